@@ -1,0 +1,296 @@
+package mapping
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+)
+
+// toolCall reads {"<kind>ToolCall":{"args":{..},"result":{..}},..}. The kind
+// is the key that ends in ToolCall, whatever stands beside it: the set of kinds
+// grows with every version, and so do the keys of metadata.
+func (l *cursorLine) toolCall(r *reader) {
+	if !r.object() {
+		return
+	}
+	for {
+		key, ok := r.member()
+		if !ok {
+			return
+		}
+		kind, isTool := bytes.CutSuffix(key, []byte("ToolCall"))
+		switch {
+		case isTool && len(kind) > 0:
+			l.tool.name = word(kind)
+			l.tool.mcp = l.tool.name == "mcp"
+			l.toolBody(r)
+		case string(key) == "function": // {"name":..,"arguments":..}, from 2025
+			l.toolBody(r)
+		default:
+			r.skip()
+		}
+	}
+}
+
+func (l *cursorLine) toolBody(r *reader) {
+	if !r.object() {
+		return
+	}
+	t := &l.tool
+	for {
+		key, ok := r.member()
+		if !ok {
+			return
+		}
+		start := r.i
+		switch string(key) {
+		case "args":
+			t.args(r)
+			t.arguments = merge(t.arguments, num(keyArgumentBytes, len(bytes.TrimSpace(r.b[start:r.i]))))
+		case "arguments":
+			t.arguments = merge(t.arguments, num(keyArgumentBytes, unquotedLen(bytes.Trim(r.raw(), `"`))))
+		case "name":
+			if name := word(unquote(r.str())); t.name == "" {
+				t.name = name
+			}
+		case "result":
+			t.result(r)
+			t.outcome = merge(t.outcome, num(keyResultBytes, len(bytes.TrimSpace(r.b[start:r.i]))))
+		default:
+			r.skip()
+		}
+	}
+}
+
+// args reads what is no content: which program a command runs, which tool of
+// an MCP server is called.
+func (t *toolCall) args(r *reader) {
+	if !r.object() {
+		return
+	}
+	var command, simple, parsed []byte
+	for {
+		key, ok := r.member()
+		if !ok {
+			break
+		}
+		switch string(key) {
+		case "toolName":
+			if name := word(unquote(r.str())); t.mcp && name != "" {
+				t.name = name
+			}
+		case "command":
+			command = r.str()
+		case "simpleCommands":
+			simple = firstProgram(r, (*reader).str)
+		case "parsingResult":
+			parsed = parsedProgram(r)
+		default:
+			r.skip()
+		}
+	}
+	for _, program := range [][]byte{unquote(parsed), unquote(simple), commandWord(unquote(command))} {
+		if name := executable(program); name != "" {
+			t.arguments = merge(t.arguments, str(keyExecutable, name))
+			return
+		}
+	}
+}
+
+// parsedProgram reads {"executableCommands":[{"name":..},..],..}.
+func parsedProgram(r *reader) (name []byte) {
+	if !r.object() {
+		return nil
+	}
+	for {
+		key, ok := r.member()
+		switch {
+		case !ok:
+			return name
+		case string(key) == "executableCommands":
+			name = firstProgram(r, nameMember)
+		default:
+			r.skip()
+		}
+	}
+}
+
+func nameMember(r *reader) (name []byte) {
+	if !r.object() {
+		return nil
+	}
+	for {
+		key, ok := r.member()
+		switch {
+		case !ok:
+			return name
+		case string(key) == "name":
+			name = r.str()
+		default:
+			r.skip()
+		}
+	}
+}
+
+// firstProgram returns the first program of a list that is not cd: Cursor
+// begins most commands with one.
+func firstProgram(r *reader, read func(*reader) []byte) (first []byte) {
+	if !r.array() {
+		return nil
+	}
+	for r.element() {
+		if name := read(r); len(first) == 0 || string(first) == "cd" {
+			first = name
+		}
+	}
+	return first
+}
+
+// commandWord returns the first word of a command that is no assignment.
+func commandWord(command []byte) []byte {
+	for word := range bytes.FieldsSeq(command) {
+		if !bytes.ContainsRune(word, '=') {
+			return word
+		}
+	}
+	return nil
+}
+
+// executable returns the base name of a program, "" if s does not look like
+// one: anything else may be content.
+func executable(s []byte) string {
+	s = s[bytes.LastIndexAny(s, `/\`)+1:]
+	for _, c := range s {
+		if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-", rune(c)) {
+			return ""
+		}
+	}
+	return word(s)
+}
+
+// result reads {"<variant>":{..},"isBackground":false,..}. The variant is told
+// by its name: its siblings may come first, and may be objects too.
+func (t *toolCall) result(r *reader) {
+	if !r.object() {
+		return
+	}
+	var other string
+	variant, exitCode, hasExit := "", int64(0), false
+	for {
+		key, ok := r.member()
+		if !ok {
+			break
+		}
+		name := word(key)
+		switch {
+		case name == "isBackground":
+			t.background = r.truth() || t.background
+		case variants[name]:
+			variant = name
+			exitCode, hasExit = t.variant(r)
+		default:
+			if !siblings[name] && r.peek() == '{' {
+				other = name
+			}
+			r.skip()
+		}
+	}
+	if variant == "" {
+		variant = other // of a version to come
+	}
+	if t.background {
+		t.outcome = merge(t.outcome, boolean(keyIsBackground, true))
+	} else if hasExit { // of what still runs, Cursor says 0
+		t.outcome = merge(t.outcome, num(keyExitCode, exitCode))
+	}
+	switch {
+	case t.errorType != "": // MCP's isError
+	case variant == "", variant == "async", strings.HasSuffix(strings.ToLower(variant), "success"):
+	default:
+		t.errorType = variant
+		if hasExit {
+			t.message = "exit code " + strconv.FormatInt(exitCode, 10)
+		}
+	}
+}
+
+var variants = set("success", "failure", "error", "rejected", "timeout", "permissionDenied", "spawnError",
+	"fileNotFound", "notFile", "fileBusy", "notFound", "readPermissionDenied", "writePermissionDenied",
+	"startSuccess", "saveSuccess", "discardSuccess", "async")
+
+var siblings = set("sandboxPolicy", "terminalsFolder", "pid", "planUri")
+
+func set(names ...string) map[string]bool {
+	m := make(map[string]bool, len(names))
+	for _, n := range names {
+		m[n] = true
+	}
+	return m
+}
+
+// outcomeNumbers are the numbers of any variant that tell something of a call
+// without telling what it was about.
+var outcomeNumbers = map[string]string{
+	"executionTime":    keyExecutionTime,
+	"durationMs":       keyToolDuration,
+	"timeoutMs":        keyToolTimeout,
+	"linesAdded":       keyLinesAdded,
+	"linesRemoved":     keyLinesRemoved,
+	"linesCreated":     keyLinesCreated,
+	"totalLines":       keyTotalLines,
+	"fileSize":         keyFileSize,
+	"totalFiles":       keyTotalFiles,
+	"totalCount":       keyTotalCount,
+	"totalDiagnostics": keyDiagnostics,
+	"statusCode":       keyHTTPStatusCode,
+}
+
+// outcomeSizes are its texts of which only the size is told.
+var outcomeSizes = map[string]string{
+	"stdout":  keyStdoutBytes,
+	"stderr":  keyStderrBytes,
+	"content": keyContentBytes,
+}
+
+// variant reads the body of a result.
+func (t *toolCall) variant(r *reader) (exitCode int64, hasExit bool) {
+	if !r.object() {
+		return 0, false
+	}
+	for {
+		key, ok := r.member()
+		if !ok {
+			return exitCode, hasExit
+		}
+		switch string(key) {
+		case "exitCode":
+			exitCode, hasExit = r.integer()
+		case "isError":
+			if r.truth() {
+				t.errorType = errToolError
+			}
+		case "isBackground":
+			t.background = r.truth() || t.background
+		case "backgroundReason":
+			t.background = len(r.str()) > 0 || t.background
+		case "shellId", "agentId":
+			t.task = unquote(bytes.Trim(r.raw(), `"`))
+		default:
+			t.measure(r, key)
+		}
+	}
+}
+
+func (t *toolCall) measure(r *reader, key []byte) {
+	if k, ok := outcomeNumbers[string(key)]; ok {
+		if n, ok := r.integer(); ok {
+			t.outcome = merge(t.outcome, num(k, n))
+		}
+		return
+	}
+	if k, ok := outcomeSizes[string(key)]; ok && r.peek() == '"' {
+		t.outcome = merge(t.outcome, num(k, unquotedLen(r.str())))
+		return
+	}
+	r.skip()
+}

@@ -1,0 +1,42 @@
+package mapping_test
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/spantee/spantee/mapping"
+)
+
+// FuzzMapper feeds any bytes, in any chunks: no panic, every span that starts
+// ends, within its root, in valid strings, and small enough for a request.
+// checkSpans has the rest.
+func FuzzMapper(f *testing.F) {
+	for _, in := range fixtures(f) {
+		f.Add(in, uint16(0), uint8(0))
+		f.Add(in[:len(in)/2], uint16(7), uint8(3))
+	}
+	f.Add(stream(initLine, thinking(now), tool(now, "started", "a", "r-0-abcd"), result(time.Second)), uint16(1), uint8(5))
+	f.Add(stream(initLine, thinking(now), `{"type":"assistant","message":{}}`, stamped(now.Add(1e9), `{"type":"assistant","model_call_id":"r"}`)), uint16(0), uint8(0))
+	f.Add(stream(`{"type":"tool_call","subtype":"completed","tool_call":{"aToolCall":{"args":{},"args":{},"result":{},"result":{}}}}`), uint16(0), uint8(0))
+	f.Add(bytes.Repeat([]byte("["), 10_000), uint16(0), uint8(0))
+	f.Fuzz(func(t *testing.T, in []byte, chunk uint16, flags uint8) {
+		spans, m := feed{
+			chunk: int(chunk),
+			live:  flags&1 != 0,
+			start: now,
+			tick:  time.Duration(flags>>2) * time.Millisecond,
+			close: flags&2 != 0,
+			opts:  mapping.Options{MaxSpanEvents: 4, Agent: []string{"", "cursor"}[flags>>4&1]},
+		}.spans(t, in)
+		roots := 0
+		for _, s := range spans {
+			if s.Name == "invoke_agent cursor-agent" {
+				roots++
+			}
+		}
+		if roots != m.Stats().Runs {
+			t.Errorf("%d runs, %d roots", m.Stats().Runs, roots)
+		}
+	})
+}

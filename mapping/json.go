@@ -1,0 +1,338 @@
+package mapping
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// A reader walks one JSON text without validating it. It is lenient on
+// purpose: a line with one wrong escape, as scrubbed captures have them, still
+// gives up its ids and its timestamp. Every accessor consumes exactly one
+// value, whatever its type, in time linear in the text and without recursion,
+// so that neither a wrong type nor a depth bomb can lead it astray.
+type reader struct {
+	b   []byte
+	i   int
+	bad bool // the text ended early or is not JSON
+}
+
+// peek skips white space and returns the byte it stops at, 0 at the end.
+func (r *reader) peek() byte {
+	for ; r.i < len(r.b); r.i++ {
+		switch c := r.b[r.i]; c {
+		case ' ', '\t', '\r', '\n':
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// object enters the object at hand. It consumes any other value and returns
+// false.
+func (r *reader) object() bool {
+	if r.peek() != '{' {
+		r.skip()
+		return false
+	}
+	r.i++
+	return true
+}
+
+// array enters the array at hand. It consumes any other value and returns
+// false.
+func (r *reader) array() bool {
+	if r.peek() != '[' {
+		r.skip()
+		return false
+	}
+	r.i++
+	return true
+}
+
+// member moves to the next value of the object last entered and returns its
+// key, still escaped. At the object's end it leaves it and returns false.
+func (r *reader) member() (key []byte, ok bool) {
+	c := r.peek()
+	if c == ',' {
+		r.i++
+		c = r.peek()
+	}
+	switch c {
+	case '}':
+		r.i++
+		return nil, false
+	case '"':
+		key = r.quoted()
+		if r.peek() == ':' {
+			r.i++
+			return key, !r.bad
+		}
+	}
+	r.fail()
+	return nil, false
+}
+
+// element moves to the next value of the array last entered. At the array's
+// end it leaves it and returns false.
+func (r *reader) element() bool {
+	c := r.peek()
+	if c == ',' {
+		r.i++
+		c = r.peek()
+	}
+	switch c {
+	case ']':
+		r.i++
+		return false
+	case 0, '}', ':', ',':
+		r.fail()
+		return false
+	}
+	return true
+}
+
+// str consumes a value and returns what stands between its quotes, still
+// escaped; nil if it is not a string.
+func (r *reader) str() []byte {
+	if r.peek() != '"' {
+		r.skip()
+		return nil
+	}
+	return r.quoted()
+}
+
+// raw consumes a value and returns its text.
+func (r *reader) raw() []byte {
+	r.peek()
+	start := r.i
+	r.skip()
+	return r.b[start:r.i]
+}
+
+// integer consumes a number, or a string that holds one: proto3's JSON writes
+// 64-bit integers as strings.
+func (r *reader) integer() (n int64, ok bool) {
+	v := r.raw()
+	if n, ok := digits(v); ok {
+		return n, true
+	}
+	if len(v) > 1 && v[0] == '"' {
+		v = v[1 : len(v)-1]
+	}
+	if len(v) == 0 || len(v) > 32 {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(v), 10, 64)
+	if err == nil {
+		return n, true
+	}
+	f, err := strconv.ParseFloat(string(v), 64)
+	if err != nil || f != f || f >= 1<<63 || f < -1<<63 {
+		return 0, false
+	}
+	return int64(f), true
+}
+
+// digits is the quick way for timestamps.
+func digits(v []byte) (n int64, ok bool) {
+	for _, c := range v {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + int64(c-'0')
+	}
+	return n, 0 < len(v) && len(v) < 19
+}
+
+// truth consumes a value and tells whether it is true.
+func (r *reader) truth() bool { return string(r.raw()) == "true" }
+
+// skip consumes one value.
+func (r *reader) skip() {
+	switch c := r.peek(); c {
+	case '"':
+		r.quoted()
+	case '{', '[':
+		r.nested()
+	case 0, '}', ']', ':', ',':
+		r.fail()
+	default:
+		for r.i < len(r.b) && !ends[r.b[r.i]] {
+			r.i++
+		}
+	}
+}
+
+// ends holds the bytes that end a number, true, false or null.
+var ends = [256]bool{
+	',': true, ':': true, '{': true, '}': true, '[': true, ']': true,
+	'"': true, ' ': true, '\t': true, '\r': true, '\n': true,
+}
+
+// nested consumes an object or array by counting brackets.
+func (r *reader) nested() {
+	depth := 0
+	for r.i < len(r.b) {
+		switch r.b[r.i] {
+		case '"':
+			r.quoted()
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		}
+		r.i++
+		if depth == 0 {
+			return
+		}
+	}
+	r.fail()
+}
+
+// quoted consumes the string at hand and returns what stands between its
+// quotes. A quote ends it unless an odd number of backslashes stands before.
+func (r *reader) quoted() []byte {
+	start := r.i + 1
+	end := start
+	for near := min(start+16, len(r.b)); end < near && r.b[end] != '\\'; end++ { // most are short
+		if r.b[end] == '"' {
+			r.i = end + 1
+			return r.b[start:end]
+		}
+	}
+	for ; end < len(r.b); end++ {
+		n := bytes.IndexByte(r.b[end:], '"')
+		if n < 0 {
+			break
+		}
+		end += n
+		slash := end
+		for slash > start && r.b[slash-1] == '\\' {
+			slash--
+		}
+		if (end-slash)%2 == 0 {
+			r.i = end + 1
+			return r.b[start:end]
+		}
+	}
+	r.fail()
+	return nil
+}
+
+// fail gives the rest of the text up.
+func (r *reader) fail() { r.bad, r.i = true, len(r.b) }
+
+// unquote decodes what stands between the quotes of a JSON string. Of a wrong
+// escape only the backslash goes, as in JavaScript; a lone surrogate becomes
+// U+FFFD.
+func unquote(s []byte) []byte {
+	n := bytes.IndexByte(s, '\\')
+	if n < 0 {
+		return s
+	}
+	out := make([]byte, 0, len(s))
+	for ; n >= 0; n = bytes.IndexByte(s, '\\') {
+		r, size := escape(s[n:])
+		out, s = append(out, s[:n]...), s[n+size:]
+		if r >= 0 {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return append(out, s...)
+}
+
+// unquotedLen is len(unquote(s)), without the copy. Tools print megabytes with
+// an escape every few bytes, so it looks at eight at a time.
+func unquotedLen(s []byte) int {
+	const each = 0x0101010101010101
+	length := len(s)
+	for i := 0; i < len(s); {
+		if i+8 <= len(s) {
+			x := binary.LittleEndian.Uint64(s[i:]) ^ '\\'*each
+			slashes := (x - each) &^ x & (0x80 * each) // the lowest bit set is that of the first
+			if slashes == 0 {
+				i += 8
+				continue
+			}
+			i += bits.TrailingZeros64(slashes) / 8
+		} else if s[i] != '\\' {
+			i++
+			continue
+		}
+		if i+1 < len(s) && s[i+1] == 'u' {
+			r, size := escape(s[i:])
+			length -= size
+			if r >= 0 {
+				length += utf8.RuneLen(r)
+			}
+			i += size
+		} else { // two bytes for one, or a backslash that goes
+			length--
+			i += 2
+		}
+	}
+	return length
+}
+
+// escape decodes the escape sequence s begins with and returns its size. A
+// backslash that begins none is of size 1 and no rune.
+func escape(s []byte) (r rune, size int) {
+	if len(s) < 2 {
+		return -1, 1
+	}
+	switch s[1] {
+	case '"', '\\', '/':
+		return rune(s[1]), 2
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	case 'u':
+		r = hex4(s)
+		if r < 0 {
+			break
+		}
+		if !utf16.IsSurrogate(r) {
+			return r, 6
+		}
+		if pair := utf16.DecodeRune(r, hex4(s[6:])); pair != utf8.RuneError {
+			return pair, 12
+		}
+		return utf8.RuneError, 6
+	}
+	return -1, 1
+}
+
+// hex4 decodes the \uXXXX that s begins with, -1 if it is none.
+func hex4(s []byte) rune {
+	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
+		return -1
+	}
+	var r rune
+	for _, c := range s[2:6] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return -1
+		}
+		r = r<<4 | rune(c)
+	}
+	return r
+}

@@ -1,0 +1,77 @@
+package mapping
+
+import "bytes"
+
+const (
+	// maxLine is how much of a line is kept for parsing. Lines of 27 MB, a
+	// diff in a tool's result, have been reported.
+	maxLine = 64 << 20
+
+	// maxTail is how much is kept of the end of a line past maxLine: Cursor
+	// writes session_id and timestamp_ms last.
+	maxTail = 4 << 10
+)
+
+// lines cuts a stream into lines, however it is chunked.
+type lines struct {
+	max  int
+	line func(line, tail []byte) // tail is nil but for a line past max, of which line is the head
+
+	buf, tail []byte
+	cut       bool // the line at hand is past max
+}
+
+// Write implements io.Writer. The slices it hands to line are valid only
+// during the call.
+func (l *lines) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		head, rest, whole := bytes.Cut(p, []byte{'\n'})
+		if whole && len(l.buf) == 0 && len(head) <= l.max {
+			l.line(head, nil) // the common case: no copy
+		} else {
+			l.keep(head)
+			if whole {
+				l.flush()
+			}
+		}
+		p = rest
+	}
+	return n, nil
+}
+
+// Close hands on a last line that no newline ends.
+func (l *lines) Close() error {
+	if len(l.buf) > 0 {
+		l.flush()
+	}
+	return nil
+}
+
+func (l *lines) keep(p []byte) {
+	if room := l.max - len(l.buf); len(p) > room {
+		l.cut = true
+		l.buf, p = append(l.buf, p[:room]...), p[room:]
+		if len(p) > maxTail {
+			l.tail, p = l.tail[:0], p[len(p)-maxTail:]
+		}
+		l.tail = append(l.tail, p...)
+		if over := len(l.tail) - maxTail; over > 0 {
+			l.tail = append(l.tail[:0], l.tail[over:]...)
+		}
+		return
+	}
+	l.buf = append(l.buf, p...)
+}
+
+func (l *lines) flush() {
+	if l.cut {
+		l.line(l.buf, l.tail)
+	} else {
+		l.line(l.buf, nil)
+	}
+	l.buf, l.tail, l.cut = l.buf[:0], l.tail[:0], false
+	if cap(l.buf) > 1<<20 {
+		l.buf = nil // one huge line must not be paid for until the end
+	}
+}

@@ -1,0 +1,242 @@
+package mapping_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/mapping"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden traces")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// recorded is when the fixtures claim to have been written.
+var recorded = time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC)
+
+// A feed is how a stream comes in.
+type feed struct {
+	chunk int // bytes a Write, 0 for all at once
+	live  bool
+	start time.Time     // live: when the first chunk comes
+	tick  time.Duration // live: and how long after it the next
+	close bool          // interrupted
+	opts  mapping.Options
+}
+
+// spans maps a stream and resolves the spans that come out. It ruins every
+// buffer after Write, so that a slice kept of it shows up as garbage.
+func (f feed) spans(t testing.TB, in []byte) ([]*tracepb.Span, *mapping.Mapper) {
+	t.Helper()
+	var spans []*tracepb.Span
+	now := f.start
+	opts := f.opts
+	opts.Now = func() time.Time { return now }
+	opts.Emit = func(s *tracepb.Span) { spans = append(spans, exporter.Resolve(s)) }
+	if !f.live {
+		opts.Replay = recorded
+	}
+	m, err := mapping.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.chunk == 0 {
+		f.chunk = max(len(in), 1)
+	}
+	for chunk := range slices.Chunk(in, f.chunk) {
+		p := bytes.Clone(chunk)
+		if n, err := m.Write(p); n != len(p) || err != nil {
+			t.Fatalf("Write = %d, %v, want %d", n, err, len(p))
+		}
+		for i := range p {
+			p[i] = '#'
+		}
+		now = now.Add(f.tick)
+	}
+	m.Close(f.close)
+	checkSpans(t, spans)
+	if m.Stats().Spans != len(spans) {
+		t.Errorf("%d spans counted, %d emitted", m.Stats().Spans, len(spans))
+	}
+	return spans, m
+}
+
+// checkSpans checks what holds for every stream, however broken.
+func checkSpans(t testing.TB, spans []*tracepb.Span) {
+	t.Helper()
+	byID := map[string]*tracepb.Span{}
+	for _, s := range spans {
+		key := string(s.TraceId) + string(s.SpanId)
+		if byID[key] != nil {
+			t.Errorf("%s: its id is that of another span, %s", s.Name, byID[key].Name)
+		}
+		byID[key] = s
+	}
+	for _, s := range spans {
+		if s.EndTimeUnixNano <= s.StartTimeUnixNano {
+			t.Errorf("%s ends no later than it starts", s.Name)
+		}
+		if len(s.TraceId) != 16 || len(s.SpanId) != 8 {
+			t.Errorf("%s: trace id %x, span id %x", s.Name, s.TraceId, s.SpanId)
+		}
+		if n := proto.Size(s); n > 3<<20 {
+			t.Errorf("%s has %d bytes, more than a request may have", s.Name, n)
+		}
+		checkStrings(t, s.Name, s.Name, s.Status.GetMessage(), s.TraceState)
+		checkAttributes(t, s.Name, s.Attributes)
+		for _, e := range s.Events {
+			if e.TimeUnixNano < s.StartTimeUnixNano || e.TimeUnixNano > s.EndTimeUnixNano {
+				t.Errorf("%s: its event %s is outside of it", s.Name, e.Name)
+			}
+			checkAttributes(t, e.Name, e.Attributes)
+		}
+		if strings.HasPrefix(s.Name, "invoke_agent") {
+			continue
+		}
+		root := byID[string(s.TraceId)+string(s.ParentSpanId)]
+		if root == nil {
+			t.Errorf("%s has no root", s.Name)
+			continue
+		}
+		outside := s.StartTimeUnixNano < root.StartTimeUnixNano || s.EndTimeUnixNano > root.EndTimeUnixNano
+		if outside && !strings.HasPrefix(s.Name, "background") {
+			t.Errorf("%s is outside of its root", s.Name)
+		}
+	}
+}
+
+func checkAttributes(t testing.TB, name string, attrs []*commonpb.KeyValue) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, kv := range attrs {
+		if seen[kv.Key] {
+			t.Errorf("%s has %s twice", name, kv.Key)
+		}
+		seen[kv.Key] = true
+		checkStrings(t, name, kv.Key, kv.Value.GetStringValue())
+	}
+}
+
+func checkStrings(t testing.TB, name string, values ...string) {
+	t.Helper()
+	for _, v := range values {
+		if !utf8.ValidString(v) {
+			t.Errorf("%s: %q is not UTF-8", name, v)
+		}
+		if len(v) > 2048 {
+			t.Errorf("%s has a string of %d bytes", name, len(v))
+		}
+	}
+}
+
+// fixtures are the streams of testdata, by name.
+func fixtures(t testing.TB) map[string][]byte {
+	t.Helper()
+	files, err := filepath.Glob("../testdata/cursor/*.[jt]*")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no fixtures", err)
+	}
+	streams := map[string][]byte{}
+	for _, file := range files {
+		if ext := filepath.Ext(file); ext != ".jsonl" && ext != ".txt" {
+			continue
+		}
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		streams[strings.TrimSuffix(file, filepath.Ext(file))] = b
+	}
+	return streams
+}
+
+// TestGolden compares the trace of every fixture with the one it must become.
+func TestGolden(t *testing.T) {
+	for name, in := range fixtures(t) {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			spans, m := feed{}.spans(t, in)
+			stats := m.Stats()
+			got := fmt.Sprintf("%d lines: %d bad, %d unknown, %d unpaired\n\n%s",
+				stats.Lines, stats.BadLines, stats.Unknown, stats.Unpaired, exporter.Golden(spans))
+			golden := name + ".trace"
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("trace (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestChunks checks that neither chunks nor line ends carry meaning: the same
+// spans come out to the byte.
+func TestChunks(t *testing.T) {
+	for name, in := range fixtures(t) {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			spans, _ := feed{}.spans(t, in)
+			want := encode(t, spans)
+			for _, chunk := range []int{1, 2, 7, 4096} {
+				spans, _ := feed{chunk: chunk}.spans(t, in)
+				if !bytes.Equal(encode(t, spans), want) {
+					t.Errorf("other spans in chunks of %d bytes", chunk)
+				}
+			}
+			crlf := bytes.ReplaceAll(bytes.ReplaceAll(in, []byte("\r\n"), []byte("\n")), []byte("\n"), []byte("\r\n"))
+			if spans, _ := (feed{}).spans(t, crlf); !bytes.Equal(encode(t, spans), want) {
+				t.Error("other spans with CRLF")
+			}
+			if spans, _ := (feed{}).spans(t, bytes.TrimRight(in, "\r\n")); !bytes.Equal(encode(t, spans), want) {
+				t.Error("other spans without a final newline")
+			}
+		})
+	}
+}
+
+func encode(t testing.TB, spans []*tracepb.Span) []byte {
+	t.Helper()
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(&tracepb.ScopeSpans{Spans: spans})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestCut ends every fixture after each of its lines, and in the middle of it:
+// what had started must have ended, within its root.
+func TestCut(t *testing.T) {
+	for name, in := range fixtures(t) {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			lines := bytes.SplitAfter(in, []byte("\n"))
+			step := 1 + len(lines)/150
+			for i := 0; i < len(lines); i += step {
+				for _, live := range []bool{false, true} {
+					f := feed{live: live, chunk: 97, start: recorded, tick: time.Millisecond, close: i%2 == 0}
+					f.spans(t, bytes.Join(lines[:i], nil))
+					f.spans(t, append(bytes.Join(lines[:i], nil), lines[i][:len(lines[i])/2]...))
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,379 @@
+package mapping_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/mapping"
+)
+
+// now is what the clock says when the first line of a live stream comes.
+var now = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+
+// A stream is written line by line, each with the session id s unless it has
+// another.
+func stream(lines ...string) []byte {
+	var b bytes.Buffer
+	for _, l := range lines {
+		if !strings.Contains(l, `"session_id"`) {
+			l = strings.TrimSuffix(l, "}") + `,"session_id":"s"}`
+		}
+		b.WriteString(l + "\n")
+	}
+	return b.Bytes()
+}
+
+const initLine = `{"type":"system","subtype":"init","apiKeySource":"login","model":"GPT-5"}`
+
+func stamped(at time.Time, line string) string {
+	return fmt.Sprintf(`%s,"timestamp_ms":%d}`, strings.TrimSuffix(line, "}"), at.UnixMilli())
+}
+
+func thinking(at time.Time) string {
+	return stamped(at, `{"type":"thinking","subtype":"delta","text":"hm"}`)
+}
+
+func tool(at time.Time, subtype, id, modelCall string) string {
+	return stamped(at, fmt.Sprintf(`{"type":"tool_call","subtype":"%s","call_id":"%s","model_call_id":"%s","tool_call":{"readToolCall":{"args":{}}}}`, subtype, id, modelCall))
+}
+
+func result(took time.Duration) string {
+	return fmt.Sprintf(`{"type":"result","subtype":"success","is_error":false,"duration_ms":%d}`, took.Milliseconds())
+}
+
+// live feeds one line every tick.
+func live(t *testing.T, tick time.Duration, lines ...string) []*tracepb.Span {
+	t.Helper()
+	var spans []*tracepb.Span
+	at := now
+	m, err := mapping.New(mapping.Options{
+		Now:  func() time.Time { return at },
+		Emit: func(s *tracepb.Span) { spans = append(spans, s) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range lines {
+		m.Write(stream(l))
+		at = at.Add(tick)
+	}
+	m.Close(false)
+	checkSpans(t, spans)
+	return spans
+}
+
+// times tells a span's times since base in seconds.
+func times(s *tracepb.Span, base time.Time) string {
+	since := func(nanos uint64) float64 { return time.Unix(0, int64(nanos)).Sub(base).Seconds() }
+	return fmt.Sprintf("%s %.3f-%.3f", s.Name, since(s.StartTimeUnixNano), since(s.EndTimeUnixNano))
+}
+
+func wantTimes(t *testing.T, spans []*tracepb.Span, base time.Time, want ...string) {
+	t.Helper()
+	var got []string
+	for _, s := range spans {
+		got = append(got, times(s, base))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+func attr(s *tracepb.Span, key string) *commonpb.AnyValue {
+	for _, kv := range s.Attributes {
+		if kv.Key == key {
+			return kv.Value
+		}
+	}
+	return nil
+}
+
+func root(t *testing.T, spans []*tracepb.Span) *tracepb.Span {
+	t.Helper()
+	i := slices.IndexFunc(spans, func(s *tracepb.Span) bool { return s.Name == "invoke_agent cursor-agent" })
+	if i < 0 {
+		t.Fatal("no root")
+	}
+	return spans[i]
+}
+
+// A live line without a stamp counts by its arrival, as the agent's clock
+// would have stamped it: here that runs a quarter of a second behind ours.
+func TestLiveArrivals(t *testing.T) {
+	agent := now.Add(-250 * time.Millisecond)
+	spans := live(t, time.Second,
+		initLine,                 // came at 0
+		thinking(agent.Add(1e9)), // 1
+		tool(agent.Add(2e9), "started", "a", ""),
+		tool(agent.Add(3e9), "completed", "a", ""),
+		thinking(agent.Add(4e9)),
+		`{"type":"assistant","message":{"content":[{"type":"text","text":"done"}]}}`, // 5, no stamp
+		result(6*time.Second), // 6, no stamp
+	)
+	wantTimes(t, spans, agent,
+		"chat GPT-5 0.000-2.000",
+		"execute_tool read 2.000-3.000",
+		"chat GPT-5 3.000-5.000",
+		"invoke_agent cursor-agent 0.000-6.000")
+	if got := attr(spans[0], "gen_ai.response.time_to_first_chunk").GetDoubleValue(); got != 1 {
+		t.Errorf("time to first chunk %v s, want 1", got)
+	}
+}
+
+// An old capture fed through cat comes all at once, months later.
+func TestLiveOldCapture(t *testing.T) {
+	old := now.AddDate(0, -3, 0)
+	spans := live(t, 0, initLine, thinking(old), thinking(old.Add(2e9)), tool(old.Add(3e9), "started", "a", ""),
+		tool(old.Add(4e9), "completed", "a", ""), result(9*time.Second))
+	wantTimes(t, spans, old,
+		"chat GPT-5 0.000-3.000",
+		"execute_tool read 3.000-4.000",
+		"invoke_agent cursor-agent 0.000-4.000")
+}
+
+// A lone result, as --output-format json prints, starts duration_ms before it
+// came.
+func TestLiveLoneResult(t *testing.T) {
+	spans := live(t, time.Second, result(7*time.Second))
+	wantTimes(t, spans, now, "invoke_agent cursor-agent -7.000-0.000")
+}
+
+// The end of the stream ends a live run: an agent that hung before it was
+// killed did hang.
+func TestLiveEnd(t *testing.T) {
+	spans := live(t, 10*time.Second, initLine, tool(now.Add(10*time.Second), "started", "a", ""))
+	wantTimes(t, spans, now,
+		"chat GPT-5 0.000-10.000",
+		"execute_tool read 10.000-20.000",
+		"invoke_agent cursor-agent 0.000-20.000")
+	for _, s := range spans[1:] {
+		if got := attr(s, "error.type").GetStringValue(); got != "incomplete" || s.Status.GetCode() != tracepb.Status_STATUS_CODE_ERROR {
+			t.Errorf("%s: error.type %q, status %v", s.Name, got, s.Status)
+		}
+	}
+}
+
+func TestTimeNeverRunsBack(t *testing.T) {
+	spans := live(t, time.Second, initLine,
+		tool(now.Add(5e9), "started", "a", ""), tool(now.Add(3e9), "completed", "a", ""), result(time.Second))
+	// A nanosecond, because Jaeger warns of less.
+	if s := spans[1]; s.StartTimeUnixNano+1 != s.EndTimeUnixNano {
+		t.Errorf("%s, want an instant", times(s, now))
+	}
+}
+
+// Model call ids of 2026 name a call: tools started one after the other can
+// still be of one turn. Those of 2025 name the whole request.
+func TestTurns(t *testing.T) {
+	run := func(modelCalls ...string) []byte {
+		lines := []string{initLine}
+		at := now
+		for i, mc := range modelCalls {
+			for _, subtype := range []string{"started", "completed"} {
+				at = at.Add(time.Second)
+				lines = append(lines, tool(at, subtype, fmt.Sprint("call", i), mc))
+			}
+		}
+		return stream(append(lines, result(time.Second))...)
+	}
+	for name, tc := range map[string]struct {
+		in    []byte
+		turns int64
+	}{
+		"one call of 2026":  {run("req-0-abcd", "req-0-abcd"), 1},
+		"two calls of 2026": {run("req-0-abcd", "req-1-wxyz"), 2},
+		"a request of 2025": {run("12e2d49c-58db-4b10-980f-f5799965b46c", "12e2d49c-58db-4b10-980f-f5799965b46c"), 2},
+		"none":              {run("", ""), 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spans, _ := feed{}.spans(t, tc.in)
+			if got := attr(root(t, spans), "spantee.turns").GetIntValue(); got != tc.turns {
+				t.Errorf("%d turns, want %d", got, tc.turns)
+			}
+		})
+	}
+}
+
+// A long turn goes on in further spans, and a big trace merges neighbours: no
+// backend takes it else. What is counted stays exact.
+func TestLongTurn(t *testing.T) {
+	const deltas = 200_000 // at 10 ms, more than half an hour
+	lines := []string{initLine}
+	for i := range deltas {
+		lines = append(lines, thinking(now.Add(time.Duration(i)*10*time.Millisecond)))
+	}
+	in := stream(append(lines, result(time.Second))...)
+	for _, mode := range []mapping.Deltas{mapping.DeltasEach, mapping.DeltasMessage, mapping.DeltasOff} {
+		t.Run(string(mode), func(t *testing.T) {
+			spans, _ := feed{chunk: 1 << 16, opts: mapping.Options{Deltas: mode}}.spans(t, in)
+			var stood, bytesStood, counted, size int
+			var first *tracepb.Span
+			for _, s := range spans {
+				size += proto.Size(s)
+				if !strings.HasPrefix(s.Name, "chat") {
+					continue
+				}
+				if attr(s, "spantee.continues") == nil {
+					first = s
+				}
+				if len(s.Events) > 512 {
+					t.Fatalf("a span of %d events", len(s.Events))
+				}
+				counted += int(attr(s, "spantee.thinking.deltas").GetIntValue())
+				for _, e := range s.Events {
+					n := 1
+					for _, kv := range e.Attributes {
+						switch kv.Key {
+						case "spantee.delta.count":
+							n = int(kv.Value.GetIntValue())
+						case "spantee.delta.bytes":
+							bytesStood += int(kv.Value.GetIntValue())
+						}
+					}
+					stood += n
+				}
+			}
+			if first == nil {
+				t.Fatal("no first span")
+			}
+			for _, s := range spans {
+				if v := attr(s, "spantee.continues"); v != nil && v.GetStringValue() != fmt.Sprintf("%x", first.SpanId) {
+					t.Errorf("a span continues %s, want %x", v.GetStringValue(), first.SpanId)
+				}
+			}
+			want := deltas
+			if mode == mapping.DeltasOff {
+				want = 0
+			}
+			if stood != want || bytesStood != 2*want {
+				t.Errorf("events stand for %d deltas of %d bytes, want %d of %d", stood, bytesStood, want, 2*want)
+			}
+			if counted != deltas || attr(root(t, spans), "spantee.deltas").GetIntValue() != deltas {
+				t.Errorf("%d deltas counted, want %d", counted, deltas)
+			}
+			if size > 5_000_000 {
+				t.Errorf("a trace of %d bytes, more than Tempo takes", size)
+			}
+		})
+	}
+}
+
+// A new init without a result of the run before: that was killed.
+func TestKilledAndResumed(t *testing.T) {
+	spans, m := feed{}.spans(t, stream(
+		initLine, tool(now, "started", "Grep_0", ""),
+		initLine, tool(now.Add(60e9), "started", "Grep_0", ""), tool(now.Add(61e9), "completed", "Grep_0", ""), result(time.Second)))
+	if m.Stats().Runs != 2 {
+		t.Fatalf("%d runs, want 2", m.Stats().Runs)
+	}
+	var failed []string
+	traces := map[string]bool{}
+	for _, s := range spans {
+		traces[string(s.TraceId)] = true
+		if v := attr(s, "error.type"); v != nil {
+			failed = append(failed, s.Name+" "+v.GetStringValue())
+		}
+		if got := attr(s, "gen_ai.conversation.id").GetStringValue(); got != "s" {
+			t.Errorf("%s: conversation %q", s.Name, got)
+		}
+	}
+	if want := []string{"execute_tool read incomplete", "invoke_agent cursor-agent incomplete"}; !slices.Equal(failed, want) {
+		t.Errorf("failed: %q, want %q", failed, want)
+	}
+	if len(traces) != 2 {
+		t.Errorf("%d traces, want 2", len(traces))
+	}
+}
+
+// Versions of 2025 had another session id in the init line.
+func TestInitOfAnotherSession(t *testing.T) {
+	spans, m := feed{}.spans(t, stream(
+		strings.TrimSuffix(initLine, "}")+`,"session_id":"chat"}`,
+		tool(now, "started", "a", ""), tool(now.Add(1e9), "completed", "a", ""), result(time.Second)))
+	if m.Stats().Runs != 1 || attr(root(t, spans), "gen_ai.conversation.id").GetStringValue() != "s" {
+		t.Errorf("%d runs, root %v", m.Stats().Runs, root(t, spans))
+	}
+}
+
+func TestParent(t *testing.T) {
+	parent := trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{1, 2, 3}, SpanID: trace.SpanID{4, 5, 6}, TraceFlags: trace.FlagsSampled, Remote: true,
+	})
+	in := fixtures(t)["../testdata/cursor/resumed"]
+	spans, _ := feed{opts: mapping.Options{Parent: parent}}.spans(t, in)
+	roots := 0
+	for _, s := range spans {
+		if id := parent.TraceID(); !bytes.Equal(s.TraceId, id[:]) {
+			t.Errorf("%s: trace id %x, want the parent's", s.Name, s.TraceId)
+		}
+		if strings.HasPrefix(s.Name, "invoke_agent") {
+			roots++
+			if id := parent.SpanID(); !bytes.Equal(s.ParentSpanId, id[:]) {
+				t.Errorf("%s: parent id %x", s.Name, s.ParentSpanId)
+			}
+		}
+	}
+	if roots != 2 {
+		t.Errorf("%d roots, want 2", roots)
+	}
+}
+
+// Another agent's stream is no trace, unless somebody knows better.
+func TestForeign(t *testing.T) {
+	for agent, line := range map[string]string{
+		"Claude Code": `{"type":"system","subtype":"init","cwd":"/","session_id":"s","tools":["Bash"],"mcp_servers":[],"apiKeySource":"none","claude_code_version":"2.1"}`,
+		"Qwen Code":   `{"type":"system","subtype":"init","uuid":"u","session_id":"s","qwen_code_version":"0.3"}`,
+		"Codex":       `{"type":"thread.started","thread_id":"t"}`,
+		"Gemini CLI":  `{"type":"init","timestamp":"2026-04-08T14:13:44.369Z","session_id":"s","model":"m"}`,
+		"opencode":    `{"type":"step_start","timestamp":1,"sessionID":"s","part":{}}`,
+	} {
+		t.Run(agent, func(t *testing.T) {
+			in := []byte(line + "\n" + result(time.Second) + "\n")
+			if spans, m := (feed{}).spans(t, in); m.Stats().Foreign != agent || len(spans) > 0 {
+				t.Errorf("taken for the stream of %q, %d spans", m.Stats().Foreign, len(spans))
+			}
+			if _, m := (feed{opts: mapping.Options{Agent: "cursor"}}).spans(t, in); m.Stats().Foreign != "" || m.Stats().Runs == 0 {
+				t.Errorf("with the agent given: %+v", m.Stats())
+			}
+		})
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for want, opts := range map[string]mapping.Options{
+		`agent: "claude" is not known, only cursor is`: {Agent: "claude"},
+		`deltas: "some" is none of each, message, off`: {Deltas: "some"},
+	} {
+		if _, err := mapping.New(opts); err == nil || err.Error() != want {
+			t.Errorf("New: %v, want %s", err, want)
+		}
+	}
+}
+
+// A line past the parse limit still ends its span: what matters of it stands
+// at its beginning and its end.
+func TestHugeLine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a line of 70 MB")
+	}
+	huge := strings.Replace(tool(now.Add(2e9), "completed", "a", "req-0-abcd"), `"args":{}`,
+		`"args":{},"result":{"success":{"content":"`+strings.Repeat("0123456789", 7_000_000)+`"}}`, 1)
+	spans, m := feed{chunk: 1 << 20}.spans(t, stream(initLine, tool(now, "started", "a", "req-0-abcd"), huge, result(3*time.Second)))
+	if m.Stats().Oversize != 1 || m.Stats().BadLines != 0 {
+		t.Errorf("stats %+v", m.Stats())
+	}
+	for _, s := range spans {
+		if s.Name == "execute_tool read" && (times(s, now) != "execute_tool read 0.000-2.000" || s.Status != nil) {
+			t.Errorf("%s, status %v", times(s, now), s.Status)
+		}
+	}
+}
