@@ -1,0 +1,478 @@
+package exporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// A scripted client answers as told; upload sees the number of the attempt,
+// from 1. The methods are called by one goroutine.
+type scripted struct {
+	upload func(ctx context.Context, n int, spans []*tracepb.Span) error
+	start  error
+	at     []time.Time // of each attempt
+	taken  []string    // names of the spans that were delivered
+}
+
+func (s *scripted) Start(context.Context) error { return s.start }
+func (s *scripted) Stop(context.Context) error  { return nil }
+
+func (s *scripted) UploadTraces(ctx context.Context, rs []*tracepb.ResourceSpans) error {
+	s.at = append(s.at, time.Now())
+	spans := rs[0].ScopeSpans[0].Spans
+	if s.upload != nil {
+		if err := s.upload(ctx, len(s.at), spans); err != nil {
+			return err
+		}
+	}
+	for _, span := range spans {
+		s.taken = append(s.taken, span.Name)
+	}
+	return nil
+}
+
+func always(err error) func(context.Context, int, []*tracepb.Span) error {
+	return func(context.Context, int, []*tracepb.Span) error { return err }
+}
+
+var (
+	errBusy    = &failure{verdict: retryable, cause: errors.New("503 Service Unavailable")}
+	errRefused = &failure{verdict: unreachable, cause: errors.New("connection refused"), hint: "nothing listens"}
+	errBad     = &failure{verdict: permanent, cause: errors.New("400 Bad Request")}
+)
+
+// sized is a span that is so many bytes on the wire.
+func sized(name string, size int) *tracepb.Span {
+	span := &tracepb.Span{Name: name, SpanId: []byte("12345678")}
+	for n := size - proto.Size(span); proto.Size(span) != size; n-- { // n bytes and their framing
+		span.TraceState = strings.Repeat("x", n)
+	}
+	return span
+}
+
+func closeWithin(t *testing.T, e *Exporter, d time.Duration) Report {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	r := e.Close(ctx)
+	checkReport(t, r)
+	return r
+}
+
+func checkReport(t *testing.T, r Report) {
+	t.Helper()
+	if r.Ended != r.Delivered+r.Dropped {
+		t.Errorf("%d spans ended, but %d delivered + %d dropped", r.Ended, r.Delivered, r.Dropped)
+	}
+	if (r.Cause != nil) != (r.Dropped > 0) {
+		t.Errorf("%d spans dropped, cause %v", r.Dropped, r.Cause)
+	}
+}
+
+func wantReport(t *testing.T, r Report, delivered, dropped int, cause string) {
+	t.Helper()
+	if r.Delivered != delivered || r.Dropped != dropped {
+		t.Errorf("%d delivered and %d dropped, want %d and %d", r.Delivered, r.Dropped, delivered, dropped)
+	}
+	if got := fmt.Sprint(r.Cause); dropped > 0 && !strings.Contains(got, cause) {
+		t.Errorf("cause is %q, want %q", got, cause)
+	}
+}
+
+func TestSpansLeaveTogetherAfterAnInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, start := new(scripted), time.Now()
+		e := New(Config{Client: c})
+		e.Export(sized("a", 100))
+		time.Sleep(900 * time.Millisecond)
+		e.Export(sized("b", 100))
+		time.Sleep(4100 * time.Millisecond)
+		e.Export(sized("c", 100))
+		time.Sleep(5 * time.Second)
+		wantReport(t, closeWithin(t, e, time.Second), 3, 0, "")
+
+		var got []time.Duration
+		for _, at := range c.at {
+			got = append(got, at.Sub(start))
+		}
+		if want := []time.Duration{1 * time.Second, 6 * time.Second}; fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("requests left after %v, want %v", got, want)
+		}
+	})
+}
+
+func TestAFullRequestLeavesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, start := new(scripted), time.Now()
+		c.upload = func(_ context.Context, _ int, spans []*tracepb.Span) error {
+			if len(spans) > 3 {
+				t.Errorf("%d spans in a request, want 3 at most", len(spans))
+			}
+			return nil
+		}
+		e := New(Config{Client: c, MaxRequest: 1000})
+		for i := range 4 {
+			e.Export(sized(fmt.Sprint(i), 300))
+		}
+		synctest.Wait()
+		if len(c.at) != 1 || !c.at[0].Equal(start) {
+			t.Errorf("requests at %v, want one at once", c.at)
+		}
+		wantReport(t, closeWithin(t, e, time.Second), 4, 0, "")
+	})
+}
+
+func TestRetriesBackOffAndGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &scripted{upload: func(_ context.Context, n int, _ []*tracepb.Span) error {
+			if n <= 12 {
+				return errBusy
+			}
+			return nil
+		}}
+		e := New(Config{Client: c})
+		e.Export(sized("a", 100))
+		time.Sleep(time.Minute)
+		wantReport(t, closeWithin(t, e, 0), 1, 0, "")
+		wait := minWait
+		for i := range len(c.at) - 1 {
+			if got := c.at[i+1].Sub(c.at[i]); got < wait/2 || got > wait*3/2 {
+				t.Errorf("wait %d is %v, want about %v", i, got, wait)
+			}
+			wait = min(2*wait, maxWait)
+		}
+	})
+}
+
+// What Close does to a request that does not get through.
+func TestClose(t *testing.T) {
+	hung := func(ctx context.Context, _ int, _ []*tracepb.Span) error {
+		<-ctx.Done()
+		return errTimeout
+	}
+	tests := []struct {
+		name    string
+		upload  func(context.Context, int, []*tracepb.Span) error
+		cause   string
+		takes   time.Duration
+		waiting bool // for a retry when Close comes
+	}{
+		{"refused", always(errRefused), "connection refused", 0, false},
+		{"refused before as well", always(errRefused), "connection refused", 0, true},
+		{"busy", always(errBusy), "503", 2 * time.Second, true},
+		{"hung", hung, "did not answer in time", 2 * time.Second, false},
+		{"refused for good", always(errBad), "400", 0, false},
+		{"unknown error", always(errors.New("disk full")), "disk full", 0, false},
+		{"ready again", func() func(context.Context, int, []*tracepb.Span) error {
+			var first time.Time
+			return func(_ context.Context, n int, _ []*tracepb.Span) error {
+				if n == 1 {
+					first = time.Now()
+				}
+				if time.Since(first) < 10*time.Second {
+					return errRefused
+				}
+				return nil
+			}
+		}(), "", 0, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := &scripted{upload: tt.upload}
+				e := New(Config{Client: c, MaxRequest: 1000})
+				const spans = 30 // ten requests
+				for i := range spans {
+					e.Export(sized(fmt.Sprint(i), 300))
+				}
+				if tt.waiting {
+					time.Sleep(10 * time.Second)
+					synctest.Wait()
+				}
+				start := time.Now()
+				r := closeWithin(t, e, 2*time.Second)
+				if took := time.Since(start); took != tt.takes {
+					t.Errorf("took %v, want %v", took, tt.takes)
+				}
+				if tt.cause == "" {
+					wantReport(t, r, spans, 0, "")
+				} else {
+					wantReport(t, r, 0, spans, tt.cause)
+				}
+				if again := e.Close(context.Background()); again != r {
+					t.Errorf("closed again: %+v, was %+v", again, r)
+				}
+			})
+		})
+	}
+}
+
+func TestCloseLeavesAClientThatIgnoresItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		e := New(Config{Client: &scripted{upload: func(context.Context, int, []*tracepb.Span) error {
+			<-release
+			return nil
+		}}})
+		e.Export(sized("a", 100))
+		start := time.Now()
+		wantReport(t, closeWithin(t, e, 2*time.Second), 0, 1, "did not answer in time")
+		if took := time.Since(start); took > 2*time.Second+grace {
+			t.Errorf("took %v", took)
+		}
+		close(release)
+	})
+}
+
+func TestExportNeverWaits(t *testing.T) {
+	tests := []struct {
+		name      string
+		upload    func(context.Context, int, []*tracepb.Span) error
+		cause     string
+		delivered bool
+	}{
+		{"slow", func(_ context.Context, n int, _ []*tracepb.Span) error {
+			if n == 1 {
+				time.Sleep(time.Minute)
+			}
+			return nil
+		}, "the collector is too slow", true},
+		{"stuck", always(errRefused), "connection refused", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := &scripted{upload: tt.upload}
+				e := New(Config{Client: c, MaxRequest: 1000, MaxQueue: 3000})
+				start := time.Now()
+				for i := range 100 {
+					e.Export(sized(fmt.Sprint(i), 300))
+					synctest.Wait()
+				}
+				e.Export(sized("root", 300))
+				if took := time.Since(start); took > 0 {
+					t.Errorf("Export waited for %v", took)
+				}
+				r := closeWithin(t, e, time.Hour)
+				if r.Dropped == 0 || (r.Delivered > 0) != tt.delivered {
+					t.Errorf("%d dropped, %d delivered", r.Dropped, r.Delivered)
+				}
+				wantReport(t, r, r.Delivered, r.Dropped, tt.cause)
+				if n := len(c.taken); n > 0 && c.taken[n-1] != "root" {
+					t.Errorf("the last span delivered is %s, want the root", c.taken[n-1])
+				}
+			})
+		})
+	}
+}
+
+func TestExportWaitsForRoomInAReplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &scripted{upload: func(_ context.Context, n int, _ []*tracepb.Span) error {
+			switch n % 10 {
+			case 0:
+				return errBusy
+			case 1:
+			default:
+				time.Sleep(longPatience - time.Second)
+			}
+			return nil
+		}}
+		e := New(Config{Client: c, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
+		const spans = 300
+		for i := range spans {
+			e.Export(sized(fmt.Sprint(i), 300))
+		}
+		wantReport(t, closeWithin(t, e, time.Hour), spans, 0, "")
+	})
+}
+
+func TestExportLosesPatienceInAReplay(t *testing.T) {
+	hang := func(ctx context.Context, _ int, _ []*tracepb.Span) error {
+		<-ctx.Done()
+		return errTimeout
+	}
+	tests := []struct {
+		name   string
+		upload func(context.Context, int, []*tracepb.Span) error
+		takes  time.Duration
+		cause  string
+	}{
+		{"refused", always(errRefused), patience, "connection refused"},
+		{"hung", hang, longPatience, "the collector is too slow"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := New(Config{Client: &scripted{upload: tt.upload}, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
+				start := time.Now()
+				for i := range 1000 {
+					e.Export(sized(fmt.Sprint(i), 300))
+				}
+				if took := time.Since(start); took != tt.takes {
+					t.Errorf("waited for %v, want %v", took, tt.takes)
+				}
+				wantReport(t, closeWithin(t, e, time.Second), 0, 1000, tt.cause)
+			})
+		})
+	}
+}
+
+func TestCloseWakesAnExportThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(Config{Client: &scripted{upload: always(errBusy)}, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
+		var exporting sync.WaitGroup
+		exporting.Go(func() {
+			for i := range 20 {
+				e.Export(sized(fmt.Sprint(i), 300))
+			}
+		})
+		synctest.Wait()
+		closeWithin(t, e, 0)
+		exporting.Wait()
+		wantReport(t, closeWithin(t, e, 0), 0, 20, "")
+	})
+}
+
+func TestOneRequestIsRefusedForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, bad := range map[string]func() error{
+			"permanent": func() error { return errBad },
+			"panic":     func() error { panic("out of cheese") },
+		} {
+			c := &scripted{upload: func(_ context.Context, n int, _ []*tracepb.Span) error {
+				if n == 2 {
+					return bad()
+				}
+				return nil
+			}}
+			e := New(Config{Client: c, MaxRequest: 1000})
+			for i := range 9 {
+				e.Export(sized(fmt.Sprint(i), 300))
+			}
+			r := closeWithin(t, e, time.Second)
+			wantReport(t, r, 6, 3, "")
+			t.Logf("%s: %v", name, r.Cause)
+		}
+	})
+}
+
+func TestStartFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(Config{Client: &scripted{start: errors.New("no such directory")}})
+		e.Export(sized("a", 100))
+		wantReport(t, closeWithin(t, e, time.Second), 0, 1, "no such directory")
+	})
+}
+
+func TestPartialSuccess(t *testing.T) {
+	for rejected, want := range map[int]int{-1: 0, 0: 0, 1: 1, 3: 3, 99: 3} {
+		synctest.Test(t, func(t *testing.T) {
+			e := New(Config{Client: &scripted{upload: always(&failure{verdict: partial, rejected: rejected, cause: errors.New("too old")})}})
+			for range 3 {
+				e.Export(sized("a", 100))
+			}
+			wantReport(t, closeWithin(t, e, time.Second), 3-want, want, "too old")
+		})
+	}
+}
+
+func TestARequestTooLargeIsHalved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &scripted{upload: func(_ context.Context, _ int, spans []*tracepb.Span) error {
+			size := 0
+			for _, span := range spans {
+				size += proto.Size(span)
+			}
+			if size > 1000 {
+				return newFailure(tooLarge, causeTooLarge, "")
+			}
+			return nil
+		}}
+		e := New(Config{Client: c})
+		for i := range 21 {
+			e.Export(sized(fmt.Sprint(i), 300))
+		}
+		e.Export(sized("big", 1001))
+		wantReport(t, closeWithin(t, e, time.Second), 21, 1, "larger than the receiver takes")
+		for i, name := range c.taken {
+			if name != fmt.Sprint(i) {
+				t.Errorf("span %d is %s: out of order", i, name)
+			}
+		}
+	})
+}
+
+func TestASpanTooLargeForARequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(Config{Client: new(scripted)})
+		e.Export(sized("small", 100))
+		e.Export(sized("big", 3<<20))
+		wantReport(t, closeWithin(t, e, time.Second), 1, 1, "larger than a request may be")
+	})
+}
+
+// marshalling is what a real client does first.
+func marshalling(_ context.Context, _ int, spans []*tracepb.Span) error {
+	b, err := proto.Marshal(&tracepb.ScopeSpans{Spans: spans})
+	if err != nil {
+		return err
+	}
+	return proto.Unmarshal(b, new(tracepb.ScopeSpans))
+}
+
+func TestOnlyTheSpanThatIsNotUTF8IsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &scripted{upload: marshalling}
+		e := New(Config{Client: c})
+		for i := range 5 {
+			e.Export(sized(fmt.Sprint(i), 100))
+		}
+		inField := sized("field", 100)
+		inField.TraceState = "\xff"
+		e.Export(inField)
+		inEvent := sized("event", 100)
+		inEvent.ProtoReflect().SetUnknown(rawEvents("\xff"))
+		e.Export(inEvent)
+		wantReport(t, closeWithin(t, e, time.Second), 5, 2, "not UTF-8")
+	})
+}
+
+func TestSpansAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(Config{Client: new(scripted)})
+		wantReport(t, closeWithin(t, e, time.Second), 0, 0, "")
+		e.Export(sized("late", 100))
+		wantReport(t, closeWithin(t, e, time.Second), 0, 1, "after the exporter was closed")
+	})
+}
+
+func TestExportConcurrentSafe(t *testing.T) {
+	for _, wait := range []bool{false, true} {
+		c := new(scripted)
+		e := New(Config{Client: c, Wait: wait, MaxRequest: 1000, Interval: time.Microsecond})
+		var exporting sync.WaitGroup
+		for range 8 {
+			exporting.Go(func() {
+				for range 500 {
+					e.Export(sized("a", 300))
+				}
+			})
+		}
+		closeWithin(t, e, time.Minute) // in the middle of it
+		exporting.Wait()
+		r := closeWithin(t, e, time.Minute)
+		if r.Ended != 8*500 || r.Delivered != len(c.taken) {
+			t.Errorf("%+v, and %d were taken", r, len(c.taken))
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package receiver
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// maxBody is what the OpenTelemetry Collector takes in a request over HTTP,
+// unpacked. Over gRPC the limit is gRPC's own, 4 MiB.
+const maxBody = 20 << 20
+
+const (
+	typeProtobuf = "application/x-protobuf"
+	typeJSON     = "application/json"
+)
+
+// serveTraces serves HTTP; the reply is encoded as the request was.
+func (s service) serveTraces(w http.ResponseWriter, r *http.Request) {
+	encoding, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	marshal := proto.Marshal
+	switch encoding {
+	case typeProtobuf:
+	case typeJSON:
+		marshal = protojson.Marshal
+	default:
+		http.Error(w, "use "+typeProtobuf+" or "+typeJSON, http.StatusUnsupportedMediaType)
+		return
+	}
+	reply := func(code int, m proto.Message) {
+		b, err := marshal(m)
+		if err != nil { // a message of the handler's that is not UTF-8
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", encoding)
+		w.WriteHeader(code)
+		w.Write(b)
+	}
+
+	req, err := readRequest(w, r, encoding)
+	if err != nil {
+		reply(http.StatusBadRequest, status.New(codes.InvalidArgument, err.Error()).Proto())
+		return
+	}
+	resp, err := s.Export(r.Context(), req)
+	if err != nil {
+		st := status.Convert(err)
+		reply(httpCode(st.Code()), st.Proto())
+		return
+	}
+	reply(http.StatusOK, resp)
+}
+
+func readRequest(w http.ResponseWriter, r *http.Request, encoding string) (*coltracepb.ExportTraceServiceRequest, error) {
+	body := http.MaxBytesReader(w, r.Body, maxBody)
+	switch v := r.Header.Get("Content-Encoding"); v {
+	case "":
+	case "gzip":
+		unpacked, err := gzip.NewReader(body)
+		if err != nil {
+			return nil, err
+		}
+		body = http.MaxBytesReader(w, unpacked, maxBody)
+	default:
+		return nil, fmt.Errorf("content encoding %q is not known", v)
+	}
+	b, err := io.ReadAll(body)
+	if err != nil {
+		return nil, err
+	}
+	req := new(coltracepb.ExportTraceServiceRequest)
+	if encoding == typeJSON {
+		return req, unmarshalJSON(b, req)
+	}
+	return req, proto.Unmarshal(b, req)
+}
+
+// unmarshalJSON reads OTLP's JSON, which is protobuf's but for the ids: those
+// are hex, not base64.
+func unmarshalJSON(b []byte, req *coltracepb.ExportTraceServiceRequest) error {
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(b, req); err != nil {
+		return err
+	}
+	for _, rs := range req.ResourceSpans {
+		for _, ss := range rs.ScopeSpans {
+			for _, span := range ss.Spans {
+				ids := []*[]byte{&span.TraceId, &span.SpanId, &span.ParentSpanId}
+				for _, link := range span.Links {
+					ids = append(ids, &link.TraceId, &link.SpanId)
+				}
+				for _, id := range ids {
+					// Hex of this length is base64 as well: encoded again it is the hex.
+					was, err := hex.DecodeString(base64.StdEncoding.EncodeToString(*id))
+					if err != nil {
+						return errors.New("an id is not hex")
+					}
+					*id = was
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// toStatus is the gRPC status in err, or one made of it.
+func toStatus(err error) *status.Status {
+	if st, ok := status.FromError(err); ok {
+		return st
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return status.FromContextError(err)
+	}
+	return status.New(codes.Internal, err.Error())
+}
+
+// httpCode is the HTTP status of a gRPC one. 429 and 503 make a client try again.
+func httpCode(c codes.Code) int {
+	switch c {
+	case codes.InvalidArgument:
+		return http.StatusBadRequest
+	case codes.Unauthenticated:
+		return http.StatusUnauthorized
+	case codes.PermissionDenied:
+		return http.StatusForbidden
+	case codes.Unimplemented:
+		return http.StatusNotFound
+	case codes.ResourceExhausted:
+		return http.StatusTooManyRequests
+	case codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.OutOfRange, codes.Unavailable, codes.DataLoss:
+		return http.StatusServiceUnavailable
+	default:
+		return http.StatusInternalServerError
+	}
+}

@@ -1,0 +1,214 @@
+// Package receivertest has an OTLP receiver for tests: real servers on free
+// ports that keep what they are sent and misbehave on request.
+package receivertest
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spantee/spantee/exporter/receiver"
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// A Receiver takes everything at once, until told otherwise.
+type Receiver struct {
+	t          testing.TB
+	grpc, http string // addresses, kept over a Restart
+
+	mu       sync.Mutex
+	running  *receiver.Receiver // nil when stopped
+	changed  chan struct{}      // closed, and replaced, when something came or was taken
+	attempts int
+	largest  int
+	taken    []*coltracepb.ExportTraceServiceRequest
+	respond  func(context.Context, int) (*coltracepb.ExportTraceServiceResponse, error)
+}
+
+// Start starts a Receiver that stops with the test.
+func Start(t testing.TB) *Receiver {
+	t.Helper()
+	r := &Receiver{t: t, changed: make(chan struct{})}
+	r.Restart()
+	r.grpc = strings.TrimPrefix(r.running.GRPCEndpoint(), "http://")
+	r.http = strings.TrimPrefix(r.running.HTTPEndpoint(), "http://")
+	t.Cleanup(r.Stop)
+	return r
+}
+
+// GRPCEndpoint is what OTEL_EXPORTER_OTLP_ENDPOINT has to be for gRPC.
+func (r *Receiver) GRPCEndpoint() string { return "http://" + r.grpc }
+
+// HTTPEndpoint is what OTEL_EXPORTER_OTLP_ENDPOINT has to be for HTTP.
+func (r *Receiver) HTTPEndpoint() string { return "http://" + r.http }
+
+// Stop is the death of the receiver: its ports refuse connections.
+func (r *Receiver) Stop() {
+	r.mu.Lock()
+	running := r.running
+	r.running = nil
+	r.mu.Unlock()
+	if running != nil {
+		running.Close()
+	}
+}
+
+// Restart brings it back, on the same ports and with what it had received.
+func (r *Receiver) Restart() {
+	r.t.Helper()
+	running, err := receiver.Start(receiver.Config{GRPC: r.grpc, HTTP: r.http, Handle: r.handle})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running = running
+}
+
+// Respond makes f answer the requests; n counts them, from 1 and from now.
+// Only requests answered without an error are kept.
+func (r *Receiver) Respond(f func(n int) (*coltracepb.ExportTraceServiceResponse, error)) {
+	r.set(func(_ context.Context, n int) (*coltracepb.ExportTraceServiceResponse, error) { return f(n) })
+}
+
+// Refuse makes err, a gRPC status, the answer to the next n requests.
+func (r *Receiver) Refuse(n int, err error) {
+	r.Respond(func(i int) (*coltracepb.ExportTraceServiceResponse, error) {
+		if i <= n {
+			return nil, err
+		}
+		return nil, nil
+	})
+}
+
+// Partial makes the receiver say that it rejected n spans of each request.
+func (r *Receiver) Partial(n int64, message string) {
+	r.Respond(func(int) (*coltracepb.ExportTraceServiceResponse, error) {
+		return &coltracepb.ExportTraceServiceResponse{
+			PartialSuccess: &coltracepb.ExportTracePartialSuccess{RejectedSpans: n, ErrorMessage: message},
+		}, nil
+	})
+}
+
+// Delay makes every answer take d.
+func (r *Receiver) Delay(d time.Duration) {
+	r.set(func(ctx context.Context, _ int) (*coltracepb.ExportTraceServiceResponse, error) {
+		select {
+		case <-time.After(d):
+			return nil, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	})
+}
+
+// Hang makes the receiver take requests and never answer.
+func (r *Receiver) Hang() {
+	r.set(func(ctx context.Context, _ int) (*coltracepb.ExportTraceServiceResponse, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+}
+
+func (r *Receiver) set(f func(context.Context, int) (*coltracepb.ExportTraceServiceResponse, error)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.attempts, r.respond = 0, f
+}
+
+func (r *Receiver) handle(ctx context.Context, req *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
+	r.mu.Lock()
+	r.attempts++
+	n, respond := r.attempts, r.respond
+	r.largest = max(r.largest, proto.Size(req))
+	r.broadcast()
+	r.mu.Unlock()
+
+	var resp *coltracepb.ExportTraceServiceResponse
+	if respond != nil {
+		var err error
+		if resp, err = respond(ctx, n); err != nil {
+			return nil, err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.taken = append(r.taken, req)
+	r.broadcast()
+	return resp, nil
+}
+
+func (r *Receiver) broadcast() {
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// Await returns when ok does, which is asked whenever a request came or was
+// taken. The test fails if that takes half a minute.
+func (r *Receiver) Await(ok func() bool) {
+	r.t.Helper()
+	timeout := time.After(30 * time.Second)
+	for {
+		r.mu.Lock()
+		changed := r.changed
+		r.mu.Unlock()
+		if ok() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			r.t.Fatal("what was awaited did not arrive")
+		}
+	}
+}
+
+// Attempts is how many requests came since the last change of behaviour.
+func (r *Receiver) Attempts() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.attempts
+}
+
+// Largest is the size of the largest request that came, in bytes.
+func (r *Receiver) Largest() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.largest
+}
+
+// Requests are those that were taken, in the order they came.
+func (r *Receiver) Requests() []*coltracepb.ExportTraceServiceRequest {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]*coltracepb.ExportTraceServiceRequest(nil), r.taken...)
+}
+
+// Spans are those of all requests taken.
+func (r *Receiver) Spans() []*tracepb.Span {
+	var spans []*tracepb.Span
+	for _, req := range r.Requests() {
+		for _, rs := range req.ResourceSpans {
+			for _, ss := range rs.ScopeSpans {
+				spans = append(spans, ss.Spans...)
+			}
+		}
+	}
+	return spans
+}
+
+// Resources are those of all requests taken, one for each ResourceSpans.
+func (r *Receiver) Resources() []*resourcepb.Resource {
+	var resources []*resourcepb.Resource
+	for _, req := range r.Requests() {
+		for _, rs := range req.ResourceSpans {
+			resources = append(resources, rs.Resource)
+		}
+	}
+	return resources
+}

@@ -1,0 +1,184 @@
+package exporter
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// settings are an OTLP with everything filled in and checked.
+type settings struct {
+	protocol    string
+	endpoint    *url.URL
+	headers     map[string]string
+	compression string
+	timeout     time.Duration
+	tls         *tls.Config // nil unless the endpoint is https
+}
+
+const tracesEndpoint = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+
+// lookup returns value if it is set, or else the variable for traces, or else
+// the one for all signals; and what to call it in an error.
+func lookup(value, name string) (v, source string) {
+	if value != "" {
+		return value, strings.ToLower(strings.ReplaceAll(name, "_", " "))
+	}
+	for _, prefix := range []string{"OTEL_EXPORTER_OTLP_TRACES_", "OTEL_EXPORTER_OTLP_"} {
+		if v := strings.TrimSpace(os.Getenv(prefix + name)); v != "" {
+			return v, prefix + name
+		}
+	}
+	return "", ""
+}
+
+// The SDK reads the same variables, but what it does not understand it leaves
+// out with a line in its log.
+func (c OTLP) settings() (*settings, error) {
+	s := new(settings)
+	for _, read := range []func(OTLP) error{s.readProtocol, s.readEndpoint, s.readTLS, s.readHeaders, s.readCompression, s.readTimeout} {
+		if err := read(c); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *settings) readProtocol(c OTLP) error {
+	v, source := lookup(c.Protocol, "PROTOCOL")
+	switch s.protocol = strings.ToLower(v); s.protocol {
+	case "":
+		s.protocol = "grpc"
+	case "grpc", "http/protobuf", "http/json":
+	default:
+		return &Error{fmt.Errorf("%s %q is not known", source, v), "use grpc or http/protobuf"}
+	}
+	return nil
+}
+
+func (s *settings) readEndpoint(c OTLP) error {
+	v, source := lookup(c.Endpoint, "ENDPOINT")
+	switch {
+	case v == "" && s.protocol == "grpc":
+		v = "http://localhost:4317"
+	case v == "":
+		v = "http://localhost:4318"
+	case !strings.Contains(v, "://") && !strings.HasPrefix(v, "unix:"):
+		return &Error{fmt.Errorf("%s %q has no scheme", source, v), "try http://" + v}
+	}
+	u, err := url.Parse(v)
+	if err != nil {
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			err = e.Err // without the URL, which may hold a password
+		}
+		return fmt.Errorf("%s: %w", source, err)
+	}
+	switch {
+	case u.Scheme == "unix" && s.protocol != "grpc":
+		return &Error{fmt.Errorf("%s: a unix socket cannot be reached by %s", source, s.protocol), "set OTEL_EXPORTER_OTLP_PROTOCOL=grpc"}
+	case u.Scheme == "unix":
+	case u.Scheme != "http" && u.Scheme != "https":
+		return &Error{fmt.Errorf("%s: scheme %q is not known", source, u.Scheme), "use http:// or https://"}
+	case u.Hostname() == "":
+		return fmt.Errorf("%s %q has no host", source, u.Redacted())
+	}
+	if s.protocol != "grpc" && source != tracesEndpoint { // that one is used as it is
+		u = u.JoinPath("v1/traces")
+	}
+	s.endpoint = u
+	return nil
+}
+
+func (s *settings) readTLS(c OTLP) error {
+	if s.endpoint.Scheme != "https" {
+		if c.CACert+c.ClientCert+c.ClientKey != "" {
+			return &Error{fmt.Errorf("a certificate is of no use with %s", s.endpoint.Redacted()), "try https://" + s.endpoint.Host}
+		}
+		return nil
+	}
+	s.tls = new(tls.Config)
+	if file, source := lookup(c.CACert, "CERTIFICATE"); file != "" {
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("%s: %w", source, err)
+		}
+		s.tls.RootCAs = x509.NewCertPool()
+		if !s.tls.RootCAs.AppendCertsFromPEM(pem) {
+			return fmt.Errorf("%s: no certificate in %s", source, file)
+		}
+	}
+	cert, source := lookup(c.ClientCert, "CLIENT_CERTIFICATE")
+	key, _ := lookup(c.ClientKey, "CLIENT_KEY")
+	switch {
+	case cert == "" && key == "":
+		return nil
+	case cert == "" || key == "":
+		return errors.New("a client certificate and its key go together; one of them is missing")
+	}
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		return fmt.Errorf("%s: %w", source, err)
+	}
+	s.tls.Certificates = []tls.Certificate{pair}
+	return nil
+}
+
+// readHeaders never repeats a value: most are secrets.
+func (s *settings) readHeaders(c OTLP) error {
+	v, source := lookup("", "HEADERS")
+	s.headers = c.Headers
+	if len(c.Headers) > 0 {
+		source = "headers"
+	} else if v != "" {
+		s.headers = make(map[string]string)
+		for pair := range strings.SplitSeq(v, ",") {
+			if strings.TrimSpace(pair) == "" {
+				continue
+			}
+			key, value, ok := strings.Cut(pair, "=")
+			value, err := url.PathUnescape(strings.TrimSpace(value))
+			if !ok || err != nil {
+				return &Error{fmt.Errorf("%s is malformed", source), "write it as key=value,key=value, with special characters as %20"}
+			}
+			s.headers[strings.TrimSpace(key)] = value
+		}
+	}
+	for key, value := range s.headers {
+		if !httpguts.ValidHeaderFieldName(key) || !httpguts.ValidHeaderFieldValue(value) {
+			return fmt.Errorf("%s: %q cannot be sent as a header", source, key)
+		}
+	}
+	return nil
+}
+
+func (s *settings) readCompression(c OTLP) error {
+	v, source := lookup(c.Compression, "COMPRESSION")
+	switch s.compression = strings.ToLower(v); s.compression {
+	case "", "none", "gzip":
+		return nil
+	}
+	return &Error{fmt.Errorf("%s %q is not known", source, v), "use gzip or none"}
+}
+
+func (s *settings) readTimeout(c OTLP) error {
+	s.timeout = 10 * time.Second
+	v, source := lookup("", "TIMEOUT")
+	if c.Timeout != 0 {
+		s.timeout = c.Timeout
+	} else if v != "" {
+		ms, err := strconv.Atoi(v)
+		if err != nil || ms < 0 {
+			return &Error{fmt.Errorf("%s %q is not a number of milliseconds", source, v), "10000 is ten seconds"}
+		}
+		s.timeout = time.Duration(ms) * time.Millisecond
+	}
+	return nil
+}
