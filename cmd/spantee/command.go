@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/mapping"
+)
+
+// options are the filter's flags.
+type options struct {
+	otlp              exporter.OTLP
+	toFile            string
+	tree              bool
+	agent             string
+	deltas            string
+	maxSpanEvents     int
+	ignoreTraceparent bool
+	flushTimeout      time.Duration
+	summary, quiet    bool
+	traceURL          string
+}
+
+const usage = `spantee is tee for traces. It sits in the pipe behind a coding agent, passes the
+agent's stream through unchanged, and turns each session into a trace:
+
+  cursor-agent -p --output-format stream-json "fix the test" | spantee | jq -r .type
+
+Spans go to http://localhost:4317 by OTLP/gRPC, or wherever the standard
+OTEL_EXPORTER_OTLP_* variables or the flags below say. A collector that is
+missing, slow or broken never stops or delays the stream.`
+
+func rootCommand() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:           "spantee",
+		Short:         "tee for traces",
+		Long:          usage,
+		Version:       version(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unexpected argument %q (to read a file: spantee < %s)", args[0], args[0])
+			}
+			return nil
+		},
+		RunE: func(*cobra.Command, []string) error { return filter(&o, os.Stdin, os.Stdout, os.Stderr) },
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&o.otlp.Endpoint, "endpoint", "", "where to send spans, as `URL` (default $OTEL_EXPORTER_OTLP_ENDPOINT or http://localhost:4317)")
+	f.StringVar(&o.otlp.Protocol, "protocol", "", "grpc, http/protobuf or http/json (default $OTEL_EXPORTER_OTLP_PROTOCOL or grpc)")
+	f.StringToStringVar(&o.otlp.Headers, "header", nil, "send a header, as `NAME=VALUE`; may be repeated")
+	f.StringVar(&o.otlp.CACert, "certificate", "", "trust the certificate authority in this PEM `FILE`")
+	f.StringVar(&o.otlp.ClientCert, "client-certificate", "", "identify by the certificate in this PEM `FILE`")
+	f.StringVar(&o.otlp.ClientKey, "client-key", "", "and by the key in this one")
+	f.StringVar(&o.otlp.Compression, "compression", "", "gzip or none")
+	f.DurationVar(&o.otlp.Timeout, "timeout", 0, "give a request up after this `TIME` (default 10s)")
+	f.StringVar(&o.toFile, "to", os.Getenv("SPANTEE_TO"), "append spans to `FILE` as OTLP JSON lines instead of sending them (default $SPANTEE_TO)")
+	f.BoolVar(&o.tree, "tree", false, "also print each trace on stderr, as a waterfall")
+	f.StringVar(&o.deltas, "deltas", "each", "events on chat spans: each delta, one a `message`, or off")
+	f.IntVar(&o.maxSpanEvents, "max-span-events", 512, "go on in another span after `N` events")
+	f.StringVar(&o.agent, "agent", "", "the agent whose stream it is: "+strings.Join(mapping.Agents, ", ")+" (default: find out)")
+	f.BoolVar(&o.ignoreTraceparent, "ignore-traceparent", false, "start a trace of its own even if $TRACEPARENT is set")
+	f.DurationVar(&o.flushTimeout, "flush-timeout", 2*time.Second, "wait no longer than `TIME` for the collector at the end")
+	f.StringVar(&o.traceURL, "trace-url", os.Getenv("SPANTEE_TRACE_URL"), "link to traces by this `URL`, as in http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")
+	f.BoolVar(&o.summary, "summary", false, "say on stderr what was traced, even if it is no terminal")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "say nothing on stderr, even if spans were lost")
+	return cmd
+}
+
+// version is that of the module the binary was built from.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"os"
+)
+
+// filter is what spantee does:
+//
+//	stdin -> passthrough -> stdout
+//	              |
+//	             tap -> mapper -> spans -> exporter, tree
+//
+// Only the upper line decides how it ends: the error is nil, an exitStatus, or
+// one of usage that comes before a byte was read.
+func filter(o *options, stdin, stdout, stderr *os.File) error {
+	signals := catchSignals()
+	say := newReporter(o, stderr)
+	tracing, err := startTracing(o, say, stdin)
+	if err != nil {
+		return err
+	}
+	if isTerminal(stdin) {
+		say.awaiting()
+	}
+
+	pass := &passthrough{in: stdin, out: stdout, tap: tracing.tap}
+	copied := make(chan error, 1)
+	go func() { copied <- pass.run() }()
+
+	var end exitStatus
+	select {
+	case err := <-copied:
+		end = endOfCopy(err)
+		if end.code != 0 {
+			say.line("%v", err)
+		}
+	case s := <-signals:
+		end.signal = s
+		pass.stopped.Store(true)
+		restoreSignals() // the next one kills
+	}
+	if end.signal == brokenPipe {
+		stdin.Close() // so that the agent notices
+	} else {
+		stdout.Close() // so that what follows in the pipe can finish
+	}
+	tracing.finish(end.interrupted())
+	say.print()
+	if end == (exitStatus{}) {
+		return nil
+	}
+	return end
+}

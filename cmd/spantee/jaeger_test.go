@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter"
+)
+
+// A jaeger is a real Jaeger, at the base URLs of its services.
+type jaeger struct{ grpc, http, query string }
+
+// startJaeger runs the binary that SPANTEE_JAEGER names until the test ends.
+func startJaeger(t *testing.T) jaeger {
+	t.Helper()
+	binary := os.Getenv("SPANTEE_JAEGER")
+	if binary == "" {
+		t.Skip("needs SPANTEE_JAEGER=$(testdata/jaeger/build)")
+	}
+	urls := map[string]string{}
+	env := os.Environ()
+	var listeners []net.Listener
+	for _, name := range []string{"JAEGER_OTLP_GRPC", "JAEGER_OTLP_HTTP", "JAEGER_QUERY", "JAEGER_HEALTH"} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listeners = append(listeners, l)
+		port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+		urls[name] = "http://127.0.0.1:" + port
+		env = append(env, name+"="+port)
+	}
+	for _, l := range listeners { // only now, so that no two ports are the same
+		l.Close()
+	}
+	cmd := exec.Command(binary, "--config", filepath.Join("..", "..", "testdata", "jaeger", "config.yaml"))
+	cmd.Env, cmd.Stderr = env, t.Output()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	poll(func() bool {
+		status, _ := get(t, urls["JAEGER_HEALTH"]+"/status")
+		return status == http.StatusOK
+	})
+	return jaeger{grpc: urls["JAEGER_OTLP_GRPC"], http: urls["JAEGER_OTLP_HTTP"], query: urls["JAEGER_QUERY"]}
+}
+
+// poll asks until ok does or half a minute has passed. A server outside of the
+// test has no other way to tell.
+func poll(ok func() bool) {
+	timeout := time.After(30 * time.Second)
+	for !ok() {
+		select {
+		case <-timeout:
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// get returns status 0 if nobody answers.
+func get(t *testing.T, url string) (status int, body []byte) {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		return 0, nil
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, body
+}
+
+// golden returns what Jaeger has of some traces.
+func (j jaeger) golden(t *testing.T, traceIDs []string) string {
+	t.Helper()
+	var spans []*tracepb.Span
+	for _, id := range traceIDs {
+		if status, body := get(t, j.query+"/api/v3/traces/"+id); status == http.StatusOK {
+			body = bytes.TrimPrefix(bytes.TrimSpace(body), []byte(`{"result":`))
+			spans = append(spans, decodeJSON(t, bytes.TrimSuffix(body, []byte("}")))...)
+		}
+	}
+	for _, span := range spans { // Jaeger keeps events in no order
+		slices.SortFunc(span.Events, func(a, b *tracepb.Span_Event) int {
+			return cmp.Or(cmp.Compare(a.TimeUnixNano, b.TimeUnixNano), cmp.Compare(index(a), index(b)))
+		})
+	}
+	return exporter.Golden(spans)
+}
+
+func index(e *tracepb.Span_Event) int64 {
+	for _, kv := range e.Attributes {
+		if kv.Key == "spantee.delta.index" {
+			return kv.Value.GetIntValue()
+		}
+	}
+	return -1
+}
+
+// decodeJSON reads OTLP's JSON.
+func decodeJSON(t *testing.T, b []byte) []*tracepb.Span {
+	t.Helper()
+	traces, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(b)
+	if err != nil {
+		t.Fatalf("%v in %s", err, b)
+	}
+	wire, err := (&ptrace.ProtoMarshaler{}).MarshalTraces(traces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var req coltracepb.ExportTraceServiceRequest
+	if err := proto.Unmarshal(wire, &req); err != nil {
+		t.Fatal(err)
+	}
+	var spans []*tracepb.Span
+	for _, rs := range req.ResourceSpans {
+		for _, ss := range rs.ScopeSpans {
+			spans = append(spans, ss.Spans...)
+		}
+	}
+	return spans
+}
+
+var summaryLine = regexp.MustCompile(`trace ([0-9a-f]{32}): `)
+
+// TestJaeger sends every fixture to a real Jaeger, over gRPC and HTTP and over
+// gRPC again, and reads back what the golden traces say: no span twice, no
+// event lost, and no warning, which Jaeger would add as an attribute.
+func TestJaeger(t *testing.T) {
+	j := startJaeger(t)
+	fixtures, err := filepath.Glob("../../testdata/cursor/*.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []struct{ name, protocol, endpoint string }{
+		{"gRPC", "grpc", j.grpc}, {"HTTP", "http/protobuf", j.http}, {"again", "grpc", j.grpc},
+	} {
+		for _, file := range fixtures {
+			t.Run(to.name+" "+filepath.Base(file), func(t *testing.T) {
+				golden, err := os.ReadFile(strings.TrimSuffix(file, ".jsonl") + ".trace")
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, want, _ := strings.Cut(string(golden), "\n\n")
+
+				cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_PROTOCOL=" + to.protocol, "OTEL_EXPORTER_OTLP_ENDPOINT=" + to.endpoint}, "--summary")
+				cmd.Stdin = recording(t, file)
+				if err := cmd.Run(); err != nil {
+					t.Fatalf("spantee: %v\n%s", err, &cmd.stderr)
+				}
+				var ids []string
+				for _, m := range summaryLine.FindAllStringSubmatch(cmd.stderr.String(), -1) {
+					ids = append(ids, m[1])
+				}
+				var got string
+				poll(func() bool {
+					got = j.golden(t, ids)
+					return got == want
+				})
+				if diff := gocmp.Diff(want, got); diff != "" {
+					t.Errorf("trace in Jaeger (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// recording opens a fixture as it was when the golden traces were made: its
+// time counts where its lines have none.
+func recording(t *testing.T, file string) *os.File {
+	t.Helper()
+	copied := filepath.Join(t.TempDir(), filepath.Base(file))
+	if err := os.WriteFile(copied, fixture(t, filepath.Base(file)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	written := time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC)
+	if err := os.Chtimes(copied, written, written); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(copied)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}

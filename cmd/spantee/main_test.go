@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
+
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/receiver/receivertest"
+)
+
+var update = flag.Bool("update", false, "rewrite what the scripts expect")
+
+func TestMain(m *testing.M) { testscript.Main(tests{m}, map[string]func(){"spantee": main}) }
+
+// tests are all that is not a spantee command run by one of them.
+type tests struct{ m *testing.M }
+
+func (t tests) Run() int {
+	for _, kv := range os.Environ() {
+		name, _, _ := strings.Cut(kv, "=")
+		if strings.HasPrefix(name, "OTEL_") || strings.HasPrefix(name, "SPANTEE_T") || strings.HasPrefix(name, "TRACE") {
+			os.Unsetenv(name) // a developer's own collector is not to be tested
+		}
+	}
+	os.Setenv("GORACE", "atexit_sleep_ms=0")
+	code := t.m.Run()
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// TestScripts runs what a user types. A script has a receiver of its own, to
+// which the environment points; "trace FILE" writes what has come there.
+func TestScripts(t *testing.T) {
+	fixtures, err := filepath.Abs("../../testdata/cursor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "../../testdata/script",
+		RequireExplicitExec: true,
+		UpdateScripts:       *update,
+		Setup: func(env *testscript.Env) error {
+			r := receivertest.Start(env.T().(testing.TB))
+			env.Values["receiver"] = r
+			env.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", r.GRPCEndpoint())
+			env.Setenv("HTTP_ENDPOINT", r.HTTPEndpoint())
+			env.Setenv("FIXTURES", fixtures)
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"trace": func(ts *testscript.TestScript, _ bool, args []string) {
+				r := ts.Value("receiver").(*receivertest.Receiver)
+				ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(exporter.Golden(r.Spans())), 0o644))
+			},
+		},
+	})
+}
+
+// A run of the spantee command.
+type run struct {
+	stdout, stderr bytes.Buffer
+	*exec.Cmd
+}
+
+// spantee prepares to run the command with extra variables in its environment.
+func spantee(t *testing.T, env []string, args ...string) *run {
+	t.Helper()
+	path, err := exec.LookPath("spantee")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &run{Cmd: exec.Command(path, args...)}
+	r.Cmd.Stdout, r.Cmd.Stderr = &r.stdout, &r.stderr
+	r.Env = append(os.Environ(), env...)
+	return r
+}
+
+func fixture(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile("../../testdata/cursor/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

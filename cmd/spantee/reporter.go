@@ -1,0 +1,172 @@
+package main
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/mapping"
+)
+
+// A reporter is spantee's voice. It speaks on stderr, at the end: of what went
+// wrong, and on a terminal or with --summary of what was traced.
+type reporter struct {
+	*options
+	w        *os.File
+	terminal bool
+
+	problems []string // with the environment
+	runs     []mapping.Run
+	moreRuns int // than are kept
+	stats    mapping.Stats
+	failure  error // why the mapper did not see the whole stream
+	delivery exporter.Report
+}
+
+// maxRuns is how many runs a summary names.
+const maxRuns = 20
+
+func newReporter(o *options, w *os.File) *reporter {
+	return &reporter{options: o, w: w, terminal: isTerminal(w)}
+}
+
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+func (r *reporter) line(format string, args ...any) {
+	fmt.Fprintf(r.w, "spantee: "+format+"\n", args...)
+}
+
+// awaiting explains itself to somebody who typed spantee and nothing else.
+func (r *reporter) awaiting() {
+	if !r.quiet {
+		r.line("waiting for an agent's stream on stdin, as from\n" +
+			`  cursor-agent -p --output-format stream-json "fix the test" | spantee`)
+	}
+}
+
+func (r *reporter) problem(text string) { r.problems = append(r.problems, text) }
+
+func (r *reporter) runEnded(run mapping.Run) {
+	if len(r.runs) == maxRuns {
+		r.moreRuns++
+		return
+	}
+	r.runs = append(r.runs, run)
+}
+
+// print says it all.
+func (r *reporter) print() {
+	if r.quiet {
+		return
+	}
+	if r.terminal || r.summary {
+		for _, run := range r.runs {
+			r.line("%s", r.describe(run))
+		}
+		if r.moreRuns > 0 {
+			r.line("and %s", count(r.moreRuns, "more trace"))
+		}
+		if s := r.oddLines(); s != "" {
+			r.line("%s", s)
+		}
+	}
+	for _, p := range r.problems {
+		r.line("%s", p)
+	}
+	if r.failure != nil {
+		r.line("tracing stopped early: %v (the stream was not touched)", r.failure)
+	}
+	if s := r.untraced(); s != "" {
+		r.line("%s", s)
+	}
+	if s := r.lost(); s != "" {
+		r.line("%s", s)
+	}
+}
+
+func (r *reporter) describe(run mapping.Run) string {
+	id := hex.EncodeToString(run.TraceID[:])
+	s := fmt.Sprintf("trace %s: %s, %s", id, count(run.Spans, "span"), count(run.Tools, "tool"))
+	if run.ToolErrors > 0 {
+		s += fmt.Sprintf(" (%d failed)", run.ToolErrors)
+	}
+	s += ", " + run.Duration.Round(time.Millisecond).String()
+	if run.ErrorType != "" {
+		s += ", " + run.ErrorType
+	}
+	if r.traceURL != "" {
+		s += " " + strings.ReplaceAll(r.traceURL, "{trace_id}", id)
+	}
+	return s
+}
+
+// oddLines tells of what the stream held besides events.
+func (r *reporter) oddLines() string {
+	var odd []string
+	if n := r.stats.BadLines; n > 0 {
+		odd = append(odd, fmt.Sprintf("%s not JSON or without a type (the first is line %d)", count(n, "line"), r.stats.FirstBad))
+	}
+	if n := r.stats.Unknown; n > 0 {
+		odd = append(odd, count(n, "line")+" of an unknown type")
+	}
+	if n := r.stats.Unpaired; n > 0 {
+		odd = append(odd, count(n, "end")+" of something that had not begun")
+	}
+	if n := r.stats.Oversize; n > 0 {
+		odd = append(odd, count(n, "line")+" too long to read whole")
+	}
+	return strings.Join(odd, ", ")
+}
+
+// untraced says why a stream that was not empty gave no trace.
+func (r *reporter) untraced() string {
+	switch {
+	case r.stats.Foreign != "":
+		return fmt.Sprintf("no trace: this is the stream of %s, and spantee reads that of %s so far (--agent overrides)",
+			r.stats.Foreign, strings.Join(mapping.Agents, ", "))
+	case r.stats.Runs == 0 && r.stats.BadLines > 0:
+		return "no trace: the input is no stream of JSON lines; run the agent with --output-format stream-json"
+	}
+	return ""
+}
+
+// lost says what did not arrive, and why.
+func (r *reporter) lost() string {
+	d := r.delivery
+	if d.Dropped == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %s not delivered: %s", d.Dropped, count(d.Ended, "span"),
+		withHint(&exporter.Error{Err: d.Cause, Hint: d.Hint}))
+}
+
+// withHint appends what an error's author would try.
+func withHint(err error) string {
+	var hinted *exporter.Error
+	if errors.As(err, &hinted) && hinted.Hint != "" {
+		return fmt.Sprintf("%v (%s)", err, hinted.Hint)
+	}
+	return err.Error()
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// treeStyle fits the tree to where it is drawn.
+func (r *reporter) treeStyle() exporter.Tree {
+	style := exporter.Tree{Color: r.terminal && os.Getenv("NO_COLOR") == ""}
+	if width, _, err := term.GetSize(int(r.w.Fd())); err == nil {
+		style.Width = width
+	}
+	return style
+}

@@ -1,0 +1,153 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/exporter/receiver/receivertest"
+)
+
+// signalOf returns the signal a command died of.
+func signalOf(t *testing.T, err error) syscall.Signal {
+	t.Helper()
+	exit, ok := err.(*exec.ExitError)
+	if !ok {
+		t.Fatalf("ended with %v, not by a signal", err)
+	}
+	ws := exit.Sys().(syscall.WaitStatus)
+	if !ws.Signaled() {
+		t.Fatalf("ended with status %d, not by a signal", ws.ExitStatus())
+	}
+	return ws.Signal()
+}
+
+func errorType(s *tracepb.Span) string {
+	for _, kv := range s.Attributes {
+		if kv.Key == "error.type" {
+			return kv.Value.GetStringValue()
+		}
+	}
+	return ""
+}
+
+// A signal ends the spans, which are delivered, and then spantee, by that
+// signal.
+func TestSignals(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(sig.String(), func(t *testing.T) {
+			r := receivertest.Start(t)
+			cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()})
+			in := startWith(t, cmd, fixture(t, "killed.jsonl"))
+			defer in.Close() // the agent goes on
+			cmd.Process.Signal(sig)
+			if got := signalOf(t, cmd.Wait()); got != sig {
+				t.Errorf("died of %v, want %v", got, sig)
+			}
+			var interrupted []string
+			for _, s := range r.Spans() {
+				if errorType(s) == "interrupted" {
+					interrupted = append(interrupted, s.Name)
+				}
+			}
+			if got := strings.Join(interrupted, ", "); got != "execute_tool shell, invoke_agent cursor-agent" {
+				t.Errorf("interrupted: %s", got)
+			}
+			checkStderr(t, cmd.stderr.String(), "")
+		})
+	}
+}
+
+// The second signal kills, even while a hung collector is waited for.
+func TestSecondSignalKills(t *testing.T) {
+	r := receivertest.Start(t)
+	r.Hang()
+	cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()}, "--flush-timeout=1h")
+	in := startWith(t, cmd, fixture(t, "killed.jsonl"))
+	defer in.Close()
+	cmd.Process.Signal(syscall.SIGINT)
+	r.Await(func() bool { return r.Attempts() > 0 })
+	cmd.Process.Signal(syscall.SIGTERM)
+	if got := signalOf(t, cmd.Wait()); got != syscall.SIGTERM {
+		t.Errorf("died of %v, want SIGTERM", got)
+	}
+}
+
+// startWith starts the command and returns its stdin once all of stream has
+// come out again.
+func startWith(t *testing.T, cmd *run, stream []byte) io.WriteCloser {
+	t.Helper()
+	cmd.Cmd.Stdout = nil
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go in.Write(stream)
+	got := make([]byte, len(stream))
+	if _, err := io.ReadFull(out, got); err != nil || !bytes.Equal(got, stream) {
+		t.Fatal("other bytes came out", err)
+	}
+	return in
+}
+
+// When nobody reads any more, as behind head -1, the agent is told by a broken
+// pipe, the trace is delivered, and spantee dies as cat would.
+func TestClosedStdout(t *testing.T) {
+	r := receivertest.Start(t)
+	cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()})
+	cmd.Cmd.Stdout = nil
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	agentEnd, stdin, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdin = agentEnd
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	agentEnd.Close()
+	lines := bytes.SplitAfter(fixture(t, "fix-failing-test.jsonl"), []byte("\n"))
+	stdin.Write(lines[0])
+	if first, err := bufio.NewReader(out).ReadBytes('\n'); err != nil || !bytes.Equal(first, lines[0]) {
+		t.Fatalf("first line %q, %v", first, err)
+	}
+	out.Close()
+	// The agent writes on until its pipe breaks.
+	for i := 1; ; i = i%(len(lines)-2) + 1 {
+		if _, err = stdin.Write(lines[i]); err != nil {
+			break
+		}
+	}
+	if got := signalOf(t, cmd.Wait()); got != syscall.SIGPIPE {
+		t.Errorf("died of %v, want SIGPIPE", got)
+	}
+	roots := 0
+	for _, s := range r.Spans() {
+		if s.Name == "invoke_agent cursor-agent" {
+			roots++
+		}
+	}
+	if roots != 1 {
+		t.Errorf("%d roots arrived, want 1", roots)
+	}
+	checkStderr(t, cmd.stderr.String(), "")
+}

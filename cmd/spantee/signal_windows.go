@@ -1,0 +1,33 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// brokenPipe stands for what Windows has no signal for: a stdout nobody reads
+// any more.
+const brokenPipe = syscall.SIGPIPE
+
+func catchSignals() <-chan os.Signal {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
+	return c
+}
+
+func restoreSignals() { signal.Reset(os.Interrupt, syscall.SIGTERM) }
+
+func isBrokenPipe(err error) bool {
+	const errorNoData = syscall.Errno(232) // what writing to a closed pipe gives
+	return errors.Is(err, syscall.ERROR_BROKEN_PIPE) || errors.Is(err, errorNoData)
+}
+
+func dieBy(s os.Signal) {
+	code := 128
+	if sig, ok := s.(syscall.Signal); ok {
+		code += int(sig)
+	}
+	os.Exit(code)
+}

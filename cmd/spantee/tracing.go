@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/mapping"
+)
+
+const (
+	// livePatience is how long a live stream may be held up by the mapper, all
+	// in all.
+	livePatience = 100 * time.Millisecond
+
+	// replayPatience is the same for a recording. There the mapper waits for
+	// the exporter, which gives up sooner, and nobody for the stream.
+	replayPatience = 30 * time.Second
+)
+
+// tracing is all that hangs on the tap.
+type tracing struct {
+	*options
+	tap      *tap // nil if there is nothing to trace for
+	say      *reporter
+	came     time.Time // when the bytes at hand came
+	mapper   *mapping.Mapper
+	exporter *exporter.Exporter   // nil if no spans are to be sent
+	tree     *exporter.TreeWriter // nil if none is to be drawn
+}
+
+// startTracing sets up what the flags and the environment ask for. Wrong flags
+// are an error. A wrong environment is not: it must not break a pipe.
+func startTracing(o *options, say *reporter, stdin *os.File) (*tracing, error) {
+	t := &tracing{options: o, say: say}
+	replayed := lastWritten(stdin)
+
+	opts := mapping.Options{
+		Agent: o.agent, Deltas: mapping.Deltas(o.deltas), MaxSpanEvents: o.maxSpanEvents,
+		Replay: replayed,
+		Now:    func() time.Time { return t.came },
+		Emit:   t.emit, RunEnded: say.runEnded,
+	}
+	if !o.ignoreTraceparent {
+		opts.Parent = parentFromEnvironment()
+	}
+	var err error
+	if t.mapper, err = mapping.New(opts); err != nil {
+		return nil, err
+	}
+
+	client, err := o.client()
+	switch {
+	case err != nil && (o.toFile != "" || !reflect.ValueOf(o.otlp).IsZero()):
+		return nil, err
+	case err != nil:
+		say.problem("no spans are sent: " + withHint(err))
+	case opts.Parent.IsValid() && !opts.Parent.IsSampled():
+		say.problem("$TRACEPARENT says not sampled, so no spans are sent (--ignore-traceparent sends them)")
+	case client != nil:
+		resource, err := exporter.Resource(context.Background(), mapping.Cursor, "")
+		if err != nil {
+			say.problem(err.Error())
+		}
+		t.exporter = exporter.New(exporter.Config{
+			Client:   client,
+			Resource: resource,
+			Scope:    &commonpb.InstrumentationScope{Name: "github.com/spantee/spantee", Version: version()},
+			Wait:     !replayed.IsZero(),
+		})
+	}
+	if o.tree {
+		t.tree = exporter.NewTreeWriter(say.w, say.treeStyle())
+	}
+	if t.exporter == nil && t.tree == nil {
+		return t, nil
+	}
+	patience := livePatience
+	if !replayed.IsZero() {
+		patience = replayPatience
+	}
+	t.tap = newTap(patience, func(p []byte, came time.Time) {
+		t.came = came
+		t.mapper.Write(p)
+	})
+	return t, nil
+}
+
+// emit takes a finished span from the mapper.
+func (t *tracing) emit(span *tracepb.Span) {
+	if t.tree != nil {
+		t.tree.Export(span)
+	}
+	if t.exporter != nil {
+		t.exporter.Export(span)
+	}
+}
+
+// finish ends all spans and delivers what it can within the flush timeout.
+func (t *tracing) finish(interrupted bool) {
+	if t.tap == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), t.flushTimeout)
+	defer cancel()
+	t.tap.end(nil)
+	select {
+	case <-t.tap.done:
+		t.came = time.Now()
+		t.closeMapper(interrupted)
+		t.say.stats = t.mapper.Stats()
+	case <-ctx.Done(): // it is stuck, and not to be touched
+		t.tap.end(errors.New("the mapper hangs"))
+	}
+	t.say.failure = t.tap.err()
+	if t.tree != nil {
+		t.tree.Close()
+	}
+	if t.exporter != nil {
+		t.say.delivery = t.exporter.Close(ctx)
+	}
+}
+
+// closeMapper guards against the state a panic has left the mapper in.
+func (t *tracing) closeMapper(interrupted bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			t.tap.end(fmt.Errorf("the mapper failed: %v", p))
+		}
+	}()
+	t.mapper.Close(interrupted)
+}
+
+// client returns where spans go, nil if nowhere.
+func (o *options) client() (otlptrace.Client, error) {
+	if o.toFile != "" {
+		return exporter.NewFile(o.toFile)
+	}
+	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
+		return nil, nil
+	}
+	switch v := os.Getenv("OTEL_TRACES_EXPORTER"); v {
+	case "", "otlp":
+		return exporter.NewOTLP(o.otlp)
+	case "none":
+		return nil, nil
+	case "file":
+		return nil, fmt.Errorf("$OTEL_TRACES_EXPORTER is file: say which with --to or $SPANTEE_TO")
+	default:
+		return nil, fmt.Errorf("$OTEL_TRACES_EXPORTER is %q: spantee knows otlp, file and none", v)
+	}
+}
+
+// lastWritten returns when stdin, if it is a file, was last written: it is then
+// a recording, and zero if it is live.
+func lastWritten(stdin *os.File) time.Time {
+	info, err := stdin.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+// parentFromEnvironment returns what $TRACEPARENT and $TRACESTATE point at.
+func parentFromEnvironment() trace.SpanContext {
+	carrier := propagation.MapCarrier{
+		"traceparent": os.Getenv("TRACEPARENT"),
+		"tracestate":  os.Getenv("TRACESTATE"),
+	}
+	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
+}
