@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
@@ -168,11 +169,11 @@ func (t Tree) waterfall(b *strings.Builder, tr *traceTree) {
 		notes = max(notes, cells(strings.Join(r.notes, " · ")))
 	}
 	// A name may have two fifths of the line; of what is left the notes get at
-	// most seven tenths and the bars the rest.
+	// most half and the bars the rest.
 	const gaps = 2 + 1 + 2
 	name = min(name, t.Width*2/5)
 	left := t.Width - gaps - name - duration
-	notes = min(notes, left*7/10)
+	notes = min(notes, left/2)
 	bar := left - notes
 
 	for _, r := range rows {
@@ -269,7 +270,7 @@ func (r row) bar(tr *traceTree, width int) string {
 
 	glyphs := []rune(" ▌▐█")
 	switch {
-	case r.start == r.end:
+	case r.node.duration() < uint64(time.Microsecond):
 		glyphs = []rune(" ▏▕ ")
 	case r.parent == nil && r.maybeRoot():
 		glyphs = []rune(" ╸╺━")

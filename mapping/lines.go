@@ -40,12 +40,11 @@ func (l *lines) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close hands on a last line that no newline ends.
-func (l *lines) Close() error {
+// end hands on a last line that no newline ends.
+func (l *lines) end() {
 	if len(l.buf) > 0 {
 		l.flush()
 	}
-	return nil
 }
 
 func (l *lines) keep(p []byte) {

@@ -153,7 +153,7 @@ func (m *Mapper) Close(interrupted bool) {
 		return
 	}
 	m.now = instant(m.opts.Now().UnixNano())
-	m.lines.Close()
+	m.lines.end()
 	m.closed = true
 	why := errIncomplete
 	if interrupted {

@@ -133,14 +133,15 @@ func (r *run) closeTurn(at instant, errorType string) {
 	t.finish(r, at, errorType)
 }
 
-func (r *run) toolStart(ev *event, at instant) *tool {
+func (r *run) toolStart(ev *event, at instant) {
 	if i := r.find(r.tools, string(ev.id)); i >= 0 { // the id again: that call will never end
 		r.endTool(i, at, errIncomplete, "")
 	}
 	// The first call of a turn ends it. A call while others run belongs to
 	// their turn, and so does one of the same model call: builds of 2026 say
 	// which, older ones give the id of the whole request.
-	if r.turn == nil && len(r.tools) == 0 && !(ownModelCall(ev.modelCall) && string(ev.modelCall) == r.modelCall) {
+	sameCall := ownModelCall(ev.modelCall) && string(ev.modelCall) == r.modelCall
+	if r.turn == nil && len(r.tools) == 0 && !sameCall {
 		r.openTurn()
 	}
 	if r.turn != nil {
@@ -153,9 +154,7 @@ func (r *run) toolStart(ev *event, at instant) *tool {
 		r.toolsFrom = at
 	}
 	r.counts.tools++
-	t := &tool{id: string(ev.id), n: r.counts.tools, start: at, toolCall: ev.tool}
-	r.tools = append(r.tools, t)
-	return t
+	r.tools = append(r.tools, &tool{id: string(ev.id), n: r.counts.tools, start: at, toolCall: ev.tool})
 }
 
 func (r *run) toolEnd(ev *event, at instant) {

@@ -41,8 +41,9 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 	}
 	if end.signal == brokenPipe {
 		stdin.Close() // so that the agent notices
-	} else {
-		stdout.Close() // so that what follows in the pipe can finish
+	} else if err := stdout.Close(); err != nil && end == (exitStatus{}) { // so that what follows in the pipe can finish
+		say.line("%v", err)
+		end.code = statusFailed
 	}
 	tracing.finish(end.interrupted())
 	say.print()

@@ -83,7 +83,7 @@ func spantee(t *testing.T, env []string, args ...string) *run {
 		t.Fatal(err)
 	}
 	r := &run{Cmd: exec.Command(path, args...)}
-	r.Cmd.Stdout, r.Cmd.Stderr = &r.stdout, &r.stderr
+	r.Stdout, r.Stderr = &r.stdout, &r.stderr
 	r.Env = append(os.Environ(), env...)
 	return r
 }

@@ -176,7 +176,7 @@ func TestTapWaitsForSlowConsumer(t *testing.T) {
 			}
 			tap.end(nil)
 			<-tap.done
-			if err := tap.err(); err != want || err == nil && !bytes.Equal(tapped.Bytes(), in) {
+			if err := tap.err(); !errors.Is(err, want) || err == nil && !bytes.Equal(tapped.Bytes(), in) {
 				t.Errorf("%d of %d bytes taken, %v", tapped.Len(), len(in), err)
 			}
 		})

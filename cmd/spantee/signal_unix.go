@@ -43,11 +43,12 @@ func dieBy(s os.Signal) {
 		// somebody may have opened the real one for reading again.
 		if r, w, err := os.Pipe(); err == nil && unix.Dup2(int(w.Fd()), 1) == nil {
 			r.Close()
-			os.NewFile(1, "stdout").Write([]byte{'\n'})
+			_, _ = os.NewFile(1, "stdout").Write([]byte{'\n'})
 		}
 	} else if sig, ok := s.(syscall.Signal); ok {
-		syscall.Kill(os.Getpid(), sig)
-		select {} // until it arrives
+		if syscall.Kill(os.Getpid(), sig) == nil {
+			select {} // until it arrives
+		}
 	}
 	os.Exit(128 + int(s.(syscall.Signal)))
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -20,8 +21,8 @@ import (
 // signalOf returns the signal a command died of.
 func signalOf(t *testing.T, err error) syscall.Signal {
 	t.Helper()
-	exit, ok := err.(*exec.ExitError)
-	if !ok {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
 		t.Fatalf("ended with %v, not by a signal", err)
 	}
 	ws := exit.Sys().(syscall.WaitStatus)
@@ -86,7 +87,7 @@ func TestSecondSignalKills(t *testing.T) {
 // come out again.
 func startWith(t *testing.T, cmd *run, stream []byte) io.WriteCloser {
 	t.Helper()
-	cmd.Cmd.Stdout = nil
+	cmd.Stdout = nil
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +112,7 @@ func startWith(t *testing.T, cmd *run, stream []byte) io.WriteCloser {
 func TestClosedStdout(t *testing.T) {
 	r := receivertest.Start(t)
 	cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()})
-	cmd.Cmd.Stdout = nil
+	cmd.Stdout = nil
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -125,7 +125,9 @@ func (t *tracing) finish(interrupted bool) {
 	}
 	t.say.failure = t.tap.err()
 	if t.tree != nil {
-		t.tree.Close()
+		if err := t.tree.Close(); err != nil {
+			t.say.problem(fmt.Sprintf("the tree: %v", err))
+		}
 	}
 	if t.exporter != nil {
 		t.say.delivery = t.exporter.Close(ctx)
