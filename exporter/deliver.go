@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ func (e *Exporter) run() {
 	broken := e.attempt(e.cfg.Client.Start)
 	for spans := e.next(); spans != nil; spans = e.next() {
 		if broken != nil {
-			e.giveUp(spans, broken)
+			e.giveUp(len(spans), broken)
 		} else {
 			e.deliver(spans)
 		}
@@ -37,7 +38,7 @@ func (e *Exporter) run() {
 
 // next waits for a full request, for a span that has waited long enough, or
 // for Close. It returns nil after the last request.
-func (e *Exporter) next() []*tracepb.Span {
+func (e *Exporter) next() [][]byte {
 	for {
 		spans, due, last := e.takeOff()
 		if spans != nil || last {
@@ -53,7 +54,7 @@ func (e *Exporter) next() []*tracepb.Span {
 
 // takeOff returns the next request if its time has come, or else when it will,
 // or that there will be no more.
-func (e *Exporter) takeOff() (spans []*tracepb.Span, due <-chan time.Time, last bool) {
+func (e *Exporter) takeOff() (spans [][]byte, due <-chan time.Time, last bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.queue) == 0 {
@@ -83,7 +84,7 @@ func (e *Exporter) broadcast() {
 }
 
 // deliver sends spans until they are taken, refused for good, or given up.
-func (e *Exporter) deliver(spans []*tracepb.Span) {
+func (e *Exporter) deliver(spans [][]byte) {
 	wait := minWait
 	for e.ctx.Err() == nil {
 		closing := e.closing // nil once Close has begun: it cuts a wait short only once
@@ -110,12 +111,12 @@ func (e *Exporter) deliver(spans []*tracepb.Span) {
 			e.deliver(spans[half:])
 			return
 		case f.verdict == tooLarge, f.verdict == permanent:
-			good, bad := sift(spans)
-			if len(bad) == 0 {
-				e.giveUp(spans, f)
+			good := sound(spans)
+			if len(good) == len(spans) {
+				e.giveUp(len(spans), f)
 				return
 			}
-			e.giveUp(bad, errUnsound)
+			e.giveUp(len(spans)-len(good), errUnsound)
 			if len(good) == 0 {
 				return
 			}
@@ -135,7 +136,7 @@ func (e *Exporter) deliver(spans []*tracepb.Span) {
 		case <-e.ctx.Done():
 		}
 	}
-	e.giveUp(spans, e.whyStuck())
+	e.giveUp(len(spans), e.whyStuck())
 }
 
 // attempt does one thing with the client. A panic there costs a request, not the run.
@@ -156,8 +157,8 @@ func (e *Exporter) attempt(do func(context.Context) error) (f *failure) {
 }
 
 // giveUp is where every undelivered span ends.
-func (e *Exporter) giveUp(spans []*tracepb.Span, why *failure) {
-	e.count(0, len(spans), why)
+func (e *Exporter) giveUp(spans int, why *failure) {
+	e.count(0, spans, why)
 }
 
 func (e *Exporter) count(delivered, dropped int, why *failure) {
@@ -191,28 +192,21 @@ func (e *Exporter) whyStuck() *failure {
 	return e.stuck
 }
 
-func (e *Exporter) request(spans []*tracepb.Span) []*tracepb.ResourceSpans {
-	return []*tracepb.ResourceSpans{{
-		Resource:   e.cfg.Resource,
-		ScopeSpans: []*tracepb.ScopeSpans{{Scope: e.cfg.Scope, Spans: spans}},
-	}}
+// request wraps encoded spans, which proto.Marshal takes over as they are.
+func (e *Exporter) request(spans [][]byte) []*tracepb.ResourceSpans {
+	scope := &tracepb.ScopeSpans{Scope: e.cfg.Scope}
+	scope.ProtoReflect().SetUnknown(bytes.Join(spans, nil))
+	return []*tracepb.ResourceSpans{{Resource: e.cfg.Resource, ScopeSpans: []*tracepb.ScopeSpans{scope}}}
 }
 
-var errUnsound = &failure{verdict: permanent, cause: errors.New("a span holds text that is not UTF-8")}
-
-// sift tells apart the spans that can be written and read back. One string
-// that is not UTF-8 makes a whole request impossible.
-func sift(spans []*tracepb.Span) (good, bad []*tracepb.Span) {
-	for _, span := range spans {
-		b, err := proto.Marshal(span)
-		if err == nil {
-			err = proto.Unmarshal(b, new(tracepb.Span))
-		}
-		if err != nil {
-			bad = append(bad, span)
-		} else {
-			good = append(good, span)
+// sound returns the spans that can be read. In what a span's unknown fields hold
+// encode does not see a string that is not UTF-8, and a receiver refuses the
+// whole request for it.
+func sound(spans [][]byte) (good [][]byte) {
+	for _, wire := range spans {
+		if proto.Unmarshal(wire, new(tracepb.ScopeSpans)) == nil {
+			good = append(good, wire)
 		}
 	}
-	return good, bad
+	return good
 }

@@ -71,9 +71,10 @@ type Exporter struct {
 	report Report
 }
 
+// A pending span is encoded already: the bytes it adds to a request. As structs
+// a queue would take several times what it may.
 type pending struct {
-	span *tracepb.Span
-	size int // what it adds to a request
+	wire []byte
 	at   time.Time
 }
 
@@ -105,48 +106,61 @@ func New(cfg Config) *Exporter {
 	return e
 }
 
-// Export hands over a span, which must not be changed any more. It may be
-// called from several goroutines, and returns at once unless the Exporter was
-// told to wait. A span that finds no room, or comes after Close, is dropped
-// and counted.
+// Export hands over a span. It may be called from several goroutines, and
+// returns at once unless the Exporter was told to wait. A span that finds no
+// room, or comes after Close, is dropped and counted.
 func (e *Exporter) Export(span *tracepb.Span) {
-	size := protowire.SizeTag(2) + protowire.SizeBytes(proto.Size(span)) // ScopeSpans.spans is field 2
-	if lost, why := e.enqueue(pending{span: span, size: size}); len(lost) > 0 {
+	wire, err := encode(span)
+	if lost, why := e.enqueue(pending{wire, time.Now()}, err); lost > 0 {
 		e.giveUp(lost, why)
 	}
 }
 
-// enqueue adds p to the queue and returns what had to go instead, and why.
-func (e *Exporter) enqueue(p pending) ([]*tracepb.Span, *failure) {
+// fieldSpans is ScopeSpans.spans.
+const fieldSpans = 2
+
+// encode returns a span as it stands in a request. It fails for a string that
+// is not UTF-8, which in a request would fail the whole of it.
+func encode(span *tracepb.Span) ([]byte, error) {
+	size := proto.Size(span)
+	b := make([]byte, 0, protowire.SizeTag(fieldSpans)+protowire.SizeBytes(size))
+	b = protowire.AppendTag(b, fieldSpans, protowire.BytesType)
+	b = protowire.AppendVarint(b, uint64(size))
+	return proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b, span)
+}
+
+// enqueue adds p, unless it is unsound, to the queue. It returns how many spans
+// had to go instead, and why.
+func (e *Exporter) enqueue(p pending, unsound error) (lost int, why *failure) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
 	e.report.Ended++
-	if e.overhead+p.size > e.cfg.MaxRequest {
-		return []*tracepb.Span{p.span}, errTooLarge
-	}
-	if e.cfg.Wait {
-		e.waitForRoom(p.size)
+	switch {
+	case unsound != nil:
+		return 1, errUnsound
+	case e.overhead+len(p.wire) > e.cfg.MaxRequest:
+		return 1, errTooLarge
+	case e.cfg.Wait:
+		e.waitForRoom(len(p.wire))
 	}
 	if e.closed {
-		return []*tracepb.Span{p.span}, errClosed
+		return 1, errClosed
 	}
 
 	// The oldest go, a request at a time: the root ends last, and a trace
 	// without its root is worth little.
-	var lost []*tracepb.Span
-	for !e.room(p.size) {
+	for !e.room(len(p.wire)) {
 		spans, _ := e.cut()
-		lost = append(lost, spans...)
+		lost += len(spans)
 	}
-	why := errTooSlow
+	why = errTooSlow
 	if e.stuck != nil {
 		why = e.stuck
 	}
 
-	p.at = time.Now()
 	e.queue = append(e.queue, p)
-	e.queued += p.size
+	e.queued += len(p.wire)
 	if len(e.queue) == 1 || e.full() {
 		select {
 		case e.wake <- struct{}{}:
@@ -186,13 +200,13 @@ func (e *Exporter) room(size int) bool { return e.queued+e.flying+size <= e.cfg.
 func (e *Exporter) full() bool { return e.overhead+e.queued >= e.cfg.MaxRequest }
 
 // cut takes a request's worth of spans from the head of the queue.
-func (e *Exporter) cut() (spans []*tracepb.Span, size int) {
+func (e *Exporter) cut() (spans [][]byte, size int) {
 	for _, p := range e.queue {
-		if e.overhead+size+p.size > e.cfg.MaxRequest {
+		if e.overhead+size+len(p.wire) > e.cfg.MaxRequest {
 			break
 		}
-		spans = append(spans, p.span)
-		size += p.size
+		spans = append(spans, p.wire)
+		size += len(p.wire)
 	}
 	clear(e.queue[:len(spans)])
 	e.queue = e.queue[len(spans):]
@@ -237,5 +251,6 @@ var (
 	errTooLarge = &failure{verdict: permanent, cause: errors.New("a span is larger than a request may be")}
 	errTooSlow  = &failure{verdict: retryable, cause: errors.New("the collector is too slow")}
 	errTimeout  = &failure{verdict: retryable, cause: errors.New("the collector did not answer in time")}
+	errUnsound  = &failure{verdict: permanent, cause: errors.New("a span holds text that is not UTF-8")}
 	errClosed   = &failure{verdict: permanent, cause: errors.New("it ended after the exporter was closed")}
 )

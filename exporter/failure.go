@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -64,9 +65,9 @@ var signs = []struct {
 	text        string
 	cause, hint string // a %s in the hint is the endpoint; an empty cause is the text
 }{
-	{"connection refused", "connection refused", "nothing listens on %s"},
-	{"actively refused", "connection refused", "nothing listens on %s"}, // Windows
-	{"connect: no such file", "no such socket", "nothing listens on %s"},
+	{"connection refused", "connection refused", hintNobody},
+	{"actively refused", "connection refused", hintNobody}, // Windows
+	{"connect: no such file", "no such socket", hintNobody},
 	{"no such host", "no such host", hintAddress},
 	{"produced zero addresses", "no such host", hintAddress},
 	{"network is unreachable", "network is unreachable", hintAddress},
@@ -79,11 +80,9 @@ var signs = []struct {
 	{"HTTP request to an HTTPS server", "the server wants TLS", "try https://"},
 	{"HTTP response to HTTPS client", "the server does not speak TLS", "try http://"},
 	{"look like a TLS handshake", "the server does not speak TLS", "try http://"},
-	{"error reading server preface", "the server closed the connection", "does it want TLS? try https://"},
+	{"error reading server preface", "the server closed the connection", "is %s the right address, and scheme?"},
 	{"no application protocol", "the server does not speak gRPC", hintAddress},
 	{"x509:", "", "set OTEL_EXPORTER_OTLP_CERTIFICATE to the certificate of its authority"},
-	{"tls: bad certificate", "", "set OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY"},
-	{"tls: certificate required", "", "set OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY"},
 }
 
 // partialSuccess is how both of the SDK's clients say it; their type is internal.
@@ -178,6 +177,7 @@ func classifyGRPC(st *status.Status, endpoint string) *failure {
 
 const (
 	causeTooLarge = "a request is larger than the receiver takes"
+	hintNobody    = "nothing listens on %s"
 	hintGRPC      = "4317 is the gRPC port: use 4318, or set OTEL_EXPORTER_OTLP_PROTOCOL=grpc"
 	hintHeaders   = "check OTEL_EXPORTER_OTLP_HEADERS"
 	hintAddress   = "is %s the right address?"
@@ -197,9 +197,17 @@ func readSigns(text, endpoint string) *failure {
 		if s.cause == "" {
 			s.cause = oneLine(text[i:])
 		}
-		return newFailure(unreachable, s.cause, strings.ReplaceAll(s.hint, "%s", endpoint))
+		hint := strings.ReplaceAll(s.hint, "%s", endpoint)
+		if u, err := url.Parse(endpoint); s.hint == hintNobody && err == nil && isLoopback(u.Hostname()) {
+			hint += `; try "docker compose up -d"`
+		}
+		return newFailure(unreachable, s.cause, hint)
 	}
 	return nil
+}
+
+func isLoopback(host string) bool {
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
 // oneLine makes what a server said fit for a terminal.

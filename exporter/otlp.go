@@ -138,8 +138,15 @@ func newHTTP(s *settings) *client {
 }
 
 func (c *client) UploadTraces(ctx context.Context, request []*tracepb.ResourceSpans) error {
-	if c.json {
-		request = resolveAll(request)
+	if c.json { // which would leave out what is in unknown fields
+		full := make([]*tracepb.ResourceSpans, len(request))
+		for i, rs := range request {
+			full[i] = new(tracepb.ResourceSpans)
+			if err := reread(rs, full[i]); err != nil {
+				return err
+			}
+		}
+		request = full
 	}
 	if err := c.Client.UploadTraces(ctx, request); err != nil {
 		return classify(err, c.endpoint)
@@ -153,24 +160,6 @@ func (c *client) Stop(ctx context.Context) error {
 		c.http.CloseIdleConnections()
 	}
 	return err
-}
-
-// resolveAll resolves the spans of a request, for an encoding that would leave
-// out what is in their unknown fields.
-func resolveAll(request []*tracepb.ResourceSpans) []*tracepb.ResourceSpans {
-	var out []*tracepb.ResourceSpans
-	for _, rs := range request {
-		resolved := &tracepb.ResourceSpans{Resource: rs.Resource, SchemaUrl: rs.SchemaUrl}
-		for _, ss := range rs.ScopeSpans {
-			scope := &tracepb.ScopeSpans{Scope: ss.Scope, SchemaUrl: ss.SchemaUrl}
-			for _, span := range ss.Spans {
-				scope.Spans = append(scope.Spans, Resolve(span))
-			}
-			resolved.ScopeSpans = append(resolved.ScopeSpans, scope)
-		}
-		out = append(out, resolved)
-	}
-	return out
 }
 
 // A statusTransport makes every answer but success a statusError: the SDK's

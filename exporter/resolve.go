@@ -13,13 +13,18 @@ func Resolve(span *tracepb.Span) *tracepb.Span {
 	if len(span.ProtoReflect().GetUnknown()) == 0 {
 		return span
 	}
-	b, err := proto.Marshal(span)
-	if err != nil {
-		return span
-	}
 	full := new(tracepb.Span)
-	if err := proto.Unmarshal(b, full); err != nil {
+	if reread(span, full) != nil {
 		return span
 	}
 	return full
+}
+
+// reread makes of m what a receiver would.
+func reread(m, to proto.Message) error {
+	b, err := proto.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return proto.Unmarshal(b, to)
 }

@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -33,6 +34,9 @@ func Resource(ctx context.Context, service, version string) (*resourcepb.Resourc
 				StringValue: strings.ToValidUTF8(kv.Value.AsString(), "\uFFFD"),
 			}},
 		})
+	}
+	if _, what, ok := strings.Cut(fmt.Sprint(err), resource.ErrPartialResource.Error()+": "); ok {
+		err = &Error{fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %s", what), "write it as key=value,key=value"}
 	}
 	return out, err
 }

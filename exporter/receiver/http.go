@@ -3,14 +3,13 @@ package receiver
 import (
 	"compress/gzip"
 	"context"
-	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
 
+	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -88,31 +87,18 @@ func readRequest(w http.ResponseWriter, r *http.Request, encoding string) (*colt
 	return req, proto.Unmarshal(b, req)
 }
 
-// unmarshalJSON reads OTLP's JSON, which is protobuf's but for the ids: those
-// are hex, not base64.
+// unmarshalJSON leaves OTLP's JSON, which is not quite protobuf's, to the
+// collector's own code.
 func unmarshalJSON(b []byte, req *coltracepb.ExportTraceServiceRequest) error {
-	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(b, req); err != nil {
+	traces := ptraceotlp.NewExportRequest()
+	if err := traces.UnmarshalJSON(b); err != nil {
 		return err
 	}
-	for _, rs := range req.ResourceSpans {
-		for _, ss := range rs.ScopeSpans {
-			for _, span := range ss.Spans {
-				ids := []*[]byte{&span.TraceId, &span.SpanId, &span.ParentSpanId}
-				for _, link := range span.Links {
-					ids = append(ids, &link.TraceId, &link.SpanId)
-				}
-				for _, id := range ids {
-					// Hex of this length is base64 as well: encoded again it is the hex.
-					was, err := hex.DecodeString(base64.StdEncoding.EncodeToString(*id))
-					if err != nil {
-						return errors.New("an id is not hex")
-					}
-					*id = was
-				}
-			}
-		}
+	b, err := traces.MarshalProto()
+	if err != nil {
+		return err
 	}
-	return nil
+	return proto.Unmarshal(b, req)
 }
 
 // toStatus is the gRPC status in err, or one made of it.

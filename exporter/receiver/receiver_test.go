@@ -1,0 +1,258 @@
+package receiver
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+)
+
+func TestMain(m *testing.M) {
+	// The server lingers for half a second on a connection it closes early.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
+
+type handler = func(context.Context, *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error)
+
+func start(t *testing.T, handle handler) *Receiver {
+	t.Helper()
+	r, err := Start(Config{Handle: handle})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r
+}
+
+func takeAll(context.Context, *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
+	return nil, nil
+}
+
+// post sends body to r; encodings are its Content-Type and Content-Encoding.
+func post(t *testing.T, r *Receiver, body []byte, encodings ...string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.HTTPEndpoint()+"/v1/traces", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, header := range []string{"Content-Type", "Content-Encoding"}[:len(encodings)] {
+		req.Header.Set(header, encodings[i])
+	}
+	c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+func export(t *testing.T, r *Receiver, req *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
+	t.Helper()
+	conn, err := grpc.NewClient(strings.TrimPrefix(r.GRPCEndpoint(), "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return coltracepb.NewTraceServiceClient(conn).Export(t.Context(), req)
+}
+
+// request is one of about so many bytes.
+func request(size int) *coltracepb.ExportTraceServiceRequest {
+	return &coltracepb.ExportTraceServiceRequest{ResourceSpans: []*tracepb.ResourceSpans{{
+		ScopeSpans: []*tracepb.ScopeSpans{{Spans: []*tracepb.Span{{TraceId: make([]byte, size)}}}},
+	}}}
+}
+
+func marshal(t *testing.T, m proto.Message) []byte {
+	t.Helper()
+	b, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func gzipped(t *testing.T, b []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	if _, err := w.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestLimits(t *testing.T) {
+	r := start(t, takeAll)
+	if _, err := export(t, r, request(4<<20-100)); err != nil {
+		t.Errorf("gRPC, just under 4 MiB: %v", err)
+	}
+	if _, err := export(t, r, request(4<<20)); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("gRPC, over 4 MiB: %v", err)
+	}
+	if code, body := post(t, r, marshal(t, request(20<<20-100)), typeProtobuf); code != http.StatusOK {
+		t.Errorf("HTTP, just under 20 MiB: %d %q", code, body)
+	}
+	if code, body := post(t, r, marshal(t, request(20<<20)), typeProtobuf); code != http.StatusBadRequest {
+		t.Errorf("HTTP, over 20 MiB: %d %q", code, body)
+	}
+	if code, body := post(t, r, gzipped(t, marshal(t, request(1<<20))), typeProtobuf, "gzip"); code != http.StatusOK {
+		t.Errorf("HTTP, packed: %d %q", code, body)
+	}
+	bomb := bytes.Repeat(gzipped(t, make([]byte, 1<<20)), 20+1)
+	if code, body := post(t, r, bomb, typeProtobuf, "gzip"); code != http.StatusBadRequest || !strings.Contains(body, "too large") {
+		t.Errorf("HTTP, unpacked over 20 MiB: %d %q", code, body)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	var got *coltracepb.ExportTraceServiceRequest
+	r := start(t, func(_ context.Context, req *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
+		got = req
+		return &coltracepb.ExportTraceServiceResponse{PartialSuccess: &coltracepb.ExportTracePartialSuccess{RejectedSpans: 1}}, nil
+	})
+	// From the example in the OTLP specification, with a link and an unknown field.
+	code, body := post(t, r, []byte(`{"resourceSpans": [{"scopeSpans": [{"unknown": {"a": [1]}, "spans": [{
+		"traceId": "5B8EFFF798038103D269B633813FC60C", "spanId": "EEE19B7EC3C1B174", "parentSpanId": "",
+		"name": "chat", "kind": 3, "startTimeUnixNano": "1544712660000000001", "endTimeUnixNano": 1544712661000000000,
+		"attributes": [{"key": "n", "value": {"intValue": "9007199254740993"}}],
+		"status": {"code": 2, "message": "late"}, "links": [{"traceId": "00000000000000000000000000000001", "spanId": "0000000000000002"}]
+	}]}]}]}`), "application/json; charset=utf-8")
+	if code != http.StatusOK || strings.ReplaceAll(body, " ", "") != `{"partialSuccess":{"rejectedSpans":"1"}}` {
+		t.Errorf("%d %s", code, body)
+	}
+	want := []*tracepb.Span{{
+		TraceId:           []byte("\x5b\x8e\xff\xf7\x98\x03\x81\x03\xd2\x69\xb6\x33\x81\x3f\xc6\x0c"),
+		SpanId:            []byte("\xee\xe1\x9b\x7e\xc3\xc1\xb1\x74"),
+		Name:              "chat",
+		Kind:              tracepb.Span_SPAN_KIND_CLIENT,
+		StartTimeUnixNano: 1544712660000000001,
+		EndTimeUnixNano:   1544712661000000000,
+		Attributes:        []*commonpb.KeyValue{{Key: "n", Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: 1<<53 + 1}}}},
+		Status:            &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: "late"},
+		Links:             []*tracepb.Span_Link{{TraceId: append(make([]byte, 15), 1), SpanId: append(make([]byte, 7), 2)}},
+	}}
+	if diff := cmp.Diff(want, got.ResourceSpans[0].ScopeSpans[0].Spans, protocmp.Transform()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestNoRequests(t *testing.T) {
+	r := start(t, takeAll)
+	tests := []struct {
+		name, body string
+		encodings  []string
+		code       int
+	}{
+		{"nothing is a request, too", "", []string{typeProtobuf}, http.StatusOK},
+		{"no type", "", nil, http.StatusUnsupportedMediaType},
+		{"a form", "a=b", []string{"application/x-www-form-urlencoded"}, http.StatusUnsupportedMediaType},
+		{"no protobuf", "\xff\xff", []string{typeProtobuf}, http.StatusBadRequest},
+		{"no JSON", "{", []string{typeJSON}, http.StatusBadRequest},
+		{"deep JSON", strings.Repeat("[", 1<<20), []string{typeJSON}, http.StatusBadRequest},
+		{"no hex", `{"resourceSpans":[{"scopeSpans":[{"spans":[{"spanId":"zzzz"}]}]}]}`, []string{typeJSON}, http.StatusBadRequest},
+		{"no gzip", "plain", []string{typeProtobuf, "gzip"}, http.StatusBadRequest},
+		{"zstd", "", []string{typeProtobuf, "zstd"}, http.StatusBadRequest},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if code, body := post(t, r, []byte(tt.body), tt.encodings...); code != tt.code {
+				t.Errorf("%d %q, want %d", code, body, tt.code)
+			}
+		})
+	}
+}
+
+func TestErrorsReachTheClient(t *testing.T) {
+	tests := []struct {
+		err  error
+		grpc codes.Code
+		http int
+	}{
+		{status.Error(codes.InvalidArgument, ""), codes.InvalidArgument, 400},
+		{status.Error(codes.Unauthenticated, ""), codes.Unauthenticated, 401},
+		{status.Error(codes.PermissionDenied, ""), codes.PermissionDenied, 403},
+		{status.Error(codes.Unimplemented, ""), codes.Unimplemented, 404},
+		{status.Error(codes.ResourceExhausted, ""), codes.ResourceExhausted, 429},
+		{status.Error(codes.Unavailable, ""), codes.Unavailable, 503},
+		{context.Canceled, codes.Canceled, 503},
+		{errors.New("disk full"), codes.Internal, 500},
+		{errors.New("\xff"), codes.Internal, 500},
+	}
+	for _, tt := range tests {
+		r := start(t, func(context.Context, *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
+			return nil, tt.err
+		})
+		if _, err := export(t, r, request(1)); status.Code(err) != tt.grpc {
+			t.Errorf("gRPC: %v, want %v", err, tt.grpc)
+		}
+		if code, body := post(t, r, marshal(t, request(1)), typeProtobuf); code != tt.http {
+			t.Errorf("HTTP: %d %q, want %d", code, body, tt.http)
+		}
+	}
+}
+
+func TestCloseBreaksOffRequests(t *testing.T) {
+	handling := make(chan bool, 2)
+	r := start(t, func(ctx context.Context, _ *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
+		handling <- true
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	answers := make(chan error, 2)
+	go func() {
+		_, err := export(t, r, request(1))
+		answers <- err
+	}()
+	go func() {
+		c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		resp, err := c.Post(r.HTTPEndpoint()+"/v1/traces", typeProtobuf, nil)
+		if err == nil {
+			resp.Body.Close()
+			err = errors.New(resp.Status) // the handler may still have answered
+		}
+		answers <- err
+	}()
+	<-handling
+	<-handling
+	r.Close()
+	for range 2 {
+		if err := <-answers; err == nil {
+			t.Error("a request was answered")
+		}
+	}
+}
+
+func TestAddressInUse(t *testing.T) {
+	r := start(t, takeAll)
+	used := strings.TrimPrefix(r.GRPCEndpoint(), "http://")
+	for _, cfg := range []Config{{GRPC: used}, {HTTP: used}} {
+		if _, err := Start(cfg); err == nil {
+			t.Errorf("%+v: started on an address in use", cfg)
+		}
+	}
+}
