@@ -1,7 +1,6 @@
 package mapping
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -106,7 +105,10 @@ func (r *run) shift(f func(instant) instant) {
 	for _, t := range []*instant{&r.start, &r.firstChunk, &r.waitFrom, &r.toolsFrom, &r.clock.last} {
 		move(t)
 	}
-	for _, t := range slices.Concat(r.tools, r.background) {
+	for _, t := range r.tools {
+		move(&t.start)
+	}
+	for _, t := range r.background {
 		move(&t.start)
 	}
 	for _, a := range r.approvals {
@@ -149,9 +151,6 @@ func (r *run) emit(f finished) {
 
 // endRoot finishes the run's root span, and what was held for it.
 func (r *run) endRoot(at instant, errorType string, took instant) {
-	if len(r.tools) > 0 {
-		panic("mapping: the root ends before its tools")
-	}
 	at, estimated := r.settle(at, took)
 	r.ended = true
 	for _, f := range r.held {

@@ -2,6 +2,8 @@ package mapping
 
 import (
 	"bytes"
+	"maps"
+	"slices"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -28,10 +30,10 @@ type run struct {
 	badLines   int                  // on the pipe before it
 
 	turn       *turn
-	waitFrom   instant // when the agent began to wait for the model
-	modelCall  string  // of the turn before
-	tools      []*tool // in flight, in the order they started
-	background []*tool // ended, with something still running
+	waitFrom   instant          // when the agent began to wait for the model
+	modelCall  string           // of the turn before
+	tools      map[string]*tool // in flight, by their ids
+	background []*tool          // ended, with something still running
 	approvals  []*approval
 
 	counts     counts
@@ -63,7 +65,7 @@ type approval struct {
 }
 
 func newRun(m *Mapper, session string, number int, arrival instant) *run {
-	r := &run{m: m, session: session, number: number, badLines: m.stats.BadLines}
+	r := &run{m: m, session: session, number: number, tools: map[string]*tool{}, badLines: m.stats.BadLines}
 	r.clock.replay = m.replay()
 	r.start = r.clock.at(0, arrival)
 	r.waitFrom = r.start
@@ -134,8 +136,8 @@ func (r *run) closeTurn(at instant, errorType string) {
 }
 
 func (r *run) toolStart(ev *event, at instant) {
-	if i := r.find(r.tools, string(ev.id)); i >= 0 { // the id again: that call will never end
-		r.endTool(i, at, errIncomplete, "")
+	if t := r.tools[string(ev.id)]; t != nil { // the id again: that call will never end
+		r.endTool(t, at, errIncomplete, "")
 	}
 	// The first call of a turn ends it. A call while others run belongs to
 	// their turn, and so does one of the same model call: builds of 2026 say
@@ -154,39 +156,33 @@ func (r *run) toolStart(ev *event, at instant) {
 		r.toolsFrom = at
 	}
 	r.counts.tools++
-	r.tools = append(r.tools, &tool{id: string(ev.id), n: r.counts.tools, start: at, toolCall: ev.tool})
+	t := &tool{id: string(ev.id), n: r.counts.tools, start: at, toolCall: ev.tool}
+	r.tools[t.id] = t
 }
 
 func (r *run) toolEnd(ev *event, at instant) {
-	i := r.find(r.tools, string(ev.id))
-	missing := i < 0
+	missing := r.tools[string(ev.id)] == nil
 	if missing {
 		r.toolStart(ev, at)
-		i = len(r.tools) - 1
 	}
-	t := r.tools[i]
-	call := &ev.tool
-	if len(call.arguments) == 0 { // as on many failures
-		call.arguments = t.arguments
+	t, call := r.tools[string(ev.id)], ev.tool
+	if len(call.arguments) == 0 && t.name != "" { // as on many failures
+		call.arguments, call.name = t.arguments, t.name
 	}
-	if call.name == "" {
-		call.name = t.name
-	}
-	t.toolCall = *call
-	t.task = append([]byte(nil), call.task...)
+	t.toolCall = call
+	t.task = bytes.Clone(call.task)
 	if missing {
 		t.outcome = merge(t.outcome, boolean(keyStartMissing, true))
 	}
-	r.endTool(i, at, call.errorType, call.message)
+	r.endTool(t, at, call.errorType, call.message)
 	if t.background {
 		r.background = append(r.background, t)
 	}
 }
 
-// endTool finishes the ith tool in flight.
-func (r *run) endTool(i int, at instant, errorType, message string) {
-	t := r.tools[i]
-	r.tools = append(r.tools[:i], r.tools[i+1:]...)
+// endTool finishes a tool in flight.
+func (r *run) endTool(t *tool, at instant, errorType, message string) {
+	delete(r.tools, t.id)
 	span := r.newSpan(opExecuteTool, t.n, t.name, t.start, at)
 	toolType := "function"
 	if t.mcp {
@@ -206,15 +202,6 @@ func (r *run) endTool(i int, at instant, errorType, message string) {
 			r.waitFrom = at
 		}
 	}
-}
-
-func (r *run) find(tools []*tool, id string) int {
-	for i, t := range tools {
-		if t.id == id {
-			return i
-		}
-	}
-	return -1
 }
 
 func (r *run) approvalEnd(ev *event, at instant) {
@@ -317,8 +304,9 @@ func (r *run) abandon(at instant, why string) {
 
 // close finishes all spans but those of the background, the root last.
 func (r *run) close(at instant, children, root string, took instant) {
-	for len(r.tools) > 0 {
-		r.endTool(0, at, children, "")
+	byStart := func(a, b *tool) int { return a.n - b.n }
+	for _, t := range slices.SortedFunc(maps.Values(r.tools), byStart) {
+		r.endTool(t, at, children, "")
 	}
 	for _, a := range r.approvals {
 		r.endApproval(a, at, "", children)

@@ -46,7 +46,7 @@ func (s service) serveTraces(w http.ResponseWriter, r *http.Request) {
 		}
 		w.Header().Set("Content-Type", encoding)
 		w.WriteHeader(code)
-		w.Write(b)
+		_, _ = w.Write(b) // the client may be gone
 	}
 
 	req, err := readRequest(w, r, encoding)

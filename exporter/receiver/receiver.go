@@ -37,16 +37,18 @@ type Receiver struct {
 
 // Start listens on both addresses.
 func Start(cfg Config) (*Receiver, error) {
-	grpcListener, err := listen(cfg.GRPC)
-	if err != nil {
-		return nil, err
-	}
-	httpListener, err := listen(cfg.HTTP)
-	if err != nil {
-		grpcListener.Close()
-		return nil, err
-	}
 	ctx, cancel := context.WithCancel(context.Background())
+	grpcListener, err := listen(ctx, cfg.GRPC)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	httpListener, err := listen(ctx, cfg.HTTP)
+	if err != nil {
+		cancel()
+		_ = grpcListener.Close()
+		return nil, err
+	}
 	s := service{handle: cfg.Handle}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/traces", s.serveTraces)
@@ -63,16 +65,17 @@ func Start(cfg Config) (*Receiver, error) {
 		cancel: cancel,
 	}
 	coltracepb.RegisterTraceServiceServer(r.grpcServer, s)
-	r.serving.Go(func() { r.grpcServer.Serve(grpcListener) })
-	r.serving.Go(func() { r.httpServer.Serve(httpListener) })
+	// They return when Close is called, with an error that says so.
+	r.serving.Go(func() { _ = r.grpcServer.Serve(grpcListener) })
+	r.serving.Go(func() { _ = r.httpServer.Serve(httpListener) })
 	return r, nil
 }
 
-func listen(address string) (net.Listener, error) {
+func listen(ctx context.Context, address string) (net.Listener, error) {
 	if address == "" {
 		address = "127.0.0.1:0"
 	}
-	return net.Listen("tcp", address)
+	return new(net.ListenConfig).Listen(ctx, "tcp", address)
 }
 
 // GRPCEndpoint is what OTEL_EXPORTER_OTLP_ENDPOINT has to be for gRPC.
@@ -86,7 +89,7 @@ func (r *Receiver) HTTPEndpoint() string { return "http://" + r.httpAddr.String(
 func (r *Receiver) Close() {
 	r.cancel()
 	r.grpcServer.Stop()
-	r.httpServer.Close()
+	_ = r.httpServer.Close()
 	r.serving.Wait()
 }
 
