@@ -35,23 +35,35 @@ var collectors = []collector{
 	{name: "late", behave: func(r *receivertest.Receiver) { r.Delay(50 * time.Millisecond) }, delivered: 5},
 	{name: "busy at first", behave: refuse(2, codes.Unavailable, "starting"), delivered: 5},
 	{name: "busy", behave: refuse(1e6, codes.Unavailable, "starting"), patience: 300 * time.Millisecond, cause: "starting"},
-	{name: "full", behave: refuse(1e6, codes.ResourceExhausted, "disk full"), patience: 300 * time.Millisecond,
-		cause: "refused: disk full", httpCause: "429 Too Many Requests: disk full"},
+	{
+		name: "full", behave: refuse(1e6, codes.ResourceExhausted, "disk full"), patience: 300 * time.Millisecond,
+		cause: "refused: disk full", httpCause: "429 Too Many Requests: disk full",
+	},
 	{name: "full for a moment", behave: func(r *receivertest.Receiver) {
 		st, _ := status.New(codes.ResourceExhausted, "slow down").WithDetails(&errdetails.RetryInfo{})
 		r.Refuse(2, st.Err())
 	}, delivered: 5},
-	{name: "unauthenticated", behave: refuse(1e6, codes.Unauthenticated, "no token"),
-		cause: "unauthenticated: no token", httpCause: "unauthenticated: 401 Unauthorized: no token", hint: "OTEL_EXPORTER_OTLP_HEADERS"},
-	{name: "forbidden", behave: refuse(1e6, codes.PermissionDenied, "not yours"),
-		cause: "unauthenticated: not yours", httpCause: "403 Forbidden: not yours", hint: "OTEL_EXPORTER_OTLP_HEADERS"},
-	{name: "something else", behave: refuse(1e6, codes.Unimplemented, "unknown service"),
-		cause: "no traces are taken there: unknown service", httpCause: "404 Not Found: unknown service", hint: "is http://127.0.0.1"},
-	{name: "picky", behave: refuse(1e6, codes.InvalidArgument, "a\nbad\x1b[31mname"),
-		cause: "a bad [31mname", httpCause: "400 Bad Request: a bad [31mname"},
+	{
+		name: "unauthenticated", behave: refuse(1e6, codes.Unauthenticated, "no token"),
+		cause: "unauthenticated: no token", httpCause: "unauthenticated: 401 Unauthorized: no token", hint: "OTEL_EXPORTER_OTLP_HEADERS",
+	},
+	{
+		name: "forbidden", behave: refuse(1e6, codes.PermissionDenied, "not yours"),
+		cause: "unauthenticated: not yours", httpCause: "403 Forbidden: not yours", hint: "OTEL_EXPORTER_OTLP_HEADERS",
+	},
+	{
+		name: "something else", behave: refuse(1e6, codes.Unimplemented, "unknown service"),
+		cause: "no traces are taken there: unknown service", httpCause: "404 Not Found: unknown service", hint: "is http://127.0.0.1",
+	},
+	{
+		name: "picky", behave: refuse(1e6, codes.InvalidArgument, "a\nbad\x1b[31mname"),
+		cause: "a bad [31mname", httpCause: "400 Bad Request: a bad [31mname",
+	},
 	{name: "broken", behave: refuse(1e6, codes.Internal, ""), cause: "Internal", httpCause: "500 Internal Server Error"},
-	{name: "partial", behave: func(r *receivertest.Receiver) { r.Partial(2, "too (old)\n") },
-		delivered: 3, cause: "rejected by the collector: too (old)"},
+	{
+		name: "partial", behave: func(r *receivertest.Receiver) { r.Partial(2, "too (old)\n") },
+		delivered: 3, cause: "rejected by the collector: too (old)",
+	},
 	{name: "partial in words only", behave: func(r *receivertest.Receiver) { r.Partial(0, "be careful") }, delivered: 5},
 }
 

@@ -33,7 +33,7 @@ func (e *Exporter) run() {
 		}
 		e.landed()
 	}
-	e.attempt(e.cfg.Client.Stop)
+	_ = e.attempt(e.cfg.Client.Stop) // nothing is left that it could lose
 }
 
 // next waits for a full request, for a span that has waited long enough, or

@@ -72,8 +72,10 @@ var signs = []struct {
 	{"produced zero addresses", "no such host", hintAddress},
 	{"network is unreachable", "network is unreachable", hintAddress},
 
-	{"looked like an HTTP/1.1 header", "the server speaks HTTP, not gRPC",
-		"4318 is the HTTP port: use 4317, or set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"},
+	{
+		"looked like an HTTP/1.1 header", "the server speaks HTTP, not gRPC",
+		"4318 is the HTTP port: use 4317, or set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
+	},
 	{"malformed HTTP response", "the server speaks gRPC, not HTTP", hintGRPC},
 	{"readLoopPeekFailLocked: %!w(<nil>)", "the server speaks gRPC, not HTTP", hintGRPC}, // the same, when it spoke first
 

@@ -40,10 +40,13 @@ func TestSettings(t *testing.T) {
 		{name: "defaults", want: "grpc http://localhost:4317 - 10s map[]"},
 		{name: "defaults over HTTP", env: env{"PROTOCOL": "http/protobuf"}, want: "http/protobuf http://localhost:4318/v1/traces - 10s map[]"},
 		{name: "JSON", env: env{"TRACES_PROTOCOL": "HTTP/JSON"}, want: "http/json http://localhost:4318/v1/traces - 10s map[]"},
-		{name: "all by variables",
+		{
+			name: "all by variables",
 			env:  env{"ENDPOINT": " https://otlp.example.com ", "HEADERS": "Authorization=Bearer%20a=b, x = 1 ,", "COMPRESSION": "gzip", "TIMEOUT": "250"},
-			want: "grpc https://otlp.example.com gzip 250ms map[Authorization:Bearer a=b x:1]"},
-		{name: "variables for traces win",
+			want: "grpc https://otlp.example.com gzip 250ms map[Authorization:Bearer a=b x:1]",
+		},
+		{
+			name: "variables for traces win",
 			env: env{
 				"PROTOCOL": "nonsense", "TRACES_PROTOCOL": "grpc",
 				"ENDPOINT": "nonsense", "TRACES_ENDPOINT": "http://b:1",
@@ -51,12 +54,17 @@ func TestSettings(t *testing.T) {
 				"COMPRESSION": "nonsense", "TRACES_COMPRESSION": "none",
 				"TIMEOUT": "nonsense", "TRACES_TIMEOUT": "0",
 			},
-			want: "grpc http://b:1 none 0s map[k:v]"},
-		{name: "fields win",
-			env: env{"TRACES_PROTOCOL": "grpc", "TRACES_ENDPOINT": "http://b:1", "TRACES_HEADERS": "k=v", "TRACES_COMPRESSION": "gzip", "TRACES_TIMEOUT": "1"},
-			cfg: OTLP{Protocol: "http/protobuf", Endpoint: "https://c:2", Headers: map[string]string{"h": "1"},
-				Compression: "none", Timeout: time.Minute},
-			want: "http/protobuf https://c:2/v1/traces none 1m0s map[h:1]"},
+			want: "grpc http://b:1 none 0s map[k:v]",
+		},
+		{
+			name: "fields win",
+			env:  env{"TRACES_PROTOCOL": "grpc", "TRACES_ENDPOINT": "http://b:1", "TRACES_HEADERS": "k=v", "TRACES_COMPRESSION": "gzip", "TRACES_TIMEOUT": "1"},
+			cfg: OTLP{
+				Protocol: "http/protobuf", Endpoint: "https://c:2", Headers: map[string]string{"h": "1"},
+				Compression: "none", Timeout: time.Minute,
+			},
+			want: "http/protobuf https://c:2/v1/traces none 1m0s map[h:1]",
+		},
 
 		{name: "the path is appended to", env: env{"PROTOCOL": "http/protobuf", "ENDPOINT": "http://a:4318/base/"}, want: "http/protobuf http://a:4318/base/v1/traces - 10s map[]"},
 		{name: "the path for traces is kept", env: env{"PROTOCOL": "http/protobuf", "TRACES_ENDPOINT": "http://a:4318/x"}, want: "http/protobuf http://a:4318/x - 10s map[]"},
@@ -64,29 +72,43 @@ func TestSettings(t *testing.T) {
 		{name: "unix socket", cfg: OTLP{Endpoint: "unix:///run/otel.sock"}, want: "grpc unix:///run/otel.sock - 10s map[]"},
 
 		{name: "no scheme", cfg: OTLP{Endpoint: "localhost:4317"}, err: `endpoint "localhost:4317" has no scheme`, hint: "try http://localhost:4317"},
-		{name: "no scheme in a variable", env: env{"ENDPOINT": "127.0.0.1:4317"},
-			err: `OTEL_EXPORTER_OTLP_ENDPOINT "127.0.0.1:4317" has no scheme`, hint: "try http://127.0.0.1:4317"},
+		{
+			name: "no scheme in a variable", env: env{"ENDPOINT": "127.0.0.1:4317"},
+			err: `OTEL_EXPORTER_OTLP_ENDPOINT "127.0.0.1:4317" has no scheme`, hint: "try http://127.0.0.1:4317",
+		},
 		{name: "unknown scheme", cfg: OTLP{Endpoint: "grpc://localhost:4317"}, err: `endpoint: scheme "grpc" is not known`, hint: "use http:// or https://"},
 		{name: "no host", cfg: OTLP{Endpoint: "http://:4317"}, err: `endpoint "http://:4317" has no host`},
 		{name: "no URL", cfg: OTLP{Endpoint: "http://a:b@c:port"}, err: `endpoint: invalid port ":port" after host`},
-		{name: "unix socket over HTTP", cfg: OTLP{Endpoint: "unix:///run/otel.sock", Protocol: "http/protobuf"},
-			err: "endpoint: a unix socket cannot be reached by http/protobuf", hint: "set OTEL_EXPORTER_OTLP_PROTOCOL=grpc"},
+		{
+			name: "unix socket over HTTP", cfg: OTLP{Endpoint: "unix:///run/otel.sock", Protocol: "http/protobuf"},
+			err: "endpoint: a unix socket cannot be reached by http/protobuf", hint: "set OTEL_EXPORTER_OTLP_PROTOCOL=grpc",
+		},
 		{name: "unknown protocol", env: env{"PROTOCOL": "http"}, err: `OTEL_EXPORTER_OTLP_PROTOCOL "http" is not known`, hint: "use grpc or http/protobuf"},
 		{name: "unknown compression", cfg: OTLP{Compression: "zstd"}, err: `compression "zstd" is not known`, hint: "use gzip or none"},
 		{name: "bad timeout", env: env{"TIMEOUT": "10s"}, err: `OTEL_EXPORTER_OTLP_TIMEOUT "10s" is not a number of milliseconds`, hint: "10000 is ten seconds"},
-		{name: "bad headers", env: env{"HEADERS": "token secret"}, err: "OTEL_EXPORTER_OTLP_HEADERS is malformed",
-			hint: "write it as key=value,key=value, with special characters as %20"},
-		{name: "bad escape in headers", env: env{"HEADERS": "token=secret%zz"}, err: "OTEL_EXPORTER_OTLP_HEADERS is malformed",
-			hint: "write it as key=value,key=value, with special characters as %20"},
+		{
+			name: "bad headers", env: env{"HEADERS": "token secret"}, err: "OTEL_EXPORTER_OTLP_HEADERS is malformed",
+			hint: "write it as key=value,key=value, with special characters as %20",
+		},
+		{
+			name: "bad escape in headers", env: env{"HEADERS": "token=secret%zz"}, err: "OTEL_EXPORTER_OTLP_HEADERS is malformed",
+			hint: "write it as key=value,key=value, with special characters as %20",
+		},
 		{name: "impossible header", cfg: OTLP{Headers: map[string]string{"token": "sec\nret"}}, err: `headers: "token" cannot be sent as a header`},
-		{name: "certificate without TLS", cfg: OTLP{Endpoint: "http://a:1", CACert: "ca.pem"},
-			err: "a certificate is of no use with http://a:1", hint: "try https://a:1"},
+		{
+			name: "certificate without TLS", cfg: OTLP{Endpoint: "http://a:1", CACert: "ca.pem"},
+			err: "a certificate is of no use with http://a:1", hint: "try https://a:1",
+		},
 		{name: "certificate in a variable without TLS", env: env{"ENDPOINT": "http://a:1", "CERTIFICATE": "missing.pem"}, want: "grpc http://a:1 - 10s map[]"},
-		{name: "missing certificate", env: env{"ENDPOINT": "https://a:1", "CERTIFICATE": "missing.pem"},
-			err: "OTEL_EXPORTER_OTLP_CERTIFICATE: open missing.pem: "},
+		{
+			name: "missing certificate", env: env{"ENDPOINT": "https://a:1", "CERTIFICATE": "missing.pem"},
+			err: "OTEL_EXPORTER_OTLP_CERTIFICATE: open missing.pem: ",
+		},
 		{name: "no certificate", cfg: OTLP{Endpoint: "https://a:1", CACert: os.DevNull}, err: "certificate: no certificate in " + os.DevNull},
-		{name: "certificate without key", cfg: OTLP{Endpoint: "https://a:1", ClientCert: "c.pem"},
-			err: "a client certificate and its key go together; one of them is missing"},
+		{
+			name: "certificate without key", cfg: OTLP{Endpoint: "https://a:1", ClientCert: "c.pem"},
+			err: "a client certificate and its key go together; one of them is missing",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -32,8 +32,10 @@ func TestResource(t *testing.T) {
 		{name: "service", service: "mine", want: "host.name=HOST service.name=mine "},
 		{name: "attributes", attrs: "service.name=other,host.name=h,team=a%20b", want: "host.name=h service.name=other team=a b "},
 		{name: "both", service: "mine", attrs: "service.name=other", want: "host.name=HOST service.name=mine "},
-		{name: "malformed", attrs: "a=1,b,c=3", want: "a=1 c=3 host.name=HOST service.name=agent ",
-			err: "OTEL_RESOURCE_ATTRIBUTES: missing value: [b]"},
+		{
+			name: "malformed", attrs: "a=1,b,c=3", want: "a=1 c=3 host.name=HOST service.name=agent ",
+			err: "OTEL_RESOURCE_ATTRIBUTES: missing value: [b]",
+		},
 		{name: "bad escape", attrs: "a=%zz", want: "a=%zz host.name=HOST service.name=agent "},
 		{name: "not UTF-8", attrs: "a=%ff", want: "a=\uFFFD host.name=HOST service.name=agent "},
 	}

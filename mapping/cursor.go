@@ -32,12 +32,7 @@ func decodeCursor(r *reader, l *cursorLine) bool {
 		r.fail()
 		return false
 	}
-	r.i++
-	for {
-		key, ok := r.member()
-		if !ok {
-			break
-		}
+	for key := range r.members() {
 		l.field(r, key)
 	}
 	l.classify()
@@ -179,20 +174,14 @@ func (l *cursorLine) classify() {
 
 // message reads {"role":..,"content":[{"type":"text","text":..}]}.
 func (l *cursorLine) message(r *reader) {
-	if !r.object() {
-		return
-	}
-	for {
-		key, ok := r.member()
+	for key := range r.members() {
 		switch {
-		case !ok:
-			return
 		case string(key) != "content":
 			r.skip()
 		case r.peek() == '"': // the shape of other agents, and of old versions
 			l.text(r)
-		case r.array():
-			for r.element() {
+		default:
+			for range r.elements() {
 				l.contentBlock(r)
 			}
 		}
@@ -200,17 +189,10 @@ func (l *cursorLine) message(r *reader) {
 }
 
 func (l *cursorLine) contentBlock(r *reader) {
-	if !r.object() {
-		return
-	}
-	for {
-		key, ok := r.member()
-		switch {
-		case !ok:
-			return
-		case string(key) == "text":
+	for key := range r.members() {
+		if string(key) == "text" {
 			l.text(r)
-		default:
+		} else {
 			r.skip()
 		}
 	}
@@ -230,26 +212,18 @@ func (l *cursorLine) text(r *reader) {
 // usage reads a run's token counts. The convention's input tokens include the
 // cached ones, Cursor's do not.
 func (l *cursorLine) usage(r *reader) {
-	if !r.object() {
-		return
-	}
 	var input, output, cacheRead, cacheWrite int64
-	for {
-		key, ok := r.member()
-		if !ok {
-			break
-		}
+	for key := range r.members() {
+		n, _ := r.integer()
 		switch string(key) {
 		case "inputTokens":
-			input, _ = r.integer()
+			input = n
 		case "outputTokens":
-			output, _ = r.integer()
+			output = n
 		case "cacheReadTokens":
-			cacheRead, _ = r.integer()
+			cacheRead = n
 		case "cacheWriteTokens":
-			cacheWrite, _ = r.integer()
-		default:
-			r.skip()
+			cacheWrite = n
 		}
 	}
 	l.attrs = append(l.attrs,
@@ -261,30 +235,20 @@ func (l *cursorLine) usage(r *reader) {
 // {"id":0,"shellRequestQuery":{..}}, or response,
 // {"id":0,"shellRequestResponse":{"approved":{}}}.
 func (l *cursorLine) approval(r *reader) {
-	if !r.object() {
-		return
-	}
-	for {
-		key, ok := r.member()
+	for key := range r.members() {
 		switch {
-		case !ok:
-			return
 		case string(key) == "id":
 			l.id = bytes.Trim(r.raw(), `"`)
-		case bytes.HasSuffix(key, []byte("Response")) && r.object():
+		case bytes.HasSuffix(key, []byte("Response")):
 			l.approvalOutcome(r)
-		case !bytes.HasSuffix(key, []byte("Response")):
+		default:
 			r.skip()
 		}
 	}
 }
 
 func (l *cursorLine) approvalOutcome(r *reader) {
-	for {
-		key, ok := r.member()
-		if !ok {
-			return
-		}
+	for key := range r.members() {
 		if l.status == "" {
 			l.status = word(key)
 			l.failed = l.status == "rejected"

@@ -10,43 +10,29 @@ import (
 // is the key that ends in ToolCall, whatever stands beside it: the set of kinds
 // grows with every version, and so do the keys of metadata.
 func (l *cursorLine) toolCall(r *reader) {
-	if !r.object() {
-		return
-	}
-	for {
-		key, ok := r.member()
-		if !ok {
-			return
-		}
+	for key := range r.members() {
 		kind, isTool := bytes.CutSuffix(key, []byte("ToolCall"))
 		switch {
 		case isTool && len(kind) > 0:
 			l.tool.name = word(kind)
 			l.tool.mcp = l.tool.name == "mcp"
-			l.toolBody(r)
+			l.tool.read(r)
 		case string(key) == "function": // {"name":..,"arguments":..}, from 2025
-			l.toolBody(r)
+			l.tool.read(r)
 		default:
 			r.skip()
 		}
 	}
 }
 
-func (l *cursorLine) toolBody(r *reader) {
-	if !r.object() {
-		return
-	}
-	t := &l.tool
-	for {
-		key, ok := r.member()
-		if !ok {
-			return
-		}
+func (t *toolCall) read(r *reader) {
+	for key := range r.members() {
+		r.peek()
 		start := r.i
 		switch string(key) {
 		case "args":
 			t.args(r)
-			t.arguments = merge(t.arguments, num(keyArgumentBytes, len(bytes.TrimSpace(r.b[start:r.i]))))
+			t.arguments = merge(t.arguments, num(keyArgumentBytes, r.i-start))
 		case "arguments":
 			t.arguments = merge(t.arguments, num(keyArgumentBytes, unquotedLen(bytes.Trim(r.raw(), `"`))))
 		case "name":
@@ -55,7 +41,7 @@ func (l *cursorLine) toolBody(r *reader) {
 			}
 		case "result":
 			t.result(r)
-			t.outcome = merge(t.outcome, num(keyResultBytes, len(bytes.TrimSpace(r.b[start:r.i]))))
+			t.outcome = merge(t.outcome, num(keyResultBytes, r.i-start))
 		default:
 			r.skip()
 		}
@@ -65,15 +51,8 @@ func (l *cursorLine) toolBody(r *reader) {
 // args reads what is no content: which program a command runs, which tool of
 // an MCP server is called.
 func (t *toolCall) args(r *reader) {
-	if !r.object() {
-		return
-	}
 	var command, simple, parsed []byte
-	for {
-		key, ok := r.member()
-		if !ok {
-			break
-		}
+	for key := range r.members() {
 		switch string(key) {
 		case "toolName":
 			if name := word(unquote(r.str())); t.mcp && name != "" {
@@ -99,46 +78,31 @@ func (t *toolCall) args(r *reader) {
 
 // parsedProgram reads {"executableCommands":[{"name":..},..],..}.
 func parsedProgram(r *reader) (name []byte) {
-	if !r.object() {
-		return nil
-	}
-	for {
-		key, ok := r.member()
-		switch {
-		case !ok:
-			return name
-		case string(key) == "executableCommands":
+	for key := range r.members() {
+		if string(key) == "executableCommands" {
 			name = firstProgram(r, nameMember)
-		default:
+		} else {
 			r.skip()
 		}
 	}
+	return name
 }
 
 func nameMember(r *reader) (name []byte) {
-	if !r.object() {
-		return nil
-	}
-	for {
-		key, ok := r.member()
-		switch {
-		case !ok:
-			return name
-		case string(key) == "name":
+	for key := range r.members() {
+		if string(key) == "name" {
 			name = r.str()
-		default:
+		} else {
 			r.skip()
 		}
 	}
+	return name
 }
 
 // firstProgram returns the first program of a list that is not cd: Cursor
 // begins most commands with one.
 func firstProgram(r *reader, read func(*reader) []byte) (first []byte) {
-	if !r.array() {
-		return nil
-	}
-	for r.element() {
+	for range r.elements() {
 		if name := read(r); len(first) == 0 || string(first) == "cd" {
 			first = name
 		}
@@ -171,23 +135,16 @@ func executable(s []byte) string {
 // result reads {"<variant>":{..},"isBackground":false,..}. The variant is told
 // by its name: its siblings may come first, and may be objects too.
 func (t *toolCall) result(r *reader) {
-	if !r.object() {
-		return
-	}
-	var other string
-	variant, exitCode, hasExit := "", int64(0), false
-	for {
-		key, ok := r.member()
-		if !ok {
-			break
-		}
+	var variant, other string
+	var exit exitCode
+	for key := range r.members() {
 		name := word(key)
 		switch {
 		case name == "isBackground":
 			t.background = r.truth() || t.background
 		case variants[name]:
 			variant = name
-			exitCode, hasExit = t.variant(r)
+			exit = t.variant(r)
 		default:
 			if !siblings[name] && r.peek() == '{' {
 				other = name
@@ -200,16 +157,16 @@ func (t *toolCall) result(r *reader) {
 	}
 	if t.background {
 		t.outcome = merge(t.outcome, boolean(keyIsBackground, true))
-	} else if hasExit { // of what still runs, Cursor says 0
-		t.outcome = merge(t.outcome, num(keyExitCode, exitCode))
+	} else if exit.known { // of what still runs, Cursor says 0
+		t.outcome = merge(t.outcome, num(keyExitCode, exit.code))
 	}
 	switch {
 	case t.errorType != "": // MCP's isError
 	case variant == "", variant == "async", strings.HasSuffix(strings.ToLower(variant), "success"):
 	default:
 		t.errorType = variant
-		if hasExit {
-			t.message = "exit code " + strconv.FormatInt(exitCode, 10)
+		if exit.known {
+			t.message = "exit code " + strconv.FormatInt(exit.code, 10)
 		}
 	}
 }
@@ -252,19 +209,17 @@ var outcomeSizes = map[string]string{
 	"content": keyContentBytes,
 }
 
+type exitCode struct {
+	code  int64
+	known bool
+}
+
 // variant reads the body of a result.
-func (t *toolCall) variant(r *reader) (exitCode int64, hasExit bool) {
-	if !r.object() {
-		return 0, false
-	}
-	for {
-		key, ok := r.member()
-		if !ok {
-			return exitCode, hasExit
-		}
+func (t *toolCall) variant(r *reader) (exit exitCode) {
+	for key := range r.members() {
 		switch string(key) {
 		case "exitCode":
-			exitCode, hasExit = r.integer()
+			exit.code, exit.known = r.integer()
 		case "isError":
 			if r.truth() {
 				t.errorType = errToolError
@@ -279,6 +234,7 @@ func (t *toolCall) variant(r *reader) (exitCode int64, hasExit bool) {
 			t.measure(r, key)
 		}
 	}
+	return exit
 }
 
 func (t *toolCall) measure(r *reader, key []byte) {

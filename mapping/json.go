@@ -3,6 +3,7 @@ package mapping
 import (
 	"bytes"
 	"encoding/binary"
+	"iter"
 	"math/bits"
 	"strconv"
 	"unicode/utf16"
@@ -32,30 +33,36 @@ func (r *reader) peek() byte {
 	return 0
 }
 
-// object enters the object at hand. It consumes any other value and returns
-// false.
-func (r *reader) object() bool {
-	if r.peek() != '{' {
-		r.skip()
-		return false
+// members goes through the object at hand by its keys, still escaped. The body
+// has to consume each value. Any other value than an object is consumed.
+func (r *reader) members() iter.Seq[[]byte] {
+	return func(yield func(key []byte) bool) {
+		if r.peek() != '{' {
+			r.skip()
+			return
+		}
+		r.i++
+		for key, ok := r.member(); ok && yield(key); key, ok = r.member() {
+		}
 	}
-	r.i++
-	return true
 }
 
-// array enters the array at hand. It consumes any other value and returns
-// false.
-func (r *reader) array() bool {
-	if r.peek() != '[' {
-		r.skip()
-		return false
+// elements goes through the array at hand. The body has to consume each
+// element. Any other value than an array is consumed.
+func (r *reader) elements() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		if r.peek() != '[' {
+			r.skip()
+			return
+		}
+		r.i++
+		for n := 0; r.element() && yield(n); n++ {
+		}
 	}
-	r.i++
-	return true
 }
 
 // member moves to the next value of the object last entered and returns its
-// key, still escaped. At the object's end it leaves it and returns false.
+// key. At the object's end it leaves it and returns false.
 func (r *reader) member() (key []byte, ok bool) {
 	c := r.peek()
 	if c == ',' {

@@ -13,19 +13,14 @@ import (
 func walk(r *reader) any {
 	switch r.peek() {
 	case '{':
-		r.object()
 		m := map[string]any{}
-		for {
-			key, ok := r.member()
-			if !ok {
-				return m
-			}
+		for key := range r.members() {
 			m[string(unquote(key))] = walk(r)
 		}
+		return m
 	case '[':
-		r.array()
 		a := []any{}
-		for r.element() {
+		for range r.elements() {
 			a = append(a, walk(r))
 		}
 		return a

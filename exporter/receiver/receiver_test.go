@@ -67,14 +67,15 @@ func post(t *testing.T, r *Receiver, body []byte, encodings ...string) (int, str
 	return resp.StatusCode, string(b)
 }
 
-func export(t *testing.T, r *Receiver, req *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
+func export(t *testing.T, r *Receiver, req *coltracepb.ExportTraceServiceRequest) error {
 	t.Helper()
 	conn, err := grpc.NewClient(strings.TrimPrefix(r.GRPCEndpoint(), "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer conn.Close()
-	return coltracepb.NewTraceServiceClient(conn).Export(t.Context(), req)
+	_, err = coltracepb.NewTraceServiceClient(conn).Export(t.Context(), req)
+	return err
 }
 
 // request is one of about so many bytes.
@@ -108,10 +109,10 @@ func gzipped(t *testing.T, b []byte) []byte {
 
 func TestLimits(t *testing.T) {
 	r := start(t, takeAll)
-	if _, err := export(t, r, request(4<<20-100)); err != nil {
+	if err := export(t, r, request(4<<20-100)); err != nil {
 		t.Errorf("gRPC, just under 4 MiB: %v", err)
 	}
-	if _, err := export(t, r, request(4<<20)); status.Code(err) != codes.ResourceExhausted {
+	if err := export(t, r, request(4<<20)); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("gRPC, over 4 MiB: %v", err)
 	}
 	if code, body := post(t, r, marshal(t, request(20<<20-100)), typeProtobuf); code != http.StatusOK {
@@ -207,7 +208,7 @@ func TestErrorsReachTheClient(t *testing.T) {
 		r := start(t, func(context.Context, *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
 			return nil, tt.err
 		})
-		if _, err := export(t, r, request(1)); status.Code(err) != tt.grpc {
+		if err := export(t, r, request(1)); status.Code(err) != tt.grpc {
 			t.Errorf("gRPC: %v, want %v", err, tt.grpc)
 		}
 		if code, body := post(t, r, marshal(t, request(1)), typeProtobuf); code != tt.http {
@@ -225,7 +226,7 @@ func TestCloseBreaksOffRequests(t *testing.T) {
 	})
 	answers := make(chan error, 2)
 	go func() {
-		_, err := export(t, r, request(1))
+		err := export(t, r, request(1))
 		answers <- err
 	}()
 	go func() {
