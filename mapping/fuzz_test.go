@@ -19,6 +19,7 @@ func FuzzMapper(f *testing.F) {
 	f.Add(stream(initLine, thinking(now), tool(now, "started", "a", "r-0-abcd"), result(time.Second)), uint16(1), uint8(5))
 	f.Add(stream(initLine, thinking(now), `{"type":"assistant","message":{}}`, stamped(now.Add(1e9), `{"type":"assistant","model_call_id":"r"}`)), uint16(0), uint8(0))
 	f.Add(stream(`{"type":"tool_call","subtype":"completed","tool_call":{"aToolCall":{"args":{},"args":{},"result":{},"result":{}}}}`), uint16(0), uint8(0))
+	f.Add(stream(initLine, thinking(time.UnixMilli(1))), uint16(1), uint8(0x1f)) // begins before 1970
 	f.Add(bytes.Repeat([]byte("["), 10_000), uint16(0), uint8(0))
 	f.Fuzz(func(t *testing.T, in []byte, chunk uint16, flags uint8) {
 		spans, m := feed{

@@ -91,7 +91,7 @@ func (r *run) stamped(stamp, arrival instant) {
 			r.emit(f)
 		}
 	case r.counts.spans == 0: // else its children would leave the root
-		r.shift(func(t instant) instant { return t + stamp - arrival })
+		r.shift(func(t instant) instant { return max(t+stamp-arrival, 1) }) // not before 1970
 	}
 }
 
