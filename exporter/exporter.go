@@ -252,5 +252,5 @@ var (
 	errTooSlow  = &failure{verdict: retryable, cause: errors.New("the collector is too slow")}
 	errTimeout  = &failure{verdict: retryable, cause: errors.New("the collector did not answer in time")}
 	errUnsound  = &failure{verdict: permanent, cause: errors.New("a span holds text that is not UTF-8")}
-	errClosed   = &failure{verdict: permanent, cause: errors.New("it ended after the exporter was closed")}
+	errClosed   = &failure{verdict: permanent, cause: errors.New("there was no time left to send it")}
 )

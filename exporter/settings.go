@@ -59,7 +59,7 @@ func (s *settings) readProtocol(c OTLP) error {
 		s.protocol = "grpc"
 	case "grpc", "http/protobuf", "http/json":
 	default:
-		return &Error{fmt.Errorf("%s %q is not known", source, v), "use grpc or http/protobuf"}
+		return &Error{fmt.Errorf("%s %q is not known", source, v), "use grpc, http/protobuf or http/json"}
 	}
 	return nil
 }
@@ -89,6 +89,10 @@ func (s *settings) readEndpoint(c OTLP) error {
 		return &Error{fmt.Errorf("%s: scheme %q is not known", source, u.Scheme), "use http:// or https://"}
 	case u.Hostname() == "":
 		return fmt.Errorf("%s %q has no host", source, u.Redacted())
+	case u.Port() != "":
+		if n, err := strconv.ParseUint(u.Port(), 10, 16); err != nil || n == 0 {
+			return fmt.Errorf("%s: %s is not a port", source, u.Port())
+		}
 	}
 	if s.protocol != "grpc" && source != tracesEndpoint { // that one is used as it is
 		u = u.JoinPath("v1/traces")
@@ -134,11 +138,8 @@ func (s *settings) readTLS(c OTLP) error {
 // readHeaders never repeats a value: most are secrets.
 func (s *settings) readHeaders(c OTLP) error {
 	v, source := lookup("", "HEADERS")
-	s.headers = c.Headers
-	if len(c.Headers) > 0 {
-		source = "headers"
-	} else if v != "" {
-		s.headers = make(map[string]string)
+	s.headers = make(map[string]string)
+	if v != "" {
 		for pair := range strings.SplitSeq(v, ",") {
 			if strings.TrimSpace(pair) == "" {
 				continue
@@ -148,8 +149,11 @@ func (s *settings) readHeaders(c OTLP) error {
 			if !ok || err != nil {
 				return &Error{fmt.Errorf("%s is malformed", source), "write it as key=value,key=value, with special characters as %20"}
 			}
-			s.headers[strings.TrimSpace(key)] = value
+			s.headers[strings.ToLower(strings.TrimSpace(key))] = value
 		}
+	}
+	for key, value := range c.Headers { // one by one, over those of the variable
+		s.headers[strings.ToLower(key)], source = value, "headers"
 	}
 	for key, value := range s.headers {
 		if !httpguts.ValidHeaderFieldName(key) || !httpguts.ValidHeaderFieldValue(value) {

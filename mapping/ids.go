@@ -11,8 +11,10 @@ import (
 // a resumed session has the same id and may begin with the same call ids.
 type runKey [sha256.Size]byte
 
-func newRunKey(agent, session string, run int, first instant) runKey {
-	return digest("run", agent, session, strconv.Itoa(run), strconv.FormatInt(int64(first), 10))
+func newRunKey(agent, session string, run int, first instant, replay bool) runKey {
+	// A recording of a live run has other times, so it has to have other ids:
+	// backends would mix the two.
+	return digest("run", agent, session, strconv.Itoa(run), strconv.FormatInt(int64(first), 10), strconv.FormatBool(replay))
 }
 
 func (k runKey) traceID() []byte {

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -113,10 +114,10 @@ func New(opts Options) (*Mapper, error) {
 		opts.Deltas = DeltasEach
 	case DeltasEach, DeltasMessage, DeltasOff:
 	default:
-		return nil, fmt.Errorf("deltas: %q is none of each, message, off", opts.Deltas)
+		return nil, fmt.Errorf("deltas %q is not known: it is each, message or off", opts.Deltas)
 	}
-	if opts.Agent != "" && opts.Agent != Agents[0] {
-		return nil, fmt.Errorf("agent: %q is not known, only %s is", opts.Agent, Agents[0])
+	if opts.Agent != "" && !slices.Contains(Agents, opts.Agent) {
+		return nil, fmt.Errorf("agent %q is not known: it is %s", opts.Agent, strings.Join(Agents, " or "))
 	}
 	if opts.MaxSpanEvents <= 0 {
 		opts.MaxSpanEvents = 512
@@ -147,18 +148,18 @@ func (m *Mapper) Write(p []byte) (int, error) {
 }
 
 // Close ends the stream and every span that is still open. interrupted tells
-// that the agent might have had more to say.
+// that the stream went on: what there is of its last line is then no bad line.
 func (m *Mapper) Close(interrupted bool) {
 	if m.closed {
 		return
 	}
 	m.now = instant(m.opts.Now().UnixNano())
-	m.lines.end()
-	m.closed = true
-	why := errIncomplete
-	if interrupted {
-		why = errInterrupted
+	why := errInterrupted
+	if !interrupted {
+		why = errIncomplete
+		m.lines.end()
 	}
+	m.closed = true
 	arrival := m.arrival()
 	byAge := func(a, b *session) int { return a.nth - b.nth }
 	for _, s := range slices.SortedFunc(maps.Values(m.sessions), byAge) {

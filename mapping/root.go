@@ -73,7 +73,7 @@ func (r *run) identify(span *tracepb.Span, operation string, n int) {
 
 func (r *run) setKey(first instant) {
 	if !r.keyed {
-		r.key, r.keyed = newRunKey(Cursor, r.session, r.number, first), true
+		r.key, r.keyed = newRunKey(Cursor, r.session, r.number, first, r.clock.replay), true
 	}
 }
 

@@ -350,8 +350,8 @@ func TestForeign(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for want, opts := range map[string]mapping.Options{
-		`agent: "claude" is not known, only cursor is`: {Agent: "claude"},
-		`deltas: "some" is none of each, message, off`: {Deltas: "some"},
+		`agent "claude" is not known: it is cursor`:              {Agent: "claude"},
+		`deltas "some" is not known: it is each, message or off`: {Deltas: "some"},
 	} {
 		if _, err := mapping.New(opts); err == nil || err.Error() != want {
 			t.Errorf("New: %v, want %s", err, want)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -47,7 +48,7 @@ func rootCommand() *cobra.Command {
 		SilenceErrors: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("unexpected argument %q (to read a file: spantee < %s)", args[0], args[0])
+				return &exporter.Error{Err: fmt.Errorf("unexpected argument %q", args[0]), Hint: "to read a file: spantee < FILE"}
 			}
 			return nil
 		},
@@ -74,6 +75,19 @@ func rootCommand() *cobra.Command {
 	f.BoolVar(&o.summary, "summary", false, "say on stderr what was traced, even if it is no terminal")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "say nothing on stderr, even if spans were lost")
 	return cmd
+}
+
+// check finds the flags that make no sense.
+func (o *options) check() error {
+	switch {
+	case o.flushTimeout < 0 || o.otlp.Timeout < 0:
+		return errors.New("a timeout cannot be negative")
+	case o.maxSpanEvents < 1:
+		return errors.New("--max-span-events must be at least 1")
+	case o.traceURL != "" && !strings.Contains(o.traceURL, "{trace_id}"):
+		return &exporter.Error{Err: fmt.Errorf("--trace-url %q has no place for the id", o.traceURL), Hint: "write {trace_id} where it goes"}
+	}
+	return nil
 }
 
 // version is that of the module the binary was built from.

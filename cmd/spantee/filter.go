@@ -23,7 +23,7 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 		say.awaiting()
 	}
 
-	pass := &passthrough{in: stdin, out: stdout, tap: tracing.tap}
+	pass := newPassthrough(stdin, stdout, tracing.tap)
 	copied := make(chan error, 1)
 	go func() { copied <- pass.run() }()
 
@@ -36,8 +36,8 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 		}
 	case s := <-signals:
 		end.signal = s
-		pass.stopped.Store(true)
 		restoreSignals() // the next one kills
+		pass.stop()
 	}
 	if end.signal == brokenPipe {
 		stdin.Close() // so that the agent notices

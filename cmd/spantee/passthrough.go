@@ -2,15 +2,19 @@ package main
 
 import (
 	"io"
-	"sync/atomic"
+	"time"
 )
 
 // A passthrough copies a stream and shows a tap what it copied.
 type passthrough struct {
-	in      io.Reader
-	out     io.Writer
-	tap     *tap        // may be nil
-	stopped atomic.Bool // by a signal: what is read from now on is not copied
+	in   io.Reader
+	out  io.Writer
+	tap  *tap          // may be nil
+	busy chan struct{} // full while something that was read is on its way
+}
+
+func newPassthrough(in io.Reader, out io.Writer, tap *tap) *passthrough {
+	return &passthrough{in: in, out: out, tap: tap, busy: make(chan struct{}, 1)}
 }
 
 // errOutput marks the errors of writing, to tell them from those of reading.
@@ -25,20 +29,28 @@ func (p *passthrough) run() error {
 	buf := make([]byte, 128<<10)
 	for {
 		n, err := p.in.Read(buf)
-		if p.stopped.Load() {
-			return nil
-		}
+		p.busy <- struct{}{}
 		if n > 0 {
 			if _, err := p.out.Write(buf[:n]); err != nil {
 				return errOutput{err}
 			}
 			p.tap.write(buf[:n])
 		}
+		<-p.busy
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
+	}
+}
+
+// stop ends the copy, which may be reading, between two pieces. It does not
+// wait for an out that takes nothing.
+func (p *passthrough) stop() {
+	select {
+	case p.busy <- struct{}{}:
+	case <-time.After(livePatience):
 	}
 }

@@ -47,7 +47,7 @@ func TestPassthroughIsExact(t *testing.T) {
 			t.Run(name+", "+how, func(t *testing.T) {
 				var out, tapped bytes.Buffer
 				tap := newTap(time.Minute, collect(&tapped))
-				p := &passthrough{in: reader(bytes.NewReader(in)), out: &out, tap: tap}
+				p := newPassthrough(reader(bytes.NewReader(in)), &out, tap)
 				if err := p.run(); err != nil {
 					t.Fatal(err)
 				}
@@ -70,7 +70,7 @@ func TestPassthroughDoesNotHoldBack(t *testing.T) {
 	outR, outW := io.Pipe()
 	tap := newTap(time.Minute, func([]byte, time.Time) {})
 	done := make(chan error)
-	go func() { done <- (&passthrough{in: inR, out: outW, tap: tap}).run() }()
+	go func() { done <- newPassthrough(inR, outW, tap).run() }()
 	for _, piece := range []string{"{\"type\":", "\"user\"}", "\n", "x"} {
 		io.WriteString(inW, piece)
 		got := make([]byte, len(piece))
@@ -90,16 +90,16 @@ func TestPassthroughErrors(t *testing.T) {
 	broken := errors.New("broken")
 	in := io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken))
 	var out bytes.Buffer
-	err := (&passthrough{in: in, out: &out}).run()
+	err := newPassthrough(in, &out, nil).run()
 	if !errors.Is(err, broken) || out.String() != "abc" || endOfCopy(err) != (exitStatus{code: statusFailed}) {
 		t.Errorf("%v after %q, want %v after abc", err, &out, broken)
 	}
 
-	err = (&passthrough{in: strings.NewReader("abc"), out: failingWriter{syscall.EPIPE}}).run()
+	err = newPassthrough(strings.NewReader("abc"), failingWriter{syscall.EPIPE}, nil).run()
 	if end := endOfCopy(err); end.signal != brokenPipe || end.interrupted() {
 		t.Errorf("EPIPE ends by %v", end)
 	}
-	err = (&passthrough{in: strings.NewReader("abc"), out: failingWriter{syscall.ENOSPC}}).run()
+	err = newPassthrough(strings.NewReader("abc"), failingWriter{syscall.ENOSPC}, nil).run()
 	if end := endOfCopy(err); end != (exitStatus{code: statusFailed}) {
 		t.Errorf("ENOSPC ends by %v", end)
 	}
@@ -118,7 +118,7 @@ func TestTapSurvivesPanic(t *testing.T) {
 	in := bytes.Repeat([]byte("0123456789abcdef\n"), tapBuffer/4)
 	var out bytes.Buffer
 	tap := newTap(time.Minute, func([]byte, time.Time) { panic("a bug") })
-	if err := (&passthrough{in: bytes.NewReader(in), out: &out, tap: tap}).run(); err != nil {
+	if err := newPassthrough(bytes.NewReader(in), &out, tap).run(); err != nil {
 		t.Fatal(err)
 	}
 	tap.end(nil)
@@ -139,7 +139,7 @@ func TestTapLeavesHangingConsumer(t *testing.T) {
 		in := bytes.Repeat([]byte("0123456789abcdef\n"), tapBuffer/2)
 		var out bytes.Buffer
 		began := time.Now()
-		if err := (&passthrough{in: bytes.NewReader(in), out: &out, tap: tap}).run(); err != nil {
+		if err := newPassthrough(bytes.NewReader(in), &out, tap).run(); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took != 100*time.Millisecond {
@@ -168,7 +168,7 @@ func TestTapWaitsForSlowConsumer(t *testing.T) {
 			})
 			in := bytes.Repeat([]byte("0123456789abcdef\n"), tapBuffer/2) // eight times what fits
 			began := time.Now()
-			if err := (&passthrough{in: bytes.NewReader(in), out: io.Discard, tap: tap}).run(); err != nil {
+			if err := newPassthrough(bytes.NewReader(in), io.Discard, tap).run(); err != nil {
 				t.Fatal(err)
 			}
 			if took := time.Since(began); took > 100*time.Millisecond {

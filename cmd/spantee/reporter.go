@@ -21,6 +21,7 @@ type reporter struct {
 	w        *os.File
 	terminal bool
 
+	tracing  bool     // there is somewhere for spans to go
 	problems []string // with the environment
 	runs     []mapping.Run
 	moreRuns int // than are kept
@@ -67,7 +68,9 @@ func (r *reporter) print() {
 	}
 	if r.terminal || r.summary {
 		for _, run := range r.runs {
-			r.line("%s", r.describe(run))
+			if !r.tree || r.traceURL != "" { // else the tree says it all
+				r.line("%s", r.describe(run))
+			}
 		}
 		if r.moreRuns > 0 {
 			r.line("and %s", count(r.moreRuns, "more trace"))
@@ -124,9 +127,13 @@ func (r *reporter) oddLines() string {
 	return strings.Join(odd, ", ")
 }
 
-// untraced says why a stream that was not empty gave no trace.
+// untraced says why there is no trace.
 func (r *reporter) untraced() string {
 	switch {
+	case r.summary && !r.tracing:
+		return "no trace: the environment says that none is to be sent"
+	case r.summary && r.stats.Lines == 0 && r.failure == nil:
+		return "no trace: the input was empty"
 	case r.stats.Foreign != "":
 		return fmt.Sprintf("no trace: this is the stream of %s, and spantee reads that of %s so far (--agent overrides)",
 			r.stats.Foreign, strings.Join(mapping.Agents, ", "))
@@ -164,7 +171,7 @@ func count(n int, noun string) string {
 
 // treeStyle fits the tree to where it is drawn.
 func (r *reporter) treeStyle() exporter.Tree {
-	style := exporter.Tree{Color: r.terminal && os.Getenv("NO_COLOR") == ""}
+	style := exporter.Tree{Color: r.terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 	if width, _, err := term.GetSize(int(r.w.Fd())); err == nil {
 		style.Width = width
 	}

@@ -43,6 +43,9 @@ type tracing struct {
 // startTracing sets up what the flags and the environment ask for. Wrong flags
 // are an error. A wrong environment is not: it must not break a pipe.
 func startTracing(o *options, say *reporter, stdin *os.File) (*tracing, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	t := &tracing{options: o, say: say}
 	replayed := lastWritten(stdin)
 
@@ -71,7 +74,7 @@ func startTracing(o *options, say *reporter, stdin *os.File) (*tracing, error) {
 	case client != nil:
 		resource, err := exporter.Resource(context.Background(), mapping.Cursor, "")
 		if err != nil {
-			say.problem(err.Error())
+			say.problem(withHint(err))
 		}
 		t.exporter = exporter.New(exporter.Config{
 			Client:   client,
@@ -86,6 +89,7 @@ func startTracing(o *options, say *reporter, stdin *os.File) (*tracing, error) {
 	if t.exporter == nil && t.tree == nil {
 		return t, nil
 	}
+	say.tracing = true
 	patience := livePatience
 	if !replayed.IsZero() {
 		patience = replayPatience
@@ -117,18 +121,28 @@ func (t *tracing) finish(interrupted bool) {
 	t.tap.end(nil)
 	select {
 	case <-t.tap.done:
-		t.came = time.Now()
-		t.closeMapper(interrupted)
-		t.say.stats = t.mapper.Stats()
-	case <-ctx.Done(): // it is stuck, and not to be touched
-		t.tap.end(errors.New("the mapper hangs"))
+	case <-ctx.Done():
+		t.deliver(ctx) // nothing, but a mapper that waits for the exporter goes on
+		select {
+		case <-t.tap.done:
+		case <-time.After(livePatience):
+			t.tap.end(errors.New("the mapper hangs"))
+			t.say.failure = t.tap.err()
+			return // it is not to be touched
+		}
 	}
-	t.say.failure = t.tap.err()
+	t.came = time.Now()
+	t.closeMapper(interrupted || t.tap.err() != nil)
+	t.say.stats, t.say.failure = t.mapper.Stats(), t.tap.err()
 	if t.tree != nil {
 		if err := t.tree.Close(); err != nil {
 			t.say.problem(fmt.Sprintf("the tree: %v", err))
 		}
 	}
+	t.deliver(ctx)
+}
+
+func (t *tracing) deliver(ctx context.Context) {
 	if t.exporter != nil {
 		t.say.delivery = t.exporter.Close(ctx)
 	}
