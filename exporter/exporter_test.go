@@ -177,7 +177,7 @@ func TestSpansAfterClose(t *testing.T) {
 		e := New(Config{Client: new(scripted)})
 		wantReport(t, closeWithin(t, e, time.Second), 0, 0, "")
 		e.Export(sized("late", 100))
-		wantReport(t, closeWithin(t, e, time.Second), 0, 1, "after the exporter was closed")
+		wantReport(t, closeWithin(t, e, time.Second), 0, 1, "no time left")
 	})
 }
 

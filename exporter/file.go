@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
@@ -36,7 +37,7 @@ func NewFile(path string) (otlptrace.Client, error) {
 	if path == "-" {
 		return nil, errors.New("traces cannot be written to stdout: it carries the stream")
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600) // a pipe without a reader would hang
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func TestSettings(t *testing.T) {
 		{
 			name: "all by variables",
 			env:  env{"ENDPOINT": " https://otlp.example.com ", "HEADERS": "Authorization=Bearer%20a=b, x = 1 ,", "COMPRESSION": "gzip", "TIMEOUT": "250"},
-			want: "grpc https://otlp.example.com gzip 250ms map[Authorization:Bearer a=b x:1]",
+			want: "grpc https://otlp.example.com gzip 250ms map[authorization:Bearer a=b x:1]",
 		},
 		{
 			name: "variables for traces win",
@@ -63,7 +63,7 @@ func TestSettings(t *testing.T) {
 				Protocol: "http/protobuf", Endpoint: "https://c:2", Headers: map[string]string{"h": "1"},
 				Compression: "none", Timeout: time.Minute,
 			},
-			want: "http/protobuf https://c:2/v1/traces none 1m0s map[h:1]",
+			want: "http/protobuf https://c:2/v1/traces none 1m0s map[h:1 k:v]",
 		},
 
 		{name: "the path is appended to", env: env{"PROTOCOL": "http/protobuf", "ENDPOINT": "http://a:4318/base/"}, want: "http/protobuf http://a:4318/base/v1/traces - 10s map[]"},
@@ -83,7 +83,7 @@ func TestSettings(t *testing.T) {
 			name: "unix socket over HTTP", cfg: OTLP{Endpoint: "unix:///run/otel.sock", Protocol: "http/protobuf"},
 			err: "endpoint: a unix socket cannot be reached by http/protobuf", hint: "set OTEL_EXPORTER_OTLP_PROTOCOL=grpc",
 		},
-		{name: "unknown protocol", env: env{"PROTOCOL": "http"}, err: `OTEL_EXPORTER_OTLP_PROTOCOL "http" is not known`, hint: "use grpc or http/protobuf"},
+		{name: "unknown protocol", env: env{"PROTOCOL": "http"}, err: `OTEL_EXPORTER_OTLP_PROTOCOL "http" is not known`, hint: "use grpc, http/protobuf or http/json"},
 		{name: "unknown compression", cfg: OTLP{Compression: "zstd"}, err: `compression "zstd" is not known`, hint: "use gzip or none"},
 		{name: "bad timeout", env: env{"TIMEOUT": "10s"}, err: `OTEL_EXPORTER_OTLP_TIMEOUT "10s" is not a number of milliseconds`, hint: "10000 is ten seconds"},
 		{
@@ -316,7 +316,7 @@ func TestHeadersAreSent(t *testing.T) {
 	failureOf(t, OTLP{Protocol: "http/protobuf", Endpoint: s.URL})
 	failureOf(t, OTLP{Protocol: "http/protobuf", Endpoint: s.URL, Headers: map[string]string{"x-scope": "b"}})
 	first, second := <-got, <-got
-	if diff := cmp.Diff([]string{"Bearer x", "a", "", "b"},
+	if diff := cmp.Diff([]string{"Bearer x", "a", "Bearer x", "b"},
 		[]string{first.Get("Authorization"), first.Get("X-Scope"), second.Get("Authorization"), second.Get("X-Scope")}); diff != "" {
 		t.Errorf("headers (-want +got)\n%s", diff)
 	}
@@ -325,7 +325,7 @@ func TestHeadersAreSent(t *testing.T) {
 // misconfigured runs in a process of its own. It gives the SDK all it would
 // complain about on stderr.
 func misconfigured() {
-	for _, kv := range []string{"HEADERS=junk", "TIMEOUT=junk", "CERTIFICATE=/nonexistent", "COMPRESSION=junk", "PROTOCOL=http/json", "ENDPOINT=127.0.0.1:1"} {
+	for _, kv := range []string{"TIMEOUT=junk", "CERTIFICATE=/nonexistent", "COMPRESSION=junk", "PROTOCOL=http/json", "ENDPOINT=127.0.0.1:1"} {
 		name, value, _ := strings.Cut(kv, "=")
 		os.Setenv("OTEL_EXPORTER_OTLP_"+name, value)
 	}

@@ -17,6 +17,7 @@ type clock struct {
 	replay  bool
 	stamped bool    // a stamp has been seen
 	offset  instant // of the newest stamp from its arrival
+	skew    instant // added to stamps; not 0 if arrivals were sent before the first
 	last    instant
 }
 
@@ -26,7 +27,8 @@ func (c *clock) at(stamp, arrival instant) instant {
 	t := arrival + c.offset
 	switch {
 	case stamp != 0:
-		t, c.offset, c.stamped = stamp, stamp-arrival, true
+		t, c.stamped = stamp+c.skew, true
+		c.offset = t - arrival
 	case c.replay && c.stamped:
 		t = c.last
 	}

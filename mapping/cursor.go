@@ -84,7 +84,7 @@ func (l *cursorLine) field(r *reader, key []byte) {
 	case "duration_ms":
 		if ms, ok := r.integer(); ok && 0 < ms && ms < maxMillis {
 			l.took = instant(ms) * 1e6
-			l.attrs = append(l.attrs, num(keyDurationReported, ms))
+			l.attrs = merge(l.attrs, num(keyDurationReported, ms))
 		}
 	case "is_error":
 		l.failed = r.truth()
@@ -105,7 +105,7 @@ func (l *cursorLine) setStamp(ms int64, ok bool) {
 
 func (l *cursorLine) attribute(key string, quoted []byte) {
 	if v := unquote(quoted); len(v) > 0 {
-		l.attrs = append(l.attrs, str(key, string(v)))
+		l.attrs = merge(l.attrs, str(key, string(v)))
 	}
 }
 
@@ -226,7 +226,7 @@ func (l *cursorLine) usage(r *reader) {
 			cacheWrite = n
 		}
 	}
-	l.attrs = append(l.attrs,
+	l.attrs = merge(l.attrs,
 		num(keyInputTokens, input+cacheRead+cacheWrite), num(keyOutputTokens, output),
 		num(keyCacheRead, cacheRead), num(keyCacheCreation, cacheWrite))
 }
@@ -325,6 +325,8 @@ func (l *cursorLine) sniff() (cursor bool, other string) {
 		return true, ""
 	case f.qwen:
 		return false, "Qwen Code"
+	case l.kind == runStart && strings.HasPrefix(string(l.session), "T-"):
+		return false, "Amp"
 	case f.claude, f.uuid && len(l.session) > 0, f.tools && f.mcpServers, f.parentTool, typ == "stream_event":
 		return false, "Claude Code"
 	case strings.HasPrefix(typ, "thread."), strings.HasPrefix(typ, "item."):
@@ -335,6 +337,8 @@ func (l *cursorLine) sniff() (cursor bool, other string) {
 		return false, "opencode"
 	case l.kind == runStart && f.apiKeySource:
 		return true, ""
+	case l.kind == runStart && f.tools:
+		return false, "another agent"
 	}
 	return false, ""
 }

@@ -110,9 +110,13 @@ func firstProgram(r *reader, read func(*reader) []byte) (first []byte) {
 	return first
 }
 
-// commandWord returns the first word of a command that is no assignment.
+// commandWord returns the first word of a command that is no assignment, or
+// none if that takes a shell to tell: a piece of something quoted is content.
 func commandWord(command []byte) []byte {
 	for word := range bytes.FieldsSeq(command) {
+		if bytes.ContainsAny(word, "\"'`$\\") {
+			return nil
+		}
 		if !bytes.ContainsRune(word, '=') {
 			return word
 		}

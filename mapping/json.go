@@ -61,6 +61,9 @@ func (r *reader) elements() iter.Seq[int] {
 	}
 }
 
+// end tells whether nothing but white space is left.
+func (r *reader) end() bool { return r.peek() == 0 && r.i == len(r.b) }
+
 // member moves to the next value of the object last entered and returns its
 // key. At the object's end it leaves it and returns false.
 func (r *reader) member() (key []byte, ok bool) {

@@ -196,7 +196,8 @@ func FuzzShape(f *testing.F) {
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		var s shape
 		var l cursorLine
-		if bytes.Contains(first, []byte("\n")) || bytes.Contains(second, []byte("\n")) || !decodeCursor(&reader{b: first}, &l) {
+		whole := &reader{b: first}
+		if bytes.Contains(first, []byte("\n")) || bytes.Contains(second, []byte("\n")) || !decodeCursor(whole, &l) || !whole.end() {
 			return
 		}
 		s.learn(first, &l)
@@ -237,14 +238,16 @@ func TestInteger(t *testing.T) {
 
 func TestExecutable(t *testing.T) {
 	for args, want := range map[string]string{
-		`{"command":"go test ./..."}`:                                  "go",
-		`{"command":"FOO=secret /usr/bin/make all"}`:                   "make",
-		`{"command":"C:\\tools\\git.exe status"}`:                      "git.exe",
-		`{"command":"cd /x && go build","simpleCommands":["cd","go"]}`: "go",
-		`{"command":"cd /x","simpleCommands":["cd"]}`:                  "cd",
-		`{"command":"$(echo secret) x"}`:                               "",
-		`{"command":"\"my secret\" x"}`:                                "",
-		`{"command":""}`:                                               "",
+		`{"command":"go test ./..."}`:                                                                     "go",
+		`{"command":"FOO=secret /usr/bin/make all"}`:                                                      "make",
+		`{"command":"PASSWORD=\"hunter2 correct horse\" ./deploy.sh"}`:                                    "",
+		`{"command":"\"/home/dev/Acme Merger/run.sh\" x"}`:                                                "",
+		`{"command":"","simpleCommands":["C:\\tools\\git.exe"]}`:                                          "git.exe",
+		`{"command":"cd /x && go build","simpleCommands":["cd","go"]}`:                                    "go",
+		`{"command":"cd /x","simpleCommands":["cd"]}`:                                                     "cd",
+		`{"command":"$(echo secret) x"}`:                                                                  "",
+		`{"command":"\"my secret\" x"}`:                                                                   "",
+		`{"command":""}`:                                                                                  "",
 		`{"command":"x","parsingResult":{"executableCommands":[{"name":"cd"},{"args":[],"name":"npm"}]}}`: "npm",
 	} {
 		var c toolCall

@@ -100,6 +100,7 @@ type session struct {
 	id     string
 	nth    int // on the pipe
 	runs   int
+	lone   bool   // the last run was a result and nothing else
 	run    *run   // nil between runs
 	behind []*run // ended, with something of theirs still in the background
 }
@@ -198,10 +199,11 @@ func (m *Mapper) takeLine(line, tail []byte) {
 	}
 	r := &m.reader
 	*r = reader{b: line}
-	if r.peek() == 0 {
+	if r.end() {
 		return // a blank line
 	}
 	for {
+		whole := r.i == 0
 		ok := decodeCursor(r, &m.line)
 		if tail != nil {
 			m.stats.Oversize++
@@ -212,9 +214,11 @@ func (m *Mapper) takeLine(line, tail []byte) {
 			m.badLine()
 			return
 		}
-		m.shape.learn(line, &m.line)
+		if whole && r.end() { // and not one object of several
+			m.shape.learn(line, &m.line)
+		}
 		m.dispatch()
-		if r.bad || r.peek() == 0 {
+		if r.end() {
 			return
 		}
 	}
@@ -254,7 +258,7 @@ func (m *Mapper) dispatch() {
 		s.run = nil
 	}
 	if s.run == nil {
-		if ev.kind == runError || ev.kind == approvalEnd || ev.kind == thinkingEnd { // no run begins so
+		if !s.beginsWith(ev.kind) {
 			m.stats.Unpaired++
 			return
 		}
@@ -264,11 +268,26 @@ func (m *Mapper) dispatch() {
 	}
 	s.run.apply(ev, arrival)
 	if s.run.ended {
+		s.lone = s.run.lines == 1
 		if len(s.run.background) > 0 {
 			s.behind = append(s.behind, s.run)
 		}
 		s.run = nil
 	}
+}
+
+// beginsWith tells whether a run of the session may begin with such an event.
+// After a result, a worker that lingers may repeat it or end a tool.
+func (s *session) beginsWith(k kind) bool {
+	switch k {
+	case runError, approvalEnd, thinkingEnd:
+		return false
+	case toolEnd:
+		return s.runs == 0
+	case runEnd:
+		return s.runs == 0 || s.lone
+	}
+	return true
 }
 
 // session finds the session of an event. A line without a session id belongs

@@ -229,12 +229,17 @@ func TestCut(t *testing.T) {
 	for name, in := range fixtures(t) {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			lines := bytes.SplitAfter(in, []byte("\n"))
-			step := 1 + len(lines)/150
-			for i := 0; i < len(lines); i += step {
+			long := len(lines) > 150 // half of the ways to cut it will do
+			for i := range lines {
 				for _, live := range []bool{false, true} {
-					f := feed{live: live, chunk: 97, start: recorded, tick: time.Millisecond, close: i%2 == 0}
+					if long && live == (i%2 == 0) {
+						continue
+					}
+					f := feed{live: live, chunk: 4099, start: recorded, tick: time.Millisecond, close: i%2 == 0}
 					f.spans(t, bytes.Join(lines[:i], nil))
-					f.spans(t, append(bytes.Join(lines[:i], nil), lines[i][:len(lines[i])/2]...))
+					if !long {
+						f.spans(t, append(bytes.Join(lines[:i], nil), lines[i][:len(lines[i])/2]...))
+					}
 				}
 			}
 		})

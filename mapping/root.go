@@ -90,8 +90,10 @@ func (r *run) stamped(stamp, arrival instant) {
 		for _, f := range held {
 			r.emit(f)
 		}
-	case r.counts.spans == 0: // else its children would leave the root
+	case r.counts.spans == 0:
 		r.shift(func(t instant) instant { return max(t+stamp-arrival, 1) }) // not before 1970
+	default: // what was sent stays where it is, so the stamps have to move
+		r.clock.skew = arrival - stamp
 	}
 }
 

@@ -30,6 +30,7 @@ type run struct {
 	badLines   int                  // on the pipe before it
 
 	turn       *turn
+	sawDelta   bool             // of text, since the last flush
 	waitFrom   instant          // when the agent began to wait for the model
 	modelCall  string           // of the turn before
 	tools      map[string]*tool // in flight, by their ids
@@ -75,29 +76,23 @@ func newRun(m *Mapper, session string, number int, arrival instant) *run {
 // apply takes the next event of the run.
 func (r *run) apply(ev *event, arrival instant) {
 	r.lines++
-	if ev.stamp != 0 && !r.clock.stamped {
-		r.stamped(ev.stamp, arrival)
-	}
-	at := r.clock.at(ev.stamp, arrival)
+	at := r.at(ev.stamp, arrival)
 
 	switch ev.kind {
 	case runStart:
 		r.model, r.began = ev.model, true
 		r.attrs = merge(r.attrs, ev.attrs...)
 	case thinkingDelta:
-		r.openTurn().delta(r, eventThinkingDelta, at, ev.bytes)
+		r.openTurn(at).delta(r, eventThinkingDelta, at, ev.bytes)
 	case thinkingEnd:
 		if r.turn != nil {
 			r.turn.segmentEnd(r)
 		}
 	case textDelta:
-		r.openTurn().delta(r, eventTextDelta, at, ev.bytes)
+		r.sawDelta = true
+		r.openTurn(at).delta(r, eventTextDelta, at, ev.bytes)
 	case flush:
-		t := r.turn
-		if t == nil { // else its turn, though the shapes of 2025 make each message look like the last
-			t = r.openTurn()
-		}
-		t.flush(r, ev, at)
+		r.flush(ev, at)
 	case toolStart:
 		r.toolStart(ev, at)
 	case toolEnd:
@@ -114,12 +109,39 @@ func (r *run) apply(ev *event, arrival instant) {
 	}
 }
 
+// at returns the instant of a line.
+func (r *run) at(stamp, arrival instant) instant {
+	if stamp != 0 && !r.clock.stamped {
+		r.stamped(stamp, arrival)
+	}
+	return r.clock.at(stamp, arrival)
+}
+
+// flush takes the text of a whole segment. It repeats the segment's deltas; if
+// there were none it is the only copy. It may come when a tool has ended the
+// turn already. The shapes of 2025 make each message look like a turn's last.
+func (r *run) flush(ev *event, at instant) {
+	repeats := r.sawDelta
+	r.sawDelta = false
+	t := r.turn
+	if t == nil {
+		if repeats {
+			return
+		}
+		t = r.openTurn(at)
+	}
+	t.flush(r, ev, at, repeats)
+}
+
 // openTurn returns the turn at hand, a new one if the last is over.
-func (r *run) openTurn() *turn {
+func (r *run) openTurn(at instant) *turn {
 	if r.turn != nil && r.turn.flushed != 0 {
 		r.closeTurn(r.turn.flushed, "")
 	}
 	if r.turn == nil {
+		if len(r.tools) > 0 {
+			r.waitFrom = at // the model speaks while a tool runs: nobody waited
+		}
 		r.counts.turns++
 		r.turn = newTurn(r)
 	}
@@ -136,6 +158,7 @@ func (r *run) closeTurn(at instant, errorType string) {
 }
 
 func (r *run) toolStart(ev *event, at instant) {
+	idle := len(r.tools) == 0
 	if t := r.tools[string(ev.id)]; t != nil { // the id again: that call will never end
 		r.endTool(t, at, errIncomplete, "")
 	}
@@ -143,8 +166,8 @@ func (r *run) toolStart(ev *event, at instant) {
 	// their turn, and so does one of the same model call: builds of 2026 say
 	// which, older ones give the id of the whole request.
 	sameCall := ownModelCall(ev.modelCall) && string(ev.modelCall) == r.modelCall
-	if r.turn == nil && len(r.tools) == 0 && !sameCall {
-		r.openTurn()
+	if r.turn == nil && idle && !sameCall {
+		r.openTurn(at)
 	}
 	if r.turn != nil {
 		if len(ev.modelCall) > 0 {
@@ -235,7 +258,7 @@ func (r *run) endApproval(a *approval, at instant, outcome, errorType string) {
 func (r *run) taskEnd(ev *event, arrival instant) bool {
 	for i, t := range r.background {
 		if string(t.task) == string(ev.id) {
-			at := r.clock.at(ev.stamp, arrival)
+			at := r.at(ev.stamp, arrival)
 			r.background = append(r.background[:i], r.background[i+1:]...)
 			errorType := ""
 			if ev.failed {
@@ -268,11 +291,8 @@ func (r *run) endBackground(t *tool, at instant, status, errorType string) {
 // the run.
 func (r *run) finish(at instant, end *event) {
 	errorType := ""
-	switch {
-	case end.failed:
+	if end.failed {
 		errorType = end.status
-	case r.broken:
-		errorType = errOther
 	}
 	switch {
 	case r.turn == nil:
@@ -291,7 +311,7 @@ func (r *run) abandon(at instant, why string) {
 	case r.turn != nil && r.turn.flushed != 0:
 		r.closeTurn(r.turn.flushed, "")
 	case r.turn != nil || len(r.tools) == 0: // it broke off while the model was at work
-		r.openTurn()
+		r.openTurn(at)
 		r.closeTurn(at, why)
 	}
 	errorType := why

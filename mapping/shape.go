@@ -14,7 +14,8 @@ type shape struct {
 // A place is where a value stands in a line.
 type place struct{ start, end int }
 
-// learn makes the delta line that l was read from the shape to compare with.
+// learn makes the line that l was read from the shape to compare with, if it
+// is a delta.
 func (s *shape) learn(line []byte, l *cursorLine) {
 	s.text = place{}
 	if l.kind != textDelta && l.kind != thinkingDelta || l.texts != 1 || l.stampAt.start < l.textAt.end {
@@ -22,8 +23,7 @@ func (s *shape) learn(line []byte, l *cursorLine) {
 	}
 	s.line = append(s.line[:0], line...)
 	var again cursorLine
-	r := &reader{b: s.line}
-	if !decodeCursor(r, &again) || r.peek() != 0 { // or another object follows
+	if !decodeCursor(&reader{b: s.line}, &again) {
 		return
 	}
 	s.event, s.text, s.stamp = again.event, again.textAt, again.stampAt

@@ -29,7 +29,6 @@ type turn struct {
 	firstChunk instant // 0 before one came
 	flushed    instant // the end of the answer, 0 before it came
 	modelCall  string
-	sawDelta   bool // since the last flush
 
 	firstSpan []byte  // its id, once it is finished
 	piece     instant // start of the span at hand
@@ -69,7 +68,7 @@ func (t *turn) delta(r *run, name string, at instant, bytes int) {
 	}
 	tally := &t.thinking
 	if name == eventTextDelta {
-		tally, t.sawDelta = &t.text, true
+		tally = &t.text
 	}
 	t.makeRoom(r)
 	tally.deltas++
@@ -88,17 +87,15 @@ func (t *turn) delta(r *run, name string, at instant, bytes int) {
 	t.last = at
 }
 
-// flush takes the text of a whole segment. It repeats the segment's deltas; if
-// there were none it is the only copy.
-func (t *turn) flush(r *run, ev *event, at instant) {
+// flush takes the text of a whole segment, which may repeat its deltas.
+func (t *turn) flush(r *run, ev *event, at instant, repeats bool) {
 	t.segmentEnd(r)
-	if !t.sawDelta {
+	if !repeats {
 		t.makeRoom(r)
 		t.text.bytes += ev.bytes
 		t.add(r, eventTextMessage, at, ev.bytes, 1)
 		t.last = at
 	}
-	t.sawDelta = false
 	if len(ev.modelCall) > 0 {
 		t.modelCall = string(ev.modelCall)
 	}

@@ -64,7 +64,7 @@ func rootCommand() *cobra.Command {
 	f.StringVar(&o.otlp.ClientKey, "client-key", "", "and by the key in this PEM `FILE`")
 	f.StringVar(&o.otlp.Compression, "compression", "", "`NAME` is gzip or none")
 	f.DurationVar(&o.otlp.Timeout, "timeout", 0, "give a request up after this `TIME` (default 10s)")
-	f.StringVar(&o.toFile, "to", os.Getenv("SPANTEE_TO"), "append spans to `FILE` as OTLP JSON lines instead of sending them (default $SPANTEE_TO)")
+	f.StringVar(&o.toFile, "to", "", "append spans to `FILE` as OTLP JSON lines instead of sending them (default $SPANTEE_TO)")
 	f.BoolVar(&o.tree, "tree", false, "also print each trace on stderr, as a waterfall")
 	f.StringVar(&o.deltas, "deltas", "each", "events on chat spans: `WHAT` is each delta, or one a message, or off")
 	f.IntVar(&o.maxSpanEvents, "max-span-events", 512, "go on in another span after `N` events")

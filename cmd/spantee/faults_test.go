@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -126,4 +128,38 @@ func TestSilentListener(t *testing.T) {
 		t.Error("other bytes came out")
 	}
 	checkStderr(t, cmd.stderr.String(), "5 of 5 spans not delivered")
+}
+
+// A recording whose spans do not all fit into memory waits for the collector,
+// but not for one that hangs past the flush timeout; and every span is counted.
+func TestReplayToHungCollector(t *testing.T) {
+	r := receivertest.Start(t)
+	r.Hang()
+	const tools = 40_000
+	var in bytes.Buffer
+	for i := range tools {
+		for k, subtype := range []string{"started", "completed"} {
+			fmt.Fprintf(&in, `{"type":"tool_call","subtype":"%s","call_id":"%d","tool_call":{"readToolCall":{"args":{}}},"session_id":"s","timestamp_ms":%d}`+"\n",
+				subtype, i, 1790000000000+2*i+k)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "big.jsonl")
+	if err := os.WriteFile(file, in.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stdin, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()}, "--flush-timeout=100ms", "--timeout=1s")
+	cmd.Stdin = stdin
+	if err := cmd.Run(); err != nil {
+		t.Errorf("spantee: %v", err)
+	}
+	if !bytes.Equal(cmd.stdout.Bytes(), in.Bytes()) {
+		t.Error("other bytes came out")
+	}
+	// A chat before each tool, one that broke off, and the root.
+	checkStderr(t, cmd.stderr.String(), fmt.Sprintf("spantee: %[1]d of %[1]d spans not delivered: ", 2*tools+2))
 }

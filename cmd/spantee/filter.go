@@ -45,7 +45,7 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 		say.line("%v", err)
 		end.code = statusFailed
 	}
-	tracing.finish(end.interrupted())
+	tracing.end(end.interrupted())
 	say.print()
 	if end == (exitStatus{}) {
 		return nil

@@ -14,14 +14,19 @@ import (
 )
 
 // collect is a tap's consumer that keeps all it is shown.
-func collect(b *bytes.Buffer) func([]byte, time.Time) {
-	return func(p []byte, _ time.Time) {
+func collect(b *bytes.Buffer) consume {
+	return func(p []byte) {
 		b.Write(p)
 		for i := range p {
 			p[i] = '#' // what a consumer must not keep
 		}
 	}
 }
+
+type consume func(p []byte)
+
+func (c consume) consume(p []byte, _ time.Time) { c(p) }
+func (c consume) finish(bool)                   {}
 
 func TestPassthroughIsExact(t *testing.T) {
 	random := make([]byte, 3<<20)
@@ -68,7 +73,7 @@ func TestPassthroughIsExact(t *testing.T) {
 func TestPassthroughDoesNotHoldBack(t *testing.T) {
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
-	tap := newTap(time.Minute, func([]byte, time.Time) {})
+	tap := newTap(time.Minute, consume(func([]byte) {}))
 	done := make(chan error)
 	go func() { done <- newPassthrough(inR, outW, tap).run() }()
 	for _, piece := range []string{"{\"type\":", "\"user\"}", "\n", "x"} {
@@ -117,7 +122,7 @@ func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
 func TestTapSurvivesPanic(t *testing.T) {
 	in := bytes.Repeat([]byte("0123456789abcdef\n"), tapBuffer/4)
 	var out bytes.Buffer
-	tap := newTap(time.Minute, func([]byte, time.Time) { panic("a bug") })
+	tap := newTap(time.Minute, consume(func([]byte) { panic("a bug") }))
 	if err := newPassthrough(bytes.NewReader(in), &out, tap).run(); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +140,7 @@ func TestTapSurvivesPanic(t *testing.T) {
 func TestTapLeavesHangingConsumer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
-		tap := newTap(100*time.Millisecond, func([]byte, time.Time) { <-hang })
+		tap := newTap(100*time.Millisecond, consume(func([]byte) { <-hang }))
 		in := bytes.Repeat([]byte("0123456789abcdef\n"), tapBuffer/2)
 		var out bytes.Buffer
 		began := time.Now()
@@ -162,10 +167,10 @@ func TestTapWaitsForSlowConsumer(t *testing.T) {
 	for slow, want := range map[time.Duration]error{10 * time.Millisecond: nil, 40 * time.Millisecond: errBehind} {
 		synctest.Test(t, func(t *testing.T) {
 			var tapped bytes.Buffer
-			tap := newTap(100*time.Millisecond, func(p []byte, _ time.Time) {
+			tap := newTap(100*time.Millisecond, consume(func(p []byte) {
 				time.Sleep(slow)
 				tapped.Write(p)
-			})
+			}))
 			in := bytes.Repeat([]byte("0123456789abcdef\n"), tapBuffer/2) // eight times what fits
 			began := time.Now()
 			if err := newPassthrough(bytes.NewReader(in), io.Discard, tap).run(); err != nil {

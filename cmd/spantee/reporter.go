@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -21,8 +22,9 @@ type reporter struct {
 	w        *os.File
 	terminal bool
 
-	tracing  bool     // there is somewhere for spans to go
-	problems []string // with the environment
+	tracing  bool       // there is somewhere for spans to go
+	problems []string   // with the environment
+	mu       sync.Mutex // of the runs: a mapper that hangs is left behind
 	runs     []mapping.Run
 	moreRuns int // than are kept
 	stats    mapping.Stats
@@ -54,6 +56,8 @@ func (r *reporter) awaiting() {
 func (r *reporter) problem(text string) { r.problems = append(r.problems, text) }
 
 func (r *reporter) runEnded(run mapping.Run) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if len(r.runs) == maxRuns {
 		r.moreRuns++
 		return
@@ -67,6 +71,8 @@ func (r *reporter) print() {
 		return
 	}
 	if r.terminal || r.summary {
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		for _, run := range r.runs {
 			if !r.tree || r.traceURL != "" { // else the tree says it all
 				r.line("%s", r.describe(run))
@@ -107,6 +113,11 @@ func (r *reporter) describe(run mapping.Run) string {
 		s += " " + strings.ReplaceAll(r.traceURL, "{trace_id}", id)
 	}
 	return s
+}
+
+// hangs says that the mapper did not come to an end.
+func (r *reporter) hangs() {
+	r.failure = errors.New("it did not come to an end in time, and what it still had is not counted")
 }
 
 // oddLines tells of what the stream held besides events.

@@ -16,7 +16,7 @@ var errBehind = errors.New("the mapper fell behind; it keeps pace with any agent
 // that falls behind may hold the stream up for as long as patience, all in all;
 // then, or if it panics, the stream goes on without it.
 type tap struct {
-	consume  func(p []byte, came time.Time)
+	consumer consumer
 	patience time.Duration // what is left of it
 
 	mu      sync.Mutex
@@ -30,10 +30,15 @@ type tap struct {
 	done chan struct{} // the consumer is finished
 }
 
-// newTap starts a tap. The consumer may use the bytes until it returns.
-func newTap(patience time.Duration, consume func(p []byte, came time.Time)) *tap {
+// A consumer may use the bytes it is given until it returns.
+type consumer interface {
+	consume(p []byte, came time.Time)
+	finish(whole bool) // nothing more will come; whole tells if that was the stream's end
+}
+
+func newTap(patience time.Duration, c consumer) *tap {
 	t := &tap{
-		consume: consume, patience: patience,
+		consumer: c, patience: patience,
 		more: make(chan struct{}, 1), room: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	go t.run()
@@ -107,8 +112,9 @@ func (t *tap) run() {
 		came, over := t.came, t.over
 		t.mu.Unlock()
 		notify(t.room)
-		t.consume(taken, came)
+		t.consumer.consume(taken, came)
 		if over {
+			t.consumer.finish(t.err() == nil)
 			return
 		}
 	}

@@ -27,6 +27,10 @@ const (
 	// replayPatience is the same for a recording. There the mapper waits for
 	// the exporter, which gives up sooner, and nobody for the stream.
 	replayPatience = 30 * time.Second
+
+	// mapperGrace is what the mapper has, once nobody can make it wait, for the
+	// few megabytes it may be behind.
+	mapperGrace = time.Second
 )
 
 // tracing is all that hangs on the tap.
@@ -65,7 +69,7 @@ func startTracing(o *options, say *reporter, stdin *os.File) (*tracing, error) {
 
 	client, err := o.client()
 	switch {
-	case err != nil && (o.toFile != "" || !reflect.ValueOf(o.otlp).IsZero()):
+	case err != nil && (o.toFile != "" || !reflect.ValueOf(o.otlp).IsZero()) && !fromEnvironment(err):
 		return nil, err
 	case err != nil:
 		say.problem("no spans are sent: " + withHint(err))
@@ -94,11 +98,20 @@ func startTracing(o *options, say *reporter, stdin *os.File) (*tracing, error) {
 	if !replayed.IsZero() {
 		patience = replayPatience
 	}
-	t.tap = newTap(patience, func(p []byte, came time.Time) {
-		t.came = came
-		t.mapper.Write(p)
-	})
+	t.tap = newTap(patience, t)
 	return t, nil
+}
+
+// consume takes the next bytes of the stream from the tap.
+func (t *tracing) consume(p []byte, came time.Time) {
+	t.came = came
+	t.mapper.Write(p)
+}
+
+// finish ends all spans.
+func (t *tracing) finish(whole bool) {
+	t.came = time.Now()
+	t.mapper.Close(!whole)
 }
 
 // emit takes a finished span from the mapper.
@@ -111,29 +124,33 @@ func (t *tracing) emit(span *tracepb.Span) {
 	}
 }
 
-// finish ends all spans and delivers what it can within the flush timeout.
-func (t *tracing) finish(interrupted bool) {
+// end ends the trace, and delivers what it can within the flush timeout.
+func (t *tracing) end(interrupted bool) {
 	if t.tap == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), t.flushTimeout)
 	defer cancel()
-	t.tap.end(nil)
+	var why error
+	if interrupted {
+		why = errInterrupted
+	}
+	t.tap.end(why)
 	select {
 	case <-t.tap.done:
 	case <-ctx.Done():
-		t.deliver(ctx) // nothing, but a mapper that waits for the exporter goes on
+		t.deliver(ctx) // nothing more, but a mapper that waited for the exporter goes on
 		select {
 		case <-t.tap.done:
-		case <-time.After(livePatience):
-			t.tap.end(errors.New("the mapper hangs"))
-			t.say.failure = t.tap.err()
+		case <-time.After(mapperGrace):
+			t.say.hangs()
 			return // it is not to be touched
 		}
 	}
-	t.came = time.Now()
-	t.closeMapper(interrupted || t.tap.err() != nil)
-	t.say.stats, t.say.failure = t.mapper.Stats(), t.tap.err()
+	t.say.stats = t.mapper.Stats()
+	if err := t.tap.err(); !errors.Is(err, errInterrupted) {
+		t.say.failure = err
+	}
 	if t.tree != nil {
 		if err := t.tree.Close(); err != nil {
 			t.say.problem(fmt.Sprintf("the tree: %v", err))
@@ -142,26 +159,25 @@ func (t *tracing) finish(interrupted bool) {
 	t.deliver(ctx)
 }
 
+var errInterrupted = errors.New("a signal came")
+
 func (t *tracing) deliver(ctx context.Context) {
 	if t.exporter != nil {
 		t.say.delivery = t.exporter.Close(ctx)
 	}
 }
 
-// closeMapper guards against the state a panic has left the mapper in.
-func (t *tracing) closeMapper(interrupted bool) {
-	defer func() {
-		if p := recover(); p != nil {
-			t.tap.end(fmt.Errorf("the mapper failed: %v", p))
-		}
-	}()
-	t.mapper.Close(interrupted)
-}
-
 // client returns where spans go, nil if nowhere.
 func (o *options) client() (otlptrace.Client, error) {
 	if o.toFile != "" {
 		return exporter.NewFile(o.toFile)
+	}
+	if file := os.Getenv("SPANTEE_TO"); file != "" {
+		client, err := exporter.NewFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("$SPANTEE_TO: %w", err)
+		}
+		return client, nil
 	}
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return nil, nil
@@ -176,6 +192,11 @@ func (o *options) client() (otlptrace.Client, error) {
 	default:
 		return nil, fmt.Errorf("$OTEL_TRACES_EXPORTER is %q: spantee knows otlp, file and none", v)
 	}
+}
+
+// fromEnvironment tells whether an error names a variable.
+func fromEnvironment(err error) bool {
+	return strings.Contains(err.Error(), "OTEL_") || strings.HasPrefix(err.Error(), "$")
 }
 
 // lastWritten returns when stdin, if it is a file, was last written: it is then

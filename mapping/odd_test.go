@@ -1,0 +1,114 @@
+package mapping_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func text(at time.Time, text string) string {
+	return stamped(at, fmt.Sprintf(`{"type":"assistant","message":{"content":[{"type":"text","text":"%s"}]}}`, text))
+}
+
+func flushed(text string) string {
+	return fmt.Sprintf(`{"type":"assistant","message":{"content":[{"type":"text","text":"%s"}]}}`, text)
+}
+
+func names(t *testing.T, in []byte) string {
+	t.Helper()
+	spans, _ := feed{}.spans(t, in)
+	var names []string
+	for _, s := range spans {
+		name := s.Name
+		if e := attr(s, "error.type").GetStringValue(); e != "" {
+			name += " " + e
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// TestOddStreams has what agents were seen, or are feared, to print.
+func TestOddStreams(t *testing.T) {
+	at := func(s float64) time.Time { return now.Add(time.Duration(s * 1e9)) }
+	lateFlush := strings.TrimSuffix(stamped(at(3.5), flushed("ab")), "}") + `,"model_call_id":"r-0-abcd"}`
+	for name, tc := range map[string]struct {
+		in   []byte
+		want string
+	}{
+		"a flush after its tool began repeats its deltas": {
+			stream(initLine, text(at(1), "a"), text(at(2), "b"), tool(at(3), "started", "x", "r-0-abcd"), lateFlush,
+				tool(at(4), "completed", "x", "r-0-abcd"), text(at(5), "c"), flushed("c"), result(5*time.Second)),
+			"execute_tool read, chat GPT-5, chat GPT-5, invoke_agent cursor-agent",
+		},
+		"an error that the agent got over": {
+			stream(initLine, `{"type":"system","subtype":"error","message":"busy"}`, tool(at(1), "started", "x", ""), tool(at(2), "completed", "x", ""), result(2*time.Second)),
+			"execute_tool read, chat GPT-5, invoke_agent cursor-agent",
+		},
+		"an error that it did not": {
+			stream(initLine, thinking(at(1)), `{"type":"system","subtype":"error","message":"quota"}`),
+			"chat GPT-5 incomplete, invoke_agent cursor-agent _OTHER",
+		},
+		"a result twice, and a tool that ends after it": {
+			stream(initLine, tool(at(1), "started", "x", ""), result(time.Second), result(time.Second), tool(at(2), "completed", "x", "")),
+			"execute_tool read incomplete, chat GPT-5, invoke_agent cursor-agent",
+		},
+		"two lone results": {
+			stream(result(time.Second), result(time.Second)),
+			"invoke_agent cursor-agent, invoke_agent cursor-agent",
+		},
+		"a tool started twice is one turn": {
+			stream(initLine, tool(at(1), "started", "x", "r"), tool(at(2), "started", "x", "r"), tool(at(3), "completed", "x", "r"), result(3*time.Second)),
+			"execute_tool read incomplete, execute_tool read, chat GPT-5, invoke_agent cursor-agent",
+		},
+		"a line of zeros": {bytes.Repeat([]byte{0}, 1000), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := names(t, tc.in); got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// The first stamp may come when a span without one was sent already, and be of
+// another time: stamps then count from there.
+func TestLiveStampAfterSpan(t *testing.T) {
+	old := now.AddDate(0, -3, 0)
+	approval := func(subtype, body string) string {
+		return `{"type":"interaction_query","subtype":"` + subtype + `","query_type":"shellRequestQuery",` + body + `}`
+	}
+	spans := live(t, 0, initLine,
+		approval("request", `"query":{"id":0,"shellRequestQuery":{}}`), approval("response", `"response":{"id":0,"shellRequestResponse":{"approved":{}}}`),
+		tool(old, "started", "x", ""), tool(old.Add(4e9), "completed", "x", ""), result(4*time.Second))
+	wantTimes(t, spans, now,
+		"await_approval shell 0.000-0.000",
+		"chat GPT-5 0.000-0.000",
+		"execute_tool read 0.000-4.000",
+		"invoke_agent cursor-agent 0.000-4.000")
+}
+
+// The first stamp of all may be that of a notification.
+func TestStampOfNotification(t *testing.T) {
+	spans, _ := feed{}.spans(t, stream(initLine,
+		`{"type":"tool_call","subtype":"started","call_id":"x","tool_call":{"shellToolCall":{"args":{}}}}`,
+		`{"type":"tool_call","subtype":"completed","call_id":"x","tool_call":{"shellToolCall":{"args":{},"result":{"success":{"shellId":7},"isBackground":true}}}}`,
+		stamped(now, `{"type":"system","subtype":"task_notification","task_id":"7","status":"success"}`), result(time.Second)))
+	wantTimes(t, spans, now, "execute_tool shell 0.000-0.000", "background shell 0.000-0.000",
+		"chat GPT-5 -1.000-0.000", "invoke_agent cursor-agent -1.000-0.000")
+}
+
+// A line of many objects, or of one key over and over, costs no more than its
+// length.
+func TestHostileLines(t *testing.T) {
+	many := strings.Repeat(strings.TrimSuffix(thinking(now), "}")+`,"session_id":"s"}`, 50_000)
+	if _, m := (feed{}).spans(t, []byte(many)); m.Stats().Runs != 1 {
+		t.Errorf("stats %+v", m.Stats())
+	}
+	usage := `{"type":"result",` + strings.Repeat(`"usage":{},`, 200_000) + `"duration_ms":5}`
+	if spans, _ := (feed{}).spans(t, []byte(usage)); len(spans) != 1 {
+		t.Errorf("%d spans", len(spans))
+	}
+}
