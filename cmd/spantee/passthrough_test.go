@@ -131,7 +131,7 @@ func TestTapSurvivesPanic(t *testing.T) {
 	if !bytes.Equal(out.Bytes(), in) {
 		t.Error("other bytes came out")
 	}
-	if err := tap.err(); err == nil || err.Error() != "the mapper failed: a bug" {
+	if err := tap.err(); err == nil || err.Error() != "a bug in spantee: a bug" {
 		t.Errorf("failure %v", err)
 	}
 }

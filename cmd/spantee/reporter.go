@@ -89,7 +89,7 @@ func (r *reporter) print() {
 		r.line("%s", p)
 	}
 	if r.failure != nil {
-		r.line("tracing stopped early: %v (the stream was not touched)", r.failure)
+		r.line("tracing stopped early: %v", r.failure)
 	}
 	if s := r.untraced(); s != "" {
 		r.line("%s", s)

@@ -10,7 +10,7 @@ import (
 // tapBuffer is how far the consumer of a tap may fall behind the stream.
 const tapBuffer = 4 << 20
 
-var errBehind = errors.New("the mapper fell behind; it keeps pace with any agent, and a file waits for it (spantee < FILE)")
+var errBehind = errors.New("the stream comes faster than it can be traced; for a file there is time (spantee < FILE)")
 
 // A tap feeds the stream to a consumer in a goroutine of its own. A consumer
 // that falls behind may hold the stream up for as long as patience, all in all;
@@ -100,11 +100,21 @@ func (t *tap) err() error {
 
 func (t *tap) run() {
 	defer close(t.done)
+	t.guard(t.feed)
+	t.guard(func() { t.consumer.finish(t.err() == nil) })
+}
+
+// guard makes a panic of the consumer its own affair.
+func (t *tap) guard(f func()) {
 	defer func() {
 		if p := recover(); p != nil {
-			t.end(fmt.Errorf("the mapper failed: %v", p))
+			t.end(fmt.Errorf("a bug in spantee: %v", p))
 		}
 	}()
+	f()
+}
+
+func (t *tap) feed() {
 	var taken []byte
 	for range t.more {
 		t.mu.Lock()
@@ -114,7 +124,6 @@ func (t *tap) run() {
 		notify(t.room)
 		t.consumer.consume(taken, came)
 		if over {
-			t.consumer.finish(t.err() == nil)
 			return
 		}
 	}
