@@ -325,7 +325,7 @@ func escape(s []byte) (r rune, size int) {
 	return -1, 1
 }
 
-// hex4 decodes the \uXXXX that s begins with, -1 if it is none.
+// hex4 decodes the \u and four hex digits that s begins with, -1 if it is none.
 func hex4(s []byte) rune {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return -1
