@@ -154,23 +154,20 @@ func FuzzCursor(f *testing.F) {
 		if ok && r.i > len(in) {
 			t.Fatal("read past the end")
 		}
-		var want struct {
-			Type    any `json:"type"`
-			Session any `json:"session_id"`
-		}
+		var want map[string]any // a struct would take keys of another case, too
 		if !bytes.HasPrefix(bytes.TrimSpace(in), []byte("{")) || !json.Valid(in) || !utf8.Valid(in) || bytes.Contains(in, []byte(`\`)) {
 			return
 		}
-		if foldsKeys(in) || json.Unmarshal(in, &want) != nil {
+		if json.Unmarshal(in, &want) != nil {
 			return
 		}
 		if !ok {
 			t.Error("valid JSON, but not decoded")
 		}
-		if s, _ := want.Type.(string); s != string(l.typ) {
+		if s, _ := want["type"].(string); s != string(l.typ) {
 			t.Errorf("type %q, want %q", l.typ, s)
 		}
-		if s, _ := want.Session.(string); s != string(l.session) {
+		if s, _ := want["session_id"].(string); s != string(l.session) {
 			t.Errorf("session %q, want %q", l.session, s)
 		}
 	})
@@ -214,14 +211,6 @@ func FuzzShape(f *testing.F) {
 			t.Errorf("by shape %+v, decoded %+v", got, want.event)
 		}
 	})
-}
-
-// foldsKeys tells whether encoding/json would take keys of another case, or
-// one of two, for those that count.
-func foldsKeys(in []byte) bool {
-	lower := bytes.ToLower(in)
-	return bytes.Count(lower, []byte(`"type"`)) != bytes.Count(in, []byte(`"type"`)) ||
-		bytes.Count(lower, []byte(`"session_id"`)) > 1 || bytes.Count(lower, []byte(`"type"`)) > 4
 }
 
 func TestInteger(t *testing.T) {
