@@ -28,8 +28,8 @@ const (
 	// the exporter, which gives up sooner, and nobody for the stream.
 	replayPatience = 30 * time.Second
 
-	// mapperGrace is what the mapper has, once nobody can make it wait, for the
-	// few megabytes it may be behind.
+	// mapperGrace is how long a mapper that nobody makes wait may end no span
+	// before it is taken to hang.
 	mapperGrace = time.Second
 )
 
@@ -139,12 +139,9 @@ func (t *tracing) end(interrupted bool) {
 	select {
 	case <-t.tap.done:
 	case <-ctx.Done():
-		t.deliver(ctx) // nothing more, but a mapper that waited for the exporter goes on
-		select {
-		case <-t.tap.done:
-		case <-time.After(mapperGrace):
+		if !t.drained(ctx) {
 			t.say.hangs()
-			return // it is not to be touched
+			return // the mapper is not to be touched
 		}
 	}
 	t.say.stats = t.mapper.Stats()
@@ -160,6 +157,23 @@ func (t *tracing) end(interrupted bool) {
 }
 
 var errInterrupted = errors.New("a signal came")
+
+// drained waits, past the flush timeout, for as long as the mapper ends spans:
+// there may be a few megabytes it is behind. Delivering nothing more is what
+// sets one free that waits for the exporter.
+func (t *tracing) drained(ctx context.Context) bool {
+	for ended := -1; ; ended = t.say.delivery.Ended {
+		t.deliver(ctx)
+		if t.say.delivery.Ended == ended {
+			return false
+		}
+		select {
+		case <-t.tap.done:
+			return true
+		case <-time.After(mapperGrace):
+		}
+	}
+}
 
 func (t *tracing) deliver(ctx context.Context) {
 	if t.exporter != nil {
