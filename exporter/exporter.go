@@ -110,24 +110,16 @@ func New(cfg Config) *Exporter {
 // returns at once unless the Exporter was told to wait. A span that finds no
 // room, or comes after Close, is dropped and counted.
 func (e *Exporter) Export(span *tracepb.Span) {
+	var wire []byte
+	var err error
 	select {
-	case <-e.closing:
-		e.refuse()
-		return
+	case <-e.closing: // it will only be counted
 	default:
+		wire, err = encode(span)
 	}
-	wire, err := encode(span)
 	if lost, why := e.enqueue(pending{wire, time.Now()}, err); lost > 0 {
 		e.giveUp(lost, why)
 	}
-}
-
-// refuse counts a span that came after Close.
-func (e *Exporter) refuse() {
-	e.mu.Lock()
-	e.report.Ended++
-	e.mu.Unlock()
-	e.giveUp(1, errClosed)
 }
 
 // fieldSpans is ScopeSpans.spans.

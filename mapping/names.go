@@ -103,7 +103,7 @@ const (
 // Values of error.type that spantee itself gives.
 const (
 	errIncomplete  = "incomplete"  // the stream ended first
-	errInterrupted = "interrupted" // a signal ended spantee first
+	errInterrupted = "interrupted" // a signal ended spantee first, or tracing stopped early
 	errToolError   = "tool_error"  // MCP's isError, as its conventions have it
 	errOther       = "_OTHER"
 )
