@@ -174,15 +174,37 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 	if estimated {
 		span.Attributes = append(span.Attributes, boolean(keyTimeEstimated, true))
 	}
-	if errorType != "" {
-		failed(span, errorType, "")
+	r.m.endRoot(root{run: r, span: span, errorType: errorType})
+}
+
+// A root is a finished one.
+type root struct {
+	run       *run
+	span      *tracepb.Span
+	errorType string
+}
+
+// endRoot emits a root, unless its process may have more to tell of it.
+func (m *Mapper) endRoot(root root) {
+	if m.opts.Process != nil {
+		m.roots = append(m.roots, root)
+		return
+	}
+	m.emitRoot(root)
+}
+
+func (m *Mapper) emitRoot(root root) {
+	r, span := root.run, root.span
+	if root.errorType != "" {
+		failed(span, root.errorType, "")
 	}
 	r.emit(finished{span: span})
-	r.m.opts.RunEnded(Run{
+	c := &r.counts
+	m.opts.RunEnded(Run{
 		Agent: Cursor, Model: r.model, Session: r.session,
 		TraceID: trace.TraceID(span.TraceId),
 		Spans:   c.spans, Tools: c.tools, ToolErrors: c.toolErrors,
-		Duration: time.Duration(at - r.start), ErrorType: errorType,
+		Duration: time.Duration(span.EndTimeUnixNano - span.StartTimeUnixNano), ErrorType: root.errorType,
 	})
 }
 

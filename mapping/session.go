@@ -65,6 +65,16 @@ type approval struct {
 	start     instant
 }
 
+// newRun begins the next run of a session.
+func (m *Mapper) newRun(s *session, arrival instant) *run {
+	if r := m.first; r != nil {
+		m.first = nil
+		r.session, r.badLines = s.id, 0
+		return r
+	}
+	return newRun(m, s.id, s.runs, arrival)
+}
+
 func newRun(m *Mapper, session string, number int, arrival instant) *run {
 	r := &run{m: m, session: session, number: number, tools: map[string]*tool{}, badLines: m.stats.BadLines}
 	r.clock.replay = m.replay()
