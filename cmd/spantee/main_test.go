@@ -58,6 +58,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("HTTP_ENDPOINT", r.HTTPEndpoint())
 			env.Setenv("FIXTURES", fixtures)
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -75,7 +76,8 @@ type run struct {
 	*exec.Cmd
 }
 
-// spantee prepares to run the command with extra variables in its environment.
+// spantee prepares to run the command with extra variables in its environment,
+// and a spool of its own unless they name one.
 func spantee(t *testing.T, env []string, args ...string) *run {
 	t.Helper()
 	path, err := exec.LookPath("spantee")
@@ -84,7 +86,7 @@ func spantee(t *testing.T, env []string, args ...string) *run {
 	}
 	r := &run{Cmd: exec.Command(path, args...)}
 	r.Stdout, r.Stderr = &r.stdout, &r.stderr
-	r.Env = append(os.Environ(), env...)
+	r.Env = append(append(os.Environ(), "XDG_STATE_HOME="+t.TempDir()), env...)
 	return r
 }
 
