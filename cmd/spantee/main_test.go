@@ -19,7 +19,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what the scripts expect")
 
-func TestMain(m *testing.M) { testscript.Main(tests{m}, map[string]func(){"spantee": main}) }
+func TestMain(m *testing.M) {
+	testscript.Main(tests{m}, map[string]func(){"spantee": main, "collector": collectorMain})
+}
 
 // tests are all that is not a spantee command run by one of them.
 type tests struct{ m *testing.M }
@@ -33,6 +35,7 @@ func (t tests) Run() int {
 	}
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	code := t.m.Run()
+	faults.print(os.Stdout)
 	if err := goleak.Find(); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -86,19 +86,29 @@ func isBrokenPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }
 // 143 or 141.
 func dieBy(s os.Signal) {
 	signal.Reset(s)
-	if s == brokenPipe {
-		// The runtime ignores a SIGPIPE sent by kill, but dies of one that a
-		// write to stdout brings about. A pipe of our own takes its place:
-		// somebody may have opened the real one for reading again.
-		if r, w, err := os.Pipe(); err == nil && unix.Dup2(int(w.Fd()), 1) == nil {
-			r.Close()
-			_, _ = os.NewFile(1, "stdout").Write([]byte{'\n'})
-		}
-	} else if sig, ok := s.(syscall.Signal); ok && setDefault(sig) {
+	sig := s.(syscall.Signal)
+	if setDefault(sig) {
 		_ = unix.Setrlimit(unix.RLIMIT_CORE, new(unix.Rlimit)) // a core of spantee's would help nobody
 		if syscall.Kill(os.Getpid(), sig) == nil {
 			select {} // until it arrives
 		}
 	}
-	os.Exit(128 + int(s.(syscall.Signal)))
+	if sig == brokenPipe {
+		breakStdout()
+	}
+	os.Exit(128 + int(sig))
+}
+
+// breakStdout dies of SIGPIPE. The runtime ignores one that was sent by kill, but
+// dies of one that a write to stdout brings about. A pipe of our own takes its
+// place: somebody may have opened the real one for reading again.
+func breakStdout() {
+	r, w, err := os.Pipe()
+	if err != nil || unix.Dup2(int(w.Fd()), 1) != nil {
+		return
+	}
+	if r.Fd() != 1 { // as it is where stdout was closed; then dup2 has closed it
+		r.Close()
+	}
+	_, _ = os.NewFile(1, "stdout").Write([]byte{'\n'})
 }
