@@ -145,7 +145,11 @@ func TestCollectorFaults(t *testing.T) {
 				}
 				lines := stream("s", 20)
 				env := append(c.environment(protocol), "XDG_STATE_HOME="+t.TempDir())
-				cmd := spantee(t, env, "--flush-timeout=500ms")
+				timeout := "--flush-timeout=10s"
+				if tc.mode == "hung" {
+					timeout = "--flush-timeout=500ms"
+				}
+				cmd := spantee(t, env, timeout)
 				stdin, err := cmd.StdinPipe()
 				if err != nil {
 					t.Fatal(err)
