@@ -145,47 +145,57 @@ func flush(s spool.Spool, otlp exporter.OTLP, stdout, stderr *os.File) error {
 			waiting += e.Spans
 		}
 	}
+	var bar *progressbar.ProgressBar
 	done := func(int) {}
 	if isTerminal(stderr) {
-		bar := progressbar.NewOptions(waiting, progressbar.OptionSetWriter(stderr), progressbar.OptionSetDescription("spans"),
-			progressbar.OptionShowCount(), progressbar.OptionClearOnFinish())
-		defer bar.Clear() //nolint:errcheck // the bar is decoration
+		bar = progressbar.NewOptions(waiting, progressbar.OptionSetWriter(stderr), progressbar.OptionSetDescription("spans"),
+			progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(false))
 		done = func(spans int) { _ = bar.Add(spans) }
 	}
 	results, err := exporter.Flush(ctx, s, otlp, done)
+	if bar != nil {
+		_ = bar.Clear()
+	}
 	if err != nil {
 		return failed(err)
 	}
-	return report(stdout, results)
+	return reportFlush(stdout, results)
 }
 
-func report(w io.Writer, results []exporter.Flushed) error {
+func reportFlush(w io.Writer, results []exporter.Flushed) error {
 	left := false
-	nothing := true
 	for _, r := range results {
-		nothing = false
-		if r.Recovered > 0 {
-			fmt.Fprintf(w, "%s of killed processes recovered\n", count(r.Recovered, "span"))
-		}
-		if r.Delivered > 0 {
-			fmt.Fprintf(w, "%s delivered to %s\n", count(r.Delivered, "span"), r.To.Endpoint)
-		}
-		if r.Rejected > 0 {
-			fmt.Fprintf(w, "%s rejected by %s (spantee spool shows why)\n", count(r.Rejected, "span"), r.To.Endpoint)
-		}
-		if r.GivenUp > 0 {
-			fmt.Fprintf(w, "%s given up\n", count(r.GivenUp, "span"))
+		for _, f := range []struct {
+			spans int
+			fate  string
+		}{
+			{r.Recovered, "of killed processes recovered"},
+			{r.Delivered, "delivered"},
+			{r.Rejected, "rejected (spantee spool shows why)"},
+			{r.GivenUp, "given up, as unreadable or for lack of room"},
+		} {
+			if f.spans > 0 {
+				fmt.Fprintf(w, "%s%s %s\n", prefix(r.To), count(f.spans, "span"), f.fate)
+			}
 		}
 		if r.Err != nil {
 			left = true
-			fmt.Fprintf(w, "%s: %s\n", r.To.Endpoint, withHint(r.Err))
+			fmt.Fprintf(w, "%s%s\n", prefix(r.To), withHint(r.Err))
 		}
 	}
-	if nothing {
+	if len(results) == 0 {
 		fmt.Fprintln(w, "nothing waits")
 	}
 	if left {
 		return exitStatus{code: statusFailed}
 	}
 	return nil
+}
+
+// prefix says what a line is about, nothing if it is the spool itself.
+func prefix(to spool.Destination) string {
+	if to.Endpoint == "" {
+		return ""
+	}
+	return to.Endpoint + ": "
 }
