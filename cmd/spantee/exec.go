@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,10 +42,6 @@ func execCommand() *cobra.Command {
 	return cmd
 }
 
-// lingering is how long an agent's stdout is read on after its end: something
-// that it left running may have it open for good.
-const lingering = time.Second
-
 // runAgent is filter with the agent as a child.
 func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	signals := catchForwarded()
@@ -72,11 +70,8 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	}()
 	end := waitFor(agent, signals)
 	restoreSignals() // the next one kills
-	select {
-	case err = <-copied:
-	case <-time.After(lingering):
-		pass.stop()
-	}
+	out.agentEnded()
+	err = <-copied
 	if status := endOfCopy(err); status.code != 0 {
 		say.line("%v", err)
 	}
@@ -93,19 +88,58 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 }
 
 // start starts the agent, and returns what it prints.
-func start(args, env []string, stdin, stderr *os.File) (agent *exec.Cmd, out *os.File, err error) {
-	out, in, err := os.Pipe()
+func start(args, env []string, stdin, stderr *os.File) (agent *exec.Cmd, out *output, err error) {
+	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err
 	}
-	defer in.Close()
+	defer w.Close()
 	agent = exec.CommandContext(context.Background(), args[0], args[1:]...)
-	agent.Env, agent.Stdin, agent.Stdout, agent.Stderr = env, stdin, in, stderr
+	agent.Env, agent.Stdin, agent.Stdout, agent.Stderr = env, stdin, w, stderr
 	if err := agent.Start(); err != nil {
-		out.Close()
+		r.Close()
 		return nil, nil, err
 	}
-	return agent, out, nil
+	return agent, &output{File: r, patience: lingering}, nil
+}
+
+// lingering is how long an agent's stdout is waited for after its end, all in
+// all: something that it left running may have it open for good.
+const lingering = time.Second
+
+// An output is what an agent prints. After the agent's end it ends when there
+// is nothing more to be read, even if somebody has it open.
+type output struct {
+	*os.File
+	over     atomic.Bool
+	patience time.Duration // what is left of it
+}
+
+func (o *output) Read(p []byte) (int, error) {
+	for {
+		over := o.over.Load()
+		began := time.Now()
+		if over {
+			// What is there is read, however long it takes to write it.
+			_ = o.SetReadDeadline(began.Add(max(o.patience, 10*time.Millisecond)))
+		}
+		n, err := o.File.Read(p)
+		if over {
+			o.patience -= time.Since(began)
+		}
+		switch {
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return n, err
+		case o.patience <= 0:
+			return 0, io.EOF
+		}
+	}
+}
+
+// agentEnded wakes a Read that waits.
+func (o *output) agentEnded() {
+	o.over.Store(true)
+	_ = o.SetReadDeadline(time.Now()) // Windows has none: there somebody who has it open is waited for
 }
 
 func notStarted(err error) exitStatus {

@@ -8,12 +8,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/iotest"
 
 	"github.com/creack/pty"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -227,6 +229,27 @@ func TestExecClosedStdout(t *testing.T) {
 	}
 	if got := attribute(rootsOf(r)[0], "error.type"); got != "SIGPIPE" {
 		t.Errorf("error.type %q", got)
+	}
+}
+
+// What the agent has printed is read to its end, even if that took so long to be
+// written that no patience is left for what it left running.
+func TestOutputEnds(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close() // later: somebody has it open
+	want := bytes.Repeat([]byte("x"), 50_000)
+	if _, err := w.Write(want); err != nil {
+		t.Fatal(err)
+	}
+	out := &output{File: r}
+	out.agentEnded()
+	got, err := io.ReadAll(iotest.HalfReader(out))
+	if !bytes.Equal(got, want) || err != nil {
+		t.Errorf("%d bytes, %v", len(got), err)
 	}
 }
 
