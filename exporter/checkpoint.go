@@ -4,6 +4,8 @@ import (
 	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // maxStay is how long a span stays in memory once its time has come: a process
@@ -21,16 +23,34 @@ func (e *Exporter) Checkpoint(open []*tracepb.Span) error {
 		e.giveUp(spans, why)
 	}
 	e.mu.Lock()
-	undelivered := append([][]byte(nil), e.flying...)
-	for _, p := range e.queue {
-		undelivered = append(undelivered, p.wire)
-	}
+	undelivered, err := e.undelivered()
 	e.mu.Unlock()
-	body, err := e.request.with(undelivered).body()
 	if err != nil {
 		return err
 	}
-	return e.journal.Checkpoint(body, open)
+	return e.journal.Checkpoint(undelivered, open)
+}
+
+// undelivered is all that is in memory. It is called with e.mu held.
+func (e *Exporter) undelivered() (spool.Request, error) {
+	spans := append([][]byte(nil), e.flying...)
+	for _, p := range e.queue {
+		spans = append(spans, p.wire)
+	}
+	return e.request.with(spans).body()
+}
+
+// closeJournal removes the journal, or leaves in it what the sender still has
+// and nothing else: it tells whether that can be recovered. It is called with
+// e.mu held.
+func (e *Exporter) closeJournal(keep bool) (kept bool) {
+	if e.journal == nil {
+		return false
+	}
+	if undelivered, err := e.undelivered(); keep && err == nil {
+		_ = e.journal.Checkpoint(undelivered, nil) // or else more is recovered than has to be
+	}
+	return e.journal.Close(keep)
 }
 
 // overdue takes a request's worth of spans from the queue if the sender is too

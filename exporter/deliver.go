@@ -130,6 +130,7 @@ func (e *Exporter) settle(out outcome) {
 		if out.delivered > 0 {
 			e.stuck = nil
 		}
+		e.flying = out.left
 	})
 	if out.delivered > 0 {
 		e.drain()

@@ -80,7 +80,7 @@ func (s *settings) checks() []check {
 		if err != nil {
 			return "", s.explain(err)
 		}
-		defer conn.Close()
+		defer conn.Close() //nolint:errcheck // nothing is lost by it
 		return "to " + conn.RemoteAddr().String(), nil
 	}}
 	if network == "unix" {
@@ -101,7 +101,7 @@ func (s *settings) checks() []check {
 		if err != nil {
 			return "", s.explain(err)
 		}
-		defer conn.Close()
+		defer conn.Close() //nolint:errcheck // nothing is lost by it
 		state := conn.(*tls.Conn).ConnectionState()
 		cert := state.PeerCertificates[0]
 		return fmt.Sprintf("%s, certificate of %s by %s, valid until %s", tls.VersionName(state.Version),

@@ -2,19 +2,22 @@ package exporter
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spantee/spantee/exporter/spool"
 )
 
 // drain sends what waits for a destination, while more says so, and adds up
-// what became of it. It first finds what processes that were killed left.
+// what became of it. It first finds what processes that were killed left; if
+// there is no room for that, sending the rest makes some.
 func drain(ctx context.Context, s spool.Spool, to spool.Destination, client Client, sum *Earlier, more func() bool) error {
-	recovered, gaveUp, err := s.Recover()
+	recovered, gaveUp, recovering := s.Recover()
 	sum.Recovered += recovered
 	sum.GivenUp += gaveUp
-	if err != nil {
-		return err
-	}
+	return errors.Join(sendAll(ctx, s, to, client, sum, more), recovering)
+}
+
+func sendAll(ctx context.Context, s spool.Spool, to spool.Destination, client Client, sum *Earlier, more func() bool) error {
 	box, err := s.Outbox(to)
 	if box == nil || err != nil {
 		return err
@@ -42,7 +45,7 @@ func sendClaim(ctx context.Context, s spool.Spool, to spool.Destination, client 
 	out := send(ctx, client, r)
 	sum.Delivered += out.delivered
 	sum.GivenUp += out.lost
-	if len(out.left) == len(r.spans) {
+	if len(out.left) == len(r.spans) && out.why != nil { // there may be no spans in it
 		_ = claim.Back() // or else the next to have the lock finds it as it is
 		return out.why
 	}

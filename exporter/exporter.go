@@ -307,7 +307,7 @@ func (e *Exporter) Close(ctx context.Context) Report {
 	defer e.mu.Unlock()
 	r := e.report
 	missing := r.Ended - r.Delivered - r.Spooled - r.Rejected - r.Dropped
-	kept := e.journal != nil && e.journal.Close(missing > 0)
+	kept := e.closeJournal(missing > 0)
 	switch {
 	case missing == 0:
 	case kept: // in the journal, to be recovered

@@ -63,7 +63,7 @@ func flush(ctx context.Context, s spool.Spool, to spool.Destination, client Clie
 
 // clientFor returns a client that reaches a destination.
 func clientFor(to spool.Destination, cfg OTLP) (Client, error) {
-	if to.Protocol == protocolFile {
+	if to.Protocol == protocolFile && cfg.Endpoint == "" {
 		return NewFile(to.Endpoint)
 	}
 	s, err := cfg.settings()

@@ -49,6 +49,8 @@ func (s *settings) note(name, value, source string) {
 		source = "default"
 	case strings.HasPrefix(source, "OTEL_"):
 		source = "$" + source
+	case source == "headers":
+		source = "--header" // of which each adds one
 	default:
 		source = "--" + strings.ReplaceAll(source, " ", "-")
 	}

@@ -39,5 +39,18 @@ func FuzzMapper(f *testing.F) {
 		if roots != m.Stats().Runs {
 			t.Errorf("%d runs, %d roots", m.Stats().Runs, roots)
 		}
+
+		// What is open at a cut makes whole traces, and asking changes nothing.
+		cut := int(chunk) % (len(in) + 1)
+		chunks := [][]byte{in[:cut], in[cut:]}
+		opts := mapping.Options{MaxSpanEvents: 4}
+		if flags&1 != 0 {
+			opts.Process = agentProcess()
+		}
+		asked := watch(t, chunks, opts, true, nil)
+		asked.check(t)
+		if left := watch(t, chunks, opts, false, nil); !bytes.Equal(encode(t, left.emitted), encode(t, asked.emitted)) {
+			t.Error("other spans than if nobody asks for those that are open")
+		}
 	})
 }

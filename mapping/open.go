@@ -18,6 +18,10 @@ func (m *Mapper) Open() []*tracepb.Span {
 	ghost.opts.Emit = func(span *tracepb.Span) { open = append(open, span) }
 	ghost.opts.RunEnded = func(Run) {}
 
+	for _, root := range m.roots { // in their order: the last one lasts until now
+		root.run, root.span = root.run.clone(ghost), proto.CloneOf(root.span)
+		ghost.roots = append(ghost.roots, root)
+	}
 	arrival := m.arrival()
 	for _, s := range m.byAge() {
 		for _, r := range s.behind {
@@ -31,10 +35,6 @@ func (m *Mapper) Open() []*tracepb.Span {
 	}
 	if m.opts.Process == nil {
 		return open
-	}
-	for _, root := range m.roots {
-		root.run, root.span = root.run.clone(ghost), proto.CloneOf(root.span)
-		ghost.roots = append(ghost.roots, root)
 	}
 	if m.first != nil {
 		ghost.first = m.first.clone(ghost)

@@ -64,7 +64,8 @@ func parseName(s string) (n name, ok bool) {
 	spans, err2 := strconv.ParseInt(parts[1], 10, 32)
 	size, err3 := strconv.ParseInt(parts[2], 10, 64)
 	n.at, n.spans, n.bytes, n.tail = time.Unix(0, at), int(spans), size, parts[3]
-	return n, errors.Join(err1, err2, err3) == nil && spans >= 0 && size >= 0
+	// One that we would write otherwise is not ours, and not found by its parts.
+	return n, errors.Join(err1, err2, err3) == nil && spans >= 0 && size >= 0 && n.String() == s
 }
 
 func isTemp(name string) bool { return strings.HasPrefix(name, tempPrefix) }
@@ -83,6 +84,7 @@ type Note struct {
 const fieldNote = 1000
 
 func encodeNote(note Note) []byte {
+	note.Reason = note.Reason[:min(len(note.Reason), maxReason)]
 	text, err := json.Marshal(note)
 	if err != nil {
 		panic(err) // of strings and a number
@@ -90,6 +92,13 @@ func encodeNote(note Note) []byte {
 	b := protowire.AppendTag(nil, fieldNote, protowire.BytesType)
 	return protowire.AppendBytes(b, text)
 }
+
+// A note has a reason of at most maxReason bytes and an endpoint, which may be
+// a path. JSON makes up to six bytes of one.
+const (
+	maxReason = 1 << 10
+	maxNote   = 64 << 10
+)
 
 var errCorrupt = errors.New("not a request")
 
@@ -107,6 +116,13 @@ func decodeNote(b []byte) (note Note, rest []byte, err error) {
 }
 
 func (f file) read() (Note, *coltracepb.ExportTraceServiceRequest, error) {
+	info, err := os.Stat(f.path())
+	if err != nil {
+		return Note{}, nil, err
+	}
+	if info.Size() != f.name.bytes { // it may be larger than memory
+		return Note{}, nil, errCorrupt
+	}
 	b, err := os.ReadFile(f.path())
 	if err != nil {
 		return Note{}, nil, err
@@ -131,7 +147,7 @@ func readNote(path string) (Note, error) {
 		return Note{}, err
 	}
 	defer f.Close()
-	head, err := io.ReadAll(io.LimitReader(f, 4<<10)) // a reason is a line
+	head, err := io.ReadAll(io.LimitReader(f, maxNote))
 	if err != nil {
 		return Note{}, err
 	}

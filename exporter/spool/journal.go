@@ -40,6 +40,7 @@ type Journal struct {
 
 	mu     sync.Mutex
 	f      *os.File // nil if it could not be written
+	missed bool     // a span is not in it
 	closed bool
 }
 
@@ -97,7 +98,7 @@ func (j *Journal) Checkpoint(undelivered Request, open []*tracepb.Span) error {
 		os.Remove(f.Name())
 		return err
 	}
-	j.f = f
+	j.f, j.missed = f, false
 	return nil
 }
 
@@ -127,9 +128,11 @@ func (j *Journal) Append(span []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.f == nil {
-		return // the next Checkpoint will have it
+		j.missed = true // the next Checkpoint will have it
+		return
 	}
 	if _, err := j.f.Write(b); err != nil {
+		j.missed = true
 		j.close() // the next Checkpoint begins anew
 	}
 }
@@ -142,16 +145,16 @@ func (j *Journal) close() {
 }
 
 // Close ends the journal, and keeps it for another process to recover if not
-// all that it holds was delivered. It tells whether there is anything kept.
+// all that it holds was delivered. It tells whether every span is kept that is
+// not.
 func (j *Journal) Close(keep bool) (kept bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.closed = true
 	j.close()
-	defer j.lock.Close()
-	if keep {
-		_, err := os.Stat(j.path(waitingExt))
-		return err == nil
+	defer j.lock.Close() //nolint:errcheck // nothing is lost by it
+	if _, err := os.Stat(j.path(waitingExt)); keep && err == nil {
+		return !j.missed
 	}
 	os.Remove(j.path(waitingExt))
 	if j.lock.Locked() {

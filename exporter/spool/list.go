@@ -77,7 +77,12 @@ func (s Spool) Destinations() ([]Destination, error) {
 		switch {
 		case e.State != Waiting && e.State != Sending:
 		case e.Endpoint == "":
-			err = errors.Join(err, setAside(e.Path, corruptDir))
+			if _, reading := readNote(e.Path); !errors.Is(reading, errCorrupt) {
+				continue // it has just been sent, or may be read another time
+			}
+			if moving := setAside(e.Path, corruptDir); !errors.Is(moving, fs.ErrNotExist) {
+				err = errors.Join(err, moving)
+			}
 		case !slices.Contains(to, e.Destination):
 			to = append(to, e.Destination)
 		}

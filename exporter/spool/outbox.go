@@ -35,11 +35,12 @@ func (s Spool) Outbox(to Destination) (*Outbox, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.list() // without what another process has sent meanwhile
 	return o, nil
 }
 
 // list finds what waits. Whatever is marked as being sent is so by a process
-// that died: the lock is ours.
+// that died, once the lock is ours.
 func (o *Outbox) list() bool {
 	o.files = filesIn(o.dir, Waiting)
 	slices.SortFunc(o.files, byAge)
@@ -75,10 +76,12 @@ func (o *Outbox) Next() (c *Claim, corrupt int, err error) {
 		_, req, err := claimed.read()
 		if errors.Is(err, errCorrupt) {
 			corrupt += f.name.spans
-			err = setAside(claimed.path(), corruptDir)
-			if err == nil {
+			if err = setAside(claimed.path(), corruptDir); err == nil {
 				continue
 			}
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // sent, or set aside, by another process
 		}
 		if err != nil {
 			return nil, corrupt, err

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,25 +40,32 @@ func (s Spool) Recover() (spans, gaveUp int, err error) {
 }
 
 func (s Spool) recoverOne(base string) (spans, gaveUp int, err error) {
-	lock := flock.New(base+lockExt, flock.SetFlag(os.O_RDWR)) // which does not make one
+	// Where there is no lock any more one is made: of two that recover at once
+	// one has to be second.
+	lock := flock.New(base+lockExt, flock.SetPermissions(0o600))
 	locked, err := lock.TryLock()
-	gone := errors.Is(err, os.ErrNotExist)
 	if err == nil && !locked {
 		return 0, 0, nil // it lives
 	}
-	defer lock.Close()
-	sure := locked || gone // and not a disk without locks
+	defer lock.Close() //nolint:errcheck // nothing is lost by it
 
 	b, err := os.ReadFile(base + waitingExt)
-	if err != nil {
-		return 0, 0, nil // it has just ended, or was recovered by another
+	if err != nil { // it has just ended, or was recovered by another
+		if locked {
+			os.Remove(base + lockExt)
+		}
+		return 0, 0, nil
 	}
 	note, rest, err := decodeNote(b)
 	if err != nil {
-		os.Remove(base + lockExt)
-		return 0, 0, setAside(base+waitingExt, corruptDir)
+		if err = setAside(base+waitingExt, corruptDir); err == nil || errors.Is(err, fs.ErrNotExist) {
+			os.Remove(base + lockExt)
+			return 0, 0, nil
+		}
+		return 0, 0, err
 	}
-	if host, _ := os.Hostname(); (!sure || note.Host != host) && s.age(base+waitingExt) < presumedDead {
+	// On a disk without locks nothing is sure.
+	if host, _ := os.Hostname(); (!locked || note.Host != host) && s.age(base+waitingExt) < presumedDead {
 		return 0, 0, nil
 	}
 	for _, req := range split(recovered(rest)) {
@@ -112,8 +120,12 @@ func recovered(b []byte) *tracepb.ResourceSpans {
 	add := func(spans []*tracepb.Span, stillOpen bool) {
 		for _, span := range spans {
 			id := string(span.TraceId) + string(span.SpanId)
+			i, known := place[id]
+			if known && stillOpen { // it ended while the journal was written
+				continue
+			}
 			open[id] = stillOpen
-			if i, ok := place[id]; ok { // it has ended since
+			if known { // it has ended since
 				into.Spans[i] = span
 				continue
 			}

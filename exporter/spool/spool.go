@@ -133,7 +133,8 @@ func (s Spool) makeRoom(size int64) (gaveUp int, err error) {
 		if f.state == Sending { // it may be delivered at this moment
 			continue
 		}
-		if os.Remove(f.path()) == nil { // else another process was quicker
+		// Else another process was quicker. What is corrupt was given up before.
+		if os.Remove(f.path()) == nil && f.state != Corrupt {
 			gaveUp += f.name.spans
 		}
 		total -= f.name.bytes
@@ -180,6 +181,8 @@ func filesIn(dir string, state State) (files []file) {
 		switch {
 		case !ok:
 			removeStale(dir, e)
+			continue
+		case !e.Type().IsRegular():
 			continue
 		case n.sending:
 			files = append(files, file{dir, n, Sending})

@@ -1,0 +1,222 @@
+package exporter
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/spantee/spantee/exporter/spool"
+)
+
+// recovered are the names of the spans that a kill would leave, were it now.
+func recovered(t *testing.T, e *Exporter, s *spool.Spool) (names []string) {
+	t.Helper()
+	e.journal.Close(true)
+	spans, gaveUp, err := s.Recover()
+	if gaveUp > 0 || err != nil {
+		t.Error(gaveUp, err)
+	}
+	waiting, _ := kept(t, s, spool.Waiting)
+	if len(waiting) < spans {
+		t.Errorf("%d recovered, and %d wait", spans, len(waiting))
+	}
+	return namesOf(waiting)
+}
+
+func TestAKillLosesNothing(t *testing.T) {
+	open := []*tracepb.Span{sized("open", 300)}
+	open[0].SpanId = []byte("openopen")
+	hang := func(ctx context.Context, _ []*tracepb.Span) error { <-ctx.Done(); return errTimeout }
+	for _, tt := range []struct {
+		name   string
+		answer func(context.Context, []*tracepb.Span) error
+		live   func(*testing.T, *Exporter)
+		want   string
+	}{
+		{"before the first checkpoint", nil, func(_ *testing.T, e *Exporter) { exportAll(e, numbered(0, 2, 300)) }, "[]"},
+		{"a span is open", nil, func(t *testing.T, e *Exporter) { checkpoint(t, e, open...) }, "[open]"},
+		{"spans are in the queue", nil, func(t *testing.T, e *Exporter) {
+			exportAll(e, numbered(0, 2, 300))
+			checkpoint(t, e, open...)
+		}, "[0000 0001 open]"},
+		{"spans end after the checkpoint", nil, func(t *testing.T, e *Exporter) {
+			checkpoint(t, e, open...)
+			exportAll(e, numbered(0, 2, 300))
+		}, "[open 0000 0001]"},
+		{"spans are delivered", nil, func(t *testing.T, e *Exporter) {
+			exportAll(e, numbered(0, 2, 300))
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			checkpoint(t, e, open...)
+		}, "[open]"},
+		{"spans fly", hang, func(t *testing.T, e *Exporter) {
+			exportAll(e, numbered(0, 2, 300))
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			exportAll(e, numbered(2, 3, 300))
+			checkpoint(t, e, open...)
+		}, "[0000 0001 0002 open]"},
+		{"it ends all the same", nil, func(t *testing.T, e *Exporter) {
+			checkpoint(t, e, open...)
+			ended := proto.CloneOf(open[0])
+			ended.Name = "ended"
+			e.Export(ended)
+		}, "[ended]"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSpool(t)
+				e := New(Config{Client: &fake{answer: tt.answer}, Spool: s})
+				tt.live(t, e)
+				if got := fmt.Sprint(recovered(t, e, s)); got != tt.want {
+					t.Errorf("recovered %s, want %s", got, tt.want)
+				}
+				closeKeeping(t, e, 0)
+			})
+		})
+	}
+}
+
+func checkpoint(t *testing.T, e *Exporter, open ...*tracepb.Span) {
+	t.Helper()
+	if err := e.Checkpoint(open); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A sender that is busy with one request keeps no other in memory for long.
+func TestOverdueSpansGoToTheSpool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSpool(t)
+		release := make(chan struct{})
+		c := &fake{answer: func(context.Context, []*tracepb.Span) error { <-release; return nil }}
+		e := New(Config{Client: c, Spool: s, MaxRequest: 1000})
+		exportAll(e, numbered(0, 1, 300))
+		time.Sleep(e.cfg.Interval)
+		synctest.Wait() // the first one flies
+		exportAll(e, numbered(1, 8, 300))
+		time.Sleep(e.cfg.Interval + maxStay - 1)
+		exportAll(e, numbered(8, 9, 300))
+		checkpoint(t, e)
+		if waiting, _ := kept(t, s, spool.Waiting); len(waiting) > 0 {
+			t.Errorf("%d are in the spool too soon", len(waiting))
+		}
+		time.Sleep(time.Nanosecond)
+		checkpoint(t, e)
+		waiting, why := kept(t, s, spool.Waiting)
+		names := namesOf(waiting)
+		slices.Sort(names)
+		// The newest fits into the request of the last that is overdue.
+		if got, want := fmt.Sprint(names, why), "[0001 0002 0003 0004 0005 0006 0007 0008] [the collector is too slow]"; got != want {
+			t.Errorf("in the spool are %s, want %s", got, want)
+		}
+		close(release)
+		r := closeKeeping(t, e, time.Second)
+		wantFates(t, r, 1, 8, 0, 0)
+		if n := len(c.names()); n != 9 {
+			t.Errorf("%d spans arrived", n)
+		}
+	})
+}
+
+func TestACleanEndLeavesNoJournal(t *testing.T) {
+	for _, answer := range []error{nil, errRefused, errBad} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSpool(t)
+			e := New(Config{Client: &fake{answer: answers(answer)}, Spool: s})
+			checkpoint(t, e, numbered(10, 11, 300)...)
+			exportAll(e, numbered(0, 3, 300))
+			checkpoint(t, e, numbered(10, 11, 300)...)
+			closeKeeping(t, e, time.Second)
+			checkpoint(t, e, numbered(10, 11, 300)...)
+			if left, _ := os.ReadDir(filepath.Join(s.Dir, "open")); len(left) > 0 {
+				t.Errorf("left %v", left)
+			}
+		})
+	}
+}
+
+func TestAReplayHasNoJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSpool(t)
+		e := New(Config{Client: new(fake), Spool: s, Wait: true})
+		exportAll(e, numbered(0, 3, 300))
+		checkpoint(t, e, numbered(10, 11, 300)...)
+		if _, err := os.Stat(s.Dir); err == nil {
+			t.Error("there is one")
+		}
+		wantFates(t, closeKeeping(t, e, time.Second), 3, 0, 0, 0)
+	})
+}
+
+// A client that ignores its context is left behind, and what it has not
+// delivered is recovered: that, as it ended, and nothing else.
+func TestWhatAHungClientHasIsRecovered(t *testing.T) {
+	for _, early := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSpool(t)
+			release := make(chan struct{})
+			c := &fake{answer: func(_ context.Context, spans []*tracepb.Span) error {
+				if spans[0].Name >= "0003" {
+					<-release
+				}
+				return nil
+			}}
+			e := New(Config{Client: c, Spool: s})
+			all := numbered(0, 6, 300)
+			all[4].ProtoReflect().SetUnknown(rawEvents("text.delta"))
+			open := numbered(0, 6, 300)
+			if early {
+				checkpoint(t, e, open...)
+			}
+			exportAll(e, all[:3])
+			time.Sleep(2 * time.Second)
+			synctest.Wait() // they are delivered
+			if !early {
+				checkpoint(t, e, open[3:]...)
+			}
+			exportAll(e, all[3:])
+
+			start := time.Now()
+			r := closeKeeping(t, e, 2*time.Second)
+			if took := time.Since(start); took > 2*time.Second+grace {
+				t.Errorf("took %v", took)
+			}
+			wantFates(t, r, 3, 3, 0, 0)
+			spans, _, err := s.Recover()
+			if spans != 3 || err != nil {
+				t.Errorf("recovered %d spans, %v", spans, err)
+			}
+			waiting, _ := kept(t, s, spool.Waiting)
+			var want []*tracepb.Span
+			for _, span := range all[3:] {
+				want = append(want, Resolve(span))
+			}
+			if diff := cmp.Diff(want, waiting, protocmp.Transform()); diff != "" {
+				t.Errorf("recovered (-want +got)\n%s", diff)
+			}
+			close(release)
+		})
+	}
+}
+
+// Without a checkpoint there is nothing to keep: the spans count as lost.
+func TestWhatAHungClientHasIsLostWithoutAJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		e := New(Config{Client: &fake{answer: func(context.Context, []*tracepb.Span) error { <-release; return nil }}})
+		exportAll(e, numbered(0, 3, 300))
+		wantFates(t, closeKeeping(t, e, time.Second), 0, 0, 0, 3)
+		close(release)
+	})
+}

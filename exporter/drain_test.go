@@ -1,0 +1,276 @@
+package exporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/exporter/spool"
+)
+
+// wait puts each of the spans into the spool as a request of its own, earlier
+// ones first.
+func wait(t *testing.T, s *spool.Spool, spans []*tracepb.Span) {
+	t.Helper()
+	for _, span := range spans {
+		body, err := request{spans: encodeAll(t, span)}.body()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Put(new(fake).Destination(), body, "it was down"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Microsecond) // in a bubble two files might be of one instant
+	}
+}
+
+func encodeAll(t *testing.T, spans ...*tracepb.Span) (wires [][]byte) {
+	t.Helper()
+	for _, span := range spans {
+		wire, err := encode(span)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wires = append(wires, wire)
+	}
+	return wires
+}
+
+func TestASuccessSendsWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSpool(t)
+		wait(t, s, numbered(0, 5, 300))
+		c := new(fake)
+		e := New(Config{Client: c, Spool: s})
+		exportAll(e, numbered(100, 101, 300))
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if got := fmt.Sprint(c.names()); got != "[0100 0000 0001 0002 0003 0004]" {
+			t.Errorf("taken are %s", got)
+		}
+		r := closeKeeping(t, e, time.Second)
+		wantFates(t, r, 1, 0, 0, 0)
+		if want := (Earlier{Delivered: 5}); r.Earlier != want {
+			t.Errorf("earlier %+v, want %+v", r.Earlier, want)
+		}
+	})
+}
+
+func TestWithoutASuccessNothingThatWaitsIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSpool(t)
+		wait(t, s, numbered(0, 5, 300))
+		e := New(Config{Client: &fake{answer: answers(errBusy)}, Spool: s})
+		exportAll(e, numbered(100, 101, 300))
+		time.Sleep(2 * time.Second)
+		r := closeKeeping(t, e, time.Second)
+		wantFates(t, r, 0, 1, 0, 0)
+		if waiting, _ := kept(t, s, spool.Waiting); len(waiting) != 6 || r.Earlier != (Earlier{}) {
+			t.Errorf("%d wait, earlier %+v", len(waiting), r.Earlier)
+		}
+	})
+}
+
+// earlier tells spans of a spool from new ones.
+func earlier(spans []*tracepb.Span) bool { return spans[0].Name < "0100" }
+
+func TestNewSpansAreNotDelayedByWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSpool(t)
+		wait(t, s, numbered(0, 1, 300))
+		release := make(chan struct{})
+		c := &fake{answer: func(_ context.Context, spans []*tracepb.Span) error {
+			if earlier(spans) {
+				<-release
+			}
+			return nil
+		}}
+		e := New(Config{Client: c, Spool: s})
+		for i := range 20 {
+			exportAll(e, numbered(100+i, 101+i, 300))
+			time.Sleep(1001 * time.Millisecond)
+			synctest.Wait()
+			if n := len(c.names()); n != i+1 {
+				t.Fatalf("%d of %d spans arrived after their second", n, i+1)
+			}
+		}
+		close(release)
+		r := closeKeeping(t, e, time.Second)
+		wantFates(t, r, 20, 0, 0, 0)
+		if r.Earlier.Delivered != 1 {
+			t.Errorf("earlier %+v", r.Earlier)
+		}
+	})
+}
+
+func TestCloseStopsSendingWhatWaits(t *testing.T) {
+	const each = 30 * time.Millisecond
+	slow := func(_ context.Context, spans []*tracepb.Span) error {
+		if earlier(spans) {
+			time.Sleep(each)
+		}
+		return nil
+	}
+	hang := func(ctx context.Context, spans []*tracepb.Span) error {
+		if !earlier(spans) {
+			return nil
+		}
+		<-ctx.Done()
+		return errTimeout
+	}
+	for _, tt := range []struct {
+		name   string
+		answer func(context.Context, []*tracepb.Span) error
+		takes  time.Duration
+		sent   int
+	}{
+		{"slow", slow, drainGrace + each, 7},
+		{"hung", hang, 2*time.Second - reserve, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSpool(t)
+				wait(t, s, numbered(0, 50, 300))
+				e := New(Config{Client: &fake{answer: tt.answer}, Spool: s})
+				exportAll(e, numbered(100, 101, 300))
+				start := time.Now()
+				r := closeKeeping(t, e, 2*time.Second)
+				if took := time.Since(start); took > tt.takes {
+					t.Errorf("took %v, want %v at most", took, tt.takes)
+				}
+				wantFates(t, r, 1, 0, 0, 0)
+				waiting, _ := kept(t, s, spool.Waiting)
+				if r.Earlier.Delivered != tt.sent || len(waiting) != 50-tt.sent {
+					t.Errorf("earlier %+v, %d wait", r.Earlier, len(waiting))
+				}
+			})
+		})
+	}
+}
+
+// What becomes of four spans in one waiting request.
+func TestOutcomesOfWhatWaits(t *testing.T) {
+	tooLargeFor := func(_ context.Context, spans []*tracepb.Span) error {
+		if len(spans) > 1 || spans[0].Name == "0002" {
+			return newFailure(tooLarge, causeTooLarge, "")
+		}
+		return nil
+	}
+	halves := func(_ context.Context, spans []*tracepb.Span) error {
+		switch {
+		case len(spans) > 2:
+			return newFailure(tooLarge, causeTooLarge, "")
+		case spans[0].Name == "0002":
+			return errBusy
+		}
+		return nil
+	}
+	for _, tt := range []struct {
+		name              string
+		answer            func(context.Context, []*tracepb.Span) error
+		want              Earlier
+		waiting, rejected string
+		err               string
+	}{
+		{"taken", nil, Earlier{Delivered: 4}, "[]", "[]", "<nil>"},
+		{"busy", answers(errBusy), Earlier{}, "[0000 0001 0002 0003]", "[]", "503"},
+		{"denied", answers(errDenied), Earlier{}, "[0000 0001 0002 0003]", "[]", "401"},
+		{"bad", answers(errBad), Earlier{Rejected: 4}, "[]", "[0000 0001 0002 0003]", "<nil>"},
+		{"too large", tooLargeFor, Earlier{Delivered: 3, Rejected: 1}, "[]", "[0002]", "<nil>"},
+		{"half of it busy", halves, Earlier{Delivered: 2}, "[0002 0003]", "[]", "503"},
+		{"partial", answers(&failure{verdict: partial, rejected: 3, cause: errors.New("too old")}), Earlier{Delivered: 1, GivenUp: 3}, "[]", "[]", "<nil>"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSpool(t)
+			e := New(Config{Client: &fake{answer: answers(errRefused)}, Spool: s})
+			exportAll(e, numbered(0, 4, 300))
+			closeKeeping(t, e, time.Second)
+
+			sum, err := drainAll(t, s, &fake{answer: tt.answer})
+			if sum != tt.want || !strings.Contains(fmt.Sprint(err), tt.err) {
+				t.Errorf("got %+v, %v, want %+v, %s", sum, err, tt.want, tt.err)
+			}
+			waiting, _ := kept(t, s, spool.Waiting)
+			rejected, _ := kept(t, s, spool.Rejected)
+			if got := fmt.Sprint(namesOf(waiting)); got != tt.waiting {
+				t.Errorf("waiting are %s, want %s", got, tt.waiting)
+			}
+			if got := fmt.Sprint(namesOf(rejected)); got != tt.rejected {
+				t.Errorf("rejected are %s, want %s", got, tt.rejected)
+			}
+		})
+	}
+}
+
+func TestARequestWithoutSpansIsDone(t *testing.T) {
+	s := newSpool(t)
+	if _, err := s.Put(new(fake).Destination(), spool.Request{}, ""); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, s, numbered(0, 1, 300))
+	sum, err := drainAll(t, s, new(fake))
+	if err != nil || sum.Delivered != 1 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+}
+
+// What cannot be recovered, for want of room, say, keeps nothing else from
+// being sent, which is what makes room.
+func TestAJournalThatCannotBeRecoveredIsInNobodysWay(t *testing.T) {
+	s := newSpool(t)
+	wait(t, s, numbered(0, 3, 300))
+	e := New(Config{Client: &fake{answer: func(context.Context, []*tracepb.Span) error { select {} }}, Spool: s})
+	if err := e.Checkpoint(numbered(50, 60, 300)); err != nil {
+		t.Fatal(err)
+	}
+	e.journal.Close(true) // it was killed
+	defer closeKeeping(t, e, time.Second)
+
+	s.Max = 2000 // less than the journal needs
+	c := new(fake)
+	sum, err := drainAll(t, s, c)
+	if err == nil || sum.Delivered != 3 {
+		t.Errorf("%+v, %v, want an error and 3 delivered", sum, err)
+	}
+	s.Max = 64 << 20
+	sum, err = drainAll(t, s, c)
+	if err != nil || sum.Delivered != 10 || sum.Recovered != 10 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+}
+
+func TestASuccessRecoversWhatWasKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSpool(t)
+		dead := New(Config{Client: new(fake), Spool: s})
+		if err := dead.Checkpoint(numbered(0, 3, 300)); err != nil {
+			t.Fatal(err)
+		}
+		dead.journal.Close(true)
+		defer closeKeeping(t, dead, 0)
+
+		c := new(fake)
+		e := New(Config{Client: c, Spool: s})
+		exportAll(e, numbered(100, 101, 300))
+		r := closeKeeping(t, e, time.Second)
+		wantFates(t, r, 1, 0, 0, 0)
+		if want := (Earlier{Recovered: 3, Delivered: 3}); r.Earlier != want {
+			t.Errorf("earlier %+v, want %+v", r.Earlier, want)
+		}
+		if got := c.names(); !slices.Equal(got, []string{"0100", "0000", "0001", "0002"}) {
+			t.Errorf("taken are %q", got)
+		}
+		if left, _ := os.ReadDir(filepath.Join(s.Dir, "open")); len(left) > 0 {
+			t.Errorf("left %v", left)
+		}
+	})
+}

@@ -1,0 +1,197 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gofrs/flock"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// dead leaves the journal of a process of some host that was killed.
+func dead(t testing.TB, s Spool, host string, to Destination, names ...string) (base string) {
+	t.Helper()
+	j := s.NewJournal(to)
+	if host != "" {
+		j.note = encodeNote(Note{Destination: to, Host: host, PID: 1})
+	}
+	checkpoint(t, j, requestOf(t, names...))
+	die(j)
+	return filepath.Join(j.dir, j.base)
+}
+
+func TestAJournalWhoseLockIsHeldIsLeftAlone(t *testing.T) {
+	s := newSpool(t, 1<<20)
+	base := dead(t, s, "", here, "a")
+	process := flock.New(base + lockExt)
+	if locked, err := process.TryLock(); !locked || err != nil {
+		t.Fatal(locked, err)
+	}
+	old := time.Now().Add(-100 * presumedDead)
+	if err := os.Chtimes(base+waitingExt, old, old); err != nil {
+		t.Fatal(err)
+	}
+	wantRecovered(t, s, 0)
+	process.Close()
+	wantRecovered(t, s, 1)
+}
+
+// Another host's lock may not be seen from here: its heartbeat has to do.
+func TestAnotherHostsJournal(t *testing.T) {
+	for _, lock := range []bool{true, false} {
+		for age, spans := range map[time.Duration]int{
+			0: 0, time.Minute: 0, presumedDead - 10*time.Second: 0, presumedDead + 10*time.Second: 1, 48 * time.Hour: 1,
+			-time.Hour: 0, // its clock is wrong
+		} {
+			s := newSpool(t, 1<<20)
+			base := dead(t, s, "elsewhere", here, "a")
+			if !lock {
+				os.Remove(base + lockExt)
+			}
+			written := time.Now().Add(-age)
+			if err := os.Chtimes(base+waitingExt, written, written); err != nil {
+				t.Fatal(err)
+			}
+			wantRecovered(t, s, spans)
+			if files := filesOf(t, s.Dir); len(files) != 1 {
+				t.Errorf("%v after its heartbeat there is %q", age, files)
+			}
+		}
+	}
+}
+
+func TestAJournalWithoutALock(t *testing.T) {
+	s := newSpool(t, 1<<20)
+	os.Remove(dead(t, s, "", here, "a") + lockExt)
+	wantRecovered(t, s, 1)
+	want(t, drained(t, s, here), "a")
+	if left, _ := os.ReadDir(filepath.Join(s.Dir, openDir)); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+}
+
+func TestManyRecoverAtOnce(t *testing.T) {
+	for _, lock := range []bool{true, false} {
+		s := newSpool(t, 64<<20)
+		const journals = 50
+		for i := range journals {
+			base := dead(t, s, "", here, fmt.Sprint(i))
+			if !lock {
+				os.Remove(base + lockExt)
+			}
+		}
+		var all sync.WaitGroup
+		var spans atomic.Int64
+		for range 8 {
+			all.Go(func() {
+				n, gaveUp, err := s.Recover()
+				if spans.Add(int64(n)); gaveUp > 0 || err != nil {
+					t.Error(gaveUp, err)
+				}
+			})
+		}
+		all.Wait()
+		if n := len(drained(t, s, here)); n != journals || spans.Load() != journals {
+			t.Errorf("%d spans counted and %d recovered, want %d (with locks: %v)", spans.Load(), n, journals, lock)
+		}
+		if left, _ := os.ReadDir(filepath.Join(s.Dir, openDir)); len(left) > 0 {
+			t.Errorf("left %v", left)
+		}
+	}
+}
+
+// Corrupt journals are set aside by one of many, and are no error to any.
+func TestManyRecoverCorruptJournalsAtOnce(t *testing.T) {
+	s := newSpool(t, 64<<20)
+	const journals = 50
+	for range journals {
+		if err := os.Truncate(dead(t, s, "", here, "a")+waitingExt, 3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() { wantRecovered(t, s, 0) })
+	}
+	all.Wait()
+	aside, err := os.ReadDir(filepath.Join(s.Dir, openDir, corruptDir))
+	if len(aside) != journals {
+		t.Errorf("%d set aside, %v", len(aside), err)
+	}
+}
+
+func TestAJournalThatCannotBeKeptStays(t *testing.T) {
+	s := newSpool(t, 1<<20)
+	dead(t, s, "", here, "a")
+	small := Spool{Dir: s.Dir, Max: 10}
+	if n, gaveUp, err := small.Recover(); n+gaveUp > 0 || !errors.Is(err, errTooBig) {
+		t.Errorf("recovered %d, gave up %d, %v", n, gaveUp, err)
+	}
+	wantRecovered(t, s, 1)
+}
+
+func TestRecoveredSpansGoInRequestsThatReceiversTake(t *testing.T) {
+	s := newSpool(t, 64<<20)
+	j := s.NewJournal(here)
+	checkpoint(t, j, requestOf(t, "small"))
+	const spans = 20
+	for i := range spans {
+		span := spanOf(fmt.Sprint(i))
+		span.TraceState = string(make([]byte, 700<<10))
+		j.Append(wire(t, span))
+	}
+	die(j)
+	wantRecovered(t, s, spans+1)
+	o := openBox(t, s, here)
+	defer o.Close()
+	requests, got := 0, 0
+	for {
+		c, _, err := o.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c == nil {
+			break
+		}
+		requests++
+		got += len(namesIn(c.ExportTraceServiceRequest))
+		if n := proto.Size(c.ExportTraceServiceRequest); n > maxRequest {
+			t.Errorf("a request has %d bytes", n)
+		}
+		if rs := c.ResourceSpans[0]; rs.Resource == nil || rs.ScopeSpans[0].Scope == nil {
+			t.Error("a request has no resource, or no scope")
+		}
+		if err := c.Done(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got != spans+1 || requests > spans/4+1 {
+		t.Errorf("%d spans in %d requests", got, requests)
+	}
+}
+
+func TestSplitFillsRequests(t *testing.T) {
+	for _, sizes := range [][]int{nil, {1}, {maxRequest}, {maxRequest - 100, 1, 1, 1}, {1, maxRequest, 1}, {maxRequest / 2, maxRequest / 2, maxRequest / 2}} {
+		rs := &tracepb.ResourceSpans{ScopeSpans: []*tracepb.ScopeSpans{{}}}
+		for _, size := range sizes {
+			rs.ScopeSpans[0].Spans = append(rs.ScopeSpans[0].Spans, &tracepb.Span{TraceState: string(make([]byte, size))})
+		}
+		spans := 0
+		for _, req := range split(rs) {
+			n := len(req.ResourceSpans[0].ScopeSpans[0].Spans)
+			if spans += n; n > 1 && proto.Size(req) > maxRequest {
+				t.Errorf("%v: a request has %d bytes", sizes, proto.Size(req))
+			}
+		}
+		if spans != len(sizes) {
+			t.Errorf("%d spans of %d", spans, len(sizes))
+		}
+	}
+}

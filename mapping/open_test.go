@@ -1,0 +1,196 @@
+package mapping_test
+
+import (
+	"bytes"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/mapping"
+)
+
+// A watched stream is a live one, of which the open spans are asked for after
+// every chunk.
+type watched struct {
+	emitted []*tracepb.Span
+	open    [][]*tracepb.Span // after each chunk
+	until   []int             // how many spans were emitted by then
+	runs    []mapping.Run
+	stats   mapping.Stats
+}
+
+// watch feeds a live stream, a chunk a tick. end, if not nil, is what happens
+// before Close.
+func watch(t testing.TB, chunks [][]byte, opts mapping.Options, ask bool, end func(*mapping.Mapper)) (w watched) {
+	t.Helper()
+	at := now
+	opts.Now = func() time.Time { return at }
+	opts.Emit = func(s *tracepb.Span) { w.emitted = append(w.emitted, exporter.Resolve(s)) }
+	opts.RunEnded = func(r mapping.Run) { w.runs = append(w.runs, r) }
+	m, err := mapping.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	peek := func() {
+		before := m.Stats()
+		open := m.Open()
+		if m.Stats() != before {
+			t.Errorf("Open changed the counts to %+v, were %+v", m.Stats(), before)
+		}
+		for i, s := range open {
+			open[i] = proto.CloneOf(exporter.Resolve(s))
+		}
+		w.open, w.until = append(w.open, open), append(w.until, len(w.emitted))
+	}
+	if ask {
+		peek()
+	}
+	for _, chunk := range chunks {
+		m.Write(bytes.Clone(chunk))
+		if ask {
+			peek()
+		}
+		at = at.Add(10 * time.Millisecond)
+	}
+	if end != nil {
+		end(m)
+	}
+	m.Close(false)
+	if open := m.Open(); len(open) > 0 {
+		t.Errorf("%d spans are open after Close", len(open))
+	}
+	w.stats = m.Stats()
+	return w
+}
+
+// check checks what holds of the open spans of any stream: with what was
+// emitted before they are whole traces, and what goes on keeps its ids.
+func (w watched) check(t testing.TB) {
+	t.Helper()
+	ended := map[string]*tracepb.Span{}
+	for _, s := range w.emitted {
+		ended[string(s.TraceId)+string(s.SpanId)] = s
+	}
+	for i, open := range w.open {
+		if len(w.open) > 300 && i%20 != 0 {
+			continue // it takes the square of the stream
+		}
+		checkSpans(t, slices.Concat(w.emitted[:w.until[i]], open))
+		for _, s := range open {
+			if e := ended[string(s.TraceId)+string(s.SpanId)]; e != nil && !strings.HasPrefix(e.Name, strings.Fields(s.Name)[0]) {
+				t.Errorf("%q has the id of %q", s.Name, e.Name)
+			}
+		}
+	}
+	checkSpans(t, w.emitted)
+}
+
+// TestOpenChangesNothing asks for the open spans after every line of every
+// fixture, and after other chunks: the same spans come out, to the byte.
+func TestOpenChangesNothing(t *testing.T) {
+	for name, in := range fixtures(t) {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			lines := bytes.SplitAfter(in, []byte("\n"))
+			ways := [][][]byte{lines}
+			if len(in) < 20_000 {
+				ways = append(ways, slices.Collect(slices.Chunk(in, 101)))
+			}
+			if len(in) < 1_000 {
+				ways = append(ways, slices.Collect(slices.Chunk(in, 1)))
+			}
+			for _, chunks := range ways {
+				for i, opts := range []mapping.Options{{}, {Deltas: mapping.DeltasMessage, MaxSpanEvents: 5}, {Process: agentProcess()}} {
+					if len(lines) > 150 && i > 0 {
+						break // one way to ask will do
+					}
+					want := watch(t, chunks, opts, false, nil)
+					got := watch(t, chunks, opts, true, nil)
+					if !bytes.Equal(encode(t, got.emitted), encode(t, want.emitted)) {
+						t.Errorf("other spans than if nobody asks: %s", cmp.Diff(exporter.Golden(want.emitted), exporter.Golden(got.emitted)))
+					}
+					if diff := cmp.Diff(want.runs, got.runs); diff != "" || got.stats != want.stats {
+						t.Errorf("other runs than if nobody asks (-want +got)\n%s", diff)
+					}
+					got.check(t)
+				}
+			}
+		})
+	}
+}
+
+// What is open when spantee is killed ends as killed, and as it stood.
+func TestOpenSpans(t *testing.T) {
+	at := func(s float64) time.Time { return now.Add(time.Duration(s * 1e9)) }
+	for name, tc := range map[string]struct {
+		in   []byte
+		want []string
+	}{
+		"nothing came":   {nil, nil},
+		"a run began":    {stream(initLine), []string{"chat GPT-5 killed", "invoke_agent cursor-agent killed"}},
+		"a turn is open": {stream(initLine, thinking(at(1))), []string{"chat GPT-5 killed", "invoke_agent cursor-agent killed"}},
+		"a tool runs":    {stream(initLine, tool(at(1), "started", "a", "")), []string{"execute_tool read killed", "invoke_agent cursor-agent killed"}},
+		"between turns": {
+			stream(initLine, tool(at(1), "started", "a", ""), tool(at(2), "completed", "a", "")),
+			[]string{"chat GPT-5 killed", "invoke_agent cursor-agent killed"},
+		},
+		"all has ended": {stream(initLine, thinking(at(1)), result(time.Second)), nil},
+		"something runs in the background": {
+			stream(initLine,
+				`{"type":"tool_call","subtype":"started","call_id":"x","tool_call":{"shellToolCall":{"args":{}}}}`,
+				`{"type":"tool_call","subtype":"completed","call_id":"x","tool_call":{"shellToolCall":{"args":{},"result":{"success":{"shellId":7},"isBackground":true}}}}`,
+				result(time.Second)),
+			[]string{"background shell"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := watch(t, [][]byte{tc.in}, mapping.Options{}, true, nil)
+			w.check(t)
+			var got []string
+			for _, s := range w.open[1] {
+				got = append(got, strings.TrimSpace(s.Name+" "+attr(s, "error.type").GetStringValue()))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("open (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// The events of an open turn are those it has so far.
+func TestOpenTurnHasItsEvents(t *testing.T) {
+	at := func(s float64) time.Time { return now.Add(time.Duration(s * 1e9)) }
+	w := watch(t, [][]byte{stream(initLine), stream(text(at(1), "a")), stream(thinking(at(2))), stream(text(at(3), "b")), stream(result(time.Second))}, mapping.Options{}, true, nil)
+	w.check(t)
+	for i, want := range []int{0, 0, 1, 2, 3} {
+		events := -1
+		for _, s := range w.open[i] {
+			if strings.HasPrefix(s.Name, "chat") {
+				events = len(s.Events)
+			}
+		}
+		if events != want && i > 0 {
+			t.Errorf("after %d lines %d events, want %d", i, events, want)
+		}
+	}
+}
+
+// A kill after any line leaves ids that the trace would have had, from its
+// first stamp on, which its ids are made of.
+func TestOpenSpansKeepTheirTrace(t *testing.T) {
+	at := func(s float64) time.Time { return now.Add(time.Duration(s * 1e9)) }
+	w := watch(t, bytes.SplitAfter(stream(initLine, tool(at(1), "started", "a", ""), tool(at(2), "completed", "a", ""), result(2*time.Second)), []byte("\n")),
+		mapping.Options{}, true, nil)
+	last := root(t, w.emitted)
+	for i, open := range w.open[2:4] {
+		if r := root(t, open); !bytes.Equal(r.TraceId, last.TraceId) || !bytes.Equal(r.SpanId, last.SpanId) {
+			t.Errorf("after line %d the root is %x of trace %x, and in the end %x of %x", i+2, r.SpanId, r.TraceId, last.SpanId, last.TraceId)
+		}
+	}
+}
