@@ -133,8 +133,8 @@ func randomScript(t *testing.T, random *rand.Rand) {
 	// A span that was spooled may have been delivered since, rejected, or
 	// given up for a newer one.
 	found := len(taken) + len(waiting) + len(rejected) + len(sending)
-	if lost := r.Dropped + r.Earlier.GivenUp; found+lost != n {
-		t.Errorf("%d spans: %d taken, %d waiting, %d rejected, %d being sent, %d lost\n%+v", n, len(taken), len(waiting), len(rejected), len(sending), lost, r)
+	if found+r.Dropped != n || r.Spooled != len(waiting)+len(sending) || r.Rejected != len(rejected) || r.Delivered != len(taken) {
+		t.Errorf("%d spans: %d taken, %d waiting, %d rejected, %d being sent\n%+v", n, len(taken), len(waiting), len(rejected), len(sending), r)
 	}
 }
 

@@ -14,7 +14,8 @@ const maxStay = 2 * time.Second
 
 // Checkpoint prepares for the process to be killed: what it would lose is on
 // disk, open being the spans that have not ended, as they would end now. It is
-// for a live stream, about once a second. It returns why it could not.
+// for a live stream, about once a second, and not while Export is called. It
+// returns why it could not.
 func (e *Exporter) Checkpoint(open []*tracepb.Span) error {
 	if e.journal == nil || e.isClosed() {
 		return nil

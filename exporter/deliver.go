@@ -148,20 +148,20 @@ func (e *Exporter) reject(spans [][]byte, why *failure) {
 	e.keep(spans, why, spool.Spool.Reject, &e.report.Rejected)
 }
 
-type putFunc func(spool.Spool, spool.Destination, spool.Request, string) (gaveUp int, err error)
+type putFunc func(spool.Spool, spool.Destination, spool.Request, string) (spool.Evicted, error)
 
 func (e *Exporter) keep(spans [][]byte, why *failure, put putFunc, kept *int) {
-	var gaveUp int
+	var evicted spool.Evicted
 	var err error
 	if e.cfg.Spool != nil {
-		gaveUp, err = keep(*e.cfg.Spool, e.cfg.Client.Destination(), e.request.with(spans), why, put)
+		evicted, err = keep(*e.cfg.Spool, e.cfg.Client.Destination(), e.request.with(spans), why, put)
 	}
 	e.count(func(r *Report) {
 		if e.cfg.Spool == nil || err != nil {
 			kept = &r.Dropped
 		}
 		*kept += len(spans)
-		r.Earlier.GivenUp += gaveUp
+		r.evicted(evicted)
 		r.blame(why)
 		if r.NotKept == nil {
 			r.NotKept = err
@@ -169,10 +169,10 @@ func (e *Exporter) keep(spans [][]byte, why *failure, put putFunc, kept *int) {
 	})
 }
 
-func keep(s spool.Spool, to spool.Destination, r request, why *failure, put putFunc) (gaveUp int, err error) {
+func keep(s spool.Spool, to spool.Destination, r request, why *failure, put putFunc) (spool.Evicted, error) {
 	body, err := r.body()
 	if err != nil {
-		return 0, err
+		return spool.Evicted{}, err
 	}
 	return put(s, to, body, why.cause.Error())
 }
@@ -213,10 +213,10 @@ func (e *Exporter) drain() {
 	}
 	e.draining.Go(func() {
 		defer e.idle.Unlock()
-		var sum Earlier
+		var sum drained
 		// What fails stays where it is, for the next time.
 		_ = drain(e.ctx, *e.cfg.Spool, e.cfg.Client.Destination(), e.cfg.Client, &sum, e.mayDrain)
-		e.count(func(r *Report) { r.Earlier.add(sum) })
+		e.count(func(r *Report) { r.drained(sum) })
 	})
 }
 

@@ -67,6 +67,23 @@ func (e *Earlier) add(more Earlier) {
 	e.GivenUp += more.GivenUp
 }
 
+// drained makes good what was Spooled before.
+func (r *Report) drained(d drained) {
+	r.evicted(d.evicted)
+	r.Earlier.add(d.others)
+	r.Spooled -= d.own.Delivered + d.own.Rejected + d.own.GivenUp
+	r.Delivered += d.own.Delivered
+	r.Rejected += d.own.Rejected
+	r.Dropped += d.own.GivenUp
+}
+
+func (r *Report) evicted(e spool.Evicted) {
+	r.Spooled -= e.Own
+	r.Rejected -= e.OwnRejected
+	r.Dropped += e.Own + e.OwnRejected
+	r.Earlier.GivenUp += e.Others
+}
+
 func (r *Report) blame(why *failure) {
 	if r.Cause == nil {
 		r.Cause, r.Hint = why.cause, why.hint
@@ -144,6 +161,11 @@ func New(cfg Config) *Exporter {
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 
+	if cfg.Spool != nil {
+		own := *cfg.Spool
+		own.Owner = spool.NewOwner()
+		e.cfg.Spool = &own
+	}
 	if cfg.Spool != nil && !cfg.Wait {
 		e.journal = cfg.Spool.NewJournal(cfg.Client.Destination())
 	}
@@ -309,6 +331,8 @@ func (e *Exporter) Close(ctx context.Context) Report {
 	missing := r.Ended - r.Delivered - r.Spooled - r.Rejected - r.Dropped
 	kept := e.closeJournal(missing > 0)
 	switch {
+	case r.Delivered == r.Ended: // the spool has been drained since
+		r.Cause, r.Hint = nil, ""
 	case missing == 0:
 	case kept: // in the journal, to be recovered
 		r.Spooled += missing

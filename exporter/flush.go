@@ -20,10 +20,10 @@ type Flushed struct {
 // certificates of cfg and of the environment go nowhere but to the endpoint
 // they belong to. done is told of spans that wait no longer.
 func Flush(ctx context.Context, s spool.Spool, cfg OTLP, done func(spans int)) ([]Flushed, error) {
-	recovered, gaveUp, err := s.Recover()
+	recovered, evicted, err := s.Recover()
 	all := []Flushed{}
-	if err != nil || recovered+gaveUp > 0 {
-		all = append(all, Flushed{Earlier: Earlier{Recovered: recovered, GivenUp: gaveUp}, Err: err})
+	if err != nil || recovered+evicted.Others > 0 {
+		all = append(all, Flushed{Earlier: Earlier{Recovered: recovered, GivenUp: evicted.Others}, Err: err})
 	}
 	destinations, err := s.Destinations()
 	if err != nil {
@@ -48,8 +48,13 @@ func flush(ctx context.Context, s spool.Spool, to spool.Destination, client Clie
 		return f
 	}
 	before := 0
-	err := drain(ctx, s, to, client, sum, func() bool {
-		now := sum.Delivered + sum.Rejected + sum.GivenUp
+	all := drained{}
+	defer func() {
+		*sum = all.others
+		sum.GivenUp += all.evicted.Others
+	}()
+	err := drain(ctx, s, to, client, &all, func() bool {
+		now := all.others.Delivered + all.others.Rejected + all.others.GivenUp
 		done(now - before)
 		before = now
 		return ctx.Err() == nil

@@ -79,6 +79,7 @@ type Stats struct {
 	Unpaired int // the end of something that had not begun
 	Oversize int // lines past the parse limit, of which only ids and times were read
 	Runs     int
+	Edges    int    // a run began, got the ids it will keep, or ended: Open is another
 	Spans    int    // emitted
 	Foreign  string // the agent whose stream it is, if it is one spantee cannot read
 }
@@ -282,6 +283,7 @@ func (m *Mapper) dispatch() {
 		}
 		s.runs++
 		m.stats.Runs++
+		m.stats.Edges++
 		s.run = m.newRun(s, arrival)
 	}
 	s.run.apply(ev, arrival)

@@ -2,6 +2,7 @@ package mapping_test
 
 import (
 	"bytes"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -191,6 +192,29 @@ func TestOpenSpansKeepTheirTrace(t *testing.T) {
 	for i, open := range w.open[2:4] {
 		if r := root(t, open); !bytes.Equal(r.TraceId, last.TraceId) || !bytes.Equal(r.SpanId, last.SpanId) {
 			t.Errorf("after line %d the root is %x of trace %x, and in the end %x of %x", i+2, r.SpanId, r.TraceId, last.SpanId, last.TraceId)
+		}
+	}
+}
+
+// Whoever keeps the open spans for the case of a kill is told when there are
+// other roots, or roots of other ids: one kept before would be nobody's.
+func TestEdgesTellOfOtherRoots(t *testing.T) {
+	for name, in := range fixtures(t) {
+		m, err := mapping.New(mapping.Options{Now: func() time.Time { return now }, Emit: func(*tracepb.Span) {}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		edges, before := 0, ""
+		for i, line := range bytes.SplitAfter(in, []byte("\n")) {
+			m.Write(line)
+			after := ""
+			for _, r := range roots(m.Open()) {
+				after += fmt.Sprintf("%x-%x ", r.TraceId, r.SpanId)
+			}
+			if after != before && m.Stats().Edges == edges {
+				t.Errorf("%s, line %d: other roots without an edge", name, i+1)
+			}
+			edges, before = m.Stats().Edges, after
 		}
 	}
 }

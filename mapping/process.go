@@ -34,8 +34,8 @@ func (e *exit) errorType() string {
 	return strconv.Itoa(e.code)
 }
 
-// Root returns what the first root of the Process will be, so that the process
-// can be told before it starts.
+// Root returns what the first root of the Process will be. It is asked for before
+// the process starts, which is to know it.
 func (m *Mapper) Root() trace.SpanContext {
 	span := m.first.newSpan(opInvokeAgent, 0, Cursor, m.first.start, m.first.start)
 	return trace.NewSpanContext(trace.SpanContextConfig{
@@ -56,21 +56,26 @@ func (m *Mapper) emitRoots(silent string) {
 		r.endRoot(r.clock.at(0, m.now), silent, 0)
 	}
 	for i, root := range m.roots {
-		span := root.span
-		if i == len(m.roots)-1 { // the time until the process ended is the last run's
-			span.EndTimeUnixNano = max(span.EndTimeUnixNano, uint64(root.run.clock.at(0, m.now)))
-		}
-		span.Attributes = append(span.Attributes, num(keyPID, p.PID))
+		root.span.Attributes = append(root.span.Attributes, num(keyPID, p.PID))
 		if p.Executable != "" {
-			span.Attributes = append(span.Attributes, str(keyExecutable, p.Executable))
+			root.span.Attributes = append(root.span.Attributes, str(keyExecutable, p.Executable))
 		}
-		if m.exit != nil && m.exit.signal == "" {
-			span.Attributes = append(span.Attributes, num(keyExitCode, m.exit.code))
-		}
-		if e := m.exit.errorType(); e != "" && (root.errorType == "" || root.errorType == errIncomplete) {
-			root.errorType = e // it says more than that there was no result
+		if i == len(m.roots)-1 {
+			m.endProcess(&root)
 		}
 		m.emitRoot(root)
 	}
 	m.roots = nil
+}
+
+// endProcess makes the end of the process that of its last run.
+func (m *Mapper) endProcess(root *root) {
+	span := root.span
+	span.EndTimeUnixNano = max(span.EndTimeUnixNano, uint64(root.run.clock.at(0, m.now)))
+	if m.exit != nil && m.exit.signal == "" {
+		span.Attributes = append(span.Attributes, num(keyExitCode, m.exit.code))
+	}
+	if e := m.exit.errorType(); e != "" && (root.errorType == "" || root.errorType == errIncomplete) {
+		root.errorType = e // it says more than that there was no result
+	}
 }

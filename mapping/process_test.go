@@ -49,6 +49,7 @@ func TestProcess(t *testing.T) {
 		"incomplete, and killed":  {whole[:2], 0, "SIGTERM", []string{"SIGTERM"}},
 		"a failed run, and not":   {failed, 1, "", []string{"error"}},
 		"two runs, and well":      {slices.Concat(whole, whole), 0, "", []string{"", ""}},
+		"two runs, and not":       {slices.Concat(whole, whole), 1, "", []string{"", "1"}},
 		"two runs, one is broken": {slices.Concat(whole, whole[:2]), 0, "", []string{"", "incomplete"}},
 		"two at once":             {slices.Concat(whole[:2], []string{`{"type":"system","subtype":"init","model":"GPT-5","session_id":"other"}`}), 0, "", []string{"incomplete", "incomplete"}},
 	} {
@@ -81,8 +82,9 @@ func TestProcess(t *testing.T) {
 						if pid := attr(r, "process.pid").GetIntValue(); pid != 4711 || attr(r, "process.executable.name").GetStringValue() != "cursor-agent" {
 							t.Errorf("of process %d", pid)
 						}
-						if code := attr(r, "process.exit.code"); (code == nil) != (tc.signal != "") || int(code.GetIntValue()) != tc.code {
-							t.Errorf("exit code %v", code)
+						code, has := attr(r, "process.exit.code"), i == len(all)-1 && tc.signal == ""
+						if (code != nil) != has || has && int(code.GetIntValue()) != tc.code {
+							t.Errorf("exit code %v of root %d", code, i)
 						}
 						if (r.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR) != (got[i] != "") {
 							t.Errorf("status %v of %q", r.Status, got[i])

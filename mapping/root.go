@@ -74,6 +74,7 @@ func (r *run) identify(span *tracepb.Span, operation string, n int) {
 func (r *run) setKey(first instant) {
 	if !r.keyed {
 		r.key, r.keyed = newRunKey(Cursor, r.session, r.number, first, r.clock.replay), true
+		r.m.stats.Edges++
 	}
 }
 
@@ -155,6 +156,7 @@ func (r *run) emit(f finished) {
 func (r *run) endRoot(at instant, errorType string, took instant) {
 	at, estimated := r.settle(at, took)
 	r.ended = true
+	r.m.stats.Edges++
 	for _, f := range r.held {
 		r.emit(f)
 	}

@@ -50,7 +50,7 @@ type tracing struct {
 	process *mapping.Process // nil if spantee did not start the agent
 	ended   exitStatus       // how it did
 
-	runs    int           // that had begun at the last checkpoint
+	edges   int           // of the runs at the last checkpoint
 	changed bool          // something came since
 	saved   time.Time     // when that was
 	saving  time.Duration // how long it took
@@ -129,7 +129,7 @@ func (t *tracing) consume(p []byte, came time.Time) {
 	t.came = came
 	t.mapper.Write(p)
 	t.changed = true
-	if runs := t.mapper.Stats().Runs; runs != t.runs { // its root is to be on disk at once
+	if t.mapper.Stats().Edges != t.edges { // what is on disk has the wrong roots, or ids
 		t.checkpoint()
 	}
 }
@@ -149,7 +149,7 @@ func (t *tracing) checkpoint() {
 		return
 	}
 	t.say.checkpointed(t.exporter.Checkpoint(t.mapper.Open()))
-	t.runs, t.changed = t.mapper.Stats().Runs, false
+	t.edges, t.changed = t.mapper.Stats().Edges, false
 	t.saved, t.saving = time.Now(), time.Since(start)
 }
 

@@ -24,7 +24,7 @@ type name struct {
 	at      time.Time
 	spans   int
 	bytes   int64
-	tail    string // tells apart those of one instant
+	tail    string // its owner, and what tells apart those of one instant
 	sending bool
 }
 
@@ -33,9 +33,17 @@ const (
 	sendingExt = ".sending"
 )
 
-func newName(spans, bytes int) name {
-	return name{at: time.Now(), spans: spans, bytes: int64(bytes), tail: random()}
+func newName(spans, bytes int, owner string) name {
+	return name{at: time.Now(), spans: spans, bytes: int64(bytes), tail: owner + random()}
 }
+
+// key is the same whether it is being sent or not.
+func (n name) key() string {
+	n.sending = false
+	return n.String()
+}
+
+func (n name) ownedBy(owner string) bool { return owner != "" && strings.HasPrefix(n.tail, owner) }
 
 func random() string {
 	var b [6]byte

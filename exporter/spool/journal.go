@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -66,7 +67,7 @@ const lockExt = ".lock"
 func (j *Journal) path(ext string) string { return filepath.Join(j.dir, j.base+ext) }
 
 // Checkpoint writes the journal anew: undelivered is a request, and open are
-// the spans that have not ended.
+// the spans that have not ended. What is appended meanwhile may be missing.
 func (j *Journal) Checkpoint(undelivered Request, open []*tracepb.Span) error {
 	b := append(append([]byte(nil), j.note...), undelivered.Body...)
 	scope := &tracepb.ScopeSpans{Spans: open}
@@ -90,16 +91,17 @@ func (j *Journal) Checkpoint(undelivered Request, open []*tracepb.Span) error {
 	if err != nil {
 		return err
 	}
-	if _, err = f.Write(b); err == nil {
+	_, err = f.Write(b)
+	if err = cmp.Or(err, f.Close()); err == nil { // Windows renames no open file
 		err = os.Rename(f.Name(), j.path(waitingExt))
 	}
 	if err != nil {
-		f.Close()
 		os.Remove(f.Name())
 		return err
 	}
-	j.f, j.missed = f, false
-	return nil
+	j.f, err = os.OpenFile(j.path(waitingExt), os.O_WRONLY|os.O_APPEND, 0)
+	j.missed = err != nil
+	return err
 }
 
 func (j *Journal) begin() error {

@@ -26,7 +26,7 @@ func checkpoint(t testing.TB, j *Journal, undelivered Request, open ...*tracepb.
 func wantRecovered(t testing.TB, s Spool, spans int) {
 	t.Helper()
 	n, gaveUp, err := s.Recover()
-	if n != spans || gaveUp != 0 || err != nil {
+	if n != spans || gaveUp.Others != 0 || err != nil {
 		t.Errorf("recovered %d spans, gave up %d, %v, want %d", n, gaveUp, err, spans)
 	}
 }

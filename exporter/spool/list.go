@@ -50,8 +50,12 @@ func (s Spool) List() ([]Entry, error) {
 	return append(entries, s.journals()...), nil
 }
 
-func (s Spool) journals() (entries []Entry) {
+func (s Spool) journals() []Entry {
 	dir := filepath.Join(s.Dir, openDir)
+	return append(journalsIn(dir, Open), journalsIn(filepath.Join(dir, corruptDir), Corrupt)...)
+}
+
+func journalsIn(dir string, state State) (entries []Entry) {
 	files, _ := os.ReadDir(dir)
 	for _, e := range files {
 		info, err := e.Info()
@@ -60,10 +64,10 @@ func (s Spool) journals() (entries []Entry) {
 		}
 		path := filepath.Join(dir, e.Name())
 		note, err := readNote(path)
-		if err != nil {
+		if err != nil && state == Open {
 			continue
 		}
-		entries = append(entries, Entry{Note: note, State: Open, Since: info.ModTime(), Bytes: info.Size(), Path: path})
+		entries = append(entries, Entry{Note: note, State: state, Since: info.ModTime(), Bytes: info.Size(), Path: path})
 	}
 	return entries
 }

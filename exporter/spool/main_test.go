@@ -86,7 +86,7 @@ func wire(t testing.TB, span *tracepb.Span) []byte {
 
 func put(t testing.TB, s Spool, to Destination, names ...string) {
 	t.Helper()
-	if gaveUp, err := s.Put(to, requestOf(t, names...), "connection refused"); gaveUp > 0 || err != nil {
+	if gaveUp, err := s.Put(to, requestOf(t, names...), "connection refused"); gaveUp.Others > 0 || err != nil {
 		t.Fatalf("Put gave up %d spans, error %v", gaveUp, err)
 	}
 }

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -17,23 +18,26 @@ var ErrBusy = errors.New("another process is sending it")
 // An Outbox is what waits for one destination. It is one process's at a time.
 type Outbox struct {
 	dir   string
+	owner string
+	later map[string]bool // what is to be left for another time
 	lock  *flock.Flock
 	files []file
 }
 
 // Outbox opens what waits for a destination. It returns nil if nothing does.
 func (s Spool) Outbox(to Destination) (*Outbox, error) {
-	o := &Outbox{dir: filepath.Join(s.Dir, to.dir())}
+	o := &Outbox{dir: filepath.Join(s.Dir, to.dir()), owner: s.Owner, later: map[string]bool{}}
 	if !o.list() {
 		return nil, nil
 	}
 	o.lock = flock.New(filepath.Join(o.dir, lockFile), flock.SetPermissions(0o600))
 	locked, err := o.lock.TryLock()
-	if err == nil && !locked {
-		err = ErrBusy
-	}
-	if err != nil {
+	switch {
+	case isUnsupported(err): // then some may be sent twice
+	case err != nil:
 		return nil, err
+	case !locked:
+		return nil, ErrBusy
 	}
 	o.list() // without what another process has sent meanwhile
 	return o, nil
@@ -42,7 +46,7 @@ func (s Spool) Outbox(to Destination) (*Outbox, error) {
 // list finds what waits. Whatever is marked as being sent is so by a process
 // that died, once the lock is ours.
 func (o *Outbox) list() bool {
-	o.files = filesIn(o.dir, Waiting)
+	o.files = slices.DeleteFunc(filesIn(o.dir, Waiting), func(f file) bool { return o.later[f.name.key()] })
 	slices.SortFunc(o.files, byAge)
 	return len(o.files) > 0
 }
@@ -55,48 +59,62 @@ func (o *Outbox) Close() {
 // A Claim is a request taken from an Outbox. Done or Back ends it.
 type Claim struct {
 	*coltracepb.ExportTraceServiceRequest
-	file file
+	Own bool // this process put it there
+
+	outbox *Outbox
+	file   file
 }
 
-// Next takes the oldest request, nil if none is left. Files that cannot be read
-// are set aside; corrupt says how many spans they claimed to have.
+// Next takes the oldest request that was not put back, nil if none is left. What
+// is no request is set aside; corrupt says how many spans it claimed to have.
+// What cannot be read for another reason stays where it is, and is the error
+// when nothing else is left.
 func (o *Outbox) Next() (c *Claim, corrupt int, err error) {
+	var unreadable error
 	for len(o.files) > 0 || o.list() {
 		f := o.files[0]
 		o.files = o.files[1:]
-		claimed := f
-		claimed.name.sending = true
-		if !f.name.sending {
-			if err := os.Rename(f.path(), claimed.path()); errors.Is(err, fs.ErrNotExist) {
-				continue // given up by another process
-			} else if err != nil {
-				return nil, corrupt, err
-			}
-		}
-		_, req, err := claimed.read()
-		if errors.Is(err, errCorrupt) {
+		c, err := o.claim(f)
+		switch {
+		case err == nil:
+			return c, corrupt, nil
+		case errors.Is(err, fs.ErrNotExist): // given up, or set aside, by another process
+		case errors.Is(err, errCorrupt):
 			corrupt += f.name.spans
-			if err = setAside(claimed.path(), corruptDir); err == nil {
-				continue
-			}
+		default:
+			unreadable = err
+			o.later[f.name.key()] = true
 		}
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // sent, or set aside, by another process
-		}
-		if err != nil {
-			return nil, corrupt, err
-		}
-		return &Claim{req, claimed}, corrupt, nil
 	}
-	return nil, corrupt, nil
+	return nil, corrupt, unreadable
+}
+
+// claim takes one request, and sets it aside if it is none.
+func (o *Outbox) claim(f file) (*Claim, error) {
+	c := &Claim{Own: f.name.ownedBy(o.owner), outbox: o, file: f}
+	if c.file.name.sending = true; !f.name.sending {
+		if err := os.Rename(f.path(), c.file.path()); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	_, c.ExportTraceServiceRequest, err = c.file.read()
+	switch {
+	case errors.Is(err, errCorrupt):
+		return nil, cmp.Or(setAside(c.file.path(), corruptDir), err)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		_ = c.Back() // or else it is found as it is
+	}
+	return c, err
 }
 
 // Done says that the request has arrived.
 func (c *Claim) Done() error { return os.Remove(c.file.path()) }
 
-// Back leaves it for later.
+// Back leaves it for another time.
 func (c *Claim) Back() error {
 	to := c.file
 	to.name.sending = false
+	c.outbox.later[to.name.key()] = true
 	return os.Rename(c.file.path(), to.path())
 }

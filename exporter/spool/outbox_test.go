@@ -87,7 +87,7 @@ func TestAnOutboxLooksAgainOnceItHasTheLock(t *testing.T) {
 	put(t, s, here, "b")
 	first := openBox(t, s, here)
 	c := next(t, first, "a")
-	late := &Outbox{dir: first.dir}
+	late := &Outbox{dir: first.dir, later: map[string]bool{}}
 	late.list() // while the first one sends
 	if err := c.Done(); err != nil {
 		t.Fatal(err)

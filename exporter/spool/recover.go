@@ -21,8 +21,8 @@ import (
 const presumedDead = 10 * Heartbeat
 
 // Recover makes requests of the journals of dead processes. It returns how many
-// spans those held, and how many older ones went for them.
-func (s Spool) Recover() (spans, gaveUp int, err error) {
+// spans those held.
+func (s Spool) Recover() (spans int, evicted Evicted, err error) {
 	dir := filepath.Join(s.Dir, openDir)
 	entries, _ := os.ReadDir(dir)
 	var errs []error
@@ -32,20 +32,20 @@ func (s Spool) Recover() (spans, gaveUp int, err error) {
 			removeStale(dir, e)
 			continue
 		}
-		n, g, err := s.recoverOne(filepath.Join(dir, base))
-		spans, gaveUp = spans+n, gaveUp+g
+		n, err := s.recoverOne(filepath.Join(dir, base), &evicted)
+		spans += n
 		errs = append(errs, err)
 	}
-	return spans, gaveUp, errors.Join(errs...)
+	return spans, evicted, errors.Join(errs...)
 }
 
-func (s Spool) recoverOne(base string) (spans, gaveUp int, err error) {
+func (s Spool) recoverOne(base string, evicted *Evicted) (spans int, err error) {
 	// Where there is no lock any more one is made: of two that recover at once
 	// one has to be second.
 	lock := flock.New(base+lockExt, flock.SetPermissions(0o600))
 	locked, err := lock.TryLock()
 	if err == nil && !locked {
-		return 0, 0, nil // it lives
+		return 0, nil // it lives
 	}
 	defer lock.Close() //nolint:errcheck // nothing is lost by it
 
@@ -54,36 +54,36 @@ func (s Spool) recoverOne(base string) (spans, gaveUp int, err error) {
 		if locked {
 			os.Remove(base + lockExt)
 		}
-		return 0, 0, nil
+		return 0, nil
 	}
 	note, rest, err := decodeNote(b)
 	if err != nil {
 		if err = setAside(base+waitingExt, corruptDir); err == nil || errors.Is(err, fs.ErrNotExist) {
 			os.Remove(base + lockExt)
-			return 0, 0, nil
+			return 0, nil
 		}
-		return 0, 0, err
+		return 0, err
 	}
 	// On a disk without locks nothing is sure.
 	if host, _ := os.Hostname(); (!locked || note.Host != host) && s.age(base+waitingExt) < presumedDead {
-		return 0, 0, nil
+		return 0, nil
 	}
 	for _, req := range split(recovered(rest)) {
 		body, err := proto.Marshal(req)
 		if err != nil {
-			return spans, gaveUp, err
+			return spans, err
 		}
 		n := len(req.ResourceSpans[0].ScopeSpans[0].Spans)
-		g, err := s.Put(note.Destination, Request{body, n}, "its process was killed")
-		gaveUp += g
+		g, err := s.put(note.Destination, Request{body, n}, "its process was killed", "", "")
+		evicted.Add(g)
 		if err != nil {
-			return spans, gaveUp, err // the journal stays
+			return spans, err // the journal stays
 		}
 		spans += n
 	}
 	os.Remove(base + waitingExt)
 	os.Remove(base + lockExt)
-	return spans, gaveUp, nil
+	return spans, nil
 }
 
 // isUnsupported tells whether a disk knows no locks.

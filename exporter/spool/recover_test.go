@@ -92,7 +92,7 @@ func TestManyRecoverAtOnce(t *testing.T) {
 		for range 8 {
 			all.Go(func() {
 				n, gaveUp, err := s.Recover()
-				if spans.Add(int64(n)); gaveUp > 0 || err != nil {
+				if spans.Add(int64(n)); gaveUp.Others > 0 || err != nil {
 					t.Error(gaveUp, err)
 				}
 			})
@@ -131,7 +131,7 @@ func TestAJournalThatCannotBeKeptStays(t *testing.T) {
 	s := newSpool(t, 1<<20)
 	dead(t, s, "", here, "a")
 	small := Spool{Dir: s.Dir, Max: 10}
-	if n, gaveUp, err := small.Recover(); n+gaveUp > 0 || !errors.Is(err, errTooBig) {
+	if n, gaveUp, err := small.Recover(); n+gaveUp.Others > 0 || !errors.Is(err, errTooBig) {
 		t.Errorf("recovered %d, gave up %d, %v", n, gaveUp, err)
 	}
 	wantRecovered(t, s, 1)

@@ -20,6 +20,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,7 +36,26 @@ const DefaultMax = 256 << 20
 // A Spool is a directory. It is made when there is something to keep.
 type Spool struct {
 	Dir string
-	Max int64 // bytes of all requests in it
+	Max int64 // bytes of all requests in it, or a little more
+
+	// Owner marks the requests of this process, and its Evicted.
+	Owner string
+}
+
+// NewOwner returns an Owner that no other process has.
+func NewOwner() string { return random() }
+
+// Evicted is how many spans had to go for newer ones.
+type Evicted struct {
+	Own, OwnRejected int // of this process
+	Others           int
+}
+
+// Add adds more.
+func (e *Evicted) Add(more Evicted) {
+	e.Own += more.Own
+	e.OwnRejected += more.OwnRejected
+	e.Others += more.Others
 }
 
 // Default is the user's spool, as the XDG base directory specification has it.
@@ -71,27 +91,27 @@ type Request struct {
 }
 
 // Put keeps a request until it can be sent. Where the spool is full the oldest
-// go for it, whatever their destination: gaveUp says how many spans they had.
-func (s Spool) Put(to Destination, req Request, reason string) (gaveUp int, err error) {
-	return s.put(to, req, reason, "")
+// go for it, whatever their destination.
+func (s Spool) Put(to Destination, req Request, reason string) (Evicted, error) {
+	return s.put(to, req, reason, "", s.Owner)
 }
 
 // Reject keeps a request that is not to be sent again.
-func (s Spool) Reject(to Destination, req Request, reason string) (gaveUp int, err error) {
-	return s.put(to, req, reason, rejectedDir)
+func (s Spool) Reject(to Destination, req Request, reason string) (Evicted, error) {
+	return s.put(to, req, reason, rejectedDir, s.Owner)
 }
 
-func (s Spool) put(to Destination, req Request, reason, sub string) (gaveUp int, err error) {
+func (s Spool) put(to Destination, req Request, reason, sub, owner string) (Evicted, error) {
 	b := append(encodeNote(Note{Destination: to, Reason: reason}), req.Body...)
 	dir := filepath.Join(s.Dir, to.dir(), sub)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return 0, err
+		return Evicted{}, err
 	}
-	gaveUp, err = s.makeRoom(int64(len(b)))
+	evicted, err := s.makeRoom(int64(len(b)))
 	if err != nil {
-		return gaveUp, err
+		return evicted, err
 	}
-	return gaveUp, write(filepath.Join(dir, newName(req.Spans, len(b)).String()), b)
+	return evicted, write(filepath.Join(dir, newName(req.Spans, len(b), owner).String()), b)
 }
 
 // write makes a file that is there whole or not at all, even after a power cut.
@@ -112,14 +132,19 @@ func write(path string, b []byte) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// makeRoom removes the oldest requests until size more bytes fit.
-func (s Spool) makeRoom(size int64) (gaveUp int, err error) {
-	if size > s.Max {
-		return 0, errTooBig
+// makeRoom removes the oldest requests until size more bytes fit. It does not
+// look each time: of many small requests the list alone would take longer than
+// the end of a run may. On average it does for each 64th of what there may be.
+func (s Spool) makeRoom(size int64) (evicted Evicted, err error) {
+	switch {
+	case size > s.Max:
+		return Evicted{}, errTooBig
+	case rand.Int64N(s.Max) >= 64*size:
+		return Evicted{}, nil
 	}
 	files, err := s.files()
 	if err != nil {
-		return 0, err
+		return Evicted{}, err
 	}
 	var total int64
 	for _, f := range files {
@@ -135,11 +160,18 @@ func (s Spool) makeRoom(size int64) (gaveUp int, err error) {
 		}
 		// Else another process was quicker. What is corrupt was given up before.
 		if os.Remove(f.path()) == nil && f.state != Corrupt {
-			gaveUp += f.name.spans
+			switch {
+			case !f.name.ownedBy(s.Owner):
+				evicted.Others += f.name.spans
+			case f.state == Rejected:
+				evicted.OwnRejected += f.name.spans
+			default:
+				evicted.Own += f.name.spans
+			}
 		}
 		total -= f.name.bytes
 	}
-	return gaveUp, nil
+	return evicted, nil
 }
 
 // A file is one of the spool's.

@@ -15,7 +15,7 @@ import (
 func TestNamesRoundTrip(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
-		n := newName(random.IntN(1<<31), random.IntN(1<<40))
+		n := newName(random.IntN(1<<31), random.IntN(1<<40), "owner")
 		n.sending = random.IntN(2) == 0
 		got, ok := parseName(n.String())
 		if !ok || !got.at.Equal(n.at) || got.spans != n.spans || got.bytes != n.bytes || got.sending != n.sending || got.String() != n.String() {
@@ -129,7 +129,7 @@ func TestTheCapEvictsTheOldestOfAll(t *testing.T) {
 		{[]string{"f1", "f2"}, 2, []string{"waiting 1", "waiting 2"}},         // c1 and d1
 	} {
 		gaveUp, err := s.Put(here, requestOf(t, step.names...), "connection refused")
-		if gaveUp != step.gaveUp || err != nil {
+		if gaveUp.Others != step.gaveUp || err != nil {
 			t.Errorf("step %d gave up %d, %v, want %d", i, gaveUp, err, step.gaveUp)
 		}
 		want(t, states(t, s), step.left...)
@@ -150,7 +150,7 @@ func TestTheCapSparesWhatIsBeingSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"c", "d"} {
-		if gaveUp, err := s.Put(here, requestOf(t, name), "connection refused"); gaveUp != 1 || err != nil {
+		if gaveUp, err := s.Put(here, requestOf(t, name), "connection refused"); gaveUp.Others != 1 || err != nil {
 			t.Errorf("gave up %d, %v", gaveUp, err)
 		}
 	}
@@ -158,7 +158,7 @@ func TestTheCapSparesWhatIsBeingSent(t *testing.T) {
 	if err := c.Back(); err != nil {
 		t.Fatal(err)
 	}
-	if gaveUp, err := s.Put(here, requestOf(t, "e"), "connection refused"); gaveUp != 1 || err != nil {
+	if gaveUp, err := s.Put(here, requestOf(t, "e"), "connection refused"); gaveUp.Others != 1 || err != nil {
 		t.Errorf("gave up %d, %v", gaveUp, err)
 	}
 	want(t, states(t, s), "waiting 1", "waiting 1")
@@ -167,7 +167,7 @@ func TestTheCapSparesWhatIsBeingSent(t *testing.T) {
 func TestARequestLargerThanTheCapCostsNothing(t *testing.T) {
 	s := newSpool(t, sizeOf(t, here, "a"))
 	put(t, s, here, "a")
-	if gaveUp, err := s.Put(here, requestOf(t, "bb", "cc"), "connection refused"); gaveUp != 0 || !errors.Is(err, errTooBig) {
+	if gaveUp, err := s.Put(here, requestOf(t, "bb", "cc"), "connection refused"); gaveUp.Others != 0 || !errors.Is(err, errTooBig) {
 		t.Errorf("gave up %d, %v", gaveUp, err)
 	}
 	want(t, drained(t, s, here), "a")
@@ -186,7 +186,7 @@ func TestTheCapCountsCorruptSpansOnce(t *testing.T) {
 	if c != nil || corrupt != 1 || err != nil {
 		t.Fatal(c, corrupt, err)
 	}
-	if gaveUp, err := s.Put(here, requestOf(t, "b"), "connection refused"); gaveUp != 0 || err != nil {
+	if gaveUp, err := s.Put(here, requestOf(t, "b"), "connection refused"); gaveUp.Others != 0 || err != nil {
 		t.Errorf("gave up %d, %v", gaveUp, err)
 	}
 	want(t, states(t, s), "waiting 1")
@@ -268,7 +268,7 @@ func TestNothingKeptIsNothingThere(t *testing.T) {
 	spans, gaveUp, recoverErr := s.Recover()
 	entries, listErr := s.List()
 	to, toErr := s.Destinations()
-	if spans+gaveUp+len(entries)+len(to) > 0 || errors.Join(recoverErr, listErr, toErr) != nil {
+	if spans+gaveUp.Others+len(entries)+len(to) > 0 || errors.Join(recoverErr, listErr, toErr) != nil {
 		t.Error(spans, gaveUp, recoverErr, entries, listErr, to, toErr)
 	}
 	if s.NewJournal(here).Close(true) {
