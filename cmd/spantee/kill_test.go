@@ -81,7 +81,11 @@ func endBy(t *testing.T, cmd *run, sig syscall.Signal, lines [][]byte) {
 	in := startReading(t, cmd, out, bytes.Join(lines, nil))
 	if sig == syscall.SIGPIPE {
 		out.Close()
-		in.Write([]byte("\n"))
+		for { // a process that is being started may have it open for a moment
+			if _, err := in.Write([]byte("\n")); err != nil {
+				break
+			}
+		}
 	} else {
 		cmd.Process.Signal(sig)
 	}
