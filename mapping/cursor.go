@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -56,7 +57,7 @@ func (l *cursorLine) field(r *reader, key []byte) {
 		l.modelCall = unquote(r.str())
 		l.hasModelCall = len(l.modelCall) > 0
 	case "text":
-		l.text(r)
+		l.words(r)
 	case "message":
 		l.message(r)
 	case "call_id", "task_id":
@@ -64,7 +65,10 @@ func (l *cursorLine) field(r *reader, key []byte) {
 	case "tool_call":
 		l.toolCall(r)
 	case "query", "response":
+		r.peek()
+		start := r.i
 		l.approval(r)
+		l.detail = r.b[start:r.i]
 	case "query_type":
 		l.query = queryName(unquote(r.str()))
 	case "status":
@@ -81,6 +85,14 @@ func (l *cursorLine) field(r *reader, key []byte) {
 		l.attribute(keyRequestID, r.str())
 	case "usage":
 		l.usage(r)
+	case "cwd", "detail":
+		l.detail = r.str()
+	case "title":
+		l.text = r.str()
+	case "result", "error":
+		if s := r.str(); len(s) > 0 {
+			l.text = s
+		}
 	case "duration_ms":
 		if ms, ok := r.integer(); ok && 0 < ms && ms < maxMillis {
 			l.took = instant(ms) * 1e6
@@ -179,7 +191,7 @@ func (l *cursorLine) message(r *reader) {
 		case string(key) != "content":
 			r.skip()
 		case r.peek() == '"': // the shape of other agents, and of old versions
-			l.text(r)
+			l.words(r)
 		default:
 			for range r.elements() {
 				l.contentBlock(r)
@@ -191,22 +203,30 @@ func (l *cursorLine) message(r *reader) {
 func (l *cursorLine) contentBlock(r *reader) {
 	for key := range r.members() {
 		if string(key) == "text" {
-			l.text(r)
+			l.words(r)
 		} else {
 			r.skip()
 		}
 	}
 }
 
-func (l *cursorLine) text(r *reader) {
+func (l *cursorLine) words(r *reader) {
 	if r.peek() != '"' {
 		r.skip()
 		return
 	}
 	start := r.i + 1
-	l.bytes += unquotedLen(r.str())
+	words := r.str()
+	l.bytes += unquotedLen(words)
 	l.textAt = place{start, r.i - 1}
-	l.texts++
+	switch l.texts++; l.texts {
+	case 1:
+		l.text = words
+	case 2: // a text of several blocks is no longer a part of the line
+		l.text = slices.Concat(l.text, words)
+	default:
+		l.text = append(l.text, words...)
+	}
 }
 
 // usage reads a run's token counts. The convention's input tokens include the

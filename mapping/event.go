@@ -11,6 +11,8 @@ type event struct {
 	stamp   instant // when the agent says it was, 0 if it does not
 
 	bytes     int    // textDelta, thinkingDelta, flush: of the text
+	text      []byte // its words, still escaped; also of prompt, runError and runEnd, and the title of taskEnd
+	detail    []byte // runStart: the working directory; taskEnd: more words; approvals: the object. Still escaped
 	modelCall []byte // the model call a line belongs to, where it says so
 	id        []byte // pairs toolStart with toolEnd, approvalStart with approvalEnd; the task of taskEnd
 
@@ -56,4 +58,7 @@ type toolCall struct {
 	message    string // of the error, never content
 	background bool   // it runs on after its end
 	task       []byte // under which its taskEnd will come
+
+	args, result []byte // as the agent wrote them
+	description  []byte // its words on the call, still escaped
 }

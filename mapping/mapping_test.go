@@ -165,28 +165,44 @@ func fixtures(t testing.TB) map[string][]byte {
 	return streams
 }
 
+// shown are the fixtures of which there are golden traces with content, too.
+var shown = map[string][]mapping.Content{
+	"fix-failing-test":  {mapping.ContentDetails, mapping.ContentFull},
+	"no-partial-output": {mapping.ContentFull},
+	"tool-failures":     {mapping.ContentDetails},
+	"approvals":         {mapping.ContentFull},
+	"background-shell":  {mapping.ContentFull},
+}
+
 // TestGolden compares the trace of every fixture with the one it must become.
 func TestGolden(t *testing.T) {
 	for name, in := range fixtures(t) {
 		t.Run(filepath.Base(name), func(t *testing.T) {
-			spans, m := feed{}.spans(t, in)
-			stats := m.Stats()
-			got := fmt.Sprintf("%d lines: %d bad, %d unknown, %d unpaired\n\n%s",
-				stats.Lines, stats.BadLines, stats.Unknown, stats.Unpaired, exporter.Golden(spans))
-			golden := name + ".trace"
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("trace (-want +got):\n%s", diff)
+			golden(t, name+".trace", in, mapping.ContentNone)
+			for _, content := range shown[filepath.Base(name)] {
+				golden(t, fmt.Sprintf("%s.%s.trace", name, content), in, content)
 			}
 		})
+	}
+}
+
+func golden(t *testing.T, file string, in []byte, content mapping.Content) {
+	t.Helper()
+	spans, m := feed{opts: mapping.Options{Content: content}}.spans(t, in)
+	stats := m.Stats()
+	got := fmt.Sprintf("%d lines: %d bad, %d unknown, %d unpaired\n\n%s",
+		stats.Lines, stats.BadLines, stats.Unknown, stats.Unpaired, exporter.Golden(spans))
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("trace (-want +got):\n%s", diff)
 	}
 }
 

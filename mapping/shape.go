@@ -49,6 +49,6 @@ func (s *shape) read(line []byte, ev *event) bool {
 		return false
 	}
 	*ev = s.event
-	ev.bytes, ev.stamp = unquotedLen(text), instant(ms)*1e6
+	ev.text, ev.bytes, ev.stamp = text, unquotedLen(text), instant(ms)*1e6
 	return true
 }

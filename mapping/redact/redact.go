@@ -100,36 +100,29 @@ func (r *Redactor) Text(text string) string {
 	return b.String()
 }
 
-// Value returns the text that goes by a name, as in JSON or of a flag, without
-// its secrets: the name may tell that all of it is one.
-func (r *Redactor) Value(name, text string) string {
-	rule := ""
+// Named returns what is left of a text that goes by a name, as in JSON, if the
+// name tells that it is a secret.
+func (r *Redactor) Named(name, text string) (left string, ok bool) {
+	if isMark(text) {
+		return "", false
+	}
+	var rule string
+	start := 0
 	switch lower := strings.ToLower(name); {
 	case lower == "cookie" || lower == "set-cookie":
-		rule = ruleCookie
+		rule, ok = ruleCookie, isCookie(text)
 	case strings.HasSuffix(lower, "authorization"):
 		rule = ruleAuthorization
+		start, ok = credentials(text)
 	default:
 		rule = ruleAssignment
+		class := classOf(name)
+		ok = class != noSecret && class.secret(text, quoted)
 	}
-	if text == "" || slices.Contains(r.off, rule) || isMark(text) {
-		return r.Text(text)
+	if !ok || slices.Contains(r.off, rule) {
+		return "", false
 	}
-	switch rule {
-	case ruleAuthorization:
-		if start, ok := credentials(text); ok {
-			return text[:start] + Finding{Rule: rule}.Mark()
-		}
-	case ruleCookie:
-		if isCookie(text) {
-			return Finding{Rule: rule}.Mark()
-		}
-	case ruleAssignment:
-		if class := classOf(name); class != noSecret && class.secret(text, quoted) {
-			return Finding{Rule: rule}.Mark()
-		}
-	}
-	return r.Text(text)
+	return text[:start] + Finding{Rule: rule}.Mark(), true
 }
 
 func isMark(s string) bool { return strings.HasPrefix(s, "[redacted:") }

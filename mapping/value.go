@@ -1,0 +1,378 @@
+package mapping
+
+import (
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spantee/spantee/mapping/redact"
+)
+
+// A value is a piece of JSON that is to become an attribute.
+type value struct {
+	kind  valueKind
+	text  string   // of a string; a literal as it stands
+	fixed bool     // never cut: a text of ours, or an object that is nothing without one of its members
+	names []string // of an object's members
+	items []value
+}
+
+type valueKind byte
+
+const (
+	literal valueKind = iota // a number, true, false, null
+	text
+	array
+	object
+)
+
+const (
+	// margin is how far past the longest attribute a text is searched for
+	// secrets: of one that begins before the cut nothing may be left.
+	margin = 16 << 10
+
+	maxDepth = 32
+	maxItems = 2048 // in all of a value
+)
+
+func stringValue(s string) value { return value{kind: text, text: s} }
+func fixedValue(s string) value  { return value{kind: text, text: s, fixed: true} }
+
+// member adds one to an object.
+func (v value) member(name string, item value) value {
+	v.kind = object
+	v.names, v.items = append(v.names, name), append(v.items, item)
+	return v
+}
+
+// A valueReader turns JSON as an agent wrote it into a value without secrets.
+type valueReader struct {
+	*capture
+	room  int // for texts
+	items int // that may still come
+	lost  int // bytes for which there was no room
+}
+
+// value reads raw. What is no JSON becomes a string.
+func (c *capture) value(raw []byte) (v value, lost int) {
+	vr := valueReader{capture: c, room: 4 * (c.max + margin), items: maxItems}
+	r := reader{b: raw}
+	v = vr.read(&r, "", 0)
+	if !r.end() || r.bad {
+		return c.stringOf(raw)
+	}
+	return v, vr.lost
+}
+
+// stringOf makes a string of a text.
+func (c *capture) stringOf(raw []byte) (v value, lost int) {
+	vr := valueReader{capture: c, room: c.max + margin}
+	n := vr.take(raw)
+	return stringValue(vr.redacted("", string(raw[:n]), n == len(raw))), vr.lost
+}
+
+func (vr *valueReader) read(r *reader, name string, depth int) value {
+	c := r.peek()
+	if depth >= maxDepth && (c == '{' || c == '[') {
+		vr.lost += len(r.raw())
+		return value{text: "null"}
+	}
+	switch c {
+	case '{':
+		v := value{kind: object}
+		for key := range r.members() {
+			if vr.full(r) {
+				continue
+			}
+			named := vr.string("", key)
+			itsName := string(unquote(key))
+			if itsName == "value" {
+				itsName = v.nameOfValue()
+			}
+			v = v.member(named, vr.read(r, itsName, depth+1))
+		}
+		return v
+	case '[':
+		v := value{kind: array}
+		for range r.elements() {
+			if vr.full(r) {
+				continue
+			}
+			item := vr.read(r, name, depth+1)
+			v.items = append(v.items, item)
+			if name = ""; item.kind == text && strings.HasPrefix(item.text, "--") {
+				name = item.text // ["--password", ".."]
+			}
+		}
+		return v
+	case '"':
+		return stringValue(vr.string(name, r.str()))
+	}
+	raw := r.raw()
+	if _, secret := vr.redactor.Named(name, string(raw)); !secret && len(raw) < 64 && json.Valid(raw) {
+		return value{text: string(raw)}
+	}
+	return stringValue(vr.string(name, raw))
+}
+
+// full tells whether no more items can be taken. It then skips one.
+func (vr *valueReader) full(r *reader) bool {
+	if vr.items--; vr.items >= 0 {
+		return false
+	}
+	vr.lost += len(r.raw())
+	return true
+}
+
+// nameOfValue is what goes before value in {"name":"TOKEN","value":".."}.
+func (v *value) nameOfValue() string {
+	for i, n := range v.names {
+		if (n == "name" || n == "key") && v.items[i].kind == text {
+			return v.items[i].text
+		}
+	}
+	return "value"
+}
+
+// string reads what stands between a string's quotes.
+func (vr *valueReader) string(name string, escaped []byte) string {
+	n := vr.take(escaped)
+	return vr.redacted(name, string(unquote(escaped[:n])), n == len(escaped))
+}
+
+// take tells how much of a text that may have escapes there is room for.
+func (vr *valueReader) take(escaped []byte) int {
+	n := min(len(escaped), vr.room, vr.max+margin)
+	if n < len(escaped) {
+		for i := max(0, n-12); i < n; i++ { // not within an escape
+			if escaped[i] == '\\' {
+				n = i
+			}
+		}
+		vr.lost += unquotedLen(escaped) - unquotedLen(escaped[:n])
+	}
+	vr.room -= n
+	return n
+}
+
+// redacted takes the secrets out of a text. If that is not the whole of it the
+// margin goes, too.
+func (vr *valueReader) redacted(name, s string, whole bool) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if left, ok := vr.redactor.Named(name, s); ok {
+		return left
+	}
+	shown := len(s)
+	if !whole {
+		shown = runes(s, max(0, shown-margin))
+		vr.lost += len(s) - shown
+	}
+	return without(s, vr.redactor.Find(s), 0, shown)
+}
+
+// without returns what lies from start to end of a text, and in the place of a
+// secret its mark: of one that lies partly there where it begins.
+func without(s string, secrets []redact.Finding, start, end int) string {
+	var b strings.Builder
+	at := start
+	for _, f := range secrets {
+		if f.End <= start {
+			continue
+		}
+		if f.Start >= end {
+			break
+		}
+		if f.Start > at {
+			b.WriteString(s[at:f.Start])
+		}
+		if f.Start >= start {
+			b.WriteString(f.Mark())
+		}
+		at = f.End
+	}
+	if at == start && b.Len() == 0 {
+		return s[start:max(start, end)]
+	}
+	if at < end {
+		b.WriteString(s[at:end])
+	}
+	return b.String()
+}
+
+// cut makes v take no more than limit bytes and tells how many went: first the
+// ends of its longest strings, then whole elements and members, the last first.
+func (v *value) cut(limit int) (lost int) {
+	before := v.size(limit + 1)
+	if before <= limit {
+		return 0
+	}
+	const shortest = 16
+	low, high := shortest, limit // low is short enough, or as short as it gets
+	for low < high {
+		if middle := (low + high + 1) / 2; v.size(middle) <= limit {
+			low = middle
+		} else {
+			high = middle - 1
+		}
+	}
+	lost = v.shorten(low)
+	if v.size(limit) > limit {
+		full := v.size(limit)
+		if left, ok := v.prune(limit); ok {
+			lost += full - left
+		} else {
+			*v = value{text: "null"}
+			lost += full
+		}
+	}
+	return lost
+}
+
+// size is how many bytes v takes with its strings cut to longest.
+func (v *value) size(longest int) int {
+	switch v.kind {
+	case literal:
+		return len(v.text)
+	case text:
+		if v.fixed {
+			return quotedLen(v.text)
+		}
+		return quotedLen(v.text[:runes(v.text, longest)])
+	}
+	n := 2 + max(0, len(v.items)-1)
+	for i := range v.items {
+		if v.kind == object {
+			n += quotedLen(v.names[i]) + 1
+		}
+		n += v.items[i].size(longest)
+	}
+	return n
+}
+
+// shorten cuts all strings to longest and tells how many bytes went.
+func (v *value) shorten(longest int) (lost int) {
+	if v.kind == text && !v.fixed {
+		n := runes(v.text, longest)
+		lost = len(v.text) - n
+		v.text = v.text[:n]
+	}
+	for i := range v.items {
+		lost += v.items[i].shorten(longest)
+	}
+	return lost
+}
+
+// prune leaves away what does not fit into room. It returns the size of what is
+// left, and false if nothing can be.
+func (v *value) prune(room int) (size int, ok bool) {
+	if v.kind < array {
+		size = v.size(room)
+		return size, size <= room
+	}
+	size = 2
+	kept := 0
+	for i := range v.items {
+		own := 0
+		if kept > 0 {
+			own++ // the comma
+		}
+		if v.kind == object {
+			own += quotedLen(v.names[i]) + 1
+		}
+		n, fits := v.items[i].prune(room - size - own)
+		if !fits {
+			if v.fixed {
+				return 0, false
+			}
+			continue
+		}
+		size += own + n
+		v.items[kept] = v.items[i]
+		if v.kind == object {
+			v.names[kept] = v.names[i]
+		}
+		kept++
+	}
+	v.items = v.items[:kept]
+	if v.kind == object {
+		v.names = v.names[:kept]
+	}
+	return size, size <= room
+}
+
+// runes returns how much of s is at most n bytes of whole runes.
+func runes(s string, n int) int {
+	if n >= len(s) {
+		return len(s)
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return n
+}
+
+func (v *value) append(b []byte) []byte {
+	switch v.kind {
+	case literal:
+		return append(b, v.text...)
+	case text:
+		return appendQuoted(b, v.text)
+	case array:
+		b = append(b, '[')
+		for i := range v.items {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = v.items[i].append(b)
+		}
+		return append(b, ']')
+	}
+	b = append(b, '{')
+	for i := range v.items {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendQuoted(b, v.names[i]), ':')
+		b = v.items[i].append(b)
+	}
+	return append(b, '}')
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendQuoted writes a string as JSON, with no more escapes than it needs:
+// they count against the longest attribute.
+func appendQuoted(b []byte, s string) []byte {
+	b = append(b, '"')
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c == '\n':
+			b = append(b, '\\', 'n')
+		case c == '\t':
+			b = append(b, '\\', 't')
+		case c == '\r':
+			b = append(b, '\\', 'r')
+		case c < ' ':
+			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		default:
+			b = append(b, c)
+		}
+	}
+	return append(b, '"')
+}
+
+// quotedLen is the length of what appendQuoted appends.
+func quotedLen(s string) int {
+	n := len(s) + 2
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '"', c == '\\', c == '\n', c == '\t', c == '\r':
+			n++
+		case c < ' ':
+			n += 5
+		}
+	}
+	return n
+}
