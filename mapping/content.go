@@ -85,8 +85,12 @@ func (c *capture) string(escaped []byte) (s string, lost int) {
 
 // json adds a value as JSON.
 func (c *capture) json(to *captured, key string, v value, lost int) {
-	lost += v.cut(c.max)
-	to.add(key, string(v.append(nil)), lost)
+	cut := v.cut(c.max)
+	if cut > 0 && v.kind >= array && len(v.items) == 0 {
+		to.lost += lost + cut // not even a part of it fits
+		return
+	}
+	to.add(key, string(v.append(nil)), lost+cut)
 }
 
 // The shapes of gen_ai.input.messages and gen_ai.output.messages.
@@ -170,10 +174,9 @@ func ownArguments(t *toolCall) []byte {
 }
 
 // outcome adds what came of a call, and says why it failed.
-func (c *capture) outcome(t *toolCall) (to captured, result value, message string) {
-	result = value{text: "null"}
+func (c *capture) outcome(t *toolCall) (to captured, result *value, message string) {
 	if c == nil {
-		return to, result, t.message
+		return to, nil, t.message
 	}
 	message = t.message
 	if t.errorType != "" {
@@ -182,10 +185,10 @@ func (c *capture) outcome(t *toolCall) (to captured, result value, message strin
 		}
 	}
 	if c.content && len(t.result) > 0 {
-		var lost int
-		result, lost = c.value(t.result)
-		c.json(&to, keyToolResult, result, lost)
-		result.cut(c.max)
+		v, lost := c.value(t.result)
+		c.json(&to, keyToolResult, v, lost)
+		v.cut(c.max)
+		result = &v
 	}
 	return to, result, message
 }

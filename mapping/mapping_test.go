@@ -2,6 +2,8 @@ package mapping_test
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -12,7 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
@@ -69,7 +71,7 @@ func (f feed) spans(t testing.TB, in []byte) ([]*tracepb.Span, *mapping.Mapper) 
 		now = now.Add(f.tick)
 	}
 	m.Close(f.close)
-	checkSpans(t, spans)
+	checkSpans(t, spans, cmp.Or(f.opts.MaxAttributeBytes, 2048))
 	if m.Stats().Spans != len(spans) {
 		t.Errorf("%d spans counted, %d emitted", m.Stats().Spans, len(spans))
 	}
@@ -77,7 +79,7 @@ func (f feed) spans(t testing.TB, in []byte) ([]*tracepb.Span, *mapping.Mapper) 
 }
 
 // checkSpans checks what holds for every stream, however broken.
-func checkSpans(t testing.TB, spans []*tracepb.Span) {
+func checkSpans(t testing.TB, spans []*tracepb.Span, longest int) {
 	t.Helper()
 	byID := map[string]*tracepb.Span{}
 	for _, s := range spans {
@@ -97,13 +99,13 @@ func checkSpans(t testing.TB, spans []*tracepb.Span) {
 		if n := proto.Size(s); n > 3<<20 {
 			t.Errorf("%s has %d bytes, more than a request may have", s.Name, n)
 		}
-		checkStrings(t, s.Name, s.Name, s.Status.GetMessage(), s.TraceState)
-		checkAttributes(t, s.Name, s.Attributes)
+		checkStrings(t, s.Name, longest, s.Name, s.Status.GetMessage(), s.TraceState)
+		checkAttributes(t, s.Name, longest, s.Attributes)
 		for _, e := range s.Events {
 			if e.TimeUnixNano < s.StartTimeUnixNano || e.TimeUnixNano > s.EndTimeUnixNano {
 				t.Errorf("%s: its event %s is outside of it", s.Name, e.Name)
 			}
-			checkAttributes(t, e.Name, e.Attributes)
+			checkAttributes(t, e.Name, longest, e.Attributes)
 		}
 		if strings.HasPrefix(s.Name, "invoke_agent") {
 			continue
@@ -120,7 +122,7 @@ func checkSpans(t testing.TB, spans []*tracepb.Span) {
 	}
 }
 
-func checkAttributes(t testing.TB, name string, attrs []*commonpb.KeyValue) {
+func checkAttributes(t testing.TB, name string, longest int, attrs []*commonpb.KeyValue) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, kv := range attrs {
@@ -128,17 +130,26 @@ func checkAttributes(t testing.TB, name string, attrs []*commonpb.KeyValue) {
 			t.Errorf("%s has %s twice", name, kv.Key)
 		}
 		seen[kv.Key] = true
-		checkStrings(t, name, kv.Key, kv.Value.GetStringValue())
+		checkStrings(t, name, longest, kv.Key, kv.Value.GetStringValue())
+		if jsonKeys[kv.Key] && !json.Valid([]byte(kv.Value.GetStringValue())) {
+			t.Errorf("%s: %s is not JSON: %s", name, kv.Key, kv.Value.GetStringValue())
+		}
 	}
 }
 
-func checkStrings(t testing.TB, name string, values ...string) {
+// jsonKeys are the attributes whose strings are JSON.
+var jsonKeys = map[string]bool{
+	"gen_ai.input.messages": true, "gen_ai.output.messages": true, "gen_ai.tool.call.arguments": true, "gen_ai.tool.call.result": true,
+	"cursor.query.arguments": true, "cursor.query.response": true,
+}
+
+func checkStrings(t testing.TB, name string, longest int, values ...string) {
 	t.Helper()
 	for _, v := range values {
 		if !utf8.ValidString(v) {
 			t.Errorf("%s: %q is not UTF-8", name, v)
 		}
-		if len(v) > 2048 {
+		if len(v) > longest {
 			t.Errorf("%s has a string of %d bytes", name, len(v))
 		}
 	}
@@ -201,7 +212,7 @@ func golden(t *testing.T, file string, in []byte, content mapping.Content) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
+	if diff := gocmp.Diff(string(want), got); diff != "" {
 		t.Errorf("trace (-want +got):\n%s", diff)
 	}
 }

@@ -64,7 +64,7 @@ type tool struct {
 	start instant
 
 	asked, answered captured
-	response        value
+	response        *value // what the next turn answers
 }
 
 type approval struct {

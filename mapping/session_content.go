@@ -47,10 +47,10 @@ func (r *run) takeFault(ev *event) {
 
 // returned keeps a tool's result for the next turn.
 func (r *run) returned(t *tool) {
-	if r.m.capture.full() && r.turn == nil {
-		r.ask(message("tool", []value{toolResponsePart(clean(t.id), t.response)}, ""))
+	if t.response != nil && r.turn == nil {
+		r.ask(message("tool", []value{toolResponsePart(clean(t.id), *t.response)}, ""))
 	}
-	t.response = value{}
+	t.response = nil
 }
 
 // kept is a call without what points into its line.

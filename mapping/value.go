@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -216,8 +217,7 @@ func (v *value) cut(limit int) (lost int) {
 		}
 	}
 	lost = v.shorten(low)
-	if v.size(limit) > limit {
-		full := v.size(limit)
+	if full := v.size(math.MaxInt); full > limit {
 		if left, ok := v.prune(limit); ok {
 			lost += full - left
 		} else {
@@ -266,7 +266,7 @@ func (v *value) shorten(longest int) (lost int) {
 // left, and false if nothing can be.
 func (v *value) prune(room int) (size int, ok bool) {
 	if v.kind < array {
-		size = v.size(room)
+		size = v.size(math.MaxInt)
 		return size, size <= room
 	}
 	size = 2
@@ -280,7 +280,7 @@ func (v *value) prune(room int) (size int, ok bool) {
 			own += quotedLen(v.names[i]) + 1
 		}
 		n, fits := v.items[i].prune(room - size - own)
-		if !fits {
+		if !fits || size+own+n > room {
 			if v.fixed {
 				return 0, false
 			}
