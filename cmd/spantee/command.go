@@ -16,9 +16,10 @@ import (
 
 // options are the filter's flags.
 type options struct {
-	otlp              exporter.OTLP
-	toFile            string
-	tree              bool
+	otlp   exporter.OTLP
+	toFile string
+	tree   bool
+	contentOptions
 	agent             string
 	deltas            string
 	maxSpanEvents     int
@@ -66,6 +67,7 @@ func rootCommand() *cobra.Command {
 	f.DurationVar(&o.otlp.Timeout, "timeout", 0, "give a request up after this `TIME` (default 10s)")
 	f.StringVar(&o.toFile, "to", "", "append spans to `FILE` as OTLP JSON lines instead of sending them (default $SPANTEE_TO)")
 	f.BoolVar(&o.tree, "tree", false, "also print each trace on stderr, as a waterfall")
+	o.addTo(cmd)
 	f.StringVar(&o.deltas, "deltas", "each", "events on chat spans: `WHAT` is each delta, or one a message, or off")
 	f.IntVar(&o.maxSpanEvents, "max-span-events", 512, "go on in another span after `N` events")
 	f.StringVar(&o.agent, "agent", "", "the agent whose stream it is, by `NAME`: "+strings.Join(mapping.Agents, ", ")+" (default: find out)")

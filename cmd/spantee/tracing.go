@@ -62,7 +62,10 @@ func startTracing(o *options, say *reporter, stdin *os.File) (*tracing, error) {
 	if !o.ignoreTraceparent {
 		opts.Parent = parentFromEnvironment()
 	}
-	var err error
+	err := o.applyTo(&opts, say.problem)
+	if err != nil {
+		return nil, err
+	}
 	if t.mapper, err = mapping.New(opts); err != nil {
 		return nil, err
 	}
