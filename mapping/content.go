@@ -83,8 +83,8 @@ func (c *capture) string(escaped []byte) (s string, lost int) {
 	return s[:n], vr.lost + len(s) - n
 }
 
-// json adds a value as JSON.
-func (c *capture) json(to *captured, key string, v value, lost int) {
+// json adds a value as JSON, and cuts it to the size of that.
+func (c *capture) json(to *captured, key string, v *value, lost int) {
 	cut := v.cut(c.max)
 	if cut > 0 && v.kind >= array && len(v.items) == 0 {
 		to.lost += lost + cut // not even a part of it fits
@@ -121,7 +121,8 @@ func toolResponsePart(id string, response value) value {
 // input adds the messages that a turn answers.
 func (c *capture) input(asked []value) (to captured) {
 	if c.full() && len(asked) > 0 {
-		c.json(&to, keyInputMessages, messages(asked...), 0)
+		m := messages(asked...)
+		c.json(&to, keyInputMessages, &m, 0)
 	}
 	return to
 }
@@ -139,55 +140,53 @@ func (c *capture) details(to *captured, args []byte) {
 }
 
 // call adds what is known of a tool call when it starts.
-func (c *capture) call(t *toolCall) (to captured, arguments value) {
+func (c *capture) call(ev *event) (to captured, arguments value) {
 	arguments = value{kind: object}
 	if c == nil {
 		return to, arguments
 	}
-	c.details(&to, t.args)
-	if len(t.description) > 0 {
-		c.text(&to, keyDescription, t.description)
-	}
-	if c.content && len(t.args) > 0 {
+	w := ev.words
+	c.details(&to, w.args)
+	c.text(&to, keyDescription, w.description)
+	if c.content && len(w.args) > 0 {
 		var lost int
-		arguments, lost = c.value(ownArguments(t))
-		c.json(&to, keyToolArguments, arguments, lost)
-		arguments.cut(c.max)
+		arguments, lost = c.value(ownArguments(ev))
+		c.json(&to, keyToolArguments, &arguments, lost)
 	}
 	return to, arguments
 }
 
 // ownArguments are those of the tool itself: an MCP tool's lie among those of
 // the call to its server, and a function's are JSON in a string.
-func ownArguments(t *toolCall) []byte {
-	r := reader{b: t.args}
+func ownArguments(ev *event) []byte {
+	r := reader{b: ev.words.args}
 	if r.peek() == '"' {
 		return unquote(r.str())
 	}
 	for key := range r.members() {
-		if t.mcp && string(key) == "args" {
+		if ev.tool.mcp && string(key) == "args" {
 			return r.raw()
 		}
 		r.skip()
 	}
-	return t.args
+	return ev.words.args
 }
 
 // outcome adds what came of a call, and says why it failed.
-func (c *capture) outcome(t *toolCall) (to captured, result *value, message string) {
+func (c *capture) outcome(ev *event) (to captured, result *value, message string) {
+	message = ev.tool.message
 	if c == nil {
-		return to, nil, t.message
+		return to, nil, message
 	}
-	message = t.message
-	if t.errorType != "" {
-		if s, _ := c.string(failureText(t.result)); s != "" {
-			message = strings.TrimSpace(strings.TrimPrefix(t.message+": "+s, ": "))
+	w := ev.words
+	if ev.tool.errorType != "" {
+		if s, _ := c.string(failureText(w.result)); s != "" {
+			message = strings.TrimSpace(strings.TrimPrefix(message+": "+s, ": "))
 		}
 	}
-	if c.content && len(t.result) > 0 {
-		v, lost := c.value(t.result)
-		c.json(&to, keyToolResult, v, lost)
-		v.cut(c.max)
+	if c.content && len(w.result) > 0 {
+		v, lost := c.value(w.result)
+		c.json(&to, keyToolResult, &v, lost)
 		result = &v
 	}
 	return to, result, message
@@ -224,7 +223,7 @@ func (c *capture) query(raw []byte) (to captured) {
 				c.details(&to, args)
 				if c.content {
 					v, lost := c.value(args)
-					c.json(&to, keyQueryArguments, v, lost)
+					c.json(&to, keyQueryArguments, &v, lost)
 				}
 			} else {
 				r.skip()

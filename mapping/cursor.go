@@ -17,6 +17,7 @@ const cursorProvider = "cursor"
 // A cursorLine is one line's top level.
 type cursorLine struct {
 	event
+	content      words
 	typ, subtype []byte
 	hasModelCall bool
 	foreign      foreignMarks
@@ -29,6 +30,7 @@ type cursorLine struct {
 // ends early.
 func decodeCursor(r *reader, l *cursorLine) bool {
 	*l = cursorLine{}
+	l.words = &l.content
 	if r.peek() != '{' {
 		r.fail()
 		return false
@@ -57,7 +59,7 @@ func (l *cursorLine) field(r *reader, key []byte) {
 		l.modelCall = unquote(r.str())
 		l.hasModelCall = len(l.modelCall) > 0
 	case "text":
-		l.words(r)
+		l.said(r)
 	case "message":
 		l.message(r)
 	case "call_id", "task_id":
@@ -68,7 +70,7 @@ func (l *cursorLine) field(r *reader, key []byte) {
 		r.peek()
 		start := r.i
 		l.approval(r)
-		l.detail = r.b[start:r.i]
+		l.content.query = r.b[start:r.i]
 	case "query_type":
 		l.query = queryName(unquote(r.str()))
 	case "status":
@@ -86,12 +88,12 @@ func (l *cursorLine) field(r *reader, key []byte) {
 	case "usage":
 		l.usage(r)
 	case "cwd", "detail":
-		l.detail = r.str()
+		l.content.detail = r.str()
 	case "title":
-		l.text = r.str()
+		l.content.text = r.str()
 	case "result", "error":
 		if s := r.str(); len(s) > 0 {
-			l.text = s
+			l.content.text = s
 		}
 	case "duration_ms":
 		if ms, ok := r.integer(); ok && 0 < ms && ms < maxMillis {
@@ -191,7 +193,7 @@ func (l *cursorLine) message(r *reader) {
 		case string(key) != "content":
 			r.skip()
 		case r.peek() == '"': // the shape of other agents, and of old versions
-			l.words(r)
+			l.said(r)
 		default:
 			for range r.elements() {
 				l.contentBlock(r)
@@ -203,14 +205,14 @@ func (l *cursorLine) message(r *reader) {
 func (l *cursorLine) contentBlock(r *reader) {
 	for key := range r.members() {
 		if string(key) == "text" {
-			l.words(r)
+			l.said(r)
 		} else {
 			r.skip()
 		}
 	}
 }
 
-func (l *cursorLine) words(r *reader) {
+func (l *cursorLine) said(r *reader) {
 	if r.peek() != '"' {
 		r.skip()
 		return
@@ -221,11 +223,11 @@ func (l *cursorLine) words(r *reader) {
 	l.textAt = place{start, r.i - 1}
 	switch l.texts++; l.texts {
 	case 1:
-		l.text = words
+		l.content.text = words
 	case 2: // a text of several blocks is no longer a part of the line
-		l.text = slices.Concat(l.text, words)
+		l.content.text = slices.Concat(l.content.text, words)
 	default:
-		l.text = append(l.text, words...)
+		l.content.text = append(l.content.text, words...)
 	}
 }
 

@@ -16,37 +16,37 @@ func (l *cursorLine) toolCall(r *reader) {
 		case isTool && len(kind) > 0:
 			l.tool.name = word(kind)
 			l.tool.mcp = l.tool.name == "mcp"
-			l.tool.read(r)
+			l.tool.read(r, &l.content)
 		case string(key) == "function": // {"name":..,"arguments":..}, from 2025
-			l.tool.read(r)
+			l.tool.read(r, &l.content)
 		default:
 			r.skip()
 		}
 	}
 }
 
-func (t *toolCall) read(r *reader) {
+func (t *toolCall) read(r *reader, w *words) {
 	for key := range r.members() {
 		r.peek()
 		start := r.i
 		switch string(key) {
 		case "args":
 			t.readArgs(r)
-			t.args = r.b[start:r.i]
-			t.arguments = merge(t.arguments, num(keyArgumentBytes, len(t.args)))
+			w.args = r.b[start:r.i]
+			t.arguments = merge(t.arguments, num(keyArgumentBytes, len(w.args)))
 		case "arguments":
-			t.args = r.raw()
-			t.arguments = merge(t.arguments, num(keyArgumentBytes, unquotedLen(bytes.Trim(t.args, `"`))))
+			w.args = r.raw()
+			t.arguments = merge(t.arguments, num(keyArgumentBytes, unquotedLen(bytes.Trim(w.args, `"`))))
 		case "name":
 			if name := word(unquote(r.str())); t.name == "" {
 				t.name = name
 			}
 		case "result":
 			t.readResult(r)
-			t.result = r.b[start:r.i]
-			t.outcome = merge(t.outcome, num(keyResultBytes, len(t.result)))
+			w.result = r.b[start:r.i]
+			t.outcome = merge(t.outcome, num(keyResultBytes, len(w.result)))
 		case "description":
-			t.description = r.str()
+			w.description = r.str()
 		default:
 			r.skip()
 		}

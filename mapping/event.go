@@ -11,8 +11,6 @@ type event struct {
 	stamp   instant // when the agent says it was, 0 if it does not
 
 	bytes     int    // textDelta, thinkingDelta, flush: of the text
-	text      []byte // its words, still escaped; also of prompt, runError and runEnd, and the title of taskEnd
-	detail    []byte // runStart: the working directory; taskEnd: more words; approvals: the object. Still escaped
 	modelCall []byte // the model call a line belongs to, where it says so
 	id        []byte // pairs toolStart with toolEnd, approvalStart with approvalEnd; the task of taskEnd
 
@@ -25,6 +23,20 @@ type event struct {
 	model string               // runStart
 	attrs []*commonpb.KeyValue // runStart, runEnd: of the root span
 	took  instant              // runEnd: how long the agent says the run was
+
+	words *words
+}
+
+// Words are the content of a line, as it stands there. Nobody looks at them
+// without being asked for content, so they are not a part of the event, which
+// is copied for each delta.
+type words struct {
+	text        []byte // of a delta, a flush, a prompt, an error, a result; the title of a task. Still escaped
+	detail      []byte // runStart: the working directory; taskEnd: what came of it. Still escaped
+	query       []byte // approvalStart, approvalEnd: what is asked or answered, JSON
+	args        []byte // toolStart, toolEnd: JSON
+	result      []byte // toolEnd: JSON
+	description []byte // toolStart, toolEnd: the agent's words on the call. Still escaped
 }
 
 type kind int
@@ -58,7 +70,4 @@ type toolCall struct {
 	message    string // of the error, never content
 	background bool   // it runs on after its end
 	task       []byte // under which its taskEnd will come
-
-	args, result []byte // as the agent wrote them
-	description  []byte // its words on the call, still escaped
 }

@@ -92,7 +92,7 @@ func (r *run) apply(ev *event, arrival instant) {
 		r.model, r.began = ev.model, true
 		r.attrs = merge(r.attrs, ev.attrs...)
 		if c := r.m.capture; c != nil {
-			c.text(&r.content, keyWorkingDirectory, ev.detail)
+			c.text(&r.content, keyWorkingDirectory, ev.words.detail)
 		}
 	case prompt:
 		r.takePrompt(ev)
@@ -115,7 +115,7 @@ func (r *run) apply(ev *event, arrival instant) {
 	case approvalStart:
 		r.counts.approvals++
 		r.approvals = append(r.approvals, &approval{
-			id: string(ev.id), query: ev.query, n: r.counts.approvals, start: at, content: r.m.capture.query(ev.detail),
+			id: string(ev.id), query: ev.query, n: r.counts.approvals, start: at, content: r.m.capture.query(ev.words.query),
 		})
 	case approvalEnd:
 		r.approvalEnd(ev, at)
@@ -177,7 +177,7 @@ func (r *run) closeTurn(at instant, errorType string) {
 
 func (r *run) toolStart(ev *event, at instant) {
 	idle := len(r.tools) == 0
-	asked, arguments := r.m.capture.call(&ev.tool)
+	asked, arguments := r.m.capture.call(ev)
 	if t := r.tools[string(ev.id)]; t != nil { // the id again: that call will never end
 		r.endTool(t, at, errIncomplete, "")
 	}
@@ -201,7 +201,7 @@ func (r *run) toolStart(ev *event, at instant) {
 		r.toolsFrom = at
 	}
 	r.counts.tools++
-	t := &tool{id: string(ev.id), n: r.counts.tools, start: at, toolCall: ev.tool.kept(), asked: asked}
+	t := &tool{id: string(ev.id), n: r.counts.tools, start: at, toolCall: ev.tool, asked: asked}
 	r.tools[t.id] = t
 }
 
@@ -210,9 +210,9 @@ func (r *run) toolEnd(ev *event, at instant) {
 	if missing {
 		r.toolStart(ev, at)
 	}
-	t, call := r.tools[string(ev.id)], ev.tool.kept()
+	t, call := r.tools[string(ev.id)], ev.tool
 	var message string
-	t.answered, t.response, message = r.m.capture.outcome(&ev.tool)
+	t.answered, t.response, message = r.m.capture.outcome(ev)
 	if len(call.arguments) == 0 && t.name != "" { // as on many failures
 		call.arguments, call.name = t.arguments, t.name
 	}
@@ -260,7 +260,7 @@ func (r *run) approvalEnd(ev *event, at instant) {
 			if ev.failed {
 				errorType = ev.status
 			}
-			r.m.capture.reply(&a.content, ev.detail)
+			r.m.capture.reply(&a.content, ev.words.query)
 			r.endApproval(a, at, ev.status, errorType)
 			return
 		}

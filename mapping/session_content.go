@@ -8,14 +8,15 @@ const maxAsked = 16
 
 func (r *run) takePrompt(ev *event) {
 	c := r.m.capture
-	if !c.full() || len(ev.text) == 0 {
+	if !c.full() || len(ev.words.text) == 0 {
 		return
 	}
-	s, lost := c.string(ev.text)
+	s, lost := c.string(ev.words.text)
 	asked := message("user", []value{textPart("text", s)}, "")
 	if !r.prompted {
 		r.prompted = true
-		c.json(&r.content, keyInputMessages, messages(asked), lost)
+		m := messages(asked)
+		c.json(&r.content, keyInputMessages, &m, lost)
 	}
 	r.ask(asked)
 }
@@ -33,15 +34,16 @@ func (r *run) takeAnswer(end *event) {
 		r.takeFault(end)
 		return
 	}
-	if c := r.m.capture; c.full() && len(end.text) > 0 {
-		s, lost := c.string(end.text)
-		c.json(&r.content, keyOutputMessages, messages(message("assistant", []value{textPart("text", s)}, "stop")), lost)
+	if c := r.m.capture; c.full() && len(end.words.text) > 0 {
+		s, lost := c.string(end.words.text)
+		m := messages(message("assistant", []value{textPart("text", s)}, "stop"))
+		c.json(&r.content, keyOutputMessages, &m, lost)
 	}
 }
 
 func (r *run) takeFault(ev *event) {
-	if c := r.m.capture; c != nil && len(ev.text) > 0 {
-		r.fault, _ = c.string(ev.text)
+	if c := r.m.capture; c != nil && len(ev.words.text) > 0 {
+		r.fault, _ = c.string(ev.words.text)
 	}
 }
 
@@ -53,28 +55,21 @@ func (r *run) returned(t *tool) {
 	t.response = nil
 }
 
-// kept is a call without what points into its line.
-func (t *toolCall) kept() toolCall {
-	k := *t
-	k.args, k.result, k.description = nil, nil, nil
-	return k
-}
-
 // reply adds what the user answered.
 func (c *capture) reply(to *captured, raw []byte) {
 	if c.full() && len(raw) > 0 {
 		v, lost := c.value(raw)
-		c.json(to, keyQueryResponse, v, lost)
+		c.json(to, keyQueryResponse, &v, lost)
 	}
 }
 
 // task adds what a notification says of a task.
 func (c *capture) task(ev *event) (to captured) {
 	if c != nil {
-		c.text(&to, keyTaskTitle, ev.text)
+		c.text(&to, keyTaskTitle, ev.words.text)
 	}
 	if c.full() {
-		c.text(&to, keyTaskDetail, ev.detail)
+		c.text(&to, keyTaskDetail, ev.words.detail)
 	}
 	return to
 }

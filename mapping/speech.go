@@ -190,7 +190,8 @@ func (c *capture) output(f *finished, call []value) (to captured) {
 		parts = append(parts, call...)
 	}
 	if len(parts) > 0 {
-		c.json(&to, keyOutputMessages, messages(message("assistant", parts, f.reason)), 0)
+		m := messages(message("assistant", parts, f.reason))
+		c.json(&to, keyOutputMessages, &m, 0)
 	}
 	return to
 }

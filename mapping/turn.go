@@ -96,7 +96,7 @@ func (t *turn) delta(r *run, of speech, at instant, ev *event) {
 	p.count++
 	t.last = at
 	if r.m.capture.full() {
-		t.say(of, ev.text)
+		t.say(of, ev.words.text)
 	}
 }
 
@@ -108,7 +108,7 @@ func (t *turn) flush(r *run, ev *event, at instant, repeats bool) {
 		t.makeRoom(r)
 		t.text.bytes += ev.bytes
 		if r.m.capture.full() {
-			t.say(textSpeech, ev.text)
+			t.say(textSpeech, ev.words.text)
 		}
 		t.add(r, eventTextMessage, at, ev.bytes, 1)
 		t.last = at
