@@ -20,7 +20,7 @@ const (
 var keyOf = []string{
 	"api", "access", "private", "secret", "auth", "signing", "sign", "encryption", "encrypt", "account", "storage", "service",
 	"license", "master", "deploy", "ssh", "shared", "sharedaccess", "subscription", "consumer", "session", "hmac", "jwt",
-	"webhook", "admin", "root", "app", "application", "client", "crypto", "cipher", "aes", "rsa", "tls", "ssl", "security", "user",
+	"webhook", "admin", "root", "app", "application", "client", "crypto", "cipher", "aes", "rsa", "tls", "ssl", "security",
 }
 
 // further are the words that may follow in a name without changing what it is.
