@@ -180,7 +180,8 @@ func (c *capture) outcome(ev *event) (to captured, result *value, message string
 	}
 	w := ev.words
 	if ev.tool.errorType != "" {
-		if s, _ := c.string(failureText(w.result)); s != "" {
+		if s, lost := c.string(failureText(w.result)); s != "" {
+			to.lost += lost
 			message = strings.TrimSpace(strings.TrimPrefix(message+": "+s, ": "))
 		}
 	}

@@ -43,7 +43,9 @@ func (r *run) takeAnswer(end *event) {
 
 func (r *run) takeFault(ev *event) {
 	if c := r.m.capture; c != nil && len(ev.words.text) > 0 {
-		r.fault, _ = c.string(ev.words.text)
+		var lost int
+		r.fault, lost = c.string(ev.words.text)
+		r.content.lost += lost
 	}
 }
 

@@ -38,16 +38,17 @@ func (p pattern) rule() rule {
 	ready := sync.OnceValue(func() *search { return newSearch(p) })
 	return rule{name: p.ID, keywords: p.Keywords, find: func(text string, hits []place, found func(start, end int)) {
 		s := ready()
-		if s.anchored {
-			for _, h := range hits {
-				if !s.boundary || h.start == 0 || !isWordByte(text[h.start-1]) {
-					s.in(text, place{h.start, min(len(text), h.start+s.reach)}, found)
-				}
+		done := 0 // where the last secret ends
+		if !s.anchored {
+			for _, w := range windows(hits, s.reach, len(text)) {
+				done = max(done, s.in(text, place{max(w.start, done), max(w.end, done)}, found))
 			}
 			return
 		}
-		for _, w := range windows(hits, s.reach, len(text)) {
-			s.in(text, w, found)
+		for _, h := range hits {
+			if h.start >= done && (!s.boundary || h.start == 0 || !isWordByte(text[h.start-1])) {
+				done = max(done, s.in(text, place{h.start, min(len(text), h.start+s.reach)}, found))
+			}
 		}
 	}}
 }
@@ -81,20 +82,22 @@ func newSearch(p pattern) *search {
 	return s
 }
 
-// in finds the pattern in a piece of text.
-func (s *search) in(text string, w place, found func(start, end int)) {
+// in finds the pattern in a piece of text, or further if a match ends with it,
+// and returns where the last secret's match ends.
+func (s *search) in(text string, w place, found func(start, end int)) (done int) {
 	matches := s.re.FindAllStringSubmatchIndex(text[w.start:w.end], -1)
 	if n := len(matches); n > 0 && w.end < len(text) && w.start+matches[n-1][1] == w.end {
-		s.in(text, place{w.start, min(len(text), w.end+w.end-w.start)}, found)
-		return
+		return s.in(text, place{w.start, min(len(text), w.end+w.end-w.start)}, found)
 	}
 	for _, m := range matches {
 		start, end := group(m, s.Group)
 		secret := text[w.start+start : w.start+end]
 		if entropy(secret) >= s.Entropy && !placeholder(secret) {
 			found(w.start+start, w.start+end)
+			done = w.start + m[1]
 		}
 	}
+	return done
 }
 
 // leads are the letters that matches begin with, one for each way to begin; an

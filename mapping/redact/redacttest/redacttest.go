@@ -11,10 +11,10 @@ import (
 
 // A Secret is a text with something in it that must not get out.
 type Secret struct {
-	Name   string
-	Text   string   // as it would stand in a file, a command or an answer
-	Parts  []string // each of which gives the secret away
-	NoJSON bool     // Text is split by line ends, so that its parts are not in one string
+	Name  string
+	Text  string   // as it would stand in a file, a command or an answer
+	Parts []string // each of which gives the secret away
+
 }
 
 const (
