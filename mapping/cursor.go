@@ -61,7 +61,11 @@ func (l *cursorLine) field(r *reader, key []byte) {
 	case "text":
 		l.said(r)
 	case "message":
-		l.message(r)
+		if r.peek() == '"' { // of an error
+			l.content.text = r.str()
+		} else {
+			l.message(r)
+		}
 	case "call_id", "task_id":
 		l.id = unquote(r.str())
 	case "tool_call":

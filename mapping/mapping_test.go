@@ -224,10 +224,17 @@ func TestChunks(t *testing.T) {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			spans, _ := feed{}.spans(t, in)
 			want := encode(t, spans)
+			full := mapping.Options{Content: mapping.ContentFull}
+			spans, _ = feed{opts: full}.spans(t, in)
+			wantFull := encode(t, spans)
 			for _, chunk := range []int{1, 2, 7, 4096} {
 				spans, _ := feed{chunk: chunk}.spans(t, in)
 				if !bytes.Equal(encode(t, spans), want) {
 					t.Errorf("other spans in chunks of %d bytes", chunk)
+				}
+				spans, _ = feed{chunk: chunk, opts: full}.spans(t, in)
+				if !bytes.Equal(encode(t, spans), wantFull) {
+					t.Errorf("other content in chunks of %d bytes", chunk)
 				}
 			}
 			crlf := bytes.ReplaceAll(bytes.ReplaceAll(in, []byte("\r\n"), []byte("\n")), []byte("\n"), []byte("\r\n"))
@@ -263,6 +270,7 @@ func TestCut(t *testing.T) {
 						continue
 					}
 					f := feed{live: live, chunk: 4099, start: recorded, tick: time.Millisecond, close: i%2 == 0}
+					f.opts.Content = []mapping.Content{mapping.ContentNone, mapping.ContentFull}[i/2%2]
 					f.spans(t, bytes.Join(lines[:i], nil))
 					if !long {
 						f.spans(t, append(bytes.Join(lines[:i], nil), lines[i][:len(lines[i])/2]...))

@@ -66,7 +66,7 @@ func New(own, off []string) (*Redactor, error) {
 // Find returns the secrets in a text, in order and apart from each other.
 func (r *Redactor) Find(text string) []Finding {
 	found := r.load().find(text)
-	slices.SortFunc(found, func(a, b Finding) int {
+	slices.SortStableFunc(found, func(a, b Finding) int {
 		if a.Start != b.Start {
 			return a.Start - b.Start
 		}
@@ -117,7 +117,7 @@ func (r *Redactor) Named(name, text string) (left string, ok bool) {
 	default:
 		rule = ruleAssignment
 		class := classOf(name)
-		ok = class != noSecret && class.secret(text, quoted)
+		ok = class != noSecret && class.secret(text, env)
 	}
 	if !ok || slices.Contains(r.off, rule) {
 		return "", false

@@ -98,7 +98,9 @@ func TestNamed(t *testing.T) {
 		{"cookie", "sid=abcdef", "[redacted:cookie]"},
 		{"path", "hunter2", ""},
 		{"password", "********", ""},
-		{"token", "identifier", ""},
+		{"token", "identifier", "[redacted:assignment]"},
+		{"passphrase", "correct horse battery", "[redacted:assignment]"},
+		{"token", "null", ""},
 		{"password", "[redacted:assignment]", ""},
 	} {
 		if got, ok := r.Named(c.name, c.in); got != c.want || ok != (c.want != "") {

@@ -3,6 +3,7 @@ package redact
 import (
 	_ "embed"
 	"encoding/json"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -60,6 +61,7 @@ func newRuleSet(rules []rule, off []string) *ruleSet {
 	return s
 }
 
+// find returns what the rules find, in their order.
 func (s *ruleSet) find(text string) []Finding {
 	var found []Finding
 	var hits map[int][]place
@@ -85,7 +87,7 @@ func (s *ruleSet) find(text string) []Finding {
 	for _, n := range s.anywhere {
 		run(n)
 	}
-	for n := range hits {
+	for _, n := range slices.Sorted(maps.Keys(hits)) {
 		run(n)
 	}
 	return found
