@@ -83,7 +83,7 @@ func newSearch(p pattern) *search {
 }
 
 // in finds the pattern in a piece of text, or further if a match ends with it,
-// and returns where the last secret's match ends.
+// and returns where the last secret ends.
 func (s *search) in(text string, w place, found func(start, end int)) (done int) {
 	matches := s.re.FindAllStringSubmatchIndex(text[w.start:w.end], -1)
 	if n := len(matches); n > 0 && w.end < len(text) && w.start+matches[n-1][1] == w.end {
@@ -93,11 +93,20 @@ func (s *search) in(text string, w place, found func(start, end int)) (done int)
 		start, end := group(m, s.Group)
 		secret := text[w.start+start : w.start+end]
 		if entropy(secret) >= s.Entropy && !placeholder(secret) {
-			found(w.start+start, w.start+end)
-			done = w.start + m[1]
+			done = wordEnd(text, w.start+end)
+			found(w.start+start, done)
 		}
 	}
 	return done
+}
+
+// wordEnd returns where the word ends that i is in. Of a key that is longer than
+// it once was nothing may be left.
+func wordEnd(text string, i int) int {
+	for 0 < i && i < len(text) && isWordByte(text[i-1]) && (isWordByte(text[i]) || text[i] == '-') {
+		i++
+	}
+	return i
 }
 
 // leads are the letters that matches begin with, one for each way to begin; an

