@@ -45,6 +45,7 @@ type assignment struct {
 	how                writing
 	spaced             bool // there is a space before the separator
 	listed             bool // the separator is a comma
+	alone              bool // it begins its line
 	start, end         int  // of the value
 }
 
@@ -95,17 +96,45 @@ func (a *assignment) read(h place) bool {
 			return false // a test that passed, a type
 		}
 		a.how = bare
+		switch before := a.before(); {
+		case before == '?' || before == '&': // of a URL
+			a.how = conf
+		case (before == 0 || before == '\n') && !a.spaced:
+			a.alone = true
+		}
 		if tag || flag || isEnv(a.name) && t[i] == '=' && !a.spaced || isHeader(a.name) && t[i] == ':' && !a.quoted {
 			a.how = env
 		}
 		i = skipSpaces(t, i+sep)
-	case flag && a.spaced:
+	case flag && a.spaced, a.spaced && a.inNetrc():
 		a.how = env
 	default:
 		return false
 	}
 	a.listed = sep == 1 && strings.HasSuffix(strings.TrimRight(t[:i], " \t"), ",")
 	return a.value(i)
+}
+
+// before is the byte before the name and what may lead in to it, 0 if there is
+// none.
+func (a *assignment) before() byte {
+	lead := strings.TrimRight(a.text[max(0, a.nameStart-16):a.nameStart], " \t-")
+	lead = strings.TrimSuffix(lead, "export")
+	lead = strings.TrimRight(lead, " \t")
+	if lead == "" {
+		return 0
+	}
+	if strings.HasSuffix(lead, `\n`) {
+		return '\n'
+	}
+	return lead[len(lead)-1]
+}
+
+// inNetrc tells whether a machine and a login stand before the name: there,
+// spaces set a password apart.
+func (a *assignment) inNetrc() bool {
+	before := a.text[max(0, a.nameStart-160):a.nameStart]
+	return a.name == "password" && strings.Contains(before, "machine ") && strings.Contains(before, "login ")
 }
 
 // value reads the value that begins at i.
@@ -152,6 +181,9 @@ func (a *assignment) value(i int) bool {
 		end = len(rest)
 	}
 	a.start, a.end = i, i+end
+	if a.alone && a.how == bare && (a.end == len(t) || t[a.end] == '\n' || t[a.end] == '\r' || t[a.end] == '\\') {
+		a.how = conf
+	}
 	if a.how == bare && end > 0 { // password: str = "..."
 		k := skipSpaces(t, a.end)
 		if k < len(t) && k > a.end && t[k] == '=' && isIdentifier(rest[:end]) {

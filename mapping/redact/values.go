@@ -11,6 +11,7 @@ type writing int
 const (
 	quoted writing = iota
 	bare           // in code it could be a variable
+	conf           // alone on a line, as in YAML, or in a URL: it seldom is one
 	env            // NAME=value of a shell or an .env file, a flag, a header: never a variable
 )
 
@@ -38,6 +39,10 @@ func (c class) secret(v string, how writing) bool {
 		return true
 	case how == env: // but not process.env.TOKEN
 		return len(v) >= 6 && m.letters > 0 && (!m.plain() || !strings.Contains(v, "."))
+	case how == conf && m.plain():
+		return c == password && len(v) >= 8 && m.letters == len(v) && m.upper == 0
+	case how == conf:
+		return len(v) >= 6 && m.letters > 0 && !isChain(v) && (c == password || m.digits > 0 && len(v) >= 8)
 	case how == quoted && c == password && m.plain(): // but not a label or another name
 		return len(v) >= 5 && m.letters == len(v) && (m.upper == 0 || m.upper == m.letters)
 	case how == quoted && c == password:
@@ -93,15 +98,20 @@ func isExpression(v string) bool {
 	if isIdentifier(v) && classOf(v) != noSecret {
 		return true // testRSA2048PrivateKey
 	}
+	return hasPrefix(strings.ToLower(v), code...) || isChain(v)
+}
+
+// isChain tells whether a value is one of names: a.b, a->b, a::b, or a path.
+func isChain(v string) bool {
 	dot := strings.IndexByte(v, '.')
-	return hasPrefix(strings.ToLower(v), code...) || strings.Contains(v, "->") || strings.Contains(v, "::") || strings.Contains(v, "//") ||
+	return strings.Contains(v, "->") || strings.Contains(v, "::") || strings.Contains(v, "//") || hasPrefix(v, "/", "./", "~/") ||
 		dot > 0 && isIdentifier(v[:dot]) && isIdentifier(v[dot+1:])
 }
 
 // code is how expressions begin that stand for a secret.
 var code = []string{
 	"pass", "pwd", "self", "this", "cfg", "conf", "user", "req", "args", "opts", "data", "token", "secret", "key", "get", "http",
-	"./", "/", "~/", "lambda",
+	"lambda",
 }
 
 // placeholder tells whether a value only stands for a secret.
@@ -110,7 +120,7 @@ func placeholder(s string) bool {
 		return true
 	}
 	switch s[0] {
-	case '<', '{', '(':
+	case '<', '{', '(', ']':
 		return true
 	case '$', '%', '*', '&', '@': // no variable has digits and marks in it
 		return len(s) < 8 || !strings.ContainsAny(s[1:], "0123456789") || !strings.ContainsAny(s[1:], "!@#^&*+~?") || strings.ContainsAny(s, "{}()<>")

@@ -174,6 +174,17 @@ func Assigned() []Secret {
 	add("DATABASE_PASSWORD='%s'", "tr0ub4dor&3")
 	add("POSTGRES_PASSWORD: %s", "s3cr3t-pg-pass")
 	add("  password: %s", "hunter2x")
+	add("password: %s", "secret123")
+	add("  password: %s", "correcthorsebattery")
+	add("password=%s", "Pass1234")
+	add("secret: %s", "abc123def")
+	add("GET /v1/items?page=2&token=%s&sort=asc", "abc123def")
+	add("machine git.example.com login dev password %s", "netrc-pw1")
+	add("sshpass -p '%s' ssh root@host", "r00tpass")
+	add("mysql -u root -p%s shop", "my5ecret")
+	add("docker login -u dev -p %s registry.example.com", "d0ckerpw")
+	add("redis-cli -h cache -a %s ping", "r3dispw1")
+	add("AK"+"IA"+"ABCDEFGHIJKLMNOP,%s", m.of(alnum, 40))
 	add(`password = "%s"`, "hunter2")
 	add(`"password":"%s"`, "Tr0ub4dor")
 	add(`{\"password\": \"%s\"}`, "Zx81-spectrum")
@@ -241,7 +252,8 @@ func Harmless() []string {
 		"password = getpass.getpass()", "password=password,", "secret = os.environ['SECRET']", "apiKey: process.env.API_KEY,",
 		"API_KEY=$API_KEY", "export TOKEN=${TOKEN:-}", `TOKEN="$(cat token.txt)"`, "--token string   the token to use", "--password <password>",
 		"Authorization: Bearer $TOKEN", "Authorization: Bearer <token>", "headers: { Authorization: `Bearer ${token}` }",
-		"password: {{ .Values.password }}", "password: ${{ secrets.DB_PASSWORD }}", `"password": "********"`, "api_key = YOUR_API_KEY",
+		"password: string\n", "password: passwordSchema\n", "  token: tokens.next1\n", "password: user.password2\n", "mysql -u root -p shop", "redis-cli -h host ping",
+		"docker login -u dev --password-stdin", "login and password are needed", "password: {{ .Values.password }}", "password: ${{ secrets.DB_PASSWORD }}", `"password": "********"`, "api_key = YOUR_API_KEY",
 		"fetch(url, { credentials: 'include' })", "credentials: same-origin", `<input type="password" name="password">`, "primary_key: true",
 		"key: value", "keys := maps.Keys(m)", "const cacheKey = `user:${id}`", "foreign_key = 'user_id'", "for key, value := range m {",
 		"--- PASS: TestTokens/ipv4-and-more (0.00s)", "ok  \tgithub.com/x/y\t0.012s", "PASS", "pass := 0", "max_tokens: 4096", "next_token: abc123",
