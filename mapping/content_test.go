@@ -146,8 +146,8 @@ func TestCutting(t *testing.T) {
 func TestLongSegment(t *testing.T) {
 	const deltas, each = 3000, 1000
 	lines := []string{initLine}
-	for range deltas {
-		lines = append(lines, stamped(now, `{"type":"assistant","message":{"content":[{"type":"text","text":"`+strings.Repeat("x", each)+`"}]}}`))
+	for i := range deltas {
+		lines = append(lines, stamped(now, `{"type":"assistant","message":{"content":[{"type":"text","text":"`+strings.Repeat("é", each/2-i%2)+strings.Repeat("x", i%2*2)+`"}]}}`))
 	}
 	spans := full(t, lines...)
 	var events, lost, shown int64
@@ -172,6 +172,34 @@ func TestLongSegment(t *testing.T) {
 	}
 	if lost < deltas*each-shown {
 		t.Errorf("%d bytes cut and %d shown of %d", lost, shown, deltas*each)
+	}
+}
+
+// TestManyShortDeltas has more events wait for the end of a segment than may:
+// a secret that stands there is not halved.
+func TestManyShortDeltas(t *testing.T) {
+	const deltas = 40_000
+	lines := []string{initLine}
+	for i := range deltas {
+		text := "a"
+		if i%1000 < 20 { // AKIA and 16 more
+			text = ("AK" + "IA" + "QWERTYUIASDFGHJK")[i%1000 : i%1000+1]
+		} else if i%1000 == 20 || i%1000 == 999 {
+			text = " "
+		}
+		lines = append(lines, stamped(now, `{"type":"thinking","subtype":"delta","text":"`+text+`"}`))
+	}
+	spans := full(t, lines...)
+	var b strings.Builder
+	for _, s := range spans {
+		for _, e := range s.Events {
+			for _, kv := range e.Attributes {
+				b.WriteString(kv.Value.GetStringValue())
+			}
+		}
+	}
+	if text := b.String(); strings.ContainsAny(strings.ReplaceAll(text, "[redacted:aws-access-token]", ""), "QWERTYUIASDFGHJK") || !strings.Contains(text, "[redacted:aws") {
+		t.Errorf("%.2000s", text)
 	}
 }
 

@@ -37,8 +37,8 @@ const (
 	// that is cut.
 	maxSegment = 256 << 10
 
-	// maxWaiting is how many spans may wait for one.
-	maxWaiting = 64
+	// maxWaiting is how many events the spans may have that wait for one.
+	maxWaiting = 16 << 10
 )
 
 // A segment is what is kept of the text at hand.
@@ -105,7 +105,7 @@ func (t *turn) resolveAll(r *run) {
 // wait keeps a span until it has all of its texts.
 func (t *turn) wait(r *run, f finished) {
 	t.waiting = append(t.waiting, f)
-	if len(t.waiting) < maxWaiting {
+	if t.held += len(f.speech); t.held < maxWaiting {
 		t.sendSpoken(r)
 		return
 	}
@@ -128,7 +128,7 @@ func (t *turn) resolve(r *run, of speech) {
 	whole := string(s.buf)
 	shown := len(whole)
 	if s.over {
-		shown -= margin
+		shown = runes(whole, max(0, shown-margin))
 	}
 	secrets := c.redactor.Find(whole)
 	give := func(said []saying) {
@@ -158,6 +158,7 @@ func (t *turn) sendSpoken(r *run) {
 	for len(t.waiting) > 0 && t.waiting[0].spoken() {
 		f := t.waiting[0]
 		t.waiting = t.waiting[1:]
+		t.held -= len(f.speech)
 		f.content = f.content.and(r.m.capture.output(&f, t.call))
 		r.emit(f)
 	}

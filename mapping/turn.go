@@ -48,6 +48,7 @@ type turn struct {
 
 	segments [2]segment
 	waiting  []finished // spans of it that end within a segment
+	held     int        // events that those have
 	asked    []value    // the messages it answers
 	call     []value    // the tool call that ends it
 }

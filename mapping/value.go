@@ -30,7 +30,7 @@ const (
 const (
 	// margin is how far past the longest attribute a text is searched for
 	// secrets: of one that begins before the cut nothing may be left.
-	margin = 16 << 10
+	margin = 4 << 10
 
 	maxDepth = 32
 	maxItems = 2048 // in all of a value

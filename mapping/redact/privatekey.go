@@ -17,14 +17,14 @@ func privateKeys(text string, hits []place, found func(start, end int)) {
 			continue
 		}
 		start := strings.LastIndex(text[max(0, h.start-48):h.start], "-----")
-		close := strings.Index(text[h.end:min(len(text), h.end+24)], "-----")
+		dashes := strings.Index(text[h.end:min(len(text), h.end+24)], "-----")
 		if start < 0 {
 			continue
 		}
 		start += max(0, h.start-48)
 		body := len(text)
-		if close >= 0 {
-			body = h.end + close + 5
+		if dashes >= 0 {
+			body = h.end + dashes + 5
 		} else if len(text)-h.end > 12 { // neither closed nor cut
 			continue
 		}

@@ -14,7 +14,6 @@ type Secret struct {
 	Name  string
 	Text  string   // as it would stand in a file, a command or an answer
 	Parts []string // each of which gives the secret away
-
 }
 
 const (
