@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/mapping"
-	"github.com/spantee/spantee/mapping/redact"
 	"github.com/spantee/spantee/mapping/redact/redacttest"
 )
 
@@ -255,10 +254,6 @@ func TestCanary(t *testing.T) {
 // TestNoSecrets puts secrets into every field that may have content, each time
 // others.
 func TestNoSecrets(t *testing.T) {
-	r, err := redact.New(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	secrets := redacttest.All()
 	next := 0
 	for range 10 {
@@ -270,7 +265,7 @@ func TestNoSecrets(t *testing.T) {
 			next++
 			return secrets[next%len(secrets)].Text
 		})
-		spans, _ := feed{opts: mapping.Options{Content: mapping.ContentFull, Redactor: r, Agent: "cursor", MaxAttributeBytes: 16 << 10}}.spans(t, in)
+		spans, _ := feed{opts: mapping.Options{Content: mapping.ContentFull, Agent: "cursor", MaxAttributeBytes: 16 << 10}}.spans(t, in)
 		wire := encode(t, spans)
 		for _, secret := range secrets {
 			for _, part := range secret.Parts {
@@ -288,10 +283,6 @@ var mark = regexp.MustCompile(`\[redacted:[\w-]+\]`)
 // in a thought, also where a span is full in between. No eight letters of one
 // may be left.
 func TestSplitSecrets(t *testing.T) {
-	r, err := redact.New(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for i, secret := range redacttest.All() {
 		text, part := secret.Text, secret.Parts[0]
 		from := strings.Index(text, part)
@@ -309,7 +300,7 @@ func TestSplitSecrets(t *testing.T) {
 		}
 		spans, _ := feed{
 			live: i%4 < 2, start: now,
-			opts: mapping.Options{Content: mapping.ContentFull, Redactor: r, MaxSpanEvents: 1 + i%3},
+			opts: mapping.Options{Content: mapping.ContentFull, MaxSpanEvents: 1 + i%3},
 		}.spans(t, stream(lines...))
 		for _, s := range spans {
 			b, err := proto.Marshal(s)

@@ -208,6 +208,9 @@ func TestContentOptions(t *testing.T) {
 	if err == nil || err.Error() != `content "some" is not known: it is none, details or full` {
 		t.Error(err)
 	}
+	if _, err := mapping.New(mapping.Options{Content: mapping.ContentFull}); err != nil { // with all rules
+		t.Error(err)
+	}
 }
 
 // TestDeltaModes checks that what was said is in the messages whatever becomes

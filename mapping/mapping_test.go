@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/redact"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden traces")
@@ -41,6 +43,15 @@ type feed struct {
 	opts  mapping.Options
 }
 
+// redactor is one for all tests: to load the rules takes longer than most.
+var redactor = sync.OnceValue(func() *redact.Redactor {
+	r, err := redact.New(nil, nil)
+	if err != nil {
+		panic(err)
+	}
+	return r
+})
+
 // spans maps a stream and resolves the spans that come out. It ruins every
 // buffer after Write, so that a slice kept of it shows up as garbage.
 func (f feed) spans(t testing.TB, in []byte) ([]*tracepb.Span, *mapping.Mapper) {
@@ -48,6 +59,7 @@ func (f feed) spans(t testing.TB, in []byte) ([]*tracepb.Span, *mapping.Mapper) 
 	var spans []*tracepb.Span
 	now := f.start
 	opts := f.opts
+	opts.Redactor = redactor()
 	opts.Now = func() time.Time { return now }
 	opts.Emit = func(s *tracepb.Span) { spans = append(spans, exporter.Resolve(s)) }
 	if !f.live {

@@ -16,10 +16,9 @@ import (
 
 // options are the filter's flags.
 type options struct {
-	otlp   exporter.OTLP
-	toFile string
-	tree   bool
-	contentOptions
+	otlp              exporter.OTLP
+	toFile            string
+	tree              bool
 	agent             string
 	deltas            string
 	maxSpanEvents     int
@@ -27,6 +26,7 @@ type options struct {
 	flushTimeout      time.Duration
 	summary, quiet    bool
 	traceURL          string
+	contentOptions
 }
 
 const usage = `spantee is tee for traces. It sits in the pipe behind a coding agent, passes the

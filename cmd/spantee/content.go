@@ -29,8 +29,8 @@ const minAttributeBytes = 128
 
 func (o *contentOptions) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.content, "content", "", "what to record of content: `WHAT` is none, or details such as paths and commands, or full for prompts, answers,\n"+
-		"arguments and results as well (default $"+captureVariable+" or none)")
+	f.StringVar(&o.content, "content", "", "what to record of content: `WHAT` is none, details for paths, commands and the like, or full "+
+		"(default $"+captureVariable+" or none)")
 	f.StringArrayVar(&o.redactRules, "redact-rule", nil, "also take out of content what matches `NAME=REGEX`, or its first group; may be repeated")
 	f.StringArrayVar(&o.redactOff, "redact-off", nil, "leave the redaction rule of this `NAME` out; may be repeated")
 	f.IntVar(&o.maxAttributeBytes, "max-attribute-bytes", 2048, "cut strings in spans to `N` bytes")

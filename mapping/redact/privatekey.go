@@ -102,7 +102,7 @@ func isBody(s string) bool {
 	for i := range len(s) {
 		if strings.IndexByte(base64Bytes, s[i]) < 0 {
 			run = 0
-		} else if run++; run == 16 {
+		} else if run++; run == 40 { // longer than a name in code
 			return true
 		}
 	}

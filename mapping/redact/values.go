@@ -125,7 +125,9 @@ func placeholder(s string) bool {
 	case '$', '%', '*', '&', '@': // no variable has digits and marks in it
 		return len(s) < 8 || !strings.ContainsAny(s[1:], "0123456789") || !strings.ContainsAny(s[1:], "!@#^&*+~?") || strings.ContainsAny(s, "{}()<>")
 	}
-	return hasPrefix(strings.ToLower(s), "your", "xxx", "...", "example", "changeme", "placeholder", "dummy")
+	lower := strings.ToLower(s)
+	return hasPrefix(lower, "your_", "your-", "your ", "xxx", "...") ||
+		slices.Contains([]string{"yourpassword", "example", "changeme", "placeholder", "dummy"}, lower)
 }
 
 func hasPrefix(s string, prefixes ...string) bool {

@@ -174,6 +174,7 @@ func Assigned() []Secret {
 	add("POSTGRES_PASSWORD: %s", "s3cr3t-pg-pass")
 	add("  password: %s", "hunter2x")
 	add("password: %s", "secret123")
+	add("DB_PASSWORD=%s", "example-but-real")
 	add("  password: %s", "correcthorsebattery")
 	add("password=%s", "Pass1234")
 	add("secret: %s", "abc123def")
@@ -256,7 +257,7 @@ func Harmless() []string {
 		"fetch(url, { credentials: 'include' })", "credentials: same-origin", `<input type="password" name="password">`, "primary_key: true",
 		"key: value", "keys := maps.Keys(m)", "const cacheKey = `user:${id}`", "foreign_key = 'user_id'", "for key, value := range m {",
 		"--- PASS: TestTokens/ipv4-and-more (0.00s)", "ok  \tgithub.com/x/y\t0.012s", "PASS", "pass := 0", "max_tokens: 4096", "next_token: abc123",
-		"strings.HasPrefix(s, \"-----BEGIN RSA PRIVATE\"+\" KEY-----\")", "postgres://$USER:$PASS@host/db", "https://example.com/a:b@c", "ssh://git@github.com/x/y",
+		"s == \"-----BEGIN RSA PRIVATE" + " KEY-----\" && generateAndWriteKey(s) || s == \"-----END RSA PRIVATE" + " KEY-----\"", "postgres://$USER:$PASS@host/db", "https://example.com/a:b@c", "ssh://git@github.com/x/y",
 		"The password must have eight characters.", "Enter password: ", "the token is cut in two", "export PWD=/home/dev", "secretName: shop-tls",
 		"token: \"identifier\"", "\"password\": \"Password\"", "tokenType: \"bearer\"", "cookie := r.Cookie(\"sid\")", "document.cookie", "sk-spinner-container sk-circle",
 		"npm_config_registry=https://registry.npmjs.org", "hash := sha256.Sum256(key)", "[redacted:jwt]", "password=[redacted:assignment]",
