@@ -86,7 +86,7 @@ func (t *turn) delta(r *run, of speech, at instant, ev *event) {
 	tally.bytes += ev.bytes
 
 	merged := r.eventBytes+t.eventSize() > maxTraceEvents && at-t.pending.at < mergeWithin
-	if t.pending.name != name || !merged && r.m.opts.Deltas == DeltasEach {
+	if t.pending.name != name || !merged && r.m.opts.Deltas != DeltasMessage && r.m.opts.Deltas != DeltasOff {
 		t.segmentEnd(r)
 	}
 	p := &t.pending
