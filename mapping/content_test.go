@@ -115,6 +115,7 @@ func TestToolContent(t *testing.T) {
 func TestStructured(t *testing.T) {
 	for args, want := range map[string]string{
 		`{"env":[{"name":"DB_PASSWORD","value":"hunter2"},{"name":"HOME","value":"/root"}]}`: `{"env":[{"name":"DB_PASSWORD","value":"[redacted:assignment]"},{"name":"HOME","value":"/root"}]}`,
+		`{"words":[{"value":"hunter2"}],"command":"mysql --password hunter2 shop"}`:          `{"words":[{"value":"[redacted:assignment]"}],"command":"mysql --password [redacted:assignment] shop"}`,
 		`{"argv":["mysql","--password","hunter2","shop"]}`:                                   `{"argv":["mysql","--password","[redacted:assignment]","shop"]}`,
 		`{"headers":{"Authorization":"Bearer abcdef"},"n":[1,-2e3,true,null]}`:               `{"headers":{"Authorization":"Bearer [redacted:authorization]"},"n":[1,-2e3,true,null]}`,
 		`{"password":12345678,"a":01,"b":nope}`:                                              `{"password":"[redacted:assignment]","a":"01","b":"nope"}`,

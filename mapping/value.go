@@ -3,6 +3,7 @@ package mapping
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -49,9 +50,11 @@ func (v value) member(name string, item value) value {
 // A valueReader turns JSON as an agent wrote it into a value without secrets.
 type valueReader struct {
 	*capture
-	room  int // for texts
-	items int // that may still come
-	lost  int // bytes for which there was no room
+	room  int      // for texts
+	items int      // that may still come
+	lost  int      // bytes for which there was no room
+	found []string // secrets and, after each, its mark
+	marks []string // and these, twice: nothing is to be found in them
 }
 
 // value reads raw. What is no JSON becomes a string.
@@ -62,7 +65,24 @@ func (c *capture) value(raw []byte) (v value, lost int) {
 	if !r.end() || r.bad {
 		return c.stringOf(raw)
 	}
+	if len(vr.found) > 0 {
+		v.forget(strings.NewReplacer(slices.Concat(vr.marks, vr.found)...))
+	}
 	return v, vr.lost
+}
+
+// forget takes out of all strings what was found to be a secret in one: Cursor
+// writes a command down as a whole and again word by word.
+func (v *value) forget(secrets *strings.Replacer) {
+	if v.kind == text {
+		v.text = secrets.Replace(v.text)
+	}
+	for i := range v.names {
+		v.names[i] = secrets.Replace(v.names[i])
+	}
+	for i := range v.items {
+		v.items[i].forget(secrets)
+	}
 }
 
 // stringOf makes a string of a text.
@@ -160,15 +180,29 @@ func (vr *valueReader) take(escaped []byte) int {
 // margin goes, too.
 func (vr *valueReader) redacted(name, s string, whole bool) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
-	if left, ok := vr.redactor.Named(name, s); ok {
-		return left
-	}
 	shown := len(s)
 	if !whole {
 		shown = runes(s, max(0, shown-margin))
 		vr.lost += len(s) - shown
 	}
-	return without(s, vr.redactor.Find(s), 0, shown)
+	var secrets []redact.Finding
+	if f, ok := vr.redactor.Named(name, s); ok {
+		secrets = []redact.Finding{f}
+	} else {
+		secrets = vr.redactor.Find(s)
+	}
+	for _, f := range secrets {
+		vr.remember(s[f.Start:f.End], f.Mark())
+	}
+	return without(s, secrets, 0, shown)
+}
+
+func (vr *valueReader) remember(secret, mark string) {
+	const shortest, most = 5, 64
+	if len(secret) >= shortest && len(vr.found) < 2*most {
+		vr.found = append(vr.found, secret, mark)
+		vr.marks = append(vr.marks, mark, mark)
+	}
 }
 
 // without returns what lies from start to end of a text, and in the place of a

@@ -100,14 +100,13 @@ func (r *Redactor) Text(text string) string {
 	return b.String()
 }
 
-// Named returns what is left of a text that goes by a name, as in JSON, if the
-// name tells that it is a secret.
-func (r *Redactor) Named(name, text string) (left string, ok bool) {
+// Named finds the secret in a text that goes by a name, as in JSON, if the name
+// tells that it is one.
+func (r *Redactor) Named(name, text string) (f Finding, ok bool) {
 	if isMark(text) {
-		return "", false
+		return Finding{}, false
 	}
-	var rule string
-	start := 0
+	rule, start := "", 0
 	switch lower := strings.ToLower(name); {
 	case lower == "cookie" || lower == "set-cookie":
 		rule, ok = ruleCookie, isCookie(text)
@@ -120,9 +119,9 @@ func (r *Redactor) Named(name, text string) (left string, ok bool) {
 		ok = class != noSecret && class.secret(text, env)
 	}
 	if !ok || slices.Contains(r.off, rule) {
-		return "", false
+		return Finding{}, false
 	}
-	return text[:start] + Finding{Rule: rule}.Mark(), true
+	return Finding{start, len(text), rule}, true
 }
 
 func isMark(s string) bool { return strings.HasPrefix(s, "[redacted:") }

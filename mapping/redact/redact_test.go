@@ -103,7 +103,11 @@ func TestNamed(t *testing.T) {
 		{"token", "null", ""},
 		{"password", "[redacted:assignment]", ""},
 	} {
-		if got, ok := r.Named(c.name, c.in); got != c.want || ok != (c.want != "") {
+		got := ""
+		if f, ok := r.Named(c.name, c.in); ok {
+			got = c.in[:f.Start] + f.Mark() + c.in[f.End:]
+		}
+		if got != c.want {
 			t.Errorf("%s: %q became %q, want %q", c.name, c.in, got, c.want)
 		}
 	}
@@ -126,8 +130,8 @@ func TestRulesOff(t *testing.T) {
 	if got := off.Text(text); got != text {
 		t.Errorf("%q became %q", text, got)
 	}
-	if got, ok := off.Named("password", "hunter2"); ok {
-		t.Errorf("hunter2 became %q", got)
+	if f, ok := off.Named("password", "hunter2"); ok {
+		t.Errorf("%s finds hunter2", f.Rule)
 	}
 	if _, err := redact.New([]string{"mine=x"}, []string{"mine", "jwt", "aws-access-token"}); err != nil {
 		t.Error(err)
