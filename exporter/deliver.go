@@ -1,15 +1,10 @@
 package exporter
 
 import (
-	"bytes"
-	"context"
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // Between two attempts to deliver a request; it doubles from one to the other.
@@ -24,16 +19,18 @@ func (e *Exporter) run() {
 	defer close(e.done)
 	defer e.cancel()
 
-	broken := e.attempt(e.cfg.Client.Start)
+	broken := attempt(e.ctx, e.cfg.Client.Start)
 	for spans := e.next(); spans != nil; spans = e.next() {
 		if broken != nil {
-			e.giveUp(len(spans), broken)
+			e.giveUp(spans, broken)
 		} else {
 			e.deliver(spans)
 		}
 		e.landed()
 	}
-	_ = e.attempt(e.cfg.Client.Stop) // nothing is left that it could lose
+	e.count(func(*Report) { e.drainUntil = time.Now().Add(drainGrace) })
+	e.draining.Wait()
+	_ = attempt(e.ctx, e.cfg.Client.Stop) // nothing is left that it could lose
 }
 
 // next waits for a full request, for a span that has waited long enough, or
@@ -64,8 +61,8 @@ func (e *Exporter) takeOff() (spans [][]byte, due <-chan time.Time, last bool) {
 	if left > 0 && !e.full() && !e.closed {
 		return nil, time.After(left), false
 	}
-	spans, e.flying = e.cut()
-	e.since = time.Now()
+	spans, size := e.cut()
+	e.flying, e.flyingSize, e.since = spans, size, time.Now()
 	return spans, nil, false
 }
 
@@ -73,7 +70,7 @@ func (e *Exporter) takeOff() (spans [][]byte, due <-chan time.Time, last bool) {
 func (e *Exporter) landed() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.flying = 0
+	e.flying, e.flyingSize = nil, 0
 	e.broadcast()
 }
 
@@ -94,38 +91,18 @@ func (e *Exporter) deliver(spans [][]byte) {
 		default:
 		}
 
-		f := e.attempt(func(ctx context.Context) error {
-			return e.cfg.Client.UploadTraces(ctx, e.request(spans))
-		})
-		switch {
-		case f == nil:
-			e.count(len(spans), 0, nil)
+		out := send(e.ctx, e.cfg.Client, e.request.with(spans))
+		e.settle(out)
+		spans = out.left
+		if len(spans) == 0 {
 			return
-		case f.verdict == partial:
-			lost := min(max(f.rejected, 0), len(spans))
-			e.count(len(spans)-lost, lost, f)
-			return
-		case f.verdict == tooLarge && len(spans) > 1:
-			half := len(spans) / 2
-			e.deliver(spans[:half])
-			e.deliver(spans[half:])
-			return
-		case f.verdict == tooLarge, f.verdict == permanent:
-			good := sound(spans)
-			if len(good) == len(spans) {
-				e.giveUp(len(spans), f)
-				return
-			}
-			e.giveUp(len(spans)-len(good), errUnsound)
-			if len(good) == 0 {
-				return
-			}
-			spans = good
-			continue
 		}
-
-		e.setStuck(f)
-		if closing == nil && f.verdict == unreachable {
+		e.setStuck(out.why)
+		switch {
+		case out.why.verdict == refusing: // waiting does not help
+			e.giveUp(spans, out.why)
+			return
+		case out.why.verdict == unreachable && closing == nil:
 			e.cancel() // nor would the requests behind this one get through
 		}
 		select {
@@ -136,42 +113,73 @@ func (e *Exporter) deliver(spans [][]byte) {
 		case <-e.ctx.Done():
 		}
 	}
-	e.giveUp(len(spans), e.whyStuck())
+	e.giveUp(spans, e.whyStuck())
 }
 
-// attempt does one thing with the client. A panic there costs a request, not the run.
-func (e *Exporter) attempt(do func(context.Context) error) (f *failure) {
-	defer func() {
-		if r := recover(); r != nil {
-			f = &failure{verdict: permanent, cause: fmt.Errorf("panic: %v", r)}
+// settle counts what is done with.
+func (e *Exporter) settle(out outcome) {
+	for _, r := range out.refused {
+		e.reject(r.spans, r.why)
+	}
+	e.count(func(r *Report) {
+		r.Delivered += out.delivered
+		r.Dropped += out.lost
+		if out.lost > 0 {
+			r.blame(out.why)
 		}
-	}()
-	err := do(e.ctx)
-	if err == nil {
-		return nil
+		if out.delivered > 0 {
+			e.stuck = nil
+		}
+	})
+	if out.delivered > 0 {
+		e.drain()
 	}
-	if f, ok := errors.AsType[*failure](err); ok {
-		return f
-	}
-	return &failure{verdict: permanent, cause: err}
 }
 
-// giveUp is where every undelivered span ends.
-func (e *Exporter) giveUp(spans int, why *failure) {
-	e.count(0, spans, why)
+// giveUp is where spans end that are not delivered now: in the spool, or
+// nowhere.
+func (e *Exporter) giveUp(spans [][]byte, why *failure) {
+	e.keep(spans, why, spool.Spool.Put, &e.report.Spooled)
 }
 
-func (e *Exporter) count(delivered, dropped int, why *failure) {
+// reject is where spans end that the receiver does not want.
+func (e *Exporter) reject(spans [][]byte, why *failure) {
+	e.keep(spans, why, spool.Spool.Reject, &e.report.Rejected)
+}
+
+type putFunc func(spool.Spool, spool.Destination, spool.Request, string) (gaveUp int, err error)
+
+func (e *Exporter) keep(spans [][]byte, why *failure, put putFunc, kept *int) {
+	var gaveUp int
+	var err error
+	if e.cfg.Spool != nil {
+		gaveUp, err = keep(*e.cfg.Spool, e.cfg.Client.Destination(), e.request.with(spans), why, put)
+	}
+	e.count(func(r *Report) {
+		if e.cfg.Spool == nil || err != nil {
+			kept = &r.Dropped
+		}
+		*kept += len(spans)
+		r.Earlier.GivenUp += gaveUp
+		r.blame(why)
+		if r.NotKept == nil {
+			r.NotKept = err
+		}
+	})
+}
+
+func keep(s spool.Spool, to spool.Destination, r request, why *failure, put putFunc) (gaveUp int, err error) {
+	body, err := r.body()
+	if err != nil {
+		return 0, err
+	}
+	return put(s, to, body, why.cause.Error())
+}
+
+func (e *Exporter) count(f func(*Report)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if delivered > 0 {
-		e.stuck = nil
-	}
-	e.report.Delivered += delivered
-	e.report.Dropped += dropped
-	if dropped > 0 && e.report.Cause == nil {
-		e.report.Cause, e.report.Hint = why.cause, why.hint
-	}
+	f(&e.report)
 }
 
 func (e *Exporter) setStuck(f *failure) {
@@ -192,21 +200,28 @@ func (e *Exporter) whyStuck() *failure {
 	return e.stuck
 }
 
-// request wraps encoded spans, which proto.Marshal takes over as they are.
-func (e *Exporter) request(spans [][]byte) []*tracepb.ResourceSpans {
-	scope := &tracepb.ScopeSpans{Scope: e.cfg.Scope}
-	scope.ProtoReflect().SetUnknown(bytes.Join(spans, nil))
-	return []*tracepb.ResourceSpans{{Resource: e.cfg.Resource, ScopeSpans: []*tracepb.ScopeSpans{scope}}}
+// drainGrace is for how long Close sends requests of the spool once those of
+// this process are done with.
+const drainGrace = 200 * time.Millisecond
+
+// drain sends what waits in the spool, now that the collector is known to be
+// there: on the side, so that new spans need not wait.
+func (e *Exporter) drain() {
+	if e.cfg.Spool == nil || !e.idle.TryLock() {
+		return
+	}
+	e.draining.Go(func() {
+		defer e.idle.Unlock()
+		var sum Earlier
+		// What fails stays where it is, for the next time.
+		_ = drain(e.ctx, *e.cfg.Spool, e.cfg.Client.Destination(), e.cfg.Client, &sum, e.mayDrain)
+		e.count(func(r *Report) { r.Earlier.add(sum) })
+	})
 }
 
-// sound returns the spans that can be read. In what a span's unknown fields hold
-// encode does not see a string that is not UTF-8, and a receiver refuses the
-// whole request for it.
-func sound(spans [][]byte) (good [][]byte) {
-	for _, wire := range spans {
-		if proto.Unmarshal(wire, new(tracepb.ScopeSpans)) == nil {
-			good = append(good, wire)
-		}
-	}
-	return good
+// mayDrain tells whether there is time for one more request of the spool.
+func (e *Exporter) mayDrain() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.ctx.Err() == nil && (e.drainUntil.IsZero() || time.Now().Before(e.drainUntil))
 }

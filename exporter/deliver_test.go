@@ -11,6 +11,8 @@ import (
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // A scripted client answers as told; upload sees the number of the attempt,
@@ -24,6 +26,10 @@ type scripted struct {
 
 func (s *scripted) Start(context.Context) error { return s.start }
 func (s *scripted) Stop(context.Context) error  { return nil }
+
+func (s *scripted) Destination() spool.Destination {
+	return spool.Destination{Protocol: "grpc", Endpoint: "http://scripted:4317"}
+}
 
 func (s *scripted) UploadTraces(ctx context.Context, rs []*tracepb.ResourceSpans) error {
 	s.at = append(s.at, time.Now())
@@ -171,8 +177,8 @@ func TestClose(t *testing.T) {
 	}{
 		{"refused", always(errRefused), "connection refused", 0, false},
 		{"refused before as well", always(errRefused), "connection refused", 0, true},
-		{"busy", always(errBusy), "503", 2 * time.Second, true},
-		{"hung", hung, "did not answer in time", 2 * time.Second, false},
+		{"busy", always(errBusy), "503", 2*time.Second - reserve, true},
+		{"hung", hung, "did not answer in time", 2*time.Second - reserve, false},
 		{"refused for good", always(errBad), "400", 0, false},
 		{"unknown error", always(errors.New("disk full")), "disk full", 0, false},
 		{"ready again", func() func(context.Context, int, []*tracepb.Span) error {

@@ -9,20 +9,24 @@ import (
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // A Config says what an Exporter sends, and where to.
 type Config struct {
-	Client   otlptrace.Client // takes the requests; NewOTLP makes one
+	Client   Client // takes the requests; NewOTLP makes one
 	Resource *resourcepb.Resource
 	Scope    *commonpb.InstrumentationScope
+
+	// Spool, if set, keeps what cannot be delivered. What it has for the same
+	// destination is sent on the side.
+	Spool *spool.Spool
 
 	// Wait makes Export wait for room, as a replay can and a live pipe cannot.
 	Wait bool
@@ -32,12 +36,41 @@ type Config struct {
 	Interval   time.Duration // how long a span waits for company; zero is 1 s
 }
 
-// A Report is what became of the spans. Ended is always Delivered + Dropped.
+// A Report is what became of the spans. Ended is always Delivered + Spooled +
+// Rejected + Dropped.
 type Report struct {
-	Ended, Delivered, Dropped int
+	Ended     int
+	Delivered int
+	Spooled   int // to be delivered later
+	Rejected  int // by the receiver, and kept
+	Dropped   int
 
-	Cause error  // why the first of the dropped was lost, for a person to read
-	Hint  string // what to try, if there is something
+	Cause   error  // why the first that was not delivered was not, for a person to read
+	Hint    string // what to try, if there is something
+	NotKept error  // why there are Dropped ones in spite of a spool
+
+	Earlier Earlier
+}
+
+// Earlier is what became of spans of other processes, found in the spool.
+type Earlier struct {
+	Recovered int // from processes that were killed
+	Delivered int
+	Rejected  int // by the receiver, and kept
+	GivenUp   int // for newer ones, or as unreadable
+}
+
+func (e *Earlier) add(more Earlier) {
+	e.Recovered += more.Recovered
+	e.Delivered += more.Delivered
+	e.Rejected += more.Rejected
+	e.GivenUp += more.GivenUp
+}
+
+func (r *Report) blame(why *failure) {
+	if r.Cause == nil {
+		r.Cause, r.Hint = why.cause, why.hint
+	}
 }
 
 const (
@@ -45,30 +78,41 @@ const (
 	// request that has failed before, and with one that is only slow.
 	patience     = 2 * time.Second
 	longPatience = 10 * time.Second
-	// grace is what a client has to return once its context has ended.
-	grace = 200 * time.Millisecond
+	// grace is what a client has to return, or a disk to take what is left,
+	// once the context of Close has ended.
+	grace = time.Second
+	// reserve is how long before that context ends no attempt goes on, so that
+	// there is time to keep what is left.
+	reserve = 50 * time.Millisecond
 )
 
 // An Exporter delivers spans from a goroutine of its own, until Close.
 type Exporter struct {
 	cfg      Config
-	overhead int // bytes of a request besides its spans
+	request  request // without spans
+	overhead int     // bytes of a request besides its spans
 
-	ctx     context.Context // of every attempt; ends with the context of Close
-	cancel  context.CancelFunc
-	wake    chan struct{} // the sender has something to look at
-	closing chan struct{}
-	done    chan struct{}
+	ctx      context.Context // of every attempt; ends with the context of Close
+	cancel   context.CancelFunc
+	wake     chan struct{} // the sender has something to look at
+	closing  chan struct{}
+	done     chan struct{}
+	draining sync.WaitGroup
+	idle     sync.Mutex // held while the spool is drained
 
-	mu     sync.Mutex
-	closed bool
-	queue  []pending
-	queued int           // bytes in queue
-	flying int           // bytes of the request being delivered
-	since  time.Time     // when its delivery began
-	moved  chan struct{} // closed, and replaced, when it is done or stuck
-	stuck  *failure      // why it has to be tried again, if it has
-	report Report
+	mu         sync.Mutex
+	closed     bool
+	queue      []pending
+	queued     int           // bytes in queue
+	flying     [][]byte      // the request being delivered
+	flyingSize int           // bytes of it
+	since      time.Time     // when its delivery began
+	moved      chan struct{} // closed, and replaced, when it is done or stuck
+	stuck      *failure      // why it has to be tried again, if it has
+	drainUntil time.Time     // zero until all else is done
+	report     Report
+
+	journal *spool.Journal // of a live stream: a replay can be repeated
 }
 
 // A pending span is encoded already: the bytes it adds to a request. As structs
@@ -92,6 +136,7 @@ func New(cfg Config) *Exporter {
 	}
 	e := &Exporter{
 		cfg:     cfg,
+		request: request{resource: cfg.Resource, scope: cfg.Scope},
 		wake:    make(chan struct{}, 1),
 		closing: make(chan struct{}),
 		done:    make(chan struct{}),
@@ -99,66 +144,74 @@ func New(cfg Config) *Exporter {
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 
+	if cfg.Spool != nil && !cfg.Wait {
+		e.journal = cfg.Spool.NewJournal(cfg.Client.Destination())
+	}
+
 	// The lengths of its two enclosing messages take more bytes in a full
 	// request than in an empty one, up to three each.
-	e.overhead = 2*3 + proto.Size(&coltracepb.ExportTraceServiceRequest{ResourceSpans: e.request(nil)})
+	e.overhead = 2*3 + proto.Size(&coltracepb.ExportTraceServiceRequest{ResourceSpans: e.request.resourceSpans()})
 	go e.run()
 	return e
 }
 
 // Export hands over a span. It may be called from several goroutines, and
-// returns at once unless the Exporter was told to wait. A span that finds no
-// room, or comes after Close, is dropped and counted.
+// returns at once unless the Exporter was told to wait. Where there is no room
+// the oldest spans go to the spool, or without one are dropped and counted; and
+// so does a span that comes after Close.
 func (e *Exporter) Export(span *tracepb.Span) {
-	var wire []byte
-	var err error
+	if e.isClosed() && e.cfg.Spool == nil {
+		e.count(func(r *Report) {
+			r.Ended++
+			r.Dropped++
+			r.blame(errClosed)
+		})
+		return
+	}
+	wire, err := encode(span)
+	e.count(func(r *Report) { r.Ended++ })
+	switch {
+	case err != nil:
+		e.count(func(r *Report) {
+			r.Dropped++
+			r.blame(errUnsound)
+		})
+		return
+	case e.overhead+len(wire) > e.cfg.MaxRequest:
+		e.reject([][]byte{wire}, errTooLarge)
+		return
+	}
+	if e.journal != nil {
+		e.journal.Append(wire)
+	}
+	over, why := e.enqueue(pending{wire, time.Now()})
+	for _, spans := range over {
+		e.giveUp(spans, why)
+	}
+}
+
+func (e *Exporter) isClosed() bool {
 	select {
-	case <-e.closing: // it will only be counted
+	case <-e.closing:
+		return true
 	default:
-		wire, err = encode(span)
-	}
-	if lost, why := e.enqueue(pending{wire, time.Now()}, err); lost > 0 {
-		e.giveUp(lost, why)
+		return false
 	}
 }
 
-// fieldSpans is ScopeSpans.spans.
-const fieldSpans = 2
-
-// encode returns a span as it stands in a request. It fails for a string that
-// is not UTF-8, which in a request would fail the whole of it.
-func encode(span *tracepb.Span) ([]byte, error) {
-	size := proto.Size(span)
-	b := make([]byte, 0, protowire.SizeTag(fieldSpans)+protowire.SizeBytes(size))
-	b = protowire.AppendTag(b, fieldSpans, protowire.BytesType)
-	b = protowire.AppendVarint(b, uint64(size))
-	return proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b, span)
-}
-
-// enqueue adds p, unless it is unsound, to the queue. It returns how many spans
-// had to go instead, and why.
-func (e *Exporter) enqueue(p pending, unsound error) (lost int, why *failure) {
+// enqueue adds p to the queue. It returns the requests that had to go instead,
+// and why.
+func (e *Exporter) enqueue(p pending) (over [][][]byte, why *failure) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-
-	e.report.Ended++
-	switch {
-	case unsound != nil:
-		return 1, errUnsound
-	case e.overhead+len(p.wire) > e.cfg.MaxRequest:
-		return 1, errTooLarge
-	case e.cfg.Wait:
+	if e.cfg.Wait {
 		e.waitForRoom(len(p.wire))
 	}
-	if e.closed {
-		return 1, errClosed
-	}
-
 	// The oldest go, a request at a time: the root ends last, and a trace
 	// without its root is worth little.
-	for !e.room(len(p.wire)) {
+	for len(e.queue) > 0 && !e.room(len(p.wire)) {
 		spans, _ := e.cut()
-		lost += len(spans)
+		over = append(over, spans)
 	}
 	why = errTooSlow
 	if e.stuck != nil {
@@ -173,7 +226,7 @@ func (e *Exporter) enqueue(p pending, unsound error) (lost int, why *failure) {
 		default:
 		}
 	}
-	return lost, why
+	return over, why
 }
 
 // waitForRoom waits until size bytes more fit, or until waiting makes no
@@ -184,7 +237,7 @@ func (e *Exporter) waitForRoom(size int) {
 		if e.stuck != nil {
 			left = patience
 		}
-		if e.flying > 0 {
+		if e.flying != nil {
 			left -= time.Since(e.since)
 		}
 		if left <= 0 {
@@ -201,7 +254,7 @@ func (e *Exporter) waitForRoom(size int) {
 	}
 }
 
-func (e *Exporter) room(size int) bool { return e.queued+e.flying+size <= e.cfg.MaxQueue }
+func (e *Exporter) room(size int) bool { return e.queued+e.flyingSize+size <= e.cfg.MaxQueue }
 
 func (e *Exporter) full() bool { return e.overhead+e.queued >= e.cfg.MaxRequest }
 
@@ -220,8 +273,9 @@ func (e *Exporter) cut() (spans [][]byte, size int) {
 	return spans, size
 }
 
-// Close sends what is left, retrying until ctx ends, and reports. It does not
-// wait at all for a collector that is not there.
+// Close sends what is left, retrying until shortly before ctx ends, and
+// reports. It does not wait at all for a collector that is not there. It may be
+// called again to do the same for what was exported since.
 func (e *Exporter) Close(ctx context.Context) Report {
 	e.mu.Lock()
 	if !e.closed {
@@ -230,27 +284,48 @@ func (e *Exporter) Close(ctx context.Context) Report {
 	}
 	e.mu.Unlock()
 
-	stop := context.AfterFunc(ctx, e.cancel)
+	attempts, cancel := ctx, context.CancelFunc(func() {})
+	if end, ok := ctx.Deadline(); ok {
+		attempts, cancel = context.WithDeadline(ctx, end.Add(-min(reserve, time.Until(end)/4)))
+	}
+	defer cancel()
+	stop := context.AfterFunc(attempts, e.cancel)
 	defer stop()
 	select {
 	case <-e.done:
-	case <-ctx.Done():
+	case <-attempts.Done():
 		select {
 		case <-e.done:
 		case <-time.After(grace): // a client that ignores its context is left behind
 		}
 	}
+	for spans := e.rest(); spans != nil; spans = e.rest() {
+		e.giveUp(spans, e.whyStuck())
+	}
 
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r := e.report
-	if lost := r.Ended - r.Delivered - r.Dropped; lost > 0 {
-		r.Dropped += lost
-		if r.Cause == nil {
-			r.Cause, r.Hint = errTimeout.cause, errTimeout.hint
-		}
+	missing := r.Ended - r.Delivered - r.Spooled - r.Rejected - r.Dropped
+	kept := e.journal != nil && e.journal.Close(missing > 0)
+	switch {
+	case missing == 0:
+	case kept: // in the journal, to be recovered
+		r.Spooled += missing
+		r.blame(errTimeout)
+	default:
+		r.Dropped += missing
+		r.blame(errTimeout)
 	}
 	return r
+}
+
+// rest returns a request's worth of what the sender left.
+func (e *Exporter) rest() [][]byte {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	spans, _ := e.cut()
+	return spans
 }
 
 var (

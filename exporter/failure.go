@@ -24,6 +24,7 @@ type verdict int
 const (
 	retryable   verdict = iota // try again, it may pass
 	unreachable                // try again, but do not wait for it at the end
+	refusing                   // nothing will be taken until somebody has mended something
 	permanent                  // this request will never be taken
 	tooLarge                   // nor will this one, but its halves may
 	partial                    // taken, but for some of its spans
@@ -125,7 +126,7 @@ func classify(err error, endpoint string) *failure {
 func classifyHTTP(e *statusError, endpoint string) *failure {
 	switch e.code {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return newFailure(permanent, "unauthenticated: "+e.Error(), hintHeaders)
+		return newFailure(refusing, "unauthenticated: "+e.Error(), hintHeaders)
 	case http.StatusRequestEntityTooLarge:
 		return newFailure(tooLarge, causeTooLarge, "")
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -136,7 +137,7 @@ func classifyHTTP(e *statusError, endpoint string) *failure {
 		}
 		return newFailure(permanent, e.Error(), "")
 	case http.StatusOK, http.StatusNotFound, http.StatusMethodNotAllowed:
-		return newFailure(permanent, e.Error(), fmt.Sprintf(hintAddress, endpoint))
+		return newFailure(refusing, e.Error(), fmt.Sprintf(hintAddress, endpoint))
 	default:
 		return newFailure(permanent, e.Error(), "")
 	}
@@ -163,15 +164,15 @@ func classifyGRPC(st *status.Status, endpoint string) *failure {
 			}
 		}
 		if st.Code() == codes.ResourceExhausted && !slices.ContainsFunc(st.Details(), isRetryInfo) {
-			return newFailure(permanent, "refused: "+message, "")
+			return newFailure(refusing, "refused: "+message, "")
 		}
 		return newFailure(retryable, message, "")
 	case codes.Aborted, codes.DataLoss:
 		return newFailure(retryable, message, "")
 	case codes.Unauthenticated, codes.PermissionDenied:
-		return newFailure(permanent, "unauthenticated: "+message, hintHeaders)
+		return newFailure(refusing, "unauthenticated: "+message, hintHeaders)
 	case codes.Unimplemented:
-		return newFailure(permanent, "no traces are taken there: "+message, fmt.Sprintf(hintAddress, endpoint))
+		return newFailure(refusing, "no traces are taken there: "+message, fmt.Sprintf(hintAddress, endpoint))
 	default:
 		return newFailure(permanent, message, "")
 	}

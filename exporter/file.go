@@ -9,14 +9,16 @@ import (
 	"io"
 	"iter"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // file appends traces to a file as lines of OTLP JSON, in the form of
@@ -29,11 +31,9 @@ type file struct {
 	torn bool // the last line was cut short
 }
 
-var _ otlptrace.Client = (*file)(nil)
-
 // NewFile returns a client whose uploads are lines at the end of the file at
 // path. Any number of processes may write to one file.
-func NewFile(path string) (otlptrace.Client, error) {
+func NewFile(path string) (Client, error) {
 	if path == "-" {
 		return nil, errors.New("traces cannot be written to stdout: it carries the stream")
 	}
@@ -42,6 +42,17 @@ func NewFile(path string) (otlptrace.Client, error) {
 		return nil, err
 	}
 	return &file{f: f}, nil
+}
+
+// protocolFile is what a spool calls the protocol of a file.
+const protocolFile = "file"
+
+func (f *file) Destination() spool.Destination {
+	path, err := filepath.Abs(f.f.Name())
+	if err != nil {
+		path = f.f.Name()
+	}
+	return spool.Destination{Protocol: protocolFile, Endpoint: path}
 }
 
 func (f *file) Start(context.Context) error { return nil }
@@ -74,7 +85,10 @@ func (f *file) append(line []byte) error {
 	}
 	n, err := f.f.Write(line)
 	f.torn = err != nil && (n > 0 || f.torn)
-	return err
+	if err != nil {
+		return &failure{verdict: refusing, cause: err} // the disk is full, perhaps
+	}
+	return nil
 }
 
 func marshalJSON(spans []*tracepb.ResourceSpans) ([]byte, error) {

@@ -22,6 +22,8 @@ import (
 	"google.golang.org/grpc/grpclog"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // The SDK, gRPC and net/http report some errors on stderr by themselves, in the
@@ -59,26 +61,29 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // NewOTLP returns a client for cfg, or says what is wrong with it; that may be
 // an *Error. Nothing is dialled before the first request.
-func NewOTLP(cfg OTLP) (otlptrace.Client, error) {
+func NewOTLP(cfg OTLP) (Client, error) {
 	s, err := cfg.settings()
 	if err != nil {
 		return nil, err
 	}
+	return s.client(), nil
+}
+
+func (s *settings) client() Client {
 	if s.protocol == "grpc" {
-		return newGRPC(s), nil
+		return newGRPC(s)
 	}
-	return newHTTP(s), nil
+	return newHTTP(s)
 }
 
 // A client is one of the SDK's that returns failures.
 type client struct {
 	otlptrace.Client
-	endpoint string
+	settings *settings
 	http     *http.Client // nil for gRPC
-	json     bool
 }
 
-var _ otlptrace.Client = (*client)(nil)
+func (c *client) Destination() spool.Destination { return c.settings.destination() }
 
 func newGRPC(s *settings) *client {
 	creds, target := insecure.NewCredentials(), s.endpoint.Host
@@ -104,7 +109,7 @@ func newGRPC(s *settings) *client {
 	if s.compression != "" { // to say "none" without a need makes the SDK complain
 		opts = append(opts, otlptracegrpc.WithCompressor(s.compression))
 	}
-	return &client{Client: otlptracegrpc.NewClient(opts...), endpoint: s.endpoint.Redacted()}
+	return &client{Client: otlptracegrpc.NewClient(opts...), settings: s}
 }
 
 func newHTTP(s *settings) *client {
@@ -131,14 +136,13 @@ func newHTTP(s *settings) *client {
 			otlptracehttp.WithEncoding(encoding),
 			otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}),
 		),
-		endpoint: s.endpoint.Redacted(),
+		settings: s,
 		http:     hc,
-		json:     s.protocol == "http/json",
 	}
 }
 
 func (c *client) UploadTraces(ctx context.Context, request []*tracepb.ResourceSpans) error {
-	if c.json { // which would leave out what is in unknown fields
+	if c.settings.protocol == "http/json" { // which would leave out what is in unknown fields
 		full := make([]*tracepb.ResourceSpans, len(request))
 		for i, rs := range request {
 			full[i] = new(tracepb.ResourceSpans)
@@ -149,7 +153,7 @@ func (c *client) UploadTraces(ctx context.Context, request []*tracepb.ResourceSp
 		request = full
 	}
 	if err := c.Client.UploadTraces(ctx, request); err != nil {
-		return classify(err, c.endpoint)
+		return classify(err, c.settings.endpoint.Redacted())
 	}
 	return nil
 }

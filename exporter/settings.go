@@ -5,13 +5,17 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // settings are an OTLP with everything filled in and checked.
@@ -22,7 +26,59 @@ type settings struct {
 	compression string
 	timeout     time.Duration
 	tls         *tls.Config // nil unless the endpoint is https
+
+	sources []Setting
 }
+
+// A Setting is a part of the configuration, and where it comes from.
+type Setting struct {
+	Name, Value string
+	Source      string // a --flag, a $VARIABLE or "default"
+}
+
+// Settings returns what cfg and the environment come to, as far as it makes
+// sense, and what does not.
+func (c OTLP) Settings() ([]Setting, error) {
+	s, err := c.settings()
+	return s.sources, err
+}
+
+func (s *settings) note(name, value, source string) {
+	switch {
+	case source == "":
+		source = "default"
+	case strings.HasPrefix(source, "OTEL_"):
+		source = "$" + source
+	default:
+		source = "--" + strings.ReplaceAll(source, " ", "-")
+	}
+	s.sources = append(s.sources, Setting{name, value, source})
+}
+
+// plainSettings reach a destination without anything that the environment has
+// for another.
+func plainSettings(to spool.Destination) (*settings, error) {
+	u, err := url.Parse(to.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	s := &settings{protocol: to.Protocol, endpoint: u, timeout: defaultTimeout}
+	if u.Scheme == "https" {
+		s.tls = new(tls.Config)
+	}
+	return s, nil
+}
+
+// destination is what a spool may know of where spans go: no password, and no
+// token in a query.
+func (s *settings) destination() spool.Destination {
+	u := *s.endpoint
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return spool.Destination{Protocol: s.protocol, Endpoint: u.String()}
+}
+
+// defaultTimeout is what the specification sets for an attempt.
+const defaultTimeout = 10 * time.Second
 
 const tracesEndpoint = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 
@@ -46,7 +102,7 @@ func (c OTLP) settings() (*settings, error) {
 	s := new(settings)
 	for _, read := range []func(OTLP) error{s.readProtocol, s.readEndpoint, s.readTLS, s.readHeaders, s.readCompression, s.readTimeout} {
 		if err := read(c); err != nil {
-			return nil, err
+			return s, err
 		}
 	}
 	return s, nil
@@ -61,6 +117,7 @@ func (s *settings) readProtocol(c OTLP) error {
 	default:
 		return &Error{fmt.Errorf("%s %q is not known", source, v), "use grpc, http/protobuf or http/json"}
 	}
+	s.note("protocol", s.protocol, source)
 	return nil
 }
 
@@ -98,6 +155,7 @@ func (s *settings) readEndpoint(c OTLP) error {
 		u = u.JoinPath("v1/traces")
 	}
 	s.endpoint = u
+	s.note("endpoint", u.Redacted(), source)
 	return nil
 }
 
@@ -118,6 +176,7 @@ func (s *settings) readTLS(c OTLP) error {
 		if !s.tls.RootCAs.AppendCertsFromPEM(pem) {
 			return fmt.Errorf("%s: no certificate in %s", source, file)
 		}
+		s.note("certificate", file, source)
 	}
 	cert, source := lookup(c.ClientCert, "CLIENT_CERTIFICATE")
 	key, _ := lookup(c.ClientKey, "CLIENT_KEY")
@@ -132,6 +191,7 @@ func (s *settings) readTLS(c OTLP) error {
 		return fmt.Errorf("%s: %w", source, err)
 	}
 	s.tls.Certificates = []tls.Certificate{pair}
+	s.note("client certificate", cert, source)
 	return nil
 }
 
@@ -160,6 +220,9 @@ func (s *settings) readHeaders(c OTLP) error {
 			return fmt.Errorf("%s: %q cannot be sent as a header", source, key)
 		}
 	}
+	if len(s.headers) > 0 {
+		s.note("headers", strings.Join(slices.Sorted(maps.Keys(s.headers)), ", "), source) // their values are secrets
+	}
 	return nil
 }
 
@@ -167,16 +230,19 @@ func (s *settings) readCompression(c OTLP) error {
 	v, source := lookup(c.Compression, "COMPRESSION")
 	switch s.compression = strings.ToLower(v); s.compression {
 	case "", "none", "gzip":
+		if v != "" {
+			s.note("compression", s.compression, source)
+		}
 		return nil
 	}
 	return &Error{fmt.Errorf("%s %q is not known", source, v), "use gzip or none"}
 }
 
 func (s *settings) readTimeout(c OTLP) error {
-	s.timeout = 10 * time.Second
+	s.timeout = defaultTimeout
 	v, source := lookup("", "TIMEOUT")
 	if c.Timeout != 0 {
-		s.timeout = c.Timeout
+		s.timeout, source = c.Timeout, "timeout"
 	} else if v != "" {
 		ms, err := strconv.Atoi(v)
 		if err != nil || ms < 0 {
@@ -184,5 +250,6 @@ func (s *settings) readTimeout(c OTLP) error {
 		}
 		s.timeout = time.Duration(ms) * time.Millisecond
 	}
+	s.note("timeout", s.timeout.String(), source)
 	return nil
 }

@@ -121,7 +121,7 @@ func toolResponsePart(id string, response value) value {
 // input adds the messages that a turn answers.
 func (c *capture) input(asked []value) (to captured) {
 	if c.full() && len(asked) > 0 {
-		m := messages(asked...)
+		m := messages(asked...).clone()
 		c.json(&to, keyInputMessages, &m, 0)
 	}
 	return to

@@ -1,6 +1,7 @@
 package mapping_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/redact/redacttest"
 )
 
 func full(t testing.TB, lines ...string) []*tracepb.Span {
@@ -237,6 +239,51 @@ func TestDeltaModes(t *testing.T) {
 		}
 		if got := attribute(spans, "chat GPT-5", "gen_ai.output.messages"); !strings.Contains(got, `{"type":"reasoning","content":"hmhm"}`) {
 			t.Errorf("%s: output %s", mode, got)
+		}
+	}
+}
+
+// TestOpenContent asks for the open spans after every line: it changes nothing
+// of what comes later, and they hold no more than the others.
+func TestOpenContent(t *testing.T) {
+	secrets := redacttest.All()
+	next := 0
+	streams := fixtures(t)
+	streams["script"] = newScript(t, func(field string) string {
+		if slices.Contains(alwaysRecorded, field) {
+			return "plain"
+		}
+		next++
+		return secrets[next%len(secrets)].Text
+	})
+	for name, in := range streams {
+		var ended [2][]*tracepb.Span
+		for ask := range 2 {
+			m, err := mapping.New(mapping.Options{
+				Content: mapping.ContentFull, Redactor: redactor(), Agent: "cursor", MaxSpanEvents: 100,
+				Now:  func() time.Time { return now },
+				Emit: func(s *tracepb.Span) { ended[ask] = append(ended[ask], s) },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range bytes.Lines(in) {
+				m.Write(line)
+				if ask == 1 {
+					open := encode(t, m.Open())
+					for _, secret := range secrets {
+						for _, part := range secret.Parts {
+							if name == "script" && bytes.Contains(open, []byte(part)) {
+								t.Fatalf("%s: %q is open", secret.Name, part)
+							}
+						}
+					}
+				}
+			}
+			m.Close(false)
+		}
+		if !bytes.Equal(encode(t, ended[0]), encode(t, ended[1])) {
+			t.Errorf("%s: other spans end if open ones are asked for", filepath.Base(name))
 		}
 	}
 }

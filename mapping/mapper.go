@@ -60,6 +60,10 @@ type Options struct {
 
 	// RunEnded, if set, is told of every root that was emitted.
 	RunEnded func(Run)
+
+	// Process, if set, is the agent itself: its first run begins now, and its
+	// roots are emitted by Close.
+	Process *Process
 }
 
 // A Run tells what became of one run of an agent, from its first line to its
@@ -97,6 +101,9 @@ type Mapper struct {
 	shape    shape
 	sessions map[string]*session
 	current  *session // of the line before
+	first    *run     // of the Process, until a line of it comes
+	roots    []root   // of the Process
+	exit     *exit    // of the Process, once it is known
 	locked   bool     // the agent is known
 	stats    Stats
 	closed   bool
@@ -146,6 +153,11 @@ func New(opts Options) (*Mapper, error) {
 		m.replayed = instant(opts.Replay.UnixNano())
 	}
 	m.lines = lines{max: maxLine, line: m.takeLine}
+	if p := opts.Process; p != nil {
+		m.now = instant(opts.Now().UnixNano())
+		m.first = newRun(m, "", 1, m.now)
+		m.first.key, m.first.keyed = p.Key, true
+	}
 	return m, nil
 }
 
@@ -175,10 +187,8 @@ func (m *Mapper) Close(interrupted bool) {
 		why = errIncomplete
 		m.lines.end()
 	}
-	m.closed = true
 	arrival := m.arrival()
-	byAge := func(a, b *session) int { return a.nth - b.nth }
-	for _, s := range slices.SortedFunc(maps.Values(m.sessions), byAge) {
+	for _, s := range m.byAge() {
 		for _, r := range s.behind {
 			r.endTasks(r.clock.at(0, arrival))
 		}
@@ -186,6 +196,14 @@ func (m *Mapper) Close(interrupted bool) {
 			s.run.abandon(s.run.clock.at(0, arrival), why)
 		}
 	}
+	m.closed = true
+	if m.opts.Process != nil {
+		m.emitRoots(m.exit.errorType())
+	}
+}
+
+func (m *Mapper) byAge() []*session {
+	return slices.SortedFunc(maps.Values(m.sessions), func(a, b *session) int { return a.nth - b.nth })
 }
 
 // arrival is when the line at hand came. In a replay it is the line's number.
@@ -279,7 +297,7 @@ func (m *Mapper) dispatch() {
 		}
 		s.runs++
 		m.stats.Runs++
-		s.run = newRun(m, s.id, s.runs, arrival)
+		s.run = m.newRun(s, arrival)
 	}
 	s.run.apply(ev, arrival)
 	if s.run.ended {

@@ -52,6 +52,7 @@ const (
 	keyErrorType        = "error.type"
 	keyExitCode         = "process.exit.code"
 	keyExecutable       = "process.executable.name"
+	keyPID              = "process.pid"
 	keyHTTPStatusCode   = "http.response.status_code"
 	keyWorkingDirectory = "process.working_directory" // this and what follows: with content only
 	keyCommandLine      = "process.command_line"
@@ -146,5 +147,6 @@ const (
 	errIncomplete  = "incomplete"  // the stream ended first
 	errInterrupted = "interrupted" // a signal ended spantee first, or tracing stopped early
 	errToolError   = "tool_error"  // MCP's isError, as its conventions have it
+	errKilled      = "killed"      // spantee was killed first
 	errOther       = "_OTHER"
 )

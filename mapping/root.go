@@ -171,7 +171,7 @@ func (r *run) emit(f finished) {
 }
 
 // endRoot finishes the run's root span, and what was held for it.
-func (r *run) endRoot(at instant, errorType, message string, took instant) {
+func (r *run) endRoot(at instant, errorType string, took instant) {
 	at, estimated := r.settle(at, took)
 	r.ended = true
 	for _, f := range r.held {
@@ -193,15 +193,37 @@ func (r *run) endRoot(at instant, errorType, message string, took instant) {
 	if estimated {
 		span.Attributes = append(span.Attributes, boolean(keyTimeEstimated, true))
 	}
-	if errorType != "" {
-		failed(span, errorType, message)
+	r.m.endRoot(root{run: r, span: span, errorType: errorType})
+}
+
+// A root is a finished one.
+type root struct {
+	run       *run
+	span      *tracepb.Span
+	errorType string
+}
+
+// endRoot emits a root, unless its process may have more to tell of it.
+func (m *Mapper) endRoot(root root) {
+	if m.opts.Process != nil {
+		m.roots = append(m.roots, root)
+		return
+	}
+	m.emitRoot(root)
+}
+
+func (m *Mapper) emitRoot(root root) {
+	r, span := root.run, root.span
+	if root.errorType != "" {
+		failed(span, root.errorType, r.fault)
 	}
 	r.emit(finished{span: span, content: r.content})
-	r.m.opts.RunEnded(Run{
+	c := &r.counts
+	m.opts.RunEnded(Run{
 		Agent: Cursor, Model: r.model, Session: r.session,
 		TraceID: trace.TraceID(span.TraceId),
 		Spans:   c.spans, Tools: c.tools, ToolErrors: c.toolErrors,
-		Duration: time.Duration(at - r.start), ErrorType: errorType,
+		Duration: time.Duration(span.EndTimeUnixNano - span.StartTimeUnixNano), ErrorType: root.errorType,
 	})
 }
 

@@ -74,6 +74,16 @@ type approval struct {
 	content   captured
 }
 
+// newRun begins the next run of a session.
+func (m *Mapper) newRun(s *session, arrival instant) *run {
+	if r := m.first; r != nil {
+		m.first = nil
+		r.session, r.badLines = s.id, 0
+		return r
+	}
+	return newRun(m, s.id, s.runs, arrival)
+}
+
 func newRun(m *Mapper, session string, number int, arrival instant) *run {
 	r := &run{m: m, session: session, number: number, tools: map[string]*tool{}, badLines: m.stats.BadLines}
 	r.clock.replay = m.replay()
@@ -359,7 +369,7 @@ func (r *run) close(at instant, children, root string, took instant) {
 		r.endApproval(a, at, "", children)
 	}
 	r.approvals = nil
-	r.endRoot(at, root, r.fault, took)
+	r.endRoot(at, root, took)
 }
 
 // endTasks ends what still ran in the background when the stream ended. All

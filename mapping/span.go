@@ -53,11 +53,11 @@ func clean(s string) string {
 // limit cuts the strings of a span to longest, and says how many bytes went:
 // these and lost, which went before. Tempo cuts at 2048 without a mark.
 func limit(span *tracepb.Span, longest, lost int) {
-	for _, kv := range span.Attributes {
+	for i, kv := range span.Attributes {
 		if v, ok := kv.Value.Value.(*commonpb.AnyValue_StringValue); ok && len(v.StringValue) > longest {
 			n := runes(v.StringValue, longest)
 			lost += len(v.StringValue) - n
-			v.StringValue = v.StringValue[:n]
+			span.Attributes[i] = str(kv.Key, v.StringValue[:n]) // the old one may be another span's, too
 		}
 	}
 	if message := span.GetStatus().GetMessage(); len(message) > longest {

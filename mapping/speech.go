@@ -191,7 +191,7 @@ func (c *capture) output(f *finished, call []value) (to captured) {
 		parts = append(parts, call...)
 	}
 	if len(parts) > 0 {
-		m := messages(message("assistant", parts, f.reason))
+		m := messages(message("assistant", parts, f.reason)).clone()
 		c.json(&to, keyOutputMessages, &m, 0)
 	}
 	return to

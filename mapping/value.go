@@ -45,6 +45,15 @@ func (v value) member(name string, item value) value {
 	return v
 }
 
+// clone returns a value that can be cut without cutting v.
+func (v value) clone() value {
+	v.names, v.items = slices.Clone(v.names), slices.Clone(v.items)
+	for i := range v.items {
+		v.items[i] = v.items[i].clone()
+	}
+	return v
+}
+
 // A valueReader turns JSON as an agent wrote it into a value without secrets.
 type valueReader struct {
 	*capture

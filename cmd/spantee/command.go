@@ -3,14 +3,18 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime/debug"
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/mapping"
 )
 
@@ -24,6 +28,8 @@ type options struct {
 	maxSpanEvents     int
 	ignoreTraceparent bool
 	flushTimeout      time.Duration
+	spoolMax          size
+	noSpool           bool
 	summary, quiet    bool
 	traceURL          string
 	contentOptions
@@ -36,7 +42,8 @@ agent's stream through unchanged, and turns each session into a trace:
 
 Spans go to http://localhost:4317 by OTLP/gRPC, or wherever the standard
 OTEL_EXPORTER_OTLP_* variables or the flags below say. A collector that is
-missing, slow or broken never stops or delays the stream.`
+missing, slow or broken never stops or delays the stream, and what it did not
+take is kept on disk and sent later.`
 
 func rootCommand() *cobra.Command {
 	var o options
@@ -55,28 +62,57 @@ func rootCommand() *cobra.Command {
 		},
 		RunE: func(*cobra.Command, []string) error { return filter(&o, os.Stdin, os.Stdout, os.Stderr) },
 	}
-	f := cmd.Flags()
+	o.addFlags(cmd.Flags())
+	cmd.CompletionOptions.HiddenDefaultCmd = true
+	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand())
+	return cmd
+}
+
+// addFlags adds the flags of whatever traces a stream.
+func (o *options) addFlags(f *pflag.FlagSet) {
 	f.SortFlags = false
-	f.StringVar(&o.otlp.Endpoint, "endpoint", "", "where to send spans, as `URL` (default $OTEL_EXPORTER_OTLP_ENDPOINT or http://localhost:4317)")
-	f.StringVar(&o.otlp.Protocol, "protocol", "", "`NAME` is grpc, http/protobuf or http/json (default $OTEL_EXPORTER_OTLP_PROTOCOL or grpc)")
-	f.StringToStringVar(&o.otlp.Headers, "header", nil, "send a header, as `NAME=VALUE`; may be repeated")
-	f.StringVar(&o.otlp.CACert, "certificate", "", "trust the certificate authority in this PEM `FILE`")
-	f.StringVar(&o.otlp.ClientCert, "client-certificate", "", "identify by the certificate in this PEM `FILE`")
-	f.StringVar(&o.otlp.ClientKey, "client-key", "", "and by the key in this PEM `FILE`")
-	f.StringVar(&o.otlp.Compression, "compression", "", "`NAME` is gzip or none")
-	f.DurationVar(&o.otlp.Timeout, "timeout", 0, "give a request up after this `TIME` (default 10s)")
+	addOTLPFlags(f, &o.otlp)
 	f.StringVar(&o.toFile, "to", "", "append spans to `FILE` as OTLP JSON lines instead of sending them (default $SPANTEE_TO)")
 	f.BoolVar(&o.tree, "tree", false, "also print each trace on stderr, as a waterfall")
-	o.addTo(cmd)
+	o.contentOptions.addFlags(f)
 	f.StringVar(&o.deltas, "deltas", "each", "events on chat spans: `WHAT` is each delta, or one a message, or off")
 	f.IntVar(&o.maxSpanEvents, "max-span-events", 512, "go on in another span after `N` events")
 	f.StringVar(&o.agent, "agent", "", "the agent whose stream it is, by `NAME`: "+strings.Join(mapping.Agents, ", ")+" (default: find out)")
 	f.BoolVar(&o.ignoreTraceparent, "ignore-traceparent", false, "start a trace of its own even if $TRACEPARENT is set")
 	f.DurationVar(&o.flushTimeout, "flush-timeout", 2*time.Second, "wait no longer than `TIME` for the collector at the end")
+	o.spoolMax = size{spool.DefaultMax}
+	f.Var(&o.spoolMax, "spool-max", "keep at most `SIZE` of undelivered spans on disk, of all runs")
+	f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: what is not delivered at the end is lost")
 	f.StringVar(&o.traceURL, "trace-url", os.Getenv("SPANTEE_TRACE_URL"), "link to traces by this `URL`, as in http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")
 	f.BoolVar(&o.summary, "summary", false, "say on stderr what was traced, even if it is no terminal")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "say nothing on stderr, even if spans were lost")
-	return cmd
+}
+
+// addOTLPFlags adds the flags that say where to send spans.
+func addOTLPFlags(f *pflag.FlagSet, o *exporter.OTLP) {
+	f.StringVar(&o.Endpoint, "endpoint", "", "where to send spans, as `URL` (default $OTEL_EXPORTER_OTLP_ENDPOINT or http://localhost:4317)")
+	f.StringVar(&o.Protocol, "protocol", "", "`NAME` is grpc, http/protobuf or http/json (default $OTEL_EXPORTER_OTLP_PROTOCOL or grpc)")
+	f.StringToStringVar(&o.Headers, "header", nil, "send a header, as `NAME=VALUE`; may be repeated")
+	f.StringVar(&o.CACert, "certificate", "", "trust the certificate authority in this PEM `FILE`")
+	f.StringVar(&o.ClientCert, "client-certificate", "", "identify by the certificate in this PEM `FILE`")
+	f.StringVar(&o.ClientKey, "client-key", "", "and by the key in this PEM `FILE`")
+	f.StringVar(&o.Compression, "compression", "", "`NAME` is gzip or none")
+	f.DurationVar(&o.Timeout, "timeout", 0, "give a request up after this `TIME` (default 10s)")
+}
+
+// A size is a flag in bytes, as in 256MiB.
+type size struct{ bytes int64 }
+
+func (s *size) String() string { return strings.ReplaceAll(humanize.IBytes(uint64(s.bytes)), " ", "") }
+func (s *size) Type() string   { return "size" }
+
+func (s *size) Set(text string) error {
+	n, err := humanize.ParseBytes(text)
+	if err != nil || n > math.MaxInt64 {
+		return errors.New("it is not a size, as 256MiB is")
+	}
+	s.bytes = int64(n)
+	return nil
 }
 
 // check finds the flags that make no sense.

@@ -6,7 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/mapping"
@@ -27,8 +27,7 @@ const captureVariable = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 // minAttributeBytes is room for an id and for a message without its text.
 const minAttributeBytes = 128
 
-func (o *contentOptions) addTo(cmd *cobra.Command) {
-	f := cmd.Flags()
+func (o *contentOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.content, "content", "", "what to record of content: `WHAT` is none, details for paths, commands and the like, or full "+
 		"(default $"+captureVariable+" or none)")
 	f.StringArrayVar(&o.redactRules, "redact-rule", nil, "also take out of content what matches `NAME=REGEX`, or its first group; may be repeated")

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -102,6 +105,56 @@ func TestUnknownContentVariable(t *testing.T) {
 	}
 	if want := `$OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is "yes please", which spantee does not know: no content is recorded`; !strings.Contains(stderr, want) {
 		t.Errorf("stderr %q, want %q", stderr, want)
+	}
+}
+
+// TestContentOnDisk looks at what is kept of a session that nobody takes.
+func TestContentOnDisk(t *testing.T) {
+	const mark = "canary-0b51c2"
+	secrets := redacttest.All()
+	in := session(mark)
+	for _, s := range secrets {
+		in = append(in, session(s.Text)...)
+	}
+	for content, want := range map[string]bool{"none": false, "full": true} {
+		t.Run(content, func(t *testing.T) {
+			dir := t.TempDir()
+			cmd := spantee(t, []string{"XDG_STATE_HOME=" + dir}, "--content="+content, "--endpoint=http://127.0.0.1:1", "--flush-timeout=30s")
+			cmd.Stdin = bytes.NewReader(in)
+			if err := cmd.Run(); err != nil {
+				t.Fatal(err, cmd.stderr.String())
+			}
+			kept := 0
+			found := false
+			err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+				if err != nil || d.IsDir() {
+					return err
+				}
+				b, err := os.ReadFile(path)
+				if err != nil {
+					return err
+				}
+				kept += len(b)
+				found = found || bytes.Contains(b, []byte(mark))
+				if strings.Contains(path, mark) {
+					t.Errorf("a file is named %s", path)
+				}
+				for _, s := range secrets {
+					for _, part := range s.Parts {
+						if bytes.Contains(b, []byte(part)) {
+							t.Errorf("%s: %q is on disk", s.Name, part)
+						}
+					}
+				}
+				return nil
+			})
+			if err != nil || kept == 0 {
+				t.Fatalf("%d bytes are on disk, %v", kept, err)
+			}
+			if found != want {
+				t.Errorf("content is on disk: %v", found)
+			}
+		})
 	}
 }
 

@@ -10,6 +10,10 @@ import (
 const (
 	statusFailed = 1 // stdin or stdout failed
 	statusUsage  = 2
+
+	// Of an agent that could not be started, as shells have it.
+	statusNotExecutable = 126
+	statusNotFound      = 127
 )
 
 // An exitStatus is how the process is to end when it is not by 0: by a status,
@@ -20,6 +24,18 @@ type exitStatus struct {
 }
 
 func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d, signal %v", s.code, s.signal) }
+
+// A failure is an error that is not of usage: it ends a command by status 1.
+type failure struct{ error }
+
+func (f failure) Unwrap() error { return f.error }
+
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return failure{err}
+}
 
 // interrupted tells whether a signal ended the stream while it could have gone on.
 func (s exitStatus) interrupted() bool { return s.signal != nil && s.signal != brokenPipe }

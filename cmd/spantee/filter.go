@@ -15,7 +15,7 @@ import (
 func filter(o *options, stdin, stdout, stderr *os.File) error {
 	signals := catchSignals()
 	say := newReporter(o, stderr)
-	tracing, err := startTracing(o, say, stdin)
+	tracing, err := startTracing(o, say, lastWritten(stdin), nil)
 	if err != nil {
 		return err
 	}
@@ -23,6 +23,7 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 		say.awaiting()
 	}
 
+	tracing.start()
 	pass := newPassthrough(stdin, stdout, tracing.tap)
 	copied := make(chan error, 1)
 	go func() { copied <- pass.run() }()

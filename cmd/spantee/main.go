@@ -19,6 +19,9 @@ func main() {
 	case err == nil:
 	case errors.As(err, &s):
 		s.exit()
+	case errors.As(err, new(failure)):
+		fmt.Fprintf(os.Stderr, "spantee: %s\n", withHint(err))
+		os.Exit(statusFailed)
 	default:
 		fmt.Fprintf(os.Stderr, "spantee: %s\n", withHint(err))
 		os.Exit(statusUsage)

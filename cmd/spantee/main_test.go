@@ -19,7 +19,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what the scripts expect")
 
-func TestMain(m *testing.M) { testscript.Main(tests{m}, map[string]func(){"spantee": main}) }
+func TestMain(m *testing.M) {
+	testscript.Main(tests{m}, map[string]func(){"spantee": main, "collector": collectorMain})
+}
 
 // tests are all that is not a spantee command run by one of them.
 type tests struct{ m *testing.M }
@@ -33,6 +35,7 @@ func (t tests) Run() int {
 	}
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	code := t.m.Run()
+	faults.print(os.Stdout)
 	if err := goleak.Find(); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -58,6 +61,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("HTTP_ENDPOINT", r.HTTPEndpoint())
 			env.Setenv("FIXTURES", fixtures)
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -75,7 +79,8 @@ type run struct {
 	*exec.Cmd
 }
 
-// spantee prepares to run the command with extra variables in its environment.
+// spantee prepares to run the command with extra variables in its environment,
+// and a spool of its own unless they name one.
 func spantee(t *testing.T, env []string, args ...string) *run {
 	t.Helper()
 	path, err := exec.LookPath("spantee")
@@ -84,7 +89,7 @@ func spantee(t *testing.T, env []string, args ...string) *run {
 	}
 	r := &run{Cmd: exec.Command(path, args...)}
 	r.Stdout, r.Stderr = &r.stdout, &r.stderr
-	r.Env = append(os.Environ(), env...)
+	r.Env = append(append(os.Environ(), "XDG_STATE_HOME="+t.TempDir()), env...)
 	return r
 }
 

@@ -26,6 +26,7 @@ func collect(b *bytes.Buffer) consume {
 type consume func(p []byte)
 
 func (c consume) consume(p []byte, _ time.Time) { c(p) }
+func (c consume) tick()                         {}
 func (c consume) finish(bool)                   {}
 
 func TestPassthroughIsExact(t *testing.T) {

@@ -22,14 +22,16 @@ type reporter struct {
 	w        *os.File
 	terminal bool
 
-	tracing  bool       // there is somewhere for spans to go
-	problems []string   // with the environment
-	mu       sync.Mutex // of the runs: a mapper that hangs is left behind
-	runs     []mapping.Run
-	moreRuns int // than are kept
+	tracing  bool     // there is somewhere for spans to go
+	problems []string // with the environment
 	stats    mapping.Stats
 	failure  error // why the mapper did not see the whole stream
 	delivery exporter.Report
+
+	mu          sync.Mutex // of what follows: a mapper that hangs is left behind
+	runs        []mapping.Run
+	moreRuns    int   // than are kept
+	unprotected error // why a kill would lose spans
 }
 
 // maxRuns is how many runs a summary names.
@@ -65,6 +67,13 @@ func (r *reporter) runEnded(run mapping.Run) {
 	r.runs = append(r.runs, run)
 }
 
+// checkpointed is told of every attempt to be prepared for a kill.
+func (r *reporter) checkpointed(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unprotected = err
+}
+
 // print says it all.
 func (r *reporter) print() {
 	if r.quiet {
@@ -84,6 +93,12 @@ func (r *reporter) print() {
 		if s := r.oddLines(); s != "" {
 			r.line("%s", s)
 		}
+		if n := r.delivery.Earlier.Delivered; n > 0 {
+			r.line("%s of earlier runs delivered", count(n, "span"))
+		}
+		if r.unprotected != nil {
+			r.line("a kill would have lost spans: %v", r.unprotected)
+		}
 	}
 	for _, p := range r.problems {
 		r.line("%s", p)
@@ -94,8 +109,11 @@ func (r *reporter) print() {
 	if s := r.untraced(); s != "" {
 		r.line("%s", s)
 	}
-	if s := r.lost(); s != "" {
+	if s := r.undelivered(); s != "" {
 		r.line("%s", s)
+	}
+	if n := r.delivery.Earlier.GivenUp; n > 0 {
+		r.line("%s of earlier runs given up, the oldest first (spantee spool shows what is left)", count(n, "span"))
 	}
 }
 
@@ -148,20 +166,36 @@ func (r *reporter) untraced() string {
 	case r.stats.Foreign != "":
 		return fmt.Sprintf("no trace: this is the stream of %s, and spantee reads that of %s so far (--agent overrides)",
 			r.stats.Foreign, strings.Join(mapping.Agents, ", "))
+	case r.stats.Runs == 0 && r.stats.BadLines > 0 && len(r.runs) > 0:
+		return "the trace has no more than its root: the agent printed no JSON lines; run it with --output-format stream-json"
 	case r.stats.Runs == 0 && r.stats.BadLines > 0:
 		return "no trace: the input is no stream of JSON lines; run the agent with --output-format stream-json"
 	}
 	return ""
 }
 
-// lost says what did not arrive, and why.
-func (r *reporter) lost() string {
+// undelivered says what did not arrive, why, and what became of it.
+func (r *reporter) undelivered() string {
 	d := r.delivery
-	if d.Dropped == 0 {
+	if d.Delivered == d.Ended {
 		return ""
 	}
-	return fmt.Sprintf("%d of %s not delivered: %s", d.Dropped, count(d.Ended, "span"),
+	s := fmt.Sprintf("%d of %s not delivered: %s", d.Ended-d.Delivered, count(d.Ended, "span"),
 		withHint(&exporter.Error{Err: d.Cause, Hint: d.Hint}))
+	fates := []string{}
+	for _, f := range []struct {
+		spans int
+		what  string
+	}{{d.Spooled, "kept, to be sent later"}, {d.Rejected, "kept, but not sent again"}, {d.Dropped, "lost"}} {
+		if f.spans > 0 {
+			fates = append(fates, fmt.Sprintf("%d %s", f.spans, f.what))
+		}
+	}
+	s += "; " + strings.Join(fates, ", ")
+	if d.NotKept != nil {
+		s += fmt.Sprintf(" (the spool: %v)", d.NotKept)
+	}
+	return s
 }
 
 // withHint appends what an error's author would try.

@@ -28,8 +28,57 @@ func catchSignals() <-chan os.Signal {
 	return c
 }
 
-// restoreSignals makes SIGINT and SIGTERM deadly again.
-func restoreSignals() { signal.Reset(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP) }
+// catchForwarded makes values of the signals that an agent is to be told of.
+// Those of the terminal's own keys reach it by themselves.
+func catchForwarded() <-chan os.Signal {
+	signal.Notify(make(chan os.Signal, 1), brokenPipe)
+	c := make(chan os.Signal, 16)
+	for _, s := range []os.Signal{
+		syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP,
+		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT,
+	} {
+		if !signal.Ignored(s) {
+			signal.Notify(c, s)
+		}
+	}
+	return c
+}
+
+// fromTerminal tells whether a signal was most likely a key: then every process
+// in the foreground has it. Go does not tell who sent a signal.
+func fromTerminal(s os.Signal) bool {
+	if s != syscall.SIGINT && s != syscall.SIGQUIT {
+		return false
+	}
+	tty, err := os.Open("/dev/tty")
+	if err != nil {
+		return false
+	}
+	defer tty.Close()
+	foreground, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && foreground == syscall.Getpgrp()
+}
+
+// endOfProcess tells how a process ended.
+func endOfProcess(state *os.ProcessState) exitStatus {
+	if ws := state.Sys().(syscall.WaitStatus); ws.Signaled() {
+		return exitStatus{signal: ws.Signal()}
+	}
+	return exitStatus{code: state.ExitCode()}
+}
+
+// signalName is the one of signal.h, "" for none.
+func signalName(s os.Signal) string {
+	if sig, ok := s.(syscall.Signal); ok {
+		return unix.SignalName(sig)
+	}
+	return ""
+}
+
+// restoreSignals makes signals deadly again.
+func restoreSignals() {
+	signal.Reset(syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+}
 
 func isBrokenPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }
 
@@ -37,18 +86,29 @@ func isBrokenPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }
 // 143 or 141.
 func dieBy(s os.Signal) {
 	signal.Reset(s)
-	if s == brokenPipe {
-		// The runtime ignores a SIGPIPE sent by kill, but dies of one that a
-		// write to stdout brings about. A pipe of our own takes its place:
-		// somebody may have opened the real one for reading again.
-		if r, w, err := os.Pipe(); err == nil && unix.Dup2(int(w.Fd()), 1) == nil {
-			r.Close()
-			_, _ = os.NewFile(1, "stdout").Write([]byte{'\n'})
-		}
-	} else if sig, ok := s.(syscall.Signal); ok {
+	sig := s.(syscall.Signal)
+	if setDefault(sig) {
+		_ = unix.Setrlimit(unix.RLIMIT_CORE, new(unix.Rlimit)) // a core of spantee's would help nobody
 		if syscall.Kill(os.Getpid(), sig) == nil {
 			select {} // until it arrives
 		}
 	}
-	os.Exit(128 + int(s.(syscall.Signal)))
+	if sig == brokenPipe {
+		breakStdout()
+	}
+	os.Exit(128 + int(sig))
+}
+
+// breakStdout dies of SIGPIPE. The runtime ignores one that was sent by kill, but
+// dies of one that a write to stdout brings about. A pipe of our own takes its
+// place: somebody may have opened the real one for reading again.
+func breakStdout() {
+	r, w, err := os.Pipe()
+	if err != nil || unix.Dup2(int(w.Fd()), 1) != nil {
+		return
+	}
+	if r.Fd() != 1 { // as it is where stdout was closed; then dup2 has closed it
+		r.Close()
+	}
+	_, _ = os.NewFile(1, "stdout").Write([]byte{'\n'})
 }

@@ -92,6 +92,11 @@ func startWith(t *testing.T, cmd *run, stream []byte) io.WriteCloser {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startReading(t, cmd, out, stream)
+}
+
+func startReading(t *testing.T, cmd *run, out io.Reader, stream []byte) io.WriteCloser {
+	t.Helper()
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

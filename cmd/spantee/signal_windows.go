@@ -17,6 +17,16 @@ func catchSignals() <-chan os.Signal {
 	return c
 }
 
+// catchForwarded takes Ctrl-C, which Windows sends to every process of the
+// console, and passes nothing on: there are no other signals.
+func catchForwarded() <-chan os.Signal { return catchSignals() }
+
+func fromTerminal(os.Signal) bool { return true }
+
+func endOfProcess(state *os.ProcessState) exitStatus { return exitStatus{code: state.ExitCode()} }
+
+func signalName(os.Signal) string { return "" }
+
 func restoreSignals() { signal.Reset(os.Interrupt, syscall.SIGTERM) }
 
 func isBrokenPipe(err error) bool {

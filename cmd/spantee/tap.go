@@ -33,6 +33,7 @@ type tap struct {
 // A consumer may use the bytes it is given until it returns.
 type consumer interface {
 	consume(p []byte, came time.Time)
+	tick()             // it begins, or a second has passed
 	finish(whole bool) // nothing more will come; whole tells if that was the stream's end
 }
 
@@ -116,7 +117,16 @@ func (t *tap) guard(f func()) {
 
 func (t *tap) feed() {
 	var taken []byte
-	for range t.more {
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	t.consumer.tick()
+	for {
+		select {
+		case <-t.more:
+		case <-second.C:
+			t.consumer.tick()
+			continue
+		}
 		t.mu.Lock()
 		taken, t.pending = t.pending, taken[:0]
 		came, over := t.came, t.over

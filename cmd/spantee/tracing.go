@@ -5,17 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/contrib/propagators/envcar"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/mapping"
 )
 
@@ -42,22 +45,34 @@ type tracing struct {
 	mapper   *mapping.Mapper
 	exporter *exporter.Exporter   // nil if no spans are to be sent
 	tree     *exporter.TreeWriter // nil if none is to be drawn
+
+	live    bool
+	process *mapping.Process // nil if spantee did not start the agent
+	ended   exitStatus       // how it did
+
+	runs    int           // that had begun at the last checkpoint
+	changed bool          // something came since
+	saved   time.Time     // when that was
+	saving  time.Duration // how long it took
 }
 
 // startTracing sets up what the flags and the environment ask for. Wrong flags
 // are an error. A wrong environment is not: it must not break a pipe.
-func startTracing(o *options, say *reporter, stdin *os.File) (*tracing, error) {
+//
+// A recording was last written when replayed says, which is zero for a live
+// stream. process is the agent, nil if somebody else started it.
+func startTracing(o *options, say *reporter, replayed time.Time, process *mapping.Process) (*tracing, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	t := &tracing{options: o, say: say}
-	replayed := lastWritten(stdin)
+	t := &tracing{options: o, say: say, came: time.Now(), live: replayed.IsZero(), process: process}
 
 	opts := mapping.Options{
 		Agent: o.agent, Deltas: mapping.Deltas(o.deltas), MaxSpanEvents: o.maxSpanEvents,
 		Replay: replayed,
 		Now:    func() time.Time { return t.came },
 		Emit:   t.emit, RunEnded: say.runEnded,
+		Process: process,
 	}
 	if !o.ignoreTraceparent {
 		opts.Parent = parentFromEnvironment()
@@ -85,36 +100,85 @@ func startTracing(o *options, say *reporter, stdin *os.File) (*tracing, error) {
 		}
 		t.exporter = exporter.New(exporter.Config{
 			Client:   client,
+			Spool:    o.spool(),
 			Resource: resource,
 			Scope:    &commonpb.InstrumentationScope{Name: "github.com/spantee/spantee", Version: version()},
-			Wait:     !replayed.IsZero(),
+			Wait:     !t.live,
 		})
 	}
 	if o.tree {
 		t.tree = exporter.NewTreeWriter(say.w, say.treeStyle())
 	}
-	if t.exporter == nil && t.tree == nil {
-		return t, nil
+	say.tracing = t.exporter != nil || t.tree != nil
+	return t, nil
+}
+
+// start begins to trace what comes through the tap.
+func (t *tracing) start() {
+	if !t.say.tracing {
+		return
 	}
-	say.tracing = true
 	patience := livePatience
-	if !replayed.IsZero() {
+	if !t.live {
 		patience = replayPatience
 	}
+	t.changed = t.process != nil // its root has begun
+	t.saved = time.Now()
 	t.tap = newTap(patience, t)
-	return t, nil
 }
 
 // consume takes the next bytes of the stream from the tap.
 func (t *tracing) consume(p []byte, came time.Time) {
 	t.came = came
 	t.mapper.Write(p)
+	t.changed = true
+	if runs := t.mapper.Stats().Runs; runs != t.runs { // its root is to be on disk at once
+		t.checkpoint()
+	}
+}
+
+// tick comes every second.
+func (t *tracing) tick() {
+	if t.changed || time.Since(t.saved) > spool.Heartbeat {
+		t.checkpoint()
+	}
+}
+
+// checkpoint prepares for spantee to be killed. With thousands of sessions open
+// at once it takes its time, and comes the less often.
+func (t *tracing) checkpoint() {
+	start := time.Now()
+	if t.exporter == nil || start.Sub(t.saved) < 20*t.saving {
+		return
+	}
+	t.say.checkpointed(t.exporter.Checkpoint(t.mapper.Open()))
+	t.runs, t.changed = t.mapper.Stats().Runs, false
+	t.saved, t.saving = time.Now(), time.Since(start)
 }
 
 // finish ends all spans.
 func (t *tracing) finish(whole bool) {
 	t.came = time.Now()
+	if t.process != nil {
+		t.mapper.Exited(t.ended.code, signalName(t.ended.signal))
+	}
 	t.mapper.Close(!whole)
+}
+
+// environment returns that of the process, with the trace that it is part of.
+func (t *tracing) environment() []string {
+	env := os.Environ()
+	if t.exporter == nil {
+		return env
+	}
+	env = slices.DeleteFunc(env, func(kv string) bool {
+		return strings.HasPrefix(kv, "TRACEPARENT=") || strings.HasPrefix(kv, "TRACESTATE=")
+	})
+	ctx := trace.ContextWithSpanContext(context.Background(), t.mapper.Root())
+	propagation.TraceContext{}.Inject(ctx, &envcar.Carrier{SetEnvFunc: func(key, value string) {
+		env = append(env, key+"="+value)
+	}})
+	return env
 }
 
 // emit takes a finished span from the mapper.
@@ -129,11 +193,12 @@ func (t *tracing) emit(span *tracepb.Span) {
 
 // end ends the trace, and delivers what it can within the flush timeout.
 func (t *tracing) end(interrupted bool) {
-	if t.tap == nil {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), t.flushTimeout)
 	defer cancel()
+	if t.tap == nil {
+		t.deliver(ctx) // nothing
+		return
+	}
 	var why error
 	if interrupted {
 		why = errInterrupted
@@ -184,8 +249,18 @@ func (t *tracing) deliver(ctx context.Context) {
 	}
 }
 
+// spool returns where undelivered spans are kept, nil if nowhere.
+func (o *options) spool() *spool.Spool {
+	s := spool.Default()
+	s.Max = o.spoolMax.bytes
+	if o.noSpool || s.Max == 0 || !filepath.IsAbs(s.Dir) { // as without a home
+		return nil
+	}
+	return &s
+}
+
 // client returns where spans go, nil if nowhere.
-func (o *options) client() (otlptrace.Client, error) {
+func (o *options) client() (exporter.Client, error) {
 	if o.toFile != "" {
 		return exporter.NewFile(o.toFile)
 	}
@@ -228,9 +303,5 @@ func lastWritten(stdin *os.File) time.Time {
 
 // parentFromEnvironment returns what $TRACEPARENT and $TRACESTATE point at.
 func parentFromEnvironment() trace.SpanContext {
-	carrier := propagation.MapCarrier{
-		"traceparent": os.Getenv("TRACEPARENT"),
-		"tracestate":  os.Getenv("TRACESTATE"),
-	}
-	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
+	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), new(envcar.Carrier)))
 }

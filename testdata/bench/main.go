@@ -53,6 +53,7 @@ func main() {
 	check(err)
 	defer r.Close()
 	os.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", r.GRPCEndpoint())
+	os.Setenv("XDG_STATE_HOME", dir) // where spools are
 
 	mixed, deltas := mixedSession(16*mb), deltaSession(16*mb)
 	b.throughput("mixed", mixed, 1024*mb/scale)
@@ -207,15 +208,20 @@ func (b *bench) latency(block []byte, lines int) {
 		check(cmd.Wait())
 		return median(took)
 	}
-	var cat, added, full []time.Duration
+	var cat, added, full, down []time.Duration
 	for range *rounds {
 		c := one("cat")
 		cat = append(cat, c)
 		added = append(added, one(b.spantee)-c)
 		full = append(full, one(b.spantee, "--content=full")-c)
+		down = append(down, one(b.spantee, "-q", "--endpoint="+nobody)-c)
 	}
-	fmt.Printf("a line through the pipe: spantee takes %v longer than cat, with --content=full %v (cat %v)\n", median(added), median(full), median(cat))
+	fmt.Printf("a line through the pipe: spantee takes %v longer than cat (cat %v), with --content=full %v, and %v with no collector\n",
+		median(added), median(cat), median(full), median(down))
 }
+
+// nobody is where nobody listens.
+const nobody = "http://127.0.0.1:1"
 
 // replay tells how much a CPU second maps and delivers, of a file: for that it
 // takes its time.
@@ -286,13 +292,34 @@ func (b *bench) startup() {
 		check(cmd.Run())
 		return time.Since(began)
 	}
-	var cat, own []time.Duration
+	var cat, own, down, bare, child []time.Duration
 	for range 5 * *rounds {
 		cat = append(cat, time1("cat"))
 		own = append(own, time1(b.spantee))
+		down = append(down, time1(b.spantee, "-q", "--endpoint="+nobody))
+		bare = append(bare, firstByte("echo", "hello"))
+		child = append(child, firstByte(b.spantee, "exec", "-q", "--", "echo", "hello"))
 	}
-	fmt.Printf("a session of %d lines, start to exit: %.1f ms (cat %.1f ms)\n",
-		bytes.Count(session, []byte("\n")), median(own).Seconds()*1e3, median(cat).Seconds()*1e3)
+	ms := func(d []time.Duration) float64 { return median(d).Seconds() * 1e3 }
+	fmt.Printf("a session of %d lines, start to exit: %.1f ms (cat %.1f ms), with no collector %.1f ms\n",
+		bytes.Count(session, []byte("\n")), ms(own), ms(cat), ms(down))
+	fmt.Printf("start to first byte: %.1f ms with exec, %.1f ms without\n", ms(child), ms(bare))
+}
+
+// firstByte is how long a command takes from its start to what it prints.
+func firstByte(args ...string) time.Duration {
+	cmd := exec.Command(args[0], args[1:]...)
+	out, err := cmd.StdoutPipe()
+	check(err)
+	began := time.Now()
+	check(cmd.Start())
+	_, err = io.ReadFull(out, make([]byte, 1))
+	check(err)
+	took := time.Since(began)
+	_, err = io.Copy(io.Discard, out)
+	check(err)
+	check(cmd.Wait())
+	return took
 }
 
 const session = "5f0c9a52-6c1d-4d6e-9a80-0c2f6d9f7a11"

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/spool"
+)
+
+const doctorUsage = `doctor shows where spans go and why, checks the way there, and sends one span.
+Its exit status is 1 if that span cannot be delivered.`
+
+func doctorCommand() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Find out why spans do not arrive",
+		Long:  doctorUsage,
+		Args:  cobra.NoArgs,
+		RunE:  func(*cobra.Command, []string) error { return doctor(&o, os.Stdout) },
+	}
+	cmd.Flags().SortFlags = false
+	addOTLPFlags(cmd.Flags(), &o.otlp)
+	return cmd
+}
+
+func doctor(o *options, stdout io.Writer) error {
+	healthy := examine(stdout, o)
+	examineSpool(stdout)
+	if !healthy {
+		return exitStatus{code: statusFailed}
+	}
+	return nil
+}
+
+// examine tells whether a span could be delivered.
+func examine(w io.Writer, o *options) bool {
+	if where := elsewhere(); where != "" {
+		finding(w, "✗", "span", where)
+		return false
+	}
+	settings, _ := o.otlp.Settings() // what is wrong with them is said below
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, s := range settings {
+		fmt.Fprintf(table, "  %s\t%s\t%s\n", s.Name, s.Value, s.Source)
+	}
+	_ = table.Flush()
+	warn(w)
+
+	span, id := testSpan()
+	resource, err := exporter.Resource(context.Background(), "spantee", version())
+	if err != nil {
+		finding(w, "!", "resource", withHint(err))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), doctorPatience)
+	defer cancel()
+	healthy := false
+	for check := range exporter.Diagnose(ctx, o.otlp, span, resource) {
+		switch {
+		case check.Err != nil:
+			finding(w, "✗", check.Name, withHint(check.Err))
+		case check.Name == "port":
+			finding(w, "!", check.Name, check.Result)
+		case check.Name == "span":
+			healthy = true
+			finding(w, "✓", check.Name, fmt.Sprintf("%s in %v, trace %s", check.Result, check.Took.Round(10*time.Microsecond), id))
+		default:
+			finding(w, "✓", check.Name, check.Result)
+		}
+	}
+	return healthy
+}
+
+// doctorPatience is for all checks together.
+const doctorPatience = 15 * time.Second
+
+func finding(w io.Writer, mark, name, text string) {
+	fmt.Fprintf(w, "%s %-10s  %s\n", mark, name, text)
+}
+
+// warn tells what else in the environment matters.
+func warn(w io.Writer) {
+	parent := parentFromEnvironment()
+	switch v := os.Getenv("TRACEPARENT"); {
+	case v == "":
+	case !parent.IsValid():
+		finding(w, "!", "parent", "$TRACEPARENT is malformed, and ignored")
+	case !parent.IsSampled():
+		finding(w, "!", "parent", "$TRACEPARENT says not sampled (-00 at its end): no spans are sent but with --ignore-traceparent")
+	}
+}
+
+// elsewhere says where spans go if not to an OTLP endpoint.
+func elsewhere() string {
+	switch v := os.Getenv("OTEL_TRACES_EXPORTER"); {
+	case os.Getenv("SPANTEE_TO") != "":
+		return "spans go to a file, as $SPANTEE_TO says"
+	case strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true"):
+		return "spans go nowhere: $OTEL_SDK_DISABLED is true"
+	case v != "" && v != "otlp":
+		return fmt.Sprintf("spans do not go to an endpoint: $OTEL_TRACES_EXPORTER is %q", v)
+	}
+	return ""
+}
+
+// testSpan returns a span of now, and its trace id.
+func testSpan() (*tracepb.Span, string) {
+	var id [24]byte
+	_, _ = rand.Read(id[:]) // it never fails
+	now := uint64(time.Now().UnixNano())
+	return &tracepb.Span{
+		TraceId: id[:16], SpanId: id[16:], Name: "spantee doctor", Kind: tracepb.Span_SPAN_KIND_INTERNAL,
+		StartTimeUnixNano: now - 1, EndTimeUnixNano: now, Flags: 1,
+	}, hex.EncodeToString(id[:16])
+}
+
+func examineSpool(w io.Writer) {
+	s, err := userSpool()
+	if err != nil {
+		finding(w, "!", "spool", err.Error())
+		return
+	}
+	entries, err := s.List()
+	if err == nil {
+		err = s.Check()
+	}
+	if err != nil {
+		finding(w, "!", "spool", err.Error())
+		return
+	}
+	sums := map[spool.State]int{}
+	var size int64
+	for _, e := range entries {
+		size += e.Bytes
+		sums[e.State] += e.Spans
+	}
+	waiting := sums[spool.Waiting] + sums[spool.Sending]
+	mark, state := "✓", "empty"
+	if len(entries) > 0 {
+		state = fmt.Sprintf("%s waiting, %d rejected, %d unreadable, %s of %s",
+			count(waiting, "span"), sums[spool.Rejected], sums[spool.Corrupt], humanize.IBytes(uint64(size)), humanize.IBytes(uint64(s.Max)))
+	}
+	if waiting > 0 {
+		mark, state = "!", state+" (spantee flush sends them)"
+	}
+	finding(w, mark, "spool", state+", in "+s.Dir)
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spantee/spantee/mapping"
+)
+
+const execUsage = `exec runs an agent as its child:
+
+  spantee exec -- cursor-agent -p --output-format stream-json "fix the test" | jq -r .type
+
+What the agent prints goes through spantee; its stdin, its stderr and the
+terminal are its own, signals are passed on, and its exit status becomes that of
+spantee. $TRACEPARENT is in its environment, so that what its tools run can join
+the trace. How it ended is on the root span.`
+
+func execCommand() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "exec [flags] -- COMMAND [ARGUMENT...]",
+		Short: "Run an agent and trace it",
+		Long:  execUsage,
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return runAgent(&o, args, os.Stdin, os.Stdout, os.Stderr)
+		},
+	}
+	o.addFlags(cmd.Flags())
+	cmd.Flags().SetInterspersed(false) // what follows the command is the command's
+	return cmd
+}
+
+// runAgent is filter with the agent as a child.
+func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
+	signals := catchForwarded()
+	say := newReporter(o, stderr)
+	process := &mapping.Process{Executable: filepath.Base(args[0])}
+	_, _ = rand.Read(process.Key[:]) // it never fails
+	tracing, err := startTracing(o, say, time.Time{}, process)
+	if err != nil {
+		return err
+	}
+	agent, out, err := start(args, tracing.environment(), stdin, stderr)
+	if err != nil {
+		tracing.end(false)
+		say.line("%v", err)
+		return notStarted(err)
+	}
+	process.PID = agent.Process.Pid
+	tracing.start()
+
+	pass := newPassthrough(out, stdout, tracing.tap)
+	copied := make(chan error, 1)
+	go func() {
+		err := pass.run()
+		out.Close() // so that the agent notices if nobody reads
+		copied <- err
+	}()
+	end := waitFor(agent, signals)
+	restoreSignals() // the next one kills
+	out.agentEnded()
+	err = <-copied
+	if status := endOfCopy(err); status.code != 0 {
+		say.line("%v", err)
+	}
+	if err := stdout.Close(); err != nil && !isBrokenPipe(err) {
+		say.line("%v", err)
+	}
+	tracing.ended = end
+	tracing.end(false)
+	say.print()
+	if end == (exitStatus{}) {
+		return nil
+	}
+	return end
+}
+
+// start starts the agent, and returns what it prints.
+func start(args, env []string, stdin, stderr *os.File) (agent *exec.Cmd, out *output, err error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer w.Close()
+	agent = exec.CommandContext(context.Background(), args[0], args[1:]...)
+	agent.Env, agent.Stdin, agent.Stdout, agent.Stderr = env, stdin, w, stderr
+	if err := agent.Start(); err != nil {
+		r.Close()
+		return nil, nil, err
+	}
+	return agent, &output{File: r, patience: lingering}, nil
+}
+
+// lingering is how long an agent's stdout is waited for after its end, all in
+// all: something that it left running may have it open for good.
+const lingering = time.Second
+
+// An output is what an agent prints. After the agent's end it ends when there
+// is nothing more to be read, even if somebody has it open.
+type output struct {
+	*os.File
+	over     atomic.Bool
+	patience time.Duration // what is left of it
+}
+
+func (o *output) Read(p []byte) (int, error) {
+	for {
+		over := o.over.Load()
+		began := time.Now()
+		if over {
+			// What is there is read, however long it takes to write it.
+			_ = o.SetReadDeadline(began.Add(max(o.patience, 10*time.Millisecond)))
+		}
+		n, err := o.File.Read(p)
+		if over {
+			o.patience -= time.Since(began)
+		}
+		switch {
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return n, err
+		case o.patience <= 0:
+			return 0, io.EOF
+		}
+	}
+}
+
+// agentEnded wakes a Read that waits.
+func (o *output) agentEnded() {
+	o.over.Store(true)
+	_ = o.SetReadDeadline(time.Now()) // Windows has none: there somebody who has it open is waited for
+}
+
+func notStarted(err error) exitStatus {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return exitStatus{code: statusNotFound}
+	}
+	return exitStatus{code: statusNotExecutable}
+}
+
+// waitFor waits for the agent's end and passes signals on to it.
+func waitFor(agent *exec.Cmd, signals <-chan os.Signal) exitStatus {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = agent.Wait() // the state says how it ended
+	}()
+	for {
+		select {
+		case s := <-signals:
+			if !fromTerminal(s) {
+				_ = agent.Process.Signal(s) // it may have just ended
+			}
+		case <-ended:
+			return endOfProcess(agent.ProcessState)
+		}
+	}
+}

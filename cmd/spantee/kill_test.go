@@ -1,0 +1,255 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// TestSignalsAtAnyLine ends spantee by each signal after any number of lines.
+// The spans of the lines that came out end as they should, with a collector or
+// later.
+func TestSignalsAtAnyLine(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE} {
+		for _, protocol := range []string{"grpc", "no collector"} {
+			name := fmt.Sprintf("spantee gets %s, %s", signalName(sig), protocol)
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				c := newCollector(t)
+				if protocol == "grpc" {
+					c.start("well")
+				}
+				env := append(c.environment("grpc"), "XDG_STATE_HOME="+t.TempDir())
+				all, total, kept := map[string]*tracepb.Span{}, 0, 0
+				var broken []map[string]*tracepb.Span
+				for i := range 8 {
+					lines := stream(fmt.Sprint("s", i), 5)
+					lines = lines[:1+rand.IntN(len(lines)-1)]
+					ended, cut := spansIn(t, lines, sig != syscall.SIGPIPE)
+					cmd := spantee(t, env)
+					endBy(t, cmd, sig, lines)
+					kept += numberBefore(cmd.stderr.String(), "kept, to be sent later")
+					total += len(ended) + len(cut)
+					for id, span := range ended {
+						all[id] = span
+					}
+					broken = append(broken, cut)
+				}
+				if protocol != "grpc" {
+					c.start("well")
+				}
+				if err := spantee(t, env, "flush").Run(); err != nil {
+					t.Error(err)
+				}
+				got, _ := c.taken()
+				for _, cut := range broken { // their end depends on when the signal came
+					for id, want := range cut {
+						if got[id] == nil || errorType(got[id]) != errorType(want) || got[id].Name != want.Name {
+							t.Errorf("%s, error %q, arrived as %v", want.Name, errorType(want), got[id])
+						}
+						delete(got, id)
+					}
+				}
+				wantSpans(t, got, all)
+				faults.add(name, total, total-kept, kept, 0)
+			})
+		}
+	}
+}
+
+// endBy runs the command on lines, of which all have come out when the signal
+// comes; SIGPIPE comes of nobody reading the next.
+func endBy(t *testing.T, cmd *run, sig syscall.Signal, lines [][]byte) {
+	t.Helper()
+	cmd.Stdout = nil
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := startReading(t, cmd, out, bytes.Join(lines, nil))
+	if sig == syscall.SIGPIPE {
+		out.Close()
+		in.Write([]byte("\n"))
+	} else {
+		cmd.Process.Signal(sig)
+	}
+	if got := signalOf(t, cmd.Wait()); got != sig {
+		t.Errorf("died of %v, want %v", got, sig)
+	}
+	in.Close()
+}
+
+// TestKillAtAnyPoint kills spantee at 240 points. Whatever it was told before
+// its first checkpoint apart, every run has its root; and what has ended arrives
+// as it did, with no gap.
+func TestKillAtAnyPoint(t *testing.T) {
+	const points = 120
+	for _, collectorUp := range []bool{true, false} {
+		name := "spantee gets SIGKILL, grpc"
+		if !collectorUp {
+			name = "spantee gets SIGKILL, no collector"
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCollector(t)
+			if collectorUp {
+				c.start("well")
+			}
+			state := t.TempDir()
+			env := append(c.environment("grpc"), "XDG_STATE_HOME="+state)
+			killed := make([][][]byte, points)
+			work := make(chan int, points)
+			for i := range points {
+				work <- i
+			}
+			close(work)
+			var workers sync.WaitGroup
+			for range 4 {
+				workers.Go(func() {
+					for i := range work {
+						lines := stream(fmt.Sprint("s", i), 5)
+						killed[i] = lines[:1+rand.IntN(len(lines)-1)]
+						kill(t, state, env, killed[i], !collectorUp && i%4 == 0)
+					}
+				})
+			}
+			workers.Wait()
+
+			if !collectorUp {
+				c.start("well")
+			}
+			flushed := spantee(t, env, "flush")
+			if err := flushed.Run(); err != nil {
+				t.Fatalf("%v, %s", err, flushed.stdout.String())
+			}
+			got, _ := c.taken()
+			total := 0
+			for i, lines := range killed {
+				total += wantPrefix(t, got, lines, !collectorUp && i%4 == 0)
+			}
+			if len(got) > 0 {
+				t.Errorf("%d more spans arrived", len(got))
+			}
+			recovered := numberBefore(flushed.stdout.String(), "of killed processes recovered")
+			faults.add(name, total, total-recovered, recovered, 0)
+			if left, err := filepath.Glob(filepath.Join(state, "spantee/spool/open/*")); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v %v", left, err)
+			}
+		})
+	}
+}
+
+// kill runs spantee on lines and kills it when they have come out: at once, if
+// only it has had the time for a checkpoint, or when all of them are traced.
+func kill(t *testing.T, state string, env []string, lines [][]byte, traced bool) {
+	cmd := spantee(t, env)
+	cmd.Stdout = nil
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	in := startReading(t, cmd, out, bytes.Join(lines, nil))
+	defer in.Close()
+	ended, _ := spansIn(t, lines, true)
+	pattern := filepath.Join(state, fmt.Sprintf("spantee/spool/open/%d-*.otlp", cmd.Process.Pid))
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		files, _ := filepath.Glob(pattern)
+		if len(files) > 0 {
+			journal, _ := os.ReadFile(files[0])
+			if !traced || holdsAll(journal, ended) {
+				break
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Error("nothing came to the journal")
+			break
+		}
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+}
+
+func holdsAll(journal []byte, spans map[string]*tracepb.Span) bool {
+	for _, span := range spans {
+		if !bytes.Contains(journal, span.SpanId) {
+			return false
+		}
+	}
+	return true
+}
+
+// wantPrefix takes the spans of one killed run out of got. They must be those
+// of some of its lines, from the first on, or of all of them; and its root must
+// be there, with the spans that had not ended, as killed. It returns how many
+// there are.
+func wantPrefix(t *testing.T, got map[string]*tracepb.Span, lines [][]byte, whole bool) int {
+	t.Helper()
+	first := len(lines)
+	if !whole {
+		first = 1
+	}
+	var mine map[string]*tracepb.Span
+	for n := len(lines); n >= first; n-- {
+		ended, cut := spansIn(t, lines[:n], true)
+		mine = map[string]*tracepb.Span{}
+		ok := true
+		for id, want := range ended {
+			ok = ok && got[id] != nil && proto.Equal(got[id], want)
+			mine[id] = got[id]
+		}
+		root := false
+		for id, want := range cut {
+			// A checkpoint is up to a second old: what has begun since is not in it.
+			if got[id] == nil {
+				continue
+			}
+			ok = ok && got[id].Name == want.Name && (errorType(got[id]) == "killed" || errorType(want) == "")
+			root = root || want.Name == "invoke_agent cursor-agent"
+			mine[id] = got[id]
+		}
+		if ok && root {
+			break
+		}
+		mine = nil
+	}
+	if mine == nil {
+		t.Errorf("a run killed after %d lines is not there as it was", len(lines))
+	}
+	for id := range mine {
+		delete(got, id)
+	}
+	return len(mine)
+}
+
+// A disk that is full, as a limit on the size of files has it: the stream goes
+// on, and what could be neither sent nor kept is counted, and said once.
+func TestFullDisk(t *testing.T) {
+	c := newCollector(t)
+	lines := stream("s", 20)
+	ended, _ := spansIn(t, lines, false)
+	bare := spantee(t, append(c.environment("grpc"), "XDG_STATE_HOME="+t.TempDir()))
+	cmd := &run{Cmd: exec.Command("/bin/sh", "-c", "ulimit -f 1; exec spantee")}
+	cmd.Stdout, cmd.Stderr, cmd.Env = &cmd.stdout, &cmd.stderr, bare.Env
+	cmd.Stdin = bytes.NewReader(bytes.Join(lines, nil))
+	if err := cmd.Run(); err != nil {
+		t.Errorf("spantee: %v", err)
+	}
+	if !bytes.Equal(cmd.stdout.Bytes(), bytes.Join(lines, nil)) {
+		t.Error("other bytes came out")
+	}
+	checkStderr(t, cmd.stderr.String(), fmt.Sprintf("%d lost (the spool: ", len(ended)))
+	faults.add("disk full", len(ended), 0, 0, len(ended))
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/spool"
+)
+
+var errNoHome = errors.New("there is no place for a spool: neither $XDG_STATE_HOME nor $HOME is set")
+
+// userSpool returns the spool of whoever runs spantee.
+func userSpool() (spool.Spool, error) {
+	s := spool.Default()
+	if !filepath.IsAbs(s.Dir) {
+		return s, errNoHome
+	}
+	return s, nil
+}
+
+const spoolUsage = `spool lists what could not be delivered yet, or was refused, and why. Later runs
+that reach the same endpoint send what waits; spantee flush sends it now.`
+
+func spoolCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "spool",
+		Short: "List undelivered spans",
+		Long:  spoolUsage,
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			s, err := userSpool()
+			if err != nil {
+				return err
+			}
+			entries, err := s.List()
+			if err != nil {
+				return failed(err)
+			}
+			if asJSON {
+				return failed(printJSON(os.Stdout, entries))
+			}
+			return failed(printSpool(os.Stdout, s, entries))
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON lines")
+	return cmd
+}
+
+func printJSON(w io.Writer, entries []spool.Entry) error {
+	for _, e := range entries {
+		if err := json.NewEncoder(w).Encode(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printSpool(w io.Writer, s spool.Spool, entries []spool.Entry) error {
+	if len(entries) == 0 {
+		_, err := fmt.Fprintf(w, "nothing in %s\n", s.Dir)
+		return err
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "AGE\tSIZE\tSPANS\tSTATE\tENDPOINT\tREASON")
+	var total int64
+	for _, e := range entries {
+		total += e.Bytes
+		spans := fmt.Sprint(e.Spans)
+		reason := e.Reason
+		if e.State == spool.Open {
+			spans, reason = "", fmt.Sprintf("process %d on %s", e.PID, e.Host)
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", age(e.Since), humanize.IBytes(uint64(e.Bytes)), spans, e.State, e.Endpoint, reason)
+	}
+	fmt.Fprintf(tw, "\n%s in %s\n", humanize.IBytes(uint64(total)), s.Dir)
+	return tw.Flush()
+}
+
+// age is as short as it can be: 40s, 5m, 3h, 12d.
+func age(since time.Time) string {
+	switch d := time.Since(since); {
+	case d < time.Minute:
+		return fmt.Sprintf("%.0fs", max(d.Seconds(), 0))
+	case d < time.Hour:
+		return fmt.Sprintf("%.0fm", d.Minutes())
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%.0fh", d.Hours())
+	default:
+		return fmt.Sprintf("%.0fd", d.Hours()/24)
+	}
+}
+
+const flushUsage = `flush sends the spans that could not be delivered, each to the endpoint it was
+meant for. With --endpoint all of them go there. Headers and certificates from
+the flags and the environment are for the endpoint they come with, and for no
+other.`
+
+func flushCommand() *cobra.Command {
+	var otlp exporter.OTLP
+	cmd := &cobra.Command{
+		Use:   "flush",
+		Short: "Send undelivered spans now",
+		Long:  flushUsage,
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			s, err := userSpool()
+			if err != nil {
+				return err
+			}
+			return flush(s, otlp, os.Stdout, os.Stderr)
+		},
+	}
+	cmd.Flags().SortFlags = false
+	addOTLPFlags(cmd.Flags(), &otlp)
+	return cmd
+}
+
+// flush says on stdout what became of the spans. It is an error if some still
+// wait.
+func flush(s spool.Spool, otlp exporter.OTLP, stdout, stderr *os.File) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	entries, err := s.List()
+	if err != nil {
+		return failed(err)
+	}
+	waiting := 0
+	for _, e := range entries {
+		if e.State == spool.Waiting || e.State == spool.Sending {
+			waiting += e.Spans
+		}
+	}
+	var bar *progressbar.ProgressBar
+	done := func(int) {}
+	if isTerminal(stderr) {
+		bar = progressbar.NewOptions(waiting, progressbar.OptionSetWriter(stderr), progressbar.OptionSetDescription("spans"),
+			progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(false))
+		done = func(spans int) { _ = bar.Add(spans) }
+	}
+	results, err := exporter.Flush(ctx, s, otlp, done)
+	if bar != nil {
+		_ = bar.Clear()
+	}
+	if err != nil {
+		return failed(err)
+	}
+	return reportFlush(stdout, results)
+}
+
+func reportFlush(w io.Writer, results []exporter.Flushed) error {
+	left := false
+	for _, r := range results {
+		for _, f := range []struct {
+			spans int
+			fate  string
+		}{
+			{r.Recovered, "of killed processes recovered"},
+			{r.Delivered, "delivered"},
+			{r.Rejected, "rejected (spantee spool shows why)"},
+			{r.GivenUp, "given up, as unreadable or for lack of room"},
+		} {
+			if f.spans > 0 {
+				fmt.Fprintf(w, "%s%s %s\n", prefix(r.To), count(f.spans, "span"), f.fate)
+			}
+		}
+		if r.Err != nil {
+			left = true
+			fmt.Fprintf(w, "%s%s\n", prefix(r.To), withHint(r.Err))
+		}
+	}
+	if len(results) == 0 {
+		fmt.Fprintln(w, "nothing waits")
+	}
+	if left {
+		return exitStatus{code: statusFailed}
+	}
+	return nil
+}
+
+// prefix says what a line is about, nothing if it is the spool itself.
+func prefix(to spool.Destination) string {
+	if to.Endpoint == "" {
+		return ""
+	}
+	return to.Endpoint + ": "
+}
