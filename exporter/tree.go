@@ -180,7 +180,7 @@ func (t Tree) waterfall(b *strings.Builder, tr *traceTree) {
 		b.WriteString(pad(cut(r.name, name), name))
 		b.WriteString("  " + t.paint(r.color(), r.bar(tr, bar)))
 		fmt.Fprintf(b, " %*s", duration, r.duration)
-		for i, note := range fit(r.notes, notes, r.failed()) {
+		for i, note := range fit(r.notes, notes, r.failed(), r.detail() != "") {
 			switch {
 			case i > 0:
 				b.WriteString(t.paint(dim, " · "+note))
@@ -230,7 +230,7 @@ func (n *node) notes() []string {
 	case n.deltas > 1:
 		notes = append(notes, roughly(n.deltas)+" deltas")
 	}
-	if v := n.attr(attrExecutable).GetStringValue(); v != "" {
+	if v := n.attr(attrExecutable).GetStringValue(); v != "" && n.detail() == "" {
 		notes = append(notes, printable(v))
 	}
 	if n.attr(attrNoStart).GetBoolValue() {
@@ -239,7 +239,31 @@ func (n *node) notes() []string {
 	if n.attr(attrEstimated).GetBoolValue() {
 		notes = append(notes, "times estimated")
 	}
+	if d := n.detail(); d != "" {
+		notes = append(notes, d)
+	}
 	return notes
+}
+
+// detail is what a tool call was about, if that was recorded: a command on one
+// line, a path from where the agent is.
+func (n *node) detail() string {
+	if !n.is("execute_tool") {
+		return ""
+	}
+	for _, key := range attrDetails {
+		v := n.attr(key).GetStringValue()
+		if v == "" {
+			continue
+		}
+		if key == attrPath && n.parent != nil {
+			if dir := n.parent.attr(attrDirectory).GetStringValue(); dir != "" {
+				v = strings.TrimPrefix(v, dir+"/")
+			}
+		}
+		return printable(strings.Join(strings.Fields(v), " "))
+	}
+	return ""
 }
 
 // failure says in words why a span failed.

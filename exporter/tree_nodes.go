@@ -28,7 +28,12 @@ const (
 	attrEstimated  = "spantee.time.estimated"
 	attrBytes      = "spantee.delta.bytes"
 	attrCount      = "spantee.delta.count"
+	attrDirectory  = "process.working_directory"
+	attrPath       = "file.path"
 )
+
+// attrDetails tell what a tool call was about, the most telling first.
+var attrDetails = []string{"process.command_line", "cursor.tool.pattern", "cursor.tool.glob", attrPath, "url.full", "cursor.tool.search", "cursor.tool.description"}
 
 // A node is a span with its place in the tree.
 type node struct {

@@ -223,6 +223,19 @@ var samples = []struct {
 		s.span(5, 1, "execute_tool cafe\u0301", 700, 1000, attr("bytes", []byte{1, 0xff}), attr("list", []string{"a", "b"}), attr("none", nil))
 		return s.spans
 	}},
+	{"details", func() []*tracepb.Span {
+		s := sample{trace: 14}
+		s.span(1, 0, "invoke_agent cursor-agent", 0, 4000, attr(attrDirectory, "/home/dev/shop"))
+		s.span(2, 1, "execute_tool read", 0, 100, attr(attrPath, "/home/dev/shop/internal/cart/coupon_test.go"))
+		s.span(3, 1, "execute_tool read", 100, 200, attr(attrPath, "/etc/hosts"))
+		s.span(4, 1, "execute_tool shell", 200, 1900, attr(attrExecutable, "go"),
+			attr("process.command_line", "cd /home/dev/shop &&\n\tgo test -race ./... 2>&1 | tail -20"))
+		s.span(5, 1, "execute_tool shell", 1900, 3000, attr(attrExecutable, "npm"), attr(attrExitCode, 1),
+			attr("process.command_line", "npm run 値段\x1b[2J"), fails("failure", "exit code 1: missing script"))
+		s.span(6, 1, "execute_tool grep", 3000, 3100, attr("cursor.tool.pattern", "Percent / 100"), attr(attrPath, "/home/dev/shop"))
+		s.span(7, 1, "execute_tool webFetch", 3100, 4000, attr("url.full", "https://example.com/a/rather/long/path?and=a&long=query"))
+		return s.spans
+	}},
 	{"two-runs", func() []*tracepb.Span { // under one TRACEPARENT
 		s := sample{trace: 11}
 		s.span(1, 99, "invoke_agent cursor-agent", 0, 1000)

@@ -87,11 +87,12 @@ func pad(s string, width int) string {
 }
 
 // fit takes the notes that fit into width, and of the first what fits if
-// keepFirst.
-func fit(notes []string, width int, keepFirst bool) []string {
+// keepFirst, of the last if cutLast.
+func fit(notes []string, width int, keepFirst, cutLast bool) []string {
+	const least = 8 // columns in which there is something to read
 	var taken []string
 	for i, note := range notes {
-		if i == 0 && keepFirst {
+		if i == 0 && keepFirst || i == len(notes)-1 && cutLast && width >= least {
 			note = cut(note, width)
 		}
 		if width -= cells(note); width < 0 {

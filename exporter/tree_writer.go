@@ -33,6 +33,10 @@ type gathered struct {
 // telling, is given up whenever it is reached.
 const maxGathered = 16384
 
+// maxDetail is how much of a command or a path is kept: more than a terminal is
+// wide.
+const maxDetail = 512
+
 // NewTreeWriter returns a TreeWriter that draws on w.
 func NewTreeWriter(w io.Writer, tree Tree) *TreeWriter {
 	return &TreeWriter{w: w, tree: tree}
@@ -113,6 +117,13 @@ func slim(s *tracepb.Span) *tracepb.Span {
 		case attrOperation, attrAgent, attrModel, attrInput, attrOutput, attrFirstChunk, attrErrorType,
 			attrExitCode, attrExecutable, attrContinues, attrNoStart, attrEstimated:
 			out.Attributes = append(out.Attributes, &commonpb.KeyValue{Key: kv.GetKey(), Value: kv.GetValue()})
+		default:
+			if v := kv.GetValue().GetStringValue(); v != "" && (kv.GetKey() == attrDirectory || slices.Contains(attrDetails, kv.GetKey())) {
+				v = v[:min(len(v), maxDetail)]
+				out.Attributes = append(out.Attributes, &commonpb.KeyValue{
+					Key: kv.GetKey(), Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: v}},
+				})
+			}
 		}
 	}
 	return out

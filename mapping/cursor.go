@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -16,6 +17,7 @@ const cursorProvider = "cursor"
 // A cursorLine is one line's top level.
 type cursorLine struct {
 	event
+	content      words
 	typ, subtype []byte
 	hasModelCall bool
 	foreign      foreignMarks
@@ -28,6 +30,7 @@ type cursorLine struct {
 // ends early.
 func decodeCursor(r *reader, l *cursorLine) bool {
 	*l = cursorLine{}
+	l.words = &l.content
 	if r.peek() != '{' {
 		r.fail()
 		return false
@@ -56,15 +59,22 @@ func (l *cursorLine) field(r *reader, key []byte) {
 		l.modelCall = unquote(r.str())
 		l.hasModelCall = len(l.modelCall) > 0
 	case "text":
-		l.text(r)
+		l.said(r)
 	case "message":
-		l.message(r)
+		if r.peek() == '"' { // of an error
+			l.content.text = r.str()
+		} else {
+			l.message(r)
+		}
 	case "call_id", "task_id":
 		l.id = unquote(r.str())
 	case "tool_call":
 		l.toolCall(r)
 	case "query", "response":
+		r.peek()
+		start := r.i
 		l.approval(r)
+		l.content.query = r.b[start:r.i]
 	case "query_type":
 		l.query = queryName(unquote(r.str()))
 	case "status":
@@ -81,6 +91,14 @@ func (l *cursorLine) field(r *reader, key []byte) {
 		l.attribute(keyRequestID, r.str())
 	case "usage":
 		l.usage(r)
+	case "cwd", "detail":
+		l.content.detail = r.str()
+	case "title":
+		l.content.text = r.str()
+	case "result", "error":
+		if s := r.str(); len(s) > 0 {
+			l.content.text = s
+		}
 	case "duration_ms":
 		if ms, ok := r.integer(); ok && 0 < ms && ms < maxMillis {
 			l.took = instant(ms) * 1e6
@@ -179,7 +197,7 @@ func (l *cursorLine) message(r *reader) {
 		case string(key) != "content":
 			r.skip()
 		case r.peek() == '"': // the shape of other agents, and of old versions
-			l.text(r)
+			l.said(r)
 		default:
 			for range r.elements() {
 				l.contentBlock(r)
@@ -191,22 +209,30 @@ func (l *cursorLine) message(r *reader) {
 func (l *cursorLine) contentBlock(r *reader) {
 	for key := range r.members() {
 		if string(key) == "text" {
-			l.text(r)
+			l.said(r)
 		} else {
 			r.skip()
 		}
 	}
 }
 
-func (l *cursorLine) text(r *reader) {
+func (l *cursorLine) said(r *reader) {
 	if r.peek() != '"' {
 		r.skip()
 		return
 	}
 	start := r.i + 1
-	l.bytes += unquotedLen(r.str())
+	words := r.str()
+	l.bytes += unquotedLen(words)
 	l.textAt = place{start, r.i - 1}
-	l.texts++
+	switch l.texts++; l.texts {
+	case 1:
+		l.content.text = words
+	case 2: // a text of several blocks is no longer a part of the line
+		l.content.text = slices.Concat(l.content.text, words)
+	default:
+		l.content.text = append(l.content.text, words...)
+	}
 }
 
 // usage reads a run's token counts. The convention's input tokens include the

@@ -16,41 +16,46 @@ func (l *cursorLine) toolCall(r *reader) {
 		case isTool && len(kind) > 0:
 			l.tool.name = word(kind)
 			l.tool.mcp = l.tool.name == "mcp"
-			l.tool.read(r)
+			l.tool.read(r, &l.content)
 		case string(key) == "function": // {"name":..,"arguments":..}, from 2025
-			l.tool.read(r)
+			l.tool.read(r, &l.content)
 		default:
 			r.skip()
 		}
 	}
 }
 
-func (t *toolCall) read(r *reader) {
+func (t *toolCall) read(r *reader, w *words) {
 	for key := range r.members() {
 		r.peek()
 		start := r.i
 		switch string(key) {
 		case "args":
-			t.args(r)
-			t.arguments = merge(t.arguments, num(keyArgumentBytes, r.i-start))
+			t.readArgs(r)
+			w.args = r.b[start:r.i]
+			t.arguments = merge(t.arguments, num(keyArgumentBytes, len(w.args)))
 		case "arguments":
-			t.arguments = merge(t.arguments, num(keyArgumentBytes, unquotedLen(bytes.Trim(r.raw(), `"`))))
+			w.args = r.raw()
+			t.arguments = merge(t.arguments, num(keyArgumentBytes, unquotedLen(bytes.Trim(w.args, `"`))))
 		case "name":
 			if name := word(unquote(r.str())); t.name == "" {
 				t.name = name
 			}
 		case "result":
-			t.result(r)
-			t.outcome = merge(t.outcome, num(keyResultBytes, r.i-start))
+			t.readResult(r)
+			w.result = r.b[start:r.i]
+			t.outcome = merge(t.outcome, num(keyResultBytes, len(w.result)))
+		case "description":
+			w.description = r.str()
 		default:
 			r.skip()
 		}
 	}
 }
 
-// args reads what is no content: which program a command runs, which tool of
+// readArgs reads what is no content: which program a command runs, which tool of
 // an MCP server is called.
-func (t *toolCall) args(r *reader) {
+func (t *toolCall) readArgs(r *reader) {
 	var command, simple, parsed []byte
 	for key := range r.members() {
 		switch string(key) {
@@ -136,9 +141,9 @@ func executable(s []byte) string {
 	return word(s)
 }
 
-// result reads {"<variant>":{..},"isBackground":false,..}. The variant is told
+// readResult reads {"<variant>":{..},"isBackground":false,..}. The variant is told
 // by its name: its siblings may come first, and may be objects too.
-func (t *toolCall) result(r *reader) {
+func (t *toolCall) readResult(r *reader) {
 	var variant, other string
 	var exit exitCode
 	for key := range r.members() {

@@ -23,6 +23,20 @@ type event struct {
 	model string               // runStart
 	attrs []*commonpb.KeyValue // runStart, runEnd: of the root span
 	took  instant              // runEnd: how long the agent says the run was
+
+	words *words
+}
+
+// Words are the content of a line, as it stands there. Nobody looks at them
+// without being asked for content, so they are not a part of the event, which
+// is copied for each delta.
+type words struct {
+	text        []byte // of a delta, a flush, a prompt, an error, a result; the title of a task. Still escaped
+	detail      []byte // runStart: the working directory; taskEnd: what came of it. Still escaped
+	query       []byte // approvalStart, approvalEnd: what is asked or answered, JSON
+	args        []byte // toolStart, toolEnd: JSON
+	result      []byte // toolEnd: JSON
+	description []byte // toolStart, toolEnd: the agent's words on the call. Still escaped
 }
 
 type kind int

@@ -9,11 +9,13 @@ import (
 )
 
 // FuzzMapper feeds any bytes, in any chunks: no panic, every span that starts
-// ends, within its root, in valid strings, and small enough for a request.
+// ends, within its root, in valid strings no longer than asked for, and small
+// enough for a request; what should be JSON is.
 // checkSpans has the rest.
 func FuzzMapper(f *testing.F) {
 	for _, in := range fixtures(f) {
 		f.Add(in, uint16(0), uint8(0))
+		f.Add(in, uint16(500), uint8(0x20))
 		f.Add(in[:len(in)/2], uint16(7), uint8(3))
 	}
 	f.Add(stream(initLine, thinking(now), tool(now, "started", "a", "r-0-abcd"), result(time.Second)), uint16(1), uint8(5))
@@ -21,6 +23,7 @@ func FuzzMapper(f *testing.F) {
 	f.Add(stream(`{"type":"tool_call","subtype":"completed","tool_call":{"aToolCall":{"args":{},"args":{},"result":{},"result":{}}}}`), uint16(0), uint8(0))
 	f.Add(stream(initLine, thinking(time.UnixMilli(1))), uint16(1), uint8(0x1f)) // begins before 1970
 	f.Add(bytes.Repeat([]byte("["), 10_000), uint16(0), uint8(0))
+	f.Add(newScript(f, func(field string) string { return field + `"\\é` }), uint16(900), uint8(0x20))
 	f.Fuzz(func(t *testing.T, in []byte, chunk uint16, flags uint8) {
 		spans, m := feed{
 			chunk: int(chunk),
@@ -28,7 +31,10 @@ func FuzzMapper(f *testing.F) {
 			start: now,
 			tick:  time.Duration(flags>>2) * time.Millisecond,
 			close: flags&2 != 0,
-			opts:  mapping.Options{MaxSpanEvents: 4, Agent: []string{"", "cursor"}[flags>>4&1]},
+			opts: mapping.Options{
+				MaxSpanEvents: 4, Agent: []string{"", "cursor"}[flags>>4&1],
+				Content: []mapping.Content{"", mapping.ContentFull}[flags>>5&1], MaxAttributeBytes: 100 + int(chunk)%1000,
+			},
 		}.spans(t, in)
 		roots := 0
 		for _, s := range spans {

@@ -240,7 +240,7 @@ func TestExecutable(t *testing.T) {
 		`{"command":"x","parsingResult":{"executableCommands":[{"name":"cd"},{"args":[],"name":"npm"}]}}`: "npm",
 	} {
 		var c toolCall
-		c.args(&reader{b: []byte(args)})
+		c.readArgs(&reader{b: []byte(args)})
 		got := ""
 		for _, kv := range c.arguments {
 			got = kv.Value.GetStringValue()

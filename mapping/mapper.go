@@ -18,6 +18,8 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/mapping/redact"
 )
 
 // Deltas says what becomes of the pieces a model's answer arrives in.
@@ -37,6 +39,10 @@ type Options struct {
 
 	Deltas        Deltas // "" means DeltasEach
 	MaxSpanEvents int    // events in a span before its turn goes on in another; 0 means 512
+
+	Content           Content          // "" means ContentNone
+	Redactor          *redact.Redactor // takes the secrets out of content; nil means one of all rules
+	MaxAttributeBytes int              // of a string in a span; 0 means 2048, and [MaxAttribute] is the most
 
 	// Replay, if set, makes arrival times meaningless: the stream is a
 	// recording that was last written then.
@@ -87,6 +93,7 @@ type Stats struct {
 // A Mapper turns one agent's stream into spans.
 type Mapper struct {
 	opts     Options
+	capture  *capture
 	replayed instant // when the recording was last written
 	now      instant // when the bytes at hand came
 	lines    lines
@@ -131,10 +138,18 @@ func New(opts Options) (*Mapper, error) {
 	if opts.MaxSpanEvents <= 0 {
 		opts.MaxSpanEvents = 512
 	}
+	if opts.MaxAttributeBytes <= 0 {
+		opts.MaxAttributeBytes = 2048
+	}
+	opts.MaxAttributeBytes = min(opts.MaxAttributeBytes, MaxAttribute)
 	if opts.RunEnded == nil {
 		opts.RunEnded = func(Run) {}
 	}
-	m := &Mapper{opts: opts, locked: opts.Agent != "", sessions: map[string]*session{}}
+	capture, err := newCapture(&opts)
+	if err != nil {
+		return nil, err
+	}
+	m := &Mapper{opts: opts, capture: capture, locked: opts.Agent != "", sessions: map[string]*session{}}
 	if m.replay() {
 		m.replayed = instant(opts.Replay.UnixNano())
 	}

@@ -2,17 +2,20 @@ package mapping_test
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
@@ -20,6 +23,7 @@ import (
 
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/redact"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden traces")
@@ -39,6 +43,15 @@ type feed struct {
 	opts  mapping.Options
 }
 
+// redactor is one for all tests: to load the rules takes longer than most.
+var redactor = sync.OnceValue(func() *redact.Redactor {
+	r, err := redact.New(nil, nil)
+	if err != nil {
+		panic(err)
+	}
+	return r
+})
+
 // spans maps a stream and resolves the spans that come out. It ruins every
 // buffer after Write, so that a slice kept of it shows up as garbage.
 func (f feed) spans(t testing.TB, in []byte) ([]*tracepb.Span, *mapping.Mapper) {
@@ -46,6 +59,7 @@ func (f feed) spans(t testing.TB, in []byte) ([]*tracepb.Span, *mapping.Mapper) 
 	var spans []*tracepb.Span
 	now := f.start
 	opts := f.opts
+	opts.Redactor = redactor()
 	opts.Now = func() time.Time { return now }
 	opts.Emit = func(s *tracepb.Span) { spans = append(spans, exporter.Resolve(s)) }
 	if !f.live {
@@ -69,7 +83,7 @@ func (f feed) spans(t testing.TB, in []byte) ([]*tracepb.Span, *mapping.Mapper) 
 		now = now.Add(f.tick)
 	}
 	m.Close(f.close)
-	checkSpans(t, spans)
+	checkSpans(t, spans, cmp.Or(f.opts.MaxAttributeBytes, 2048))
 	if m.Stats().Spans != len(spans) {
 		t.Errorf("%d spans counted, %d emitted", m.Stats().Spans, len(spans))
 	}
@@ -77,7 +91,7 @@ func (f feed) spans(t testing.TB, in []byte) ([]*tracepb.Span, *mapping.Mapper) 
 }
 
 // checkSpans checks what holds for every stream, however broken.
-func checkSpans(t testing.TB, spans []*tracepb.Span) {
+func checkSpans(t testing.TB, spans []*tracepb.Span, longest int) {
 	t.Helper()
 	byID := map[string]*tracepb.Span{}
 	for _, s := range spans {
@@ -97,13 +111,13 @@ func checkSpans(t testing.TB, spans []*tracepb.Span) {
 		if n := proto.Size(s); n > 3<<20 {
 			t.Errorf("%s has %d bytes, more than a request may have", s.Name, n)
 		}
-		checkStrings(t, s.Name, s.Name, s.Status.GetMessage(), s.TraceState)
-		checkAttributes(t, s.Name, s.Attributes)
+		checkStrings(t, s.Name, longest, s.Name, s.Status.GetMessage(), s.TraceState)
+		checkAttributes(t, s.Name, longest, s.Attributes)
 		for _, e := range s.Events {
 			if e.TimeUnixNano < s.StartTimeUnixNano || e.TimeUnixNano > s.EndTimeUnixNano {
 				t.Errorf("%s: its event %s is outside of it", s.Name, e.Name)
 			}
-			checkAttributes(t, e.Name, e.Attributes)
+			checkAttributes(t, e.Name, longest, e.Attributes)
 		}
 		if strings.HasPrefix(s.Name, "invoke_agent") {
 			continue
@@ -120,7 +134,7 @@ func checkSpans(t testing.TB, spans []*tracepb.Span) {
 	}
 }
 
-func checkAttributes(t testing.TB, name string, attrs []*commonpb.KeyValue) {
+func checkAttributes(t testing.TB, name string, longest int, attrs []*commonpb.KeyValue) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, kv := range attrs {
@@ -128,17 +142,26 @@ func checkAttributes(t testing.TB, name string, attrs []*commonpb.KeyValue) {
 			t.Errorf("%s has %s twice", name, kv.Key)
 		}
 		seen[kv.Key] = true
-		checkStrings(t, name, kv.Key, kv.Value.GetStringValue())
+		checkStrings(t, name, longest, kv.Key, kv.Value.GetStringValue())
+		if jsonKeys[kv.Key] && !json.Valid([]byte(kv.Value.GetStringValue())) {
+			t.Errorf("%s: %s is not JSON: %s", name, kv.Key, kv.Value.GetStringValue())
+		}
 	}
 }
 
-func checkStrings(t testing.TB, name string, values ...string) {
+// jsonKeys are the attributes whose strings are JSON.
+var jsonKeys = map[string]bool{
+	"gen_ai.input.messages": true, "gen_ai.output.messages": true, "gen_ai.tool.call.arguments": true, "gen_ai.tool.call.result": true,
+	"cursor.query.arguments": true, "cursor.query.response": true,
+}
+
+func checkStrings(t testing.TB, name string, longest int, values ...string) {
 	t.Helper()
 	for _, v := range values {
 		if !utf8.ValidString(v) {
 			t.Errorf("%s: %q is not UTF-8", name, v)
 		}
-		if len(v) > 2048 {
+		if len(v) > longest {
 			t.Errorf("%s has a string of %d bytes", name, len(v))
 		}
 	}
@@ -165,28 +188,44 @@ func fixtures(t testing.TB) map[string][]byte {
 	return streams
 }
 
+// shown are the fixtures of which there are golden traces with content, too.
+var shown = map[string][]mapping.Content{
+	"fix-failing-test":  {mapping.ContentDetails, mapping.ContentFull},
+	"no-partial-output": {mapping.ContentFull},
+	"tool-failures":     {mapping.ContentDetails},
+	"approvals":         {mapping.ContentFull},
+	"background-shell":  {mapping.ContentFull},
+}
+
 // TestGolden compares the trace of every fixture with the one it must become.
 func TestGolden(t *testing.T) {
 	for name, in := range fixtures(t) {
 		t.Run(filepath.Base(name), func(t *testing.T) {
-			spans, m := feed{}.spans(t, in)
-			stats := m.Stats()
-			got := fmt.Sprintf("%d lines: %d bad, %d unknown, %d unpaired\n\n%s",
-				stats.Lines, stats.BadLines, stats.Unknown, stats.Unpaired, exporter.Golden(spans))
-			golden := name + ".trace"
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("trace (-want +got):\n%s", diff)
+			golden(t, name+".trace", in, mapping.ContentNone)
+			for _, content := range shown[filepath.Base(name)] {
+				golden(t, fmt.Sprintf("%s.%s.trace", name, content), in, content)
 			}
 		})
+	}
+}
+
+func golden(t *testing.T, file string, in []byte, content mapping.Content) {
+	t.Helper()
+	spans, m := feed{opts: mapping.Options{Content: content}}.spans(t, in)
+	stats := m.Stats()
+	got := fmt.Sprintf("%d lines: %d bad, %d unknown, %d unpaired\n\n%s",
+		stats.Lines, stats.BadLines, stats.Unknown, stats.Unpaired, exporter.Golden(spans))
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff(string(want), got); diff != "" {
+		t.Errorf("trace (-want +got):\n%s", diff)
 	}
 }
 
@@ -197,10 +236,17 @@ func TestChunks(t *testing.T) {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			spans, _ := feed{}.spans(t, in)
 			want := encode(t, spans)
+			full := mapping.Options{Content: mapping.ContentFull}
+			spans, _ = feed{opts: full}.spans(t, in)
+			wantFull := encode(t, spans)
 			for _, chunk := range []int{1, 2, 7, 4096} {
 				spans, _ := feed{chunk: chunk}.spans(t, in)
 				if !bytes.Equal(encode(t, spans), want) {
 					t.Errorf("other spans in chunks of %d bytes", chunk)
+				}
+				spans, _ = feed{chunk: chunk, opts: full}.spans(t, in)
+				if !bytes.Equal(encode(t, spans), wantFull) {
+					t.Errorf("other content in chunks of %d bytes", chunk)
 				}
 			}
 			crlf := bytes.ReplaceAll(bytes.ReplaceAll(in, []byte("\r\n"), []byte("\n")), []byte("\n"), []byte("\r\n"))
@@ -236,6 +282,7 @@ func TestCut(t *testing.T) {
 						continue
 					}
 					f := feed{live: live, chunk: 4099, start: recorded, tick: time.Millisecond, close: i%2 == 0}
+					f.opts.Content = []mapping.Content{mapping.ContentNone, mapping.ContentFull}[i/2%2]
 					f.spans(t, bytes.Join(lines[:i], nil))
 					if !long {
 						f.spans(t, append(bytes.Join(lines[:i], nil), lines[i][:len(lines[i])/2]...))

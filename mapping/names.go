@@ -25,30 +25,40 @@ const (
 // github.com/open-telemetry/semantic-conventions-genai. Go's semconv package
 // has not carried them since v1.42.0.
 const (
-	keyOperation     = "gen_ai.operation.name"
-	keyProvider      = "gen_ai.provider.name"
-	keyAgent         = "gen_ai.agent.name"
-	keyConversation  = "gen_ai.conversation.id"
-	keyRequestModel  = "gen_ai.request.model"
-	keyResponseID    = "gen_ai.response.id"
-	keyFirstChunk    = "gen_ai.response.time_to_first_chunk" // seconds
-	keyToolName      = "gen_ai.tool.name"
-	keyToolCallID    = "gen_ai.tool.call.id"
-	keyToolType      = "gen_ai.tool.type"
-	keyInputTokens   = "gen_ai.usage.input_tokens"
-	keyOutputTokens  = "gen_ai.usage.output_tokens"
-	keyCacheRead     = "gen_ai.usage.cache_read.input_tokens"
-	keyCacheCreation = "gen_ai.usage.cache_creation.input_tokens"
+	keyOperation      = "gen_ai.operation.name"
+	keyProvider       = "gen_ai.provider.name"
+	keyAgent          = "gen_ai.agent.name"
+	keyConversation   = "gen_ai.conversation.id"
+	keyRequestModel   = "gen_ai.request.model"
+	keyResponseID     = "gen_ai.response.id"
+	keyFirstChunk     = "gen_ai.response.time_to_first_chunk" // seconds
+	keyToolName       = "gen_ai.tool.name"
+	keyToolCallID     = "gen_ai.tool.call.id"
+	keyToolType       = "gen_ai.tool.type"
+	keyInputTokens    = "gen_ai.usage.input_tokens"
+	keyOutputTokens   = "gen_ai.usage.output_tokens"
+	keyCacheRead      = "gen_ai.usage.cache_read.input_tokens"
+	keyCacheCreation  = "gen_ai.usage.cache_creation.input_tokens"
+	keyToolArguments  = "gen_ai.tool.call.arguments" // this and what follows: with content only
+	keyToolResult     = "gen_ai.tool.call.result"
+	keyInputMessages  = "gen_ai.input.messages"
+	keyOutputMessages = "gen_ai.output.messages"
+	keyResourceURI    = "mcp.resource.uri"
 )
 
 // OpenTelemetry's general conventions.
 const (
-	keySession        = "session.id"
-	keyErrorType      = "error.type"
-	keyExitCode       = "process.exit.code"
-	keyExecutable     = "process.executable.name"
-	keyPID            = "process.pid"
-	keyHTTPStatusCode = "http.response.status_code"
+	keySession          = "session.id"
+	keyErrorType        = "error.type"
+	keyExitCode         = "process.exit.code"
+	keyExecutable       = "process.executable.name"
+	keyPID              = "process.pid"
+	keyHTTPStatusCode   = "http.response.status_code"
+	keyWorkingDirectory = "process.working_directory" // this and what follows: with content only
+	keyCommandLine      = "process.command_line"
+	keyFilePath         = "file.path"
+	keyFileDirectory    = "file.directory"
+	keyURL              = "url.full"
 )
 
 // What only Cursor knows.
@@ -71,6 +81,15 @@ const (
 	keyTotalFiles     = "cursor.tool.total_files"
 	keyTotalCount     = "cursor.tool.total_count"
 	keyDiagnostics    = "cursor.tool.total_diagnostics"
+	keyPattern        = "cursor.tool.pattern" // this and what follows: with content only
+	keyGlob           = "cursor.tool.glob"
+	keySearch         = "cursor.tool.search"
+	keyDescription    = "cursor.tool.description"
+	keyMCPServer      = "cursor.mcp.server"
+	keyQueryArguments = "cursor.query.arguments"
+	keyQueryResponse  = "cursor.query.response"
+	keyTaskTitle      = "cursor.task.title"
+	keyTaskDetail     = "cursor.task.detail"
 )
 
 // What spantee found out.
@@ -99,7 +118,29 @@ const (
 	keyDeltaIndex       = "spantee.delta.index"
 	keyDeltaBytes       = "spantee.delta.bytes"
 	keyDeltaCount       = "spantee.delta.count" // of the deltas an event stands for, where it is not one
+	keyDeltaText        = "spantee.delta.text"  // with content only
+	keyTruncated        = "spantee.truncated_bytes"
 )
+
+// detailKeys are the arguments of any tool that tell what a call is about.
+var detailKeys = map[string]string{
+	"path":               keyFilePath,
+	"filePath":           keyFilePath,
+	"targetDirectory":    keyFileDirectory,
+	"workingDirectory":   keyWorkingDirectory,
+	"command":            keyCommandLine,
+	"pattern":            keyPattern,
+	"globPattern":        keyGlob,
+	"glob":               keyGlob,
+	"query":              keySearch,
+	"searchTerm":         keySearch,
+	"url":                keyURL,
+	"uri":                keyResourceURI,
+	"server":             keyMCPServer,
+	"serverIdentifier":   keyMCPServer,
+	"providerIdentifier": keyMCPServer,
+	"description":        keyDescription,
+}
 
 // Values of error.type that spantee itself gives.
 const (

@@ -14,7 +14,7 @@ func (m *Mapper) Open() []*tracepb.Span {
 		return nil
 	}
 	var open []*tracepb.Span
-	ghost := &Mapper{opts: m.opts, now: m.now, stats: m.stats, replayed: m.replayed}
+	ghost := &Mapper{opts: m.opts, capture: m.capture, now: m.now, stats: m.stats, replayed: m.replayed}
 	ghost.opts.Emit = func(span *tracepb.Span) { open = append(open, span) }
 	ghost.opts.RunEnded = func(Run) {}
 
@@ -60,6 +60,11 @@ func (r *run) clone(m *Mapper) *run {
 	if r.turn != nil {
 		t := *r.turn
 		t.events.wire = slices.Clip(t.events.wire) // more is appended to a copy
+		t.speech = slices.Clone(t.speech)
+		t.waiting = slices.Clone(t.waiting)
+		for i, f := range t.waiting {
+			t.waiting[i].span, t.waiting[i].speech = proto.CloneOf(f.span), slices.Clone(f.speech)
+		}
 		c.turn = &t
 	}
 	return &c

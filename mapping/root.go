@@ -19,9 +19,12 @@ const (
 // and with it that of its first turn, is known only with its result; without a
 // single stamp, nothing else is known before.
 type finished struct {
-	span   *tracepb.Span
-	events encodedEvents
-	turn   *turn // of which this is the first span
+	span    *tracepb.Span
+	events  encodedEvents
+	turn    *turn    // of which this is the first span
+	speech  []saying // events with texts
+	reason  string   // why the model stopped here
+	content captured
 }
 
 // newSpan returns a finished child of the run's root, the nth of its operation.
@@ -120,15 +123,24 @@ func (r *run) shift(f func(instant) instant) {
 	if r.turn != nil {
 		r.turn.shift(move)
 		r.turn.events.shift(f)
+		shiftSpeech(r.turn.speech, f)
+		for _, w := range r.turn.waiting {
+			w.shift(f)
+		}
 	}
 	for _, h := range r.held {
-		h.span.StartTimeUnixNano = uint64(f(instant(h.span.StartTimeUnixNano)))
-		h.span.EndTimeUnixNano = uint64(f(instant(h.span.EndTimeUnixNano)))
-		h.events.shift(f)
+		h.shift(f)
 		if h.turn != nil {
 			h.turn.shift(move)
 		}
 	}
+}
+
+func (f *finished) shift(by func(instant) instant) {
+	f.span.StartTimeUnixNano = uint64(by(instant(f.span.StartTimeUnixNano)))
+	f.span.EndTimeUnixNano = uint64(by(instant(f.span.EndTimeUnixNano)))
+	f.events.shift(by)
+	shiftSpeech(f.speech, by)
 }
 
 // emit sends a finished span as soon as its times are settled.
@@ -145,7 +157,14 @@ func (r *run) emit(f finished) {
 		f.span.Attributes = appendFirstChunk(f.span.Attributes, t.firstChunk, instant(f.span.StartTimeUnixNano))
 	}
 	f.span.EndTimeUnixNano = max(f.span.EndTimeUnixNano, f.span.StartTimeUnixNano+1) // Jaeger warns of less
+	if r.m.opts.Deltas != DeltasOff {
+		for _, s := range f.speech {
+			f.events.add(s.name, s.at, s.index, s.bytes, s.count, s.text)
+		}
+	}
 	f.events.attach(f.span)
+	f.span.Attributes = append(f.span.Attributes, f.content.attrs...)
+	limit(f.span, r.m.opts.MaxAttributeBytes, f.content.lost)
 	r.lastEnd = max(r.lastEnd, instant(f.span.EndTimeUnixNano))
 	r.counts.spans++
 	r.m.stats.Spans++
@@ -198,9 +217,9 @@ func (m *Mapper) endRoot(root root) {
 func (m *Mapper) emitRoot(root root) {
 	r, span := root.run, root.span
 	if root.errorType != "" {
-		failed(span, root.errorType, "")
+		failed(span, root.errorType, r.fault)
 	}
-	r.emit(finished{span: span})
+	r.emit(finished{span: span, content: r.content})
 	c := &r.counts
 	m.opts.RunEnded(Run{
 		Agent: Cursor, Model: r.model, Session: r.session,

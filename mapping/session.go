@@ -43,6 +43,11 @@ type run struct {
 
 	held    []finished
 	lastEnd instant // of the spans sent
+
+	content  captured // of the root
+	prompted bool     // and the prompt is among it
+	asked    []value  // the messages that the next turn answers: the prompt, or what tools returned
+	fault    string   // what the agent said of an error
 }
 
 type counts struct {
@@ -57,12 +62,16 @@ type tool struct {
 	span  *tracepb.Span
 	n     int
 	start instant
+
+	asked, answered captured
+	response        *value // what the next turn answers
 }
 
 type approval struct {
 	id, query string
 	n         int
 	start     instant
+	content   captured
 }
 
 // newRun begins the next run of a session.
@@ -92,15 +101,21 @@ func (r *run) apply(ev *event, arrival instant) {
 	case runStart:
 		r.model, r.began = ev.model, true
 		r.attrs = merge(r.attrs, ev.attrs...)
+		if c := r.m.capture; c != nil {
+			c.text(&r.content, keyWorkingDirectory, ev.words.detail)
+		}
+	case prompt:
+		r.takePrompt(ev)
 	case thinkingDelta:
-		r.openTurn(at).delta(r, eventThinkingDelta, at, ev.bytes)
+		r.openTurn(at).delta(r, thinkingSpeech, at, ev)
 	case thinkingEnd:
 		if r.turn != nil {
 			r.turn.segmentEnd(r)
+			r.turn.resolve(r, thinkingSpeech)
 		}
 	case textDelta:
 		r.sawDelta = true
-		r.openTurn(at).delta(r, eventTextDelta, at, ev.bytes)
+		r.openTurn(at).delta(r, textSpeech, at, ev)
 	case flush:
 		r.flush(ev, at)
 	case toolStart:
@@ -109,11 +124,14 @@ func (r *run) apply(ev *event, arrival instant) {
 		r.toolEnd(ev, at)
 	case approvalStart:
 		r.counts.approvals++
-		r.approvals = append(r.approvals, &approval{id: string(ev.id), query: ev.query, n: r.counts.approvals, start: at})
+		r.approvals = append(r.approvals, &approval{
+			id: string(ev.id), query: ev.query, n: r.counts.approvals, start: at, content: r.m.capture.query(ev.words.query),
+		})
 	case approvalEnd:
 		r.approvalEnd(ev, at)
 	case runError:
 		r.broken = true
+		r.takeFault(ev)
 	case runEnd:
 		r.finish(at, ev)
 	}
@@ -169,6 +187,7 @@ func (r *run) closeTurn(at instant, errorType string) {
 
 func (r *run) toolStart(ev *event, at instant) {
 	idle := len(r.tools) == 0
+	asked, arguments := r.m.capture.call(ev)
 	if t := r.tools[string(ev.id)]; t != nil { // the id again: that call will never end
 		r.endTool(t, at, errIncomplete, "")
 	}
@@ -183,13 +202,16 @@ func (r *run) toolStart(ev *event, at instant) {
 		if len(ev.modelCall) > 0 {
 			r.turn.modelCall = string(ev.modelCall)
 		}
+		if r.m.capture.full() {
+			r.turn.call = []value{toolCallPart(clean(string(ev.id)), ev.tool.name, arguments)}
+		}
 		r.closeTurn(at, "")
 	}
 	if len(r.tools) == 0 {
 		r.toolsFrom = at
 	}
 	r.counts.tools++
-	t := &tool{id: string(ev.id), n: r.counts.tools, start: at, toolCall: ev.tool}
+	t := &tool{id: string(ev.id), n: r.counts.tools, start: at, toolCall: ev.tool, asked: asked}
 	r.tools[t.id] = t
 }
 
@@ -199,6 +221,8 @@ func (r *run) toolEnd(ev *event, at instant) {
 		r.toolStart(ev, at)
 	}
 	t, call := r.tools[string(ev.id)], ev.tool
+	var message string
+	t.answered, t.response, message = r.m.capture.outcome(ev)
 	if len(call.arguments) == 0 && t.name != "" { // as on many failures
 		call.arguments, call.name = t.arguments, t.name
 	}
@@ -207,7 +231,7 @@ func (r *run) toolEnd(ev *event, at instant) {
 	if missing {
 		t.outcome = merge(t.outcome, boolean(keyStartMissing, true))
 	}
-	r.endTool(t, at, call.errorType, call.message)
+	r.endTool(t, at, call.errorType, message)
 	if t.background {
 		r.background = append(r.background, t)
 	}
@@ -227,8 +251,9 @@ func (r *run) endTool(t *tool, at instant, errorType, message string) {
 		r.counts.toolErrors++
 		failed(span, errorType, message)
 	}
+	r.returned(t)
 	t.start, t.span = at, span // where what it left running begins
-	r.emit(finished{span: span})
+	r.emit(finished{span: span, content: t.asked.and(t.answered)})
 	if len(r.tools) == 0 {
 		r.counts.toolTime += at - r.toolsFrom
 		if r.turn == nil {
@@ -245,6 +270,7 @@ func (r *run) approvalEnd(ev *event, at instant) {
 			if ev.failed {
 				errorType = ev.status
 			}
+			r.m.capture.reply(&a.content, ev.words.query)
 			r.endApproval(a, at, ev.status, errorType)
 			return
 		}
@@ -261,7 +287,7 @@ func (r *run) endApproval(a *approval, at instant, outcome, errorType string) {
 	if errorType != "" {
 		failed(span, errorType, "")
 	}
-	r.emit(finished{span: span})
+	r.emit(finished{span: span, content: a.content})
 }
 
 // taskEnd ends what a tool left running. It tells whether it was this run's.
@@ -277,14 +303,14 @@ func (r *run) taskEnd(ev *event, arrival instant) bool {
 					errorType = errOther
 				}
 			}
-			r.endBackground(t, at, ev.status, errorType)
+			r.endBackground(t, at, ev.status, errorType, r.m.capture.task(ev))
 			return true
 		}
 	}
 	return false
 }
 
-func (r *run) endBackground(t *tool, at instant, status, errorType string) {
+func (r *run) endBackground(t *tool, at instant, status, errorType string, content captured) {
 	span := r.newSpan(opBackground, t.n, t.name, t.start, at)
 	span.Links = []*tracepb.Span_Link{{TraceId: span.TraceId, SpanId: t.span.SpanId, Flags: flagsLocal}}
 	if len(t.task) > 0 {
@@ -294,7 +320,7 @@ func (r *run) endBackground(t *tool, at instant, status, errorType string) {
 	if errorType != "" {
 		failed(span, errorType, "")
 	}
-	r.emit(finished{span: span})
+	r.emit(finished{span: span, content: content})
 }
 
 // finish closes what is open and then the root. end is the result that ended
@@ -312,6 +338,7 @@ func (r *run) finish(at instant, end *event) {
 		r.closeTurn(at, errorType)
 	}
 	r.attrs = merge(r.attrs, end.attrs...)
+	r.takeAnswer(end)
 	r.close(at, errIncomplete, errorType, end.took)
 }
 
@@ -349,7 +376,7 @@ func (r *run) close(at instant, children, root string, took instant) {
 // that is known of it is that it outlived the stream.
 func (r *run) endTasks(at instant) {
 	for _, t := range r.background {
-		r.endBackground(t, at, "running", "")
+		r.endBackground(t, at, "running", "", captured{})
 	}
 	r.background = nil
 }

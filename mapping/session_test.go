@@ -67,7 +67,7 @@ func live(t *testing.T, tick time.Duration, lines ...string) []*tracepb.Span {
 		at = at.Add(tick)
 	}
 	m.Close(false)
-	checkSpans(t, spans)
+	checkSpans(t, spans, 2048)
 	return spans
 }
 

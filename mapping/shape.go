@@ -8,6 +8,7 @@ import "bytes"
 type shape struct {
 	line        []byte
 	event       event // of that line, pointing into it
+	words       words // of the line that was read last
 	text, stamp place // in line
 }
 
@@ -26,7 +27,8 @@ func (s *shape) learn(line []byte, l *cursorLine) {
 	if !decodeCursor(&reader{b: s.line}, &again) {
 		return
 	}
-	s.event, s.text, s.stamp = again.event, again.textAt, again.stampAt
+	s.event, s.event.words = again.event, &s.words
+	s.text, s.stamp = again.textAt, again.stampAt
 }
 
 // read reads a line of the same shape.
@@ -49,6 +51,7 @@ func (s *shape) read(line []byte, ev *event) bool {
 		return false
 	}
 	*ev = s.event
+	s.words.text = text
 	ev.bytes, ev.stamp = unquotedLen(text), instant(ms)*1e6
 	return true
 }

@@ -4,16 +4,15 @@ import (
 	"encoding/binary"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// maxString is the longest string in a span, in bytes. Tempo cuts longer
-// values without a mark.
-const maxString = 2048
+// MaxAttribute is the longest string that a span may be allowed to have, in
+// bytes: some of them have to fit into a request.
+const MaxAttribute = 256 << 10
 
 func str(key, v string) *commonpb.KeyValue {
 	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: clean(v)}}}
@@ -48,14 +47,27 @@ func merge(list []*commonpb.KeyValue, newer ...*commonpb.KeyValue) []*commonpb.K
 // proto.Marshal refuse the whole request.
 func clean(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= maxString {
-		return s
+	return s[:runes(s, MaxAttribute)]
+}
+
+// limit cuts the strings of a span to longest, and says how many bytes went:
+// these and lost, which went before. Tempo cuts at 2048 without a mark.
+func limit(span *tracepb.Span, longest, lost int) {
+	for i, kv := range span.Attributes {
+		if v, ok := kv.Value.Value.(*commonpb.AnyValue_StringValue); ok && len(v.StringValue) > longest {
+			n := runes(v.StringValue, longest)
+			lost += len(v.StringValue) - n
+			span.Attributes[i] = str(kv.Key, v.StringValue[:n]) // the old one may be another span's, too
+		}
 	}
-	end := maxString
-	for !utf8.RuneStart(s[end]) {
-		end--
+	if message := span.GetStatus().GetMessage(); len(message) > longest {
+		n := runes(message, longest)
+		lost += len(message) - n
+		span.Status.Message = message[:n]
 	}
-	return s[:end]
+	if lost > 0 {
+		span.Attributes = append(span.Attributes, num(keyTruncated, lost))
+	}
 }
 
 // word returns s if it is a plain word, as tools, variants and statuses are,
@@ -92,6 +104,7 @@ const (
 	fieldEventAttributes = 3
 	fieldKey             = 1
 	fieldValue           = 2
+	fieldStringValue     = 1
 	fieldIntValue        = 3
 )
 
@@ -102,9 +115,8 @@ type encodedEvents struct {
 	n    int
 }
 
-// add appends an event with up to three integer attributes, of which zero
-// values are left out unless they are the index.
-func (e *encodedEvents) add(name string, at instant, index, bytes, count int) {
+// add appends an event of a delta, or of count of them.
+func (e *encodedEvents) add(name string, at instant, index, bytes, count int, text string) {
 	var scratch [128]byte
 	b := scratch[:0]
 	b = protowire.AppendTag(b, fieldEventTime, protowire.Fixed64Type) // first, see shift
@@ -115,6 +127,9 @@ func (e *encodedEvents) add(name string, at instant, index, bytes, count int) {
 	b = appendInt(b, keyDeltaBytes, bytes)
 	if count > 1 {
 		b = appendInt(b, keyDeltaCount, count)
+	}
+	if text != "" {
+		b = appendText(b, keyDeltaText, text)
 	}
 	e.wire = protowire.AppendTag(e.wire, fieldSpanEvents, protowire.BytesType)
 	e.wire = protowire.AppendBytes(e.wire, b)
@@ -132,6 +147,19 @@ func appendInt(b []byte, key string, v int) []byte {
 	b = protowire.AppendVarint(b, uint64(value))
 	b = protowire.AppendTag(b, fieldIntValue, protowire.VarintType)
 	return protowire.AppendVarint(b, uint64(v))
+}
+
+func appendText(b []byte, key, v string) []byte {
+	value := protowire.SizeTag(fieldStringValue) + protowire.SizeBytes(len(v))
+	b = protowire.AppendTag(b, fieldEventAttributes, protowire.BytesType)
+	b = protowire.AppendVarint(b, uint64(protowire.SizeTag(fieldKey)+protowire.SizeBytes(len(key))+
+		protowire.SizeTag(fieldValue)+protowire.SizeBytes(value)))
+	b = protowire.AppendTag(b, fieldKey, protowire.BytesType)
+	b = protowire.AppendString(b, key)
+	b = protowire.AppendTag(b, fieldValue, protowire.BytesType)
+	b = protowire.AppendVarint(b, uint64(value))
+	b = protowire.AppendTag(b, fieldStringValue, protowire.BytesType)
+	return protowire.AppendString(b, v)
 }
 
 // shift puts every event's time through f.

@@ -34,6 +34,8 @@ type turn struct {
 	piece     instant // start of the span at hand
 	last      instant // its last event
 	events    encodedEvents
+	speech    []saying // the events, in the place of the encoded ones, if there are texts
+	size      int      // of those
 	text      tally
 	thinking  tally
 
@@ -43,12 +45,20 @@ type turn struct {
 		at           instant
 		bytes, count int
 	}
+
+	segments [2]segment
+	waiting  []finished // spans of it that end within a segment
+	held     int        // events that those have
+	asked    []value    // the messages it answers
+	call     []value    // the tool call that ends it
 }
 
 type tally struct{ deltas, bytes int }
 
 func newTurn(r *run) *turn {
-	return &turn{n: r.counts.turns, start: r.waitFrom, piece: r.waitFrom, last: r.waitFrom}
+	t := &turn{n: r.counts.turns, start: r.waitFrom, piece: r.waitFrom, last: r.waitFrom, asked: r.asked}
+	r.asked = nil
+	return t
 }
 
 func (t *turn) shift(move func(*instant)) {
@@ -58,7 +68,8 @@ func (t *turn) shift(move func(*instant)) {
 }
 
 // delta takes a text or thinking delta.
-func (t *turn) delta(r *run, name string, at instant, bytes int) {
+func (t *turn) delta(r *run, of speech, at instant, ev *event) {
+	name := of.event()
 	r.counts.deltas++
 	if t.firstChunk == 0 {
 		t.firstChunk = at
@@ -67,34 +78,42 @@ func (t *turn) delta(r *run, name string, at instant, bytes int) {
 		}
 	}
 	tally := &t.thinking
-	if name == eventTextDelta {
+	if of == textSpeech {
 		tally = &t.text
 	}
 	t.makeRoom(r)
 	tally.deltas++
-	tally.bytes += bytes
+	tally.bytes += ev.bytes
 
-	merged := r.eventBytes+len(t.events.wire) > maxTraceEvents && at-t.pending.at < mergeWithin
-	if t.pending.name != name || !merged && r.m.opts.Deltas != DeltasMessage {
+	merged := r.eventBytes+t.eventSize() > maxTraceEvents && at-t.pending.at < mergeWithin
+	if t.pending.name != name || !merged && r.m.opts.Deltas != DeltasMessage && r.m.opts.Deltas != DeltasOff {
 		t.segmentEnd(r)
 	}
 	p := &t.pending
 	if p.count == 0 {
 		p.name, p.at = name, at
 	}
-	p.bytes += bytes
+	p.bytes += ev.bytes
 	p.count++
 	t.last = at
+	if r.m.capture.full() {
+		t.say(of, ev.words.text)
+	}
 }
 
 // flush takes the text of a whole segment, which may repeat its deltas.
 func (t *turn) flush(r *run, ev *event, at instant, repeats bool) {
 	t.segmentEnd(r)
+	t.resolveAll(r)
 	if !repeats {
 		t.makeRoom(r)
 		t.text.bytes += ev.bytes
+		if r.m.capture.full() {
+			t.say(textSpeech, ev.words.text)
+		}
 		t.add(r, eventTextMessage, at, ev.bytes, 1)
 		t.last = at
+		t.resolve(r, textSpeech)
 	}
 	if len(ev.modelCall) > 0 {
 		t.modelCall = string(ev.modelCall)
@@ -119,30 +138,41 @@ func (t *turn) segmentEnd(r *run) {
 }
 
 func (t *turn) add(r *run, name string, at instant, bytes, count int) {
-	if r.m.opts.Deltas != DeltasOff {
-		t.events.add(name, at, t.index, bytes, count)
+	switch {
+	case r.m.capture.full():
+		t.addSaying(name, at, bytes, count)
+	case r.m.opts.Deltas != DeltasOff:
+		t.events.add(name, at, t.index, bytes, count, "")
 	}
 	t.index += count
 }
 
 // makeRoom continues the turn in a new span if the one at hand is full.
 func (t *turn) makeRoom(r *run) {
-	events := t.events.n + min(t.pending.count, 1)
-	if events < r.m.opts.MaxSpanEvents && len(t.events.wire) < maxEventBytes {
+	events := t.events.n + len(t.speech) + min(t.pending.count, 1)
+	if events < r.m.opts.MaxSpanEvents && t.eventSize() < maxEventBytes {
 		return
 	}
 	t.segmentEnd(r)
-	t.endSpan(r, t.last, "")
+	t.endSpan(r, t.last, "", "continued")
 	t.piece = t.last
 }
 
 // finish ends the turn and its last span.
 func (t *turn) finish(r *run, at instant, errorType string) {
 	t.segmentEnd(r)
-	t.endSpan(r, at, errorType)
+	t.resolveAll(r)
+	reason := "stop"
+	switch {
+	case errorType != "":
+		reason = "error"
+	case len(t.call) > 0:
+		reason = "tool_call"
+	}
+	t.endSpan(r, at, errorType, reason)
 }
 
-func (t *turn) endSpan(r *run, at instant, errorType string) {
+func (t *turn) endSpan(r *run, at instant, errorType, reason string) {
 	r.counts.chats++
 	span := r.newSpan(opChat, r.counts.chats, label([]byte(r.model)), t.piece, at)
 	span.Kind = tracepb.Span_SPAN_KIND_CLIENT
@@ -162,12 +192,20 @@ func (t *turn) endSpan(r *run, at instant, errorType string) {
 	if errorType != "" {
 		failed(span, errorType, "")
 	}
-	f := finished{span: span, events: t.events}
+	f := finished{span: span, events: t.events, speech: t.speech, reason: reason}
 	if t.firstSpan == nil {
 		t.firstSpan, f.turn = span.SpanId, t
+		f.content = r.m.capture.input(t.asked)
 	}
-	r.eventBytes += len(t.events.wire)
+	r.eventBytes += t.eventSize()
 	t.text, t.thinking = tally{}, tally{}
 	t.events = encodedEvents{wire: make([]byte, 0, len(t.events.wire))} // a span that goes on will need as much
+	t.speech, t.size = nil, 0
+	if r.m.capture.full() {
+		t.wait(r, f)
+		return
+	}
 	r.emit(f)
 }
+
+func (t *turn) eventSize() int { return len(t.events.wire) + t.size }

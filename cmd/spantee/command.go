@@ -32,6 +32,7 @@ type options struct {
 	noSpool           bool
 	summary, quiet    bool
 	traceURL          string
+	contentOptions
 }
 
 const usage = `spantee is tee for traces. It sits in the pipe behind a coding agent, passes the
@@ -73,6 +74,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	addOTLPFlags(f, &o.otlp)
 	f.StringVar(&o.toFile, "to", "", "append spans to `FILE` as OTLP JSON lines instead of sending them (default $SPANTEE_TO)")
 	f.BoolVar(&o.tree, "tree", false, "also print each trace on stderr, as a waterfall")
+	o.contentOptions.addFlags(f)
 	f.StringVar(&o.deltas, "deltas", "each", "events on chat spans: `WHAT` is each delta, or one a message, or off")
 	f.IntVar(&o.maxSpanEvents, "max-span-events", 512, "go on in another span after `N` events")
 	f.StringVar(&o.agent, "agent", "", "the agent whose stream it is, by `NAME`: "+strings.Join(mapping.Agents, ", ")+" (default: find out)")

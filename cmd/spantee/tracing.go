@@ -77,7 +77,10 @@ func startTracing(o *options, say *reporter, replayed time.Time, process *mappin
 	if !o.ignoreTraceparent {
 		opts.Parent = parentFromEnvironment()
 	}
-	var err error
+	err := o.applyTo(&opts, say.problem)
+	if err != nil {
+		return nil, err
+	}
 	if t.mapper, err = mapping.New(opts); err != nil {
 		return nil, err
 	}

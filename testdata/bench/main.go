@@ -23,6 +23,7 @@ import (
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 
 	"github.com/spantee/spantee/exporter/receiver"
+	"github.com/spantee/spantee/mapping/redact"
 )
 
 var (
@@ -60,6 +61,8 @@ func main() {
 	b.latency(deltas, 3000/scale)
 	b.replay("mixed", mixed, 300*mb/scale)
 	b.replay("deltas", deltas, 300*mb/scale)
+	b.replay("mixed", mixed, 100*mb/scale, "--content=full")
+	b.redaction(mixed)
 	b.memory(mixed, deltas, scale)
 	b.startup()
 }
@@ -148,7 +151,7 @@ func median[T int64 | float64 | time.Duration](values []T) T {
 
 // throughput compares pipe to pipe times. jq gets a part of the input only.
 func (b *bench) throughput(name string, block []byte, size int) {
-	commands := [][]string{{"cat"}, {"tee", "/dev/null"}, {b.spantee}, {"jq", "-c", "."}}
+	commands := [][]string{{"cat"}, {"tee", "/dev/null"}, {b.spantee}, {b.spantee, "--content=full"}, {"jq", "-c", "."}}
 	walls := make([][]float64, len(commands)) // in seconds per MB
 	var lost string
 	for range *rounds {
@@ -176,7 +179,7 @@ func (b *bench) throughput(name string, block []byte, size int) {
 		for k := range ratios {
 			ratios[k] = walls[i][k] / walls[0][k]
 		}
-		fmt.Printf("  %s %.2f", filepath.Base(args[0]), median(ratios))
+		fmt.Printf("  %s %.2f", strings.Join(append([]string{filepath.Base(args[0])}, args[1:]...), " "), median(ratios))
 	}
 	fmt.Printf("  (cat %.0f MB/s)%s\n", 1/median(walls[0]), lost)
 }
@@ -205,15 +208,16 @@ func (b *bench) latency(block []byte, lines int) {
 		check(cmd.Wait())
 		return median(took)
 	}
-	var cat, added, down []time.Duration
+	var cat, added, full, down []time.Duration
 	for range *rounds {
 		c := one("cat")
 		cat = append(cat, c)
 		added = append(added, one(b.spantee)-c)
+		full = append(full, one(b.spantee, "--content=full")-c)
 		down = append(down, one(b.spantee, "-q", "--endpoint="+nobody)-c)
 	}
-	fmt.Printf("a line through the pipe: spantee takes %v longer than cat (cat %v), and %v with no collector\n",
-		median(added), median(cat), median(down))
+	fmt.Printf("a line through the pipe: spantee takes %v longer than cat (cat %v), with --content=full %v, and %v with no collector\n",
+		median(added), median(cat), median(full), median(down))
 }
 
 // nobody is where nobody listens.
@@ -221,7 +225,7 @@ const nobody = "http://127.0.0.1:1"
 
 // replay tells how much a CPU second maps and delivers, of a file: for that it
 // takes its time.
-func (b *bench) replay(name string, block []byte, size int) {
+func (b *bench) replay(name string, block []byte, size int, args ...string) {
 	file, err := os.CreateTemp("", "spantee-bench")
 	check(err)
 	defer os.Remove(file.Name())
@@ -235,7 +239,7 @@ func (b *bench) replay(name string, block []byte, size int) {
 		_, err := file.Seek(0, io.SeekStart)
 		check(err)
 		before := b.received.Load()
-		cmd := exec.Command(b.spantee, "--flush-timeout=1m")
+		cmd := exec.Command(b.spantee, append(args, "--flush-timeout=1m")...)
 		cmd.Stdin = file
 		cmd.Stderr = os.Stderr
 		check(cmd.Run())
@@ -244,7 +248,25 @@ func (b *bench) replay(name string, block []byte, size int) {
 		perSecond = append(perSecond, float64(size)/mb/cpu.Seconds())
 	}
 	check(file.Close())
-	fmt.Printf("%s lines, a file of %d MB mapped and delivered: %.0f MB per CPU second, %d spans\n", name, size/mb, median(perSecond), spans)
+	fmt.Printf("%s lines, a file of %d MB mapped and delivered%s: %.0f MB per CPU second, %d spans\n",
+		name, size/mb, strings.Join(append([]string{""}, args...), " "), median(perSecond), spans)
+}
+
+// redaction tells how fast secrets are looked for, in texts as long as are
+// looked at.
+func (b *bench) redaction(block []byte) {
+	r, err := redact.New(nil, nil)
+	check(err)
+	r.Text("") // load the rules
+	var perSecond []float64
+	for range *rounds {
+		began := time.Now()
+		for text := range slices.Chunk(block, 16<<10) {
+			r.Text(string(text))
+		}
+		perSecond = append(perSecond, float64(len(block))/mb/time.Since(began).Seconds())
+	}
+	fmt.Printf("secrets are looked for in %.0f MB a second\n", median(perSecond))
 }
 
 // memory tells whether it depends on the input's size or on a turn's length.

@@ -1,0 +1,289 @@
+package mapping_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/redact/redacttest"
+)
+
+func full(t testing.TB, lines ...string) []*tracepb.Span {
+	t.Helper()
+	spans, _ := feed{opts: mapping.Options{Content: mapping.ContentFull}}.spans(t, stream(lines...))
+	return spans
+}
+
+// attribute returns a string attribute of the first span of a name.
+func attribute(spans []*tracepb.Span, name, key string) string {
+	for _, s := range spans {
+		if s.Name != name {
+			continue
+		}
+		for _, kv := range s.Attributes {
+			if kv.Key == key {
+				return kv.Value.GetStringValue()
+			}
+		}
+	}
+	return ""
+}
+
+func number(spans []*tracepb.Span, name, key string) int64 {
+	for _, s := range spans {
+		for _, kv := range s.Attributes {
+			if s.Name == name && kv.Key == key {
+				return kv.Value.GetIntValue()
+			}
+		}
+	}
+	return 0
+}
+
+// TestMessageSchema checks the messages of all fixtures, whole and cut short.
+func TestMessageSchema(t *testing.T) {
+	compiler := jsonschema.NewCompiler()
+	schemas := map[string]*jsonschema.Schema{
+		"gen_ai.input.messages":  compiler.MustCompile("../testdata/schema/messages.json"),
+		"gen_ai.output.messages": compiler.MustCompile("../testdata/schema/messages.json#/$defs/output"),
+	}
+	checked := 0
+	streams := fixtures(t)
+	streams["script"] = newScript(t, func(field string) string { return strings.Repeat(field+"\n\"\\", 9) })
+	for name, in := range streams {
+		for _, limit := range []int{100, 256, 2048, 64 << 10} {
+			spans, _ := feed{opts: mapping.Options{Content: mapping.ContentFull, MaxAttributeBytes: limit}}.spans(t, in)
+			for _, s := range spans {
+				for _, kv := range s.Attributes {
+					schema := schemas[kv.Key]
+					if schema == nil {
+						continue
+					}
+					checked++
+					text := kv.Value.GetStringValue()
+					v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+					if err == nil {
+						err = schema.Validate(v)
+					}
+					if err != nil || len(text) > limit {
+						t.Errorf("%s, cut to %d, has %s of %d bytes: %v\n%s", filepath.Base(name), limit, kv.Key, len(text), err, text)
+					}
+				}
+			}
+		}
+	}
+	if checked < 500 {
+		t.Errorf("%d messages checked", checked)
+	}
+}
+
+func TestToolContent(t *testing.T) {
+	call := `"tool_call":{"shellToolCall":{"args":{"command":"TOKEN=a1b2c3d4e5 make","workingDirectory":"/home/dev"}%s},"description":"Build it"}`
+	line := func(subtype, result string) string {
+		return stamped(now, `{"type":"tool_call","subtype":"`+subtype+`","call_id":"a","model_call_id":"r-0-abcd",`+fmt.Sprintf(call, result)+`}`)
+	}
+	spans := full(t, initLine, line("started", ""), line("completed", `,"result":{"failure":{"exitCode":2,"stderr":"no rule for password=hunter2x\n","stdout":"","n":1.5}}`), result(time.Second))
+	for key, want := range map[string]string{
+		"process.command_line":       "TOKEN=[redacted:assignment] make",
+		"process.working_directory":  "/home/dev",
+		"gen_ai.tool.call.arguments": `{"command":"TOKEN=[redacted:assignment] make","workingDirectory":"/home/dev"}`,
+		"gen_ai.tool.call.result":    `{"failure":{"exitCode":2,"stderr":"no rule for password=[redacted:assignment]\n","stdout":"","n":1.5}}`,
+	} {
+		if got := attribute(spans, "execute_tool shell", key); got != want {
+			t.Errorf("%s = %s, want %s", key, got, want)
+		}
+	}
+	i := slices.IndexFunc(spans, func(s *tracepb.Span) bool { return s.Name == "execute_tool shell" })
+	if got, want := spans[i].Status.Message, "exit code 2: no rule for password=[redacted:assignment]"; got != want {
+		t.Errorf("status %q, want %q", got, want)
+	}
+	if got, want := attribute(spans, "chat GPT-5", "gen_ai.output.messages"),
+		`[{"role":"assistant","parts":[{"type":"tool_call","id":"a","name":"shell","arguments":{"command":"TOKEN=[redacted:assignment] make","workingDirectory":"/home/dev"}}],"finish_reason":"tool_call"}]`; got != want {
+		t.Errorf("output %s, want %s", got, want)
+	}
+}
+
+// TestStructured checks that JSON stays JSON whatever is in it.
+func TestStructured(t *testing.T) {
+	for args, want := range map[string]string{
+		`{"env":[{"name":"DB_PASSWORD","value":"hunter2"},{"name":"HOME","value":"/root"}]}`: `{"env":[{"name":"DB_PASSWORD","value":"[redacted:assignment]"},{"name":"HOME","value":"/root"}]}`,
+		`{"words":[{"value":"hunter2"}],"command":"mysql --password hunter2 shop"}`:          `{"words":[{"value":"[redacted:assignment]"}],"command":"mysql --password [redacted:assignment] shop"}`,
+		`{"argv":["mysql","--password","hunter2","shop"]}`:                                   `{"argv":["mysql","--password","[redacted:assignment]","shop"]}`,
+		`{"headers":{"Authorization":"Bearer abcdef"},"n":[1,-2e3,true,null]}`:               `{"headers":{"Authorization":"Bearer [redacted:authorization]"},"n":[1,-2e3,true,null]}`,
+		`{"password":12345678,"a":01,"b":nope}`:                                              `{"password":"[redacted:assignment]","a":"01","b":"nope"}`,
+		`{"q":"a\"b\\cé\u0007","https://u:p4ss@h/":1}`:                                       `{"q":"a\"b\\cé\u0007","https://[redacted:url-credentials]@h/":1}`,
+	} {
+		spans := full(t, initLine, stamped(now, `{"type":"tool_call","subtype":"started","call_id":"a","tool_call":{"xToolCall":{"args":`+args+`}}}`))
+		if got := attribute(spans, "execute_tool x", "gen_ai.tool.call.arguments"); got != want {
+			t.Errorf("%s became %s, want %s", args, got, want)
+		}
+	}
+}
+
+// TestCutting checks that what is cut is counted and stays whole.
+func TestCutting(t *testing.T) {
+	prompt, _ := json.Marshal(map[string]any{"type": "user", "message": map[string]any{"content": strings.Repeat("größer ", 500)}})
+	spans := full(t, initLine, string(prompt), result(time.Second))
+	got := attribute(spans, "invoke_agent cursor-agent", "gen_ai.input.messages")
+	if len(got) > 2048 || len(got) < 2040 || !json.Valid([]byte(got)) || !utf8.ValidString(got) {
+		t.Errorf("%d bytes: %s", len(got), got)
+	}
+	content := len(got) - len(`[{"role":"user","parts":[{"type":"text","content":""}]}]`)
+	if lost := number(spans, "invoke_agent cursor-agent", "spantee.truncated_bytes"); lost != int64(9*500-content) {
+		t.Errorf("%d bytes cut, want %d", lost, 9*500-content)
+	}
+}
+
+// TestLongSegment says more in a segment than is kept: the rest is cut, counted
+// and not kept in memory, and the events are all there.
+func TestLongSegment(t *testing.T) {
+	const deltas, each = 3000, 1000
+	lines := []string{initLine}
+	for i := range deltas {
+		lines = append(lines, stamped(now, `{"type":"assistant","message":{"content":[{"type":"text","text":"`+strings.Repeat("é", each/2-i%2)+strings.Repeat("x", i%2*2)+`"}]}}`))
+	}
+	spans := full(t, lines...)
+	var events, lost, shown int64
+	for _, s := range spans {
+		for _, e := range s.Events {
+			events++
+			for _, kv := range e.Attributes {
+				shown += int64(len(kv.Value.GetStringValue()))
+			}
+		}
+		for _, kv := range s.Attributes {
+			if kv.Key == "spantee.truncated_bytes" {
+				lost += kv.Value.GetIntValue()
+			}
+		}
+	}
+	if events != deltas {
+		t.Errorf("%d events, want %d", events, deltas)
+	}
+	if shown < 200<<10 || shown > 256<<10 {
+		t.Errorf("%d bytes are shown", shown)
+	}
+	if lost < deltas*each-shown {
+		t.Errorf("%d bytes cut and %d shown of %d", lost, shown, deltas*each)
+	}
+}
+
+// TestManyShortDeltas has more events wait for the end of a segment than may:
+// a secret that stands there is not halved.
+func TestManyShortDeltas(t *testing.T) {
+	const deltas = 40_000
+	lines := []string{initLine}
+	for i := range deltas {
+		text := "a"
+		if i%1000 < 20 { // AKIA and 16 more
+			text = ("AK" + "IA" + "QWERTYUIASDFGHJK")[i%1000 : i%1000+1]
+		} else if i%1000 == 20 || i%1000 == 999 {
+			text = " "
+		}
+		lines = append(lines, stamped(now, `{"type":"thinking","subtype":"delta","text":"`+text+`"}`))
+	}
+	spans := full(t, lines...)
+	var b strings.Builder
+	for _, s := range spans {
+		for _, e := range s.Events {
+			for _, kv := range e.Attributes {
+				b.WriteString(kv.Value.GetStringValue())
+			}
+		}
+	}
+	if text := b.String(); strings.ContainsAny(strings.ReplaceAll(text, "[redacted:aws-access-token]", ""), "QWERTYUIASDFGHJK") || !strings.Contains(text, "[redacted:aws") {
+		t.Errorf("%.2000s", text)
+	}
+}
+
+func TestContentOptions(t *testing.T) {
+	_, err := mapping.New(mapping.Options{Content: "some"})
+	if err == nil || err.Error() != `content "some" is not known: it is none, details or full` {
+		t.Error(err)
+	}
+	if _, err := mapping.New(mapping.Options{Content: mapping.ContentFull}); err != nil { // with all rules
+		t.Error(err)
+	}
+}
+
+// TestDeltaModes checks that what was said is in the messages whatever becomes
+// of the deltas.
+func TestDeltaModes(t *testing.T) {
+	lines := stream(initLine, thinking(now), thinking(now), stamped(now, `{"type":"thinking","subtype":"completed"}`), result(time.Second))
+	for mode, want := range map[mapping.Deltas][]string{
+		mapping.DeltasEach:    {"thinking.delta hm", "thinking.delta hm"},
+		mapping.DeltasMessage: {"thinking.message hmhm"},
+		mapping.DeltasOff:     nil,
+	} {
+		spans, _ := feed{opts: mapping.Options{Content: mapping.ContentFull, Deltas: mode}}.spans(t, lines)
+		var got []string
+		for _, e := range spans[0].Events {
+			for _, kv := range e.Attributes {
+				if kv.Key == "spantee.delta.text" {
+					got = append(got, e.Name+" "+kv.Value.GetStringValue())
+				}
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: events %q, want %q", mode, got, want)
+		}
+		if got := attribute(spans, "chat GPT-5", "gen_ai.output.messages"); !strings.Contains(got, `{"type":"reasoning","content":"hmhm"}`) {
+			t.Errorf("%s: output %s", mode, got)
+		}
+	}
+}
+
+// TestOpenContent asks for the open spans after every line: it changes nothing
+// of what comes later, and they hold no more than the others.
+func TestOpenContent(t *testing.T) {
+	secrets := redacttest.All()
+	next := 0
+	streams := fixtures(t)
+	streams["script"] = newScript(t, func(field string) string {
+		if slices.Contains(alwaysRecorded, field) {
+			return "plain"
+		}
+		next++
+		return secrets[next%len(secrets)].Text
+	})
+	for name, in := range streams {
+		var ended [2][]*tracepb.Span
+		for ask := range 2 {
+			m, err := mapping.New(mapping.Options{
+				Content: mapping.ContentFull, Redactor: redactor(), Agent: "cursor", MaxSpanEvents: 100,
+				Now:  func() time.Time { return now },
+				Emit: func(s *tracepb.Span) { ended[ask] = append(ended[ask], s) },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range bytes.Lines(in) {
+				m.Write(line)
+				if ask == 1 {
+					open := encode(t, m.Open())
+					for _, secret := range secrets {
+						for _, part := range secret.Parts {
+							if name == "script" && bytes.Contains(open, []byte(part)) {
+								t.Fatalf("%s: %q is open", secret.Name, part)
+							}
+						}
+					}
+				}
+			}
+			m.Close(false)
+		}
+		if !bytes.Equal(encode(t, ended[0]), encode(t, ended[1])) {
+			t.Errorf("%s: other spans end if open ones are asked for", filepath.Base(name))
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package redact
+
+import "strings"
+
+// authorizations finds the credentials of Authorization headers, however they
+// are written down, and of what goes by the name of a bearer.
+func authorizations(text string, hits []place, found func(start, end int)) {
+	for _, h := range hits {
+		i := h.end
+		if !strings.EqualFold(text[h.start:h.end], "bearer") {
+			for i < len(text) && (text[i] == '\\' || isQuote(text[i]) || text[i] == ']') && i-h.end < 4 {
+				i++
+			}
+			i = skipSpaces(text, i)
+			n := separator(text[min(i, len(text)):], true)
+			if n == 0 {
+				continue
+			}
+			i = skipSpaces(text, i+n)
+			for i < len(text) && (text[i] == '\\' || isQuote(text[i])) {
+				i++
+			}
+			end := lineEnd(text, i)
+			if start, ok := credentials(text[i:end]); ok {
+				found(i+start, end)
+			}
+			continue
+		}
+		start := skipSpaces(text, i)
+		end := start
+		for end < len(text) && strings.IndexByte(base64Bytes+"._-~", text[end]) >= 0 {
+			end++
+		}
+		if v := text[start:end]; start > i && len(v) >= 12 && strings.ContainsAny(v, "0123456789") && !placeholder(v) {
+			found(start, end)
+		}
+	}
+}
+
+// credentials returns where they begin in the value of an Authorization header:
+// after its scheme.
+func credentials(v string) (start int, ok bool) {
+	scheme, rest, hasScheme := strings.Cut(v, " ")
+	if hasScheme && isIdentifier(strings.ReplaceAll(scheme, "-", "")) {
+		rest = strings.TrimSpace(rest)
+		if rest == "" || placeholder(rest) || strings.HasSuffix(rest, "...") || words[strings.ToLower(rest)] || strings.ContainsAny(rest[:1], "+.") {
+			return 0, false
+		}
+		if strings.Contains(rest, " ") && !strings.Contains(rest, "=") {
+			return 0, false // prose
+		}
+		return len(v) - len(strings.TrimLeft(v[len(scheme):], " ")), len(rest) >= 4
+	}
+	v = strings.TrimSpace(v)
+	return 0, len(v) >= 8 && strings.ContainsAny(v, "0123456789") && !strings.ContainsAny(v, " ({$") && !placeholder(v) && !isExpression(v)
+}
+
+// cookies finds the values of Cookie and Set-Cookie headers, and of flags.
+func cookies(text string, hits []place, found func(start, end int)) {
+	for _, h := range hits {
+		i := h.end
+		flag := h.start > 1 && text[h.start-2:h.start] == "--" && i < len(text) && (text[i] == ' ' || text[i] == '=')
+		for i < len(text) && (text[i] == '\\' || isQuote(text[i])) && i-h.end < 4 {
+			i++
+		}
+		i = skipSpaces(text, i)
+		if i >= len(text) || !flag && text[i] != ':' {
+			continue
+		}
+		if text[i] == ':' || text[i] == '=' {
+			i++
+		}
+		if i < len(text) && text[i] == '=' {
+			continue // cookie := ..
+		}
+		i = skipSpaces(text, i)
+		for i < len(text) && (text[i] == '\\' || isQuote(text[i])) {
+			i++
+		}
+		if end := lineEnd(text, i); isCookie(text[i:end]) {
+			found(i, end)
+		}
+	}
+}
+
+// isCookie tells whether a header's value is a list of name=value.
+func isCookie(v string) bool {
+	name, value, ok := strings.Cut(v, "=")
+	return ok && len(value) >= 4 && !placeholder(value) && !isMark(v) && !strings.ContainsAny(name, " (.{$<")
+}
+
+// lineEnd returns where the line ends that i is in, or a string that is
+// written within it.
+func lineEnd(text string, i int) int {
+	i = min(i, len(text))
+	rest := text[i:min(len(text), i+maxValue)]
+	if n := strings.IndexAny(rest, "\"'`\r\n"); n >= 0 {
+		rest = rest[:n]
+	}
+	if n := strings.Index(rest, `\n`); n >= 0 {
+		rest = rest[:n]
+	}
+	return i + len(strings.TrimRight(rest, " \\"))
+}
+
+// urls finds the credentials before a URL's host.
+func urls(text string, hits []place, found func(start, end int)) {
+	for _, h := range hits {
+		if h.start == 0 || !isLetter(text[h.start-1]) && (text[h.start-1] < '0' || '9' < text[h.start-1]) {
+			continue
+		}
+		rest := text[h.end:min(len(text), h.end+1024)]
+		if n := strings.IndexAny(rest, " \t\r\n\"'`<>\\"); n >= 0 {
+			rest = rest[:n]
+		}
+		authority := rest
+		if n := strings.IndexAny(rest, "/?#"); n >= 0 && strings.IndexByte(rest[:n], '@') >= 0 {
+			authority = rest[:n]
+		}
+		at := strings.LastIndexByte(authority, '@')
+		if at <= 0 {
+			continue
+		}
+		user, pass, ok := strings.Cut(rest[:at], ":")
+		switch {
+		case ok && strings.ContainsAny(user, "/?#"): // http://host/path:x@y
+		case ok && (pass == "" || placeholder(pass) || isMark(user)):
+		case ok:
+			found(h.end, h.end+at)
+		case len(user) >= 16 && strings.ContainsAny(user, "0123456789") && !strings.ContainsAny(user, "/?#.") && !placeholder(user):
+			found(h.end, h.end+at) // a token instead of a user
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package redact
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// A class is what a name tells of its value.
+type class int
+
+const (
+	noSecret class = iota
+	password       // may be a plain word
+	secret         // may be a long one
+	key            // is letters and digits
+)
+
+// keyOf are the words that make the key after them a secret one.
+var keyOf = []string{
+	"api", "access", "private", "secret", "auth", "signing", "sign", "encryption", "encrypt", "account", "storage", "service",
+	"license", "master", "deploy", "ssh", "shared", "sharedaccess", "subscription", "consumer", "session", "hmac", "jwt",
+	"webhook", "admin", "root", "app", "application", "client", "crypto", "cipher", "aes", "rsa", "tls", "ssl", "security",
+}
+
+// further are the words that may follow in a name without changing what it is.
+var further = map[string]bool{
+	"": true, "base": true, "prod": true, "production": true, "dev": true, "staging": true, "test": true, "live": true,
+	"root": true, "admin": true, "ro": true, "rw": true, "old": true, "new": true, "value": true, "b64": true, "base64": true,
+	"default": true, "main": true, "backup": true, "primary": true, "secondary": true, "plain": true, "plaintext": true, "string": true,
+}
+
+// classOf tells what a whole name says of its value, however it is written:
+// dbPassword, DB_PASSWORD and db-password are the same.
+func classOf(name string) class {
+	words := splitName(name)
+	for len(words) > 1 && (further[words[len(words)-1]] || isDigits(words[len(words)-1])) {
+		words = words[:len(words)-1]
+	}
+	if len(words) == 0 {
+		return noSecret
+	}
+	last := strings.TrimRight(words[len(words)-1], "0123456789")
+	before := ""
+	if len(words) > 1 {
+		before = words[len(words)-2]
+	}
+	switch {
+	case last == "pwd" && len(words) == 1 && isEnv(name), last == "oldpwd":
+		return noSecret // a directory
+	case hasSuffix(last, "password", "passwd", "passphrase", "passcode", "pwd"), last == "pass" && len(words) > 1:
+		return password
+	case last == "pass":
+		return key
+	case hasSuffix(last, "secret", "credential", "credentials"):
+		return secret
+	case hasSuffix(last, "token"):
+		if before == "next" || before == "page" || before == "continuation" || before == "sync" {
+			return noSecret // of pages, not of doors
+		}
+		return key
+	}
+	if what, ok := strings.CutSuffix(last, "key"); ok && (slices.Contains(keyOf, cmp.Or(what, before)) || what != "" && hasSuffix(what, keyOf...)) {
+		return key
+	}
+	return noSecret
+}
+
+// splitName cuts a name into lower-case words.
+func splitName(name string) []string {
+	var words []string
+	start := 0
+	cut := func(end int) {
+		if end > start {
+			words = append(words, strings.ToLower(name[start:end]))
+		}
+	}
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c == '_' || c == '-' || c == '.':
+			cut(i)
+			start = i + 1
+		case isUpper(c) && i > start && !isUpper(name[i-1]):
+			cut(i)
+			start = i
+		}
+	}
+	cut(len(name))
+	return words
+}
+
+// isEnv tells whether a name is one of the environment's.
+func isEnv(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; c != '_' && !isUpper(c) && (c < '0' || '9' < c) {
+			return false
+		}
+	}
+	return true
+}
+
+// isHeader tells whether a name is one of HTTP's own sort.
+func isHeader(name string) bool {
+	return len(name) > 2 && (name[0] == 'x' || name[0] == 'X') && name[1] == '-'
+}

@@ -1,0 +1,202 @@
+package redact
+
+import (
+	"math"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+	"sync"
+)
+
+// A pattern is a regular expression and the words without which it matches
+// nothing.
+type pattern struct {
+	ID       string
+	Regex    string
+	Group    int
+	Entropy  float64
+	Keywords []string
+}
+
+// reachFurther is how far around its word a pattern looks whose matches may be
+// of any length. If one ends there, it looks further.
+const reachFurther = 512
+
+// A search is a pattern made ready.
+type search struct {
+	pattern
+	re    *regexp.Regexp
+	reach int
+	// Matches begin with a word, after the end of another if boundary is set:
+	// words like "s." stand in every second line, and almost none begins one.
+	anchored, boundary bool
+}
+
+// rule makes the pattern ready when a text first has one of its words: most
+// never do.
+func (p pattern) rule() rule {
+	ready := sync.OnceValue(func() *search { return newSearch(p) })
+	return rule{name: p.ID, keywords: p.Keywords, find: func(text string, hits []place, found func(start, end int)) {
+		s := ready()
+		done := 0 // where the last secret ends
+		if !s.anchored {
+			for _, w := range windows(hits, s.reach, len(text)) {
+				done = max(done, s.in(text, place{max(w.start, done), max(w.end, done)}, found))
+			}
+			return
+		}
+		for _, h := range hits {
+			if h.start >= done && (!s.boundary || h.start == 0 || !isWordByte(text[h.start-1])) {
+				done = max(done, s.in(text, place{h.start, min(len(text), h.start+s.reach)}, found))
+			}
+		}
+	}}
+}
+
+func newSearch(p pattern) *search {
+	s := &search{pattern: p, reach: reachFurther}
+	parsed, err := syntax.Parse(p.Regex, syntax.Perl)
+	if err != nil {
+		panic(err) // the patterns are ours
+	}
+	if n := longest(parsed); n >= 0 && n < 8*reachFurther {
+		s.reach = max(reachFurther, n)
+	}
+	s.anchored = true
+	for _, lead := range leads(parsed) {
+		begins := false
+		for _, k := range p.Keywords {
+			begins = begins || strings.HasPrefix(strings.ToLower(lead), k)
+		}
+		s.anchored = s.anchored && begins
+	}
+	expr := p.Regex
+	if s.anchored {
+		s.boundary = strings.HasPrefix(strings.TrimLeft(expr, "("), `\b`)
+		expr = `\A(?:` + expr + `)`
+	}
+	s.re = regexp.MustCompile(expr)
+	if strings.Contains(expr, "(?P<") {
+		s.Group = whole // they name what is in the secret
+	}
+	return s
+}
+
+// in finds the pattern in a piece of text, or further if a match ends with it,
+// and returns where the last secret ends.
+func (s *search) in(text string, w place, found func(start, end int)) (done int) {
+	matches := s.re.FindAllStringSubmatchIndex(text[w.start:w.end], -1)
+	if n := len(matches); n > 0 && w.end < len(text) && w.start+matches[n-1][1] == w.end {
+		return s.in(text, place{w.start, min(len(text), w.end+w.end-w.start)}, found)
+	}
+	for _, m := range matches {
+		start, end := group(m, s.Group)
+		secret := text[w.start+start : w.start+end]
+		if entropy(secret) >= s.Entropy && !placeholder(secret) {
+			done = wordEnd(text, w.start+end)
+			found(w.start+start, done)
+		}
+	}
+	return done
+}
+
+// wordEnd returns where the word ends that i is in. Of a key that is longer than
+// it once was nothing may be left.
+func wordEnd(text string, i int) int {
+	for 0 < i && i < len(text) && isWordByte(text[i-1]) && (isWordByte(text[i]) || text[i] == '-') {
+		i++
+	}
+	return i
+}
+
+// leads are the letters that matches begin with, one for each way to begin; an
+// empty one if that is not known.
+func leads(re *syntax.Regexp) []string {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return []string{string(re.Rune)}
+	case syntax.OpCapture:
+		return leads(re.Sub[0])
+	case syntax.OpConcat:
+		for _, sub := range re.Sub {
+			if sub.Op != syntax.OpWordBoundary && sub.Op != syntax.OpEmptyMatch {
+				return leads(sub)
+			}
+		}
+	case syntax.OpAlternate:
+		var all []string
+		for _, sub := range re.Sub {
+			all = append(all, leads(sub)...)
+		}
+		return all
+	}
+	return []string{""}
+}
+
+// windows are the pieces of a text within reach of words.
+func windows(hits []place, reach, length int) []place {
+	var ws []place
+	for _, h := range hits {
+		w := place{max(0, h.end-reach-8), min(length, h.start+reach+8)}
+		if n := len(ws); n > 0 && w.start <= ws[n-1].end {
+			ws[n-1].end = max(ws[n-1].end, w.end)
+			continue
+		}
+		ws = append(ws, w)
+	}
+	return ws
+}
+
+// longest is how many bytes a match can have, -1 if any number.
+func longest(re *syntax.Regexp) int {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return 4 * len(re.Rune)
+	case syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		if n := len(re.Rune); re.Op == syntax.OpCharClass && n > 0 && re.Rune[n-1] < 0x80 {
+			return 1
+		}
+		return 4
+	case syntax.OpCapture, syntax.OpQuest:
+		return longest(re.Sub[0])
+	case syntax.OpStar, syntax.OpPlus:
+		return -1
+	case syntax.OpRepeat:
+		n := longest(re.Sub[0])
+		if re.Max < 0 || n < 0 {
+			return -1
+		}
+		return n * re.Max
+	case syntax.OpConcat, syntax.OpAlternate:
+		sum, most := 0, 0
+		for _, sub := range re.Sub {
+			n := longest(sub)
+			if n < 0 {
+				return -1
+			}
+			sum += n
+			most = max(most, n)
+		}
+		if re.Op == syntax.OpConcat {
+			return sum
+		}
+		return most
+	}
+	return 0 // an assertion
+}
+
+// entropy is Shannon's, in bits a byte.
+func entropy(s string) float64 {
+	var counts [256]int
+	for i := range len(s) {
+		counts[s[i]]++
+	}
+	var h float64
+	for _, n := range counts {
+		if n > 0 {
+			p := float64(n) / float64(len(s))
+			h -= p * math.Log2(p)
+		}
+	}
+	return h
+}

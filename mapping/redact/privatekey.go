@@ -1,0 +1,141 @@
+package redact
+
+import "strings"
+
+const base64Bytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
+
+// maxKey is how long a private key may be in text.
+const maxKey = 32 << 10
+
+// privateKeys finds PEM blocks: on lines, with \n in the place of line ends,
+// between line numbers, and without an end or a beginning. A constant of code
+// that only names the first line of one is none.
+func privateKeys(text string, hits []place, found func(start, end int)) {
+	done := 0
+	for _, h := range hits {
+		if h.start < done {
+			continue
+		}
+		start := strings.LastIndex(text[max(0, h.start-48):h.start], "-----")
+		dashes := strings.Index(text[h.end:min(len(text), h.end+24)], "-----")
+		if start < 0 {
+			continue
+		}
+		start += max(0, h.start-48)
+		body := len(text)
+		if dashes >= 0 {
+			body = h.end + dashes + 5
+		} else if len(text)-h.end > 12 { // neither closed nor cut
+			continue
+		}
+		if strings.HasPrefix(text[start:], "-----END") {
+			if from := keyBefore(text, start); start-from >= 40 {
+				found(from, body)
+			}
+			continue
+		}
+		end := keyAfter(text, body)
+		if end > body {
+			found(start, end)
+			done = end
+		}
+	}
+}
+
+// keyAfter returns where a key's body ends that begins at i, i if there is none.
+func keyAfter(text string, i int) int {
+	limit := min(len(text), i+maxKey)
+	if n := strings.Index(text[i:limit], "-----END"); n >= 0 && isBody(text[i:i+n]) {
+		end := i + n + len("-----END")
+		if m := strings.Index(text[end:min(len(text), end+64)], "-----"); m >= 0 {
+			return end + m + 5
+		}
+		return min(len(text), end+24)
+	}
+	end := i
+	for at := i; at < limit; {
+		line, size := cutLine(text[at:limit])
+		bare := bareLine(line)
+		isLast := at+size == limit
+		switch {
+		case isBase64(bare) && (len(bare) >= 16 || isLast || end > i):
+			end = at + len(strings.TrimRight(line, " \t\"'`,;+"))
+		case bare == "" || strings.Contains(bare, ": ") || strings.HasPrefix(bare, "DEK-Info"):
+		default:
+			return end
+		}
+		at += size
+	}
+	return end
+}
+
+// keyBefore returns where a key's body begins that ends at i.
+func keyBefore(text string, i int) int {
+	begin := i
+	for at := i; at > 0 && i-at < maxKey; {
+		from := max(0, i-maxKey)
+		prev := strings.TrimRight(text[from:at], "\r\n")
+		prev = strings.TrimSuffix(prev, `\n`)
+		n := max(strings.LastIndexByte(prev, '\n')+1, 0)
+		if m := strings.LastIndex(prev, `\n`); m >= 0 {
+			n = max(n, m+2)
+		}
+		line := bareLine(prev[n:])
+		if line != "" && (!isBase64(line) || len(line) < 16 && begin < i) {
+			break
+		}
+		if line != "" {
+			begin = from + n + strings.Index(prev[n:], line)
+		}
+		at = from + n
+		if n == 0 {
+			break
+		}
+	}
+	return begin
+}
+
+// isBody tells whether what stands between the first and last line of a key
+// has one in it.
+func isBody(s string) bool {
+	run := 0
+	for i := range len(s) {
+		if strings.IndexByte(base64Bytes, s[i]) < 0 {
+			run = 0
+		} else if run++; run == 40 { // longer than a name in code
+			return true
+		}
+	}
+	return false
+}
+
+// cutLine returns the first line of s, which \n may end in writing, and its
+// size with its end.
+func cutLine(s string) (line string, size int) {
+	end, size := len(s), len(s)
+	if n := strings.IndexByte(s, '\n'); n >= 0 {
+		end, size = n, n+1
+	}
+	if n := strings.Index(s[:end], `\n`); n >= 0 {
+		end, size = n, n+2
+	}
+	return s[:end], size
+}
+
+// bareLine is a line of a key without what may stand around it: quotes, line
+// numbers, marks of diffs and comments.
+func bareLine(line string) string {
+	line = strings.Trim(line, " \t\r\"'`,;\\>#*")
+	digits := strings.TrimLeft(line, "0123456789")
+	for _, mark := range []string{"|", ":", "→", "\t"} {
+		if rest, ok := strings.CutPrefix(digits, mark); ok && len(digits) < len(line) {
+			return strings.TrimSpace(rest)
+		}
+	}
+	if strings.HasPrefix(line, "+ ") || strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "-") {
+		return strings.TrimSpace(line[1:])
+	}
+	return line
+}
+
+func isBase64(s string) bool { return s != "" && strings.Trim(s, base64Bytes) == "" }
