@@ -204,7 +204,8 @@ func (m *Mapper) Close(interrupted bool) {
 }
 
 func (m *Mapper) byAge() []*session {
-	return slices.SortedFunc(maps.Values(m.sessions), func(a, b *session) int { return a.nth - b.nth })
+	sessions := slices.SortedFunc(maps.Values(m.sessions), func(a, b *session) int { return a.nth - b.nth })
+	return slices.Compact(sessions) // one may have two ids
 }
 
 // arrival is when the line at hand came. In a replay it is the line's number.
@@ -336,9 +337,9 @@ func (m *Mapper) session(ev *event) *session {
 	switch {
 	case s != nil:
 	case before.justBegun() && ev.kind != runStart:
-		// Versions of 2025 had another id in the init line than in all others.
+		// Versions of 2025 had another id in the init line than in all others. It
+		// stays an id of this session: another would have its runs' ids.
 		s = before
-		delete(m.sessions, s.id)
 		s.id = string(ev.session)
 		s.run.session = s.id
 	default:

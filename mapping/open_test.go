@@ -83,14 +83,14 @@ func (w watched) check(t testing.TB) {
 		if len(w.open) > 300 && i%20 != 0 {
 			continue // it takes the square of the stream
 		}
-		checkSpans(t, slices.Concat(w.emitted[:w.until[i]], open))
+		checkSpans(t, slices.Concat(w.emitted[:w.until[i]], open), 2048)
 		for _, s := range open {
 			if e := ended[string(s.TraceId)+string(s.SpanId)]; e != nil && !strings.HasPrefix(e.Name, strings.Fields(s.Name)[0]) {
 				t.Errorf("%q has the id of %q", s.Name, e.Name)
 			}
 		}
 	}
-	checkSpans(t, w.emitted)
+	checkSpans(t, w.emitted, 2048)
 }
 
 // TestOpenChangesNothing asks for the open spans after every line of every

@@ -304,7 +304,8 @@ func TestExecOnATerminal(t *testing.T) {
 	if err := os.WriteFile(script, []byte(agent), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(tty, "%s exec --summary -- bash %s\n", path, script)
+	// Otherwise a key that is a signal flushes what was printed just before.
+	fmt.Fprintf(tty, "stty noflsh; %s exec --summary -- bash %s\n", path, script)
 	until("up=1\r\n")
 	tty.Write([]byte{3}) // Ctrl-C
 	until("int=1\r\n")
