@@ -3,6 +3,7 @@ package mapping
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 
@@ -45,6 +46,9 @@ func newCapture(opts *Options) (*capture, error) {
 	return c, nil
 }
 
+// maxStderr is how much of the end of stderr is kept.
+const maxStderr = 2 << 10
+
 // full tells whether texts are to be taken, and not only details.
 func (c *capture) full() bool { return c != nil && c.content }
 
@@ -71,6 +75,26 @@ func (a captured) and(b captured) captured {
 func (c *capture) text(to *captured, key string, escaped []byte) {
 	s, lost := c.string(escaped)
 	to.add(key, s, lost)
+}
+
+// tail adds the end of a text.
+func (c *capture) tail(to *captured, key, s string) {
+	if c == nil || s == "" {
+		return
+	}
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	longest := min(c.max, maxStderr)
+	s = without(s, c.redactor.Find(s), lastRunes(s, longest), len(s)) // which has marks now
+	to.add(key, s[lastRunes(s, longest):], 0)
+}
+
+// lastRunes returns where the last n bytes of s begin, or the next rune.
+func lastRunes(s string, n int) int {
+	from := max(0, len(s)-n)
+	for from < len(s) && !utf8.RuneStart(s[from]) {
+		from++
+	}
+	return from
 }
 
 func (c *capture) string(escaped []byte) (s string, lost int) {

@@ -97,6 +97,7 @@ const (
 	keyDurationReported = "spantee.duration_reported_ms"
 	keyTimeEstimated    = "spantee.time.estimated"
 	keyStartMissing     = "spantee.start_missing"
+	keyStderr           = "spantee.stderr"    // the end of it, with content only
 	keyContinues        = "spantee.continues" // the span id of a turn's first span
 	keyTurns            = "spantee.turns"
 	keyTools            = "spantee.tools"

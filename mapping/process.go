@@ -17,11 +17,12 @@ type Process struct {
 type exit struct {
 	code   int
 	signal string
+	stderr string
 }
 
 // Exited tells how the Process ended: with a code, or by a signal such as
-// SIGKILL.
-func (m *Mapper) Exited(code int, signal string) { m.exit = &exit{code, signal} }
+// SIGKILL; and what it said last on stderr.
+func (m *Mapper) Exited(code int, signal, stderr string) { m.exit = &exit{code, signal, stderr} }
 
 // errorType is "" if the process ended well, or is not known to have ended.
 func (e *exit) errorType() string {
@@ -74,6 +75,9 @@ func (m *Mapper) endProcess(root *root) {
 	span.EndTimeUnixNano = max(span.EndTimeUnixNano, uint64(root.run.clock.at(0, m.now)))
 	if m.exit != nil && m.exit.signal == "" {
 		span.Attributes = append(span.Attributes, num(keyExitCode, m.exit.code))
+	}
+	if m.exit != nil {
+		m.capture.tail(&root.run.content, keyStderr, m.exit.stderr)
 	}
 	if e := m.exit.errorType(); e != "" && (root.errorType == "" || root.errorType == errIncomplete) {
 		root.errorType = e // it says more than that there was no result

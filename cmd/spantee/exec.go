@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -52,7 +53,12 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	if err != nil {
 		return err
 	}
-	agent, out, err := start(args, tracing.environment(), stdin, stderr)
+	var agentStderr io.Writer = stderr // itself, not a pipe to it
+	if tracing.details {
+		tracing.stderr.w = stderr
+		agentStderr = &tracing.stderr
+	}
+	agent, out, err := start(args, tracing.environment(), stdin, agentStderr)
 	if err != nil {
 		tracing.end(false)
 		say.line("%v", err)
@@ -88,7 +94,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 }
 
 // start starts the agent, and returns what it prints.
-func start(args, env []string, stdin, stderr *os.File) (agent *exec.Cmd, out *output, err error) {
+func start(args, env []string, stdin *os.File, stderr io.Writer) (agent *exec.Cmd, out *output, err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err
@@ -96,6 +102,7 @@ func start(args, env []string, stdin, stderr *os.File) (agent *exec.Cmd, out *ou
 	defer w.Close()
 	agent = exec.CommandContext(context.Background(), args[0], args[1:]...)
 	agent.Env, agent.Stdin, agent.Stdout, agent.Stderr = env, stdin, w, stderr
+	agent.WaitDelay = lingering // of stderr, where that is a pipe
 	if err := agent.Start(); err != nil {
 		r.Close()
 		return nil, nil, err
@@ -103,7 +110,7 @@ func start(args, env []string, stdin, stderr *os.File) (agent *exec.Cmd, out *ou
 	return agent, &output{File: r, patience: lingering}, nil
 }
 
-// lingering is how long an agent's stdout is waited for after its end, all in
+// lingering is how long what an agent prints is waited for after its end, all in
 // all: something that it left running may have it open for good.
 const lingering = time.Second
 
@@ -166,4 +173,32 @@ func waitFor(agent *exec.Cmd, signals <-chan os.Signal) exitStatus {
 			return endOfProcess(agent.ProcessState)
 		}
 	}
+}
+
+// keptStderr is how much of an agent's stderr is kept: more than a span may
+// have, as half a secret cannot be told from other words.
+const keptStderr = 16 << 10
+
+// A tail passes on what is written to it, at once, and keeps the end.
+type tail struct {
+	w    io.Writer
+	mu   sync.Mutex
+	kept []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	n, err := t.w.Write(p)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept = append(t.kept, p[:n]...)
+	if over := len(t.kept) - keptStderr; over > 0 {
+		t.kept = append(t.kept[:0], t.kept[over:]...)
+	}
+	return n, err
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.kept)
 }

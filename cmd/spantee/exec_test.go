@@ -232,6 +232,27 @@ func TestExecClosedStdout(t *testing.T) {
 	}
 }
 
+// The end of stderr is on the root if details are asked for, without secrets, and
+// all of it comes out.
+func TestExecKeepsTheEndOfStderr(t *testing.T) {
+	script := `i=0; while [ $i -lt 500 ]; do echo "line $i of the log" >&2; i=$((i+1)); done; echo "password=hunter2-and-more" >&2; exit 1`
+	for _, content := range []string{"none", "details"} {
+		r := receivertest.Start(t)
+		cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()}, "exec", "-q", "--content="+content, "--", "sh", "-c", script)
+		cmd.Run()
+		if said := cmd.stderr.String(); strings.Count(said, "\n") != 501 || !strings.HasSuffix(said, "\npassword=hunter2-and-more\n") {
+			t.Errorf("%s: stderr has %d lines", content, strings.Count(said, "\n"))
+		}
+		got := attribute(rootsOf(r)[0], "spantee.stderr")
+		switch {
+		case content == "none" && got != "0" && got != "":
+			t.Errorf("without details the root has %q", got)
+		case content == "details" && (len(got) < 1900 || len(got) > 2100 || !strings.HasSuffix(got, "line 499 of the log\npassword=[redacted:assignment]\n")):
+			t.Errorf("the root has %d bytes, %q", len(got), got)
+		}
+	}
+}
+
 // What the agent has printed is read to its end, even if that took so long to be
 // written that no patience is left for what it left running.
 func TestOutputEnds(t *testing.T) {

@@ -49,6 +49,8 @@ type tracing struct {
 	live    bool
 	process *mapping.Process // nil if spantee did not start the agent
 	ended   exitStatus       // how it did
+	details bool             // content was asked for
+	stderr  tail             // of the process, if there are details
 
 	edges   int           // of the runs at the last checkpoint
 	changed bool          // something came since
@@ -81,6 +83,7 @@ func startTracing(o *options, say *reporter, replayed time.Time, process *mappin
 	if err != nil {
 		return nil, err
 	}
+	t.details = opts.Content == mapping.ContentDetails || opts.Content == mapping.ContentFull
 	if t.mapper, err = mapping.New(opts); err != nil {
 		return nil, err
 	}
@@ -160,7 +163,7 @@ func (t *tracing) checkpoint() {
 func (t *tracing) finish(whole bool) {
 	t.came = time.Now()
 	if t.process != nil {
-		t.mapper.Exited(t.ended.code, signalName(t.ended.signal))
+		t.mapper.Exited(t.ended.code, signalName(t.ended.signal), t.stderr.String())
 	}
 	t.mapper.Close(!whole)
 }
