@@ -32,6 +32,14 @@ func (e *Exporter) Checkpoint(open []*tracepb.Span) error {
 	return e.journal.Checkpoint(undelivered, open)
 }
 
+// Settled is how many spans are out of memory: once it has grown a Checkpoint is
+// out of date.
+func (e *Exporter) Settled() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.report.Delivered + e.report.Spooled + e.report.Rejected + e.report.Dropped
+}
+
 // undelivered is all that is in memory. It is called with e.mu held.
 func (e *Exporter) undelivered() (spool.Request, error) {
 	spans := append([][]byte(nil), e.flying...)

@@ -206,6 +206,7 @@ func TestWhatAHungClientHasIsRecovered(t *testing.T) {
 				t.Errorf("recovered (-want +got)\n%s", diff)
 			}
 			close(release)
+			<-e.done
 		})
 	}
 }

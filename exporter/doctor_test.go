@@ -35,7 +35,7 @@ func TestSettingsTellTheirSources(t *testing.T) {
 			want: []Setting{
 				{"protocol", "http/json", "$OTEL_EXPORTER_OTLP_PROTOCOL"},
 				{"endpoint", "http://user:xxxxx@a:1/x", "$OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"},
-				{"headers", "a, b", "$OTEL_EXPORTER_OTLP_HEADERS"},
+				{"header", "a", "$OTEL_EXPORTER_OTLP_HEADERS"}, {"header", "b", "$OTEL_EXPORTER_OTLP_HEADERS"},
 				{"compression", "gzip", "$OTEL_EXPORTER_OTLP_COMPRESSION"},
 				{"timeout", "5ms", "$OTEL_EXPORTER_OTLP_TRACES_TIMEOUT"},
 			},
@@ -48,7 +48,7 @@ func TestSettingsTellTheirSources(t *testing.T) {
 				{"endpoint", url + "/v1/traces", "--endpoint"},
 				{"certificate", cert, "--certificate"},
 				{"client certificate", cert, "--client-certificate"},
-				{"headers", "a", "--header"},
+				{"header", "a", "--header"},
 				{"compression", "none", "--compression"},
 				{"timeout", "1s", "--timeout"},
 			},

@@ -25,10 +25,7 @@ func Flush(ctx context.Context, s spool.Spool, cfg OTLP, done func(spans int)) (
 	if err != nil || recovered+evicted.Others > 0 {
 		all = append(all, Flushed{Earlier: Earlier{Recovered: recovered, GivenUp: evicted.Others}, Err: err})
 	}
-	destinations, err := s.Destinations()
-	if err != nil {
-		return all, err
-	}
+	destinations, unreadable := s.Destinations()
 	for _, to := range destinations {
 		f := Flushed{To: to}
 		client, err := clientFor(to, cfg)
@@ -40,7 +37,7 @@ func Flush(ctx context.Context, s spool.Spool, cfg OTLP, done func(spans int)) (
 		}
 		all = append(all, f)
 	}
-	return all, nil
+	return all, unreadable
 }
 
 func flush(ctx context.Context, s spool.Spool, to spool.Destination, client Client, sum *Earlier, done func(spans int)) error {

@@ -107,7 +107,7 @@ func TestSettings(t *testing.T) {
 		{name: "no certificate", cfg: OTLP{Endpoint: "https://a:1", CACert: os.DevNull}, err: "certificate: no certificate in " + os.DevNull},
 		{
 			name: "certificate without key", cfg: OTLP{Endpoint: "https://a:1", ClientCert: "c.pem"},
-			err: "a client certificate and its key go together; one of them is missing",
+			err: "client certificate: a client certificate and its key go together, and the other is missing",
 		},
 	}
 	for _, tt := range tests {

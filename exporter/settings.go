@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -181,12 +182,12 @@ func (s *settings) readTLS(c OTLP) error {
 		s.note("certificate", file, source)
 	}
 	cert, source := lookup(c.ClientCert, "CLIENT_CERTIFICATE")
-	key, _ := lookup(c.ClientKey, "CLIENT_KEY")
+	key, keySource := lookup(c.ClientKey, "CLIENT_KEY")
 	switch {
 	case cert == "" && key == "":
 		return nil
 	case cert == "" || key == "":
-		return errors.New("a client certificate and its key go together; one of them is missing")
+		return fmt.Errorf("%s: a client certificate and its key go together, and the other is missing", cmp.Or(source, keySource))
 	}
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
@@ -201,6 +202,7 @@ func (s *settings) readTLS(c OTLP) error {
 func (s *settings) readHeaders(c OTLP) error {
 	v, source := lookup("", "HEADERS")
 	s.headers = make(map[string]string)
+	sources := map[string]string{}
 	if v != "" {
 		for pair := range strings.SplitSeq(v, ",") {
 			if strings.TrimSpace(pair) == "" {
@@ -211,19 +213,21 @@ func (s *settings) readHeaders(c OTLP) error {
 			if !ok || err != nil {
 				return &Error{fmt.Errorf("%s is malformed", source), "write it as key=value,key=value, with special characters as %20"}
 			}
-			s.headers[strings.ToLower(strings.TrimSpace(key))] = value
+			key = strings.ToLower(strings.TrimSpace(key))
+			s.headers[key], sources[key] = value, source
 		}
 	}
 	for key, value := range c.Headers { // one by one, over those of the variable
-		s.headers[strings.ToLower(key)], source = value, "headers"
+		key = strings.ToLower(key)
+		s.headers[key], sources[key] = value, "headers"
 	}
 	for key, value := range s.headers {
 		if !httpguts.ValidHeaderFieldName(key) || !httpguts.ValidHeaderFieldValue(value) {
-			return fmt.Errorf("%s: %q cannot be sent as a header", source, key)
+			return fmt.Errorf("%s: %q cannot be sent as a header", sources[key], key)
 		}
 	}
-	if len(s.headers) > 0 {
-		s.note("headers", strings.Join(slices.Sorted(maps.Keys(s.headers)), ", "), source) // their values are secrets
+	for _, key := range slices.Sorted(maps.Keys(s.headers)) {
+		s.note("header", key, sources[key]) // its value is a secret
 	}
 	return nil
 }

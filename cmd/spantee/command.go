@@ -83,7 +83,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	o.spoolMax = size{spool.DefaultMax}
 	f.Var(&o.spoolMax, "spool-max", "keep at most `SIZE` of undelivered spans on disk, of all runs")
 	f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: what is not delivered at the end is lost")
-	f.StringVar(&o.traceURL, "trace-url", os.Getenv("SPANTEE_TRACE_URL"), "link to traces by this `URL`, as in http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")
+	f.StringVar(&o.traceURL, "trace-url", "", "link to traces by this `URL`, as in http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")
 	f.BoolVar(&o.summary, "summary", false, "say on stderr what was traced, even if it is no terminal")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "say nothing on stderr, even if spans were lost")
 }
@@ -93,6 +93,7 @@ func addOTLPFlags(f *pflag.FlagSet, o *exporter.OTLP) {
 	f.StringVar(&o.Endpoint, "endpoint", "", "where to send spans, as `URL` (default $OTEL_EXPORTER_OTLP_ENDPOINT or http://localhost:4317)")
 	f.StringVar(&o.Protocol, "protocol", "", "`NAME` is grpc, http/protobuf or http/json (default $OTEL_EXPORTER_OTLP_PROTOCOL or grpc)")
 	f.StringToStringVar(&o.Headers, "header", nil, "send a header, as `NAME=VALUE`; may be repeated")
+	f.Lookup("header").DefValue = "" // it would be shown as []
 	f.StringVar(&o.CACert, "certificate", "", "trust the certificate authority in this PEM `FILE`")
 	f.StringVar(&o.ClientCert, "client-certificate", "", "identify by the certificate in this PEM `FILE`")
 	f.StringVar(&o.ClientKey, "client-key", "", "and by the key in this PEM `FILE`")
@@ -122,8 +123,13 @@ func (o *options) check() error {
 		return errors.New("a timeout cannot be negative")
 	case o.maxSpanEvents < 1:
 		return errors.New("--max-span-events must be at least 1")
-	case o.traceURL != "" && !strings.Contains(o.traceURL, "{trace_id}"):
-		return &exporter.Error{Err: fmt.Errorf("--trace-url %q has no place for the id", o.traceURL), Hint: "write {trace_id} where it goes"}
+	}
+	return checkTraceURL("--trace-url", o.traceURL)
+}
+
+func checkTraceURL(source, url string) error {
+	if url != "" && !strings.Contains(url, "{trace_id}") {
+		return &exporter.Error{Err: fmt.Errorf("%s %q has no place for the id", source, url), Hint: "write {trace_id} where it goes"}
 	}
 	return nil
 }

@@ -47,6 +47,9 @@ func doctor(o *options, stdout io.Writer) error {
 
 // examine tells whether a span could be delivered.
 func examine(w io.Writer, o *options) bool {
+	if to := os.Getenv("SPANTEE_TO"); to != "" {
+		return examineFile(w, o, to)
+	}
 	if where := elsewhere(); where != "" {
 		finding(w, "✗", "span", where)
 		return false
@@ -105,14 +108,29 @@ func warn(w io.Writer) {
 // elsewhere says where spans go if not to an OTLP endpoint.
 func elsewhere() string {
 	switch v := os.Getenv("OTEL_TRACES_EXPORTER"); {
-	case os.Getenv("SPANTEE_TO") != "":
-		return "spans go to a file, as $SPANTEE_TO says"
 	case strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true"):
-		return "spans go nowhere: $OTEL_SDK_DISABLED is true"
-	case v != "" && v != "otlp":
-		return fmt.Sprintf("spans do not go to an endpoint: $OTEL_TRACES_EXPORTER is %q", v)
+		return "spans go nowhere, as $OTEL_SDK_DISABLED says"
+	case v == "none":
+		return "spans go nowhere, as $OTEL_TRACES_EXPORTER says"
+	case v == "" || v == "otlp":
+		return ""
 	}
-	return ""
+	_, err := new(options).client()
+	return err.Error()
+}
+
+// examineFile tells whether spans can be written to the file that they go to.
+func examineFile(w io.Writer, o *options, path string) bool {
+	client, err := o.client()
+	if err == nil {
+		err = client.Stop(context.Background())
+	}
+	if err != nil {
+		finding(w, "✗", "span", err.Error())
+		return false
+	}
+	finding(w, "✓", "span", fmt.Sprintf("written to %s, as $SPANTEE_TO says", path))
+	return true
 }
 
 // testSpan returns a span of now, and its trace id.
@@ -127,7 +145,7 @@ func testSpan() (*tracepb.Span, string) {
 }
 
 func examineSpool(w io.Writer) {
-	s, err := userSpool()
+	s, err := spool.Default()
 	if err != nil {
 		finding(w, "!", "spool", err.Error())
 		return
@@ -146,7 +164,7 @@ func examineSpool(w io.Writer) {
 		size += e.Bytes
 		sums[e.State] += e.Spans
 	}
-	waiting := sums[spool.Waiting] + sums[spool.Sending]
+	waiting := sums[spool.Waiting] + sums[spool.Sending] + sums[spool.Killed]
 	mark, state := "✓", "empty"
 	if len(entries) > 0 {
 		state = fmt.Sprintf("%s waiting, %d rejected, %d unreadable, %s of %s",

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/mapping"
 )
 
@@ -23,8 +24,9 @@ const execUsage = `exec runs an agent as its child:
   spantee exec -- cursor-agent -p --output-format stream-json "fix the test" | jq -r .type
 
 What the agent prints goes through spantee; its stdin, its stderr and the
-terminal are its own, signals are passed on, and its exit status becomes that of
-spantee. $TRACEPARENT is in its environment, so that what its tools run can join
+terminal are its own (stderr is a pipe, which loses nothing, with --content=details
+or full), signals are passed on, and its exit status becomes that of spantee. What
+prints to its stdout later than a second after its end is not passed on. $TRACEPARENT is in its environment, so that what its tools run can join
 the trace. How it ended is on the root span.`
 
 func execCommand() *cobra.Command {
@@ -33,7 +35,12 @@ func execCommand() *cobra.Command {
 		Use:   "exec [flags] -- COMMAND [ARGUMENT...]",
 		Short: "Run an agent and trace it",
 		Long:  execUsage,
-		Args:  cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return &exporter.Error{Err: errors.New("no command to run"), Hint: "spantee exec -- COMMAND"}
+			}
+			return nil
+		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			return runAgent(&o, args, os.Stdin, os.Stdout, os.Stderr)
 		},
@@ -74,10 +81,21 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		out.Close() // so that the agent notices if nobody reads
 		copied <- err
 	}()
-	end := waitFor(agent, signals)
+	end, told := waitFor(agent, signals)
 	restoreSignals() // the next one kills
 	out.agentEnded()
-	err = <-copied
+	if !told {
+		err = <-copied
+	} else { // somebody wants this to end, whoever reads or not
+		select {
+		case err = <-copied:
+		case <-time.After(lingering):
+			pass.stop()
+		}
+	}
+	if out.cut.Load() && (o.summary || say.terminal) && !o.quiet {
+		say.line("something that the agent left running has its stdout open: what it prints now is lost")
+	}
 	if status := endOfCopy(err); status.code != 0 {
 		say.line("%v", err)
 	}
@@ -119,6 +137,7 @@ const lingering = time.Second
 type output struct {
 	*os.File
 	over     atomic.Bool
+	cut      atomic.Bool   // somebody still had it open
 	patience time.Duration // what is left of it
 }
 
@@ -138,6 +157,7 @@ func (o *output) Read(p []byte) (int, error) {
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return n, err
 		case o.patience <= 0:
+			o.cut.Store(true)
 			return 0, io.EOF
 		}
 	}
@@ -156,8 +176,9 @@ func notStarted(err error) exitStatus {
 	return exitStatus{code: statusNotExecutable}
 }
 
-// waitFor waits for the agent's end and passes signals on to it.
-func waitFor(agent *exec.Cmd, signals <-chan os.Signal) exitStatus {
+// waitFor waits for the agent's end and passes signals on to it, which told
+// tells of.
+func waitFor(agent *exec.Cmd, signals <-chan os.Signal) (end exitStatus, told bool) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -168,9 +189,10 @@ func waitFor(agent *exec.Cmd, signals <-chan os.Signal) exitStatus {
 		case s := <-signals:
 			if !fromTerminal(s) {
 				_ = agent.Process.Signal(s) // it may have just ended
+				told = told || isDeadly(s)
 			}
 		case <-ended:
-			return endOfProcess(agent.ProcessState)
+			return endOfProcess(agent.ProcessState), told
 		}
 	}
 }

@@ -37,9 +37,9 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 		}
 	case s := <-signals:
 		end.signal = s
-		restoreSignals() // the next one kills
 		pass.stop()
 	}
+	restoreSignals() // the next one kills
 	if end.signal == brokenPipe {
 		stdin.Close() // so that the agent notices
 	} else if err := stdout.Close(); err != nil && end == (exitStatus{}) { // so that what follows in the pipe can finish

@@ -186,6 +186,64 @@ func kill(t *testing.T, state string, env []string, lines [][]byte, traced bool)
 	cmd.Wait()
 }
 
+// What was delivered is soon out of the journal, even if nothing more comes: a
+// kill does not send it again.
+func TestKillAfterDelivery(t *testing.T) {
+	c := newCollector(t)
+	c.start("well")
+	state := t.TempDir()
+	env := append(c.environment("grpc"), "XDG_STATE_HOME="+state)
+	cmd := spantee(t, env)
+	lines := stream("s", 5)[:24]
+	ended, _ := spansIn(t, lines, true)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	in.Write(bytes.Join(lines, nil))
+	c.await()
+	pattern := filepath.Join(state, "spantee/spool/open/*.otlp")
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		files, _ := filepath.Glob(pattern)
+		if len(files) == 1 {
+			if journal, _ := os.ReadFile(files[0]); !holdsAny(journal, ended) && len(journal) > 0 {
+				break
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("what was delivered is still in the journal")
+		}
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	flushed := spantee(t, env, "flush")
+	if err := flushed.Run(); err != nil {
+		t.Fatal(err)
+	}
+	got, again := c.taken()
+	if again > 0 {
+		t.Errorf("%d spans came twice", again)
+	}
+	total := len(got)
+	if n := wantPrefix(t, got, lines, true); n != total {
+		t.Errorf("%d of %d spans are those of the run", n, total)
+	}
+	faults.add("spantee gets SIGKILL after a delivery", total, total-numberBefore(flushed.stdout.String(), "delivered"), numberBefore(flushed.stdout.String(), "delivered"), 0)
+}
+
+func holdsAny(journal []byte, spans map[string]*tracepb.Span) bool {
+	for _, span := range spans {
+		if bytes.Contains(journal, span.SpanId) {
+			return true
+		}
+	}
+	return false
+}
+
 func holdsAll(journal []byte, spans map[string]*tracepb.Span) bool {
 	for _, span := range spans {
 		if !bytes.Contains(journal, span.SpanId) {

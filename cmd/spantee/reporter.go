@@ -161,7 +161,7 @@ func (r *reporter) untraced() string {
 	switch {
 	case r.summary && !r.tracing:
 		return "no trace: the environment says that none is to be sent"
-	case r.summary && r.stats.Lines == 0 && r.failure == nil:
+	case r.summary && r.stats.Lines == 0 && r.failure == nil && len(r.runs) == 0:
 		return "no trace: the input was empty"
 	case r.stats.Foreign != "":
 		return fmt.Sprintf("no trace: this is the stream of %s, and spantee reads that of %s so far (--agent overrides)",

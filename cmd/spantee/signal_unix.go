@@ -14,7 +14,7 @@ import (
 // brokenPipe is the signal of a program whose stdout nobody reads any more.
 const brokenPipe = syscall.SIGPIPE
 
-// catchSignals makes SIGINT and SIGTERM values, and a write to a closed stdout
+// catchSignals makes SIGINT, SIGTERM and SIGHUP values, and a write to a closed stdout
 // an error: either would else end a Go program before it has flushed. Signals
 // that are ignored, as by nohup, stay so.
 func catchSignals() <-chan os.Signal {
@@ -42,6 +42,11 @@ func catchForwarded() <-chan os.Signal {
 		}
 	}
 	return c
+}
+
+// isDeadly tells whether whoever sends a signal wants an end.
+func isDeadly(s os.Signal) bool {
+	return s == syscall.SIGINT || s == syscall.SIGQUIT || s == syscall.SIGTERM || s == syscall.SIGHUP
 }
 
 // fromTerminal tells whether a signal was most likely a key: then every process

@@ -21,6 +21,8 @@ func catchSignals() <-chan os.Signal {
 // console, and passes nothing on: there are no other signals.
 func catchForwarded() <-chan os.Signal { return catchSignals() }
 
+func isDeadly(os.Signal) bool { return true }
+
 func fromTerminal(os.Signal) bool { return true }
 
 func endOfProcess(state *os.ProcessState) exitStatus { return exitStatus{code: state.ExitCode()} }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -21,17 +20,6 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-var errNoHome = errors.New("there is no place for a spool: neither $XDG_STATE_HOME nor $HOME is set")
-
-// userSpool returns the spool of whoever runs spantee.
-func userSpool() (spool.Spool, error) {
-	s := spool.Default()
-	if !filepath.IsAbs(s.Dir) {
-		return s, errNoHome
-	}
-	return s, nil
-}
-
 const spoolUsage = `spool lists what could not be delivered yet, or was refused, and why. Later runs
 that reach the same endpoint send what waits; spantee flush sends it now.`
 
@@ -43,9 +31,9 @@ func spoolCommand() *cobra.Command {
 		Long:  spoolUsage,
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			s, err := userSpool()
+			s, err := spool.Default()
 			if err != nil {
-				return err
+				return failed(err)
 			}
 			entries, err := s.List()
 			if err != nil {
@@ -82,8 +70,11 @@ func printSpool(w io.Writer, s spool.Spool, entries []spool.Entry) error {
 		total += e.Bytes
 		spans := fmt.Sprint(e.Spans)
 		reason := e.Reason
-		if e.State == spool.Open {
+		switch e.State {
+		case spool.Open:
 			spans, reason = "", fmt.Sprintf("process %d on %s", e.PID, e.Host)
+		case spool.Killed:
+			reason = fmt.Sprintf("process %d was killed", e.PID)
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", age(e.Since), humanize.IBytes(uint64(e.Bytes)), spans, e.State, e.Endpoint, reason)
 	}
@@ -118,9 +109,9 @@ func flushCommand() *cobra.Command {
 		Long:  flushUsage,
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			s, err := userSpool()
+			s, err := spool.Default()
 			if err != nil {
-				return err
+				return failed(err)
 			}
 			return flush(s, otlp, os.Stdout, os.Stderr)
 		},
@@ -141,7 +132,7 @@ func flush(s spool.Spool, otlp exporter.OTLP, stdout, stderr *os.File) error {
 	}
 	waiting := 0
 	for _, e := range entries {
-		if e.State == spool.Waiting || e.State == spool.Sending {
+		if e.State == spool.Waiting || e.State == spool.Sending || e.State == spool.Killed {
 			waiting += e.Spans
 		}
 	}
@@ -156,13 +147,18 @@ func flush(s spool.Spool, otlp exporter.OTLP, stdout, stderr *os.File) error {
 	if bar != nil {
 		_ = bar.Clear()
 	}
-	if err != nil {
+	said := reportFlush(stdout, results, otlp.Endpoint)
+	switch {
+	case ctx.Err() != nil:
+		return failed(errors.New("interrupted"))
+	case err != nil:
 		return failed(err)
 	}
-	return reportFlush(stdout, results)
+	return said
 }
 
-func reportFlush(w io.Writer, results []exporter.Flushed) error {
+// reportFlush says it of each endpoint, and where all went to another of that one.
+func reportFlush(w io.Writer, results []exporter.Flushed, redirected string) error {
 	left := false
 	for _, r := range results {
 		for _, f := range []struct {
@@ -175,12 +171,12 @@ func reportFlush(w io.Writer, results []exporter.Flushed) error {
 			{r.GivenUp, "given up, as unreadable or for lack of room"},
 		} {
 			if f.spans > 0 {
-				fmt.Fprintf(w, "%s%s %s\n", prefix(r.To), count(f.spans, "span"), f.fate)
+				fmt.Fprintf(w, "%s%s %s\n", prefix(r.To, redirected), count(f.spans, "span"), f.fate)
 			}
 		}
 		if r.Err != nil {
 			left = true
-			fmt.Fprintf(w, "%s%s\n", prefix(r.To), withHint(r.Err))
+			fmt.Fprintf(w, "%s%s\n", prefix(r.To, redirected), withHint(r.Err))
 		}
 	}
 	if len(results) == 0 {
@@ -193,9 +189,12 @@ func reportFlush(w io.Writer, results []exporter.Flushed) error {
 }
 
 // prefix says what a line is about, nothing if it is the spool itself.
-func prefix(to spool.Destination) string {
-	if to.Endpoint == "" {
+func prefix(to spool.Destination, redirected string) string {
+	switch {
+	case to.Endpoint == "":
 		return ""
+	case redirected != "":
+		return to.Endpoint + ", sent to " + redirected + ": "
 	}
 	return to.Endpoint + ": "
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -54,6 +53,7 @@ type tracing struct {
 
 	edges   int           // of the runs at the last checkpoint
 	changed bool          // something came since
+	settled int           // spans at the last checkpoint
 	saved   time.Time     // when that was
 	saving  time.Duration // how long it took
 }
@@ -66,6 +66,13 @@ type tracing struct {
 func startTracing(o *options, say *reporter, replayed time.Time, process *mapping.Process) (*tracing, error) {
 	if err := o.check(); err != nil {
 		return nil, err
+	}
+	if o.traceURL == "" {
+		o.traceURL = os.Getenv("SPANTEE_TRACE_URL")
+		if err := checkTraceURL("$SPANTEE_TRACE_URL", o.traceURL); err != nil {
+			say.problem(withHint(err))
+			o.traceURL = ""
+		}
 	}
 	t := &tracing{options: o, say: say, came: time.Now(), live: replayed.IsZero(), process: process}
 
@@ -142,7 +149,7 @@ func (t *tracing) consume(p []byte, came time.Time) {
 
 // tick comes every second.
 func (t *tracing) tick() {
-	if t.changed || time.Since(t.saved) > spool.Heartbeat {
+	if t.changed || t.exporter != nil && t.exporter.Settled() != t.settled || time.Since(t.saved) > spool.Heartbeat {
 		t.checkpoint()
 	}
 }
@@ -154,6 +161,7 @@ func (t *tracing) checkpoint() {
 	if t.exporter == nil || start.Sub(t.saved) < 20*t.saving {
 		return
 	}
+	t.settled = t.exporter.Settled()
 	t.say.checkpointed(t.exporter.Checkpoint(t.mapper.Open()))
 	t.edges, t.changed = t.mapper.Stats().Edges, false
 	t.saved, t.saving = time.Now(), time.Since(start)
@@ -254,9 +262,9 @@ func (t *tracing) deliver(ctx context.Context) {
 
 // spool returns where undelivered spans are kept, nil if nowhere.
 func (o *options) spool() *spool.Spool {
-	s := spool.Default()
+	s, err := spool.Default()
 	s.Max = o.spoolMax.bytes
-	if o.noSpool || s.Max == 0 || !filepath.IsAbs(s.Dir) { // as without a home
+	if o.noSpool || s.Max == 0 || err != nil {
 		return nil
 	}
 	return &s

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gofrs/flock"
 )
 
 // A State is what a spool has a file for.
@@ -20,6 +22,7 @@ const (
 	Rejected State = "rejected" // by the receiver, for good
 	Corrupt  State = "corrupt"  // cut short, or not a request
 	Open     State = "open"     // the journal of a process
+	Killed   State = "killed"   // that of one which was killed: Recover makes requests of it
 )
 
 // An Entry tells of one file.
@@ -28,7 +31,7 @@ type Entry struct {
 	State State     `json:"state"`
 	Since time.Time `json:"since"`
 	Bytes int64     `json:"bytes"`
-	Spans int       `json:"spans"` // not known of a journal
+	Spans int       `json:"spans"` // not known of an open journal
 	Path  string    `json:"path"`
 }
 
@@ -47,19 +50,23 @@ func (s Spool) List() ([]Entry, error) {
 		}
 		entries = append(entries, Entry{Note: note, State: f.state, Since: f.name.at, Bytes: f.name.bytes, Spans: f.name.spans, Path: f.path()})
 	}
-	return append(entries, s.journals()...), nil
+	journals, err := s.journals()
+	return append(entries, journals...), err
 }
 
-func (s Spool) journals() []Entry {
+func (s Spool) journals() ([]Entry, error) {
 	dir := filepath.Join(s.Dir, openDir)
-	return append(journalsIn(dir, Open), journalsIn(filepath.Join(dir, corruptDir), Corrupt)...)
+	open, err := journalsIn(dir, Open)
+	corrupt, err2 := journalsIn(filepath.Join(dir, corruptDir), Corrupt)
+	return append(open, corrupt...), errors.Join(err, err2)
 }
 
-func journalsIn(dir string, state State) (entries []Entry) {
-	files, _ := os.ReadDir(dir)
+func journalsIn(dir string, state State) (entries []Entry, err error) {
+	files, err := readDir(dir)
 	for _, e := range files {
+		base, ok := strings.CutSuffix(e.Name(), waitingExt)
 		info, err := e.Info()
-		if err != nil || !strings.HasSuffix(e.Name(), waitingExt) {
+		if err != nil || !ok {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
@@ -67,9 +74,28 @@ func journalsIn(dir string, state State) (entries []Entry) {
 		if err != nil && state == Open {
 			continue
 		}
-		entries = append(entries, Entry{Note: note, State: state, Since: info.ModTime(), Bytes: info.Size(), Path: path})
+		entry := Entry{Note: note, State: state, Since: info.ModTime(), Bytes: info.Size(), Path: path}
+		if state == Open && isDead(filepath.Join(dir, base), note) {
+			entry.State = Killed
+			if b, err := os.ReadFile(path); err == nil {
+				_, rest, _ := decodeNote(b)
+				entry.Spans = len(recovered(rest).ScopeSpans[0].Spans)
+			}
+		}
+		entries = append(entries, entry)
 	}
-	return entries
+	return entries, err
+}
+
+// isDead tells whether the process that wrote a journal on this host has ended.
+func isDead(base string, note Note) bool {
+	if host, _ := os.Hostname(); note.Host != host {
+		return false // Recover knows more
+	}
+	lock := flock.New(base+lockExt, flock.SetFlag(os.O_RDWR)) // which makes none
+	defer lock.Close()                                        //nolint:errcheck // it was only looked at
+	locked, err := lock.TryLock()
+	return locked || errors.Is(err, fs.ErrNotExist)
 }
 
 // Destinations returns where the requests that wait are to go, the one that
@@ -82,7 +108,10 @@ func (s Spool) Destinations() ([]Destination, error) {
 		case e.State != Waiting && e.State != Sending:
 		case e.Endpoint == "":
 			if _, reading := readNote(e.Path); !errors.Is(reading, errCorrupt) {
-				continue // it has just been sent, or may be read another time
+				if !errors.Is(reading, fs.ErrNotExist) { // as it is once it was sent
+					err = errors.Join(err, reading)
+				}
+				continue
 			}
 			if moving := setAside(e.Path, corruptDir); !errors.Is(moving, fs.ErrNotExist) {
 				err = errors.Join(err, moving)

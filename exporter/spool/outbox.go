@@ -27,8 +27,8 @@ type Outbox struct {
 // Outbox opens what waits for a destination. It returns nil if nothing does.
 func (s Spool) Outbox(to Destination) (*Outbox, error) {
 	o := &Outbox{dir: filepath.Join(s.Dir, to.dir()), owner: s.Owner, later: map[string]bool{}}
-	if !o.list() {
-		return nil, nil
+	if waits, err := o.list(); err != nil || !waits {
+		return nil, err
 	}
 	o.lock = flock.New(filepath.Join(o.dir, lockFile), flock.SetPermissions(0o600))
 	locked, err := o.lock.TryLock()
@@ -39,16 +39,17 @@ func (s Spool) Outbox(to Destination) (*Outbox, error) {
 	case !locked:
 		return nil, ErrBusy
 	}
-	o.list() // without what another process has sent meanwhile
-	return o, nil
+	_, err = o.list() // without what another process has sent meanwhile
+	return o, err
 }
 
 // list finds what waits. Whatever is marked as being sent is so by a process
 // that died, once the lock is ours.
-func (o *Outbox) list() bool {
-	o.files = slices.DeleteFunc(filesIn(o.dir, Waiting), func(f file) bool { return o.later[f.name.key()] })
+func (o *Outbox) list() (waits bool, err error) {
+	files, err := filesIn(o.dir, Waiting)
+	o.files = slices.DeleteFunc(files, func(f file) bool { return o.later[f.name.key()] })
 	slices.SortFunc(o.files, byAge)
-	return len(o.files) > 0
+	return len(o.files) > 0, err
 }
 
 // Close lets other processes have it.
@@ -71,7 +72,13 @@ type Claim struct {
 // when nothing else is left.
 func (o *Outbox) Next() (c *Claim, corrupt int, err error) {
 	var unreadable error
-	for len(o.files) > 0 || o.list() {
+	for {
+		if len(o.files) == 0 {
+			waits, err := o.list()
+			if err != nil || !waits {
+				return nil, corrupt, cmp.Or(err, unreadable)
+			}
+		}
 		f := o.files[0]
 		o.files = o.files[1:]
 		c, err := o.claim(f)
@@ -86,7 +93,6 @@ func (o *Outbox) Next() (c *Claim, corrupt int, err error) {
 			o.later[f.name.key()] = true
 		}
 	}
-	return nil, corrupt, unreadable
 }
 
 // claim takes one request, and sets it aside if it is none.

@@ -24,8 +24,8 @@ const presumedDead = 10 * Heartbeat
 // spans those held.
 func (s Spool) Recover() (spans int, evicted Evicted, err error) {
 	dir := filepath.Join(s.Dir, openDir)
-	entries, _ := os.ReadDir(dir)
-	var errs []error
+	entries, err := readDir(dir)
+	errs := []error{err}
 	for _, e := range entries {
 		base, ok := strings.CutSuffix(e.Name(), waitingExt)
 		if !ok {

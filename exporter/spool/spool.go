@@ -58,9 +58,14 @@ func (e *Evicted) Add(more Evicted) {
 	e.Others += more.Others
 }
 
+var errNoHome = errors.New("there is no place for it: neither $XDG_STATE_HOME nor $HOME is set")
+
 // Default is the user's spool, as the XDG base directory specification has it.
-func Default() Spool {
-	return Spool{Dir: filepath.Join(xdg.StateHome, "spantee", "spool"), Max: DefaultMax}
+func Default() (Spool, error) {
+	if _, err := os.UserHomeDir(); err != nil && os.Getenv("XDG_STATE_HOME") == "" {
+		return Spool{}, errNoHome // where the library takes the root directory for it
+	}
+	return Spool{Dir: filepath.Join(xdg.StateHome, "spantee", "spool"), Max: DefaultMax}, nil
 }
 
 // A Destination is where requests are to be sent. It holds no secret.
@@ -189,25 +194,38 @@ func byAge(a, b file) int {
 
 // files lists all requests. Files of other names are nobody's business.
 func (s Spool) files() (files []file, err error) {
-	endpoints, err := os.ReadDir(s.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	endpoints, err := readDir(s.Dir)
+	if err != nil {
+		return nil, err
 	}
 	for _, e := range endpoints {
 		if !e.IsDir() || e.Name() == openDir {
 			continue
 		}
 		dir := filepath.Join(s.Dir, e.Name())
-		files = append(files, filesIn(dir, Waiting)...)
-		files = append(files, filesIn(filepath.Join(dir, rejectedDir), Rejected)...)
-		files = append(files, filesIn(filepath.Join(dir, corruptDir), Corrupt)...)
+		for sub, state := range map[string]State{"": Waiting, rejectedDir: Rejected, corruptDir: Corrupt} {
+			more, err := filesIn(filepath.Join(dir, sub), state)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, more...)
+		}
 	}
-	return files, err
+	return files, nil
+}
+
+// readDir is os.ReadDir of a directory that may be missing.
+func readDir(dir string) ([]fs.DirEntry, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return entries, err
 }
 
 // filesIn lists the requests in a directory, which may be missing.
-func filesIn(dir string, state State) (files []file) {
-	entries, _ := os.ReadDir(dir)
+func filesIn(dir string, state State) (files []file, err error) {
+	entries, err := readDir(dir)
 	for _, e := range entries {
 		n, ok := parseName(e.Name())
 		switch {
@@ -222,7 +240,7 @@ func filesIn(dir string, state State) (files []file) {
 			files = append(files, file{dir, n, state})
 		}
 	}
-	return files
+	return files, err
 }
 
 // tempPrefix begins the name of a file that is being written.
