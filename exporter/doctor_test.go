@@ -35,7 +35,8 @@ func TestSettingsTellTheirSources(t *testing.T) {
 			want: []Setting{
 				{"protocol", "http/json", "$OTEL_EXPORTER_OTLP_PROTOCOL"},
 				{"endpoint", "http://user:xxxxx@a:1/x", "$OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"},
-				{"header", "a", "$OTEL_EXPORTER_OTLP_HEADERS"}, {"header", "b", "$OTEL_EXPORTER_OTLP_HEADERS"},
+				{"header", "a", "$OTEL_EXPORTER_OTLP_HEADERS"},
+				{"header", "b", "$OTEL_EXPORTER_OTLP_HEADERS"},
 				{"compression", "gzip", "$OTEL_EXPORTER_OTLP_COMPRESSION"},
 				{"timeout", "5ms", "$OTEL_EXPORTER_OTLP_TRACES_TIMEOUT"},
 			},
