@@ -26,6 +26,8 @@ type options struct {
 	flushTimeout      time.Duration
 	summary, quiet    bool
 	traceURL          string
+	show              bool
+	view              viewOptions
 }
 
 const usage = `spantee is tee for traces. It sits in the pipe behind a coding agent, passes the
@@ -72,8 +74,12 @@ func rootCommand() *cobra.Command {
 	f.BoolVar(&o.ignoreTraceparent, "ignore-traceparent", false, "start a trace of its own even if $TRACEPARENT is set")
 	f.DurationVar(&o.flushTimeout, "flush-timeout", 2*time.Second, "wait no longer than `TIME` for the collector at the end")
 	f.StringVar(&o.traceURL, "trace-url", os.Getenv("SPANTEE_TRACE_URL"), "link to traces by this `URL`, as in http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")
+	f.BoolVar(&o.show, "view", false, "also show each trace in the browser, until Ctrl-C")
+	f.StringVar(&o.view.page, "listen", "", "serve that page at `HOST:PORT` (default "+defaultPage+", or a free port)")
+	f.BoolVar(&o.view.noOpen, "no-open", false, "do not open the browser")
 	f.BoolVar(&o.summary, "summary", false, "say on stderr what was traced, even if it is no terminal")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "say nothing on stderr, even if spans were lost")
+	cmd.AddCommand(viewCommand())
 	return cmd
 }
 

@@ -42,6 +42,7 @@ type tracing struct {
 	mapper   *mapping.Mapper
 	exporter *exporter.Exporter   // nil if no spans are to be sent
 	tree     *exporter.TreeWriter // nil if none is to be drawn
+	page     *page                // nil if none is to be shown
 }
 
 // startTracing sets up what the flags and the environment ask for. Wrong flags
@@ -90,7 +91,12 @@ func startTracing(o *options, say *reporter, stdin *os.File) (*tracing, error) {
 	if o.tree {
 		t.tree = exporter.NewTreeWriter(say.w, say.treeStyle())
 	}
-	if t.exporter == nil && t.tree == nil {
+	if o.show {
+		if t.page, err = o.startPage(say); err != nil {
+			return nil, err
+		}
+	}
+	if t.exporter == nil && t.tree == nil && t.page == nil {
 		return t, nil
 	}
 	say.tracing = true
@@ -118,6 +124,9 @@ func (t *tracing) finish(whole bool) {
 func (t *tracing) emit(span *tracepb.Span) {
 	if t.tree != nil {
 		t.tree.Export(span)
+	}
+	if t.page != nil {
+		t.page.take(span)
 	}
 	if t.exporter != nil {
 		t.exporter.Export(span)
@@ -183,6 +192,9 @@ func (t *tracing) deliver(ctx context.Context) {
 
 // client returns where spans go, nil if nowhere.
 func (o *options) client() (otlptrace.Client, error) {
+	if o.show && !o.goesElsewhere() {
+		return nil, nil
+	}
 	if o.toFile != "" {
 		return exporter.NewFile(o.toFile)
 	}

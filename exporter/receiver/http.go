@@ -21,6 +21,8 @@ import (
 // unpacked. Over gRPC the limit is gRPC's own, 4 MiB.
 const maxBody = 20 << 20
 
+const maxHeader = 64 << 10
+
 const (
 	typeProtobuf = "application/x-protobuf"
 	typeJSON     = "application/json"
@@ -28,6 +30,12 @@ const (
 
 // serveTraces serves HTTP; the reply is encoded as the request was.
 func (s service) serveTraces(w http.ResponseWriter, r *http.Request) {
+	// No page has a reason to send spans here, and one that names us by its own
+	// domain (DNS rebinding) could. Browsers put an Origin on every POST.
+	if r.Header.Get("Origin") != "" {
+		http.Error(w, "spans from web pages are not taken", http.StatusForbidden)
+		return
+	}
 	encoding, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	marshal := proto.Marshal
 	switch encoding {
