@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -53,7 +54,7 @@ func (v *server) handler() http.Handler {
 		panic(err) // it is embedded
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /", http.FileServerFS(files))
+	mux.Handle("GET /", typed(http.FileServerFS(files)))
 	mux.HandleFunc("GET /api/sessions", v.list)
 	mux.HandleFunc("GET /api/sessions/{id}", v.overview)
 	mux.HandleFunc("GET /api/sessions/{id}/spans/{span}", v.detail)
@@ -63,6 +64,22 @@ func (v *server) handler() http.Handler {
 	mux.HandleFunc("GET /api/traces", v.jaegerSearch)
 	mux.HandleFunc("GET /api/traces/{id}", v.jaegerTrace)
 	return v.guard(mux)
+}
+
+// fileTypes are known here: what Windows has for .js may be text/plain, which
+// browsers refuse to run.
+var fileTypes = map[string]string{
+	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
+	".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
+}
+
+func typed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if kind, ok := fileTypes[path.Ext(r.URL.Path)]; ok {
+			w.Header().Set("Content-Type", kind)
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // guard lets nobody in who comes under another name: a page elsewhere may have
