@@ -173,7 +173,7 @@ func TestChromiumSession(t *testing.T) {
 			t.Errorf("no %q in where the time went: %q", want, spent)
 		}
 	}
-	if table := eval[string](c, `document.querySelector(".stats").innerText`); !strings.Contains(table, "shell\t2\t1\t12.1s\t7.84s") {
+	if table := eval[string](c, `document.querySelector(".stats").innerText`); !strings.Contains(table, "shell\n\t2\t1\t12.1s\t7.84s") {
 		t.Errorf("the table of tools is %q", table)
 	}
 
@@ -193,8 +193,8 @@ func TestChromiumSession(t *testing.T) {
 	c.screenshot("details")
 
 	// Zoomed in and panned by keys, bars stand where the times say as well.
-	c.do(chromedp.KeyEvent("f"))
-	c.checkBars("zoomed", viewer.Overview{Spans: session.Spans})
+	c.do(chromedp.KeyEvent("+"))
+	c.checkBars("zoomed", session)
 	c.do(chromedp.KeyEvent("d"), chromedp.KeyEvent("0"), chromedp.KeyEvent(kb.ArrowDown))
 	c.await(`document.querySelector(".details h2").innerText === "chat GPT-5"`)
 	if details := eval[string](c, `document.querySelector(".details").innerText`); !strings.Contains(details, "text.delta") {

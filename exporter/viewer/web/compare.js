@@ -18,12 +18,13 @@ export function compareView({ main, crumbs, signal }, ...ids) {
     const waterfall = new Waterfall(timeline, signal, {
       select() {},
       open: (n) => { location.hash = `#/trace/${id}/${n.id}`; },
-    }, 200);
+    }, 230);
     const element = h("section", { class: "side" }, head, spent, waterfall.element);
     const side = { element, waterfall, trace: null };
     side.loader = new Loader(id, signal, (trace) => {
       side.trace = trace;
       const [title, list] = facts(trace);
+      list.lastChild.remove(); // the id: the headline leads there
       head.replaceChildren(h("a", { href: `#/trace/${id}` }, title), list);
       spent.replaceChildren(...strip(trace));
       timeline.extend(Math.max(...sides.map((s) => s.trace?.duration ?? 0)));
@@ -51,12 +52,13 @@ function difference(a, b) {
     for (const p of timeSpent(trace).parts) put(p.key, p.label, side, p.us, p.order === 2 ? calls.get(p.label) : "");
   });
   const rows = [...lines.values()].sort((x, y) => Math.max(...y.us) - Math.max(...x.us));
+  const time = (us) => (us === 0 ? "–" : duration(us));
   const signed = (us) => (us === 0 ? "–" : (us > 0 ? "+" : "") + duration(us));
   return h("table", { class: "stats difference" },
     h("thead", {}, h("tr", {}, ["Time in", "Left", "calls", "Right", "calls", "Difference"].map((t, i) => h("th", { scope: "col", class: i ? "num" : "" }, t)))),
     h("tbody", {}, rows.map((r) => h("tr", {},
       h("th", { scope: "row" }, r.label),
-      h("td", { class: "num" }, duration(r.us[0])), h("td", { class: "num dim" }, r.calls[0] || "–"),
-      h("td", { class: "num" }, duration(r.us[1])), h("td", { class: "num dim" }, r.calls[1] || "–"),
+      h("td", { class: "num" }, time(r.us[0])), h("td", { class: "num dim" }, r.calls[0] || "–"),
+      h("td", { class: "num" }, time(r.us[1])), h("td", { class: "num dim" }, r.calls[1] || "–"),
       h("td", { class: "num" }, signed(r.us[1] - r.us[0]))))));
 }

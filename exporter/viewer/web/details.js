@@ -54,7 +54,7 @@ export class Details {
       node.failure && h("p", { class: "failure" }, node.failure),
       h("dl", { class: "facts" },
         fact("Duration", duration(last.end - s.start)),
-        node.firstChunk && fact("First chunk", duration(node.firstChunk - s.start)),
+        node.firstChunk > 0 && fact("First chunk", duration(node.firstChunk - s.start)),
         fact("Started", exactMoment(s.start)),
         fact("Status", s.status + (s.message ? `: ${s.message}` : "")),
         fact("Kind", s.kind)),

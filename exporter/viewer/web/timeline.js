@@ -58,7 +58,7 @@ export function steps(from, to, most) {
   const rough = (to - from) / Math.max(1, most);
   let step;
   if (rough > 30e6) {
-    step = [60e6, 120e6, 300e6, 600e6, 1800e6, 3600e6, 7200e6, 14400e6, 43200e6, 86400e6].find((s) => s >= rough) ?? rough;
+    step = [60e6, 120e6, 300e6, 600e6, 900e6, 1800e6, 3600e6, 7200e6, 14400e6, 43200e6, 86400e6].find((s) => s >= rough) ?? rough;
   } else {
     const ten = 10 ** Math.floor(Math.log10(Math.max(1, rough)));
     step = [1, 2, 5, 10].map((n) => n * ten).find((s) => s >= rough);
