@@ -207,8 +207,12 @@ func TestChromiumSession(t *testing.T) {
 	c.checkBars("dark", session)
 
 	// A link leads to a span.
+	c.theme("light")
+	c.do(chromedp.EmulateViewport(1280, 600))
 	c.open(v.page + "/#/trace/" + id + "/" + shell.ID)
 	c.await(`document.querySelector(".details h2").innerText === "execute_tool shell"`)
+	c.drawn()
+	c.screenshot("readme") // testdata/view.png
 
 	// The filter leaves what matches, and what it belongs to.
 	c.write(".chart input[type=search]", "grep")
@@ -256,6 +260,44 @@ func TestChromiumLarge(t *testing.T) {
 	}
 	c.write(".chart input[type=search]", "grep")
 	c.await(`%s > 100 && %s < 5000`, rowCount, rowCount)
+}
+
+// How fast it is. Nothing is asserted: machines differ, and others work on them.
+func TestChromiumPace(t *testing.T) {
+	c := startChromium(t)
+	small := viewFiles(t, bigSession(1000).file(t))
+	for range 3 {
+		c.open(small.page + "/#/trace/" + small.id)
+		c.await(`performance.getEntriesByName("waterfall").length > 0`)
+		t.Logf("pace: a session of 1,000 spans is drawn %.0f ms after its page was asked for",
+			eval[float64](c, `performance.getEntriesByName("waterfall")[0].startTime`))
+	}
+
+	big := viewFiles(t, bigSession(10_000).file(t))
+	c.open(big.page + "/#/trace/" + big.id)
+	c.await(`%s === 10000`, rowCount)
+	t.Logf("pace: one of 10,000 spans and 100,000 events after %.0f ms", eval[float64](c, `performance.getEntriesByName("waterfall")[0].startTime`))
+	for _, motion := range []struct{ name, step string }{
+		{"scrolling", "w.scroller.scrollTop = 200000 * (1 - Math.cos(turn)) / 2"},
+		{"zooming", "w.timeline.set(0, w.timeline.total * Math.exp(-6 * (1 - Math.cos(turn))))"},
+		{"panning, zoomed in", "{ const at = w.timeline.total * 0.9 * (1 - Math.cos(turn)) / 2; w.timeline.set(at, at + 3e7); }"},
+	} {
+		frames := eval[map[string]float64](c, `new Promise((resolve) => {
+			const w = %s, began = performance.now();
+			let n = 0, last = began, worst = 0;
+			const frame = (now) => {
+				const turn = (now - began) / 3000 * 4 * Math.PI;
+				%s;
+				worst = Math.max(worst, now - last);
+				last = now;
+				n++;
+				if (now - began < 3000) requestAnimationFrame(frame);
+				else resolve({ second: n / (now - began) * 1000, worst });
+			};
+			requestAnimationFrame(frame);
+		})`, waterfall, motion.step)
+		t.Logf("pace: %s: %.0f frames a second, the longest of %.0f ms", motion.name, frames["second"], frames["worst"])
+	}
 }
 
 // A session grows on the page while its lines arrive.

@@ -119,6 +119,7 @@ export class Waterfall {
     });
     this.drawAxis(axis);
     pen.fill("line", Math.round(left) - 1, 0, 1, height);
+    if (!this.marked) this.marked = performance.mark("waterfall"); // how long it took is to be seen in the browser's tools
   }
 
   axis() {
