@@ -40,8 +40,13 @@ func start(t *testing.T, cfg Config) *Viewer {
 	return v
 }
 
+type answer struct {
+	StatusCode int
+	Header     http.Header
+}
+
 // ask gets a path under another name of the host, if one is given.
-func ask(t *testing.T, v *Viewer, method, path, host string) (*http.Response, string) {
+func ask(t *testing.T, v *Viewer, method, path, host string) (answer, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, strings.TrimSuffix(v.URL(), "/")+path, nil)
 	if err != nil {
@@ -61,16 +66,16 @@ func ask(t *testing.T, v *Viewer, method, path, host string) (*http.Response, st
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, string(b)
+	return answer{resp.StatusCode, resp.Header}, string(b)
 }
 
-func getJSON[T any](t *testing.T, v *Viewer, path string) (answer T) {
+func getJSON[T any](t *testing.T, v *Viewer, path string) (got T) {
 	t.Helper()
 	resp, body := ask(t, v, http.MethodGet, path, "")
-	if err := json.Unmarshal([]byte(body), &answer); err != nil || resp.StatusCode != http.StatusOK {
+	if err := json.Unmarshal([]byte(body), &got); err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("%s: %d %s: %v", path, resp.StatusCode, body, err)
 	}
-	return answer
+	return got
 }
 
 // A page elsewhere that has its name point here gets nothing.
@@ -224,17 +229,17 @@ func TestJaegerAPI(t *testing.T) {
 	v.Store.Add(from("db", child))
 	v.Store.Add(from("web", span(0xdef, 1, 0, "GET /other", 100, 101)))
 
-	type answer[T any] struct {
+	type list[T any] struct {
 		Data  T   `json:"data"`
 		Total int `json:"total"`
 	}
-	if got := getJSON[answer[[]string]](t, v, "/api/services"); strings.Join(got.Data, " ") != "db web" || got.Total != 2 {
+	if got := getJSON[list[[]string]](t, v, "/api/services"); strings.Join(got.Data, " ") != "db web" || got.Total != 2 {
 		t.Errorf("%+v", got)
 	}
-	if got := getJSON[answer[[]string]](t, v, "/api/services/web/operations"); strings.Join(got.Data, ",") != "GET /,GET /other" {
+	if got := getJSON[list[[]string]](t, v, "/api/services/web/operations"); strings.Join(got.Data, ",") != "GET /,GET /other" {
 		t.Errorf("%+v", got)
 	}
-	got := getJSON[answer[[]jaegerTrace]](t, v, "/api/traces/abc") // without its zeros
+	got := getJSON[list[[]jaegerTrace]](t, v, "/api/traces/abc") // without its zeros
 	if len(got.Data) != 1 || len(got.Data[0].Spans) != 2 || len(got.Data[0].Processes) != 2 {
 		t.Fatalf("%+v", got)
 	}
@@ -255,7 +260,7 @@ func TestJaegerAPI(t *testing.T) {
 		"service=db&tags=" + url.QueryEscape(`{"error":"true"}`):                     1,
 		"service=web&tags=" + url.QueryEscape(`{"error":"true"}`):                    0,
 	} {
-		if got := getJSON[answer[[]jaegerTrace]](t, v, "/api/traces?"+query); len(got.Data) != want {
+		if got := getJSON[list[[]jaegerTrace]](t, v, "/api/traces?"+query); len(got.Data) != want {
 			t.Errorf("%s: %d traces, want %d", query, len(got.Data), want)
 		}
 	}

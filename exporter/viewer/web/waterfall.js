@@ -30,7 +30,7 @@ export class Waterfall {
       class: "scroller", tabindex: "0", role: "application",
       "aria-label": "Waterfall. Arrow keys choose a span, plus and minus zoom, A and D pan, 0 shows all, F the chosen span, E the next error.",
     }, this.canvas, this.spacer);
-    this.element = h("div", { class: "waterfall" }, this.scroller, this.tip, this.spoken);
+    this.element = h("div", { class: "waterfall" }, this.scroller, this.tip, this.spoken, h("div", { class: "focus" }));
     this.pen = new Pen(this.canvas);
     this.canvas.waterfall = this; // for a look from the console, and the tests
 
