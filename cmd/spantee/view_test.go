@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/viewer"
 )
 
@@ -29,10 +30,13 @@ type viewerRun struct {
 var viewing = regexp.MustCompile(`at (http://[0-9.:]+)/(?:#/trace/([0-9a-f]+))?(?:#/latest)?(?:, taking them at (http\S+) \(gRPC\) and (http\S+) \(HTTP\))?`)
 
 // startView runs it on free ports until the test ends.
-func startView(t *testing.T, stdin io.Reader, args ...string) viewerRun {
+func startView(t *testing.T, stdin *os.File, args ...string) viewerRun {
 	t.Helper()
 	cmd := spantee(t, nil, append(args, "--no-open", "--listen", "127.0.0.1:0")...)
-	cmd.Stdin, cmd.Stderr = stdin, nil
+	cmd.Stderr = nil
+	if stdin != nil {
+		cmd.Stdin = stdin
+	}
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -89,10 +93,6 @@ func TestViewFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := viewFiles(t, files...).list(t)
-	var spans int
-	for _, s := range l.Sessions {
-		spans += s.Spans
-	}
 	var want int
 	for _, file := range files {
 		golden, err := os.ReadFile(strings.TrimSuffix(file, ".jsonl") + ".trace")
@@ -101,8 +101,8 @@ func TestViewFiles(t *testing.T) {
 		}
 		want += len(goldenSpan.FindAll(golden, -1))
 	}
-	if len(l.Sessions) < len(files) || spans != want {
-		t.Errorf("%d sessions of %d files, %d spans, want %d", len(l.Sessions), len(files), spans, want)
+	if l.Total < len(files) || l.Spans != want {
+		t.Errorf("%d sessions of %d files, %d spans, want %d", l.Total, len(files), l.Spans, want)
 	}
 }
 
@@ -139,40 +139,86 @@ func TestViewKindsOfFiles(t *testing.T) {
 	}
 }
 
-// telemetrygen's spans show up, without a loss.
-func TestViewTelemetrygen(t *testing.T) {
+// generator is a telemetrygen, which SPANTEE_GENERATOR names.
+func generator(t *testing.T) string {
+	t.Helper()
 	binary := os.Getenv("SPANTEE_GENERATOR")
 	if binary == "" {
 		t.Skip("needs SPANTEE_GENERATOR, the binary of github.com/open-telemetry/opentelemetry-collector-contrib/cmd/telemetrygen")
 	}
+	return binary
+}
+
+// telemetrygen's spans show up, over both protocols. It sends each by itself:
+// its batches lose what comes too fast.
+func TestViewTelemetrygen(t *testing.T) {
+	binary := generator(t)
 	v := viewFiles(t)
-	want := 0
 	for _, to := range [][]string{{"--otlp-endpoint", v.grpc[len("http://"):]}, {"--otlp-http", "--otlp-endpoint", v.http[len("http://"):]}} {
-		cmd := exec.Command(binary, append([]string{"traces", "--otlp-insecure", "--traces", "25000", "--child-spans", "9", "--rate", "0"}, to...)...)
+		cmd := exec.Command(binary, append([]string{"traces", "--otlp-insecure", "--batch=false", "--traces", "1000", "--child-spans", "4", "--rate", "0"}, to...)...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		want += 25_000
 	}
 	l := v.list(t)
-	if l.Total != want || l.Lost.Traces > 0 || l.Bytes > l.Limit {
-		t.Errorf("%d traces of %d: %+v", l.Total, want, l.Lost)
+	if l.Total != 2000 || l.Spans != 10_000 || l.Sessions[0].Service != "telemetrygen" || !l.Sessions[0].Ended {
+		t.Errorf("%d traces, %d spans, %+v", l.Total, l.Spans, l.Sessions[0])
 	}
-	if s := l.Sessions[0]; s.Service != "telemetrygen" || s.Spans != 10 || !s.Ended {
-		t.Errorf("%+v", s)
-	}
-	t.Logf("%d spans in %d bytes of traces, %s", 10*want, l.Bytes, memory(v.cmd.Process.Pid))
 }
 
-// memory is the most a process took, where the system tells.
-func memory(pid int) string {
-	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	for line := range strings.Lines(string(status)) {
-		if most, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			return strings.TrimSpace(most) + " of memory"
+// As many spans as come in five minutes at 100,000 a minute: none is lost below
+// the limit, and above it the process takes little more.
+func TestViewLoad(t *testing.T) {
+	generator(t) // it belongs to the same runs
+	const traces, perTrace, perRequest = 50_000, 10, 500
+	for _, limit := range []int{256, 64} { // MB
+		v := startView(t, nil, append([]string{"view", "--max-memory", fmt.Sprint(limit, "MB")}, freePorts...)...)
+		client, err := exporter.NewOTLP(exporter.OTLP{Endpoint: v.grpc})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := client.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		request := new(made)
+		for i := range traces {
+			m := newMade(fmt.Sprint(i))
+			root := m.span(nil, "invoke_agent cursor-agent", 0, 1000, str("gen_ai.conversation.id", "17a8d050-5579-4abd-86b7-dda4569961fc"))
+			for range perTrace - 1 {
+				m.span(root, "execute_tool shell", 1, 2, str("gen_ai.agent.name", "cursor-agent"), str("net.peer.ip", "1.2.3.4"))
+			}
+			request.spans = append(request.spans, m.spans...)
+			if len(request.spans) == perRequest {
+				if err := client.UploadTraces(t.Context(), request.request()); err != nil {
+					t.Fatal(err)
+				}
+				request.spans = nil
+			}
+		}
+		if err := client.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l := v.list(t)
+		took := memory(v.cmd.Process.Pid)
+		t.Logf("limit %d MB: %d spans, %d of them given up; %d MB of traces, at most %d MB of memory", limit, l.Spans+l.Lost.Spans, l.Lost.Spans, l.Bytes/1e6, took/1e6)
+		if l.Spans+l.Lost.Spans != traces*perTrace || l.Bytes > l.Limit || took > (limit+100)*1e6 {
+			t.Errorf("%d spans and %d given up, %d bytes", l.Spans, l.Lost.Spans, l.Bytes)
+		}
+		if limit == 256 && l.Lost.Spans > 0 {
+			t.Error("spans were given up below the limit")
 		}
 	}
-	return "memory unknown"
+}
+
+// memory is the most a process took, in bytes, where the system tells.
+func memory(pid int) (most int) {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(status)) {
+		if v, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			fmt.Sscan(v, &most)
+		}
+	}
+	return most << 10 // it is in KiB
 }
 
 // goldenSpan is the line of a span in a golden trace.

@@ -166,6 +166,7 @@ type List struct {
 	Sessions []Session `json:"sessions"`
 	Matching int       `json:"matching"`
 	Total    int       `json:"total"`
+	Spans    int       `json:"spans"` // of all
 	Agents   []string  `json:"agents"`
 	Models   []string  `json:"models"`
 	Lost     Lost      `json:"lost"`
@@ -184,6 +185,7 @@ func (s *Store) List(q Query) List {
 	agents, models := make(map[word]bool), make(map[word]bool)
 	for _, t := range s.traces {
 		m := &t.summary
+		l.Spans += m.spans
 		agents[m.who()], models[m.model] = true, true
 		if !q.matches(t, m) {
 			continue

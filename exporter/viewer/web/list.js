@@ -143,6 +143,7 @@ function footer(l) {
   if (l.matching > l.sessions.length) facts.push(`the latest ${count(l.sessions.length)} of ${count(l.matching)}: search for the others`);
   else if (l.matching < l.total) facts.push(`${count(l.matching)} of ${plural(l.total, "session")}`);
   else if (l.total) facts.push(plural(l.total, "session"));
+  if (l.total) facts.push(plural(l.spans, "span"));
   facts.push(`${roughly(l.bytes)}B of ${roughly(l.limit)}B`);
   if (l.lost.traces) facts.push(`${plural(l.lost.traces, "older trace")} given up for room (--max-memory)`);
   return facts.join(" · ");
