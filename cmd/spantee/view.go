@@ -10,7 +10,6 @@ import (
 	"math"
 	"os"
 	"reflect"
-	"regexp"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -106,9 +105,6 @@ func openBrowser(url string) {
 	go func() { _ = browser.OpenURL(url) }()
 }
 
-// otlpLine is how a line of OTLP JSON begins.
-var otlpLine = regexp.MustCompile(`^\s*\{\s*"resource_?[sS]pans"`)
-
 // readFile adds the traces in a file.
 func readFile(store *viewer.Store, name string) error {
 	f, err := os.Open(name)
@@ -128,7 +124,7 @@ func readFile(store *viewer.Store, name string) error {
 		}
 		r = bufio.NewReader(unpacked)
 	}
-	if head, _ := r.Peek(512); otlpLine.Match(head) {
+	if head, _ := r.Peek(512); isOTLP(head) {
 		if bad, err := store.Read(r); err != nil {
 			return fmt.Errorf("%s: %d lines could not be read, the first for this: %w", name, bad, err)
 		}
@@ -151,6 +147,13 @@ func readFile(store *viewer.Store, name string) error {
 		}
 	}
 	return nil
+}
+
+// isOTLP tells how a line of OTLP JSON begins: spantee's, a collector's, or one
+// that was laid out by hand.
+func isOTLP(head []byte) bool {
+	rest, ok := bytes.CutPrefix(bytes.TrimSpace(head), []byte("{"))
+	return ok && bytes.HasPrefix(bytes.TrimSpace(rest), []byte(`"resourceSpans"`))
 }
 
 // A page shows spans that are made in this process.

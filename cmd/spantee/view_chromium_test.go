@@ -337,6 +337,32 @@ func TestChromiumLive(t *testing.T) {
 	c.screenshot("ended")
 }
 
+// Prompts and results are read as the text that they are.
+func TestChromiumContent(t *testing.T) {
+	c := startChromium(t)
+	m := newMade("content")
+	root := m.span(nil, "invoke_agent cursor-agent", 0, 3000,
+		str("gen_ai.input.messages", `[{"role":"user","parts":[{"type":"text","content":"Fix the test.\nIt is \"red\"."}]}]`))
+	tool := m.span(root, "execute_tool shell", 100, 900,
+		str("gen_ai.tool.call.arguments", `{"command":"go test ./...\necho done"}`),
+		str("gen_ai.tool.call.result", `{"stdout":"ok  \tall\n","cut sh`)) // no JSON any more
+	v := viewFiles(t, m.file(t))
+	for id, wants := range map[string][]string{
+		fmt.Sprintf("%x", root.SpanId): {"Prompt", "user", "Fix the test.\nIt is \"red\"."},
+		fmt.Sprintf("%x", tool.SpanId): {"Arguments", "command", "go test ./...\necho done", `{"stdout":"ok  \tall\n","cut sh`},
+	} {
+		c.open(v.page + "/#/trace/" + v.id + "/" + id)
+		c.await(`document.querySelectorAll(".details pre").length > 0`)
+		details := eval[string](c, `document.querySelector(".details").innerText`)
+		for _, want := range wants {
+			if !strings.Contains(strings.ToLower(details), strings.ToLower(want)) {
+				t.Errorf("no %q in %q", want, details)
+			}
+		}
+		c.screenshot(id[:4])
+	}
+}
+
 // Whatever spans carry is text: no element is made of it, and no script runs.
 func TestChromiumHostile(t *testing.T) {
 	c := startChromium(t)

@@ -9,7 +9,7 @@ import (
 	"mime"
 	"net/http"
 
-	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
+	"go.opentelemetry.io/collector/pdata/ptrace"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -98,11 +98,11 @@ func readRequest(w http.ResponseWriter, r *http.Request, encoding string) (*colt
 // unmarshalJSON leaves OTLP's JSON, which is not quite protobuf's, to the
 // collector's own code.
 func unmarshalJSON(b []byte, req *coltracepb.ExportTraceServiceRequest) error {
-	traces := ptraceotlp.NewExportRequest()
-	if err := traces.UnmarshalJSON(b); err != nil {
+	traces, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(b)
+	if err != nil {
 		return err
 	}
-	b, err := traces.MarshalProto()
+	b, err = (&ptrace.ProtoMarshaler{}).MarshalTraces(traces)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -180,6 +181,28 @@ func TestChangesAreTold(t *testing.T) {
 	v.Store.Add(from("a", s))
 	if got, err := lines.ReadString('\n'); got != `data: ["`+idOf(s).String()+"\"]\n" {
 		t.Errorf("%q %v", got, err)
+	}
+}
+
+// Nobody may hold a connection by being slow.
+func TestSlowClientsAreCut(t *testing.T) {
+	v := start(t, Config{})
+	for name, d := range map[string]time.Duration{
+		"header": v.http.ReadHeaderTimeout, "request": v.http.ReadTimeout, "answer": v.http.WriteTimeout, "idle": v.http.IdleTimeout,
+	} {
+		if d <= 0 || d > 5*time.Minute {
+			t.Errorf("%s: %v", name, d)
+		}
+	}
+	req := strings.NewReader("GET / HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 1<<20))
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", v.page.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	go io.Copy(conn, req)
+	if answer, _ := bufio.NewReader(conn).ReadString('\n'); answer != "" && !strings.Contains(answer, "431") {
+		t.Errorf("a header of 1 MiB: %q", answer)
 	}
 }
 

@@ -252,7 +252,7 @@ func sortedWords(set map[word]bool) []string {
 		}
 	}
 	slices.Sort(words)
-	return words
+	return words[:min(len(words), maxListed)]
 }
 
 // Session returns what is known of a trace.

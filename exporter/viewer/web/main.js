@@ -13,8 +13,16 @@ const live = document.getElementById("live");
 let leave; // the view that is shown, by its AbortController
 let view; // what it does when traces change
 
+function decode(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part; // no address of ours
+  }
+}
+
 function route() {
-  const [name, ...args] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const [name, ...args] = location.hash.replace(/^#\/?/, "").split("/").map(decode);
   leave?.abort();
   leave = new AbortController();
   crumbs.replaceChildren();
