@@ -47,12 +47,13 @@ func (o *options) addViewFlags(f *pflag.FlagSet) {
 
 // viewOptions are the flags of view. The filter has the first two.
 type viewOptions struct {
-	page      string
-	noOpen    bool
-	grpc      string
-	http      string
-	maxMemory size
-	file      string
+	page           string
+	noOpen         bool
+	grpc           string
+	http           string
+	maxMemory      size
+	file           string
+	contentOptions // of the streams in FILEs
 }
 
 func viewCommand() *cobra.Command {
@@ -71,6 +72,7 @@ func viewCommand() *cobra.Command {
 	f.Var(&o.maxMemory, "max-memory", "keep so much of traces, by `SIZE`; then the oldest are given up")
 	f.StringVar(&o.file, "store", "", "append what arrives to `FILE` as OTLP JSON lines, and read it back at the start")
 	f.BoolVar(&o.noOpen, "no-open", false, "do not open the browser")
+	o.addFlags(f)
 	return cmd
 }
 
@@ -88,7 +90,7 @@ func view(o *viewOptions, files []string, stderr *os.File) error {
 	}
 	defer v.Close()
 	for _, file := range files {
-		if err := readFile(v.Store, file); err != nil {
+		if err := o.readFile(v.Store, file, say); err != nil {
 			return err
 		}
 	}
@@ -115,7 +117,7 @@ func openBrowser(url string) {
 }
 
 // readFile adds the traces in a file.
-func readFile(store *viewer.Store, name string) error {
+func (o *viewOptions) readFile(store *viewer.Store, name string, say func(string, ...any)) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return err
@@ -141,7 +143,11 @@ func readFile(store *viewer.Store, name string) error {
 	}
 
 	p := newPage(store)
-	m, err := mapping.New(mapping.Options{Replay: info.ModTime(), Now: time.Now, Emit: p.take})
+	opts := mapping.Options{Replay: info.ModTime(), Now: time.Now, Emit: p.take}
+	if err := o.applyTo(&opts, func(problem string) { say("%s", problem) }); err != nil {
+		return err
+	}
+	m, err := mapping.New(opts)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -135,6 +136,31 @@ func TestViewKindsOfFiles(t *testing.T) {
 		v := viewFiles(t, file)
 		if l := v.list(t); len(l.Sessions) != 1 || l.Sessions[0].ID != v.id || l.Sessions[0].Spans < 3 {
 			t.Errorf("%s: %+v, and the address names %s", name, l.Sessions, v.id)
+		}
+	}
+}
+
+// What was said and done is shown if one asks for it.
+func TestViewContent(t *testing.T) {
+	const file = "../../testdata/cursor/fix-failing-test.jsonl"
+	for _, want := range []bool{false, true} {
+		args := append([]string{"view"}, freePorts...)
+		if want {
+			args = append(args, "--content", "full")
+		}
+		v := startView(t, nil, append(args, file)...)
+		shell := ""
+		for _, s := range v.session(t, v.id).Spans {
+			if s.Name == "execute_tool shell" {
+				shell = s.ID
+			}
+		}
+		d := getJSON[viewer.Detail](t, v.page+"/api/sessions/"+v.id+"/spans/"+shell)
+		got := slices.ContainsFunc(d.Attributes, func(a viewer.Attribute) bool {
+			return a.Key == "gen_ai.tool.call.arguments" && strings.Contains(a.Value, "go test")
+		})
+		if got != want {
+			t.Errorf("content is shown: %v, want %v: %+v", got, want, d.Attributes)
 		}
 	}
 }
