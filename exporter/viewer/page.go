@@ -27,7 +27,6 @@ type Bar struct {
 	Parent     string  `json:"parent,omitempty"`
 	Name       string  `json:"name"`
 	Op         string  `json:"op,omitempty"`
-	Service    string  `json:"service,omitempty"`
 	Tool       string  `json:"tool,omitempty"`
 	Start      int64   `json:"start"`
 	End        int64   `json:"end"`
@@ -48,7 +47,6 @@ func newBar(s Span) Bar {
 		Parent:     hex.EncodeToString(s.GetParentSpanId()),
 		Name:       s.GetName(),
 		Op:         operation(s.Span),
-		Service:    text(s.Resource.GetAttributes(), keyService),
 		Tool:       text(attrs, keyTool),
 		Start:      microseconds(s.GetStartTimeUnixNano()),
 		End:        microseconds(end(s.Span)),

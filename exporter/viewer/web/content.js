@@ -60,5 +60,10 @@ function tree(v, depth) {
   const entries = Object.entries(v);
   if (!entries.length) return h("pre", { class: "dim" }, Array.isArray(v) ? "[]" : "{}");
   return h("dl", { class: "tree" }, entries.map(([k, value]) =>
-    h("div", {}, h("dt", {}, k), h("dd", {}, tree(value, depth + 1)))));
+    h("div", { class: isShort(value) ? "short" : "" }, h("dt", {}, k), h("dd", {}, tree(value, depth + 1)))));
+}
+
+// isShort tells what fits beside its name.
+function isShort(v) {
+  return v === null || typeof v !== "object" && !/[\n[{]/.test(v) && String(v).length < 40;
 }

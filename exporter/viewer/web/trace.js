@@ -53,7 +53,6 @@ export class Trace {
     this.start = this.nodes[0]?.start ?? 0;
     this.end = this.start;
     for (const n of this.nodes) this.end = Math.max(this.end, n.end);
-    this.service = this.root?.bar.service ?? this.nodes[0]?.bar.service;
   }
 
   get duration() { return this.end - this.start; }
