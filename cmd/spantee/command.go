@@ -33,6 +33,8 @@ type options struct {
 	summary, quiet    bool
 	traceURL          string
 	contentOptions
+	show bool
+	view viewOptions
 }
 
 const usage = `spantee is tee for traces. It sits in the pipe behind a coding agent, passes the
@@ -63,8 +65,9 @@ func rootCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error { return filter(&o, os.Stdin, os.Stdout, os.Stderr) },
 	}
 	o.addFlags(cmd.Flags())
+	o.addViewFlags(cmd.Flags())
 	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand())
+	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand())
 	return cmd
 }
 

@@ -48,6 +48,7 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 	}
 	tracing.end(end.interrupted())
 	say.print()
+	tracing.stay(end)
 	if end == (exitStatus{}) {
 		return nil
 	}

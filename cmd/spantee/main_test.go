@@ -59,6 +59,7 @@ func TestScripts(t *testing.T) {
 			env.Values["receiver"] = r
 			env.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", r.GRPCEndpoint())
 			env.Setenv("HTTP_ENDPOINT", r.HTTPEndpoint())
+			env.Setenv("TAKEN", strings.TrimPrefix(r.HTTPEndpoint(), "http://"))
 			env.Setenv("FIXTURES", fixtures)
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))

@@ -44,6 +44,7 @@ type tracing struct {
 	mapper   *mapping.Mapper
 	exporter *exporter.Exporter   // nil if no spans are to be sent
 	tree     *exporter.TreeWriter // nil if none is to be drawn
+	page     *page                // nil if none is to be shown
 
 	live    bool
 	process *mapping.Process // nil if spantee did not start the agent
@@ -119,7 +120,12 @@ func startTracing(o *options, say *reporter, replayed time.Time, process *mappin
 	if o.tree {
 		t.tree = exporter.NewTreeWriter(say.w, say.treeStyle())
 	}
-	say.tracing = t.exporter != nil || t.tree != nil
+	if o.show {
+		if t.page, err = o.startPage(say); err != nil {
+			return nil, err
+		}
+	}
+	say.tracing = t.exporter != nil || t.tree != nil || t.page != nil
 	return t, nil
 }
 
@@ -197,6 +203,9 @@ func (t *tracing) emit(span *tracepb.Span) {
 	if t.tree != nil {
 		t.tree.Export(span)
 	}
+	if t.page != nil {
+		t.page.take(span)
+	}
 	if t.exporter != nil {
 		t.exporter.Export(span)
 	}
@@ -272,6 +281,9 @@ func (o *options) spool() *spool.Spool {
 
 // client returns where spans go, nil if nowhere.
 func (o *options) client() (exporter.Client, error) {
+	if o.show && !o.goesElsewhere() {
+		return nil, nil
+	}
 	if o.toFile != "" {
 		return exporter.NewFile(o.toFile)
 	}

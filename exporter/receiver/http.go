@@ -9,7 +9,7 @@ import (
 	"mime"
 	"net/http"
 
-	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
+	"go.opentelemetry.io/collector/pdata/ptrace"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -21,6 +21,8 @@ import (
 // unpacked. Over gRPC the limit is gRPC's own, 4 MiB.
 const maxBody = 20 << 20
 
+const maxHeader = 64 << 10
+
 const (
 	typeProtobuf = "application/x-protobuf"
 	typeJSON     = "application/json"
@@ -28,6 +30,12 @@ const (
 
 // serveTraces serves HTTP; the reply is encoded as the request was.
 func (s service) serveTraces(w http.ResponseWriter, r *http.Request) {
+	// No page has a reason to send spans here, and one that names us by its own
+	// domain (DNS rebinding) could. Browsers put an Origin on every POST.
+	if r.Header.Get("Origin") != "" {
+		http.Error(w, "spans from web pages are not taken", http.StatusForbidden)
+		return
+	}
 	encoding, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	marshal := proto.Marshal
 	switch encoding {
@@ -90,11 +98,11 @@ func readRequest(w http.ResponseWriter, r *http.Request, encoding string) (*colt
 // unmarshalJSON leaves OTLP's JSON, which is not quite protobuf's, to the
 // collector's own code.
 func unmarshalJSON(b []byte, req *coltracepb.ExportTraceServiceRequest) error {
-	traces := ptraceotlp.NewExportRequest()
-	if err := traces.UnmarshalJSON(b); err != nil {
+	traces, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(b)
+	if err != nil {
 		return err
 	}
-	b, err := traces.MarshalProto()
+	b, err = (&ptrace.ProtoMarshaler{}).MarshalTraces(traces)
 	if err != nil {
 		return err
 	}

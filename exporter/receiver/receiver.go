@@ -14,6 +14,7 @@ import (
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc"
 	_ "google.golang.org/grpc/encoding/gzip" // clients may compress
+	"google.golang.org/grpc/keepalive"
 )
 
 // A Config says where to listen and what to do with the requests.
@@ -35,6 +36,13 @@ type Receiver struct {
 	serving            sync.WaitGroup
 }
 
+// A client that is slower than this is cut off.
+const (
+	headerTimeout = 10 * time.Second
+	bodyTimeout   = 30 * time.Second
+	idleTimeout   = 5 * time.Minute
+)
+
 // Start listens on both addresses.
 func Start(cfg Config) (*Receiver, error) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -53,12 +61,18 @@ func Start(cfg Config) (*Receiver, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/traces", s.serveTraces)
 	r := &Receiver{
-		grpcAddr:   grpcListener.Addr(),
-		httpAddr:   httpListener.Addr(),
-		grpcServer: grpc.NewServer(),
+		grpcAddr: grpcListener.Addr(),
+		httpAddr: httpListener.Addr(),
+		grpcServer: grpc.NewServer(
+			grpc.ConnectionTimeout(headerTimeout),
+			grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout}),
+		),
 		httpServer: &http.Server{
 			Handler:           mux,
-			ReadHeaderTimeout: 10 * time.Second,
+			ReadHeaderTimeout: headerTimeout,
+			ReadTimeout:       bodyTimeout,
+			IdleTimeout:       idleTimeout,
+			MaxHeaderBytes:    maxHeader,
 			BaseContext:       func(net.Listener) context.Context { return ctx },
 			ErrorLog:          log.New(io.Discard, "", 0), // it would print to stderr
 		},

@@ -130,6 +130,40 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+func TestBombOverGRPC(t *testing.T) {
+	r := start(t, takeAll)
+	conn, err := grpc.NewClient(strings.TrimPrefix(r.GRPCEndpoint(), "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, err = coltracepb.NewTraceServiceClient(conn).Export(t.Context(), request(64<<20), grpc.UseCompressor("gzip"))
+	if status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("64 MiB packed into 64 KiB: %v", err)
+	}
+}
+
+// A page must not send spans: not even one whose own name points here.
+func TestPagesAreRefused(t *testing.T) {
+	r := start(t, takeAll)
+	for _, method := range []string{http.MethodPost, http.MethodOptions} {
+		req, err := http.NewRequestWithContext(t.Context(), method, r.HTTPEndpoint()+"/v1/traces", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", typeJSON)
+		req.Header.Set("Origin", "http://evil.example")
+		resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode/100 != 4 || resp.Header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: %d %v", method, resp.StatusCode, resp.Header)
+		}
+	}
+}
+
 func TestJSON(t *testing.T) {
 	var got *coltracepb.ExportTraceServiceRequest
 	r := start(t, func(_ context.Context, req *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {

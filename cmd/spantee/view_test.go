@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/viewer"
+)
+
+// A viewerRun is a `spantee view`, or a `spantee --view`, in a process of its own.
+type viewerRun struct {
+	page, grpc, http string // base URLs
+	id               string // of the trace that the page's address names
+	cmd              *run
+	stderr           *bufio.Reader // after its first line
+}
+
+var viewing = regexp.MustCompile(`at (http://[0-9.:]+)/(?:#/trace/([0-9a-f]+))?(?:#/latest)?(?:, taking them at (http\S+) \(gRPC\) and (http\S+) \(HTTP\))?`)
+
+// startView runs it on free ports until the test ends.
+func startView(t *testing.T, stdin *os.File, args ...string) viewerRun {
+	t.Helper()
+	cmd := spantee(t, nil, append(args, "--no-open", "--listen", "127.0.0.1:0")...)
+	cmd.Stderr = nil
+	if stdin != nil {
+		cmd.Stdin = stdin
+	}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := bufio.NewReader(stderr)
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	line, err := said.ReadString('\n')
+	m := viewing.FindStringSubmatch(line)
+	if m == nil {
+		rest, _ := io.ReadAll(said)
+		t.Fatalf("%v: %s%s", err, line, rest)
+	}
+	return viewerRun{page: m[1], id: m[2], grpc: m[3], http: m[4], cmd: cmd, stderr: said}
+}
+
+// freePorts are for view; --view listens for no spans.
+var freePorts = []string{"--otlp-grpc", "127.0.0.1:0", "--otlp-http", "127.0.0.1:0"}
+
+func viewFiles(t *testing.T, files ...string) viewerRun {
+	t.Helper()
+	return startView(t, nil, append(append([]string{"view"}, freePorts...), files...)...)
+}
+
+func getJSON[T any](t *testing.T, url string) (v T) {
+	t.Helper()
+	status, body := get(t, url)
+	if status != http.StatusOK {
+		t.Fatalf("%s: %d %s", url, status, body)
+	}
+	if err := json.Unmarshal(body, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func (r viewerRun) list(t *testing.T) viewer.List {
+	return getJSON[viewer.List](t, r.page+"/api/sessions")
+}
+
+func (r viewerRun) session(t *testing.T, id string) viewer.Overview {
+	return getJSON[viewer.Overview](t, r.page+"/api/sessions/"+id)
+}
+
+// Every fixture is shown as its golden trace has it: as many spans.
+func TestViewFiles(t *testing.T) {
+	files, err := filepath.Glob("../../testdata/cursor/*.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := viewFiles(t, files...).list(t)
+	var want int
+	for _, file := range files {
+		golden, err := os.ReadFile(strings.TrimSuffix(file, ".jsonl") + ".trace")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want += len(goldenSpan.FindAll(golden, -1))
+	}
+	if l.Total < len(files) || l.Spans != want {
+		t.Errorf("%d sessions of %d files, %d spans, want %d", l.Total, len(files), l.Spans, want)
+	}
+}
+
+// Streams and OTLP JSON lines, packed or not, are told apart by looking.
+func TestViewKindsOfFiles(t *testing.T) {
+	lines := bigSession(100).file(t)
+	pack := func(name string, content []byte) string {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		if _, err := w.Write(content); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	b, err := os.ReadFile(lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, file := range map[string]string{
+		"stream": "../../testdata/cursor/killed.jsonl", "stream.gz": pack("stream.gz", fixture(t, "killed.jsonl")),
+		"lines": lines, "lines.gz": pack("lines.gz", b),
+	} {
+		v := viewFiles(t, file)
+		if l := v.list(t); len(l.Sessions) != 1 || l.Sessions[0].ID != v.id || l.Sessions[0].Spans < 3 {
+			t.Errorf("%s: %+v, and the address names %s", name, l.Sessions, v.id)
+		}
+	}
+}
+
+// What was said and done is shown if one asks for it.
+func TestViewContent(t *testing.T) {
+	const file = "../../testdata/cursor/fix-failing-test.jsonl"
+	for _, want := range []bool{false, true} {
+		args := append([]string{"view"}, freePorts...)
+		if want {
+			args = append(args, "--content", "full")
+		}
+		v := startView(t, nil, append(args, file)...)
+		shell := ""
+		for _, s := range v.session(t, v.id).Spans {
+			if s.Name == "execute_tool shell" {
+				shell = s.ID
+			}
+		}
+		d := getJSON[viewer.Detail](t, v.page+"/api/sessions/"+v.id+"/spans/"+shell)
+		got := slices.ContainsFunc(d.Attributes, func(a viewer.Attribute) bool {
+			return a.Key == "gen_ai.tool.call.arguments" && strings.Contains(a.Value, "go test")
+		})
+		if got != want {
+			t.Errorf("content is shown: %v, want %v: %+v", got, want, d.Attributes)
+		}
+	}
+}
+
+// generator is a telemetrygen, which SPANTEE_GENERATOR names.
+func generator(t *testing.T) string {
+	t.Helper()
+	binary := os.Getenv("SPANTEE_GENERATOR")
+	if binary == "" {
+		t.Skip("needs SPANTEE_GENERATOR, the binary of github.com/open-telemetry/opentelemetry-collector-contrib/cmd/telemetrygen")
+	}
+	return binary
+}
+
+// telemetrygen's spans show up, over both protocols. It sends each by itself:
+// its batches lose what comes too fast.
+func TestViewTelemetrygen(t *testing.T) {
+	binary := generator(t)
+	v := viewFiles(t)
+	for _, to := range [][]string{{"--otlp-endpoint", v.grpc[len("http://"):]}, {"--otlp-http", "--otlp-endpoint", v.http[len("http://"):]}} {
+		cmd := exec.Command(binary, append([]string{"traces", "--otlp-insecure", "--batch=false", "--traces", "1000", "--child-spans", "4", "--rate", "0"}, to...)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	l := v.list(t)
+	if l.Total != 2000 || l.Spans != 10_000 || l.Sessions[0].Service != "telemetrygen" || !l.Sessions[0].Ended {
+		t.Errorf("%d traces, %d spans, %+v", l.Total, l.Spans, l.Sessions[0])
+	}
+}
+
+// As many spans as come in five minutes at 100,000 a minute: none is lost below
+// the limit, and above it the process takes little more.
+func TestViewLoad(t *testing.T) {
+	generator(t) // it belongs to the same runs
+	const traces, perTrace, perRequest = 50_000, 10, 500
+	for _, limit := range []int{256, 64} { // MB
+		v := startView(t, nil, append([]string{"view", "--max-memory", fmt.Sprint(limit, "MB")}, freePorts...)...)
+		client, err := exporter.NewOTLP(exporter.OTLP{Endpoint: v.grpc})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := client.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		request := new(made)
+		for i := range traces {
+			m := newMade(fmt.Sprint(i))
+			root := m.span(nil, "invoke_agent cursor-agent", 0, 1000, str("gen_ai.conversation.id", "17a8d050-5579-4abd-86b7-dda4569961fc"))
+			for range perTrace - 1 {
+				m.span(root, "execute_tool shell", 1, 2, str("gen_ai.agent.name", "cursor-agent"), str("net.peer.ip", "1.2.3.4"))
+			}
+			request.spans = append(request.spans, m.spans...)
+			if len(request.spans) == perRequest {
+				if err := client.UploadTraces(t.Context(), request.request()); err != nil {
+					t.Fatal(err)
+				}
+				request.spans = nil
+			}
+		}
+		if err := client.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l := v.list(t)
+		took := memory(v.cmd.Process.Pid)
+		t.Logf("limit %d MB: %d spans, %d of them given up; %d MB of traces, at most %d MB of memory", limit, l.Spans+l.Lost.Spans, l.Lost.Spans, l.Bytes/1e6, took/1e6)
+		if l.Spans+l.Lost.Spans != traces*perTrace || l.Bytes > l.Limit || took > (limit+100)*1e6 {
+			t.Errorf("%d spans and %d given up, %d bytes", l.Spans, l.Lost.Spans, l.Bytes)
+		}
+		if limit == 256 && l.Lost.Spans > 0 {
+			t.Error("spans were given up below the limit")
+		}
+	}
+}
+
+// memory is the most a process took, in bytes, where the system tells.
+func memory(pid int) (most int) {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(status)) {
+		if v, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			fmt.Sscan(v, &most)
+		}
+	}
+	return most << 10 // it is in KiB
+}
+
+// goldenSpan is the line of a span in a golden trace.
+var goldenSpan = regexp.MustCompile(`(?m) - +[0-9.]+  (internal|client) `)

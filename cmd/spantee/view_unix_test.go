@@ -1,0 +1,79 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/spantee/spantee/exporter/receiver/receivertest"
+)
+
+// The page stays when the stream has ended. The stream and the exit status are
+// as without it.
+func TestViewStays(t *testing.T) {
+	v := startView(t, recording(t, "fix-failing-test.jsonl"), "--view")
+	if line, err := v.stderr.ReadString('\n'); line != "spantee: the page stays until Ctrl-C\n" {
+		t.Fatalf("%q %v", line, err)
+	}
+	if l := v.list(t); len(l.Sessions) != 1 || l.Sessions[0].Spans != 11 || !l.Sessions[0].Ended {
+		t.Errorf("%+v", l.Sessions)
+	}
+	if err := v.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	rest, _ := io.ReadAll(v.stderr)
+	if err := v.cmd.Wait(); err != nil || len(rest) > 0 {
+		t.Errorf("%v, and it says %q", err, rest)
+	}
+	if !bytes.Equal(v.cmd.stdout.Bytes(), fixture(t, "fix-failing-test.jsonl")) {
+		t.Error("the stream came out changed")
+	}
+}
+
+// A signal while the stream goes on ends both, as without the page.
+func TestViewInterrupted(t *testing.T) {
+	stdin, lines, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	defer lines.Close()
+	v := startView(t, stdin, "--view")
+	if err := v.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	err = v.cmd.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGINT {
+		t.Errorf("%v", err)
+	}
+}
+
+// Spans go to the page alone, unless somebody said where else.
+func TestViewAndElsewhere(t *testing.T) {
+	r := receivertest.Start(t)
+	v := startView(t, recording(t, "killed.jsonl"), "--view", "--endpoint", r.GRPCEndpoint())
+	if _, err := v.stderr.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := len(r.Spans()), v.list(t).Sessions[0].Spans; got != want {
+		t.Errorf("%d spans went elsewhere, %d are shown", got, want)
+	}
+}
+
+// Ctrl-C is how view ends.
+func TestViewEnds(t *testing.T) {
+	v := viewFiles(t)
+	if err := v.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,83 @@
+package viewer
+
+import (
+	"cmp"
+	"encoding/hex"
+	"slices"
+	"unique"
+
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// serviceOf is the name of the service in an encoded resource.
+func serviceOf(resource unique.Handle[string]) word {
+	var r resourcepb.Resource
+	_ = proto.Unmarshal([]byte(resource.Value()), &r) // was encoded by us
+	return unique.Make(text(r.GetAttributes(), keyService))
+}
+
+// services are the names of all services that sent something.
+func (s *Store) services() []string {
+	s.mu.RLock()
+	origins := make(map[unique.Handle[string]]bool)
+	for _, t := range s.traces {
+		for _, o := range t.origins {
+			origins[o.resource] = true
+		}
+	}
+	s.mu.RUnlock()
+	names := []string{}
+	for resource := range origins {
+		names = append(names, cmp.Or(get(serviceOf(resource)), "unknown_service"))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// search hands on the traces that began between from and to, and have spans of
+// a service if one is named; the latest first, until found returns false.
+func (s *Store) search(service string, from, to uint64, found func(traceID, []Span) bool) {
+	type candidate struct {
+		id    traceID
+		start uint64
+	}
+	var candidates []candidate
+	s.refresh()
+	s.mu.RLock()
+	known := make(map[unique.Handle[string]]bool)
+	for id, t := range s.traces {
+		if t.summary.start < from || to > 0 && t.summary.start > to {
+			continue
+		}
+		of := func(o origin) bool {
+			is, ok := known[o.resource]
+			if !ok {
+				is = cmp.Or(get(serviceOf(o.resource)), "unknown_service") == service
+				known[o.resource] = is
+			}
+			return is
+		}
+		if service == "" || slices.ContainsFunc(t.origins, of) {
+			candidates = append(candidates, candidate{id, t.summary.start})
+		}
+	}
+	s.mu.RUnlock()
+	slices.SortFunc(candidates, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.start, a.start), slices.Compare(a.id[:], b.id[:]))
+	})
+	for _, c := range candidates {
+		if spans, _ := s.Spans(c.id, 0); len(spans) > 0 && !found(c.id, spans) {
+			return
+		}
+	}
+}
+
+// parseTraceID reads an id in hex. Jaeger and Grafana leave out leading zeros.
+func parseTraceID(s string) (id traceID, ok bool) {
+	for len(s) < 2*len(id) {
+		s = "0" + s
+	}
+	n, err := hex.Decode(id[:], []byte(s[:min(len(s), 2*len(id))]))
+	return id, err == nil && n == len(id) && len(s) == 2*len(id)
+}

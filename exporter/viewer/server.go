@@ -1,0 +1,221 @@
+package viewer
+
+import (
+	"embed"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/netip"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed web
+var web embed.FS
+
+// A server answers the page and whoever speaks Jaeger's query API. It only
+// reads.
+type server struct {
+	store   *Store
+	host    string        // as --listen names it
+	streams chan struct{} // one for each page that listens
+	done    chan struct{} // closed at the end
+}
+
+const (
+	maxListed  = 500 // sessions in a list
+	maxStreams = 64
+	maxChanged = 100 // traces in one notice to a page
+
+	headerTimeout = 10 * time.Second
+	writeTimeout  = 30 * time.Second
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 64 << 10
+
+	// noticeInterval is how often a page is told of what came: every notice
+	// makes it draw.
+	noticeInterval = 200 * time.Millisecond
+	heartbeat      = 15 * time.Second
+)
+
+// contentSecurityPolicy lets the page load what is embedded here and nothing
+// else. Trusted types make a script that would write HTML fail.
+const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+func (v *server) handler() http.Handler {
+	files, err := fs.Sub(web, "web")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /", typed(http.FileServerFS(files)))
+	mux.HandleFunc("GET /api/sessions", v.list)
+	mux.HandleFunc("GET /api/sessions/{id}", v.overview)
+	mux.HandleFunc("GET /api/sessions/{id}/spans/{span}", v.detail)
+	mux.HandleFunc("GET /api/changes", v.changes)
+	mux.HandleFunc("GET /api/services", v.jaegerServices)
+	mux.HandleFunc("GET /api/services/{service}/operations", v.jaegerOperations)
+	mux.HandleFunc("GET /api/traces", v.jaegerSearch)
+	mux.HandleFunc("GET /api/traces/{id}", v.jaegerTrace)
+	return v.guard(mux)
+}
+
+// fileTypes are known here: what Windows has for .js may be text/plain, which
+// browsers refuse to run.
+var fileTypes = map[string]string{
+	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
+	".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
+}
+
+func typed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if kind, ok := fileTypes[path.Ext(r.URL.Path)]; ok {
+			w.Header().Set("Content-Type", kind)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// guard lets nobody in who comes under another name: a page elsewhere may have
+// its own name point here (DNS rebinding), and the browser would take it for
+// the same site. An IP address cannot be pointed anywhere.
+func (v *server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", contentSecurityPolicy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		if !v.knows(r.Host) {
+			http.Error(w, fmt.Sprintf("the host %q is not this viewer: use its IP address or localhost", r.Host), http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (v *server) knows(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = hostport // without a port
+	}
+	host = strings.Trim(host, "[]")
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	return strings.EqualFold(host, "localhost") || host != "" && strings.EqualFold(host, v.host)
+}
+
+func writeJSON(w http.ResponseWriter, code int, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(b) // the client may be gone
+}
+
+func (v *server) list(w http.ResponseWriter, r *http.Request) {
+	form := r.URL.Query()
+	writeJSON(w, http.StatusOK, v.store.List(Query{
+		Words:  strings.Fields(strings.ToLower(form.Get("q"))),
+		Failed: form.Get("failed") != "",
+		Agent:  form.Get("agent"),
+		Model:  form.Get("model"),
+		Limit:  maxListed,
+	}))
+}
+
+func (v *server) overview(w http.ResponseWriter, r *http.Request) {
+	id, ok := parseTraceID(r.PathValue("id"))
+	since, _ := strconv.ParseUint(r.URL.Query().Get("since"), 10, 64)
+	session, found := v.store.Session(id)
+	if !ok || !found {
+		http.Error(w, "no such session", http.StatusNotFound)
+		return
+	}
+	spans, seq := v.store.Spans(id, since)
+	o := Overview{Session: session, Seq: seq, Spans: make([]Bar, 0, len(spans))}
+	for _, s := range spans {
+		o.Spans = append(o.Spans, newBar(s))
+	}
+	writeJSON(w, http.StatusOK, o)
+}
+
+func (v *server) detail(w http.ResponseWriter, r *http.Request) {
+	id, ok := parseTraceID(r.PathValue("id"))
+	b, err := hex.DecodeString(r.PathValue("span"))
+	if ok && err == nil && len(b) == len(spanID{}) {
+		if s := v.store.Span(id, spanID(b)); s != nil {
+			writeJSON(w, http.StatusOK, newDetail(s))
+			return
+		}
+	}
+	http.Error(w, "no such span", http.StatusNotFound)
+}
+
+// changes tells a page which traces have grown, as server-sent events, for as
+// long as the page listens.
+func (v *server) changes(w http.ResponseWriter, r *http.Request) {
+	select {
+	case v.streams <- struct{}{}:
+		defer func() { <-v.streams }()
+	default:
+		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	out := http.NewResponseController(w)
+	send := func(format string, args ...any) bool {
+		_ = out.SetWriteDeadline(time.Now().Add(writeTimeout)) // net/http's own connections have one
+		_, err := fmt.Fprintf(w, format, args...)
+		return err == nil && out.Flush() == nil
+	}
+
+	_, seq, more := v.store.Changes(0, 0)
+	alive := time.NewTicker(heartbeat)
+	defer alive.Stop()
+	for ok := send("retry: 1000\n\n"); ok; {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-v.done:
+			return
+		case <-alive.C:
+			ok = send(": still here\n\n")
+		case <-more:
+			var ids []traceID
+			ids, seq, more = v.store.Changes(seq, maxChanged)
+			ok = send("data: [%s]\n\n", quoted(ids)) && v.rest(r)
+		}
+	}
+}
+
+// rest waits until the page may be told again.
+func (v *server) rest(r *http.Request) bool {
+	select {
+	case <-time.After(noticeInterval):
+		return true
+	case <-v.done:
+	case <-r.Context().Done():
+	}
+	return false
+}
+
+func quoted(ids []traceID) string {
+	list := make([]string, len(ids))
+	for i, id := range ids {
+		list[i] = strconv.Quote(id.String())
+	}
+	return strings.Join(list, ",")
+}

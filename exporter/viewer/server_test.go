@@ -1,0 +1,397 @@
+package viewer
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/spantee/spantee/exporter"
+)
+
+func start(t *testing.T, cfg Config) *Viewer {
+	t.Helper()
+	if cfg.Page == "" {
+		cfg.Page = "127.0.0.1:0"
+	}
+	if cfg.MaxMemory == 0 {
+		cfg.MaxMemory = 10e6
+	}
+	if cfg.Problem == nil {
+		cfg.Problem = func(err error) { t.Error(err) }
+	}
+	v, err := Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(v.Close)
+	return v
+}
+
+type answer struct {
+	StatusCode int
+	Header     http.Header
+}
+
+// ask gets a path under another name of the host, if one is given.
+func ask(t *testing.T, v *Viewer, method, path, host string) (answer, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, strings.TrimSuffix(v.URL(), "/")+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if host != "" {
+		req.Host = host
+	}
+	req.Header.Set("Origin", "http://evil.example")
+	c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{resp.StatusCode, resp.Header}, string(b)
+}
+
+func getJSON[T any](t *testing.T, v *Viewer, path string) (got T) {
+	t.Helper()
+	resp, body := ask(t, v, http.MethodGet, path, "")
+	if err := json.Unmarshal([]byte(body), &got); err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %d %s: %v", path, resp.StatusCode, body, err)
+	}
+	return got
+}
+
+// A page elsewhere that has its name point here gets nothing.
+func TestHostIsChecked(t *testing.T) {
+	v := start(t, Config{})
+	_, port, _ := net.SplitHostPort(strings.TrimSuffix(strings.TrimPrefix(v.URL(), "http://"), "/"))
+	for host, want := range map[string]int{
+		"127.0.0.1:" + port: 200, "localhost:" + port: 200, "LOCALHOST": 200, "[::1]:" + port: 200, "192.168.1.7:1": 200,
+		"evil.example": 403, "evil.example:" + port: 403, "127.0.0.1.evil.example": 403, "localhost.evil.example": 403, "localhost.": 403, "127.1.evil": 403,
+	} {
+		for _, path := range []string{"/", "/api/sessions", "/api/services", "/api/changes/", "/main.js"} {
+			resp, _ := ask(t, v, http.MethodGet, path, host)
+			if (resp.StatusCode == 403) != (want == 403) {
+				t.Errorf("%s as %s: %d", path, host, resp.StatusCode)
+			}
+		}
+	}
+	named := &server{host: "viewer.example"}
+	if !named.knows("Viewer.Example:80") || named.knows("other.example") || (&server{}).knows("") {
+		t.Error("the name it listens on")
+	}
+}
+
+// Nothing else may load, run, frame or read the page.
+func TestHeaders(t *testing.T) {
+	v := start(t, Config{})
+	for _, path := range []string{"/", "/main.js", "/api/sessions", "/api/traces/1", "/nothing"} {
+		resp, _ := ask(t, v, http.MethodGet, path, "")
+		policy := resp.Header.Get("Content-Security-Policy")
+		for _, want := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "require-trusted-types-for 'script'"} {
+			if !strings.Contains(policy, want) {
+				t.Errorf("%s: no %s in %q", path, want, policy)
+			}
+		}
+		if strings.Contains(policy, "unsafe") || resp.Header.Get("X-Content-Type-Options") != "nosniff" ||
+			resp.Header.Get("Cross-Origin-Resource-Policy") != "same-origin" {
+			t.Errorf("%s: %v", path, resp.Header)
+		}
+		for name := range resp.Header {
+			if strings.HasPrefix(name, "Access-Control-") {
+				t.Errorf("%s: CORS: %s", path, name)
+			}
+		}
+	}
+	for _, method := range []string{http.MethodOptions, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		if resp, _ := ask(t, v, method, "/api/sessions", ""); resp.StatusCode != http.StatusMethodNotAllowed {
+			t.Errorf("%s: %d", method, resp.StatusCode)
+		}
+	}
+}
+
+// The page is as it stands in the sources, and has no script or style inline.
+func TestPageFiles(t *testing.T) {
+	v := start(t, Config{})
+	files, err := filepath.Glob("web/*")
+	if err != nil || len(files) < 10 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := "/" + filepath.Base(file)
+		if path == "/index.html" {
+			path = "/"
+		}
+		resp, got := ask(t, v, http.MethodGet, path, "")
+		if got != string(want) {
+			t.Errorf("%s differs", path)
+		}
+		if kind := resp.Header.Get("Content-Type"); strings.HasSuffix(path, ".js") && !strings.HasPrefix(kind, "text/javascript") {
+			t.Errorf("%s is %s", path, kind)
+		}
+		for _, bad := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "://", "<style", "style=", " onclick="} {
+			if strings.Contains(strings.ReplaceAll(got, `xmlns="http://www.w3.org/2000/svg"`, ""), bad) {
+				t.Errorf("%s has %s", path, bad)
+			}
+		}
+	}
+}
+
+func TestChangesAreTold(t *testing.T) {
+	v := start(t, Config{})
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, v.URL()+"api/changes", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewReader(resp.Body)
+	for _, want := range []string{"retry: 1000\n", "\n"} {
+		if got, err := lines.ReadString('\n'); got != want {
+			t.Fatalf("%q %v", got, err)
+		}
+	}
+	s := span(7, 1, 0, "x", 0, 1)
+	v.Store.Add(from("a", s))
+	if got, err := lines.ReadString('\n'); got != `data: ["`+idOf(s).String()+"\"]\n" {
+		t.Errorf("%q %v", got, err)
+	}
+}
+
+// Nobody may hold a connection by being slow.
+func TestSlowClientsAreCut(t *testing.T) {
+	v := start(t, Config{})
+	for name, d := range map[string]time.Duration{
+		"header": v.http.ReadHeaderTimeout, "request": v.http.ReadTimeout, "answer": v.http.WriteTimeout, "idle": v.http.IdleTimeout,
+	} {
+		if d <= 0 || d > 5*time.Minute {
+			t.Errorf("%s: %v", name, d)
+		}
+	}
+	req := strings.NewReader("GET / HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 1<<20))
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", v.page.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	go io.Copy(conn, req)
+	if answer, _ := bufio.NewReader(conn).ReadString('\n'); answer != "" && !strings.Contains(answer, "431") {
+		t.Errorf("a header of 1 MiB: %q", answer)
+	}
+}
+
+func TestTooManyPages(t *testing.T) {
+	v := start(t, Config{})
+	for range maxStreams {
+		v.server.streams <- struct{}{}
+	}
+	if resp, _ := ask(t, v, http.MethodGet, "/api/changes", ""); resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("%d", resp.StatusCode)
+	}
+}
+
+func TestSessionInParts(t *testing.T) {
+	v := start(t, Config{})
+	root := fails(span(1, 1, 0, "invoke_agent cursor-agent", 1, 9, str(keyErrorType, "incomplete")))
+	v.Store.Add(from("a", root))
+	id := idOf(root).String()
+	first := getJSON[Overview](t, v, "/api/sessions/"+id)
+	if len(first.Spans) != 1 || first.Spans[0].Failure != "incomplete" || first.Session.Failure != "incomplete" {
+		t.Errorf("%+v", first)
+	}
+	v.Store.Add(from("a", span(1, 2, 1, "execute_tool shell", 2, 3)))
+	rest := getJSON[Overview](t, v, "/api/sessions/"+id+"?since="+jsonNumber(first.Seq))
+	if len(rest.Spans) != 1 || rest.Spans[0].Tool != "shell" || rest.Spans[0].Start != 2e6 {
+		t.Errorf("%+v", rest)
+	}
+	detail := getJSON[Detail](t, v, "/api/sessions/"+id+"/spans/0000000000000002")
+	if detail.Name != "execute_tool shell" || len(detail.Attributes) != 2 || detail.Resource[0].Value != "a" {
+		t.Errorf("%+v", detail)
+	}
+	for _, path := range []string{"/api/sessions/ffff", "/api/sessions/xyz", "/api/sessions/" + id + "/spans/ff", "/api/sessions/" + id + "/spans/zz"} {
+		if resp, _ := ask(t, v, http.MethodGet, path, ""); resp.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: %d", path, resp.StatusCode)
+		}
+	}
+}
+
+func jsonNumber(n uint64) string { b, _ := json.Marshal(n); return string(b) }
+
+// As Grafana's Jaeger data source asks.
+func TestJaegerAPI(t *testing.T) {
+	v := start(t, Config{})
+	root := span(0xabc, 1, 0, "GET /", 10, 12, integer("http.response.status_code", 500))
+	child := fails(span(0xabc, 2, 1, "SELECT", 10, 11, str("db.system", "postgresql")))
+	v.Store.Add(from("web", root))
+	v.Store.Add(from("db", child))
+	v.Store.Add(from("web", span(0xdef, 1, 0, "GET /other", 100, 101)))
+
+	type list[T any] struct {
+		Data  T   `json:"data"`
+		Total int `json:"total"`
+	}
+	if got := getJSON[list[[]string]](t, v, "/api/services"); strings.Join(got.Data, " ") != "db web" || got.Total != 2 {
+		t.Errorf("%+v", got)
+	}
+	if got := getJSON[list[[]string]](t, v, "/api/services/web/operations"); strings.Join(got.Data, ",") != "GET /,GET /other" {
+		t.Errorf("%+v", got)
+	}
+	got := getJSON[list[[]jaegerTrace]](t, v, "/api/traces/abc") // without its zeros
+	if len(got.Data) != 1 || len(got.Data[0].Spans) != 2 || len(got.Data[0].Processes) != 2 {
+		t.Fatalf("%+v", got)
+	}
+	for _, s := range got.Data[0].Spans {
+		if s.SpanID != "0000000000000002" {
+			continue
+		}
+		if s.OperationName != "SELECT" || s.StartTime != 10e6 || s.Duration != 1e6 || len(s.References) != 1 ||
+			s.References[0].SpanID != "0000000000000001" || got.Data[0].Processes[s.ProcessID].ServiceName != "db" {
+			t.Errorf("%+v", s)
+		}
+	}
+	for query, want := range map[string]int{
+		"service=web": 2, "service=db": 1, "service=none": 0, "service=web&limit=1": 1,
+		"service=web&operation=GET+%2F": 1, "service=web&start=50000000&end=200000000": 1, "service=web&end=50000000": 1,
+		"service=web&minDuration=1500ms": 1, "service=web&maxDuration=1s": 1,
+		"service=web&tags=" + url.QueryEscape(`{"http.response.status_code":"500"}`): 1,
+		"service=db&tags=" + url.QueryEscape(`{"error":"true"}`):                     1,
+		"service=web&tags=" + url.QueryEscape(`{"error":"true"}`):                    0,
+	} {
+		if got := getJSON[list[[]jaegerTrace]](t, v, "/api/traces?"+query); len(got.Data) != want {
+			t.Errorf("%s: %d traces, want %d", query, len(got.Data), want)
+		}
+	}
+	for path, want := range map[string]int{"/api/traces/123": 404, "/api/traces?minDuration=x": 400, "/api/traces?tags=x": 400, "/api/traces?limit=x": 400} {
+		if resp, body := ask(t, v, http.MethodGet, path, ""); resp.StatusCode != want || !strings.Contains(body, `"errors":[{"code":`) {
+			t.Errorf("%s: %d %s", path, resp.StatusCode, body)
+		}
+	}
+}
+
+// A program with the SDK and nothing configured but the endpoint.
+func TestSDKShowsUp(t *testing.T) {
+	v := start(t, Config{GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0"})
+	client, err := otlptracehttp.New(t.Context(), otlptracehttp.WithEndpointURL(v.HTTPEndpoint()+"/v1/traces"),
+		otlptracehttp.WithHTTPClient(&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(client))
+	ctx, parent := provider.Tracer("test").Start(t.Context(), "parent")
+	_, child := provider.Tracer("test").Start(ctx, "child")
+	child.SetAttributes(attribute.Int("n", 17))
+	child.AddEvent("happened")
+	child.End()
+	parent.End()
+	if err := provider.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	l := getJSON[List](t, v, "/api/sessions")
+	if len(l.Sessions) != 1 || l.Sessions[0].Spans != 2 || l.Sessions[0].Name != "parent" || !l.Sessions[0].Ended {
+		t.Fatalf("%+v", l.Sessions)
+	}
+	o := getJSON[Overview](t, v, "/api/sessions/"+l.Sessions[0].ID)
+	for _, s := range o.Spans {
+		if s.Name == "child" && len(s.Events) != 1 {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// What was received is there after a restart, also when its last line was cut
+// short, and then what came later.
+func TestFileIsReadBack(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "traces.jsonl")
+	send := func(v *Viewer, n int) {
+		t.Helper()
+		client, err := exporter.NewOTLP(exporter.OTLP{Endpoint: v.GRPCEndpoint(), Protocol: "grpc"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := client.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer client.Stop(context.Background())
+		if err := client.UploadTraces(t.Context(), from("a", span(n, 1, 0, "invoke_agent x", uint64(n), uint64(n)+1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(problems int, n int) (sessions int) {
+		t.Helper()
+		var told []error
+		v, err := Start(Config{
+			Page: "127.0.0.1:0", GRPC: "127.0.0.1:0", MaxMemory: 1e6, File: file,
+			Problem: func(err error) { told = append(told, err) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer v.Close()
+		if len(told) != problems {
+			t.Errorf("problems: %v", told)
+		}
+		send(v, n)
+		return v.Store.List(Query{Limit: 10}).Total
+	}
+	if got := run(0, 1); got != 1 {
+		t.Errorf("%d sessions", got)
+	}
+	if got := run(0, 2); got != 2 {
+		t.Errorf("%d sessions", got)
+	}
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.WriteString(`{"resourceSpans":[{"sco`)
+	f.Close()
+	if got := run(1, 3); got != 3 {
+		t.Errorf("%d sessions", got)
+	}
+	if got := run(1, 4); got != 4 {
+		t.Errorf("%d sessions", got)
+	}
+}
+
+func TestTakenPort(t *testing.T) {
+	v := start(t, Config{GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0"})
+	page := strings.TrimSuffix(strings.TrimPrefix(v.URL(), "http://"), "/")
+	free := "127.0.0.1:0"
+	for _, cfg := range []Config{
+		{Page: page},
+		{Page: free, GRPC: strings.TrimPrefix(v.GRPCEndpoint(), "http://"), HTTP: free},
+		{Page: free, GRPC: free, HTTP: strings.TrimPrefix(v.HTTPEndpoint(), "http://")},
+	} {
+		_, err := Start(cfg)
+		var hinted *exporter.Error
+		if !errors.As(err, &hinted) || !strings.Contains(hinted.Hint, "port 0") {
+			t.Errorf("%+v: %v", cfg, err)
+		}
+	}
+}

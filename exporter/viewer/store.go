@@ -1,0 +1,310 @@
+package viewer
+
+import (
+	"container/list"
+	"encoding/hex"
+	"sync"
+	"time"
+	"unique"
+
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+type (
+	traceID [16]byte
+	spanID  [8]byte
+)
+
+func (id traceID) String() string { return hex.EncodeToString(id[:]) }
+
+// A Store keeps traces in memory, as bytes, up to a limit. Beyond it the traces
+// that nothing was added to for longest are given up, as wholes.
+type Store struct {
+	limit int
+
+	mu      sync.RWMutex
+	traces  map[traceID]*trace
+	byAge   *list.List // of *trace, the last one added to at the end
+	size    int
+	seq     uint64        // counts what came
+	changed chan struct{} // closed, and replaced, when something has come
+	stale   []*trace
+	gaveUp  Lost
+}
+
+// Lost is what a store gave up to make room.
+type Lost struct {
+	Traces int `json:"traces"`
+	Spans  int `json:"spans"`
+}
+
+// A trace is what has come of it so far, in any order.
+type trace struct {
+	id      traceID
+	age     *list.Element
+	seq     uint64 // of its last span
+	came    time.Time
+	origins []origin
+	spans   []stored
+	index   map[spanID]int // of spans, where these are many
+	size    int
+
+	summary summary
+	stale   bool // a span was replaced: the summary has to be made anew
+}
+
+// An origin is the encoded resource and scope that spans came with. They are
+// the same for many, and kept once.
+type origin struct{ resource, scope unique.Handle[string] }
+
+// A stored span. Decoded it would take several times the memory.
+type stored struct {
+	id     spanID
+	seq    uint64
+	origin int
+	wire   []byte
+}
+
+// What the bookkeeping of a trace and of a span takes besides their bytes, as
+// measured by TestStoreKeepsToItsLimit.
+const (
+	traceOverhead = 900
+	spanOverhead  = 120
+)
+
+// fewSpans are found faster by looking at each.
+const fewSpans = 32
+
+// NewStore returns a store that takes up to limit bytes.
+func NewStore(limit int) *Store {
+	return &Store{
+		limit:   limit,
+		traces:  make(map[traceID]*trace),
+		byAge:   list.New(),
+		changed: make(chan struct{}),
+	}
+}
+
+// Add takes spans. A span that is there already is replaced. It returns how
+// many it could not take, for want of an id or of valid UTF-8.
+func (s *Store) Add(spans []*tracepb.ResourceSpans) (rejected int) {
+	type encoded struct {
+		span   *tracepb.Span
+		wire   []byte
+		origin origin
+	}
+	var taken []encoded
+	for _, rs := range spans {
+		resource := internMessage(rs.GetResource())
+		for _, ss := range rs.GetScopeSpans() {
+			from := origin{resource, internMessage(ss.GetScope())}
+			for _, span := range ss.GetSpans() {
+				wire, err := proto.Marshal(span)
+				if err != nil || !validID(span.GetTraceId(), len(traceID{})) || !validID(span.GetSpanId(), len(spanID{})) {
+					rejected++
+					continue
+				}
+				taken = append(taken, encoded{span, wire, from})
+			}
+		}
+	}
+	if len(taken) == 0 {
+		return rejected
+	}
+
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range taken {
+		s.add(e.span, e.wire, e.origin, now)
+	}
+	s.makeRoom()
+	close(s.changed)
+	s.changed = make(chan struct{})
+	return rejected
+}
+
+func internMessage(m proto.Message) unique.Handle[string] {
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil { // the spans are worth having without it
+		b = nil
+	}
+	return unique.Make(string(b))
+}
+
+func validID(id []byte, size int) bool {
+	if len(id) != size {
+		return false
+	}
+	for _, b := range id {
+		if b != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Store) add(span *tracepb.Span, wire []byte, from origin, now time.Time) {
+	id := traceID(span.GetTraceId())
+	t := s.traces[id]
+	if t == nil {
+		t = &trace{id: id}
+		t.age = s.byAge.PushBack(t)
+		s.traces[id] = t
+		t.size, s.size = traceOverhead, s.size+traceOverhead
+	}
+	s.byAge.MoveToBack(t.age)
+	s.seq++
+	t.seq, t.came = s.seq, now
+	size, stale := t.size, t.stale
+	t.put(stored{id: spanID(span.GetSpanId()), seq: s.seq, wire: wire}, from, span)
+	s.size += t.size - size
+	if t.stale && !stale {
+		s.stale = append(s.stale, t)
+	}
+}
+
+// put adds a span, or replaces the one of its id.
+func (t *trace) put(sp stored, from origin, span *tracepb.Span) {
+	sp.origin = t.origin(from)
+	if i := t.find(sp.id); i >= 0 {
+		t.size += len(sp.wire) - len(t.spans[i].wire)
+		t.spans[i] = sp
+		t.stale = true
+		return
+	}
+	t.spans = append(t.spans, sp)
+	t.size += len(sp.wire) + spanOverhead
+	switch {
+	case t.index != nil:
+		t.index[sp.id] = len(t.spans) - 1
+	case len(t.spans) > fewSpans:
+		t.index = make(map[spanID]int, 2*fewSpans)
+		for i := range t.spans {
+			t.index[t.spans[i].id] = i
+		}
+	}
+	if !t.stale {
+		t.summary.add(span, from)
+	}
+}
+
+func (t *trace) origin(from origin) int {
+	for i, o := range t.origins {
+		if o == from {
+			return i
+		}
+	}
+	t.origins = append(t.origins, from)
+	t.size += len(from.resource.Value()) + len(from.scope.Value())
+	return len(t.origins) - 1
+}
+
+func (t *trace) find(id spanID) int {
+	if t.index != nil {
+		if i, ok := t.index[id]; ok {
+			return i
+		}
+		return -1
+	}
+	for i := range t.spans {
+		if t.spans[i].id == id {
+			return i
+		}
+	}
+	return -1
+}
+
+func (s *Store) makeRoom() {
+	for s.size > s.limit && s.byAge.Len() > 0 {
+		t := s.byAge.Remove(s.byAge.Front()).(*trace)
+		delete(s.traces, t.id)
+		s.size -= t.size
+		s.gaveUp.Traces++
+		s.gaveUp.Spans += len(t.spans)
+	}
+}
+
+// A Span is one with what it came with.
+type Span struct {
+	*tracepb.Span
+	Resource *resourcepb.Resource
+	Scope    *commonpb.InstrumentationScope
+}
+
+// Spans returns the spans of a trace that came after since, which is zero or
+// what an earlier call returned, and what to say next time. Without such a
+// trace there are none.
+func (s *Store) Spans(id traceID, since uint64) (spans []Span, seq uint64) {
+	s.mu.RLock()
+	t := s.traces[id]
+	if t == nil {
+		s.mu.RUnlock()
+		return nil, 0
+	}
+	var taken []stored
+	for _, sp := range t.spans {
+		if sp.seq > since {
+			taken = append(taken, sp)
+		}
+	}
+	origins, seq := t.origins, t.seq
+	s.mu.RUnlock()
+	return decodeAll(taken, origins), seq
+}
+
+// Span returns one span, nil if it is not there.
+func (s *Store) Span(id traceID, span spanID) *Span {
+	s.mu.RLock()
+	t := s.traces[id]
+	if t == nil {
+		s.mu.RUnlock()
+		return nil
+	}
+	i := t.find(span)
+	if i < 0 {
+		s.mu.RUnlock()
+		return nil
+	}
+	found, origins := t.spans[i], t.origins
+	s.mu.RUnlock()
+	return &decodeAll([]stored{found}, origins)[0]
+}
+
+// decodeAll needs no lock: what is stored is never changed, only replaced. It
+// was encoded here, so that it can be decoded.
+func decodeAll(taken []stored, origins []origin) []Span {
+	resources := make([]*resourcepb.Resource, len(origins))
+	scopes := make([]*commonpb.InstrumentationScope, len(origins))
+	for i, o := range origins {
+		resources[i], scopes[i] = new(resourcepb.Resource), new(commonpb.InstrumentationScope)
+		_ = proto.Unmarshal([]byte(o.resource.Value()), resources[i])
+		_ = proto.Unmarshal([]byte(o.scope.Value()), scopes[i])
+	}
+	spans := make([]Span, len(taken))
+	for i, sp := range taken {
+		span := new(tracepb.Span)
+		_ = proto.Unmarshal(sp.wire, span)
+		spans[i] = Span{span, resources[sp.origin], scopes[sp.origin]}
+	}
+	return spans
+}
+
+// Changes returns the ids of up to limit traces that something came for after
+// since, the latest first, what to say next time, and a channel that is closed
+// when there is more.
+func (s *Store) Changes(since uint64, limit int) (ids []traceID, seq uint64, more <-chan struct{}) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for e := s.byAge.Back(); e != nil && len(ids) < limit; e = e.Prev() {
+		t := e.Value.(*trace)
+		if t.seq <= since {
+			break
+		}
+		ids = append(ids, t.id)
+	}
+	return ids, s.seq, s.changed
+}

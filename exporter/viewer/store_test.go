@@ -1,0 +1,242 @@
+package viewer
+
+import (
+	"encoding/binary"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func str(key, v string) *commonpb.KeyValue {
+	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: v}}}
+}
+
+func integer(key string, v int64) *commonpb.KeyValue {
+	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: v}}}
+}
+
+// span is the nth of a trace, so many seconds long; parent is zero for a root.
+func span(trace, nth, parent int, name string, from, to uint64, attrs ...*commonpb.KeyValue) *tracepb.Span {
+	s := &tracepb.Span{
+		TraceId: binary.BigEndian.AppendUint64(make([]byte, 8), uint64(trace)),
+		SpanId:  binary.BigEndian.AppendUint64(nil, uint64(nth)),
+		Name:    name, StartTimeUnixNano: from * 1e9, EndTimeUnixNano: to * 1e9, Attributes: attrs,
+	}
+	if parent > 0 {
+		s.ParentSpanId = binary.BigEndian.AppendUint64(nil, uint64(parent))
+	}
+	op, what, _ := strings.Cut(name, " ")
+	switch op {
+	case "invoke_agent":
+		s.Attributes = append(s.Attributes, str(keyOperation, op), str(keyAgent, what))
+	case "execute_tool":
+		s.Attributes = append(s.Attributes, str(keyOperation, op), str(keyTool, what))
+	}
+	return s
+}
+
+func fails(s *tracepb.Span) *tracepb.Span {
+	s.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR}
+	return s
+}
+
+func from(service string, spans ...*tracepb.Span) []*tracepb.ResourceSpans {
+	return []*tracepb.ResourceSpans{{
+		Resource:   &resourcepb.Resource{Attributes: []*commonpb.KeyValue{str(keyService, service)}},
+		ScopeSpans: []*tracepb.ScopeSpans{{Spans: spans}},
+	}}
+}
+
+func idOf(s *tracepb.Span) traceID { return traceID(s.TraceId) }
+
+// Children may come before their root, and long after it.
+func TestStoreJoinsWhatComesLate(t *testing.T) {
+	s := NewStore(1e6)
+	child := span(1, 2, 1, "execute_tool shell", 10, 20)
+	s.Add(from("a", child))
+	got, ok := s.Session(idOf(child))
+	if !ok || got.Ended || got.Tools != 1 {
+		t.Errorf("without its root: %+v", got)
+	}
+	s.Add(from("a", span(1, 1, 0, "invoke_agent cursor-agent", 5, 30, integer(keyInput, 7))))
+	s.Add(from("b", fails(span(1, 3, 1, "execute_tool read", 6, 40))))
+	got, _ = s.Session(idOf(child))
+	if !got.Ended || got.Spans != 3 || got.Tools != 2 || got.Errors != 1 || got.ToolErrors != 1 || got.Agent != "cursor-agent" ||
+		got.Input != 7 || got.Start != 5e6 || got.End != 40e6 || got.Failure != "" {
+		t.Errorf("whole: %+v", got)
+	}
+}
+
+func TestStoreReplacesDuplicates(t *testing.T) {
+	s := NewStore(1e6)
+	for range 3 {
+		s.Add(from("a", span(1, 1, 0, "invoke_agent one", 0, 1), fails(span(1, 2, 1, "execute_tool shell", 0, 1))))
+	}
+	size := s.size
+	s.Add(from("a", span(1, 2, 1, "execute_tool shell", 0, 2)))
+	l := s.List(Query{Limit: 10})
+	if got := l.Sessions[0]; len(l.Sessions) != 1 || got.Spans != 2 || got.Errors != 0 || got.End != 2e6 {
+		t.Errorf("%+v", l.Sessions)
+	}
+	if s.size > size {
+		t.Errorf("%d bytes became %d", size, s.size)
+	}
+	spans, _ := s.Spans(idOf(span(1, 1, 0, "", 0, 0)), 0)
+	if len(spans) != 2 {
+		t.Errorf("%d spans", len(spans))
+	}
+	// Also where there are too many to look at each.
+	for range 2 {
+		for i := range 100 {
+			s.Add(from("a", span(2, i+1, 0, "x", 0, 1)))
+		}
+	}
+	if spans, _ := s.Spans(idOf(span(2, 1, 0, "", 0, 0)), 0); len(spans) != 100 {
+		t.Errorf("%d spans", len(spans))
+	}
+}
+
+func TestStoreTellsWhatIsNew(t *testing.T) {
+	s := NewStore(1e6)
+	_, seq, more := s.Changes(0, 10)
+	first, second := span(1, 1, 0, "x", 0, 1), span(1, 2, 1, "x", 0, 1)
+	s.Add(from("a", first, span(2, 1, 0, "x", 0, 1)))
+	<-more
+	ids, seq, _ := s.Changes(seq, 10)
+	if len(ids) != 2 {
+		t.Errorf("changed: %v", ids)
+	}
+	_, spans := s.Spans(idOf(first), 0)
+	s.Add(from("a", second))
+	if ids, _, _ := s.Changes(seq, 10); len(ids) != 1 || ids[0] != idOf(first) {
+		t.Errorf("changed: %v", ids)
+	}
+	if fresh, _ := s.Spans(idOf(first), spans); len(fresh) != 1 || string(fresh[0].SpanId) != string(second.SpanId) {
+		t.Errorf("%d spans are new", len(fresh))
+	}
+}
+
+// Whole traces go, and first those that nothing was added to for longest.
+func TestStoreGivesUpTheOldest(t *testing.T) {
+	s := NewStore(10 * (traceOverhead + spanOverhead + 200))
+	for i := range 30 {
+		s.Add(from("a", span(i+1, 1, 0, "x", uint64(i), uint64(i)+1)))
+		s.Add(from("a", span(1, 100+i, 1, "x", uint64(i), uint64(i)+1))) // the first trace goes on
+	}
+	l := s.List(Query{Limit: 100})
+	if l.Bytes > l.Limit || l.Total != len(l.Sessions) || l.Lost.Traces != 30-l.Total || l.Lost.Spans != 30-l.Total || l.Total < 3 {
+		t.Errorf("%+v", l)
+	}
+	for i, got := range l.Sessions[:l.Total-1] {
+		if got.Start != int64(29-i)*1e6 {
+			t.Errorf("%d began at %d", i, got.Start)
+		}
+	}
+	if last := l.Sessions[l.Total-1]; last.Start != 0 || last.Spans != 31 {
+		t.Errorf("the one that went on: %+v", last)
+	}
+}
+
+func TestStoreRejects(t *testing.T) {
+	s := NewStore(1e6)
+	noID, short, noText := span(1, 0, 0, "x", 0, 1), span(1, 2, 0, "x", 0, 1), span(1, 3, 0, "\xff", 0, 1)
+	short.TraceId = short.TraceId[:4]
+	backwards := span(1, 4, 0, "ok", 9, 5)
+	if n := s.Add(from("a", noID, short, noText, backwards)); n != 3 {
+		t.Errorf("%d rejected", n)
+	}
+	if got, _ := s.Session(idOf(backwards)); got.Spans != 1 || got.End < got.Start {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What the store says it takes is what it takes.
+func TestStoreKeepsToItsLimit(t *testing.T) {
+	for name, perTrace := range map[string]int{"many traces": 2, "one trace": 40_000} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			s := NewStore(1e9)
+			for i := range 40_000 {
+				s.Add(from("a", span(i/perTrace+1, i+1, 0, "execute_tool shell", 0, 1, str("some.key", strings.Repeat("x", 100)))))
+			}
+			s.List(Query{Limit: 1})
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			took := int(after.HeapAlloc - before.HeapAlloc)
+			t.Logf("counts %d bytes, takes %d", s.size, took)
+			if took > s.size*11/10 || took < s.size/3 {
+				t.Errorf("counts %d bytes, takes %d", s.size, took)
+			}
+			runtime.KeepAlive(s)
+		})
+	}
+}
+
+func TestListFinds(t *testing.T) {
+	s := NewStore(1e6)
+	s.Add(from("a", span(1, 1, 0, "invoke_agent cursor-agent", 0, 1, str(keyModel, "GPT-5"), str(keyConversation, "c-17")),
+		fails(span(1, 2, 1, "execute_tool shell", 0, 1))))
+	s.Add(from("a", span(2, 1, 0, "invoke_agent codex", 5, 6, str(keyModel, "Sonnet"))))
+	s.Add(from("web", span(3, 1, 0, "GET /", 9, 10)))
+	tests := []struct {
+		q    Query
+		want string // the last digits of the ids
+	}{
+		{Query{}, "321"},
+		{Query{Words: []string{"shell"}}, "1"},
+		{Query{Words: []string{"gpt", "cursor"}}, "1"},
+		{Query{Words: []string{"gpt", "codex"}}, ""},
+		{Query{Words: []string{"c-17"}}, "1"},
+		{Query{Words: []string{"get"}}, "3"},
+		{Query{Words: []string{"00000000000000000000000000000002"}}, "2"},
+		{Query{Failed: true}, "1"},
+		{Query{Agent: "web"}, "3"},
+		{Query{Model: "Sonnet"}, "2"},
+		{Query{Limit: 2}, "32"},
+	}
+	for _, tt := range tests {
+		tt.q.Limit = max(tt.q.Limit, 2+len(tt.q.Words)+1)
+		if len(tt.want) == 2 {
+			tt.q.Limit = 2
+		}
+		l := s.List(tt.q)
+		got := ""
+		for _, session := range l.Sessions {
+			got += session.ID[31:]
+		}
+		if got != tt.want || l.Total != 3 {
+			t.Errorf("%+v: %q of %d, want %q", tt.q, got, l.Total, tt.want)
+		}
+	}
+	if l := s.List(Query{Limit: 9}); strings.Join(l.Agents, " ") != "codex cursor-agent web" || strings.Join(l.Models, " ") != "GPT-5 Sonnet" {
+		t.Errorf("%v %v", l.Agents, l.Models)
+	}
+}
+
+func TestStoreConcurrentSafe(t *testing.T) {
+	s := NewStore(100_000)
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for i := range 300 {
+				s.Add(from("a", span(i%50+1, g*1000+i%7+1, 0, "x", 0, 1)))
+				s.List(Query{Limit: 5})
+				s.Spans(idOf(span(i%50+1, 1, 0, "", 0, 0)), 0)
+				s.Changes(0, 3)
+				s.services()
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,69 @@
+// Prompts, answers, arguments and results: JSON strings in the shapes of the
+// GenAI conventions, shown as the text that they are.
+
+import { h } from "./dom.js";
+
+const content = new Set([
+  "gen_ai.system_instructions", "gen_ai.input.messages", "gen_ai.output.messages",
+  "gen_ai.tool.call.arguments", "gen_ai.tool.call.result",
+]);
+
+export const isContent = (key) => content.has(key);
+
+export function readable(key, text) {
+  let value;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return h("pre", {}, text); // no JSON, or cut short
+  }
+  if (key.endsWith(".messages") && Array.isArray(value)) return h("div", { class: "messages" }, value.map(message));
+  if (key === "gen_ai.system_instructions" && Array.isArray(value)) return h("div", { class: "messages" }, value.map(part));
+  return tree(value, 0);
+}
+
+function message(m) {
+  if (m === null || typeof m !== "object") return tree(m, 0);
+  const parts = Array.isArray(m.parts) ? m.parts : [m.content ?? m];
+  return h("div", { class: `message ${m.role === "user" ? "user" : ""}` },
+    h("h3", {}, typeof m.role === "string" ? m.role : "message", m.finish_reason ? h("span", { class: "dim" }, ` ${text(m.finish_reason)}`) : ""),
+    parts.map(part));
+}
+
+function part(p) {
+  if (typeof p === "string") return h("pre", {}, p);
+  if (p === null || typeof p !== "object") return tree(p, 0);
+  switch (p.type) {
+    case "text": return h("pre", {}, text(p.content));
+    case "reasoning": return h("pre", { class: "dim" }, text(p.content));
+    case "tool_call": return h("div", {}, h("h4", {}, `calls ${text(p.name)}`), tree(p.arguments ?? null, 0));
+    case "tool_call_response": return h("div", {}, h("h4", {}, "result"), tree(p.response ?? p.result ?? null, 0));
+  }
+  return tree(p, 0);
+}
+
+const text = (v) => (typeof v === "string" ? v : JSON.stringify(v, null, 2) ?? "");
+
+// tree shows a value with its strings as text, line ends and all.
+function tree(v, depth) {
+  if (typeof v === "string") {
+    try {
+      const inner = depth < 8 && /^\s*[[{]/.test(v) ? JSON.parse(v) : null;
+      if (inner !== null) return tree(inner, depth + 1);
+    } catch {
+      // It only looked like JSON.
+    }
+    return h("pre", {}, v);
+  }
+  if (v === null || typeof v !== "object") return h("pre", {}, String(v));
+  if (depth > 8) return h("pre", {}, JSON.stringify(v, null, 2));
+  const entries = Object.entries(v);
+  if (!entries.length) return h("pre", { class: "dim" }, Array.isArray(v) ? "[]" : "{}");
+  return h("dl", { class: "tree" }, entries.map(([k, value]) =>
+    h("div", { class: isShort(value) ? "short" : "" }, h("dt", {}, k), h("dd", {}, tree(value, depth + 1)))));
+}
+
+// isShort tells what fits beside its name.
+function isShort(v) {
+  return v === null || typeof v !== "object" && !/[\n[{]/.test(v) && String(v).length < 40;
+}

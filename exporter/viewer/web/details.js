@@ -1,0 +1,154 @@
+// The pane beside the waterfall: all there is of the chosen span, and about the
+// session where none is chosen.
+
+import { getSpan } from "./api.js";
+import { isContent, readable } from "./content.js";
+import { copyButton, h } from "./dom.js";
+import { count, duration, exactMoment, plural } from "./format.js";
+
+const atFirst = 100; // events shown until one asks for more
+
+export class Details {
+  constructor(trace, signal, go) {
+    Object.assign(this, { trace, signal, go, node: null });
+    this.element = h("aside", { class: "details", tabindex: "-1", "aria-label": "Details" });
+  }
+
+  // about sets what is shown while no span is chosen.
+  about(trace, parts) {
+    this.rest = [h("h2", {}, "Tools"), ...parts];
+    if (!this.node) {
+      this.element.replaceChildren(...this.rest);
+      return;
+    }
+    const node = trace.byId.get(this.node.id); // it may have grown
+    if (node && (node.parts.length !== this.node.parts.length || node.end !== this.node.end)) this.show(node);
+  }
+
+  async show(node) {
+    this.node = node;
+    if (!node) {
+      this.element.replaceChildren(...(this.rest ?? []));
+      return;
+    }
+    try {
+      const parts = await Promise.all(node.parts.map((id) => getSpan(this.trace, id, this.signal)));
+      if (this.node === node) this.element.replaceChildren(...this.span(node, parts));
+    } catch (e) {
+      if (!this.signal.aborted && this.node === node) this.element.replaceChildren(h("p", {}, e.message));
+    }
+  }
+
+  span(node, parts) {
+    const s = parts[0];
+    const last = parts[parts.length - 1];
+    const attributes = parts.length > 1 ? merged(parts) : s.attributes;
+    const content = attributes.filter((a) => isContent(a.key));
+    const events = parts.flatMap((p) => p.events.map((e) => ({ ...e, at: e.at + p.start - s.start })));
+    const links = parts.flatMap((p) => p.links);
+    const dropped = parts.reduce((n, p) => n + p.dropped, 0);
+    return [
+      h("div", { class: "title" },
+        h("h2", {}, s.name),
+        h("button", { class: "quiet", type: "button", title: "Back to the summary (Esc)", "aria-label": "Close", onclick: () => this.go(null) }, "✕")),
+      node.failure && h("p", { class: "failure" }, node.failure),
+      h("dl", { class: "facts" },
+        fact("Duration", duration(last.end - s.start)),
+        node.firstChunk > 0 && fact("First chunk", duration(node.firstChunk - s.start)),
+        fact("Started", exactMoment(s.start)),
+        fact("Status", s.status + (s.message ? `: ${s.message}` : "")),
+        fact("Kind", s.kind)),
+      content.map((a) => section(contentTitle(a.key), readable(a.key, a.value))),
+      section(`Attributes`, table(attributes.filter((a) => !isContent(a.key)))),
+      events.length > 0 && section(plural(events.length, "event"), eventList(events)),
+      links.length > 0 && section("Links", h("ul", { class: "links" }, links.map((l) => this.link(l)))),
+      section("Resource", table(s.resource), s.scope && h("p", { class: "dim" }, s.scope)),
+      section("Ids", h("dl", { class: "facts" },
+        fact("Span", copyButton(s.id, s.id)),
+        s.parent && fact("Parent", this.to(s.trace, s.parent, s.parent)),
+        parts.length > 1 && fact("Continued in", parts.slice(1).map((p) => p.id).join(" ")))),
+      dropped > 0 && h("p", { class: "dim" }, `The sender dropped ${plural(dropped, "attribute, event or link")}.`),
+    ].flat().filter(Boolean);
+  }
+
+  link(l) {
+    const label = l.trace === this.trace ? `span ${l.span}` : `span ${l.span} of trace ${l.trace}`;
+    return h("li", {}, this.to(l.trace, l.span, label), l.attributes.length > 0 && table(l.attributes));
+  }
+
+  // to leads to a span, of this trace or another.
+  to(trace, span, label) {
+    return h("a", { href: `#/trace/${trace}/${span}`, onclick: (e) => {
+      if (trace !== this.trace) return;
+      e.preventDefault();
+      this.go(span);
+    } }, label);
+  }
+}
+
+const fact = (label, value) => value && h("div", {}, h("dt", {}, label), h("dd", {}, value));
+
+function section(title, ...children) {
+  return h("details", { open: true }, h("summary", {}, title), ...children);
+}
+
+// merged are the attributes of a turn in several spans: those of the last one
+// win, but counts are of one span and are added up.
+function merged(parts) {
+  const all = new Map();
+  for (const p of parts) {
+    for (const a of p.attributes) {
+      const before = all.get(a.key);
+      const sum = before && a.type === "int" && a.key.startsWith("spantee.");
+      all.set(a.key, sum ? { ...a, value: String(Number(before.value) + Number(a.value)) } : a);
+    }
+  }
+  all.delete("spantee.continues");
+  return [...all.values()];
+}
+
+export function table(attributes) {
+  if (!attributes.length) return h("p", { class: "dim" }, "None.");
+  const sorted = [...attributes].sort((a, b) => (a.key < b.key ? -1 : 1));
+  return h("table", { class: "attributes" }, h("tbody", {}, sorted.map((a) =>
+    h("tr", {}, h("th", { scope: "row" }, a.key), h("td", { class: a.type }, value(a))))));
+}
+
+function value(a) {
+  if (a.type === "int") return count(BigInt(a.value));
+  if (a.type === "json") return readable(a.key, a.value);
+  return a.value === "" ? h("span", { class: "dim" }, "empty") : a.value;
+}
+
+function eventList(events) {
+  const list = h("ol", { class: "events" });
+  let shown = 0;
+  const more = h("button", { type: "button", class: "quiet" });
+  const add = (n) => {
+    list.append(...events.slice(shown, shown + n).map((e, i) => {
+      const before = events[shown + i - 1];
+      return h("li", {},
+        h("span", { class: "num" }, duration(e.at)),
+        h("span", { class: "num dim" }, before ? `+${duration(e.at - before.at)}` : ""),
+        h("span", {}, e.name, " ", h("span", { class: "dim" }, e.attributes.map((a) => `${short(a.key)} ${a.value}`).join(" · "))));
+    }));
+    shown = Math.min(shown + n, events.length);
+    more.textContent = `${count(events.length - shown)} more`;
+    more.hidden = shown === events.length;
+  };
+  more.addEventListener("click", () => add(1000));
+  add(atFirst);
+  return h("div", {}, list, more);
+}
+
+const short = (key) => key.replace(/^spantee\.(delta\.)?/, "");
+
+function contentTitle(key) {
+  return {
+    "gen_ai.system_instructions": "Instructions",
+    "gen_ai.input.messages": "Prompt",
+    "gen_ai.output.messages": "Answer",
+    "gen_ai.tool.call.arguments": "Arguments",
+    "gen_ai.tool.call.result": "Result",
+  }[key];
+}

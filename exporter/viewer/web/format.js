@@ -1,0 +1,48 @@
+// Times are in microseconds.
+
+// duration has three digits that matter, as in the text tree: 850µs, 850ms,
+// 6.26s, 12.4s, 1m02s, 1h05m.
+export function duration(us) {
+  if (us < 0) return "−" + duration(-us);
+  if (us < 999.5) return `${Math.round(us)}µs`;
+  const ms = us / 1e3;
+  if (ms < 9.995) return `${ms.toFixed(2)}ms`;
+  if (ms < 99.95) return `${ms.toFixed(1)}ms`;
+  if (ms < 999.5) return `${Math.round(ms)}ms`;
+  const s = us / 1e6;
+  if (s < 9.995) return `${s.toFixed(2)}s`;
+  if (s < 59.95) return `${s.toFixed(1)}s`;
+  const whole = Math.round(s);
+  const two = (n) => String(n).padStart(2, "0");
+  if (whole < 3600) return `${Math.floor(whole / 60)}m${two(whole % 60)}s`;
+  return `${Math.floor(whole / 3600)}h${two(Math.floor(whole / 60) % 60)}m`;
+}
+
+export const count = (n) => n.toLocaleString("en-US");
+
+export function plural(n, noun) {
+  return n === 1 ? `1 ${noun}` : `${count(n)} ${noun}s`;
+}
+
+// roughly is short: 950, 1.2k, 79.7k, 1.3M.
+export function roughly(n) {
+  if (n < 1000) return String(n);
+  if (n < 99_950) return `${(n / 1e3).toFixed(1)}k`;
+  if (n < 999_500) return `${Math.round(n / 1e3)}k`;
+  return `${(n / 1e6).toFixed(1)}M`;
+}
+
+export const percent = (part) => (part > 0 && part < 0.01 ? "<1%" : `${Math.round(part * 100)}%`);
+
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+const dayOfYear = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" });
+
+// moment is a time of day, with the day unless it is today.
+export function moment(us) {
+  const at = new Date(us / 1e3), now = new Date();
+  if (at.toDateString() === now.toDateString()) return clock.format(at);
+  return `${(at.getFullYear() === now.getFullYear() ? day : dayOfYear).format(at)}, ${clock.format(at)}`;
+}
+
+export const exactMoment = (us) => new Date(us / 1e3).toISOString();

@@ -1,0 +1,101 @@
+// A Minimap shows the whole session, what ran at the same time in lanes, and
+// marks the piece of time that is in sight. Dragging on it chooses another.
+
+import { h } from "./dom.js";
+import { onTheme } from "./theme.js";
+import { lanes } from "./trace.js";
+import { Pen } from "./pen.js";
+
+const height = 54;
+const mostLanes = 8;
+
+export class Minimap {
+  constructor(timeline, signal) {
+    this.timeline = timeline;
+    this.canvas = h("canvas", { class: "minimap", "aria-hidden": "true", title: "Drag to zoom, double-click for all" });
+    this.element = this.canvas;
+    this.pen = new Pen(this.canvas);
+    this.drawn = new Pen(document.createElement("canvas")); // the session without the mark
+    timeline.views.add(this);
+    const resized = new ResizeObserver(() => this.layout());
+    resized.observe(this.canvas.parentElement ?? this.canvas);
+    onTheme(() => this.layout(), signal);
+    signal.addEventListener("abort", () => {
+      resized.disconnect();
+      timeline.views.delete(this);
+    });
+    this.listen();
+  }
+
+  show(trace) {
+    this.trace = trace;
+    this.layout();
+  }
+
+  layout() {
+    this.width = this.canvas.clientWidth;
+    if (!this.width || !this.trace) return;
+    this.pen.size(this.width, height);
+    this.canvas.style.width = ""; // as wide as its place
+    this.drawn.size(this.width, height);
+    this.paint();
+    this.redraw();
+  }
+
+  x(at) { return at / this.timeline.total * this.width; }
+  at(e) { return (e.clientX - this.canvas.getBoundingClientRect().left) / this.width * this.timeline.total; }
+
+  paint() {
+    const pen = this.drawn;
+    pen.clear(this.width, height);
+    const shown = this.trace.nodes.filter((n) => n.op !== "agent" && n !== this.trace.root);
+    const placed = lanes(shown, mostLanes);
+    const used = 1 + placed.reduce((most, p) => Math.max(most, p.lane), 0);
+    const each = Math.min(12, (height - 12) / used);
+    const top = (height - used * each) / 2;
+    for (const { node, lane } of placed) {
+      const draw = (ink, from, to) =>
+        pen.fill(ink, this.x(from - this.trace.start), top + lane * each, Math.max(1, this.x(to - from) - 0.5), each - 1.5);
+      const pale = node.op === "chat" && !node.failure && node.firstChunk;
+      if (pale) draw("chat-stream", node.start, node.firstChunk);
+      draw(node.failure ? "error" : node.op || "other", pale || node.start, node.end);
+    }
+  }
+
+  redraw() {
+    this.frame ??= requestAnimationFrame(() => {
+      this.frame = undefined;
+      if (!this.width || !this.trace) return;
+      const { pen, width } = this;
+      pen.clear(width, height);
+      pen.context.drawImage(this.drawn.canvas, 0, 0, width, height);
+      if (!this.timeline.zoomed) return;
+      const from = this.x(this.timeline.from), to = Math.max(this.x(this.timeline.to), from + 2);
+      pen.fill("panel", 0, 0, from, height, 0.72);
+      pen.fill("panel", to, 0, width - to, height, 0.72);
+      pen.fill("accent", from - 1, 0, 2, height);
+      pen.fill("accent", to - 1, 0, 2, height);
+    });
+  }
+
+  listen() {
+    const { canvas, timeline } = this;
+    canvas.addEventListener("dblclick", () => timeline.fit());
+    canvas.addEventListener("wheel", (e) => {
+      e.preventDefault();
+      timeline.zoom(Math.exp(Math.max(-100, Math.min(100, e.deltaY)) * 0.003), this.at(e));
+    }, { passive: false });
+    canvas.addEventListener("pointerdown", (e) => {
+      canvas.setPointerCapture(e.pointerId);
+      const start = this.at(e), { from, to } = timeline;
+      const inside = timeline.zoomed && start > from && start < to;
+      const move = (e) => {
+        const now = this.at(e);
+        if (inside) timeline.set(from + now - start, to + now - start);
+        else if (Math.abs(this.x(now - start)) > 3) timeline.set(Math.min(start, now), Math.max(start, now));
+      };
+      canvas.addEventListener("pointermove", move);
+      canvas.addEventListener("pointerup", () => canvas.removeEventListener("pointermove", move), { once: true });
+    });
+  }
+}

@@ -1,0 +1,119 @@
+// A Pen draws on a canvas, in the colours of base.css.
+
+import { color } from "./theme.js";
+
+const sans = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
+const fonts = {
+  body: `13px ${sans}`,
+  strong: `600 13px ${sans}`,
+  small: `11px ${sans}`,
+  number: `12px ${sans}`,
+};
+const ellipsis = "…";
+
+export class Pen {
+  constructor(canvas) {
+    this.canvas = canvas;
+    this.context = canvas.getContext("2d");
+    this.cuts = new Map();
+  }
+
+  size(width, height) {
+    const ratio = devicePixelRatio || 1;
+    const w = Math.round(width * ratio), hgt = Math.round(height * ratio);
+    if (this.canvas.width !== w || this.canvas.height !== hgt) {
+      this.canvas.width = w;
+      this.canvas.height = hgt;
+      this.canvas.style.width = `${width}px`;
+      this.canvas.style.height = `${height}px`;
+    }
+    this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.context.textBaseline = "middle";
+  }
+
+  clear(width, height) { this.context.clearRect(0, 0, width, height); }
+
+  clip(x, y, width, height, draw) {
+    this.context.save();
+    this.context.beginPath();
+    this.context.rect(x, y, width, height);
+    this.context.clip();
+    draw();
+    this.context.restore();
+  }
+
+  fill(ink, x, y, width, height, alpha = 1) {
+    this.context.globalAlpha = alpha;
+    this.context.fillStyle = color(ink);
+    this.context.fillRect(x, y, width, height);
+    this.context.globalAlpha = 1;
+  }
+
+  rounded(ink, x, y, width, height) {
+    this.context.fillStyle = color(ink);
+    if (width < 4) {
+      this.context.fillRect(x, y, width, height);
+      return;
+    }
+    this.context.beginPath();
+    this.context.roundRect(x, y, width, height, Math.min(3, height / 2));
+    this.context.fill();
+  }
+
+  dot(x, y, ink) {
+    this.context.fillStyle = color(ink);
+    this.context.beginPath();
+    this.context.arc(x, y, 3.5, 0, 2 * Math.PI);
+    this.context.fill();
+  }
+
+  caret(x, y, closed) {
+    this.context.strokeStyle = color("dim");
+    this.context.lineWidth = 1.4;
+    this.context.beginPath();
+    if (closed) {
+      this.context.moveTo(x - 1.5, y - 3.5);
+      this.context.lineTo(x + 2, y);
+      this.context.lineTo(x - 1.5, y + 3.5);
+    } else {
+      this.context.moveTo(x - 3.5, y - 1.5);
+      this.context.lineTo(x, y + 2);
+      this.context.lineTo(x + 3.5, y - 1.5);
+    }
+    this.context.stroke();
+  }
+
+  // text returns where it ends.
+  text(text, x, y, ink, font, align = "left", room = Infinity) {
+    this.context.font = fonts[font];
+    this.context.fillStyle = color(ink);
+    this.context.textAlign = align;
+    const [cut, width] = this.cut(text, font, Math.floor(room));
+    this.context.fillText(cut, x, y);
+    return x + width;
+  }
+
+  // cut shortens text to what fits. Measuring is slow: what it found is kept.
+  cut(text, font, room) {
+    const key = `${font} ${room} ${text}`;
+    let found = this.cuts.get(key);
+    if (found) return found;
+    if (this.cuts.size > 5000) this.cuts.clear();
+    if (text.length > 300) text = text.slice(0, 300) + ellipsis;
+    const measure = (s) => this.context.measureText(s).width;
+    let width = measure(text), shown = text;
+    if (width > room) {
+      let low = 0, high = text.length;
+      while (low < high) {
+        const middle = (low + high + 1) >> 1;
+        if (measure(text.slice(0, middle) + ellipsis) <= room) low = middle;
+        else high = middle - 1;
+      }
+      shown = low ? text.slice(0, low) + ellipsis : "";
+      width = measure(shown);
+    }
+    found = [shown, width];
+    this.cuts.set(key, found);
+    return found;
+  }
+}

@@ -1,0 +1,57 @@
+// The strip that says where the time went, and the table of tools.
+
+import { timeSpent, toolStats } from "./breakdown.js";
+import { h } from "./dom.js";
+import { count, duration, percent } from "./format.js";
+
+const mostTools = 6;
+
+export function strip(trace) {
+  const { total, parts } = shorten(timeSpent(trace));
+  let tool = 0;
+  const painted = parts.map((p) => ({ ...p, paint: p.color === "tool" || p.color === "other" ? shade(p.color, tool++) : `var(--${p.color})` }));
+  return [
+    h("div", { class: "strip", role: "img", "aria-label": "Where the time went: " + painted.map((p) => `${p.label} ${percent(p.us / total)}`).join(", ") },
+      painted.map((p) => {
+        const el = h("span", { title: `${p.label}: ${duration(p.us)}, ${percent(p.us / total)}` });
+        el.style.flexGrow = p.us / total;
+        el.style.background = p.paint;
+        return el;
+      })),
+    h("ul", { class: "legend" }, painted.map((p) => {
+      const swatch = h("i");
+      swatch.style.background = p.paint;
+      return h("li", {}, swatch, p.label, h("b", {}, duration(p.us)), h("span", { class: "dim" }, percent(p.us / total)));
+    })),
+  ];
+}
+
+// shorten makes one of the tools that took least.
+function shorten({ total, parts }) {
+  const tools = parts.filter((p) => p.order === 2);
+  const few = tools.slice(mostTools);
+  if (few.length < 2) return { total, parts };
+  const rest = { ...few[0], key: "tool", label: `${few.length} other kinds`, us: few.reduce((sum, p) => sum + p.us, 0) };
+  return { total, parts: parts.filter((p) => !few.includes(p)).concat(rest).sort((a, b) => a.order - b.order || b.us - a.us) };
+}
+
+// shade tells tools apart, all of them being tools.
+const shade = (color, i) => `color-mix(in oklab, var(--${color}), var(--panel) ${Math.min(i * 14, 70)}%)`;
+
+export function toolTable(trace) {
+  const stats = toolStats(trace);
+  if (!stats.length) return h("p", { class: "dim" }, "No tools.");
+  const most = stats[0].total || 1;
+  return h("table", { class: "stats" },
+    h("thead", {}, h("tr", {}, ["Tool", "Calls", "Failed", "Total", "p95"].map((t, i) => h("th", { scope: "col", class: i ? "num" : "" }, t)))),
+    h("tbody", {}, stats.slice(0, 100).map((s) => {
+      const bar = h("i");
+      bar.style.width = `${100 * s.total / most}%`;
+      return h("tr", {},
+        h("th", { scope: "row", title: s.tool }, h("span", {}, s.tool), bar),
+        h("td", { class: "num" }, count(s.calls)),
+        h("td", { class: s.failed ? "num red" : "num" }, s.failed ? count(s.failed) : "–"),
+        h("td", { class: "num" }, duration(s.total)),
+        h("td", { class: "num" }, duration(s.p95)));
+    })));
+}
