@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/mapping"
 	"github.com/spantee/spantee/mapping/redact/redacttest"
 )
@@ -118,11 +119,11 @@ func newScript(t testing.TB, fill func(string) string) []byte {
 	s.line(fields{"type": fill("unknown.type"), "subtype": fill("unknown.subtype"), "text": fill("unknown.text")})
 	s.lines = append(s.lines, fill("no.json"), `{"type":"broken","text":"`+fill("broken")[:4])
 	s.line(fields{
-		"type": "result", "subtype": fill("result.subtype"), "is_error": true, "result": fill("result"), "error": fill("result.error"),
+		"type": "result", "subtype": fill("result_subtype"), "is_error": true, "result": fill("result"), "error": fill("result.error"),
 		"request_id": fill("request_id"), "duration_ms": 1000, "unknown": fill("result.unknown"),
 	})
 	s.line(fields{
-		"type": "system", "subtype": "task_notification", "task_id": "agent-1", "status": fill("task.status"),
+		"type": "system", "subtype": "task_notification", "task_id": "agent-1", "status": fill("task_status"),
 		"title": fill("task.title"), "detail": fill("task.detail"),
 	})
 	return stream(s.lines...)
@@ -181,8 +182,8 @@ func (s *script) tool(kind, variant string, args, beside, outcome []string) {
 
 // alwaysRecorded are the fields of which the README says that they always are.
 var alwaysRecorded = []string{
-	"init.apiKeySource", "init.model", "init.permissionMode", "model_call_id", "call_id", "request_id", "query_type", "task.status",
-	"result.subtype", "function.name", "tool_call.mcp.args.toolName",
+	"init.apiKeySource", "init.model", "init.permissionMode", "model_call_id", "call_id", "request_id", "query_type", "task_status",
+	"result_subtype", "function.name", "tool_call.mcp.args.toolName",
 	"tool_call.shell.args.parsingResult.executableCommands", // a program's name
 }
 
@@ -316,5 +317,29 @@ func TestSplitSecrets(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Of a command only the program is told, and what could be a file, a page or an
+// argument is none; nor is a result's key that no version has an error type.
+func TestNoArgumentIsAProgram(t *testing.T) {
+	const mark = "canary"
+	var lines []string
+	for i, command := range []string{
+		">/tmp/canary psql", "2>/home/canary go test", "</etc/canary sort", "cat</home/canary", "cat<<EOF>/tmp/canary", "a|/canary", "#/canary x",
+		"//canary", "https://host/canary", "git@host:/canary", "FOO=(a canary c) make", "C:canary x", "~canary", "./x=canary y",
+	} {
+		args, err := json.Marshal(map[string]any{"command": command, "simpleCommands": []string{"cat /home/canary"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, fmt.Sprintf(`{"type":"tool_call","subtype":"started","call_id":"%d","tool_call":{"shellToolCall":{"args":%s}}}`, i, args))
+		lines = append(lines, fmt.Sprintf(`{"type":"tool_call","subtype":"completed","call_id":"%d","tool_call":{"shellToolCall":{"args":%s,"result":{"src/canary.go":{"shellId":["canary"]}}}}}`, i, args))
+	}
+	spans, _ := feed{}.spans(t, stream(lines...))
+	if golden := exporter.Golden(spans); strings.Contains(golden, mark) {
+		t.Errorf("an argument is in\n%s", golden)
+	} else if !strings.Contains(golden, `error.type = "_OTHER"`) {
+		t.Error("an unknown result is no error")
 	}
 }

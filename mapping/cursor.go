@@ -78,7 +78,7 @@ func (l *cursorLine) field(r *reader, key []byte) {
 	case "query_type":
 		l.query = queryName(unquote(r.str()))
 	case "status":
-		l.status = word(unquote(r.str()))
+		l.status = enum(unquote(r.str()))
 	case "model":
 		model := unquote(r.str())
 		l.model = clean(string(model))
@@ -180,7 +180,7 @@ func (l *cursorLine) classify() {
 	case "result":
 		l.kind = runEnd
 		if l.failed = l.failed || string(l.subtype) == "error"; l.failed {
-			l.status = word(l.subtype)
+			l.status = enum(l.subtype)
 			if l.status == "" || l.status == "success" {
 				l.status = errOther
 			}
@@ -276,7 +276,7 @@ func (l *cursorLine) approval(r *reader) {
 func (l *cursorLine) approvalOutcome(r *reader) {
 	for key := range r.members() {
 		if l.status == "" {
-			l.status = word(key)
+			l.status = enum(key)
 			l.failed = l.status == "rejected"
 		}
 		r.skip()
@@ -286,7 +286,7 @@ func (l *cursorLine) approvalOutcome(r *reader) {
 // queryName turns shellRequestQuery and askQuestionInteractionQuery into shell
 // and askQuestion.
 func queryName(s []byte) string {
-	name := strings.TrimSuffix(word(s), "Query")
+	name := strings.TrimSuffix(enum(s), "Query")
 	return strings.TrimSuffix(strings.TrimSuffix(name, "Request"), "Interaction")
 }
 

@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"bytes"
+	"cmp"
 	"strconv"
 	"strings"
 )
@@ -119,11 +120,15 @@ func firstProgram(r *reader, read func(*reader) []byte) (first []byte) {
 // none if that takes a shell to tell: a piece of something quoted is content.
 func commandWord(command []byte) []byte {
 	for word := range bytes.FieldsSeq(command) {
-		if bytes.ContainsAny(word, "\"'`$\\") {
+		if bytes.ContainsAny(word, "\"'`$\\(){}") {
 			return nil
 		}
-		if !bytes.ContainsRune(word, '=') {
+		name, _, ok := bytes.Cut(word, []byte{'='})
+		switch {
+		case !ok:
 			return word
+		case len(bytes.Trim(name, letters+"0123456789_")) > 0:
+			return nil
 		}
 	}
 	return nil
@@ -132,13 +137,17 @@ func commandWord(command []byte) []byte {
 // executable returns the base name of a program, "" if s does not look like
 // one: anything else may be content.
 func executable(s []byte) string {
-	s = s[bytes.LastIndexAny(s, `/\`)+1:]
-	for _, c := range s {
-		if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-", rune(c)) {
-			return ""
-		}
+	const name = letters + "0123456789._+-"
+	// All of it has to look so: of >/tmp/x the end is a file, of https://host/x
+	// a page, of "cat /x" an argument.
+	path := bytes.TrimPrefix(s, []byte("~/"))
+	if len(s) > 2 && s[1] == ':' && (s[2] == '\\' || s[2] == '/') {
+		path = s[2:]
 	}
-	return word(s)
+	if len(bytes.Trim(path, name+`/\`)) > 0 || bytes.Contains(path, []byte("//")) {
+		return ""
+	}
+	return madeOf(path[bytes.LastIndexAny(path, `/\`)+1:], name)
 }
 
 // readResult reads {"<variant>":{..},"isBackground":false,..}. The variant is told
@@ -147,7 +156,7 @@ func (t *toolCall) readResult(r *reader) {
 	var variant, other string
 	var exit exitCode
 	for key := range r.members() {
-		name := word(key)
+		name := enum(key)
 		switch {
 		case name == "isBackground":
 			t.background = r.truth() || t.background
@@ -156,7 +165,7 @@ func (t *toolCall) readResult(r *reader) {
 			exit = t.variant(r)
 		default:
 			if !siblings[name] && r.peek() == '{' {
-				other = name
+				other = cmp.Or(name, errOther)
 			}
 			r.skip()
 		}
@@ -238,7 +247,7 @@ func (t *toolCall) variant(r *reader) (exit exitCode) {
 		case "backgroundReason":
 			t.background = len(r.str()) > 0 || t.background
 		case "shellId", "agentId":
-			t.task = unquote(bytes.Trim(r.raw(), `"`))
+			t.task = []byte(word(unquote(bytes.Trim(r.raw(), `"`))))
 		default:
 			t.measure(r, key)
 		}

@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 	"strings"
@@ -70,20 +71,27 @@ func limit(span *tracepb.Span, longest, lost int) {
 	}
 }
 
-// word returns s if it is a plain word, as tools, variants and statuses are,
-// and else "". Only such strings may stand in span names and error types: what
-// a hostile or broken stream puts in their place is content.
-func word(s []byte) string { return plain(s, '!') }
+const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// label is word for what may have spaces in it, as models have.
-func label(s []byte) string { return plain(s, ' ') }
+// enum returns s if it could be one of a few names, as variants and statuses
+// are, and else "". Only such strings may be error types: what a hostile or
+// broken stream puts in their place is content.
+func enum(s []byte) string { return madeOf(s, letters+"0123456789_-") }
 
-func plain(s []byte, lowest byte) string {
-	if len(s) > 64 {
+// word is enum for the names of tools, which have more in them.
+func word(s []byte) string { return madeOf(s, letters+"0123456789_-.:") }
+
+func madeOf(s []byte, allowed string) string {
+	if len(s) > 64 || len(bytes.Trim(s, allowed)) > 0 {
 		return ""
 	}
+	return string(s)
+}
+
+// label is for what may have spaces in it, as models have.
+func label(s []byte) string {
 	for _, c := range s {
-		if c < lowest || c > '~' {
+		if len(s) > 64 || c < ' ' || c > '~' {
 			return ""
 		}
 	}

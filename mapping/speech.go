@@ -181,8 +181,9 @@ func (c *capture) output(f *finished, call []value) (to captured) {
 		b.WriteString(s.text)
 		to.lost += s.lost
 		if i+1 == len(f.speech) || f.speech[i+1].of != s.of {
-			if b.Len() > 0 {
-				parts = append(parts, textPart(s.of.part(), b.String()))
+			if said := b.String(); said != "" { // as a whole it may have what none of its texts had
+				said = without(said, c.redactor.Find(said), 0, len(said))
+				parts = append(parts, textPart(s.of.part(), said))
 			}
 			b.Reset()
 		}

@@ -24,9 +24,10 @@ const execUsage = `exec runs an agent as its child:
   spantee exec -- cursor-agent -p --output-format stream-json "fix the test" | jq -r .type
 
 What the agent prints goes through spantee; its stdin, its stderr and the
-terminal are its own (stderr is a pipe, which loses nothing, with --content=details
-or full), signals are passed on, and its exit status becomes that of spantee. What
-prints to its stdout later than a second after its end is not passed on. $TRACEPARENT is in its environment, so that what its tools run can join
+terminal are its own, signals are passed on, and its exit status becomes that of
+spantee. What it left running cannot print through spantee any more a second after
+its end. With --content=details or full that is true of stderr, too, which then is
+a pipe. $TRACEPARENT is in its environment, so that what its tools run can join
 the trace. How it ended is on the root span.`
 
 func execCommand() *cobra.Command {

@@ -124,7 +124,7 @@ func urls(text string, hits []place, found func(start, end int)) {
 		user, pass, ok := strings.Cut(rest[:at], ":")
 		switch {
 		case ok && strings.ContainsAny(user, "/?#"): // http://host/path:x@y
-		case ok && (pass == "" || placeholder(pass) || isMark(user)):
+		case ok && (pass == "" || placeholder(pass) || isMark(rest)):
 		case ok:
 			found(h.end, h.end+at)
 		case len(user) >= 16 && strings.ContainsAny(user, "0123456789") && !strings.ContainsAny(user, "/?#.") && !placeholder(user):

@@ -232,6 +232,13 @@ func Assigned() []Secret {
 	add("\"access_token\": \"%s\"", long())
 	add("refresh_token=%s&grant_type=refresh", long())
 	add("GF_SECURITY_ADMIN_PASSWORD: \"%s\"", "graf4na")
+	add(`{"auths":{"registry.example.com":{"auth": "%s"}}}`, m.base64(20))
+	add("    client-key-data: %s", base64.StdEncoding.EncodeToString([]byte("-----BEGIN "+"RSA PRIVATE KEY-----\n"+m.base64(90))))
+	add("curl -sSu bob:%s https://api.test", "0penSesame")
+	add("mysql -u root -p'%s' shop", "my 5ecret")
+	add("CREATE USER bob IDENTIFIED BY '%s';", "sq1-secret")
+	add("https://bucket.s3.amazonaws.com/o?X-Amz-Date=20260101T000000Z&X-Amz-Signature=%s", m.of(hexes, 64))
+	add("NOTION=%s", "nt"+"n_"+m.of(alnum, 46))
 	return all
 }
 
