@@ -145,29 +145,25 @@ func (e *encodedEvents) add(name string, at instant, index, bytes, count int, te
 }
 
 func appendInt(b []byte, key string, v int) []byte {
-	value := protowire.SizeTag(fieldIntValue) + protowire.SizeVarint(uint64(v))
-	b = protowire.AppendTag(b, fieldEventAttributes, protowire.BytesType)
-	b = protowire.AppendVarint(b, uint64(protowire.SizeTag(fieldKey)+protowire.SizeBytes(len(key))+
-		protowire.SizeTag(fieldValue)+protowire.SizeBytes(value)))
-	b = protowire.AppendTag(b, fieldKey, protowire.BytesType)
-	b = protowire.AppendString(b, key)
-	b = protowire.AppendTag(b, fieldValue, protowire.BytesType)
-	b = protowire.AppendVarint(b, uint64(value))
-	b = protowire.AppendTag(b, fieldIntValue, protowire.VarintType)
-	return protowire.AppendVarint(b, uint64(v))
+	var scratch [16]byte
+	value := protowire.AppendTag(scratch[:0], fieldIntValue, protowire.VarintType)
+	return appendAttribute(b, key, protowire.AppendVarint(value, uint64(v)))
 }
 
 func appendText(b []byte, key, v string) []byte {
-	value := protowire.SizeTag(fieldStringValue) + protowire.SizeBytes(len(v))
+	value := make([]byte, 0, protowire.SizeTag(fieldStringValue)+protowire.SizeBytes(len(v)))
+	value = protowire.AppendTag(value, fieldStringValue, protowire.BytesType)
+	return appendAttribute(b, key, protowire.AppendString(value, v))
+}
+
+func appendAttribute(b []byte, key string, value []byte) []byte {
 	b = protowire.AppendTag(b, fieldEventAttributes, protowire.BytesType)
 	b = protowire.AppendVarint(b, uint64(protowire.SizeTag(fieldKey)+protowire.SizeBytes(len(key))+
-		protowire.SizeTag(fieldValue)+protowire.SizeBytes(value)))
+		protowire.SizeTag(fieldValue)+protowire.SizeBytes(len(value))))
 	b = protowire.AppendTag(b, fieldKey, protowire.BytesType)
 	b = protowire.AppendString(b, key)
 	b = protowire.AppendTag(b, fieldValue, protowire.BytesType)
-	b = protowire.AppendVarint(b, uint64(value))
-	b = protowire.AppendTag(b, fieldStringValue, protowire.BytesType)
-	return protowire.AppendString(b, v)
+	return protowire.AppendBytes(b, value)
 }
 
 // shift puts every event's time through f.

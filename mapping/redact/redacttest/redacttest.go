@@ -220,7 +220,7 @@ func Assigned() []Secret {
 	add("redis://:%s@cache:6379/0", "c4che-pass")
 	add("amqp://guest:%s@mq", "rabb1t@home")
 	add("git clone https://%s@git.example.com/x.git", m.of(alnum, 40))
-	add("//registry.npmjs.org/:_authToken=%s", long())
+	add("//registry.example.com/:_authToken=%s", long())
 	add("<password>%s</password>", "m4ven-pw")
 	add("os.Setenv(\"DB_PASSWORD\", \"%s\")", "g0-setenv-pw")
 	add("password: str = \"%s\"", "typed-pw-1")
@@ -267,6 +267,6 @@ func Harmless() []string {
 		"s == \"-----BEGIN RSA PRIVATE" + " KEY-----\" && generateAndWriteKey(s) || s == \"-----END RSA PRIVATE" + " KEY-----\"", "postgres://$USER:$PASS@host/db", "https://example.com/a:b@c", "ssh://git@github.com/x/y",
 		"The password must have eight characters.", "Enter password: ", "the token is cut in two", "export PWD=/home/dev", "secretName: shop-tls",
 		"token: \"identifier\"", "\"password\": \"Password\"", "tokenType: \"bearer\"", "cookie := r.Cookie(\"sid\")", "document.cookie", "sk-spinner-container sk-circle",
-		"npm_config_registry=https://registry.npmjs.org", "hash := sha256.Sum256(key)", "[redacted:jwt]", "password=[redacted:assignment]",
+		"npm_config_registry=https://registry.example.com", "hash := sha256.Sum256(key)", "[redacted:jwt]", "password=[redacted:assignment]",
 	}
 }
