@@ -267,6 +267,6 @@ func Harmless() []string {
 		"s == \"-----BEGIN RSA PRIVATE" + " KEY-----\" && generateAndWriteKey(s) || s == \"-----END RSA PRIVATE" + " KEY-----\"", "postgres://$USER:$PASS@host/db", "https://example.com/a:b@c", "ssh://git@github.com/x/y",
 		"The password must have eight characters.", "Enter password: ", "the token is cut in two", "export PWD=/home/dev", "secretName: shop-tls",
 		"token: \"identifier\"", "\"password\": \"Password\"", "tokenType: \"bearer\"", "cookie := r.Cookie(\"sid\")", "document.cookie", "sk-spinner-container sk-circle",
-		"npm_config_registry=https://registry.example.com", "hash := sha256.Sum256(key)", "[redacted:jwt]", "password=[redacted:assignment]",
+		"npm_config_loglevel=warn", "hash := sha256.Sum256(key)", "[redacted:jwt]", "password=[redacted:assignment]",
 	}
 }
