@@ -28,7 +28,7 @@ import (
 // defaultPage is next to OTLP's own ports, 4317 and 4318.
 const defaultPage = "127.0.0.1:4319"
 
-const viewUsage = `View shows traces in the browser. It takes them by OTLP, so that spantee and any
+const viewUsage = `view shows traces in the browser. It takes them by OTLP, so that spantee and any
 other sender on this machine need no configuration, and from FILEs: recorded
 streams of an agent or OTLP JSON lines, packed by gzip or not.
 
@@ -60,7 +60,7 @@ func viewCommand() *cobra.Command {
 	o := viewOptions{maxMemory: size{defaultMemory}}
 	cmd := &cobra.Command{
 		Use:   "view [FILE...]",
-		Short: "show traces in the browser",
+		Short: "Show traces in the browser",
 		Long:  viewUsage,
 		RunE:  func(_ *cobra.Command, files []string) error { return view(&o, files, os.Stderr) },
 	}
