@@ -320,11 +320,12 @@ func TestExecOnATerminal(t *testing.T) {
 			seen.WriteByte(b)
 		}
 	}
-	agent := `trap 'i=$((i+1)); echo int=$i; [ $i -lt 2 ] || exit 5' INT; trap 'echo size=$(stty size </dev/tty)' WINCH; echo up=1; n=0; while [ $n -lt 3000 ]; do sleep 0.01; n=$((n+1)); done`
+	agent := `trap 'i=$((i+1)); echo int=$i; [ $i -lt 2 ] || exit 5' INT; trap 'echo size=$(stty size </dev/tty)' WINCH; trap 'echo on=1' CONT; echo up=1; n=0; while [ $n -lt 3000 ]; do sleep 0.01; n=$((n+1)); done`
 	script := filepath.Join(t.TempDir(), "agent")
 	if err := os.WriteFile(script, []byte(agent), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	until("prompt> ")
 	// Otherwise a key that is a signal flushes what was printed just before.
 	fmt.Fprintf(tty, "stty noflsh; %s exec --summary -- bash %s\n", path, script)
 	until("up=1\r\n")
@@ -336,7 +337,7 @@ func TestExecOnATerminal(t *testing.T) {
 	until("Stopped")
 	until("prompt> ")
 	fmt.Fprint(tty, "fg; echo status=$?\n")
-	until("agent\r\n")
+	until("on=1\r\n") // and in the foreground
 	tty.Write([]byte{3})
 	until("int=2\r\n")
 	until("status=5\r\n")
