@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"cmp"
 	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -56,8 +57,10 @@ func (e *Exporter) closeJournal(keep bool) (kept bool) {
 	if e.journal == nil {
 		return false
 	}
-	if undelivered, err := e.undelivered(); keep && err == nil {
-		_ = e.journal.Checkpoint(undelivered, nil) // or else more is recovered than has to be
+	if keep {
+		if undelivered, err := e.undelivered(); err == nil {
+			_ = e.journal.Checkpoint(undelivered, nil) // or else more is recovered than has to be
+		}
 	}
 	return e.journal.Close(keep)
 }
@@ -70,10 +73,6 @@ func (e *Exporter) overdue() ([][]byte, *failure) {
 	if len(e.queue) == 0 || time.Since(e.queue[0].at) < e.cfg.Interval+maxStay {
 		return nil, nil
 	}
-	why := errTooSlow
-	if e.stuck != nil {
-		why = e.stuck
-	}
 	spans, _ := e.cut()
-	return spans, why
+	return spans, cmp.Or(e.stuck, errTooSlow)
 }

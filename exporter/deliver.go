@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"time"
 
@@ -195,10 +196,7 @@ func (e *Exporter) setStuck(f *failure) {
 func (e *Exporter) whyStuck() *failure {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.stuck == nil {
-		return errTimeout
-	}
-	return e.stuck
+	return cmp.Or(e.stuck, errTimeout)
 }
 
 // drainGrace is for how long Close sends requests of the spool once those of

@@ -4,6 +4,7 @@
 package exporter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -235,10 +236,7 @@ func (e *Exporter) enqueue(p pending) (over [][][]byte, why *failure) {
 		spans, _ := e.cut()
 		over = append(over, spans)
 	}
-	why = errTooSlow
-	if e.stuck != nil {
-		why = e.stuck
-	}
+	why = cmp.Or(e.stuck, errTooSlow)
 
 	e.queue = append(e.queue, p)
 	e.queued += len(p.wire)

@@ -12,6 +12,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/spool"
@@ -143,4 +144,9 @@ func version() string {
 		return info.Main.Version
 	}
 	return "(devel)"
+}
+
+// scope is what spans say made them.
+func scope() *commonpb.InstrumentationScope {
+	return &commonpb.InstrumentationScope{Name: "github.com/spantee/spantee", Version: version()}
 }

@@ -13,7 +13,6 @@ import (
 	"go.opentelemetry.io/contrib/propagators/envcar"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/spantee/spantee/exporter"
@@ -113,7 +112,7 @@ func startTracing(o *options, say *reporter, replayed time.Time, process *mappin
 			Client:   client,
 			Spool:    o.spool(),
 			Resource: resource,
-			Scope:    &commonpb.InstrumentationScope{Name: "github.com/spantee/spantee", Version: version()},
+			Scope:    scope(),
 			Wait:     !t.live,
 		})
 	}

@@ -181,7 +181,7 @@ type page struct {
 
 func newPage(store *viewer.Store) *page {
 	resource, _ := exporter.Resource(context.Background(), mapping.Cursor, "") // what is wrong with it is said where spans are sent
-	return &page{store: store, resource: resource, scope: &commonpb.InstrumentationScope{Name: "github.com/spantee/spantee", Version: version()}}
+	return &page{store: store, resource: resource, scope: scope()}
 }
 
 // take shows a span.
