@@ -137,6 +137,7 @@ class Comparison {
         this.same(`${kind} deltas`, turn[kind].deltas, a[`spantee.${kind}.deltas`]);
         this.same(`${kind} bytes`, turn[kind].bytes, a[`spantee.${kind}.bytes`]);
       }
+      this.same('number', i + 1, a['spantee.turn']);
       this.same('finish reason', [turn.finish], a['gen_ai.response.finish_reasons']);
       this.same('failed', turn.finish === 'error', chat.failed);
       this.compareFirstChunk(turn, a);
@@ -183,8 +184,8 @@ class Comparison {
       if (tool.outcome === 'incomplete') this.same('outcome', 'incomplete', a['error.type']);
       if (tool.exitCode !== null && tool.exitCode !== undefined) this.same('exit code', tool.exitCode, a['process.exit.code']);
       this.same('in the background', tool.background || undefined, a['spantee.tool.is_background'] || undefined);
-      const own = Object.entries(a).find(([key]) => /^spantee\.tool\.own_|^cursor\.tool\.own_/.test(key));
-      if (own) this.same('own length', tool.own, own[1]);
+      this.same('own length', tool.own, a['spantee.tool.duration_ms']);
+      this.same('turn', tool.turn + 1, a['spantee.turn']);
     }
     this.place = place;
   }
@@ -199,9 +200,8 @@ class Comparison {
       this.place = `${place}, approval ${i + 1}`;
       this.instant('start', approval.start, wait.start);
       this.instant('end', approval.end, wait.end);
-      const values = Object.values(wait.attributes);
-      if (approval.outcome !== null && !values.includes(approval.outcome)) this.say('outcome', approval.outcome, undefined);
-      if (approval.tool !== null && !values.includes(approval.tool)) this.say('tool call', approval.tool, undefined);
+      this.same('outcome', approval.outcome, wait.attributes['spantee.query.outcome']);
+      this.same('tool call', approval.tool, wait.attributes['gen_ai.tool.call.id']);
       this.same('failed', approval.outcome === 'rejected', wait.failed);
     });
     this.place = place;
@@ -212,14 +212,14 @@ class Comparison {
     const place = this.place;
     for (const work of run.background) {
       this.place = `${place}, background ${work.task}`;
-      const span = spans.find((s) => Object.values(s.attributes).includes(work.task));
+      const span = spans.find((s) => s.attributes['spantee.task.id'] === work.task);
       if (!span) {
         this.say('span', 'one', undefined);
         continue;
       }
       this.instant('start', work.start, span.start);
       if (work.end !== null) this.instant('end', work.end, span.end);
-      if (work.status !== null && !Object.values(span.attributes).includes(work.status)) this.say('status', work.status, undefined);
+      if (work.status !== null) this.same('status', work.status, span.attributes['spantee.task.status']);
       const failed = (work.status !== null && work.status !== 'success') || (work.exitCode ?? 0) !== 0;
       if (work.end !== null) this.same('failed', failed, span.failed);
     }
