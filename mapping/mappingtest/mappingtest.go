@@ -38,7 +38,7 @@ func has(span *tracepb.Span, key string) bool {
 
 // micros cuts an instant in nanoseconds to microseconds, as Jaeger stores it.
 func micros(nanos uint64) int64 {
-	return int64(nanos / 1000) //nolint:gosec // fits: 1/1000 of a uint64
+	return int64(nanos / 1000)
 }
 
 // family is the spans of one or several traces, by parent.
