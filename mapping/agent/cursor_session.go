@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"hash/maphash"
 	"slices"
 
@@ -56,7 +57,7 @@ func (s *said) is(text []byte) bool {
 }
 
 func (s *cursorSession) begin(id []byte) {
-	*s = cursorSession{id: append(s.id[:0], id...), justBegun: true, offsets: s.offsets[:0]}
+	*s = cursorSession{id: bytes.Clone(id), justBegun: true} // events at hand point to the old id
 }
 
 // name appends an event that says so if the session's id has just changed.
