@@ -1,7 +1,7 @@
 // Bench pits spantee against cat, tee and jq, in turns, and prints ratios: the
 // times of a shared machine mean nothing by themselves.
 //
-//	testdata/bench/run [--short]
+//	.ci/bench/run [--short]
 package main
 
 import (

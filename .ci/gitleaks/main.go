@@ -1,7 +1,7 @@
 // Gitleaks writes mapping/redact/gitleaks.json, the rules by which captured
 // content is redacted, from the gitleaks module that go.mod names.
 //
-//	cd testdata/gitleaks && go get github.com/zricethezav/gitleaks/v8@latest && go run .
+//	cd .ci/gitleaks && go get github.com/zricethezav/gitleaks/v8@latest && go run .
 //
 // The rules are data so that spantee has none of the modules that gitleaks
 // needs. With -check it only tells whether the file is what it would write.

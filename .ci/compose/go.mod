@@ -1,4 +1,4 @@
-module github.com/spantee/spantee/testdata/compose
+module github.com/spantee/spantee/ci/compose
 
 go 1.26.0
 

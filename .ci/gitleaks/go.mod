@@ -1,4 +1,4 @@
-module github.com/spantee/spantee/testdata/gitleaks
+module github.com/spantee/spantee/ci/gitleaks
 
 go 1.26.0
 
