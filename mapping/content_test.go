@@ -15,12 +15,13 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/content"
 	"github.com/spantee/spantee/mapping/redact/redacttest"
 )
 
 func full(t testing.TB, lines ...string) []*tracepb.Span {
 	t.Helper()
-	spans, _ := feed{opts: mapping.Options{Content: mapping.ContentFull}}.spans(t, stream(lines...))
+	spans, _ := feed{opts: mapping.Options{Content: content.Full}}.spans(t, stream(lines...))
 	return spans
 }
 
@@ -62,7 +63,7 @@ func TestMessageSchema(t *testing.T) {
 	streams["script"] = newScript(t, func(field string) string { return strings.Repeat(field+"\n\"\\", 9) })
 	for name, in := range streams {
 		for _, limit := range []int{100, 256, 2048, 64 << 10} {
-			spans, _ := feed{opts: mapping.Options{Content: mapping.ContentFull, MaxAttributeBytes: limit}}.spans(t, in)
+			spans, _ := feed{opts: mapping.Options{Content: content.Full, MaxAttributeBytes: limit}}.spans(t, in)
 			for _, s := range spans {
 				for _, kv := range s.Attributes {
 					schema := schemas[kv.Key]
@@ -211,7 +212,7 @@ func TestContentOptions(t *testing.T) {
 	if err == nil || err.Error() != `content "some" is not known: it is none, details or full` {
 		t.Error(err)
 	}
-	if _, err := mapping.New(mapping.Options{Content: mapping.ContentFull}); err != nil { // with all rules
+	if _, err := mapping.New(mapping.Options{Content: content.Full}); err != nil { // with all rules
 		t.Error(err)
 	}
 }
@@ -225,7 +226,7 @@ func TestDeltaModes(t *testing.T) {
 		mapping.DeltasMessage: {"thinking.message hmhm"},
 		mapping.DeltasOff:     nil,
 	} {
-		spans, _ := feed{opts: mapping.Options{Content: mapping.ContentFull, Deltas: mode}}.spans(t, lines)
+		spans, _ := feed{opts: mapping.Options{Content: content.Full, Deltas: mode}}.spans(t, lines)
 		var got []string
 		for _, e := range spans[0].Events {
 			for _, kv := range e.Attributes {
@@ -260,9 +261,9 @@ func TestOpenContent(t *testing.T) {
 		var ended [2][]*tracepb.Span
 		for ask := range 2 {
 			m, err := mapping.New(mapping.Options{
-				Content: mapping.ContentFull, Redactor: redactor(), Agent: "cursor", MaxSpanEvents: 100,
+				Content: content.Full, Redactor: redactor(), Agent: "cursor", MaxSpanEvents: 100,
 				Now:  func() time.Time { return now },
-				Emit: func(s *tracepb.Span) { ended[ask] = append(ended[ask], s) },
+				Emit: func(b []byte) { ended[ask] = append(ended[ask], decode(t, b)) },
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -270,7 +271,7 @@ func TestOpenContent(t *testing.T) {
 			for line := range bytes.Lines(in) {
 				m.Write(line)
 				if ask == 1 {
-					open := encode(t, m.Open())
+					open := encode(t, decodeAll(t, m.Open()))
 					for _, secret := range secrets {
 						for _, part := range secret.Parts {
 							if name == "script" && bytes.Contains(open, []byte(part)) {

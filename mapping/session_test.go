@@ -57,7 +57,7 @@ func live(t *testing.T, tick time.Duration, lines ...string) []*tracepb.Span {
 	at := now
 	m, err := mapping.New(mapping.Options{
 		Now:  func() time.Time { return at },
-		Emit: func(s *tracepb.Span) { spans = append(spans, s) },
+		Emit: func(b []byte) { spans = append(spans, decode(t, b)) },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package mapping
+package jsonscan
 
 import (
 	"bytes"
@@ -10,21 +10,21 @@ import (
 	"unicode/utf8"
 )
 
-// A reader walks one JSON text without validating it. It is lenient on
+// A Reader walks one JSON text without validating it. It is lenient on
 // purpose: a line with one wrong escape, as scrubbed captures have them, still
 // gives up its ids and its timestamp. Every accessor consumes exactly one
 // value, whatever its type, in time linear in the text and without recursion,
 // so that neither a wrong type nor a depth bomb can lead it astray.
-type reader struct {
-	b   []byte
-	i   int
-	bad bool // the text ended early or is not JSON
+type Reader struct {
+	B   []byte // the text
+	I   int    // where the reader stands in it
+	Bad bool   // the text ended early or is not JSON
 }
 
-// peek skips white space and returns the byte it stops at, 0 at the end.
-func (r *reader) peek() byte {
-	for ; r.i < len(r.b); r.i++ {
-		switch c := r.b[r.i]; c {
+// Peek skips white space and returns the byte it stops at, 0 at the end.
+func (r *Reader) Peek() byte {
+	for ; r.I < len(r.B); r.I++ {
+		switch c := r.B[r.I]; c {
 		case ' ', '\t', '\r', '\n':
 		default:
 			return c
@@ -33,101 +33,101 @@ func (r *reader) peek() byte {
 	return 0
 }
 
-// members goes through the object at hand by its keys, still escaped. The body
+// Members goes through the object at hand by its keys, still escaped. The body
 // has to consume each value. Any other value than an object is consumed.
-func (r *reader) members() iter.Seq[[]byte] {
+func (r *Reader) Members() iter.Seq[[]byte] {
 	return func(yield func(key []byte) bool) {
-		if r.peek() != '{' {
-			r.skip()
+		if r.Peek() != '{' {
+			r.Skip()
 			return
 		}
-		r.i++
+		r.I++
 		for key, ok := r.member(); ok && yield(key); key, ok = r.member() {
 		}
 	}
 }
 
-// elements goes through the array at hand. The body has to consume each
+// Elements goes through the array at hand. The body has to consume each
 // element. Any other value than an array is consumed.
-func (r *reader) elements() iter.Seq[int] {
+func (r *Reader) Elements() iter.Seq[int] {
 	return func(yield func(int) bool) {
-		if r.peek() != '[' {
-			r.skip()
+		if r.Peek() != '[' {
+			r.Skip()
 			return
 		}
-		r.i++
+		r.I++
 		for n := 0; r.element() && yield(n); n++ {
 		}
 	}
 }
 
-// end tells whether nothing but white space is left.
-func (r *reader) end() bool { return r.peek() == 0 && r.i == len(r.b) }
+// End tells whether nothing but white space is left.
+func (r *Reader) End() bool { return r.Peek() == 0 && r.I == len(r.B) }
 
 // member moves to the next value of the object last entered and returns its
 // key. At the object's end it leaves it and returns false.
-func (r *reader) member() (key []byte, ok bool) {
-	c := r.peek()
+func (r *Reader) member() (key []byte, ok bool) {
+	c := r.Peek()
 	if c == ',' {
-		r.i++
-		c = r.peek()
+		r.I++
+		c = r.Peek()
 	}
 	switch c {
 	case '}':
-		r.i++
+		r.I++
 		return nil, false
 	case '"':
-		key = r.quoted()
-		if r.peek() == ':' {
-			r.i++
-			return key, !r.bad
+		key = r.Quoted()
+		if r.Peek() == ':' {
+			r.I++
+			return key, !r.Bad
 		}
 	}
-	r.fail()
+	r.Fail()
 	return nil, false
 }
 
 // element moves to the next value of the array last entered. At the array's
 // end it leaves it and returns false.
-func (r *reader) element() bool {
-	c := r.peek()
+func (r *Reader) element() bool {
+	c := r.Peek()
 	if c == ',' {
-		r.i++
-		c = r.peek()
+		r.I++
+		c = r.Peek()
 	}
 	switch c {
 	case ']':
-		r.i++
+		r.I++
 		return false
 	case 0, '}', ':', ',':
-		r.fail()
+		r.Fail()
 		return false
 	}
 	return true
 }
 
-// str consumes a value and returns what stands between its quotes, still
+// Str consumes a value and returns what stands between its quotes, still
 // escaped; nil if it is not a string.
-func (r *reader) str() []byte {
-	if r.peek() != '"' {
-		r.skip()
+func (r *Reader) Str() []byte {
+	if r.Peek() != '"' {
+		r.Skip()
 		return nil
 	}
-	return r.quoted()
+	return r.Quoted()
 }
 
-// raw consumes a value and returns its text.
-func (r *reader) raw() []byte {
-	r.peek()
-	start := r.i
-	r.skip()
-	return r.b[start:r.i]
+// Raw consumes a value and returns its text.
+func (r *Reader) Raw() []byte {
+	r.Peek()
+	start := r.I
+	r.Skip()
+	return r.B[start:r.I]
 }
 
-// integer consumes a number, or a string that holds one: proto3's JSON writes
+// Int consumes a number, or a string that holds one: proto3's JSON writes
 // 64-bit integers as strings.
-func (r *reader) integer() (n int64, ok bool) {
-	v := r.raw()
+func (r *Reader) Int() (n int64, ok bool) {
+	v := r.Raw()
 	if n, ok := digits(v); ok {
 		return n, true
 	}
@@ -159,21 +159,21 @@ func digits(v []byte) (n int64, ok bool) {
 	return n, 0 < len(v) && len(v) < 19
 }
 
-// truth consumes a value and tells whether it is true.
-func (r *reader) truth() bool { return string(r.raw()) == "true" }
+// Bool consumes a value and tells whether it is true.
+func (r *Reader) Bool() bool { return string(r.Raw()) == "true" }
 
-// skip consumes one value.
-func (r *reader) skip() {
-	switch c := r.peek(); c {
+// Skip consumes one value.
+func (r *Reader) Skip() {
+	switch c := r.Peek(); c {
 	case '"':
-		r.quoted()
+		r.Quoted()
 	case '{', '[':
 		r.nested()
 	case 0, '}', ']', ':', ',':
-		r.fail()
+		r.Fail()
 	default:
-		for r.i < len(r.b) && !ends[r.b[r.i]] {
-			r.i++
+		for r.I < len(r.B) && !ends[r.B[r.I]] {
+			r.I++
 		}
 	}
 }
@@ -185,63 +185,63 @@ var ends = [256]bool{
 }
 
 // nested consumes an object or array by counting brackets.
-func (r *reader) nested() {
+func (r *Reader) nested() {
 	depth := 0
-	for r.i < len(r.b) {
-		switch r.b[r.i] {
+	for r.I < len(r.B) {
+		switch r.B[r.I] {
 		case '"':
-			r.quoted()
+			r.Quoted()
 			continue
 		case '{', '[':
 			depth++
 		case '}', ']':
 			depth--
 		}
-		r.i++
+		r.I++
 		if depth == 0 {
 			return
 		}
 	}
-	r.fail()
+	r.Fail()
 }
 
-// quoted consumes the string at hand and returns what stands between its
+// Quoted consumes the string at hand and returns what stands between its
 // quotes. A quote ends it unless an odd number of backslashes stands before.
-func (r *reader) quoted() []byte {
-	start := r.i + 1
+func (r *Reader) Quoted() []byte {
+	start := r.I + 1
 	end := start
-	for near := min(start+16, len(r.b)); end < near && r.b[end] != '\\'; end++ { // most are short
-		if r.b[end] == '"' {
-			r.i = end + 1
-			return r.b[start:end]
+	for near := min(start+16, len(r.B)); end < near && r.B[end] != '\\'; end++ { // most are short
+		if r.B[end] == '"' {
+			r.I = end + 1
+			return r.B[start:end]
 		}
 	}
-	for ; end < len(r.b); end++ {
-		n := bytes.IndexByte(r.b[end:], '"')
+	for ; end < len(r.B); end++ {
+		n := bytes.IndexByte(r.B[end:], '"')
 		if n < 0 {
 			break
 		}
 		end += n
 		slash := end
-		for slash > start && r.b[slash-1] == '\\' {
+		for slash > start && r.B[slash-1] == '\\' {
 			slash--
 		}
 		if (end-slash)%2 == 0 {
-			r.i = end + 1
-			return r.b[start:end]
+			r.I = end + 1
+			return r.B[start:end]
 		}
 	}
-	r.fail()
+	r.Fail()
 	return nil
 }
 
-// fail gives the rest of the text up.
-func (r *reader) fail() { r.bad, r.i = true, len(r.b) }
+// Fail marks the text as malformed and skips to its end.
+func (r *Reader) Fail() { r.Bad, r.I = true, len(r.B) }
 
-// unquote decodes what stands between the quotes of a JSON string. Of a wrong
+// Unquote decodes what stands between the quotes of a JSON string. Of a wrong
 // escape only the backslash goes, as in JavaScript; a lone surrogate becomes
 // U+FFFD.
-func unquote(s []byte) []byte {
+func Unquote(s []byte) []byte {
 	n := bytes.IndexByte(s, '\\')
 	if n < 0 {
 		return s
@@ -257,9 +257,9 @@ func unquote(s []byte) []byte {
 	return append(out, s...)
 }
 
-// unquotedLen is len(unquote(s)), without the copy. Tools print megabytes with
+// UnquotedLen is len(Unquote(s)), without the copy. Tools print megabytes with
 // an escape every few bytes, so it looks at eight at a time.
-func unquotedLen(s []byte) int {
+func UnquotedLen(s []byte) int {
 	const each = 0x0101010101010101
 	length := len(s)
 	for i := 0; i < len(s); {

@@ -1,20 +1,21 @@
-package mapping
+package content
 
 import (
 	"encoding/json"
 	"slices"
 	"strings"
 
+	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/redact"
 )
 
-// A value is a piece of JSON that is to become an attribute.
-type value struct {
+// A Value is a piece of JSON that is to become an attribute.
+type Value struct {
 	kind  valueKind
 	text  string   // of a string; a literal as it stands
 	fixed bool     // never cut: a text of ours, or an object that is nothing without one of its members
 	names []string // of an object's members
-	items []value
+	items []Value
 }
 
 type valueKind byte
@@ -26,6 +27,8 @@ const (
 	object
 )
 
+type finding = redact.Finding
+
 const (
 	// margin is how far past the longest attribute a text is searched for
 	// secrets: of one that begins before the cut nothing may be left.
@@ -35,28 +38,28 @@ const (
 	maxItems = 2048 // in all of a value
 )
 
-func stringValue(s string) value { return value{kind: text, text: s} }
-func fixedValue(s string) value  { return value{kind: text, text: s, fixed: true} }
+func stringValue(s string) Value { return Value{kind: text, text: s} }
+func fixedValue(s string) Value  { return Value{kind: text, text: s, fixed: true} }
 
 // member adds one to an object.
-func (v value) member(name string, item value) value {
+func (v Value) member(name string, item Value) Value {
 	v.kind = object
 	v.names, v.items = append(v.names, name), append(v.items, item)
 	return v
 }
 
-// clone returns a value that can be cut without cutting v.
-func (v value) clone() value {
+// Clone returns a value that can be cut without cutting v.
+func (v Value) Clone() Value {
 	v.names, v.items = slices.Clone(v.names), slices.Clone(v.items)
 	for i := range v.items {
-		v.items[i] = v.items[i].clone()
+		v.items[i] = v.items[i].Clone()
 	}
 	return v
 }
 
-// A valueReader turns JSON as an agent wrote it into a value without secrets.
+// A valueReader turns JSON into a value without secrets.
 type valueReader struct {
-	*capture
+	*Capture
 	room  int      // for texts
 	items int      // that may still come
 	lost  int      // bytes for which there was no room
@@ -64,12 +67,12 @@ type valueReader struct {
 	marks []string // and these, twice: nothing is to be found in them
 }
 
-// value reads raw. What is no JSON becomes a string.
-func (c *capture) value(raw []byte) (v value, lost int) {
-	vr := valueReader{capture: c, room: 4 * (c.max + margin), items: maxItems}
-	r := reader{b: raw}
+// Value reads JSON. What is no JSON becomes a string.
+func (c *Capture) Value(raw []byte) (v Value, lost int) {
+	vr := valueReader{Capture: c, room: 4 * (c.max + margin), items: maxItems}
+	r := jsonscan.Reader{B: raw}
 	v = vr.read(&r, "", 0)
-	if !r.end() || r.bad {
+	if !r.End() || r.Bad {
 		return c.stringOf(raw)
 	}
 	if len(vr.found) > 0 {
@@ -80,7 +83,7 @@ func (c *capture) value(raw []byte) (v value, lost int) {
 
 // forget takes out of all strings what was found to be a secret in one: Cursor
 // writes a command down as a whole and again word by word.
-func (v *value) forget(secrets *strings.Replacer) {
+func (v *Value) forget(secrets *strings.Replacer) {
 	if v.kind == text {
 		v.text = secrets.Replace(v.text)
 	}
@@ -93,27 +96,27 @@ func (v *value) forget(secrets *strings.Replacer) {
 }
 
 // stringOf makes a string of a text.
-func (c *capture) stringOf(raw []byte) (v value, lost int) {
-	vr := valueReader{capture: c, room: c.max + margin}
+func (c *Capture) stringOf(raw []byte) (v Value, lost int) {
+	vr := valueReader{Capture: c, room: c.max + margin}
 	n := vr.take(raw)
 	return stringValue(vr.redacted("", string(raw[:n]), n == len(raw))), vr.lost
 }
 
-func (vr *valueReader) read(r *reader, name string, depth int) value {
-	c := r.peek()
+func (vr *valueReader) read(r *jsonscan.Reader, name string, depth int) Value {
+	c := r.Peek()
 	if depth >= maxDepth && (c == '{' || c == '[') {
-		vr.lost += len(r.raw())
-		return value{text: "null"}
+		vr.lost += len(r.Raw())
+		return Value{text: "null"}
 	}
 	switch c {
 	case '{':
-		v := value{kind: object}
-		for key := range r.members() {
+		v := Value{kind: object}
+		for key := range r.Members() {
 			if vr.full(r) {
 				continue
 			}
 			named := vr.string("", key)
-			itsName := string(unquote(key))
+			itsName := string(jsonscan.Unquote(key))
 			if itsName == "value" {
 				itsName = v.nameOfValue()
 			}
@@ -121,8 +124,8 @@ func (vr *valueReader) read(r *reader, name string, depth int) value {
 		}
 		return v
 	case '[':
-		v := value{kind: array}
-		for range r.elements() {
+		v := Value{kind: array}
+		for range r.Elements() {
 			if vr.full(r) {
 				continue
 			}
@@ -134,26 +137,26 @@ func (vr *valueReader) read(r *reader, name string, depth int) value {
 		}
 		return v
 	case '"':
-		return stringValue(vr.string(name, r.str()))
+		return stringValue(vr.string(name, r.Str()))
 	}
-	raw := r.raw()
+	raw := r.Raw()
 	if _, secret := vr.redactor.Named(name, string(raw)); !secret && len(raw) < 64 && json.Valid(raw) {
-		return value{text: string(raw)}
+		return Value{text: string(raw)}
 	}
 	return stringValue(vr.string(name, raw))
 }
 
 // full tells whether no more items can be taken. It then skips one.
-func (vr *valueReader) full(r *reader) bool {
+func (vr *valueReader) full(r *jsonscan.Reader) bool {
 	if vr.items--; vr.items >= 0 {
 		return false
 	}
-	vr.lost += len(r.raw())
+	vr.lost += len(r.Raw())
 	return true
 }
 
 // nameOfValue is what goes before value in {"name":"TOKEN","value":".."}.
-func (v *value) nameOfValue() string {
+func (v *Value) nameOfValue() string {
 	for i, n := range v.names {
 		if (n == "name" || n == "key") && v.items[i].kind == text {
 			return v.items[i].text
@@ -162,10 +165,15 @@ func (v *value) nameOfValue() string {
 	return "value"
 }
 
+// unescape decodes what stands between the quotes of a JSON string.
+func unescape(escaped []byte) string {
+	return strings.ToValidUTF8(string(jsonscan.Unquote(escaped)), "\uFFFD")
+}
+
 // string reads what stands between a string's quotes.
 func (vr *valueReader) string(name string, escaped []byte) string {
 	n := vr.take(escaped)
-	return vr.redacted(name, string(unquote(escaped[:n])), n == len(escaped))
+	return vr.redacted(name, string(jsonscan.Unquote(escaped[:n])), n == len(escaped))
 }
 
 // take tells how much of a text that may have escapes there is room for.
@@ -177,7 +185,7 @@ func (vr *valueReader) take(escaped []byte) int {
 				n = i
 			}
 		}
-		vr.lost += unquotedLen(escaped) - unquotedLen(escaped[:n])
+		vr.lost += jsonscan.UnquotedLen(escaped) - jsonscan.UnquotedLen(escaped[:n])
 	}
 	vr.room -= n
 	return n
@@ -189,12 +197,12 @@ func (vr *valueReader) redacted(name, s string, whole bool) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	shown := len(s)
 	if !whole {
-		shown = runes(s, max(0, shown-margin))
+		shown = Prefix(s, max(0, shown-margin))
 		vr.lost += len(s) - shown
 	}
-	var secrets []redact.Finding
+	var secrets []finding
 	if f, ok := vr.redactor.Named(name, s); ok {
-		secrets = []redact.Finding{f}
+		secrets = []finding{f}
 	} else {
 		secrets = vr.redactor.Find(s)
 	}
@@ -214,7 +222,7 @@ func (vr *valueReader) remember(secret, mark string) {
 
 // without returns what lies from start to end of a text, and in the place of a
 // secret its mark: of one that lies partly there where it begins.
-func without(s string, secrets []redact.Finding, start, end int) string {
+func without(s string, secrets []finding, start, end int) string {
 	var b strings.Builder
 	at := start
 	for _, f := range secrets {
@@ -241,7 +249,7 @@ func without(s string, secrets []redact.Finding, start, end int) string {
 	return b.String()
 }
 
-func (v *value) append(b []byte) []byte {
+func (v *Value) append(b []byte) []byte {
 	switch v.kind {
 	case literal:
 		return append(b, v.text...)

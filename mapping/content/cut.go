@@ -1,4 +1,4 @@
-package mapping
+package content
 
 import (
 	"math"
@@ -7,7 +7,7 @@ import (
 
 // cut makes v take no more than limit bytes and tells how many went: first the
 // ends of its longest strings, then whole elements and members, the last first.
-func (v *value) cut(limit int) (lost int) {
+func (v *Value) cut(limit int) (lost int) {
 	before := v.size(limit + 1)
 	if before <= limit {
 		return 0
@@ -26,7 +26,7 @@ func (v *value) cut(limit int) (lost int) {
 		if left, ok := v.prune(limit); ok {
 			lost += full - left
 		} else {
-			*v = value{text: "null"}
+			*v = Value{text: "null"}
 			lost += full
 		}
 	}
@@ -34,7 +34,7 @@ func (v *value) cut(limit int) (lost int) {
 }
 
 // size is how many bytes v takes with its strings cut to longest.
-func (v *value) size(longest int) int {
+func (v *Value) size(longest int) int {
 	switch v.kind {
 	case literal:
 		return len(v.text)
@@ -42,7 +42,7 @@ func (v *value) size(longest int) int {
 		if v.fixed {
 			return quotedLen(v.text)
 		}
-		return quotedLen(v.text[:runes(v.text, longest)])
+		return quotedLen(v.text[:Prefix(v.text, longest)])
 	}
 	n := 2 + max(0, len(v.items)-1)
 	for i := range v.items {
@@ -55,9 +55,9 @@ func (v *value) size(longest int) int {
 }
 
 // shorten cuts all strings to longest and tells how many bytes went.
-func (v *value) shorten(longest int) (lost int) {
+func (v *Value) shorten(longest int) (lost int) {
 	if v.kind == text && !v.fixed {
-		n := runes(v.text, longest)
+		n := Prefix(v.text, longest)
 		lost = len(v.text) - n
 		v.text = v.text[:n]
 	}
@@ -69,7 +69,7 @@ func (v *value) shorten(longest int) (lost int) {
 
 // prune leaves away what does not fit into room. It returns the size of what is
 // left, and false if nothing can be.
-func (v *value) prune(room int) (size int, ok bool) {
+func (v *Value) prune(room int) (size int, ok bool) {
 	if v.kind < array {
 		size = v.size(math.MaxInt)
 		return size, size <= room
@@ -105,11 +105,13 @@ func (v *value) prune(room int) (size int, ok bool) {
 	return size, size <= room
 }
 
-// runes returns how much of s is at most n bytes of whole runes.
-func runes(s string, n int) int {
+// Prefix returns the length of the longest prefix of s that has at most n bytes
+// and ends with a whole rune.
+func Prefix(s string, n int) int {
 	if n >= len(s) {
 		return len(s)
 	}
+	n = max(n, 0)
 	for n > 0 && !utf8.RuneStart(s[n]) {
 		n--
 	}
