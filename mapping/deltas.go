@@ -79,7 +79,8 @@ type eventLog struct {
 // delta takes a piece of text.
 func (t *turn) delta(r *run, kind textKind, at instant, ev *agent.Event) {
 	inv := r.invocation(ev, at)
-	t.said(r, inv, at)
+	at = max(at, t.start)
+	t.said(inv, at)
 	r.counts.deltas++
 	inv.counts.deltas++
 	tally := t.tally(kind)
@@ -87,7 +88,7 @@ func (t *turn) delta(r *run, kind textKind, at instant, ev *agent.Event) {
 	tally.bytes += ev.Bytes
 
 	l := &t.log
-	l.makeRoom(r, inv, t, at)
+	at = l.makeRoom(r, inv, t, at)
 	p := &l.pending
 	mode := r.m.opts.Deltas
 	merge := mode == DeltasMessage || mode == DeltasOff || r.eventBytes > maxTraceBytes && at-p.at < mergeWithin
@@ -108,12 +109,13 @@ func (t *turn) delta(r *run, kind textKind, at instant, ev *agent.Event) {
 // message takes a whole text that no delta had.
 func (t *turn) message(r *run, kind textKind, at instant, ev *agent.Event) {
 	inv := r.invocation(ev, at)
-	t.said(r, inv, at)
+	at = max(at, t.start)
+	t.said(inv, at)
 	t.tally(kind).bytes += ev.Bytes
 	l := &t.log
 	l.endPending(r)
 	l.resolve(r, kind)
-	l.makeRoom(r, inv, t, at)
+	at = l.makeRoom(r, inv, t, at)
 	if r.m.capture.Full() {
 		l.segments[kind].Add(ev.Text)
 	}
@@ -171,16 +173,18 @@ func (l *eventLog) count() (events, bytes int) {
 	return l.at.n + len(l.texts) + min(l.pending.count, 1), len(l.at.wire) + l.size
 }
 
-// makeRoom continues the events in a new span if the one at hand is full.
-func (l *eventLog) makeRoom(r *run, inv *invocation, t *turn, at instant) {
+// makeRoom continues the events in a new span if the one at hand is full. It
+// returns the time of the next event, which is not before that span's start.
+func (l *eventLog) makeRoom(r *run, inv *invocation, t *turn, at instant) instant {
 	events, bytes := l.count()
 	if events < r.m.opts.MaxSpanEvents && bytes < maxSpanBytes {
-		return
+		return max(at, l.start)
 	}
 	l.endPending(r)
 	next := r.clock.after(max(l.start, l.last), max(at, l.last+quantum))
 	l.endSpan(r, inv, t, next)
 	l.start = next
+	return next
 }
 
 // endSpan ends the span at hand. The turn's own stays open until the turn ends.

@@ -340,7 +340,7 @@ func (r *run) close(at instant, children, root string, took instant) {
 		r.endTool(t, r.clock.after(t.start, at), children, "")
 	}
 	for _, a := range r.openApprovals() {
-		r.endApproval(a, at, "", children)
+		r.endApproval(a, r.clock.after(a.start, at), "", children)
 	}
 	clear(r.approvals)
 	r.pending = 0

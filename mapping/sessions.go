@@ -9,6 +9,7 @@ import (
 // A session is what an agent resumes by its id: one run or several.
 type session struct {
 	id    string
+	alias string // of its first line, if that had another id
 	agent *agent.Agent
 	runs  int
 	lone  bool   // the last run was a result and nothing else
@@ -88,7 +89,7 @@ func (ss *sessions) touched(s *session, wasOpen bool) (evicted *session) {
 	}
 	if ss.known.Len() > maxKnownSessions {
 		oldest := ss.known.Back()
-		delete(ss.byID, oldest.Value.(*session).id)
+		ss.forget(oldest.Value.(*session))
 		ss.known.Remove(oldest)
 	}
 	if ss.open.Len() > maxOpenSessions {
@@ -97,12 +98,17 @@ func (ss *sessions) touched(s *session, wasOpen bool) (evicted *session) {
 	return nil
 }
 
+func (ss *sessions) forget(s *session) {
+	for _, id := range []string{s.id, s.alias} {
+		if ss.byID[id] == s {
+			delete(ss.byID, id)
+		}
+	}
+}
+
 // rename gives a session its own id, where its first line had another.
 func (ss *sessions) rename(s *session, id string) {
-	if ss.byID[s.id] == s {
-		delete(ss.byID, s.id)
-	}
-	s.id = id
+	s.alias, s.id = s.id, id
 	ss.byID[id] = s
 	if s.run != nil {
 		s.run.session = id

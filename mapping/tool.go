@@ -191,7 +191,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	if call.ErrorType != "" {
 		if s, lost := c.String(call.ErrorText); s != "" {
 			answered.Lost += lost
-			status = strings.TrimPrefix(status+": "+s, ": ")
+			status = strings.TrimSpace(strings.TrimPrefix(status+": "+s, ": "))
 		}
 	}
 	var response *content.Value

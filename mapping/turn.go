@@ -42,7 +42,9 @@ type tally struct{ deltas, bytes int }
 // openTurn returns the turn at hand, a new one if the last is over. ev may be
 // nil.
 func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
-	if t := inv.turn; t != nil && (t.answered != 0 || ev != nil && t.otherCall(ev.Call)) {
+	// Builds of 2025 make each text look like the last of its turn.
+	answered := func(t *turn) bool { return t.answered != 0 && (ev == nil || ev.Kind != agent.TextMessage) }
+	if t := inv.turn; t != nil && (answered(t) || ev != nil && t.otherCall(ev.Call)) {
 		r.closeTurn(inv, t.lastWord(at), "")
 	}
 	if inv.turn == nil {
@@ -104,7 +106,7 @@ func (t *turn) lastWord(at instant) instant {
 }
 
 // said notes that something came of the model.
-func (t *turn) said(r *run, inv *invocation, at instant) {
+func (t *turn) said(inv *invocation, at instant) {
 	t.spoke = true
 	t.word = max(t.word, at)
 	if t.firstChunk == 0 {
@@ -114,7 +116,6 @@ func (t *turn) said(r *run, inv *invocation, at instant) {
 			inv.estimated = t.estimated && t.sent == 0
 		}
 	}
-	_ = r
 }
 
 // textEnd takes the end of a text whose deltas came before. It may come when a

@@ -143,7 +143,6 @@ func (d *cursorDecoder) session(ev *Event) *cursorSession {
 	case d.current != nil && d.current.justBegun && ev.Kind != RunStart:
 		// Builds of 2025 had another id in the init line than in all others.
 		s = d.current
-		delete(d.sessions, string(s.id))
 		s.oldID = s.id
 		s.id = bytes.Clone(ev.Session)
 		d.sessions[string(s.id)] = s

@@ -141,7 +141,7 @@ func (l *cursorLine) readArguments(r *jsonscan.Reader) {
 		case "subagentType":
 			l.subagentType(r)
 		case "model":
-			l.arguments.word(semconv.SubagentModel, r.Str())
+			l.arguments.word(semconv.SubagentModel, []byte(word(jsonscan.Unquote(r.Str()))))
 		default:
 			l.detail(r, key, &l.arguments)
 		}

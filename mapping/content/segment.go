@@ -85,6 +85,7 @@ type Speech struct {
 	parts []spoken
 	size  int
 	lost  int
+	over  bool // the last part was cut
 }
 
 type spoken struct {
@@ -107,7 +108,7 @@ func (s *Speech) Add(c *Capture, kind string, r *Resolved) {
 	if room := c.max + margin - s.size; len(text) > room {
 		n := Prefix(text, max(0, room))
 		s.lost += len(text) - n
-		text = text[:n]
+		text, s.over = text[:n], true
 	}
 	s.lost += len(r.whole) - min(len(r.whole), r.shown, c.max)
 	if text == "" {
@@ -124,19 +125,32 @@ func (s *Speech) Add(c *Capture, kind string, r *Resolved) {
 // Parts returns the parts of a message and how many bytes were cut. As a whole
 // a part may have a secret that none of its segments had.
 func (s *Speech) Parts(c *Capture) (parts []Value, lost int) {
+	lost = s.lost
 	for i := range s.parts {
-		text := string(s.parts[i].text)
-		parts = append(parts, TextPart(s.parts[i].kind, without(text, c.redactor.Find(text), 0, len(text))))
+		text, cut := s.text(c, i)
+		parts = append(parts, TextPart(s.parts[i].kind, text))
+		lost += cut
 	}
-	return parts, s.lost
+	return parts, lost
+}
+
+// text returns what was said in a part. Where the last part was cut, its end may
+// be the beginning of a secret.
+func (s *Speech) text(c *Capture, i int) (text string, lost int) {
+	text = string(s.parts[i].text)
+	shown := len(text)
+	if s.over && i == len(s.parts)-1 {
+		shown = Prefix(text, max(0, shown-margin))
+	}
+	return without(text, c.redactor.Find(text), 0, shown), len(text) - shown
 }
 
 // Last returns the last text, "" if there is none.
 func (s *Speech) Last(c *Capture) string {
 	for i := len(s.parts) - 1; i >= 0; i-- {
 		if s.parts[i].kind == "text" {
-			text := string(s.parts[i].text)
-			return without(text, c.redactor.Find(text), 0, len(text))
+			text, _ := s.text(c, i)
+			return text
 		}
 	}
 	return ""
