@@ -21,7 +21,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/tree/treetest"
 	"github.com/spantee/spantee/mapping"
 	"github.com/spantee/spantee/mapping/content"
 	"github.com/spantee/spantee/mapping/redact"
@@ -215,7 +215,7 @@ func golden(t *testing.T, file string, in []byte, content content.Level) {
 	spans, m := feed{opts: mapping.Options{Content: content}}.spans(t, in)
 	stats := m.Stats()
 	got := fmt.Sprintf("%d lines: %d bad, %d unknown, %d unpaired\n\n%s",
-		stats.Lines, stats.BadLines, stats.Unknown, stats.Unpaired, exporter.Golden(spans))
+		stats.Lines, stats.BadLines, stats.Unknown, stats.Unpaired, treetest.Golden(spans))
 	if *update {
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)

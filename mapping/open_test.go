@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
-	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/tree/treetest"
 	"github.com/spantee/spantee/mapping"
 )
 
@@ -110,7 +110,7 @@ func TestOpenChangesNothing(t *testing.T) {
 					want := watch(t, chunks, opts, false, nil)
 					got := watch(t, chunks, opts, true, nil)
 					if !bytes.Equal(encode(t, got.emitted), encode(t, want.emitted)) {
-						t.Errorf("other spans than if nobody asks: %s", cmp.Diff(exporter.Golden(want.emitted), exporter.Golden(got.emitted)))
+						t.Errorf("other spans than if nobody asks: %s", cmp.Diff(treetest.Golden(want.emitted), treetest.Golden(got.emitted)))
 					}
 					if diff := cmp.Diff(want.runs, got.runs); diff != "" || got.stats != want.stats {
 						t.Errorf("other runs than if nobody asks (-want +got)\n%s", diff)
