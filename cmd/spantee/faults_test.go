@@ -19,7 +19,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
-	"github.com/spantee/spantee/exporter/tree/treetest"
 	"github.com/spantee/spantee/mapping"
 )
 
@@ -52,7 +51,13 @@ func spansIn(t *testing.T, lines [][]byte, interrupted bool) (ended, cut map[str
 	into := ended
 	m, err := mapping.New(mapping.Options{
 		Now:  time.Now,
-		Emit: func(span *tracepb.Span) { into[spanKey(span)] = treetest.Resolve(span) },
+		Emit: func(b []byte) {
+			span := new(tracepb.Span)
+			if err := proto.Unmarshal(b, span); err != nil {
+				t.Error(err)
+			}
+			into[spanKey(span)] = span
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
