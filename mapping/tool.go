@@ -20,6 +20,7 @@ type tool struct {
 	mcp        bool
 	start      instant
 	floor      instant // it cannot have started before this was printed
+	pending    bool    // its end will tell when it started
 
 	arguments attributes // in wire format
 	asked     content.Attributes
@@ -53,7 +54,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 	}
 	r.counts.tools++
 	inv.counts.tools++
-	t := &tool{id: id, n: r.counts.tools, inv: inv, start: start, floor: min(printed, at)}
+	t := &tool{id: id, n: r.counts.tools, inv: inv, start: start, floor: min(printed, at), pending: ev.StartPending}
 	t.learn(r, ev.Tool)
 
 	// The first call of a turn ends it. A call while others run belongs to their
@@ -124,11 +125,11 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at instant) {
 	missing := t == nil
 	switch {
 	case missing:
-		if ev.Start == 0 && ev.Length > 0 {
-			ev.Start = max(at-ev.Length, r.start) - r.clock.skew - instant(r.m.opts.Shift)
+		if ev.Length > 0 {
+			ev.Start = at - ev.Length - r.clock.skew - instant(r.m.opts.Shift)
 		}
 		t = r.toolStart(inv, ev, at, r.start)
-	case ev.Start != 0: // only now it is known when the call began
+	case t.pending && ev.Start != 0:
 		r.correctStart(t, max(quantize(ev.Start+r.clock.skew+instant(r.m.opts.Shift)), t.floor))
 	}
 	t.learn(r, ev.Tool)

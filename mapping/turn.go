@@ -287,7 +287,7 @@ func (s *span) addFirstChunk(since, chunk instant, guess bool) {
 		return
 	}
 	a.float(semconv.TimeToFirstChunk, chunk.Seconds(since))
-	a.int(semconv.FirstChunkMillis, int64((chunk-since)/agent.Milliseconds))
+	a.int(semconv.FirstChunkMillis, int64((chunk-since+agent.Milliseconds/2)/agent.Milliseconds))
 }
 
 // shift puts the times of a turn through f.
