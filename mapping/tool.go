@@ -57,10 +57,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 	t := &tool{id: id, n: r.counts.tools, inv: inv, start: start, floor: min(printed, at), pending: ev.StartPending}
 	t.learn(r, ev.Tool)
 
-	// The first call of a turn ends it. A call while others run belongs to their
-	// turn, and so does one of the same model call.
-	sameCall := len(ev.Call) > 0 && inv.last != nil && string(ev.Call) == inv.last.call
-	if inv.turn == nil && inv.running == 0 && !sameCall {
+	if inv.turn == nil && inv.callsAnew(ev.Call) {
 		r.openTurn(inv, start, nil)
 	}
 	if inv.turn != nil {
@@ -85,6 +82,16 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 		r.endTool(t, r.clock.after(t.start, at), errIncomplete, "")
 	}
 	return t
+}
+
+// callsAnew tells whether a tool call shows another call of the model, which said
+// nothing. Without a model call to tell by, a tool that starts while others run
+// belongs to their turn.
+func (inv *invocation) callsAnew(call []byte) bool {
+	if len(call) == 0 || inv.last == nil || inv.last.call == "" {
+		return inv.running == 0
+	}
+	return inv.last.call != string(call)
 }
 
 // learn takes what a line says of a call's arguments.

@@ -135,7 +135,8 @@ func (s *cursorSession) correct(ev *Event, l *cursorLine) {
 		var scratch [maxOffsets]Instant
 		sorted := append(scratch[:0], s.offsets...)
 		slices.Sort(sorted)
-		ev.Start = l.startedAt - sorted[len(sorted)/2]
+		n := len(sorted)
+		ev.Start = l.startedAt - (sorted[(n-1)/2]+sorted[n/2])/2
 	}
 }
 
