@@ -93,7 +93,7 @@ func (w watched) check(t testing.TB) {
 // fixture, and after other chunks: the same spans come out, to the byte.
 func TestOpenChangesNothing(t *testing.T) {
 	for name, in := range fixtures(t) {
-		t.Run(filepath.Base(name), func(t *testing.T) {
+		t.Run(short(name), func(t *testing.T) {
 			lines := bytes.SplitAfter(in, []byte("\n"))
 			ways := [][][]byte{lines}
 			if len(in) < 20_000 {
