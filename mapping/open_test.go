@@ -3,7 +3,6 @@ package mapping_test
 import (
 	"bytes"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
