@@ -62,6 +62,11 @@ func TestCriticalPath(t *testing.T) {
 			[]int{0, 0, 100}, 0,
 		},
 		{
+			"a sibling within another",
+			[]*tracepb.Span{span(1, 0, 1000, 1100), span(2, 1, 1000, 1090), span(3, 1, 1010, 1020)},
+			[]int{10, 90, 0}, 10,
+		},
+		{
 			"a span of no length",
 			[]*tracepb.Span{span(1, 0, 1000, 1100), span(2, 1, 1000, 1049), span(3, 1, 1050, 1050), span(4, 1, 1051, 1100)},
 			[]int{2, 49, 0, 49}, 2,
