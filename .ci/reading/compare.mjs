@@ -82,7 +82,10 @@ class Comparison {
       const nth = seen.get(run.session) ?? 0;
       seen.set(run.session, nth + 1);
       const root = bySession(run.session)[nth];
-      if (!root) return;
+      if (!root) {
+        this.say('root span', run.session, undefined);
+        return;
+      }
       this.run = run;
       const family = this.spans.filter((span) => span.trace === root.trace && span !== root);
       this.compareRoot(run, root, family);
