@@ -152,12 +152,12 @@ class Comparison {
   }
 
   // "A time to first chunk that would be a guess is left out": in a recording
-  // that of a run's first turn is one, and so is that of a flush, which is
-  // printed when all of it has been said.
+  // that of a run's first turn is one, and so are that of a delta without a stamp
+  // and that of a flush, which is printed when all of it has been said.
   compareFirstChunk(turn, attributes) {
     const key = 'gen_ai.response.time_to_first_chunk';
     const said = attributes[key];
-    if (!this.run.stamped || turn.guessedStart || turn.first === null || !turn.firstIsDelta) {
+    if (!this.run.stamped || turn.guessedStart || turn.first === null || !turn.firstMeasured) {
       if (said !== undefined) this.say('time to first chunk', 'nothing', said);
       return;
     }

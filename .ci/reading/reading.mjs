@@ -76,7 +76,7 @@ class Reader {
     const kind = `${o.type}/${o.subtype ?? ''}`;
     let adds = true; // whether the trace shows this line
     if (kind === 'thinking/delta') {
-      this.say('thinking', at, typeof o.text === 'string' ? o.text : '', true);
+      this.say('thinking', line, typeof o.text === 'string' ? o.text : '', true);
     } else if (kind === 'thinking/completed') {
       if (this.turn && !this.turn.ended) this.turn.last = at;
     } else if (o.type === 'assistant') {
@@ -118,24 +118,24 @@ class Reader {
     if (!flush) {
       segment.text += text;
       segment.deltas++;
-      this.say('text', line.at, text, true);
+      this.say('text', line, text, true);
       return true;
     }
     const onlyCopy = segment.deltas === 0;
     this.segment = { text: '', deltas: 0 };
     const id = line.o.model_call_id;
-    if (onlyCopy) this.say('text', line.at, text, false, id);
+    if (onlyCopy) this.say('text', line, text, false, id);
     if (id !== undefined && this.turn) this.turn.id ??= id;
     return onlyCopy;
   }
 
   // say adds to the turn, or begins the next: a model that speaks after its tool
   // calls has been called again, unless the model_call_id says otherwise.
-  say(kind, at, text, isDelta, id) {
+  say(kind, { at, stamped }, text, isDelta, id) {
     const same = id !== undefined && this.turn?.id === id;
     if (!this.turn || (this.turn.ended && !same)) this.beginTurn();
     const { turn } = this;
-    if (turn.first === null) Object.assign(turn, { first: at, firstIsDelta: isDelta });
+    if (turn.first === null) Object.assign(turn, { first: at, firstMeasured: isDelta && stamped === true });
     turn.last = at;
     turn[kind].bytes += bytes(text);
     if (isDelta) turn[kind].deltas++;
@@ -148,7 +148,7 @@ class Reader {
     // Tools that still run, or never end, are not what the model waited for.
     if (this.turn?.ended && this.open.size > 0) this.waitingSince = Math.max(this.waitingSince, this.turn.end);
     this.turn = {
-      start: this.waitingSince, end: null, first: null, firstIsDelta: false, finish: null,
+      start: this.waitingSince, end: null, first: null, firstMeasured: false, finish: null,
       guessedStart: this.turns.length === 0, // no line of a run's start has a stamp
       text: { deltas: 0, bytes: 0 }, thinking: { deltas: 0, bytes: 0 }, messages: 0, frames: 0,
       tools: 0, ended: false, last: this.waitingSince, id: undefined,
