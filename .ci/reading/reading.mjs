@@ -272,6 +272,7 @@ class Reader {
     this.frames.push({ kind, at });
     if (kind !== 'retry/scheduled' && kind !== 'retry/resuming') this.turn.frames++;
     if (!this.turn.ended) this.turn.last = at;
+    if (this.turn.first === null && /^(retry\/starting|connection\/reconnected)$/.test(kind)) this.turn.sent = at;
   }
 }
 
