@@ -77,8 +77,7 @@ type eventLog struct {
 }
 
 // delta takes a piece of text.
-func (t *turn) delta(r *run, kind textKind, at instant, ev *agent.Event) {
-	inv := r.invocation(ev, at)
+func (t *turn) delta(r *run, inv *invocation, kind textKind, at instant, ev *agent.Event) {
 	at = max(at, t.start)
 	t.said(at)
 	t.chunk(inv, at)
@@ -108,8 +107,7 @@ func (t *turn) delta(r *run, kind textKind, at instant, ev *agent.Event) {
 }
 
 // message takes a whole text that no delta had.
-func (t *turn) message(r *run, kind textKind, at instant, ev *agent.Event) {
-	inv := r.invocation(ev, at)
+func (t *turn) message(r *run, inv *invocation, kind textKind, at instant, ev *agent.Event) {
 	at = max(at, t.start)
 	t.said(at)
 	t.tally(kind).bytes += ev.Bytes

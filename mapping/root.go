@@ -43,6 +43,8 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 	a.int(semconv.Tools, int64(c.tools))
 	a.int(semconv.ToolErrors, int64(c.toolErrors))
 	a.int(semconv.Deltas, int64(c.deltas))
+	c.text.add(a, semconv.TextDeltas, semconv.TextBytes)
+	c.thinking.add(a, semconv.ThinkingDeltas, semconv.ThinkingBytes)
 	a.int(semconv.BadLines, int64(r.m.stats.BadLines-r.badLines))
 	for _, n := range []struct {
 		key   string

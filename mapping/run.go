@@ -63,6 +63,7 @@ type run struct {
 type counts struct {
 	spans, turns, deltaSpans, tools, toolErrors, approvals, invocations, tasks int
 	deltas, retries, reconnects, compactions                                   int
+	text, thinking                                                             tally
 }
 
 // An invocation is the work of one agent: the run's own, or a sub-agent's.
@@ -143,13 +144,13 @@ func (r *run) apply(ev *agent.Event) {
 		r.endTurn(inv, at)
 		r.openTurn(inv, at, ev)
 	case agent.ThinkingDelta:
-		r.openTurn(inv, at, ev).delta(r, thinkingText, at, ev)
+		r.openTurn(inv, at, ev).delta(r, inv, thinkingText, at, ev)
 	case agent.TextDelta:
-		r.openTurn(inv, at, ev).delta(r, answerText, at, ev)
+		r.openTurn(inv, at, ev).delta(r, inv, answerText, at, ev)
 	case agent.ThinkingMessage:
-		r.openTurn(inv, at, ev).message(r, thinkingText, at, ev)
+		r.openTurn(inv, at, ev).message(r, inv, thinkingText, at, ev)
 	case agent.TextMessage:
-		r.openTurn(inv, at, ev).message(r, answerText, at, ev)
+		r.openTurn(inv, at, ev).message(r, inv, answerText, at, ev)
 	case agent.ThinkingEnd:
 		if t := inv.turn; t != nil {
 			t.endText(r, thinkingText, at)

@@ -73,6 +73,9 @@ func (ss *sessions) find(a *agent.Agent, id []byte) *session {
 // touched notes that something came of a session. It returns a session that has
 // to end because too many are open.
 func (ss *sessions) touched(s *session, wasOpen bool) (evicted *session) {
+	if wasOpen && s.open() && ss.open.Front() == s.place {
+		return nil
+	}
 	to := ss.known
 	if s.open() {
 		to = ss.open

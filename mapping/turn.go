@@ -39,6 +39,11 @@ type turn struct {
 
 type tally struct{ deltas, bytes int }
 
+func (t *tally) add(a *attributes, deltas, bytes string) {
+	a.int(deltas, int64(t.deltas))
+	a.int(bytes, int64(t.bytes))
+}
+
 // openTurn returns the turn at hand, a new one if the last is over. ev may be
 // nil.
 func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
@@ -242,10 +247,12 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 		a.bool(semconv.RequestStream, true)
 	}
 	a.int(semconv.TurnNumber, int64(t.n))
-	a.int(semconv.TextDeltas, int64(t.text.deltas))
-	a.int(semconv.TextBytes, int64(t.text.bytes))
-	a.int(semconv.ThinkingDeltas, int64(t.thinking.deltas))
-	a.int(semconv.ThinkingBytes, int64(t.thinking.bytes))
+	t.text.add(a, semconv.TextDeltas, semconv.TextBytes)
+	t.thinking.add(a, semconv.ThinkingDeltas, semconv.ThinkingBytes)
+	r.counts.text.deltas += t.text.deltas
+	r.counts.text.bytes += t.text.bytes
+	r.counts.thinking.deltas += t.thinking.deltas
+	r.counts.thinking.bytes += t.thinking.bytes
 	if t.usage.Known || t.usage.CostKnown {
 		a.usage(&t.usage)
 		r.addUsage(&t.usage)
@@ -282,15 +289,12 @@ func (t *turn) finishReason() string {
 // addFirstChunk adds how long the model made the agent wait for its first chunk.
 // It is left out where that would be a guess.
 func (s *span) addFirstChunk(since, chunk instant, guess bool) {
-	if chunk == 0 {
+	if guess || chunk <= since {
 		return
 	}
 	a := &s.attributes
 	if s.client {
 		a.str(semconv.LangfuseCompletionStarted, formatTime(chunk))
-	}
-	if guess || chunk <= since {
-		return
 	}
 	a.float(semconv.TimeToFirstChunk, chunk.Seconds(since))
 	a.int(semconv.FirstChunkMillis, int64((chunk-since+agent.Milliseconds/2)/agent.Milliseconds))

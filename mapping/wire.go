@@ -159,15 +159,36 @@ type encodedEvents struct {
 // add appends an event with attributes in wire format. Its time comes first,
 // see shift.
 func (e *encodedEvents) add(name string, at instant, attrs []byte) {
-	size := 1 + 8 + 1 + protowire.SizeBytes(len(name)) + len(attrs)
+	b := e.begin(name, at, len(attrs))
+	e.wire = append(b, attrs...)
+}
+
+// begin appends an event whose attributes, of size bytes, follow.
+func (e *encodedEvents) begin(name string, at instant, size int) []byte {
+	size += 1 + 8 + 1 + protowire.SizeBytes(len(name))
 	b := append(e.wire, fieldEvents<<3|byte(protowire.BytesType))
 	b = protowire.AppendVarint(b, uint64(size))
 	b = append(b, fieldEventTime<<3|byte(protowire.Fixed64Type))
 	b = protowire.AppendFixed64(b, uint64(at))
 	b = append(b, fieldEventName<<3|byte(protowire.BytesType))
-	b = protowire.AppendString(b, name)
-	e.wire = append(b, attrs...)
 	e.n++
+	return protowire.AppendString(b, name)
+}
+
+// sizeInt is the size of what appendInt appends.
+func sizeInt(key string, n int) int {
+	return 2 + 2 + len(key) + 3 + protowire.SizeVarint(uint64(n))
+}
+
+// appendInt appends an attribute of an event. The key is shorter than 100 bytes,
+// so all lengths take a byte.
+func appendInt(b []byte, key string, n int) []byte {
+	value := 1 + protowire.SizeVarint(uint64(n))
+	b = append(b, fieldEventAttributes<<3|byte(protowire.BytesType), byte(2+len(key)+2+value),
+		fieldKey<<3|byte(protowire.BytesType), byte(len(key)))
+	b = append(b, key...)
+	b = append(b, fieldValue<<3|byte(protowire.BytesType), byte(value), fieldIntValue<<3|byte(protowire.VarintType))
+	return protowire.AppendVarint(b, uint64(n))
 }
 
 // shift puts every event's time through f.

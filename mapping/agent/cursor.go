@@ -83,7 +83,7 @@ func (d *cursorDecoder) learn(text []byte) {
 	t := d.templates.add(text, l.textAt, l.stampAt)
 	var again cursorLine
 	again.read(&jsonscan.Reader{B: t.line}) // so that the event points into the template's own copy
-	t.event = again.Event
+	t.event, t.kind = again.Event, again.Kind
 }
 
 // Flush implements [Decoder].

@@ -12,6 +12,7 @@ import (
 type template struct {
 	line        []byte
 	event       Event // of that line, pointing into it
+	kind        Kind  // of that event
 	text, stamp place // in line; the stamp follows the text
 }
 
@@ -25,7 +26,6 @@ type templates struct {
 	n    int // in use
 	next int // to be replaced
 	last int // matched
-	ev   Event
 }
 
 // add makes room for the template of a line.
@@ -38,20 +38,24 @@ func (ts *templates) add(line []byte, text, stamp place) *template {
 	return t
 }
 
-// read returns the event of a line that fits a template, nil if none does.
+// read returns the event of a line that fits a template, nil if none does. It is
+// valid until the next call.
 func (ts *templates) read(line []byte) *Event {
+	if ts.n > 0 && ts.list[ts.last].read(line) {
+		return &ts.list[ts.last].event
+	}
 	for i := range ts.n {
-		n := (ts.last + i) % ts.n
-		if ts.list[n].read(line, &ts.ev) {
-			ts.last = n
-			return &ts.ev
+		if i != ts.last && ts.list[i].read(line) {
+			ts.last = i
+			return &ts.list[i].event
 		}
 	}
 	return nil
 }
 
-func (t *template) read(line []byte, ev *Event) bool {
-	if !bytes.HasPrefix(line, t.line[:t.text.start]) {
+// read makes the template's event that of a line, if the line fits.
+func (t *template) read(line []byte) bool {
+	if len(line) < len(t.line)-(t.text.end-t.text.start) || string(line[:t.text.start]) != string(t.line[:t.text.start]) {
 		return false
 	}
 	r := jsonscan.Reader{B: line, I: t.text.start - 1}
@@ -71,7 +75,7 @@ func (t *template) read(line []byte, ev *Event) bool {
 	if ms == 0 || ms >= maxMillis || !bytes.Equal(digits, t.line[t.stamp.end:]) {
 		return false
 	}
-	*ev = t.event
-	ev.Text, ev.Bytes, ev.Time = text, jsonscan.UnquotedLen(text), Instant(ms)*Milliseconds
+	t.event.Kind = t.kind // which the decoder may have changed
+	t.event.Text, t.event.Bytes, t.event.Time = text, jsonscan.UnquotedLen(text), Instant(ms)*Milliseconds
 	return true
 }
