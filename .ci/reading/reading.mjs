@@ -38,6 +38,7 @@ class Reader {
     this.idle = [];
     this.frames = [];
     this.segment = { text: '', deltas: 0 }; // said since the last flush
+    this.offsets = []; // of the tool runner's clock from the stamps, of each call that completed
     this.ahead = run.start; // the instant of the last line that adds to the trace
   }
 
@@ -59,7 +60,7 @@ class Reader {
       stamped: run.firstStamp !== undefined,
       start: run.start, end: run.end, reported: run.reported, completed,
       turns: this.turns.map(({ ended, last, id, ...turn }) => turn),
-      tools: this.tools, approvals: this.approvals, background: this.background,
+      tools: this.tools.map(({ late, ends, ...tool }) => tool), approvals: this.approvals, background: this.background,
       nested: this.nested, idle: this.idle, frames: this.frames,
       deltas: this.turns.reduce((sum, turn) => sum + turn.text.deltas + turn.thinking.deltas, 0),
       tokens: isObject(usage) ? {
@@ -91,7 +92,7 @@ class Reader {
     } else if (kind === 'system/task_notification') {
       this.notification(o, at);
     } else if (o.type === 'connection' || o.type === 'retry') {
-      this.frame(kind, at);
+      this.frame(o, at);
     } else {
       adds = false;
     }
@@ -175,26 +176,39 @@ class Reader {
   // started: "Where a start is printed late and the other clock's constant
   // offset is known, the start is put right, but never to before what was
   // printed ahead of it." A flush that repeats its deltas tells nothing new and
-  // holds no start back.
+  // holds no start back. The offset is the median over the calls that have
+  // completed so far; where none has, the call's own end tells it.
   started({ o, at, stamped }) {
     const { kind, call } = toolCall(o);
     const before = this.open.get(o.call_id);
     if (before) Object.assign(before, { end: at, outcome: 'incomplete' });
-    let start = at;
     const own = Number(call.startedAtMs);
-    if (stamped && own > 0 && this.run.offset !== null) {
-      start = Math.min(at, Math.max(this.ahead, own - this.run.offset));
-    }
-    const tool = { id: o.call_id, kind, start, printed: at, end: null, own: null, outcome: null, exitCode: null, background: false };
+    const late = { ahead: Math.min(at, this.ahead), own: stamped && own > 0 ? own : null };
+    const tool = { id: o.call_id, kind, start: this.began(at, late), printed: at, end: null, own: null, outcome: null, exitCode: null, background: false };
+    if (late.own !== null && this.offsets.length === 0) tool.late = late;
+    const before_ = this.turn?.ended ? null : this.turn;
     this.callTool(tool, o.model_call_id);
+    tool.ends = before_ ?? (this.turn.end === tool.start ? this.turn : null);
     this.open.set(o.call_id, tool);
   }
 
+  // began is when a call began whose line was printed at an instant.
+  began(at, { ahead, own }) {
+    if (own === null || this.offsets.length === 0) return at;
+    return Math.min(at, Math.max(ahead, own - median(this.offsets)));
+  }
+
   // completed: "An end without a start: a span of the agent's own length if it says one."
-  completed({ o, at }) {
+  completed(line) {
+    const { o, at } = line;
     const { kind, call, result } = toolCall(o);
     const own = call.startedAtMs && call.completedAtMs ? Number(call.completedAtMs) - Number(call.startedAtMs) : null;
+    if (line.stamped && Number(call.completedAtMs) > 0) this.offsets.push(Number(call.completedAtMs) - o.timestamp_ms);
     let tool = this.open.get(o.call_id);
+    if (tool?.late) {
+      tool.start = this.began(tool.printed, tool.late);
+      if (tool.ends) tool.ends.end = tool.start;
+    }
     if (!tool) {
       tool = { id: o.call_id, kind, start: at - (own ?? 0), printed: null };
       this.callTool(tool, o.model_call_id);
@@ -263,13 +277,26 @@ class Reader {
   }
 
   // frame: "retries and lost connections are events on the chat span". The
-  // agent waits for the model meanwhile, so that the turn goes on.
-  frame(kind, at) {
+  // agent waits for the model meanwhile, so that the turn goes on. Of the lines
+  // on one attempt, the one that starts or resumes it counts.
+  frame({ type, subtype, attempt }, at) {
+    const counts = type === 'connection' || (['starting', 'resuming'].includes(subtype) && attempt !== this.attempt);
+    if (type === 'retry' && counts) this.attempt = attempt;
+    const kind = `${type}/${subtype}`;
     if (!this.turn || (this.turn.ended && this.open.size === 0)) this.beginTurn();
-    this.frames.push({ kind, at });
-    this.turn.frames++;
+    if (counts) {
+      this.frames.push({ kind, at });
+      this.turn.frames++;
+      if (this.turn.first === null && kind !== 'connection/reconnecting') this.turn.sent = at;
+    }
     if (!this.turn.ended) this.turn.last = at;
   }
+}
+
+function median(values) {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 ? sorted[middle] : Math.floor((sorted[middle - 1] + sorted[middle]) / 2);
 }
 
 function toolCall(o) {
