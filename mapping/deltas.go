@@ -164,7 +164,7 @@ func (l *eventLog) add(r *run, kind textKind, name string, at instant, bytes, co
 		r.eventBytes += 96 + e.piece.Size()
 	case r.m.opts.Deltas != DeltasOff:
 		before := len(l.at.wire)
-		e.encode(&l.at, r.m.opts.MaxAttributeBytes)
+		e.encode(r.m, &l.at)
 		r.eventBytes += len(l.at.wire) - before
 	}
 }
