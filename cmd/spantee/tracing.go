@@ -80,7 +80,7 @@ func startTracing(o *options, cfg *config, say *reporter, replayed time.Time, pr
 	if t.mapper, err = mapping.New(opts); err != nil {
 		return nil, err
 	}
-	if t.exporter, err = cfg.startExporter(!t.live, say); err != nil {
+	if t.exporter, err = cfg.startExporter(o.agent, !t.live, say); err != nil {
 		return nil, err
 	}
 	if o.tree {
@@ -96,7 +96,7 @@ func startTracing(o *options, cfg *config, say *reporter, replayed time.Time, pr
 }
 
 // startExporter returns nil if spans go nowhere.
-func (c *config) startExporter(recording bool, say *reporter) (*exporter.Exporter, error) {
+func (c *config) startExporter(agentFlag string, recording bool, say *reporter) (*exporter.Exporter, error) {
 	client, err := c.to.open()
 	if err != nil && strings.HasPrefix(c.to.source, "$") {
 		say.problem(fmt.Errorf("no spans are sent: %w", err))
@@ -105,11 +105,19 @@ func (c *config) startExporter(recording bool, say *reporter) (*exporter.Exporte
 	if client == nil || err != nil {
 		return nil, err
 	}
-	resource, err := exporter.Resource(context.Background(), agent.Agents[0].Name, "")
+	resource, err := exporter.Resource(context.Background(), serviceName(agentFlag), "")
 	if err != nil {
 		say.problem(err)
 	}
 	return exporter.New(exporter.Config{Client: client, Spool: c.spool, Resource: resource, Scope: scope(), Wait: recording})
+}
+
+// serviceName is that of an agent, by default of the first one.
+func serviceName(flag string) string {
+	if a := agent.Find(flag); a != nil {
+		return a.Name
+	}
+	return agent.Agents[0].Name
 }
 
 // start begins to trace what comes through the tap.
@@ -151,19 +159,13 @@ func (t *tracing) checkpoint() {
 		return
 	}
 	t.settled = t.exporter.Settled()
-	t.say.checkpointed(t.exporter.Checkpoint(decodeSpans(t.mapper.Open())))
+	open, err := t.openSpans()
+	if err == nil {
+		err = t.exporter.Checkpoint(open)
+	}
+	t.say.checkpointed(err)
 	t.generation, t.changed = t.mapper.Stats().Generation, false
 	t.saved, t.saving = time.Now(), time.Since(start)
-}
-
-func decodeSpans(all [][]byte) (spans []*tracepb.Span) {
-	for _, b := range all {
-		span := new(tracepb.Span)
-		if proto.Unmarshal(b, span) == nil {
-			spans = append(spans, span)
-		}
-	}
-	return spans
 }
 
 // finish ends all spans.
@@ -210,6 +212,18 @@ func (t *tracing) emit(span []byte) {
 	if t.page != nil {
 		t.page.take(decoded)
 	}
+}
+
+// openSpans are the spans that have not ended.
+func (t *tracing) openSpans() (open []*tracepb.Span, err error) {
+	for _, span := range t.mapper.Open() {
+		decoded := new(tracepb.Span)
+		if err := proto.Unmarshal(span, decoded); err != nil {
+			return nil, err
+		}
+		open = append(open, decoded)
+	}
+	return open, nil
 }
 
 // end ends the trace, and delivers what it can within the flush timeout.
