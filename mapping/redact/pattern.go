@@ -36,8 +36,8 @@ type search struct {
 // never do.
 func (p pattern) rule() rule {
 	ready := sync.OnceValue(func() *search { return newSearch(p) })
-	return rule{name: p.ID, keywords: p.Keywords, find: func(text string, hits []place, found func(start, end int)) {
-		s := ready()
+	return rule{name: p.ID, keywords: p.Keywords, find: func(v *view, hits []place, found func(start, end int)) {
+		s, text := ready(), v.text
 		done := 0 // where the last secret ends
 		if !s.anchored {
 			for _, w := range windows(hits, s.reach, len(text)) {

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
 )
 
 // gitleaks' rules, written by testdata/gitleaks.
@@ -20,17 +19,16 @@ type place struct{ start, end int }
 // A rule finds secrets of one kind around the words it looks for.
 type rule struct {
 	name     string
-	keywords []string // none means everywhere
-	escapes  bool     // it knows of the escapes in a quoted text; else they are spaces to it
-	find     func(text string, hits []place, found func(start, end int))
+	keywords []string // none means everywhere, and in the text as it is written
+	find     func(v *view, hits []place, found func(start, end int))
 }
 
 // A ruleSet is all rules, ready to find.
 type ruleSet struct {
-	rules    []rule
-	anywhere []int // the rules without keywords
-	matcher  *matcher
-	lookers  [][]int // by keyword, the rules that look for it
+	rules          []rule
+	anywhere       []int // the rules without keywords
+	matcher        *matcher
+	rulesByKeyword [][]int
 }
 
 func newRuleSet(rules []rule, off []string) *ruleSet {
@@ -52,9 +50,9 @@ func newRuleSet(rules []rule, off []string) *ruleSet {
 				i = len(words)
 				index[w] = i
 				words = append(words, w)
-				s.lookers = append(s.lookers, nil)
+				s.rulesByKeyword = append(s.rulesByKeyword, nil)
 			}
-			s.lookers[i] = append(s.lookers[i], n)
+			s.rulesByKeyword[i] = append(s.rulesByKeyword[i], n)
 		}
 	}
 	s.matcher = newMatcher(words)
@@ -64,55 +62,32 @@ func newRuleSet(rules []rule, off []string) *ruleSet {
 // find returns what the rules find, in their order.
 func (s *ruleSet) find(text string) []Finding {
 	var found []Finding
+	for _, n := range s.anywhere {
+		r := &s.rules[n]
+		r.find(&view{text: text}, nil, func(start, end int) { found = append(found, Finding{start, end, r.name}) })
+	}
+	v := newView(text)
 	var hits map[int][]place
-	s.matcher.find(text, func(word, start, end int) {
+	s.matcher.find(v.text, func(word, start, end int) {
 		if hits == nil {
 			hits = map[int][]place{}
 		}
-		for _, n := range s.lookers[word] {
+		for _, n := range s.rulesByKeyword[word] {
 			hits[n] = append(hits[n], place{start, end})
 		}
 	})
-	blanked := ""
-	run := func(n int) {
-		r, text := &s.rules[n], text
-		if !r.escapes {
-			if blanked == "" {
-				blanked = blank(text)
-			}
-			text = blanked
-		}
-		r.find(text, hits[n], func(start, end int) { found = append(found, Finding{start, end, r.name}) })
-	}
-	for _, n := range s.anywhere {
-		run(n)
-	}
 	for _, n := range slices.Sorted(maps.Keys(hits)) {
-		run(n)
+		r := &s.rules[n]
+		r.find(v, hits[n], func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), r.name}) })
 	}
 	return found
 }
 
-// blank puts spaces in the place of \n and the like: after one a word begins.
-func blank(text string) string {
-	n := strings.IndexByte(text, '\\')
-	if n < 0 {
-		return text
-	}
-	b := []byte(text)
-	for i := n; i+1 < len(b); i++ {
-		if b[i] == '\\' && strings.IndexByte("nrt", b[i+1]) >= 0 {
-			b[i], b[i+1] = ' ', ' '
-		}
-	}
-	return string(b)
-}
-
 // everywhere makes a rule of a regular expression that no words go with.
 func everywhere(name string, re *regexp.Regexp) rule {
-	return rule{name: name, escapes: true, find: func(text string, _ []place, found func(start, end int)) {
-		for _, m := range re.FindAllStringSubmatchIndex(text, -1) {
-			if start, end := group(m, 0); end > start && !isMark(text[start:]) {
+	return rule{name: name, find: func(v *view, _ []place, found func(start, end int)) {
+		for _, m := range re.FindAllStringSubmatchIndex(v.text, -1) {
+			if start, end := group(m, 0); end > start && !isMark(v.text[start:]) {
 				found(start, end)
 			}
 		}
@@ -146,13 +121,17 @@ func builtin() []rule {
 		panic(err) // the file is ours
 	}
 	rules := []rule{
-		{ruleAssignment, assignmentWords, true, assignments},
-		{ruleAuthorization, []string{"authorization", "bearer"}, true, authorizations},
-		{ruleCookie, []string{"cookie"}, true, cookies},
-		{rulePrivateKey, []string{"private key"}, true, privateKeys},
-		{ruleURL, []string{"://"}, true, urls},
+		{ruleAssignment, assignmentWords, assignments},
+		{ruleAuthorization, []string{"authorization", "bearer"}, authorizations},
+		{ruleCookie, []string{"cookie"}, cookies},
+		{rulePrivateKey, []string{"private key"}, privateKeys},
+		{ruleURL, []string{"://"}, urls},
+		{ruleCommand, commandWords(), commands},
+		{ruleCall, callWords(), calls},
 	}
-	for _, p := range slices.Concat(vendors, file.Rules) {
+	rules = append(rules, fileRules...)
+	rules = append(rules, tokenRules()...)
+	for _, p := range slices.Concat(shapes, file.Rules) {
 		rules = append(rules, p.rule())
 	}
 	return rules
