@@ -78,7 +78,7 @@ func (f *field) read(h place) bool {
 		f.end--
 	}
 	f.name = t[f.start:f.end]
-	if f.class, f.plural = classify(f.name); f.class == noSecret && !f.widen() {
+	if f.class, f.plural = classify(f.name); f.class == noSecret && !f.widen() && !f.connection() {
 		return false
 	}
 	i := f.end
@@ -95,7 +95,7 @@ func (f *field) read(h place) bool {
 
 // widen takes the word before a key to its name: API key.
 func (f *field) widen() bool {
-	if f.start < 3 || f.text[f.start-1] != ' ' || !isLetter(f.text[f.start-2]) {
+	if f.start < 3 || f.text[f.start-1] != ' ' || !isLetter(f.text[f.start-2]) || !strings.EqualFold(f.name, "key") && !strings.EqualFold(f.name, "keys") {
 		return false
 	}
 	from := f.start - 1
@@ -107,6 +107,16 @@ func (f *field) widen() bool {
 	}
 	f.start = from
 	return true
+}
+
+// connection tells whether the name is the password in a connection string:
+// UID=sa;PWD=..
+func (f *field) connection() bool {
+	if strings.EqualFold(f.name, "pwd") && f.before() == ';' {
+		f.class = password
+		return true
+	}
+	return false
 }
 
 // An assignment is a value, and how it is written.
@@ -155,14 +165,34 @@ func (a *assignment) read() bool {
 			a.how = env
 		}
 		a.sep = i
+		a.listed = sep == 1 && t[i] == ','
 		i = skipSpaces(t, i+sep)
+		if a.listed {
+			i = skipAll(t, i)
+		}
+		if t[a.sep] == '=' && sep == 2 {
+			i = dumped(t, i)
+		}
 	case flag && a.spaced:
 		a.how = env
 	default:
 		return false
 	}
-	a.listed = sep == 1 && t[a.sep] == ','
 	return a.value(i)
+}
+
+// dumped skips what PHP prints before a string: string(9) "..".
+func dumped(t string, i int) int {
+	from := skipAll(t, i)
+	rest, ok := strings.CutPrefix(t[from:], "string")
+	if !ok {
+		return i
+	}
+	rest = strings.TrimLeft(rest, "(0123456789)")
+	if strings.HasPrefix(rest, ` "`) || strings.HasPrefix(rest, ` '`) {
+		return len(t) - len(rest) + 1
+	}
+	return i
 }
 
 // isFlag tells whether a name is an option: --db-password or -password.
@@ -254,7 +284,7 @@ func (a *assignment) bareEnd(i int) int {
 // separator tells how long the sign is that s begins with and that sets a name
 // apart from its value.
 func separator(s string, quotedName bool) int {
-	for _, sep := range []string{":=", "=>", "===", "==", "!=", "=", ":", ">", "<-"} {
+	for _, sep := range []string{":: ", ":=", "=>", "===", "==", "!=", "=", ":", ">", "<-"} {
 		if strings.HasPrefix(s, sep) {
 			return len(sep)
 		}
@@ -267,7 +297,7 @@ func separator(s string, quotedName bool) int {
 
 func (a *assignment) secret() bool {
 	v := a.text[a.start:a.end]
-	if a.listed && (len(v) < 8 || !strings.ContainsAny(v, "0123456789") || isEnv(v)) {
+	if a.listed && (!isQuote(a.text[max(0, a.field.start-1)]) && !isFlag(a.name) || isEnv(v) || !a.stands(v)) {
 		return false // of names, more likely than a value to one
 	}
 	if a.sep < 0 && !strings.ContainsAny(v, "0123456789!@#%^*+~?/") {

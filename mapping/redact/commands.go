@@ -10,28 +10,31 @@ const ruleCommand = "command-password"
 // A tool is a program that takes secrets on its command line.
 type tool struct {
 	programs string // separated by spaces
-	options  string // whose next word, or the rest of their own, is a secret
+	needs    string // a word without which it takes none
+	options  string // whose next word, or what follows their =, is a secret
 	joined   string // options only the rest of whose own word is one: mysql -pX
 	users    string // options with user:password
 	after    string // words after which comes a secret: vault login X
 	last     int    // how many words after the word in after, if it is not the next
+	final    string // words with which the last one is a secret
 	stdin    string // words with which it reads a secret
 }
 
 var tools = []tool{
-	{programs: "curl", options: "--pass --proxy-pass --oauth2-bearer --tlspassword --proxy-tlspassword", users: "-u --user -U --proxy-user"},
+	{programs: "curl", options: "--pass --proxy-pass --oauth2-bearer --tlspassword --proxy-tlspassword -b --cookie", users: "-u --user -U --proxy-user"},
 	{programs: "http https xh", users: "-a --auth"},
 	{programs: "wget", options: "--password --http-password --ftp-password --proxy-password"},
-	{programs: "sshpass", options: "-p"},
+	{programs: "sshpass", options: "-p", joined: "-p"},
 	{programs: "mysql mysqldump mysqlimport mysqlcheck mariadb mariadb-dump", joined: "-p"},
 	{programs: "mysqladmin mariadb-admin", joined: "-p", after: "password"},
-	{programs: "docker podman nerdctl buildah skopeo helm", options: "-p --password --docker-password", stdin: "--password-stdin"},
+	{programs: "docker podman nerdctl buildah skopeo helm oc az", needs: "login", options: "-p", stdin: "--password-stdin"},
+	{programs: "docker podman kubectl", options: "--password --docker-password"},
 	{programs: "redis-cli", options: "-a --pass"},
-	{programs: "openssl", options: "-k -K -passin -passout -pass"},
+	{programs: "openssl", options: "-passin -passout -pass"},
+	{programs: "openssl", needs: "enc", options: "-k -K"},
 	{programs: "mongo mongosh mongodump mongorestore mongoexport mongoimport", options: "-p --password"},
-	{programs: "az", options: "-p --password"},
-	{programs: "oc cqlsh evil-winrm crackmapexec netexec hydra twine rdesktop", options: "-p --password"},
-	{programs: "zip unzip", options: "-P"},
+	{programs: "cqlsh evil-winrm crackmapexec netexec hydra twine rdesktop snowsql", options: "-p --password"},
+	{programs: "zip unzip", options: "-P", joined: "-P"},
 	{programs: "7z 7za 7zz", joined: "-p"},
 	{programs: "rar unrar", joined: "-hp -p"},
 	{programs: "gpg gpg2", options: "--passphrase"},
@@ -39,31 +42,32 @@ var tools = []tool{
 	{programs: "smbclient rpcclient", users: "-U --user"},
 	{programs: "ldapsearch ldapadd ldapmodify ldapdelete ldapwhoami ldappasswd", options: "-w"},
 	{programs: "sqlcmd bcp ipmitool mosquitto_pub mosquitto_sub", options: "-P"},
-	{programs: "htpasswd", options: "-b", after: "-b -bc -cb -nb -bn -bB -nbB -Bb", last: 2},
+	{programs: "htpasswd", final: "-b -bc -cb -nb -bn -bB -nbB -Bb"},
 	{programs: "rabbitmqctl", after: "add_user change_password authenticate_user", last: 2},
-	{programs: "vault", after: "login"},
-	{programs: "cargo", after: "login"},
+	{programs: "vault cargo", after: "login"},
 	{programs: "sudo", stdin: "-S"},
 	{programs: "chpasswd", stdin: "chpasswd"},
-	{programs: "gh", options: "-b --body", stdin: "--with-token"},
+	{programs: "gh", needs: "secret", options: "-b --body"},
+	{programs: "gh", stdin: "--with-token"},
 	{programs: "wrangler", stdin: "put"},
 	{programs: "passwd", stdin: "--stdin"},
-	{programs: "cryptsetup", stdin: "-"},
 	{programs: "cmdkey net", joined: "/pass:"},
 	{programs: "net", after: "user use", last: 2},
 	{programs: "schtasks", options: "/rp"},
 	{programs: "xfreerdp wfreerdp", joined: "/p:"},
 	{programs: "keytool jarsigner", options: "-storepass -keypass -srcstorepass -deststorepass -srckeypass -destkeypass"},
-	{programs: "gem", options: "--key -k"},
-	{programs: "nuget dotnet", options: "-k -ApiKey --api-key"},
-	{programs: "doctl", options: "-t"},
+	{programs: "gem nuget dotnet", needs: "push", options: "--key -k -ApiKey --api-key"},
+	{programs: "doctl", needs: "auth", options: "-t"},
 	{programs: "ansible-vault", after: "encrypt_string"},
 	{programs: "useradd usermod", options: "-p"},
 	{programs: "sqlplus", users: "sqlplus"},
 	{programs: "impacket-psexec psexec.py secretsdump.py wmiexec.py", users: "impacket-psexec"},
 	{programs: "aws", after: "aws_secret_access_key aws_session_token"},
 	{programs: "npm yarn pnpm", after: "npmAuthToken _authToken"},
-	{programs: "expect send", after: "send"},
+	{programs: "nmcli", after: "password"},
+	{programs: "send", after: "send"},
+	{programs: "rocommunity rwcommunity", after: "rocommunity rwcommunity"},
+	{programs: "snmp-server", after: "community"},
 }
 
 func commandWords() []string {
@@ -118,6 +122,9 @@ func commands(v *view, hits []place, found func(start, end int)) {
 		}
 		line := words(v, h.start, h.start+maxValue)
 		for _, tool := range of {
+			if tool.needs != "" && !slices.ContainsFunc(line, func(w commandWord) bool { return w.text == tool.needs }) {
+				continue
+			}
 			if tool.stdin != "" {
 				tool.piped(v, h.start, line, found)
 			}
@@ -195,9 +202,6 @@ func words(v *view, i, limit int) []commandWord {
 // read finds the secrets among the words of a command.
 func (t *tool) read(line []commandWord, found func(start, end int)) {
 	for i, w := range line {
-		if i == 0 {
-			continue
-		}
 		for o := range strings.FieldsSeq(t.options) {
 			if w.text == o && i+1 < len(line) {
 				next := line[i+1]
@@ -205,9 +209,8 @@ func (t *tool) read(line []commandWord, found func(start, end int)) {
 				if !strings.HasPrefix(next.text, "-") {
 					next.secret(found)
 				}
-			} else if rest, ok := strings.CutPrefix(w.text, o); ok && rest != "" && (strings.HasPrefix(rest, "=") || len(o) == 2) {
-				n := len(o) + len(rest) - len(strings.TrimPrefix(rest, "="))
-				commandWord{w.text[n:], w.start + n}.unquoted().secret(found)
+			} else if rest, ok := strings.CutPrefix(w.text, o); ok && strings.HasPrefix(rest, "=") {
+				commandWord{rest[1:], w.end() - len(rest) + 1}.unquoted().secret(found)
 			}
 		}
 		for o := range strings.FieldsSeq(t.joined) {
@@ -222,6 +225,9 @@ func (t *tool) read(line []commandWord, found func(start, end int)) {
 				line[n].secret(found)
 			}
 		}
+	}
+	if slices.ContainsFunc(line, func(w commandWord) bool { return slices.Contains(strings.Fields(t.final), w.text) }) {
+		line[len(line)-1].secret(found)
 	}
 	for u := range strings.FieldsSeq(t.users) {
 		pairs(line, u, found)
@@ -279,7 +285,7 @@ func (w commandWord) unquoted() commandWord {
 
 // secret reports a word unless it stands for something else.
 func (w commandWord) secret(found func(start, end int)) {
-	if len(w.text) >= 3 && !placeholder(w.text) && !plainWords[strings.ToLower(w.text)] && !isEnv(w.text) && !strings.Contains(w.text, "$(") {
+	if len(w.text) >= 3 && !placeholder(w.text) && !plainWords[strings.ToLower(w.text)] && !isEnv(w.text) && !strings.Contains(w.text, "$(") && !hasSuffix(w.text, files...) {
 		found(w.start, w.end())
 	}
 }

@@ -12,6 +12,7 @@ var fileRules = []rule{
 	{rulePrivateKey, []string{"private-lines:"}, putty},
 	{ruleURL, []string{"@tcp(", "@unix(", ":thin:", "@//", "@/"}, dataSource},
 	{ruleFile, []string{"psk "}, ipsec},
+	{ruleCookie, []string{"\ttrue\t", "\tfalse\t"}, cookieFile},
 }
 
 // pgpass finds the password in host:port:database:user:password.
@@ -153,7 +154,7 @@ func (f *field) data(to int) {
 		if line.start >= to || indent(text) <= own {
 			return
 		}
-		if n := strings.Index(text, ": "); n >= 0 {
+		if n := strings.Index(text, ": "); n >= 0 && !strings.HasPrefix(strings.TrimSpace(text), "#") {
 			start := line.start + n + 2
 			for start < line.end && isQuote(t[start]) {
 				start++
@@ -213,6 +214,18 @@ func dataSource(v *view, hits []place, found func(start, end int)) {
 		}
 		if user, pass := t[start:start+sep], t[start+sep+1:i]; isIdentifier(user) && !strings.Contains(pass, "/") && isStrong(pass) {
 			found(i-len(pass), i)
+		}
+	}
+}
+
+// cookieFile finds the values in a file of cookies as curl and wget keep it:
+// seven fields, set apart by tabs.
+func cookieFile(v *view, hits []place, found func(start, end int)) {
+	for _, h := range hits {
+		line := lineAround(v.text, h.start)
+		fields := strings.Split(v.text[line.start:line.end], "\t")
+		if value := fields[len(fields)-1]; len(fields) == 7 && isDigits(fields[4]) && len(value) >= 6 {
+			found(line.end-len(value), line.end)
 		}
 	}
 }

@@ -59,10 +59,14 @@ func (f *field) block() int {
 		}
 		last = to
 	}
-	if scalar && last > 0 {
-		f.found(first, last)
+	if last == 0 {
+		return 0
 	}
-	return last
+	if scalar {
+		f.found(first, last)
+		return last
+	}
+	return f.after // its members have names of their own
 }
 
 // lines calls yield with the lines from i on.
@@ -116,7 +120,7 @@ func (f *field) isItem(v string) bool {
 	if f.class == password {
 		return strings.ContainsAny(v, "0123456789") && len(v) >= 6
 	}
-	return len(v) >= 8 && isRandom(v)
+	return len(v) >= 8 && (isRandom(v) || f.class == secret && isStrong(v))
 }
 
 // mapped tells whether a line is a member of a map.
@@ -157,7 +161,10 @@ func (f *field) list() int {
 	if i >= len(t) || strings.IndexByte("[{(", t[i]) < 0 {
 		return f.row(i)
 	}
-	const longest = 4 << 10
+	longest := 4 << 10
+	if !f.plural {
+		longest = 512
+	}
 	limit := min(len(t), i+longest)
 	depth, done := 0, 0
 	label := "" // of the member
@@ -167,7 +174,7 @@ func (f *field) list() int {
 			depth++
 		case c == ']' || c == '}' || c == ')':
 			if depth--; depth == 0 {
-				return done
+				return f.listed(done)
 			}
 		case c == ',' || c == '\n':
 			label = ""
@@ -182,12 +189,16 @@ func (f *field) list() int {
 			}
 			i = max(i, end)
 			if end < len(t) && t[end] == '\n' {
-				return done
+				return f.listed(done)
 			}
 		}
 	}
-	return done
+	return f.listed(done)
 }
+
+// listed returns where to read on after a list: in it, because its members may
+// have names of their own.
+func (f *field) listed(done int) int { return min(done, f.after) }
 
 // inList tells whether a value in brackets is a secret.
 func (f *field) inList(label, v string) bool {

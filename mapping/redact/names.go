@@ -14,6 +14,7 @@ const (
 	password       // may be a plain word
 	secret         // may be a long one
 	key            // is letters and digits
+	phrase         // is a dozen words or two
 )
 
 // keyOf are the words that make the key after them a secret one.
@@ -29,7 +30,7 @@ var further = map[string]bool{
 	"": true, "base": true, "prod": true, "production": true, "dev": true, "staging": true, "test": true, "live": true,
 	"root": true, "admin": true, "ro": true, "rw": true, "old": true, "new": true, "value": true, "b64": true, "base64": true,
 	"default": true, "main": true, "backup": true, "primary": true, "secondary": true, "plain": true, "plaintext": true, "string": true,
-	"set": true,
+	"set": true, "data": true,
 }
 
 // classOf tells what a whole name says of its value, however it is written:
@@ -71,8 +72,10 @@ func classOfWord(name, last, before string, words int) class {
 	case last == "pwd" && words == 1 && isEnv(name), last == "oldpwd":
 		return noSecret // a directory
 	case hasSuffix(last, "password", "passwd", "passphrase", "passcode", "pwd"), last == "pass" && words > 1, last == "pw" && words > 1,
-		last == "psk", last == "mnemonic", last == "phrase" && before == "seed", last == "requirepass", last == "masterauth":
+		last == "psk", last == "requirepass", last == "masterauth":
 		return password
+	case last == "mnemonic", last == "phrase" && before == "seed":
+		return phrase
 	case last == "pass":
 		return key
 	case hasSuffix(last, "secret", "credential", "credentials"):

@@ -13,6 +13,7 @@ var shapes = []pattern{
 	{ID: "npmrc-auth", Keywords: []string{"_auth"}, Regex: `\b_auth(?:Token)?[ \t]*(?:=|[ \t])[ \t]*"?([^\s"$\\]{8,})`},
 	{ID: "docker-auth", Keywords: []string{"auth\""}, Regex: `["']auth["']\s*:\s*["']([A-Za-z0-9+/=]{8,})`},
 	{ID: "sql-password", Keywords: []string{"identified by", "password '"}, Regex: `(?i)\b(?:identified\s+by|password)\s+'([^'\n]{4,})'`},
+	{ID: "smtp-auth", Keywords: []string{"auth plain"}, Regex: `(?i)\bAUTH PLAIN ([A-Za-z0-9+/=]{12,})`}, // RFC 4954
 	{ID: "jwt", Keywords: []string{"eyj"}, Regex: `\beyJ[\w-]{10,}\.eyJ[\w-]{10,}(?:\.[\w-]*)?`},
 	{ID: "resend-api-key", Keywords: []string{"re_"}, Regex: `\bre_[A-Za-z0-9]{8}_[A-Za-z0-9]{24}\b`},                                              // resend.com/docs/api-reference/introduction
 	{ID: "launchdarkly-key", Keywords: []string{"sdk-", "api-", "mob-"}, Regex: `\b(?:sdk|api|mob)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`}, // launchdarkly.com/docs/home/account/api
@@ -20,6 +21,6 @@ var shapes = []pattern{
 	{ID: "discord-api-token", Keywords: []string{".g"}, Regex: `\b[MNO][A-Za-z0-9_-]{23,28}\.G[\w-]{5}\.[\w-]{27,}`},                               // discord.com/developers/docs/reference#authentication
 	{ID: "mailgun-key", Keywords: []string{"key-"}, Regex: `\bkey-[0-9a-f]{32}\b`},                                                                 // documentation.mailgun.com/docs/mailgun/user-manual/api-key-mgmt
 	{ID: "mailchimp-key", Keywords: []string{"-us"}, Regex: `\b[0-9a-f]{32}-us\d{1,2}\b`},                                                          // mailchimp.com/developer/marketing/docs/fundamentals
-	{ID: "okta-token", Keywords: []string{"okta"}, Regex: `(?i:okta)[\w .:="'-]{0,24}\b(00[\w-]{40})\b`},                                           // developer.okta.com/docs/guides/create-an-api-token
+	{ID: "okta-token", Keywords: []string{"okta"}, Regex: `\b(?i:okta)[\w .:="'-]{0,24}\b(00[\w-]{40})\b`},                                         // developer.okta.com/docs/guides/create-an-api-token
 	{ID: "sonar-token", Keywords: []string{"sonar"}, Regex: `(?i:sonar)[\w.:"']{0,24}\s*[=:]\s*["']?([0-9a-f]{40})\b`},                             // docs.sonarsource.com
 }

@@ -18,7 +18,7 @@ func (f *field) called() int {
 		return 0
 	}
 	v := t[start:end]
-	if f.class == password && isStrong(v) || isRandom(v) && len(v) >= 16 {
+	if f.class == password && isStrong(v) && !strings.Contains(v, ":") || isRandom(v) && len(v) >= 16 {
 		f.found(start, end)
 		return end
 	}
@@ -32,11 +32,14 @@ func (f *field) fallback() int {
 	if i < len(t) && t[i] == ')' {
 		i++
 	}
+	if f.quoted && isQuote(t[i-1]) { // "apiKey" or "oauth2"
+		return 0
+	}
 	i = skipSpaces(t, i)
 	rest := t[i:]
-	for _, or := range []string{"||", "??", "?:", "or ", ", "} {
+	for _, or := range []string{"||", "??", "?:", "or "} {
 		after, ok := strings.CutPrefix(rest, or)
-		if !ok || or == ", " && i > 0 && t[i-1] == ')' {
+		if !ok {
 			continue
 		}
 		if start, end, ok := f.literal(skipSpaces(t, len(t)-len(after))); ok && end > start {
@@ -56,7 +59,9 @@ var directives = []string{"#define", "# define", "env", "arg", "setenv", "setx",
 func (f *field) directive() int {
 	t := f.text
 	i := skipSpaces(t, f.after)
-	if i == f.after || i >= len(t) || t[i] == '=' || t[i] == ':' {
+	if next := skipAll(t, i); next > i && strings.HasPrefix(f.name, "--") && strings.HasPrefix(t[next:], "- ") { // arguments in YAML
+		i = next + 2
+	} else if i == f.after || i >= len(t) || t[i] == '=' || t[i] == ':' {
 		return 0
 	}
 	lead := t[max(0, f.start-160):f.start]
@@ -70,13 +75,17 @@ func (f *field) directive() int {
 		known = known || word == d || strings.HasSuffix(word, " "+d)
 	}
 	login := strings.Contains(lead, "login ") || oneOf(firstWord(word), []string{"username", "user", "enable", "default", "machine"})
-	if !known && !login && word != "" && word != "-" {
-		return 0
-	}
 	if i+1 < len(t) && t[i] == '@' {
 		i++
 	}
 	start, end, ok := f.literal(i)
+	if ok && !known && end+1 < len(t) && strings.IndexByte(")]\n;'", t[end+1]) >= 0 && f.stands(t[start:end]) { // (setq password "..")
+		f.found(start, end)
+		return end
+	}
+	if !known && !login && word != "" && strings.Trim(word, "- ") != "" {
+		return 0
+	}
 	if !ok {
 		start, end = i, i
 		for end < len(t) && end-start < maxValue && strings.IndexByte(" \t\r\n\"'`<>", t[end]) < 0 {
@@ -97,7 +106,7 @@ func (f *field) directive() int {
 		rest := t[end:]
 		rest = rest[:strings.IndexByte(rest+"\n", '\n')]
 		rest = strings.Trim(rest, "\"'`)\r ")
-		ok = (rest == "" || login && f.class == password) && (f.class == password && isStrong(v) || isRandom(v) && len(v) >= 16)
+		ok = (rest == "" || login && f.class == password) && (f.class == password && isStrong(v) || login && f.class == secret && isStrong(v) || isRandom(v) && len(v) >= 16)
 	}
 	if !ok {
 		return 0
@@ -135,7 +144,7 @@ func (f *field) cell() int {
 			if n < 0 || n > 24 || n < 2 || !isLetter(t[i+1]) && t[i+1] != '/' {
 				return 0
 			}
-			apart = apart || t[i+1] == '/'
+			apart = apart || t[i+1] == '/' || i > from && t[i-1] == ' '
 			i += n
 		default:
 			limit = i
@@ -160,7 +169,7 @@ func (f *field) cell() int {
 
 // stands tells whether a word that stands where a value would is a secret.
 func (f *field) stands(v string) bool {
-	return f.class == password && isStrong(v) || len(v) >= 12 && isRandom(v)
+	return (f.class == password || strings.EqualFold(f.name, "pass")) && isStrong(v) || len(v) >= 12 && isRandom(v)
 }
 
 // alone tells whether the name begins its line and nothing follows the value.
@@ -190,7 +199,10 @@ func (f *field) column() int {
 			index = len(fields(header[:f.start-from]))
 		}
 		cells := cut(header, delimiter)
-		if index >= len(cells) || strings.Trim(cells[index].text, " *`") != f.name {
+		if len(cells) < 2 || index >= len(cells) || strings.Trim(cells[index].text, " *`") != f.name || strings.ContainsAny(header, "\"'(){}[]:;=") {
+			continue
+		}
+		if delimiter == "," && strings.HasSuffix(header, ",") {
 			continue
 		}
 		return f.below(to+1, delimiter, index, len(cells))
@@ -288,7 +300,9 @@ func (f *field) told() int {
 		}
 		i = end
 	}
-	i = skipSpaces(t, i)
+	if i = skipSpaces(t, i); i == f.after {
+		return 0
+	}
 	for i < len(t) && (isQuote(t[i]) || t[i] == '*') {
 		i++
 	}

@@ -33,6 +33,8 @@ func (c class) secret(v string, how writing) bool {
 	}
 	m := makeupOf(v)
 	switch {
+	case c == phrase:
+		return m.spaces >= 11 && m.spaces < 24 && m.letters == len(v)-m.spaces && m.upper == 0
 	case m.spaces > 0:
 		return (how == env || how == quoted && m.digits > 0 && m.upper == 0) && c == password && m.spaces < 4
 	case how == env && c == password:

@@ -72,7 +72,7 @@ func readEscape(s string) (c byte, width int, ok bool) {
 			return 0, 1, false
 		}
 		c, ok = hexByte(s[1:3])
-		if !ok || !isStructure(c) && (c != ' ' || len(s) < 4 || s[3] != '%') {
+		if !ok || !isStructure(c) && c != ' ' {
 			return 0, 1, false
 		}
 		return c, 3, true
