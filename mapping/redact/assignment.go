@@ -297,7 +297,7 @@ func separator(s string, quotedName bool) int {
 
 func (a *assignment) secret() bool {
 	v := a.text[a.start:a.end]
-	if a.listed && (!isQuote(a.text[max(0, a.field.start-1)]) && !isFlag(a.name) || isEnv(v) || !a.stands(v)) {
+	if a.listed && (!isQuote(a.text[max(0, a.field.start-1)]) && !isFlag(a.name) || isEnv(v) || !a.stands(v) && (!isEnv(a.name) || !a.class.secret(v, quoted))) {
 		return false // of names, more likely than a value to one
 	}
 	if a.sep < 0 && !strings.ContainsAny(v, "0123456789!@#%^*+~?/") {

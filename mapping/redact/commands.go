@@ -65,7 +65,6 @@ var tools = []tool{
 	{programs: "aws", after: "aws_secret_access_key aws_session_token"},
 	{programs: "npm yarn pnpm", after: "npmAuthToken _authToken"},
 	{programs: "nmcli", after: "password"},
-	{programs: "send", after: "send"},
 	{programs: "rocommunity rwcommunity", after: "rocommunity rwcommunity"},
 	{programs: "snmp-server", after: "community"},
 }
@@ -117,9 +116,6 @@ func commands(v *view, hits []place, found func(start, end int)) {
 			continue
 		}
 		of := toolsByProgram[t[h.start:h.end]]
-		if of == nil || h.start > 0 && strings.IndexByte(" \t\n/\"'`|;&(=$", t[h.start-1]) < 0 || h.end < len(t) && strings.IndexByte(" \t\"'\n", t[h.end]) < 0 {
-			continue
-		}
 		line := words(v, h.start, h.start+maxValue)
 		for _, tool := range of {
 			if tool.needs != "" && !slices.ContainsFunc(line, func(w commandWord) bool { return w.text == tool.needs }) {
@@ -134,6 +130,12 @@ func commands(v *view, hits []place, found func(start, end int)) {
 			})
 		}
 	}
+}
+
+// isProgram tells whether a hit may be a program in a command line.
+func isProgram(t string, h place) bool {
+	return h.end < len(t) && strings.IndexByte(" \t\"'", t[h.end]) >= 0 &&
+		(t[h.start] == '"' || h.start == 0 || strings.IndexByte(" \t\n/\"'`|;&(=$", t[h.start-1]) >= 0)
 }
 
 // words cuts a command line into words: to the end of the line, a pipe, or the

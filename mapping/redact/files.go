@@ -6,13 +6,13 @@ const ruleFile = "credentials-file"
 
 // fileRules find secrets that only their place in a file gives away.
 var fileRules = []rule{
-	{ruleFile, []string{":5432:", ":5433:", ":6432:", ":*:"}, pgpass},
-	{ruleFile, []string{`"kty"`, `'kty'`}, jwk},
-	{ruleFile, []string{"kind: secret", `"kind":"secret"`, `"kind": "secret"`}, kubernetesSecret},
-	{rulePrivateKey, []string{"private-lines:"}, putty},
-	{ruleURL, []string{"@tcp(", "@unix(", ":thin:", "@//", "@/"}, dataSource},
-	{ruleFile, []string{"psk "}, ipsec},
-	{ruleCookie, []string{"\ttrue\t", "\tfalse\t"}, cookieFile},
+	{name: ruleFile, keywords: []string{":5432:", ":5433:", ":6432:", ":*:"}, find: pgpass},
+	{name: ruleFile, keywords: []string{`"kty"`, `'kty'`}, find: jwk},
+	{name: ruleFile, keywords: []string{"kind: secret", `"kind":"secret"`, `"kind": "secret"`}, find: kubernetesSecret},
+	{name: rulePrivateKey, keywords: []string{"private-lines:"}, find: putty},
+	{name: ruleURL, keywords: []string{"@tcp(", "@unix(", ":thin:", "@//", "@/"}, find: dataSource},
+	{name: ruleFile, keywords: []string{"psk "}, find: ipsec},
+	{name: ruleCookie, keywords: []string{"\ttrue\t", "\tfalse\t"}, find: cookieFile},
 }
 
 // pgpass finds the password in host:port:database:user:password.

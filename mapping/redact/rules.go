@@ -3,7 +3,6 @@ package redact
 import (
 	_ "embed"
 	"encoding/json"
-	"maps"
 	"regexp"
 	"slices"
 )
@@ -19,7 +18,8 @@ type place struct{ start, end int }
 // A rule finds secrets of one kind around the words it looks for.
 type rule struct {
 	name     string
-	keywords []string // none means everywhere, and in the text as it is written
+	keywords []string                        // none means everywhere, and in the text as it is written
+	accepts  func(text string, h place) bool // whether a hit is worth a look; nil means all are
 	find     func(v *view, hits []place, found func(start, end int))
 }
 
@@ -67,18 +67,24 @@ func (s *ruleSet) find(text string) []Finding {
 		r.find(&view{text: text}, nil, func(start, end int) { found = append(found, Finding{start, end, r.name}) })
 	}
 	v := newView(text)
-	var hits map[int][]place
+	var hits [][]place // by rule
 	s.matcher.find(v.text, func(word, start, end int) {
-		if hits == nil {
-			hits = map[int][]place{}
-		}
 		for _, n := range s.rulesByKeyword[word] {
+			if accepts := s.rules[n].accepts; accepts != nil && !accepts(v.text, place{start, end}) {
+				continue
+			}
+			if hits == nil {
+				hits = make([][]place, len(s.rules))
+			}
 			hits[n] = append(hits[n], place{start, end})
 		}
 	})
-	for _, n := range slices.Sorted(maps.Keys(hits)) {
+	for n, places := range hits {
+		if len(places) == 0 {
+			continue
+		}
 		r := &s.rules[n]
-		r.find(v, hits[n], func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), r.name}) })
+		r.find(v, places, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), r.name}) })
 	}
 	return found
 }
@@ -121,16 +127,17 @@ func builtin() []rule {
 		panic(err) // the file is ours
 	}
 	rules := []rule{
-		{ruleAssignment, assignmentWords, assignments},
-		{ruleAuthorization, []string{"authorization", "bearer"}, authorizations},
-		{ruleCookie, []string{"cookie"}, cookies},
-		{rulePrivateKey, []string{"private key"}, privateKeys},
-		{ruleURL, []string{"://"}, urls},
-		{ruleCommand, commandWords(), commands},
-		{ruleCall, callWords(), calls},
+		{name: ruleAssignment, keywords: assignmentWords, find: assignments},
+		{name: ruleAuthorization, keywords: []string{"authorization", "bearer"}, find: authorizations},
+		{name: ruleCookie, keywords: []string{"cookie"}, find: cookies},
+		{name: rulePrivateKey, keywords: []string{"private key"}, find: privateKeys},
+		{name: ruleURL, keywords: []string{"://"}, find: urls},
+		{name: ruleCommand, keywords: commandWords(), accepts: isProgram, find: commands},
+		{name: ruleCall, keywords: callWords(), find: calls},
 	}
 	rules = append(rules, fileRules...)
 	rules = append(rules, tokenRules()...)
+	rules = append(rules, infixRules()...)
 	for _, p := range slices.Concat(shapes, file.Rules) {
 		rules = append(rules, p.rule())
 	}

@@ -1,6 +1,9 @@
 package redact
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // called reads setPassword("..").
 func (f *field) called() int {
@@ -156,12 +159,12 @@ func (f *field) cell() int {
 		return f.column()
 	}
 	end := i
-	for end < len(t) && end-i < maxValue && strings.IndexByte(" \t\r\n\"'`<>|*", t[end]) < 0 {
+	for end < len(t) && end-i < maxValue && strings.IndexByte(" \t\r\n\"'`<>|", t[end]) < 0 {
 		end++
 	}
 	gap := strings.Trim(t[from:i], " ") == ""
-	if v := t[i:end]; f.stands(v) && (!gap || f.alone(end)) {
-		f.found(i, end)
+	if v := strings.TrimRight(t[i:end], "*"); f.stands(v) && (!gap || f.alone(end)) {
+		f.found(i, i+len(v))
 		return end
 	}
 	return f.column()
@@ -202,7 +205,7 @@ func (f *field) column() int {
 		if len(cells) < 2 || index >= len(cells) || strings.Trim(cells[index].text, " *`") != f.name || strings.ContainsAny(header, "\"'(){}[]:;=") {
 			continue
 		}
-		if delimiter == "," && strings.HasSuffix(header, ",") {
+		if (delimiter == "," || delimiter == "\t") && slices.ContainsFunc(cells, func(c cellText) bool { return c.text == "" }) {
 			continue
 		}
 		return f.below(to+1, delimiter, index, len(cells))
@@ -278,6 +281,9 @@ func (f *field) told() int {
 	i := f.after
 	limit := min(len(t), i+64)
 	verb := false
+	if strings.EqualFold(f.name, "pass") {
+		return 0 // what is passed to whom
+	}
 	for words := 0; words < 6 && i < limit; words++ {
 		j := skipSpaces(t, i)
 		if j == i && words > 0 || j >= limit {
@@ -307,10 +313,10 @@ func (f *field) told() int {
 		i++
 	}
 	end := i
-	for end < len(t) && end-i < maxValue && strings.IndexByte(" \t\r\n\"'`<>*()", t[end]) < 0 {
+	for end < len(t) && end-i < maxValue && strings.IndexByte(" \t\r\n\"'`<>()", t[end]) < 0 {
 		end++
 	}
-	v := strings.TrimRight(t[i:end], ".,;:")
+	v := strings.TrimRight(t[i:end], ".,;:*")
 	if verb && f.stands(v) || len(v) >= 20 && isRandom(v) {
 		f.found(i, i+len(v))
 		return i + len(v)

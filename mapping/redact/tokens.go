@@ -1,11 +1,15 @@
 package redact
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Letters that tokens are made of.
 const (
 	hexes  = "0123456789abcdefABCDEF"
 	alnum  = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+	digits = "0123456789"
 	word   = alnum + "_-"
 	dotted = word + "."
 	base64 = alnum + "+/="
@@ -40,7 +44,10 @@ func tokenRules() []rule {
 				keywords = append(keywords, p)
 			}
 		}
-		rules = append(rules, rule{name, keywords, func(v *view, hits []place, found func(start, end int)) {
+		accepts := func(text string, h place) bool {
+			return slices.ContainsFunc(kinds, func(k token) bool { return k.begins(text, h.start) })
+		}
+		rules = append(rules, rule{name, keywords, accepts, func(v *view, hits []place, found func(start, end int)) {
 			done := 0
 			for _, h := range hits {
 				for _, k := range kinds {
@@ -62,9 +69,16 @@ func tokenRules() []rule {
 // piece, which has no prefix, so it is far more than any vendor's.
 const longestToken = 16 << 10
 
+// begins tells whether a token may begin at start.
+func (k *token) begins(text string, start int) bool {
+	last := start + len(k.prefix) + k.min - 1
+	return last < len(text) && strings.HasPrefix(text[start:], k.prefix) && strings.IndexByte(k.letters, text[last]) >= 0 &&
+		(start == 0 || !isWordByte(text[start-1]) || !isWordByte(k.prefix[0]))
+}
+
 // end returns where the token ends that begins at start, 0 if none does.
 func (k *token) end(text string, start int) int {
-	if !strings.HasPrefix(text[start:], k.prefix) || start > 0 && isWordByte(text[start-1]) && isLetter(k.prefix[0]) {
+	if !k.begins(text, start) {
 		return 0
 	}
 	from := start + len(k.prefix)
@@ -90,7 +104,7 @@ func isDrawn(rest string) bool {
 	if m.digits == 0 {
 		return m.upper > 2 && m.letters-m.upper > 2 && entropy(rest) > 3
 	}
-	return entropy(rest) > 2.5 && (m.letters > 0 || len(rest) >= 16)
+	return entropy(rest) > 2.5 && (m.letters > 0 || len(rest) >= 16) && (m.joints == 0 || m.letters == 0 || turnsOf(rest) >= 3)
 }
 
 // Where the forms of tokens are documented.
@@ -254,6 +268,14 @@ var tokens = []token{
 	{"private-key", "LS0tLS1CRUdJTiBPUEVO", 40, base64, "RFC 7468: BEGIN OPEN"},
 	{"private-key", "LS0tLS1CRUdJTiBEU0Eg", 40, base64, "RFC 7468: BEGIN DSA"},
 	{"private-key", "LS0tLS1CRUdJTiBFTkNS", 40, base64, "RFC 7468: BEGIN ENCR"},
+	{"resend-api-key", "re_", 32, word, "resend.com/docs/api-reference/introduction"},
+	{"sendgrid-api-token", "SG.", 40, dotted, gitleaksIs},
+	{"launchdarkly-key", "sdk-", 36, hexes + "-", "launchdarkly.com/docs/home/account/api"},
+	{"launchdarkly-key", "api-", 36, hexes + "-", "launchdarkly.com/docs/home/account/api"},
+	{"launchdarkly-key", "mob-", 36, hexes + "-", "launchdarkly.com/docs/home/account/api"},
+	{"asana-token", "1/1", 45, hexes + "/:", "developers.asana.com/docs/personal-access-token"},
+	{"asana-token", "2/1", 45, hexes + "/:", "developers.asana.com/docs/personal-access-token"},
+	{"mailgun-key", "key-", 32, hexes, "documentation.mailgun.com/docs/mailgun/user-manual/api-key-mgmt"},
 	{"airtable-personnal-access-token", "pat", 79, alnum + ".", gitleaksIs},
 	{"contentful-management-token", "CFPAT-", 40, word, "contentful.com/developers/docs/references/authentication"},
 	{"typeform-api-token", "tfp_", 40, dotted + "=", gitleaksIs},

@@ -96,7 +96,7 @@ func isTerm(lower string) bool {
 
 var terms = []string{
 	"sha1", "sha2", "sha3", "sha5", "md5", "utf", "base64", "base32", "oauth2", "x509", "ipv4", "ipv6", "http2", "http3", "pkcs", "rfc", "iso", "aes",
-	"rsa", "ed25519", "int3", "int6", "uint", "float", "win32", "argon2", "bcrypt", "pbkdf2",
+	"rsa", "latin", "ed25519", "int3", "int6", "uint", "float", "win32", "argon2", "bcrypt", "pbkdf2",
 }
 
 // isRandom tells whether a word is drawn, not written: digits stand between its
@@ -107,10 +107,21 @@ func isRandom(v string) bool {
 	}
 	m := makeupOf(v)
 	if m.digits == 0 {
-		return len(v) >= 32 && m.isKey(v)
+		return len(v) >= 32 && m.upper > 8 && m.letters-m.upper > 8 && m.isKey(v) && !isMixedWords(v)
 	}
 	turns := turnsOf(v)
 	return m.letters > 0 && (turns >= 3 || turns == 2 && len(v) < 16 && !isTerm(strings.ToLower(v))) && !isDate(v) && !isChain(v)
+}
+
+// isMixedWords tells whether letters are words writtenLikeThis.
+func isMixedWords(v string) bool {
+	runs := 0
+	for i := 1; i < len(v); i++ {
+		if isUpper(v[i]) != isUpper(v[i-1]) {
+			runs++
+		}
+	}
+	return runs < len(v)/3
 }
 
 // isDate tells whether a value begins with a day.

@@ -31,11 +31,12 @@ func newView(raw string) *view {
 		return &view{text: raw}
 	}
 	v := &view{}
+	percent := isPercentEncoded(raw)
 	b := make([]byte, 0, len(raw))
 	last := 0
 	for i >= 0 {
 		c, width, ok := readEscape(raw[i:])
-		if ok {
+		if ok && (percent || raw[i] != '%') {
 			b = append(b, raw[last:i]...)
 			v.escapes = append(v.escapes, escape{len(b), i, width, raw[i], c == 0})
 			if c != 0 {
@@ -117,6 +118,20 @@ func readEscape(s string) (c byte, width int, ok bool) {
 		}
 	}
 	return 0, n, false
+}
+
+// isPercentEncoded tells whether there is more than a percent sign in a text: a
+// quote, a colon or an equals sign that is percent-encoded.
+func isPercentEncoded(s string) bool {
+	for {
+		n := strings.IndexByte(s, '%')
+		if n < 0 || n+3 > len(s) {
+			return false
+		}
+		if s = s[n+1:]; s[0] == '3' && strings.IndexByte("ADad", s[1]) >= 0 || s[0] == '2' && s[1] == '2' {
+			return true
+		}
+	}
 }
 
 // codePoint reads u003d, x3d, 033 or e.
