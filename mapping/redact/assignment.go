@@ -1,6 +1,9 @@
 package redact
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // The names of our own rules.
 const (
@@ -34,6 +37,13 @@ type field struct {
 	plural     bool
 	quoted     bool
 	found      func(start, end int)
+	known      map[string]kind // names that were looked at before
+}
+
+// A kind is what a name tells of its value.
+type kind struct {
+	class  class
+	plural bool
 }
 
 // readers are the ways in which a name and its value are written down. Each
@@ -46,11 +56,12 @@ var readers = []func(*field) int{
 // assignments finds the values of names such as password.
 func assignments(v *view, hits []place, found func(start, end int)) {
 	done := 0
+	known := map[string]kind{}
 	for _, h := range hits {
 		if h.start < done {
 			continue
 		}
-		f := field{v: v, text: v.text, found: found}
+		f := field{v: v, text: v.text, found: found, known: known}
 		if !f.read(h) {
 			continue
 		}
@@ -78,7 +89,12 @@ func (f *field) read(h place) bool {
 		f.end--
 	}
 	f.name = t[f.start:f.end]
-	if f.class, f.plural = classify(f.name); f.class == noSecret && !f.widen() && !f.connection() {
+	k, ok := f.known[f.name]
+	if !ok {
+		k.class, k.plural = classify(f.name)
+		f.known[f.name] = k
+	}
+	if f.class, f.plural = k.class, k.plural; f.class == noSecret && !f.widen() && !f.connection() {
 		return false
 	}
 	i := f.end
@@ -102,9 +118,10 @@ func (f *field) widen() bool {
 	for from > 0 && f.start-from < 16 && isLetter(f.text[from-1]) {
 		from--
 	}
-	if f.class, f.plural = classify(f.text[from:f.start-1] + "_" + f.name); f.class == noSecret {
+	if !slices.Contains(keyOf, strings.ToLower(f.text[from:f.start-1])) {
 		return false
 	}
+	f.class, f.plural = key, strings.HasSuffix(f.name, "s")
 	f.start = from
 	return true
 }

@@ -134,7 +134,7 @@ func commands(v *view, hits []place, found func(start, end int)) {
 
 // isProgram tells whether a hit may be a program in a command line.
 func isProgram(t string, h place) bool {
-	return h.end < len(t) && strings.IndexByte(" \t\"'", t[h.end]) >= 0 &&
+	return (h.end == len(t) || strings.IndexByte(" \t\n\"'", t[h.end]) >= 0) &&
 		(t[h.start] == '"' || h.start == 0 || strings.IndexByte(" \t\n/\"'`|;&(=$", t[h.start-1]) >= 0)
 }
 

@@ -29,10 +29,11 @@ type ruleSet struct {
 	anywhere       []int // the rules without keywords
 	matcher        *matcher
 	rulesByKeyword [][]int
+	bareKeys       bool // is looked for
 }
 
 func newRuleSet(rules []rule, off []string) *ruleSet {
-	s := &ruleSet{}
+	s := &ruleSet{bareKeys: !slices.Contains(off, rulePrivateKey)}
 	index := map[string]int{}
 	var words []string
 	for _, r := range rules {
@@ -67,6 +68,9 @@ func (s *ruleSet) find(text string) []Finding {
 		r.find(&view{text: text}, nil, func(start, end int) { found = append(found, Finding{start, end, r.name}) })
 	}
 	v := newView(text)
+	if s.bareKeys {
+		bareKeys(v, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), rulePrivateKey}) })
+	}
 	var hits [][]place // by rule
 	s.matcher.find(v.text, func(word, start, end int) {
 		for _, n := range s.rulesByKeyword[word] {

@@ -60,7 +60,7 @@ func (x *infix) around(t string, h place) (start, end int) {
 	}
 	for end = h.end; end < len(t) && end-h.end < longestToken && strings.IndexByte(x.after, t[end]) >= 0; end++ {
 	}
-	if end-h.end < x.min || start > 0 && isWordByte(t[start-1]) || !isDrawn(t[start:end]) {
+	if end-h.end < x.min || start > 0 && isWordByte(t[start-1]) || !isDrawn(t[start:end]) || !strings.ContainsAny(t[start:end], digits) {
 		return 0, 0
 	}
 	return start, end

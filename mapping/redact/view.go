@@ -26,17 +26,17 @@ type escape struct {
 
 // A view is at most as long as its text.
 func newView(raw string) *view {
-	i := nextEscape(raw, 0)
+	leads := leadsOf(raw)
+	i := nextEscape(raw, 0, leads)
 	if i < 0 {
 		return &view{text: raw}
 	}
 	v := &view{}
-	percent := isPercentEncoded(raw)
 	b := make([]byte, 0, len(raw))
 	last := 0
 	for i >= 0 {
 		c, width, ok := readEscape(raw[i:])
-		if ok && (percent || raw[i] != '%') {
+		if ok {
 			b = append(b, raw[last:i]...)
 			v.escapes = append(v.escapes, escape{len(b), i, width, raw[i], c == 0})
 			if c != 0 {
@@ -44,21 +44,39 @@ func newView(raw string) *view {
 			}
 			last = i + width
 		}
-		i = nextEscape(raw, i+width)
+		i = nextEscape(raw, i+width, leads)
 	}
 	v.text = string(append(b, raw[last:]...))
 	return v
 }
 
-// nextEscape returns where the next escape may begin, -1 if none does.
-func nextEscape(s string, from int) int {
-	for i := from; i < len(s); i++ {
-		switch s[i] {
-		case '\\', '\x1b', '%', '&':
-			return i
-		}
+// leadsOf returns the bytes that escapes begin with in a text.
+func leadsOf(s string) string {
+	leads := `\`
+	if strings.IndexByte(s, '\x1b') >= 0 {
+		leads += "\x1b"
 	}
-	return -1
+	if isPercentEncoded(s) {
+		leads += "%"
+	}
+	if strings.Contains(s, "&#") || strings.Contains(s, "&quot;") || strings.Contains(s, "&amp;") || strings.Contains(s, "&lt;") {
+		leads += "&"
+	}
+	return leads
+}
+
+// nextEscape returns where the next escape may begin, -1 if none does.
+func nextEscape(s string, from int, leads string) int {
+	var n int
+	if len(leads) == 1 {
+		n = strings.IndexByte(s[from:], leads[0])
+	} else {
+		n = strings.IndexAny(s[from:], leads)
+	}
+	if n < 0 {
+		return -1
+	}
+	return from + n
 }
 
 // readEscape decodes the escape that s begins with; c is 0 for a colour. If it
