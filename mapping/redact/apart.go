@@ -113,6 +113,9 @@ func (f *field) valueBefore(to int) {
 	if n := strings.LastIndexAny(t[from:to], "{}<"); n >= 0 {
 		from += n + 1
 	}
+	if n := strings.LastIndexByte(t[from:to], '\n'); n >= 0 { // at most a line before
+		from += strings.LastIndexByte(t[from:from+n], '\n') + 1
+	}
 	lower := strings.ToLower(t[from:to])
 	for _, l := range valueLabels[:2] {
 		n := strings.LastIndex(lower, l)

@@ -34,10 +34,20 @@ type field struct {
 	start, end int // of the name
 	after      int // the end of the name with the quotes and brackets around it
 	class      class
-	plural     bool
+	many       bool // the name is a plural
 	quoted     bool
 	found      func(start, end int)
-	known      map[string]kind // names that were looked at before
+	*progress
+}
+
+// A progress is what the fields of a text know of those before them, so that no
+// piece of it is looked at again and again.
+type progress struct {
+	known  map[string]kind // names
+	listed int             // where the last list that was looked at ends
+	plural bool            // that list has its name from more than one secret
+	run    place           // the last value without quotes
+	tries  int             // how many names there were in it
 }
 
 // A kind is what a name tells of its value.
@@ -56,16 +66,16 @@ var readers = []func(*field) int{
 // assignments finds the values of names such as password.
 func assignments(v *view, hits []place, found func(start, end int)) {
 	done := 0
-	known := map[string]kind{}
+	progress := progress{known: map[string]kind{}}
 	for _, h := range hits {
 		if h.start < done {
 			continue
 		}
-		f := field{v: v, text: v.text, found: found, known: known}
-		if !f.read(h) {
+		f := field{v: v, text: v.text, found: found, progress: &progress}
+		ok := f.read(h)
+		if done = f.end; !ok {
 			continue
 		}
-		done = f.end
 		for _, reader := range readers {
 			if end := reader(&f); end > 0 {
 				done = max(done, end)
@@ -88,13 +98,15 @@ func (f *field) read(h place) bool {
 	for f.end > h.end && (t[f.end-1] == '.' || t[f.end-1] == '-') {
 		f.end--
 	}
-	f.name = t[f.start:f.end]
+	if f.name = t[f.start:f.end]; f.end < len(t) && isNameByte(t[f.end]) && f.end-h.end == maxName || h.start-f.start == maxName {
+		return false // no name is that long
+	}
 	k, ok := f.known[f.name]
 	if !ok {
 		k.class, k.plural = classify(f.name)
 		f.known[f.name] = k
 	}
-	if f.class, f.plural = k.class, k.plural; f.class == noSecret && !f.widen() && !f.connection() {
+	if f.class, f.many = k.class, k.plural; f.class == noSecret && !f.widen() && !f.connection() {
 		return false
 	}
 	i := f.end
@@ -121,7 +133,7 @@ func (f *field) widen() bool {
 	if !slices.Contains(keyOf, strings.ToLower(f.text[from:f.start-1])) {
 		return false
 	}
-	f.class, f.plural = key, strings.HasSuffix(f.name, "s")
+	f.class, f.many = key, strings.HasSuffix(f.name, "s")
 	f.start = from
 	return true
 }
@@ -150,7 +162,7 @@ type assignment struct {
 // assigned reads name = value in the languages that people and agents write.
 func (f *field) assigned() int {
 	a := assignment{field: f, sep: -1}
-	if f.plural && f.class != secret || !a.read() || !a.secret() {
+	if f.many && f.class != secret || !a.read() || !a.secret() {
 		return 0
 	}
 	f.found(a.start, a.end)
@@ -247,6 +259,13 @@ func (a *assignment) value(i int) bool {
 		return end > start
 	}
 	if a.listed {
+		return false
+	}
+	if i >= a.run.end {
+		a.run, a.tries = place{i, a.bareEnd(i)}, 0
+	}
+	const mostTries = 8
+	if a.tries++; a.tries > mostTries {
 		return false
 	}
 	a.start, a.end = i, a.bareEnd(i)

@@ -94,19 +94,32 @@ var toolsByProgram = func() map[string][]*tool {
 
 // A word is one of a command line, without its quotes.
 type commandWord struct {
-	text  string
-	start int
+	text   string
+	start  int
+	quoted bool
 }
 
 func (w commandWord) end() int { return w.start + len(w.text) }
+
+const (
+	longestCommand = 1 << 10
+	mostPrograms   = 8 // in as many bytes; more are no commands
+)
 
 // commands finds secrets on the command lines of programs, and in lists of
 // arguments: ["curl", "-u", "bob:.."].
 func commands(v *view, hits []place, found func(start, end int)) {
 	t := v.text
 	done := 0
+	piece, programs := 0, 0
 	for _, h := range hits {
 		if h.start < done {
+			continue
+		}
+		if h.start/longestCommand != piece {
+			piece, programs = h.start/longestCommand, 0
+		}
+		if programs++; programs > mostPrograms {
 			continue
 		}
 		if t[h.start] == '"' { // ["-u", "bob:.."]
@@ -116,7 +129,7 @@ func commands(v *view, hits []place, found func(start, end int)) {
 			continue
 		}
 		of := toolsByProgram[t[h.start:h.end]]
-		line := words(v, h.start, h.start+maxValue)
+		line := words(v, h.start, h.start+longestCommand)
 		for _, tool := range of {
 			if tool.needs != "" && !slices.ContainsFunc(line, func(w commandWord) bool { return w.text == tool.needs }) {
 				continue
@@ -173,7 +186,7 @@ func words(v *view, i, limit int) []commandWord {
 		}
 		if isQuote(t[i]) {
 			end := v.closing(i, limit-i)
-			all = append(all, commandWord{t[i+1 : end], i + 1})
+			all = append(all, commandWord{t[i+1 : end], i + 1, true})
 			if end >= len(t) || t[end] == '\n' {
 				break
 			}
@@ -189,7 +202,7 @@ func words(v *view, i, limit int) []commandWord {
 			i++
 		}
 		i = min(i, limit)
-		all = append(all, commandWord{t[start:i], start})
+		all = append(all, commandWord{t[start:i], start, false})
 		if i == start || i < limit && t[i] == around && around != 0 && (i+1 >= limit || t[i+1] != ',') {
 			break
 		}
@@ -212,13 +225,13 @@ func (t *tool) read(line []commandWord, found func(start, end int)) {
 					next.secret(found)
 				}
 			} else if rest, ok := strings.CutPrefix(w.text, o); ok && strings.HasPrefix(rest, "=") {
-				commandWord{rest[1:], w.end() - len(rest) + 1}.unquoted().secret(found)
+				commandWord{text: rest[1:], start: w.end() - len(rest) + 1}.unquoted().secret(found)
 			}
 		}
 		for o := range strings.FieldsSeq(t.joined) {
 			if rest, ok := strings.CutPrefix(w.text, o); ok && len(rest) >= 4 {
-				commandWord{rest, w.start + len(o)}.secret(found)
-			} else if rest == "" && ok && i+1 < len(line) && line[i+1].start == w.end()+1 { // -p'my secret'
+				commandWord{text: rest, start: w.start + len(o)}.secret(found)
+			} else if rest == "" && ok && i+1 < len(line) && line[i+1].quoted && line[i+1].start == w.end()+1 { // -p'my secret'
 				line[i+1].secret(found)
 			}
 		}
@@ -246,12 +259,12 @@ func pairs(line []commandWord, option string, found func(start, end int)) {
 			next = line[i+1]
 		case ok && rest != "" && (len(option) == 2 || rest[0] == '='):
 			n := len(option) + len(rest) - len(strings.TrimPrefix(rest, "="))
-			next = commandWord{w.text[n:], w.start + n}.unquoted()
+			next = commandWord{text: w.text[n:], start: w.start + n}.unquoted()
 		default:
 			continue
 		}
 		if n := strings.IndexAny(next.text, ":%/"); n >= 0 && !strings.Contains(next.text, "://") {
-			pass := commandWord{next.text[n+1:], next.start + n + 1}
+			pass := commandWord{text: next.text[n+1:], start: next.start + n + 1}
 			if sep := next.text[n]; sep == '/' || strings.HasPrefix(option, "impacket") {
 				user, _, _ := strings.Cut(pass.text, "@")
 				if k := strings.LastIndexByte(user, ':'); k >= 0 {
@@ -273,14 +286,14 @@ func isCluster(w string, c byte) bool {
 
 func (w commandWord) without(prefix string) commandWord {
 	if rest, ok := strings.CutPrefix(w.text, prefix); ok {
-		return commandWord{rest, w.start + len(prefix)}
+		return commandWord{text: rest, start: w.start + len(prefix)}
 	}
 	return w
 }
 
 func (w commandWord) unquoted() commandWord {
 	if len(w.text) > 1 && isQuote(w.text[0]) {
-		return commandWord{strings.TrimRight(w.text[1:], w.text[:1]), w.start + 1}
+		return commandWord{text: strings.TrimRight(w.text[1:], w.text[:1]), start: w.start + 1}
 	}
 	return w
 }
@@ -323,7 +336,7 @@ func (t *tool) piped(v *view, start int, line []commandWord, found func(start, e
 // password is what follows the user in bob:password.
 func (w commandWord) password() commandWord {
 	if n := strings.IndexByte(w.text, ':'); n >= 0 {
-		return commandWord{w.text[n+1:], w.start + n + 1}
+		return commandWord{text: w.text[n+1:], start: w.start + n + 1}
 	}
 	if !strings.ContainsAny(w.text, "0123456789") {
 		w.text = ""

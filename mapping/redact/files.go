@@ -17,13 +17,17 @@ var fileRules = []rule{
 
 // pgpass finds the password in host:port:database:user:password.
 func pgpass(v *view, hits []place, found func(start, end int)) {
+	done := 0
 	for _, h := range hits {
+		if h.start < done {
+			continue
+		}
 		line := lineAround(v.text, h.start)
+		done = line.end
 		parts := strings.SplitN(v.text[line.start:line.end], ":", 5)
 		if len(parts) == 5 && !strings.ContainsAny(v.text[line.start:line.end], " \t\"'()") && (isDigits(parts[1]) || parts[1] == "*") &&
-			len(parts[4]) >= 4 && !isDigits(parts[4]) && !placeholder(parts[4]) && !strings.HasPrefix(parts[4], "/") {
+			len(parts[4]) >= 4 && !isDigits(parts[4]) && !isDigits(parts[3]) && !placeholder(parts[4]) && !strings.HasPrefix(parts[4], "/") {
 			found(line.end-len(parts[4]), line.end)
-			continue
 		}
 	}
 }
@@ -92,10 +96,10 @@ func kubernetesSecret(v *view, hits []place, found func(start, end int)) {
 	const reach = 16 << 10
 	t, done := v.text, 0
 	for _, h := range hits {
-		from, to := max(done, h.start-reach), min(len(t), h.end+reach)
-		if from >= to {
+		if h.start < done {
 			continue
 		}
+		from, to := max(done, h.start-reach), min(len(t), h.end+reach)
 		if n := strings.LastIndex(t[from:max(from, h.start)], "\n---"); n >= 0 {
 			from += n
 		}
@@ -204,8 +208,11 @@ func dataSource(v *view, hits []place, found func(start, end int)) {
 			}
 			continue
 		}
+		if i == 0 || strings.IndexByte("/ @\n", t[i-1]) >= 0 {
+			continue
+		}
 		start := i
-		for start > 0 && i-start < within && strings.IndexByte(" \t\n\"'`=<>(", t[start-1]) < 0 {
+		for start > 0 && i-start < 96 && strings.IndexByte(" \t\n\"'`=<>(", t[start-1]) < 0 {
 			start--
 		}
 		sep := strings.IndexAny(t[start:i], ":/")
@@ -221,8 +228,13 @@ func dataSource(v *view, hits []place, found func(start, end int)) {
 // cookieFile finds the values in a file of cookies as curl and wget keep it:
 // seven fields, set apart by tabs.
 func cookieFile(v *view, hits []place, found func(start, end int)) {
+	done := 0
 	for _, h := range hits {
+		if h.start < done {
+			continue
+		}
 		line := lineAround(v.text, h.start)
+		done = line.end
 		fields := strings.Split(v.text[line.start:line.end], "\t")
 		if value := fields[len(fields)-1]; len(fields) == 7 && isDigits(fields[4]) && len(value) >= 6 {
 			found(line.end-len(value), line.end)

@@ -5,8 +5,12 @@ import "strings"
 // authorizations finds the credentials of Authorization headers, however they
 // are written down, and of what goes by the name of a bearer.
 func authorizations(v *view, hits []place, found func(start, end int)) {
-	text := v.text
+	text, done := v.text, 0
+	var line tries
 	for _, h := range hits {
+		if h.start < done {
+			continue
+		}
 		i := h.end
 		if !strings.EqualFold(text[h.start:h.end], "bearer") {
 			for i < len(text) && (isQuote(text[i]) || text[i] == ']') && i-h.end < 4 {
@@ -21,12 +25,18 @@ func authorizations(v *view, hits []place, found func(start, end int)) {
 			for i < len(text) && isQuote(text[i]) {
 				i++
 			}
+			if line.over(i) {
+				continue
+			}
 			end := lineEnd(text, i)
+			line.until(end)
 			if scheme, _, _ := strings.Cut(text[i:end], " "); strings.EqualFold(scheme, "digest") {
-				end = i + strings.IndexByte(text[i:min(len(text), i+maxValue)]+"\n", '\n') // its values are quoted
+				rest, _, _ := strings.Cut(text[i:min(len(text), i+maxValue)], "\n")
+				end = i + len(rest) // its values are quoted
 			}
 			if start, ok := credentials(text[i:end]); ok {
 				found(i+start, end)
+				done = end
 			}
 			continue
 		}
@@ -59,10 +69,27 @@ func credentials(v string) (start int, ok bool) {
 	return 0, len(v) >= 8 && strings.ContainsAny(v, "0123456789") && !strings.ContainsAny(v, " ({$") && !placeholder(v) && !isExpression(v)
 }
 
+// A tries counts how often a line was looked at: one that names ten headers is
+// no header.
+type tries struct{ end, n int }
+
+func (t *tries) over(i int) bool { return i < t.end && t.n > 8 }
+
+func (t *tries) until(end int) {
+	if end != t.end {
+		*t = tries{end: end}
+	}
+	t.n++
+}
+
 // cookies finds the values of Cookie and Set-Cookie headers, and of flags.
 func cookies(v *view, hits []place, found func(start, end int)) {
-	text := v.text
+	text, done := v.text, 0
+	var line tries
 	for _, h := range hits {
+		if h.start < done {
+			continue
+		}
 		i := h.end
 		flag := h.start > 1 && text[h.start-2:h.start] == "--" && i < len(text) && (text[i] == ' ' || text[i] == '=')
 		name := i
@@ -83,7 +110,7 @@ func cookies(v *view, hits []place, found func(start, end int)) {
 		}
 		i = skipSpaces(text, i)
 		if i < len(text) && text[i] == '[' { // ["a=..; Path=/", "b=.."]
-			cookieList(v, i, found)
+			done = cookieList(v, i, found)
 			continue
 		}
 		literal := i < len(text) && isQuote(text[i])
@@ -93,14 +120,20 @@ func cookies(v *view, hits []place, found func(start, end int)) {
 		for i < len(text) && isQuote(text[i]) {
 			i++
 		}
-		if end := lineEnd(text, i); isCookie(text[i:end]) && (literal || flag || !isCode(text[i:end])) {
+		if line.over(i) {
+			continue
+		}
+		end := lineEnd(text, i)
+		line.until(end)
+		if isCookie(text[i:end]) && (literal || flag || !isCode(text[i:end])) {
 			found(i, end)
+			done = end
 		}
 	}
 }
 
-// cookieList finds the cookies in a list of strings.
-func cookieList(v *view, i int, found func(start, end int)) {
+// cookieList finds the cookies in a list of strings, and returns where it ends.
+func cookieList(v *view, i int, found func(start, end int)) int {
 	f := field{v: v, text: v.text}
 	limit := min(len(v.text), i+maxValue)
 	for i++; i < limit && v.text[i] != ']'; i++ {
@@ -112,6 +145,7 @@ func cookieList(v *view, i int, found func(start, end int)) {
 			found(start, end)
 		}
 	}
+	return i
 }
 
 // isCode tells whether a header's value is an expression: a.b=c(d),e=f.
@@ -123,7 +157,7 @@ func isCode(v string) bool {
 
 // isCookie tells whether a header's value is a list of name=value.
 func isCookie(v string) bool {
-	name, value, ok := strings.Cut(v, "=")
+	name, value, ok := strings.Cut(v[:min(len(v), 256)], "=")
 	return ok && len(value) >= 4 && !placeholder(value) && !isMark(v) && !strings.ContainsAny(name, " (.{$<")
 }
 

@@ -126,7 +126,7 @@ func (f *field) isItem(v string) bool {
 // mapped tells whether a line is a member of a map.
 func (f *field) mapped(item string) bool {
 	name, _, ok := strings.Cut(item, ":")
-	return ok && f.plural && isIdentifier(strings.Trim(strings.ReplaceAll(name, "-", "_"), `"'`))
+	return ok && f.many && isIdentifier(strings.Trim(strings.ReplaceAll(name, "-", "_"), `"'`))
 }
 
 // member finds the secret in a line that is a value, - value or name: value.
@@ -161,11 +161,12 @@ func (f *field) list() int {
 	if i >= len(t) || strings.IndexByte("[{(", t[i]) < 0 {
 		return f.row(i)
 	}
-	longest := 4 << 10
-	if !f.plural {
-		longest = 512
+	if i < f.progress.listed && (f.progress.plural || !f.many) {
+		return 0 // in another list
 	}
+	const longest = 4 << 10
 	limit := min(len(t), i+longest)
+	defer func() { f.progress.listed, f.progress.plural = i, f.many }()
 	depth, done := 0, 0
 	label := "" // of the member
 	for ; i < limit; i++ {
@@ -174,7 +175,7 @@ func (f *field) list() int {
 			depth++
 		case c == ']' || c == '}' || c == ')':
 			if depth--; depth == 0 {
-				return f.listed(done)
+				return f.inside(done)
 			}
 		case c == ',' || c == '\n':
 			label = ""
@@ -189,16 +190,16 @@ func (f *field) list() int {
 			}
 			i = max(i, end)
 			if end < len(t) && t[end] == '\n' {
-				return f.listed(done)
+				return f.inside(done)
 			}
 		}
 	}
-	return f.listed(done)
+	return f.inside(done)
 }
 
-// listed returns where to read on after a list: in it, because its members may
+// inside returns where to read on after a list: in it, because its members may
 // have names of their own.
-func (f *field) listed(done int) int { return min(done, f.after) }
+func (f *field) inside(done int) int { return min(done, f.after) }
 
 // inList tells whether a value in brackets is a secret.
 func (f *field) inList(label, v string) bool {
@@ -208,13 +209,13 @@ func (f *field) inList(label, v string) bool {
 	case "type", "name", "id", "description", "user", "username", "email", "label", "placeholder", "pattern", "path", "format", "url", "uri":
 		return false
 	}
-	return (f.plural || label == "") && f.isItem(v)
+	return (f.many || label == "") && f.isItem(v)
 }
 
 // row reads TOKENS=a,b.
 func (f *field) row(i int) int {
 	t := f.text
-	if !f.plural || i != f.after+1 || !isEnv(f.name) {
+	if !f.many || i != f.after+1 || !isEnv(f.name) {
 		return 0
 	}
 	end := i

@@ -42,7 +42,7 @@ func privateKeys(v *view, hits []place, found func(start, end int)) {
 // keyAfter returns where a key's body ends that begins at i, i if there is none.
 func keyAfter(text string, i int) int {
 	limit := min(len(text), i+maxKey)
-	if n := strings.Index(text[i:limit], "-----END"); n >= 0 && isBody(text[i:i+n]) {
+	if n := strings.Index(text[i:limit], "-----"); n >= 0 && strings.HasPrefix(text[i+n:], "-----END") && isBody(text[i:i+n]) {
 		end := i + n + len("-----END")
 		if m := strings.Index(text[end:min(len(text), end+64)], "-----"); m >= 0 {
 			return end + m + 5

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // gitleaks' rules, written by testdata/gitleaks.
@@ -72,7 +73,14 @@ func (s *ruleSet) find(text string) []Finding {
 		bareKeys(v, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), rulePrivateKey}) })
 	}
 	var hits [][]place // by rule
+	marks := marksIn(v.text)
 	s.matcher.find(v.text, func(word, start, end int) {
+		for len(marks) > 0 && marks[0].end <= start {
+			marks = marks[1:]
+		}
+		if len(marks) > 0 && marks[0].start < end {
+			return
+		}
 		for _, n := range s.rulesByKeyword[word] {
 			if accepts := s.rules[n].accepts; accepts != nil && !accepts(v.text, place{start, end}) {
 				continue
@@ -91,6 +99,24 @@ func (s *ruleSet) find(text string) []Finding {
 		r.find(v, places, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), r.name}) })
 	}
 	return found
+}
+
+// marksIn returns where the marks of earlier findings are. In one there is
+// nothing to be found.
+func marksIn(text string) (marks []place) {
+	const longest = 64
+	for i := 0; ; {
+		n := strings.Index(text[i:], markPrefix)
+		if n < 0 {
+			return marks
+		}
+		start := i + n
+		i = start + len(markPrefix)
+		if end := strings.IndexByte(text[i:min(len(text), i+longest)], ']'); end >= 0 {
+			i += end + 1
+			marks = append(marks, place{start, i})
+		}
+	}
 }
 
 // everywhere makes a rule of a regular expression that no words go with.
@@ -143,6 +169,9 @@ func builtin() []rule {
 	rules = append(rules, tokenRules()...)
 	rules = append(rules, infixRules()...)
 	for _, p := range slices.Concat(shapes, file.Rules) {
+		if p.ID == "curl-auth-user" {
+			continue // a command line is read as one
+		}
 		rules = append(rules, p.rule())
 	}
 	return rules

@@ -103,13 +103,11 @@ func (f *field) directive() int {
 		ok = isRandom(v)
 	case known:
 		ok = f.class.secret(v, env) && strings.ContainsAny(v, "0123456789")
-	case login && strings.Contains(lead, "login ") && f.class == password:
+	case login && strings.Contains(lead, "login ") && (strings.Contains(lead, "machine ") || strings.Contains(lead, "default")) && f.class == password:
 		ok = f.class.secret(v, env)
 	default: // nothing but a name and its value
-		rest := t[end:]
-		rest = rest[:strings.IndexByte(rest+"\n", '\n')]
-		rest = strings.Trim(rest, "\"'`)\r ")
-		ok = (rest == "" || login && f.class == password) && (f.class == password && isStrong(v) || login && f.class == secret && isStrong(v) || isRandom(v) && len(v) >= 16)
+		rest, _, _ := strings.Cut(t[end:min(len(t), end+16)], "\n")
+		ok = (strings.Trim(rest, "\"'`)\r ") == "" || login && f.class == password) && (f.class == password && isStrong(v) || login && f.class == secret && isStrong(v) || isRandom(v) && len(v) >= 16)
 	}
 	if !ok {
 		return 0
@@ -185,6 +183,9 @@ func (f *field) alone(end int) bool {
 // column reads what stands below its name in a table.
 func (f *field) column() int {
 	t := f.text
+	if i := skipSpaces(t, f.after); i < len(t) && i < f.after+2 && strings.IndexByte("|\t\r\n,*`", t[i]) < 0 {
+		return 0
+	}
 	from := strings.LastIndexByte(t[max(0, f.start-within):f.start], '\n') + 1 + max(0, f.start-within)
 	to := f.start + min(within, len(t)-f.start)
 	n := strings.IndexByte(t[f.start:to], '\n')
@@ -230,6 +231,9 @@ func (f *field) below(i int, delimiter string, index, width int) (last int) {
 		}
 		c := cells[index]
 		v := strings.Trim(c.text, " *`\"")
+		if classOf(v) != noSecret {
+			return last // another header
+		}
 		if v == "" || !f.stands(v) {
 			continue
 		}
@@ -281,8 +285,8 @@ func (f *field) told() int {
 	i := f.after
 	limit := min(len(t), i+64)
 	verb := false
-	if strings.EqualFold(f.name, "pass") {
-		return 0 // what is passed to whom
+	if i == len(t) || t[i] != ' ' || strings.EqualFold(f.name, "pass") { // what is passed to whom
+		return 0
 	}
 	for words := 0; words < 6 && i < limit; words++ {
 		j := skipSpaces(t, i)
@@ -306,9 +310,7 @@ func (f *field) told() int {
 		}
 		i = end
 	}
-	if i = skipSpaces(t, i); i == f.after {
-		return 0
-	}
+	i = skipSpaces(t, i)
 	for i < len(t) && (isQuote(t[i]) || t[i] == '*') {
 		i++
 	}

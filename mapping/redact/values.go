@@ -45,6 +45,8 @@ func (c class) secret(v string, how writing) bool {
 		return false
 	case how == conf && m.plain():
 		return c == password && len(v) >= 8 && m.letters == len(v) && m.upper == 0
+	case how == conf && c != password && isIdentifier(v) && isMixed(v) && turnsOf(v) < 3:
+		return false // defaultToConfig2
 	case how == conf:
 		return len(v) >= 6 && m.letters > 0 && !isChain(v) && (c == password || m.digits > 0 && len(v) >= 8)
 	case how == quoted && c == password && m.plain(): // but not a label or another name
@@ -161,7 +163,7 @@ func (m makeup) plain() bool { return m.digits == 0 && m.marks == 0 }
 
 // isKey tells whether a value is long and mixed enough to be nothing but a key.
 func (m makeup) isKey(v string) bool {
-	return len(v) >= 20 && m.letters > 0 && m.digits > 0 && entropy(v) >= 3.5 && !strings.ContainsAny(v, "({") ||
+	return len(v) >= 20 && (v[0] != '/' || turnsOf(v) > 6) && m.letters > 0 && m.digits > 0 && entropy(v) >= 3.5 && !strings.ContainsAny(v, "({") ||
 		len(v) >= 32 && entropy(v) >= 4 && strings.Trim(v, base64) == ""
 }
 

@@ -17,10 +17,10 @@ type view struct {
 // An escape is what stands for one character of a view, or for none if it is
 // a colour.
 type escape struct {
-	at     int  // index in the view
-	raw    int  // where it is written in the text
-	width  int  // how long it is there
-	kind   byte // its first byte there
+	at     int   // index in the view
+	raw    int   // where it is written in the text
+	width  int32 // how long it is there
+	kind   byte  // its first byte there
 	colour bool
 }
 
@@ -38,7 +38,7 @@ func newView(raw string) *view {
 		c, width, ok := readEscape(raw[i:])
 		if ok {
 			b = append(b, raw[last:i]...)
-			v.escapes = append(v.escapes, escape{len(b), i, width, raw[i], c == 0})
+			v.escapes = append(v.escapes, escape{len(b), i, int32(width), raw[i], c == 0})
 			if c != 0 {
 				b = append(b, c)
 			}
@@ -234,7 +234,7 @@ func (v *view) before(i int) int {
 // width returns how long the character at i is in the text.
 func (v *view) width(i int) int {
 	if n := v.before(i); n < len(v.escapes) && v.escapes[n].at == i {
-		return v.escapes[n].width
+		return int(v.escapes[n].width)
 	}
 	return 1
 }
@@ -259,7 +259,7 @@ func (v *view) after(n, i int) int {
 	if !e.colour {
 		at++
 	}
-	return e.raw + e.width + i - at
+	return e.raw + int(e.width) + i - at
 }
 
 // percent tells whether the character at i is percent-encoded.
