@@ -1,48 +1,141 @@
-package exporter
+// Package treetest writes traces out in full, for golden files that people read
+// in diffs.
+package treetest
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// Golden writes traces out in full, in the form that the tests keep and people
-// read in diffs: always the same order, times in seconds since the trace began,
-// and no ids: a parent is where a span is indented, and an id of one span on
-// another is its name and start.
+// Golden writes traces out: always in the same order, with times in seconds
+// since the trace began, and without ids. A parent is where a span is indented,
+// and the id of another span is its name and start.
 func Golden(spans []*tracepb.Span) string {
+	byTrace := make(map[string][]*tracepb.Span)
+	for _, s := range spans {
+		byTrace[string(s.GetTraceId())] = append(byTrace[string(s.GetTraceId())], s)
+	}
+	var traces [][]*tracepb.Span
+	for _, spans := range byTrace {
+		slices.SortFunc(spans, byTime)
+		traces = append(traces, spans)
+	}
+	slices.SortFunc(traces, func(a, b []*tracepb.Span) int {
+		return cmp.Or(byTime(a[0], b[0]), strings.Compare(string(a[0].GetTraceId()), string(b[0].GetTraceId())))
+	})
 	var drawn []string
-	for _, nodes := range byTrace(spans) {
-		g := golden{traceTree: newTraceTree(nodes), byID: make(map[string]*node)}
-		for _, n := range nodes {
-			g.byID[n.id()] = n
-		}
+	for _, spans := range traces {
+		g := newGolden(spans)
 		g.write()
 		drawn = append(drawn, g.b.String())
 	}
 	return strings.Join(drawn, "\n")
 }
 
+// Resolve decodes the fields of a span that are encoded already, and therefore
+// unknown to its message. It returns span itself if there are none.
+func Resolve(span *tracepb.Span) *tracepb.Span {
+	if len(span.ProtoReflect().GetUnknown()) == 0 {
+		return span
+	}
+	b, err := proto.Marshal(span)
+	full := new(tracepb.Span)
+	if err != nil || proto.Unmarshal(b, full) != nil {
+		return span
+	}
+	return full
+}
+
+func byTime(a, b *tracepb.Span) int {
+	return cmp.Or(
+		cmp.Compare(a.GetStartTimeUnixNano(), b.GetStartTimeUnixNano()),
+		cmp.Compare(end(a), end(b)),
+		strings.Compare(a.GetName(), b.GetName()),
+		strings.Compare(string(a.GetSpanId()), string(b.GetSpanId())),
+	)
+}
+
+func end(s *tracepb.Span) uint64 { return max(s.GetStartTimeUnixNano(), s.GetEndTimeUnixNano()) }
+
+// A golden is one trace.
 type golden struct {
-	*traceTree
-	b    strings.Builder
-	byID map[string]*node
+	b        strings.Builder
+	byID     map[string]*tracepb.Span
+	children map[*tracepb.Span][]*tracepb.Span
+	tops     []*tracepb.Span
+	root     *tracepb.Span // the first of tops that is one, or nil
+	start    uint64
+}
+
+func newGolden(spans []*tracepb.Span) *golden {
+	g := &golden{
+		byID: make(map[string]*tracepb.Span), children: make(map[*tracepb.Span][]*tracepb.Span),
+		start: spans[0].GetStartTimeUnixNano(),
+	}
+	for _, s := range spans {
+		g.byID[string(s.GetSpanId())] = s
+	}
+	parents := make(map[*tracepb.Span]*tracepb.Span)
+	isRoot := func(s *tracepb.Span) bool {
+		return g.byID[string(s.GetParentSpanId())] == nil &&
+			(len(s.GetParentSpanId()) == 0 || attribute(s, semconv.OperationName) == semconv.OperationInvokeAgent)
+	}
+	if i := slices.IndexFunc(spans, isRoot); i >= 0 {
+		g.root = spans[i]
+	}
+	for _, s := range spans {
+		parent := g.byID[string(s.GetParentSpanId())]
+		for p := parent; p != nil; p = parents[p] {
+			if p == s { // a circle
+				parent = nil
+				break
+			}
+		}
+		switch {
+		case isRoot(s):
+		case parent != nil:
+			parents[s] = parent
+		case g.root != s:
+			parents[s] = g.root // a span whose parent is missing
+		}
+		if p := parents[s]; p != nil {
+			g.children[p] = append(g.children[p], s)
+		} else {
+			g.tops = append(g.tops, s)
+		}
+	}
+	return g
+}
+
+func attribute(s *tracepb.Span, key string) string {
+	for _, kv := range s.GetAttributes() {
+		if kv.GetKey() == key {
+			return kv.GetValue().GetStringValue()
+		}
+	}
+	return ""
 }
 
 func (g *golden) write() {
 	if g.root != nil {
-		g.line(0, "trace %s", utc(g.root.start))
+		g.line(0, "trace %s", utc(g.root.GetStartTimeUnixNano()))
 	} else {
 		g.line(0, "trace %s without a root", utc(g.start))
 	}
-	for _, n := range g.tops {
-		g.node(0, n)
+	for _, s := range g.tops {
+		g.span(0, s)
 	}
 }
 
@@ -55,28 +148,28 @@ func (g *golden) line(indent int, format string, args ...any) {
 	g.b.WriteString(strings.TrimRight(line, " ") + "\n")
 }
 
-// node's columns are fixed, so that one longer name does not show up as a
+// span's columns are fixed, so that one longer name does not show up as a
 // difference in every line.
-func (g *golden) node(indent int, n *node) {
+func (g *golden) span(indent int, s *tracepb.Span) {
 	g.b.WriteString("\n")
-	kind := strings.ToLower(strings.TrimPrefix(n.span.GetKind().String(), "SPAN_KIND_"))
+	kind := strings.ToLower(strings.TrimPrefix(s.GetKind().String(), "SPAN_KIND_"))
 	g.line(indent, "%-*s %7s - %7s  %-8s  %s",
-		40-indent, printable(n.span.GetName()), g.offset(n.start), g.offset(n.span.GetEndTimeUnixNano()), kind, statusText(n.span))
-	if len(n.span.GetParentSpanId()) > 0 && g.byID[string(n.span.GetParentSpanId())] == nil {
+		max(0, 40-indent), printable(s.GetName()), g.offset(s.GetStartTimeUnixNano()), g.offset(s.GetEndTimeUnixNano()), kind, statusText(s))
+	if len(s.GetParentSpanId()) > 0 && g.byID[string(s.GetParentSpanId())] == nil {
 		g.line(indent+2, "parent elsewhere")
 	}
-	if s := n.span.GetTraceState(); s != "" {
-		g.line(indent+2, "tracestate = %q", s)
+	if state := s.GetTraceState(); state != "" {
+		g.line(indent+2, "tracestate = %q", state)
 	}
-	g.attributes(indent+2, n.span.GetAttributes())
-	for _, l := range n.span.GetLinks() {
+	g.attributes(indent+2, s.GetAttributes())
+	for _, l := range s.GetLinks() {
 		g.line(indent+2, "link to %s", g.reference(l.GetSpanId()))
 		g.attributes(indent+4, l.GetAttributes())
 	}
-	g.events(indent+2, Resolve(n.span).GetEvents())
-	g.dropped(indent+2, n.span)
-	for _, c := range n.children {
-		g.node(indent+2, c)
+	g.events(indent+2, Resolve(s).GetEvents())
+	g.dropped(indent+2, s)
+	for _, c := range g.children[s] {
+		g.span(indent+2, c)
 	}
 }
 
@@ -99,8 +192,8 @@ func (g *golden) offset(nanos uint64) string {
 }
 
 func (g *golden) reference(id []byte) string {
-	if n := g.byID[string(id)]; n != nil {
-		return fmt.Sprintf("%s at %s", printable(n.span.GetName()), g.offset(n.start))
+	if s := g.byID[string(id)]; s != nil {
+		return fmt.Sprintf("%s at %s", printable(s.GetName()), g.offset(s.GetStartTimeUnixNano()))
 	}
 	return "a span elsewhere"
 }
@@ -174,9 +267,9 @@ func (g *golden) run(indent int, events []*tracepb.Span_Event) {
 		for _, kv := range e.GetAttributes() {
 			key := kv.GetKey()
 			switch key {
-			case attrBytes:
+			case semconv.DeltaBytes:
 				size += int(kv.GetValue().GetIntValue())
-			case attrCount:
+			case semconv.DeltaCount:
 				continue
 			}
 			if values[key] == nil {
@@ -194,14 +287,14 @@ func (g *golden) run(indent int, events []*tracepb.Span_Event) {
 	if deltas != len(events) {
 		line += "  " + plural(deltas, "delta")
 	}
-	if values[attrBytes] != nil {
+	if values[semconv.DeltaBytes] != nil {
 		line += "  " + plural(size, "byte")
 	}
 	g.line(indent, "%s", line)
 
 	slices.Sort(keys)
 	for _, key := range keys {
-		if key != attrBytes {
+		if key != semconv.DeltaBytes {
 			g.line(indent+2, "%s = %s", printable(key), listed(values[key]))
 		}
 	}
@@ -235,4 +328,44 @@ func (g *golden) dropped(indent int, s *tracepb.Span) {
 			g.line(indent, "%s dropped", plural(int(d.n), d.what))
 		}
 	}
+}
+
+// deltaCount says how many deltas an event stands for: neighbours may have been
+// merged.
+func deltaCount(e *tracepb.Span_Event) int {
+	for _, kv := range e.GetAttributes() {
+		if kv.GetKey() == semconv.DeltaCount {
+			return int(kv.GetValue().GetIntValue())
+		}
+	}
+	return 1
+}
+
+// printable spells out what cannot be seen.
+func printable(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return thousands(n) + " " + noun + "s"
+}
+
+// thousands is n with commas.
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
 }

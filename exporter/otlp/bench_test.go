@@ -1,6 +1,6 @@
 //go:build unix
 
-package exporter
+package otlp
 
 import (
 	"bufio"

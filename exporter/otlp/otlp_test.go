@@ -1,4 +1,4 @@
-package exporter
+package otlp
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package exporter
+package otlp
 
 import (
 	"context"
@@ -7,58 +7,26 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
-	"slices"
-	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-)
 
-// A verdict says what to do about a request that failed.
-type verdict int
+	"github.com/spantee/spantee/exporter"
+)
 
 const (
-	retryable   verdict = iota // try again, it may pass
-	unreachable                // try again, but do not wait for it at the end
-	refusing                   // nothing will be taken until somebody has mended something
-	permanent                  // this request will never be taken
-	tooLarge                   // nor will this one, but its halves may
-	partial                    // taken, but for some of its spans
+	causeTooLarge = "a request exceeds the receiver's limit"
+	hintNobody    = "nothing listens on %s"
+	hintGRPC      = "4317 is the gRPC port: use 4318, or set OTEL_EXPORTER_OTLP_PROTOCOL=grpc"
+	hintHeaders   = "check OTEL_EXPORTER_OTLP_HEADERS"
+	hintAddress   = "is %s the right address?"
 )
 
-// A failure is what a Client returns to have its errors understood; any other
-// error is permanent.
-type failure struct {
-	verdict  verdict
-	rejected int    // spans, of a partial one
-	cause    error  // for a person to read
-	hint     string // what to try, if there is something
-}
-
-func (f *failure) Error() string { return f.cause.Error() }
-func (f *failure) Unwrap() error { return f.cause }
-
-func newFailure(v verdict, cause, hint string) *failure {
-	return &failure{verdict: v, cause: errors.New(cause), hint: hint}
-}
-
-// A statusError is an HTTP answer other than success.
-type statusError struct {
-	code    int
-	message string
-}
-
-func (e *statusError) Error() string {
-	s := fmt.Sprintf("%d %s", e.code, http.StatusText(e.code))
-	if e.message != "" {
-		s += ": " + e.message
-	}
-	return s
-}
+var errTimeout = errors.New("the collector did not answer in time")
 
 // signs are found in the text of errors, where gRPC leaves the only trace of
 // what went wrong below it. The tests provoke each of them.
@@ -88,8 +56,19 @@ var signs = []struct {
 	{"x509:", "", "set OTEL_EXPORTER_OTLP_CERTIFICATE to the certificate of its authority"},
 }
 
-// partialSuccess is how both of the SDK's clients say it; their type is internal.
-var partialSuccess = regexp.MustCompile(`(?s)OTLP partial success: (.*) \((-?\d+) spans rejected\)`)
+func uploadError(v exporter.Verdict, cause, hint string) *exporter.UploadError {
+	err := errors.New(cause)
+	if hint != "" {
+		err = &exporter.Error{Err: err, Hint: hint}
+	}
+	return &exporter.UploadError{Verdict: v, Err: err}
+}
+
+func partialSuccess(rejected int64, message string) *exporter.UploadError {
+	e := uploadError(exporter.Partial, "rejected by the collector: "+oneLine(message), "")
+	e.Rejected = int(rejected)
+	return e
+}
 
 // A grpcError is looked for by hand: status.FromError would repeat the whole
 // text of whatever wraps it.
@@ -98,13 +77,8 @@ type grpcError interface {
 	GRPCStatus() *status.Status
 }
 
-// classify reads an error of one of the SDK's clients, which sends to endpoint.
-func classify(err error, endpoint string) *failure {
-	text := err.Error()
-	if m := partialSuccess.FindStringSubmatch(text); m != nil {
-		n, _ := strconv.Atoi(m[2])
-		return &failure{verdict: partial, rejected: n, cause: errors.New("rejected by the collector: " + oneLine(m[1]))}
-	}
+// classify says what an error means for the requests to endpoint.
+func classify(err error, endpoint string) *exporter.UploadError {
 	if e, ok := errors.AsType[*statusError](err); ok {
 		return classifyHTTP(e, endpoint)
 	}
@@ -112,86 +86,93 @@ func classify(err error, endpoint string) *failure {
 		return classifyGRPC(e.GRPCStatus(), endpoint)
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return errTimeout
+		return &exporter.UploadError{Verdict: exporter.Retryable, Err: errTimeout}
 	}
-	if f := readSigns(text, endpoint); f != nil {
-		return f
+	if e := readSigns(err.Error(), endpoint); e != nil {
+		return e
 	}
-	if e, ok := errors.AsType[*url.Error](err); ok { // no answer: a connection that broke
-		return newFailure(retryable, oneLine(e.Err.Error()), "")
+	if e, ok := errors.AsType[*url.Error](err); ok { // no answer: the connection broke
+		return uploadError(exporter.Retryable, oneLine(e.Err.Error()), "")
 	}
-	return newFailure(permanent, oneLine(text), "")
+	return uploadError(exporter.Permanent, oneLine(err.Error()), "")
 }
 
-func classifyHTTP(e *statusError, endpoint string) *failure {
+// delayed adds what the receiver said of when to come back.
+func delayed(e *exporter.UploadError, by time.Duration) *exporter.UploadError {
+	if by > 0 {
+		e.RetryAfter = by
+		e.Err = fmt.Errorf("%w; retry after %v", e.Err, by.Round(time.Second))
+	}
+	return e
+}
+
+func classifyHTTP(e *statusError, endpoint string) *exporter.UploadError {
 	switch e.code {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return newFailure(refusing, "unauthenticated: "+e.Error(), hintHeaders)
+		return uploadError(exporter.Misconfigured, "unauthenticated: "+e.Error(), hintHeaders)
 	case http.StatusRequestEntityTooLarge:
-		return newFailure(tooLarge, causeTooLarge, "")
+		return uploadError(exporter.TooLarge, causeTooLarge, "")
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return newFailure(retryable, e.Error(), "")
+		return delayed(uploadError(exporter.Retryable, e.Error(), ""), e.retryAfter)
 	case http.StatusBadRequest:
-		if f := readSigns(e.message, endpoint); f != nil {
-			return f
+		if signed := readSigns(e.message, endpoint); signed != nil {
+			return signed
 		}
-		return newFailure(permanent, e.Error(), "")
+		return uploadError(exporter.Permanent, e.Error(), "")
 	case http.StatusOK, http.StatusNotFound, http.StatusMethodNotAllowed:
-		return newFailure(refusing, e.Error(), fmt.Sprintf(hintAddress, endpoint))
+		return uploadError(exporter.Misconfigured, e.Error(), fmt.Sprintf(hintAddress, endpoint))
 	default:
-		return newFailure(permanent, e.Error(), "")
+		return uploadError(exporter.Permanent, e.Error(), "")
 	}
 }
 
-func classifyGRPC(st *status.Status, endpoint string) *failure {
+func classifyGRPC(st *status.Status, endpoint string) *exporter.UploadError {
 	message := oneLine(st.Message())
 	if message == "" {
 		message = st.Code().String()
 	}
+	retryAfter, retry := retryInfo(st)
 	switch st.Code() {
 	case codes.DeadlineExceeded, codes.Canceled:
-		return errTimeout
+		return &exporter.UploadError{Verdict: exporter.Retryable, Err: errTimeout}
 	case codes.Unavailable:
-		if f := readSigns(st.Message(), endpoint); f != nil {
-			return f
+		if signed := readSigns(st.Message(), endpoint); signed != nil {
+			return signed
 		}
-		return newFailure(retryable, message, "")
+		return delayed(uploadError(exporter.Retryable, message, ""), retryAfter)
 	case codes.ResourceExhausted, codes.OutOfRange:
 		// Servers agree neither on the code nor on the words.
 		for _, words := range []string{"larger than max", "too large", "exceeds maximum"} {
 			if strings.Contains(message, words) {
-				return newFailure(tooLarge, causeTooLarge, "")
+				return uploadError(exporter.TooLarge, causeTooLarge, "")
 			}
 		}
-		if st.Code() == codes.ResourceExhausted && !slices.ContainsFunc(st.Details(), isRetryInfo) {
-			return newFailure(refusing, "refused: "+message, "")
+		if st.Code() == codes.ResourceExhausted && !retry {
+			return uploadError(exporter.Misconfigured, "refused: "+message, "")
 		}
-		return newFailure(retryable, message, "")
+		return delayed(uploadError(exporter.Retryable, message, ""), retryAfter)
 	case codes.Aborted, codes.DataLoss:
-		return newFailure(retryable, message, "")
+		return delayed(uploadError(exporter.Retryable, message, ""), retryAfter)
 	case codes.Unauthenticated, codes.PermissionDenied:
-		return newFailure(refusing, "unauthenticated: "+message, hintHeaders)
+		return uploadError(exporter.Misconfigured, "unauthenticated: "+message, hintHeaders)
 	case codes.Unimplemented:
-		return newFailure(refusing, "no traces are taken there: "+message, fmt.Sprintf(hintAddress, endpoint))
+		return uploadError(exporter.Misconfigured, "no traces are accepted there: "+message, fmt.Sprintf(hintAddress, endpoint))
 	default:
-		return newFailure(permanent, message, "")
+		return uploadError(exporter.Permanent, message, "")
 	}
 }
 
-const (
-	causeTooLarge = "a request is larger than the receiver takes"
-	hintNobody    = "nothing listens on %s"
-	hintGRPC      = "4317 is the gRPC port: use 4318, or set OTEL_EXPORTER_OTLP_PROTOCOL=grpc"
-	hintHeaders   = "check OTEL_EXPORTER_OTLP_HEADERS"
-	hintAddress   = "is %s the right address?"
-)
-
-func isRetryInfo(detail any) bool {
-	_, ok := detail.(*errdetails.RetryInfo)
-	return ok
+// retryInfo is whether the server says that a retry may succeed, and when.
+func retryInfo(st *status.Status) (after time.Duration, ok bool) {
+	for _, detail := range st.Details() {
+		if info, ok := detail.(*errdetails.RetryInfo); ok {
+			return info.GetRetryDelay().AsDuration(), true
+		}
+	}
+	return 0, false
 }
 
-func readSigns(text, endpoint string) *failure {
+func readSigns(text, endpoint string) *exporter.UploadError {
 	for _, s := range signs {
 		i := strings.Index(text, s.text)
 		if i < 0 {
@@ -204,7 +185,7 @@ func readSigns(text, endpoint string) *failure {
 		if u, err := url.Parse(endpoint); s.hint == hintNobody && err == nil && isLoopback(u.Hostname()) {
 			hint += `; try "docker compose up -d"`
 		}
-		return newFailure(unreachable, s.cause, hint)
+		return uploadError(exporter.Unreachable, s.cause, hint)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package exporter
+package otlp
 
 import (
 	"context"
@@ -12,29 +12,24 @@ import (
 	"strings"
 	"time"
 
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
-	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/exporter"
 )
 
 // A Check is one thing that has to work for spans to arrive.
 type Check struct {
 	Name   string
-	Result string // if it went well, or what to know of it
+	Result string // if it succeeded, or what to know about it
 	Took   time.Duration
-	Err    error // which may be an *Error
+	Err    error // may have an *exporter.Error in it
 }
 
 // Diagnose checks the way to a collector, step by step: the name, the
 // connection, TLS, and then a span. Only the last decides: the others may fail
-// where a proxy stands between.
-func Diagnose(ctx context.Context, cfg OTLP, span *tracepb.Span, resource *resourcepb.Resource) iter.Seq[Check] {
+// where a proxy stands between. request is what is sent.
+func (s *Settings) Diagnose(ctx context.Context, request []*tracepb.ResourceSpans) iter.Seq[Check] {
 	return func(yield func(Check) bool) {
-		s, err := cfg.settings()
-		if err != nil {
-			yield(Check{Name: "span", Err: err})
-			return
-		}
 		if hint := s.portHint(); hint != "" && !yield(Check{Name: "port", Result: hint}) {
 			return
 		}
@@ -49,18 +44,18 @@ func Diagnose(ctx context.Context, cfg OTLP, span *tracepb.Span, resource *resou
 			}
 		}
 		began := time.Now()
-		err = deliverOne(ctx, s.client(), span, resource)
+		err := s.deliver(ctx, request)
 		yield(Check{"span", "delivered", time.Since(began), err})
 	}
 }
 
 // portHint tells of a port that is known for the other protocol.
-func (s *settings) portHint() string {
+func (s *Settings) portHint() string {
 	switch {
 	case s.protocol == "grpc" && s.endpoint.Port() == "4318":
-		return "4318 is usually the HTTP port, and the protocol is grpc"
+		return "4318 is usually the HTTP port, but the protocol is grpc"
 	case s.protocol != "grpc" && s.endpoint.Port() == "4317":
-		return "4317 is usually the gRPC port, and the protocol is " + s.protocol
+		return "4317 is usually the gRPC port, but the protocol is " + s.protocol
 	}
 	return ""
 }
@@ -70,7 +65,7 @@ type check struct {
 	do   func(context.Context) (string, error)
 }
 
-func (s *settings) checks() []check {
+func (s *Settings) checks() []check {
 	network, host := "tcp", s.address()
 	if s.endpoint.Scheme == "unix" {
 		network, host = "unix", s.endpoint.Opaque+s.endpoint.Path
@@ -108,7 +103,7 @@ func (s *settings) checks() []check {
 			nameOf(cert.DNSNames, cert.Subject.CommonName), cert.Issuer.CommonName, cert.NotAfter.Format(time.DateOnly)), nil
 	}}
 	switch proxy := s.proxy(); {
-	case proxy != nil: // it has the rest to do
+	case proxy != nil: // it does the rest
 		connect.name = "connection to the proxy"
 		return []check{resolve, connect}
 	case s.tls != nil:
@@ -119,7 +114,7 @@ func (s *settings) checks() []check {
 }
 
 // address is the host and port to connect to.
-func (s *settings) address() string {
+func (s *Settings) address() string {
 	u := s.endpoint
 	if proxy := s.proxy(); proxy != nil {
 		u = proxy
@@ -135,8 +130,8 @@ func (s *settings) address() string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// proxy is the one that $HTTPS_PROXY and its like ask for, nil for none.
-func (s *settings) proxy() *url.URL {
+// proxy is the one set by $HTTPS_PROXY and the like, nil for none.
+func (s *Settings) proxy() *url.URL {
 	u := *s.endpoint
 	if s.protocol == "grpc" {
 		u.Scheme = "https" // gRPC looks at no other variable
@@ -148,10 +143,10 @@ func (s *settings) proxy() *url.URL {
 	return proxy
 }
 
-// explain makes of an error what the clients make of it.
-func (s *settings) explain(err error) error {
-	if f := readSigns(err.Error(), s.endpoint.Redacted()); f != nil {
-		return &Error{f.cause, f.hint}
+// explain says what the clients would say of an error.
+func (s *Settings) explain(err error) error {
+	if signed := readSigns(err.Error(), s.endpoint.Redacted()); signed != nil {
+		return signed
 	}
 	return err
 }
@@ -163,21 +158,16 @@ func nameOf(names []string, otherwise string) string {
 	return otherwise
 }
 
-func deliverOne(ctx context.Context, client Client, span *tracepb.Span, resource *resourcepb.Resource) error {
-	wire, err := encode(span)
-	if err != nil {
+// deliver makes one attempt.
+func (s *Settings) deliver(ctx context.Context, request []*tracepb.ResourceSpans) error {
+	c := s.Client()
+	if err := c.Start(ctx); err != nil {
 		return err
 	}
-	if f := attempt(ctx, client.Start); f != nil {
-		return hinted(f)
+	err := c.UploadTraces(ctx, request)
+	_ = c.Stop(ctx)
+	if e, ok := errors.AsType[*exporter.UploadError](err); ok && e.Verdict == exporter.Partial && e.Rejected <= 0 {
+		return nil // accepted, with a warning
 	}
-	out := send(ctx, client, request{resource: resource, scope: new(commonpb.InstrumentationScope), spans: [][]byte{wire}})
-	_ = attempt(ctx, client.Stop)
-	switch {
-	case out.delivered == 1:
-		return nil
-	case out.why == nil:
-		return errors.New("it was not taken")
-	}
-	return hinted(out.why)
+	return err
 }

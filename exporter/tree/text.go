@@ -1,4 +1,4 @@
-package exporter
+package tree
 
 import (
 	"fmt"
@@ -20,11 +20,11 @@ const (
 	cyan    = "\x1b[36m"
 )
 
-func (t Tree) paint(color, s string) string {
-	if !t.Color || color == "" || strings.TrimSpace(s) == "" {
-		return s
+func (s Style) paint(color, text string) string {
+	if !s.Color || color == "" || strings.TrimSpace(text) == "" {
+		return text
 	}
-	return color + s + "\x1b[0m"
+	return color + text + "\x1b[0m"
 }
 
 // printable spells out what a terminal would act on rather than show: escapes,

@@ -1,4 +1,4 @@
-package exporter
+package tree
 
 import (
 	"bytes"
@@ -21,6 +21,9 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter/tree/treetest"
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -30,11 +33,11 @@ func TestTree(t *testing.T) {
 	for _, s := range samples {
 		t.Run(s.name, func(t *testing.T) {
 			spans := s.spans()
-			got := Tree{}.Render(spans) + "\n" + strings.Repeat("-", 80) + "\n" + Golden(spans)
+			got := Style{}.Render(spans) + "\n" + strings.Repeat("-", 80) + "\n" + treetest.Golden(spans)
 			compareGolden(t, "tree_"+s.name+".txt", got)
 
 			rand.Shuffle(len(spans), func(i, j int) { spans[i], spans[j] = spans[j], spans[i] })
-			again := Tree{}.Render(spans) + "\n" + strings.Repeat("-", 80) + "\n" + Golden(spans)
+			again := Style{}.Render(spans) + "\n" + strings.Repeat("-", 80) + "\n" + treetest.Golden(spans)
 			if diff := cmp.Diff(got, again); diff != "" {
 				t.Errorf("another order of the same spans (-want +got):\n%s", diff)
 			}
@@ -44,19 +47,19 @@ func TestTree(t *testing.T) {
 
 func TestTreeWidths(t *testing.T) {
 	for _, width := range []int{60, 80, 140} {
-		compareGolden(t, fmt.Sprintf("width_%d.txt", width), Tree{Width: width}.Render(session()))
+		compareGolden(t, fmt.Sprintf("width_%d.txt", width), Style{Width: width}.Render(session()))
 	}
 }
 
 func TestTreeColor(t *testing.T) {
-	got := Tree{Color: true}.Render(session())
+	got := Style{Color: true}.Render(session())
 	compareGolden(t, "color.txt", strings.ReplaceAll(got, "\x1b", "␛"))
 
 	plain := got
 	for _, c := range []string{bold, dim, red, green, yellow, magenta, cyan, "\x1b[0m"} {
 		plain = strings.ReplaceAll(plain, c, "")
 	}
-	if diff := cmp.Diff(Tree{}.Render(session()), plain); diff != "" {
+	if diff := cmp.Diff(Style{}.Render(session()), plain); diff != "" {
 		t.Errorf("colour is not all that colour adds (-want +got):\n%s", diff)
 	}
 }
@@ -66,7 +69,7 @@ func TestTreeFits(t *testing.T) {
 	for _, s := range samples {
 		spans := s.spans()
 		for width := 1; width < 200; width += 1 + width/20 {
-			text := Tree{Width: width}.Render(spans)
+			text := Style{Width: width}.Render(spans)
 			if !utf8.ValidString(text) {
 				t.Fatalf("%s, width %d: not UTF-8", s.name, width)
 			}
@@ -86,13 +89,13 @@ func TestTreeFits(t *testing.T) {
 // large is a trace of 10,000 spans, of which a few failed and a few are long.
 func large() []*tracepb.Span {
 	s := sample{trace: 20}
-	s.span(1, 0, "invoke_agent cursor-agent", 0, 100_000, attr(attrAgent, "cursor-agent"))
+	s.span(1, 0, "invoke_agent cursor-agent", 0, 100_000, attr(semconv.AgentName, "cursor-agent"))
 	for i := range 9_999 {
 		var with []func(*tracepb.Span)
 		name, length := "execute_tool read", 5
 		switch {
 		case i%4000 == 1000:
-			name, with = "execute_tool shell", append(with, attr(attrExitCode, 1), fails("failure", ""))
+			name, with = "execute_tool shell", append(with, attr(semconv.ProcessExitCode, 1), fails("failure", ""))
 		case i%2500 == 700:
 			name, length = "execute_tool task", 9000
 		}
@@ -102,9 +105,9 @@ func large() []*tracepb.Span {
 }
 
 func TestTreeLarge(t *testing.T) {
-	compareGolden(t, "large.txt", Tree{Lines: 12}.Render(large()))
+	compareGolden(t, "large.txt", Style{Lines: 12}.Render(large()))
 
-	text := Tree{}.Render(large())
+	text := Style{}.Render(large())
 	if got, want := strings.Count(text, "execute_tool")+1, 200; got != want {
 		t.Errorf("%d spans drawn, want %d", got, want)
 	}
@@ -114,7 +117,7 @@ func TestTreeLarge(t *testing.T) {
 		fails("error", "")(s)
 	}
 	last := "… 9,800 shorter spans not shown, 9,800 of them failed\n"
-	text = Tree{}.Render(allFailed)
+	text = Style{}.Render(allFailed)
 	if !strings.HasSuffix(text, last) {
 		t.Errorf("ends with %q, want %q", text[len(text)-len(last):], last)
 	}
@@ -129,17 +132,17 @@ func TestTreeDeep(t *testing.T) {
 	for i := range 10_000 {
 		s.span(i+1, i, "execute_tool task", i, 20_000-i)
 	}
-	text := Tree{}.Render(s.spans)
+	text := Style{}.Render(s.spans)
 	if got, want := strings.Count(text, "\n"), 203; got != want {
 		t.Errorf("%d lines, want %d", got, want)
 	}
 }
 
 func TestTreeOfNothing(t *testing.T) {
-	if got := (Tree{}).Render(nil); got != "" {
+	if got := (Style{}).Render(nil); got != "" {
 		t.Errorf("got %q", got)
 	}
-	if got := Golden(nil); got != "" {
+	if got := treetest.Golden(nil); got != "" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -153,15 +156,15 @@ func TestTreeOfAnything(t *testing.T) {
 		{EndTimeUnixNano: math.MaxUint64},
 		{Name: "chat", EndTimeUnixNano: 1, Attributes: []*commonpb.KeyValue{
 			nil,
-			{Key: attrFirstChunk, Value: anyValue(math.NaN())},
-			{Key: attrText, Value: anyValue(math.MinInt)},
+			{Key: semconv.TimeToFirstChunk, Value: anyValue(math.NaN())},
+			{Key: semconv.TextDeltas, Value: anyValue(math.MinInt)},
 		}},
-		{Name: "chat", Attributes: []*commonpb.KeyValue{{Key: attrFirstChunk, Value: anyValue(math.Inf(-1))}}},
+		{Name: "chat", Attributes: []*commonpb.KeyValue{{Key: semconv.TimeToFirstChunk, Value: anyValue(math.Inf(-1))}}},
 		{Events: []*tracepb.Span_Event{nil}, Links: []*tracepb.Span_Link{nil}},
 	} {
 		spans := []*tracepb.Span{span, session()[0], span}
-		Golden(spans)
-		for line := range strings.Lines(Tree{Width: minWidth}.Render(spans)) {
+		treetest.Golden(spans)
+		for line := range strings.Lines(Style{Width: minWidth}.Render(spans)) {
 			if cells(line) > minWidth+1 {
 				t.Errorf("%v: a line of %d:\n%s", span, cells(line), line)
 			}
@@ -181,25 +184,25 @@ func TestGoldenEvents(t *testing.T) {
 	s := sample{trace: 1}
 	s.span(1, 0, "chat Auto", 0, 9000)
 	s.spans[0].Events = []*tracepb.Span_Event{
-		event("text.delta", 100, attrBytes, 3, "text", "Hel"),
-		event("text.delta", 200, attrBytes, 4, "text", "lo\n"),
-		event("thinking.delta", 1000, attrBytes, 700, attrCount, 80),
-		event("thinking.delta", 2000, attrBytes, 504, attrCount, 41),
-		event("text.message", 8223, attrBytes, 1),
+		event("text.delta", 100, semconv.DeltaBytes, 3, "text", "Hel"),
+		event("text.delta", 200, semconv.DeltaBytes, 4, "text", "lo\n"),
+		event("thinking.delta", 1000, semconv.DeltaBytes, 700, semconv.DeltaCount, 80),
+		event("thinking.delta", 2000, semconv.DeltaBytes, 504, semconv.DeltaCount, 41),
+		event("text.message", 8223, semconv.DeltaBytes, 1),
 		event("retry", 8500, "attempt", 1, "why", "overloaded"),
 		event("retry", 8600, "attempt", 2, "why", "overloaded"),
 		event("retry", 8700, "attempt", 3, "why", "overloaded"),
 	}
 	s.spans[0].DroppedEventsCount = 1204
 	s.spans[0].TraceState = "vendor=1"
-	compareGolden(t, "golden_events.txt", Golden(s.spans))
+	compareGolden(t, "golden_events.txt", treetest.Golden(s.spans))
 }
 
-func TestTreeWriter(t *testing.T) {
+func TestWriter(t *testing.T) {
 	for _, s := range samples {
 		t.Run(s.name, func(t *testing.T) {
 			var got bytes.Buffer
-			w := NewTreeWriter(&got, Tree{})
+			w := NewWriter(&got, Style{})
 			for _, span := range s.spans() {
 				before := proto.Clone(span)
 				w.Export(span)
@@ -213,7 +216,7 @@ func TestTreeWriter(t *testing.T) {
 			if s.name == "interleaved" {
 				return // drawn in the order they are complete, which the next test is about
 			}
-			if diff := cmp.Diff(Tree{}.Render(s.spans()), got.String()); diff != "" {
+			if diff := cmp.Diff(Style{}.Render(s.spans()), got.String()); diff != "" {
 				t.Errorf("not as Render draws it (-want +got):\n%s", diff)
 			}
 		})
@@ -221,7 +224,7 @@ func TestTreeWriter(t *testing.T) {
 }
 
 // A trace is drawn once its root has come and something else follows.
-func TestTreeWriterDrawsCompleteTraces(t *testing.T) {
+func TestWriterDrawsCompleteTraces(t *testing.T) {
 	a, b := sample{trace: 0xaa}, sample{trace: 0xbb}
 	a.span(2, 1, "chat GPT-5", 0, 1000)
 	a.span(1, 0, "invoke_agent cursor-agent", 0, 1000)
@@ -230,7 +233,7 @@ func TestTreeWriterDrawsCompleteTraces(t *testing.T) {
 	b.span(1, 0, "invoke_agent cursor-agent", 500, 4000)
 
 	var out bytes.Buffer
-	w := NewTreeWriter(&out, Tree{})
+	w := NewWriter(&out, Style{})
 	step := func(span *tracepb.Span, want ...string) {
 		t.Helper()
 		w.Export(span)
@@ -252,25 +255,73 @@ func TestTreeWriterDrawsCompleteTraces(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if want := (Tree{}).Render(a.spans) + "\n" + (Tree{}).Render(b.spans); out.String() != want {
+	if want := (Style{}).Render(a.spans) + "\n" + (Style{}).Render(b.spans); out.String() != want {
 		t.Errorf("(-want +got):\n%s", cmp.Diff(want, out.String()))
 	}
 }
 
-// However many spans and events a trace has, what is kept of it is bounded.
-func TestTreeWriterIsBounded(t *testing.T) {
+// Background work that ends after its trace was drawn is no second trace.
+func TestWriterListsLateSpans(t *testing.T) {
 	var out bytes.Buffer
-	w := NewTreeWriter(&out, Tree{})
+	w := NewWriter(&out, Style{})
+	a, b := sample{trace: 0xaa}, sample{trace: 0xbb}
+	a.span(1, 0, "invoke_agent cursor-agent", 0, 1000)
+	b.span(1, 0, "invoke_agent cursor-agent", 1000, 2000)
+	a.span(2, 1, "background shell", 500, 3000, fails("timeout", ""))
+	for _, span := range []*tracepb.Span{a.spans[0], b.spans[0], a.spans[1]} {
+		w.Export(span)
+	}
+	for range 30 {
+		w.Export(a.spans[1])
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	late := "background shell  2.50s  ✗ timeout · trace 4b4b4b4b4b4b4b4b4b4b4b4b4b4b4baa\n"
+	want := Style{}.Render(a.spans[:1]) + "\n" + Style{}.Render(b.spans) +
+		"\n31 spans ended after the trace was drawn:\n\n" + strings.Repeat(late, 20) + "… and 11 more spans\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A nested agent that ends before its run does is not taken for the run's root.
+func TestWriterWaitsForTheRunsRoot(t *testing.T) {
+	var out bytes.Buffer
+	w := NewWriter(&out, Style{})
+	nested, other := sample{trace: 1}, sample{trace: 2}
+	nested.span(3, 2, "invoke_agent explore", 0, 500, func(s *tracepb.Span) { s.Flags = 0x101 })
+	nested.span(1, 99, "invoke_agent cursor-agent", 0, 1000, func(s *tracepb.Span) { s.Flags = 0x301 })
+	other.span(2, 1, "chat Auto", 0, 10)
+	w.Export(nested.spans[0])
+	w.Export(other.spans[0])
+	if out.Len() > 0 {
+		t.Fatalf("drawn before its root came:\n%s", out.String())
+	}
+	w.Export(nested.spans[1])
+	w.Export(other.spans[0])
+	if got := out.String(); strings.Count(got, "invoke_agent") != 2 {
+		t.Errorf("not drawn whole:\n%s", got)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// However many spans and events a trace has, what is kept of it is bounded.
+func TestWriterIsBounded(t *testing.T) {
+	var out bytes.Buffer
+	w := NewWriter(&out, Style{})
 	s := sample{trace: 30}
 	s.span(1, 0, "invoke_agent cursor-agent", 0, 1_000_000)
-	s.span(2, 1, "execute_tool shell", 0, 1, attr(attrExitCode, 9), fails("failure", ""))
+	s.span(2, 1, "execute_tool shell", 0, 1, attr(semconv.ProcessExitCode, 9), fails("failure", ""))
 	s.span(3, 1, "chat Auto", 0, 900_000, streams("text.delta", 1000, 0, 900_000))
 	for i := range 50_000 {
 		s.span(i+4, 1, "execute_tool read", i, i+2)
 	}
 	for _, span := range s.spans {
 		w.Export(span)
-		if n := len(w.traces[0].nodes); n > maxGathered {
+		if n := len(w.traces[0].nodes); n > maxNodes {
 			t.Fatalf("%d spans kept", n)
 		}
 	}
@@ -289,8 +340,8 @@ func TestTreeWriterIsBounded(t *testing.T) {
 	}
 }
 
-func TestTreeWriterConcurrentSafe(t *testing.T) {
-	w := NewTreeWriter(io.Discard, Tree{})
+func TestWriterConcurrentSafe(t *testing.T) {
+	w := NewWriter(io.Discard, Style{})
 	var wg sync.WaitGroup
 	for i := range 4 {
 		s := sample{trace: byte(i)}
@@ -307,8 +358,8 @@ type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken") }
 
-func TestTreeWriterReportsItsWriter(t *testing.T) {
-	w := NewTreeWriter(brokenWriter{}, Tree{})
+func TestWriterReportsItsWriter(t *testing.T) {
+	w := NewWriter(brokenWriter{}, Style{})
 	for _, span := range session() {
 		w.Export(span)
 	}

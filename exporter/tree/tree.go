@@ -1,4 +1,5 @@
-package exporter
+// Package tree draws traces as text.
+package tree
 
 import (
 	"cmp"
@@ -11,9 +12,12 @@ import (
 	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// A Tree draws traces as text, one line a span, with bars for the times:
+// A Style says how to draw traces: as text, one line a span, with bars for the
+// times. Zero is a style, too.
 //
 //	invoke_agent cursor-agent  ━━━━━━━━━━━━━━ 12.4s
 //	├─ chat GPT-5              ██             1.82s  first chunk 1.20s · 213 deltas
@@ -22,17 +26,17 @@ import (
 //	└─ chat GPT-5                   ▐████████ 7.65s  first chunk 980ms · 1.2k deltas
 //
 // What is drawn is safe for a terminal, whatever names and attributes hold.
-type Tree struct {
+type Style struct {
 	Width int  // columns, 80 if zero
 	Color bool // with ANSI escapes
 	Lines int  // spans drawn of one trace, 200 if zero: the failed and the longest
 }
 
 // Render draws the traces that spans belong to, in the order they started.
-func (t Tree) Render(spans []*tracepb.Span) string {
+func (s Style) Render(spans []*tracepb.Span) string {
 	var drawn []string
 	for _, nodes := range byTrace(spans) {
-		drawn = append(drawn, t.draw(nodes, tally{}))
+		drawn = append(drawn, s.draw(nodes, tally{}))
 	}
 	return strings.Join(drawn, "\n")
 }
@@ -41,14 +45,14 @@ func (t Tree) Render(spans []*tracepb.Span) string {
 func byTrace(spans []*tracepb.Span) [][]*node {
 	index := make(map[string]int)
 	var traces [][]*node
-	for _, s := range spans {
-		i, ok := index[string(s.GetTraceId())]
+	for _, span := range spans {
+		i, ok := index[string(span.GetTraceId())]
 		if !ok {
 			i = len(traces)
-			index[string(s.GetTraceId())] = i
+			index[string(span.GetTraceId())] = i
 			traces = append(traces, nil)
 		}
-		traces[i] = append(traces[i], newNode(s))
+		traces[i] = append(traces[i], newNode(span))
 	}
 	for _, nodes := range traces {
 		slices.SortFunc(nodes, byTime)
@@ -59,31 +63,33 @@ func byTrace(spans []*tracepb.Span) [][]*node {
 
 const minWidth = 40
 
-// draw draws one trace; lost are the spans of it that were not kept.
-func (t Tree) draw(nodes []*node, lost tally) string {
-	t.Width = max(minWidth, cmp.Or(t.Width, 80))
+func (s Style) width() int { return max(minWidth, cmp.Or(s.Width, 80)) }
+
+// draw draws one trace; lost are its spans that were not kept.
+func (s Style) draw(nodes []*node, lost tally) string {
+	s.Width = s.width()
 	all := lost
 	tr := newTraceTree(fold(nodes))
 	for _, n := range tr.nodes {
 		all.add(n)
 	}
-	hidden := tr.hide(cmp.Or(t.Lines, 200), lost)
+	hidden := tr.hide(cmp.Or(s.Lines, 200), lost)
 
 	var b strings.Builder
-	t.header(&b, tr, all)
-	t.waterfall(&b, tr)
+	s.header(&b, tr, all)
+	s.waterfall(&b, tr)
 	if hidden.spans > 0 {
 		failed := "none"
 		if hidden.failed > 0 {
 			failed = thousands(hidden.failed)
 		}
 		more := fmt.Sprintf("… %s not shown, %s of them failed", plural(hidden.spans, "shorter span"), failed)
-		b.WriteString(t.paint(dim, cut(more, t.Width)) + "\n")
+		b.WriteString(s.paint(dim, cut(more, s.Width)) + "\n")
 	}
 	return b.String()
 }
 
-// hide leaves limit spans in sight.
+// hide hides all but limit spans.
 func (tr *traceTree) hide(limit int, hidden tally) tally {
 	if len(tr.nodes) <= limit {
 		return hidden
@@ -98,11 +104,11 @@ func (tr *traceTree) hide(limit int, hidden tally) tally {
 }
 
 // header says what the trace is: as many facts a line as fit.
-func (t Tree) header(b *strings.Builder, tr *traceTree, all tally) {
+func (s Style) header(b *strings.Builder, tr *traceTree, all tally) {
 	type fact struct{ color, text string }
 	facts := []fact{
-		{bold, tr.first(attrAgent)},
-		{"", tr.first(attrModel)},
+		{bold, tr.first(semconv.AgentName)},
+		{"", tr.first(semconv.RequestModel)},
 		{"", humanDuration(tr.end - tr.start)},
 		{"", plural(all.tools, "tool")},
 	}
@@ -111,7 +117,7 @@ func (t Tree) header(b *strings.Builder, tr *traceTree, all tally) {
 	}
 	if tr.root == nil {
 		facts = append(facts, fact{red, "no root span"})
-	} else if in, out := tr.root.attr(attrInput), tr.root.attr(attrOutput); in != nil || out != nil {
+	} else if in, out := tr.root.attr(semconv.InputTokens), tr.root.attr(semconv.OutputTokens); in != nil || out != nil {
 		facts = append(facts, fact{"", fmt.Sprintf("%s tokens in, %s out",
 			thousands(int(in.GetIntValue())), thousands(int(out.GetIntValue())))})
 	}
@@ -122,23 +128,24 @@ func (t Tree) header(b *strings.Builder, tr *traceTree, all tally) {
 		if f.text == "" {
 			continue
 		}
-		text := cut(printable(f.text), t.Width)
+		text := cut(printable(f.text), s.Width)
 		switch {
 		case column == 0:
-		case column+3+cells(text) > t.Width:
+		case column+3+cells(text) > s.Width:
 			b.WriteString("\n")
 			column = 0
 		default:
-			b.WriteString(t.paint(dim, " · "))
+			b.WriteString(s.paint(dim, " · "))
 			column += 3
 		}
-		b.WriteString(t.paint(f.color, text))
+		b.WriteString(s.paint(f.color, text))
 		column += cells(text)
 	}
 	b.WriteString("\n\n")
 }
 
-// first is the first value of an attribute that any span of the trace has.
+// first is the value of an attribute on the root, or else on the first span that
+// has it.
 func (tr *traceTree) first(key string) string {
 	if tr.root != nil {
 		if v := tr.root.attr(key).GetStringValue(); v != "" {
@@ -160,7 +167,7 @@ type row struct {
 	notes          []string
 }
 
-func (t Tree) waterfall(b *strings.Builder, tr *traceTree) {
+func (s Style) waterfall(b *strings.Builder, tr *traceTree) {
 	rows := rows(nil, tr.tops, "", true)
 	var name, duration, notes int
 	for _, r := range rows {
@@ -171,30 +178,30 @@ func (t Tree) waterfall(b *strings.Builder, tr *traceTree) {
 	// A name may have two fifths of the line; of what is left the notes get at
 	// most half and the bars the rest.
 	const gaps = 2 + 1 + 2
-	name = min(name, t.Width*2/5)
-	left := t.Width - gaps - name - duration
+	name = min(name, s.Width*2/5)
+	left := s.Width - gaps - name - duration
 	notes = min(notes, left/2)
 	bar := left - notes
 
 	for _, r := range rows {
 		b.WriteString(pad(cut(r.name, name), name))
-		b.WriteString("  " + t.paint(r.color(), r.bar(tr, bar)))
+		b.WriteString("  " + s.paint(r.color(), r.bar(tr, bar)))
 		fmt.Fprintf(b, " %*s", duration, r.duration)
 		for i, note := range fit(r.notes, notes, r.failed(), r.detail() != "") {
 			switch {
 			case i > 0:
-				b.WriteString(t.paint(dim, " · "+note))
+				b.WriteString(s.paint(dim, " · "+note))
 			case r.failed():
-				b.WriteString("  " + t.paint(red, note))
+				b.WriteString("  " + s.paint(red, note))
 			default:
-				b.WriteString("  " + t.paint(dim, note))
+				b.WriteString("  " + s.paint(dim, note))
 			}
 		}
 		b.WriteString("\n")
 	}
 }
 
-// rows lays the tree out: a root as it is, below it the branches.
+// rows lays the tree out: roots without a branch, below them the branches.
 func rows(to []row, nodes []*node, indent string, top bool) []row {
 	for i, n := range nodes {
 		branch, below := "├─ ", "│  "
@@ -219,9 +226,9 @@ func rows(to []row, nodes []*node, indent string, top bool) []row {
 func (n *node) notes() []string {
 	var notes []string
 	if n.failed() {
-		notes = append(notes, "✗ "+n.failure())
+		notes = append(notes, "✗ "+n.whyFailed())
 	}
-	if v := n.attr(attrFirstChunk); v != nil && n.is("chat") {
+	if v := n.attr(semconv.TimeToFirstChunk); v != nil && n.is(semconv.OperationChat) {
 		notes = append(notes, "first chunk "+humanDuration(uint64(v.GetDoubleValue()*1e9)))
 	}
 	switch {
@@ -230,13 +237,13 @@ func (n *node) notes() []string {
 	case n.deltas > 1:
 		notes = append(notes, roughly(n.deltas)+" deltas")
 	}
-	if v := n.attr(attrExecutable).GetStringValue(); v != "" && n.detail() == "" {
+	if v := n.attr(semconv.ProcessExecutable).GetStringValue(); v != "" && n.detail() == "" {
 		notes = append(notes, printable(v))
 	}
-	if n.attr(attrNoStart).GetBoolValue() {
+	if n.attr(semconv.StartMissing).GetBoolValue() {
 		notes = append(notes, "start missing")
 	}
-	if n.attr(attrEstimated).GetBoolValue() {
+	if n.attr(semconv.TimeEstimated).GetBoolValue() {
 		notes = append(notes, "times estimated")
 	}
 	if d := n.detail(); d != "" {
@@ -248,35 +255,43 @@ func (n *node) notes() []string {
 // detail is what a tool call was about, if that was recorded: a command on one
 // line, a path from where the agent is.
 func (n *node) detail() string {
-	if !n.is("execute_tool") {
+	if !n.is(semconv.OperationExecuteTool) {
 		return ""
 	}
-	for _, key := range attrDetails {
+	for _, key := range detailKeys {
 		v := n.attr(key).GetStringValue()
 		if v == "" {
 			continue
 		}
-		if key == attrPath && n.parent != nil {
-			if dir := n.parent.attr(attrDirectory).GetStringValue(); dir != "" {
-				v = strings.TrimPrefix(v, dir+"/")
-			}
+		if key == semconv.FilePath {
+			v = strings.TrimPrefix(v, n.directory()+"/")
 		}
 		return printable(strings.Join(strings.Fields(v), " "))
 	}
 	return ""
 }
 
-// failure says in words why a span failed.
-func (n *node) failure() string {
-	for _, p := range n.parts {
-		if p.failed() {
-			return p.failure()
+// directory is where the agent that n belongs to works.
+func (n *node) directory() string {
+	for p := n.parent; p != nil; p = p.parent {
+		if dir := p.attr(semconv.ProcessWorkingDirectory).GetStringValue(); dir != "" {
+			return dir
 		}
 	}
-	if code := n.attr(attrExitCode).GetIntValue(); code != 0 {
+	return ""
+}
+
+// whyFailed says in words why a span failed.
+func (n *node) whyFailed() string {
+	for _, p := range n.parts {
+		if p.failed() {
+			return p.whyFailed()
+		}
+	}
+	if code := n.attr(semconv.ProcessExitCode).GetIntValue(); code != 0 {
 		return "exit " + strconv.FormatInt(code, 10)
 	}
-	kind, message := n.attr(attrErrorType).GetStringValue(), n.span.GetStatus().GetMessage()
+	kind, message := n.attr(semconv.ErrorType).GetStringValue(), n.span.GetStatus().GetMessage()
 	if kind != "" && message != "" && kind != message {
 		return printable(kind + ": " + message)
 	}
@@ -317,13 +332,13 @@ func (r row) color() string {
 	switch {
 	case r.failed():
 		return red
-	case r.is("chat"):
+	case r.is(semconv.OperationChat):
 		return cyan
-	case r.is("execute_tool"):
+	case r.is(semconv.OperationExecuteTool):
 		return green
-	case r.is("await_approval"):
+	case r.is(semconv.OperationApproval):
 		return yellow
-	case r.is("background"):
+	case r.is(semconv.OperationBackground):
 		return magenta
 	}
 	return ""

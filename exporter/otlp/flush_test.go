@@ -25,7 +25,7 @@ import (
 func waitFor(t *testing.T, s *spool.Spool, c Client, from, to int) {
 	t.Helper()
 	for _, span := range numbered(from, to, 300) {
-		body, err := request{spans: encodeAll(t, span)}.body()
+		body, err := request{spans: frames(span)}.body()
 		if err == nil {
 			_, err = s.Put(c.Destination(), body, "it was down")
 		}
@@ -201,7 +201,7 @@ func TestFlushRecoversAndRejects(t *testing.T) {
 	s := newSpool(t)
 	r := receivertest.Start(t)
 	client := newClient(t, OTLP{Endpoint: r.GRPCEndpoint()})
-	dead := New(Config{Client: client, Spool: s})
+	dead := newExporter(t, Config{Client: client, Spool: s})
 	if err := dead.Checkpoint(numbered(0, 3, 300)); err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +272,7 @@ func TestFlushOfNonsense(t *testing.T) {
 		if _, err := s.Put(to, spool.Request{}, ""); err != nil {
 			t.Fatal(err)
 		}
-		body, err := request{spans: encodeAll(t, numbered(0, 1, 300)...)}.body()
+		body, err := request{spans: frames(numbered(0, 1, 300)...)}.body()
 		if err == nil {
 			_, err = s.Put(to, body, "")
 		}

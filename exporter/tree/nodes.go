@@ -1,46 +1,30 @@
-package exporter
+package tree
 
 import (
 	"cmp"
-	"encoding/hex"
 	"slices"
 	"strings"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// The attributes a tree reads. The mapping writes them; none has to be there.
-const (
-	attrOperation  = "gen_ai.operation.name"
-	attrAgent      = "gen_ai.agent.name"
-	attrModel      = "gen_ai.request.model"
-	attrInput      = "gen_ai.usage.input_tokens"
-	attrOutput     = "gen_ai.usage.output_tokens"
-	attrFirstChunk = "gen_ai.response.time_to_first_chunk"
-	attrErrorType  = "error.type"
-	attrExitCode   = "process.exit.code"
-	attrExecutable = "process.executable.name"
-	attrText       = "spantee.text.deltas"
-	attrThinking   = "spantee.thinking.deltas"
-	attrContinues  = "spantee.continues"
-	attrNoStart    = "spantee.start_missing"
-	attrEstimated  = "spantee.time.estimated"
-	attrBytes      = "spantee.delta.bytes"
-	attrCount      = "spantee.delta.count"
-	attrDirectory  = "process.working_directory"
-	attrPath       = "file.path"
-)
-
-// attrDetails tell what a tool call was about, the most telling first.
-var attrDetails = []string{"process.command_line", "cursor.tool.pattern", "cursor.tool.glob", attrPath, "url.full", "cursor.tool.search", "cursor.tool.description"}
+// detailKeys are the attributes that tell what a tool call was about, the most
+// telling first.
+var detailKeys = []string{
+	semconv.ProcessCommandLine, semconv.ToolPattern, semconv.ToolGlob, semconv.FilePath,
+	semconv.URLFull, semconv.ToolSearch, semconv.ToolDescription,
+}
 
 // A node is a span with its place in the tree.
 type node struct {
 	span       *tracepb.Span
 	start, end uint64
 	deltas     int
-	parts      []*node // the spans that continue it, when folded
+	exact      bool    // the span itself says how many deltas there were
+	parts      []*node // its deltas spans, when folded
 	parent     *node
 	children   []*node
 	hidden     bool
@@ -49,12 +33,12 @@ type node struct {
 func newNode(span *tracepb.Span) *node {
 	n := &node{span: span, start: span.GetStartTimeUnixNano()}
 	n.end = max(n.start, span.GetEndTimeUnixNano())
-	text, thinking := n.attr(attrText), n.attr(attrThinking)
+	text, thinking := n.attr(semconv.TextDeltas), n.attr(semconv.ThinkingDeltas)
 	if text != nil || thinking != nil {
-		n.deltas = int(text.GetIntValue() + thinking.GetIntValue())
+		n.deltas, n.exact = int(text.GetIntValue()+thinking.GetIntValue()), true
 		return n
 	}
-	for _, e := range Resolve(span).GetEvents() {
+	for _, e := range span.GetEvents() {
 		if strings.HasSuffix(e.GetName(), ".delta") {
 			n.deltas += deltaCount(e)
 		}
@@ -64,7 +48,7 @@ func newNode(span *tracepb.Span) *node {
 
 // deltaCount says how many deltas an event stands for: neighbours may have been merged.
 func deltaCount(e *tracepb.Span_Event) int {
-	if v := attributeOf(e.GetAttributes(), attrCount); v != nil {
+	if v := attributeOf(e.GetAttributes(), semconv.DeltaCount); v != nil {
 		return int(v.GetIntValue())
 	}
 	return 1
@@ -87,9 +71,17 @@ func (n *node) is(kind string) bool {
 	return n.span.GetName() == kind || strings.HasPrefix(n.span.GetName(), kind+" ")
 }
 
-// A root of ours has a parent outside the trace when TRACEPARENT was set.
+// maybeRoot reports whether the span may be a run's root, even if it has a
+// parent, which is in another process if TRACEPARENT was set.
 func (n *node) maybeRoot() bool {
-	return len(n.span.GetParentSpanId()) == 0 || n.attr(attrOperation).GetStringValue() == "invoke_agent"
+	const known, remote = uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK), uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK)
+	switch {
+	case len(n.span.GetParentSpanId()) == 0:
+		return true
+	case n.span.GetFlags()&known != 0:
+		return n.span.GetFlags()&remote != 0
+	}
+	return n.attr(semconv.OperationName).GetStringValue() == semconv.OperationInvokeAgent
 }
 
 func (n *node) failed() bool {
@@ -105,7 +97,7 @@ func (t *tally) add(n *node) {
 	if n.failed() {
 		t.failed++
 	}
-	if n.is("execute_tool") {
+	if n.is(semconv.OperationExecuteTool) {
 		t.tools++
 		if n.failed() {
 			t.failedTools++
@@ -113,7 +105,7 @@ func (t *tally) add(n *node) {
 	}
 }
 
-// A traceTree is the spans of one trace id, in order and linked.
+// A traceTree is the spans of one trace, sorted and linked.
 type traceTree struct {
 	nodes      []*node
 	tops       []*node // the roots, and without any the orphans
@@ -218,25 +210,24 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// fold makes one node of a model turn that was continued in further spans.
+// fold makes the deltas spans of a chat part of it.
 func fold(nodes []*node) []*node {
+	byID := make(map[string]*node, len(nodes))
+	for _, n := range nodes {
+		byID[n.id()] = n
+	}
 	slices.SortFunc(nodes, byTime)
 	var folded []*node
-	heads := make(map[string]*node) // by span id in hex
 	for _, n := range nodes {
-		id := hex.EncodeToString(n.span.GetSpanId())
-		first := n.attr(attrContinues).GetStringValue()
-		if head := heads[first]; head != nil && first != "" {
-			head.parts = append(head.parts, n)
-			head.end = max(head.end, n.end)
-			head.deltas += n.deltas
-			heads[id] = head
+		chat := byID[string(n.span.GetParentSpanId())]
+		if n.span.GetName() != semconv.OperationDeltas || chat == nil || !chat.is(semconv.OperationChat) {
+			folded = append(folded, n)
 			continue
 		}
-		folded = append(folded, n)
-		heads[id] = n
-		if first != "" { // the one it continues is missing; it stands in
-			heads[first] = n
+		chat.parts = append(chat.parts, n)
+		chat.end = max(chat.end, n.end)
+		if !chat.exact {
+			chat.deltas += n.deltas
 		}
 	}
 	return folded

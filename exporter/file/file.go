@@ -1,10 +1,12 @@
-package exporter
+// Package file writes traces to files of OTLP JSON lines, the form of
+// https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/ that the
+// collector's otlpjsonfile receiver reads, and reads them back.
+package file
 
 import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -18,53 +20,48 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-// file appends traces to a file as lines of OTLP JSON, in the form of
-// https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/, which the
-// collector's otlpjsonfile receiver reads. protojson would not do: it writes
-// ids in base64.
-type file struct {
+// A client appends each upload to a file, as one line.
+type client struct {
 	mu   sync.Mutex
 	f    *os.File
 	torn bool // the last line was cut short
 }
 
-// NewFile returns a client whose uploads are lines at the end of the file at
-// path. Any number of processes may write to one file.
-func NewFile(path string) (Client, error) {
-	if path == "-" {
-		return nil, errors.New("traces cannot be written to stdout: it carries the stream")
-	}
+// New returns a client that appends to the file at path. Any number of
+// processes may append to one file.
+func New(path string) (exporter.Client, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600) // a pipe without a reader would hang
 	if err != nil {
 		return nil, err
 	}
-	return &file{f: f}, nil
+	return &client{f: f}, nil
 }
 
-// protocolFile is what a spool calls the protocol of a file.
-const protocolFile = "file"
+// Protocol is that of a file as a destination.
+const Protocol = "file"
 
-func (f *file) Destination() spool.Destination {
-	path, err := filepath.Abs(f.f.Name())
+func (c *client) Destination() spool.Destination {
+	path, err := filepath.Abs(c.f.Name())
 	if err != nil {
-		path = f.f.Name()
+		path = c.f.Name()
 	}
-	return spool.Destination{Protocol: protocolFile, Endpoint: path}
+	return spool.Destination{Protocol: Protocol, Endpoint: path}
 }
 
-func (f *file) Start(context.Context) error { return nil }
+func (c *client) Start(context.Context) error { return nil }
 
-func (f *file) Stop(context.Context) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.f.Close()
+func (c *client) Stop(context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.f.Close()
 }
 
 // UploadTraces appends one line.
-func (f *file) UploadTraces(_ context.Context, spans []*tracepb.ResourceSpans) error {
+func (c *client) UploadTraces(_ context.Context, spans []*tracepb.ResourceSpans) error {
 	if len(spans) == 0 {
 		return nil
 	}
@@ -72,21 +69,21 @@ func (f *file) UploadTraces(_ context.Context, spans []*tracepb.ResourceSpans) e
 	if err != nil {
 		return err
 	}
-	return f.append(append(line, '\n'))
+	return c.append(append(line, '\n'))
 }
 
-// append writes the line at once: the system keeps the appends of several
-// processes apart, but not the parts that one of them makes of a line.
-func (f *file) append(line []byte) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.torn {
+// append writes a line by one call: the system keeps the appends of several
+// processes apart, but not the parts of a line.
+func (c *client) append(line []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.torn {
 		line = slices.Concat([]byte{'\n'}, line)
 	}
-	n, err := f.f.Write(line)
-	f.torn = err != nil && (n > 0 || f.torn)
+	n, err := c.f.Write(line)
+	c.torn = err != nil && (n > 0 || c.torn)
 	if err != nil {
-		return &failure{verdict: refusing, cause: err} // the disk is full, perhaps
+		return &exporter.UploadError{Verdict: exporter.Misconfigured, Err: err} // the disk may be full
 	}
 	return nil
 }
@@ -100,13 +97,13 @@ func marshalJSON(spans []*tracepb.ResourceSpans) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode spans: %w", err)
 	}
+	// protojson would write ids in base64.
 	return (&ptrace.JSONMarshaler{}).MarshalTraces(traces)
 }
 
-// ReadFile reads what a file client wrote, a line at a time. A line that
-// cannot be read is an error of its own, after which it goes on; an error of r
-// is the last.
-func ReadFile(r io.Reader) iter.Seq2[[]*tracepb.ResourceSpans, error] {
+// Read reads what a client wrote, a line at a time. For a line that cannot be
+// decoded it yields an error and goes on; an error of r is the last.
+func Read(r io.Reader) iter.Seq2[[]*tracepb.ResourceSpans, error] {
 	return func(yield func([]*tracepb.ResourceSpans, error) bool) {
 		lines := bufio.NewReader(r)
 		for n := 1; ; n++ {

@@ -1,0 +1,223 @@
+// Package semconv holds the name of every span, event and attribute that
+// spantee writes, so that what a query or a dashboard may rely on can be read
+// in one place. It imports nothing.
+//
+// The gen_ai and mcp names follow the GenAI conventions at
+// github.com/open-telemetry/semantic-conventions-genai, main branch as of
+// 2026-10-09 (commit 6fd0d76). That repository has no release yet, so there is
+// no schema URL to set. Where backends still read an older name, both are
+// written, and the older one says who reads it.
+package semconv
+
+// Operations. A span is named by its operation and, after a space, the agent,
+// the model, the tool or the query. Nothing that a user or a model wrote is
+// ever part of a span name.
+const (
+	OperationInvokeAgent = "invoke_agent"
+	OperationChat        = "chat"
+	OperationExecuteTool = "execute_tool"
+
+	// The following are spantee's own, and no values of gen_ai.operation.name.
+	OperationBackground = "background"     // what a tool call left running
+	OperationApproval   = "await_approval" // the agent asked its user
+	OperationDeltas     = "deltas"         // the events of a chat that did not fit into it
+)
+
+// Events of chat spans.
+const (
+	EventTextDelta          = "text.delta"       // a piece of the model's answer
+	EventThinkingDelta      = "thinking.delta"   // a piece of its thinking
+	EventTextMessage        = "text.message"     // a whole text
+	EventThinkingMessage    = "thinking.message" // a whole block of thinking
+	EventRetry              = "retry"
+	EventConnectionLost     = "connection.lost"
+	EventConnectionRestored = "connection.restored"
+	EventCompaction         = "compaction"
+	EventRateLimit          = "rate_limit"
+	EventTaskNotification   = "task.notification" // a background task ended that no tool call of the stream started
+)
+
+// GenAI conventions.
+const (
+	OperationName     = "gen_ai.operation.name"
+	ProviderName      = "gen_ai.provider.name"
+	AgentName         = "gen_ai.agent.name"
+	AgentID           = "gen_ai.agent.id"
+	ConversationID    = "gen_ai.conversation.id"
+	RequestModel      = "gen_ai.request.model"
+	RequestStream     = "gen_ai.request.stream"
+	ResponseModel     = "gen_ai.response.model"
+	ResponseID        = "gen_ai.response.id"
+	FinishReasons     = "gen_ai.response.finish_reasons"
+	TimeToFirstChunk  = "gen_ai.response.time_to_first_chunk" // s
+	ToolName          = "gen_ai.tool.name"
+	ToolCallID        = "gen_ai.tool.call.id"
+	ToolType          = "gen_ai.tool.type"
+	InputTokens       = "gen_ai.usage.input_tokens"
+	OutputTokens      = "gen_ai.usage.output_tokens"
+	CacheReadTokens   = "gen_ai.usage.cache_read.input_tokens"
+	CacheWriteTokens  = "gen_ai.usage.cache_write.input_tokens"
+	CacheCreateTokens = "gen_ai.usage.cache_creation.input_tokens" // the name of CacheWriteTokens until 2026-09, read by Langfuse and Phoenix
+	ReasoningTokens   = "gen_ai.usage.reasoning.output_tokens"
+	UsageCost         = "gen_ai.usage.cost" // USD; no convention yet (semantic-conventions-genai#443), read by Langfuse
+	MCPMethodName     = "mcp.method.name"
+
+	// With content only.
+	ToolArguments  = "gen_ai.tool.call.arguments"
+	ToolResult     = "gen_ai.tool.call.result"
+	InputMessages  = "gen_ai.input.messages"
+	OutputMessages = "gen_ai.output.messages"
+	MCPResourceURI = "mcp.resource.uri"
+)
+
+// OpenTelemetry's general conventions.
+const (
+	SessionID          = "session.id"
+	ErrorType          = "error.type"
+	ProcessExitCode    = "process.exit.code"
+	ProcessExecutable  = "process.executable.name"
+	ProcessPID         = "process.pid"
+	HTTPResponseStatus = "http.response.status_code"
+
+	// With content only.
+	ProcessWorkingDirectory = "process.working_directory"
+	ProcessCommandLine      = "process.command_line"
+	FilePath                = "file.path"
+	FileDirectory           = "file.directory"
+	URLFull                 = "url.full"
+)
+
+// Attributes that one backend needs to show a span right.
+const (
+	OpenInferenceKind         = "openinference.span.kind"                    // Phoenix
+	LangfuseCompletionStarted = "langfuse.observation.completion_start_time" // Langfuse's time to first token
+)
+
+// KindChain is the [OpenInferenceKind] of spans without a GenAI operation:
+// Phoenix and Langfuse would take them for calls of a model.
+const KindChain = "CHAIN"
+
+// Facts that only Cursor states.
+const (
+	CursorAPIKeySource   = "cursor.api_key_source"
+	CursorPermissionMode = "cursor.permission_mode"
+	CursorRequestID      = "cursor.request_id"
+)
+
+// spantee's own attributes of root spans.
+const (
+	DurationReported = "spantee.duration_reported_ms" // by the agent
+	Turns            = "spantee.turns"
+	Tools            = "spantee.tools"
+	ToolErrors       = "spantee.tool_errors"
+	Deltas           = "spantee.deltas"
+	BadLines         = "spantee.bad_lines"
+	Retries          = "spantee.retries"
+	Reconnects       = "spantee.reconnects"
+	Compactions      = "spantee.compactions"
+	ModelSeconds     = "spantee.model_seconds" // in chat spans
+	ModelMillis      = "spantee.model_ms"
+	ToolSeconds      = "spantee.tool_seconds" // with a tool running, however many
+	ToolMillis       = "spantee.tool_ms"
+	UntracedBytes    = "spantee.untraced_bytes" // of the stream, after tracing was abandoned
+	UntracedLines    = "spantee.untraced_lines"
+	UsageInput       = "spantee.usage.input_tokens" // totals, where chats have the counts
+	UsageOutput      = "spantee.usage.output_tokens"
+	UsageCacheRead   = "spantee.usage.cache_read_tokens"
+	UsageCacheWrite  = "spantee.usage.cache_write_tokens"
+	UsageReasoning   = "spantee.usage.reasoning_tokens"
+	UsageTotalCost   = "spantee.usage.cost" // USD
+	Stderr           = "spantee.stderr"     // the end of it, with content only
+)
+
+// spantee's own attributes of any span.
+const (
+	TimeEstimated = "spantee.time.estimated" // its start or end was inferred
+	StartMissing  = "spantee.start_missing"  // the stream has an end without a start
+	Truncated     = "spantee.truncated_bytes"
+	TurnNumber    = "spantee.turn" // from 1
+)
+
+// spantee's own attributes of chat spans and their events.
+const (
+	FirstChunkMillis = "spantee.first_chunk_ms"
+	TextDeltas       = "spantee.text.deltas"
+	TextBytes        = "spantee.text.bytes"
+	ThinkingDeltas   = "spantee.thinking.deltas"
+	ThinkingBytes    = "spantee.thinking.bytes"
+	DeltaIndex       = "spantee.delta.index"
+	DeltaBytes       = "spantee.delta.bytes"
+	DeltaCount       = "spantee.delta.count" // of the deltas an event stands for, if more than one
+	DeltaText        = "spantee.delta.text"  // with content only
+	Attempt          = "spantee.attempt"
+	MaxAttempts      = "spantee.max_attempts"
+	DelayMillis      = "spantee.delay_ms"
+	Reason           = "spantee.reason" // by kind
+	TokensBefore     = "spantee.tokens_before"
+	TokensAfter      = "spantee.tokens_after"
+)
+
+// spantee's own attributes of tool calls.
+const (
+	ToolIsBackground   = "spantee.tool.is_background"
+	ToolDuration       = "spantee.tool.duration_ms"       // by the agent's own clock, waits included
+	ToolExecutionTime  = "spantee.tool.execution_time_ms" // as the tool reports it
+	ToolLocalTime      = "spantee.tool.local_time_ms"     // without hooks and approvals
+	ToolTimeout        = "spantee.tool.timeout_ms"
+	ToolSignal         = "spantee.tool.signal"
+	ToolAborted        = "spantee.tool.aborted"
+	ToolArgumentBytes  = "spantee.tool.argument_bytes"
+	ToolResultBytes    = "spantee.tool.result_bytes"
+	ToolStdoutBytes    = "spantee.tool.stdout_bytes"
+	ToolStderrBytes    = "spantee.tool.stderr_bytes"
+	ToolContentBytes   = "spantee.tool.content_bytes"
+	ToolLinesAdded     = "spantee.tool.lines_added"
+	ToolLinesRemoved   = "spantee.tool.lines_removed"
+	ToolLinesCreated   = "spantee.tool.lines_created"
+	ToolTotalLines     = "spantee.tool.total_lines"
+	ToolFileSize       = "spantee.tool.file_size"
+	ToolTotalFiles     = "spantee.tool.total_files"
+	ToolTotalCount     = "spantee.tool.total_count"
+	ToolTotalMatches   = "spantee.tool.total_matches"
+	ToolDiagnostics    = "spantee.tool.total_diagnostics"
+	ToolTruncated      = "spantee.tool.truncated"      // by the tool itself
+	ToolLimitExceeded  = "spantee.tool.limit_exceeded" // a file was too long to read whole
+	ToolTodosPending   = "spantee.tool.todos_pending"
+	ToolTodosRunning   = "spantee.tool.todos_in_progress"
+	ToolTodosCompleted = "spantee.tool.todos_completed"
+	ToolHooks          = "spantee.tool.hooks"      // names of hooks that added context
+	ToolHookBytes      = "spantee.tool.hook_bytes" // of that context
+	SubagentType       = "spantee.subagent.type"
+	SubagentModel      = "spantee.subagent.model"
+	SubagentID         = "spantee.subagent.id"
+
+	// With content only.
+	ToolPattern     = "spantee.tool.pattern"
+	ToolGlob        = "spantee.tool.glob"
+	ToolSearch      = "spantee.tool.search"
+	ToolDescription = "spantee.tool.description"
+	MCPServer       = "spantee.mcp.server"
+)
+
+// spantee's own attributes of background work and approvals.
+const (
+	TaskID       = "spantee.task.id"
+	TaskStatus   = "spantee.task.status"
+	QueryType    = "spantee.query.type"
+	QueryOutcome = "spantee.query.outcome"
+
+	// With content only.
+	TaskTitle      = "spantee.task.title"
+	TaskDetail     = "spantee.task.detail"
+	QueryArguments = "spantee.query.arguments"
+	QueryResponse  = "spantee.query.response"
+)
+
+// Values of error.type that spantee itself gives.
+const (
+	ErrorIncomplete  = "incomplete"  // the stream ended first
+	ErrorInterrupted = "interrupted" // a signal ended spantee first, or tracing stopped early
+	ErrorKilled      = "killed"      // spantee was killed first
+	ErrorTool        = "tool_error"  // MCP's isError, as its conventions have it
+	ErrorOther       = "_OTHER"
+)
