@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -79,7 +80,7 @@ func randomScript(t *testing.T, random *rand.Rand) {
 	}
 	full := random.IntN(5) == 0 // a disk that takes nothing
 	if full {
-		if err := os.WriteFile(s.Dir, nil, 0o600); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(s.Dir), 0o700), os.WriteFile(s.Dir, nil, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}

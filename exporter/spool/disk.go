@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"sync/atomic"
+	"time"
 )
 
 // OnDisk, if set, is called before the calls that change the disk, with their
@@ -40,6 +41,9 @@ var ErrFrozen = errors.New("the disk did not answer in time")
 // same wait.
 var abandoned atomic.Int32
 
+// grace is how long a call is waited for even though its context has ended.
+const grace = 50 * time.Millisecond
+
 // within does f, which the caller leaves behind when ctx ends first: a call on a
 // disk that does not answer cannot be interrupted.
 func within[T any](ctx context.Context, f func() (T, error)) (result T, err error) {
@@ -63,10 +67,10 @@ func within[T any](ctx context.Context, f func() (T, error)) (result T, err erro
 		return a.result, a.err
 	case <-ctx.Done():
 	}
-	select {
+	select { // a deadline that is near is no fault of the disk
 	case a := <-answers:
 		return a.result, a.err
-	default:
+	case <-time.After(grace):
 	}
 	abandoned.Add(1)
 	go func() {

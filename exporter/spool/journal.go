@@ -265,6 +265,13 @@ func (j *Journal) Await(ctx context.Context, number uint64) error {
 	}
 }
 
+// Err says why the log is not being written, if it is not.
+func (j *Journal) Err() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.err
+}
+
 // TakeEvicted returns what had to go for the journal since it was last asked.
 func (j *Journal) TakeEvicted() Evicted {
 	j.mu.Lock()

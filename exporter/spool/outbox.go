@@ -88,16 +88,21 @@ type Claim struct {
 	bytes  int64
 }
 
-// Split returns a claim for each file. One that the receiver cannot take may not
-// cost the others.
-func (c *Claim) Split() (claims []*Claim) {
-	spans := c.Spans
-	for i, f := range c.files {
-		part := Part{c.Resource, c.Scope, spans[:c.spans[i]]}
-		claims = append(claims, &Claim{Part: part, Own: c.Own, outbox: c.outbox, files: []file{f}, spans: c.spans[i : i+1], bytes: f.name.bytes})
-		spans = spans[c.spans[i]:]
+// Halves returns two claims for the files of one, the second nil if there is only
+// one file. One that the receiver cannot take should not cost the others.
+func (c *Claim) Halves() (first, second *Claim) {
+	n := len(c.files) / 2
+	if n == 0 {
+		return c, nil
 	}
-	return claims
+	spans := 0
+	for _, k := range c.spans[:n] {
+		spans += k
+	}
+	a, b := *c, *c
+	a.files, a.spans, a.Spans = c.files[:n], c.spans[:n], c.Spans[:spans]
+	b.files, b.spans, b.Spans = c.files[n:], c.spans[n:], c.Spans[spans:]
+	return &a, &b
 }
 
 // Next takes the oldest request that was not put back, nil if none is left. It

@@ -88,13 +88,16 @@ func TestAJoinedRequestCanBeSplit(t *testing.T) {
 	put(t, s, here, "a")
 	put(t, s, here, "b", "c")
 	o := openBox(t, s, here)
-	claims := next(t, o, "a", "b", "c").Split()
-	want(t, namesIn(claims[0].Part), "a")
-	want(t, namesIn(claims[1].Part), "b", "c")
-	if err := claims[0].Done(); err != nil {
+	first, second := next(t, o, "a", "b", "c").Halves()
+	want(t, namesIn(first.Part), "a")
+	want(t, namesIn(second.Part), "b", "c")
+	if _, more := second.Halves(); more != nil {
+		t.Error("one file has halves")
+	}
+	if err := first.Done(); err != nil {
 		t.Fatal(err)
 	}
-	if err := claims[1].Back(); err != nil {
+	if err := second.Back(); err != nil {
 		t.Fatal(err)
 	}
 	o.Close()

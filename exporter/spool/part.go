@@ -1,6 +1,11 @@
 package spool
 
-import "google.golang.org/protobuf/encoding/protowire"
+import (
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+)
 
 // Fields of an ExportTraceServiceRequest and what is in it.
 const (
@@ -47,6 +52,9 @@ func readParts(b []byte) (parts []Part, err error) {
 			part := Part{Resource: resource}
 			if err := fields(scope, part.add); err != nil {
 				return err
+			}
+			if proto.Unmarshal(resource, new(resourcepb.Resource)) != nil || proto.Unmarshal(part.Scope, new(commonpb.InstrumentationScope)) != nil {
+				return errCorrupt
 			}
 			parts = append(parts, part)
 		}

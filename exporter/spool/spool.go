@@ -101,6 +101,9 @@ type Destination struct {
 	Endpoint string `json:"endpoint"`
 }
 
+// File is the protocol of a destination that is a file.
+const File = "file"
+
 // dir names a destination's directory.
 func (d Destination) dir() string {
 	sum := sha256.Sum256([]byte(d.Protocol + "\n" + d.Endpoint))
