@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -98,7 +100,11 @@ func marshalJSON(spans []*tracepb.ResourceSpans) ([]byte, error) {
 		return nil, fmt.Errorf("encode spans: %w", err)
 	}
 	// protojson would write ids in base64.
-	return (&ptrace.JSONMarshaler{}).MarshalTraces(traces)
+	line, err := (&ptrace.JSONMarshaler{}).MarshalTraces(traces)
+	if err == nil && !utf8.Valid(line) { // which neither of the two checks
+		err = errors.New("encode spans: text that is not UTF-8")
+	}
+	return line, err
 }
 
 // Read reads what a client wrote, a line at a time. For a line that cannot be

@@ -13,13 +13,16 @@ import (
 	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter"
 )
 
 // BenchmarkExport sends spans with 40 kB of events to a receiver in another
 // process, and reports what a second of CPU moves in this one.
 func BenchmarkExport(b *testing.B) {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "EXPORTER_TEST_CHILD=sink")
+	cmd.Env = append(os.Environ(), "OTLP_TEST_CHILD=sink")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		b.Fatal(err)
@@ -37,23 +40,25 @@ func BenchmarkExport(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	client, err := NewOTLP(OTLP{Endpoint: strings.TrimSpace(endpoint)})
+	client, err := New(Config{Endpoint: strings.TrimSpace(endpoint)})
 	if err != nil {
 		b.Fatal(err)
 	}
 
-	var events []byte
-	for len(events) < 40_000 {
-		events = append(events, rawEvents("text.delta")...)
+	span := &tracepb.Span{TraceId: []byte("0123456789abcdef"), SpanId: []byte("01234567"), Name: "chat GPT-5"}
+	for proto.Size(span) < 40_000 {
+		span.Events = append(span.Events, &tracepb.Span_Event{TimeUnixNano: 1, Name: "text.delta"})
 	}
-	b.SetBytes(int64(len(events)))
+	wire := encode(span)
+	b.SetBytes(int64(len(wire)))
 	b.ReportAllocs()
-	e := New(Config{Client: client, Wait: true})
+	e, err := exporter.New(exporter.Config{Client: client, Wait: true})
+	if err != nil {
+		b.Fatal(err)
+	}
 	before := cpuTime(b)
 	for b.Loop() {
-		span := &tracepb.Span{TraceId: []byte("0123456789abcdef"), SpanId: []byte("01234567"), Name: "chat GPT-5"}
-		span.ProtoReflect().SetUnknown(events)
-		e.Export(span)
+		e.Export(wire)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -61,7 +66,7 @@ func BenchmarkExport(b *testing.B) {
 	if r.Dropped > 0 {
 		b.Errorf("%+v", r)
 	}
-	b.ReportMetric(float64(r.Delivered*len(events))/1e6/(cpuTime(b)-before).Seconds(), "MB/cpu-s")
+	b.ReportMetric(float64(r.Delivered*len(wire))/1e6/(cpuTime(b)-before).Seconds(), "MB/cpu-s")
 }
 
 // cpuTime is what this process has used, in all its threads.

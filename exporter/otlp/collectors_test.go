@@ -10,11 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spantee/spantee/exporter/receiver/receivertest"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/receiver/receivertest"
 )
 
 // A collector is something at the other end, and what becomes of five spans.
@@ -53,7 +55,7 @@ var collectors = []collector{
 	},
 	{
 		name: "something else", behave: refuse(1e6, codes.Unimplemented, "unknown service"),
-		cause: "no traces are taken there: unknown service", httpCause: "404 Not Found: unknown service", hint: "is http://127.0.0.1",
+		cause: "no traces are accepted there: unknown service", httpCause: "404 Not Found: unknown service", hint: "is http://127.0.0.1",
 	},
 	{
 		name: "picky", behave: refuse(1e6, codes.InvalidArgument, "a\nbad\x1b[31mname"),
@@ -79,14 +81,14 @@ func TestCollectors(t *testing.T) {
 				if tt.behave != nil {
 					tt.behave(r)
 				}
-				cfg := Config{Client: newClient(t, OTLP{Protocol: protocol, Endpoint: endpointOf(r, protocol)})}
+				cfg := exporter.Config{Client: newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol)})}
 				patience := 20 * time.Second
 				if tt.patience > 0 {
 					cfg.Interval, patience = time.Millisecond, tt.patience
 				}
-				e := New(cfg)
+				e := newExporter(t, cfg)
 				for i := range 5 {
-					e.Export(sized(fmt.Sprint(i), 100))
+					e.Export(encode(sized(fmt.Sprint(i), 100)))
 				}
 				if tt.patience > 0 {
 					r.Await(func() bool { return r.Attempts() > 0 })
@@ -100,8 +102,8 @@ func TestCollectors(t *testing.T) {
 					tt.cause = tt.httpCause
 				}
 				wantReport(t, report, tt.delivered, 5-tt.delivered, tt.cause)
-				if !strings.Contains(report.Hint, tt.hint) {
-					t.Errorf("hint is %q, want %q", report.Hint, tt.hint)
+				if got := hintOf(report.Cause); !strings.Contains(got, tt.hint) {
+					t.Errorf("hint is %q, want %q", got, tt.hint)
 				}
 				if want := tt.delivered; want == 5 && len(r.Spans()) != want {
 					t.Errorf("%d spans arrived, want %d", len(r.Spans()), want)
@@ -123,7 +125,7 @@ func TestHTTPAnswers(t *testing.T) {
 		{403, "application/json", `{"code":7,"message":"not yours","more":1}`, 1, "unauthenticated: 403 Forbidden: not yours", "OTEL_EXPORTER_OTLP_HEADERS"},
 		{404, "text/html", "<html>", 1, "404 Not Found", "/v1/traces the right address?"},
 		{405, "text/html", "<html>", 1, "405 Method Not Allowed", "right address?"},
-		{413, "", "", 3, "larger than the receiver takes", ""}, // two spans, then one by one
+		{413, "", "", 3, "exceeds the receiver's limit", ""}, // two spans, then one by one
 		{429, "", "", 0, "429 Too Many Requests", ""},
 		{500, "application/x-protobuf", "\xff", 1, "500 Internal Server Error", ""},
 		{502, "", "", 0, "502 Bad Gateway", ""},
@@ -144,22 +146,22 @@ func TestHTTPAnswers(t *testing.T) {
 				io.WriteString(w, tt.body)
 			}))
 			defer s.Close()
-			cfg := Config{Client: newClient(t, OTLP{Protocol: "http/protobuf", Endpoint: s.URL})}
+			cfg := exporter.Config{Client: newClient(t, Config{Protocol: "http/protobuf", Endpoint: s.URL})}
 			patience := 20 * time.Second
 			if tt.attempts == 0 {
 				cfg.Interval, patience = time.Millisecond, 0
 			}
-			e := New(cfg)
-			e.Export(sized("a", 100))
-			e.Export(sized("b", 100))
+			e := newExporter(t, cfg)
+			e.Export(encode(sized("a", 100)))
+			e.Export(encode(sized("b", 100)))
 			if tt.attempts == 0 {
 				<-attempts
 				<-attempts
 			}
 			report := closeWithin(t, e, patience)
 			wantReport(t, report, 0, 2, tt.cause)
-			if !strings.Contains(report.Hint, tt.hint) {
-				t.Errorf("hint is %q, want %q", report.Hint, tt.hint)
+			if got := hintOf(report.Cause); !strings.Contains(got, tt.hint) {
+				t.Errorf("hint is %q, want %q", got, tt.hint)
 			}
 			if n := len(attempts); tt.attempts > 0 && n != tt.attempts {
 				t.Errorf("%d attempts, want %d", n, tt.attempts)
@@ -177,8 +179,8 @@ func TestFrozenCollector(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close()
-			e := New(Config{Client: newClient(t, OTLP{Protocol: protocol, Endpoint: "http://" + l.Addr().String()})})
-			e.Export(sized("a", 100))
+			e := newExporter(t, exporter.Config{Client: newClient(t, Config{Protocol: protocol, Endpoint: "http://" + l.Addr().String()})})
+			e.Export(encode(sized("a", 100)))
 			start := time.Now()
 			wantReport(t, closeWithin(t, e, 300*time.Millisecond), 0, 1, "did not answer in time")
 			if took := time.Since(start); took > 5*time.Second {
@@ -193,11 +195,11 @@ func TestAttemptsTimeOut(t *testing.T) {
 		t.Run(protocol, func(t *testing.T) {
 			r := receivertest.Start(t)
 			r.Hang()
-			e := New(Config{
-				Client:   newClient(t, OTLP{Protocol: protocol, Endpoint: endpointOf(r, protocol), Timeout: 50 * time.Millisecond}),
+			e := newExporter(t, exporter.Config{
+				Client:   newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol), Timeout: 50 * time.Millisecond}),
 				Interval: time.Millisecond,
 			})
-			e.Export(sized("a", 100))
+			e.Export(encode(sized("a", 100)))
 			r.Await(func() bool { return r.Attempts() >= 2 })
 			r.Respond(func(int) (*coltracepb.ExportTraceServiceResponse, error) { return nil, nil })
 			wantReport(t, closeWithin(t, e, 20*time.Second), 1, 0, "")
@@ -209,18 +211,18 @@ func TestCollectorDiesAndComesBack(t *testing.T) {
 	for _, protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) {
 			r := receivertest.Start(t)
-			e := New(Config{
-				Client:   newClient(t, OTLP{Protocol: protocol, Endpoint: endpointOf(r, protocol)}),
+			e := newExporter(t, exporter.Config{
+				Client:   newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol)}),
 				Interval: time.Millisecond,
 			})
-			e.Export(sized("before", 100))
+			e.Export(encode(sized("before", 100)))
 			r.Await(func() bool { return len(r.Spans()) == 1 })
 
 			r.Hang() // so that it dies with a request in its hands
-			e.Export(sized("during", 100))
+			e.Export(encode(sized("during", 100)))
 			r.Await(func() bool { return r.Attempts() == 1 })
 			r.Stop()
-			e.Export(sized("while away", 100))
+			e.Export(encode(sized("while away", 100)))
 			r.Respond(func(int) (*coltracepb.ExportTraceServiceResponse, error) { return nil, nil })
 			r.Restart()
 			r.Await(func() bool { return len(r.Spans()) == 3 })

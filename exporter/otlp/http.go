@@ -1,7 +1,6 @@
 package otlp
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -69,17 +68,16 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	a := answerTo(req.Context())
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	resp.Body.Close()
-	resp.Body = io.NopCloser(bytes.NewReader(body))
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	failed := newStatusError(resp, kind, body)
 	switch {
 	case failed != nil:
 		a.err = failed
 		return nil, failed
-	case err != nil: // the receiver has the spans, and the rest of the answer does not matter
-	default:
+	case err == nil:
 		a.partial = partialOf(kind, body)
 	}
+	resp.Body = http.NoBody // or the client would call a success with an odd body a failure
 	return resp, nil
 }
 

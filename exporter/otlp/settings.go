@@ -97,6 +97,11 @@ func (s *Settings) Destination() spool.Destination {
 
 // plainSettings are for a destination that the environment says nothing about.
 func plainSettings(to spool.Destination) (*Settings, error) {
+	switch to.Protocol {
+	case "grpc", "http/protobuf", "http/json":
+	default:
+		return nil, fmt.Errorf("unknown protocol %q", to.Protocol)
+	}
 	u, err := url.Parse(to.Endpoint)
 	if err != nil {
 		return nil, err

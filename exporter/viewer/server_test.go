@@ -330,7 +330,7 @@ func TestFileIsReadBack(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "traces.jsonl")
 	send := func(v *Viewer, n int) {
 		t.Helper()
-		client, err := exporter.NewOTLP(exporter.OTLP{Endpoint: v.GRPCEndpoint(), Protocol: "grpc"})
+		client, err := otlp.New(otlp.Config{Endpoint: v.GRPCEndpoint(), Protocol: "grpc"})
 		if err != nil {
 			t.Fatal(err)
 		}
