@@ -111,9 +111,13 @@ func (s Spool) release(size int64) {
 // limit is what the spool may hold while a call goes on that frees the credit.
 func (s Spool) limit() int64 { return s.Max + s.credit }
 
+// countFiles is told each time that the files are counted.
+var countFiles = func() {}
+
 // makeRoom counts the files, and removes the oldest until size more bytes fit.
 // It goes on a little further, so that the next ones need not count again.
 func (s Spool) makeRoom(size int64) (total int64, evicted Evicted, err error) {
+	countFiles()
 	files, err := s.inventory()
 	if err != nil {
 		return 0, Evicted{}, err
