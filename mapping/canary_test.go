@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/tree/treetest"
 	"github.com/spantee/spantee/mapping"
 	"github.com/spantee/spantee/mapping/redact/redacttest"
 )
@@ -337,7 +337,7 @@ func TestNoArgumentIsAProgram(t *testing.T) {
 		lines = append(lines, fmt.Sprintf(`{"type":"tool_call","subtype":"completed","call_id":"%d","tool_call":{"shellToolCall":{"args":%s,"result":{"src/canary.go":{"shellId":["canary"]}}}}}`, i, args))
 	}
 	spans, _ := feed{}.spans(t, stream(lines...))
-	if golden := exporter.Golden(spans); strings.Contains(golden, mark) {
+	if golden := treetest.Golden(spans); strings.Contains(golden, mark) {
 		t.Errorf("an argument is in\n%s", golden)
 	} else if !strings.Contains(golden, `error.type = "_OTHER"`) {
 		t.Error("an unknown result is no error")

@@ -21,7 +21,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/tree/treetest"
 	"github.com/spantee/spantee/mapping"
 	"github.com/spantee/spantee/mapping/redact"
 )
@@ -61,7 +61,7 @@ func (f feed) spans(t testing.TB, in []byte) ([]*tracepb.Span, *mapping.Mapper) 
 	opts := f.opts
 	opts.Redactor = redactor()
 	opts.Now = func() time.Time { return now }
-	opts.Emit = func(s *tracepb.Span) { spans = append(spans, exporter.Resolve(s)) }
+	opts.Emit = func(s *tracepb.Span) { spans = append(spans, treetest.Resolve(s)) }
 	if !f.live {
 		opts.Replay = recorded
 	}
@@ -214,7 +214,7 @@ func golden(t *testing.T, file string, in []byte, content mapping.Content) {
 	spans, m := feed{opts: mapping.Options{Content: content}}.spans(t, in)
 	stats := m.Stats()
 	got := fmt.Sprintf("%d lines: %d bad, %d unknown, %d unpaired\n\n%s",
-		stats.Lines, stats.BadLines, stats.Unknown, stats.Unpaired, exporter.Golden(spans))
+		stats.Lines, stats.BadLines, stats.Unknown, stats.Unpaired, treetest.Golden(spans))
 	if *update {
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/tree/treetest"
 	"github.com/spantee/spantee/mapping"
 )
 
@@ -33,7 +33,7 @@ func watch(t testing.TB, chunks [][]byte, opts mapping.Options, ask bool, end fu
 	t.Helper()
 	at := now
 	opts.Now = func() time.Time { return at }
-	opts.Emit = func(s *tracepb.Span) { w.emitted = append(w.emitted, exporter.Resolve(s)) }
+	opts.Emit = func(s *tracepb.Span) { w.emitted = append(w.emitted, treetest.Resolve(s)) }
 	opts.RunEnded = func(r mapping.Run) { w.runs = append(w.runs, r) }
 	m, err := mapping.New(opts)
 	if err != nil {
@@ -46,7 +46,7 @@ func watch(t testing.TB, chunks [][]byte, opts mapping.Options, ask bool, end fu
 			t.Errorf("Open changed the counts to %+v, were %+v", m.Stats(), before)
 		}
 		for i, s := range open {
-			open[i] = proto.CloneOf(exporter.Resolve(s))
+			open[i] = proto.CloneOf(treetest.Resolve(s))
 		}
 		w.open, w.until = append(w.open, open), append(w.until, len(w.emitted))
 	}
@@ -114,7 +114,7 @@ func TestOpenChangesNothing(t *testing.T) {
 					want := watch(t, chunks, opts, false, nil)
 					got := watch(t, chunks, opts, true, nil)
 					if !bytes.Equal(encode(t, got.emitted), encode(t, want.emitted)) {
-						t.Errorf("other spans than if nobody asks: %s", cmp.Diff(exporter.Golden(want.emitted), exporter.Golden(got.emitted)))
+						t.Errorf("other spans than if nobody asks: %s", cmp.Diff(treetest.Golden(want.emitted), treetest.Golden(got.emitted)))
 					}
 					if diff := cmp.Diff(want.runs, got.runs); diff != "" || got.stats != want.stats {
 						t.Errorf("other runs than if nobody asks (-want +got)\n%s", diff)

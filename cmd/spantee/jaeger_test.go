@@ -22,7 +22,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/tree/treetest"
 )
 
 // A jaeger is a real Jaeger, at the base URLs of its services.
@@ -110,7 +110,7 @@ func (j jaeger) golden(t *testing.T, traceIDs []string) string {
 			return cmp.Or(cmp.Compare(a.TimeUnixNano, b.TimeUnixNano), cmp.Compare(index(a), index(b)))
 		})
 	}
-	return exporter.Golden(spans)
+	return treetest.Golden(spans)
 }
 
 func index(e *tracepb.Span_Event) int64 {

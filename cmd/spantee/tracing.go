@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -14,9 +13,11 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/spool"
+	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
 )
 
@@ -41,9 +42,9 @@ type tracing struct {
 	say      *reporter
 	came     time.Time // when the bytes at hand came
 	mapper   *mapping.Mapper
-	exporter *exporter.Exporter   // nil if no spans are to be sent
-	tree     *exporter.TreeWriter // nil if none is to be drawn
-	page     *page                // nil if none is to be shown
+	exporter *exporter.Exporter // nil if no spans are to be sent
+	tree     *tree.Writer       // nil if none is to be drawn
+	page     *page              // nil if none is to be shown
 
 	live    bool
 	process *mapping.Process // nil if spantee did not start the agent
@@ -58,66 +59,30 @@ type tracing struct {
 	saving  time.Duration // how long it took
 }
 
-// startTracing sets up what the flags and the environment ask for. Wrong flags
-// are an error. A wrong environment is not: it must not break a pipe.
+// startTracing sets up what the configuration asks for.
 //
 // A recording was last written when replayed says, which is zero for a live
 // stream. process is the agent, nil if somebody else started it.
-func startTracing(o *options, say *reporter, replayed time.Time, process *mapping.Process) (*tracing, error) {
-	if err := o.check(); err != nil {
-		return nil, err
-	}
-	if o.traceURL == "" {
-		o.traceURL = os.Getenv("SPANTEE_TRACE_URL")
-		if err := checkTraceURL("$SPANTEE_TRACE_URL", o.traceURL); err != nil {
-			say.problem(withHint(err))
-			o.traceURL = ""
-		}
-	}
+func startTracing(o *options, cfg *config, say *reporter, replayed time.Time, process *mapping.Process) (*tracing, error) {
 	t := &tracing{options: o, say: say, came: time.Now(), live: replayed.IsZero(), process: process}
-
+	t.details = cfg.content.level != mapping.ContentNone
 	opts := mapping.Options{
 		Agent: o.agent, Deltas: mapping.Deltas(o.deltas), MaxSpanEvents: o.maxSpanEvents,
-		Replay: replayed,
-		Now:    func() time.Time { return t.came },
-		Emit:   t.emit, RunEnded: say.runEnded,
+		Replay: replayed, Parent: cfg.parent,
+		Now:  func() time.Time { return t.came },
+		Emit: t.emit, RunEnded: say.runEnded,
 		Process: process,
 	}
-	if !o.ignoreTraceparent {
-		opts.Parent = parentFromEnvironment()
-	}
-	err := o.applyTo(&opts, say.problem)
-	if err != nil {
-		return nil, err
-	}
-	t.details = opts.Content == mapping.ContentDetails || opts.Content == mapping.ContentFull
+	cfg.content.applyTo(&opts)
+	var err error
 	if t.mapper, err = mapping.New(opts); err != nil {
 		return nil, err
 	}
-
-	client, err := o.client()
-	switch {
-	case err != nil && (o.toFile != "" || !reflect.ValueOf(o.otlp).IsZero()) && !fromEnvironment(err):
+	if t.exporter, err = cfg.startExporter(!t.live, say); err != nil {
 		return nil, err
-	case err != nil:
-		say.problem("no spans are sent: " + withHint(err))
-	case opts.Parent.IsValid() && !opts.Parent.IsSampled():
-		say.problem("$TRACEPARENT says not sampled, so no spans are sent (--ignore-traceparent sends them)")
-	case client != nil:
-		resource, err := exporter.Resource(context.Background(), mapping.Cursor, "")
-		if err != nil {
-			say.problem(withHint(err))
-		}
-		t.exporter = exporter.New(exporter.Config{
-			Client:   client,
-			Spool:    o.spool(),
-			Resource: resource,
-			Scope:    scope(),
-			Wait:     !t.live,
-		})
 	}
 	if o.tree {
-		t.tree = exporter.NewTreeWriter(say.w, say.treeStyle())
+		t.tree = tree.NewWriter(say.w, say.treeStyle())
 	}
 	if o.show {
 		if t.page, err = o.startPage(say); err != nil {
@@ -126,6 +91,23 @@ func startTracing(o *options, say *reporter, replayed time.Time, process *mappin
 	}
 	say.tracing = t.exporter != nil || t.tree != nil || t.page != nil
 	return t, nil
+}
+
+// startExporter returns nil if spans go nowhere.
+func (c *config) startExporter(recording bool, say *reporter) (*exporter.Exporter, error) {
+	client, err := c.to.open()
+	if err != nil && strings.HasPrefix(c.to.source, "$") {
+		say.problem(fmt.Errorf("no spans are sent: %w", err))
+		return nil, nil
+	}
+	if client == nil || err != nil {
+		return nil, err
+	}
+	resource, err := exporter.Resource(context.Background(), mapping.Cursor, "")
+	if err != nil {
+		say.problem(err)
+	}
+	return exporter.New(exporter.Config{Client: client, Spool: c.spool, Resource: resource, Scope: scope(), Wait: recording})
 }
 
 // start begins to trace what comes through the tap.
@@ -199,14 +181,27 @@ func (t *tracing) environment() []string {
 
 // emit takes a finished span from the mapper.
 func (t *tracing) emit(span *tracepb.Span) {
-	if t.tree != nil {
-		t.tree.Export(span)
-	}
-	if t.page != nil {
-		t.page.take(span)
+	wire, err := proto.Marshal(span)
+	if err != nil {
+		t.say.problem(fmt.Errorf("a span was lost: %w", err))
+		return
 	}
 	if t.exporter != nil {
-		t.exporter.Export(span)
+		t.exporter.Export(wire)
+	}
+	if t.tree == nil && t.page == nil {
+		return
+	}
+	whole := new(tracepb.Span)
+	if err := proto.Unmarshal(wire, whole); err != nil {
+		t.say.problem(fmt.Errorf("a span is not shown: %w", err))
+		return
+	}
+	if t.tree != nil {
+		t.tree.Export(whole)
+	}
+	if t.page != nil {
+		t.page.take(whole)
 	}
 }
 
@@ -237,7 +232,7 @@ func (t *tracing) end(interrupted bool) {
 	}
 	if t.tree != nil {
 		if err := t.tree.Close(); err != nil {
-			t.say.problem(fmt.Sprintf("the tree: %v", err))
+			t.say.problem(fmt.Errorf("the tree: %w", err))
 		}
 	}
 	t.deliver(ctx)
@@ -268,51 +263,6 @@ func (t *tracing) deliver(ctx context.Context) {
 	}
 }
 
-// spool returns where undelivered spans are kept, nil if nowhere.
-func (o *options) spool() *spool.Spool {
-	s, err := spool.Default()
-	s.Max = o.spoolMax.bytes
-	if o.noSpool || s.Max == 0 || err != nil {
-		return nil
-	}
-	return &s
-}
-
-// client returns where spans go, nil if nowhere.
-func (o *options) client() (exporter.Client, error) {
-	if o.show && !o.goesElsewhere() {
-		return nil, nil
-	}
-	if o.toFile != "" {
-		return exporter.NewFile(o.toFile)
-	}
-	if file := os.Getenv("SPANTEE_TO"); file != "" {
-		client, err := exporter.NewFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("$SPANTEE_TO: %w", err)
-		}
-		return client, nil
-	}
-	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
-		return nil, nil
-	}
-	switch v := os.Getenv("OTEL_TRACES_EXPORTER"); v {
-	case "", "otlp":
-		return exporter.NewOTLP(o.otlp)
-	case "none":
-		return nil, nil
-	case "file":
-		return nil, fmt.Errorf("$OTEL_TRACES_EXPORTER is file: say which with --to or $SPANTEE_TO")
-	default:
-		return nil, fmt.Errorf("$OTEL_TRACES_EXPORTER is %q: spantee knows otlp, file and none", v)
-	}
-}
-
-// fromEnvironment tells whether an error names a variable.
-func fromEnvironment(err error) bool {
-	return strings.Contains(err.Error(), "OTEL_") || strings.HasPrefix(err.Error(), "$")
-}
-
 // lastWritten returns when stdin, if it is a file, was last written: it is then
 // a recording, and zero if it is live.
 func lastWritten(stdin *os.File) time.Time {
@@ -321,9 +271,4 @@ func lastWritten(stdin *os.File) time.Time {
 		return time.Time{}
 	}
 	return info.ModTime()
-}
-
-// parentFromEnvironment returns what $TRACEPARENT and $TRACESTATE point at.
-func parentFromEnvironment() trace.SpanContext {
-	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), new(envcar.Carrier)))
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"reflect"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -78,8 +77,16 @@ func viewCommand() *cobra.Command {
 
 // view runs until Ctrl-C.
 func view(o *viewOptions, files []string, stderr *os.File) error {
+	var problems []error
+	content, err := o.contentOptions.resolve(func(err error) { problems = append(problems, err) })
+	if err != nil {
+		return err
+	}
 	signals := catchSignals()
 	say := func(format string, args ...any) { fmt.Fprintf(stderr, "spantee: "+format+"\n", args...) }
+	for _, problem := range problems {
+		say("%s", withHint(problem))
+	}
 	limitMemory(o.maxMemory.bytes)
 	v, err := viewer.Start(viewer.Config{
 		Page: o.page, GRPC: o.grpc, HTTP: o.http, MaxMemory: int(o.maxMemory.bytes), File: o.file,
@@ -90,7 +97,7 @@ func view(o *viewOptions, files []string, stderr *os.File) error {
 	}
 	defer v.Close()
 	for _, file := range files {
-		if err := o.readFile(v.Store, file, say); err != nil {
+		if err := readFile(v.Store, file, content); err != nil {
 			return err
 		}
 	}
@@ -117,7 +124,7 @@ func openBrowser(url string) {
 }
 
 // readFile adds the traces in a file.
-func (o *viewOptions) readFile(store *viewer.Store, name string, say func(string, ...any)) error {
+func readFile(store *viewer.Store, name string, content content) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return err
@@ -144,9 +151,7 @@ func (o *viewOptions) readFile(store *viewer.Store, name string, say func(string
 
 	p := newPage(store)
 	opts := mapping.Options{Replay: info.ModTime(), Now: time.Now, Emit: p.take}
-	if err := o.applyTo(&opts, func(problem string) { say("%s", problem) }); err != nil {
-		return err
-	}
+	content.applyTo(&opts)
 	m, err := mapping.New(opts)
 	if err != nil {
 		return err
@@ -232,17 +237,4 @@ func (t *tracing) stay(end exitStatus) {
 		<-signals
 	}
 	t.page.viewer.Close()
-}
-
-// goesElsewhere tells whether somebody said where spans go.
-func (o *options) goesElsewhere() bool {
-	if o.toFile != "" || !reflect.ValueOf(o.otlp).IsZero() {
-		return true
-	}
-	for _, name := range []string{"SPANTEE_TO", "OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
-		if os.Getenv(name) != "" {
-			return true
-		}
-	}
-	return false
 }

@@ -13,7 +13,7 @@ import (
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
-	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/file"
 )
 
 // A made session is OTLP spans, written without an agent.
@@ -73,7 +73,7 @@ func (m *made) request() []*tracepb.ResourceSpans {
 func (m *made) file(t testing.TB) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "made.jsonl")
-	client, err := exporter.NewFile(name)
+	client, err := file.New(name)
 	if err != nil {
 		t.Fatal(err)
 	}

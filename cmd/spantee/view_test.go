@@ -16,7 +16,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/viewer"
 )
 
@@ -199,7 +199,7 @@ func TestViewLoad(t *testing.T) {
 	const traces, perTrace, perRequest = 50_000, 10, 500
 	for _, limit := range []int{256, 64} { // MB
 		v := startView(t, nil, append([]string{"view", "--max-memory", fmt.Sprint(limit, "MB")}, freePorts...)...)
-		client, err := exporter.NewOTLP(exporter.OTLP{Endpoint: v.grpc})
+		client, err := otlp.New(otlp.Config{Endpoint: v.grpc})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,6 +20,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/otlp"
 )
 
 func start(t *testing.T, cfg Config) *Viewer {
