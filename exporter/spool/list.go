@@ -32,7 +32,7 @@ type Entry struct {
 	State State     `json:"state"`
 	Since time.Time `json:"since"`
 	Bytes int64     `json:"bytes"`
-	Spans int       `json:"spans"` // not known of an open journal
+	Spans int       `json:"spans"` // of an open journal, what a kill would leave now
 	Path  string    `json:"path"`
 }
 
@@ -56,6 +56,7 @@ func (s Spool) List() (entries []Entry, err error) {
 			if errors.Is(err, fs.ErrNotExist) {
 				return
 			}
+			note.Sum = "" // which tells a reader of the list nothing
 			entry := Entry{Note: note, State: state, Since: n.at, Bytes: info.Size(), Spans: n.spans, Path: path}
 			if isUntrusted(err) {
 				entry.refuse(err)
@@ -91,8 +92,11 @@ func (s Spool) journalEntry(path string, state State, info fs.FileInfo) (entry E
 	case state == Corrupt:
 	case state != Open || err != nil: // it has just ended, or is no journal
 		return entry, false
-	case isDead(strings.TrimSuffix(path, waitingExt), j.note):
-		entry.State, entry.Spans = Killed, j.log.count()
+	default:
+		entry.Spans = j.log.count()
+		if isDead(strings.TrimSuffix(path, waitingExt), j.note) {
+			entry.State = Killed
+		}
 	}
 	return entry, true
 }
