@@ -95,6 +95,8 @@ func (s Spool) recoverOne(base string, evicted *Evicted) (spans int, err error) 
 			discard(base + lockExt)
 		}
 		return 0, nil
+	case lock != nil && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):
+		err = remove(path) // its process was killed within its first write
 	case isUntrusted(err):
 		err = s.refuse(path, err)
 	case errors.Is(err, errCorrupt):
@@ -190,8 +192,11 @@ func decodeJournal(r io.Reader, size int64) (j journal, err error) {
 	j.size = size
 	records := bufio.NewReader(r)
 	num, value, err := nextRecord(records, size, maxNote)
-	if err != nil || num != fieldNote {
-		return journal{}, notCorrupt(err)
+	if err != nil {
+		return journal{}, err
+	}
+	if num != fieldNote {
+		return journal{}, errCorrupt
 	}
 	j.note, _, err = decodeNote(appendRecord(nil, num, value))
 	if err != nil {
@@ -220,14 +225,6 @@ func ignore(err, expected error) error {
 	return err
 }
 
-// notCorrupt keeps an error of the disk.
-func notCorrupt(err error) error {
-	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errCorrupt
-	}
-	return err
-}
-
 func appendRecord(b []byte, num protowire.Number, value []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, num, protowire.BytesType), value)
 }
@@ -244,8 +241,11 @@ func nextRecord(r *bufio.Reader, size, limit int64) (num protowire.Number, value
 	if err != nil {
 		return 0, nil, err
 	}
-	if num < 1 || typ != protowire.BytesType || length > uint64(min(size, limit)) {
+	switch {
+	case num < 1 || typ != protowire.BytesType || length > uint64(limit):
 		return 0, nil, errCorrupt
+	case length > uint64(size):
+		return 0, nil, io.ErrUnexpectedEOF
 	}
 	value = make([]byte, length)
 	_, err = io.ReadFull(r, value)

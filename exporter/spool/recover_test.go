@@ -116,7 +116,7 @@ func TestManyRecoverCorruptJournalsAtOnce(t *testing.T) {
 	s := newSpool(t, 64<<20)
 	const journals = 50
 	for range journals {
-		if err := os.Truncate(dead(t, s, "", here, "a")+waitingExt, 3); err != nil {
+		if err := os.WriteFile(dead(t, s, "", here, "a")+waitingExt, []byte("no journal"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

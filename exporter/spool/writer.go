@@ -95,7 +95,7 @@ func (j *Journal) append(b []byte) error {
 }
 
 // rewrite puts a new log in the place of the old, which is whole until then.
-func (j *Journal) rewrite(b []byte) (err error) {
+func (j *Journal) rewrite(b []byte) error {
 	if err := j.begin(); err != nil {
 		return err
 	}
@@ -103,22 +103,16 @@ func (j *Journal) rewrite(b []byte) (err error) {
 	old := j.out.reserved
 	j.out.reserved = 0
 	j.s.credit = old // both are there for a moment
-	err = j.reserve(int64(len(b)))
+	err := j.reserve(int64(len(b)))
 	j.s.credit = 0
 	if err != nil {
 		j.out.reserved = old
 		return err
 	}
-	f, err := createTemp(j.dir)
-	if err == nil {
-		onDisk("write")
-		_, err = f.Write(b)
-		if err = cmp.Or(err, f.Close()); err == nil { // Windows renames no open file
-			err = rename(f.Name(), j.path(waitingExt))
-		}
-		if err != nil {
-			discard(f.Name())
-		}
+	if j.out.exists {
+		err = j.replace(b)
+	} else {
+		err = j.create(b)
 	}
 	if err != nil {
 		j.s.release(j.out.reserved)
@@ -127,6 +121,40 @@ func (j *Journal) rewrite(b []byte) (err error) {
 	}
 	j.s.release(old)
 	j.out.exists, j.out.size = true, int64(len(b))
+	return nil
+}
+
+// create writes the first log. A kill within that one write leaves nothing that
+// could be recovered, with or without a rename.
+func (j *Journal) create(b []byte) (err error) {
+	onDisk("create")
+	j.out.f, _, err = openFile(j.path(waitingExt), os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL)
+	if err != nil {
+		return err
+	}
+	onDisk("write")
+	if _, err = j.out.f.Write(b); err != nil {
+		j.out.close()
+		discard(j.path(waitingExt))
+	}
+	return err
+}
+
+// replace puts a log in the place of another.
+func (j *Journal) replace(b []byte) error {
+	f, err := createTemp(j.dir)
+	if err != nil {
+		return err
+	}
+	onDisk("write")
+	_, err = f.Write(b)
+	if err = cmp.Or(err, f.Close()); err == nil { // Windows renames no open file
+		err = rename(f.Name(), j.path(waitingExt))
+	}
+	if err != nil {
+		discard(f.Name())
+		return err
+	}
 	j.out.f, _, err = openFile(j.path(waitingExt), os.O_WRONLY|os.O_APPEND)
 	return err
 }
