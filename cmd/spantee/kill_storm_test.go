@@ -113,7 +113,8 @@ func (s *storm) startCollector() {
 func (s *storm) environment(slow bool) []string {
 	env := append(s.c.environment("grpc"), "XDG_STATE_HOME="+s.state)
 	if slow {
-		env = append(env, slowDisk+"=rename 25ms")
+		calls := []string{"rename", "create", "append"}
+		env = append(env, fmt.Sprintf("%s=%s %dms", slowDisk, calls[rand.IntN(len(calls))], 25+rand.IntN(200)))
 	}
 	return env
 }
