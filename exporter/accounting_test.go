@@ -94,7 +94,7 @@ func randomScript(t *testing.T, random *rand.Rand) {
 		case 1:
 			synctest.Wait()
 		case 2:
-			_ = e.Checkpoint(numbered(9000, 9000+random.IntN(3), 200)) // which may fail
+			_ = e.Checkpoint(encodeAll(numbered(9000, 9000+random.IntN(3), 200)...)) // which may fail
 		case 3:
 			e.Export(encode(sized("too large", 1001)))
 			n++
@@ -155,7 +155,7 @@ func TestASpoolIsConcurrentSafe(t *testing.T) {
 		}
 		exporting.Go(func() {
 			for range 50 {
-				if err := e.Checkpoint(numbered(9000, 9003, 300)); err != nil {
+				if err := e.Checkpoint(encodeAll(numbered(9000, 9003, 300)...)); err != nil {
 					t.Error(err)
 				}
 			}

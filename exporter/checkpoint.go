@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"time"
-
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 // maxStay is how long a span stays in memory once its time has come: a process
@@ -33,11 +31,11 @@ func (e *Exporter) Commit() {
 }
 
 // Checkpoint ends a piece and prepares for the process to be killed, open being
-// the spans that have not ended, as they would end now. It is due at the end of
+// the encoded spans that have not ended, as they would end now. It is due at the end of
 // each piece in which a run began, got other ids or ended, and about once a
 // second while open spans grow. It does not wait for the disk: it returns what
 // went wrong there since the last one.
-func (e *Exporter) Checkpoint(open []*tracepb.Span) error {
+func (e *Exporter) Checkpoint(open [][]byte) error {
 	e.mu.Lock()
 	e.inPiece = false
 	e.mu.Unlock()

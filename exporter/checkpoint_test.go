@@ -89,7 +89,7 @@ func TestAKillLosesNothing(t *testing.T) {
 
 func checkpoint(t *testing.T, e *Exporter, open ...*tracepb.Span) {
 	t.Helper()
-	if err := e.Checkpoint(open); err != nil {
+	if err := e.Checkpoint(encodeAll(open...)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -227,7 +227,7 @@ func TestAJournalThatCannotBeRecoveredIsInNobodysWay(t *testing.T) {
 	s := newSpool(t)
 	wait(t, s, numbered(0, 3, 300))
 	e := newExporter(t, Config{Client: &fake{answer: func(context.Context, []*tracepb.Span) error { select {} }}, Spool: s})
-	if err := e.Checkpoint(numbered(50, 60, 300)); err != nil {
+	if err := e.Checkpoint(encodeAll(numbered(50, 60, 300)...)); err != nil {
 		t.Fatal(err)
 	}
 	e.journal.Close(t.Context(), true) // it was killed
@@ -250,7 +250,7 @@ func TestASuccessRecoversWhatWasKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpool(t)
 		dead := newExporter(t, Config{Client: new(fake), Spool: s})
-		if err := dead.Checkpoint(numbered(0, 3, 300)); err != nil {
+		if err := dead.Checkpoint(encodeAll(numbered(0, 3, 300)...)); err != nil {
 			t.Fatal(err)
 		}
 		dead.journal.Close(t.Context(), true)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/spantee/spantee/exporter/tree/treetest"
 	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/content"
 	"github.com/spantee/spantee/mapping/redact"
 )
 
@@ -61,7 +62,7 @@ func (f feed) spans(t testing.TB, in []byte) ([]*tracepb.Span, *mapping.Mapper) 
 	opts := f.opts
 	opts.Redactor = redactor()
 	opts.Now = func() time.Time { return now }
-	opts.Emit = func(s *tracepb.Span) { spans = append(spans, treetest.Resolve(s)) }
+	opts.Emit = func(b []byte) { spans = append(spans, decode(t, b)) }
 	if !f.live {
 		opts.Replay = recorded
 	}
@@ -189,19 +190,19 @@ func fixtures(t testing.TB) map[string][]byte {
 }
 
 // shown are the fixtures of which there are golden traces with content, too.
-var shown = map[string][]mapping.Content{
-	"fix-failing-test":  {mapping.ContentDetails, mapping.ContentFull},
-	"no-partial-output": {mapping.ContentFull},
-	"tool-failures":     {mapping.ContentDetails},
-	"approvals":         {mapping.ContentFull},
-	"background-shell":  {mapping.ContentFull},
+var shown = map[string][]content.Level{
+	"fix-failing-test":  {content.Details, content.Full},
+	"no-partial-output": {content.Full},
+	"tool-failures":     {content.Details},
+	"approvals":         {content.Full},
+	"background-shell":  {content.Full},
 }
 
 // TestGolden compares the trace of every fixture with the one it must become.
 func TestGolden(t *testing.T) {
 	for name, in := range fixtures(t) {
 		t.Run(filepath.Base(name), func(t *testing.T) {
-			golden(t, name+".trace", in, mapping.ContentNone)
+			golden(t, name+".trace", in, content.None)
 			for _, content := range shown[filepath.Base(name)] {
 				golden(t, fmt.Sprintf("%s.%s.trace", name, content), in, content)
 			}
@@ -209,7 +210,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-func golden(t *testing.T, file string, in []byte, content mapping.Content) {
+func golden(t *testing.T, file string, in []byte, content content.Level) {
 	t.Helper()
 	spans, m := feed{opts: mapping.Options{Content: content}}.spans(t, in)
 	stats := m.Stats()
@@ -236,7 +237,7 @@ func TestChunks(t *testing.T) {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			spans, _ := feed{}.spans(t, in)
 			want := encode(t, spans)
-			full := mapping.Options{Content: mapping.ContentFull}
+			full := mapping.Options{Content: content.Full}
 			spans, _ = feed{opts: full}.spans(t, in)
 			wantFull := encode(t, spans)
 			for _, chunk := range []int{1, 2, 7, 4096} {
@@ -258,6 +259,23 @@ func TestChunks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// decode reads a span as a receiver does.
+func decode(t testing.TB, b []byte) *tracepb.Span {
+	t.Helper()
+	s := new(tracepb.Span)
+	if err := proto.Unmarshal(b, s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func decodeAll(t testing.TB, all [][]byte) (spans []*tracepb.Span) {
+	for _, b := range all {
+		spans = append(spans, decode(t, b))
+	}
+	return spans
 }
 
 func encode(t testing.TB, spans []*tracepb.Span) []byte {
@@ -282,7 +300,7 @@ func TestCut(t *testing.T) {
 						continue
 					}
 					f := feed{live: live, chunk: 4099, start: recorded, tick: time.Millisecond, close: i%2 == 0}
-					f.opts.Content = []mapping.Content{mapping.ContentNone, mapping.ContentFull}[i/2%2]
+					f.opts.Content = []content.Level{content.None, content.Full}[i/2%2]
 					f.spans(t, bytes.Join(lines[:i], nil))
 					if !long {
 						f.spans(t, append(bytes.Join(lines[:i], nil), lines[i][:len(lines[i])/2]...))

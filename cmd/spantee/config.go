@@ -17,6 +17,7 @@ import (
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/content"
 	"github.com/spantee/spantee/mapping/redact"
 )
 
@@ -29,14 +30,14 @@ type config struct {
 	parent   trace.SpanContext
 	traceURL string
 	color    bool
-	content  content
+	content  contentConfig
 
 	problems []string // with variables: they must not break a pipe
 }
 
-// content is what is recorded of what was said and done.
-type content struct {
-	level             mapping.Content
+// A contentConfig says what is recorded of what was said and done.
+type contentConfig struct {
+	level             content.Level
 	redactor          *redact.Redactor
 	maxAttributeBytes int
 }
@@ -231,8 +232,8 @@ const minAttributeBytes = 128
 
 // resolve finds out what content is recorded. An invalid variable is a problem,
 // and means no content.
-func (o *contentOptions) resolve(problem func(error)) (content, error) {
-	c := content{level: mapping.Content(o.content), maxAttributeBytes: o.maxAttributeBytes}
+func (o *contentOptions) resolve(problem func(error)) (contentConfig, error) {
+	c := contentConfig{level: content.Level(o.content), maxAttributeBytes: o.maxAttributeBytes}
 	if n := o.maxAttributeBytes; n < minAttributeBytes || n > mapping.MaxAttribute {
 		return c, invalid("--max-attribute-bytes", fmt.Sprint(n), fmt.Sprintf("%d to %d", minAttributeBytes, mapping.MaxAttribute))
 	}
@@ -241,7 +242,7 @@ func (o *contentOptions) resolve(problem func(error)) (content, error) {
 		return c, usageError{&exporter.Error{Err: err, Hint: "rule names appear in [redacted:NAME]"}}
 	}
 	switch c.level {
-	case mapping.ContentNone, mapping.ContentDetails, mapping.ContentFull:
+	case content.None, content.Details, content.Full:
 		return c, nil
 	case "":
 	default:
@@ -250,17 +251,17 @@ func (o *contentOptions) resolve(problem func(error)) (content, error) {
 	// Spantee sends spans and no log events: content for events only is none.
 	switch v := os.Getenv(captureVariable); strings.ToUpper(v) {
 	case "TRUE", "SPAN_ONLY", "SPAN_AND_EVENT":
-		c.level = mapping.ContentFull
+		c.level = content.Full
 	case "", "FALSE", "NO_CONTENT", "EVENT_ONLY":
-		c.level = mapping.ContentNone
+		c.level = content.None
 	default:
-		c.level = mapping.ContentNone
+		c.level = content.None
 		problem(fmt.Errorf("no content is recorded: invalid $%s %q (want true, span_only, span_and_event, event_only, no_content or false)", captureVariable, v))
 	}
 	return c, nil
 }
 
 // applyTo sets what the mapper records.
-func (c content) applyTo(opts *mapping.Options) {
+func (c contentConfig) applyTo(opts *mapping.Options) {
 	opts.Content, opts.Redactor, opts.MaxAttributeBytes = c.level, c.redactor, c.maxAttributeBytes
 }

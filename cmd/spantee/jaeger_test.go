@@ -33,7 +33,7 @@ func startJaeger(t *testing.T) jaeger {
 	t.Helper()
 	binary := os.Getenv("SPANTEE_JAEGER")
 	if binary == "" {
-		t.Skip("needs SPANTEE_JAEGER=$(testdata/jaeger/build)")
+		t.Skip("needs SPANTEE_JAEGER=$(.ci/jaeger/build)")
 	}
 	urls := map[string]string{}
 	env := os.Environ()
@@ -51,7 +51,7 @@ func startJaeger(t *testing.T) jaeger {
 	for _, l := range listeners { // only now, so that no two ports are the same
 		l.Close()
 	}
-	cmd := exec.Command(binary, "--config", filepath.Join("..", "..", "testdata", "jaeger", "config.yaml"))
+	cmd := exec.Command(binary, "--config", filepath.Join("..", "..", ".ci", "jaeger", "config.yaml"))
 	cmd.Env, cmd.Stderr = env, t.Output()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -18,6 +18,8 @@ import (
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/agent"
+	"github.com/spantee/spantee/mapping/content"
 )
 
 const (
@@ -51,10 +53,10 @@ type tracing struct {
 	details bool             // content was asked for
 	stderr  tail             // of the process, if there are details
 
-	edges   int           // of the runs at the last checkpoint
-	changed bool          // something came since
-	saved   time.Time     // when that was
-	saving  time.Duration // how long it took
+	generation int           // of the runs at the last checkpoint
+	changed    bool          // something came since
+	saved      time.Time     // when that was
+	saving     time.Duration // how long it took
 }
 
 // startTracing sets up what the configuration asks for.
@@ -63,7 +65,7 @@ type tracing struct {
 // stream. process is the agent, nil if somebody else started it.
 func startTracing(o *options, cfg *config, say *reporter, replayed time.Time, process *mapping.Process) (*tracing, error) {
 	t := &tracing{options: o, say: say, came: time.Now(), live: replayed.IsZero(), process: process}
-	t.details = cfg.content.level != mapping.ContentNone
+	t.details = cfg.content.level != content.None
 	opts := mapping.Options{
 		Agent: o.agent, Deltas: mapping.Deltas(o.deltas), MaxSpanEvents: o.maxSpanEvents,
 		Replay: replayed, Parent: cfg.parent,
@@ -76,7 +78,7 @@ func startTracing(o *options, cfg *config, say *reporter, replayed time.Time, pr
 	if t.mapper, err = mapping.New(opts); err != nil {
 		return nil, err
 	}
-	if t.exporter, err = cfg.startExporter(!t.live, say); err != nil {
+	if t.exporter, err = cfg.startExporter(o.agent, !t.live, say); err != nil {
 		return nil, err
 	}
 	if o.tree {
@@ -92,7 +94,7 @@ func startTracing(o *options, cfg *config, say *reporter, replayed time.Time, pr
 }
 
 // startExporter returns nil if spans go nowhere.
-func (c *config) startExporter(recording bool, say *reporter) (*exporter.Exporter, error) {
+func (c *config) startExporter(agentFlag string, recording bool, say *reporter) (*exporter.Exporter, error) {
 	client, err := c.to.open()
 	if err != nil && strings.HasPrefix(c.to.source, "$") {
 		say.problem(fmt.Errorf("no spans are sent: %w", err))
@@ -101,11 +103,19 @@ func (c *config) startExporter(recording bool, say *reporter) (*exporter.Exporte
 	if client == nil || err != nil {
 		return nil, err
 	}
-	resource, err := exporter.Resource(context.Background(), mapping.Cursor, "")
+	resource, err := exporter.Resource(context.Background(), serviceName(agentFlag), "")
 	if err != nil {
 		say.problem(err)
 	}
 	return exporter.New(exporter.Config{Client: client, Spool: c.spool, Resource: resource, Scope: scope(), Wait: recording})
+}
+
+// serviceName is that of an agent, by default of the first one.
+func serviceName(flag string) string {
+	if a := agent.Find(flag); a != nil {
+		return a.Name
+	}
+	return agent.Agents[0].Name
 }
 
 // start begins to trace what comes through the tap.
@@ -130,7 +140,7 @@ func (t *tracing) consume(p []byte, came time.Time) {
 	t.changed = true
 	switch {
 	case t.exporter == nil:
-	case t.mapper.Stats().Edges != t.edges: // what is on disk has the wrong roots, or ids
+	case t.mapper.Stats().Generation != t.generation: // what is on disk has the wrong roots, or ids
 		t.checkpoint()
 	default:
 		t.exporter.Commit()
@@ -159,7 +169,7 @@ func (t *tracing) checkpoint() {
 		return
 	}
 	t.say.checkpointed(t.exporter.Checkpoint(t.mapper.Open()))
-	t.edges, t.changed = t.mapper.Stats().Edges, false
+	t.generation, t.changed = t.mapper.Stats().Generation, false
 	t.saved, t.saving = time.Now(), time.Since(start)
 }
 
@@ -193,28 +203,23 @@ func (t *tracing) environment() []string {
 }
 
 // emit takes a finished span from the mapper.
-func (t *tracing) emit(span *tracepb.Span) {
-	wire, err := proto.Marshal(span)
-	if err != nil {
-		t.say.problem(fmt.Errorf("a span was lost: %w", err))
-		return
-	}
+func (t *tracing) emit(span []byte) {
 	if t.exporter != nil {
-		t.exporter.Export(wire)
+		t.exporter.Export(span)
 	}
 	if t.tree == nil && t.page == nil {
 		return
 	}
-	whole := new(tracepb.Span)
-	if err := proto.Unmarshal(wire, whole); err != nil {
+	decoded := new(tracepb.Span)
+	if err := proto.Unmarshal(span, decoded); err != nil {
 		t.say.problem(fmt.Errorf("a span is not shown: %w", err))
 		return
 	}
 	if t.tree != nil {
-		t.tree.Export(whole)
+		t.tree.Export(decoded)
 	}
 	if t.page != nil {
-		t.page.take(whole)
+		t.page.take(decoded)
 	}
 }
 

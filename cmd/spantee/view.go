@@ -18,6 +18,7 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/viewer"
@@ -124,7 +125,7 @@ func openBrowser(url string) {
 }
 
 // readFile adds the traces in a file.
-func readFile(store *viewer.Store, name string, content content) error {
+func readFile(store *viewer.Store, name string, content contentConfig) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return err
@@ -150,7 +151,7 @@ func readFile(store *viewer.Store, name string, content content) error {
 	}
 
 	p := newPage(store)
-	opts := mapping.Options{Replay: info.ModTime(), Now: time.Now, Emit: p.take}
+	opts := mapping.Options{Replay: info.ModTime(), Now: time.Now, Emit: p.takeEncoded}
 	content.applyTo(&opts)
 	m, err := mapping.New(opts)
 	if err != nil {
@@ -185,8 +186,16 @@ type page struct {
 }
 
 func newPage(store *viewer.Store) *page {
-	resource, _ := exporter.Resource(context.Background(), mapping.Cursor, "") // what is wrong with it is said where spans are sent
+	resource, _ := exporter.Resource(context.Background(), serviceName(""), "") // what is wrong with it is said where spans are sent
 	return &page{store: store, resource: resource, scope: scope()}
+}
+
+// takeEncoded shows a span that the mapper emitted.
+func (p *page) takeEncoded(span []byte) {
+	decoded := new(tracepb.Span)
+	if proto.Unmarshal(span, decoded) == nil { // the mapper's spans are valid
+		p.take(decoded)
+	}
 }
 
 // take shows a span.

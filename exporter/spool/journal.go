@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"os"
 	"sync"
-
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 )
 
 // A Journal is what a running process would lose if it were killed: open spans,
@@ -122,12 +119,12 @@ func (j *Journal) Commit() {
 	}
 }
 
-// Checkpoint ends a piece, and says which spans have not ended after it. It does
-// not wait for the disk: it returns what went wrong there before.
-func (j *Journal) Checkpoint(open []*tracepb.Span) error {
-	b, err := proto.Marshal(&tracepb.ScopeSpans{Spans: open})
-	if err != nil {
-		return err
+// Checkpoint ends a piece, and says which spans have not ended after it, encoded.
+// It does not wait for the disk: it returns what went wrong there before.
+func (j *Journal) Checkpoint(open [][]byte) error {
+	var b []byte
+	for _, span := range open {
+		b = appendRecord(b, fieldSpans, span)
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()

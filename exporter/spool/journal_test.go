@@ -10,6 +10,7 @@ import (
 	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 )
 
 func newJournal(t testing.TB, s Spool) *Journal {
@@ -36,10 +37,21 @@ func commit(t testing.TB, j *Journal, spans ...*tracepb.Span) {
 // checkpoint does the same for a piece after which spans are open.
 func checkpoint(t testing.TB, j *Journal, open ...*tracepb.Span) {
 	t.Helper()
-	if err := j.Checkpoint(open); err != nil {
+	if err := j.Checkpoint(encodedSpans(open...)); err != nil {
 		t.Fatal(err)
 	}
 	awaitDisk(t, j)
+}
+
+func encodedSpans(spans ...*tracepb.Span) (all [][]byte) {
+	for _, span := range spans {
+		b, err := proto.Marshal(span)
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, b)
+	}
+	return all
 }
 
 func awaitDisk(t testing.TB, j *Journal) {
@@ -256,7 +268,7 @@ func TestCloseKeepsAJournal(t *testing.T) {
 			if kept := j.Close(background, tt.keep); kept != tt.kept {
 				t.Errorf("kept %v, want %v", kept, tt.kept)
 			}
-			if err := j.Checkpoint(spansOf("late")); err != nil {
+			if err := j.Checkpoint(encodedSpans(spanOf("late"))); err != nil {
 				t.Error(err)
 			}
 			end(t, j, spanOf("late"))
