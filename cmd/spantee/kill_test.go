@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -170,11 +172,19 @@ func kill(t *testing.T, state string, env []string, lines [][]byte, traced bool)
 	in := startReading(t, cmd, out, bytes.Join(lines, nil))
 	defer in.Close()
 	ended, _ := spansIn(t, lines, true)
-	pattern := filepath.Join(state, fmt.Sprintf("spantee/spool/open/%d-*.otlp", cmd.Process.Pid))
+	s := spool.Spool{Dir: filepath.Join(state, "spantee/spool")}
+	mine := fmt.Sprintf("%d-", cmd.Process.Pid)
 	for deadline := time.Now().Add(30 * time.Second); ; {
-		files, _ := filepath.Glob(pattern)
-		if len(files) > 0 {
-			journal, _ := os.ReadFile(files[0])
+		entries, err := s.List()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		i := slices.IndexFunc(entries, func(e spool.Entry) bool {
+			return e.State == spool.Open && e.Spans > 0 && strings.HasPrefix(filepath.Base(e.Path), mine)
+		})
+		if i >= 0 {
+			journal, _ := os.ReadFile(entries[i].Path)
 			if !traced || holdsAll(journal, ended) {
 				break
 			}
