@@ -67,21 +67,32 @@ func (e *Exporter) overdue() (batch, *UploadError) {
 
 // journaled waits until the journal has the spans of a batch. A span that was
 // sent before would be an orphan after a kill, if its root were still journaled
-// by ids that have changed. A disk that does not answer in time has its chance
-// once, and from then on only loses what it was to protect.
+// by ids that have changed. A disk that does not answer in time costs the spans
+// this protection, and is not waited for again until it answers.
 func (e *Exporter) journaled(b batch) {
 	if e.journal == nil {
 		return
 	}
-	ctx, cancel := e.ctx, context.CancelFunc(func() {})
-	if e.diskLate {
-		ctx, cancel = context.WithCancel(ctx)
-		cancel()
-	} else {
-		ctx, cancel = context.WithTimeout(ctx, diskPatience)
+	patience, closing := time.After(diskPatience), e.closing
+	for {
+		written, moved := e.journal.Written(b.to)
+		if written || e.diskLate {
+			e.diskLate = !written
+			return
+		}
+		select {
+		case <-moved:
+		case <-patience:
+			e.diskLate = true
+		case <-closing:
+			closing = nil
+			if deadline, _ := e.closeDeadline(); !deadline.IsZero() {
+				patience = time.After(time.Until(deadline) / 4) // the receiver needs the rest
+			}
+		case <-e.ctx.Done():
+			return
+		}
 	}
-	defer cancel()
-	e.diskLate = e.journal.Await(ctx, b.to) != nil
 }
 
 // settled says that the spans of a batch need not be recovered any more.

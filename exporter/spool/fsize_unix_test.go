@@ -49,7 +49,7 @@ func onAFullDisk() {
 	fmt.Println(err)
 	j := s.NewJournal(here, nil)
 	j.Append(make([]byte, 1000))
-	fmt.Println(errors.Join(j.Checkpoint(nil), j.Await(background, 1)))
+	fmt.Println(errors.Join(j.Checkpoint(nil), await(j, 1)))
 	if j.Close(background, true) {
 		fmt.Println("kept")
 	}

@@ -243,23 +243,14 @@ func (j *Journal) enqueueDone(from, to uint64) {
 	j.queued.upTo = max(upTo, j.written) // a piece may be half done
 }
 
-// Await returns once the spans below a number are on disk, with the open spans
-// that belong to them; or if nothing says that they will be. Nothing may leave
-// the process before: after a kill its root would be known by another id.
-func (j *Journal) Await(ctx context.Context, number uint64) error {
-	for {
-		j.mu.Lock()
-		onDisk, err, moved := !j.begun || j.closed || j.written >= number, j.err, j.moved
-		j.mu.Unlock()
-		if onDisk || err != nil {
-			return err
-		}
-		select {
-		case <-moved:
-		case <-ctx.Done():
-			return ErrFrozen
-		}
-	}
+// Written tells whether the spans below a number are on disk, with the open spans
+// that belong to them, or nothing says that they will be. If neither, moved is
+// closed when that may have changed. Nothing should leave the process before:
+// after a kill its root would be known by another id.
+func (j *Journal) Written(number uint64) (done bool, moved <-chan struct{}) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return !j.begun || j.closed || j.err != nil || j.written >= number, j.moved
 }
 
 // Err says why the log is not being written, if it is not.

@@ -240,7 +240,7 @@ func TestADiskThatTakesNothing(t *testing.T) {
 			}
 			j := newJournal(t, s)
 			end(t, j, spanOf("a"))
-			err := errors.Join(j.Checkpoint(nil), j.Await(background, 1))
+			err := errors.Join(j.Checkpoint(nil), await(j, 1))
 			if err == nil && slices.Contains([]string{"no home", "no spool", "no open"}, name) {
 				t.Error("Checkpoint kept something")
 			}

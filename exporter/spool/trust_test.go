@@ -213,7 +213,7 @@ func TestAForeignFolderIsRefused(t *testing.T) {
 				j := newJournal(t, s)
 				end(t, j, spanOf("d"))
 				must(t, j.Checkpoint(nil))
-				journalErr := j.Await(background, 1)
+				journalErr := await(j, 1)
 				j.Close(background, true)
 				for i, err := range []error{putErr, recoverErr, dueErr, listErr, boxErr, toErr, journalErr, s.Check()} {
 					u, ok := errors.AsType[*Untrusted](err)

@@ -95,7 +95,7 @@ func TestAJournalMayFillTheSpool(t *testing.T) {
 	if err := j.Checkpoint(nil); err != nil {
 		t.Error(err)
 	}
-	if err := j.Await(background, 2); !errors.Is(err, errFull) {
+	if err := await(j, 2); !errors.Is(err, errFull) {
 		t.Errorf("error %v", err)
 	}
 	if size := folderSize(t, s); size > s.Max {
