@@ -16,7 +16,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter"
-	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
 	"github.com/spantee/spantee/mapping/agent"
@@ -56,7 +55,6 @@ type tracing struct {
 
 	generation int           // of the runs at the last checkpoint
 	changed    bool          // something came since
-	settled    int           // spans at the last checkpoint
 	saved      time.Time     // when that was
 	saving     time.Duration // how long it took
 }
@@ -137,33 +135,40 @@ func (t *tracing) start() {
 // consume takes the next bytes of the stream from the tap.
 func (t *tracing) consume(p []byte, came time.Time) {
 	t.came = came
+	t.begin()
 	t.mapper.Write(p)
 	t.changed = true
-	if t.mapper.Stats().Generation != t.generation { // what is on disk has the wrong roots, or ids
+	switch {
+	case t.exporter == nil:
+	case t.mapper.Stats().Generation != t.generation: // what is on disk has the wrong roots, or ids
 		t.checkpoint()
+	default:
+		t.exporter.Commit()
+	}
+}
+
+func (t *tracing) begin() {
+	if t.exporter != nil {
+		t.exporter.Begin()
 	}
 }
 
 // tick comes every second.
 func (t *tracing) tick() {
-	if t.changed || t.exporter != nil && t.exporter.Settled() != t.settled || time.Since(t.saved) > spool.Heartbeat {
+	if t.changed {
 		t.checkpoint()
 	}
 }
 
 // checkpoint prepares for spantee to be killed. With thousands of sessions open
-// at once it takes its time, and comes the less often.
+// at once it takes its time, and comes the less often: until then the spans of
+// this piece of the stream wait for it. A recording needs none.
 func (t *tracing) checkpoint() {
 	start := time.Now()
-	if t.exporter == nil || start.Sub(t.saved) < 20*t.saving {
+	if t.exporter == nil || !t.live || start.Sub(t.saved) < 20*t.saving {
 		return
 	}
-	t.settled = t.exporter.Settled()
-	open, err := t.openSpans()
-	if err == nil {
-		err = t.exporter.Checkpoint(open)
-	}
-	t.say.checkpointed(err)
+	t.say.checkpointed(t.exporter.Checkpoint(t.mapper.Open()))
 	t.generation, t.changed = t.mapper.Stats().Generation, false
 	t.saved, t.saving = time.Now(), time.Since(start)
 }
@@ -174,7 +179,11 @@ func (t *tracing) finish(whole bool) {
 	if t.process != nil {
 		t.mapper.Exited(t.ended.code, signalName(t.ended.signal), t.stderr.String())
 	}
+	t.begin()
 	t.mapper.Close(!whole)
+	if t.exporter != nil {
+		t.say.checkpointed(t.exporter.Checkpoint(nil))
+	}
 }
 
 // environment returns that of the process, with the trace that it is part of.
@@ -212,18 +221,6 @@ func (t *tracing) emit(span []byte) {
 	if t.page != nil {
 		t.page.take(decoded)
 	}
-}
-
-// openSpans are the spans that have not ended.
-func (t *tracing) openSpans() (open []*tracepb.Span, err error) {
-	for _, span := range t.mapper.Open() {
-		decoded := new(tracepb.Span)
-		if err := proto.Unmarshal(span, decoded); err != nil {
-			return nil, err
-		}
-		open = append(open, decoded)
-	}
-	return open, nil
 }
 
 // end ends the trace, and delivers what it can within the flush timeout.
