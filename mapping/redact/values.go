@@ -47,7 +47,7 @@ func (c class) secret(v string, how writing) bool {
 		return false
 	case how == conf && m.plain():
 		return c == password && len(v) >= 8 && m.letters == len(v) && m.upper == 0
-	case how == conf && c != password && isIdentifier(v) && isMixed(v) && turnsOf(v) < 3:
+	case how == conf && c != password && isIdentifier(v) && isMixed(v) && turnsOf(v) < 2:
 		return false // defaultToConfig2
 	case how == conf:
 		return len(v) >= 6 && m.letters > 0 && !isChain(v) && (c == password || m.digits > 0 && len(v) >= 8)
