@@ -172,7 +172,7 @@ func (f *field) until(i int, stop byte) int {
 	if n <= 0 {
 		return 0
 	}
-	if v := t[i : i+n]; !strings.ContainsAny(v, "\n>") && f.class.secret(v, env) && (f.class == password || isRandom(v)) && !strings.EqualFold(v, f.name) {
+	if v := t[i : i+n]; !strings.ContainsAny(v, "\n>") && !containsAny(v, "[^", "(?") && f.class.secret(v, env) && (f.class == password || isRandom(v)) && !strings.EqualFold(v, f.name) {
 		f.found(i, i+n)
 		return i + n
 	}

@@ -171,6 +171,12 @@ func lineEnd(text string, i int) int {
 	return i + len(strings.TrimRight(rest, " "))
 }
 
+// isExample tells whether credentials only say what belongs there.
+func isExample(user, pass string) bool {
+	return oneOf(strings.ToLower(user), []string{"user", "username", "login", "name", "redacted", "[user"}) &&
+		oneOf(strings.ToLower(pass), []string{"password", "passwd", "passwd]", "redacted"})
+}
+
 // urls finds the credentials before a URL's host.
 func urls(v *view, hits []place, found func(start, end int)) {
 	text := v.text
@@ -193,7 +199,7 @@ func urls(v *view, hits []place, found func(start, end int)) {
 		user, pass, ok := strings.Cut(rest[:at], ":")
 		switch {
 		case ok && strings.ContainsAny(user, "/?#"): // http://host/path:x@y
-		case ok && (pass == "" || placeholder(pass) || isMark(rest)):
+		case ok && (pass == "" || placeholder(pass) || isMark(rest) || isExample(user, pass)):
 		case ok:
 			found(h.end, h.end+at)
 		case len(user) >= 16 && strings.ContainsAny(user, "0123456789") && !strings.ContainsAny(user, "/?#.") && !placeholder(user):

@@ -100,7 +100,7 @@ func TestSecrets(t *testing.T) {
 	var count tally
 	for _, s := range redacttest.All() {
 		found := true
-		for where, text := range places(s.Text) {
+		for where, text := range places(s.Bare) {
 			got := redacted(text, r.Find(text))
 			if part := leftIn(got, s); part != "" {
 				found = false
@@ -131,7 +131,7 @@ func TestHeldOut(t *testing.T) {
 	var count tally
 	for _, s := range redacttest.HeldOut() {
 		found := true
-		for _, text := range places(s.Text) {
+		for _, text := range places(s.Bare) {
 			found = found && leftIn(redacted(text, r.Find(text)), s) == ""
 		}
 		count.add(s.Kind, found)
@@ -147,7 +147,7 @@ func TestMissed(t *testing.T) {
 	var count tally
 	for _, s := range redacttest.Missed() {
 		found := true
-		for _, text := range places(s.Text) {
+		for _, text := range places(s.Bare) {
 			found = found && leftIn(redacted(text, r.Find(text)), s) == ""
 		}
 		if count.add(s.Kind, found); found {
@@ -186,7 +186,7 @@ func TestHarmless(t *testing.T) {
 func TestMaybePrefix(t *testing.T) {
 	r := newRedactor(t, nil, nil)
 	for n, s := range redacttest.All() {
-		text := []string{"", "first line\n", "and some words "}[n%3] + s.Text + "\nlast line\n"
+		text := []string{"", "first line\n", "and some words "}[n%3] + s.Bare + "\nlast line\n"
 		whole := redacted(text, r.Find(text))
 		from := strings.Index(text, s.Parts[0])
 		for cut := max(1, from); cut <= min(len(text), from+150); cut++ {

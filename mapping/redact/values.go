@@ -33,6 +33,8 @@ func (c class) secret(v string, how writing) bool {
 	}
 	m := makeupOf(v)
 	switch {
+	case how != env && (isTerm(lower) || how != quoted && isEnv(v) && strings.Contains(v, "_")):
+		return false // sha256, RESET_PASSWORD_V2
 	case c == phrase:
 		return m.spaces >= 11 && m.spaces < 24 && m.letters == len(v)-m.spaces && m.upper == 0
 	case m.spaces > 0:
@@ -45,7 +47,7 @@ func (c class) secret(v string, how writing) bool {
 		return false
 	case how == conf && m.plain():
 		return c == password && len(v) >= 8 && m.letters == len(v) && m.upper == 0
-	case how == conf && c != password && isIdentifier(v) && isMixed(v) && turnsOf(v) < 3:
+	case how == conf && c != password && isIdentifier(v) && isMixed(v) && turnsOf(v) < 2:
 		return false // defaultToConfig2
 	case how == conf:
 		return len(v) >= 6 && m.letters > 0 && !isChain(v) && (c == password || m.digits > 0 && len(v) >= 8)
@@ -69,6 +71,12 @@ func isReference(lower string) bool {
 	if strings.Contains(lower, "://") || hasPrefix(lower, "urn:", "data:", "#") {
 		return true
 	}
+	if host, port, ok := strings.Cut(lower, ":"); ok && len(port) >= 2 && isDigits(port) && isIdentifier(host) && !isDigits(host) {
+		return true
+	}
+	if hex, ok := strings.CutPrefix(lower, "0x"); ok && len(hex) <= 8 && strings.Trim(hex, hexes) == "" {
+		return true
+	}
 	number := strings.TrimLeft(lower, "^~>=v ")
 	return number != "" && isDigit(number[0]) && strings.Count(number, ".") == 2 && strings.Trim(number, "0123456789.-abcdehlrpt") == "" &&
 		strings.Trim(number[:strings.LastIndexByte(number, '.')], "0123456789.") == ""
@@ -76,7 +84,7 @@ func isReference(lower string) bool {
 
 // isName tells whether a value is another name of a secret: encryptionKey1024.
 func isName(v string) bool {
-	return isIdentifier(v) && len(splitName(v)) > 1 && classOf(v) != noSecret && !isRandom(v)
+	return isIdentifier(strings.ReplaceAll(v, "-", "_")) && len(splitName(v)) > 1 && classOf(v) != noSecret && !isRandom(v)
 }
 
 // isStrong tells whether a word is a password by its looks: letters and digits
@@ -90,15 +98,22 @@ func isStrong(v string) bool {
 	return m.letters > 0 && m.digits > 0 && m.spaces == 0 && !strings.ContainsAny(v, "()[]{}<>;,=\"'") && !isTerm(lower)
 }
 
-// isTerm tells whether a word of letters and digits is one that is spelled so.
+// isTerm tells whether a word of letters and digits is one that is spelled so:
+// sha256, utf-8, base64url, int32.
 func isTerm(lower string) bool {
-	word := strings.TrimRight(lower, "0123456789")
-	return hasPrefix(lower, terms...) || strings.Contains(lower, "varchar") || oneOf(word, []string{"int", "uint", "float", "char", "arg", "param", "step", "version"})
+	n := strings.IndexAny(lower, "0123456789")
+	if n < 0 || !terms[strings.Trim(lower[:n], "-_")] {
+		return false
+	}
+	rest := strings.Trim(strings.TrimLeft(lower[n:], "0123456789"), "-_")
+	return rest == "" || oneOf(rest, []string{"sum", "url", "encode", "cert", "key", "request", "hash", "native", "authenticate"}) || isDigits(rest)
 }
 
-var terms = []string{
-	"sha1", "sha2", "sha3", "sha5", "md5", "utf", "base64", "base32", "oauth2", "x509", "ipv4", "ipv6", "http2", "http3", "pkcs", "rfc", "iso", "aes",
-	"rsa", "latin", "ed25519", "int3", "int6", "uint", "float", "win32", "argon2", "bcrypt", "pbkdf2",
+var terms = map[string]bool{
+	"sha": true, "md": true, "utf": true, "base": true, "oauth": true, "x": true, "ipv": true, "http": true, "pkcs": true, "rfc": true, "iso": true,
+	"aes": true, "rsa": true, "ed": true, "ecdsa": true, "int": true, "uint": true, "float": true, "char": true, "varchar": true, "win": true, "argon": true,
+	"latin": true, "hs": true, "rs": true, "es": true, "v": true, "arg": true, "param": true, "step": true, "version": true, "interp": true, "aws": true,
+	"hmac-sha": true, "pbkdf": true, "tls": true, "ssl": true, "cp": true, "sig": true,
 }
 
 // isRandom tells whether a word is drawn, not written: digits stand between its
@@ -172,7 +187,10 @@ func isExpression(v string) bool {
 	if isIdentifier(v) && (classOf(v) != noSecret || !isRandom(v) && turnsOf(v) < 2 && isMixed(v)) {
 		return true // testRSA2048PrivateKey, defaultToConfig2
 	}
-	return hasPrefix(strings.ToLower(v), code...) || isChain(v)
+	if name, number, ok := strings.Cut(v, "$"); ok && isIdentifier(name) && isDigits(number) {
+		return true // SemicolonToken$1
+	}
+	return hasPrefix(strings.ToLower(v), code...) || isChain(v) || containsAny(v, "?.", "??", "/*", "=!", "[^", "(?")
 }
 
 // isMixed tells whether a name is written likeThis.
@@ -239,4 +257,8 @@ func hasPrefix(s string, prefixes ...string) bool {
 
 func hasSuffix(s string, suffixes ...string) bool {
 	return slices.ContainsFunc(suffixes, func(x string) bool { return strings.HasSuffix(s, x) })
+}
+
+func containsAny(s string, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(s, p) })
 }

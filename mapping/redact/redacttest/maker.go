@@ -43,7 +43,7 @@ var (
 // {!KIND:LENGTH} is not secret, and {=TEXT} is a secret as it stands.
 func (m maker) fill(kind, template string) Secret {
 	s := Secret{Kind: kind, Name: template}
-	s.Text = placeholder.ReplaceAllStringFunc(signs.Replace(template), func(p string) string {
+	s.Bare = placeholder.ReplaceAllStringFunc(signs.Replace(template), func(p string) string {
 		g := placeholder.FindStringSubmatch(p)
 		if g[4] != "" {
 			s.Parts = append(s.Parts, g[4])
@@ -59,6 +59,7 @@ func (m maker) fill(kind, template string) Secret {
 		}
 		return text
 	})
+	s.Text = "# first line\n" + s.Bare + "\nlast line\n"
 	return s
 }
 

@@ -11,7 +11,8 @@ import (
 type Secret struct {
 	Kind  string   // such as "command lines"
 	Name  string   // the template that it was made from
-	Text  string   // as it would stand in a file, a command or an answer
+	Text  string   // as it would stand in a file, a command or an answer, between other lines
+	Bare  string   // the same without them
 	Parts []string // each of which gives the secret away
 }
 
@@ -57,7 +58,7 @@ func parse(list string) []Secret {
 func Harmless() []string {
 	var all []string
 	for _, s := range parse(harmless) {
-		all = append(all, s.Text)
+		all = append(all, s.Bare)
 	}
 	return all
 }
