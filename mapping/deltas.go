@@ -204,7 +204,7 @@ func (l *eventLog) endSpan(r *run, inv *invocation, t *turn, at instant) {
 	s.start, s.end = l.start, at
 	s.attributes.int(semconv.TurnNumber, int64(t.n))
 	if t.call != "" {
-		s.attributes.str(semconv.ResponseID, t.call)
+		s.attributes.str(semconv.ResponseID, r.m.names.pass(t.call))
 	}
 	s.events, s.texts = l.at, l.texts
 	l.at = encodedEvents{wire: make([]byte, 0, len(l.at.wire))} // the next will need as much
@@ -260,7 +260,9 @@ func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
 	}
 	a := attributes{field: fieldEventAttributes, max: r.m.opts.MaxAttributeBytes}
 	for i := range ev.Facts {
-		a.fact(&ev.Facts[i], nil, nil)
+		if ev.Facts[i].Level == agent.Harmless {
+			r.m.fact(&a, &ev.Facts[i], nil)
+		}
 	}
 	n := notice{ev.Notice, at, a.wire}
 	switch {

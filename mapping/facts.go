@@ -28,11 +28,9 @@ func (r *run) takeFacts(list []agent.Fact) {
 	for i := range list {
 		if list[i].Level == agent.Harmless {
 			r.facts.set(&list[i])
-		} else {
-			var unused attributes
-			unused.fact(&list[i], r.m.capture, &r.content)
 		}
 	}
+	r.m.captureFacts(list, &r.content)
 }
 
 // maxAsked is how many messages a turn is told to answer.

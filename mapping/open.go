@@ -12,7 +12,8 @@ func (m *Mapper) Open() (open [][]byte) {
 		return nil
 	}
 	ghost := &Mapper{
-		opts: m.opts, capture: m.capture, now: m.now, stats: m.stats, replayed: m.replayed,
+		opts: m.opts, capture: m.capture, names: m.names, now: m.now, stats: m.stats, replayed: m.replayed,
+		ghost: true, traceState: m.traceState,
 		event: attributes{field: fieldEventAttributes, max: m.opts.MaxAttributeBytes},
 	}
 	ghost.opts.Emit = func(span []byte) { open = append(open, slices.Clone(span)) }

@@ -32,7 +32,7 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 		a.str(semconv.RequestModel, r.main.model)
 	}
 	for i := range r.facts {
-		a.fact(&r.facts[i], nil, nil)
+		r.m.fact(a, &r.facts[i], nil)
 	}
 	if took > 0 {
 		a.int(semconv.DurationReported, int64(took/agent.Milliseconds))
@@ -49,7 +49,7 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 	for _, n := range []struct {
 		key   string
 		count int
-	}{{semconv.Retries, c.retries}, {semconv.Reconnects, c.reconnects}, {semconv.Compactions, c.compactions}} {
+	}{{semconv.HiddenNames, r.m.names.hidden - r.hidden}, {semconv.Retries, c.retries}, {semconv.Reconnects, c.reconnects}, {semconv.Compactions, c.compactions}} {
 		if n.count > 0 {
 			a.int(n.key, int64(n.count))
 		}

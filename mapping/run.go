@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -26,7 +27,10 @@ type run struct {
 	number  int // of the run in its session, from 1
 	clock   clock
 	key     runKey
-	keyed   bool // by a stamp: the ids are those that the run will keep
+	keyed   bool // the run has a key, and with it ids
+
+	ownTraceID [16]byte // without a parent
+	rootID     [8]byte
 
 	start     instant
 	printed   instant // the last event that told something new
@@ -35,6 +39,7 @@ type run struct {
 	began     bool // there was a RunStart
 	ended     bool // the root span is finished
 	badLines  int  // on the pipe before it
+	hidden    int  // names, likewise
 	broken    bool // the agent spoke of an error
 
 	main   *invocation
@@ -94,6 +99,7 @@ type invocation struct {
 	answer              string          // the last text that was said
 	content             content.Attributes
 	ended               bool
+	encoded             [approval + 1]encodedCommon
 }
 
 type invocationCounts struct{ turns, tools, toolErrors, deltas int }
@@ -112,7 +118,7 @@ func (m *Mapper) nextRun(s *session, arrival instant) *run {
 
 func (m *Mapper) newRun(a *agent.Agent, session string, number int, arrival instant) *run {
 	r := &run{
-		m: m, agent: a, session: session, number: number, badLines: m.stats.BadLines,
+		m: m, agent: a, session: session, number: number, badLines: m.stats.BadLines, hidden: m.names.hidden,
 		tools: map[string]*tool{}, tasks: map[string]*tool{}, approvals: map[approvalKey][]*pendingApproval{},
 	}
 	r.clock.replay = m.opts.replay()
@@ -135,7 +141,7 @@ func (r *run) apply(ev *agent.Event) {
 	switch ev.Kind {
 	case agent.RunStart:
 		r.began = true
-		r.main.setModel(ev.Model)
+		r.main.model = cmp.Or(r.m.names.pass(string(ev.Model)), r.main.model)
 		r.takeFacts(ev.Facts)
 	case agent.Prompt:
 		r.wake(inv, at)
@@ -236,9 +242,14 @@ func (r *run) settleKeyTo(first instant) {
 	if r.keyed {
 		return
 	}
-	r.key, r.keyed = newRunKey(r.agent.Name, r.session, r.number, first, &r.m.opts), true
+	r.setKey(newRunKey(r.agent.Name, r.session, r.number, first, &r.m.opts))
 	r.m.stats.Generation++
 	r.m.opts.RunStarted(r.describe())
+}
+
+func (r *run) setKey(key runKey) {
+	r.key, r.keyed = key, true
+	r.ownTraceID, r.rootID = key.traceID(), key.spanID(rootRef)
 }
 
 // invocation returns the work that an event is about: that of a sub-agent if a
@@ -268,12 +279,6 @@ func (r *run) invocation(ev *agent.Event, at instant) *invocation {
 	return inv
 }
 
-func (inv *invocation) setModel(model []byte) {
-	if len(model) > 0 {
-		inv.model = string(model)
-	}
-}
-
 // wake notes that something makes the agent call its model: the end of
 // background work, or a prompt. If it was idle until then, nobody waited.
 func (r *run) wake(inv *invocation, at instant) {
@@ -290,7 +295,7 @@ func (r *run) wake(inv *invocation, at instant) {
 func (r *run) finish(at instant, end *agent.Event) {
 	errorType := ""
 	if end.Failed {
-		errorType = end.Status
+		errorType = r.m.names.pass(end.Status)
 	}
 	for _, inv := range slices.Backward(r.order) {
 		switch t := inv.turn; {

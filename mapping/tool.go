@@ -54,7 +54,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 	}
 	r.counts.tools++
 	inv.counts.tools++
-	t := &tool{id: id, n: r.counts.tools, inv: inv, start: start, floor: min(printed, at), pending: ev.StartPending}
+	t := &tool{arguments: attributes{wire: r.m.buffer()}, id: id, n: r.counts.tools, inv: inv, start: start, floor: min(printed, at), pending: ev.StartPending}
 	t.learn(r, ev.Tool)
 
 	if inv.turn == nil && inv.callsAnew(ev.Call) {
@@ -100,17 +100,20 @@ func (t *tool) learn(r *run, call *agent.Tool) {
 		return
 	}
 	if call.Name != "" {
-		t.name = call.Name
+		t.name = r.m.names.pass(call.Name)
 	}
-	t.mcp, t.executable = call.MCP, call.Executable
+	t.mcp, t.executable = call.MCP, ""
+	if r.m.names.pass(call.Executable) == call.Executable {
+		t.executable = call.Executable
+	}
 	if call.Subagent != "" {
-		t.subagent = call.Subagent
+		t.subagent = r.m.names.pass(call.Subagent)
 	}
 	c := r.m.capture
 	t.asked = content.Attributes{}
-	t.arguments = attributes{wire: t.arguments.wire[:0:0], field: fieldAttributes, max: r.m.opts.MaxAttributeBytes}
+	t.arguments = attributes{wire: t.arguments.wire[:0], field: fieldAttributes, max: r.m.opts.MaxAttributeBytes}
 	for i := range call.ArgumentFacts {
-		t.arguments.fact(&call.ArgumentFacts[i], c, &t.asked)
+		r.m.fact(&t.arguments, &call.ArgumentFacts[i], &t.asked)
 	}
 	if t.executable != "" {
 		t.arguments.str(semconv.ProcessExecutable, t.executable)
@@ -187,7 +190,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	a := &t.arguments
 	answered := content.Attributes{}
 	for i := range call.OutcomeFacts {
-		a.fact(&call.OutcomeFacts[i], c, &answered)
+		r.m.fact(a, &call.OutcomeFacts[i], &answered)
 	}
 	if missing {
 		a.bool(semconv.StartMissing, true)
@@ -209,7 +212,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 		response = &v
 	}
 	t.asked.Merge(answered)
-	r.endTool(t, at, call.ErrorType, status)
+	r.endTool(t, at, r.m.names.pass(call.ErrorType), status)
 	if response != nil && t.inv.turn == nil {
 		t.inv.ask(content.Message("tool", []content.Value{
 			content.ToolResponsePart(strings.ToValidUTF8(t.id, "\uFFFD"), *response),
@@ -238,7 +241,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) {
 	s.start, s.end = t.start, at
 	a := &s.attributes
 	a.str(semconv.ToolName, t.name)
-	a.str(semconv.ToolCallID, t.id)
+	a.str(semconv.ToolCallID, r.m.names.pass(t.id))
 	if t.mcp {
 		a.str(semconv.ToolType, "extension")
 		a.str(semconv.MCPMethodName, "tools/call")
@@ -248,10 +251,11 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) {
 	if t.turn != nil {
 		a.int(semconv.TurnNumber, int64(t.turn.n))
 		if t.turn.call != "" {
-			a.str(semconv.ResponseID, t.turn.call)
+			a.str(semconv.ResponseID, r.m.names.pass(t.turn.call))
 		}
 	}
 	a.wire = append(a.wire, t.arguments.wire...)
+	r.m.reuse(&t.arguments)
 	a.lost += t.arguments.lost
 	s.content = t.asked
 	if errorType != "" {

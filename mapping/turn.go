@@ -221,7 +221,7 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 	ref := spanRef{chat, t.n}
 	model := inv.model
 	if model == "" {
-		model = t.model
+		model = r.m.names.pass(t.model)
 	}
 	span := r.newSpan(ref, inv.ref, inv, spanName(semconv.OperationChat, label(model)))
 	span.client = true
@@ -237,10 +237,10 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 		a.str(semconv.RequestModel, model)
 	}
 	if t.model != "" {
-		a.str(semconv.ResponseModel, t.model)
+		a.str(semconv.ResponseModel, r.m.names.pass(t.model))
 	}
 	if t.call != "" {
-		a.str(semconv.ResponseID, t.call)
+		a.str(semconv.ResponseID, r.m.names.pass(t.call))
 	}
 	a.words(semconv.FinishReasons, t.finishReason())
 	if t.text.deltas+t.thinking.deltas > 0 {

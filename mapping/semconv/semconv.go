@@ -112,6 +112,7 @@ const (
 	ToolErrors       = "spantee.tool_errors"
 	Deltas           = "spantee.deltas"
 	BadLines         = "spantee.bad_lines"
+	HiddenNames      = "spantee.hidden_names" // written as _OTHER because they may have been secrets
 	Retries          = "spantee.retries"
 	Reconnects       = "spantee.reconnects"
 	Compactions      = "spantee.compactions"
