@@ -82,11 +82,3 @@ func (r *run) takeFault(escaped []byte) {
 		r.content.Lost += lost
 	}
 }
-
-// captureAnswer adds the answer of an agent to its span.
-func (inv *invocation) captureAnswer(c *content.Capture) {
-	if c.Full() && inv.answer != "" {
-		m := content.Messages(content.Message("assistant", []content.Value{content.TextPart("text", inv.answer)}, "stop"))
-		c.JSON(&inv.content, semconv.OutputMessages, &m, 0)
-	}
-}

@@ -127,42 +127,6 @@ func (r *run) addUsage(u *agent.Usage) {
 	t.CostKnown = t.CostKnown || u.CostKnown
 }
 
-// addTimes adds how long the model and the tools took.
-func (inv *invocation) addTimes(a *attributes) {
-	model, tools := inv.modelTime/agent.Milliseconds, inv.toolTime/agent.Milliseconds
-	a.float(semconv.ModelSeconds, float64(model)/1000)
-	a.int(semconv.ModelMillis, int64(model))
-	a.float(semconv.ToolSeconds, float64(tools)/1000)
-	a.int(semconv.ToolMillis, int64(tools))
-}
-
-// endInvocation finishes a sub-agent's span.
-func (r *run) endInvocation(inv *invocation, at instant, errorType string) {
-	if inv.ended {
-		return
-	}
-	inv.ended = true
-	if t := inv.turn; t != nil {
-		r.closeTurn(inv, t.lastWord(at), errorType)
-	}
-	r.settleCalled(inv)
-	s := r.newSpan(inv.ref, inv.tool, inv, spanName(semconv.OperationInvokeAgent, inv.name))
-	s.start, s.end = inv.start, max(at, inv.start+quantum)
-	a := &s.attributes
-	if inv.model != "" {
-		a.str(semconv.RequestModel, inv.model)
-	}
-	a.int(semconv.Turns, int64(inv.counts.turns))
-	a.int(semconv.Tools, int64(inv.counts.tools))
-	a.int(semconv.ToolErrors, int64(inv.counts.toolErrors))
-	a.int(semconv.Deltas, int64(inv.counts.deltas))
-	inv.addTimes(a)
-	s.addFirstChunk(inv.start, inv.firstChunk, inv.estimated)
-	inv.captureAnswer(r.m.capture)
-	s.errorType, s.content = errorType, inv.content
-	r.emit(s)
-}
-
 // A root is a run's finished root span.
 type root struct {
 	run  *run

@@ -71,39 +71,6 @@ type counts struct {
 	text, thinking                                                             tally
 }
 
-// An invocation is the work of one agent: the run's own, or a sub-agent's.
-type invocation struct {
-	ref   spanRef
-	tool  spanRef // that started it
-	name  string
-	model string
-	start instant
-
-	turn    *turn   // the one at hand
-	called  *turn   // it ended by calling a tool, but more may become known of it
-	last    *turn   // the one that ended last
-	wait    instant // when the agent began to wait for the model
-	idle    bool    // the model gave its answer, so nobody waits for it
-	notices []notice
-
-	running    int     // tools in flight
-	toolsFrom  instant // since when there has been one
-	toolsTo    instant // until when there was one
-	firstChunk instant
-	estimated  bool // firstChunk came at an unknown time after the start
-
-	counts              invocationCounts
-	modelTime, toolTime instant
-	asked               []content.Value // the messages that the next turn answers: the prompt, or what tools returned
-	prompted            bool            // and the prompt is on the span
-	answer              string          // the last text that was said
-	content             content.Attributes
-	ended               bool
-	encoded             [approval + 1]encodedCommon
-}
-
-type invocationCounts struct{ turns, tools, toolErrors, deltas int }
-
 // nextRun begins the next run of a session.
 func (m *Mapper) nextRun(s *session, arrival instant) *run {
 	if r := m.first; r != nil {
@@ -252,33 +219,6 @@ func (r *run) setKey(key runKey) {
 	r.ownTraceID, r.rootID = key.traceID(), key.spanID(rootRef)
 }
 
-// invocation returns the work that an event is about: that of a sub-agent if a
-// tool call started one.
-func (r *run) invocation(ev *agent.Event, at instant) *invocation {
-	if len(ev.Parent) == 0 {
-		return r.main
-	}
-	if inv := r.nested[string(ev.Parent)]; inv != nil {
-		return inv
-	}
-	r.counts.invocations++
-	inv := &invocation{
-		ref: spanRef{invokeAgent, r.counts.invocations}, tool: rootRef, name: "subagent", start: at, wait: at,
-	}
-	if t := r.tools[string(ev.Parent)]; t != nil {
-		inv.tool, inv.start, inv.wait = t.ref(), t.start, t.start
-		if t.subagent != "" {
-			inv.name = t.subagent
-		}
-	}
-	if r.nested == nil {
-		r.nested = map[string]*invocation{}
-	}
-	r.nested[string(ev.Parent)] = inv
-	r.order = append(r.order, inv)
-	return inv
-}
-
 // wake notes that something makes the agent call its model: the end of
 // background work, or a prompt. If it was idle until then, nobody waited.
 func (r *run) wake(inv *invocation, at instant) {
@@ -336,11 +276,6 @@ func (r *run) abandon(at instant, why string) {
 	}
 	r.close(at, why, errorType, 0)
 	r.endTasks(at)
-}
-
-// answered tells whether the model has given its answer.
-func (inv *invocation) answered() bool {
-	return inv.idle || inv.turn != nil && inv.turn.answered != 0
 }
 
 // close finishes all spans but those of the background, the root last.

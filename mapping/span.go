@@ -41,36 +41,6 @@ func (r *run) newSpan(ref, parent spanRef, inv *invocation, name string) *span {
 	return s
 }
 
-// common returns the attributes that all spans of an invocation and an operation
-// have.
-func (inv *invocation) common(r *run, op operation) []byte {
-	c := &inv.encoded[op]
-	if len(c.wire) > 0 && c.session == r.session && c.name == inv.name {
-		return c.wire
-	}
-	a := attributes{field: fieldAttributes, max: r.m.opts.MaxAttributeBytes}
-	a.str(semconv.AgentName, inv.name)
-	if name := operationNames[op]; name != "" {
-		a.str(semconv.OperationName, name)
-	} else {
-		a.str(semconv.OpenInferenceKind, semconv.KindChain)
-	}
-	if r.session != "" {
-		id := r.m.names.pass(r.session)
-		a.str(semconv.ConversationID, id)
-		a.str(semconv.SessionID, id)
-	}
-	*c = encodedCommon{wire: a.wire, session: r.session, name: inv.name}
-	return c.wire
-}
-
-// encodedCommon are the attributes of an invocation's spans, as long as it has
-// this name and its session this id.
-type encodedCommon struct {
-	wire          []byte
-	session, name string
-}
-
 // buffer returns room for the attributes of a span.
 func (m *Mapper) buffer() []byte {
 	if n := len(m.buffers); n > 0 {

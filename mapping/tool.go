@@ -198,8 +198,11 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	if ev.Estimated {
 		a.bool(semconv.TimeEstimated, true)
 	}
-	status := call.Reason
-	if call.ErrorType != "" {
+	errorType, status := r.m.names.pass(call.ErrorType), call.Reason
+	if errorType != call.ErrorType { // which the reason repeats
+		status = ""
+	}
+	if errorType != "" {
 		if s, lost := c.String(call.ErrorText); s != "" {
 			answered.Lost += lost
 			status = strings.TrimSpace(strings.TrimPrefix(status+": "+s, ": "))
@@ -212,7 +215,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 		response = &v
 	}
 	t.asked.Merge(answered)
-	r.endTool(t, at, r.m.names.pass(call.ErrorType), status)
+	r.endTool(t, at, errorType, status)
 	if response != nil && t.inv.turn == nil {
 		t.inv.ask(content.Message("tool", []content.Value{
 			content.ToolResponsePart(strings.ToValidUTF8(t.id, "\uFFFD"), *response),

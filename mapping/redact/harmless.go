@@ -26,21 +26,11 @@ func (r *Redactor) HarmlessName(s string) bool {
 func KnownID(s string) bool {
 	const shortest = 16 // of tokens
 	for part := range strings.SplitSeq(s, "\n") {
-		if len(part) >= shortest && !beginsWithUUID(part) && !hasIDForm(part) {
+		if len(part) >= shortest && !isUUID(part) && !isUUIDPart(part) && !hasIDForm(part) {
 			return false
 		}
 	}
 	return true
-}
-
-// beginsWithUUID tells whether a text is a UUID, or one that a short suffix
-// follows, as in Cursor's ids of model calls.
-func beginsWithUUID(s string) bool {
-	const length, suffix = 36, 12
-	if len(s) < length || len(s) > length+suffix {
-		return false
-	}
-	return isUUID(s[:length]) && (len(s) == length || s[length] == '-')
 }
 
 func isNameBreak(c rune) bool { return strings.ContainsRune(" \t\n\r/:,;()[]{}<>|\"'`", c) }
