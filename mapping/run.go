@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -55,8 +56,9 @@ type run struct {
 	held    []*span
 	lastEnd instant // of the spans emitted
 
-	content content.Attributes // of the root
-	fault   string             // what the agent said of an error
+	content   content.Attributes // of the root
+	fault     string             // what the agent said of an error
+	faultType string             // and what it called it
 }
 
 // counts are those of a whole run; sub-agents are a part of it.
@@ -174,6 +176,7 @@ func (r *run) apply(ev *agent.Event) {
 		r.notice(inv, ev, at)
 	case agent.RunError:
 		r.broken = true
+		r.faultType = ev.Status
 		r.takeFault(ev.Text)
 	case agent.RunEnd:
 		r.finish(at, ev)
@@ -192,6 +195,11 @@ func (r *run) at(ev *agent.Event) instant {
 		r.estimated = true // the run's first line has no stamp
 	}
 	return r.clock.at(stamp, ev.Arrival)
+}
+
+// instantOf returns the instant of a stamp that an event has besides its own.
+func (r *run) instantOf(stamp instant) instant {
+	return quantize(stamp + r.clock.skew + instant(r.m.opts.Shift))
 }
 
 // stamped is called at the first stamp: what came before it was put on the
@@ -311,6 +319,10 @@ func (r *run) finish(at instant, end *agent.Event) {
 // abandon closes a run that got no result.
 func (r *run) abandon(at instant, why string) {
 	ended := r.agent.EndsAtEOF && why == errIncomplete && !r.broken && r.main.answered() && len(r.tools) == 0
+	broke := why
+	if r.broken && why == errIncomplete {
+		broke = cmp.Or(r.faultType, why)
+	}
 	for _, inv := range slices.Backward(r.order) {
 		switch t := inv.turn; {
 		case t != nil && (t.answered != 0 || ended):
@@ -318,14 +330,14 @@ func (r *run) abandon(at instant, why string) {
 		case inv != r.main && t == nil:
 		case t != nil, inv.running == 0 && !inv.idle: // it broke off while the model was at work
 			r.openTurn(inv, at, nil)
-			r.closeTurn(inv, at, why)
+			r.closeTurn(inv, at, broke)
 		}
 	}
-	errorType := why
+	errorType := broke
 	switch {
 	case ended:
 		errorType = ""
-	case r.broken && why == errIncomplete:
+	case r.broken && broke == errIncomplete: // it did not say why
 		errorType = errOther
 	}
 	r.close(at, why, errorType, 0)

@@ -50,7 +50,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 	}
 	start := at
 	if ev.Start != 0 { // the line was printed late
-		start = max(min(quantize(ev.Start+r.clock.skew+instant(r.m.opts.Shift)), at), min(printed, at))
+		start = max(min(r.instantOf(ev.Start), at), min(printed, at))
 	}
 	r.counts.tools++
 	inv.counts.tools++
@@ -137,7 +137,7 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at instant) {
 		}
 		t = r.toolStart(inv, ev, at, r.start)
 	case t.pending && ev.Start != 0:
-		r.correctStart(t, max(quantize(ev.Start+r.clock.skew+instant(r.m.opts.Shift)), t.floor))
+		r.correctStart(t, max(r.instantOf(ev.Start), t.floor))
 	}
 	t.learn(r, ev.Tool)
 	r.outcome(t, ev, r.clock.after(t.start, at), missing)

@@ -47,6 +47,9 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 	if t := inv.turn; t != nil && (answered(t) || ev != nil && t.otherCall(ev.Call)) {
 		r.closeTurn(inv, t.lastWord(at), "")
 	}
+	if t := inv.called; t != nil && inv.turn == nil && ev != nil && r.agent.TurnEnds && t.call != "" && t.call == string(ev.Call) {
+		inv.turn, inv.called = t, nil // the model says more while its tools run
+	}
 	if inv.turn == nil {
 		r.settleCalled(inv)
 		if inv.running > 0 {
@@ -227,7 +230,9 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 	if provider == "" {
 		provider = r.agent.Provider
 	}
-	a.str(semconv.ProviderName, provider)
+	if provider != "" {
+		a.str(semconv.ProviderName, provider)
+	}
 	if model != "" {
 		a.str(semconv.RequestModel, model)
 	}
