@@ -1,0 +1,157 @@
+package agent
+
+import (
+	"bytes"
+
+	"github.com/spantee/spantee/mapping/jsonscan"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// A call collects what a line says of a tool call.
+type call struct {
+	Tool
+	arguments, outcome facts
+}
+
+// named sets the name of the tool.
+func (c *call) named(name []byte) {
+	c.Name = word(jsonscan.Unquote(name))
+}
+
+// finish returns what was collected.
+func (c *call) finish() *Tool {
+	c.ArgumentFacts, c.OutcomeFacts = c.arguments, c.outcome
+	return &c.Tool
+}
+
+// fail notes why a call failed: in a word, in words that are never content, and
+// in the tool's own words.
+func (c *call) fail(errorType, reason string, text []byte) {
+	c.ErrorType, c.Reason, c.ErrorText = errorType, reason, text
+}
+
+// exited notes an exit code.
+func (c *call) exited(code int64) {
+	c.outcome.int(semconv.ProcessExitCode, code)
+}
+
+// argumentDetails are the names that agents give to arguments that tell what a
+// call is about.
+var argumentDetails = map[string]string{
+	"path":              semconv.FilePath,
+	"filePath":          semconv.FilePath,
+	"file_path":         semconv.FilePath,
+	"absolute_path":     semconv.FilePath,
+	"notebook_path":     semconv.FilePath,
+	"directory":         semconv.FileDirectory,
+	"directory_path":    semconv.FileDirectory,
+	"dir_path":          semconv.FileDirectory,
+	"workdir":           semconv.ProcessWorkingDirectory,
+	"cwd":               semconv.ProcessWorkingDirectory,
+	"working_directory": semconv.ProcessWorkingDirectory,
+	"command":           semconv.ProcessCommandLine,
+	"cmd":               semconv.ProcessCommandLine,
+	"pattern":           semconv.ToolPattern,
+	"glob":              semconv.ToolGlob,
+	"include":           semconv.ToolGlob,
+	"query":             semconv.ToolSearch,
+	"url":               semconv.URLFull,
+	"uri":               semconv.MCPResourceURI,
+	"server":            semconv.MCPServer,
+	"subagent_type":     semconv.SubagentType,
+	"agent_type":        semconv.SubagentType,
+}
+
+// readArguments reads a call's arguments, an object.
+func (c *call) readArguments(r *jsonscan.Reader) {
+	r.Peek()
+	start := r.I
+	for key := range r.Members() {
+		name, known := argumentDetails[string(key)]
+		switch {
+		case string(key) == "description":
+			c.Description = r.Str()
+		case !known || r.Peek() != '"':
+			r.Skip()
+		default:
+			c.argument(name, r.Str())
+		}
+	}
+	c.Arguments = r.B[start:r.I]
+	c.arguments.int(semconv.ToolArgumentBytes, int64(len(c.Arguments)))
+}
+
+func (c *call) argument(name string, value []byte) {
+	switch name {
+	case semconv.ProcessCommandLine:
+		c.Executable = program(jsonscan.Unquote(value))
+		c.arguments.text(name, Detail, value)
+	case semconv.SubagentType:
+		if c.Subagent = enum(jsonscan.Unquote(value)); c.Subagent != "" {
+			c.arguments.word(name, value)
+		}
+	default:
+		c.arguments.text(name, Detail, value)
+	}
+}
+
+// readResult keeps the value at hand as what the call returned.
+func (c *call) readResult(r *jsonscan.Reader) {
+	c.Result = r.Raw()
+	c.outcome.int(semconv.ToolResultBytes, int64(len(c.Result)))
+}
+
+// textSize notes how much a tool said, of a string between its quotes.
+func (c *call) textSize(escaped []byte) {
+	c.outcome.int(semconv.ToolContentBytes, int64(jsonscan.UnquotedLen(escaped)))
+}
+
+// program returns the name of the program that a command runs: in a shell, and
+// after a cd, of which many commands have one in front. It is "" where that
+// cannot be told for sure.
+func program(command []byte) string {
+	first := executable(commandWord(command))
+	for depth := 0; shells[first] && depth < maxShells; depth++ {
+		inner := shellScript(command)
+		if inner == nil {
+			break
+		}
+		command, first = inner, executable(commandWord(inner))
+	}
+	if first == "cd" {
+		before, after, ok := bytes.Cut(command, []byte("&&"))
+		if ok && !bytes.ContainsAny(before, "\"'`$\\(){}") {
+			first = executable(commandWord(after))
+		}
+	}
+	return first
+}
+
+// maxShells is how many shells deep a program is looked for.
+const maxShells = 3
+
+var shells = set("sh", "bash", "zsh", "dash", "fish")
+
+// shellScript returns what a shell is told to run by -c, nil if that is not
+// one text to its end.
+func shellScript(command []byte) []byte {
+	_, script, ok := bytes.Cut(command, []byte("c "))
+	script = bytes.TrimSpace(script)
+	if !ok || len(script) < 2 {
+		return nil
+	}
+	flags := bytes.Fields(command[:len(command)-len(script)])
+	if len(flags) != 2 || flags[1][0] != '-' {
+		return nil
+	}
+	if quote := script[0]; quote == '\'' || quote == '"' {
+		if end := len(script) - 1; script[end] == quote && bytes.IndexByte(script[1:end], quote) < 0 {
+			return script[1:end]
+		}
+		return nil
+	}
+	if bytes.ContainsAny(script, "\"'`$\\(){} ") {
+		return nil
+	}
+	return script
+}
