@@ -2,6 +2,8 @@ package agent
 
 import (
 	"bytes"
+	"strconv"
+	"strings"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -24,16 +26,23 @@ func (c *call) finish() *Tool {
 	return &c.Tool
 }
 
-// fail notes why a call failed: in a word, in words that are never content, and
-// in the tool's own words.
-func (c *call) fail(errorType, reason string, text []byte) {
-	c.ErrorType, c.Reason, c.ErrorText = errorType, reason, text
-}
-
-// exited notes an exit code.
+// exited notes an exit code. Any but 0 is a failure.
 func (c *call) exited(code int64) {
 	c.outcome.int(semconv.ProcessExitCode, code)
+	if code != 0 {
+		c.ErrorType, c.Reason = "failure", "exit code "+strconv.FormatInt(code, 10)
+	}
 }
+
+// failed notes that a call failed, unless it is known better why.
+func (c *call) failed() {
+	if c.ErrorType == "" {
+		c.ErrorType, c.Reason = "error", "the tool reported an error"
+	}
+}
+
+// rejected notes that somebody would not have the call.
+func (c *call) rejected() { c.ErrorType, c.Reason = "rejected", "rejected" }
 
 // argumentDetails are the names that agents give to arguments that tell what a
 // call is about.
@@ -71,6 +80,8 @@ func (c *call) readArguments(r *jsonscan.Reader) {
 		switch {
 		case string(key) == "description":
 			c.Description = r.Str()
+		case string(key) == "todos":
+			readTodos(r, &c.arguments)
 		case !known || r.Peek() != '"':
 			r.Skip()
 		default:
@@ -154,4 +165,25 @@ func shellScript(command []byte) []byte {
 		return nil
 	}
 	return script
+}
+
+// readTodos counts a list of tasks by their state:
+// [{"content":..,"status":"pending"}]. It may have a prefix.
+func readTodos(r *jsonscan.Reader, to *facts) {
+	for range r.Elements() {
+		for key := range r.Members() {
+			if string(key) != "status" {
+				r.Skip()
+				continue
+			}
+			switch status := strings.ToLower(string(r.Str())); {
+			case strings.HasSuffix(status, "pending"):
+				to.addInt(semconv.ToolTodosPending, 1)
+			case strings.HasSuffix(status, "in_progress"):
+				to.addInt(semconv.ToolTodosRunning, 1)
+			case strings.HasSuffix(status, "completed"):
+				to.addInt(semconv.ToolTodosCompleted, 1)
+			}
+		}
+	}
 }
