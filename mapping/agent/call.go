@@ -13,6 +13,13 @@ import (
 type call struct {
 	Tool
 	arguments, outcome facts
+	room               [8]Fact // of both
+}
+
+func newCall() *call {
+	c := new(call)
+	c.arguments, c.outcome = c.room[:0:4], c.room[4:4]
+	return c
 }
 
 // named sets the name of the tool.

@@ -24,15 +24,20 @@ func trimLine(text []byte) []byte {
 	return bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\uFEFF")))
 }
 
-// readObjects appends the events of every JSON object of a line. read reads one;
-// it returns false if the object is no line of the agent's.
-func readObjects(line Line, dst []Event, read func(*jsonscan.Reader, []Event) ([]Event, bool)) []Event {
+// An objectReader appends the events of the JSON object at hand. It returns
+// false if the object has no type.
+type objectReader interface {
+	read(*jsonscan.Reader, []Event) ([]Event, bool)
+}
+
+// readObjects appends the events of every JSON object of a line.
+func readObjects(line Line, dst []Event, reader objectReader) []Event {
 	r := jsonscan.Reader{B: trimLine(line.Text)}
 	for !r.End() {
 		from := len(dst)
 		ok := r.Peek() == '{'
 		if ok {
-			dst, ok = read(&r, dst)
+			dst, ok = reader.read(&r, dst)
 		}
 		if !ok || r.Bad && line.Tail == nil {
 			return append(dst[:from], Event{Kind: Malformed})
@@ -52,6 +57,19 @@ func isoTime(r *jsonscan.Reader) Instant {
 	}
 	return Instant(t.UnixNano())
 }
+
+// finishReasons are the conventions' words for why a model stopped, by those of
+// providers.
+var finishReasons = map[string]string{
+	"stop": "stop", "end_turn": "stop", "stop_sequence": "stop", "endTurn": "stop",
+	"tool-calls": "tool_call", "tool_calls": "tool_call", "tool_use": "tool_call", "toolUse": "tool_call",
+	"length": "length", "max_tokens": "length",
+	"content-filter": "content_filter", "content_filter": "content_filter", "refusal": "content_filter",
+	"error": "error",
+}
+
+// finishReason returns why a model stopped, "" if that is not known.
+func finishReason(reason []byte) string { return finishReasons[string(reason)] }
 
 // readCount reads a number of tokens.
 func readCount(r *jsonscan.Reader, to *int64, known *bool) {
