@@ -76,7 +76,7 @@ func totalsOf(spans []*tracepb.Span) (sum totals) {
 		sum.Reasoning += count("reasoning.output_tokens")
 		sum.Cost += attr(s, "gen_ai.usage.cost").GetDoubleValue()
 	}
-	sum.Cost = math.Round(sum.Cost*1e9) / 1e9
+	sum.Cost = math.Round(sum.Cost*1e12) / 1e12
 	return sum
 }
 
@@ -92,6 +92,9 @@ func TestRootTotals(t *testing.T) {
 			for _, spans := range byTrace {
 				sum := totalsOf(spans)
 				for _, s := range spans {
+					if cost := attr(s, "spantee.usage.cost"); cost != nil && cost.GetDoubleValue() != sum.Cost {
+						t.Errorf("%s cost %v, its model calls %v", s.Name, cost.GetDoubleValue(), sum.Cost)
+					}
 					total := attr(s, "spantee.usage.input_tokens")
 					if total != nil && (total.GetIntValue() != sum.Input || attr(s, "spantee.usage.output_tokens").GetIntValue() != sum.Output) {
 						t.Errorf("%s: %d tokens in, its model calls %d", s.Name, total.GetIntValue(), sum.Input)

@@ -82,9 +82,8 @@ type invocation struct {
 	idle    bool    // the model gave its answer, so nobody waits for it
 	notices []notice
 
-	running    int     // tools in flight
-	toolsFrom  instant // since when there has been one
-	toolsTo    instant // until when there was one
+	running    int        // tools in flight
+	busy       []interval // in which tools ran, the last of them
 	firstChunk instant
 	estimated  bool // firstChunk came at an unknown time after the start
 
@@ -95,6 +94,28 @@ type invocation struct {
 	answer              string          // the last text that was said
 	content             content.Attributes
 	ended               bool
+}
+
+// An interval is the time from one instant to another.
+type interval struct{ from, to instant }
+
+// maxBusy is how many intervals are kept to be merged with a later one.
+const maxBusy = 64
+
+// ranTool adds the time of a call to that of all tools. Calls end in order, but
+// one that is told of at its end may have begun before any that ended earlier.
+func (inv *invocation) ranTool(from, to instant) {
+	n := len(inv.busy)
+	for ; n > 0 && inv.busy[n-1].to >= from; n-- {
+		last := inv.busy[n-1]
+		inv.toolTime -= last.to - last.from
+		from, to = min(from, last.from), max(to, last.to)
+	}
+	inv.toolTime += to - from
+	inv.busy = append(inv.busy[:n:n], interval{from, to})
+	if n == maxBusy {
+		inv.busy = inv.busy[1:]
+	}
 }
 
 type invocationCounts struct{ turns, tools, toolErrors, deltas int }
@@ -380,7 +401,10 @@ func (r *run) shift(f func(instant) instant) {
 	}
 	move(&r.start, &r.clock.last, &r.printed)
 	for _, inv := range r.order {
-		move(&inv.start, &inv.wait, &inv.toolsFrom, &inv.firstChunk)
+		move(&inv.start, &inv.wait, &inv.firstChunk)
+		for i := range inv.busy {
+			move(&inv.busy[i].from, &inv.busy[i].to)
+		}
 		for _, t := range []*turn{inv.turn, inv.called} {
 			if t != nil {
 				t.shift(f, move)

@@ -72,9 +72,6 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 		t.start = r.callTool(inv, start, waitsFor)
 	}
 	t.turn = inv.last
-	if inv.running == 0 {
-		inv.toolsFrom = t.start
-	}
 	inv.running++
 	r.tools[id] = t
 	if len(r.tools) > maxOpen {
@@ -160,9 +157,6 @@ func (r *run) correctStart(t *tool, start instant) {
 	called.end = max(start, called.start+quantum, called.log.last+quantum)
 	t.start = min(t.start, called.end)
 	called.end = t.start
-	if t.inv.running == 1 {
-		t.inv.toolsFrom = t.start
-	}
 }
 
 // toolCall takes a call that is told of once, at its end.
@@ -262,12 +256,9 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) {
 	r.emit(s)
 	t.from = at
 	inv.running--
-	if inv.running == 0 {
-		inv.toolTime += max(0, at-max(inv.toolsFrom, inv.toolsTo))
-		inv.toolsTo = max(inv.toolsTo, at)
-		if inv.turn == nil {
-			inv.wait, inv.idle = max(inv.wait, at), false
-		}
+	inv.ranTool(t.start, at)
+	if inv.running == 0 && inv.turn == nil {
+		inv.wait, inv.idle = max(inv.wait, at), false
 	}
 }
 
