@@ -112,7 +112,7 @@ func (t *turn) message(r *run, kind textKind, at instant, ev *agent.Event) {
 	inv := r.invocation(ev, at)
 	at = max(at, t.start)
 	t.said(at)
-	if ev.Start != 0 && !t.toolCall {
+	if ev.Start != 0 && t.end == 0 {
 		t.chunk(inv, max(min(r.instantOf(ev.Start), at), t.start))
 	}
 	t.tally(kind).bytes += ev.Bytes

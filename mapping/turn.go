@@ -48,7 +48,8 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 		r.closeTurn(inv, t.lastWord(at), "")
 	}
 	if t := inv.called; t != nil && inv.turn == nil && ev != nil && r.agent.TurnEnds && t.call != "" && t.call == string(ev.Call) {
-		inv.turn, inv.called = t, nil // the model says more while its tools run
+		inv.turn, inv.called = t, nil // the model says more after its tools began
+		t.toolCall = false
 	}
 	if inv.turn == nil {
 		r.settleCalled(inv)
