@@ -44,6 +44,7 @@ type Agent struct {
 // first one gets it.
 var Agents = []*Agent{
 	&cursor,
+	&opencode,
 }
 
 // Find returns the agent with this flag, nil if there is none.
