@@ -21,6 +21,7 @@ type tool struct {
 	start      instant
 	floor      instant // it cannot have started before this was printed
 	pending    bool    // its end will tell when it started
+	estimated  bool    // it may have ended before its end was told of
 
 	arguments attributes // in wire format
 	asked     content.Attributes
@@ -186,9 +187,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	if missing {
 		a.bool(semconv.StartMissing, true)
 	}
-	if ev.Estimated {
-		a.bool(semconv.TimeEstimated, true)
-	}
+	t.estimated = ev.Estimated
 	status := call.Reason
 	if call.ErrorType != "" {
 		if s, lost := c.String(call.ErrorText); s != "" {
@@ -247,7 +246,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) {
 	}
 	a.wire = append(a.wire, t.arguments.wire...)
 	a.lost += t.arguments.lost
-	s.content = t.asked
+	s.content, s.estimated = t.asked, t.estimated
 	if errorType != "" {
 		r.counts.toolErrors++
 		inv.counts.toolErrors++

@@ -54,7 +54,7 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 	if inv.turn == nil {
 		r.settleCalled(inv)
 		if inv.running > 0 {
-			inv.wait = at // the model speaks while a tool runs: nobody waited
+			inv.wait = inv.waitBeside(at)
 		}
 		r.counts.turns++
 		inv.counts.turns++
@@ -71,6 +71,15 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 		inv.turn.learn(ev)
 	}
 	return inv.turn
+}
+
+// waitBeside returns since when the agent waited for a model that speaks while a
+// tool runs: since another of its tools ended, and else not at all.
+func (inv *invocation) waitBeside(at instant) instant {
+	if n := len(inv.busy); n > 0 && inv.last != nil && inv.busy[n-1].to > inv.last.end {
+		return inv.busy[n-1].to
+	}
+	return at
 }
 
 // otherCall tells whether an event belongs to another call of the model.

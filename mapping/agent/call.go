@@ -113,9 +113,28 @@ func (c *call) argument(name string, value []byte) {
 	}
 }
 
+// argue adds an argument of a call whose line has them beside other things.
+func (c *call) argue(key, value []byte) {
+	if len(c.Arguments) == 0 {
+		c.Arguments = append(c.Arguments, '{')
+	} else {
+		c.Arguments[len(c.Arguments)-1] = ','
+	}
+	c.Arguments = append(append(append(c.Arguments, '"'), key...), `":`...)
+	c.Arguments = append(append(c.Arguments, value...), '}')
+	c.arguments.int(semconv.ToolArgumentBytes, int64(len(c.Arguments)))
+	if name, known := argumentDetails[string(key)]; known && len(value) > 1 && value[0] == '"' {
+		c.argument(name, value[1:len(value)-1])
+	}
+}
+
 // readResult keeps the value at hand as what the call returned.
 func (c *call) readResult(r *jsonscan.Reader) {
 	c.Result = r.Raw()
+	if string(c.Result) == "null" {
+		c.Result = nil
+		return
+	}
 	c.outcome.int(semconv.ToolResultBytes, int64(len(c.Result)))
 }
 

@@ -58,6 +58,21 @@ func isoTime(r *jsonscan.Reader) Instant {
 	return Instant(t.UnixNano())
 }
 
+// errorText reads what an error says: a text, or an object with a message.
+func errorText(r *jsonscan.Reader) (text []byte) {
+	if r.Peek() == '"' {
+		return r.Str()
+	}
+	for key := range r.Members() {
+		if string(key) == "message" {
+			text = r.Str()
+		} else {
+			r.Skip()
+		}
+	}
+	return text
+}
+
 // finishReasons are the conventions' words for why a model stopped, by those of
 // providers.
 var finishReasons = map[string]string{
