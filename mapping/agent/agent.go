@@ -45,6 +45,7 @@ type Agent struct {
 var Agents = []*Agent{
 	&cursor,
 	&opencode,
+	&codex,
 }
 
 // Find returns the agent with this flag, nil if there is none.
