@@ -21,9 +21,8 @@ type invocation struct {
 	idle    bool    // the model gave its answer, so nobody waits for it
 	notices []notice
 
-	running    int     // tools in flight
-	toolsFrom  instant // since when there has been one
-	toolsTo    instant // until when there was one
+	running    int        // tools in flight
+	busy       []interval // in which tools ran, the last of them
 	firstChunk instant
 	estimated  bool // firstChunk came at an unknown time after the start
 
@@ -35,6 +34,28 @@ type invocation struct {
 	content             content.Attributes
 	ended               bool
 	encoded             [approval + 1]encodedCommon
+}
+
+// An interval is the time from one instant to another.
+type interval struct{ from, to instant }
+
+// maxBusy is how many intervals are kept to be merged with a later one.
+const maxBusy = 64
+
+// ranTool adds the time of a call to that of all tools. Calls end in order, but
+// one that is told of at its end may have begun before any that ended earlier.
+func (inv *invocation) ranTool(from, to instant) {
+	n := len(inv.busy)
+	for ; n > 0 && inv.busy[n-1].to >= from; n-- {
+		last := inv.busy[n-1]
+		inv.toolTime -= last.to - last.from
+		from, to = min(from, last.from), max(to, last.to)
+	}
+	inv.toolTime += to - from
+	inv.busy = append(inv.busy[:n:n], interval{from, to})
+	if n == maxBusy {
+		inv.busy = inv.busy[1:]
+	}
 }
 
 type invocationCounts struct{ turns, tools, toolErrors, deltas int }

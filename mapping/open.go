@@ -66,7 +66,7 @@ func (r *run) clone(m *Mapper) *run {
 		own := *inv
 		own.turn, own.called, own.last = turn(inv.turn), turn(inv.called), turn(inv.last)
 		own.asked, own.notices = slices.Clip(inv.asked), slices.Clip(inv.notices)
-		own.content.List = slices.Clone(inv.content.List)
+		own.content.List, own.busy = slices.Clone(inv.content.List), slices.Clone(inv.busy)
 		copies[inv] = &own
 		c.order = append(c.order, &own)
 	}

@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"math"
 	"strconv"
 	"time"
 
@@ -122,7 +123,7 @@ func (r *run) addUsage(u *agent.Usage) {
 	t.CacheRead += u.CacheRead
 	t.CacheWrite += u.CacheWrite
 	t.Reasoning += u.Reasoning
-	t.Cost += u.Cost
+	t.Cost = math.Round((t.Cost+u.Cost)*1e12) / 1e12 // as a decimal would add up
 	t.Known = t.Known || u.Known
 	t.CostKnown = t.CostKnown || u.CostKnown
 }

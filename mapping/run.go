@@ -60,8 +60,9 @@ type run struct {
 	held    []*span
 	lastEnd instant // of the spans emitted
 
-	content content.Attributes // of the root
-	fault   string             // what the agent said of an error
+	content   content.Attributes // of the root
+	fault     string             // what the agent said of an error
+	faultType string             // and what it called it
 }
 
 // counts are those of a whole run; sub-agents are a part of it.
@@ -148,6 +149,7 @@ func (r *run) apply(ev *agent.Event) {
 		r.notice(inv, ev, at)
 	case agent.RunError:
 		r.broken = true
+		r.faultType = ev.Status
 		r.takeFault(ev.Text)
 	case agent.RunEnd:
 		r.finish(at, ev)
@@ -166,6 +168,11 @@ func (r *run) at(ev *agent.Event) instant {
 		r.estimated = true // the run's first line has no stamp
 	}
 	return r.clock.at(stamp, ev.Arrival)
+}
+
+// instantOf returns the instant of a stamp that an event has besides its own.
+func (r *run) instantOf(stamp instant) instant {
+	return quantize(stamp + r.clock.skew + instant(r.m.opts.Shift))
 }
 
 // stamped is called at the first stamp: what came before it was put on the
@@ -257,6 +264,10 @@ func (r *run) finish(at instant, end *agent.Event) {
 // abandon closes a run that got no result.
 func (r *run) abandon(at instant, why string) {
 	ended := r.agent.EndsAtEOF && why == errIncomplete && !r.broken && r.main.answered() && len(r.tools) == 0
+	broke := why
+	if r.broken && why == errIncomplete {
+		broke = cmp.Or(r.faultType, why)
+	}
 	for _, inv := range slices.Backward(r.order) {
 		switch t := inv.turn; {
 		case t != nil && (t.answered != 0 || ended):
@@ -264,14 +275,14 @@ func (r *run) abandon(at instant, why string) {
 		case inv != r.main && t == nil:
 		case t != nil, inv.running == 0 && !inv.idle: // it broke off while the model was at work
 			r.openTurn(inv, at, nil)
-			r.closeTurn(inv, at, why)
+			r.closeTurn(inv, at, broke)
 		}
 	}
-	errorType := why
+	errorType := broke
 	switch {
 	case ended:
 		errorType = ""
-	case r.broken && why == errIncomplete:
+	case r.broken && broke == errIncomplete: // it did not say why
 		errorType = errOther
 	}
 	r.close(at, why, errorType, 0)
@@ -309,7 +320,10 @@ func (r *run) shift(f func(instant) instant) {
 	}
 	move(&r.start, &r.clock.last, &r.printed)
 	for _, inv := range r.order {
-		move(&inv.start, &inv.wait, &inv.toolsFrom, &inv.firstChunk)
+		move(&inv.start, &inv.wait, &inv.firstChunk)
+		for i := range inv.busy {
+			move(&inv.busy[i].from, &inv.busy[i].to)
+		}
 		for _, t := range []*turn{inv.turn, inv.called} {
 			if t != nil {
 				t.shift(f, move)

@@ -171,8 +171,10 @@ func (m *Mapper) endedRun(s *session) {
 // After a result, a worker that lingers may repeat it or end a tool.
 func (s *session) beginsWith(k agent.Kind) bool {
 	switch k {
-	case agent.RunError, agent.ApprovalEnd, agent.ThinkingEnd, agent.TextEnd, agent.TurnEnd, agent.TaskEnd:
+	case agent.ApprovalEnd, agent.ThinkingEnd, agent.TextEnd, agent.TurnEnd, agent.TaskEnd:
 		return false
+	case agent.RunError:
+		return s.runs == 0 && s.id != ""
 	case agent.ToolEnd:
 		return s.runs == 0
 	case agent.RunEnd:

@@ -21,6 +21,7 @@ type tool struct {
 	start      instant
 	floor      instant // it cannot have started before this was printed
 	pending    bool    // its end will tell when it started
+	estimated  bool    // it may have ended before its end was told of
 
 	arguments attributes // in wire format
 	asked     content.Attributes
@@ -50,7 +51,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 	}
 	start := at
 	if ev.Start != 0 { // the line was printed late
-		start = max(min(quantize(ev.Start+r.clock.skew+instant(r.m.opts.Shift)), at), min(printed, at))
+		start = max(min(r.instantOf(ev.Start), at), min(printed, at))
 	}
 	r.counts.tools++
 	inv.counts.tools++
@@ -72,9 +73,6 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 		t.start = r.callTool(inv, start, waitsFor)
 	}
 	t.turn = inv.last
-	if inv.running == 0 {
-		inv.toolsFrom = t.start
-	}
 	inv.running++
 	r.tools[id] = t
 	if len(r.tools) > maxOpen {
@@ -140,7 +138,7 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at instant) {
 		}
 		t = r.toolStart(inv, ev, at, r.start)
 	case t.pending && ev.Start != 0:
-		r.correctStart(t, max(quantize(ev.Start+r.clock.skew+instant(r.m.opts.Shift)), t.floor))
+		r.correctStart(t, max(r.instantOf(ev.Start), t.floor))
 	}
 	t.learn(r, ev.Tool)
 	r.outcome(t, ev, r.clock.after(t.start, at), missing)
@@ -163,9 +161,6 @@ func (r *run) correctStart(t *tool, start instant) {
 	called.end = max(start, called.start+quantum, called.log.last+quantum)
 	t.start = min(t.start, called.end)
 	called.end = t.start
-	if t.inv.running == 1 {
-		t.inv.toolsFrom = t.start
-	}
 }
 
 // toolCall takes a call that is told of once, at its end.
@@ -195,9 +190,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	if missing {
 		a.bool(semconv.StartMissing, true)
 	}
-	if ev.Estimated {
-		a.bool(semconv.TimeEstimated, true)
-	}
+	t.estimated = ev.Estimated
 	errorType, status := r.m.names.pass(call.ErrorType), call.Reason
 	if errorType != call.ErrorType { // which the reason repeats
 		status = ""
@@ -260,7 +253,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) {
 	a.wire = append(a.wire, t.arguments.wire...)
 	r.m.reuse(&t.arguments)
 	a.lost += t.arguments.lost
-	s.content = t.asked
+	s.content, s.estimated = t.asked, t.estimated
 	if errorType != "" {
 		r.counts.toolErrors++
 		inv.counts.toolErrors++
@@ -269,12 +262,9 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) {
 	r.emit(s)
 	t.from = at
 	inv.running--
-	if inv.running == 0 {
-		inv.toolTime += max(0, at-max(inv.toolsFrom, inv.toolsTo))
-		inv.toolsTo = max(inv.toolsTo, at)
-		if inv.turn == nil {
-			inv.wait, inv.idle = max(inv.wait, at), false
-		}
+	inv.ranTool(t.start, at)
+	if inv.running == 0 && inv.turn == nil {
+		inv.wait, inv.idle = max(inv.wait, at), false
 	}
 }
 

@@ -52,10 +52,14 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 	if t := inv.turn; t != nil && (answered(t) || ev != nil && t.otherCall(ev.Call)) {
 		r.closeTurn(inv, t.lastWord(at), "")
 	}
+	if t := inv.called; t != nil && inv.turn == nil && ev != nil && r.agent.TurnEnds && t.call != "" && t.call == string(ev.Call) {
+		inv.turn, inv.called = t, nil // the model says more after its tools began
+		t.toolCall = false
+	}
 	if inv.turn == nil {
 		r.settleCalled(inv)
 		if inv.running > 0 {
-			inv.wait = at // the model speaks while a tool runs: nobody waited
+			inv.wait = inv.waitBeside(at)
 		}
 		r.counts.turns++
 		inv.counts.turns++
@@ -72,6 +76,15 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 		inv.turn.learn(ev)
 	}
 	return inv.turn
+}
+
+// waitBeside returns since when the agent waited for a model that speaks while a
+// tool runs: since another of its tools ended, and else not at all.
+func (inv *invocation) waitBeside(at instant) instant {
+	if n := len(inv.busy); n > 0 && inv.last != nil && inv.busy[n-1].to > inv.last.end {
+		return inv.busy[n-1].to
+	}
+	return at
 }
 
 // otherCall tells whether an event belongs to another call of the model.
@@ -232,7 +245,9 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 	if provider == "" {
 		provider = r.agent.Provider
 	}
-	a.str(semconv.ProviderName, provider)
+	if provider != "" {
+		a.str(semconv.ProviderName, provider)
+	}
 	if model != "" {
 		a.str(semconv.RequestModel, model)
 	}

@@ -34,6 +34,8 @@ const (
 	EventConnectionRestored = "connection.restored"
 	EventCompaction         = "compaction"
 	EventRateLimit          = "rate_limit"
+	EventWarning            = "warning"           // the agent warns of something that is no failure
+	EventTodoList           = "todo.list"         // the agent's plan, with what is done of it
 	EventTaskNotification   = "task.notification" // a background task ended that no tool call of the stream started
 )
 
@@ -156,6 +158,10 @@ const (
 	Reason           = "spantee.reason" // by kind
 	TokensBefore     = "spantee.tokens_before"
 	TokensAfter      = "spantee.tokens_after"
+
+	// With content only.
+	Message   = "spantee.message"    // of a notice
+	TodoItems = "spantee.todo.items" // JSON
 )
 
 // spantee's own attributes of tool calls.
