@@ -81,7 +81,9 @@ func (t *turn) delta(r *run, kind textKind, at instant, ev *agent.Event) {
 	inv := r.invocation(ev, at)
 	at = max(at, t.start)
 	t.said(at)
-	t.chunk(inv, at)
+	if ev.Time != 0 || !r.clock.replay { // when it came is known
+		t.chunk(inv, at)
+	}
 	r.counts.deltas++
 	inv.counts.deltas++
 	tally := t.tally(kind)
@@ -268,11 +270,16 @@ func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
 	switch {
 	case inv.turn != nil:
 		inv.turn.notice(r, n)
-	case inv.running > 0 || ev.Notice == semconv.EventTaskNotification || ev.Notice == semconv.EventCompaction:
-		inv.notices = append(inv.notices, n)
-	default: // the model was asked
+	case inv.running == 0 && ofModelCall[ev.Notice]:
 		r.openTurn(inv, at, nil).notice(r, n)
+	default:
+		inv.notices = append(inv.notices, n)
 	}
+}
+
+// ofModelCall are the notices that show that the model was asked.
+var ofModelCall = map[string]bool{
+	semconv.EventRetry: true, semconv.EventConnectionLost: true, semconv.EventConnectionRestored: true,
 }
 
 // notice adds a notice to the turn's own span.

@@ -141,7 +141,9 @@ func (m *Mapper) deliver(s *session, ev *agent.Event) {
 	}
 	if s.run == nil {
 		if !s.beginsWith(ev.Kind) {
-			m.stats.Unpaired++
+			if ev.Kind != agent.Notice {
+				m.stats.Unpaired++
+			}
 			return
 		}
 		s.runs++
@@ -170,7 +172,7 @@ func (s *session) beginsWith(k agent.Kind) bool {
 	switch k {
 	case agent.RunError, agent.ApprovalEnd, agent.ThinkingEnd, agent.TextEnd, agent.TurnEnd, agent.TaskEnd:
 		return false
-	case agent.ToolEnd:
+	case agent.ToolEnd, agent.Notice: // hooks run when all is over
 		return s.runs == 0
 	case agent.RunEnd:
 		return s.runs == 0 || s.lone
