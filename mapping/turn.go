@@ -23,6 +23,7 @@ type turn struct {
 	end       instant // once it is called
 	errorType string
 	toolCall  bool // it ended by calling a tool
+	wentOn    bool // but the same call of the model said more
 	waitsFor  *tool
 
 	call     string // the response's id
@@ -46,6 +47,11 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 	answered := func(t *turn) bool { return t.answered != 0 && (ev == nil || ev.Kind != agent.TextMessage) }
 	if t := inv.turn; t != nil && (answered(t) || ev != nil && t.otherCall(ev.Call)) {
 		r.closeTurn(inv, t.lastWord(at), "")
+	}
+	if t := inv.called; inv.turn == nil && t != nil && ev != nil && r.agent.TurnEnds && len(ev.Call) > 0 && t.call == string(ev.Call) {
+		t.wentOn = true
+		t.learn(ev)
+		return t
 	}
 	if inv.turn == nil {
 		r.settleCalled(inv)
@@ -142,10 +148,13 @@ func (r *run) textEnd(inv *invocation, at instant, ev *agent.Event) {
 // called a tool before.
 func (r *run) turnEnd(inv *invocation, at instant, ev *agent.Event) {
 	t := inv.turn
-	if t == nil {
+	switch {
+	case t == nil && ev.Failed: // before the model said anything
+		t = r.openTurn(inv, at, nil)
+	case t == nil:
 		t = inv.called
 	}
-	if t == nil {
+	if t == nil || ev.Call != nil && t.call != "" && t.call != string(ev.Call) && !ev.Failed {
 		return
 	}
 	t.learn(ev)
@@ -205,6 +214,10 @@ func (r *run) endOf(t *turn, at instant) instant {
 func (r *run) settleCalled(inv *invocation) {
 	if t := inv.called; t != nil {
 		inv.called = nil
+		if t.wentOn {
+			t.end = r.endOf(t, t.word)
+			inv.wait = max(inv.wait, t.end)
+		}
 		r.finishTurn(inv, t)
 	}
 }
