@@ -171,6 +171,9 @@ func (r *run) apply(ev *agent.Event) {
 	case agent.TaskEnd:
 		r.taskEnd(inv, ev, at)
 	case agent.Notice:
+		if ev.Wakes {
+			r.wake(inv, at)
+		}
 		r.notice(inv, ev, at)
 	case agent.RunError:
 		r.broken = true
