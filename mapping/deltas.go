@@ -81,9 +81,7 @@ func (t *turn) delta(r *run, kind textKind, at instant, ev *agent.Event) {
 	inv := r.invocation(ev, at)
 	at = max(at, t.start)
 	t.said(at)
-	if ev.Time != 0 || !r.clock.replay { // when it came is known
-		t.chunk(inv, at)
-	}
+	t.chunk(inv, at, ev.Time != 0 || !r.clock.replay)
 	r.counts.deltas++
 	inv.counts.deltas++
 	tally := t.tally(kind)

@@ -85,6 +85,7 @@ type invocation struct {
 	toolsTo    instant // until when there was one
 	firstChunk instant
 	estimated  bool // firstChunk came at an unknown time after the start
+	untimed    bool // nobody knows when the first one came
 
 	counts              invocationCounts
 	modelTime, toolTime instant

@@ -14,6 +14,7 @@ type turn struct {
 	start instant
 
 	firstChunk instant // 0 before one came
+	untimed    bool    // nobody knows when the first one came
 	sent       instant // when it was sent again, 0 if it was not
 	word       instant // the last event of the model
 	answered   instant // the end of the answer, 0 before it came
@@ -118,13 +119,18 @@ func (t *turn) said(at instant) {
 }
 
 // chunk notes a piece of text. A whole text is none: it is printed when all of
-// it has been said.
-func (t *turn) chunk(inv *invocation, at instant) {
-	if t.firstChunk != 0 {
+// it has been said. timed tells whether it is known when the piece came.
+func (t *turn) chunk(inv *invocation, at instant, timed bool) {
+	if t.firstChunk != 0 || t.untimed {
+		return
+	}
+	if !timed {
+		t.untimed = true
+		inv.untimed = inv.untimed || inv.firstChunk == 0
 		return
 	}
 	t.firstChunk = at
-	if inv.firstChunk == 0 {
+	if inv.firstChunk == 0 && !inv.untimed {
 		inv.firstChunk = at
 		inv.estimated = t.estimated && t.sent == 0
 	}
