@@ -44,6 +44,9 @@ type Agent struct {
 // first one gets it.
 var Agents = []*Agent{
 	&cursor,
+	&qwen,
+	&amp,
+	&claude,
 }
 
 // Find returns the agent with this flag, nil if there is none.
@@ -142,7 +145,7 @@ type Event struct {
 
 	Failed       bool
 	Final        bool // nothing of this turn follows
-	Wakes        bool // it makes an idle agent call its model again
+	Wakes        bool // TaskEnd, Notice: it makes an idle agent call its model again
 	StartPending bool // ToolStart: its end will tell when it began
 	Estimated    bool // its time is an estimate of the agent's, or an upper bound
 
@@ -183,6 +186,7 @@ type Tool struct {
 type Usage struct {
 	Input, Output, CacheRead, CacheWrite, Reasoning int64
 	Known                                           bool // of tokens
+	OutputUnknown                                   bool // but not of these
 	Cost                                            float64
 	CostKnown                                       bool // in USD
 }

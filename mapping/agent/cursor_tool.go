@@ -333,7 +333,7 @@ func (v *cursorVariant) reason(variant string) string {
 	case v.signal != "":
 		return "signal " + v.signal
 	case v.exit.Known:
-		return "exit code " + strconv.FormatInt(v.exit.Code, 10)
+		return exitReason(v.exit.Code)
 	case variant == "timeout" && v.timeout > 0:
 		return "timeout after " + strconv.FormatFloat(float64(v.timeout)/1000, 'f', -1, 64) + " s"
 	case variant == "rejected" && bytes.HasPrefix(v.text, []byte("Hook blocked")):

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 )
@@ -15,6 +16,15 @@ func millis(r *jsonscan.Reader) Instant {
 		return Instant(ms) * Milliseconds
 	}
 	return 0
+}
+
+// isoTime reads an instant such as "2026-08-09T19:08:20.940Z".
+func isoTime(r *jsonscan.Reader) Instant {
+	t, err := time.Parse(time.RFC3339Nano, string(r.Str()))
+	if err != nil || t.Year() < 1970 || t.Year() > 2200 {
+		return 0
+	}
+	return Instant(t.UnixNano())
 }
 
 // trimLine removes a byte order mark and white space around a line.
