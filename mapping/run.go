@@ -1,7 +1,6 @@
 package mapping
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/spantee/spantee/mapping/agent"
@@ -78,6 +77,7 @@ type invocation struct {
 	last    *turn   // the one that ended last
 	wait    instant // when the agent began to wait for the model
 	idle    bool    // the model gave its answer, so nobody waits for it
+	task    *tool   // the call in whose background it works, nil if in none
 	notices []notice
 
 	running    int     // tools in flight
@@ -244,33 +244,6 @@ func (r *run) settleKeyTo(first instant) {
 	r.m.opts.RunStarted(r.describe())
 }
 
-// invocation returns the work that an event is about: that of a sub-agent if a
-// tool call started one.
-func (r *run) invocation(ev *agent.Event, at instant) *invocation {
-	if len(ev.Parent) == 0 {
-		return r.main
-	}
-	if inv := r.nested[string(ev.Parent)]; inv != nil {
-		return inv
-	}
-	r.counts.invocations++
-	inv := &invocation{
-		ref: spanRef{invokeAgent, r.counts.invocations}, tool: rootRef, name: "subagent", start: at, wait: at,
-	}
-	if t := r.tools[string(ev.Parent)]; t != nil {
-		inv.tool, inv.start, inv.wait = t.ref(), t.start, t.start
-		if t.subagent != "" {
-			inv.name = t.subagent
-		}
-	}
-	if r.nested == nil {
-		r.nested = map[string]*invocation{}
-	}
-	r.nested[string(ev.Parent)] = inv
-	r.order = append(r.order, inv)
-	return inv
-}
-
 func (inv *invocation) setModel(model []byte) {
 	if len(model) > 0 {
 		inv.model = string(model)
@@ -297,7 +270,7 @@ func (r *run) finish(at instant, end *agent.Event) {
 	}
 	for _, inv := range slices.Backward(r.order) {
 		switch t := inv.turn; {
-		case t == nil:
+		case t == nil, inv.task != nil:
 		case errorType != "" && t.answered == 0: // an error broke it off
 			r.closeTurn(inv, at, errorType)
 		default:
@@ -317,6 +290,7 @@ func (r *run) abandon(at instant, why string) {
 	ended := r.agent.EndsAtEOF && why == errIncomplete && !r.broken && r.main.answered() && len(r.tools) == 0
 	for _, inv := range slices.Backward(r.order) {
 		switch t := inv.turn; {
+		case inv.task != nil:
 		case t != nil && (t.answered != 0 || ended):
 			r.closeTurn(inv, t.lastWord(at), "")
 		case inv != r.main && t == nil:
@@ -343,9 +317,10 @@ func (inv *invocation) answered() bool {
 
 // close finishes all spans but those of the background, the root last.
 func (r *run) close(at instant, children, root string, took instant) {
-	byStart := func(a, b *tool) int { return a.n - b.n }
-	for _, t := range slices.SortedFunc(maps.Values(r.tools), byStart) {
-		r.endTool(t, r.clock.after(t.start, at), children, "")
+	for _, t := range sortedTools(r.tools) {
+		if t.inv.task == nil {
+			r.endTool(t, r.clock.after(t.start, at), children, "")
+		}
 	}
 	for _, a := range r.openApprovals() {
 		r.endApproval(a, r.clock.after(a.start, at), "", children)
@@ -353,6 +328,9 @@ func (r *run) close(at instant, children, root string, took instant) {
 	clear(r.approvals)
 	r.pending = 0
 	for _, inv := range slices.Backward(r.order) {
+		if inv.task != nil {
+			continue // it goes on in the background
+		}
 		r.settleCalled(inv)
 		if inv != r.main {
 			r.endInvocation(inv, max(at, r.clock.last), children)

@@ -27,15 +27,18 @@ type tool struct {
 	callPart  content.Value
 
 	// Of what it left running in the background.
-	task   string
-	from   instant // when the call ended
-	over   instant // when the work ended, if an await said so
-	exit   agent.Exit
-	status string
-	failed bool
+	task       string
+	background int     // the number of its span
+	from       instant // when the call ended
+	over       instant // when the work ended, if an await said so
+	exit       agent.Exit
+	status     string
+	failed     bool
 }
 
 func (t *tool) ref() spanRef { return spanRef{executeTool, t.n} }
+
+func (t *tool) backgroundRef() spanRef { return spanRef{background, t.background} }
 
 // maxOpen is how many calls, tasks or approvals a run may have open at once.
 // Past that the next one ends at once.
