@@ -39,7 +39,7 @@ func FuzzMapper(f *testing.F) {
 		}.spans(t, in)
 		roots := 0
 		for _, s := range spans {
-			if s.Name == "invoke_agent cursor-agent" {
+			if len(s.ParentSpanId) == 0 {
 				roots++
 			}
 		}

@@ -63,17 +63,16 @@ func (r *run) works(ev *agent.Event) bool {
 // endNested ends what a call that worked in the background left open. It returns
 // when the call ended, which is not before that.
 func (r *run) endNested(task *tool, at instant, errorType string) instant {
-	for _, t := range sortedTools(r.tools) {
+	for _, t := range slices.Backward(sortedTools(r.tools)) {
 		if t.inv.task == task {
-			r.endTool(t, r.clock.after(t.start, at), errIncomplete, "")
+			at = r.endTool(t, r.clock.after(t.start, at), errIncomplete, "")
 		}
 	}
 	for i, inv := range slices.Backward(r.order) {
 		if inv.task != task {
 			continue
 		}
-		at = max(at, r.clock.last)
-		r.endInvocation(inv, at, errorType)
+		at = r.endInvocation(inv, max(at, r.clock.last), errorType)
 		r.order = slices.Delete(r.order, i, i+1)
 		maps.DeleteFunc(r.nested, func(_ string, nested *invocation) bool { return nested == inv })
 	}

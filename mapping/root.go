@@ -139,16 +139,20 @@ func (inv *invocation) addTimes(a *attributes) {
 	a.int(semconv.ToolMillis, int64(tools))
 }
 
-// endInvocation finishes a sub-agent's span.
-func (r *run) endInvocation(inv *invocation, at instant, errorType string) {
+// endInvocation finishes a sub-agent's span, and returns when it ended: not
+// before its last turn.
+func (r *run) endInvocation(inv *invocation, at instant, errorType string) instant {
 	if inv.ended {
-		return
+		return at
 	}
 	inv.ended = true
 	if t := inv.turn; t != nil {
 		r.closeTurn(inv, t.lastWord(at), errorType)
 	}
 	r.settleCalled(inv)
+	if inv.last != nil {
+		at = max(at, inv.last.end)
+	}
 	s := r.newSpan(inv.ref, inv.tool, inv, spanName(semconv.OperationInvokeAgent, inv.name))
 	s.start, s.end = inv.start, max(at, inv.start+quantum)
 	a := &s.attributes
@@ -164,6 +168,7 @@ func (r *run) endInvocation(inv *invocation, at instant, errorType string) {
 	inv.captureAnswer(r.m.capture)
 	s.errorType, s.content = errorType, inv.content
 	r.emit(s)
+	return s.end
 }
 
 // A root is a run's finished root span.

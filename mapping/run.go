@@ -317,9 +317,9 @@ func (inv *invocation) answered() bool {
 
 // close finishes all spans but those of the background, the root last.
 func (r *run) close(at instant, children, root string, took instant) {
-	for _, t := range sortedTools(r.tools) {
+	for _, t := range slices.Backward(sortedTools(r.tools)) { // those of sub-agents first
 		if t.inv.task == nil {
-			r.endTool(t, r.clock.after(t.start, at), children, "")
+			at = r.endTool(t, r.clock.after(t.start, at), children, "")
 		}
 	}
 	for _, a := range r.openApprovals() {

@@ -212,7 +212,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 		response = &v
 	}
 	t.asked.Merge(answered)
-	r.endTool(t, at, call.ErrorType, status)
+	at = r.endTool(t, at, call.ErrorType, status)
 	if response != nil && t.inv.turn == nil {
 		t.inv.ask(content.Message("tool", []content.Value{
 			content.ToolResponsePart(strings.ToValidUTF8(t.id, "\uFFFD"), *response),
@@ -223,8 +223,8 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	}
 }
 
-// endTool finishes a call.
-func (r *run) endTool(t *tool, at instant, errorType, status string) {
+// endTool finishes a call, and returns when it ended: not before its sub-agent.
+func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	delete(r.tools, t.id)
 	inv := t.inv
 	if called := inv.called; called != nil && called.waitsFor == t {
@@ -234,7 +234,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) {
 		}
 	}
 	if nested := r.nested[t.id]; nested != nil {
-		r.endInvocation(nested, at, errorType)
+		at = r.endInvocation(nested, at, errorType)
 		delete(r.nested, t.id)
 	}
 	s := r.newSpan(t.ref(), inv.ref, inv, t.spanName(semconv.OperationExecuteTool))
@@ -272,6 +272,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) {
 			inv.wait, inv.idle = max(inv.wait, at), false
 		}
 	}
+	return at
 }
 
 // spanName is an operation, the tool and, as the conventions allow, the program

@@ -138,7 +138,7 @@ type Event struct {
 
 	Query        string  // what an approval is about
 	Status       string  // how it went, in the agent's word
-	FinishReason string  // why the model stopped
+	FinishReason string  // why the model stopped, in the conventions' word
 	Notice       string  // an event name of package semconv, "" if the line only has a stamp
 	Length       Instant // how long the agent says it took
 	ExitCode     Exit

@@ -208,7 +208,7 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 	}
 	s.fault = ""
 	ev := l.Event
-	ev.FinishReason = word(l.stop)
+	ev.FinishReason = claudeStops[string(l.stop)]
 	if string(l.Model) == "<synthetic>" { // the program's own words
 		ev.Model, l.usage = nil, Usage{}
 	}
@@ -345,8 +345,8 @@ func (d *claudeDecoder) streamed(dst []Event) []Event {
 	case "message_delta":
 		a.usage.merge(&l.usage)
 		l.Kind, l.Call, a.over = TurnEnd, d.call(a), true
-		l.FinishReason = word(l.stop)
-		l.Final = l.FinishReason != "tool_use" && l.FinishReason != "pause_turn"
+		l.FinishReason = claudeStops[string(l.stop)]
+		l.Final = l.FinishReason != "tool_call" && l.FinishReason != "continued"
 		total := a.usage
 		if total.Known {
 			l.usage = total
@@ -367,6 +367,12 @@ func (d *claudeDecoder) delta(ev *Event, dst []Event) []Event {
 	a.text = a.text || ev.Kind == TextDelta
 	a.thinking = a.thinking || ev.Kind == ThinkingDelta
 	return append(dst, *ev)
+}
+
+// claudeStops are the conventions' words for why the model stopped.
+var claudeStops = map[string]string{
+	"end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_call", "pause_turn": "continued",
+	"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "content_filter",
 }
 
 // call is the id of the model call that an agent streams.

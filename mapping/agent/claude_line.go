@@ -163,7 +163,7 @@ func (l *claudeLine) fact(r *jsonscan.Reader, key []byte) {
 	case "api_error_status", "error_status":
 		l.number(r, semconv.HTTPResponseStatus)
 	case "duration_api_ms":
-		l.number(r, semconv.ClaudeAPIMillis)
+		l.number(r, semconv.APIMillis)
 	case "permission_denials":
 		n := 0
 		for range r.Elements() {

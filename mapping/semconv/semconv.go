@@ -110,12 +110,12 @@ const (
 const (
 	ClaudeAPIKeySource   = "claude.api_key_source"
 	ClaudeTerminalReason = "claude.terminal_reason"
-	ClaudeAPIMillis      = "claude.api_ms" // that its model calls took, together
 )
 
 // spantee's own attributes of root spans.
 const (
 	DurationReported  = "spantee.duration_reported_ms" // by the agent
+	APIMillis         = "spantee.api_ms"               // of its model calls together, by the agent
 	Turns             = "spantee.turns"
 	Tools             = "spantee.tools"
 	ToolErrors        = "spantee.tool_errors"
