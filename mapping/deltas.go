@@ -80,7 +80,7 @@ type eventLog struct {
 func (t *turn) delta(r *run, inv *invocation, kind textKind, at instant, ev *agent.Event) {
 	at = max(at, t.start)
 	t.said(at)
-	t.chunk(inv, at)
+	t.chunk(inv, at, ev.Time != 0 || !r.clock.replay)
 	r.counts.deltas++
 	inv.counts.deltas++
 	tally := t.tally(kind)
@@ -111,7 +111,7 @@ func (t *turn) message(r *run, inv *invocation, kind textKind, at instant, ev *a
 	at = max(at, t.start)
 	t.said(at)
 	if ev.Start != 0 && t.end == 0 {
-		t.chunk(inv, max(min(r.instantOf(ev.Start), at), t.start))
+		t.chunk(inv, max(min(r.instantOf(ev.Start), at), t.start), true)
 	}
 	t.tally(kind).bytes += ev.Bytes
 	l := &t.log

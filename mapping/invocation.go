@@ -19,12 +19,14 @@ type invocation struct {
 	last    *turn   // the one that ended last
 	wait    instant // when the agent began to wait for the model
 	idle    bool    // the model gave its answer, so nobody waits for it
+	task    *tool   // the call in whose background it works, nil if in none
 	notices []notice
 
 	running    int        // tools in flight
 	busy       []interval // in which tools ran, the last of them
 	firstChunk instant
 	estimated  bool // firstChunk came at an unknown time after the start
+	untimed    bool // nobody knows when the first one came
 
 	counts              invocationCounts
 	modelTime, toolTime instant
@@ -60,33 +62,6 @@ func (inv *invocation) ranTool(from, to instant) {
 
 type invocationCounts struct{ turns, tools, toolErrors, deltas int }
 
-// invocation returns the work that an event is about: that of a sub-agent if a
-// tool call started one.
-func (r *run) invocation(ev *agent.Event, at instant) *invocation {
-	if len(ev.Parent) == 0 {
-		return r.main
-	}
-	if inv := r.nested[string(ev.Parent)]; inv != nil {
-		return inv
-	}
-	r.counts.invocations++
-	inv := &invocation{
-		ref: spanRef{invokeAgent, r.counts.invocations}, tool: rootRef, name: "subagent", start: at, wait: at,
-	}
-	if t := r.tools[string(ev.Parent)]; t != nil {
-		inv.tool, inv.start, inv.wait = t.ref(), t.start, t.start
-		if t.subagent != "" {
-			inv.name = t.subagent
-		}
-	}
-	if r.nested == nil {
-		r.nested = map[string]*invocation{}
-	}
-	r.nested[string(ev.Parent)] = inv
-	r.order = append(r.order, inv)
-	return inv
-}
-
 // answered tells whether the model has given its answer.
 func (inv *invocation) answered() bool {
 	return inv.idle || inv.turn != nil && inv.turn.answered != 0
@@ -101,16 +76,20 @@ func (inv *invocation) addTimes(a *attributes) {
 	a.int(semconv.ToolMillis, int64(tools))
 }
 
-// endInvocation finishes a sub-agent's span.
-func (r *run) endInvocation(inv *invocation, at instant, errorType string) {
+// endInvocation finishes a sub-agent's span, and returns when it ended: not
+// before its last turn.
+func (r *run) endInvocation(inv *invocation, at instant, errorType string) instant {
 	if inv.ended {
-		return
+		return at
 	}
 	inv.ended = true
 	if t := inv.turn; t != nil {
 		r.closeTurn(inv, t.lastWord(at), errorType)
 	}
 	r.settleCalled(inv)
+	if inv.last != nil {
+		at = max(at, inv.last.end)
+	}
 	s := r.newSpan(inv.ref, inv.tool, inv, spanName(semconv.OperationInvokeAgent, inv.name))
 	s.start, s.end = inv.start, max(at, inv.start+quantum)
 	a := &s.attributes
@@ -126,6 +105,7 @@ func (r *run) endInvocation(inv *invocation, at instant, errorType string) {
 	inv.captureAnswer(r.m.capture)
 	s.errorType, s.content = errorType, inv.content
 	r.emit(s)
+	return s.end
 }
 
 // captureAnswer adds the answer of an agent to its span.

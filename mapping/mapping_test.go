@@ -116,7 +116,7 @@ func checkSpans(t testing.TB, spans []*tracepb.Span, longest int) {
 		checkAttributes(t, s.Name, longest, s.Attributes)
 		for _, e := range s.Events {
 			if e.TimeUnixNano < s.StartTimeUnixNano || e.TimeUnixNano > s.EndTimeUnixNano {
-				t.Errorf("%s: its event %s is outside of it", s.Name, e.Name)
+				t.Errorf("%s: its event %s at %d is outside of %d to %d", s.Name, e.Name, e.TimeUnixNano, s.StartTimeUnixNano, s.EndTimeUnixNano)
 			}
 			checkAttributes(t, e.Name, longest, e.Attributes)
 		}

@@ -90,6 +90,9 @@ func (r *run) clone(m *Mapper) *run {
 		return all
 	}
 	c.tools, c.tasks = cloneTools(r.tools), cloneTools(r.tasks)
+	for _, inv := range c.order {
+		inv.task = tools[inv.task] // nil for nil
+	}
 	for _, t := range turns {
 		if t.waitsFor != nil {
 			t.waitsFor = tools[t.waitsFor]

@@ -86,7 +86,9 @@ func (r *run) addTotals(a *attributes) {
 	}
 	if total.Known {
 		a.int(semconv.UsageInput, total.Input)
-		a.int(semconv.UsageOutput, total.Output)
+		if !total.OutputUnknown {
+			a.int(semconv.UsageOutput, total.Output)
+		}
 		a.int(semconv.UsageCacheRead, total.CacheRead)
 		a.int(semconv.UsageCacheWrite, total.CacheWrite)
 		if total.Reasoning > 0 {
@@ -102,7 +104,9 @@ func (r *run) addTotals(a *attributes) {
 func (a *attributes) usage(u *agent.Usage) {
 	if u.Known {
 		a.int(semconv.InputTokens, u.Input)
-		a.int(semconv.OutputTokens, u.Output)
+		if !u.OutputUnknown {
+			a.int(semconv.OutputTokens, u.Output)
+		}
 		a.int(semconv.CacheReadTokens, u.CacheRead)
 		a.int(semconv.CacheWriteTokens, u.CacheWrite)
 		a.int(semconv.CacheCreateTokens, u.CacheWrite)
@@ -125,6 +129,7 @@ func (r *run) addUsage(u *agent.Usage) {
 	t.Reasoning += u.Reasoning
 	t.Cost = math.Round((t.Cost+u.Cost)*1e12) / 1e12 // as a decimal would add up
 	t.Known = t.Known || u.Known
+	t.OutputUnknown = t.OutputUnknown || u.OutputUnknown
 	t.CostKnown = t.CostKnown || u.CostKnown
 }
 

@@ -2,7 +2,6 @@ package mapping
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/spantee/spantee/mapping/agent"
@@ -146,6 +145,9 @@ func (r *run) apply(ev *agent.Event) {
 	case agent.TaskEnd:
 		r.taskEnd(inv, ev, at)
 	case agent.Notice:
+		if ev.Wakes {
+			r.wake(inv, at)
+		}
 		r.notice(inv, ev, at)
 	case agent.RunError:
 		r.broken = true
@@ -246,7 +248,7 @@ func (r *run) finish(at instant, end *agent.Event) {
 	}
 	for _, inv := range slices.Backward(r.order) {
 		switch t := inv.turn; {
-		case t == nil:
+		case t == nil, inv.task != nil:
 		case errorType != "" && t.answered == 0: // an error broke it off
 			r.closeTurn(inv, at, errorType)
 		default:
@@ -270,6 +272,7 @@ func (r *run) abandon(at instant, why string) {
 	}
 	for _, inv := range slices.Backward(r.order) {
 		switch t := inv.turn; {
+		case inv.task != nil:
 		case t != nil && (t.answered != 0 || ended):
 			r.closeTurn(inv, t.lastWord(at), "")
 		case inv != r.main && t == nil:
@@ -291,9 +294,10 @@ func (r *run) abandon(at instant, why string) {
 
 // close finishes all spans but those of the background, the root last.
 func (r *run) close(at instant, children, root string, took instant) {
-	byStart := func(a, b *tool) int { return a.n - b.n }
-	for _, t := range slices.SortedFunc(maps.Values(r.tools), byStart) {
-		r.endTool(t, r.clock.after(t.start, at), children, "")
+	for _, t := range slices.Backward(sortedTools(r.tools)) { // those of sub-agents first
+		if t.inv.task == nil {
+			at = r.endTool(t, r.clock.after(t.start, at), children, "")
+		}
 	}
 	for _, a := range r.openApprovals() {
 		r.endApproval(a, r.clock.after(a.start, at), "", children)
@@ -301,6 +305,9 @@ func (r *run) close(at instant, children, root string, took instant) {
 	clear(r.approvals)
 	r.pending = 0
 	for _, inv := range slices.Backward(r.order) {
+		if inv.task != nil {
+			continue // it goes on in the background
+		}
 		r.settleCalled(inv)
 		if inv != r.main {
 			r.endInvocation(inv, max(at, r.clock.last), children)

@@ -220,4 +220,5 @@ func (s *span) shift(f func(instant) instant) {
 	s.start, s.end = f(s.start), f(s.end)
 	s.events.wire = slices.Clone(s.events.wire) // which a copy of the span may share
 	s.events.shift(f)
+	shiftTexts(s.texts, f)
 }

@@ -28,15 +28,18 @@ type tool struct {
 	callPart  content.Value
 
 	// Of what it left running in the background.
-	task   string
-	from   instant // when the call ended
-	over   instant // when the work ended, if an await said so
-	exit   agent.Exit
-	status string
-	failed bool
+	task       string
+	background int     // the number of its span
+	from       instant // when the call ended
+	over       instant // when the work ended, if an await said so
+	exit       agent.Exit
+	status     string
+	failed     bool
 }
 
 func (t *tool) ref() spanRef { return spanRef{executeTool, t.n} }
+
+func (t *tool) backgroundRef() spanRef { return spanRef{background, t.background} }
 
 // maxOpen is how many calls, tasks or approvals a run may have open at once.
 // Past that the next one ends at once.
@@ -208,7 +211,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 		response = &v
 	}
 	t.asked.Merge(answered)
-	r.endTool(t, at, errorType, status)
+	at = r.endTool(t, at, errorType, status)
 	if response != nil && t.inv.turn == nil {
 		t.inv.ask(content.Message("tool", []content.Value{
 			content.ToolResponsePart(strings.ToValidUTF8(t.id, "\uFFFD"), *response),
@@ -219,8 +222,8 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	}
 }
 
-// endTool finishes a call.
-func (r *run) endTool(t *tool, at instant, errorType, status string) {
+// endTool finishes a call, and returns when it ended: not before its sub-agent.
+func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	delete(r.tools, t.id)
 	inv := t.inv
 	if called := inv.called; called != nil && called.waitsFor == t {
@@ -230,7 +233,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) {
 		}
 	}
 	if nested := r.nested[t.id]; nested != nil {
-		r.endInvocation(nested, at, errorType)
+		at = r.endInvocation(nested, at, errorType)
 		delete(r.nested, t.id)
 	}
 	s := r.newSpan(t.ref(), inv.ref, inv, t.spanName(semconv.OperationExecuteTool))
@@ -266,6 +269,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) {
 	if inv.running == 0 && inv.turn == nil {
 		inv.wait, inv.idle = max(inv.wait, at), false
 	}
+	return at
 }
 
 // spanName is an operation, the tool and, as the conventions allow, the program

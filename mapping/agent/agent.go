@@ -46,6 +46,9 @@ var Agents = []*Agent{
 	&cursor,
 	&opencode,
 	&codex,
+	&qwen,
+	&amp,
+	&claude,
 }
 
 // Find returns the agent with this flag, nil if there is none.
@@ -137,14 +140,14 @@ type Event struct {
 
 	Query        string  // what an approval is about
 	Status       string  // how it went, in the agent's word
-	FinishReason string  // why the model stopped
+	FinishReason string  // why the model stopped, in the conventions' word
 	Notice       string  // an event name of package semconv, "" if the line only has a stamp
 	Length       Instant // how long the agent says it took
 	ExitCode     Exit
 
 	Failed       bool
 	Final        bool // nothing of this turn follows
-	Wakes        bool // it makes an idle agent call its model again
+	Wakes        bool // TaskEnd, Notice: it makes an idle agent call its model again
 	StartPending bool // ToolStart: its end will tell when it began
 	Estimated    bool // its time is an estimate of the agent's, or an upper bound
 
@@ -185,6 +188,7 @@ type Tool struct {
 type Usage struct {
 	Input, Output, CacheRead, CacheWrite, Reasoning int64
 	Known                                           bool // of tokens
+	OutputUnknown                                   bool // but not of these
 	Cost                                            float64
 	CostKnown                                       bool // in USD
 }

@@ -26,11 +26,18 @@ func (r *Redactor) HarmlessName(s string) bool {
 func KnownID(s string) bool {
 	const shortest = 16 // of tokens
 	for part := range strings.SplitSeq(s, "\n") {
-		if len(part) >= shortest && !isUUID(part) && !isUUIDPart(part) && !hasIDForm(part) {
+		if len(part) >= shortest && !isUUID(part) && !isUUIDPart(part) && !hasIDForm(part) && !isShortID(part) {
 			return false
 		}
 	}
 	return true
+}
+
+// isShortID tells whether a text is a ULID, or up to 20 hexadecimal digits.
+func isShortID(s string) bool {
+	const ulid, hex = 26, 20
+	return len(s) == ulid && s[0] <= '7' && strings.Trim(s, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") == "" ||
+		len(s) <= hex && strings.Trim(s, hexes) == ""
 }
 
 func isNameBreak(c rune) bool { return strings.ContainsRune(" \t\n\r/:,;()[]{}<>|\"'`", c) }
@@ -40,7 +47,7 @@ func isNameBreak(c rune) bool { return strings.ContainsRune(" \t\n\r/:,;()[]{}<>
 var idPrefixes = []string{
 	"toolu_", "call_", "call-", "fc_", "fc-", "tool_", "tool-", "msg_", "msg-", "req_", "req-", "resp_", "rs_", "run_", "run-", "thread_", "item_",
 	"chatcmpl-", "chatcmpl_", "gen-", "ses_", "session_", "session-", "task_", "task-", "agent_", "agent-", "prt_", "part_", "turn_", "turn-",
-	"step_", "event_", "evt_", "trace-", "ctc_", "ws_", "srvtoolu_", "functions.",
+	"step_", "event_", "evt_", "trace-", "ctc_", "ws_", "srvtoolu_", "functions.", "T-", "t-",
 }
 
 // hasIDForm tells whether a word begins like an agent's id.
