@@ -92,7 +92,7 @@ func (r *run) endBackground(t *tool, at instant, status, errorType string, said 
 	s.start, s.end = t.from, at
 	s.link = t.ref()
 	if t.task != "" {
-		s.attributes.str(semconv.TaskID, r.m.names.pass(t.task))
+		s.attributes.str(semconv.TaskID, r.m.names.id(t.task))
 	}
 	s.attributes.str(semconv.TaskStatus, status)
 	if t.exit.Known {

@@ -207,7 +207,7 @@ func (l *eventLog) endSpan(r *run, inv *invocation, t *turn, at instant) {
 	s.start, s.end = l.start, at
 	s.attributes.int(semconv.TurnNumber, int64(t.n))
 	if t.call != "" {
-		s.attributes.str(semconv.ResponseID, r.m.names.pass(t.call))
+		s.attributes.str(semconv.ResponseID, r.m.names.id(t.call))
 	}
 	s.events, s.texts = l.at, l.texts
 	l.at = encodedEvents{wire: make([]byte, 0, len(l.at.wire))} // the next will need as much
@@ -282,7 +282,7 @@ func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
 
 // ofRequest are the notices that show that the model was asked.
 var ofRequest = map[string]bool{
-	semconv.EventRetry: true, semconv.EventConnectionLost: true, semconv.EventConnectionRestored: true, semconv.EventRateLimit: true,
+	semconv.EventRetry: true, semconv.EventConnectionLost: true, semconv.EventConnectionRestored: true,
 }
 
 // notice adds a notice to the turn's own span.

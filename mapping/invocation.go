@@ -131,7 +131,7 @@ func (inv *invocation) common(r *run, op operation) []byte {
 		a.str(semconv.OpenInferenceKind, semconv.KindChain)
 	}
 	if r.session != "" {
-		id := r.m.names.pass(r.session)
+		id := r.m.names.id(r.session)
 		a.str(semconv.ConversationID, id)
 		a.str(semconv.SessionID, id)
 	}

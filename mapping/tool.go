@@ -240,7 +240,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	s.start, s.end = t.start, at
 	a := &s.attributes
 	a.str(semconv.ToolName, t.name)
-	a.str(semconv.ToolCallID, r.m.names.pass(t.id))
+	a.str(semconv.ToolCallID, r.m.names.id(t.id))
 	if t.mcp {
 		a.str(semconv.ToolType, "extension")
 		a.str(semconv.MCPMethodName, "tools/call")
@@ -250,7 +250,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	if t.turn != nil {
 		a.int(semconv.TurnNumber, int64(t.turn.n))
 		if t.turn.call != "" {
-			a.str(semconv.ResponseID, r.m.names.pass(t.turn.call))
+			a.str(semconv.ResponseID, r.m.names.id(t.turn.call))
 		}
 	}
 	a.wire = append(a.wire, t.arguments.wire...)

@@ -274,7 +274,7 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 		a.str(semconv.ResponseModel, r.m.names.pass(t.model))
 	}
 	if t.call != "" {
-		a.str(semconv.ResponseID, r.m.names.pass(t.call))
+		a.str(semconv.ResponseID, r.m.names.id(t.call))
 	}
 	a.words(semconv.FinishReasons, t.finishReason())
 	if t.text.deltas+t.thinking.deltas > 0 {
