@@ -80,7 +80,8 @@ type eventLog struct {
 func (t *turn) delta(r *run, kind textKind, at instant, ev *agent.Event) {
 	inv := r.invocation(ev, at)
 	at = max(at, t.start)
-	t.said(inv, at)
+	t.said(at)
+	t.chunk(inv, at)
 	r.counts.deltas++
 	inv.counts.deltas++
 	tally := t.tally(kind)
@@ -110,7 +111,7 @@ func (t *turn) delta(r *run, kind textKind, at instant, ev *agent.Event) {
 func (t *turn) message(r *run, kind textKind, at instant, ev *agent.Event) {
 	inv := r.invocation(ev, at)
 	at = max(at, t.start)
-	t.said(inv, at)
+	t.said(at)
 	t.tally(kind).bytes += ev.Bytes
 	l := &t.log
 	l.endPending(r)
@@ -163,7 +164,7 @@ func (l *eventLog) add(r *run, kind textKind, name string, at instant, bytes, co
 		r.eventBytes += 96 + e.piece.Size()
 	case r.m.opts.Deltas != DeltasOff:
 		before := len(l.at.wire)
-		e.encode(&l.at, r.m.opts.MaxAttributeBytes)
+		e.encode(r.m, &l.at)
 		r.eventBytes += len(l.at.wire) - before
 	}
 }

@@ -154,7 +154,8 @@ type Mapper struct {
 	roots    []root // of the Process
 	exit     *exit  // of the Process, once it is known
 	stats    Stats
-	wire     []byte // of the span at hand
+	wire     []byte     // of the span at hand
+	event    attributes // of the span event at hand
 	closed   bool
 }
 
@@ -164,6 +165,7 @@ func New(opts Options) (*Mapper, error) {
 		return nil, err
 	}
 	m := &Mapper{opts: opts, sessions: newSessions()}
+	m.event = attributes{field: fieldEventAttributes, max: opts.MaxAttributeBytes}
 	var err error
 	if m.capture, err = content.New(opts.Content, opts.MaxAttributeBytes, opts.Redactor); err != nil {
 		return nil, err

@@ -168,12 +168,17 @@ func checkStrings(t testing.TB, name string, longest int, values ...string) {
 	}
 }
 
-// fixtures are the streams of testdata, by name.
+// fixtures are the streams of testdata by their paths without the extension, in
+// one folder per agent.
 func fixtures(t testing.TB) map[string][]byte {
 	t.Helper()
-	files, err := filepath.Glob("../testdata/cursor/*.[jt]*")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no fixtures", err)
+	var files []string
+	for _, name := range mapping.Agents {
+		found, err := filepath.Glob("../testdata/" + name + "/*.[jt]*")
+		if err != nil || len(found) == 0 {
+			t.Fatal("no fixtures of", name, err)
+		}
+		files = append(files, found...)
 	}
 	streams := map[string][]byte{}
 	for _, file := range files {
@@ -190,20 +195,23 @@ func fixtures(t testing.TB) map[string][]byte {
 }
 
 // shown are the fixtures of which there are golden traces with content, too.
-var shown = map[string][]content.Level{
-	"fix-failing-test":  {content.Details, content.Full},
-	"no-partial-output": {content.Full},
-	"tool-failures":     {content.Details},
-	"approvals":         {content.Full},
-	"background-shell":  {content.Full},
+var shown = map[string][]content.Level{ // by agent/name
+	"cursor/fix-failing-test":  {content.Details, content.Full},
+	"cursor/no-partial-output": {content.Full},
+	"cursor/tool-failures":     {content.Details},
+	"cursor/approvals":         {content.Full},
+	"cursor/background-shell":  {content.Full},
 }
+
+// short is a fixture's agent and name.
+func short(path string) string { return strings.TrimPrefix(path, "../testdata/") }
 
 // TestGolden compares the trace of every fixture with the one it must become.
 func TestGolden(t *testing.T) {
 	for name, in := range fixtures(t) {
-		t.Run(filepath.Base(name), func(t *testing.T) {
+		t.Run(short(name), func(t *testing.T) {
 			golden(t, name+".trace", in, content.None)
-			for _, content := range shown[filepath.Base(name)] {
+			for _, content := range shown[short(name)] {
 				golden(t, fmt.Sprintf("%s.%s.trace", name, content), in, content)
 			}
 		})
@@ -234,7 +242,7 @@ func golden(t *testing.T, file string, in []byte, content content.Level) {
 // spans come out to the byte.
 func TestChunks(t *testing.T) {
 	for name, in := range fixtures(t) {
-		t.Run(filepath.Base(name), func(t *testing.T) {
+		t.Run(short(name), func(t *testing.T) {
 			spans, _ := feed{}.spans(t, in)
 			want := encode(t, spans)
 			full := mapping.Options{Content: content.Full}
@@ -291,7 +299,7 @@ func encode(t testing.TB, spans []*tracepb.Span) []byte {
 // what had started must have ended, within its root.
 func TestCut(t *testing.T) {
 	for name, in := range fixtures(t) {
-		t.Run(filepath.Base(name), func(t *testing.T) {
+		t.Run(short(name), func(t *testing.T) {
 			lines := bytes.SplitAfter(in, []byte("\n"))
 			long := len(lines) > 150 // half of the ways to cut it will do
 			for i := range lines {

@@ -13,6 +13,7 @@ func (m *Mapper) Open() (open [][]byte) {
 	}
 	ghost := &Mapper{
 		opts: m.opts, capture: m.capture, now: m.now, stats: m.stats, replayed: m.replayed,
+		event: attributes{field: fieldEventAttributes, max: m.opts.MaxAttributeBytes},
 	}
 	ghost.opts.Emit = func(span []byte) { open = append(open, slices.Clone(span)) }
 	ghost.opts.RunStarted, ghost.opts.RunEnded = func(Run) {}, func(Run) {}

@@ -3,7 +3,6 @@ package mapping_test
 import (
 	"bytes"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -93,7 +92,7 @@ func (w watched) check(t testing.TB) {
 // fixture, and after other chunks: the same spans come out, to the byte.
 func TestOpenChangesNothing(t *testing.T) {
 	for name, in := range fixtures(t) {
-		t.Run(filepath.Base(name), func(t *testing.T) {
+		t.Run(short(name), func(t *testing.T) {
 			lines := bytes.SplitAfter(in, []byte("\n"))
 			ways := [][][]byte{lines}
 			if len(in) < 20_000 {

@@ -29,7 +29,8 @@ type run struct {
 	keyed   bool // by a stamp: the ids are those that the run will keep
 
 	start     instant
-	estimated bool // start was inferred
+	printed   instant // the last event that told something new
+	estimated bool    // start was inferred
 	events    int
 	began     bool // there was a RunStart
 	ended     bool // the root span is finished
@@ -123,8 +124,11 @@ func (m *Mapper) newRun(a *agent.Agent, session string, number int, arrival inst
 // apply takes the next event of the run.
 func (r *run) apply(ev *agent.Event) {
 	r.events++
-	printed := r.clock.last // what was printed before
+	printed := r.printed
 	at := r.at(ev)
+	if ev.Kind != agent.TextEnd { // it repeats what was printed
+		r.printed = at
+	}
 	inv := r.invocation(ev, at)
 
 	switch ev.Kind {
@@ -362,7 +366,7 @@ func (r *run) shift(f func(instant) instant) {
 			}
 		}
 	}
-	move(&r.start, &r.clock.last)
+	move(&r.start, &r.clock.last, &r.printed)
 	for _, inv := range r.order {
 		move(&inv.start, &inv.wait, &inv.toolsFrom, &inv.firstChunk)
 		for _, t := range []*turn{inv.turn, inv.called} {

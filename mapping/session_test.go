@@ -3,6 +3,7 @@ package mapping_test
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -74,9 +75,10 @@ func live(t *testing.T, tick time.Duration, lines ...string) []*tracepb.Span {
 
 // times tells a span's times since base in seconds.
 func times(s *tracepb.Span, base time.Time) string {
-	since := func(nanos uint64) float64 { return time.Unix(0, int64(nanos)).Sub(base).Seconds() }
-	text := fmt.Sprintf("%s %.3f-%.3f", s.Name, since(s.StartTimeUnixNano), since(s.EndTimeUnixNano+1000))
-	return strings.ReplaceAll(text, "-0.000", "0.000")
+	since := func(nanos uint64) float64 {
+		return math.Round(time.Unix(0, int64(nanos)).Sub(base).Seconds()*1000)/1000 + 0
+	}
+	return fmt.Sprintf("%s %.3f-%.3f", s.Name, since(s.StartTimeUnixNano), since(s.EndTimeUnixNano+1000))
 }
 
 func wantTimes(t *testing.T, spans []*tracepb.Span, base time.Time, want ...string) {

@@ -29,9 +29,9 @@ type textEvent struct {
 }
 
 // encode adds the event.
-func (e *textEvent) encode(to *encodedEvents, longest int) {
-	var scratch [128]byte
-	a := attributes{wire: scratch[:0], field: fieldEventAttributes, max: longest}
+func (e *textEvent) encode(m *Mapper, to *encodedEvents) {
+	a := &m.event
+	a.wire = a.wire[:0]
 	a.int(semconv.DeltaIndex, int64(e.index))
 	a.int(semconv.DeltaBytes, int64(e.bytes))
 	if e.count > 1 {
@@ -98,7 +98,7 @@ func (l *eventLog) send(r *run) {
 		l.held -= len(s.texts)
 		if r.m.opts.Deltas != DeltasOff {
 			for i := range s.texts {
-				s.texts[i].encode(&s.events, r.m.opts.MaxAttributeBytes)
+				s.texts[i].encode(r.m, &s.events)
 			}
 		}
 		s.texts = nil

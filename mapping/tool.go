@@ -20,6 +20,7 @@ type tool struct {
 	mcp        bool
 	start      instant
 	floor      instant // it cannot have started before this was printed
+	pending    bool    // its end will tell when it started
 
 	arguments attributes // in wire format
 	asked     content.Attributes
@@ -53,13 +54,10 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 	}
 	r.counts.tools++
 	inv.counts.tools++
-	t := &tool{id: id, n: r.counts.tools, inv: inv, start: start, floor: min(printed, at)}
+	t := &tool{id: id, n: r.counts.tools, inv: inv, start: start, floor: min(printed, at), pending: ev.StartPending}
 	t.learn(r, ev.Tool)
 
-	// The first call of a turn ends it. A call while others run belongs to their
-	// turn, and so does one of the same model call.
-	sameCall := len(ev.Call) > 0 && inv.last != nil && string(ev.Call) == inv.last.call
-	if inv.turn == nil && inv.running == 0 && !sameCall {
+	if inv.turn == nil && inv.callsAnew(ev.Call) {
 		r.openTurn(inv, start, nil)
 	}
 	if inv.turn != nil {
@@ -84,6 +82,16 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 		r.endTool(t, r.clock.after(t.start, at), errIncomplete, "")
 	}
 	return t
+}
+
+// callsAnew tells whether a tool call shows another call of the model, which said
+// nothing. Without a model call to tell by, a tool that starts while others run
+// belongs to their turn.
+func (inv *invocation) callsAnew(call []byte) bool {
+	if len(call) == 0 || inv.last == nil || inv.last.call == "" {
+		return inv.running == 0
+	}
+	return inv.last.call != string(call)
 }
 
 // learn takes what a line says of a call's arguments.
@@ -124,11 +132,11 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at instant) {
 	missing := t == nil
 	switch {
 	case missing:
-		if ev.Start == 0 && ev.Length > 0 {
-			ev.Start = max(at-ev.Length, r.start) - r.clock.skew - instant(r.m.opts.Shift)
+		if ev.Length > 0 {
+			ev.Start = at - ev.Length - r.clock.skew - instant(r.m.opts.Shift)
 		}
 		t = r.toolStart(inv, ev, at, r.start)
-	case ev.Start != 0: // only now it is known when the call began
+	case t.pending && ev.Start != 0:
 		r.correctStart(t, max(quantize(ev.Start+r.clock.skew+instant(r.m.opts.Shift)), t.floor))
 	}
 	t.learn(r, ev.Tool)

@@ -106,15 +106,21 @@ func (t *turn) lastWord(at instant) instant {
 }
 
 // said notes that something came of the model.
-func (t *turn) said(inv *invocation, at instant) {
+func (t *turn) said(at instant) {
 	t.spoke = true
 	t.word = max(t.word, at)
-	if t.firstChunk == 0 {
-		t.firstChunk = at
-		if inv.firstChunk == 0 {
-			inv.firstChunk = at
-			inv.estimated = t.estimated && t.sent == 0
-		}
+}
+
+// chunk notes a piece of text. A whole text is none: it is printed when all of
+// it has been said.
+func (t *turn) chunk(inv *invocation, at instant) {
+	if t.firstChunk != 0 {
+		return
+	}
+	t.firstChunk = at
+	if inv.firstChunk == 0 {
+		inv.firstChunk = at
+		inv.estimated = t.estimated && t.sent == 0
 	}
 }
 
@@ -287,7 +293,7 @@ func (s *span) addFirstChunk(since, chunk instant, guess bool) {
 		return
 	}
 	a.float(semconv.TimeToFirstChunk, chunk.Seconds(since))
-	a.int(semconv.FirstChunkMillis, int64((chunk-since)/agent.Milliseconds))
+	a.int(semconv.FirstChunkMillis, int64((chunk-since+agent.Milliseconds/2)/agent.Milliseconds))
 }
 
 // shift puts the times of a turn through f.

@@ -119,7 +119,7 @@ function stamp(run) {
   }
   run.reported = run.result?.duration_ms ?? null;
   if (run.firstStamp === undefined) { // no clock at all: only the length is known
-    Object.assign(run, { start: 0, end: run.reported ?? 0, offset: null });
+    Object.assign(run, { start: 0, end: run.reported ?? 0 });
     for (const line of [...run.lines, ...run.after]) line.at = 0;
     return;
   }
@@ -127,20 +127,4 @@ function stamp(run) {
   run.start = run.firstStamp;
   if (run.reported !== null) run.start = Math.min(run.start, run.end - run.reported);
   for (const line of run.lines) line.at ??= run.start;
-  run.offset = clockOffset(run.lines);
-}
-
-// clockOffset is how far startedAtMs and completedAtMs are ahead of
-// timestamp_ms: the median over the run's completed lines, null if unknown.
-function clockOffset(lines) {
-  const offsets = [];
-  for (const { o, stamped } of lines) {
-    if (o.type !== 'tool_call' || o.subtype !== 'completed' || !stamped) continue;
-    const own = Number(o.tool_call?.completedAtMs);
-    if (own > 0) offsets.push(own - o.timestamp_ms);
-  }
-  if (offsets.length === 0) return null;
-  offsets.sort((a, b) => a - b);
-  const middle = offsets.length >> 1;
-  return offsets.length % 2 ? offsets[middle] : (offsets[middle - 1] + offsets[middle]) / 2;
 }

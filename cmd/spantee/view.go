@@ -10,7 +10,6 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
-	"time"
 
 	"github.com/cli/browser"
 	"github.com/spf13/cobra"
@@ -151,7 +150,7 @@ func readFile(store *viewer.Store, name string, content contentConfig) error {
 	}
 
 	p := newPage(store)
-	opts := mapping.Options{Replay: info.ModTime(), Now: time.Now, Emit: p.takeEncoded}
+	opts := mapping.Options{Replay: info.ModTime(), Emit: p.takeEncoded}
 	content.applyTo(&opts)
 	m, err := mapping.New(opts)
 	if err != nil {

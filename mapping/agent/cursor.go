@@ -114,6 +114,8 @@ func (d *cursorDecoder) text(ev *Event, dst []Event) []Event {
 		}
 	case ToolStart, ToolEnd:
 		s.correct(ev, &d.line)
+	case Notice:
+		s.countRetry(ev)
 	case RunEnd:
 		dst = append(s.name(ev, dst), *ev)
 		delete(d.sessions, string(s.id))
@@ -123,9 +125,6 @@ func (d *cursorDecoder) text(ev *Event, dst []Event) []Event {
 		return dst
 	}
 	dst = append(s.name(ev, dst), *ev)
-	if ev.Time != 0 {
-		s.printed = ev.Time
-	}
 	if ev.Kind == ToolEnd {
 		dst = d.line.appendAwaited(dst)
 	}
@@ -307,10 +306,14 @@ func (l *cursorLine) classify() {
 		}
 	case "assistant":
 		// The last text of an answer has neither a stamp nor a model call.
-		l.Kind = TextMessage
-		l.Final = l.Time == 0 && len(l.Call) == 0
-		if l.Time != 0 && len(l.Call) == 0 {
+		stamped := l.stampAt.end > 0
+		switch {
+		case len(l.Call) > 0:
+			l.Kind = TextMessage
+		case stamped:
 			l.Kind = TextDelta // or a text that repeats deltas, or is the only copy: see cursorSession
+		default:
+			l.Kind, l.Final = TextMessage, true
 		}
 	case "tool_call":
 		switch subtype {
@@ -335,7 +338,7 @@ func (l *cursorLine) classify() {
 			}
 		}
 	case "connection", "retry":
-		l.Kind, l.Notice = Notice, cursorNotice(string(l.typ), subtype)
+		l.Kind, l.Notice = Notice, cursorNotices[string(l.typ)+"/"+subtype]
 	}
 	switch l.Kind {
 	case ToolStart, ToolEnd:
@@ -346,18 +349,13 @@ func (l *cursorLine) classify() {
 	l.Facts = l.facts
 }
 
-// cursorNotice names what happened between the CLI and its server. Of the
-// lines on one retry only the one that starts it has a name.
-func cursorNotice(typ, subtype string) string {
-	switch typ + "/" + subtype {
-	case "connection/reconnecting":
-		return semconv.EventConnectionLost
-	case "connection/reconnected":
-		return semconv.EventConnectionRestored
-	case "retry/starting":
-		return semconv.EventRetry
-	}
-	return ""
+// cursorNotices name what happened between the CLI and its server. A retry may
+// have several lines, of which one counts: see cursorSession.
+var cursorNotices = map[string]string{
+	"connection/reconnecting": semconv.EventConnectionLost,
+	"connection/reconnected":  semconv.EventConnectionRestored,
+	"retry/starting":          semconv.EventRetry,
+	"retry/resuming":          semconv.EventRetry,
 }
 
 // message reads {"role":..,"content":[{"type":"text","text":..}]}.

@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"bytes"
 	"hash/maphash"
 	"slices"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
 // A cursorSession is what has to be remembered of a session to read its lines:
@@ -29,8 +31,8 @@ type cursorSession struct {
 	delayed Event
 	text    []byte // of delayed
 
-	printed Instant // the last stamp
-	offsets []Instant
+	offsets []Instant // of calls that completed
+	attempt int64     // of the last retry
 }
 
 // said is the text since the last repetition.
@@ -56,7 +58,7 @@ func (s *said) is(text []byte) bool {
 }
 
 func (s *cursorSession) begin(id []byte) {
-	*s = cursorSession{id: append(s.id[:0], id...), justBegun: true, offsets: s.offsets[:0]}
+	*s = cursorSession{id: bytes.Clone(id), justBegun: true} // events at hand point to the old id
 }
 
 // name appends an event that says so if the session's id has just changed.
@@ -76,7 +78,6 @@ func (s *cursorSession) name(ev *Event, dst []Event) []Event {
 func (s *cursorSession) delta(ev *Event, dst []Event) []Event {
 	text := jsonscan.Unquote(ev.Text)
 	dst = s.name(ev, dst)
-	s.printed = max(s.printed, ev.Time)
 	switch repeats := s.said.is(text); {
 	case s.said.n == 0, s.said.n == 1 && repeats:
 		s.held, s.repeats = true, repeats
@@ -117,7 +118,8 @@ func (s *cursorSession) release(next *Event, dst []Event) []Event {
 // maxOffsets is how many calls the offset of a run is the median of.
 const maxOffsets = 31
 
-// correct tells when a call began, if its line was printed late.
+// correct tells when a call began, which may be before its line was printed. The
+// first call of a run has to end for that.
 func (s *cursorSession) correct(ev *Event, l *cursorLine) {
 	if ev.Kind == ToolEnd && l.completedAt != 0 && ev.Time != 0 {
 		if len(s.offsets) == maxOffsets {
@@ -125,15 +127,28 @@ func (s *cursorSession) correct(ev *Event, l *cursorLine) {
 		}
 		s.offsets = append(s.offsets, l.completedAt-ev.Time)
 	}
-	if l.startedAt == 0 {
-		return
-	}
-	if len(s.offsets) == 0 {
+	switch {
+	case l.startedAt == 0:
+	case len(s.offsets) == 0:
 		ev.StartPending = ev.Kind == ToolStart
+	default:
+		var scratch [maxOffsets]Instant
+		sorted := append(scratch[:0], s.offsets...)
+		slices.Sort(sorted)
+		ev.Start = l.startedAt - sorted[len(sorted)/2]
+	}
+}
+
+// countRetry lets one line of each retry count.
+func (s *cursorSession) countRetry(ev *Event) {
+	if ev.Notice != semconv.EventRetry {
 		return
 	}
-	var scratch [maxOffsets]Instant
-	sorted := append(scratch[:0], s.offsets...)
-	slices.Sort(sorted)
-	ev.Start = l.startedAt - sorted[len(sorted)/2]
+	for _, f := range ev.Facts {
+		if f.Key == semconv.Attempt && f.Int == s.attempt {
+			ev.Notice = ""
+		} else if f.Key == semconv.Attempt {
+			s.attempt = f.Int
+		}
+	}
 }
