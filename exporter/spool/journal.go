@@ -71,7 +71,7 @@ const (
 	maxQueued = 8 << 20
 )
 
-// ErrBehind says that the disk is too slow for the stream.
+// errBehind says that the disk is too slow for the stream.
 var errBehind = errors.New("the disk is too slow")
 
 // NewJournal returns a journal for this process. Its spans have the resource and
