@@ -100,12 +100,18 @@ func (j *Journal) Append(wire []byte) uint64 {
 	if j.closed {
 		return n
 	}
+	j.live = append(j.live, entry{n, wire})
+	j.weight += len(wire)
+	if !j.begun || j.err != nil { // the next Checkpoint writes all that is live
+		return n
+	}
 	if len(j.piece) == 0 {
 		j.first = n
 	}
-	j.piece = append(j.piece, wire...)
-	j.live = append(j.live, entry{n, wire})
-	j.weight += len(wire)
+	if j.piece = append(j.piece, wire...); len(j.piece) > maxQueued {
+		j.piece = nil
+		j.fail(errBehind)
+	}
 	return n
 }
 
