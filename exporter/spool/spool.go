@@ -182,10 +182,14 @@ func createTemp(dir string) (*os.File, error) {
 	return os.CreateTemp(dir, tempPrefix) // which follows no link: it must not exist
 }
 
+// staleAfter is when a file of a process that may have been about to do more
+// with it is of no use any more.
+const staleAfter = time.Hour
+
 // removeStale removes what a process that was killed was about to write.
 func removeStale(dir string, e fs.DirEntry) {
 	info, err := e.Info()
-	if err == nil && isTemp(e.Name()) && time.Since(info.ModTime()) > time.Hour {
+	if err == nil && isTemp(e.Name()) && time.Since(info.ModTime()) > staleAfter {
 		discard(filepath.Join(dir, e.Name()))
 	}
 }
