@@ -58,7 +58,7 @@ func TestAChangeOfIdsIsOnDiskAtOnce(t *testing.T) {
 		tr.consume([]byte(step.line+"\n"), time.Now())
 		var entries []spool.Entry
 		for deadline := time.Now().Add(30 * time.Second); ; {
-			if entries, err = s.List(); err != nil {
+			if entries, err = s.List(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if len(entries) == 1 && entries[0].Spans == step.spans {

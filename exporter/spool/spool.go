@@ -217,7 +217,12 @@ func (s Spool) refuse(path string, why error) error {
 }
 
 // Check tells whether something can be kept.
-func (s Spool) Check() error {
+func (s Spool) Check(ctx context.Context) error {
+	_, err := within(ctx, func() (struct{}, error) { return struct{}{}, s.check() })
+	return err
+}
+
+func (s Spool) check() error {
 	if err := s.enter(true); err != nil {
 		return err
 	}
@@ -230,6 +235,6 @@ func (s Spool) Check() error {
 }
 
 var (
-	errTooBig = errors.New("the spool may not hold as much")
+	errTooBig = errors.New("larger than the spool may grow")
 	errFull   = errors.New("the spool is full")
 )
