@@ -182,7 +182,7 @@ func (e *Exporter) isClosed() bool {
 func (e *Exporter) enqueue(q queued) (evicted []batch, why *UploadError) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.cfg.Wait {
+	if e.cfg.Wait && !e.inPiece {
 		e.waitForRoom(len(q.wire))
 	}
 	// The oldest go first, a request at a time: the root ends last, and a trace
@@ -238,7 +238,11 @@ func (e *Exporter) waitForRoom(size int) {
 }
 
 func (e *Exporter) hasRoom(size int) bool {
-	return e.queuedBytes+e.inFlightSize+size <= e.cfg.MaxQueue
+	limit := e.cfg.MaxQueue
+	if e.cfg.Wait && e.inPiece {
+		limit += maxPiece
+	}
+	return e.queuedBytes+e.inFlightSize+size <= limit
 }
 
 func (e *Exporter) isFull() bool { return e.overhead+e.queuedBytes >= e.cfg.MaxRequest }
