@@ -129,7 +129,7 @@ func (e *Exporter) settle(out outcome) {
 			r.blame(out.why)
 		}
 		if out.delivered > 0 {
-			e.stuck = nil
+			e.stuck, e.since = nil, time.Now()
 		}
 		e.flying = out.left
 	})

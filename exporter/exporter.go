@@ -29,7 +29,8 @@ type Config struct {
 	// destination is sent on the side.
 	Spool *spool.Spool
 
-	// Wait makes Export wait for room, as a replay can and a live pipe cannot.
+	// Wait makes Export wait for room from the start (see SetWait), and keeps no
+	// journal: it is for a recording, which can be sent again.
 	Wait bool
 
 	MaxRequest int           // bytes of a request; zero is 3 MiB, as gRPC servers refuse 4
@@ -92,10 +93,11 @@ func (r *Report) blame(why *failure) {
 }
 
 const (
-	// patience and longPatience bound how long Export waits for room: with a
-	// request that has failed before, and with one that is only slow.
-	patience     = 2 * time.Second
-	longPatience = 10 * time.Second
+	// longPatience is how long Export waits for room while the collector takes
+	// nothing: it may be slow, or say that it is busy.
+	longPatience = time.Minute
+	// patience is the same for a collector that does not answer.
+	patience = 2 * time.Second
 	// grace is what a client has to return, or a disk to take what is left,
 	// once the context of Close has ended.
 	grace = time.Second
@@ -119,12 +121,13 @@ type Exporter struct {
 	idle     sync.Mutex // held while the spool is drained
 
 	mu         sync.Mutex
+	wait       bool // Export waits for room
 	closed     bool
 	queue      []pending
 	queued     int           // bytes in queue
 	flying     [][]byte      // the request being delivered
 	flyingSize int           // bytes of it
-	since      time.Time     // when its delivery began
+	since      time.Time     // when its delivery began, or some of it was last taken
 	moved      chan struct{} // closed, and replaced, when it is done or stuck
 	stuck      *failure      // why it has to be tried again, if it has
 	drainUntil time.Time     // zero until all else is done
@@ -159,6 +162,7 @@ func New(cfg Config) *Exporter {
 		closing: make(chan struct{}),
 		done:    make(chan struct{}),
 		moved:   make(chan struct{}),
+		wait:    cfg.Wait,
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 
@@ -227,9 +231,7 @@ func (e *Exporter) isClosed() bool {
 func (e *Exporter) enqueue(p pending) (over [][][]byte, why *failure) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.cfg.Wait {
-		e.waitForRoom(len(p.wire))
-	}
+	e.waitForRoom(len(p.wire))
 	// The oldest go, a request at a time: the root ends last, and a trace
 	// without its root is worth little.
 	for len(e.queue) > 0 && !e.room(len(p.wire)) {
@@ -249,12 +251,22 @@ func (e *Exporter) enqueue(p pending) (over [][][]byte, why *failure) {
 	return over, why
 }
 
-// waitForRoom waits until size bytes more fit, or until waiting makes no
-// sense. It is called, and returns, with e.mu held.
+// SetWait tells Export whether to wait while there is no room, for as long as
+// the collector takes anything. It also frees an Export that waits.
+func (e *Exporter) SetWait(wait bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.wait = wait
+	e.broadcast()
+}
+
+// waitForRoom waits, if it is to, until size bytes more fit, or until the
+// collector has taken nothing for too long. It is called, and returns, with
+// e.mu held.
 func (e *Exporter) waitForRoom(size int) {
-	for !e.closed && !e.room(size) {
+	for e.wait && !e.closed && !e.room(size) {
 		left := longPatience
-		if e.stuck != nil {
+		if e.stuck != nil && (e.stuck.verdict == unreachable || e.stuck == errTimeout) {
 			left = patience
 		}
 		if e.flying != nil {
