@@ -185,7 +185,8 @@ func (t *tap) closeSpill() {
 
 func (t *tap) tick() {
 	next := t.consumer.tick()
-	if t.ticking = next > 0; t.ticking {
+	t.ticking = 0 < next && next <= time.Second
+	if next > 0 {
 		t.ticker.Reset(next)
 	}
 }

@@ -57,7 +57,7 @@ type tap struct {
 	done  chan struct{} // the consumer is finished
 
 	ticker  *time.Timer // of the next tick
-	ticking bool
+	ticking bool        // within a second
 }
 
 // A consumer may use the bytes that it is given until it returns.

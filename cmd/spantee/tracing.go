@@ -52,7 +52,8 @@ type tracing struct {
 	emitted  atomic.Int64  // spans that have ended
 	edges    int           // of the runs at the last checkpoint
 	changed  bool          // something came since
-	settled  int           // spans at the last checkpoint
+	open     int           // spans that had not ended at the last checkpoint
+	settled  int           // spans that were out of memory then
 	saved    time.Time     // when that was
 	saving   time.Duration // how long it took
 }
@@ -156,10 +157,13 @@ func (t *tracing) tick() time.Duration {
 	case t.changed || t.exporter.Settled() != t.settled || time.Since(t.saved) > spool.Heartbeat:
 		t.checkpoint()
 	}
-	if t.changed || int64(t.settled) < t.emitted.Load() {
+	switch {
+	case t.changed || int64(t.settled) < t.emitted.Load():
 		return time.Second
+	case t.open > 0:
+		return spool.Heartbeat
 	}
-	return spool.Heartbeat
+	return 0
 }
 
 // backlog tells the exporter whether the mapper has time to wait for it.
@@ -180,7 +184,9 @@ func (t *tracing) checkpoint() {
 		return
 	}
 	t.settled = t.exporter.Settled()
-	t.say.checkpointed(t.exporter.Checkpoint(t.mapper.Open()))
+	open := t.mapper.Open()
+	t.say.checkpointed(t.exporter.Checkpoint(open))
+	t.open = len(open)
 	t.edges, t.changed = t.mapper.Stats().Edges, false
 	t.saved, t.saving = time.Now(), time.Since(start)
 }
