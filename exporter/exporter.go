@@ -268,6 +268,9 @@ func (e *Exporter) waitForRoom(size int) {
 		left := longPatience
 		if e.stuck != nil && (e.stuck.verdict == unreachable || e.stuck == errTimeout) {
 			left = patience
+			if !e.cfg.Wait {
+				return // a live stream may wait for us
+			}
 		}
 		if e.flying != nil {
 			left -= time.Since(e.since)

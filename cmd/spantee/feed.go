@@ -38,23 +38,21 @@ func (t *tap) guard(f func()) {
 	f()
 }
 
-// feed consumes until the stream is over, a backlog on a thread of its own that
-// yields to the copy. A thread cannot be given its priority back: this one ends
-// with its goroutine, because it stays locked.
+// feed consumes until the stream is over. While there is a backlog, and room for
+// more, it does so on a thread that yields to the copy. A thread cannot be given
+// its priority back: this one ends with its goroutine, because it stays locked.
 func (t *tap) feed() {
 	t.tick()
 	for t.feedSome(false) {
-		t.consumer.backlog(!t.wasHeld())
 		addProcessors()
-		caughtUp := make(chan struct{})
+		done := make(chan struct{})
 		go func() {
-			defer close(caughtUp)
+			defer close(done)
 			runtime.LockOSThread()
 			lowerPriority()
 			t.guard(func() { t.feedSome(true) })
 		}()
-		<-caughtUp
-		t.consumer.backlog(false)
+		<-done
 	}
 }
 
@@ -63,17 +61,10 @@ func (t *tap) feed() {
 // scheduler, which knows no priorities.
 var addProcessors = sync.OnceFunc(func() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2) })
 
-func (t *tap) wasHeld() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.held
-}
-
-// feedSome consumes until there is a backlog or, if catchingUp, until there is
-// none. It returns false at the end.
-func (t *tap) feedSome(catchingUp bool) (more bool) {
+// feedSome consumes until it is to yield, or no more. It returns false at the end.
+func (t *tap) feedSome(yielding bool) (more bool) {
 	for {
-		p, came, next := t.next(catchingUp)
+		p, came, next := t.next(yielding)
 		switch next {
 		case atEnd:
 			return false
@@ -107,12 +98,12 @@ type step int
 const (
 	takePiece step = iota
 	await
-	change // a backlog has begun, or is worked off
+	change // to a thread that yields, or back
 	atEnd
 )
 
 // next returns a piece of the stream and when it came, or what else there is to do.
-func (t *tap) next(catchingUp bool) (p []byte, came time.Time, next step) {
+func (t *tap) next(yielding bool) (p []byte, came time.Time, next step) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for t.ring.len() == 0 {
@@ -127,19 +118,21 @@ func (t *tap) next(catchingUp bool) (p []byte, came time.Time, next step) {
 			t.closeSpill()
 		case t.over && !t.holding:
 			return nil, came, atEnd
-		case t.behind:
-			t.behind, t.held = false, false
-			if catchingUp {
+		default:
+			if t.behind {
+				t.behind, t.urgent = false, false
+				t.consumer.backlog(false)
+			}
+			if yielding {
 				return nil, came, change
 			}
-		default:
 			return nil, came, await
 		}
 	}
 	switch {
 	case t.failure != nil:
 		return nil, came, atEnd
-	case t.behind != catchingUp:
+	case yielding != (t.behind && !t.urgent):
 		return nil, came, change
 	}
 	first := t.came[0]

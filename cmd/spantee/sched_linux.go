@@ -26,4 +26,4 @@ func enlargePipe(file any) {
 
 // lowerPriority makes the calling thread yield to the others of the process,
 // and to those before and after it in the pipe.
-func lowerPriority() { _ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), 5) }
+func lowerPriority() { _ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), 19) }

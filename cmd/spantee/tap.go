@@ -44,7 +44,7 @@ type tap struct {
 	holding  bool  // the pass-through waits for room
 	came     arrivals
 	behind   bool  // the consumer has a backlog
-	held     bool  // during this backlog the consumer made the stream wait too long
+	urgent   bool  // somebody waits for the consumer to work it off
 	over     bool  // nothing more will come
 	whole    bool  // it was the stream's end
 	failure  error // why the consumer is detached
@@ -144,7 +144,10 @@ func (t *tap) wrote(p []byte) {
 		return
 	}
 	t.came.add(t.end(), now)
-	t.behind = t.behind || t.live && (t.spill != nil || t.ring.len() > len(t.ring.buf)/2)
+	if t.live && !t.behind && (t.spill != nil || t.ring.len() > len(t.ring.buf)/2) {
+		t.behind = true
+		t.consumer.backlog(true)
+	}
 	notify(t.more)
 }
 
@@ -207,7 +210,7 @@ func (t *tap) spillOver(p []byte) bool {
 // hold waits until the consumer has made some room, or is detached because it
 // does not advance. It is called, and returns, with t.mu held.
 func (t *tap) hold() {
-	t.holding = true
+	t.holding, t.urgent = true, true
 	defer func() { t.holding = false }()
 	before, stalled := t.advanced(), time.Duration(0)
 	for {
@@ -229,10 +232,7 @@ func (t *tap) hold() {
 		}
 		stalled += stallLook
 		if t.live && stalled >= stallLimit/2 {
-			t.held = true
-			t.mu.Unlock()
 			t.consumer.backlog(false) // perhaps it waits for somebody
-			t.mu.Lock()
 		}
 		if t.live && stalled >= stallLimit {
 			t.detach(errStalled)
@@ -259,7 +259,7 @@ func (t *tap) close(whole bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.over {
-		t.over, t.whole = true, whole
+		t.over, t.whole, t.urgent = true, whole, true
 		close(t.ended)
 	}
 	notify(t.more)

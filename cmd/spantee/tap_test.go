@@ -224,7 +224,7 @@ func TestTapDetachesHangingConsumer(t *testing.T) {
 			wantLost(t, tap.lost(), in)
 			close(hang)
 			<-tap.done
-			if len(seen.waits) == 0 || seen.waits[0] {
+			if n := len(seen.waits); n == 0 || seen.waits[n-1] {
 				t.Errorf("told to wait: %v", seen.waits)
 			}
 			if seen.whole || seen.lost.bytes == 0 {
@@ -270,12 +270,19 @@ func TestTapTellsOfABacklog(t *testing.T) {
 		seen := &recorder{each: func(int) { time.Sleep(time.Millisecond) }}
 		tap := newTap(seen, true, dir, 1<<30)
 		in := lines(2 * ringSize)
-		_ = copyAll(t, tap, in)
-		<-tap.done
-		seen.want(t, in)
+		r, w := io.Pipe()
+		copied := make(chan error)
+		go func() { copied <- newPassthrough(r, io.Discard, tap).run() }()
+		w.Write(in)
+		time.Sleep(time.Hour)
 		if got := fmt.Sprint(seen.waits); got != "[true false]" {
 			t.Errorf("told to wait: %v", got)
 		}
+		w.Close()
+		<-copied
+		tap.close(true)
+		<-tap.done
+		seen.want(t, in)
 	})
 }
 
