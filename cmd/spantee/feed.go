@@ -116,7 +116,7 @@ func (t *tap) next(yielding bool) (p []byte, came time.Time, next step) {
 			return nil, came, await
 		case t.spill != nil:
 			t.closeSpill()
-		case t.over && !t.holding:
+		case t.over && t.pending == 0:
 			return nil, came, atEnd
 		default:
 			if t.behind {

@@ -33,8 +33,11 @@ func (e errOutput) Unwrap() error { return e.error }
 // mapper is behind and there is no room left to put them aside.
 func (p *passthrough) run() error {
 	scratch := make([]byte, pieceSize)
+	var buf []byte
 	for fullReads := 0; !p.stopped.Load(); {
-		buf := p.tap.space(scratch)
+		if buf == nil {
+			buf = p.tap.space(scratch)
+		}
 		n, err := p.in.Read(buf)
 		p.busy <- struct{}{}
 		if n > 0 {
@@ -42,6 +45,7 @@ func (p *passthrough) run() error {
 				return errOutput{err}
 			}
 			p.tap.wrote(buf[:n])
+			buf = nil
 		}
 		<-p.busy
 		if err == io.EOF {

@@ -34,23 +34,27 @@ type tap struct {
 	consumer consumer
 	live     bool // not a recording, which has time and waits for its consumer
 
+	keeping sync.Once // the keeper runs
+
 	mu       sync.Mutex
 	ring     ring
 	lent     bool   // the pass-through reads into the ring
+	pending  int    // pieces that wait for the keeper
 	spill    *spill // what comes after the ring; nil if it has everything
 	spillDir string
 	spillMax int64 // 0 once nothing more can be spilled
-	writing  bool  // the pass-through writes to the spill
-	holding  bool  // the pass-through waits for room
+	writing  bool  // the keeper writes to the spill
 	came     arrivals
 	behind   bool  // the consumer has a backlog
 	urgent   bool  // somebody waits for the consumer to work it off
 	over     bool  // nothing more will come
 	whole    bool  // it was the stream's end
 	failure  error // why the consumer is detached
-	passed   int64 // bytes that came after that
-	lines    int64 // newlines in them
+	lines    int64 // newlines that came after that
+	total    int64 // bytes of the stream
 
+	free  chan []byte   // buffers to read into while the ring has no room
+	full  chan piece    // such buffers, for the keeper
 	more  chan struct{} // there is something for the consumer, or the stream is over
 	room  chan struct{} // there is less for it
 	ended chan struct{} // the stream is over
@@ -96,6 +100,7 @@ func newTap(c consumer, live bool, spillDir string, spillMax int64) *tap {
 	t := &tap{
 		consumer: c, live: live, spillDir: spillDir, spillMax: spillMax,
 		ring: ring{buf: make([]byte, ringSize)},
+		free: make(chan []byte, buffers), full: make(chan piece, buffers),
 		more: make(chan struct{}, 1), room: make(chan struct{}, 1),
 		ended: make(chan struct{}), done: make(chan struct{}),
 		ticker: time.NewTimer(time.Hour),
@@ -108,19 +113,73 @@ func newTap(c consumer, live bool, spillDir string, spillMax int64) *tap {
 	return t
 }
 
+// A piece of the stream, and when it came.
+type piece struct {
+	p    []byte
+	came time.Time
+}
+
+// buffers is how many pieces may be on their way to the spill.
+const buffers = 4
+
 // space returns where the next bytes of the stream are to be read: the ring, or
-// scratch while that has no room.
+// while that has no room a buffer for the keeper, or scratch if nobody is to see
+// them.
 func (t *tap) space(scratch []byte) []byte {
 	if t == nil {
 		return scratch
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.lent = t.failure == nil && t.spill == nil && t.ring.free() > 0
-	if !t.lent {
-		return scratch
+	t.lent = t.failure == nil && t.pending == 0 && t.spill == nil && t.ring.free() > 0
+	switch {
+	case t.lent:
+		return t.ring.space(len(scratch))
+	case t.failure == nil && !t.over:
+		return t.buffer(scratch)
 	}
-	return t.ring.space(len(scratch))
+	return scratch
+}
+
+// buffer returns a buffer for the keeper. While there is none the stream waits,
+// until the consumer or the disk has made room, or the consumer is detached
+// because neither does. It is called, and returns, with t.mu held.
+func (t *tap) buffer(scratch []byte) []byte {
+	t.keeping.Do(func() {
+		for range buffers {
+			t.free <- make([]byte, pieceSize)
+		}
+		go t.keepAll()
+	})
+	before, stalled := t.advanced(), time.Duration(0)
+	for t.failure == nil {
+		select {
+		case b := <-t.free:
+			return b
+		default:
+		}
+		t.mu.Unlock()
+		var b []byte
+		select {
+		case b = <-t.free:
+		case <-time.After(stallLook):
+		}
+		t.mu.Lock()
+		if b != nil {
+			return b
+		}
+		stalled += stallLook
+		if now := t.advanced(); now != before {
+			before, stalled = now, 0
+		}
+		if t.live && stalled >= stallLimit/2 {
+			t.consumer.backlog(false) // perhaps it waits for somebody
+		}
+		if t.live && stalled >= stallLimit {
+			t.detach(errStalled)
+		}
+	}
+	return scratch
 }
 
 // wrote hands the consumer a piece of the stream that is out, and begins what
@@ -135,15 +194,44 @@ func (t *tap) wrote(p []byte) {
 	if t.over {
 		return
 	}
-	for !t.keep(p) {
-		t.hold()
-	}
-	if t.failure != nil {
-		t.passed += int64(len(p))
+	t.total += int64(len(p))
+	switch {
+	case t.failure != nil:
 		t.lines += int64(bytes.Count(p, newline))
-		return
+	case t.lent:
+		t.ring.to += int64(len(p))
+		t.kept(now)
+	default:
+		t.pending++
+		t.full <- piece{p, now}
 	}
-	t.came.add(t.end(), now)
+}
+
+// keepAll puts aside what did not fit into the ring, while the stream goes on.
+func (t *tap) keepAll() {
+	for piece := range t.full {
+		t.mu.Lock()
+		for !t.keep(piece.p) {
+			t.urgent = true
+			t.mu.Unlock()
+			<-t.room
+			t.mu.Lock()
+		}
+		t.pending--
+		if t.failure == nil {
+			t.kept(piece.came)
+		} else {
+			t.lines += int64(bytes.Count(piece.p, newline))
+		}
+		t.mu.Unlock()
+		t.free <- piece.p[:pieceSize]
+	}
+}
+
+// kept tells the consumer of bytes that came at an instant. It is called with
+// t.mu held.
+func (t *tap) kept(came time.Time) {
+	t.came.add(t.end(), came)
 	if t.live && !t.behind && (t.spill != nil || t.ring.len() > len(t.ring.buf)/2) {
 		t.behind = true
 		t.consumer.backlog(true)
@@ -164,9 +252,6 @@ func (t *tap) end() int64 {
 func (t *tap) keep(p []byte) bool {
 	switch {
 	case t.failure != nil:
-	case t.lent:
-		t.ring.to += int64(len(p))
-		t.lent = false
 	case t.spill == nil && t.ring.free() >= len(p):
 		t.ring.put(p)
 	default:
@@ -207,42 +292,9 @@ func (t *tap) spillOver(p []byte) bool {
 	return true
 }
 
-// hold waits until the consumer has made some room, or is detached because it
-// does not advance. It is called, and returns, with t.mu held.
-func (t *tap) hold() {
-	t.holding, t.urgent = true, true
-	defer func() { t.holding = false }()
-	before, stalled := t.advanced(), time.Duration(0)
-	for {
-		t.mu.Unlock()
-		looked := false
-		select {
-		case <-t.room:
-		case <-time.After(stallLook):
-			looked = true
-		}
-		t.mu.Lock()
-		now := t.advanced()
-		switch {
-		case t.failure != nil || !looked:
-			return
-		case now != before:
-			before, stalled = now, 0
-			continue
-		}
-		stalled += stallLook
-		if t.live && stalled >= stallLimit/2 {
-			t.consumer.backlog(false) // perhaps it waits for somebody
-		}
-		if t.live && stalled >= stallLimit {
-			t.detach(errStalled)
-			return
-		}
-	}
-}
-
-// advanced grows while the consumer does. It is called with t.mu held.
-func (t *tap) advanced() int64 { return t.ring.from + t.consumer.progress() }
+// advanced grows while the consumer does, or the keeper. It is called with t.mu
+// held.
+func (t *tap) advanced() int64 { return t.ring.from + t.end() + t.consumer.progress() }
 
 // detach lets the stream go on without the consumer. It is called with t.mu held.
 func (t *tap) detach(why error) {
@@ -261,6 +313,7 @@ func (t *tap) close(whole bool) {
 	if !t.over {
 		t.over, t.whole, t.urgent = true, whole, true
 		close(t.ended)
+		close(t.full)
 	}
 	notify(t.more)
 }
@@ -300,7 +353,7 @@ func (t *tap) err() error {
 // as the disk does.
 func (t *tap) lost() untraced {
 	t.mu.Lock()
-	u := untraced{bytes: t.passed + t.end() - t.ring.from, lines: t.lines}
+	u := untraced{bytes: t.total - t.ring.from, lines: t.lines}
 	for rest := t.ring; rest.len() > 0; {
 		p := rest.head(rest.len())
 		u.lines += int64(bytes.Count(p, newline))
