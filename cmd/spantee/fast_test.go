@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -120,28 +121,46 @@ func TestStopAndContinue(t *testing.T) {
 	}
 }
 
-// A recording waits for a collector as long as that takes anything: longer, all
-// in all, than the end may take.
-func TestRecordingWaitsForSlowCollector(t *testing.T) {
-	c := newCollector(t)
-	c.start("slow")
-	lines := fastStreams[0].lines()
+// What is mapped faster than a slow collector takes it waits for the collector:
+// a recording, for longer than the end may take, and a live stream in a backlog.
+func TestMapperWaitsForSlowCollector(t *testing.T) {
+	var lines [][]byte
+	for i := range 300 { // more spans than the exporter keeps in memory
+		lines = append(lines, stream(fmt.Sprint("s", i), 100)...)
+	}
+	in := bytes.Join(lines, nil)
 	want, _ := spansIn(t, lines, false)
-	file, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
+	path := filepath.Join(t.TempDir(), "stream")
+	if err := os.WriteFile(path, in, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
-	file.Write(bytes.Join(lines, nil))
-	file.Seek(0, 0)
-	cmd := spantee(t, c.environment("grpc"), "--flush-timeout=1s")
-	cmd.Stdin = file
-	if err := cmd.Run(); err != nil {
-		t.Errorf("spantee: %v", err)
-	}
-	checkStderr(t, cmd.stderr.String(), "")
-	if got, _ := c.taken(); len(got) != len(want) {
-		t.Errorf("%d of %d spans arrived", len(got), len(want))
+	for _, tc := range []struct {
+		name    string
+		live    bool
+		timeout string
+	}{{"recording", false, "1s"}, {"live", true, "10s"}} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCollector(t)
+			c.start("slow")
+			cmd := spantee(t, c.environment("grpc"), "--spool-max=0", "--flush-timeout="+tc.timeout)
+			cmd.Stdin = bytes.NewReader(in)
+			if !tc.live {
+				file, err := os.Open(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer file.Close()
+				cmd.Stdin = file
+			}
+			if err := cmd.Run(); err != nil {
+				t.Errorf("spantee: %v", err)
+			}
+			checkStderr(t, cmd.stderr.String(), "")
+			if got, again := c.taken(); len(got) != len(want) || again > 0 {
+				t.Errorf("%d of %d spans arrived, %d twice", len(got), len(want), again)
+			}
+		})
 	}
 }
 
