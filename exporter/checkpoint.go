@@ -70,6 +70,9 @@ func (e *Exporter) closeJournal(keep bool) (kept bool) {
 func (e *Exporter) overdue() ([][]byte, *UploadError) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.wait { // in a backlog spans are long in the queue, and in the journal
+		return nil, nil
+	}
 	if len(e.queue) == 0 || time.Since(e.queue[0].at) < e.cfg.Interval+maxStay {
 		return nil, nil
 	}

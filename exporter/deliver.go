@@ -164,7 +164,7 @@ func (e *Exporter) settle(out outcome) {
 			r.blame(out.why)
 		}
 		if out.delivered > 0 {
-			e.lastFailure = nil
+			e.lastFailure, e.since = nil, time.Now()
 		}
 		e.inFlight = out.left
 	})

@@ -31,8 +31,8 @@ type Config struct {
 	// destination is sent in the background.
 	Spool *spool.Spool
 
-	// Wait makes Export wait for room: for recordings, which can wait, unlike a
-	// live pipe.
+	// Wait makes Export wait for room from the start (see SetWait), and keeps no
+	// journal: it is for a recording, which can be sent again.
 	Wait bool
 
 	MaxRequest int           // in bytes; zero is 3 MiB, because gRPC servers refuse more than 4
@@ -61,6 +61,7 @@ func New(cfg Config) (*Exporter, error) {
 		closing:  make(chan struct{}),
 		done:     make(chan struct{}),
 		roomMade: make(chan struct{}),
+		wait:     cfg.Wait,
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 
@@ -81,10 +82,11 @@ func New(cfg Config) (*Exporter, error) {
 }
 
 const (
-	// patience and longPatience bound how long Export waits for room: if the
-	// request in flight has failed before, and if it is only slow.
-	patience     = 2 * time.Second
-	longPatience = 10 * time.Second
+	// longPatience is how long Export waits for room while the collector accepts
+	// nothing: it may be slow, or say that it is busy.
+	longPatience = time.Minute
+	// patience is the same for a collector that does not answer.
+	patience = 2 * time.Second
 	// maxDelay bounds how long Export and Flush wait because the receiver asked
 	// for it.
 	maxDelay = time.Minute
@@ -112,13 +114,14 @@ type Exporter struct {
 	idle     sync.Mutex // held while the spool is drained
 
 	mu           sync.Mutex
+	wait         bool // Export waits for room
 	closed       bool
 	deadline     time.Time // of attempts, once Close has begun; zero for none
 	queue        []queued
 	queuedBytes  int
 	inFlight     [][]byte
 	inFlightSize int           // in bytes
-	since        time.Time     // when delivery of inFlight began
+	since        time.Time     // when delivery of inFlight began, or some of it was accepted last
 	roomMade     chan struct{} // closed, and replaced, when inFlight is done, or failed
 	lastFailure  *UploadError  // nil after a success
 	drainUntil   time.Time     // zero until all else is done
@@ -174,9 +177,7 @@ func (e *Exporter) isClosed() bool {
 func (e *Exporter) enqueue(q queued) (evicted [][][]byte, why *UploadError) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.cfg.Wait {
-		e.waitForRoom(len(q.wire))
-	}
+	e.waitForRoom(len(q.wire))
 	// The oldest go first, a request at a time: the root ends last, and a trace
 	// without its root is worth little.
 	for len(e.queue) > 0 && !e.hasRoom(len(q.wire)) {
@@ -196,13 +197,26 @@ func (e *Exporter) enqueue(q queued) (evicted [][][]byte, why *UploadError) {
 	return evicted, why
 }
 
-// waitForRoom waits until size bytes more fit, or until waiting makes no
-// sense. It is called, and returns, with e.mu held.
+// SetWait tells Export whether to wait while there is no room, for as long as
+// the collector takes anything. It also frees an Export that waits.
+func (e *Exporter) SetWait(wait bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.wait = wait
+	e.wakeWaiting()
+}
+
+// waitForRoom waits, if it is to, until size bytes more fit, or until the
+// collector has taken nothing for too long. It is called, and returns, with
+// e.mu held.
 func (e *Exporter) waitForRoom(size int) {
-	for !e.closed && !e.hasRoom(size) {
+	for e.wait && !e.closed && !e.hasRoom(size) {
 		left := longPatience
-		if e.lastFailure != nil {
+		if f := e.lastFailure; f != nil && (f.Verdict == Unreachable || f == errTimeout) {
 			left = patience
+			if !e.cfg.Wait {
+				return // a live stream may wait for us
+			}
 		}
 		if e.inFlight != nil {
 			left -= time.Since(e.since)

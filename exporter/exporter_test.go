@@ -129,6 +129,51 @@ func TestExportLosesPatienceInAReplay(t *testing.T) {
 	}
 }
 
+// A live stream's Export waits for a collector that takes something, when told
+// to, and no longer than it is told to.
+func TestSetWait(t *testing.T) {
+	slow := func(context.Context, int, []*tracepb.Span) error {
+		time.Sleep(3 * time.Second)
+		return nil
+	}
+	for _, tt := range []struct {
+		name   string
+		upload func(context.Context, int, []*tracepb.Span) error
+		unset  time.Duration // when it is told not to wait any more
+		takes  time.Duration
+		lost   bool
+	}{
+		{name: "slow", upload: slow, takes: 6 * time.Second},
+		{name: "busy", upload: always(errBusy), takes: longPatience, lost: true},
+		{name: "slow, and told not to", upload: slow, unset: time.Second, takes: time.Second, lost: true},
+		{name: "absent", upload: always(errRefused), lost: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newExporter(t, Config{Client: &scripted{upload: tt.upload}, MaxRequest: 1000, MaxQueue: 3000})
+				e.Export(encode(sized("first", 900))) // is in flight, or fails
+				synctest.Wait()
+				e.SetWait(true)
+				if tt.unset > 0 {
+					time.AfterFunc(tt.unset, func() { e.SetWait(false) })
+				}
+				start := time.Now()
+				const spans = 12
+				for range spans {
+					e.Export(encode(sized("span", 300)))
+				}
+				if took := time.Since(start); took != tt.takes {
+					t.Errorf("waited for %v, want %v", took, tt.takes)
+				}
+				r := closeWithin(t, e, time.Hour)
+				if lost := r.Delivered < spans+1; lost != tt.lost {
+					t.Errorf("%+v", r)
+				}
+			})
+		})
+	}
+}
+
 func TestCloseWakesAnExportThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newExporter(t, Config{Client: &scripted{upload: always(errBusy)}, Wait: true, MaxRequest: 1000, MaxQueue: 3000})

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -81,8 +82,12 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 
 	pass := newPassthrough(out, stdout, tracing.tap)
 	copied := make(chan error, 1)
+	stopWatch := watchReader(stdout, func() { out.Close() }) // so that the agent notices at once
 	go func() {
 		err := pass.run()
+		if errors.Is(err, os.ErrClosed) {
+			err = errOutput{syscall.EPIPE}
+		}
 		out.Close() // so that the agent notices if nobody reads
 		copied <- err
 	}()
@@ -104,6 +109,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	if status := endOfCopy(err); status.code != 0 {
 		say.line("%v", err)
 	}
+	stopWatch()
 	if err := stdout.Close(); err != nil && !isBrokenPipe(err) {
 		say.line("%v", err)
 	}

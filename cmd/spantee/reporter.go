@@ -27,6 +27,7 @@ type reporter struct {
 	tracing  bool // there is somewhere for spans to go
 	stats    mapping.Stats
 	failure  error // why the mapper did not see the whole stream
+	lost     untraced
 	delivery exporter.Report
 
 	mu          sync.Mutex // of what follows: a mapper that hangs is left behind
@@ -110,7 +111,7 @@ func (r *reporter) print() {
 		r.line("%s", p)
 	}
 	if r.failure != nil {
-		r.line("tracing stopped early: %v", r.failure)
+		r.line("tracing stopped early: %v%s", r.failure, r.lost)
 	}
 	if s := r.untraced(); s != "" {
 		r.line("%s", s)
@@ -140,8 +141,8 @@ func (r *reporter) describe(run mapping.Run) string {
 }
 
 // hangs says that the mapper did not come to an end.
-func (r *reporter) hangs() {
-	r.failure = errors.New("it did not come to an end in time, and what it still had is not counted")
+func (r *reporter) hangs(lost untraced) {
+	r.failure, r.lost = errStalled, lost
 }
 
 // oddLines tells of what the stream held besides events.

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/contrib/propagators/envcar"
@@ -24,17 +26,12 @@ import (
 )
 
 const (
-	// livePatience is how long a live stream may be held up by the mapper, all
-	// in all.
-	livePatience = 100 * time.Millisecond
+	// mapperGrace is how long a mapper that nobody makes wait may not advance at
+	// the end before it is taken to hang.
+	mapperGrace = stallLimit
 
-	// replayPatience is the same for a recording. There the mapper waits for
-	// the exporter, which gives up sooner, and nobody for the stream.
-	replayPatience = 30 * time.Second
-
-	// mapperGrace is how long a mapper that nobody makes wait may end no span
-	// before it is taken to hang.
-	mapperGrace = time.Second
+	// countGrace is how long the disk has to tell how much was not traced.
+	countGrace = time.Second
 )
 
 // tracing is all that hangs on the tap.
@@ -54,9 +51,12 @@ type tracing struct {
 	details bool             // content was asked for
 	stderr  tail             // of the process, if there are details
 
+	untraced   untraced      // what the mapper did not see, once it is finished
+	emitted    atomic.Int64  // spans that have ended
 	generation int           // of the runs at the last checkpoint
 	changed    bool          // something came since
-	settled    int           // spans at the last checkpoint
+	open       int           // spans that had not ended at the last checkpoint
+	settled    int           // spans that were out of memory then
 	saved      time.Time     // when that was
 	saving     time.Duration // how long it took
 }
@@ -125,13 +125,9 @@ func (t *tracing) start() {
 	if !t.say.tracing {
 		return
 	}
-	patience := livePatience
-	if !t.live {
-		patience = replayPatience
-	}
 	t.changed = t.process != nil // its root has begun
 	t.saved = time.Now()
-	t.tap = newTap(patience, t)
+	t.tap = newTap(t, t.live, t.spillDir(), t.spillMax.bytes)
 }
 
 // consume takes the next bytes of the stream from the tap.
@@ -144,12 +140,33 @@ func (t *tracing) consume(p []byte, came time.Time) {
 	}
 }
 
-// tick comes every second.
-func (t *tracing) tick() {
-	if t.changed || t.exporter != nil && t.exporter.Settled() != t.settled || time.Since(t.saved) > spool.Heartbeat {
+// tick is called a second after something came, and again until all that ended
+// is out of memory and the journal knows it.
+func (t *tracing) tick() time.Duration {
+	switch {
+	case t.exporter == nil:
+		return 0
+	case t.changed || t.exporter.Settled() != t.settled || time.Since(t.saved) > spool.Heartbeat:
 		t.checkpoint()
 	}
+	switch {
+	case t.changed || int64(t.settled) < t.emitted.Load():
+		return time.Second
+	case t.open > 0:
+		return spool.Heartbeat
+	}
+	return 0
 }
+
+// backlog tells the exporter whether the mapper has time to wait for it.
+func (t *tracing) backlog(wait bool) {
+	if t.exporter != nil {
+		t.exporter.SetWait(wait)
+	}
+}
+
+// progress grows with every span.
+func (t *tracing) progress() int64 { return t.emitted.Load() }
 
 // checkpoint prepares for spantee to be killed. With thousands of sessions open
 // at once it takes its time, and comes the less often.
@@ -164,13 +181,15 @@ func (t *tracing) checkpoint() {
 		err = t.exporter.Checkpoint(open)
 	}
 	t.say.checkpointed(err)
+	t.open = len(open)
 	t.generation, t.changed = t.mapper.Stats().Generation, false
 	t.saved, t.saving = time.Now(), time.Since(start)
 }
 
 // finish ends all spans.
-func (t *tracing) finish(whole bool) {
+func (t *tracing) finish(whole bool, lost untraced) {
 	t.came = time.Now()
+	t.untraced = lost
 	if t.process != nil {
 		t.mapper.Exited(t.ended.code, signalName(t.ended.signal), t.stderr.String())
 	}
@@ -195,6 +214,7 @@ func (t *tracing) environment() []string {
 
 // emit takes a finished span from the mapper.
 func (t *tracing) emit(span []byte) {
+	defer t.emitted.Add(1)
 	if t.exporter != nil {
 		t.exporter.Export(span)
 	}
@@ -226,62 +246,90 @@ func (t *tracing) openSpans() (open []*tracepb.Span, err error) {
 	return open, nil
 }
 
-// end ends the trace, and delivers what it can within the flush timeout.
+// end ends the trace. It waits for the mapper as long as that advances, and then
+// delivers what it can within the flush timeout.
 func (t *tracing) end(interrupted bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), t.flushTimeout)
-	defer cancel()
 	if t.tap == nil {
-		t.deliver(ctx) // nothing
+		t.deliver(t.flushTimeout) // nothing
 		return
 	}
-	var why error
-	if interrupted {
-		why = errInterrupted
+	t.tap.close(!interrupted)
+	patience := t.flushTimeout
+	if !t.live && !interrupted {
+		patience = math.MaxInt64 // for the exporter, which knows when a collector takes nothing
 	}
-	t.tap.end(why)
-	select {
-	case <-t.tap.done:
-	case <-ctx.Done():
-		if !t.drained(ctx) {
-			t.say.hangs()
+	timeout := t.flushTimeout
+	if !t.tap.wait(patience) {
+		// It may wait for the exporter, which lets it go once it delivers nothing more.
+		timeout = 0
+		t.deliver(timeout)
+		if !t.tap.wait(mapperGrace) {
+			t.say.hangs(t.lost())
 			return // the mapper is not to be touched
 		}
 	}
 	t.say.stats = t.mapper.Stats()
-	if err := t.tap.err(); !errors.Is(err, errInterrupted) {
-		t.say.failure = err
-	}
+	t.say.failure, t.say.lost = t.tap.err(), t.untraced
 	if t.tree != nil {
 		if err := t.tree.Close(); err != nil {
 			t.say.problem(fmt.Errorf("the tree: %w", err))
 		}
 	}
-	t.deliver(ctx)
+	t.deliver(timeout)
 }
 
-var errInterrupted = errors.New("a signal came")
-
-// drained waits, past the flush timeout, for as long as the mapper ends spans:
-// there may be a few megabytes it is behind. Delivering nothing more is what
-// sets one free that waits for the exporter.
-func (t *tracing) drained(ctx context.Context) bool {
-	for ended := -1; ; ended = t.say.delivery.Ended {
-		t.deliver(ctx)
-		if t.say.delivery.Ended == ended {
-			return false
-		}
-		select {
-		case <-t.tap.done:
-			return true
-		case <-time.After(mapperGrace):
-		}
+// lost is what a mapper that hangs has not seen. The disk may be why it hangs.
+func (t *tracing) lost() untraced {
+	counted := make(chan untraced, 1)
+	go func() { counted <- t.tap.lost() }()
+	select {
+	case lost := <-counted:
+		return lost
+	case <-time.After(countGrace):
+		return untraced{}
 	}
 }
 
-func (t *tracing) deliver(ctx context.Context) {
-	if t.exporter != nil {
-		t.say.delivery = t.exporter.Close(ctx)
+// deliver closes the exporter. A live stream gives the collector timeout in all;
+// a recording gives it as much for each answer.
+func (t *tracing) deliver(timeout time.Duration) {
+	if t.exporter == nil {
+		return
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	if !t.live {
+		cancel()
+		ctx, cancel = t.whileTaken(timeout)
+	}
+	defer cancel()
+	t.say.delivery = t.exporter.Close(ctx)
+}
+
+// whileTaken returns a context that ends when the collector takes nothing for
+// timeout.
+func (t *tracing) whileTaken(timeout time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		defer cancel()
+		for before := -1; t.exporter.Settled() != before; {
+			before = t.exporter.Settled()
+			select {
+			case <-ctx.Done():
+			case <-time.After(timeout):
+			}
+		}
+	}()
+	return ctx, cancel
+}
+
+// spillDir returns where what the mapper has not seen is put aside, "" for
+// nowhere. It is beside the spool, and never where others can write.
+func (o *options) spillDir() string {
+	s, err := spool.Default()
+	if o.noSpool || err != nil {
+		return ""
+	}
+	return filepath.Dir(s.Dir)
 }
 
 // lastWritten returns when stdin, if it is a file, was last written: it is then
