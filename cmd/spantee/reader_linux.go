@@ -12,7 +12,10 @@ import (
 // not watched, nor are pipes with a name, which somebody may open again. The
 // caller must stop the watch before it closes f, which poll keeps open.
 func watchReader(f *os.File, gone func()) (stop func()) {
-	fd := f.Fd()
+	var fd uintptr
+	if conn, err := f.SyscallConn(); err != nil || conn.Control(func(own uintptr) { fd = own }) != nil { // Fd may make f blocking
+		return func() {}
+	}
 	name, _ := os.Readlink(fmt.Sprint("/proc/self/fd/", fd))
 	if !strings.HasPrefix(name, "pipe:") {
 		return func() {}
