@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/spantee/spantee/mapping"
 	"github.com/spantee/spantee/mapping/content"
@@ -70,7 +73,7 @@ func FuzzMapper(f *testing.F) {
 		asked := watch(t, chunks, opts, true, nil)
 		asked.check(t)
 		if left := watch(t, chunks, opts, false, nil); !bytes.Equal(encode(t, left.emitted), encode(t, asked.emitted)) {
-			t.Error("other spans than if nobody asks for those that are open")
+			t.Errorf("other spans than if nobody asks for those that are open: %s", cmp.Diff(left.emitted, asked.emitted, protocmp.Transform()))
 		}
 	})
 }

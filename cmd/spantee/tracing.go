@@ -55,8 +55,6 @@ type tracing struct {
 	emitted    atomic.Int64  // spans that have ended
 	generation int           // of the runs at the last checkpoint
 	changed    bool          // something came since
-	open       int           // spans that had not ended at the last checkpoint
-	settled    int           // spans that were out of memory then
 	saved      time.Time     // when that was
 	saving     time.Duration // how long it took
 }
@@ -133,27 +131,35 @@ func (t *tracing) start() {
 // consume takes the next bytes of the stream from the tap.
 func (t *tracing) consume(p []byte, came time.Time) {
 	t.came = came
+	t.begin()
 	t.mapper.Write(p)
 	t.changed = true
-	if t.mapper.Stats().Generation != t.generation { // what is on disk has the wrong roots, or ids
+	switch {
+	case t.exporter == nil:
+	case t.mapper.Stats().Generation != t.generation: // what is on disk has the wrong roots, or ids
 		t.checkpoint()
+	default:
+		t.exporter.Commit()
 	}
 }
 
-// tick is called a second after something came, and again until all that ended
-// is out of memory and the journal knows it.
+func (t *tracing) begin() {
+	if t.exporter != nil {
+		t.exporter.Begin()
+	}
+}
+
+// tick is called a second after something came, and again until the journal
+// knows of all that came.
 func (t *tracing) tick() time.Duration {
 	switch {
-	case t.exporter == nil:
+	case t.exporter == nil || !t.live:
 		return 0
-	case t.changed || t.exporter.Settled() != t.settled || time.Since(t.saved) > spool.Heartbeat:
+	case t.changed:
 		t.checkpoint()
 	}
-	switch {
-	case t.changed || int64(t.settled) < t.emitted.Load():
+	if t.changed {
 		return time.Second
-	case t.open > 0:
-		return spool.Heartbeat
 	}
 	return 0
 }
@@ -169,19 +175,14 @@ func (t *tracing) backlog(wait bool) {
 func (t *tracing) progress() int64 { return t.emitted.Load() }
 
 // checkpoint prepares for spantee to be killed. With thousands of sessions open
-// at once it takes its time, and comes the less often.
+// at once it takes its time, and comes the less often: until then the spans of
+// this piece of the stream wait for it. A recording needs none.
 func (t *tracing) checkpoint() {
 	start := time.Now()
-	if t.exporter == nil || start.Sub(t.saved) < 20*t.saving {
+	if t.exporter == nil || !t.live || start.Sub(t.saved) < 20*t.saving {
 		return
 	}
-	t.settled = t.exporter.Settled()
-	open, err := t.openSpans()
-	if err == nil {
-		err = t.exporter.Checkpoint(open)
-	}
-	t.say.checkpointed(err)
-	t.open = len(open)
+	t.say.checkpointed(t.exporter.Checkpoint(t.mapper.Open()))
 	t.generation, t.changed = t.mapper.Stats().Generation, false
 	t.saved, t.saving = time.Now(), time.Since(start)
 }
@@ -193,7 +194,11 @@ func (t *tracing) finish(whole bool, lost untraced) {
 	if t.process != nil {
 		t.mapper.Exited(t.ended.code, signalName(t.ended.signal), t.stderr.String())
 	}
+	t.begin()
 	t.mapper.Close(!whole)
+	if t.exporter != nil {
+		t.say.checkpointed(t.exporter.Checkpoint(nil))
+	}
 }
 
 // environment returns that of the process, with the trace that it is part of.
@@ -232,18 +237,6 @@ func (t *tracing) emit(span []byte) {
 	if t.page != nil {
 		t.page.take(decoded)
 	}
-}
-
-// openSpans are the spans that have not ended.
-func (t *tracing) openSpans() (open []*tracepb.Span, err error) {
-	for _, span := range t.mapper.Open() {
-		decoded := new(tracepb.Span)
-		if err := proto.Unmarshal(span, decoded); err != nil {
-			return nil, err
-		}
-		open = append(open, decoded)
-	}
-	return open, nil
 }
 
 // end ends the trace. It waits for the mapper as long as that advances, and then
