@@ -71,7 +71,7 @@ const (
 	maxQueued = 8 << 20
 )
 
-// ErrBehind says that the disk is too slow for the stream.
+// errBehind says that the disk is too slow for the stream.
 var errBehind = errors.New("the disk is too slow")
 
 // NewJournal returns a journal for this process. Its spans have the resource and
@@ -100,12 +100,18 @@ func (j *Journal) Append(wire []byte) uint64 {
 	if j.closed {
 		return n
 	}
+	j.live = append(j.live, entry{n, wire})
+	j.weight += len(wire)
+	if !j.begun || j.err != nil { // the next Checkpoint writes all that is live
+		return n
+	}
 	if len(j.piece) == 0 {
 		j.first = n
 	}
-	j.piece = append(j.piece, wire...)
-	j.live = append(j.live, entry{n, wire})
-	j.weight += len(wire)
+	if j.piece = append(j.piece, wire...); len(j.piece) > maxQueued {
+		j.piece = nil
+		j.fail(errBehind)
+	}
 	return n
 }
 
