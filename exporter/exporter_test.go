@@ -57,10 +57,10 @@ func TestExportNeverWaits(t *testing.T) {
 				e := newExporter(t, Config{Client: c, MaxRequest: 1000, MaxQueue: 3000})
 				start := time.Now()
 				for i := range 100 {
-					e.Export(encode(sized(fmt.Sprint(i), 300)))
+					e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
 					synctest.Wait()
 				}
-				e.Export(encode(sized("root", 300)))
+				e.Export(encode(sized("root", 300)), nil)
 				if took := time.Since(start); took > 0 {
 					t.Errorf("Export waited for %v", took)
 				}
@@ -92,7 +92,7 @@ func TestExportWaitsForRoomInAReplay(t *testing.T) {
 		e := newExporter(t, Config{Client: c, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
 		const spans = 300
 		for i := range spans {
-			e.Export(encode(sized(fmt.Sprint(i), 300)))
+			e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
 		}
 		wantReport(t, closeWithin(t, e, time.Hour), spans, 0, "")
 	})
@@ -118,7 +118,7 @@ func TestExportLosesPatienceInAReplay(t *testing.T) {
 				e := newExporter(t, Config{Client: &scripted{upload: tt.upload}, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
 				start := time.Now()
 				for i := range 1000 {
-					e.Export(encode(sized(fmt.Sprint(i), 300)))
+					e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
 				}
 				if took := time.Since(start); took != tt.takes {
 					t.Errorf("waited for %v, want %v", took, tt.takes)
@@ -151,7 +151,7 @@ func TestSetWait(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := newExporter(t, Config{Client: &scripted{upload: tt.upload}, MaxRequest: 1000, MaxQueue: 3000})
-				e.Export(encode(sized("first", 900))) // is in flight, or fails
+				e.Export(encode(sized("first", 900)), nil) // is in flight, or fails
 				synctest.Wait()
 				e.SetWait(true)
 				if tt.unset > 0 {
@@ -160,7 +160,7 @@ func TestSetWait(t *testing.T) {
 				start := time.Now()
 				const spans = 12
 				for range spans {
-					e.Export(encode(sized("span", 300)))
+					e.Export(encode(sized("span", 300)), nil)
 				}
 				if took := time.Since(start); took != tt.takes {
 					t.Errorf("waited for %v, want %v", took, tt.takes)
@@ -180,7 +180,7 @@ func TestCloseWakesAnExportThatWaits(t *testing.T) {
 		var exporting sync.WaitGroup
 		exporting.Go(func() {
 			for i := range 20 {
-				e.Export(encode(sized(fmt.Sprint(i), 300)))
+				e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
 			}
 		})
 		synctest.Wait()
@@ -193,8 +193,8 @@ func TestCloseWakesAnExportThatWaits(t *testing.T) {
 func TestASpanTooLargeForARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newExporter(t, Config{Client: new(scripted)})
-		e.Export(encode(sized("small", 100)))
-		e.Export(encode(sized("big", 3<<20)))
+		e.Export(encode(sized("small", 100)), nil)
+		e.Export(encode(sized("big", 3<<20)), nil)
 		wantReport(t, closeWithin(t, e, time.Second), 1, 1, "exceeds the maximum request size")
 	})
 }
@@ -203,7 +203,7 @@ func TestSpansAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newExporter(t, Config{Client: new(scripted)})
 		wantReport(t, closeWithin(t, e, time.Second), 0, 0, "")
-		e.Export(encode(sized("late", 100)))
+		e.Export(encode(sized("late", 100)), nil)
 		wantReport(t, closeWithin(t, e, time.Second), 0, 1, "no time left")
 	})
 }
@@ -216,7 +216,7 @@ func TestExportConcurrentSafe(t *testing.T) {
 		for range 8 {
 			exporting.Go(func() {
 				for range 500 {
-					e.Export(encode(sized("a", 300)))
+					e.Export(encode(sized("a", 300)), nil)
 				}
 			})
 		}

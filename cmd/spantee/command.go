@@ -34,6 +34,7 @@ type options struct {
 	spoolMax          size
 	noSpool           bool
 	spillMax          size
+	now               bool
 	summary, quiet    bool
 	traceURL          string
 	contentOptions
@@ -70,9 +71,10 @@ func rootCommand() *cobra.Command {
 	}
 	o.addFlags(cmd.Flags())
 	o.addViewFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&o.now, "now", false, "move a recording so that it ends now")
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cmd.SetFlagErrorFunc(flagError)
-	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand())
+	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand(), replayCommand(), manCommand())
 	return cmd
 }
 

@@ -48,6 +48,7 @@ func execCommand() *cobra.Command {
 		},
 	}
 	o.addFlags(cmd.Flags())
+	o.addViewFlags(cmd.Flags())
 	cmd.Flags().SetInterspersed(false) // what follows the command is the command's
 	return cmd
 }
@@ -62,7 +63,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	say := newReporter(o, cfg, stderr)
 	process := &mapping.Process{Executable: filepath.Base(args[0])}
 	_, _ = rand.Read(process.Key[:]) // it never fails
-	tracing, err := startTracing(o, cfg, say, time.Time{}, process)
+	tracing, err := startTracing(o, cfg, say, nil, process)
 	if err != nil {
 		return err
 	}
@@ -75,9 +76,13 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	if err != nil {
 		tracing.end(false)
 		say.line("%v", err)
+		say.w.Flush()
 		return notStarted(err)
 	}
 	process.PID = agent.Process.Pid
+	if root := tracing.mapper.Root(); say.tracing {
+		say.runStarted(mapping.Run{TraceID: root.TraceID()})
+	}
 	tracing.start()
 
 	pass := newPassthrough(out, stdout, tracing.tap)
@@ -116,6 +121,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	tracing.ended = end
 	tracing.end(false)
 	say.print()
+	tracing.stay(end)
 	if end == (exitStatus{}) {
 		return nil
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
-	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/content"
 )
 
@@ -44,6 +43,7 @@ type tracing struct {
 	exporter *exporter.Exporter // nil if no spans are to be sent
 	tree     *tree.Writer       // nil if none is to be drawn
 	page     *page              // nil if none is to be shown
+	services services
 
 	live    bool
 	process *mapping.Process // nil if spantee did not start the agent
@@ -59,26 +59,20 @@ type tracing struct {
 	saving     time.Duration // how long it took
 }
 
-// startTracing sets up what the configuration asks for.
-//
-// A recording was last written when replayed says, which is zero for a live
-// stream. process is the agent, nil if somebody else started it.
-func startTracing(o *options, cfg *config, say *reporter, replayed time.Time, process *mapping.Process) (*tracing, error) {
-	t := &tracing{options: o, say: say, came: time.Now(), live: replayed.IsZero(), process: process}
+// startTracing sets up what the configuration asks for. The stream is live unless
+// it is a recording. process is the agent, nil if somebody else started it.
+func startTracing(o *options, cfg *config, say *reporter, rec *recording, process *mapping.Process) (*tracing, error) {
+	t := &tracing{options: o, say: say, came: time.Now(), live: rec == nil, process: process, services: services{}}
 	t.details = cfg.content.level != content.None
-	opts := mapping.Options{
-		Agent: o.agent, Deltas: mapping.Deltas(o.deltas), MaxSpanEvents: o.maxSpanEvents,
-		Replay: replayed, Parent: cfg.parent,
-		Now:  func() time.Time { return t.came },
-		Emit: t.emit, RunEnded: say.runEnded,
-		Process: process,
+	if rec == nil {
+		rec = new(recording)
 	}
-	cfg.content.applyTo(&opts)
+	say.again = rec.again
 	var err error
-	if t.mapper, err = mapping.New(opts); err != nil {
+	if t.mapper, err = t.newMapper(rec); err != nil {
 		return nil, err
 	}
-	if t.exporter, err = cfg.startExporter(o.agent, !t.live, say); err != nil {
+	if err := t.startExporter(cfg); err != nil {
 		return nil, err
 	}
 	if o.tree {
@@ -93,29 +87,39 @@ func startTracing(o *options, cfg *config, say *reporter, replayed time.Time, pr
 	return t, nil
 }
 
-// startExporter returns nil if spans go nowhere.
-func (c *config) startExporter(agentFlag string, recording bool, say *reporter) (*exporter.Exporter, error) {
-	client, err := c.to.open()
-	if err != nil && strings.HasPrefix(c.to.source, "$") {
-		say.problem(fmt.Errorf("no spans are sent: %w", err))
-		return nil, nil
+// newMapper returns a mapper for a stream.
+func (t *tracing) newMapper(rec *recording) (*mapping.Mapper, error) {
+	opts := mapping.Options{
+		Agent: t.agent, Deltas: mapping.Deltas(t.deltas), MaxSpanEvents: t.maxSpanEvents,
+		Replay: rec.written, Shift: rec.shift, Parent: t.say.cfg.parent,
+		Now:  func() time.Time { return t.came },
+		Emit: t.emit, RunStarted: t.say.runStarted, RunEnded: t.say.runEnded,
+		Process: t.process,
 	}
-	if client == nil || err != nil {
-		return nil, err
-	}
-	resource, err := exporter.Resource(context.Background(), serviceName(agentFlag), "")
-	if err != nil {
-		say.problem(err)
-	}
-	return exporter.New(exporter.Config{Client: client, Spool: c.spool, Resource: resource, Scope: scope(), Wait: recording})
+	t.say.cfg.content.applyTo(&opts)
+	return mapping.New(opts)
 }
 
-// serviceName is that of an agent, by default of the first one.
-func serviceName(flag string) string {
-	if a := agent.Find(flag); a != nil {
-		return a.Name
+// startExporter starts none if spans go nowhere. A recording is its own spool.
+func (t *tracing) startExporter(cfg *config) error {
+	client, err := cfg.to.open()
+	if err != nil && strings.HasPrefix(cfg.to.source, "$") {
+		t.say.problem(fmt.Errorf("no spans are sent: %w", err))
+		return nil
 	}
-	return agent.Agents[0].Name
+	if client == nil || err != nil {
+		return err
+	}
+	resource, err := t.services.of(presumed(t.agent))
+	if err != nil {
+		t.say.problem(err)
+	}
+	to := exporter.Config{Client: client, Spool: cfg.spool, Resource: resource, Scope: scope()}
+	if !t.live {
+		to.Spool, to.Wait = nil, true
+	}
+	t.exporter, err = exporter.New(to)
+	return err
 }
 
 // start begins to trace what comes through the tap.
@@ -182,7 +186,12 @@ func (t *tracing) checkpoint() {
 	if t.exporter == nil || !t.live || start.Sub(t.saved) < 20*t.saving {
 		return
 	}
-	t.say.checkpointed(t.exporter.Checkpoint(t.mapper.Open()))
+	var open []exporter.OpenSpan
+	t.mapper.Open(func(span []byte, agent string) {
+		from, _ := t.services.of(agent)
+		open = append(open, exporter.OpenSpan{Span: slices.Clone(span), From: from})
+	})
+	t.say.checkpointed(t.exporter.Checkpoint(open))
 	t.generation, t.changed = t.mapper.Stats().Generation, false
 	t.saved, t.saving = time.Now(), time.Since(start)
 }
@@ -218,10 +227,11 @@ func (t *tracing) environment() []string {
 }
 
 // emit takes a finished span from the mapper.
-func (t *tracing) emit(span []byte) {
+func (t *tracing) emit(span []byte, agent string) {
 	defer t.emitted.Add(1)
+	from, _ := t.services.of(agent) // an error is the same as for the first
 	if t.exporter != nil {
-		t.exporter.Export(span)
+		t.exporter.Export(span, from)
 	}
 	if t.tree == nil && t.page == nil {
 		return
@@ -235,6 +245,7 @@ func (t *tracing) emit(span []byte) {
 		t.tree.Export(decoded)
 	}
 	if t.page != nil {
+		t.page.resource = from
 		t.page.take(decoded)
 	}
 }
@@ -323,14 +334,4 @@ func (o *options) spillDir() string {
 		return ""
 	}
 	return filepath.Dir(s.Dir)
-}
-
-// lastWritten returns when stdin, if it is a file, was last written: it is then
-// a recording, and zero if it is live.
-func lastWritten(stdin *os.File) time.Time {
-	info, err := stdin.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return time.Time{}
-	}
-	return info.ModTime()
 }
