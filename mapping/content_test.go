@@ -208,11 +208,11 @@ func TestManyShortDeltas(t *testing.T) {
 }
 
 func TestContentOptions(t *testing.T) {
-	_, err := mapping.New(mapping.Options{Content: "some", Emit: func([]byte) {}})
+	_, err := mapping.New(mapping.Options{Content: "some", Emit: func([]byte, string) {}})
 	if err == nil || err.Error() != `invalid content level "some" (want none, details or full)` {
 		t.Error(err)
 	}
-	if _, err := mapping.New(mapping.Options{Content: content.Full, Emit: func([]byte) {}}); err != nil { // with all rules
+	if _, err := mapping.New(mapping.Options{Content: content.Full, Emit: func([]byte, string) {}}); err != nil { // with all rules
 		t.Error(err)
 	}
 }
@@ -263,7 +263,7 @@ func TestOpenContent(t *testing.T) {
 			m, err := mapping.New(mapping.Options{
 				Content: content.Full, Redactor: redactor(), Agent: "cursor", MaxSpanEvents: 100,
 				Now:  func() time.Time { return now },
-				Emit: func(b []byte) { ended[ask] = append(ended[ask], decode(t, b)) },
+				Emit: func(b []byte, _ string) { ended[ask] = append(ended[ask], decode(t, b)) },
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -271,7 +271,7 @@ func TestOpenContent(t *testing.T) {
 			for line := range bytes.Lines(in) {
 				m.Write(line)
 				if ask == 1 {
-					open := encode(t, decodeAll(t, m.Open()))
+					open := encode(t, openSpans(t, m))
 					for _, secret := range secrets {
 						for _, part := range secret.Parts {
 							if name == "script" && bytes.Contains(open, []byte(part)) {

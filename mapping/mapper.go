@@ -56,8 +56,9 @@ type Options struct {
 	Now func() time.Time
 
 	// Emit takes a finished span in wire format, an
-	// opentelemetry.proto.trace.v1.Span. It may use the bytes until it returns.
-	Emit func(span []byte)
+	// opentelemetry.proto.trace.v1.Span, of an agent, whose name is the service's.
+	// It may use the bytes until it returns.
+	Emit func(span []byte, agent string)
 
 	// RunStarted, if set, is told of every run when its trace id is known.
 	RunStarted func(Run)
