@@ -25,7 +25,7 @@ const maxPiece = 1 << 20
 func (e *Exporter) Begin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.cfg.Wait && !e.inPiece {
+	if !e.inPiece {
 		e.waitForRoom(1)
 	}
 	e.inPiece = true

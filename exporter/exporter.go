@@ -255,7 +255,7 @@ func (e *Exporter) waitForRoom(size int) {
 
 func (e *Exporter) hasRoom(size int) bool {
 	limit := e.cfg.MaxQueue
-	if e.cfg.Wait && e.inPiece {
+	if e.wait && e.inPiece {
 		limit += maxPiece
 	}
 	return e.queuedBytes+e.inFlightSize+size <= limit

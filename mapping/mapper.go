@@ -163,6 +163,8 @@ type Mapper struct {
 	ghost    bool       // see Open: others may use what it has
 
 	traceState string // of Options.Parent
+
+	untracedBytes, untracedLines int64
 	closed     bool
 }
 
@@ -237,6 +239,10 @@ func (m *Mapper) Close(interrupted bool) {
 		m.emitRoots(m.exit.errorType())
 	}
 }
+
+// Untraced tells how much of the stream the Mapper will not see. The roots that
+// are still open say so.
+func (m *Mapper) Untraced(bytes, lines int64) { m.untracedBytes, m.untracedLines = bytes, lines }
 
 // arrival is when the line at hand came. In a recording it is the line's number.
 func (m *Mapper) arrival() instant {

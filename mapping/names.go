@@ -37,12 +37,6 @@ func (n *names) clone() *names {
 	return &c
 }
 
-// clone returns names that count apart.
-func (n *names) clone() *names {
-	c := *n
-	return &c
-}
-
 // pass returns a name, or _OTHER in the place of one that may be a secret.
 // Short names and ids of a known form pass without a look at the rules, which
 // take their time to load.

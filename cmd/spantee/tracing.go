@@ -210,6 +210,7 @@ func (t *tracing) checkpoint() {
 func (t *tracing) finish(whole bool, lost untraced) {
 	t.came = time.Now()
 	t.untraced = lost
+	t.mapper.Untraced(lost.bytes, lost.lines)
 	if t.process != nil {
 		t.mapper.Exited(t.ended.code, signalName(t.ended.signal), t.stderr.String())
 	}
