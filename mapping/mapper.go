@@ -165,7 +165,7 @@ type Mapper struct {
 	traceState string // of Options.Parent
 
 	untracedBytes, untracedLines int64
-	closed     bool
+	closed                       bool
 }
 
 // New returns a Mapper, or says what is wrong with the options.
