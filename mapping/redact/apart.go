@@ -60,13 +60,7 @@ func (f *field) labelled() (from int, ok bool) {
 	for i > 0 && end-i < 16 && isLetter(t[i-1]) {
 		i--
 	}
-	label := strings.ToLower(t[i:end])
-	for _, l := range nameLabels {
-		if label == l {
-			return i, !tagged || i > 0 && t[i-1] == '<'
-		}
-	}
-	return 0, false
+	return i, oneOf(t[i:end], nameLabels) && (!tagged || i > 0 && t[i-1] == '<')
 }
 
 // valueAfter reads the value behind a name.
@@ -87,8 +81,12 @@ func (f *field) valueAfter() int {
 			for end < limit && isLetter(t[end]) {
 				end++
 			}
-			word := strings.ToLower(t[i:end])
-			if oneOf(word, nameLabels) && i > f.after+3 && end < limit && (t[end] == ':' || t[end] == '=') {
+			word := t[i:end]
+			sep := end
+			for sep < limit && isQuote(t[sep]) {
+				sep++
+			}
+			if i > f.after+3 && sep < limit && (t[sep] == ':' || t[sep] == '=') && oneOf(word, nameLabels) {
 				return 0 // the next name
 			}
 			if oneOf(word, valueLabels) {
@@ -116,18 +114,16 @@ func (f *field) valueBefore(to int) {
 	if n := strings.LastIndexByte(t[from:to], '\n'); n >= 0 { // at most a line before
 		from += strings.LastIndexByte(t[from:from+n], '\n') + 1
 	}
-	lower := strings.ToLower(t[from:to])
-	for _, l := range valueLabels[:2] {
-		n := strings.LastIndex(lower, l)
-		if n < 0 || n > 0 && isLetter(lower[n-1]) {
-			continue
-		}
-		if strings.Contains(lower[n:], "\n- ") {
-			continue
-		}
-		if f.pairValue(from+n+len(l)) > 0 {
-			return
-		}
+	n := max(strings.LastIndex(t[from:to], "val"), strings.LastIndex(t[from:to], "Val"))
+	if n < 0 || n > 0 && isLetter(t[from+n-1]) || strings.Contains(t[from+n:to], "\n- ") {
+		return
+	}
+	i := from + n
+	for i < to && isLetter(t[i]) {
+		i++
+	}
+	if oneOf(t[from+n:i], valueLabels) {
+		f.pairValue(i)
 	}
 }
 
@@ -211,9 +207,10 @@ func btoi(b bool) int {
 	return 0
 }
 
+// oneOf tells whether a word is one of others, in any case.
 func oneOf(s string, all []string) bool {
 	for _, a := range all {
-		if s == a {
+		if len(s) == len(a) && strings.EqualFold(s, a) {
 			return true
 		}
 	}

@@ -320,7 +320,10 @@ func (a *assignment) bareEnd(i int) int {
 // separator tells how long the sign is that s begins with and that sets a name
 // apart from its value.
 func separator(s string, quotedName bool) int {
-	for _, sep := range []string{":: ", ":=", "=>", "===", "==", "!=", "=", ":", ">", "<-"} {
+	if s == "" || strings.IndexByte(":=!><,", s[0]) < 0 {
+		return 0
+	}
+	for _, sep := range [...]string{":: ", ":=", "=>", "===", "==", "!=", "=", ":", ">", "<-"} {
 		if strings.HasPrefix(s, sep) {
 			return len(sep)
 		}

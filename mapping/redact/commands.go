@@ -81,12 +81,23 @@ func commandWords() []string {
 	return append(words, `"-u`)
 }
 
-// toolsByProgram are the tools by the name of their program.
-var toolsByProgram = func() map[string][]*tool {
-	by := map[string][]*tool{}
-	for i := range tools {
-		for p := range strings.FieldsSeq(tools[i].programs) {
-			by[p] = append(by[p], &tools[i])
+// A command is a tool with its words split.
+type command struct {
+	needs                                       string
+	options, joined, users, after, final, stdin []string
+	last                                        int
+}
+
+// commandsByProgram are the tools by the name of their program.
+var commandsByProgram = func() map[string][]*command {
+	by := map[string][]*command{}
+	for _, t := range tools {
+		x := &command{
+			needs: t.needs, last: max(1, t.last), options: strings.Fields(t.options), joined: strings.Fields(t.joined), users: strings.Fields(t.users),
+			after: strings.Fields(t.after), final: strings.Fields(t.final), stdin: strings.Fields(t.stdin),
+		}
+		for p := range strings.FieldsSeq(t.programs) {
+			by[p] = append(by[p], x)
 		}
 	}
 	return by
@@ -128,13 +139,17 @@ func commands(v *view, hits []place, found func(start, end int)) {
 			}
 			continue
 		}
-		of := toolsByProgram[t[h.start:h.end]]
-		line := words(v, h.start, h.start+longestCommand)
+		of := commandsByProgram[t[h.start:h.end]]
+		longest := longestCommand
+		if programs > 2 {
+			longest /= 4
+		}
+		line := words(v, h.start, h.start+longest)
 		for _, tool := range of {
 			if tool.needs != "" && !slices.ContainsFunc(line, func(w commandWord) bool { return w.text == tool.needs }) {
 				continue
 			}
-			if tool.stdin != "" {
+			if len(tool.stdin) > 0 {
 				tool.piped(v, h.start, line, found)
 			}
 			tool.read(line, func(start, end int) {
@@ -215,9 +230,9 @@ func words(v *view, i, limit int) []commandWord {
 }
 
 // read finds the secrets among the words of a command.
-func (t *tool) read(line []commandWord, found func(start, end int)) {
+func (t *command) read(line []commandWord, found func(start, end int)) {
 	for i, w := range line {
-		for o := range strings.FieldsSeq(t.options) {
+		for _, o := range t.options {
 			if w.text == o && i+1 < len(line) {
 				next := line[i+1]
 				next = next.without("pass:").without("file:")
@@ -228,23 +243,23 @@ func (t *tool) read(line []commandWord, found func(start, end int)) {
 				commandWord{text: rest[1:], start: w.end() - len(rest) + 1}.unquoted().secret(found)
 			}
 		}
-		for o := range strings.FieldsSeq(t.joined) {
+		for _, o := range t.joined {
 			if rest, ok := strings.CutPrefix(w.text, o); ok && len(rest) >= 4 {
 				commandWord{text: rest, start: w.start + len(o)}.secret(found)
 			} else if rest == "" && ok && i+1 < len(line) && line[i+1].quoted && line[i+1].start == w.end()+1 { // -p'my secret'
 				line[i+1].secret(found)
 			}
 		}
-		if slices.Contains(strings.Fields(t.after), w.text) {
-			if n := i + max(1, t.last); n < len(line) && !strings.HasPrefix(line[n].text, "-") && isStrong(line[n].text) {
+		if slices.Contains(t.after, w.text) {
+			if n := i + t.last; n < len(line) && !strings.HasPrefix(line[n].text, "-") && isStrong(line[n].text) {
 				line[n].secret(found)
 			}
 		}
 	}
-	if slices.ContainsFunc(line, func(w commandWord) bool { return slices.Contains(strings.Fields(t.final), w.text) }) {
+	if slices.ContainsFunc(line, func(w commandWord) bool { return slices.Contains(t.final, w.text) }) {
 		line[len(line)-1].secret(found)
 	}
-	for u := range strings.FieldsSeq(t.users) {
+	for _, u := range t.users {
 		pairs(line, u, found)
 	}
 }
@@ -307,10 +322,10 @@ func (w commandWord) secret(found func(start, end int)) {
 
 // piped finds a secret that a program reads from its input: echo .. | sudo -S,
 // sudo -S <<< "..".
-func (t *tool) piped(v *view, start int, line []commandWord, found func(start, end int)) {
+func (t *command) piped(v *view, start int, line []commandWord, found func(start, end int)) {
 	reads := false
 	for i, w := range line {
-		reads = reads || slices.Contains(strings.Fields(t.stdin), w.text)
+		reads = reads || slices.Contains(t.stdin, w.text)
 		if reads && w.text == "<<<" && i+1 < len(line) {
 			line[i+1].password().secret(found)
 			return

@@ -29,7 +29,7 @@ func authorizations(v *view, hits []place, found func(start, end int)) {
 				continue
 			}
 			end := lineEnd(text, i)
-			line.until(end)
+			line.count(i, end)
 			if scheme, _, _ := strings.Cut(text[i:end], " "); strings.EqualFold(scheme, "digest") {
 				rest, _, _ := strings.Cut(text[i:min(len(text), i+maxValue)], "\n")
 				end = i + len(rest) // its values are quoted
@@ -75,8 +75,8 @@ type tries struct{ end, n int }
 
 func (t *tries) over(i int) bool { return i < t.end && t.n > 8 }
 
-func (t *tries) until(end int) {
-	if end != t.end {
+func (t *tries) count(i, end int) {
+	if i >= t.end {
 		*t = tries{end: end}
 	}
 	t.n++
@@ -124,7 +124,7 @@ func cookies(v *view, hits []place, found func(start, end int)) {
 			continue
 		}
 		end := lineEnd(text, i)
-		line.until(end)
+		line.count(i, end)
 		if isCookie(text[i:end]) && (literal || flag || !isCode(text[i:end])) {
 			found(i, end)
 			done = end

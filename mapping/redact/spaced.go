@@ -68,6 +68,9 @@ func (f *field) directive() int {
 		return 0
 	}
 	lead := t[max(0, f.start-160):f.start]
+	if !mayHoldDigits(t[i:min(len(t), i+maxName)]) && !strings.Contains(lead, "machine ") && !strings.Contains(lead, "default") {
+		return 0
+	}
 	line := lead[strings.LastIndexByte(lead, '\n')+1:]
 	word := strings.ToLower(strings.TrimSpace(line))
 	if n := strings.Index(word, " -"); strings.HasPrefix(word, "set ") && n == 3 && len(word) < 10 { // set -gx
@@ -75,7 +78,7 @@ func (f *field) directive() int {
 	}
 	known := false
 	for _, d := range directives {
-		known = known || word == d || strings.HasSuffix(word, " "+d)
+		known = known || strings.HasSuffix(word, d) && (len(word) == len(d) || word[len(word)-len(d)-1] == ' ')
 	}
 	login := strings.Contains(lead, "login ") || oneOf(firstWord(word), []string{"username", "user", "enable", "default", "machine"})
 	if i+1 < len(t) && t[i] == '@' {
@@ -114,6 +117,23 @@ func (f *field) directive() int {
 	}
 	f.found(start, end)
 	return end
+}
+
+// mayHoldDigits tells whether a value that a text begins with is quoted or has
+// digits in it.
+func mayHoldDigits(s string) bool {
+	if s != "" && (isQuote(s[0]) || s[0] == '@') {
+		return true
+	}
+	for i := range len(s) {
+		if isDigit(s[i]) {
+			return true
+		}
+		if strings.IndexByte(" \t\r\n\"'`<>", s[i]) >= 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func firstWord(s string) string {
@@ -170,6 +190,9 @@ func (f *field) cell() int {
 
 // stands tells whether a word that stands where a value would is a secret.
 func (f *field) stands(v string) bool {
+	if len(v) < 32 && !strings.ContainsAny(v, digits) {
+		return false
+	}
 	return (f.class == password || strings.EqualFold(f.name, "pass")) && isStrong(v) || len(v) >= 12 && isRandom(v)
 }
 
