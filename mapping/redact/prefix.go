@@ -63,10 +63,10 @@ func encodedLines(s string, i int) int {
 // JSON Web Key's, a Kubernetes Secret's.
 func earlyValue(s string) int {
 	early := len(s)
-	lower := strings.ToLower(s[max(0, len(s)-within):])
-	for _, l := range valueLabels[:2] {
-		if n := strings.LastIndex(lower, l); n >= 0 {
-			early = min(early, len(s)-len(lower)+n)
+	pair := max(0, len(s)-within)
+	for _, l := range []string{"val", "Val"} {
+		if n := strings.LastIndex(s[pair:], l); n >= 0 {
+			early = min(early, pair+n)
 		}
 	}
 	block := max(0, len(s)-heldBlock)
