@@ -2,8 +2,8 @@ package redact
 
 import "strings"
 
-// The labels under which a pair's name and value are written down apart from
-// each other: {"name": "DB_PASSWORD", "value": ".."}.
+// The labels of a pair's name and value when the name is itself a value:
+// {"name": "DB_PASSWORD", "value": ".."}.
 var (
 	nameLabels  = []string{"name", "key", "variable", "parameterkey", "parametername", "optionname", "param", "id", "output", "secretname", "type"}
 	valueLabels = []string{"value", "val", "content", "parametervalue", "default", "string", "result", "text", "data"}
@@ -25,8 +25,7 @@ func (f *field) apart() int {
 	return 0
 }
 
-// labelled tells whether the name is a value that a label such as name stands
-// before, and returns where that is.
+// labelled reports whether a label such as name comes before the name, and where.
 func (f *field) labelled() (from int, ok bool) {
 	t := f.text
 	i := f.start
@@ -63,7 +62,7 @@ func (f *field) labelled() (from int, ok bool) {
 	return i, oneOf(t[i:end], nameLabels) && (!tagged || i > 0 && t[i-1] == '<')
 }
 
-// valueAfter reads the value behind a name.
+// valueAfter reads the value that follows a name.
 func (f *field) valueAfter() int {
 	t := f.text
 	limit := min(len(t), f.after+within)
@@ -104,7 +103,7 @@ func (f *field) valueAfter() int {
 	return 0
 }
 
-// valueBefore reads the value ahead of a name.
+// valueBefore reads the value that precedes a name.
 func (f *field) valueBefore(to int) {
 	t := f.text
 	from := max(0, to-within)
@@ -127,7 +126,7 @@ func (f *field) valueBefore(to int) {
 	}
 }
 
-// pairValue reads the value behind a label that ends at i.
+// pairValue reads the value after a label that ends at i.
 func (f *field) pairValue(i int) int {
 	t := f.text
 	for i < len(t) && isQuote(t[i]) {
@@ -207,7 +206,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// oneOf tells whether a word is one of others, in any case.
+// oneOf reports whether a word is in a list, ignoring case.
 func oneOf(s string, all []string) bool {
 	for _, a := range all {
 		if len(s) == len(a) && strings.EqualFold(s, a) {

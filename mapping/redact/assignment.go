@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The names of our own rules.
+// Names of the rules that are not gitleaks'.
 const (
 	ruleAssignment    = "assignment"
 	ruleAuthorization = "authorization"
@@ -40,24 +40,24 @@ type field struct {
 	*progress
 }
 
-// A progress is what the fields of a text know of those before them, so that no
-// piece of it is looked at again and again.
+// A progress is shared by the fields of a text, so that no piece of the text is
+// read again and again.
 type progress struct {
-	known  map[string]kind // names
+	known  map[string]kind // names that were classified
 	listed int             // where the last list that was looked at ends
-	plural bool            // that list has its name from more than one secret
+	plural bool            // the name of that list is a plural
 	run    place           // the last value without quotes
 	tries  int             // how many names there were in it
 }
 
-// A kind is what a name tells of its value.
+// A kind is what a name says about its value.
 type kind struct {
 	class  class
 	plural bool
 }
 
-// readers are the ways in which a name and its value are written down. Each
-// returns where it has read to, 0 if a text is not written in its way.
+// readers read the ways in which a name and its value are written down. Each
+// returns how far it read, 0 if the text is written in another way.
 var readers = []func(*field) int{
 	(*field).block, (*field).list, (*field).assigned, (*field).element, (*field).fallback, (*field).called, (*field).directive, (*field).apart,
 	(*field).cell, (*field).told,
@@ -121,7 +121,7 @@ func (f *field) read(h place) bool {
 	return true
 }
 
-// widen takes the word before a key to its name: API key.
+// widen makes the word before a key part of its name: API key.
 func (f *field) widen() bool {
 	if f.start < 3 || f.text[f.start-1] != ' ' || !isLetter(f.text[f.start-2]) || !strings.EqualFold(f.name, "key") && !strings.EqualFold(f.name, "keys") {
 		return false
@@ -138,7 +138,7 @@ func (f *field) widen() bool {
 	return true
 }
 
-// connection tells whether the name is the password in a connection string:
+// connection reports whether the name is the password in a connection string:
 // UID=sa;PWD=..
 func (f *field) connection() bool {
 	if strings.EqualFold(f.name, "pwd") && f.before() == ';' {
@@ -210,7 +210,7 @@ func (a *assignment) read() bool {
 	return a.value(i)
 }
 
-// dumped skips what PHP prints before a string: string(9) "..".
+// dumped skips what PHP's var_dump prints before a string: string(9) "..".
 func dumped(t string, i int) int {
 	from := skipAll(t, i)
 	rest, ok := strings.CutPrefix(t[from:], "string")
@@ -224,14 +224,14 @@ func dumped(t string, i int) int {
 	return i
 }
 
-// isFlag tells whether a name is an option: --db-password or -password.
+// isFlag reports whether a name is an option: --db-password or -password.
 func isFlag(name string) bool {
 	name = strings.TrimLeft(name, "-")
 	return name != "" && isLetter(name[0])
 }
 
-// before is the byte before the name and what may lead in to it, 0 if there is
-// none.
+// before returns the byte before the name, ignoring spaces, dashes and export; 0
+// if there is none.
 func (f *field) before() byte {
 	lead := strings.TrimRight(f.text[max(0, f.start-16):f.start], " \t-")
 	lead = strings.TrimSuffix(lead, "export")
@@ -284,7 +284,7 @@ func (a *assignment) value(i int) bool {
 	return a.end > i
 }
 
-// literal returns what stands between the quotes that begin at i.
+// literal returns the string whose opening quote is at i.
 func (f *field) literal(i int) (start, end int, ok bool) {
 	t := f.text
 	if i >= len(t) || !isQuote(t[i]) {
@@ -296,7 +296,7 @@ func (f *field) literal(i int) (start, end int, ok bool) {
 	return i + 1, f.v.closing(i, maxValue), true
 }
 
-// bareEnd returns where a value without quotes ends that begins at i.
+// bareEnd returns the end of the unquoted value that begins at i.
 func (a *assignment) bareEnd(i int) int {
 	t := a.text
 	stops := " \t\r\n\"'`,;()<>{}[]|&"
@@ -317,8 +317,8 @@ func (a *assignment) bareEnd(i int) int {
 	}
 }
 
-// separator tells how long the sign is that s begins with and that sets a name
-// apart from its value.
+// separator returns the length of the separator of name and value that s begins
+// with, 0 if there is none.
 func separator(s string, quotedName bool) int {
 	if s == "" || strings.IndexByte(":=!><,", s[0]) < 0 {
 		return 0

@@ -103,7 +103,7 @@ var commandsByProgram = func() map[string][]*command {
 	return by
 }()
 
-// A word is one of a command line, without its quotes.
+// A commandWord is a word of a command line, without its quotes.
 type commandWord struct {
 	text   string
 	start  int
@@ -117,8 +117,8 @@ const (
 	mostPrograms   = 8 // in as many bytes; more are no commands
 )
 
-// commands finds secrets on the command lines of programs, and in lists of
-// arguments: ["curl", "-u", "bob:.."].
+// commands finds secrets on command lines and in argument lists:
+// ["curl", "-u", "bob:.."].
 func commands(v *view, hits []place, found func(start, end int)) {
 	t := v.text
 	done := 0
@@ -160,14 +160,14 @@ func commands(v *view, hits []place, found func(start, end int)) {
 	}
 }
 
-// isProgram tells whether a hit may be a program in a command line.
+// isProgram reports whether a hit may be a program in a command line.
 func isProgram(t string, h place) bool {
 	return (h.end == len(t) || strings.IndexByte(" \t\n\"'", t[h.end]) >= 0) &&
 		(t[h.start] == '"' || h.start == 0 || strings.IndexByte(" \t\n/\"'`|;&(=$", t[h.start-1]) >= 0)
 }
 
-// words cuts a command line into words: to the end of the line, a pipe, or the
-// quote around it.
+// words splits a command line, up to the end of the line, a pipe, or the end of
+// the string that contains the command.
 func words(v *view, i, limit int) []commandWord {
 	t := v.text
 	limit = min(limit, len(t))
@@ -294,7 +294,8 @@ func pairs(line []commandWord, option string, found func(start, end int)) {
 	}
 }
 
-// isCluster tells whether a word is short options of which the last is c: -sSu.
+// isCluster reports whether a word is a cluster of short options that ends in c:
+// -sSu.
 func isCluster(w string, c byte) bool {
 	return len(w) > 2 && len(w) < 8 && w[0] == '-' && w[1] != '-' && w[len(w)-1] == c
 }
@@ -313,14 +314,14 @@ func (w commandWord) unquoted() commandWord {
 	return w
 }
 
-// secret reports a word unless it stands for something else.
+// secret reports a word, unless it is a placeholder.
 func (w commandWord) secret(found func(start, end int)) {
 	if len(w.text) >= 3 && !placeholder(w.text) && !plainWords[strings.ToLower(w.text)] && !isEnv(w.text) && !strings.Contains(w.text, "$(") && !hasSuffix(w.text, files...) {
 		found(w.start, w.end())
 	}
 }
 
-// piped finds a secret that a program reads from its input: echo .. | sudo -S,
+// piped finds the secret that a program reads from stdin: echo .. | sudo -S,
 // sudo -S <<< "..".
 func (t *command) piped(v *view, start int, line []commandWord, found func(start, end int)) {
 	reads := false
@@ -348,7 +349,7 @@ func (t *command) piped(v *view, start int, line []commandWord, found func(start
 	}
 }
 
-// password is what follows the user in bob:password.
+// password drops the user from bob:password.
 func (w commandWord) password() commandWord {
 	if n := strings.IndexByte(w.text, ':'); n >= 0 {
 		return commandWord{text: w.text[n+1:], start: w.start + n + 1}

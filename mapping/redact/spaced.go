@@ -55,7 +55,7 @@ func (f *field) fallback() int {
 	return 0
 }
 
-// directives are the words that are followed by a name, a space and a value.
+// directives are the words after which a space separates name and value.
 var directives = []string{"#define", "# define", "env", "arg", "setenv", "setx", "set", "config set", "config --set", "export"}
 
 // directive reads ENV API_TOKEN .., requirepass .. and machine x login y password ..
@@ -119,8 +119,7 @@ func (f *field) directive() int {
 	return end
 }
 
-// mayHoldDigits tells whether a value that a text begins with is quoted or has
-// digits in it.
+// mayHoldDigits reports whether the first word of s has digits or is quoted.
 func mayHoldDigits(s string) bool {
 	if s != "" && (isQuote(s[0]) || s[0] == '@') {
 		return true
@@ -141,7 +140,7 @@ func firstWord(s string) string {
 	return word
 }
 
-// cell reads the value in a table or a marked-up line: | password | .. |,
+// cell reads a table row or a marked-up line: | password | .. |,
 // **Password:** .., <td>Password</td><td>..</td>.
 func (f *field) cell() int {
 	t := f.text
@@ -188,7 +187,7 @@ func (f *field) cell() int {
 	return f.column()
 }
 
-// stands tells whether a word that stands where a value would is a secret.
+// stands reports whether a word in the place of a value looks like a secret.
 func (f *field) stands(v string) bool {
 	if len(v) < 32 && !strings.ContainsAny(v, digits) {
 		return false
@@ -196,14 +195,14 @@ func (f *field) stands(v string) bool {
 	return (f.class == password || strings.EqualFold(f.name, "pass")) && isStrong(v) || len(v) >= 12 && isRandom(v)
 }
 
-// alone tells whether the name begins its line and nothing follows the value.
+// alone reports whether the name begins its line and nothing follows the value.
 func (f *field) alone(end int) bool {
 	lead := f.text[max(0, f.start-16):f.start]
 	rest := f.text[end:min(len(f.text), end+16)]
 	return strings.TrimSpace(lead[strings.LastIndexByte(lead, '\n')+1:]) == "" && (rest == "" || strings.TrimLeft(rest, " \t\r")[:1] == "\n")
 }
 
-// column reads what stands below its name in a table.
+// column reads the column of a table whose header is the name.
 func (f *field) column() int {
 	t := f.text
 	if i := skipSpaces(t, f.after); i < len(t) && i < f.after+2 && strings.IndexByte("|\t\r\n,*`", t[i]) < 0 {
@@ -272,7 +271,7 @@ type cellText struct {
 	start int
 }
 
-// cut cuts a row into cells.
+// cut splits a row into cells.
 func cut(row, delimiter string) []cellText {
 	if delimiter == "  " {
 		return fields(row)
@@ -286,7 +285,7 @@ func cut(row, delimiter string) []cellText {
 	return cells
 }
 
-// fields cuts a row where there are two spaces or more.
+// fields splits a row at two or more spaces.
 func fields(row string) []cellText {
 	var cells []cellText
 	for i := 0; i < len(row); {
