@@ -1,9 +1,6 @@
 package redact
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // Names of the rules that are not gitleaks'.
 const (
@@ -121,6 +118,10 @@ func (f *field) read(h place) bool {
 	return true
 }
 
+// spokenKeys are the words that make the word key after them and a space a
+// secret one. RSA is none: gpg prints fingerprints after it.
+var spokenKeys = []string{"api", "access", "secret", "private", "signing", "encryption", "master", "license", "account", "storage", "service", "shared", "auth"}
+
 // widen makes the word before a key part of its name: API key.
 func (f *field) widen() bool {
 	if f.start < 3 || f.text[f.start-1] != ' ' || !isLetter(f.text[f.start-2]) || !strings.EqualFold(f.name, "key") && !strings.EqualFold(f.name, "keys") {
@@ -130,7 +131,7 @@ func (f *field) widen() bool {
 	for from > 0 && f.start-from < 16 && isLetter(f.text[from-1]) {
 		from--
 	}
-	if !slices.Contains(keyOf, strings.ToLower(f.text[from:f.start-1])) {
+	if !oneOf(f.text[from:f.start-1], spokenKeys) {
 		return false
 	}
 	f.class, f.many = key, strings.HasSuffix(f.name, "s")
@@ -166,6 +167,14 @@ func (f *field) assigned() int {
 		return 0
 	}
 	f.found(a.start, a.end)
+	if a.how == quoted && a.end < len(f.text) { // terraform plan: "old" -> "new"
+		if rest, ok := strings.CutPrefix(f.text[a.end+1:], " -> "); ok {
+			if start, end, ok := f.literal(len(f.text) - len(rest)); ok && end > start {
+				f.found(start, end)
+				return end
+			}
+		}
+	}
 	return a.end
 }
 
@@ -180,7 +189,7 @@ func (a *assignment) read() bool {
 		if t[i] == '>' {
 			return false
 		}
-		if strings.EqualFold(a.name, "pass") && t[i] != '=' || a.field.start > 1 && t[a.field.start-2:a.field.start] == "::" {
+		if strings.EqualFold(a.name, "pass") && t[i] != '=' && !a.isPass(i+sep) || a.field.start > 1 && t[a.field.start-2:a.field.start] == "::" {
 			return false // a test that passed, a type
 		}
 		a.how = bare
@@ -224,6 +233,17 @@ func dumped(t string, i int) int {
 	return i
 }
 
+// isPass reports whether a quoted password follows the word pass, which also is
+// what tests do: auth: { user: "bob", pass: ".." }.
+func (a *assignment) isPass(i int) bool {
+	start, end, ok := a.literal(skipSpaces(a.text, i))
+	if ok && isStrong(a.text[start:end]) {
+		a.class = password
+		return true
+	}
+	return false
+}
+
 // isFlag reports whether a name is an option: --db-password or -password.
 func isFlag(name string) bool {
 	name = strings.TrimLeft(name, "-")
@@ -248,6 +268,7 @@ func (a *assignment) value(i int) bool {
 	for n := 0; i < len(t) && n < 2 && (t[i] == 'b' || t[i] == 'f' || t[i] == 'r' || t[i] == '@' || t[i] == '$') && i+1 < len(t) && isQuote(t[i+1]); n++ {
 		i++ // b"..", f"..", @"..", $'..'
 	}
+	i += typePrefix(t[i:])
 	if i < len(t) && isQuote(t[i]) && a.field.start > 0 && t[a.field.start-1] == t[i] && !a.quoted {
 		return false // "NAME=" + value
 	}
@@ -282,6 +303,17 @@ func (a *assignment) value(i int) bool {
 		}
 	}
 	return a.end > i
+}
+
+// typePrefix returns the length of what may come before the name of a type:
+// password: &'static str = "..".
+func typePrefix(s string) int {
+	for _, p := range [...]string{"&'static ", "&mut ", "&"} {
+		if strings.HasPrefix(s, p+"str") {
+			return len(p)
+		}
+	}
+	return 0
 }
 
 // literal returns the string whose opening quote is at i.

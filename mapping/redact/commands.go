@@ -65,6 +65,7 @@ var tools = []tool{
 	{programs: "aws", after: "aws_secret_access_key aws_session_token"},
 	{programs: "npm yarn pnpm", after: "npmAuthToken _authToken"},
 	{programs: "nmcli", after: "password"},
+	{programs: "wpa_passphrase", after: "wpa_passphrase", last: 2},
 	{programs: "rocommunity rwcommunity", after: "rocommunity rwcommunity"},
 	{programs: "snmp-server", after: "community"},
 }

@@ -158,7 +158,7 @@ func (f *field) data(to int) {
 		if line.start >= to || indent(text) <= own {
 			return
 		}
-		if n := strings.Index(text, ": "); n >= 0 && !strings.HasPrefix(strings.TrimSpace(text), "#") {
+		if n := strings.Index(text, ": "); n >= 0 && strings.IndexByte("#-", strings.TrimSpace(text)[0]) < 0 {
 			start := line.start + n + 2
 			for start < line.end && isQuote(t[start]) {
 				start++

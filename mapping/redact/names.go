@@ -70,7 +70,7 @@ func classOfWord(name, last, before string, words int) class {
 	switch {
 	case last == "pwd" && words == 1 && isEnv(name), last == "oldpwd":
 		return noSecret // a directory
-	case hasSuffix(last, "password", "passwd", "passphrase", "passcode", "pwd"), last == "pass" && words > 1, last == "pw" && words > 1,
+	case hasSuffix(last, "password", "passwd", "passphrase", "passcode", "pwd"), last == "pass" && words > 1, isPassOf(last), last == "pw" && words > 1,
 		last == "psk", last == "requirepass", last == "masterauth":
 		return password
 	case last == "mnemonic", last == "phrase" && before == "seed":
@@ -91,6 +91,13 @@ func classOfWord(name, last, before string, words int) class {
 		return key
 	}
 	return noSecret
+}
+
+// isPassOf reports whether a word is one such as dbpass. Not all words that end
+// like it are: bypass.
+func isPassOf(word string) bool {
+	of, ok := strings.CutSuffix(word, "pass")
+	return ok && slices.Contains([]string{"db", "user", "my", "root", "admin", "smtp", "mail", "ftp", "ssh", "sql", "ldap", "bind", "http", "proxy", "auth"}, of)
 }
 
 // counted are the words before token that make a token harmless.

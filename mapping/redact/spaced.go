@@ -195,6 +195,12 @@ func (f *field) stands(v string) bool {
 	return (f.class == password || strings.EqualFold(f.name, "pass")) && isStrong(v) || len(v) >= 12 && isRandom(v)
 }
 
+// ends reports whether nothing follows in the line but punctuation.
+func (f *field) ends(i int) bool {
+	rest, _, _ := strings.Cut(f.text[i:min(len(f.text), i+8)], "\n")
+	return strings.Trim(rest, " .,;)\r\"'`") == ""
+}
+
 // alone reports whether the name begins its line and nothing follows the value.
 func (f *field) alone(end int) bool {
 	lead := f.text[max(0, f.start-16):f.start]
@@ -341,7 +347,8 @@ func (f *field) told() int {
 		end++
 	}
 	v := strings.TrimRight(t[i:end], ".,;:*")
-	if verb && f.stands(v) || len(v) >= 20 && isRandom(v) {
+	last := f.class == password && f.text[f.after:i] == " " && len(v) >= 8 && f.ends(i+len(v))
+	if (verb || last) && f.stands(v) || len(v) >= 20 && isRandom(v) {
 		f.found(i, i+len(v))
 		return i + len(v)
 	}

@@ -207,6 +207,9 @@ func isMixed(v string) bool {
 // isChain reports whether a value is a chain of names, a.b, a->b or a::b, or a
 // path.
 func isChain(v string) bool {
+	if isBase64(v) && turnsOf(v) > 6 && entropy(v) > 4 {
+		return false
+	}
 	if strings.Contains(v, "->") || strings.Contains(v, "::") || strings.Contains(v, "//") || hasPrefix(v, "/", "./", "~/") {
 		return true
 	}
