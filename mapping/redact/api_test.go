@@ -44,7 +44,7 @@ func TestHarmlessName(t *testing.T) {
 		"", "success", "error_max_turns", "Bash", "execute_tool", "mcp__github__create_pull_request", "mcp__claude_ai_Google_Drive__search_files", "go", "python3.12", "./gradlew", "npx",
 		"x86_64-linux-gnu-gcc", "node_modules/.bin/eslint", "claude-sonnet-4-5-20250929", "gpt-5.1-codex-max", "toolu_01A09q90qw90lq917835lq9", "toolu_vrtx_01A09q90qw90lq917835lq9",
 		"call_AbC123dEf456GhI789jKl012\nfc_0a1b2c3d4e5f60718293a4b5c6d7e8f9", "call-bb11656a-0c9e-4b7a-9d55-0f4b7a1f2c3d-1\nfc_35bc3e26-1f2e-4a5b-8c7d-9e0f1a2b3c4d_1",
-		"6f1c2f9e-3c5d-4c9d-8f6b-2f9e3c5d4c9d", "59ff63a6-3c5d-4c9d-8f6b-2f9e3c5d4c9d-0-c94p", "req_011CSHoEeqs5C35K2UUqR7Fy", "Grep_0", "functions.Bash:0", "tool_6f1c2f9e-3c5d-4c9d-8f6b-2f9e3c5d4c9d",
+		"6f1c2f9e-3c5d-4c9d-8f6b-2f9e3c5d4c9d", "59ff63a6-3c5d-4c9d-8f6b-2f9e3c5d4c9d-0-c94p", "req_011CSHoEeqs5C35K2UUqR7Fy", "Grep_0", "read_file-1763000000000-4f2a9c7d1e3b8", "functions.Bash:0", "tool_6f1c2f9e-3c5d-4c9d-8f6b-2f9e3c5d4c9d",
 	} {
 		if !r.HarmlessName(name) {
 			t.Errorf("%q is not harmless", name)

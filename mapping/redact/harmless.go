@@ -44,17 +44,20 @@ func isHarmlessWord(s string) bool {
 	if isUUID(s) || len(s) < 16 {
 		return true
 	}
-	for part := range strings.FieldsFuncSeq(s, func(c rune) bool {
-		return c == '_' || c == '-' || c == '.' || c == '=' || c == '@' || c == '+' || c == '~'
-	}) {
-		if isUUIDPart(s) {
-			return true
-		}
-		if len(part) >= 16 && (turnsOf(part) >= 3 || isHexRun(part) || len(part) >= 32 && isRandom(part)) {
+	if isUUIDPart(s) {
+		return true
+	}
+	const mostRandom = 20
+	random := 0 // bytes
+	for part := range strings.FieldsFuncSeq(s, func(c rune) bool { return strings.ContainsRune("_-.=@+~", c) }) {
+		if len(part) >= 16 && (turnsOf(part) >= 3 || isHexRun(part) || isRandom(part)) {
 			return false
 		}
+		if turnsOf(part) >= 3 {
+			random += len(part)
+		}
 	}
-	return turnsOf(s) < 6 || isVersionName(s)
+	return random < mostRandom
 }
 
 // isUUID reports whether a text is a UUID.
@@ -73,14 +76,3 @@ func isUUIDPart(s string) bool {
 
 // isHexRun reports whether a word is nothing but hexadecimal digits.
 func isHexRun(s string) bool { return len(s) >= 24 && strings.Trim(s, hexes) == "" && turnsOf(s) > 0 }
-
-// isVersionName reports whether a word consists of names and version numbers:
-// claude-3-5-sonnet-20241022, x86_64-unknown-linux-gnu.
-func isVersionName(s string) bool {
-	for part := range strings.FieldsFuncSeq(s, func(c rune) bool { return c == '-' || c == '_' || c == '.' }) {
-		if turnsOf(part) > 2 {
-			return false
-		}
-	}
-	return true
-}

@@ -3,7 +3,7 @@
 package redacttest
 
 import (
-	_ "embed"
+	"embed"
 	"strings"
 )
 
@@ -17,8 +17,8 @@ type Secret struct {
 }
 
 var (
-	//go:embed own.txt
-	own string
+	//go:embed own/*.txt
+	own embed.FS
 	//go:embed heldout.txt
 	heldOut string
 	//go:embed missed.txt
@@ -28,7 +28,21 @@ var (
 )
 
 // All returns the secrets that the rules were written for.
-func All() []Secret { return parse(own) }
+func All() []Secret {
+	entries, err := own.ReadDir("own")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	var all []Secret
+	for _, e := range entries {
+		list, err := own.ReadFile("own/" + e.Name())
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, parse(string(list))...)
+	}
+	return all
+}
 
 // HeldOut returns secrets of the same kinds that were listed before the rules were
 // written. Do not tune rules to them: they measure how many of the secrets that
