@@ -3,6 +3,7 @@ package redact_test
 import (
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 
@@ -206,4 +207,21 @@ func BenchmarkLoad(b *testing.B) {
 	for b.Loop() {
 		newRedactor(b, nil, nil).Find("")
 	}
+}
+
+// TestConcurrent uses a Redactor that is still loading its rules.
+func TestConcurrent(t *testing.T) {
+	r := newRedactor(t, nil, nil)
+	secrets := redacttest.All()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for _, s := range secrets {
+				if got := redacted(s.Text, r.Find(s.Text)); leftIn(got, s) != "" {
+					t.Errorf("%s is not found", s.Name)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

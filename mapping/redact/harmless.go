@@ -6,7 +6,7 @@ import "strings"
 // takes it for a secret, and it does not look like a random token. Words, the
 // names of tools and programs, UUIDs and the ids that agents and model providers
 // give to calls, messages and requests are harmless. Anything longer than 256
-// bytes is not. It takes about a microsecond.
+// bytes is not. It takes a few microseconds.
 func (r *Redactor) HarmlessName(s string) bool {
 	const longest = 256
 	if s == "" {
