@@ -164,7 +164,7 @@ func (f *field) until(i int, stop byte) int {
 	t := f.text
 	i = skipAll(t, i)
 	n := strings.IndexByte(t[i:min(len(t), i+maxValue)], stop)
-	if n <= 0 {
+	if n <= 0 || stop == '<' && !strings.HasPrefix(t[i+n:], "</") {
 		return 0
 	}
 	if v := t[i : i+n]; !strings.ContainsAny(v, "\n>") && !containsAny(v, "[^", "(?") && f.class.secret(v, env) && (f.class == password || isRandom(v)) && !strings.EqualFold(v, f.name) {

@@ -331,7 +331,7 @@ func (a *assignment) secret() bool {
 	if a.listed && (!isQuote(a.text[max(0, a.field.start-1)]) && !isFlag(a.name) || isEnv(v) || !a.stands(v) && (!isEnv(a.name) || !a.class.secret(v, quoted))) {
 		return false // of names, more likely than a value to one
 	}
-	if a.sep < 0 && !strings.ContainsAny(v, "0123456789!@#%^*+~?/") {
+	if (a.sep < 0 || isFlag(a.name) && a.name[0] == '-' && !strings.HasPrefix(a.name, "--")) && !strings.ContainsAny(v, "0123456789!@#%^*+~?/") {
 		return false // --password string, as in a usage text
 	}
 	if a.how == bare {

@@ -45,6 +45,10 @@ func bareKeys(v *view, found func(start, end int)) {
 // YAML value, whose name would say if it is secret.
 func inBlock(t string, i int) bool {
 	before := t[max(0, i-maxKey):i]
+	previous := strings.TrimRight(before, "\r\n")
+	if strings.Contains(previous[strings.LastIndexByte(previous, '\n')+1:], "<") { // an XML element
+		return true
+	}
 	begin := strings.LastIndex(before, "-----BEGIN")
 	return begin >= 0 && begin > strings.LastIndex(before, "-----END") ||
 		strings.HasSuffix(strings.TrimRight(before, " \n\r"), ":") || strings.HasSuffix(strings.TrimRight(before, "\n\r"), "`")

@@ -106,7 +106,7 @@ func (f *field) directive() int {
 		ok = isRandom(v)
 	case known:
 		ok = f.class.secret(v, env) && strings.ContainsAny(v, "0123456789")
-	case login && strings.Contains(lead, "login ") && (strings.Contains(lead, "machine ") || strings.Contains(lead, "default")) && f.class == password:
+	case login && strings.Contains(lead, "login ") && strings.Contains(lead, "machine ") && f.class == password:
 		ok = f.class.secret(v, env)
 	default: // nothing but a name and its value
 		rest, _, _ := strings.Cut(t[end:min(len(t), end+16)], "\n")

@@ -29,7 +29,7 @@ var plainWords = map[string]bool{
 // secret reports whether the value of a name of this class is a secret.
 func (c class) secret(v string, how writing) bool {
 	lower := strings.ToLower(v)
-	if len(v) < 3 || placeholder(v) || plainWords[lower] || hasPrefix(v, `\u`, `\x`) || hasSuffix(lower, files...) || isReference(lower) {
+	if len(v) < 3 || v[0] == ' ' || placeholder(v) || plainWords[lower] || hasPrefix(v, `\u`, `\x`) || hasSuffix(lower, files...) || isReference(lower) {
 		return false
 	}
 	m := makeupOf(v)
@@ -68,7 +68,7 @@ func (c class) secret(v string, how writing) bool {
 
 // isReference reports whether a value is an address, a version or a number.
 func isReference(lower string) bool {
-	if strings.Contains(lower, "://") || hasPrefix(lower, "urn:", "data:", "#") {
+	if strings.Contains(lower, "://") || hasSuffix(lower, "/tcp", "/udp") || hasPrefix(lower, "urn:", "data:", "#") {
 		return true
 	}
 	if host, port, ok := strings.Cut(lower, ":"); ok && len(port) >= 2 && isDigits(port) && isIdentifier(host) && !isDigits(host) {
@@ -249,6 +249,8 @@ func placeholder(s string) bool {
 	switch s[0] {
 	case '<', '{', '(', ']':
 		return true
+	case '\\': // of a shell
+		return len(s) > 1 && s[1] == '$'
 	case '$', '%', '*', '&', '@': // no variable has digits and marks in it
 		return len(s) < 8 || !strings.ContainsAny(s[1:], "0123456789") || !strings.ContainsAny(s[1:], "!@#^&*+~?") || strings.ContainsAny(s, "{}()<>")
 	}
