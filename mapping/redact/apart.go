@@ -106,7 +106,7 @@ func (f *field) valueAfter() int {
 // valueBefore reads the value that precedes a name.
 func (f *field) valueBefore(to int) {
 	t := f.text
-	from := max(0, to-within)
+	from := max(0, to-within/2)
 	if n := strings.LastIndexAny(t[from:to], "{}<"); n >= 0 {
 		from += n + 1
 	}
