@@ -105,7 +105,7 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 	case "tool_use_id":
 		l.ID = jsonscan.Unquote(r.Str())
 	case "task_id":
-		l.task = []byte(word(jsonscan.Unquote(r.Str())))
+		l.task = wordOf(r)
 	case "status":
 		l.Status = enum(jsonscan.Unquote(r.Str()))
 	case "summary":
@@ -153,13 +153,13 @@ func (l *claudeLine) fact(r *jsonscan.Reader, key []byte) {
 	case "cwd":
 		l.facts.text(semconv.ProcessWorkingDirectory, Detail, r.Str())
 	case "permissionMode", "permission_mode":
-		l.facts.word(semconv.PermissionMode, []byte(enum(jsonscan.Unquote(r.Str()))))
+		l.facts.word(semconv.PermissionMode, enumOf(r))
 	case "claude_code_version", "qwen_code_version":
-		l.facts.word(semconv.AgentVersion, []byte(word(jsonscan.Unquote(r.Str()))))
+		l.facts.word(semconv.AgentVersion, wordOf(r))
 	case "apiKeySource":
-		l.facts.word(semconv.ClaudeAPIKeySource, []byte(word(jsonscan.Unquote(r.Str()))))
+		l.facts.word(semconv.ClaudeAPIKeySource, wordOf(r))
 	case "terminal_reason":
-		l.facts.word(semconv.ClaudeTerminalReason, []byte(enum(jsonscan.Unquote(r.Str()))))
+		l.facts.word(semconv.ClaudeTerminalReason, enumOf(r))
 	case "api_error_status", "error_status":
 		l.number(r, semconv.HTTPResponseStatus)
 	case "duration_api_ms":
@@ -182,21 +182,21 @@ func (l *claudeLine) fact(r *jsonscan.Reader, key []byte) {
 	case "retry_delay_ms":
 		l.number(r, semconv.DelayMillis)
 	case "error_category":
-		l.facts.word(semconv.Reason, []byte(enum(jsonscan.Unquote(r.Str()))))
+		l.facts.word(semconv.Reason, enumOf(r))
 	case "hook_event":
-		l.facts.word(semconv.HookEvent, []byte(enum(jsonscan.Unquote(r.Str()))))
+		l.facts.word(semconv.HookEvent, enumOf(r))
 	case "outcome":
-		l.facts.word(semconv.HookOutcome, []byte(enum(jsonscan.Unquote(r.Str()))))
+		l.facts.word(semconv.HookOutcome, enumOf(r))
 	case "exit_code":
 		l.number(r, semconv.ProcessExitCode)
 	case "trigger":
-		l.facts.word(semconv.Reason, []byte(enum(jsonscan.Unquote(r.Str()))))
+		l.facts.word(semconv.Reason, enumOf(r))
 	case "pre_tokens":
 		l.number(r, semconv.TokensBefore)
 	case "post_tokens":
 		l.number(r, semconv.TokensAfter)
 	case "rateLimitType":
-		l.facts.word(semconv.RateLimitType, []byte(enum(jsonscan.Unquote(r.Str()))))
+		l.facts.word(semconv.RateLimitType, enumOf(r))
 	case "resetsAt":
 		l.number(r, semconv.RateLimitResets)
 	case "compact_metadata", "subagent_retry", "data":
@@ -210,7 +210,7 @@ func (l *claudeLine) fact(r *jsonscan.Reader, key []byte) {
 	case "rate_limit_info":
 		for key := range r.Members() {
 			if string(key) == "status" {
-				l.facts.word(semconv.RateLimitStatus, []byte(enum(jsonscan.Unquote(r.Str()))))
+				l.facts.word(semconv.RateLimitStatus, enumOf(r))
 			} else {
 				l.leaf(r, key)
 			}

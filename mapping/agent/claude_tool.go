@@ -200,10 +200,10 @@ func (c *claudeResult) read(r *jsonscan.Reader) {
 				c.facts.bool(semconv.ToolAborted)
 			}
 		case "backgroundTaskId":
-			c.task = []byte(word(jsonscan.Unquote(r.Str())))
+			c.task = wordOf(r)
 			c.background = len(c.task) > 0
 		case "agentId":
-			id := []byte(word(jsonscan.Unquote(r.Str())))
+			id := wordOf(r)
 			c.facts.word(semconv.SubagentID, id)
 			if len(c.task) == 0 {
 				c.task = id
@@ -213,7 +213,7 @@ func (c *claudeResult) read(r *jsonscan.Reader) {
 		case "status":
 			c.background = string(r.Str()) == "async_launched" || c.background
 		case "resolvedModel":
-			c.facts.word(semconv.SubagentModel, []byte(word(jsonscan.Unquote(r.Str()))))
+			c.facts.word(semconv.SubagentModel, wordOf(r))
 		case "structuredPatch":
 			c.readPatch(r)
 		case "file":
