@@ -25,6 +25,7 @@ func FuzzMapper(f *testing.F) {
 	f.Add(stream(initLine, thinking(time.UnixMilli(1))), uint16(1), uint8(0x1f)) // begins before 1970
 	f.Add(bytes.Repeat([]byte("["), 10_000), uint16(0), uint8(0))
 	f.Add(newScript(f, func(field string) string { return field + `"\\é` }), uint16(900), uint8(0x20))
+	f.Add(claudeScript(func(field string) string { return field + `"\\é` }), uint16(901), uint8(0x30))
 	f.Fuzz(func(t *testing.T, in []byte, chunk uint16, flags uint8) {
 		spans, m := feed{
 			chunk: int(chunk),
@@ -33,7 +34,7 @@ func FuzzMapper(f *testing.F) {
 			tick:  time.Duration(flags>>2) * time.Millisecond,
 			close: flags&2 != 0,
 			opts: mapping.Options{
-				MaxSpanEvents: 4, Agent: []string{"", "cursor"}[flags>>4&1],
+				MaxSpanEvents: 4, Agent: append([]string{""}, mapping.Agents...)[int(flags>>4&1)*(1+int(chunk)%len(mapping.Agents))],
 				Content: []content.Level{"", content.Full}[flags>>5&1], MaxAttributeBytes: 100 + int(chunk)%1000,
 			},
 		}.spans(t, in)
