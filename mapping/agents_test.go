@@ -1,91 +1,132 @@
 package mapping_test
 
 import (
-	"bytes"
-	"maps"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/agent"
+	"github.com/spantee/spantee/mapping/mappingtest"
 )
 
-// tally counts the spans of each agent's sessions by their names.
-func tally(spans []*tracepb.Span) map[string]int {
-	n := map[string]int{}
-	for _, s := range spans {
-		n[attr(s, "gen_ai.conversation.id").GetStringValue()+" "+s.Name]++
-	}
-	return n
+// totals are what a fixture's own lines add up to, by another program's reading.
+type totals struct {
+	Runs, Turns, Tools                              int
+	Input, Output, CacheRead, CacheWrite, Reasoning int64
+	Cost                                            float64
 }
 
-// TestAgentsInOneStream writes the streams of several agents into one pipe, one
-// after the other and line by line in turns: each gets the spans that it gets
-// alone.
-func TestAgentsInOneStream(t *testing.T) {
-	all := fixtures(t)
-	var streams [][]byte
-	for _, name := range []string{
-		"cursor/parallel-tools", "claude/plain", "claude/partial-messages", "claude/subagent", "claude/background-tasks",
-		"qwen/plain", "qwen/partial-messages", "qwen/error-result", "amp/plain",
-	} {
-		streams = append(streams, all["../testdata/"+name])
-	}
-	want := map[string]int{}
-	var lines [][][]byte
-	for _, in := range streams {
-		spans, _ := feed{}.spans(t, in)
-		maps.Copy(want, tally(spans))
-		lines = append(lines, bytes.SplitAfter(in, []byte("\n")))
-	}
-	check := func(in []byte) {
-		t.Helper()
-		spans, m := feed{}.spans(t, in)
-		got := tally(spans)
-		for name, n := range want {
-			if got[name] != n {
-				t.Errorf("%d spans %q, want %d", got[name], name, n)
-			}
-		}
-		for name, n := range got {
-			if want[name] == 0 {
-				t.Errorf("%d spans %q, want none", n, name)
-			}
-		}
-		if s := m.Stats(); s.Foreign != "" || s.Unproven+s.BadLines+s.Unpaired > 0 {
-			t.Errorf("stats %+v", s)
-		}
-	}
-	check(bytes.Join(streams, nil))
-	var turns []byte
-	for left := true; left; {
-		left = false
-		for i := range lines {
-			if len(lines[i]) > 0 {
-				turns, lines[i], left = append(turns, lines[i][0]...), lines[i][1:], true
-			}
-		}
-	}
-	check(turns)
-}
-
-// TestWithoutInit drops the first line of a stream: Claude Code and Amp are known
-// by others.
-func TestWithoutInit(t *testing.T) {
-	for name, in := range fixtures(t) {
-		agent, fixture, _ := strings.Cut(short(name), "/")
-		if fixture != "plain" || agent == "qwen" || agent == "cursor" {
+// TestTotals compares the sums over a trace with the totals of its stream, which
+// stand beside the fixtures of an agent.
+func TestTotals(t *testing.T) {
+	streams := fixtures(t)
+	for _, name := range mapping.Agents {
+		b, err := os.ReadFile(filepath.Join("../testdata", name, "totals.json"))
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		var rest []byte
-		for line := range bytes.Lines(in) {
-			if !bytes.Contains(line, []byte(`"subtype":"init"`)) {
-				rest = append(rest, line...)
+		want := map[string]totals{}
+		if err := json.Unmarshal(b, &want); err != nil {
+			t.Fatal(err)
+		}
+		for path, in := range streams {
+			if filepath.Base(filepath.Dir(path)) != name {
+				continue
+			}
+			t.Run(short(path), func(t *testing.T) {
+				spans, _ := feed{}.spans(t, in)
+				if got := totalsOf(spans); got != want[filepath.Base(path)] {
+					t.Errorf("the trace has\n%+v, the stream\n%+v", got, want[filepath.Base(path)])
+				}
+				if err := mappingtest.Conserved(spans); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// totalsOf adds up what each backend would: the counts of model calls, or a
+// root's where they have none. Where both exist they have to agree.
+func totalsOf(spans []*tracepb.Span) (sum totals) {
+	for _, s := range spans {
+		switch attr(s, "gen_ai.operation.name").GetStringValue() {
+		case "execute_tool":
+			sum.Tools++
+		case "chat":
+			sum.Turns++
+		case "invoke_agent":
+			if len(s.ParentSpanId) == 0 {
+				sum.Runs++
 			}
 		}
-		want, _ := feed{}.spans(t, in)
-		got, m := feed{}.spans(t, rest)
-		if len(got) != len(want) || m.Stats().Runs != 1 {
-			t.Errorf("%s: %d spans of %d runs, want %d of 1", name, len(got), m.Stats().Runs, len(want))
+		count := func(key string) int64 { return attr(s, "gen_ai.usage."+key).GetIntValue() }
+		sum.Input += count("input_tokens")
+		sum.Output += count("output_tokens")
+		sum.CacheRead += count("cache_read.input_tokens")
+		sum.CacheWrite += count("cache_write.input_tokens")
+		sum.Reasoning += count("reasoning.output_tokens")
+		sum.Cost += attr(s, "gen_ai.usage.cost").GetDoubleValue()
+	}
+	sum.Cost = math.Round(sum.Cost*1e12) / 1e12
+	return sum
+}
+
+// TestRootTotals checks that a root whose model calls have counts has their sum.
+// Claude Code states more for a run than for its calls: the cost, and what
+// sub-agents used.
+func TestRootTotals(t *testing.T) {
+	for path, in := range fixtures(t) {
+		t.Run(short(path), func(t *testing.T) {
+			if strings.HasPrefix(short(path), "claude/") {
+				t.Skip("see TestClaude")
+			}
+			spans, _ := feed{}.spans(t, in)
+			byTrace := map[string][]*tracepb.Span{}
+			for _, s := range spans {
+				byTrace[string(s.TraceId)] = append(byTrace[string(s.TraceId)], s)
+			}
+			for _, spans := range byTrace {
+				sum := totalsOf(spans)
+				for _, s := range spans {
+					if cost := attr(s, "spantee.usage.cost"); cost != nil && cost.GetDoubleValue() != sum.Cost {
+						t.Errorf("%s cost %v, its model calls %v", s.Name, cost.GetDoubleValue(), sum.Cost)
+					}
+					total := attr(s, "spantee.usage.input_tokens")
+					if total != nil && (total.GetIntValue() != sum.Input || attr(s, "spantee.usage.output_tokens").GetIntValue() != sum.Output) {
+						t.Errorf("%s: %d tokens in, its model calls %d", s.Name, total.GetIntValue(), sum.Input)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestDetected checks that every stream is taken for that of its agent.
+func TestDetected(t *testing.T) {
+	for path, in := range fixtures(t) {
+		if strings.HasPrefix(filepath.Base(path), "foreign-") {
+			continue
 		}
+		t.Run(short(path), func(t *testing.T) {
+			want := agent.Find(filepath.Base(filepath.Dir(path))).Name
+			spans, m := feed{}.spans(t, in)
+			if m.Stats().Foreign != "" {
+				t.Errorf("taken for the stream of %s", m.Stats().Foreign)
+			}
+			for _, s := range spans {
+				if got := attr(s, "gen_ai.agent.name").GetStringValue(); len(s.ParentSpanId) == 0 && got != want {
+					t.Errorf("taken for the stream of %s, not %s", got, want)
+				}
+			}
+		})
 	}
 }

@@ -73,7 +73,7 @@ func (r *run) endTaskAt(ev *agent.Event, at instant) {
 	if t.over != 0 {
 		at = t.over
 	}
-	status, failed := ev.Status, ev.Failed
+	status, failed := r.m.names.pass(ev.Status), ev.Failed
 	if t.failed && !failed {
 		status, failed = t.status, true
 	}
@@ -82,12 +82,7 @@ func (r *run) endTaskAt(ev *agent.Event, at instant) {
 		errorType = cmp.Or(status, errOther)
 	}
 	var said content.Attributes
-	var unused attributes
-	for i := range ev.Facts {
-		if ev.Facts[i].Level != agent.Harmless {
-			unused.fact(&ev.Facts[i], r.m.capture, &said)
-		}
-	}
+	r.m.captureFacts(ev.Facts, &said)
 	r.endBackground(t, r.clock.after(t.from, at), status, errorType, said)
 }
 
@@ -97,7 +92,7 @@ func (r *run) endBackground(t *tool, at instant, status, errorType string, said 
 	s.start, s.end = t.from, at
 	s.link = t.ref()
 	if t.task != "" {
-		s.attributes.str(semconv.TaskID, t.task)
+		s.attributes.str(semconv.TaskID, r.m.names.id(t.task))
 	}
 	s.attributes.str(semconv.TaskStatus, status)
 	if t.exit.Known {

@@ -146,6 +146,9 @@ func audit(t *testing.T, agent string, in []byte) (l ledger) {
 	return l
 }
 
+// claudeFamily are the agents that print Claude Code's lines.
+var claudeFamily = []string{"claude", "qwen", "amp"}
+
 var usageKeys = []string{"input_tokens", "output_tokens", "cache_read.input_tokens", "cache_write.input_tokens"}
 var totalKeys = []string{"input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"}
 
@@ -155,7 +158,7 @@ var totalKeys = []string{"input_tokens", "output_tokens", "cache_read_tokens", "
 func TestConservation(t *testing.T) {
 	for name, in := range fixtures(t) {
 		agent, fixture, _ := strings.Cut(short(name), "/")
-		if !slices.Contains([]string{"claude", "qwen", "amp"}, agent) || fixture == "odd-lines" {
+		if !slices.Contains(claudeFamily, agent) || fixture == "odd-lines" {
 			continue
 		}
 		t.Run(short(name), func(t *testing.T) {
@@ -229,7 +232,7 @@ func counts(s *tracepb.Span, prefix string, keys []string) (t tokens) {
 func TestAudit(t *testing.T) {
 	seen := map[string]tokens{}
 	for name, in := range fixtures(t) {
-		if agent, _, _ := strings.Cut(short(name), "/"); agent != "cursor" {
+		if agent, _, _ := strings.Cut(short(name), "/"); slices.Contains(claudeFamily, agent) {
 			l := audit(t, agent, in)
 			sum := seen[agent]
 			sum.add(tokens{l.main[0], l.total[1], int64(l.tools), int64(l.failed)})

@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/spantee/spantee/mapping/agent"
@@ -25,7 +26,10 @@ type run struct {
 	number  int // of the run in its session, from 1
 	clock   clock
 	key     runKey
-	keyed   bool // by a stamp: the ids are those that the run will keep
+	keyed   bool // the run has a key, and with it ids
+
+	ownTraceID [16]byte // without a parent
+	rootID     [8]byte
 
 	start     instant
 	printed   instant // the last event that told something new
@@ -34,6 +38,7 @@ type run struct {
 	began     bool // there was a RunStart
 	ended     bool // the root span is finished
 	badLines  int  // on the pipe before it
+	hidden    int  // names, likewise
 	broken    bool // the agent spoke of an error
 
 	main   *invocation
@@ -54,49 +59,17 @@ type run struct {
 	held    []*span
 	lastEnd instant // of the spans emitted
 
-	content content.Attributes // of the root
-	fault   string             // what the agent said of an error
+	content   content.Attributes // of the root
+	fault     string             // what the agent said of an error
+	faultType string             // and what it called it
 }
 
 // counts are those of a whole run; sub-agents are a part of it.
 type counts struct {
 	spans, turns, deltaSpans, tools, toolErrors, approvals, invocations, tasks int
 	deltas, retries, reconnects, compactions                                   int
+	text, thinking                                                             tally
 }
-
-// An invocation is the work of one agent: the run's own, or a sub-agent's.
-type invocation struct {
-	ref   spanRef
-	tool  spanRef // that started it
-	name  string
-	model string
-	start instant
-
-	turn    *turn   // the one at hand
-	called  *turn   // it ended by calling a tool, but more may become known of it
-	last    *turn   // the one that ended last
-	wait    instant // when the agent began to wait for the model
-	idle    bool    // the model gave its answer, so nobody waits for it
-	task    *tool   // the call in whose background it works, nil if in none
-	notices []notice
-
-	running    int     // tools in flight
-	toolsFrom  instant // since when there has been one
-	toolsTo    instant // until when there was one
-	firstChunk instant
-	estimated  bool // firstChunk came at an unknown time after the start
-	untimed    bool // nobody knows when the first one came
-
-	counts              invocationCounts
-	modelTime, toolTime instant
-	asked               []content.Value // the messages that the next turn answers: the prompt, or what tools returned
-	prompted            bool            // and the prompt is on the span
-	answer              string          // the last text that was said
-	content             content.Attributes
-	ended               bool
-}
-
-type invocationCounts struct{ turns, tools, toolErrors, deltas int }
 
 // nextRun begins the next run of a session.
 func (m *Mapper) nextRun(s *session, arrival instant) *run {
@@ -112,7 +85,7 @@ func (m *Mapper) nextRun(s *session, arrival instant) *run {
 
 func (m *Mapper) newRun(a *agent.Agent, session string, number int, arrival instant) *run {
 	r := &run{
-		m: m, agent: a, session: session, number: number, badLines: m.stats.BadLines,
+		m: m, agent: a, session: session, number: number, badLines: m.stats.BadLines, hidden: m.names.hidden,
 		tools: map[string]*tool{}, tasks: map[string]*tool{}, approvals: map[approvalKey][]*pendingApproval{},
 	}
 	r.clock.replay = m.opts.replay()
@@ -135,7 +108,7 @@ func (r *run) apply(ev *agent.Event) {
 	switch ev.Kind {
 	case agent.RunStart:
 		r.began = true
-		r.main.setModel(ev.Model)
+		r.main.model = cmp.Or(r.m.names.pass(string(ev.Model)), r.main.model)
 		r.takeFacts(ev.Facts)
 	case agent.Prompt:
 		r.wake(inv, at)
@@ -144,13 +117,13 @@ func (r *run) apply(ev *agent.Event) {
 		r.endTurn(inv, at)
 		r.openTurn(inv, at, ev)
 	case agent.ThinkingDelta:
-		r.openTurn(inv, at, ev).delta(r, thinkingText, at, ev)
+		r.openTurn(inv, at, ev).delta(r, inv, thinkingText, at, ev)
 	case agent.TextDelta:
-		r.openTurn(inv, at, ev).delta(r, answerText, at, ev)
+		r.openTurn(inv, at, ev).delta(r, inv, answerText, at, ev)
 	case agent.ThinkingMessage:
-		r.openTurn(inv, at, ev).message(r, thinkingText, at, ev)
+		r.openTurn(inv, at, ev).message(r, inv, thinkingText, at, ev)
 	case agent.TextMessage:
-		r.openTurn(inv, at, ev).message(r, answerText, at, ev)
+		r.openTurn(inv, at, ev).message(r, inv, answerText, at, ev)
 	case agent.ThinkingEnd:
 		if t := inv.turn; t != nil {
 			t.endText(r, thinkingText, at)
@@ -178,6 +151,7 @@ func (r *run) apply(ev *agent.Event) {
 		r.notice(inv, ev, at)
 	case agent.RunError:
 		r.broken = true
+		r.faultType = ev.Status
 		r.takeFault(ev.Text)
 	case agent.RunEnd:
 		r.finish(at, ev)
@@ -196,6 +170,11 @@ func (r *run) at(ev *agent.Event) instant {
 		r.estimated = true // the run's first line has no stamp
 	}
 	return r.clock.at(stamp, ev.Arrival)
+}
+
+// instantOf returns the instant of a stamp that an event has besides its own.
+func (r *run) instantOf(stamp instant) instant {
+	return quantize(stamp + r.clock.skew + instant(r.m.opts.Shift))
 }
 
 // stamped is called at the first stamp: what came before it was put on the
@@ -239,15 +218,14 @@ func (r *run) settleKeyTo(first instant) {
 	if r.keyed {
 		return
 	}
-	r.key, r.keyed = newRunKey(r.agent.Name, r.session, r.number, first, &r.m.opts), true
+	r.setKey(newRunKey(r.agent.Name, r.session, r.number, first, &r.m.opts))
 	r.m.stats.Generation++
 	r.m.opts.RunStarted(r.describe())
 }
 
-func (inv *invocation) setModel(model []byte) {
-	if len(model) > 0 {
-		inv.model = string(model)
-	}
+func (r *run) setKey(key runKey) {
+	r.key, r.keyed = key, true
+	r.ownTraceID, r.rootID = key.traceID(), key.spanID(rootRef)
 }
 
 // wake notes that something makes the agent call its model: the end of
@@ -266,7 +244,7 @@ func (r *run) wake(inv *invocation, at instant) {
 func (r *run) finish(at instant, end *agent.Event) {
 	errorType := ""
 	if end.Failed {
-		errorType = end.Status
+		errorType = r.m.names.pass(end.Status)
 	}
 	for _, inv := range slices.Backward(r.order) {
 		switch t := inv.turn; {
@@ -288,6 +266,10 @@ func (r *run) finish(at instant, end *agent.Event) {
 // abandon closes a run that got no result.
 func (r *run) abandon(at instant, why string) {
 	ended := r.agent.EndsAtEOF && why == errIncomplete && !r.broken && r.main.answered() && len(r.tools) == 0
+	broke := why
+	if r.broken && why == errIncomplete {
+		broke = cmp.Or(r.faultType, why)
+	}
 	for _, inv := range slices.Backward(r.order) {
 		switch t := inv.turn; {
 		case inv.task != nil:
@@ -296,23 +278,18 @@ func (r *run) abandon(at instant, why string) {
 		case inv != r.main && t == nil:
 		case t != nil, inv.running == 0 && !inv.idle: // it broke off while the model was at work
 			r.openTurn(inv, at, nil)
-			r.closeTurn(inv, at, why)
+			r.closeTurn(inv, at, broke)
 		}
 	}
-	errorType := why
+	errorType := broke
 	switch {
 	case ended:
 		errorType = ""
-	case r.broken && why == errIncomplete:
+	case r.broken && broke == errIncomplete: // it did not say why
 		errorType = errOther
 	}
 	r.close(at, why, errorType, 0)
 	r.endTasks(at)
-}
-
-// answered tells whether the model has given its answer.
-func (inv *invocation) answered() bool {
-	return inv.idle || inv.turn != nil && inv.turn.answered != 0
 }
 
 // close finishes all spans but those of the background, the root last.
@@ -350,7 +327,10 @@ func (r *run) shift(f func(instant) instant) {
 	}
 	move(&r.start, &r.clock.last, &r.printed)
 	for _, inv := range r.order {
-		move(&inv.start, &inv.wait, &inv.toolsFrom, &inv.firstChunk)
+		move(&inv.start, &inv.wait, &inv.firstChunk)
+		for i := range inv.busy {
+			move(&inv.busy[i].from, &inv.busy[i].to)
+		}
 		for _, t := range []*turn{inv.turn, inv.called} {
 			if t != nil {
 				t.shift(f, move)

@@ -73,6 +73,9 @@ func (ss *sessions) find(a *agent.Agent, id []byte) *session {
 // touched notes that something came of a session. It returns a session that has
 // to end because too many are open.
 func (ss *sessions) touched(s *session, wasOpen bool) (evicted *session) {
+	if wasOpen && s.open() && ss.open.Front() == s.place {
+		return nil
+	}
 	to := ss.known
 	if s.open() {
 		to = ss.open
@@ -176,8 +179,10 @@ func (m *Mapper) endedRun(s *session) {
 // After a result, a worker that lingers may repeat it or end a tool.
 func (s *session) beginsWith(k agent.Kind) bool {
 	switch k {
-	case agent.RunError, agent.ApprovalEnd, agent.ThinkingEnd, agent.TextEnd, agent.TurnEnd, agent.TaskEnd:
+	case agent.ApprovalEnd, agent.ThinkingEnd, agent.TextEnd, agent.TurnEnd, agent.TaskEnd:
 		return false
+	case agent.RunError:
+		return s.runs == 0 && s.id != ""
 	case agent.ToolEnd, agent.Notice: // hooks run when all is over
 		return s.runs == 0
 	case agent.RunEnd:

@@ -41,6 +41,11 @@ type turn struct {
 
 type tally struct{ deltas, bytes int }
 
+func (t *tally) add(a *attributes, deltas, bytes string) {
+	a.int(deltas, int64(t.deltas))
+	a.int(bytes, int64(t.bytes))
+}
+
 // openTurn returns the turn at hand, a new one if the last is over. ev may be
 // nil.
 func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
@@ -57,7 +62,7 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 	if inv.turn == nil {
 		r.settleCalled(inv)
 		if inv.running > 0 {
-			inv.wait = at // the model speaks while a tool runs: nobody waited
+			inv.wait = inv.waitBeside(at)
 		}
 		r.counts.turns++
 		inv.counts.turns++
@@ -74,6 +79,15 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 		inv.turn.learn(ev)
 	}
 	return inv.turn
+}
+
+// waitBeside returns since when the agent waited for a model that speaks while a
+// tool runs: since another of its tools ended, and else not at all.
+func (inv *invocation) waitBeside(at instant) instant {
+	if n := len(inv.busy); n > 0 && inv.last != nil && inv.busy[n-1].to > inv.last.end {
+		return inv.busy[n-1].to
+	}
+	return at
 }
 
 // otherCall tells whether an event belongs to another call of the model.
@@ -165,7 +179,11 @@ func (r *run) turnEnd(inv *invocation, at instant, ev *agent.Event) {
 	}
 	t.learn(ev)
 	if t == inv.called {
+		if t.wentOn { // it ended with its words, not with a call
+			t.toolCall = false
+		}
 		r.settleCalled(inv)
+		inv.idle = t.wentOn && ev.Final && inv.running == 0
 		return
 	}
 	if ev.Failed {
@@ -235,7 +253,7 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 	ref := spanRef{chat, t.n}
 	model := inv.model
 	if model == "" {
-		model = t.model
+		model = r.m.names.pass(t.model)
 	}
 	span := r.newSpan(ref, inv.ref, inv, spanName(semconv.OperationChat, label(model)))
 	span.client = true
@@ -246,25 +264,29 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 	if provider == "" {
 		provider = r.agent.Provider
 	}
-	a.str(semconv.ProviderName, provider)
+	if provider != "" {
+		a.str(semconv.ProviderName, provider)
+	}
 	if model != "" {
 		a.str(semconv.RequestModel, model)
 	}
 	if t.model != "" {
-		a.str(semconv.ResponseModel, t.model)
+		a.str(semconv.ResponseModel, r.m.names.pass(t.model))
 	}
 	if t.call != "" {
-		a.str(semconv.ResponseID, t.call)
+		a.str(semconv.ResponseID, r.m.names.id(t.call))
 	}
 	a.words(semconv.FinishReasons, t.finishReason())
 	if t.text.deltas+t.thinking.deltas > 0 {
 		a.bool(semconv.RequestStream, true)
 	}
 	a.int(semconv.TurnNumber, int64(t.n))
-	a.int(semconv.TextDeltas, int64(t.text.deltas))
-	a.int(semconv.TextBytes, int64(t.text.bytes))
-	a.int(semconv.ThinkingDeltas, int64(t.thinking.deltas))
-	a.int(semconv.ThinkingBytes, int64(t.thinking.bytes))
+	t.text.add(a, semconv.TextDeltas, semconv.TextBytes)
+	t.thinking.add(a, semconv.ThinkingDeltas, semconv.ThinkingBytes)
+	r.counts.text.deltas += t.text.deltas
+	r.counts.text.bytes += t.text.bytes
+	r.counts.thinking.deltas += t.thinking.deltas
+	r.counts.thinking.bytes += t.thinking.bytes
 	if t.usage.Known || t.usage.CostKnown {
 		a.usage(&t.usage)
 		r.addUsage(&t.usage)
@@ -301,15 +323,12 @@ func (t *turn) finishReason() string {
 // addFirstChunk adds how long the model made the agent wait for its first chunk.
 // It is left out where that would be a guess.
 func (s *span) addFirstChunk(since, chunk instant, guess bool) {
-	if chunk == 0 {
+	if guess || chunk <= since {
 		return
 	}
 	a := &s.attributes
 	if s.client {
 		a.str(semconv.LangfuseCompletionStarted, formatTime(chunk))
-	}
-	if guess || chunk <= since {
-		return
 	}
 	a.float(semconv.TimeToFirstChunk, chunk.Seconds(since))
 	a.int(semconv.FirstChunkMillis, int64((chunk-since+agent.Milliseconds/2)/agent.Milliseconds))

@@ -22,7 +22,6 @@ import (
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/viewer"
 	"github.com/spantee/spantee/mapping"
-	"github.com/spantee/spantee/mapping/agent"
 )
 
 // defaultPage is next to OTLP's own ports, 4317 and 4318.
@@ -186,15 +185,15 @@ type page struct {
 }
 
 func newPage(store *viewer.Store) *page {
-	resource, _ := exporter.Resource(context.Background(), agent.Agents[0].Name, "") // what is wrong with it is said where spans are sent
+	resource, _ := exporter.Resource(context.Background(), serviceName(""), "") // what is wrong with it is said where spans are sent
 	return &page{store: store, resource: resource, scope: scope()}
 }
 
-// takeEncoded shows a span in wire format.
-func (p *page) takeEncoded(b []byte) {
-	span := new(tracepb.Span)
-	if proto.Unmarshal(b, span) == nil {
-		p.take(span)
+// takeEncoded shows a span that the mapper emitted.
+func (p *page) takeEncoded(span []byte) {
+	decoded := new(tracepb.Span)
+	if proto.Unmarshal(span, decoded) == nil { // the mapper's spans are valid
+		p.take(decoded)
 	}
 }
 

@@ -44,6 +44,8 @@ type Agent struct {
 // first one gets it.
 var Agents = []*Agent{
 	&cursor,
+	&opencode,
+	&codex,
 	&qwen,
 	&amp,
 	&claude,
@@ -98,10 +100,10 @@ const (
 	Prompt          // the user's words: Text. Wakes the agent
 	TurnStart       // a call of the model begins
 	ThinkingDelta   // a piece of the model's thinking: Text, Bytes
-	ThinkingMessage // a whole block of thinking that no delta had: Text, Bytes
+	ThinkingMessage // a whole block of thinking that no delta had: Text, Bytes, Start
 	ThinkingEnd     // the end of a block of thinking
 	TextDelta       // a piece of the model's answer: Text, Bytes
-	TextMessage     // a whole text that no delta had: Text, Bytes, Final
+	TextMessage     // a whole text that no delta had: Text, Bytes, Start, Final
 	TextEnd         // the end of a text: Final
 	TurnEnd         // a call of the model ended: FinishReason, Usage, Final
 	ToolStart       // ID, Tool
@@ -111,7 +113,7 @@ const (
 	ApprovalEnd     // ID, Query, Status, Failed
 	TaskEnd         // background work ended: ID, Status, Failed, Wakes, Length, ExitCode
 	Notice          // something between the model and the agent: Notice, Facts
-	RunError        // the agent speaks of an error: Text. Its run may go on
+	RunError        // the agent speaks of an error: Status, Text. Its run may go on
 	RunEnd          // the result: Status, Failed, Length, Usage, Text
 )
 

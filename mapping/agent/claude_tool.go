@@ -56,7 +56,7 @@ func (b *claudeBlock) named(name []byte) {
 	if rest, ok := bytes.CutPrefix(name, []byte("mcp__")); ok {
 		if server, tool, ok := bytes.Cut(rest, []byte("__")); ok && len(tool) > 0 {
 			b.tool.MCP = true
-			b.arguments.text(semconv.MCPServer, Detail, server)
+			b.arguments.text(semconv.MCPServer, Detail, wordChars.in(server))
 			name = tool
 		}
 	}

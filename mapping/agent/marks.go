@@ -102,11 +102,7 @@ var foreignAgents = []struct {
 	proof func(*Marks) bool
 }{
 	{"Trae", func(m *Marks) bool { return strings.HasPrefix(m.Session, "t-") && m.Type == "system" }},
-	{"Codex", func(m *Marks) bool {
-		return strings.HasPrefix(m.Type, "thread.") || strings.HasPrefix(m.Type, "turn.") || strings.HasPrefix(m.Type, "item.")
-	}},
 	{"Gemini CLI", func(m *Marks) bool { return m.Type == "init" && m.has("timestamp") }},
-	{"opencode", func(m *Marks) bool { return m.has("sessionID") && m.has("part") }},
 	{"Copilot CLI", func(m *Marks) bool {
 		return strings.Contains(m.Type, ".") && m.has("data") && m.has("id") || m.Type == "result" && m.has("sessionId") && m.has("exitCode")
 	}},

@@ -13,6 +13,7 @@ import (
 type template struct {
 	line  []byte
 	event Event // of that line, pointing into it
+	kind  Kind  // of that event
 	holes []hole
 }
 
@@ -40,7 +41,6 @@ type templates struct {
 	n    int // in use
 	next int // to be replaced
 	last int // matched
-	ev   Event
 }
 
 // add makes room for the template of a line.
@@ -54,19 +54,22 @@ func (ts *templates) add(line []byte, holes ...hole) *template {
 	return t
 }
 
-// read returns the event of a line that fits a template, nil if none does.
+// read returns the event of a line that fits a template, nil if none does. It is
+// valid until the next call.
 func (ts *templates) read(line []byte) *Event {
+	if ts.n > 0 && ts.list[ts.last].read(line) {
+		return &ts.list[ts.last].event
+	}
 	for i := range ts.n {
-		n := (ts.last + i) % ts.n
-		if ts.list[n].read(line, &ts.ev) {
-			ts.last = n
-			return &ts.ev
+		if i != ts.last && ts.list[i].read(line) {
+			ts.last = i
+			return &ts.list[i].event
 		}
 	}
 	return nil
 }
 
-func (t *template) read(line []byte, ev *Event) bool {
+func (t *template) read(line []byte) bool {
 	var text []byte
 	var stamp Instant
 	rest, from := line, 0
@@ -95,8 +98,8 @@ func (t *template) read(line []byte, ev *Event) bool {
 	if !bytes.Equal(rest, t.line[from:]) {
 		return false
 	}
-	*ev = t.event
-	ev.Text, ev.Bytes, ev.Time = text, jsonscan.UnquotedLen(text), stamp
+	t.event.Kind = t.kind // which the decoder may have changed
+	t.event.Text, t.event.Bytes, t.event.Time = text, jsonscan.UnquotedLen(text), stamp
 	return true
 }
 

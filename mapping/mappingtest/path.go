@@ -34,7 +34,6 @@ type step struct {
 	parent     *step
 	start, end int64
 	children   []*step
-	dropped    bool
 }
 
 // CriticalPath computes the path that Jaeger's UI shows, for each root in
@@ -83,14 +82,13 @@ func blocking(f family, root *tracepb.Span) []*step {
 	return steps
 }
 
-// fit cuts children to their parents and drops those that lie outside, with
-// all below them (utils/sanitizeOverFlowingChildren.ts).
+// fit cuts children to their parents and drops those that lie outside, so that
+// nothing below them is found either (utils/sanitizeOverFlowingChildren.ts).
 func fit(steps []*step) *step {
 	for _, s := range steps[1:] {
 		parent := s.parent
 		before := s.start < parent.start && s.end <= parent.start
-		if parent.dropped || s.start >= parent.end || before {
-			s.dropped = true
+		if s.start >= parent.end || before {
 			parent.children = slices.DeleteFunc(parent.children, func(child *step) bool { return child == s })
 			continue
 		}

@@ -34,6 +34,8 @@ const (
 	EventConnectionRestored = "connection.restored"
 	EventCompaction         = "compaction"
 	EventRateLimit          = "rate_limit"
+	EventWarning            = "warning"           // the agent warns of something that is no failure
+	EventTodoList           = "todo.list"         // the agent's plan, with what is done of it
 	EventHook               = "hook"              // a program of the user's ran
 	EventTaskNotification   = "task.notification" // a background task ended that no tool call of the stream started
 )
@@ -115,17 +117,15 @@ const (
 // spantee's own attributes of root spans.
 const (
 	DurationReported  = "spantee.duration_reported_ms" // by the agent
-	APIMillis         = "spantee.api_ms"               // of its model calls together, by the agent
 	Turns             = "spantee.turns"
 	Tools             = "spantee.tools"
 	ToolErrors        = "spantee.tool_errors"
 	Deltas            = "spantee.deltas"
 	BadLines          = "spantee.bad_lines"
+	HiddenNames       = "spantee.hidden_names" // written as _OTHER because they may have been secrets
 	Retries           = "spantee.retries"
 	Reconnects        = "spantee.reconnects"
 	Compactions       = "spantee.compactions"
-	PermissionMode    = "spantee.permission_mode"
-	PermissionDenials = "spantee.permission_denials"
 	ModelSeconds      = "spantee.model_seconds" // in chat spans
 	ModelMillis       = "spantee.model_ms"
 	ToolSeconds       = "spantee.tool_seconds" // with a tool running, however many
@@ -139,6 +139,9 @@ const (
 	UsageReasoning    = "spantee.usage.reasoning_tokens"
 	UsageTotalCost    = "spantee.usage.cost" // USD
 	Stderr            = "spantee.stderr"     // the end of it, with content only
+	APIMillis         = "spantee.api_ms"     // of its model calls together, by the agent
+	PermissionMode    = "spantee.permission_mode"
+	PermissionDenials = "spantee.permission_denials"
 )
 
 // spantee's own attributes of any span.
@@ -171,6 +174,10 @@ const (
 	RateLimitResets  = "spantee.rate_limit.resets_at" // s since 1970
 	HookEvent        = "spantee.hook.event"
 	HookOutcome      = "spantee.hook.outcome"
+
+	// With content only.
+	Message   = "spantee.message"    // of a notice
+	TodoItems = "spantee.todo.items" // JSON
 )
 
 // spantee's own attributes of tool calls.
