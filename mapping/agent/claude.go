@@ -239,11 +239,10 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 		case b.kind == thinkingBlock:
 			ev.Kind = ThinkingMessage
 		case b.kind == toolUseBlock:
-			ev.Kind, ev.ID, ev.Tool = ToolStart, b.id, &b.tool
+			ev.Kind, ev.ID, ev.Tool = ToolStart, b.id, b.finish()
 			a.tools = true
 		case b.kind == toolResultBlock:
-			ev.Kind, ev.ID, ev.Tool = ToolEnd, b.id, &b.tool
-			b.tool.OutcomeFacts = b.outcome
+			ev.Kind, ev.ID, ev.Tool = ToolEnd, b.id, b.finish()
 		default:
 			continue
 		}

@@ -38,13 +38,11 @@ type claudeLine struct {
 
 // claudeBlock is a block of a message's content.
 type claudeBlock struct {
-	kind      claudeBlockKind
-	id        []byte // of the tool call
-	text      []byte
-	tool      Tool
-	arguments facts
-	outcome   facts
-	failed    bool
+	call
+	kind    claudeBlockKind
+	id      []byte // of the tool call
+	text    []byte
+	isError bool
 }
 
 type claudeBlockKind uint8
@@ -302,7 +300,7 @@ func (l *claudeLine) block() *claudeBlock {
 		l.blocks = append(l.blocks, claudeBlock{})
 	}
 	b := &l.blocks[len(l.blocks)-1]
-	*b = claudeBlock{arguments: b.arguments[:0], outcome: b.outcome[:0]}
+	*b = claudeBlock{call: call{arguments: b.arguments[:0], outcome: b.outcome[:0]}}
 	return b
 }
 
