@@ -145,7 +145,7 @@ func (d *claudeDecoder) system(dst []Event) []Event {
 	case "compact_boundary":
 		l.Kind, l.Notice = Notice, semconv.EventCompaction
 	case "permission_denied":
-		s.deny(l.ID)
+		s.trait(l.ID, callDenied)
 	case "task_started":
 		t := s.task(l.task)
 		t.background = t.background || l.background
@@ -241,6 +241,9 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 		case b.kind == toolUseBlock:
 			ev.Kind, ev.ID, ev.Tool = ToolStart, b.id, b.finish()
 			a.tools = true
+			if b.MCP {
+				s.trait(b.id, callOfMCP)
+			}
 		case b.kind == toolResultBlock:
 			ev.Kind, ev.ID, ev.Tool = ToolEnd, b.id, b.finish()
 		default:

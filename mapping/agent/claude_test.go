@@ -120,3 +120,21 @@ func TestDecimal(t *testing.T) {
 		}
 	}
 }
+
+// A line past the parse limit still ends its call: what matters stands at its
+// beginning and its end.
+func TestClaudeHugeLine(t *testing.T) {
+	d := claude.New()
+	d.Decode(Line{Text: []byte(`{"type":"system","subtype":"init","session_id":"other","uuid":"u"}`)}, nil)
+	events := d.Decode(Line{
+		Text: []byte(`{"type":"user","message":{"role":"user","content":[{"tool_use_id":"toolu_1","type":"tool_result","content":"a lot of`),
+		Tail: []byte(` it"}]},"parent_tool_use_id":"toolu_0","session_id":"s","uuid":"u","timestamp":"2026-11-03T10:00:00.250Z","tool_use_result":"x"}`),
+	}, nil)
+	if len(events) != 1 {
+		t.Fatalf("%d events", len(events))
+	}
+	ev := events[0]
+	if ev.Kind != ToolEnd || string(ev.ID) != "toolu_1" || string(ev.Parent) != "toolu_0" || string(ev.Session) != "s" || ev.Time != 1793700000250*Milliseconds {
+		t.Errorf("%+v", ev)
+	}
+}

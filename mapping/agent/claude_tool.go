@@ -226,9 +226,14 @@ func (s *claudeSession) toolEnd(b *claudeBlock) *Tool {
 		s.task(t.Task).background = true
 		b.outcome.bool(semconv.ToolIsBackground)
 	}
-	if s.denied[string(b.id)] {
-		delete(s.denied, string(b.id))
+	switch s.calls[string(b.id)] {
+	case callDenied:
 		t.deny()
+	case callOfMCP:
+		if t.ErrorType == "error" {
+			t.ErrorType = semconv.ErrorTool
+		}
 	}
+	delete(s.calls, string(b.id))
 	return b.finish()
 }
