@@ -81,6 +81,16 @@ func (s *claudeSession) agent(parent []byte) *claudeAgent {
 	return a
 }
 
+// delegates tells whether a sub-agent is at work.
+func (s *claudeSession) delegates() bool {
+	for parent := range s.agents {
+		if parent != "" {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *claudeSession) task(id []byte) *claudeTask {
 	t := s.tasks[string(id)]
 	if t == nil {
@@ -242,6 +252,9 @@ func (d decimal) minus(e decimal) decimal {
 // its cost and its models is since it began.
 func (d *claudeDecoder) result(dst []Event) []Event {
 	l, s := &d.line, d.session(&d.line.Event)
+	if l.Failed && l.Length == 0 && s.delegates() {
+		return append(dst, l.Event) // Qwen Code says so of a sub-agent; its tool call will fail
+	}
 	total := l.total
 	since, same := total.since(s.total, &l.usage)
 	if same && l.resultIndex != 0 {
