@@ -100,7 +100,7 @@ func (d *claudeDecoder) events(dst []Event) []Event {
 	l.Kind = Ignored
 	switch string(l.typ) {
 	case "system":
-		dst = d.system(dst)
+		d.system()
 	case "assistant":
 		return d.assistant(dst)
 	case "user":
@@ -120,15 +120,12 @@ func (d *claudeDecoder) events(dst []Event) []Event {
 	default:
 		l.Kind = Unknown
 	}
-	if string(l.typ) == "system" {
-		return dst
-	}
 	return append(dst, l.Event)
 }
 
-// system appends the event of a line of the program itself. Versions add
-// subtypes; one that is not known says nothing about the run.
-func (d *claudeDecoder) system(dst []Event) []Event {
+// system settles what a line of the program itself is. Versions add subtypes;
+// one that is not known says nothing about the run.
+func (d *claudeDecoder) system() {
 	l, s := &d.line, d.session(&d.line.Event)
 	l.Facts = l.facts
 	switch string(l.subtype) {
@@ -151,14 +148,15 @@ func (d *claudeDecoder) system(dst []Event) []Event {
 		t.background = t.background || l.background
 		t.call = string(l.ID)
 	case "task_updated":
-		s.task(l.task).background = s.task(l.task).background || l.background
+		if l.background {
+			s.task(l.task).background = true
+		}
 		if l.Status != "" && l.Status != "running" && l.Status != "pending" {
 			d.taskEnd(s, false)
 		}
 	case "task_notification":
 		d.taskEnd(s, true)
 	}
-	return append(dst, l.Event)
 }
 
 // taskEnd makes the line at hand the end of background work. An update may tell
