@@ -212,6 +212,7 @@ var shown = map[string][]content.Level{ // by agent/name
 	"cursor/background-shell":  {content.Full},
 	"claude/partial-messages":  {content.Full},
 	"claude/tool-failures":     {content.Full},
+	"claude/retry-compaction":  {content.Full},
 	"claude/background-tasks":  {content.Full},
 	"qwen/api-error":           {content.Full},
 }

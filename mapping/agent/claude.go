@@ -310,6 +310,8 @@ func (d *claudeDecoder) user(dst []Event) []Event {
 				l.finishResult(b)
 			}
 			ev.Kind, ev.Tool = ToolEnd, s.toolEnd(b)
+		case b.kind == textBlock && results == 0 && l.synthetic:
+			ev.Kind, ev.Wakes = Notice, true
 		case b.kind == textBlock && results == 0:
 			ev.Kind, ev.Text = Prompt, b.text
 		default:

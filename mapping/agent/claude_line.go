@@ -15,6 +15,7 @@ type claudeLine struct {
 	facts        facts
 	errorText    []byte
 	apiError     bool
+	synthetic    bool // a user's message that the program wrote
 	background   bool
 	attempt      int64
 	task         []byte  // whose state changed
@@ -122,6 +123,8 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 		}
 	case "isApiErrorMessage", "is_api_error_message":
 		l.apiError = r.Bool()
+	case "isSynthetic", "isMeta", "isCompactSummary":
+		l.synthetic = r.Bool() || l.synthetic
 	case "result":
 		l.Text = r.Str()
 	case "is_error":
