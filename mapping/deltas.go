@@ -81,6 +81,7 @@ func (t *turn) delta(r *run, kind textKind, at instant, ev *agent.Event) {
 	inv := r.invocation(ev, at)
 	at = max(at, t.start)
 	t.said(at)
+	t.guessed = t.guessed || r.guessed
 	t.chunk(inv, at)
 	r.counts.deltas++
 	inv.counts.deltas++

@@ -32,6 +32,7 @@ type run struct {
 	start     instant
 	printed   instant // the last event that told something new
 	estimated bool    // start was inferred
+	guessed   bool    // the time of the event at hand: a recording does not have it
 	events    int
 	began     bool // there was a RunStart
 	ended     bool // the root span is finished
@@ -163,7 +164,9 @@ func (r *run) apply(ev *agent.Event) {
 		r.wake(inv, at)
 		r.takePrompt(inv, ev)
 	case agent.TurnStart:
-		r.endTurn(inv, at)
+		if t := inv.turn; t == nil || t.spoke || t.answered != 0 { // a retry may have begun it
+			r.endTurn(inv, at)
+		}
 		r.openTurn(inv, at, ev)
 	case agent.ThinkingDelta:
 		r.openTurn(inv, at, ev).delta(r, thinkingText, at, ev)
@@ -207,6 +210,9 @@ func (r *run) apply(ev *agent.Event) {
 // at returns the instant of an event.
 func (r *run) at(ev *agent.Event) instant {
 	stamp := r.clock.believed(ev.Time)
+	if ev.Estimated && !r.clock.replay && r.clock.stamped {
+		stamp = 0 // its arrival tells more
+	}
 	if stamp != 0 {
 		stamp += quantize(instant(r.m.opts.Shift))
 		if !r.clock.stamped {
@@ -215,6 +221,7 @@ func (r *run) at(ev *agent.Event) instant {
 	} else if r.events == 1 && r.clock.replay {
 		r.estimated = true // the run's first line has no stamp
 	}
+	r.guessed = stamp == 0 && r.clock.replay
 	return r.clock.at(stamp, ev.Arrival)
 }
 

@@ -56,6 +56,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 	r.counts.tools++
 	inv.counts.tools++
 	t := &tool{id: id, n: r.counts.tools, inv: inv, start: start, floor: min(printed, at), pending: ev.StartPending}
+	t.estimated = r.guessed && ev.Start == 0
 	t.learn(r, ev.Tool)
 
 	if inv.turn == nil && inv.callsAnew(ev.Call) {
@@ -187,7 +188,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	if missing {
 		a.bool(semconv.StartMissing, true)
 	}
-	t.estimated = ev.Estimated
+	t.estimated = t.estimated || ev.Estimated || r.guessed
 	status := call.Reason
 	if call.ErrorType != "" {
 		if s, lost := c.String(call.ErrorText); s != "" {

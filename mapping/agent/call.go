@@ -41,6 +41,16 @@ func (c *call) exited(code int64) {
 	}
 }
 
+// exitedAsTold notes an exit code that a tool tells of in its text.
+func (c *call) exitedAsTold(text []byte) {
+	_, after, ok := bytes.Cut(text, []byte("exited with code "))
+	digits := bytes.TrimLeft(after, "0123456789")
+	code, err := strconv.ParseInt(string(after[:len(after)-len(digits)]), 10, 32)
+	if ok && err == nil {
+		c.exited(code)
+	}
+}
+
 // failed notes that a call failed, unless it is known better why.
 func (c *call) failed() {
 	if c.ErrorType == "" {
@@ -136,6 +146,38 @@ func (c *call) readResult(r *jsonscan.Reader) {
 		return
 	}
 	c.outcome.int(semconv.ToolResultBytes, int64(len(c.Result)))
+}
+
+// resultText returns the text of a result, {"content":[{"text":..}]} or a part of
+// it.
+func resultText(result []byte) (text []byte) {
+	r := jsonscan.Reader{B: result}
+	var read func(depth int)
+	read = func(depth int) {
+		switch c := r.Peek(); {
+		case c == '[' && depth < maxNesting:
+			for range r.Elements() {
+				read(depth + 1)
+			}
+		case c == '{' && depth < maxNesting:
+			for key := range r.Members() {
+				switch string(key) {
+				case "content":
+					read(depth + 1)
+				case "text":
+					text = r.Str()
+				default:
+					r.Skip()
+				}
+			}
+		case c == '"' && depth > 0:
+			text = r.Str()
+		default:
+			r.Skip()
+		}
+	}
+	read(0)
+	return text
 }
 
 // textSize notes how much a tool said, of a string between its quotes.

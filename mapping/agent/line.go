@@ -43,10 +43,19 @@ func readObjects(line Line, dst []Event, reader objectReader) []Event {
 			return append(dst[:from], Event{Kind: Malformed})
 		}
 		for i := from; i < len(dst); i++ {
-			dst[i].Arrival = line.Arrival
+			if dst[i].Arrival == 0 { // it was not held back
+				dst[i].Arrival = line.Arrival
+			}
 		}
 	}
 	return dst
+}
+
+// number reads a count.
+func (f *facts) number(r *jsonscan.Reader, key string) {
+	if n, ok := r.Int(); ok && n >= 0 {
+		f.int(key, n)
+	}
 }
 
 // isoTime reads an instant as ISO 8601 has it.
