@@ -46,6 +46,7 @@ var Agents = []*Agent{
 	&cursor,
 	&opencode,
 	&codex,
+	&pi,
 }
 
 // Find returns the agent with this flag, nil if there is none.

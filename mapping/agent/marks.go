@@ -121,9 +121,6 @@ var foreignAgents = []struct {
 	{"Goose", func(m *Marks) bool {
 		return m.Type == "message" && m.has("message.content") && !m.has("session_id")
 	}},
-	{"pi", func(m *Marks) bool {
-		return m.Type == "session" && m.has("version") || m.Type == "agent_start" || m.Type == "message_start" && !m.has("event")
-	}},
 	{"muse", func(m *Marks) bool { return m.has("schema_version") && m.has("payload_type") }},
 	{"Antigravity", func(m *Marks) bool {
 		return m.Type == "" && m.has("event") && (m.has("conversation_id") || m.has("step_update") || m.has("result"))
