@@ -326,6 +326,9 @@ func (r *run) finish(at instant, end *agent.Event) {
 	errorType := ""
 	if end.Failed {
 		errorType = end.Status
+		if inv := r.main; r.began && inv.turn == nil && inv.running == 0 && !inv.idle {
+			r.openTurn(inv, at, nil) // it broke off while the model was at work
+		}
 	}
 	for _, inv := range slices.Backward(r.order) {
 		switch t := inv.turn; {
