@@ -47,6 +47,7 @@ var Agents = []*Agent{
 	&opencode,
 	&codex,
 	&pi,
+	&gemini,
 }
 
 // Find returns the agent with this flag, nil if there is none.
