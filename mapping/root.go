@@ -83,10 +83,12 @@ func (r *run) addTotals(a *attributes) {
 		}
 	}
 	if total.Known {
-		a.int(semconv.UsageInput, total.Input)
 		a.int(semconv.UsageOutput, total.Output)
-		a.int(semconv.UsageCacheRead, total.CacheRead)
-		a.int(semconv.UsageCacheWrite, total.CacheWrite)
+		if !total.OutputOnly {
+			a.int(semconv.UsageInput, total.Input)
+			a.int(semconv.UsageCacheRead, total.CacheRead)
+			a.int(semconv.UsageCacheWrite, total.CacheWrite)
+		}
 		if total.Reasoning > 0 {
 			a.int(semconv.UsageReasoning, total.Reasoning)
 		}
@@ -99,11 +101,13 @@ func (r *run) addTotals(a *attributes) {
 // usage adds token counts and cost.
 func (a *attributes) usage(u *agent.Usage) {
 	if u.Known {
-		a.int(semconv.InputTokens, u.Input)
 		a.int(semconv.OutputTokens, u.Output)
-		a.int(semconv.CacheReadTokens, u.CacheRead)
-		a.int(semconv.CacheWriteTokens, u.CacheWrite)
-		a.int(semconv.CacheCreateTokens, u.CacheWrite)
+		if !u.OutputOnly {
+			a.int(semconv.InputTokens, u.Input)
+			a.int(semconv.CacheReadTokens, u.CacheRead)
+			a.int(semconv.CacheWriteTokens, u.CacheWrite)
+			a.int(semconv.CacheCreateTokens, u.CacheWrite)
+		}
 		if u.Reasoning > 0 {
 			a.int(semconv.ReasoningTokens, u.Reasoning)
 		}
@@ -116,6 +120,7 @@ func (a *attributes) usage(u *agent.Usage) {
 // addUsage adds a model call's usage to the run's.
 func (r *run) addUsage(u *agent.Usage) {
 	t := &r.usage
+	t.OutputOnly = u.OutputOnly && (t.OutputOnly || !t.Known)
 	t.Input += u.Input
 	t.Output += u.Output
 	t.CacheRead += u.CacheRead
@@ -135,18 +140,24 @@ func (inv *invocation) addTimes(a *attributes) {
 	a.int(semconv.ToolMillis, int64(tools))
 }
 
-// endInvocation finishes a sub-agent's span.
-func (r *run) endInvocation(inv *invocation, at instant, errorType string) {
+// endInvocation finishes a sub-agent's span, and what is open in it. It returns
+// when the span ends.
+func (r *run) endInvocation(inv *invocation, at instant, errorType string) instant {
 	if inv.ended {
-		return
+		return at
 	}
 	inv.ended = true
+	for _, t := range r.openTools() {
+		if t.inv == inv && r.tools[t.id] == t {
+			r.endTool(t, r.clock.after(t.start, at), errIncomplete, "")
+		}
+	}
 	if t := inv.turn; t != nil {
 		r.closeTurn(inv, t.lastWord(at), errorType)
 	}
 	r.settleCalled(inv)
 	s := r.newSpan(inv.ref, inv.tool, inv, spanName(semconv.OperationInvokeAgent, inv.name))
-	s.start, s.end = inv.start, max(at, inv.start+quantum)
+	s.start, s.end = inv.start, max(at, r.clock.last, inv.start+quantum)
 	a := &s.attributes
 	if inv.model != "" {
 		a.str(semconv.RequestModel, inv.model)
@@ -160,6 +171,7 @@ func (r *run) endInvocation(inv *invocation, at instant, errorType string) {
 	inv.captureAnswer(r.m.capture)
 	s.errorType, s.content = errorType, inv.content
 	r.emit(s)
+	return s.end
 }
 
 // A root is a run's finished root span.

@@ -24,7 +24,8 @@ type run struct {
 	m       *Mapper
 	agent   *agent.Agent
 	session string
-	number  int // of the run in its session, from 1
+	seed    string // tells it from others if its session has no id yet
+	number  int    // of the run in its session, from 1
 	clock   clock
 	key     runKey
 	keyed   bool // by a stamp: the ids are those that the run will keep
@@ -148,6 +149,9 @@ func (m *Mapper) newRun(a *agent.Agent, session string, number int, arrival inst
 // apply takes the next event of the run.
 func (r *run) apply(ev *agent.Event) {
 	r.events++
+	if ev.Kind == agent.RunStart {
+		r.seed = string(ev.ID)
+	}
 	printed := r.printed
 	at := r.at(ev)
 	if ev.Kind != agent.TextEnd { // it repeats what was printed
@@ -230,6 +234,15 @@ func (r *run) instantOf(stamp instant) instant {
 	return quantize(stamp + r.clock.skew + instant(r.m.opts.Shift))
 }
 
+// exactly returns when an event was that stands late in the stream, and at if it
+// does not say.
+func (r *run) exactly(ev *agent.Event, at instant) instant {
+	if stamp := r.clock.believed(ev.Time); stamp != 0 && !ev.Estimated {
+		return min(r.instantOf(stamp), at)
+	}
+	return at
+}
+
 // stamped is called at the first stamp: what came before it was put on the
 // timeline without knowing where the agent's clock stands.
 func (r *run) stamped(stamp, arrival instant) {
@@ -271,7 +284,7 @@ func (r *run) settleKeyTo(first instant) {
 	if r.keyed {
 		return
 	}
-	r.key, r.keyed = newRunKey(r.agent.Name, r.session, r.number, first, &r.m.opts), true
+	r.key, r.keyed = newRunKey(r.agent.Name, cmp.Or(r.session, r.seed), r.number, first, &r.m.opts), true
 	r.m.stats.Generation++
 	r.m.opts.RunStarted(r.describe())
 }
@@ -382,9 +395,10 @@ func (inv *invocation) answered() bool {
 
 // close finishes all spans but those of the background, the root last.
 func (r *run) close(at instant, children, root string, took instant) {
-	byStart := func(a, b *tool) int { return a.n - b.n }
-	for _, t := range slices.SortedFunc(maps.Values(r.tools), byStart) {
-		r.endTool(t, r.clock.after(t.start, at), children, "")
+	for _, t := range r.openTools() {
+		if r.tools[t.id] == t { // and not a sub-agent's that has ended with it
+			r.endTool(t, r.clock.after(t.start, at), children, "")
+		}
 	}
 	for _, a := range r.openApprovals() {
 		r.endApproval(a, r.clock.after(a.start, at), "", children)
@@ -398,6 +412,11 @@ func (r *run) close(at instant, children, root string, took instant) {
 		}
 	}
 	r.endRoot(max(at, r.clock.last), root, took)
+}
+
+// openTools returns the calls in flight, in order.
+func (r *run) openTools() []*tool {
+	return slices.SortedFunc(maps.Values(r.tools), func(a, b *tool) int { return a.n - b.n })
 }
 
 // shift puts all times that are not sent yet through f.

@@ -59,7 +59,8 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 	t.estimated = r.guessed && ev.Start == 0
 	t.learn(r, ev.Tool)
 
-	if inv.turn == nil && inv.callsAnew(ev.Call) {
+	ofCalled := inv.called != nil && r.agent.TurnEnds // whose end has not come
+	if inv.turn == nil && !ofCalled && inv.callsAnew(ev.Call) {
 		r.openTurn(inv, start, nil)
 	}
 	if inv.turn != nil {
@@ -139,7 +140,7 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at instant) {
 		r.correctStart(t, max(r.instantOf(ev.Start), t.floor))
 	}
 	t.learn(r, ev.Tool)
-	r.outcome(t, ev, r.clock.after(t.start, at), missing)
+	r.outcome(t, ev, r.clock.after(t.start, r.exactly(ev, at)), missing)
 }
 
 // correctStart puts the start of a call right that was printed late, and with it
@@ -170,7 +171,7 @@ func (r *run) toolCall(inv *invocation, ev *agent.Event, at instant) {
 		called.end = max(min(called.end, t.start), called.start+quantum, called.log.last+quantum)
 		t.start = max(t.start, called.end)
 	}
-	r.outcome(t, ev, r.clock.after(t.start, at), false)
+	r.outcome(t, ev, r.clock.after(t.start, r.exactly(ev, at)), false)
 }
 
 // outcome ends a call as its last line says.
@@ -225,8 +226,8 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) {
 		}
 	}
 	if nested := r.nested[t.id]; nested != nil {
-		r.endInvocation(nested, at, errorType)
 		delete(r.nested, t.id)
+		at = max(at, r.endInvocation(nested, at, errorType))
 	}
 	s := r.newSpan(t.ref(), inv.ref, inv, t.spanName(semconv.OperationExecuteTool))
 	s.start, s.end = t.start, at

@@ -143,6 +143,9 @@ func (t *turn) chunk(inv *invocation, at instant) {
 func (r *run) textEnd(inv *invocation, at instant, ev *agent.Event) {
 	t := inv.turn
 	if t == nil {
+		if inv.called != nil && r.agent.TurnEnds {
+			inv.called.learn(ev)
+		}
 		return
 	}
 	t.learn(ev)

@@ -94,7 +94,7 @@ const (
 	Unknown               // the line is of a type that nobody knows
 	Ignored               // the line says nothing about the run
 
-	RunStart        // opens a run; Model, Facts
+	RunStart        // opens a run; Model, Facts, ID: tells it from others as long as its session has no id
 	SessionNamed    // the session at hand has the id in ID
 	Prompt          // the user's words: Text. Wakes the agent
 	TurnStart       // a call of the model begins
@@ -187,6 +187,7 @@ type Tool struct {
 type Usage struct {
 	Input, Output, CacheRead, CacheWrite, Reasoning int64
 	Known                                           bool // of tokens
+	OutputOnly                                      bool // nothing is known of the input
 	Cost                                            float64
 	CostKnown                                       bool // in USD
 }

@@ -106,6 +106,9 @@ const (
 	CursorRequestID      = "cursor.request_id"
 )
 
+// Facts that only the Copilot CLI states.
+const CopilotPremiumRequests = "copilot.premium_requests" // may be a fraction
+
 // spantee's own attributes of root spans.
 const (
 	DurationReported = "spantee.duration_reported_ms" // by the agent
