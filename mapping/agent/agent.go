@@ -48,6 +48,7 @@ var Agents = []*Agent{
 	&codex,
 	&pi,
 	&gemini,
+	&copilot,
 }
 
 // Find returns the agent with this flag, nil if there is none.
