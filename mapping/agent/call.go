@@ -79,6 +79,7 @@ var argumentDetails = map[string]string{
 	"cmd":               semconv.ProcessCommandLine,
 	"pattern":           semconv.ToolPattern,
 	"glob":              semconv.ToolGlob,
+	"glob_pattern":      semconv.ToolGlob,
 	"include":           semconv.ToolGlob,
 	"query":             semconv.ToolSearch,
 	"url":               semconv.URLFull,
@@ -170,7 +171,7 @@ func resultText(result []byte) (text []byte) {
 					r.Skip()
 				}
 			}
-		case c == '"' && depth > 0:
+		case c == '"':
 			text = r.Str()
 		default:
 			r.Skip()

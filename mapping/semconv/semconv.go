@@ -111,6 +111,7 @@ const CopilotPremiumRequests = "copilot.premium_requests" // may be a fraction
 
 // spantee's own attributes of root spans.
 const (
+	ReasoningEffort  = "spantee.reasoning_effort"
 	DurationReported = "spantee.duration_reported_ms" // by the agent
 	Turns            = "spantee.turns"
 	Tools            = "spantee.tools"
