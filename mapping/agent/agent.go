@@ -49,6 +49,7 @@ var Agents = []*Agent{
 	&pi,
 	&gemini,
 	&copilot,
+	&droid,
 }
 
 // Find returns the agent with this flag, nil if there is none.

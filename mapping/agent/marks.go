@@ -110,10 +110,6 @@ var foreignAgents = []struct {
 		return m.has("claude_code_version") || m.has("uuid") && m.has("session_id") || m.has("parent_tool_use_id") ||
 			m.Type == "stream_event" && m.has("event")
 	}},
-	{"Droid", func(m *Marks) bool {
-		return m.Type == "tool_call" && m.has("toolName") || m.Type == "completion" && m.has("finalText") ||
-			m.Type == "message" && m.has("text") && m.has("role")
-	}},
 	{"Goose", func(m *Marks) bool {
 		return m.Type == "message" && m.has("message.content") && !m.has("session_id")
 	}},
