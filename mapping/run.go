@@ -214,7 +214,7 @@ func (r *run) apply(ev *agent.Event) {
 // at returns the instant of an event.
 func (r *run) at(ev *agent.Event) instant {
 	stamp := r.clock.believed(ev.Time)
-	if ev.Estimated && !r.clock.replay && r.clock.stamped {
+	if (ev.Estimated || r.agent.CoarseStamps) && !r.clock.replay && r.clock.stamped {
 		stamp = 0 // its arrival tells more
 	}
 	if stamp != 0 {
@@ -225,7 +225,7 @@ func (r *run) at(ev *agent.Event) instant {
 	} else if r.events == 1 && r.clock.replay {
 		r.estimated = true // the run's first line has no stamp
 	}
-	r.guessed = stamp == 0 && r.clock.replay
+	r.guessed = r.clock.replay && (stamp == 0 || r.agent.CoarseStamps)
 	return r.clock.at(stamp, ev.Arrival)
 }
 
@@ -237,7 +237,7 @@ func (r *run) instantOf(stamp instant) instant {
 // exactly returns when an event was that stands late in the stream, and at if it
 // does not say.
 func (r *run) exactly(ev *agent.Event, at instant) instant {
-	if stamp := r.clock.believed(ev.Time); stamp != 0 && !ev.Estimated {
+	if stamp := r.clock.believed(ev.Time); stamp != 0 && !ev.Estimated && !r.agent.CoarseStamps {
 		return min(r.instantOf(stamp), at)
 	}
 	return at

@@ -62,7 +62,7 @@ func (ss *sessions) find(a *agent.Agent, id []byte) *session {
 		return s
 	}
 	s := ss.byID[string(id)]
-	if s == nil {
+	if s == nil || len(id) == 0 && s.agent != a {
 		s = &session{id: string(id), agent: a}
 		ss.byID[s.id] = s
 		s.place = ss.known.PushFront(s)

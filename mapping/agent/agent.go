@@ -8,7 +8,10 @@
 // To add an agent, write its Decoder and its entry in [Agents].
 package agent
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // An Instant is a number of nanoseconds since 1970, 0 if it is not known.
 type Instant int64
@@ -34,6 +37,10 @@ type Agent struct {
 	// TurnEnds says that the stream has TurnEnd events, which belong to a turn
 	// even if it has called tools since.
 	TurnEnds bool
+
+	// CoarseStamps says that times are whole seconds: in a live pipe, arrivals
+	// tell more.
+	CoarseStamps bool
 
 	// EndsAtEOF says that the stream has no result: a run whose last turn was
 	// an answer ends well with the stream.
@@ -236,6 +243,14 @@ func (f *facts) set(fact Fact) {
 		}
 	}
 	*f = append(*f, fact)
+}
+
+func (f *facts) has(key string) bool {
+	return slices.ContainsFunc(*f, func(fact Fact) bool { return fact.Key == key })
+}
+
+func (f *facts) remove(key string) {
+	*f = slices.DeleteFunc(*f, func(fact Fact) bool { return fact.Key == key })
 }
 
 func (f *facts) int(key string, n int64) { f.set(Fact{Key: key, Int: n}) }

@@ -106,6 +106,10 @@ func (c *call) readArguments(r *jsonscan.Reader) {
 			c.argument(name, r.Str())
 		}
 	}
+	if c.arguments.has(semconv.FilePath) { // it is an editor's command
+		c.Executable = ""
+		c.arguments.remove(semconv.ProcessCommandLine)
+	}
 	c.Arguments = r.B[start:r.I]
 	c.arguments.int(semconv.ToolArgumentBytes, int64(len(c.Arguments)))
 }
