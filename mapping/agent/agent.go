@@ -57,6 +57,7 @@ var Agents = []*Agent{
 	&gemini,
 	&copilot,
 	&droid,
+	&goose,
 }
 
 // Find returns the agent with this flag, nil if there is none.

@@ -110,9 +110,6 @@ var foreignAgents = []struct {
 		return m.has("claude_code_version") || m.has("uuid") && m.has("session_id") || m.has("parent_tool_use_id") ||
 			m.Type == "stream_event" && m.has("event")
 	}},
-	{"Goose", func(m *Marks) bool {
-		return m.Type == "message" && m.has("message.content") && !m.has("session_id")
-	}},
 	{"muse", func(m *Marks) bool { return m.has("schema_version") && m.has("payload_type") }},
 	{"Antigravity", func(m *Marks) bool {
 		return m.Type == "" && m.has("event") && (m.has("conversation_id") || m.has("step_update") || m.has("result"))
