@@ -131,7 +131,7 @@ func (c *call) argument(name string, value []byte) {
 // argue adds an argument of a call whose line has them beside other things.
 func (c *call) argue(key, value []byte) {
 	if len(c.Arguments) == 0 {
-		c.Arguments = append(c.Arguments, '{')
+		c.Arguments = append(make([]byte, 0, len(key)+len(value)+5), '{')
 	} else {
 		c.Arguments[len(c.Arguments)-1] = ','
 	}

@@ -30,6 +30,7 @@ var copilot = Agent{
 
 // A copilotDecoder reads one stream.
 type copilotDecoder struct {
+	scanner
 	line    copilotLine
 	session []byte
 	begun   bool
@@ -60,7 +61,7 @@ func (d *copilotDecoder) begin(session []byte) {
 func (d *copilotDecoder) Flush(dst []Event) []Event { return dst }
 
 // Decode implements [Decoder].
-func (d *copilotDecoder) Decode(line Line, dst []Event) []Event { return readObjects(line, dst, d) }
+func (d *copilotDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
 
 func (d *copilotDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	l := &d.line

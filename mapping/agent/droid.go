@@ -37,6 +37,7 @@ var droid = Agent{
 
 // A droidDecoder remembers what it has read of a run, by ids.
 type droidDecoder struct {
+	scanner
 	line    droidLine
 	session []byte
 	seed    maphash.Seed
@@ -65,7 +66,7 @@ func (d *droidDecoder) begin(session []byte) {
 func (d *droidDecoder) Flush(dst []Event) []Event { return dst }
 
 // Decode implements [Decoder].
-func (d *droidDecoder) Decode(line Line, dst []Event) []Event { return readObjects(line, dst, d) }
+func (d *droidDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
 
 func (d *droidDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	l := &d.line

@@ -34,6 +34,7 @@ var gemini = Agent{
 // A geminiDecoder remembers which session the lines are of, and whether several
 // tools run at once.
 type geminiDecoder struct {
+	scanner
 	line     geminiLine
 	session  []byte
 	running  int
@@ -44,7 +45,7 @@ type geminiDecoder struct {
 func (d *geminiDecoder) Flush(dst []Event) []Event { return dst }
 
 // Decode implements [Decoder].
-func (d *geminiDecoder) Decode(line Line, dst []Event) []Event { return readObjects(line, dst, d) }
+func (d *geminiDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
 
 func (d *geminiDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	l := &d.line

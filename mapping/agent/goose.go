@@ -21,6 +21,7 @@ var goose = Agent{
 
 // A gooseDecoder reads one stream, which is one run.
 type gooseDecoder struct {
+	scanner
 	line     gooseLine
 	begun    bool
 	calls    map[string]bool // in flight
@@ -31,7 +32,7 @@ type gooseDecoder struct {
 func (d *gooseDecoder) Flush(dst []Event) []Event { return dst }
 
 // Decode implements [Decoder].
-func (d *gooseDecoder) Decode(line Line, dst []Event) []Event { return readObjects(line, dst, d) }
+func (d *gooseDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
 
 // A gooseLine is one line.
 type gooseLine struct {

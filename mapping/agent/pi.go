@@ -36,6 +36,7 @@ var pi = Agent{
 // end of a tool waits for the message that has its time, and the end of the run
 // for what may follow: a retry, a compaction.
 type piDecoder struct {
+	scanner
 	line    piLine
 	session []byte
 	deltas  int     // of the message at hand
@@ -58,7 +59,7 @@ func (d *piDecoder) Flush(dst []Event) []Event {
 func (d *piDecoder) Decode(line Line, dst []Event) []Event {
 	d.line.arrival = line.Arrival
 	from := len(dst)
-	dst = readObjects(line, dst, d)
+	dst = d.readObjects(line, dst, d)
 	for i := from; i < len(dst); i++ {
 		dst[i].Session = d.session
 	}
