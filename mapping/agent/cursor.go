@@ -2,6 +2,8 @@ package agent
 
 import (
 	"bytes"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
@@ -88,8 +90,8 @@ func (d *cursorDecoder) learn(text []byte) {
 
 // Flush implements [Decoder].
 func (d *cursorDecoder) Flush(dst []Event) []Event {
-	for _, s := range d.sessions {
-		dst = s.release(nil, dst)
+	for _, id := range slices.Sorted(maps.Keys(d.sessions)) {
+		dst = d.sessions[id].release(nil, dst)
 	}
 	return dst
 }
