@@ -10,6 +10,7 @@ import (
 type session struct {
 	id    string
 	alias string // of its first line, if that had another id
+	late  bool   // its id came last, so lines without one are another session's
 	agent *agent.Agent
 	runs  int
 	lone  bool   // the last run was a result and nothing else
@@ -57,11 +58,11 @@ func (ss *sessions) agentOf(id []byte) *agent.Agent {
 // find returns the session of an event, a new one if it is not known. A line
 // without an id belongs to the session of the line before.
 func (ss *sessions) find(a *agent.Agent, id []byte) *session {
-	if s := ss.current; s != nil && s.agent == a && (len(id) == 0 || string(id) == s.id) {
+	if s := ss.current; s != nil && s.agent == a && (len(id) == 0 && (!s.late || s.run != nil) || string(id) == s.id) {
 		return s
 	}
 	s := ss.byID[string(id)]
-	if s == nil {
+	if s == nil || len(id) == 0 && s.agent != a {
 		s = &session{id: string(id), agent: a}
 		ss.byID[s.id] = s
 		s.place = ss.known.PushFront(s)
@@ -111,6 +112,10 @@ func (ss *sessions) forget(s *session) {
 
 // rename gives a session its own id, where its first line had another.
 func (ss *sessions) rename(s *session, id string) {
+	if s.id == "" {
+		s.late = true
+		delete(ss.byID, "")
+	}
 	s.alias, s.id = s.id, id
 	ss.byID[id] = s
 	if s.run != nil {
