@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"cmp"
 	"container/list"
 
 	"github.com/spantee/spantee/mapping/agent"
@@ -62,14 +63,20 @@ func (ss *sessions) find(a *agent.Agent, id []byte) *session {
 		return s
 	}
 	s := ss.byID[string(id)]
-	if s == nil || len(id) == 0 && s.agent != a {
+	if len(id) == 0 {
+		s = ss.byID[nameless(a)]
+	}
+	if s == nil {
 		s = &session{id: string(id), agent: a}
-		ss.byID[s.id] = s
+		ss.byID[cmp.Or(s.id, nameless(a))] = s
 		s.place = ss.known.PushFront(s)
 	}
 	ss.current = s
 	return s
 }
+
+// nameless is what the session of an agent without an id is found by.
+func nameless(a *agent.Agent) string { return "\x00" + a.Flag }
 
 // touched notes that something came of a session. It returns a session that has
 // to end because too many are open.
@@ -103,7 +110,7 @@ func (ss *sessions) touched(s *session, wasOpen bool) (evicted *session) {
 }
 
 func (ss *sessions) forget(s *session) {
-	for _, id := range []string{s.id, s.alias} {
+	for _, id := range []string{s.id, s.alias, nameless(s.agent)} {
 		if ss.byID[id] == s {
 			delete(ss.byID, id)
 		}
@@ -114,7 +121,7 @@ func (ss *sessions) forget(s *session) {
 func (ss *sessions) rename(s *session, id string) {
 	if s.id == "" {
 		s.late = true
-		delete(ss.byID, "")
+		delete(ss.byID, nameless(s.agent))
 	}
 	s.alias, s.id = s.id, id
 	ss.byID[id] = s

@@ -40,7 +40,7 @@ func (l *copilotLine) tool() *call {
 func (l *copilotLine) field(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
 	case "type":
-		l.typ = word(r.Str())
+		l.typ = string(r.Str())
 	case "timestamp":
 		l.Time = isoTime(r)
 	case "id":

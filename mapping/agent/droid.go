@@ -74,7 +74,7 @@ func (d *droidDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	for key := range r.Members() {
 		l.field(r, key)
 	}
-	switch l.typ {
+	switch string(l.typ) {
 	case "":
 		return dst, false
 	case "system":
@@ -84,10 +84,15 @@ func (d *droidDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		}
 	case "message", "reasoning":
 		d.text()
-	case "tool_call":
-		d.toolCall()
-	case "tool_result":
-		d.toolResult()
+	case "tool_call", "tool_result":
+		switch {
+		case len(l.id) == 0:
+			l.Kind = Unknown
+		case string(l.typ) == "tool_call":
+			d.toolCall()
+		default:
+			d.toolResult()
+		}
 	case "error":
 		l.Kind, l.Text = RunError, l.fault
 		l.Status = cmp.Or(l.code, "error")
@@ -102,7 +107,7 @@ func (d *droidDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	if len(l.Session) == 0 {
 		l.Session = d.session
 	}
-	if l.typ == "completion" {
+	if string(l.typ) == "completion" {
 		d.begin(d.session)
 	}
 	return append(dst, l.Event), true
@@ -111,6 +116,10 @@ func (d *droidDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 // text takes a text, or what it has grown by.
 func (d *droidDecoder) text() {
 	l := &d.line
+	if l.Text == nil {
+		l.Kind = Unknown
+		return
+	}
 	said := d.texts[string(l.id)]
 	all := l.Text
 	switch {
@@ -127,7 +136,7 @@ func (d *droidDecoder) text() {
 	d.texts[string(l.id)] = droidText{len(all), maphash.Bytes(d.seed, all)}
 	l.Bytes = jsonscan.UnquotedLen(l.Text)
 	switch {
-	case l.typ == "reasoning":
+	case string(l.typ) == "reasoning":
 		l.Kind = ThinkingMessage
 	case l.role == "user":
 		l.Kind = Prompt
@@ -183,14 +192,14 @@ func (d *droidDecoder) toolResult() {
 // A droidLine is one line.
 type droidLine struct {
 	Event
-	typ, subtype, role string
-	id                 []byte
-	parameters         []byte
-	fault              []byte // what an error says
-	code               string // and its name
-	call               *call
-	isError            bool
-	facts              facts
+	typ, id       []byte
+	subtype, role string
+	parameters    []byte
+	fault         []byte // what an error says
+	code          string // and its name
+	call          *call
+	isError       bool
+	facts         facts
 }
 
 func (l *droidLine) tool() *call {
@@ -203,7 +212,7 @@ func (l *droidLine) tool() *call {
 func (l *droidLine) field(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
 	case "type":
-		l.typ = enum(r.Str())
+		l.typ = r.Str()
 	case "subtype":
 		l.subtype = enum(r.Str())
 	case "session_id":

@@ -53,7 +53,9 @@ func (d *geminiDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	for key := range r.Members() {
 		l.field(r, key)
 	}
-	l.classify()
+	if l.classify(); len(l.ID) == 0 && (l.Kind == ToolStart || l.Kind == ToolEnd) {
+		l.Kind = Unknown
+	}
 	switch l.Kind {
 	case RunStart:
 		d.session = bytes.Clone(l.Session)
@@ -72,19 +74,20 @@ func (d *geminiDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 // A geminiLine is one line.
 type geminiLine struct {
 	Event
-	typ, role, status string
-	severity          string
-	errorType         string
-	fault             []byte // what an error says
-	call              *call
-	delta             bool
-	models            []byte
+	typ          []byte
+	role, status string
+	severity     string
+	errorType    string
+	fault        []byte // what an error says
+	call         *call
+	said, delta  bool
+	models       []byte
 }
 
 func (l *geminiLine) field(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
 	case "type":
-		l.typ = enum(r.Str())
+		l.typ = r.Str()
 	case "timestamp":
 		l.Time = isoTime(r)
 	case "session_id":
@@ -94,6 +97,7 @@ func (l *geminiLine) field(r *jsonscan.Reader, key []byte) {
 	case "role":
 		l.role = enum(r.Str())
 	case "content":
+		l.said = r.Peek() == '"'
 		l.Text = r.Str()
 		l.Bytes = jsonscan.UnquotedLen(l.Text)
 	case "delta":
@@ -131,11 +135,13 @@ func (l *geminiLine) tool() *call {
 }
 
 func (l *geminiLine) classify() {
-	switch l.typ {
+	switch string(l.typ) {
 	case "init":
 		l.Kind = RunStart
 	case "message":
 		switch {
+		case !l.said:
+			l.Kind = Unknown
 		case l.role == "user":
 			l.Kind = Prompt
 		case l.delta:
