@@ -25,7 +25,7 @@ var spoken = map[string]bool{
 }
 
 // bare is a word, a date or an id: anything else may be content.
-var bare = regexp.MustCompile(`^[\w.:+-]*$`)
+var bare = regexp.MustCompile(`^[\w.:+\[\]-]*$`)
 
 // marked adds a mark to every string of a value that may be content.
 func marked(v any, key, mark string) any {
