@@ -226,11 +226,11 @@ func TestViewLoad(t *testing.T) {
 		}
 		l := v.list(t)
 		took := memory(v.cmd.Process.Pid)
-		t.Logf("limit %d MB: %d spans, %d of them given up; %d MB of traces, at most %d MB of memory", limit, l.Spans+l.Lost.Spans, l.Lost.Spans, l.Bytes/1e6, took/1e6)
-		if l.Spans+l.Lost.Spans != traces*perTrace || l.Bytes > l.Limit || took > (limit+100)*1e6 {
-			t.Errorf("%d spans and %d given up, %d bytes", l.Spans, l.Lost.Spans, l.Bytes)
+		t.Logf("limit %d MB: %d spans, %d of them given up; %d MB of traces, at most %d MB of memory", limit, l.Spans+l.Evicted.Spans, l.Evicted.Spans, l.Bytes/1e6, took/1e6)
+		if l.Spans+l.Evicted.Spans != traces*perTrace || l.Bytes > l.Limit || took > (limit+100)*1e6 {
+			t.Errorf("%d spans and %d given up, %d bytes", l.Spans, l.Evicted.Spans, l.Bytes)
 		}
-		if limit == 256 && l.Lost.Spans > 0 {
+		if limit == 256 && l.Evicted.Spans > 0 {
 			t.Error("spans were given up below the limit")
 		}
 	}

@@ -25,6 +25,7 @@ type server struct {
 	host    string        // as --listen names it
 	streams chan struct{} // one for each page that listens
 	done    chan struct{} // closed at the end
+	epoch   string        // of this process: a page that knew another one starts anew
 }
 
 const (
@@ -58,6 +59,8 @@ func (v *server) handler() http.Handler {
 	mux.HandleFunc("GET /api/sessions", v.list)
 	mux.HandleFunc("GET /api/sessions/{id}", v.overview)
 	mux.HandleFunc("GET /api/sessions/{id}/spans/{span}", v.detail)
+	mux.HandleFunc("GET /api/sessions/{id}/steps", v.steps)
+	mux.HandleFunc("GET /api/runs", v.runs)
 	mux.HandleFunc("GET /api/changes", v.changes)
 	mux.HandleFunc("GET /api/services", v.jaegerServices)
 	mux.HandleFunc("GET /api/services/{service}/operations", v.jaegerOperations)
@@ -132,32 +135,41 @@ func (v *server) list(w http.ResponseWriter, r *http.Request) {
 		Failed: form.Get("failed") != "",
 		Agent:  form.Get("agent"),
 		Model:  form.Get("model"),
-		Limit:  maxListed,
+		Sort:   strings.TrimPrefix(form.Get("sort"), "-"), Ascending: strings.HasPrefix(form.Get("sort"), "-"),
+		Limit: maxListed,
 	}))
 }
 
 func (v *server) overview(w http.ResponseWriter, r *http.Request) {
 	id, ok := parseTraceID(r.PathValue("id"))
 	since, _ := strconv.ParseUint(r.URL.Query().Get("since"), 10, 64)
-	session, found := v.store.Session(id)
+	o, found := v.store.Overview(id, since)
 	if !ok || !found {
 		http.Error(w, "no such session", http.StatusNotFound)
 		return
 	}
-	spans, seq := v.store.Spans(id, since)
-	o := Overview{Session: session, Seq: seq, Spans: make([]Bar, 0, len(spans))}
-	for _, s := range spans {
-		o.Spans = append(o.Spans, newBar(s))
-	}
 	writeJSON(w, http.StatusOK, o)
+}
+
+func (v *server) steps(w http.ResponseWriter, r *http.Request) {
+	id, ok := parseTraceID(r.PathValue("id"))
+	since, _ := strconv.ParseUint(r.URL.Query().Get("since"), 10, 64)
+	steps, found := v.store.Steps(id, since)
+	if !ok || !found {
+		http.Error(w, "no such session", http.StatusNotFound)
+		return
+	}
+	writeJSON(w, http.StatusOK, steps)
 }
 
 func (v *server) detail(w http.ResponseWriter, r *http.Request) {
 	id, ok := parseTraceID(r.PathValue("id"))
 	b, err := hex.DecodeString(r.PathValue("span"))
 	if ok && err == nil && len(b) == len(spanID{}) {
-		if s := v.store.Span(id, spanID(b)); s != nil {
-			writeJSON(w, http.StatusOK, newDetail(s))
+		if s, open := v.store.Span(id, spanID(b)); s != nil {
+			d := newDetail(s)
+			d.Open = open
+			writeJSON(w, http.StatusOK, d)
 			return
 		}
 	}
@@ -185,7 +197,7 @@ func (v *server) changes(w http.ResponseWriter, r *http.Request) {
 	_, seq, more := v.store.Changes(0, 0)
 	alive := time.NewTicker(heartbeat)
 	defer alive.Stop()
-	for ok := send("retry: 1000\n\n"); ok; {
+	for ok := send("retry: 1000\nevent: epoch\ndata: %s\n\n", v.epoch); ok; {
 		select {
 		case <-r.Context().Done():
 			return

@@ -12,6 +12,8 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,9 +39,9 @@ func span(trace, nth, parent int, name string, from, to uint64, attrs ...*common
 	op, what, _ := strings.Cut(name, " ")
 	switch op {
 	case "invoke_agent":
-		s.Attributes = append(s.Attributes, str(keyOperation, op), str(keyAgent, what))
+		s.Attributes = append(s.Attributes, str(semconv.OperationName, op), str(semconv.AgentName, what))
 	case "execute_tool":
-		s.Attributes = append(s.Attributes, str(keyOperation, op), str(keyTool, what))
+		s.Attributes = append(s.Attributes, str(semconv.OperationName, op), str(semconv.ToolName, what))
 	}
 	return s
 }
@@ -67,7 +69,7 @@ func TestStoreJoinsWhatComesLate(t *testing.T) {
 	if !ok || got.Ended || got.Tools != 1 {
 		t.Errorf("without its root: %+v", got)
 	}
-	s.Add(from("a", span(1, 1, 0, "invoke_agent cursor-agent", 5, 30, integer(keyInput, 7))))
+	s.Add(from("a", span(1, 1, 0, "invoke_agent cursor-agent", 5, 30, integer(semconv.InputTokens, 7))))
 	s.Add(from("b", fails(span(1, 3, 1, "execute_tool read", 6, 40))))
 	got, _ = s.Session(idOf(child))
 	if !got.Ended || got.Spans != 3 || got.Tools != 2 || got.Errors != 1 || got.ToolErrors != 1 || got.Agent != "cursor-agent" ||
@@ -133,7 +135,7 @@ func TestStoreGivesUpTheOldest(t *testing.T) {
 		s.Add(from("a", span(1, 100+i, 1, "x", uint64(i), uint64(i)+1))) // the first trace goes on
 	}
 	l := s.List(Query{Limit: 100})
-	if l.Bytes > l.Limit || l.Total != len(l.Sessions) || l.Lost.Traces != 30-l.Total || l.Lost.Spans != 30-l.Total || l.Total < 3 {
+	if l.Bytes > l.Limit || l.Total != len(l.Sessions) || l.Evicted.Traces != 30-l.Total || l.Evicted.Spans != 30-l.Total || l.Total < 3 {
 		t.Errorf("%+v", l)
 	}
 	for i, got := range l.Sessions[:l.Total-1] {
@@ -185,9 +187,9 @@ func TestStoreKeepsToItsLimit(t *testing.T) {
 
 func TestListFinds(t *testing.T) {
 	s := NewStore(1e6)
-	s.Add(from("a", span(1, 1, 0, "invoke_agent cursor-agent", 0, 1, str(keyModel, "GPT-5"), str(keyConversation, "c-17")),
+	s.Add(from("a", span(1, 1, 0, "invoke_agent cursor-agent", 0, 1, str(semconv.RequestModel, "GPT-5"), str(semconv.ConversationID, "c-17")),
 		fails(span(1, 2, 1, "execute_tool shell", 0, 1))))
-	s.Add(from("a", span(2, 1, 0, "invoke_agent codex", 5, 6, str(keyModel, "Sonnet"))))
+	s.Add(from("a", span(2, 1, 0, "invoke_agent codex", 5, 6, str(semconv.RequestModel, "Sonnet"))))
 	s.Add(from("web", span(3, 1, 0, "GET /", 9, 10)))
 	tests := []struct {
 		q    Query
