@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -13,19 +14,24 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spantee/spantee/exporter/receiver"
 )
 
 //go:embed web
 var web embed.FS
 
-// A server answers the page and whoever speaks Jaeger's query API. It only
-// reads.
+// A server answers the page and whoever speaks Jaeger's query API. It takes
+// spans too: from other spantee processes, and as files dropped on the page.
 type server struct {
 	store   *Store
 	host    string        // as --listen names it
 	streams chan struct{} // one for each page that listens
 	done    chan struct{} // closed at the end
 	epoch   string        // of this process: a page that knew another one starts anew
+
+	otlp     http.Handler // for spans, from programs and not from pages
+	readFile func(*Store, string, io.Reader) error
 }
 
 const (
@@ -62,6 +68,12 @@ func (v *server) handler() http.Handler {
 	mux.HandleFunc("GET /api/sessions/{id}/steps", v.steps)
 	mux.HandleFunc("GET /api/runs", v.runs)
 	mux.HandleFunc("GET /api/changes", v.changes)
+	mux.HandleFunc("GET /api/viewer", v.identify)
+	mux.HandleFunc("GET /api/sessions/{id}/export.html", v.exportHTML)
+	mux.HandleFunc("GET /api/sessions/{id}/export.json", v.exportJSON)
+	mux.HandleFunc("POST /api/files", v.addFile)
+	mux.Handle("POST /v1/traces", v.otlp)
+	mux.Handle("POST "+receiver.OpenPath, v.otlp)
 	mux.HandleFunc("GET /api/services", v.jaegerServices)
 	mux.HandleFunc("GET /api/services/{service}/operations", v.jaegerOperations)
 	mux.HandleFunc("GET /api/traces", v.jaegerSearch)
@@ -230,4 +242,39 @@ func quoted(ids []traceID) string {
 		list[i] = strconv.Quote(id.String())
 	}
 	return strings.Join(list, ",")
+}
+
+// identify lets a second viewer find out that the port is taken by one.
+func (v *server) identify(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]string{"viewer": "spantee", "epoch": v.epoch})
+}
+
+// maxFile is the size of the largest file that can be dropped on the page.
+const maxFile = 256 << 20
+
+// addFile takes a file from the page. Another page cannot send one: its origin
+// differs.
+func (v *server) addFile(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Origin") != "http://"+r.Host {
+		http.Error(w, "files are taken from this viewer's own page only", http.StatusForbidden)
+		return
+	}
+	if v.readFile == nil {
+		http.Error(w, "this viewer takes no files", http.StatusNotImplemented)
+		return
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(5 * time.Minute))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(5 * time.Minute))
+	before := v.store.sequence()
+	err := v.readFile(v.store, path.Base(r.URL.Query().Get("name")), http.MaxBytesReader(w, r.Body, maxFile))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+		return
+	}
+	ids, _, _ := v.store.Changes(before, maxChanged)
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = id.String()
+	}
+	writeJSON(w, http.StatusOK, names)
 }

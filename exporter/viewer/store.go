@@ -348,3 +348,10 @@ func (s *Store) Changes(since uint64, limit int) (ids []traceID, seq uint64, mor
 	}
 	return ids, s.seq, s.changed
 }
+
+// sequence is what Changes takes to tell what comes from now on.
+func (s *Store) sequence() uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.seq
+}
