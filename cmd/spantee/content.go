@@ -24,6 +24,9 @@ type contentOptions struct {
 // captureVariable is the GenAI conventions' own switch.
 const captureVariable = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
+// defaultAttributeBytes is what Tempo takes unless configured otherwise.
+const defaultAttributeBytes = 2048
+
 // minAttributeBytes is room for an id and for a message without its text.
 const minAttributeBytes = 128
 
@@ -32,7 +35,7 @@ func (o *contentOptions) addFlags(f *pflag.FlagSet) {
 		"(default $"+captureVariable+" or none)")
 	f.StringArrayVar(&o.redactRules, "redact-rule", nil, "also take out of content what matches `NAME=REGEX`, or its first group; may be repeated")
 	f.StringArrayVar(&o.redactOff, "redact-off", nil, "leave the redaction rule of this `NAME` out; may be repeated")
-	f.IntVar(&o.maxAttributeBytes, "max-attribute-bytes", 2048, "cut strings in spans to `N` bytes")
+	f.IntVar(&o.maxAttributeBytes, "max-attribute-bytes", defaultAttributeBytes, "cut strings in spans to `N` bytes")
 }
 
 // applyTo sets what the flags and the environment say. Wrong flags are an

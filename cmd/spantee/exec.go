@@ -47,6 +47,7 @@ func execCommand() *cobra.Command {
 		},
 	}
 	o.addFlags(cmd.Flags())
+	o.addViewFlags(cmd.Flags())
 	cmd.Flags().SetInterspersed(false) // what follows the command is the command's
 	return cmd
 }
@@ -106,6 +107,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	tracing.ended = end
 	tracing.end(false)
 	say.print()
+	tracing.stay(end)
 	if end == (exitStatus{}) {
 		return nil
 	}

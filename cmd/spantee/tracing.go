@@ -76,6 +76,9 @@ func startTracing(o *options, say *reporter, replayed time.Time, process *mappin
 	}
 	t := &tracing{options: o, say: say, came: time.Now(), live: replayed.IsZero(), process: process}
 
+	if o.show && !o.goesElsewhere() && o.maxAttributeBytes == defaultAttributeBytes {
+		o.maxAttributeBytes = viewerAttributeBytes
+	}
 	opts := mapping.Options{
 		Agent: o.agent, Deltas: mapping.Deltas(o.deltas), MaxSpanEvents: o.maxSpanEvents,
 		Replay: replayed,
@@ -154,6 +157,9 @@ func (t *tracing) consume(p []byte, came time.Time) {
 
 // tick comes every second.
 func (t *tracing) tick() {
+	if t.page != nil {
+		t.page.open(t.mapper.Open())
+	}
 	if t.changed || t.exporter != nil && t.exporter.Settled() != t.settled || time.Since(t.saved) > spool.Heartbeat {
 		t.checkpoint()
 	}

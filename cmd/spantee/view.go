@@ -5,14 +5,18 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"reflect"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/adrg/xdg"
 	"github.com/cli/browser"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -28,15 +32,27 @@ import (
 // defaultPage is next to OTLP's own ports, 4317 and 4318.
 const defaultPage = "127.0.0.1:4319"
 
-const viewUsage = `view shows traces in the browser. It takes them by OTLP, so that spantee and any
-other sender on this machine need no configuration, and from FILEs: recorded
-streams of an agent or OTLP JSON lines, packed by gzip or not.
+const viewUsage = `view shows traces in the browser. It receives OTLP, so that spantee and any
+other sender on this machine need no configuration, and it reads FILEs: recorded
+streams of an agent or OTLP JSON lines, optionally gzipped. Received sessions are
+kept on disk and shown again the next time.
+
+If a viewer is already running, view hands it the FILEs and exits.
 
   spantee view                         and in another terminal: ... | spantee
-  spantee view session.jsonl`
+  spantee view session.jsonl
+  spantee view --export run.html session.jsonl`
 
-// defaultMemory is what a viewer keeps, in bytes.
-const defaultMemory = 256 << 20
+const (
+	// defaultMemory is what a viewer keeps in memory, in bytes.
+	defaultMemory = 256 << 20
+
+	// defaultKept is what viewers keep on disk, all together.
+	defaultKept = 128 << 20
+
+	// viewerAttributeBytes is where strings are cut that only a viewer shows.
+	viewerAttributeBytes = 256 << 10
+)
 
 // addViewFlags adds those of --view.
 func (o *options) addViewFlags(f *pflag.FlagSet) {
@@ -52,12 +68,14 @@ type viewOptions struct {
 	grpc           string
 	http           string
 	maxMemory      size
+	keep           size
 	file           string
+	export         string
 	contentOptions // of the streams in FILEs
 }
 
 func viewCommand() *cobra.Command {
-	o := viewOptions{maxMemory: size{defaultMemory}}
+	o := viewOptions{maxMemory: size{defaultMemory}, keep: size{defaultKept}}
 	cmd := &cobra.Command{
 		Use:   "view [FILE...]",
 		Short: "Show traces in the browser",
@@ -66,13 +84,17 @@ func viewCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.page, "listen", defaultPage, "serve the page at `HOST:PORT`; port 0 is any free one, as it is for the next two")
-	f.StringVar(&o.grpc, "otlp-grpc", "127.0.0.1:4317", "take OTLP/gRPC at `HOST:PORT`")
-	f.StringVar(&o.http, "otlp-http", "127.0.0.1:4318", "take OTLP/HTTP at `HOST:PORT`")
-	f.Var(&o.maxMemory, "max-memory", "keep so much of traces, by `SIZE`; then the oldest are given up")
+	f.StringVar(&o.page, "listen", defaultPage, "serve the page at `HOST:PORT`; port 0 picks a free one, here and below")
+	f.StringVar(&o.grpc, "otlp-grpc", "127.0.0.1:4317", "receive OTLP/gRPC at `HOST:PORT`; empty for not at all")
+	f.StringVar(&o.http, "otlp-http", "127.0.0.1:4318", "receive OTLP/HTTP at `HOST:PORT`; empty for not at all")
+	f.Var(&o.maxMemory, "max-memory", "keep at most `SIZE` of traces in memory, then evict the oldest")
+	f.Var(&o.keep, "keep", "keep at most `SIZE` of received sessions on disk, across restarts; 0 for none")
 	f.StringVar(&o.file, "store", "", "append what arrives to `FILE` as OTLP JSON lines, and read it back at the start")
+	f.StringVar(&o.export, "export", "", "write the sessions to `FILE` and exit: one HTML page, or OTLP JSON if its name ends in .json")
 	f.BoolVar(&o.noOpen, "no-open", false, "do not open the browser")
 	o.addFlags(f)
+	o.maxAttributeBytes = viewerAttributeBytes
+	f.Lookup("max-attribute-bytes").DefValue = strconv.Itoa(viewerAttributeBytes)
 	return cmd
 }
 
@@ -81,29 +103,109 @@ func view(o *viewOptions, files []string, stderr *os.File) error {
 	signals := catchSignals()
 	say := func(format string, args ...any) { fmt.Fprintf(stderr, "spantee: "+format+"\n", args...) }
 	limitMemory(o.maxMemory.bytes)
+	if o.export != "" {
+		return o.exportFiles(files, say)
+	}
+	kept, err := keptSessions(o.keep.bytes)
+	if err != nil {
+		say("sessions are not kept: %v", err)
+	}
 	v, err := viewer.Start(viewer.Config{
 		Page: o.page, GRPC: o.grpc, HTTP: o.http, MaxMemory: int(o.maxMemory.bytes), File: o.file,
+		Kept: kept, Restore: true,
 		Problem: func(err error) { say("%v", err) },
+		ReadFile: func(store *viewer.Store, name string, r io.Reader) error {
+			return o.read(store, name, r, time.Now(), func(string, ...any) {})
+		},
 	})
+	if err != nil && viewer.Running(o.page) {
+		return o.join(files, err, isTerminal(stderr), say)
+	}
 	if err != nil {
 		return err
 	}
 	defer v.Close()
-	for _, file := range files {
-		if err := o.readFile(v.Store, file, say); err != nil {
-			return err
-		}
+	added, err := o.readFiles(v.Store, files, say)
+	if err != nil {
+		return err
 	}
 	url := v.URL()
-	if l := v.Store.List(viewer.Query{Limit: 1}); len(files) > 0 && l.Total == 1 {
-		url += "#/trace/" + l.Sessions[0].ID
+	if len(added) == 1 {
+		url += "#/trace/" + added[0]
 	}
-	say("showing traces at %s, taking them at %s (gRPC) and %s (HTTP), until Ctrl-C", url, v.GRPCEndpoint(), v.HTTPEndpoint())
+	say("showing traces at %s, %s until Ctrl-C", url, receiving(v))
 	if !o.noOpen && isTerminal(stderr) {
 		openBrowser(url)
 	}
 	<-signals
 	return nil
+}
+
+func receiving(v *viewer.Viewer) string {
+	switch grpc, http := v.GRPCEndpoint(), v.HTTPEndpoint(); {
+	case grpc != "" && http != "":
+		return fmt.Sprintf("taking them at %s (gRPC) and %s (HTTP),", grpc, http)
+	case grpc != "":
+		return fmt.Sprintf("taking them at %s (gRPC),", grpc)
+	case http != "":
+		return fmt.Sprintf("taking them at %s (HTTP),", http)
+	}
+	return "taking none over OTLP,"
+}
+
+// join hands the files to the viewer that has the port.
+func (o *viewOptions) join(files []string, inUse error, terminal bool, say func(string, ...any)) error {
+	page := "http://" + o.page + "/"
+	if len(files) == 0 {
+		return &exporter.Error{Err: inUse, Hint: "a viewer is running at " + page}
+	}
+	store := viewer.NewStore(int(o.maxMemory.bytes))
+	added, err := o.readFiles(store, files, say)
+	if err != nil {
+		return err
+	}
+	if err := store.SendTo(context.Background(), page); err != nil {
+		return fmt.Errorf("the viewer at %s: %w", page, err)
+	}
+	if len(added) == 1 {
+		page += "#/trace/" + added[0]
+	}
+	say("added to the viewer that is running: %s", page)
+	if !o.noOpen && terminal {
+		openBrowser(page)
+	}
+	return nil
+}
+
+// exportFiles is --export.
+func (o *viewOptions) exportFiles(files []string, say func(string, ...any)) error {
+	if len(files) == 0 {
+		return errors.New("--export needs a FILE to read")
+	}
+	store := viewer.NewStore(int(o.maxMemory.bytes))
+	if _, err := o.readFiles(store, files, say); err != nil {
+		return err
+	}
+	write := store.ExportHTML
+	if strings.HasSuffix(o.export, ".json") {
+		write = store.ExportJSON
+	}
+	var content bytes.Buffer // a page that fails half-way leaves no file behind
+	if err := write(&content); err != nil {
+		return err
+	}
+	return os.WriteFile(o.export, content.Bytes(), 0o600)
+}
+
+// keptSessions is where received sessions survive a restart, nil if nowhere.
+func keptSessions(limit int64) (*viewer.Kept, error) {
+	if limit == 0 {
+		return nil, nil
+	}
+	if _, err := os.UserHomeDir(); err != nil && os.Getenv("XDG_STATE_HOME") == "" {
+		return nil, errors.New("no state directory: set $XDG_STATE_HOME or $HOME")
+	}
+	return &viewer.Kept{Dir: filepath.Join(xdg.StateHome, "spantee", "sessions"), Max: limit}, nil
 }
 
 // limitMemory has the garbage of a store that is full collected while it is
@@ -114,6 +216,22 @@ func limitMemory(store int64) { debug.SetMemoryLimit(store + 64<<20) }
 func openBrowser(url string) {
 	browser.Stdout, browser.Stderr = io.Discard, io.Discard // stdout carries the stream
 	go func() { _ = browser.OpenURL(url) }()
+}
+
+// readFiles adds the traces in files, and returns the ids of those. A bad file
+// is skipped; it is an error if all of them are bad.
+func (o *viewOptions) readFiles(store *viewer.Store, files []string, say func(string, ...any)) (added []string, err error) {
+	before := store.Sequence()
+	bad := 0
+	for _, file := range files {
+		if err = o.readFile(store, file, say); err != nil {
+			if bad++; bad == len(files) {
+				return nil, err
+			}
+			say("%s (skipped)", withHint(err))
+		}
+	}
+	return store.Since(before), nil
 }
 
 // readFile adds the traces in a file.
@@ -127,7 +245,12 @@ func (o *viewOptions) readFile(store *viewer.Store, name string, say func(string
 	if err != nil {
 		return err
 	}
-	r := bufio.NewReader(f)
+	return o.read(store, name, f, info.ModTime(), say)
+}
+
+// read adds the traces in content, which was last written at modified.
+func (o *viewOptions) read(store *viewer.Store, name string, content io.Reader, modified time.Time, say func(string, ...any)) error {
+	r := bufio.NewReader(content)
 	if magic, _ := r.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		unpacked, err := gzip.NewReader(r)
 		if err != nil {
@@ -136,14 +259,21 @@ func (o *viewOptions) readFile(store *viewer.Store, name string, say func(string
 		r = bufio.NewReader(unpacked)
 	}
 	if head, _ := r.Peek(512); isOTLP(head) {
-		if bad, err := store.Read(r); err != nil {
-			return fmt.Errorf("%s: %d lines could not be read, the first for this: %w", name, bad, err)
+		before := store.Sequence()
+		bad, err := store.Read(r)
+		if err == nil {
+			return nil
 		}
+		err = fmt.Errorf("%s: %d lines could not be read, the first: %w", name, bad, err)
+		if store.Sequence() == before {
+			return err
+		}
+		say("%v", err)
 		return nil
 	}
 
 	p := newPage(store)
-	opts := mapping.Options{Replay: info.ModTime(), Now: time.Now, Emit: p.take}
+	opts := mapping.Options{Replay: modified, Now: time.Now, Emit: p.take}
 	if err := o.applyTo(&opts, func(problem string) { say("%s", problem) }); err != nil {
 		return err
 	}
@@ -174,7 +304,7 @@ func isOTLP(head []byte) bool {
 // A page shows spans that are made in this process.
 type page struct {
 	store    *viewer.Store
-	viewer   *viewer.Viewer // nil if another has it
+	viewer   *viewer.Viewer // nil if the store is all there is
 	resource *resourcepb.Resource
 	scope    *commonpb.InstrumentationScope
 }
@@ -184,18 +314,33 @@ func newPage(store *viewer.Store) *page {
 	return &page{store: store, resource: resource, scope: scope()}
 }
 
-// take shows a span.
+// take shows a span that ended.
 func (p *page) take(span *tracepb.Span) {
-	p.store.Add([]*tracepb.ResourceSpans{{
+	if p.viewer != nil {
+		p.viewer.Take(p.wrap(span))
+		return
+	}
+	p.store.Add(p.wrap(span))
+}
+
+// open shows the spans that are open now, all of them.
+func (p *page) open(spans []*tracepb.Span) { p.store.Open("", p.wrap(spans...)) }
+
+func (p *page) wrap(spans ...*tracepb.Span) []*tracepb.ResourceSpans {
+	return []*tracepb.ResourceSpans{{
 		Resource:   p.resource,
-		ScopeSpans: []*tracepb.ScopeSpans{{Scope: p.scope, Spans: []*tracepb.Span{span}}},
-	}})
+		ScopeSpans: []*tracepb.ScopeSpans{{Scope: p.scope, Spans: spans}},
+	}}
 }
 
 // startPage is --view. Where nobody said which port, any will do.
 func (o *options) startPage(say *reporter) (*page, error) {
 	limitMemory(defaultMemory)
-	cfg := viewer.Config{Page: o.view.page, MaxMemory: defaultMemory}
+	kept, err := keptSessions(defaultKept)
+	if err != nil {
+		kept = nil // view says why
+	}
+	cfg := viewer.Config{Page: o.view.page, MaxMemory: defaultMemory, Kept: kept, Problem: func(err error) { say.line("%v", err) }}
 	if cfg.Page == "" {
 		cfg.Page = defaultPage
 	}

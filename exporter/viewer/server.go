@@ -265,16 +265,11 @@ func (v *server) addFile(w http.ResponseWriter, r *http.Request) {
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(5 * time.Minute))
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(5 * time.Minute))
-	before := v.store.sequence()
+	before := v.store.Sequence()
 	err := v.readFile(v.store, path.Base(r.URL.Query().Get("name")), http.MaxBytesReader(w, r.Body, maxFile))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 		return
 	}
-	ids, _, _ := v.store.Changes(before, maxChanged)
-	names := make([]string, len(ids))
-	for i, id := range ids {
-		names[i] = id.String()
-	}
-	writeJSON(w, http.StatusOK, names)
+	writeJSON(w, http.StatusOK, v.store.Since(before))
 }

@@ -3,6 +3,7 @@ package viewer
 import (
 	"container/list"
 	"encoding/hex"
+	"math"
 	"sync"
 	"time"
 	"unique"
@@ -349,9 +350,19 @@ func (s *Store) Changes(since uint64, limit int) (ids []traceID, seq uint64, mor
 	return ids, s.seq, s.changed
 }
 
-// sequence is what Changes takes to tell what comes from now on.
-func (s *Store) sequence() uint64 {
+// Sequence is what Since and Changes take to tell what comes from now on.
+func (s *Store) Sequence() uint64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.seq
+}
+
+// Since returns the ids of the traces that something came for after seq.
+func (s *Store) Since(seq uint64) []string {
+	found, _, _ := s.Changes(seq, math.MaxInt)
+	ids := make([]string, len(found))
+	for i, id := range found {
+		ids[i] = id.String()
+	}
+	return ids
 }

@@ -21,7 +21,6 @@ import (
 	"net/http"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
@@ -41,6 +40,7 @@ type Config struct {
 	MaxMemory int    // bytes of traces
 	File      string // received spans are appended to it, and it is read at the start
 	Kept      *Kept  // where sessions survive a restart; nil for nowhere
+	Restore   bool   // show what was kept
 
 	// ReadFile adds the sessions of a file that was dropped on the page. If it
 	// is nil, the page takes none.
@@ -104,7 +104,7 @@ func Start(cfg Config) (*Viewer, error) {
 	}
 	v.serving.Go(func() { _ = v.http.Serve(v.page) }) // returns when closed, with an error that says so
 	v.serving.Go(v.watch)
-	if cfg.Kept != nil {
+	if cfg.Kept != nil && cfg.Restore {
 		v.serving.Go(v.restore)
 	}
 	return v, nil
@@ -146,9 +146,6 @@ func (v *Viewer) problem(err error) {
 }
 
 func listenError(err error) error {
-	if !errors.Is(err, syscall.EADDRINUSE) {
-		return err
-	}
 	return &exporter.Error{Err: err, Hint: "another viewer or a collector may be running there; port 0 takes any free port"}
 }
 
