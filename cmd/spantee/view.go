@@ -80,7 +80,7 @@ func viewCommand() *cobra.Command {
 		Use:   "view [FILE...]",
 		Short: "Show traces in the browser",
 		Long:  viewUsage,
-		RunE:  func(_ *cobra.Command, files []string) error { return view(&o, files, os.Stderr) },
+		RunE:  func(_ *cobra.Command, files []string) error { return failed(view(&o, files, os.Stderr)) },
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
