@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 
-const width = 900, height = 170, left = 64, bottom = 24, top = 12;
+const width = 1360, height = 180, left = 64, bottom = 24, top = 12;
 
 // chart draws measure.lines, each a label and a key of the groups.
 export function chart(measure, groups, title) {

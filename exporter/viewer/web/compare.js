@@ -18,13 +18,13 @@ export function compareView({ main, crumbs, signal }, ...ids) {
   const timeline = new Timeline();
   const table = h("div", { class: "page" });
   const sides = ids.map((id) => {
-    const head = h("div", { class: "head" });
+    const head = h("div", { class: "head-facts" });
     const spent = h("div", { class: "spent" });
     const waterfall = new Waterfall(timeline, signal, {
       select() {},
       open: (n) => { location.hash = `#/trace/${id}/${n.id}`; },
     }, 230);
-    const element = h("section", { class: "side" }, head, spent, waterfall.element);
+    const element = h("section", { class: "side" }, h("div", { class: "head" }, head), spent, waterfall.element);
     const side = { element, waterfall, trace: null };
     side.loader = new Loader(id, signal, (trace) => {
       side.trace = trace;
@@ -54,7 +54,7 @@ function totals(a, b) {
     ["Errors", a.session.errors, b.session.errors, count], ["Tokens in", a.session.input, b.session.input, roughly],
     ["Tokens out", a.session.output, b.session.output, roughly], ["Cost", a.session.cost, b.session.cost, money],
   ].filter(([, x, y]) => x || y);
-  return h("table", { class: "stats totals" }, headings(["", "Left", "Right", "Difference"]), h("tbody", {}, rows.map(([label, x, y, format]) => h("tr", {},
+  return h("table", { class: "stats totals" }, headings(["Total", "Left", "Right", "Difference"]), h("tbody", {}, rows.map(([label, x, y, format]) => h("tr", {},
     h("th", { scope: "row" }, label), h("td", { class: "num" }, format(x)), h("td", { class: "num" }, format(y)),
     h("td", { class: "num" }, x === y ? "same" : `${y > x ? "+" : "−"}${format(Math.abs(y - x))}`)))));
 }
@@ -70,7 +70,7 @@ function steps(a, b) {
   ] : [h("td", { class: "missing" }, "–"), h("td", {})]);
   return [
     h("p", { class: "diverged" }, diverged < 0 ? "Both took the same steps." : `They first differ at step ${diverged + 1}.`),
-    h("table", { class: "stats steps" }, headings(["Left", "", "Right", ""]),
+    h("table", { class: "stats steps" }, headings(["Left", "Duration", "Right", "Duration"]),
       h("tbody", {}, rows.slice(0, shown).map((r, i) => h("tr", { class: i === diverged ? "first" : !r.left || !r.right ? "only" : "" }, cell(r.left, a), cell(r.right, b))))),
     (cut || rows.length > shown) && h("p", { class: "dim" }, `Only the first ${count(Math.min(rows.length, shown))} steps are shown.`),
   ].filter(Boolean);

@@ -41,8 +41,9 @@ export function listView({ main, signal, address }) {
   const picked = new Set();
   let busy = false, again = false, drawn = 0;
 
-  const query = () => ({ q: search.value.trim(), agent: agent.value || (agent.options.length ? "" : address.get("agent")) ?? "",
-    model: model.value || (model.options.length ? "" : address.get("model")) ?? "", failed: failed.checked ? "1" : "", sort });
+  // Until the first answer there is nothing to choose from.
+  const choice = (select, key) => (select.options.length ? select.value : address.get(key) ?? "");
+  const query = () => ({ q: search.value.trim(), agent: choice(agent, "agent"), model: choice(model, "model"), failed: failed.checked ? "1" : "", sort });
 
   async function refresh() {
     if (busy) {

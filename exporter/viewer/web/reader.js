@@ -120,7 +120,7 @@ export class Reader {
       n.failure && !e.blocks.some((b) => b.kind === "error") && h("p", { class: "wrong" }, n.failure),
       e.cut > 0 && h("p", { class: "note" }, `${size(e.cut)} more were cut off here`),
       e.raw?.length > 0 && h("details", { class: "raw" }, h("summary", {}, "raw"),
-        e.raw.map(([title, text]) => h("div", {}, h("h4", {}, title), h("pre", {}, text)))),
+        e.raw.map(([title, text]) => h("div", {}, h("h4", {}, title), h("pre", { tabindex: "0" }, text)))),
     ].filter(Boolean);
   }
 
@@ -169,7 +169,7 @@ export class Reader {
   }
 }
 
-const mostLines = 400;
+const mostLines = 80;
 
 function diff(lines) {
   const kinds = { "+": "added", "-": "removed", "@": "hunk" };

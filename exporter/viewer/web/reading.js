@@ -13,7 +13,7 @@ export function readCall(args, result) {
     if (!empty) blocks.push({ kind, value, ...more });
     return !empty;
   };
-  if (isObject(a)) readArguments(a, add);
+  if (isObject(a)) readArguments(a, add, blocks);
   else if (typeof a === "string") add("text", a);
   if (isObject(body)) readResult(body, a, variant, add);
   else if (Array.isArray(body)) add("output", texts(body));
@@ -38,7 +38,7 @@ const noise = new Set(["toolCallId", "tool_call_id", "parsingResult", "simpleCom
   "fileOutputThresholdBytes", "isBackground", "workingDirectory", "timeout", "timeoutMs", "skipApproval", "requestedSandboxPolicy",
   "executionTime", "localExecutionTimeMs", "signal", "aborted", "isEmpty", "exceededLimit", "readRange", "isReadonly", "fileSize"]);
 
-function readArguments(a, add) {
+function readArguments(a, add, blocks) {
   const known = new Set(noise);
   const take = (kind, keys) => {
     const v = first(a, ...keys);
@@ -63,11 +63,9 @@ function readArguments(a, add) {
     ["fileText", "file_text", "contents", "patch", "content"].forEach((k) => known.add(k));
   }
   take("query", queryKeys);
-  if (Array.isArray(a.todos) && a.todos.length) {
-    add("todos", a.todos.map(todo));
-    known.add("todos");
-  }
-  add("fields", Object.entries(a).filter(([k, v]) => !known.has(k) && meaningful(v)));
+  if (Array.isArray(a.todos)) add("todos", a.todos.map(todo));
+  if (Array.isArray(a.questions)) add("list", a.questions.filter(isObject).map((q) => [q.prompt ?? q.question, ...(q.options ?? []).map((o) => `  ${o.label ?? o}`)].join("\n")));
+  if (!blocks.length) add("fields", Object.entries(a).filter(([k, v]) => !known.has(k) && meaningful(v)));
 }
 
 function readResult(body, a, variant, add) {

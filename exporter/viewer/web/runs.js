@@ -81,7 +81,7 @@ export function runsView({ main, crumbs, signal, address }) {
   function compareGroups(groups) {
     const [a, b] = picked.map((name) => groups.find((g) => g.name === name));
     difference.replaceChildren(...(a && b ? [h("h2", {}, `${a.name} and ${b.name}`), h("table", { class: "stats" },
-      h("thead", {}, h("tr", {}, ["", a.name, b.name, "Change"].map((t, i) => h("th", { scope: "col", class: i ? "num" : "" }, t)))),
+      h("thead", {}, h("tr", {}, ["Measure", a.name, b.name, "Change"].map((t, i) => h("th", { scope: "col", class: i ? "num" : "" }, t)))),
       h("tbody", {}, columns.slice(1).map(([column, title, format], i) => h("tr", {},
         h("th", { scope: "row" }, title === "p95" || title === "failed" || title === "out" ? `${columns[i][1].replace(" p50", "")} ${title}` : title),
         h("td", { class: "num" }, format(a[column])), h("td", { class: "num" }, format(b[column])),
