@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -33,7 +34,18 @@ var viewing = regexp.MustCompile(`at (http://[0-9.:]+)/(?:#/trace/([0-9a-f]+))?(
 // startView runs it on free ports until the test ends.
 func startView(t *testing.T, stdin *os.File, args ...string) viewerRun {
 	t.Helper()
-	cmd := spantee(t, nil, append(args, "--no-open", "--listen", "127.0.0.1:0")...)
+	return launch(t, stdin, spantee(t, nil, append(args, "--listen", "127.0.0.1:0")...))
+}
+
+// startViewIn runs it with a state directory.
+func startViewIn(t *testing.T, state string, args ...string) viewerRun {
+	t.Helper()
+	return launch(t, nil, spantee(t, []string{"XDG_STATE_HOME=" + state}, args...))
+}
+
+func launch(t *testing.T, stdin *os.File, cmd *run) viewerRun {
+	t.Helper()
+	cmd.Args = slices.Insert(cmd.Args, 2, "--no-open")
 	cmd.Stderr = nil
 	if stdin != nil {
 		cmd.Stdin = stdin
@@ -57,6 +69,29 @@ func startView(t *testing.T, stdin *os.File, args ...string) viewerRun {
 		t.Fatalf("%v: %s%s", err, line, rest)
 	}
 	return viewerRun{page: m[1], id: m[2], grpc: m[3], http: m[4], cmd: cmd, stderr: said}
+}
+
+// kill ends it as a crash does.
+func (r viewerRun) kill(t *testing.T) {
+	t.Helper()
+	if err := r.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.cmd.Wait() // it was killed
+}
+
+// freeAddresses are host:ports that nobody listens on.
+func freeAddresses(t *testing.T, n int) (addresses []string) {
+	t.Helper()
+	for range n {
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		addresses = append(addresses, l.Addr().String())
+	}
+	return addresses
 }
 
 // freePorts are for view; --view listens for no spans.
@@ -84,7 +119,13 @@ func (r viewerRun) list(t *testing.T) viewer.List {
 }
 
 func (r viewerRun) session(t *testing.T, id string) viewer.Overview {
-	return getJSON[viewer.Overview](t, r.page+"/api/sessions/"+id)
+	var whole viewer.Overview
+	for more := true; more; {
+		part := getJSON[viewer.Overview](t, fmt.Sprint(r.page, "/api/sessions/", id, "?since=", whole.Seq))
+		part.Spans = append(whole.Spans, part.Spans...)
+		whole, more = part, part.More
+	}
+	return whole
 }
 
 // Every fixture is shown as its golden trace has it: as many spans.

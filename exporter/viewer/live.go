@@ -62,12 +62,14 @@ func (s *Store) openAt(name string, spans []*tracepb.ResourceSpans, now time.Tim
 	}
 	before := src.open
 	src.heard, src.open = now, make(map[spanRef]struct{}, len(taken))
+	current := make(map[*trace]struct{})
 	for _, e := range taken {
 		ref := spanRef{traceID(e.span.GetTraceId()), spanID(e.span.GetSpanId())}
 		if t := s.traces[ref.trace]; t != nil && t.find(ref.span) >= 0 {
 			continue // its end overtook this
 		}
 		t := s.touch(ref.trace, now)
+		current[t] = struct{}{}
 		size := t.size
 		t.openSpan(stored{id: ref.span, seq: s.seq, wire: e.wire, cost: cost(e.wire, e.span)}, e.origin)
 		s.size += t.size - size
@@ -76,7 +78,7 @@ func (s *Store) openAt(name string, spans []*tracepb.ResourceSpans, now time.Tim
 	}
 	for ref := range before {
 		if _, still := src.open[ref]; !still {
-			s.forget(ref, now)
+			s.forget(ref, current, now)
 		}
 	}
 	if len(src.open) == 0 {
@@ -94,21 +96,37 @@ func unfail(span *tracepb.Span) {
 }
 
 // forget drops an open span that its source no longer has, and a trace that
-// has nothing else: ids are provisional until the first stamp of a stream.
-func (s *Store) forget(ref spanRef, now time.Time) {
+// has nothing else: ids are provisional until the first stamp of a stream. Who
+// looks at that trace is led to the one of the same conversation that its source has now.
+func (s *Store) forget(ref spanRef, others map[*trace]struct{}, now time.Time) {
 	t := s.traces[ref.trace]
 	if t == nil {
 		return
 	}
-	size := t.size
+	conversation, size := get(t.full().conversation), t.size
 	t.closeSpan(ref.span)
 	s.size += t.size - size
 	if len(t.spans)+len(t.open) == 0 {
 		s.remove(t)
 		s.seq++
+		for other := range others {
+			if len(others) == 1 || get(other.full().conversation) == conversation {
+				s.move(t.id, other.id)
+			}
+		}
 		return
 	}
 	s.touch(ref.trace, now)
+}
+
+// maxMoved bounds what is remembered of provisional ids.
+const maxMoved = 1000
+
+func (s *Store) move(from, to traceID) {
+	if len(s.moved) >= maxMoved {
+		clear(s.moved)
+	}
+	s.moved[from] = to
 }
 
 func (t *trace) openSpan(sp stored, from origin) {

@@ -28,6 +28,7 @@ type Overview struct {
 // What one answer holds at most.
 const (
 	maxBars      = 20_000
+	maxFirstBars = 2_000 // so that there is a picture at once
 	maxBarEvents = 400_000
 	maxInstants  = 4_000 // of one kind in one bar: more than a screen has pixels
 )
@@ -136,6 +137,9 @@ func (s *Store) Overview(id traceID, since uint64) (o Overview, ok bool) {
 	s.refresh()
 	s.mu.RLock()
 	t := s.traces[id]
+	if t == nil { // it may have another id by now
+		t, since = s.traces[s.moved[id]], 0
+	}
 	if t == nil {
 		s.mu.RUnlock()
 		return o, false
@@ -147,9 +151,12 @@ func (s *Store) Overview(id traceID, since uint64) (o Overview, ok bool) {
 	s.mu.RUnlock()
 
 	o.Spans, o.Open = make([]Bar, 0, min(len(taken), maxBars)), []Bar{}
-	events := 0
+	most, events := maxBars, 0
+	if since == 0 {
+		most = maxFirstBars
+	}
 	for i := range taken {
-		if i == maxBars || events > maxBarEvents {
+		if i == most || events > maxBarEvents {
 			o.More, o.Seq = true, taken[i-1].seq
 			break
 		}

@@ -34,6 +34,7 @@ type Store struct {
 	changed chan struct{} // closed, and replaced, when something has come
 	stale   map[*trace]struct{}
 	sources map[string]*source // that have spans open
+	moved   map[traceID]traceID
 	evicted Lost
 }
 
@@ -101,6 +102,7 @@ func NewStore(limit int) *Store {
 		changed: make(chan struct{}),
 		stale:   make(map[*trace]struct{}),
 		sources: make(map[string]*source),
+		moved:   make(map[traceID]traceID),
 	}
 }
 

@@ -5,8 +5,10 @@ import { getSession } from "./api.js";
 import { Trace } from "./trace.js";
 
 export class Loader {
-  constructor(id, signal, draw, fail) {
-    Object.assign(this, { trace: new Trace(id), signal, draw, fail });
+  // moved is told of a trace's other id: until the first stamp of a stream, it
+  // has a provisional one.
+  constructor(id, signal, draw, fail, moved = () => {}) {
+    Object.assign(this, { trace: new Trace(id), signal, draw, fail, moved });
     this.load();
   }
 
@@ -20,6 +22,10 @@ export class Loader {
       let more = true;
       while (more && !this.signal.aborted) {
         const overview = await getSession(this.trace.id, this.trace.seq, this.signal);
+        if (overview.session.id !== this.trace.id && !this.signal.aborted) {
+          this.moved(overview.session.id);
+          return;
+        }
         more = overview.more;
         this.trace.merge(overview);
         if (!this.signal.aborted) this.draw(this.trace);
@@ -35,6 +41,6 @@ export class Loader {
   }
 
   changed(ids) {
-    if (!ids || ids.has(this.trace.id)) this.load();
+    if (!ids || ids.has(this.trace.id) || this.trace.session?.now) this.load();
   }
 }

@@ -109,15 +109,16 @@ export class Reader {
 
   body(e, n) {
     const fold = (key, text, kind) => this.long(`${n.id} ${key}`, text, kind);
+    const blocks = e.blocks;
     return [
       e.prompt && h("div", { class: "said prompt" }, fold("prompt", e.prompt, "prose")),
       n.op === "chat" && h("p", { class: "facts-line" }, turnFacts(n)),
       ...e.said.map((s, i) => (s.kind === "thinking"
         ? this.thinking(`${n.id} thinking ${i}`, s.text)
         : h("div", { class: "said" }, fold(`said ${i}`, s.text, "prose")))),
-      ...e.blocks.map((b, i) => this.block(b, `block ${i}`, n)),
+      ...blocks.map((b, i) => this.block(b, `block ${i}`, n)),
       ...e.notes.map((note) => h("p", { class: "note" }, h("b", {}, note.name), " ", h("span", {}, `after ${duration(note.at)} ${note.text}`))),
-      n.failure && !e.blocks.some((b) => b.kind === "error") && h("p", { class: "wrong" }, n.failure),
+      n.failure && !blocks.some((b) => b.kind === "error") && h("p", { class: "wrong" }, n.failure),
       e.cut > 0 && h("p", { class: "note" }, `${size(e.cut)} more were cut off here`),
       e.raw?.length > 0 && h("details", { class: "raw" }, h("summary", {}, "raw"),
         e.raw.map(([title, text]) => h("div", {}, h("h4", {}, title), h("pre", { tabindex: "0" }, text)))),
@@ -197,7 +198,5 @@ function turnFacts(n) {
 // signature changes with everything that is shown of an entry, but not with time.
 function signature(e) {
   const n = e.node;
-  const said = e.said.reduce((sum, s) => sum + s.text.length, 0);
-  const raw = (e.raw ?? []).reduce((sum, [, text]) => sum + text.length, 0);
-  return [n.open ? "open" : n.end, n.failure, n.chunks, n.firstChunk, n.detail, said, raw, e.prompt.length, e.notes.length, e.depth].join(" ");
+  return [n.open ? "open" : n.end, n.failure, n.chunks, n.firstChunk, n.detail, e.weight, e.depth].join(" ");
 }

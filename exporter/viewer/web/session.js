@@ -97,7 +97,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
       main.replaceChildren(h("div", { class: "empty" }, h("h1", {}, "No such session"),
         h("p", {}, e.message), h("p", {}, h("a", { href: "#/" }, "All sessions"))));
     }
-  });
+  }, (to) => location.replace(writeAddress(["trace", to, span], Object.fromEntries(address))));
 
   // The content comes after the first picture.
   let reading = false;
@@ -139,7 +139,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
     if (ticks++ % 4 === 0) {
       headline();
       reader.tick();
-      spent.replaceChildren(...strip(trace, toggleFilter));
+      if (trace.nodes.length < 5000) spent.replaceChildren(...strip(trace, toggleFilter));
     }
   }, 250);
   signal.addEventListener("abort", () => clearInterval(clock));

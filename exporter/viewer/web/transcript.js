@@ -22,42 +22,39 @@ export class Content {
   of(node) { return node.parts.map((id) => this.steps.get(id) ?? this.open.get(id)).filter(Boolean); }
 }
 
-// entries are the lines of a transcript, in order. Each has its node, a kind
-// (prompt, turn, tool, agent, approval, background, span), a depth that counts
-// sub-agents, and what there is to read: said, blocks, notes.
+// entries are the lines of a transcript, in order.
 export function entries(trace, content) {
   const list = [];
   const add = (node, depth) => {
-    const steps = content.of(node);
-    if (node.op === "agent") {
-      const prompt = steps.map((s) => lastPrompt(s.prompt)).find(Boolean) ?? "";
-      list.push({ node, kind: "agent", depth, prompt, said: [], blocks: [], notes: [], cut: 0 });
-    } else {
-      list.push(entry(node, steps, depth));
-    }
-    const inner = node.op === "agent" && node !== trace.root ? depth + 1 : node.holdsAgent ? depth + 1 : depth;
+    list.push(new Entry(node, depth, content));
+    const inner = node.holdsAgent || node.op === "agent" && node !== trace.root ? depth + 1 : depth;
     for (const child of node.children) add(child, inner);
   };
   for (const n of trace.tops) add(n, 0);
   return list;
 }
 
-function entry(node, steps, depth) {
-  const e = { node, kind: kinds[node.op] ?? "span", depth, said: [], blocks: [], notes: [], prompt: "", raw: [] };
-  e.cut = steps.reduce((sum, s) => sum + (s.cut ?? 0), 0);
-  for (const s of steps) {
-    if (node.op === "chat") e.said.push(...(answer(s.answer) ?? s.said ?? []));
-    if (s.arguments || s.result) {
-      e.blocks.push(...readCall(s.arguments, s.result));
-      e.raw.push(["Arguments", s.arguments], ["Result", s.result]);
-    }
-    e.notes.push(...(s.notes ?? []).filter((n) => !n.name.endsWith("first_chunk")));
+// An Entry has a node, a kind (agent, turn, tool, approval, background, span)
+// and a depth that counts sub-agents. Its content is only read when it is
+// shown: there may be 50,000 entries.
+class Entry {
+  constructor(node, depth, content) {
+    Object.assign(this, { node, depth, content, kind: kinds[node.op] ?? "span" });
   }
-  e.raw = e.raw.filter(([, text]) => text);
-  return e;
+
+  get steps() { return this.found ??= this.content.of(this.node); }
+  get cut() { return this.steps.reduce((sum, s) => sum + (s.cut ?? 0), 0); }
+  get prompt() { return this.node.op === "agent" ? this.steps.map((s) => lastPrompt(s.prompt)).find(Boolean) ?? "" : ""; }
+  get said() { return this.node.op === "chat" ? this.steps.flatMap((s) => answer(s.answer) ?? s.said ?? []) : []; }
+  get notes() { return this.steps.flatMap((s) => s.notes ?? []); }
+  get blocks() { return this.steps.filter((s) => s.arguments || s.result).flatMap((s) => readCall(s.arguments, s.result)); }
+  get raw() { return this.steps.flatMap((s) => [["Arguments", s.arguments], ["Result", s.result]]).filter(([, text]) => text); }
+
+  // weight changes with the content, and costs little.
+  get weight() { return this.steps.reduce((sum, s) => sum + (s.weight ??= JSON.stringify(s).length), 0); }
 }
 
-const kinds = { chat: "turn", tool: "tool", approval: "approval", background: "background" };
+const kinds = { agent: "agent", chat: "turn", tool: "tool", approval: "approval", background: "background" };
 
 // lastPrompt is what the user said last, in gen_ai.input.messages.
 export function lastPrompt(text) {
