@@ -37,10 +37,10 @@ func moody(random *rand.Rand) func(context.Context, []*tracepb.Span) error {
 		case 4:
 			return errors.New("what?")
 		case 5:
-			return &failure{verdict: partial, rejected: few, cause: errors.New("too old")}
+			return &UploadError{Verdict: Partial, Rejected: few, Err: errors.New("too old")}
 		case 6:
 			if len(spans) > few {
-				return newFailure(tooLarge, causeTooLarge, "")
+				return &UploadError{Verdict: TooLarge, Err: errors.New("a request exceeds the receiver's limit")}
 			}
 		case 7:
 			panic("out of cheese")
@@ -84,7 +84,7 @@ func randomScript(t *testing.T, random *rand.Rand) {
 		}
 	}
 	c := &fake{answer: moody(rand.New(rand.NewPCG(random.Uint64(), 0)))}
-	e := New(Config{Client: c, Spool: s, Wait: random.IntN(4) == 0, MaxRequest: 1000, MaxQueue: 1000 * (2 + random.IntN(4))})
+	e := newExporter(t, Config{Client: c, Spool: s, Wait: random.IntN(4) == 0, MaxRequest: 1000, MaxQueue: 1000 * (2 + random.IntN(4))})
 	n := 0
 	for range random.IntN(60) {
 		switch random.IntN(8) {
@@ -95,7 +95,7 @@ func randomScript(t *testing.T, random *rand.Rand) {
 		case 2:
 			_ = e.Checkpoint(numbered(9000, 9000+random.IntN(3), 200)) // which may fail
 		case 3:
-			e.Export(sized("too large", 1001))
+			e.Export(encode(sized("too large", 1001)))
 			n++
 		default:
 			more := 1 + random.IntN(5)
@@ -143,7 +143,7 @@ func TestASpoolIsConcurrentSafe(t *testing.T) {
 	s.Max = 100_000
 	for seed := range 4 {
 		c := &fake{answer: moody(rand.New(rand.NewPCG(uint64(seed), 1)))}
-		e := New(Config{Client: c, Spool: s, MaxRequest: 1000, MaxQueue: 3000, Interval: time.Microsecond})
+		e := newExporter(t, Config{Client: c, Spool: s, MaxRequest: 1000, MaxQueue: 3000, Interval: time.Microsecond})
 		var exporting sync.WaitGroup
 		for i := range 4 {
 			exporting.Go(func() {

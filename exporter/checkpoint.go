@@ -22,7 +22,7 @@ func (e *Exporter) Checkpoint(open []*tracepb.Span) error {
 		return nil
 	}
 	for spans, why := e.overdue(); spans != nil; spans, why = e.overdue() {
-		e.giveUp(spans, why)
+		e.spoolOrDrop(spans, why)
 	}
 	e.mu.Lock()
 	undelivered, err := e.undelivered()
@@ -43,9 +43,9 @@ func (e *Exporter) Settled() int {
 
 // undelivered is all that is in memory. It is called with e.mu held.
 func (e *Exporter) undelivered() (spool.Request, error) {
-	spans := append([][]byte(nil), e.flying...)
-	for _, p := range e.queue {
-		spans = append(spans, p.wire)
+	spans := append([][]byte(nil), e.inFlight...)
+	for _, q := range e.queue {
+		spans = append(spans, q.wire)
 	}
 	return e.request.with(spans).body()
 }
@@ -67,12 +67,12 @@ func (e *Exporter) closeJournal(keep bool) (kept bool) {
 
 // overdue takes a request's worth of spans from the queue if the sender is too
 // busy with another to have taken them in time.
-func (e *Exporter) overdue() ([][]byte, *failure) {
+func (e *Exporter) overdue() ([][]byte, *UploadError) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.queue) == 0 || time.Since(e.queue[0].at) < e.cfg.Interval+maxStay {
 		return nil, nil
 	}
-	spans, _ := e.cut()
-	return spans, cmp.Or(e.stuck, errTooSlow)
+	spans, _ := e.dequeue()
+	return spans, cmp.Or(e.lastFailure, errTooSlow)
 }

@@ -8,14 +8,15 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-// Between two attempts to deliver a request; it doubles from one to the other.
+// The time between two attempts to deliver a request doubles from minBackoff to
+// maxBackoff.
 const (
-	minWait = 100 * time.Millisecond
-	maxWait = 5 * time.Second
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 5 * time.Second
 )
 
-// run is the sender: one request after the other until Close has begun and
-// nothing is left.
+// run sends one request after the other until Close has begun and nothing is
+// left.
 func (e *Exporter) run() {
 	defer close(e.done)
 	defer e.cancel()
@@ -23,11 +24,11 @@ func (e *Exporter) run() {
 	broken := attempt(e.ctx, e.cfg.Client.Start)
 	for spans := e.next(); spans != nil; spans = e.next() {
 		if broken != nil {
-			e.giveUp(spans, broken)
+			e.spoolOrDrop(spans, broken)
 		} else {
 			e.deliver(spans)
 		}
-		e.landed()
+		e.requestDone()
 	}
 	e.count(func(*Report) { e.drainUntil = time.Now().Add(drainGrace) })
 	e.draining.Wait()
@@ -38,7 +39,7 @@ func (e *Exporter) run() {
 // for Close. It returns nil after the last request.
 func (e *Exporter) next() [][]byte {
 	for {
-		spans, due, last := e.takeOff()
+		spans, due, last := e.nextBatch()
 		if spans != nil || last {
 			return spans
 		}
@@ -50,76 +51,110 @@ func (e *Exporter) next() [][]byte {
 	}
 }
 
-// takeOff returns the next request if its time has come, or else when it will,
-// or that there will be no more.
-func (e *Exporter) takeOff() (spans [][]byte, due <-chan time.Time, last bool) {
+// nextBatch returns the next request if it is due, or else when it will be, or
+// that there will be no more.
+func (e *Exporter) nextBatch() (spans [][]byte, due <-chan time.Time, last bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.queue) == 0 {
 		return nil, nil, e.closed
 	}
 	left := e.cfg.Interval - time.Since(e.queue[0].at)
-	if left > 0 && !e.full() && !e.closed {
+	if left > 0 && !e.isFull() && !e.closed {
 		return nil, time.After(left), false
 	}
-	spans, size := e.cut()
-	e.flying, e.flyingSize, e.since = spans, size, time.Now()
+	spans, size := e.dequeue()
+	e.inFlight, e.inFlightSize, e.since = spans, size, time.Now()
 	return spans, nil, false
 }
 
-// landed makes room: the request in flight is done with.
-func (e *Exporter) landed() {
+// requestDone makes room: the request in flight is delivered, or was given up.
+func (e *Exporter) requestDone() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.flying, e.flyingSize = nil, 0
-	e.broadcast()
+	e.inFlight, e.inFlightSize = nil, 0
+	e.wakeWaiting()
 }
 
-// broadcast wakes every Export that waits for room.
-func (e *Exporter) broadcast() {
-	close(e.moved)
-	e.moved = make(chan struct{})
+// wakeWaiting wakes every Export that waits for room. It is called with e.mu
+// held.
+func (e *Exporter) wakeWaiting() {
+	close(e.roomMade)
+	e.roomMade = make(chan struct{})
 }
 
-// deliver sends spans until they are taken, refused for good, or given up.
+// deliver sends spans until they are accepted or rejected, or until waiting
+// makes no sense.
 func (e *Exporter) deliver(spans [][]byte) {
-	wait := minWait
-	for e.ctx.Err() == nil {
-		closing := e.closing // nil once Close has begun: it cuts a wait short only once
+	backoff := minBackoff
+	for e.awaitDelay() {
+		closing := e.closing // nil once Close has begun: it cuts only one wait short
 		select {
 		case <-closing:
 			closing = nil
 		default:
 		}
 
-		out := send(e.ctx, e.cfg.Client, e.request.with(spans))
+		out := e.sender.send(e.ctx, e.request.with(spans))
 		e.settle(out)
 		spans = out.left
 		if len(spans) == 0 {
 			return
 		}
-		e.setStuck(out.why)
+		e.setLastFailure(out.why)
 		switch {
-		case out.why.verdict == refusing: // waiting does not help
-			e.giveUp(spans, out.why)
+		case out.why.Verdict == Misconfigured: // waiting does not help
+			e.spoolOrDrop(spans, out.why)
 			return
-		case out.why.verdict == unreachable && closing == nil:
+		case out.why.Verdict == Unreachable && closing == nil:
 			e.cancel() // nor would the requests behind this one get through
 		}
 		select {
-		case <-time.After(wait/2 + rand.N(wait)):
-			wait = min(2*wait, maxWait)
+		case <-time.After(backoff/2 + rand.N(backoff)):
+			backoff = min(2*backoff, maxBackoff)
 		case <-closing:
-			wait = minWait
+			backoff = minBackoff
 		case <-e.ctx.Done():
 		}
 	}
-	e.giveUp(spans, e.whyStuck())
+	e.spoolOrDrop(spans, e.whyUndelivered())
 }
 
-// settle counts what is done with.
+// awaitDelay waits for as long as the receiver wants no requests. It tells
+// whether one may be sent now. If the wait would outlast Close, it is not
+// begun, and no more requests are sent.
+func (e *Exporter) awaitDelay() bool {
+	for e.ctx.Err() == nil {
+		delay := e.sender.delay()
+		if delay == 0 {
+			return true
+		}
+		closing := e.closing
+		if deadline, closed := e.closeDeadline(); closed {
+			closing = nil
+			if !deadline.IsZero() && time.Until(deadline) <= delay {
+				e.cancel()
+				return false
+			}
+		}
+		select {
+		case <-time.After(delay):
+		case <-closing:
+		case <-e.ctx.Done():
+		}
+	}
+	return false
+}
+
+func (e *Exporter) closeDeadline() (deadline time.Time, closed bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.deadline, e.closed
+}
+
+// settle counts spans with a final outcome.
 func (e *Exporter) settle(out outcome) {
-	for _, r := range out.refused {
+	for _, r := range out.rejected {
 		e.reject(r.spans, r.why)
 	}
 	e.count(func(r *Report) {
@@ -129,29 +164,28 @@ func (e *Exporter) settle(out outcome) {
 			r.blame(out.why)
 		}
 		if out.delivered > 0 {
-			e.stuck = nil
+			e.lastFailure = nil
 		}
-		e.flying = out.left
+		e.inFlight = out.left
 	})
 	if out.delivered > 0 {
 		e.drain()
 	}
 }
 
-// giveUp is where spans end that are not delivered now: in the spool, or
-// nowhere.
-func (e *Exporter) giveUp(spans [][]byte, why *failure) {
+// spoolOrDrop is where spans end that are not delivered now.
+func (e *Exporter) spoolOrDrop(spans [][]byte, why *UploadError) {
 	e.keep(spans, why, spool.Spool.Put, &e.report.Spooled)
 }
 
-// reject is where spans end that the receiver does not want.
-func (e *Exporter) reject(spans [][]byte, why *failure) {
+// reject is where spans end that the receiver will never accept.
+func (e *Exporter) reject(spans [][]byte, why *UploadError) {
 	e.keep(spans, why, spool.Spool.Reject, &e.report.Rejected)
 }
 
 type putFunc func(spool.Spool, spool.Destination, spool.Request, string) (spool.Evicted, error)
 
-func (e *Exporter) keep(spans [][]byte, why *failure, put putFunc, kept *int) {
+func (e *Exporter) keep(spans [][]byte, why *UploadError, put putFunc, kept *int) {
 	var evicted spool.Evicted
 	var err error
 	if e.cfg.Spool != nil {
@@ -162,7 +196,7 @@ func (e *Exporter) keep(spans [][]byte, why *failure, put putFunc, kept *int) {
 			kept = &r.Dropped
 		}
 		*kept += len(spans)
-		r.evicted(evicted)
+		r.addEvicted(evicted)
 		r.blame(why)
 		if r.NotKept == nil {
 			r.NotKept = err
@@ -170,12 +204,12 @@ func (e *Exporter) keep(spans [][]byte, why *failure, put putFunc, kept *int) {
 	})
 }
 
-func keep(s spool.Spool, to spool.Destination, r request, why *failure, put putFunc) (spool.Evicted, error) {
+func keep(s spool.Spool, to spool.Destination, r request, why *UploadError, put putFunc) (spool.Evicted, error) {
 	body, err := r.body()
 	if err != nil {
 		return spool.Evicted{}, err
 	}
-	return put(s, to, body, why.cause.Error())
+	return put(s, to, body, why.Error())
 }
 
 func (e *Exporter) count(f func(*Report)) {
@@ -184,43 +218,46 @@ func (e *Exporter) count(f func(*Report)) {
 	f(&e.report)
 }
 
-func (e *Exporter) setStuck(f *failure) {
+func (e *Exporter) setLastFailure(why *UploadError) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.stuck == nil || e.ctx.Err() == nil { // an attempt that was broken off tells nothing new
-		e.stuck = f
+	if e.lastFailure == nil || e.ctx.Err() == nil { // an attempt that was broken off tells nothing new
+		e.lastFailure = why
 	}
-	e.broadcast()
+	e.wakeWaiting()
 }
 
-func (e *Exporter) whyStuck() *failure {
+func (e *Exporter) whyUndelivered() *UploadError {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return cmp.Or(e.stuck, errTimeout)
+	return cmp.Or(e.lastFailure, errTimeout)
 }
 
-// drainGrace is for how long Close sends requests of the spool once those of
-// this process are done with.
+// drainGrace is for how long Close sends requests of the spool once this
+// process's own are done.
 const drainGrace = 200 * time.Millisecond
 
-// drain sends what waits in the spool, now that the collector is known to be
-// there: on the side, so that new spans need not wait.
+// drain sends the spool's backlog, now that the collector is known to be there:
+// in the background, so that new spans need not wait.
 func (e *Exporter) drain() {
 	if e.cfg.Spool == nil || !e.idle.TryLock() {
 		return
 	}
 	e.draining.Go(func() {
 		defer e.idle.Unlock()
-		var sum drained
-		// What fails stays where it is, for the next time.
-		_ = drain(e.ctx, *e.cfg.Spool, e.cfg.Client.Destination(), e.cfg.Client, &sum, e.mayDrain)
-		e.count(func(r *Report) { r.drained(sum) })
+		d := drain{
+			spool: *e.cfg.Spool, to: e.cfg.Client.Destination(), sender: &e.sender,
+			more:  e.mayDrain,
+			retry: func(time.Duration) bool { return false },
+		}
+		_ = d.run(e.ctx) // what fails stays in the spool
+		e.count(func(r *Report) { r.addDrained(d.drained) })
 	})
 }
 
-// mayDrain tells whether there is time for one more request of the spool.
+// mayDrain tells whether one more request of the spool may be sent.
 func (e *Exporter) mayDrain() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.ctx.Err() == nil && (e.drainUntil.IsZero() || time.Now().Before(e.drainUntil))
+	return e.ctx.Err() == nil && e.sender.delay() == 0 && (e.drainUntil.IsZero() || time.Now().Before(e.drainUntil))
 }

@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -33,8 +34,8 @@ func (s *scripted) Destination() spool.Destination {
 
 func (s *scripted) UploadTraces(ctx context.Context, rs []*tracepb.ResourceSpans) error {
 	s.at = append(s.at, time.Now())
-	full := new(tracepb.ResourceSpans)
-	if err := reread(rs[0], full); err != nil { // as a real client and receiver would
+	full, err := decode(rs)
+	if err != nil {
 		return err
 	}
 	spans := full.ScopeSpans[0].Spans
@@ -54,9 +55,9 @@ func always(err error) func(context.Context, int, []*tracepb.Span) error {
 }
 
 var (
-	errBusy    = &failure{verdict: retryable, cause: errors.New("503 Service Unavailable")}
-	errRefused = &failure{verdict: unreachable, cause: errors.New("connection refused"), hint: "nothing listens"}
-	errBad     = &failure{verdict: permanent, cause: errors.New("400 Bad Request")}
+	errBusy    = &UploadError{Verdict: Retryable, Err: errors.New("503 Service Unavailable")}
+	errRefused = &UploadError{Verdict: Unreachable, Err: &Error{errors.New("connection refused"), "nothing listens"}}
+	errBad     = &UploadError{Verdict: Permanent, Err: errors.New("400 Bad Request")}
 )
 
 // sized is a span that is so many bytes on the wire.
@@ -100,12 +101,12 @@ func wantReport(t *testing.T, r Report, delivered, dropped int, cause string) {
 func TestSpansLeaveTogetherAfterAnInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, start := new(scripted), time.Now()
-		e := New(Config{Client: c})
-		e.Export(sized("a", 100))
+		e := newExporter(t, Config{Client: c})
+		e.Export(encode(sized("a", 100)))
 		time.Sleep(900 * time.Millisecond)
-		e.Export(sized("b", 100))
+		e.Export(encode(sized("b", 100)))
 		time.Sleep(4100 * time.Millisecond)
-		e.Export(sized("c", 100))
+		e.Export(encode(sized("c", 100)))
 		time.Sleep(5 * time.Second)
 		wantReport(t, closeWithin(t, e, time.Second), 3, 0, "")
 
@@ -128,9 +129,9 @@ func TestAFullRequestLeavesAtOnce(t *testing.T) {
 			}
 			return nil
 		}
-		e := New(Config{Client: c, MaxRequest: 1000})
+		e := newExporter(t, Config{Client: c, MaxRequest: 1000})
 		for i := range 4 {
-			e.Export(sized(fmt.Sprint(i), 300))
+			e.Export(encode(sized(fmt.Sprint(i), 300)))
 		}
 		synctest.Wait()
 		if len(c.at) != 1 || !c.at[0].Equal(start) {
@@ -148,16 +149,16 @@ func TestRetriesBackOffAndGoOn(t *testing.T) {
 			}
 			return nil
 		}}
-		e := New(Config{Client: c})
-		e.Export(sized("a", 100))
+		e := newExporter(t, Config{Client: c})
+		e.Export(encode(sized("a", 100)))
 		time.Sleep(time.Minute)
 		wantReport(t, closeWithin(t, e, 0), 1, 0, "")
-		wait := minWait
+		wait := minBackoff
 		for i := range len(c.at) - 1 {
 			if got := c.at[i+1].Sub(c.at[i]); got < wait/2 || got > wait*3/2 {
 				t.Errorf("wait %d is %v, want about %v", i, got, wait)
 			}
-			wait = min(2*wait, maxWait)
+			wait = min(2*wait, maxBackoff)
 		}
 	})
 }
@@ -198,10 +199,10 @@ func TestClose(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := &scripted{upload: tt.upload}
-				e := New(Config{Client: c, MaxRequest: 1000})
+				e := newExporter(t, Config{Client: c, MaxRequest: 1000})
 				const spans = 30 // ten requests
 				for i := range spans {
-					e.Export(sized(fmt.Sprint(i), 300))
+					e.Export(encode(sized(fmt.Sprint(i), 300)))
 				}
 				if tt.waiting {
 					time.Sleep(10 * time.Second)
@@ -228,11 +229,11 @@ func TestClose(t *testing.T) {
 func TestCloseLeavesAClientThatIgnoresItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		e := New(Config{Client: &scripted{upload: func(context.Context, int, []*tracepb.Span) error {
+		e := newExporter(t, Config{Client: &scripted{upload: func(context.Context, int, []*tracepb.Span) error {
 			<-release
 			return nil
 		}}})
-		e.Export(sized("a", 100))
+		e.Export(encode(sized("a", 100)))
 		start := time.Now()
 		wantReport(t, closeWithin(t, e, 2*time.Second), 0, 1, "did not answer in time")
 		if took := time.Since(start); took > 2*time.Second+grace {
@@ -254,9 +255,9 @@ func TestOneRequestIsRefusedForGood(t *testing.T) {
 				}
 				return nil
 			}}
-			e := New(Config{Client: c, MaxRequest: 1000})
+			e := newExporter(t, Config{Client: c, MaxRequest: 1000})
 			for i := range 9 {
-				e.Export(sized(fmt.Sprint(i), 300))
+				e.Export(encode(sized(fmt.Sprint(i), 300)))
 			}
 			r := closeWithin(t, e, time.Second)
 			wantReport(t, r, 6, 3, "")
@@ -267,8 +268,8 @@ func TestOneRequestIsRefusedForGood(t *testing.T) {
 
 func TestStartFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := New(Config{Client: &scripted{start: errors.New("no such directory")}})
-		e.Export(sized("a", 100))
+		e := newExporter(t, Config{Client: &scripted{start: errors.New("no such directory")}})
+		e.Export(encode(sized("a", 100)))
 		wantReport(t, closeWithin(t, e, time.Second), 0, 1, "no such directory")
 	})
 }
@@ -276,9 +277,9 @@ func TestStartFails(t *testing.T) {
 func TestPartialSuccess(t *testing.T) {
 	for rejected, want := range map[int]int{-1: 0, 0: 0, 1: 1, 3: 3, 99: 3} {
 		synctest.Test(t, func(t *testing.T) {
-			e := New(Config{Client: &scripted{upload: always(&failure{verdict: partial, rejected: rejected, cause: errors.New("too old")})}})
+			e := newExporter(t, Config{Client: &scripted{upload: always(&UploadError{Verdict: Partial, Rejected: rejected, Err: errors.New("too old")})}})
 			for range 3 {
-				e.Export(sized("a", 100))
+				e.Export(encode(sized("a", 100)))
 			}
 			wantReport(t, closeWithin(t, e, time.Second), 3-want, want, "too old")
 		})
@@ -293,16 +294,16 @@ func TestARequestTooLargeIsHalved(t *testing.T) {
 				size += proto.Size(span)
 			}
 			if size > 1000 {
-				return newFailure(tooLarge, causeTooLarge, "")
+				return &UploadError{Verdict: TooLarge, Err: errors.New("a request exceeds the receiver's limit")}
 			}
 			return nil
 		}}
-		e := New(Config{Client: c})
+		e := newExporter(t, Config{Client: c})
 		for i := range 21 {
-			e.Export(sized(fmt.Sprint(i), 300))
+			e.Export(encode(sized(fmt.Sprint(i), 300)))
 		}
-		e.Export(sized("big", 1001))
-		wantReport(t, closeWithin(t, e, time.Second), 21, 1, "larger than the receiver takes")
+		e.Export(encode(sized("big", 1001)))
+		wantReport(t, closeWithin(t, e, time.Second), 21, 1, "exceeds the receiver's limit")
 		for i, name := range c.taken {
 			if name != fmt.Sprint(i) {
 				t.Errorf("span %d is %s: out of order", i, name)
@@ -311,19 +312,15 @@ func TestARequestTooLargeIsHalved(t *testing.T) {
 	})
 }
 
-func TestOnlyTheSpanThatIsNotUTF8IsLost(t *testing.T) {
+func TestOnlyInvalidSpansAreLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &scripted{}
-		e := New(Config{Client: c})
+		c := new(scripted)
+		e := newExporter(t, Config{Client: c})
 		for i := range 5 {
-			e.Export(sized(fmt.Sprint(i), 100))
+			e.Export(encode(sized(fmt.Sprint(i), 100)))
 		}
-		inField := sized("field", 100)
-		inField.TraceState = "\xff"
-		e.Export(inField)
-		inEvent := sized("event", 100)
-		inEvent.ProtoReflect().SetUnknown(rawEvents("\xff"))
-		e.Export(inEvent)
+		e.Export(bytes.ReplaceAll(encode(sized("field", 100)), []byte("field"), []byte("fi\xffld")))
+		e.Export([]byte("no span"))
 		wantReport(t, closeWithin(t, e, time.Second), 5, 2, "not UTF-8")
 	})
 }

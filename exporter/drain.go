@@ -3,6 +3,9 @@ package exporter
 import (
 	"context"
 	"errors"
+	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter/spool"
 )
@@ -14,74 +17,87 @@ type drained struct {
 	evicted     spool.Evicted // for what had to be kept again
 }
 
-// drain sends what waits for a destination, while more says so, and adds up
-// what became of it. It first finds what processes that were killed left; if
-// there is no room for that, sending the rest makes some.
-func drain(ctx context.Context, s spool.Spool, to spool.Destination, client Client, sum *drained, more func() bool) error {
-	recovered, evicted, recovering := s.Recover()
-	sum.others.Recovered += recovered
-	sum.evicted.Add(evicted)
-	return errors.Join(sendAll(ctx, s, to, client, sum, more), recovering)
+// A drain sends a spool's backlog for one destination, and counts what became
+// of it.
+type drain struct {
+	spool  spool.Spool
+	to     spool.Destination
+	sender *sender
+	more   func() bool                    // another request may be sent
+	retry  func(after time.Duration) bool // a request that the receiver delayed may be sent again, now
+	drained
 }
 
-func sendAll(ctx context.Context, s spool.Spool, to spool.Destination, client Client, sum *drained, more func() bool) error {
-	box, err := s.Outbox(to)
+// run first recovers what killed processes left. If there is no room for that,
+// sending the rest makes some.
+func (d *drain) run(ctx context.Context) error {
+	recovered, evicted, recovering := d.spool.Recover()
+	d.others.Recovered += recovered
+	d.evicted.Add(evicted)
+	return errors.Join(d.sendAll(ctx), recovering)
+}
+
+func (d *drain) sendAll(ctx context.Context) error {
+	box, err := d.spool.Outbox(d.to)
 	if box == nil || err != nil {
 		return err
 	}
 	defer box.Close()
 	var failed error
-	for more() {
+	for d.more() {
 		claim, corrupt, err := box.Next()
-		sum.others.GivenUp += corrupt
+		d.others.Dropped += corrupt
 		if claim == nil || err != nil {
 			return errors.Join(failed, err)
 		}
-		why, err := sendClaim(ctx, s, to, client, claim, sum)
+		why, err := d.send(ctx, claim)
 		switch {
 		case err != nil:
 			return err
 		case why == nil:
-		case failed != nil || why.verdict != retryable:
+		case failed != nil || why.Verdict != Retryable:
 			return why
-		default: // one that the receiver cannot take may not hold up all others
+		default: // one request that the receiver cannot take must not hold up all others
 			failed = why
 		}
 	}
 	return failed
 }
 
-// sendClaim sends one request. It returns why it, or a part of it, has to wait.
-func sendClaim(ctx context.Context, s spool.Spool, to spool.Destination, client Client, claim *spool.Claim, all *drained) (why *failure, err error) {
-	sum := &all.others
+// send sends one request. It returns why it, or a part of it, has to wait.
+func (d *drain) send(ctx context.Context, claim *spool.Claim) (why *UploadError, err error) {
+	sum := &d.others
 	if claim.Own {
-		sum = &all.own
+		sum = &d.own
 	}
 	r, err := readRequest(claim)
 	if err != nil {
 		return nil, err
 	}
-	out := send(ctx, client, r)
+	out := d.sender.send(ctx, r)
+	for len(out.left) > 0 && len(out.left) == len(r.spans) && out.why.RetryAfter > 0 && d.retry(out.why.RetryAfter) {
+		out = d.sender.send(ctx, r)
+	}
 	sum.Delivered += out.delivered
-	sum.GivenUp += out.lost
+	sum.Dropped += out.lost
 	if len(out.left) > 0 && len(out.left) == len(r.spans) {
 		_ = claim.Back() // or else the next to have the lock finds it as it is
 		return out.why, nil
 	}
-	for _, refused := range out.refused {
-		evicted, err := keep(s, to, r.with(refused.spans), refused.why, spool.Spool.Reject)
-		all.evicted.Add(evicted)
+	for _, rejected := range out.rejected {
+		evicted, err := keep(d.spool, d.to, r.with(rejected.spans), rejected.why, spool.Spool.Reject)
+		d.evicted.Add(evicted)
 		if err != nil {
-			sum.GivenUp += len(refused.spans)
+			sum.Dropped += len(rejected.spans)
 			continue
 		}
-		sum.Rejected += len(refused.spans)
+		sum.Rejected += len(rejected.spans)
 	}
 	if len(out.left) == 0 {
 		return nil, claim.Done()
 	}
-	evicted, err := keep(s, to, r.with(out.left), out.why, spool.Spool.Put)
-	all.evicted.Add(evicted)
+	evicted, err := keep(d.spool, d.to, r.with(out.left), out.why, spool.Spool.Put)
+	d.evicted.Add(evicted)
 	if err != nil { // then some will arrive twice
 		_ = claim.Back()
 		return nil, err
@@ -96,11 +112,11 @@ func readRequest(claim *spool.Claim) (r request, err error) {
 		for _, ss := range rs.GetScopeSpans() {
 			r.scope = ss.GetScope()
 			for _, span := range ss.GetSpans() {
-				wire, err := encode(span)
+				wire, err := proto.Marshal(span)
 				if err != nil {
 					return request{}, err
 				}
-				r.spans = append(r.spans, wire)
+				r.spans = append(r.spans, frame(wire))
 			}
 		}
 	}

@@ -22,7 +22,7 @@ import (
 func wait(t *testing.T, s *spool.Spool, spans []*tracepb.Span) {
 	t.Helper()
 	for _, span := range spans {
-		body, err := request{spans: encodeAll(t, span)}.body()
+		body, err := request{spans: frames(span)}.body()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,14 +33,9 @@ func wait(t *testing.T, s *spool.Spool, spans []*tracepb.Span) {
 	}
 }
 
-func encodeAll(t *testing.T, spans ...*tracepb.Span) (wires [][]byte) {
-	t.Helper()
+func frames(spans ...*tracepb.Span) (wires [][]byte) {
 	for _, span := range spans {
-		wire, err := encode(span)
-		if err != nil {
-			t.Fatal(err)
-		}
-		wires = append(wires, wire)
+		wires = append(wires, frame(encode(span)))
 	}
 	return wires
 }
@@ -50,7 +45,7 @@ func TestASuccessSendsWhatWaits(t *testing.T) {
 		s := newSpool(t)
 		wait(t, s, numbered(0, 5, 300))
 		c := new(fake)
-		e := New(Config{Client: c, Spool: s})
+		e := newExporter(t, Config{Client: c, Spool: s})
 		exportAll(e, numbered(100, 101, 300))
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
@@ -69,7 +64,7 @@ func TestWithoutASuccessNothingThatWaitsIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpool(t)
 		wait(t, s, numbered(0, 5, 300))
-		e := New(Config{Client: &fake{answer: answers(errBusy)}, Spool: s})
+		e := newExporter(t, Config{Client: &fake{answer: answers(errBusy)}, Spool: s})
 		exportAll(e, numbered(100, 101, 300))
 		time.Sleep(2 * time.Second)
 		r := closeKeeping(t, e, time.Second)
@@ -94,7 +89,7 @@ func TestNewSpansAreNotDelayedByWhatWaits(t *testing.T) {
 			}
 			return nil
 		}}
-		e := New(Config{Client: c, Spool: s})
+		e := newExporter(t, Config{Client: c, Spool: s})
 		for i := range 20 {
 			exportAll(e, numbered(100+i, 101+i, 300))
 			time.Sleep(1001 * time.Millisecond)
@@ -140,7 +135,7 @@ func TestCloseStopsSendingWhatWaits(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSpool(t)
 				wait(t, s, numbered(0, 50, 300))
-				e := New(Config{Client: &fake{answer: tt.answer}, Spool: s})
+				e := newExporter(t, Config{Client: &fake{answer: tt.answer}, Spool: s})
 				exportAll(e, numbered(100, 101, 300))
 				start := time.Now()
 				r := closeKeeping(t, e, 2*time.Second)
@@ -161,14 +156,14 @@ func TestCloseStopsSendingWhatWaits(t *testing.T) {
 func TestOutcomesOfWhatWaits(t *testing.T) {
 	tooLargeFor := func(_ context.Context, spans []*tracepb.Span) error {
 		if len(spans) > 1 || spans[0].Name == "0002" {
-			return newFailure(tooLarge, causeTooLarge, "")
+			return &UploadError{Verdict: TooLarge, Err: errors.New("a request exceeds the receiver's limit")}
 		}
 		return nil
 	}
 	halves := func(_ context.Context, spans []*tracepb.Span) error {
 		switch {
 		case len(spans) > 2:
-			return newFailure(tooLarge, causeTooLarge, "")
+			return &UploadError{Verdict: TooLarge, Err: errors.New("a request exceeds the receiver's limit")}
 		case spans[0].Name == "0002":
 			return errBusy
 		}
@@ -187,11 +182,11 @@ func TestOutcomesOfWhatWaits(t *testing.T) {
 		{"bad", answers(errBad), Earlier{Rejected: 4}, "[]", "[0000 0001 0002 0003]", "<nil>"},
 		{"too large", tooLargeFor, Earlier{Delivered: 3, Rejected: 1}, "[]", "[0002]", "<nil>"},
 		{"half of it busy", halves, Earlier{Delivered: 2}, "[0002 0003]", "[]", "503"},
-		{"partial", answers(&failure{verdict: partial, rejected: 3, cause: errors.New("too old")}), Earlier{Delivered: 1, GivenUp: 3}, "[]", "[]", "<nil>"},
+		{"partial", answers(&UploadError{Verdict: Partial, Rejected: 3, Err: errors.New("too old")}), Earlier{Delivered: 1, Dropped: 3}, "[]", "[]", "<nil>"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSpool(t)
-			e := New(Config{Client: &fake{answer: answers(errRefused)}, Spool: s})
+			e := newExporter(t, Config{Client: &fake{answer: answers(errRefused)}, Spool: s})
 			exportAll(e, numbered(0, 4, 300))
 			closeKeeping(t, e, time.Second)
 
@@ -228,7 +223,7 @@ func TestARequestWithoutSpansIsDone(t *testing.T) {
 func TestAJournalThatCannotBeRecoveredIsInNobodysWay(t *testing.T) {
 	s := newSpool(t)
 	wait(t, s, numbered(0, 3, 300))
-	e := New(Config{Client: &fake{answer: func(context.Context, []*tracepb.Span) error { select {} }}, Spool: s})
+	e := newExporter(t, Config{Client: &fake{answer: func(context.Context, []*tracepb.Span) error { select {} }}, Spool: s})
 	if err := e.Checkpoint(numbered(50, 60, 300)); err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +246,7 @@ func TestAJournalThatCannotBeRecoveredIsInNobodysWay(t *testing.T) {
 func TestASuccessRecoversWhatWasKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpool(t)
-		dead := New(Config{Client: new(fake), Spool: s})
+		dead := newExporter(t, Config{Client: new(fake), Spool: s})
 		if err := dead.Checkpoint(numbered(0, 3, 300)); err != nil {
 			t.Fatal(err)
 		}
@@ -259,7 +254,7 @@ func TestASuccessRecoversWhatWasKilled(t *testing.T) {
 		defer closeKeeping(t, dead, 0)
 
 		c := new(fake)
-		e := New(Config{Client: c, Spool: s})
+		e := newExporter(t, Config{Client: c, Spool: s})
 		exportAll(e, numbered(100, 101, 300))
 		r := closeKeeping(t, e, time.Second)
 		wantFates(t, r, 1, 0, 0, 0)

@@ -1,6 +1,9 @@
-// Package exporter takes finished spans to where they are kept: batched by
-// bytes, delivered, retried, and counted. A span that ended was delivered or
-// is in the report of what was lost, and why.
+// Package exporter delivers finished spans: it batches them by bytes, sends
+// them, retries, and keeps what cannot be delivered on disk. Every span that was
+// exported is delivered, kept, or counted in a [Report] with the reason.
+//
+// exporter/otlp has clients for OTLP receivers, exporter/file one that writes
+// OTLP JSON lines.
 package exporter
 
 import (
@@ -13,152 +16,51 @@ import (
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-// A Config says what an Exporter sends, and where to.
+// A Config says what an Exporter sends, and where. Only Client is required.
 type Config struct {
-	Client   Client // takes the requests; NewOTLP makes one
+	Client   Client
 	Resource *resourcepb.Resource
 	Scope    *commonpb.InstrumentationScope
 
-	// Spool, if set, keeps what cannot be delivered. What it has for the same
-	// destination is sent on the side.
+	// Spool, if set, keeps what cannot be delivered. Its backlog for the same
+	// destination is sent in the background.
 	Spool *spool.Spool
 
-	// Wait makes Export wait for room, as a replay can and a live pipe cannot.
+	// Wait makes Export wait for room: for recordings, which can wait, unlike a
+	// live pipe.
 	Wait bool
 
-	MaxRequest int           // bytes of a request; zero is 3 MiB, as gRPC servers refuse 4
+	MaxRequest int           // in bytes; zero is 3 MiB, because gRPC servers refuse more than 4
 	MaxQueue   int           // bytes held in memory, at least two requests; zero is 16 MiB
-	Interval   time.Duration // how long a span waits for company; zero is 1 s
+	Interval   time.Duration // how long a span waits for others to join it; zero is 1 s
 }
 
-// A Report is what became of the spans. Ended is always Delivered + Spooled +
-// Rejected + Dropped.
-type Report struct {
-	Ended     int
-	Delivered int
-	Spooled   int // to be delivered later
-	Rejected  int // by the receiver, and kept
-	Dropped   int
-
-	Cause   error  // why the first that was not delivered was not, for a person to read
-	Hint    string // what to try, if there is something
-	NotKept error  // why there are Dropped ones in spite of a spool
-
-	Earlier Earlier
-}
-
-// Earlier is what became of spans of other processes, found in the spool.
-type Earlier struct {
-	Recovered int // from processes that were killed
-	Delivered int
-	Rejected  int // by the receiver, and kept
-	GivenUp   int // for newer ones, or as unreadable
-}
-
-func (e *Earlier) add(more Earlier) {
-	e.Recovered += more.Recovered
-	e.Delivered += more.Delivered
-	e.Rejected += more.Rejected
-	e.GivenUp += more.GivenUp
-}
-
-// drained makes good what was Spooled before.
-func (r *Report) drained(d drained) {
-	r.evicted(d.evicted)
-	r.Earlier.add(d.others)
-	r.Spooled -= d.own.Delivered + d.own.Rejected + d.own.GivenUp
-	r.Delivered += d.own.Delivered
-	r.Rejected += d.own.Rejected
-	r.Dropped += d.own.GivenUp
-}
-
-func (r *Report) evicted(e spool.Evicted) {
-	r.Spooled -= e.Own
-	r.Rejected -= e.OwnRejected
-	r.Dropped += e.Own + e.OwnRejected
-	r.Earlier.GivenUp += e.Others
-}
-
-func (r *Report) blame(why *failure) {
-	if r.Cause == nil {
-		r.Cause, r.Hint = why.cause, why.hint
+// New starts an Exporter. The caller must Close it.
+func New(cfg Config) (*Exporter, error) {
+	switch {
+	case cfg.Client == nil:
+		return nil, errors.New("exporter: no Client")
+	case cfg.MaxRequest < 0 || cfg.MaxQueue < 0 || cfg.Interval < 0:
+		return nil, errors.New("exporter: a negative limit")
+	case cfg.Spool != nil && cfg.Spool.Dir == "":
+		return nil, errors.New("exporter: a Spool without a directory")
 	}
-}
-
-const (
-	// patience and longPatience bound how long Export waits for room: with a
-	// request that has failed before, and with one that is only slow.
-	patience     = 2 * time.Second
-	longPatience = 10 * time.Second
-	// grace is what a client has to return, or a disk to take what is left,
-	// once the context of Close has ended.
-	grace = time.Second
-	// reserve is how long before that context ends no attempt goes on, so that
-	// there is time to keep what is left.
-	reserve = 50 * time.Millisecond
-)
-
-// An Exporter delivers spans from a goroutine of its own, until Close.
-type Exporter struct {
-	cfg      Config
-	request  request // without spans
-	overhead int     // bytes of a request besides its spans
-
-	ctx      context.Context // of every attempt; ends with the context of Close
-	cancel   context.CancelFunc
-	wake     chan struct{} // the sender has something to look at
-	closing  chan struct{}
-	done     chan struct{}
-	draining sync.WaitGroup
-	idle     sync.Mutex // held while the spool is drained
-
-	mu         sync.Mutex
-	closed     bool
-	queue      []pending
-	queued     int           // bytes in queue
-	flying     [][]byte      // the request being delivered
-	flyingSize int           // bytes of it
-	since      time.Time     // when its delivery began
-	moved      chan struct{} // closed, and replaced, when it is done or stuck
-	stuck      *failure      // why it has to be tried again, if it has
-	drainUntil time.Time     // zero until all else is done
-	report     Report
-
-	journal *spool.Journal // of a live stream: a replay can be repeated
-}
-
-// A pending span is encoded already: the bytes it adds to a request. As structs
-// a queue would take several times what it may.
-type pending struct {
-	wire []byte
-	at   time.Time
-}
-
-// New starts an Exporter. Whoever starts it must Close it.
-func New(cfg Config) *Exporter {
-	if cfg.MaxRequest == 0 {
-		cfg.MaxRequest = 3 << 20
-	}
-	if cfg.MaxQueue == 0 {
-		cfg.MaxQueue = 16 << 20
-	}
-	cfg.MaxQueue = max(cfg.MaxQueue, 2*cfg.MaxRequest) // one in flight, one to fill
-	if cfg.Interval == 0 {
-		cfg.Interval = time.Second
-	}
+	cfg.MaxRequest = cmp.Or(cfg.MaxRequest, 3<<20)
+	cfg.MaxQueue = max(cmp.Or(cfg.MaxQueue, 16<<20), 2*cfg.MaxRequest) // one in flight, one to fill
+	cfg.Interval = cmp.Or(cfg.Interval, time.Second)
 	e := &Exporter{
-		cfg:     cfg,
-		request: request{resource: cfg.Resource, scope: cfg.Scope},
-		wake:    make(chan struct{}, 1),
-		closing: make(chan struct{}),
-		done:    make(chan struct{}),
-		moved:   make(chan struct{}),
+		cfg:      cfg,
+		sender:   sender{client: cfg.Client},
+		request:  request{resource: cfg.Resource, scope: cfg.Scope},
+		wake:     make(chan struct{}, 1),
+		closing:  make(chan struct{}),
+		done:     make(chan struct{}),
+		roomMade: make(chan struct{}),
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 
@@ -175,41 +77,87 @@ func New(cfg Config) *Exporter {
 	// request than in an empty one, up to three each.
 	e.overhead = 2*3 + proto.Size(&coltracepb.ExportTraceServiceRequest{ResourceSpans: e.request.resourceSpans()})
 	go e.run()
-	return e
+	return e, nil
 }
 
-// Export hands over a span. It may be called from several goroutines, and
-// returns at once unless the Exporter was told to wait. Where there is no room
-// the oldest spans go to the spool, or without one are dropped and counted; and
-// so does a span that comes after Close.
-func (e *Exporter) Export(span *tracepb.Span) {
+const (
+	// patience and longPatience bound how long Export waits for room: if the
+	// request in flight has failed before, and if it is only slow.
+	patience     = 2 * time.Second
+	longPatience = 10 * time.Second
+	// maxDelay bounds how long Export and Flush wait because the receiver asked
+	// for it.
+	maxDelay = time.Minute
+	// grace is what a client has to return, or a disk to take what is left,
+	// once the context of Close has ended.
+	grace = time.Second
+	// reserve is how long before that context ends all attempts end, so that
+	// there is time to keep what is left.
+	reserve = 50 * time.Millisecond
+)
+
+// An Exporter delivers spans from a goroutine of its own, until Close.
+type Exporter struct {
+	cfg      Config
+	sender   sender
+	request  request // without spans
+	overhead int     // bytes of a request besides its spans
+
+	ctx      context.Context // of every attempt; ends with the context of Close
+	cancel   context.CancelFunc
+	wake     chan struct{} // there may be a request to send
+	closing  chan struct{}
+	done     chan struct{}
+	draining sync.WaitGroup
+	idle     sync.Mutex // held while the spool is drained
+
+	mu           sync.Mutex
+	closed       bool
+	deadline     time.Time // of attempts, once Close has begun; zero for none
+	queue        []queued
+	queuedBytes  int
+	inFlight     [][]byte
+	inFlightSize int           // in bytes
+	since        time.Time     // when delivery of inFlight began
+	roomMade     chan struct{} // closed, and replaced, when inFlight is done, or failed
+	lastFailure  *UploadError  // nil after a success
+	drainUntil   time.Time     // zero until all else is done
+	report       Report
+
+	journal *spool.Journal // of a live stream: a recording can be sent again
+}
+
+// A queued span is encoded: as a message it would take several times the memory.
+type queued struct {
+	wire []byte // the bytes it adds to a request
+	at   time.Time
+}
+
+// Export hands over a finished span: the wire bytes of one
+// opentelemetry.proto.trace.v1.Span, of which it makes a copy. It may be called
+// by several goroutines, and returns at once unless Config.Wait is set. Where
+// there is no room, the oldest spans go to the spool, or without one are
+// dropped and counted; so does a span that comes after Close.
+func (e *Exporter) Export(span []byte) {
+	e.count(func(r *Report) { r.Ended++ })
 	if e.isClosed() && e.cfg.Spool == nil {
 		e.count(func(r *Report) {
-			r.Ended++
 			r.Dropped++
 			r.blame(errClosed)
 		})
 		return
 	}
-	wire, err := encode(span)
-	e.count(func(r *Report) { r.Ended++ })
-	switch {
-	case err != nil:
-		e.count(func(r *Report) {
-			r.Dropped++
-			r.blame(errUnsound)
-		})
-		return
-	case e.overhead+len(wire) > e.cfg.MaxRequest:
+	wire := frame(span)
+	if e.overhead+len(wire) > e.cfg.MaxRequest {
 		e.reject([][]byte{wire}, errTooLarge)
 		return
 	}
 	if e.journal != nil {
 		e.journal.Append(wire)
 	}
-	over, why := e.enqueue(pending{wire, time.Now()})
-	for _, spans := range over {
-		e.giveUp(spans, why)
+	evicted, why := e.enqueue(queued{wire, time.Now()})
+	for _, spans := range evicted {
+		e.spoolOrDrop(spans, why)
 	}
 }
 
@@ -222,51 +170,53 @@ func (e *Exporter) isClosed() bool {
 	}
 }
 
-// enqueue adds p to the queue. It returns the requests that had to go instead,
-// and why.
-func (e *Exporter) enqueue(p pending) (over [][][]byte, why *failure) {
+// enqueue adds q to the queue. It returns the requests evicted for it, and why.
+func (e *Exporter) enqueue(q queued) (evicted [][][]byte, why *UploadError) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.cfg.Wait {
-		e.waitForRoom(len(p.wire))
+		e.waitForRoom(len(q.wire))
 	}
-	// The oldest go, a request at a time: the root ends last, and a trace
+	// The oldest go first, a request at a time: the root ends last, and a trace
 	// without its root is worth little.
-	for len(e.queue) > 0 && !e.room(len(p.wire)) {
-		spans, _ := e.cut()
-		over = append(over, spans)
+	for len(e.queue) > 0 && !e.hasRoom(len(q.wire)) {
+		spans, _ := e.dequeue()
+		evicted = append(evicted, spans)
 	}
-	why = cmp.Or(e.stuck, errTooSlow)
+	why = cmp.Or(e.lastFailure, errTooSlow)
 
-	e.queue = append(e.queue, p)
-	e.queued += len(p.wire)
-	if len(e.queue) == 1 || e.full() {
+	e.queue = append(e.queue, q)
+	e.queuedBytes += len(q.wire)
+	if len(e.queue) == 1 || e.isFull() {
 		select {
 		case e.wake <- struct{}{}:
 		default:
 		}
 	}
-	return over, why
+	return evicted, why
 }
 
 // waitForRoom waits until size bytes more fit, or until waiting makes no
 // sense. It is called, and returns, with e.mu held.
 func (e *Exporter) waitForRoom(size int) {
-	for !e.closed && !e.room(size) {
+	for !e.closed && !e.hasRoom(size) {
 		left := longPatience
-		if e.stuck != nil {
+		if e.lastFailure != nil {
 			left = patience
 		}
-		if e.flying != nil {
+		if e.inFlight != nil {
 			left -= time.Since(e.since)
+		}
+		if delay := e.sender.delay(); delay > 0 && delay <= maxDelay {
+			left = max(left, delay+patience)
 		}
 		if left <= 0 {
 			return
 		}
-		moved := e.moved
+		roomMade := e.roomMade
 		e.mu.Unlock()
 		select {
-		case <-moved:
+		case <-roomMade:
 		case <-e.closing:
 		case <-time.After(left):
 		}
@@ -274,43 +224,48 @@ func (e *Exporter) waitForRoom(size int) {
 	}
 }
 
-func (e *Exporter) room(size int) bool { return e.queued+e.flyingSize+size <= e.cfg.MaxQueue }
+func (e *Exporter) hasRoom(size int) bool {
+	return e.queuedBytes+e.inFlightSize+size <= e.cfg.MaxQueue
+}
 
-func (e *Exporter) full() bool { return e.overhead+e.queued >= e.cfg.MaxRequest }
+func (e *Exporter) isFull() bool { return e.overhead+e.queuedBytes >= e.cfg.MaxRequest }
 
-// cut takes a request's worth of spans from the head of the queue.
-func (e *Exporter) cut() (spans [][]byte, size int) {
-	for _, p := range e.queue {
-		if e.overhead+size+len(p.wire) > e.cfg.MaxRequest {
+// dequeue takes a request's worth of spans from the head of the queue.
+func (e *Exporter) dequeue() (spans [][]byte, size int) {
+	for _, q := range e.queue {
+		if e.overhead+size+len(q.wire) > e.cfg.MaxRequest {
 			break
 		}
-		spans = append(spans, p.wire)
-		size += len(p.wire)
+		spans = append(spans, q.wire)
+		size += len(q.wire)
 	}
 	clear(e.queue[:len(spans)])
 	e.queue = e.queue[len(spans):]
-	e.queued -= size
+	e.queuedBytes -= size
 	return spans, size
 }
 
 // Close sends what is left, retrying until shortly before ctx ends, and
-// reports. It does not wait at all for a collector that is not there. It may be
-// called again to do the same for what was exported since.
+// reports. It does not wait for a collector that is not there, nor for one that
+// wants no requests until ctx has ended. It may be called again to do the same
+// for what was exported since.
 func (e *Exporter) Close(ctx context.Context) Report {
-	e.mu.Lock()
-	if !e.closed {
-		e.closed = true
-		close(e.closing)
-	}
-	e.mu.Unlock()
-
 	attempts, cancel := ctx, context.CancelFunc(func() {})
-	if end, ok := ctx.Deadline(); ok {
-		attempts, cancel = context.WithDeadline(ctx, end.Add(-min(reserve, time.Until(end)/4)))
+	deadline, ok := ctx.Deadline()
+	if ok {
+		deadline = deadline.Add(-min(reserve, time.Until(deadline)/4))
+		attempts, cancel = context.WithDeadline(ctx, deadline)
 	}
 	defer cancel()
 	stop := context.AfterFunc(attempts, e.cancel)
 	defer stop()
+
+	e.mu.Lock()
+	if !e.closed {
+		e.closed, e.deadline = true, deadline
+		close(e.closing)
+	}
+	e.mu.Unlock()
 	select {
 	case <-e.done:
 	case <-attempts.Done():
@@ -320,7 +275,7 @@ func (e *Exporter) Close(ctx context.Context) Report {
 		}
 	}
 	for spans := e.rest(); spans != nil; spans = e.rest() {
-		e.giveUp(spans, e.whyStuck())
+		e.spoolOrDrop(spans, e.whyUndelivered())
 	}
 
 	e.mu.Lock()
@@ -330,7 +285,7 @@ func (e *Exporter) Close(ctx context.Context) Report {
 	kept := e.closeJournal(missing > 0)
 	switch {
 	case r.Delivered == r.Ended: // the spool has been drained since
-		r.Cause, r.Hint = nil, ""
+		r.Cause = nil
 	case missing == 0:
 	case kept: // in the journal, to be recovered
 		r.Spooled += missing
@@ -346,14 +301,6 @@ func (e *Exporter) Close(ctx context.Context) Report {
 func (e *Exporter) rest() [][]byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	spans, _ := e.cut()
+	spans, _ := e.dequeue()
 	return spans
 }
-
-var (
-	errTooLarge = &failure{verdict: permanent, cause: errors.New("a span is larger than a request may be")}
-	errTooSlow  = &failure{verdict: retryable, cause: errors.New("the collector is too slow")}
-	errTimeout  = &failure{verdict: retryable, cause: errors.New("the collector did not answer in time")}
-	errUnsound  = &failure{verdict: permanent, cause: errors.New("a span holds text that is not UTF-8")}
-	errClosed   = &failure{verdict: permanent, cause: errors.New("there was no time left to send it")}
-)

@@ -3,54 +3,36 @@ package exporter
 import (
 	"context"
 	"fmt"
-	"os"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/spantee/spantee/exporter/receiver/receivertest"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
+
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 func TestMain(m *testing.M) {
-	if child := os.Getenv("EXPORTER_TEST_CHILD"); child != "" {
-		children[child]()
-		os.Exit(0)
-	}
-	for _, kv := range os.Environ() { // a developer's own collector is not for tests
-		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "OTEL_") {
-			os.Unsetenv(name)
-		}
-	}
 	goleak.VerifyTestMain(m)
 }
 
-// children are what the test binary does instead of testing, when a test
-// starts it again.
-var children = map[string]func(){
-	"misconfigured": misconfigured,
-	"sink":          sink,
-}
-
-var protocols = []string{"grpc", "http/protobuf", "http/json"}
-
-func endpointOf(r *receivertest.Receiver, protocol string) string {
-	if protocol == "grpc" {
-		return r.GRPCEndpoint()
+func TestNewRefuses(t *testing.T) {
+	for name, cfg := range map[string]Config{
+		"nothing":           {},
+		"a negative limit":  {Client: new(scripted), MaxRequest: -1},
+		"a negative time":   {Client: new(scripted), Interval: -1},
+		"a spool of no use": {Client: new(scripted), Spool: new(spool.Spool)},
+	} {
+		if e, err := New(cfg); err == nil {
+			e.Close(t.Context())
+			t.Errorf("%s: no error", name)
+		}
 	}
-	return r.HTTPEndpoint()
-}
-
-func newClient(t *testing.T, cfg OTLP) *client {
-	t.Helper()
-	c, err := NewOTLP(cfg)
-	if err != nil {
-		t.Fatal(err)
+	if _, err := Flush(t.Context(), *newSpool(t), nil, nil); err == nil {
+		t.Error("Flush without dial: no error")
 	}
-	return c.(*client)
 }
 
 func TestExportNeverWaits(t *testing.T) {
@@ -72,13 +54,13 @@ func TestExportNeverWaits(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := &scripted{upload: tt.upload}
-				e := New(Config{Client: c, MaxRequest: 1000, MaxQueue: 3000})
+				e := newExporter(t, Config{Client: c, MaxRequest: 1000, MaxQueue: 3000})
 				start := time.Now()
 				for i := range 100 {
-					e.Export(sized(fmt.Sprint(i), 300))
+					e.Export(encode(sized(fmt.Sprint(i), 300)))
 					synctest.Wait()
 				}
-				e.Export(sized("root", 300))
+				e.Export(encode(sized("root", 300)))
 				if took := time.Since(start); took > 0 {
 					t.Errorf("Export waited for %v", took)
 				}
@@ -107,10 +89,10 @@ func TestExportWaitsForRoomInAReplay(t *testing.T) {
 			}
 			return nil
 		}}
-		e := New(Config{Client: c, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
+		e := newExporter(t, Config{Client: c, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
 		const spans = 300
 		for i := range spans {
-			e.Export(sized(fmt.Sprint(i), 300))
+			e.Export(encode(sized(fmt.Sprint(i), 300)))
 		}
 		wantReport(t, closeWithin(t, e, time.Hour), spans, 0, "")
 	})
@@ -133,10 +115,10 @@ func TestExportLosesPatienceInAReplay(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := New(Config{Client: &scripted{upload: tt.upload}, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
+				e := newExporter(t, Config{Client: &scripted{upload: tt.upload}, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
 				start := time.Now()
 				for i := range 1000 {
-					e.Export(sized(fmt.Sprint(i), 300))
+					e.Export(encode(sized(fmt.Sprint(i), 300)))
 				}
 				if took := time.Since(start); took != tt.takes {
 					t.Errorf("waited for %v, want %v", took, tt.takes)
@@ -149,11 +131,11 @@ func TestExportLosesPatienceInAReplay(t *testing.T) {
 
 func TestCloseWakesAnExportThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := New(Config{Client: &scripted{upload: always(errBusy)}, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
+		e := newExporter(t, Config{Client: &scripted{upload: always(errBusy)}, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
 		var exporting sync.WaitGroup
 		exporting.Go(func() {
 			for i := range 20 {
-				e.Export(sized(fmt.Sprint(i), 300))
+				e.Export(encode(sized(fmt.Sprint(i), 300)))
 			}
 		})
 		synctest.Wait()
@@ -165,18 +147,18 @@ func TestCloseWakesAnExportThatWaits(t *testing.T) {
 
 func TestASpanTooLargeForARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := New(Config{Client: new(scripted)})
-		e.Export(sized("small", 100))
-		e.Export(sized("big", 3<<20))
-		wantReport(t, closeWithin(t, e, time.Second), 1, 1, "larger than a request may be")
+		e := newExporter(t, Config{Client: new(scripted)})
+		e.Export(encode(sized("small", 100)))
+		e.Export(encode(sized("big", 3<<20)))
+		wantReport(t, closeWithin(t, e, time.Second), 1, 1, "exceeds the maximum request size")
 	})
 }
 
 func TestSpansAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := New(Config{Client: new(scripted)})
+		e := newExporter(t, Config{Client: new(scripted)})
 		wantReport(t, closeWithin(t, e, time.Second), 0, 0, "")
-		e.Export(sized("late", 100))
+		e.Export(encode(sized("late", 100)))
 		wantReport(t, closeWithin(t, e, time.Second), 0, 1, "no time left")
 	})
 }
@@ -184,12 +166,12 @@ func TestSpansAfterClose(t *testing.T) {
 func TestExportConcurrentSafe(t *testing.T) {
 	for _, wait := range []bool{false, true} {
 		c := new(scripted)
-		e := New(Config{Client: c, Wait: wait, MaxRequest: 1000, Interval: time.Microsecond})
+		e := newExporter(t, Config{Client: c, Wait: wait, MaxRequest: 1000, Interval: time.Microsecond})
 		var exporting sync.WaitGroup
 		for range 8 {
 			exporting.Go(func() {
 				for range 500 {
-					e.Export(sized("a", 300))
+					e.Export(encode(sized("a", 300)))
 				}
 			})
 		}

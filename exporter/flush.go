@@ -3,59 +3,63 @@ package exporter
 import (
 	"context"
 	"errors"
-	"fmt"
+	"time"
 
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-// Flushed is what became of the requests that waited for one destination.
+// Flushed is what became of a spool's backlog for one destination.
 type Flushed struct {
 	To spool.Destination
 	Earlier
-	Err error // why some still wait, which may be an *Error
+	Err error // why spans still wait; may be an *Error
 }
 
-// Flush sends all that waits in a spool, each request to where it was meant
-// for, or all of them to the endpoint of cfg if it has one. The headers and
-// certificates of cfg and of the environment go nowhere but to the endpoint
-// they belong to. done is told of spans that wait no longer.
-func Flush(ctx context.Context, s spool.Spool, cfg OTLP, done func(spans int)) ([]Flushed, error) {
+// Flush sends a spool's backlog, each request by the client that dial returns
+// for its destination. done, if not nil, is told of spans that wait no longer.
+func Flush(ctx context.Context, s spool.Spool, dial func(spool.Destination) (Client, error), done func(spans int)) ([]Flushed, error) {
+	if dial == nil {
+		return nil, errors.New("exporter: Flush without dial")
+	}
+	if done == nil {
+		done = func(int) {}
+	}
 	recovered, evicted, err := s.Recover()
 	all := []Flushed{}
 	if err != nil || recovered+evicted.Others > 0 {
-		all = append(all, Flushed{Earlier: Earlier{Recovered: recovered, GivenUp: evicted.Others}, Err: err})
+		all = append(all, Flushed{Earlier: Earlier{Recovered: recovered, Dropped: evicted.Others}, Err: err})
 	}
 	destinations, unreadable := s.Destinations()
 	for _, to := range destinations {
 		f := Flushed{To: to}
-		client, err := clientFor(to, cfg)
+		client, err := dial(to)
 		if err == nil {
 			err = flush(ctx, s, to, client, &f.Earlier, done)
 		}
-		if f.Err = err; err != nil {
-			f.Err = hinted(err)
-		}
+		f.Err = err
 		all = append(all, f)
 	}
 	return all, unreadable
 }
 
 func flush(ctx context.Context, s spool.Spool, to spool.Destination, client Client, sum *Earlier, done func(spans int)) error {
-	if f := attempt(ctx, client.Start); f != nil {
-		return f
+	if failed := attempt(ctx, client.Start); failed != nil {
+		return failed
 	}
 	before := 0
-	all := drained{}
-	defer func() {
-		*sum = all.others
-		sum.GivenUp += all.evicted.Others
-	}()
-	err := drain(ctx, s, to, client, &all, func() bool {
-		now := all.others.Delivered + all.others.Rejected + all.others.GivenUp
+	d := drain{spool: s, to: to, sender: &sender{client: client}}
+	d.more = func() bool {
+		now := d.others.Delivered + d.others.Rejected + d.others.Dropped
 		done(now - before)
 		before = now
-		return ctx.Err() == nil
-	})
+		return ctx.Err() == nil && sleep(ctx, d.sender.delay())
+	}
+	d.retry = func(after time.Duration) bool { return sleep(ctx, after) }
+	defer func() {
+		*sum = d.others
+		sum.Dropped += d.evicted.Others
+	}()
+	err := d.run(ctx)
 	stopped := attempt(context.WithoutCancel(ctx), client.Stop)
 	if err == nil && stopped != nil {
 		return stopped
@@ -63,29 +67,15 @@ func flush(ctx context.Context, s spool.Spool, to spool.Destination, client Clie
 	return errors.Join(err, ctx.Err())
 }
 
-// clientFor returns a client that reaches a destination.
-func clientFor(to spool.Destination, cfg OTLP) (Client, error) {
-	if to.Protocol == protocolFile && cfg.Endpoint == "" {
-		return NewFile(to.Endpoint)
+// sleep waits unless that would take too long. It tells whether it did.
+func sleep(ctx context.Context, delay time.Duration) bool {
+	if delay > maxDelay {
+		return false
 	}
-	s, err := cfg.settings()
-	if cfg.Endpoint != "" || err == nil && s.destination() == to {
-		if err != nil {
-			return nil, err
-		}
-		return s.client(), nil
+	select {
+	case <-time.After(delay):
+		return true
+	case <-ctx.Done():
+		return false
 	}
-	s, err = plainSettings(to)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", to.Endpoint, err)
-	}
-	return s.client(), nil
-}
-
-// hinted makes of a failure an error that knows what to try.
-func hinted(err error) error {
-	if f, ok := errors.AsType[*failure](err); ok {
-		return &Error{f.cause, f.hint}
-	}
-	return err
 }

@@ -24,15 +24,16 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-var errDenied = &failure{verdict: refusing, cause: errors.New("401 Unauthorized"), hint: hintHeaders}
+var errDenied = &UploadError{Verdict: Misconfigured, Err: &Error{errors.New("401 Unauthorized"), "check the token"}}
 
 // A fake client answers as told, to several goroutines at once. What answer is
 // nil for is taken.
 type fake struct {
 	answer func(ctx context.Context, spans []*tracepb.Span) error
 
-	mu    sync.Mutex
-	taken []*tracepb.Span
+	mu       sync.Mutex
+	taken    []*tracepb.Span
+	attempts int
 }
 
 func (f *fake) Start(context.Context) error { return nil }
@@ -44,17 +45,18 @@ func (f *fake) Destination() spool.Destination {
 
 func (f *fake) UploadTraces(ctx context.Context, rs []*tracepb.ResourceSpans) (failed error) {
 	var spans []*tracepb.Span
-	for _, rs := range rs {
-		full := new(tracepb.ResourceSpans)
-		if err := reread(rs, full); err != nil {
-			return err
-		}
-		spans = append(spans, full.ScopeSpans[0].Spans...)
+	full, err := decode(rs)
+	if err != nil {
+		return err
 	}
+	spans = append(spans, full.ScopeSpans[0].Spans...)
+	f.mu.Lock()
+	f.attempts++
+	f.mu.Unlock()
 	if f.answer != nil {
 		err := f.answer(ctx, spans)
-		if p, ok := errors.AsType[*failure](err); ok && p.verdict == partial {
-			spans = spans[min(max(p.rejected, 0), len(spans)):]
+		if p, ok := errors.AsType[*UploadError](err); ok && p.Verdict == Partial {
+			spans = spans[min(max(p.Rejected, 0), len(spans)):]
 		} else if err != nil {
 			return err
 		}
@@ -101,7 +103,7 @@ func newSpool(t *testing.T) *spool.Spool {
 
 func exportAll(e *Exporter, spans []*tracepb.Span) {
 	for _, span := range spans {
-		e.Export(span)
+		e.Export(encode(span))
 	}
 }
 
@@ -167,7 +169,7 @@ func TestWhatIsNotDeliveredIsKept(t *testing.T) {
 	tooLargeFor := func(spans int) func(context.Context, []*tracepb.Span) error {
 		return func(_ context.Context, got []*tracepb.Span) error {
 			if len(got) > spans {
-				return newFailure(tooLarge, causeTooLarge, "")
+				return &UploadError{Verdict: TooLarge, Err: errors.New("a request exceeds the receiver's limit")}
 			}
 			return nil
 		}
@@ -198,14 +200,14 @@ func TestWhatIsNotDeliveredIsKept(t *testing.T) {
 		{"panic", func(context.Context, []*tracepb.Span) error { panic("out of cheese") }, 0, 0, 10, 0, "out of cheese"},
 		{"unknown", answers(errors.New("what?")), 0, 0, 10, 0, "what?"},
 		{"two at most", tooLargeFor(2), 10, 0, 0, 0, ""},
-		{"none is small enough", tooLargeFor(0), 0, 0, 10, 0, causeTooLarge},
-		{"one of each", answers(&failure{verdict: partial, rejected: 1, cause: errors.New("too old")}), 6, 0, 0, 4, ""},
+		{"none is small enough", tooLargeFor(0), 0, 0, 10, 0, "exceeds the receiver's limit"},
+		{"one of each", answers(&UploadError{Verdict: Partial, Rejected: 1, Err: errors.New("too old")}), 6, 0, 0, 4, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSpool(t)
 				c := &fake{answer: tt.answer}
-				e := New(Config{Client: c, Spool: s, MaxRequest: 1000})
+				e := newExporter(t, Config{Client: c, Spool: s, MaxRequest: 1000})
 				all := numbered(0, 10, 300)
 				exportAll(e, all)
 				r := closeKeeping(t, e, 2*time.Second)
@@ -242,20 +244,20 @@ func TestWhatIsNotDeliveredIsKept(t *testing.T) {
 }
 
 func TestADiskThatTakesNothingIsSaid(t *testing.T) {
-	for _, answer := range []*failure{errRefused, errBad} {
+	for _, answer := range []*UploadError{errRefused, errBad} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSpool(t)
 			if err := os.WriteFile(s.Dir, nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			e := New(Config{Client: &fake{answer: answers(answer)}, Spool: s, MaxRequest: 1000})
+			e := newExporter(t, Config{Client: &fake{answer: answers(answer)}, Spool: s, MaxRequest: 1000})
 			exportAll(e, numbered(0, 10, 300))
 			if err := e.Checkpoint(numbered(10, 11, 300)); err == nil {
 				t.Error("Checkpoint could do it")
 			}
 			r := closeKeeping(t, e, 2*time.Second)
 			wantFates(t, r, 0, 0, 0, 10)
-			if r.NotKept == nil || !errors.Is(r.Cause, answer.cause) {
+			if r.NotKept == nil || !errors.Is(r.Cause, answer.Err) {
 				t.Errorf("cause %v, not kept: %v", r.Cause, r.NotKept)
 			}
 		})
@@ -266,11 +268,11 @@ func TestTheSpoolIsTooSmall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpool(t)
 		s.Max = 2500 // two requests
-		e := New(Config{Client: &fake{answer: answers(errDenied)}, Spool: s, MaxRequest: 1000})
+		e := newExporter(t, Config{Client: &fake{answer: answers(errDenied)}, Spool: s, MaxRequest: 1000})
 		exportAll(e, numbered(0, 12, 300))
 		r := closeKeeping(t, e, 2*time.Second)
 		waiting, _ := kept(t, s, spool.Waiting)
-		if r.Spooled != 6 || r.Dropped != 6 || r.Earlier.GivenUp != 0 || len(waiting) != 6 {
+		if r.Spooled != 6 || r.Dropped != 6 || r.Earlier.Dropped != 0 || len(waiting) != 6 {
 			t.Errorf("%+v, and %q wait", r, namesOf(waiting))
 		}
 	})
@@ -282,11 +284,11 @@ func TestWhatThereIsNoRoomForGoesToTheSpool(t *testing.T) {
 		s := newSpool(t)
 		release := make(chan struct{})
 		c := &fake{answer: func(context.Context, []*tracepb.Span) error { <-release; return nil }}
-		e := New(Config{Client: c, Spool: s, MaxRequest: 1000, MaxQueue: 3000})
+		e := newExporter(t, Config{Client: c, Spool: s, MaxRequest: 1000, MaxQueue: 3000})
 		all := numbered(0, 100, 300)
 		for _, span := range all {
 			start := time.Now()
-			e.Export(span)
+			e.Export(encode(span))
 			synctest.Wait()
 			if took := time.Since(start); took > 0 {
 				t.Errorf("Export waited for %v", took)
@@ -316,7 +318,7 @@ func TestWhatThereIsNoRoomForGoesToTheSpool(t *testing.T) {
 func TestSpansAfterCloseGoToTheSpool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpool(t)
-		e := New(Config{Client: new(fake), Spool: s})
+		e := newExporter(t, Config{Client: new(fake), Spool: s})
 		wantFates(t, closeKeeping(t, e, time.Second), 0, 0, 0, 0)
 		exportAll(e, numbered(0, 3, 300))
 		wantFates(t, closeKeeping(t, e, time.Second), 0, 3, 0, 0)
@@ -327,17 +329,17 @@ func TestSpansAfterCloseGoToTheSpool(t *testing.T) {
 	})
 }
 
-// What waited arrives as it ended, with what is in unknown fields.
+// What waited arrives as it ended.
 func TestKeptSpansArriveAsTheyEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpool(t)
 		resource := &resourcepb.Resource{Attributes: []*commonpb.KeyValue{{Key: "host.name", Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: "here"}}}}}
 		scope := &commonpb.InstrumentationScope{Name: "spantee", Version: "1"}
-		e := New(Config{Client: &fake{answer: answers(errRefused)}, Spool: s, Resource: resource, Scope: scope})
+		e := newExporter(t, Config{Client: &fake{answer: answers(errRefused)}, Spool: s, Resource: resource, Scope: scope})
 		var want []*tracepb.Span
-		for _, span := range testSpans() {
-			e.Export(span)
-			want = append(want, Resolve(span))
+		for i := range 10 {
+			want = append(want, everything(fmt.Sprint(i)))
+			e.Export(encode(want[i]))
 		}
 		wantFates(t, closeKeeping(t, e, time.Second), 0, 10, 0, 0)
 
@@ -367,8 +369,8 @@ type capture struct {
 }
 
 func (c *capture) UploadTraces(_ context.Context, rs []*tracepb.ResourceSpans) error {
-	full := new(tracepb.ResourceSpans)
-	if err := reread(rs[0], full); err != nil {
+	full, err := decode(rs)
+	if err != nil {
 		return err
 	}
 	c.spans = append(c.spans, full.ScopeSpans[0].Spans...)
@@ -378,7 +380,11 @@ func (c *capture) UploadTraces(_ context.Context, rs []*tracepb.ResourceSpans) e
 
 func drainAll(t *testing.T, s *spool.Spool, c Client) (Earlier, error) {
 	t.Helper()
-	var sum drained
-	err := drain(context.Background(), *s, new(fake).Destination(), c, &sum, func() bool { return true })
-	return sum.others, err
+	d := drain{
+		spool: *s, to: new(fake).Destination(), sender: &sender{client: c},
+		more:  func() bool { return true },
+		retry: func(time.Duration) bool { return false },
+	}
+	err := d.run(context.Background())
+	return d.others, err
 }

@@ -12,9 +12,8 @@ import (
 )
 
 // Resource describes where spans come from: service and, if known, its version,
-// on this host. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win over each.
-// When the latter is malformed it returns what could be read of it with the
-// error.
+// on this host. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence.
+// If the latter is malformed, the valid part of it is returned with the error.
 func Resource(ctx context.Context, service, version string) (*resourcepb.Resource, error) {
 	defaults := []attribute.KeyValue{attribute.String("service.name", service)}
 	if version != "" {
@@ -36,7 +35,7 @@ func Resource(ctx context.Context, service, version string) (*resourcepb.Resourc
 		})
 	}
 	if _, what, ok := strings.Cut(fmt.Sprint(err), resource.ErrPartialResource.Error()+": "); ok {
-		err = &Error{fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %s", what), "write it as key=value,key=value"}
+		err = &Error{fmt.Errorf("invalid $OTEL_RESOURCE_ATTRIBUTES: %s", what), "write it as key=value,key=value"}
 	}
 	return out, err
 }

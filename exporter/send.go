@@ -3,10 +3,9 @@ package exporter
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
+	"sync"
+	"time"
 
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
@@ -16,12 +15,6 @@ import (
 
 	"github.com/spantee/spantee/exporter/spool"
 )
-
-// A Client uploads requests to one destination.
-type Client interface {
-	otlptrace.Client
-	Destination() spool.Destination
-}
 
 // A request is spans that travel together, encoded as they stand in it.
 type request struct {
@@ -33,14 +26,11 @@ type request struct {
 // fieldSpans is ScopeSpans.spans.
 const fieldSpans = 2
 
-// encode returns a span as it stands in a request. It fails for a string that
-// is not UTF-8, which in a request would fail the whole of it.
-func encode(span *tracepb.Span) ([]byte, error) {
-	size := proto.Size(span)
-	b := make([]byte, 0, protowire.SizeTag(fieldSpans)+protowire.SizeBytes(size))
+// frame returns an encoded span as it stands in a request.
+func frame(span []byte) []byte {
+	b := make([]byte, 0, protowire.SizeTag(fieldSpans)+protowire.SizeBytes(len(span)))
 	b = protowire.AppendTag(b, fieldSpans, protowire.BytesType)
-	b = protowire.AppendVarint(b, uint64(size))
-	return proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b, span)
+	return protowire.AppendBytes(b, span)
 }
 
 // with returns a request of other spans.
@@ -49,7 +39,7 @@ func (r request) with(spans [][]byte) request {
 	return r
 }
 
-// resourceSpans wraps the spans, which proto.Marshal takes over as they are.
+// resourceSpans wraps the spans, which proto.Marshal copies verbatim.
 func (r request) resourceSpans() []*tracepb.ResourceSpans {
 	scope := &tracepb.ScopeSpans{Scope: r.scope}
 	scope.ProtoReflect().SetUnknown(bytes.Join(r.spans, nil))
@@ -62,89 +52,95 @@ func (r request) body() (spool.Request, error) {
 	return spool.Request{Body: b, Spans: len(r.spans)}, err
 }
 
+// A sender makes attempts to deliver requests to one receiver.
+type sender struct {
+	client Client
+
+	mu        sync.Mutex
+	notBefore time.Time // the receiver wants no requests until then
+}
+
+// delay is how long the receiver still wants no requests.
+func (s *sender) delay() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(0, time.Until(s.notBefore))
+}
+
+func (s *sender) postpone(by time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if until := time.Now().Add(by); by > 0 && until.After(s.notBefore) {
+		s.notBefore = until
+	}
+}
+
 // An outcome is what became of a request's spans.
 type outcome struct {
 	delivered int
-	lost      int       // refused by a receiver that does not say which
-	refused   []refusal // for good
-	left      [][]byte  // may be tried again
-	why       *failure  // of the last attempt that failed
+	lost      int          // rejected by a receiver that does not say which
+	rejected  []rejection  // for good
+	left      [][]byte     // may be tried again
+	why       *UploadError // of the last attempt that failed
 }
 
-type refusal struct {
+type rejection struct {
 	spans [][]byte
-	why   *failure
+	why   *UploadError
 }
 
-// send makes one attempt. What is too large is sent in halves, and a span that
-// cannot be read alone. A panic of the client costs a request, not the run.
-func send(ctx context.Context, client otlptrace.Client, r request) (out outcome) {
-	out.send(ctx, client, r)
+// send makes one attempt. A request that is too large is sent in halves, and a
+// span that cannot be decoded is rejected alone.
+func (s *sender) send(ctx context.Context, r request) (out outcome) {
+	s.sendInto(ctx, r, &out)
 	return out
 }
 
-func (out *outcome) send(ctx context.Context, client otlptrace.Client, r request) {
+func (s *sender) sendInto(ctx context.Context, r request, out *outcome) {
 	if len(out.left) > 0 { // after a half that failed
 		out.left = append(out.left, r.spans...)
 		return
 	}
-	f := attempt(ctx, func(ctx context.Context) error { return client.UploadTraces(ctx, r.resourceSpans()) })
-	if f == nil {
+	failed := attempt(ctx, func(ctx context.Context) error { return s.client.UploadTraces(ctx, r.resourceSpans()) })
+	if failed == nil {
 		out.delivered += len(r.spans)
 		return
 	}
-	out.why = f
+	s.postpone(failed.RetryAfter)
+	out.why = failed
 	switch {
-	case f.verdict == partial:
-		lost := min(max(f.rejected, 0), len(r.spans))
+	case failed.Verdict == Partial:
+		lost := min(max(failed.Rejected, 0), len(r.spans))
 		out.delivered += len(r.spans) - lost
 		out.lost += lost
-	case f.verdict == tooLarge && len(r.spans) > 1:
+	case failed.Verdict == TooLarge && len(r.spans) > 1:
 		half := len(r.spans) / 2
-		out.send(ctx, client, r.with(r.spans[:half]))
-		out.send(ctx, client, r.with(r.spans[half:]))
-	case f.verdict == tooLarge, f.verdict == permanent:
-		good, bad := sound(r.spans)
-		if len(bad) == 0 {
-			out.refused = append(out.refused, refusal{r.spans, f})
+		s.sendInto(ctx, r.with(r.spans[:half]), out)
+		s.sendInto(ctx, r.with(r.spans[half:]), out)
+	case failed.Verdict == TooLarge, failed.Verdict == Permanent:
+		valid, invalid := partition(r.spans)
+		if len(invalid) == 0 {
+			out.rejected = append(out.rejected, rejection{r.spans, failed})
 			return
 		}
-		out.refused = append(out.refused, refusal{bad, errUnsound})
-		if len(good) > 0 {
-			out.send(ctx, client, r.with(good))
+		out.rejected = append(out.rejected, rejection{invalid, errInvalid})
+		if len(valid) > 0 {
+			s.sendInto(ctx, r.with(valid), out)
 		}
 	default:
 		out.left = append(out.left, r.spans...)
 	}
 }
 
-// attempt does one thing with a client.
-func attempt(ctx context.Context, do func(context.Context) error) (f *failure) {
-	defer func() {
-		if r := recover(); r != nil {
-			f = &failure{verdict: permanent, cause: fmt.Errorf("panic: %v", r)}
-		}
-	}()
-	err := do(ctx)
-	if err == nil {
-		return nil
-	}
-	if f, ok := errors.AsType[*failure](err); ok {
-		return f
-	}
-	return &failure{verdict: permanent, cause: err}
-}
-
-// sound tells the spans that can be read from those that cannot. In what a
-// span's unknown fields hold encode does not see a string that is not UTF-8,
-// and a receiver refuses the whole request for it.
-func sound(spans [][]byte) (good, bad [][]byte) {
-	for _, wire := range spans {
-		if proto.Unmarshal(wire, new(tracepb.ScopeSpans)) == nil {
-			good = append(good, wire)
+// partition separates spans that can be decoded from those that cannot: for one
+// string that is not UTF-8, a receiver rejects the whole request.
+func partition(spans [][]byte) (valid, invalid [][]byte) {
+	for _, span := range spans {
+		if proto.Unmarshal(span, new(tracepb.ScopeSpans)) == nil {
+			valid = append(valid, span)
 		} else {
-			bad = append(bad, wire)
+			invalid = append(invalid, span)
 		}
 	}
-	return good, bad
+	return valid, invalid
 }

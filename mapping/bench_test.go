@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 // deltaLines is a session of n deltas, of 180 bytes a line as Cursor writes
@@ -59,7 +57,7 @@ func BenchmarkMapper(b *testing.B) {
 			b.SetBytes(int64(len(in)))
 			b.ReportAllocs()
 			for b.Loop() {
-				m, err := New(Options{Now: time.Now, Emit: func(*tracepb.Span) {}})
+				m, err := New(Options{Now: time.Now, Emit: func([]byte) {}})
 				if err != nil {
 					b.Fatal(err)
 				}

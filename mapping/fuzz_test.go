@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/content"
 )
 
 // FuzzMapper feeds any bytes, in any chunks: no panic, every span that starts
@@ -33,7 +34,7 @@ func FuzzMapper(f *testing.F) {
 			close: flags&2 != 0,
 			opts: mapping.Options{
 				MaxSpanEvents: 4, Agent: []string{"", "cursor"}[flags>>4&1],
-				Content: []mapping.Content{"", mapping.ContentFull}[flags>>5&1], MaxAttributeBytes: 100 + int(chunk)%1000,
+				Content: []content.Level{"", content.Full}[flags>>5&1], MaxAttributeBytes: 100 + int(chunk)%1000,
 			},
 		}.spans(t, in)
 		roots := 0

@@ -11,22 +11,50 @@ import (
 // a resumed session has the same id and may begin with the same call ids.
 type runKey [sha256.Size]byte
 
-func newRunKey(agent, session string, run int, first instant, replay bool) runKey {
-	// A recording of a live run has other times, so it has to have other ids:
-	// backends would mix the two.
-	return digest("run", agent, session, strconv.Itoa(run), strconv.FormatInt(int64(first), 10), strconv.FormatBool(replay))
+// An operation is a kind of span.
+type operation uint8
+
+const (
+	noOperation operation = iota
+	invokeAgent
+	chat
+	deltas
+	executeTool
+	background
+	approval
+)
+
+// A spanRef names a span of a run: the nth of its operation. The root is the
+// invokeAgent 0.
+type spanRef struct {
+	operation operation
+	n         int
 }
 
-func (k runKey) traceID() []byte {
+var rootRef = spanRef{operation: invokeAgent}
+
+// newRunKey derives a key. A recording of a live run has other times, and
+// another content level gives spans with other attributes, so they must have
+// other ids: backends would mix the two or show both.
+func newRunKey(agent, session string, run int, first instant, opts *Options) runKey {
+	return digest("run", agent, session, strconv.Itoa(run), strconv.FormatInt(int64(first), 10),
+		strconv.FormatBool(opts.replay()), string(opts.Content), string(opts.Deltas))
+}
+
+func (k *runKey) traceID() [16]byte {
 	sum := digest("trace", string(k[:]))
-	return sum[:16]
+	return [16]byte(sum[:16])
 }
 
-// spanID derives the id of the nth span of a kind. Runs under one TRACEPARENT
-// share a trace id, so a span's id depends on its run too.
-func (k runKey) spanID(kind string, n int) []byte {
-	sum := digest("span", string(k[:]), kind, strconv.Itoa(n))
-	return sum[:8]
+// spanID derives the id of a span. Runs under one TRACEPARENT share a trace id,
+// so the id of a span depends on its run too.
+func (k *runKey) spanID(ref spanRef) [8]byte {
+	var b [sha256.Size + 1 + 8]byte
+	copy(b[:], k[:])
+	b[sha256.Size] = byte(ref.operation)
+	binary.LittleEndian.PutUint64(b[sha256.Size+1:], uint64(ref.n))
+	sum := sha256.Sum256(b[:])
+	return [8]byte(sum[:8])
 }
 
 // digest hashes parts with their lengths: (12, 3) and (1, 23) must differ.

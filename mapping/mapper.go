@@ -1,62 +1,66 @@
 // Package mapping turns the output of a coding agent into OpenTelemetry spans.
 //
 // A [Mapper] is an io.Writer: it takes the agent's stream in any chunks and
-// hands every span on as it ends. The way of a line is
+// hands on every span as it ends. A line takes this way:
 //
-//	lines -> dialect (cursor.go) -> event -> run (session.go, turn.go) -> span
+//	lines -> agent.Decoder -> events -> run, turn, tool -> span
 //
-// Nothing in here reads a clock, opens a connection or prints.
+// The package reads no clock, opens no connection and prints nothing.
 package mapping
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"github.com/spantee/spantee/mapping/agent"
+	"github.com/spantee/spantee/mapping/content"
 	"github.com/spantee/spantee/mapping/redact"
 )
 
-// Deltas says what becomes of the pieces a model's answer arrives in.
+// Deltas says what becomes of the pieces that a model's answer arrives in.
 type Deltas string
 
 // The values of [Options.Deltas].
 const (
-	DeltasEach    Deltas = "each"    // one event a delta, merged where a trace grows too big
-	DeltasMessage Deltas = "message" // one event a message or block of thinking
+	DeltasEach    Deltas = "each"    // one event per delta, merged where a trace grows too big
+	DeltasMessage Deltas = "message" // one event per message or block of thinking
 	DeltasOff     Deltas = "off"     // counts only
 )
 
-// Options say how a stream is read. Emit and Now must be set.
+// Options say how a stream is read. Emit must be set.
 type Options struct {
-	// Agent names the agent whose stream it is; "" finds out.
+	// Agent is the agent whose stream it is, one of [Agents]; "" detects it.
 	Agent string
 
 	Deltas        Deltas // "" means DeltasEach
-	MaxSpanEvents int    // events in a span before its turn goes on in another; 0 means 512
+	MaxSpanEvents int    // events in a span before they continue in another; 0 means 512
 
-	Content           Content          // "" means ContentNone
-	Redactor          *redact.Redactor // takes the secrets out of content; nil means one of all rules
+	Content           content.Level    // "" means content.None
+	Redactor          *redact.Redactor // removes secrets from content; nil means one with all rules
 	MaxAttributeBytes int              // of a string in a span; 0 means 2048, and [MaxAttribute] is the most
 
-	// Replay, if set, makes arrival times meaningless: the stream is a
-	// recording that was last written then.
+	// Replay, if set, says that the stream is a recording that was last written
+	// then. Arrival times mean nothing.
 	Replay time.Time
 
-	// Parent, if valid, is what the roots are children of.
+	// Shift is added to all times of a recording.
+	Shift time.Duration
+
+	// Parent, if valid, is the parent of the root spans.
 	Parent trace.SpanContext
 
-	// Now returns when the bytes of the current Write came.
+	// Now returns when the bytes of the current Write came; nil means [time.Now].
 	Now func() time.Time
 
-	// Emit takes a finished span, which is the caller's from then on. Its
-	// events may be encoded in its unknown fields.
-	Emit func(*tracepb.Span)
+	// Emit takes a finished span in wire format, an
+	// opentelemetry.proto.trace.v1.Span. It may use the bytes until it returns.
+	Emit func(span []byte)
+
+	// RunStarted, if set, is told of every run when its trace id is known.
+	RunStarted func(Run)
 
 	// RunEnded, if set, is told of every root that was emitted.
 	RunEnded func(Run)
@@ -66,152 +70,164 @@ type Options struct {
 	Process *Process
 }
 
-// A Run tells what became of one run of an agent, from its first line to its
-// result.
+// MaxAttribute is the longest string that a span may be allowed to have, in
+// bytes: some of them have to fit into a request.
+const MaxAttribute = 256 << 10
+
+func (o *Options) replay() bool { return !o.Replay.IsZero() }
+
+// check fills in defaults, and returns what is wrong.
+func (o *Options) check() error {
+	switch o.Deltas {
+	case "":
+		o.Deltas = DeltasEach
+	case DeltasEach, DeltasMessage, DeltasOff:
+	default:
+		return fmt.Errorf("invalid deltas %q (want each, message or off)", o.Deltas)
+	}
+	if o.Emit == nil {
+		return errors.New("mapping: Options.Emit is not set")
+	}
+	if o.Content == "" {
+		o.Content = content.None
+	}
+	if o.MaxSpanEvents <= 0 {
+		o.MaxSpanEvents = 512
+	}
+	if o.MaxAttributeBytes <= 0 {
+		o.MaxAttributeBytes = 2048
+	}
+	o.MaxAttributeBytes = min(o.MaxAttributeBytes, MaxAttribute)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.RunStarted == nil {
+		o.RunStarted = func(Run) {}
+	}
+	if o.RunEnded == nil {
+		o.RunEnded = func(Run) {}
+	}
+	return nil
+}
+
+// A Run describes one run of an agent, from its first line to its result.
 type Run struct {
 	Agent, Model, Session    string
 	TraceID                  trace.TraceID
 	Spans, Tools, ToolErrors int // so far: what runs in the background may end later
 	Duration                 time.Duration
 	ErrorType                string // "" if it went well
+	Status                   string // says more than ErrorType
 }
 
 // Stats count what a [Mapper] saw.
 type Stats struct {
-	Lines    int
-	BadLines int // not JSON, or without a type
-	FirstBad int // the first such line, from 1
-	Unknown  int // JSON of a type nobody knows
-	Unpaired int // the end of something that had not begun
-	Oversize int // lines past the parse limit, of which only ids and times were read
-	Runs     int
-	Edges    int    // a run began, got the ids it will keep, or ended: Open is another
-	Spans    int    // emitted
-	Foreign  string // the agent whose stream it is, if it is one spantee cannot read
-}
-
-// A Mapper turns one agent's stream into spans.
-type Mapper struct {
-	opts     Options
-	capture  *capture
-	replayed instant // when the recording was last written
-	now      instant // when the bytes at hand came
-	lines    lines
-	reader   reader
-	line     cursorLine
-	shape    shape
-	sessions map[string]*session
-	current  *session // of the line before
-	first    *run     // of the Process, until a line of it comes
-	roots    []root   // of the Process
-	exit     *exit    // of the Process, once it is known
-	locked   bool     // the agent is known
-	stats    Stats
-	closed   bool
-}
-
-// A session is what an agent resumes by its id: one run or several.
-type session struct {
-	id     string
-	nth    int // on the pipe
-	runs   int
-	lone   bool   // the last run was a result and nothing else
-	run    *run   // nil between runs
-	behind []*run // ended, with something of theirs still in the background
+	Lines      int
+	BadLines   int // not JSON, or without a type
+	FirstBad   int // the first such line, from 1
+	Unknown    int // JSON of a type that nobody knows
+	Unproven   int // lines that no agent can be told from
+	Unpaired   int // the end of something that had not begun
+	Oversize   int // lines past the parse limit, of which only ids and times were read
+	Evicted    int // runs, tasks and calls that ended early because too much was open
+	Runs       int
+	Generation int    // grows when a run begins, gets the ids it will keep, or ends: Open then has other roots
+	Spans      int    // emitted
+	Foreign    string // the agent whose stream it is, if spantee cannot read it
+	Agent      string // the agent of the run that began last
 }
 
 // Agents are the values of [Options.Agent].
-var Agents = []string{"cursor"}
+var Agents = agent.Flags()
 
-// New returns a Mapper.
+// A Mapper turns a stream into spans. It is not safe for concurrent use.
+type Mapper struct {
+	opts     Options
+	capture  *content.Capture
+	replayed instant // when the recording was last written
+	now      instant // when the bytes at hand came
+	lines    lines
+	detector detector
+	events   []agent.Event // of the line at hand
+	sessions sessions
+	first    *run   // of the Process, until a line of it comes
+	roots    []root // of the Process
+	exit     *exit  // of the Process, once it is known
+	stats    Stats
+	wire     []byte     // of the span at hand
+	event    attributes // of the span event at hand
+	closed   bool
+}
+
+// New returns a Mapper, or says what is wrong with the options.
 func New(opts Options) (*Mapper, error) {
-	switch opts.Deltas {
-	case "":
-		opts.Deltas = DeltasEach
-	case DeltasEach, DeltasMessage, DeltasOff:
-	default:
-		return nil, fmt.Errorf("deltas %q is not known: it is each, message or off", opts.Deltas)
-	}
-	if opts.Agent != "" && !slices.Contains(Agents, opts.Agent) {
-		return nil, fmt.Errorf("agent %q is not known: it is %s", opts.Agent, strings.Join(Agents, " or "))
-	}
-	if opts.MaxSpanEvents <= 0 {
-		opts.MaxSpanEvents = 512
-	}
-	if opts.MaxAttributeBytes <= 0 {
-		opts.MaxAttributeBytes = 2048
-	}
-	opts.MaxAttributeBytes = min(opts.MaxAttributeBytes, MaxAttribute)
-	if opts.RunEnded == nil {
-		opts.RunEnded = func(Run) {}
-	}
-	capture, err := newCapture(&opts)
-	if err != nil {
+	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	m := &Mapper{opts: opts, capture: capture, locked: opts.Agent != "", sessions: map[string]*session{}}
-	if m.replay() {
-		m.replayed = instant(opts.Replay.UnixNano())
+	m := &Mapper{opts: opts, sessions: newSessions()}
+	m.event = attributes{field: fieldEventAttributes, max: opts.MaxAttributeBytes}
+	var err error
+	if m.capture, err = content.New(opts.Content, opts.MaxAttributeBytes, opts.Redactor); err != nil {
+		return nil, err
+	}
+	if m.detector, err = newDetector(opts.Agent); err != nil {
+		return nil, err
+	}
+	if opts.replay() {
+		m.replayed = quantize(instant(opts.Replay.UnixNano()))
 	}
 	m.lines = lines{max: maxLine, line: m.takeLine}
 	if p := opts.Process; p != nil {
-		m.now = instant(opts.Now().UnixNano())
-		m.first = newRun(m, "", 1, m.now)
+		m.tick()
+		m.first = m.newRun(m.detector.presumed(), "", 1, m.now)
 		m.first.key, m.first.keyed = p.Key, true
 	}
 	return m, nil
 }
 
-func (m *Mapper) replay() bool { return !m.opts.Replay.IsZero() }
-
 // Stats returns the counts so far.
 func (m *Mapper) Stats() Stats { return m.stats }
+
+// tick notes the time.
+func (m *Mapper) tick() { m.now = quantize(instant(m.opts.Now().UnixNano())) }
 
 // Write takes the next bytes of the stream. It never fails.
 func (m *Mapper) Write(p []byte) (int, error) {
 	if m.closed {
 		return len(p), nil
 	}
-	m.now = instant(m.opts.Now().UnixNano())
+	m.tick()
 	return m.lines.Write(p)
 }
 
 // Close ends the stream and every span that is still open. interrupted tells
-// that the stream went on: what there is of its last line is then no bad line.
+// that the stream went on: an incomplete last line is then no bad line.
 func (m *Mapper) Close(interrupted bool) {
 	if m.closed {
 		return
 	}
-	m.now = instant(m.opts.Now().UnixNano())
+	m.tick()
 	why := errInterrupted
 	if !interrupted {
 		why = errIncomplete
 		m.lines.end()
 	}
-	arrival := m.arrival()
-	for _, s := range m.byAge() {
-		for _, r := range s.behind {
-			r.endTasks(r.clock.at(0, arrival))
-		}
-		if s.run != nil {
-			s.run.abandon(s.run.clock.at(0, arrival), why)
-		}
+	m.stats.Unproven += m.detector.unproven + len(m.detector.take())
+	for _, s := range m.detector.sources {
+		m.events = s.decoder.Flush(m.events[:0])
+		m.apply(s.agent)
 	}
+	m.abandonAll(why)
 	m.closed = true
 	if m.opts.Process != nil {
 		m.emitRoots(m.exit.errorType())
 	}
 }
 
-func (m *Mapper) byAge() []*session {
-	sessions := slices.SortedFunc(maps.Values(m.sessions), func(a, b *session) int { return a.nth - b.nth })
-	return slices.Compact(sessions) // one may have two ids
-}
-
-// arrival is when the line at hand came. In a replay it is the line's number.
+// arrival is when the line at hand came. In a recording it is the line's number.
 func (m *Mapper) arrival() instant {
-	if m.replay() {
-		return instant(m.stats.Lines)
+	if m.opts.replay() {
+		return instant(m.stats.Lines) * quantum
 	}
 	return m.now
 }
@@ -219,153 +235,22 @@ func (m *Mapper) arrival() instant {
 // takeLine takes one line, or the head and tail of one past the parse limit.
 func (m *Mapper) takeLine(line, tail []byte) {
 	m.stats.Lines++
-	if m.stats.Foreign != "" {
-		return
+	if tail != nil {
+		m.stats.Oversize++
 	}
-	if tail == nil && m.shape.read(line, &m.line.event) {
-		m.dispatch()
-		return
-	}
-	if len(line) > 0 && line[0] != '{' {
-		line = bytes.TrimPrefix(line, []byte("\uFEFF"))
-		line = bytes.TrimSpace(line)
-		// Old wrappers name the stream a line came from.
-		line = bytes.TrimPrefix(line, []byte("stdout:"))
-	}
-	r := &m.reader
-	*r = reader{b: line}
-	if r.end() {
-		return // a blank line
-	}
-	for {
-		whole := r.i == 0
-		ok := decodeCursor(r, &m.line)
-		if tail != nil {
-			m.stats.Oversize++
-			m.line.salvage(tail)
-			ok, tail = true, nil
-		}
-		if !ok || len(m.line.typ) == 0 {
-			m.badLine()
-			return
-		}
-		if whole && r.end() { // and not one object of several
-			m.shape.learn(line, &m.line)
-		}
-		m.dispatch()
-		if r.end() {
-			return
-		}
-	}
+	m.decode(agent.Line{Text: line, Tail: tail, Arrival: m.arrival()}, m.stats.Lines)
 }
 
-func (m *Mapper) badLine() {
-	if m.stats.BadLines++; m.stats.BadLines == 1 {
-		m.stats.FirstBad = m.stats.Lines
-	}
-}
-
-// dispatch brings the event at hand to its run.
-func (m *Mapper) dispatch() {
-	if !m.locked {
-		var other string
-		if m.locked, other = m.line.sniff(); other != "" {
-			m.stats.Foreign = other
-			return
+// apply brings the events at hand to their runs.
+func (m *Mapper) apply(a *agent.Agent) {
+	for i := range m.events {
+		ev := &m.events[i]
+		switch ev.Kind {
+		case agent.Malformed, agent.Ignored:
+		case agent.Unknown:
+			m.stats.Unknown++
+		default:
+			m.dispatch(a, ev)
 		}
 	}
-	ev := &m.line.event
-	switch ev.kind {
-	case unknown:
-		m.stats.Unknown++
-		return
-	case control:
-		return
-	}
-	arrival := m.arrival()
-	s := m.session(ev)
-	if ev.kind == taskEnd {
-		m.taskEnd(s, ev, arrival)
-		return
-	}
-	if s.run != nil && s.run.began && ev.kind == runStart { // killed, and resumed
-		s.run.abandon(s.run.clock.at(0, arrival), errIncomplete)
-		s.run = nil
-	}
-	if s.run == nil {
-		if !s.beginsWith(ev.kind) {
-			m.stats.Unpaired++
-			return
-		}
-		s.runs++
-		m.stats.Runs++
-		m.stats.Edges++
-		s.run = m.newRun(s, arrival)
-	}
-	s.run.apply(ev, arrival)
-	if s.run.ended {
-		s.lone = s.run.lines == 1
-		if len(s.run.background) > 0 {
-			s.behind = append(s.behind, s.run)
-		}
-		s.run = nil
-	}
-}
-
-// beginsWith tells whether a run of the session may begin with such an event.
-// After a result, a worker that lingers may repeat it or end a tool.
-func (s *session) beginsWith(k kind) bool {
-	switch k {
-	case runError, approvalEnd, thinkingEnd:
-		return false
-	case toolEnd:
-		return s.runs == 0
-	case runEnd:
-		return s.runs == 0 || s.lone
-	}
-	return true
-}
-
-// session finds the session of an event. A line without a session id belongs
-// to the session of the line before.
-func (m *Mapper) session(ev *event) *session {
-	before := m.current
-	if before != nil && (len(ev.session) == 0 || string(ev.session) == before.id) {
-		return before
-	}
-	s := m.sessions[string(ev.session)]
-	switch {
-	case s != nil:
-	case before.justBegun() && ev.kind != runStart:
-		// Versions of 2025 had another id in the init line than in all others. It
-		// stays an id of this session: another would have its runs' ids.
-		s = before
-		s.id = string(ev.session)
-		s.run.session = s.id
-	default:
-		s = &session{id: string(ev.session), nth: len(m.sessions)}
-	}
-	m.sessions[s.id] = s
-	m.current = s
-	return s
-}
-
-// justBegun tells whether nothing is known of the session but its init line.
-func (s *session) justBegun() bool {
-	return s != nil && s.runs == 1 && s.run != nil && s.run.began && s.run.lines == 1
-}
-
-// taskEnd finds the run that left the task running. It may have ended.
-func (m *Mapper) taskEnd(s *session, ev *event, arrival instant) {
-	runs := s.behind
-	if s.run != nil {
-		runs = append(slices.Clone(runs), s.run)
-	}
-	for _, r := range runs {
-		if r.taskEnd(ev, arrival) {
-			s.behind = slices.DeleteFunc(s.behind, func(r *run) bool { return len(r.background) == 0 })
-			return
-		}
-	}
-	m.stats.Unpaired++
 }

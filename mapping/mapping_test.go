@@ -21,8 +21,9 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/tree/treetest"
 	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/content"
 	"github.com/spantee/spantee/mapping/redact"
 )
 
@@ -61,7 +62,7 @@ func (f feed) spans(t testing.TB, in []byte) ([]*tracepb.Span, *mapping.Mapper) 
 	opts := f.opts
 	opts.Redactor = redactor()
 	opts.Now = func() time.Time { return now }
-	opts.Emit = func(s *tracepb.Span) { spans = append(spans, exporter.Resolve(s)) }
+	opts.Emit = func(b []byte) { spans = append(spans, decode(t, b)) }
 	if !f.live {
 		opts.Replay = recorded
 	}
@@ -167,12 +168,17 @@ func checkStrings(t testing.TB, name string, longest int, values ...string) {
 	}
 }
 
-// fixtures are the streams of testdata, by name.
+// fixtures are the streams of testdata by their paths without the extension, in
+// one folder per agent.
 func fixtures(t testing.TB) map[string][]byte {
 	t.Helper()
-	files, err := filepath.Glob("../testdata/cursor/*.[jt]*")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no fixtures", err)
+	var files []string
+	for _, name := range mapping.Agents {
+		found, err := filepath.Glob("../testdata/" + name + "/*.[jt]*")
+		if err != nil || len(found) == 0 {
+			t.Fatal("no fixtures of", name, err)
+		}
+		files = append(files, found...)
 	}
 	streams := map[string][]byte{}
 	for _, file := range files {
@@ -189,32 +195,35 @@ func fixtures(t testing.TB) map[string][]byte {
 }
 
 // shown are the fixtures of which there are golden traces with content, too.
-var shown = map[string][]mapping.Content{
-	"fix-failing-test":  {mapping.ContentDetails, mapping.ContentFull},
-	"no-partial-output": {mapping.ContentFull},
-	"tool-failures":     {mapping.ContentDetails},
-	"approvals":         {mapping.ContentFull},
-	"background-shell":  {mapping.ContentFull},
+var shown = map[string][]content.Level{ // by agent/name
+	"cursor/fix-failing-test":  {content.Details, content.Full},
+	"cursor/no-partial-output": {content.Full},
+	"cursor/tool-failures":     {content.Details},
+	"cursor/approvals":         {content.Full},
+	"cursor/background-shell":  {content.Full},
 }
+
+// short is a fixture's agent and name.
+func short(path string) string { return strings.TrimPrefix(path, "../testdata/") }
 
 // TestGolden compares the trace of every fixture with the one it must become.
 func TestGolden(t *testing.T) {
 	for name, in := range fixtures(t) {
-		t.Run(filepath.Base(name), func(t *testing.T) {
-			golden(t, name+".trace", in, mapping.ContentNone)
-			for _, content := range shown[filepath.Base(name)] {
+		t.Run(short(name), func(t *testing.T) {
+			golden(t, name+".trace", in, content.None)
+			for _, content := range shown[short(name)] {
 				golden(t, fmt.Sprintf("%s.%s.trace", name, content), in, content)
 			}
 		})
 	}
 }
 
-func golden(t *testing.T, file string, in []byte, content mapping.Content) {
+func golden(t *testing.T, file string, in []byte, content content.Level) {
 	t.Helper()
 	spans, m := feed{opts: mapping.Options{Content: content}}.spans(t, in)
 	stats := m.Stats()
 	got := fmt.Sprintf("%d lines: %d bad, %d unknown, %d unpaired\n\n%s",
-		stats.Lines, stats.BadLines, stats.Unknown, stats.Unpaired, exporter.Golden(spans))
+		stats.Lines, stats.BadLines, stats.Unknown, stats.Unpaired, treetest.Golden(spans))
 	if *update {
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
@@ -233,10 +242,10 @@ func golden(t *testing.T, file string, in []byte, content mapping.Content) {
 // spans come out to the byte.
 func TestChunks(t *testing.T) {
 	for name, in := range fixtures(t) {
-		t.Run(filepath.Base(name), func(t *testing.T) {
+		t.Run(short(name), func(t *testing.T) {
 			spans, _ := feed{}.spans(t, in)
 			want := encode(t, spans)
-			full := mapping.Options{Content: mapping.ContentFull}
+			full := mapping.Options{Content: content.Full}
 			spans, _ = feed{opts: full}.spans(t, in)
 			wantFull := encode(t, spans)
 			for _, chunk := range []int{1, 2, 7, 4096} {
@@ -260,6 +269,23 @@ func TestChunks(t *testing.T) {
 	}
 }
 
+// decode reads a span as a receiver does.
+func decode(t testing.TB, b []byte) *tracepb.Span {
+	t.Helper()
+	s := new(tracepb.Span)
+	if err := proto.Unmarshal(b, s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func decodeAll(t testing.TB, all [][]byte) (spans []*tracepb.Span) {
+	for _, b := range all {
+		spans = append(spans, decode(t, b))
+	}
+	return spans
+}
+
 func encode(t testing.TB, spans []*tracepb.Span) []byte {
 	t.Helper()
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(&tracepb.ScopeSpans{Spans: spans})
@@ -273,7 +299,7 @@ func encode(t testing.TB, spans []*tracepb.Span) []byte {
 // what had started must have ended, within its root.
 func TestCut(t *testing.T) {
 	for name, in := range fixtures(t) {
-		t.Run(filepath.Base(name), func(t *testing.T) {
+		t.Run(short(name), func(t *testing.T) {
 			lines := bytes.SplitAfter(in, []byte("\n"))
 			long := len(lines) > 150 // half of the ways to cut it will do
 			for i := range lines {
@@ -282,7 +308,7 @@ func TestCut(t *testing.T) {
 						continue
 					}
 					f := feed{live: live, chunk: 4099, start: recorded, tick: time.Millisecond, close: i%2 == 0}
-					f.opts.Content = []mapping.Content{mapping.ContentNone, mapping.ContentFull}[i/2%2]
+					f.opts.Content = []content.Level{content.None, content.Full}[i/2%2]
 					f.spans(t, bytes.Join(lines[:i], nil))
 					if !long {
 						f.spans(t, append(bytes.Join(lines[:i], nil), lines[i][:len(lines[i])/2]...))

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spantee/spantee/mapping"
 )
 
 func text(at time.Time, text string) string {
@@ -18,7 +20,7 @@ func flushed(text string) string {
 
 func names(t *testing.T, in []byte) string {
 	t.Helper()
-	spans, _ := feed{}.spans(t, in)
+	spans, _ := feed{opts: mapping.Options{Agent: "cursor"}}.spans(t, in)
 	var names []string
 	for _, s := range spans {
 		name := s.Name
@@ -97,7 +99,7 @@ func TestLiveStampAfterSpan(t *testing.T) {
 
 // The first stamp of all may be that of a notification.
 func TestStampOfNotification(t *testing.T) {
-	spans, _ := feed{}.spans(t, stream(initLine,
+	spans, _ := feed{opts: mapping.Options{Agent: "cursor"}}.spans(t, stream(initLine,
 		`{"type":"tool_call","subtype":"started","call_id":"x","tool_call":{"shellToolCall":{"args":{}}}}`,
 		`{"type":"tool_call","subtype":"completed","call_id":"x","tool_call":{"shellToolCall":{"args":{},"result":{"success":{"shellId":7},"isBackground":true}}}}`,
 		stamped(now, `{"type":"system","subtype":"task_notification","task_id":"7","status":"success"}`), result(time.Second)))
@@ -109,11 +111,11 @@ func TestStampOfNotification(t *testing.T) {
 // length.
 func TestHostileLines(t *testing.T) {
 	many := strings.Repeat(strings.TrimSuffix(thinking(now), "}")+`,"session_id":"s"}`, 50_000)
-	if _, m := (feed{}).spans(t, []byte(many)); m.Stats().Runs != 1 {
+	if _, m := (feed{opts: mapping.Options{Agent: "cursor"}}).spans(t, []byte(many)); m.Stats().Runs != 1 {
 		t.Errorf("stats %+v", m.Stats())
 	}
 	usage := `{"type":"result",` + strings.Repeat(`"usage":{},`, 200_000) + `"duration_ms":5}`
-	if spans, _ := (feed{}).spans(t, []byte(usage)); len(spans) != 1 {
+	if spans, _ := (feed{opts: mapping.Options{Agent: "cursor"}}).spans(t, []byte(usage)); len(spans) != 1 {
 		t.Errorf("%d spans", len(spans))
 	}
 }

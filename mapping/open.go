@@ -1,30 +1,31 @@
 package mapping
 
 import (
+	"maps"
 	"slices"
-
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 )
 
-// Open returns the spans that have not ended, as they would end if spantee were
-// killed now. Ended for good, a span has the same id.
-func (m *Mapper) Open() []*tracepb.Span {
+// Open returns the spans that have not ended, in wire format, as they would end
+// if spantee were killed now. A span that ends later has the same id.
+func (m *Mapper) Open() (open [][]byte) {
 	if m.closed {
 		return nil
 	}
-	var open []*tracepb.Span
-	ghost := &Mapper{opts: m.opts, capture: m.capture, now: m.now, stats: m.stats, replayed: m.replayed}
-	ghost.opts.Emit = func(span *tracepb.Span) { open = append(open, span) }
-	ghost.opts.RunEnded = func(Run) {}
+	ghost := &Mapper{
+		opts: m.opts, capture: m.capture, now: m.now, stats: m.stats, replayed: m.replayed,
+		event: attributes{field: fieldEventAttributes, max: m.opts.MaxAttributeBytes},
+	}
+	ghost.opts.Emit = func(span []byte) { open = append(open, slices.Clone(span)) }
+	ghost.opts.RunStarted, ghost.opts.RunEnded = func(Run) {}, func(Run) {}
 
 	for _, root := range m.roots { // in their order: the last one lasts until now
-		root.run, root.span = root.run.clone(ghost), proto.CloneOf(root.span)
+		root.run, root.span = root.run.clone(ghost), root.span.clone()
 		ghost.roots = append(ghost.roots, root)
 	}
 	arrival := m.arrival()
-	for _, s := range m.byAge() {
-		for _, r := range s.behind {
+	for e := m.sessions.open.Back(); e != nil; e = e.Prev() {
+		s := e.Value.(*session)
+		for _, r := range s.ended {
 			r := r.clone(ghost)
 			r.endTasks(r.clock.at(0, arrival))
 		}
@@ -47,25 +48,90 @@ func (m *Mapper) Open() []*tracepb.Span {
 func (r *run) clone(m *Mapper) *run {
 	c := *r
 	c.m = m
-	c.tools = make(map[string]*tool, len(r.tools))
-	for id, t := range r.tools {
-		t := *t
-		c.tools[id] = &t
-	}
-	c.background = nil
-	for _, t := range r.background {
-		t := *t
-		c.background = append(c.background, &t)
-	}
-	if r.turn != nil {
-		t := *r.turn
-		t.events.wire = slices.Clip(t.events.wire) // more is appended to a copy
-		t.speech = slices.Clone(t.speech)
-		t.waiting = slices.Clone(t.waiting)
-		for i, f := range t.waiting {
-			t.waiting[i].span, t.waiting[i].speech = proto.CloneOf(f.span), slices.Clone(f.speech)
+	copies := map[*invocation]*invocation{}
+	turns := map[*turn]*turn{}
+	tools := map[*tool]*tool{}
+	turn := func(t *turn) *turn {
+		if t == nil {
+			return nil
 		}
-		c.turn = &t
+		if turns[t] == nil {
+			turns[t] = t.clone()
+		}
+		return turns[t]
 	}
+	c.order = nil
+	for _, inv := range r.order {
+		own := *inv
+		own.turn, own.called, own.last = turn(inv.turn), turn(inv.called), turn(inv.last)
+		own.asked, own.notices = slices.Clip(inv.asked), slices.Clip(inv.notices)
+		own.content.List = slices.Clone(inv.content.List)
+		copies[inv] = &own
+		c.order = append(c.order, &own)
+	}
+	c.main = copies[r.main]
+	c.nested = maps.Clone(r.nested)
+	for id, inv := range c.nested {
+		c.nested[id] = copies[inv]
+	}
+	cloneTools := func(all map[string]*tool) map[string]*tool {
+		all = maps.Clone(all)
+		for id, t := range all {
+			own := *t
+			own.inv = copies[t.inv]
+			if own.turn != nil {
+				own.turn = turn(t.turn)
+			}
+			own.arguments.wire = slices.Clip(t.arguments.wire)
+			own.asked.List = slices.Clone(t.asked.List)
+			all[id], tools[t] = &own, &own
+		}
+		return all
+	}
+	c.tools, c.tasks = cloneTools(r.tools), cloneTools(r.tasks)
+	for _, t := range turns {
+		if t.waitsFor != nil {
+			t.waitsFor = tools[t.waitsFor]
+		}
+	}
+	c.approvals = maps.Clone(r.approvals)
+	for key, list := range c.approvals {
+		list = slices.Clone(list)
+		for i, a := range list {
+			own := *a
+			own.inv = copies[a.inv]
+			list[i] = &own
+		}
+		c.approvals[key] = list
+	}
+	c.content.List = slices.Clone(r.content.List)
+	c.held = nil
+	for _, s := range r.held {
+		c.held = append(c.held, s.clone())
+	}
+	return &c
+}
+
+// clone returns a turn that can be ended without t taking note of it. More may
+// be appended to both.
+func (t *turn) clone() *turn {
+	c := *t
+	l := &c.log
+	l.own.wire, l.at.wire = slices.Clip(l.own.wire), slices.Clip(l.at.wire)
+	l.texts = slices.Clone(l.texts)
+	l.speech = l.speech.Clone()
+	l.waiting = slices.Clone(l.waiting)
+	for i, s := range l.waiting {
+		l.waiting[i] = s.clone()
+	}
+	return &c
+}
+
+func (s *span) clone() *span {
+	c := *s
+	c.attributes.wire = slices.Clip(s.attributes.wire)
+	c.events.wire = slices.Clip(s.events.wire)
+	c.texts = slices.Clone(s.texts)
+	c.content.List = slices.Clone(s.content.List)
 	return &c
 }

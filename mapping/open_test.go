@@ -3,7 +3,6 @@ package mapping_test
 import (
 	"bytes"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,9 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 
-	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/tree/treetest"
 	"github.com/spantee/spantee/mapping"
 )
 
@@ -33,7 +31,7 @@ func watch(t testing.TB, chunks [][]byte, opts mapping.Options, ask bool, end fu
 	t.Helper()
 	at := now
 	opts.Now = func() time.Time { return at }
-	opts.Emit = func(s *tracepb.Span) { w.emitted = append(w.emitted, exporter.Resolve(s)) }
+	opts.Emit = func(b []byte) { w.emitted = append(w.emitted, decode(t, b)) }
 	opts.RunEnded = func(r mapping.Run) { w.runs = append(w.runs, r) }
 	m, err := mapping.New(opts)
 	if err != nil {
@@ -41,12 +39,9 @@ func watch(t testing.TB, chunks [][]byte, opts mapping.Options, ask bool, end fu
 	}
 	peek := func() {
 		before := m.Stats()
-		open := m.Open()
+		open := decodeAll(t, m.Open())
 		if m.Stats() != before {
 			t.Errorf("Open changed the counts to %+v, were %+v", m.Stats(), before)
-		}
-		for i, s := range open {
-			open[i] = proto.CloneOf(exporter.Resolve(s))
 		}
 		w.open, w.until = append(w.open, open), append(w.until, len(w.emitted))
 	}
@@ -64,7 +59,7 @@ func watch(t testing.TB, chunks [][]byte, opts mapping.Options, ask bool, end fu
 		end(m)
 	}
 	m.Close(false)
-	if open := m.Open(); len(open) > 0 {
+	if open := decodeAll(t, m.Open()); len(open) > 0 {
 		t.Errorf("%d spans are open after Close", len(open))
 	}
 	w.stats = m.Stats()
@@ -97,7 +92,7 @@ func (w watched) check(t testing.TB) {
 // fixture, and after other chunks: the same spans come out, to the byte.
 func TestOpenChangesNothing(t *testing.T) {
 	for name, in := range fixtures(t) {
-		t.Run(filepath.Base(name), func(t *testing.T) {
+		t.Run(short(name), func(t *testing.T) {
 			lines := bytes.SplitAfter(in, []byte("\n"))
 			ways := [][][]byte{lines}
 			if len(in) < 20_000 {
@@ -114,7 +109,7 @@ func TestOpenChangesNothing(t *testing.T) {
 					want := watch(t, chunks, opts, false, nil)
 					got := watch(t, chunks, opts, true, nil)
 					if !bytes.Equal(encode(t, got.emitted), encode(t, want.emitted)) {
-						t.Errorf("other spans than if nobody asks: %s", cmp.Diff(exporter.Golden(want.emitted), exporter.Golden(got.emitted)))
+						t.Errorf("other spans than if nobody asks: %s", cmp.Diff(treetest.Golden(want.emitted), treetest.Golden(got.emitted)))
 					}
 					if diff := cmp.Diff(want.runs, got.runs); diff != "" || got.stats != want.stats {
 						t.Errorf("other runs than if nobody asks (-want +got)\n%s", diff)
@@ -164,12 +159,13 @@ func TestOpenSpans(t *testing.T) {
 	}
 }
 
-// The events of an open turn are those it has so far.
+// The events of an open turn are those it has so far. A first text is known for
+// what it is when another line follows.
 func TestOpenTurnHasItsEvents(t *testing.T) {
 	at := func(s float64) time.Time { return now.Add(time.Duration(s * 1e9)) }
-	w := watch(t, [][]byte{stream(initLine), stream(text(at(1), "a")), stream(thinking(at(2))), stream(text(at(3), "b")), stream(result(time.Second))}, mapping.Options{}, true, nil)
+	w := watch(t, [][]byte{stream(initLine), stream(thinking(at(1))), stream(thinking(at(2))), stream(text(at(3), "b")), stream(thinking(at(4))), stream(result(time.Second))}, mapping.Options{}, true, nil)
 	w.check(t)
-	for i, want := range []int{0, 0, 1, 2, 3} {
+	for i, want := range []int{0, 0, 1, 2, 2, 4} {
 		events := -1
 		for _, s := range w.open[i] {
 			if strings.HasPrefix(s.Name, "chat") {
@@ -198,23 +194,25 @@ func TestOpenSpansKeepTheirTrace(t *testing.T) {
 
 // Whoever keeps the open spans for the case of a kill is told when there are
 // other roots, or roots of other ids: one kept before would be nobody's.
-func TestEdgesTellOfOtherRoots(t *testing.T) {
+func TestGenerationTellsOfOtherRoots(t *testing.T) {
 	for name, in := range fixtures(t) {
-		m, err := mapping.New(mapping.Options{Now: func() time.Time { return now }, Emit: func(*tracepb.Span) {}})
+		m, err := mapping.New(mapping.Options{Now: func() time.Time { return now }, Emit: func([]byte) {}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		edges, before := 0, ""
+		generation, before := 0, ""
 		for i, line := range bytes.SplitAfter(in, []byte("\n")) {
 			m.Write(line)
-			after := ""
-			for _, r := range roots(m.Open()) {
-				after += fmt.Sprintf("%x-%x ", r.TraceId, r.SpanId)
+			var ids []string
+			for _, r := range roots(decodeAll(t, m.Open())) {
+				ids = append(ids, fmt.Sprintf("%x-%x", r.TraceId, r.SpanId))
 			}
-			if after != before && m.Stats().Edges == edges {
-				t.Errorf("%s, line %d: other roots without an edge", name, i+1)
+			slices.Sort(ids)
+			after := strings.Join(ids, " ")
+			if after != before && m.Stats().Generation == generation {
+				t.Errorf("%s, line %d: other roots without another generation", name, i+1)
 			}
-			edges, before = m.Stats().Edges, after
+			generation, before = m.Stats().Generation, after
 		}
 	}
 }

@@ -51,7 +51,7 @@ func TestProcess(t *testing.T) {
 		"two runs, and well":      {slices.Concat(whole, whole), 0, "", []string{"", ""}},
 		"two runs, and not":       {slices.Concat(whole, whole), 1, "", []string{"", "1"}},
 		"two runs, one is broken": {slices.Concat(whole, whole[:2]), 0, "", []string{"", "incomplete"}},
-		"two at once":             {slices.Concat(whole[:2], []string{`{"type":"system","subtype":"init","model":"GPT-5","session_id":"other"}`}), 0, "", []string{"incomplete", "incomplete"}},
+		"two at once":             {slices.Concat(whole[:2], []string{`{"type":"system","subtype":"init","apiKeySource":"login","permissionMode":"default","model":"GPT-5","session_id":"other"}`}), 0, "", []string{"incomplete", "incomplete"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, parent := range []trace.SpanContext{{}, parentContext()} {
@@ -65,7 +65,7 @@ func TestProcess(t *testing.T) {
 					opts := mapping.Options{Process: agentProcess(), Parent: parent}
 					w := watch(t, chunks, opts, ask, ended)
 					w.check(t)
-					opts.Now, opts.Emit = func() time.Time { return now }, func(*tracepb.Span) {}
+					opts.Now, opts.Emit = func() time.Time { return now }, func([]byte) {}
 					m, err := mapping.New(opts)
 					if err != nil {
 						t.Fatal(err)
@@ -120,12 +120,12 @@ func parentContext() trace.SpanContext {
 func TestProcessTimes(t *testing.T) {
 	run := func(session string) []string {
 		return []string{
-			`{"type":"system","subtype":"init","model":"GPT-5","session_id":"` + session + `"}`,
+			`{"type":"system","subtype":"init","apiKeySource":"login","permissionMode":"default","model":"GPT-5","session_id":"` + session + `"}`,
 			`{"type":"result","subtype":"success","is_error":false,"duration_ms":1,"session_id":"` + session + `"}`,
 		}
 	}
 	var chunks [][]byte
-	for _, l := range slices.Concat(run("a"), run("b"), []string{`{"type":"system","subtype":"init","model":"GPT-5","session_id":"c"}`}) {
+	for _, l := range slices.Concat(run("a"), run("b"), []string{`{"type":"system","subtype":"init","apiKeySource":"login","permissionMode":"default","model":"GPT-5","session_id":"c"}`}) {
 		chunks = append(chunks, stream(l))
 	}
 	w := watch(t, chunks, mapping.Options{Process: agentProcess()}, true, nil)

@@ -1,208 +1,170 @@
 package mapping
 
 import (
-	"strings"
+	"strconv"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/mapping/agent"
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// Span flags: sampled, and whether the parent is known to be remote.
-const (
-	flagsLocal  = 0x101
-	flagsRemote = 0x301
-)
-
-// A finished span waits for its times to be settled: in a replay a run's start,
-// and with it that of its first turn, is known only with its result; without a
-// single stamp, nothing else is known before.
-type finished struct {
-	span    *tracepb.Span
-	events  encodedEvents
-	turn    *turn    // of which this is the first span
-	speech  []saying // events with texts
-	reason  string   // why the model stopped here
-	content captured
-}
-
-// newSpan returns a finished child of the run's root, the nth of its operation.
-func (r *run) newSpan(operation string, n int, subject string, start, end instant) *tracepb.Span {
-	span := &tracepb.Span{
-		Name:              strings.TrimSpace(operation + " " + subject),
-		Kind:              tracepb.Span_SPAN_KIND_INTERNAL,
-		StartTimeUnixNano: uint64(start),
-		EndTimeUnixNano:   uint64(max(start, end)),
-		Flags:             flagsLocal,
-	}
-	span.Attributes = append(span.Attributes, str(keyAgent, Cursor))
-	if operation == opChat || operation == opExecuteTool || operation == opInvokeAgent {
-		span.Attributes = append(span.Attributes, str(keyOperation, operation))
-	}
-	if r.session != "" {
-		span.Attributes = append(span.Attributes, str(keyConversation, r.session), str(keySession, r.session))
-	}
-	r.identify(span, operation, n)
-	return span
-}
-
-// identify gives a span its ids. The run's first instant is its first stamp
-// where it has one: arrivals differ each time a capture is sent.
-func (r *run) identify(span *tracepb.Span, operation string, n int) {
-	if !r.keyed {
-		first := r.start
-		if r.clock.replay && !r.clock.stamped {
-			first = r.m.replayed
-		}
-		r.setKey(first)
-	}
-	span.TraceId = r.key.traceID()
-	span.SpanId = r.key.spanID(operation, n)
-	if operation != opInvokeAgent {
-		span.ParentSpanId = r.key.spanID(opInvokeAgent, 0)
-	}
-	if parent := r.m.opts.Parent; parent.IsValid() {
-		id := parent.TraceID()
-		span.TraceId = id[:]
-		span.TraceState = parent.TraceState().String()
-		if operation == opInvokeAgent {
-			id := parent.SpanID()
-			span.ParentSpanId = id[:]
-			span.Flags = flagsRemote
-		}
-	}
-}
-
-func (r *run) setKey(first instant) {
-	if !r.keyed {
-		r.key, r.keyed = newRunKey(Cursor, r.session, r.number, first, r.clock.replay), true
-		r.m.stats.Edges++
-	}
-}
-
-// stamped is called at the first stamp: what came before it was put on the
-// timeline without knowing where the agent's clock stands.
-func (r *run) stamped(stamp, arrival instant) {
-	r.setKey(stamp)
-	switch {
-	case r.clock.replay:
-		r.shift(func(instant) instant { return stamp })
-		r.clock.stamped = true
-		held := r.held
-		r.held = nil
-		for _, f := range held {
-			r.emit(f)
-		}
-	case r.counts.spans == 0:
-		r.shift(func(t instant) instant { return max(t+stamp-arrival, 1) }) // not before 1970
-	default: // what was sent stays where it is, so the stamps have to move
-		r.clock.skew = arrival - stamp
-	}
-}
-
-// shift puts all times that are not sent yet through f.
-func (r *run) shift(f func(instant) instant) {
-	move := func(t *instant) {
-		if *t != 0 {
-			*t = f(*t)
-		}
-	}
-	for _, t := range []*instant{&r.start, &r.firstChunk, &r.waitFrom, &r.toolsFrom, &r.clock.last} {
-		move(t)
-	}
-	for _, t := range r.tools {
-		move(&t.start)
-	}
-	for _, t := range r.background {
-		move(&t.start)
-	}
-	for _, a := range r.approvals {
-		move(&a.start)
-	}
-	if r.turn != nil {
-		r.turn.shift(move)
-		r.turn.events.shift(f)
-		shiftSpeech(r.turn.speech, f)
-		for _, w := range r.turn.waiting {
-			w.shift(f)
-		}
-	}
-	for _, h := range r.held {
-		h.shift(f)
-		if h.turn != nil {
-			h.turn.shift(move)
-		}
-	}
-}
-
-func (f *finished) shift(by func(instant) instant) {
-	f.span.StartTimeUnixNano = uint64(by(instant(f.span.StartTimeUnixNano)))
-	f.span.EndTimeUnixNano = uint64(by(instant(f.span.EndTimeUnixNano)))
-	f.events.shift(by)
-	shiftSpeech(f.speech, by)
-}
-
-// emit sends a finished span as soon as its times are settled.
-func (r *run) emit(f finished) {
-	unsettled := !r.clock.stamped || f.turn != nil && f.turn.n == 1
-	if r.clock.replay && unsettled && !r.ended {
-		r.held = append(r.held, f)
-		return
-	}
-	if t := f.turn; t != nil {
-		if t.n == 1 && r.clock.replay {
-			f.span.StartTimeUnixNano = uint64(r.start)
-		}
-		f.span.Attributes = appendFirstChunk(f.span.Attributes, t.firstChunk, instant(f.span.StartTimeUnixNano))
-	}
-	f.span.EndTimeUnixNano = max(f.span.EndTimeUnixNano, f.span.StartTimeUnixNano+1) // Jaeger warns of less
-	if r.m.opts.Deltas != DeltasOff {
-		for _, s := range f.speech {
-			f.events.add(s.name, s.at, s.index, s.bytes, s.count, s.text)
-		}
-	}
-	f.events.attach(f.span)
-	f.span.Attributes = append(f.span.Attributes, f.content.attrs...)
-	limit(f.span, r.m.opts.MaxAttributeBytes, f.content.lost)
-	r.lastEnd = max(r.lastEnd, instant(f.span.EndTimeUnixNano))
-	r.counts.spans++
-	r.m.stats.Spans++
-	r.m.opts.Emit(f.span)
-}
-
-// endRoot finishes the run's root span, and what was held for it.
+// endRoot finishes the run's root span, and what was held for it. took is how
+// long the result says the run was.
 func (r *run) endRoot(at instant, errorType string, took instant) {
-	at, estimated := r.settle(at, took)
+	at = r.settle(at, quantize(took))
 	r.ended = true
-	r.m.stats.Edges++
-	for _, f := range r.held {
-		r.emit(f)
+	r.m.stats.Generation++
+	for _, s := range r.held {
+		r.emit(s)
 	}
 	r.held = nil
 
-	span := r.newSpan(opInvokeAgent, 0, Cursor, r.start, max(at, r.lastEnd))
-	if r.model != "" {
-		span.Attributes = append(span.Attributes, str(keyRequestModel, r.model))
+	s := r.newSpan(rootRef, rootRef, r.main, spanName(semconv.OperationInvokeAgent, r.main.name))
+	s.start, s.end = r.start, max(at, r.lastEnd, r.start+quantum)
+	s.errorType, s.status, s.estimated = errorType, r.fault, r.estimated
+	if s.status == "" && r.broken {
+		s.status = "the agent reported an error"
 	}
-	span.Attributes = append(span.Attributes, r.attrs...)
+	a := &s.attributes
+	if r.main.model != "" {
+		a.str(semconv.RequestModel, r.main.model)
+	}
+	for i := range r.facts {
+		a.fact(&r.facts[i], nil, nil)
+	}
+	if took > 0 {
+		a.int(semconv.DurationReported, int64(took/agent.Milliseconds))
+	}
+	r.addTotals(a)
 	c := &r.counts
-	span.Attributes = append(span.Attributes,
-		num(keyTurns, c.turns), num(keyTools, c.tools), num(keyToolErrors, c.toolErrors),
-		num(keyDeltas, c.deltas), num(keyBadLines, r.m.stats.BadLines-r.badLines),
-		float(keyModelSeconds, c.modelTime.seconds(0)), float(keyToolSeconds, c.toolTime.seconds(0)))
-	span.Attributes = appendFirstChunk(span.Attributes, r.firstChunk, r.start)
-	if estimated {
-		span.Attributes = append(span.Attributes, boolean(keyTimeEstimated, true))
+	a.int(semconv.Turns, int64(c.turns))
+	a.int(semconv.Tools, int64(c.tools))
+	a.int(semconv.ToolErrors, int64(c.toolErrors))
+	a.int(semconv.Deltas, int64(c.deltas))
+	a.int(semconv.BadLines, int64(r.m.stats.BadLines-r.badLines))
+	for _, n := range []struct {
+		key   string
+		count int
+	}{{semconv.Retries, c.retries}, {semconv.Reconnects, c.reconnects}, {semconv.Compactions, c.compactions}} {
+		if n.count > 0 {
+			a.int(n.key, int64(n.count))
+		}
 	}
-	r.m.endRoot(root{run: r, span: span, errorType: errorType})
+	r.main.addTimes(a)
+	s.addFirstChunk(r.start, r.main.firstChunk, r.main.estimated)
+	r.main.captureAnswer(r.m.capture)
+	r.content.Merge(r.main.content)
+	s.content = r.content
+	for _, n := range r.main.notices { // no turn came after them
+		s.events.add(n.name, min(max(n.at, s.start), s.end-microsecond), n.attributes)
+	}
+	r.m.endRoot(root{run: r, span: s})
 }
 
-// A root is a finished one.
+// addTotals adds what a run used. Where model calls have usage of their own, the
+// root's totals have names that no backend adds to theirs.
+func (r *run) addTotals(a *attributes) {
+	u := r.reported
+	if !r.usage.Known && !r.usage.CostKnown {
+		if u != nil {
+			a.usage(u)
+		}
+		return
+	}
+	total := r.usage
+	if u != nil && u.Known {
+		cost, known := total.Cost, total.CostKnown
+		total = *u
+		if !total.CostKnown {
+			total.Cost, total.CostKnown = cost, known
+		}
+	}
+	if total.Known {
+		a.int(semconv.UsageInput, total.Input)
+		a.int(semconv.UsageOutput, total.Output)
+		a.int(semconv.UsageCacheRead, total.CacheRead)
+		a.int(semconv.UsageCacheWrite, total.CacheWrite)
+		if total.Reasoning > 0 {
+			a.int(semconv.UsageReasoning, total.Reasoning)
+		}
+	}
+	if total.CostKnown {
+		a.float(semconv.UsageTotalCost, total.Cost)
+	}
+}
+
+// usage adds token counts and cost.
+func (a *attributes) usage(u *agent.Usage) {
+	if u.Known {
+		a.int(semconv.InputTokens, u.Input)
+		a.int(semconv.OutputTokens, u.Output)
+		a.int(semconv.CacheReadTokens, u.CacheRead)
+		a.int(semconv.CacheWriteTokens, u.CacheWrite)
+		a.int(semconv.CacheCreateTokens, u.CacheWrite)
+		if u.Reasoning > 0 {
+			a.int(semconv.ReasoningTokens, u.Reasoning)
+		}
+	}
+	if u.CostKnown {
+		a.float(semconv.UsageCost, u.Cost)
+	}
+}
+
+// addUsage adds a model call's usage to the run's.
+func (r *run) addUsage(u *agent.Usage) {
+	t := &r.usage
+	t.Input += u.Input
+	t.Output += u.Output
+	t.CacheRead += u.CacheRead
+	t.CacheWrite += u.CacheWrite
+	t.Reasoning += u.Reasoning
+	t.Cost += u.Cost
+	t.Known = t.Known || u.Known
+	t.CostKnown = t.CostKnown || u.CostKnown
+}
+
+// addTimes adds how long the model and the tools took.
+func (inv *invocation) addTimes(a *attributes) {
+	model, tools := inv.modelTime/agent.Milliseconds, inv.toolTime/agent.Milliseconds
+	a.float(semconv.ModelSeconds, float64(model)/1000)
+	a.int(semconv.ModelMillis, int64(model))
+	a.float(semconv.ToolSeconds, float64(tools)/1000)
+	a.int(semconv.ToolMillis, int64(tools))
+}
+
+// endInvocation finishes a sub-agent's span.
+func (r *run) endInvocation(inv *invocation, at instant, errorType string) {
+	if inv.ended {
+		return
+	}
+	inv.ended = true
+	if t := inv.turn; t != nil {
+		r.closeTurn(inv, t.lastWord(at), errorType)
+	}
+	r.settleCalled(inv)
+	s := r.newSpan(inv.ref, inv.tool, inv, spanName(semconv.OperationInvokeAgent, inv.name))
+	s.start, s.end = inv.start, max(at, inv.start+quantum)
+	a := &s.attributes
+	if inv.model != "" {
+		a.str(semconv.RequestModel, inv.model)
+	}
+	a.int(semconv.Turns, int64(inv.counts.turns))
+	a.int(semconv.Tools, int64(inv.counts.tools))
+	a.int(semconv.ToolErrors, int64(inv.counts.toolErrors))
+	a.int(semconv.Deltas, int64(inv.counts.deltas))
+	inv.addTimes(a)
+	s.addFirstChunk(inv.start, inv.firstChunk, inv.estimated)
+	inv.captureAnswer(r.m.capture)
+	s.errorType, s.content = errorType, inv.content
+	r.emit(s)
+}
+
+// A root is a run's finished root span.
 type root struct {
-	run       *run
-	span      *tracepb.Span
-	errorType string
+	run  *run
+	span *span
 }
 
 // endRoot emits a root, unless its process may have more to tell of it.
@@ -215,52 +177,55 @@ func (m *Mapper) endRoot(root root) {
 }
 
 func (m *Mapper) emitRoot(root root) {
-	r, span := root.run, root.span
-	if root.errorType != "" {
-		failed(span, root.errorType, r.fault)
-	}
-	r.emit(finished{span: span, content: r.content})
-	c := &r.counts
-	m.opts.RunEnded(Run{
-		Agent: Cursor, Model: r.model, Session: r.session,
-		TraceID: trace.TraceID(span.TraceId),
-		Spans:   c.spans, Tools: c.tools, ToolErrors: c.toolErrors,
-		Duration: time.Duration(span.EndTimeUnixNano - span.StartTimeUnixNano), ErrorType: root.errorType,
-	})
+	r, s := root.run, root.span
+	r.emit(s)
+	described := r.describe()
+	described.Duration = time.Duration(s.end - s.start)
+	described.ErrorType, described.Status = s.errorType, s.status
+	m.opts.RunEnded(described)
 }
 
-// settle fixes the times of a run that took as long as its result says.
-func (r *run) settle(at, took instant) (end instant, estimated bool) {
-	c := &r.counts
+// describe returns what is known of a run.
+func (r *run) describe() Run {
+	return Run{
+		Agent: r.agent.Name, Model: r.main.model, Session: r.session, TraceID: trace.TraceID(r.traceID()),
+		Spans: r.counts.spans, Tools: r.counts.tools, ToolErrors: r.counts.toolErrors,
+	}
+}
+
+// settle fixes the times of a run, and returns its end.
+func (r *run) settle(at, took instant) (end instant) {
 	switch {
 	case r.clock.replay && !r.clock.stamped:
-		// Times are line numbers so far. Spread them over the run, which ended
-		// when its file was last written.
-		end, from := r.m.replayed, r.start
-		took = min(took, end)
-		scale := float64(took) / float64(max(at-from, 1))
-		r.shift(func(t instant) instant { return end - took + instant(float64(t-from)*scale) })
-		c.modelTime = instant(float64(c.modelTime) * scale)
-		c.toolTime = instant(float64(c.toolTime) * scale)
-		return end, true
-	case (r.clock.replay || r.lines == 1) && took > at-r.start:
-		// What the run took beyond its stamps is mostly the wait for the first
-		// token, so it goes to the head.
-		head := max(at-took, 0)
-		if c.turns > 0 {
-			c.modelTime += r.start - head
+		// Times are line numbers so far, a quantum apart. Spread them over the run,
+		// which ended when its file was last written.
+		r.estimated = true
+		from := r.start
+		span := max(at-from, quantum)
+		end = r.m.replayed + quantize(instant(r.m.opts.Shift))
+		took = max(min(took, end), span)
+		scale := func(t instant) instant {
+			return end - took + quantize(instant(float64(t)*(float64(took)/float64(span))))
 		}
-		r.start = head
-		return at, true
+		for _, inv := range r.order {
+			inv.modelTime = instant(float64(inv.modelTime) * (float64(took) / float64(span)))
+			inv.toolTime = instant(float64(inv.toolTime) * (float64(took) / float64(span)))
+		}
+		r.shift(func(t instant) instant { return scale(t - from) })
+		for _, s := range r.held {
+			s.estimated = true
+		}
+		return end
+	case (r.clock.replay || r.events == 1) && took > at-r.start:
+		// What the run took beyond its stamps is mostly the wait for the first
+		// chunk, so it goes to the head.
+		head := max(at-took, quantum)
+		if r.counts.turns > 0 {
+			r.main.modelTime += r.start - head
+		}
+		r.start, r.estimated = head, true
 	}
-	return at, false
+	return at
 }
 
-// appendFirstChunk adds how long the model let wait for its first chunk. In a
-// replay that broke off the chunk may be all that is known of the start.
-func appendFirstChunk(attrs []*commonpb.KeyValue, chunk, start instant) []*commonpb.KeyValue {
-	if chunk <= start {
-		return attrs
-	}
-	return append(attrs, float(keyFirstChunk, chunk.seconds(start)))
-}
+func exitStatus(code int64) string { return "exit code " + strconv.FormatInt(code, 10) }

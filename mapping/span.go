@@ -1,187 +1,208 @@
 package mapping
 
 import (
-	"bytes"
-	"encoding/binary"
 	"slices"
-	"strings"
 
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/spantee/spantee/mapping/content"
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// MaxAttribute is the longest string that a span may be allowed to have, in
-// bytes: some of them have to fit into a request.
-const MaxAttribute = 256 << 10
-
-func str(key, v string) *commonpb.KeyValue {
-	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: clean(v)}}}
+// A span is one of a run that has ended. Its ids are derived when it is emitted:
+// they depend on the run's first instant, which may be known only later.
+type span struct {
+	ref, parent spanRef
+	link        spanRef // of a span that led to it, if it has an operation
+	name        string
+	client      bool // it waits for somebody else: the model
+	start, end  instant
+	attributes  attributes
+	events      encodedEvents
+	errorType   string // "" if it went well
+	status      string // says more than errorType
+	estimated   bool   // its start or its end was inferred
+	content     content.Attributes
+	turn        *turn       // of a chat, see settle
+	texts       []textEvent // events that wait for their texts
 }
 
-func num[N int | int64](key string, v N) *commonpb.KeyValue {
-	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: int64(v)}}}
-}
+// maxAttribute bounds names and other strings that no option cuts.
+const maxAttribute = 256 << 10
 
-func float(key string, v float64) *commonpb.KeyValue {
-	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_DoubleValue{DoubleValue: v}}}
-}
-
-func boolean(key string, v bool) *commonpb.KeyValue {
-	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_BoolValue{BoolValue: v}}}
-}
-
-// merge adds attributes to a list, of which a newer one replaces an older.
-func merge(list []*commonpb.KeyValue, newer ...*commonpb.KeyValue) []*commonpb.KeyValue {
-	for _, kv := range newer {
-		i := slices.IndexFunc(list, func(old *commonpb.KeyValue) bool { return old.Key == kv.Key })
-		if i < 0 {
-			list = append(list, kv)
-		} else {
-			list[i] = kv
-		}
+// newSpan returns a span without times.
+func (r *run) newSpan(ref, parent spanRef, inv *invocation, name string) *span {
+	s := &span{ref: ref, parent: parent, name: name}
+	s.attributes = attributes{field: fieldAttributes, max: r.m.opts.MaxAttributeBytes, wire: make([]byte, 0, 512)}
+	a := &s.attributes
+	a.str(semconv.AgentName, inv.name)
+	if op := operationNames[ref.operation]; op != "" {
+		a.str(semconv.OperationName, op)
+	} else {
+		a.str(semconv.OpenInferenceKind, semconv.KindChain)
 	}
-	return list
-}
-
-// clean makes s fit for a span: one string that is not UTF-8 would make
-// proto.Marshal refuse the whole request.
-func clean(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	return s[:runes(s, MaxAttribute)]
-}
-
-// limit cuts the strings of a span to longest, and says how many bytes went:
-// these and lost, which went before. Tempo cuts at 2048 without a mark.
-func limit(span *tracepb.Span, longest, lost int) {
-	for i, kv := range span.Attributes {
-		if v, ok := kv.Value.Value.(*commonpb.AnyValue_StringValue); ok && len(v.StringValue) > longest {
-			n := runes(v.StringValue, longest)
-			lost += len(v.StringValue) - n
-			span.Attributes[i] = str(kv.Key, v.StringValue[:n]) // the old one may be another span's, too
-		}
+	if r.session != "" {
+		a.str(semconv.ConversationID, r.session)
+		a.str(semconv.SessionID, r.session)
 	}
-	if message := span.GetStatus().GetMessage(); len(message) > longest {
-		n := runes(message, longest)
-		lost += len(message) - n
-		span.Status.Message = message[:n]
-	}
-	if lost > 0 {
-		span.Attributes = append(span.Attributes, num(keyTruncated, lost))
-	}
+	return s
 }
 
-const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+// operationNames are the values of gen_ai.operation.name.
+var operationNames = [...]string{
+	invokeAgent: semconv.OperationInvokeAgent,
+	chat:        semconv.OperationChat,
+	executeTool: semconv.OperationExecuteTool,
+	deltas:      "", background: "", approval: "",
+}
 
-// enum returns s if it could be one of a few names, as variants and statuses
-// are, and else "". Only such strings may be error types: what a hostile or
-// broken stream puts in their place is content.
-func enum(s []byte) string { return madeOf(s, letters+"0123456789_-") }
-
-// word is enum for the names of tools, which have more in them.
-func word(s []byte) string { return madeOf(s, letters+"0123456789_-.:") }
-
-func madeOf(s []byte, allowed string) string {
-	if len(s) > 64 || len(bytes.Trim(s, allowed)) > 0 {
-		return ""
+// emit hands on a span as soon as its times are settled.
+func (r *run) emit(s *span) {
+	if r.holds(s) {
+		r.held = append(r.held, s)
+		return
 	}
-	return string(s)
-}
-
-// label is for what may have spaces in it, as models have.
-func label(s []byte) string {
-	for _, c := range s {
-		if len(s) > 64 || c < ' ' || c > '~' {
-			return ""
-		}
+	if t := s.turn; t != nil {
+		s.settleTurn(r, t)
 	}
-	return string(s)
+	r.counts.spans++
+	r.m.stats.Spans++
+	r.lastEnd = max(r.lastEnd, s.end)
+	r.m.wire = r.encode(r.m.wire[:0], s)
+	r.m.opts.Emit(r.m.wire)
 }
 
-// failed marks a span as failed. message says more than errorType, or is "".
-func failed(span *tracepb.Span, errorType, message string) {
-	span.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: clean(message)}
-	span.Attributes = append(span.Attributes, str(keyErrorType, errorType))
+// holds tells whether the times of a span are not settled: in a recording a
+// run's start, and with it that of its first turn, is known only with its
+// result; without a single stamp, nothing else is known before.
+func (r *run) holds(s *span) bool {
+	if !r.clock.replay || r.ended {
+		return false
+	}
+	return !r.clock.stamped || r.estimated && s.ref == (spanRef{chat, 1})
 }
 
-// Field numbers of opentelemetry.proto.trace.v1 and common.v1.
+// settleTurn adds to a chat what depends on its start.
+func (s *span) settleTurn(r *run, t *turn) {
+	if r.estimated && t.n == 1 {
+		s.start, s.estimated = min(r.start, s.start), true
+	}
+	since, guess := s.start, s.estimated
+	if t.sent != 0 {
+		since, guess = t.sent, r.clock.replay && !r.clock.stamped
+	}
+	s.addFirstChunk(since, t.firstChunk, guess)
+}
+
+// encode appends a span. Its end is a microsecond before the instant at which
+// it ended: see quantum.
+func (r *run) encode(b []byte, s *span) []byte {
+	r.settleKey()
+	start, end := max(s.start, quantum), s.end-microsecond
+	end = max(end, start+microsecond)
+	traceID, id := r.traceID(), r.key.spanID(s.ref)
+	b = appendBytes(b, fieldTraceID, traceID[:])
+	b = appendBytes(b, fieldSpanID, id[:])
+	flags := uint32(flagsLocal)
+	remote := r.m.opts.Parent
+	if state := remote.TraceState().String(); state != "" {
+		b = appendString(b, fieldTraceState, state)
+	}
+	switch {
+	case s.ref != rootRef:
+		parent := r.key.spanID(s.parent)
+		b = appendBytes(b, fieldParentID, parent[:])
+	case remote.IsValid():
+		parent := remote.SpanID()
+		b = appendBytes(b, fieldParentID, parent[:])
+		flags = flagsRemote
+	}
+	b = appendString(b, fieldName, s.name)
+	kind := uint64(kindInternal)
+	if s.client {
+		kind = kindClient
+	}
+	b = append(b, fieldKind<<3|byte(protowire.VarintType), byte(kind))
+	b = append(b, fieldStart<<3|byte(protowire.Fixed64Type))
+	b = protowire.AppendFixed64(b, uint64(start))
+	b = append(b, fieldEnd<<3|byte(protowire.Fixed64Type))
+	b = protowire.AppendFixed64(b, uint64(end))
+
+	// The attributes may be shared with a copy of the span, see Open.
+	a := attributes{wire: append(b, s.attributes.wire...), field: fieldAttributes, max: s.attributes.max, lost: s.attributes.lost + s.content.Lost}
+	for _, c := range s.content.List {
+		a.str(c.Key, c.Text)
+	}
+	if s.estimated {
+		a.bool(semconv.TimeEstimated, true)
+	}
+	status := a.fit(s.status)
+	if s.errorType != "" {
+		a.str(semconv.ErrorType, s.errorType)
+	}
+	if a.lost > 0 {
+		a.int(semconv.Truncated, int64(a.lost))
+	}
+	b = append(a.wire, s.events.wire...)
+	if s.link.operation != noOperation {
+		b = r.appendLink(b, s.link)
+	}
+	if s.errorType != "" {
+		b = appendStatus(b, status)
+	}
+	b = protowire.AppendTag(b, fieldFlags, protowire.Fixed32Type)
+	return protowire.AppendFixed32(b, flags)
+}
+
+// Span flags: sampled, and whether the parent is known to be remote.
 const (
-	fieldSpanEvents      = 11
-	fieldEventTime       = 1
-	fieldEventName       = 2
-	fieldEventAttributes = 3
-	fieldKey             = 1
-	fieldValue           = 2
-	fieldStringValue     = 1
-	fieldIntValue        = 3
+	flagsLocal  = 0x101
+	flagsRemote = 0x301
 )
 
-// encodedEvents are span events in wire format. An agent streams deltas by the
-// hundred thousand: appended here, one costs a tenth of a generated struct.
-type encodedEvents struct {
-	wire []byte
-	n    int
-}
-
-// add appends an event of a delta, or of count of them.
-func (e *encodedEvents) add(name string, at instant, index, bytes, count int, text string) {
-	var scratch [128]byte
-	b := scratch[:0]
-	b = protowire.AppendTag(b, fieldEventTime, protowire.Fixed64Type) // first, see shift
-	b = protowire.AppendFixed64(b, uint64(at))
-	b = protowire.AppendTag(b, fieldEventName, protowire.BytesType)
-	b = protowire.AppendString(b, name)
-	b = appendInt(b, keyDeltaIndex, index)
-	b = appendInt(b, keyDeltaBytes, bytes)
-	if count > 1 {
-		b = appendInt(b, keyDeltaCount, count)
+func (r *run) traceID() [16]byte {
+	if p := r.m.opts.Parent; p.IsValid() {
+		return p.TraceID()
 	}
-	if text != "" {
-		b = appendText(b, keyDeltaText, text)
+	return r.key.traceID()
+}
+
+func (r *run) appendLink(b []byte, to spanRef) []byte {
+	traceID, id := r.traceID(), r.key.spanID(to)
+	var scratch [64]byte
+	link := appendBytes(scratch[:0], fieldLinkTraceID, traceID[:])
+	link = appendBytes(link, fieldLinkSpanID, id[:])
+	link = protowire.AppendTag(link, fieldLinkFlags, protowire.Fixed32Type)
+	link = protowire.AppendFixed32(link, flagsLocal)
+	return appendBytes(b, fieldLinks, link)
+}
+
+func appendStatus(b []byte, message string) []byte {
+	size := 2
+	if message != "" {
+		size += 1 + protowire.SizeBytes(len(message))
 	}
-	e.wire = protowire.AppendTag(e.wire, fieldSpanEvents, protowire.BytesType)
-	e.wire = protowire.AppendBytes(e.wire, b)
-	e.n++
-}
-
-func appendInt(b []byte, key string, v int) []byte {
-	var scratch [16]byte
-	value := protowire.AppendTag(scratch[:0], fieldIntValue, protowire.VarintType)
-	return appendAttribute(b, key, protowire.AppendVarint(value, uint64(v)))
-}
-
-func appendText(b []byte, key, v string) []byte {
-	value := make([]byte, 0, protowire.SizeTag(fieldStringValue)+protowire.SizeBytes(len(v)))
-	value = protowire.AppendTag(value, fieldStringValue, protowire.BytesType)
-	return appendAttribute(b, key, protowire.AppendString(value, v))
-}
-
-func appendAttribute(b []byte, key string, value []byte) []byte {
-	b = protowire.AppendTag(b, fieldEventAttributes, protowire.BytesType)
-	b = protowire.AppendVarint(b, uint64(protowire.SizeTag(fieldKey)+protowire.SizeBytes(len(key))+
-		protowire.SizeTag(fieldValue)+protowire.SizeBytes(len(value))))
-	b = protowire.AppendTag(b, fieldKey, protowire.BytesType)
-	b = protowire.AppendString(b, key)
-	b = protowire.AppendTag(b, fieldValue, protowire.BytesType)
-	return protowire.AppendBytes(b, value)
-}
-
-// shift puts every event's time through f.
-func (e *encodedEvents) shift(f func(instant) instant) {
-	for b := e.wire; len(b) > 0; {
-		_, _, tag := protowire.ConsumeTag(b)
-		event, size := protowire.ConsumeBytes(b[tag:])
-		at := event[protowire.SizeTag(fieldEventTime):]
-		binary.LittleEndian.PutUint64(at, uint64(f(instant(binary.LittleEndian.Uint64(at)))))
-		b = b[tag+size:]
+	b = append(b, fieldStatus<<3|byte(protowire.BytesType))
+	b = protowire.AppendVarint(b, uint64(size))
+	if message != "" {
+		b = appendString(b, fieldStatusMessage, message)
 	}
+	return append(b, fieldStatusCode<<3|byte(protowire.VarintType), statusError)
 }
 
-// attach gives the events to a span, as unknown fields: proto.Marshal writes
-// those after the known ones as they are, and whoever reads what it wrote finds
-// ordinary events.
-func (e *encodedEvents) attach(span *tracepb.Span) {
-	if e.n > 0 {
-		span.ProtoReflect().SetUnknown(e.wire)
-	}
+func appendBytes(b []byte, field protowire.Number, v []byte) []byte {
+	b = protowire.AppendTag(b, field, protowire.BytesType)
+	return protowire.AppendBytes(b, v)
+}
+
+func appendString(b []byte, field protowire.Number, v string) []byte {
+	b = protowire.AppendTag(b, field, protowire.BytesType)
+	return protowire.AppendString(b, v)
+}
+
+// shift puts the times of a span through f.
+func (s *span) shift(f func(instant) instant) {
+	s.start, s.end = f(s.start), f(s.end)
+	s.events.wire = slices.Clone(s.events.wire) // which a copy of the span may share
+	s.events.shift(f)
 }

@@ -1,211 +1,328 @@
 package mapping
 
 import (
-	"encoding/hex"
-	"time"
-
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-)
-
-const (
-	// maxEventBytes is where a turn goes on in a new span: backends break on
-	// big ones.
-	maxEventBytes = 512 << 10
-
-	// maxTraceEvents is how many bytes of events a trace may send before
-	// neighbouring deltas are merged: Tempo drops what goes past 5 MB a trace.
-	maxTraceEvents = 3 << 20
-
-	// mergeWithin is how long a merged event may last.
-	mergeWithin = instant(time.Second)
+	"github.com/spantee/spantee/mapping/agent"
+	"github.com/spantee/spantee/mapping/content"
+	"github.com/spantee/spantee/mapping/jsonscan"
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
 // A turn is one call of the model, from when the agent began to wait for it to
-// the first tool call it made or the end of its answer. A long one is several
-// spans, of which each counts what it holds.
+// the first tool call it made or the end of its answer. Its span is a chat.
 type turn struct {
-	n          int // in the run, from 1
-	start      instant
+	n     int // in the run, from 1
+	start instant
+
 	firstChunk instant // 0 before one came
-	flushed    instant // the end of the answer, 0 before it came
-	modelCall  string
+	sent       instant // when it was sent again, 0 if it was not
+	word       instant // the last event of the model
+	answered   instant // the end of the answer, 0 before it came
+	spoke      bool    // something came of the model
+	estimated  bool    // its start was inferred
 
-	firstSpan []byte  // its id, once it is finished
-	piece     instant // start of the span at hand
-	last      instant // its last event
-	events    encodedEvents
-	speech    []saying // the events, in the place of the encoded ones, if there are texts
-	size      int      // of those
-	text      tally
-	thinking  tally
+	end       instant // once it is called
+	errorType string
+	toolCall  bool // it ended by calling a tool
+	waitsFor  *tool
 
-	index   int // of the next event
-	pending struct {
-		name         string
-		at           instant
-		bytes, count int
-	}
+	call     string // the response's id
+	model    string // that answered
+	provider string
+	reason   string // why the model stopped, in its words
+	usage    agent.Usage
 
-	segments [2]segment
-	waiting  []finished // spans of it that end within a segment
-	held     int        // events that those have
-	asked    []value    // the messages it answers
-	call     []value    // the tool call that ends it
+	text, thinking tally
+	log            eventLog
+	asked          []content.Value // the messages it answers
+	callPart       []content.Value // the tool call that ends it
 }
 
 type tally struct{ deltas, bytes int }
 
-func newTurn(r *run) *turn {
-	t := &turn{n: r.counts.turns, start: r.waitFrom, piece: r.waitFrom, last: r.waitFrom, asked: r.asked}
-	r.asked = nil
-	return t
+// openTurn returns the turn at hand, a new one if the last is over. ev may be
+// nil.
+func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
+	// Builds of 2025 make each text look like the last of its turn.
+	answered := func(t *turn) bool { return t.answered != 0 && (ev == nil || ev.Kind != agent.TextMessage) }
+	if t := inv.turn; t != nil && (answered(t) || ev != nil && t.otherCall(ev.Call)) {
+		r.closeTurn(inv, t.lastWord(at), "")
+	}
+	if inv.turn == nil {
+		r.settleCalled(inv)
+		if inv.running > 0 {
+			inv.wait = at // the model speaks while a tool runs: nobody waited
+		}
+		r.counts.turns++
+		inv.counts.turns++
+		t := &turn{n: r.counts.turns, start: inv.wait, word: inv.wait, asked: inv.asked}
+		t.estimated = r.estimated && t.n == 1
+		inv.asked, inv.idle = nil, false
+		inv.turn = t
+		for _, n := range inv.notices {
+			t.notice(r, n)
+		}
+		inv.notices = nil
+	}
+	if ev != nil {
+		inv.turn.learn(ev)
+	}
+	return inv.turn
 }
 
-func (t *turn) shift(move func(*instant)) {
-	for _, at := range []*instant{&t.start, &t.firstChunk, &t.flushed, &t.piece, &t.last, &t.pending.at} {
-		move(at)
+// otherCall tells whether an event belongs to another call of the model.
+func (t *turn) otherCall(call []byte) bool {
+	return t.spoke && len(call) > 0 && t.call != "" && t.call != string(call)
+}
+
+// learn takes what an event says of the model call.
+func (t *turn) learn(ev *agent.Event) {
+	if len(ev.Call) > 0 {
+		t.call = string(ev.Call)
+	}
+	if len(ev.Model) > 0 {
+		t.model = string(ev.Model)
+	}
+	if len(ev.Provider) > 0 {
+		t.provider = string(ev.Provider)
+	}
+	if ev.FinishReason != "" {
+		t.reason = ev.FinishReason
+	}
+	if ev.Usage != nil {
+		t.usage = *ev.Usage
 	}
 }
 
-// delta takes a text or thinking delta.
-func (t *turn) delta(r *run, of speech, at instant, ev *event) {
-	name := of.event()
-	r.counts.deltas++
-	if t.firstChunk == 0 {
-		t.firstChunk = at
-		if r.firstChunk == 0 {
-			r.firstChunk = at
+// lastWord is when a turn ended that called no tool: with the last the model
+// said.
+func (t *turn) lastWord(at instant) instant {
+	switch {
+	case t.answered != 0:
+		return t.answered
+	case t.spoke:
+		return t.word
+	}
+	return at
+}
+
+// said notes that something came of the model.
+func (t *turn) said(at instant) {
+	t.spoke = true
+	t.word = max(t.word, at)
+}
+
+// chunk notes a piece of text. A whole text is none: it is printed when all of
+// it has been said.
+func (t *turn) chunk(inv *invocation, at instant) {
+	if t.firstChunk != 0 {
+		return
+	}
+	t.firstChunk = at
+	if inv.firstChunk == 0 {
+		inv.firstChunk = at
+		inv.estimated = t.estimated && t.sent == 0
+	}
+}
+
+// textEnd takes the end of a text whose deltas came before. It may come when a
+// tool has ended the turn already.
+func (r *run) textEnd(inv *invocation, at instant, ev *agent.Event) {
+	t := inv.turn
+	if t == nil {
+		return
+	}
+	t.learn(ev)
+	t.endText(r, answerText, at)
+	if ev.Final {
+		t.answered = at
+	}
+}
+
+// turnEnd takes what the agent says when a model call is over. The turn may have
+// called a tool before.
+func (r *run) turnEnd(inv *invocation, at instant, ev *agent.Event) {
+	t := inv.turn
+	if t == nil {
+		t = inv.called
+	}
+	if t == nil {
+		return
+	}
+	t.learn(ev)
+	if t == inv.called {
+		r.settleCalled(inv)
+		return
+	}
+	if ev.Failed {
+		r.closeTurn(inv, at, ev.Status)
+		return
+	}
+	r.closeTurn(inv, t.lastWord(at), "")
+	inv.idle = inv.idle && ev.Final
+}
+
+// endTurn ends the turn at hand because another begins.
+func (r *run) endTurn(inv *invocation, at instant) {
+	if t := inv.turn; t != nil {
+		r.closeTurn(inv, t.lastWord(at), "")
+	}
+	r.settleCalled(inv)
+}
+
+// closeTurn ends the turn at hand, which called no tool.
+func (r *run) closeTurn(inv *invocation, at instant, errorType string) {
+	t := inv.turn
+	inv.turn, inv.last = nil, t
+	t.errorType = errorType
+	t.end = r.endOf(t, at)
+	inv.wait, inv.idle = t.end, true
+	r.finishTurn(inv, t)
+}
+
+// callTool ends the turn at hand with the call of a tool, and returns when.
+func (r *run) callTool(inv *invocation, at instant, waitsFor *tool) instant {
+	t := inv.turn
+	inv.turn, inv.last, inv.called = nil, t, t
+	t.toolCall, t.waitsFor = true, waitsFor
+	t.end = r.endOf(t, at)
+	inv.wait = t.end
+	if waitsFor == nil && !r.agent.TurnEnds {
+		r.settleCalled(inv)
+	}
+	return t.end
+}
+
+// endOf returns when a turn ends: after its last event, and after its start.
+func (r *run) endOf(t *turn, at instant) instant {
+	if t.log.last != 0 {
+		at = max(at, t.log.last+quantum)
+	}
+	return r.clock.after(t.start, at)
+}
+
+// settleCalled finishes the turn that ended by calling a tool: nothing more will
+// become known of it.
+func (r *run) settleCalled(inv *invocation) {
+	if t := inv.called; t != nil {
+		inv.called = nil
+		r.finishTurn(inv, t)
+	}
+}
+
+// finishTurn makes the span of a turn that has ended.
+func (r *run) finishTurn(inv *invocation, t *turn) {
+	inv.modelTime += t.end - t.start
+	t.log.finish(r, inv, t)
+	ref := spanRef{chat, t.n}
+	model := inv.model
+	if model == "" {
+		model = t.model
+	}
+	span := r.newSpan(ref, inv.ref, inv, spanName(semconv.OperationChat, label(model)))
+	span.client = true
+	span.start, span.end = t.start, t.end
+	span.turn = t
+	a := &span.attributes
+	provider := t.provider
+	if provider == "" {
+		provider = r.agent.Provider
+	}
+	a.str(semconv.ProviderName, provider)
+	if model != "" {
+		a.str(semconv.RequestModel, model)
+	}
+	if t.model != "" {
+		a.str(semconv.ResponseModel, t.model)
+	}
+	if t.call != "" {
+		a.str(semconv.ResponseID, t.call)
+	}
+	a.words(semconv.FinishReasons, t.finishReason())
+	if t.text.deltas+t.thinking.deltas > 0 {
+		a.bool(semconv.RequestStream, true)
+	}
+	a.int(semconv.TurnNumber, int64(t.n))
+	a.int(semconv.TextDeltas, int64(t.text.deltas))
+	a.int(semconv.TextBytes, int64(t.text.bytes))
+	a.int(semconv.ThinkingDeltas, int64(t.thinking.deltas))
+	a.int(semconv.ThinkingBytes, int64(t.thinking.bytes))
+	if t.usage.Known || t.usage.CostKnown {
+		a.usage(&t.usage)
+		r.addUsage(&t.usage)
+	}
+	span.errorType = t.errorType
+	span.events = t.log.own
+	if c := r.m.capture; c.Full() {
+		if len(t.asked) > 0 {
+			m := content.Messages(t.asked...).Clone()
+			c.JSON(&span.content, semconv.InputMessages, &m, 0)
+		}
+		t.log.capture(c, span, t)
+		if s := t.log.speech.Last(c); s != "" {
+			inv.answer = s
 		}
 	}
-	tally := &t.thinking
-	if of == textSpeech {
-		tally = &t.text
-	}
-	t.makeRoom(r)
-	tally.deltas++
-	tally.bytes += ev.bytes
-
-	merged := r.eventBytes+t.eventSize() > maxTraceEvents && at-t.pending.at < mergeWithin
-	if t.pending.name != name || !merged && r.m.opts.Deltas != DeltasMessage && r.m.opts.Deltas != DeltasOff {
-		t.segmentEnd(r)
-	}
-	p := &t.pending
-	if p.count == 0 {
-		p.name, p.at = name, at
-	}
-	p.bytes += ev.bytes
-	p.count++
-	t.last = at
-	if r.m.capture.full() {
-		t.say(of, ev.words.text)
-	}
+	r.emit(span)
 }
 
-// flush takes the text of a whole segment, which may repeat its deltas.
-func (t *turn) flush(r *run, ev *event, at instant, repeats bool) {
-	t.segmentEnd(r)
-	t.resolveAll(r)
-	if !repeats {
-		t.makeRoom(r)
-		t.text.bytes += ev.bytes
-		if r.m.capture.full() {
-			t.say(textSpeech, ev.words.text)
+// finishReason says why the model stopped, as the conventions have it where the
+// agent does not say.
+func (t *turn) finishReason() string {
+	switch {
+	case t.errorType != "":
+		return "error"
+	case t.reason != "":
+		return t.reason
+	case t.toolCall:
+		return "tool_call"
+	}
+	return "stop"
+}
+
+// addFirstChunk adds how long the model made the agent wait for its first chunk.
+// It is left out where that would be a guess.
+func (s *span) addFirstChunk(since, chunk instant, guess bool) {
+	if chunk == 0 {
+		return
+	}
+	a := &s.attributes
+	if s.client {
+		a.str(semconv.LangfuseCompletionStarted, formatTime(chunk))
+	}
+	if guess || chunk <= since {
+		return
+	}
+	a.float(semconv.TimeToFirstChunk, chunk.Seconds(since))
+	a.int(semconv.FirstChunkMillis, int64((chunk-since+agent.Milliseconds/2)/agent.Milliseconds))
+}
+
+// shift puts the times of a turn through f.
+func (t *turn) shift(f func(instant) instant, move func(...*instant)) {
+	move(&t.start, &t.firstChunk, &t.sent, &t.word, &t.answered, &t.end)
+	t.log.shift(f, move)
+}
+
+// spanName is an operation and what it was done with.
+func spanName(operation, subject string) string {
+	if subject == "" {
+		return operation
+	}
+	return operation + " " + subject
+}
+
+// label returns a model's name as a span's name may have it: "" if it could be
+// something else.
+func label(s string) string {
+	if len(s) > 64 {
+		return ""
+	}
+	for _, c := range []byte(s) {
+		if c < ' ' || c > '~' {
+			return ""
 		}
-		t.add(r, eventTextMessage, at, ev.bytes, 1)
-		t.last = at
-		t.resolve(r, textSpeech)
 	}
-	if len(ev.modelCall) > 0 {
-		t.modelCall = string(ev.modelCall)
-	}
-	if ev.final || t.flushed != 0 {
-		t.flushed = at
-	}
+	return s
 }
 
-// segmentEnd adds the event that stands for the pending deltas.
-func (t *turn) segmentEnd(r *run) {
-	p := &t.pending
-	if p.count == 0 {
-		return
-	}
-	name := p.name
-	if r.m.opts.Deltas == DeltasMessage {
-		name = map[string]string{eventTextDelta: eventTextMessage, eventThinkingDelta: eventThinkingMessage}[name]
-	}
-	t.add(r, name, p.at, p.bytes, p.count)
-	p.bytes, p.count = 0, 0
-}
-
-func (t *turn) add(r *run, name string, at instant, bytes, count int) {
-	switch {
-	case r.m.capture.full():
-		t.addSaying(name, at, bytes, count)
-	case r.m.opts.Deltas != DeltasOff:
-		t.events.add(name, at, t.index, bytes, count, "")
-	}
-	t.index += count
-}
-
-// makeRoom continues the turn in a new span if the one at hand is full.
-func (t *turn) makeRoom(r *run) {
-	events := t.events.n + len(t.speech) + min(t.pending.count, 1)
-	if events < r.m.opts.MaxSpanEvents && t.eventSize() < maxEventBytes {
-		return
-	}
-	t.segmentEnd(r)
-	t.endSpan(r, t.last, "", "continued")
-	t.piece = t.last
-}
-
-// finish ends the turn and its last span.
-func (t *turn) finish(r *run, at instant, errorType string) {
-	t.segmentEnd(r)
-	t.resolveAll(r)
-	reason := "stop"
-	switch {
-	case errorType != "":
-		reason = "error"
-	case len(t.call) > 0:
-		reason = "tool_call"
-	}
-	t.endSpan(r, at, errorType, reason)
-}
-
-func (t *turn) endSpan(r *run, at instant, errorType, reason string) {
-	r.counts.chats++
-	span := r.newSpan(opChat, r.counts.chats, label([]byte(r.model)), t.piece, at)
-	span.Kind = tracepb.Span_SPAN_KIND_CLIENT
-	span.Attributes = append(span.Attributes, str(keyProvider, cursorProvider))
-	if r.model != "" {
-		span.Attributes = append(span.Attributes, str(keyRequestModel, r.model))
-	}
-	if t.modelCall != "" {
-		span.Attributes = append(span.Attributes, str(keyResponseID, t.modelCall))
-	}
-	span.Attributes = append(span.Attributes,
-		num(keyTextDeltas, t.text.deltas), num(keyTextBytes, t.text.bytes),
-		num(keyThinkingDeltas, t.thinking.deltas), num(keyThinkingBytes, t.thinking.bytes))
-	if t.firstSpan != nil {
-		span.Attributes = append(span.Attributes, str(keyContinues, hex.EncodeToString(t.firstSpan)))
-	}
-	if errorType != "" {
-		failed(span, errorType, "")
-	}
-	f := finished{span: span, events: t.events, speech: t.speech, reason: reason}
-	if t.firstSpan == nil {
-		t.firstSpan, f.turn = span.SpanId, t
-		f.content = r.m.capture.input(t.asked)
-	}
-	r.eventBytes += t.eventSize()
-	t.text, t.thinking = tally{}, tally{}
-	t.events = encodedEvents{wire: make([]byte, 0, len(t.events.wire))} // a span that goes on will need as much
-	t.speech, t.size = nil, 0
-	if r.m.capture.full() {
-		t.wait(r, f)
-		return
-	}
-	r.emit(f)
-}
-
-func (t *turn) eventSize() int { return len(t.events.wire) + t.size }
+// text returns an agent's words unescaped.
+func text(escaped []byte) string { return string(jsonscan.Unquote(escaped)) }

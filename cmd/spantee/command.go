@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -15,13 +16,14 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/mapping"
 )
 
 // options are the filter's flags.
 type options struct {
-	otlp              exporter.OTLP
+	otlp              otlp.Config
 	toFile            string
 	tree              bool
 	agent             string
@@ -45,8 +47,8 @@ agent's stream through unchanged, and turns each session into a trace:
 
 Spans go to http://localhost:4317 by OTLP/gRPC, or wherever the standard
 OTEL_EXPORTER_OTLP_* variables or the flags below say. A collector that is
-missing, slow or broken never stops or delays the stream, and what it did not
-take is kept on disk and sent later.`
+missing, slow or broken never stops or delays the stream. Undelivered spans are
+kept on disk and sent later.`
 
 func rootCommand() *cobra.Command {
 	var o options
@@ -68,8 +70,22 @@ func rootCommand() *cobra.Command {
 	o.addFlags(cmd.Flags())
 	o.addViewFlags(cmd.Flags())
 	cmd.CompletionOptions.HiddenDefaultCmd = true
+	cmd.SetFlagErrorFunc(flagError)
 	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand())
 	return cmd
+}
+
+// flagError words an error of pflag's like all others.
+func flagError(_ *cobra.Command, err error) error {
+	e, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return usageError{err}
+	}
+	want := map[string]string{
+		"size": "a size such as 256MiB", "duration": "a duration such as 2s", "int": "a number", "bool": "true or false",
+		"stringToString": "NAME=VALUE",
+	}[e.GetFlag().Value.Type()]
+	return invalid("--"+e.GetFlag().Name, e.GetValue(), cmp.Or(want, e.Unwrap().Error()))
 }
 
 // addFlags adds the flags of whatever traces a stream.
@@ -79,33 +95,33 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.toFile, "to", "", "append spans to `FILE` as OTLP JSON lines instead of sending them (default $SPANTEE_TO)")
 	f.BoolVar(&o.tree, "tree", false, "also print each trace on stderr, as a waterfall")
 	o.contentOptions.addFlags(f)
-	f.StringVar(&o.deltas, "deltas", "each", "events on chat spans: `WHAT` is each delta, or one a message, or off")
-	f.IntVar(&o.maxSpanEvents, "max-span-events", 512, "go on in another span after `N` events")
-	f.StringVar(&o.agent, "agent", "", "the agent whose stream it is, by `NAME`: "+strings.Join(mapping.Agents, ", ")+" (default: find out)")
+	f.StringVar(&o.deltas, "deltas", "each", "events on chat spans: `WHAT` is each, message or off")
+	f.IntVar(&o.maxSpanEvents, "max-span-events", 512, "start a new span after `N` events")
+	f.StringVar(&o.agent, "agent", "", "skip agent detection: the stream is from `NAME`, "+strings.Join(mapping.Agents, ", "))
 	f.BoolVar(&o.ignoreTraceparent, "ignore-traceparent", false, "start a trace of its own even if $TRACEPARENT is set")
 	f.DurationVar(&o.flushTimeout, "flush-timeout", 2*time.Second, "wait no longer than `TIME` for the collector at the end")
 	o.spoolMax = size{spool.DefaultMax}
-	f.Var(&o.spoolMax, "spool-max", "keep at most `SIZE` of undelivered spans on disk, of all runs")
-	f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: what is not delivered at the end is lost")
-	f.StringVar(&o.traceURL, "trace-url", "", "link to traces by this `URL`, as in http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")
-	f.BoolVar(&o.summary, "summary", false, "say on stderr what was traced, even if it is no terminal")
+	f.Var(&o.spoolMax, "spool-max", "keep at most `SIZE` of undelivered spans on disk, for all runs together")
+	f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: undelivered spans are lost")
+	f.StringVar(&o.traceURL, "trace-url", "", "link to traces by `URL`, such as http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")
+	f.BoolVar(&o.summary, "summary", false, "say on stderr what was traced, even if stderr is no terminal")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "say nothing on stderr, even if spans were lost")
 }
 
-// addOTLPFlags adds the flags that say where to send spans.
-func addOTLPFlags(f *pflag.FlagSet, o *exporter.OTLP) {
+// addOTLPFlags adds the flags that say where to send spans, and how.
+func addOTLPFlags(f *pflag.FlagSet, o *otlp.Config) {
 	f.StringVar(&o.Endpoint, "endpoint", "", "where to send spans, as `URL` (default $OTEL_EXPORTER_OTLP_ENDPOINT or http://localhost:4317)")
 	f.StringVar(&o.Protocol, "protocol", "", "`NAME` is grpc, http/protobuf or http/json (default $OTEL_EXPORTER_OTLP_PROTOCOL or grpc)")
 	f.StringToStringVar(&o.Headers, "header", nil, "send a header, as `NAME=VALUE`; may be repeated")
 	f.Lookup("header").DefValue = "" // it would be shown as []
 	f.StringVar(&o.CACert, "certificate", "", "trust the certificate authority in this PEM `FILE`")
 	f.StringVar(&o.ClientCert, "client-certificate", "", "identify by the certificate in this PEM `FILE`")
-	f.StringVar(&o.ClientKey, "client-key", "", "and by the key in this PEM `FILE`")
+	f.StringVar(&o.ClientKey, "client-key", "", "private key for --client-certificate, a PEM `FILE`")
 	f.StringVar(&o.Compression, "compression", "", "`NAME` is gzip or none")
-	f.DurationVar(&o.Timeout, "timeout", 0, "give a request up after this `TIME` (default 10s)")
+	f.DurationVar(&o.Timeout, "timeout", 0, "abandon a request after `TIME` (default 10s)")
 }
 
-// A size is a flag in bytes, as in 256MiB.
+// A size is a flag in bytes, such as 256MiB.
 type size struct{ bytes int64 }
 
 func (s *size) String() string { return strings.ReplaceAll(humanize.IBytes(uint64(s.bytes)), " ", "") }
@@ -114,27 +130,9 @@ func (s *size) Type() string   { return "size" }
 func (s *size) Set(text string) error {
 	n, err := humanize.ParseBytes(text)
 	if err != nil || n > math.MaxInt64 {
-		return errors.New("it is not a size, as 256MiB is")
+		return errors.New("not a size")
 	}
 	s.bytes = int64(n)
-	return nil
-}
-
-// check finds the flags that make no sense.
-func (o *options) check() error {
-	switch {
-	case o.flushTimeout < 0 || o.otlp.Timeout < 0:
-		return errors.New("a timeout cannot be negative")
-	case o.maxSpanEvents < 1:
-		return errors.New("--max-span-events must be at least 1")
-	}
-	return checkTraceURL("--trace-url", o.traceURL)
-}
-
-func checkTraceURL(source, url string) error {
-	if url != "" && !strings.Contains(url, "{trace_id}") {
-		return &exporter.Error{Err: fmt.Errorf("%s %q has no place for the id", source, url), Hint: "write {trace_id} where it goes"}
-	}
 	return nil
 }
 

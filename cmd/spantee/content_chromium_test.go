@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/otlp"
 )
 
 // Prompts and results are read as the text that they are.
@@ -40,7 +40,7 @@ func TestChromiumHostile(t *testing.T) {
 	c := startChromium(t)
 	v := viewFiles(t)
 	m := hostileSession()
-	client, err := exporter.NewOTLP(exporter.OTLP{Endpoint: v.grpc})
+	client, err := otlp.New(otlp.Config{Endpoint: v.grpc})
 	if err != nil {
 		t.Fatal(err)
 	}

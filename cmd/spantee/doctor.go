@@ -1,13 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -16,6 +16,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/spool"
 )
 
@@ -47,30 +48,39 @@ func doctor(o *options, stdout io.Writer) error {
 
 // examine tells whether a span could be delivered.
 func examine(w io.Writer, o *options) bool {
-	if to := os.Getenv("SPANTEE_TO"); to != "" {
-		return examineFile(w, o, to)
-	}
-	if where := elsewhere(); where != "" {
-		finding(w, "✗", "span", where)
+	to, err := o.destination()
+	switch {
+	case to.file != "":
+		return examineFile(w, to)
+	case err == nil && !to.isSet():
+		finding(w, "✗", "span", "tracing is disabled by "+to.source)
 		return false
 	}
-	settings, _ := o.otlp.Settings() // what is wrong with them is said below
+	settings, wrong := resolveOTLP(o.otlp)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, s := range settings {
-		fmt.Fprintf(table, "  %s\t%s\t%s\n", s.Name, s.Value, s.Source)
+	for _, s := range settings.List() { // as far as they are valid
+		fmt.Fprintf(table, "  %s\t%s\t%s\n", s.Name, s.Value, source(s))
 	}
 	_ = table.Flush()
 	warn(w)
+	if err = cmp.Or(err, wrong); err != nil {
+		finding(w, "✗", "span", withHint(err))
+		return false
+	}
 
-	span, id := testSpan()
 	resource, err := exporter.Resource(context.Background(), "spantee", version())
 	if err != nil {
 		finding(w, "!", "resource", withHint(err))
 	}
+	span, id := testSpan()
+	request := []*tracepb.ResourceSpans{{
+		Resource:   resource,
+		ScopeSpans: []*tracepb.ScopeSpans{{Scope: scope(), Spans: []*tracepb.Span{span}}},
+	}}
 	ctx, cancel := context.WithTimeout(context.Background(), doctorPatience)
 	defer cancel()
 	healthy := false
-	for check := range exporter.Diagnose(ctx, o.otlp, span, resource) {
+	for check := range settings.Diagnose(ctx, request) {
 		switch {
 		case check.Err != nil:
 			finding(w, "✗", check.Name, withHint(check.Err))
@@ -84,6 +94,17 @@ func examine(w io.Writer, o *options) bool {
 		}
 	}
 	return healthy
+}
+
+// source says where a setting was set.
+func source(s otlp.Setting) string {
+	switch {
+	case s.Default:
+		return "default"
+	case s.Variable != "":
+		return "$" + s.Variable
+	}
+	return "--" + s.Name
 }
 
 // doctorPatience is for all checks together.
@@ -101,27 +122,13 @@ func warn(w io.Writer) {
 	case !parent.IsValid():
 		finding(w, "!", "parent", "$TRACEPARENT is malformed, and ignored")
 	case !parent.IsSampled():
-		finding(w, "!", "parent", "$TRACEPARENT says not sampled (-00 at its end): no spans are sent but with --ignore-traceparent")
+		finding(w, "!", "parent", "$TRACEPARENT says not sampled (-00 at its end): no spans are sent without --ignore-traceparent")
 	}
 }
 
-// elsewhere says where spans go if not to an OTLP endpoint.
-func elsewhere() string {
-	switch v := os.Getenv("OTEL_TRACES_EXPORTER"); {
-	case strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true"):
-		return "spans go nowhere, as $OTEL_SDK_DISABLED says"
-	case v == "none":
-		return "spans go nowhere, as $OTEL_TRACES_EXPORTER says"
-	case v == "" || v == "otlp":
-		return ""
-	}
-	_, err := new(options).client()
-	return err.Error()
-}
-
-// examineFile tells whether spans can be written to the file that they go to.
-func examineFile(w io.Writer, o *options, path string) bool {
-	client, err := o.client()
+// examineFile tells whether spans can be written to the file they go to.
+func examineFile(w io.Writer, to destination) bool {
+	client, err := to.open()
 	if err == nil {
 		err = client.Stop(context.Background())
 	}
@@ -129,7 +136,7 @@ func examineFile(w io.Writer, o *options, path string) bool {
 		finding(w, "✗", "span", err.Error())
 		return false
 	}
-	finding(w, "✓", "span", fmt.Sprintf("written to %s, as $SPANTEE_TO says", path))
+	finding(w, "✓", "span", fmt.Sprintf("written to %s (%s)", to.file, to.source))
 	return true
 }
 

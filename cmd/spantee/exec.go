@@ -24,11 +24,11 @@ const execUsage = `exec runs an agent as its child:
   spantee exec -- cursor-agent -p --output-format stream-json "fix the test" | jq -r .type
 
 What the agent prints goes through spantee; its stdin, its stderr and the
-terminal are its own, signals are passed on, and its exit status becomes that of
-spantee. What it left running cannot print through spantee any more a second after
-its end. With --content=details or full that is true of stderr, too, which then is
-a pipe. $TRACEPARENT is in its environment, so that what its tools run can join
-the trace. How it ended is on the root span.`
+terminal are its own, signals are passed on, and spantee exits with its status.
+One second after the agent exits, leftover processes lose stdout; with
+--content=details or full, stderr, too, which then is a pipe. $TRACEPARENT is in
+the agent's environment, so that processes its tools start can join the trace. How
+the agent ended is on the root span.`
 
 func execCommand() *cobra.Command {
 	var o options
@@ -54,11 +54,15 @@ func execCommand() *cobra.Command {
 
 // runAgent is filter with the agent as a child.
 func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
+	cfg, err := o.resolve()
+	if err != nil {
+		return err
+	}
 	signals := catchForwarded()
-	say := newReporter(o, stderr)
+	say := newReporter(o, cfg, stderr)
 	process := &mapping.Process{Executable: filepath.Base(args[0])}
 	_, _ = rand.Read(process.Key[:]) // it never fails
-	tracing, err := startTracing(o, say, time.Time{}, process)
+	tracing, err := startTracing(o, cfg, say, time.Time{}, process)
 	if err != nil {
 		return err
 	}

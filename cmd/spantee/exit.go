@@ -6,36 +6,24 @@ import (
 	"os"
 )
 
-// Exit statuses. A collector never has a part in them.
+// Exit statuses. The collector never matters.
 const (
-	statusFailed = 1 // stdin or stdout failed
-	statusUsage  = 2
+	statusFailed = 1
+	statusUsage  = 2 // of spantee itself
 
-	// Of an agent that could not be started, as shells have it.
+	// Of an agent that could not be started, as in shells.
 	statusNotExecutable = 126
 	statusNotFound      = 127
 )
 
-// An exitStatus is how the process is to end when it is not by 0: by a status,
-// or by the signal that ended the stream.
+// An exitStatus is how the process ends if not with status 0: with another one,
+// or by the signal that ended the stream. What there is to say has been said.
 type exitStatus struct {
 	code   int
 	signal os.Signal
 }
 
 func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d, signal %v", s.code, s.signal) }
-
-// A failure is an error that is not of usage: it ends a command by status 1.
-type failure struct{ error }
-
-func (f failure) Unwrap() error { return f.error }
-
-func failed(err error) error {
-	if err == nil {
-		return nil
-	}
-	return failure{err}
-}
 
 // interrupted tells whether a signal ended the stream while it could have gone on.
 func (s exitStatus) interrupted() bool { return s.signal != nil && s.signal != brokenPipe }

@@ -18,7 +18,6 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
 	"github.com/spantee/spantee/mapping"
 )
@@ -52,7 +51,13 @@ func spansIn(t *testing.T, lines [][]byte, interrupted bool) (ended, cut map[str
 	into := ended
 	m, err := mapping.New(mapping.Options{
 		Now:  time.Now,
-		Emit: func(span *tracepb.Span) { into[spanKey(span)] = exporter.Resolve(span) },
+		Emit: func(b []byte) {
+			span := new(tracepb.Span)
+			if err := proto.Unmarshal(b, span); err != nil {
+				t.Error(err)
+			}
+			into[spanKey(span)] = span
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +106,7 @@ func (f *faultTable) print(w io.Writer) {
 		return
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "\nfault\tspans ended\tdelivered\trecovered\tgiven up")
+	fmt.Fprintln(tw, "\nfault\tspans ended\tdelivered\trecovered\tdropped")
 	for _, row := range f.rows {
 		fmt.Fprintln(tw, row)
 	}
@@ -261,7 +266,7 @@ func TestSpoolAtItsCap(t *testing.T) {
 		ended, _ := spansIn(t, lines, false)
 		cmd := pipe(t, lines, env, "--spool-max=20KiB")
 		total += len(ended)
-		gaveUp += numberBefore(cmd.stderr.String(), "of earlier runs given up")
+		gaveUp += numberBefore(cmd.stderr.String(), "of earlier runs dropped")
 		for id, span := range ended {
 			all[id] = span
 		}
@@ -273,7 +278,7 @@ func TestSpoolAtItsCap(t *testing.T) {
 	}
 	got, _ := c.taken()
 	if gaveUp == 0 || len(got) == 0 || len(got)+gaveUp != total {
-		t.Errorf("of %d spans %d arrived and %d were given up", total, len(got), gaveUp)
+		t.Errorf("of %d spans %d arrived and %d were dropped", total, len(got), gaveUp)
 	}
 	for id, span := range got {
 		if !proto.Equal(span, all[id]) {
@@ -283,7 +288,7 @@ func TestSpoolAtItsCap(t *testing.T) {
 	newest, _ := spansIn(t, stream(fmt.Sprint("s", runs-1), 5), false)
 	for id, span := range newest {
 		if got[id] == nil {
-			t.Errorf("%s of the newest run was given up", span.Name)
+			t.Errorf("%s of the newest run was dropped", span.Name)
 		}
 	}
 	faults.add("spool at its cap", total, 0, len(got), gaveUp)

@@ -10,12 +10,16 @@ import (
 //	              |
 //	             tap -> mapper -> spans -> exporter, tree
 //
-// Only the upper line decides how it ends: the error is nil, an exitStatus, or
-// one of usage that comes before a byte was read.
+// Only the upper line decides how it ends. An error other than an exitStatus
+// comes before a byte was read.
 func filter(o *options, stdin, stdout, stderr *os.File) error {
+	cfg, err := o.resolve()
+	if err != nil {
+		return err
+	}
 	signals := catchSignals()
-	say := newReporter(o, stderr)
-	tracing, err := startTracing(o, say, lastWritten(stdin), nil)
+	say := newReporter(o, cfg, stderr)
+	tracing, err := startTracing(o, cfg, say, lastWritten(stdin), nil)
 	if err != nil {
 		return err
 	}

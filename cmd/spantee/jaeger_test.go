@@ -22,7 +22,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/tree/treetest"
 )
 
 // A jaeger is a real Jaeger, at the base URLs of its services.
@@ -33,7 +33,7 @@ func startJaeger(t *testing.T) jaeger {
 	t.Helper()
 	binary := os.Getenv("SPANTEE_JAEGER")
 	if binary == "" {
-		t.Skip("needs SPANTEE_JAEGER=$(testdata/jaeger/build)")
+		t.Skip("needs SPANTEE_JAEGER=$(.ci/jaeger/build)")
 	}
 	urls := map[string]string{}
 	env := os.Environ()
@@ -51,7 +51,7 @@ func startJaeger(t *testing.T) jaeger {
 	for _, l := range listeners { // only now, so that no two ports are the same
 		l.Close()
 	}
-	cmd := exec.Command(binary, "--config", filepath.Join("..", "..", "testdata", "jaeger", "config.yaml"))
+	cmd := exec.Command(binary, "--config", filepath.Join("..", "..", ".ci", "jaeger", "config.yaml"))
 	cmd.Env, cmd.Stderr = env, t.Output()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func (j jaeger) golden(t *testing.T, traceIDs []string) string {
 			return cmp.Or(cmp.Compare(a.TimeUnixNano, b.TimeUnixNano), cmp.Compare(index(a), index(b)))
 		})
 	}
-	return exporter.Golden(spans)
+	return treetest.Golden(spans)
 }
 
 func index(e *tracepb.Span_Event) int64 {

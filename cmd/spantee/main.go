@@ -9,21 +9,42 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"os"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"go.opentelemetry.io/otel"
+	"google.golang.org/grpc/grpclog"
 )
 
 func main() {
-	err := rootCommand().Execute()
+	silenceLibraries() // first: gRPC's logger must be set before anything uses it
+	cmd := rootCommand()
+	running := false
+	cmd.PersistentPreRun = func(*cobra.Command, []string) { running = true }
+	err := cmd.Execute()
 	var s exitStatus
 	switch {
 	case err == nil:
 	case errors.As(err, &s):
 		s.exit()
-	case errors.As(err, new(failure)):
-		fmt.Fprintf(os.Stderr, "spantee: %s\n", withHint(err))
-		os.Exit(statusFailed)
 	default:
 		fmt.Fprintf(os.Stderr, "spantee: %s\n", withHint(err))
-		os.Exit(statusUsage)
+		if !running || errors.As(err, new(usageError)) {
+			os.Exit(statusUsage)
+		}
+		os.Exit(statusFailed)
 	}
+}
+
+// silenceLibraries keeps OpenTelemetry, gRPC and net/http from writing to stderr
+// in the middle of what the agent writes there. Whatever matters comes back as
+// an error as well.
+func silenceLibraries() {
+	log.SetOutput(io.Discard) // net/http: "Unsolicited response received on idle HTTP channel"
+	otel.SetLogger(logr.Discard())
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 
-	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
+	"github.com/spantee/spantee/exporter/tree/treetest"
 )
 
 var update = flag.Bool("update", false, "rewrite what the scripts expect")
@@ -68,7 +68,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"trace": func(ts *testscript.TestScript, _ bool, args []string) {
 				r := ts.Value("receiver").(*receivertest.Receiver)
-				ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(exporter.Golden(r.Spans())), 0o644))
+				ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(treetest.Golden(r.Spans())), 0o644))
 			},
 		},
 	})

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
 )
 
@@ -19,16 +20,17 @@ import (
 // wrong, and on a terminal or with --summary of what was traced.
 type reporter struct {
 	*options
+	cfg      *config
 	w        *os.File
 	terminal bool
 
-	tracing  bool     // there is somewhere for spans to go
-	problems []string // with the environment
+	tracing  bool // there is somewhere for spans to go
 	stats    mapping.Stats
 	failure  error // why the mapper did not see the whole stream
 	delivery exporter.Report
 
 	mu          sync.Mutex // of what follows: a mapper that hangs is left behind
+	problems    []string
 	runs        []mapping.Run
 	moreRuns    int   // than are kept
 	unprotected error // why a kill would lose spans
@@ -37,8 +39,8 @@ type reporter struct {
 // maxRuns is how many runs a summary names.
 const maxRuns = 20
 
-func newReporter(o *options, w *os.File) *reporter {
-	return &reporter{options: o, w: w, terminal: isTerminal(w)}
+func newReporter(o *options, cfg *config, w *os.File) *reporter {
+	return &reporter{options: o, cfg: cfg, w: w, terminal: isTerminal(w), problems: cfg.problems}
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
@@ -55,7 +57,11 @@ func (r *reporter) awaiting() {
 	}
 }
 
-func (r *reporter) problem(text string) { r.problems = append(r.problems, text) }
+func (r *reporter) problem(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.problems = append(r.problems, withHint(err))
+}
 
 func (r *reporter) runEnded(run mapping.Run) {
 	r.mu.Lock()
@@ -79,11 +85,11 @@ func (r *reporter) print() {
 	if r.quiet {
 		return
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.terminal || r.summary {
-		r.mu.Lock()
-		defer r.mu.Unlock()
 		for _, run := range r.runs {
-			if !r.tree || r.traceURL != "" { // else the tree says it all
+			if !r.tree || r.cfg.traceURL != "" { // else the tree says it all
 				r.line("%s", r.describe(run))
 			}
 		}
@@ -97,7 +103,7 @@ func (r *reporter) print() {
 			r.line("%s of earlier runs delivered", count(n, "span"))
 		}
 		if r.unprotected != nil {
-			r.line("a kill would have lost spans: %v", r.unprotected)
+			r.line("crash protection was unavailable: %v", r.unprotected)
 		}
 	}
 	for _, p := range r.problems {
@@ -112,8 +118,8 @@ func (r *reporter) print() {
 	if s := r.undelivered(); s != "" {
 		r.line("%s", s)
 	}
-	if n := r.delivery.Earlier.GivenUp; n > 0 {
-		r.line("%s of earlier runs given up, the oldest first (spantee spool shows what is left)", count(n, "span"))
+	if n := r.delivery.Earlier.Dropped; n > 0 {
+		r.line("%s of earlier runs dropped, the oldest first (spantee spool shows what is left)", count(n, "span"))
 	}
 }
 
@@ -127,8 +133,8 @@ func (r *reporter) describe(run mapping.Run) string {
 	if run.ErrorType != "" {
 		s += ", " + run.ErrorType
 	}
-	if r.traceURL != "" {
-		s += " " + strings.ReplaceAll(r.traceURL, "{trace_id}", id)
+	if r.cfg.traceURL != "" {
+		s += " " + strings.ReplaceAll(r.cfg.traceURL, "{trace_id}", id)
 	}
 	return s
 }
@@ -160,7 +166,7 @@ func (r *reporter) oddLines() string {
 func (r *reporter) untraced() string {
 	switch {
 	case r.summary && !r.tracing:
-		return "no trace: the environment says that none is to be sent"
+		return "no trace: " + r.whyNowhere()
 	case r.summary && r.stats.Lines == 0 && r.failure == nil && len(r.runs) == 0:
 		return "no trace: the input was empty"
 	case r.stats.Foreign != "":
@@ -174,6 +180,14 @@ func (r *reporter) untraced() string {
 	return ""
 }
 
+// whyNowhere says which setting turned tracing off.
+func (r *reporter) whyNowhere() string {
+	if r.cfg.to.source == "" {
+		return "no spans are sent"
+	}
+	return "tracing is disabled by " + r.cfg.to.source
+}
+
 // undelivered says what did not arrive, why, and what became of it.
 func (r *reporter) undelivered() string {
 	d := r.delivery
@@ -181,7 +195,7 @@ func (r *reporter) undelivered() string {
 		return ""
 	}
 	s := fmt.Sprintf("%d of %s not delivered: %s", d.Ended-d.Delivered, count(d.Ended, "span"),
-		withHint(&exporter.Error{Err: d.Cause, Hint: d.Hint}))
+		withHint(d.Cause))
 	fates := []string{}
 	for _, f := range []struct {
 		spans int
@@ -215,8 +229,8 @@ func count(n int, noun string) string {
 }
 
 // treeStyle fits the tree to where it is drawn.
-func (r *reporter) treeStyle() exporter.Tree {
-	style := exporter.Tree{Color: r.terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+func (r *reporter) treeStyle() tree.Style {
+	style := tree.Style{Color: r.terminal && r.cfg.color}
 	if width, _, err := term.GetSize(int(r.w.Fd())); err == nil {
 		style.Width = width
 	}

@@ -17,6 +17,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/file"
+	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/spool"
 )
 
@@ -33,16 +35,16 @@ func spoolCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			s, err := spool.Default()
 			if err != nil {
-				return failed(err)
+				return err
 			}
 			entries, err := s.List()
 			if err != nil {
-				return failed(err)
+				return err
 			}
 			if asJSON {
-				return failed(printJSON(os.Stdout, entries))
+				return printJSON(os.Stdout, entries)
 			}
-			return failed(printSpool(os.Stdout, s, entries))
+			return printSpool(os.Stdout, s, entries)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON lines")
@@ -102,7 +104,7 @@ the flags and the environment are for the endpoint they come with, and for no
 other.`
 
 func flushCommand() *cobra.Command {
-	var otlp exporter.OTLP
+	var cfg otlp.Config
 	cmd := &cobra.Command{
 		Use:   "flush",
 		Short: "Send undelivered spans now",
@@ -111,24 +113,28 @@ func flushCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			s, err := spool.Default()
 			if err != nil {
-				return failed(err)
+				return err
 			}
-			return flush(s, otlp, os.Stdout, os.Stderr)
+			return flush(s, cfg, os.Stdout, os.Stderr)
 		},
 	}
 	cmd.Flags().SortFlags = false
-	addOTLPFlags(cmd.Flags(), &otlp)
+	addOTLPFlags(cmd.Flags(), &cfg)
 	return cmd
 }
 
 // flush says on stdout what became of the spans. It is an error if some still
 // wait.
-func flush(s spool.Spool, otlp exporter.OTLP, stdout, stderr *os.File) error {
+func flush(s spool.Spool, cfg otlp.Config, stdout, stderr *os.File) error {
+	dial, err := dialer(cfg)
+	if err != nil {
+		return err
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	entries, err := s.List()
 	if err != nil {
-		return failed(err)
+		return err
 	}
 	waiting := 0
 	for _, e := range entries {
@@ -143,21 +149,43 @@ func flush(s spool.Spool, otlp exporter.OTLP, stdout, stderr *os.File) error {
 			progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(false))
 		done = func(spans int) { _ = bar.Add(spans) }
 	}
-	results, err := exporter.Flush(ctx, s, otlp, done)
+	results, err := exporter.Flush(ctx, s, dial, done)
 	if bar != nil {
 		_ = bar.Clear()
 	}
-	said := reportFlush(stdout, results, otlp.Endpoint)
+	said := reportFlush(stdout, results, cfg.Endpoint)
 	switch {
 	case ctx.Err() != nil:
-		return failed(errors.New("interrupted"))
+		return errors.New("interrupted")
 	case err != nil:
-		return failed(err)
+		return err
 	}
 	return said
 }
 
-// reportFlush says it of each endpoint, and where all went to another of that one.
+// dialer returns clients for what is in the spool: for the endpoint of cfg, or
+// if it has none, for the one that a request was meant for.
+func dialer(cfg otlp.Config) (func(spool.Destination) (exporter.Client, error), error) {
+	settings, err := resolveOTLP(cfg)
+	if errors.As(err, new(usageError)) {
+		return nil, err
+	}
+	if cfg.Endpoint == "" {
+		return func(to spool.Destination) (exporter.Client, error) {
+			if to.Protocol == file.Protocol {
+				return file.New(to.Endpoint)
+			}
+			return otlp.ClientFor(to, cfg)
+		}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func(spool.Destination) (exporter.Client, error) { return settings.Client(), nil }, nil
+}
+
+// reportFlush says what became of the spans for each endpoint, and to which
+// other one they went, if they did.
 func reportFlush(w io.Writer, results []exporter.Flushed, redirected string) error {
 	left := false
 	for _, r := range results {
@@ -168,7 +196,7 @@ func reportFlush(w io.Writer, results []exporter.Flushed, redirected string) err
 			{r.Recovered, "of killed processes recovered"},
 			{r.Delivered, "delivered"},
 			{r.Rejected, "rejected (spantee spool shows why)"},
-			{r.GivenUp, "given up, as unreadable or for lack of room"},
+			{r.Dropped, "dropped: unreadable, or evicted for lack of room"},
 		} {
 			if f.spans > 0 {
 				fmt.Fprintf(w, "%s%s %s\n", prefix(r.To, redirected), count(f.spans, "span"), f.fate)

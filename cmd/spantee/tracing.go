@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -14,10 +13,14 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/spool"
+	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/agent"
+	"github.com/spantee/spantee/mapping/content"
 )
 
 const (
@@ -41,9 +44,9 @@ type tracing struct {
 	say      *reporter
 	came     time.Time // when the bytes at hand came
 	mapper   *mapping.Mapper
-	exporter *exporter.Exporter   // nil if no spans are to be sent
-	tree     *exporter.TreeWriter // nil if none is to be drawn
-	page     *page                // nil if none is to be shown
+	exporter *exporter.Exporter // nil if no spans are to be sent
+	tree     *tree.Writer       // nil if none is to be drawn
+	page     *page              // nil if none is to be shown
 
 	live    bool
 	process *mapping.Process // nil if spantee did not start the agent
@@ -51,76 +54,40 @@ type tracing struct {
 	details bool             // content was asked for
 	stderr  tail             // of the process, if there are details
 
-	edges   int           // of the runs at the last checkpoint
-	changed bool          // something came since
-	settled int           // spans at the last checkpoint
-	saved   time.Time     // when that was
-	saving  time.Duration // how long it took
+	generation int           // of the runs at the last checkpoint
+	changed    bool          // something came since
+	settled    int           // spans at the last checkpoint
+	saved      time.Time     // when that was
+	saving     time.Duration // how long it took
 }
 
-// startTracing sets up what the flags and the environment ask for. Wrong flags
-// are an error. A wrong environment is not: it must not break a pipe.
+// startTracing sets up what the configuration asks for.
 //
 // A recording was last written when replayed says, which is zero for a live
 // stream. process is the agent, nil if somebody else started it.
-func startTracing(o *options, say *reporter, replayed time.Time, process *mapping.Process) (*tracing, error) {
-	if err := o.check(); err != nil {
-		return nil, err
-	}
-	if o.traceURL == "" {
-		o.traceURL = os.Getenv("SPANTEE_TRACE_URL")
-		if err := checkTraceURL("$SPANTEE_TRACE_URL", o.traceURL); err != nil {
-			say.problem(withHint(err))
-			o.traceURL = ""
-		}
-	}
+func startTracing(o *options, cfg *config, say *reporter, replayed time.Time, process *mapping.Process) (*tracing, error) {
 	t := &tracing{options: o, say: say, came: time.Now(), live: replayed.IsZero(), process: process}
-
-	if o.show && !o.goesElsewhere() && o.maxAttributeBytes == defaultAttributeBytes {
-		o.maxAttributeBytes = viewerAttributeBytes
+	t.details = cfg.content.level != content.None
+	if !cfg.to.isSet() && o.show && cfg.content.maxAttributeBytes == defaultAttributeBytes {
+		cfg.content.maxAttributeBytes = viewerAttributeBytes // nobody else sees them
 	}
 	opts := mapping.Options{
 		Agent: o.agent, Deltas: mapping.Deltas(o.deltas), MaxSpanEvents: o.maxSpanEvents,
-		Replay: replayed,
-		Now:    func() time.Time { return t.came },
-		Emit:   t.emit, RunEnded: say.runEnded,
+		Replay: replayed, Parent: cfg.parent,
+		Now:  func() time.Time { return t.came },
+		Emit: t.emit, RunEnded: say.runEnded,
 		Process: process,
 	}
-	if !o.ignoreTraceparent {
-		opts.Parent = parentFromEnvironment()
-	}
-	err := o.applyTo(&opts, say.problem)
-	if err != nil {
-		return nil, err
-	}
-	t.details = opts.Content == mapping.ContentDetails || opts.Content == mapping.ContentFull
+	cfg.content.applyTo(&opts)
+	var err error
 	if t.mapper, err = mapping.New(opts); err != nil {
 		return nil, err
 	}
-
-	client, err := o.client()
-	switch {
-	case err != nil && (o.toFile != "" || !reflect.ValueOf(o.otlp).IsZero()) && !fromEnvironment(err):
+	if t.exporter, err = cfg.startExporter(!t.live, say); err != nil {
 		return nil, err
-	case err != nil:
-		say.problem("no spans are sent: " + withHint(err))
-	case opts.Parent.IsValid() && !opts.Parent.IsSampled():
-		say.problem("$TRACEPARENT says not sampled, so no spans are sent (--ignore-traceparent sends them)")
-	case client != nil:
-		resource, err := exporter.Resource(context.Background(), mapping.Cursor, "")
-		if err != nil {
-			say.problem(withHint(err))
-		}
-		t.exporter = exporter.New(exporter.Config{
-			Client:   client,
-			Spool:    o.spool(),
-			Resource: resource,
-			Scope:    scope(),
-			Wait:     !t.live,
-		})
 	}
 	if o.tree {
-		t.tree = exporter.NewTreeWriter(say.w, say.treeStyle())
+		t.tree = tree.NewWriter(say.w, say.treeStyle())
 	}
 	if o.show {
 		if t.page, err = o.startPage(say); err != nil {
@@ -129,6 +96,23 @@ func startTracing(o *options, say *reporter, replayed time.Time, process *mappin
 	}
 	say.tracing = t.exporter != nil || t.tree != nil || t.page != nil
 	return t, nil
+}
+
+// startExporter returns nil if spans go nowhere.
+func (c *config) startExporter(recording bool, say *reporter) (*exporter.Exporter, error) {
+	client, err := c.to.open()
+	if err != nil && strings.HasPrefix(c.to.source, "$") {
+		say.problem(fmt.Errorf("no spans are sent: %w", err))
+		return nil, nil
+	}
+	if client == nil || err != nil {
+		return nil, err
+	}
+	resource, err := exporter.Resource(context.Background(), agent.Agents[0].Name, "")
+	if err != nil {
+		say.problem(err)
+	}
+	return exporter.New(exporter.Config{Client: client, Spool: c.spool, Resource: resource, Scope: scope(), Wait: recording})
 }
 
 // start begins to trace what comes through the tap.
@@ -150,7 +134,7 @@ func (t *tracing) consume(p []byte, came time.Time) {
 	t.came = came
 	t.mapper.Write(p)
 	t.changed = true
-	if t.mapper.Stats().Edges != t.edges { // what is on disk has the wrong roots, or ids
+	if t.mapper.Stats().Generation != t.generation { // what is on disk has the wrong roots, or ids
 		t.checkpoint()
 	}
 }
@@ -158,7 +142,7 @@ func (t *tracing) consume(p []byte, came time.Time) {
 // tick comes every second.
 func (t *tracing) tick() {
 	if t.page != nil {
-		t.page.open(t.mapper.Open())
+		t.page.open(decodeSpans(t.mapper.Open()))
 	}
 	if t.changed || t.exporter != nil && t.exporter.Settled() != t.settled || time.Since(t.saved) > spool.Heartbeat {
 		t.checkpoint()
@@ -173,9 +157,19 @@ func (t *tracing) checkpoint() {
 		return
 	}
 	t.settled = t.exporter.Settled()
-	t.say.checkpointed(t.exporter.Checkpoint(t.mapper.Open()))
-	t.edges, t.changed = t.mapper.Stats().Edges, false
+	t.say.checkpointed(t.exporter.Checkpoint(decodeSpans(t.mapper.Open())))
+	t.generation, t.changed = t.mapper.Stats().Generation, false
 	t.saved, t.saving = time.Now(), time.Since(start)
+}
+
+func decodeSpans(all [][]byte) (spans []*tracepb.Span) {
+	for _, b := range all {
+		span := new(tracepb.Span)
+		if proto.Unmarshal(b, span) == nil {
+			spans = append(spans, span)
+		}
+	}
+	return spans
 }
 
 // finish ends all spans.
@@ -204,15 +198,23 @@ func (t *tracing) environment() []string {
 }
 
 // emit takes a finished span from the mapper.
-func (t *tracing) emit(span *tracepb.Span) {
-	if t.tree != nil {
-		t.tree.Export(span)
-	}
-	if t.page != nil {
-		t.page.take(span)
-	}
+func (t *tracing) emit(span []byte) {
 	if t.exporter != nil {
 		t.exporter.Export(span)
+	}
+	if t.tree == nil && t.page == nil {
+		return
+	}
+	decoded := new(tracepb.Span)
+	if err := proto.Unmarshal(span, decoded); err != nil {
+		t.say.problem(fmt.Errorf("a span is not shown: %w", err))
+		return
+	}
+	if t.tree != nil {
+		t.tree.Export(decoded)
+	}
+	if t.page != nil {
+		t.page.take(decoded)
 	}
 }
 
@@ -243,7 +245,7 @@ func (t *tracing) end(interrupted bool) {
 	}
 	if t.tree != nil {
 		if err := t.tree.Close(); err != nil {
-			t.say.problem(fmt.Sprintf("the tree: %v", err))
+			t.say.problem(fmt.Errorf("the tree: %w", err))
 		}
 	}
 	t.deliver(ctx)
@@ -274,51 +276,6 @@ func (t *tracing) deliver(ctx context.Context) {
 	}
 }
 
-// spool returns where undelivered spans are kept, nil if nowhere.
-func (o *options) spool() *spool.Spool {
-	s, err := spool.Default()
-	s.Max = o.spoolMax.bytes
-	if o.noSpool || s.Max == 0 || err != nil {
-		return nil
-	}
-	return &s
-}
-
-// client returns where spans go, nil if nowhere.
-func (o *options) client() (exporter.Client, error) {
-	if o.show && !o.goesElsewhere() {
-		return nil, nil
-	}
-	if o.toFile != "" {
-		return exporter.NewFile(o.toFile)
-	}
-	if file := os.Getenv("SPANTEE_TO"); file != "" {
-		client, err := exporter.NewFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("$SPANTEE_TO: %w", err)
-		}
-		return client, nil
-	}
-	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
-		return nil, nil
-	}
-	switch v := os.Getenv("OTEL_TRACES_EXPORTER"); v {
-	case "", "otlp":
-		return exporter.NewOTLP(o.otlp)
-	case "none":
-		return nil, nil
-	case "file":
-		return nil, fmt.Errorf("$OTEL_TRACES_EXPORTER is file: say which with --to or $SPANTEE_TO")
-	default:
-		return nil, fmt.Errorf("$OTEL_TRACES_EXPORTER is %q: spantee knows otlp, file and none", v)
-	}
-}
-
-// fromEnvironment tells whether an error names a variable.
-func fromEnvironment(err error) bool {
-	return strings.Contains(err.Error(), "OTEL_") || strings.HasPrefix(err.Error(), "$")
-}
-
 // lastWritten returns when stdin, if it is a file, was last written: it is then
 // a recording, and zero if it is live.
 func lastWritten(stdin *os.File) time.Time {
@@ -327,9 +284,4 @@ func lastWritten(stdin *os.File) time.Time {
 		return time.Time{}
 	}
 	return info.ModTime()
-}
-
-// parentFromEnvironment returns what $TRACEPARENT and $TRACESTATE point at.
-func parentFromEnvironment() trace.SpanContext {
-	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), new(envcar.Carrier)))
 }

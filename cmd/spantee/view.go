@@ -1,32 +1,25 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"reflect"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/adrg/xdg"
 	"github.com/cli/browser"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/viewer"
-	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/agent"
 )
 
 // defaultPage is next to OTLP's own ports, 4317 and 4318.
@@ -80,7 +73,7 @@ func viewCommand() *cobra.Command {
 		Use:   "view [FILE...]",
 		Short: "Show traces in the browser",
 		Long:  viewUsage,
-		RunE:  func(_ *cobra.Command, files []string) error { return failed(view(&o, files, os.Stderr)) },
+		RunE:  func(_ *cobra.Command, files []string) error { return view(&o, files, os.Stderr) },
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
@@ -100,11 +93,20 @@ func viewCommand() *cobra.Command {
 
 // view runs until Ctrl-C.
 func view(o *viewOptions, files []string, stderr *os.File) error {
+	var problems []error
+	content, err := o.contentOptions.resolve(func(err error) { problems = append(problems, err) })
+	if err != nil {
+		return err
+	}
 	signals := catchSignals()
 	say := func(format string, args ...any) { fmt.Fprintf(stderr, "spantee: "+format+"\n", args...) }
+	for _, problem := range problems {
+		say("%s", withHint(problem))
+	}
 	limitMemory(o.maxMemory.bytes)
+	read := fileReader{content: content, say: say}
 	if o.export != "" {
-		return o.exportFiles(files, say)
+		return o.exportFiles(read, files)
 	}
 	kept, err := keptSessions(o.keep.bytes)
 	if err != nil {
@@ -115,17 +117,17 @@ func view(o *viewOptions, files []string, stderr *os.File) error {
 		Kept: kept, Restore: true,
 		Problem: func(err error) { say("%v", err) },
 		ReadFile: func(store *viewer.Store, name string, r io.Reader) error {
-			return o.read(store, name, r, time.Now(), func(string, ...any) {})
+			return fileReader{content, func(string, ...any) {}}.read(store, name, r, time.Now())
 		},
 	})
 	if err != nil && viewer.Running(o.page) {
-		return o.join(files, err, isTerminal(stderr), say)
+		return o.join(read, files, err, isTerminal(stderr))
 	}
 	if err != nil {
 		return err
 	}
 	defer v.Close()
-	added, err := o.readFiles(v.Store, files, say)
+	added, err := read.files(v.Store, files)
 	if err != nil {
 		return err
 	}
@@ -153,61 +155,6 @@ func receiving(v *viewer.Viewer) string {
 	return "taking none over OTLP,"
 }
 
-// join hands the files to the viewer that has the port.
-func (o *viewOptions) join(files []string, inUse error, terminal bool, say func(string, ...any)) error {
-	page := "http://" + o.page + "/"
-	if len(files) == 0 {
-		return &exporter.Error{Err: inUse, Hint: "a viewer is running at " + page}
-	}
-	store := viewer.NewStore(int(o.maxMemory.bytes))
-	added, err := o.readFiles(store, files, say)
-	if err != nil {
-		return err
-	}
-	if err := store.SendTo(context.Background(), page); err != nil {
-		return fmt.Errorf("the viewer at %s: %w", page, err)
-	}
-	if len(added) == 1 {
-		page += "#/trace/" + added[0]
-	}
-	say("added to the viewer that is running: %s", page)
-	if !o.noOpen && terminal {
-		openBrowser(page)
-	}
-	return nil
-}
-
-// exportFiles is --export.
-func (o *viewOptions) exportFiles(files []string, say func(string, ...any)) error {
-	if len(files) == 0 {
-		return errors.New("--export needs a FILE to read")
-	}
-	store := viewer.NewStore(int(o.maxMemory.bytes))
-	if _, err := o.readFiles(store, files, say); err != nil {
-		return err
-	}
-	write := store.ExportHTML
-	if strings.HasSuffix(o.export, ".json") {
-		write = store.ExportJSON
-	}
-	var content bytes.Buffer // a page that fails half-way leaves no file behind
-	if err := write(&content); err != nil {
-		return err
-	}
-	return os.WriteFile(o.export, content.Bytes(), 0o600)
-}
-
-// keptSessions is where received sessions survive a restart, nil if nowhere.
-func keptSessions(limit int64) (*viewer.Kept, error) {
-	if limit == 0 {
-		return nil, nil
-	}
-	if _, err := os.UserHomeDir(); err != nil && os.Getenv("XDG_STATE_HOME") == "" {
-		return nil, errors.New("no state directory: set $XDG_STATE_HOME or $HOME")
-	}
-	return &viewer.Kept{Dir: filepath.Join(xdg.StateHome, "spantee", "sessions"), Max: limit}, nil
-}
-
 // limitMemory has the garbage of a store that is full collected while it is
 // small: by itself Go would let the heap grow to twice what is in use.
 func limitMemory(store int64) { debug.SetMemoryLimit(store + 64<<20) }
@@ -216,89 +163,6 @@ func limitMemory(store int64) { debug.SetMemoryLimit(store + 64<<20) }
 func openBrowser(url string) {
 	browser.Stdout, browser.Stderr = io.Discard, io.Discard // stdout carries the stream
 	go func() { _ = browser.OpenURL(url) }()
-}
-
-// readFiles adds the traces in files, and returns the ids of those. A bad file
-// is skipped; it is an error if all of them are bad.
-func (o *viewOptions) readFiles(store *viewer.Store, files []string, say func(string, ...any)) (added []string, err error) {
-	before := store.Sequence()
-	bad := 0
-	for _, file := range files {
-		if err = o.readFile(store, file, say); err != nil {
-			if bad++; bad == len(files) {
-				return nil, err
-			}
-			say("%s (skipped)", withHint(err))
-		}
-	}
-	return store.Since(before), nil
-}
-
-// readFile adds the traces in a file.
-func (o *viewOptions) readFile(store *viewer.Store, name string, say func(string, ...any)) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	return o.read(store, name, f, info.ModTime(), say)
-}
-
-// read adds the traces in content, which was last written at modified.
-func (o *viewOptions) read(store *viewer.Store, name string, content io.Reader, modified time.Time, say func(string, ...any)) error {
-	r := bufio.NewReader(content)
-	if magic, _ := r.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		unpacked, err := gzip.NewReader(r)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		r = bufio.NewReader(unpacked)
-	}
-	if head, _ := r.Peek(512); isOTLP(head) {
-		before := store.Sequence()
-		bad, err := store.Read(r)
-		if err == nil {
-			return nil
-		}
-		err = fmt.Errorf("%s: %d lines could not be read, the first: %w", name, bad, err)
-		if store.Sequence() == before {
-			return err
-		}
-		say("%v", err)
-		return nil
-	}
-
-	p := newPage(store)
-	opts := mapping.Options{Replay: modified, Now: time.Now, Emit: p.take}
-	if err := o.applyTo(&opts, func(problem string) { say("%s", problem) }); err != nil {
-		return err
-	}
-	m, err := mapping.New(opts)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(m, r); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	m.Close(false)
-	if m.Stats().Runs == 0 {
-		return &exporter.Error{
-			Err:  fmt.Errorf("%s: no session in it", name),
-			Hint: "a file holds the stream of " + strings.Join(mapping.Agents, " or ") + ", or OTLP JSON lines",
-		}
-	}
-	return nil
-}
-
-// isOTLP tells how a line of OTLP JSON begins: spantee's, a collector's, or one
-// that was laid out by hand.
-func isOTLP(head []byte) bool {
-	rest, ok := bytes.CutPrefix(bytes.TrimSpace(head), []byte("{"))
-	return ok && bytes.HasPrefix(bytes.TrimSpace(rest), []byte(`"resourceSpans"`))
 }
 
 // A page shows spans that are made in this process.
@@ -310,8 +174,16 @@ type page struct {
 }
 
 func newPage(store *viewer.Store) *page {
-	resource, _ := exporter.Resource(context.Background(), mapping.Cursor, "") // what is wrong with it is said where spans are sent
+	resource, _ := exporter.Resource(context.Background(), agent.Agents[0].Name, "") // what is wrong with it is said where spans are sent
 	return &page{store: store, resource: resource, scope: scope()}
+}
+
+// takeEncoded shows a span in wire format.
+func (p *page) takeEncoded(b []byte) {
+	span := new(tracepb.Span)
+	if proto.Unmarshal(b, span) == nil {
+		p.take(span)
+	}
 }
 
 // take shows a span that ended.
@@ -377,17 +249,4 @@ func (t *tracing) stay(end exitStatus) {
 		<-signals
 	}
 	t.page.viewer.Close()
-}
-
-// goesElsewhere tells whether somebody said where spans go.
-func (o *options) goesElsewhere() bool {
-	if o.toFile != "" || !reflect.ValueOf(o.otlp).IsZero() {
-		return true
-	}
-	for _, name := range []string{"SPANTEE_TO", "OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
-		if os.Getenv(name) != "" {
-			return true
-		}
-	}
-	return false
 }

@@ -178,11 +178,11 @@ func TestChromiumSession(t *testing.T) {
 
 	// A click selects the step in the transcript, and Enter opens the details;
 	// the address is that of the span.
-	shell := named(session, "execute_tool shell")
+	shell := named(session, "execute_tool shell go")
 	c.click("%s", where(shell.ID))
 	c.await(`document.querySelector(".transcript .selected").dataset.id === %q`, shell.ID)
 	c.do(chromedp.KeyEvent(kb.Enter))
-	c.await(`document.querySelector(".details h2").innerText === "execute_tool shell"`)
+	c.await(`document.querySelector(".details h2").innerText === "execute_tool shell go"`)
 	details := eval[string](c, `document.querySelector(".details").innerText`)
 	for _, want := range []string{"exit 1", "gen_ai.tool.call.id", "process.exit.code", "service.name", shell.ID} {
 		if !strings.Contains(details, want) {

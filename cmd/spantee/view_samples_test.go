@@ -14,7 +14,8 @@ import (
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
-	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/file"
+	"github.com/spantee/spantee/exporter/otlp"
 )
 
 // A made session is OTLP spans, written without an agent.
@@ -75,7 +76,7 @@ func (m *made) request() []*tracepb.ResourceSpans {
 func (m *made) file(t testing.TB) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "made.jsonl")
-	client, err := exporter.NewFile(name)
+	client, err := file.New(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +157,7 @@ func (m *made) hostileRequest() []*tracepb.ResourceSpans {
 
 // upload sends spans to an OTLP/gRPC endpoint.
 func upload(endpoint string, spans []*tracepb.ResourceSpans) error {
-	client, err := exporter.NewOTLP(exporter.OTLP{Endpoint: endpoint})
+	client, err := otlp.New(otlp.Config{Endpoint: endpoint})
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
@@ -331,7 +332,7 @@ func TestFileIsReadBack(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "traces.jsonl")
 	send := func(v *Viewer, n int) {
 		t.Helper()
-		client, err := exporter.NewOTLP(exporter.OTLP{Endpoint: v.GRPCEndpoint(), Protocol: "grpc"})
+		client, err := otlp.New(otlp.Config{Endpoint: v.GRPCEndpoint(), Protocol: "grpc"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,6 +28,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/file"
 	"github.com/spantee/spantee/exporter/receiver"
 )
 
@@ -213,7 +214,7 @@ func (v *Viewer) openFile() error {
 	if err := endLine(f); err != nil {
 		return err
 	}
-	v.file, err = exporter.NewFile(v.cfg.File)
+	v.file, err = file.New(v.cfg.File)
 	return err
 }
 
@@ -240,7 +241,7 @@ func (v *Viewer) closeFile() {
 // Read adds lines of OTLP JSON. It counts those it could not read, and returns
 // what was wrong with the first.
 func (s *Store) Read(r io.Reader) (bad int, first error) {
-	for spans, err := range exporter.ReadFile(r) {
+	for spans, err := range file.Read(r) {
 		if err != nil {
 			if bad++; first == nil {
 				first = err

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// gitleaks' rules, written by testdata/gitleaks.
+// gitleaks' rules, written by .ci/gitleaks.
 //
 //go:embed gitleaks.json
 var gitleaks []byte

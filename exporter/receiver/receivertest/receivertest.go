@@ -9,11 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spantee/spantee/exporter/receiver"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter/receiver"
 )
 
 // A Receiver takes everything at once, until told otherwise.
@@ -26,6 +28,7 @@ type Receiver struct {
 	changed  chan struct{}      // closed, and replaced, when something came or was taken
 	attempts int
 	largest  int
+	agent    string // user agent of the last request over gRPC
 	taken    []*coltracepb.ExportTraceServiceRequest
 	respond  func(context.Context, int) (*coltracepb.ExportTraceServiceResponse, error)
 }
@@ -125,6 +128,9 @@ func (r *Receiver) handle(ctx context.Context, req *coltracepb.ExportTraceServic
 	r.mu.Lock()
 	r.attempts++
 	n, respond := r.attempts, r.respond
+	if md, ok := metadata.FromIncomingContext(ctx); ok {
+		r.agent = strings.Join(md.Get("user-agent"), ", ")
+	}
 	r.largest = max(r.largest, proto.Size(req))
 	r.broadcast()
 	r.mu.Unlock()
@@ -166,6 +172,13 @@ func (r *Receiver) Await(ok func() bool) {
 			r.t.Fatal("what was awaited did not arrive")
 		}
 	}
+}
+
+// UserAgent is that of the last request over gRPC.
+func (r *Receiver) UserAgent() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.agent
 }
 
 // Attempts is how many requests came since the last change of behaviour.

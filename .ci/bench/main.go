@@ -1,0 +1,387 @@
+// Bench pits spantee against cat, tee and jq, in turns, and prints ratios: the
+// times of a shared machine mean nothing by themselves.
+//
+//	.ci/bench/run [--short]
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+
+	"github.com/spantee/spantee/exporter/receiver"
+	"github.com/spantee/spantee/mapping/redact"
+)
+
+var (
+	short  = flag.Bool("short", false, "a tenth of everything, to see that it works")
+	rounds = flag.Int("rounds", 7, "runs of each command")
+)
+
+const mb = 1 << 20
+
+func main() {
+	log.SetFlags(0)
+	flag.Parse()
+	scale := 1
+	if *short {
+		scale, *rounds = 10, 3
+	}
+	dir, err := os.MkdirTemp("", "spantee-bench")
+	check(err)
+	defer os.RemoveAll(dir)
+	spantee := filepath.Join(dir, "spantee")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", spantee, "./cmd/spantee")
+	build.Stderr = os.Stderr
+	check(build.Run())
+
+	b := &bench{spantee: spantee}
+	r, err := receiver.Start(receiver.Config{GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Handle: b.take})
+	check(err)
+	defer r.Close()
+	os.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", r.GRPCEndpoint())
+	os.Setenv("XDG_STATE_HOME", dir) // where spools are
+
+	mixed, deltas := mixedSession(16*mb), deltaSession(16*mb)
+	b.throughput("mixed", mixed, 1024*mb/scale)
+	b.throughput("deltas", deltas, 1024*mb/scale)
+	b.latency(deltas, 3000/scale)
+	b.replay("mixed", mixed, 300*mb/scale)
+	b.replay("deltas", deltas, 300*mb/scale)
+	b.replay("mixed", mixed, 100*mb/scale, "--content=full")
+	b.redaction(mixed)
+	b.memory(mixed, deltas, scale)
+	b.startup()
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal("bench: ", err)
+	}
+}
+
+type bench struct {
+	spantee  string
+	received atomic.Int64
+}
+
+func (b *bench) take(_ context.Context, req *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
+	for _, rs := range req.ResourceSpans {
+		for _, ss := range rs.ScopeSpans {
+			b.received.Add(int64(len(ss.Spans)))
+		}
+	}
+	return nil, nil
+}
+
+// A result is what one run of a command cost.
+type result struct {
+	wall, cpu time.Duration
+	rss       int64 // bytes
+	stderr    string
+}
+
+// pump runs a command, writes block to it until size bytes are through, and
+// reads what it prints. Wall is until all has come out, not until it exits:
+// that is what the next in the pipe waits for.
+func pump(block []byte, size int, args ...string) result {
+	cmd := exec.Command(args[0], args[1:]...)
+	in, err := cmd.StdinPipe()
+	check(err)
+	out, err := cmd.StdoutPipe()
+	check(err)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	began := time.Now()
+	check(cmd.Start())
+	peak := make(chan int64, 1)
+	go func() { peak <- watchMemory(cmd.Process.Pid) }()
+	go func() {
+		for left := size; left > 0; left -= len(block) {
+			in.Write(block)
+		}
+		in.Close()
+	}()
+	buf := make([]byte, mb)
+	n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, out, buf)
+	check(err)
+	wall := time.Since(began)
+	rss := <-peak
+	check(cmd.Wait())
+	if args[0] != "jq" && n < int64(size) {
+		log.Fatalf("bench: %s passed %d of %d bytes", args[0], n, size)
+	}
+	state := cmd.ProcessState
+	return result{wall: wall, cpu: state.UserTime() + state.SystemTime(), rss: rss, stderr: stderr.String()}
+}
+
+// watchMemory returns the most memory that a process had until it ended. What
+// wait4 says of it includes what this program had when it forked.
+func watchMemory(pid int) (peak int64) {
+	for {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		_, rest, ok := strings.Cut(string(status), "VmHWM:")
+		if err != nil || !ok { // gone, or only its exit status is left
+			return peak
+		}
+		var kb int64
+		fmt.Sscan(rest, &kb)
+		peak = kb << 10
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func median[T int64 | float64 | time.Duration](values []T) T {
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+// throughput compares pipe to pipe times. jq gets a part of the input only.
+func (b *bench) throughput(name string, block []byte, size int) {
+	commands := [][]string{{"cat"}, {"tee", "/dev/null"}, {b.spantee}, {b.spantee, "--content=full"}, {"jq", "-c", "."}}
+	walls := make([][]float64, len(commands)) // in seconds per MB
+	var lost string
+	for range *rounds {
+		for i, args := range commands {
+			size := size
+			if args[0] == "jq" {
+				if _, err := exec.LookPath("jq"); err != nil {
+					continue
+				}
+				size /= 20
+			}
+			r := pump(block, size, args...)
+			walls[i] = append(walls[i], r.wall.Seconds()/float64(size)*mb)
+			if args[0] == b.spantee && r.stderr != "" {
+				lost = "\n    spantee said: " + strings.TrimSpace(r.stderr)
+			}
+		}
+	}
+	fmt.Printf("%s lines, %d MB pipe to pipe, wall against cat:", name, size/mb)
+	for i, args := range commands {
+		if len(walls[i]) == 0 {
+			continue
+		}
+		ratios := make([]float64, len(walls[i]))
+		for k := range ratios {
+			ratios[k] = walls[i][k] / walls[0][k]
+		}
+		fmt.Printf("  %s %.2f", strings.Join(append([]string{filepath.Base(args[0])}, args[1:]...), " "), median(ratios))
+	}
+	fmt.Printf("  (cat %.0f MB/s)%s\n", 1/median(walls[0]), lost)
+}
+
+// latency compares how long one line takes from pipe to pipe.
+func (b *bench) latency(block []byte, lines int) {
+	line := block[:bytes.IndexByte(block, '\n')+1]
+	one := func(args ...string) time.Duration {
+		cmd := exec.Command(args[0], args[1:]...)
+		in, err := cmd.StdinPipe()
+		check(err)
+		out, err := cmd.StdoutPipe()
+		check(err)
+		check(cmd.Start())
+		var took []time.Duration
+		buf := make([]byte, len(line))
+		for range lines {
+			began := time.Now()
+			in.Write(line)
+			_, err := io.ReadFull(out, buf)
+			check(err)
+			took = append(took, time.Since(began))
+		}
+		in.Close()
+		io.Copy(io.Discard, out)
+		check(cmd.Wait())
+		return median(took)
+	}
+	var cat, added, full, down []time.Duration
+	for range *rounds {
+		c := one("cat")
+		cat = append(cat, c)
+		added = append(added, one(b.spantee)-c)
+		full = append(full, one(b.spantee, "--content=full")-c)
+		down = append(down, one(b.spantee, "-q", "--endpoint="+nobody)-c)
+	}
+	fmt.Printf("a line through the pipe: spantee takes %v longer than cat (cat %v), with --content=full %v, and %v with no collector\n",
+		median(added), median(cat), median(full), median(down))
+}
+
+// nobody is where nobody listens.
+const nobody = "http://127.0.0.1:1"
+
+// replay tells how much a CPU second maps and delivers, of a file: for that it
+// takes its time.
+func (b *bench) replay(name string, block []byte, size int, args ...string) {
+	file, err := os.CreateTemp("", "spantee-bench")
+	check(err)
+	defer os.Remove(file.Name())
+	for left := size; left > 0; left -= len(block) {
+		_, err := file.Write(block)
+		check(err)
+	}
+	var perSecond []float64
+	var spans int64
+	for range *rounds {
+		_, err := file.Seek(0, io.SeekStart)
+		check(err)
+		before := b.received.Load()
+		cmd := exec.Command(b.spantee, append(args, "--flush-timeout=1m")...)
+		cmd.Stdin = file
+		cmd.Stderr = os.Stderr
+		check(cmd.Run())
+		spans = b.received.Load() - before
+		cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+		perSecond = append(perSecond, float64(size)/mb/cpu.Seconds())
+	}
+	check(file.Close())
+	fmt.Printf("%s lines, a file of %d MB mapped and delivered%s: %.0f MB per CPU second, %d spans\n",
+		name, size/mb, strings.Join(append([]string{""}, args...), " "), median(perSecond), spans)
+}
+
+// redaction tells how fast secrets are looked for, in texts as long as are
+// looked at.
+func (b *bench) redaction(block []byte) {
+	r, err := redact.New(nil, nil)
+	check(err)
+	r.Text("") // load the rules
+	var perSecond []float64
+	for range *rounds {
+		began := time.Now()
+		for text := range slices.Chunk(block, 16<<10) {
+			r.Text(string(text))
+		}
+		perSecond = append(perSecond, float64(len(block))/mb/time.Since(began).Seconds())
+	}
+	fmt.Printf("secrets are looked for in %.0f MB a second\n", median(perSecond))
+}
+
+// memory tells whether it depends on the input's size or on a turn's length.
+func (b *bench) memory(mixed, deltas []byte, scale int) {
+	fmt.Print("most memory:")
+	for _, size := range []int{10 * mb, 100 * mb, 1024 * mb / scale} {
+		r := pump(mixed[:min(len(mixed), size)], size, b.spantee)
+		fmt.Printf("  %d MB of input %.0f MB", size/mb, float64(r.rss)/mb)
+	}
+	hour := hourLongTurn()
+	r := pump(hour, len(hour), b.spantee)
+	fmt.Printf("  an hour-long turn (%d MB) %.0f MB\n", len(hour)/mb, float64(r.rss)/mb)
+}
+
+// startup tells what a short session costs from start to exit.
+func (b *bench) startup() {
+	session, err := os.ReadFile("testdata/cursor/fix-failing-test.jsonl")
+	check(err)
+	time1 := func(args ...string) time.Duration {
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Stdin = bytes.NewReader(session)
+		began := time.Now()
+		check(cmd.Run())
+		return time.Since(began)
+	}
+	var cat, own, down, bare, child []time.Duration
+	for range 5 * *rounds {
+		cat = append(cat, time1("cat"))
+		own = append(own, time1(b.spantee))
+		down = append(down, time1(b.spantee, "-q", "--endpoint="+nobody))
+		bare = append(bare, firstByte("echo", "hello"))
+		child = append(child, firstByte(b.spantee, "exec", "-q", "--", "echo", "hello"))
+	}
+	ms := func(d []time.Duration) float64 { return median(d).Seconds() * 1e3 }
+	fmt.Printf("a session of %d lines, start to exit: %.1f ms (cat %.1f ms), with no collector %.1f ms\n",
+		bytes.Count(session, []byte("\n")), ms(own), ms(cat), ms(down))
+	fmt.Printf("start to first byte: %.1f ms with exec, %.1f ms without\n", ms(child), ms(bare))
+}
+
+// firstByte is how long a command takes from its start to what it prints.
+func firstByte(args ...string) time.Duration {
+	cmd := exec.Command(args[0], args[1:]...)
+	out, err := cmd.StdoutPipe()
+	check(err)
+	began := time.Now()
+	check(cmd.Start())
+	_, err = io.ReadFull(out, make([]byte, 1))
+	check(err)
+	took := time.Since(began)
+	_, err = io.Copy(io.Discard, out)
+	check(err)
+	check(cmd.Wait())
+	return took
+}
+
+const session = "5f0c9a52-6c1d-4d6e-9a80-0c2f6d9f7a11"
+
+// A writer makes up a session line by line.
+type writer struct {
+	bytes.Buffer
+	at int
+}
+
+func newWriter() *writer {
+	w := &writer{at: 1790000000000}
+	w.WriteString(`{"type":"system","subtype":"init","apiKeySource":"login","cwd":"/home/dev/shop","session_id":"` + session + `","model":"GPT-5","permissionMode":"default"}` + "\n")
+	return w
+}
+
+// line ends an object with the keys that Cursor writes last.
+func (w *writer) line(object string) {
+	w.at += 20
+	w.WriteString(object + `,"session_id":"` + session + `","timestamp_ms":` + strconv.Itoa(w.at) + "}\n")
+}
+
+func (w *writer) end() []byte {
+	w.WriteString(`{"type":"result","subtype":"success","duration_ms":60000,"is_error":false,"session_id":"` + session + `"}` + "\n")
+	return w.Bytes()
+}
+
+func deltaSession(size int) []byte {
+	w := newWriter()
+	for w.Len() < size {
+		w.line(`{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":" the next few words"}]}`)
+	}
+	return w.end()
+}
+
+// hourLongTurn is a single turn with a delta every 20 ms.
+func hourLongTurn() []byte {
+	w := newWriter()
+	for range 3600 * 50 {
+		w.line(`{"type":"thinking","subtype":"delta","text":" the next few words"`)
+	}
+	return w.end()
+}
+
+// mixedSession is turns of forty deltas, an edit of a file of 24 kB and a shell
+// call that prints 16 kB.
+func mixedSession(size int) []byte {
+	file := strings.Repeat(`func add(a, b int) int {\n\treturn a + b // \"sum\"\n}\n`, 430)
+	w := newWriter()
+	for turn := 0; w.Len() < size; turn++ {
+		for range 40 {
+			w.line(`{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":" the next few words"}]}`)
+		}
+		for kind, result := range map[string]string{
+			"edit":  `{"success":{"path":"/home/dev/shop/add.go","linesAdded":3,"linesRemoved":1,"afterFullFileContent":"` + file + `"}}`,
+			"shell": `{"success":{"exitCode":0,"stdout":"` + file[:16<<10] + `","stderr":"","executionTime":320}}`,
+		} {
+			call := fmt.Sprintf(`"call_id":"call_%s_%d","model_call_id":"r-%d-abcd"`, kind, turn, turn)
+			args := `{"path":"/home/dev/shop/add.go"}`
+			w.line(`{"type":"tool_call","subtype":"started",` + call + `,"tool_call":{"` + kind + `ToolCall":{"args":` + args + `}}`)
+			w.line(`{"type":"tool_call","subtype":"completed",` + call + `,"tool_call":{"` + kind + `ToolCall":{"args":` + args + `,"result":` + result + `}}`)
+		}
+	}
+	return w.end()
+}

@@ -1,0 +1,315 @@
+// Says what a recorded Cursor stream tells, as JSON: turns and their borders,
+// tool calls, approvals, background work, retries, deltas, tokens, idle time.
+//
+//   node .ci/reading/reading.mjs STREAM
+//
+// It was written from the span model alone, without the mapper's code, so that
+// the two can be compared (compare.mjs). The sentences in quotes are the model's.
+import { readFileSync } from 'node:fs';
+import { pathToFileURL } from 'node:url';
+import { isObject, readRuns } from './lines.mjs';
+
+const SUCCESSES = new Set(['success', 'startSuccess', 'saveSuccess', 'discardSuccess', 'async']);
+const VARIANTS = new Set([...SUCCESSES, 'failure', 'error', 'rejected', 'timeout', 'permissionDenied',
+  'spawnError', 'fileNotFound', 'notFile', 'fileBusy', 'notFound', 'readPermissionDenied', 'writePermissionDenied']);
+
+const bytes = (text) => Buffer.byteLength(text, 'utf8');
+const textOf = (o) => {
+  const block = Array.isArray(o.message?.content) ? o.message.content[0] : null;
+  return typeof block?.text === 'string' ? block.text : null;
+};
+
+export function read(text) {
+  const { badLines, runs } = readRuns(text);
+  return { badLines, runs: runs.map((run) => new Reader(run).read()) };
+}
+
+class Reader {
+  constructor(run) {
+    this.run = run;
+    this.turns = [];
+    this.turn = null; // the newest turn
+    this.waitingSince = run.start; // when the agent began to wait for the model
+    this.tools = [];
+    this.open = new Map(); // call id → tool that has not completed
+    this.approvals = [];
+    this.background = [];
+    this.nested = []; // notifications of tasks that no tool result names
+    this.idle = [];
+    this.frames = [];
+    this.segment = { text: '', deltas: 0 }; // said since the last flush
+    this.offsets = clockOffsets(run.lines);
+    this.ahead = run.start; // the instant of the last line that adds to the trace
+  }
+
+  read() {
+    const { run } = this;
+    run.lines.forEach((line, i) => this.line(line, run.lines[i + 1]?.o));
+    const completed = run.result !== null && run.result.is_error !== true && run.result.subtype !== 'error';
+    for (const tool of this.open.values()) Object.assign(tool, { end: run.end, outcome: 'incomplete' });
+    // The run broke off inside a turn: the turn ends with the run.
+    if (this.turn && !this.turn.ended) {
+      const end = completed ? this.turn.last : run.end;
+      this.endTurn(end, completed ? 'stop' : 'error');
+    }
+    for (const line of run.after) this.line(line);
+    for (const approval of this.approvals) approval.end ??= run.end;
+    const usage = run.result?.usage;
+    return {
+      session: run.session,
+      stamped: run.firstStamp !== undefined,
+      start: run.start, end: run.end, reported: run.reported, completed,
+      turns: this.turns.map(({ ended, last, id, ...turn }) => turn),
+      tools: this.tools, approvals: this.approvals, background: this.background,
+      nested: this.nested, idle: this.idle, frames: this.frames,
+      deltas: this.turns.reduce((sum, turn) => sum + turn.text.deltas + turn.thinking.deltas, 0),
+      tokens: isObject(usage) ? {
+        // Cursor's inputTokens leaves out what came from and went to the cache.
+        input: (usage.inputTokens ?? 0) + (usage.cacheReadTokens ?? 0) + (usage.cacheWriteTokens ?? 0),
+        output: usage.outputTokens ?? 0, cacheRead: usage.cacheReadTokens ?? 0, cacheWrite: usage.cacheWriteTokens ?? 0,
+      } : null,
+    };
+  }
+
+  line(line, next) {
+    const { o, at } = line;
+    const kind = `${o.type}/${o.subtype ?? ''}`;
+    let adds = true; // whether the trace shows this line
+    if (kind === 'thinking/delta') {
+      this.say('thinking', line, typeof o.text === 'string' ? o.text : '', true);
+    } else if (kind === 'thinking/completed') {
+      if (this.turn && !this.turn.ended) this.turn.last = at;
+    } else if (o.type === 'assistant') {
+      adds = this.assistant(line, next);
+    } else if (kind === 'tool_call/started') {
+      this.started(line);
+    } else if (kind === 'tool_call/completed') {
+      this.completed(line);
+    } else if (kind === 'interaction_query/request') {
+      this.request(o, at);
+    } else if (kind === 'interaction_query/response') {
+      this.response(o, at);
+    } else if (kind === 'system/task_notification') {
+      this.notification(o, at);
+    } else if (o.type === 'connection' || o.type === 'retry') {
+      this.frame(kind, at);
+    } else {
+      adds = false;
+    }
+    if (adds && at !== null) this.ahead = Math.max(this.ahead, at);
+  }
+
+  // assistant tells deltas from flushes. "A flush repeats its deltas: it adds no
+  // event; where it is the only copy it is one text.message event." A flush has
+  // a model_call_id, or no stamp at all; or neither, if a query or a retry
+  // follows: then it repeats at least two deltas, or one, or is the only copy.
+  assistant(line, next) {
+    const text = textOf(line.o);
+    if (text === null) return false;
+    const { segment } = this;
+    const interrupted = next !== undefined &&
+      ((next.type === 'interaction_query' && next.subtype === 'request') || next.type === 'retry');
+    let flush = !line.hasStamp || 'model_call_id' in line.o;
+    if (!flush) {
+      const repeats = text === segment.text;
+      flush = (segment.deltas >= 2 && repeats) || (segment.deltas === 1 && repeats && interrupted) ||
+        (segment.deltas === 0 && interrupted);
+    }
+    if (!flush) {
+      segment.text += text;
+      segment.deltas++;
+      this.say('text', line, text, true);
+      return true;
+    }
+    const onlyCopy = segment.deltas === 0;
+    this.segment = { text: '', deltas: 0 };
+    const id = line.o.model_call_id;
+    if (onlyCopy) this.say('text', line, text, false, id);
+    if (id !== undefined && this.turn) this.turn.id ??= id;
+    return onlyCopy;
+  }
+
+  // say adds to the turn, or begins the next: a model that speaks after its tool
+  // calls has been called again, unless the model_call_id says otherwise.
+  say(kind, { at, stamped }, text, isDelta, id) {
+    const same = id !== undefined && this.turn?.id === id;
+    if (!this.turn || (this.turn.ended && !same)) this.beginTurn();
+    const { turn } = this;
+    if (turn.first === null) Object.assign(turn, { first: at, firstMeasured: isDelta && stamped === true });
+    turn.last = at;
+    turn[kind].bytes += bytes(text);
+    if (isDelta) turn[kind].deltas++;
+    else turn.messages++;
+  }
+
+  // beginTurn: a turn starts "when the agent began waiting for the model (run
+  // start, the end of the last tool of the turn before, a notification that wakes it)".
+  beginTurn() {
+    // Tools that still run, or never end, are not what the model waited for.
+    if (this.turn?.ended && this.open.size > 0) this.waitingSince = Math.max(this.waitingSince, this.turn.end);
+    this.turn = {
+      start: this.waitingSince, end: null, first: null, firstMeasured: false, finish: null,
+      guessedStart: this.turns.length === 0, // no line of a run's start has a stamp
+      text: { deltas: 0, bytes: 0 }, thinking: { deltas: 0, bytes: 0 }, messages: 0, frames: 0,
+      tools: 0, ended: false, last: this.waitingSince, id: undefined,
+    };
+    this.turns.push(this.turn);
+  }
+
+  endTurn(at, finish) {
+    Object.assign(this.turn, { end: at, ended: true, finish });
+  }
+
+  // callTool: the first tool call ends the turn's chat. A call with another
+  // model_call_id belongs to another model call, even if that said nothing.
+  callTool(tool, id) {
+    const { turn } = this;
+    const another = turn?.ended && (id === undefined ? this.open.size === 0 : turn.id !== undefined && turn.id !== id);
+    if (!turn || another) this.beginTurn();
+    this.turn.id ??= id;
+    this.turn.tools++;
+    if (!this.turn.ended) this.endTurn(tool.start, 'tool_call');
+    tool.turn = this.turns.length - 1;
+    this.tools.push(tool);
+  }
+
+  // started: "Where a start is printed late and the other clock's constant
+  // offset is known, the start is put right, but never to before what was
+  // printed ahead of it." A flush that repeats its deltas tells nothing new and
+  // holds no start back.
+  started(line) {
+    const { o, at, stamped } = line;
+    const { kind, call } = toolCall(o);
+    const before = this.open.get(o.call_id);
+    if (before) Object.assign(before, { end: at, outcome: 'incomplete' });
+    let start = at;
+    const own = Number(call.startedAtMs);
+    const offset = this.offsets.get(line);
+    if (stamped && own > 0 && offset !== undefined) start = Math.min(at, Math.max(this.ahead, own - offset));
+    const tool = { id: o.call_id, kind, start, printed: at, end: null, own: null, outcome: null, exitCode: null, background: false };
+    this.callTool(tool, o.model_call_id);
+    this.open.set(o.call_id, tool);
+  }
+
+  // completed: "An end without a start: a span of the agent's own length if it says one."
+  completed({ o, at }) {
+    const { kind, call, result } = toolCall(o);
+    const own = call.startedAtMs && call.completedAtMs ? Number(call.completedAtMs) - Number(call.startedAtMs) : null;
+    let tool = this.open.get(o.call_id);
+    if (!tool) {
+      tool = { id: o.call_id, kind, start: at - (own ?? 0), printed: null };
+      this.callTool(tool, o.model_call_id);
+    }
+    this.open.delete(o.call_id);
+    const outcome = Object.keys(result).find((key) => VARIANTS.has(key)) ?? Object.keys(result).find((key) => isObject(result[key])) ?? null;
+    const said = outcome === null || !isObject(result[outcome]) ? {} : result[outcome];
+    const background = said.isBackground === true || result.isBackground === true;
+    Object.assign(tool, {
+      end: at, own, outcome, background,
+      failed: (outcome !== null && VARIANTS.has(outcome) && !SUCCESSES.has(outcome)) || said.isError === true,
+      exitCode: typeof said.exitCode === 'number' && !background ? said.exitCode : null,
+    });
+    this.waitingSince = Math.max(at, this.waitingSince);
+    if (background) {
+      this.background.push({
+        task: String(said.shellId ?? said.agentId), kind, start: at, called: tool.start, end: null, status: null, exitCode: null,
+      });
+    }
+    if (isObject(said.complete)) this.awaited(said.complete, at);
+  }
+
+  // awaited: a background span runs "to when it really ended (an await's
+  // runtime, else its notification)".
+  awaited(complete, at) {
+    const work = this.background.find((b) => b.task === String(complete.taskId) && b.end === null);
+    if (!work) return;
+    work.end = Math.max(work.start, Math.min(at, work.called + Number(complete.runtimeMs)));
+    work.exitCode = complete.exitCode ?? null;
+  }
+
+  request(o, at) {
+    const query = o.query?.[o.query_type] ?? {};
+    this.approvals.push({
+      query: o.query_type, number: o.query?.id, tool: query.args?.toolCallId ?? query.toolCallId ?? null,
+      start: at, end: null, outcome: null,
+    });
+  }
+
+  // response: ids of queries are always 0, so that the type has to match too.
+  // askQuestion and createPlan nest their outcome in a result.
+  response(o, at) {
+    const approval = this.approvals.find((a) => a.end === null && a.query === o.query_type && a.number === o.response?.id);
+    if (!approval) return;
+    const answer = Object.entries(o.response).find(([key, value]) => key !== 'id' && isObject(value))?.[1] ?? {};
+    const inner = isObject(answer.result) ? answer.result : answer;
+    Object.assign(approval, { end: at, outcome: Object.keys(inner)[0] ?? null });
+  }
+
+  // notification: "a turn ends when the agent went idle: never idle time", and
+  // the notification that wakes the agent begins the next. An agent that waits
+  // for a tool, or for the model, is not idle.
+  notification(o, at) {
+    const work = this.background.find((b) => b.task === String(o.task_id) && b.status === null);
+    if (work) {
+      work.end ??= at;
+      work.status = o.status;
+    } else {
+      this.nested.push({ task: String(o.task_id), status: o.status, at });
+    }
+    const { turn } = this;
+    if (!turn || turn.ended || turn.first === null || this.open.size > 0) return;
+    this.endTurn(turn.last, 'stop');
+    this.idle.push({ start: turn.last, end: at });
+    this.waitingSince = at;
+  }
+
+  // frame: "retries and lost connections are events on the chat span". The
+  // agent waits for the model meanwhile, so that the turn goes on.
+  // One event tells of a retry, when it starts: that it was scheduled, or that
+  // it resumes, is part of it.
+  frame(kind, at) {
+    if (!this.turn || (this.turn.ended && this.open.size === 0)) this.beginTurn();
+    this.frames.push({ kind, at });
+    if (kind !== 'retry/scheduled' && kind !== 'retry/resuming') this.turn.frames++;
+    if (!this.turn.ended) this.turn.last = at;
+    if (this.turn.first === null && /^(retry\/starting|connection\/reconnected)$/.test(kind)) this.turn.sent = at;
+  }
+}
+
+// clockOffsets says, for each started line, how far startedAtMs and completedAtMs
+// are ahead of timestamp_ms, as soon as that is known: the median over the calls
+// that have completed when this one starts, or else when it completes itself.
+function clockOffsets(lines) {
+  const offsets = new Map();
+  const sorted = [];
+  const running = new Map(); // call id → started line
+  const put = (line) => {
+    if (line && !offsets.has(line) && sorted.length > 0) offsets.set(line, sorted[sorted.length >> 1]);
+  };
+  for (const line of lines) {
+    if (line.o.type !== 'tool_call') continue;
+    if (line.o.subtype === 'started') {
+      put(line);
+      running.set(line.o.call_id, line);
+    } else if (line.o.subtype === 'completed') {
+      const own = Number(toolCall(line.o).call.completedAtMs);
+      if (line.stamped && own > 0) {
+        sorted.push(own - line.at);
+        sorted.sort((a, b) => a - b);
+      }
+      put(running.get(line.o.call_id));
+    }
+  }
+  return offsets;
+}
+
+function toolCall(o) {
+  const call = isObject(o.tool_call) ? o.tool_call : {};
+  const key = Object.keys(call).find((k) => k.endsWith('ToolCall'));
+  const inner = isObject(call[key]) ? call[key] : {};
+  return { kind: key?.slice(0, -'ToolCall'.length) ?? call.function?.name ?? null, call, result: isObject(inner.result) ? inner.result : {} };
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+  console.log(JSON.stringify(read(readFileSync(process.argv[2] ?? 0, 'utf8')), null, 2));
+}

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"go.opentelemetry.io/contrib/propagators/envcar"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/file"
+	"github.com/spantee/spantee/exporter/otlp"
+	"github.com/spantee/spantee/exporter/spool"
+	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/content"
+	"github.com/spantee/spantee/mapping/redact"
+)
+
+// A config is what the flags and the environment come to. Flags take
+// precedence. Apart from what libraries read, nothing else in this package
+// looks at the environment.
+type config struct {
+	to       destination
+	spool    *spool.Spool // nil if nothing is to be kept
+	parent   trace.SpanContext
+	traceURL string
+	color    bool
+	content  contentConfig
+
+	problems []string // with variables: they must not break a pipe
+}
+
+// contentConfig is what is recorded of what was said and done.
+type contentConfig struct {
+	level             content.Level
+	redactor          *redact.Redactor
+	maxAttributeBytes int
+}
+
+// A usageError is a flag or an argument that makes no sense.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func invalid(what, value, want string) error {
+	return usageError{fmt.Errorf("invalid %s %q (want %s)", what, value, want)}
+}
+
+// A variableError is an environment variable that makes no sense.
+type variableError struct{ error }
+
+func (e variableError) Unwrap() error { return e.error }
+
+func (c *config) problem(err error) { c.problems = append(c.problems, withHint(err)) }
+
+// resolve returns the configuration of whatever traces a stream.
+func (o *options) resolve() (*config, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	c := &config{
+		spool:    o.spool(),
+		traceURL: cmp.Or(o.traceURL, os.Getenv("SPANTEE_TRACE_URL")),
+		color:    os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+	}
+	var err error
+	if c.content, err = o.contentOptions.resolve(c.problem); err != nil {
+		return nil, err
+	}
+	if o.traceURL == "" && !hasPlaceholder(c.traceURL) {
+		c.problem(fmt.Errorf("invalid $SPANTEE_TRACE_URL %q (want %s in it)", c.traceURL, placeholder))
+		c.traceURL = ""
+	}
+	if !o.ignoreTraceparent {
+		c.parent = parentFromEnvironment()
+	}
+	c.to, err = o.destination()
+	if errors.As(err, new(variableError)) {
+		c.problem(fmt.Errorf("no spans are sent: %w", err))
+		err = nil
+	}
+	if c.to.isSet() && c.parent.IsValid() && !c.parent.IsSampled() {
+		c.problem(errors.New("no spans are sent: $TRACEPARENT says not sampled (--ignore-traceparent sends them)"))
+		c.to = destination{}
+	}
+	return c, err
+}
+
+// placeholder is where a trace URL has the id.
+const placeholder = "{trace_id}"
+
+func hasPlaceholder(url string) bool { return url == "" || strings.Contains(url, placeholder) }
+
+// check finds flags that make no sense.
+func (o *options) check() error {
+	switch {
+	case o.flushTimeout < 0:
+		return invalid("--flush-timeout", o.flushTimeout.String(), "0s or more")
+	case o.maxSpanEvents < 1:
+		return invalid("--max-span-events", fmt.Sprint(o.maxSpanEvents), "1 or more")
+	case !hasPlaceholder(o.traceURL):
+		return invalid("--trace-url", o.traceURL, placeholder+" in it")
+	}
+	switch mapping.Deltas(o.deltas) {
+	case mapping.DeltasEach, mapping.DeltasMessage, mapping.DeltasOff:
+	default:
+		return invalid("--deltas", o.deltas, "each, message or off")
+	}
+	for _, known := range append(mapping.Agents, "") {
+		if o.agent == known {
+			return nil
+		}
+	}
+	return usageError{fmt.Errorf("unknown agent %q (supported: %s)", o.agent, strings.Join(mapping.Agents, ", "))}
+}
+
+// A destination is where spans go: a file, an OTLP endpoint, or nowhere.
+type destination struct {
+	file   string
+	otlp   *otlp.Settings
+	source string // what decided: a --flag, a $VARIABLE, or empty
+}
+
+func (d destination) isSet() bool { return d.file != "" || d.otlp != nil }
+
+// open returns a client, nil if spans go nowhere.
+func (d destination) open() (exporter.Client, error) {
+	switch {
+	case d.file != "":
+		client, err := file.New(d.file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", d.source, err)
+		}
+		return client, nil
+	case d.otlp != nil:
+		return d.otlp.Client(), nil
+	}
+	return nil, nil
+}
+
+// destination finds out where spans go. Its error is a usageError for flags, a
+// variableError for variables, or about a file that cannot be read.
+func (o *options) destination() (destination, error) {
+	switch {
+	case o.toFile != "" && o.otlp.Endpoint != "":
+		return destination{}, usageError{errors.New("--to and --endpoint exclude each other")}
+	case o.toFile == "-":
+		return destination{}, invalid("--to", o.toFile, "a file: stdout carries the stream")
+	case o.toFile != "":
+		return destination{file: o.toFile, source: "--to"}, nil
+	case o.otlp.Endpoint != "":
+		return o.resolveOTLP("--endpoint")
+	}
+
+	to, chosen := os.Getenv("SPANTEE_TO"), os.Getenv("OTEL_TRACES_EXPORTER")
+	switch {
+	case to == "-":
+		return destination{}, variableError{errors.New(`invalid $SPANTEE_TO "-" (want a file: stdout carries the stream)`)}
+	case to != "":
+		return destination{file: to, source: "$SPANTEE_TO"}, nil
+	case strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true"):
+		return destination{source: "$OTEL_SDK_DISABLED"}, nil
+	case chosen == "none":
+		return destination{source: "$OTEL_TRACES_EXPORTER"}, nil
+	case chosen == "file":
+		return destination{}, variableError{errors.New("$OTEL_TRACES_EXPORTER is file, but neither --to nor $SPANTEE_TO says which")}
+	case chosen != "" && chosen != "otlp":
+		return destination{}, variableError{fmt.Errorf("invalid $OTEL_TRACES_EXPORTER %q (want otlp, file or none)", chosen)}
+	case o.show && chosen == "" && !o.saysOTLP():
+		return destination{source: "--view"}, nil // it needs no collector
+	}
+	return o.resolveOTLP("")
+}
+
+// saysOTLP tells whether somebody said anything about an OTLP endpoint.
+func (o *options) saysOTLP() bool {
+	c := o.otlp
+	return c.Protocol+c.Compression+c.CACert+c.ClientCert+c.ClientKey != "" || len(c.Headers) > 0 || c.Timeout != 0 ||
+		os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")+os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
+}
+
+func (o *options) resolveOTLP(source string) (destination, error) {
+	s, err := resolveOTLP(o.otlp)
+	if err != nil {
+		return destination{}, err
+	}
+	return destination{otlp: s, source: source}, nil
+}
+
+// resolveOTLP returns the settings for spans sent by OTLP, and what is wrong
+// with a flag or a variable.
+func resolveOTLP(cfg otlp.Config) (*otlp.Settings, error) {
+	cfg.UserAgent = "spantee/" + strings.Trim(version(), "()")
+	s, err := otlp.Resolve(cfg)
+	wrong, ok := errors.AsType[*otlp.SettingError](err)
+	switch {
+	case !ok:
+		return s, err
+	case wrong.Variable != "":
+		return s, variableError{err}
+	case wrong.Err != nil:
+		return s, errors.New(wrong.Describe("--" + wrong.Name))
+	}
+	return s, usageError{errors.New(wrong.Describe("--" + wrong.Name))}
+}
+
+// spool returns where undelivered spans are kept, nil if nowhere.
+func (o *options) spool() *spool.Spool {
+	s, err := spool.Default()
+	s.Max = o.spoolMax.bytes
+	if o.noSpool || s.Max == 0 || err != nil {
+		return nil
+	}
+	return &s
+}
+
+// parentFromEnvironment returns what $TRACEPARENT and $TRACESTATE point at.
+func parentFromEnvironment() trace.SpanContext {
+	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), new(envcar.Carrier)))
+}
+
+// captureVariable is the GenAI conventions' own switch.
+const captureVariable = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+
+// minAttributeBytes is room for an id and for a message without its text.
+const minAttributeBytes = 128
+
+// resolve finds out what content is recorded. An invalid variable is a problem,
+// and means no content.
+func (o *contentOptions) resolve(problem func(error)) (contentConfig, error) {
+	c := contentConfig{level: content.Level(o.content), maxAttributeBytes: o.maxAttributeBytes}
+	if n := o.maxAttributeBytes; n < minAttributeBytes || n > mapping.MaxAttribute {
+		return c, invalid("--max-attribute-bytes", fmt.Sprint(n), fmt.Sprintf("%d to %d", minAttributeBytes, mapping.MaxAttribute))
+	}
+	var err error
+	if c.redactor, err = redact.New(o.redactRules, o.redactOff); err != nil {
+		return c, usageError{&exporter.Error{Err: err, Hint: "rule names appear in [redacted:NAME]"}}
+	}
+	switch c.level {
+	case content.None, content.Details, content.Full:
+		return c, nil
+	case "":
+	default:
+		return c, invalid("--content", o.content, "none, details or full")
+	}
+	// Spantee sends spans and no log events: content for events only is none.
+	switch v := os.Getenv(captureVariable); strings.ToUpper(v) {
+	case "TRUE", "SPAN_ONLY", "SPAN_AND_EVENT":
+		c.level = content.Full
+	case "", "FALSE", "NO_CONTENT", "EVENT_ONLY":
+		c.level = content.None
+	default:
+		c.level = content.None
+		problem(fmt.Errorf("no content is recorded: invalid $%s %q (want true, span_only, span_and_event, event_only, no_content or false)", captureVariable, v))
+	}
+	return c, nil
+}
+
+// applyTo sets what the mapper records.
+func (c contentConfig) applyTo(opts *mapping.Options) {
+	opts.Content, opts.Redactor, opts.MaxAttributeBytes = c.level, c.redactor, c.maxAttributeBytes
+}

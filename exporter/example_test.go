@@ -1,0 +1,70 @@
+package exporter_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/spool"
+)
+
+// A printer is a Client that accepts spans once it is ready.
+type printer struct{ ready bool }
+
+func (p *printer) Start(context.Context) error { return nil }
+func (p *printer) Stop(context.Context) error  { return nil }
+
+func (p *printer) Destination() spool.Destination {
+	return spool.Destination{Protocol: "printer", Endpoint: "stdout"}
+}
+
+func (p *printer) UploadTraces(_ context.Context, request []*tracepb.ResourceSpans) error {
+	if !p.ready {
+		p.ready = true
+		return &exporter.UploadError{
+			Verdict:    exporter.Retryable,
+			Err:        fmt.Errorf("not ready"),
+			RetryAfter: 10 * time.Millisecond,
+		}
+	}
+	// The spans are encoded already, in fields that only proto.Marshal sees.
+	b, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: request})
+	if err != nil {
+		return err
+	}
+	data := new(tracepb.TracesData)
+	if err := proto.Unmarshal(b, data); err != nil {
+		return err
+	}
+	for _, span := range data.ResourceSpans[0].ScopeSpans[0].Spans {
+		fmt.Println(span.Name)
+	}
+	return nil
+}
+
+func Example() {
+	e, err := exporter.New(exporter.Config{Client: new(printer)})
+	if err != nil {
+		panic(err)
+	}
+	for _, name := range []string{"chat GPT-5", "invoke_agent cursor-agent"} {
+		span, err := proto.Marshal(&tracepb.Span{Name: name})
+		if err != nil {
+			panic(err)
+		}
+		e.Export(span)
+	}
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	report := e.Close(ctx)
+	fmt.Println(report.Delivered, "of", report.Ended, "delivered")
+	// Output:
+	// chat GPT-5
+	// invoke_agent cursor-agent
+	// 2 of 2 delivered
+}

@@ -1,0 +1,151 @@
+// Package file writes traces to files of OTLP JSON lines, the form of
+// https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/ that the
+// collector's otlpjsonfile receiver reads, and reads them back.
+package file
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"unicode/utf8"
+
+	"go.opentelemetry.io/collector/pdata/ptrace"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/spool"
+)
+
+// A client appends each upload to a file, as one line.
+type client struct {
+	mu   sync.Mutex
+	f    *os.File
+	torn bool // the last line was cut short
+}
+
+// New returns a client that appends to the file at path. Any number of
+// processes may append to one file.
+func New(path string) (exporter.Client, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600) // a pipe without a reader would hang
+	if err != nil {
+		return nil, err
+	}
+	return &client{f: f}, nil
+}
+
+// Protocol is that of a file as a destination.
+const Protocol = "file"
+
+func (c *client) Destination() spool.Destination {
+	path, err := filepath.Abs(c.f.Name())
+	if err != nil {
+		path = c.f.Name()
+	}
+	return spool.Destination{Protocol: Protocol, Endpoint: path}
+}
+
+func (c *client) Start(context.Context) error { return nil }
+
+func (c *client) Stop(context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.f.Close()
+}
+
+// UploadTraces appends one line.
+func (c *client) UploadTraces(_ context.Context, spans []*tracepb.ResourceSpans) error {
+	if len(spans) == 0 {
+		return nil
+	}
+	line, err := marshalJSON(spans)
+	if err != nil {
+		return err
+	}
+	return c.append(append(line, '\n'))
+}
+
+// append writes a line by one call: the system keeps the appends of several
+// processes apart, but not the parts of a line.
+func (c *client) append(line []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.torn {
+		line = slices.Concat([]byte{'\n'}, line)
+	}
+	n, err := c.f.Write(line)
+	c.torn = err != nil && (n > 0 || c.torn)
+	if err != nil {
+		return &exporter.UploadError{Verdict: exporter.Misconfigured, Err: err} // the disk may be full
+	}
+	return nil
+}
+
+func marshalJSON(spans []*tracepb.ResourceSpans) ([]byte, error) {
+	b, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
+	if err != nil {
+		return nil, fmt.Errorf("encode spans: %w", err)
+	}
+	traces, err := (&ptrace.ProtoUnmarshaler{}).UnmarshalTraces(b)
+	if err != nil {
+		return nil, fmt.Errorf("encode spans: %w", err)
+	}
+	// protojson would write ids in base64.
+	line, err := (&ptrace.JSONMarshaler{}).MarshalTraces(traces)
+	if err == nil && !utf8.Valid(line) { // which neither of the two checks
+		err = errors.New("encode spans: text that is not UTF-8")
+	}
+	return line, err
+}
+
+// Read reads what a client wrote, a line at a time. For a line that cannot be
+// decoded it yields an error and goes on; an error of r is the last.
+func Read(r io.Reader) iter.Seq2[[]*tracepb.ResourceSpans, error] {
+	return func(yield func([]*tracepb.ResourceSpans, error) bool) {
+		lines := bufio.NewReader(r)
+		for n := 1; ; n++ {
+			line, err := lines.ReadBytes('\n')
+			if line = bytes.TrimSpace(line); len(line) > 0 {
+				spans, err := unmarshalJSON(line)
+				if err != nil {
+					err = fmt.Errorf("line %d: %w", n, err)
+				}
+				if !yield(spans, err) {
+					return
+				}
+			}
+			if err == io.EOF {
+				return
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+	}
+}
+
+func unmarshalJSON(line []byte) ([]*tracepb.ResourceSpans, error) {
+	traces, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(line)
+	if err != nil {
+		return nil, err
+	}
+	b, err := (&ptrace.ProtoMarshaler{}).MarshalTraces(traces)
+	if err != nil {
+		return nil, err
+	}
+	var data tracepb.TracesData
+	if err := proto.Unmarshal(b, &data); err != nil {
+		return nil, err
+	}
+	return data.GetResourceSpans(), nil
+}

@@ -1,0 +1,59 @@
+package exporter
+
+import (
+	"testing"
+
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+func newExporter(t *testing.T, cfg Config) *Exporter {
+	t.Helper()
+	e, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// encode returns the wire bytes of a span.
+func encode(span *tracepb.Span) []byte {
+	b, err := proto.Marshal(span)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// decode returns what a receiver makes of a request.
+func decode(rs []*tracepb.ResourceSpans) (*tracepb.ResourceSpans, error) {
+	b, err := proto.Marshal(rs[0])
+	if err != nil {
+		return nil, err
+	}
+	full := new(tracepb.ResourceSpans)
+	return full, proto.Unmarshal(b, full)
+}
+
+// everything is a span with something in every field.
+func everything(name string) *tracepb.Span {
+	return &tracepb.Span{
+		TraceId:           []byte("0123456789abcdef"),
+		SpanId:            []byte("abcdefgh"),
+		ParentSpanId:      []byte("parent00"),
+		TraceState:        "vendor=1",
+		Name:              name,
+		Kind:              tracepb.Span_SPAN_KIND_CLIENT,
+		Flags:             0x301,
+		StartTimeUnixNano: 1_700_000_000_000_000_001,
+		EndTimeUnixNano:   1_700_000_000_123_456_789,
+		Attributes: []*commonpb.KeyValue{
+			{Key: "b", Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: 1<<53 + 1}}},
+			{Key: "a", Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: "ü"}}},
+		},
+		Events: []*tracepb.Span_Event{{TimeUnixNano: 1, Name: "text.delta"}, {TimeUnixNano: 2, Name: "thinking.delta"}},
+		Links:  []*tracepb.Span_Link{{TraceId: []byte("fedcba9876543210"), SpanId: []byte("linked00")}},
+		Status: &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: "timeout"},
+	}
+}

@@ -1,0 +1,210 @@
+package otlp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/spantee/spantee/exporter"
+)
+
+const (
+	causeTooLarge = "a request exceeds the receiver's limit"
+	hintNobody    = "nothing listens on %s"
+	hintGRPC      = "4317 is the gRPC port: use 4318, or set OTEL_EXPORTER_OTLP_PROTOCOL=grpc"
+	hintHeaders   = "check OTEL_EXPORTER_OTLP_HEADERS"
+	hintAddress   = "is %s the right address?"
+)
+
+var errTimeout = errors.New("the collector did not answer in time")
+
+// signs are found in the text of errors, where gRPC leaves the only trace of
+// what went wrong below it. The tests provoke each of them.
+var signs = []struct {
+	text        string
+	cause, hint string // a %s in the hint is the endpoint; an empty cause is the text
+}{
+	{"connection refused", "connection refused", hintNobody},
+	{"actively refused", "connection refused", hintNobody}, // Windows
+	{"connect: no such file", "no such socket", hintNobody},
+	{"no such host", "no such host", hintAddress},
+	{"produced zero addresses", "no such host", hintAddress},
+	{"network is unreachable", "network is unreachable", hintAddress},
+
+	{
+		"looked like an HTTP/1.1 header", "the server speaks HTTP, not gRPC",
+		"4318 is the HTTP port: use 4317, or set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
+	},
+	{"malformed HTTP response", "the server speaks gRPC, not HTTP", hintGRPC},
+	{"readLoopPeekFailLocked: %!w(<nil>)", "the server speaks gRPC, not HTTP", hintGRPC}, // the same, when it spoke first
+
+	{"HTTP request to an HTTPS server", "the server wants TLS", "try https://"},
+	{"HTTP response to HTTPS client", "the server does not speak TLS", "try http://"},
+	{"look like a TLS handshake", "the server does not speak TLS", "try http://"},
+	{"error reading server preface", "the server closed the connection", "is %s the right address, and scheme?"},
+	{"no application protocol", "the server does not speak gRPC", hintAddress},
+	{"x509:", "", "set OTEL_EXPORTER_OTLP_CERTIFICATE to the certificate of its authority"},
+}
+
+func uploadError(v exporter.Verdict, cause, hint string) *exporter.UploadError {
+	err := errors.New(cause)
+	if hint != "" {
+		err = &exporter.Error{Err: err, Hint: hint}
+	}
+	return &exporter.UploadError{Verdict: v, Err: err}
+}
+
+func partialSuccess(rejected int64, message string) *exporter.UploadError {
+	e := uploadError(exporter.Partial, "rejected by the collector: "+oneLine(message), "")
+	e.Rejected = int(rejected)
+	return e
+}
+
+// A grpcError is looked for by hand: status.FromError would repeat the whole
+// text of whatever wraps it.
+type grpcError interface {
+	error
+	GRPCStatus() *status.Status
+}
+
+// classify says what an error means for the requests to endpoint.
+func classify(err error, endpoint string) *exporter.UploadError {
+	if e, ok := errors.AsType[*statusError](err); ok {
+		return classifyHTTP(e, endpoint)
+	}
+	if e, ok := errors.AsType[grpcError](err); ok {
+		return classifyGRPC(e.GRPCStatus(), endpoint)
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return &exporter.UploadError{Verdict: exporter.Retryable, Err: errTimeout}
+	}
+	if e := readSigns(err.Error(), endpoint); e != nil {
+		return e
+	}
+	if e, ok := errors.AsType[*url.Error](err); ok { // no answer: the connection broke
+		return uploadError(exporter.Retryable, oneLine(e.Err.Error()), "")
+	}
+	return uploadError(exporter.Permanent, oneLine(err.Error()), "")
+}
+
+// delayed adds what the receiver said of when to come back.
+func delayed(e *exporter.UploadError, by time.Duration) *exporter.UploadError {
+	if by > 0 {
+		e.RetryAfter = by
+		e.Err = fmt.Errorf("%w; retry after %v", e.Err, by.Round(time.Second))
+	}
+	return e
+}
+
+func classifyHTTP(e *statusError, endpoint string) *exporter.UploadError {
+	switch e.code {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return uploadError(exporter.Misconfigured, "unauthenticated: "+e.Error(), hintHeaders)
+	case http.StatusRequestEntityTooLarge:
+		return uploadError(exporter.TooLarge, causeTooLarge, "")
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return delayed(uploadError(exporter.Retryable, e.Error(), ""), e.retryAfter)
+	case http.StatusBadRequest:
+		if signed := readSigns(e.message, endpoint); signed != nil {
+			return signed
+		}
+		return uploadError(exporter.Permanent, e.Error(), "")
+	case http.StatusOK, http.StatusNotFound, http.StatusMethodNotAllowed:
+		return uploadError(exporter.Misconfigured, e.Error(), fmt.Sprintf(hintAddress, endpoint))
+	default:
+		return uploadError(exporter.Permanent, e.Error(), "")
+	}
+}
+
+func classifyGRPC(st *status.Status, endpoint string) *exporter.UploadError {
+	message := oneLine(st.Message())
+	if message == "" {
+		message = st.Code().String()
+	}
+	retryAfter, retry := retryInfo(st)
+	switch st.Code() {
+	case codes.DeadlineExceeded, codes.Canceled:
+		return &exporter.UploadError{Verdict: exporter.Retryable, Err: errTimeout}
+	case codes.Unavailable:
+		if signed := readSigns(st.Message(), endpoint); signed != nil {
+			return signed
+		}
+		return delayed(uploadError(exporter.Retryable, message, ""), retryAfter)
+	case codes.ResourceExhausted, codes.OutOfRange:
+		// Servers agree neither on the code nor on the words.
+		for _, words := range []string{"larger than max", "too large", "exceeds maximum"} {
+			if strings.Contains(message, words) {
+				return uploadError(exporter.TooLarge, causeTooLarge, "")
+			}
+		}
+		if st.Code() == codes.ResourceExhausted && !retry {
+			return uploadError(exporter.Misconfigured, "refused: "+message, "")
+		}
+		return delayed(uploadError(exporter.Retryable, message, ""), retryAfter)
+	case codes.Aborted, codes.DataLoss:
+		return delayed(uploadError(exporter.Retryable, message, ""), retryAfter)
+	case codes.Unauthenticated, codes.PermissionDenied:
+		return uploadError(exporter.Misconfigured, "unauthenticated: "+message, hintHeaders)
+	case codes.Unimplemented:
+		return uploadError(exporter.Misconfigured, "no traces are accepted there: "+message, fmt.Sprintf(hintAddress, endpoint))
+	default:
+		return uploadError(exporter.Permanent, message, "")
+	}
+}
+
+// retryInfo is whether the server says that a retry may succeed, and when.
+func retryInfo(st *status.Status) (after time.Duration, ok bool) {
+	for _, detail := range st.Details() {
+		if info, ok := detail.(*errdetails.RetryInfo); ok {
+			return info.GetRetryDelay().AsDuration(), true
+		}
+	}
+	return 0, false
+}
+
+func readSigns(text, endpoint string) *exporter.UploadError {
+	for _, s := range signs {
+		i := strings.Index(text, s.text)
+		if i < 0 {
+			continue
+		}
+		if s.cause == "" {
+			s.cause = oneLine(text[i:])
+		}
+		hint := strings.ReplaceAll(s.hint, "%s", endpoint)
+		if u, err := url.Parse(endpoint); s.hint == hintNobody && err == nil && isLoopback(u.Hostname()) {
+			hint += `; try "docker compose up -d"`
+		}
+		return uploadError(exporter.Unreachable, s.cause, hint)
+	}
+	return nil
+}
+
+func isLoopback(host string) bool {
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
+}
+
+// oneLine makes what a server said fit for a terminal.
+func oneLine(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > 200 {
+		s = string(r[:200]) + "..."
+	}
+	return s
+}

@@ -1,0 +1,53 @@
+package otlp_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/otlp"
+	"github.com/spantee/spantee/exporter/receiver"
+)
+
+func Example() {
+	// Any collector would do. This one accepts everything.
+	collector, err := receiver.Start(receiver.Config{
+		Handle: func(_ context.Context, request *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
+			for _, span := range request.ResourceSpans[0].ScopeSpans[0].Spans {
+				fmt.Println("received", span.Name)
+			}
+			return nil, nil
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer collector.Close()
+
+	client, err := otlp.New(otlp.Config{Endpoint: collector.GRPCEndpoint(), UserAgent: "example/1.0"})
+	if err != nil {
+		panic(err)
+	}
+	e, err := exporter.New(exporter.Config{Client: client})
+	if err != nil {
+		panic(err)
+	}
+	span, err := proto.Marshal(&tracepb.Span{Name: "invoke_agent cursor-agent"})
+	if err != nil {
+		panic(err)
+	}
+	e.Export(span)
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	report := e.Close(ctx)
+	fmt.Println(report.Delivered, "of", report.Ended, "delivered")
+	// Output:
+	// received invoke_agent cursor-agent
+	// 1 of 1 delivered
+}

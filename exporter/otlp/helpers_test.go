@@ -1,0 +1,91 @@
+package otlp
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/receiver/receivertest"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv("OTLP_TEST_CHILD") == "sink" {
+		sink()
+		os.Exit(0)
+	}
+	for _, kv := range os.Environ() { // a developer's own collector is not for tests
+		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "OTEL_") {
+			os.Unsetenv(name)
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
+
+var protocols = []string{"grpc", "http/protobuf", "http/json"}
+
+func endpointOf(r *receivertest.Receiver, protocol string) string {
+	if protocol == "grpc" {
+		return r.GRPCEndpoint()
+	}
+	return r.HTTPEndpoint()
+}
+
+func newClient(t *testing.T, cfg Config) exporter.Client {
+	t.Helper()
+	c, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func newExporter(t *testing.T, cfg exporter.Config) *exporter.Exporter {
+	t.Helper()
+	e, err := exporter.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// sized is a span of so many bytes on the wire.
+func sized(name string, size int) *tracepb.Span {
+	span := &tracepb.Span{Name: name, SpanId: []byte("12345678")}
+	for n := size - proto.Size(span); proto.Size(span) != size; n-- { // n bytes and their framing
+		span.TraceState = strings.Repeat("x", n)
+	}
+	return span
+}
+
+func encode(span *tracepb.Span) []byte {
+	b, err := proto.Marshal(span)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+func closeWithin(t *testing.T, e *exporter.Exporter, d time.Duration) exporter.Report {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	return e.Close(ctx)
+}
+
+func wantReport(t *testing.T, r exporter.Report, delivered, dropped int, cause string) {
+	t.Helper()
+	if r.Ended != delivered+dropped || r.Delivered != delivered || r.Dropped != dropped {
+		t.Errorf("%d ended, %d delivered and %d dropped, want %d and %d", r.Ended, r.Delivered, r.Dropped, delivered, dropped)
+	}
+	if got := fmt.Sprint(r.Cause); dropped > 0 && !strings.Contains(got, cause) {
+		t.Errorf("cause is %q, want %q", got, cause)
+	}
+}

@@ -1,0 +1,136 @@
+// Package otlp has clients for OTLP receivers, over gRPC and HTTP. They are
+// OpenTelemetry's own, configured by the standard variables, but never retry:
+// that is the Exporter's part. They tell it what the receiver answered.
+//
+// OpenTelemetry's clients, gRPC and net/http may write to stderr. A program that
+// cannot have that silences otel's error handler, grpclog and log.
+package otlp
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/spool"
+)
+
+// A Config says where to send spans, and how. Empty fields come from the
+// OTEL_EXPORTER_OTLP_TRACES_* and OTEL_EXPORTER_OTLP_* variables, in this order
+// of precedence, or else are the defaults of the OpenTelemetry specification.
+// The scheme of the endpoint alone decides about TLS.
+type Config struct {
+	Protocol    string            // grpc, http/protobuf or http/json
+	Endpoint    string            // http://host:port, https:// or, for grpc, unix:; over HTTP, /v1/traces is appended
+	Headers     map[string]string // sent with every request
+	Compression string            // gzip or none
+	Timeout     time.Duration     // of one attempt
+
+	CACert, ClientCert, ClientKey string // PEM files
+
+	// UserAgent is put before the client's own, such as "spantee/1.2".
+	UserAgent string
+}
+
+// New returns a client for cfg. Its error may be a *[SettingError]. Nothing is
+// dialled before the first request.
+func New(cfg Config) (exporter.Client, error) {
+	s, err := Resolve(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return s.Client(), nil
+}
+
+// Client returns a client with these settings.
+func (s *Settings) Client() exporter.Client {
+	if s.protocol == "grpc" {
+		return newGRPC(s)
+	}
+	return newHTTP(s)
+}
+
+// ClientFor returns a client for a destination found in a spool. Headers and
+// certificates are sent only to the endpoint they were set for: if that is
+// another one, a client without them is returned.
+func ClientFor(to spool.Destination, cfg Config) (exporter.Client, error) {
+	if s, err := Resolve(cfg); err == nil && s.Destination() == to {
+		return s.Client(), nil
+	}
+	s, err := plainSettings(to)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", to.Endpoint, err)
+	}
+	s.userAgent = cfg.UserAgent
+	return s.Client(), nil
+}
+
+// A client is one of OpenTelemetry's that returns UploadErrors.
+type client struct {
+	otlptrace.Client
+	settings *Settings
+	stopped  func() // releases connections
+}
+
+func (c *client) Destination() spool.Destination { return c.settings.Destination() }
+
+// An answer is what the receiver replied to a request. OpenTelemetry's clients
+// put it into the prose of an error.
+type answer struct {
+	partial *coltracepb.ExportTracePartialSuccess
+	err     error // a grpcError or a *statusError; nil if there was no answer
+}
+
+type answerKey struct{}
+
+// answerTo is where the answer to a request with this context belongs.
+func answerTo(ctx context.Context) *answer {
+	if a, ok := ctx.Value(answerKey{}).(*answer); ok {
+		return a
+	}
+	return new(answer)
+}
+
+func (c *client) UploadTraces(ctx context.Context, request []*tracepb.ResourceSpans) error {
+	if c.settings.protocol == "http/json" { // which leaves out unknown fields
+		decoded, err := decode(request)
+		if err != nil {
+			return err
+		}
+		request = decoded
+	}
+	var got answer
+	err := c.Client.UploadTraces(context.WithValue(ctx, answerKey{}, &got), request)
+	if rejected, message := got.partial.GetRejectedSpans(), got.partial.GetErrorMessage(); rejected != 0 || message != "" {
+		return partialSuccess(rejected, message)
+	}
+	if got.err != nil {
+		err = got.err
+	}
+	if err == nil {
+		return nil
+	}
+	return classify(err, c.settings.endpoint.Redacted())
+}
+
+// decode returns request with its encoded spans as messages.
+func decode(request []*tracepb.ResourceSpans) ([]*tracepb.ResourceSpans, error) {
+	b, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: request})
+	if err != nil {
+		return nil, err
+	}
+	data := new(tracepb.TracesData)
+	err = proto.Unmarshal(b, data)
+	return data.GetResourceSpans(), err
+}
+
+func (c *client) Stop(ctx context.Context) error {
+	err := c.Client.Stop(ctx)
+	c.stopped()
+	return err
+}

@@ -1,0 +1,311 @@
+package otlp
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/spantee/spantee/exporter/spool"
+)
+
+// Settings are a Config with everything filled in and checked.
+type Settings struct {
+	protocol    string
+	endpoint    *url.URL
+	headers     map[string]string
+	compression string
+	timeout     time.Duration
+	tls         *tls.Config // nil unless the endpoint is https
+	userAgent   string
+
+	list []Setting
+}
+
+// A Setting is a part of the configuration, and where it comes from.
+type Setting struct {
+	Name     string // endpoint, client-certificate, ...
+	Value    string // without secrets
+	Variable string // in which it was set; empty if it was not set in one
+	Default  bool   // it was not set at all
+}
+
+// A SettingError is a setting that makes no sense, and where it was set.
+type SettingError struct {
+	Name     string // endpoint, client-certificate, ...
+	Variable string // in which it was set; empty if it was set in the Config
+	Value    string // without secrets; may be empty
+	Want     string // what was expected
+	Err      error  // instead of Want, if the setting names a file that could not be used
+}
+
+func (e *SettingError) Error() string {
+	if e.Variable != "" {
+		return e.Describe("$" + e.Variable)
+	}
+	return e.Describe(e.Name)
+}
+
+func (e *SettingError) Unwrap() error { return e.Err }
+
+// Describe is the error with another name for the setting, such as a flag's.
+func (e *SettingError) Describe(name string) string {
+	switch {
+	case e.Err != nil:
+		return fmt.Sprintf("%s: %v", name, e.Err)
+	case e.Value != "":
+		return fmt.Sprintf("invalid %s %q (%s)", name, e.Value, e.Want)
+	default:
+		return fmt.Sprintf("invalid %s (%s)", name, e.Want)
+	}
+}
+
+// Resolve returns the settings that cfg and the environment come to. With an
+// error, which may be a *[SettingError], only List makes sense of them.
+func Resolve(cfg Config) (*Settings, error) {
+	// OpenTelemetry's clients read the same variables, but only log what they do
+	// not understand.
+	s := &Settings{userAgent: cfg.UserAgent}
+	for _, read := range []func(Config) error{s.readProtocol, s.readEndpoint, s.readTLS, s.readHeaders, s.readCompression, s.readTimeout} {
+		if err := read(cfg); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// List returns each setting that is not empty, as far as they are valid.
+func (s *Settings) List() []Setting { return s.list }
+
+// Destination is what a spool may know of where spans go: no password, and no
+// token in a query.
+func (s *Settings) Destination() spool.Destination {
+	u := *s.endpoint
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return spool.Destination{Protocol: s.protocol, Endpoint: u.String()}
+}
+
+// plainSettings are for a destination that the environment says nothing about.
+func plainSettings(to spool.Destination) (*Settings, error) {
+	switch to.Protocol {
+	case "grpc", "http/protobuf", "http/json":
+	default:
+		return nil, fmt.Errorf("unknown protocol %q", to.Protocol)
+	}
+	u, err := url.Parse(to.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	s := &Settings{protocol: to.Protocol, endpoint: u, timeout: defaultTimeout}
+	if u.Scheme == "https" {
+		s.tls = new(tls.Config)
+	}
+	return s, nil
+}
+
+// defaultTimeout of an attempt, by the specification.
+const defaultTimeout = 10 * time.Second
+
+const tracesEndpoint = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+
+// A source is where a setting was found.
+type source struct{ name, variable, value string }
+
+// lookup returns value if it is set, or else the variable for traces, or else
+// the one for all signals. name is that of the setting.
+func lookup(value, name string) source {
+	if value != "" {
+		return source{name: name, value: value}
+	}
+	for _, prefix := range []string{"OTEL_EXPORTER_OTLP_TRACES_", "OTEL_EXPORTER_OTLP_"} {
+		variable := prefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		if v := strings.TrimSpace(os.Getenv(variable)); v != "" {
+			return source{name, variable, v}
+		}
+	}
+	return source{name: name}
+}
+
+func (from source) invalid(want string) error {
+	return &SettingError{Name: from.name, Variable: from.variable, Value: from.value, Want: want}
+}
+
+func (from source) failed(err error) error {
+	return &SettingError{Name: from.name, Variable: from.variable, Err: err}
+}
+
+func (s *Settings) note(from source, value string) {
+	s.list = append(s.list, Setting{Name: from.name, Value: value, Variable: from.variable, Default: from.value == ""})
+}
+
+func (s *Settings) readProtocol(cfg Config) error {
+	from := lookup(cfg.Protocol, "protocol")
+	switch s.protocol = strings.ToLower(from.value); s.protocol {
+	case "":
+		s.protocol = "grpc"
+	case "grpc", "http/protobuf", "http/json":
+	default:
+		return from.invalid("want grpc, http/protobuf or http/json")
+	}
+	s.note(from, s.protocol)
+	return nil
+}
+
+func (s *Settings) readEndpoint(cfg Config) error {
+	from := lookup(cfg.Endpoint, "endpoint")
+	v := from.value
+	switch {
+	case v == "" && s.protocol == "grpc":
+		v = "http://localhost:4317"
+	case v == "":
+		v = "http://localhost:4318"
+	case !strings.Contains(v, "://") && !strings.HasPrefix(v, "unix:"):
+		return from.invalid("want a scheme: http://" + v)
+	}
+	u, err := url.Parse(v)
+	if err != nil {
+		from.value = "" // it may hold a password
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			err = e.Err // without the URL
+		}
+		return from.invalid(err.Error())
+	}
+	from.value = u.Redacted()
+	switch {
+	case u.Scheme == "unix" && s.protocol != "grpc":
+		return from.invalid("want http:// or https://: a unix socket needs protocol grpc")
+	case u.Scheme == "unix":
+	case u.Scheme != "http" && u.Scheme != "https":
+		return from.invalid("want http:// or https://")
+	case u.Hostname() == "":
+		return from.invalid("want a host")
+	case u.Port() != "":
+		if n, err := strconv.ParseUint(u.Port(), 10, 16); err != nil || n == 0 {
+			return from.invalid("want a port from 1 to 65535")
+		}
+	}
+	if s.protocol != "grpc" && from.variable != tracesEndpoint { // which is used verbatim
+		u = u.JoinPath("v1/traces")
+	}
+	s.endpoint = u
+	if cfg.Endpoint == "" && from.variable == "" {
+		from.value = ""
+	}
+	s.note(from, u.Redacted())
+	return nil
+}
+
+func (s *Settings) readTLS(cfg Config) error {
+	if s.endpoint.Scheme != "https" {
+		for _, f := range []source{{name: "certificate", value: cfg.CACert}, {name: "client-certificate", value: cfg.ClientCert}, {name: "client-key", value: cfg.ClientKey}} {
+			if f.value != "" {
+				return f.invalid("want an https:// endpoint, not " + s.endpoint.Redacted())
+			}
+		}
+		return nil
+	}
+	s.tls = new(tls.Config)
+	if from := lookup(cfg.CACert, "certificate"); from.value != "" {
+		pem, err := os.ReadFile(from.value)
+		if err != nil {
+			return from.failed(err)
+		}
+		s.tls.RootCAs = x509.NewCertPool()
+		if !s.tls.RootCAs.AppendCertsFromPEM(pem) {
+			return from.failed(fmt.Errorf("no certificate in %s", from.value))
+		}
+		s.note(from, from.value)
+	}
+	cert, key := lookup(cfg.ClientCert, "client-certificate"), lookup(cfg.ClientKey, "client-key")
+	switch {
+	case cert.value == "" && key.value == "":
+		return nil
+	case cert.value == "":
+		return key.invalid("want a client certificate, too")
+	case key.value == "":
+		return cert.invalid("want its key, too")
+	}
+	pair, err := tls.LoadX509KeyPair(cert.value, key.value)
+	if err != nil {
+		return cert.failed(err)
+	}
+	s.tls.Certificates = []tls.Certificate{pair}
+	s.note(cert, cert.value)
+	return nil
+}
+
+// readHeaders never repeats a value: most are secrets.
+func (s *Settings) readHeaders(cfg Config) error {
+	s.headers = make(map[string]string)
+	sources := map[string]source{}
+	from := lookup("", "headers")
+	for pair := range strings.SplitSeq(from.value, ",") {
+		if strings.TrimSpace(pair) == "" {
+			continue
+		}
+		key, value, ok := strings.Cut(pair, "=")
+		value, err := url.PathUnescape(strings.TrimSpace(value))
+		if !ok || err != nil {
+			return source{name: "header", variable: from.variable}.invalid("want key=value,key=value, with special characters escaped, such as %20")
+		}
+		key = strings.ToLower(strings.TrimSpace(key))
+		s.headers[key], sources[key] = value, source{name: "header", variable: from.variable, value: key}
+	}
+	for key, value := range cfg.Headers { // one by one, over those of the variable
+		key = strings.ToLower(key)
+		s.headers[key], sources[key] = value, source{name: "header", value: cmp.Or(key, " ")}
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.headers)) {
+		if !httpguts.ValidHeaderFieldName(key) || !httpguts.ValidHeaderFieldValue(s.headers[key]) {
+			return sources[key].invalid("want a name and a value that HTTP can carry")
+		}
+		s.note(sources[key], key)
+	}
+	return nil
+}
+
+func (s *Settings) readCompression(cfg Config) error {
+	from := lookup(cfg.Compression, "compression")
+	switch s.compression = strings.ToLower(from.value); s.compression {
+	case "":
+		return nil
+	case "none", "gzip":
+		s.note(from, s.compression)
+		return nil
+	}
+	return from.invalid("want gzip or none")
+}
+
+func (s *Settings) readTimeout(cfg Config) error {
+	s.timeout = defaultTimeout
+	from := source{name: "timeout"}
+	switch {
+	case cfg.Timeout < 0:
+		from.value = cfg.Timeout.String()
+		return from.invalid("want a positive duration")
+	case cfg.Timeout > 0:
+		s.timeout, from.value = cfg.Timeout, cfg.Timeout.String()
+	default:
+		from = lookup("", "timeout")
+		if from.value == "" {
+			break
+		}
+		ms, err := strconv.Atoi(from.value)
+		if err != nil || ms < 0 {
+			return from.invalid("want milliseconds: 10000 is ten seconds")
+		}
+		s.timeout = time.Duration(ms) * time.Millisecond
+	}
+	s.note(from, s.timeout.String())
+	return nil
+}

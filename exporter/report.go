@@ -1,0 +1,56 @@
+package exporter
+
+import "github.com/spantee/spantee/exporter/spool"
+
+// A Report is what became of the spans. Ended is always Delivered + Spooled +
+// Rejected + Dropped.
+type Report struct {
+	Ended     int
+	Delivered int
+	Spooled   int // to be delivered later
+	Rejected  int // by the receiver, and kept
+	Dropped   int
+
+	Cause   error // why the first undelivered span was not delivered; may be an *Error
+	NotKept error // why spans were dropped in spite of a spool
+
+	Earlier Earlier
+}
+
+// Earlier is what became of spans of other processes, found in the spool.
+type Earlier struct {
+	Recovered int // from processes that were killed
+	Delivered int
+	Rejected  int // by the receiver, and kept
+	Dropped   int // evicted for newer ones, or unreadable
+}
+
+func (e *Earlier) add(more Earlier) {
+	e.Recovered += more.Recovered
+	e.Delivered += more.Delivered
+	e.Rejected += more.Rejected
+	e.Dropped += more.Dropped
+}
+
+// addDrained counts spans anew that were spooled before.
+func (r *Report) addDrained(d drained) {
+	r.addEvicted(d.evicted)
+	r.Earlier.add(d.others)
+	r.Spooled -= d.own.Delivered + d.own.Rejected + d.own.Dropped
+	r.Delivered += d.own.Delivered
+	r.Rejected += d.own.Rejected
+	r.Dropped += d.own.Dropped
+}
+
+func (r *Report) addEvicted(e spool.Evicted) {
+	r.Spooled -= e.Own
+	r.Rejected -= e.OwnRejected
+	r.Dropped += e.Own + e.OwnRejected
+	r.Earlier.Dropped += e.Others
+}
+
+func (r *Report) blame(why *UploadError) {
+	if r.Cause == nil {
+		r.Cause = why.Err
+	}
+}

@@ -1,0 +1,150 @@
+package tree
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// ANSI colours, of the sixteen that every theme defines.
+const (
+	bold    = "\x1b[1m"
+	dim     = "\x1b[2m"
+	red     = "\x1b[31m"
+	green   = "\x1b[32m"
+	yellow  = "\x1b[33m"
+	magenta = "\x1b[35m"
+	cyan    = "\x1b[36m"
+)
+
+func (s Style) paint(color, text string) string {
+	if !s.Color || color == "" || strings.TrimSpace(text) == "" {
+		return text
+	}
+	return color + text + "\x1b[0m"
+}
+
+// printable spells out what a terminal would act on rather than show: escapes,
+// line ends, and the marks that turn the direction of text.
+func printable(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+	}
+	return b.String()
+}
+
+// cells is how many columns a terminal gives s.
+func cells(s string) int {
+	n := 0
+	for _, r := range s {
+		n += runeCells(r)
+	}
+	return n
+}
+
+func runeCells(r rune) int {
+	switch {
+	case unicode.In(r, unicode.Mn, unicode.Me):
+		return 0
+	case r < 0x1100:
+		return 1
+	case unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana),
+		0x3000 <= r && r <= 0x303e,   // CJK punctuation
+		0xff01 <= r && r <= 0xff60,   // full-width forms
+		0x1f300 <= r && r <= 0x1faff: // pictographs
+		return 2
+	}
+	return 1
+}
+
+// cut shortens s to width columns, with a mark that it did.
+func cut(s string, width int) string {
+	if cells(s) <= width {
+		return s
+	}
+	n := 0
+	for i, r := range s {
+		if n += runeCells(r); n > width-1 {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
+func pad(s string, width int) string {
+	return s + strings.Repeat(" ", max(0, width-cells(s)))
+}
+
+// fit takes the notes that fit into width, and of the first what fits if
+// keepFirst, of the last if cutLast.
+func fit(notes []string, width int, keepFirst, cutLast bool) []string {
+	const least = 8 // columns in which there is something to read
+	var taken []string
+	for i, note := range notes {
+		if i == 0 && keepFirst || i == len(notes)-1 && cutLast && width >= least {
+			note = cut(note, width)
+		}
+		if width -= cells(note); width < 0 {
+			break
+		}
+		taken = append(taken, note)
+		width -= 3 // for the mark between two
+	}
+	return taken
+}
+
+// humanDuration gives three significant digits: 850ms, 6.26s, 12.4s, 1m02s, 1h05m.
+func humanDuration(nanos uint64) string {
+	d := time.Duration(min(nanos, math.MaxInt64)).Round(time.Millisecond)
+	switch s := d.Seconds(); {
+	case s < 1:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	case s < 9.995:
+		return fmt.Sprintf("%.2fs", s)
+	case s < 59.95:
+		return fmt.Sprintf("%.1fs", s)
+	}
+	d = d.Round(time.Second)
+	if d < time.Hour {
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return thousands(n) + " " + noun + "s"
+}
+
+// thousands is n with commas.
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// roughly is n in at most four characters, up to a million.
+func roughly(n int) string {
+	switch {
+	case n < 1000:
+		return strconv.Itoa(n)
+	case n < 9950:
+		return fmt.Sprintf("%.1fk", float64(n)/1000)
+	}
+	return fmt.Sprintf("%.0fk", float64(n)/1000)
+}

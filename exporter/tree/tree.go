@@ -1,0 +1,345 @@
+// Package tree draws traces as text.
+package tree
+
+import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// A Style says how to draw traces: as text, one line a span, with bars for the
+// times. Zero is a style, too.
+//
+//	invoke_agent cursor-agent  ━━━━━━━━━━━━━━ 12.4s
+//	├─ chat GPT-5              ██             1.82s  first chunk 1.20s · 213 deltas
+//	├─ execute_tool read         ▌            130ms
+//	├─ execute_tool shell        ███▌         2.91s  ✗ exit 3 · go
+//	└─ chat GPT-5                   ▐████████ 7.65s  first chunk 980ms · 1.2k deltas
+//
+// What is drawn is safe for a terminal, whatever names and attributes hold.
+type Style struct {
+	Width int  // columns, 80 if zero
+	Color bool // with ANSI escapes
+	Lines int  // spans drawn of one trace, 200 if zero: the failed and the longest
+}
+
+// Render draws the traces that spans belong to, in the order they started.
+func (s Style) Render(spans []*tracepb.Span) string {
+	var drawn []string
+	for _, nodes := range byTrace(spans) {
+		drawn = append(drawn, s.draw(nodes, tally{}))
+	}
+	return strings.Join(drawn, "\n")
+}
+
+// byTrace parts spans by their trace, the first to start first.
+func byTrace(spans []*tracepb.Span) [][]*node {
+	index := make(map[string]int)
+	var traces [][]*node
+	for _, span := range spans {
+		i, ok := index[string(span.GetTraceId())]
+		if !ok {
+			i = len(traces)
+			index[string(span.GetTraceId())] = i
+			traces = append(traces, nil)
+		}
+		traces[i] = append(traces[i], newNode(span))
+	}
+	for _, nodes := range traces {
+		slices.SortFunc(nodes, byTime)
+	}
+	slices.SortStableFunc(traces, func(a, b []*node) int { return byTime(a[0], b[0]) })
+	return traces
+}
+
+const minWidth = 40
+
+func (s Style) width() int { return max(minWidth, cmp.Or(s.Width, 80)) }
+
+// draw draws one trace; lost are its spans that were not kept.
+func (s Style) draw(nodes []*node, lost tally) string {
+	s.Width = s.width()
+	all := lost
+	tr := newTraceTree(fold(nodes))
+	for _, n := range tr.nodes {
+		all.add(n)
+	}
+	hidden := tr.hide(cmp.Or(s.Lines, 200), lost)
+
+	var b strings.Builder
+	s.header(&b, tr, all)
+	s.waterfall(&b, tr)
+	if hidden.spans > 0 {
+		failed := "none"
+		if hidden.failed > 0 {
+			failed = thousands(hidden.failed)
+		}
+		more := fmt.Sprintf("… %s not shown, %s of them failed", plural(hidden.spans, "shorter span"), failed)
+		b.WriteString(s.paint(dim, cut(more, s.Width)) + "\n")
+	}
+	return b.String()
+}
+
+// hide hides all but limit spans.
+func (tr *traceTree) hide(limit int, hidden tally) tally {
+	if len(tr.nodes) <= limit {
+		return hidden
+	}
+	ranked := slices.SortedFunc(slices.Values(tr.nodes), byWeight)
+	for _, n := range ranked[limit:] {
+		n.hidden = true
+		hidden.add(n)
+	}
+	tr.grow()
+	return hidden
+}
+
+// header says what the trace is: as many facts a line as fit.
+func (s Style) header(b *strings.Builder, tr *traceTree, all tally) {
+	type fact struct{ color, text string }
+	facts := []fact{
+		{bold, tr.first(semconv.AgentName)},
+		{"", tr.first(semconv.RequestModel)},
+		{"", humanDuration(tr.end - tr.start)},
+		{"", plural(all.tools, "tool")},
+	}
+	if all.failedTools > 0 {
+		facts = append(facts, fact{red, thousands(all.failedTools) + " failed"})
+	}
+	if tr.root == nil {
+		facts = append(facts, fact{red, "no root span"})
+	} else if in, out := tr.root.attr(semconv.InputTokens), tr.root.attr(semconv.OutputTokens); in != nil || out != nil {
+		facts = append(facts, fact{"", fmt.Sprintf("%s tokens in, %s out",
+			thousands(int(in.GetIntValue())), thousands(int(out.GetIntValue())))})
+	}
+	facts = append(facts, fact{dim, "trace " + hex.EncodeToString(tr.nodes[0].span.GetTraceId())})
+
+	column := 0
+	for _, f := range facts {
+		if f.text == "" {
+			continue
+		}
+		text := cut(printable(f.text), s.Width)
+		switch {
+		case column == 0:
+		case column+3+cells(text) > s.Width:
+			b.WriteString("\n")
+			column = 0
+		default:
+			b.WriteString(s.paint(dim, " · "))
+			column += 3
+		}
+		b.WriteString(s.paint(f.color, text))
+		column += cells(text)
+	}
+	b.WriteString("\n\n")
+}
+
+// first is the value of an attribute on the root, or else on the first span that
+// has it.
+func (tr *traceTree) first(key string) string {
+	if tr.root != nil {
+		if v := tr.root.attr(key).GetStringValue(); v != "" {
+			return v
+		}
+	}
+	for _, n := range tr.nodes {
+		if v := n.attr(key).GetStringValue(); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// A row is a line of the waterfall before it has its widths.
+type row struct {
+	*node
+	name, duration string
+	notes          []string
+}
+
+func (s Style) waterfall(b *strings.Builder, tr *traceTree) {
+	rows := rows(nil, tr.tops, "", true)
+	var name, duration, notes int
+	for _, r := range rows {
+		name = max(name, cells(r.name))
+		duration = max(duration, cells(r.duration))
+		notes = max(notes, cells(strings.Join(r.notes, " · ")))
+	}
+	// A name may have two fifths of the line; of what is left the notes get at
+	// most half and the bars the rest.
+	const gaps = 2 + 1 + 2
+	name = min(name, s.Width*2/5)
+	left := s.Width - gaps - name - duration
+	notes = min(notes, left/2)
+	bar := left - notes
+
+	for _, r := range rows {
+		b.WriteString(pad(cut(r.name, name), name))
+		b.WriteString("  " + s.paint(r.color(), r.bar(tr, bar)))
+		fmt.Fprintf(b, " %*s", duration, r.duration)
+		for i, note := range fit(r.notes, notes, r.failed(), r.detail() != "") {
+			switch {
+			case i > 0:
+				b.WriteString(s.paint(dim, " · "+note))
+			case r.failed():
+				b.WriteString("  " + s.paint(red, note))
+			default:
+				b.WriteString("  " + s.paint(dim, note))
+			}
+		}
+		b.WriteString("\n")
+	}
+}
+
+// rows lays the tree out: roots without a branch, below them the branches.
+func rows(to []row, nodes []*node, indent string, top bool) []row {
+	for i, n := range nodes {
+		branch, below := "├─ ", "│  "
+		switch {
+		case top:
+			branch, below = "", ""
+		case i == len(nodes)-1:
+			branch, below = "└─ ", "   "
+		}
+		to = append(to, row{
+			node:     n,
+			name:     indent + branch + printable(n.span.GetName()),
+			duration: humanDuration(n.duration()),
+			notes:    n.notes(),
+		})
+		to = rows(to, n.children, indent+below, false)
+	}
+	return to
+}
+
+// notes are what the bar does not say, the most telling first.
+func (n *node) notes() []string {
+	var notes []string
+	if n.failed() {
+		notes = append(notes, "✗ "+n.whyFailed())
+	}
+	if v := n.attr(semconv.TimeToFirstChunk); v != nil && n.is(semconv.OperationChat) {
+		notes = append(notes, "first chunk "+humanDuration(uint64(v.GetDoubleValue()*1e9)))
+	}
+	switch {
+	case n.deltas == 1:
+		notes = append(notes, "1 delta")
+	case n.deltas > 1:
+		notes = append(notes, roughly(n.deltas)+" deltas")
+	}
+	if v := n.attr(semconv.ProcessExecutable).GetStringValue(); v != "" && n.detail() == "" {
+		notes = append(notes, printable(v))
+	}
+	if n.attr(semconv.StartMissing).GetBoolValue() {
+		notes = append(notes, "start missing")
+	}
+	if n.attr(semconv.TimeEstimated).GetBoolValue() {
+		notes = append(notes, "times estimated")
+	}
+	if d := n.detail(); d != "" {
+		notes = append(notes, d)
+	}
+	return notes
+}
+
+// detail is what a tool call was about, if that was recorded: a command on one
+// line, a path from where the agent is.
+func (n *node) detail() string {
+	if !n.is(semconv.OperationExecuteTool) {
+		return ""
+	}
+	for _, key := range detailKeys {
+		v := n.attr(key).GetStringValue()
+		if v == "" {
+			continue
+		}
+		if key == semconv.FilePath {
+			v = strings.TrimPrefix(v, n.directory()+"/")
+		}
+		return printable(strings.Join(strings.Fields(v), " "))
+	}
+	return ""
+}
+
+// directory is where the agent that n belongs to works.
+func (n *node) directory() string {
+	for p := n.parent; p != nil; p = p.parent {
+		if dir := p.attr(semconv.ProcessWorkingDirectory).GetStringValue(); dir != "" {
+			return dir
+		}
+	}
+	return ""
+}
+
+// whyFailed says in words why a span failed.
+func (n *node) whyFailed() string {
+	for _, p := range n.parts {
+		if p.failed() {
+			return p.whyFailed()
+		}
+	}
+	if code := n.attr(semconv.ProcessExitCode).GetIntValue(); code != 0 {
+		return "exit " + strconv.FormatInt(code, 10)
+	}
+	kind, message := n.attr(semconv.ErrorType).GetStringValue(), n.span.GetStatus().GetMessage()
+	if kind != "" && message != "" && kind != message {
+		return printable(kind + ": " + message)
+	}
+	return printable(cmp.Or(kind, message, "error"))
+}
+
+// bar draws when the span was, in cells of two halves. The root, which only
+// repeats the scale, is a line; an instant is a thin mark.
+func (r row) bar(tr *traceTree, width int) string {
+	scale := float64(2*width) / float64(max(1, tr.end-tr.start))
+	from := int(math.Round(float64(r.start-tr.start) * scale))
+	to := int(math.Round(float64(r.end-tr.start) * scale))
+	from = min(from, 2*width-1)
+	to = max(to, from+1)
+
+	glyphs := []rune(" ▌▐█")
+	switch {
+	case r.node.duration() < uint64(time.Microsecond):
+		glyphs = []rune(" ▏▕ ")
+	case r.parent == nil && r.maybeRoot():
+		glyphs = []rune(" ╸╺━")
+	}
+	cells := make([]rune, width)
+	for i := range cells {
+		var filled int
+		if from <= 2*i && 2*i < to {
+			filled |= 1
+		}
+		if from <= 2*i+1 && 2*i+1 < to {
+			filled |= 2
+		}
+		cells[i] = glyphs[filled]
+	}
+	return string(cells)
+}
+
+func (r row) color() string {
+	switch {
+	case r.failed():
+		return red
+	case r.is(semconv.OperationChat):
+		return cyan
+	case r.is(semconv.OperationExecuteTool):
+		return green
+	case r.is(semconv.OperationApproval):
+		return yellow
+	case r.is(semconv.OperationBackground):
+		return magenta
+	}
+	return ""
+}

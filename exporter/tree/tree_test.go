@@ -1,0 +1,249 @@
+package tree
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/exporter/tree/treetest"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestTree holds each sample in both faces, one file a sample.
+func TestTree(t *testing.T) {
+	for _, s := range samples {
+		t.Run(s.name, func(t *testing.T) {
+			spans := s.spans()
+			got := Style{}.Render(spans) + "\n" + strings.Repeat("-", 80) + "\n" + treetest.Golden(spans)
+			compareGolden(t, "tree_"+s.name+".txt", got)
+
+			rand.Shuffle(len(spans), func(i, j int) { spans[i], spans[j] = spans[j], spans[i] })
+			again := Style{}.Render(spans) + "\n" + strings.Repeat("-", 80) + "\n" + treetest.Golden(spans)
+			if diff := cmp.Diff(got, again); diff != "" {
+				t.Errorf("another order of the same spans (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTreeWidths(t *testing.T) {
+	for _, width := range []int{60, 80, 140} {
+		compareGolden(t, fmt.Sprintf("width_%d.txt", width), Style{Width: width}.Render(session()))
+	}
+}
+
+func TestTreeColor(t *testing.T) {
+	got := Style{Color: true}.Render(session())
+	compareGolden(t, "color.txt", strings.ReplaceAll(got, "\x1b", "␛"))
+
+	plain := got
+	for _, c := range []string{bold, dim, red, green, yellow, magenta, cyan, "\x1b[0m"} {
+		plain = strings.ReplaceAll(plain, c, "")
+	}
+	if diff := cmp.Diff(Style{}.Render(session()), plain); diff != "" {
+		t.Errorf("colour is not all that colour adds (-want +got):\n%s", diff)
+	}
+}
+
+// No width, however silly, makes a line wrap, and nothing drawn is more than text.
+func TestTreeFits(t *testing.T) {
+	for _, s := range samples {
+		spans := s.spans()
+		for width := 1; width < 200; width += 1 + width/20 {
+			text := Style{Width: width}.Render(spans)
+			if !utf8.ValidString(text) {
+				t.Fatalf("%s, width %d: not UTF-8", s.name, width)
+			}
+			for line := range strings.Lines(text) {
+				line = strings.TrimSuffix(line, "\n")
+				if cells(line) > max(width, minWidth) {
+					t.Fatalf("%s, width %d: a line of %d:\n%s", s.name, width, cells(line), line)
+				}
+				if printable(line) != line || strings.TrimRight(line, " ") != line {
+					t.Fatalf("%s, width %d: %q", s.name, width, line)
+				}
+			}
+		}
+	}
+}
+
+// large is a trace of 10,000 spans, of which a few failed and a few are long.
+func large() []*tracepb.Span {
+	s := sample{trace: 20}
+	s.span(1, 0, "invoke_agent cursor-agent", 0, 100_000, attr(semconv.AgentName, "cursor-agent"))
+	for i := range 9_999 {
+		var with []func(*tracepb.Span)
+		name, length := "execute_tool read", 5
+		switch {
+		case i%4000 == 1000:
+			name, with = "execute_tool shell", append(with, attr(semconv.ProcessExitCode, 1), fails("failure", ""))
+		case i%2500 == 700:
+			name, length = "execute_tool task", 9000
+		}
+		s.span(i+2, 1, name, i*9, i*9+length, with...)
+	}
+	return s.spans
+}
+
+func TestTreeLarge(t *testing.T) {
+	compareGolden(t, "large.txt", Style{Lines: 12}.Render(large()))
+
+	text := Style{}.Render(large())
+	if got, want := strings.Count(text, "execute_tool")+1, 200; got != want {
+		t.Errorf("%d spans drawn, want %d", got, want)
+	}
+
+	allFailed := large()
+	for _, s := range allFailed[1:] {
+		fails("error", "")(s)
+	}
+	last := "… 9,800 shorter spans not shown, 9,800 of them failed\n"
+	text = Style{}.Render(allFailed)
+	if !strings.HasSuffix(text, last) {
+		t.Errorf("ends with %q, want %q", text[len(text)-len(last):], last)
+	}
+	if !strings.Contains(text, "invoke_agent") {
+		t.Error("the root is not drawn")
+	}
+}
+
+// A chain of 10,000 spans is not 10,000 columns wide.
+func TestTreeDeep(t *testing.T) {
+	s := sample{trace: 21}
+	for i := range 10_000 {
+		s.span(i+1, i, "execute_tool task", i, 20_000-i)
+	}
+	text := Style{}.Render(s.spans)
+	if got, want := strings.Count(text, "\n"), 203; got != want {
+		t.Errorf("%d lines, want %d", got, want)
+	}
+}
+
+func TestTreeOfNothing(t *testing.T) {
+	if got := (Style{}).Render(nil); got != "" {
+		t.Errorf("got %q", got)
+	}
+	if got := treetest.Golden(nil); got != "" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// Spans that come from elsewhere may have anything in them.
+func TestTreeOfAnything(t *testing.T) {
+	for _, span := range []*tracepb.Span{
+		nil,
+		{},
+		{StartTimeUnixNano: math.MaxUint64},
+		{EndTimeUnixNano: math.MaxUint64},
+		{Name: "chat", EndTimeUnixNano: 1, Attributes: []*commonpb.KeyValue{
+			nil,
+			{Key: semconv.TimeToFirstChunk, Value: anyValue(math.NaN())},
+			{Key: semconv.TextDeltas, Value: anyValue(math.MinInt)},
+		}},
+		{Name: "chat", Attributes: []*commonpb.KeyValue{{Key: semconv.TimeToFirstChunk, Value: anyValue(math.Inf(-1))}}},
+		{Events: []*tracepb.Span_Event{nil}, Links: []*tracepb.Span_Link{nil}},
+	} {
+		spans := []*tracepb.Span{span, session()[0], span}
+		treetest.Golden(spans)
+		for line := range strings.Lines(Style{Width: minWidth}.Render(spans)) {
+			if cells(line) > minWidth+1 {
+				t.Errorf("%v: a line of %d:\n%s", span, cells(line), line)
+			}
+		}
+	}
+}
+
+// Event lines are more than the samples show of them.
+func TestGoldenEvents(t *testing.T) {
+	event := func(name string, ms int, attrs ...any) *tracepb.Span_Event {
+		e := &tracepb.Span_Event{Name: name, TimeUnixNano: instant(ms)}
+		for i := 0; i < len(attrs); i += 2 {
+			e.Attributes = append(e.Attributes, &commonpb.KeyValue{Key: attrs[i].(string), Value: anyValue(attrs[i+1])})
+		}
+		return e
+	}
+	s := sample{trace: 1}
+	s.span(1, 0, "chat Auto", 0, 9000)
+	s.spans[0].Events = []*tracepb.Span_Event{
+		event("text.delta", 100, semconv.DeltaBytes, 3, "text", "Hel"),
+		event("text.delta", 200, semconv.DeltaBytes, 4, "text", "lo\n"),
+		event("thinking.delta", 1000, semconv.DeltaBytes, 700, semconv.DeltaCount, 80),
+		event("thinking.delta", 2000, semconv.DeltaBytes, 504, semconv.DeltaCount, 41),
+		event("text.message", 8223, semconv.DeltaBytes, 1),
+		event("retry", 8500, "attempt", 1, "why", "overloaded"),
+		event("retry", 8600, "attempt", 2, "why", "overloaded"),
+		event("retry", 8700, "attempt", 3, "why", "overloaded"),
+	}
+	s.spans[0].DroppedEventsCount = 1204
+	s.spans[0].TraceState = "vendor=1"
+	compareGolden(t, "golden_events.txt", treetest.Golden(s.spans))
+}
+
+func TestHumanDuration(t *testing.T) {
+	for in, want := range map[time.Duration]string{
+		0:                            "0ms",
+		400 * time.Microsecond:       "0ms",
+		850 * time.Millisecond:       "850ms",
+		999600 * time.Microsecond:    "1.00s",
+		6260 * time.Millisecond:      "6.26s",
+		9996 * time.Millisecond:      "10.0s",
+		59940 * time.Millisecond:     "59.9s",
+		59960 * time.Millisecond:     "1m00s",
+		62 * time.Second:             "1m02s",
+		time.Hour - time.Millisecond: "1h00m",
+		time.Hour + 5*time.Minute + 59*time.Second: "1h05m",
+		math.MaxInt64:  "2562047h47m",
+		30 * time.Hour: "30h00m",
+	} {
+		if got := humanDuration(uint64(in)); got != want {
+			t.Errorf("%v: got %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestThousands(t *testing.T) {
+	for in, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -123: "-123", -1234: "-1,234"} {
+		if got := thousands(in); got != want {
+			t.Errorf("%d: got %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestRoughly(t *testing.T) {
+	for in, want := range map[int]string{1: "1", 999: "999", 1000: "1.0k", 1204: "1.2k", 9949: "9.9k", 9950: "10k", 99_999: "100k"} {
+		if got := roughly(in); got != want {
+			t.Errorf("%d: got %s, want %s", in, got, want)
+		}
+	}
+}
+
+func compareGolden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got), -update rewrites it:\n%s", name, diff)
+	}
+}

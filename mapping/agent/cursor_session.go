@@ -1,0 +1,154 @@
+package agent
+
+import (
+	"bytes"
+	"hash/maphash"
+	"slices"
+
+	"github.com/spantee/spantee/mapping/jsonscan"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// A cursorSession is what has to be remembered of a session to read its lines:
+//
+// Cursor repeats the deltas of a text as a whole when a tool call, a question,
+// a retry or the end follows. Most of these repetitions carry a model call or
+// no stamp. One before a question or a retry looks like a delta. It is told by
+// its text, which is that of all deltas since the last repetition; or, where
+// there was no delta or one, by the line that follows.
+//
+// The runner of tools has a clock of its own, which differs from that of the
+// stamps by an amount that is constant within a run. The line that starts a
+// call may be printed late.
+type cursorSession struct {
+	id        []byte
+	oldID     []byte // until the next event, if the id has just changed
+	justBegun bool   // nothing came since its init line
+
+	said    said
+	held    bool // the delta in heldEvent waits for the line that follows
+	repeats bool // and may repeat the only delta before
+	delayed Event
+	text    []byte // of delayed
+
+	offsets []Instant // of calls that completed
+	attempt int64     // of the last retry
+}
+
+// said is the text since the last repetition.
+type said struct {
+	n    int // deltas
+	size int
+	hash maphash.Hash
+}
+
+func (s *said) reset() {
+	s.n, s.size = 0, 0
+	s.hash.Reset()
+}
+
+func (s *said) add(text []byte) {
+	s.n++
+	s.size += len(text)
+	s.hash.Write(text)
+}
+
+func (s *said) is(text []byte) bool {
+	return s.n > 0 && len(text) == s.size && maphash.Bytes(s.hash.Seed(), text) == s.hash.Sum64()
+}
+
+func (s *cursorSession) begin(id []byte) {
+	*s = cursorSession{id: bytes.Clone(id), justBegun: true} // events at hand point to the old id
+}
+
+// name appends an event that says so if the session's id has just changed.
+func (s *cursorSession) name(ev *Event, dst []Event) []Event {
+	if ev.Kind != RunStart {
+		s.justBegun = false
+	}
+	if s.oldID == nil {
+		return dst
+	}
+	named := Event{Kind: SessionNamed, Session: s.oldID, ID: s.id, Arrival: ev.Arrival}
+	s.oldID = nil
+	return append(dst, named)
+}
+
+// delta takes a text that is stamped and of no model call.
+func (s *cursorSession) delta(ev *Event, dst []Event) []Event {
+	text := jsonscan.Unquote(ev.Text)
+	dst = s.name(ev, dst)
+	switch repeats := s.said.is(text); {
+	case s.said.n == 0, s.said.n == 1 && repeats:
+		s.held, s.repeats = true, repeats
+		s.text = append(s.text[:0], ev.Text...)
+		s.delayed = *ev
+		s.delayed.Session, s.delayed.Text = s.id, s.text
+		return dst
+	case repeats:
+		s.said.reset()
+		ev.Kind = TextEnd
+	default:
+		s.said.add(text)
+	}
+	return append(dst, *ev)
+}
+
+// release appends the event that was held back, now that the line that follows
+// is known.
+func (s *cursorSession) release(next *Event, dst []Event) []Event {
+	if !s.held {
+		return dst
+	}
+	s.held = false
+	ev := &s.delayed
+	repeated := next != nil && (next.Kind == ApprovalStart || next.Kind == Notice)
+	switch {
+	case !repeated:
+		s.said.add(jsonscan.Unquote(ev.Text))
+	case s.repeats:
+		s.said.reset()
+		ev.Kind = TextEnd
+	default:
+		ev.Kind = TextMessage // the only copy
+	}
+	return append(dst, *ev)
+}
+
+// maxOffsets is how many calls the offset of a run is the median of.
+const maxOffsets = 31
+
+// correct tells when a call began, which may be before its line was printed. The
+// first call of a run has to end for that.
+func (s *cursorSession) correct(ev *Event, l *cursorLine) {
+	if ev.Kind == ToolEnd && l.completedAt != 0 && ev.Time != 0 {
+		if len(s.offsets) == maxOffsets {
+			s.offsets = slices.Delete(s.offsets, 0, 1)
+		}
+		s.offsets = append(s.offsets, l.completedAt-ev.Time)
+	}
+	switch {
+	case l.startedAt == 0:
+	case len(s.offsets) == 0:
+		ev.StartPending = ev.Kind == ToolStart
+	default:
+		var scratch [maxOffsets]Instant
+		sorted := append(scratch[:0], s.offsets...)
+		slices.Sort(sorted)
+		ev.Start = l.startedAt - sorted[len(sorted)/2]
+	}
+}
+
+// countRetry lets one line of each retry count.
+func (s *cursorSession) countRetry(ev *Event) {
+	if ev.Notice != semconv.EventRetry {
+		return
+	}
+	for _, f := range ev.Facts {
+		if f.Key == semconv.Attempt && f.Int == s.attempt {
+			ev.Notice = ""
+		} else if f.Key == semconv.Attempt {
+			s.attempt = f.Int
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/spantee/spantee/mapping/jsonscan"
+)
+
+// FuzzCursor checks what is read of a line against
+// encoding/json.
+func FuzzCursor(f *testing.F) {
+	for _, s := range []string{
+		`{"type":"thinking","subtype":"delta","text":"hm","session_id":"s","timestamp_ms":1785894413274}`,
+		`{"type":"tool_call","subtype":"completed","call_id":"a\nb","tool_call":{"shellToolCall":{"args":{"command":"FOO=1 /bin/ls -l","simpleCommands":["cd","ls"]},"result":{"isBackground":false,"failure":{"exitCode":3,"stdout":"x"}}},"startedAtMs":"1"},"timestamp_ms":"1785894413274"}`,
+		`{"type":"interaction_query","subtype":"response","query_type":"shellRequestQuery","response":{"id":0,"shellRequestResponse":{"approved":{}}}}`,
+		`{"type":"result","subtype":"success","duration_ms":5,"usage":{"inputTokens":1,"cacheReadTokens":2}}`,
+		`{"type":"assistant","message":{"content":[{"type":"text","text":"a"},{"text":3}]},"timestamp_ms":{}}`,
+		`{"type":["x"],"tool_call":{"ToolCall":1,"aToolCall":[]}}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		var l cursorLine
+		r := &jsonscan.Reader{B: in}
+		ok := l.read(r)
+		if ok && r.I > len(in) {
+			t.Fatal("read past the end")
+		}
+		var want map[string]any // a struct would take keys of another case, too
+		if !bytes.HasPrefix(bytes.TrimSpace(in), []byte("{")) || !json.Valid(in) || !utf8.Valid(in) || bytes.Contains(in, []byte(`\`)) {
+			return
+		}
+		if json.Unmarshal(in, &want) != nil {
+			return
+		}
+		if !ok {
+			t.Error("valid JSON, but not decoded")
+		}
+		if s, _ := want["type"].(string); s != string(l.typ) {
+			t.Errorf("type %q, want %q", l.typ, s)
+		}
+		if s, _ := want["session_id"].(string); s != string(l.Session) {
+			t.Errorf("session %q, want %q", l.Session, s)
+		}
+	})
+}
+
+// FuzzTemplate checks that a line read by the template of another says what it
+// says when it is read.
+func FuzzTemplate(f *testing.F) {
+	const delta = `{"type":"thinking","subtype":"delta","text":"hm","session_id":"s","timestamp_ms":1785894413274}`
+	for _, s := range []string{
+		`{"type":"thinking","subtype":"delta","text":"a \"b\" \u00e9","session_id":"s","timestamp_ms":1785894413275}`,
+		`{"type":"thinking","subtype":"delta","text":7,"session_id":"s","timestamp_ms":1785894413275}`,
+		`{"type":"thinking","subtype":"delta","text":"hm","session_id":"s","timestamp_ms":1785894413275}{}`,
+		`{"type":"thinking","subtype":"delta","text":"hm","session_id":"s","timestamp_ms":1785894413275e2}`,
+		`{"type":"thinking","subtype":"delta","text":"hm","text":"hm","timestamp_ms":1,"timestamp_ms":2}`,
+		`{"type":"thinking","subtype":"delta","text":"\","session_id":"s","timestamp_ms":1}`,
+		delta,
+	} {
+		f.Add([]byte(s), []byte(delta))
+		f.Add([]byte(delta), []byte(s))
+		f.Add([]byte(s), []byte(s))
+	}
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		if bytes.Contains(first, []byte("\n")) || bytes.Contains(second, []byte("\n")) {
+			return
+		}
+		d := cursor.New().(*cursorDecoder)
+		d.Decode(Line{Text: first}, nil)
+		got := d.templates.read(second)
+		if got == nil {
+			return
+		}
+		var want cursorLine
+		r := &jsonscan.Reader{B: second}
+		if !want.read(r) || r.Peek() != 0 {
+			t.Fatalf("%q is no line, but read by the template of %q", second, first)
+		}
+		if diff := cmp.Diff(want.Event, *got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("by template (-read +template)\n%s", diff)
+		}
+	})
+}
+
+func TestExecutable(t *testing.T) {
+	for args, want := range map[string]string{
+		`{"command":"go test ./..."}`:                                                                     "go",
+		`{"command":"FOO=secret /usr/bin/make all"}`:                                                      "make",
+		`{"command":"PASSWORD=\"hunter2 correct horse\" ./deploy.sh"}`:                                    "",
+		`{"command":"\"/home/dev/Acme Merger/run.sh\" x"}`:                                                "",
+		`{"command":"","simpleCommands":["C:\\tools\\git.exe"]}`:                                          "git.exe",
+		`{"command":"cd /x && go build","simpleCommands":["cd","go"]}`:                                    "go",
+		`{"command":"cd /x","simpleCommands":["cd"]}`:                                                     "cd",
+		`{"command":"$(echo secret) x"}`:                                                                  "",
+		`{"command":"\"my secret\" x"}`:                                                                   "",
+		`{"command":""}`:                                                                                  "",
+		`{"command":"x","parsingResult":{"executableCommands":[{"name":"cd"},{"args":[],"name":"npm"}]}}`: "npm",
+	} {
+		var l cursorLine
+		l.readArguments(&jsonscan.Reader{B: []byte(args)})
+		if got := l.tool.Executable; got != want {
+			t.Errorf("executable of %s = %q, want %q", args, got, want)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package mapping
+
+import (
+	"slices"
+
+	"github.com/spantee/spantee/mapping/agent"
+	"github.com/spantee/spantee/mapping/content"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// An approvalKey pairs a request with its response. The id alone does not:
+// Cursor's is always 0.
+type approvalKey struct{ id, query string }
+
+type pendingApproval struct {
+	query, callID string
+	n             int
+	inv           *invocation
+	start         instant
+	content       content.Attributes
+}
+
+func (r *run) approvalStart(inv *invocation, ev *agent.Event, at instant) {
+	r.counts.approvals++
+	a := &pendingApproval{query: ev.Query, callID: string(ev.CallID), n: r.counts.approvals, inv: inv, start: at}
+	var unused attributes
+	for i := range ev.Facts {
+		if ev.Facts[i].Level != agent.Harmless {
+			unused.fact(&ev.Facts[i], r.m.capture, &a.content)
+		}
+	}
+	key := approvalKey{string(ev.ID), ev.Query}
+	r.approvals[key] = append(r.approvals[key], a)
+	if r.pending++; r.pending > maxOpen {
+		r.m.stats.Evicted++
+		r.take(key)
+		r.endApproval(a, r.clock.after(a.start, at), "", errIncomplete)
+	}
+}
+
+// take returns the oldest open approval of a key, nil if there is none.
+func (r *run) take(key approvalKey) *pendingApproval {
+	open := r.approvals[key]
+	if len(open) == 0 {
+		return nil
+	}
+	r.pending--
+	if len(open) == 1 {
+		delete(r.approvals, key)
+	} else {
+		r.approvals[key] = open[1:]
+	}
+	return open[0]
+}
+
+func (r *run) approvalEnd(ev *agent.Event, at instant) {
+	a := r.take(approvalKey{string(ev.ID), ev.Query})
+	if a == nil {
+		r.m.stats.Unpaired++
+		return
+	}
+	errorType := ""
+	if ev.Failed {
+		errorType = ev.Status
+	}
+	var unused attributes
+	for i := range ev.Facts {
+		if ev.Facts[i].Level != agent.Harmless {
+			unused.fact(&ev.Facts[i], r.m.capture, &a.content)
+		}
+	}
+	r.endApproval(a, r.clock.after(a.start, at), ev.Status, errorType)
+}
+
+func (r *run) endApproval(a *pendingApproval, at instant, outcome, errorType string) {
+	s := r.newSpan(spanRef{approval, a.n}, a.inv.ref, a.inv, spanName(semconv.OperationApproval, a.query))
+	s.start, s.end = a.start, at
+	s.attributes.str(semconv.QueryType, a.query)
+	if outcome != "" {
+		s.attributes.str(semconv.QueryOutcome, outcome)
+	}
+	if a.callID != "" {
+		s.attributes.str(semconv.ToolCallID, a.callID)
+	}
+	s.errorType, s.content = errorType, a.content
+	r.emit(s)
+}
+
+// openApprovals returns the approvals that wait for an answer, in order.
+func (r *run) openApprovals() (open []*pendingApproval) {
+	for _, list := range r.approvals {
+		open = append(open, list...)
+	}
+	slices.SortFunc(open, func(a, b *pendingApproval) int { return a.n - b.n })
+	return open
+}

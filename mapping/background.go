@@ -1,0 +1,128 @@
+package mapping
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/spantee/spantee/mapping/agent"
+	"github.com/spantee/spantee/mapping/content"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// leaveRunning notes that a call has ended, but not what it started.
+func (r *run) leaveRunning(t *tool, call *agent.Tool, at instant) {
+	t.task = string(call.Task)
+	key := t.task
+	if old := r.tasks[key]; old != nil && key != "" { // the id again: of the older nothing more will be heard
+		r.endBackground(old, r.clock.after(old.from, at), "running", "", content.Attributes{})
+	}
+	if key == "" {
+		key = "\x00" + t.id // of which no end will come
+	}
+	r.tasks[key] = t
+	if len(r.tasks) > maxOpen {
+		r.m.stats.Evicted++
+		delete(r.tasks, key)
+		r.endBackground(t, r.clock.after(t.from, at), "running", "", content.Attributes{})
+	}
+}
+
+// taskEnd takes the end of background work, or a notification of it. Some work
+// is of a nested agent, whose calls are not in the stream.
+func (r *run) taskEnd(inv *invocation, ev *agent.Event, at instant) {
+	if ev.Wakes {
+		r.wake(inv, at)
+	}
+	if r.tasks[string(ev.ID)] != nil {
+		r.endTaskAt(ev, at)
+		return
+	}
+	if !ev.Wakes {
+		return // it was told before
+	}
+	note := *ev
+	note.Notice = semconv.EventTaskNotification
+	note.Facts = []agent.Fact{{Key: semconv.TaskID, Kind: agent.FactText, Text: ev.ID}}
+	if ev.Status != "" {
+		note.Facts = append(note.Facts, agent.Fact{Key: semconv.TaskStatus, Kind: agent.FactText, Text: []byte(ev.Status)})
+	}
+	r.notice(inv, &note, at)
+}
+
+// endTask takes the end of work that a run left behind. It tells whether it was
+// this run's.
+func (r *run) endTask(ev *agent.Event) bool {
+	if r.tasks[string(ev.ID)] == nil {
+		return false
+	}
+	r.endTaskAt(ev, r.at(ev))
+	return true
+}
+
+func (r *run) endTaskAt(ev *agent.Event, at instant) {
+	t := r.tasks[string(ev.ID)]
+	if ev.Length > 0 { // an await knows how long the work took
+		t.over = max(min(quantize(t.start+ev.Length), at), t.from+quantum)
+		t.exit, t.status, t.failed = ev.ExitCode, ev.Status, ev.Failed
+		return // the notification may say more
+	}
+	delete(r.tasks, string(ev.ID))
+	if t.over != 0 {
+		at = t.over
+	}
+	status, failed := ev.Status, ev.Failed
+	if t.failed && !failed {
+		status, failed = t.status, true
+	}
+	errorType := ""
+	if failed {
+		errorType = cmp.Or(status, errOther)
+	}
+	var said content.Attributes
+	var unused attributes
+	for i := range ev.Facts {
+		if ev.Facts[i].Level != agent.Harmless {
+			unused.fact(&ev.Facts[i], r.m.capture, &said)
+		}
+	}
+	r.endBackground(t, r.clock.after(t.from, at), status, errorType, said)
+}
+
+func (r *run) endBackground(t *tool, at instant, status, errorType string, said content.Attributes) {
+	r.counts.tasks++
+	s := r.newSpan(spanRef{background, r.counts.tasks}, t.inv.ref, t.inv, t.spanName(semconv.OperationBackground))
+	s.start, s.end = t.from, at
+	s.link = t.ref()
+	if t.task != "" {
+		s.attributes.str(semconv.TaskID, t.task)
+	}
+	s.attributes.str(semconv.TaskStatus, status)
+	if t.exit.Known {
+		s.attributes.int(semconv.ProcessExitCode, t.exit.Code)
+	}
+	s.errorType = errorType
+	if errorType != "" && t.exit.Known {
+		s.status = exitStatus(t.exit.Code)
+	}
+	s.content = said
+	r.emit(s)
+}
+
+// endTasks ends what still ran in the background when the stream ended. All
+// that is known of it is that it outlived the stream.
+func (r *run) endTasks(at instant) {
+	byStart := func(a, b *tool) int { return a.n - b.n }
+	for _, t := range slices.SortedFunc(maps.Values(r.tasks), byStart) {
+		if t.over == 0 {
+			r.endBackground(t, r.clock.after(t.from, at), "running", "", content.Attributes{})
+			continue
+		}
+		errorType := ""
+		if t.failed {
+			errorType = cmp.Or(t.status, errOther)
+		}
+		r.endBackground(t, t.over, t.status, errorType, content.Attributes{})
+	}
+	clear(r.tasks)
+}

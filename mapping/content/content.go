@@ -1,0 +1,147 @@
+// Package content captures what is said and done: prompts, texts, arguments,
+// results. It takes no more of them than a level allows, redacts secrets, and
+// cuts what is too long so that JSON stays JSON.
+package content
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spantee/spantee/mapping/redact"
+)
+
+// Level says how much content is captured.
+type Level string
+
+// The levels.
+const (
+	None    Level = "none"    // names, sizes, counts and times
+	Details Level = "details" // and paths, commands, patterns, URLs
+	Full    Level = "full"    // and prompts, answers, arguments, results
+)
+
+// A Capture takes content from a stream: without secrets, and no more of it
+// than an attribute may have. A nil Capture takes nothing.
+type Capture struct {
+	texts    bool // all of it, not only details
+	max      int
+	redactor *redact.Redactor
+}
+
+// New returns a Capture for attributes of at most max bytes, nil for [None].
+// Without a redactor it uses one with all rules.
+func New(level Level, maxBytes int, redactor *redact.Redactor) (*Capture, error) {
+	switch level {
+	case "", None:
+		return nil, nil
+	case Details, Full:
+	default:
+		return nil, fmt.Errorf("invalid content level %q (want none, details or full)", level)
+	}
+	if redactor == nil {
+		var err error
+		if redactor, err = redact.New(nil, nil); err != nil {
+			return nil, err
+		}
+	}
+	return &Capture{texts: level == Full, max: maxBytes, redactor: redactor}, nil
+}
+
+// Full tells whether texts are captured, and not only details.
+func (c *Capture) Full() bool { return c != nil && c.texts }
+
+// An Attribute has content.
+type Attribute struct{ Key, Text string }
+
+// Attributes are what was captured for one span.
+type Attributes struct {
+	List []Attribute
+	Lost int // bytes that were cut
+}
+
+// Add adds a text, and how many bytes were cut from it. It replaces an earlier
+// one of the same key.
+func (a *Attributes) Add(key, text string, lost int) {
+	if text == "" {
+		return
+	}
+	a.Lost += lost
+	for i := range a.List {
+		if a.List[i].Key == key {
+			a.List[i].Text = text
+			return
+		}
+	}
+	a.List = append(a.List, Attribute{key, text})
+}
+
+// Merge adds others.
+func (a *Attributes) Merge(others Attributes) {
+	for _, o := range others.List {
+		a.Add(o.Key, o.Text, 0)
+	}
+	a.Lost += others.Lost
+}
+
+// Text captures a text from between the quotes of a JSON string.
+func (c *Capture) Text(to *Attributes, key string, escaped []byte) {
+	if c == nil {
+		return
+	}
+	s, lost := c.String(escaped)
+	to.Add(key, s, lost)
+}
+
+// String returns a text from between the quotes of a JSON string, and how many
+// bytes were cut from it.
+func (c *Capture) String(escaped []byte) (s string, lost int) {
+	if c == nil || len(escaped) == 0 {
+		return "", 0
+	}
+	vr := valueReader{Capture: c, room: c.max + margin}
+	s = vr.string("", escaped)
+	n := Prefix(s, c.max)
+	return s[:n], vr.lost + len(s) - n
+}
+
+// maxTail is how much of the end of a text is kept.
+const maxTail = 2 << 10
+
+// Tail captures the end of a text.
+func (c *Capture) Tail(to *Attributes, key, s string) {
+	if c == nil || s == "" {
+		return
+	}
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	longest := min(c.max, maxTail)
+	s = without(s, c.redactor.Find(s), suffix(s, longest), len(s)) // which has marks now
+	to.Add(key, s[suffix(s, longest):], 0)
+}
+
+// suffix returns where the last n bytes of s begin, or the next rune.
+func suffix(s string, n int) int {
+	from := max(0, len(s)-n)
+	for from < len(s) && !utf8.RuneStart(s[from]) {
+		from++
+	}
+	return from
+}
+
+// JSON captures a value as JSON, cut to the longest that an attribute may be.
+func (c *Capture) JSON(to *Attributes, key string, v *Value, lost int) {
+	cut := v.cut(c.max)
+	if cut > 0 && v.kind >= array && len(v.items) == 0 {
+		to.Lost += lost + cut // not even a part of it fits
+		return
+	}
+	to.Add(key, string(v.append(nil)), lost+cut)
+}
+
+// Raw captures JSON as an agent wrote it.
+func (c *Capture) Raw(to *Attributes, key string, raw []byte) {
+	if c.Full() && len(raw) > 0 {
+		v, lost := c.Value(raw)
+		c.JSON(to, key, &v, lost)
+	}
+}

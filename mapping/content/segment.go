@@ -1,0 +1,157 @@
+package content
+
+import "slices"
+
+// maxSegment is how much of a segment is kept, in bytes. What goes past that
+// is cut.
+const maxSegment = 256 << 10
+
+// A Segment is a text that comes in pieces. A secret may be split over two of
+// them, so they are kept until the text ends and then searched as one.
+type Segment struct {
+	buf  []byte
+	from int  // where the piece at hand begins
+	over bool // no more is kept
+	lost int  // bytes cut from the piece at hand
+}
+
+// A Piece is where a piece lies in its segment.
+type Piece struct {
+	start, end, lost int
+}
+
+// Add adds a text to the piece at hand, as it stands between the quotes of a
+// JSON string.
+func (s *Segment) Add(escaped []byte) {
+	words := unescape(escaped)
+	room := 0
+	if !s.over {
+		room = Prefix(words, maxSegment-len(s.buf))
+	}
+	s.buf = append(s.buf, words[:room]...)
+	s.over = s.over || room < len(words)
+	s.lost += len(words) - room
+}
+
+// Cut ends the piece at hand and returns where it lies.
+func (s *Segment) Cut() Piece {
+	p := Piece{s.from, len(s.buf), s.lost}
+	s.from, s.lost = len(s.buf), 0
+	return p
+}
+
+// Size is the length of a piece, in bytes.
+func (p Piece) Size() int { return p.end - p.start }
+
+// Close says that nothing more of the segment is to be kept.
+func (s *Segment) Close() { s.over = true }
+
+// A Resolved segment is one that has ended.
+type Resolved struct {
+	capture *Capture
+	whole   string
+	shown   int // what lies past it may be the beginning of a secret
+	secrets []finding
+}
+
+// Resolve ends the segment. The next piece begins another.
+func (c *Capture) Resolve(s *Segment) Resolved {
+	r := Resolved{capture: c, whole: string(s.buf)}
+	r.shown = len(r.whole)
+	if s.over {
+		r.shown = Prefix(r.whole, max(0, r.shown-margin))
+	}
+	r.secrets = c.redactor.Find(r.whole)
+	*s = Segment{buf: s.buf[:0]}
+	return r
+}
+
+// Piece returns the text of a piece, and how many bytes were cut from it.
+func (r *Resolved) Piece(p Piece) (text string, lost int) {
+	end := max(p.start, min(p.end, r.shown))
+	full := without(r.whole, r.secrets, p.start, end)
+	text = full[:Prefix(full, r.capture.max)]
+	return text, p.lost + p.end - end + len(full) - len(text)
+}
+
+// Text returns the whole text, or as much of it as an attribute may have.
+func (r *Resolved) Text() string {
+	shown := without(r.whole, r.secrets, 0, Prefix(r.whole, min(r.shown, r.capture.max)))
+	return shown
+}
+
+// Speech is what was said in several segments, for a message.
+type Speech struct {
+	parts []spoken
+	size  int
+	lost  int
+	over  bool // the last part was cut
+}
+
+type spoken struct {
+	kind string // of the part, text or reasoning
+	text []byte
+}
+
+// Clone returns a Speech that can grow apart from s.
+func (s Speech) Clone() Speech {
+	s.parts = slices.Clone(s.parts)
+	for i := range s.parts {
+		s.parts[i].text = slices.Clip(s.parts[i].text)
+	}
+	return s
+}
+
+// Add adds a segment's text. Neighbours of one kind become one part.
+func (s *Speech) Add(c *Capture, kind string, r *Resolved) {
+	text := r.Text()
+	if room := c.max + margin - s.size; len(text) > room {
+		n := Prefix(text, max(0, room))
+		s.lost += len(text) - n
+		text, s.over = text[:n], true
+	}
+	s.lost += len(r.whole) - min(len(r.whole), r.shown, c.max)
+	if text == "" {
+		return
+	}
+	s.size += len(text)
+	if n := len(s.parts); n == 0 || s.parts[n-1].kind != kind {
+		s.parts = append(s.parts, spoken{kind: kind})
+	}
+	last := &s.parts[len(s.parts)-1]
+	last.text = append(last.text, text...)
+}
+
+// Parts returns the parts of a message and how many bytes were cut. As a whole
+// a part may have a secret that none of its segments had.
+func (s *Speech) Parts(c *Capture) (parts []Value, lost int) {
+	lost = s.lost
+	for i := range s.parts {
+		text, cut := s.text(c, i)
+		parts = append(parts, TextPart(s.parts[i].kind, text))
+		lost += cut
+	}
+	return parts, lost
+}
+
+// text returns what was said in a part. Where the last part was cut, its end may
+// be the beginning of a secret.
+func (s *Speech) text(c *Capture, i int) (text string, lost int) {
+	text = string(s.parts[i].text)
+	shown := len(text)
+	if s.over && i == len(s.parts)-1 {
+		shown = Prefix(text, max(0, shown-margin))
+	}
+	return without(text, c.redactor.Find(text), 0, shown), len(text) - shown
+}
+
+// Last returns the last text, "" if there is none.
+func (s *Speech) Last(c *Capture) string {
+	for i := len(s.parts) - 1; i >= 0; i-- {
+		if s.parts[i].kind == "text" {
+			text, _ := s.text(c, i)
+			return text
+		}
+	}
+	return ""
+}

@@ -1,0 +1,293 @@
+package mapping
+
+import (
+	"time"
+
+	"github.com/spantee/spantee/mapping/agent"
+	"github.com/spantee/spantee/mapping/content"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+const (
+	// maxSpanBytes is how many bytes of events a span may have before they
+	// continue in another: backends break on big spans.
+	maxSpanBytes = 512 << 10
+
+	// maxTraceBytes is how many bytes of events a trace may send before
+	// neighbouring deltas are merged: Tempo drops what goes past 5 MB a trace.
+	maxTraceBytes = 3 << 20
+
+	// mergeWithin is how long a merged event may last.
+	mergeWithin = instant(time.Second)
+)
+
+// textKind is what the model produces.
+type textKind int
+
+const (
+	thinkingText textKind = iota
+	answerText
+)
+
+func (k textKind) event(mode Deltas) string {
+	switch {
+	case k == answerText && mode == DeltasMessage:
+		return semconv.EventTextMessage
+	case k == answerText:
+		return semconv.EventTextDelta
+	case mode == DeltasMessage:
+		return semconv.EventThinkingMessage
+	}
+	return semconv.EventThinkingDelta
+}
+
+func (k textKind) message() string { return k.event(DeltasMessage) }
+
+// part is the type of the message part.
+func (k textKind) part() string {
+	if k == answerText {
+		return "text"
+	}
+	return "reasoning"
+}
+
+// An eventLog collects the events of a turn. Those that do not fit into the
+// turn's own span go to child spans.
+type eventLog struct {
+	own   encodedEvents // of the turn's span
+	first bool          // the span at hand is not the turn's own
+	start instant       // of the span at hand
+	last  instant       // its last event, or the turn's
+	at    encodedEvents // its events
+	texts []textEvent   // or these, if content is captured
+	size  int           // of the texts
+
+	index   int // of the next event
+	pending struct {
+		kind         textKind
+		at           instant
+		bytes, count int
+	}
+
+	segments [2]content.Segment
+	speech   content.Speech
+	waiting  []*span // spans whose texts are not all resolved
+	held     int     // events that those have
+	lost     int     // bytes cut from texts
+}
+
+// delta takes a piece of text.
+func (t *turn) delta(r *run, kind textKind, at instant, ev *agent.Event) {
+	inv := r.invocation(ev, at)
+	at = max(at, t.start)
+	t.said(at)
+	t.chunk(inv, at)
+	r.counts.deltas++
+	inv.counts.deltas++
+	tally := t.tally(kind)
+	tally.deltas++
+	tally.bytes += ev.Bytes
+
+	l := &t.log
+	at = l.makeRoom(r, inv, t, at)
+	p := &l.pending
+	mode := r.m.opts.Deltas
+	merge := mode == DeltasMessage || mode == DeltasOff || r.eventBytes > maxTraceBytes && at-p.at < mergeWithin
+	if p.count > 0 && (p.kind != kind || !merge) {
+		l.endPending(r)
+	}
+	if p.count == 0 {
+		p.kind, p.at = kind, at
+	}
+	p.bytes += ev.Bytes
+	p.count++
+	l.last = max(l.last, at)
+	if r.m.capture.Full() {
+		l.segments[kind].Add(ev.Text)
+	}
+}
+
+// message takes a whole text that no delta had.
+func (t *turn) message(r *run, kind textKind, at instant, ev *agent.Event) {
+	inv := r.invocation(ev, at)
+	at = max(at, t.start)
+	t.said(at)
+	t.tally(kind).bytes += ev.Bytes
+	l := &t.log
+	l.endPending(r)
+	l.resolve(r, kind)
+	at = l.makeRoom(r, inv, t, at)
+	if r.m.capture.Full() {
+		l.segments[kind].Add(ev.Text)
+	}
+	l.add(r, kind, kind.message(), at, ev.Bytes, 1)
+	l.last = max(l.last, at)
+	l.resolve(r, kind)
+	if ev.Final {
+		t.answered = at
+	}
+}
+
+// endText ends a text whose deltas came before.
+func (t *turn) endText(r *run, kind textKind, at instant) {
+	if t.spoke {
+		t.word = max(t.word, at)
+	}
+	t.log.endPending(r)
+	t.log.resolve(r, kind)
+}
+
+func (t *turn) tally(kind textKind) *tally {
+	if kind == answerText {
+		return &t.text
+	}
+	return &t.thinking
+}
+
+// endPending adds the event that stands for the pending deltas.
+func (l *eventLog) endPending(r *run) {
+	if p := &l.pending; p.count > 0 {
+		l.add(r, p.kind, p.kind.event(r.m.opts.Deltas), p.at, p.bytes, p.count)
+		p.bytes, p.count = 0, 0
+	}
+}
+
+// add adds the event of a text.
+func (l *eventLog) add(r *run, kind textKind, name string, at instant, bytes, count int) {
+	e := textEvent{name: name, at: at, kind: kind, index: l.index, bytes: bytes, count: count}
+	l.index += count
+	switch {
+	case r.m.capture.Full():
+		e.piece, e.open = l.segments[kind].Cut(), true
+		l.texts = append(l.texts, e)
+		l.size += 96 + e.piece.Size()
+		r.eventBytes += 96 + e.piece.Size()
+	case r.m.opts.Deltas != DeltasOff:
+		before := len(l.at.wire)
+		e.encode(r.m, &l.at)
+		r.eventBytes += len(l.at.wire) - before
+	}
+}
+
+// count is how many events the span at hand has, and how many bytes.
+func (l *eventLog) count() (events, bytes int) {
+	return l.at.n + len(l.texts) + min(l.pending.count, 1), len(l.at.wire) + l.size
+}
+
+// makeRoom continues the events in a new span if the one at hand is full. It
+// returns the time of the next event, which is not before that span's start.
+func (l *eventLog) makeRoom(r *run, inv *invocation, t *turn, at instant) instant {
+	events, bytes := l.count()
+	if events < r.m.opts.MaxSpanEvents && bytes < maxSpanBytes {
+		return max(at, l.start)
+	}
+	l.endPending(r)
+	next := r.clock.after(max(l.start, l.last), max(at, l.last+quantum))
+	l.endSpan(r, inv, t, next)
+	l.start = next
+	return next
+}
+
+// endSpan ends the span at hand. The turn's own stays open until the turn ends.
+func (l *eventLog) endSpan(r *run, inv *invocation, t *turn, at instant) {
+	if !l.first {
+		l.first = true
+		l.own, l.at = l.at, encodedEvents{}
+		if len(l.texts) > 0 {
+			l.waiting = append(l.waiting, &span{ref: spanRef{chat, t.n}, texts: l.texts})
+			l.held += len(l.texts)
+			l.texts, l.size = nil, 0
+		}
+		l.resolveSome(r)
+		return
+	}
+	r.counts.deltaSpans++
+	s := r.newSpan(spanRef{deltas, r.counts.deltaSpans}, spanRef{chat, t.n}, inv, semconv.OperationDeltas)
+	s.start, s.end = l.start, at
+	s.attributes.int(semconv.TurnNumber, int64(t.n))
+	if t.call != "" {
+		s.attributes.str(semconv.ResponseID, t.call)
+	}
+	s.events, s.texts = l.at, l.texts
+	l.at = encodedEvents{wire: make([]byte, 0, len(l.at.wire))} // the next will need as much
+	l.held += len(l.texts)
+	l.texts, l.size = nil, 0
+	l.waiting = append(l.waiting, s)
+	l.resolveSome(r)
+}
+
+// finish ends the events with the turn.
+func (l *eventLog) finish(r *run, inv *invocation, t *turn) {
+	l.endPending(r)
+	if l.first || r.m.capture.Full() {
+		if events, _ := l.count(); events > 0 {
+			l.endSpan(r, inv, t, t.end)
+		}
+	} else {
+		l.own = l.at
+	}
+	l.resolve(r, thinkingText)
+	l.resolve(r, answerText)
+}
+
+func (l *eventLog) shift(f func(instant) instant, move func(...*instant)) {
+	move(&l.start, &l.last, &l.pending.at)
+	l.own.shift(f)
+	l.at.shift(f)
+	shiftTexts(l.texts, f)
+	for _, s := range l.waiting {
+		s.shift(f)
+	}
+}
+
+// A notice is something that happened between the agent and the model.
+type notice struct {
+	name       string
+	at         instant
+	attributes []byte
+}
+
+// notice takes an event of a notice. It stands on the turn at hand, or on the
+// next.
+func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
+	switch ev.Notice {
+	case "":
+		return
+	case semconv.EventRetry:
+		r.counts.retries++
+	case semconv.EventConnectionLost:
+		r.counts.reconnects++
+	case semconv.EventCompaction:
+		r.counts.compactions++
+	}
+	a := attributes{field: fieldEventAttributes, max: r.m.opts.MaxAttributeBytes}
+	for i := range ev.Facts {
+		a.fact(&ev.Facts[i], nil, nil)
+	}
+	n := notice{ev.Notice, at, a.wire}
+	switch {
+	case inv.turn != nil:
+		inv.turn.notice(r, n)
+	case inv.running > 0 || ev.Notice == semconv.EventTaskNotification || ev.Notice == semconv.EventCompaction:
+		inv.notices = append(inv.notices, n)
+	default: // the model was asked
+		r.openTurn(inv, at, nil).notice(r, n)
+	}
+}
+
+// notice adds a notice to the turn's own span.
+func (t *turn) notice(r *run, n notice) {
+	l := &t.log
+	l.endPending(r)
+	at := max(n.at, t.start)
+	to := &l.own
+	if !l.first {
+		to = &l.at
+	}
+	to.add(n.name, at, n.attributes)
+	r.eventBytes += len(n.attributes)
+	l.last = max(l.last, at)
+	if t.firstChunk == 0 && (n.name == semconv.EventRetry || n.name == semconv.EventConnectionRestored) {
+		t.sent = at // the model was asked again
+	}
+}

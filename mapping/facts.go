@@ -1,0 +1,94 @@
+package mapping
+
+import (
+	"slices"
+
+	"github.com/spantee/spantee/mapping/agent"
+	"github.com/spantee/spantee/mapping/content"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// facts are those of a root, of which a newer one replaces an older.
+type facts []agent.Fact
+
+func (f *facts) set(fact *agent.Fact) {
+	own := *fact
+	own.Text = slices.Clone(fact.Text)
+	for i := range *f {
+		if (*f)[i].Key == own.Key {
+			(*f)[i] = own
+			return
+		}
+	}
+	*f = append(*f, own)
+}
+
+// takeFacts keeps what a run's first line or result says of it.
+func (r *run) takeFacts(list []agent.Fact) {
+	for i := range list {
+		if list[i].Level == agent.Harmless {
+			r.facts.set(&list[i])
+		} else {
+			var unused attributes
+			unused.fact(&list[i], r.m.capture, &r.content)
+		}
+	}
+}
+
+// maxAsked is how many messages a turn is told to answer.
+const maxAsked = 16
+
+func (r *run) takePrompt(inv *invocation, ev *agent.Event) {
+	c := r.m.capture
+	if !c.Full() || len(ev.Text) == 0 {
+		return
+	}
+	s, lost := c.String(ev.Text)
+	prompt := content.Message("user", []content.Value{content.TextPart("text", s)}, "")
+	if !inv.prompted {
+		inv.prompted = true
+		m := content.Messages(prompt)
+		c.JSON(&inv.content, semconv.InputMessages, &m, lost)
+	}
+	inv.ask(prompt)
+}
+
+// ask keeps a message for the next turn, which answers it.
+func (inv *invocation) ask(m content.Value) {
+	if len(inv.asked) < maxAsked {
+		inv.asked = append(inv.asked, m)
+	}
+}
+
+// takeAnswer takes what the result says: the answer, or why there is none. The
+// answer is the last text that was said; some results hold all texts in one.
+func (r *run) takeAnswer(end *agent.Event) {
+	if end.Failed {
+		r.takeFault(end.Text)
+		return
+	}
+	if c := r.m.capture; c.Full() && r.main.answer == "" && len(end.Text) > 0 {
+		var lost int
+		r.main.answer, lost = c.String(end.Text)
+		r.content.Lost += lost
+	}
+}
+
+// takeFault keeps what the agent says of an error.
+func (r *run) takeFault(escaped []byte) {
+	if len(escaped) == 0 {
+		return
+	}
+	if s, lost := r.m.capture.String(escaped); s != "" {
+		r.fault = s
+		r.content.Lost += lost
+	}
+}
+
+// captureAnswer adds the answer of an agent to its span.
+func (inv *invocation) captureAnswer(c *content.Capture) {
+	if c.Full() && inv.answer != "" {
+		m := content.Messages(content.Message("assistant", []content.Value{content.TextPart("text", inv.answer)}, "stop"))
+		c.JSON(&inv.content, semconv.OutputMessages, &m, 0)
+	}
+}

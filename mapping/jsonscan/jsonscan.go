@@ -1,0 +1,348 @@
+package jsonscan
+
+import (
+	"bytes"
+	"encoding/binary"
+	"iter"
+	"math/bits"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// A Reader walks one JSON text without validating it. It is lenient on
+// purpose: a line with one wrong escape, as scrubbed captures have them, still
+// gives up its ids and its timestamp. Every accessor consumes exactly one
+// value, whatever its type, in time linear in the text and without recursion,
+// so that neither a wrong type nor a depth bomb can lead it astray.
+type Reader struct {
+	B   []byte // the text
+	I   int    // where the reader stands in it
+	Bad bool   // the text ended early or is not JSON
+}
+
+// Peek skips white space and returns the byte it stops at, 0 at the end.
+func (r *Reader) Peek() byte {
+	for ; r.I < len(r.B); r.I++ {
+		switch c := r.B[r.I]; c {
+		case ' ', '\t', '\r', '\n':
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// Members goes through the object at hand by its keys, still escaped. The body
+// has to consume each value. Any other value than an object is consumed.
+func (r *Reader) Members() iter.Seq[[]byte] {
+	return func(yield func(key []byte) bool) {
+		if r.Peek() != '{' {
+			r.Skip()
+			return
+		}
+		r.I++
+		for key, ok := r.member(); ok && yield(key); key, ok = r.member() {
+		}
+	}
+}
+
+// Elements goes through the array at hand. The body has to consume each
+// element. Any other value than an array is consumed.
+func (r *Reader) Elements() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		if r.Peek() != '[' {
+			r.Skip()
+			return
+		}
+		r.I++
+		for n := 0; r.element() && yield(n); n++ {
+		}
+	}
+}
+
+// End tells whether nothing but white space is left.
+func (r *Reader) End() bool { return r.Peek() == 0 && r.I == len(r.B) }
+
+// member moves to the next value of the object last entered and returns its
+// key. At the object's end it leaves it and returns false.
+func (r *Reader) member() (key []byte, ok bool) {
+	c := r.Peek()
+	if c == ',' {
+		r.I++
+		c = r.Peek()
+	}
+	switch c {
+	case '}':
+		r.I++
+		return nil, false
+	case '"':
+		key = r.Quoted()
+		if r.Peek() == ':' {
+			r.I++
+			return key, !r.Bad
+		}
+	}
+	r.Fail()
+	return nil, false
+}
+
+// element moves to the next value of the array last entered. At the array's
+// end it leaves it and returns false.
+func (r *Reader) element() bool {
+	c := r.Peek()
+	if c == ',' {
+		r.I++
+		c = r.Peek()
+	}
+	switch c {
+	case ']':
+		r.I++
+		return false
+	case 0, '}', ':', ',':
+		r.Fail()
+		return false
+	}
+	return true
+}
+
+// Str consumes a value and returns what stands between its quotes, still
+// escaped; nil if it is not a string.
+func (r *Reader) Str() []byte {
+	if r.Peek() != '"' {
+		r.Skip()
+		return nil
+	}
+	return r.Quoted()
+}
+
+// Raw consumes a value and returns its text.
+func (r *Reader) Raw() []byte {
+	r.Peek()
+	start := r.I
+	r.Skip()
+	return r.B[start:r.I]
+}
+
+// Int consumes a number, or a string that holds one: proto3's JSON writes
+// 64-bit integers as strings.
+func (r *Reader) Int() (n int64, ok bool) {
+	v := r.Raw()
+	if n, ok := digits(v); ok {
+		return n, true
+	}
+	if len(v) > 1 && v[0] == '"' {
+		v = v[1 : len(v)-1]
+	}
+	if len(v) == 0 || len(v) > 32 {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(v), 10, 64)
+	if err == nil {
+		return n, true
+	}
+	f, err := strconv.ParseFloat(string(v), 64)
+	if err != nil || f != f || f >= 1<<63 || f < -1<<63 {
+		return 0, false
+	}
+	return int64(f), true
+}
+
+// digits is the quick way for timestamps.
+func digits(v []byte) (n int64, ok bool) {
+	for _, c := range v {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + int64(c-'0')
+	}
+	return n, 0 < len(v) && len(v) < 19
+}
+
+// Bool consumes a value and tells whether it is true.
+func (r *Reader) Bool() bool { return string(r.Raw()) == "true" }
+
+// Skip consumes one value.
+func (r *Reader) Skip() {
+	switch c := r.Peek(); c {
+	case '"':
+		r.Quoted()
+	case '{', '[':
+		r.nested()
+	case 0, '}', ']', ':', ',':
+		r.Fail()
+	default:
+		for r.I < len(r.B) && !ends[r.B[r.I]] {
+			r.I++
+		}
+	}
+}
+
+// ends holds the bytes that end a number, true, false or null.
+var ends = [256]bool{
+	',': true, ':': true, '{': true, '}': true, '[': true, ']': true,
+	'"': true, ' ': true, '\t': true, '\r': true, '\n': true,
+}
+
+// nested consumes an object or array by counting brackets.
+func (r *Reader) nested() {
+	depth := 0
+	for r.I < len(r.B) {
+		switch r.B[r.I] {
+		case '"':
+			r.Quoted()
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		}
+		r.I++
+		if depth == 0 {
+			return
+		}
+	}
+	r.Fail()
+}
+
+// Quoted consumes the string at hand and returns what stands between its
+// quotes. A quote ends it unless an odd number of backslashes stands before.
+func (r *Reader) Quoted() []byte {
+	start := r.I + 1
+	end := start
+	for near := min(start+16, len(r.B)); end < near && r.B[end] != '\\'; end++ { // most are short
+		if r.B[end] == '"' {
+			r.I = end + 1
+			return r.B[start:end]
+		}
+	}
+	for ; end < len(r.B); end++ {
+		n := bytes.IndexByte(r.B[end:], '"')
+		if n < 0 {
+			break
+		}
+		end += n
+		slash := end
+		for slash > start && r.B[slash-1] == '\\' {
+			slash--
+		}
+		if (end-slash)%2 == 0 {
+			r.I = end + 1
+			return r.B[start:end]
+		}
+	}
+	r.Fail()
+	return nil
+}
+
+// Fail marks the text as malformed and skips to its end.
+func (r *Reader) Fail() { r.Bad, r.I = true, len(r.B) }
+
+// Unquote decodes what stands between the quotes of a JSON string. Of a wrong
+// escape only the backslash goes, as in JavaScript; a lone surrogate becomes
+// U+FFFD.
+func Unquote(s []byte) []byte {
+	n := bytes.IndexByte(s, '\\')
+	if n < 0 {
+		return s
+	}
+	out := make([]byte, 0, len(s))
+	for ; n >= 0; n = bytes.IndexByte(s, '\\') {
+		r, size := escape(s[n:])
+		out, s = append(out, s[:n]...), s[n+size:]
+		if r >= 0 {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return append(out, s...)
+}
+
+// UnquotedLen is len(Unquote(s)), without the copy. Tools print megabytes with
+// an escape every few bytes, so it looks at eight at a time.
+func UnquotedLen(s []byte) int {
+	const each = 0x0101010101010101
+	length := len(s)
+	for i := 0; i < len(s); {
+		if i+8 <= len(s) {
+			x := binary.LittleEndian.Uint64(s[i:]) ^ '\\'*each
+			slashes := (x - each) &^ x & (0x80 * each) // the lowest bit set is that of the first
+			if slashes == 0 {
+				i += 8
+				continue
+			}
+			i += bits.TrailingZeros64(slashes) / 8
+		} else if s[i] != '\\' {
+			i++
+			continue
+		}
+		if i+1 < len(s) && s[i+1] == 'u' {
+			r, size := escape(s[i:])
+			length -= size
+			if r >= 0 {
+				length += utf8.RuneLen(r)
+			}
+			i += size
+		} else { // two bytes for one, or a backslash that goes
+			length--
+			i += 2
+		}
+	}
+	return length
+}
+
+// escape decodes the escape sequence s begins with and returns its size. A
+// backslash that begins none is of size 1 and no rune.
+func escape(s []byte) (r rune, size int) {
+	if len(s) < 2 {
+		return -1, 1
+	}
+	switch s[1] {
+	case '"', '\\', '/':
+		return rune(s[1]), 2
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	case 'u':
+		r = hex4(s)
+		if r < 0 {
+			break
+		}
+		if !utf16.IsSurrogate(r) {
+			return r, 6
+		}
+		if pair := utf16.DecodeRune(r, hex4(s[6:])); pair != utf8.RuneError {
+			return pair, 12
+		}
+		return utf8.RuneError, 6
+	}
+	return -1, 1
+}
+
+// hex4 decodes the \u and four hex digits that s begins with, -1 if it is none.
+func hex4(s []byte) rune {
+	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
+		return -1
+	}
+	var r rune
+	for _, c := range s[2:6] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return -1
+		}
+		r = r<<4 | rune(c)
+	}
+	return r
+}

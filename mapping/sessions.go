@@ -1,0 +1,215 @@
+package mapping
+
+import (
+	"container/list"
+
+	"github.com/spantee/spantee/mapping/agent"
+)
+
+// A session is what an agent resumes by its id: one run or several.
+type session struct {
+	id    string
+	alias string // of its first line, if that had another id
+	agent *agent.Agent
+	runs  int
+	lone  bool   // the last run was a result and nothing else
+	run   *run   // nil between runs
+	ended []*run // which left something running in the background
+	place *list.Element
+}
+
+// open tells whether anything of the session is.
+func (s *session) open() bool { return s.run != nil || len(s.ended) > 0 }
+
+const (
+	// maxOpenSessions is how many sessions may have something open at once. Past
+	// that the one that nothing came of for longest ends.
+	maxOpenSessions = 10_000
+
+	// maxKnownSessions is how many that have ended are remembered, so that a
+	// result that is repeated begins no run.
+	maxKnownSessions = 10_000
+)
+
+// sessions are those of a stream, the one that something came of last in front.
+type sessions struct {
+	byID    map[string]*session
+	open    *list.List
+	known   *list.List // without anything open
+	current *session   // of the line before
+}
+
+func newSessions() sessions {
+	return sessions{byID: map[string]*session{}, open: list.New(), known: list.New()}
+}
+
+// agentOf returns the agent of a session, nil if it is not known.
+func (ss *sessions) agentOf(id []byte) *agent.Agent {
+	if s := ss.current; s != nil && string(id) == s.id {
+		return s.agent
+	}
+	if s := ss.byID[string(id)]; s != nil {
+		return s.agent
+	}
+	return nil
+}
+
+// find returns the session of an event, a new one if it is not known. A line
+// without an id belongs to the session of the line before.
+func (ss *sessions) find(a *agent.Agent, id []byte) *session {
+	if s := ss.current; s != nil && s.agent == a && (len(id) == 0 || string(id) == s.id) {
+		return s
+	}
+	s := ss.byID[string(id)]
+	if s == nil {
+		s = &session{id: string(id), agent: a}
+		ss.byID[s.id] = s
+		s.place = ss.known.PushFront(s)
+	}
+	ss.current = s
+	return s
+}
+
+// touched notes that something came of a session. It returns a session that has
+// to end because too many are open.
+func (ss *sessions) touched(s *session, wasOpen bool) (evicted *session) {
+	to := ss.known
+	if s.open() {
+		to = ss.open
+	}
+	from := ss.known
+	if wasOpen {
+		from = ss.open
+	}
+	if from == to {
+		to.MoveToFront(s.place)
+	} else {
+		from.Remove(s.place)
+		s.place = to.PushFront(s)
+	}
+	if ss.known.Len() > maxKnownSessions {
+		oldest := ss.known.Back()
+		ss.forget(oldest.Value.(*session))
+		ss.known.Remove(oldest)
+	}
+	if ss.open.Len() > maxOpenSessions {
+		return ss.open.Back().Value.(*session)
+	}
+	return nil
+}
+
+func (ss *sessions) forget(s *session) {
+	for _, id := range []string{s.id, s.alias} {
+		if ss.byID[id] == s {
+			delete(ss.byID, id)
+		}
+	}
+}
+
+// rename gives a session its own id, where its first line had another.
+func (ss *sessions) rename(s *session, id string) {
+	s.alias, s.id = s.id, id
+	ss.byID[id] = s
+	if s.run != nil {
+		s.run.session = id
+	}
+}
+
+// dispatch brings an event to its run.
+func (m *Mapper) dispatch(a *agent.Agent, ev *agent.Event) {
+	s := m.sessions.find(a, ev.Session)
+	if ev.Kind == agent.SessionNamed {
+		m.sessions.rename(s, string(ev.ID))
+		return
+	}
+	wasOpen := s.open()
+	m.deliver(s, ev)
+	if evicted := m.sessions.touched(s, wasOpen); evicted != nil {
+		m.stats.Evicted++
+		m.abandon(evicted, errIncomplete)
+		m.sessions.touched(evicted, true)
+	}
+}
+
+func (m *Mapper) deliver(s *session, ev *agent.Event) {
+	if ev.Kind == agent.TaskEnd && m.taskEnd(s, ev) {
+		return
+	}
+	if s.run != nil && s.run.began && ev.Kind == agent.RunStart { // the agent was killed, and resumed
+		s.run.abandon(s.run.clock.at(0, ev.Arrival), errIncomplete)
+		m.endedRun(s)
+	}
+	if s.run == nil {
+		if !s.beginsWith(ev.Kind) {
+			m.stats.Unpaired++
+			return
+		}
+		s.runs++
+		m.stats.Runs++
+		m.stats.Generation++
+		m.stats.Agent = s.agent.Name
+		s.run = m.nextRun(s, ev.Arrival)
+	}
+	s.run.apply(ev)
+	if s.run.ended {
+		s.lone = s.run.events == 1
+		m.endedRun(s)
+	}
+}
+
+func (m *Mapper) endedRun(s *session) {
+	if len(s.run.tasks) > 0 {
+		s.ended = append(s.ended, s.run)
+	}
+	s.run = nil
+}
+
+// beginsWith tells whether a run of the session may begin with such an event.
+// After a result, a worker that lingers may repeat it or end a tool.
+func (s *session) beginsWith(k agent.Kind) bool {
+	switch k {
+	case agent.RunError, agent.ApprovalEnd, agent.ThinkingEnd, agent.TextEnd, agent.TurnEnd, agent.TaskEnd:
+		return false
+	case agent.ToolEnd:
+		return s.runs == 0
+	case agent.RunEnd:
+		return s.runs == 0 || s.lone
+	}
+	return true
+}
+
+// taskEnd looks for the run that left a task running, and tells whether it has
+// ended since. A run that has not ended takes the event itself.
+func (m *Mapper) taskEnd(s *session, ev *agent.Event) bool {
+	for i, r := range s.ended {
+		if !r.endTask(ev) {
+			continue
+		}
+		if len(r.tasks) == 0 {
+			s.ended = append(s.ended[:i], s.ended[i+1:]...)
+		}
+		return true
+	}
+	return false
+}
+
+// abandon ends what is open of a session.
+func (m *Mapper) abandon(s *session, why string) {
+	arrival := m.arrival()
+	for _, r := range s.ended {
+		r.endTasks(r.clock.at(0, arrival))
+	}
+	s.ended = nil
+	if s.run != nil {
+		s.run.abandon(s.run.clock.at(0, arrival), why)
+		s.run = nil
+	}
+}
+
+// abandonAll ends what is open, the session first that nothing came of for
+// longest.
+func (m *Mapper) abandonAll(why string) {
+	for e := m.sessions.open.Back(); e != nil; e = e.Prev() {
+		m.abandon(e.Value.(*session), why)
+	}
+}

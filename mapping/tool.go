@@ -1,0 +1,282 @@
+package mapping
+
+import (
+	"strings"
+
+	"github.com/spantee/spantee/mapping/agent"
+	"github.com/spantee/spantee/mapping/content"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// A tool is a call in flight, or one that left something running.
+type tool struct {
+	id         string
+	n          int
+	inv        *invocation
+	turn       *turn // that called it
+	name       string
+	executable string
+	subagent   string
+	mcp        bool
+	start      instant
+	floor      instant // it cannot have started before this was printed
+	pending    bool    // its end will tell when it started
+
+	arguments attributes // in wire format
+	asked     content.Attributes
+	callPart  content.Value
+
+	// Of what it left running in the background.
+	task   string
+	from   instant // when the call ended
+	over   instant // when the work ended, if an await said so
+	exit   agent.Exit
+	status string
+	failed bool
+}
+
+func (t *tool) ref() spanRef { return spanRef{executeTool, t.n} }
+
+// maxOpen is how many calls, tasks or approvals a run may have open at once.
+// Past that the next one ends at once.
+const maxOpen = 10_000
+
+// toolStart takes the start of a call. printed is when the line before was.
+func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *tool {
+	id := string(ev.ID)
+	if t := r.tools[id]; t != nil { // the id again: that call will never end
+		r.endTool(t, r.clock.after(t.start, at), errIncomplete, "")
+		at = max(at, r.clock.last)
+	}
+	start := at
+	if ev.Start != 0 { // the line was printed late
+		start = max(min(quantize(ev.Start+r.clock.skew+instant(r.m.opts.Shift)), at), min(printed, at))
+	}
+	r.counts.tools++
+	inv.counts.tools++
+	t := &tool{id: id, n: r.counts.tools, inv: inv, start: start, floor: min(printed, at), pending: ev.StartPending}
+	t.learn(r, ev.Tool)
+
+	if inv.turn == nil && inv.callsAnew(ev.Call) {
+		r.openTurn(inv, start, nil)
+	}
+	if inv.turn != nil {
+		inv.turn.learn(ev)
+		if r.m.capture.Full() {
+			inv.turn.callPart = []content.Value{t.callPart}
+		}
+		var waitsFor *tool
+		if ev.StartPending {
+			waitsFor = t
+		}
+		t.start = r.callTool(inv, start, waitsFor)
+	}
+	t.turn = inv.last
+	if inv.running == 0 {
+		inv.toolsFrom = t.start
+	}
+	inv.running++
+	r.tools[id] = t
+	if len(r.tools) > maxOpen {
+		r.m.stats.Evicted++
+		r.endTool(t, r.clock.after(t.start, at), errIncomplete, "")
+	}
+	return t
+}
+
+// callsAnew tells whether a tool call shows another call of the model, which said
+// nothing. Without a model call to tell by, a tool that starts while others run
+// belongs to their turn.
+func (inv *invocation) callsAnew(call []byte) bool {
+	if len(call) == 0 || inv.last == nil || inv.last.call == "" {
+		return inv.running == 0
+	}
+	return inv.last.call != string(call)
+}
+
+// learn takes what a line says of a call's arguments.
+func (t *tool) learn(r *run, call *agent.Tool) {
+	if call == nil || t.name != "" && len(call.Arguments) == 0 { // as on many failures
+		return
+	}
+	if call.Name != "" {
+		t.name = call.Name
+	}
+	t.mcp, t.executable = call.MCP, call.Executable
+	if call.Subagent != "" {
+		t.subagent = call.Subagent
+	}
+	c := r.m.capture
+	t.asked = content.Attributes{}
+	t.arguments = attributes{wire: t.arguments.wire[:0:0], field: fieldAttributes, max: r.m.opts.MaxAttributeBytes}
+	for i := range call.ArgumentFacts {
+		t.arguments.fact(&call.ArgumentFacts[i], c, &t.asked)
+	}
+	if t.executable != "" {
+		t.arguments.str(semconv.ProcessExecutable, t.executable)
+	}
+	c.Text(&t.asked, semconv.ToolDescription, call.Description)
+	if c.Full() {
+		arguments, lost := content.Object(), 0
+		if len(call.Arguments) > 0 {
+			arguments, lost = c.Value(call.Arguments)
+			c.JSON(&t.asked, semconv.ToolArguments, &arguments, lost)
+		}
+		t.callPart = content.ToolCallPart(strings.ToValidUTF8(t.id, "\uFFFD"), t.name, arguments)
+	}
+}
+
+// toolEnd takes the end of a call.
+func (r *run) toolEnd(inv *invocation, ev *agent.Event, at instant) {
+	t := r.tools[string(ev.ID)]
+	missing := t == nil
+	switch {
+	case missing:
+		if ev.Length > 0 {
+			ev.Start = at - ev.Length - r.clock.skew - instant(r.m.opts.Shift)
+		}
+		t = r.toolStart(inv, ev, at, r.start)
+	case t.pending && ev.Start != 0:
+		r.correctStart(t, max(quantize(ev.Start+r.clock.skew+instant(r.m.opts.Shift)), t.floor))
+	}
+	t.learn(r, ev.Tool)
+	r.outcome(t, ev, r.clock.after(t.start, at), missing)
+}
+
+// correctStart puts the start of a call right that was printed late, and with it
+// the end of the turn that made the call.
+func (r *run) correctStart(t *tool, start instant) {
+	if start >= t.start {
+		return
+	}
+	called := t.inv.called
+	if called == nil || called.waitsFor != t {
+		if t.turn != nil { // which has been sent
+			start = max(start, t.turn.end)
+		}
+		t.start = min(t.start, start)
+		return
+	}
+	called.end = max(start, called.start+quantum, called.log.last+quantum)
+	t.start = min(t.start, called.end)
+	called.end = t.start
+	if t.inv.running == 1 {
+		t.inv.toolsFrom = t.start
+	}
+}
+
+// toolCall takes a call that is told of once, at its end.
+func (r *run) toolCall(inv *invocation, ev *agent.Event, at instant) {
+	started := *ev
+	started.Time = 0
+	t := r.toolStart(inv, &started, at, r.start)
+	if called := inv.called; called != nil && t.turn == called && ev.Start != 0 {
+		called.end = max(min(called.end, t.start), called.start+quantum, called.log.last+quantum)
+		t.start = max(t.start, called.end)
+	}
+	r.outcome(t, ev, r.clock.after(t.start, at), false)
+}
+
+// outcome ends a call as its last line says.
+func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
+	call := ev.Tool
+	if call == nil {
+		call = &agent.Tool{}
+	}
+	c := r.m.capture
+	a := &t.arguments
+	answered := content.Attributes{}
+	for i := range call.OutcomeFacts {
+		a.fact(&call.OutcomeFacts[i], c, &answered)
+	}
+	if missing {
+		a.bool(semconv.StartMissing, true)
+	}
+	if ev.Estimated {
+		a.bool(semconv.TimeEstimated, true)
+	}
+	status := call.Reason
+	if call.ErrorType != "" {
+		if s, lost := c.String(call.ErrorText); s != "" {
+			answered.Lost += lost
+			status = strings.TrimSpace(strings.TrimPrefix(status+": "+s, ": "))
+		}
+	}
+	var response *content.Value
+	if c.Full() && len(call.Result) > 0 {
+		v, lost := c.Value(call.Result)
+		c.JSON(&answered, semconv.ToolResult, &v, lost)
+		response = &v
+	}
+	t.asked.Merge(answered)
+	r.endTool(t, at, call.ErrorType, status)
+	if response != nil && t.inv.turn == nil {
+		t.inv.ask(content.Message("tool", []content.Value{
+			content.ToolResponsePart(strings.ToValidUTF8(t.id, "\uFFFD"), *response),
+		}, ""))
+	}
+	if call.Background {
+		r.leaveRunning(t, call, at)
+	}
+}
+
+// endTool finishes a call.
+func (r *run) endTool(t *tool, at instant, errorType, status string) {
+	delete(r.tools, t.id)
+	inv := t.inv
+	if called := inv.called; called != nil && called.waitsFor == t {
+		called.waitsFor = nil
+		if !r.agent.TurnEnds {
+			r.settleCalled(inv)
+		}
+	}
+	if nested := r.nested[t.id]; nested != nil {
+		r.endInvocation(nested, at, errorType)
+		delete(r.nested, t.id)
+	}
+	s := r.newSpan(t.ref(), inv.ref, inv, t.spanName(semconv.OperationExecuteTool))
+	s.start, s.end = t.start, at
+	a := &s.attributes
+	a.str(semconv.ToolName, t.name)
+	a.str(semconv.ToolCallID, t.id)
+	if t.mcp {
+		a.str(semconv.ToolType, "extension")
+		a.str(semconv.MCPMethodName, "tools/call")
+	} else {
+		a.str(semconv.ToolType, "function")
+	}
+	if t.turn != nil {
+		a.int(semconv.TurnNumber, int64(t.turn.n))
+		if t.turn.call != "" {
+			a.str(semconv.ResponseID, t.turn.call)
+		}
+	}
+	a.wire = append(a.wire, t.arguments.wire...)
+	a.lost += t.arguments.lost
+	s.content = t.asked
+	if errorType != "" {
+		r.counts.toolErrors++
+		inv.counts.toolErrors++
+		s.errorType, s.status = errorType, status
+	}
+	r.emit(s)
+	t.from = at
+	inv.running--
+	if inv.running == 0 {
+		inv.toolTime += max(0, at-max(inv.toolsFrom, inv.toolsTo))
+		inv.toolsTo = max(inv.toolsTo, at)
+		if inv.turn == nil {
+			inv.wait, inv.idle = max(inv.wait, at), false
+		}
+	}
+}
+
+// spanName is an operation, the tool and, as the conventions allow, the program
+// that it runs.
+func (t *tool) spanName(operation string) string {
+	name := spanName(operation, t.name)
+	if t.executable != "" && operation == semconv.OperationExecuteTool {
+		name += " " + t.executable
+	}
+	return name
+}

@@ -1,0 +1,182 @@
+package mapping
+
+import (
+	"encoding/binary"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/spantee/spantee/mapping/agent"
+	"github.com/spantee/spantee/mapping/content"
+	"github.com/spantee/spantee/mapping/jsonscan"
+)
+
+// Spans are appended in OTLP's wire format from the start: an agent ends tools
+// and streams deltas by the hundred thousand, and as generated structs one
+// costs twenty times as much.
+
+// Field numbers of opentelemetry.proto.trace.v1 and common.v1.
+const (
+	fieldTraceID    = 1
+	fieldSpanID     = 2
+	fieldTraceState = 3
+	fieldParentID   = 4
+	fieldName       = 5
+	fieldKind       = 6
+	fieldStart      = 7
+	fieldEnd        = 8
+	fieldAttributes = 9
+	fieldEvents     = 11
+	fieldLinks      = 13
+	fieldStatus     = 15
+	fieldFlags      = 16
+
+	fieldEventTime       = 1
+	fieldEventName       = 2
+	fieldEventAttributes = 3
+
+	fieldLinkTraceID = 1
+	fieldLinkSpanID  = 2
+	fieldLinkFlags   = 6
+
+	fieldStatusMessage = 2
+	fieldStatusCode    = 3
+
+	fieldKey         = 1
+	fieldValue       = 2
+	fieldStringValue = 1
+	fieldBoolValue   = 2
+	fieldIntValue    = 3
+	fieldDoubleValue = 4
+	fieldArrayValue  = 5
+	fieldValues      = 1
+)
+
+const (
+	kindInternal = 1
+	kindClient   = 3
+	statusError  = 2
+)
+
+// attributes are key-value pairs in wire format, of the span or event that field
+// belongs to. Strings are cut to max bytes.
+type attributes struct {
+	wire  []byte
+	field protowire.Number
+	max   int
+	lost  int // bytes that were cut
+}
+
+// value appends the frame of an attribute whose AnyValue has size bytes.
+func (a *attributes) value(key string, size int) {
+	frame := 1 + protowire.SizeBytes(len(key)) + 1 + protowire.SizeBytes(size)
+	b := protowire.AppendTag(a.wire, a.field, protowire.BytesType)
+	b = protowire.AppendVarint(b, uint64(frame))
+	b = append(b, fieldKey<<3|byte(protowire.BytesType))
+	b = protowire.AppendVarint(b, uint64(len(key)))
+	b = append(b, key...)
+	b = append(b, fieldValue<<3|byte(protowire.BytesType))
+	a.wire = protowire.AppendVarint(b, uint64(size))
+}
+
+func (a *attributes) int(key string, n int64) {
+	a.value(key, 1+protowire.SizeVarint(uint64(n)))
+	a.wire = append(a.wire, fieldIntValue<<3|byte(protowire.VarintType))
+	a.wire = protowire.AppendVarint(a.wire, uint64(n))
+}
+
+func (a *attributes) bool(key string, v bool) {
+	a.value(key, 2)
+	a.wire = append(a.wire, fieldBoolValue<<3|byte(protowire.VarintType), byte(protowire.EncodeBool(v)))
+}
+
+func (a *attributes) float(key string, v float64) {
+	a.value(key, 9)
+	a.wire = append(a.wire, fieldDoubleValue<<3|byte(protowire.Fixed64Type))
+	a.wire = protowire.AppendFixed64(a.wire, math.Float64bits(v))
+}
+
+func (a *attributes) str(key, v string) {
+	v = a.fit(v)
+	a.value(key, 1+protowire.SizeBytes(len(v)))
+	a.wire = append(a.wire, fieldStringValue<<3|byte(protowire.BytesType))
+	a.wire = protowire.AppendString(a.wire, v)
+}
+
+// words appends an array of one string.
+func (a *attributes) words(key, v string) {
+	v = a.fit(v)
+	element := 1 + protowire.SizeBytes(len(v))
+	list := 1 + protowire.SizeBytes(element)
+	a.value(key, 1+protowire.SizeBytes(list))
+	a.wire = append(a.wire, fieldArrayValue<<3|byte(protowire.BytesType))
+	a.wire = protowire.AppendVarint(a.wire, uint64(list))
+	a.wire = append(a.wire, fieldValues<<3|byte(protowire.BytesType))
+	a.wire = protowire.AppendVarint(a.wire, uint64(element))
+	a.wire = append(a.wire, fieldStringValue<<3|byte(protowire.BytesType))
+	a.wire = protowire.AppendString(a.wire, v)
+}
+
+// fit makes a string fit for a span: one string that is not UTF-8 would make a
+// receiver refuse the whole request.
+func (a *attributes) fit(v string) string {
+	if !utf8.ValidString(v) {
+		v = strings.ToValidUTF8(v, "\uFFFD")
+	}
+	if len(v) > a.max {
+		n := content.Prefix(v, a.max)
+		a.lost += len(v) - n
+		v = v[:n]
+	}
+	return v
+}
+
+// fact appends a harmless fact, and captures one that is content.
+func (a *attributes) fact(f *agent.Fact, c *content.Capture, to *content.Attributes) {
+	switch {
+	case f.Kind == agent.FactInt:
+		a.int(f.Key, f.Int)
+	case f.Kind == agent.FactBool:
+		a.bool(f.Key, f.Int != 0)
+	case f.Level == agent.Harmless:
+		a.str(f.Key, string(jsonscan.Unquote(f.Text)))
+	case f.Level == agent.Full && !c.Full():
+	case f.Kind == agent.FactJSON:
+		c.Raw(to, f.Key, f.Text)
+	default:
+		c.Text(to, f.Key, f.Text)
+	}
+}
+
+// encodedEvents are span events in wire format.
+type encodedEvents struct {
+	wire []byte
+	n    int
+}
+
+// add appends an event with attributes in wire format. Its time comes first,
+// see shift.
+func (e *encodedEvents) add(name string, at instant, attrs []byte) {
+	size := 1 + 8 + 1 + protowire.SizeBytes(len(name)) + len(attrs)
+	b := append(e.wire, fieldEvents<<3|byte(protowire.BytesType))
+	b = protowire.AppendVarint(b, uint64(size))
+	b = append(b, fieldEventTime<<3|byte(protowire.Fixed64Type))
+	b = protowire.AppendFixed64(b, uint64(at))
+	b = append(b, fieldEventName<<3|byte(protowire.BytesType))
+	b = protowire.AppendString(b, name)
+	e.wire = append(b, attrs...)
+	e.n++
+}
+
+// shift puts every event's time through f.
+func (e *encodedEvents) shift(f func(instant) instant) {
+	for b := e.wire; len(b) > 0; {
+		_, _, tag := protowire.ConsumeTag(b)
+		event, size := protowire.ConsumeBytes(b[tag:])
+		at := event[protowire.SizeTag(fieldEventTime):]
+		binary.LittleEndian.PutUint64(at, uint64(f(instant(binary.LittleEndian.Uint64(at)))))
+		b = b[tag+size:]
+	}
+}
