@@ -143,7 +143,8 @@ func named(session viewer.Overview, name string) viewer.Bar {
 func TestChromiumSession(t *testing.T) {
 	c := startChromium(t)
 	v := viewFiles(t, "../../testdata/cursor/fix-failing-test.jsonl", "../../testdata/cursor/parallel-tools.jsonl", "../../testdata/cursor/tool-failures.jsonl")
-	const id = "767a8c6bee54959fd682355e177a7e92"
+	list := v.list(t).Sessions
+	id := list[slices.IndexFunc(list, func(s viewer.Session) bool { return s.Tools == 6 })].ID
 	session := v.session(t, id)
 
 	c.open(v.page + "/")
@@ -161,7 +162,7 @@ func TestChromiumSession(t *testing.T) {
 	c.await(`document.querySelectorAll(".sessions tbody tr").length === 1 && document.querySelector("tr[data-id='%s']")`, id)
 	c.write("input[type=search]", "nothing of this")
 	c.await(`document.querySelector(".empty h2").innerText === "Nothing matches"`)
-	c.write("input[type=search]", "767a8c")
+	c.write("input[type=search]", id[:6])
 	c.await(`document.querySelectorAll(".sessions tbody tr").length === 1`)
 
 	c.do(chromedp.Click(chromedp.CSS("tr[data-id='" + id + "'] a")))

@@ -53,7 +53,6 @@ func TestChromiumPages(t *testing.T) {
 	v := startView(t, nil, append(append([]string{"view", "--content", "full"}, freePorts...),
 		"../../testdata/cursor/fix-failing-test.jsonl", "../../testdata/cursor/tool-kinds.jsonl", "../../testdata/cursor/tool-failures.jsonl",
 		"../../testdata/cursor/approvals.jsonl", "../../testdata/cursor/killed.jsonl", "../../testdata/cursor/background-shell.jsonl")...)
-	const id = "767a8c6bee54959fd682355e177a7e92"
 	l := v.list(t)
 	c.open(v.page + "/")
 	c.await(`document.querySelectorAll(".sessions tbody tr").length === %d`, l.Total)
@@ -64,7 +63,6 @@ func TestChromiumPages(t *testing.T) {
 			first = s.ID
 		}
 	}
-	_ = id
 	c.open(v.page + "/#/trace/" + first)
 	c.await(`%s > 5 && document.querySelectorAll(".transcript .said").length > 0`, rowCount)
 	c.look("session")
