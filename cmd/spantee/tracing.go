@@ -18,6 +18,7 @@ import (
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/tree"
+	"github.com/spantee/spantee/exporter/viewer"
 	"github.com/spantee/spantee/mapping"
 	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/content"
@@ -47,6 +48,8 @@ type tracing struct {
 	exporter *exporter.Exporter // nil if no spans are to be sent
 	tree     *tree.Writer       // nil if none is to be drawn
 	page     *page              // nil if none is to be shown
+	feed     *viewer.Feed       // nil if no viewer can be at the endpoint
+	feedPage *page
 
 	live    bool
 	process *mapping.Process // nil if spantee did not start the agent
@@ -59,6 +62,8 @@ type tracing struct {
 	settled    int           // spans at the last checkpoint
 	saved      time.Time     // when that was
 	saving     time.Duration // how long it took
+	shown      time.Time     // when open spans were
+	showing    time.Duration // how long it took
 }
 
 // startTracing sets up what the configuration asks for.
@@ -85,6 +90,10 @@ func startTracing(o *options, cfg *config, say *reporter, replayed time.Time, pr
 	}
 	if t.exporter, err = cfg.startExporter(!t.live, say); err != nil {
 		return nil, err
+	}
+	if t.exporter != nil && t.live && cfg.to.otlp != nil {
+		to := cfg.to.otlp.Client().Destination()
+		t.feed, t.feedPage = viewer.NewFeed(to.Endpoint, to.Protocol == "grpc"), newPage(nil)
 	}
 	if o.tree {
 		t.tree = tree.NewWriter(say.w, say.treeStyle())
@@ -141,9 +150,7 @@ func (t *tracing) consume(p []byte, came time.Time) {
 
 // tick comes every second.
 func (t *tracing) tick() {
-	if t.page != nil {
-		t.page.open(decodeSpans(t.mapper.Open()))
-	}
+	t.showOpen()
 	if t.changed || t.exporter != nil && t.exporter.Settled() != t.settled || time.Since(t.saved) > spool.Heartbeat {
 		t.checkpoint()
 	}
@@ -222,6 +229,7 @@ func (t *tracing) emit(span []byte) {
 func (t *tracing) end(interrupted bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), t.flushTimeout)
 	defer cancel()
+	defer t.feed.Close()
 	if t.tap == nil {
 		t.deliver(ctx) // nothing
 		return

@@ -250,3 +250,23 @@ func (t *tracing) stay(end exitStatus) {
 	}
 	t.page.viewer.Close()
 }
+
+// showOpen shows what is open, every second: less often if there is so much that
+// it takes its time, but before a viewer takes this process to be dead.
+func (t *tracing) showOpen() {
+	if t.page == nil && !t.feed.Wanted() {
+		return
+	}
+	start := time.Now()
+	if start.Sub(t.shown) < min(20*t.showing, 4*time.Second) {
+		return
+	}
+	open := t.mapper.Open()
+	if t.feed.Wanted() {
+		t.feed.Show(t.feedPage.wrap(decodeSpans(open)...))
+	}
+	if t.page != nil {
+		t.page.open(decodeSpans(open))
+	}
+	t.shown, t.showing = time.Now(), time.Since(start)
+}

@@ -94,6 +94,48 @@ func TestChromiumGone(t *testing.T) {
 	}
 }
 
+// A real filter, over both protocols: its run is there from the first line, and
+// gone after it was killed.
+func TestChromiumKilled(t *testing.T) {
+	for _, protocol := range []string{"grpc", "http/protobuf"} {
+		t.Run(protocol[:4], func(t *testing.T) {
+			c := startChromium(t)
+			v := viewFiles(t)
+			endpoint := v.grpc
+			if protocol != "grpc" {
+				endpoint = v.http
+			}
+			c.open(v.page + "/")
+			c.await(`document.querySelector(".empty h2")`)
+			stdin, lines, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stdin.Close()
+			defer lines.Close()
+			filter := spantee(t, nil, "--endpoint", endpoint, "--protocol", protocol)
+			filter.Stdin = stdin
+			if err := filter.Start(); err != nil {
+				t.Fatal(err)
+			}
+			first, _, _ := bytes.Cut(fixture(t, "fix-failing-test.jsonl"), []byte("\n"))
+			if _, err := lines.Write(append(first, '\n')); err != nil {
+				t.Fatal(err)
+			}
+			written := time.Now()
+			c.await(`document.querySelector(".outcome.running").innerText.startsWith("waiting for the model")`)
+			t.Logf("pace: in the list %v after its first line", time.Since(written).Round(10*time.Millisecond))
+			if err := filter.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = filter.Wait() // it was killed
+			killed := time.Now()
+			c.await(`document.querySelector(".outcome.gone")`)
+			t.Logf("pace: gone %v after it was killed", time.Since(killed).Round(10*time.Millisecond))
+		})
+	}
+}
+
 // A page that was open when the viewer was restarted shows what is there now.
 func TestChromiumRestart(t *testing.T) {
 	c := startChromium(t)

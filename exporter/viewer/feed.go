@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -36,6 +37,7 @@ type Feed struct {
 	client   *http.Client
 
 	latest chan []*tracepb.ResourceSpans // the newest that was not sent yet
+	over   atomic.Bool                   // another backend is there
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
@@ -91,6 +93,10 @@ func (f *Feed) Show(spans []*tracepb.ResourceSpans) {
 	}
 }
 
+// Wanted tells whether a viewer is there, or may be. If not, nobody needs to
+// find out what is open.
+func (f *Feed) Wanted() bool { return f != nil && !f.over.Load() }
+
 // Close ends the feed. The spans that were open stay so on the page until
 // their ends arrive.
 func (f *Feed) Close() {
@@ -109,6 +115,7 @@ func (f *Feed) Close() {
 // run sends until there is a backend that is no viewer. While nobody listens, a
 // viewer may still be started.
 func (f *Feed) run(ctx context.Context) {
+	defer f.over.Store(true)
 	known := false
 	for {
 		select {
