@@ -64,6 +64,8 @@ type tracing struct {
 	saving     time.Duration // how long it took
 	shown      time.Time     // when open spans were
 	showing    time.Duration // how long it took
+
+	shownGeneration int // of the runs then
 }
 
 // startTracing sets up what the configuration asks for.
@@ -143,6 +145,9 @@ func (t *tracing) consume(p []byte, came time.Time) {
 	t.came = came
 	t.mapper.Write(p)
 	t.changed = true
+	if t.mapper.Stats().Generation != t.shownGeneration { // a run began, or its ids are known by now
+		t.showOpen()
+	}
 	if t.mapper.Stats().Generation != t.generation { // what is on disk has the wrong roots, or ids
 		t.checkpoint()
 	}

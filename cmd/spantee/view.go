@@ -268,5 +268,5 @@ func (t *tracing) showOpen() {
 	if t.page != nil {
 		t.page.open(decodeSpans(open))
 	}
-	t.shown, t.showing = time.Now(), time.Since(start)
+	t.shown, t.showing, t.shownGeneration = time.Now(), time.Since(start), t.mapper.Stats().Generation
 }

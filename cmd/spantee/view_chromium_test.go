@@ -168,12 +168,12 @@ func TestChromiumSession(t *testing.T) {
 	c.do(chromedp.Click(chromedp.CSS("tr[data-id='" + id + "'] a")))
 	c.await(`%s === %d`, rowCount, len(session.Spans))
 	c.checkBars("light", session)
-	for _, want := range []string{"shell", "50%", "waiting for the model", "12.1s"} {
+	for _, want := range []string{"shell", "50%", "waiting for the model", "12.2s"} {
 		if spent := eval[string](c, `document.querySelector(".spent").innerText`); !strings.Contains(spent, want) {
 			t.Errorf("no %q in where the time went: %q", want, spent)
 		}
 	}
-	if table := eval[string](c, `document.querySelector(".overall .stats").textContent`); !strings.Contains(table, "shell2112.1s7.84s") {
+	if table := eval[string](c, `document.querySelector(".overall .stats").textContent`); !strings.Contains(table, "shell2112.2s7.99s") {
 		t.Errorf("the table of tools is %q", table)
 	}
 
@@ -223,7 +223,7 @@ func TestChromiumSession(t *testing.T) {
 
 	// The filter leaves what matches, and what it belongs to.
 	c.write(".chart input[type=search]", "grep")
-	c.await(`%s === 2`, rowCount)
+	c.await(`%s === 3`, rowCount) // with its turn and its agent
 }
 
 func TestChromiumCompare(t *testing.T) {
