@@ -74,7 +74,7 @@ func TestChromiumPages(t *testing.T) {
 		c.look("tab-" + tab)
 	}
 	c.open(v.page + "/#/runs?by=model")
-	c.await(`document.querySelectorAll(".runs tbody tr").length > 1`)
+	c.await(`document.querySelectorAll("table.runs tbody tr").length > 1`)
 	c.look("runs")
 	c.open(v.page + "/#/compare/" + first + "/" + l.Sessions[1].ID)
 	c.await(`document.querySelector(".steps tbody tr")`)

@@ -14,7 +14,7 @@ export function chart(measure, groups, title) {
     "aria-label": `${title} by day: ` + groups.map((g) => `${g.name} ${measure.lines.map(([label, key]) => `${label} ${Number.isNaN(g[key]) ? "none" : measure.format(g[key])}`).join(", ")}`).join("; ") });
   for (const part of [0, 0.5, 1]) {
     svg.append(s("line", { x1: left, x2: width, y1: y(most * part), y2: y(most * part), class: "grid" }));
-    svg.append(s("text", { x: left - 8, y: y(most * part) + 4, "text-anchor": "end" }, values.length ? measure.format(most * part) : ""));
+    svg.append(s("text", { x: left - 8, y: y(most * part) + 4, "text-anchor": "end" }, !values.length ? "" : part ? measure.format(most * part) : "0"));
   }
   const every = Math.ceil(groups.length / 8);
   groups.forEach((g, i) => {

@@ -60,13 +60,14 @@ export function runsView({ main, crumbs, signal, address }) {
           redraw();
         } }, title));
     });
+    const box = (g) => h("input", { type: "checkbox", "aria-label": `Compare ${g.name}`, checked: picked.includes(g.name),
+      disabled: picked.length === 2 && !picked.includes(g.name), onchange: (e) => pick(g.name, e.target.checked) });
+    const row = (g, first, kind) => h("tr", { class: kind }, h("td", {}, first),
+      columns.map(([column, , format], i) => (i ? h("td", { class: "num" }, format(g[column])) : h("th", { scope: "row" }, g.name))));
     table.replaceChildren(h("table", { class: "stats runs" },
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, h("span", { class: "unseen" }, "Compare")), head)),
-      h("tbody", {}, sortBy(groups, key, descending).map((g) => h("tr", {},
-        h("td", {}, h("input", { type: "checkbox", "aria-label": `Compare ${g.name}`, checked: picked.includes(g.name),
-          disabled: picked.length === 2 && !picked.includes(g.name), onchange: (e) => pick(g.name, e.target.checked) })),
-        columns.map(([column, , format], i) => (i ? h("td", { class: "num" }, format(g[column])) : h("th", { scope: "row" }, g.name))))),
-      h("tr", { class: "sum" }, h("td", {}), columns.map(([column, , format], i) => (i ? h("td", { class: "num" }, format(summarize(runs.runs)[column])) : h("th", { scope: "row" }, "All")))))));
+      h("tbody", {}, sortBy(groups, key, descending).map((g) => row(g, box(g)))),
+      h("tfoot", {}, row({ name: "All", ...summarize(runs.runs) }, "", "sum"))));
     compareGroups(groups);
     tools.replaceChildren(toolsTable(toolTimes(runs.runs, runs.tools)));
     const days = new Set(runs.runs.map((r) => localDay(r.start))).size;
