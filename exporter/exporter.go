@@ -67,10 +67,15 @@ func New(cfg Config) (*Exporter, error) {
 	if cfg.Spool != nil {
 		own := *cfg.Spool
 		own.Owner = spool.NewOwner()
+		own.SetAside = func(*spool.Untrusted) { e.count(func(r *Report) { r.Earlier.SetAside++ }) }
 		e.cfg.Spool = &own
 	}
 	if cfg.Spool != nil && !cfg.Wait {
-		e.journal = cfg.Spool.NewJournal(cfg.Client.Destination())
+		head, err := e.request.body()
+		if err != nil {
+			return nil, err
+		}
+		e.journal = e.cfg.Spool.NewJournal(cfg.Client.Destination(), head.Body)
 	}
 
 	// The lengths of its two enclosing messages take more bytes in a full
@@ -88,12 +93,6 @@ const (
 	// maxDelay bounds how long Export and Flush wait because the receiver asked
 	// for it.
 	maxDelay = time.Minute
-	// grace is what a client has to return, or a disk to take what is left,
-	// once the context of Close has ended.
-	grace = time.Second
-	// reserve is how long before that context ends all attempts end, so that
-	// there is time to keep what is left.
-	reserve = 50 * time.Millisecond
 )
 
 // An Exporter delivers spans from a goroutine of its own, until Close.
@@ -114,23 +113,35 @@ type Exporter struct {
 	mu           sync.Mutex
 	closed       bool
 	deadline     time.Time // of attempts, once Close has begun; zero for none
+	diskDeadline time.Time // the same for the disk
 	queue        []queued
 	queuedBytes  int
 	inFlight     [][]byte
 	inFlightSize int           // in bytes
+	inPiece      bool          // between Begin and Commit or Checkpoint
 	since        time.Time     // when delivery of inFlight began
 	roomMade     chan struct{} // closed, and replaced, when inFlight is done, or failed
 	lastFailure  *UploadError  // nil after a success
 	drainUntil   time.Time     // zero until all else is done
+	drainFrom    time.Time     // not before, since something was in the way
 	report       Report
 
-	journal *spool.Journal // of a live stream: a recording can be sent again
+	diskLate bool           // the journal did not keep up; the sender's own
+	journal  *spool.Journal // of a live stream: a recording can be sent again
 }
 
 // A queued span is encoded: as a message it would take several times the memory.
 type queued struct {
-	wire []byte // the bytes it adds to a request
-	at   time.Time
+	wire   []byte // the bytes it adds to a request
+	number uint64 // in the journal
+	at     time.Time
+}
+
+// A batch is a request's worth of spans.
+type batch struct {
+	spans    [][]byte
+	size     int
+	from, to uint64 // their numbers in the journal, without the last
 }
 
 // Export hands over a finished span: the wire bytes of one
@@ -152,12 +163,9 @@ func (e *Exporter) Export(span []byte) {
 		e.reject([][]byte{wire}, errTooLarge)
 		return
 	}
-	if e.journal != nil {
-		e.journal.Append(wire)
-	}
-	evicted, why := e.enqueue(queued{wire, time.Now()})
-	for _, spans := range evicted {
-		e.spoolOrDrop(spans, why)
+	evicted, why := e.enqueue(queued{wire: wire, at: time.Now()})
+	for _, b := range evicted {
+		e.giveUp(b, why)
 	}
 }
 
@@ -171,19 +179,24 @@ func (e *Exporter) isClosed() bool {
 }
 
 // enqueue adds q to the queue. It returns the requests evicted for it, and why.
-func (e *Exporter) enqueue(q queued) (evicted [][][]byte, why *UploadError) {
+func (e *Exporter) enqueue(q queued) (evicted []batch, why *UploadError) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.cfg.Wait {
+	if e.cfg.Wait && !e.inPiece {
 		e.waitForRoom(len(q.wire))
 	}
 	// The oldest go first, a request at a time: the root ends last, and a trace
 	// without its root is worth little.
 	for len(e.queue) > 0 && !e.hasRoom(len(q.wire)) {
-		spans, _ := e.dequeue()
-		evicted = append(evicted, spans)
+		evicted = append(evicted, e.dequeue())
 	}
 	why = cmp.Or(e.lastFailure, errTooSlow)
+	if e.journal != nil {
+		q.number = e.journal.Append(q.wire)
+		if !e.inPiece {
+			e.journal.Commit()
+		}
+	}
 
 	e.queue = append(e.queue, q)
 	e.queuedBytes += len(q.wire)
@@ -225,35 +238,48 @@ func (e *Exporter) waitForRoom(size int) {
 }
 
 func (e *Exporter) hasRoom(size int) bool {
-	return e.queuedBytes+e.inFlightSize+size <= e.cfg.MaxQueue
+	limit := e.cfg.MaxQueue
+	if e.cfg.Wait && e.inPiece {
+		limit += maxPiece
+	}
+	return e.queuedBytes+e.inFlightSize+size <= limit
 }
 
 func (e *Exporter) isFull() bool { return e.overhead+e.queuedBytes >= e.cfg.MaxRequest }
 
 // dequeue takes a request's worth of spans from the head of the queue.
-func (e *Exporter) dequeue() (spans [][]byte, size int) {
+func (e *Exporter) dequeue() (b batch) {
 	for _, q := range e.queue {
-		if e.overhead+size+len(q.wire) > e.cfg.MaxRequest {
+		if e.overhead+b.size+len(q.wire) > e.cfg.MaxRequest {
 			break
 		}
-		spans = append(spans, q.wire)
-		size += len(q.wire)
+		b.spans = append(b.spans, q.wire)
+		b.size += len(q.wire)
 	}
-	clear(e.queue[:len(spans)])
-	e.queue = e.queue[len(spans):]
-	e.queuedBytes -= size
-	return spans, size
+	n := len(b.spans)
+	if n > 0 {
+		b.from, b.to = e.queue[0].number, e.queue[n-1].number+1
+	}
+	clear(e.queue[:n])
+	e.queue = e.queue[n:]
+	e.queuedBytes -= b.size
+	return b
 }
 
 // Close sends what is left, retrying until shortly before ctx ends, and
-// reports. It does not wait for a collector that is not there, nor for one that
+// reports. It waits no longer for the disk either: what a disk that does not
+// answer was to keep counts as dropped. It does not wait for a collector that is not there, nor for one that
 // wants no requests until ctx has ended. It may be called again to do the same
 // for what was exported since.
 func (e *Exporter) Close(ctx context.Context) Report {
 	attempts, cancel := ctx, context.CancelFunc(func() {})
 	deadline, ok := ctx.Deadline()
+	end := deadline
 	if ok {
-		deadline = deadline.Add(-min(reserve, time.Until(deadline)/4))
+		if least := time.Now().Add(diskReserve); end.Before(least) {
+			end = least
+		}
+		deadline = deadline.Add(-min(diskReserve, time.Until(deadline)/4))
 		attempts, cancel = context.WithDeadline(ctx, deadline)
 	}
 	defer cancel()
@@ -265,24 +291,28 @@ func (e *Exporter) Close(ctx context.Context) Report {
 		e.closed, e.deadline = true, deadline
 		close(e.closing)
 	}
+	e.diskDeadline = end
 	e.mu.Unlock()
 	select {
 	case <-e.done:
 	case <-attempts.Done():
 		select {
 		case <-e.done:
-		case <-time.After(grace): // a client that ignores its context is left behind
+		case <-time.After(diskReserve / 2): // a client that ignores its context is left behind
 		}
 	}
-	for spans := e.rest(); spans != nil; spans = e.rest() {
-		e.spoolOrDrop(spans, e.whyUndelivered())
+	for b := e.rest(); len(b.spans) > 0; b = e.rest() {
+		e.giveUp(b, e.whyUndelivered())
 	}
 
 	e.mu.Lock()
+	missing := e.report.undecided()
+	e.mu.Unlock()
+	kept := e.closeJournal(missing > 0)
+	e.mu.Lock()
 	defer e.mu.Unlock()
 	r := e.report
-	missing := r.Ended - r.Delivered - r.Spooled - r.Rejected - r.Dropped
-	kept := e.closeJournal(missing > 0)
+	missing = r.undecided()
 	switch {
 	case r.Delivered == r.Ended: // the spool has been drained since
 		r.Cause = nil
@@ -298,9 +328,8 @@ func (e *Exporter) Close(ctx context.Context) Report {
 }
 
 // rest returns a request's worth of what the sender left.
-func (e *Exporter) rest() [][]byte {
+func (e *Exporter) rest() batch {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	spans, _ := e.dequeue()
-	return spans
+	return e.dequeue()
 }

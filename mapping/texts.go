@@ -30,17 +30,22 @@ type textEvent struct {
 
 // encode adds the event.
 func (e *textEvent) encode(m *Mapper, to *encodedEvents) {
+	size := sizeInt(semconv.DeltaIndex, e.index) + sizeInt(semconv.DeltaBytes, e.bytes)
+	if e.count > 1 {
+		size += sizeInt(semconv.DeltaCount, e.count)
+	}
 	a := &m.event
 	a.wire = a.wire[:0]
-	a.int(semconv.DeltaIndex, int64(e.index))
-	a.int(semconv.DeltaBytes, int64(e.bytes))
-	if e.count > 1 {
-		a.int(semconv.DeltaCount, int64(e.count))
-	}
 	if e.text != "" {
 		a.str(semconv.DeltaText, e.text)
 	}
-	to.add(e.name, e.at, a.wire)
+	b := to.begin(e.name, e.at, size+len(a.wire))
+	b = appendInt(b, semconv.DeltaIndex, e.index)
+	b = appendInt(b, semconv.DeltaBytes, e.bytes)
+	if e.count > 1 {
+		b = appendInt(b, semconv.DeltaCount, e.count)
+	}
+	to.wire = append(b, a.wire...)
 }
 
 func shiftTexts(texts []textEvent, f func(instant) instant) {

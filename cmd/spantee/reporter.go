@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
 )
@@ -102,9 +104,9 @@ func (r *reporter) print() {
 		if n := r.delivery.Earlier.Delivered; n > 0 {
 			r.line("%s of earlier runs delivered", count(n, "span"))
 		}
-		if r.unprotected != nil {
-			r.line("crash protection was unavailable: %v", r.unprotected)
-		}
+	}
+	if why := cmp.Or(r.unprotected, r.delivery.Unprotected); why != nil && (r.terminal || r.summary || errors.As(why, new(*spool.Untrusted))) {
+		r.line("crash protection was unavailable: %v", why)
 	}
 	for _, p := range r.problems {
 		r.line("%s", p)
@@ -117,6 +119,9 @@ func (r *reporter) print() {
 	}
 	if s := r.undelivered(); s != "" {
 		r.line("%s", s)
+	}
+	if n := r.delivery.Earlier.SetAside; n > 0 {
+		r.line("%s in the spool set aside unread (spantee spool shows why)", count(n, "file"))
 	}
 	if n := r.delivery.Earlier.Dropped; n > 0 {
 		r.line("%s of earlier runs dropped, the oldest first (spantee spool shows what is left)", count(n, "span"))

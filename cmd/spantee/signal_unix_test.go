@@ -60,7 +60,7 @@ func TestSignals(t *testing.T) {
 					interrupted = append(interrupted, s.Name)
 				}
 			}
-			if got := strings.Join(interrupted, ", "); got != "execute_tool shell, invoke_agent cursor-agent" {
+			if got := strings.Join(interrupted, ", "); got != "execute_tool shell go, invoke_agent cursor-agent" {
 				t.Errorf("interrupted: %s", got)
 			}
 			checkStderr(t, cmd.stderr.String(), "")

@@ -16,7 +16,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter"
-	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/exporter/viewer"
 	"github.com/spantee/spantee/mapping"
@@ -59,7 +58,6 @@ type tracing struct {
 
 	generation int           // of the runs at the last checkpoint
 	changed    bool          // something came since
-	settled    int           // spans at the last checkpoint
 	saved      time.Time     // when that was
 	saving     time.Duration // how long it took
 	shown      time.Time     // when open spans were
@@ -90,7 +88,7 @@ func startTracing(o *options, cfg *config, say *reporter, replayed time.Time, pr
 	if t.mapper, err = mapping.New(opts); err != nil {
 		return nil, err
 	}
-	if t.exporter, err = cfg.startExporter(!t.live, say); err != nil {
+	if t.exporter, err = cfg.startExporter(o.agent, !t.live, say); err != nil {
 		return nil, err
 	}
 	if t.exporter != nil && t.live && cfg.to.otlp != nil {
@@ -110,7 +108,7 @@ func startTracing(o *options, cfg *config, say *reporter, replayed time.Time, pr
 }
 
 // startExporter returns nil if spans go nowhere.
-func (c *config) startExporter(recording bool, say *reporter) (*exporter.Exporter, error) {
+func (c *config) startExporter(agentFlag string, recording bool, say *reporter) (*exporter.Exporter, error) {
 	client, err := c.to.open()
 	if err != nil && strings.HasPrefix(c.to.source, "$") {
 		say.problem(fmt.Errorf("no spans are sent: %w", err))
@@ -119,11 +117,19 @@ func (c *config) startExporter(recording bool, say *reporter) (*exporter.Exporte
 	if client == nil || err != nil {
 		return nil, err
 	}
-	resource, err := exporter.Resource(context.Background(), agent.Agents[0].Name, "")
+	resource, err := exporter.Resource(context.Background(), serviceName(agentFlag), "")
 	if err != nil {
 		say.problem(err)
 	}
 	return exporter.New(exporter.Config{Client: client, Spool: c.spool, Resource: resource, Scope: scope(), Wait: recording})
+}
+
+// serviceName is that of an agent, by default of the first one.
+func serviceName(flag string) string {
+	if a := agent.Find(flag); a != nil {
+		return a.Name
+	}
+	return agent.Agents[0].Name
 }
 
 // start begins to trace what comes through the tap.
@@ -140,48 +146,59 @@ func (t *tracing) start() {
 	t.tap = newTap(patience, t)
 }
 
+// maxPiece is how much of the stream is traced before its spans are journaled and
+// may be sent.
+const maxPiece = 64 << 10
+
 // consume takes the next bytes of the stream from the tap.
 func (t *tracing) consume(p []byte, came time.Time) {
 	t.came = came
+	for piece := range slices.Chunk(p, maxPiece) {
+		t.consumePiece(piece)
+	}
+}
+
+func (t *tracing) consumePiece(p []byte) {
+	t.begin()
 	t.mapper.Write(p)
 	t.changed = true
 	if t.mapper.Stats().Generation != t.shownGeneration { // a run began, or its ids are known by now
 		t.showOpen()
 	}
-	if t.mapper.Stats().Generation != t.generation { // what is on disk has the wrong roots, or ids
+	switch {
+	case t.exporter == nil:
+	case t.mapper.Stats().Generation != t.generation: // what is on disk has the wrong roots, or ids
 		t.checkpoint()
+	default:
+		t.exporter.Commit()
+	}
+}
+
+func (t *tracing) begin() {
+	if t.exporter != nil {
+		t.exporter.Begin()
 	}
 }
 
 // tick comes every second.
 func (t *tracing) tick() {
 	t.showOpen()
-	if t.changed || t.exporter != nil && t.exporter.Settled() != t.settled || time.Since(t.saved) > spool.Heartbeat {
+	if t.changed {
 		t.checkpoint()
 	}
 }
 
 // checkpoint prepares for spantee to be killed. With thousands of sessions open
-// at once it takes its time, and comes the less often.
+// at once it takes its time, and comes the less often: until then the spans of
+// this piece of the stream wait for it. A recording needs none.
 func (t *tracing) checkpoint() {
 	start := time.Now()
-	if t.exporter == nil || start.Sub(t.saved) < 20*t.saving {
+	if t.exporter == nil || !t.live || start.Sub(t.saved) < 20*t.saving {
 		return
 	}
-	t.settled = t.exporter.Settled()
-	t.say.checkpointed(t.exporter.Checkpoint(decodeSpans(t.mapper.Open())))
+	t.say.checkpointed(t.exporter.Checkpoint(t.mapper.Open()))
 	t.generation, t.changed = t.mapper.Stats().Generation, false
 	t.saved, t.saving = time.Now(), time.Since(start)
-}
-
-func decodeSpans(all [][]byte) (spans []*tracepb.Span) {
-	for _, b := range all {
-		span := new(tracepb.Span)
-		if proto.Unmarshal(b, span) == nil {
-			spans = append(spans, span)
-		}
-	}
-	return spans
 }
 
 // finish ends all spans.
@@ -190,7 +207,11 @@ func (t *tracing) finish(whole bool) {
 	if t.process != nil {
 		t.mapper.Exited(t.ended.code, signalName(t.ended.signal), t.stderr.String())
 	}
+	t.begin()
 	t.mapper.Close(!whole)
+	if t.exporter != nil {
+		t.say.checkpointed(t.exporter.Checkpoint(nil))
+	}
 }
 
 // environment returns that of the process, with the trace that it is part of.

@@ -19,7 +19,6 @@ import (
 
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/viewer"
-	"github.com/spantee/spantee/mapping/agent"
 )
 
 // defaultPage is next to OTLP's own ports, 4317 and 4318.
@@ -174,15 +173,15 @@ type page struct {
 }
 
 func newPage(store *viewer.Store) *page {
-	resource, _ := exporter.Resource(context.Background(), agent.Agents[0].Name, "") // what is wrong with it is said where spans are sent
+	resource, _ := exporter.Resource(context.Background(), serviceName(""), "") // what is wrong with it is said where spans are sent
 	return &page{store: store, resource: resource, scope: scope()}
 }
 
-// takeEncoded shows a span in wire format.
-func (p *page) takeEncoded(b []byte) {
-	span := new(tracepb.Span)
-	if proto.Unmarshal(b, span) == nil {
-		p.take(span)
+// takeEncoded shows a span that the mapper emitted.
+func (p *page) takeEncoded(span []byte) {
+	decoded := new(tracepb.Span)
+	if proto.Unmarshal(span, decoded) == nil { // the mapper's spans are valid
+		p.take(decoded)
 	}
 }
 
@@ -263,10 +262,20 @@ func (t *tracing) showOpen() {
 	}
 	open := t.mapper.Open()
 	if t.feed.Wanted() {
-		t.feed.Show(t.feedPage.wrap(decodeSpans(open)...))
+		t.feed.Show(t.feedPage.wrap(decodeOpen(open)...))
 	}
 	if t.page != nil {
-		t.page.open(decodeSpans(open))
+		t.page.open(decodeOpen(open))
 	}
 	t.shown, t.showing, t.shownGeneration = time.Now(), time.Since(start), t.mapper.Stats().Generation
+}
+
+func decodeOpen(all [][]byte) (spans []*tracepb.Span) {
+	for _, b := range all {
+		span := new(tracepb.Span)
+		if proto.Unmarshal(b, span) == nil { // made by the mapper
+			spans = append(spans, span)
+		}
+	}
+	return spans
 }

@@ -14,13 +14,15 @@ const (
 	password       // may be a plain word
 	secret         // may be a long one
 	key            // is letters and digits
+	phrase         // is a dozen words or two
 )
 
 // keyOf are the words that make the key after them a secret one.
 var keyOf = []string{
 	"api", "access", "private", "secret", "auth", "signing", "sign", "encryption", "encrypt", "account", "storage", "service",
 	"license", "master", "deploy", "ssh", "shared", "sharedaccess", "subscription", "consumer", "session", "hmac", "jwt",
-	"webhook", "admin", "root", "app", "application", "client", "crypto", "cipher", "aes", "rsa", "tls", "ssl", "security",
+	"webhook", "admin", "root", "app", "application", "client", "crypto", "cipher", "aes", "rsa", "tls", "ssl", "security", "preshared",
+	"authentication", "authorization", "pre", "unseal", "recovery",
 }
 
 // further are the words that may follow in a name without changing what it is.
@@ -28,42 +30,74 @@ var further = map[string]bool{
 	"": true, "base": true, "prod": true, "production": true, "dev": true, "staging": true, "test": true, "live": true,
 	"root": true, "admin": true, "ro": true, "rw": true, "old": true, "new": true, "value": true, "b64": true, "base64": true,
 	"default": true, "main": true, "backup": true, "primary": true, "secondary": true, "plain": true, "plaintext": true, "string": true,
+	"set": true, "data": true,
 }
 
 // classOf tells what a whole name says of its value, however it is written:
 // dbPassword, DB_PASSWORD and db-password are the same.
 func classOf(name string) class {
+	c, _ := classify(name)
+	return c
+}
+
+// classify is like classOf and also knows the names of lists: api_keys.
+func classify(name string) (c class, plural bool) {
 	words := splitName(name)
 	for len(words) > 1 && (further[words[len(words)-1]] || isDigits(words[len(words)-1])) {
 		words = words[:len(words)-1]
 	}
 	if len(words) == 0 {
-		return noSecret
+		return noSecret, false
 	}
 	last := strings.TrimRight(words[len(words)-1], "0123456789")
 	before := ""
 	if len(words) > 1 {
 		before = words[len(words)-2]
 	}
+	if c := classOfWord(name, last, before, len(words)); c != noSecret {
+		return c, last == "credentials"
+	}
+	if one, ok := strings.CutSuffix(last, "s"); ok && one != "pas" && one != "pass" {
+		if c := classOfWord(name, one, before, len(words)); c != noSecret {
+			return c, true
+		}
+	}
+	return noSecret, false
+}
+
+// classOfWord is the class of a name by its last word, the word before it and
+// how many there are.
+func classOfWord(name, last, before string, words int) class {
 	switch {
-	case last == "pwd" && len(words) == 1 && isEnv(name), last == "oldpwd":
+	case last == "pwd" && words == 1 && isEnv(name), last == "oldpwd":
 		return noSecret // a directory
-	case hasSuffix(last, "password", "passwd", "passphrase", "passcode", "pwd"), last == "pass" && len(words) > 1:
+	case hasSuffix(last, "password", "passwd", "passphrase", "passcode", "pwd"), last == "pass" && words > 1, last == "pw" && words > 1,
+		last == "psk", last == "requirepass", last == "masterauth":
 		return password
+	case last == "mnemonic", last == "phrase" && before == "seed":
+		return phrase
 	case last == "pass":
 		return key
 	case hasSuffix(last, "secret", "credential", "credentials"):
 		return secret
 	case hasSuffix(last, "token"):
-		if before == "next" || before == "page" || before == "continuation" || before == "sync" {
+		if slices.Contains(counted, before) {
 			return noSecret // of pages, not of doors
 		}
+		return key
+	case last == "salt" && isEnv(name) && words > 1:
 		return key
 	}
 	if what, ok := strings.CutSuffix(last, "key"); ok && (slices.Contains(keyOf, cmp.Or(what, before)) || what != "" && hasSuffix(what, keyOf...)) {
 		return key
 	}
 	return noSecret
+}
+
+// counted are the words that make the token after them a harmless one.
+var counted = []string{
+	"next", "page", "continuation", "sync", "max", "min", "total", "input", "output", "prompt", "completion", "cached", "reasoning", "num",
+	"special", "color", "design", "pagination",
 }
 
 // splitName cuts a name into lower-case words.

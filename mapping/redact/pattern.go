@@ -30,14 +30,56 @@ type search struct {
 	// Matches begin with a word, after the end of another if boundary is set:
 	// words like "s." stand in every second line, and almost none begins one.
 	anchored, boundary bool
+	leads              []string // what they begin with, if anchored
+	folded             bool     // in any case
+	assigned           bool     // a word is followed by an operator
+}
+
+// In most of gitleaks' patterns a vendor's name is followed by an operator and a
+// value. What may come before the name is not looked at: the value is the same.
+const (
+	beforeName = `[\w.-]{0,50}?`
+	operator   = `(?:[ \t\w.-]{0,20})[\s'"]{0,3}(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)`
+)
+
+// accepts tells whether a match may begin at a hit.
+func (s *search) accepts(text string, h place) bool {
+	if s.anchored && s.boundary && h.start > 0 && isWordByte(text[h.start-1]) {
+		return false
+	}
+	if s.anchored && !s.folded && !hasPrefix(text[h.start:], s.leads...) {
+		return false
+	}
+	return !s.assigned || isOperator(text, h.end)
+}
+
+// isOperator tells whether an operator follows, as far from i as a name can go
+// on, and a value of some length follows the operator.
+func isOperator(text string, i int) bool {
+	end := min(len(text), i+32)
+	for i < end && (isNameByte(text[i]) || strings.IndexByte(" \t\r\n'\"", text[i]) >= 0) {
+		i++
+	}
+	if i == end || strings.IndexByte("=>:|?,", text[i]) < 0 {
+		return false
+	}
+	for end = min(len(text), i+12); i < end && strings.IndexByte("=>:|?,`'\" \t\r\n", text[i]) >= 0; i++ {
+	}
+	const shortest = 10
+	end = min(len(text), i+shortest)
+	for i < end && (isNameByte(text[i]) || strings.IndexByte("=/+:", text[i]) >= 0) {
+		i++
+	}
+	return i == end
 }
 
 // rule makes the pattern ready when a text first has one of its words: most
 // never do.
 func (p pattern) rule() rule {
 	ready := sync.OnceValue(func() *search { return newSearch(p) })
-	return rule{name: p.ID, keywords: p.Keywords, find: func(text string, hits []place, found func(start, end int)) {
-		s := ready()
+	accepts := func(text string, h place) bool { return ready().accepts(text, h) }
+	return rule{name: p.ID, keywords: p.Keywords, accepts: accepts, find: func(v *view, hits []place, found func(start, end int)) {
+		s, text := ready(), v.text
 		done := 0 // where the last secret ends
 		if !s.anchored {
 			for _, w := range windows(hits, s.reach, len(text)) {
@@ -46,7 +88,7 @@ func (p pattern) rule() rule {
 			return
 		}
 		for _, h := range hits {
-			if h.start >= done && (!s.boundary || h.start == 0 || !isWordByte(text[h.start-1])) {
+			if h.start >= done {
 				done = max(done, s.in(text, place{h.start, min(len(text), h.start+s.reach)}, found))
 			}
 		}
@@ -55,7 +97,11 @@ func (p pattern) rule() rule {
 
 func newSearch(p pattern) *search {
 	s := &search{pattern: p, reach: reachFurther}
-	parsed, err := syntax.Parse(p.Regex, syntax.Perl)
+	expr := p.Regex
+	if strings.Contains(expr, operator) {
+		expr = strings.Replace(expr, beforeName, "", 1)
+	}
+	parsed, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
 		panic(err) // the patterns are ours
 	}
@@ -68,10 +114,12 @@ func newSearch(p pattern) *search {
 		for _, k := range p.Keywords {
 			begins = begins || strings.HasPrefix(strings.ToLower(lead), k)
 		}
+		s.leads = append(s.leads, lead)
 		s.anchored = s.anchored && begins
 	}
-	expr := p.Regex
 	if s.anchored {
+		s.folded = strings.Contains(expr, "(?i")
+		s.assigned = strings.Contains(expr, operator)
 		s.boundary = strings.HasPrefix(strings.TrimLeft(expr, "("), `\b`)
 		expr = `\A(?:` + expr + `)`
 	}
@@ -92,6 +140,9 @@ func (s *search) in(text string, w place, found func(start, end int)) (done int)
 	for _, m := range matches {
 		start, end := group(m, s.Group)
 		secret := text[w.start+start : w.start+end]
+		if s.ID == "vault-service-token" && !strings.ContainsAny(secret, digits) {
+			continue // s.bypassDocumentValidation
+		}
 		if entropy(secret) >= s.Entropy && !placeholder(secret) {
 			done = wordEnd(text, w.start+end)
 			found(w.start+start, done)

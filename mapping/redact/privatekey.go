@@ -2,16 +2,13 @@ package redact
 
 import "strings"
 
-const base64Bytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
-
 // maxKey is how long a private key may be in text.
 const maxKey = 32 << 10
 
-// privateKeys finds PEM blocks: on lines, with \n in the place of line ends,
-// between line numbers, and without an end or a beginning. A constant of code
+// privateKeys finds PEM blocks: on lines, between line numbers, and without an end or a beginning. A constant of code
 // that only names the first line of one is none.
-func privateKeys(text string, hits []place, found func(start, end int)) {
-	done := 0
+func privateKeys(v *view, hits []place, found func(start, end int)) {
+	text, done := v.text, 0
 	for _, h := range hits {
 		if h.start < done {
 			continue
@@ -45,7 +42,7 @@ func privateKeys(text string, hits []place, found func(start, end int)) {
 // keyAfter returns where a key's body ends that begins at i, i if there is none.
 func keyAfter(text string, i int) int {
 	limit := min(len(text), i+maxKey)
-	if n := strings.Index(text[i:limit], "-----END"); n >= 0 && isBody(text[i:i+n]) {
+	if n := strings.Index(text[i:limit], "-----"); n >= 0 && strings.HasPrefix(text[i+n:], "-----END") && isBody(text[i:i+n]) {
 		end := i + n + len("-----END")
 		if m := strings.Index(text[end:min(len(text), end+64)], "-----"); m >= 0 {
 			return end + m + 5
@@ -75,11 +72,7 @@ func keyBefore(text string, i int) int {
 	for at := i; at > 0 && i-at < maxKey; {
 		from := max(0, i-maxKey)
 		prev := strings.TrimRight(text[from:at], "\r\n")
-		prev = strings.TrimSuffix(prev, `\n`)
-		n := max(strings.LastIndexByte(prev, '\n')+1, 0)
-		if m := strings.LastIndex(prev, `\n`); m >= 0 {
-			n = max(n, m+2)
-		}
+		n := strings.LastIndexByte(prev, '\n') + 1
 		line := bareLine(prev[n:])
 		if line != "" && (!isBase64(line) || len(line) < 16 && begin < i) {
 			break
@@ -100,7 +93,7 @@ func keyBefore(text string, i int) int {
 func isBody(s string) bool {
 	run := 0
 	for i := range len(s) {
-		if strings.IndexByte(base64Bytes, s[i]) < 0 {
+		if strings.IndexByte(base64, s[i]) < 0 {
 			run = 0
 		} else if run++; run == 40 { // longer than a name in code
 			return true
@@ -109,17 +102,12 @@ func isBody(s string) bool {
 	return false
 }
 
-// cutLine returns the first line of s, which \n may end in writing, and its
-// size with its end.
+// cutLine returns the first line of s, and its size with its end.
 func cutLine(s string) (line string, size int) {
-	end, size := len(s), len(s)
 	if n := strings.IndexByte(s, '\n'); n >= 0 {
-		end, size = n, n+1
+		return s[:n], n + 1
 	}
-	if n := strings.Index(s[:end], `\n`); n >= 0 {
-		end, size = n, n+2
-	}
-	return s[:end], size
+	return s, len(s)
 }
 
 // bareLine is a line of a key without what may stand around it: quotes, line
@@ -138,4 +126,4 @@ func bareLine(line string) string {
 	return line
 }
 
-func isBase64(s string) bool { return s != "" && strings.Trim(s, base64Bytes) == "" }
+func isBase64(s string) bool { return s != "" && strings.Trim(s, base64) == "" }

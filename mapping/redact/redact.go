@@ -23,7 +23,9 @@ type Finding struct {
 }
 
 // Mark is what stands in a secret's place.
-func (f Finding) Mark() string { return "[redacted:" + f.Rule + "]" }
+func (f Finding) Mark() string { return markPrefix + f.Rule + "]" }
+
+const markPrefix = "[redacted:"
 
 // A Redactor finds secrets. It can be used by several goroutines.
 type Redactor struct {
@@ -73,7 +75,14 @@ func (r *Redactor) Find(text string) []Finding {
 		return b.End - a.End
 	})
 	apart := found[:0]
+	marks := marksIn(text)
 	for _, f := range found {
+		for len(marks) > 0 && marks[0].end <= f.Start {
+			marks = marks[1:]
+		}
+		if len(marks) > 0 && marks[0].start <= f.Start && f.End <= marks[0].end {
+			continue
+		}
 		if n := len(apart); n > 0 && f.Start < apart[n-1].End {
 			apart[n-1].End = max(apart[n-1].End, f.End)
 			continue
@@ -81,23 +90,6 @@ func (r *Redactor) Find(text string) []Finding {
 		apart = append(apart, f)
 	}
 	return apart
-}
-
-// Text returns a text without its secrets.
-func (r *Redactor) Text(text string) string {
-	found := r.Find(text)
-	if len(found) == 0 {
-		return text
-	}
-	var b strings.Builder
-	last := 0
-	for _, f := range found {
-		b.WriteString(text[last:f.Start])
-		b.WriteString(f.Mark())
-		last = f.End
-	}
-	b.WriteString(text[last:])
-	return b.String()
 }
 
 // Named finds the secret in a text that goes by a name, as in JSON, if the name
@@ -115,8 +107,8 @@ func (r *Redactor) Named(name, text string) (f Finding, ok bool) {
 		start, ok = credentials(text)
 	default:
 		rule = ruleAssignment
-		class := classOf(name)
-		ok = class != noSecret && class.secret(text, env)
+		class, plural := classify(name)
+		ok = class != noSecret && class.secret(text, env) && (!plural || isRandom(text) || class == password)
 	}
 	if !ok || slices.Contains(r.off, rule) {
 		return Finding{}, false
@@ -124,4 +116,4 @@ func (r *Redactor) Named(name, text string) (f Finding, ok bool) {
 	return Finding{start, len(text), rule}, true
 }
 
-func isMark(s string) bool { return strings.HasPrefix(s, "[redacted:") }
+func isMark(s string) bool { return strings.HasPrefix(s, markPrefix) }

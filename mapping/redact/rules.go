@@ -3,7 +3,6 @@ package redact
 import (
 	_ "embed"
 	"encoding/json"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,21 +19,22 @@ type place struct{ start, end int }
 // A rule finds secrets of one kind around the words it looks for.
 type rule struct {
 	name     string
-	keywords []string // none means everywhere
-	escapes  bool     // it knows of the escapes in a quoted text; else they are spaces to it
-	find     func(text string, hits []place, found func(start, end int))
+	keywords []string                        // none means everywhere, and in the text as it is written
+	accepts  func(text string, h place) bool // whether a hit is worth a look; nil means all are
+	find     func(v *view, hits []place, found func(start, end int))
 }
 
 // A ruleSet is all rules, ready to find.
 type ruleSet struct {
-	rules    []rule
-	anywhere []int // the rules without keywords
-	matcher  *matcher
-	lookers  [][]int // by keyword, the rules that look for it
+	rules          []rule
+	anywhere       []int // the rules without keywords
+	matcher        *matcher
+	rulesByKeyword [][]int
+	bareKeys       bool // is looked for
 }
 
 func newRuleSet(rules []rule, off []string) *ruleSet {
-	s := &ruleSet{}
+	s := &ruleSet{bareKeys: !slices.Contains(off, rulePrivateKey)}
 	index := map[string]int{}
 	var words []string
 	for _, r := range rules {
@@ -52,9 +52,9 @@ func newRuleSet(rules []rule, off []string) *ruleSet {
 				i = len(words)
 				index[w] = i
 				words = append(words, w)
-				s.lookers = append(s.lookers, nil)
+				s.rulesByKeyword = append(s.rulesByKeyword, nil)
 			}
-			s.lookers[i] = append(s.lookers[i], n)
+			s.rulesByKeyword[i] = append(s.rulesByKeyword[i], n)
 		}
 	}
 	s.matcher = newMatcher(words)
@@ -64,55 +64,66 @@ func newRuleSet(rules []rule, off []string) *ruleSet {
 // find returns what the rules find, in their order.
 func (s *ruleSet) find(text string) []Finding {
 	var found []Finding
-	var hits map[int][]place
-	s.matcher.find(text, func(word, start, end int) {
-		if hits == nil {
-			hits = map[int][]place{}
+	for _, n := range s.anywhere {
+		r := &s.rules[n]
+		r.find(&view{text: text}, nil, func(start, end int) { found = append(found, Finding{start, end, r.name}) })
+	}
+	v := newView(text)
+	if s.bareKeys {
+		bareKeys(v, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), rulePrivateKey}) })
+	}
+	var hits [][]place // by rule
+	marks := marksIn(v.text)
+	s.matcher.find(v.text, func(word, start, end int) {
+		for len(marks) > 0 && marks[0].end <= start {
+			marks = marks[1:]
 		}
-		for _, n := range s.lookers[word] {
+		if len(marks) > 0 && marks[0].start < end {
+			return
+		}
+		for _, n := range s.rulesByKeyword[word] {
+			if accepts := s.rules[n].accepts; accepts != nil && !accepts(v.text, place{start, end}) {
+				continue
+			}
+			if hits == nil {
+				hits = make([][]place, len(s.rules))
+			}
 			hits[n] = append(hits[n], place{start, end})
 		}
 	})
-	blanked := ""
-	run := func(n int) {
-		r, text := &s.rules[n], text
-		if !r.escapes {
-			if blanked == "" {
-				blanked = blank(text)
-			}
-			text = blanked
+	for n, places := range hits {
+		if len(places) == 0 {
+			continue
 		}
-		r.find(text, hits[n], func(start, end int) { found = append(found, Finding{start, end, r.name}) })
-	}
-	for _, n := range s.anywhere {
-		run(n)
-	}
-	for _, n := range slices.Sorted(maps.Keys(hits)) {
-		run(n)
+		r := &s.rules[n]
+		r.find(v, places, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), r.name}) })
 	}
 	return found
 }
 
-// blank puts spaces in the place of \n and the like: after one a word begins.
-func blank(text string) string {
-	n := strings.IndexByte(text, '\\')
-	if n < 0 {
-		return text
-	}
-	b := []byte(text)
-	for i := n; i+1 < len(b); i++ {
-		if b[i] == '\\' && strings.IndexByte("nrt", b[i+1]) >= 0 {
-			b[i], b[i+1] = ' ', ' '
+// marksIn returns where the marks of earlier findings are. In one there is
+// nothing to be found.
+func marksIn(text string) (marks []place) {
+	const longest = 64
+	for i := 0; ; {
+		n := strings.Index(text[i:], markPrefix)
+		if n < 0 {
+			return marks
+		}
+		start := i + n
+		i = start + len(markPrefix)
+		if end := strings.IndexByte(text[i:min(len(text), i+longest)], ']'); end >= 0 {
+			i += end + 1
+			marks = append(marks, place{start, i})
 		}
 	}
-	return string(b)
 }
 
 // everywhere makes a rule of a regular expression that no words go with.
 func everywhere(name string, re *regexp.Regexp) rule {
-	return rule{name: name, escapes: true, find: func(text string, _ []place, found func(start, end int)) {
-		for _, m := range re.FindAllStringSubmatchIndex(text, -1) {
-			if start, end := group(m, 0); end > start && !isMark(text[start:]) {
+	return rule{name: name, find: func(v *view, _ []place, found func(start, end int)) {
+		for _, m := range re.FindAllStringSubmatchIndex(v.text, -1) {
+			if start, end := group(m, 0); end > start && !isMark(v.text[start:]) {
 				found(start, end)
 			}
 		}
@@ -146,13 +157,21 @@ func builtin() []rule {
 		panic(err) // the file is ours
 	}
 	rules := []rule{
-		{ruleAssignment, assignmentWords, true, assignments},
-		{ruleAuthorization, []string{"authorization", "bearer"}, true, authorizations},
-		{ruleCookie, []string{"cookie"}, true, cookies},
-		{rulePrivateKey, []string{"private key"}, true, privateKeys},
-		{ruleURL, []string{"://"}, true, urls},
+		{name: ruleAssignment, keywords: assignmentWords, find: assignments},
+		{name: ruleAuthorization, keywords: []string{"authorization", "bearer"}, find: authorizations},
+		{name: ruleCookie, keywords: []string{"cookie"}, find: cookies},
+		{name: rulePrivateKey, keywords: []string{"private key"}, find: privateKeys},
+		{name: ruleURL, keywords: []string{"://"}, find: urls},
+		{name: ruleCommand, keywords: commandWords(), accepts: isProgram, find: commands},
+		{name: ruleCall, keywords: callWords(), find: calls},
 	}
-	for _, p := range slices.Concat(vendors, file.Rules) {
+	rules = append(rules, fileRules...)
+	rules = append(rules, tokenRules()...)
+	rules = append(rules, infixRules()...)
+	for _, p := range slices.Concat(shapes, file.Rules) {
+		if p.ID == "curl-auth-user" {
+			continue // a command line is read as one
+		}
 		rules = append(rules, p.rule())
 	}
 	return rules
