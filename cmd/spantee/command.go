@@ -71,7 +71,7 @@ func rootCommand() *cobra.Command {
 	o.addViewFlags(cmd.Flags())
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cmd.SetFlagErrorFunc(flagError)
-	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand())
+	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand(), lsCommand(), showCommand())
 	return cmd
 }
 
