@@ -89,14 +89,17 @@ func firstOf(attrs []*commonpb.KeyValue, keys ...string) float64 {
 	return 0
 }
 
-// detail is what a tool call was about, on one line.
-func detail(s *tracepb.Span) string {
+// detail is what a tool call was about, on one line, and whether it is a path.
+func detail(s *tracepb.Span) (line string, path bool) {
+	if operation(s) != opTool {
+		return "", false
+	}
 	for _, key := range detailKeys {
 		if v := text(s.GetAttributes(), key); v != "" {
-			return cutText(strings.Join(strings.Fields(v), " "), maxDetail)
+			return cutText(strings.Join(strings.Fields(v), " "), maxDetail), key == semconv.FilePath
 		}
 	}
-	return ""
+	return "", false
 }
 
 // maxDetail is more than a row of the page can show.

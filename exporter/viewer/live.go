@@ -221,7 +221,8 @@ func (t *trace) now(open []Span, gone bool, lastEnd uint64) *Now {
 			continue
 		}
 		since = start
-		n.Op, n.What, n.Text, n.Event = op, title(s.Span), detail(s.Span), event
+		n.Op, n.What, n.Event = op, title(s.Span), event
+		n.Text, _ = detail(s.Span)
 	}
 	n.Since, n.Heard = microseconds(since), microseconds(heard)
 	return n

@@ -42,6 +42,7 @@ type Bar struct {
 	Op         string  `json:"op,omitempty"`
 	Title      string  `json:"title"`
 	Detail     string  `json:"detail,omitempty"`
+	Path       bool    `json:"path,omitempty"` // Detail is one
 	Tool       string  `json:"tool,omitempty"`
 	Call       string  `json:"call,omitempty"`
 	Turn       int64   `json:"turn,omitempty"`
@@ -78,7 +79,6 @@ func newBar(s Span) Bar {
 		Name:       s.GetName(),
 		Op:         operation(s.Span),
 		Title:      title(s.Span),
-		Detail:     detail(s.Span),
 		Tool:       text(attrs, semconv.ToolName),
 		Call:       text(attrs, semconv.ToolCallID),
 		Turn:       value(attrs, semconv.TurnNumber).GetIntValue(),
@@ -90,6 +90,7 @@ func newBar(s Span) Bar {
 		Input:      used.input, Output: used.output, Cached: used.cached, Cost: used.cost,
 		Estimated: value(attrs, semconv.TimeEstimated).GetBoolValue(),
 	}
+	b.Detail, b.Path = detail(s.Span)
 	if v := value(attrs, semconv.FinishReasons); v != nil {
 		_, b.Finish = written(v)
 	}

@@ -47,7 +47,7 @@ function doing(n) {
 // rowDetail is what a row of the waterfall says besides its title.
 export function rowDetail(n, folder = "") {
   if (!n.detail) return "";
-  return folder && n.detail.startsWith(folder + "/") ? n.detail.slice(folder.length + 1) : n.detail;
+  return n.bar.path && folder && n.detail.startsWith(folder + "/") ? n.detail.slice(folder.length + 1) : n.detail;
 }
 
 // spoken is a span in a sentence, for who cannot see the bars.

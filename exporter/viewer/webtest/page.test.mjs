@@ -33,7 +33,7 @@ function traced(spans, open = [], more = {}) {
 const run = () => traced([
   bar("r", "", "agent", "cursor-agent", 0, 20),
   bar("c1", "r", "chat", "GPT-5", 0, 4, { turn: 1, firstChunk: 2 * s, text: [2 * s, 3 * s], chunks: 2, input: 1000, output: 50, cached: 200, cost: 0.5 }),
-  bar("a", "r", "tool", "read", 4, 6, { turn: 1, detail: "/home/dev/shop/a.go" }),
+  bar("a", "r", "tool", "read", 4, 6, { turn: 1, detail: "/home/dev/shop/a.go", path: true }),
   bar("b", "r", "tool", "read", 4, 8, { turn: 1, detail: "/home/dev/shop/b.go", failure: "not found" }),
   bar("k", "r", "tool", "task", 8, 16, { turn: 1 }),
   bar("i", "k", "agent", "explore", 8.5, 15.5, { input: 700 }),
