@@ -206,6 +206,9 @@ func texts(s Span) (list []string) {
 	return append(list, s.GetStatus().GetMessage())
 }
 
+// escapedSpace is white space in JSON, which most content is.
+var escapedSpace = strings.NewReplacer(`\n`, " ", `\t`, " ", `\"`, `"`)
+
 // around is the text about a word in it.
 func around(text, lower string) (string, bool) {
 	const before, after = 40, 100
@@ -214,7 +217,8 @@ func around(text, lower string) (string, bool) {
 		return "", false
 	}
 	from, to := max(0, i-before), min(len(text), i+len(lower)+after)
-	return strings.Join(strings.Fields(strings.ToValidUTF8(text[from:to], "")), " "), true
+	excerpt := escapedSpace.Replace(strings.ToValidUTF8(text[from:to], ""))
+	return strings.Join(strings.Fields(excerpt), " "), true
 }
 
 func sortedWords(set map[word]bool) []string {
