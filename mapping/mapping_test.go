@@ -62,7 +62,7 @@ func (f feed) spans(t testing.TB, in []byte) ([]*tracepb.Span, *mapping.Mapper) 
 	opts := f.opts
 	opts.Redactor = redactor()
 	opts.Now = func() time.Time { return now }
-	opts.Emit = func(b []byte) { spans = append(spans, decode(t, b)) }
+	opts.Emit = func(b []byte, _ string) { spans = append(spans, decode(t, b)) }
 	if !f.live {
 		opts.Replay = recorded
 	}
@@ -288,10 +288,8 @@ func decode(t testing.TB, b []byte) *tracepb.Span {
 	return s
 }
 
-func decodeAll(t testing.TB, all [][]byte) (spans []*tracepb.Span) {
-	for _, b := range all {
-		spans = append(spans, decode(t, b))
-	}
+func openSpans(t testing.TB, m *mapping.Mapper) (spans []*tracepb.Span) {
+	m.Open(func(b []byte, _ string) { spans = append(spans, decode(t, b)) })
 	return spans
 }
 

@@ -31,6 +31,12 @@ func newNames(redactor *redact.Redactor) (*names, error) {
 	return n, nil
 }
 
+// clone returns names that count apart.
+func (n *names) clone() *names {
+	c := *n
+	return &c
+}
+
 // pass returns a name, or _OTHER in the place of one that may be a secret.
 // Short names and ids of a known form pass without a look at the rules, which
 // take their time to load.

@@ -88,7 +88,7 @@ func (m *Mapper) newRun(a *agent.Agent, session string, number int, arrival inst
 		m: m, agent: a, session: session, number: number, badLines: m.stats.BadLines, hidden: m.names.hidden,
 		tools: map[string]*tool{}, tasks: map[string]*tool{}, approvals: map[approvalKey][]*pendingApproval{},
 	}
-	r.clock.replay = m.opts.replay()
+	r.clock.replay, r.clock.shift = m.opts.replay(), quantize(instant(m.opts.Shift))
 	r.start = r.clock.at(0, arrival)
 	r.main = &invocation{ref: rootRef, name: a.Name, start: r.start, wait: r.start}
 	r.order = []*invocation{r.main}
@@ -162,7 +162,7 @@ func (r *run) apply(ev *agent.Event) {
 func (r *run) at(ev *agent.Event) instant {
 	stamp := r.clock.believed(ev.Time)
 	if stamp != 0 {
-		stamp += quantize(instant(r.m.opts.Shift))
+		stamp += r.clock.shift
 		if !r.clock.stamped {
 			r.stamped(stamp, ev.Arrival)
 		}

@@ -81,7 +81,7 @@ func (r *run) emit(s *span) {
 	r.lastEnd = max(r.lastEnd, s.end)
 	r.m.wire = r.encode(r.m.wire[:0], s)
 	r.m.reuse(&s.attributes)
-	r.m.opts.Emit(r.m.wire)
+	r.m.opts.Emit(r.m.wire, r.agent.Name)
 }
 
 // holds tells whether the times of a span are not settled: in a recording a

@@ -32,7 +32,7 @@ func hostileState(t *testing.T) (state, victim string) {
 		t.Fatal(err)
 	}
 	j := s.NewJournal(to, nil)
-	j.Checkpoint([][]byte{span})
+	j.Checkpoint([]spool.OpenSpan{{Wire: span}})
 	j.Close(t.Context(), true)
 	open := filepath.Join(s.Dir, "open")
 	for name, forge := range map[string]func(path string) error{

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -12,12 +11,10 @@ import (
 	"github.com/cli/browser"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/viewer"
 )
 
@@ -168,17 +165,17 @@ func openBrowser(url string) {
 type page struct {
 	store    *viewer.Store
 	viewer   *viewer.Viewer // nil if the store is all there is
-	resource *resourcepb.Resource
-	scope    *commonpb.InstrumentationScope
+	services services
+	resource *resourcepb.Resource // of the agent at hand
 }
 
 func newPage(store *viewer.Store) *page {
-	resource, _ := exporter.Resource(context.Background(), serviceName(""), "") // what is wrong with it is said where spans are sent
-	return &page{store: store, resource: resource, scope: scope()}
+	return &page{store: store, services: services{}}
 }
 
 // takeEncoded shows a span that the mapper emitted.
-func (p *page) takeEncoded(span []byte) {
+func (p *page) takeEncoded(span []byte, agent string) {
+	p.resource, _ = p.services.of(agent) // what is wrong with it is said where spans are sent
 	decoded := new(tracepb.Span)
 	if proto.Unmarshal(span, decoded) == nil { // the mapper's spans are valid
 		p.take(decoded)
@@ -188,20 +185,10 @@ func (p *page) takeEncoded(span []byte) {
 // take shows a span that ended.
 func (p *page) take(span *tracepb.Span) {
 	if p.viewer != nil {
-		p.viewer.Take(p.wrap(span))
+		p.viewer.Take(wrap(p.resource, span))
 		return
 	}
-	p.store.Add(p.wrap(span))
-}
-
-// open shows the spans that are open now, all of them.
-func (p *page) open(spans []*tracepb.Span) { p.store.Open("", p.wrap(spans...)) }
-
-func (p *page) wrap(spans ...*tracepb.Span) []*tracepb.ResourceSpans {
-	return []*tracepb.ResourceSpans{{
-		Resource:   p.resource,
-		ScopeSpans: []*tracepb.ScopeSpans{{Scope: p.scope, Spans: spans}},
-	}}
+	p.store.Add(wrap(p.resource, span))
 }
 
 // startPage is --view. Where nobody said which port, any will do.
@@ -248,34 +235,4 @@ func (t *tracing) stay(end exitStatus) {
 		<-signals
 	}
 	t.page.viewer.Close()
-}
-
-// showOpen shows what is open, every second: less often if there is so much that
-// it takes its time, but before a viewer takes this process to be dead.
-func (t *tracing) showOpen() {
-	if t.page == nil && !t.feed.Wanted() {
-		return
-	}
-	start := time.Now()
-	if start.Sub(t.shown) < min(20*t.showing, 4*time.Second) {
-		return
-	}
-	open := t.mapper.Open()
-	if t.feed.Wanted() {
-		t.feed.Show(t.feedPage.wrap(decodeOpen(open)...))
-	}
-	if t.page != nil {
-		t.page.open(decodeOpen(open))
-	}
-	t.shown, t.showing, t.shownGeneration = time.Now(), time.Since(start), t.mapper.Stats().Generation
-}
-
-func decodeOpen(all [][]byte) (spans []*tracepb.Span) {
-	for _, b := range all {
-		span := new(tracepb.Span)
-		if proto.Unmarshal(b, span) == nil { // made by the mapper
-			spans = append(spans, span)
-		}
-	}
-	return spans
 }

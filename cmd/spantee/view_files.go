@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -58,12 +57,9 @@ func (f fileReader) file(store *viewer.Store, name string) error {
 // read adds the traces in content, which was last written at modified.
 func (f fileReader) read(store *viewer.Store, name string, content io.Reader, modified time.Time) error {
 	r := bufio.NewReader(content)
-	if magic, _ := r.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		unpacked, err := gzip.NewReader(r)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		r = bufio.NewReader(unpacked)
+	r, err := unpack(r)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	if head, _ := r.Peek(512); isOTLP(head) {
 		before := store.Sequence()

@@ -79,7 +79,7 @@ func TestAJournalOnAFrozenDisk(t *testing.T) {
 	for range 2 * maxQueued / (1 << 20) { // meanwhile the stream goes on
 		long := spanOf("long")
 		long.TraceState = string(make([]byte, 1<<20))
-		n := j.Append(wire(t, long))
+		n := j.Append(wire(t, long), 0)
 		j.Commit()
 		j.Done(n, n+1)
 	}
@@ -101,7 +101,7 @@ func TestAPieceThatDoesNotEnd(t *testing.T) {
 	j := newJournal(t, s)
 	checkpoint(t, j, spanOf("root"))
 	for range 2 * maxQueued / (1 << 20) {
-		n := j.Append(wire(t, long("gone", 1<<20)))
+		n := j.Append(wire(t, long("gone", 1<<20)), 0)
 		j.Done(n, n+1)
 		if len(j.piece) > maxQueued+2<<20 {
 			t.Fatalf("the piece has %d bytes", len(j.piece))

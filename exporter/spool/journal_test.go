@@ -20,7 +20,7 @@ func newJournal(t testing.TB, s Spool) *Journal {
 func end(t testing.TB, j *Journal, spans ...*tracepb.Span) {
 	t.Helper()
 	for _, span := range spans {
-		j.Append(wire(t, span))
+		j.Append(wire(t, span), 0)
 	}
 }
 
@@ -52,13 +52,13 @@ func await(j *Journal, number uint64) error {
 	}
 }
 
-func encodedSpans(spans ...*tracepb.Span) (all [][]byte) {
+func encodedSpans(spans ...*tracepb.Span) (all []OpenSpan) {
 	for _, span := range spans {
 		b, err := proto.Marshal(span)
 		if err != nil {
 			panic(err)
 		}
-		all = append(all, b)
+		all = append(all, OpenSpan{Wire: b})
 	}
 	return all
 }

@@ -23,7 +23,7 @@ func dead(t testing.TB, s Spool, host string, to Destination, names ...string) (
 		if err != nil {
 			t.Fatal(err)
 		}
-		j.head = append(note, head(t)...)
+		j.note = note
 	}
 	end(t, j, spansOf(names...)...)
 	checkpoint(t, j)

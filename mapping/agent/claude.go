@@ -91,7 +91,7 @@ func (d *claudeDecoder) learn(text []byte) {
 	t := d.templates.add(text, hole{l.textAt, textHole}, hole{l.uuidAt, idHole})
 	var again claudeLine
 	again.read(&jsonscan.Reader{B: t.line}) // so that the event points into the template's own copy
-	t.event, t.kind = again.Event, l.Kind // by the type of the delta
+	t.event, t.kind = again.Event, l.Kind   // by the type of the delta
 }
 
 // events appends the events of the line at hand.
