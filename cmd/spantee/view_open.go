@@ -40,6 +40,9 @@ func (t *tracing) showOpen() (next time.Duration) {
 	if o.page == nil && !feed {
 		return 0
 	}
+	if t.mapper.Stats().Generation == 0 {
+		return time.Second // nothing has begun
+	}
 	start := time.Now()
 	if start.Sub(o.at) < min(20*o.took, maxOpenInterval) {
 		return time.Second
