@@ -316,3 +316,21 @@ func TestUsage(t *testing.T) {
 		t.Errorf("%+v %+v", a, b)
 	}
 }
+
+// A sub-agent ends before its session, which was asked something else.
+func TestPromptIsTheSessions(t *testing.T) {
+	asked := func(text string) string {
+		return `[{"role":"user","parts":[{"type":"text","content":"` + text + `"}]}]`
+	}
+	for name, root := range map[string]*tracepb.Span{
+		"":       span(1, 1, 0, "invoke_agent main", 1, 9),
+		"Fix it": span(1, 1, 0, "invoke_agent main", 1, 9, str(semconv.InputMessages, asked("Fix it"))),
+	} {
+		s := NewStore(1e6)
+		s.Add(from("a", span(1, 3, 2, "invoke_agent explore", 3, 5, str(semconv.InputMessages, asked("List the callers")))))
+		s.Add(from("a", root))
+		if got, _ := s.Session(idOf(root)); got.Prompt != name || got.Agent != "main" {
+			t.Errorf("%+v, want %q", got, name)
+		}
+	}
+}

@@ -102,8 +102,11 @@ func (m *summary) add(s *tracepb.Span, from origin) {
 	m.set(&m.model, text(attrs, semconv.RequestModel), better)
 	m.set(&m.conversation, text(attrs, semconv.ConversationID), better)
 	m.set(&m.folder, text(attrs, semconv.ProcessWorkingDirectory), better)
-	if better || m.prompt == (word{}) && op == opChat {
-		m.set(&m.prompt, preview(text(attrs, semconv.InputMessages)), better)
+	switch {
+	case better: // what a sub-agent was asked, which ended before, is not what the session was asked
+		m.prompt = unique.Make(preview(text(attrs, semconv.InputMessages)))
+	case get(m.prompt) == "" && op == opChat:
+		m.set(&m.prompt, preview(text(attrs, semconv.InputMessages)), false)
 	}
 	if m.service == (word{}) || better {
 		m.service = serviceOf(from.resource)
@@ -141,7 +144,7 @@ func (m *summary) addTool(s *tracepb.Span) {
 
 // set prefers what the root says.
 func (m *summary) set(w *word, v string, better bool) {
-	if v != "" && (*w == (word{}) || better) {
+	if v != "" && (get(*w) == "" || better) {
 		*w = unique.Make(v)
 	}
 }
