@@ -274,7 +274,7 @@ func notAStream(s mapping.Stats) string {
 	switch {
 	case s.Foreign != "":
 		return fmt.Sprintf("the input looks like %s (supported: %s; --agent overrides)", s.Foreign, supported())
-	case s.Unproven > 0:
+	case s.Unproven > s.BadLines:
 		return fmt.Sprintf("%s of JSON, but none that an agent can be told from (name it with --agent: %s)", count(s.Unproven, "line"), supported())
 	case s.BadLines > 0:
 		return "the input is not JSON lines; run the agent with --output-format stream-json or its equivalent"
@@ -321,9 +321,9 @@ func (r *reporter) undelivered() string {
 func withHint(err error) string {
 	var hinted *exporter.Error
 	if errors.As(err, &hinted) && hinted.Hint != "" {
-		return fmt.Sprintf("%v (%s)", err, hinted.Hint)
+		return printableLines(fmt.Sprintf("%v (%s)", err, hinted.Hint))
 	}
-	return err.Error()
+	return printableLines(err.Error())
 }
 
 func count(n int, noun string) string {
