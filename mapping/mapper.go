@@ -251,6 +251,9 @@ func (m *Mapper) takeLine(line, tail []byte) {
 		}
 		if whole && r.end() { // and not one object of several
 			m.shape.learn(line, &m.line)
+			if !m.locked { // sniff reads it again after a line that shape reads
+				m.line.typ = bytes.Clone(m.line.typ)
+			}
 		}
 		m.dispatch()
 		if r.end() {
