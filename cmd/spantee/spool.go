@@ -136,7 +136,9 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	if err != nil {
 		return err
 	}
-	s.SetAside = func(why *spool.Untrusted) { fmt.Fprintf(stderr, "spantee: not read, and set aside: %s\n", printable(why.Error())) }
+	s.SetAside = func(why *spool.Untrusted) {
+		fmt.Fprintf(stderr, "spantee: not read, and set aside: %s\n", printable(why.Error()))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	entries, err := s.List()
