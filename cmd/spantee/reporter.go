@@ -277,7 +277,7 @@ func notAStream(s mapping.Stats) string {
 	case s.Unproven > s.BadLines:
 		return fmt.Sprintf("%s of JSON, but none that an agent can be told from (name it with --agent: %s)", count(s.Unproven, "line"), supported())
 	case s.BadLines > 0:
-		return "the input is not JSON lines; run the agent with --output-format stream-json or its equivalent"
+		return "the input is not JSON lines; run the agent with --output-format stream-json"
 	}
 	return ""
 }
