@@ -72,7 +72,6 @@ func rootCommand() *cobra.Command {
 	o.addFlags(cmd.Flags())
 	o.addViewFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&o.now, "now", false, "move a recording so that it ends now")
-	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand(), replayCommand(), manCommand())
 	return cmd

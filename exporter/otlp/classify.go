@@ -189,7 +189,7 @@ func readSigns(text, endpoint string) *exporter.UploadError {
 		}
 		hint := strings.ReplaceAll(s.hint, "%s", endpoint)
 		if u, err := url.Parse(endpoint); s.hint == hintNobody && err == nil && isLoopback(u.Hostname()) {
-			hint += `; try "docker compose up -d"`
+			hint += `; try "spantee view"`
 		}
 		return uploadError(exporter.Unreachable, s.cause, hint)
 	}

@@ -7,6 +7,7 @@ package viewer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -14,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"syscall"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -87,6 +89,9 @@ func Start(cfg Config) (*Viewer, error) {
 }
 
 func listenError(err error) error {
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return err
+	}
 	return &exporter.Error{Err: err, Hint: "another viewer or a collector may be running there; port 0 takes any free port"}
 }
 
