@@ -14,13 +14,20 @@ import (
 // that is killed takes with it what is there.
 const maxStay = 2 * time.Second
 
+// maxPiece is by how many bytes the spans of a piece may exceed the queue.
+const maxPiece = 1 << 20
+
 // Begin starts a piece of the stream: what is exported until Commit or Checkpoint
 // goes to the journal in one write. A span exported outside of a piece is one by
-// itself. Nothing is sent before the journal has it, so a piece should not wait
-// for the receiver.
+// itself. Nothing is sent before the journal has it, so it is Begin that waits for
+// room, if Config.Wait is set, and not an Export within the piece. A piece should
+// therefore be short: 64 KiB of a stream.
 func (e *Exporter) Begin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if !e.inPiece {
+		e.waitForRoom(1)
+	}
 	e.inPiece = true
 }
 

@@ -185,7 +185,9 @@ func (e *Exporter) isClosed() bool {
 func (e *Exporter) enqueue(q queued) (evicted []batch, why *UploadError) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.waitForRoom(len(q.wire))
+	if !e.inPiece { // which has waited before
+		e.waitForRoom(len(q.wire))
+	}
 	// The oldest go first, a request at a time: the root ends last, and a trace
 	// without its root is worth little.
 	for len(e.queue) > 0 && !e.hasRoom(len(q.wire)) {
@@ -252,7 +254,11 @@ func (e *Exporter) waitForRoom(size int) {
 }
 
 func (e *Exporter) hasRoom(size int) bool {
-	return e.queuedBytes+e.inFlightSize+size <= e.cfg.MaxQueue
+	limit := e.cfg.MaxQueue
+	if e.wait && e.inPiece {
+		limit += maxPiece
+	}
+	return e.queuedBytes+e.inFlightSize+size <= limit
 }
 
 func (e *Exporter) isFull() bool {

@@ -110,7 +110,7 @@ func exportAll(e *Exporter, spans []*tracepb.Span) {
 // kept are the spans that a spool has in a state, and why.
 func kept(t *testing.T, s *spool.Spool, state spool.State) (spans []*tracepb.Span, reasons []string) {
 	t.Helper()
-	entries, err := s.List()
+	entries, err := s.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -288,3 +288,44 @@ func TestOpenContent(t *testing.T) {
 		}
 	}
 }
+
+// A secret that is still being said is not to be recovered after a kill: what may
+// be its beginning is held back.
+func TestOpenHoldsBack(t *testing.T) {
+	for i, secret := range redacttest.All() {
+		if i%10 != 0 {
+			continue
+		}
+		m, err := mapping.New(mapping.Options{
+			Content: content.Full, Redactor: redactor(), Agent: "cursor", MaxAttributeBytes: 16 << 10,
+			Now: func() time.Time { return now }, Emit: func([]byte, string) {},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Write(stream(initLine))
+		part := secret.Parts[0]
+		end := strings.Index(secret.Bare, part) + len(part)
+		for at := 0; at < end; {
+			next := min(at+3, end)
+			quoted, _ := json.Marshal(secret.Bare[at:next])
+			at = next
+			m.Write(stream(stamped(now, fmt.Sprintf(`{"type":"thinking","subtype":"delta","text":%s}`, quoted))))
+			m.Open(func(span []byte, _ string) {
+				if said := strings.Join(texts(decode(t, span)), ""); len(part) > 8 && strings.Contains(said, part[:8]) {
+					t.Errorf("%s: after %q the open span has %q", secret.Name, secret.Bare[:at], said)
+				}
+			})
+		}
+	}
+}
+
+// texts returns the texts of a span's events.
+func texts(s *tracepb.Span) (texts []string) {
+	for _, e := range s.Events {
+		for _, kv := range e.Attributes {
+			texts = append(texts, kv.Value.GetStringValue())
+		}
+	}
+	return texts
+}

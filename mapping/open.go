@@ -12,7 +12,8 @@ func (m *Mapper) Open(emit func(span []byte, agent string)) {
 		return
 	}
 	ghost := &Mapper{
-		opts: m.opts, capture: m.capture, now: m.now, stats: m.stats, replayed: m.replayed,
+		opts: m.opts, capture: m.capture, names: m.names.clone(), now: m.now, stats: m.stats, replayed: m.replayed,
+		ghost: true, traceState: m.traceState,
 		event: attributes{field: fieldEventAttributes, max: m.opts.MaxAttributeBytes},
 	}
 	ghost.opts.Emit = emit
@@ -64,7 +65,7 @@ func (r *run) clone(m *Mapper) *run {
 		own := *inv
 		own.turn, own.called, own.last = turn(inv.turn), turn(inv.called), turn(inv.last)
 		own.asked, own.notices = slices.Clip(inv.asked), slices.Clip(inv.notices)
-		own.content.List = slices.Clone(inv.content.List)
+		own.content.List, own.busy = slices.Clone(inv.content.List), slices.Clone(inv.busy)
 		copies[inv] = &own
 		c.order = append(c.order, &own)
 	}
@@ -88,6 +89,9 @@ func (r *run) clone(m *Mapper) *run {
 		return all
 	}
 	c.tools, c.tasks = cloneTools(r.tools), cloneTools(r.tasks)
+	for _, inv := range c.order {
+		inv.task = tools[inv.task] // nil for nil
+	}
 	for _, t := range turns {
 		if t.waitsFor != nil {
 			t.waitsFor = tools[t.waitsFor]

@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"math"
 	"strconv"
 	"time"
 
@@ -32,7 +33,7 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 		a.str(semconv.RequestModel, r.main.model)
 	}
 	for i := range r.facts {
-		a.fact(&r.facts[i], nil, nil)
+		r.m.fact(a, &r.facts[i], nil)
 	}
 	if took > 0 {
 		a.int(semconv.DurationReported, int64(took/agent.Milliseconds))
@@ -49,7 +50,10 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 	for _, n := range []struct {
 		key   string
 		count int
-	}{{semconv.Retries, c.retries}, {semconv.Reconnects, c.reconnects}, {semconv.Compactions, c.compactions}} {
+	}{
+		{semconv.UntracedBytes, int(r.m.untracedBytes)}, {semconv.UntracedLines, int(r.m.untracedLines)},
+		{semconv.HiddenNames, r.m.names.hidden - r.hidden}, {semconv.Retries, c.retries}, {semconv.Reconnects, c.reconnects}, {semconv.Compactions, c.compactions},
+	} {
 		if n.count > 0 {
 			a.int(n.key, int64(n.count))
 		}
@@ -85,7 +89,9 @@ func (r *run) addTotals(a *attributes) {
 	}
 	if total.Known {
 		a.int(semconv.UsageInput, total.Input)
-		a.int(semconv.UsageOutput, total.Output)
+		if !total.OutputUnknown {
+			a.int(semconv.UsageOutput, total.Output)
+		}
 		a.int(semconv.UsageCacheRead, total.CacheRead)
 		a.int(semconv.UsageCacheWrite, total.CacheWrite)
 		if total.Reasoning > 0 {
@@ -101,7 +107,9 @@ func (r *run) addTotals(a *attributes) {
 func (a *attributes) usage(u *agent.Usage) {
 	if u.Known {
 		a.int(semconv.InputTokens, u.Input)
-		a.int(semconv.OutputTokens, u.Output)
+		if !u.OutputUnknown {
+			a.int(semconv.OutputTokens, u.Output)
+		}
 		a.int(semconv.CacheReadTokens, u.CacheRead)
 		a.int(semconv.CacheWriteTokens, u.CacheWrite)
 		a.int(semconv.CacheCreateTokens, u.CacheWrite)
@@ -122,45 +130,10 @@ func (r *run) addUsage(u *agent.Usage) {
 	t.CacheRead += u.CacheRead
 	t.CacheWrite += u.CacheWrite
 	t.Reasoning += u.Reasoning
-	t.Cost += u.Cost
+	t.Cost = math.Round((t.Cost+u.Cost)*1e12) / 1e12 // as a decimal would add up
 	t.Known = t.Known || u.Known
+	t.OutputUnknown = t.OutputUnknown || u.OutputUnknown
 	t.CostKnown = t.CostKnown || u.CostKnown
-}
-
-// addTimes adds how long the model and the tools took.
-func (inv *invocation) addTimes(a *attributes) {
-	model, tools := inv.modelTime/agent.Milliseconds, inv.toolTime/agent.Milliseconds
-	a.float(semconv.ModelSeconds, float64(model)/1000)
-	a.int(semconv.ModelMillis, int64(model))
-	a.float(semconv.ToolSeconds, float64(tools)/1000)
-	a.int(semconv.ToolMillis, int64(tools))
-}
-
-// endInvocation finishes a sub-agent's span.
-func (r *run) endInvocation(inv *invocation, at instant, errorType string) {
-	if inv.ended {
-		return
-	}
-	inv.ended = true
-	if t := inv.turn; t != nil {
-		r.closeTurn(inv, t.lastWord(at), errorType)
-	}
-	r.settleCalled(inv)
-	s := r.newSpan(inv.ref, inv.tool, inv, spanName(semconv.OperationInvokeAgent, inv.name))
-	s.start, s.end = inv.start, max(at, inv.start+quantum)
-	a := &s.attributes
-	if inv.model != "" {
-		a.str(semconv.RequestModel, inv.model)
-	}
-	a.int(semconv.Turns, int64(inv.counts.turns))
-	a.int(semconv.Tools, int64(inv.counts.tools))
-	a.int(semconv.ToolErrors, int64(inv.counts.toolErrors))
-	a.int(semconv.Deltas, int64(inv.counts.deltas))
-	inv.addTimes(a)
-	s.addFirstChunk(inv.start, inv.firstChunk, inv.estimated)
-	inv.captureAnswer(r.m.capture)
-	s.errorType, s.content = errorType, inv.content
-	r.emit(s)
 }
 
 // A root is a run's finished root span.

@@ -1,7 +1,7 @@
 package mapping
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 
 	"github.com/spantee/spantee/mapping/agent"
@@ -26,7 +26,10 @@ type run struct {
 	number  int // of the run in its session, from 1
 	clock   clock
 	key     runKey
-	keyed   bool // by a stamp: the ids are those that the run will keep
+	keyed   bool // the run has a key, and with it ids
+
+	ownTraceID [16]byte // without a parent
+	rootID     [8]byte
 
 	start     instant
 	printed   instant // the last event that told something new
@@ -35,6 +38,7 @@ type run struct {
 	began     bool // there was a RunStart
 	ended     bool // the root span is finished
 	badLines  int  // on the pipe before it
+	hidden    int  // names, likewise
 	broken    bool // the agent spoke of an error
 
 	main   *invocation
@@ -55,8 +59,9 @@ type run struct {
 	held    []*span
 	lastEnd instant // of the spans emitted
 
-	content content.Attributes // of the root
-	fault   string             // what the agent said of an error
+	content   content.Attributes // of the root
+	fault     string             // what the agent said of an error
+	faultType string             // and what it called it
 }
 
 // counts are those of a whole run; sub-agents are a part of it.
@@ -65,38 +70,6 @@ type counts struct {
 	deltas, retries, reconnects, compactions                                   int
 	text, thinking                                                             tally
 }
-
-// An invocation is the work of one agent: the run's own, or a sub-agent's.
-type invocation struct {
-	ref   spanRef
-	tool  spanRef // that started it
-	name  string
-	model string
-	start instant
-
-	turn    *turn   // the one at hand
-	called  *turn   // it ended by calling a tool, but more may become known of it
-	last    *turn   // the one that ended last
-	wait    instant // when the agent began to wait for the model
-	idle    bool    // the model gave its answer, so nobody waits for it
-	notices []notice
-
-	running    int     // tools in flight
-	toolsFrom  instant // since when there has been one
-	toolsTo    instant // until when there was one
-	firstChunk instant
-	estimated  bool // firstChunk came at an unknown time after the start
-
-	counts              invocationCounts
-	modelTime, toolTime instant
-	asked               []content.Value // the messages that the next turn answers: the prompt, or what tools returned
-	prompted            bool            // and the prompt is on the span
-	answer              string          // the last text that was said
-	content             content.Attributes
-	ended               bool
-}
-
-type invocationCounts struct{ turns, tools, toolErrors, deltas int }
 
 // nextRun begins the next run of a session.
 func (m *Mapper) nextRun(s *session, arrival instant) *run {
@@ -112,7 +85,7 @@ func (m *Mapper) nextRun(s *session, arrival instant) *run {
 
 func (m *Mapper) newRun(a *agent.Agent, session string, number int, arrival instant) *run {
 	r := &run{
-		m: m, agent: a, session: session, number: number, badLines: m.stats.BadLines,
+		m: m, agent: a, session: session, number: number, badLines: m.stats.BadLines, hidden: m.names.hidden,
 		tools: map[string]*tool{}, tasks: map[string]*tool{}, approvals: map[approvalKey][]*pendingApproval{},
 	}
 	r.clock.replay, r.clock.shift = m.opts.replay(), quantize(instant(m.opts.Shift))
@@ -135,7 +108,7 @@ func (r *run) apply(ev *agent.Event) {
 	switch ev.Kind {
 	case agent.RunStart:
 		r.began = true
-		r.main.setModel(ev.Model)
+		r.main.model = cmp.Or(r.m.names.pass(string(ev.Model)), r.main.model)
 		r.takeFacts(ev.Facts)
 	case agent.Prompt:
 		r.wake(inv, at)
@@ -172,9 +145,13 @@ func (r *run) apply(ev *agent.Event) {
 	case agent.TaskEnd:
 		r.taskEnd(inv, ev, at)
 	case agent.Notice:
+		if ev.Wakes {
+			r.wake(inv, at)
+		}
 		r.notice(inv, ev, at)
 	case agent.RunError:
 		r.broken = true
+		r.faultType = ev.Status
 		r.takeFault(ev.Text)
 	case agent.RunEnd:
 		r.finish(at, ev)
@@ -193,6 +170,11 @@ func (r *run) at(ev *agent.Event) instant {
 		r.estimated = true // the run's first line has no stamp
 	}
 	return r.clock.at(stamp, ev.Arrival)
+}
+
+// instantOf returns the instant of a stamp that an event has besides its own.
+func (r *run) instantOf(stamp instant) instant {
+	return quantize(stamp + r.clock.skew + instant(r.m.opts.Shift))
 }
 
 // stamped is called at the first stamp: what came before it was put on the
@@ -236,42 +218,14 @@ func (r *run) settleKeyTo(first instant) {
 	if r.keyed {
 		return
 	}
-	r.key, r.keyed = newRunKey(r.agent.Name, r.session, r.number, first, &r.m.opts), true
+	r.setKey(newRunKey(r.agent.Name, r.session, r.number, first, &r.m.opts))
 	r.m.stats.Generation++
 	r.m.opts.RunStarted(r.describe())
 }
 
-// invocation returns the work that an event is about: that of a sub-agent if a
-// tool call started one.
-func (r *run) invocation(ev *agent.Event, at instant) *invocation {
-	if len(ev.Parent) == 0 {
-		return r.main
-	}
-	if inv := r.nested[string(ev.Parent)]; inv != nil {
-		return inv
-	}
-	r.counts.invocations++
-	inv := &invocation{
-		ref: spanRef{invokeAgent, r.counts.invocations}, tool: rootRef, name: "subagent", start: at, wait: at,
-	}
-	if t := r.tools[string(ev.Parent)]; t != nil {
-		inv.tool, inv.start, inv.wait = t.ref(), t.start, t.start
-		if t.subagent != "" {
-			inv.name = t.subagent
-		}
-	}
-	if r.nested == nil {
-		r.nested = map[string]*invocation{}
-	}
-	r.nested[string(ev.Parent)] = inv
-	r.order = append(r.order, inv)
-	return inv
-}
-
-func (inv *invocation) setModel(model []byte) {
-	if len(model) > 0 {
-		inv.model = string(model)
-	}
+func (r *run) setKey(key runKey) {
+	r.key, r.keyed = key, true
+	r.ownTraceID, r.rootID = key.traceID(), key.spanID(rootRef)
 }
 
 // wake notes that something makes the agent call its model: the end of
@@ -290,11 +244,11 @@ func (r *run) wake(inv *invocation, at instant) {
 func (r *run) finish(at instant, end *agent.Event) {
 	errorType := ""
 	if end.Failed {
-		errorType = end.Status
+		errorType = r.m.names.pass(end.Status)
 	}
 	for _, inv := range slices.Backward(r.order) {
 		switch t := inv.turn; {
-		case t == nil:
+		case t == nil, inv.task != nil:
 		case errorType != "" && t.answered == 0: // an error broke it off
 			r.closeTurn(inv, at, errorType)
 		default:
@@ -312,37 +266,38 @@ func (r *run) finish(at instant, end *agent.Event) {
 // abandon closes a run that got no result.
 func (r *run) abandon(at instant, why string) {
 	ended := r.agent.EndsAtEOF && why == errIncomplete && !r.broken && r.main.answered() && len(r.tools) == 0
+	broke := why
+	if r.broken && why == errIncomplete {
+		broke = cmp.Or(r.faultType, why)
+	}
 	for _, inv := range slices.Backward(r.order) {
 		switch t := inv.turn; {
+		case inv.task != nil:
 		case t != nil && (t.answered != 0 || ended):
 			r.closeTurn(inv, t.lastWord(at), "")
 		case inv != r.main && t == nil:
 		case t != nil, inv.running == 0 && !inv.idle: // it broke off while the model was at work
 			r.openTurn(inv, at, nil)
-			r.closeTurn(inv, at, why)
+			r.closeTurn(inv, at, broke)
 		}
 	}
-	errorType := why
+	errorType := broke
 	switch {
 	case ended:
 		errorType = ""
-	case r.broken && why == errIncomplete:
+	case r.broken && broke == errIncomplete: // it did not say why
 		errorType = errOther
 	}
 	r.close(at, why, errorType, 0)
 	r.endTasks(at)
 }
 
-// answered tells whether the model has given its answer.
-func (inv *invocation) answered() bool {
-	return inv.idle || inv.turn != nil && inv.turn.answered != 0
-}
-
 // close finishes all spans but those of the background, the root last.
 func (r *run) close(at instant, children, root string, took instant) {
-	byStart := func(a, b *tool) int { return a.n - b.n }
-	for _, t := range slices.SortedFunc(maps.Values(r.tools), byStart) {
-		r.endTool(t, r.clock.after(t.start, at), children, "")
+	for _, t := range slices.Backward(sortedTools(r.tools)) { // those of sub-agents first
+		if t.inv.task == nil {
+			at = r.endTool(t, r.clock.after(t.start, at), children, "")
+		}
 	}
 	for _, a := range r.openApprovals() {
 		r.endApproval(a, r.clock.after(a.start, at), "", children)
@@ -350,6 +305,9 @@ func (r *run) close(at instant, children, root string, took instant) {
 	clear(r.approvals)
 	r.pending = 0
 	for _, inv := range slices.Backward(r.order) {
+		if inv.task != nil {
+			continue // it goes on in the background
+		}
 		r.settleCalled(inv)
 		if inv != r.main {
 			r.endInvocation(inv, max(at, r.clock.last), children)
@@ -369,7 +327,10 @@ func (r *run) shift(f func(instant) instant) {
 	}
 	move(&r.start, &r.clock.last, &r.printed)
 	for _, inv := range r.order {
-		move(&inv.start, &inv.wait, &inv.toolsFrom, &inv.firstChunk)
+		move(&inv.start, &inv.wait, &inv.firstChunk)
+		for i := range inv.busy {
+			move(&inv.busy[i].from, &inv.busy[i].to)
+		}
 		for _, t := range []*turn{inv.turn, inv.called} {
 			if t != nil {
 				t.shift(f, move)

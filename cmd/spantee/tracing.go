@@ -132,9 +132,19 @@ func (t *tracing) start() {
 	t.tap = newTap(t, t.live, t.spillDir(), t.spillMax.bytes)
 }
 
+// maxPiece is how much of the stream is traced before its spans are journaled and
+// may be sent.
+const maxPiece = 64 << 10
+
 // consume takes the next bytes of the stream from the tap.
 func (t *tracing) consume(p []byte, came time.Time) {
 	t.came = came
+	for piece := range slices.Chunk(p, maxPiece) {
+		t.consumePiece(piece)
+	}
+}
+
+func (t *tracing) consumePiece(p []byte) {
 	t.begin()
 	t.mapper.Write(p)
 	t.changed = true
@@ -200,6 +210,7 @@ func (t *tracing) checkpoint() {
 func (t *tracing) finish(whole bool, lost untraced) {
 	t.came = time.Now()
 	t.untraced = lost
+	t.mapper.Untraced(lost.bytes, lost.lines)
 	if t.process != nil {
 		t.mapper.Exited(t.ended.code, signalName(t.ended.signal), t.stderr.String())
 	}

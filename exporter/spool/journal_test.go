@@ -99,7 +99,7 @@ func TestAJournalIsRecoveredFromTheDead(t *testing.T) {
 	commit(t, j, spanOf("tool"))
 
 	wantRecovered(t, s, 0) // it lives
-	if entries, err := s.List(); err != nil || len(entries) != 1 || entries[0].State != Open || entries[0].PID != os.Getpid() || entries[0].Destination != here {
+	if entries, err := s.List(background); err != nil || len(entries) != 1 || entries[0].State != Open || entries[0].PID != os.Getpid() || entries[0].Destination != here {
 		t.Errorf("entries %+v, %v", entries, err)
 	}
 	for _, f := range filesOf(t, s.Dir) {

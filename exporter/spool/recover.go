@@ -68,6 +68,7 @@ func (s Spool) recoverAll() (r Recovered, err error) {
 		base, ok := strings.CutSuffix(e.Name(), waitingExt)
 		if !ok {
 			removeStale(dir, e)
+			removeStaleLock(dir, e)
 			continue
 		}
 		n, err := s.recoverOne(filepath.Join(dir, base), &r.Evicted)
@@ -75,6 +76,23 @@ func (s Spool) recoverAll() (r Recovered, err error) {
 		errs = append(errs, err)
 	}
 	return r, errors.Join(errs...)
+}
+
+// removeStaleLock removes the lock of a process that was killed before it wrote a
+// journal, or after it removed it.
+func removeStaleLock(dir string, e fs.DirEntry) {
+	base, ok := strings.CutSuffix(filepath.Join(dir, e.Name()), lockExt)
+	info, err := e.Info()
+	if !ok || err != nil || time.Since(info.ModTime()) < staleAfter {
+		return
+	}
+	if _, err := os.Lstat(base + waitingExt); !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if lock, err := tryLock(base + lockExt); lock != nil && err == nil {
+		discard(base + lockExt)
+		unlock(lock)
+	}
 }
 
 // presumedDead is how long another host's process has shown no sign of life

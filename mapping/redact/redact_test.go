@@ -100,11 +100,14 @@ func TestSecrets(t *testing.T) {
 	var count tally
 	for _, s := range redacttest.All() {
 		found := true
-		for where, text := range places(s.Text) {
+		for where, text := range places(s.Bare) {
 			got := redacted(text, r.Find(text))
 			if part := leftIn(got, s); part != "" {
 				found = false
 				t.Errorf("%s, %s, %s: %q is still in %q", s.Kind, s.Name, where, part, around(got, part))
+			}
+			if strings.HasPrefix(where, "in JSON") && !json.Valid([]byte(got)) {
+				t.Errorf("%s, %s: %.300q is not JSON", s.Name, where, got)
 			}
 			if again := redacted(got, r.Find(got)); again != got {
 				t.Errorf("%s, %s: redacted twice it is %.300q, not %.300q", s.Name, where, again, got)
@@ -131,7 +134,7 @@ func TestHeldOut(t *testing.T) {
 	var count tally
 	for _, s := range redacttest.HeldOut() {
 		found := true
-		for _, text := range places(s.Text) {
+		for _, text := range places(s.Bare) {
 			found = found && leftIn(redacted(text, r.Find(text)), s) == ""
 		}
 		count.add(s.Kind, found)
@@ -147,7 +150,7 @@ func TestMissed(t *testing.T) {
 	var count tally
 	for _, s := range redacttest.Missed() {
 		found := true
-		for _, text := range places(s.Text) {
+		for _, text := range places(s.Bare) {
 			found = found && leftIn(redacted(text, r.Find(text)), s) == ""
 		}
 		if count.add(s.Kind, found); found {
@@ -186,7 +189,7 @@ func TestHarmless(t *testing.T) {
 func TestMaybePrefix(t *testing.T) {
 	r := newRedactor(t, nil, nil)
 	for n, s := range redacttest.All() {
-		text := []string{"", "first line\n", "and some words "}[n%3] + s.Text + "\nlast line\n"
+		text := []string{"", "first line\n", "and some words "}[n%3] + s.Bare + "\nlast line\n"
 		whole := redacted(text, r.Find(text))
 		from := strings.Index(text, s.Parts[0])
 		for cut := max(1, from); cut <= min(len(text), from+150); cut++ {
