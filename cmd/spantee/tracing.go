@@ -157,8 +157,10 @@ func (t *tracing) consumePiece(p []byte) {
 	}
 }
 
+// begin is called before a piece of the stream is mapped. A recording has no
+// journal, and its spans may wait within a piece: its end may release them all.
 func (t *tracing) begin() {
-	if t.exporter != nil {
+	if t.exporter != nil && t.live {
 		t.exporter.Begin()
 	}
 }
