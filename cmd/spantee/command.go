@@ -63,7 +63,7 @@ func rootCommand() *cobra.Command {
 		SilenceErrors: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return &exporter.Error{Err: fmt.Errorf("unexpected argument %q", args[0]), Hint: "to read a file: spantee < FILE"}
+				return &exporter.Error{Err: fmt.Errorf("unexpected argument %q", args[0]), Hint: "to trace a recording: spantee replay FILE"}
 			}
 			return nil
 		},
