@@ -61,6 +61,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	}
 	signals := catchForwarded()
 	say := newReporter(o, cfg, stderr)
+	say.child = true
 	process := &mapping.Process{Executable: filepath.Base(args[0])}
 	_, _ = rand.Read(process.Key[:]) // it never fails
 	tracing, err := startTracing(o, cfg, say, nil, process)

@@ -29,6 +29,7 @@ type reporter struct {
 	w        *voice // on stderr
 	terminal bool
 
+	child    bool   // spantee started the agent
 	again    string // the command that sends a recording again; "" for a live stream
 	tracing  bool   // there is somewhere for spans to go
 	stats    mapping.Stats
@@ -198,7 +199,7 @@ func (r *reporter) describe(run mapping.Run) string {
 	s += ", " + run.Duration.Round(time.Millisecond).String()
 	switch _, notCode := strconv.Atoi(run.ErrorType); {
 	case run.ErrorType == "":
-	case notCode == nil: // of the process
+	case notCode == nil && r.child:
 		s += ", exit " + run.ErrorType
 	default:
 		s += ", " + run.ErrorType
