@@ -9,7 +9,7 @@ class Spantee < Formula
 
   def install
     ENV["CGO_ENABLED"] = "0"
-    system "go", "build", *std_go_args(ldflags: "-s -w"), "./cmd/spantee"
+    system "go", "build", *std_go_args(ldflags: "-s -w", tags: "grpcnotrace"), "./cmd/spantee"
     generate_completions_from_executable(bin/"spantee", "completion")
     (man1/"spantee.1").write Utils.safe_popen_read(bin/"spantee", "man")
   end
