@@ -96,7 +96,7 @@ func randomScript(t *testing.T, random *rand.Rand) {
 		case 2:
 			_ = e.Checkpoint(encodeAll(numbered(9000, 9000+random.IntN(3), 200)...)) // which may fail
 		case 3:
-			e.Export(encode(sized("too large", 1001)))
+			e.Export(encode(sized("too large", 1001)), nil)
 			n++
 		default:
 			more := 1 + random.IntN(5)

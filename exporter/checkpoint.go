@@ -4,20 +4,37 @@ import (
 	"cmp"
 	"context"
 	"time"
+
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // maxStay is how long a span stays in memory once its time has come: a process
 // that is killed takes with it what is there.
 const maxStay = 2 * time.Second
 
+// maxPiece is by how many bytes the spans of a piece may exceed the queue.
+const maxPiece = 1 << 20
+
 // Begin starts a piece of the stream: what is exported until Commit or Checkpoint
 // goes to the journal in one write. A span exported outside of a piece is one by
-// itself. Nothing is sent before the journal has it, so a piece should not wait
-// for the receiver.
+// itself. Nothing is sent before the journal has it, so it is Begin that waits for
+// room, if Config.Wait is set, and not an Export within the piece. A piece should
+// therefore be short: 64 KiB of a stream.
 func (e *Exporter) Begin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if !e.inPiece {
+		e.waitForRoom(1)
+	}
 	e.inPiece = true
+}
+
+// An OpenSpan is a span that has not ended, as Export takes them once they have.
+type OpenSpan struct {
+	Span []byte
+	From *resourcepb.Resource
 }
 
 // Commit ends a piece in which no run began, got other ids or ended.
@@ -31,18 +48,22 @@ func (e *Exporter) Commit() {
 }
 
 // Checkpoint ends a piece and prepares for the process to be killed, open being
-// the encoded spans that have not ended, as they would end now. It is due at the end of
+// the spans that have not ended, as they would end now. It is due at the end of
 // each piece in which a run began, got other ids or ended, and about once a
 // second while open spans grow. It does not wait for the disk: it returns what
 // went wrong there since the last one.
-func (e *Exporter) Checkpoint(open [][]byte) error {
+func (e *Exporter) Checkpoint(open []OpenSpan) error {
 	e.mu.Lock()
 	e.inPiece = false
 	e.mu.Unlock()
 	if e.journal == nil || e.isClosed() {
 		return nil
 	}
-	err := e.journal.Checkpoint(open)
+	spans := make([]spool.OpenSpan, len(open))
+	for i, s := range open {
+		spans[i] = spool.OpenSpan{Wire: s.Span, Head: e.origin(s.From).head}
+	}
+	err := e.journal.Checkpoint(spans)
 	for {
 		b, why := e.overdue()
 		if len(b.spans) == 0 {
@@ -59,6 +80,9 @@ func (e *Exporter) Checkpoint(open [][]byte) error {
 func (e *Exporter) overdue() (batch, *UploadError) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.wait { // in a backlog spans are long in the queue, and in the journal
+		return batch{}, nil
+	}
 	if len(e.queue) == 0 || time.Since(e.queue[0].at) < e.cfg.Interval+maxStay {
 		return batch{}, nil
 	}
@@ -75,7 +99,7 @@ func (e *Exporter) journaled(b batch) {
 	}
 	patience, closing := time.After(diskPatience), e.closing
 	for {
-		written, moved := e.journal.Written(b.to)
+		written, moved := e.journal.Written(b.numbers[len(b.numbers)-1].to)
 		if written || e.diskLate {
 			e.diskLate = !written
 			return
@@ -97,8 +121,11 @@ func (e *Exporter) journaled(b batch) {
 
 // settled says that the spans of a batch need not be recovered any more.
 func (e *Exporter) settled(b batch) {
-	if e.journal != nil {
-		e.journal.Done(b.from, b.to)
+	if e.journal == nil {
+		return
+	}
+	for _, n := range b.numbers {
+		e.journal.Done(n.from, n.to)
 	}
 }
 

@@ -70,7 +70,7 @@ func TestAKillLosesNothing(t *testing.T) {
 			checkpoint(t, e, open...)
 			ended := proto.CloneOf(open[0])
 			ended.Name = "ended"
-			e.Export(encode(ended))
+			e.Export(encode(ended), nil)
 		}, "[ended]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

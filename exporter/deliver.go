@@ -28,9 +28,9 @@ func (e *Exporter) run() {
 		e.journaled(b)
 		var settled bool
 		if broken != nil {
-			settled = e.spoolOrDrop(b.spans, broken)
+			settled = e.spoolOrDrop(b.with(b.spans), broken)
 		} else {
-			settled = e.deliver(b.spans)
+			settled = e.deliver(b.with(b.spans))
 		}
 		if settled {
 			e.settled(b)
@@ -90,9 +90,10 @@ func (e *Exporter) wakeWaiting() {
 	e.roomMade = make(chan struct{})
 }
 
-// deliver sends spans until they are accepted or rejected, or until waiting
-// makes no sense. It tells whether they need not be recovered from the journal.
-func (e *Exporter) deliver(spans [][]byte) (settled bool) {
+// deliver sends a request until its spans are accepted or rejected, or until
+// waiting makes no sense. It tells whether they need not be recovered from the
+// journal.
+func (e *Exporter) deliver(r request) (settled bool) {
 	backoff := minBackoff
 	for e.awaitDelay() {
 		closing := e.closing // nil once Close has begun: it cuts only one wait short
@@ -102,16 +103,16 @@ func (e *Exporter) deliver(spans [][]byte) (settled bool) {
 		default:
 		}
 
-		out := e.sender.send(e.ctx, e.request.with(spans))
-		e.settle(out)
-		spans = out.left
-		if len(spans) == 0 {
+		out := e.sender.send(e.ctx, r)
+		e.settle(r, out)
+		r = r.with(out.left)
+		if len(r.spans) == 0 {
 			return true
 		}
 		e.setLastFailure(out.why)
 		switch {
 		case out.why.Verdict == Misconfigured: // waiting does not help
-			return e.spoolOrDrop(spans, out.why)
+			return e.spoolOrDrop(r, out.why)
 		case out.why.Verdict == Unreachable && closing == nil:
 			e.cancel() // nor would the requests behind this one get through
 		}
@@ -123,7 +124,7 @@ func (e *Exporter) deliver(spans [][]byte) (settled bool) {
 		case <-e.ctx.Done():
 		}
 	}
-	return e.spoolOrDrop(spans, e.whyUndelivered())
+	return e.spoolOrDrop(r, e.whyUndelivered())
 }
 
 // awaitDelay waits for as long as the receiver wants no requests. It tells
@@ -159,9 +160,9 @@ func (e *Exporter) closeDeadline() (deadline time.Time, closed bool) {
 }
 
 // settle counts spans with a final outcome.
-func (e *Exporter) settle(out outcome) {
-	for _, r := range out.rejected {
-		e.reject(r.spans, r.why)
+func (e *Exporter) settle(r request, out outcome) {
+	for _, rejected := range out.rejected {
+		e.reject(r.with(rejected.spans), rejected.why)
 	}
 	e.count(func(r *Report) {
 		r.Delivered += out.delivered
@@ -170,7 +171,7 @@ func (e *Exporter) settle(out outcome) {
 			r.blame(out.why)
 		}
 		if out.delivered > 0 {
-			e.lastFailure = nil
+			e.lastFailure, e.since = nil, time.Now()
 		}
 		e.inFlight = out.left
 	})
@@ -181,7 +182,7 @@ func (e *Exporter) settle(out outcome) {
 
 // giveUp takes the spans of a batch out of the process.
 func (e *Exporter) giveUp(b batch, why *UploadError) {
-	if e.spoolOrDrop(b.spans, why) {
+	if e.spoolOrDrop(b.with(b.spans), why) {
 		e.settled(b)
 	}
 }
@@ -189,24 +190,24 @@ func (e *Exporter) giveUp(b batch, why *UploadError) {
 // spoolOrDrop is where spans end that are not delivered now. If Close has no
 // time left for the disk they stay in the journal, where they are, and it
 // returns false.
-func (e *Exporter) spoolOrDrop(spans [][]byte, why *UploadError) (settled bool) {
-	return e.keep(spans, why, spool.Spool.Put, &e.report.Spooled)
+func (e *Exporter) spoolOrDrop(r request, why *UploadError) (settled bool) {
+	return e.keep(r, why, spool.Spool.Put, &e.report.Spooled)
 }
 
 // reject is where spans end that the receiver will never accept.
-func (e *Exporter) reject(spans [][]byte, why *UploadError) {
-	e.keep(spans, why, spool.Spool.Reject, &e.report.Rejected)
+func (e *Exporter) reject(r request, why *UploadError) {
+	e.keep(r, why, spool.Spool.Reject, &e.report.Rejected)
 }
 
 type putFunc func(spool.Spool, context.Context, spool.Destination, spool.Request, string) (spool.Evicted, error)
 
-func (e *Exporter) keep(spans [][]byte, why *UploadError, put putFunc, kept *int) (settled bool) {
+func (e *Exporter) keep(req request, why *UploadError, put putFunc, kept *int) (settled bool) {
 	var evicted spool.Evicted
 	var err error
 	if e.cfg.Spool != nil {
 		ctx, cancel := e.diskContext()
 		defer cancel()
-		evicted, err = keep(ctx, *e.cfg.Spool, e.cfg.Client.Destination(), e.request.with(spans), why, put)
+		evicted, err = keep(ctx, *e.cfg.Spool, e.cfg.Client.Destination(), req, why, put)
 	}
 	if kept == &e.report.Spooled && e.journal != nil && e.isClosed() && errors.Is(err, spool.ErrFrozen) {
 		return false
@@ -215,7 +216,7 @@ func (e *Exporter) keep(spans [][]byte, why *UploadError, put putFunc, kept *int
 		if e.cfg.Spool == nil || err != nil {
 			kept = &r.Dropped
 		}
-		*kept += len(spans)
+		*kept += len(req.spans)
 		r.addEvicted(evicted)
 		r.blame(why)
 		if r.NotKept == nil {

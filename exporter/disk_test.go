@@ -128,3 +128,28 @@ func TestAFrozenDiskHoldsUpAStreamOnce(t *testing.T) {
 		}
 	})
 }
+
+// A piece of a stream that waits for the collector begins when there is room, and
+// then ends without waiting: nothing of it could be sent before.
+func TestAPieceWaitsForRoomWhenItBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const each = time.Second
+		c := &fake{answer: func(context.Context, []*tracepb.Span) error { time.Sleep(each); return nil }}
+		e := newExporter(t, Config{Client: c, Wait: true, MaxRequest: 1000, MaxQueue: 2000})
+		n := 0
+		for range 20 {
+			e.Begin()
+			start := time.Now()
+			exportAll(e, numbered(n, n+10, 300))
+			if took := time.Since(start); took > 0 {
+				t.Errorf("Export waited for %v within a piece", took)
+			}
+			n += 10
+			e.Commit()
+			if e.queuedBytes > 2000+10*400 {
+				t.Errorf("%d bytes are queued", e.queuedBytes)
+			}
+		}
+		wantFates(t, closeKeeping(t, e, time.Hour), n, 0, 0, 0)
+	})
+}

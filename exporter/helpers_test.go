@@ -26,9 +26,9 @@ func encode(span *tracepb.Span) []byte {
 	return b
 }
 
-func encodeAll(spans ...*tracepb.Span) (encoded [][]byte) {
+func encodeAll(spans ...*tracepb.Span) (encoded []OpenSpan) {
 	for _, span := range spans {
-		encoded = append(encoded, encode(span))
+		encoded = append(encoded, OpenSpan{Span: encode(span)})
 	}
 	return encoded
 }

@@ -103,14 +103,14 @@ func newSpool(t *testing.T) *spool.Spool {
 
 func exportAll(e *Exporter, spans []*tracepb.Span) {
 	for _, span := range spans {
-		e.Export(encode(span))
+		e.Export(encode(span), nil)
 	}
 }
 
 // kept are the spans that a spool has in a state, and why.
 func kept(t *testing.T, s *spool.Spool, state spool.State) (spans []*tracepb.Span, reasons []string) {
 	t.Helper()
-	entries, err := s.List()
+	entries, err := s.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func TestWhatThereIsNoRoomForGoesToTheSpool(t *testing.T) {
 		all := numbered(0, 100, 300)
 		for _, span := range all {
 			start := time.Now()
-			e.Export(encode(span))
+			e.Export(encode(span), nil)
 			synctest.Wait()
 			if took := time.Since(start); took > 0 {
 				t.Errorf("Export waited for %v", took)
@@ -339,7 +339,7 @@ func TestKeptSpansArriveAsTheyEnded(t *testing.T) {
 		var want []*tracepb.Span
 		for i := range 10 {
 			want = append(want, everything(fmt.Sprint(i)))
-			e.Export(encode(want[i]))
+			e.Export(encode(want[i]), nil)
 		}
 		wantFates(t, closeKeeping(t, e, time.Second), 0, 10, 0, 0)
 

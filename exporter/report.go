@@ -61,3 +61,11 @@ func (r *Report) blame(why *UploadError) {
 		r.Cause = why.Err
 	}
 }
+
+// Settled is how many spans are out of memory: it grows while the receiver, or
+// the disk, takes anything.
+func (e *Exporter) Settled() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.report.Ended - e.report.undecided()
+}

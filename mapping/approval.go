@@ -22,7 +22,7 @@ type pendingApproval struct {
 
 func (r *run) approvalStart(inv *invocation, ev *agent.Event, at instant) {
 	r.counts.approvals++
-	a := &pendingApproval{query: r.m.names.pass(ev.Query), callID: r.m.names.pass(string(ev.CallID)), n: r.counts.approvals, inv: inv, start: at}
+	a := &pendingApproval{query: r.m.names.pass(ev.Query), callID: r.m.names.id(string(ev.CallID)), n: r.counts.approvals, inv: inv, start: at}
 	r.m.captureFacts(ev.Facts, &a.content)
 	key := approvalKey{string(ev.ID), ev.Query}
 	r.approvals[key] = append(r.approvals[key], a)

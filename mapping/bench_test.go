@@ -74,7 +74,7 @@ func BenchmarkMapper(b *testing.B) {
 			b.SetBytes(int64(len(in)))
 			b.ReportAllocs()
 			for b.Loop() {
-				m, err := New(Options{Now: time.Now, Emit: func([]byte) {}})
+				m, err := New(Options{Now: time.Now, Emit: func([]byte, string) {}})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -80,7 +80,7 @@ type eventLog struct {
 func (t *turn) delta(r *run, inv *invocation, kind textKind, at instant, ev *agent.Event) {
 	at = max(at, t.start)
 	t.said(at)
-	t.chunk(inv, at)
+	t.chunk(inv, at, ev.Time != 0 || !r.clock.replay)
 	r.counts.deltas++
 	inv.counts.deltas++
 	tally := t.tally(kind)
@@ -110,6 +110,9 @@ func (t *turn) delta(r *run, inv *invocation, kind textKind, at instant, ev *age
 func (t *turn) message(r *run, inv *invocation, kind textKind, at instant, ev *agent.Event) {
 	at = max(at, t.start)
 	t.said(at)
+	if ev.Start != 0 && t.end == 0 {
+		t.chunk(inv, max(min(r.instantOf(ev.Start), at), t.start), true)
+	}
 	t.tally(kind).bytes += ev.Bytes
 	l := &t.log
 	l.endPending(r)
@@ -204,7 +207,7 @@ func (l *eventLog) endSpan(r *run, inv *invocation, t *turn, at instant) {
 	s.start, s.end = l.start, at
 	s.attributes.int(semconv.TurnNumber, int64(t.n))
 	if t.call != "" {
-		s.attributes.str(semconv.ResponseID, r.m.names.pass(t.call))
+		s.attributes.str(semconv.ResponseID, r.m.names.id(t.call))
 	}
 	s.events, s.texts = l.at, l.texts
 	l.at = encodedEvents{wire: make([]byte, 0, len(l.at.wire))} // the next will need as much
@@ -259,20 +262,27 @@ func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
 		r.counts.compactions++
 	}
 	a := attributes{field: fieldEventAttributes, max: r.m.opts.MaxAttributeBytes}
+	var said content.Attributes
 	for i := range ev.Facts {
-		if ev.Facts[i].Level == agent.Harmless {
-			r.m.fact(&a, &ev.Facts[i], nil)
-		}
+		r.m.fact(&a, &ev.Facts[i], &said)
+	}
+	for _, c := range said.List {
+		a.str(c.Key, c.Text)
 	}
 	n := notice{ev.Notice, at, a.wire}
 	switch {
 	case inv.turn != nil:
 		inv.turn.notice(r, n)
-	case inv.running > 0 || ev.Notice == semconv.EventTaskNotification || ev.Notice == semconv.EventCompaction:
-		inv.notices = append(inv.notices, n)
-	default: // the model was asked
+	case inv.running == 0 && ofRequest[ev.Notice]:
 		r.openTurn(inv, at, nil).notice(r, n)
+	case len(inv.notices) < maxOpen:
+		inv.notices = append(inv.notices, n)
 	}
+}
+
+// ofRequest are the notices that show that the model was asked.
+var ofRequest = map[string]bool{
+	semconv.EventRetry: true, semconv.EventConnectionLost: true, semconv.EventConnectionRestored: true,
 }
 
 // notice adds a notice to the turn's own span.

@@ -16,7 +16,7 @@ import (
 func Example() {
 	mapper, err := mapping.New(mapping.Options{
 		Replay: time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC), // when the recording was written
-		Emit: func(encoded []byte) {
+		Emit: func(encoded []byte, agent string) {
 			var span tracepb.Span
 			if err := proto.Unmarshal(encoded, &span); err == nil {
 				fmt.Println(span.Name)

@@ -19,13 +19,14 @@ type invocation struct {
 	last    *turn   // the one that ended last
 	wait    instant // when the agent began to wait for the model
 	idle    bool    // the model gave its answer, so nobody waits for it
+	task    *tool   // the call in whose background it works, nil if in none
 	notices []notice
 
-	running    int     // tools in flight
-	toolsFrom  instant // since when there has been one
-	toolsTo    instant // until when there was one
+	running    int        // tools in flight
+	busy       []interval // in which tools ran, the last of them
 	firstChunk instant
 	estimated  bool // firstChunk came at an unknown time after the start
+	untimed    bool // nobody knows when the first one came
 
 	counts              invocationCounts
 	modelTime, toolTime instant
@@ -37,34 +38,29 @@ type invocation struct {
 	encoded             [approval + 1]encodedCommon
 }
 
-type invocationCounts struct{ turns, tools, toolErrors, deltas int }
+// An interval is the time from one instant to another.
+type interval struct{ from, to instant }
 
-// invocation returns the work that an event is about: that of a sub-agent if a
-// tool call started one.
-func (r *run) invocation(ev *agent.Event, at instant) *invocation {
-	if len(ev.Parent) == 0 {
-		return r.main
+// maxBusy is how many intervals are kept to be merged with a later one.
+const maxBusy = 64
+
+// ranTool adds the time of a call to that of all tools. Calls end in order, but
+// one that is told of at its end may have begun before any that ended earlier.
+func (inv *invocation) ranTool(from, to instant) {
+	n := len(inv.busy)
+	for ; n > 0 && inv.busy[n-1].to >= from; n-- {
+		last := inv.busy[n-1]
+		inv.toolTime -= last.to - last.from
+		from, to = min(from, last.from), max(to, last.to)
 	}
-	if inv := r.nested[string(ev.Parent)]; inv != nil {
-		return inv
+	inv.toolTime += to - from
+	inv.busy = append(inv.busy[:n:n], interval{from, to})
+	if n == maxBusy {
+		inv.busy = inv.busy[1:]
 	}
-	r.counts.invocations++
-	inv := &invocation{
-		ref: spanRef{invokeAgent, r.counts.invocations}, tool: rootRef, name: "subagent", start: at, wait: at,
-	}
-	if t := r.tools[string(ev.Parent)]; t != nil {
-		inv.tool, inv.start, inv.wait = t.ref(), t.start, t.start
-		if t.subagent != "" {
-			inv.name = t.subagent
-		}
-	}
-	if r.nested == nil {
-		r.nested = map[string]*invocation{}
-	}
-	r.nested[string(ev.Parent)] = inv
-	r.order = append(r.order, inv)
-	return inv
 }
+
+type invocationCounts struct{ turns, tools, toolErrors, deltas int }
 
 // answered tells whether the model has given its answer.
 func (inv *invocation) answered() bool {
@@ -80,16 +76,20 @@ func (inv *invocation) addTimes(a *attributes) {
 	a.int(semconv.ToolMillis, int64(tools))
 }
 
-// endInvocation finishes a sub-agent's span.
-func (r *run) endInvocation(inv *invocation, at instant, errorType string) {
+// endInvocation finishes a sub-agent's span, and returns when it ended: not
+// before its last turn.
+func (r *run) endInvocation(inv *invocation, at instant, errorType string) instant {
 	if inv.ended {
-		return
+		return at
 	}
 	inv.ended = true
 	if t := inv.turn; t != nil {
 		r.closeTurn(inv, t.lastWord(at), errorType)
 	}
 	r.settleCalled(inv)
+	if inv.last != nil {
+		at = max(at, inv.last.end)
+	}
 	s := r.newSpan(inv.ref, inv.tool, inv, spanName(semconv.OperationInvokeAgent, inv.name))
 	s.start, s.end = inv.start, max(at, inv.start+quantum)
 	a := &s.attributes
@@ -105,6 +105,7 @@ func (r *run) endInvocation(inv *invocation, at instant, errorType string) {
 	inv.captureAnswer(r.m.capture)
 	s.errorType, s.content = errorType, inv.content
 	r.emit(s)
+	return s.end
 }
 
 // captureAnswer adds the answer of an agent to its span.
@@ -130,7 +131,7 @@ func (inv *invocation) common(r *run, op operation) []byte {
 		a.str(semconv.OpenInferenceKind, semconv.KindChain)
 	}
 	if r.session != "" {
-		id := r.m.names.pass(r.session)
+		id := r.m.names.id(r.session)
 		a.str(semconv.ConversationID, id)
 		a.str(semconv.SessionID, id)
 	}

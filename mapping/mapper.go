@@ -56,8 +56,9 @@ type Options struct {
 	Now func() time.Time
 
 	// Emit takes a finished span in wire format, an
-	// opentelemetry.proto.trace.v1.Span. It may use the bytes until it returns.
-	Emit func(span []byte)
+	// opentelemetry.proto.trace.v1.Span, of an agent, whose name is the service's.
+	// It may use the bytes until it returns.
+	Emit func(span []byte, agent string)
 
 	// RunStarted, if set, is told of every run when its trace id is known.
 	RunStarted func(Run)
@@ -162,7 +163,9 @@ type Mapper struct {
 	ghost    bool       // see Open: others may use what it has
 
 	traceState string // of Options.Parent
-	closed     bool
+
+	untracedBytes, untracedLines int64
+	closed                       bool
 }
 
 // New returns a Mapper, or says what is wrong with the options.
@@ -236,6 +239,10 @@ func (m *Mapper) Close(interrupted bool) {
 		m.emitRoots(m.exit.errorType())
 	}
 }
+
+// Untraced tells how much of the stream the Mapper will not see. The roots that
+// are still open say so.
+func (m *Mapper) Untraced(bytes, lines int64) { m.untracedBytes, m.untracedLines = bytes, lines }
 
 // arrival is when the line at hand came. In a recording it is the line's number.
 func (m *Mapper) arrival() instant {

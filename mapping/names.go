@@ -31,11 +31,27 @@ func newNames(redactor *redact.Redactor) (*names, error) {
 	return n, nil
 }
 
-// pass returns a name or an id, or _OTHER in the place of one that may be a secret.
+// clone returns names that count apart.
+func (n *names) clone() *names {
+	c := *n
+	return &c
+}
+
+// pass returns a name, or _OTHER in the place of one that may be a secret.
 // Short names and ids of a known form pass without a look at the rules, which
 // take their time to load.
 func (n *names) pass(s string) string {
 	if redact.KnownID(s) || n.harmless(s) {
+		return s
+	}
+	n.hidden++
+	return semconv.ErrorOther
+}
+
+// id returns an id, or _OTHER in the place of one that a rule takes for a secret.
+// That it looks random says nothing.
+func (n *names) id(s string) string {
+	if redact.KnownID(s) || len(n.redactor.Find(s)) == 0 {
 		return s
 	}
 	n.hidden++

@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// Open returns the spans that have not ended, in wire format, as they would end
-// if spantee were killed now. A span that ends later has the same id.
-func (m *Mapper) Open() (open [][]byte) {
+// Open calls emit, as [Options.Emit], with the spans that have not ended, as they
+// would end if spantee were killed now. A span that ends later has the same id.
+func (m *Mapper) Open(emit func(span []byte, agent string)) {
 	if m.closed {
-		return nil
+		return
 	}
 	ghost := &Mapper{
-		opts: m.opts, capture: m.capture, names: m.names, now: m.now, stats: m.stats, replayed: m.replayed,
+		opts: m.opts, capture: m.capture, names: m.names.clone(), now: m.now, stats: m.stats, replayed: m.replayed,
 		ghost: true, traceState: m.traceState,
 		event: attributes{field: fieldEventAttributes, max: m.opts.MaxAttributeBytes},
 	}
-	ghost.opts.Emit = func(span []byte) { open = append(open, slices.Clone(span)) }
+	ghost.opts.Emit = emit
 	ghost.opts.RunStarted, ghost.opts.RunEnded = func(Run) {}, func(Run) {}
 
 	for _, root := range m.roots { // in their order: the last one lasts until now
@@ -36,13 +36,12 @@ func (m *Mapper) Open() (open [][]byte) {
 		}
 	}
 	if m.opts.Process == nil {
-		return open
+		return
 	}
 	if m.first != nil {
 		ghost.first = m.first.clone(ghost)
 	}
 	ghost.emitRoots(errKilled)
-	return open
 }
 
 // clone returns a run that can be ended without r taking note of it.
@@ -66,7 +65,7 @@ func (r *run) clone(m *Mapper) *run {
 		own := *inv
 		own.turn, own.called, own.last = turn(inv.turn), turn(inv.called), turn(inv.last)
 		own.asked, own.notices = slices.Clip(inv.asked), slices.Clip(inv.notices)
-		own.content.List = slices.Clone(inv.content.List)
+		own.content.List, own.busy = slices.Clone(inv.content.List), slices.Clone(inv.busy)
 		copies[inv] = &own
 		c.order = append(c.order, &own)
 	}
@@ -90,6 +89,9 @@ func (r *run) clone(m *Mapper) *run {
 		return all
 	}
 	c.tools, c.tasks = cloneTools(r.tools), cloneTools(r.tasks)
+	for _, inv := range c.order {
+		inv.task = tools[inv.task] // nil for nil
+	}
 	for _, t := range turns {
 		if t.waitsFor != nil {
 			t.waitsFor = tools[t.waitsFor]

@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"math"
 	"strconv"
 	"time"
 
@@ -49,7 +50,10 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 	for _, n := range []struct {
 		key   string
 		count int
-	}{{semconv.HiddenNames, r.m.names.hidden - r.hidden}, {semconv.Retries, c.retries}, {semconv.Reconnects, c.reconnects}, {semconv.Compactions, c.compactions}} {
+	}{
+		{semconv.UntracedBytes, int(r.m.untracedBytes)}, {semconv.UntracedLines, int(r.m.untracedLines)},
+		{semconv.HiddenNames, r.m.names.hidden - r.hidden}, {semconv.Retries, c.retries}, {semconv.Reconnects, c.reconnects}, {semconv.Compactions, c.compactions},
+	} {
 		if n.count > 0 {
 			a.int(n.key, int64(n.count))
 		}
@@ -85,7 +89,9 @@ func (r *run) addTotals(a *attributes) {
 	}
 	if total.Known {
 		a.int(semconv.UsageInput, total.Input)
-		a.int(semconv.UsageOutput, total.Output)
+		if !total.OutputUnknown {
+			a.int(semconv.UsageOutput, total.Output)
+		}
 		a.int(semconv.UsageCacheRead, total.CacheRead)
 		a.int(semconv.UsageCacheWrite, total.CacheWrite)
 		if total.Reasoning > 0 {
@@ -101,7 +107,9 @@ func (r *run) addTotals(a *attributes) {
 func (a *attributes) usage(u *agent.Usage) {
 	if u.Known {
 		a.int(semconv.InputTokens, u.Input)
-		a.int(semconv.OutputTokens, u.Output)
+		if !u.OutputUnknown {
+			a.int(semconv.OutputTokens, u.Output)
+		}
 		a.int(semconv.CacheReadTokens, u.CacheRead)
 		a.int(semconv.CacheWriteTokens, u.CacheWrite)
 		a.int(semconv.CacheCreateTokens, u.CacheWrite)
@@ -122,8 +130,9 @@ func (r *run) addUsage(u *agent.Usage) {
 	t.CacheRead += u.CacheRead
 	t.CacheWrite += u.CacheWrite
 	t.Reasoning += u.Reasoning
-	t.Cost += u.Cost
+	t.Cost = math.Round((t.Cost+u.Cost)*1e12) / 1e12 // as a decimal would add up
 	t.Known = t.Known || u.Known
+	t.OutputUnknown = t.OutputUnknown || u.OutputUnknown
 	t.CostKnown = t.CostKnown || u.CostKnown
 }
 

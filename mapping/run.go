@@ -2,7 +2,6 @@ package mapping
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/spantee/spantee/mapping/agent"
@@ -60,8 +59,9 @@ type run struct {
 	held    []*span
 	lastEnd instant // of the spans emitted
 
-	content content.Attributes // of the root
-	fault   string             // what the agent said of an error
+	content   content.Attributes // of the root
+	fault     string             // what the agent said of an error
+	faultType string             // and what it called it
 }
 
 // counts are those of a whole run; sub-agents are a part of it.
@@ -88,7 +88,7 @@ func (m *Mapper) newRun(a *agent.Agent, session string, number int, arrival inst
 		m: m, agent: a, session: session, number: number, badLines: m.stats.BadLines, hidden: m.names.hidden,
 		tools: map[string]*tool{}, tasks: map[string]*tool{}, approvals: map[approvalKey][]*pendingApproval{},
 	}
-	r.clock.replay = m.opts.replay()
+	r.clock.replay, r.clock.shift = m.opts.replay(), quantize(instant(m.opts.Shift))
 	r.start = r.clock.at(0, arrival)
 	r.main = &invocation{ref: rootRef, name: a.Name, start: r.start, wait: r.start}
 	r.order = []*invocation{r.main}
@@ -145,9 +145,13 @@ func (r *run) apply(ev *agent.Event) {
 	case agent.TaskEnd:
 		r.taskEnd(inv, ev, at)
 	case agent.Notice:
+		if ev.Wakes {
+			r.wake(inv, at)
+		}
 		r.notice(inv, ev, at)
 	case agent.RunError:
 		r.broken = true
+		r.faultType = ev.Status
 		r.takeFault(ev.Text)
 	case agent.RunEnd:
 		r.finish(at, ev)
@@ -158,7 +162,7 @@ func (r *run) apply(ev *agent.Event) {
 func (r *run) at(ev *agent.Event) instant {
 	stamp := r.clock.believed(ev.Time)
 	if stamp != 0 {
-		stamp += quantize(instant(r.m.opts.Shift))
+		stamp += r.clock.shift
 		if !r.clock.stamped {
 			r.stamped(stamp, ev.Arrival)
 		}
@@ -166,6 +170,11 @@ func (r *run) at(ev *agent.Event) instant {
 		r.estimated = true // the run's first line has no stamp
 	}
 	return r.clock.at(stamp, ev.Arrival)
+}
+
+// instantOf returns the instant of a stamp that an event has besides its own.
+func (r *run) instantOf(stamp instant) instant {
+	return quantize(stamp + r.clock.skew + instant(r.m.opts.Shift))
 }
 
 // stamped is called at the first stamp: what came before it was put on the
@@ -239,7 +248,7 @@ func (r *run) finish(at instant, end *agent.Event) {
 	}
 	for _, inv := range slices.Backward(r.order) {
 		switch t := inv.turn; {
-		case t == nil:
+		case t == nil, inv.task != nil:
 		case errorType != "" && t.answered == 0: // an error broke it off
 			r.closeTurn(inv, at, errorType)
 		default:
@@ -257,21 +266,26 @@ func (r *run) finish(at instant, end *agent.Event) {
 // abandon closes a run that got no result.
 func (r *run) abandon(at instant, why string) {
 	ended := r.agent.EndsAtEOF && why == errIncomplete && !r.broken && r.main.answered() && len(r.tools) == 0
+	broke := why
+	if r.broken && why == errIncomplete {
+		broke = cmp.Or(r.faultType, why)
+	}
 	for _, inv := range slices.Backward(r.order) {
 		switch t := inv.turn; {
+		case inv.task != nil:
 		case t != nil && (t.answered != 0 || ended):
 			r.closeTurn(inv, t.lastWord(at), "")
 		case inv != r.main && t == nil:
 		case t != nil, inv.running == 0 && !inv.idle: // it broke off while the model was at work
 			r.openTurn(inv, at, nil)
-			r.closeTurn(inv, at, why)
+			r.closeTurn(inv, at, broke)
 		}
 	}
-	errorType := why
+	errorType := broke
 	switch {
 	case ended:
 		errorType = ""
-	case r.broken && why == errIncomplete:
+	case r.broken && broke == errIncomplete: // it did not say why
 		errorType = errOther
 	}
 	r.close(at, why, errorType, 0)
@@ -280,9 +294,10 @@ func (r *run) abandon(at instant, why string) {
 
 // close finishes all spans but those of the background, the root last.
 func (r *run) close(at instant, children, root string, took instant) {
-	byStart := func(a, b *tool) int { return a.n - b.n }
-	for _, t := range slices.SortedFunc(maps.Values(r.tools), byStart) {
-		r.endTool(t, r.clock.after(t.start, at), children, "")
+	for _, t := range slices.Backward(sortedTools(r.tools)) { // those of sub-agents first
+		if t.inv.task == nil {
+			at = r.endTool(t, r.clock.after(t.start, at), children, "")
+		}
 	}
 	for _, a := range r.openApprovals() {
 		r.endApproval(a, r.clock.after(a.start, at), "", children)
@@ -290,6 +305,9 @@ func (r *run) close(at instant, children, root string, took instant) {
 	clear(r.approvals)
 	r.pending = 0
 	for _, inv := range slices.Backward(r.order) {
+		if inv.task != nil {
+			continue // it goes on in the background
+		}
 		r.settleCalled(inv)
 		if inv != r.main {
 			r.endInvocation(inv, max(at, r.clock.last), children)
@@ -309,7 +327,10 @@ func (r *run) shift(f func(instant) instant) {
 	}
 	move(&r.start, &r.clock.last, &r.printed)
 	for _, inv := range r.order {
-		move(&inv.start, &inv.wait, &inv.toolsFrom, &inv.firstChunk)
+		move(&inv.start, &inv.wait, &inv.firstChunk)
+		for i := range inv.busy {
+			move(&inv.busy[i].from, &inv.busy[i].to)
+		}
 		for _, t := range []*turn{inv.turn, inv.called} {
 			if t != nil {
 				t.shift(f, move)

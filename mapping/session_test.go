@@ -59,7 +59,7 @@ func live(t *testing.T, tick time.Duration, lines ...string) []*tracepb.Span {
 	m, err := mapping.New(mapping.Options{
 		Agent: "cursor",
 		Now:   func() time.Time { return at },
-		Emit:  func(b []byte) { spans = append(spans, decode(t, b)) },
+		Emit:  func(b []byte, _ string) { spans = append(spans, decode(t, b)) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -322,11 +322,10 @@ func TestParent(t *testing.T) {
 // Another agent's stream is no trace, unless somebody knows better.
 func TestForeign(t *testing.T) {
 	for agent, line := range map[string]string{
-		"Claude Code": `{"type":"system","subtype":"init","cwd":"/","session_id":"s","tools":["Bash"],"mcp_servers":[],"apiKeySource":"none","claude_code_version":"2.1"}`,
-		"Qwen Code":   `{"type":"system","subtype":"init","uuid":"u","session_id":"s","qwen_code_version":"0.3"}`,
-		"Codex":       `{"type":"thread.started","thread_id":"t"}`,
-		"Gemini CLI":  `{"type":"init","timestamp":"2026-04-08T14:13:44.369Z","session_id":"s","model":"m"}`,
-		"opencode":    `{"type":"step_start","timestamp":1,"sessionID":"s","part":{}}`,
+		"Trae":        `{"type":"system","subtype":"init","session_id":"t-5f0c9a52"}`,
+		"Antigravity": `{"event":"init","conversation_id":"c","init":{"model":"m"}}`,
+		"Kimi":        `{"role":"assistant","content":"hello"}`,
+		"muse":        `{"schema_version":1,"id":"i","record_type":"r","payload_type":"p","payload":{}}`,
 	} {
 		t.Run(agent, func(t *testing.T) {
 			in := []byte(line + "\n" + result(time.Second) + "\n")
@@ -342,7 +341,7 @@ func TestForeign(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for want, opts := range map[string]mapping.Options{
-		`unknown agent "nobody" (supported: ` + strings.Join(mapping.Agents, ", ") + `)`: {Agent: "nobody", Emit: func([]byte) {}},
+		`unknown agent "nobody" (supported: ` + strings.Join(mapping.Agents, ", ") + `)`: {Agent: "nobody", Emit: func([]byte, string) {}},
 		`invalid deltas "some" (want each, message or off)`:                              {Deltas: "some"},
 		`mapping: Options.Emit is not set`:                                               {},
 	} {

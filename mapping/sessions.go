@@ -138,13 +138,21 @@ func (m *Mapper) deliver(s *session, ev *agent.Event) {
 	if ev.Kind == agent.TaskEnd && m.taskEnd(s, ev) {
 		return
 	}
+	for _, r := range s.ended {
+		if r.works(ev) {
+			r.apply(ev)
+			return
+		}
+	}
 	if s.run != nil && s.run.began && ev.Kind == agent.RunStart { // the agent was killed, and resumed
 		s.run.abandon(s.run.clock.at(0, ev.Arrival), errIncomplete)
 		m.endedRun(s)
 	}
 	if s.run == nil {
-		if !s.beginsWith(ev.Kind) {
-			m.stats.Unpaired++
+		if !s.beginsWith(ev.Kind) || len(ev.Parent) > 0 && s.runs > 0 {
+			if ev.Kind != agent.Notice {
+				m.stats.Unpaired++
+			}
 			return
 		}
 		s.runs++
@@ -171,9 +179,11 @@ func (m *Mapper) endedRun(s *session) {
 // After a result, a worker that lingers may repeat it or end a tool.
 func (s *session) beginsWith(k agent.Kind) bool {
 	switch k {
-	case agent.RunError, agent.ApprovalEnd, agent.ThinkingEnd, agent.TextEnd, agent.TurnEnd, agent.TaskEnd:
+	case agent.ApprovalEnd, agent.ThinkingEnd, agent.TextEnd, agent.TurnEnd, agent.TaskEnd:
 		return false
-	case agent.ToolEnd:
+	case agent.RunError:
+		return s.runs == 0 && s.id != ""
+	case agent.ToolEnd, agent.Notice: // hooks run when all is over
 		return s.runs == 0
 	case agent.RunEnd:
 		return s.runs == 0 || s.lone

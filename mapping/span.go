@@ -81,7 +81,7 @@ func (r *run) emit(s *span) {
 	r.lastEnd = max(r.lastEnd, s.end)
 	r.m.wire = r.encode(r.m.wire[:0], s)
 	r.m.reuse(&s.attributes)
-	r.m.opts.Emit(r.m.wire)
+	r.m.opts.Emit(r.m.wire, r.agent.Name)
 }
 
 // holds tells whether the times of a span are not settled: in a recording a
@@ -220,4 +220,5 @@ func (s *span) shift(f func(instant) instant) {
 	s.start, s.end = f(s.start), f(s.end)
 	s.events.wire = slices.Clone(s.events.wire) // which a copy of the span may share
 	s.events.shift(f)
+	shiftTexts(s.texts, f)
 }

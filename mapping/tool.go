@@ -21,21 +21,25 @@ type tool struct {
 	start      instant
 	floor      instant // it cannot have started before this was printed
 	pending    bool    // its end will tell when it started
+	estimated  bool    // it may have ended before its end was told of
 
 	arguments attributes // in wire format
 	asked     content.Attributes
 	callPart  content.Value
 
 	// Of what it left running in the background.
-	task   string
-	from   instant // when the call ended
-	over   instant // when the work ended, if an await said so
-	exit   agent.Exit
-	status string
-	failed bool
+	task       string
+	background int     // the number of its span
+	from       instant // when the call ended
+	over       instant // when the work ended, if an await said so
+	exit       agent.Exit
+	status     string
+	failed     bool
 }
 
 func (t *tool) ref() spanRef { return spanRef{executeTool, t.n} }
+
+func (t *tool) backgroundRef() spanRef { return spanRef{background, t.background} }
 
 // maxOpen is how many calls, tasks or approvals a run may have open at once.
 // Past that the next one ends at once.
@@ -50,7 +54,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 	}
 	start := at
 	if ev.Start != 0 { // the line was printed late
-		start = max(min(quantize(ev.Start+r.clock.skew+instant(r.m.opts.Shift)), at), min(printed, at))
+		start = max(min(r.instantOf(ev.Start), at), min(printed, at))
 	}
 	r.counts.tools++
 	inv.counts.tools++
@@ -72,9 +76,6 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 		t.start = r.callTool(inv, start, waitsFor)
 	}
 	t.turn = inv.last
-	if inv.running == 0 {
-		inv.toolsFrom = t.start
-	}
 	inv.running++
 	r.tools[id] = t
 	if len(r.tools) > maxOpen {
@@ -140,7 +141,7 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at instant) {
 		}
 		t = r.toolStart(inv, ev, at, r.start)
 	case t.pending && ev.Start != 0:
-		r.correctStart(t, max(quantize(ev.Start+r.clock.skew+instant(r.m.opts.Shift)), t.floor))
+		r.correctStart(t, max(r.instantOf(ev.Start), t.floor))
 	}
 	t.learn(r, ev.Tool)
 	r.outcome(t, ev, r.clock.after(t.start, at), missing)
@@ -163,9 +164,6 @@ func (r *run) correctStart(t *tool, start instant) {
 	called.end = max(start, called.start+quantum, called.log.last+quantum)
 	t.start = min(t.start, called.end)
 	called.end = t.start
-	if t.inv.running == 1 {
-		t.inv.toolsFrom = t.start
-	}
 }
 
 // toolCall takes a call that is told of once, at its end.
@@ -195,9 +193,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	if missing {
 		a.bool(semconv.StartMissing, true)
 	}
-	if ev.Estimated {
-		a.bool(semconv.TimeEstimated, true)
-	}
+	t.estimated = ev.Estimated
 	errorType, status := r.m.names.pass(call.ErrorType), call.Reason
 	if errorType != call.ErrorType { // which the reason repeats
 		status = ""
@@ -215,7 +211,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 		response = &v
 	}
 	t.asked.Merge(answered)
-	r.endTool(t, at, errorType, status)
+	at = r.endTool(t, at, errorType, status)
 	if response != nil && t.inv.turn == nil {
 		t.inv.ask(content.Message("tool", []content.Value{
 			content.ToolResponsePart(strings.ToValidUTF8(t.id, "\uFFFD"), *response),
@@ -226,8 +222,8 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	}
 }
 
-// endTool finishes a call.
-func (r *run) endTool(t *tool, at instant, errorType, status string) {
+// endTool finishes a call, and returns when it ended: not before its sub-agent.
+func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	delete(r.tools, t.id)
 	inv := t.inv
 	if called := inv.called; called != nil && called.waitsFor == t {
@@ -237,14 +233,14 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) {
 		}
 	}
 	if nested := r.nested[t.id]; nested != nil {
-		r.endInvocation(nested, at, errorType)
+		at = r.endInvocation(nested, at, errorType)
 		delete(r.nested, t.id)
 	}
 	s := r.newSpan(t.ref(), inv.ref, inv, t.spanName(semconv.OperationExecuteTool))
 	s.start, s.end = t.start, at
 	a := &s.attributes
 	a.str(semconv.ToolName, t.name)
-	a.str(semconv.ToolCallID, r.m.names.pass(t.id))
+	a.str(semconv.ToolCallID, r.m.names.id(t.id))
 	if t.mcp {
 		a.str(semconv.ToolType, "extension")
 		a.str(semconv.MCPMethodName, "tools/call")
@@ -254,13 +250,13 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) {
 	if t.turn != nil {
 		a.int(semconv.TurnNumber, int64(t.turn.n))
 		if t.turn.call != "" {
-			a.str(semconv.ResponseID, r.m.names.pass(t.turn.call))
+			a.str(semconv.ResponseID, r.m.names.id(t.turn.call))
 		}
 	}
 	a.wire = append(a.wire, t.arguments.wire...)
 	r.m.reuse(&t.arguments)
 	a.lost += t.arguments.lost
-	s.content = t.asked
+	s.content, s.estimated = t.asked, t.estimated
 	if errorType != "" {
 		r.counts.toolErrors++
 		inv.counts.toolErrors++
@@ -269,13 +265,11 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) {
 	r.emit(s)
 	t.from = at
 	inv.running--
-	if inv.running == 0 {
-		inv.toolTime += max(0, at-max(inv.toolsFrom, inv.toolsTo))
-		inv.toolsTo = max(inv.toolsTo, at)
-		if inv.turn == nil {
-			inv.wait, inv.idle = max(inv.wait, at), false
-		}
+	inv.ranTool(t.start, at)
+	if inv.running == 0 && inv.turn == nil {
+		inv.wait, inv.idle = max(inv.wait, at), false
 	}
+	return at
 }
 
 // spanName is an operation, the tool and, as the conventions allow, the program

@@ -14,6 +14,7 @@ type turn struct {
 	start instant
 
 	firstChunk instant // 0 before one came
+	untimed    bool    // nobody knows when the first one came
 	sent       instant // when it was sent again, 0 if it was not
 	word       instant // the last event of the model
 	answered   instant // the end of the answer, 0 before it came
@@ -23,6 +24,7 @@ type turn struct {
 	end       instant // once it is called
 	errorType string
 	toolCall  bool // it ended by calling a tool
+	wentOn    bool // but the same call of the model said more
 	waitsFor  *tool
 
 	call     string // the response's id
@@ -52,10 +54,15 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 	if t := inv.turn; t != nil && (answered(t) || ev != nil && t.otherCall(ev.Call)) {
 		r.closeTurn(inv, t.lastWord(at), "")
 	}
+	if t := inv.called; inv.turn == nil && t != nil && ev != nil && r.agent.TurnEnds && len(ev.Call) > 0 && t.call == string(ev.Call) {
+		t.wentOn = true
+		t.learn(ev)
+		return t
+	}
 	if inv.turn == nil {
 		r.settleCalled(inv)
 		if inv.running > 0 {
-			inv.wait = at // the model speaks while a tool runs: nobody waited
+			inv.wait = inv.waitBeside(at)
 		}
 		r.counts.turns++
 		inv.counts.turns++
@@ -72,6 +79,15 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 		inv.turn.learn(ev)
 	}
 	return inv.turn
+}
+
+// waitBeside returns since when the agent waited for a model that speaks while a
+// tool runs: since another of its tools ended, and else not at all.
+func (inv *invocation) waitBeside(at instant) instant {
+	if n := len(inv.busy); n > 0 && inv.last != nil && inv.busy[n-1].to > inv.last.end {
+		return inv.busy[n-1].to
+	}
+	return at
 }
 
 // otherCall tells whether an event belongs to another call of the model.
@@ -117,13 +133,18 @@ func (t *turn) said(at instant) {
 }
 
 // chunk notes a piece of text. A whole text is none: it is printed when all of
-// it has been said.
-func (t *turn) chunk(inv *invocation, at instant) {
-	if t.firstChunk != 0 {
+// it has been said. timed tells whether it is known when the piece came.
+func (t *turn) chunk(inv *invocation, at instant, timed bool) {
+	if t.firstChunk != 0 || t.untimed {
+		return
+	}
+	if !timed {
+		t.untimed = true
+		inv.untimed = inv.untimed || inv.firstChunk == 0
 		return
 	}
 	t.firstChunk = at
-	if inv.firstChunk == 0 {
+	if inv.firstChunk == 0 && !inv.untimed {
 		inv.firstChunk = at
 		inv.estimated = t.estimated && t.sent == 0
 	}
@@ -147,15 +168,22 @@ func (r *run) textEnd(inv *invocation, at instant, ev *agent.Event) {
 // called a tool before.
 func (r *run) turnEnd(inv *invocation, at instant, ev *agent.Event) {
 	t := inv.turn
-	if t == nil {
+	switch {
+	case t == nil && ev.Failed: // before the model said anything
+		t = r.openTurn(inv, at, nil)
+	case t == nil:
 		t = inv.called
 	}
-	if t == nil {
+	if t == nil || ev.Call != nil && t.call != "" && t.call != string(ev.Call) && !ev.Failed {
 		return
 	}
 	t.learn(ev)
 	if t == inv.called {
+		if t.wentOn { // it ended with its words, not with a call
+			t.toolCall = false
+		}
 		r.settleCalled(inv)
+		inv.idle = t.wentOn && ev.Final && inv.running == 0
 		return
 	}
 	if ev.Failed {
@@ -210,6 +238,10 @@ func (r *run) endOf(t *turn, at instant) instant {
 func (r *run) settleCalled(inv *invocation) {
 	if t := inv.called; t != nil {
 		inv.called = nil
+		if t.wentOn {
+			t.end = r.endOf(t, t.word)
+			inv.wait = max(inv.wait, t.end)
+		}
 		r.finishTurn(inv, t)
 	}
 }
@@ -232,7 +264,9 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 	if provider == "" {
 		provider = r.agent.Provider
 	}
-	a.str(semconv.ProviderName, provider)
+	if provider != "" {
+		a.str(semconv.ProviderName, provider)
+	}
 	if model != "" {
 		a.str(semconv.RequestModel, model)
 	}
@@ -240,7 +274,7 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 		a.str(semconv.ResponseModel, r.m.names.pass(t.model))
 	}
 	if t.call != "" {
-		a.str(semconv.ResponseID, r.m.names.pass(t.call))
+		a.str(semconv.ResponseID, r.m.names.id(t.call))
 	}
 	a.words(semconv.FinishReasons, t.finishReason())
 	if t.text.deltas+t.thinking.deltas > 0 {

@@ -51,7 +51,7 @@ func spansIn(t *testing.T, lines [][]byte, interrupted bool) (ended, cut map[str
 	into := ended
 	m, err := mapping.New(mapping.Options{
 		Now: time.Now,
-		Emit: func(wire []byte) {
+		Emit: func(wire []byte, _ string) {
 			span := new(tracepb.Span)
 			if err := proto.Unmarshal(wire, span); err != nil {
 				t.Error(err)

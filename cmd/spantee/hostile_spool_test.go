@@ -32,7 +32,7 @@ func hostileState(t *testing.T) (state, victim string) {
 		t.Fatal(err)
 	}
 	j := s.NewJournal(to, nil)
-	j.Checkpoint([][]byte{span})
+	j.Checkpoint([]spool.OpenSpan{{Wire: span}})
 	j.Close(t.Context(), true)
 	open := filepath.Join(s.Dir, "open")
 	for name, forge := range map[string]func(path string) error{
@@ -95,6 +95,9 @@ func TestAHostileSpool(t *testing.T) {
 	if err := within(t, filter); err != nil || !bytes.Equal(filter.stdout.Bytes(), lines) {
 		t.Errorf("%v, and other bytes came out", err)
 	}
+	if n := numberBefore(filter.stderr.String(), "files in the spool set aside unread"); n != 4 {
+		t.Errorf("the filter says %q", filter.stderr.String())
+	}
 
 	flush := spantee(t, env, "flush")
 	if err := within(t, flush); err == nil || !strings.Contains(flush.stdout.String(), "--to FILE") {
@@ -152,6 +155,9 @@ func TestAForeignStateFolder(t *testing.T) {
 				filter.Stdin = bytes.NewReader(bytes.Join(lines, nil))
 				if err := within(t, filter); err != nil || !bytes.Equal(filter.stdout.Bytes(), bytes.Join(lines, nil)) {
 					t.Errorf("%v, and other bytes came out", err)
+				}
+				if n := strings.Count(filter.stderr.String(), "crash protection was unavailable"); n != 1 {
+					t.Errorf("stderr: %s", filter.stderr.String())
 				}
 				ended, _ := spansIn(t, lines, false)
 				if n := numberBefore(filter.stderr.String(), "lost"); n != len(ended) || !strings.Contains(filter.stderr.String(), dir) {

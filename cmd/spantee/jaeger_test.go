@@ -169,7 +169,7 @@ func TestJaeger(t *testing.T) {
 				_, want, _ := strings.Cut(string(golden), "\n\n")
 
 				cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_PROTOCOL=" + to.protocol, "OTEL_EXPORTER_OTLP_ENDPOINT=" + to.endpoint}, "--summary")
-				cmd.Stdin = recording(t, file)
+				cmd.Stdin = recordedRun(t, file)
 				if err := cmd.Run(); err != nil {
 					t.Fatalf("spantee: %v\n%s", err, &cmd.stderr)
 				}
@@ -190,9 +190,9 @@ func TestJaeger(t *testing.T) {
 	}
 }
 
-// recording opens a fixture as it was when the golden traces were made: its
+// recordedRun opens a fixture as it was when the golden traces were made: its
 // time counts where its lines have none.
-func recording(t *testing.T, file string) *os.File {
+func recordedRun(t *testing.T, file string) *os.File {
 	t.Helper()
 	copied := filepath.Join(t.TempDir(), filepath.Base(file))
 	if err := os.WriteFile(copied, fixture(t, filepath.Base(file)), 0o600); err != nil {

@@ -79,6 +79,7 @@ type storm struct {
 	state string
 	dir   string // of what collectors took
 	c     *collector
+	env   []string
 
 	mu         sync.Mutex
 	runs       []stormRun
@@ -99,6 +100,7 @@ type stormRun struct {
 func newStorm(t *testing.T) *storm {
 	s := &storm{t: t, state: t.TempDir(), dir: t.TempDir(), c: newCollector(t)}
 	s.startCollector()
+	s.env = append(s.c.environment("grpc"), "XDG_STATE_HOME="+s.state)
 	return s
 }
 
@@ -111,7 +113,7 @@ func (s *storm) startCollector() {
 }
 
 func (s *storm) environment(slow bool) []string {
-	env := append(s.c.environment("grpc"), "XDG_STATE_HOME="+s.state)
+	env := slices.Clone(s.env)
 	if slow {
 		calls := []string{"rename", "create", "append"}
 		env = append(env, fmt.Sprintf("%s=%s %dms", slowDisk, calls[rand.IntN(len(calls))], 25+rand.IntN(200)))
@@ -257,7 +259,7 @@ func (s *storm) check() {
 	if err := flushed.Run(); err != nil {
 		t.Errorf("flush: %v, %s", err, flushed.stdout.String())
 	}
-	left, err := spool.Spool{Dir: filepath.Join(s.state, "spantee/spool")}.List()
+	left, err := spool.Spool{Dir: filepath.Join(s.state, "spantee/spool")}.List(t.Context())
 	if len(left) > 0 || err != nil {
 		t.Errorf("left in the spool: %+v, %v", left, err)
 	}

@@ -175,7 +175,7 @@ func kill(t *testing.T, state string, env []string, lines [][]byte, traced bool)
 	s := spool.Spool{Dir: filepath.Join(state, "spantee/spool")}
 	mine := fmt.Sprintf("%d-", cmd.Process.Pid)
 	for deadline := time.Now().Add(30 * time.Second); ; {
-		entries, err := s.List()
+		entries, err := s.List(t.Context())
 		if err != nil {
 			t.Error(err)
 			return
@@ -220,7 +220,7 @@ func TestKillAfterDelivery(t *testing.T) {
 	c.await()
 	s := spool.Spool{Dir: filepath.Join(state, "spantee/spool")}
 	for deadline := time.Now().Add(30 * time.Second); ; {
-		entries, err := s.List()
+		entries, err := s.List(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

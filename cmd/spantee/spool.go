@@ -33,12 +33,12 @@ func spoolCommand() *cobra.Command {
 		Short: "List undelivered spans",
 		Long:  spoolUsage,
 		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := spool.Default()
 			if err != nil {
 				return err
 			}
-			entries, err := s.List()
+			entries, err := s.List(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -138,7 +138,7 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	s.SetAside = func(why *spool.Untrusted) { fmt.Fprintf(stderr, "spantee: not read, and set aside: %v\n", why) }
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	entries, err := s.List()
+	entries, err := s.List(ctx)
 	if err != nil {
 		return err
 	}

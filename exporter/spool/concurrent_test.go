@@ -72,7 +72,7 @@ func TestTwentyAtOnce(t *testing.T) {
 				if err := errors.Join(err, drain(random, to, random.IntN(5))); err != nil {
 					t.Error(err)
 				}
-				if _, err := s.List(); err != nil {
+				if _, err := s.List(background); err != nil {
 					t.Error(err)
 				}
 			}

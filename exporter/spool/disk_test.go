@@ -64,3 +64,55 @@ func TestAFrozenDiskDoesNotHoldUpRecovery(t *testing.T) {
 	}
 	release()
 }
+
+// A disk that hangs costs its caller the deadline, and its spans the protection.
+func TestAJournalOnAFrozenDisk(t *testing.T) {
+	s := newSpool(t, 1<<20)
+	j := newJournal(t, s)
+	checkpoint(t, j, spanOf("root"))
+	release := freeze(t, "append")
+	end(t, j, spanOf("a"))
+	j.Commit()
+	if done, _ := j.Written(1); done {
+		t.Error("it is said to be on disk")
+	}
+	for range 2 * maxQueued / (1 << 20) { // meanwhile the stream goes on
+		long := spanOf("long")
+		long.TraceState = string(make([]byte, 1<<20))
+		n := j.Append(wire(t, long), 0)
+		j.Commit()
+		j.Done(n, n+1)
+	}
+	if err := await(j, j.next); err == nil || len(j.queued.b) > 2*maxQueued {
+		t.Errorf("%d bytes are queued, %v", len(j.queued.b), err)
+	}
+	ctx, cancel := context.WithTimeout(background, time.Millisecond)
+	defer cancel()
+	if j.Close(ctx, true) {
+		t.Error("it is said to be kept")
+	}
+	release()
+	<-j.stopped
+}
+
+// A piece that does not end takes no more memory than a disk that is slow.
+func TestAPieceThatDoesNotEnd(t *testing.T) {
+	s := newSpool(t, 64<<20)
+	j := newJournal(t, s)
+	checkpoint(t, j, spanOf("root"))
+	for range 2 * maxQueued / (1 << 20) {
+		n := j.Append(wire(t, long("gone", 1<<20)), 0)
+		j.Done(n, n+1)
+		if len(j.piece) > maxQueued+2<<20 {
+			t.Fatalf("the piece has %d bytes", len(j.piece))
+		}
+	}
+	end(t, j, spanOf("last"))
+	if err := j.Checkpoint(encodedSpans(spanOf("root"))); err == nil {
+		t.Error("nothing says that a kill would have lost spans")
+	}
+	awaitDisk(t, j)
+	die(j)
+	wantRecovered(t, s, 2)
+	want(t, drained(t, s, here), "last", "root")
+}

@@ -48,7 +48,7 @@ func onAFullDisk() {
 	_, err = s.Reject(background, here, req, "400")
 	fmt.Println(err)
 	j := s.NewJournal(here, nil)
-	j.Append(make([]byte, 1000))
+	j.Append(make([]byte, 1000), 0)
 	fmt.Println(errors.Join(j.Checkpoint(nil), await(j, 1)))
 	if j.Close(background, true) {
 		fmt.Println("kept")

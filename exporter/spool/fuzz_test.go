@@ -75,10 +75,10 @@ func FuzzJournal(f *testing.F) {
 		spans := j.log.spans()
 		seen := map[spanID]bool{}
 		for _, span := range spans {
-			if seen[idOf(span)] {
+			if seen[idOf(span.Span)] {
 				t.Errorf("span %x is there twice", span.SpanId)
 			}
-			seen[idOf(span)] = true
+			seen[idOf(span.Span)] = true
 		}
 		n := 0
 		for _, p := range j.requests() {

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,17 +22,19 @@ import (
 type Journal struct {
 	s         Spool
 	dir, base string
-	head      []byte // note, resource and scope
+	note      []byte
 
 	wake    chan struct{} // there is something to write
 	stopped chan struct{} // the writer has returned; nil before it starts
 
 	mu      sync.Mutex
-	next    uint64 // number of the next span
+	heads   [][]byte // each a ResourceSpans without spans
+	next    uint64   // number of the next span
 	live    []entry
 	weight  int // bytes of live
 	piece   []byte
 	first   uint64 // number of the first span in piece
+	head    int    // of the last span in piece
 	open    []byte // of the last Checkpoint
 	queued  batch
 	busy    int           // bytes that are being written
@@ -51,7 +54,14 @@ type Journal struct {
 // An entry is a span that has ended and is not delivered.
 type entry struct {
 	number uint64
+	head   int
 	wire   []byte
+}
+
+// An OpenSpan is one that has not ended, encoded.
+type OpenSpan struct {
+	Wire []byte
+	Head int
 }
 
 // A batch is what the writer does next.
@@ -71,28 +81,43 @@ const (
 	maxQueued = 8 << 20
 )
 
-// ErrBehind says that the disk is too slow for the stream.
+// errBehind says that the disk is too slow for the stream.
 var errBehind = errors.New("the disk is too slow")
 
-// NewJournal returns a journal for this process. Its spans have the resource and
-// the scope of head, an ExportTraceServiceRequest without spans. It is on disk
-// from the first Checkpoint on.
+// NewJournal returns a journal for this process. Spans of head 0 have the resource
+// and the scope of head, an ExportTraceServiceRequest without spans. It is on
+// disk from the first Checkpoint on.
 func (s Spool) NewJournal(to Destination, head []byte) *Journal {
 	host, _ := os.Hostname()
 	note, err := encodeNote(Note{Destination: to, Host: host, PID: os.Getpid()})
 	return &Journal{
 		s:     s,
 		base:  fmt.Sprintf("%d-%s", os.Getpid(), random()),
-		head:  append(note, head...),
+		note:  note,
+		heads: [][]byte{head},
 		wake:  make(chan struct{}, 1),
 		moved: make(chan struct{}),
 		err:   err,
 	}
 }
 
+// AddHead adds another resource or scope, as in NewJournal, and returns the
+// number of this head.
+func (j *Journal) AddHead(head []byte) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.heads = append(j.heads, head)
+	if j.begun && j.err == nil && !j.closed { // else the next Checkpoint has it
+		j.queued.b = append(j.queued.b, head...)
+		j.size += len(head)
+		j.notify()
+	}
+	return len(j.heads) - 1
+}
+
 // Append adds a span that has ended, as it stands in a ScopeSpans, to the piece
 // at hand. It returns the span's number.
-func (j *Journal) Append(wire []byte) uint64 {
+func (j *Journal) Append(wire []byte, head int) uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	n := j.next
@@ -100,12 +125,21 @@ func (j *Journal) Append(wire []byte) uint64 {
 	if j.closed {
 		return n
 	}
-	if len(j.piece) == 0 {
-		j.first = n
-	}
-	j.piece = append(j.piece, wire...)
-	j.live = append(j.live, entry{n, wire})
+	j.live = append(j.live, entry{n, head, wire})
 	j.weight += len(wire)
+	if !j.begun || j.err != nil { // the next Checkpoint writes all that is live
+		return n
+	}
+	if len(j.piece) == 0 {
+		j.first, j.head = n, 0
+	}
+	if head != j.head {
+		j.piece, j.head = appendHead(j.piece, head), head
+	}
+	if j.piece = append(j.piece, wire...); len(j.piece) > maxQueued {
+		j.piece = nil
+		j.fail(errBehind)
+	}
 	return n
 }
 
@@ -121,11 +155,8 @@ func (j *Journal) Commit() {
 
 // Checkpoint ends a piece, and says which spans have not ended after it, encoded.
 // It does not wait for the disk: it returns what went wrong there before.
-func (j *Journal) Checkpoint(open [][]byte) error {
-	var b []byte
-	for _, span := range open {
-		b = appendRecord(b, fieldSpans, span)
-	}
+func (j *Journal) Checkpoint(open []OpenSpan) error {
+	b := encodeOpen(open)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
@@ -133,7 +164,7 @@ func (j *Journal) Checkpoint(open [][]byte) error {
 	}
 	before := j.err
 	j.begun, j.open = true, b
-	frame := appendOpen(j.takePiece(), b)
+	frame := append(j.takePiece(), b...)
 	if j.stopped == nil || j.err != nil || j.size+len(frame) > 2*(j.weight+len(b))+slack {
 		j.err = nil
 		j.compact()
@@ -175,18 +206,26 @@ func (j *Journal) enqueue(frame []byte) {
 // delivered since.
 func (j *Journal) compact() {
 	frame := make([]byte, 0, j.weight+len(j.open)+64)
+	head := 0
 	for i, e := range j.live {
 		if i == 0 || e.number != j.live[i-1].number+1 {
 			frame = appendFirst(frame, e.number)
 		}
+		if e.head != head {
+			frame, head = appendHead(frame, e.head), e.head
+		}
 		frame = append(frame, e.wire...)
 	}
-	frame = appendOpen(frame, j.open)
+	frame = append(frame, j.open...)
 	if len(frame) > maxFrame {
 		j.fail(errTooBig)
 		return
 	}
-	b := appendFrame(append([]byte(nil), j.head...), frame)
+	b := bytes.Clone(j.note)
+	for _, head := range j.heads {
+		b = append(b, head...)
+	}
+	b = appendFrame(b, frame)
 	j.queued = batch{b: b, anew: true, upTo: j.next}
 	j.size = len(b)
 	j.notify()

@@ -2,12 +2,10 @@ package spool
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -22,7 +20,7 @@ func newJournal(t testing.TB, s Spool) *Journal {
 func end(t testing.TB, j *Journal, spans ...*tracepb.Span) {
 	t.Helper()
 	for _, span := range spans {
-		j.Append(wire(t, span))
+		j.Append(wire(t, span), 0)
 	}
 }
 
@@ -54,13 +52,13 @@ func await(j *Journal, number uint64) error {
 	}
 }
 
-func encodedSpans(spans ...*tracepb.Span) (all [][]byte) {
+func encodedSpans(spans ...*tracepb.Span) (all []OpenSpan) {
 	for _, span := range spans {
 		b, err := proto.Marshal(span)
 		if err != nil {
 			panic(err)
 		}
-		all = append(all, b)
+		all = append(all, OpenSpan{Wire: b})
 	}
 	return all
 }
@@ -101,7 +99,7 @@ func TestAJournalIsRecoveredFromTheDead(t *testing.T) {
 	commit(t, j, spanOf("tool"))
 
 	wantRecovered(t, s, 0) // it lives
-	if entries, err := s.List(); err != nil || len(entries) != 1 || entries[0].State != Open || entries[0].PID != os.Getpid() || entries[0].Destination != here {
+	if entries, err := s.List(background); err != nil || len(entries) != 1 || entries[0].State != Open || entries[0].PID != os.Getpid() || entries[0].Destination != here {
 		t.Errorf("entries %+v, %v", entries, err)
 	}
 	for _, f := range filesOf(t, s.Dir) {
@@ -350,34 +348,4 @@ func TestATornJournal(t *testing.T) {
 			t.Errorf("of %d bytes %v is left", cut, left)
 		}
 	}
-}
-
-// A disk that hangs costs its caller the deadline, and its spans the protection.
-func TestAJournalOnAFrozenDisk(t *testing.T) {
-	s := newSpool(t, 1<<20)
-	j := newJournal(t, s)
-	checkpoint(t, j, spanOf("root"))
-	release := freeze(t, "append")
-	end(t, j, spanOf("a"))
-	j.Commit()
-	if done, _ := j.Written(1); done {
-		t.Error("it is said to be on disk")
-	}
-	for range 2 * maxQueued / (1 << 20) { // meanwhile the stream goes on
-		long := spanOf("long")
-		long.TraceState = string(make([]byte, 1<<20))
-		n := j.Append(wire(t, long))
-		j.Commit()
-		j.Done(n, n+1)
-	}
-	if err := await(j, j.next); err == nil || len(j.queued.b) > 2*maxQueued {
-		t.Errorf("%d bytes are queued, %v", len(j.queued.b), err)
-	}
-	ctx, cancel := context.WithTimeout(background, time.Millisecond)
-	defer cancel()
-	if j.Close(ctx, true) {
-		t.Error("it is said to be kept")
-	}
-	release()
-	<-j.stopped
 }

@@ -38,7 +38,11 @@ type Entry struct {
 
 // List returns what the spool has, the oldest first. Of a file that is not this
 // user's the reason says why it was not read.
-func (s Spool) List() (entries []Entry, err error) {
+func (s Spool) List(ctx context.Context) ([]Entry, error) {
+	return within(ctx, s.list)
+}
+
+func (s Spool) list() (entries []Entry, err error) {
 	var journals []Entry
 	err = s.walk(func(dir string, state State, e fs.DirEntry) {
 		info, err := e.Info()

@@ -167,7 +167,7 @@ func filesOf(t testing.TB, dir string) (paths []string) {
 
 func states(t testing.TB, s Spool) (states []string) {
 	t.Helper()
-	entries, err := s.List()
+	entries, err := s.List(background)
 	if err != nil {
 		t.Fatal(err)
 	}

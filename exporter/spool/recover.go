@@ -6,8 +6,10 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -66,6 +68,7 @@ func (s Spool) recoverAll() (r Recovered, err error) {
 		base, ok := strings.CutSuffix(e.Name(), waitingExt)
 		if !ok {
 			removeStale(dir, e)
+			removeStaleLock(dir, e)
 			continue
 		}
 		n, err := s.recoverOne(filepath.Join(dir, base), &r.Evicted)
@@ -73,6 +76,23 @@ func (s Spool) recoverAll() (r Recovered, err error) {
 		errs = append(errs, err)
 	}
 	return r, errors.Join(errs...)
+}
+
+// removeStaleLock removes the lock of a process that was killed before it wrote a
+// journal, or after it removed it.
+func removeStaleLock(dir string, e fs.DirEntry) {
+	base, ok := strings.CutSuffix(filepath.Join(dir, e.Name()), lockExt)
+	info, err := e.Info()
+	if !ok || err != nil || time.Since(info.ModTime()) < staleAfter {
+		return
+	}
+	if _, err := os.Lstat(base + waitingExt); !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if lock, err := tryLock(base + lockExt); lock != nil && err == nil {
+		discard(base + lockExt)
+		unlock(lock)
+	}
 }
 
 // presumedDead is how long another host's process has shown no sign of life
@@ -163,10 +183,10 @@ func (s Spool) age(path string) time.Duration {
 
 // A journal is one that was read.
 type journal struct {
-	note Note
-	part Part // without spans
-	log  log
-	size int64
+	note  Note
+	heads []Part // without spans
+	log   log
+	size  int64
 }
 
 // maxJournal is larger than any journal that a process could have written: it
@@ -186,6 +206,9 @@ func (s Spool) readJournal(path string) (j journal, err error) {
 	}
 	return decodeJournal(f, j.size)
 }
+
+// maxHeads is more than there are agents.
+const maxHeads = 100
 
 // decodeJournal reads a journal of size bytes, one frame in memory at a time.
 func decodeJournal(r io.Reader, size int64) (j journal, err error) {
@@ -210,8 +233,12 @@ func decodeJournal(r io.Reader, size int64) (j journal, err error) {
 		case num == fieldFrame:
 			j.log.add(value)
 		case num == fieldResourceSpans:
+			head := Part{}
 			if parts, err := readParts(appendRecord(nil, num, value)); err == nil && len(parts) > 0 {
-				j.part = Part{Resource: parts[0].Resource, Scope: parts[0].Scope}
+				head = Part{Resource: parts[0].Resource, Scope: parts[0].Scope}
+			}
+			if len(j.heads) < maxHeads {
+				j.heads = append(j.heads, head)
 			}
 		}
 	}
@@ -269,7 +296,21 @@ func readVarint(r *bufio.Reader) (uint64, error) {
 const maxRequest = 3 << 20
 
 // requests cuts the spans of a journal into requests that receivers take.
-func (j *journal) requests() (parts []Part) { return split(j.part, j.log.spans()) }
+
+func (j *journal) requests() (parts []Part) {
+	byHead := map[uint64][]*tracepb.Span{}
+	for _, s := range j.log.spans() {
+		byHead[s.head] = append(byHead[s.head], s.Span)
+	}
+	for _, n := range slices.Sorted(maps.Keys(byHead)) {
+		head := Part{}
+		if n < uint64(len(j.heads)) {
+			head = j.heads[n]
+		}
+		parts = append(parts, split(head, byHead[n])...)
+	}
+	return parts
+}
 
 func split(head Part, spans []*tracepb.Span) (parts []Part) {
 	size := 0

@@ -23,7 +23,7 @@ func dead(t testing.TB, s Spool, host string, to Destination, names ...string) (
 		if err != nil {
 			t.Fatal(err)
 		}
-		j.head = append(note, head(t)...)
+		j.note = note
 	}
 	end(t, j, spansOf(names...)...)
 	checkpoint(t, j)
@@ -223,5 +223,36 @@ func TestRecoveryIsDueOnceAMinute(t *testing.T) {
 		due(2)
 		due(0)
 		dead(t, s, "", here, "b", "c")
+	}
+}
+
+// A process may be killed when it has a lock and no journal.
+func TestStaleLocksGo(t *testing.T) {
+	s := newSpool(t, 1<<20)
+	dir, err := s.makeDir(openDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := flock.New(filepath.Join(dir, "held"+lockExt))
+	if locked, err := held.TryLock(); !locked || err != nil {
+		t.Fatal(locked, err)
+	}
+	defer held.Close()
+	old := time.Now().Add(-2 * staleAfter)
+	for name, at := range map[string]time.Time{"held": old, "old": old, "new": time.Now()} {
+		path := filepath.Join(dir, name+lockExt)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantRecovered(t, s, 0)
+	var left []string
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	want(t, left, "held"+lockExt, "new"+lockExt)
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -182,10 +182,14 @@ func createTemp(dir string) (*os.File, error) {
 	return os.CreateTemp(dir, tempPrefix) // which follows no link: it must not exist
 }
 
+// staleAfter is when a file of a process that may have been about to do more
+// with it is of no use any more.
+const staleAfter = time.Hour
+
 // removeStale removes what a process that was killed was about to write.
 func removeStale(dir string, e fs.DirEntry) {
 	info, err := e.Info()
-	if err == nil && isTemp(e.Name()) && time.Since(info.ModTime()) > time.Hour {
+	if err == nil && isTemp(e.Name()) && time.Since(info.ModTime()) > staleAfter {
 		discard(filepath.Join(dir, e.Name()))
 	}
 }
@@ -213,7 +217,12 @@ func (s Spool) refuse(path string, why error) error {
 }
 
 // Check tells whether something can be kept.
-func (s Spool) Check() error {
+func (s Spool) Check(ctx context.Context) error {
+	_, err := within(ctx, func() (struct{}, error) { return struct{}{}, s.check() })
+	return err
+}
+
+func (s Spool) check() error {
 	if err := s.enter(true); err != nil {
 		return err
 	}
@@ -226,6 +235,6 @@ func (s Spool) Check() error {
 }
 
 var (
-	errTooBig = errors.New("the spool may not hold as much")
+	errTooBig = errors.New("larger than the spool may grow")
 	errFull   = errors.New("the spool is full")
 )

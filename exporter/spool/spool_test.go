@@ -58,7 +58,7 @@ func TestPutIsPrivateAndWhole(t *testing.T) {
 			t.Errorf("%s: %v, %d bytes, %v", f, info.Mode(), info.Size(), err)
 		}
 	}
-	entries, err := s.List()
+	entries, err := s.List(background)
 	if err != nil || len(entries) != 2 {
 		t.Fatal(entries, err)
 	}
@@ -272,7 +272,7 @@ func TestNothingKeptIsNothingThere(t *testing.T) {
 		t.Errorf("outbox %v, %v", o, err)
 	}
 	recovered, recoverErr := s.Recover(background)
-	entries, listErr := s.List()
+	entries, listErr := s.List(background)
 	to, toErr := s.Destinations(background)
 	if recovered != (Recovered{}) || len(entries)+len(to) > 0 || errors.Join(recoverErr, listErr, toErr) != nil {
 		t.Error(recovered, recoverErr, entries, listErr, to, toErr)
@@ -283,7 +283,7 @@ func TestNothingKeptIsNothingThere(t *testing.T) {
 	if _, err := os.Stat(s.Dir); !os.IsNotExist(err) {
 		t.Errorf("the spool was made for nothing: %v", err)
 	}
-	if err := s.Check(); err != nil || len(filesOf(t, s.Dir)) > 0 {
+	if err := s.Check(background); err != nil || len(filesOf(t, s.Dir)) > 0 {
 		t.Errorf("Check: %v, leaves %q", err, filesOf(t, s.Dir))
 	}
 }

@@ -16,7 +16,12 @@ type Untrusted struct {
 	Hint string // what mends it, if something does
 }
 
-func (e *Untrusted) Error() string { return e.Path + " " + e.Why }
+func (e *Untrusted) Error() string {
+	if e.Hint != "" {
+		return fmt.Sprintf("%s %s (%s)", e.Path, e.Why, e.Hint)
+	}
+	return e.Path + " " + e.Why
+}
 
 func isUntrusted(err error) bool {
 	_, ok := errors.AsType[*Untrusted](err)

@@ -94,7 +94,7 @@ func TestAForgedJournalIsNotRead(t *testing.T) {
 // wantEntry fails unless the list says why a file was not read.
 func wantEntry(t testing.TB, s Spool, path, why string) {
 	t.Helper()
-	entries, err := s.List()
+	entries, err := s.List(background)
 	must(t, err)
 	for _, e := range entries {
 		if e.Path != path {
@@ -207,7 +207,7 @@ func TestAForeignFolderIsRefused(t *testing.T) {
 				_, putErr := s.Put(background, here, requestOf(t, "c"), "")
 				_, recoverErr := s.Recover(background)
 				_, dueErr := s.RecoverDue(background)
-				_, listErr := s.List()
+				_, listErr := s.List(background)
 				_, boxErr := s.Outbox(background, here)
 				_, toErr := s.Destinations(background)
 				j := newJournal(t, s)
@@ -215,7 +215,7 @@ func TestAForeignFolderIsRefused(t *testing.T) {
 				must(t, j.Checkpoint(nil))
 				journalErr := await(j, 1)
 				j.Close(background, true)
-				for i, err := range []error{putErr, recoverErr, dueErr, listErr, boxErr, toErr, journalErr, s.Check()} {
+				for i, err := range []error{putErr, recoverErr, dueErr, listErr, boxErr, toErr, journalErr, s.Check(background)} {
 					u, ok := errors.AsType[*Untrusted](err)
 					if !ok || u.Path != dir {
 						t.Errorf("call %d: %v", i, err)
@@ -265,7 +265,7 @@ func TestNotesHoldNoControlCharacters(t *testing.T) {
 	if _, err := s.Put(background, here, requestOf(t, "a"), "\x1b]0;owned\a\u009b2J"); err != nil {
 		t.Fatal(err)
 	}
-	entries, err := s.List()
+	entries, err := s.List(background)
 	if err != nil || len(entries) != 1 || entries[0].Reason != " ]0;owned  2J" {
 		t.Errorf("%+v, %v", entries, err)
 	}

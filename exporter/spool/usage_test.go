@@ -130,6 +130,11 @@ func TestTheTotalIsTrue(t *testing.T) {
 					j := newJournal(t, s)
 					for range random.IntN(4) {
 						end(t, j, long("d", random.IntN(50_000)))
+						j.mu.Lock()
+						if random.IntN(2) == 0 {
+							j.size = 1 << 30 // so that it is written anew
+						}
+						j.mu.Unlock()
 						checkpoint(t, j)
 					}
 					j.Close(background, random.IntN(2) == 0)

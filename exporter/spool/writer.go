@@ -167,8 +167,12 @@ func (j *Journal) begin() (err error) {
 	}
 	if j.out.lock == nil {
 		// Where a disk knows no locks the heartbeat has to do.
-		if j.out.lock, err = tryLock(j.path(lockExt)); err != nil && !isUnsupported(err) {
+		switch j.out.lock, err = tryLock(j.path(lockExt)); {
+		case isUnsupported(err):
+		case err != nil:
 			return err
+		case j.out.lock == nil:
+			return ErrBusy // with a name that no other process has
 		}
 	}
 	return nil

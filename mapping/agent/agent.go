@@ -44,6 +44,11 @@ type Agent struct {
 // first one gets it.
 var Agents = []*Agent{
 	&cursor,
+	&opencode,
+	&codex,
+	&qwen,
+	&amp,
+	&claude,
 }
 
 // Find returns the agent with this flag, nil if there is none.
@@ -95,10 +100,10 @@ const (
 	Prompt          // the user's words: Text. Wakes the agent
 	TurnStart       // a call of the model begins
 	ThinkingDelta   // a piece of the model's thinking: Text, Bytes
-	ThinkingMessage // a whole block of thinking that no delta had: Text, Bytes
+	ThinkingMessage // a whole block of thinking that no delta had: Text, Bytes, Start
 	ThinkingEnd     // the end of a block of thinking
 	TextDelta       // a piece of the model's answer: Text, Bytes
-	TextMessage     // a whole text that no delta had: Text, Bytes, Final
+	TextMessage     // a whole text that no delta had: Text, Bytes, Start, Final
 	TextEnd         // the end of a text: Final
 	TurnEnd         // a call of the model ended: FinishReason, Usage, Final
 	ToolStart       // ID, Tool
@@ -108,7 +113,7 @@ const (
 	ApprovalEnd     // ID, Query, Status, Failed
 	TaskEnd         // background work ended: ID, Status, Failed, Wakes, Length, ExitCode
 	Notice          // something between the model and the agent: Notice, Facts
-	RunError        // the agent speaks of an error: Text. Its run may go on
+	RunError        // the agent speaks of an error: Status, Text. Its run may go on
 	RunEnd          // the result: Status, Failed, Length, Usage, Text
 )
 
@@ -135,14 +140,14 @@ type Event struct {
 
 	Query        string  // what an approval is about
 	Status       string  // how it went, in the agent's word
-	FinishReason string  // why the model stopped
+	FinishReason string  // why the model stopped, in the conventions' word
 	Notice       string  // an event name of package semconv, "" if the line only has a stamp
 	Length       Instant // how long the agent says it took
 	ExitCode     Exit
 
 	Failed       bool
 	Final        bool // nothing of this turn follows
-	Wakes        bool // it makes an idle agent call its model again
+	Wakes        bool // TaskEnd, Notice: it makes an idle agent call its model again
 	StartPending bool // ToolStart: its end will tell when it began
 	Estimated    bool // its time is an estimate of the agent's, or an upper bound
 
@@ -183,6 +188,7 @@ type Tool struct {
 type Usage struct {
 	Input, Output, CacheRead, CacheWrite, Reasoning int64
 	Known                                           bool // of tokens
+	OutputUnknown                                   bool // but not of these
 	Cost                                            float64
 	CostKnown                                       bool // in USD
 }

@@ -80,7 +80,7 @@ func (d *cursorDecoder) learn(text []byte) {
 	if (l.Kind != TextDelta && l.Kind != ThinkingDelta) || l.texts != 1 || l.stampAt.start < l.textAt.end {
 		return
 	}
-	t := d.templates.add(text, l.textAt, l.stampAt)
+	t := d.templates.add(text, hole{l.textAt, textHole}, hole{l.stampAt, stampHole})
 	var again cursorLine
 	again.read(&jsonscan.Reader{B: t.line}) // so that the event points into the template's own copy
 	t.event, t.kind = again.Event, again.Kind

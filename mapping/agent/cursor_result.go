@@ -168,7 +168,7 @@ func (l *cursorLine) variant(r *jsonscan.Reader) (v cursorVariant) {
 		case "workspaceResults", "activeEditorResult":
 			l.readMatches(r, 0)
 		case "todos":
-			l.readTodos(r)
+			readTodos(r, &l.outcome)
 		case "timeoutMs":
 			if n, ok := r.Int(); ok {
 				v.timeout = n
@@ -245,27 +245,6 @@ func (l *cursorLine) readMatches(r *jsonscan.Reader, depth int) {
 				l.readMatches(r, depth+1)
 			} else {
 				r.Skip()
-			}
-		}
-	}
-}
-
-// readTodos counts a list of tasks by their state:
-// [{"content":..,"status":"TODO_STATUS_PENDING"}].
-func (l *cursorLine) readTodos(r *jsonscan.Reader) {
-	for range r.Elements() {
-		for key := range r.Members() {
-			if string(key) != "status" {
-				r.Skip()
-				continue
-			}
-			switch status := strings.ToLower(string(r.Str())); {
-			case strings.HasSuffix(status, "pending"):
-				l.outcome.addInt(semconv.ToolTodosPending, 1)
-			case strings.HasSuffix(status, "in_progress"):
-				l.outcome.addInt(semconv.ToolTodosRunning, 1)
-			case strings.HasSuffix(status, "completed"):
-				l.outcome.addInt(semconv.ToolTodosCompleted, 1)
 			}
 		}
 	}

@@ -2,6 +2,8 @@ package agent
 
 import (
 	"bytes"
+	"strconv"
+	"time"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 )
@@ -17,7 +19,84 @@ func millis(r *jsonscan.Reader) Instant {
 	return 0
 }
 
+// isoTime reads an instant such as "2026-08-09T19:08:20.940Z".
+func isoTime(r *jsonscan.Reader) Instant {
+	t, err := time.Parse(time.RFC3339Nano, string(r.Str()))
+	if err != nil || t.Year() < 1970 || t.Year() > 2200 {
+		return 0
+	}
+	return Instant(t.UnixNano())
+}
+
 // trimLine removes a byte order mark and white space around a line.
 func trimLine(text []byte) []byte {
 	return bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\uFEFF")))
+}
+
+// An objectReader appends the events of the JSON object at hand. It returns
+// false if the object has no type.
+type objectReader interface {
+	read(*jsonscan.Reader, []Event) ([]Event, bool)
+}
+
+// readObjects appends the events of every JSON object of a line.
+func readObjects(line Line, dst []Event, reader objectReader) []Event {
+	r := jsonscan.Reader{B: trimLine(line.Text)}
+	for !r.End() {
+		from := len(dst)
+		ok := r.Peek() == '{'
+		if ok {
+			dst, ok = reader.read(&r, dst)
+		}
+		if !ok || r.Bad && line.Tail == nil {
+			return append(dst[:from], Event{Kind: Malformed})
+		}
+		for i := from; i < len(dst); i++ {
+			dst[i].Arrival = line.Arrival
+		}
+	}
+	return dst
+}
+
+// errorText reads what an error says: a text, or an object with a message.
+func errorText(r *jsonscan.Reader) (text []byte) {
+	if r.Peek() == '"' {
+		return r.Str()
+	}
+	for key := range r.Members() {
+		if string(key) == "message" {
+			text = r.Str()
+		} else {
+			r.Skip()
+		}
+	}
+	return text
+}
+
+// finishReasons are the conventions' words for why a model stopped, by those of
+// providers.
+var finishReasons = map[string]string{
+	"stop": "stop", "end_turn": "stop", "stop_sequence": "stop", "endTurn": "stop",
+	"tool-calls": "tool_call", "tool_calls": "tool_call", "tool_use": "tool_call", "toolUse": "tool_call",
+	"length": "length", "max_tokens": "length",
+	"content-filter": "content_filter", "content_filter": "content_filter", "refusal": "content_filter",
+	"error": "error",
+}
+
+// finishReason returns why a model stopped, "" if that is not known.
+func finishReason(reason []byte) string { return finishReasons[string(reason)] }
+
+// readCount reads a number of tokens.
+func readCount(r *jsonscan.Reader, to *int64, known *bool) {
+	if n, ok := r.Int(); ok && n >= 0 {
+		*to, *known = n, true
+	}
+}
+
+// readCost reads a sum in USD.
+func readCost(r *jsonscan.Reader, u *Usage) {
+	v, err := strconv.ParseFloat(string(r.Raw()), 64)
+	if err == nil && v >= 0 && v < 1e9 {
+		u.Cost, u.CostKnown = v, true
+	}
 }

@@ -101,20 +101,8 @@ var foreignAgents = []struct {
 	name  string
 	proof func(*Marks) bool
 }{
-	{"Qwen Code", func(m *Marks) bool { return m.has("qwen_code_version") }},
-	{"Amp", func(m *Marks) bool {
-		return strings.HasPrefix(m.Session, "T-") && (m.has("tools") && m.has("mcp_servers") || m.Type == "result")
-	}},
 	{"Trae", func(m *Marks) bool { return strings.HasPrefix(m.Session, "t-") && m.Type == "system" }},
-	{"Claude Code", func(m *Marks) bool {
-		return m.has("claude_code_version") || m.has("uuid") && m.has("session_id") || m.has("parent_tool_use_id") ||
-			m.Type == "stream_event" && m.has("event")
-	}},
-	{"Codex", func(m *Marks) bool {
-		return strings.HasPrefix(m.Type, "thread.") || strings.HasPrefix(m.Type, "turn.") || strings.HasPrefix(m.Type, "item.")
-	}},
 	{"Gemini CLI", func(m *Marks) bool { return m.Type == "init" && m.has("timestamp") }},
-	{"opencode", func(m *Marks) bool { return m.has("sessionID") && m.has("part") }},
 	{"Copilot CLI", func(m *Marks) bool {
 		return strings.Contains(m.Type, ".") && m.has("data") && m.has("id") || m.Type == "result" && m.has("sessionId") && m.has("exitCode")
 	}},

@@ -1,6 +1,9 @@
 package agent
 
-import "bytes"
+import (
+	"bytes"
+	"strconv"
+)
 
 // What an agent prints where a name is expected may be content: a broken or
 // hostile stream can put anything there. Only what has the form of a name
@@ -89,3 +92,6 @@ func executable(s []byte) string {
 	}
 	return executableChars.of(path[bytes.LastIndexAny(path, `/\`)+1:])
 }
+
+// exitReason is why a program failed.
+func exitReason(code int64) string { return "exit code " + strconv.FormatInt(code, 10) }

@@ -43,6 +43,9 @@ func (f family) counts(root *tracepb.Span) []error {
 	var problems []error
 	sums := map[string]int64{}
 	for _, chat := range f.chats(root) {
+		if micros(chat.EndTimeUnixNano) > micros(root.EndTimeUnixNano) {
+			continue // of a sub-agent that outlived the run
+		}
 		for _, key := range counted {
 			sums[key] += intOf(chat, key)
 		}

@@ -2,8 +2,8 @@ package redact
 
 import "strings"
 
-// The labels under which a pair's name and value are written down apart from
-// each other: {"name": "DB_PASSWORD", "value": ".."}.
+// The labels of a pair's name and value when the name is itself a value:
+// {"name": "DB_PASSWORD", "value": ".."}.
 var (
 	nameLabels  = []string{"name", "key", "variable", "parameterkey", "parametername", "optionname", "param", "id", "output", "secretname", "type"}
 	valueLabels = []string{"value", "val", "content", "parametervalue", "default", "string", "result", "text", "data"}
@@ -25,8 +25,7 @@ func (f *field) apart() int {
 	return 0
 }
 
-// labelled tells whether the name is a value that a label such as name stands
-// before, and returns where that is.
+// labelled reports whether a label such as name comes before the name, and where.
 func (f *field) labelled() (from int, ok bool) {
 	t := f.text
 	i := f.start
@@ -60,16 +59,10 @@ func (f *field) labelled() (from int, ok bool) {
 	for i > 0 && end-i < 16 && isLetter(t[i-1]) {
 		i--
 	}
-	label := strings.ToLower(t[i:end])
-	for _, l := range nameLabels {
-		if label == l {
-			return i, !tagged || i > 0 && t[i-1] == '<'
-		}
-	}
-	return 0, false
+	return i, oneOf(t[i:end], nameLabels) && (!tagged || i > 0 && t[i-1] == '<')
 }
 
-// valueAfter reads the value behind a name.
+// valueAfter reads the value that follows a name.
 func (f *field) valueAfter() int {
 	t := f.text
 	limit := min(len(t), f.after+within)
@@ -87,8 +80,12 @@ func (f *field) valueAfter() int {
 			for end < limit && isLetter(t[end]) {
 				end++
 			}
-			word := strings.ToLower(t[i:end])
-			if oneOf(word, nameLabels) && i > f.after+3 && end < limit && (t[end] == ':' || t[end] == '=') {
+			word := t[i:end]
+			sep := end
+			for sep < limit && isQuote(t[sep]) {
+				sep++
+			}
+			if i > f.after+3 && sep < limit && (t[sep] == ':' || t[sep] == '=') && oneOf(word, nameLabels) {
 				return 0 // the next name
 			}
 			if oneOf(word, valueLabels) {
@@ -106,32 +103,30 @@ func (f *field) valueAfter() int {
 	return 0
 }
 
-// valueBefore reads the value ahead of a name.
+// valueBefore reads the value that precedes a name.
 func (f *field) valueBefore(to int) {
 	t := f.text
-	from := max(0, to-within)
+	from := max(0, to-within/2)
 	if n := strings.LastIndexAny(t[from:to], "{}<"); n >= 0 {
 		from += n + 1
 	}
 	if n := strings.LastIndexByte(t[from:to], '\n'); n >= 0 { // at most a line before
 		from += strings.LastIndexByte(t[from:from+n], '\n') + 1
 	}
-	lower := strings.ToLower(t[from:to])
-	for _, l := range valueLabels[:2] {
-		n := strings.LastIndex(lower, l)
-		if n < 0 || n > 0 && isLetter(lower[n-1]) {
-			continue
-		}
-		if strings.Contains(lower[n:], "\n- ") {
-			continue
-		}
-		if f.pairValue(from+n+len(l)) > 0 {
-			return
-		}
+	n := max(strings.LastIndex(t[from:to], "val"), strings.LastIndex(t[from:to], "Val"))
+	if n < 0 || n > 0 && isLetter(t[from+n-1]) || strings.Contains(t[from+n:to], "\n- ") {
+		return
+	}
+	i := from + n
+	for i < to && isLetter(t[i]) {
+		i++
+	}
+	if oneOf(t[from+n:i], valueLabels) {
+		f.pairValue(i)
 	}
 }
 
-// pairValue reads the value behind a label that ends at i.
+// pairValue reads the value after a label that ends at i.
 func (f *field) pairValue(i int) int {
 	t := f.text
 	for i < len(t) && isQuote(t[i]) {
@@ -169,7 +164,7 @@ func (f *field) until(i int, stop byte) int {
 	t := f.text
 	i = skipAll(t, i)
 	n := strings.IndexByte(t[i:min(len(t), i+maxValue)], stop)
-	if n <= 0 {
+	if n <= 0 || stop == '<' && !strings.HasPrefix(t[i+n:], "</") {
 		return 0
 	}
 	if v := t[i : i+n]; !strings.ContainsAny(v, "\n>") && !containsAny(v, "[^", "(?") && f.class.secret(v, env) && (f.class == password || isRandom(v)) && !strings.EqualFold(v, f.name) {
@@ -211,9 +206,10 @@ func btoi(b bool) int {
 	return 0
 }
 
+// oneOf reports whether a word is in a list, ignoring case.
 func oneOf(s string, all []string) bool {
 	for _, a := range all {
-		if s == a {
+		if len(s) == len(a) && strings.EqualFold(s, a) {
 			return true
 		}
 	}

@@ -1,11 +1,8 @@
 package redact
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
-// The names of our own rules.
+// Names of the rules that are not gitleaks'.
 const (
 	ruleAssignment    = "assignment"
 	ruleAuthorization = "authorization"
@@ -40,24 +37,24 @@ type field struct {
 	*progress
 }
 
-// A progress is what the fields of a text know of those before them, so that no
-// piece of it is looked at again and again.
+// A progress is shared by the fields of a text, so that no piece of the text is
+// read again and again.
 type progress struct {
-	known  map[string]kind // names
+	known  map[string]kind // names that were classified
 	listed int             // where the last list that was looked at ends
-	plural bool            // that list has its name from more than one secret
+	plural bool            // the name of that list is a plural
 	run    place           // the last value without quotes
 	tries  int             // how many names there were in it
 }
 
-// A kind is what a name tells of its value.
+// A kind is what a name says about its value.
 type kind struct {
 	class  class
 	plural bool
 }
 
-// readers are the ways in which a name and its value are written down. Each
-// returns where it has read to, 0 if a text is not written in its way.
+// readers read the ways in which a name and its value are written down. Each
+// returns how far it read, 0 if the text is written in another way.
 var readers = []func(*field) int{
 	(*field).block, (*field).list, (*field).assigned, (*field).element, (*field).fallback, (*field).called, (*field).directive, (*field).apart,
 	(*field).cell, (*field).told,
@@ -121,7 +118,11 @@ func (f *field) read(h place) bool {
 	return true
 }
 
-// widen takes the word before a key to its name: API key.
+// spokenKeys are the words that make the word key after them and a space a
+// secret one. RSA is none: gpg prints fingerprints after it.
+var spokenKeys = []string{"api", "access", "secret", "private", "signing", "encryption", "master", "license", "account", "storage", "service", "shared", "auth"}
+
+// widen makes the word before a key part of its name: API key.
 func (f *field) widen() bool {
 	if f.start < 3 || f.text[f.start-1] != ' ' || !isLetter(f.text[f.start-2]) || !strings.EqualFold(f.name, "key") && !strings.EqualFold(f.name, "keys") {
 		return false
@@ -130,7 +131,7 @@ func (f *field) widen() bool {
 	for from > 0 && f.start-from < 16 && isLetter(f.text[from-1]) {
 		from--
 	}
-	if !slices.Contains(keyOf, strings.ToLower(f.text[from:f.start-1])) {
+	if !oneOf(f.text[from:f.start-1], spokenKeys) {
 		return false
 	}
 	f.class, f.many = key, strings.HasSuffix(f.name, "s")
@@ -138,7 +139,7 @@ func (f *field) widen() bool {
 	return true
 }
 
-// connection tells whether the name is the password in a connection string:
+// connection reports whether the name is the password in a connection string:
 // UID=sa;PWD=..
 func (f *field) connection() bool {
 	if strings.EqualFold(f.name, "pwd") && f.before() == ';' {
@@ -166,6 +167,14 @@ func (f *field) assigned() int {
 		return 0
 	}
 	f.found(a.start, a.end)
+	if a.how == quoted && a.end < len(f.text) { // terraform plan: "old" -> "new"
+		if rest, ok := strings.CutPrefix(f.text[a.end+1:], " -> "); ok {
+			if start, end, ok := f.literal(len(f.text) - len(rest)); ok && end > start {
+				f.found(start, end)
+				return end
+			}
+		}
+	}
 	return a.end
 }
 
@@ -180,7 +189,7 @@ func (a *assignment) read() bool {
 		if t[i] == '>' {
 			return false
 		}
-		if strings.EqualFold(a.name, "pass") && t[i] != '=' || a.field.start > 1 && t[a.field.start-2:a.field.start] == "::" {
+		if strings.EqualFold(a.name, "pass") && t[i] != '=' && !a.isPass(i+sep) || a.field.start > 1 && t[a.field.start-2:a.field.start] == "::" {
 			return false // a test that passed, a type
 		}
 		a.how = bare
@@ -210,7 +219,7 @@ func (a *assignment) read() bool {
 	return a.value(i)
 }
 
-// dumped skips what PHP prints before a string: string(9) "..".
+// dumped skips what PHP's var_dump prints before a string: string(9) "..".
 func dumped(t string, i int) int {
 	from := skipAll(t, i)
 	rest, ok := strings.CutPrefix(t[from:], "string")
@@ -224,14 +233,25 @@ func dumped(t string, i int) int {
 	return i
 }
 
-// isFlag tells whether a name is an option: --db-password or -password.
+// isPass reports whether a quoted password follows the word pass, which also is
+// what tests do: auth: { user: "bob", pass: ".." }.
+func (a *assignment) isPass(i int) bool {
+	start, end, ok := a.literal(skipSpaces(a.text, i))
+	if ok && isStrong(a.text[start:end]) {
+		a.class = password
+		return true
+	}
+	return false
+}
+
+// isFlag reports whether a name is an option: --db-password or -password.
 func isFlag(name string) bool {
 	name = strings.TrimLeft(name, "-")
 	return name != "" && isLetter(name[0])
 }
 
-// before is the byte before the name and what may lead in to it, 0 if there is
-// none.
+// before returns the byte before the name, ignoring spaces, dashes and export; 0
+// if there is none.
 func (f *field) before() byte {
 	lead := strings.TrimRight(f.text[max(0, f.start-16):f.start], " \t-")
 	lead = strings.TrimSuffix(lead, "export")
@@ -248,6 +268,7 @@ func (a *assignment) value(i int) bool {
 	for n := 0; i < len(t) && n < 2 && (t[i] == 'b' || t[i] == 'f' || t[i] == 'r' || t[i] == '@' || t[i] == '$') && i+1 < len(t) && isQuote(t[i+1]); n++ {
 		i++ // b"..", f"..", @"..", $'..'
 	}
+	i += typePrefix(t[i:])
 	if i < len(t) && isQuote(t[i]) && a.field.start > 0 && t[a.field.start-1] == t[i] && !a.quoted {
 		return false // "NAME=" + value
 	}
@@ -284,19 +305,7 @@ func (a *assignment) value(i int) bool {
 	return a.end > i
 }
 
-// literal returns what stands between the quotes that begin at i.
-func (f *field) literal(i int) (start, end int, ok bool) {
-	t := f.text
-	if i >= len(t) || !isQuote(t[i]) {
-		return 0, 0, false
-	}
-	if i+2 < len(t) && t[i+1] == t[i] && t[i+2] == t[i] { // """..."""
-		i += 2
-	}
-	return i + 1, f.v.closing(i, maxValue), true
-}
-
-// bareEnd returns where a value without quotes ends that begins at i.
+// bareEnd returns the end of the unquoted value that begins at i.
 func (a *assignment) bareEnd(i int) int {
 	t := a.text
 	stops := " \t\r\n\"'`,;()<>{}[]|&"
@@ -317,26 +326,12 @@ func (a *assignment) bareEnd(i int) int {
 	}
 }
 
-// separator tells how long the sign is that s begins with and that sets a name
-// apart from its value.
-func separator(s string, quotedName bool) int {
-	for _, sep := range []string{":: ", ":=", "=>", "===", "==", "!=", "=", ":", ">", "<-"} {
-		if strings.HasPrefix(s, sep) {
-			return len(sep)
-		}
-	}
-	if quotedName && strings.HasPrefix(s, ",") { // setenv("TOKEN", "..")
-		return 1
-	}
-	return 0
-}
-
 func (a *assignment) secret() bool {
 	v := a.text[a.start:a.end]
 	if a.listed && (!isQuote(a.text[max(0, a.field.start-1)]) && !isFlag(a.name) || isEnv(v) || !a.stands(v) && (!isEnv(a.name) || !a.class.secret(v, quoted))) {
 		return false // of names, more likely than a value to one
 	}
-	if a.sep < 0 && !strings.ContainsAny(v, "0123456789!@#%^*+~?/") {
+	if (a.sep < 0 || isFlag(a.name) && a.name[0] == '-' && !strings.HasPrefix(a.name, "--")) && !strings.ContainsAny(v, "0123456789!@#%^*+~?/") {
 		return false // --password string, as in a usage text
 	}
 	if a.how == bare {
@@ -348,28 +343,4 @@ func (a *assignment) secret() bool {
 		}
 	}
 	return a.class.secret(v, a.how) && !strings.EqualFold(v, a.name)
-}
-
-func isDigits(s string) bool { return strings.Trim(s, "0123456789") == "" }
-func isUpper(c byte) bool    { return 'A' <= c && c <= 'Z' }
-func isLetter(c byte) bool   { return isUpper(c) || 'a' <= c && c <= 'z' }
-func isDigit(c byte) bool    { return '0' <= c && c <= '9' }
-func isQuote(c byte) bool    { return c == '"' || c == '\'' || c == '`' }
-func isWordByte(c byte) bool { return isLetter(c) || isDigit(c) || c == '_' }
-func isNameByte(c byte) bool { return isWordByte(c) || c == '-' || c == '.' }
-
-func isIdentifier(s string) bool {
-	for i := range len(s) {
-		if !isNameByte(s[i]) || s[i] == '-' {
-			return false
-		}
-	}
-	return s != ""
-}
-
-func skipSpaces(s string, i int) int {
-	for i < len(s) && (s[i] == ' ' || s[i] == '\t') {
-		i++
-	}
-	return i
 }

@@ -44,7 +44,8 @@ func calls(v *view, hits []place, found func(start, end int)) {
 	}
 }
 
-// argument returns a call's argument if it is a literal that may be a secret.
+// argument returns the nth argument of a call, if it is a literal that looks like
+// a secret.
 func (f *field) argument(i, n int) (start, end int, ok bool) {
 	t := f.text
 	limit := min(len(t), i+within)
@@ -72,7 +73,7 @@ func (f *field) argument(i, n int) (start, end int, ok bool) {
 	return start, end, isStrong(t[start:end])
 }
 
-// secureString finds the text that PowerShell makes a secure string of.
+// secureString finds the plain text of a PowerShell secure string.
 func secureString(f *field, i int, found func(start, end int)) {
 	t := f.text
 	line := t[i:min(len(t), i+within)]

@@ -65,6 +65,7 @@ var tools = []tool{
 	{programs: "aws", after: "aws_secret_access_key aws_session_token"},
 	{programs: "npm yarn pnpm", after: "npmAuthToken _authToken"},
 	{programs: "nmcli", after: "password"},
+	{programs: "wpa_passphrase", after: "wpa_passphrase", last: 2},
 	{programs: "rocommunity rwcommunity", after: "rocommunity rwcommunity"},
 	{programs: "snmp-server", after: "community"},
 }
@@ -81,18 +82,29 @@ func commandWords() []string {
 	return append(words, `"-u`)
 }
 
-// toolsByProgram are the tools by the name of their program.
-var toolsByProgram = func() map[string][]*tool {
-	by := map[string][]*tool{}
-	for i := range tools {
-		for p := range strings.FieldsSeq(tools[i].programs) {
-			by[p] = append(by[p], &tools[i])
+// A command is a tool with its words split.
+type command struct {
+	needs                                       string
+	options, joined, users, after, final, stdin []string
+	last                                        int
+}
+
+// commandsByProgram are the tools by the name of their program.
+var commandsByProgram = func() map[string][]*command {
+	by := map[string][]*command{}
+	for _, t := range tools {
+		x := &command{
+			needs: t.needs, last: max(1, t.last), options: strings.Fields(t.options), joined: strings.Fields(t.joined), users: strings.Fields(t.users),
+			after: strings.Fields(t.after), final: strings.Fields(t.final), stdin: strings.Fields(t.stdin),
+		}
+		for p := range strings.FieldsSeq(t.programs) {
+			by[p] = append(by[p], x)
 		}
 	}
 	return by
 }()
 
-// A word is one of a command line, without its quotes.
+// A commandWord is a word of a command line, without its quotes.
 type commandWord struct {
 	text   string
 	start  int
@@ -106,8 +118,8 @@ const (
 	mostPrograms   = 8 // in as many bytes; more are no commands
 )
 
-// commands finds secrets on the command lines of programs, and in lists of
-// arguments: ["curl", "-u", "bob:.."].
+// commands finds secrets on command lines and in argument lists:
+// ["curl", "-u", "bob:.."].
 func commands(v *view, hits []place, found func(start, end int)) {
 	t := v.text
 	done := 0
@@ -128,13 +140,17 @@ func commands(v *view, hits []place, found func(start, end int)) {
 			}
 			continue
 		}
-		of := toolsByProgram[t[h.start:h.end]]
-		line := words(v, h.start, h.start+longestCommand)
+		of := commandsByProgram[t[h.start:h.end]]
+		longest := longestCommand
+		if programs > 2 {
+			longest /= 4
+		}
+		line := words(v, h.start, h.start+longest)
 		for _, tool := range of {
 			if tool.needs != "" && !slices.ContainsFunc(line, func(w commandWord) bool { return w.text == tool.needs }) {
 				continue
 			}
-			if tool.stdin != "" {
+			if len(tool.stdin) > 0 {
 				tool.piped(v, h.start, line, found)
 			}
 			tool.read(line, func(start, end int) {
@@ -145,14 +161,14 @@ func commands(v *view, hits []place, found func(start, end int)) {
 	}
 }
 
-// isProgram tells whether a hit may be a program in a command line.
+// isProgram reports whether a hit may be a program in a command line.
 func isProgram(t string, h place) bool {
 	return (h.end == len(t) || strings.IndexByte(" \t\n\"'", t[h.end]) >= 0) &&
 		(t[h.start] == '"' || h.start == 0 || strings.IndexByte(" \t\n/\"'`|;&(=$", t[h.start-1]) >= 0)
 }
 
-// words cuts a command line into words: to the end of the line, a pipe, or the
-// quote around it.
+// words splits a command line, up to the end of the line, a pipe, or the end of
+// the string that contains the command.
 func words(v *view, i, limit int) []commandWord {
 	t := v.text
 	limit = min(limit, len(t))
@@ -215,9 +231,9 @@ func words(v *view, i, limit int) []commandWord {
 }
 
 // read finds the secrets among the words of a command.
-func (t *tool) read(line []commandWord, found func(start, end int)) {
+func (t *command) read(line []commandWord, found func(start, end int)) {
 	for i, w := range line {
-		for o := range strings.FieldsSeq(t.options) {
+		for _, o := range t.options {
 			if w.text == o && i+1 < len(line) {
 				next := line[i+1]
 				next = next.without("pass:").without("file:")
@@ -228,23 +244,23 @@ func (t *tool) read(line []commandWord, found func(start, end int)) {
 				commandWord{text: rest[1:], start: w.end() - len(rest) + 1}.unquoted().secret(found)
 			}
 		}
-		for o := range strings.FieldsSeq(t.joined) {
+		for _, o := range t.joined {
 			if rest, ok := strings.CutPrefix(w.text, o); ok && len(rest) >= 4 {
 				commandWord{text: rest, start: w.start + len(o)}.secret(found)
 			} else if rest == "" && ok && i+1 < len(line) && line[i+1].quoted && line[i+1].start == w.end()+1 { // -p'my secret'
 				line[i+1].secret(found)
 			}
 		}
-		if slices.Contains(strings.Fields(t.after), w.text) {
-			if n := i + max(1, t.last); n < len(line) && !strings.HasPrefix(line[n].text, "-") && isStrong(line[n].text) {
+		if slices.Contains(t.after, w.text) {
+			if n := i + t.last; n < len(line) && !strings.HasPrefix(line[n].text, "-") && isStrong(line[n].text) {
 				line[n].secret(found)
 			}
 		}
 	}
-	if slices.ContainsFunc(line, func(w commandWord) bool { return slices.Contains(strings.Fields(t.final), w.text) }) {
+	if slices.ContainsFunc(line, func(w commandWord) bool { return slices.Contains(t.final, w.text) }) {
 		line[len(line)-1].secret(found)
 	}
-	for u := range strings.FieldsSeq(t.users) {
+	for _, u := range t.users {
 		pairs(line, u, found)
 	}
 }
@@ -279,7 +295,8 @@ func pairs(line []commandWord, option string, found func(start, end int)) {
 	}
 }
 
-// isCluster tells whether a word is short options of which the last is c: -sSu.
+// isCluster reports whether a word is a cluster of short options that ends in c:
+// -sSu.
 func isCluster(w string, c byte) bool {
 	return len(w) > 2 && len(w) < 8 && w[0] == '-' && w[1] != '-' && w[len(w)-1] == c
 }
@@ -298,19 +315,19 @@ func (w commandWord) unquoted() commandWord {
 	return w
 }
 
-// secret reports a word unless it stands for something else.
+// secret reports a word, unless it is a placeholder.
 func (w commandWord) secret(found func(start, end int)) {
 	if len(w.text) >= 3 && !placeholder(w.text) && !plainWords[strings.ToLower(w.text)] && !isEnv(w.text) && !strings.Contains(w.text, "$(") && !hasSuffix(w.text, files...) {
 		found(w.start, w.end())
 	}
 }
 
-// piped finds a secret that a program reads from its input: echo .. | sudo -S,
+// piped finds the secret that a program reads from stdin: echo .. | sudo -S,
 // sudo -S <<< "..".
-func (t *tool) piped(v *view, start int, line []commandWord, found func(start, end int)) {
+func (t *command) piped(v *view, start int, line []commandWord, found func(start, end int)) {
 	reads := false
 	for i, w := range line {
-		reads = reads || slices.Contains(strings.Fields(t.stdin), w.text)
+		reads = reads || slices.Contains(t.stdin, w.text)
 		if reads && w.text == "<<<" && i+1 < len(line) {
 			line[i+1].password().secret(found)
 			return
@@ -333,7 +350,7 @@ func (t *tool) piped(v *view, start int, line []commandWord, found func(start, e
 	}
 }
 
-// password is what follows the user in bob:password.
+// password drops the user from bob:password.
 func (w commandWord) password() commandWord {
 	if n := strings.IndexByte(w.text, ':'); n >= 0 {
 		return commandWord{text: w.text[n+1:], start: w.start + n + 1}

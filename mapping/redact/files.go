@@ -4,7 +4,7 @@ import "strings"
 
 const ruleFile = "credentials-file"
 
-// fileRules find secrets that only their place in a file gives away.
+// fileRules find secrets that are recognised by their place in a file.
 var fileRules = []rule{
 	{name: ruleFile, keywords: []string{":5432:", ":5433:", ":6432:", ":*:"}, find: pgpass},
 	{name: ruleFile, keywords: []string{`"kty"`, `'kty'`}, find: jwk},
@@ -51,10 +51,10 @@ func lineAround(t string, i int) place {
 	return place{from, to}
 }
 
-// jwkSecrets are the members of a JSON Web Key that are secret, RFC 7518.
+// jwkSecrets are the secret members of a JSON Web Key (RFC 7518).
 var jwkSecrets = []string{"d", "p", "q", "dp", "dq", "qi", "k"}
 
-// jwk finds the secret members of the object in which "kty" stands.
+// jwk finds the secret members of an object that has a member "kty".
 func jwk(v *view, hits []place, found func(start, end int)) {
 	const reach = 4 << 10
 	t, done := v.text, 0
@@ -158,7 +158,7 @@ func (f *field) data(to int) {
 		if line.start >= to || indent(text) <= own {
 			return
 		}
-		if n := strings.Index(text, ": "); n >= 0 && !strings.HasPrefix(strings.TrimSpace(text), "#") {
+		if n := strings.Index(text, ": "); n >= 0 && strings.IndexByte("#-", strings.TrimSpace(text)[0]) < 0 {
 			start := line.start + n + 2
 			for start < line.end && isQuote(t[start]) {
 				start++
@@ -225,8 +225,8 @@ func dataSource(v *view, hits []place, found func(start, end int)) {
 	}
 }
 
-// cookieFile finds the values in a file of cookies as curl and wget keep it:
-// seven fields, set apart by tabs.
+// cookieFile finds the values in a cookie file of curl or wget: seven fields,
+// separated by tabs.
 func cookieFile(v *view, hits []place, found func(start, end int)) {
 	done := 0
 	for _, h := range hits {

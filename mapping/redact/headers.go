@@ -2,8 +2,8 @@ package redact
 
 import "strings"
 
-// authorizations finds the credentials of Authorization headers, however they
-// are written down, and of what goes by the name of a bearer.
+// authorizations finds the credentials in Authorization headers and after the
+// word bearer.
 func authorizations(v *view, hits []place, found func(start, end int)) {
 	text, done := v.text, 0
 	var line tries
@@ -29,7 +29,7 @@ func authorizations(v *view, hits []place, found func(start, end int)) {
 				continue
 			}
 			end := lineEnd(text, i)
-			line.until(end)
+			line.count(i, end)
 			if scheme, _, _ := strings.Cut(text[i:end], " "); strings.EqualFold(scheme, "digest") {
 				rest, _, _ := strings.Cut(text[i:min(len(text), i+maxValue)], "\n")
 				end = i + len(rest) // its values are quoted
@@ -51,8 +51,8 @@ func authorizations(v *view, hits []place, found func(start, end int)) {
 	}
 }
 
-// credentials returns where they begin in the value of an Authorization header:
-// after its scheme.
+// credentials returns where the credentials begin in the value of an
+// Authorization header: after the scheme.
 func credentials(v string) (start int, ok bool) {
 	scheme, rest, hasScheme := strings.Cut(v, " ")
 	if hasScheme && isIdentifier(strings.ReplaceAll(scheme, "-", "")) {
@@ -69,20 +69,20 @@ func credentials(v string) (start int, ok bool) {
 	return 0, len(v) >= 8 && strings.ContainsAny(v, "0123456789") && !strings.ContainsAny(v, " ({$") && !placeholder(v) && !isExpression(v)
 }
 
-// A tries counts how often a line was looked at: one that names ten headers is
-// no header.
+// A tries limits how often the same line is read: a line with ten headers is not
+// a header.
 type tries struct{ end, n int }
 
 func (t *tries) over(i int) bool { return i < t.end && t.n > 8 }
 
-func (t *tries) until(end int) {
-	if end != t.end {
+func (t *tries) count(i, end int) {
+	if i >= t.end {
 		*t = tries{end: end}
 	}
 	t.n++
 }
 
-// cookies finds the values of Cookie and Set-Cookie headers, and of flags.
+// cookies finds the values of Cookie and Set-Cookie headers and of --cookie.
 func cookies(v *view, hits []place, found func(start, end int)) {
 	text, done := v.text, 0
 	var line tries
@@ -124,7 +124,7 @@ func cookies(v *view, hits []place, found func(start, end int)) {
 			continue
 		}
 		end := lineEnd(text, i)
-		line.until(end)
+		line.count(i, end)
 		if isCookie(text[i:end]) && (literal || flag || !isCode(text[i:end])) {
 			found(i, end)
 			done = end
@@ -148,20 +148,20 @@ func cookieList(v *view, i int, found func(start, end int)) int {
 	return i
 }
 
-// isCode tells whether a header's value is an expression: a.b=c(d),e=f.
+// isCode reports whether a header's value is an expression: a.b=c(d),e=f.
 func isCode(v string) bool {
 	_, value, _ := strings.Cut(v, "=")
 	value, _, _ = strings.Cut(value, ";")
 	return strings.ContainsAny(value, "(){}[]?:,!<>&|") || strings.HasPrefix(value, "=")
 }
 
-// isCookie tells whether a header's value is a list of name=value.
+// isCookie reports whether a header's value is a list of name=value.
 func isCookie(v string) bool {
 	name, value, ok := strings.Cut(v[:min(len(v), 256)], "=")
 	return ok && len(value) >= 4 && !placeholder(value) && !isMark(v) && !strings.ContainsAny(name, " (.{$<")
 }
 
-// lineEnd returns where the line ends that i is in, or a string within it.
+// lineEnd returns the end of the line or string that i is in.
 func lineEnd(text string, i int) int {
 	i = min(i, len(text))
 	rest := text[i:min(len(text), i+maxValue)]
@@ -171,13 +171,14 @@ func lineEnd(text string, i int) int {
 	return i + len(strings.TrimRight(rest, " "))
 }
 
-// isExample tells whether credentials only say what belongs there.
+// isExample reports whether credentials are those of documentation:
+// user:password.
 func isExample(user, pass string) bool {
 	return oneOf(strings.ToLower(user), []string{"user", "username", "login", "name", "redacted", "[user"}) &&
 		oneOf(strings.ToLower(pass), []string{"password", "passwd", "passwd]", "redacted"})
 }
 
-// urls finds the credentials before a URL's host.
+// urls finds credentials in URLs.
 func urls(v *view, hits []place, found func(start, end int)) {
 	text := v.text
 	for _, h := range hits {

@@ -2,8 +2,8 @@ package redact
 
 import "strings"
 
-// block reads what is written below its name: a YAML block scalar, a list, a
-// map, or a value in a line of its own.
+// block reads what is written in the lines below its name: a YAML block scalar,
+// a list, a map, or a value.
 func (f *field) block() int {
 	t := f.text
 	i := skipSpaces(t, f.after)
@@ -69,7 +69,7 @@ func (f *field) block() int {
 	return f.after // its members have names of their own
 }
 
-// lines calls yield with the lines from i on.
+// lines iterates over the lines from i on.
 func (f *field) lines(i int) func(func(place) bool) {
 	return func(yield func(place) bool) {
 		for i < len(f.text) {
@@ -85,7 +85,7 @@ func (f *field) lines(i int) func(func(place) bool) {
 	}
 }
 
-// indentation is that of the line in which the name stands.
+// indentation returns the indentation of the name's line.
 func (f *field) indentation() int {
 	from := max(0, f.start-maxName)
 	if n := strings.LastIndexByte(f.text[from:f.start], '\n'); n >= 0 {
@@ -101,7 +101,7 @@ func (f *field) indentation() int {
 
 func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }
 
-// isLine tells whether a line of a block scalar may be a part of a secret.
+// isLine reports whether a line of a block scalar may be a part of a secret.
 func (f *field) isLine(line string) bool {
 	if strings.Contains(line, " ") { // a pass phrase, but not a sentence
 		return f.class == password && strings.ContainsAny(line, "0123456789") && !strings.HasSuffix(line, ".") && !placeholder(line)
@@ -109,7 +109,7 @@ func (f *field) isLine(line string) bool {
 	return f.class.secret(line, conf) || strings.ContainsAny(line, "0123456789") && f.class.secret(line, quoted)
 }
 
-// isItem tells whether a value in a list or below its name is a secret.
+// isItem reports whether a value in a list or below its name is a secret.
 func (f *field) isItem(v string) bool {
 	if len(v) >= 2 && isQuote(v[0]) && v[len(v)-1] == v[0] {
 		v = v[1 : len(v)-1]
@@ -123,7 +123,7 @@ func (f *field) isItem(v string) bool {
 	return len(v) >= 8 && (isRandom(v) || f.class == secret && isStrong(v))
 }
 
-// mapped tells whether a line is a member of a map.
+// mapped reports whether a line is a member of a map.
 func (f *field) mapped(item string) bool {
 	name, _, ok := strings.Cut(item, ":")
 	return ok && f.many && isIdentifier(strings.Trim(strings.ReplaceAll(name, "-", "_"), `"'`))
@@ -149,7 +149,7 @@ func (f *field) member(from, to int) bool {
 	return true
 }
 
-// list reads a list or a map in brackets, or one of strings in a row.
+// list reads a list or a map in brackets, or a comma-separated list.
 func (f *field) list() int {
 	t := f.text
 	i := skipSpaces(t, f.after)
@@ -197,11 +197,11 @@ func (f *field) list() int {
 	return f.inside(done)
 }
 
-// inside returns where to read on after a list: in it, because its members may
-// have names of their own.
+// inside returns where to continue after a list: within it, because its members
+// may have names of their own.
 func (f *field) inside(done int) int { return min(done, f.after) }
 
-// inList tells whether a value in brackets is a secret.
+// inList reports whether a value in brackets is a secret.
 func (f *field) inList(label, v string) bool {
 	switch label = strings.ToLower(label); label {
 	case "value", "default", "result", "secret", "password", "token", "key", "val", "current", "previous":

@@ -5,22 +5,22 @@ import (
 	"unicode/utf8"
 )
 
-// How much of the end of a text MaybePrefix holds back at most, for what.
+// How much of the end of a text MaybePrefix holds back at most.
 const (
 	heldLine  = 4 << 10  // a line, which names a secret and has its value
 	heldBlock = 16 << 10 // lines that a later one can make secret
 )
 
-// MaybePrefix returns how many bytes at the end of a text have to be held back,
-// because they may be the beginning of a secret that goes on in what follows.
-// What comes before them can be shown once the findings of Find in the whole
-// text are taken out of it. It is for a text that is still coming, or that
-// broke off.
+// MaybePrefix returns the number of bytes at the end of a text that could be the
+// beginning of a secret. Use it for text that is still arriving or that broke
+// off: hold these bytes back, and redact what comes before them with the
+// findings of Find in the whole text, held bytes included.
 //
-// It holds back the last line, which has no end yet, and the lines before it
-// that what follows can make a part of a secret: those of a private key that
-// lost its first line, the values that come before their names. It never holds
-// back more than 32 KiB.
+// MaybePrefix holds back the last line unless it is complete, and earlier lines
+// that can turn out to be secret: lines of base64, which a later line may reveal
+// as a private key, and values that come before their names. It never holds back
+// more than 32 KiB; a text that ends in a line break usually needs no more than a
+// few bytes.
 func (r *Redactor) MaybePrefix(text string) int {
 	from := max(0, len(text)-maxKey)
 	tail := text[from:]
@@ -42,7 +42,7 @@ func (r *Redactor) MaybePrefix(text string) int {
 	return len(tail) - hold
 }
 
-// encodedLines returns where the lines of base64 begin that end at i.
+// encodedLines returns the start of the lines of base64 that end at i.
 func encodedLines(s string, i int) int {
 	first := i
 	for i > 0 {
@@ -59,14 +59,14 @@ func encodedLines(s string, i int) int {
 	return first
 }
 
-// earlyValue returns where the values begin whose name may follow: a pair's, a
-// JSON Web Key's, a Kubernetes Secret's.
+// earlyValue returns the start of the values whose names may follow: of pairs,
+// JSON Web Keys and Kubernetes Secrets.
 func earlyValue(s string) int {
 	early := len(s)
-	lower := strings.ToLower(s[max(0, len(s)-within):])
-	for _, l := range valueLabels[:2] {
-		if n := strings.LastIndex(lower, l); n >= 0 {
-			early = min(early, len(s)-len(lower)+n)
+	pair := max(0, len(s)-within)
+	for _, l := range []string{"val", "Val"} {
+		if n := strings.LastIndex(s[pair:], l); n >= 0 {
+			early = min(early, pair+n)
 		}
 	}
 	block := max(0, len(s)-heldBlock)

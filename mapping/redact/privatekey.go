@@ -2,11 +2,11 @@ package redact
 
 import "strings"
 
-// maxKey is how long a private key may be in text.
+// maxKey is the maximum length of a private key in text.
 const maxKey = 32 << 10
 
-// privateKeys finds PEM blocks: on lines, between line numbers, and without an end or a beginning. A constant of code
-// that only names the first line of one is none.
+// privateKeys finds PEM blocks, also with line numbers, or without a first or last
+// line. A string constant with the first line of a block is not a key.
 func privateKeys(v *view, hits []place, found func(start, end int)) {
 	text, done := v.text, 0
 	for _, h := range hits {
@@ -39,7 +39,7 @@ func privateKeys(v *view, hits []place, found func(start, end int)) {
 	}
 }
 
-// keyAfter returns where a key's body ends that begins at i, i if there is none.
+// keyAfter returns the end of the key body that begins at i, i if there is none.
 func keyAfter(text string, i int) int {
 	limit := min(len(text), i+maxKey)
 	if n := strings.Index(text[i:limit], "-----"); n >= 0 && strings.HasPrefix(text[i+n:], "-----END") && isBody(text[i:i+n]) {
@@ -66,7 +66,7 @@ func keyAfter(text string, i int) int {
 	return end
 }
 
-// keyBefore returns where a key's body begins that ends at i.
+// keyBefore returns the start of the key body that ends at i.
 func keyBefore(text string, i int) int {
 	begin := i
 	for at := i; at > 0 && i-at < maxKey; {
@@ -88,8 +88,8 @@ func keyBefore(text string, i int) int {
 	return begin
 }
 
-// isBody tells whether what stands between the first and last line of a key
-// has one in it.
+// isBody reports whether the text between the first and last line of a block
+// contains a key.
 func isBody(s string) bool {
 	run := 0
 	for i := range len(s) {
@@ -102,7 +102,7 @@ func isBody(s string) bool {
 	return false
 }
 
-// cutLine returns the first line of s, and its size with its end.
+// cutLine returns the first line of s, and its size with the line break.
 func cutLine(s string) (line string, size int) {
 	if n := strings.IndexByte(s, '\n'); n >= 0 {
 		return s[:n], n + 1
@@ -110,8 +110,8 @@ func cutLine(s string) (line string, size int) {
 	return s, len(s)
 }
 
-// bareLine is a line of a key without what may stand around it: quotes, line
-// numbers, marks of diffs and comments.
+// bareLine strips quotes, line numbers, and diff and comment marks from a line of
+// a key.
 func bareLine(line string) string {
 	line = strings.Trim(line, " \t\r\"'`,;\\>#*")
 	digits := strings.TrimLeft(line, "0123456789")

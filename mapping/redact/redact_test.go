@@ -106,6 +106,9 @@ func TestSecrets(t *testing.T) {
 				found = false
 				t.Errorf("%s, %s, %s: %q is still in %q", s.Kind, s.Name, where, part, around(got, part))
 			}
+			if strings.HasPrefix(where, "in JSON") && !json.Valid([]byte(got)) {
+				t.Errorf("%s, %s: %.300q is not JSON", s.Name, where, got)
+			}
 			if again := redacted(got, r.Find(got)); again != got {
 				t.Errorf("%s, %s: redacted twice it is %.300q, not %.300q", s.Name, where, again, got)
 				break

@@ -2,7 +2,7 @@ package redact
 
 import "strings"
 
-// shapes are secrets that more than their beginning gives away.
+// shapes are secrets that need a regular expression.
 var shapes = []pattern{
 	{ID: "slack-webhook-url", Keywords: []string{"hooks.slack.com"}, Regex: `hooks\.slack\.com/(?:services|workflows|triggers)/([\w/-]{20,})`},
 	{ID: "discord-webhook-url", Keywords: []string{"discord"}, Regex: `discord(?:app)?\.com/api/webhooks/([\w/-]{20,})`},
@@ -19,7 +19,7 @@ var shapes = []pattern{
 	{ID: "sonar-token", Keywords: []string{"sonar"}, Regex: `(?i:sonar)[\w.:"']{0,24}\s*[=:]\s*["']?([0-9a-f]{40})\b`}, // docs.sonarsource.com
 }
 
-// An infix is a kind of token that its middle gives away.
+// An infix is a kind of token with a known middle part.
 type infix struct {
 	rule        string
 	middle      string
@@ -51,7 +51,7 @@ func infixRules() []rule {
 	return rules
 }
 
-// around returns where the token begins and ends whose middle is at h.
+// around returns the token whose middle part is at h.
 func (x *infix) around(t string, h place) (start, end int) {
 	for start = h.start; start > 0 && h.start-start <= x.most && strings.IndexByte(x.before, t[start-1]) >= 0; start-- {
 	}

@@ -55,7 +55,7 @@ func (f *field) fallback() int {
 	return 0
 }
 
-// directives are the words that are followed by a name, a space and a value.
+// directives are the words after which a space separates name and value.
 var directives = []string{"#define", "# define", "env", "arg", "setenv", "setx", "set", "config set", "config --set", "export"}
 
 // directive reads ENV API_TOKEN .., requirepass .. and machine x login y password ..
@@ -68,6 +68,9 @@ func (f *field) directive() int {
 		return 0
 	}
 	lead := t[max(0, f.start-160):f.start]
+	if !mayHoldDigits(t[i:min(len(t), i+maxName)]) && !strings.Contains(lead, "machine ") && !strings.Contains(lead, "default") {
+		return 0
+	}
 	line := lead[strings.LastIndexByte(lead, '\n')+1:]
 	word := strings.ToLower(strings.TrimSpace(line))
 	if n := strings.Index(word, " -"); strings.HasPrefix(word, "set ") && n == 3 && len(word) < 10 { // set -gx
@@ -75,7 +78,7 @@ func (f *field) directive() int {
 	}
 	known := false
 	for _, d := range directives {
-		known = known || word == d || strings.HasSuffix(word, " "+d)
+		known = known || strings.HasSuffix(word, d) && (len(word) == len(d) || word[len(word)-len(d)-1] == ' ')
 	}
 	login := strings.Contains(lead, "login ") || oneOf(firstWord(word), []string{"username", "user", "enable", "default", "machine"})
 	if i+1 < len(t) && t[i] == '@' {
@@ -103,7 +106,7 @@ func (f *field) directive() int {
 		ok = isRandom(v)
 	case known:
 		ok = f.class.secret(v, env) && strings.ContainsAny(v, "0123456789")
-	case login && strings.Contains(lead, "login ") && (strings.Contains(lead, "machine ") || strings.Contains(lead, "default")) && f.class == password:
+	case login && strings.Contains(lead, "login ") && strings.Contains(lead, "machine ") && f.class == password:
 		ok = f.class.secret(v, env)
 	default: // nothing but a name and its value
 		rest, _, _ := strings.Cut(t[end:min(len(t), end+16)], "\n")
@@ -116,12 +119,28 @@ func (f *field) directive() int {
 	return end
 }
 
+// mayHoldDigits reports whether the first word of s has digits or is quoted.
+func mayHoldDigits(s string) bool {
+	if s != "" && (isQuote(s[0]) || s[0] == '@') {
+		return true
+	}
+	for i := range len(s) {
+		if isDigit(s[i]) {
+			return true
+		}
+		if strings.IndexByte(" \t\r\n\"'`<>", s[i]) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
 func firstWord(s string) string {
 	word, _, _ := strings.Cut(s, " ")
 	return word
 }
 
-// cell reads the value in a table or a marked-up line: | password | .. |,
+// cell reads a table row or a marked-up line: | password | .. |,
 // **Password:** .., <td>Password</td><td>..</td>.
 func (f *field) cell() int {
 	t := f.text
@@ -168,19 +187,28 @@ func (f *field) cell() int {
 	return f.column()
 }
 
-// stands tells whether a word that stands where a value would is a secret.
+// stands reports whether a word in the place of a value looks like a secret.
 func (f *field) stands(v string) bool {
+	if len(v) < 32 && !strings.ContainsAny(v, digits) {
+		return false
+	}
 	return (f.class == password || strings.EqualFold(f.name, "pass")) && isStrong(v) || len(v) >= 12 && isRandom(v)
 }
 
-// alone tells whether the name begins its line and nothing follows the value.
+// ends reports whether nothing follows in the line but punctuation.
+func (f *field) ends(i int) bool {
+	rest, _, _ := strings.Cut(f.text[i:min(len(f.text), i+8)], "\n")
+	return strings.Trim(rest, " .,;)\r\"'`") == ""
+}
+
+// alone reports whether the name begins its line and nothing follows the value.
 func (f *field) alone(end int) bool {
 	lead := f.text[max(0, f.start-16):f.start]
 	rest := f.text[end:min(len(f.text), end+16)]
 	return strings.TrimSpace(lead[strings.LastIndexByte(lead, '\n')+1:]) == "" && (rest == "" || strings.TrimLeft(rest, " \t\r")[:1] == "\n")
 }
 
-// column reads what stands below its name in a table.
+// column reads the column of a table whose header is the name.
 func (f *field) column() int {
 	t := f.text
 	if i := skipSpaces(t, f.after); i < len(t) && i < f.after+2 && strings.IndexByte("|\t\r\n,*`", t[i]) < 0 {
@@ -249,7 +277,7 @@ type cellText struct {
 	start int
 }
 
-// cut cuts a row into cells.
+// cut splits a row into cells.
 func cut(row, delimiter string) []cellText {
 	if delimiter == "  " {
 		return fields(row)
@@ -263,7 +291,7 @@ func cut(row, delimiter string) []cellText {
 	return cells
 }
 
-// fields cuts a row where there are two spaces or more.
+// fields splits a row at two or more spaces.
 func fields(row string) []cellText {
 	var cells []cellText
 	for i := 0; i < len(row); {
@@ -319,7 +347,8 @@ func (f *field) told() int {
 		end++
 	}
 	v := strings.TrimRight(t[i:end], ".,;:*")
-	if verb && f.stands(v) || len(v) >= 20 && isRandom(v) {
+	last := f.class == password && f.text[f.after:i] == " " && len(v) >= 8 && f.ends(i+len(v))
+	if (verb || last) && f.stands(v) || len(v) >= 20 && isRandom(v) {
 		f.found(i, i+len(v))
 		return i + len(v)
 	}

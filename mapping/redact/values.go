@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// How a value is written decides how much it must look like a secret.
+// A writing is how a value is written, which decides how much it must look like
+// a secret.
 type writing int
 
 const (
@@ -15,7 +16,7 @@ const (
 	env            // NAME=value of a shell or an .env file, a flag, a header: never a variable
 )
 
-// plainWords are no secrets, however they are assigned.
+// plainWords are never secrets, however they are assigned.
 var plainWords = map[string]bool{
 	"password": true, "passwd": true, "secret": true, "token": true, "string": true, "str": true, "text": true, "bool": true,
 	"boolean": true, "number": true, "int": true, "bytes": true, "byte": true, "any": true, "object": true, "char": true, "none": true,
@@ -25,10 +26,10 @@ var plainWords = map[string]bool{
 	"redacted]": true, "invalid": true, "missing": true, "function": true, "async": true, "await": true, "new": true, "yes": true, "no": true,
 }
 
-// secret tells whether a value is one.
+// secret reports whether the value of a name of this class is a secret.
 func (c class) secret(v string, how writing) bool {
 	lower := strings.ToLower(v)
-	if len(v) < 3 || placeholder(v) || plainWords[lower] || hasPrefix(v, `\u`, `\x`) || hasSuffix(lower, files...) || isReference(lower) {
+	if len(v) < 3 || v[0] == ' ' || placeholder(v) || plainWords[lower] || hasPrefix(v, `\u`, `\x`) || hasSuffix(lower, files...) || isReference(lower) {
 		return false
 	}
 	m := makeupOf(v)
@@ -65,10 +66,9 @@ func (c class) secret(v string, how writing) bool {
 	return len(v) >= 12 && m.letters > 0 && m.digits > 0 && entropy(v) >= 3.2 && !isExpression(v)
 }
 
-// isReference tells whether a value says where something is, or which version
-// of it.
+// isReference reports whether a value is an address, a version or a number.
 func isReference(lower string) bool {
-	if strings.Contains(lower, "://") || hasPrefix(lower, "urn:", "data:", "#") {
+	if strings.Contains(lower, "://") || hasSuffix(lower, "/tcp", "/udp") || hasPrefix(lower, "urn:", "data:", "#") {
 		return true
 	}
 	if host, port, ok := strings.Cut(lower, ":"); ok && len(port) >= 2 && isDigits(port) && isIdentifier(host) && !isDigits(host) {
@@ -82,13 +82,14 @@ func isReference(lower string) bool {
 		strings.Trim(number[:strings.LastIndexByte(number, '.')], "0123456789.") == ""
 }
 
-// isName tells whether a value is another name of a secret: encryptionKey1024.
+// isName reports whether a value is itself the name of a secret:
+// encryptionKey1024.
 func isName(v string) bool {
 	return isIdentifier(strings.ReplaceAll(v, "-", "_")) && len(splitName(v)) > 1 && classOf(v) != noSecret && !isRandom(v)
 }
 
-// isStrong tells whether a word is a password by its looks: letters and digits
-// or marks.
+// isStrong reports whether a word looks like a password: it has letters and
+// digits.
 func isStrong(v string) bool {
 	lower := strings.ToLower(v)
 	if len(v) < 6 || len(v) > 128 || placeholder(v) || plainWords[lower] || isReference(lower) || hasSuffix(lower, files...) || isChain(v) {
@@ -98,8 +99,8 @@ func isStrong(v string) bool {
 	return m.letters > 0 && m.digits > 0 && m.spaces == 0 && !strings.ContainsAny(v, "()[]{}<>;,=\"'") && !isTerm(lower)
 }
 
-// isTerm tells whether a word of letters and digits is one that is spelled so:
-// sha256, utf-8, base64url, int32.
+// isTerm reports whether a word with digits is a technical term: sha256, utf-8,
+// base64url, int32.
 func isTerm(lower string) bool {
 	n := strings.IndexAny(lower, "0123456789")
 	if n < 0 || !terms[strings.Trim(lower[:n], "-_")] {
@@ -116,7 +117,7 @@ var terms = map[string]bool{
 	"hmac-sha": true, "pbkdf": true, "tls": true, "ssl": true, "cp": true, "sig": true,
 }
 
-// isRandom tells whether a word is drawn, not written: digits stand between its
+// isRandom reports whether a word looks generated: there are digits between its
 // letters.
 func isRandom(v string) bool {
 	if len(v) < 8 || placeholder(v) || isReference(strings.ToLower(v)) || strings.ContainsAny(v, " \t\n(){}<>[];,\"'`|\\") {
@@ -130,7 +131,7 @@ func isRandom(v string) bool {
 	return m.letters > 0 && (turns >= 3 || turns == 2 && len(v) < 16 && !isTerm(strings.ToLower(v))) && !isDate(v) && !isChain(v)
 }
 
-// isMixedWords tells whether letters are words writtenLikeThis.
+// isMixedWords reports whether letters are words in camelCase.
 func isMixedWords(v string) bool {
 	runs := 0
 	for i := 1; i < len(v); i++ {
@@ -141,15 +142,15 @@ func isMixedWords(v string) bool {
 	return runs < len(v)/3
 }
 
-// isDate tells whether a value begins with a day.
+// isDate reports whether a value begins with a day.
 func isDate(v string) bool {
 	return len(v) >= 10 && isDigits(v[:4]) && v[4] == '-' && isDigits(v[5:7]) && v[7] == '-' && isDigits(v[8:10])
 }
 
-// files are how the name of one ends.
+// files are suffixes of file names.
 var files = []string{".pem", ".json", ".crt", ".txt", ".yml", ".yaml", ".key"}
 
-// A makeup is what a value is made of.
+// A makeup counts the kinds of characters in a value.
 type makeup struct{ letters, upper, digits, joints, spaces, marks int }
 
 func makeupOf(v string) (m makeup) {
@@ -173,16 +174,16 @@ func makeupOf(v string) (m makeup) {
 	return m
 }
 
-// plain tells whether there are only letters, and what joins words to names.
+// plain reports whether there are only letters, and characters that join words.
 func (m makeup) plain() bool { return m.digits == 0 && m.marks == 0 }
 
-// isKey tells whether a value is long and mixed enough to be nothing but a key.
+// isKey reports whether a value is so long and random that it must be a key.
 func (m makeup) isKey(v string) bool {
 	return len(v) >= 20 && (v[0] != '/' || turnsOf(v) > 6) && m.letters > 0 && m.digits > 0 && entropy(v) >= 3.5 && !strings.ContainsAny(v, "({") ||
 		len(v) >= 32 && entropy(v) >= 4 && strings.Trim(v, base64) == ""
 }
 
-// isExpression tells whether a bare value is code: user.password2, x->y, 2*n.
+// isExpression reports whether a bare value is code: user.password2, x->y, 2*n.
 func isExpression(v string) bool {
 	if isIdentifier(v) && (classOf(v) != noSecret || !isRandom(v) && turnsOf(v) < 2 && isMixed(v)) {
 		return true // testRSA2048PrivateKey, defaultToConfig2
@@ -193,7 +194,7 @@ func isExpression(v string) bool {
 	return hasPrefix(strings.ToLower(v), code...) || isChain(v) || containsAny(v, "?.", "??", "/*", "=!", "[^", "(?")
 }
 
-// isMixed tells whether a name is written likeThis.
+// isMixed reports whether a name is in camelCase.
 func isMixed(v string) bool {
 	for i := 1; i < len(v); i++ {
 		if isUpper(v[i]) && !isUpper(v[i-1]) && isLetter(v[i-1]) {
@@ -203,8 +204,12 @@ func isMixed(v string) bool {
 	return false
 }
 
-// isChain tells whether a value is one of names: a.b, a->b, a::b, or a path.
+// isChain reports whether a value is a chain of names, a.b, a->b or a::b, or a
+// path.
 func isChain(v string) bool {
+	if isBase64(v) && turnsOf(v) > 6 && entropy(v) > 4 {
+		return false
+	}
 	if strings.Contains(v, "->") || strings.Contains(v, "::") || strings.Contains(v, "//") || hasPrefix(v, "/", "./", "~/") {
 		return true
 	}
@@ -229,13 +234,14 @@ func turnsOf(v string) (turns int) {
 	return turns
 }
 
-// code is how expressions begin that stand for a secret.
+// code are prefixes of expressions that refer to a secret.
 var code = []string{
 	"pass", "pwd", "self", "this", "cfg", "conf", "user", "req", "args", "opts", "data", "token", "secret", "key", "get", "http",
 	"lambda",
 }
 
-// placeholder tells whether a value only stands for a secret.
+// placeholder reports whether a value is in place of a secret: a mask, a variable,
+// an example.
 func placeholder(s string) bool {
 	if s == "" || isMark(s) || strings.Count(s, s[:1]) == len(s) { // xxxx
 		return true
@@ -243,6 +249,8 @@ func placeholder(s string) bool {
 	switch s[0] {
 	case '<', '{', '(', ']':
 		return true
+	case '\\': // of a shell
+		return len(s) > 1 && s[1] == '$'
 	case '$', '%', '*', '&', '@': // no variable has digits and marks in it
 		return len(s) < 8 || !strings.ContainsAny(s[1:], "0123456789") || !strings.ContainsAny(s[1:], "!@#^&*+~?") || strings.ContainsAny(s, "{}()<>")
 	}

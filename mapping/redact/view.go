@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// A view is a text as a reader sees it: without colours, and with the characters
-// that set names and values apart decoded from however they are written, such
-// as \", \u003d, %3D or &quot;. The rules look at views, so none of them has to
-// know about JSON in a string of JSON. Other escapes stay as they are.
+// A view is a text without colours, and with quotes, line breaks and separators
+// decoded from the ways in which they are escaped: \", \u003d, %3D, &quot;. Rules
+// look at views, so they need not know about JSON in strings of JSON. Other
+// escapes stay as they are.
 type view struct {
 	text    string
 	escapes []escape // in order; none if the text is its own view
 }
 
-// An escape is what stands for one character of a view, or for none if it is
-// a colour.
+// An escape is the encoding of one character of a view, or a colour, which has
+// none.
 type escape struct {
 	at     int   // index in the view
 	raw    int   // where it is written in the text
@@ -24,7 +24,7 @@ type escape struct {
 	colour bool
 }
 
-// A view is at most as long as its text.
+// newView returns the view of a text.
 func newView(raw string) *view {
 	leads := leadsOf(raw)
 	i := nextEscape(raw, 0, leads)
@@ -50,7 +50,7 @@ func newView(raw string) *view {
 	return v
 }
 
-// leadsOf returns the bytes that escapes begin with in a text.
+// leadsOf returns the bytes with which escapes begin in a text.
 func leadsOf(s string) string {
 	leads := `\`
 	if strings.IndexByte(s, '\x1b') >= 0 {
@@ -79,8 +79,8 @@ func nextEscape(s string, from int, leads string) int {
 	return from + n
 }
 
-// readEscape decodes the escape that s begins with; c is 0 for a colour. If it
-// is none, width is how much of s to skip.
+// readEscape decodes the escape that s begins with; c is 0 for a colour. If there
+// is none, width is the number of bytes to skip.
 func readEscape(s string) (c byte, width int, ok bool) {
 	switch s[0] {
 	case '\x1b':
@@ -138,8 +138,8 @@ func readEscape(s string) (c byte, width int, ok bool) {
 	return 0, n, false
 }
 
-// isPercentEncoded tells whether there is more than a percent sign in a text: a
-// quote, a colon or an equals sign that is percent-encoded.
+// isPercentEncoded reports whether a quote, a colon or an equals sign in a text is
+// percent-encoded. In other texts a percent sign is nothing but that.
 func isPercentEncoded(s string) bool {
 	for {
 		n := strings.IndexByte(s, '%')
@@ -176,11 +176,11 @@ var entities = []struct {
 	{"&quot;", '"'}, {"&#34;", '"'}, {"&#x22;", '"'}, {"&apos;", '\''}, {"&#39;", '\''}, {"&#x27;", '\''}, {"&lt;", '<'}, {"&gt;", '>'}, {"&amp;", '&'},
 }
 
-// isStructure tells whether a character can set names and values apart.
+// isStructure reports whether a character can separate names and values.
 func isStructure(c byte) bool { return strings.IndexByte("\"'`=:&{}[],;?/@<>\n+", c) >= 0 }
 
-// controlSequence returns how long the rest of a terminal's control sequence is
-// that s begins with after its escape character, 0 if it is none.
+// controlSequence returns the length of the terminal control sequence that s is
+// the rest of, without its escape character; 0 if there is none.
 func controlSequence(s string) int {
 	const longest = 256
 	if s == "" {
@@ -223,7 +223,7 @@ func hexByte(s string) (byte, bool) {
 	return c, true
 }
 
-// before returns how many escapes come before the character at i.
+// before returns the number of escapes before the character at i.
 func (v *view) before(i int) int {
 	return sort.Search(len(v.escapes), func(n int) bool {
 		e := &v.escapes[n]
@@ -231,7 +231,7 @@ func (v *view) before(i int) int {
 	})
 }
 
-// width returns how long the character at i is in the text.
+// width returns the length of the character at i in the text.
 func (v *view) width(i int) int {
 	if n := v.before(i); n < len(v.escapes) && v.escapes[n].at == i {
 		return int(v.escapes[n].width)
@@ -239,17 +239,17 @@ func (v *view) width(i int) int {
 	return 1
 }
 
-// start returns where in the text the character at i is written.
+// start returns the position in the text of the character at i.
 func (v *view) start(i int) int { return v.after(v.before(i), i) }
 
-// end returns where in the text the characters before i end.
+// end returns the position in the text of the end of the character before i.
 func (v *view) end(i int) int {
 	n := sort.Search(len(v.escapes), func(n int) bool { return v.escapes[n].at >= i })
 	return v.after(n, i)
 }
 
-// after returns where the character at i is written if the first n escapes come
-// before it.
+// after returns the position in the text of the character at i, which comes after
+// the first n escapes.
 func (v *view) after(n, i int) int {
 	if n == 0 {
 		return i
@@ -262,15 +262,15 @@ func (v *view) after(n, i int) int {
 	return e.raw + int(e.width) + i - at
 }
 
-// percent tells whether the character at i is percent-encoded.
+// percent reports whether the character at i is percent-encoded.
 func (v *view) percent(i int) bool {
 	n := v.before(i)
 	return n < len(v.escapes) && v.escapes[n].at == i && v.escapes[n].kind == '%'
 }
 
-// closing returns where the string ends whose opening quote is at i, if it does
-// within limit bytes: at the same quote written in the same way, or where the
-// line or the string around it ends.
+// closing returns the end of the string whose opening quote is at i, at most
+// limit bytes away: the same quote, escaped in the same way, or the end of the
+// line or of an outer string.
 func (v *view) closing(i, limit int) int {
 	q, w := v.text[i], v.width(i)
 	end := min(len(v.text), i+1+limit)

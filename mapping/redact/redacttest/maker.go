@@ -24,8 +24,8 @@ var alphabets = map[string]string{
 	"bech32": "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L",
 }
 
-// A maker draws the letters of secrets. Each template has its own, so that a
-// line more in a list changes no other.
+// A maker generates secrets. Each template has its own, so that adding a line to a
+// list does not change the others.
 type maker struct{ *rand.Rand }
 
 func makerFor(template string) maker {
@@ -63,7 +63,7 @@ func (m maker) fill(kind, template string) Secret {
 	return s
 }
 
-// secret returns a secret of a kind and the parts that give it away, nil if
+// secret returns a secret of a kind and the parts that must not be seen; nil if
 // there is no such kind.
 func (m maker) secret(kind, argument string, n int) (text string, parts []string) {
 	if letters, ok := alphabets[kind]; ok {
@@ -121,7 +121,7 @@ func (m maker) bytes(n int) []byte {
 
 var passwordWords = strings.Fields("lantern falcon hunter velvet rocket marble copper winter harbor pepper saddle walnut dragon meadow silver")
 
-// password returns one as people and generators make them.
+// password returns a password such as people and generators make up.
 func (m maker) password(marks string) string {
 	word := func() string { return passwordWords[m.IntN(len(passwordWords))] }
 	mark := func() string { return marks[m.IntN(len(marks)):][:1] }
@@ -146,8 +146,8 @@ func (m maker) lines(n int) []string {
 	return append(lines, body)
 }
 
-// pem returns a private key of a type, whole or as form says, and the lines
-// that must not be seen.
+// pem returns a private key of a type in a form such as "half", and the lines that
+// must not be seen.
 func (m maker) pem(form, keyType string) (text string, lines []string) {
 	lines = m.lines(300 + m.IntN(800))
 	label := strings.TrimSpace(keyType+" PRIVATE") + " KEY"

@@ -3,7 +3,7 @@
 package redacttest
 
 import (
-	_ "embed"
+	"embed"
 	"strings"
 )
 
@@ -13,12 +13,12 @@ type Secret struct {
 	Name  string   // the template that it was made from
 	Text  string   // as it would stand in a file, a command or an answer, between other lines
 	Bare  string   // the same without them
-	Parts []string // each of which gives the secret away
+	Parts []string // the secret, or its lines; none may be seen
 }
 
 var (
-	//go:embed own.txt
-	own string
+	//go:embed own/*.txt
+	own embed.FS
 	//go:embed heldout.txt
 	heldOut string
 	//go:embed missed.txt
@@ -28,18 +28,32 @@ var (
 )
 
 // All returns the secrets that the rules were written for.
-func All() []Secret { return parse(own) }
+func All() []Secret {
+	entries, err := own.ReadDir("own")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	var all []Secret
+	for _, e := range entries {
+		list, err := own.ReadFile("own/" + e.Name())
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, parse(string(list))...)
+	}
+	return all
+}
 
-// HeldOut returns secrets of the same kinds that were written down before the
-// rules. The rules must not be tuned to them: they measure what is found of
-// the secrets that nobody thought of.
+// HeldOut returns secrets of the same kinds that were listed before the rules were
+// written. Do not tune rules to them: they measure how many of the secrets that
+// nobody thought of are found.
 func HeldOut() []Secret { return parse(heldOut) }
 
-// Missed returns secrets that no rule finds, or none finds everywhere.
+// Missed returns secrets that are known to be missed.
 func Missed() []Secret { return parse(missed) }
 
-// parse reads a list of templates, one a line, under headings. ⏎ stands for
-// a line break, ⇥ for a tab, ␛ for an escape character; see [maker.fill] for the placeholders.
+// parse reads a list of templates under headings, one per line. ⏎ is a line break,
+// ⇥ a tab and ␛ an escape character; maker.fill explains the placeholders.
 func parse(list string) []Secret {
 	var all []Secret
 	kind := ""
@@ -54,7 +68,7 @@ func parse(list string) []Secret {
 	return all
 }
 
-// Harmless returns texts that a redactor has to leave alone.
+// Harmless returns texts in which nothing may be found.
 func Harmless() []string {
 	var all []string
 	for _, s := range parse(harmless) {

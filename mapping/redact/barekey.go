@@ -2,12 +2,12 @@ package redact
 
 import "strings"
 
-// keyLines are how long the lines of PEM bodies are: RFC 7468, and OpenSSH's.
+// keyLines are the lengths of the lines of PEM bodies: RFC 7468's and OpenSSH's.
 var keyLines = [...]int{64, 70}
 
-// bareKeys finds pieces of private keys that have lost their first line and
-// their last: three lines of base64, as long as those of PEM, in nothing that
-// says what it is.
+// bareKeys finds pieces of private keys without a first or last line, such as
+// sed prints: three lines of base64 or more, of the length of PEM lines, that are
+// not in a block or string of another kind.
 func bareKeys(v *view, found func(start, end int)) {
 	t := v.text
 	run := place{} // of lines
@@ -41,17 +41,20 @@ func bareKeys(v *view, found func(start, end int)) {
 	flush()
 }
 
-// inBlock tells whether a PEM block is open at i, or a list of base64 that has a
-// name: its rule has had a look at it.
+// inBlock reports whether i is in a PEM block, or at the beginning of a string or
+// YAML value, whose name would say if it is secret.
 func inBlock(t string, i int) bool {
 	before := t[max(0, i-maxKey):i]
+	previous := strings.TrimRight(before, "\r\n")
+	if strings.Contains(previous[strings.LastIndexByte(previous, '\n')+1:], "<") { // an XML element
+		return true
+	}
 	begin := strings.LastIndex(before, "-----BEGIN")
 	return begin >= 0 && begin > strings.LastIndex(before, "-----END") ||
 		strings.HasSuffix(strings.TrimRight(before, " \n\r"), ":") || strings.HasSuffix(strings.TrimRight(before, "\n\r"), "`")
 }
 
-// isKeyText tells whether lines are of key material: all sorts of letters, and
-// as random as base64 is.
+// isKeyText reports whether lines are as random as a key in base64.
 func isKeyText(s string) bool {
 	m := makeupOf(s)
 	return m.digits > 0 && m.upper > 0 && m.letters > m.upper && entropy(s) > 5

@@ -1,0 +1,89 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// recorded returns the fixtures of an agent as one stream.
+func recorded(t testing.TB, a *Agent) (stream []byte) {
+	t.Helper()
+	files, err := filepath.Glob("../../testdata/" + a.Flag + "/*.jsonl")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no fixtures of", a.Flag, err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream = append(append(stream, b...), '\n')
+	}
+	return stream
+}
+
+// FuzzDecoders has every decoder read any two lines: none panics, none takes
+// JSON with a type for malformed, and of what is no JSON none makes a run.
+func FuzzDecoders(f *testing.F) {
+	for _, a := range Agents {
+		last := []byte(nil)
+		for line := range bytes.Lines(recorded(f, a)) {
+			f.Add(last, line)
+			last = line
+		}
+	}
+	f.Add([]byte(`{"type":["x"]}`), []byte(`{"type":"message","message":{"content":[{"type":7,"toolRequest":[]}]},"data":[],"part":3,"item":"x"}`))
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		if bytes.ContainsAny(first, "\n") || bytes.ContainsAny(second, "\n") {
+			return
+		}
+		var object struct{ Type string }
+		valid := json.Valid(second) && json.Unmarshal(second, &object) == nil && object.Type != "" &&
+			bytes.Count(second, []byte(`"type"`)) == 1 && bytes.HasPrefix(second, []byte("{"))
+		for _, a := range Agents {
+			d := a.New()
+			d.Decode(Line{Text: first, Arrival: 1}, nil)
+			events := d.Decode(Line{Text: second, Arrival: 2}, nil)
+			for i := range events {
+				ev := &events[i]
+				if ev.Kind == Malformed && valid {
+					t.Errorf("%s: valid JSON is malformed", a.Flag)
+				}
+				if ev.Kind != Malformed && ev.Arrival == 0 && a != &cursor {
+					t.Errorf("%s: an event without an arrival", a.Flag)
+				}
+				if u := ev.Usage; u != nil && (u.Input < 0 || u.Output < 0 || u.Cost < 0) {
+					t.Errorf("%s: negative counts %+v", a.Flag, *u)
+				}
+			}
+			d.Decode(Line{Text: second, Tail: []byte(`"}`), Arrival: 3}, nil)
+			d.Flush(nil)
+		}
+	})
+}
+
+// BenchmarkDecode reads the fixtures of each agent again and again.
+func BenchmarkDecode(b *testing.B) {
+	for _, a := range Agents {
+		b.Run(a.Flag, func(b *testing.B) {
+			stream := recorded(b, a)
+			var lines [][]byte
+			for line := range bytes.Lines(stream) {
+				lines = append(lines, bytes.TrimRight(line, "\r\n"))
+			}
+			d := a.New()
+			var events []Event
+			b.SetBytes(int64(len(stream)))
+			b.ReportAllocs()
+			for b.Loop() {
+				for i := range lines {
+					events = d.Decode(Line{Text: lines[i], Arrival: 1}, events[:0])
+				}
+			}
+			b.ReportMetric(float64(len(lines)), "lines/op")
+		})
+	}
+}

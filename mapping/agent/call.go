@@ -1,0 +1,215 @@
+package agent
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/spantee/spantee/mapping/jsonscan"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// A call collects what a line says of a tool call.
+type call struct {
+	Tool
+	arguments, outcome facts
+	room               [8]Fact // of both
+}
+
+func newCall() *call {
+	c := new(call)
+	c.arguments, c.outcome = c.room[:0:4], c.room[4:4]
+	return c
+}
+
+// named sets the name of the tool.
+func (c *call) named(name []byte) {
+	c.Name = word(jsonscan.Unquote(name))
+}
+
+// finish returns what was collected.
+func (c *call) finish() *Tool {
+	c.ArgumentFacts, c.OutcomeFacts = c.arguments, c.outcome
+	return &c.Tool
+}
+
+// exited notes an exit code. Any but 0 is a failure.
+func (c *call) exited(code int64) {
+	c.outcome.int(semconv.ProcessExitCode, code)
+	if code != 0 {
+		c.ErrorType, c.Reason = "failure", "exit code "+strconv.FormatInt(code, 10)
+	}
+}
+
+// failed notes that a call failed, unless it is known better why.
+func (c *call) failed() {
+	if c.ErrorType == "" {
+		c.ErrorType, c.Reason = "error", "the tool reported an error"
+	}
+}
+
+// rejected notes that somebody would not have the call.
+func (c *call) rejected() { c.ErrorType, c.Reason = "rejected", "rejected" }
+
+// argumentDetails are the names that agents give to arguments that tell what a
+// call is about.
+var argumentDetails = map[string]string{
+	"path":              semconv.FilePath,
+	"filePath":          semconv.FilePath,
+	"file_path":         semconv.FilePath,
+	"absolute_path":     semconv.FilePath,
+	"notebook_path":     semconv.FilePath,
+	"directory":         semconv.FileDirectory,
+	"directory_path":    semconv.FileDirectory,
+	"dir_path":          semconv.FileDirectory,
+	"workdir":           semconv.ProcessWorkingDirectory,
+	"cwd":               semconv.ProcessWorkingDirectory,
+	"working_directory": semconv.ProcessWorkingDirectory,
+	"command":           semconv.ProcessCommandLine,
+	"cmd":               semconv.ProcessCommandLine,
+	"pattern":           semconv.ToolPattern,
+	"glob":              semconv.ToolGlob,
+	"include":           semconv.ToolGlob,
+	"query":             semconv.ToolSearch,
+	"url":               semconv.URLFull,
+	"uri":               semconv.MCPResourceURI,
+	"server":            semconv.MCPServer,
+	"subagent_type":     semconv.SubagentType,
+	"agent_type":        semconv.SubagentType,
+}
+
+// readArguments reads a call's arguments, an object.
+func (c *call) readArguments(r *jsonscan.Reader) {
+	r.Peek()
+	start := r.I
+	for key := range r.Members() {
+		name, known := argumentDetails[string(key)]
+		switch {
+		case string(key) == "description":
+			c.Description = r.Str()
+		case string(key) == "todos":
+			readTodos(r, &c.arguments)
+		case !known || r.Peek() != '"':
+			r.Skip()
+		default:
+			c.argument(name, r.Str())
+		}
+	}
+	c.Arguments = r.B[start:r.I]
+	c.arguments.int(semconv.ToolArgumentBytes, int64(len(c.Arguments)))
+}
+
+func (c *call) argument(name string, value []byte) {
+	switch name {
+	case semconv.ProcessCommandLine:
+		c.Executable = program(jsonscan.Unquote(value))
+		c.arguments.text(name, Detail, value)
+	case semconv.SubagentType:
+		if c.Subagent = enum(jsonscan.Unquote(value)); c.Subagent != "" {
+			c.arguments.word(name, value)
+		}
+	default:
+		c.arguments.text(name, Detail, value)
+	}
+}
+
+// argue adds an argument of a call whose line has them beside other things.
+func (c *call) argue(key, value []byte) {
+	if len(c.Arguments) == 0 {
+		c.Arguments = append(c.Arguments, '{')
+	} else {
+		c.Arguments[len(c.Arguments)-1] = ','
+	}
+	c.Arguments = append(append(append(c.Arguments, '"'), key...), `":`...)
+	c.Arguments = append(append(c.Arguments, value...), '}')
+	c.arguments.int(semconv.ToolArgumentBytes, int64(len(c.Arguments)))
+	if name, known := argumentDetails[string(key)]; known && len(value) > 1 && value[0] == '"' {
+		c.argument(name, value[1:len(value)-1])
+	}
+}
+
+// readResult keeps the value at hand as what the call returned.
+func (c *call) readResult(r *jsonscan.Reader) {
+	c.Result = r.Raw()
+	if string(c.Result) == "null" {
+		c.Result = nil
+		return
+	}
+	c.outcome.int(semconv.ToolResultBytes, int64(len(c.Result)))
+}
+
+// textSize notes how much a tool said, of a string between its quotes.
+func (c *call) textSize(escaped []byte) {
+	c.outcome.int(semconv.ToolContentBytes, int64(jsonscan.UnquotedLen(escaped)))
+}
+
+// program returns the name of the program that a command runs: in a shell, and
+// after a cd, of which many commands have one in front. It is "" where that
+// cannot be told for sure.
+func program(command []byte) string {
+	first := executable(commandWord(command))
+	for depth := 0; shells[first] && depth < maxShells; depth++ {
+		inner := shellScript(command)
+		if inner == nil {
+			break
+		}
+		command, first = inner, executable(commandWord(inner))
+	}
+	if first == "cd" {
+		before, after, ok := bytes.Cut(command, []byte("&&"))
+		if ok && !bytes.ContainsAny(before, "\"'`$\\(){}") {
+			first = executable(commandWord(after))
+		}
+	}
+	return first
+}
+
+// maxShells is how many shells deep a program is looked for.
+const maxShells = 3
+
+var shells = set("sh", "bash", "zsh", "dash", "fish")
+
+// shellScript returns what a shell is told to run by -c, nil if that is not
+// one text to its end.
+func shellScript(command []byte) []byte {
+	_, script, ok := bytes.Cut(command, []byte("c "))
+	script = bytes.TrimSpace(script)
+	if !ok || len(script) < 2 {
+		return nil
+	}
+	flags := bytes.Fields(command[:len(command)-len(script)])
+	if len(flags) != 2 || flags[1][0] != '-' {
+		return nil
+	}
+	if quote := script[0]; quote == '\'' || quote == '"' {
+		if end := len(script) - 1; script[end] == quote && bytes.IndexByte(script[1:end], quote) < 0 {
+			return script[1:end]
+		}
+		return nil
+	}
+	if bytes.ContainsAny(script, "\"'`$\\(){} ") {
+		return nil
+	}
+	return script
+}
+
+// readTodos counts a list of tasks by their state:
+// [{"content":..,"status":"pending"}]. It may have a prefix.
+func readTodos(r *jsonscan.Reader, to *facts) {
+	for range r.Elements() {
+		for key := range r.Members() {
+			if string(key) != "status" {
+				r.Skip()
+				continue
+			}
+			switch status := strings.ToLower(string(r.Str())); {
+			case strings.HasSuffix(status, "pending"):
+				to.addInt(semconv.ToolTodosPending, 1)
+			case strings.HasSuffix(status, "in_progress"):
+				to.addInt(semconv.ToolTodosRunning, 1)
+			case strings.HasSuffix(status, "completed"):
+				to.addInt(semconv.ToolTodosCompleted, 1)
+			}
+		}
+	}
+}

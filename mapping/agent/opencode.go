@@ -1,0 +1,279 @@
+package agent
+
+import (
+	"bytes"
+	"cmp"
+
+	"github.com/spantee/spantee/mapping/jsonscan"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// opencode is opencode, run with --format json. It prints a part of a message
+// once that part is complete, with the times at which it began and ended. A step
+// is a call of the model. There is no result: the run ends with the stream.
+var opencode = Agent{
+	Flag:      "opencode",
+	Name:      "opencode",
+	TurnEnds:  true,
+	EndsAtEOF: true,
+	New:       func() Decoder { return new(opencodeDecoder) },
+	Proof: func(m *Marks) bool {
+		return m.has("sessionID") && (m.has("part") || m.Type == "error" && m.has("error"))
+	},
+}
+
+// An opencodeDecoder needs to remember nothing: every line has its session, and
+// every part its message.
+type opencodeDecoder struct{ line opencodeLine }
+
+// Flush implements [Decoder].
+func (d *opencodeDecoder) Flush(dst []Event) []Event { return dst }
+
+// Decode implements [Decoder].
+func (d *opencodeDecoder) Decode(line Line, dst []Event) []Event {
+	return readObjects(line, dst, &d.line)
+}
+
+// An opencodeLine is one line.
+type opencodeLine struct {
+	Event
+	typ        []byte
+	call       *call
+	start, end Instant // of the part
+	state      string  // of a tool
+	goesOn     bool    // the model is asked again after the step
+}
+
+func (l *opencodeLine) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
+	*l = opencodeLine{}
+	for key := range r.Members() {
+		switch string(key) {
+		case "type":
+			l.typ = r.Str()
+		case "timestamp":
+			l.Time = millis(r)
+		case "sessionID":
+			l.Session = jsonscan.Unquote(r.Str())
+		case "part":
+			l.part(r)
+		case "error":
+			l.failure(r)
+		default:
+			r.Skip()
+		}
+	}
+	l.classify()
+	return append(dst, l.Event), len(l.typ) > 0
+}
+
+func (l *opencodeLine) classify() {
+	l.Kind = Unknown
+	switch string(l.typ) {
+	case "step_start":
+		l.Kind = TurnStart
+	case "text":
+		l.Kind = TextMessage
+		l.timed()
+	case "reasoning":
+		l.Kind = ThinkingMessage
+		l.timed()
+	case "tool_use":
+		l.Kind = ToolCall
+		l.timed()
+		if c := l.call; c != nil {
+			l.toolFailed(c)
+			l.Tool = c.finish()
+		}
+	case "step_finish":
+		l.Kind = TurnEnd
+		l.Final = !l.goesOn
+	case "error":
+		l.Kind = RunError
+		l.Status = cmp.Or(l.Status, semconv.ErrorOther)
+	}
+}
+
+// toolFailed tells failures apart by the only thing that differs: their text.
+func (l *opencodeLine) toolFailed(c *call) {
+	switch text := c.ErrorText; {
+	case l.state != "error":
+	case bytes.Contains(text, []byte("rejected permission")), bytes.Contains(text, []byte("rule which prevents")):
+		c.rejected()
+	default:
+		c.failed()
+	}
+}
+
+// timed puts a part where it was. Some builds write the end of a text as its
+// start, too.
+func (l *opencodeLine) timed() {
+	if l.end != 0 {
+		l.Time = l.end
+	}
+	if l.Kind == ToolCall || l.start < l.end {
+		l.Start = l.start
+	}
+}
+
+// part reads a part of a message.
+func (l *opencodeLine) part(r *jsonscan.Reader) {
+	for key := range r.Members() {
+		switch string(key) {
+		case "messageID":
+			l.Call = jsonscan.Unquote(r.Str())
+		case "text":
+			l.Text = r.Str()
+			l.Bytes = jsonscan.UnquotedLen(l.Text)
+		case "time":
+			l.times(r)
+		case "reason":
+			reason := r.Str()
+			l.FinishReason = finishReason(reason)
+			l.goesOn = string(reason) == "tool-calls" || string(reason) == "unknown"
+		case "cost":
+			readCost(r, l.used())
+		case "tokens":
+			l.tokens(r)
+		case "callID":
+			l.ID = jsonscan.Unquote(r.Str())
+		case "tool":
+			l.tool().named(r.Str())
+		case "state":
+			l.toolState(r)
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func (l *opencodeLine) tool() *call {
+	if l.call == nil {
+		l.call = newCall()
+	}
+	return l.call
+}
+
+func (l *opencodeLine) used() *Usage {
+	if l.Usage == nil {
+		l.Usage = new(Usage)
+	}
+	return l.Usage
+}
+
+func (l *opencodeLine) times(r *jsonscan.Reader) {
+	for key := range r.Members() {
+		switch string(key) {
+		case "start":
+			l.start = millis(r)
+		case "end":
+			l.end = millis(r)
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// tokens reads a step's counts. Its input leaves out what the cache had, and in
+// some builds its output leaves out the reasoning: the total tells.
+func (l *opencodeLine) tokens(r *jsonscan.Reader) {
+	u := l.used()
+	var total int64
+	for key := range r.Members() {
+		switch string(key) {
+		case "total":
+			total, _ = r.Int()
+		case "input":
+			readCount(r, &u.Input, &u.Known)
+		case "output":
+			readCount(r, &u.Output, &u.Known)
+		case "reasoning":
+			readCount(r, &u.Reasoning, &u.Known)
+		case "cache":
+			for key := range r.Members() {
+				switch string(key) {
+				case "read":
+					readCount(r, &u.CacheRead, &u.Known)
+				case "write":
+					readCount(r, &u.CacheWrite, &u.Known)
+				default:
+					r.Skip()
+				}
+			}
+		default:
+			r.Skip()
+		}
+	}
+	u.Input += u.CacheRead + u.CacheWrite
+	if total == u.Input+u.Output+u.Reasoning {
+		u.Output += u.Reasoning
+	}
+}
+
+func (l *opencodeLine) toolState(r *jsonscan.Reader) {
+	c := l.tool()
+	for key := range r.Members() {
+		switch string(key) {
+		case "status":
+			l.state = enum(jsonscan.Unquote(r.Str()))
+		case "input":
+			c.readArguments(r)
+		case "output":
+			again := *r
+			c.readResult(r)
+			c.textSize(again.Str())
+		case "error":
+			c.ErrorText = r.Str()
+		case "title":
+			if title := r.Str(); len(c.Description) == 0 {
+				c.Description = title
+			}
+		case "metadata":
+			l.metadata(r)
+		case "time":
+			l.times(r)
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// metadata reads what a tool says of its call besides its output.
+func (l *opencodeLine) metadata(r *jsonscan.Reader) {
+	c := l.call
+	for key := range r.Members() {
+		switch string(key) {
+		case "exit", "exitCode":
+			if code, ok := r.Int(); ok {
+				c.exited(code)
+			}
+		case "truncated":
+			if r.Bool() {
+				c.outcome.bool(semconv.ToolTruncated)
+			}
+		case "sessionId":
+			c.outcome.word(semconv.SubagentID, []byte(word(jsonscan.Unquote(r.Str()))))
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// failure reads {"name":..,"data":{"message":..}}.
+func (l *opencodeLine) failure(r *jsonscan.Reader) {
+	for key := range r.Members() {
+		switch string(key) {
+		case "name":
+			l.Status = enum(jsonscan.Unquote(r.Str()))
+		case "data":
+			for key := range r.Members() {
+				if string(key) == "message" {
+					l.Text = r.Str()
+				} else {
+					r.Skip()
+				}
+			}
+		default:
+			r.Skip()
+		}
+	}
+}

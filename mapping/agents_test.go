@@ -1,0 +1,132 @@
+package mapping_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/agent"
+	"github.com/spantee/spantee/mapping/mappingtest"
+)
+
+// totals are what a fixture's own lines add up to, by another program's reading.
+type totals struct {
+	Runs, Turns, Tools                              int
+	Input, Output, CacheRead, CacheWrite, Reasoning int64
+	Cost                                            float64
+}
+
+// TestTotals compares the sums over a trace with the totals of its stream, which
+// stand beside the fixtures of an agent.
+func TestTotals(t *testing.T) {
+	streams := fixtures(t)
+	for _, name := range mapping.Agents {
+		b, err := os.ReadFile(filepath.Join("../testdata", name, "totals.json"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		want := map[string]totals{}
+		if err := json.Unmarshal(b, &want); err != nil {
+			t.Fatal(err)
+		}
+		for path, in := range streams {
+			if filepath.Base(filepath.Dir(path)) != name {
+				continue
+			}
+			t.Run(short(path), func(t *testing.T) {
+				spans, _ := feed{}.spans(t, in)
+				if got := totalsOf(spans); got != want[filepath.Base(path)] {
+					t.Errorf("the trace has\n%+v, the stream\n%+v", got, want[filepath.Base(path)])
+				}
+				if err := mappingtest.Conserved(spans); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// totalsOf adds up what each backend would: the counts of model calls, or a
+// root's where they have none. Where both exist they have to agree.
+func totalsOf(spans []*tracepb.Span) (sum totals) {
+	for _, s := range spans {
+		switch attr(s, "gen_ai.operation.name").GetStringValue() {
+		case "execute_tool":
+			sum.Tools++
+		case "chat":
+			sum.Turns++
+		case "invoke_agent":
+			if len(s.ParentSpanId) == 0 {
+				sum.Runs++
+			}
+		}
+		count := func(key string) int64 { return attr(s, "gen_ai.usage."+key).GetIntValue() }
+		sum.Input += count("input_tokens")
+		sum.Output += count("output_tokens")
+		sum.CacheRead += count("cache_read.input_tokens")
+		sum.CacheWrite += count("cache_write.input_tokens")
+		sum.Reasoning += count("reasoning.output_tokens")
+		sum.Cost += attr(s, "gen_ai.usage.cost").GetDoubleValue()
+	}
+	sum.Cost = math.Round(sum.Cost*1e12) / 1e12
+	return sum
+}
+
+// TestRootTotals checks that a root whose model calls have counts has their sum.
+// Claude Code states more for a run than for its calls: the cost, and what
+// sub-agents used.
+func TestRootTotals(t *testing.T) {
+	for path, in := range fixtures(t) {
+		t.Run(short(path), func(t *testing.T) {
+			if strings.HasPrefix(short(path), "claude/") {
+				t.Skip("see TestClaude")
+			}
+			spans, _ := feed{}.spans(t, in)
+			byTrace := map[string][]*tracepb.Span{}
+			for _, s := range spans {
+				byTrace[string(s.TraceId)] = append(byTrace[string(s.TraceId)], s)
+			}
+			for _, spans := range byTrace {
+				sum := totalsOf(spans)
+				for _, s := range spans {
+					if cost := attr(s, "spantee.usage.cost"); cost != nil && cost.GetDoubleValue() != sum.Cost {
+						t.Errorf("%s cost %v, its model calls %v", s.Name, cost.GetDoubleValue(), sum.Cost)
+					}
+					total := attr(s, "spantee.usage.input_tokens")
+					if total != nil && (total.GetIntValue() != sum.Input || attr(s, "spantee.usage.output_tokens").GetIntValue() != sum.Output) {
+						t.Errorf("%s: %d tokens in, its model calls %d", s.Name, total.GetIntValue(), sum.Input)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestDetected checks that every stream is taken for that of its agent.
+func TestDetected(t *testing.T) {
+	for path, in := range fixtures(t) {
+		if strings.HasPrefix(filepath.Base(path), "foreign-") {
+			continue
+		}
+		t.Run(short(path), func(t *testing.T) {
+			want := agent.Find(filepath.Base(filepath.Dir(path))).Name
+			spans, m := feed{}.spans(t, in)
+			if m.Stats().Foreign != "" {
+				t.Errorf("taken for the stream of %s", m.Stats().Foreign)
+			}
+			for _, s := range spans {
+				if got := attr(s, "gen_ai.agent.name").GetStringValue(); len(s.ParentSpanId) == 0 && got != want {
+					t.Errorf("taken for the stream of %s, not %s", got, want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,45 @@
+package mapping_test
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/spantee/spantee/mapping"
+)
+
+// Codex writes no times, so a live stream's are those of its lines: here one a
+// second. A command that is left in a terminal of its own ends with its turn,
+// and the model is waited for beside it.
+func TestCodexLive(t *testing.T) {
+	in := fixtures(t)["../testdata/codex/background-terminal"]
+	at := now
+	var names []string
+	m, err := mapping.New(mapping.Options{
+		Now: func() time.Time { return at },
+		Emit: func(b []byte, _ string) {
+			s := decode(t, b)
+			if e := attr(s, "error.type").GetStringValue(); e != "" {
+				names = append(names, e)
+			}
+			names = append(names, times(s, now))
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(in) {
+		m.Write(line)
+		at = at.Add(time.Second)
+	}
+	m.Close(false)
+	want := []string{
+		"chat 0.000-4.000", "execute_tool command_execution ls 5.000-6.000",
+		"execute_tool command_execution sleep 4.000-8.000", "chat 6.000-7.000", "invoke_agent codex 0.000-8.000",
+	}
+	if diff := gocmp.Diff(want, names); diff != "" {
+		t.Errorf("spans (-want +got):\n%s", diff)
+	}
+}
