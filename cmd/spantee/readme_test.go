@@ -53,33 +53,40 @@ func TestREADMEFlags(t *testing.T) {
 	}
 }
 
-// flagTable has a row for each flag. Flags that have both name and description
-// in common share one.
+// flagTable has a table for each set of commands that have flags in common, by
+// name and description.
 func flagTable(root *cobra.Command) string {
-	var rows []string
-	commands := map[string][]string{} // by row
+	var rows, groups []string
+	commands := map[string]string{} // by row
 	for _, cmd := range append([]*cobra.Command{root}, root.Commands()...) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			if f.Hidden {
 				return
 			}
 			row := flagRow(f)
-			if commands[row] == nil {
+			if commands[row] == "" {
 				rows = append(rows, row)
+			} else {
+				commands[row] += ", "
 			}
-			commands[row] = append(commands[row], "`"+cmd.Name()+"`")
+			commands[row] += "`" + cmd.CommandPath() + "`"
 		})
 	}
-	b := new(strings.Builder)
-	b.WriteString("\n| flag | of | |\n|---|---|---|\n")
+	tables := map[string]string{} // by their commands
 	for _, row := range rows {
-		fmt.Fprintf(b, row, strings.Join(commands[row], ", "))
+		of := commands[row]
+		if tables[of] == "" {
+			groups = append(groups, of)
+		}
+		tables[of] += row
 	}
-	b.WriteString("\n")
-	return b.String()
+	b := new(strings.Builder)
+	for _, of := range groups {
+		fmt.Fprintf(b, "\n%s:\n\n| flag | |\n|---|---|\n%s", of, tables[of])
+	}
+	return b.String() + "\n"
 }
 
-// flagRow is a row with a %s for the commands.
 func flagRow(f *pflag.Flag) string {
 	value, usage := pflag.UnquoteUsage(f)
 	name := strings.TrimSpace("--" + f.Name + " " + value)
@@ -91,8 +98,8 @@ func flagRow(f *pflag.Flag) string {
 	default:
 		usage += " (default " + f.DefValue + ")"
 	}
-	escape := strings.NewReplacer("%", "%%", "|", `\|`, "<", "&lt;").Replace
-	return "| `" + escape(name) + "` | %s | " + escape(usage) + " |\n"
+	escape := strings.NewReplacer("|", `\|`, "<", "&lt;").Replace
+	return "| `" + escape(name) + "` | " + escape(usage) + " |\n"
 }
 
 var codeSpan = regexp.MustCompile("`([^`]+)`")
