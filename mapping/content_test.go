@@ -251,17 +251,21 @@ func TestOpenContent(t *testing.T) {
 	next := 0
 	streams := fixtures(t)
 	streams["script"] = newScript(t, func(field string) string {
-		if slices.Contains(alwaysRecorded, field) {
+		if slices.Contains(canaries[0].always, field) {
 			return "plain"
 		}
 		next++
 		return secrets[next%len(secrets)].Text
 	})
 	for name, in := range streams {
+		agent, _, fixture := strings.Cut(short(name), "/")
+		if !fixture {
+			agent = "cursor"
+		}
 		var ended [2][]*tracepb.Span
 		for ask := range 2 {
 			m, err := mapping.New(mapping.Options{
-				Content: content.Full, Redactor: redactor(), Agent: "cursor", MaxSpanEvents: 100,
+				Content: content.Full, Redactor: redactor(), Agent: agent, MaxSpanEvents: 100,
 				Now:  func() time.Time { return now },
 				Emit: func(b []byte, _ string) { ended[ask] = append(ended[ask], decode(t, b)) },
 			})

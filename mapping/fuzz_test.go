@@ -35,6 +35,7 @@ func FuzzMapper(f *testing.F) {
 	f.Add(stream(initLine, thinking(now), stamped(now.Add(9e9), `{"type":"system","subtype":"task_notification","task_id":"1","status":"success"}`), thinking(now.Add(11e9))), uint16(0), uint8(0))
 	f.Add(bytes.Repeat([]byte("["), 10_000), uint16(0), uint8(0))
 	f.Add(newScript(f, func(field string) string { return field + `"\\é` }), uint16(900), uint8(0x20))
+	f.Add(claudeScript(func(field string) string { return field + `"\\é` }), uint16(901), uint8(0x30))
 	f.Fuzz(func(t *testing.T, in []byte, chunk uint16, flags uint8) {
 		spans, m := feed{
 			chunk: int(chunk),

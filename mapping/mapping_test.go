@@ -210,6 +210,11 @@ var shown = map[string][]content.Level{ // by agent/name
 	"cursor/tool-failures":     {content.Details},
 	"cursor/approvals":         {content.Full},
 	"cursor/background-shell":  {content.Full},
+	"claude/partial-messages":  {content.Full},
+	"claude/tool-failures":     {content.Full},
+	"claude/retry-compaction":  {content.Full},
+	"claude/background-tasks":  {content.Full},
+	"qwen/api-error":           {content.Full},
 }
 
 // short is a fixture's agent and name.

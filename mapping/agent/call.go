@@ -105,7 +105,7 @@ func (c *call) argument(name string, value []byte) {
 		c.Executable = program(jsonscan.Unquote(value))
 		c.arguments.text(name, Detail, value)
 	case semconv.SubagentType:
-		if c.Subagent = enum(jsonscan.Unquote(value)); c.Subagent != "" {
+		if c.Subagent = word(jsonscan.Unquote(value)); c.Subagent != "" {
 			c.arguments.word(name, value)
 		}
 	default:

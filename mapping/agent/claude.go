@@ -100,7 +100,7 @@ func (d *claudeDecoder) events(dst []Event) []Event {
 	l.Kind = Ignored
 	switch string(l.typ) {
 	case "system":
-		dst = d.system(dst)
+		d.system()
 	case "assistant":
 		return d.assistant(dst)
 	case "user":
@@ -120,15 +120,12 @@ func (d *claudeDecoder) events(dst []Event) []Event {
 	default:
 		l.Kind = Unknown
 	}
-	if string(l.typ) == "system" {
-		return dst
-	}
 	return append(dst, l.Event)
 }
 
-// system appends the event of a line of the program itself. Versions add
-// subtypes; one that is not known says nothing about the run.
-func (d *claudeDecoder) system(dst []Event) []Event {
+// system settles what a line of the program itself is. Versions add subtypes;
+// one that is not known says nothing about the run.
+func (d *claudeDecoder) system() {
 	l, s := &d.line, d.session(&d.line.Event)
 	l.Facts = l.facts
 	switch string(l.subtype) {
@@ -145,20 +142,21 @@ func (d *claudeDecoder) system(dst []Event) []Event {
 	case "compact_boundary":
 		l.Kind, l.Notice = Notice, semconv.EventCompaction
 	case "permission_denied":
-		s.deny(l.ID)
+		s.trait(l.ID, callDenied)
 	case "task_started":
 		t := s.task(l.task)
 		t.background = t.background || l.background
 		t.call = string(l.ID)
 	case "task_updated":
-		s.task(l.task).background = s.task(l.task).background || l.background
+		if l.background {
+			s.task(l.task).background = true
+		}
 		if l.Status != "" && l.Status != "running" && l.Status != "pending" {
 			d.taskEnd(s, false)
 		}
 	case "task_notification":
 		d.taskEnd(s, true)
 	}
-	return append(dst, l.Event)
 }
 
 // taskEnd makes the line at hand the end of background work. An update may tell
@@ -239,11 +237,13 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 		case b.kind == thinkingBlock:
 			ev.Kind = ThinkingMessage
 		case b.kind == toolUseBlock:
-			ev.Kind, ev.ID, ev.Tool = ToolStart, b.id, &b.tool
+			ev.Kind, ev.ID, ev.Tool = ToolStart, b.id, b.finish()
 			a.tools = true
+			if b.MCP {
+				s.trait(b.id, callOfMCP)
+			}
 		case b.kind == toolResultBlock:
-			ev.Kind, ev.ID, ev.Tool = ToolEnd, b.id, &b.tool
-			b.tool.OutcomeFacts = b.outcome
+			ev.Kind, ev.ID, ev.Tool = ToolEnd, b.id, b.finish()
 		default:
 			continue
 		}
@@ -310,6 +310,8 @@ func (d *claudeDecoder) user(dst []Event) []Event {
 				l.finishResult(b)
 			}
 			ev.Kind, ev.Tool = ToolEnd, s.toolEnd(b)
+		case b.kind == textBlock && results == 0 && l.synthetic:
+			ev.Kind, ev.Wakes = Notice, true
 		case b.kind == textBlock && results == 0:
 			ev.Kind, ev.Text = Prompt, b.text
 		default:

@@ -15,6 +15,7 @@ type claudeLine struct {
 	facts        facts
 	errorText    []byte
 	apiError     bool
+	synthetic    bool // a user's message that the program wrote
 	background   bool
 	attempt      int64
 	task         []byte  // whose state changed
@@ -38,13 +39,11 @@ type claudeLine struct {
 
 // claudeBlock is a block of a message's content.
 type claudeBlock struct {
-	kind      claudeBlockKind
-	id        []byte // of the tool call
-	text      []byte
-	tool      Tool
-	arguments facts
-	outcome   facts
-	failed    bool
+	call
+	kind    claudeBlockKind
+	id      []byte // of the tool call
+	text    []byte
+	isError bool
 }
 
 type claudeBlockKind uint8
@@ -105,7 +104,7 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 	case "tool_use_id":
 		l.ID = jsonscan.Unquote(r.Str())
 	case "task_id":
-		l.task = []byte(word(jsonscan.Unquote(r.Str())))
+		l.task = wordOf(r)
 	case "status":
 		l.Status = enum(jsonscan.Unquote(r.Str()))
 	case "summary":
@@ -124,6 +123,8 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 		}
 	case "isApiErrorMessage", "is_api_error_message":
 		l.apiError = r.Bool()
+	case "isSynthetic", "isMeta", "isCompactSummary":
+		l.synthetic = r.Bool() || l.synthetic
 	case "result":
 		l.Text = r.Str()
 	case "is_error":
@@ -153,13 +154,13 @@ func (l *claudeLine) fact(r *jsonscan.Reader, key []byte) {
 	case "cwd":
 		l.facts.text(semconv.ProcessWorkingDirectory, Detail, r.Str())
 	case "permissionMode", "permission_mode":
-		l.facts.word(semconv.PermissionMode, []byte(enum(jsonscan.Unquote(r.Str()))))
+		l.facts.word(semconv.PermissionMode, enumOf(r))
 	case "claude_code_version", "qwen_code_version":
-		l.facts.word(semconv.AgentVersion, []byte(word(jsonscan.Unquote(r.Str()))))
+		l.facts.word(semconv.AgentVersion, wordOf(r))
 	case "apiKeySource":
-		l.facts.word(semconv.ClaudeAPIKeySource, []byte(word(jsonscan.Unquote(r.Str()))))
+		l.facts.word(semconv.ClaudeAPIKeySource, wordOf(r))
 	case "terminal_reason":
-		l.facts.word(semconv.ClaudeTerminalReason, []byte(enum(jsonscan.Unquote(r.Str()))))
+		l.facts.word(semconv.ClaudeTerminalReason, enumOf(r))
 	case "api_error_status", "error_status":
 		l.number(r, semconv.HTTPResponseStatus)
 	case "duration_api_ms":
@@ -182,21 +183,21 @@ func (l *claudeLine) fact(r *jsonscan.Reader, key []byte) {
 	case "retry_delay_ms":
 		l.number(r, semconv.DelayMillis)
 	case "error_category":
-		l.facts.word(semconv.Reason, []byte(enum(jsonscan.Unquote(r.Str()))))
+		l.facts.word(semconv.Reason, enumOf(r))
 	case "hook_event":
-		l.facts.word(semconv.HookEvent, []byte(enum(jsonscan.Unquote(r.Str()))))
+		l.facts.word(semconv.HookEvent, enumOf(r))
 	case "outcome":
-		l.facts.word(semconv.HookOutcome, []byte(enum(jsonscan.Unquote(r.Str()))))
+		l.facts.word(semconv.HookOutcome, enumOf(r))
 	case "exit_code":
 		l.number(r, semconv.ProcessExitCode)
 	case "trigger":
-		l.facts.word(semconv.Reason, []byte(enum(jsonscan.Unquote(r.Str()))))
+		l.facts.word(semconv.Reason, enumOf(r))
 	case "pre_tokens":
 		l.number(r, semconv.TokensBefore)
 	case "post_tokens":
 		l.number(r, semconv.TokensAfter)
 	case "rateLimitType":
-		l.facts.word(semconv.RateLimitType, []byte(enum(jsonscan.Unquote(r.Str()))))
+		l.facts.word(semconv.RateLimitType, enumOf(r))
 	case "resetsAt":
 		l.number(r, semconv.RateLimitResets)
 	case "compact_metadata", "subagent_retry", "data":
@@ -210,7 +211,7 @@ func (l *claudeLine) fact(r *jsonscan.Reader, key []byte) {
 	case "rate_limit_info":
 		for key := range r.Members() {
 			if string(key) == "status" {
-				l.facts.word(semconv.RateLimitStatus, []byte(enum(jsonscan.Unquote(r.Str()))))
+				l.facts.word(semconv.RateLimitStatus, enumOf(r))
 			} else {
 				l.leaf(r, key)
 			}
@@ -302,7 +303,7 @@ func (l *claudeLine) block() *claudeBlock {
 		l.blocks = append(l.blocks, claudeBlock{})
 	}
 	b := &l.blocks[len(l.blocks)-1]
-	*b = claudeBlock{arguments: b.arguments[:0], outcome: b.outcome[:0]}
+	*b = claudeBlock{call: call{arguments: b.arguments[:0], outcome: b.outcome[:0]}}
 	return b
 }
 

@@ -13,10 +13,10 @@ type claudeSession struct {
 	id     []byte
 	agents map[string]*claudeAgent // its own and its sub-agents, by the tool calls that started those
 	tasks  map[string]*claudeTask
-	denied map[string]bool // tool calls that were not allowed, until they end
-	nested bool            // a sub-agent was at work since the last result
-	fault  string          // why the last model call failed, "" if it did not
-	total  claudeTotal     // of the process, as the last result told
+	calls  map[string]callTrait // tool calls of which more is known than their end tells, until they end
+	nested bool                 // a sub-agent was at work since the last result
+	fault  string               // why the last model call failed, "" if it did not
+	total  claudeTotal          // of the process, as the last result told
 }
 
 // A claudeAgent is an agent at work.
@@ -61,7 +61,7 @@ func (d *claudeDecoder) session(ev *Event) *claudeSession {
 			clear(d.sessions)
 		}
 		s = &claudeSession{
-			id: bytes.Clone(ev.Session), agents: map[string]*claudeAgent{}, tasks: map[string]*claudeTask{}, denied: map[string]bool{},
+			id: bytes.Clone(ev.Session), agents: map[string]*claudeAgent{}, tasks: map[string]*claudeTask{}, calls: map[string]callTrait{},
 		}
 		d.sessions[string(s.id)] = s
 	}
@@ -81,6 +81,16 @@ func (s *claudeSession) agent(parent []byte) *claudeAgent {
 	return a
 }
 
+// delegates tells whether a sub-agent is at work.
+func (s *claudeSession) delegates() bool {
+	for parent := range s.agents {
+		if parent != "" {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *claudeSession) task(id []byte) *claudeTask {
 	t := s.tasks[string(id)]
 	if t == nil {
@@ -93,11 +103,19 @@ func (s *claudeSession) task(id []byte) *claudeTask {
 	return t
 }
 
-func (s *claudeSession) deny(call []byte) {
-	if len(s.denied) >= maxRemembered {
-		clear(s.denied)
+// A callTrait is what has to be known of a tool call when it ends.
+type callTrait uint8
+
+const (
+	callOfMCP callTrait = iota + 1
+	callDenied
+)
+
+func (s *claudeSession) trait(call []byte, trait callTrait) {
+	if len(s.calls) >= maxRemembered {
+		clear(s.calls)
 	}
-	s.denied[string(call)] = true
+	s.calls[string(call)] = max(s.calls[string(call)], trait)
 }
 
 // read reads token counts as the API has them.
@@ -234,6 +252,9 @@ func (d decimal) minus(e decimal) decimal {
 // its cost and its models is since it began.
 func (d *claudeDecoder) result(dst []Event) []Event {
 	l, s := &d.line, d.session(&d.line.Event)
+	if l.Failed && l.Length == 0 && s.delegates() {
+		return append(dst, l.Event) // Qwen Code says so of a sub-agent; its tool call will fail
+	}
 	total := l.total
 	since, same := total.since(s.total, &l.usage)
 	if same && l.resultIndex != 0 {

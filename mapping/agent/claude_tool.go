@@ -21,20 +21,18 @@ func (b *claudeBlock) read(r *jsonscan.Reader) {
 		case "name":
 			b.named(jsonscan.Unquote(r.Str()))
 		case "input":
-			b.input(r)
+			b.readArguments(r)
 		case "content":
-			b.tool.Result = r.Raw()
-			b.outcome.int(semconv.ToolResultBytes, int64(len(b.tool.Result)))
+			b.readResult(r)
 		case "is_error":
-			b.failed = r.Bool()
+			b.isError = r.Bool()
 		default:
 			r.Skip()
 		}
 	}
-	if b.kind == toolResultBlock && b.failed {
+	if b.kind == toolResultBlock && b.isError {
 		b.fail()
 	}
-	b.tool.ArgumentFacts = b.arguments
 }
 
 func blockKind(typ []byte) claudeBlockKind {
@@ -55,76 +53,24 @@ func blockKind(typ []byte) claudeBlockKind {
 func (b *claudeBlock) named(name []byte) {
 	if rest, ok := bytes.CutPrefix(name, []byte("mcp__")); ok {
 		if server, tool, ok := bytes.Cut(rest, []byte("__")); ok && len(tool) > 0 {
-			b.tool.MCP = true
-			b.arguments.text(semconv.MCPServer, Detail, server)
+			b.MCP = true
+			b.arguments.text(semconv.MCPServer, Detail, wordChars.in(server))
 			name = tool
 		}
 	}
-	b.tool.Name = word(name)
-}
-
-// claudeDetails are the arguments of any tool that tell what a call is about.
-var claudeDetails = map[string]string{
-	"file_path":     semconv.FilePath,
-	"notebook_path": semconv.FilePath,
-	"absolute_path": semconv.FilePath,
-	"path":          semconv.FilePath,
-	"command":       semconv.ProcessCommandLine,
-	"cmd":           semconv.ProcessCommandLine,
-	"pattern":       semconv.ToolPattern,
-	"glob":          semconv.ToolGlob,
-	"query":         semconv.ToolSearch,
-	"url":           semconv.URLFull,
-	"description":   semconv.ToolDescription,
-}
-
-// input reads the arguments of a call.
-func (b *claudeBlock) input(r *jsonscan.Reader) {
-	t := &b.tool
-	r.Peek()
-	start := r.I
-	for key := range r.Members() {
-		switch name := claudeDetails[string(key)]; {
-		case name != "" && r.Peek() == '"':
-			value := r.Str()
-			b.arguments.text(name, Detail, value)
-			if name == semconv.ProcessCommandLine {
-				t.Executable = executable(programOf(jsonscan.Unquote(value)))
-			}
-		case string(key) == "subagent_type":
-			t.Subagent = word(jsonscan.Unquote(r.Str()))
-			b.arguments.word(semconv.SubagentType, []byte(t.Subagent))
-		default:
-			r.Skip()
-		}
-	}
-	t.Arguments = r.B[start:r.I]
-	b.arguments.int(semconv.ToolArgumentBytes, int64(len(t.Arguments)))
-}
-
-// programOf is the first word of a command after those that change the folder:
-// many commands begin with cd.
-func programOf(command []byte) []byte {
-	for {
-		first := commandWord(command)
-		before, after, more := bytes.Cut(command, []byte("&&"))
-		if string(first) != "cd" || !more || bytes.ContainsAny(before, "\"'`$\\(){}|;") {
-			return first
-		}
-		command = after
-	}
+	b.Name = word(name)
 }
 
 // fail says why a call failed, as far as words tell that are never content.
 func (b *claudeBlock) fail() {
-	t := &b.tool
+	t := &b.Tool
 	text := t.Result
 	if len(text) > 0 && text[0] == '[' {
 		text = firstTextOf(text)
 	}
 	text = bytes.Trim(text, `"`)
-	t.ErrorType, t.ErrorText = semconv.ErrorTool, text
-	t.Reason = "the tool reported an error"
+	b.failed()
+	t.ErrorText = text
 	var exit Exit
 	if rest, ok := bytes.CutPrefix(text, []byte("Exit code ")); ok {
 		if i := bytes.IndexFunc(rest, func(c rune) bool { return c < '0' || c > '9' }); i >= 0 {
@@ -134,8 +80,7 @@ func (b *claudeBlock) fail() {
 	}
 	switch {
 	case exit.Known:
-		t.Reason = exitReason(exit.Code)
-		b.outcome.int(semconv.ProcessExitCode, exit.Code)
+		b.exited(exit.Code)
 	case bytes.Contains(text, []byte("InputValidationError")):
 		t.Reason = "invalid arguments"
 	case bytes.HasPrefix(text, []byte("[Request interrupted by user")):
@@ -200,10 +145,10 @@ func (c *claudeResult) read(r *jsonscan.Reader) {
 				c.facts.bool(semconv.ToolAborted)
 			}
 		case "backgroundTaskId":
-			c.task = []byte(word(jsonscan.Unquote(r.Str())))
+			c.task = wordOf(r)
 			c.background = len(c.task) > 0
 		case "agentId":
-			id := []byte(word(jsonscan.Unquote(r.Str())))
+			id := wordOf(r)
 			c.facts.word(semconv.SubagentID, id)
 			if len(c.task) == 0 {
 				c.task = id
@@ -213,7 +158,7 @@ func (c *claudeResult) read(r *jsonscan.Reader) {
 		case "status":
 			c.background = string(r.Str()) == "async_launched" || c.background
 		case "resolvedModel":
-			c.facts.word(semconv.SubagentModel, []byte(word(jsonscan.Unquote(r.Str()))))
+			c.facts.word(semconv.SubagentModel, wordOf(r))
 		case "structuredPatch":
 			c.readPatch(r)
 		case "file":
@@ -262,15 +207,15 @@ func (l *claudeLine) finishResult(b *claudeBlock) {
 	for _, fact := range c.facts {
 		b.outcome.set(fact)
 	}
-	b.tool.Background, b.tool.Task = c.background, nil
+	b.Background, b.Task = c.background, nil
 	if c.background {
-		b.tool.Task = c.task
+		b.Task = c.task
 	}
 }
 
 // toolEnd completes what a line says of a call's end.
 func (s *claudeSession) toolEnd(b *claudeBlock) *Tool {
-	t := &b.tool
+	t := &b.Tool
 	delete(s.agents, string(b.id))
 	for id, task := range s.tasks {
 		if task.call == string(b.id) && task.background && !t.Background {
@@ -281,10 +226,14 @@ func (s *claudeSession) toolEnd(b *claudeBlock) *Tool {
 		s.task(t.Task).background = true
 		b.outcome.bool(semconv.ToolIsBackground)
 	}
-	if s.denied[string(b.id)] {
-		delete(s.denied, string(b.id))
+	switch s.calls[string(b.id)] {
+	case callDenied:
 		t.deny()
+	case callOfMCP:
+		if t.ErrorType == "error" {
+			t.ErrorType = semconv.ErrorTool
+		}
 	}
-	t.OutcomeFacts = b.outcome
-	return t
+	delete(s.calls, string(b.id))
+	return b.finish()
 }
