@@ -58,7 +58,7 @@ func rootCommand() *cobra.Command {
 		Use:           "spantee",
 		Short:         "tee for traces",
 		Long:          usage,
-		Version:       version(),
+		Version:       versionLine(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args: func(_ *cobra.Command, args []string) error {

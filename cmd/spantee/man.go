@@ -37,6 +37,7 @@ func manCommand() *cobra.Command {
 
 func printManual(w io.Writer, of *cobra.Command) error {
 	of.DisableAutoGenTag = true
+	of.Long = strings.ReplaceAll(of.Long, "\n  ", "\n    ") // Markdown, where four spaces make an example
 	header := &doc.GenManHeader{
 		Title: strings.ToUpper(strings.ReplaceAll(of.CommandPath(), " ", "-")), Section: "1",
 		Source: "spantee " + version(), Manual: "spantee",

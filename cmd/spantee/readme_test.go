@@ -1,0 +1,227 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+const (
+	flagsBegin = "<!-- flags -->\n"
+	flagsEnd   = "<!-- end of flags -->\n"
+)
+
+func readREADME(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The README has the flags of all commands, as --help describes them.
+func TestREADMEFlags(t *testing.T) {
+	text := readREADME(t)
+	before, rest, begins := strings.Cut(text, flagsBegin)
+	_, after, ends := strings.Cut(rest, flagsEnd)
+	if !begins || !ends {
+		t.Fatal("README.md has no place for the flags")
+	}
+	want := before + flagsBegin + flagTable(rootCommand()) + flagsEnd + after
+	if text == want {
+		return
+	}
+	if !*update {
+		t.Fatal("README.md does not have the flags of --help; rewrite it with -update")
+	}
+	if err := os.WriteFile("README.md", []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// flagTable has a table for each set of commands that have flags in common, by
+// name and description.
+func flagTable(root *cobra.Command) string {
+	var rows, groups []string
+	commands := map[string]string{} // by row
+	for _, cmd := range append([]*cobra.Command{root}, root.Commands()...) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Hidden {
+				return
+			}
+			row := flagRow(f)
+			if commands[row] == "" {
+				rows = append(rows, row)
+			} else {
+				commands[row] += ", "
+			}
+			commands[row] += "`" + cmd.CommandPath() + "`"
+		})
+	}
+	tables := map[string]string{} // by their commands
+	for _, row := range rows {
+		of := commands[row]
+		if tables[of] == "" {
+			groups = append(groups, of)
+		}
+		tables[of] += row
+	}
+	b := new(strings.Builder)
+	for _, of := range groups {
+		fmt.Fprintf(b, "\n%s:\n\n| flag | |\n|---|---|\n%s", of, tables[of])
+	}
+	return b.String() + "\n"
+}
+
+func flagRow(f *pflag.Flag) string {
+	value, usage := pflag.UnquoteUsage(f)
+	name := strings.TrimSpace("--" + f.Name + " " + value)
+	if f.Shorthand != "" {
+		name = "-" + f.Shorthand + ", " + name
+	}
+	switch f.DefValue {
+	case "", "0", "0s", "false", "[]":
+	default:
+		usage += " (default " + f.DefValue + ")"
+	}
+	escape := strings.NewReplacer("|", `\|`, "<", "&lt;").Replace
+	return "| `" + escape(name) + "` | " + escape(usage) + " |\n"
+}
+
+var codeSpan = regexp.MustCompile("`([^`]+)`")
+
+// firstColumn returns what the first cells of a section's table rows have.
+func firstColumn(t *testing.T, heading string, pattern *regexp.Regexp) map[string]bool {
+	t.Helper()
+	_, section, found := strings.Cut(readREADME(t), "\n## "+heading+"\n")
+	if !found {
+		t.Fatalf("README.md has no section %q", heading)
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	listed := map[string]bool{}
+	for line := range strings.Lines(section) {
+		if cells := strings.Split(line, "|"); len(cells) > 2 {
+			for _, match := range pattern.FindAllStringSubmatch(cells[1], -1) {
+				listed[match[1]] = true
+			}
+		}
+	}
+	return listed
+}
+
+func wantSame(t *testing.T, what string, listed, real map[string]bool) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(real)) {
+		if !listed[name] {
+			t.Errorf("README.md has no row for %s %s", what, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(listed)) {
+		if !real[name] {
+			t.Errorf("README.md lists %s %s, which is not in the code", what, name)
+		}
+	}
+}
+
+func TestREADMEVariables(t *testing.T) {
+	read := map[string]bool{ // by libraries: envcar, and the SDK's resource
+		"TRACESTATE": true, "OTEL_SERVICE_NAME": true, "OTEL_RESOURCE_ATTRIBUTES": true,
+	}
+	variable := regexp.MustCompile(`^(OTEL|SPANTEE|XDG)_[A-Z_]*[A-Z]$`)
+	eachCode(t, func(n ast.Node) {
+		switch n := n.(type) {
+		case *ast.BasicLit:
+			if text, err := strconv.Unquote(n.Value); err == nil && n.Kind == token.STRING && variable.MatchString(text) {
+				read[text] = true
+			}
+		case *ast.CallExpr:
+			args := stringArguments(n)
+			switch called(n) {
+			case "Getenv", "LookupEnv":
+				if len(args) == 1 {
+					read[args[0]] = true
+				}
+			case "lookup": // of exporter/otlp: a setting's value and its name
+				if len(args) > 0 {
+					setting := args[len(args)-1]
+					read["OTEL_EXPORTER_OTLP_"+strings.ToUpper(strings.ReplaceAll(setting, "-", "_"))] = true
+				}
+			}
+		}
+	})
+	wantSame(t, "variable", firstColumn(t, "Variables", codeSpan), read)
+}
+
+func TestREADMEExitStatuses(t *testing.T) {
+	real := map[string]bool{"0": true, "129": true, "130": true, "141": true, "143": true} // success and signals
+	eachCode(t, func(n ast.Node) {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, "status") || len(spec.Values) != 1 {
+			return
+		}
+		if code, ok := spec.Values[0].(*ast.BasicLit); ok && code.Kind == token.INT {
+			real[code.Value] = true
+		}
+	})
+	wantSame(t, "status", firstColumn(t, "Exit statuses", regexp.MustCompile(`\b(\d+)\b`)), real)
+}
+
+// eachCode visits the code that spantee is built from.
+func eachCode(t *testing.T, visit func(ast.Node)) {
+	t.Helper()
+	for _, dir := range []string{".", "../../exporter", "../../mapping"} {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				visit(n)
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// called is the name of the function or method that is called.
+func called(call *ast.CallExpr) string {
+	switch f := call.Fun.(type) {
+	case *ast.Ident:
+		return f.Name
+	case *ast.SelectorExpr:
+		return f.Sel.Name
+	}
+	return ""
+}
+
+func stringArguments(call *ast.CallExpr) (args []string) {
+	for _, arg := range call.Args {
+		if literal, ok := arg.(*ast.BasicLit); ok && literal.Kind == token.STRING {
+			if text, err := strconv.Unquote(literal.Value); err == nil {
+				args = append(args, text)
+			}
+		}
+	}
+	return args
+}
