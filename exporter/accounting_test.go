@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -79,7 +80,7 @@ func randomScript(t *testing.T, random *rand.Rand) {
 	}
 	full := random.IntN(5) == 0 // a disk that takes nothing
 	if full {
-		if err := os.WriteFile(s.Dir, nil, 0o600); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(s.Dir), 0o700), os.WriteFile(s.Dir, nil, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -93,9 +94,9 @@ func randomScript(t *testing.T, random *rand.Rand) {
 		case 1:
 			synctest.Wait()
 		case 2:
-			_ = e.Checkpoint(numbered(9000, 9000+random.IntN(3), 200)) // which may fail
+			_ = e.Checkpoint(encodeAll(numbered(9000, 9000+random.IntN(3), 200)...)) // which may fail
 		case 3:
-			e.Export(encode(sized("too large", 1001)))
+			e.Export(encode(sized("too large", 1001)), nil)
 			n++
 		default:
 			more := 1 + random.IntN(5)
@@ -154,7 +155,7 @@ func TestASpoolIsConcurrentSafe(t *testing.T) {
 		}
 		exporting.Go(func() {
 			for range 50 {
-				if err := e.Checkpoint(numbered(9000, 9003, 300)); err != nil {
+				if err := e.Checkpoint(encodeAll(numbered(9000, 9003, 300)...)); err != nil {
 					t.Error(err)
 				}
 			}

@@ -28,7 +28,7 @@ func TestNoRequestBeforeTheDelayIsOver(t *testing.T) {
 				return nil
 			}}
 			e := newExporter(t, Config{Client: c})
-			e.Export(encode(sized("a", 100)))
+			e.Export(encode(sized("a", 100)), nil)
 			time.Sleep(time.Second)
 			synctest.Wait()
 			wantReport(t, closeWithin(t, e, 3*delay), 1, 0, "") // which waits on
@@ -112,7 +112,7 @@ func TestARecordingWaitsForADelay(t *testing.T) {
 		e := newExporter(t, Config{Client: c, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
 		const spans = 100
 		for i := range spans {
-			e.Export(encode(sized(fmt.Sprint(i), 300)))
+			e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
 		}
 		wantReport(t, closeWithin(t, e, time.Hour), spans, 0, "")
 	})
@@ -142,7 +142,7 @@ func TestFlushObeysDelays(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSpool(t)
-				wait(t, s, numbered(0, 5, 300))
+				wait(t, s, numbered(0, 5, alone))
 				c := new(fake)
 				c.answer = func(context.Context, []*tracepb.Span) error { return tt.answer(c.attempts) }
 				start, told := time.Now(), 0

@@ -2,6 +2,8 @@ package exporter
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -22,11 +24,16 @@ func (e *Exporter) run() {
 	defer e.cancel()
 
 	broken := attempt(e.ctx, e.cfg.Client.Start)
-	for spans := e.next(); spans != nil; spans = e.next() {
+	for b := e.next(); len(b.spans) > 0; b = e.next() {
+		e.journaled(b)
+		var settled bool
 		if broken != nil {
-			e.spoolOrDrop(spans, broken)
+			settled = e.spoolOrDrop(b.with(b.spans), broken)
 		} else {
-			e.deliver(spans)
+			settled = e.deliver(b.with(b.spans))
+		}
+		if settled {
+			e.settled(b)
 		}
 		e.requestDone()
 	}
@@ -36,12 +43,12 @@ func (e *Exporter) run() {
 }
 
 // next waits for a full request, for a span that has waited long enough, or
-// for Close. It returns nil after the last request.
-func (e *Exporter) next() [][]byte {
+// for Close. It returns an empty batch after the last request.
+func (e *Exporter) next() batch {
 	for {
-		spans, due, last := e.nextBatch()
-		if spans != nil || last {
-			return spans
+		b, due, last := e.nextBatch()
+		if len(b.spans) > 0 || last {
+			return b
 		}
 		select {
 		case <-e.wake:
@@ -53,19 +60,19 @@ func (e *Exporter) next() [][]byte {
 
 // nextBatch returns the next request if it is due, or else when it will be, or
 // that there will be no more.
-func (e *Exporter) nextBatch() (spans [][]byte, due <-chan time.Time, last bool) {
+func (e *Exporter) nextBatch() (b batch, due <-chan time.Time, last bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.queue) == 0 {
-		return nil, nil, e.closed
+		return batch{}, nil, e.closed
 	}
 	left := e.cfg.Interval - time.Since(e.queue[0].at)
 	if left > 0 && !e.isFull() && !e.closed {
-		return nil, time.After(left), false
+		return batch{}, time.After(left), false
 	}
-	spans, size := e.dequeue()
-	e.inFlight, e.inFlightSize, e.since = spans, size, time.Now()
-	return spans, nil, false
+	b = e.dequeue()
+	e.inFlight, e.inFlightSize, e.since = b.spans, b.size, time.Now()
+	return b, nil, false
 }
 
 // requestDone makes room: the request in flight is delivered, or was given up.
@@ -83,9 +90,10 @@ func (e *Exporter) wakeWaiting() {
 	e.roomMade = make(chan struct{})
 }
 
-// deliver sends spans until they are accepted or rejected, or until waiting
-// makes no sense.
-func (e *Exporter) deliver(spans [][]byte) {
+// deliver sends a request until its spans are accepted or rejected, or until
+// waiting makes no sense. It tells whether they need not be recovered from the
+// journal.
+func (e *Exporter) deliver(r request) (settled bool) {
 	backoff := minBackoff
 	for e.awaitDelay() {
 		closing := e.closing // nil once Close has begun: it cuts only one wait short
@@ -95,17 +103,16 @@ func (e *Exporter) deliver(spans [][]byte) {
 		default:
 		}
 
-		out := e.sender.send(e.ctx, e.request.with(spans))
-		e.settle(out)
-		spans = out.left
-		if len(spans) == 0 {
-			return
+		out := e.sender.send(e.ctx, r)
+		e.settle(r, out)
+		r = r.with(out.left)
+		if len(r.spans) == 0 {
+			return true
 		}
 		e.setLastFailure(out.why)
 		switch {
 		case out.why.Verdict == Misconfigured: // waiting does not help
-			e.spoolOrDrop(spans, out.why)
-			return
+			return e.spoolOrDrop(r, out.why)
 		case out.why.Verdict == Unreachable && closing == nil:
 			e.cancel() // nor would the requests behind this one get through
 		}
@@ -117,7 +124,7 @@ func (e *Exporter) deliver(spans [][]byte) {
 		case <-e.ctx.Done():
 		}
 	}
-	e.spoolOrDrop(spans, e.whyUndelivered())
+	return e.spoolOrDrop(r, e.whyUndelivered())
 }
 
 // awaitDelay waits for as long as the receiver wants no requests. It tells
@@ -153,9 +160,9 @@ func (e *Exporter) closeDeadline() (deadline time.Time, closed bool) {
 }
 
 // settle counts spans with a final outcome.
-func (e *Exporter) settle(out outcome) {
-	for _, r := range out.rejected {
-		e.reject(r.spans, r.why)
+func (e *Exporter) settle(r request, out outcome) {
+	for _, rejected := range out.rejected {
+		e.reject(r.with(rejected.spans), rejected.why)
 	}
 	e.count(func(r *Report) {
 		r.Delivered += out.delivered
@@ -164,7 +171,7 @@ func (e *Exporter) settle(out outcome) {
 			r.blame(out.why)
 		}
 		if out.delivered > 0 {
-			e.lastFailure = nil
+			e.lastFailure, e.since = nil, time.Now()
 		}
 		e.inFlight = out.left
 	})
@@ -173,43 +180,58 @@ func (e *Exporter) settle(out outcome) {
 	}
 }
 
-// spoolOrDrop is where spans end that are not delivered now.
-func (e *Exporter) spoolOrDrop(spans [][]byte, why *UploadError) {
-	e.keep(spans, why, spool.Spool.Put, &e.report.Spooled)
+// giveUp takes the spans of a batch out of the process.
+func (e *Exporter) giveUp(b batch, why *UploadError) {
+	if e.spoolOrDrop(b.with(b.spans), why) {
+		e.settled(b)
+	}
+}
+
+// spoolOrDrop is where spans end that are not delivered now. If Close has no
+// time left for the disk they stay in the journal, where they are, and it
+// returns false.
+func (e *Exporter) spoolOrDrop(r request, why *UploadError) (settled bool) {
+	return e.keep(r, why, spool.Spool.Put, &e.report.Spooled)
 }
 
 // reject is where spans end that the receiver will never accept.
-func (e *Exporter) reject(spans [][]byte, why *UploadError) {
-	e.keep(spans, why, spool.Spool.Reject, &e.report.Rejected)
+func (e *Exporter) reject(r request, why *UploadError) {
+	e.keep(r, why, spool.Spool.Reject, &e.report.Rejected)
 }
 
-type putFunc func(spool.Spool, spool.Destination, spool.Request, string) (spool.Evicted, error)
+type putFunc func(spool.Spool, context.Context, spool.Destination, spool.Request, string) (spool.Evicted, error)
 
-func (e *Exporter) keep(spans [][]byte, why *UploadError, put putFunc, kept *int) {
+func (e *Exporter) keep(req request, why *UploadError, put putFunc, kept *int) (settled bool) {
 	var evicted spool.Evicted
 	var err error
 	if e.cfg.Spool != nil {
-		evicted, err = keep(*e.cfg.Spool, e.cfg.Client.Destination(), e.request.with(spans), why, put)
+		ctx, cancel := e.diskContext()
+		defer cancel()
+		evicted, err = keep(ctx, *e.cfg.Spool, e.cfg.Client.Destination(), req, why, put)
+	}
+	if kept == &e.report.Spooled && e.journal != nil && e.isClosed() && errors.Is(err, spool.ErrFrozen) {
+		return false
 	}
 	e.count(func(r *Report) {
 		if e.cfg.Spool == nil || err != nil {
 			kept = &r.Dropped
 		}
-		*kept += len(spans)
+		*kept += len(req.spans)
 		r.addEvicted(evicted)
 		r.blame(why)
 		if r.NotKept == nil {
 			r.NotKept = err
 		}
 	})
+	return true
 }
 
-func keep(s spool.Spool, to spool.Destination, r request, why *UploadError, put putFunc) (spool.Evicted, error) {
+func keep(ctx context.Context, s spool.Spool, to spool.Destination, r request, why *UploadError, put putFunc) (spool.Evicted, error) {
 	body, err := r.body()
 	if err != nil {
 		return spool.Evicted{}, err
 	}
-	return put(s, to, body, why.Error())
+	return put(s, ctx, to, body, why.Error())
 }
 
 func (e *Exporter) count(f func(*Report)) {
@@ -233,14 +255,25 @@ func (e *Exporter) whyUndelivered() *UploadError {
 	return cmp.Or(e.lastFailure, errTimeout)
 }
 
-// drainGrace is for how long Close sends requests of the spool once this
-// process's own are done.
-const drainGrace = 200 * time.Millisecond
+const (
+	// drainGrace is for how long Close sends requests of the spool once this
+	// process's own are done.
+	drainGrace = 200 * time.Millisecond
+
+	// drainRest is how long the spool is left alone, at least, after a request
+	// of it failed or another process was found sending them. A receiver that
+	// comes back is asked by one process of many, and by no other soon.
+	drainRest = 5 * time.Second
+
+	// maxPause bounds the wait between two requests of the spool. They may take
+	// half of a receiver's time, and new spans have the other.
+	maxPause = time.Second
+)
 
 // drain sends the spool's backlog, now that the collector is known to be there:
 // in the background, so that new spans need not wait.
 func (e *Exporter) drain() {
-	if e.cfg.Spool == nil || !e.idle.TryLock() {
+	if e.cfg.Spool == nil || !e.mayDrain(0) || !e.idle.TryLock() {
 		return
 	}
 	e.draining.Go(func() {
@@ -250,14 +283,32 @@ func (e *Exporter) drain() {
 			more:  e.mayDrain,
 			retry: func(time.Duration) bool { return false },
 		}
-		_ = d.run(e.ctx) // what fails stays in the spool
-		e.count(func(r *Report) { r.addDrained(d.drained) })
+		// Close leaves this goroutine behind, so the disk may take its time.
+		disk := context.Background()
+		r, _ := d.spool.RecoverDue(disk) // if there is no room for it, sending the rest makes some
+		d.recovered(r)
+		err := d.sendAll(e.ctx, disk) // what fails stays in the spool
+		e.count(func(r *Report) {
+			r.addDrained(d.drained)
+			if err != nil {
+				e.drainFrom = time.Now().Add(drainRest + rand.N(drainRest))
+			}
+		})
 	})
 }
 
-// mayDrain tells whether one more request of the spool may be sent.
-func (e *Exporter) mayDrain() bool {
+// mayDrain tells whether one more request of the spool may be sent, after one
+// that took so long.
+func (e *Exporter) mayDrain(took time.Duration) bool {
+	if took > 0 {
+		select {
+		case <-time.After(rand.N(min(2*took, maxPause))):
+		case <-e.closing:
+		case <-e.ctx.Done():
+		}
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.ctx.Err() == nil && e.sender.delay() == 0 && (e.drainUntil.IsZero() || time.Now().Before(e.drainUntil))
+	return e.ctx.Err() == nil && e.sender.delay() == 0 && !time.Now().Before(e.drainFrom) &&
+		(e.drainUntil.IsZero() || time.Now().Before(e.drainUntil))
 }

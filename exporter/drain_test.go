@@ -17,6 +17,9 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
+// alone is the size of a span that is joined with no other in a request.
+const alone = 1600 << 10
+
 // wait puts each of the spans into the spool as a request of its own, earlier
 // ones first.
 func wait(t *testing.T, s *spool.Spool, spans []*tracepb.Span) {
@@ -26,7 +29,7 @@ func wait(t *testing.T, s *spool.Spool, spans []*tracepb.Span) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Put(new(fake).Destination(), body, "it was down"); err != nil {
+		if _, err := s.Put(t.Context(), new(fake).Destination(), body, "it was down"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Microsecond) // in a bubble two files might be of one instant
@@ -129,12 +132,12 @@ func TestCloseStopsSendingWhatWaits(t *testing.T) {
 		sent   int
 	}{
 		{"slow", slow, drainGrace + each, 7},
-		{"hung", hang, 2*time.Second - reserve, 0},
+		{"hung", hang, 2*time.Second - diskReserve, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSpool(t)
-				wait(t, s, numbered(0, 50, 300))
+				wait(t, s, numbered(0, 20, alone))
 				e := newExporter(t, Config{Client: &fake{answer: tt.answer}, Spool: s})
 				exportAll(e, numbered(100, 101, 300))
 				start := time.Now()
@@ -144,7 +147,7 @@ func TestCloseStopsSendingWhatWaits(t *testing.T) {
 				}
 				wantFates(t, r, 1, 0, 0, 0)
 				waiting, _ := kept(t, s, spool.Waiting)
-				if r.Earlier.Delivered != tt.sent || len(waiting) != 50-tt.sent {
+				if r.Earlier.Delivered != tt.sent || len(waiting) != 20-tt.sent {
 					t.Errorf("earlier %+v, %d wait", r.Earlier, len(waiting))
 				}
 			})
@@ -208,7 +211,7 @@ func TestOutcomesOfWhatWaits(t *testing.T) {
 
 func TestARequestWithoutSpansIsDone(t *testing.T) {
 	s := newSpool(t)
-	if _, err := s.Put(new(fake).Destination(), spool.Request{}, ""); err != nil {
+	if _, err := s.Put(t.Context(), new(fake).Destination(), spool.Request{}, ""); err != nil {
 		t.Fatal(err)
 	}
 	wait(t, s, numbered(0, 1, 300))
@@ -224,10 +227,10 @@ func TestAJournalThatCannotBeRecoveredIsInNobodysWay(t *testing.T) {
 	s := newSpool(t)
 	wait(t, s, numbered(0, 3, 300))
 	e := newExporter(t, Config{Client: &fake{answer: func(context.Context, []*tracepb.Span) error { select {} }}, Spool: s})
-	if err := e.Checkpoint(numbered(50, 60, 300)); err != nil {
+	if err := e.Checkpoint(encodeAll(numbered(50, 60, 300)...)); err != nil {
 		t.Fatal(err)
 	}
-	e.journal.Close(true) // it was killed
+	e.journal.Close(t.Context(), true) // it was killed
 	defer closeKeeping(t, e, time.Second)
 
 	s.Max = 2000 // less than the journal needs
@@ -247,10 +250,10 @@ func TestASuccessRecoversWhatWasKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpool(t)
 		dead := newExporter(t, Config{Client: new(fake), Spool: s})
-		if err := dead.Checkpoint(numbered(0, 3, 300)); err != nil {
+		if err := dead.Checkpoint(encodeAll(numbered(0, 3, 300)...)); err != nil {
 			t.Fatal(err)
 		}
-		dead.journal.Close(true)
+		dead.journal.Close(t.Context(), true)
 		defer closeKeeping(t, dead, 0)
 
 		c := new(fake)

@@ -13,10 +13,8 @@ import (
 	"sync"
 	"time"
 
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter/spool"
 )
@@ -24,15 +22,15 @@ import (
 // A Config says what an Exporter sends, and where. Only Client is required.
 type Config struct {
 	Client   Client
-	Resource *resourcepb.Resource
+	Resource *resourcepb.Resource // of spans that are exported without one
 	Scope    *commonpb.InstrumentationScope
 
 	// Spool, if set, keeps what cannot be delivered. Its backlog for the same
 	// destination is sent in the background.
 	Spool *spool.Spool
 
-	// Wait makes Export wait for room: for recordings, which can wait, unlike a
-	// live pipe.
+	// Wait makes Export wait for room from the start (see SetWait), and keeps no
+	// journal: it is for a recording, which can be sent again.
 	Wait bool
 
 	MaxRequest int           // in bytes; zero is 3 MiB, because gRPC servers refuse more than 4
@@ -56,52 +54,48 @@ func New(cfg Config) (*Exporter, error) {
 	e := &Exporter{
 		cfg:      cfg,
 		sender:   sender{client: cfg.Client},
-		request:  request{resource: cfg.Resource, scope: cfg.Scope},
 		wake:     make(chan struct{}, 1),
 		closing:  make(chan struct{}),
 		done:     make(chan struct{}),
 		roomMade: make(chan struct{}),
+		wait:     cfg.Wait,
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 
 	if cfg.Spool != nil {
 		own := *cfg.Spool
 		own.Owner = spool.NewOwner()
+		own.SetAside = func(*spool.Untrusted) { e.count(func(r *Report) { r.Earlier.SetAside++ }) }
 		e.cfg.Spool = &own
 	}
 	if cfg.Spool != nil && !cfg.Wait {
-		e.journal = cfg.Spool.NewJournal(cfg.Client.Destination())
+		head, err := request{resource: cfg.Resource, scope: cfg.Scope}.body()
+		if err != nil {
+			return nil, err
+		}
+		e.journal = e.cfg.Spool.NewJournal(cfg.Client.Destination(), head.Body)
 	}
-
-	// The lengths of its two enclosing messages take more bytes in a full
-	// request than in an empty one, up to three each.
-	e.overhead = 2*3 + proto.Size(&coltracepb.ExportTraceServiceRequest{ResourceSpans: e.request.resourceSpans()})
+	presumed := newOrigin(cfg.Resource, cfg.Scope)
+	e.origins = map[*resourcepb.Resource]*origin{nil: presumed, cfg.Resource: presumed}
 	go e.run()
 	return e, nil
 }
 
 const (
-	// patience and longPatience bound how long Export waits for room: if the
-	// request in flight has failed before, and if it is only slow.
-	patience     = 2 * time.Second
-	longPatience = 10 * time.Second
+	// longPatience is how long Export waits for room while the collector accepts
+	// nothing: it may be slow, or say that it is busy.
+	longPatience = time.Minute
+	// patience is the same for a collector that does not answer.
+	patience = 2 * time.Second
 	// maxDelay bounds how long Export and Flush wait because the receiver asked
 	// for it.
 	maxDelay = time.Minute
-	// grace is what a client has to return, or a disk to take what is left,
-	// once the context of Close has ended.
-	grace = time.Second
-	// reserve is how long before that context ends all attempts end, so that
-	// there is time to keep what is left.
-	reserve = 50 * time.Millisecond
 )
 
 // An Exporter delivers spans from a goroutine of its own, until Close.
 type Exporter struct {
-	cfg      Config
-	sender   sender
-	request  request // without spans
-	overhead int     // bytes of a request besides its spans
+	cfg    Config
+	sender sender
 
 	ctx      context.Context // of every attempt; ends with the context of Close
 	cancel   context.CancelFunc
@@ -112,33 +106,53 @@ type Exporter struct {
 	idle     sync.Mutex // held while the spool is drained
 
 	mu           sync.Mutex
+	origins      map[*resourcepb.Resource]*origin
+	wait         bool // Export waits for room
 	closed       bool
 	deadline     time.Time // of attempts, once Close has begun; zero for none
+	diskDeadline time.Time // the same for the disk
 	queue        []queued
 	queuedBytes  int
 	inFlight     [][]byte
 	inFlightSize int           // in bytes
-	since        time.Time     // when delivery of inFlight began
+	inPiece      bool          // between Begin and Commit or Checkpoint
+	since        time.Time     // when delivery of inFlight began, or some of it was accepted last
 	roomMade     chan struct{} // closed, and replaced, when inFlight is done, or failed
 	lastFailure  *UploadError  // nil after a success
 	drainUntil   time.Time     // zero until all else is done
+	drainFrom    time.Time     // not before, since something was in the way
 	report       Report
 
-	journal *spool.Journal // of a live stream: a recording can be sent again
+	diskLate bool           // the journal did not keep up; the sender's own
+	journal  *spool.Journal // of a live stream: a recording can be sent again
 }
 
 // A queued span is encoded: as a message it would take several times the memory.
 type queued struct {
-	wire []byte // the bytes it adds to a request
-	at   time.Time
+	*origin
+	wire   []byte // the bytes it adds to a request
+	number uint64 // in the journal
+	at     time.Time
 }
 
+// A batch is a request's worth of spans of one origin.
+type batch struct {
+	*origin
+	spans   [][]byte
+	size    int
+	numbers []interval // in the journal
+}
+
+// An interval is of numbers, without its end.
+type interval struct{ from, to uint64 }
+
 // Export hands over a finished span: the wire bytes of one
-// opentelemetry.proto.trace.v1.Span, of which it makes a copy. It may be called
+// opentelemetry.proto.trace.v1.Span, of which it makes a copy. from is its
+// resource, nil for Config.Resource; there may be a few of them. It may be called
 // by several goroutines, and returns at once unless Config.Wait is set. Where
 // there is no room, the oldest spans go to the spool, or without one are
 // dropped and counted; so does a span that comes after Close.
-func (e *Exporter) Export(span []byte) {
+func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 	e.count(func(r *Report) { r.Ended++ })
 	if e.isClosed() && e.cfg.Spool == nil {
 		e.count(func(r *Report) {
@@ -147,17 +161,14 @@ func (e *Exporter) Export(span []byte) {
 		})
 		return
 	}
-	wire := frame(span)
-	if e.overhead+len(wire) > e.cfg.MaxRequest {
-		e.reject([][]byte{wire}, errTooLarge)
+	wire, origin := frame(span), e.origin(from)
+	if origin.overhead+len(wire) > e.cfg.MaxRequest {
+		e.reject(origin.with([][]byte{wire}), errTooLarge)
 		return
 	}
-	if e.journal != nil {
-		e.journal.Append(wire)
-	}
-	evicted, why := e.enqueue(queued{wire, time.Now()})
-	for _, spans := range evicted {
-		e.spoolOrDrop(spans, why)
+	evicted, why := e.enqueue(queued{origin: origin, wire: wire, at: time.Now()})
+	for _, b := range evicted {
+		e.giveUp(b, why)
 	}
 }
 
@@ -171,19 +182,24 @@ func (e *Exporter) isClosed() bool {
 }
 
 // enqueue adds q to the queue. It returns the requests evicted for it, and why.
-func (e *Exporter) enqueue(q queued) (evicted [][][]byte, why *UploadError) {
+func (e *Exporter) enqueue(q queued) (evicted []batch, why *UploadError) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.cfg.Wait {
+	if !e.inPiece { // which has waited before
 		e.waitForRoom(len(q.wire))
 	}
 	// The oldest go first, a request at a time: the root ends last, and a trace
 	// without its root is worth little.
 	for len(e.queue) > 0 && !e.hasRoom(len(q.wire)) {
-		spans, _ := e.dequeue()
-		evicted = append(evicted, spans)
+		evicted = append(evicted, e.dequeue())
 	}
 	why = cmp.Or(e.lastFailure, errTooSlow)
+	if e.journal != nil {
+		q.number = e.journal.Append(q.wire, q.head)
+		if !e.inPiece {
+			e.journal.Commit()
+		}
+	}
 
 	e.queue = append(e.queue, q)
 	e.queuedBytes += len(q.wire)
@@ -196,13 +212,26 @@ func (e *Exporter) enqueue(q queued) (evicted [][][]byte, why *UploadError) {
 	return evicted, why
 }
 
-// waitForRoom waits until size bytes more fit, or until waiting makes no
-// sense. It is called, and returns, with e.mu held.
+// SetWait tells Export whether to wait while there is no room, for as long as
+// the collector takes anything. It also frees an Export that waits.
+func (e *Exporter) SetWait(wait bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.wait = wait
+	e.wakeWaiting()
+}
+
+// waitForRoom waits, if it is to, until size bytes more fit, or until the
+// collector has taken nothing for too long. It is called, and returns, with
+// e.mu held.
 func (e *Exporter) waitForRoom(size int) {
-	for !e.closed && !e.hasRoom(size) {
+	for e.wait && !e.closed && !e.hasRoom(size) {
 		left := longPatience
-		if e.lastFailure != nil {
+		if f := e.lastFailure; f != nil && (f.Verdict == Unreachable || f == errTimeout) {
 			left = patience
+			if !e.cfg.Wait {
+				return // a live stream may wait for us
+			}
 		}
 		if e.inFlight != nil {
 			left -= time.Since(e.since)
@@ -225,35 +254,68 @@ func (e *Exporter) waitForRoom(size int) {
 }
 
 func (e *Exporter) hasRoom(size int) bool {
-	return e.queuedBytes+e.inFlightSize+size <= e.cfg.MaxQueue
+	limit := e.cfg.MaxQueue
+	if e.wait && e.inPiece {
+		limit += maxPiece
+	}
+	return e.queuedBytes+e.inFlightSize+size <= limit
 }
 
-func (e *Exporter) isFull() bool { return e.overhead+e.queuedBytes >= e.cfg.MaxRequest }
+func (e *Exporter) isFull() bool {
+	return len(e.queue) > 0 && e.queue[0].overhead+e.queuedBytes >= e.cfg.MaxRequest
+}
 
-// dequeue takes a request's worth of spans from the head of the queue.
-func (e *Exporter) dequeue() (spans [][]byte, size int) {
-	for _, q := range e.queue {
-		if e.overhead+size+len(q.wire) > e.cfg.MaxRequest {
+// dequeue takes a request's worth of spans from the queue: the oldest one, and
+// others of the same origin.
+func (e *Exporter) dequeue() (b batch) {
+	if len(e.queue) == 0 {
+		return b
+	}
+	b.origin = e.queue[0].origin
+	n, others := 0, []queued(nil)
+	for ; n < len(e.queue); n++ {
+		q := e.queue[n]
+		if q.origin != b.origin {
+			others = append(others, q)
+			continue
+		}
+		if b.overhead+b.size+len(q.wire) > e.cfg.MaxRequest {
 			break
 		}
-		spans = append(spans, q.wire)
-		size += len(q.wire)
+		b.add(q)
 	}
-	clear(e.queue[:len(spans)])
-	e.queue = e.queue[len(spans):]
-	e.queuedBytes -= size
-	return spans, size
+	rest := n - len(others)
+	copy(e.queue[rest:], others)
+	clear(e.queue[:rest])
+	e.queue = e.queue[rest:]
+	e.queuedBytes -= b.size
+	return b
+}
+
+func (b *batch) add(q queued) {
+	b.spans = append(b.spans, q.wire)
+	b.size += len(q.wire)
+	if last := len(b.numbers) - 1; last >= 0 && b.numbers[last].to == q.number {
+		b.numbers[last].to++
+		return
+	}
+	b.numbers = append(b.numbers, interval{q.number, q.number + 1})
 }
 
 // Close sends what is left, retrying until shortly before ctx ends, and
-// reports. It does not wait for a collector that is not there, nor for one that
+// reports. It waits no longer for the disk either: what a disk that does not
+// answer was to keep counts as dropped. It does not wait for a collector that is not there, nor for one that
 // wants no requests until ctx has ended. It may be called again to do the same
 // for what was exported since.
 func (e *Exporter) Close(ctx context.Context) Report {
 	attempts, cancel := ctx, context.CancelFunc(func() {})
 	deadline, ok := ctx.Deadline()
+	end := deadline
 	if ok {
-		deadline = deadline.Add(-min(reserve, time.Until(deadline)/4))
+		if least := time.Now().Add(diskReserve); end.Before(least) {
+			end = least
+		}
+		deadline = deadline.Add(-min(diskReserve, time.Until(deadline)/4))
 		attempts, cancel = context.WithDeadline(ctx, deadline)
 	}
 	defer cancel()
@@ -265,24 +327,28 @@ func (e *Exporter) Close(ctx context.Context) Report {
 		e.closed, e.deadline = true, deadline
 		close(e.closing)
 	}
+	e.diskDeadline = end
 	e.mu.Unlock()
 	select {
 	case <-e.done:
 	case <-attempts.Done():
 		select {
 		case <-e.done:
-		case <-time.After(grace): // a client that ignores its context is left behind
+		case <-time.After(diskReserve / 2): // a client that ignores its context is left behind
 		}
 	}
-	for spans := e.rest(); spans != nil; spans = e.rest() {
-		e.spoolOrDrop(spans, e.whyUndelivered())
+	for b := e.rest(); len(b.spans) > 0; b = e.rest() {
+		e.giveUp(b, e.whyUndelivered())
 	}
 
 	e.mu.Lock()
+	missing := e.report.undecided()
+	e.mu.Unlock()
+	kept := e.closeJournal(missing > 0)
+	e.mu.Lock()
 	defer e.mu.Unlock()
 	r := e.report
-	missing := r.Ended - r.Delivered - r.Spooled - r.Rejected - r.Dropped
-	kept := e.closeJournal(missing > 0)
+	missing = r.undecided()
 	switch {
 	case r.Delivered == r.Ended: // the spool has been drained since
 		r.Cause = nil
@@ -298,9 +364,8 @@ func (e *Exporter) Close(ctx context.Context) Report {
 }
 
 // rest returns a request's worth of what the sender left.
-func (e *Exporter) rest() [][]byte {
+func (e *Exporter) rest() batch {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	spans, _ := e.dequeue()
-	return spans
+	return e.dequeue()
 }

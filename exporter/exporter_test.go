@@ -57,10 +57,10 @@ func TestExportNeverWaits(t *testing.T) {
 				e := newExporter(t, Config{Client: c, MaxRequest: 1000, MaxQueue: 3000})
 				start := time.Now()
 				for i := range 100 {
-					e.Export(encode(sized(fmt.Sprint(i), 300)))
+					e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
 					synctest.Wait()
 				}
-				e.Export(encode(sized("root", 300)))
+				e.Export(encode(sized("root", 300)), nil)
 				if took := time.Since(start); took > 0 {
 					t.Errorf("Export waited for %v", took)
 				}
@@ -92,7 +92,7 @@ func TestExportWaitsForRoomInAReplay(t *testing.T) {
 		e := newExporter(t, Config{Client: c, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
 		const spans = 300
 		for i := range spans {
-			e.Export(encode(sized(fmt.Sprint(i), 300)))
+			e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
 		}
 		wantReport(t, closeWithin(t, e, time.Hour), spans, 0, "")
 	})
@@ -118,12 +118,57 @@ func TestExportLosesPatienceInAReplay(t *testing.T) {
 				e := newExporter(t, Config{Client: &scripted{upload: tt.upload}, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
 				start := time.Now()
 				for i := range 1000 {
-					e.Export(encode(sized(fmt.Sprint(i), 300)))
+					e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
 				}
 				if took := time.Since(start); took != tt.takes {
 					t.Errorf("waited for %v, want %v", took, tt.takes)
 				}
 				wantReport(t, closeWithin(t, e, time.Second), 0, 1000, tt.cause)
+			})
+		})
+	}
+}
+
+// A live stream's Export waits for a collector that takes something, when told
+// to, and no longer than it is told to.
+func TestSetWait(t *testing.T) {
+	slow := func(context.Context, int, []*tracepb.Span) error {
+		time.Sleep(3 * time.Second)
+		return nil
+	}
+	for _, tt := range []struct {
+		name   string
+		upload func(context.Context, int, []*tracepb.Span) error
+		unset  time.Duration // when it is told not to wait any more
+		takes  time.Duration
+		lost   bool
+	}{
+		{name: "slow", upload: slow, takes: 6 * time.Second},
+		{name: "busy", upload: always(errBusy), takes: longPatience, lost: true},
+		{name: "slow, and told not to", upload: slow, unset: time.Second, takes: time.Second, lost: true},
+		{name: "absent", upload: always(errRefused), lost: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newExporter(t, Config{Client: &scripted{upload: tt.upload}, MaxRequest: 1000, MaxQueue: 3000})
+				e.Export(encode(sized("first", 900)), nil) // is in flight, or fails
+				synctest.Wait()
+				e.SetWait(true)
+				if tt.unset > 0 {
+					time.AfterFunc(tt.unset, func() { e.SetWait(false) })
+				}
+				start := time.Now()
+				const spans = 12
+				for range spans {
+					e.Export(encode(sized("span", 300)), nil)
+				}
+				if took := time.Since(start); took != tt.takes {
+					t.Errorf("waited for %v, want %v", took, tt.takes)
+				}
+				r := closeWithin(t, e, time.Hour)
+				if lost := r.Delivered < spans+1; lost != tt.lost {
+					t.Errorf("%+v", r)
+				}
 			})
 		})
 	}
@@ -135,7 +180,7 @@ func TestCloseWakesAnExportThatWaits(t *testing.T) {
 		var exporting sync.WaitGroup
 		exporting.Go(func() {
 			for i := range 20 {
-				e.Export(encode(sized(fmt.Sprint(i), 300)))
+				e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
 			}
 		})
 		synctest.Wait()
@@ -148,8 +193,8 @@ func TestCloseWakesAnExportThatWaits(t *testing.T) {
 func TestASpanTooLargeForARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newExporter(t, Config{Client: new(scripted)})
-		e.Export(encode(sized("small", 100)))
-		e.Export(encode(sized("big", 3<<20)))
+		e.Export(encode(sized("small", 100)), nil)
+		e.Export(encode(sized("big", 3<<20)), nil)
 		wantReport(t, closeWithin(t, e, time.Second), 1, 1, "exceeds the maximum request size")
 	})
 }
@@ -158,7 +203,7 @@ func TestSpansAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newExporter(t, Config{Client: new(scripted)})
 		wantReport(t, closeWithin(t, e, time.Second), 0, 0, "")
-		e.Export(encode(sized("late", 100)))
+		e.Export(encode(sized("late", 100)), nil)
 		wantReport(t, closeWithin(t, e, time.Second), 0, 1, "no time left")
 	})
 }
@@ -171,7 +216,7 @@ func TestExportConcurrentSafe(t *testing.T) {
 		for range 8 {
 			exporting.Go(func() {
 				for range 500 {
-					e.Export(encode(sized("a", 300)))
+					e.Export(encode(sized("a", 300)), nil)
 				}
 			})
 		}

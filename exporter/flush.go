@@ -17,6 +17,9 @@ type Flushed struct {
 
 // Flush sends a spool's backlog, each request by the client that dial returns
 // for its destination. done, if not nil, is told of spans that wait no longer.
+//
+// Of a file dial is told no name, because a name found in a spool is not one to
+// write to. It returns a client if the user has named a file again, or else nil.
 func Flush(ctx context.Context, s spool.Spool, dial func(spool.Destination) (Client, error), done func(spans int)) ([]Flushed, error) {
 	if dial == nil {
 		return nil, errors.New("exporter: Flush without dial")
@@ -24,15 +27,15 @@ func Flush(ctx context.Context, s spool.Spool, dial func(spool.Destination) (Cli
 	if done == nil {
 		done = func(int) {}
 	}
-	recovered, evicted, err := s.Recover()
+	recovered, err := s.Recover(ctx)
 	all := []Flushed{}
-	if err != nil || recovered+evicted.Others > 0 {
-		all = append(all, Flushed{Earlier: Earlier{Recovered: recovered, Dropped: evicted.Others}, Err: err})
+	if err != nil || recovered != (spool.Recovered{}) {
+		all = append(all, Flushed{Earlier: Earlier{Recovered: recovered.Spans, Dropped: recovered.Others}, Err: err})
 	}
-	destinations, unreadable := s.Destinations()
+	destinations, unreadable := s.Destinations(ctx)
 	for _, to := range destinations {
 		f := Flushed{To: to}
-		client, err := dial(to)
+		client, err := dialTrusted(to, dial)
 		if err == nil {
 			err = flush(ctx, s, to, client, &f.Earlier, done)
 		}
@@ -42,13 +45,24 @@ func Flush(ctx context.Context, s spool.Spool, dial func(spool.Destination) (Cli
 	return all, unreadable
 }
 
+func dialTrusted(to spool.Destination, dial func(spool.Destination) (Client, error)) (Client, error) {
+	if to.Protocol == spool.File {
+		to.Endpoint = ""
+	}
+	client, err := dial(to)
+	if client == nil && err == nil {
+		return nil, &Error{errors.New("spans wait for this file"), "name it again: spantee flush --to FILE"}
+	}
+	return client, err
+}
+
 func flush(ctx context.Context, s spool.Spool, to spool.Destination, client Client, sum *Earlier, done func(spans int)) error {
 	if failed := attempt(ctx, client.Start); failed != nil {
 		return failed
 	}
 	before := 0
 	d := drain{spool: s, to: to, sender: &sender{client: client}}
-	d.more = func() bool {
+	d.more = func(time.Duration) bool {
 		now := d.others.Delivered + d.others.Rejected + d.others.Dropped
 		done(now - before)
 		before = now
@@ -59,7 +73,7 @@ func flush(ctx context.Context, s spool.Spool, to spool.Destination, client Clie
 		*sum = d.others
 		sum.Dropped += d.evicted.Others
 	}()
-	err := d.run(ctx)
+	err := d.sendAll(ctx, ctx)
 	stopped := attempt(context.WithoutCancel(ctx), client.Stop)
 	if err == nil && stopped != nil {
 		return stopped

@@ -26,6 +26,13 @@ func encode(span *tracepb.Span) []byte {
 	return b
 }
 
+func encodeAll(spans ...*tracepb.Span) (encoded []OpenSpan) {
+	for _, span := range spans {
+		encoded = append(encoded, OpenSpan{Span: encode(span)})
+	}
+	return encoded
+}
+
 // decode returns what a receiver makes of a request.
 func decode(rs []*tracepb.ResourceSpans) (*tracepb.ResourceSpans, error) {
 	b, err := proto.Marshal(rs[0])

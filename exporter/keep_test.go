@@ -98,19 +98,19 @@ func numbered(from, to, size int) (spans []*tracepb.Span) {
 
 func newSpool(t *testing.T) *spool.Spool {
 	t.Helper()
-	return &spool.Spool{Dir: filepath.Join(t.TempDir(), "spool"), Max: 64 << 20}
+	return &spool.Spool{Dir: filepath.Join(t.TempDir(), "state", "spool"), Max: 64 << 20}
 }
 
 func exportAll(e *Exporter, spans []*tracepb.Span) {
 	for _, span := range spans {
-		e.Export(encode(span))
+		e.Export(encode(span), nil)
 	}
 }
 
 // kept are the spans that a spool has in a state, and why.
 func kept(t *testing.T, s *spool.Spool, state spool.State) (spans []*tracepb.Span, reasons []string) {
 	t.Helper()
-	entries, err := s.List()
+	entries, err := s.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,17 +247,17 @@ func TestADiskThatTakesNothingIsSaid(t *testing.T) {
 	for _, answer := range []*UploadError{errRefused, errBad} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSpool(t)
-			if err := os.WriteFile(s.Dir, nil, 0o600); err != nil {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(s.Dir), 0o700), os.WriteFile(s.Dir, nil, 0o600)); err != nil {
 				t.Fatal(err)
 			}
 			e := newExporter(t, Config{Client: &fake{answer: answers(answer)}, Spool: s, MaxRequest: 1000})
 			exportAll(e, numbered(0, 10, 300))
-			if err := e.Checkpoint(numbered(10, 11, 300)); err == nil {
-				t.Error("Checkpoint could do it")
+			if err := e.Checkpoint(encodeAll(numbered(10, 11, 300)...)); err != nil {
+				t.Error("Checkpoint waited for the disk", err)
 			}
 			r := closeKeeping(t, e, 2*time.Second)
 			wantFates(t, r, 0, 0, 0, 10)
-			if r.NotKept == nil || !errors.Is(r.Cause, answer.Err) {
+			if r.NotKept == nil || r.Unprotected == nil || !errors.Is(r.Cause, answer.Err) {
 				t.Errorf("cause %v, not kept: %v", r.Cause, r.NotKept)
 			}
 		})
@@ -288,7 +288,7 @@ func TestWhatThereIsNoRoomForGoesToTheSpool(t *testing.T) {
 		all := numbered(0, 100, 300)
 		for _, span := range all {
 			start := time.Now()
-			e.Export(encode(span))
+			e.Export(encode(span), nil)
 			synctest.Wait()
 			if took := time.Since(start); took > 0 {
 				t.Errorf("Export waited for %v", took)
@@ -339,7 +339,7 @@ func TestKeptSpansArriveAsTheyEnded(t *testing.T) {
 		var want []*tracepb.Span
 		for i := range 10 {
 			want = append(want, everything(fmt.Sprint(i)))
-			e.Export(encode(want[i]))
+			e.Export(encode(want[i]), nil)
 		}
 		wantFates(t, closeKeeping(t, e, time.Second), 0, 10, 0, 0)
 
@@ -382,9 +382,11 @@ func drainAll(t *testing.T, s *spool.Spool, c Client) (Earlier, error) {
 	t.Helper()
 	d := drain{
 		spool: *s, to: new(fake).Destination(), sender: &sender{client: c},
-		more:  func() bool { return true },
+		more:  func(time.Duration) bool { return true },
 		retry: func(time.Duration) bool { return false },
 	}
-	err := d.run(context.Background())
-	return d.others, err
+	r, recovering := s.Recover(t.Context())
+	d.recovered(r)
+	err := d.sendAll(t.Context(), t.Context())
+	return d.others, errors.Join(err, recovering)
 }

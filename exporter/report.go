@@ -14,6 +14,8 @@ type Report struct {
 	Cause   error // why the first undelivered span was not delivered; may be an *Error
 	NotKept error // why spans were dropped in spite of a spool
 
+	Unprotected error // why a kill would have lost spans
+
 	Earlier Earlier
 }
 
@@ -23,6 +25,7 @@ type Earlier struct {
 	Delivered int
 	Rejected  int // by the receiver, and kept
 	Dropped   int // evicted for newer ones, or unreadable
+	SetAside  int // files, not spans, that are not this user's and were not read
 }
 
 func (e *Earlier) add(more Earlier) {
@@ -30,7 +33,11 @@ func (e *Earlier) add(more Earlier) {
 	e.Delivered += more.Delivered
 	e.Rejected += more.Rejected
 	e.Dropped += more.Dropped
+	e.SetAside += more.SetAside
 }
+
+// undecided is how many spans somebody still has.
+func (r *Report) undecided() int { return r.Ended - r.Delivered - r.Spooled - r.Rejected - r.Dropped }
 
 // addDrained counts spans anew that were spooled before.
 func (r *Report) addDrained(d drained) {
@@ -53,4 +60,12 @@ func (r *Report) blame(why *UploadError) {
 	if r.Cause == nil {
 		r.Cause = why.Err
 	}
+}
+
+// Settled is how many spans are out of memory: it grows while the receiver, or
+// the disk, takes anything.
+func (e *Exporter) Settled() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.report.Ended - e.report.undecided()
 }

@@ -23,6 +23,37 @@ type request struct {
 	spans    [][]byte
 }
 
+// An origin is what the spans of one resource share.
+type origin struct {
+	request      // without spans
+	overhead int // bytes of a request besides its spans
+	head     int // in the journal
+}
+
+func newOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationScope) *origin {
+	o := &origin{request: request{resource: resource, scope: scope}}
+	// The lengths of its two enclosing messages take more bytes in a full
+	// request than in an empty one, up to three each.
+	o.overhead = 2*3 + proto.Size(&coltracepb.ExportTraceServiceRequest{ResourceSpans: o.resourceSpans()})
+	return o
+}
+
+// origin returns that of spans of a resource.
+func (e *Exporter) origin(resource *resourcepb.Resource) *origin {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	o := e.origins[resource]
+	if o != nil {
+		return o
+	}
+	o = newOrigin(resource, e.cfg.Scope)
+	if head, err := o.body(); err == nil && e.journal != nil {
+		o.head = e.journal.AddHead(head.Body)
+	}
+	e.origins[resource] = o
+	return o
+}
+
 // fieldSpans is ScopeSpans.spans.
 const fieldSpans = 2
 

@@ -83,9 +83,14 @@ func totalsOf(spans []*tracepb.Span) (sum totals) {
 }
 
 // TestRootTotals checks that a root whose model calls have counts has their sum.
+// Claude Code states more for a run than for its calls: the cost, and what
+// sub-agents used.
 func TestRootTotals(t *testing.T) {
 	for path, in := range fixtures(t) {
 		t.Run(short(path), func(t *testing.T) {
+			if strings.HasPrefix(short(path), "claude/") {
+				t.Skip("see TestClaude")
+			}
 			spans, _ := feed{}.spans(t, in)
 			byTrace := map[string][]*tracepb.Span{}
 			for _, s := range spans {

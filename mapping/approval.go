@@ -22,13 +22,8 @@ type pendingApproval struct {
 
 func (r *run) approvalStart(inv *invocation, ev *agent.Event, at instant) {
 	r.counts.approvals++
-	a := &pendingApproval{query: ev.Query, callID: string(ev.CallID), n: r.counts.approvals, inv: inv, start: at}
-	var unused attributes
-	for i := range ev.Facts {
-		if ev.Facts[i].Level != agent.Harmless {
-			unused.fact(&ev.Facts[i], r.m.capture, &a.content)
-		}
-	}
+	a := &pendingApproval{query: r.m.names.pass(ev.Query), callID: r.m.names.id(string(ev.CallID)), n: r.counts.approvals, inv: inv, start: at}
+	r.m.captureFacts(ev.Facts, &a.content)
 	key := approvalKey{string(ev.ID), ev.Query}
 	r.approvals[key] = append(r.approvals[key], a)
 	if r.pending++; r.pending > maxOpen {
@@ -61,15 +56,10 @@ func (r *run) approvalEnd(ev *agent.Event, at instant) {
 	}
 	errorType := ""
 	if ev.Failed {
-		errorType = ev.Status
+		errorType = r.m.names.pass(ev.Status)
 	}
-	var unused attributes
-	for i := range ev.Facts {
-		if ev.Facts[i].Level != agent.Harmless {
-			unused.fact(&ev.Facts[i], r.m.capture, &a.content)
-		}
-	}
-	r.endApproval(a, r.clock.after(a.start, at), ev.Status, errorType)
+	r.m.captureFacts(ev.Facts, &a.content)
+	r.endApproval(a, r.clock.after(a.start, at), r.m.names.pass(ev.Status), errorType)
 }
 
 func (r *run) endApproval(a *pendingApproval, at instant, outcome, errorType string) {

@@ -13,6 +13,8 @@ import (
 // leaveRunning notes that a call has ended, but not what it started.
 func (r *run) leaveRunning(t *tool, call *agent.Tool, at instant) {
 	t.task = string(call.Task)
+	r.counts.tasks++
+	t.background = r.counts.tasks
 	key := t.task
 	if old := r.tasks[key]; old != nil && key != "" { // the id again: of the older nothing more will be heard
 		r.endBackground(old, r.clock.after(old.from, at), "running", "", content.Attributes{})
@@ -71,7 +73,7 @@ func (r *run) endTaskAt(ev *agent.Event, at instant) {
 	if t.over != 0 {
 		at = t.over
 	}
-	status, failed := ev.Status, ev.Failed
+	status, failed := r.m.names.pass(ev.Status), ev.Failed
 	if t.failed && !failed {
 		status, failed = t.status, true
 	}
@@ -80,22 +82,17 @@ func (r *run) endTaskAt(ev *agent.Event, at instant) {
 		errorType = cmp.Or(status, errOther)
 	}
 	var said content.Attributes
-	var unused attributes
-	for i := range ev.Facts {
-		if ev.Facts[i].Level != agent.Harmless {
-			unused.fact(&ev.Facts[i], r.m.capture, &said)
-		}
-	}
+	r.m.captureFacts(ev.Facts, &said)
 	r.endBackground(t, r.clock.after(t.from, at), status, errorType, said)
 }
 
 func (r *run) endBackground(t *tool, at instant, status, errorType string, said content.Attributes) {
-	r.counts.tasks++
-	s := r.newSpan(spanRef{background, r.counts.tasks}, t.inv.ref, t.inv, t.spanName(semconv.OperationBackground))
+	at = r.endNested(t, at, errorType)
+	s := r.newSpan(t.backgroundRef(), t.inv.ref, t.inv, t.spanName(semconv.OperationBackground))
 	s.start, s.end = t.from, at
 	s.link = t.ref()
 	if t.task != "" {
-		s.attributes.str(semconv.TaskID, t.task)
+		s.attributes.str(semconv.TaskID, r.m.names.id(t.task))
 	}
 	s.attributes.str(semconv.TaskStatus, status)
 	if t.exit.Known {
@@ -109,11 +106,15 @@ func (r *run) endBackground(t *tool, at instant, status, errorType string, said 
 	r.emit(s)
 }
 
+// sortedTools returns calls in the order in which they started.
+func sortedTools(tools map[string]*tool) []*tool {
+	return slices.SortedFunc(maps.Values(tools), func(a, b *tool) int { return a.n - b.n })
+}
+
 // endTasks ends what still ran in the background when the stream ended. All
 // that is known of it is that it outlived the stream.
 func (r *run) endTasks(at instant) {
-	byStart := func(a, b *tool) int { return a.n - b.n }
-	for _, t := range slices.SortedFunc(maps.Values(r.tasks), byStart) {
+	for _, t := range sortedTools(r.tasks) {
 		if t.over == 0 {
 			r.endBackground(t, r.clock.after(t.from, at), "running", "", content.Attributes{})
 			continue

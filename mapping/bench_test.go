@@ -51,13 +51,30 @@ func mixedLines(n int) []byte {
 	return b.Bytes()
 }
 
+// toolLines is a session of n small tool calls, one after the other.
+func toolLines(n int) []byte {
+	const session = "5f0c9a52-6c1d-4d6e-9a80-0c2f6d9f7a11"
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"type":"system","subtype":"init","apiKeySource":"login","cwd":"/home/dev/shop","session_id":"%s","model":"GPT-5","permissionMode":"default"}`+"\n", session)
+	for i := range n {
+		for k, subtype := range []string{"started", "completed"} {
+			result := []string{"", `,"result":{"success":{"content":"one\ntwo\n","isEmpty":false,"exceededLimit":false,"totalLines":3,"fileSize":8}}`}[k]
+			fmt.Fprintf(&b, `{"type":"tool_call","subtype":"%s","call_id":"call_%d","tool_call":{"readToolCall":{"args":{"path":"/home/dev/shop/add.go"}%s}},"model_call_id":"r-%d-abcd","session_id":"%s","timestamp_ms":%d}`+"\n",
+				subtype, i, result, i, session, 1790000000000+40*i+20*k)
+		}
+	}
+	return b.Bytes()
+}
+
+// BenchmarkMapper maps deltas alone, tool calls with big results, and small tool
+// calls.
 func BenchmarkMapper(b *testing.B) {
-	for name, in := range map[string][]byte{"deltas": deltaLines(60_000), "mixed": mixedLines(250)} {
+	for name, in := range map[string][]byte{"deltas": deltaLines(60_000), "mixed": mixedLines(250), "tools": toolLines(20_000)} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(in)))
 			b.ReportAllocs()
 			for b.Loop() {
-				m, err := New(Options{Now: time.Now, Emit: func([]byte) {}})
+				m, err := New(Options{Now: time.Now, Emit: func([]byte, string) {}})
 				if err != nil {
 					b.Fatal(err)
 				}

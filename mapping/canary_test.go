@@ -181,11 +181,48 @@ func (s *script) tool(kind, variant string, args, beside, outcome []string) {
 	line("completed", done)
 }
 
-// alwaysRecorded are the fields of which the README says that they always are.
-var alwaysRecorded = []string{
-	"init.apiKeySource", "init.model", "init.permissionMode", "model_call_id", "call_id", "request_id", "query_type", "task_status",
-	"result_subtype", "function.name", "tool_call.mcp.args.toolName", "tool_call.task.args.model", "hook",
-	"tool_call.shell.args.parsingResult.executableCommands", // a program's name
+// A canaryCase is a session of an agent, with every event and every text there is,
+// and which of its texts may get out.
+type canaryCase struct {
+	agent  string
+	script func(t testing.TB, fill func(string) string) []byte
+	marks  int      // at least
+	always []string // recorded without being asked for content
+	more   []string // there with details
+	never  []string // with details
+	full   []string // there with full content
+}
+
+var canaries = []canaryCase{
+	{
+		agent: "cursor", script: newScript, marks: 1000,
+		always: []string{ // as the README says
+			"init.apiKeySource", "init.model", "init.permissionMode", "model_call_id", "call_id", "request_id", "query_type", "task_status",
+			"result_subtype", "function.name", "tool_call.mcp.args.toolName", "tool_call.task.args.model", "hook",
+			"tool_call.shell.args.parsingResult.executableCommands", // a program's name
+		},
+		more:  []string{"init.cwd", "tool_call.shell.args.command", "tool_call.read.args.path", "tool_call.webFetch.args.url", "tool_call.grep.args.pattern", "result", "task.title"},
+		never: []string{"user", "thinking", "assistant.delta", "assistant.flush", "tool_call.read.success.content", "tool_call.task.args.prompt", "task.detail"},
+		full:  []string{"user", "thinking", "assistant.delta", "tool_call.read.success.content", "tool_call.task.args.prompt", "query.plan", "task.detail", "response.reason"},
+	},
+	claudeCanary("claude", "message_id"),
+	claudeCanary("qwen"),
+	claudeCanary("amp"),
+}
+
+// claudeCanary is the canary of an agent that prints Claude Code's lines.
+func claudeCanary(agent string, always ...string) canaryCase {
+	return canaryCase{
+		agent: agent, script: func(_ testing.TB, fill func(string) string) []byte { return claudeScript(fill) }, marks: 200,
+		always: append(always,
+			"model", "response_model", "permission_mode", "api_key_source", "version", "hook_event", "hook_outcome", "terminal_reason",
+			"tool_name", "mcp_tool", "tool_call_id", "subagent_type", "agent_id", "resolved_model", "task_id", "task_other", "task_status",
+			"retry_error", "retry_category", "api_error", "compact_trigger", "rate_status", "rate_type", "result_subtype",
+		),
+		more:  []string{"init.cwd", "input.notebook_path", "input.command", "input.pattern", "input.url", "mcp_server"},
+		never: []string{"user", "thinking.delta", "text.delta", "thinking", "text", "input.prompt", "input.content", "result.text", "task.summary"},
+		full:  []string{"user", "thinking.delta", "text.delta", "input.prompt", "input.content", "result.text", "result.exit", "nested.text"},
+	}
 }
 
 var canary = regexp.MustCompile(`canary-([\w.]+)-`)
@@ -193,63 +230,52 @@ var canary = regexp.MustCompile(`canary-([\w.]+)-`)
 // TestCanary marks every text of every event and looks for the marks in the
 // spans: without being asked for no content is there.
 func TestCanary(t *testing.T) {
-	marks := 0
-	in := newScript(t, func(field string) string {
-		marks++
-		mark := "canary-" + field + "-"
-		if strings.HasSuffix(field, ".command") {
-			return "git commit -m " + mark // the first word is recorded
-		}
-		return mark
-	})
-	if marks < 1000 {
-		t.Errorf("%d marks", marks)
-	}
-	for _, c := range []struct {
-		content content.Level
-		more    []string // of what has to be there
-		never   []string
-	}{
-		{content.None, nil, nil},
-		{
-			content.Details,
-			[]string{"init.cwd", "tool_call.shell.args.command", "tool_call.read.args.path", "tool_call.webFetch.args.url", "tool_call.grep.args.pattern", "result", "task.title"},
-			[]string{"user", "thinking", "assistant.delta", "assistant.flush", "tool_call.read.success.content", "tool_call.task.args.prompt", "task.detail"},
-		},
-		{
-			content.Full,
-			[]string{"user", "thinking", "assistant.delta", "tool_call.read.success.content", "tool_call.task.args.prompt", "query.plan", "task.detail", "response.reason"},
-			nil,
-		},
-	} {
-		t.Run(string(c.content), func(t *testing.T) {
-			spans, _ := feed{opts: mapping.Options{Content: c.content, Agent: "cursor"}}.spans(t, in)
-			found := map[string]bool{}
-			for _, s := range spans {
-				b, err := proto.Marshal(s)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, m := range canary.FindAllSubmatch(b, -1) {
-					found[string(m[1])] = true
-				}
-				for _, word := range strings.Fields(s.Name) {
-					if m := canary.FindStringSubmatch(word); m != nil && !slices.Contains(alwaysRecorded, m[1]) {
-						t.Errorf("a span is named %s", s.Name)
-					}
-				}
+	for _, c := range canaries {
+		marks := 0
+		in := c.script(t, func(field string) string {
+			marks++
+			mark := "canary-" + field + "-"
+			if strings.HasSuffix(field, ".command") {
+				return "git commit -m " + mark // the first word is recorded
 			}
-			for field := range found {
-				if c.content == content.None && !slices.Contains(alwaysRecorded, field) || slices.Contains(c.never, field) {
-					t.Errorf("%s got out", field)
-				}
-			}
-			for _, field := range slices.Concat(alwaysRecorded, c.more) {
-				if !found[field] {
-					t.Errorf("%s is not there", field)
-				}
-			}
+			return mark
 		})
+		if marks < c.marks {
+			t.Errorf("%s: %d marks", c.agent, marks)
+		}
+		for level, want := range map[content.Level][]string{content.None: nil, content.Details: c.more, content.Full: c.full} {
+			t.Run(c.agent+"/"+string(level), func(t *testing.T) { c.check(t, in, level, want) })
+		}
+	}
+}
+
+// check looks for the marks with a level of content.
+func (c *canaryCase) check(t *testing.T, in []byte, level content.Level, want []string) {
+	spans, _ := feed{opts: mapping.Options{Content: level, Agent: c.agent}}.spans(t, in)
+	found := map[string]bool{}
+	for _, s := range spans {
+		b, err := proto.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range canary.FindAllSubmatch(b, -1) {
+			found[string(m[1])] = true
+		}
+		for _, word := range strings.Fields(s.Name) {
+			if m := canary.FindStringSubmatch(word); m != nil && !slices.Contains(c.always, m[1]) {
+				t.Errorf("a span is named %s", s.Name)
+			}
+		}
+	}
+	for field := range found {
+		if level == content.None && !slices.Contains(c.always, field) || level == content.Details && slices.Contains(c.never, field) {
+			t.Errorf("%s got out", field)
+		}
+	}
+	for _, field := range slices.Concat(c.always, want) {
+		if !found[field] {
+			t.Errorf("%s is not there", field)
+		}
 	}
 }
 
@@ -257,63 +283,23 @@ func TestCanary(t *testing.T) {
 // others.
 func TestNoSecrets(t *testing.T) {
 	secrets := redacttest.All()
-	next := 0
-	for range 10 {
-		next += len(secrets) / 10
-		in := newScript(t, func(field string) string {
-			if slices.Contains(alwaysRecorded, field) {
-				return "plain"
-			}
-			next++
-			return secrets[next%len(secrets)].Text
-		})
-		spans, _ := feed{opts: mapping.Options{Content: content.Full, Agent: "cursor", MaxAttributeBytes: 16 << 10}}.spans(t, in)
-		wire := encode(t, spans)
-		for _, secret := range secrets {
-			for _, part := range secret.Parts {
-				if bytes.Contains(wire, []byte(part)) {
-					t.Errorf("%s: %q is there", secret.Name, part)
+	for _, c := range canaries {
+		next := 0
+		for range 10 {
+			next += len(secrets) / 10
+			in := c.script(t, func(field string) string {
+				if slices.Contains(c.always, field) {
+					return "plain"
 				}
-			}
-		}
-	}
-}
-
-var mark = regexp.MustCompile(`\[redacted:[\w-]*\]?`) // which may be cut
-
-// TestSplitSecrets splits secrets over two deltas in every way, in a text and
-// in a thought, also where a span is full in between. No eight letters of one
-// may be left.
-func TestSplitSecrets(t *testing.T) {
-	for i, secret := range redacttest.All() {
-		text, part := secret.Text, secret.Parts[0]
-		from := strings.Index(text, part)
-		lines := []string{initLine}
-		for at := from + 1; at < min(from+len(part), from+80); at++ {
-			for _, piece := range []string{text[:at], text[at:]} {
-				quoted, _ := json.Marshal(piece)
-				line := fmt.Sprintf(`{"type":"assistant","message":{"content":[{"type":"text","text":%s}]}}`, quoted)
-				if i%2 == 0 {
-					line = fmt.Sprintf(`{"type":"thinking","subtype":"delta","text":%s}`, quoted)
-				}
-				lines = append(lines, stamped(now, line))
-			}
-			lines = append(lines, stamped(now, `{"type":"thinking","subtype":"completed"}`), `{"type":"assistant","message":{},"model_call_id":"r"}`)
-		}
-		spans, _ := feed{
-			live: i%4 < 2, start: now,
-			opts: mapping.Options{Content: content.Full, MaxSpanEvents: 1 + i%3},
-		}.spans(t, stream(lines...))
-		for _, s := range spans {
-			b, err := proto.Marshal(s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			b = mark.ReplaceAll(b, nil)
-			for _, part := range secret.Parts {
-				for k := 0; k+8 <= len(part); k++ {
-					if bytes.Contains(b, []byte(part[k:k+8])) {
-						t.Fatalf("%s: %q is in %s", secret.Name, part[k:k+8], s.Name)
+				next++
+				return secrets[next%len(secrets)].Text
+			})
+			spans, _ := feed{opts: mapping.Options{Content: content.Full, Agent: c.agent, MaxAttributeBytes: 16 << 10}}.spans(t, in)
+			wire := encode(t, spans)
+			for _, secret := range secrets {
+				for _, part := range secret.Parts {
+					if bytes.Contains(wire, []byte(part)) {
+						t.Errorf("%s, %s: %q is there", c.agent, secret.Name, part)
 					}
 				}
 			}

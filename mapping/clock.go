@@ -30,7 +30,8 @@ func quantize(t instant) instant { return t - t%quantum }
 type clock struct {
 	replay    bool
 	stamped   bool    // a stamp has been seen
-	lastStamp instant // as the agent wrote it
+	shift     instant // of all stamps, see Options.Shift
+	lastStamp instant // shifted
 	offset    instant // from the arrival of the newest stamp to it
 	skew      instant // added to stamps; not 0 if arrivals were sent before the first
 	last      instant
@@ -51,7 +52,7 @@ func (c *clock) believed(stamp instant) instant {
 	switch {
 	case stamp < earliest || stamp > latest:
 		return 0
-	case c.stamped && (stamp > c.lastStamp+maxJump || stamp < c.lastStamp-maxJump):
+	case c.stamped && (stamp+c.shift > c.lastStamp+maxJump || stamp+c.shift < c.lastStamp-maxJump):
 		return 0
 	}
 	return stamp

@@ -19,7 +19,7 @@ func TestCodexLive(t *testing.T) {
 	var names []string
 	m, err := mapping.New(mapping.Options{
 		Now: func() time.Time { return at },
-		Emit: func(b []byte) {
+		Emit: func(b []byte, _ string) {
 			s := decode(t, b)
 			if e := attr(s, "error.type").GetStringValue(); e != "" {
 				names = append(names, e)

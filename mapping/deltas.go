@@ -77,12 +77,11 @@ type eventLog struct {
 }
 
 // delta takes a piece of text.
-func (t *turn) delta(r *run, kind textKind, at instant, ev *agent.Event) {
-	inv := r.invocation(ev, at)
+func (t *turn) delta(r *run, inv *invocation, kind textKind, at instant, ev *agent.Event) {
 	at = max(at, t.start)
 	t.said(at)
 	t.guessed = t.guessed || r.guessed
-	t.chunk(inv, at)
+	t.chunk(inv, at, ev.Time != 0 || !r.clock.replay)
 	r.counts.deltas++
 	inv.counts.deltas++
 	tally := t.tally(kind)
@@ -109,12 +108,11 @@ func (t *turn) delta(r *run, kind textKind, at instant, ev *agent.Event) {
 }
 
 // message takes a whole text that no delta had.
-func (t *turn) message(r *run, kind textKind, at instant, ev *agent.Event) {
-	inv := r.invocation(ev, at)
+func (t *turn) message(r *run, inv *invocation, kind textKind, at instant, ev *agent.Event) {
 	at = max(at, t.start)
 	t.said(at)
 	if ev.Start != 0 && t.end == 0 {
-		t.chunk(inv, max(min(r.instantOf(ev.Start), at), t.start))
+		t.chunk(inv, max(min(r.instantOf(ev.Start), at), t.start), true)
 	}
 	t.tally(kind).bytes += ev.Bytes
 	l := &t.log
@@ -168,7 +166,7 @@ func (l *eventLog) add(r *run, kind textKind, name string, at instant, bytes, co
 		r.eventBytes += 96 + e.piece.Size()
 	case r.m.opts.Deltas != DeltasOff:
 		before := len(l.at.wire)
-		e.encode(&l.at, r.m.opts.MaxAttributeBytes)
+		e.encode(r.m, &l.at)
 		r.eventBytes += len(l.at.wire) - before
 	}
 }
@@ -210,7 +208,7 @@ func (l *eventLog) endSpan(r *run, inv *invocation, t *turn, at instant) {
 	s.start, s.end = l.start, at
 	s.attributes.int(semconv.TurnNumber, int64(t.n))
 	if t.call != "" {
-		s.attributes.str(semconv.ResponseID, t.call)
+		s.attributes.str(semconv.ResponseID, r.m.names.id(t.call))
 	}
 	s.events, s.texts = l.at, l.texts
 	l.at = encodedEvents{wire: make([]byte, 0, len(l.at.wire))} // the next will need as much
@@ -267,7 +265,7 @@ func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
 	a := attributes{field: fieldEventAttributes, max: r.m.opts.MaxAttributeBytes}
 	var said content.Attributes
 	for i := range ev.Facts {
-		a.fact(&ev.Facts[i], r.m.capture, &said)
+		r.m.fact(&a, &ev.Facts[i], &said)
 	}
 	for _, c := range said.List {
 		a.str(c.Key, c.Text)
@@ -285,7 +283,7 @@ func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
 
 // ofRequest are the notices that show that the model was asked.
 var ofRequest = map[string]bool{
-	semconv.EventRetry: true, semconv.EventConnectionLost: true, semconv.EventConnectionRestored: true, semconv.EventRateLimit: true,
+	semconv.EventRetry: true, semconv.EventConnectionLost: true, semconv.EventConnectionRestored: true,
 }
 
 // notice adds a notice to the turn's own span.

@@ -144,17 +144,19 @@ func (m *Mapper) doubtful() bool {
 // the line is not to be used.
 func (m *Mapper) reconsider(line agent.Line, number int) bool {
 	d := &m.detector
-	found, foreign := agent.Detect(line.Text)
-	if foreign != "" {
-		m.stats.Foreign = foreign
-		m.stats.Unproven++
-		return false
+	var found *agent.Agent
+	for i := range m.events { // agents that print the same lines differ in their first one only
+		ev := &m.events[i]
+		if found == nil && len(ev.Session) > 0 && ev.Kind != agent.Unknown {
+			found = m.sessions.agentOf(ev.Session)
+		}
 	}
 	if found == nil {
-		for i := range m.events {
-			if a := m.sessions.agentOf(m.events[i].Session); a != nil {
-				found = a
-			}
+		var foreign string
+		if found, foreign = agent.Detect(line.Text); foreign != "" {
+			m.stats.Foreign = foreign
+			m.stats.Unproven++
+			return false
 		}
 	}
 	if found != nil && found != d.current.agent {

@@ -28,11 +28,9 @@ func (r *run) takeFacts(list []agent.Fact) {
 	for i := range list {
 		if list[i].Level == agent.Harmless {
 			r.facts.set(&list[i])
-		} else {
-			var unused attributes
-			unused.fact(&list[i], r.m.capture, &r.content)
 		}
 	}
+	r.m.captureFacts(list, &r.content)
 }
 
 // maxAsked is how many messages a turn is told to answer.
@@ -82,13 +80,5 @@ func (r *run) takeFault(escaped []byte) {
 	if s, lost := r.m.capture.String(escaped); s != "" {
 		r.fault = s
 		r.content.Lost += lost
-	}
-}
-
-// captureAnswer adds the answer of an agent to its span.
-func (inv *invocation) captureAnswer(c *content.Capture) {
-	if c.Full() && inv.answer != "" {
-		m := content.Messages(content.Message("assistant", []content.Value{content.TextPart("text", inv.answer)}, "stop"))
-		c.JSON(&inv.content, semconv.OutputMessages, &m, 0)
 	}
 }

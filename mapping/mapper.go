@@ -56,8 +56,9 @@ type Options struct {
 	Now func() time.Time
 
 	// Emit takes a finished span in wire format, an
-	// opentelemetry.proto.trace.v1.Span. It may use the bytes until it returns.
-	Emit func(span []byte)
+	// opentelemetry.proto.trace.v1.Span, of an agent, whose name is the service's.
+	// It may use the bytes until it returns.
+	Emit func(span []byte, agent string)
 
 	// RunStarted, if set, is told of every run when its trace id is known.
 	RunStarted func(Run)
@@ -129,6 +130,7 @@ type Stats struct {
 	Unproven   int // lines that no agent can be told from
 	Unpaired   int // the end of something that had not begun
 	Oversize   int // lines past the parse limit, of which only ids and times were read
+	Hidden     int // names and ids that may have been secrets, written as _OTHER
 	Evicted    int // runs, tasks and calls that ended early because too much was open
 	Runs       int
 	Generation int    // grows when a run begins, gets the ids it will keep, or ends: Open then has other roots
@@ -144,6 +146,7 @@ var Agents = agent.Flags()
 type Mapper struct {
 	opts     Options
 	capture  *content.Capture
+	names    *names
 	replayed instant // when the recording was last written
 	now      instant // when the bytes at hand came
 	lines    lines
@@ -154,8 +157,15 @@ type Mapper struct {
 	roots    []root // of the Process
 	exit     *exit  // of the Process, once it is known
 	stats    Stats
-	wire     []byte // of the span at hand
-	closed   bool
+	wire     []byte     // of the span at hand
+	event    attributes // of the span event at hand
+	buffers  [][]byte   // to be used again
+	ghost    bool       // see Open: others may use what it has
+
+	traceState string // of Options.Parent
+
+	untracedBytes, untracedLines int64
+	closed                       bool
 }
 
 // New returns a Mapper, or says what is wrong with the options.
@@ -164,8 +174,13 @@ func New(opts Options) (*Mapper, error) {
 		return nil, err
 	}
 	m := &Mapper{opts: opts, sessions: newSessions()}
+	m.event = attributes{field: fieldEventAttributes, max: opts.MaxAttributeBytes}
+	m.traceState = opts.Parent.TraceState().String()
 	var err error
 	if m.capture, err = content.New(opts.Content, opts.MaxAttributeBytes, opts.Redactor); err != nil {
+		return nil, err
+	}
+	if m.names, err = newNames(opts.Redactor); err != nil {
 		return nil, err
 	}
 	if m.detector, err = newDetector(opts.Agent); err != nil {
@@ -178,13 +193,16 @@ func New(opts Options) (*Mapper, error) {
 	if p := opts.Process; p != nil {
 		m.tick()
 		m.first = m.newRun(m.detector.presumed(), "", 1, m.now)
-		m.first.key, m.first.keyed = p.Key, true
+		m.first.setKey(p.Key)
 	}
 	return m, nil
 }
 
 // Stats returns the counts so far.
-func (m *Mapper) Stats() Stats { return m.stats }
+func (m *Mapper) Stats() Stats {
+	m.stats.Hidden = m.names.hidden
+	return m.stats
+}
 
 // tick notes the time.
 func (m *Mapper) tick() { m.now = quantize(instant(m.opts.Now().UnixNano())) }
@@ -221,6 +239,10 @@ func (m *Mapper) Close(interrupted bool) {
 		m.emitRoots(m.exit.errorType())
 	}
 }
+
+// Untraced tells how much of the stream the Mapper will not see. The roots that
+// are still open say so.
+func (m *Mapper) Untraced(bytes, lines int64) { m.untracedBytes, m.untracedLines = bytes, lines }
 
 // arrival is when the line at hand came. In a recording it is the line's number.
 func (m *Mapper) arrival() instant {

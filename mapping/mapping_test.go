@@ -62,7 +62,7 @@ func (f feed) spans(t testing.TB, in []byte) ([]*tracepb.Span, *mapping.Mapper) 
 	opts := f.opts
 	opts.Redactor = redactor()
 	opts.Now = func() time.Time { return now }
-	opts.Emit = func(b []byte) { spans = append(spans, decode(t, b)) }
+	opts.Emit = func(b []byte, _ string) { spans = append(spans, decode(t, b)) }
 	if !f.live {
 		opts.Replay = recorded
 	}
@@ -116,7 +116,7 @@ func checkSpans(t testing.TB, spans []*tracepb.Span, longest int) {
 		checkAttributes(t, s.Name, longest, s.Attributes)
 		for _, e := range s.Events {
 			if e.TimeUnixNano < s.StartTimeUnixNano || e.TimeUnixNano > s.EndTimeUnixNano {
-				t.Errorf("%s: its event %s is outside of it", s.Name, e.Name)
+				t.Errorf("%s: its event %s at %d is outside of %d to %d", s.Name, e.Name, e.TimeUnixNano, s.StartTimeUnixNano, s.EndTimeUnixNano)
 			}
 			checkAttributes(t, e.Name, longest, e.Attributes)
 		}
@@ -210,6 +210,11 @@ var shown = map[string][]content.Level{ // by agent/name
 	"cursor/tool-failures":     {content.Details},
 	"cursor/approvals":         {content.Full},
 	"cursor/background-shell":  {content.Full},
+	"claude/partial-messages":  {content.Full},
+	"claude/tool-failures":     {content.Full},
+	"claude/retry-compaction":  {content.Full},
+	"claude/background-tasks":  {content.Full},
+	"qwen/api-error":           {content.Full},
 }
 
 // short is a fixture's agent and name.
@@ -288,10 +293,8 @@ func decode(t testing.TB, b []byte) *tracepb.Span {
 	return s
 }
 
-func decodeAll(t testing.TB, all [][]byte) (spans []*tracepb.Span) {
-	for _, b := range all {
-		spans = append(spans, decode(t, b))
-	}
+func openSpans(t testing.TB, m *mapping.Mapper) (spans []*tracepb.Span) {
+	m.Open(func(b []byte, _ string) { spans = append(spans, decode(t, b)) })
 	return spans
 }
 

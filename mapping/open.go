@@ -5,16 +5,18 @@ import (
 	"slices"
 )
 
-// Open returns the spans that have not ended, in wire format, as they would end
-// if spantee were killed now. A span that ends later has the same id.
-func (m *Mapper) Open() (open [][]byte) {
+// Open calls emit, as [Options.Emit], with the spans that have not ended, as they
+// would end if spantee were killed now. A span that ends later has the same id.
+func (m *Mapper) Open(emit func(span []byte, agent string)) {
 	if m.closed {
-		return nil
+		return
 	}
 	ghost := &Mapper{
-		opts: m.opts, capture: m.capture, now: m.now, stats: m.stats, replayed: m.replayed,
+		opts: m.opts, capture: m.capture, names: m.names.clone(), now: m.now, stats: m.stats, replayed: m.replayed,
+		ghost: true, traceState: m.traceState,
+		event: attributes{field: fieldEventAttributes, max: m.opts.MaxAttributeBytes},
 	}
-	ghost.opts.Emit = func(span []byte) { open = append(open, slices.Clone(span)) }
+	ghost.opts.Emit = emit
 	ghost.opts.RunStarted, ghost.opts.RunEnded = func(Run) {}, func(Run) {}
 
 	for _, root := range m.roots { // in their order: the last one lasts until now
@@ -34,13 +36,12 @@ func (m *Mapper) Open() (open [][]byte) {
 		}
 	}
 	if m.opts.Process == nil {
-		return open
+		return
 	}
 	if m.first != nil {
 		ghost.first = m.first.clone(ghost)
 	}
 	ghost.emitRoots(errKilled)
-	return open
 }
 
 // clone returns a run that can be ended without r taking note of it.
@@ -88,6 +89,9 @@ func (r *run) clone(m *Mapper) *run {
 		return all
 	}
 	c.tools, c.tasks = cloneTools(r.tools), cloneTools(r.tasks)
+	for _, inv := range c.order {
+		inv.task = tools[inv.task] // nil for nil
+	}
 	for _, t := range turns {
 		if t.waitsFor != nil {
 			t.waitsFor = tools[t.waitsFor]

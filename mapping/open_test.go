@@ -31,7 +31,7 @@ func watch(t testing.TB, chunks [][]byte, opts mapping.Options, ask bool, end fu
 	t.Helper()
 	at := now
 	opts.Now = func() time.Time { return at }
-	opts.Emit = func(b []byte) { w.emitted = append(w.emitted, decode(t, b)) }
+	opts.Emit = func(b []byte, _ string) { w.emitted = append(w.emitted, decode(t, b)) }
 	opts.RunEnded = func(r mapping.Run) { w.runs = append(w.runs, r) }
 	m, err := mapping.New(opts)
 	if err != nil {
@@ -39,7 +39,7 @@ func watch(t testing.TB, chunks [][]byte, opts mapping.Options, ask bool, end fu
 	}
 	peek := func() {
 		before := m.Stats()
-		open := decodeAll(t, m.Open())
+		open := openSpans(t, m)
 		if m.Stats() != before {
 			t.Errorf("Open changed the counts to %+v, were %+v", m.Stats(), before)
 		}
@@ -59,7 +59,7 @@ func watch(t testing.TB, chunks [][]byte, opts mapping.Options, ask bool, end fu
 		end(m)
 	}
 	m.Close(false)
-	if open := decodeAll(t, m.Open()); len(open) > 0 {
+	if open := openSpans(t, m); len(open) > 0 {
 		t.Errorf("%d spans are open after Close", len(open))
 	}
 	w.stats = m.Stats()
@@ -196,7 +196,7 @@ func TestOpenSpansKeepTheirTrace(t *testing.T) {
 // other roots, or roots of other ids: one kept before would be nobody's.
 func TestGenerationTellsOfOtherRoots(t *testing.T) {
 	for name, in := range fixtures(t) {
-		m, err := mapping.New(mapping.Options{Now: func() time.Time { return now }, Emit: func([]byte) {}})
+		m, err := mapping.New(mapping.Options{Now: func() time.Time { return now }, Emit: func([]byte, string) {}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,7 +204,7 @@ func TestGenerationTellsOfOtherRoots(t *testing.T) {
 		for i, line := range bytes.SplitAfter(in, []byte("\n")) {
 			m.Write(line)
 			var ids []string
-			for _, r := range roots(decodeAll(t, m.Open())) {
+			for _, r := range roots(openSpans(t, m)) {
 				ids = append(ids, fmt.Sprintf("%x-%x", r.TraceId, r.SpanId))
 			}
 			slices.Sort(ids)

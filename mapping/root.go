@@ -33,7 +33,7 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 		a.str(semconv.RequestModel, r.main.model)
 	}
 	for i := range r.facts {
-		a.fact(&r.facts[i], nil, nil)
+		r.m.fact(a, &r.facts[i], nil)
 	}
 	if took > 0 {
 		a.int(semconv.DurationReported, int64(took/agent.Milliseconds))
@@ -44,11 +44,16 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 	a.int(semconv.Tools, int64(c.tools))
 	a.int(semconv.ToolErrors, int64(c.toolErrors))
 	a.int(semconv.Deltas, int64(c.deltas))
+	c.text.add(a, semconv.TextDeltas, semconv.TextBytes)
+	c.thinking.add(a, semconv.ThinkingDeltas, semconv.ThinkingBytes)
 	a.int(semconv.BadLines, int64(r.m.stats.BadLines-r.badLines))
 	for _, n := range []struct {
 		key   string
 		count int
-	}{{semconv.Retries, c.retries}, {semconv.Reconnects, c.reconnects}, {semconv.Compactions, c.compactions}} {
+	}{
+		{semconv.UntracedBytes, int(r.m.untracedBytes)}, {semconv.UntracedLines, int(r.m.untracedLines)},
+		{semconv.HiddenNames, r.m.names.hidden - r.hidden}, {semconv.Retries, c.retries}, {semconv.Reconnects, c.reconnects}, {semconv.Compactions, c.compactions},
+	} {
 		if n.count > 0 {
 			a.int(n.key, int64(n.count))
 		}
@@ -83,7 +88,9 @@ func (r *run) addTotals(a *attributes) {
 		}
 	}
 	if total.Known {
-		a.int(semconv.UsageOutput, total.Output)
+		if !total.OutputUnknown {
+			a.int(semconv.UsageOutput, total.Output)
+		}
 		if !total.OutputOnly {
 			a.int(semconv.UsageInput, total.Input)
 			a.int(semconv.UsageCacheRead, total.CacheRead)
@@ -101,7 +108,9 @@ func (r *run) addTotals(a *attributes) {
 // usage adds token counts and cost.
 func (a *attributes) usage(u *agent.Usage) {
 	if u.Known {
-		a.int(semconv.OutputTokens, u.Output)
+		if !u.OutputUnknown {
+			a.int(semconv.OutputTokens, u.Output)
+		}
 		if !u.OutputOnly {
 			a.int(semconv.InputTokens, u.Input)
 			a.int(semconv.CacheReadTokens, u.CacheRead)
@@ -128,50 +137,8 @@ func (r *run) addUsage(u *agent.Usage) {
 	t.Reasoning += u.Reasoning
 	t.Cost = math.Round((t.Cost+u.Cost)*1e12) / 1e12 // as a decimal would add up
 	t.Known = t.Known || u.Known
+	t.OutputUnknown = t.OutputUnknown || u.OutputUnknown
 	t.CostKnown = t.CostKnown || u.CostKnown
-}
-
-// addTimes adds how long the model and the tools took.
-func (inv *invocation) addTimes(a *attributes) {
-	model, tools := inv.modelTime/agent.Milliseconds, inv.toolTime/agent.Milliseconds
-	a.float(semconv.ModelSeconds, float64(model)/1000)
-	a.int(semconv.ModelMillis, int64(model))
-	a.float(semconv.ToolSeconds, float64(tools)/1000)
-	a.int(semconv.ToolMillis, int64(tools))
-}
-
-// endInvocation finishes a sub-agent's span, and what is open in it. It returns
-// when the span ends.
-func (r *run) endInvocation(inv *invocation, at instant, errorType string) instant {
-	if inv.ended {
-		return at
-	}
-	inv.ended = true
-	for _, t := range r.openTools() {
-		if t.inv == inv && r.tools[t.id] == t {
-			r.endTool(t, r.clock.after(t.start, at), errIncomplete, "")
-		}
-	}
-	if t := inv.turn; t != nil {
-		r.closeTurn(inv, t.lastWord(at), errorType)
-	}
-	r.settleCalled(inv)
-	s := r.newSpan(inv.ref, inv.tool, inv, spanName(semconv.OperationInvokeAgent, inv.name))
-	s.start, s.end = inv.start, max(at, r.clock.last, inv.start+quantum)
-	a := &s.attributes
-	if inv.model != "" {
-		a.str(semconv.RequestModel, inv.model)
-	}
-	a.int(semconv.Turns, int64(inv.counts.turns))
-	a.int(semconv.Tools, int64(inv.counts.tools))
-	a.int(semconv.ToolErrors, int64(inv.counts.toolErrors))
-	a.int(semconv.Deltas, int64(inv.counts.deltas))
-	inv.addTimes(a)
-	s.addFirstChunk(inv.start, inv.firstChunk, inv.estimated)
-	inv.captureAnswer(r.m.capture)
-	s.errorType, s.content = errorType, inv.content
-	r.emit(s)
-	return s.end
 }
 
 // A root is a run's finished root span.

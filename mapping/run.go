@@ -2,7 +2,6 @@ package mapping
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/spantee/spantee/mapping/agent"
@@ -28,7 +27,10 @@ type run struct {
 	number  int    // of the run in its session, from 1
 	clock   clock
 	key     runKey
-	keyed   bool // by a stamp: the ids are those that the run will keep
+	keyed   bool // the run has a key, and with it ids
+
+	ownTraceID [16]byte // without a parent
+	rootID     [8]byte
 
 	start     instant
 	printed   instant // the last event that told something new
@@ -38,6 +40,7 @@ type run struct {
 	began     bool // there was a RunStart
 	ended     bool // the root span is finished
 	badLines  int  // on the pipe before it
+	hidden    int  // names, likewise
 	broken    bool // the agent spoke of an error
 
 	main   *invocation
@@ -67,60 +70,8 @@ type run struct {
 type counts struct {
 	spans, turns, deltaSpans, tools, toolErrors, approvals, invocations, tasks int
 	deltas, retries, reconnects, compactions                                   int
+	text, thinking                                                             tally
 }
-
-// An invocation is the work of one agent: the run's own, or a sub-agent's.
-type invocation struct {
-	ref   spanRef
-	tool  spanRef // that started it
-	name  string
-	model string
-	start instant
-
-	turn    *turn   // the one at hand
-	called  *turn   // it ended by calling a tool, but more may become known of it
-	last    *turn   // the one that ended last
-	wait    instant // when the agent began to wait for the model
-	idle    bool    // the model gave its answer, so nobody waits for it
-	notices []notice
-
-	running    int        // tools in flight
-	busy       []interval // in which tools ran, the last of them
-	firstChunk instant
-	estimated  bool // firstChunk came at an unknown time after the start
-
-	counts              invocationCounts
-	modelTime, toolTime instant
-	asked               []content.Value // the messages that the next turn answers: the prompt, or what tools returned
-	prompted            bool            // and the prompt is on the span
-	answer              string          // the last text that was said
-	content             content.Attributes
-	ended               bool
-}
-
-// An interval is the time from one instant to another.
-type interval struct{ from, to instant }
-
-// maxBusy is how many intervals are kept to be merged with a later one.
-const maxBusy = 64
-
-// ranTool adds the time of a call to that of all tools. Calls end in order, but
-// one that is told of at its end may have begun before any that ended earlier.
-func (inv *invocation) ranTool(from, to instant) {
-	n := len(inv.busy)
-	for ; n > 0 && inv.busy[n-1].to >= from; n-- {
-		last := inv.busy[n-1]
-		inv.toolTime -= last.to - last.from
-		from, to = min(from, last.from), max(to, last.to)
-	}
-	inv.toolTime += to - from
-	inv.busy = append(inv.busy[:n:n], interval{from, to})
-	if n == maxBusy {
-		inv.busy = inv.busy[1:]
-	}
-}
-
-type invocationCounts struct{ turns, tools, toolErrors, deltas int }
 
 // nextRun begins the next run of a session.
 func (m *Mapper) nextRun(s *session, arrival instant) *run {
@@ -136,10 +87,10 @@ func (m *Mapper) nextRun(s *session, arrival instant) *run {
 
 func (m *Mapper) newRun(a *agent.Agent, session string, number int, arrival instant) *run {
 	r := &run{
-		m: m, agent: a, session: session, number: number, badLines: m.stats.BadLines,
+		m: m, agent: a, session: session, number: number, badLines: m.stats.BadLines, hidden: m.names.hidden,
 		tools: map[string]*tool{}, tasks: map[string]*tool{}, approvals: map[approvalKey][]*pendingApproval{},
 	}
-	r.clock.replay = m.opts.replay()
+	r.clock.replay, r.clock.shift = m.opts.replay(), quantize(instant(m.opts.Shift))
 	r.start = r.clock.at(0, arrival)
 	r.main = &invocation{ref: rootRef, name: a.Name, start: r.start, wait: r.start}
 	r.order = []*invocation{r.main}
@@ -162,7 +113,7 @@ func (r *run) apply(ev *agent.Event) {
 	switch ev.Kind {
 	case agent.RunStart:
 		r.began = true
-		r.main.setModel(ev.Model)
+		r.main.model = cmp.Or(r.m.names.pass(string(ev.Model)), r.main.model)
 		r.takeFacts(ev.Facts)
 	case agent.Prompt:
 		r.wake(inv, at)
@@ -173,13 +124,13 @@ func (r *run) apply(ev *agent.Event) {
 		}
 		r.openTurn(inv, at, ev)
 	case agent.ThinkingDelta:
-		r.openTurn(inv, at, ev).delta(r, thinkingText, at, ev)
+		r.openTurn(inv, at, ev).delta(r, inv, thinkingText, at, ev)
 	case agent.TextDelta:
-		r.openTurn(inv, at, ev).delta(r, answerText, at, ev)
+		r.openTurn(inv, at, ev).delta(r, inv, answerText, at, ev)
 	case agent.ThinkingMessage:
-		r.openTurn(inv, at, ev).message(r, thinkingText, at, ev)
+		r.openTurn(inv, at, ev).message(r, inv, thinkingText, at, ev)
 	case agent.TextMessage:
-		r.openTurn(inv, at, ev).message(r, answerText, at, ev)
+		r.openTurn(inv, at, ev).message(r, inv, answerText, at, ev)
 	case agent.ThinkingEnd:
 		if t := inv.turn; t != nil {
 			t.endText(r, thinkingText, at)
@@ -201,6 +152,9 @@ func (r *run) apply(ev *agent.Event) {
 	case agent.TaskEnd:
 		r.taskEnd(inv, ev, at)
 	case agent.Notice:
+		if ev.Wakes {
+			r.wake(inv, at)
+		}
 		r.notice(inv, ev, at)
 	case agent.RunError:
 		r.broken = true
@@ -218,7 +172,7 @@ func (r *run) at(ev *agent.Event) instant {
 		stamp = 0 // its arrival tells more
 	}
 	if stamp != 0 {
-		stamp += quantize(instant(r.m.opts.Shift))
+		stamp += r.clock.shift
 		if !r.clock.stamped {
 			r.stamped(stamp, ev.Arrival)
 		}
@@ -284,42 +238,14 @@ func (r *run) settleKeyTo(first instant) {
 	if r.keyed {
 		return
 	}
-	r.key, r.keyed = newRunKey(r.agent.Name, cmp.Or(r.session, r.seed), r.number, first, &r.m.opts), true
+	r.setKey(newRunKey(r.agent.Name, cmp.Or(r.session, r.seed), r.number, first, &r.m.opts))
 	r.m.stats.Generation++
 	r.m.opts.RunStarted(r.describe())
 }
 
-// invocation returns the work that an event is about: that of a sub-agent if a
-// tool call started one.
-func (r *run) invocation(ev *agent.Event, at instant) *invocation {
-	if len(ev.Parent) == 0 {
-		return r.main
-	}
-	if inv := r.nested[string(ev.Parent)]; inv != nil {
-		return inv
-	}
-	r.counts.invocations++
-	inv := &invocation{
-		ref: spanRef{invokeAgent, r.counts.invocations}, tool: rootRef, name: "subagent", start: at, wait: at,
-	}
-	if t := r.tools[string(ev.Parent)]; t != nil {
-		inv.tool, inv.start, inv.wait = t.ref(), t.start, t.start
-		if t.subagent != "" {
-			inv.name = t.subagent
-		}
-	}
-	if r.nested == nil {
-		r.nested = map[string]*invocation{}
-	}
-	r.nested[string(ev.Parent)] = inv
-	r.order = append(r.order, inv)
-	return inv
-}
-
-func (inv *invocation) setModel(model []byte) {
-	if len(model) > 0 {
-		inv.model = string(model)
-	}
+func (r *run) setKey(key runKey) {
+	r.key, r.keyed = key, true
+	r.ownTraceID, r.rootID = key.traceID(), key.spanID(rootRef)
 }
 
 // wake notes that something makes the agent call its model: the end of
@@ -338,14 +264,14 @@ func (r *run) wake(inv *invocation, at instant) {
 func (r *run) finish(at instant, end *agent.Event) {
 	errorType := ""
 	if end.Failed {
-		errorType = end.Status
+		errorType = r.m.names.pass(end.Status)
 		if inv := r.main; r.began && inv.turn == nil && inv.running == 0 && !inv.idle {
 			r.openTurn(inv, at, nil) // it broke off while the model was at work
 		}
 	}
 	for _, inv := range slices.Backward(r.order) {
 		switch t := inv.turn; {
-		case t == nil:
+		case t == nil, inv.task != nil:
 		case errorType != "" && t.answered == 0: // an error broke it off
 			r.closeTurn(inv, at, errorType)
 		default:
@@ -369,6 +295,7 @@ func (r *run) abandon(at instant, why string) {
 	}
 	for _, inv := range slices.Backward(r.order) {
 		switch t := inv.turn; {
+		case inv.task != nil:
 		case t != nil && (t.answered != 0 || ended):
 			r.closeTurn(inv, t.lastWord(at), "")
 		case inv != r.main && t == nil:
@@ -388,16 +315,11 @@ func (r *run) abandon(at instant, why string) {
 	r.endTasks(at)
 }
 
-// answered tells whether the model has given its answer.
-func (inv *invocation) answered() bool {
-	return inv.idle || inv.turn != nil && inv.turn.answered != 0
-}
-
 // close finishes all spans but those of the background, the root last.
 func (r *run) close(at instant, children, root string, took instant) {
-	for _, t := range r.openTools() {
-		if r.tools[t.id] == t { // and not a sub-agent's that has ended with it
-			r.endTool(t, r.clock.after(t.start, at), children, "")
+	for _, t := range slices.Backward(sortedTools(r.tools)) { // those of sub-agents first
+		if t.inv.task == nil {
+			at = r.endTool(t, r.clock.after(t.start, at), children, "")
 		}
 	}
 	for _, a := range r.openApprovals() {
@@ -406,17 +328,15 @@ func (r *run) close(at instant, children, root string, took instant) {
 	clear(r.approvals)
 	r.pending = 0
 	for _, inv := range slices.Backward(r.order) {
+		if inv.task != nil {
+			continue // it goes on in the background
+		}
 		r.settleCalled(inv)
 		if inv != r.main {
 			r.endInvocation(inv, max(at, r.clock.last), children)
 		}
 	}
 	r.endRoot(max(at, r.clock.last), root, took)
-}
-
-// openTools returns the calls in flight, in order.
-func (r *run) openTools() []*tool {
-	return slices.SortedFunc(maps.Values(r.tools), func(a, b *tool) int { return a.n - b.n })
 }
 
 // shift puts all times that are not sent yet through f.

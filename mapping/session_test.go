@@ -59,7 +59,7 @@ func live(t *testing.T, tick time.Duration, lines ...string) []*tracepb.Span {
 	m, err := mapping.New(mapping.Options{
 		Agent: "cursor",
 		Now:   func() time.Time { return at },
-		Emit:  func(b []byte) { spans = append(spans, decode(t, b)) },
+		Emit:  func(b []byte, _ string) { spans = append(spans, decode(t, b)) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -341,7 +341,7 @@ func TestForeign(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for want, opts := range map[string]mapping.Options{
-		`unknown agent "nobody" (supported: ` + strings.Join(mapping.Agents, ", ") + `)`: {Agent: "nobody", Emit: func([]byte) {}},
+		`unknown agent "nobody" (supported: ` + strings.Join(mapping.Agents, ", ") + `)`: {Agent: "nobody", Emit: func([]byte, string) {}},
 		`invalid deltas "some" (want each, message or off)`:                              {Deltas: "some"},
 		`mapping: Options.Emit is not set`:                                               {},
 	} {

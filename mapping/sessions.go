@@ -81,6 +81,9 @@ func nameless(a *agent.Agent) string { return "\x00" + a.Flag }
 // touched notes that something came of a session. It returns a session that has
 // to end because too many are open.
 func (ss *sessions) touched(s *session, wasOpen bool) (evicted *session) {
+	if wasOpen && s.open() && ss.open.Front() == s.place {
+		return nil
+	}
 	to := ss.known
 	if s.open() {
 		to = ss.open
@@ -147,13 +150,21 @@ func (m *Mapper) deliver(s *session, ev *agent.Event) {
 	if ev.Kind == agent.TaskEnd && m.taskEnd(s, ev) {
 		return
 	}
+	for _, r := range s.ended {
+		if r.works(ev) {
+			r.apply(ev)
+			return
+		}
+	}
 	if s.run != nil && s.run.began && ev.Kind == agent.RunStart { // the agent was killed, and resumed
 		s.run.abandon(s.run.clock.at(0, ev.Arrival), errIncomplete)
 		m.endedRun(s)
 	}
 	if s.run == nil {
-		if !s.beginsWith(ev.Kind) {
-			m.stats.Unpaired++
+		if !s.beginsWith(ev.Kind) || len(ev.Parent) > 0 && s.runs > 0 {
+			if ev.Kind != agent.Notice {
+				m.stats.Unpaired++
+			}
 			return
 		}
 		s.runs++
@@ -184,7 +195,7 @@ func (s *session) beginsWith(k agent.Kind) bool {
 		return false
 	case agent.RunError:
 		return s.runs == 0 && s.id != ""
-	case agent.ToolEnd:
+	case agent.ToolEnd, agent.Notice: // hooks run when all is over
 		return s.runs == 0
 	case agent.RunEnd:
 		return s.runs == 0 || s.lone

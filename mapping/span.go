@@ -33,19 +33,30 @@ const maxAttribute = 256 << 10
 // newSpan returns a span without times.
 func (r *run) newSpan(ref, parent spanRef, inv *invocation, name string) *span {
 	s := &span{ref: ref, parent: parent, name: name}
-	s.attributes = attributes{field: fieldAttributes, max: r.m.opts.MaxAttributeBytes, wire: make([]byte, 0, 512)}
-	a := &s.attributes
-	a.str(semconv.AgentName, inv.name)
-	if op := operationNames[ref.operation]; op != "" {
-		a.str(semconv.OperationName, op)
-	} else {
-		a.str(semconv.OpenInferenceKind, semconv.KindChain)
-	}
-	if r.session != "" {
-		a.str(semconv.ConversationID, r.session)
-		a.str(semconv.SessionID, r.session)
+	common := inv.common(r, ref.operation)
+	s.attributes = attributes{
+		field: fieldAttributes, max: r.m.opts.MaxAttributeBytes,
+		wire: append(r.m.buffer(), common...),
 	}
 	return s
+}
+
+// buffer returns room for the attributes of a span.
+func (m *Mapper) buffer() []byte {
+	if n := len(m.buffers); n > 0 {
+		b := m.buffers[n-1]
+		m.buffers = m.buffers[:n-1]
+		return b[:0]
+	}
+	return make([]byte, 0, 1024)
+}
+
+// reuse takes the room of attributes that nobody needs any more.
+func (m *Mapper) reuse(a *attributes) {
+	if !m.ghost && len(m.buffers) < 16 && cap(a.wire) > 0 {
+		m.buffers = append(m.buffers, a.wire)
+	}
+	a.wire = nil
 }
 
 // operationNames are the values of gen_ai.operation.name.
@@ -69,7 +80,8 @@ func (r *run) emit(s *span) {
 	r.m.stats.Spans++
 	r.lastEnd = max(r.lastEnd, s.end)
 	r.m.wire = r.encode(r.m.wire[:0], s)
-	r.m.opts.Emit(r.m.wire)
+	r.m.reuse(&s.attributes)
+	r.m.opts.Emit(r.m.wire, r.agent.Name)
 }
 
 // holds tells whether the times of a span are not settled: in a recording a
@@ -105,12 +117,15 @@ func (r *run) encode(b []byte, s *span) []byte {
 	b = appendBytes(b, fieldSpanID, id[:])
 	flags := uint32(flagsLocal)
 	remote := r.m.opts.Parent
-	if state := remote.TraceState().String(); state != "" {
-		b = appendString(b, fieldTraceState, state)
+	if r.m.traceState != "" {
+		b = appendString(b, fieldTraceState, r.m.traceState)
 	}
 	switch {
 	case s.ref != rootRef:
-		parent := r.key.spanID(s.parent)
+		parent := r.rootID
+		if s.parent != rootRef {
+			parent = r.key.spanID(s.parent)
+		}
 		b = appendBytes(b, fieldParentID, parent[:])
 	case remote.IsValid():
 		parent := remote.SpanID()
@@ -164,7 +179,7 @@ func (r *run) traceID() [16]byte {
 	if p := r.m.opts.Parent; p.IsValid() {
 		return p.TraceID()
 	}
-	return r.key.traceID()
+	return r.ownTraceID
 }
 
 func (r *run) appendLink(b []byte, to spanRef) []byte {
@@ -205,4 +220,5 @@ func (s *span) shift(f func(instant) instant) {
 	s.start, s.end = f(s.start), f(s.end)
 	s.events.wire = slices.Clone(s.events.wire) // which a copy of the span may share
 	s.events.shift(f)
+	shiftTexts(s.texts, f)
 }

@@ -29,18 +29,23 @@ type textEvent struct {
 }
 
 // encode adds the event.
-func (e *textEvent) encode(to *encodedEvents, longest int) {
-	var scratch [128]byte
-	a := attributes{wire: scratch[:0], field: fieldEventAttributes, max: longest}
-	a.int(semconv.DeltaIndex, int64(e.index))
-	a.int(semconv.DeltaBytes, int64(e.bytes))
+func (e *textEvent) encode(m *Mapper, to *encodedEvents) {
+	size := sizeInt(semconv.DeltaIndex, e.index) + sizeInt(semconv.DeltaBytes, e.bytes)
 	if e.count > 1 {
-		a.int(semconv.DeltaCount, int64(e.count))
+		size += sizeInt(semconv.DeltaCount, e.count)
 	}
+	a := &m.event
+	a.wire = a.wire[:0]
 	if e.text != "" {
 		a.str(semconv.DeltaText, e.text)
 	}
-	to.add(e.name, e.at, a.wire)
+	b := to.begin(e.name, e.at, size+len(a.wire))
+	b = appendInt(b, semconv.DeltaIndex, e.index)
+	b = appendInt(b, semconv.DeltaBytes, e.bytes)
+	if e.count > 1 {
+		b = appendInt(b, semconv.DeltaCount, e.count)
+	}
+	to.wire = append(b, a.wire...)
 }
 
 func shiftTexts(texts []textEvent, f func(instant) instant) {
@@ -68,7 +73,7 @@ func (l *eventLog) resolve(r *run, kind textKind) {
 	if !c.Full() {
 		return
 	}
-	resolved := c.Resolve(&l.segments[kind])
+	resolved := c.Resolve(&l.segments[kind], r.m.ghost)
 	give := func(texts []textEvent) (lost int) {
 		for i := range texts {
 			e := &texts[i]
@@ -98,7 +103,7 @@ func (l *eventLog) send(r *run) {
 		l.held -= len(s.texts)
 		if r.m.opts.Deltas != DeltasOff {
 			for i := range s.texts {
-				s.texts[i].encode(&s.events, r.m.opts.MaxAttributeBytes)
+				s.texts[i].encode(r.m, &s.events)
 			}
 		}
 		s.texts = nil

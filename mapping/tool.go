@@ -28,15 +28,18 @@ type tool struct {
 	callPart  content.Value
 
 	// Of what it left running in the background.
-	task   string
-	from   instant // when the call ended
-	over   instant // when the work ended, if an await said so
-	exit   agent.Exit
-	status string
-	failed bool
+	task       string
+	background int     // the number of its span
+	from       instant // when the call ended
+	over       instant // when the work ended, if an await said so
+	exit       agent.Exit
+	status     string
+	failed     bool
 }
 
 func (t *tool) ref() spanRef { return spanRef{executeTool, t.n} }
+
+func (t *tool) backgroundRef() spanRef { return spanRef{background, t.background} }
 
 // maxOpen is how many calls, tasks or approvals a run may have open at once.
 // Past that the next one ends at once.
@@ -55,11 +58,12 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 	}
 	r.counts.tools++
 	inv.counts.tools++
-	t := &tool{id: id, n: r.counts.tools, inv: inv, start: start, floor: min(printed, at), pending: ev.StartPending}
+	t := &tool{arguments: attributes{wire: r.m.buffer()}, id: id, n: r.counts.tools, inv: inv, start: start, floor: min(printed, at), pending: ev.StartPending}
 	t.estimated = r.guessed && ev.Start == 0
 	t.learn(r, ev.Tool)
 
-	ofCalled := inv.called != nil && r.agent.TurnEnds // whose end has not come
+	called := inv.called // whose end has not come
+	ofCalled := called != nil && r.agent.TurnEnds && (len(ev.Call) == 0 || called.call == string(ev.Call))
 	if inv.turn == nil && !ofCalled && inv.callsAnew(ev.Call) {
 		r.openTurn(inv, start, nil)
 	}
@@ -100,17 +104,20 @@ func (t *tool) learn(r *run, call *agent.Tool) {
 		return
 	}
 	if call.Name != "" {
-		t.name = call.Name
+		t.name = r.m.names.pass(call.Name)
 	}
-	t.mcp, t.executable = call.MCP, call.Executable
+	t.mcp, t.executable = call.MCP, ""
+	if r.m.names.pass(call.Executable) == call.Executable {
+		t.executable = call.Executable
+	}
 	if call.Subagent != "" {
-		t.subagent = call.Subagent
+		t.subagent = r.m.names.pass(call.Subagent)
 	}
 	c := r.m.capture
 	t.asked = content.Attributes{}
-	t.arguments = attributes{wire: t.arguments.wire[:0:0], field: fieldAttributes, max: r.m.opts.MaxAttributeBytes}
+	t.arguments = attributes{wire: t.arguments.wire[:0], field: fieldAttributes, max: r.m.opts.MaxAttributeBytes}
 	for i := range call.ArgumentFacts {
-		t.arguments.fact(&call.ArgumentFacts[i], c, &t.asked)
+		r.m.fact(&t.arguments, &call.ArgumentFacts[i], &t.asked)
 	}
 	if t.executable != "" {
 		t.arguments.str(semconv.ProcessExecutable, t.executable)
@@ -184,14 +191,17 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	a := &t.arguments
 	answered := content.Attributes{}
 	for i := range call.OutcomeFacts {
-		a.fact(&call.OutcomeFacts[i], c, &answered)
+		r.m.fact(a, &call.OutcomeFacts[i], &answered)
 	}
 	if missing {
 		a.bool(semconv.StartMissing, true)
 	}
 	t.estimated = t.estimated || ev.Estimated || r.guessed
-	status := call.Reason
-	if call.ErrorType != "" {
+	errorType, status := r.m.names.pass(call.ErrorType), call.Reason
+	if errorType != call.ErrorType { // which the reason repeats
+		status = ""
+	}
+	if errorType != "" {
 		if s, lost := c.String(call.ErrorText); s != "" {
 			answered.Lost += lost
 			status = strings.TrimSpace(strings.TrimPrefix(status+": "+s, ": "))
@@ -204,7 +214,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 		response = &v
 	}
 	t.asked.Merge(answered)
-	r.endTool(t, at, call.ErrorType, status)
+	at = r.endTool(t, at, errorType, status)
 	if response != nil && t.inv.turn == nil {
 		t.inv.ask(content.Message("tool", []content.Value{
 			content.ToolResponsePart(strings.ToValidUTF8(t.id, "\uFFFD"), *response),
@@ -215,8 +225,8 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	}
 }
 
-// endTool finishes a call.
-func (r *run) endTool(t *tool, at instant, errorType, status string) {
+// endTool finishes a call, and returns when it ended: not before its sub-agent.
+func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	delete(r.tools, t.id)
 	inv := t.inv
 	if called := inv.called; called != nil && called.waitsFor == t {
@@ -226,6 +236,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) {
 		}
 	}
 	if nested := r.nested[t.id]; nested != nil {
+		at = r.endInvocation(nested, at, errorType)
 		delete(r.nested, t.id)
 		at = max(at, r.endInvocation(nested, at, errorType))
 	}
@@ -233,7 +244,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) {
 	s.start, s.end = t.start, at
 	a := &s.attributes
 	a.str(semconv.ToolName, t.name)
-	a.str(semconv.ToolCallID, t.id)
+	a.str(semconv.ToolCallID, r.m.names.id(t.id))
 	if t.mcp {
 		a.str(semconv.ToolType, "extension")
 		a.str(semconv.MCPMethodName, "tools/call")
@@ -243,10 +254,11 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) {
 	if t.turn != nil {
 		a.int(semconv.TurnNumber, int64(t.turn.n))
 		if t.turn.call != "" {
-			a.str(semconv.ResponseID, t.turn.call)
+			a.str(semconv.ResponseID, r.m.names.id(t.turn.call))
 		}
 	}
 	a.wire = append(a.wire, t.arguments.wire...)
+	r.m.reuse(&t.arguments)
 	a.lost += t.arguments.lost
 	s.content, s.estimated = t.asked, t.estimated
 	if errorType != "" {
@@ -261,6 +273,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) {
 	if inv.running == 0 && inv.turn == nil {
 		inv.wait, inv.idle = max(inv.wait, at), false
 	}
+	return at
 }
 
 // spanName is an operation, the tool and, as the conventions allow, the program

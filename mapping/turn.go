@@ -14,6 +14,7 @@ type turn struct {
 	start instant
 
 	firstChunk instant // 0 before one came
+	untimed    bool    // nobody knows when the first one came
 	sent       instant // when it was sent again, 0 if it was not
 	word       instant // the last event of the model
 	answered   instant // the end of the answer, 0 before it came
@@ -24,6 +25,7 @@ type turn struct {
 	end       instant // once it is called
 	errorType string
 	toolCall  bool // it ended by calling a tool
+	wentOn    bool // but the same call of the model said more
 	waitsFor  *tool
 
 	call     string // the response's id
@@ -40,6 +42,11 @@ type turn struct {
 
 type tally struct{ deltas, bytes int }
 
+func (t *tally) add(a *attributes, deltas, bytes string) {
+	a.int(deltas, int64(t.deltas))
+	a.int(bytes, int64(t.bytes))
+}
+
 // openTurn returns the turn at hand, a new one if the last is over. ev may be
 // nil.
 func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
@@ -48,9 +55,10 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 	if t := inv.turn; t != nil && (answered(t) || ev != nil && t.otherCall(ev.Call)) {
 		r.closeTurn(inv, t.lastWord(at), "")
 	}
-	if t := inv.called; t != nil && inv.turn == nil && ev != nil && r.agent.TurnEnds && t.call != "" && t.call == string(ev.Call) {
-		inv.turn, inv.called = t, nil // the model says more after its tools began
-		t.toolCall = false
+	if t := inv.called; inv.turn == nil && t != nil && ev != nil && r.agent.TurnEnds && len(ev.Call) > 0 && t.call == string(ev.Call) {
+		t.wentOn = true
+		t.learn(ev)
+		return t
 	}
 	if inv.turn == nil {
 		r.settleCalled(inv)
@@ -126,13 +134,18 @@ func (t *turn) said(at instant) {
 }
 
 // chunk notes a piece of text. A whole text is none: it is printed when all of
-// it has been said.
-func (t *turn) chunk(inv *invocation, at instant) {
-	if t.firstChunk != 0 {
+// it has been said. timed tells whether it is known when the piece came.
+func (t *turn) chunk(inv *invocation, at instant, timed bool) {
+	if t.firstChunk != 0 || t.untimed {
+		return
+	}
+	if !timed {
+		t.untimed = true
+		inv.untimed = inv.untimed || inv.firstChunk == 0
 		return
 	}
 	t.firstChunk = at
-	if inv.firstChunk == 0 {
+	if inv.firstChunk == 0 && !inv.untimed {
 		inv.firstChunk = at
 		inv.estimated = t.guessed || t.estimated && t.sent == 0
 	}
@@ -159,15 +172,22 @@ func (r *run) textEnd(inv *invocation, at instant, ev *agent.Event) {
 // called a tool before.
 func (r *run) turnEnd(inv *invocation, at instant, ev *agent.Event) {
 	t := inv.turn
-	if t == nil {
+	switch {
+	case t == nil && ev.Failed: // before the model said anything
+		t = r.openTurn(inv, at, nil)
+	case t == nil:
 		t = inv.called
 	}
-	if t == nil {
+	if t == nil || ev.Call != nil && t.call != "" && t.call != string(ev.Call) && !ev.Failed {
 		return
 	}
 	t.learn(ev)
 	if t == inv.called {
+		if t.wentOn { // it ended with its words, not with a call
+			t.toolCall = false
+		}
 		r.settleCalled(inv)
+		inv.idle = t.wentOn && ev.Final && inv.running == 0
 		return
 	}
 	if ev.Failed {
@@ -224,6 +244,10 @@ func (r *run) endOf(t *turn, at instant) instant {
 func (r *run) settleCalled(inv *invocation) {
 	if t := inv.called; t != nil {
 		inv.called = nil
+		if t.wentOn {
+			t.end = r.endOf(t, t.word)
+			inv.wait = max(inv.wait, t.end)
+		}
 		r.finishTurn(inv, t)
 	}
 }
@@ -235,7 +259,7 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 	ref := spanRef{chat, t.n}
 	model := inv.model
 	if model == "" {
-		model = t.model
+		model = r.m.names.pass(t.model)
 	}
 	span := r.newSpan(ref, inv.ref, inv, spanName(semconv.OperationChat, label(model)))
 	span.client, span.estimated = true, t.guessed
@@ -253,20 +277,22 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 		a.str(semconv.RequestModel, model)
 	}
 	if t.model != "" {
-		a.str(semconv.ResponseModel, t.model)
+		a.str(semconv.ResponseModel, r.m.names.pass(t.model))
 	}
 	if t.call != "" {
-		a.str(semconv.ResponseID, t.call)
+		a.str(semconv.ResponseID, r.m.names.id(t.call))
 	}
 	a.words(semconv.FinishReasons, t.finishReason())
 	if t.text.deltas+t.thinking.deltas > 0 {
 		a.bool(semconv.RequestStream, true)
 	}
 	a.int(semconv.TurnNumber, int64(t.n))
-	a.int(semconv.TextDeltas, int64(t.text.deltas))
-	a.int(semconv.TextBytes, int64(t.text.bytes))
-	a.int(semconv.ThinkingDeltas, int64(t.thinking.deltas))
-	a.int(semconv.ThinkingBytes, int64(t.thinking.bytes))
+	t.text.add(a, semconv.TextDeltas, semconv.TextBytes)
+	t.thinking.add(a, semconv.ThinkingDeltas, semconv.ThinkingBytes)
+	r.counts.text.deltas += t.text.deltas
+	r.counts.text.bytes += t.text.bytes
+	r.counts.thinking.deltas += t.thinking.deltas
+	r.counts.thinking.bytes += t.thinking.bytes
 	if t.usage.Known || t.usage.CostKnown {
 		a.usage(&t.usage)
 		r.addUsage(&t.usage)
@@ -303,15 +329,12 @@ func (t *turn) finishReason() string {
 // addFirstChunk adds how long the model made the agent wait for its first chunk.
 // It is left out where that would be a guess.
 func (s *span) addFirstChunk(since, chunk instant, guess bool) {
-	if chunk == 0 {
+	if guess || chunk <= since {
 		return
 	}
 	a := &s.attributes
 	if s.client {
 		a.str(semconv.LangfuseCompletionStarted, formatTime(chunk))
-	}
-	if guess || chunk <= since {
-		return
 	}
 	a.float(semconv.TimeToFirstChunk, chunk.Seconds(since))
 	a.int(semconv.FirstChunkMillis, int64((chunk-since+agent.Milliseconds/2)/agent.Milliseconds))

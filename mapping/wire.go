@@ -8,9 +8,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/content"
-	"github.com/spantee/spantee/mapping/jsonscan"
 )
 
 // Spans are appended in OTLP's wire format from the start: an agent ends tools
@@ -71,14 +69,21 @@ type attributes struct {
 
 // value appends the frame of an attribute whose AnyValue has size bytes.
 func (a *attributes) value(key string, size int) {
-	frame := 1 + protowire.SizeBytes(len(key)) + 1 + protowire.SizeBytes(size)
-	b := protowire.AppendTag(a.wire, a.field, protowire.BytesType)
-	b = protowire.AppendVarint(b, uint64(frame))
-	b = append(b, fieldKey<<3|byte(protowire.BytesType))
-	b = protowire.AppendVarint(b, uint64(len(key)))
+	frame := 2 + len(key) + 1 + protowire.SizeBytes(size)
+	b := append(a.wire, byte(a.field)<<3|byte(protowire.BytesType)) // fields below 16 take a byte
+	b = appendLength(b, frame)
+	b = append(b, fieldKey<<3|byte(protowire.BytesType), byte(len(key))) // and so do keys below 128
 	b = append(b, key...)
 	b = append(b, fieldValue<<3|byte(protowire.BytesType))
-	a.wire = protowire.AppendVarint(b, uint64(size))
+	a.wire = appendLength(b, size)
+}
+
+// appendLength appends a length, most of which take a byte.
+func appendLength(b []byte, n int) []byte {
+	if n < 0x80 {
+		return append(b, byte(n))
+	}
+	return protowire.AppendVarint(b, uint64(n))
 }
 
 func (a *attributes) int(key string, n int64) {
@@ -102,7 +107,7 @@ func (a *attributes) str(key, v string) {
 	v = a.fit(v)
 	a.value(key, 1+protowire.SizeBytes(len(v)))
 	a.wire = append(a.wire, fieldStringValue<<3|byte(protowire.BytesType))
-	a.wire = protowire.AppendString(a.wire, v)
+	a.wire = append(appendLength(a.wire, len(v)), v...)
 }
 
 // words appends an array of one string.
@@ -133,23 +138,6 @@ func (a *attributes) fit(v string) string {
 	return v
 }
 
-// fact appends a harmless fact, and captures one that is content.
-func (a *attributes) fact(f *agent.Fact, c *content.Capture, to *content.Attributes) {
-	switch {
-	case f.Kind == agent.FactInt:
-		a.int(f.Key, f.Int)
-	case f.Kind == agent.FactBool:
-		a.bool(f.Key, f.Int != 0)
-	case f.Level == agent.Harmless:
-		a.str(f.Key, string(jsonscan.Unquote(f.Text)))
-	case f.Level == agent.Full && !c.Full():
-	case f.Kind == agent.FactJSON:
-		c.Raw(to, f.Key, f.Text)
-	default:
-		c.Text(to, f.Key, f.Text)
-	}
-}
-
 // encodedEvents are span events in wire format.
 type encodedEvents struct {
 	wire []byte
@@ -159,15 +147,36 @@ type encodedEvents struct {
 // add appends an event with attributes in wire format. Its time comes first,
 // see shift.
 func (e *encodedEvents) add(name string, at instant, attrs []byte) {
-	size := 1 + 8 + 1 + protowire.SizeBytes(len(name)) + len(attrs)
+	b := e.begin(name, at, len(attrs))
+	e.wire = append(b, attrs...)
+}
+
+// begin appends an event whose attributes, of size bytes, follow.
+func (e *encodedEvents) begin(name string, at instant, size int) []byte {
+	size += 1 + 8 + 1 + protowire.SizeBytes(len(name))
 	b := append(e.wire, fieldEvents<<3|byte(protowire.BytesType))
 	b = protowire.AppendVarint(b, uint64(size))
 	b = append(b, fieldEventTime<<3|byte(protowire.Fixed64Type))
 	b = protowire.AppendFixed64(b, uint64(at))
 	b = append(b, fieldEventName<<3|byte(protowire.BytesType))
-	b = protowire.AppendString(b, name)
-	e.wire = append(b, attrs...)
 	e.n++
+	return protowire.AppendString(b, name)
+}
+
+// sizeInt is the size of what appendInt appends.
+func sizeInt(key string, n int) int {
+	return 2 + 2 + len(key) + 3 + protowire.SizeVarint(uint64(n))
+}
+
+// appendInt appends an attribute of an event. The key is shorter than 100 bytes,
+// so all lengths take a byte.
+func appendInt(b []byte, key string, n int) []byte {
+	value := 1 + protowire.SizeVarint(uint64(n))
+	b = append(b, fieldEventAttributes<<3|byte(protowire.BytesType), byte(2+len(key)+2+value),
+		fieldKey<<3|byte(protowire.BytesType), byte(len(key)))
+	b = append(b, key...)
+	b = append(b, fieldValue<<3|byte(protowire.BytesType), byte(value), fieldIntValue<<3|byte(protowire.VarintType))
+	return protowire.AppendVarint(b, uint64(n))
 }
 
 // shift puts every event's time through f.

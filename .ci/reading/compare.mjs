@@ -82,7 +82,10 @@ class Comparison {
       const nth = seen.get(run.session) ?? 0;
       seen.set(run.session, nth + 1);
       const root = bySession(run.session)[nth];
-      if (!root) return;
+      if (!root) {
+        this.say('root span', run.session, undefined);
+        return;
+      }
       this.run = run;
       const family = this.spans.filter((span) => span.trace === root.trace && span !== root);
       this.compareRoot(run, root, family);
@@ -150,12 +153,12 @@ class Comparison {
 
   // "A time to first chunk that would be a guess is left out": in a recording
   // that of a run's first turn is one, unless the model was asked again at a
-  // known instant; and so is that of a flush, which is printed when all of it
-  // has been said, and that of a chunk without a stamp.
+  // known instant, and so are that of a delta without a stamp
+  // and that of a flush, which is printed when all of it has been said.
   compareFirstChunk(turn, attributes) {
     const key = 'gen_ai.response.time_to_first_chunk';
     const said = attributes[key];
-    if (!this.run.stamped || (turn.guessedStart && turn.sent === undefined) || turn.first === null || turn.first <= turn.start || !turn.firstIsDelta) {
+    if (!this.run.stamped || (turn.guessedStart && turn.sent === undefined) || turn.first === null || !turn.firstMeasured) {
       if (said !== undefined) this.say('time to first chunk', 'nothing', said);
       return;
     }

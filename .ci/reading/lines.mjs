@@ -119,7 +119,7 @@ function stamp(run) {
   }
   run.reported = run.result?.duration_ms ?? null;
   if (run.firstStamp === undefined) { // no clock at all: only the length is known
-    Object.assign(run, { start: 0, end: run.reported ?? 0, offset: null });
+    Object.assign(run, { start: 0, end: run.reported ?? 0 });
     for (const line of [...run.lines, ...run.after]) line.at = 0;
     return;
   }

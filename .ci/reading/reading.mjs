@@ -38,7 +38,7 @@ class Reader {
     this.idle = [];
     this.frames = [];
     this.segment = { text: '', deltas: 0 }; // said since the last flush
-    this.offsets = []; // of the tool runner's clock from the stamps, of each call that completed
+    this.offsets = clockOffsets(run.lines);
     this.ahead = run.start; // the instant of the last line that adds to the trace
   }
 
@@ -60,7 +60,7 @@ class Reader {
       stamped: run.firstStamp !== undefined,
       start: run.start, end: run.end, reported: run.reported, completed,
       turns: this.turns.map(({ ended, last, id, ...turn }) => turn),
-      tools: this.tools.map(({ late, ends, ...tool }) => tool), approvals: this.approvals, background: this.background,
+      tools: this.tools, approvals: this.approvals, background: this.background,
       nested: this.nested, idle: this.idle, frames: this.frames,
       deltas: this.turns.reduce((sum, turn) => sum + turn.text.deltas + turn.thinking.deltas, 0),
       tokens: isObject(usage) ? {
@@ -76,7 +76,7 @@ class Reader {
     const kind = `${o.type}/${o.subtype ?? ''}`;
     let adds = true; // whether the trace shows this line
     if (kind === 'thinking/delta') {
-      this.say('thinking', at, typeof o.text === 'string' ? o.text : '', true);
+      this.say('thinking', line, typeof o.text === 'string' ? o.text : '', true);
     } else if (kind === 'thinking/completed') {
       if (this.turn && !this.turn.ended) this.turn.last = at;
     } else if (o.type === 'assistant') {
@@ -92,7 +92,7 @@ class Reader {
     } else if (kind === 'system/task_notification') {
       this.notification(o, at);
     } else if (o.type === 'connection' || o.type === 'retry') {
-      this.frame(o, at);
+      this.frame(kind, at);
     } else {
       adds = false;
     }
@@ -118,24 +118,24 @@ class Reader {
     if (!flush) {
       segment.text += text;
       segment.deltas++;
-      this.say('text', line.at, text, true);
+      this.say('text', line, text, true);
       return true;
     }
     const onlyCopy = segment.deltas === 0;
     this.segment = { text: '', deltas: 0 };
     const id = line.o.model_call_id;
-    if (onlyCopy) this.say('text', line.at, text, false, id);
+    if (onlyCopy) this.say('text', line, text, false, id);
     if (id !== undefined && this.turn) this.turn.id ??= id;
     return onlyCopy;
   }
 
   // say adds to the turn, or begins the next: a model that speaks after its tool
   // calls has been called again, unless the model_call_id says otherwise.
-  say(kind, at, text, isDelta, id) {
+  say(kind, { at, stamped }, text, isDelta, id) {
     const same = id !== undefined && this.turn?.id === id;
     if (!this.turn || (this.turn.ended && !same)) this.beginTurn();
     const { turn } = this;
-    if (turn.first === null) Object.assign(turn, { first: at, firstIsDelta: isDelta });
+    if (turn.first === null) Object.assign(turn, { first: at, firstMeasured: isDelta && stamped === true });
     turn.last = at;
     turn[kind].bytes += bytes(text);
     if (isDelta) turn[kind].deltas++;
@@ -148,7 +148,7 @@ class Reader {
     // Tools that still run, or never end, are not what the model waited for.
     if (this.turn?.ended && this.open.size > 0) this.waitingSince = Math.max(this.waitingSince, this.turn.end);
     this.turn = {
-      start: this.waitingSince, end: null, first: null, firstIsDelta: false, finish: null,
+      start: this.waitingSince, end: null, first: null, firstMeasured: false, finish: null,
       guessedStart: this.turns.length === 0, // no line of a run's start has a stamp
       text: { deltas: 0, bytes: 0 }, thinking: { deltas: 0, bytes: 0 }, messages: 0, frames: 0,
       tools: 0, ended: false, last: this.waitingSince, id: undefined,
@@ -176,39 +176,26 @@ class Reader {
   // started: "Where a start is printed late and the other clock's constant
   // offset is known, the start is put right, but never to before what was
   // printed ahead of it." A flush that repeats its deltas tells nothing new and
-  // holds no start back. The offset is the median over the calls that have
-  // completed so far; where none has, the call's own end tells it.
-  started({ o, at, stamped }) {
+  // holds no start back.
+  started(line) {
+    const { o, at, stamped } = line;
     const { kind, call } = toolCall(o);
     const before = this.open.get(o.call_id);
     if (before) Object.assign(before, { end: at, outcome: 'incomplete' });
+    let start = at;
     const own = Number(call.startedAtMs);
-    const late = { ahead: Math.min(at, this.ahead), own: stamped && own > 0 ? own : null };
-    const tool = { id: o.call_id, kind, start: this.began(at, late), printed: at, end: null, own: null, outcome: null, exitCode: null, background: false };
-    if (late.own !== null && this.offsets.length === 0) tool.late = late;
-    const before_ = this.turn?.ended ? null : this.turn;
+    const offset = this.offsets.get(line);
+    if (stamped && own > 0 && offset !== undefined) start = Math.min(at, Math.max(this.ahead, own - offset));
+    const tool = { id: o.call_id, kind, start, printed: at, end: null, own: null, outcome: null, exitCode: null, background: false };
     this.callTool(tool, o.model_call_id);
-    tool.ends = before_ ?? (this.turn.end === tool.start ? this.turn : null);
     this.open.set(o.call_id, tool);
   }
 
-  // began is when a call began whose line was printed at an instant.
-  began(at, { ahead, own }) {
-    if (own === null || this.offsets.length === 0) return at;
-    return Math.min(at, Math.max(ahead, own - median(this.offsets)));
-  }
-
   // completed: "An end without a start: a span of the agent's own length if it says one."
-  completed(line) {
-    const { o, at } = line;
+  completed({ o, at }) {
     const { kind, call, result } = toolCall(o);
     const own = call.startedAtMs && call.completedAtMs ? Number(call.completedAtMs) - Number(call.startedAtMs) : null;
-    if (line.stamped && Number(call.completedAtMs) > 0) this.offsets.push(Number(call.completedAtMs) - o.timestamp_ms);
     let tool = this.open.get(o.call_id);
-    if (tool?.late) {
-      tool.start = this.began(tool.printed, tool.late);
-      if (tool.ends) tool.ends.end = tool.start;
-    }
     if (!tool) {
       tool = { id: o.call_id, kind, start: at - (own ?? 0), printed: null };
       this.callTool(tool, o.model_call_id);
@@ -277,26 +264,43 @@ class Reader {
   }
 
   // frame: "retries and lost connections are events on the chat span". The
-  // agent waits for the model meanwhile, so that the turn goes on. Of the lines
-  // on one attempt, the one that starts or resumes it counts.
-  frame({ type, subtype, attempt }, at) {
-    const counts = type === 'connection' || (['starting', 'resuming'].includes(subtype) && attempt !== this.attempt);
-    if (type === 'retry' && counts) this.attempt = attempt;
-    const kind = `${type}/${subtype}`;
+  // agent waits for the model meanwhile, so that the turn goes on.
+  // One event tells of a retry, when it starts: that it was scheduled, or that
+  // it resumes, is part of it.
+  frame(kind, at) {
     if (!this.turn || (this.turn.ended && this.open.size === 0)) this.beginTurn();
-    if (counts) {
-      this.frames.push({ kind, at });
-      this.turn.frames++;
-      if (this.turn.first === null && kind !== 'connection/reconnecting') this.turn.sent = at;
-    }
+    this.frames.push({ kind, at });
+    if (kind !== 'retry/scheduled' && kind !== 'retry/resuming') this.turn.frames++;
     if (!this.turn.ended) this.turn.last = at;
+    if (this.turn.first === null && /^(retry\/starting|connection\/reconnected)$/.test(kind)) this.turn.sent = at;
   }
 }
 
-function median(values) {
-  const sorted = values.toSorted((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 ? sorted[middle] : Math.floor((sorted[middle - 1] + sorted[middle]) / 2);
+// clockOffsets says, for each started line, how far startedAtMs and completedAtMs
+// are ahead of timestamp_ms, as soon as that is known: the median over the calls
+// that have completed when this one starts, or else when it completes itself.
+function clockOffsets(lines) {
+  const offsets = new Map();
+  const sorted = [];
+  const running = new Map(); // call id → started line
+  const put = (line) => {
+    if (line && !offsets.has(line) && sorted.length > 0) offsets.set(line, sorted[sorted.length >> 1]);
+  };
+  for (const line of lines) {
+    if (line.o.type !== 'tool_call') continue;
+    if (line.o.subtype === 'started') {
+      put(line);
+      running.set(line.o.call_id, line);
+    } else if (line.o.subtype === 'completed') {
+      const own = Number(toolCall(line.o).call.completedAtMs);
+      if (line.stamped && own > 0) {
+        sorted.push(own - line.at);
+        sorted.sort((a, b) => a - b);
+      }
+      put(running.get(line.o.call_id));
+    }
+  }
+  return offsets;
 }
 
 function toolCall(o) {

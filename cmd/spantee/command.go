@@ -33,6 +33,8 @@ type options struct {
 	flushTimeout      time.Duration
 	spoolMax          size
 	noSpool           bool
+	spillMax          size
+	now               bool
 	summary, quiet    bool
 	traceURL          string
 	contentOptions
@@ -69,9 +71,10 @@ func rootCommand() *cobra.Command {
 	}
 	o.addFlags(cmd.Flags())
 	o.addViewFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&o.now, "now", false, "move a recording so that it ends now")
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cmd.SetFlagErrorFunc(flagError)
-	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand())
+	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand(), replayCommand(), manCommand())
 	return cmd
 }
 
@@ -103,6 +106,8 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	o.spoolMax = size{spool.DefaultMax}
 	f.Var(&o.spoolMax, "spool-max", "keep at most `SIZE` of undelivered spans on disk, for all runs together")
 	f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: undelivered spans are lost")
+	o.spillMax = size{defaultSpillMax}
+	f.Var(&o.spillMax, "spill-max", "put aside at most `SIZE` of a stream that arrives faster than it is traced, on disk until the end of the run; 0 delays the stream instead")
 	f.StringVar(&o.traceURL, "trace-url", "", "link to traces by `URL`, such as http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")
 	f.BoolVar(&o.summary, "summary", false, "say on stderr what was traced, even if stderr is no terminal")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "say nothing on stderr, even if spans were lost")

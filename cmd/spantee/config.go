@@ -35,7 +35,7 @@ type config struct {
 	problems []string // with variables: they must not break a pipe
 }
 
-// contentConfig is what is recorded of what was said and done.
+// A contentConfig says what is recorded of what was said and done.
 type contentConfig struct {
 	level             content.Level
 	redactor          *redact.Redactor

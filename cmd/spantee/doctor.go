@@ -151,15 +151,20 @@ func testSpan() (*tracepb.Span, string) {
 	}, hex.EncodeToString(id[:16])
 }
 
+// diskTimeout is how long the spool's disk may take to answer.
+const diskTimeout = 10 * time.Second
+
 func examineSpool(w io.Writer) {
 	s, err := spool.Default()
 	if err != nil {
 		finding(w, "!", "spool", err.Error())
 		return
 	}
-	entries, err := s.List()
+	ctx, cancel := context.WithTimeout(context.Background(), diskTimeout)
+	defer cancel()
+	entries, err := s.List(ctx)
 	if err == nil {
-		err = s.Check()
+		err = s.Check(ctx)
 	}
 	if err != nil {
 		finding(w, "!", "spool", err.Error())

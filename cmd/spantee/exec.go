@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,6 +48,7 @@ func execCommand() *cobra.Command {
 		},
 	}
 	o.addFlags(cmd.Flags())
+	o.addViewFlags(cmd.Flags())
 	cmd.Flags().SetInterspersed(false) // what follows the command is the command's
 	return cmd
 }
@@ -61,7 +63,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	say := newReporter(o, cfg, stderr)
 	process := &mapping.Process{Executable: filepath.Base(args[0])}
 	_, _ = rand.Read(process.Key[:]) // it never fails
-	tracing, err := startTracing(o, cfg, say, time.Time{}, process)
+	tracing, err := startTracing(o, cfg, say, nil, process)
 	if err != nil {
 		return err
 	}
@@ -74,15 +76,23 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	if err != nil {
 		tracing.end(false)
 		say.line("%v", err)
+		say.w.Flush()
 		return notStarted(err)
 	}
 	process.PID = agent.Process.Pid
+	if root := tracing.mapper.Root(); say.tracing {
+		say.runStarted(mapping.Run{TraceID: root.TraceID()})
+	}
 	tracing.start()
 
 	pass := newPassthrough(out, stdout, tracing.tap)
 	copied := make(chan error, 1)
+	stopWatch := watchReader(stdout, func() { out.Close() }) // so that the agent notices at once
 	go func() {
 		err := pass.run()
+		if errors.Is(err, os.ErrClosed) {
+			err = errOutput{syscall.EPIPE}
+		}
 		out.Close() // so that the agent notices if nobody reads
 		copied <- err
 	}()
@@ -104,12 +114,14 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	if status := endOfCopy(err); status.code != 0 {
 		say.line("%v", err)
 	}
+	stopWatch()
 	if err := stdout.Close(); err != nil && !isBrokenPipe(err) {
 		say.line("%v", err)
 	}
 	tracing.ended = end
 	tracing.end(false)
 	say.print()
+	tracing.stay(end)
 	if end == (exitStatus{}) {
 		return nil
 	}

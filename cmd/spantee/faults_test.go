@@ -31,7 +31,7 @@ func stream(session string, tools int) [][]byte {
 		at += 37
 		lines = append(lines, fmt.Appendf(nil, format+`,"session_id":"%s","timestamp_ms":%d}`+"\n", append(args, session, at)...))
 	}
-	line(`{"type":"system","subtype":"init","model":"GPT-5"`)
+	line(`{"type":"system","subtype":"init","apiKeySource":"login","cwd":"/home/dev","permissionMode":"default","model":"GPT-5"`)
 	for i := range tools {
 		for range 5 {
 			line(`{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"some words "}]}`)
@@ -50,10 +50,10 @@ func spansIn(t *testing.T, lines [][]byte, interrupted bool) (ended, cut map[str
 	ended, cut = map[string]*tracepb.Span{}, map[string]*tracepb.Span{}
 	into := ended
 	m, err := mapping.New(mapping.Options{
-		Now:  time.Now,
-		Emit: func(b []byte) {
+		Now: time.Now,
+		Emit: func(wire []byte, _ string) {
 			span := new(tracepb.Span)
-			if err := proto.Unmarshal(b, span); err != nil {
+			if err := proto.Unmarshal(wire, span); err != nil {
 				t.Error(err)
 			}
 			into[spanKey(span)] = span

@@ -19,7 +19,11 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 	}
 	signals := catchSignals()
 	say := newReporter(o, cfg, stderr)
-	tracing, err := startTracing(o, cfg, say, lastWritten(stdin), nil)
+	rec, err := o.recordingOf(stdin)
+	if err != nil {
+		return err
+	}
+	tracing, err := startTracing(o, cfg, say, rec, nil)
 	if err != nil {
 		return err
 	}

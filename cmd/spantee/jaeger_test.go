@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter/tree/treetest"
+	"github.com/spantee/spantee/mapping/mappingtest"
 )
 
 // A jaeger is a real Jaeger, at the base URLs of its services.
@@ -95,10 +96,9 @@ func get(t *testing.T, url string) (status int, body []byte) {
 	return resp.StatusCode, body
 }
 
-// golden returns what Jaeger has of some traces.
-func (j jaeger) golden(t *testing.T, traceIDs []string) string {
+// spans returns what Jaeger has of some traces.
+func (j jaeger) spans(t *testing.T, traceIDs []string) (spans []*tracepb.Span) {
 	t.Helper()
-	var spans []*tracepb.Span
 	for _, id := range traceIDs {
 		if status, body := get(t, j.query+"/api/v3/traces/"+id); status == http.StatusOK {
 			body = bytes.TrimPrefix(bytes.TrimSpace(body), []byte(`{"result":`))
@@ -110,7 +110,7 @@ func (j jaeger) golden(t *testing.T, traceIDs []string) string {
 			return cmp.Or(cmp.Compare(a.TimeUnixNano, b.TimeUnixNano), cmp.Compare(index(a), index(b)))
 		})
 	}
-	return treetest.Golden(spans)
+	return spans
 }
 
 func index(e *tracepb.Span_Event) int64 {
@@ -150,18 +150,20 @@ var summaryLine = regexp.MustCompile(`trace ([0-9a-f]{32}): `)
 
 // TestJaeger sends every fixture to a real Jaeger, over gRPC and HTTP and over
 // gRPC again, and reads back what the golden traces say: no span twice, no
-// event lost, and no warning, which Jaeger would add as an attribute.
+// event lost, and no warning, which Jaeger would add as an attribute. Its critical
+// path through them runs through all that took time.
 func TestJaeger(t *testing.T) {
 	j := startJaeger(t)
-	fixtures, err := filepath.Glob("../../testdata/cursor/*.jsonl")
-	if err != nil {
-		t.Fatal(err)
+	fixtures, err := filepath.Glob("../../testdata/*/*.jsonl")
+	if err != nil || len(fixtures) < 60 {
+		t.Fatal(len(fixtures), "fixtures", err)
 	}
 	for _, to := range []struct{ name, protocol, endpoint string }{
 		{"gRPC", "grpc", j.grpc}, {"HTTP", "http/protobuf", j.http}, {"again", "grpc", j.grpc},
 	} {
 		for _, file := range fixtures {
-			t.Run(to.name+" "+filepath.Base(file), func(t *testing.T) {
+			name := filepath.Base(filepath.Dir(file)) + "/" + filepath.Base(file)
+			t.Run(to.name+" "+name, func(t *testing.T) {
 				golden, err := os.ReadFile(strings.TrimSuffix(file, ".jsonl") + ".trace")
 				if err != nil {
 					t.Fatal(err)
@@ -169,7 +171,7 @@ func TestJaeger(t *testing.T) {
 				_, want, _ := strings.Cut(string(golden), "\n\n")
 
 				cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_PROTOCOL=" + to.protocol, "OTEL_EXPORTER_OTLP_ENDPOINT=" + to.endpoint}, "--summary")
-				cmd.Stdin = recording(t, file)
+				cmd.Stdin = recordedRun(t, file)
 				if err := cmd.Run(); err != nil {
 					t.Fatalf("spantee: %v\n%s", err, &cmd.stderr)
 				}
@@ -177,11 +179,15 @@ func TestJaeger(t *testing.T) {
 				for _, m := range summaryLine.FindAllStringSubmatch(cmd.stderr.String(), -1) {
 					ids = append(ids, m[1])
 				}
-				var got string
+				var spans []*tracepb.Span
 				poll(func() bool {
-					got = j.golden(t, ids)
-					return got == want
+					spans = j.spans(t, ids)
+					return treetest.Golden(spans) == want
 				})
+				if _, err := mappingtest.Covered(spans); err != nil {
+					t.Errorf("Jaeger's critical path: %v", err)
+				}
+				got := treetest.Golden(spans)
 				if diff := gocmp.Diff(want, got); diff != "" {
 					t.Errorf("trace in Jaeger (-want +got):\n%s", diff)
 				}
@@ -190,12 +196,16 @@ func TestJaeger(t *testing.T) {
 	}
 }
 
-// recording opens a fixture as it was when the golden traces were made: its
+// recordedRun opens a fixture as it was when the golden traces were made: its
 // time counts where its lines have none.
-func recording(t *testing.T, file string) *os.File {
+func recordedRun(t *testing.T, file string) *os.File {
 	t.Helper()
 	copied := filepath.Join(t.TempDir(), filepath.Base(file))
-	if err := os.WriteFile(copied, fixture(t, filepath.Base(file)), 0o600); err != nil {
+	in, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(copied, in, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	written := time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC)

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -16,6 +18,8 @@ import (
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // TestSignalsAtAnyLine ends spantee by each signal after any number of lines.
@@ -168,11 +172,19 @@ func kill(t *testing.T, state string, env []string, lines [][]byte, traced bool)
 	in := startReading(t, cmd, out, bytes.Join(lines, nil))
 	defer in.Close()
 	ended, _ := spansIn(t, lines, true)
-	pattern := filepath.Join(state, fmt.Sprintf("spantee/spool/open/%d-*.otlp", cmd.Process.Pid))
+	s := spool.Spool{Dir: filepath.Join(state, "spantee/spool")}
+	mine := fmt.Sprintf("%d-", cmd.Process.Pid)
 	for deadline := time.Now().Add(30 * time.Second); ; {
-		files, _ := filepath.Glob(pattern)
-		if len(files) > 0 {
-			journal, _ := os.ReadFile(files[0])
+		entries, err := s.List(t.Context())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		i := slices.IndexFunc(entries, func(e spool.Entry) bool {
+			return e.State == spool.Open && e.Spans > 0 && strings.HasPrefix(filepath.Base(e.Path), mine)
+		})
+		if i >= 0 {
+			journal, _ := os.ReadFile(entries[i].Path)
 			if !traced || holdsAll(journal, ended) {
 				break
 			}
@@ -195,7 +207,7 @@ func TestKillAfterDelivery(t *testing.T) {
 	env := append(c.environment("grpc"), "XDG_STATE_HOME="+state)
 	cmd := spantee(t, env)
 	lines := stream("s", 5)[:24]
-	ended, _ := spansIn(t, lines, true)
+	_, open := spansIn(t, lines, true)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -206,16 +218,17 @@ func TestKillAfterDelivery(t *testing.T) {
 	}
 	in.Write(bytes.Join(lines, nil))
 	c.await()
-	pattern := filepath.Join(state, "spantee/spool/open/*.otlp")
+	s := spool.Spool{Dir: filepath.Join(state, "spantee/spool")}
 	for deadline := time.Now().Add(30 * time.Second); ; {
-		files, _ := filepath.Glob(pattern)
-		if len(files) == 1 {
-			if journal, _ := os.ReadFile(files[0]); !holdsAny(journal, ended) && len(journal) > 0 {
-				break
-			}
+		entries, err := s.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(entries) == 1 && entries[0].Spans == len(open) {
+			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("what was delivered is still in the journal")
+			t.Fatalf("what was delivered is still in the journal: %+v", entries)
 		}
 	}
 	cmd.Process.Kill()
@@ -233,15 +246,6 @@ func TestKillAfterDelivery(t *testing.T) {
 		t.Errorf("%d of %d spans are those of the run", n, total)
 	}
 	faults.add("spantee gets SIGKILL after a delivery", total, total-numberBefore(flushed.stdout.String(), "delivered"), numberBefore(flushed.stdout.String(), "delivered"), 0)
-}
-
-func holdsAny(journal []byte, spans map[string]*tracepb.Span) bool {
-	for _, span := range spans {
-		if bytes.Contains(journal, span.SpanId) {
-			return true
-		}
-	}
-	return false
 }
 
 func holdsAll(journal []byte, spans map[string]*tracepb.Span) bool {

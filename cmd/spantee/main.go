@@ -31,7 +31,7 @@ func main() {
 	case errors.As(err, &s):
 		s.exit()
 	default:
-		fmt.Fprintf(os.Stderr, "spantee: %s\n", withHint(err))
+		lastWords(os.Stderr, lastPatience, fmt.Sprintf("spantee: %s\n", withHint(err)))
 		if !running || errors.As(err, new(usageError)) {
 			os.Exit(statusUsage)
 		}

@@ -20,7 +20,7 @@ import (
 var update = flag.Bool("update", false, "rewrite what the scripts expect")
 
 func TestMain(m *testing.M) {
-	testscript.Main(tests{m}, map[string]func(){"spantee": main, "collector": collectorMain})
+	testscript.Main(tests{m}, map[string]func(){"spantee": main, "collector": collectorMain, "silent-agent": silentAgent})
 }
 
 // tests are all that is not a spantee command run by one of them.

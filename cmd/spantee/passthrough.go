@@ -2,15 +2,21 @@ package main
 
 import (
 	"io"
+	"sync/atomic"
 	"time"
 )
 
+// pieceSize is how much is copied at once. What was read is still in the
+// processor's cache when it is written, and when it is mapped.
+const pieceSize = 128 << 10
+
 // A passthrough copies a stream and shows a tap what it copied.
 type passthrough struct {
-	in   io.Reader
-	out  io.Writer
-	tap  *tap          // may be nil
-	busy chan struct{} // full while something that was read is on its way
+	in      io.Reader
+	out     io.Writer
+	tap     *tap          // may be nil
+	busy    chan struct{} // full while something that was read is on its way
+	stopped atomic.Bool
 }
 
 func newPassthrough(in io.Reader, out io.Writer, tap *tap) *passthrough {
@@ -23,18 +29,23 @@ type errOutput struct{ error }
 func (e errOutput) Unwrap() error { return e.error }
 
 // run copies until in ends. Bytes are written as they come, before the tap
-// sees them: only in and out can stop them, and a tap that is full delay them,
-// once.
+// sees them. Only in and out can stop them; the tap holds them up while the
+// mapper is behind and there is no room left to put them aside.
 func (p *passthrough) run() error {
-	buf := make([]byte, 128<<10)
-	for {
+	scratch := make([]byte, pieceSize)
+	var buf []byte
+	for fullReads := 0; !p.stopped.Load(); {
+		if buf == nil {
+			buf = p.tap.space(scratch)
+		}
 		n, err := p.in.Read(buf)
 		p.busy <- struct{}{}
 		if n > 0 {
 			if _, err := p.out.Write(buf[:n]); err != nil {
 				return errOutput{err}
 			}
-			p.tap.write(buf[:n])
+			p.tap.wrote(buf[:n])
+			buf = nil
 		}
 		<-p.busy
 		if err == io.EOF {
@@ -43,14 +54,32 @@ func (p *passthrough) run() error {
 		if err != nil {
 			return err
 		}
+		if n >= fullPipe {
+			if fullReads++; fullReads == bulkReads {
+				enlargePipe(p.in)
+				enlargePipe(p.out)
+			}
+		}
 	}
+	return nil
 }
+
+// A stream is in bulk after bulkReads of all that a pipe usually holds. A
+// thousand idle pipes of 1 MiB would use up a user's allowance.
+const (
+	fullPipe  = 64 << 10
+	bulkReads = 8
+)
 
 // stop ends the copy, which may be reading, between two pieces. It does not
 // wait for an out that takes nothing.
 func (p *passthrough) stop() {
+	p.stopped.Store(true)
 	select {
 	case p.busy <- struct{}{}:
-	case <-time.After(livePatience):
+	case <-time.After(stopPatience):
 	}
 }
+
+// stopPatience is how long stop waits for a piece to be written.
+const stopPatience = 100 * time.Millisecond

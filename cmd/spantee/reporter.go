@@ -1,51 +1,72 @@
 package main
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
 )
 
-// A reporter is spantee's voice. It speaks on stderr, at the end: of what went
-// wrong, and on a terminal or with --summary of what was traced.
+// A reporter says on stderr what went wrong, and on a terminal or with --summary
+// what was traced.
 type reporter struct {
 	*options
 	cfg      *config
-	w        *os.File
+	stderr   *os.File
+	w        *voice // on stderr
 	terminal bool
 
-	tracing  bool // there is somewhere for spans to go
+	again    string // the command that sends a recording again; "" for a live stream
+	tracing  bool   // there is somewhere for spans to go
 	stats    mapping.Stats
 	failure  error // why the mapper did not see the whole stream
+	lost     untraced
 	delivery exporter.Report
 
-	mu          sync.Mutex // of what follows: a mapper that hangs is left behind
+	mu          sync.Mutex               // of what follows: a mapper that hangs is left behind
+	file        string                   // that the runs come from, for replay
+	bar         *progressbar.ProgressBar // nil if none is drawn
 	problems    []string
-	runs        []mapping.Run
-	moreRuns    int   // than are kept
-	unprotected error // why a kill would lose spans
+	begun       int // runs that were named when they began
+	ended       int
+	runs        []mapping.Run // that ended and are not named yet
+	unprotected error         // why a kill would lose spans
 }
 
-// maxRuns is how many runs a summary names.
-const maxRuns = 20
+const (
+	// maxRuns is how many runs are named on a terminal. --summary names all.
+	maxRuns = 20
 
-func newReporter(o *options, cfg *config, w *os.File) *reporter {
-	return &reporter{options: o, cfg: cfg, w: w, terminal: isTerminal(w), problems: cfg.problems}
+	// minPatience is how long a slow terminal has in any case.
+	minPatience = 100 * time.Millisecond
+)
+
+func newReporter(o *options, cfg *config, stderr *os.File) *reporter {
+	return &reporter{
+		options: o, cfg: cfg, stderr: stderr, w: newVoice(stderr, max(o.flushTimeout, minPatience)),
+		terminal: isTerminal(stderr), problems: cfg.problems,
+	}
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 func (r *reporter) line(format string, args ...any) {
+	if r.bar != nil {
+		_ = r.bar.Clear()
+	}
 	fmt.Fprintf(r.w, "spantee: "+format+"\n", args...)
 }
 
@@ -63,14 +84,57 @@ func (r *reporter) problem(err error) {
 	r.problems = append(r.problems, withHint(err))
 }
 
+// runStarted names the trace of a run that has begun, for whoever watches it.
+func (r *reporter) runStarted(run mapping.Run) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.quiet || !r.terminal || r.again != "" || r.begun == maxRuns {
+		return
+	}
+	r.begun++
+	id := hex.EncodeToString(run.TraceID[:])
+	r.line("trace %s began%s", id, r.link(id))
+}
+
+// runEnded names the trace of a run at once if all are to be named: there may be
+// more of them than fit into memory.
 func (r *reporter) runEnded(run mapping.Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.runs) == maxRuns {
-		r.moreRuns++
+	r.ended++
+	switch {
+	case r.quiet:
+	case r.summary || r.file != "":
+		r.nameRun(run)
+	case len(r.runs) < maxRuns:
+		r.runs = append(r.runs, run)
+	}
+}
+
+// setFile is called before the runs of a file.
+func (r *reporter) setFile(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.file = name
+}
+
+// odd tells of what a file held besides events.
+func (r *reporter) odd(name string, stats mapping.Stats) {
+	if s := oddLines(stats); s != "" && (r.terminal || r.summary) && !r.quiet {
+		r.line("%s: %s", printable(name), s)
+	}
+}
+
+// nameRun is for a trace that no tree tells of.
+func (r *reporter) nameRun(run mapping.Run) {
+	if r.tree && r.cfg.traceURL == "" && r.file == "" {
 		return
 	}
-	r.runs = append(r.runs, run)
+	prefix := ""
+	if r.file != "" {
+		prefix = printable(r.file) + ": "
+	}
+	r.line("%s%s", prefix, r.describe(run))
 }
 
 // checkpointed is told of every attempt to be prepared for a kill.
@@ -82,6 +146,7 @@ func (r *reporter) checkpointed(err error) {
 
 // print says it all.
 func (r *reporter) print() {
+	defer r.w.Flush()
 	if r.quiet {
 		return
 	}
@@ -89,34 +154,35 @@ func (r *reporter) print() {
 	defer r.mu.Unlock()
 	if r.terminal || r.summary {
 		for _, run := range r.runs {
-			if !r.tree || r.cfg.traceURL != "" { // else the tree says it all
-				r.line("%s", r.describe(run))
-			}
+			r.nameRun(run)
 		}
-		if r.moreRuns > 0 {
-			r.line("and %s", count(r.moreRuns, "more trace"))
+		if more := r.ended - len(r.runs); more > 0 && len(r.runs) > 0 {
+			r.line("and %s (--summary names them all)", count(more, "more trace"))
 		}
-		if s := r.oddLines(); s != "" {
+		if s := oddLines(r.stats); s != "" {
 			r.line("%s", s)
 		}
 		if n := r.delivery.Earlier.Delivered; n > 0 {
 			r.line("%s of earlier runs delivered", count(n, "span"))
 		}
-		if r.unprotected != nil {
-			r.line("crash protection was unavailable: %v", r.unprotected)
-		}
+	}
+	if why := cmp.Or(r.unprotected, r.delivery.Unprotected); why != nil && (r.terminal || r.summary || errors.As(why, new(*spool.Untrusted))) {
+		r.line("crash protection was unavailable: %v", why)
 	}
 	for _, p := range r.problems {
 		r.line("%s", p)
 	}
 	if r.failure != nil {
-		r.line("tracing stopped early: %v", r.failure)
+		r.line("tracing stopped early: %v%s", r.failure, r.lost)
 	}
 	if s := r.untraced(); s != "" {
 		r.line("%s", s)
 	}
 	if s := r.undelivered(); s != "" {
 		r.line("%s", s)
+	}
+	if n := r.delivery.Earlier.SetAside; n > 0 {
+		r.line("%s in the spool set aside unread (spantee spool shows why)", count(n, "file"))
 	}
 	if n := r.delivery.Earlier.Dropped; n > 0 {
 		r.line("%s of earlier runs dropped, the oldest first (spantee spool shows what is left)", count(n, "span"))
@@ -130,33 +196,48 @@ func (r *reporter) describe(run mapping.Run) string {
 		s += fmt.Sprintf(" (%d failed)", run.ToolErrors)
 	}
 	s += ", " + run.Duration.Round(time.Millisecond).String()
-	if run.ErrorType != "" {
+	switch _, notCode := strconv.Atoi(run.ErrorType); {
+	case run.ErrorType == "":
+	case notCode == nil: // of the process
+		s += ", exit " + run.ErrorType
+	default:
 		s += ", " + run.ErrorType
 	}
-	if r.cfg.traceURL != "" {
-		s += " " + strings.ReplaceAll(r.cfg.traceURL, "{trace_id}", id)
+	return s + r.link(id)
+}
+
+// link returns where a trace can be seen, with a space before it.
+func (r *reporter) link(id string) string {
+	if r.cfg.traceURL == "" {
+		return ""
 	}
-	return s
+	return " " + strings.ReplaceAll(r.cfg.traceURL, placeholder, id)
 }
 
 // hangs says that the mapper did not come to an end.
-func (r *reporter) hangs() {
-	r.failure = errors.New("it did not come to an end in time, and what it still had is not counted")
+func (r *reporter) hangs(lost untraced) {
+	r.failure, r.lost = errStalled, lost
 }
 
 // oddLines tells of what the stream held besides events.
-func (r *reporter) oddLines() string {
+func oddLines(stats mapping.Stats) string {
 	var odd []string
-	if n := r.stats.BadLines; n > 0 {
-		odd = append(odd, fmt.Sprintf("%s not JSON or without a type (the first is line %d)", count(n, "line"), r.stats.FirstBad))
+	if n := stats.BadLines; n > 0 {
+		odd = append(odd, fmt.Sprintf("%s not JSON or without a type (the first is line %d)", count(n, "line"), stats.FirstBad))
 	}
-	if n := r.stats.Unknown; n > 0 {
+	if n := stats.Unknown; n > 0 {
 		odd = append(odd, count(n, "line")+" of an unknown type")
 	}
-	if n := r.stats.Unpaired; n > 0 {
+	if n := stats.Unpaired; n > 0 {
 		odd = append(odd, count(n, "end")+" of something that had not begun")
 	}
-	if n := r.stats.Oversize; n > 0 {
+	if n := stats.Unproven; n > 0 && stats.Runs > 0 {
+		odd = append(odd, count(n, "line")+" that no agent can be told from")
+	}
+	if n := stats.Evicted; n > 0 {
+		odd = append(odd, count(n, "span")+" ended early because too much was open")
+	}
+	if n := stats.Oversize; n > 0 {
 		odd = append(odd, count(n, "line")+" too long to read whole")
 	}
 	return strings.Join(odd, ", ")
@@ -167,15 +248,36 @@ func (r *reporter) untraced() string {
 	switch {
 	case r.summary && !r.tracing:
 		return "no trace: " + r.whyNowhere()
-	case r.summary && r.stats.Lines == 0 && r.failure == nil && len(r.runs) == 0:
+	case r.summary && r.stats.Lines == 0 && r.failure == nil && r.ended == 0:
 		return "no trace: the input was empty"
-	case r.stats.Foreign != "":
-		return fmt.Sprintf("no trace: this is the stream of %s, and spantee reads that of %s so far (--agent overrides)",
-			r.stats.Foreign, strings.Join(mapping.Agents, ", "))
-	case r.stats.Runs == 0 && r.stats.BadLines > 0 && len(r.runs) > 0:
-		return "the trace has no more than its root: the agent printed no JSON lines; run it with --output-format stream-json"
-	case r.stats.Runs == 0 && r.stats.BadLines > 0:
-		return "no trace: the input is no stream of JSON lines; run the agent with --output-format stream-json"
+	case r.stats.Runs > 0:
+		if r.stats.Foreign != "" {
+			return fmt.Sprintf("a part of the input is untraced: it looks like %s (supported: %s)", r.stats.Foreign, supported())
+		}
+		return ""
+	case r.ended > 0:
+		if why := notAStream(r.stats); why != "" {
+			return "the trace has no more than its root: " + why
+		}
+	default:
+		if why := notAStream(r.stats); why != "" {
+			return "no trace: " + why
+		}
+	}
+	return ""
+}
+
+func supported() string { return strings.Join(mapping.Agents, ", ") }
+
+// notAStream says why a stream holds no run, if there is something to say.
+func notAStream(s mapping.Stats) string {
+	switch {
+	case s.Foreign != "":
+		return fmt.Sprintf("the input looks like %s (supported: %s; --agent overrides)", s.Foreign, supported())
+	case s.Unproven > 0:
+		return fmt.Sprintf("%s of JSON, but none that an agent can be told from (name it with --agent: %s)", count(s.Unproven, "line"), supported())
+	case s.BadLines > 0:
+		return "the input is not JSON lines; run the agent with --output-format stream-json or its equivalent"
 	}
 	return ""
 }
@@ -205,6 +307,9 @@ func (r *reporter) undelivered() string {
 			fates = append(fates, fmt.Sprintf("%d %s", f.spans, f.what))
 		}
 	}
+	if r.again != "" { // then nothing was kept
+		return s + "; to send them, run " + r.again
+	}
 	s += "; " + strings.Join(fates, ", ")
 	if d.NotKept != nil {
 		s += fmt.Sprintf(" (the spool: %v)", d.NotKept)
@@ -231,7 +336,7 @@ func count(n int, noun string) string {
 // treeStyle fits the tree to where it is drawn.
 func (r *reporter) treeStyle() tree.Style {
 	style := tree.Style{Color: r.terminal && r.cfg.color}
-	if width, _, err := term.GetSize(int(r.w.Fd())); err == nil {
+	if width, _, err := term.GetSize(int(r.stderr.Fd())); err == nil {
 		style.Width = width
 	}
 	return style

@@ -14,13 +14,15 @@ import (
 // brokenPipe is the signal of a program whose stdout nobody reads any more.
 const brokenPipe = syscall.SIGPIPE
 
-// catchSignals makes SIGINT, SIGTERM and SIGHUP values, and a write to a closed stdout
-// an error: either would else end a Go program before it has flushed. Signals
-// that are ignored, as by nohup, stay so.
+// catchSignals delivers the signals that end a process, and makes a write to a
+// closed stdout an error. By default either ends a Go program before it has
+// flushed, and SIGQUIT prints its goroutines. Signals that are ignored, for
+// example by nohup, stay ignored.
 func catchSignals() <-chan os.Signal {
 	signal.Notify(make(chan os.Signal, 1), brokenPipe)
+	keepIgnored()
 	c := make(chan os.Signal, 1)
-	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP} {
 		if !signal.Ignored(s) {
 			signal.Notify(c, s)
 		}
@@ -32,6 +34,7 @@ func catchSignals() <-chan os.Signal {
 // Those of the terminal's own keys reach it by themselves.
 func catchForwarded() <-chan os.Signal {
 	signal.Notify(make(chan os.Signal, 1), brokenPipe)
+	keepIgnored()
 	c := make(chan os.Signal, 16)
 	for _, s := range []os.Signal{
 		syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP,
@@ -42,6 +45,15 @@ func catchForwarded() <-chan os.Signal {
 		}
 	}
 	return c
+}
+
+// keepIgnored ignores SIGQUIT if SIGINT was ignored at the start. A shell without
+// job control ignores both for what it runs in the background, but Go keeps only
+// the latter, and SIGHUP, that way.
+func keepIgnored() {
+	if signal.Ignored(syscall.SIGINT) {
+		signal.Ignore(syscall.SIGQUIT)
+	}
 }
 
 // isDeadly tells whether whoever sends a signal wants an end.
@@ -80,9 +92,13 @@ func signalName(s os.Signal) string {
 	return ""
 }
 
-// restoreSignals makes signals deadly again.
+// restoreSignals makes signals deadly again. An ignored one stays ignored.
 func restoreSignals() {
-	signal.Reset(syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+	signal.Reset(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+	if !signal.Ignored(syscall.SIGQUIT) {
+		signal.Reset(syscall.SIGQUIT)
+		setDefault(syscall.SIGQUIT) // else the second one prints goroutines
+	}
 }
 
 func isBrokenPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }

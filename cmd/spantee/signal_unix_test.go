@@ -44,7 +44,7 @@ func errorType(s *tracepb.Span) string {
 // A signal ends the spans, which are delivered, and then spantee, by that
 // signal.
 func TestSignals(t *testing.T) {
-	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
 			r := receivertest.Start(t)
 			cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()})
@@ -60,7 +60,7 @@ func TestSignals(t *testing.T) {
 					interrupted = append(interrupted, s.Name)
 				}
 			}
-			if got := strings.Join(interrupted, ", "); got != "execute_tool shell, invoke_agent cursor-agent" {
+			if got := strings.Join(interrupted, ", "); got != "execute_tool shell go, invoke_agent cursor-agent" {
 				t.Errorf("interrupted: %s", got)
 			}
 			checkStderr(t, cmd.stderr.String(), "")
@@ -68,8 +68,15 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// The second signal kills, even while a hung collector is waited for.
+// The second signal kills, even while a hung collector is waited for, and says
+// nothing.
 func TestSecondSignalKills(t *testing.T) {
+	for _, second := range []syscall.Signal{syscall.SIGTERM, syscall.SIGQUIT} {
+		t.Run(second.String(), func(t *testing.T) { secondSignalKills(t, second) })
+	}
+}
+
+func secondSignalKills(t *testing.T, second syscall.Signal) {
 	r := receivertest.Start(t)
 	r.Hang()
 	cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()}, "--flush-timeout=1h")
@@ -77,9 +84,24 @@ func TestSecondSignalKills(t *testing.T) {
 	defer in.Close()
 	cmd.Process.Signal(syscall.SIGINT)
 	r.Await(func() bool { return r.Attempts() > 0 })
-	cmd.Process.Signal(syscall.SIGTERM)
-	if got := signalOf(t, cmd.Wait()); got != syscall.SIGTERM {
-		t.Errorf("died of %v, want SIGTERM", got)
+	cmd.Process.Signal(second)
+	if got := signalOf(t, cmd.Wait()); got != second {
+		t.Errorf("died of %v, want %v", got, second)
+	}
+	checkStderr(t, cmd.stderr.String(), "")
+}
+
+// Signals that are ignored where spantee is started, by nohup or for a job in the
+// background, are ignored by the agent.
+func TestIgnoredSignalsStayIgnored(t *testing.T) {
+	for _, names := range []string{"HUP", "INT QUIT"} {
+		cmd := spantee(t, []string{"OTEL_TRACES_EXPORTER=none"})
+		script := "trap '' " + names + `; exec "$0" exec -- sh -c 'for s in ` + names + `; do kill -$s $$; done; echo alive'`
+		cmd.Args = []string{"sh", "-c", script, cmd.Path}
+		cmd.Path = lookPath(t, "sh")
+		if err := cmd.Run(); err != nil || cmd.stdout.String() != "alive\n" {
+			t.Errorf("%s: %q, %v", names, cmd.stdout.String(), err)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,12 +33,12 @@ func spoolCommand() *cobra.Command {
 		Short: "List undelivered spans",
 		Long:  spoolUsage,
 		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := spool.Default()
 			if err != nil {
 				return err
 			}
-			entries, err := s.List()
+			entries, err := s.List(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -99,12 +100,14 @@ func age(since time.Time) string {
 }
 
 const flushUsage = `flush sends the spans that could not be delivered, each to the endpoint it was
-meant for. With --endpoint all of them go there. Headers and certificates from
-the flags and the environment are for the endpoint they come with, and for no
-other.`
+meant for. With --endpoint or --to all of them go there. Headers and certificates
+from the flags and the environment are sent only to the endpoint they come with.
+Spans that were meant for a file wait until --to names one: a path that was found
+on disk is not written to.`
 
 func flushCommand() *cobra.Command {
 	var cfg otlp.Config
+	var toFile string
 	cmd := &cobra.Command{
 		Use:   "flush",
 		Short: "Send undelivered spans now",
@@ -115,24 +118,27 @@ func flushCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return flush(s, cfg, os.Stdout, os.Stderr)
+			return flush(s, cfg, toFile, os.Stdout, os.Stderr)
 		},
 	}
 	cmd.Flags().SortFlags = false
+	cmd.Flags().StringVar(&toFile, "to", "", "append all spans to `FILE` as OTLP JSON lines")
 	addOTLPFlags(cmd.Flags(), &cfg)
+	cmd.MarkFlagsMutuallyExclusive("to", "endpoint")
 	return cmd
 }
 
 // flush says on stdout what became of the spans. It is an error if some still
 // wait.
-func flush(s spool.Spool, cfg otlp.Config, stdout, stderr *os.File) error {
-	dial, err := dialer(cfg)
+func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.File) error {
+	dial, err := dialer(cfg, toFile)
 	if err != nil {
 		return err
 	}
+	s.SetAside = func(why *spool.Untrusted) { fmt.Fprintf(stderr, "spantee: not read, and set aside: %v\n", why) }
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	entries, err := s.List()
+	entries, err := s.List(ctx)
 	if err != nil {
 		return err
 	}
@@ -153,7 +159,7 @@ func flush(s spool.Spool, cfg otlp.Config, stdout, stderr *os.File) error {
 	if bar != nil {
 		_ = bar.Clear()
 	}
-	said := reportFlush(stdout, results, cfg.Endpoint)
+	said := reportFlush(stdout, results, cmp.Or(toFile, cfg.Endpoint))
 	switch {
 	case ctx.Err() != nil:
 		return errors.New("interrupted")
@@ -163,9 +169,12 @@ func flush(s spool.Spool, cfg otlp.Config, stdout, stderr *os.File) error {
 	return said
 }
 
-// dialer returns clients for what is in the spool: for the endpoint of cfg, or
-// if it has none, for the one that a request was meant for.
-func dialer(cfg otlp.Config) (func(spool.Destination) (exporter.Client, error), error) {
+// dialer returns clients for what is in the spool: for the file or the endpoint of
+// cfg, or if it has none, for the endpoint that a request was meant for.
+func dialer(cfg otlp.Config, toFile string) (func(spool.Destination) (exporter.Client, error), error) {
+	if toFile != "" {
+		return func(spool.Destination) (exporter.Client, error) { return file.New(toFile) }, nil
+	}
 	settings, err := resolveOTLP(cfg)
 	if errors.As(err, new(usageError)) {
 		return nil, err
@@ -173,7 +182,7 @@ func dialer(cfg otlp.Config) (func(spool.Destination) (exporter.Client, error), 
 	if cfg.Endpoint == "" {
 		return func(to spool.Destination) (exporter.Client, error) {
 			if to.Protocol == file.Protocol {
-				return file.New(to.Endpoint)
+				return nil, nil // the user has to name it again
 			}
 			return otlp.ClientFor(to, cfg)
 		}, nil

@@ -1,148 +1,369 @@
 package main
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/dustin/go-humanize"
 )
 
-// tapBuffer is how far the consumer of a tap may fall behind the stream.
-const tapBuffer = 4 << 20
+const (
+	// ringSize is how much of the stream is in memory for the mapper.
+	ringSize = 2 << 20
 
-var errBehind = errors.New("the stream comes faster than it can be traced; for a file there is time (spantee < FILE)")
+	// stallLimit is how long the stream waits for a mapper that does not
+	// advance. On a machine with a load of ten a thread is off the processor for
+	// 100 ms and more.
+	stallLimit = 2 * time.Second
 
-// A tap feeds the stream to a consumer in a goroutine of its own. A consumer
-// that falls behind may hold the stream up for as long as patience, all in all;
-// then, or if it panics, the stream goes on without it.
+	// stallLook is how often somebody who waits for the mapper looks if it
+	// advances. Time is counted in looks: while the process is stopped nobody
+	// looks.
+	stallLook = 250 * time.Millisecond
+)
+
+var errStalled = fmt.Errorf("the mapper made no progress for %v", stallLimit)
+
+// A tap feeds the stream to a consumer in a goroutine of its own. What the
+// consumer has not seen when the ring is full goes to a spill, and only when
+// that is full too does the stream wait, for as long as the consumer advances.
+// A consumer that panics or stalls is detached, and the stream goes on.
 type tap struct {
 	consumer consumer
-	patience time.Duration // what is left of it
+	live     bool // not a recording, which has time and waits for its consumer
 
-	mu      sync.Mutex
-	pending []byte    // what the consumer will take next
-	came    time.Time // when the newest of it did
-	over    bool      // nothing more will come
-	failure error     // why not, if it is not the stream's end
+	keeping sync.Once // the keeper runs
 
-	more chan struct{} // pending has grown, or the stream is over
-	room chan struct{} // pending has been taken
-	done chan struct{} // the consumer is finished
+	mu       sync.Mutex
+	ring     ring
+	lent     bool   // the pass-through reads into the ring
+	pending  int    // pieces that wait for the keeper
+	spill    *spill // what comes after the ring; nil if it has everything
+	spillDir string
+	spillMax int64 // 0 once nothing more can be spilled
+	writing  bool  // the keeper writes to the spill
+	came     arrivals
+	behind   bool  // the consumer has a backlog
+	urgent   bool  // somebody waits for the consumer to work it off
+	over     bool  // nothing more will come
+	whole    bool  // it was the stream's end
+	failure  error // why the consumer is detached
+	lines    int64 // newlines that came after that
+	total    int64 // bytes of the stream
+
+	free  chan []byte   // buffers to read into while the ring has no room
+	full  chan piece    // such buffers, for the keeper
+	more  chan struct{} // there is something for the consumer, or the stream is over
+	room  chan struct{} // there is less for it
+	ended chan struct{} // the stream is over
+	done  chan struct{} // the consumer is finished
+
+	ticker  *time.Timer // of the next tick
+	ticking bool        // within a second
 }
 
-// A consumer may use the bytes it is given until it returns.
+// A consumer may use the bytes that it is given until it returns.
 type consumer interface {
 	consume(p []byte, came time.Time)
-	tick()             // it begins, or a second has passed
-	finish(whole bool) // nothing more will come; whole tells if that was the stream's end
+
+	// tick is called first, and a second after something was consumed. It
+	// returns when it is to be called again in any case, 0 for never.
+	tick() time.Duration
+
+	// backlog tells whether the consumer has time to wait for others: it is
+	// behind, and the stream does not wait for it. It is called at any time.
+	backlog(wait bool)
+
+	// progress grows while the consumer does something. It is called at any time.
+	progress() int64
+
+	// finish is the end; whole tells whether it is the stream's, and everything
+	// but lost was consumed.
+	finish(whole bool, lost untraced)
 }
 
-func newTap(patience time.Duration, c consumer) *tap {
+// untraced is what a consumer has not seen.
+type untraced struct{ bytes, lines int64 }
+
+func (u untraced) String() string {
+	if u.bytes == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s (%s) untraced", humanize.IBytes(uint64(u.bytes)), count(int(u.lines), "line"))
+}
+
+// newTap returns the tap of a live stream, which spills up to spillMax bytes to
+// a file in spillDir, or of a recording.
+func newTap(c consumer, live bool, spillDir string, spillMax int64) *tap {
 	t := &tap{
-		consumer: c, patience: patience,
-		more: make(chan struct{}, 1), room: make(chan struct{}, 1), done: make(chan struct{}),
+		consumer: c, live: live, spillDir: spillDir, spillMax: spillMax,
+		ring: ring{buf: make([]byte, ringSize)},
+		free: make(chan []byte, buffers), full: make(chan piece, buffers),
+		more: make(chan struct{}, 1), room: make(chan struct{}, 1),
+		ended: make(chan struct{}), done: make(chan struct{}),
+		ticker: time.NewTimer(time.Hour),
+	}
+	t.ticker.Stop()
+	if !live || spillDir == "" || spillMax < pieceSize {
+		t.spillMax = 0
 	}
 	go t.run()
 	return t
 }
 
-// write hands p to the consumer.
-func (t *tap) write(p []byte) {
+// A piece of the stream, and when it came.
+type piece struct {
+	p    []byte
+	came time.Time
+}
+
+// buffers is how many pieces may be on their way to the spill.
+const buffers = 4
+
+// space returns where the next bytes of the stream are to be read: the ring, or
+// while that has no room a buffer for the keeper, or scratch if nobody is to see
+// them.
+func (t *tap) space(scratch []byte) []byte {
+	if t == nil {
+		return scratch
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lent = t.failure == nil && t.pending == 0 && t.spill == nil && t.ring.free() > 0
+	switch {
+	case t.lent:
+		return t.ring.space(len(scratch))
+	case t.failure == nil && !t.over:
+		return t.buffer(scratch)
+	}
+	return scratch
+}
+
+// buffer returns a buffer for the keeper. While there is none the stream waits,
+// until the consumer or the disk has made room, or the consumer is detached
+// because neither does. It is called, and returns, with t.mu held.
+func (t *tap) buffer(scratch []byte) []byte {
+	t.keeping.Do(func() {
+		for range buffers {
+			t.free <- make([]byte, pieceSize)
+		}
+		go t.keepAll()
+	})
+	before, stalled := t.advanced(), time.Duration(0)
+	for t.failure == nil {
+		select {
+		case b := <-t.free:
+			return b
+		default:
+		}
+		t.mu.Unlock()
+		var b []byte
+		select {
+		case b = <-t.free:
+		case <-time.After(stallLook):
+		}
+		t.mu.Lock()
+		if b != nil {
+			return b
+		}
+		stalled += stallLook
+		if now := t.advanced(); now != before {
+			before, stalled = now, 0
+		}
+		if t.live && stalled >= stallLimit/2 {
+			t.consumer.backlog(false) // perhaps it waits for somebody
+		}
+		if t.live && stalled >= stallLimit {
+			t.detach(errStalled)
+		}
+	}
+	return scratch
+}
+
+// wrote hands the consumer a piece of the stream that is out, and begins what
+// space returned.
+func (t *tap) wrote(p []byte) {
 	if t == nil {
 		return
 	}
-	for !t.add(p) {
-		began := time.Now()
-		select {
-		case <-t.room:
-		case <-time.After(t.patience):
-		}
-		if t.patience -= time.Since(began); t.patience <= 0 {
-			t.end(errBehind)
-		}
-	}
-}
-
-// add tells whether there was room for p, or nobody to take it.
-func (t *tap) add(p []byte) bool {
+	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.over {
-		return true
+		return
 	}
-	if len(t.pending) > 0 && len(t.pending)+len(p) > tapBuffer {
-		return false
+	t.total += int64(len(p))
+	switch {
+	case t.failure != nil:
+		t.lines += int64(bytes.Count(p, newline))
+	case t.lent:
+		t.ring.to += int64(len(p))
+		t.kept(now)
+	default:
+		t.pending++
+		t.full <- piece{p, now}
 	}
-	t.pending = append(t.pending, p...)
-	t.came = time.Now()
+}
+
+// keepAll puts aside what did not fit into the ring, while the stream goes on.
+func (t *tap) keepAll() {
+	for piece := range t.full {
+		t.mu.Lock()
+		for !t.keep(piece.p) {
+			t.urgent = true
+			t.mu.Unlock()
+			<-t.room
+			t.mu.Lock()
+		}
+		t.pending--
+		if t.failure == nil {
+			t.kept(piece.came)
+		} else {
+			t.lines += int64(bytes.Count(piece.p, newline))
+		}
+		t.mu.Unlock()
+		t.free <- piece.p[:pieceSize]
+	}
+}
+
+// kept tells the consumer of bytes that came at an instant. It is called with
+// t.mu held.
+func (t *tap) kept(came time.Time) {
+	t.came.add(t.end(), came)
+	if t.live && !t.behind && (t.spill != nil || t.ring.len() > len(t.ring.buf)/2) {
+		t.behind = true
+		t.consumer.backlog(true)
+	}
 	notify(t.more)
+}
+
+// end is the offset after all that the consumer has still to see.
+func (t *tap) end() int64 {
+	if t.spill != nil {
+		return t.spill.to
+	}
+	return t.ring.to
+}
+
+// keep puts p aside for the consumer. It tells whether there was room, or nobody
+// to keep it for. It is called with t.mu held.
+func (t *tap) keep(p []byte) bool {
+	switch {
+	case t.failure != nil:
+	case t.spill == nil && t.ring.free() >= len(p):
+		t.ring.put(p)
+	default:
+		return t.spillOver(p)
+	}
 	return true
 }
 
-// end tells that nothing more will come, and why if it is not the stream's
-// end. done is closed once the consumer has taken the rest.
-func (t *tap) end(failure error) {
+// spillOver puts p into the spill, if that has room. It is called with t.mu held,
+// and lets go of it while it writes. After an error nothing more is spilled: the
+// disk is full, perhaps, and others need it.
+func (t *tap) spillOver(p []byte) bool {
+	s, offset := t.spill, t.ring.to
+	if t.spillMax == 0 || s != nil && s.room() < int64(len(p)) {
+		return false
+	}
+	t.writing = true
+	t.mu.Unlock()
+	var err error
+	if s == nil {
+		s, err = newSpill(t.spillDir, t.spillMax, offset)
+	}
+	if err == nil {
+		err = s.write(p)
+	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.over = true
+	t.writing = false
+	if err != nil {
+		t.spillMax = 0
+		if s != nil && s.empty() {
+			t.spill = nil
+			s.f.Close()
+		}
+		return false
+	}
+	t.spill = s
+	s.to += int64(len(p))
+	return true
+}
+
+// advanced grows while the consumer does, or the keeper. It is called with t.mu
+// held.
+func (t *tap) advanced() int64 { return t.ring.from + t.end() + t.consumer.progress() }
+
+// detach lets the stream go on without the consumer. It is called with t.mu held.
+func (t *tap) detach(why error) {
 	if t.failure == nil {
-		t.failure = failure
+		t.failure = why
 	}
 	notify(t.more)
 	notify(t.room)
 }
 
-// err returns why the consumer did not get the whole stream, nil if it did.
+// close tells that nothing more will come; whole, that it is the stream's end.
+// done is closed once the consumer has seen the rest.
+func (t *tap) close(whole bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.over {
+		t.over, t.whole, t.urgent = true, whole, true
+		close(t.ended)
+		close(t.full)
+	}
+	notify(t.more)
+}
+
+// wait waits for the consumer to finish, for as long as it advances: it returns
+// false when it has not for patience.
+func (t *tap) wait(patience time.Duration) bool {
+	before, stalled := int64(-1), time.Duration(0)
+	for {
+		t.mu.Lock()
+		now := t.advanced()
+		t.mu.Unlock()
+		switch {
+		case now != before:
+			before, stalled = now, 0
+		case stalled >= patience:
+			return false
+		}
+		look := min(stallLook, patience-stalled)
+		select {
+		case <-t.done:
+			return true
+		case <-time.After(look):
+			stalled += look
+		}
+	}
+}
+
+// err returns why the consumer was detached, nil if it was not.
 func (t *tap) err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.failure
 }
 
-func (t *tap) run() {
-	defer close(t.done)
-	t.guard(t.feed)
-	t.guard(func() { t.consumer.finish(t.err() == nil) })
-}
-
-// guard makes a panic of the consumer its own affair.
-func (t *tap) guard(f func()) {
-	defer func() {
-		if p := recover(); p != nil {
-			t.end(fmt.Errorf("a bug in spantee: %v", p))
-		}
-	}()
-	f()
-}
-
-func (t *tap) feed() {
-	var taken []byte
-	second := time.NewTicker(time.Second)
-	defer second.Stop()
-	t.consumer.tick()
-	for {
-		select {
-		case <-t.more:
-		case <-second.C:
-			t.consumer.tick()
-			continue
-		}
-		t.mu.Lock()
-		taken, t.pending = t.pending, taken[:0]
-		came, over := t.came, t.over
-		t.mu.Unlock()
-		notify(t.room)
-		t.consumer.consume(taken, came)
-		if over {
-			return
-		}
+// lost is what the consumer has not seen. It reads the spill, and takes as long
+// as the disk does.
+func (t *tap) lost() untraced {
+	t.mu.Lock()
+	u := untraced{bytes: t.total - t.ring.from, lines: t.lines}
+	for rest := t.ring; rest.len() > 0; {
+		p := rest.head(rest.len())
+		u.lines += int64(bytes.Count(p, newline))
+		rest.from += int64(len(p))
 	}
-}
-
-// notify wakes the reader of c, if it is not awake already.
-func notify(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+	var spilled spill
+	if t.spill != nil {
+		spilled = *t.spill
 	}
+	t.mu.Unlock()
+	u.lines += spilled.lines()
+	return u
 }

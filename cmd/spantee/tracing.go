@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/contrib/propagators/envcar"
@@ -19,22 +21,16 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
-	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/content"
 )
 
 const (
-	// livePatience is how long a live stream may be held up by the mapper, all
-	// in all.
-	livePatience = 100 * time.Millisecond
+	// mapperGrace is how long a mapper that nobody makes wait may not advance at
+	// the end before it is taken to hang.
+	mapperGrace = stallLimit
 
-	// replayPatience is the same for a recording. There the mapper waits for
-	// the exporter, which gives up sooner, and nobody for the stream.
-	replayPatience = 30 * time.Second
-
-	// mapperGrace is how long a mapper that nobody makes wait may end no span
-	// before it is taken to hang.
-	mapperGrace = time.Second
+	// countGrace is how long the disk has to tell how much was not traced.
+	countGrace = time.Second
 )
 
 // tracing is all that hangs on the tap.
@@ -47,6 +43,7 @@ type tracing struct {
 	exporter *exporter.Exporter // nil if no spans are to be sent
 	tree     *tree.Writer       // nil if none is to be drawn
 	page     *page              // nil if none is to be shown
+	services services
 
 	live    bool
 	process *mapping.Process // nil if spantee did not start the agent
@@ -54,33 +51,28 @@ type tracing struct {
 	details bool             // content was asked for
 	stderr  tail             // of the process, if there are details
 
+	untraced   untraced      // what the mapper did not see, once it is finished
+	emitted    atomic.Int64  // spans that have ended
 	generation int           // of the runs at the last checkpoint
 	changed    bool          // something came since
-	settled    int           // spans at the last checkpoint
 	saved      time.Time     // when that was
 	saving     time.Duration // how long it took
 }
 
-// startTracing sets up what the configuration asks for.
-//
-// A recording was last written when replayed says, which is zero for a live
-// stream. process is the agent, nil if somebody else started it.
-func startTracing(o *options, cfg *config, say *reporter, replayed time.Time, process *mapping.Process) (*tracing, error) {
-	t := &tracing{options: o, say: say, came: time.Now(), live: replayed.IsZero(), process: process}
+// startTracing sets up what the configuration asks for. The stream is live unless
+// it is a recording. process is the agent, nil if somebody else started it.
+func startTracing(o *options, cfg *config, say *reporter, rec *recording, process *mapping.Process) (*tracing, error) {
+	t := &tracing{options: o, say: say, came: time.Now(), live: rec == nil, process: process, services: services{}}
 	t.details = cfg.content.level != content.None
-	opts := mapping.Options{
-		Agent: o.agent, Deltas: mapping.Deltas(o.deltas), MaxSpanEvents: o.maxSpanEvents,
-		Replay: replayed, Parent: cfg.parent,
-		Now:  func() time.Time { return t.came },
-		Emit: t.emit, RunEnded: say.runEnded,
-		Process: process,
+	if rec == nil {
+		rec = new(recording)
 	}
-	cfg.content.applyTo(&opts)
+	say.again = rec.again
 	var err error
-	if t.mapper, err = mapping.New(opts); err != nil {
+	if t.mapper, err = t.newMapper(rec); err != nil {
 		return nil, err
 	}
-	if t.exporter, err = cfg.startExporter(!t.live, say); err != nil {
+	if err := t.startExporter(cfg); err != nil {
 		return nil, err
 	}
 	if o.tree {
@@ -95,21 +87,39 @@ func startTracing(o *options, cfg *config, say *reporter, replayed time.Time, pr
 	return t, nil
 }
 
-// startExporter returns nil if spans go nowhere.
-func (c *config) startExporter(recording bool, say *reporter) (*exporter.Exporter, error) {
-	client, err := c.to.open()
-	if err != nil && strings.HasPrefix(c.to.source, "$") {
-		say.problem(fmt.Errorf("no spans are sent: %w", err))
-		return nil, nil
+// newMapper returns a mapper for a stream.
+func (t *tracing) newMapper(rec *recording) (*mapping.Mapper, error) {
+	opts := mapping.Options{
+		Agent: t.agent, Deltas: mapping.Deltas(t.deltas), MaxSpanEvents: t.maxSpanEvents,
+		Replay: rec.written, Shift: rec.shift, Parent: t.say.cfg.parent,
+		Now:  func() time.Time { return t.came },
+		Emit: t.emit, RunStarted: t.say.runStarted, RunEnded: t.say.runEnded,
+		Process: t.process,
+	}
+	t.say.cfg.content.applyTo(&opts)
+	return mapping.New(opts)
+}
+
+// startExporter starts none if spans go nowhere. A recording is its own spool.
+func (t *tracing) startExporter(cfg *config) error {
+	client, err := cfg.to.open()
+	if err != nil && strings.HasPrefix(cfg.to.source, "$") {
+		t.say.problem(fmt.Errorf("no spans are sent: %w", err))
+		return nil
 	}
 	if client == nil || err != nil {
-		return nil, err
+		return err
 	}
-	resource, err := exporter.Resource(context.Background(), agent.Agents[0].Name, "")
+	resource, err := t.services.of(presumed(t.agent))
 	if err != nil {
-		say.problem(err)
+		t.say.problem(err)
 	}
-	return exporter.New(exporter.Config{Client: client, Spool: c.spool, Resource: resource, Scope: scope(), Wait: recording})
+	to := exporter.Config{Client: client, Spool: cfg.spool, Resource: resource, Scope: scope()}
+	if !t.live {
+		to.Spool, to.Wait = nil, true
+	}
+	t.exporter, err = exporter.New(to)
+	return err
 }
 
 // start begins to trace what comes through the tap.
@@ -117,62 +127,98 @@ func (t *tracing) start() {
 	if !t.say.tracing {
 		return
 	}
-	patience := livePatience
-	if !t.live {
-		patience = replayPatience
-	}
 	t.changed = t.process != nil // its root has begun
 	t.saved = time.Now()
-	t.tap = newTap(patience, t)
+	t.tap = newTap(t, t.live, t.spillDir(), t.spillMax.bytes)
 }
+
+// maxPiece is how much of the stream is traced before its spans are journaled and
+// may be sent.
+const maxPiece = 64 << 10
 
 // consume takes the next bytes of the stream from the tap.
 func (t *tracing) consume(p []byte, came time.Time) {
 	t.came = came
+	for piece := range slices.Chunk(p, maxPiece) {
+		t.consumePiece(piece)
+	}
+}
+
+func (t *tracing) consumePiece(p []byte) {
+	t.begin()
 	t.mapper.Write(p)
 	t.changed = true
-	if t.mapper.Stats().Generation != t.generation { // what is on disk has the wrong roots, or ids
+	switch {
+	case t.exporter == nil:
+	case t.mapper.Stats().Generation != t.generation: // what is on disk has the wrong roots, or ids
 		t.checkpoint()
+	default:
+		t.exporter.Commit()
 	}
 }
 
-// tick comes every second.
-func (t *tracing) tick() {
-	if t.changed || t.exporter != nil && t.exporter.Settled() != t.settled || time.Since(t.saved) > spool.Heartbeat {
-		t.checkpoint()
+func (t *tracing) begin() {
+	if t.exporter != nil {
+		t.exporter.Begin()
 	}
 }
+
+// tick is called a second after something came, and again until the journal
+// knows of all that came.
+func (t *tracing) tick() time.Duration {
+	switch {
+	case t.exporter == nil || !t.live:
+		return 0
+	case t.changed:
+		t.checkpoint()
+	}
+	if t.changed {
+		return time.Second
+	}
+	return 0
+}
+
+// backlog tells the exporter whether the mapper has time to wait for it.
+func (t *tracing) backlog(wait bool) {
+	if t.exporter != nil {
+		t.exporter.SetWait(wait)
+	}
+}
+
+// progress grows with every span.
+func (t *tracing) progress() int64 { return t.emitted.Load() }
 
 // checkpoint prepares for spantee to be killed. With thousands of sessions open
-// at once it takes its time, and comes the less often.
+// at once it takes its time, and comes the less often: until then the spans of
+// this piece of the stream wait for it. A recording needs none.
 func (t *tracing) checkpoint() {
 	start := time.Now()
-	if t.exporter == nil || start.Sub(t.saved) < 20*t.saving {
+	if t.exporter == nil || !t.live || start.Sub(t.saved) < 20*t.saving {
 		return
 	}
-	t.settled = t.exporter.Settled()
-	t.say.checkpointed(t.exporter.Checkpoint(decodeSpans(t.mapper.Open())))
+	var open []exporter.OpenSpan
+	t.mapper.Open(func(span []byte, agent string) {
+		from, _ := t.services.of(agent)
+		open = append(open, exporter.OpenSpan{Span: slices.Clone(span), From: from})
+	})
+	t.say.checkpointed(t.exporter.Checkpoint(open))
 	t.generation, t.changed = t.mapper.Stats().Generation, false
 	t.saved, t.saving = time.Now(), time.Since(start)
 }
 
-func decodeSpans(all [][]byte) (spans []*tracepb.Span) {
-	for _, b := range all {
-		span := new(tracepb.Span)
-		if proto.Unmarshal(b, span) == nil {
-			spans = append(spans, span)
-		}
-	}
-	return spans
-}
-
 // finish ends all spans.
-func (t *tracing) finish(whole bool) {
+func (t *tracing) finish(whole bool, lost untraced) {
 	t.came = time.Now()
+	t.untraced = lost
+	t.mapper.Untraced(lost.bytes, lost.lines)
 	if t.process != nil {
 		t.mapper.Exited(t.ended.code, signalName(t.ended.signal), t.stderr.String())
 	}
+	t.begin()
 	t.mapper.Close(!whole)
+	if t.exporter != nil {
+		t.say.checkpointed(t.exporter.Checkpoint(nil))
+	}
 }
 
 // environment returns that of the process, with the trace that it is part of.
@@ -192,9 +238,11 @@ func (t *tracing) environment() []string {
 }
 
 // emit takes a finished span from the mapper.
-func (t *tracing) emit(span []byte) {
+func (t *tracing) emit(span []byte, agent string) {
+	defer t.emitted.Add(1)
+	from, _ := t.services.of(agent) // an error is the same as for the first
 	if t.exporter != nil {
-		t.exporter.Export(span)
+		t.exporter.Export(span, from)
 	}
 	if t.tree == nil && t.page == nil {
 		return
@@ -208,74 +256,93 @@ func (t *tracing) emit(span []byte) {
 		t.tree.Export(decoded)
 	}
 	if t.page != nil {
+		t.page.resource = from
 		t.page.take(decoded)
 	}
 }
 
-// end ends the trace, and delivers what it can within the flush timeout.
+// end ends the trace. It waits for the mapper as long as that advances, and then
+// delivers what it can within the flush timeout.
 func (t *tracing) end(interrupted bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), t.flushTimeout)
-	defer cancel()
 	if t.tap == nil {
-		t.deliver(ctx) // nothing
+		t.deliver(t.flushTimeout) // nothing
 		return
 	}
-	var why error
-	if interrupted {
-		why = errInterrupted
+	t.tap.close(!interrupted)
+	patience := t.flushTimeout
+	if !t.live && !interrupted {
+		patience = math.MaxInt64 // for the exporter, which knows when a collector takes nothing
 	}
-	t.tap.end(why)
-	select {
-	case <-t.tap.done:
-	case <-ctx.Done():
-		if !t.drained(ctx) {
-			t.say.hangs()
+	timeout := t.flushTimeout
+	if !t.tap.wait(patience) {
+		// It may wait for the exporter, which lets it go once it delivers nothing more.
+		timeout = 0
+		t.deliver(timeout)
+		if !t.tap.wait(mapperGrace) {
+			t.say.hangs(t.lost())
 			return // the mapper is not to be touched
 		}
 	}
 	t.say.stats = t.mapper.Stats()
-	if err := t.tap.err(); !errors.Is(err, errInterrupted) {
-		t.say.failure = err
-	}
+	t.say.failure, t.say.lost = t.tap.err(), t.untraced
 	if t.tree != nil {
 		if err := t.tree.Close(); err != nil {
 			t.say.problem(fmt.Errorf("the tree: %w", err))
 		}
 	}
-	t.deliver(ctx)
+	t.deliver(timeout)
 }
 
-var errInterrupted = errors.New("a signal came")
+// lost is what a mapper that hangs has not seen. The disk may be why it hangs.
+func (t *tracing) lost() untraced {
+	counted := make(chan untraced, 1)
+	go func() { counted <- t.tap.lost() }()
+	select {
+	case lost := <-counted:
+		return lost
+	case <-time.After(countGrace):
+		return untraced{}
+	}
+}
 
-// drained waits, past the flush timeout, for as long as the mapper ends spans:
-// there may be a few megabytes it is behind. Delivering nothing more is what
-// sets one free that waits for the exporter.
-func (t *tracing) drained(ctx context.Context) bool {
-	for ended := -1; ; ended = t.say.delivery.Ended {
-		t.deliver(ctx)
-		if t.say.delivery.Ended == ended {
-			return false
+// deliver closes the exporter. A live stream gives the collector timeout in all;
+// a recording gives it as much for each answer.
+func (t *tracing) deliver(timeout time.Duration) {
+	if t.exporter == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	if !t.live {
+		cancel()
+		ctx, cancel = t.whileTaken(timeout)
+	}
+	defer cancel()
+	t.say.delivery = t.exporter.Close(ctx)
+}
+
+// whileTaken returns a context that ends when the collector takes nothing for
+// timeout.
+func (t *tracing) whileTaken(timeout time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		defer cancel()
+		for before := -1; t.exporter.Settled() != before; {
+			before = t.exporter.Settled()
+			select {
+			case <-ctx.Done():
+			case <-time.After(timeout):
+			}
 		}
-		select {
-		case <-t.tap.done:
-			return true
-		case <-time.After(mapperGrace):
-		}
-	}
+	}()
+	return ctx, cancel
 }
 
-func (t *tracing) deliver(ctx context.Context) {
-	if t.exporter != nil {
-		t.say.delivery = t.exporter.Close(ctx)
+// spillDir returns where what the mapper has not seen is put aside, "" for
+// nowhere. It is beside the spool, and never where others can write.
+func (o *options) spillDir() string {
+	s, err := spool.Default()
+	if o.noSpool || err != nil {
+		return ""
 	}
-}
-
-// lastWritten returns when stdin, if it is a file, was last written: it is then
-// a recording, and zero if it is live.
-func lastWritten(stdin *os.File) time.Time {
-	info, err := stdin.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return time.Time{}
-	}
-	return info.ModTime()
+	return filepath.Dir(s.Dir)
 }

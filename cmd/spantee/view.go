@@ -3,8 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -22,7 +20,6 @@ import (
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/viewer"
 	"github.com/spantee/spantee/mapping"
-	"github.com/spantee/spantee/mapping/agent"
 )
 
 // defaultPage is next to OTLP's own ports, 4317 and 4318.
@@ -136,12 +133,8 @@ func readFile(store *viewer.Store, name string, content contentConfig) error {
 		return err
 	}
 	r := bufio.NewReader(f)
-	if magic, _ := r.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		unpacked, err := gzip.NewReader(r)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		r = bufio.NewReader(unpacked)
+	if r, err = unpack(r); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	if head, _ := r.Peek(512); isOTLP(head) {
 		if bad, err := store.Read(r); err != nil {
@@ -181,20 +174,21 @@ func isOTLP(head []byte) bool {
 type page struct {
 	store    *viewer.Store
 	viewer   *viewer.Viewer // nil if another has it
-	resource *resourcepb.Resource
+	services services
+	resource *resourcepb.Resource // of the agent at hand
 	scope    *commonpb.InstrumentationScope
 }
 
 func newPage(store *viewer.Store) *page {
-	resource, _ := exporter.Resource(context.Background(), agent.Agents[0].Name, "") // what is wrong with it is said where spans are sent
-	return &page{store: store, resource: resource, scope: scope()}
+	return &page{store: store, services: services{}, scope: scope()}
 }
 
-// takeEncoded shows a span in wire format.
-func (p *page) takeEncoded(b []byte) {
-	span := new(tracepb.Span)
-	if proto.Unmarshal(b, span) == nil {
-		p.take(span)
+// takeEncoded shows a span that the mapper emitted.
+func (p *page) takeEncoded(span []byte, agent string) {
+	p.resource, _ = p.services.of(agent) // what is wrong with it is said where spans are sent
+	decoded := new(tracepb.Span)
+	if proto.Unmarshal(span, decoded) == nil { // the mapper's spans are valid
+		p.take(decoded)
 	}
 }
 

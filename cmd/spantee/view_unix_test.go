@@ -17,7 +17,7 @@ import (
 // The page stays when the stream has ended. The stream and the exit status are
 // as without it.
 func TestViewStays(t *testing.T) {
-	v := startView(t, recording(t, "fix-failing-test.jsonl"), "--view")
+	v := startView(t, recordedRun(t, "../../testdata/cursor/fix-failing-test.jsonl"), "--view")
 	if line, err := v.stderr.ReadString('\n'); line != "spantee: the page stays until Ctrl-C\n" {
 		t.Fatalf("%q %v", line, err)
 	}
@@ -58,7 +58,7 @@ func TestViewInterrupted(t *testing.T) {
 // Spans go to the page alone, unless somebody said where else.
 func TestViewAndElsewhere(t *testing.T) {
 	r := receivertest.Start(t)
-	v := startView(t, recording(t, "killed.jsonl"), "--view", "--endpoint", r.GRPCEndpoint())
+	v := startView(t, recordedRun(t, "../../testdata/cursor/killed.jsonl"), "--view", "--endpoint", r.GRPCEndpoint())
 	if _, err := v.stderr.ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ package receiver
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log"
 	"net"
@@ -21,9 +22,9 @@ import (
 type Config struct {
 	GRPC, HTTP string // host:port; empty is a free port on loopback
 
-	// Handle is called for every request, by several goroutines at once. Its
-	// error reaches the client: a gRPC status as such, any other as internal.
-	// A nil response means that all was taken.
+	// Handle is required. It is called for every request, by several goroutines
+	// at once. Its error reaches the client: a gRPC status as such, any other as
+	// internal. A nil response means that all was accepted.
 	Handle func(context.Context, *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error)
 }
 
@@ -45,6 +46,9 @@ const (
 
 // Start listens on both addresses.
 func Start(cfg Config) (*Receiver, error) {
+	if cfg.Handle == nil {
+		return nil, errors.New("receiver: no Handle")
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	grpcListener, err := listen(ctx, cfg.GRPC)
 	if err != nil {

@@ -22,7 +22,7 @@ func TestTwentyAtOnce(t *testing.T) {
 	delivered := map[string]int{}
 
 	drain := func(random *rand.Rand, to Destination, most int) error {
-		o, err := s.Outbox(to)
+		o, err := s.Outbox(background, to)
 		if errors.Is(err, ErrBusy) {
 			busy.Add(1)
 			return nil
@@ -32,7 +32,7 @@ func TestTwentyAtOnce(t *testing.T) {
 		}
 		defer o.Close()
 		for range most {
-			c, corrupt, err := o.Next()
+			c, corrupt, err := o.Next(background)
 			if c == nil || corrupt > 0 || err != nil {
 				return errors.Join(err, map[bool]error{true: errCorrupt}[corrupt > 0])
 			}
@@ -43,7 +43,7 @@ func TestTwentyAtOnce(t *testing.T) {
 				return nil
 			}
 			mu.Lock()
-			for _, name := range namesIn(c.ExportTraceServiceRequest) {
+			for _, name := range namesIn(c.Part) {
 				delivered[name]++
 			}
 			mu.Unlock()
@@ -64,7 +64,7 @@ func TestTwentyAtOnce(t *testing.T) {
 				for n := range names {
 					names[n] = fmt.Sprintf("%02d-%02d-%02d", g, i, n)
 				}
-				n, err := s.Put(to, requestOf(t, names...), "connection refused")
+				n, err := s.Put(background, to, requestOf(t, names...), "connection refused")
 				if err == nil {
 					kept.Add(int64(len(names)))
 				}
@@ -72,7 +72,7 @@ func TestTwentyAtOnce(t *testing.T) {
 				if err := errors.Join(err, drain(random, to, random.IntN(5))); err != nil {
 					t.Error(err)
 				}
-				if _, err := s.List(); err != nil {
+				if _, err := s.List(background); err != nil {
 					t.Error(err)
 				}
 			}

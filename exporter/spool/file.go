@@ -6,15 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"github.com/gofrs/flock"
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 )
 
 // A name is that of a request's file. All that a listing or the cap needs
@@ -82,8 +83,9 @@ func isTemp(name string) bool { return strings.HasPrefix(name, tempPrefix) }
 type Note struct {
 	Destination
 	Reason string `json:"reason,omitempty"`
+	Sum    string `json:"sum,omitempty"` // of a request, after the note
 
-	// Of an open file: who writes it.
+	// Of a journal: who writes it.
 	Host string `json:"host,omitempty"`
 	PID  int    `json:"pid,omitempty"`
 }
@@ -91,14 +93,20 @@ type Note struct {
 // fieldNote is where a note stands: in a field that OTLP does not have.
 const fieldNote = 1000
 
-func encodeNote(note Note) []byte {
-	note.Reason = note.Reason[:min(len(note.Reason), maxReason)]
+var errControl = errors.New("the endpoint contains control characters")
+
+// encodeNote fails for an endpoint that could not be printed again.
+func encodeNote(note Note) ([]byte, error) {
+	if strings.ContainsFunc(note.Endpoint, unicode.IsControl) {
+		return nil, errControl
+	}
+	note.Reason = printable(note.Reason[:min(len(note.Reason), maxReason)])
 	text, err := json.Marshal(note)
 	if err != nil {
-		panic(err) // of strings and a number
+		return nil, err
 	}
 	b := protowire.AppendTag(nil, fieldNote, protowire.BytesType)
-	return protowire.AppendBytes(b, text)
+	return protowire.AppendBytes(b, text), nil
 }
 
 // A note has a reason of at most maxReason bytes and an endpoint, which may be
@@ -117,48 +125,87 @@ func decodeNote(b []byte) (note Note, rest []byte, err error) {
 		return Note{}, nil, errCorrupt
 	}
 	text, n := protowire.ConsumeBytes(b[tag:])
-	if n < 0 || json.Unmarshal(text, &note) != nil {
+	if n < 0 || len(text) > maxNote || json.Unmarshal(text, &note) != nil {
 		return Note{}, nil, errCorrupt
 	}
+	if strings.ContainsFunc(note.Endpoint+note.Protocol, unicode.IsControl) {
+		return Note{}, nil, errCorrupt // it would be printed
+	}
+	note.Reason, note.Host = printable(note.Reason), printable(note.Host)
 	return note, b[tag+n:], nil
 }
 
-func (f file) read() (Note, *coltracepb.ExportTraceServiceRequest, error) {
-	info, err := os.Stat(f.path())
+// printable makes what was read fit for a terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(b []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli)) }
+
+// readRequest returns what the file of a request holds, errCorrupt if that is not
+// what was written, or an *Untrusted error.
+func readRequest(path string, size int64) (Note, []Part, error) {
+	f, info, err := openFile(path, os.O_RDONLY)
 	if err != nil {
 		return Note{}, nil, err
 	}
-	if info.Size() != f.name.bytes { // it may be larger than memory
+	defer f.Close()
+	if info.Size() != size { // it may be larger than memory
 		return Note{}, nil, errCorrupt
 	}
-	b, err := os.ReadFile(f.path())
+	b, err := io.ReadAll(io.LimitReader(f, size+1))
 	if err != nil {
 		return Note{}, nil, err
 	}
 	note, rest, err := decodeNote(b)
-	if err != nil || int64(len(b)) != f.name.bytes {
+	if err != nil || int64(len(b)) != size || note.Sum != "" && checksum(rest) != note.Sum {
 		return Note{}, nil, errCorrupt
 	}
-	req := new(coltracepb.ExportTraceServiceRequest)
-	if proto.Unmarshal(rest, req) != nil {
-		return Note{}, nil, errCorrupt
-	}
-	return note, req, nil
+	parts, err := readParts(rest)
+	return note, parts, err
 }
-
-func (f file) readNote() (Note, error) { return readNote(f.path()) }
 
 // readNote reads no more of a file than its head.
 func readNote(path string) (Note, error) {
-	f, err := os.Open(path)
+	f, _, err := openFile(path, os.O_RDONLY)
 	if err != nil {
 		return Note{}, err
 	}
 	defer f.Close()
-	head, err := io.ReadAll(io.LimitReader(f, maxNote))
+	head, err := io.ReadAll(io.LimitReader(f, maxNote+16))
 	if err != nil {
 		return Note{}, err
 	}
 	note, _, err := decodeNote(head)
 	return note, err
+}
+
+// tryLock takes the lock that a file stands for, and makes the file. It returns
+// nil if another process holds it, and an error where locks are unknown.
+func tryLock(path string) (*flock.Flock, error) {
+	if info, err := os.Lstat(path); err == nil && trust(path, info, 0) != nil {
+		discard(path)
+	}
+	onDisk("lock")
+	lock := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR|openFlags), flock.SetPermissions(0o600))
+	locked, err := lock.TryLock()
+	if err != nil || !locked {
+		return nil, err
+	}
+	return lock, nil
+}
+
+// unlock lets others have a lock. Closing it cannot fail for a reason that
+// matters: the system drops the lock in any case.
+func unlock(lock *flock.Flock) {
+	if lock != nil {
+		_ = lock.Close()
+	}
 }

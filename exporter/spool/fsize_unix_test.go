@@ -3,6 +3,7 @@
 package spool
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -42,13 +43,14 @@ func onAFullDisk() {
 	}
 	s := Spool{Dir: os.Getenv("SPOOL_TEST_DIR"), Max: 1 << 20}
 	req := Request{Body: make([]byte, 1000), Spans: 1}
-	_, err := s.Put(here, req, "connection refused")
+	_, err := s.Put(background, here, req, "connection refused")
 	fmt.Println(err)
-	_, err = s.Reject(here, req, "400")
+	_, err = s.Reject(background, here, req, "400")
 	fmt.Println(err)
-	j := s.NewJournal(here)
-	fmt.Println(j.Checkpoint(req, nil))
-	if j.Close(true) {
+	j := s.NewJournal(here, nil)
+	j.Append(make([]byte, 1000), 0)
+	fmt.Println(errors.Join(j.Checkpoint(nil), await(j, 1)))
+	if j.Close(background, true) {
 		fmt.Println("kept")
 	}
 }

@@ -3,59 +3,92 @@ package spool
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"testing"
 	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
-// FuzzRecovered reads any bytes as a journal: no panic, no span twice, and
-// every span in a request.
-func FuzzRecovered(f *testing.F) {
+// forgedRecords are journals that no process wrote.
+func forgedRecords(t testing.TB) [][]byte {
+	t.Helper()
+	note, err := encodeNote(Note{Destination: Destination{Protocol: "file", Endpoint: "/home/victim/.profile"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := func(more ...byte) []byte { return append(bytes.Clone(note), more...) }
+	frame := func(b []byte) []byte { return append(bytes.Clone(note), appendFrame(nil, b)...) }
+	huge := protowire.AppendVarint(protowire.AppendTag(nil, fieldFrame, protowire.BytesType), 1<<62)
+	return [][]byte{
+		nil,
+		note,
+		bytes.Repeat([]byte{0xff}, 100),
+		make([]byte, 4096),
+		protowire.AppendVarint(protowire.AppendTag(nil, fieldNote, protowire.BytesType), 1<<40),
+		appendRecord(nil, fieldNote, []byte(`{"protocol":"grpc","endpoint":"http://a/\u001b[2J"}`)),
+		appendRecord(nil, fieldNote, []byte(`[1,2]`)),
+		with(huge...),
+		with(bytes.Repeat([]byte{0xfa}, 50)...),
+		frame(appendDone(nil, 0, 1<<63)),
+		frame(appendDone(nil, 9, 3)),
+		frame(appendFirst(nil, 1<<63)),
+		frame(appendOpen(nil, bytes.Repeat([]byte{0x12}, 9))),
+		frame(huge),
+		append(frame(appendFirst(wire(t, spanOf("a")), 0)), frame(appendOpen(wire(t, spanOf("a")), wire(t, spanOf("b"))))...),
+	}
+}
+
+// FuzzJournal reads any bytes as a journal: no panic, no span twice, and every
+// span in a request.
+func FuzzJournal(f *testing.F) {
 	s := newSpool(f, 1<<20)
-	j := s.NewJournal(here)
+	j := newJournal(f, s)
 	child := spanOf("child")
 	child.ParentSpanId = spanOf("root").SpanId
-	checkpoint(f, j, requestOf(f, "a", "b"), spanOf("root"), child)
-	j.Append(wire(f, child))
+	end(f, j, spansOf("a", "b")...)
+	checkpoint(f, j, spanOf("root"), child)
+	commit(f, j, child)
+	j.Done(1, 2)
+	awaitDisk(f, j)
 	b, err := os.ReadFile(j.path(waitingExt))
 	if err != nil {
 		f.Fatal(err)
 	}
-	j.Close(false)
-	_, rest, _ := decodeNote(b)
-	f.Add(rest)
-	f.Add(rest[:len(rest)/2])
-	f.Add(bytes.Repeat([]byte{0xfa}, 100))
-	f.Add([]byte{})
+	j.Close(background, false)
+	f.Add(b)
+	f.Add(b[:len(b)/2])
+	for _, b := range forgedRecords(f) {
+		f.Add(b)
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		rs := recovered(b)
-		spans := rs.ScopeSpans[0].Spans
-		seen := map[string]bool{}
-		for _, span := range spans {
-			id := string(span.TraceId) + string(span.SpanId)
-			if seen[id] {
-				t.Errorf("span %x is there twice", id)
+		j, err := decodeJournal(bytes.NewReader(b), int64(len(b)))
+		if err != nil {
+			if !errors.Is(err, errCorrupt) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("error %v", err)
 			}
-			seen[id] = true
+			return
+		}
+		spans := j.log.spans()
+		seen := map[spanID]bool{}
+		for _, span := range spans {
+			if seen[idOf(span.Span)] {
+				t.Errorf("span %x is there twice", span.SpanId)
+			}
+			seen[idOf(span.Span)] = true
 		}
 		n := 0
-		for _, req := range split(rs) {
-			n += len(req.ResourceSpans[0].ScopeSpans[0].Spans)
-			if body, err := proto.Marshal(req); err != nil || len(body) > maxRequest+len(b) {
-				t.Errorf("a request of %d bytes, %v", len(body), err)
+		for _, p := range j.requests() {
+			n += len(p.Spans)
+			if body := appendPart(nil, p); len(body) > maxRequest+2*len(b) || proto.Unmarshal(body, new(tracepb.TracesData)) != nil {
+				t.Errorf("a request of %d bytes", len(body))
 			}
 		}
 		if n != len(spans) {
 			t.Errorf("%d spans of %d in requests", n, len(spans))
-		}
-		// What comes last may be missing, and changes nothing of what it is not.
-		for _, span := range recovered(b[:len(b)/2]).ScopeSpans[0].Spans {
-			if !seen[string(span.TraceId)+string(span.SpanId)] {
-				t.Errorf("%v is in the first half only", span)
-			}
 		}
 	})
 }
@@ -71,28 +104,34 @@ func FuzzRead(f *testing.F) {
 	f.Add(b, uint16(0))
 	f.Add(b[:len(b)-1], uint16(0))
 	f.Add(b, uint16(1))
-	f.Add([]byte{}, uint16(0))
+	for _, b := range forgedRecords(f) {
+		f.Add(b, uint16(0))
+	}
 	f.Fuzz(func(t *testing.T, b []byte, more uint16) {
 		n := name{at: time.Unix(0, 1), spans: 1, bytes: int64(len(b)) + int64(more), tail: "a"}
-		file := file{dir: t.TempDir(), name: n, state: Waiting}
+		file := file{dir: t.TempDir(), base: n.String(), name: n, state: Waiting}
 		if err := os.WriteFile(file.path(), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		note, req, err := file.read()
+		note, parts, err := readRequest(file.path(), n.bytes)
 		if err != nil {
-			if !errors.Is(err, errCorrupt) || req != nil {
-				t.Errorf("request %v, error %v", req, err)
+			if !errors.Is(err, errCorrupt) {
+				t.Errorf("error %v", err)
 			}
 			return
 		}
 		if more > 0 {
 			t.Errorf("%d bytes more were not missed", more)
 		}
-		if head, err := file.readNote(); len(b) < maxNote && (err != nil || head != note) {
+		if head, err := readNote(file.path()); len(b) < maxNote && (err != nil || head != note) {
 			t.Errorf("note %+v, %v, was %+v", head, err, note)
 		}
-		if _, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: req.ResourceSpans}); err != nil {
-			t.Error(err)
+		var again []byte
+		for _, p := range parts {
+			again = appendPart(again, p)
+		}
+		if same, err := readParts(again); err != nil || len(same) != len(parts) {
+			t.Errorf("%d parts are %d when written again, %v", len(parts), len(same), err)
 		}
 	})
 }

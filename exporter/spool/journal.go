@@ -1,166 +1,336 @@
 package spool
 
 import (
-	"cmp"
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
-	"time"
-
-	"github.com/gofrs/flock"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 )
-
-// Fields of an ExportTraceServiceRequest and what is in it.
-const (
-	fieldResourceSpans = 1
-	fieldScopeSpans    = 2
-	fieldSpans         = 2
-)
-
-// fieldOpen is where a journal has the spans that have not ended, in one
-// ScopeSpans: in a field that OTLP does not have.
-const fieldOpen = 1001
 
 // A Journal is what a running process would lose if it were killed: open spans,
-// as they would end now, and ended ones that are not delivered. It is a file in
-// the system's memory, which outlives a process, and is never synced.
+// as they would end now, and ended ones that are not delivered. It is a log
+// (log.go) in the system's memory, which outlives a process, and is never synced.
 //
-//	note, undelivered spans, open spans    written anew by Checkpoint
-//	an ended span ...                      added by Append
+// The stream comes in pieces. What a piece adds is buffered until Commit or
+// Checkpoint, and is then one frame and one write: a kill loses the pieces that
+// the kernel had not taken, and nothing else. Writing is done on the side.
 //
-// The process holds a lock beside it, which no other can take while it lives:
-// process ids come again.
+// The process holds a lock beside the log, which no other can take while it
+// lives: process ids come again.
 type Journal struct {
+	s         Spool
 	dir, base string
 	note      []byte
-	lock      *flock.Flock
 
-	mu     sync.Mutex
-	f      *os.File // nil if it could not be written
-	missed bool     // a span is not in it
-	closed bool
+	wake    chan struct{} // there is something to write
+	stopped chan struct{} // the writer has returned; nil before it starts
+
+	mu      sync.Mutex
+	heads   [][]byte // each a ResourceSpans without spans
+	next    uint64   // number of the next span
+	live    []entry
+	weight  int // bytes of live
+	piece   []byte
+	first   uint64 // number of the first span in piece
+	head    int    // of the last span in piece
+	open    []byte // of the last Checkpoint
+	queued  batch
+	busy    int           // bytes that are being written
+	written uint64        // spans below this number are on disk
+	moved   chan struct{} // closed, and replaced, when written changes or err does
+	size    int           // bytes of the log once queued is written
+	evicted Evicted
+	err     error // why the log is not being written; the next Checkpoint begins anew
+	begun   bool  // there was a Checkpoint
+	closed  bool
+	keep    bool // the log, when closed
+	kept    bool
+
+	out output // the writer's own
 }
 
-// Heartbeat is how often a process that has nothing new writes a Checkpoint all
-// the same, to show that it lives.
-const Heartbeat = time.Minute
+// An entry is a span that has ended and is not delivered.
+type entry struct {
+	number uint64
+	head   int
+	wire   []byte
+}
 
-// NewJournal returns a journal for this process. It is on disk from the first
-// Checkpoint on.
-func (s Spool) NewJournal(to Destination) *Journal {
+// An OpenSpan is one that has not ended, encoded.
+type OpenSpan struct {
+	Wire []byte
+	Head int
+}
+
+// A batch is what the writer does next.
+type batch struct {
+	b      []byte
+	anew   bool   // a new log, instead of more of the old
+	upTo   uint64 // spans below this number are in it or were before
+	weight int    // of what a new log has to hold
+}
+
+const (
+	// slack is how many bytes a log may have besides twice what it has to hold,
+	// before it is written anew.
+	slack = 256 << 10
+
+	// maxQueued is how far a disk may fall behind, in bytes.
+	maxQueued = 8 << 20
+)
+
+// errBehind says that the disk is too slow for the stream.
+var errBehind = errors.New("the disk is too slow")
+
+// NewJournal returns a journal for this process. Spans of head 0 have the resource
+// and the scope of head, an ExportTraceServiceRequest without spans. It is on
+// disk from the first Checkpoint on.
+func (s Spool) NewJournal(to Destination, head []byte) *Journal {
 	host, _ := os.Hostname()
-	dir := filepath.Join(s.Dir, openDir)
-	base := fmt.Sprintf("%d-%s", os.Getpid(), random())
+	note, err := encodeNote(Note{Destination: to, Host: host, PID: os.Getpid()})
 	return &Journal{
-		dir: dir, base: base,
-		note: encodeNote(Note{Destination: to, Host: host, PID: os.Getpid()}),
-		lock: flock.New(filepath.Join(dir, base+lockExt), flock.SetPermissions(0o600)),
+		s:     s,
+		base:  fmt.Sprintf("%d-%s", os.Getpid(), random()),
+		note:  note,
+		heads: [][]byte{head},
+		wake:  make(chan struct{}, 1),
+		moved: make(chan struct{}),
+		err:   err,
 	}
 }
 
-const lockExt = ".lock"
-
-func (j *Journal) path(ext string) string { return filepath.Join(j.dir, j.base+ext) }
-
-// Checkpoint writes the journal anew: undelivered is a request, and open are
-// the spans that have not ended. What is appended meanwhile may be missing.
-func (j *Journal) Checkpoint(undelivered Request, open []*tracepb.Span) error {
-	b := append(append([]byte(nil), j.note...), undelivered.Body...)
-	scope := &tracepb.ScopeSpans{Spans: open}
-	b = protowire.AppendTag(b, fieldOpen, protowire.BytesType)
-	b = protowire.AppendVarint(b, uint64(proto.Size(scope)))
-	b, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b, scope)
-	if err != nil {
-		return err
+// AddHead adds another resource or scope, as in NewJournal, and returns the
+// number of this head.
+func (j *Journal) AddHead(head []byte) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.heads = append(j.heads, head)
+	if j.begun && j.err == nil && !j.closed { // else the next Checkpoint has it
+		j.queued.b = append(j.queued.b, head...)
+		j.size += len(head)
+		j.notify()
 	}
+	return len(j.heads) - 1
+}
 
+// Append adds a span that has ended, as it stands in a ScopeSpans, to the piece
+// at hand. It returns the span's number.
+func (j *Journal) Append(wire []byte, head int) uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := j.next
+	j.next++
+	if j.closed {
+		return n
+	}
+	j.live = append(j.live, entry{n, head, wire})
+	j.weight += len(wire)
+	if !j.begun || j.err != nil { // the next Checkpoint writes all that is live
+		return n
+	}
+	if len(j.piece) == 0 {
+		j.first, j.head = n, 0
+	}
+	if head != j.head {
+		j.piece, j.head = appendHead(j.piece, head), head
+	}
+	if j.piece = append(j.piece, wire...); len(j.piece) > maxQueued {
+		j.piece = nil
+		j.fail(errBehind)
+	}
+	return n
+}
+
+// Commit ends a piece in which no span began.
+func (j *Journal) Commit() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	frame := j.takePiece()
+	if frame != nil && j.begun && j.err == nil && !j.closed { // else the next Checkpoint has it
+		j.enqueue(frame)
+	}
+}
+
+// Checkpoint ends a piece, and says which spans have not ended after it, encoded.
+// It does not wait for the disk: it returns what went wrong there before.
+func (j *Journal) Checkpoint(open []OpenSpan) error {
+	b := encodeOpen(open)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
 		return nil
 	}
-	if err := j.begin(); err != nil {
-		return err
+	before := j.err
+	j.begun, j.open = true, b
+	frame := append(j.takePiece(), b...)
+	if j.stopped == nil || j.err != nil || j.size+len(frame) > 2*(j.weight+len(b))+slack {
+		j.err = nil
+		j.compact()
+	} else {
+		j.enqueue(frame)
 	}
-	j.close()
-	f, err := os.CreateTemp(j.dir, tempPrefix)
-	if err != nil {
-		return err
+	if j.stopped == nil {
+		j.stopped = make(chan struct{})
+		go j.write()
 	}
-	_, err = f.Write(b)
-	if err = cmp.Or(err, f.Close()); err == nil { // Windows renames no open file
-		err = os.Rename(f.Name(), j.path(waitingExt))
-	}
-	if err != nil {
-		os.Remove(f.Name())
-		return err
-	}
-	j.f, err = os.OpenFile(j.path(waitingExt), os.O_WRONLY|os.O_APPEND, 0)
-	j.missed = err != nil
-	return err
+	return before
 }
 
-func (j *Journal) begin() error {
-	if j.lock.Locked() {
+// takePiece returns the frame of the piece at hand.
+func (j *Journal) takePiece() []byte {
+	if len(j.piece) == 0 {
 		return nil
 	}
-	if err := os.MkdirAll(j.dir, 0o700); err != nil {
-		return err
-	}
-	// Where a disk knows no locks the heartbeat has to do.
-	if _, err := j.lock.TryLock(); err != nil && !isUnsupported(err) {
-		return err
-	}
-	return nil
+	frame := append(appendFirst(nil, j.first), j.piece...)
+	j.piece = j.piece[:0]
+	return frame
 }
 
-// Append adds a span that has ended: the bytes it adds to a ScopeSpans.
-func (j *Journal) Append(span []byte) {
-	scope := protowire.SizeTag(fieldScopeSpans) + protowire.SizeBytes(len(span))
-	b := make([]byte, 0, protowire.SizeTag(fieldResourceSpans)+protowire.SizeBytes(scope))
-	b = protowire.AppendTag(b, fieldResourceSpans, protowire.BytesType)
-	b = protowire.AppendVarint(b, uint64(scope))
-	b = protowire.AppendTag(b, fieldScopeSpans, protowire.BytesType)
-	b = protowire.AppendBytes(b, span)
-
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.f == nil {
-		j.missed = true // the next Checkpoint will have it
+// enqueue has a frame written after what is there.
+func (j *Journal) enqueue(frame []byte) {
+	before := len(j.queued.b)
+	j.queued.b = appendFrame(j.queued.b, frame)
+	j.size += len(j.queued.b) - before
+	j.queued.upTo = j.next
+	if len(j.queued.b) > maxQueued+j.weight || len(frame) > maxFrame {
+		j.fail(errBehind)
 		return
 	}
-	if _, err := j.f.Write(b); err != nil {
-		j.missed = true
-		j.close() // the next Checkpoint begins anew
+	j.notify()
+}
+
+// compact has a log written that holds only what is needed. It is right only
+// after a Checkpoint: open spans of an earlier one may have ended and be
+// delivered since.
+func (j *Journal) compact() {
+	frame := make([]byte, 0, j.weight+len(j.open)+64)
+	head := 0
+	for i, e := range j.live {
+		if i == 0 || e.number != j.live[i-1].number+1 {
+			frame = appendFirst(frame, e.number)
+		}
+		if e.head != head {
+			frame, head = appendHead(frame, e.head), e.head
+		}
+		frame = append(frame, e.wire...)
+	}
+	frame = append(frame, j.open...)
+	if len(frame) > maxFrame {
+		j.fail(errTooBig)
+		return
+	}
+	b := bytes.Clone(j.note)
+	for _, head := range j.heads {
+		b = append(b, head...)
+	}
+	b = appendFrame(b, frame)
+	j.queued = batch{b: b, anew: true, upTo: j.next}
+	j.size = len(b)
+	j.notify()
+}
+
+func (j *Journal) notify() {
+	select {
+	case j.wake <- struct{}{}:
+	default:
 	}
 }
 
-func (j *Journal) close() {
-	if j.f != nil {
-		_ = j.f.Close() // it is not needed on disk
-		j.f = nil
+// fail gives up what is queued, until the next Checkpoint.
+func (j *Journal) fail(err error) {
+	j.err, j.queued = err, batch{}
+	j.broadcast()
+}
+
+func (j *Journal) broadcast() {
+	close(j.moved)
+	j.moved = make(chan struct{})
+}
+
+// Done says that the spans with these numbers, without the last, need not be
+// recovered any more.
+func (j *Journal) Done(from, to uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if from >= to || j.closed {
+		return
 	}
+	kept := j.live[:0]
+	for i, e := range j.live {
+		if e.number >= to { // they are in order
+			kept = append(kept, j.live[i:]...)
+			break
+		}
+		if e.number < from {
+			kept = append(kept, e)
+			continue
+		}
+		j.weight -= len(e.wire)
+	}
+	clear(j.live[len(kept):])
+	j.live = kept
+	if j.begun && j.err == nil {
+		j.enqueueDone(from, to)
+	}
+}
+
+func (j *Journal) enqueueDone(from, to uint64) {
+	upTo := j.queued.upTo
+	j.enqueue(appendDone(nil, from, to))
+	j.queued.upTo = max(upTo, j.written) // a piece may be half done
+}
+
+// Written tells whether the spans below a number are on disk, with the open spans
+// that belong to them, or nothing says that they will be. If neither, moved is
+// closed when that may have changed. Nothing should leave the process before:
+// after a kill its root would be known by another id.
+func (j *Journal) Written(number uint64) (done bool, moved <-chan struct{}) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return !j.begun || j.closed || j.err != nil || j.written >= number, j.moved
+}
+
+// Err says why the log is not being written, if it is not.
+func (j *Journal) Err() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.err
+}
+
+// TakeEvicted returns what had to go for the journal since it was last asked.
+func (j *Journal) TakeEvicted() Evicted {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	e := j.evicted
+	j.evicted = Evicted{}
+	return e
 }
 
 // Close ends the journal, and keeps it for another process to recover if not
 // all that it holds was delivered. It tells whether every span is kept that is
-// not.
-func (j *Journal) Close(keep bool) (kept bool) {
+// not. It returns when ctx ends, even if the disk does not answer.
+func (j *Journal) Close(ctx context.Context, keep bool) (kept bool) {
+	j.mu.Lock()
+	j.closed, j.keep = true, keep
+	j.broadcast()
+	stopped := j.stopped
+	j.mu.Unlock()
+	if stopped == nil {
+		return false
+	}
+	j.notify()
+	select {
+	case <-stopped:
+	case <-ctx.Done():
+		select {
+		case <-stopped:
+		default:
+			return false
+		}
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.closed = true
-	j.close()
-	defer j.lock.Close() //nolint:errcheck // nothing is lost by it
-	if _, err := os.Stat(j.path(waitingExt)); keep && err == nil {
-		return !j.missed
-	}
-	os.Remove(j.path(waitingExt))
-	if j.lock.Locked() {
-		os.Remove(j.path(lockExt))
-	}
-	return false
+	return j.kept
 }

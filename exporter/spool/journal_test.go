@@ -8,38 +8,98 @@ import (
 	"testing"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 )
 
-// die does to a journal what SIGKILL does: its file stays, its lock goes.
-func die(j *Journal) {
-	j.close()
-	_ = j.lock.Close()
+func newJournal(t testing.TB, s Spool) *Journal {
+	t.Helper()
+	return s.NewJournal(here, head(t))
 }
 
-func checkpoint(t testing.TB, j *Journal, undelivered Request, open ...*tracepb.Span) {
+// end appends spans, in the piece at hand.
+func end(t testing.TB, j *Journal, spans ...*tracepb.Span) {
 	t.Helper()
-	if err := j.Checkpoint(undelivered, open); err != nil {
-		t.Fatal(err)
+	for _, span := range spans {
+		j.Append(wire(t, span), 0)
 	}
 }
 
+// commit ends a piece, and waits until it is on disk.
+func commit(t testing.TB, j *Journal, spans ...*tracepb.Span) {
+	t.Helper()
+	end(t, j, spans...)
+	j.Commit()
+	awaitDisk(t, j)
+}
+
+// checkpoint does the same for a piece after which spans are open.
+func checkpoint(t testing.TB, j *Journal, open ...*tracepb.Span) {
+	t.Helper()
+	if err := j.Checkpoint(encodedSpans(open...)); err != nil {
+		t.Fatal(err)
+	}
+	awaitDisk(t, j)
+}
+
+// await returns once the spans below a number are on disk, or will not be.
+func await(j *Journal, number uint64) error {
+	for {
+		done, moved := j.Written(number)
+		if done {
+			return j.Err()
+		}
+		<-moved
+	}
+}
+
+func encodedSpans(spans ...*tracepb.Span) (all []OpenSpan) {
+	for _, span := range spans {
+		b, err := proto.Marshal(span)
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, OpenSpan{Wire: b})
+	}
+	return all
+}
+
+func awaitDisk(t testing.TB, j *Journal) {
+	t.Helper()
+	if err := await(j, j.next); err != nil {
+		t.Fatal(err)
+	}
+	for idle := false; !idle; { // what follows the last span has no number
+		j.mu.Lock()
+		idle = len(j.queued.b) == 0 && j.busy == 0
+		moved := j.moved
+		j.mu.Unlock()
+		if !idle {
+			<-moved
+		}
+	}
+}
+
+// die does to a journal what SIGKILL does: its file stays, its lock goes.
+func die(j *Journal) { j.Close(background, true) }
+
 func wantRecovered(t testing.TB, s Spool, spans int) {
 	t.Helper()
-	n, gaveUp, err := s.Recover()
-	if n != spans || gaveUp.Others != 0 || err != nil {
-		t.Errorf("recovered %d spans, gave up %d, %v, want %d", n, gaveUp, err, spans)
+	r, err := s.Recover(background)
+	if r.Spans != spans || r.Others != 0 || err != nil {
+		t.Errorf("recovered %+v, %v, want %d spans", r, err, spans)
 	}
 }
 
 func TestAJournalIsRecoveredFromTheDead(t *testing.T) {
 	s := newSpool(t, 1<<20)
-	j := s.NewJournal(here)
-	checkpoint(t, j, requestOf(t, "old"), spanOf("root"))
-	checkpoint(t, j, requestOf(t, "a", "b"), spansOf("chat", "root")...) // replaces it
-	j.Append(wire(t, spanOf("tool")))
+	j := newJournal(t, s)
+	end(t, j, spansOf("a", "b")...)
+	checkpoint(t, j, spanOf("root"))
+	checkpoint(t, j, spansOf("chat", "root")...)
+	commit(t, j, spanOf("tool"))
 
 	wantRecovered(t, s, 0) // it lives
-	if entries, err := s.List(); err != nil || len(entries) != 1 || entries[0].State != Open || entries[0].PID != os.Getpid() || entries[0].Destination != here {
+	if entries, err := s.List(background); err != nil || len(entries) != 1 || entries[0].State != Open || entries[0].PID != os.Getpid() || entries[0].Destination != here {
 		t.Errorf("entries %+v, %v", entries, err)
 	}
 	for _, f := range filesOf(t, s.Dir) {
@@ -48,12 +108,38 @@ func TestAJournalIsRecoveredFromTheDead(t *testing.T) {
 		}
 	}
 	die(j)
+	want(t, states(t, s), "killed 5")
 	wantRecovered(t, s, 5)
 	wantRecovered(t, s, 0)
-	want(t, drained(t, s, here), "a", "b", "chat", "root", "tool")
+	want(t, drained(t, s, here), "a", "b", "tool", "chat", "root")
 	if left, _ := os.ReadDir(filepath.Join(s.Dir, openDir)); len(left) > 0 {
 		t.Errorf("left %v", left)
 	}
+}
+
+// What a piece adds is there whole or not at all.
+func TestAPieceIsNotWrittenBeforeItEnds(t *testing.T) {
+	s := newSpool(t, 1<<20)
+	j := newJournal(t, s)
+	checkpoint(t, j, spanOf("old"))
+	end(t, j, spanOf("tool"))
+	j.Done(0, 0) // which has nothing to write
+	die(j)
+	wantRecovered(t, s, 1)
+	want(t, drained(t, s, here), "old")
+}
+
+func TestWhatIsDeliveredIsNotRecovered(t *testing.T) {
+	s := newSpool(t, 1<<20)
+	j := newJournal(t, s)
+	checkpoint(t, j, spansOf("chat", "root")...)
+	commit(t, j, spansOf("a", "b", "c", "chat", "d")...)
+	j.Done(1, 2)
+	j.Done(3, 4)
+	awaitDisk(t, j)
+	die(j)
+	wantRecovered(t, s, 4)
+	want(t, drained(t, s, here), "a", "c", "d", "root") // and the chat is not open again
 }
 
 // A span that has ended since the checkpoint is as it ended.
@@ -68,99 +154,83 @@ func TestWhatHasEndedReplacesWhatWasOpen(t *testing.T) {
 	rootEnded.EndTimeUnixNano = 40
 
 	for name, tt := range map[string]struct {
-		undelivered, open, appended []*tracepb.Span
-		want                        map[string]uint64 // when they end
+		before, open, after []*tracepb.Span
+		want                map[string]uint64 // when they end
 	}{
-		"appended":                     {nil, []*tracepb.Span{tool, root}, []*tracepb.Span{ended}, map[string]uint64{"tool": 20, "root": 20}},
-		"a child nobody knew of":       {nil, []*tracepb.Span{tool, root}, []*tracepb.Span{late}, map[string]uint64{"tool": 2, "root": 30, "late": 30}},
-		"the root as well":             {nil, []*tracepb.Span{tool, root}, []*tracepb.Span{ended, rootEnded}, map[string]uint64{"tool": 20, "root": 40}},
-		"ended while it was written":   {[]*tracepb.Span{ended}, []*tracepb.Span{tool, root}, nil, map[string]uint64{"tool": 20, "root": 20}},
-		"undelivered, and in an ended": {[]*tracepb.Span{rootEnded}, nil, []*tracepb.Span{late}, map[string]uint64{"root": 40, "late": 30}},
+		"afterwards":             {nil, []*tracepb.Span{tool, root}, []*tracepb.Span{ended}, map[string]uint64{"tool": 20, "root": 20}},
+		"a child nobody knew of": {nil, []*tracepb.Span{tool, root}, []*tracepb.Span{late}, map[string]uint64{"tool": 2, "root": 30, "late": 30}},
+		"the root as well":       {nil, []*tracepb.Span{tool, root}, []*tracepb.Span{ended, rootEnded}, map[string]uint64{"tool": 20, "root": 40}},
+		"before":                 {[]*tracepb.Span{ended}, []*tracepb.Span{tool, root}, nil, map[string]uint64{"tool": 20, "root": 20}},
+		"in one that has ended":  {[]*tracepb.Span{rootEnded}, nil, []*tracepb.Span{late}, map[string]uint64{"root": 40, "late": 30}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSpool(t, 1<<20)
-			j := s.NewJournal(here)
-			checkpoint(t, j, encoded(t, tt.undelivered), tt.open...)
-			for _, span := range tt.appended {
-				j.Append(wire(t, span))
-			}
+			j := newJournal(t, s)
+			end(t, j, tt.before...)
+			checkpoint(t, j, tt.open...)
+			commit(t, j, tt.after...)
 			die(j)
 			wantRecovered(t, s, len(tt.want))
 			o := openBox(t, s, here)
 			defer o.Close()
-			c, _, err := o.Next()
+			c, _, err := o.Next(background)
 			if err != nil {
 				t.Fatal(err)
 			}
-			rs := c.ResourceSpans[0]
-			for _, span := range rs.ScopeSpans[0].Spans {
+			for _, span := range decode(c.Part).Spans {
 				if span.EndTimeUnixNano != tt.want[span.Name] {
 					t.Errorf("%s ends at %d, want %d", span.Name, span.EndTimeUnixNano, tt.want[span.Name])
 				}
 			}
-			if rs.Resource.GetAttributes()[0].GetKey() != "service.name" || rs.ScopeSpans[0].Scope.GetName() != "spantee" {
-				t.Errorf("resource %v, scope %v", rs.Resource, rs.ScopeSpans[0].Scope)
+			if want, _ := readParts(requestOf(t, "a").Body); !c.same(want[0]) {
+				t.Errorf("resource %q, scope %q", c.Resource, c.Scope)
 			}
 		})
 	}
 }
 
-// A power cut leaves any part of a journal, a kill a part of its last span.
-func TestATornJournal(t *testing.T) {
-	s := newSpool(t, 1<<20)
-	j := s.NewJournal(here)
-	checkpoint(t, j, requestOf(t, "a", "b"), spansOf("chat", "root")...)
-	whole, err := os.ReadFile(j.path(waitingExt))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ends := []int{len(whole)}
-	appended := []string{"tool1", "tool2", "chat2"}
-	for _, name := range appended {
-		j.Append(wire(t, spanOf(name)))
-		if whole, err = os.ReadFile(j.path(waitingExt)); err != nil {
-			t.Fatal(err)
-		}
-		ends = append(ends, len(whole))
-	}
-	die(j)
-	all := append([]string{"a", "b", "chat", "root"}, appended...)
-	for cut := range len(whole) + 1 {
-		_, rest, err := decodeNote(whole[:cut])
-		if err != nil {
-			continue
-		}
-		var got []string
-		for _, span := range recovered(rest).ScopeSpans[0].Spans {
-			got = append(got, span.Name)
-		}
-		least := 0
-		for i, end := range ends {
-			if cut >= end {
-				least = 4 + i
-			}
-		}
-		if len(got) < least || !slices.Equal(got, all[:len(got)]) {
-			t.Errorf("of %d bytes %q, want %q", cut, got, all[:least])
-		}
-	}
-	for _, cut := range []int{0, 1, 10, len(j.note) - 1, len(j.note), len(j.note) + 1, ends[0] - 1, ends[0], ends[0] + 1, len(whole) - 1} {
+// A checkpoint after a change of ids supersedes what was open by the old ones,
+// and so does the log that is written anew.
+func TestOldIdsAreSuperseded(t *testing.T) {
+	for _, compacted := range []bool{false, true} {
 		s := newSpool(t, 1<<20)
-		path := filepath.Join(s.Dir, openDir, "123-abc"+waitingExt)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
+		j := newJournal(t, s)
+		checkpoint(t, j, spansOf("old chat", "old root")...)
+		end(t, j, spanOf("tool"))
+		if compacted {
+			j.size = 1 << 30
 		}
-		if err := os.WriteFile(path, whole[:cut], 0o600); err != nil {
-			t.Fatal(err)
-		}
-		n, _, err := s.Recover()
-		if names := drained(t, s, here); err != nil || n != len(names) || !slices.Equal(names, all[:n]) {
-			t.Errorf("of %d bytes: %d, %q, %v", cut, n, names, err)
-		}
-		if aside := len(filesOf(t, s.Dir)); aside != map[bool]int{true: 1}[cut < len(j.note)] {
-			t.Errorf("of %d bytes: %d files are left", cut, aside)
-		}
+		checkpoint(t, j, spansOf("new chat", "new root")...)
+		die(j)
+		wantRecovered(t, s, 3)
+		want(t, drained(t, s, here), "tool", "new chat", "new root")
 	}
+}
+
+func TestALogIsWrittenAnewWhenItHasGrown(t *testing.T) {
+	s := newSpool(t, 64<<20)
+	j := newJournal(t, s)
+	long := spanOf("long")
+	long.TraceState = string(make([]byte, 10_000))
+	checkpoint(t, j, long)
+	most := int64(0)
+	for i := range 300 {
+		commit(t, j, spanOf("gone"))
+		j.Done(uint64(i), uint64(i+1))
+		checkpoint(t, j, long)
+		info, err := os.Stat(j.path(waitingExt))
+		if err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, info.Size())
+	}
+	if most < slack || most > slack+40_000 { // 3 MB were written in all
+		t.Errorf("the log had %d bytes", most)
+	}
+	commit(t, j, spanOf("last"))
+	die(j)
+	wantRecovered(t, s, 2)
+	want(t, drained(t, s, here), "last", "long")
 }
 
 func TestCloseKeepsAJournal(t *testing.T) {
@@ -170,44 +240,48 @@ func TestCloseKeepsAJournal(t *testing.T) {
 		kept bool
 		left int
 	}{
-		"all delivered":  {func(j *Journal) { checkpoint(t, j, requestOf(t, "a")) }, false, false, 0},
-		"some are not":   {func(j *Journal) { checkpoint(t, j, requestOf(t, "a")) }, true, true, 1},
-		"never written":  {func(*Journal) {}, true, false, 0},
-		"only appended":  {func(j *Journal) { j.Append(wire(t, spanOf("a"))) }, true, false, 0},
-		"appended first": {func(j *Journal) { j.Append(wire(t, spanOf("a"))); checkpoint(t, j, requestOf(t, "a")) }, true, true, 1},
-		"an append failed": {func(j *Journal) {
-			checkpoint(t, j, requestOf(t, "a"))
-			j.f.Close()
-			j.Append(wire(t, spanOf("b")))
-		}, true, false, 1},
-		"a checkpoint failed": {func(j *Journal) {
-			checkpoint(t, j, requestOf(t, "a"))
-			dir := j.dir
-			j.dir = filepath.Join(dir, "missing")
-			if j.Checkpoint(requestOf(t, "b"), nil) == nil {
-				t.Error("it did not fail")
+		"all delivered": {func(j *Journal) { end(t, j, spanOf("a")); checkpoint(t, j) }, false, false, 0},
+		"some are not":  {func(j *Journal) { end(t, j, spanOf("a")); checkpoint(t, j) }, true, true, 1},
+		"never written": {func(*Journal) {}, true, false, 0},
+		"no checkpoint": {func(j *Journal) { end(t, j, spanOf("a")); j.Commit() }, true, false, 0},
+		"a write failed": {func(j *Journal) {
+			end(t, j, spanOf("a"))
+			checkpoint(t, j)
+			j.out.f.Close()
+			end(t, j, spanOf("b"))
+			j.Commit()
+			if err := await(j, 2); err == nil {
+				t.Error("nobody was told")
 			}
-			j.dir = dir
-			j.Append(wire(t, spanOf("b")))
 		}, true, false, 1},
 		"and the next did not": {func(j *Journal) {
-			checkpoint(t, j, requestOf(t, "a"))
-			j.f.Close()
-			j.Append(wire(t, spanOf("b")))
-			checkpoint(t, j, requestOf(t, "a", "b"))
-		}, true, true, 2},
+			end(t, j, spanOf("a"))
+			checkpoint(t, j)
+			j.out.f.Close()
+			end(t, j, spanOf("b"))
+			j.Commit()
+			if err := await(j, 2); err == nil {
+				t.Error("nobody was told")
+			}
+			end(t, j, spanOf("c"))
+			if err := j.Checkpoint(nil); err == nil {
+				t.Error("the next checkpoint does not say what went wrong before")
+			}
+			awaitDisk(t, j)
+		}, true, true, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSpool(t, 1<<20)
-			j := s.NewJournal(here)
+			j := newJournal(t, s)
 			tt.use(j)
-			if kept := j.Close(tt.keep); kept != tt.kept {
+			if kept := j.Close(background, tt.keep); kept != tt.kept {
 				t.Errorf("kept %v, want %v", kept, tt.kept)
 			}
-			if err := j.Checkpoint(requestOf(t, "late"), nil); err != nil {
+			if err := j.Checkpoint(encodedSpans(spanOf("late"))); err != nil {
 				t.Error(err)
 			}
-			j.Append(wire(t, spanOf("late")))
+			end(t, j, spanOf("late"))
+			j.Commit()
 			wantRecovered(t, s, tt.left)
 			if left, _ := os.ReadDir(filepath.Join(s.Dir, openDir)); len(left) > 0 {
 				t.Errorf("left %v", left)
@@ -216,23 +290,62 @@ func TestCloseKeepsAJournal(t *testing.T) {
 	}
 }
 
-func TestAppendIsWhatACheckpointWouldHave(t *testing.T) {
+// A power cut leaves any part of a log, a kill a part of its last frame.
+func TestATornJournal(t *testing.T) {
 	s := newSpool(t, 1<<20)
-	j := s.NewJournal(here)
-	defer j.Close(false)
-	checkpoint(t, j, Request{})
-	before, err := os.ReadFile(j.path(waitingExt))
-	if err != nil {
-		t.Fatal(err)
+	j := newJournal(t, s)
+	end(t, j, spansOf("a", "b")...)
+	checkpoint(t, j, spansOf("chat", "root")...)
+	read := func() []byte {
+		b, err := os.ReadFile(j.path(waitingExt))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
 	}
-	span := spanOf("a")
-	span.TraceState = string(bytes.Repeat([]byte("x"), 1<<20))
-	j.Append(wire(t, span))
-	after, err := os.ReadFile(j.path(waitingExt))
-	if err != nil || !bytes.HasPrefix(after, before) {
-		t.Fatal("Append did more than to append", err)
+	frames := []int{len(read())}
+	want := [][]string{{"a", "b", "chat", "root"}, {"a", "b", "tool", "chat", "root"}, {"a", "b", "tool", "chat", "c", "root"}, {"a", "b", "tool", "chat", "c", "new"}}
+	commit(t, j, spanOf("tool"))
+	frames = append(frames, len(read()))
+	commit(t, j, spansOf("chat", "c")...)
+	frames = append(frames, len(read()))
+	checkpoint(t, j, spanOf("new"))
+	whole := read()
+	frames = append(frames, len(whole))
+	die(j)
+	for cut := range len(whole) + 1 {
+		var expected []string
+		for i, end := range frames {
+			if cut >= end {
+				expected = want[i]
+			}
+		}
+		j, err := decodeJournal(bytes.NewReader(whole[:cut]), int64(cut))
+		if err != nil && expected != nil {
+			t.Errorf("of %d bytes: %v", cut, err)
+		}
+		var names []string
+		for _, span := range j.log.spans() {
+			names = append(names, span.Name)
+		}
+		if !slices.Equal(names, expected) {
+			t.Errorf("of %d bytes: %q, want %q", cut, names, expected)
+		}
 	}
-	if got := recovered(after[len(before):]).ScopeSpans[0].Spans; len(got) != 1 || got[0].TraceState != span.TraceState {
-		t.Errorf("%d spans", len(got))
+	for _, cut := range []int{0, 1, 10, 50, frames[0] - 1, frames[0], frames[0] + 1, len(whole) - 1} {
+		s := newSpool(t, 1<<20)
+		dir, err := s.makeDir(openDir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "123-abc"+waitingExt), whole[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Recover(background); err != nil {
+			t.Error(err)
+		}
+		if left, _ := os.ReadDir(dir); len(left) > 0 {
+			t.Errorf("of %d bytes %v is left", cut, left)
+		}
 	}
 }

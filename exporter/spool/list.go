@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -31,60 +32,77 @@ type Entry struct {
 	State State     `json:"state"`
 	Since time.Time `json:"since"`
 	Bytes int64     `json:"bytes"`
-	Spans int       `json:"spans"` // not known of an open journal
+	Spans int       `json:"spans"` // of an open journal, what a kill would leave now
 	Path  string    `json:"path"`
 }
 
-// List returns what the spool has, the oldest first.
-func (s Spool) List() ([]Entry, error) {
-	files, err := s.files()
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(files, byAge)
-	entries := make([]Entry, 0, len(files))
-	for _, f := range files {
-		note, err := f.readNote()
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // it has just been sent
+// List returns what the spool has, the oldest first. Of a file that is not this
+// user's the reason says why it was not read.
+func (s Spool) List(ctx context.Context) ([]Entry, error) {
+	return within(ctx, s.list)
+}
+
+func (s Spool) list() (entries []Entry, err error) {
+	var journals []Entry
+	err = s.walk(func(dir string, state State, e fs.DirEntry) {
+		info, err := e.Info()
+		if err != nil || info.IsDir() {
+			return // it has just been sent
 		}
-		entries = append(entries, Entry{Note: note, State: f.state, Since: f.name.at, Bytes: f.name.bytes, Spans: f.name.spans, Path: f.path()})
-	}
-	journals, err := s.journals()
+		path := filepath.Join(dir, e.Name())
+		n, ok := parseName(e.Name())
+		switch {
+		case ok && state != Open:
+			if n.sending {
+				state = Sending
+			}
+			note, err := readNote(path)
+			if errors.Is(err, fs.ErrNotExist) {
+				return
+			}
+			note.Sum = "" // which tells a reader of the list nothing
+			entry := Entry{Note: note, State: state, Since: n.at, Bytes: info.Size(), Spans: n.spans, Path: path}
+			if isUntrusted(err) {
+				entry.refuse(err)
+			}
+			entries = append(entries, entry)
+		case strings.HasSuffix(e.Name(), waitingExt):
+			if entry, ok := s.journalEntry(path, state, info); ok {
+				journals = append(journals, entry)
+			}
+		case state == Waiting || state == Rejected:
+			removeStale(dir, e)
+		}
+	})
+	byAge := func(a, b Entry) int { return a.Since.Compare(b.Since) }
+	slices.SortStableFunc(entries, byAge)
+	slices.SortStableFunc(journals, byAge)
 	return append(entries, journals...), err
 }
 
-func (s Spool) journals() ([]Entry, error) {
-	dir := filepath.Join(s.Dir, openDir)
-	open, err := journalsIn(dir, Open)
-	corrupt, err2 := journalsIn(filepath.Join(dir, corruptDir), Corrupt)
-	return append(open, corrupt...), errors.Join(err, err2)
+// refuse makes an entry say why its file was not read.
+func (e *Entry) refuse(err error) {
+	u, _ := errors.AsType[*Untrusted](err)
+	e.State, e.Reason, e.Spans = Corrupt, u.Why, 0
 }
 
-func journalsIn(dir string, state State) (entries []Entry, err error) {
-	files, err := readDir(dir)
-	for _, e := range files {
-		base, ok := strings.CutSuffix(e.Name(), waitingExt)
-		info, err := e.Info()
-		if err != nil || !ok {
-			continue
-		}
-		path := filepath.Join(dir, e.Name())
-		note, err := readNote(path)
-		if err != nil && state == Open {
-			continue
-		}
-		entry := Entry{Note: note, State: state, Since: info.ModTime(), Bytes: info.Size(), Path: path}
-		if state == Open && isDead(filepath.Join(dir, base), note) {
+func (s Spool) journalEntry(path string, state State, info fs.FileInfo) (entry Entry, ok bool) {
+	entry = Entry{State: state, Since: info.ModTime(), Bytes: info.Size(), Path: path}
+	j, err := s.readJournal(path)
+	entry.Note = j.note
+	switch {
+	case isUntrusted(err):
+		entry.refuse(err)
+	case state == Corrupt:
+	case state != Open || err != nil: // it has just ended, or is no journal
+		return entry, false
+	default:
+		entry.Spans = j.log.count()
+		if isDead(strings.TrimSuffix(path, waitingExt), j.note) {
 			entry.State = Killed
-			if b, err := os.ReadFile(path); err == nil {
-				_, rest, _ := decodeNote(b)
-				entry.Spans = len(recovered(rest).ScopeSpans[0].Spans)
-			}
 		}
-		entries = append(entries, entry)
 	}
-	return entries, err
+	return entry, true
 }
 
 // isDead tells whether the process that wrote a journal on this host has ended.
@@ -92,33 +110,68 @@ func isDead(base string, note Note) bool {
 	if host, _ := os.Hostname(); note.Host != host {
 		return false // Recover knows more
 	}
-	lock := flock.New(base+lockExt, flock.SetFlag(os.O_RDWR)) // which makes none
-	defer lock.Close()                                        //nolint:errcheck // it was only looked at
+	path := base + lockExt
+	if info, err := os.Lstat(path); err != nil || trust(path, info, 0) != nil {
+		return true // a process of this user has one of its own
+	}
+	lock := flock.New(path, flock.SetFlag(os.O_RDWR|openFlags)) // which makes none
+	defer unlock(lock)
 	locked, err := lock.TryLock()
 	return locked || errors.Is(err, fs.ErrNotExist)
 }
 
 // Destinations returns where the requests that wait are to go, the one that
 // has waited longest first. What does not tell is set aside.
-func (s Spool) Destinations() ([]Destination, error) {
-	entries, err := s.List()
-	var to []Destination
-	for _, e := range entries {
-		switch {
-		case e.State != Waiting && e.State != Sending:
-		case e.Endpoint == "":
-			if _, reading := readNote(e.Path); !errors.Is(reading, errCorrupt) {
-				if !errors.Is(reading, fs.ErrNotExist) { // as it is once it was sent
-					err = errors.Join(err, reading)
-				}
+func (s Spool) Destinations(ctx context.Context) ([]Destination, error) {
+	return within(ctx, func() ([]Destination, error) {
+		top, err := s.readDir()
+		errs := []error{err}
+		type waiting struct {
+			to    Destination
+			since time.Time
+		}
+		var all []waiting
+		for _, e := range top {
+			if !e.IsDir() || e.Name() == openDir {
 				continue
 			}
-			if moving := setAside(e.Path, corruptDir); !errors.Is(moving, fs.ErrNotExist) {
-				err = errors.Join(err, moving)
+			to, since, err := s.destinationOf(e.Name())
+			errs = append(errs, err)
+			if to != (Destination{}) {
+				all = append(all, waiting{to, since})
 			}
-		case !slices.Contains(to, e.Destination):
-			to = append(to, e.Destination)
 		}
+		slices.SortFunc(all, func(a, b waiting) int { return a.since.Compare(b.since) })
+		var to []Destination
+		for _, w := range all {
+			to = append(to, w.to)
+		}
+		return to, errors.Join(errs...)
+	})
+}
+
+// destinationOf reads the oldest request in an endpoint's directory that can be
+// read, and sets aside what is none.
+func (s Spool) destinationOf(dir string) (to Destination, since time.Time, err error) {
+	o := &Outbox{s: s, dirName: dir, later: map[string]bool{}}
+	if _, err := o.list(); err != nil {
+		return Destination{}, time.Time{}, err
 	}
-	return to, err
+	var unreadable error
+	for _, f := range o.files {
+		note, err := readNote(f.path())
+		if err == nil && note.Destination.dir() != dir {
+			err = errCorrupt
+		}
+		switch {
+		case err == nil:
+			return note.Destination, f.at, nil
+		case errors.Is(err, errCorrupt):
+			err = setAside(f.path(), corruptDir)
+		case isUntrusted(err):
+			err = s.refuse(f.path(), err)
+		}
+		unreadable = errors.Join(unreadable, ignore(err, fs.ErrNotExist))
+	}
+	return Destination{}, time.Time{}, unreadable
 }

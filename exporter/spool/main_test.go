@@ -1,6 +1,8 @@
 package spool
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -74,6 +76,12 @@ func encoded(t testing.TB, spans []*tracepb.Span) Request {
 	return Request{Body: body, Spans: len(spans)}
 }
 
+// head is the resource and scope of requestOf.
+func head(t testing.TB) []byte {
+	t.Helper()
+	return encoded(t, nil).Body
+}
+
 // wire is what a span adds to a ScopeSpans.
 func wire(t testing.TB, span *tracepb.Span) []byte {
 	t.Helper()
@@ -84,22 +92,30 @@ func wire(t testing.TB, span *tracepb.Span) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, fieldSpans, protowire.BytesType), b)
 }
 
+// background never ends.
+var background = context.Background()
+
 func put(t testing.TB, s Spool, to Destination, names ...string) {
 	t.Helper()
-	if gaveUp, err := s.Put(to, requestOf(t, names...), "connection refused"); gaveUp.Others > 0 || err != nil {
+	if gaveUp, err := s.Put(background, to, requestOf(t, names...), "connection refused"); gaveUp.Others > 0 || err != nil {
 		t.Fatalf("Put gave up %d spans, error %v", gaveUp, err)
 	}
 }
 
-func namesIn(req *coltracepb.ExportTraceServiceRequest) (names []string) {
-	for _, rs := range req.GetResourceSpans() {
-		for _, ss := range rs.GetScopeSpans() {
-			for _, span := range ss.GetSpans() {
-				names = append(names, span.GetName())
-			}
-		}
+func namesIn(p Part) (names []string) {
+	for _, span := range decode(p).Spans {
+		names = append(names, span.Name)
 	}
 	return names
+}
+
+// decode reads spans as a receiver does.
+func decode(p Part) *tracepb.ScopeSpans {
+	scope := new(tracepb.ScopeSpans)
+	if err := proto.Unmarshal(bytes.Join(p.Spans, nil), scope); err != nil {
+		panic(err)
+	}
+	return scope
 }
 
 // drained takes all that waits for a destination, as names.
@@ -111,14 +127,14 @@ func drained(t testing.TB, s Spool, to Destination) (names []string) {
 	}
 	defer o.Close()
 	for {
-		c, _, err := o.Next()
+		c, _, err := o.Next(background)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if c == nil {
 			return names
 		}
-		names = append(names, namesIn(c.ExportTraceServiceRequest)...)
+		names = append(names, namesIn(c.Part)...)
 		if err := c.Done(); err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +143,7 @@ func drained(t testing.TB, s Spool, to Destination) (names []string) {
 
 func openBox(t testing.TB, s Spool, to Destination) *Outbox {
 	t.Helper()
-	o, err := s.Outbox(to)
+	o, err := s.Outbox(background, to)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +154,7 @@ func openBox(t testing.TB, s Spool, to Destination) *Outbox {
 func filesOf(t testing.TB, dir string) (paths []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() && e.Name() != lockFile && !strings.HasSuffix(path, lockExt) {
+		if err == nil && !e.IsDir() && e.Name() != lockFile && e.Name() != usageFile && e.Name() != recoveredFile && !strings.HasSuffix(path, lockExt) {
 			paths = append(paths, strings.TrimPrefix(path, dir+"/"))
 		}
 		return err
@@ -151,7 +167,7 @@ func filesOf(t testing.TB, dir string) (paths []string) {
 
 func states(t testing.TB, s Spool) (states []string) {
 	t.Helper()
-	entries, err := s.List()
+	entries, err := s.List(background)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,14 +2,13 @@ package spool
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/gofrs/flock"
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 )
 
 // ErrBusy says that another process sends what waits.
@@ -17,66 +16,151 @@ var ErrBusy = errors.New("another process is sending it")
 
 // An Outbox is what waits for one destination. It is one process's at a time.
 type Outbox struct {
-	dir   string
-	owner string
-	later map[string]bool // what is to be left for another time
-	lock  *flock.Flock
-	files []file
+	s       Spool
+	to      Destination
+	dirName string
+	later   map[string]bool // what is to be left for another time
+	lock    *flock.Flock
+	files   []file
+	ahead   *Claim // read already, and not joined with the one before
+
+	unreadable error // why a file is left
 }
 
 // Outbox opens what waits for a destination. It returns nil if nothing does.
-func (s Spool) Outbox(to Destination) (*Outbox, error) {
-	o := &Outbox{dir: filepath.Join(s.Dir, to.dir()), owner: s.Owner, later: map[string]bool{}}
-	if waits, err := o.list(); err != nil || !waits {
-		return nil, err
-	}
-	o.lock = flock.New(filepath.Join(o.dir, lockFile), flock.SetPermissions(0o600))
-	locked, err := o.lock.TryLock()
-	switch {
-	case isUnsupported(err): // then some may be sent twice
-	case err != nil:
-		return nil, err
-	case !locked:
-		return nil, ErrBusy
-	}
-	_, err = o.list() // without what another process has sent meanwhile
-	return o, err
+func (s Spool) Outbox(ctx context.Context, to Destination) (*Outbox, error) {
+	return within(ctx, func() (*Outbox, error) {
+		o := &Outbox{s: s, to: to, dirName: to.dir(), later: map[string]bool{}}
+		if waits, err := o.list(); err != nil || !waits {
+			return nil, err
+		}
+		lock, err := tryLock(filepath.Join(o.dir(), lockFile))
+		switch {
+		case isUnsupported(err): // then some may be sent twice
+		case err != nil:
+			return nil, err
+		case lock == nil:
+			return nil, ErrBusy
+		}
+		o.lock = lock
+		_, err = o.list() // without what another process has sent meanwhile
+		return o, err
+	})
 }
+
+func (o *Outbox) dir() string { return filepath.Join(o.s.Dir, o.dirName) }
 
 // list finds what waits. Whatever is marked as being sent is so by a process
 // that died, once the lock is ours.
 func (o *Outbox) list() (waits bool, err error) {
-	files, err := filesIn(o.dir, Waiting)
-	o.files = slices.DeleteFunc(files, func(f file) bool { return o.later[f.name.key()] })
+	entries, err := o.s.readDir(o.dirName)
+	o.files = nil
+	for _, e := range entries {
+		n, ok := parseName(e.Name())
+		switch {
+		case !ok:
+			removeStale(o.dir(), e)
+		case !e.IsDir() && !o.later[n.key()]:
+			o.files = append(o.files, file{dir: o.dir(), base: e.Name(), name: n, at: n.at})
+		}
+	}
 	slices.SortFunc(o.files, byAge)
 	return len(o.files) > 0, err
 }
 
 // Close lets other processes have it.
 func (o *Outbox) Close() {
-	_ = o.lock.Close() // which cannot fail for a reason that matters here
+	if o.ahead != nil {
+		_ = o.ahead.Back() // or else the next to have the lock finds it as it is
+	}
+	unlock(o.lock)
 }
 
-// A Claim is a request taken from an Outbox. Done or Back ends it.
+// A Claim is a request taken from an Outbox, of one file or of several. Done or
+// Back ends it.
 type Claim struct {
-	*coltracepb.ExportTraceServiceRequest
+	Part
 	Own bool // this process put it there
 
 	outbox *Outbox
-	file   file
+	files  []file
+	spans  []int // of each file
+	bytes  int64
 }
 
-// Next takes the oldest request that was not put back, nil if none is left. What
-// is no request is set aside; corrupt says how many spans it claimed to have.
-// What cannot be read for another reason stays where it is, and is the error
-// when nothing else is left.
-func (o *Outbox) Next() (c *Claim, corrupt int, err error) {
-	var unreadable error
+// Halves returns two claims for the files of one, the second nil if there is only
+// one file. One that the receiver cannot take should not cost the others.
+func (c *Claim) Halves() (first, second *Claim) {
+	n := len(c.files) / 2
+	if n == 0 {
+		return c, nil
+	}
+	spans := 0
+	for _, k := range c.spans[:n] {
+		spans += k
+	}
+	a, b := *c, *c
+	a.files, a.spans, a.Spans = c.files[:n], c.spans[:n], c.Spans[:spans]
+	b.files, b.spans, b.Spans = c.files[n:], c.spans[n:], c.Spans[spans:]
+	return &a, &b
+}
+
+// Next takes the oldest request that was not put back, nil if none is left. It
+// is joined with those that come next if they are of the same resource, up to a
+// size that receivers take and a quarter of what the spool may hold: what is being
+// sent cannot be evicted.
+//
+// What is no request is set aside; corrupt says how many spans it claimed to
+// have. What cannot be read for another reason stays where it is, and is the
+// error when nothing else is left.
+func (o *Outbox) Next(ctx context.Context) (c *Claim, corrupt int, err error) {
+	type next struct {
+		*Claim
+		corrupt int
+	}
+	n, err := within(ctx, func() (n next, err error) {
+		n.Claim, n.corrupt, err = o.next()
+		return n, err
+	})
+	return n.Claim, n.corrupt, err
+}
+
+func (o *Outbox) next() (c *Claim, corrupt int, err error) {
+	most := min(maxRequest, o.s.Max/4)
+	c, o.ahead = o.ahead, nil
+	for {
+		more, n, err := o.one(c != nil)
+		corrupt += n
+		switch {
+		case more == nil:
+			return c, corrupt, err
+		case c == nil:
+			c = more
+		case c.bytes+more.bytes > most || c.Own != more.Own || !c.same(more.Part):
+			o.ahead = more
+			return c, corrupt, nil
+		default:
+			c.files, c.spans = append(c.files, more.files...), append(c.spans, more.spans...)
+			c.Spans = append(c.Spans, more.Spans...)
+			c.bytes += more.bytes
+		}
+		if c.bytes >= most {
+			return c, corrupt, nil
+		}
+	}
+}
+
+// one claims the next file that is a request. With listed it looks for no more
+// files than are known.
+func (o *Outbox) one(listed bool) (c *Claim, corrupt int, err error) {
 	for {
 		if len(o.files) == 0 {
+			if listed {
+				return nil, corrupt, nil
+			}
 			waits, err := o.list()
 			if err != nil || !waits {
-				return nil, corrupt, cmp.Or(err, unreadable)
+				return nil, corrupt, cmp.Or(err, o.unreadable)
 			}
 		}
 		f := o.files[0]
@@ -88,39 +172,76 @@ func (o *Outbox) Next() (c *Claim, corrupt int, err error) {
 		case errors.Is(err, fs.ErrNotExist): // given up, or set aside, by another process
 		case errors.Is(err, errCorrupt):
 			corrupt += f.name.spans
+		case isUntrusted(err): // its name may claim anything
+			if err := o.s.refuse(f.path(), err); err != nil {
+				o.leave(f, err)
+			}
 		default:
-			unreadable = err
-			o.later[f.name.key()] = true
+			o.leave(f, err)
 		}
 	}
+}
+
+func (o *Outbox) leave(f file, why error) {
+	o.later[f.name.key()] = true
+	o.unreadable = why
 }
 
 // claim takes one request, and sets it aside if it is none.
 func (o *Outbox) claim(f file) (*Claim, error) {
-	c := &Claim{Own: f.name.ownedBy(o.owner), outbox: o, file: f}
-	if c.file.name.sending = true; !f.name.sending {
-		if err := os.Rename(f.path(), c.file.path()); err != nil {
+	note, parts, err := readRequest(f.path(), f.name.bytes)
+	if err == nil && note.Destination != o.to {
+		err = errCorrupt // it was not put here by this package
+	}
+	if errors.Is(err, errCorrupt) {
+		return nil, cmp.Or(setAside(f.path(), corruptDir), err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := &Claim{Own: f.name.ownedBy(o.s.Owner), outbox: o, bytes: f.name.bytes}
+	for i, p := range parts { // there is one, in what this package writes
+		if i == 0 {
+			c.Part = p
+		} else {
+			c.Spans = append(c.Spans, p.Spans...)
+		}
+	}
+	if !f.name.sending {
+		from := f.path()
+		f.name.sending = true
+		f.base = f.name.String()
+		if err := rename(from, f.path()); err != nil {
 			return nil, err
 		}
 	}
-	var err error
-	_, c.ExportTraceServiceRequest, err = c.file.read()
-	switch {
-	case errors.Is(err, errCorrupt):
-		return nil, cmp.Or(setAside(c.file.path(), corruptDir), err)
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		_ = c.Back() // or else it is found as it is
-	}
-	return c, err
+	c.files, c.spans = []file{f}, []int{len(c.Spans)}
+	return c, nil
 }
 
 // Done says that the request has arrived.
-func (c *Claim) Done() error { return os.Remove(c.file.path()) }
+func (c *Claim) Done() error {
+	var errs []error
+	var freed int64
+	for _, f := range c.files {
+		err := remove(f.path())
+		if err == nil {
+			freed += f.name.bytes
+		}
+		errs = append(errs, err)
+	}
+	c.outbox.s.release(freed)
+	return errors.Join(errs...)
+}
 
 // Back leaves it for another time.
 func (c *Claim) Back() error {
-	to := c.file
-	to.name.sending = false
-	c.outbox.later[to.name.key()] = true
-	return os.Rename(c.file.path(), to.path())
+	var errs []error
+	for _, f := range c.files {
+		from := f.path()
+		f.name.sending = false
+		c.outbox.later[f.name.key()] = true
+		errs = append(errs, rename(from, filepath.Join(f.dir, f.name.String())))
+	}
+	return errors.Join(errs...)
 }

@@ -2,28 +2,114 @@ package spool
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 func next(t testing.TB, o *Outbox, names ...string) *Claim {
 	t.Helper()
-	c, corrupt, err := o.Next()
+	c, corrupt, err := o.Next(background)
 	if c == nil || corrupt != 0 || err != nil {
 		t.Fatalf("Next: %v, %d corrupt, %v, want %q", c, corrupt, err, names)
 	}
-	want(t, namesIn(c.ExportTraceServiceRequest), names...)
+	want(t, namesIn(c.Part), names...)
 	return c
+}
+
+// putAlone puts a request that is not joined with others.
+func putAlone(t testing.TB, s Spool, to Destination, names ...string) {
+	t.Helper()
+	p := Part{Resource: appendRecord(nil, 1000, []byte(names[0]))}
+	for _, name := range names {
+		p.Spans = append(p.Spans, wire(t, spanOf(name)))
+	}
+	if _, err := s.Put(background, to, Request{appendPart(nil, p), len(names)}, ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSmallRequestsAreJoined(t *testing.T) {
+	s := newSpool(t, 256<<20)
+	long := strings.Repeat("x", 40_000)
+	const requests = 250
+	for i := range requests {
+		span := spanOf(fmt.Sprintf("%04d", i))
+		span.TraceState = long
+		if _, err := s.Put(background, here, encoded(t, []*tracepb.Span{span}), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	putAlone(t, s, here, "other")
+	o := openBox(t, s, here)
+	defer o.Close()
+	var names []string
+	claims := 0
+	for {
+		c, _, err := o.Next(background)
+		if c == nil || err != nil {
+			if err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		claims++
+		if n := len(appendPart(nil, c.Part)); n > maxRequest {
+			t.Errorf("a request has %d bytes", n)
+		}
+		if claims == 2 { // it comes again with the next Outbox
+			if err := c.Back(); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		names = append(names, namesIn(c.Part)...)
+		if err := c.Done(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if most := requests*40_200/maxRequest + 2; claims > most {
+		t.Errorf("%d requests, want %d at most", claims, most)
+	}
+	o.Close()
+	names = append(names, drained(t, s, here)...)
+	if slices.Sort(names); len(slices.Compact(names)) != requests+1 {
+		t.Errorf("%d spans of %d", len(names), requests+1)
+	}
+}
+
+func TestAJoinedRequestCanBeSplit(t *testing.T) {
+	s := newSpool(t, 1<<20)
+	put(t, s, here, "a")
+	put(t, s, here, "b", "c")
+	o := openBox(t, s, here)
+	first, second := next(t, o, "a", "b", "c").Halves()
+	want(t, namesIn(first.Part), "a")
+	want(t, namesIn(second.Part), "b", "c")
+	if _, more := second.Halves(); more != nil {
+		t.Error("one file has halves")
+	}
+	if err := first.Done(); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Back(); err != nil {
+		t.Fatal(err)
+	}
+	o.Close()
+	want(t, drained(t, s, here), "b", "c")
 }
 
 func TestAnOutboxIsForOne(t *testing.T) {
 	s := newSpool(t, 1<<20)
-	put(t, s, here, "a")
-	put(t, s, there, "b")
+	putAlone(t, s, here, "a")
+	putAlone(t, s, there, "b")
 	o := openBox(t, s, here)
-	if _, err := s.Outbox(here); !errors.Is(err, ErrBusy) {
+	if _, err := s.Outbox(background, here); !errors.Is(err, ErrBusy) {
 		t.Errorf("a second one: %v", err)
 	}
 	openBox(t, s, there).Close()
@@ -33,12 +119,12 @@ func TestAnOutboxIsForOne(t *testing.T) {
 
 func TestAnOutboxGivesTheOldestFirst(t *testing.T) {
 	s := newSpool(t, 1<<20)
-	put(t, s, here, "a")
-	put(t, s, here, "b", "c")
+	putAlone(t, s, here, "a")
+	putAlone(t, s, here, "b", "c")
 	o := openBox(t, s, here)
 	defer o.Close()
 	c := next(t, o, "a")
-	put(t, s, here, "d") // came while it drains
+	putAlone(t, s, here, "d") // came while it drains
 	if err := c.Done(); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +133,7 @@ func TestAnOutboxGivesTheOldestFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if c, corrupt, err := o.Next(); c != nil || corrupt != 0 || err != nil {
+	if c, corrupt, err := o.Next(background); c != nil || corrupt != 0 || err != nil {
 		t.Errorf("there is still %v, %d, %v", c, corrupt, err)
 	}
 	if files := filesOf(t, s.Dir); len(files) > 0 {
@@ -57,8 +143,8 @@ func TestAnOutboxGivesTheOldestFirst(t *testing.T) {
 
 func TestWhatGoesBackIsFirstAgain(t *testing.T) {
 	s := newSpool(t, 1<<20)
-	put(t, s, here, "a")
-	put(t, s, here, "b")
+	putAlone(t, s, here, "a")
+	putAlone(t, s, here, "b")
 	o := openBox(t, s, here)
 	if err := next(t, o, "a").Back(); err != nil {
 		t.Fatal(err)
@@ -70,8 +156,8 @@ func TestWhatGoesBackIsFirstAgain(t *testing.T) {
 
 func TestAnOutboxTakesOverFromTheDead(t *testing.T) {
 	s := newSpool(t, 1<<20)
-	put(t, s, here, "a")
-	put(t, s, here, "b")
+	putAlone(t, s, here, "a")
+	putAlone(t, s, here, "b")
 	o := openBox(t, s, here)
 	next(t, o, "a")
 	o.Close() // as if it had died
@@ -83,11 +169,11 @@ func TestAnOutboxTakesOverFromTheDead(t *testing.T) {
 // affair.
 func TestAnOutboxLooksAgainOnceItHasTheLock(t *testing.T) {
 	s := newSpool(t, 1<<20)
-	put(t, s, here, "a")
-	put(t, s, here, "b")
+	putAlone(t, s, here, "a")
+	putAlone(t, s, here, "b")
 	first := openBox(t, s, here)
 	c := next(t, first, "a")
-	late := &Outbox{dir: first.dir, later: map[string]bool{}}
+	late := &Outbox{s: s, to: here, dirName: here.dir(), later: map[string]bool{}}
 	late.list() // while the first one sends
 	if err := c.Done(); err != nil {
 		t.Fatal(err)
@@ -113,11 +199,11 @@ func TestAnOutboxSetsCorruptFilesAside(t *testing.T) {
 			spoil(t, s, spoiled)
 			put(t, s, here, "c")
 			o := openBox(t, s, here)
-			c, corrupt, err := o.Next()
+			c, corrupt, err := o.Next(background)
 			if corrupt != 2 || err != nil {
 				t.Fatalf("Next: %d corrupt, %v", corrupt, err)
 			}
-			want(t, namesIn(c.ExportTraceServiceRequest), "c")
+			want(t, namesIn(c.Part), "c")
 			if err := c.Done(); err != nil {
 				t.Fatal(err)
 			}
@@ -126,7 +212,7 @@ func TestAnOutboxSetsCorruptFilesAside(t *testing.T) {
 			if o := openBox(t, s, here); o != nil {
 				t.Error("it still waits")
 			}
-			to, err := s.Destinations()
+			to, err := s.Destinations(background)
 			if len(to) > 0 || err != nil {
 				t.Errorf("destinations %v, %v", to, err)
 			}
@@ -154,7 +240,7 @@ func TestAnOutboxIgnoresWhatIsNotItsOwn(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.Dir, "readme"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want(t, states(t, s), "waiting 1")
+	want(t, states(t, s), "corrupt 0", "waiting 1") // the link
 	want(t, drained(t, s, here), "a")
 	if n := len(filesOf(t, s.Dir)); n != 7 {
 		t.Errorf("%d foreign files left, were 7", n)
@@ -168,7 +254,7 @@ func TestDestinationsSetAsideOnlyWhatIsCorrupt(t *testing.T) {
 	put(t, s, here, "a")
 	spoil(t, s, func(b []byte) []byte { return make([]byte, len(b)) })
 	put(t, s, there, "b")
-	to, err := s.Destinations()
+	to, err := s.Destinations(background)
 	if len(to) != 1 || to[0] != there || err != nil {
 		t.Errorf("destinations %v, %v", to, err)
 	}
@@ -185,7 +271,7 @@ func TestAHugeFileIsNotRead(t *testing.T) {
 	}
 	o := openBox(t, s, here)
 	defer o.Close()
-	if c, corrupt, err := o.Next(); c != nil || corrupt != 1 || err != nil {
+	if c, corrupt, err := o.Next(background); c != nil || corrupt != 1 || err != nil {
 		t.Errorf("Next: %v, %d corrupt, %v", c, corrupt, err)
 	}
 }

@@ -1,88 +1,158 @@
 package spool
 
 import (
+	"bufio"
+	"context"
 	"errors"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/gofrs/flock"
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
-// presumedDead is how long another host's process has shown no sign of life
-// before its journal is taken: its lock may not be seen from here.
-const presumedDead = 10 * Heartbeat
+// Recovered is what became of the journals of dead processes.
+type Recovered struct {
+	Spans int // in requests now
+	Evicted
+}
 
-// Recover makes requests of the journals of dead processes. It returns how many
-// spans those held.
-func (s Spool) Recover() (spans int, evicted Evicted, err error) {
-	dir := filepath.Join(s.Dir, openDir)
-	entries, err := readDir(dir)
+// Recover makes requests of the journals of dead processes.
+func (s Spool) Recover(ctx context.Context) (Recovered, error) {
+	return within(ctx, s.recoverAll)
+}
+
+// recoveredFile was last written when somebody looked for journals of the dead.
+const (
+	recoveredFile = "recovered"
+	recoverEvery  = time.Minute
+)
+
+// RecoverDue is Recover, if no process has done it for a minute: a look opens and
+// locks the journal of every running process.
+func (s Spool) RecoverDue(ctx context.Context) (Recovered, error) {
+	return within(ctx, func() (r Recovered, err error) {
+		path := filepath.Join(s.Dir, recoveredFile)
+		if info, err := os.Lstat(path); err == nil {
+			if age := time.Since(info.ModTime()); 0 <= age && age < recoverEvery {
+				return r, nil
+			}
+		}
+		if err := s.enter(false); err != nil {
+			return r, ignore(err, fs.ErrNotExist)
+		}
+		f, _, err := openFile(path, os.O_WRONLY|os.O_CREATE)
+		if err != nil {
+			discard(path)
+		} else {
+			_ = os.Chtimes(path, time.Time{}, time.Now()) // or else others look, too
+			f.Close()
+		}
+		return s.recoverAll()
+	})
+}
+
+func (s Spool) recoverAll() (r Recovered, err error) {
+	entries, err := s.readDir(openDir)
 	errs := []error{err}
+	dir := filepath.Join(s.Dir, openDir)
 	for _, e := range entries {
 		base, ok := strings.CutSuffix(e.Name(), waitingExt)
 		if !ok {
 			removeStale(dir, e)
+			removeStaleLock(dir, e)
 			continue
 		}
-		n, err := s.recoverOne(filepath.Join(dir, base), &evicted)
-		spans += n
+		n, err := s.recoverOne(filepath.Join(dir, base), &r.Evicted)
+		r.Spans += n
 		errs = append(errs, err)
 	}
-	return spans, evicted, errors.Join(errs...)
+	return r, errors.Join(errs...)
 }
 
+// removeStaleLock removes the lock of a process that was killed before it wrote a
+// journal, or after it removed it.
+func removeStaleLock(dir string, e fs.DirEntry) {
+	base, ok := strings.CutSuffix(filepath.Join(dir, e.Name()), lockExt)
+	info, err := e.Info()
+	if !ok || err != nil || time.Since(info.ModTime()) < staleAfter {
+		return
+	}
+	if _, err := os.Lstat(base + waitingExt); !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if lock, err := tryLock(base + lockExt); lock != nil && err == nil {
+		discard(base + lockExt)
+		unlock(lock)
+	}
+}
+
+// presumedDead is how long another host's process has shown no sign of life
+// before its journal is taken: its lock may not be seen from here.
+const presumedDead = 24 * heartbeat
+
 func (s Spool) recoverOne(base string, evicted *Evicted) (spans int, err error) {
+	path := base + waitingExt
 	// Where there is no lock any more one is made: of two that recover at once
 	// one has to be second.
-	lock := flock.New(base+lockExt, flock.SetPermissions(0o600))
-	locked, err := lock.TryLock()
-	if err == nil && !locked {
+	lock, err := tryLock(base + lockExt)
+	if lock == nil && err == nil {
 		return 0, nil // it lives
 	}
-	defer lock.Close() //nolint:errcheck // nothing is lost by it
+	defer unlock(lock)
+	j, err := s.readJournal(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // it has just ended, or was recovered by another
+		if lock != nil {
+			discard(base + lockExt)
+		}
+		return 0, nil
+	case lock != nil && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):
+		err = remove(path) // its process was killed within its first write
+	case isUntrusted(err):
+		err = s.refuse(path, err)
+	case errors.Is(err, errCorrupt):
+		err = setAside(path, corruptDir)
+	case err != nil:
+		return 0, nil // it may be readable later
+	default:
+		return s.revive(base, lock != nil, j, evicted)
+	}
+	if err = ignore(err, fs.ErrNotExist); err == nil {
+		discard(base + lockExt)
+	}
+	return 0, err
+}
 
-	b, err := os.ReadFile(base + waitingExt)
-	if err != nil { // it has just ended, or was recovered by another
-		if locked {
-			os.Remove(base + lockExt)
-		}
-		return 0, nil
-	}
-	note, rest, err := decodeNote(b)
-	if err != nil {
-		if err = setAside(base+waitingExt, corruptDir); err == nil || errors.Is(err, fs.ErrNotExist) {
-			os.Remove(base + lockExt)
-			return 0, nil
-		}
-		return 0, err
-	}
+// revive makes requests of a journal, if its process is known to be dead.
+func (s Spool) revive(base string, locked bool, j journal, evicted *Evicted) (spans int, err error) {
+	path := base + waitingExt
 	// On a disk without locks nothing is sure.
-	if host, _ := os.Hostname(); (!locked || note.Host != host) && s.age(base+waitingExt) < presumedDead {
+	if host, _ := os.Hostname(); (!locked || j.note.Host != host) && s.age(path) < presumedDead {
 		return 0, nil
 	}
-	for _, req := range split(recovered(rest)) {
-		body, err := proto.Marshal(req)
-		if err != nil {
-			return spans, err
-		}
-		n := len(req.ResourceSpans[0].ScopeSpans[0].Spans)
-		g, err := s.put(note.Destination, Request{body, n}, "its process was killed", "", "")
+	room := s.reserved(j.size)
+	s.credit += room // until it is removed the spans are there twice
+	for _, p := range j.requests() {
+		g, err := s.put(j.note.Destination, Request{appendPart(nil, p), len(p.Spans)}, "its process was killed", "")
 		evicted.Add(g)
 		if err != nil {
 			return spans, err // the journal stays
 		}
-		spans += n
+		spans += len(p.Spans)
 	}
-	os.Remove(base + waitingExt)
-	os.Remove(base + lockExt)
+	if remove(path) == nil {
+		s.release(room)
+	}
+	discard(base + lockExt)
 	return spans, nil
 }
 
@@ -98,11 +168,11 @@ func (s Spool) age(path string) time.Duration {
 	if err != nil {
 		return 0
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), tempPrefix)
+	f, err := createTemp(filepath.Dir(path))
 	if err != nil {
 		return 0
 	}
-	defer os.Remove(f.Name())
+	defer discard(f.Name())
 	defer f.Close()
 	now, err := f.Stat()
 	if err != nil {
@@ -111,84 +181,152 @@ func (s Spool) age(path string) time.Duration {
 	return now.ModTime().Sub(written.ModTime())
 }
 
-// recovered reads a journal after its note. Its last bytes may be missing.
-func recovered(b []byte) *tracepb.ResourceSpans {
-	out := &tracepb.ResourceSpans{ScopeSpans: []*tracepb.ScopeSpans{{}}}
-	into := out.ScopeSpans[0]
-	place := map[string]int{}
-	open := map[string]bool{}
-	add := func(spans []*tracepb.Span, stillOpen bool) {
-		for _, span := range spans {
-			id := string(span.TraceId) + string(span.SpanId)
-			i, known := place[id]
-			if known && stillOpen { // it ended while the journal was written
-				continue
-			}
-			open[id] = stillOpen
-			if known { // it has ended since
-				into.Spans[i] = span
-				continue
-			}
-			place[id] = len(into.Spans)
-			into.Spans = append(into.Spans, span)
-		}
-	}
-	for len(b) > 0 {
-		num, typ, n := protowire.ConsumeField(b)
-		if n < 0 || typ != protowire.BytesType {
-			break
-		}
-		_, _, tag := protowire.ConsumeTag(b)
-		value, _ := protowire.ConsumeBytes(b[tag:])
-		b = b[n:]
-		rs, scope := new(tracepb.ResourceSpans), new(tracepb.ScopeSpans)
-		switch {
-		case num == fieldOpen && proto.Unmarshal(value, scope) == nil:
-			add(scope.Spans, true)
-		case num == fieldResourceSpans && proto.Unmarshal(value, rs) == nil:
-			if rs.Resource != nil {
-				out.Resource = rs.Resource
-			}
-			for _, ss := range rs.ScopeSpans {
-				if ss.Scope != nil {
-					into.Scope = ss.Scope
-				}
-				add(ss.Spans, false)
-			}
-		}
-	}
-	coverChildren(into.Spans, place, open)
-	return out
+// A journal is one that was read.
+type journal struct {
+	note  Note
+	heads []Part // without spans
+	log   log
+	size  int64
 }
 
-// coverChildren ends what was open no sooner than what has ended in it since.
-func coverChildren(spans []*tracepb.Span, place map[string]int, open map[string]bool) {
-	for _, span := range spans {
-		parent := string(span.TraceId) + string(span.ParentSpanId)
-		if open[parent] {
-			p := spans[place[parent]]
-			p.EndTimeUnixNano = max(p.EndTimeUnixNano, span.EndTimeUnixNano)
+// maxJournal is larger than any journal that a process could have written: it
+// compacts one that has grown well beyond its queue.
+const maxJournal = 1 << 30
+
+// readJournal reads as far as the journal makes sense. It fails if that is not
+// even the note, or if the file is not this user's.
+func (s Spool) readJournal(path string) (j journal, err error) {
+	f, info, err := openFile(path, os.O_RDONLY)
+	if err != nil {
+		return journal{}, err
+	}
+	defer f.Close()
+	if j.size = info.Size(); j.size > maxJournal {
+		return journal{}, errCorrupt
+	}
+	return decodeJournal(f, j.size)
+}
+
+// maxHeads is more than there are agents.
+const maxHeads = 100
+
+// decodeJournal reads a journal of size bytes, one frame in memory at a time.
+func decodeJournal(r io.Reader, size int64) (j journal, err error) {
+	j.size = size
+	records := bufio.NewReader(r)
+	num, value, err := nextRecord(records, size, maxNote)
+	if err != nil {
+		return journal{}, err
+	}
+	if num != fieldNote {
+		return journal{}, errCorrupt
+	}
+	j.note, _, err = decodeNote(appendRecord(nil, num, value))
+	if err != nil {
+		return journal{}, err
+	}
+	for {
+		num, value, err := nextRecord(records, size, maxFrame)
+		switch {
+		case err != nil: // the end, or a frame that was cut short
+			return j, nil
+		case num == fieldFrame:
+			j.log.add(value)
+		case num == fieldResourceSpans:
+			head := Part{}
+			if parts, err := readParts(appendRecord(nil, num, value)); err == nil && len(parts) > 0 {
+				head = Part{Resource: parts[0].Resource, Scope: parts[0].Scope}
+			}
+			if len(j.heads) < maxHeads {
+				j.heads = append(j.heads, head)
+			}
 		}
 	}
+}
+
+// ignore returns nil for an error that is expected.
+func ignore(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}
+
+func appendRecord(b []byte, num protowire.Number, value []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(b, num, protowire.BytesType), value)
+}
+
+// nextRecord reads one record of at most limit bytes. A length is believed only
+// as far as the file goes.
+func nextRecord(r *bufio.Reader, size, limit int64) (num protowire.Number, value []byte, err error) {
+	tag, err := readVarint(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	num, typ := protowire.DecodeTag(tag)
+	length, err := readVarint(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	switch {
+	case num < 1 || typ != protowire.BytesType || length > uint64(limit):
+		return 0, nil, errCorrupt
+	case length > uint64(size):
+		return 0, nil, io.ErrUnexpectedEOF
+	}
+	value = make([]byte, length)
+	_, err = io.ReadFull(r, value)
+	return num, value, err
+}
+
+func readVarint(r *bufio.Reader) (uint64, error) {
+	head, err := r.Peek(10)
+	v, n := protowire.ConsumeVarint(head)
+	if n < 0 {
+		if err == nil {
+			err = errCorrupt
+		}
+		return 0, err
+	}
+	_, _ = r.Discard(n) // it was peeked at
+	return v, nil
 }
 
 // maxRequest is how large a recovered request may be: gRPC servers refuse 4 MiB.
 const maxRequest = 3 << 20
 
-// split cuts spans into requests of a size that receivers take.
-func split(rs *tracepb.ResourceSpans) (reqs []*coltracepb.ExportTraceServiceRequest) {
-	var scope *tracepb.ScopeSpans
-	size := 0
-	for _, span := range rs.ScopeSpans[0].Spans {
-		n := proto.Size(span) + 8 // with its tag and length
-		if scope == nil || size+n > maxRequest {
-			scope = &tracepb.ScopeSpans{Scope: rs.ScopeSpans[0].Scope}
-			req := &tracepb.ResourceSpans{Resource: rs.Resource, ScopeSpans: []*tracepb.ScopeSpans{scope}}
-			reqs = append(reqs, &coltracepb.ExportTraceServiceRequest{ResourceSpans: []*tracepb.ResourceSpans{req}})
-			size = proto.Size(req)
-		}
-		scope.Spans = append(scope.Spans, span)
-		size += n
+// requests cuts the spans of a journal into requests that receivers take.
+
+func (j *journal) requests() (parts []Part) {
+	byHead := map[uint64][]*tracepb.Span{}
+	for _, s := range j.log.spans() {
+		byHead[s.head] = append(byHead[s.head], s.Span)
 	}
-	return reqs
+	for _, n := range slices.Sorted(maps.Keys(byHead)) {
+		head := Part{}
+		if n < uint64(len(j.heads)) {
+			head = j.heads[n]
+		}
+		parts = append(parts, split(head, byHead[n])...)
+	}
+	return parts
+}
+
+func split(head Part, spans []*tracepb.Span) (parts []Part) {
+	size := 0
+	for _, span := range spans {
+		body, err := proto.Marshal(span)
+		if err != nil {
+			continue // it was decoded, so it is UTF-8
+		}
+		wire := appendRecord(nil, fieldSpans, body)
+		if len(parts) == 0 || size+len(wire) > maxRequest {
+			parts = append(parts, head)
+			size = len(appendPart(nil, head)) + 2*3 // the lengths of a full one take more bytes
+		}
+		part := &parts[len(parts)-1]
+		part.Spans = append(part.Spans, wire)
+		size += len(wire)
+	}
+	return parts
 }

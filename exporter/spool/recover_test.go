@@ -12,17 +12,21 @@ import (
 
 	"github.com/gofrs/flock"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 )
 
 // dead leaves the journal of a process of some host that was killed.
 func dead(t testing.TB, s Spool, host string, to Destination, names ...string) (base string) {
 	t.Helper()
-	j := s.NewJournal(to)
+	j := s.NewJournal(to, head(t))
 	if host != "" {
-		j.note = encodeNote(Note{Destination: to, Host: host, PID: 1})
+		note, err := encodeNote(Note{Destination: to, Host: host, PID: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.note = note
 	}
-	checkpoint(t, j, requestOf(t, names...))
+	end(t, j, spansOf(names...)...)
+	checkpoint(t, j)
 	die(j)
 	return filepath.Join(j.dir, j.base)
 }
@@ -91,9 +95,9 @@ func TestManyRecoverAtOnce(t *testing.T) {
 		var spans atomic.Int64
 		for range 8 {
 			all.Go(func() {
-				n, gaveUp, err := s.Recover()
-				if spans.Add(int64(n)); gaveUp.Others > 0 || err != nil {
-					t.Error(gaveUp, err)
+				r, err := s.Recover(background)
+				if spans.Add(int64(r.Spans)); r.Others > 0 || err != nil {
+					t.Error(r, err)
 				}
 			})
 		}
@@ -112,7 +116,7 @@ func TestManyRecoverCorruptJournalsAtOnce(t *testing.T) {
 	s := newSpool(t, 64<<20)
 	const journals = 50
 	for range journals {
-		if err := os.Truncate(dead(t, s, "", here, "a")+waitingExt, 3); err != nil {
+		if err := os.WriteFile(dead(t, s, "", here, "a")+waitingExt, []byte("no journal"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -131,21 +135,22 @@ func TestAJournalThatCannotBeKeptStays(t *testing.T) {
 	s := newSpool(t, 1<<20)
 	dead(t, s, "", here, "a")
 	small := Spool{Dir: s.Dir, Max: 10}
-	if n, gaveUp, err := small.Recover(); n+gaveUp.Others > 0 || !errors.Is(err, errTooBig) {
-		t.Errorf("recovered %d, gave up %d, %v", n, gaveUp, err)
+	if r, err := small.Recover(background); r.Spans+r.Others > 0 || !errors.Is(err, errTooBig) {
+		t.Errorf("recovered %+v, %v", r, err)
 	}
 	wantRecovered(t, s, 1)
 }
 
 func TestRecoveredSpansGoInRequestsThatReceiversTake(t *testing.T) {
 	s := newSpool(t, 64<<20)
-	j := s.NewJournal(here)
-	checkpoint(t, j, requestOf(t, "small"))
+	j := newJournal(t, s)
+	end(t, j, spanOf("small"))
+	checkpoint(t, j)
 	const spans = 20
 	for i := range spans {
 		span := spanOf(fmt.Sprint(i))
 		span.TraceState = string(make([]byte, 700<<10))
-		j.Append(wire(t, span))
+		commit(t, j, span)
 	}
 	die(j)
 	wantRecovered(t, s, spans+1)
@@ -153,7 +158,7 @@ func TestRecoveredSpansGoInRequestsThatReceiversTake(t *testing.T) {
 	defer o.Close()
 	requests, got := 0, 0
 	for {
-		c, _, err := o.Next()
+		c, _, err := o.Next(background)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,11 +166,11 @@ func TestRecoveredSpansGoInRequestsThatReceiversTake(t *testing.T) {
 			break
 		}
 		requests++
-		got += len(namesIn(c.ExportTraceServiceRequest))
-		if n := proto.Size(c.ExportTraceServiceRequest); n > maxRequest {
+		got += len(namesIn(c.Part))
+		if n := len(appendPart(nil, c.Part)); n > maxRequest {
 			t.Errorf("a request has %d bytes", n)
 		}
-		if rs := c.ResourceSpans[0]; rs.Resource == nil || rs.ScopeSpans[0].Scope == nil {
+		if len(c.Resource) == 0 || len(c.Scope) == 0 {
 			t.Error("a request has no resource, or no scope")
 		}
 		if err := c.Done(); err != nil {
@@ -179,19 +184,75 @@ func TestRecoveredSpansGoInRequestsThatReceiversTake(t *testing.T) {
 
 func TestSplitFillsRequests(t *testing.T) {
 	for _, sizes := range [][]int{nil, {1}, {maxRequest}, {maxRequest - 100, 1, 1, 1}, {1, maxRequest, 1}, {maxRequest / 2, maxRequest / 2, maxRequest / 2}} {
-		rs := &tracepb.ResourceSpans{ScopeSpans: []*tracepb.ScopeSpans{{}}}
+		var all []*tracepb.Span
 		for _, size := range sizes {
-			rs.ScopeSpans[0].Spans = append(rs.ScopeSpans[0].Spans, &tracepb.Span{TraceState: string(make([]byte, size))})
+			all = append(all, &tracepb.Span{TraceState: string(make([]byte, size))})
 		}
 		spans := 0
-		for _, req := range split(rs) {
-			n := len(req.ResourceSpans[0].ScopeSpans[0].Spans)
-			if spans += n; n > 1 && proto.Size(req) > maxRequest {
-				t.Errorf("%v: a request has %d bytes", sizes, proto.Size(req))
+		for _, p := range split(Part{}, all) {
+			n := len(p.Spans)
+			if spans += n; n > 1 && len(appendPart(nil, p)) > maxRequest {
+				t.Errorf("%v: a request has %d bytes", sizes, len(appendPart(nil, p)))
 			}
 		}
 		if spans != len(sizes) {
 			t.Errorf("%d spans of %d", spans, len(sizes))
 		}
+	}
+}
+
+// Of many processes only one looks for the dead, and once a minute.
+func TestRecoveryIsDueOnceAMinute(t *testing.T) {
+	s := newSpool(t, 1<<20)
+	due := func(spans int) {
+		t.Helper()
+		if r, err := s.RecoverDue(background); r.Spans != spans || err != nil {
+			t.Errorf("recovered %+v, %v, want %d spans", r, err, spans)
+		}
+	}
+	due(0) // there is no spool yet
+	dead(t, s, "", here, "a")
+	due(1)
+	dead(t, s, "", here, "b", "c")
+	due(0)
+	for _, age := range []time.Duration{recoverEvery + time.Second, -time.Hour} { // a clock that was wrong
+		at := time.Now().Add(-age)
+		if err := os.Chtimes(filepath.Join(s.Dir, recoveredFile), at, at); err != nil {
+			t.Fatal(err)
+		}
+		due(2)
+		due(0)
+		dead(t, s, "", here, "b", "c")
+	}
+}
+
+// A process may be killed when it has a lock and no journal.
+func TestStaleLocksGo(t *testing.T) {
+	s := newSpool(t, 1<<20)
+	dir, err := s.makeDir(openDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := flock.New(filepath.Join(dir, "held"+lockExt))
+	if locked, err := held.TryLock(); !locked || err != nil {
+		t.Fatal(locked, err)
+	}
+	defer held.Close()
+	old := time.Now().Add(-2 * staleAfter)
+	for name, at := range map[string]time.Time{"held": old, "old": old, "new": time.Now()} {
+		path := filepath.Join(dir, name+lockExt)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantRecovered(t, s, 0)
+	var left []string
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	want(t, left, "held"+lockExt, "new"+lockExt)
+	if err != nil {
+		t.Error(err)
 	}
 }

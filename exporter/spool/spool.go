@@ -7,23 +7,44 @@
 //	    1790...-11-2345-....sending    the one that is being sent
 //	    lock                  held by the process that sends
 //	    rejected/             requests the receiver refused for good
-//	    corrupt/              files that cannot be read
+//	    corrupt/              files that cannot be read, or are not this user's
 //	  open/                   what running processes have not sent (journal.go)
+//	  usage                   how many bytes all of these take (usage.go)
+//	  recovered               when somebody last looked for killed processes
 //
 // A request is a file in the wire format of OTLP's ExportTraceServiceRequest,
 // with a note of why it is there.
+//
+// # Trust
+//
+// The boundary is the user. The state folder, the spool, every directory in it
+// and every file that is read must belong to this user and be writable by nobody
+// else; symbolic links, pipes and devices are never opened. A folder that fails
+// this is refused, with an error that says why. A file that fails it is moved to
+// corrupt/, unread, and reported once through SetAside.
+//
+// Within that boundary an endpoint counts as the user's own, because only a
+// process of the user can have written it. It is sent to without any header or
+// certificate, unless the configuration names the same endpoint. A path is
+// trusted less, since appending to a file is how a session becomes a login: what
+// waits for a file says which one, but it is written only to a file that the
+// user names again, in the configuration of a later run or of flush.
+//
+// # A slow disk
+//
+// Calls that take a context return when it ends, even if the disk does not
+// answer. What they were to keep then counts as lost.
 package spool
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -36,10 +57,16 @@ const DefaultMax = 256 << 20
 // A Spool is a directory. It is made when there is something to keep.
 type Spool struct {
 	Dir string
-	Max int64 // bytes of all requests in it, or a little more
+	Max int64 // bytes of all files in it
 
 	// Owner marks the requests of this process, and its Evicted.
 	Owner string
+
+	// SetAside, if set, is told of each file that is moved away unread because
+	// it is not this user's.
+	SetAside func(why *Untrusted)
+
+	credit int64 // bytes of Max that are freed when the call succeeds
 }
 
 // NewOwner returns an Owner that no other process has.
@@ -58,7 +85,7 @@ func (e *Evicted) Add(more Evicted) {
 	e.Others += more.Others
 }
 
-var errNoHome = errors.New("there is no place for it: neither $XDG_STATE_HOME nor $HOME is set")
+var errNoHome = errors.New("no state directory: set $XDG_STATE_HOME or $HOME")
 
 // Default is the user's spool, as the XDG base directory specification has it.
 func Default() (Spool, error) {
@@ -74,6 +101,9 @@ type Destination struct {
 	Endpoint string `json:"endpoint"`
 }
 
+// File is the protocol of a destination that is a file.
+const File = "file"
+
 // dir names a destination's directory.
 func (d Destination) dir() string {
 	sum := sha256.Sum256([]byte(d.Protocol + "\n" + d.Endpoint))
@@ -87,195 +117,124 @@ const (
 	lockFile    = "lock"
 )
 
-var errTooBig = errors.New("the spool may not hold as much")
-
 // A Request is an ExportTraceServiceRequest in wire format.
 type Request struct {
 	Body  []byte
 	Spans int
 }
 
-// Put keeps a request until it can be sent. Where the spool is full the oldest
-// go for it, whatever their destination.
-func (s Spool) Put(to Destination, req Request, reason string) (Evicted, error) {
-	return s.put(to, req, reason, "", s.Owner)
+// Put keeps a request until it can be sent. If the spool is full the oldest
+// requests are evicted, whatever their destination.
+func (s Spool) Put(ctx context.Context, to Destination, req Request, reason string) (Evicted, error) {
+	return within(ctx, func() (Evicted, error) { return s.put(to, req, reason, s.Owner) })
 }
 
 // Reject keeps a request that is not to be sent again.
-func (s Spool) Reject(to Destination, req Request, reason string) (Evicted, error) {
-	return s.put(to, req, reason, rejectedDir, s.Owner)
+func (s Spool) Reject(ctx context.Context, to Destination, req Request, reason string) (Evicted, error) {
+	return within(ctx, func() (Evicted, error) { return s.put(to, req, reason, s.Owner, rejectedDir) })
 }
 
-func (s Spool) put(to Destination, req Request, reason, sub, owner string) (Evicted, error) {
-	b := append(encodeNote(Note{Destination: to, Reason: reason}), req.Body...)
-	dir := filepath.Join(s.Dir, to.dir(), sub)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+func (s Spool) put(to Destination, req Request, reason, owner string, sub ...string) (Evicted, error) {
+	note, err := encodeNote(Note{Destination: to, Reason: reason, Sum: checksum(req.Body)})
+	if err != nil {
 		return Evicted{}, err
 	}
-	evicted, err := s.makeRoom(int64(len(b)))
+	b := append(note, req.Body...)
+	dir, err := s.makeDir(append([]string{to.dir()}, sub...)...)
+	if err != nil {
+		return Evicted{}, err
+	}
+	evicted, err := s.reserve(int64(len(b)))
 	if err != nil {
 		return evicted, err
 	}
-	return evicted, write(filepath.Join(dir, newName(req.Spans, len(b), owner).String()), b)
+	if err = write(filepath.Join(dir, newName(req.Spans, len(b), owner).String()), b); err != nil {
+		s.release(int64(len(b)))
+	}
+	return evicted, err
 }
 
 // write makes a file that is there whole or not at all, even after a power cut.
 func write(path string, b []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), tempPrefix)
+	f, err := createTemp(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			os.Remove(f.Name())
+			discard(f.Name())
 		}
 	}()
+	onDisk("write")
 	_, err = f.Write(b)
+	onDisk("sync")
 	if err = cmp.Or(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), path)
-}
-
-// makeRoom removes the oldest requests until size more bytes fit. It does not
-// look each time: of many small requests the list alone would take longer than
-// the end of a run may. On average it does for each 64th of what there may be.
-func (s Spool) makeRoom(size int64) (evicted Evicted, err error) {
-	switch {
-	case size > s.Max:
-		return Evicted{}, errTooBig
-	case rand.Int64N(s.Max) >= 64*size:
-		return Evicted{}, nil
-	}
-	files, err := s.files()
-	if err != nil {
-		return Evicted{}, err
-	}
-	var total int64
-	for _, f := range files {
-		total += f.name.bytes
-	}
-	slices.SortFunc(files, byAge)
-	for _, f := range files {
-		if total+size <= s.Max {
-			break
-		}
-		if f.state == Sending { // it may be delivered at this moment
-			continue
-		}
-		// Else another process was quicker. What is corrupt was given up before.
-		if os.Remove(f.path()) == nil && f.state != Corrupt {
-			switch {
-			case !f.name.ownedBy(s.Owner):
-				evicted.Others += f.name.spans
-			case f.state == Rejected:
-				evicted.OwnRejected += f.name.spans
-			default:
-				evicted.Own += f.name.spans
-			}
-		}
-		total -= f.name.bytes
-	}
-	return evicted, nil
-}
-
-// A file is one of the spool's.
-type file struct {
-	dir   string
-	name  name
-	state State
-}
-
-func (f file) path() string { return filepath.Join(f.dir, f.name.String()) }
-
-func byAge(a, b file) int {
-	return cmp.Or(a.name.at.Compare(b.name.at), cmp.Compare(a.path(), b.path()))
-}
-
-// files lists all requests. Files of other names are nobody's business.
-func (s Spool) files() (files []file, err error) {
-	endpoints, err := readDir(s.Dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range endpoints {
-		if !e.IsDir() || e.Name() == openDir {
-			continue
-		}
-		dir := filepath.Join(s.Dir, e.Name())
-		for sub, state := range map[string]State{"": Waiting, rejectedDir: Rejected, corruptDir: Corrupt} {
-			more, err := filesIn(filepath.Join(dir, sub), state)
-			if err != nil {
-				return nil, err
-			}
-			files = append(files, more...)
-		}
-	}
-	return files, nil
-}
-
-// readDir is os.ReadDir of a directory that may be missing.
-func readDir(dir string) ([]fs.DirEntry, error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return entries, err
-}
-
-// filesIn lists the requests in a directory, which may be missing.
-func filesIn(dir string, state State) (files []file, err error) {
-	entries, err := readDir(dir)
-	for _, e := range entries {
-		n, ok := parseName(e.Name())
-		switch {
-		case !ok:
-			removeStale(dir, e)
-			continue
-		case !e.Type().IsRegular():
-			continue
-		case n.sending:
-			files = append(files, file{dir, n, Sending})
-		default:
-			files = append(files, file{dir, n, state})
-		}
-	}
-	return files, err
+	return rename(f.Name(), path)
 }
 
 // tempPrefix begins the name of a file that is being written.
 const tempPrefix = ".new-"
 
+func createTemp(dir string) (*os.File, error) {
+	onDisk("create")
+	return os.CreateTemp(dir, tempPrefix) // which follows no link: it must not exist
+}
+
+// staleAfter is when a file of a process that may have been about to do more
+// with it is of no use any more.
+const staleAfter = time.Hour
+
 // removeStale removes what a process that was killed was about to write.
 func removeStale(dir string, e fs.DirEntry) {
 	info, err := e.Info()
-	if err == nil && isTemp(e.Name()) && time.Since(info.ModTime()) > time.Hour {
-		os.Remove(filepath.Join(dir, e.Name()))
+	if err == nil && isTemp(e.Name()) && time.Since(info.ModTime()) > staleAfter {
+		discard(filepath.Join(dir, e.Name()))
 	}
 }
 
 // setAside moves a file into a directory beside it.
 func setAside(path, sub string) error {
 	dir := filepath.Join(filepath.Dir(path), sub)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := PrivateDir(dir); err != nil {
 		return err
 	}
 	base := strings.TrimSuffix(filepath.Base(path), sendingExt)
 	if base != filepath.Base(path) {
 		base += waitingExt
 	}
-	return os.Rename(path, filepath.Join(dir, base))
+	return rename(path, filepath.Join(dir, base))
+}
+
+// refuse sets aside a file that is not this user's, and reports it.
+func (s Spool) refuse(path string, why error) error {
+	err := setAside(path, corruptDir)
+	if u, ok := errors.AsType[*Untrusted](why); ok && err == nil && s.SetAside != nil {
+		s.SetAside(u)
+	}
+	return err
 }
 
 // Check tells whether something can be kept.
-func (s Spool) Check() error {
-	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+func (s Spool) Check(ctx context.Context) error {
+	_, err := within(ctx, func() (struct{}, error) { return struct{}{}, s.check() })
+	return err
+}
+
+func (s Spool) check() error {
+	if err := s.enter(true); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(s.Dir, tempPrefix)
+	f, err := createTemp(s.Dir)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name())
+	defer discard(f.Name())
 	return f.Close()
 }
+
+var (
+	errTooBig = errors.New("larger than the spool may grow")
+	errFull   = errors.New("the spool is full")
+)

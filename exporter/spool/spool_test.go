@@ -39,7 +39,7 @@ func TestForeignNames(t *testing.T) {
 func TestPutIsPrivateAndWhole(t *testing.T) {
 	s := newSpool(t, 1<<20)
 	put(t, s, here, "a", "b")
-	if _, err := s.Reject(there, requestOf(t, "c"), "400 Bad Request"); err != nil {
+	if _, err := s.Reject(background, there, requestOf(t, "c"), "400 Bad Request"); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{s.Dir, filepath.Join(s.Dir, here.dir()), filepath.Join(s.Dir, there.dir(), rejectedDir)} {
@@ -58,7 +58,7 @@ func TestPutIsPrivateAndWhole(t *testing.T) {
 			t.Errorf("%s: %v, %d bytes, %v", f, info.Mode(), info.Size(), err)
 		}
 	}
-	entries, err := s.List()
+	entries, err := s.List(background)
 	if err != nil || len(entries) != 2 {
 		t.Fatal(entries, err)
 	}
@@ -78,11 +78,11 @@ func TestALongReasonIsNoCorruption(t *testing.T) {
 	s := newSpool(t, 1<<20)
 	file := Destination{Protocol: "file", Endpoint: "/" + strings.Repeat("é\u2028", 800)}
 	for _, to := range []Destination{here, file} {
-		if _, err := s.Put(to, requestOf(t, "a"), "panic: "+strings.Repeat("\u2028\x00\xff", 5000)); err != nil {
+		if _, err := s.Put(background, to, requestOf(t, "a"), "panic: "+strings.Repeat("\u2028\x00\xff", 5000)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	to, err := s.Destinations()
+	to, err := s.Destinations(background)
 	if err != nil || len(to) != 2 {
 		t.Errorf("destinations %v, %v", to, err)
 	}
@@ -95,7 +95,7 @@ func TestDestinationsAreApart(t *testing.T) {
 	for _, to := range []Destination{here, there, {Protocol: "http/json", Endpoint: here.Endpoint}, {Protocol: here.Protocol, Endpoint: there.Endpoint}} {
 		put(t, s, to, to.Protocol+to.Endpoint)
 	}
-	to, err := s.Destinations()
+	to, err := s.Destinations(background)
 	if err != nil || len(to) != 4 || to[0] != here {
 		t.Errorf("destinations %v, %v", to, err)
 	}
@@ -107,14 +107,18 @@ func TestDestinationsAreApart(t *testing.T) {
 // sizeOf is how many bytes a request is on disk.
 func sizeOf(t testing.TB, to Destination, names ...string) int64 {
 	t.Helper()
-	return int64(len(encodeNote(Note{Destination: to, Reason: "connection refused"})) + len(requestOf(t, names...).Body))
+	note, err := encodeNote(Note{Destination: to, Reason: "connection refused", Sum: checksum(nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int64(len(note) + len(requestOf(t, names...).Body))
 }
 
 func TestTheCapEvictsTheOldestOfAll(t *testing.T) {
 	one := sizeOf(t, here, "a1")
-	s := newSpool(t, 3*one)
+	s := newSpool(t, 3*one+one/16)
 	put(t, s, here, "a1")
-	if _, err := s.Reject(here, requestOf(t, "b1"), "connection refused"); err != nil {
+	if _, err := s.Reject(background, here, requestOf(t, "b1"), "connection refused"); err != nil {
 		t.Fatal(err)
 	}
 	other := Destination{Protocol: "grpc", Endpoint: "http://127.0.0.1:4317"} // as long
@@ -128,7 +132,7 @@ func TestTheCapEvictsTheOldestOfAll(t *testing.T) {
 		{[]string{"e1"}, 1, []string{"waiting 1", "waiting 1", "waiting 1"}},  // b1
 		{[]string{"f1", "f2"}, 2, []string{"waiting 1", "waiting 2"}},         // c1 and d1
 	} {
-		gaveUp, err := s.Put(here, requestOf(t, step.names...), "connection refused")
+		gaveUp, err := s.Put(background, here, requestOf(t, step.names...), "connection refused")
 		if gaveUp.Others != step.gaveUp || err != nil {
 			t.Errorf("step %d gave up %d, %v, want %d", i, gaveUp, err, step.gaveUp)
 		}
@@ -140,17 +144,17 @@ func TestTheCapEvictsTheOldestOfAll(t *testing.T) {
 
 func TestTheCapSparesWhatIsBeingSent(t *testing.T) {
 	one := sizeOf(t, here, "a")
-	s := newSpool(t, 2*one)
+	s := newSpool(t, 2*one+one/16)
 	put(t, s, here, "a")
 	put(t, s, here, "b")
 	o := openBox(t, s, here)
 	defer o.Close()
-	c, _, err := o.Next()
+	c, _, err := o.Next(background)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"c", "d"} {
-		if gaveUp, err := s.Put(here, requestOf(t, name), "connection refused"); gaveUp.Others != 1 || err != nil {
+		if gaveUp, err := s.Put(background, here, requestOf(t, name), "connection refused"); gaveUp.Others != 1 || err != nil {
 			t.Errorf("gave up %d, %v", gaveUp, err)
 		}
 	}
@@ -158,7 +162,7 @@ func TestTheCapSparesWhatIsBeingSent(t *testing.T) {
 	if err := c.Back(); err != nil {
 		t.Fatal(err)
 	}
-	if gaveUp, err := s.Put(here, requestOf(t, "e"), "connection refused"); gaveUp.Others != 1 || err != nil {
+	if gaveUp, err := s.Put(background, here, requestOf(t, "e"), "connection refused"); gaveUp.Others != 1 || err != nil {
 		t.Errorf("gave up %d, %v", gaveUp, err)
 	}
 	want(t, states(t, s), "waiting 1", "waiting 1")
@@ -167,7 +171,7 @@ func TestTheCapSparesWhatIsBeingSent(t *testing.T) {
 func TestARequestLargerThanTheCapCostsNothing(t *testing.T) {
 	s := newSpool(t, sizeOf(t, here, "a"))
 	put(t, s, here, "a")
-	if gaveUp, err := s.Put(here, requestOf(t, "bb", "cc"), "connection refused"); gaveUp.Others != 0 || !errors.Is(err, errTooBig) {
+	if gaveUp, err := s.Put(background, here, requestOf(t, "bb", "cc"), "connection refused"); gaveUp.Others != 0 || !errors.Is(err, errTooBig) {
 		t.Errorf("gave up %d, %v", gaveUp, err)
 	}
 	want(t, drained(t, s, here), "a")
@@ -181,12 +185,12 @@ func TestTheCapCountsCorruptSpansOnce(t *testing.T) {
 	put(t, s, here, "a")
 	spoil(t, s, func(b []byte) []byte { return b[:len(b)-1] })
 	o := openBox(t, s, here)
-	c, corrupt, err := o.Next()
+	c, corrupt, err := o.Next(background)
 	o.Close()
 	if c != nil || corrupt != 1 || err != nil {
 		t.Fatal(c, corrupt, err)
 	}
-	if gaveUp, err := s.Put(here, requestOf(t, "b"), "connection refused"); gaveUp.Others != 0 || err != nil {
+	if gaveUp, err := s.Put(background, here, requestOf(t, "b"), "connection refused"); gaveUp.Others != 0 || err != nil {
 		t.Errorf("gave up %d, %v", gaveUp, err)
 	}
 	want(t, states(t, s), "waiting 1")
@@ -227,20 +231,22 @@ func TestADiskThatTakesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := filesOf(t, filepath.Dir(filepath.Dir(s.Dir)))
-			_, rejectErr := s.Reject(here, requestOf(t, "a"), "")
+			_, rejectErr := s.Reject(background, here, requestOf(t, "a"), "")
 			if rejectErr == nil && name != "no open" {
 				t.Error("Reject kept something")
 			}
-			if _, err := s.Put(here, requestOf(t, "a"), ""); err == nil && name != "no open" && name != "no rejected" {
+			if _, err := s.Put(background, here, requestOf(t, "a"), ""); err == nil && name != "no open" && name != "no rejected" {
 				t.Error("Put kept something")
 			}
-			j := s.NewJournal(here)
-			err := j.Checkpoint(requestOf(t, "a"), nil)
+			j := newJournal(t, s)
+			end(t, j, spanOf("a"))
+			err := errors.Join(j.Checkpoint(nil), await(j, 1))
 			if err == nil && slices.Contains([]string{"no home", "no spool", "no open"}, name) {
 				t.Error("Checkpoint kept something")
 			}
-			j.Append(wire(t, spanOf("b")))
-			if kept := j.Close(true); kept != (err == nil) {
+			end(t, j, spanOf("b"))
+			j.Commit()
+			if kept := j.Close(background, true); kept != (err == nil) {
 				t.Errorf("kept %v after %v", kept, err)
 			}
 			for _, f := range filesOf(t, filepath.Dir(filepath.Dir(s.Dir))) {
@@ -253,7 +259,7 @@ func TestADiskThatTakesNothing(t *testing.T) {
 					t.Errorf("files %q, were %q", after, before)
 				}
 			}
-			if _, _, err := s.Recover(); (err != nil) != slices.Contains([]string{"no endpoint", "no home", "no spool", "no open"}, name) { // the journal is not there, or cannot go
+			if _, err := s.Recover(background); (err != nil) != slices.Contains([]string{"no endpoint", "no home", "no spool", "no open"}, name) { // the journal is not there, or cannot go
 				t.Errorf("Recover: %v", err)
 			}
 		})
@@ -262,22 +268,22 @@ func TestADiskThatTakesNothing(t *testing.T) {
 
 func TestNothingKeptIsNothingThere(t *testing.T) {
 	s := newSpool(t, 1<<20)
-	if o, err := s.Outbox(here); o != nil || err != nil {
+	if o, err := s.Outbox(background, here); o != nil || err != nil {
 		t.Errorf("outbox %v, %v", o, err)
 	}
-	spans, gaveUp, recoverErr := s.Recover()
-	entries, listErr := s.List()
-	to, toErr := s.Destinations()
-	if spans+gaveUp.Others+len(entries)+len(to) > 0 || errors.Join(recoverErr, listErr, toErr) != nil {
-		t.Error(spans, gaveUp, recoverErr, entries, listErr, to, toErr)
+	recovered, recoverErr := s.Recover(background)
+	entries, listErr := s.List(background)
+	to, toErr := s.Destinations(background)
+	if recovered != (Recovered{}) || len(entries)+len(to) > 0 || errors.Join(recoverErr, listErr, toErr) != nil {
+		t.Error(recovered, recoverErr, entries, listErr, to, toErr)
 	}
-	if s.NewJournal(here).Close(true) {
+	if newJournal(t, s).Close(background, true) {
 		t.Error("a journal that never was is kept")
 	}
 	if _, err := os.Stat(s.Dir); !os.IsNotExist(err) {
 		t.Errorf("the spool was made for nothing: %v", err)
 	}
-	if err := s.Check(); err != nil || len(filesOf(t, s.Dir)) > 0 {
+	if err := s.Check(background); err != nil || len(filesOf(t, s.Dir)) > 0 {
 		t.Errorf("Check: %v, leaves %q", err, filesOf(t, s.Dir))
 	}
 }

@@ -237,7 +237,7 @@ func (n *node) notes() []string {
 	case n.deltas > 1:
 		notes = append(notes, roughly(n.deltas)+" deltas")
 	}
-	if v := n.attr(semconv.ProcessExecutable).GetStringValue(); v != "" && n.detail() == "" {
+	if v := n.attr(semconv.ProcessExecutable).GetStringValue(); v != "" && n.detail() == "" && !strings.HasSuffix(n.span.GetName(), " "+v) {
 		notes = append(notes, printable(v))
 	}
 	if n.attr(semconv.StartMissing).GetBoolValue() {

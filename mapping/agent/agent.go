@@ -53,6 +53,9 @@ var Agents = []*Agent{
 	&cursor,
 	&opencode,
 	&codex,
+	&qwen,
+	&amp,
+	&claude,
 	&pi,
 	&gemini,
 	&copilot,
@@ -149,14 +152,14 @@ type Event struct {
 
 	Query        string  // what an approval is about
 	Status       string  // how it went, in the agent's word
-	FinishReason string  // why the model stopped
+	FinishReason string  // why the model stopped, in the conventions' word
 	Notice       string  // an event name of package semconv, "" if the line only has a stamp
 	Length       Instant // how long the agent says it took
 	ExitCode     Exit
 
 	Failed       bool
 	Final        bool // nothing of this turn follows
-	Wakes        bool // it makes an idle agent call its model again
+	Wakes        bool // TaskEnd, Notice: it makes an idle agent call its model again
 	StartPending bool // ToolStart: its end will tell when it began
 	Estimated    bool // its time is an estimate of the agent's, or an upper bound
 
@@ -198,6 +201,7 @@ type Usage struct {
 	Input, Output, CacheRead, CacheWrite, Reasoning int64
 	Known                                           bool // of tokens
 	OutputOnly                                      bool // nothing is known of the input
+	OutputUnknown                                   bool // but not of these
 	Cost                                            float64
 	CostKnown                                       bool // in USD
 }
@@ -244,10 +248,6 @@ func (f *facts) set(fact Fact) {
 		}
 	}
 	*f = append(*f, fact)
-}
-
-func (f *facts) has(key string) bool {
-	return slices.ContainsFunc(*f, func(fact Fact) bool { return fact.Key == key })
 }
 
 func (f *facts) remove(key string) {

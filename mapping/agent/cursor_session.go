@@ -135,8 +135,7 @@ func (s *cursorSession) correct(ev *Event, l *cursorLine) {
 		var scratch [maxOffsets]Instant
 		sorted := append(scratch[:0], s.offsets...)
 		slices.Sort(sorted)
-		n := len(sorted)
-		ev.Start = l.startedAt - (sorted[(n-1)/2]+sorted[n/2])/2
+		ev.Start = l.startedAt - sorted[len(sorted)/2]
 	}
 }
 

@@ -19,6 +19,15 @@ func millis(r *jsonscan.Reader) Instant {
 	return 0
 }
 
+// isoTime reads an instant such as "2026-08-09T19:08:20.940Z".
+func isoTime(r *jsonscan.Reader) Instant {
+	t, err := time.Parse(time.RFC3339Nano, string(r.Str()))
+	if err != nil || t.Year() < 1970 || t.Year() > 2200 {
+		return 0
+	}
+	return Instant(t.UnixNano())
+}
+
 // trimLine removes a byte order mark and white space around a line.
 func trimLine(text []byte) []byte {
 	return bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\uFEFF")))
@@ -61,15 +70,6 @@ func (f *facts) number(r *jsonscan.Reader, key string) {
 	if n, ok := r.Int(); ok && n >= 0 {
 		f.int(key, n)
 	}
-}
-
-// isoTime reads an instant as ISO 8601 has it.
-func isoTime(r *jsonscan.Reader) Instant {
-	t, err := time.Parse(time.RFC3339Nano, string(r.Str()))
-	if err != nil || t.Year() < 1970 || t.Year() > 2200 {
-		return 0
-	}
-	return Instant(t.UnixNano())
 }
 
 // errorText reads what an error says: a text, or an object with a message.

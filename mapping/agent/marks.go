@@ -101,15 +101,7 @@ var foreignAgents = []struct {
 	name  string
 	proof func(*Marks) bool
 }{
-	{"Qwen Code", func(m *Marks) bool { return m.has("qwen_code_version") }},
-	{"Amp", func(m *Marks) bool {
-		return strings.HasPrefix(m.Session, "T-") && (m.has("tools") && m.has("mcp_servers") || m.Type == "result")
-	}},
 	{"Trae", func(m *Marks) bool { return strings.HasPrefix(m.Session, "t-") && m.Type == "system" }},
-	{"Claude Code", func(m *Marks) bool {
-		return m.has("claude_code_version") || m.has("uuid") && m.has("session_id") || m.has("parent_tool_use_id") ||
-			m.Type == "stream_event" && m.has("event")
-	}},
 	{"muse", func(m *Marks) bool { return m.has("schema_version") && m.has("payload_type") }},
 	{"Antigravity", func(m *Marks) bool {
 		return m.Type == "" && m.has("event") && (m.has("conversation_id") || m.has("step_update") || m.has("result"))

@@ -2,18 +2,34 @@ package agent
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 )
 
-// A template is a delta line but for its text and its timestamp. Agents write
-// deltas by the hundred thousand, and each is an earlier one with two other
-// values: to compare the rest is five times as fast as to read it.
+// A template is a delta line but for its text and its timestamp or id. Agents
+// write deltas by the hundred thousand, and each is an earlier one with two
+// other values: to compare the rest is five times as fast as to read it.
 type template struct {
-	line        []byte
-	event       Event // of that line, pointing into it
-	text, stamp place // in line; the stamp follows the text
+	line  []byte
+	event Event // of that line, pointing into it
+	kind  Kind  // of that event
+	holes []hole
 }
+
+// A hole is a value that differs from line to line.
+type hole struct {
+	place
+	kind holeKind
+}
+
+type holeKind uint8
+
+const (
+	textHole  holeKind = iota // the delta, between its quotes
+	stampHole                 // a number of milliseconds
+	idHole                    // a string that says nothing, between its quotes
+)
 
 // A place is where a value stands in a line.
 type place struct{ start, end int }
@@ -25,53 +41,77 @@ type templates struct {
 	n    int // in use
 	next int // to be replaced
 	last int // matched
-	ev   Event
 }
 
 // add makes room for the template of a line.
-func (ts *templates) add(line []byte, text, stamp place) *template {
+func (ts *templates) add(line []byte, holes ...hole) *template {
 	t := &ts.list[ts.next]
 	ts.last = ts.next
 	ts.next = (ts.next + 1) % len(ts.list)
 	ts.n = min(ts.n+1, len(ts.list))
-	*t = template{line: append(t.line[:0], line...), text: text, stamp: stamp}
+	slices.SortFunc(holes, func(a, b hole) int { return a.start - b.start })
+	*t = template{line: append(t.line[:0], line...), holes: append(t.holes[:0], holes...)}
 	return t
 }
 
-// read returns the event of a line that fits a template, nil if none does.
+// read returns the event of a line that fits a template, nil if none does. It is
+// valid until the next call.
 func (ts *templates) read(line []byte) *Event {
+	if ts.n > 0 && ts.list[ts.last].read(line) {
+		return &ts.list[ts.last].event
+	}
 	for i := range ts.n {
-		n := (ts.last + i) % ts.n
-		if ts.list[n].read(line, &ts.ev) {
-			ts.last = n
-			return &ts.ev
+		if i != ts.last && ts.list[i].read(line) {
+			ts.last = i
+			return &ts.list[i].event
 		}
 	}
 	return nil
 }
 
-func (t *template) read(line []byte, ev *Event) bool {
-	if !bytes.HasPrefix(line, t.line[:t.text.start]) {
+func (t *template) read(line []byte) bool {
+	var text []byte
+	var stamp Instant
+	rest, from := line, 0
+	for _, h := range t.holes {
+		between := t.line[from:h.start]
+		if !bytes.HasPrefix(rest, between) {
+			return false
+		}
+		from = h.end
+		if h.kind == stampHole {
+			if stamp, rest = leadingMillis(rest[len(between):]); stamp == 0 {
+				return false
+			}
+			continue
+		}
+		r := jsonscan.Reader{B: rest, I: len(between) - 1}
+		value := r.Quoted()
+		if r.Bad {
+			return false
+		}
+		if h.kind == textHole {
+			text = value
+		}
+		rest = rest[r.I-1:]
+	}
+	if !bytes.Equal(rest, t.line[from:]) {
 		return false
 	}
-	r := jsonscan.Reader{B: line, I: t.text.start - 1}
-	text := r.Quoted()
-	if r.Bad {
-		return false
-	}
-	between := t.line[t.text.end:t.stamp.start]
-	if !bytes.HasPrefix(line[r.I-1:], between) {
-		return false
-	}
-	digits := line[r.I-1+len(between):]
-	ms := int64(0)
-	for len(digits) > 0 && '0' <= digits[0] && digits[0] <= '9' && ms < maxMillis {
-		ms, digits = 10*ms+int64(digits[0]-'0'), digits[1:]
-	}
-	if ms == 0 || ms >= maxMillis || !bytes.Equal(digits, t.line[t.stamp.end:]) {
-		return false
-	}
-	*ev = t.event
-	ev.Text, ev.Bytes, ev.Time = text, jsonscan.UnquotedLen(text), Instant(ms)*Milliseconds
+	t.event.Kind = t.kind // which the decoder may have changed
+	t.event.Text, t.event.Bytes, t.event.Time = text, jsonscan.UnquotedLen(text), stamp
 	return true
+}
+
+// leadingMillis reads the number of milliseconds that s begins with, 0 if that
+// is no instant.
+func leadingMillis(s []byte) (t Instant, rest []byte) {
+	ms := int64(0)
+	for len(s) > 0 && '0' <= s[0] && s[0] <= '9' && ms < maxMillis {
+		ms, s = 10*ms+int64(s[0]-'0'), s[1:]
+	}
+	if ms >= maxMillis {
+		return 0, s
+	}
+	return Instant(ms) * Milliseconds, s
 }

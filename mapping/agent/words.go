@@ -1,6 +1,11 @@
 package agent
 
-import "bytes"
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/spantee/spantee/mapping/jsonscan"
+)
 
 // What an agent prints where a name is expected may be content: a broken or
 // hostile stream can put anything there. Only what has the form of a name
@@ -37,10 +42,14 @@ const maxName = 64
 // of returns s if it has no other bytes than the set's and is no longer than a
 // name may be, and else "".
 func (set *charset) of(s []byte) string {
+	return string(set.in(s))
+}
+
+func (set *charset) in(s []byte) []byte {
 	if len(s) > maxName || !set.all(s) {
-		return ""
+		return nil
 	}
-	return string(s)
+	return s
 }
 
 func (set *charset) all(s []byte) bool {
@@ -57,6 +66,10 @@ func enum(s []byte) string { return enumChars.of(s) }
 
 // word is enum for names of tools, which have more in them.
 func word(s []byte) string { return wordChars.of(s) }
+
+// enumOf and wordOf read a string that has to be one.
+func enumOf(r *jsonscan.Reader) []byte { return enumChars.in(jsonscan.Unquote(r.Str())) }
+func wordOf(r *jsonscan.Reader) []byte { return wordChars.in(jsonscan.Unquote(r.Str())) }
 
 // commandWord returns the first word of a command that is no assignment, nil
 // if that takes a shell to tell: a piece of something quoted is content.
@@ -89,3 +102,6 @@ func executable(s []byte) string {
 	}
 	return executableChars.of(path[bytes.LastIndexAny(path, `/\`)+1:])
 }
+
+// exitReason is why a program failed.
+func exitReason(code int64) string { return "exit code " + strconv.FormatInt(code, 10) }

@@ -54,12 +54,16 @@ type Resolved struct {
 	secrets []finding
 }
 
-// Resolve ends the segment. The next piece begins another.
-func (c *Capture) Resolve(s *Segment) Resolved {
+// Resolve ends the segment. The next piece begins another. more tells that the
+// text goes on: its end may then be the beginning of a secret.
+func (c *Capture) Resolve(s *Segment, more bool) Resolved {
 	r := Resolved{capture: c, whole: string(s.buf)}
 	r.shown = len(r.whole)
-	if s.over {
+	switch {
+	case s.over:
 		r.shown = Prefix(r.whole, max(0, r.shown-margin))
+	case more:
+		r.shown -= c.redactor.MaybePrefix(r.whole)
 	}
 	r.secrets = c.redactor.Find(r.whole)
 	*s = Segment{buf: s.buf[:0]}

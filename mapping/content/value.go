@@ -70,6 +70,7 @@ type valueReader struct {
 // Value reads JSON. What is no JSON becomes a string.
 func (c *Capture) Value(raw []byte) (v Value, lost int) {
 	vr := valueReader{Capture: c, room: 4 * (c.max + margin), items: maxItems}
+	vr.searchWhole(raw)
 	r := jsonscan.Reader{B: raw}
 	v = vr.read(&r, "", 0)
 	if !r.End() || r.Bad {
@@ -79,6 +80,15 @@ func (c *Capture) Value(raw []byte) (v Value, lost int) {
 		v.forget(strings.NewReplacer(slices.Concat(vr.marks, vr.found)...))
 	}
 	return v, vr.lost
+}
+
+// searchWhole looks for secrets that only their neighbours give away: a value
+// whose name stands in another member, an argument after an option.
+func (vr *valueReader) searchWhole(raw []byte) {
+	text := string(raw[:min(len(raw), vr.room)])
+	for _, f := range vr.redactor.Find(text) {
+		vr.remember(unescape([]byte(text[f.Start:f.End])), f.Mark())
+	}
 }
 
 // forget takes out of all strings what was found to be a secret in one: Cursor

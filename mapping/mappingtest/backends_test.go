@@ -147,7 +147,7 @@ func TestTokensOfTrace(t *testing.T) {
 		text("gen_ai.input.messages", question), double("gen_ai.usage.cost", 0.25),
 	}
 	chat.Attributes = []*commonpb.KeyValue{text("gen_ai.operation.name", "chat"), number("gen_ai.usage.input_tokens", 7), text("gen_ai.input.messages", bare)}
-	spans := []*tracepb.Span{chat, root}
+	spans := []*tracepb.Span{root, chat}
 	for _, test := range []struct {
 		name string
 		view mappingtest.View

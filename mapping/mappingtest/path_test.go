@@ -57,6 +57,16 @@ func TestCriticalPath(t *testing.T) {
 			[]int{10, 50, 40, 0, 0}, 10,
 		},
 		{
+			"of two that end together, the one that started first",
+			[]*tracepb.Span{span(1, 0, 1000, 1100), span(3, 1, 1040, 1100), span(2, 1, 1000, 1100)},
+			[]int{0, 0, 100}, 0,
+		},
+		{
+			"a sibling within another",
+			[]*tracepb.Span{span(1, 0, 1000, 1100), span(2, 1, 1000, 1090), span(3, 1, 1010, 1020)},
+			[]int{10, 90, 0}, 10,
+		},
+		{
 			"a span of no length",
 			[]*tracepb.Span{span(1, 0, 1000, 1100), span(2, 1, 1000, 1049), span(3, 1, 1050, 1050), span(4, 1, 1051, 1100)},
 			[]int{2, 49, 0, 49}, 2,
@@ -92,5 +102,10 @@ func TestCriticalPathOfMessages(t *testing.T) {
 	}
 	if got := path.Of(consumer); got != 0 {
 		t.Errorf("the consumer has %s of the path, want none", got)
+	}
+	producer.Kind = tracepb.Span_SPAN_KIND_INTERNAL
+	path = mappingtest.CriticalPath([]*tracepb.Span{consumer, producer, root})
+	if got := path.Of(consumer); got != 60*time.Microsecond {
+		t.Errorf("below another span the consumer has %s of the path, want 60 us", got)
 	}
 }

@@ -1,24 +1,24 @@
 package redact
 
-import "strings"
-
-// A matcher finds many words in one pass, in any case: the automaton of Aho
-// and Corasick, with a table for every state.
+// A matcher finds many words in one pass, ignoring case. A table of the first
+// three bytes of all words filters the positions where a word may begin, less
+// than one in twenty. The table fits in the L1 cache, and unlike the states of an
+// automaton, its look-ups do not depend on each other.
 type matcher struct {
-	class   [256]uint8 // of a byte: 0 if it is in no word
-	classes int
-	next    []uint16   // by state and class; ends marks those in which a word ends
-	words   [][]uint16 // that end in a state
-	length  []int      // of a word
+	class      [256]uint8 // of a byte: 0 if it is in no word
+	classes    int
+	beginnings [1 << (3 * classBits) / 64]uint64 // which three classes begin a word
+	next       []uint16                          // the trie: by node and class, 0 where no word goes on
+	words      [][]uint16                        // that end in a node
 }
 
-const ends = 1 << 15
+// classBits is the number of bits of a class in the table of beginnings.
+const classBits = 6
 
 func newMatcher(words []string) *matcher {
 	m := &matcher{classes: 1, words: [][]uint16{nil}}
 	for _, w := range words {
-		m.length = append(m.length, len(w))
-		for _, c := range []byte(strings.ToLower(w)) {
+		for _, c := range []byte(w) {
 			if m.class[c] == 0 {
 				m.class[c] = uint8(m.classes)
 				m.classes++
@@ -28,62 +28,64 @@ func newMatcher(words []string) *matcher {
 	for c := byte('A'); c <= 'Z'; c++ {
 		m.class[c] = m.class[c+'a'-'A']
 	}
-
 	m.next = make([]uint16, m.classes)
-	for i, w := range words { // the trie
-		state := 0
+	for i, w := range words {
+		m.addBeginning(w)
+		node := 0
 		for _, c := range []byte(w) {
-			to := &m.next[state*m.classes+int(m.class[c])]
+			to := &m.next[node*m.classes+int(m.class[c])]
 			if *to == 0 {
 				*to = uint16(len(m.words))
 				m.words = append(m.words, nil)
-				state = int(*to)
+				node = int(*to) // append moves next
 				m.next = append(m.next, make([]uint16, m.classes)...)
 				continue
 			}
-			state = int(*to)
+			node = int(*to)
 		}
-		m.words[state] = append(m.words[state], uint16(i))
-	}
-
-	fail := make([]int, len(m.words)) // where the longest proper suffix leads
-	queue := []int{0}
-	for len(queue) > 0 {
-		state := queue[0]
-		queue = queue[1:]
-		for c := range m.classes {
-			to := &m.next[state*m.classes+c]
-			other := int(m.next[fail[state]*m.classes+c])
-			switch {
-			case *to != 0 && state != 0:
-				fail[*to] = other
-				m.words[*to] = append(m.words[*to], m.words[other]...)
-				queue = append(queue, int(*to))
-			case *to != 0:
-				queue = append(queue, int(*to))
-			case state != 0:
-				*to = uint16(other)
-			}
-		}
-	}
-	for i, to := range m.next {
-		if len(m.words[to]) > 0 {
-			m.next[i] |= ends
-		}
+		m.words[node] = append(m.words[node], uint16(i))
 	}
 	return m
 }
 
-// find calls hit for every word in text with where it begins and ends.
+// addBeginning sets the bits of a word's first three classes; of a word of two
+// bytes, whatever follows.
+func (m *matcher) addBeginning(w string) {
+	for third := range 1 << classBits {
+		if len(w) > 2 {
+			third = m.fold(w[2])
+		}
+		at := m.fold(w[0])<<(2*classBits) | m.fold(w[1])<<classBits | third
+		m.beginnings[at/64] |= 1 << (at % 64)
+	}
+}
+
+func (m *matcher) fold(c byte) int { return int(m.class[c]) & (1<<classBits - 1) }
+
+// find calls hit with the position of every word in text, ordered by start.
 func (m *matcher) find(text string, hit func(word, start, end int)) {
-	state := 0
+	const mask = 1<<(3*classBits) - 1
+	at := uint32(0)
 	for i := range len(text) {
-		to := m.next[state*m.classes+int(m.class[text[i]])]
-		state = int(to &^ ends)
-		if to&ends != 0 {
-			for _, w := range m.words[state] {
-				hit(int(w), i+1-m.length[w], i+1)
-			}
+		at = (at<<classBits | uint32(m.class[text[i]]&(1<<classBits-1))) & mask
+		if m.beginnings[at>>6]&(1<<(at&63)) != 0 && i >= 2 {
+			m.from(text, i-2, hit)
+		}
+	}
+	if n := len(text); n >= 2 { // a word of two bytes at the end
+		m.from(text, n-2, hit)
+	}
+}
+
+// from calls hit for the words that begin at start.
+func (m *matcher) from(text string, start int, hit func(word, start, end int)) {
+	node := 0
+	for i := start; i < len(text); i++ {
+		if node = int(m.next[node*m.classes+int(m.class[text[i]])]); node == 0 {
+			return
+		}
+		for _, w := range m.words[node] {
+			hit(int(w), start, i+1)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A class is what a name tells of its value.
+// A class is what a name says about its value.
 type class int
 
 const (
@@ -14,50 +14,77 @@ const (
 	password       // may be a plain word
 	secret         // may be a long one
 	key            // is letters and digits
+	phrase         // is a dozen words or two
 )
 
-// keyOf are the words that make the key after them a secret one.
+// keyOf are the words before key that make a key secret.
 var keyOf = []string{
 	"api", "access", "private", "secret", "auth", "signing", "sign", "encryption", "encrypt", "account", "storage", "service",
 	"license", "master", "deploy", "ssh", "shared", "sharedaccess", "subscription", "consumer", "session", "hmac", "jwt",
-	"webhook", "admin", "root", "app", "application", "client", "crypto", "cipher", "aes", "rsa", "tls", "ssl", "security",
+	"webhook", "admin", "root", "app", "application", "client", "crypto", "cipher", "aes", "rsa", "tls", "ssl", "security", "preshared",
+	"authentication", "authorization", "pre", "unseal", "recovery",
 }
 
-// further are the words that may follow in a name without changing what it is.
+// further are the words that may follow in a name without changing its meaning.
 var further = map[string]bool{
 	"": true, "base": true, "prod": true, "production": true, "dev": true, "staging": true, "test": true, "live": true,
 	"root": true, "admin": true, "ro": true, "rw": true, "old": true, "new": true, "value": true, "b64": true, "base64": true,
 	"default": true, "main": true, "backup": true, "primary": true, "secondary": true, "plain": true, "plaintext": true, "string": true,
+	"set": true, "data": true,
 }
 
-// classOf tells what a whole name says of its value, however it is written:
-// dbPassword, DB_PASSWORD and db-password are the same.
+// classOf returns the class of a name, in any style: dbPassword, DB_PASSWORD and
+// db-password are the same.
 func classOf(name string) class {
+	c, _ := classify(name)
+	return c
+}
+
+// classify is like classOf, but also knows the names of lists: api_keys.
+func classify(name string) (c class, plural bool) {
 	words := splitName(name)
 	for len(words) > 1 && (further[words[len(words)-1]] || isDigits(words[len(words)-1])) {
 		words = words[:len(words)-1]
 	}
 	if len(words) == 0 {
-		return noSecret
+		return noSecret, false
 	}
 	last := strings.TrimRight(words[len(words)-1], "0123456789")
 	before := ""
 	if len(words) > 1 {
 		before = words[len(words)-2]
 	}
+	if c := classOfWord(name, last, before, len(words)); c != noSecret {
+		return c, last == "credentials"
+	}
+	if one, ok := strings.CutSuffix(last, "s"); ok && one != "pas" && one != "pass" {
+		if c := classOfWord(name, one, before, len(words)); c != noSecret {
+			return c, true
+		}
+	}
+	return noSecret, false
+}
+
+// classOfWord returns the class of a name by its last two words.
+func classOfWord(name, last, before string, words int) class {
 	switch {
-	case last == "pwd" && len(words) == 1 && isEnv(name), last == "oldpwd":
+	case last == "pwd" && words == 1 && isEnv(name), last == "oldpwd":
 		return noSecret // a directory
-	case hasSuffix(last, "password", "passwd", "passphrase", "passcode", "pwd"), last == "pass" && len(words) > 1:
+	case hasSuffix(last, "password", "passwd", "passphrase", "passcode", "pwd"), last == "pass" && words > 1, isPassOf(last), last == "pw" && words > 1,
+		last == "psk", last == "requirepass", last == "masterauth":
 		return password
+	case last == "mnemonic", last == "phrase" && before == "seed":
+		return phrase
 	case last == "pass":
 		return key
 	case hasSuffix(last, "secret", "credential", "credentials"):
 		return secret
 	case hasSuffix(last, "token"):
-		if before == "next" || before == "page" || before == "continuation" || before == "sync" {
+		if slices.Contains(counted, before) {
 			return noSecret // of pages, not of doors
 		}
+		return key
+	case last == "salt" && isEnv(name) && words > 1:
 		return key
 	}
 	if what, ok := strings.CutSuffix(last, "key"); ok && (slices.Contains(keyOf, cmp.Or(what, before)) || what != "" && hasSuffix(what, keyOf...)) {
@@ -66,7 +93,20 @@ func classOf(name string) class {
 	return noSecret
 }
 
-// splitName cuts a name into lower-case words.
+// isPassOf reports whether a word is one such as dbpass. Not all words that end
+// like it are: bypass.
+func isPassOf(word string) bool {
+	of, ok := strings.CutSuffix(word, "pass")
+	return ok && slices.Contains([]string{"db", "user", "my", "root", "admin", "smtp", "mail", "ftp", "ssh", "sql", "ldap", "bind", "http", "proxy", "auth"}, of)
+}
+
+// counted are the words before token that make a token harmless.
+var counted = []string{
+	"next", "page", "continuation", "sync", "max", "min", "total", "input", "output", "prompt", "completion", "cached", "reasoning", "num",
+	"special", "color", "design", "pagination",
+}
+
+// splitName splits a name into lower-case words.
 func splitName(name string) []string {
 	var words []string
 	start := 0
@@ -89,7 +129,7 @@ func splitName(name string) []string {
 	return words
 }
 
-// isEnv tells whether a name is one of the environment's.
+// isEnv reports whether a name is written like an environment variable.
 func isEnv(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; c != '_' && !isUpper(c) && (c < '0' || '9' < c) {
@@ -99,7 +139,7 @@ func isEnv(name string) bool {
 	return true
 }
 
-// isHeader tells whether a name is one of HTTP's own sort.
+// isHeader reports whether a name is that of an X- header.
 func isHeader(name string) bool {
 	return len(name) > 2 && (name[0] == 'x' || name[0] == 'X') && name[1] == '-'
 }

@@ -8,8 +8,7 @@ import (
 	"sync"
 )
 
-// A pattern is a regular expression and the words without which it matches
-// nothing.
+// A pattern is a regular expression and the words one of which is in every match.
 type pattern struct {
 	ID       string
 	Regex    string
@@ -18,26 +17,70 @@ type pattern struct {
 	Keywords []string
 }
 
-// reachFurther is how far around its word a pattern looks whose matches may be
-// of any length. If one ends there, it looks further.
+// reachFurther is how far from its word a pattern without a maximum length looks
+// for a match. If a match ends there, the pattern looks further.
 const reachFurther = 512
 
-// A search is a pattern made ready.
+// A search is a compiled pattern.
 type search struct {
 	pattern
 	re    *regexp.Regexp
 	reach int
-	// Matches begin with a word, after the end of another if boundary is set:
-	// words like "s." stand in every second line, and almost none begins one.
+	// Matches begin with the word, at a word boundary if boundary is set. This
+	// saves a look at most words: "s." is in every other line of code, but seldom
+	// at a word boundary.
 	anchored, boundary bool
+	leads              []string // what they begin with, if anchored
+	folded             bool     // in any case
+	assigned           bool     // a word is followed by an operator
 }
 
-// rule makes the pattern ready when a text first has one of its words: most
-// never do.
+// Most of gitleaks' patterns are a vendor's name, an operator and a value. What
+// may come before the name is dropped from the pattern: it costs a lot and does
+// not change the value.
+const (
+	beforeName = `[\w.-]{0,50}?`
+	operator   = `(?:[ \t\w.-]{0,20})[\s'"]{0,3}(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)`
+)
+
+// accepts reports whether a match may begin at a hit.
+func (s *search) accepts(text string, h place) bool {
+	if s.anchored && s.boundary && h.start > 0 && isWordByte(text[h.start-1]) {
+		return false
+	}
+	if s.anchored && !s.folded && !hasPrefix(text[h.start:], s.leads...) {
+		return false
+	}
+	return !s.assigned || isOperator(text, h.end)
+}
+
+// isOperator reports whether the rest of a name, an operator and a value of some
+// length follow at i.
+func isOperator(text string, i int) bool {
+	end := min(len(text), i+32)
+	for i < end && (isNameByte(text[i]) || strings.IndexByte(" \t\r\n'\"", text[i]) >= 0) {
+		i++
+	}
+	if i == end || strings.IndexByte("=>:|?,", text[i]) < 0 {
+		return false
+	}
+	for end = min(len(text), i+12); i < end && strings.IndexByte("=>:|?,`'\" \t\r\n", text[i]) >= 0; i++ {
+	}
+	const shortest = 10
+	end = min(len(text), i+shortest)
+	for i < end && (isNameByte(text[i]) || strings.IndexByte("=/+:", text[i]) >= 0) {
+		i++
+	}
+	return i == end
+}
+
+// rule compiles the pattern when a text first has one of its words. Most are
+// never needed.
 func (p pattern) rule() rule {
 	ready := sync.OnceValue(func() *search { return newSearch(p) })
-	return rule{name: p.ID, keywords: p.Keywords, find: func(text string, hits []place, found func(start, end int)) {
-		s := ready()
+	accepts := func(text string, h place) bool { return ready().accepts(text, h) }
+	return rule{name: p.ID, keywords: p.Keywords, accepts: accepts, find: func(v *view, hits []place, found func(start, end int)) {
+		s, text := ready(), v.text
 		done := 0 // where the last secret ends
 		if !s.anchored {
 			for _, w := range windows(hits, s.reach, len(text)) {
@@ -46,7 +89,7 @@ func (p pattern) rule() rule {
 			return
 		}
 		for _, h := range hits {
-			if h.start >= done && (!s.boundary || h.start == 0 || !isWordByte(text[h.start-1])) {
+			if h.start >= done {
 				done = max(done, s.in(text, place{h.start, min(len(text), h.start+s.reach)}, found))
 			}
 		}
@@ -55,7 +98,11 @@ func (p pattern) rule() rule {
 
 func newSearch(p pattern) *search {
 	s := &search{pattern: p, reach: reachFurther}
-	parsed, err := syntax.Parse(p.Regex, syntax.Perl)
+	expr := p.Regex
+	if strings.Contains(expr, operator) {
+		expr = strings.Replace(expr, beforeName, "", 1)
+	}
+	parsed, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
 		panic(err) // the patterns are ours
 	}
@@ -68,10 +115,12 @@ func newSearch(p pattern) *search {
 		for _, k := range p.Keywords {
 			begins = begins || strings.HasPrefix(strings.ToLower(lead), k)
 		}
+		s.leads = append(s.leads, lead)
 		s.anchored = s.anchored && begins
 	}
-	expr := p.Regex
 	if s.anchored {
+		s.folded = strings.Contains(expr, "(?i")
+		s.assigned = strings.Contains(expr, operator)
 		s.boundary = strings.HasPrefix(strings.TrimLeft(expr, "("), `\b`)
 		expr = `\A(?:` + expr + `)`
 	}
@@ -82,8 +131,8 @@ func newSearch(p pattern) *search {
 	return s
 }
 
-// in finds the pattern in a piece of text, or further if a match ends with it,
-// and returns where the last secret ends.
+// in finds the pattern in a piece of text, or beyond if a match ends with it, and
+// returns the end of the last secret.
 func (s *search) in(text string, w place, found func(start, end int)) (done int) {
 	matches := s.re.FindAllStringSubmatchIndex(text[w.start:w.end], -1)
 	if n := len(matches); n > 0 && w.end < len(text) && w.start+matches[n-1][1] == w.end {
@@ -92,6 +141,9 @@ func (s *search) in(text string, w place, found func(start, end int)) (done int)
 	for _, m := range matches {
 		start, end := group(m, s.Group)
 		secret := text[w.start+start : w.start+end]
+		if s.ID == "vault-service-token" && !strings.ContainsAny(secret, digits) {
+			continue // s.bypassDocumentValidation
+		}
 		if entropy(secret) >= s.Entropy && !placeholder(secret) {
 			done = wordEnd(text, w.start+end)
 			found(w.start+start, done)
@@ -100,8 +152,8 @@ func (s *search) in(text string, w place, found func(start, end int)) (done int)
 	return done
 }
 
-// wordEnd returns where the word ends that i is in. Of a key that is longer than
-// it once was nothing may be left.
+// wordEnd returns the end of the word that i is in. Nothing may be left of a key
+// that is longer than its rule expects.
 func wordEnd(text string, i int) int {
 	for 0 < i && i < len(text) && isWordByte(text[i-1]) && (isWordByte(text[i]) || text[i] == '-') {
 		i++
@@ -109,8 +161,8 @@ func wordEnd(text string, i int) int {
 	return i
 }
 
-// leads are the letters that matches begin with, one for each way to begin; an
-// empty one if that is not known.
+// leads returns the literals that matches begin with, one for each alternative;
+// an empty one if it is not known.
 func leads(re *syntax.Regexp) []string {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -133,7 +185,7 @@ func leads(re *syntax.Regexp) []string {
 	return []string{""}
 }
 
-// windows are the pieces of a text within reach of words.
+// windows returns the pieces of a text within reach of the words.
 func windows(hits []place, reach, length int) []place {
 	var ws []place
 	for _, h := range hits {
@@ -147,7 +199,7 @@ func windows(hits []place, reach, length int) []place {
 	return ws
 }
 
-// longest is how many bytes a match can have, -1 if any number.
+// longest returns the maximum length of a match in bytes, -1 if there is none.
 func longest(re *syntax.Regexp) int {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -185,7 +237,7 @@ func longest(re *syntax.Regexp) int {
 	return 0 // an assertion
 }
 
-// entropy is Shannon's, in bits a byte.
+// entropy returns Shannon's entropy in bits per byte.
 func entropy(s string) float64 {
 	var counts [256]int
 	for i := range len(s) {

@@ -24,7 +24,7 @@ func TestPatterns(t *testing.T) {
 	filler := strings.Repeat("func add(a, b int) int { return a + b }\n", 100)
 	rng := rand.New(rand.NewPCG(1, 2))
 	tried := 0
-	for _, p := range slices.Concat(vendors, file.Rules) {
+	for _, p := range slices.Concat(shapes, file.Rules) {
 		re := regexp.MustCompile(p.Regex)
 		parsed, err := syntax.Parse(p.Regex, syntax.Perl)
 		if err != nil {
@@ -35,7 +35,7 @@ func TestPatterns(t *testing.T) {
 			if !slices.ContainsFunc(p.Keywords, func(k string) bool { return strings.Contains(strings.ToLower(sample), k) }) {
 				sample = p.Keywords[0] + " " + sample
 			}
-			text := blank(filler + sample + "\n" + filler)
+			text := newView(filler + sample + "\n" + filler).text
 			for _, m := range re.FindAllStringSubmatchIndex(text, -1) {
 				start, end := group(m, newSearch(p).Group)
 				if secret := text[start:end]; entropy(secret) < p.Entropy || placeholder(secret) {

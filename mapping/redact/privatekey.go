@@ -2,16 +2,13 @@ package redact
 
 import "strings"
 
-const base64Bytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
-
-// maxKey is how long a private key may be in text.
+// maxKey is the maximum length of a private key in text.
 const maxKey = 32 << 10
 
-// privateKeys finds PEM blocks: on lines, with \n in the place of line ends,
-// between line numbers, and without an end or a beginning. A constant of code
-// that only names the first line of one is none.
-func privateKeys(text string, hits []place, found func(start, end int)) {
-	done := 0
+// privateKeys finds PEM blocks, also with line numbers, or without a first or last
+// line. A string constant with the first line of a block is not a key.
+func privateKeys(v *view, hits []place, found func(start, end int)) {
+	text, done := v.text, 0
 	for _, h := range hits {
 		if h.start < done {
 			continue
@@ -42,10 +39,10 @@ func privateKeys(text string, hits []place, found func(start, end int)) {
 	}
 }
 
-// keyAfter returns where a key's body ends that begins at i, i if there is none.
+// keyAfter returns the end of the key body that begins at i, i if there is none.
 func keyAfter(text string, i int) int {
 	limit := min(len(text), i+maxKey)
-	if n := strings.Index(text[i:limit], "-----END"); n >= 0 && isBody(text[i:i+n]) {
+	if n := strings.Index(text[i:limit], "-----"); n >= 0 && strings.HasPrefix(text[i+n:], "-----END") && isBody(text[i:i+n]) {
 		end := i + n + len("-----END")
 		if m := strings.Index(text[end:min(len(text), end+64)], "-----"); m >= 0 {
 			return end + m + 5
@@ -69,17 +66,13 @@ func keyAfter(text string, i int) int {
 	return end
 }
 
-// keyBefore returns where a key's body begins that ends at i.
+// keyBefore returns the start of the key body that ends at i.
 func keyBefore(text string, i int) int {
 	begin := i
 	for at := i; at > 0 && i-at < maxKey; {
 		from := max(0, i-maxKey)
 		prev := strings.TrimRight(text[from:at], "\r\n")
-		prev = strings.TrimSuffix(prev, `\n`)
-		n := max(strings.LastIndexByte(prev, '\n')+1, 0)
-		if m := strings.LastIndex(prev, `\n`); m >= 0 {
-			n = max(n, m+2)
-		}
+		n := strings.LastIndexByte(prev, '\n') + 1
 		line := bareLine(prev[n:])
 		if line != "" && (!isBase64(line) || len(line) < 16 && begin < i) {
 			break
@@ -95,12 +88,12 @@ func keyBefore(text string, i int) int {
 	return begin
 }
 
-// isBody tells whether what stands between the first and last line of a key
-// has one in it.
+// isBody reports whether the text between the first and last line of a block
+// contains a key.
 func isBody(s string) bool {
 	run := 0
 	for i := range len(s) {
-		if strings.IndexByte(base64Bytes, s[i]) < 0 {
+		if strings.IndexByte(base64, s[i]) < 0 {
 			run = 0
 		} else if run++; run == 40 { // longer than a name in code
 			return true
@@ -109,21 +102,16 @@ func isBody(s string) bool {
 	return false
 }
 
-// cutLine returns the first line of s, which \n may end in writing, and its
-// size with its end.
+// cutLine returns the first line of s, and its size with the line break.
 func cutLine(s string) (line string, size int) {
-	end, size := len(s), len(s)
 	if n := strings.IndexByte(s, '\n'); n >= 0 {
-		end, size = n, n+1
+		return s[:n], n + 1
 	}
-	if n := strings.Index(s[:end], `\n`); n >= 0 {
-		end, size = n, n+2
-	}
-	return s[:end], size
+	return s, len(s)
 }
 
-// bareLine is a line of a key without what may stand around it: quotes, line
-// numbers, marks of diffs and comments.
+// bareLine strips quotes, line numbers, and diff and comment marks from a line of
+// a key.
 func bareLine(line string) string {
 	line = strings.Trim(line, " \t\r\"'`,;\\>#*")
 	digits := strings.TrimLeft(line, "0123456789")
@@ -138,4 +126,4 @@ func bareLine(line string) string {
 	return line
 }
 
-func isBase64(s string) bool { return s != "" && strings.Trim(s, base64Bytes) == "" }
+func isBase64(s string) bool { return s != "" && strings.Trim(s, base64) == "" }

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// How a value is written decides how much it must look like a secret.
+// A writing is how a value is written, which decides how much it must look like
+// a secret.
 type writing int
 
 const (
@@ -15,8 +16,8 @@ const (
 	env            // NAME=value of a shell or an .env file, a flag, a header: never a variable
 )
 
-// words that are no secrets, however they are assigned.
-var words = map[string]bool{
+// plainWords are never secrets, however they are assigned.
+var plainWords = map[string]bool{
 	"password": true, "passwd": true, "secret": true, "token": true, "string": true, "str": true, "text": true, "bool": true,
 	"boolean": true, "number": true, "int": true, "bytes": true, "byte": true, "any": true, "object": true, "char": true, "none": true,
 	"null": true, "nil": true, "undefined": true, "true": true, "false": true, "required": true, "optional": true, "hidden": true,
@@ -25,22 +26,30 @@ var words = map[string]bool{
 	"redacted]": true, "invalid": true, "missing": true, "function": true, "async": true, "await": true, "new": true, "yes": true, "no": true,
 }
 
-// secret tells whether a value is one.
+// secret reports whether the value of a name of this class is a secret.
 func (c class) secret(v string, how writing) bool {
 	lower := strings.ToLower(v)
-	if len(v) < 3 || placeholder(v) || words[lower] || hasPrefix(v, `\u`, `\x`) || hasSuffix(lower, files...) {
+	if len(v) < 3 || v[0] == ' ' || placeholder(v) || plainWords[lower] || hasPrefix(v, `\u`, `\x`) || hasSuffix(lower, files...) || isReference(lower) {
 		return false
 	}
 	m := makeupOf(v)
 	switch {
+	case how != env && (isTerm(lower) || how != quoted && isEnv(v) && strings.Contains(v, "_")):
+		return false // sha256, RESET_PASSWORD_V2
+	case c == phrase:
+		return m.spaces >= 11 && m.spaces < 24 && m.letters == len(v)-m.spaces && m.upper == 0
 	case m.spaces > 0:
-		return how == env && c == password && m.spaces < 4
+		return (how == env || how == quoted && m.digits > 0 && m.upper == 0) && c == password && m.spaces < 4
 	case how == env && c == password:
 		return true
 	case how == env: // but not process.env.TOKEN
 		return len(v) >= 6 && m.letters > 0 && (!m.plain() || !strings.Contains(v, "."))
+	case c != password && isName(v):
+		return false
 	case how == conf && m.plain():
 		return c == password && len(v) >= 8 && m.letters == len(v) && m.upper == 0
+	case how == conf && c != password && isIdentifier(v) && isMixed(v) && turnsOf(v) < 2:
+		return false // defaultToConfig2
 	case how == conf:
 		return len(v) >= 6 && m.letters > 0 && !isChain(v) && (c == password || m.digits > 0 && len(v) >= 8)
 	case how == quoted && c == password && m.plain(): // but not a label or another name
@@ -57,10 +66,91 @@ func (c class) secret(v string, how writing) bool {
 	return len(v) >= 12 && m.letters > 0 && m.digits > 0 && entropy(v) >= 3.2 && !isExpression(v)
 }
 
-// files are how the name of one ends.
+// isReference reports whether a value is an address, a version or a number.
+func isReference(lower string) bool {
+	if strings.Contains(lower, "://") || hasSuffix(lower, "/tcp", "/udp") || hasPrefix(lower, "urn:", "data:", "#") {
+		return true
+	}
+	if host, port, ok := strings.Cut(lower, ":"); ok && len(port) >= 2 && isDigits(port) && isIdentifier(host) && !isDigits(host) {
+		return true
+	}
+	if hex, ok := strings.CutPrefix(lower, "0x"); ok && len(hex) <= 8 && strings.Trim(hex, hexes) == "" {
+		return true
+	}
+	number := strings.TrimLeft(lower, "^~>=v ")
+	return number != "" && isDigit(number[0]) && strings.Count(number, ".") == 2 && strings.Trim(number, "0123456789.-abcdehlrpt") == "" &&
+		strings.Trim(number[:strings.LastIndexByte(number, '.')], "0123456789.") == ""
+}
+
+// isName reports whether a value is itself the name of a secret:
+// encryptionKey1024.
+func isName(v string) bool {
+	return isIdentifier(strings.ReplaceAll(v, "-", "_")) && len(splitName(v)) > 1 && classOf(v) != noSecret && !isRandom(v)
+}
+
+// isStrong reports whether a word looks like a password: it has letters and
+// digits.
+func isStrong(v string) bool {
+	lower := strings.ToLower(v)
+	if len(v) < 6 || len(v) > 128 || placeholder(v) || plainWords[lower] || isReference(lower) || hasSuffix(lower, files...) || isChain(v) {
+		return false
+	}
+	m := makeupOf(v)
+	return m.letters > 0 && m.digits > 0 && m.spaces == 0 && !strings.ContainsAny(v, "()[]{}<>;,=\"'") && !isTerm(lower)
+}
+
+// isTerm reports whether a word with digits is a technical term: sha256, utf-8,
+// base64url, int32.
+func isTerm(lower string) bool {
+	n := strings.IndexAny(lower, "0123456789")
+	if n < 0 || !terms[strings.Trim(lower[:n], "-_")] {
+		return false
+	}
+	rest := strings.Trim(strings.TrimLeft(lower[n:], "0123456789"), "-_")
+	return rest == "" || oneOf(rest, []string{"sum", "url", "encode", "cert", "key", "request", "hash", "native", "authenticate"}) || isDigits(rest)
+}
+
+var terms = map[string]bool{
+	"sha": true, "md": true, "utf": true, "base": true, "oauth": true, "x": true, "ipv": true, "http": true, "pkcs": true, "rfc": true, "iso": true,
+	"aes": true, "rsa": true, "ed": true, "ecdsa": true, "int": true, "uint": true, "float": true, "char": true, "varchar": true, "win": true, "argon": true,
+	"latin": true, "hs": true, "rs": true, "es": true, "v": true, "arg": true, "param": true, "step": true, "version": true, "interp": true, "aws": true,
+	"hmac-sha": true, "pbkdf": true, "tls": true, "ssl": true, "cp": true, "sig": true,
+}
+
+// isRandom reports whether a word looks generated: there are digits between its
+// letters.
+func isRandom(v string) bool {
+	if len(v) < 8 || placeholder(v) || isReference(strings.ToLower(v)) || strings.ContainsAny(v, " \t\n(){}<>[];,\"'`|\\") {
+		return false
+	}
+	m := makeupOf(v)
+	if m.digits == 0 {
+		return len(v) >= 32 && m.upper > 8 && m.letters-m.upper > 8 && m.isKey(v) && !isMixedWords(v)
+	}
+	turns := turnsOf(v)
+	return m.letters > 0 && (turns >= 3 || turns == 2 && len(v) < 16 && !isTerm(strings.ToLower(v))) && !isDate(v) && !isChain(v)
+}
+
+// isMixedWords reports whether letters are words in camelCase.
+func isMixedWords(v string) bool {
+	runs := 0
+	for i := 1; i < len(v); i++ {
+		if isUpper(v[i]) != isUpper(v[i-1]) {
+			runs++
+		}
+	}
+	return runs < len(v)/3
+}
+
+// isDate reports whether a value begins with a day.
+func isDate(v string) bool {
+	return len(v) >= 10 && isDigits(v[:4]) && v[4] == '-' && isDigits(v[5:7]) && v[7] == '-' && isDigits(v[8:10])
+}
+
+// files are suffixes of file names.
 var files = []string{".pem", ".json", ".crt", ".txt", ".yml", ".yaml", ".key"}
 
-// A makeup is what a value is made of.
+// A makeup counts the kinds of characters in a value.
 type makeup struct{ letters, upper, digits, joints, spaces, marks int }
 
 func makeupOf(v string) (m makeup) {
@@ -84,37 +174,74 @@ func makeupOf(v string) (m makeup) {
 	return m
 }
 
-// plain tells whether there are only letters, and what joins words to names.
+// plain reports whether there are only letters, and characters that join words.
 func (m makeup) plain() bool { return m.digits == 0 && m.marks == 0 }
 
-// isKey tells whether a value is long and mixed enough to be nothing but a key.
+// isKey reports whether a value is so long and random that it must be a key.
 func (m makeup) isKey(v string) bool {
-	return len(v) >= 20 && m.letters > 0 && m.digits > 0 && entropy(v) >= 3.5 && !strings.ContainsAny(v, "({") ||
-		len(v) >= 32 && entropy(v) >= 4 && strings.Trim(v, base64Bytes) == ""
+	return len(v) >= 20 && (v[0] != '/' || turnsOf(v) > 6) && m.letters > 0 && m.digits > 0 && entropy(v) >= 3.5 && !strings.ContainsAny(v, "({") ||
+		len(v) >= 32 && entropy(v) >= 4 && strings.Trim(v, base64) == ""
 }
 
-// isExpression tells whether a bare value is code: user.password2, x->y, 2*n.
+// isExpression reports whether a bare value is code: user.password2, x->y, 2*n.
 func isExpression(v string) bool {
-	if isIdentifier(v) && classOf(v) != noSecret {
-		return true // testRSA2048PrivateKey
+	if isIdentifier(v) && (classOf(v) != noSecret || !isRandom(v) && turnsOf(v) < 2 && isMixed(v)) {
+		return true // testRSA2048PrivateKey, defaultToConfig2
 	}
-	return hasPrefix(strings.ToLower(v), code...) || isChain(v)
+	if name, number, ok := strings.Cut(v, "$"); ok && isIdentifier(name) && isDigits(number) {
+		return true // SemicolonToken$1
+	}
+	return hasPrefix(strings.ToLower(v), code...) || isChain(v) || containsAny(v, "?.", "??", "/*", "=!", "[^", "(?")
 }
 
-// isChain tells whether a value is one of names: a.b, a->b, a::b, or a path.
+// isMixed reports whether a name is in camelCase.
+func isMixed(v string) bool {
+	for i := 1; i < len(v); i++ {
+		if isUpper(v[i]) && !isUpper(v[i-1]) && isLetter(v[i-1]) {
+			return true
+		}
+	}
+	return false
+}
+
+// isChain reports whether a value is a chain of names, a.b, a->b or a::b, or a
+// path.
 func isChain(v string) bool {
-	dot := strings.IndexByte(v, '.')
-	return strings.Contains(v, "->") || strings.Contains(v, "::") || strings.Contains(v, "//") || hasPrefix(v, "/", "./", "~/") ||
-		dot > 0 && isIdentifier(v[:dot]) && isIdentifier(v[dot+1:])
+	if isBase64(v) && turnsOf(v) > 6 && entropy(v) > 4 {
+		return false
+	}
+	if strings.Contains(v, "->") || strings.Contains(v, "::") || strings.Contains(v, "//") || hasPrefix(v, "/", "./", "~/") {
+		return true
+	}
+	if strings.IndexByte(v, '.') <= 0 || !isIdentifier(v) {
+		return false
+	}
+	for part := range strings.SplitSeq(v, ".") {
+		if turns := turnsOf(part); turns > 2 || turns == 2 && !isTerm(strings.ToLower(part)) || isDigits(part) && part != "" {
+			return false // drawn, not a name
+		}
+	}
+	return true
 }
 
-// code is how expressions begin that stand for a secret.
+// turnsOf counts where digits follow letters in a word, or letters digits.
+func turnsOf(v string) (turns int) {
+	for i := 1; i < len(v); i++ {
+		if isDigit(v[i-1]) && isLetter(v[i]) || isLetter(v[i-1]) && isDigit(v[i]) {
+			turns++
+		}
+	}
+	return turns
+}
+
+// code are prefixes of expressions that refer to a secret.
 var code = []string{
 	"pass", "pwd", "self", "this", "cfg", "conf", "user", "req", "args", "opts", "data", "token", "secret", "key", "get", "http",
 	"lambda",
 }
 
-// placeholder tells whether a value only stands for a secret.
+// placeholder reports whether a value is in place of a secret: a mask, a variable,
+// an example.
 func placeholder(s string) bool {
 	if s == "" || isMark(s) || strings.Count(s, s[:1]) == len(s) { // xxxx
 		return true
@@ -122,6 +249,8 @@ func placeholder(s string) bool {
 	switch s[0] {
 	case '<', '{', '(', ']':
 		return true
+	case '\\': // of a shell
+		return len(s) > 1 && s[1] == '$'
 	case '$', '%', '*', '&', '@': // no variable has digits and marks in it
 		return len(s) < 8 || !strings.ContainsAny(s[1:], "0123456789") || !strings.ContainsAny(s[1:], "!@#^&*+~?") || strings.ContainsAny(s, "{}()<>")
 	}
@@ -136,4 +265,8 @@ func hasPrefix(s string, prefixes ...string) bool {
 
 func hasSuffix(s string, suffixes ...string) bool {
 	return slices.ContainsFunc(suffixes, func(x string) bool { return strings.HasSuffix(s, x) })
+}
+
+func containsAny(s string, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(s, p) })
 }

@@ -36,6 +36,7 @@ const (
 	EventRateLimit          = "rate_limit"
 	EventWarning            = "warning"           // the agent warns of something that is no failure
 	EventTodoList           = "todo.list"         // the agent's plan, with what is done of it
+	EventHook               = "hook"              // a program of the user's ran
 	EventTaskNotification   = "task.notification" // a background task ended that no tool call of the stream started
 )
 
@@ -45,6 +46,7 @@ const (
 	ProviderName      = "gen_ai.provider.name"
 	AgentName         = "gen_ai.agent.name"
 	AgentID           = "gen_ai.agent.id"
+	AgentVersion      = "gen_ai.agent.version"
 	ConversationID    = "gen_ai.conversation.id"
 	RequestModel      = "gen_ai.request.model"
 	RequestStream     = "gen_ai.request.stream"
@@ -109,31 +111,41 @@ const (
 // Facts that only the Copilot CLI states.
 const CopilotPremiumRequests = "copilot.premium_requests" // may be a fraction
 
+// Facts that only Claude Code states.
+const (
+	ClaudeAPIKeySource   = "claude.api_key_source"
+	ClaudeTerminalReason = "claude.terminal_reason"
+)
+
 // spantee's own attributes of root spans.
 const (
-	ReasoningEffort  = "spantee.reasoning_effort"
-	DurationReported = "spantee.duration_reported_ms" // by the agent
-	Turns            = "spantee.turns"
-	Tools            = "spantee.tools"
-	ToolErrors       = "spantee.tool_errors"
-	Deltas           = "spantee.deltas"
-	BadLines         = "spantee.bad_lines"
-	Retries          = "spantee.retries"
-	Reconnects       = "spantee.reconnects"
-	Compactions      = "spantee.compactions"
-	ModelSeconds     = "spantee.model_seconds" // in chat spans
-	ModelMillis      = "spantee.model_ms"
-	ToolSeconds      = "spantee.tool_seconds" // with a tool running, however many
-	ToolMillis       = "spantee.tool_ms"
-	UntracedBytes    = "spantee.untraced_bytes" // of the stream, after tracing was abandoned
-	UntracedLines    = "spantee.untraced_lines"
-	UsageInput       = "spantee.usage.input_tokens" // totals, where chats have the counts
-	UsageOutput      = "spantee.usage.output_tokens"
-	UsageCacheRead   = "spantee.usage.cache_read_tokens"
-	UsageCacheWrite  = "spantee.usage.cache_write_tokens"
-	UsageReasoning   = "spantee.usage.reasoning_tokens"
-	UsageTotalCost   = "spantee.usage.cost" // USD
-	Stderr           = "spantee.stderr"     // the end of it, with content only
+	ReasoningEffort   = "spantee.reasoning_effort"
+	DurationReported  = "spantee.duration_reported_ms" // by the agent
+	Turns             = "spantee.turns"
+	Tools             = "spantee.tools"
+	ToolErrors        = "spantee.tool_errors"
+	Deltas            = "spantee.deltas"
+	BadLines          = "spantee.bad_lines"
+	HiddenNames       = "spantee.hidden_names" // written as _OTHER because they may have been secrets
+	Retries           = "spantee.retries"
+	Reconnects        = "spantee.reconnects"
+	Compactions       = "spantee.compactions"
+	ModelSeconds      = "spantee.model_seconds" // in chat spans
+	ModelMillis       = "spantee.model_ms"
+	ToolSeconds       = "spantee.tool_seconds" // with a tool running, however many
+	ToolMillis        = "spantee.tool_ms"
+	UntracedBytes     = "spantee.untraced_bytes" // of the stream, after tracing was abandoned
+	UntracedLines     = "spantee.untraced_lines"
+	UsageInput        = "spantee.usage.input_tokens" // totals, where chats have the counts
+	UsageOutput       = "spantee.usage.output_tokens"
+	UsageCacheRead    = "spantee.usage.cache_read_tokens"
+	UsageCacheWrite   = "spantee.usage.cache_write_tokens"
+	UsageReasoning    = "spantee.usage.reasoning_tokens"
+	UsageTotalCost    = "spantee.usage.cost" // USD
+	Stderr            = "spantee.stderr"     // the end of it, with content only
+	APIMillis         = "spantee.api_ms"     // of its model calls together, by the agent
+	PermissionMode    = "spantee.permission_mode"
+	PermissionDenials = "spantee.permission_denials"
 )
 
 // spantee's own attributes of any span.
@@ -161,6 +173,11 @@ const (
 	Reason           = "spantee.reason" // by kind
 	TokensBefore     = "spantee.tokens_before"
 	TokensAfter      = "spantee.tokens_after"
+	RateLimitStatus  = "spantee.rate_limit.status"
+	RateLimitType    = "spantee.rate_limit.type"
+	RateLimitResets  = "spantee.rate_limit.resets_at" // s since 1970
+	HookEvent        = "spantee.hook.event"
+	HookOutcome      = "spantee.hook.outcome"
 
 	// With content only.
 	Message   = "spantee.message"    // of a notice
@@ -200,6 +217,7 @@ const (
 	SubagentType       = "spantee.subagent.type"
 	SubagentModel      = "spantee.subagent.model"
 	SubagentID         = "spantee.subagent.id"
+	SubagentTokens     = "spantee.subagent.tokens"
 
 	// With content only.
 	ToolPattern     = "spantee.tool.pattern"

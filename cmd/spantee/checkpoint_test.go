@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/spool"
+	"github.com/spantee/spantee/mapping"
+)
+
+// A nowhere is a collector that is not there.
+type nowhere struct{}
+
+func (nowhere) Start(context.Context) error { return nil }
+func (nowhere) Stop(context.Context) error  { return nil }
+func (nowhere) UploadTraces(context.Context, []*tracepb.ResourceSpans) error {
+	return &exporter.UploadError{Verdict: exporter.Misconfigured, Err: errors.New("nowhere")}
+}
+
+func (nowhere) Destination() spool.Destination {
+	return spool.Destination{Protocol: "grpc", Endpoint: "http://nowhere:4317"}
+}
+
+// Each piece of the stream that changes a run's ids is followed by a checkpoint,
+// without the help of a clock: whenever the process is killed then, its spans are
+// of one trace.
+func TestAChangeOfIdsIsOnDiskAtOnce(t *testing.T) {
+	s := &spool.Spool{Dir: filepath.Join(t.TempDir(), "spantee/spool"), Max: 1 << 20}
+	e, err := exporter.New(exporter.Config{Client: nowhere{}, Spool: s, Interval: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close(t.Context())
+	tr := &tracing{options: new(options), say: new(reporter), exporter: e, live: true, came: time.Now()}
+	tr.mapper, err = mapping.New(mapping.Options{Agent: "cursor", Now: func() time.Time { return tr.came }, Emit: tr.emit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range []struct {
+		line  string
+		spans int // that a kill leaves
+	}{
+		{`{"type":"system","subtype":"init","model":"GPT-5","session_id":"s"}`, 2}, // a provisional root
+		{`{"type":"tool_call","subtype":"started","call_id":"1","tool_call":{"readToolCall":{"args":{"path":"p"}}},"session_id":"s","timestamp_ms":1790000000000}`, 3},
+		{`{"type":"tool_call","subtype":"completed","call_id":"1","tool_call":{"readToolCall":{"args":{"path":"p"},"result":{"success":{"content":"c"}}}},"session_id":"s","timestamp_ms":1790000000500}`, 3},
+		{`{"type":"result","subtype":"success","is_error":false,"duration_ms":500,"session_id":"s","timestamp_ms":1790000000600}`, 3},
+	} {
+		tr.saving = 0 // however slow the machine is
+		tr.consume([]byte(step.line+"\n"), time.Now())
+		var entries []spool.Entry
+		for deadline := time.Now().Add(30 * time.Second); ; {
+			if entries, err = s.List(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if len(entries) == 1 && entries[0].Spans == step.spans {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("after line %d a kill leaves %+v, want %d spans", i+1, entries, step.spans)
+			}
+		}
+		traces := tracesAfterKill(t, entries[0].Path)
+		if len(traces) != 1 {
+			t.Errorf("after line %d a kill leaves %d traces: %v", i+1, len(traces), traces)
+		}
+	}
+}
+
+// tracesAfterKill recovers a copy of a journal, and counts the spans of each
+// trace.
+func tracesAfterKill(t *testing.T, journal string) map[string]int {
+	t.Helper()
+	dead := spool.Spool{Dir: filepath.Join(t.TempDir(), "spantee/spool"), Max: 1 << 20}
+	b, err := os.ReadFile(journal)
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(dead.Dir, "open"), 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dead.Dir, "open", filepath.Base(journal)), b, 0o600)
+	}
+	if err == nil {
+		_, err = dead.Recover(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	box, err := dead.Outbox(t.Context(), nowhere{}.Destination())
+	if err != nil || box == nil {
+		t.Fatal("nothing was recovered", err)
+	}
+	defer box.Close()
+	claim, _, err := box.Next(t.Context())
+	if err != nil || claim == nil {
+		t.Fatal("nothing was recovered", err)
+	}
+	traces := map[string]int{}
+	for _, wire := range claim.Spans {
+		for _, span := range decodeSpans(t, wire) {
+			traces[fmt.Sprintf("%x", span.TraceId)]++
+		}
+	}
+	return traces
+}
+
+func decodeSpans(t *testing.T, wire []byte) []*tracepb.Span {
+	t.Helper()
+	scope := new(tracepb.ScopeSpans)
+	if err := proto.Unmarshal(wire, scope); err != nil {
+		t.Fatal(err)
+	}
+	return scope.Spans
+}

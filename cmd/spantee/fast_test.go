@@ -1,0 +1,182 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/exporter/receiver/receivertest"
+)
+
+// fastStreams come much faster than they can be mapped.
+var fastStreams = []struct {
+	name  string
+	lines func() [][]byte
+}{
+	{"sessions", func() (lines [][]byte) {
+		for i := range 60 {
+			lines = append(lines, stream(fmt.Sprint("s", i), 100)...)
+		}
+		return lines
+	}},
+	{"deltas", func() [][]byte {
+		lines := stream("s", 1)
+		deltas := bytes.Repeat(lines[1], 100_000)
+		return append([][]byte{lines[0], deltas}, lines[1:]...)
+	}},
+	{"lines of 27 to 60 MB", func() [][]byte {
+		lines := stream("s", 3)
+		for i, mb := range []int{27, 60, 40} {
+			content := `"content":"` + strings.Repeat("x", mb<<20) + `"`
+			at := 1 + 7*(i+1) - 1 // where a tool completes
+			lines[at] = bytes.Replace(lines[at], []byte(`"content":"c"`), []byte(content), 1)
+		}
+		return lines
+	}},
+}
+
+// However fast a stream comes, and whatever room there is for what has not been
+// mapped yet, every span arrives, and nothing is said.
+func TestNoStreamIsTooFast(t *testing.T) {
+	for _, s := range fastStreams {
+		lines := s.lines()
+		want, _ := spansIn(t, lines, false)
+		in := bytes.Join(lines, nil)
+		for _, tc := range []struct {
+			name  string
+			env   []string
+			args  []string
+			limit string // what the shell does before
+		}{
+			{name: "room for all"},
+			{name: "no spill", args: []string{"--spill-max=0"}},
+			{name: "a small spill", args: []string{"--spill-max=1MiB"}},
+			{name: "a full disk", limit: "ulimit -f 2048; "},
+			{name: "no state folder", env: []string{"XDG_STATE_HOME=/dev/null"}},
+			{name: "one processor", env: []string{"GOMAXPROCS=1"}},
+		} {
+			t.Run(s.name+", "+tc.name, func(t *testing.T) {
+				r := receivertest.Start(t)
+				cmd := spantee(t, append(tc.env, "OTEL_EXPORTER_OTLP_ENDPOINT="+r.GRPCEndpoint()), tc.args...)
+				if tc.limit != "" {
+					cmd.Args = append([]string{"sh", "-c", tc.limit + `exec "$0" "$@"`}, cmd.Args...)
+					cmd.Path = lookPath(t, "sh")
+				}
+				cmd.Stdin = bytes.NewReader(in)
+				if err := cmd.Run(); err != nil {
+					t.Errorf("spantee: %v", err)
+				}
+				if !bytes.Equal(cmd.stdout.Bytes(), in) {
+					t.Error("other bytes came out")
+				}
+				checkStderr(t, cmd.stderr.String(), "")
+				wantSpans(t, byID(r.Spans()), want)
+			})
+		}
+	}
+}
+
+// A process that is stopped in the middle, and goes on, loses nothing.
+func TestStopAndContinue(t *testing.T) {
+	lines := fastStreams[0].lines()
+	want, _ := spansIn(t, lines, false)
+	for _, arg := range []string{"--spill-max=1GiB", "--spill-max=0"} {
+		r := receivertest.Start(t)
+		cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()}, arg)
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		const stops = 8
+		for i := range stops {
+			in.Write(bytes.Join(lines[i*len(lines)/stops:(i+1)*len(lines)/stops], nil))
+			cmd.Process.Signal(syscall.SIGSTOP)
+			var status syscall.WaitStatus
+			if _, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+				t.Fatalf("not stopped: %v, %v", status, err)
+			}
+			cmd.Process.Signal(syscall.SIGCONT)
+		}
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("spantee: %v", err)
+		}
+		if !bytes.Equal(cmd.stdout.Bytes(), bytes.Join(lines, nil)) {
+			t.Error("other bytes came out")
+		}
+		checkStderr(t, cmd.stderr.String(), "")
+		wantSpans(t, byID(r.Spans()), want)
+	}
+}
+
+// What is mapped faster than a slow collector takes it waits for the collector:
+// a recording, for longer than the end may take, and a live stream in a backlog.
+func TestMapperWaitsForSlowCollector(t *testing.T) {
+	var lines [][]byte
+	for i := range 300 { // more spans than the exporter keeps in memory
+		lines = append(lines, stream(fmt.Sprint("s", i), 100)...)
+	}
+	in := bytes.Join(lines, nil)
+	want, _ := spansIn(t, lines, false)
+	path := filepath.Join(t.TempDir(), "stream")
+	if err := os.WriteFile(path, in, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name    string
+		live    bool
+		timeout string
+	}{{"recording", false, "1s"}, {"live", true, "10s"}} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCollector(t)
+			c.start("slow")
+			cmd := spantee(t, c.environment("grpc"), "--spool-max=0", "--flush-timeout="+tc.timeout)
+			cmd.Stdin = bytes.NewReader(in)
+			if !tc.live {
+				file, err := os.Open(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer file.Close()
+				cmd.Stdin = file
+			}
+			if err := cmd.Run(); err != nil {
+				t.Errorf("spantee: %v", err)
+			}
+			checkStderr(t, cmd.stderr.String(), "")
+			if got, again := c.taken(); len(got) != len(want) || again > 0 {
+				t.Errorf("%d of %d spans arrived, %d twice", len(got), len(want), again)
+			}
+		})
+	}
+}
+
+func byID(spans []*tracepb.Span) map[string]*tracepb.Span {
+	got := map[string]*tracepb.Span{}
+	for _, span := range spans {
+		got[spanKey(span)] = span
+	}
+	return got
+}
+
+func lookPath(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skip(err)
+	}
+	return path
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+)
+
+func (t *tap) run() {
+	defer close(t.done)
+	defer t.ticker.Stop()
+	t.guard(t.feed)
+	<-t.ended // the stream may go on without the consumer
+	t.guard(func() {
+		var lost untraced
+		if t.err() != nil {
+			lost = t.lost()
+		}
+		t.consumer.finish(t.whole && t.err() == nil, lost)
+	})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.spill != nil { // of a consumer that was detached
+		t.spill.f.Close()
+	}
+}
+
+// guard recovers a panic of the consumer, so that the stream goes on.
+func (t *tap) guard(f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.detach(fmt.Errorf("a bug in spantee: %v", p))
+		}
+	}()
+	f()
+}
+
+// feed consumes until the stream is over. While there is a backlog, and room for
+// more, it does so on a thread that yields to the copy. A thread cannot be given
+// its priority back: this one ends with its goroutine, because it stays locked.
+func (t *tap) feed() {
+	t.tick()
+	for t.feedSome(false) {
+		addProcessors()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			runtime.LockOSThread()
+			lowerPriority()
+			t.guard(func() { t.feedSome(true) })
+		}()
+		<-done
+	}
+}
+
+// addProcessors lets the system choose between the copy, the mapper and the
+// sender. With as many Ps as processors, the copy would wait in Go's own
+// scheduler, which knows no priorities.
+var addProcessors = sync.OnceFunc(func() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2) })
+
+// feedSome consumes until it is to yield, or no more. It returns false at the end.
+func (t *tap) feedSome(yielding bool) (more bool) {
+	for {
+		p, came, next := t.next(yielding)
+		switch next {
+		case atEnd:
+			return false
+		case change:
+			return true
+		case await:
+			select {
+			case <-t.more:
+			case <-t.ticker.C:
+				t.tick()
+			}
+			continue
+		}
+		t.consumer.consume(p, came)
+		t.consumed(len(p))
+		if !t.ticking {
+			t.ticking = true
+			t.ticker.Reset(time.Second)
+		}
+		select {
+		case <-t.ticker.C:
+			t.tick()
+		default:
+		}
+	}
+}
+
+// A step is what feedSome does next.
+type step int
+
+const (
+	takePiece step = iota
+	await
+	change // to a thread that yields, or back
+	atEnd
+)
+
+// next returns a piece of the stream and when it came, or what else there is to do.
+func (t *tap) next(yielding bool) (p []byte, came time.Time, next step) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for t.ring.len() == 0 {
+		switch {
+		case t.failure != nil:
+			return nil, came, atEnd
+		case t.spill != nil && !t.spill.empty():
+			t.refill()
+		case t.spill != nil && t.writing:
+			return nil, came, await
+		case t.spill != nil:
+			t.closeSpill()
+		case t.over && t.pending == 0:
+			return nil, came, atEnd
+		default:
+			if t.behind {
+				t.behind, t.urgent = false, false
+				t.consumer.backlog(false)
+			}
+			if yielding {
+				return nil, came, change
+			}
+			return nil, came, await
+		}
+	}
+	switch {
+	case t.failure != nil:
+		return nil, came, atEnd
+	case yielding != (t.behind && !t.urgent):
+		return nil, came, change
+	}
+	first := t.came[0]
+	return t.ring.head(min(pieceSize, int(first.to-t.ring.from))), first.at, takePiece
+}
+
+// consumed makes room.
+func (t *tap) consumed(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ring.from += int64(n)
+	t.came.drop(t.ring.from)
+	notify(t.room)
+}
+
+// refill moves a piece from the spill to the ring, which is empty. It is called
+// with t.mu held, and lets go of it while it reads.
+func (t *tap) refill() {
+	s, size := t.spill, t.spill.to-t.spill.from
+	p := t.ring.space(pieceSize)
+	t.mu.Unlock()
+	n, err := s.read(p, size)
+	t.mu.Lock()
+	if err != nil {
+		t.detach(fmt.Errorf("what was put aside cannot be read: %w", err))
+		return
+	}
+	s.from += int64(n)
+	t.ring.to += int64(n)
+	notify(t.room)
+}
+
+// closeSpill gives the disk back what an empty spill holds. It is called with
+// t.mu held, and lets go of it meanwhile: that may be a gigabyte.
+func (t *tap) closeSpill() {
+	s := t.spill
+	t.spill = nil
+	notify(t.room)
+	t.mu.Unlock()
+	s.f.Close()
+	t.mu.Lock()
+}
+
+func (t *tap) tick() {
+	next := t.consumer.tick()
+	t.ticking = 0 < next && next <= time.Second
+	if next > 0 {
+		t.ticker.Reset(next)
+	}
+}
+
+// notify wakes the reader of c, if it is not awake already.
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"strings"
+	"unicode"
+)
+
+// printable replaces what a terminal would obey: names of files, and what is in
+// files or comes from a server, may hold escape sequences.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}
+
+// quoted makes a file name one word of a shell's.
+func quoted(name string) string {
+	plain := func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-+,:@%", r)
+	}
+	if name != "" && strings.IndexFunc(name, func(r rune) bool { return !plain(r) }) < 0 {
+		return name
+	}
+	return "'" + strings.ReplaceAll(printable(name), "'", `'\''`) + "'"
+}

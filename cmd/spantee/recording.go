@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/spantee/spantee/mapping"
+)
+
+// A recording is a stream that comes from a file.
+type recording struct {
+	written time.Time     // the last time
+	shift   time.Duration // of all instants
+	again   string        // the command that sends it again
+}
+
+// recordingOf returns nil if stdin is live.
+func (o *options) recordingOf(stdin *os.File) (*recording, error) {
+	info, err := stdin.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		if o.now {
+			return nil, usageError{errors.New("--now needs a recording: spantee --now < FILE")}
+		}
+		return nil, nil
+	}
+	name := "FILE"
+	if target, err := os.Readlink(fmt.Sprint("/proc/self/fd/", stdin.Fd())); err == nil {
+		name = quoted(target)
+	}
+	rec := &recording{written: info.ModTime(), again: "spantee replay " + name}
+	if len(os.Args) > 1 { // they may hold secrets
+		rec.again += " with the same flags"
+	}
+	if o.now {
+		from, err := stdin.Seek(0, io.SeekCurrent)
+		if err != nil {
+			return nil, err
+		}
+		err = o.endNow(rec, io.NewSectionReader(stdin, from, info.Size()-from))
+		if err != nil {
+			return nil, err
+		}
+	}
+	return rec, nil
+}
+
+// endNow moves a recording so that the last run in it ends now.
+func (o *options) endNow(rec *recording, r io.Reader) error {
+	var last uint64
+	m, err := mapping.New(mapping.Options{
+		Agent: o.agent, Deltas: mapping.DeltasOff, Replay: rec.written,
+		Emit: func(span []byte, _ string) { last = max(last, endOf(span)) },
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(m, r); err != nil {
+		return err
+	}
+	m.Close(false)
+	if last > 0 {
+		rec.shift = time.Since(time.Unix(0, int64(last)))
+	}
+	return nil
+}
+
+// endOf returns when an encoded span ended, 0 if it does not say.
+func endOf(span []byte) uint64 {
+	const fieldEnd = 8
+	for len(span) > 0 {
+		num, typ, n := protowire.ConsumeTag(span)
+		if n < 0 {
+			return 0
+		}
+		span = span[n:]
+		if num == fieldEnd && typ == protowire.Fixed64Type {
+			at, _ := protowire.ConsumeFixed64(span)
+			return at
+		}
+		if n = protowire.ConsumeFieldValue(num, typ, span); n < 0 {
+			return 0
+		}
+		span = span[n:]
+	}
+	return 0
+}
+
+// maxWindow is how much memory a zstd file may ask for: what zstd itself allows
+// by default.
+const maxWindow = 128 << 20
+
+// unpack returns what a file holds that may be packed by gzip or zstd.
+func unpack(r *bufio.Reader) (*bufio.Reader, error) {
+	switch magic, _ := r.Peek(4); {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		unpacked, err := gzip.NewReader(r)
+		if err != nil {
+			return nil, err
+		}
+		return bufio.NewReader(unpacked), nil
+	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		unpacked, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, err
+		}
+		return bufio.NewReader(unpacked), nil
+	}
+	return r, nil
+}

@@ -1,0 +1,280 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/spantee/spantee/exporter"
+)
+
+const replayUsage = `replay makes traces of recorded streams:
+
+  spantee replay session.jsonl
+  spantee replay -r recordings
+
+FILEs may be packed by gzip or zstd. Of a DIR, replay reads the files whose names
+end in .jsonl or .ndjson, optionally with .gz or .zst. A file that cannot be read
+is skipped. The same recording gives the same trace ids, so it can be sent again.
+The exit status is 1 if a file was skipped or a span was not delivered.`
+
+func replayCommand() *cobra.Command {
+	var o options
+	var recursive bool
+	cmd := &cobra.Command{
+		Use:   "replay FILE|DIR...",
+		Short: "Trace recorded streams",
+		Long:  replayUsage,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return &exporter.Error{Err: errors.New("no file to replay"), Hint: "spantee replay FILE"}
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return replay(&o, args, recursive, os.Stderr) },
+	}
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "also read the folders in a DIR")
+	cmd.Flags().BoolVar(&o.now, "now", false, "move each recording so that it ends now")
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+// A replayer traces one file after the other.
+type replayer struct {
+	*tracing
+	bar         *progressbar.ProgressBar // nil without a terminal
+	interrupted atomic.Bool
+	failed      bool
+}
+
+func replay(o *options, names []string, recursive bool, stderr *os.File) error {
+	cfg, err := o.resolve()
+	if err != nil {
+		return err
+	}
+	signals := catchSignals()
+	say := newReporter(o, cfg, stderr)
+	t, err := startTracing(o, cfg, say, &recording{again: "this command again"}, nil)
+	if err != nil {
+		return err
+	}
+	if !say.tracing {
+		return errors.New("no spans are sent: " + say.whyNowhere())
+	}
+	r := &replayer{tracing: t}
+	files, size := r.find(names, recursive)
+	r.showProgress(size)
+
+	var end exitStatus
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.all(files)
+	}()
+	select {
+	case <-done:
+	case end.signal = <-signals:
+		r.interrupted.Store(true)
+		t.backlog(false) // Export does not wait any more
+		<-done
+	}
+	restoreSignals() // the next one kills
+	r.finish()
+	d := say.delivery
+	if end.signal == nil && (r.failed || d.Delivered < d.Ended) {
+		end.code = statusFailed
+	}
+	if end == (exitStatus{}) {
+		return nil
+	}
+	return end
+}
+
+// find returns the recordings among names, and their size.
+func (r *replayer) find(names []string, recursive bool) (files []string, size int64) {
+	add := func(name string, info fs.FileInfo) {
+		files = append(files, name)
+		if info.Mode().IsRegular() {
+			size += info.Size()
+		}
+	}
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if err != nil {
+			r.skip(name, err)
+			continue
+		}
+		if !info.IsDir() {
+			add(name, info)
+			continue
+		}
+		before := len(files)
+		err = filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				r.skip(path, err)
+			case d.IsDir() && path != name && !recursive:
+				return fs.SkipDir
+			case d.Type().IsRegular() && isRecording(path):
+				info, err := d.Info()
+				if err != nil {
+					r.skip(path, err)
+					return nil
+				}
+				add(path, info)
+			}
+			return nil
+		})
+		if err == nil && len(files) == before {
+			r.skip(name, errors.New("no .jsonl or .ndjson file in it"))
+		}
+	}
+	return files, size
+}
+
+// isRecording goes by a file's name.
+func isRecording(name string) bool {
+	for _, packed := range []string{".gz", ".zst"} {
+		name = strings.TrimSuffix(name, packed)
+	}
+	return slices.Contains([]string{".jsonl", ".ndjson"}, filepath.Ext(name))
+}
+
+// skip says why a file is not traced.
+func (r *replayer) skip(name string, why error) {
+	r.failed = true
+	var path *fs.PathError
+	if errors.As(why, &path) {
+		why = path.Err // the name is said already
+	}
+	if !r.quiet {
+		r.say.line("%s: %s (skipped)", printable(name), printable(withHint(why)))
+	}
+}
+
+// showProgress draws a bar on a terminal.
+func (r *replayer) showProgress(size int64) {
+	if !r.say.terminal || r.quiet {
+		return
+	}
+	r.bar = progressbar.NewOptions64(size, progressbar.OptionSetWriter(r.say.w), progressbar.OptionShowBytes(true),
+		progressbar.OptionSetPredictTime(false), progressbar.OptionThrottle(progressEvery), progressbar.OptionClearOnFinish())
+	r.say.bar = r.bar
+}
+
+func (r *replayer) all(files []string) {
+	for _, name := range files {
+		if r.interrupted.Load() {
+			return
+		}
+		if err := r.one(name); err != nil {
+			r.skip(name, err)
+		}
+	}
+}
+
+// one traces a file.
+func (r *replayer) one(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	rec := &recording{written: info.ModTime()}
+	if r.now {
+		if err := r.endFileNow(rec, f); err != nil {
+			return err
+		}
+	}
+	if r.mapper, err = r.newMapper(rec); err != nil {
+		return err
+	}
+	r.say.setFile(name)
+	defer r.say.setFile("")
+	in, err := unpack(bufio.NewReaderSize(&counter{f, r}, pieceSize))
+	if err != nil {
+		return err
+	}
+	if head, _ := in.Peek(512); isOTLP(head) {
+		return &exporter.Error{Err: errors.New("it holds spans, not a stream"), Hint: "spantee view shows them"}
+	}
+	_, err = io.Copy(r.mapper, in)
+	cut := errors.Is(err, errStopped)
+	r.mapper.Close(err != nil)
+	stats := r.mapper.Stats()
+	if why := notAStream(stats); stats.Runs == 0 && err == nil {
+		if why == "" {
+			why = "it is empty"
+		}
+		return fmt.Errorf("no session in it: %s", why)
+	}
+	if cut {
+		return nil
+	}
+	r.say.odd(name, stats)
+	return err
+}
+
+// endFileNow moves a recording so that it ends now. It has to be read twice.
+func (r *replayer) endFileNow(rec *recording, f *os.File) error {
+	in, err := unpack(bufio.NewReaderSize(f, pieceSize))
+	if err == nil {
+		err = r.endNow(rec, in)
+	}
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	return err
+}
+
+// finish delivers what is left, and says what became of it.
+func (r *replayer) finish() {
+	if r.bar != nil {
+		_ = r.bar.Clear()
+		r.say.bar = nil
+	}
+	if r.tree != nil {
+		if err := r.tree.Close(); err != nil {
+			r.say.problem(fmt.Errorf("the tree: %w", err))
+		}
+	}
+	r.deliver(r.flushTimeout)
+	r.say.print()
+}
+
+// progressEvery bounds what a bar costs.
+const progressEvery = 100 * time.Millisecond
+
+// A counter reads a file and shows how far.
+type counter struct {
+	f *os.File
+	r *replayer
+}
+
+var errStopped = errors.New("interrupted")
+
+func (c *counter) Read(p []byte) (int, error) {
+	if c.r.interrupted.Load() {
+		return 0, errStopped
+	}
+	n, err := c.f.Read(p)
+	if c.r.bar != nil {
+		_ = c.r.bar.Add(n)
+	}
+	return n, err
+}

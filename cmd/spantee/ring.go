@@ -1,0 +1,71 @@
+package main
+
+import "time"
+
+// A ring is a fixed buffer of the stream's latest bytes. The pass-through reads
+// into it and writes from it, and the mapper reads it in place. Offsets are
+// those of the stream.
+type ring struct {
+	buf      []byte
+	origin   int64 // offset of buf[0], the last time that the ring was empty
+	from, to int64 // the bytes in it
+}
+
+func (r *ring) len() int  { return int(r.to - r.from) }
+func (r *ring) free() int { return len(r.buf) - r.len() }
+
+func (r *ring) index(offset int64) int { return int((offset - r.origin) % int64(len(r.buf))) }
+
+// space returns room for up to limit bytes, less where the buffer ends. An empty
+// ring starts over: while the mapper keeps up, a small part of the buffer is in
+// use, and stays in the processor's cache.
+func (r *ring) space(limit int) []byte {
+	if r.from == r.to {
+		r.origin = r.to
+	}
+	start := r.index(r.to)
+	return r.buf[start:min(start+limit, start+r.free(), len(r.buf))]
+}
+
+// head returns up to limit of the oldest bytes, less where the buffer ends.
+func (r *ring) head(limit int) []byte {
+	start := r.index(r.from)
+	return r.buf[start:min(start+limit, start+r.len(), len(r.buf))]
+}
+
+// put copies p, for which there must be room.
+func (r *ring) put(p []byte) {
+	for len(p) > 0 {
+		n := copy(r.space(len(p)), p)
+		r.to += int64(n)
+		p = p[n:]
+	}
+}
+
+// arrivals tell when the bytes of a stream came.
+type arrivals []arrival
+
+// An arrival is when the bytes up to an offset came.
+type arrival struct {
+	to int64
+	at time.Time
+}
+
+// What came within arrivalStep counts as one arrival: a backlog of single
+// bytes would else take many times its size.
+const arrivalStep = time.Millisecond
+
+func (a *arrivals) add(to int64, at time.Time) {
+	if n := len(*a); n > 0 && at.Sub((*a)[n-1].at) < arrivalStep {
+		(*a)[n-1].to = to
+		return
+	}
+	*a = append(*a, arrival{to, at})
+}
+
+// drop forgets what came before an offset.
+func (a *arrivals) drop(offset int64) {
+	for len(*a) > 0 && (*a)[0].to <= offset {
+		*a = (*a)[1:]
+	}
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"os"
+)
+
+// defaultSpillMax is how much of a stream is put aside unless told otherwise.
+const defaultSpillMax = 1 << 30
+
+// A spill holds what the mapper has not seen once the ring is full: an unlinked
+// file, used as a ring of max bytes. Offsets are those of the stream.
+type spill struct {
+	f        *os.File
+	max      int64
+	origin   int64 // offset of the file's first byte
+	from, to int64 // the bytes in it
+}
+
+// newSpill makes an empty spill in dir, which it creates, for the stream from
+// offset on.
+func newSpill(dir string, limit, offset int64) (*spill, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	f, err := openUnlinked(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &spill{f: f, max: limit, origin: offset, from: offset, to: offset}, nil
+}
+
+// createUnlinked makes a file and removes its name. Where an open file cannot
+// be removed there is no spill, because a kill would leave the stream on disk.
+func createUnlinked(dir string) (*os.File, error) {
+	f, err := os.CreateTemp(dir, ".spill-")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		f.Close()
+		os.Remove(f.Name())
+		return nil, err
+	}
+	return f, nil
+}
+
+func (s *spill) empty() bool { return s.from == s.to }
+func (s *spill) room() int64 { return s.max - (s.to - s.from) }
+
+// write writes p after what is there, for which there must be room. The caller
+// then moves to.
+func (s *spill) write(p []byte) error {
+	at := (s.to - s.origin) % s.max
+	head := p[:min(int64(len(p)), s.max-at)]
+	if _, err := s.f.WriteAt(head, at); err != nil {
+		return err
+	}
+	_, err := s.f.WriteAt(p[len(head):], 0)
+	return err
+}
+
+// read reads up to len(p) of the size oldest bytes. The caller then moves from.
+func (s *spill) read(p []byte, size int64) (int, error) {
+	at := (s.from - s.origin) % s.max
+	n, err := s.f.ReadAt(p[:min(int64(len(p)), size, s.max-at)], at)
+	if n > 0 {
+		return n, nil
+	}
+	return 0, err
+}
+
+// lines counts the newlines, as far as they can be read.
+func (s *spill) lines() (n int64) {
+	buf := make([]byte, pieceSize)
+	for rest := *s; !rest.empty(); {
+		k, err := rest.read(buf, rest.to-rest.from)
+		if err != nil || k == 0 {
+			break
+		}
+		n += int64(bytes.Count(buf[:k], newline))
+		rest.from += int64(k)
+	}
+	return n
+}
+
+var newline = []byte{'\n'}

@@ -1,0 +1,152 @@
+package exporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/exporter/spool"
+)
+
+func TestABacklogGoesInFewRequests(t *testing.T) {
+	s := newSpool(t)
+	wait(t, s, numbered(0, 300, 300))
+	c := new(fake)
+	sum, err := drainAll(t, s, c)
+	if err != nil || sum.Delivered != 300 || c.attempts != 1 {
+		t.Errorf("%+v in %d requests, %v", sum, c.attempts, err)
+	}
+}
+
+// A request that the receiver will never accept does not cost those it was
+// joined with.
+func TestTheRejectedOneOfAJoinedRequestIsFound(t *testing.T) {
+	const requests = 60 // fewer than maxHalvings can tell apart
+	s := newSpool(t)
+	wait(t, s, numbered(0, requests, 300))
+	c := &fake{answer: func(_ context.Context, spans []*tracepb.Span) error {
+		for _, span := range spans {
+			if span.Name == "0037" {
+				return errBad
+			}
+		}
+		return nil
+	}}
+	sum, err := drainAll(t, s, c)
+	if want := (Earlier{Delivered: requests - 1, Rejected: 1}); err != nil || sum != want || c.attempts > 1+2*maxHalvings {
+		t.Errorf("%+v in %d attempts, %v", sum, c.attempts, err)
+	}
+	rejected, _ := kept(t, s, spool.Rejected)
+	if got := fmt.Sprint(namesOf(rejected)); got != "[0037]" {
+		t.Errorf("rejected are %s", got)
+	}
+}
+
+func TestAReceiverThatRejectsEverythingIsNotStormed(t *testing.T) {
+	s := newSpool(t)
+	wait(t, s, numbered(0, 300, 300))
+	c := &fake{answer: answers(errBad)}
+	sum, err := drainAll(t, s, c)
+	if most := 2 << maxHalvings; err != nil || sum.Rejected != 300 || c.attempts > most {
+		t.Errorf("%+v in %d attempts, want %d at most, %v", sum, c.attempts, most, err)
+	}
+}
+
+// A receiver that takes new spans, but not yet the old ones, is not asked again
+// with every new one.
+func TestAFailedBacklogRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSpool(t)
+		wait(t, s, numbered(0, 5, 300))
+		asked := 0
+		c := &fake{answer: func(_ context.Context, spans []*tracepb.Span) error {
+			if earlier(spans) {
+				asked++
+				return errBusy
+			}
+			return nil
+		}}
+		e := newExporter(t, Config{Client: c, Spool: s})
+		const seconds = 60
+		for i := range seconds {
+			exportAll(e, numbered(100+i, 101+i, 300))
+			time.Sleep(time.Second)
+		}
+		if most := seconds/int(drainRest/time.Second) + 1; asked < 2 || asked > most {
+			t.Errorf("asked %d times in %d s, want %d at most", asked, seconds, most)
+		}
+		closeKeeping(t, e, time.Second)
+	})
+}
+
+// Between two requests of a backlog there is time for others.
+func TestABacklogLeavesRoomForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const requests, each = 20, 100 * time.Millisecond
+		s := newSpool(t)
+		wait(t, s, numbered(0, requests, alone))
+		var busy time.Duration
+		c := &fake{answer: func(_ context.Context, spans []*tracepb.Span) error {
+			if earlier(spans) {
+				time.Sleep(each)
+				busy += each
+			}
+			return nil
+		}}
+		e := newExporter(t, Config{Client: c, Spool: s})
+		exportAll(e, numbered(100, 101, 300))
+		start := time.Now()
+		for len(c.names()) < requests+1 {
+			time.Sleep(each / 10)
+		}
+		if took := time.Since(start) - e.cfg.Interval; busy != requests*each || took < busy*5/4 || took > 3*busy {
+			t.Errorf("busy for %v of %v", busy, took)
+		}
+		closeKeeping(t, e, time.Second)
+	})
+}
+
+// A path that was found in a spool is told to nobody who could write to it.
+func TestFlushNamesNoFile(t *testing.T) {
+	s := newSpool(t)
+	to := spool.Destination{Protocol: spool.File, Endpoint: "/home/victim/.profile"}
+	if _, err := s.Put(t.Context(), to, requestOfNumbers(t, 0, 2), ""); err != nil {
+		t.Fatal(err)
+	}
+	var named Client
+	flush := func() Flushed {
+		all, err := Flush(t.Context(), *s, func(to spool.Destination) (Client, error) {
+			if to != (spool.Destination{Protocol: spool.File}) {
+				t.Errorf("dial is told %+v", to)
+			}
+			return named, nil
+		}, nil)
+		if err != nil || len(all) != 1 || all[0].To != to {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		return all[0]
+	}
+	f := flush()
+	if e, ok := errors.AsType[*Error](f.Err); !ok || e.Hint == "" || f.Delivered > 0 {
+		t.Errorf("%+v", f)
+	}
+	c := new(fake)
+	named = c
+	if f := flush(); f.Err != nil || f.Delivered != 2 || len(c.names()) != 2 {
+		t.Errorf("%+v", f)
+	}
+}
+
+func requestOfNumbers(t *testing.T, from, to int) spool.Request {
+	t.Helper()
+	body, err := request{spans: frames(numbered(from, to, 300)...)}.body()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}

@@ -1,0 +1,155 @@
+package exporter
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/exporter/spool"
+)
+
+// freeze makes calls of a kind on the disk hang until they are released.
+func freeze(t *testing.T, call string) (release func()) {
+	t.Helper()
+	frozen := make(chan struct{})
+	spool.OnDisk = func(c string) {
+		if c == call {
+			<-frozen
+		}
+	}
+	return func() {
+		close(frozen)
+		synctest.Wait()
+		spool.OnDisk = nil
+	}
+}
+
+// A span leaves after the journal has it, with the ids of its root: or else a
+// kill would make it an orphan.
+func TestNothingIsSentBeforeItIsJournaled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := new(fake)
+		e := newExporter(t, Config{Client: c, Spool: newSpool(t)})
+		checkpoint(t, e, numbered(50, 51, 300)...)
+		synctest.Wait()
+
+		e.Begin()
+		exportAll(e, numbered(0, 1, 300))
+		time.Sleep(e.cfg.Interval + diskPatience/2)
+		synctest.Wait()
+		if len(c.names()) > 0 {
+			t.Error("a span was sent before its piece ended")
+		}
+		e.Commit()
+		synctest.Wait()
+		if len(c.names()) != 1 {
+			t.Error("a span was not sent when its piece had ended")
+		}
+
+		release := freeze(t, "append")
+		exportAll(e, numbered(1, 2, 300))
+		time.Sleep(e.cfg.Interval + diskPatience/2)
+		synctest.Wait()
+		if len(c.names()) > 1 {
+			t.Error("a span was sent before it was on disk")
+		}
+		time.Sleep(diskPatience) // longer than this nothing waits for a disk
+		synctest.Wait()
+		exportAll(e, numbered(2, 3, 300))
+		time.Sleep(e.cfg.Interval)
+		synctest.Wait()
+		if n := len(c.names()); n != 3 {
+			t.Errorf("%d spans were sent while the disk hangs", n)
+		}
+		release()
+		closeKeeping(t, e, time.Second)
+	})
+}
+
+// Close comes back in time from a disk that does not answer. What it could not
+// keep is in the journal, if the disk took that before, and counted if not.
+func TestCloseDoesNotWaitForAFrozenDisk(t *testing.T) {
+	for call, spooled := range map[string]int{"sync": 3, "create": 0, "append": 0, "lock": 0, "": 3} {
+		t.Run(call, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSpool(t)
+				e := newExporter(t, Config{Client: &fake{answer: answers(errRefused)}, Spool: s})
+				hangs := []string{"create", "lock"} // before there is a journal
+				var release func()
+				if call == hangs[0] || call == hangs[1] {
+					release = freeze(t, call)
+				}
+				checkpoint(t, e, numbered(50, 51, 300)...)
+				synctest.Wait()
+				if release == nil {
+					release = freeze(t, call)
+				}
+				exportAll(e, numbered(0, 3, 300))
+				checkpoint(t, e)
+				start := time.Now()
+				r := closeKeeping(t, e, 2*time.Second)
+				if took := time.Since(start); took > 2*time.Second+diskReserve {
+					t.Errorf("took %v", took)
+				}
+				if r.Spooled+r.Dropped != 3 || r.Spooled != spooled && call != "append" {
+					t.Errorf("%+v", r)
+				}
+				if r.Dropped > 0 && r.NotKept == nil && r.Cause == nil {
+					t.Errorf("nothing says why: %+v", r)
+				}
+				release()
+				time.Sleep(time.Second)
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// A stream is not held up by a disk that hangs for more than once.
+func TestAFrozenDiskHoldsUpAStreamOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSpool(t)
+		hang := func(ctx context.Context, _ []*tracepb.Span) error { <-ctx.Done(); return errTimeout }
+		e := newExporter(t, Config{Client: &fake{answer: hang}, Spool: s, MaxRequest: 1000, MaxQueue: 3000})
+		release := freeze(t, "sync")
+		start := time.Now()
+		exportAll(e, numbered(0, 100, 300))
+		if took := time.Since(start); took > diskPatience+time.Second {
+			t.Errorf("Export took %v", took)
+		}
+		release()
+		time.Sleep(time.Second)
+		r := closeKeeping(t, e, time.Second)
+		if r.NotKept == nil {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// A piece of a stream that waits for the collector begins when there is room, and
+// then ends without waiting: nothing of it could be sent before.
+func TestAPieceWaitsForRoomWhenItBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const each = time.Second
+		c := &fake{answer: func(context.Context, []*tracepb.Span) error { time.Sleep(each); return nil }}
+		e := newExporter(t, Config{Client: c, Wait: true, MaxRequest: 1000, MaxQueue: 2000})
+		n := 0
+		for range 20 {
+			e.Begin()
+			start := time.Now()
+			exportAll(e, numbered(n, n+10, 300))
+			if took := time.Since(start); took > 0 {
+				t.Errorf("Export waited for %v within a piece", took)
+			}
+			n += 10
+			e.Commit()
+			if e.queuedBytes > 2000+10*400 {
+				t.Errorf("%d bytes are queued", e.queuedBytes)
+			}
+		}
+		wantFates(t, closeKeeping(t, e, time.Hour), n, 0, 0, 0)
+	})
+}

@@ -1,0 +1,76 @@
+package exporter
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+)
+
+// services is a receiver that denies codex.
+type services struct {
+	fake
+	took []string
+}
+
+func (s *services) UploadTraces(_ context.Context, rs []*tracepb.ResourceSpans) error {
+	full, err := decode(rs)
+	if err != nil {
+		return err
+	}
+	service := ""
+	for _, kv := range full.Resource.GetAttributes() {
+		if kv.Key == "service.name" {
+			service = kv.Value.GetStringValue()
+		}
+	}
+	if service == "codex" {
+		return errDenied
+	}
+	var names []string
+	for _, span := range full.ScopeSpans[0].Spans {
+		names = append(names, span.Name)
+	}
+	s.took = append(s.took, service+": "+strings.Join(names, " "))
+	return nil
+}
+
+// TestSpansOfTwoServices interleaves them: a request has one service's spans, in
+// their order, and the journal forgets those alone that were delivered.
+func TestSpansOfTwoServices(t *testing.T) {
+	ctx := context.Background()
+	cursor, err := Resource(ctx, "cursor-agent", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	codex, err := Resource(ctx, "codex", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &services{}
+	s := newSpool(t)
+	e := newExporter(t, Config{Client: c, Spool: s, Resource: cursor})
+	e.Begin()
+	for i := range 6 {
+		span := encode(sized(fmt.Sprint(i), 200))
+		if i%2 == 0 {
+			e.Export(span, nil)
+		} else {
+			e.Export(span, codex)
+		}
+	}
+	if err := e.Checkpoint([]OpenSpan{{Span: encode(sized("open", 200)), From: codex}}); err != nil {
+		t.Fatal(err)
+	}
+	r := closeKeeping(t, e, time.Minute)
+	if want := []string{"cursor-agent: 0 2 4"}; !slices.Equal(c.took, want) {
+		t.Errorf("delivered %q, want %q", c.took, want)
+	}
+	if r.Delivered != 3 || r.Spooled != 3 {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,0 +1,121 @@
+package spool
+
+import (
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+)
+
+// Fields of an ExportTraceServiceRequest and what is in it.
+const (
+	fieldResourceSpans = 1
+	fieldResource      = 1
+	fieldScopeSpans    = 2
+	fieldScope         = 1
+	fieldSpans         = 2
+)
+
+// A Part is the spans of one resource and scope, in wire format.
+type Part struct {
+	Resource, Scope []byte
+	Spans           [][]byte // each as it stands in a ScopeSpans, with its tag
+}
+
+// same tells whether the spans of both can be in one ScopeSpans.
+func (p Part) same(q Part) bool {
+	return string(p.Resource) == string(q.Resource) && string(p.Scope) == string(q.Scope)
+}
+
+// readParts takes an ExportTraceServiceRequest apart. The spans stay as they are:
+// a receiver says more about them than a decoder here could.
+func readParts(b []byte) (parts []Part, err error) {
+	err = fields(b, func(num protowire.Number, value, _ []byte) error {
+		if num != fieldResourceSpans {
+			return nil
+		}
+		var resource []byte
+		var scopes [][]byte
+		err := fields(value, func(num protowire.Number, value, _ []byte) error {
+			switch num {
+			case fieldResource:
+				resource = value
+			case fieldScopeSpans:
+				scopes = append(scopes, value)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for _, scope := range scopes {
+			part := Part{Resource: resource}
+			if err := fields(scope, part.add); err != nil {
+				return err
+			}
+			if proto.Unmarshal(resource, new(resourcepb.Resource)) != nil || proto.Unmarshal(part.Scope, new(commonpb.InstrumentationScope)) != nil {
+				return errCorrupt
+			}
+			parts = append(parts, part)
+		}
+		return nil
+	})
+	return parts, err
+}
+
+func (p *Part) add(num protowire.Number, value, whole []byte) error {
+	switch num {
+	case fieldScope:
+		p.Scope = value
+	case fieldSpans:
+		p.Spans = append(p.Spans, whole)
+	}
+	return nil
+}
+
+// fields calls f with each field of a message: its value, which is nil unless
+// the field is one of bytes, and all of it.
+func fields(b []byte, f func(num protowire.Number, value, whole []byte) error) error {
+	for len(b) > 0 {
+		num, typ, tag := protowire.ConsumeTag(b)
+		if tag < 0 {
+			return errCorrupt
+		}
+		n := protowire.ConsumeFieldValue(num, typ, b[tag:])
+		if n < 0 {
+			return errCorrupt
+		}
+		var value []byte
+		if typ == protowire.BytesType {
+			value, _ = protowire.ConsumeBytes(b[tag:])
+		}
+		if err := f(num, value, b[:tag+n]); err != nil {
+			return err
+		}
+		b = b[tag+n:]
+	}
+	return nil
+}
+
+// appendPart appends a ResourceSpans with these spans to a request.
+func appendPart(b []byte, p Part) []byte {
+	var scope []byte
+	if p.Scope != nil {
+		scope = protowire.AppendBytes(protowire.AppendTag(nil, fieldScope, protowire.BytesType), p.Scope)
+	}
+	size := len(scope)
+	for _, span := range p.Spans {
+		size += len(span)
+	}
+	head := []byte{}
+	if p.Resource != nil {
+		head = protowire.AppendBytes(protowire.AppendTag(head, fieldResource, protowire.BytesType), p.Resource)
+	}
+	head = protowire.AppendVarint(protowire.AppendTag(head, fieldScopeSpans, protowire.BytesType), uint64(size))
+	b = protowire.AppendVarint(protowire.AppendTag(b, fieldResourceSpans, protowire.BytesType), uint64(len(head)+size))
+	b = append(append(b, head...), scope...)
+	for _, span := range p.Spans {
+		b = append(b, span...)
+	}
+	return b
+}

@@ -1,0 +1,164 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// An Untrusted error says why a file or directory is not used: somebody else
+// may have written it.
+type Untrusted struct {
+	Path string
+	Why  string
+	Hint string // what mends it, if something does
+}
+
+func (e *Untrusted) Error() string {
+	if e.Hint != "" {
+		return fmt.Sprintf("%s %s (%s)", e.Path, e.Why, e.Hint)
+	}
+	return e.Path + " " + e.Why
+}
+
+func isUntrusted(err error) bool {
+	_, ok := errors.AsType[*Untrusted](err)
+	return ok
+}
+
+// PrivateDir makes sure that path is a directory of this user in which nobody
+// else can write, and creates it if it is missing. A symbolic link is refused:
+// its target is named by whoever made the link.
+func PrivateDir(path string) error {
+	err := checkDir(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return checkDir(path) // another process may have been first
+}
+
+func checkDir(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	return trust(path, info, fs.ModeDir)
+}
+
+// openFile opens a file of this user that nobody else can write to. It neither
+// follows a symbolic link nor waits for the other end of a pipe.
+func openFile(path string, flag int) (*os.File, fs.FileInfo, error) {
+	if info, err := os.Lstat(path); err == nil { // opening a device may have effects
+		if err := trust(path, info, 0); err != nil {
+			return nil, nil, err
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	f, err := os.OpenFile(path, flag|openFlags, 0o600)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = trust(path, info, 0)
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+// trust returns an *Untrusted error unless info is of the wanted type, belongs
+// to this user, and nobody else may write to it.
+func trust(path string, info fs.FileInfo, want fs.FileMode) error {
+	if got := info.Mode().Type(); got != want {
+		return &Untrusted{Path: path, Why: "is " + typeName(got)}
+	}
+	if uid, ok := owner(info); ok && uid != os.Geteuid() {
+		return &Untrusted{Path: path, Why: fmt.Sprintf("belongs to user %d", uid)}
+	}
+	if checksMode && info.Mode().Perm()&0o022 != 0 {
+		return &Untrusted{Path: path, Why: "can be written by other users", Hint: "chmod go-w " + path}
+	}
+	return nil
+}
+
+func typeName(mode fs.FileMode) string {
+	switch mode {
+	case 0:
+		return "a file"
+	case fs.ModeDir:
+		return "a directory"
+	case fs.ModeSymlink:
+		return "a symbolic link"
+	case fs.ModeNamedPipe:
+		return "a named pipe"
+	case fs.ModeSocket:
+		return "a socket"
+	}
+	return "a device"
+}
+
+// enter checks the state folder and the spool in it. With create they are made
+// if they are missing; without, that is fs.ErrNotExist.
+func (s Spool) enter(create bool) error {
+	state := filepath.Dir(s.Dir)
+	if create {
+		if err := os.MkdirAll(state, 0o700); err != nil {
+			return err
+		}
+		if err := checkDir(state); err != nil {
+			return err
+		}
+		return PrivateDir(s.Dir)
+	}
+	if err := checkDir(state); err != nil {
+		return err
+	}
+	return checkDir(s.Dir)
+}
+
+// makeDir returns a directory below the spool, by the names that lead there.
+func (s Spool) makeDir(names ...string) (string, error) {
+	if err := s.enter(true); err != nil {
+		return "", err
+	}
+	dir := s.Dir
+	for _, name := range names {
+		dir = filepath.Join(dir, name)
+		if err := PrivateDir(dir); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+// readDir lists a directory of the spool, which may be missing.
+func (s Spool) readDir(names ...string) ([]fs.DirEntry, error) {
+	err := s.enter(false)
+	dir := s.Dir
+	for _, name := range names {
+		if err != nil {
+			break
+		}
+		dir = filepath.Join(dir, name)
+		err = checkDir(dir)
+	}
+	if err == nil {
+		var entries []fs.DirEntry
+		if entries, err = os.ReadDir(dir); err == nil {
+			return entries, nil
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return nil, err
+}

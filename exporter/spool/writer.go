@@ -1,0 +1,227 @@
+package spool
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// heartbeat is how often the log of a process that has nothing to write is
+// touched, to show other hosts that it lives.
+const heartbeat = time.Hour
+
+const lockExt = ".lock"
+
+// An output is the file that a journal's writer appends to. Nobody else uses it.
+type output struct {
+	lock     *flock.Flock
+	f        *os.File // nil if it is to be begun anew
+	size     int64
+	reserved int64 // of the spool's room
+	exists   bool
+}
+
+func (j *Journal) path(ext string) string { return filepath.Join(j.dir, j.base+ext) }
+
+// write is the writer: one batch after the other until Close.
+func (j *Journal) write() {
+	defer close(j.stopped)
+	heart := time.NewTimer(heartbeat)
+	defer heart.Stop()
+	for {
+		j.mu.Lock()
+		todo, closed, keep := j.queued, j.closed, j.keep
+		j.queued = batch{}
+		j.busy = len(todo.b)
+		j.mu.Unlock()
+		switch {
+		case len(todo.b) > 0:
+			j.settle(todo, j.do(todo))
+			continue
+		case closed:
+			j.end(keep)
+			return
+		}
+		select {
+		case <-j.wake:
+		case <-heart.C:
+			_ = os.Chtimes(j.path(waitingExt), time.Time{}, time.Now())
+		}
+		heart.Reset(heartbeat)
+	}
+}
+
+// settle tells those who wait what became of a batch.
+func (j *Journal) settle(done batch, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.busy = 0
+	if err != nil {
+		j.fail(err)
+		return
+	}
+	j.written = max(j.written, done.upTo)
+	j.broadcast()
+}
+
+func (j *Journal) do(todo batch) error {
+	if !todo.anew {
+		return j.append(todo.b)
+	}
+	return j.rewrite(todo.b)
+}
+
+var errNoLog = errors.New("the journal could not be written")
+
+func (j *Journal) append(b []byte) error {
+	if j.out.f == nil {
+		return errNoLog
+	}
+	err := j.reserve(j.out.size + int64(len(b)))
+	if err == nil {
+		onDisk("append")
+		_, err = j.out.f.Write(b)
+	}
+	if err != nil { // a part of a frame may be there: nothing can follow it
+		j.out.close()
+		return err
+	}
+	j.out.size += int64(len(b))
+	return nil
+}
+
+// rewrite puts a new log in the place of the old, which is whole until then.
+func (j *Journal) rewrite(b []byte) error {
+	if err := j.begin(); err != nil {
+		return err
+	}
+	j.out.close()
+	old := j.out.reserved
+	j.out.reserved = 0
+	j.s.credit = old // both are there for a moment
+	err := j.reserve(int64(len(b)))
+	j.s.credit = 0
+	if err != nil {
+		j.out.reserved = old
+		return err
+	}
+	if j.out.exists {
+		err = j.replace(b)
+	} else {
+		err = j.create(b)
+	}
+	if err != nil {
+		j.s.release(j.out.reserved)
+		j.out.reserved = old
+		return err
+	}
+	j.s.release(old)
+	j.out.exists, j.out.size = true, int64(len(b))
+	return nil
+}
+
+// create writes the first log. A kill within that one write leaves nothing that
+// could be recovered, with or without a rename.
+func (j *Journal) create(b []byte) (err error) {
+	onDisk("create")
+	j.out.f, _, err = openFile(j.path(waitingExt), os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL)
+	if err != nil {
+		return err
+	}
+	onDisk("write")
+	if _, err = j.out.f.Write(b); err != nil {
+		j.out.close()
+		discard(j.path(waitingExt))
+	}
+	return err
+}
+
+// replace puts a log in the place of another.
+func (j *Journal) replace(b []byte) error {
+	f, err := createTemp(j.dir)
+	if err != nil {
+		return err
+	}
+	onDisk("write")
+	_, err = f.Write(b)
+	if err = cmp.Or(err, f.Close()); err == nil { // Windows renames no open file
+		err = rename(f.Name(), j.path(waitingExt))
+	}
+	if err != nil {
+		discard(f.Name())
+		return err
+	}
+	j.out.f, _, err = openFile(j.path(waitingExt), os.O_WRONLY|os.O_APPEND)
+	return err
+}
+
+func (j *Journal) begin() (err error) {
+	if j.dir == "" {
+		if j.dir, err = j.s.makeDir(openDir); err != nil {
+			return err
+		}
+	}
+	if j.out.lock == nil {
+		// Where a disk knows no locks the heartbeat has to do.
+		switch j.out.lock, err = tryLock(j.path(lockExt)); {
+		case isUnsupported(err):
+		case err != nil:
+			return err
+		case j.out.lock == nil:
+			return ErrBusy // with a name that no other process has
+		}
+	}
+	return nil
+}
+
+// reserve makes room for a log of size bytes.
+func (j *Journal) reserve(size int64) error {
+	more := j.s.reserved(size) - j.out.reserved
+	if more <= 0 {
+		return nil
+	}
+	evicted, err := j.s.reserve(more)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.evicted.Add(evicted)
+	if err == nil {
+		j.out.reserved += more
+	}
+	return err
+}
+
+// reserved is how much of the spool's room a log of size bytes takes: some more,
+// so that not every append has to ask for it.
+func (s Spool) reserved(size int64) int64 {
+	chunk := min(16<<10, s.Max/64+1)
+	return (size + chunk - 1) / chunk * chunk
+}
+
+func (o *output) close() {
+	if o.f != nil {
+		o.f.Close() // it is not needed on disk
+		o.f = nil
+	}
+}
+
+// end leaves the log for another process, or removes it.
+func (j *Journal) end(keep bool) {
+	j.out.close()
+	defer unlock(j.out.lock)
+	if keep && j.out.exists {
+		j.mu.Lock()
+		j.kept = j.err == nil
+		j.mu.Unlock()
+		return
+	}
+	if j.out.exists && remove(j.path(waitingExt)) == nil {
+		j.s.release(j.out.reserved)
+	}
+	if j.out.lock != nil {
+		discard(j.path(lockExt))
+	}
+}

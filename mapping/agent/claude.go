@@ -1,0 +1,385 @@
+package agent
+
+import (
+	"bytes"
+	"cmp"
+
+	"github.com/spantee/spantee/mapping/jsonscan"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// claude is Claude Code, run with -p --output-format stream-json. Its shapes
+// were read from recordings of 2.1.220 to 2.1.296.
+var claude = Agent{
+	Flag:     "claude",
+	Name:     "claude-code",
+	Provider: "anthropic",
+	New:      func() Decoder { return newClaudeDecoder(claudeDialect{callIDs: true}) },
+	Proof: func(m *Marks) bool {
+		return m.has("claude_code_version") || m.has("uuid") && m.has("session_id") || m.has("parent_tool_use_id") ||
+			m.Type == "stream_event" && m.has("event")
+	},
+	TurnEnds: true,
+}
+
+// A claudeDialect is how the agents that print Claude Code's lines differ.
+type claudeDialect struct {
+	// callIDs: all lines of a model call have its message id, and repeat its
+	// usage, in which the output tokens are a first estimate. Otherwise only a
+	// call's last line has usage, and it is final.
+	callIDs bool
+
+	inputHasCached bool   // the input tokens include the cached ones
+	apiError       string // a text that begins with this is no answer
+}
+
+// A claudeDecoder reads one stream, in which sessions may take turns.
+type claudeDecoder struct {
+	claudeDialect
+	line      claudeLine
+	templates templates
+	sessions  map[string]*claudeSession
+	current   *claudeSession // of the line before
+}
+
+func newClaudeDecoder(dialect claudeDialect) Decoder {
+	return &claudeDecoder{claudeDialect: dialect, sessions: map[string]*claudeSession{}}
+}
+
+// Flush implements [Decoder].
+func (d *claudeDecoder) Flush(dst []Event) []Event { return dst }
+
+// Decode implements [Decoder].
+func (d *claudeDecoder) Decode(line Line, dst []Event) []Event {
+	if line.Tail == nil {
+		if ev := d.templates.read(line.Text); ev != nil {
+			ev.Arrival = line.Arrival
+			return d.delta(ev, dst)
+		}
+	}
+	r := jsonscan.Reader{B: line.Text}
+	if r.End() {
+		return dst // a blank line
+	}
+	l := &d.line
+	for objects := 0; ; objects++ { // a line may hold several
+		ok := l.read(&r)
+		if line.Tail != nil {
+			l.salvage(line.Tail)
+			ok = true
+		}
+		if !ok || len(l.typ) == 0 {
+			return append(dst, Event{Kind: Malformed})
+		}
+		l.Arrival = line.Arrival
+		dst = d.events(dst)
+		if objects == 0 && r.End() {
+			d.learn(line.Text)
+		}
+		if r.End() || line.Tail != nil {
+			return dst
+		}
+	}
+}
+
+// learn makes a template of a delta line.
+func (d *claudeDecoder) learn(text []byte) {
+	l := &d.line
+	if (l.Kind != TextDelta && l.Kind != ThinkingDelta) || l.texts != 1 || l.Time != 0 || l.ids != 1 {
+		return
+	}
+	t := d.templates.add(text, hole{l.textAt, textHole}, hole{l.uuidAt, idHole})
+	var again claudeLine
+	again.read(&jsonscan.Reader{B: t.line}) // so that the event points into the template's own copy
+	t.event, t.kind = again.Event, l.Kind   // by the type of the delta
+}
+
+// events appends the events of the line at hand.
+func (d *claudeDecoder) events(dst []Event) []Event {
+	l := &d.line
+	l.Kind = Ignored
+	switch string(l.typ) {
+	case "system":
+		d.system()
+	case "assistant":
+		return d.assistant(dst)
+	case "user":
+		return d.user(dst)
+	case "stream_event":
+		return d.streamed(dst)
+	case "result":
+		return d.result(dst)
+	case "rate_limit_event":
+		l.Kind, l.Notice, l.Facts = Notice, semconv.EventRateLimit, l.facts
+	case "tool_progress":
+		d.subagentRetry()
+	case "error":
+		l.Kind, l.Text = RunError, l.errorText
+	case "control_request", "control_response", "control_cancel_request", "keep_alive",
+		"tool_use_summary", "auth_status", "prompt_suggestion":
+	default:
+		l.Kind = Unknown
+	}
+	return append(dst, l.Event)
+}
+
+// system settles what a line of the program itself is. Versions add subtypes;
+// one that is not known says nothing about the run.
+func (d *claudeDecoder) system() {
+	l, s := &d.line, d.session(&d.line.Event)
+	l.Facts = l.facts
+	switch string(l.subtype) {
+	case "init":
+		l.Kind = RunStart
+	case "hook_started":
+		l.Kind = Notice // hooks run before the init line
+	case "hook_response":
+		l.Kind, l.Notice = Notice, semconv.EventHook
+	case "api_retry":
+		l.Kind, l.Notice = Notice, semconv.EventRetry
+		l.facts.word(semconv.Reason, []byte(enum(jsonscan.Unquote(l.errorText))))
+		l.Facts = l.facts
+	case "compact_boundary":
+		l.Kind, l.Notice = Notice, semconv.EventCompaction
+	case "permission_denied":
+		s.trait(l.ID, callDenied)
+	case "task_started":
+		t := s.task(l.task)
+		t.background = t.background || l.background
+		t.call = string(l.ID)
+	case "task_updated":
+		if l.background {
+			s.task(l.task).background = true
+		}
+		if l.Status != "" && l.Status != "running" && l.Status != "pending" {
+			d.taskEnd(s, false)
+		}
+	case "task_notification":
+		d.taskEnd(s, true)
+	}
+}
+
+// taskEnd makes the line at hand the end of background work. An update may tell
+// of it before the notification does, which wakes the model. A task in the
+// foreground ends with its tool call.
+func (d *claudeDecoder) taskEnd(s *claudeSession, notified bool) {
+	l := &d.line
+	t := s.tasks[string(l.task)]
+	switch {
+	case t == nil && !notified, t != nil && !t.background:
+		return
+	case t != nil && t.over:
+		l.Kind = Notice
+	default:
+		l.Kind, l.ID = TaskEnd, l.task
+		l.Failed = l.Status != "completed"
+		l.Time = cmp.Or(l.Time, l.ended)
+		l.facts.text(semconv.TaskDetail, Full, l.summary)
+	}
+	l.Wakes = notified
+	l.Facts = l.facts
+	s.task(l.task).over = true
+}
+
+// subagentRetry tells of a sub-agent whose model call is retried: the lines
+// that show its progress repeat it.
+func (d *claudeDecoder) subagentRetry() {
+	l := &d.line
+	if l.attempt == 0 {
+		return
+	}
+	a := d.session(&l.Event).agent(l.ID)
+	if a.attempt != l.attempt {
+		l.Kind, l.Notice, l.Facts, l.Parent = Notice, semconv.EventRetry, l.facts, l.ID
+	}
+	a.attempt = l.attempt
+}
+
+// assistant appends what the model said: a block or several of one message.
+func (d *claudeDecoder) assistant(dst []Event) []Event {
+	l, s := &d.line, d.session(&d.line.Event)
+	a := s.agent(l.Parent)
+	s.nested = s.nested || len(l.Parent) > 0
+	if l.apiError || len(l.errorText) > 0 || d.isAPIError(l.firstText()) {
+		return d.failed(s, dst)
+	}
+	s.fault = ""
+	ev := l.Event
+	ev.FinishReason = claudeStops[string(l.stop)]
+	if string(l.Model) == "<synthetic>" { // the program's own words
+		ev.Model, l.usage = nil, Usage{}
+	}
+	ended := false
+	switch {
+	case d.callIDs:
+		ev.Call = l.message
+		if l.usage.Known && !a.isOver(l.message) {
+			l.usage.OutputUnknown = len(l.stop) == 0
+			ev.Usage = &l.usage
+		}
+	case l.usage.Known && l.usage.Input+l.usage.Output > 0:
+		ev.Usage, ended = &l.usage, true
+	}
+	ev.Usage = d.settle(ev.Usage)
+
+	streamedText, streamedThinking := a.text, a.thinking
+	before := len(dst)
+	for i := range l.blocks {
+		b := &l.blocks[i]
+		ev.Text, ev.Bytes, ev.ID, ev.Tool = b.text, jsonscan.UnquotedLen(b.text), nil, nil
+		switch {
+		case b.kind == textBlock && streamedText:
+			ev.Kind, a.text = TextEnd, false
+		case b.kind == textBlock && len(b.text) > 0:
+			ev.Kind = TextMessage
+		case b.kind == thinkingBlock && streamedThinking:
+			ev.Kind, a.thinking = ThinkingEnd, false
+		case b.kind == thinkingBlock:
+			ev.Kind = ThinkingMessage
+		case b.kind == toolUseBlock:
+			ev.Kind, ev.ID, ev.Tool = ToolStart, b.id, b.finish()
+			a.tools = true
+			if b.MCP {
+				s.trait(b.id, callOfMCP)
+			}
+		case b.kind == toolResultBlock:
+			ev.Kind, ev.ID, ev.Tool = ToolEnd, b.id, b.finish()
+		default:
+			continue
+		}
+		dst = append(dst, ev)
+	}
+	ev.Text, ev.Bytes, ev.ID, ev.Tool = nil, 0, nil, nil
+	if len(dst) == before && ev.Usage != nil { // a message without words
+		ev.Kind = TurnStart
+		dst = append(dst, ev)
+	}
+	if ended {
+		ev.Kind, ev.Final, a.over = TurnEnd, !a.tools, true
+		a.tools = false
+		dst = append(dst, ev)
+	}
+	return dst
+}
+
+// failed appends what is said of a model call that failed for good.
+func (d *claudeDecoder) failed(s *claudeSession, dst []Event) []Event {
+	l := &d.line
+	ev := l.Event
+	ev.Model = nil
+	ev.Status = cmp.Or(enum(jsonscan.Unquote(l.errorText)), "api_error")
+	if len(l.Parent) == 0 {
+		s.fault = ev.Status
+		told := ev
+		told.Kind, told.Text = RunError, l.firstText()
+		dst = append(dst, told)
+	}
+	ev.Kind, ev.Failed, ev.Final = TurnEnd, true, true
+	return append(dst, ev)
+}
+
+// isAPIError tells whether a text is the program's word on a failed model call.
+func (d *claudeDecoder) isAPIError(text []byte) bool {
+	return d.claudeDialect.apiError != "" && bytes.HasPrefix(text, []byte(d.claudeDialect.apiError))
+}
+
+// settle completes what a line says of the tokens of a model call or a run.
+func (d *claudeDecoder) settle(u *Usage) *Usage {
+	if u != nil && !d.inputHasCached {
+		u.Input += u.CacheRead + u.CacheWrite
+	}
+	return u
+}
+
+// user appends what came back from tools, or what was asked.
+func (d *claudeDecoder) user(dst []Event) []Event {
+	l, s := &d.line, d.session(&d.line.Event)
+	ev := l.Event
+	results := 0
+	for i := range l.blocks {
+		if l.blocks[i].kind == toolResultBlock {
+			results++
+		}
+	}
+	for i := range l.blocks {
+		b := &l.blocks[i]
+		ev.ID, ev.Tool, ev.Text = b.id, nil, nil
+		switch {
+		case b.kind == toolResultBlock:
+			if results == 1 {
+				l.finishResult(b)
+			}
+			ev.Kind, ev.Tool = ToolEnd, s.toolEnd(b)
+		case b.kind == textBlock && results == 0 && l.synthetic:
+			ev.Kind, ev.Wakes = Notice, true
+		case b.kind == textBlock && results == 0:
+			ev.Kind, ev.Text = Prompt, b.text
+		default:
+			continue
+		}
+		dst = append(dst, ev)
+	}
+	return dst
+}
+
+// streamed appends the events of one line of --include-partial-messages.
+func (d *claudeDecoder) streamed(dst []Event) []Event {
+	l := &d.line
+	a := d.session(&l.Event).agent(l.Parent)
+	switch string(l.eventType) {
+	case "message_start":
+		a.begin(l.message, l.usage)
+		l.Kind, l.Call = TurnStart, d.call(a)
+		if l.usage.Known {
+			l.usage.OutputUnknown = true
+			l.Usage = d.settle(&l.usage)
+		}
+	case "content_block_delta":
+		switch string(l.deltaType) {
+		case "text_delta":
+			l.Kind = TextDelta
+			return d.delta(&l.Event, dst)
+		case "thinking_delta":
+			l.Kind = ThinkingDelta
+			return d.delta(&l.Event, dst)
+		}
+	case "message_delta":
+		a.usage.merge(&l.usage)
+		l.Kind, l.Call, a.over = TurnEnd, d.call(a), true
+		l.FinishReason = claudeStops[string(l.stop)]
+		l.Final = l.FinishReason != "tool_call" && l.FinishReason != "continued"
+		total := a.usage
+		if total.Known {
+			l.usage = total
+			l.Usage = d.settle(&l.usage)
+		}
+	case "message_stop":
+		if !a.over { // nothing told of its tokens
+			l.Kind, l.Call, a.over, l.Final = TurnEnd, d.call(a), true, !a.tools
+		}
+	}
+	return append(dst, l.Event)
+}
+
+// delta appends a piece of text or thinking.
+func (d *claudeDecoder) delta(ev *Event, dst []Event) []Event {
+	a := d.session(ev).agent(ev.Parent)
+	ev.Call = d.call(a)
+	a.text = a.text || ev.Kind == TextDelta
+	a.thinking = a.thinking || ev.Kind == ThinkingDelta
+	return append(dst, *ev)
+}
+
+// claudeStops are the conventions' words for why the model stopped.
+var claudeStops = map[string]string{
+	"end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_call", "pause_turn": "continued",
+	"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "content_filter",
+}
+
+// call is the id of the model call that an agent streams.
+func (d *claudeDecoder) call(a *claudeAgent) []byte {
+	if !d.callIDs {
+		return nil
+	}
+	return a.message
+}

@@ -1,0 +1,140 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/spantee/spantee/mapping/jsonscan"
+)
+
+// claudeLines are the lines of all fixtures in Claude Code's format.
+func claudeLines(t testing.TB) (lines [][]byte) {
+	for _, flag := range []string{"claude", "qwen", "amp"} {
+		files, err := filepath.Glob("../../testdata/" + flag + "/*.jsonl")
+		if err != nil || len(files) == 0 {
+			t.Fatal("no fixtures of", flag, err)
+		}
+		for _, file := range files {
+			stream, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines = append(lines, bytes.Split(bytes.TrimSpace(stream), []byte("\n"))...)
+		}
+	}
+	return lines
+}
+
+// FuzzClaude checks what is read of a line against encoding/json, and that no
+// event has a text that is not in the line.
+func FuzzClaude(f *testing.F) {
+	for _, line := range claudeLines(f) {
+		f.Add(line, uint8(0))
+	}
+	f.Add([]byte(`{"type":"assistant","message":{"content":[{"type":"tool_use","input":{"command":"cd && cd"}},{"type":"tool_result","is_error":true}]}}`), uint8(1))
+	f.Add([]byte(`{"type":"result","total_cost_usd":1e-7,"modelUsage":{"a":{"inputTokens":-1}},"errors":[1,"x"]}`), uint8(2))
+	f.Fuzz(func(t *testing.T, in []byte, n uint8) {
+		decoder := []*Agent{&claude, &qwen, &amp}[n%3].New()
+		for _, line := range []Line{{Text: in}, {Text: in[:len(in)/2], Tail: in[len(in)/2:]}, {Text: in}} {
+			for _, ev := range decoder.Decode(line, nil) {
+				if ev.Kind == ToolEnd && ev.Tool == nil {
+					t.Error("a call's end without a tool")
+				}
+				if u := ev.Usage; u != nil && (u.Input < 0 || u.Output < 0 || u.CostKnown && !(u.Cost >= 0)) {
+					t.Errorf("usage %+v", *u)
+				}
+			}
+		}
+		var l claudeLine
+		r := &jsonscan.Reader{B: in}
+		ok := l.read(r)
+		if ok && r.I > len(in) {
+			t.Fatal("read past the end")
+		}
+		var want map[string]any
+		if !bytes.HasPrefix(bytes.TrimSpace(in), []byte("{")) || !utf8.Valid(in) || bytes.Contains(in, []byte(`\`)) || json.Unmarshal(in, &want) != nil {
+			return
+		}
+		if !ok {
+			t.Error("valid JSON, but not decoded")
+		}
+		if s, _ := want["type"].(string); s != string(l.typ) {
+			t.Errorf("type %q, want %q", l.typ, s)
+		}
+		if s, _ := want["session_id"].(string); s != string(l.Session) {
+			t.Errorf("session %q, want %q", l.Session, s)
+		}
+	})
+}
+
+// FuzzClaudeTemplate checks that a line read by the template of another makes
+// the events that it makes when it is read.
+func FuzzClaudeTemplate(f *testing.F) {
+	for _, line := range claudeLines(f) {
+		if bytes.Contains(line, []byte("_delta")) {
+			f.Add(line, line)
+			f.Add(line, bytes.Replace(line, []byte(`"uuid":"`), []byte(`"uuid":"\"`), 1))
+			f.Add(line, append(bytes.Clone(line), line...))
+			f.Add(bytes.Replace(line, []byte(`"uuid"`), []byte(`"uuid":"x","uuid"`), 1), line)
+		}
+	}
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		var events [2][]Event
+		for i := range events {
+			d := claude.New().(*claudeDecoder)
+			d.Decode(Line{Text: first}, nil)
+			if i == 0 {
+				clear(d.templates.list[:])
+				d.templates.n = 0
+			}
+			events[i] = d.Decode(Line{Text: second}, nil)
+		}
+		if diff := cmp.Diff(events[0], events[1], cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("by template (-read +template)\n%s", diff)
+		}
+	})
+}
+
+// What a process used between two results is exact to the last digit.
+func TestDecimal(t *testing.T) {
+	for _, test := range []struct {
+		total, earlier string
+		want           float64
+	}{
+		{"0.3", "0.1", 0.2}, {"0.070505", "0.05", 0.020505}, {"1", "1", 0}, {"0.1523995", "0", 0.1523995}, {"2.5e-3", "0.001", 0.0015}, {"0.7", "", 0.7},
+	} {
+		var total, earlier decimal
+		total.read(&jsonscan.Reader{B: []byte(test.total)})
+		if test.earlier != "" {
+			earlier.read(&jsonscan.Reader{B: []byte(test.earlier)})
+		}
+		if got := total.minus(earlier).value; got != test.want {
+			t.Errorf("%s - %s = %v, want %v", test.total, test.earlier, got, test.want)
+		}
+	}
+}
+
+// A line past the parse limit still ends its call: what matters stands at its
+// beginning and its end.
+func TestClaudeHugeLine(t *testing.T) {
+	d := claude.New()
+	d.Decode(Line{Text: []byte(`{"type":"system","subtype":"init","session_id":"other","uuid":"u"}`)}, nil)
+	events := d.Decode(Line{
+		Text: []byte(`{"type":"user","message":{"role":"user","content":[{"tool_use_id":"toolu_1","type":"tool_result","content":"a lot of`),
+		Tail: []byte(` it"}]},"parent_tool_use_id":"toolu_0","session_id":"s","uuid":"u","timestamp":"2026-11-03T10:00:00.250Z","tool_use_result":"x"}`),
+	}, nil)
+	if len(events) != 1 {
+		t.Fatalf("%d events", len(events))
+	}
+	ev := events[0]
+	if ev.Kind != ToolEnd || string(ev.ID) != "toolu_1" || string(ev.Parent) != "toolu_0" || string(ev.Session) != "s" || ev.Time != 1793700000250*Milliseconds {
+		t.Errorf("%+v", ev)
+	}
+}

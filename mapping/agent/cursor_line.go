@@ -1,0 +1,367 @@
+package agent
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/spantee/spantee/mapping/jsonscan"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// A cursorLine is one line's top level.
+type cursorLine struct {
+	Event
+	typ, subtype []byte
+	result       []byte // a result's or an error's text
+
+	tool      Tool
+	usage     Usage
+	arguments facts
+	outcome   facts
+	facts     facts
+	awaited   awaited
+
+	// By the tool runner's clock.
+	startedAt, completedAt Instant
+
+	hooks, hookBytes int
+	hookNames        []byte
+
+	texts           int   // texts read
+	textAt, stampAt place // of the last text, between its quotes, and the timestamp
+}
+
+// read reads one JSON object. It returns false if the text is none or ends
+// early.
+func (l *cursorLine) read(r *jsonscan.Reader) bool {
+	*l = cursorLine{
+		arguments: l.arguments[:0], outcome: l.outcome[:0], facts: l.facts[:0], hookNames: l.hookNames[:0],
+	}
+	if r.Peek() != '{' {
+		r.Fail()
+		return false
+	}
+	for key := range r.Members() {
+		l.field(r, key)
+	}
+	l.classify()
+	return !r.Bad
+}
+
+func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
+	switch string(key) {
+	case "type":
+		l.typ = r.Str()
+	case "subtype":
+		l.subtype = r.Str()
+	case "session_id":
+		l.Session = jsonscan.Unquote(r.Str())
+	case "timestamp_ms":
+		r.Peek()
+		l.stampAt.start = r.I
+		l.Time = millis(r)
+		l.stampAt.end = r.I
+	case "model_call_id":
+		l.Call = jsonscan.Unquote(r.Str())
+	case "text":
+		l.said(r)
+	case "message":
+		if r.Peek() == '"' { // of an error
+			l.result = r.Str()
+		} else {
+			l.message(r)
+		}
+	case "call_id", "task_id":
+		l.ID = jsonscan.Unquote(r.Str())
+	case "tool_call":
+		l.toolCall(r)
+	case "query", "response":
+		l.approval(r)
+	case "query_type":
+		l.Query = queryName(jsonscan.Unquote(r.Str()))
+	case "status":
+		l.Status = enum(jsonscan.Unquote(r.Str()))
+	case "model":
+		l.Model = jsonscan.Unquote(r.Str())
+	case "apiKeySource":
+		l.facts.word(semconv.CursorAPIKeySource, r.Str())
+	case "permissionMode":
+		l.facts.word(semconv.CursorPermissionMode, r.Str())
+	case "request_id":
+		l.facts.word(semconv.CursorRequestID, r.Str())
+	case "usage":
+		l.readUsage(r)
+	case "cwd":
+		l.facts.text(semconv.ProcessWorkingDirectory, Detail, r.Str())
+	case "title":
+		l.facts.text(semconv.TaskTitle, Detail, r.Str())
+	case "detail":
+		if s := r.Str(); len(l.result) == 0 {
+			l.result = s
+		}
+	case "result", "error":
+		if s := r.Str(); len(s) > 0 {
+			l.result = s
+		}
+	case "attempt":
+		l.number(r, semconv.Attempt)
+	case "delayMs", "delay_ms":
+		l.number(r, semconv.DelayMillis)
+	case "duration_ms":
+		if ms, ok := r.Int(); ok && 0 < ms && ms < maxMillis {
+			l.Length = Instant(ms) * Milliseconds
+		}
+	case "is_error":
+		l.Failed = r.Bool()
+	default:
+		r.Skip()
+	}
+}
+
+func (l *cursorLine) number(r *jsonscan.Reader, key string) {
+	if n, ok := r.Int(); ok && n >= 0 {
+		l.facts.int(key, n)
+	}
+}
+
+// classify settles what kind of event the line is.
+func (l *cursorLine) classify() {
+	subtype := string(l.subtype)
+	l.Kind = Unknown
+	switch string(l.typ) {
+	case "system":
+		switch subtype {
+		case "init":
+			l.Kind = RunStart
+		case "task_notification":
+			l.Kind, l.Wakes = TaskEnd, true
+			l.Failed = l.Status != "success"
+			l.facts.text(semconv.TaskDetail, Full, l.result)
+		case "background_shell_timeout":
+			l.Kind = Ignored
+		case "error":
+			l.Kind = RunError
+		}
+	case "error":
+		l.Kind = RunError
+	case "user":
+		l.Kind = Prompt
+	case "thinking":
+		switch subtype {
+		case "delta":
+			l.Kind = ThinkingDelta
+		case "completed":
+			l.Kind = ThinkingEnd
+		}
+	case "assistant":
+		// The last text of an answer has neither a stamp nor a model call.
+		stamped := l.stampAt.end > 0
+		switch {
+		case len(l.Call) > 0:
+			l.Kind = TextMessage
+		case stamped:
+			l.Kind = TextDelta // or a text that repeats deltas, or is the only copy: see cursorSession
+		default:
+			l.Kind, l.Final = TextMessage, true
+		}
+	case "tool_call":
+		switch subtype {
+		case "started":
+			l.Kind = ToolStart
+		case "completed":
+			l.Kind = ToolEnd
+		}
+	case "interaction_query":
+		switch subtype {
+		case "request":
+			l.Kind = ApprovalStart
+		case "response":
+			l.Kind = ApprovalEnd
+		}
+	case "result":
+		l.Kind = RunEnd
+		if l.Failed = l.Failed || subtype == "error"; l.Failed {
+			l.Status = enum(l.subtype)
+			if l.Status == "" || l.Status == "success" {
+				l.Status = semconv.ErrorOther
+			}
+		}
+	case "connection", "retry":
+		l.Kind, l.Notice = Notice, cursorNotices[string(l.typ)+"/"+subtype]
+	}
+	switch l.Kind {
+	case ToolStart, ToolEnd:
+		l.finishTool()
+	case RunError, RunEnd:
+		l.Text = l.result
+	}
+	l.Facts = l.facts
+}
+
+// cursorNotices name what happened between the CLI and its server. A retry may
+// have several lines, of which one counts: see cursorSession.
+var cursorNotices = map[string]string{
+	"connection/reconnecting": semconv.EventConnectionLost,
+	"connection/reconnected":  semconv.EventConnectionRestored,
+	"retry/starting":          semconv.EventRetry,
+	"retry/resuming":          semconv.EventRetry,
+}
+
+// message reads {"role":..,"content":[{"type":"text","text":..}]}.
+func (l *cursorLine) message(r *jsonscan.Reader) {
+	for key := range r.Members() {
+		switch {
+		case string(key) != "content":
+			r.Skip()
+		case r.Peek() == '"': // as builds of 2025 wrote it
+			l.said(r)
+		default:
+			for range r.Elements() {
+				l.contentBlock(r)
+			}
+		}
+	}
+}
+
+func (l *cursorLine) contentBlock(r *jsonscan.Reader) {
+	for key := range r.Members() {
+		if string(key) == "text" {
+			l.said(r)
+		} else {
+			r.Skip()
+		}
+	}
+}
+
+func (l *cursorLine) said(r *jsonscan.Reader) {
+	if r.Peek() != '"' {
+		r.Skip()
+		return
+	}
+	start := r.I + 1
+	words := r.Str()
+	l.Bytes += jsonscan.UnquotedLen(words)
+	l.textAt = place{start, r.I - 1}
+	switch l.texts++; l.texts {
+	case 1:
+		l.Text = words
+	case 2: // a text of several blocks is no longer a part of the line
+		l.Text = append(bytes.Clone(l.Text), words...)
+	default:
+		l.Text = append(l.Text, words...)
+	}
+}
+
+// readUsage reads a run's token counts. Cursor's input tokens do not include
+// the cached ones.
+func (l *cursorLine) readUsage(r *jsonscan.Reader) {
+	u := &l.usage
+	for key := range r.Members() {
+		n, ok := r.Int()
+		u.Known = u.Known || ok
+		switch string(key) {
+		case "inputTokens":
+			u.Input = n
+		case "outputTokens":
+			u.Output = n
+		case "cacheReadTokens":
+			u.CacheRead = n
+		case "cacheWriteTokens":
+			u.CacheWrite = n
+		}
+	}
+	u.Input += u.CacheRead + u.CacheWrite
+	l.Usage = u
+}
+
+// approval reads the object of an interaction_query's request,
+// {"id":0,"webSearchRequestQuery":{"args":{..},"toolCallId":".."}}, or of its
+// response, {"id":0,"webSearchRequestResponse":{"approved":{}}}.
+func (l *cursorLine) approval(r *jsonscan.Reader) {
+	for key := range r.Members() {
+		switch {
+		case string(key) == "id":
+			l.ID = bytes.Trim(r.Raw(), `"`)
+		case bytes.HasSuffix(key, []byte("Response")):
+			r.Peek()
+			start := r.I
+			l.approvalOutcome(r, 0)
+			l.facts.set(Fact{Key: semconv.QueryResponse, Kind: FactJSON, Level: Full, Text: r.B[start:r.I]})
+		default:
+			l.approvalQuery(r)
+		}
+	}
+}
+
+func (l *cursorLine) approvalQuery(r *jsonscan.Reader) {
+	for key := range r.Members() {
+		switch string(key) {
+		case "args":
+			r.Peek()
+			start := r.I
+			for key := range r.Members() {
+				if string(key) == "toolCallId" {
+					l.CallID = jsonscan.Unquote(r.Str())
+				} else {
+					l.detail(r, key, &l.facts)
+				}
+			}
+			l.facts.set(Fact{Key: semconv.QueryArguments, Kind: FactJSON, Level: Full, Text: r.B[start:r.I]})
+		case "toolCallId":
+			l.CallID = jsonscan.Unquote(r.Str())
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// approvalOutcome reads {"approved":{}}. The outcome of a question is nested
+// once more: {"result":{"rejected":{"reason":".."}}}.
+func (l *cursorLine) approvalOutcome(r *jsonscan.Reader, depth int) {
+	for key := range r.Members() {
+		switch {
+		case depth == 0 && string(key) == "result":
+			l.approvalOutcome(r, depth+1)
+			continue
+		case l.Status == "":
+			l.Status = enum(key)
+			l.Failed = l.Status == "rejected"
+		}
+		r.Skip()
+	}
+}
+
+// queryName turns shellRequestQuery and askQuestionInteractionQuery into shell
+// and askQuestion.
+func queryName(s []byte) string {
+	name := strings.TrimSuffix(enum(s), "Query")
+	return strings.TrimSuffix(strings.TrimSuffix(name, "Request"), "Interaction")
+}
+
+// salvage completes a line past the parse limit from its end: Cursor writes
+// these keys last.
+func (l *cursorLine) salvage(tail []byte) {
+	after := func(key string) *jsonscan.Reader {
+		i := bytes.LastIndex(tail, []byte(key))
+		if i < 0 {
+			return nil
+		}
+		return &jsonscan.Reader{B: tail, I: i + len(key)}
+	}
+	if r := after(`"timestamp_ms":`); r != nil {
+		l.Time = millis(r)
+	}
+	if r := after(`"session_id":`); r != nil {
+		l.Session = jsonscan.Unquote(r.Str())
+	}
+	if r := after(`"model_call_id":`); r != nil {
+		l.Call = jsonscan.Unquote(r.Str())
+	}
+	if r := after(`"completedAtMs":`); r != nil {
+		l.completedAt = millis(r)
+	}
+	if r := after(`"startedAtMs":`); r != nil {
+		l.startedAt = millis(r)
+	}
+	l.classify()
+}

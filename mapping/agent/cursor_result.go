@@ -1,0 +1,297 @@
+package agent
+
+import (
+	"bytes"
+	"cmp"
+	"strconv"
+	"strings"
+
+	"github.com/spantee/spantee/mapping/jsonscan"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// readResult reads {"<variant>":{..},"isBackground":false,..}. The variant is told
+// by its name: its siblings may come first, and may be objects too.
+func (l *cursorLine) readResult(r *jsonscan.Reader) {
+	t := &l.tool
+	var variant, other string
+	var body cursorVariant
+	for key := range r.Members() {
+		name := enum(key)
+		switch {
+		case name == "isBackground":
+			t.Background = r.Bool() || t.Background
+		case cursorVariants[name]:
+			variant = name
+			body = l.variant(r)
+		default:
+			if !cursorSiblings[name] && r.Peek() == '{' {
+				other = cmp.Or(name, semconv.ErrorOther)
+			}
+			r.Skip()
+		}
+	}
+	variant = cmp.Or(variant, other) // of a version to come
+	if t.Background {
+		l.outcome.bool(semconv.ToolIsBackground)
+	} else if body.exit.Known { // of what still runs, Cursor says 0
+		l.outcome.int(semconv.ProcessExitCode, body.exit.Code)
+	}
+	switch {
+	case variant == "", variant == "async", strings.HasSuffix(strings.ToLower(variant), "success"):
+	default:
+		t.ErrorType = cmp.Or(t.ErrorType, variant)
+		t.Reason = body.reason(variant)
+	}
+	if t.ErrorType == semconv.ErrorTool {
+		t.Reason = "the MCP tool reported an error"
+	}
+	if t.ErrorType != "" {
+		t.ErrorText = body.text
+	}
+}
+
+var cursorVariants = set("success", "failure", "error", "rejected", "timeout", "permissionDenied", "spawnError",
+	"fileNotFound", "notFile", "fileBusy", "notFound", "readPermissionDenied", "writePermissionDenied",
+	"startSuccess", "saveSuccess", "discardSuccess", "async")
+
+var cursorSiblings = set("sandboxPolicy", "terminalsFolder", "pid", "planUri")
+
+func set(names ...string) map[string]bool {
+	m := make(map[string]bool, len(names))
+	for _, n := range names {
+		m[n] = true
+	}
+	return m
+}
+
+// cursorNumbers are the numbers of any variant that tell something of a call
+// without telling what it was about.
+var cursorNumbers = map[string]string{
+	"executionTime":        semconv.ToolExecutionTime,
+	"localExecutionTimeMs": semconv.ToolLocalTime,
+	"durationMs":           semconv.ToolDuration,
+	"timeoutMs":            semconv.ToolTimeout,
+	"linesAdded":           semconv.ToolLinesAdded,
+	"linesRemoved":         semconv.ToolLinesRemoved,
+	"linesCreated":         semconv.ToolLinesCreated,
+	"totalLines":           semconv.ToolTotalLines,
+	"fileSize":             semconv.ToolFileSize,
+	"totalFiles":           semconv.ToolTotalFiles,
+	"totalCount":           semconv.ToolTotalCount,
+	"totalDiagnostics":     semconv.ToolDiagnostics,
+	"statusCode":           semconv.HTTPResponseStatus,
+}
+
+// cursorFlags are its flags, of which only true is told.
+var cursorFlags = map[string]string{
+	"aborted":          semconv.ToolAborted,
+	"exceededLimit":    semconv.ToolLimitExceeded,
+	"clientTruncated":  semconv.ToolTruncated,
+	"ripgrepTruncated": semconv.ToolTruncated,
+}
+
+// cursorSizes are its texts of which only the size is told.
+var cursorSizes = map[string]string{
+	"stdout":  semconv.ToolStdoutBytes,
+	"stderr":  semconv.ToolStderrBytes,
+	"content": semconv.ToolContentBytes,
+}
+
+// A cursorVariant is what the body of a result says of a failure.
+type cursorVariant struct {
+	exit    Exit
+	timeout int64 // ms
+	signal  string
+	aborted bool
+	text    []byte
+}
+
+// reason says why a call failed, in words that are never content.
+func (v *cursorVariant) reason(variant string) string {
+	switch {
+	case v.aborted:
+		return "aborted"
+	case v.signal != "":
+		return "signal " + v.signal
+	case v.exit.Known:
+		return "exit code " + strconv.FormatInt(v.exit.Code, 10)
+	case variant == "timeout" && v.timeout > 0:
+		return "timeout after " + strconv.FormatFloat(float64(v.timeout)/1000, 'f', -1, 64) + " s"
+	case variant == "rejected" && bytes.HasPrefix(v.text, []byte("Hook blocked")):
+		return "rejected by hook"
+	case variant == "error" && bytes.HasPrefix(v.text, []byte("Hook blocked")):
+		return "blocked by hook"
+	}
+	return splitWords(variant)
+}
+
+// splitWords turns permissionDenied into "permission denied".
+func splitWords(name string) string {
+	var b strings.Builder
+	for i, c := range name {
+		if 'A' <= c && c <= 'Z' && i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(strings.ToLower(string(c)))
+	}
+	return b.String()
+}
+
+// variant reads the body of a result.
+func (l *cursorLine) variant(r *jsonscan.Reader) (v cursorVariant) {
+	t := &l.tool
+	for key := range r.Members() {
+		switch string(key) {
+		case "exitCode":
+			v.exit.Code, v.exit.Known = r.Int()
+		case "signal":
+			if v.signal = enum(jsonscan.Unquote(r.Str())); v.signal != "" {
+				l.outcome.word(semconv.ToolSignal, []byte(v.signal))
+			}
+		case "isError":
+			if r.Bool() {
+				t.ErrorType = semconv.ErrorTool
+			}
+		case "isBackground":
+			t.Background = r.Bool() || t.Background
+		case "backgroundReason":
+			reason := r.Str()
+			t.Background = len(reason) > 0 && !isUnspecified(reason) || t.Background
+		case "shellId":
+			t.Task = taskID(r)
+		case "agentId":
+			t.Task = taskID(r)
+			l.outcome.word(semconv.SubagentID, t.Task)
+		case "complete":
+			l.readAwaited(r)
+		case "workspaceResults", "activeEditorResult":
+			l.readMatches(r, 0)
+		case "todos":
+			readTodos(r, &l.outcome)
+		case "timeoutMs":
+			if n, ok := r.Int(); ok {
+				v.timeout = n
+				l.outcome.int(semconv.ToolTimeout, n)
+			}
+		case "error", "errorMessage", "clientVisibleError", "reason", "stderr":
+			if string(key) == "stderr" {
+				r.Peek()
+				again := *r
+				l.measure(&again, key)
+			}
+			if s := r.Str(); len(v.text) == 0 {
+				v.text = s
+			}
+		default:
+			if string(key) == "aborted" {
+				again := *r
+				v.aborted = again.Bool()
+			}
+			l.measure(r, key)
+		}
+	}
+	return v
+}
+
+func taskID(r *jsonscan.Reader) []byte {
+	return []byte(word(jsonscan.Unquote(bytes.Trim(r.Raw(), `"`))))
+}
+
+// isUnspecified tells whether a protobuf enum is absent: newer builds write its
+// zero value.
+func isUnspecified(s []byte) bool { return bytes.HasSuffix(s, []byte("_UNSPECIFIED")) }
+
+func (l *cursorLine) measure(r *jsonscan.Reader, key []byte) {
+	if k, ok := cursorNumbers[string(key)]; ok {
+		if n, ok := r.Int(); ok {
+			l.outcome.int(k, n)
+		}
+		return
+	}
+	if k, ok := cursorFlags[string(key)]; ok {
+		if r.Bool() {
+			l.outcome.bool(k)
+		}
+		return
+	}
+	if k, ok := cursorSizes[string(key)]; ok && r.Peek() == '"' {
+		l.outcome.int(k, int64(jsonscan.UnquotedLen(r.Str())))
+		return
+	}
+	r.Skip()
+}
+
+// maxNesting is how deep the results of a search are looked into.
+const maxNesting = 4
+
+// readMatches adds up the counts of a search, which has one object per
+// workspace: {"<path>":{"content":{"totalMatchedLines":2,..}}}.
+func (l *cursorLine) readMatches(r *jsonscan.Reader, depth int) {
+	for key := range r.Members() {
+		switch string(key) {
+		case "totalMatches", "totalMatchedLines":
+			if n, ok := r.Int(); ok {
+				l.outcome.addInt(semconv.ToolTotalMatches, n)
+			}
+		case "totalFiles":
+			if n, ok := r.Int(); ok {
+				l.outcome.addInt(semconv.ToolTotalFiles, n)
+			}
+		case "clientTruncated", "ripgrepTruncated":
+			l.measure(r, key)
+		default:
+			if depth < maxNesting && r.Peek() == '{' {
+				l.readMatches(r, depth+1)
+			} else {
+				r.Skip()
+			}
+		}
+	}
+}
+
+// awaited is the end of background work, which a tool waited for.
+type awaited struct {
+	known  bool
+	task   []byte
+	length Instant
+	exit   Exit
+}
+
+// readAwaited reads {"taskId":..,"runtimeMs":..,"exitCode":..}.
+func (l *cursorLine) readAwaited(r *jsonscan.Reader) {
+	a := &l.awaited
+	a.known = true
+	for key := range r.Members() {
+		switch string(key) {
+		case "taskId":
+			a.task = taskID(r)
+		case "runtimeMs":
+			a.length = millis(r)
+		case "exitCode":
+			a.exit.Code, a.exit.Known = r.Int()
+			if a.exit.Known {
+				l.outcome.int(semconv.ProcessExitCode, a.exit.Code)
+			}
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// appendAwaited appends the end of background work that a tool waited for: its
+// notification may come seconds later.
+func (l *cursorLine) appendAwaited(dst []Event) []Event {
+	a := &l.awaited
+	if !a.known || len(a.task) == 0 {
+		return dst
+	}
+	ev := Event{
+		Kind: TaskEnd, Session: l.Session, Time: l.Time, Arrival: l.Arrival,
+		ID: a.task, Length: a.length, ExitCode: a.exit, Status: "success",
+	}
+	if a.exit.Known && a.exit.Code != 0 {
+		ev.Status, ev.Failed = "error", true
+	}
+	return append(dst, ev)
+}

@@ -1,0 +1,48 @@
+package mapping_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/mapping"
+)
+
+// A recorded stream becomes spans.
+func Example() {
+	mapper, err := mapping.New(mapping.Options{
+		Replay: time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC), // when the recording was written
+		Emit: func(encoded []byte, agent string) {
+			var span tracepb.Span
+			if err := proto.Unmarshal(encoded, &span); err == nil {
+				fmt.Println(span.Name)
+			}
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	stream, err := os.Open("../testdata/cursor/no-partial-output.jsonl")
+	if err != nil {
+		panic(err)
+	}
+	defer stream.Close()
+	if _, err := io.Copy(mapper, stream); err != nil {
+		panic(err)
+	}
+	mapper.Close(false)
+	fmt.Println(mapper.Stats().Runs, "run")
+	// Output:
+	// execute_tool read
+	// chat Composer 2.5
+	// execute_tool edit
+	// execute_tool shell go
+	// chat Composer 2.5
+	// chat Composer 2.5
+	// invoke_agent cursor-agent
+	// 1 run
+}

@@ -1,0 +1,154 @@
+package mapping
+
+import (
+	"slices"
+
+	"github.com/spantee/spantee/mapping/agent"
+	"github.com/spantee/spantee/mapping/content"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// An invocation is the work of one agent: the run's own, or a sub-agent's.
+type invocation struct {
+	ref   spanRef
+	tool  spanRef // that started it
+	name  string
+	model string
+	start instant
+
+	turn    *turn   // the one at hand
+	called  *turn   // it ended by calling a tool, but more may become known of it
+	last    *turn   // the one that ended last
+	wait    instant // when the agent began to wait for the model
+	idle    bool    // the model gave its answer, so nobody waits for it
+	task    *tool   // the call in whose background it works, nil if in none
+	notices []notice
+
+	running    int        // tools in flight
+	busy       []interval // in which tools ran, the last of them
+	firstChunk instant
+	estimated  bool // firstChunk came at an unknown time after the start
+	untimed    bool // nobody knows when the first one came
+
+	counts              invocationCounts
+	modelTime, toolTime instant
+	asked               []content.Value // the messages that the next turn answers: the prompt, or what tools returned
+	prompted            bool            // and the prompt is on the span
+	answer              string          // the last text that was said
+	content             content.Attributes
+	ended               bool
+	encoded             [approval + 1]encodedCommon
+}
+
+// An interval is the time from one instant to another.
+type interval struct{ from, to instant }
+
+// maxBusy is how many intervals are kept to be merged with a later one.
+const maxBusy = 64
+
+// ranTool adds the time of a call to that of all tools. Calls end in order, but
+// one that is told of at its end may have begun before any that ended earlier.
+func (inv *invocation) ranTool(from, to instant) {
+	n := len(inv.busy)
+	for ; n > 0 && inv.busy[n-1].to >= from; n-- {
+		last := inv.busy[n-1]
+		inv.toolTime -= last.to - last.from
+		from, to = min(from, last.from), max(to, last.to)
+	}
+	inv.toolTime += to - from
+	inv.busy = append(inv.busy[:n:n], interval{from, to})
+	if n == maxBusy {
+		inv.busy = inv.busy[1:]
+	}
+}
+
+type invocationCounts struct{ turns, tools, toolErrors, deltas int }
+
+// answered tells whether the model has given its answer.
+func (inv *invocation) answered() bool {
+	return inv.idle || inv.turn != nil && inv.turn.answered != 0
+}
+
+// addTimes adds how long the model and the tools took.
+func (inv *invocation) addTimes(a *attributes) {
+	model, tools := inv.modelTime/agent.Milliseconds, inv.toolTime/agent.Milliseconds
+	a.float(semconv.ModelSeconds, float64(model)/1000)
+	a.int(semconv.ModelMillis, int64(model))
+	a.float(semconv.ToolSeconds, float64(tools)/1000)
+	a.int(semconv.ToolMillis, int64(tools))
+}
+
+// endInvocation finishes a sub-agent's span, and returns when it ended: not
+// before its last turn.
+func (r *run) endInvocation(inv *invocation, at instant, errorType string) instant {
+	if inv.ended {
+		return at
+	}
+	inv.ended = true
+	for _, t := range slices.Backward(sortedTools(r.tools)) { // what is open in it
+		if t.inv == inv && r.tools[t.id] == t {
+			at = max(at, r.endTool(t, r.clock.after(t.start, at), errIncomplete, ""))
+		}
+	}
+	if t := inv.turn; t != nil {
+		r.closeTurn(inv, t.lastWord(at), errorType)
+	}
+	r.settleCalled(inv)
+	if inv.last != nil {
+		at = max(at, inv.last.end)
+	}
+	s := r.newSpan(inv.ref, inv.tool, inv, spanName(semconv.OperationInvokeAgent, inv.name))
+	s.start, s.end = inv.start, max(at, r.clock.last, inv.start+quantum)
+	a := &s.attributes
+	if inv.model != "" {
+		a.str(semconv.RequestModel, inv.model)
+	}
+	a.int(semconv.Turns, int64(inv.counts.turns))
+	a.int(semconv.Tools, int64(inv.counts.tools))
+	a.int(semconv.ToolErrors, int64(inv.counts.toolErrors))
+	a.int(semconv.Deltas, int64(inv.counts.deltas))
+	inv.addTimes(a)
+	s.addFirstChunk(inv.start, inv.firstChunk, inv.estimated)
+	inv.captureAnswer(r.m.capture)
+	s.errorType, s.content = errorType, inv.content
+	r.emit(s)
+	return s.end
+}
+
+// captureAnswer adds the answer of an agent to its span.
+func (inv *invocation) captureAnswer(c *content.Capture) {
+	if c.Full() && inv.answer != "" {
+		m := content.Messages(content.Message("assistant", []content.Value{content.TextPart("text", inv.answer)}, "stop"))
+		c.JSON(&inv.content, semconv.OutputMessages, &m, 0)
+	}
+}
+
+// common returns the attributes that all spans of an invocation and an operation
+// have.
+func (inv *invocation) common(r *run, op operation) []byte {
+	c := &inv.encoded[op]
+	if len(c.wire) > 0 && c.session == r.session && c.name == inv.name {
+		return c.wire
+	}
+	a := attributes{field: fieldAttributes, max: r.m.opts.MaxAttributeBytes}
+	a.str(semconv.AgentName, inv.name)
+	if name := operationNames[op]; name != "" {
+		a.str(semconv.OperationName, name)
+	} else {
+		a.str(semconv.OpenInferenceKind, semconv.KindChain)
+	}
+	if r.session != "" {
+		id := r.m.names.id(r.session)
+		a.str(semconv.ConversationID, id)
+		a.str(semconv.SessionID, id)
+	}
+	*c = encodedCommon{wire: a.wire, session: r.session, name: inv.name}
+	return c.wire
+}
+
+// encodedCommon are the attributes of an invocation's spans, as long as it has
+// this name and its session this id.
+type encodedCommon struct {
+	wire          []byte
+	session, name string
+}

@@ -1,0 +1,104 @@
+package mapping
+
+import (
+	"github.com/spantee/spantee/mapping/agent"
+	"github.com/spantee/spantee/mapping/content"
+	"github.com/spantee/spantee/mapping/jsonscan"
+	"github.com/spantee/spantee/mapping/redact"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// names decides which names and ids may leave the machine at every content level.
+// A broken or hostile stream can have a token where a tool's name, a status or an
+// id is expected.
+type names struct {
+	redactor *redact.Redactor
+	known    map[string]bool // what was decided of a name
+	hidden   int             // names that were not passed on
+}
+
+// maxNames is how many decisions are remembered.
+const maxNames = 4096
+
+func newNames(redactor *redact.Redactor) (*names, error) {
+	n := &names{redactor: redactor, known: map[string]bool{}}
+	if redactor == nil {
+		var err error
+		if n.redactor, err = redact.New(nil, nil); err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+// clone returns names that count apart.
+func (n *names) clone() *names {
+	c := *n
+	return &c
+}
+
+// pass returns a name, or _OTHER in the place of one that may be a secret.
+// Short names and ids of a known form pass without a look at the rules, which
+// take their time to load.
+func (n *names) pass(s string) string {
+	if redact.KnownID(s) || n.harmless(s) {
+		return s
+	}
+	n.hidden++
+	return semconv.ErrorOther
+}
+
+// id returns an id, or _OTHER in the place of one that a rule takes for a secret.
+// That it looks random says nothing.
+func (n *names) id(s string) string {
+	if redact.KnownID(s) || len(n.redactor.Find(s)) == 0 {
+		return s
+	}
+	n.hidden++
+	return semconv.ErrorOther
+}
+
+func (n *names) harmless(s string) bool {
+	ok, known := n.known[s]
+	if !known {
+		if len(n.known) >= maxNames {
+			clear(n.known)
+		}
+		ok = n.redactor.HarmlessName(s)
+		n.known[s] = ok
+	}
+	return ok
+}
+
+// fact appends a harmless fact, and captures one that is content.
+func (m *Mapper) fact(a *attributes, f *agent.Fact, to *content.Attributes) {
+	switch {
+	case f.Kind == agent.FactInt:
+		a.int(f.Key, f.Int)
+	case f.Kind == agent.FactBool:
+		a.bool(f.Key, f.Int != 0)
+	case f.Level == agent.Harmless:
+		a.str(f.Key, m.names.pass(string(jsonscan.Unquote(f.Text))))
+	default:
+		m.captureFact(f, to)
+	}
+}
+
+// captureFact captures a fact that is content.
+func (m *Mapper) captureFact(f *agent.Fact, to *content.Attributes) {
+	c := m.capture
+	switch {
+	case f.Level == agent.Harmless, f.Level == agent.Full && !c.Full():
+	case f.Kind == agent.FactJSON:
+		c.Raw(to, f.Key, f.Text)
+	default:
+		c.Text(to, f.Key, f.Text)
+	}
+}
+
+// captureFacts captures those facts that are content.
+func (m *Mapper) captureFacts(list []agent.Fact, to *content.Attributes) {
+	for i := range list {
+		m.captureFact(&list[i], to)
+	}
+}

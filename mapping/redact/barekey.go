@@ -1,0 +1,61 @@
+package redact
+
+import "strings"
+
+// keyLines are the lengths of the lines of PEM bodies: RFC 7468's and OpenSSH's.
+var keyLines = [...]int{64, 70}
+
+// bareKeys finds pieces of private keys without a first or last line, such as
+// sed prints: three lines of base64 or more, of the length of PEM lines, that are
+// not in a block or string of another kind.
+func bareKeys(v *view, found func(start, end int)) {
+	t := v.text
+	run := place{} // of lines
+	lines := 0
+	flush := func() {
+		if lines >= 3 && !inBlock(t, run.start) && isKeyText(t[run.start:run.end]) {
+			found(run.start, run.end)
+		}
+		lines = 0
+	}
+	for i := 0; i < len(t); {
+		n := strings.IndexByte(t[i:], '\n')
+		end := i + n
+		if n < 0 {
+			end, n = len(t), len(t)-i
+		}
+		if (n == keyLines[0] || n == keyLines[1]) && (lines == 0 || n == run.end-run.start-(lines-1)*(n+1)) && isBase64(t[i:end]) {
+			if lines == 0 {
+				run.start = i
+			}
+			run.end = end
+			lines++
+		} else if lines > 0 {
+			if n > 0 && n < keyLines[1] && isBase64(t[i:end]) {
+				run.end = end // the last, shorter line
+			}
+			flush()
+		}
+		i = end + 1
+	}
+	flush()
+}
+
+// inBlock reports whether i is in a PEM block, or at the beginning of a string or
+// YAML value, whose name would say if it is secret.
+func inBlock(t string, i int) bool {
+	before := t[max(0, i-maxKey):i]
+	previous := strings.TrimRight(before, "\r\n")
+	if strings.Contains(previous[strings.LastIndexByte(previous, '\n')+1:], "<") { // an XML element
+		return true
+	}
+	begin := strings.LastIndex(before, "-----BEGIN")
+	return begin >= 0 && begin > strings.LastIndex(before, "-----END") ||
+		strings.HasSuffix(strings.TrimRight(before, " \n\r"), ":") || strings.HasSuffix(strings.TrimRight(before, "\n\r"), "`")
+}
+
+// isKeyText reports whether lines are as random as a key in base64.
+func isKeyText(s string) bool {
+	m := makeupOf(s)
+	return m.digits > 0 && m.upper > 0 && m.letters > m.upper && entropy(s) > 5
+}

@@ -1,0 +1,289 @@
+package redact
+
+import (
+	"sort"
+	"strings"
+)
+
+// A view is a text without colours, and with quotes, line breaks and separators
+// decoded from the ways in which they are escaped: \", \u003d, %3D, &quot;. Rules
+// look at views, so they need not know about JSON in strings of JSON. Other
+// escapes stay as they are.
+type view struct {
+	text    string
+	escapes []escape // in order; none if the text is its own view
+}
+
+// An escape is the encoding of one character of a view, or a colour, which has
+// none.
+type escape struct {
+	at     int   // index in the view
+	raw    int   // where it is written in the text
+	width  int32 // how long it is there
+	kind   byte  // its first byte there
+	colour bool
+}
+
+// newView returns the view of a text.
+func newView(raw string) *view {
+	leads := leadsOf(raw)
+	i := nextEscape(raw, 0, leads)
+	if i < 0 {
+		return &view{text: raw}
+	}
+	v := &view{}
+	b := make([]byte, 0, len(raw))
+	last := 0
+	for i >= 0 {
+		c, width, ok := readEscape(raw[i:])
+		if ok {
+			b = append(b, raw[last:i]...)
+			v.escapes = append(v.escapes, escape{len(b), i, int32(width), raw[i], c == 0})
+			if c != 0 {
+				b = append(b, c)
+			}
+			last = i + width
+		}
+		i = nextEscape(raw, i+width, leads)
+	}
+	v.text = string(append(b, raw[last:]...))
+	return v
+}
+
+// leadsOf returns the bytes with which escapes begin in a text.
+func leadsOf(s string) string {
+	leads := `\`
+	if strings.IndexByte(s, '\x1b') >= 0 {
+		leads += "\x1b"
+	}
+	if isPercentEncoded(s) {
+		leads += "%"
+	}
+	if strings.Contains(s, "&#") || strings.Contains(s, "&quot;") || strings.Contains(s, "&amp;") || strings.Contains(s, "&lt;") {
+		leads += "&"
+	}
+	return leads
+}
+
+// nextEscape returns where the next escape may begin, -1 if none does.
+func nextEscape(s string, from int, leads string) int {
+	var n int
+	if len(leads) == 1 {
+		n = strings.IndexByte(s[from:], leads[0])
+	} else {
+		n = strings.IndexAny(s[from:], leads)
+	}
+	if n < 0 {
+		return -1
+	}
+	return from + n
+}
+
+// readEscape decodes the escape that s begins with; c is 0 for a colour. If there
+// is none, width is the number of bytes to skip.
+func readEscape(s string) (c byte, width int, ok bool) {
+	switch s[0] {
+	case '\x1b':
+		n := controlSequence(s[1:])
+		return 0, 1 + n, n > 0
+	case '%':
+		if len(s) < 3 {
+			return 0, 1, false
+		}
+		c, ok = hexByte(s[1:3])
+		if !ok || !isStructure(c) && c != ' ' {
+			return 0, 1, false
+		}
+		return c, 3, true
+	case '&':
+		for _, e := range entities {
+			if strings.HasPrefix(s, e.name) {
+				return e.char, len(e.name), true
+			}
+		}
+		return 0, 1, false
+	}
+	n := 1
+	for n < len(s) && s[n] == '\\' {
+		n++
+	}
+	if n == len(s) {
+		return 0, n, false
+	}
+	switch c := s[n]; c {
+	case 'n', '\n':
+		if c == '\n' {
+			c = ' ' // a command goes on in the next line
+		} else {
+			c = '\n'
+		}
+		return c, n + 1, true
+	case 'r':
+		return '\r', n + 1, true
+	case 't':
+		return '\t', n + 1, true
+	case '"', '\'', '`', '/':
+		return c, n + 1, true
+	case 'u', 'x', '0', 'e':
+		c, size := codePoint(s[n:])
+		if c == '\x1b' {
+			if m := controlSequence(s[n+size:]); m > 0 {
+				return 0, n + size + m, true
+			}
+		}
+		if isStructure(c) {
+			return c, n + size, true
+		}
+	}
+	return 0, n, false
+}
+
+// isPercentEncoded reports whether a quote, a colon or an equals sign in a text is
+// percent-encoded. In other texts a percent sign is nothing but that.
+func isPercentEncoded(s string) bool {
+	for {
+		n := strings.IndexByte(s, '%')
+		if n < 0 || n+3 > len(s) {
+			return false
+		}
+		if s = s[n+1:]; s[0] == '3' && strings.IndexByte("ADad", s[1]) >= 0 || s[0] == '2' && s[1] == '2' {
+			return true
+		}
+	}
+}
+
+// codePoint reads u003d, x3d, 033 or e.
+func codePoint(s string) (c byte, size int) {
+	switch {
+	case s[0] == 'e':
+		return '\x1b', 1
+	case strings.HasPrefix(s, "033"):
+		return '\x1b', 3
+	case strings.HasPrefix(s, "u00") && len(s) >= 5:
+		c, _ = hexByte(s[3:5])
+		return c, 5
+	case s[0] == 'x' && len(s) >= 3:
+		c, _ = hexByte(s[1:3])
+		return c, 3
+	}
+	return 0, 0
+}
+
+var entities = []struct {
+	name string
+	char byte
+}{
+	{"&quot;", '"'}, {"&#34;", '"'}, {"&#x22;", '"'}, {"&apos;", '\''}, {"&#39;", '\''}, {"&#x27;", '\''}, {"&lt;", '<'}, {"&gt;", '>'}, {"&amp;", '&'},
+}
+
+// isStructure reports whether a character can separate names and values.
+func isStructure(c byte) bool { return strings.IndexByte("\"'`=:&{}[],;?/@<>\n+", c) >= 0 }
+
+// controlSequence returns the length of the terminal control sequence that s is
+// the rest of, without its escape character; 0 if there is none.
+func controlSequence(s string) int {
+	const longest = 256
+	if s == "" {
+		return 0
+	}
+	s = s[:min(len(s), longest)]
+	switch s[0] {
+	case '[':
+		for i := 1; i < len(s); i++ {
+			if '@' <= s[i] && s[i] <= '~' {
+				return i + 1
+			}
+			if s[i] < ' ' || '?' < s[i] {
+				return 0
+			}
+		}
+	case ']':
+		if n := strings.IndexAny(s, "\a\x1b"); n > 0 {
+			if s[n] == '\x1b' {
+				return min(len(s), n+2)
+			}
+			return n + 1
+		}
+	}
+	return 0
+}
+
+func hexByte(s string) (byte, bool) {
+	var c byte
+	for i := range 2 {
+		switch d := s[i]; {
+		case '0' <= d && d <= '9':
+			c = c<<4 | (d - '0')
+		case 'a' <= d|' ' && d|' ' <= 'f':
+			c = c<<4 | (d | ' ' - 'a' + 10)
+		default:
+			return 0, false
+		}
+	}
+	return c, true
+}
+
+// before returns the number of escapes before the character at i.
+func (v *view) before(i int) int {
+	return sort.Search(len(v.escapes), func(n int) bool {
+		e := &v.escapes[n]
+		return e.at > i || e.at == i && !e.colour
+	})
+}
+
+// width returns the length of the character at i in the text.
+func (v *view) width(i int) int {
+	if n := v.before(i); n < len(v.escapes) && v.escapes[n].at == i {
+		return int(v.escapes[n].width)
+	}
+	return 1
+}
+
+// start returns the position in the text of the character at i.
+func (v *view) start(i int) int { return v.after(v.before(i), i) }
+
+// end returns the position in the text of the end of the character before i.
+func (v *view) end(i int) int {
+	n := sort.Search(len(v.escapes), func(n int) bool { return v.escapes[n].at >= i })
+	return v.after(n, i)
+}
+
+// after returns the position in the text of the character at i, which comes after
+// the first n escapes.
+func (v *view) after(n, i int) int {
+	if n == 0 {
+		return i
+	}
+	e := &v.escapes[n-1]
+	at := e.at
+	if !e.colour {
+		at++
+	}
+	return e.raw + int(e.width) + i - at
+}
+
+// percent reports whether the character at i is percent-encoded.
+func (v *view) percent(i int) bool {
+	n := v.before(i)
+	return n < len(v.escapes) && v.escapes[n].at == i && v.escapes[n].kind == '%'
+}
+
+// closing returns the end of the string whose opening quote is at i, at most
+// limit bytes away: the same quote, escaped in the same way, or the end of the
+// line or of an outer string.
+func (v *view) closing(i, limit int) int {
+	q, w := v.text[i], v.width(i)
+	end := min(len(v.text), i+1+limit)
+	for j := i + 1; ; j++ {
+		n := strings.IndexByte(v.text[j:end], q)
+		if n < 0 {
+			n = end - j
+		}
+		if line := strings.IndexByte(v.text[j:j+n], '\n'); line >= 0 {
+			n = line
+		}
+		if j += n; j == end || v.width(j) <= w {
+			return j
+		}
+	}
+}

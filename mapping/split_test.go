@@ -1,0 +1,111 @@
+package mapping_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/content"
+	"github.com/spantee/spantee/mapping/redact/redacttest"
+)
+
+var mark = regexp.MustCompile(`\[redacted:[\w-]*\]?`) // which may be cut
+
+// deltaLines are how an agent prints a piece of text or of thinking.
+type deltaLines struct {
+	agent string
+	init  string
+	piece func(thinking bool, quoted string) string
+	end   []string // of the text and of the thinking
+}
+
+var splitters = []deltaLines{
+	{
+		agent: "cursor", init: initLine,
+		piece: func(thinking bool, quoted string) string {
+			if thinking {
+				return stamped(now, `{"type":"thinking","subtype":"delta","text":`+quoted+`}`)
+			}
+			return stamped(now, `{"type":"assistant","message":{"content":[{"type":"text","text":`+quoted+`}]}}`)
+		},
+		end: []string{stamped(now, `{"type":"thinking","subtype":"completed"}`), `{"type":"assistant","message":{},"model_call_id":"r"}`},
+	},
+	claudeSplitter("claude"), claudeSplitter("qwen"), claudeSplitter("amp"),
+}
+
+func claudeSplitter(agent string) deltaLines {
+	return deltaLines{
+		agent: agent, init: `{"type":"system","subtype":"init","model":"m","uuid":"u"}`,
+		piece: func(thinking bool, quoted string) string {
+			kind := "text"
+			if thinking {
+				kind = "thinking"
+			}
+			return fmt.Sprintf(`{"type":"stream_event","event":{"type":"content_block_delta","delta":{"type":"%s_delta","%[1]s":%s}},"uuid":"u"}`, kind, quoted)
+		},
+		end: []string{
+			`{"type":"assistant","message":{"id":"m","content":[{"type":"thinking","thinking":""},{"type":"text","text":""}]},"uuid":"u"}`,
+			`{"type":"stream_event","event":{"type":"message_stop"},"uuid":"u"}`,
+		},
+	}
+}
+
+// TestSplitSecrets splits secrets over two deltas in every way, in a text and
+// in a thought, also where a span is full in between. No eight letters of one
+// may be left.
+func TestSplitSecrets(t *testing.T) {
+	for _, s := range splitters {
+		t.Run(s.agent, func(t *testing.T) {
+			for i, secret := range redacttest.All() {
+				s.split(t, i, secret.Name, secret.Text, secret.Parts)
+			}
+		})
+	}
+}
+
+func (d *deltaLines) split(t *testing.T, i int, name, text string, parts []string) {
+	from := strings.Index(text, parts[0])
+	lines := []string{d.init}
+	pieces := 0
+	for at := from + 1; at < min(from+len(parts[0]), from+80); at++ {
+		for _, piece := range []string{text[:at], text[at:]} {
+			quoted, _ := json.Marshal(piece)
+			lines = append(lines, d.piece(i%2 == 0, string(quoted)))
+			pieces++
+		}
+		lines = append(lines, d.end...)
+	}
+	spans, _ := feed{
+		live: i%4 < 2, start: now,
+		opts: mapping.Options{Content: content.Full, Agent: d.agent, MaxSpanEvents: 1 + i%3},
+	}.spans(t, stream(lines...))
+	found := 0
+	for _, s := range spans {
+		for _, e := range s.Events {
+			if strings.HasSuffix(e.Name, ".delta") {
+				found++
+			}
+		}
+		b, err := proto.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = mark.ReplaceAll(b, nil)
+		for _, part := range parts {
+			for k := 0; k+8 <= len(part); k++ {
+				if bytes.Contains(b, []byte(part[k:k+8])) {
+					t.Fatalf("%s: %q is in %s", name, part[k:k+8], s.Name)
+				}
+			}
+		}
+	}
+	if found < pieces/2 {
+		t.Fatalf("%s: %d pieces, %d of them deltas", name, pieces, found)
+	}
+}
