@@ -140,6 +140,9 @@ func TestAgentsTakeTurns(t *testing.T) {
 	var lines [][][]byte
 	alone := map[string]int{}
 	for _, name := range mapping.Agents[1:] {
+		if name == "qwen" || name == "amp" { // of which most lines are Claude Code's, too
+			continue
+		}
 		in := streams["../testdata/"+name+"/plain"]
 		lines = append(lines, bytes.SplitAfter(bytes.TrimSuffix(in, []byte("\n")), []byte("\n")))
 		spans, _ := feed{}.spans(t, in)

@@ -1,6 +1,8 @@
 package mapping
 
 import (
+	"slices"
+
 	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/content"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -83,6 +85,11 @@ func (r *run) endInvocation(inv *invocation, at instant, errorType string) insta
 		return at
 	}
 	inv.ended = true
+	for _, t := range slices.Backward(sortedTools(r.tools)) { // what is open in it
+		if t.inv == inv && r.tools[t.id] == t {
+			at = max(at, r.endTool(t, r.clock.after(t.start, at), errIncomplete, ""))
+		}
+	}
 	if t := inv.turn; t != nil {
 		r.closeTurn(inv, t.lastWord(at), errorType)
 	}
@@ -91,7 +98,7 @@ func (r *run) endInvocation(inv *invocation, at instant, errorType string) insta
 		at = max(at, inv.last.end)
 	}
 	s := r.newSpan(inv.ref, inv.tool, inv, spanName(semconv.OperationInvokeAgent, inv.name))
-	s.start, s.end = inv.start, max(at, inv.start+quantum)
+	s.start, s.end = inv.start, max(at, r.clock.last, inv.start+quantum)
 	a := &s.attributes
 	if inv.model != "" {
 		a.str(semconv.RequestModel, inv.model)

@@ -2,7 +2,6 @@ package mapping
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/spantee/spantee/mapping/agent"
@@ -338,11 +337,6 @@ func (r *run) close(at instant, children, root string, took instant) {
 		}
 	}
 	r.endRoot(max(at, r.clock.last), root, took)
-}
-
-// openTools returns the calls in flight, in order.
-func (r *run) openTools() []*tool {
-	return slices.SortedFunc(maps.Values(r.tools), func(a, b *tool) int { return a.n - b.n })
 }
 
 // shift puts all times that are not sent yet through f.

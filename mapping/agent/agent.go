@@ -250,10 +250,6 @@ func (f *facts) set(fact Fact) {
 	*f = append(*f, fact)
 }
 
-func (f *facts) has(key string) bool {
-	return slices.ContainsFunc(*f, func(fact Fact) bool { return fact.Key == key })
-}
-
 func (f *facts) remove(key string) {
 	*f = slices.DeleteFunc(*f, func(fact Fact) bool { return fact.Key == key })
 }

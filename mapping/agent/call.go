@@ -29,6 +29,10 @@ func (c *call) named(name []byte) {
 
 // finish returns what was collected.
 func (c *call) finish() *Tool {
+	if strings.Contains(strings.ToLower(c.Name), "edit") { // its command is no program's
+		c.Executable = ""
+		c.arguments.remove(semconv.ProcessCommandLine)
+	}
 	c.ArgumentFacts, c.OutcomeFacts = c.arguments, c.outcome
 	return &c.Tool
 }
@@ -105,10 +109,6 @@ func (c *call) readArguments(r *jsonscan.Reader) {
 		default:
 			c.argument(name, r.Str())
 		}
-	}
-	if c.arguments.has(semconv.FilePath) { // it is an editor's command
-		c.Executable = ""
-		c.arguments.remove(semconv.ProcessCommandLine)
 	}
 	c.Arguments = r.B[start:r.I]
 	c.arguments.int(semconv.ToolArgumentBytes, int64(len(c.Arguments)))

@@ -85,7 +85,7 @@ func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 			r.Skip()
 		}
 	case "inputTokens", "outputTokens", "reasoningTokens", "cacheReadTokens", "cacheWriteTokens":
-		l.used.countAs(r, key)
+		l.used.countOf(r, key)
 	case "finishReason":
 		l.FinishReason = finishReason(r.Str())
 	case "apiCallId":
@@ -144,8 +144,8 @@ func (l *copilotLine) context(r *jsonscan.Reader) {
 	}
 }
 
-// countAs reads one of a call's counts. Its input includes what was cached.
-func (u *Usage) countAs(r *jsonscan.Reader, key []byte) {
+// countOf reads one of a call's counts. Its input includes what was cached.
+func (u *Usage) countOf(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
 	case "inputTokens":
 		readCount(r, &u.Input, &u.Known)
@@ -258,7 +258,7 @@ func (l *copilotLine) metrics(r *jsonscan.Reader) {
 			}
 			var u Usage
 			for key := range r.Members() {
-				u.countAs(r, key)
+				u.countOf(r, key)
 			}
 			l.total.add(&u)
 		}

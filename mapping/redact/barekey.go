@@ -50,8 +50,20 @@ func inBlock(t string, i int) bool {
 		return true
 	}
 	begin := strings.LastIndex(before, "-----BEGIN")
-	return begin >= 0 && begin > strings.LastIndex(before, "-----END") ||
+	return begin >= 0 && begin > strings.LastIndex(before, "-----END") && reaches(before[begin:]) ||
 		strings.HasSuffix(strings.TrimRight(before, " \n\r"), ":") || strings.HasSuffix(strings.TrimRight(before, "\n\r"), "`")
+}
+
+// reaches reports whether a block goes on from its first line to the end of s.
+func reaches(s string) bool {
+	_, body, _ := strings.Cut(s, "\n")
+	for line := range strings.SplitSeq(strings.TrimRight(body, "\r\n"), "\n") {
+		line = strings.TrimSpace(line)
+		if line != "" && !strings.Contains(line, ": ") && !isBase64(line) {
+			return false
+		}
+	}
+	return true
 }
 
 // isKeyText reports whether lines are as random as a key in base64.
