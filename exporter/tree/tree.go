@@ -232,6 +232,7 @@ func (n *node) notes() []string {
 		notes = append(notes, "first chunk "+humanDuration(uint64(v.GetDoubleValue()*1e9)))
 	}
 	switch {
+	case n.is(semconv.OperationInvokeAgent): // its chats say how many
 	case n.deltas == 1:
 		notes = append(notes, "1 delta")
 	case n.deltas > 1:

@@ -21,8 +21,8 @@ import (
 	"net/http"
 	"os"
 	"sync"
-	"time"
 	"syscall"
+	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
