@@ -1,6 +1,7 @@
 package mapping_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/spantee/spantee/mapping"
@@ -101,7 +103,7 @@ func TestRootTotals(t *testing.T) {
 						t.Errorf("%s cost %v, its model calls %v", s.Name, cost.GetDoubleValue(), sum.Cost)
 					}
 					total := attr(s, "spantee.usage.input_tokens")
-					if total != nil && (total.GetIntValue() != sum.Input || attr(s, "spantee.usage.output_tokens").GetIntValue() != sum.Output) {
+					if total != nil && sum.Input > 0 && (total.GetIntValue() != sum.Input || attr(s, "spantee.usage.output_tokens").GetIntValue() != sum.Output) {
 						t.Errorf("%s: %d tokens in, its model calls %d", s.Name, total.GetIntValue(), sum.Input)
 					}
 				}
@@ -126,6 +128,50 @@ func TestDetected(t *testing.T) {
 				if got := attr(s, "gen_ai.agent.name").GetStringValue(); len(s.ParentSpanId) == 0 && got != want {
 					t.Errorf("taken for the stream of %s, not %s", got, want)
 				}
+			}
+		})
+	}
+}
+
+// TestAgentsTakeTurns puts the streams of all agents into one, one after the
+// other and line by line: each gets the spans that it has alone.
+func TestAgentsTakeTurns(t *testing.T) {
+	streams := fixtures(t)
+	var lines [][][]byte
+	alone := map[string]int{}
+	for _, name := range mapping.Agents[1:] {
+		in := streams["../testdata/"+name+"/plain"]
+		lines = append(lines, bytes.SplitAfter(bytes.TrimSuffix(in, []byte("\n")), []byte("\n")))
+		spans, _ := feed{}.spans(t, in)
+		for _, s := range spans {
+			alone[attr(s, "gen_ai.agent.name").GetStringValue()+": "+s.Name]++
+		}
+	}
+	var behind, mixed [][]byte
+	for i := 0; ; i++ {
+		more := false
+		for _, agent := range lines {
+			if i < len(agent) {
+				mixed = append(mixed, bytes.TrimSuffix(agent[i], []byte("\n")))
+				more = true
+			}
+		}
+		if !more {
+			break
+		}
+	}
+	for _, agent := range lines {
+		behind = append(behind, bytes.TrimSuffix(bytes.Join(agent, nil), []byte("\n")))
+	}
+	for how, in := range map[string][][]byte{"one after the other": behind, "line by line": mixed} {
+		t.Run(how, func(t *testing.T) {
+			together := map[string]int{}
+			spans, m := feed{}.spans(t, bytes.Join(in, []byte("\n")))
+			for _, s := range spans {
+				together[attr(s, "gen_ai.agent.name").GetStringValue()+": "+s.Name]++
+			}
+			if diff := gocmp.Diff(alone, together); diff != "" {
+				t.Errorf("stats %+v, spans (-alone +together):\n%s", m.Stats(), diff)
 			}
 		})
 	}

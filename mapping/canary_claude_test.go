@@ -62,7 +62,6 @@ func claudeScript(fill func(string) string) []byte {
 	for _, k := range []string{"file_path", "notebook_path", "pattern", "glob", "query", "url", "description", "prompt", "content", "old_string", "new_string", "model", "skill"} {
 		input[k] = fill("input." + k)
 	}
-	input["command"] = fill("input.command")
 	result := fields{
 		"stdout": fill("result.stdout"), "stderr": fill("result.stderr"), "interrupted": true, "backgroundTaskId": fill("task_id"),
 		"agentId": fill("agent_id"), "resolvedModel": fill("resolved_model"), "status": fill("result.status"), "durationMs": 3,
@@ -86,6 +85,10 @@ func claudeScript(fill func(string) string) []byte {
 			fields{"type": "tool_result", "tool_use_id": id, "is_error": failed, "content": content}, fields{"type": "text", "text": fill("beside")},
 		}}, "tool_use_result": beside, "timestamp": stamp})
 	}
+	files := input
+	input = fields{"command": fill("input.command")} // beside a path it would be an editor's
+	tool("Bash", false, fill("result.text"), result)
+	input = files
 	tool(fill("tool_name"), false, fill("result.text"), result)
 	tool("mcp__"+fill("mcp_server")+"__"+fill("mcp_tool"), true, []any{fields{"type": "text", "text": fill("result.error")}}, fill("result.string"))
 	tool("Bash", true, "Exit code 1\n"+fill("result.exit"), result)

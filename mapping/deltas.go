@@ -80,6 +80,7 @@ type eventLog struct {
 func (t *turn) delta(r *run, inv *invocation, kind textKind, at instant, ev *agent.Event) {
 	at = max(at, t.start)
 	t.said(at)
+	t.guessed = t.guessed || r.guessed
 	t.chunk(inv, at, ev.Time != 0 || !r.clock.replay)
 	r.counts.deltas++
 	inv.counts.deltas++

@@ -131,7 +131,7 @@ func (m *Mapper) doubtful() bool {
 	for i := range m.events {
 		ev := &m.events[i]
 		switch {
-		case ev.Kind == agent.Unknown, ev.Kind == agent.RunStart:
+		case ev.Kind == agent.Unknown, ev.Kind == agent.RunStart, ev.Kind == agent.RunEnd:
 			return true
 		case len(ev.Session) > 0 && m.sessions.agentOf(ev.Session) != m.detector.current.agent:
 			return true

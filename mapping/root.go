@@ -88,12 +88,14 @@ func (r *run) addTotals(a *attributes) {
 		}
 	}
 	if total.Known {
-		a.int(semconv.UsageInput, total.Input)
 		if !total.OutputUnknown {
 			a.int(semconv.UsageOutput, total.Output)
 		}
-		a.int(semconv.UsageCacheRead, total.CacheRead)
-		a.int(semconv.UsageCacheWrite, total.CacheWrite)
+		if !total.OutputOnly {
+			a.int(semconv.UsageInput, total.Input)
+			a.int(semconv.UsageCacheRead, total.CacheRead)
+			a.int(semconv.UsageCacheWrite, total.CacheWrite)
+		}
 		if total.Reasoning > 0 {
 			a.int(semconv.UsageReasoning, total.Reasoning)
 		}
@@ -106,13 +108,15 @@ func (r *run) addTotals(a *attributes) {
 // usage adds token counts and cost.
 func (a *attributes) usage(u *agent.Usage) {
 	if u.Known {
-		a.int(semconv.InputTokens, u.Input)
 		if !u.OutputUnknown {
 			a.int(semconv.OutputTokens, u.Output)
 		}
-		a.int(semconv.CacheReadTokens, u.CacheRead)
-		a.int(semconv.CacheWriteTokens, u.CacheWrite)
-		a.int(semconv.CacheCreateTokens, u.CacheWrite)
+		if !u.OutputOnly {
+			a.int(semconv.InputTokens, u.Input)
+			a.int(semconv.CacheReadTokens, u.CacheRead)
+			a.int(semconv.CacheWriteTokens, u.CacheWrite)
+			a.int(semconv.CacheCreateTokens, u.CacheWrite)
+		}
 		if u.Reasoning > 0 {
 			a.int(semconv.ReasoningTokens, u.Reasoning)
 		}
@@ -125,6 +129,7 @@ func (a *attributes) usage(u *agent.Usage) {
 // addUsage adds a model call's usage to the run's.
 func (r *run) addUsage(u *agent.Usage) {
 	t := &r.usage
+	t.OutputOnly = u.OutputOnly && (t.OutputOnly || !t.Known)
 	t.Input += u.Input
 	t.Output += u.Output
 	t.CacheRead += u.CacheRead

@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/spantee/spantee/mapping/agent"
@@ -23,7 +24,8 @@ type run struct {
 	m       *Mapper
 	agent   *agent.Agent
 	session string
-	number  int // of the run in its session, from 1
+	seed    string // tells it from others if its session has no id yet
+	number  int    // of the run in its session, from 1
 	clock   clock
 	key     runKey
 	keyed   bool // the run has a key, and with it ids
@@ -34,6 +36,7 @@ type run struct {
 	start     instant
 	printed   instant // the last event that told something new
 	estimated bool    // start was inferred
+	guessed   bool    // the time of the event at hand: a recording does not have it
 	events    int
 	began     bool // there was a RunStart
 	ended     bool // the root span is finished
@@ -98,6 +101,9 @@ func (m *Mapper) newRun(a *agent.Agent, session string, number int, arrival inst
 // apply takes the next event of the run.
 func (r *run) apply(ev *agent.Event) {
 	r.events++
+	if ev.Kind == agent.RunStart {
+		r.seed = string(ev.ID)
+	}
 	printed := r.printed
 	at := r.at(ev)
 	if ev.Kind != agent.TextEnd { // it repeats what was printed
@@ -114,7 +120,9 @@ func (r *run) apply(ev *agent.Event) {
 		r.wake(inv, at)
 		r.takePrompt(inv, ev)
 	case agent.TurnStart:
-		r.endTurn(inv, at)
+		if t := inv.turn; t == nil || t.spoke || t.answered != 0 { // a retry may have begun it
+			r.endTurn(inv, at)
+		}
 		r.openTurn(inv, at, ev)
 	case agent.ThinkingDelta:
 		r.openTurn(inv, at, ev).delta(r, inv, thinkingText, at, ev)
@@ -161,6 +169,9 @@ func (r *run) apply(ev *agent.Event) {
 // at returns the instant of an event.
 func (r *run) at(ev *agent.Event) instant {
 	stamp := r.clock.believed(ev.Time)
+	if (ev.Estimated || r.agent.CoarseStamps) && !r.clock.replay && r.clock.stamped {
+		stamp = 0 // its arrival tells more
+	}
 	if stamp != 0 {
 		stamp += r.clock.shift
 		if !r.clock.stamped {
@@ -169,12 +180,22 @@ func (r *run) at(ev *agent.Event) instant {
 	} else if r.events == 1 && r.clock.replay {
 		r.estimated = true // the run's first line has no stamp
 	}
+	r.guessed = r.clock.replay && (stamp == 0 || r.agent.CoarseStamps)
 	return r.clock.at(stamp, ev.Arrival)
 }
 
 // instantOf returns the instant of a stamp that an event has besides its own.
 func (r *run) instantOf(stamp instant) instant {
 	return quantize(stamp + r.clock.skew + instant(r.m.opts.Shift))
+}
+
+// exactly returns when an event was that stands late in the stream, and at if it
+// does not say.
+func (r *run) exactly(ev *agent.Event, at instant) instant {
+	if stamp := r.clock.believed(ev.Time); stamp != 0 && !ev.Estimated && !r.agent.CoarseStamps {
+		return min(r.instantOf(stamp), at)
+	}
+	return at
 }
 
 // stamped is called at the first stamp: what came before it was put on the
@@ -218,7 +239,7 @@ func (r *run) settleKeyTo(first instant) {
 	if r.keyed {
 		return
 	}
-	r.setKey(newRunKey(r.agent.Name, r.session, r.number, first, &r.m.opts))
+	r.setKey(newRunKey(r.agent.Name, cmp.Or(r.session, r.seed), r.number, first, &r.m.opts))
 	r.m.stats.Generation++
 	r.m.opts.RunStarted(r.describe())
 }
@@ -245,6 +266,9 @@ func (r *run) finish(at instant, end *agent.Event) {
 	errorType := ""
 	if end.Failed {
 		errorType = r.m.names.pass(end.Status)
+		if inv := r.main; r.began && inv.counts.turns == 0 && inv.running == 0 {
+			r.openTurn(inv, at, nil) // it broke off while the model was at work
+		}
 	}
 	for _, inv := range slices.Backward(r.order) {
 		switch t := inv.turn; {
@@ -295,7 +319,7 @@ func (r *run) abandon(at instant, why string) {
 // close finishes all spans but those of the background, the root last.
 func (r *run) close(at instant, children, root string, took instant) {
 	for _, t := range slices.Backward(sortedTools(r.tools)) { // those of sub-agents first
-		if t.inv.task == nil {
+		if t.inv.task == nil && r.tools[t.id] == t { // and not a sub-agent's that has ended with it
 			at = r.endTool(t, r.clock.after(t.start, at), children, "")
 		}
 	}
@@ -314,6 +338,11 @@ func (r *run) close(at instant, children, root string, took instant) {
 		}
 	}
 	r.endRoot(max(at, r.clock.last), root, took)
+}
+
+// openTools returns the calls in flight, in order.
+func (r *run) openTools() []*tool {
+	return slices.SortedFunc(maps.Values(r.tools), func(a, b *tool) int { return a.n - b.n })
 }
 
 // shift puts all times that are not sent yet through f.

@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"cmp"
 	"container/list"
 
 	"github.com/spantee/spantee/mapping/agent"
@@ -10,6 +11,7 @@ import (
 type session struct {
 	id    string
 	alias string // of its first line, if that had another id
+	late  bool   // its id came last, so lines without one are another session's
 	agent *agent.Agent
 	runs  int
 	lone  bool   // the last run was a result and nothing else
@@ -57,18 +59,24 @@ func (ss *sessions) agentOf(id []byte) *agent.Agent {
 // find returns the session of an event, a new one if it is not known. A line
 // without an id belongs to the session of the line before.
 func (ss *sessions) find(a *agent.Agent, id []byte) *session {
-	if s := ss.current; s != nil && s.agent == a && (len(id) == 0 || string(id) == s.id) {
+	if s := ss.current; s != nil && s.agent == a && (len(id) == 0 && (!s.late || s.run != nil) || string(id) == s.id) {
 		return s
 	}
 	s := ss.byID[string(id)]
+	if len(id) == 0 {
+		s = ss.byID[nameless(a)]
+	}
 	if s == nil {
 		s = &session{id: string(id), agent: a}
-		ss.byID[s.id] = s
+		ss.byID[cmp.Or(s.id, nameless(a))] = s
 		s.place = ss.known.PushFront(s)
 	}
 	ss.current = s
 	return s
 }
+
+// nameless is what the session of an agent without an id is found by.
+func nameless(a *agent.Agent) string { return "\x00" + a.Flag }
 
 // touched notes that something came of a session. It returns a session that has
 // to end because too many are open.
@@ -102,7 +110,7 @@ func (ss *sessions) touched(s *session, wasOpen bool) (evicted *session) {
 }
 
 func (ss *sessions) forget(s *session) {
-	for _, id := range []string{s.id, s.alias} {
+	for _, id := range []string{s.id, s.alias, nameless(s.agent)} {
 		if ss.byID[id] == s {
 			delete(ss.byID, id)
 		}
@@ -111,6 +119,10 @@ func (ss *sessions) forget(s *session) {
 
 // rename gives a session its own id, where its first line had another.
 func (ss *sessions) rename(s *session, id string) {
+	if s.id == "" {
+		s.late = true
+		delete(ss.byID, nameless(s.agent))
+	}
 	s.alias, s.id = s.id, id
 	ss.byID[id] = s
 	if s.run != nil {

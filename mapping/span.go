@@ -101,7 +101,7 @@ func (s *span) settleTurn(r *run, t *turn) {
 	}
 	since, guess := s.start, s.estimated
 	if t.sent != 0 {
-		since, guess = t.sent, r.clock.replay && !r.clock.stamped
+		since, guess = t.sent, t.guessed || r.clock.replay && !r.clock.stamped
 	}
 	s.addFirstChunk(since, t.firstChunk, guess)
 }

@@ -59,9 +59,10 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 	r.counts.tools++
 	inv.counts.tools++
 	t := &tool{arguments: attributes{wire: r.m.buffer()}, id: id, n: r.counts.tools, inv: inv, start: start, floor: min(printed, at), pending: ev.StartPending}
+	t.estimated = r.guessed && ev.Start == 0
 	t.learn(r, ev.Tool)
 
-	if inv.turn == nil && inv.callsAnew(ev.Call) {
+	if inv.turn == nil && r.callsAnew(inv, ev.Call) {
 		r.openTurn(inv, start, nil)
 	}
 	if inv.turn != nil {
@@ -87,12 +88,12 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 
 // callsAnew tells whether a tool call shows another call of the model, which said
 // nothing. Without a model call to tell by, a tool that starts while others run
-// belongs to their turn.
-func (inv *invocation) callsAnew(call []byte) bool {
-	if len(call) == 0 || inv.last == nil || inv.last.call == "" {
-		return inv.running == 0
+// belongs to their turn, and so does one that starts before its turn's end came.
+func (r *run) callsAnew(inv *invocation, call []byte) bool {
+	if len(call) > 0 && inv.last != nil && inv.last.call != "" {
+		return inv.last.call != string(call)
 	}
-	return inv.last.call != string(call)
+	return inv.running == 0 && !(inv.called != nil && r.agent.TurnEnds)
 }
 
 // learn takes what a line says of a call's arguments.
@@ -144,7 +145,7 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at instant) {
 		r.correctStart(t, max(r.instantOf(ev.Start), t.floor))
 	}
 	t.learn(r, ev.Tool)
-	r.outcome(t, ev, r.clock.after(t.start, at), missing)
+	r.outcome(t, ev, r.clock.after(t.start, r.exactly(ev, at)), missing)
 }
 
 // correctStart puts the start of a call right that was printed late, and with it
@@ -175,7 +176,7 @@ func (r *run) toolCall(inv *invocation, ev *agent.Event, at instant) {
 		called.end = max(min(called.end, t.start), called.start+quantum, called.log.last+quantum)
 		t.start = max(t.start, called.end)
 	}
-	r.outcome(t, ev, r.clock.after(t.start, at), false)
+	r.outcome(t, ev, r.clock.after(t.start, r.exactly(ev, at)), false)
 }
 
 // outcome ends a call as its last line says.
@@ -193,7 +194,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	if missing {
 		a.bool(semconv.StartMissing, true)
 	}
-	t.estimated = ev.Estimated
+	t.estimated = t.estimated || ev.Estimated || r.guessed
 	errorType, status := r.m.names.pass(call.ErrorType), call.Reason
 	if errorType != call.ErrorType { // which the reason repeats
 		status = ""
@@ -233,8 +234,8 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 		}
 	}
 	if nested := r.nested[t.id]; nested != nil {
-		at = r.endInvocation(nested, at, errorType)
 		delete(r.nested, t.id)
+		at = max(at, r.endInvocation(nested, at, errorType))
 	}
 	s := r.newSpan(t.ref(), inv.ref, inv, t.spanName(semconv.OperationExecuteTool))
 	s.start, s.end = t.start, at

@@ -20,6 +20,7 @@ type turn struct {
 	answered   instant // the end of the answer, 0 before it came
 	spoke      bool    // something came of the model
 	estimated  bool    // its start was inferred
+	guessed    bool    // its first chunk or its end was
 
 	end       instant // once it is called
 	errorType string
@@ -146,7 +147,7 @@ func (t *turn) chunk(inv *invocation, at instant, timed bool) {
 	t.firstChunk = at
 	if inv.firstChunk == 0 && !inv.untimed {
 		inv.firstChunk = at
-		inv.estimated = t.estimated && t.sent == 0
+		inv.estimated = t.guessed || t.estimated && t.sent == 0
 	}
 }
 
@@ -155,6 +156,9 @@ func (t *turn) chunk(inv *invocation, at instant, timed bool) {
 func (r *run) textEnd(inv *invocation, at instant, ev *agent.Event) {
 	t := inv.turn
 	if t == nil {
+		if inv.called != nil && r.agent.TurnEnds {
+			inv.called.learn(ev)
+		}
 		return
 	}
 	t.learn(ev)
@@ -190,6 +194,7 @@ func (r *run) turnEnd(inv *invocation, at instant, ev *agent.Event) {
 		r.closeTurn(inv, at, ev.Status)
 		return
 	}
+	t.guessed = t.guessed || r.guessed
 	r.closeTurn(inv, t.lastWord(at), "")
 	inv.idle = inv.idle && ev.Final
 }
@@ -217,6 +222,7 @@ func (r *run) callTool(inv *invocation, at instant, waitsFor *tool) instant {
 	t := inv.turn
 	inv.turn, inv.last, inv.called = nil, t, t
 	t.toolCall, t.waitsFor = true, waitsFor
+	t.guessed = t.guessed || r.guessed
 	t.end = r.endOf(t, at)
 	inv.wait = t.end
 	if waitsFor == nil && !r.agent.TurnEnds {
@@ -256,7 +262,7 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 		model = r.m.names.pass(t.model)
 	}
 	span := r.newSpan(ref, inv.ref, inv, spanName(semconv.OperationChat, label(model)))
-	span.client = true
+	span.client, span.estimated = true, t.guessed
 	span.start, span.end = t.start, t.end
 	span.turn = t
 	a := &span.attributes

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -23,6 +24,7 @@ type chromium struct {
 	t   *testing.T
 	ctx context.Context
 
+	loads  chan struct{} // a page was loaded, or the same one anew
 	mu     sync.Mutex
 	thrown []string // by scripts of the page
 }
@@ -47,7 +49,7 @@ func startChromium(t *testing.T) *chromium {
 		}
 		cancel()
 	})
-	c := &chromium{t: t, ctx: ctx}
+	c := &chromium{t: t, ctx: ctx, loads: make(chan struct{}, 1)}
 	if err := chromedp.Listen(ctx, c.listen); err != nil {
 		t.Fatal(err)
 	}
@@ -64,6 +66,12 @@ func startChromium(t *testing.T) *chromium {
 }
 
 func (c *chromium) listen(ev any) {
+	if _, ok := ev.(*cdppage.EventLoadEventFired); ok {
+		select {
+		case c.loads <- struct{}{}:
+		default:
+		}
+	}
 	if e, ok := ev.(*runtime.EventExceptionThrown); ok {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -99,6 +107,22 @@ func (c *chromium) open(url string) {
 	c.t.Helper()
 	// A change of the fragment alone loads nothing anew.
 	c.do(chromedp.Navigate("about:blank"), chromedp.Navigate(url))
+}
+
+// reloaded waits until the page has loaded itself anew while do is done.
+func (c *chromium) reloaded(do func()) {
+	c.t.Helper()
+	select {
+	case <-c.loads: // an earlier one
+	default:
+	}
+	do()
+	select {
+	case <-c.loads:
+	case <-time.After(time.Minute):
+		c.screenshot("failed")
+		c.t.Fatal("the page was not loaded again")
+	}
 }
 
 // eval returns what a script does, or what it promises.
@@ -163,7 +187,7 @@ func (c *chromium) screenshot(name string) image.Image {
 		c.t.Fatal(err)
 	}
 	if dir := os.Getenv("SPANTEE_SCREENSHOTS"); dir != "" {
-		file := strings.TrimPrefix(c.t.Name(), "TestChromium") + "-" + name + ".png"
+		file := strings.ReplaceAll(strings.TrimPrefix(c.t.Name(), "TestChromium"), "/", "-") + "-" + name + ".png"
 		if err := os.WriteFile(filepath.Join(dir, file), b, 0o644); err != nil {
 			c.t.Error(err)
 		}

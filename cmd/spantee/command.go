@@ -74,7 +74,7 @@ func rootCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&o.now, "now", false, "move a recording so that it ends now")
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cmd.SetFlagErrorFunc(flagError)
-	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand(), replayCommand(), manCommand())
+	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand(), lsCommand(), showCommand(), replayCommand(), manCommand())
 	return cmd
 }
 

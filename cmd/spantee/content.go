@@ -2,6 +2,9 @@ package main
 
 import "github.com/spf13/pflag"
 
+// defaultAttributeBytes is what Tempo takes unless configured otherwise.
+const defaultAttributeBytes = 2048
+
 // contentOptions are --content and related flags.
 type contentOptions struct {
 	content           string
@@ -15,5 +18,5 @@ func (o *contentOptions) addFlags(f *pflag.FlagSet) {
 		"(default $"+captureVariable+" or none)")
 	f.StringArrayVar(&o.redactRules, "redact-rule", nil, "also redact what matches `NAME=REGEX`, or its first group; may be repeated")
 	f.StringArrayVar(&o.redactOff, "redact-off", nil, "turn off the redaction rule `NAME`; may be repeated")
-	f.IntVar(&o.maxAttributeBytes, "max-attribute-bytes", 2048, "truncate strings in spans to `N` bytes")
+	f.IntVar(&o.maxAttributeBytes, "max-attribute-bytes", defaultAttributeBytes, "truncate strings in spans to `N` bytes")
 }

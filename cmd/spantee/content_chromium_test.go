@@ -23,7 +23,7 @@ func TestChromiumContent(t *testing.T) {
 		fmt.Sprintf("%x", root.SpanId): {"Prompt", "user", "Fix the test.\nIt is \"red\"."},
 		fmt.Sprintf("%x", tool.SpanId): {"Arguments", "command", "go test ./...\necho done", `{"stdout":"ok  \tall\n","cut sh`},
 	} {
-		c.open(v.page + "/#/trace/" + v.id + "/" + id)
+		c.open(v.page + "/#/trace/" + v.id + "/" + id + "?tab=Span")
 		c.await(`document.querySelectorAll(".details pre").length > 0`)
 		details := eval[string](c, `document.querySelector(".details").innerText`)
 		for _, want := range wants {
@@ -67,7 +67,7 @@ func TestChromiumHostile(t *testing.T) {
 	c.await(`document.querySelectorAll(".sessions tbody tr").length === 1`)
 	harmless("list")
 	for _, s := range m.spans {
-		c.open(fmt.Sprintf("%s/#/trace/%s/%x", v.page, id, s.SpanId))
+		c.open(fmt.Sprintf("%s/#/trace/%s/%x?tab=Span", v.page, id, s.SpanId))
 		c.await(`document.querySelector(".details h2").innerText.includes("<script>")`)
 		harmless(s.Name)
 		c.click("%s", where(fmt.Sprintf("%x", s.SpanId))) // and its tooltip

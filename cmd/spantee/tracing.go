@@ -43,6 +43,7 @@ type tracing struct {
 	exporter *exporter.Exporter // nil if no spans are to be sent
 	tree     *tree.Writer       // nil if none is to be drawn
 	page     *page              // nil if none is to be shown
+	open     openSpans          // on the page, or for a viewer
 	services services
 
 	live    bool
@@ -64,6 +65,9 @@ type tracing struct {
 func startTracing(o *options, cfg *config, say *reporter, rec *recording, process *mapping.Process) (*tracing, error) {
 	t := &tracing{options: o, say: say, came: time.Now(), live: rec == nil, process: process, services: services{}}
 	t.details = cfg.content.level != content.None
+	if o.show && !cfg.to.isSet() && cfg.content.maxAttributeBytes == defaultAttributeBytes {
+		cfg.content.maxAttributeBytes = viewerAttributeBytes // nobody else sees them
+	}
 	if rec == nil {
 		rec = new(recording)
 	}
@@ -83,6 +87,7 @@ func startTracing(o *options, cfg *config, say *reporter, rec *recording, proces
 			return nil, err
 		}
 	}
+	t.open = openSpans{page: t.page, feed: t.feed(cfg)}
 	say.tracing = t.exporter != nil || t.tree != nil || t.page != nil
 	return t, nil
 }
@@ -148,6 +153,9 @@ func (t *tracing) consumePiece(p []byte) {
 	t.begin()
 	t.mapper.Write(p)
 	t.changed = true
+	if t.mapper.Stats().Generation != t.open.generation { // a run began, or its ids are known by now
+		t.showOpen()
+	}
 	switch {
 	case t.exporter == nil:
 	case t.mapper.Stats().Generation != t.generation: // what is on disk has the wrong roots, or ids
@@ -166,16 +174,17 @@ func (t *tracing) begin() {
 // tick is called a second after something came, and again until the journal
 // knows of all that came.
 func (t *tracing) tick() time.Duration {
+	next := t.showOpen()
 	switch {
 	case t.exporter == nil || !t.live:
-		return 0
+		return next
 	case t.changed:
 		t.checkpoint()
 	}
 	if t.changed {
 		return time.Second
 	}
-	return 0
+	return next
 }
 
 // backlog tells the exporter whether the mapper has time to wait for it.
@@ -264,6 +273,7 @@ func (t *tracing) emit(span []byte, agent string) {
 // end ends the trace. It waits for the mapper as long as that advances, and then
 // delivers what it can within the flush timeout.
 func (t *tracing) end(interrupted bool) {
+	defer t.open.feed.Close()
 	if t.tap == nil {
 		t.deliver(t.flushTimeout) // nothing
 		return

@@ -1,39 +1,47 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"runtime/debug"
-	"strings"
+	"strconv"
+	"time"
 
 	"github.com/cli/browser"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/viewer"
-	"github.com/spantee/spantee/mapping"
 )
 
 // defaultPage is next to OTLP's own ports, 4317 and 4318.
 const defaultPage = "127.0.0.1:4319"
 
-const viewUsage = `view shows traces in the browser. It takes them by OTLP, so that spantee and any
-other sender on this machine need no configuration, and from FILEs: recorded
-streams of an agent or OTLP JSON lines, packed by gzip or not.
+const viewUsage = `view shows traces in the browser. It receives OTLP, so that spantee and any
+other sender on this machine need no configuration, and it reads FILEs: recorded
+streams of an agent or OTLP JSON lines, optionally gzipped. Received sessions are
+kept on disk and shown again the next time.
+
+If a viewer is already running, view hands it the FILEs and exits.
 
   spantee view                         and in another terminal: ... | spantee
-  spantee view session.jsonl`
+  spantee view session.jsonl
+  spantee view --export run.html session.jsonl`
 
-// defaultMemory is what a viewer keeps, in bytes.
-const defaultMemory = 256 << 20
+const (
+	// defaultMemory is what a viewer keeps in memory, in bytes.
+	defaultMemory = 256 << 20
+
+	// defaultKept is what viewers keep on disk, all together.
+	defaultKept = 128 << 20
+
+	// viewerAttributeBytes is where strings are cut that only a viewer shows.
+	viewerAttributeBytes = 256 << 10
+)
 
 // addViewFlags adds those of --view.
 func (o *options) addViewFlags(f *pflag.FlagSet) {
@@ -49,12 +57,14 @@ type viewOptions struct {
 	grpc           string
 	http           string
 	maxMemory      size
+	keep           size
 	file           string
+	export         string
 	contentOptions // of the streams in FILEs
 }
 
 func viewCommand() *cobra.Command {
-	o := viewOptions{maxMemory: size{defaultMemory}}
+	o := viewOptions{maxMemory: size{defaultMemory}, keep: size{defaultKept}}
 	cmd := &cobra.Command{
 		Use:   "view [FILE...]",
 		Short: "Show traces in the browser",
@@ -63,13 +73,17 @@ func viewCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.page, "listen", defaultPage, "serve the page at `HOST:PORT`; port 0 is any free one, as it is for the next two")
-	f.StringVar(&o.grpc, "otlp-grpc", "127.0.0.1:4317", "take OTLP/gRPC at `HOST:PORT`")
-	f.StringVar(&o.http, "otlp-http", "127.0.0.1:4318", "take OTLP/HTTP at `HOST:PORT`")
-	f.Var(&o.maxMemory, "max-memory", "keep so much of traces, by `SIZE`; then the oldest are given up")
+	f.StringVar(&o.page, "listen", defaultPage, "serve the page at `HOST:PORT`; port 0 picks a free one, here and below")
+	f.StringVar(&o.grpc, "otlp-grpc", "127.0.0.1:4317", "receive OTLP/gRPC at `HOST:PORT`; empty for not at all")
+	f.StringVar(&o.http, "otlp-http", "127.0.0.1:4318", "receive OTLP/HTTP at `HOST:PORT`; empty for not at all")
+	f.Var(&o.maxMemory, "max-memory", "keep at most `SIZE` of traces in memory, then evict the oldest")
+	f.Var(&o.keep, "keep", "keep at most `SIZE` of received sessions on disk, across restarts; 0 for none")
 	f.StringVar(&o.file, "store", "", "append what arrives to `FILE` as OTLP JSON lines, and read it back at the start")
+	f.StringVar(&o.export, "export", "", "write the sessions to `FILE` and exit: one HTML page, or OTLP JSON if its name ends in .json")
 	f.BoolVar(&o.noOpen, "no-open", false, "do not open the browser")
 	o.addFlags(f)
+	o.maxAttributeBytes = viewerAttributeBytes
+	f.Lookup("max-attribute-bytes").DefValue = strconv.Itoa(viewerAttributeBytes)
 	return cmd
 }
 
@@ -86,29 +100,55 @@ func view(o *viewOptions, files []string, stderr *os.File) error {
 		say("%s", withHint(problem))
 	}
 	limitMemory(o.maxMemory.bytes)
+	read := fileReader{content: content, say: say}
+	if o.export != "" {
+		return o.exportFiles(read, files)
+	}
+	kept, err := keptSessions(o.keep.bytes)
+	if err != nil {
+		say("sessions are not kept: %v", err)
+	}
 	v, err := viewer.Start(viewer.Config{
 		Page: o.page, GRPC: o.grpc, HTTP: o.http, MaxMemory: int(o.maxMemory.bytes), File: o.file,
+		Kept: kept, Restore: true,
 		Problem: func(err error) { say("%v", err) },
+		ReadFile: func(store *viewer.Store, name string, r io.Reader) error {
+			return fileReader{content, func(string, ...any) {}}.read(store, name, r, time.Now())
+		},
 	})
+	if err != nil && viewer.Running(o.page) {
+		return o.join(read, files, err, isTerminal(stderr))
+	}
 	if err != nil {
 		return err
 	}
 	defer v.Close()
-	for _, file := range files {
-		if err := readFile(v.Store, file, content); err != nil {
-			return err
-		}
+	added, err := read.files(v.Store, files)
+	if err != nil {
+		return err
 	}
 	url := v.URL()
-	if l := v.Store.List(viewer.Query{Limit: 1}); len(files) > 0 && l.Total == 1 {
-		url += "#/trace/" + l.Sessions[0].ID
+	if len(added) == 1 {
+		url += "#/trace/" + added[0]
 	}
-	say("showing traces at %s, taking them at %s (gRPC) and %s (HTTP), until Ctrl-C", url, v.GRPCEndpoint(), v.HTTPEndpoint())
+	say("showing traces at %s, %s until Ctrl-C", url, receiving(v))
 	if !o.noOpen && isTerminal(stderr) {
 		openBrowser(url)
 	}
 	<-signals
 	return nil
+}
+
+func receiving(v *viewer.Viewer) string {
+	switch grpc, http := v.GRPCEndpoint(), v.HTTPEndpoint(); {
+	case grpc != "" && http != "":
+		return fmt.Sprintf("taking them at %s (gRPC) and %s (HTTP),", grpc, http)
+	case grpc != "":
+		return fmt.Sprintf("taking them at %s (gRPC),", grpc)
+	case http != "":
+		return fmt.Sprintf("taking them at %s (HTTP),", http)
+	}
+	return "taking none over OTLP,"
 }
 
 // limitMemory has the garbage of a store that is full collected while it is
@@ -121,66 +161,16 @@ func openBrowser(url string) {
 	go func() { _ = browser.OpenURL(url) }()
 }
 
-// readFile adds the traces in a file.
-func readFile(store *viewer.Store, name string, content contentConfig) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	r := bufio.NewReader(f)
-	if r, err = unpack(r); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	if head, _ := r.Peek(512); isOTLP(head) {
-		if bad, err := store.Read(r); err != nil {
-			return fmt.Errorf("%s: %d lines could not be read, the first for this: %w", name, bad, err)
-		}
-		return nil
-	}
-
-	p := newPage(store)
-	opts := mapping.Options{Replay: info.ModTime(), Emit: p.takeEncoded}
-	content.applyTo(&opts)
-	m, err := mapping.New(opts)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(m, r); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	m.Close(false)
-	if m.Stats().Runs == 0 {
-		return &exporter.Error{
-			Err:  fmt.Errorf("%s: no session in it", name),
-			Hint: "a file holds the stream of " + strings.Join(mapping.Agents, " or ") + ", or OTLP JSON lines",
-		}
-	}
-	return nil
-}
-
-// isOTLP tells how a line of OTLP JSON begins: spantee's, a collector's, or one
-// that was laid out by hand.
-func isOTLP(head []byte) bool {
-	rest, ok := bytes.CutPrefix(bytes.TrimSpace(head), []byte("{"))
-	return ok && bytes.HasPrefix(bytes.TrimSpace(rest), []byte(`"resourceSpans"`))
-}
-
 // A page shows spans that are made in this process.
 type page struct {
 	store    *viewer.Store
-	viewer   *viewer.Viewer // nil if another has it
+	viewer   *viewer.Viewer // nil if the store is all there is
 	services services
 	resource *resourcepb.Resource // of the agent at hand
-	scope    *commonpb.InstrumentationScope
 }
 
 func newPage(store *viewer.Store) *page {
-	return &page{store: store, services: services{}, scope: scope()}
+	return &page{store: store, services: services{}}
 }
 
 // takeEncoded shows a span that the mapper emitted.
@@ -192,18 +182,23 @@ func (p *page) takeEncoded(span []byte, agent string) {
 	}
 }
 
-// take shows a span.
+// take shows a span that ended.
 func (p *page) take(span *tracepb.Span) {
-	p.store.Add([]*tracepb.ResourceSpans{{
-		Resource:   p.resource,
-		ScopeSpans: []*tracepb.ScopeSpans{{Scope: p.scope, Spans: []*tracepb.Span{span}}},
-	}})
+	if p.viewer != nil {
+		p.viewer.Take(wrap(p.resource, span))
+		return
+	}
+	p.store.Add(wrap(p.resource, span))
 }
 
 // startPage is --view. Where nobody said which port, any will do.
 func (o *options) startPage(say *reporter) (*page, error) {
 	limitMemory(defaultMemory)
-	cfg := viewer.Config{Page: o.view.page, MaxMemory: defaultMemory}
+	kept, err := keptSessions(defaultKept)
+	if err != nil {
+		kept = nil // view says why
+	}
+	cfg := viewer.Config{Page: o.view.page, MaxMemory: defaultMemory, Kept: kept, Problem: func(err error) { say.line("%v", err) }}
 	if cfg.Page == "" {
 		cfg.Page = defaultPage
 	}

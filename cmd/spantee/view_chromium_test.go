@@ -37,7 +37,7 @@ func (c *chromium) plot() (p plot) {
 	b := eval[[]byte](c, `(() => {
 		const w = %s, box = w.canvas.getBoundingClientRect();
 		const probe = document.body.appendChild(document.createElement("span")), Colors = {};
-		for (const name of ["agent", "chat", "chat-wait", "tool", "background", "approval", "other", "error"]) {
+		for (const name of ["agent", "chat", "chat-wait", "tool", "background", "approval", "other", "error", "chat-wait"]) {
 			probe.style.color = "var(--" + name + ")";
 			Colors[name] = getComputedStyle(probe).color.match(/\d+/g).map(Number);
 		}
@@ -86,10 +86,10 @@ func (c *chromium) checkBars(name string, session viewer.Overview) {
 // ink is the colour a bar has at its ends; a turn of the model has several.
 func ink(p plot, s viewer.Bar) [][3]uint8 {
 	switch {
-	case s.Failure != "":
-		return [][3]uint8{p.Colors["error"]}
 	case s.Op == "chat":
 		return nil
+	case s.Failure != "":
+		return [][3]uint8{p.Colors["error"]}
 	case s.Op == "":
 		return [][3]uint8{p.Colors["other"]}
 	}
@@ -143,13 +143,14 @@ func named(session viewer.Overview, name string) viewer.Bar {
 func TestChromiumSession(t *testing.T) {
 	c := startChromium(t)
 	v := viewFiles(t, "../../testdata/cursor/fix-failing-test.jsonl", "../../testdata/cursor/parallel-tools.jsonl", "../../testdata/cursor/tool-failures.jsonl")
-	const id = "767a8c6bee54959fd682355e177a7e92"
+	list := v.list(t).Sessions
+	id := list[slices.IndexFunc(list, func(s viewer.Session) bool { return s.Tools == 6 })].ID
 	session := v.session(t, id)
 
 	c.open(v.page + "/")
 	c.await(`document.querySelectorAll(".sessions tbody tr").length === 3`)
 	row := eval[string](c, `document.querySelector("tr[data-id='%s']").innerText`, id)
-	for _, want := range []string{"cursor-agent", "GPT-5", "24.3s", "6", "1", "79.7k", "731", "767a8c6b"} {
+	for _, want := range []string{"cursor-agent", "GPT-5", "24.3s", "6", "1", "79.7k", "731", "ended, 1 error"} {
 		if !strings.Contains(row, want) {
 			t.Errorf("the list has no %q in %q", want, row)
 		}
@@ -160,36 +161,43 @@ func TestChromiumSession(t *testing.T) {
 	c.write("input[type=search]", "GREP gpt")
 	c.await(`document.querySelectorAll(".sessions tbody tr").length === 1 && document.querySelector("tr[data-id='%s']")`, id)
 	c.write("input[type=search]", "nothing of this")
-	c.await(`document.querySelector(".empty h1").innerText === "Nothing matches"`)
-	c.write("input[type=search]", "767a8c")
+	c.await(`document.querySelector(".empty h2").innerText === "Nothing matches"`)
+	c.write("input[type=search]", id[:6])
 	c.await(`document.querySelectorAll(".sessions tbody tr").length === 1`)
 
 	c.do(chromedp.Click(chromedp.CSS("tr[data-id='" + id + "'] a")))
 	c.await(`%s === %d`, rowCount, len(session.Spans))
 	c.checkBars("light", session)
-	for _, want := range []string{"shell", "50%", "waiting for the model", "12.1s"} {
+	for _, want := range []string{"shell", "50%", "waiting for the model", "12.2s"} {
 		if spent := eval[string](c, `document.querySelector(".spent").innerText`); !strings.Contains(spent, want) {
 			t.Errorf("no %q in where the time went: %q", want, spent)
 		}
 	}
-	if table := eval[string](c, `document.querySelector(".stats").innerText`); !strings.Contains(table, "shell\n\t2\t1\t12.1s\t7.84s") {
+	if table := eval[string](c, `document.querySelector(".overall .stats").textContent`); !strings.Contains(table, "shell2112.2s7.99s") {
 		t.Errorf("the table of tools is %q", table)
 	}
 
-	// A click opens the details, and the address is that of the span.
-	shell := named(session, "execute_tool shell")
+	// A click selects the step in the transcript, and Enter opens the details;
+	// the address is that of the span.
+	shell := named(session, "execute_tool shell go")
 	c.click("%s", where(shell.ID))
-	c.await(`document.querySelector(".details h2").innerText === "execute_tool shell"`)
+	c.await(`document.querySelector(".transcript .selected").dataset.id === %q`, shell.ID)
+	c.do(chromedp.KeyEvent(kb.Enter))
+	c.await(`document.querySelector(".details h2").innerText === "execute_tool shell go"`)
 	details := eval[string](c, `document.querySelector(".details").innerText`)
 	for _, want := range []string{"exit 1", "gen_ai.tool.call.id", "process.exit.code", "service.name", shell.ID} {
 		if !strings.Contains(details, want) {
 			t.Errorf("no %q in the details: %q", want, details)
 		}
 	}
-	if hash := eval[string](c, "location.hash"); hash != "#/trace/"+id+"/"+shell.ID {
-		t.Errorf("the address is %s", hash)
-	}
+	c.await(`location.hash === %q`, "#/trace/"+id+"/"+shell.ID+"?tab=Span")
 	c.screenshot("details")
+
+	// A step in the transcript selects its span.
+	eval[bool](c, `(() => { document.querySelector("#tab-transcript").click(); document.querySelector(".entry[data-id='%s'] .go").click(); return true; })()`, named(session, "execute_tool grep").ID)
+	c.await(`%s.selected === %q`, waterfall, named(session, "execute_tool grep").ID)
+	eval[bool](c, `(() => { document.querySelector("#tab-span").click(); %s.scroller.focus(); return true; })()`, waterfall)
+	c.click("%s", where(shell.ID))
 
 	// Zoomed in and panned by keys, bars stand where the times say as well.
 	c.do(chromedp.KeyEvent("+"))
@@ -202,20 +210,20 @@ func TestChromiumSession(t *testing.T) {
 
 	c.theme("dark")
 	c.do(chromedp.KeyEvent(kb.Escape))
-	c.await(`document.querySelector(".details h2").innerText === "Tools"`)
+	c.await(`%s.selected === null`, waterfall)
 	c.checkBars("dark", session)
 
 	// A link leads to a span.
 	c.theme("light")
 	c.do(chromedp.EmulateViewport(1280, 600))
 	c.open(v.page + "/#/trace/" + id + "/" + shell.ID)
-	c.await(`document.querySelector(".details h2").innerText === "execute_tool shell"`)
+	c.await(`document.querySelector(".transcript .selected").dataset.id === %q`, shell.ID)
 	c.drawn()
 	c.screenshot("readme") // testdata/view.png
 
 	// The filter leaves what matches, and what it belongs to.
 	c.write(".chart input[type=search]", "grep")
-	c.await(`%s === 2`, rowCount)
+	c.await(`%s === 3`, rowCount) // with its turn and its agent
 }
 
 func TestChromiumCompare(t *testing.T) {
@@ -254,11 +262,11 @@ func TestChromiumLarge(t *testing.T) {
 	c.await(`%s === 10000`, rowCount)
 	c.screenshot("all")
 	for i, at := range []int{30, 5_000, 9_990} {
-		eval[bool](c, `(() => { const w = %s, n = w.rows[%d]; w.select(n.id); w.timeline.set(n.start - w.trace.start - 5e6, n.start - w.trace.start + 5e6); return true; })()`, waterfall, at)
+		eval[bool](c, `(() => { const w = %s, n = w.all[%d]; w.select(n.id); w.timeline.set(n.start - w.trace.start - 5e6, n.start - w.trace.start + 5e6); return true; })()`, waterfall, at)
 		c.checkBars(fmt.Sprint("part ", i+1), session)
 	}
 	c.write(".chart input[type=search]", "grep")
-	c.await(`%s > 100 && %s < 5000`, rowCount, rowCount)
+	c.await(`%s.all.length > 100 && %s.all.length < 5000`, waterfall, waterfall)
 }
 
 // How fast it is. Nothing is asserted: machines differ, and others work on them.
@@ -281,22 +289,29 @@ func TestChromiumPace(t *testing.T) {
 		{"zooming", "w.timeline.set(0, w.timeline.total * Math.exp(-6 * (1 - Math.cos(turn))))"},
 		{"panning, zoomed in", "{ const at = w.timeline.total * 0.9 * (1 - Math.cos(turn)) / 2; w.timeline.set(at, at + 3e7); }"},
 	} {
-		frames := eval[map[string]float64](c, `new Promise((resolve) => {
-			const w = %s, began = performance.now();
-			let n = 0, last = began, worst = 0;
-			const frame = (now) => {
-				const turn = (now - began) / 3000 * 4 * Math.PI;
-				%s;
-				worst = Math.max(worst, now - last);
-				last = now;
-				n++;
-				if (now - began < 3000) requestAnimationFrame(frame);
-				else resolve({ second: n / (now - began) * 1000, worst });
-			};
-			requestAnimationFrame(frame);
-		})`, waterfall, motion.step)
+		frames := c.frames(motion.step)
 		t.Logf("pace: %s: %.0f frames a second, the longest of %.0f ms", motion.name, frames["second"], frames["worst"])
 	}
+}
+
+// frames draws for three seconds, moving by a script that knows the waterfall w
+// and an angle, turn.
+func (c *chromium) frames(step string) map[string]float64 {
+	c.t.Helper()
+	return eval[map[string]float64](c, `new Promise((resolve) => {
+		const w = %s, began = performance.now();
+		let n = 0, last = began, worst = 0;
+		const frame = (now) => {
+			const turn = (now - began) / 3000 * 4 * Math.PI;
+			%s;
+			worst = Math.max(worst, now - last);
+			last = now;
+			n++;
+			if (now - began < 3000) requestAnimationFrame(frame);
+			else resolve({ second: n / (now - began) * 1000, worst });
+		};
+		requestAnimationFrame(frame);
+	})`, waterfall, step)
 }
 
 // A session grows on the page while its lines arrive.

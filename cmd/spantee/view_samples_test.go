@@ -8,17 +8,20 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/spantee/spantee/exporter/file"
+	"github.com/spantee/spantee/exporter/otlp"
 )
 
 // A made session is OTLP spans, written without an agent.
 type made struct {
 	trace []byte
+	start time.Time
 	spans []*tracepb.Span
 }
 
@@ -26,7 +29,7 @@ const madeStart = 1790000000000000000 // nanoseconds
 
 func newMade(name string) *made {
 	sum := sha256.Sum256([]byte(name))
-	return &made{trace: sum[:16]}
+	return &made{trace: sum[:16], start: time.Unix(0, madeStart)}
 }
 
 // span adds one, from and to so many milliseconds after the start.
@@ -34,7 +37,7 @@ func (m *made) span(parent *tracepb.Span, name string, from, to float64, attrs .
 	sum := sha256.Sum256(fmt.Appendf(nil, "%x %d", m.trace, len(m.spans)))
 	s := &tracepb.Span{
 		TraceId: m.trace, SpanId: sum[:8], ParentSpanId: parent.GetSpanId(), Name: name,
-		StartTimeUnixNano: madeStart + uint64(from*1e6), EndTimeUnixNano: madeStart + uint64(to*1e6),
+		StartTimeUnixNano: uint64(m.start.UnixNano()) + uint64(from*1e6), EndTimeUnixNano: uint64(m.start.UnixNano()) + uint64(to*1e6),
 		Attributes: attrs,
 	}
 	op, what, _ := strings.Cut(name, " ")
@@ -150,4 +153,17 @@ func (m *made) hostileRequest() []*tracepb.ResourceSpans {
 	request[0].Resource.Attributes = []*commonpb.KeyValue{str("service.name", hostile), str(hostile, hostile)}
 	request[0].ScopeSpans[0].Scope = &commonpb.InstrumentationScope{Name: hostile, Version: hostile}
 	return request
+}
+
+// upload sends spans to an OTLP/gRPC endpoint.
+func upload(endpoint string, spans []*tracepb.ResourceSpans) error {
+	client, err := otlp.New(otlp.Config{Endpoint: endpoint})
+	if err != nil {
+		return err
+	}
+	if err := client.Start(context.Background()); err != nil {
+		return err
+	}
+	defer client.Stop(context.Background())
+	return client.UploadTraces(context.Background(), spans)
 }

@@ -3,15 +3,19 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
+	"github.com/spantee/spantee/exporter/viewer"
 )
 
 // The page stays when the stream has ended. The stream and the exit status are
@@ -70,6 +74,41 @@ func TestViewAndElsewhere(t *testing.T) {
 // Ctrl-C is how view ends.
 func TestViewEnds(t *testing.T) {
 	v := viewFiles(t)
+	if err := v.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// exec has the page too: it shows the run while it lasts, and stays after it.
+func TestExecView(t *testing.T) {
+	release := filepath.Join(t.TempDir(), "release")
+	if err := syscall.Mkfifo(release, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	script := `head -1 "$1"; read x < "$2"; tail -n +2 "$1"`
+	v := launch(t, nil, spantee(t, nil, "exec", "--view", "--listen", "127.0.0.1:0", "--", "sh", "-c", script, "sh", "../../testdata/cursor/fix-failing-test.jsonl", release))
+	stream, err := http.Get(v.page + "/api/changes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Body.Close()
+	changes := bufio.NewScanner(stream.Body)
+	until := func(what string, ok func(viewer.Session) bool) {
+		t.Helper()
+		for l := v.list(t); len(l.Sessions) == 0 || !ok(l.Sessions[0]); l = v.list(t) {
+			if !changes.Scan() {
+				t.Fatalf("never: %s: %+v", what, l.Sessions)
+			}
+		}
+	}
+	until("running", func(s viewer.Session) bool { return s.Now != nil && !s.Ended })
+	if err := os.WriteFile(release, []byte("\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	until("ended", func(s viewer.Session) bool { return s.Now == nil && s.Ended && s.Spans == 11 })
 	if err := v.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}

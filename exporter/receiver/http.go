@@ -28,8 +28,12 @@ const (
 	typeJSON     = "application/json"
 )
 
-// serveTraces serves HTTP; the reply is encoded as the request was.
-func (s service) serveTraces(w http.ResponseWriter, r *http.Request) {
+// serve serves HTTP; the reply is encoded as the request was.
+func (s *service) serve(do operation) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, do) }
+}
+
+func (s *service) answer(w http.ResponseWriter, r *http.Request, do operation) {
 	// No page has a reason to send spans here, and one that names us by its own
 	// domain (DNS rebinding) could. Browsers put an Origin on every POST.
 	if r.Header.Get("Origin") != "" {
@@ -57,21 +61,39 @@ func (s service) serveTraces(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(b) // the client may be gone
 	}
 
-	req, err := readRequest(w, r, encoding)
-	if err != nil {
-		reply(http.StatusBadRequest, status.New(codes.InvalidArgument, err.Error()).Proto())
-		return
-	}
-	resp, err := s.Export(r.Context(), req)
-	if err != nil {
+	fail := func(err error) {
 		st := status.Convert(err)
 		reply(httpCode(st.Code()), st.Proto())
+	}
+	// A body that is big, or may be, waits its turn before it is read.
+	if r.ContentLength < 0 || r.ContentLength > bigCost || r.Header.Get("Content-Encoding") != "" {
+		done, err := takeTurn(r.Context(), s.body)
+		if err != nil {
+			fail(err)
+			return
+		}
+		defer done()
+	}
+	b, err := readBody(w, r)
+	if err != nil {
+		fail(status.Error(codes.InvalidArgument, err.Error()))
+		return
+	}
+	req, done, err := s.decode(r.Context(), b, encoding)
+	if err != nil {
+		fail(err)
+		return
+	}
+	defer done()
+	resp, err := do(r.Context(), r.Header.Get(SourceHeader), req)
+	if err != nil {
+		fail(err)
 		return
 	}
 	reply(http.StatusOK, resp)
 }
 
-func readRequest(w http.ResponseWriter, r *http.Request, encoding string) (*coltracepb.ExportTraceServiceRequest, error) {
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body := http.MaxBytesReader(w, r.Body, maxBody)
 	switch v := r.Header.Get("Content-Encoding"); v {
 	case "":
@@ -84,15 +106,7 @@ func readRequest(w http.ResponseWriter, r *http.Request, encoding string) (*colt
 	default:
 		return nil, fmt.Errorf("content encoding %q is not known", v)
 	}
-	b, err := io.ReadAll(body)
-	if err != nil {
-		return nil, err
-	}
-	req := new(coltracepb.ExportTraceServiceRequest)
-	if encoding == typeJSON {
-		return req, unmarshalJSON(b, req)
-	}
-	return req, proto.Unmarshal(b, req)
+	return io.ReadAll(body)
 }
 
 // unmarshalJSON leaves OTLP's JSON, which is not quite protobuf's, to the

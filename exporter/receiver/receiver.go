@@ -13,19 +13,28 @@ import (
 	"time"
 
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
-	_ "google.golang.org/grpc/encoding/gzip" // clients may compress
-	"google.golang.org/grpc/keepalive"
 )
+
+// Off, as an address, is a protocol that is not served.
+const Off = "off"
 
 // A Config says where to listen and what to do with the requests.
 type Config struct {
-	GRPC, HTTP string // host:port; empty is a free port on loopback
+	GRPC, HTTP string // host:port, or Off; empty is a free port on loopback
 
 	// Handle is required. It is called for every request, by several goroutines
 	// at once. Its error reaches the client: a gRPC status as such, any other as
 	// internal. A nil response means that all was accepted.
 	Handle func(context.Context, *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error)
+
+	// Open is told which spans a process, named by source, has open at the
+	// moment. If it is nil, such requests are refused, as any collector does.
+	Open func(source string, spans []*tracepb.ResourceSpans)
+
+	// MaxCost is how much memory a request may take once decoded; 64 MB if zero.
+	MaxCost int
 }
 
 // A Receiver listens until Close.
@@ -58,73 +67,73 @@ func Start(cfg Config) (*Receiver, error) {
 	httpListener, err := listen(ctx, cfg.HTTP)
 	if err != nil {
 		cancel()
-		_ = grpcListener.Close()
+		if grpcListener != nil {
+			_ = grpcListener.Close()
+		}
 		return nil, err
 	}
-	s := service{handle: cfg.Handle}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/traces", s.serveTraces)
-	r := &Receiver{
-		grpcAddr: grpcListener.Addr(),
-		httpAddr: httpListener.Addr(),
-		grpcServer: grpc.NewServer(
-			grpc.ConnectionTimeout(headerTimeout),
-			grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout}),
-		),
-		httpServer: &http.Server{
-			Handler:           mux,
+	s := newService(cfg)
+	r := &Receiver{cancel: cancel}
+	// Serve returns when Close is called, with an error that says so.
+	if grpcListener != nil {
+		r.grpcAddr = grpcListener.Addr()
+		r.grpcServer = s.grpcServer()
+		r.serving.Go(func() { _ = r.grpcServer.Serve(grpcListener) })
+	}
+	if httpListener != nil {
+		r.httpAddr = httpListener.Addr()
+		r.httpServer = &http.Server{
+			Handler:           s.handler(),
 			ReadHeaderTimeout: headerTimeout,
 			ReadTimeout:       bodyTimeout,
 			IdleTimeout:       idleTimeout,
 			MaxHeaderBytes:    maxHeader,
 			BaseContext:       func(net.Listener) context.Context { return ctx },
 			ErrorLog:          log.New(io.Discard, "", 0), // it would print to stderr
-		},
-		cancel: cancel,
+		}
+		r.serving.Go(func() { _ = r.httpServer.Serve(httpListener) })
 	}
-	coltracepb.RegisterTraceServiceServer(r.grpcServer, s)
-	// They return when Close is called, with an error that says so.
-	r.serving.Go(func() { _ = r.grpcServer.Serve(grpcListener) })
-	r.serving.Go(func() { _ = r.httpServer.Serve(httpListener) })
 	return r, nil
 }
 
+// listen returns nil for Off.
 func listen(ctx context.Context, address string) (net.Listener, error) {
-	if address == "" {
+	switch address {
+	case Off:
+		return nil, nil
+	case "":
 		address = "127.0.0.1:0"
 	}
 	return new(net.ListenConfig).Listen(ctx, "tcp", address)
 }
 
-// GRPCEndpoint is what OTEL_EXPORTER_OTLP_ENDPOINT has to be for gRPC.
-func (r *Receiver) GRPCEndpoint() string { return "http://" + r.grpcAddr.String() }
+// Handler serves OTLP/HTTP for a server of one's own. It listens nowhere.
+func Handler(cfg Config) http.Handler { return newService(cfg).handler() }
 
-// HTTPEndpoint is what OTEL_EXPORTER_OTLP_ENDPOINT has to be for HTTP.
-func (r *Receiver) HTTPEndpoint() string { return "http://" + r.httpAddr.String() }
+// GRPCEndpoint is what OTEL_EXPORTER_OTLP_ENDPOINT has to be for gRPC, empty
+// if that is off.
+func (r *Receiver) GRPCEndpoint() string { return endpoint(r.grpcAddr) }
+
+// HTTPEndpoint is what OTEL_EXPORTER_OTLP_ENDPOINT has to be for HTTP, empty if
+// that is off.
+func (r *Receiver) HTTPEndpoint() string { return endpoint(r.httpAddr) }
+
+func endpoint(addr net.Addr) string {
+	if addr == nil {
+		return ""
+	}
+	return "http://" + addr.String()
+}
 
 // Close breaks off the requests being handled, by their context, and returns
 // when nobody listens any more.
 func (r *Receiver) Close() {
 	r.cancel()
-	r.grpcServer.Stop()
-	_ = r.httpServer.Close()
+	if r.grpcServer != nil {
+		r.grpcServer.Stop()
+	}
+	if r.httpServer != nil {
+		_ = r.httpServer.Close()
+	}
 	r.serving.Wait()
-}
-
-// A service is what both protocols do with a request.
-type service struct {
-	coltracepb.UnimplementedTraceServiceServer
-	handle func(context.Context, *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error)
-}
-
-// Export serves gRPC.
-func (s service) Export(ctx context.Context, req *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
-	resp, err := s.handle(ctx, req)
-	if err != nil {
-		return nil, toStatus(err).Err()
-	}
-	if resp == nil {
-		resp = new(coltracepb.ExportTraceServiceResponse)
-	}
-	return resp, nil
 }

@@ -1,30 +1,21 @@
 package viewer
 
 import (
+	"encoding/json"
+	"slices"
 	"strings"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// The attributes that decide how a span is listed and drawn. The mapping
-// writes them, other senders of the GenAI conventions most; none has to be there.
-const (
-	keyService      = "service.name"
-	keyOperation    = "gen_ai.operation.name"
-	keyAgent        = "gen_ai.agent.name"
-	keyConversation = "gen_ai.conversation.id"
-	keyModel        = "gen_ai.request.model"
-	keyTool         = "gen_ai.tool.name"
-	keyInput        = "gen_ai.usage.input_tokens"
-	keyOutput       = "gen_ai.usage.output_tokens"
-	keyFirstChunk   = "gen_ai.response.time_to_first_chunk" // seconds
-	keyErrorType    = "error.type"
-	keyExitCode     = "process.exit.code"
-	keyExecutable   = "process.executable.name"
-	keyContinues    = "spantee.continues"
-	keyEstimated    = "spantee.time.estimated"
-)
+const keyService = "service.name"
+
+// detailKeys tell what a tool call was about, the most telling first. The text
+// tree reads the same ones in the same order.
+var detailKeys = []string{semconv.ProcessCommandLine, semconv.ToolPattern, semconv.ToolGlob, semconv.FilePath, semconv.URLFull, semconv.ToolSearch, semconv.ToolDescription}
 
 // What a span is the record of.
 const (
@@ -33,13 +24,14 @@ const (
 	opTool       = "tool"
 	opBackground = "background"
 	opApproval   = "approval"
+	opDeltas     = "deltas" // events of the chat span that is its parent
 	opOther      = ""
 )
 
 // operation tells what a span is the record of: by the GenAI conventions, or
 // by the names that spantee gives where these have none.
 func operation(s *tracepb.Span) string {
-	switch text(s.GetAttributes(), keyOperation) {
+	switch text(s.GetAttributes(), semconv.OperationName) {
 	case "invoke_agent", "create_agent", "invoke_workflow":
 		return opAgent
 	case "chat", "text_completion", "generate_content":
@@ -52,6 +44,8 @@ func operation(s *tracepb.Span) string {
 		return opBackground
 	case "await_approval":
 		return opApproval
+	case "deltas":
+		return opDeltas
 	}
 	return opOther
 }
@@ -76,3 +70,78 @@ func text(attrs []*commonpb.KeyValue, key string) string { return value(attrs, k
 
 // microseconds since 1970 are whole numbers that JSON and JavaScript keep.
 func microseconds(nanos uint64) int64 { return int64(nanos / 1000) }
+
+// number reads an int or a double.
+func number(v *commonpb.AnyValue) float64 {
+	if d, ok := v.GetValue().(*commonpb.AnyValue_DoubleValue); ok {
+		return d.DoubleValue
+	}
+	return float64(v.GetIntValue())
+}
+
+// firstOf returns the first of the attributes that is there, as a number.
+func firstOf(attrs []*commonpb.KeyValue, keys ...string) float64 {
+	for _, key := range keys {
+		if v := value(attrs, key); v != nil {
+			return number(v)
+		}
+	}
+	return 0
+}
+
+// detail is what a tool call was about, on one line, and whether it is a path.
+func detail(s *tracepb.Span) (line string, path bool) {
+	if operation(s) != opTool {
+		return "", false
+	}
+	for _, key := range detailKeys {
+		if v := text(s.GetAttributes(), key); v != "" {
+			return cutText(strings.Join(strings.Fields(v), " "), maxDetail), key == semconv.FilePath
+		}
+	}
+	return "", false
+}
+
+// maxDetail is more than a row of the page can show.
+const maxDetail = 300
+
+// cutText shortens s to about limit bytes, with a mark where it was cut.
+func cutText(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "…"
+}
+
+// title is a span's name without the operation, which the page shows as a colour.
+func title(s *tracepb.Span) string {
+	for _, op := range []string{"invoke_agent ", "chat ", "execute_tool ", "background ", "await_approval "} {
+		if rest, ok := strings.CutPrefix(s.GetName(), op); ok {
+			return rest
+		}
+	}
+	return s.GetName()
+}
+
+// preview returns the first words of a prompt: the last message of a user's
+// among gen_ai.input.messages.
+func preview(messages string) string {
+	var list []struct {
+		Role  string `json:"role"`
+		Parts []struct {
+			Type    string `json:"type"`
+			Content any    `json:"content"`
+		} `json:"parts"`
+	}
+	if json.Unmarshal([]byte(messages), &list) != nil {
+		return ""
+	}
+	for _, m := range slices.Backward(list) {
+		for _, p := range m.Parts {
+			if words, ok := p.Content.(string); ok && p.Type == "text" && m.Role == "user" {
+				return cutText(strings.Join(strings.Fields(cutText(words, 4*maxDetail)), " "), maxDetail)
+			}
+		}
+	}
+	return ""
+}

@@ -5,20 +5,33 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// An Overview is what the waterfall is drawn from: all spans of a trace, or
-// those that are new, with nothing that only the details show.
+// An Overview is what the waterfall is drawn from: the spans of a trace that
+// ended since the last one, and all that are open.
 type Overview struct {
 	Session Session `json:"session"`
-	Seq     uint64  `json:"seq"` // what to ask for next time
+	Seq     uint64  `json:"seq"`  // what to ask for next time
+	More    bool    `json:"more"` // there is more at once
 	Spans   []Bar   `json:"spans"`
+	Open    []Bar   `json:"open"`
 }
+
+// What one answer holds at most.
+const (
+	maxBars      = 20_000
+	maxFirstBars = 2_000 // so that there is a picture at once
+	maxBarEvents = 400_000
+	maxInstants  = 4_000 // of one kind in one bar: more than a screen has pixels
+)
 
 // A Bar is a span in the waterfall. Times are in microseconds: those of the
 // span since 1970, those of its events since its start.
@@ -27,47 +40,149 @@ type Bar struct {
 	Parent     string  `json:"parent,omitempty"`
 	Name       string  `json:"name"`
 	Op         string  `json:"op,omitempty"`
+	Title      string  `json:"title"`
+	Detail     string  `json:"detail,omitempty"`
+	Path       bool    `json:"path,omitempty"` // Detail is one
 	Tool       string  `json:"tool,omitempty"`
+	Call       string  `json:"call,omitempty"`
+	Turn       int64   `json:"turn,omitempty"`
 	Start      int64   `json:"start"`
 	End        int64   `json:"end"`
 	Failure    string  `json:"failure,omitempty"`
 	Executable string  `json:"executable,omitempty"`
 	FirstChunk int64   `json:"firstChunk,omitempty"`
-	Continues  string  `json:"continues,omitempty"`
+	Finish     string  `json:"finish,omitempty"`
+	Input      float64 `json:"input,omitempty"`
+	Output     float64 `json:"output,omitempty"`
+	Cached     float64 `json:"cached,omitempty"`
+	Cost       float64 `json:"cost,omitempty"`
 	Estimated  bool    `json:"estimated,omitempty"`
+	Open       bool    `json:"open,omitempty"`
+	Chunks     int64   `json:"chunks,omitempty"` // how many deltas there are
 	Text       []int64 `json:"text,omitempty"`
 	Thinking   []int64 `json:"thinking,omitempty"`
-	Events     []int64 `json:"events,omitempty"`
+	Marks      []Mark  `json:"marks,omitempty"`
+}
+
+// A Mark is an event that is no delta, such as a retry.
+type Mark struct {
+	At   int64  `json:"at"`
+	Name string `json:"name"`
 }
 
 func newBar(s Span) Bar {
 	attrs := s.GetAttributes()
+	used := newUsage(s.Span)
 	b := Bar{
 		ID:         hex.EncodeToString(s.GetSpanId()),
 		Parent:     hex.EncodeToString(s.GetParentSpanId()),
 		Name:       s.GetName(),
 		Op:         operation(s.Span),
-		Tool:       text(attrs, keyTool),
+		Title:      title(s.Span),
+		Tool:       text(attrs, semconv.ToolName),
+		Call:       text(attrs, semconv.ToolCallID),
+		Turn:       value(attrs, semconv.TurnNumber).GetIntValue(),
 		Start:      microseconds(s.GetStartTimeUnixNano()),
 		End:        microseconds(end(s.Span)),
 		Failure:    failure(s.Span),
-		Executable: text(attrs, keyExecutable),
-		FirstChunk: int64(value(attrs, keyFirstChunk).GetDoubleValue() * 1e6),
-		Continues:  text(attrs, keyContinues),
-		Estimated:  value(attrs, keyEstimated).GetBoolValue(),
+		Executable: text(attrs, semconv.ProcessExecutable),
+		FirstChunk: int64(number(value(attrs, semconv.TimeToFirstChunk)) * 1e6),
+		Input:      used.input, Output: used.output, Cached: used.cached, Cost: used.cost,
+		Estimated: value(attrs, semconv.TimeEstimated).GetBoolValue(),
+	}
+	b.Detail, b.Path = detail(s.Span)
+	if v := value(attrs, semconv.FinishReasons); v != nil {
+		_, b.Finish = written(v)
 	}
 	for _, e := range s.GetEvents() {
 		at := microseconds(e.GetTimeUnixNano()) - b.Start
 		switch kind, _, _ := strings.Cut(e.GetName(), "."); kind {
 		case "text":
 			b.Text = append(b.Text, at)
+			b.Chunks += deltas(e)
 		case "thinking":
 			b.Thinking = append(b.Thinking, at)
+			b.Chunks += deltas(e)
 		default:
-			b.Events = append(b.Events, at)
+			b.Marks = append(b.Marks, Mark{at, cutText(e.GetName(), maxDetail)})
 		}
 	}
+	b.Text, b.Thinking, b.Marks = thin(b.Text), thin(b.Thinking), thin(b.Marks)
 	return b
+}
+
+// deltas says how many deltas an event stands for: neighbours may have been
+// merged.
+func deltas(e *tracepb.Span_Event) int64 {
+	if v := value(e.GetAttributes(), semconv.DeltaCount); v != nil {
+		return v.GetIntValue()
+	}
+	return 1
+}
+
+// thin leaves maxInstants of a list, evenly.
+func thin[T any](list []T) []T {
+	if len(list) <= maxInstants {
+		return list
+	}
+	few := make([]T, maxInstants)
+	for i := range few {
+		few[i] = list[i*len(list)/maxInstants]
+	}
+	return few
+}
+
+// Overview returns the bars of the spans that came after since, as many as one
+// answer holds.
+func (s *Store) Overview(id traceID, since uint64) (o Overview, ok bool) {
+	s.refresh()
+	s.mu.RLock()
+	t := s.traces[id]
+	if t == nil { // it may have another id by now
+		t, since = s.traces[s.moved[id]], 0
+	}
+	if t == nil {
+		s.mu.RUnlock()
+		return o, false
+	}
+	o.Session, o.Seq = t.session(), t.seq
+	taken := t.since(since)
+	open, _ := t.openSpans()
+	origins := t.origins
+	s.mu.RUnlock()
+
+	o.Spans, o.Open = make([]Bar, 0, min(len(taken), maxBars)), []Bar{}
+	most, events := maxBars, 0
+	if since == 0 {
+		most = maxFirstBars
+	}
+	for i := range taken {
+		if i == most || events > maxBarEvents {
+			o.More, o.Seq = true, taken[i-1].seq
+			break
+		}
+		b := newBar(decodeAll(taken[i:i+1], origins)[0])
+		events += len(b.Text) + len(b.Thinking) + len(b.Marks)
+		o.Spans = append(o.Spans, b)
+	}
+	for _, sp := range open {
+		b := newBar(sp)
+		b.Open = true
+		o.Open = append(o.Open, b)
+	}
+	return o, true
+}
+
+// since returns the spans that came after seq, in the order they came.
+func (t *trace) since(seq uint64) []stored {
+	var taken []stored
+	for _, sp := range t.spans {
+		if sp.seq > seq {
+			taken = append(taken, sp)
+		}
+	}
+	slices.SortFunc(taken, func(a, b stored) int { return cmp.Compare(a.seq, b.seq) })
+	return taken
 }
 
 // failure says in words why a span failed.
@@ -75,17 +190,17 @@ func failure(s *tracepb.Span) string {
 	if !failed(s) {
 		return ""
 	}
-	if code := value(s.GetAttributes(), keyExitCode).GetIntValue(); code != 0 {
+	if code := value(s.GetAttributes(), semconv.ProcessExitCode).GetIntValue(); code != 0 {
 		return "exit " + strconv.FormatInt(code, 10)
 	}
-	kind, message := text(s.GetAttributes(), keyErrorType), s.GetStatus().GetMessage()
+	kind, message := text(s.GetAttributes(), semconv.ErrorType), s.GetStatus().GetMessage()
 	if kind != "" && message != "" && kind != message {
 		return kind + ": " + message
 	}
 	return cmp.Or(kind, message, "error")
 }
 
-// A Detail is all there is of one span.
+// A Detail is every detail of one span.
 type Detail struct {
 	ID         string      `json:"id"`
 	Trace      string      `json:"trace"`
@@ -102,7 +217,9 @@ type Detail struct {
 	Links      []Link      `json:"links"`
 	Resource   []Attribute `json:"resource"`
 	Scope      string      `json:"scope"`
-	Dropped    uint32      `json:"dropped"` // attributes, events and links the sender gave up
+	Dropped    uint32      `json:"dropped"` // attributes, events and links that the sender dropped
+	Omitted    int         `json:"omitted"` // events that are not in this answer
+	Open       bool        `json:"open"`
 }
 
 // An Attribute has its value as text: JavaScript has no 64-bit integers, and
@@ -127,6 +244,9 @@ type Link struct {
 	Attributes []Attribute `json:"attributes"`
 }
 
+// maxDetailEvents is more than a chat span of ours has.
+const maxDetailEvents = 5_000
+
 func newDetail(s *Span) Detail {
 	d := Detail{
 		ID:         hex.EncodeToString(s.GetSpanId()),
@@ -146,7 +266,11 @@ func newDetail(s *Span) Detail {
 		Scope:      strings.TrimSpace(s.Scope.GetName() + " " + s.Scope.GetVersion()),
 		Dropped:    s.GetDroppedAttributesCount() + s.GetDroppedEventsCount() + s.GetDroppedLinksCount(),
 	}
-	for _, e := range s.GetEvents() {
+	for i, e := range s.GetEvents() {
+		if i == maxDetailEvents {
+			d.Omitted = len(s.GetEvents()) - i
+			break
+		}
 		d.Events = append(d.Events, Event{e.GetName(), microseconds(e.GetTimeUnixNano()) - d.Start, attributes(e.GetAttributes())})
 	}
 	for _, l := range s.GetLinks() {

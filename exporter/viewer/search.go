@@ -47,7 +47,7 @@ func (s *Store) search(service string, from, to uint64, found func(traceID, []Sp
 	s.mu.RLock()
 	known := make(map[unique.Handle[string]]bool)
 	for id, t := range s.traces {
-		if t.summary.start < from || to > 0 && t.summary.start > to {
+		if t.full().start < from || to > 0 && t.full().start > to {
 			continue
 		}
 		of := func(o origin) bool {
@@ -59,7 +59,7 @@ func (s *Store) search(service string, from, to uint64, found func(traceID, []Sp
 			return is
 		}
 		if service == "" || slices.ContainsFunc(t.origins, of) {
-			candidates = append(candidates, candidate{id, t.summary.start})
+			candidates = append(candidates, candidate{id, t.full().start})
 		}
 	}
 	s.mu.RUnlock()

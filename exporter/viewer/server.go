@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -13,18 +14,24 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spantee/spantee/exporter/receiver"
 )
 
 //go:embed web
 var web embed.FS
 
-// A server answers the page and whoever speaks Jaeger's query API. It only
-// reads.
+// A server answers the page and whoever speaks Jaeger's query API. It takes
+// spans too: from other spantee processes, and as files dropped on the page.
 type server struct {
 	store   *Store
 	host    string        // as --listen names it
 	streams chan struct{} // one for each page that listens
 	done    chan struct{} // closed at the end
+	epoch   string        // of this process: a page that knew another one starts anew
+
+	otlp     http.Handler // for spans, from programs and not from pages
+	readFile func(*Store, string, io.Reader) error
 }
 
 const (
@@ -58,7 +65,15 @@ func (v *server) handler() http.Handler {
 	mux.HandleFunc("GET /api/sessions", v.list)
 	mux.HandleFunc("GET /api/sessions/{id}", v.overview)
 	mux.HandleFunc("GET /api/sessions/{id}/spans/{span}", v.detail)
+	mux.HandleFunc("GET /api/sessions/{id}/steps", v.steps)
+	mux.HandleFunc("GET /api/runs", v.runs)
 	mux.HandleFunc("GET /api/changes", v.changes)
+	mux.HandleFunc("GET /api/viewer", v.identify)
+	mux.HandleFunc("GET /api/sessions/{id}/export.html", v.exportHTML)
+	mux.HandleFunc("GET /api/sessions/{id}/export.json", v.exportJSON)
+	mux.HandleFunc("POST /api/files", v.addFile)
+	mux.Handle("POST /v1/traces", v.otlp)
+	mux.Handle("POST "+receiver.OpenPath, v.otlp)
 	mux.HandleFunc("GET /api/services", v.jaegerServices)
 	mux.HandleFunc("GET /api/services/{service}/operations", v.jaegerOperations)
 	mux.HandleFunc("GET /api/traces", v.jaegerSearch)
@@ -132,32 +147,41 @@ func (v *server) list(w http.ResponseWriter, r *http.Request) {
 		Failed: form.Get("failed") != "",
 		Agent:  form.Get("agent"),
 		Model:  form.Get("model"),
-		Limit:  maxListed,
+		Sort:   strings.TrimPrefix(form.Get("sort"), "-"), Ascending: strings.HasPrefix(form.Get("sort"), "-"),
+		Limit: maxListed,
 	}))
 }
 
 func (v *server) overview(w http.ResponseWriter, r *http.Request) {
 	id, ok := parseTraceID(r.PathValue("id"))
 	since, _ := strconv.ParseUint(r.URL.Query().Get("since"), 10, 64)
-	session, found := v.store.Session(id)
+	o, found := v.store.Overview(id, since)
 	if !ok || !found {
 		http.Error(w, "no such session", http.StatusNotFound)
 		return
 	}
-	spans, seq := v.store.Spans(id, since)
-	o := Overview{Session: session, Seq: seq, Spans: make([]Bar, 0, len(spans))}
-	for _, s := range spans {
-		o.Spans = append(o.Spans, newBar(s))
-	}
 	writeJSON(w, http.StatusOK, o)
+}
+
+func (v *server) steps(w http.ResponseWriter, r *http.Request) {
+	id, ok := parseTraceID(r.PathValue("id"))
+	since, _ := strconv.ParseUint(r.URL.Query().Get("since"), 10, 64)
+	steps, found := v.store.Steps(id, since)
+	if !ok || !found {
+		http.Error(w, "no such session", http.StatusNotFound)
+		return
+	}
+	writeJSON(w, http.StatusOK, steps)
 }
 
 func (v *server) detail(w http.ResponseWriter, r *http.Request) {
 	id, ok := parseTraceID(r.PathValue("id"))
 	b, err := hex.DecodeString(r.PathValue("span"))
 	if ok && err == nil && len(b) == len(spanID{}) {
-		if s := v.store.Span(id, spanID(b)); s != nil {
-			writeJSON(w, http.StatusOK, newDetail(s))
+		if s, open := v.store.Span(id, spanID(b)); s != nil {
+			d := newDetail(s)
+			d.Open = open
+			writeJSON(w, http.StatusOK, d)
 			return
 		}
 	}
@@ -185,7 +209,7 @@ func (v *server) changes(w http.ResponseWriter, r *http.Request) {
 	_, seq, more := v.store.Changes(0, 0)
 	alive := time.NewTicker(heartbeat)
 	defer alive.Stop()
-	for ok := send("retry: 1000\n\n"); ok; {
+	for ok := send("retry: 1000\nevent: epoch\ndata: %s\n\n", v.epoch); ok; {
 		select {
 		case <-r.Context().Done():
 			return
@@ -218,4 +242,34 @@ func quoted(ids []traceID) string {
 		list[i] = strconv.Quote(id.String())
 	}
 	return strings.Join(list, ",")
+}
+
+// identify lets a second viewer find out that the port is taken by one.
+func (v *server) identify(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]string{"viewer": "spantee", "epoch": v.epoch})
+}
+
+// maxFile is the size of the largest file that can be dropped on the page.
+const maxFile = 256 << 20
+
+// addFile takes a file from the page. Another page cannot send one: its origin
+// differs.
+func (v *server) addFile(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Origin") != "http://"+r.Host {
+		http.Error(w, "files are taken from this viewer's own page only", http.StatusForbidden)
+		return
+	}
+	if v.readFile == nil {
+		http.Error(w, "this viewer takes no files", http.StatusNotImplemented)
+		return
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(5 * time.Minute))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(5 * time.Minute))
+	before := v.store.Sequence()
+	err := v.readFile(v.store, path.Base(r.URL.Query().Get("name")), http.MaxBytesReader(w, r.Body, maxFile))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+		return
+	}
+	writeJSON(w, http.StatusOK, v.store.Since(before))
 }

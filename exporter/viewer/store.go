@@ -3,6 +3,7 @@ package viewer
 import (
 	"container/list"
 	"encoding/hex"
+	"math"
 	"sync"
 	"time"
 	"unique"
@@ -20,8 +21,8 @@ type (
 
 func (id traceID) String() string { return hex.EncodeToString(id[:]) }
 
-// A Store keeps traces in memory, as bytes, up to a limit. Beyond it the traces
-// that nothing was added to for longest are given up, as wholes.
+// A Store keeps traces in memory, as bytes, up to a limit. Beyond it whole
+// traces are evicted, least recently updated first.
 type Store struct {
 	limit int
 
@@ -31,11 +32,13 @@ type Store struct {
 	size    int
 	seq     uint64        // counts what came
 	changed chan struct{} // closed, and replaced, when something has come
-	stale   []*trace
-	gaveUp  Lost
+	stale   map[*trace]struct{}
+	sources map[string]*source // that have spans open
+	moved   map[traceID]traceID
+	evicted Lost
 }
 
-// Lost is what a store gave up to make room.
+// Lost is what a store evicted to make room.
 type Lost struct {
 	Traces int `json:"traces"`
 	Spans  int `json:"spans"`
@@ -50,10 +53,12 @@ type trace struct {
 	origins []origin
 	spans   []stored
 	index   map[spanID]int // of spans, where these are many
+	open    map[spanID]openSpan
 	size    int
 
-	summary summary
-	stale   bool // a span was replaced: the summary has to be made anew
+	summary summary  // of the spans that ended
+	stale   bool     // a span was replaced, so the summary is wrong
+	live    *summary // with the open spans too; nil if none is open, or stale
 }
 
 // An origin is the encoded resource and scope that spans came with. They are
@@ -65,15 +70,25 @@ type stored struct {
 	id     spanID
 	seq    uint64
 	origin int
+	cost   int // bytes it is counted as
 	wire   []byte
 }
 
 // What the bookkeeping of a trace and of a span takes besides their bytes, as
 // measured by TestStoreKeepsToItsLimit.
 const (
-	traceOverhead = 900
-	spanOverhead  = 120
+	traceOverhead = 1100
+	spanOverhead  = 130
+	toolOverhead  = 32 // more for a tool call, whose length the summary keeps
+
+	// eventCost is the least an event counts as. An empty one weighs two bytes
+	// here, but a page has to draw it.
+	eventCost = 24
 )
+
+func cost(wire []byte, span *tracepb.Span) int {
+	return max(len(wire), eventCost*len(span.GetEvents())) + spanOverhead + toolOverhead
+}
 
 // fewSpans are found faster by looking at each.
 const fewSpans = 32
@@ -85,18 +100,39 @@ func NewStore(limit int) *Store {
 		traces:  make(map[traceID]*trace),
 		byAge:   list.New(),
 		changed: make(chan struct{}),
+		stale:   make(map[*trace]struct{}),
+		sources: make(map[string]*source),
+		moved:   make(map[traceID]traceID),
 	}
 }
 
-// Add takes spans. A span that is there already is replaced. It returns how
-// many it could not take, for want of an id or of valid UTF-8.
+// Add takes spans that ended. A span that is there already is replaced. It
+// returns how many it rejected: those without a valid id, or with text that is
+// not UTF-8.
 func (s *Store) Add(spans []*tracepb.ResourceSpans) (rejected int) {
-	type encoded struct {
-		span   *tracepb.Span
-		wire   []byte
-		origin origin
+	taken, rejected := encode(spans)
+	if len(taken) == 0 {
+		return rejected
 	}
-	var taken []encoded
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range taken {
+		s.add(e, now)
+	}
+	s.makeRoom()
+	s.notify()
+	return rejected
+}
+
+// An encoded span is what is stored, and what it was made from.
+type encoded struct {
+	span   *tracepb.Span
+	wire   []byte
+	origin origin
+}
+
+func encode(spans []*tracepb.ResourceSpans) (taken []encoded, rejected int) {
 	for _, rs := range spans {
 		resource := internMessage(rs.GetResource())
 		for _, ss := range rs.GetScopeSpans() {
@@ -111,20 +147,13 @@ func (s *Store) Add(spans []*tracepb.ResourceSpans) (rejected int) {
 			}
 		}
 	}
-	if len(taken) == 0 {
-		return rejected
-	}
+	return taken, rejected
+}
 
-	now := time.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, e := range taken {
-		s.add(e.span, e.wire, e.origin, now)
-	}
-	s.makeRoom()
+// notify wakes whoever waits for changes.
+func (s *Store) notify() {
 	close(s.changed)
 	s.changed = make(chan struct{})
-	return rejected
 }
 
 func internMessage(m proto.Message) unique.Handle[string] {
@@ -147,8 +176,19 @@ func validID(id []byte, size int) bool {
 	return false
 }
 
-func (s *Store) add(span *tracepb.Span, wire []byte, from origin, now time.Time) {
-	id := traceID(span.GetTraceId())
+func (s *Store) add(e encoded, now time.Time) {
+	t := s.touch(traceID(e.span.GetTraceId()), now)
+	size := t.size
+	t.closeSpan(spanID(e.span.GetSpanId()))
+	t.put(stored{id: spanID(e.span.GetSpanId()), seq: s.seq, wire: e.wire}, e.origin, e.span)
+	s.size += t.size - size
+	if t.stale || len(t.open) > 0 {
+		s.stale[t] = struct{}{}
+	}
+}
+
+// touch returns a trace, which is now the most recently updated one.
+func (s *Store) touch(id traceID, now time.Time) *trace {
 	t := s.traces[id]
 	if t == nil {
 		t = &trace{id: id}
@@ -158,26 +198,23 @@ func (s *Store) add(span *tracepb.Span, wire []byte, from origin, now time.Time)
 	}
 	s.byAge.MoveToBack(t.age)
 	s.seq++
-	t.seq, t.came = s.seq, now
-	size, stale := t.size, t.stale
-	t.put(stored{id: spanID(span.GetSpanId()), seq: s.seq, wire: wire}, from, span)
-	s.size += t.size - size
-	if t.stale && !stale {
-		s.stale = append(s.stale, t)
-	}
+	t.seq, t.came, t.live = s.seq, now, nil
+	return t
 }
 
 // put adds a span, or replaces the one of its id.
 func (t *trace) put(sp stored, from origin, span *tracepb.Span) {
 	sp.origin = t.origin(from)
 	if i := t.find(sp.id); i >= 0 {
-		t.size += len(sp.wire) - len(t.spans[i].wire)
+		t.size += cost(sp.wire, span) - t.spans[i].cost
+		sp.cost = cost(sp.wire, span)
 		t.spans[i] = sp
 		t.stale = true
 		return
 	}
+	sp.cost = cost(sp.wire, span)
 	t.spans = append(t.spans, sp)
-	t.size += len(sp.wire) + spanOverhead
+	t.size += sp.cost
 	switch {
 	case t.index != nil:
 		t.index[sp.id] = len(t.spans) - 1
@@ -220,11 +257,18 @@ func (t *trace) find(id spanID) int {
 
 func (s *Store) makeRoom() {
 	for s.size > s.limit && s.byAge.Len() > 0 {
-		t := s.byAge.Remove(s.byAge.Front()).(*trace)
-		delete(s.traces, t.id)
-		s.size -= t.size
-		s.gaveUp.Traces++
-		s.gaveUp.Spans += len(t.spans)
+		s.remove(s.byAge.Front().Value.(*trace))
+	}
+}
+
+func (s *Store) remove(t *trace) {
+	s.byAge.Remove(t.age)
+	delete(s.traces, t.id)
+	delete(s.stale, t)
+	s.size -= t.size
+	if len(t.spans) > 0 {
+		s.evicted.Traces++
+		s.evicted.Spans += len(t.spans)
 	}
 }
 
@@ -245,33 +289,32 @@ func (s *Store) Spans(id traceID, since uint64) (spans []Span, seq uint64) {
 		s.mu.RUnlock()
 		return nil, 0
 	}
-	var taken []stored
-	for _, sp := range t.spans {
-		if sp.seq > since {
-			taken = append(taken, sp)
-		}
-	}
+	taken := t.since(since)
 	origins, seq := t.origins, t.seq
 	s.mu.RUnlock()
 	return decodeAll(taken, origins), seq
 }
 
-// Span returns one span, nil if it is not there.
-func (s *Store) Span(id traceID, span spanID) *Span {
+// Span returns one span, nil if it is not there, and whether it is open.
+func (s *Store) Span(id traceID, span spanID) (*Span, bool) {
 	s.mu.RLock()
 	t := s.traces[id]
 	if t == nil {
 		s.mu.RUnlock()
-		return nil
+		return nil, false
 	}
-	i := t.find(span)
-	if i < 0 {
-		s.mu.RUnlock()
-		return nil
+	found, open := t.open[span]
+	if !open {
+		i := t.find(span)
+		if i < 0 {
+			s.mu.RUnlock()
+			return nil, false
+		}
+		found.stored = t.spans[i]
 	}
-	found, origins := t.spans[i], t.origins
+	origins := t.origins
 	s.mu.RUnlock()
-	return &decodeAll([]stored{found}, origins)[0]
+	return &decodeAll([]stored{found.stored}, origins)[0], open
 }
 
 // decodeAll needs no lock: what is stored is never changed, only replaced. It
@@ -307,4 +350,21 @@ func (s *Store) Changes(since uint64, limit int) (ids []traceID, seq uint64, mor
 		ids = append(ids, t.id)
 	}
 	return ids, s.seq, s.changed
+}
+
+// Sequence is what Since and Changes take to tell what comes from now on.
+func (s *Store) Sequence() uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.seq
+}
+
+// Since returns the ids of the traces that something came for after seq.
+func (s *Store) Since(seq uint64) []string {
+	found, _, _ := s.Changes(seq, math.MaxInt)
+	ids := make([]string, len(found))
+	for i, id := range found {
+		ids[i] = id.String()
+	}
+	return ids
 }

@@ -12,6 +12,8 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,9 +39,9 @@ func span(trace, nth, parent int, name string, from, to uint64, attrs ...*common
 	op, what, _ := strings.Cut(name, " ")
 	switch op {
 	case "invoke_agent":
-		s.Attributes = append(s.Attributes, str(keyOperation, op), str(keyAgent, what))
+		s.Attributes = append(s.Attributes, str(semconv.OperationName, op), str(semconv.AgentName, what))
 	case "execute_tool":
-		s.Attributes = append(s.Attributes, str(keyOperation, op), str(keyTool, what))
+		s.Attributes = append(s.Attributes, str(semconv.OperationName, op), str(semconv.ToolName, what))
 	}
 	return s
 }
@@ -67,7 +69,7 @@ func TestStoreJoinsWhatComesLate(t *testing.T) {
 	if !ok || got.Ended || got.Tools != 1 {
 		t.Errorf("without its root: %+v", got)
 	}
-	s.Add(from("a", span(1, 1, 0, "invoke_agent cursor-agent", 5, 30, integer(keyInput, 7))))
+	s.Add(from("a", span(1, 1, 0, "invoke_agent cursor-agent", 5, 30, integer(semconv.InputTokens, 7))))
 	s.Add(from("b", fails(span(1, 3, 1, "execute_tool read", 6, 40))))
 	got, _ = s.Session(idOf(child))
 	if !got.Ended || got.Spans != 3 || got.Tools != 2 || got.Errors != 1 || got.ToolErrors != 1 || got.Agent != "cursor-agent" ||
@@ -133,7 +135,7 @@ func TestStoreGivesUpTheOldest(t *testing.T) {
 		s.Add(from("a", span(1, 100+i, 1, "x", uint64(i), uint64(i)+1))) // the first trace goes on
 	}
 	l := s.List(Query{Limit: 100})
-	if l.Bytes > l.Limit || l.Total != len(l.Sessions) || l.Lost.Traces != 30-l.Total || l.Lost.Spans != 30-l.Total || l.Total < 3 {
+	if l.Bytes > l.Limit || l.Total != len(l.Sessions) || l.Evicted.Traces != 30-l.Total || l.Evicted.Spans != 30-l.Total || l.Total < 3 {
 		t.Errorf("%+v", l)
 	}
 	for i, got := range l.Sessions[:l.Total-1] {
@@ -185,9 +187,9 @@ func TestStoreKeepsToItsLimit(t *testing.T) {
 
 func TestListFinds(t *testing.T) {
 	s := NewStore(1e6)
-	s.Add(from("a", span(1, 1, 0, "invoke_agent cursor-agent", 0, 1, str(keyModel, "GPT-5"), str(keyConversation, "c-17")),
+	s.Add(from("a", span(1, 1, 0, "invoke_agent cursor-agent", 0, 1, str(semconv.RequestModel, "GPT-5"), str(semconv.ConversationID, "c-17")),
 		fails(span(1, 2, 1, "execute_tool shell", 0, 1))))
-	s.Add(from("a", span(2, 1, 0, "invoke_agent codex", 5, 6, str(keyModel, "Sonnet"))))
+	s.Add(from("a", span(2, 1, 0, "invoke_agent codex", 5, 6, str(semconv.RequestModel, "Sonnet"))))
 	s.Add(from("web", span(3, 1, 0, "GET /", 9, 10)))
 	tests := []struct {
 		q    Query
@@ -239,4 +241,96 @@ func TestStoreConcurrentSafe(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// A trace that was evicted leaves nothing behind, though its spans came twice.
+func TestStoreForgetsEvicted(t *testing.T) {
+	s := NewStore(4 * (traceOverhead + spanOverhead + toolOverhead + 200))
+	for i := range 100 {
+		for range 2 {
+			s.Add(from("a", span(i+1, 1, 0, "x", 0, 1)))
+		}
+	}
+	if len(s.stale) > len(s.traces) || len(s.traces) > 4 || s.byAge.Len() != len(s.traces) {
+		t.Errorf("%d stale of %d traces", len(s.stale), len(s.traces))
+	}
+}
+
+// Every word may be anywhere: in what was said, done or printed.
+func TestListFindsContent(t *testing.T) {
+	s := NewStore(1e6)
+	s.Add(from("a", span(1, 1, 0, "invoke_agent x", 0, 1, str(semconv.InputMessages, `[{"role":"user","parts":[{"type":"text","content":"Fix the Coupon\n code"}]}]`)),
+		span(1, 2, 1, "execute_tool shell", 0, 1, str(semconv.ToolResult, `{"stdout":"--- FAIL: TestTotalWithCoupon"}`))))
+	s.Add(from("a", span(2, 1, 0, "invoke_agent x", 5, 6)))
+	for words, want := range map[string]int{"coupon": 1, "testtotal fix": 1, "testtotal nothing": 0, "x": 2} {
+		l := s.List(Query{Words: strings.Fields(words), Limit: 9})
+		if l.Matching != want {
+			t.Errorf("%s: %d sessions, want %d", words, l.Matching, want)
+		}
+	}
+	l := s.List(Query{Words: []string{"testtotal"}, Limit: 9})
+	if f := l.Sessions[0].Found; f == nil || f.Span != "0000000000000002" || !strings.Contains(f.Text, "FAIL: TestTotalWithCoupon") {
+		t.Errorf("%+v", f)
+	}
+	if got := l.Sessions[0].Prompt; got != "Fix the Coupon code" {
+		t.Errorf("the prompt is %q", got)
+	}
+}
+
+func TestContainsFold(t *testing.T) {
+	for _, text := range []string{"", "a", "Aa", "bAb", "xyzxyzXYw", "ab\x00AB"} {
+		for _, word := range []string{"", "a", "ab", "b", "xyw", "xyz", "yx", "ba", "w"} {
+			if got, want := containsFold([]byte(text), word), strings.Contains(strings.ToLower(text), word); got != want {
+				t.Errorf("%q in %q: %v", word, text, got)
+			}
+		}
+	}
+}
+
+func TestListIsSorted(t *testing.T) {
+	s := NewStore(1e6)
+	for i, length := range []uint64{3, 1, 2} {
+		s.Add(from("a", span(i+1, 1, 0, "invoke_agent x", uint64(10-i), uint64(10-i)+length, integer(semconv.InputTokens, int64(10*length)))))
+	}
+	for sort, want := range map[string]string{"": "123", "duration": "132", "-duration": "231", "input": "132", "nonsense": "123"} {
+		got := ""
+		for _, session := range s.List(Query{Sort: strings.TrimPrefix(sort, "-"), Ascending: strings.HasPrefix(sort, "-"), Limit: 9}).Sessions {
+			got += session.ID[31:]
+		}
+		if got != want {
+			t.Errorf("by %q: %s, want %s", sort, got, want)
+		}
+	}
+}
+
+// Tokens and cost are the root's, or else the sum of the calls.
+func TestUsage(t *testing.T) {
+	s := NewStore(1e6)
+	chat := func(trace, nth int, in int64) *tracepb.Span {
+		return span(trace, nth, 1, "chat m", 1, 2, str(semconv.OperationName, "chat"), integer(semconv.InputTokens, in), integer(semconv.CacheReadTokens, 1))
+	}
+	s.Add(from("a", span(1, 1, 0, "invoke_agent x", 1, 2, integer(semconv.UsageInput, 100)), chat(1, 2, 60), chat(1, 3, 70)))
+	s.Add(from("a", span(2, 1, 0, "invoke_agent x", 0, 2), chat(2, 2, 60), chat(2, 3, 70)))
+	l := s.List(Query{Limit: 9})
+	if a, b := l.Sessions[0], l.Sessions[1]; a.Input != 100 || b.Input != 130 || b.Cached != 2 || b.Turns != 2 {
+		t.Errorf("%+v %+v", a, b)
+	}
+}
+
+// A sub-agent ends before its session, which was asked something else.
+func TestPromptIsTheSessions(t *testing.T) {
+	asked := func(text string) string {
+		return `[{"role":"user","parts":[{"type":"text","content":"` + text + `"}]}]`
+	}
+	for name, root := range map[string]*tracepb.Span{
+		"":       span(1, 1, 0, "invoke_agent main", 1, 9),
+		"Fix it": span(1, 1, 0, "invoke_agent main", 1, 9, str(semconv.InputMessages, asked("Fix it"))),
+	} {
+		s := NewStore(1e6)
+		s.Add(from("a", span(1, 3, 2, "invoke_agent explore", 3, 5, str(semconv.InputMessages, asked("List the callers")))))
+		s.Add(from("a", root))
+		if got, _ := s.Session(idOf(root)); got.Prompt != name || got.Agent != "main" {
+			t.Errorf("%+v, want %q", got, name)
+		}
+	}
 }

@@ -7,19 +7,46 @@ import (
 	"unique"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
 // A summary is what the list of sessions shows of a trace. It grows with every
-// span, as there may be a hundred thousand traces to search.
+// span, because there may be a hundred thousand traces to search.
 type summary struct {
-	start, end                       uint64
-	service, agent, model, name      word
-	conversation, failure            word
-	toolNames                        []word
-	spans, errors, tools, toolErrors int
-	input, output                    int64 // tokens, as the root has them
-	chatInput, chatOutput            int64 // as the chat spans have them
-	root                             rootRank
+	start, end                            uint64
+	service, agent, model, name           word
+	conversation, failure, prompt, folder word
+	toolNames                             []word
+	calls                                 []call
+	spans, errors, tools, toolErrors      int
+	turns                                 int
+	firstChunk                            uint64 // of the first chat, in nanoseconds
+	firstChat                             uint64 // when that began
+	total, chats                          usage  // as the root has it, and the sum of the chats
+	root                                  rootRank
+}
+
+// usage is what a model call took, or all of them.
+type usage struct{ input, output, cached, cost float64 }
+
+func newUsage(s *tracepb.Span) usage {
+	a := s.GetAttributes()
+	return usage{
+		firstOf(a, semconv.InputTokens, semconv.UsageInput), firstOf(a, semconv.OutputTokens, semconv.UsageOutput),
+		firstOf(a, semconv.CacheReadTokens, semconv.UsageCacheRead), firstOf(a, semconv.UsageCost, semconv.UsageTotalCost),
+	}
+}
+
+func (u *usage) add(v usage) {
+	u.input, u.output, u.cached, u.cost = u.input+v.input, u.output+v.output, u.cached+v.cached, u.cost+v.cost
+}
+
+// A call is how long a tool ran.
+type call struct {
+	tool   word
+	micros int64
+	failed bool
 }
 
 // A word is a string kept once, however many traces have it.
@@ -35,8 +62,11 @@ const (
 	trueRoot
 )
 
-// maxToolNames bounds what a trace of many tools takes.
-const maxToolNames = 32
+// What a trace of many tools may add to its summary.
+const (
+	maxToolNames = 32
+	maxCalls     = 5000
+)
 
 func (m *summary) add(s *tracepb.Span, from origin) {
 	attrs := s.GetAttributes()
@@ -64,36 +94,57 @@ func (m *summary) add(s *tracepb.Span, from origin) {
 		m.name = unique.Make(s.GetName())
 		m.failure = word{}
 		if failed(s) {
-			m.failure = unique.Make(cmp.Or(text(attrs, keyErrorType), s.GetStatus().GetMessage(), "error"))
+			m.failure = unique.Make(cmp.Or(text(attrs, semconv.ErrorType), s.GetStatus().GetMessage(), "error"))
 		}
-		m.input, m.output = value(attrs, keyInput).GetIntValue(), value(attrs, keyOutput).GetIntValue()
+		m.total = newUsage(s)
 	}
-	m.set(&m.agent, text(attrs, keyAgent), better)
-	m.set(&m.model, text(attrs, keyModel), better)
-	m.set(&m.conversation, text(attrs, keyConversation), better)
+	m.set(&m.agent, text(attrs, semconv.AgentName), better)
+	m.set(&m.model, text(attrs, semconv.RequestModel), better)
+	m.set(&m.conversation, text(attrs, semconv.ConversationID), better)
+	m.set(&m.folder, text(attrs, semconv.ProcessWorkingDirectory), better)
+	switch {
+	case better: // what a sub-agent was asked, which ended before, is not what the session was asked
+		m.prompt = unique.Make(preview(text(attrs, semconv.InputMessages)))
+	case get(m.prompt) == "" && op == opChat:
+		m.set(&m.prompt, preview(text(attrs, semconv.InputMessages)), false)
+	}
 	if m.service == (word{}) || better {
 		m.service = serviceOf(from.resource)
 	}
-
 	switch op {
 	case opChat:
-		m.chatInput += value(attrs, keyInput).GetIntValue()
-		m.chatOutput += value(attrs, keyOutput).GetIntValue()
+		m.addChat(s)
 	case opTool:
-		m.tools++
-		if failed(s) {
-			m.toolErrors++
-		}
-		tool := unique.Make(text(attrs, keyTool))
-		if len(m.toolNames) < maxToolNames && !slices.Contains(m.toolNames, tool) {
-			m.toolNames = append(m.toolNames, tool)
-		}
+		m.addTool(s)
+	}
+}
+
+func (m *summary) addChat(s *tracepb.Span) {
+	m.turns++
+	m.chats.add(newUsage(s))
+	first := number(value(s.GetAttributes(), semconv.TimeToFirstChunk))
+	if first > 0 && (m.firstChunk == 0 || s.GetStartTimeUnixNano() < m.firstChat) {
+		m.firstChunk, m.firstChat = uint64(first*1e9), s.GetStartTimeUnixNano()
+	}
+}
+
+func (m *summary) addTool(s *tracepb.Span) {
+	m.tools++
+	if failed(s) {
+		m.toolErrors++
+	}
+	tool := unique.Make(cmp.Or(text(s.GetAttributes(), semconv.ToolName), title(s)))
+	if len(m.toolNames) < maxToolNames && !slices.Contains(m.toolNames, tool) {
+		m.toolNames = append(m.toolNames, tool)
+	}
+	if len(m.calls) < maxCalls {
+		m.calls = append(m.calls, call{tool, microseconds(end(s)) - microseconds(s.GetStartTimeUnixNano()), failed(s)})
 	}
 }
 
 // set prefers what the root says.
 func (m *summary) set(w *word, v string, better bool) {
-	if v != "" && (*w == (word{}) || better) {
+	if v != "" && (get(*w) == "" || better) {
 		*w = unique.Make(v)
 	}
 }
@@ -105,117 +156,14 @@ func get(w word) string {
 	return w.Value()
 }
 
-// A Session is a trace as the page lists it.
-type Session struct {
-	ID           string `json:"id"`
-	Name         string `json:"name"` // of the root span
-	Service      string `json:"service"`
-	Agent        string `json:"agent"`
-	Model        string `json:"model"`
-	Conversation string `json:"conversation"`
-	Start        int64  `json:"start"` // microseconds since 1970
-	End          int64  `json:"end"`
-	Spans        int    `json:"spans"`
-	Errors       int    `json:"errors"`
-	Tools        int    `json:"tools"`
-	ToolErrors   int    `json:"toolErrors"`
-	Input        int64  `json:"input"`
-	Output       int64  `json:"output"`
-	Ended        bool   `json:"ended"`   // its root has come
-	Failure      string `json:"failure"` // the root's, if it failed
-	Came         int64  `json:"came"`    // when the last span did, in microseconds
-}
-
-func (t *trace) session() Session {
-	m := t.upToDate()
-	input, output := m.input, m.output
-	if input == 0 && output == 0 {
-		input, output = m.chatInput, m.chatOutput
+// usage prefers what the root says of the whole session.
+func (m *summary) usage() usage {
+	u := m.total
+	if u.input == 0 && u.output == 0 {
+		u.input, u.output, u.cached = m.chats.input, m.chats.output, m.chats.cached
 	}
-	return Session{
-		ID: t.id.String(), Name: get(m.name), Service: get(m.service), Agent: get(m.agent), Model: get(m.model),
-		Conversation: get(m.conversation), Start: microseconds(m.start), End: microseconds(m.end),
-		Spans: m.spans, Errors: m.errors, Tools: m.tools, ToolErrors: m.toolErrors,
-		Input: input, Output: output, Ended: m.root != noRoot, Failure: get(m.failure), Came: t.came.UnixMicro(),
-	}
-}
-
-// upToDate makes the summary anew if a span was replaced.
-func (t *trace) upToDate() *summary {
-	if !t.stale {
-		return &t.summary
-	}
-	var m summary
-	for i, sp := range decodeAll(t.spans, t.origins) {
-		m.add(sp.Span, t.origins[t.spans[i].origin])
-	}
-	return &m
-}
-
-// A Query says which sessions to list.
-type Query struct {
-	Words        []string // all of which must occur, in lower case
-	Failed       bool     // only where something failed
-	Agent, Model string
-	Limit        int
-}
-
-// A List is the answer to a Query: the latest sessions, how many more there
-// are, and among which agents and models one can choose.
-type List struct {
-	Sessions []Session `json:"sessions"`
-	Matching int       `json:"matching"`
-	Total    int       `json:"total"`
-	Spans    int       `json:"spans"` // of all
-	Agents   []string  `json:"agents"`
-	Models   []string  `json:"models"`
-	Lost     Lost      `json:"lost"`
-	Bytes    int       `json:"bytes"`
-	Limit    int       `json:"limit"`
-}
-
-// List answers a Query.
-func (s *Store) List(q Query) List {
-	s.refresh()
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-
-	l := List{Sessions: []Session{}, Total: len(s.traces), Lost: s.gaveUp, Bytes: s.size, Limit: s.limit}
-	var latest []*trace // in order, never more than asked for
-	agents, models := make(map[word]bool), make(map[word]bool)
-	for _, t := range s.traces {
-		m := &t.summary
-		l.Spans += m.spans
-		agents[m.who()], models[m.model] = true, true
-		if !q.matches(t, m) {
-			continue
-		}
-		l.Matching++
-		if i, _ := slices.BinarySearchFunc(latest, t, byStart); i < q.Limit {
-			latest = slices.Insert(latest, i, t)
-			latest = latest[:min(len(latest), q.Limit)]
-		}
-	}
-	for _, t := range latest {
-		l.Sessions = append(l.Sessions, t.session())
-	}
-	l.Agents, l.Models = sortedWords(agents), sortedWords(models)
-	return l
-}
-
-// refresh makes all summaries true.
-func (s *Store) refresh() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, t := range s.stale {
-		t.summary, t.stale = *t.upToDate(), false
-	}
-	s.stale = nil
-}
-
-// byStart has the latest first; ids decide last, so that it is always the same.
-func byStart(a, b *trace) int {
-	return cmp.Or(cmp.Compare(b.summary.start, a.summary.start), slices.Compare(a.id[:], b.id[:]))
+	u.cost = cmp.Or(u.cost, m.chats.cost)
+	return u
 }
 
 // who is the agent, and where there is none the service.
@@ -226,33 +174,106 @@ func (m *summary) who() word {
 	return m.service
 }
 
-func (q Query) matches(t *trace, m *summary) bool {
-	if q.Failed && m.errors == 0 || q.Agent != "" && get(m.who()) != q.Agent || q.Model != "" && get(m.model) != q.Model {
-		return false
-	}
-	for _, w := range q.Words {
-		if !m.mentions(w) && !strings.HasPrefix(t.id.String(), w) {
-			return false
-		}
-	}
-	return true
-}
-
+// mentions is asked with lower case.
 func (m *summary) mentions(lower string) bool {
 	has := func(w word) bool { return strings.Contains(strings.ToLower(get(w)), lower) }
 	return has(m.agent) || has(m.model) || has(m.name) || has(m.service) || has(m.conversation) || has(m.failure) ||
-		slices.ContainsFunc(m.toolNames, has)
+		has(m.prompt) || has(m.folder) || slices.ContainsFunc(m.toolNames, has)
 }
 
-func sortedWords(set map[word]bool) []string {
-	words := []string{}
-	for w := range set {
-		if v := get(w); v != "" {
-			words = append(words, v)
+// A Session is a trace as the page lists it.
+type Session struct {
+	ID           string  `json:"id"`
+	Name         string  `json:"name"` // of the root span
+	Service      string  `json:"service"`
+	Agent        string  `json:"agent"`
+	Model        string  `json:"model"`
+	Conversation string  `json:"conversation"`
+	Prompt       string  `json:"prompt"` // its first words, if content is there
+	Folder       string  `json:"folder"`
+	Start        int64   `json:"start"` // microseconds since 1970
+	End          int64   `json:"end"`
+	Spans        int     `json:"spans"`
+	Errors       int     `json:"errors"`
+	Turns        int     `json:"turns"`
+	Tools        int     `json:"tools"`
+	ToolErrors   int     `json:"toolErrors"`
+	FirstChunk   int64   `json:"firstChunk"` // microseconds
+	Input        int64   `json:"input"`
+	Output       int64   `json:"output"`
+	Cached       int64   `json:"cached"`
+	Cost         float64 `json:"cost"`    // US dollars
+	Ended        bool    `json:"ended"`   // its root has come
+	Failure      string  `json:"failure"` // the root's, if it failed
+	Came         int64   `json:"came"`    // when the last span did, in microseconds
+	Now          *Now    `json:"now,omitempty"`
+	Found        *Found  `json:"found,omitempty"` // where a search found its words
+}
+
+func (t *trace) session() Session {
+	m := t.full()
+	u := m.usage()
+	open, gone := t.openSpans()
+	return Session{
+		ID: t.id.String(), Name: get(m.name), Service: get(m.service), Agent: get(m.agent), Model: get(m.model),
+		Conversation: get(m.conversation), Prompt: get(m.prompt), Folder: get(m.folder),
+		Start: microseconds(m.start), End: microseconds(m.end),
+		Spans: m.spans, Errors: m.errors, Turns: m.turns, Tools: m.tools, ToolErrors: m.toolErrors,
+		FirstChunk: microseconds(m.firstChunk), Input: int64(u.input), Output: int64(u.output), Cached: int64(u.cached), Cost: u.cost,
+		Ended: m.root != noRoot && !t.rootOpen(open), Failure: get(m.failure), Came: t.came.UnixMicro(),
+		Now: t.now(open, gone, t.closed().end),
+	}
+}
+
+// rootOpen tells whether the root is among the open spans.
+func (t *trace) rootOpen(open []Span) bool {
+	return slices.ContainsFunc(open, func(s Span) bool {
+		return len(s.GetParentSpanId()) == 0 || operation(s.Span) == opAgent
+	})
+}
+
+// closed is the summary of the spans that ended.
+func (t *trace) closed() *summary {
+	if !t.stale {
+		return &t.summary
+	}
+	var m summary
+	for _, sp := range t.spans {
+		m.add(decodeAll([]stored{sp}, t.origins)[0].Span, t.origins[sp.origin])
+	}
+	return &m
+}
+
+// full is the summary with the open spans. Turns and tools that go on count,
+// but have no length yet.
+func (t *trace) full() *summary {
+	if t.live != nil {
+		return t.live
+	}
+	closed := t.closed()
+	if len(t.open) == 0 {
+		return closed
+	}
+	m := *closed
+	m.toolNames, m.calls = slices.Clip(m.toolNames), slices.Clip(m.calls)
+	for _, sp := range t.open {
+		m.add(decodeAll([]stored{sp.stored}, t.origins)[0].Span, t.origins[sp.origin])
+	}
+	m.calls = closed.calls
+	return &m
+}
+
+// refresh recomputes stale summaries.
+func (s *Store) refresh() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for t := range s.stale {
+		t.summary, t.stale = *t.closed(), false
+		if len(t.open) > 0 {
+			t.live = t.full()
 		}
 	}
-	slices.Sort(words)
-	return words[:min(len(words), maxListed)]
+	clear(s.stale)
 }
 
 // Session returns what is known of a trace.

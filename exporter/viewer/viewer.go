@@ -1,12 +1,19 @@
 // Package viewer is the embedded backend: it keeps traces in memory and shows
 // them on a web page, on the machine where they are made.
 //
-//	OTLP -> receiver -> Store -> page (server-sent events, JSON)
-//	                        \--> Jaeger's query API
+//	OTLP, open spans -> receiver -> Store -> page (server-sent events, JSON)
+//	                                    \--> Jaeger's query API
+//
+// Open spans travel to the endpoint that finished ones go to, by a method and
+// a path that only a spantee viewer knows. A Feed asks first, with an empty
+// request, so that no other backend ever sees one.
 package viewer
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -14,9 +21,11 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/file"
@@ -27,10 +36,16 @@ import (
 // host:port; port 0 is any free one.
 type Config struct {
 	Page      string
-	GRPC      string // OTLP; if this and HTTP are empty, nothing is received
+	GRPC      string // OTLP; empty for none
 	HTTP      string
 	MaxMemory int    // bytes of traces
-	File      string // to which what is received is appended, and from which it is read at the start
+	File      string // received spans are appended to it, and it is read at the start
+	Kept      *Kept  // where sessions survive a restart; nil for nowhere
+	Restore   bool   // show what was kept
+
+	// ReadFile adds the sessions of a file that was dropped on the page. If it
+	// is nil, the page takes none.
+	ReadFile func(store *Store, name string, content io.Reader) error
 
 	// Problem is told, once each, what went wrong without stopping anything.
 	Problem func(error)
@@ -46,6 +61,7 @@ type Viewer struct {
 	http     *http.Server
 	server   *server
 	receiver *receiver.Receiver // nil if nothing is received
+	keeping  *keeper            // nil if nothing is kept
 	serving  sync.WaitGroup
 }
 
@@ -63,16 +79,21 @@ func Start(cfg Config) (*Viewer, error) {
 		v.closeFile()
 		return nil, listenError(err)
 	}
-	if cfg.GRPC != "" || cfg.HTTP != "" {
-		v.receiver, err = receiver.Start(receiver.Config{GRPC: cfg.GRPC, HTTP: cfg.HTTP, Handle: v.receive})
-		if err != nil {
-			_ = v.page.Close()
-			v.closeFile()
-			return nil, listenError(err)
-		}
+	v.keeping = cfg.Kept.keeper()
+	receives := receiver.Config{
+		GRPC: cmp.Or(cfg.GRPC, receiver.Off), HTTP: cmp.Or(cfg.HTTP, receiver.Off),
+		Handle: v.receive, Open: v.Store.Open, MaxCost: maxRequestCost,
+	}
+	if v.receiver, err = receiver.Start(receives); err != nil {
+		_ = v.page.Close()
+		v.closeFile()
+		return nil, listenError(err)
 	}
 	host, _, _ := net.SplitHostPort(cfg.Page)
-	v.server = &server{store: v.Store, host: host, streams: make(chan struct{}, maxStreams), done: make(chan struct{})}
+	v.server = &server{
+		store: v.Store, host: host, streams: make(chan struct{}, maxStreams), done: make(chan struct{}),
+		epoch: rand.Text(), otlp: receiver.Handler(receives), readFile: cfg.ReadFile,
+	}
 	v.http = &http.Server{
 		Handler:           v.server.handler(),
 		ReadHeaderTimeout: headerTimeout,
@@ -83,7 +104,46 @@ func Start(cfg Config) (*Viewer, error) {
 		ErrorLog:          log.New(io.Discard, "", 0), // it would print to stderr
 	}
 	v.serving.Go(func() { _ = v.http.Serve(v.page) }) // returns when closed, with an error that says so
+	v.serving.Go(v.watch)
+	if cfg.Kept != nil && cfg.Restore {
+		v.serving.Go(v.restore)
+	}
 	return v, nil
+}
+
+// maxRequestCost is more than a request of gRPC's largest size takes, unless it
+// was made to take much.
+const maxRequestCost = 24 << 20
+
+// watch notices sources that died.
+func (v *Viewer) watch() {
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	for {
+		select {
+		case now := <-second.C:
+			v.Store.expire(now)
+		case <-v.server.done:
+			return
+		}
+	}
+}
+
+// restore reads the sessions that were kept, while the page is up already.
+func (v *Viewer) restore() {
+	for spans, err := range v.cfg.Kept.read(v.server.done) {
+		if err != nil {
+			v.problem(fmt.Errorf("kept sessions: %w", err))
+			continue
+		}
+		v.Store.Add(spans)
+	}
+}
+
+func (v *Viewer) problem(err error) {
+	if v.cfg.Problem != nil {
+		v.cfg.Problem(err)
+	}
 }
 
 func listenError(err error) error {
@@ -93,21 +153,18 @@ func listenError(err error) error {
 // URL is the address of the page.
 func (v *Viewer) URL() string { return "http://" + v.page.Addr().String() + "/" }
 
-// GRPCEndpoint is what OTEL_EXPORTER_OTLP_ENDPOINT has to be for gRPC.
+// GRPCEndpoint is what OTEL_EXPORTER_OTLP_ENDPOINT has to be for gRPC, empty
+// without it.
 func (v *Viewer) GRPCEndpoint() string { return v.receiver.GRPCEndpoint() }
 
-// HTTPEndpoint is what OTEL_EXPORTER_OTLP_ENDPOINT has to be for HTTP.
+// HTTPEndpoint is what OTEL_EXPORTER_OTLP_ENDPOINT has to be for HTTP, empty
+// without it.
 func (v *Viewer) HTTPEndpoint() string { return v.receiver.HTTPEndpoint() }
 
 // receive takes a request. Its spans are in memory before the file is written,
 // which may fail.
 func (v *Viewer) receive(ctx context.Context, req *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
-	rejected := v.Store.Add(req.GetResourceSpans())
-	if v.file != nil {
-		if err := v.file.UploadTraces(ctx, req.GetResourceSpans()); err != nil {
-			v.told.Do(func() { v.cfg.Problem(fmt.Errorf("traces are kept in memory only: %w", err)) })
-		}
-	}
+	rejected := v.take(ctx, req.GetResourceSpans())
 	if rejected == 0 {
 		return nil, nil
 	}
@@ -116,26 +173,43 @@ func (v *Viewer) receive(ctx context.Context, req *coltracepb.ExportTraceService
 	}}, nil
 }
 
+// Take adds spans that were made in this process, as if they were received.
+func (v *Viewer) Take(spans []*tracepb.ResourceSpans) { v.take(context.Background(), spans) }
+
+func (v *Viewer) take(ctx context.Context, spans []*tracepb.ResourceSpans) (rejected int) {
+	rejected = v.Store.Add(spans)
+	var err error
+	if v.file != nil {
+		err = v.file.UploadTraces(ctx, spans)
+	}
+	if err = errors.Join(err, v.keeping.write(spans)); err != nil {
+		v.told.Do(func() { v.problem(fmt.Errorf("traces are in memory only: %w", err)) })
+	}
+	return rejected
+}
+
 // Close ends all connections.
 func (v *Viewer) Close() {
-	if v.receiver != nil {
-		v.receiver.Close()
-	}
+	v.receiver.Close()
 	close(v.server.done)
 	_ = v.http.Close()
 	v.serving.Wait()
 	v.closeFile()
+	v.keeping.close()
 }
 
 // openFile reads the file, and makes the next line appended to it one of its own.
 func (v *Viewer) openFile() error {
+	if info, err := os.Stat(v.cfg.File); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file: reading it back could hang", v.cfg.File)
+	}
 	f, err := os.OpenFile(v.cfg.File, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	if bad, err := v.Store.Read(f); bad > 0 {
-		v.cfg.Problem(fmt.Errorf("%s: %d lines could not be read, the first for this: %w", v.cfg.File, bad, err))
+		v.problem(fmt.Errorf("%s: %d lines could not be read, the first: %w", v.cfg.File, bad, err))
 	}
 	if err := endLine(f); err != nil {
 		return err

@@ -8,7 +8,10 @@
 // To add an agent, write its Decoder and its entry in [Agents].
 package agent
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // An Instant is a number of nanoseconds since 1970, 0 if it is not known.
 type Instant int64
@@ -35,6 +38,10 @@ type Agent struct {
 	// even if it has called tools since.
 	TurnEnds bool
 
+	// CoarseStamps says that times are whole seconds: in a live pipe, arrivals
+	// tell more.
+	CoarseStamps bool
+
 	// EndsAtEOF says that the stream has no result: a run whose last turn was
 	// an answer ends well with the stream.
 	EndsAtEOF bool
@@ -49,6 +56,11 @@ var Agents = []*Agent{
 	&qwen,
 	&amp,
 	&claude,
+	&pi,
+	&gemini,
+	&copilot,
+	&droid,
+	&goose,
 }
 
 // Find returns the agent with this flag, nil if there is none.
@@ -95,7 +107,7 @@ const (
 	Unknown               // the line is of a type that nobody knows
 	Ignored               // the line says nothing about the run
 
-	RunStart        // opens a run; Model, Facts
+	RunStart        // opens a run; Model, Facts, ID: tells it from others as long as its session has no id
 	SessionNamed    // the session at hand has the id in ID
 	Prompt          // the user's words: Text. Wakes the agent
 	TurnStart       // a call of the model begins
@@ -189,6 +201,7 @@ type Usage struct {
 	Input, Output, CacheRead, CacheWrite, Reasoning int64
 	Known                                           bool // of tokens
 	OutputUnknown                                   bool // but not of these
+	OutputOnly                                      bool // nothing is known of the input
 	Cost                                            float64
 	CostKnown                                       bool // in USD
 }
@@ -235,6 +248,14 @@ func (f *facts) set(fact Fact) {
 		}
 	}
 	*f = append(*f, fact)
+}
+
+func (f *facts) has(key string) bool {
+	return slices.ContainsFunc(*f, func(fact Fact) bool { return fact.Key == key })
+}
+
+func (f *facts) remove(key string) {
+	*f = slices.DeleteFunc(*f, func(fact Fact) bool { return fact.Key == key })
 }
 
 func (f *facts) int(key string, n int64) { f.set(Fact{Key: key, Int: n}) }

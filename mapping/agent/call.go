@@ -41,6 +41,16 @@ func (c *call) exited(code int64) {
 	}
 }
 
+// exitedAsTold notes an exit code that a tool tells of in its text.
+func (c *call) exitedAsTold(text []byte) {
+	_, after, ok := bytes.Cut(text, []byte("exited with code "))
+	digits := bytes.TrimLeft(after, "0123456789")
+	code, err := strconv.ParseInt(string(after[:len(after)-len(digits)]), 10, 32)
+	if ok && err == nil {
+		c.exited(code)
+	}
+}
+
 // failed notes that a call failed, unless it is known better why.
 func (c *call) failed() {
 	if c.ErrorType == "" {
@@ -69,6 +79,7 @@ var argumentDetails = map[string]string{
 	"cmd":               semconv.ProcessCommandLine,
 	"pattern":           semconv.ToolPattern,
 	"glob":              semconv.ToolGlob,
+	"glob_pattern":      semconv.ToolGlob,
 	"include":           semconv.ToolGlob,
 	"query":             semconv.ToolSearch,
 	"url":               semconv.URLFull,
@@ -95,6 +106,10 @@ func (c *call) readArguments(r *jsonscan.Reader) {
 			c.argument(name, r.Str())
 		}
 	}
+	if c.arguments.has(semconv.FilePath) { // it is an editor's command
+		c.Executable = ""
+		c.arguments.remove(semconv.ProcessCommandLine)
+	}
 	c.Arguments = r.B[start:r.I]
 	c.arguments.int(semconv.ToolArgumentBytes, int64(len(c.Arguments)))
 }
@@ -116,7 +131,7 @@ func (c *call) argument(name string, value []byte) {
 // argue adds an argument of a call whose line has them beside other things.
 func (c *call) argue(key, value []byte) {
 	if len(c.Arguments) == 0 {
-		c.Arguments = append(c.Arguments, '{')
+		c.Arguments = append(make([]byte, 0, len(key)+len(value)+5), '{')
 	} else {
 		c.Arguments[len(c.Arguments)-1] = ','
 	}
@@ -136,6 +151,38 @@ func (c *call) readResult(r *jsonscan.Reader) {
 		return
 	}
 	c.outcome.int(semconv.ToolResultBytes, int64(len(c.Result)))
+}
+
+// resultText returns the text of a result, {"content":[{"text":..}]} or a part of
+// it.
+func resultText(result []byte) (text []byte) {
+	r := jsonscan.Reader{B: result}
+	var read func(depth int)
+	read = func(depth int) {
+		switch c := r.Peek(); {
+		case c == '[' && depth < maxNesting:
+			for range r.Elements() {
+				read(depth + 1)
+			}
+		case c == '{' && depth < maxNesting:
+			for key := range r.Members() {
+				switch string(key) {
+				case "content":
+					read(depth + 1)
+				case "text":
+					text = r.Str()
+				default:
+					r.Skip()
+				}
+			}
+		case c == '"':
+			text = r.Str()
+		default:
+			r.Skip()
+		}
+	}
+	read(0)
+	return text
 }
 
 // textSize notes how much a tool said, of a string between its quotes.

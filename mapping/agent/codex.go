@@ -27,6 +27,7 @@ var codex = Agent{
 
 // A codexDecoder remembers which thread the lines are of, which have no id.
 type codexDecoder struct {
+	scanner
 	line    codexLine
 	thread  []byte
 	used    map[string]Usage // by a thread so far: what it reports is the total
@@ -37,7 +38,7 @@ type codexDecoder struct {
 func (d *codexDecoder) Flush(dst []Event) []Event { return dst }
 
 // Decode implements [Decoder].
-func (d *codexDecoder) Decode(line Line, dst []Event) []Event { return readObjects(line, dst, d) }
+func (d *codexDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
 
 func (d *codexDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	l := &d.line
@@ -144,17 +145,21 @@ type codexLine struct {
 	todos       facts
 }
 
+func (l *codexLine) tool() *call {
+	if l.call == nil {
+		l.call = newCall()
+	}
+	return l.call
+}
+
 // item reads the item of a line. What it has besides its outcome are arguments.
 func (l *codexLine) item(r *jsonscan.Reader) {
-	c := newCall()
-	l.call = c
 	for key := range r.Members() {
 		switch string(key) {
 		case "id":
 			l.ID = jsonscan.Unquote(r.Str())
 		case "type":
 			l.itemType = r.Str()
-			c.named(l.itemType)
 		case "text", "message":
 			l.Text = r.Str()
 			l.Bytes = jsonscan.UnquotedLen(l.Text)
@@ -164,36 +169,38 @@ func (l *codexLine) item(r *jsonscan.Reader) {
 			l.todoList(r)
 		case "aggregated_output":
 			again := *r
-			if c.readResult(r); len(c.Result) > 2 {
-				c.textSize(again.Str())
+			if l.tool().readResult(r); len(l.call.Result) > 2 {
+				l.call.textSize(again.Str())
 			}
 		case "exit_code":
-			if code, ok := r.Int(); ok {
-				c.exited(code)
+			if r.Peek() == 'n' { // null: it runs
+				r.Skip()
+			} else if code, ok := r.Int(); ok {
+				l.tool().exited(code)
 			}
 		case "result", "agents_states":
-			c.readResult(r)
+			l.tool().readResult(r)
 		case "error":
-			c.ErrorText = errorText(r)
+			l.tool().ErrorText = errorText(r)
 		case "arguments":
-			c.readArguments(r)
+			l.tool().readArguments(r)
 		case "tool":
 			l.toolName = r.Str()
 		case "server":
-			c.MCP = true
-			c.arguments.text(semconv.MCPServer, Detail, r.Str())
+			l.tool().MCP = true
+			l.call.arguments.text(semconv.MCPServer, Detail, r.Str())
 		case "changes":
 			again := *r
 			l.changes(&again)
-			c.argue(key, r.Raw())
+			l.tool().argue(key, r.Raw())
 		case "receiver_thread_ids":
 			again := *r
 			for range again.Elements() {
-				c.arguments.word(semconv.SubagentID, []byte(word(jsonscan.Unquote(again.Str()))))
+				l.tool().arguments.word(semconv.SubagentID, []byte(word(jsonscan.Unquote(again.Str()))))
 			}
-			c.argue(key, r.Raw())
+			l.tool().argue(key, r.Raw())
 		default:
-			c.argue(key, r.Raw())
+			l.tool().argue(key, r.Raw())
 		}
 	}
 }
@@ -201,7 +208,7 @@ func (l *codexLine) item(r *jsonscan.Reader) {
 // changes reads [{"path":..,"kind":"add"}], and tells the first path.
 func (l *codexLine) changes(r *jsonscan.Reader) {
 	for n := range r.Elements() {
-		l.call.arguments.int(semconv.ToolTotalFiles, int64(n+1))
+		l.tool().arguments.int(semconv.ToolTotalFiles, int64(n+1))
 		for key := range r.Members() {
 			if value := r.Raw(); string(key) == "path" && n == 0 && len(value) > 2 {
 				l.call.arguments.text(semconv.FilePath, Detail, bytes.Trim(value, `"`))
@@ -266,7 +273,8 @@ func (l *codexLine) classifyItem(typ string) {
 }
 
 func (l *codexLine) finishTool() {
-	c := l.call
+	c := l.tool()
+	c.named(l.itemType)
 	if name := word(jsonscan.Unquote(l.toolName)); name != "" {
 		c.Name = name
 	}

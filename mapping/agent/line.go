@@ -39,23 +39,37 @@ type objectReader interface {
 	read(*jsonscan.Reader, []Event) ([]Event, bool)
 }
 
+// A scanner walks lines. It is part of a Decoder so that no line has to allocate
+// one.
+type scanner struct{ r jsonscan.Reader }
+
 // readObjects appends the events of every JSON object of a line.
-func readObjects(line Line, dst []Event, reader objectReader) []Event {
-	r := jsonscan.Reader{B: trimLine(line.Text)}
+func (s *scanner) readObjects(line Line, dst []Event, reader objectReader) []Event {
+	s.r = jsonscan.Reader{B: trimLine(line.Text)}
+	r := &s.r
 	for !r.End() {
 		from := len(dst)
 		ok := r.Peek() == '{'
 		if ok {
-			dst, ok = reader.read(&r, dst)
+			dst, ok = reader.read(r, dst)
 		}
 		if !ok || r.Bad && line.Tail == nil {
 			return append(dst[:from], Event{Kind: Malformed})
 		}
 		for i := from; i < len(dst); i++ {
-			dst[i].Arrival = line.Arrival
+			if dst[i].Arrival == 0 { // it was not held back
+				dst[i].Arrival = line.Arrival
+			}
 		}
 	}
 	return dst
+}
+
+// number reads a count.
+func (f *facts) number(r *jsonscan.Reader, key string) {
+	if n, ok := r.Int(); ok && n >= 0 {
+		f.int(key, n)
+	}
 }
 
 // errorText reads what an error says: a text, or an object with a message.

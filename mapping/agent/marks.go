@@ -102,20 +102,6 @@ var foreignAgents = []struct {
 	proof func(*Marks) bool
 }{
 	{"Trae", func(m *Marks) bool { return strings.HasPrefix(m.Session, "t-") && m.Type == "system" }},
-	{"Gemini CLI", func(m *Marks) bool { return m.Type == "init" && m.has("timestamp") }},
-	{"Copilot CLI", func(m *Marks) bool {
-		return strings.Contains(m.Type, ".") && m.has("data") && m.has("id") || m.Type == "result" && m.has("sessionId") && m.has("exitCode")
-	}},
-	{"Droid", func(m *Marks) bool {
-		return m.Type == "tool_call" && m.has("toolName") || m.Type == "completion" && m.has("finalText") ||
-			m.Type == "message" && m.has("text") && m.has("role")
-	}},
-	{"Goose", func(m *Marks) bool {
-		return m.Type == "message" && m.has("message.content") && !m.has("session_id")
-	}},
-	{"pi", func(m *Marks) bool {
-		return m.Type == "session" && m.has("version") || m.Type == "agent_start" || m.Type == "message_start" && !m.has("event")
-	}},
 	{"muse", func(m *Marks) bool { return m.has("schema_version") && m.has("payload_type") }},
 	{"Antigravity", func(m *Marks) bool {
 		return m.Type == "" && m.has("event") && (m.has("conversation_id") || m.has("step_update") || m.has("result"))

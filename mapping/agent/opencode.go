@@ -24,14 +24,17 @@ var opencode = Agent{
 
 // An opencodeDecoder needs to remember nothing: every line has its session, and
 // every part its message.
-type opencodeDecoder struct{ line opencodeLine }
+type opencodeDecoder struct {
+	scanner
+	line opencodeLine
+}
 
 // Flush implements [Decoder].
 func (d *opencodeDecoder) Flush(dst []Event) []Event { return dst }
 
 // Decode implements [Decoder].
 func (d *opencodeDecoder) Decode(line Line, dst []Event) []Event {
-	return readObjects(line, dst, &d.line)
+	return d.readObjects(line, dst, &d.line)
 }
 
 // An opencodeLine is one line.

@@ -114,8 +114,12 @@ const (
 	ClaudeTerminalReason = "claude.terminal_reason"
 )
 
+// Facts that only the Copilot CLI states.
+const CopilotPremiumRequests = "copilot.premium_requests" // may be a fraction
+
 // spantee's own attributes of root spans.
 const (
+	ReasoningEffort   = "spantee.reasoning_effort"
 	DurationReported  = "spantee.duration_reported_ms" // by the agent
 	Turns             = "spantee.turns"
 	Tools             = "spantee.tools"

@@ -1,20 +1,48 @@
-async function json(path, signal) {
-  const answer = await fetch(path, { signal });
+// The viewer's answers. In an exported page they are all in one element, by path.
+
+const embedded = document.getElementById("answers");
+const answers = embedded && JSON.parse(embedded.textContent);
+export const offline = answers !== null;
+
+async function json(path, query, signal) {
+  if (offline) {
+    const found = answers[path];
+    if (!found) throw new Error("This page was exported without that.");
+    return found;
+  }
+  const answer = await fetch(query ? `${path}?${query}` : path, { signal });
   if (!answer.ok) throw new Error(`${answer.status}: ${(await answer.text()).trim()}`);
   return answer.json();
 }
 
-export const listSessions = (query, signal) => json(`api/sessions?${query}`, signal);
-export const getSession = (id, since, signal) => json(`api/sessions/${encodeURIComponent(id)}?since=${since}`, signal);
-export const getSpan = (id, span, signal) =>
-  json(`api/sessions/${encodeURIComponent(id)}/spans/${encodeURIComponent(span)}`, signal);
+const session = (id) => `api/sessions/${encodeURIComponent(id)}`;
+
+export const listSessions = (query, signal) => json("api/sessions", query, signal);
+export const getSession = (id, since, signal) => json(session(id), `since=${since}`, signal);
+export const getSteps = (id, since, signal) => json(`${session(id)}/steps`, `since=${since}`, signal);
+export const getSpan = (id, span, signal) => json(`${session(id)}/spans/${encodeURIComponent(span)}`, "", signal);
+export const getRuns = (signal) => json("api/runs", "", signal);
+export const exportPath = (id, kind) => `${session(id)}/export.${kind}`;
+
+// addFile sends a file that was dropped on the page, and returns the ids of its traces.
+export async function addFile(file) {
+  const answer = await fetch(`api/files?name=${encodeURIComponent(file.name)}`, { method: "POST", body: file });
+  if (!answer.ok) throw new Error((await answer.text()).trim());
+  return answer.json();
+}
 
 // watch calls changed with the ids of traces that have grown, and with null
-// when some may have been missed. state is told whether the viewer answers.
+// when some may have been missed. state is told whether the viewer answers. A
+// viewer that was restarted counts from zero again, so the page starts anew.
 export function watch(changed, state) {
-  let source;
+  if (offline) return;
+  let source, epoch;
   const open = () => {
     source = new EventSource("api/changes");
+    source.addEventListener("epoch", (e) => {
+      if (epoch && epoch !== e.data) location.reload();
+      epoch = e.data;
+    });
     source.onopen = () => { state(true); changed(null); };
     source.onerror = () => state(false);
     source.onmessage = (e) => changed(new Set(JSON.parse(e.data)));

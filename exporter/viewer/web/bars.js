@@ -1,5 +1,5 @@
-// How a node is drawn in its row. A turn of the model shows its rhythm: pale
-// until the first chunk, which has a mark, then a line for every chunk.
+// How a node is drawn in its row. A turn of the model shows its rhythm: a thin
+// line while it waits for the first chunk, then a band with a mark for every chunk.
 
 import { rowHeight } from "./layout.js";
 
@@ -10,29 +10,39 @@ export function bar(waterfall, n) {
   return {
     x,
     y: waterfall.y(n.row) + (rowHeight - height) / 2,
-    width: Math.max(2, waterfall.x(n.end) - x), // an instant, too, is to be seen
+    width: Math.max(2, waterfall.x(n.end) - x), // an instant must be visible, too
     height,
     color: n.failure ? "error" : n.op || "other",
   };
 }
 
+// waited tells until when a turn waited for its first chunk.
+export function waited(n) {
+  if (n.firstChunk) return Math.min(n.firstChunk, n.end);
+  return n.open && !n.chunks ? n.end : n.start;
+}
+
 export function drawBar(pen, w, n, b) {
-  // Beyond the edges nothing is drawn, nor do coordinates of a million pixels help.
+  // Nothing is drawn beyond the edges: coordinates of a million pixels do not help.
   const x0 = Math.max(b.x, w.left - 8), x1 = Math.min(b.x + b.width, w.width + 8);
-  const streamed = n.text.length + n.thinking.length > 0;
-  if (n.op !== "chat" || n.failure || !n.firstChunk && !streamed) {
-    pen.rounded(b.color, x0, b.y, x1 - x0, b.height);
-    drawEvents(pen, w, n.events, b);
-    return;
+  if (n.op === "chat") drawTurn(pen, w, n, b, x0, x1);
+  else pen.rounded(b.color, x0, b.y, x1 - x0, b.height);
+  drawMarks(pen, w, n.marks.map((m) => m.at), b);
+  if (n.open && x1 < w.width) pen.fill("accent", x1 - 1, b.y - 3, 2, b.height + 6);
+}
+
+function drawTurn(pen, w, n, b, x0, x1) {
+  const until = waited(n), ink = n.failure ? "error" : "chat";
+  const from = Math.min(Math.max(w.x(until), x0), x1);
+  if (until > n.start) pen.fill("chat-wait", x0, b.y + b.height / 2 - 2, from - x0, 4);
+  if (!n.text.length && !n.thinking.length) {
+    if (until < n.end || n.end === n.start) pen.rounded(ink, from, b.y, x1 - from, b.height);
+  } else {
+    pen.fill(n.failure ? "error-stream" : "chat-stream", from, b.y, x1 - from, b.height);
+    rhythm(pen, w, n.thinking, b, n.failure ? "error" : "thinking");
+    rhythm(pen, w, n.text, b, ink);
   }
-  pen.rounded("chat-wait", x0, b.y, x1 - x0, b.height);
-  const first = n.firstChunk || n.start;
-  const from = Math.max(w.x(first), x0);
-  if (from < x1) pen.fill("chat-stream", from, b.y, x1 - from, b.height);
-  rhythm(pen, w, n.thinking, b, "thinking");
-  rhythm(pen, w, n.text, b, "chat");
-  if (n.firstChunk) pen.fill("chat", Math.round(w.x(first)), b.y - 3, 1.5, b.height + 6);
-  drawEvents(pen, w, n.events, b);
+  if (n.firstChunk) pen.fill(ink, Math.round(w.x(n.firstChunk)), b.y - 3, 1.5, b.height + 6);
 }
 
 // rhythm draws instants as lines, the denser the stronger: one look per pixel,
@@ -49,7 +59,7 @@ function rhythm(pen, w, times, b, ink) {
   }
 }
 
-function drawEvents(pen, w, times, b) {
+function drawMarks(pen, w, times, b) {
   const end = Math.min(b.x + b.width, w.width);
   let i = lowerBound(times, w.trace.start + w.at(Math.max(b.x, w.left)));
   while (i < times.length) {

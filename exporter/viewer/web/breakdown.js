@@ -1,12 +1,13 @@
 // Where the time went: every instant of a session belongs to one thing, the
-// first of these that goes on: an approval, tools (which share it evenly), the
-// model, something in the background, and else nothing.
+// first of these that is going on: an approval, tools (which share it evenly),
+// the model, a tool that waits for its sub-agent, something in the background,
+// and otherwise nothing. The steps of sub-agents count as those of the session.
 
 // timeSpent returns the parts, in that order but for the tools by their share.
 export function timeSpent(trace) {
   const from = trace.root?.start ?? trace.start;
   const to = trace.root?.end ?? trace.end;
-  let working = trace.nodes.filter((n) => rank(n.op) > 0);
+  let working = trace.nodes.filter((n) => works.has(n.op));
   if (!working.length) working = trace.nodes.filter((n) => n !== trace.root && !n.children.length);
 
   const edges = [];
@@ -17,11 +18,13 @@ export function timeSpent(trace) {
   };
   for (const n of working) {
     if (n.op === "chat") {
-      const first = Math.min(Math.max(n.firstChunk, n.start), n.end);
-      add(n.start, first, kindOf("wait"));
-      add(first, n.end, kindOf("model"));
+      const first = n.firstChunk || (n.open && !n.chunks ? n.end : n.start);
+      add(n.start, Math.min(first, n.end), kindOf("wait"));
+      add(Math.min(first, n.end), n.end, kindOf("model"));
+    } else if (n.holdsAgent) {
+      add(n.start, n.end, kindOf("sub-agent", n.title));
     } else {
-      add(n.start, n.end, kindOf(n.op, n.title));
+      add(n.start, n.end, kindOf(n.op, toolName(n)));
     }
   }
   edges.sort((a, b) => a.at - b.at);
@@ -70,9 +73,10 @@ function share(active, us, spend) {
   for (const a of kinds) spend(a.kind, us * a.n / all);
 }
 
-function rank(op) {
-  return { approval: 1, tool: 2, chat: 3, background: 4 }[op] ?? 0;
-}
+const works = new Set(["approval", "tool", "chat", "background"]);
+
+// toolName leaves out the executable that a name may end with.
+export const toolName = (n) => n.bar.tool || n.title;
 
 // kindOf says how a part is called and painted, and where it stands.
 function kindOf(op, title) {
@@ -80,28 +84,52 @@ function kindOf(op, title) {
     case "wait": return { key: "wait", label: "waiting for the model", color: "chat-wait", rank: 3, order: 1 };
     case "model": return { key: "model", label: "model", color: "chat", rank: 3, order: 0 };
     case "approval": return { key: "approval", label: "waiting for approval", color: "approval", rank: 1, order: 3 };
-    case "background": return { key: "background", label: "background only", color: "background", rank: 4, order: 4 };
-    case "idle": return { key: "idle", label: "idle", color: "idle", rank: 5, order: 5 };
+    case "sub-agent": return { key: `tool ${title}`, label: title, tool: title, color: "tool", rank: 4, order: 2 };
+    case "background": return { key: "background", label: "background only", color: "background", rank: 5, order: 4 };
+    case "idle": return { key: "idle", label: "idle", color: "idle", rank: 6, order: 5 };
   }
-  return { key: `tool ${title}`, label: title, color: op === "tool" ? "tool" : "other", rank: 2, order: 2 };
+  return { key: `tool ${title}`, label: title, tool: op === "tool" ? title : "", color: op === "tool" ? "tool" : "other", rank: 2, order: 2 };
 }
 
-// toolStats are the tools, those that took longest first.
+// toolStats are the tools, those that took longest first. The time of a
+// sub-agent is that of its own steps.
 export function toolStats(trace) {
   let tools = trace.nodes.filter((n) => n.op === "tool");
   if (!tools.length) tools = trace.nodes.filter((n) => n.op === "" && n !== trace.root);
   const stats = new Map();
   for (const n of tools) {
-    const s = stats.get(n.title) ?? { tool: n.title, calls: 0, failed: 0, total: 0, times: [] };
+    const name = toolName(n);
+    const s = stats.get(name) ?? { tool: name, calls: 0, failed: 0, total: 0, times: [] };
     s.calls++;
     if (n.failure) s.failed++;
-    s.total += n.duration;
+    s.total += n.own;
     s.times.push(n.duration);
-    stats.set(n.title, s);
+    stats.set(name, s);
   }
-  for (const s of stats.values()) {
-    s.times.sort((a, b) => a - b);
-    s.p95 = s.times[Math.ceil(s.times.length * 0.95) - 1];
-  }
+  for (const s of stats.values()) s.p95 = quantile(s.times.sort((a, b) => a - b), 0.95);
   return [...stats.values()].sort((a, b) => b.total - a.total);
+}
+
+// quantile of a sorted list is one of its values: that of the nearest rank.
+export function quantile(sorted, q) {
+  return sorted.length ? sorted[Math.max(0, Math.ceil(sorted.length * q) - 1)] : NaN;
+}
+
+// slowest are the steps that took longest. A call that waited for its
+// sub-agent is told by that one's steps.
+export function slowest(trace, most = 10) {
+  return trace.nodes
+    .filter((n) => n !== trace.root && n.op !== "agent" && n.op !== "background" && !n.holdsAgent)
+    .sort((a, b) => b.duration - a.duration)
+    .slice(0, most);
+}
+
+// usage sums what the model calls took, turn by turn. A sub-agent's calls are
+// calls as well; the agents' own totals would count them twice.
+export function usage(trace) {
+  const turns = trace.nodes
+    .filter((n) => n.op === "chat" && (n.bar.input || n.bar.output || n.bar.cost))
+    .map((n) => ({ node: n, input: n.bar.input ?? 0, output: n.bar.output ?? 0, cached: n.bar.cached ?? 0, cost: n.bar.cost ?? 0, inner: Boolean(n.inner) }));
+  const sum = (key) => turns.reduce((total, t) => total + t[key], 0);
+  return { turns, input: sum("input"), output: sum("output"), cached: sum("cached"), cost: sum("cost") };
 }

@@ -1,40 +1,79 @@
-// Two sessions side by side, on one scale of time that both start on.
+// Two sessions side by side, on one scale of time that both start on, and step
+// by step.
 
+import { align } from "./align.js";
 import { timeSpent, toolStats } from "./breakdown.js";
 import { h } from "./dom.js";
-import { count, duration } from "./format.js";
-import { Loader, facts } from "./session.js";
+import { count, duration, money, roughly } from "./format.js";
+import { Loader } from "./loader.js";
+import { facts } from "./session.js";
 import { strip } from "./strip.js";
 import { Timeline } from "./timeline.js";
 import { Waterfall } from "./waterfall.js";
+import { rowDetail } from "./words.js";
 
 export function compareView({ main, crumbs, signal }, ...ids) {
   crumbs.replaceChildren(h("a", { href: "#/" }, "Sessions"), h("span", {}, "Compare"));
+  document.title = "Compare · spantee";
   const timeline = new Timeline();
   const table = h("div", { class: "page" });
   const sides = ids.map((id) => {
-    const head = h("div", { class: "head" });
+    const head = h("div", { class: "head-facts" });
     const spent = h("div", { class: "spent" });
     const waterfall = new Waterfall(timeline, signal, {
       select() {},
       open: (n) => { location.hash = `#/trace/${id}/${n.id}`; },
     }, 230);
-    const element = h("section", { class: "side" }, head, spent, waterfall.element);
+    const element = h("section", { class: "side" }, h("div", { class: "head" }, head), spent, waterfall.element);
     const side = { element, waterfall, trace: null };
     side.loader = new Loader(id, signal, (trace) => {
       side.trace = trace;
-      const [title, list] = facts(trace);
-      list.lastChild.remove(); // the id: the headline leads there
-      head.replaceChildren(h("a", { href: `#/trace/${id}` }, title), list);
+      const list = facts(trace);
+      const title = list[0];
+      head.replaceChildren(h("a", { href: `#/trace/${id}` }, title), ...list.slice(1));
       spent.replaceChildren(...strip(trace));
       timeline.extend(Math.max(...sides.map((s) => s.trace?.duration ?? 0)));
       waterfall.show(trace);
-      if (sides.every((s) => s.trace)) table.replaceChildren(difference(...sides.map((s) => s.trace)));
+      if (sides.every((s) => s.trace)) {
+        const traces = sides.map((s) => s.trace);
+        table.replaceChildren(totals(...traces), h("h2", {}, "Step by step"), ...steps(...traces), h("h2", {}, "Where the time went"), difference(...traces));
+      }
     }, (e) => head.replaceChildren(h("p", {}, `${id}: ${e.message}`)));
     return side;
   });
   main.append(h("div", { class: "sides" }, sides.map((s) => s.element)), table);
   return { changed: (changed) => sides.forEach((s) => s.loader.changed(changed)) };
+}
+
+const headings = (names) => h("thead", {}, h("tr", {}, names.map((t, i) => h("th", { scope: "col", class: i ? "num" : "" }, t))));
+
+// totals compare what is not a time.
+function totals(a, b) {
+  const rows = [
+    ["Duration", a.duration, b.duration, duration], ["Turns", a.session.turns, b.session.turns, count], ["Tool calls", a.session.tools, b.session.tools, count],
+    ["Errors", a.session.errors, b.session.errors, count], ["Tokens in", a.session.input, b.session.input, roughly],
+    ["Tokens out", a.session.output, b.session.output, roughly], ["Cost", a.session.cost, b.session.cost, money],
+  ].filter(([, x, y]) => x || y);
+  return h("table", { class: "stats totals" }, headings(["Total", "Left", "Right", "Difference"]), h("tbody", {}, rows.map(([label, x, y, format]) => h("tr", {},
+    h("th", { scope: "row" }, label), h("td", { class: "num" }, format(x)), h("td", { class: "num" }, format(y)),
+    h("td", { class: "num" }, x === y ? "same" : `${y > x ? "+" : "−"}${format(Math.abs(y - x))}`)))));
+}
+
+const shown = 400;
+
+// steps has the two sessions' steps in pairs, and says where they first differ.
+function steps(a, b) {
+  const { rows, diverged, cut } = align(a, b);
+  const cell = (n, trace) => (n ? [
+    h("td", { class: n.failure ? "red" : "" }, h("a", { href: `#/trace/${trace.id}/${n.id}` }, n.title, " ", h("span", { class: "dim" }, rowDetail(n, trace.session.folder))), n.failure && ` ${n.failure}`),
+    h("td", { class: "num" }, duration(n.duration)),
+  ] : [h("td", { class: "missing" }, "–"), h("td", {})]);
+  return [
+    h("p", { class: "diverged" }, diverged < 0 ? "Both took the same steps." : `They first differ at step ${diverged + 1}.`),
+    h("table", { class: "stats steps" }, headings(["Left", "Duration", "Right", "Duration"]),
+      h("tbody", {}, rows.slice(0, shown).map((r, i) => h("tr", { class: i === diverged ? "first" : !r.left || !r.right ? "only" : "" }, cell(r.left, a), cell(r.right, b))))),
+    (cut || rows.length > shown) && h("p", { class: "dim" }, `Only the first ${count(Math.min(rows.length, shown))} steps are shown.`),
+  ].filter(Boolean);
 }
 
 // difference has a line for everything that took time in one of the two.
@@ -54,8 +93,7 @@ function difference(a, b) {
   const rows = [...lines.values()].sort((x, y) => Math.max(...y.us) - Math.max(...x.us));
   const time = (us) => (us === 0 ? "–" : duration(us));
   const signed = (us) => (us === 0 ? "–" : (us > 0 ? "+" : "") + duration(us));
-  return h("table", { class: "stats difference" },
-    h("thead", {}, h("tr", {}, ["Time in", "Left", "calls", "Right", "calls", "Difference"].map((t, i) => h("th", { scope: "col", class: i ? "num" : "" }, t)))),
+  return h("table", { class: "stats difference" }, headings(["Time in", "Left", "calls", "Right", "calls", "Difference"]),
     h("tbody", {}, rows.map((r) => h("tr", {},
       h("th", { scope: "row" }, r.label),
       h("td", { class: "num" }, time(r.us[0])), h("td", { class: "num dim" }, r.calls[0] || "–"),

@@ -1,5 +1,4 @@
-// The pane beside the waterfall: all there is of the chosen span, and about the
-// session where none is chosen.
+// Every detail of the selected span.
 
 import { getSpan } from "./api.js";
 import { isContent, readable } from "./content.js";
@@ -11,24 +10,20 @@ const atFirst = 100; // events shown until one asks for more
 export class Details {
   constructor(trace, signal, go) {
     Object.assign(this, { trace, signal, go, node: null });
-    this.element = h("aside", { class: "details", tabindex: "-1", "aria-label": "Details" });
+    this.element = h("div", { class: "details" });
+    this.show(null);
   }
 
-  // about sets what is shown while no span is chosen.
-  about(trace, parts) {
-    this.rest = [h("h2", {}, "Tools"), ...parts];
-    if (!this.node) {
-      this.element.replaceChildren(...this.rest);
-      return;
-    }
-    const node = trace.byId.get(this.node.id); // it may have grown
-    if (node && (node.parts.length !== this.node.parts.length || node.end !== this.node.end)) this.show(node);
+  // refresh shows a node again if it has grown.
+  refresh(trace) {
+    const node = this.node && trace.byId.get(this.node.id);
+    if (node && (node !== this.node || node.open)) this.show(node);
   }
 
   async show(node) {
     this.node = node;
     if (!node) {
-      this.element.replaceChildren(...(this.rest ?? []));
+      this.element.replaceChildren(h("p", { class: "dim" }, "Select a span in the waterfall or a step in the transcript."));
       return;
     }
     try {
@@ -42,7 +37,7 @@ export class Details {
   span(node, parts) {
     const s = parts[0];
     const last = parts[parts.length - 1];
-    const attributes = parts.length > 1 ? merged(parts) : s.attributes;
+    const attributes = s.attributes;
     const content = attributes.filter((a) => isContent(a.key));
     const events = parts.flatMap((p) => p.events.map((e) => ({ ...e, at: e.at + p.start - s.start })));
     const links = parts.flatMap((p) => p.links);
@@ -50,13 +45,13 @@ export class Details {
     return [
       h("div", { class: "title" },
         h("h2", {}, s.name),
-        h("button", { class: "quiet", type: "button", title: "Back to the summary (Esc)", "aria-label": "Close", onclick: () => this.go(null) }, "✕")),
+        h("button", { class: "quiet", type: "button", title: "Deselect (Esc)", "aria-label": "Deselect", onclick: () => this.go(null) }, "✕")),
       node.failure && h("p", { class: "failure" }, node.failure),
       h("dl", { class: "facts" },
-        fact("Duration", duration(last.end - s.start)),
+        fact("Duration", duration(node.open ? node.duration : last.end - s.start) + (node.open ? " so far" : "")),
         node.firstChunk > 0 && fact("First chunk", duration(node.firstChunk - s.start)),
         fact("Started", exactMoment(s.start)),
-        fact("Status", s.status + (s.message ? `: ${s.message}` : "")),
+        fact("Status", (node.open ? "open" : s.status) + (s.message ? `: ${s.message}` : "")),
         fact("Kind", s.kind)),
       content.map((a) => section(contentTitle(a.key), readable(a.key, a.value))),
       section(`Attributes`, table(attributes.filter((a) => !isContent(a.key)))),
@@ -66,7 +61,8 @@ export class Details {
       section("Ids", h("dl", { class: "facts" },
         fact("Span", copyButton(s.id, s.id)),
         s.parent && fact("Parent", this.to(s.trace, s.parent, s.parent)),
-        parts.length > 1 && fact("Continued in", parts.slice(1).map((p) => p.id).join(" ")))),
+        parts.length > 1 && fact("More deltas in", parts.slice(1).map((p) => p.id).join(" ")))),
+      parts.some((p) => p.omitted) && h("p", { class: "dim" }, `${plural(parts.reduce((n, p) => n + p.omitted, 0), "event")} more, not shown here.`),
       dropped > 0 && h("p", { class: "dim" }, `The sender dropped ${plural(dropped, "attribute, event or link")}.`),
     ].flat().filter(Boolean);
   }
@@ -90,21 +86,6 @@ const fact = (label, value) => value && h("div", {}, h("dt", {}, label), h("dd",
 
 function section(title, ...children) {
   return h("details", { open: true }, h("summary", {}, title), ...children);
-}
-
-// merged are the attributes of a turn in several spans: those of the last one
-// win, but counts are of one span and are added up.
-function merged(parts) {
-  const all = new Map();
-  for (const p of parts) {
-    for (const a of p.attributes) {
-      const before = all.get(a.key);
-      const sum = before && a.type === "int" && a.key.startsWith("spantee.");
-      all.set(a.key, sum ? { ...a, value: String(Number(before.value) + Number(a.value)) } : a);
-    }
-  }
-  all.delete("spantee.continues");
-  return [...all.values()];
 }
 
 export function table(attributes) {

@@ -46,3 +46,15 @@ export function moment(us) {
 }
 
 export const exactMoment = (us) => new Date(us / 1e3).toISOString();
+
+// money is in US dollars.
+export const money = (usd) => (usd >= 100 ? `$${Math.round(usd)}` : usd >= 0.995 ? `$${usd.toFixed(2)}` : usd >= 0.01 ? `$${usd.toFixed(3)}` : `$${usd.toPrecision(2)}`);
+
+// size is a number of bytes.
+export const size = (n) => (n < 1024 ? `${n} B` : n < 1 << 20 ? `${(n / 1024).toFixed(1)} KiB` : `${(n / (1 << 20)).toFixed(1)} MiB`);
+
+// seconds is a duration that ticks: no digits that would only flicker.
+export function seconds(us) {
+  const s = Math.max(0, Math.floor(us / 1e6));
+  return s < 60 ? `${s}s` : duration(s * 1e6);
+}

@@ -2,6 +2,7 @@
 
 import { duration } from "./format.js";
 import { axisHeight, indent, rowHeight } from "./layout.js";
+import { rowDetail } from "./words.js";
 
 export function gestures(w) {
   const { scroller } = w;
@@ -70,7 +71,7 @@ function press(w, e) {
 
 function onCaret(n, x) {
   const at = 14 + n.depth * indent;
-  return n.children.length > 0 && x > at - 8 && x < at + 16;
+  return n.below.length > 0 && x > at - 8 && x < at + 16;
 }
 
 function drag(w, e, move, end = () => {}) {
@@ -101,12 +102,13 @@ function hover(w, e) {
     w.tip.hidden = true;
     return;
   }
-  const deltas = n.text.length + n.thinking.length;
   w.tip.textContent = [
     n.bar.name,
+    rowDetail(n, w.trace.session?.folder),
     `${duration(n.duration)} from ${duration(n.start - w.trace.start)}`,
     n.firstChunk ? `first chunk after ${duration(n.firstChunk - n.start)}` : "",
-    deltas ? `${deltas} chunks` : "",
+    n.chunks ? `${n.chunks} chunks` : "",
+    n.open ? "still running" : "",
     ...n.notes(),
   ].filter(Boolean).join(" · ");
   w.tip.hidden = false;
@@ -126,7 +128,8 @@ const chosen = (w) => w.rows.find((n) => n.id === w.selected);
 function step(by) {
   return (w) => {
     const n = chosen(w);
-    const i = n ? Math.min(Math.max(n.row + by, 0), w.rows.length - 1) : 0;
+    const from = n ? n.row : by === 1 ? -1 : 0;
+    const i = Math.min(Math.max(from + by, 0), w.rows.length - 1);
     if (w.rows[i]) w.select(w.rows[i].id);
   };
 }
@@ -138,13 +141,6 @@ function zoom(factor) {
 function zoomTo(w, n) {
   const margin = Math.max(n.duration * 0.1, 10);
   w.timeline.set(n.start - w.trace.start - margin, n.end - w.trace.start + margin);
-}
-
-function nextError(w) {
-  const from = (chosen(w)?.row ?? -1) + 1;
-  const order = [...w.rows.slice(from), ...w.rows.slice(0, from)];
-  const n = order.find((n) => n.failure);
-  if (n) w.select(n.id);
 }
 
 const page = (w) => Math.max(1, Math.floor((w.height - axisHeight) / rowHeight) - 1);
@@ -159,12 +155,12 @@ const keys = {
   ArrowRight: (w) => {
     const n = chosen(w);
     if (n && w.collapsed.has(n.id)) w.toggle(n, false);
-    else if (n?.children.length) step(1)(w);
+    else if (n?.below.length) step(1)(w);
   },
   ArrowLeft: (w) => {
     const n = chosen(w);
-    if (n?.children.length && !w.collapsed.has(n.id)) w.toggle(n, true);
-    else if (n?.parent) w.select(n.parent.id);
+    if (n?.below.length && !w.collapsed.has(n.id)) w.toggle(n, true);
+    else if (n?.above) w.select(n.above.id);
   },
   "+": zoom(0.7), "=": zoom(0.7), w: zoom(0.7),
   "-": zoom(1 / 0.7), s: zoom(1 / 0.7),
@@ -172,7 +168,7 @@ const keys = {
   d: (w) => w.timeline.pan(0.2 * w.timeline.span),
   0: (w) => w.timeline.fit(),
   f: (w) => { const n = chosen(w); if (n) zoomTo(w, n); },
-  e: nextError,
+  e: (w) => w.step(1, (n) => n.failure !== ""),
   Enter: (w) => { const n = chosen(w); if (n) w.on.open?.(n); },
   Escape: (w) => w.select(null),
 };

@@ -1,33 +1,49 @@
 // The list of sessions.
 
-import { listSessions } from "./api.js";
+import { listSessions, offline } from "./api.js";
+import { dropFiles } from "./drop.js";
 import { h } from "./dom.js";
-import { count, duration, exactMoment, moment, plural, roughly } from "./format.js";
+import { writeAddress } from "./finding.js";
+import { count, duration, exactMoment, moment, money, plural, roughly } from "./format.js";
+import { folderName, headline, state, what, who } from "./words.js";
 
 const columns = [
-  ["", "pick"], ["Session", "name"], ["Started", "num"], ["Duration", "num"], ["Tools", "num"],
-  ["Errors", "num"], ["Tokens in", "num"], ["out", "num"], ["Trace", "id"],
+  ["", "pick"], ["Session", "name"], ["Started", "num", "started"], ["Duration", "num", "duration"], ["Tools", "num", "tools"],
+  ["Errors", "num", "errors"], ["Tokens in", "num", "input"], ["out", "num", "output"], ["Cost", "num", "cost"],
 ];
 
-export function listView({ main, signal }) {
-  const search = h("input", { type: "search", placeholder: "Search agent, model, tool, error, session or trace id", "aria-label": "Search", autofocus: true });
+// interval is how often the list is drawn at most, in milliseconds.
+const interval = 500;
+
+export function listView({ main, signal, address }) {
+  const search = h("input", { type: "search", placeholder: "Search everything: prompts, commands, output, errors, tools, ids", "aria-label": "Search", autofocus: true });
   const agent = h("select", { "aria-label": "Agent" });
   const model = h("select", { "aria-label": "Model" });
   const failed = h("input", { type: "checkbox" });
   const compare = h("a", { class: "button", hidden: true }, "Compare the two");
   const body = h("tbody");
-  const table = h("table", { class: "sessions" },
-    h("thead", {}, h("tr", {}, columns.map(([name, kind]) => h("th", { class: kind, scope: "col" }, name)))), body);
+  let sort = address.get("sort") ?? "";
+  const heads = columns.map(([name, kind, key]) => h("th", { class: kind, scope: "col" },
+    key ? h("button", { type: "button", class: "quiet", onclick: () => sortBy(key) }, name) : name || h("span", { class: "unseen" }, "Compare")));
+  const table = h("table", { class: "sessions" }, h("thead", {}, h("tr", {}, heads)), body);
   const nothing = h("div", { class: "empty", hidden: true });
   const foot = h("p", { class: "foot" });
   main.append(
-    h("div", { class: "tools" }, search, agent, model, h("label", { class: "check" }, failed, "with errors"), compare),
-    h("div", { class: "page" }, table, nothing, foot),
+    h("div", { class: "tools" }, search, agent, model, h("label", { class: "check" }, failed, "with errors"), compare, h("span", { class: "grow" }),
+      !offline && h("a", { class: "quiet", href: "#/runs" }, "Runs over time")),
+    h("div", { class: "page" }, h("h1", { class: "unseen" }, "Sessions"), table, nothing, foot),
   );
+  dropFiles(main, signal, foot);
+  search.value = address.get("q") ?? "";
+  failed.checked = address.get("failed") === "1";
 
   const rows = new Map(); // by trace id
   const picked = new Set();
-  let busy = false, again = false;
+  let busy = false, again = false, drawn = 0;
+
+  // Until the first answer there is nothing to choose from.
+  const choice = (select, key) => (select.options.length ? select.value : address.get(key) ?? "");
+  const query = () => ({ q: search.value.trim(), agent: choice(agent, "agent"), model: choice(model, "model"), failed: failed.checked ? "1" : "", sort });
 
   async function refresh() {
     if (busy) {
@@ -35,39 +51,58 @@ export function listView({ main, signal }) {
       return;
     }
     busy = true;
+    const wait = drawn + interval - performance.now();
+    if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
     try {
-      const query = new URLSearchParams({ q: search.value, agent: agent.value, model: model.value, failed: failed.checked ? "1" : "" });
-      draw(await listSessions(query, signal));
+      const list = await listSessions(new URLSearchParams(query()), signal);
+      if (!signal.aborted) draw(offline ? filtered(list, query()) : list);
     } catch (e) {
       if (!signal.aborted) foot.textContent = e.message;
     }
     busy = false;
+    drawn = performance.now();
     if (again && !signal.aborted) {
       again = false;
       refresh();
     }
   }
 
+  // chosen keeps what was chosen in the address, so that Back brings it back.
+  function chosen() {
+    history.replaceState(null, "", writeAddress([], query()));
+    drawn = 0;
+    refresh();
+  }
+
+  function sortBy(key) {
+    sort = sort === key ? `-${key}` : sort === `-${key}` ? "" : key;
+    chosen();
+  }
+
   function draw(list) {
-    choices(agent, "all agents", list.agents);
-    choices(model, "all models", list.models);
+    choices(agent, "all agents", list.agents, address.get("agent"));
+    choices(model, "all models", list.models, address.get("model"));
+    for (const [i, [, , key]] of columns.entries()) {
+      if (!key) continue;
+      const way = sort === key || !sort && key === "started" ? "descending" : sort === `-${key}` ? "ascending" : "none";
+      if (heads[i].getAttribute("aria-sort") !== way) heads[i].setAttribute("aria-sort", way);
+    }
     const order = list.sessions.map((s) => {
-      const written = JSON.stringify(s);
       let row = rows.get(s.id);
-      if (row?.written !== written) {
-        const fresh = { written, element: sessionRow(s, picked, pick) };
-        row?.element.replaceWith(fresh.element);
-        row = fresh;
+      if (!row) {
+        row = new Row(s, picked, pick);
         rows.set(s.id, row);
       }
+      row.show(s);
       return row.element;
     });
-    // Only when it has to be: what moves loses the focus.
+    // Only if needed: what moves loses the focus.
     if (order.length !== body.children.length || order.some((el, i) => body.children[i] !== el)) body.replaceChildren(...order);
     table.hidden = !order.length;
     nothing.hidden = order.length > 0;
     if (!order.length) nothing.replaceChildren(...(list.total ? noMatch() : welcome()));
-    foot.textContent = footer(list);
+    const words = footer(list);
+    if (foot.textContent !== words) foot.textContent = words;
   }
 
   function pick() {
@@ -77,8 +112,13 @@ export function listView({ main, signal }) {
     for (const box of body.querySelectorAll("input")) box.disabled = picked.size === 2 && !box.checked;
   }
 
-  for (const control of [agent, model, failed]) control.addEventListener("change", refresh);
-  search.addEventListener("input", refresh);
+  // What runs now lasts a second longer every second.
+  const clock = setInterval(() => {
+    if (!document.hidden) for (const row of rows.values()) if (row.element.isConnected) row.tick();
+  }, 1000);
+  signal.addEventListener("abort", () => clearInterval(clock));
+  for (const control of [agent, model, failed]) control.addEventListener("change", chosen);
+  search.addEventListener("input", chosen);
   addEventListener("keydown", (e) => {
     if (e.key === "/" && e.target === document.body) {
       e.preventDefault();
@@ -89,76 +129,111 @@ export function listView({ main, signal }) {
   return { changed: refresh };
 }
 
-function choices(select, all, values) {
+// A Row changes only the cells whose text has changed: there may be hundreds
+// of rows, several times a second.
+class Row {
+  constructor(s, picked, changed) {
+    this.box = h("input", { type: "checkbox", onchange: () => {
+      if (this.box.checked) picked.add(s.id);
+      else picked.delete(s.id);
+      changed();
+    } });
+    this.dot = h("span", { class: "state", "aria-hidden": "true" });
+    this.link = h("a", { href: `#/trace/${s.id}` });
+    this.about = h("span", { class: "dim about" });
+    this.outcome = h("span", { class: "outcome" });
+    this.found = h("a", { class: "found", hidden: true });
+    this.cells = columns.slice(2).map(() => h("td", { class: "num" }));
+    this.element = h("tr", { "data-id": s.id },
+      h("td", { class: "pick" }, this.box),
+      h("td", { class: "name" }, h("div", { class: "line" }, this.dot, this.link), h("div", { class: "line" }, this.about, this.outcome), this.found),
+      this.cells);
+    this.element.addEventListener("click", (e) => {
+      if (!e.target.closest("input, a, .pick") && !getSelection().toString()) location.hash = `#/trace/${s.id}`;
+    });
+  }
+
+  show(s) {
+    this.session = s;
+    const title = headline(s);
+    set(this.link, title);
+    this.link.title = title;
+    this.box.setAttribute("aria-label", `Compare ${title}, ${moment(s.start)}`);
+    set(this.about, [s.prompt && [who(s), what(s)].filter(Boolean).join(" "), s.folder && folderName(s)].filter(Boolean).join(" · "));
+    this.found.hidden = !s.found;
+    if (s.found) {
+      this.found.href = `#/trace/${s.id}/${s.found.span}`;
+      set(this.found, `${s.found.name}: … ${s.found.text} …`);
+    }
+    const values = [
+      moment(s.start), "", s.tools ? count(s.tools) : "–", s.errors ? count(s.errors) : "–",
+      s.input ? roughly(s.input) : "–", s.output ? roughly(s.output) : "–", s.cost ? money(s.cost) : "–",
+    ];
+    values.forEach((v, i) => i !== 1 && set(this.cells[i], v));
+    this.cells[0].title = exactMoment(s.start);
+    this.cells[3].classList.toggle("red", s.errors > 0);
+    if (s.input) this.cells[4].title = `${count(s.input)} tokens${s.cached ? `, ${count(s.cached)} cached` : ""}`;
+    this.tick();
+  }
+
+  // tick shows what depends on the time of day.
+  tick() {
+    const s = this.session;
+    const now = s.now ? (s.now.gone ? s.now.asked : s.now.asked + Math.max(0, Date.now() * 1e3 - s.came)) : 0;
+    const [kind, words] = state(s, s.now ? now / 1e3 : Date.now());
+    const name = `state ${kind}`;
+    if (this.dot.className !== name) {
+      this.dot.className = name;
+      this.outcome.className = `outcome ${kind}`;
+    }
+    set(this.outcome, words);
+    set(this.cells[1], duration(Math.max(s.end, now) - s.start));
+  }
+}
+
+function set(el, text) {
+  if (el.textContent !== text) el.textContent = text;
+}
+
+function choices(select, all, values, wanted) {
   const have = [...select.options].slice(1).map((o) => o.value);
   if (select.options.length && have.length === values.length && have.every((v, i) => v === values[i])) return;
-  const chosen = select.value;
+  const chosen = select.options.length ? select.value : wanted;
   select.replaceChildren(h("option", { value: "" }, all), ...values.map((v) => h("option", { value: v }, v)));
   select.value = values.includes(chosen) ? chosen : "";
 }
 
-// recent is how long after its last span a session without an end is taken to
-// be running, in milliseconds.
-const recent = 10 * 60e3;
-
-export function state(s) {
-  if (s.failure) return ["failed", s.failure];
-  if (s.ended) return s.errors ? ["mixed", `${plural(s.errors, "span")} failed`] : ["ok", "ended well"];
-  return Date.now() - s.came / 1e3 < recent ? ["running", "no end yet"] : ["open", "never ended"];
-}
-
-export const who = (s) => s.agent || s.service || "unknown service";
-export const what = (s) => s.model || (s.agent ? "" : s.name);
-
-function sessionRow(s, picked, changed) {
-  const box = h("input", { type: "checkbox", "aria-label": "Compare", onchange: () => {
-    if (box.checked) picked.add(s.id);
-    else picked.delete(s.id);
-    changed();
-  } });
-  box.checked = picked.has(s.id);
-  const [kind, words] = state(s);
-  const row = h("tr", { "data-id": s.id },
-    h("td", { class: "pick" }, box),
-    h("td", { class: "name" },
-      h("span", { class: `state ${kind}`, title: words, role: "img", "aria-label": words }),
-      h("a", { href: `#/trace/${s.id}` }, who(s)), " ", h("span", { class: "dim" }, what(s)),
-      s.failure && h("span", { class: "badge" }, s.failure)),
-    h("td", { class: "num", title: exactMoment(s.start) }, moment(s.start)),
-    h("td", { class: "num" }, duration(s.end - s.start)),
-    h("td", { class: "num" }, s.tools ? count(s.tools) : "–"),
-    h("td", { class: s.errors ? "num red" : "num" }, s.errors ? count(s.errors) : "–"),
-    h("td", { class: "num", title: count(s.input) }, s.input ? roughly(s.input) : "–"),
-    h("td", { class: "num", title: count(s.output) }, s.output ? roughly(s.output) : "–"),
-    h("td", { class: "id", title: s.id }, s.id.slice(0, 8)),
-  );
-  row.addEventListener("click", (e) => {
-    if (!e.target.closest("input, a, .pick") && !getSelection().toString()) location.hash = `#/trace/${s.id}`;
+// filtered searches an exported page, which has no viewer to ask.
+function filtered(list, { q, failed }) {
+  const words = q.toLowerCase().split(/\s+/).filter(Boolean);
+  const sessions = list.sessions.filter((s) => {
+    const text = JSON.stringify(s).toLowerCase();
+    return words.every((w) => text.includes(w)) && (!failed || s.errors > 0);
   });
-  return row;
+  return { ...list, agents: list.agents ?? [], models: list.models ?? [], sessions, matching: sessions.length };
 }
 
 function footer(l) {
   const facts = [];
-  if (l.matching > l.sessions.length) facts.push(`the latest ${count(l.sessions.length)} of ${count(l.matching)}: search for the others`);
+  if (l.matching > l.sessions.length) facts.push(`the first ${count(l.sessions.length)} of ${count(l.matching)}: search for the others`);
   else if (l.matching < l.total) facts.push(`${count(l.matching)} of ${plural(l.total, "session")}`);
   else if (l.total) facts.push(plural(l.total, "session"));
   if (l.total) facts.push(plural(l.spans, "span"));
-  facts.push(`${roughly(l.bytes)}B of ${roughly(l.limit)}B`);
-  if (l.lost.traces) facts.push(`${plural(l.lost.traces, "older trace")} given up for room (--max-memory)`);
+  if (l.limit) facts.push(`${roughly(l.bytes)}B of ${roughly(l.limit)}B in memory`);
+  if (l.evicted.traces) facts.push(`${plural(l.evicted.traces, "older trace")} evicted to make room (--max-memory)`);
   return facts.join(" · ");
 }
 
 function noMatch() {
-  return [h("h1", {}, "Nothing matches"), h("p", {}, "All words have to occur. Try fewer of them.")];
+  return [h("h2", {}, "Nothing matches"), h("p", {}, "All words must match. Try fewer of them.")];
 }
 
 function welcome() {
   return [
-    h("h1", {}, "No sessions yet"),
-    h("p", {}, "Run an agent through spantee, and it appears here while it works:"),
+    h("h2", {}, "No sessions yet"),
+    h("p", {}, "Run an agent through spantee. It appears here while it works:"),
     h("pre", {}, 'cursor-agent -p --output-format stream-json --stream-partial-output "fix the failing test" | spantee | jq -r .type'),
-    h("p", {}, "Or look at a recording:"),
+    h("p", {}, "Or open a recording, or drop it on this page:"),
     h("pre", {}, "spantee view session.jsonl"),
   ];
 }

@@ -1,9 +1,11 @@
 // The page: a list of sessions (#/), a session (#/trace/ID, and the latest
-// #/latest), two side by side (#/compare/A/B).
+// #/latest), two side by side (#/compare/A/B), and all over time (#/runs).
 
-import { watch } from "./api.js";
+import { offline, watch } from "./api.js";
 import { compareView } from "./compare.js";
+import { parseAddress } from "./finding.js";
 import { listView } from "./list.js";
+import { runsView } from "./runs.js";
 import { latestView, sessionView } from "./session.js";
 import { startTheme } from "./theme.js";
 
@@ -13,32 +15,26 @@ const live = document.getElementById("live");
 let leave; // the view that is shown, by its AbortController
 let view; // what it does when traces change
 
-function decode(part) {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return part; // no address of ours
-  }
-}
-
 function route() {
-  const [name, ...args] = location.hash.replace(/^#\/?/, "").split("/").map(decode);
+  const { parts: [name, ...args], query } = parseAddress(location.hash);
   leave?.abort();
   leave = new AbortController();
   crumbs.replaceChildren();
   main.replaceChildren();
   main.className = name;
   document.title = "spantee";
-  const place = { main, crumbs, signal: leave.signal };
+  const place = { main, crumbs, signal: leave.signal, address: query };
   if (name === "trace" && args[0]) view = sessionView(place, args[0], args[1]);
   else if (name === "latest") view = latestView(place);
   else if (name === "compare" && args[1]) view = compareView(place, args[0], args[1]);
+  else if (name === "runs" && !offline) view = runsView(place);
   else view = listView(place);
 }
 
 startTheme(document.getElementById("theme"));
 addEventListener("hashchange", route);
 route();
+if (offline) live.textContent = "exported";
 watch(
   (ids) => view.changed(ids),
   (up) => {

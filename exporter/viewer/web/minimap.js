@@ -1,6 +1,7 @@
 // A Minimap shows the whole session, what ran at the same time in lanes, and
 // marks the piece of time that is in sight. Dragging on it chooses another.
 
+import { waited } from "./bars.js";
 import { h } from "./dom.js";
 import { onTheme } from "./theme.js";
 import { lanes } from "./trace.js";
@@ -54,11 +55,13 @@ export class Minimap {
     const each = Math.min(12, (height - 12) / used);
     const top = (height - used * each) / 2;
     for (const { node, lane } of placed) {
-      const draw = (ink, from, to) =>
-        pen.fill(ink, this.x(from - this.trace.start), top + lane * each, Math.max(1, this.x(to - from) - 0.5), each - 1.5);
-      const pale = node.op === "chat" && !node.failure && node.firstChunk;
-      if (pale) draw("chat-stream", node.start, node.firstChunk);
-      draw(node.failure ? "error" : node.op || "other", pale || node.start, node.end);
+      const draw = (ink, from, to, thin = 1) => {
+        const height = Math.max(1, (each - 1.5) * thin);
+        pen.fill(ink, this.x(from - this.trace.start), top + (lane + 0.5) * each - height / 2, Math.max(1, this.x(to - from) - 0.5), height);
+      };
+      const until = node.op === "chat" ? waited(node) : node.start;
+      if (until > node.start) draw("chat-wait", node.start, until, 0.4);
+      if (until < node.end || node.end === node.start) draw(node.failure ? "error" : node.op || "other", until, node.end);
     }
   }
 

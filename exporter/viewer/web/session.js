@@ -1,117 +1,184 @@
-// One session: what it was, where its time went, and its waterfall.
+// One session: what it was, where its time went, its waterfall and its transcript.
 
-import { getSession, listSessions } from "./api.js";
+import { exportPath, getSession, getSteps, listSessions, offline } from "./api.js";
 import { Details } from "./details.js";
 import { copyButton, h } from "./dom.js";
-import { count, duration, exactMoment, moment, plural } from "./format.js";
-import { state, what, who } from "./list.js";
+import { parseFilter, writeAddress } from "./finding.js";
+import { count, duration, exactMoment, moment, money, plural } from "./format.js";
+import { Loader } from "./loader.js";
 import { Minimap } from "./minimap.js";
-import { strip, toolTable } from "./strip.js";
+import { Reader } from "./reader.js";
+import { strip } from "./strip.js";
+import { summary } from "./summary.js";
+import { tabs } from "./tabs.js";
 import { Timeline } from "./timeline.js";
-import { Trace } from "./trace.js";
+import { Content } from "./transcript.js";
 import { Waterfall } from "./waterfall.js";
+import { folderName, state, what, who } from "./words.js";
 
-// A Loader keeps a trace up to date: it asks for what is new, one question at
-// a time.
-export class Loader {
-  constructor(id, signal, draw, fail) {
-    Object.assign(this, { trace: new Trace(id), signal, draw, fail });
-    this.load();
-  }
-
-  async load() {
-    if (this.busy) {
-      this.again = true;
-      return;
-    }
-    this.busy = true;
-    try {
-      const overview = await getSession(this.trace.id, this.trace.seq, this.signal);
-      if (overview.spans.length || !this.trace.session) {
-        this.trace.merge(overview);
-        this.draw(this.trace);
-      }
-    } catch (e) {
-      if (!this.signal.aborted) this.fail(e);
-    }
-    this.busy = false;
-    if (this.again && !this.signal.aborted) {
-      this.again = false;
-      this.load();
-    }
-  }
-
-  changed(ids) {
-    if (!ids || ids.has(this.trace.id)) this.load();
-  }
-}
-
-export function sessionView({ main, crumbs, signal }, id, span) {
-  const head = h("div", { class: "head" });
+export function sessionView({ main, crumbs, signal, address }, id, span) {
+  const headFacts = h("div", { class: "head-facts" });
+  const head = h("div", { class: "head" }, headFacts, actions(id));
   const spent = h("div", { class: "spent" });
-  const filter = h("input", { type: "search", placeholder: "Filter spans", "aria-label": "Filter spans" });
-  const found = h("span", { class: "dim" });
+  const filter = h("input", { type: "search", placeholder: "Filter spans: words, is:error, tool:shell", "aria-label": "Filter spans" });
+  const found = h("span", { class: "dim", role: "status" });
+  const fold = h("button", { type: "button", class: "quiet", "aria-pressed": "false" }, "Fold turns");
+  const content = new Content();
   const timeline = new Timeline();
-  const details = new Details(id, signal, (to) => waterfall.select(to));
   const minimap = new Minimap(timeline, signal);
+  const details = new Details(id, signal, (to) => waterfall.select(to));
+  const reader = new Reader((to) => waterfall.select(to));
+  const overall = h("div", { class: "overall" });
+  const side = tabs("Beside the waterfall", [["Transcript", reader.element], ["Span", details.element], ["Summary", overall]], remember);
   const waterfall = new Waterfall(timeline, signal, {
     select(n) {
       details.show(n);
-      history.replaceState(null, "", `#/trace/${id}${n ? "/" + n.id : ""}`);
+      reader.look(n);
+      if (n && side.chosen === "Summary") side.choose("Span");
+      if (n) side.raise();
+      remember();
     },
-    open() { details.element.focus(); },
+    open() { side.choose("Span").focus(); },
+    rows: () => tally(),
   });
-  const overview = h("div", { class: "overview" }, minimap.element);
+  const steps = (way) => h("button", { type: "button", class: "quiet step", "aria-label": way < 0 ? "Previous" : "Next",
+    title: way < 0 ? "Previous match, or error" : "Next match, or error", onclick: () => waterfall.step(way, stepWanted()) }, way < 0 ? "↑" : "↓");
   main.append(
     head, spent,
     h("div", { class: "split" },
-      h("section", { class: "chart" },
-        overview,
-        h("div", { class: "tools" }, filter, found, h("span", { class: "grow" }), help()),
+      h("section", { class: "chart", "aria-label": "Waterfall" },
+        h("div", { class: "overview" }, minimap.element),
+        h("div", { class: "tools" }, filter, steps(-1), steps(1), found, h("span", { class: "grow" }), fold, help()),
         waterfall.element),
-      details.element),
+      side.element),
   );
+
+  // Where one is lives in the address, so that Back and a copied link lead here.
+  timeline.views.add({ redraw: remember });
+  let restored = false;
+  function remember() {
+    if (!restored || signal.aborted) return;
+    clearTimeout(remember.timer);
+    remember.timer = setTimeout(() => {
+      if (signal.aborted) return;
+      history.replaceState(null, "", writeAddress(["trace", id, waterfall.selected], {
+        q: filter.value.trim(), tab: side.chosen === "Transcript" ? "" : side.chosen,
+        from: timeline.zoomed ? Math.round(timeline.from) : "", to: timeline.zoomed ? Math.round(timeline.to) : "",
+      }));
+    }, 100);
+  }
+  function restore(trace) {
+    restored = true;
+    const from = Number(address.get("from")), to = Number(address.get("to"));
+    if (to > from) timeline.set(from, to);
+    if (address.get("tab")) side.choose(address.get("tab"));
+    if (span && trace.byId.has(span)) waterfall.select(trace.byId.get(span).id);
+  }
 
   let wanted = span;
   const loader = new Loader(id, signal, (trace) => {
     document.title = `${who(trace.session)} · spantee`;
-    crumbs.replaceChildren(h("a", { href: "#/" }, "Sessions"), h("span", {}, `${who(trace.session)} ${what(trace.session)}`));
-    head.replaceChildren(...facts(trace));
-    spent.replaceChildren(...strip(trace));
+    crumbs.replaceChildren(h("a", { href: "#/" }, "Sessions"), h("span", {}, trace.session.prompt || `${who(trace.session)} ${what(trace.session)}`));
+    headline();
+    spent.replaceChildren(...strip(trace, toggleFilter));
     timeline.extend(trace.duration);
     minimap.show(trace);
     waterfall.show(trace);
-    details.about(trace, [toolTable(trace)]);
-    if (wanted && trace.byId.has(wanted)) {
-      waterfall.select(trace.byId.get(wanted).id);
-      wanted = null;
-    }
-    tally();
+    reader.show(trace, content);
+    details.refresh(trace);
+    overall.replaceChildren(...summary(trace, { select: (to) => waterfall.select(to), filter: toggleFilter }));
+    if (!restored) restore(trace);
+    else if (wanted && trace.byId.has(wanted) && !waterfall.selected) waterfall.select(wanted);
+    if (waterfall.selected) wanted = null;
+    applyFilter();
+    readMore();
   }, (e) => {
     if (!loader.trace.session) {
       main.replaceChildren(h("div", { class: "empty" }, h("h1", {}, "No such session"),
         h("p", {}, e.message), h("p", {}, h("a", { href: "#/" }, "All sessions"))));
     }
-  });
+  }, (to) => location.replace(writeAddress(["trace", to, span], Object.fromEntries(address))));
 
-  function tally() {
-    const shown = waterfall.rows.length, all = loader.trace.nodes.length;
-    found.textContent = filter.value ? `${count(shown)} of ${plural(all, "span")}` : plural(all, "span");
-  }
-  filter.addEventListener("input", () => {
-    const lower = filter.value.trim().toLowerCase();
-    waterfall.filter(lower ? (n) => n.mentions(lower) : null);
-    tally();
-  });
-  filter.addEventListener("keydown", (e) => {
-    if (e.key === "Escape") {
-      filter.value = "";
-      filter.dispatchEvent(new Event("input"));
+  // The content comes after the first picture.
+  let reading = false;
+  async function readMore() {
+    if (reading) return;
+    reading = true;
+    try {
+      for (let more = true; more && !signal.aborted;) {
+        const answer = await getSteps(id, content.seq, signal);
+        more = answer.more;
+        if (content.merge(answer)) {
+          for (const s of [...answer.spans, ...answer.open]) {
+            const n = loader.trace.byId.get(s.id);
+            if (n) n.content = [s.prompt, s.answer, s.arguments, s.result, ...(s.said ?? []).map((p) => p.text)].filter(Boolean).join("\n").toLowerCase();
+          }
+          reader.show(loader.trace, content);
+          if (waterfall.selected) reader.look(loader.trace.byId.get(waterfall.selected), false);
+        }
+      }
+      if (filter.value) applyFilter();
+    } catch (e) {
+      if (!signal.aborted) found.textContent = e.message;
     }
+    reading = false;
+  }
+
+  function headline() {
+    headFacts.replaceChildren(...facts(loader.trace));
+  }
+
+  // Open spans last until now.
+  let ticks = 0;
+  const clock = setInterval(() => {
+    const { trace } = loader;
+    if (!trace.session?.now || document.hidden) return;
+    trace.tick(now(trace.session));
+    timeline.extend(trace.duration);
+    minimap.show(trace);
+    if (ticks++ % 4 === 0) {
+      headline();
+      reader.tick();
+      if (trace.nodes.length < 5000) spent.replaceChildren(...strip(trace, toggleFilter));
+    }
+  }, 250);
+  signal.addEventListener("abort", () => clearInterval(clock));
+
+  let match = null, matching = 0, errors = 0;
+  const stepWanted = () => match ?? ((n) => n.failure !== "");
+  function applyFilter() {
+    match = parseFilter(filter.value);
+    const { nodes } = loader.trace;
+    errors = nodes.filter((n) => n.failure).length;
+    matching = match ? nodes.filter(match).length : nodes.length;
+    waterfall.filter(match);
+    tally();
+  }
+  function tally() {
+    const all = plural(loader.trace.nodes.length, "span");
+    const inSight = waterfall.rows.length < waterfall.all.length ? `, ${count(waterfall.rows.length)} in sight` : "";
+    found.textContent = (match ? `${count(matching)} of ${all}` : `${all}, ${plural(errors, "error")}`) + inSight;
+  }
+  function setFilter(text) {
+    filter.value = text;
+    applyFilter();
+    remember();
+  }
+  const toggleFilter = (word) => setFilter(filter.value.trim() === word ? "" : word);
+  filter.value = address.get("q") ?? "";
+  filter.addEventListener("input", () => setFilter(filter.value));
+  filter.addEventListener("keydown", (e) => {
+    if (e.key === "Escape") setFilter("");
+    if (e.key === "Enter") waterfall.step(1, stepWanted());
     if (e.key === "Enter" || e.key === "Escape") waterfall.scroller.focus();
   });
+  fold.addEventListener("click", () => {
+    const closed = fold.getAttribute("aria-pressed") !== "true";
+    fold.setAttribute("aria-pressed", String(closed));
+    waterfall.foldTurns(closed);
+  });
   addEventListener("keydown", (e) => {
-    if (e.key === "/" && e.target !== filter) {
+    if (e.key === "/" && !e.target.closest("input, select")) {
       e.preventDefault();
       filter.focus();
     }
@@ -120,42 +187,60 @@ export function sessionView({ main, crumbs, signal }, id, span) {
   return { changed: (ids) => loader.changed(ids) };
 }
 
+// now is the time by the clock of the spans: a recording that is played has its own.
+function now(session) {
+  return session.now.gone ? session.now.asked : session.now.asked + Math.max(0, Date.now() * 1e3 - session.came);
+}
+
 // latestView waits for a session and goes to the latest.
 export function latestView({ main, signal }) {
   main.append(h("div", { class: "empty" }, h("h1", {}, "Waiting for the first span"),
-    h("p", {}, "A span is shown when it ends: a turn of the model, or a tool."),
+    h("p", {}, "A session appears here with its first line."),
     h("p", {}, h("a", { href: "#/" }, "All sessions"))));
   const changed = async () => {
     const list = await listSessions("", signal).catch(() => null);
     if (list?.sessions.length && !signal.aborted) location.replace(`#/trace/${list.sessions[0].id}`);
   };
+  changed();
   return { changed };
 }
 
 // facts are the headline of a session.
 export function facts(trace) {
   const s = trace.session;
-  const [kind, words] = state(s);
+  const [kind, words] = state(s, s.now ? now(s) / 1e3 : Date.now());
   const fact = (label, value, extra = {}) => value && h("div", { class: "fact" }, h("dt", {}, label), h("dd", extra, value));
+  const share = s.input > 0 && s.cached > 0 ? ` (${Math.round(100 * s.cached / s.input)}% cached)` : "";
   return [
-    h("h1", {}, h("span", { class: `state ${kind}`, title: words, role: "img", "aria-label": words }), who(s), " ",
-      h("span", { class: "dim" }, what(s)), s.failure && h("span", { class: "badge" }, s.failure)),
+    h("h1", {}, h("span", { class: `state ${kind}`, "aria-hidden": "true" }), who(s), " ",
+      h("span", { class: "dim" }, what(s)), h("span", { class: `outcome ${kind}` }, words)),
+    s.prompt && h("p", { class: "asked", title: s.prompt }, s.prompt),
     h("dl", {},
       fact("Started", moment(s.start), { title: exactMoment(s.start) }),
-      fact("Duration", duration(s.end - s.start)),
+      fact("Duration", duration(trace.duration)),
+      s.turns > 0 && fact("Turns", count(s.turns)),
       fact("Tools", count(s.tools)),
       fact("Errors", count(s.errors), { class: s.errors ? "red" : "" }),
       fact("Spans", count(s.spans)),
-      s.input > 0 && fact("Tokens in", count(s.input)),
+      s.input > 0 && fact("Tokens in", count(s.input) + share),
       s.output > 0 && fact("Tokens out", count(s.output)),
-      h("div", { class: "fact" }, h("dt", {}, "Trace"), h("dd", { class: "mono" }, copyButton(s.id, s.id)))),
-  ];
+      s.cost > 0 && fact("Cost", money(s.cost)),
+      s.folder && fact("Folder", folderName(s), { title: s.folder }),
+      h("div", { class: "fact trace-id" }, h("dt", {}, "Trace"), h("dd", { class: "mono" }, copyButton(s.id, s.id.slice(0, 8))))),
+  ].filter(Boolean);
+}
+
+function actions(id) {
+  if (offline) return "";
+  return h("div", { class: "actions" },
+    h("a", { class: "quiet", href: exportPath(id, "html"), download: "" }, "Save as HTML"),
+    h("a", { class: "quiet", href: exportPath(id, "json"), download: "" }, "OTLP JSON"));
 }
 
 function help() {
   const rows = [
-    ["↑ ↓", "choose a span"], ["← →", "close, open"], ["+ − or Ctrl-wheel", "zoom"], ["A D or drag", "pan"],
-    ["0", "all"], ["F or double-click", "zoom to the span"], ["E", "next error"], ["/", "filter"], ["Esc", "back to the summary"],
+    ["↑ ↓", "select a span"], ["← →", "fold, unfold"], ["+ − or Ctrl-wheel", "zoom"], ["A D or drag", "pan"],
+    ["0", "everything"], ["F or double-click", "zoom to the span"], ["E", "next error"], ["/", "filter"], ["Enter", "details"], ["Esc", "deselect"],
   ];
   return h("details", { class: "help" }, h("summary", {}, "Keys"),
     h("table", {}, rows.map(([k, v]) => h("tr", {}, h("th", { scope: "row" }, k), h("td", {}, v)))));

@@ -2,11 +2,13 @@
 
 import { timeSpent, toolStats } from "./breakdown.js";
 import { h } from "./dom.js";
+import { toolWord } from "./finding.js";
 import { count, duration, percent } from "./format.js";
 
 const mostTools = 6;
 
-export function strip(trace) {
+// filter is told of the word that finds the spans of a part.
+export function strip(trace, filter) {
   const { total, parts } = shorten(timeSpent(trace));
   let tool = 0;
   const painted = parts.map((p) => ({ ...p, paint: p.color === "tool" || p.color === "other" ? shade(p.color, tool++) : `var(--${p.color})` }));
@@ -21,9 +23,16 @@ export function strip(trace) {
     h("ul", { class: "legend" }, painted.map((p) => {
       const swatch = h("i");
       swatch.style.background = p.paint;
-      return h("li", {}, swatch, p.label, h("b", {}, duration(p.us)), h("span", { class: "dim" }, percent(p.us / total)));
+      const words = [swatch, p.label, h("b", {}, duration(p.us)), h("span", { class: "dim" }, percent(p.us / total))];
+      const word = wordFor(p);
+      return h("li", {}, filter && word ? h("button", { type: "button", class: "quiet", title: "Show only these spans", onclick: () => filter(word) }, words) : words);
     })),
   ];
+}
+
+function wordFor(part) {
+  if (part.tool) return toolWord(part.tool);
+  return { wait: "is:wait", model: "op:chat", approval: "op:approval", background: "op:background" }[part.key];
 }
 
 // shorten makes one of the tools that took least.
@@ -31,14 +40,14 @@ function shorten({ total, parts }) {
   const tools = parts.filter((p) => p.order === 2);
   const few = tools.slice(mostTools);
   if (few.length < 2) return { total, parts };
-  const rest = { ...few[0], key: "tool", label: `${few.length} other kinds`, us: few.reduce((sum, p) => sum + p.us, 0) };
+  const rest = { ...few[0], key: "tool", tool: "", label: `${few.length} other tools`, us: few.reduce((sum, p) => sum + p.us, 0) };
   return { total, parts: parts.filter((p) => !few.includes(p)).concat(rest).sort((a, b) => a.order - b.order || b.us - a.us) };
 }
 
 // shade tells tools apart, all of them being tools.
-const shade = (color, i) => `color-mix(in oklab, var(--${color}), var(--panel) ${Math.min(i * 14, 70)}%)`;
+const shade = (color, i) => `color-mix(in oklab, var(--${color}), var(--text) ${Math.min(i * 13, 65)}%)`;
 
-export function toolTable(trace) {
+export function toolTable(trace, filter) {
   const stats = toolStats(trace);
   if (!stats.length) return h("p", { class: "dim" }, "No tools.");
   const most = stats[0].total || 1;
@@ -48,7 +57,8 @@ export function toolTable(trace) {
       const bar = h("i");
       bar.style.width = `${100 * s.total / most}%`;
       return h("tr", {},
-        h("th", { scope: "row", title: s.tool }, h("span", {}, s.tool), bar),
+        h("th", { scope: "row", title: s.tool },
+          filter ? h("button", { type: "button", class: "quiet", title: "Show only these spans", onclick: () => filter(toolWord(s.tool)) }, s.tool) : h("span", {}, s.tool), bar),
         h("td", { class: "num" }, count(s.calls)),
         h("td", { class: s.failed ? "num red" : "num" }, s.failed ? count(s.failed) : "–"),
         h("td", { class: "num" }, duration(s.total)),

@@ -41,14 +41,14 @@ export class Timeline {
 
   // reveal brings a span into sight.
   reveal(start, end) {
-    if (end < this.from || start > this.to) {
+    if (end <= this.from || start >= this.to) {
       const middle = (start + end) / 2;
       this.set(middle - this.span / 2, middle + this.span / 2);
     }
   }
 
   show() {
-    for (const view of this.views) view.redraw();
+    for (const view of this.views) (view.moved ?? view.redraw).call(view);
   }
 }
 

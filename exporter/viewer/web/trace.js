@@ -1,43 +1,69 @@
 // A Trace is what came of one trace, as a tree of nodes. It grows.
 
-const prefixed = { agent: "invoke_agent", chat: "chat", background: "background", approval: "await_approval" };
-
 export class Trace {
   constructor(id) {
     this.id = id;
     this.seq = 0;
-    this.bars = new Map(); // by span id
+    this.bars = new Map(); // of spans that ended, by id
+    this.open = new Map(); // of those that did not
     this.nodes = [];
     this.tops = [];
     this.root = null;
   }
 
-  // merge takes what the viewer says of the spans that are new.
+  // merge takes what the viewer says of the spans that are new, and of all that
+  // are open. It tells whether nodes came or went.
   merge(overview) {
     this.session = overview.session;
     this.seq = overview.seq;
+    const open = new Map(overview.open.map((bar) => [bar.id, bar]));
+    const same = !overview.spans.length && this.nodes.length > 0 &&
+      open.size === this.open.size && [...open.keys()].every((id) => this.open.has(id));
+    this.open = open;
     for (const bar of overview.spans) this.bars.set(bar.id, bar);
+    if (same) for (const bar of open.values()) this.byId.get(bar.id)?.replace(bar);
+    if (same && this.nodes.every((n) => !n.open || n.parts.length === 1)) {
+      this.tick(this.at);
+      return false;
+    }
     this.link();
+    return true;
   }
 
   link() {
-    const bars = [...this.bars.values()].sort(byTime);
+    const bars = [...this.bars.values()];
+    for (const bar of this.open.values()) if (!this.bars.has(bar.id)) bars.push(bar);
+    bars.sort(byTime);
     const byId = new Map();
+    const deltas = [];
     this.nodes = [];
     for (const bar of bars) {
-      const head = bar.continues && byId.get(bar.continues);
-      if (head) {
-        head.append(bar);
-        byId.set(bar.id, head);
-        continue;
+      if (bar.op === "deltas") deltas.push(bar);
+      else {
+        const node = new Node(bar);
+        this.nodes.push(node);
+        byId.set(bar.id, node);
       }
-      const node = new Node(bar);
-      this.nodes.push(node);
-      byId.set(bar.id, node);
-      if (bar.continues) byId.set(bar.continues, node); // the head is missing: this stands in for it
+    }
+    for (const bar of deltas) {
+      const chat = byId.get(bar.parent);
+      if (chat) {
+        chat.append(bar);
+        byId.set(bar.id, chat);
+      } else { // its chat is missing: it stands in
+        const node = new Node(bar);
+        this.nodes.push(node);
+        byId.set(bar.id, node);
+      }
     }
     this.byId = byId;
+    this.connect(byId);
+    this.start = this.nodes[0]?.start ?? 0;
+    for (const n of this.nodes) this.start = Math.min(this.start, n.start);
+    this.tick(this.at);
+  }
 
+  connect(byId) {
     const isRoot = (n) => (!n.bar.parent || n.op === "agent") && !byId.has(n.bar.parent);
     this.root = this.nodes.find(isRoot) ?? null;
     this.tops = [];
@@ -50,11 +76,23 @@ export class Trace {
       if (parent) parent.children.push(n);
       else this.tops.push(n);
     }
-    this.start = this.nodes[0]?.start ?? 0;
-    this.end = this.start;
-    for (const n of this.nodes) this.end = Math.max(this.end, n.end);
+    for (const n of this.nodes) n.inner = innerAgent(n);
+    for (const n of [null, ...this.nodes]) groupTurns(n ? n.children : this.tops, n);
   }
 
+  // tick sets the time, in microseconds since 1970. Open spans last until then,
+  // and those that nobody will end until they were last heard of.
+  tick(at) {
+    this.at = at;
+    const gone = this.session?.now?.gone;
+    this.end = this.start;
+    for (const n of this.nodes) {
+      if (n.open) n.end = gone || !at ? Math.max(n.start, n.bar.end) : Math.max(n.start, n.bar.end, at);
+      this.end = Math.max(this.end, n.end);
+    }
+  }
+
+  get live() { return this.open.size > 0 && !this.session?.now?.gone; }
   get duration() { return this.end - this.start; }
 
   // rows are the nodes in the order they are drawn. Only those that match, and
@@ -63,45 +101,71 @@ export class Trace {
     const wanted = match && new Set();
     if (match) {
       for (const n of this.nodes) {
-        if (match(n)) for (let p = n; p && !wanted.has(p); p = p.parent) wanted.add(p);
+        if (match(n)) for (let p = n; p && !wanted.has(p); p = p.above) wanted.add(p);
       }
     }
+    for (const n of this.nodes) n.row = -1;
     const rows = [];
-    const stack = this.tops.map((n) => [n, 0]).reverse();
+    const stack = this.tops.filter((n) => !n.above).map((n) => [n, 0]).reverse();
     while (stack.length) {
       const [n, depth] = stack.pop();
       if (wanted && !wanted.has(n)) continue;
       n.depth = depth;
       n.row = rows.push(n) - 1;
       if (collapsed.has(n.id)) continue;
-      for (let i = n.children.length - 1; i >= 0; i--) stack.push([n.children[i], depth + 1]);
+      for (let i = n.below.length - 1; i >= 0; i--) stack.push([n.below[i], depth + 1]);
     }
     return rows;
   }
 }
 
-// A Node is a span, or a model turn with the spans that continue it.
+// innerAgent is the sub-agent that a node works for, or null.
+function innerAgent(n) {
+  for (let p = n.op === "agent" ? n.parent : n; p; p = p.parent) {
+    if (p.op === "agent") return p.parent ? p : null;
+  }
+  return null;
+}
+
+// groupTurns sets what is drawn below what: the calls of a turn below the chat
+// that asked for them, if the spans say which turn they belong to.
+function groupTurns(siblings, parent) {
+  const chats = new Map();
+  for (const n of siblings) if (n.op === "chat" && n.bar.turn) chats.set(n.bar.turn, n);
+  for (const n of siblings) {
+    n.above = (n.op !== "chat" && chats.get(n.bar.turn)) || parent;
+    if (n.above) n.above.below.push(n);
+  }
+}
+
+// A Node is a span, or a turn of the model with the spans that hold more of its deltas.
 export class Node {
   constructor(bar) {
-    this.bar = bar;
     this.id = bar.id;
+    this.op = bar.op === "deltas" ? "chat" : bar.op ?? "";
+    this.parent = this.above = this.inner = null;
+    this.children = [];
+    this.below = [];
+    this.depth = 0;
+    this.row = -1;
+    this.replace(bar);
+  }
+
+  replace(bar) {
+    this.bar = bar;
+    this.open = Boolean(bar.open);
     this.parts = [bar.id];
-    this.op = bar.op ?? "";
     this.start = bar.start;
     this.end = bar.end;
     this.failure = bar.failure ?? "";
     this.firstChunk = bar.firstChunk ? bar.start + bar.firstChunk : 0;
+    this.chunks = bar.chunks ?? 0;
     this.text = absolute(bar, bar.text);
     this.thinking = absolute(bar, bar.thinking);
-    this.events = absolute(bar, bar.events);
-    this.parent = null;
-    this.children = [];
-    this.depth = 0;
-    this.row = -1;
-    const word = prefixed[this.op];
-    const ours = word && bar.name.startsWith(word + " ");
-    this.title = ours ? bar.name.slice(word.length + 1) : bar.tool || bar.name;
-    this.prefix = ours && this.op !== "agent" ? word : "";
+    this.marks = (bar.marks ?? []).map((m) => ({ name: m.name, at: bar.start + m.at }));
+    this.title = bar.title || bar.name;
+    this.prefix = { chat: "chat", background: "background", approval: "waits for approval of" }[this.op] ?? "";
+    this.detail = bar.detail ?? "";
   }
 
   get duration() { return this.end - this.start; }
@@ -110,19 +174,25 @@ export class Node {
     this.parts.push(bar.id);
     this.end = Math.max(this.end, bar.end);
     this.failure ||= bar.failure ?? "";
+    this.chunks += bar.chunks ?? 0;
     this.text = this.text.concat(absolute(bar, bar.text));
     this.thinking = this.thinking.concat(absolute(bar, bar.thinking));
-    this.events = this.events.concat(absolute(bar, bar.events));
+    this.marks = this.marks.concat((bar.marks ?? []).map((m) => ({ name: m.name, at: bar.start + m.at })));
   }
 
   // notes are what the bar does not say.
   notes() {
-    return [this.failure, this.bar.executable, this.bar.estimated && "times estimated"].filter(Boolean);
+    return [this.failure, !this.detail && this.bar.executable, this.bar.estimated && "times estimated"].filter(Boolean);
   }
 
-  mentions(lower) {
-    return this.bar.name.toLowerCase().includes(lower) || this.failure.toLowerCase().includes(lower) ||
-      (this.bar.executable ?? "").toLowerCase().includes(lower) || this.id.startsWith(lower);
+  // holdsAgent tells a tool call whose time is that of a sub-agent.
+  get holdsAgent() { return this.op === "tool" && this.children.some((n) => n.op === "agent"); }
+
+  // own is the time that is not a sub-agent's.
+  get own() {
+    if (!this.holdsAgent) return this.duration;
+    const inner = this.children.filter((n) => n.op === "agent").reduce((sum, n) => sum + n.duration, 0);
+    return Math.max(0, this.duration - inner);
   }
 }
 

@@ -8,18 +8,20 @@ import { axisHeight, indent, rowHeight } from "./layout.js";
 import { Pen } from "./pen.js";
 import { onTheme } from "./theme.js";
 import { stepLabel, steps } from "./timeline.js";
+import { rowDetail, spoken } from "./words.js";
 
 const rightMargin = 24;
 
 export class Waterfall {
-  // on.select is told of a node that was chosen, or null; on.open of one that
-  // is to be looked at.
-  constructor(timeline, signal, on, labels = 300) {
+  // on.select is told of the node that was selected, or null; on.open of one to
+  // look at; on.rows that the rows have changed.
+  constructor(timeline, signal, on, labels = 360) {
     this.timeline = timeline;
     this.on = on;
     this.labels = labels;
     this.collapsed = new Set();
     this.match = null;
+    this.all = []; // rows, whatever the zoom
     this.rows = [];
     this.selected = this.hovered = null; // ids
     this.canvas = h("canvas", { "aria-hidden": "true" });
@@ -28,7 +30,7 @@ export class Waterfall {
     this.spoken = h("div", { class: "unseen", "aria-live": "polite" });
     this.scroller = h("div", {
       class: "scroller", tabindex: "0", role: "application",
-      "aria-label": "Waterfall. Arrow keys choose a span, plus and minus zoom, A and D pan, 0 shows all, F the chosen span, E the next error.",
+      "aria-label": "Waterfall. Arrow keys select a span, plus and minus zoom, A and D pan, 0 shows everything, F zooms to the selected span, E selects the next error.",
     }, this.canvas, this.spacer);
     this.element = h("div", { class: "waterfall" }, this.scroller, this.tip, this.spoken, h("div", { class: "focus" }));
     this.pen = new Pen(this.canvas);
@@ -59,15 +61,40 @@ export class Waterfall {
   }
 
   arrange() {
-    this.rows = this.trace.rows(this.match ? new Set() : this.collapsed, this.match);
+    this.all = this.trace.rows(this.match ? new Set() : this.collapsed, this.match);
     this.layout();
+  }
+
+  // follow leaves the rows that have something in sight, if they would not all fit.
+  follow() {
+    const { timeline, trace, all } = this;
+    const crowded = axisHeight + all.length * rowHeight > this.height;
+    if (crowded && timeline.zoomed) {
+      const from = trace.start + timeline.from, to = trace.start + timeline.to;
+      this.rows = all.filter((n) => n.start <= to && n.end >= from || n.id === this.selected);
+    } else {
+      this.rows = all;
+    }
+    if (this.rows !== all || this.followed) {
+      for (const n of all) n.row = -1;
+      this.rows.forEach((n, i) => { n.row = i; });
+    }
+    this.followed = this.rows !== all;
+    this.spacer.style.height = `${Math.max(0, axisHeight + this.rows.length * rowHeight + 12 - this.height)}px`;
+    this.on.rows?.();
   }
 
   layout() {
     this.width = this.scroller.clientWidth;
     this.height = this.scroller.clientHeight;
     this.pen.size(this.width, this.height);
-    this.spacer.style.height = `${Math.max(0, axisHeight + this.rows.length * rowHeight + 12 - this.height)}px`;
+    if (this.trace) this.follow();
+    this.redraw();
+  }
+
+  // moved is called when the time in sight has changed.
+  moved() {
+    if (this.trace) this.follow();
     this.redraw();
   }
 
@@ -79,7 +106,7 @@ export class Waterfall {
   }
 
   // The plot is where time goes from left to right.
-  get left() { return Math.min(this.labels, this.width * 0.6); }
+  get left() { return Math.min(this.labels, this.width * 0.5); }
   get plot() { return Math.max(1, this.width - this.left - rightMargin); }
   x(at) { return this.left + (at - this.trace.start - this.timeline.from) / this.timeline.span * this.plot; }
   at(x) { return (x - this.left) / this.plot * this.timeline.span + this.timeline.from; }
@@ -146,13 +173,15 @@ export class Waterfall {
     const middle = top + rowHeight / 2;
     const room = this.left - 78;
     let x = Math.min(14 + n.depth * indent, room * 0.6);
-    if (n.children.length) pen.caret(x + 4, middle, this.collapsed.has(n.id) && !this.match);
+    if (n.below.length) pen.caret(x + 4, middle, this.collapsed.has(n.id) && !this.match);
     x += 14;
     pen.dot(x + 3, middle, n.failure ? "error" : n.op || "other");
     x += 12;
     if (n.prefix) x = pen.text(n.prefix, x, middle, "dim", "body", "left", room - x) + 5;
-    pen.text(n.title, x, middle, n.failure ? "error" : "text", n.op === "agent" ? "strong" : "body", "left", room - x);
-    pen.text(duration(n.duration), this.left - 12, middle, n.failure ? "error" : "dim", "number", "right");
+    x = pen.text(n.title, x, middle, n.failure ? "error-text" : "text", n.op === "agent" ? "strong" : "body", "left", room - x);
+    const detail = rowDetail(n, this.trace.session?.folder);
+    if (detail && room - x > 30) pen.text(detail, x + 7, middle, "dim", "body", "left", room - x - 7);
+    pen.text(duration(n.duration), this.left - 12, middle, n.failure ? "error-text" : "dim", "number", "right");
   }
 
   drawBar(n) {
@@ -165,7 +194,7 @@ export class Waterfall {
     const notes = n.notes().join(" · ");
     if (!notes) return;
     const after = b.x + b.width + 8;
-    const ink = n.failure ? "error" : "dim";
+    const ink = n.failure ? "error-text" : "dim";
     const middle = b.y + b.height / 2;
     if (this.width - after > 90) this.pen.text(notes, after, middle, ink, "small", "left", this.width - after - 8);
     else if (b.x - this.left > 90) this.pen.text(notes, b.x - 8, middle, ink, "small", "right", b.x - this.left - 16);
@@ -180,29 +209,52 @@ export class Waterfall {
   select(id, { reveal = true } = {}) {
     this.selected = id;
     const n = id && this.trace.byId.get(id);
-    if (n && reveal) {
-      this.scrollTo(n);
-      this.timeline.reveal(n.start - this.trace.start, n.end - this.trace.start);
-    }
-    this.spoken.textContent = n
-      ? `${n.bar.name}, ${duration(n.duration)}, at ${duration(n.start - this.trace.start)}${n.failure ? ", failed: " + n.failure : ""}` : "";
+    if (n && reveal) this.reveal(n);
+    else this.follow();
+    this.spoken.textContent = n ? spoken(n, this.trace.start) : "";
     this.redraw();
     this.on.select(n || null);
   }
 
-  scrollTo(n) {
-    for (let p = n.parent; p; p = p.parent) {
-      if (this.collapsed.delete(p.id)) this.arrange();
-    }
+  // reveal brings a node into sight, in time and among the rows.
+  reveal(n) {
+    this.timeline.reveal(n.start - this.trace.start, n.end - this.trace.start);
+    let closed = false;
+    for (let p = n.above; p; p = p.above) closed = this.collapsed.delete(p.id) || closed;
+    if (closed) this.arrange();
+    else this.follow();
+    if (n.row < 0) return; // the filter leaves it out
     const top = n.row * rowHeight, room = this.height - axisHeight - 12;
     if (top < this.scroller.scrollTop) this.scroller.scrollTop = top;
     else if (top + rowHeight > this.scroller.scrollTop + room) this.scroller.scrollTop = top + rowHeight - room;
   }
 
   toggle(n, collapse = !this.collapsed.has(n.id)) {
-    if (!n.children.length || this.match) return;
+    if (!n.below.length || this.match) return;
     if (collapse) this.collapsed.add(n.id);
     else this.collapsed.delete(n.id);
     this.arrange();
+  }
+  // foldTurns closes or opens all turns at once.
+  foldTurns(fold) {
+    for (const n of this.trace.nodes) {
+      if (n.op !== "chat" || !n.below.length) continue;
+      if (fold) this.collapsed.add(n.id);
+      else this.collapsed.delete(n.id);
+    }
+    this.arrange();
+  }
+
+  // step selects the next or previous row that a condition is true of.
+  step(way, wanted) {
+    const rows = this.all, at = rows.findIndex((n) => n.id === this.selected);
+    for (let i = 1; i <= rows.length; i++) {
+      const from = at < 0 && way < 0 ? 0 : at;
+      const n = rows[(from + way * i + 2 * rows.length) % rows.length];
+      if (wanted(n)) {
+        this.select(n.id);
+        return;
+      }
+    }
   }
 }

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/adrg/xdg"
+
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/viewer"
+	"github.com/spantee/spantee/mapping"
+)
+
+// A fileReader reads traces from files: recorded streams or OTLP JSON lines.
+type fileReader struct {
+	content contentConfig // recorded of streams
+	say     func(format string, args ...any)
+}
+
+// files adds the traces in files, and returns their ids. A bad file is skipped;
+// it is an error if all of them are bad.
+func (f fileReader) files(store *viewer.Store, names []string) (added []string, err error) {
+	before := store.Sequence()
+	bad := 0
+	for _, name := range names {
+		if err = f.file(store, name); err != nil {
+			if bad++; bad == len(names) {
+				return nil, err
+			}
+			f.say("%s (skipped)", withHint(err))
+		}
+	}
+	return store.Since(before), nil
+}
+
+func (f fileReader) file(store *viewer.Store, name string) error {
+	content, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	info, err := content.Stat()
+	if err != nil {
+		return err
+	}
+	return f.read(store, name, content, info.ModTime())
+}
+
+// read adds the traces in content, which was last written at modified.
+func (f fileReader) read(store *viewer.Store, name string, content io.Reader, modified time.Time) error {
+	r := bufio.NewReader(content)
+	r, err := unpack(r)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if head, _ := r.Peek(512); isOTLP(head) {
+		before := store.Sequence()
+		bad, err := store.Read(r)
+		if err == nil {
+			return nil
+		}
+		err = fmt.Errorf("%s: %d lines could not be read, the first: %w", name, bad, err)
+		if store.Sequence() == before {
+			return err
+		}
+		f.say("%v", err)
+		return nil
+	}
+
+	p := newPage(store)
+	opts := mapping.Options{Replay: modified, Emit: p.takeEncoded}
+	f.content.applyTo(&opts)
+	m, err := mapping.New(opts)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(m, r); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	m.Close(false)
+	if m.Stats().Runs == 0 {
+		return &exporter.Error{
+			Err:  fmt.Errorf("%s: no session in it", name),
+			Hint: "a file holds the stream of " + strings.Join(mapping.Agents, " or ") + ", or OTLP JSON lines",
+		}
+	}
+	return nil
+}
+
+// isOTLP tells how a line of OTLP JSON begins: spantee's, a collector's, or one
+// that was laid out by hand.
+func isOTLP(head []byte) bool {
+	rest, ok := bytes.CutPrefix(bytes.TrimSpace(head), []byte("{"))
+	return ok && bytes.HasPrefix(bytes.TrimSpace(rest), []byte(`"resourceSpans"`))
+}
+
+// join hands the files to the viewer that has the port.
+func (o *viewOptions) join(read fileReader, files []string, inUse error, terminal bool) error {
+	page := "http://" + o.page + "/"
+	if len(files) == 0 {
+		return &exporter.Error{Err: inUse, Hint: "a viewer is running at " + page}
+	}
+	store := viewer.NewStore(int(o.maxMemory.bytes))
+	added, err := read.files(store, files)
+	if err != nil {
+		return err
+	}
+	if err := store.SendTo(context.Background(), page); err != nil {
+		return fmt.Errorf("the viewer at %s: %w", page, err)
+	}
+	if len(added) == 1 {
+		page += "#/trace/" + added[0]
+	}
+	read.say("added to the viewer that is running: %s", page)
+	if !o.noOpen && terminal {
+		openBrowser(page)
+	}
+	return nil
+}
+
+// exportFiles is --export.
+func (o *viewOptions) exportFiles(read fileReader, files []string) error {
+	if len(files) == 0 {
+		return usageError{errors.New("--export needs a FILE to read")}
+	}
+	store := viewer.NewStore(int(o.maxMemory.bytes))
+	if _, err := read.files(store, files); err != nil {
+		return err
+	}
+	write := store.ExportHTML
+	if strings.HasSuffix(o.export, ".json") {
+		write = store.ExportJSON
+	}
+	var content bytes.Buffer // a page that fails half-way leaves no file behind
+	if err := write(&content); err != nil {
+		return err
+	}
+	return os.WriteFile(o.export, content.Bytes(), 0o600)
+}
+
+// keptSessions is where received sessions survive a restart, nil if nowhere.
+func keptSessions(limit int64) (*viewer.Kept, error) {
+	if limit == 0 {
+		return nil, nil
+	}
+	if _, err := os.UserHomeDir(); err != nil && os.Getenv("XDG_STATE_HOME") == "" {
+		return nil, errors.New("no state directory: set $XDG_STATE_HOME or $HOME")
+	}
+	return &viewer.Kept{Dir: filepath.Join(xdg.StateHome, "spantee", "sessions"), Max: limit}, nil
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"time"
+
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter/viewer"
+)
+
+// openSpans is where spans are shown that have not ended.
+type openSpans struct {
+	page *page        // nil if there is none
+	feed *viewer.Feed // nil if no viewer can be at the endpoint
+
+	at         time.Time     // they were shown last
+	took       time.Duration // to do that
+	generation int           // of the runs then
+}
+
+// feed is for a viewer at the endpoint, if one can be there.
+func (t *tracing) feed(cfg *config) *viewer.Feed {
+	if t.exporter == nil || !t.live || cfg.to.otlp == nil {
+		return nil
+	}
+	to := cfg.to.otlp.Client().Destination()
+	return viewer.NewFeed(to.Endpoint, to.Protocol == "grpc")
+}
+
+// maxOpenInterval is less than what a viewer takes for a sign of death.
+const maxOpenInterval = 4 * time.Second
+
+// showOpen shows what is open, and returns when to do so again, zero for never.
+// If there is so much that it takes its time, it comes the less often.
+func (t *tracing) showOpen() (next time.Duration) {
+	o := &t.open
+	feed := o.feed.Wanted()
+	if o.page == nil && !feed {
+		return 0
+	}
+	if t.mapper.Stats().Generation == 0 {
+		return time.Second // nothing has begun
+	}
+	start := time.Now()
+	if start.Sub(o.at) < min(20*o.took, maxOpenInterval) {
+		return time.Second
+	}
+	if o.page != nil {
+		o.page.store.Open("", t.openRequest())
+	}
+	if feed {
+		o.feed.Show(t.openRequest()) // another one: the store changes what it is given
+	}
+	o.at, o.took, o.generation = time.Now(), time.Since(start), t.mapper.Stats().Generation
+	return time.Second
+}
+
+func (t *tracing) openRequest() (request []*tracepb.ResourceSpans) {
+	t.mapper.Open(func(span []byte, agent string) {
+		decoded := new(tracepb.Span)
+		if proto.Unmarshal(span, decoded) == nil { // the mapper's spans are valid
+			from, _ := t.services.of(agent)
+			request = append(request, wrap(from, decoded)...)
+		}
+	})
+	return request
+}
+
+// wrap makes a request of a span.
+func wrap(from *resourcepb.Resource, span *tracepb.Span) []*tracepb.ResourceSpans {
+	return []*tracepb.ResourceSpans{{
+		Resource:   from,
+		ScopeSpans: []*tracepb.ScopeSpans{{Scope: scope(), Spans: []*tracepb.Span{span}}},
+	}}
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"os"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// sizes are the windows that every page is looked at in.
+var sizes = map[string][2]int64{"1440": {1440, 900}, "1024": {1024, 768}, "390": {390, 844}}
+
+// look keeps a picture of the page in every theme and size, and lets axe look
+// for what keeps people from using it.
+func (c *chromium) look(name string) {
+	c.t.Helper()
+	for _, theme := range []string{"light", "dark"} {
+		c.theme(theme)
+		for width, size := range sizes {
+			c.do(chromedp.EmulateViewport(size[0], size[1]))
+			c.drawn()
+			c.screenshot(name + "-" + theme + "-" + width)
+			c.axe(name + " " + theme + " " + width)
+		}
+	}
+	c.theme("light")
+	c.do(chromedp.EmulateViewport(1440, 900))
+}
+
+// axe runs axe-core, which SPANTEE_AXE names, on the page.
+func (c *chromium) axe(page string) {
+	c.t.Helper()
+	script := os.Getenv("SPANTEE_AXE")
+	if script == "" {
+		return
+	}
+	source, err := os.ReadFile(script)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if !eval[bool](c, `typeof axe === "object"`) {
+		eval[bool](c, "%s; true", source)
+	}
+	for _, violation := range eval[[]string](c, `axe.run(document, { resultTypes: ["violations"] }).then((r) => r.violations.map((v) =>
+		v.id + ": " + v.help + "\n" + v.nodes.map((n) => "  " + n.html + " " + n.failureSummary).join("\n")))`) {
+		c.t.Errorf("%s: %s", page, violation)
+	}
+}
+
+// Every page, in both themes and three sizes.
+func TestChromiumPages(t *testing.T) {
+	c := startChromium(t)
+	v := startView(t, nil, append(append([]string{"view", "--content", "full"}, freePorts...),
+		"../../testdata/cursor/fix-failing-test.jsonl", "../../testdata/cursor/tool-kinds.jsonl", "../../testdata/cursor/tool-failures.jsonl",
+		"../../testdata/cursor/approvals.jsonl", "../../testdata/cursor/killed.jsonl", "../../testdata/cursor/background-shell.jsonl")...)
+	l := v.list(t)
+	c.open(v.page + "/")
+	c.await(`document.querySelectorAll(".sessions tbody tr").length === %d`, l.Total)
+	c.look("list")
+	first := l.Sessions[0].ID
+	for _, s := range l.Sessions {
+		if s.Prompt != "" && s.Tools == 6 {
+			first = s.ID
+		}
+	}
+	c.open(v.page + "/#/trace/" + first)
+	c.await(`%s > 5 && document.querySelectorAll(".transcript .said").length > 0`, rowCount)
+	c.look("session")
+	for _, tab := range []string{"Span", "Summary"} {
+		c.open(v.page + "/#/trace/" + first + "?tab=" + tab)
+		c.await(`%s > 5`, rowCount)
+		c.do(chromedp.KeyEvent("e"))
+		c.drawn()
+		c.look("tab-" + tab)
+	}
+	c.open(v.page + "/#/runs?by=model")
+	c.await(`document.querySelectorAll("table.runs tbody tr").length > 1`)
+	c.look("runs")
+	c.open(v.page + "/#/compare/" + first + "/" + l.Sessions[1].ID)
+	c.await(`document.querySelector(".steps tbody tr")`)
+	c.look("compare")
+	c.open(v.page + "/#/nothing?q=no-such-word")
+	c.await(`document.querySelector(".empty h2")`)
+	c.look("nothing")
+}

@@ -1,0 +1,119 @@
+package receiver
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// A message of protobuf takes more memory than its bytes: an empty event is
+// two bytes on the wire, and a hundred once decoded. So a request is weighed
+// before it is decoded.
+
+// A message is what a nested field decodes to.
+type message int
+
+const (
+	exportRequest message = iota
+	resourceSpans
+	resource
+	scopeSpans
+	scope
+	span
+	event
+	link
+	spanStatus
+	keyValue
+	anyValue
+	arrayValue
+	listValue
+)
+
+// sizes are those of the generated structs with the pointers to them, rounded
+// up to what the allocator gives.
+var sizes = [...]int{
+	exportRequest: 80, resourceSpans: 120, resource: 120, scopeSpans: 120, scope: 136, span: 360, event: 136, link: 168,
+	spanStatus: 72, keyValue: 88, anyValue: 96, arrayValue: 72, listValue: 72,
+}
+
+// nested are the fields that are messages themselves.
+var nested = [...]map[protowire.Number]message{
+	exportRequest: {1: resourceSpans},
+	resourceSpans: {1: resource, 2: scopeSpans},
+	resource:      {1: keyValue},
+	scopeSpans:    {1: scope, 2: span},
+	scope:         {3: keyValue},
+	span:          {9: keyValue, 11: event, 13: link, 15: spanStatus},
+	event:         {3: keyValue},
+	link:          {4: keyValue},
+	spanStatus:    {},
+	keyValue:      {2: anyValue},
+	anyValue:      {5: arrayValue, 6: listValue},
+	arrayValue:    {1: anyValue},
+	listValue:     {1: keyValue},
+}
+
+// maxNesting is far beyond what a span has.
+const maxNesting = 100
+
+var errTooDeep = errors.New("values are nested too deeply")
+
+// cost is how much memory an encoded message takes when decoded. It stops
+// counting past limit.
+func cost(b []byte, kind message, limit, depth int) (int, error) {
+	if depth > maxNesting {
+		return 0, errTooDeep
+	}
+	total := sizes[kind]
+	for len(b) > 0 {
+		number, wireType, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return 0, protowire.ParseError(n)
+		}
+		b = b[n:]
+		if wireType != protowire.BytesType {
+			if n = protowire.ConsumeFieldValue(number, wireType, b); n < 0 {
+				return 0, protowire.ParseError(n)
+			}
+			b = b[n:]
+			continue
+		}
+		field, n := protowire.ConsumeBytes(b)
+		if n < 0 {
+			return 0, protowire.ParseError(n)
+		}
+		b = b[n:]
+		if inner, ok := nested[kind][number]; ok {
+			more, err := cost(field, inner, limit-total, depth+1)
+			if err != nil {
+				return 0, err
+			}
+			total += more
+		} else {
+			total += len(field) + 8
+		}
+		if total > limit {
+			return total, nil
+		}
+	}
+	return total, nil
+}
+
+// jsonCost is the same of OTLP JSON, roughly: it is decoded twice, and an
+// object of it is a message.
+func jsonCost(b []byte) int {
+	total := 3 * len(b)
+	for _, c := range b {
+		if c == '{' {
+			total += 2 * sizes[event]
+		}
+	}
+	return total
+}
+
+type tooBig struct{ limit int }
+
+func (e tooBig) Error() string {
+	return fmt.Sprintf("the request would take more than %d MB once decoded: send fewer spans or events at once", e.limit>>20)
+}

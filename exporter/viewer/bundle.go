@@ -1,0 +1,53 @@
+package viewer
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// The page's modules are written so that a few rules are enough to put them
+// into one script: imports have names in braces and come first, exports are
+// declarations, and no two modules import each other.
+var (
+	importLine = regexp.MustCompile(`(?m)^import \{([^}]*)\} from "\./([a-z]+)\.js";\n`)
+	exportLine = regexp.MustCompile(`(?m)^export ((?:async )?function|const|class) ([A-Za-z0-9_]+)`)
+)
+
+// asset is a file of the page.
+func asset(name string) string {
+	b, err := web.ReadFile("web/" + name)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return string(b)
+}
+
+// bundle is main.js with all that it imports, each module in a function of its own.
+func bundle() string {
+	var b strings.Builder
+	written := make(map[string]bool)
+	var add func(module string)
+	add = func(module string) {
+		if written[module] {
+			return
+		}
+		written[module] = true
+		source := asset(module + ".js")
+		for _, m := range importLine.FindAllStringSubmatch(source, -1) {
+			add(m[2])
+		}
+		body := importLine.ReplaceAllStringFunc(source, func(line string) string {
+			m := importLine.FindStringSubmatch(line)
+			return fmt.Sprintf("const {%s} = module_%s;\n", strings.ReplaceAll(m[1], " as ", ": "), m[2])
+		})
+		var names []string
+		for _, m := range exportLine.FindAllStringSubmatch(body, -1) {
+			names = append(names, m[2])
+		}
+		body = exportLine.ReplaceAllString(body, "$1 $2")
+		fmt.Fprintf(&b, "const module_%s = (() => {\n%sreturn { %s };\n})();\n", module, body, strings.Join(names, ", "))
+	}
+	add("main")
+	return b.String()
+}

@@ -1,0 +1,207 @@
+package viewer
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+
+	"go.opentelemetry.io/collector/pdata/ptrace"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// An exported page is one HTML file that needs nothing else: the scripts, the
+// style, and the answers that this viewer's API would give, by their paths.
+
+// maxExport bounds what a page may have to hold.
+const maxExport = 128 << 20
+
+var errTooBig = errors.New("too much for one HTML file: export it as OTLP JSON")
+
+// ExportHTML writes the sessions of a store, or one of them, as one HTML file.
+func (s *Store) ExportHTML(w io.Writer, only ...string) error {
+	answers, err := s.answers(only)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(answers) // with < and & escaped, so that no text ends the element
+	if err != nil {
+		return err
+	}
+	if len(data) > maxExport {
+		return errTooBig
+	}
+	script, style := bundle(), asset("base.css")+asset("session.css")
+	policy := "default-src 'none'; img-src data:; script-src '" + hashOf(script) + "'; style-src '" + hashOf(style) +
+		"'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+	_, err = fmt.Fprintf(w, exportedPage, html.EscapeString(policy), style,
+		base64.StdEncoding.EncodeToString([]byte(asset("icon.svg"))), data, script)
+	return err
+}
+
+const exportedPage = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="%s">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>spantee</title>
+<style>%s</style>
+</head>
+<body>
+<header class="top">
+<a class="brand" href="#/"><img src="data:image/svg+xml;base64,%s" alt="" width="20" height="20">spantee</a>
+<nav id="crumbs" aria-label="Breadcrumbs"></nav>
+<span id="live" class="live" role="status"></span>
+<button id="theme" class="quiet" type="button"></button>
+</header>
+<main id="view"></main>
+<script type="application/json" id="answers">%s</script>
+<script type="module">%s</script>
+</body>
+</html>
+`
+
+func hashOf(content string) string {
+	sum := sha256.Sum256([]byte(content))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// answers are what the API says of sessions, by path.
+func (s *Store) answers(only []string) (map[string]any, error) {
+	list := s.List(Query{Limit: maxListed})
+	list.Bytes, list.Limit, list.Evicted = 0, 0, Lost{}
+	if len(only) > 0 {
+		list.Sessions, list.Spans, list.Agents, list.Models = nil, 0, nil, nil
+		for _, name := range only {
+			id, _ := parseTraceID(name)
+			session, ok := s.Session(id)
+			if !ok {
+				return nil, errors.New("no such session")
+			}
+			list.Sessions = append(list.Sessions, session)
+			list.Spans += session.Spans
+		}
+		list.Total = len(only)
+		list.Matching = len(only)
+	}
+	answers := map[string]any{"api/sessions": list}
+	size := 0
+	for _, session := range list.Sessions {
+		id, _ := parseTraceID(session.ID)
+		base := "api/sessions/" + session.ID
+		answers[base] = s.wholeOverview(id)
+		answers[base+"/steps"] = s.wholeSteps(id)
+		spans, _ := s.Spans(id, 0)
+		for i := range spans {
+			if size += proto.Size(spans[i].Span); size > maxExport {
+				return nil, errTooBig
+			}
+			d := newDetail(&spans[i])
+			answers[base+"/spans/"+d.ID] = d
+		}
+	}
+	return answers, nil
+}
+
+func (s *Store) wholeOverview(id traceID) Overview {
+	whole, _ := s.Overview(id, 0)
+	for whole.More {
+		rest, ok := s.Overview(id, whole.Seq)
+		if !ok {
+			break // evicted meanwhile
+		}
+		rest.Spans = append(whole.Spans, rest.Spans...)
+		whole = rest
+	}
+	return whole
+}
+
+func (s *Store) wholeSteps(id traceID) Steps {
+	whole, _ := s.Steps(id, 0)
+	for whole.More {
+		rest, ok := s.Steps(id, whole.Seq)
+		if !ok {
+			break
+		}
+		rest.Spans = append(whole.Spans, rest.Spans...)
+		whole = rest
+	}
+	return whole
+}
+
+// ExportJSON writes sessions as one object of OTLP JSON, which any collector's
+// otlpjsonfile receiver reads, and so does view.
+func (s *Store) ExportJSON(w io.Writer, only ...string) error {
+	if len(only) == 0 {
+		for _, session := range s.List(Query{Limit: maxListed}).Sessions {
+			only = append(only, session.ID)
+		}
+	}
+	var data tracepb.TracesData
+	for _, name := range only {
+		id, _ := parseTraceID(name)
+		spans, _ := s.Spans(id, 0)
+		data.ResourceSpans = append(data.ResourceSpans, grouped(spans)...)
+	}
+	b, err := proto.Marshal(&data)
+	if err != nil {
+		return err
+	}
+	traces, err := (&ptrace.ProtoUnmarshaler{}).UnmarshalTraces(b)
+	if err != nil {
+		return err
+	}
+	line, err := (&ptrace.JSONMarshaler{}).MarshalTraces(traces)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(line, '\n'))
+	return err
+}
+
+// grouped puts spans of one origin together; decodeAll gives these the same
+// resource and scope.
+func grouped(spans []Span) []*tracepb.ResourceSpans {
+	var groups []*tracepb.ResourceSpans
+	index := make(map[*resourcepb.Resource]*tracepb.ScopeSpans)
+	for _, sp := range spans {
+		g := index[sp.Resource]
+		if g == nil {
+			g = &tracepb.ScopeSpans{Scope: sp.Scope}
+			index[sp.Resource] = g
+			groups = append(groups, &tracepb.ResourceSpans{Resource: sp.Resource, ScopeSpans: []*tracepb.ScopeSpans{g}})
+		}
+		g.Spans = append(g.Spans, sp.Span)
+	}
+	return groups
+}
+
+func (v *server) exportHTML(w http.ResponseWriter, r *http.Request) {
+	v.export(w, r, "text/html; charset=utf-8", ".html", v.store.ExportHTML)
+}
+
+func (v *server) exportJSON(w http.ResponseWriter, r *http.Request) {
+	v.export(w, r, "application/json", ".json", v.store.ExportJSON)
+}
+
+func (v *server) export(w http.ResponseWriter, r *http.Request, kind, suffix string, write func(io.Writer, ...string) error) {
+	id, ok := parseTraceID(r.PathValue("id"))
+	if _, found := v.store.Session(id); !ok || !found {
+		http.Error(w, "no such session", http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Disposition", `attachment; filename="spantee-`+id.String()[:8]+suffix+`"`)
+	if err := write(w, id.String()); err != nil {
+		w.Header().Del("Content-Disposition")
+		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+	}
+}

@@ -1,0 +1,184 @@
+package viewer
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter/receiver"
+)
+
+// A Feed tells the viewer at an OTLP endpoint which spans are open. If another
+// backend is there, it is asked once, with an empty request by a method or path
+// that it does not know, and never sees a span.
+type Feed struct {
+	endpoint string // with scheme and port
+	source   string
+	conn     *grpc.ClientConn // nil for HTTP
+	client   *http.Client
+
+	latest chan []*tracepb.ResourceSpans // the newest that was not sent yet
+	over   atomic.Bool                   // another backend is there
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+}
+
+// feedTimeout bounds a request. The next one comes a second later.
+const feedTimeout = 2 * time.Second
+
+var errNoViewer = errors.New("the endpoint is no spantee viewer")
+
+// NewFeed returns nil if no viewer can be there: a viewer listens on loopback,
+// without TLS. The endpoint is that of the trace exporter: for gRPC it needs
+// no path, and for HTTP the path /v1/traces may be there or not.
+func NewFeed(endpoint string, overGRPC bool) *Feed {
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Scheme != "http" || !isLoopback(u.Hostname()) {
+		return nil
+	}
+	base := "http://" + u.Host + strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1/traces")
+	ctx, cancel := context.WithCancel(context.Background())
+	f := &Feed{endpoint: base, source: rand.Text(), cancel: cancel, latest: make(chan []*tracepb.ResourceSpans, 1)}
+	if overGRPC {
+		f.conn, err = grpc.NewClient("passthrough:///"+u.Host, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			cancel()
+			return nil
+		}
+	} else {
+		f.client = &http.Client{Timeout: feedTimeout, Transport: &http.Transport{MaxIdleConns: 1, IdleConnTimeout: time.Minute}}
+	}
+	f.done.Go(func() { f.run(ctx) })
+	return f
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// Show tells which spans are open now, in the background. What was not sent by
+// then is replaced. Call it every second: a viewer takes a source that is
+// silent for ten seconds to be dead. Nothing may change the spans afterwards.
+func (f *Feed) Show(spans []*tracepb.ResourceSpans) {
+	if f == nil {
+		return
+	}
+	select {
+	case <-f.latest:
+	default:
+	}
+	select {
+	case f.latest <- spans:
+	default: // somebody else was faster
+	}
+}
+
+// Wanted tells whether a viewer is there, or may be. If not, nobody needs to
+// find out what is open.
+func (f *Feed) Wanted() bool { return f != nil && !f.over.Load() }
+
+// Close ends the feed. The spans that were open stay so on the page until
+// their ends arrive.
+func (f *Feed) Close() {
+	if f == nil {
+		return
+	}
+	f.cancel()
+	f.done.Wait()
+	if f.conn != nil {
+		_ = f.conn.Close()
+	} else {
+		f.client.CloseIdleConnections()
+	}
+}
+
+// run sends until there is a backend that is no viewer. While nobody listens, a
+// viewer may still be started.
+func (f *Feed) run(ctx context.Context) {
+	defer f.over.Store(true)
+	known := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case spans := <-f.latest:
+			if !known {
+				err := f.send(ctx, nil)
+				if errors.Is(err, errNoViewer) {
+					return
+				}
+				known = err == nil
+			}
+			if known && errors.Is(f.send(ctx, spans), errNoViewer) {
+				return // another backend took its place
+			}
+		}
+	}
+}
+
+func (f *Feed) send(ctx context.Context, spans []*tracepb.ResourceSpans) error {
+	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
+	defer cancel()
+	req := &coltracepb.ExportTraceServiceRequest{ResourceSpans: spans}
+	if f.conn != nil {
+		ctx = metadata.AppendToOutgoingContext(ctx, receiver.SourceHeader, f.source)
+		err := f.conn.Invoke(ctx, receiver.OpenMethod, req, new(coltracepb.ExportTraceServiceResponse))
+		if err != nil && isRefusal(status.Code(err)) {
+			return errNoViewer
+		}
+		return err
+	}
+	body, err := proto.Marshal(req)
+	if err != nil {
+		return err
+	}
+	post, err := http.NewRequestWithContext(ctx, http.MethodPost, f.endpoint+receiver.OpenPath, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	post.Header.Set("Content-Type", "application/x-protobuf")
+	post.Header.Set(receiver.SourceHeader, f.source)
+	resp, err := f.client.Do(post)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<10)) // so that the connection can be used again
+	switch {
+	case resp.StatusCode == http.StatusOK && resp.Header.Get("Content-Type") == "application/x-protobuf":
+		return nil
+	case len(spans) > 0 && resp.StatusCode == http.StatusBadRequest:
+		return fmt.Errorf("the viewer refused the open spans: %s", resp.Status) // too big, this time
+	}
+	return errNoViewer
+}
+
+// isRefusal tells the answers of a backend that is there. Others come from the
+// network, and pass.
+func isRefusal(c codes.Code) bool {
+	switch c {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.InvalidArgument, codes.ResourceExhausted:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,83 @@
+package viewer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// Running tells whether a spantee viewer serves its page at host:port.
+func Running(address string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/api/viewer", nil)
+	if err != nil {
+		return false
+	}
+	resp, err := oneShot.Do(req)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	var answer struct{ Viewer string }
+	err = json.NewDecoder(io.LimitReader(resp.Body, 1<<10)).Decode(&answer)
+	return err == nil && answer.Viewer == "spantee"
+}
+
+// oneShot leaves no connections behind.
+var oneShot = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+// joinBatch is how much of a trace goes into one request, before decoding.
+const joinBatch = 1 << 20
+
+// SendTo adds the traces of this store to the viewer with a page.
+func (s *Store) SendTo(ctx context.Context, page string) error {
+	for _, id := range s.Since(0) {
+		trace, _ := parseTraceID(id)
+		spans, _ := s.Spans(trace, 0)
+		for len(spans) > 0 {
+			n, size := 0, 0
+			for n < len(spans) && (n == 0 || size < joinBatch) {
+				size += proto.Size(spans[n].Span)
+				n++
+			}
+			if err := post(ctx, page, &coltracepb.ExportTraceServiceRequest{ResourceSpans: grouped(spans[:n])}); err != nil {
+				return err
+			}
+			spans = spans[n:]
+		}
+	}
+	return nil
+}
+
+func post(ctx context.Context, page string, m proto.Message) error {
+	body, err := proto.Marshal(m)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(page, "/")+"/v1/traces", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/x-protobuf")
+	resp, err := oneShot.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		words, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+		return fmt.Errorf("%s: %s", resp.Status, words)
+	}
+	return nil
+}

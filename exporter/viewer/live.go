@@ -1,0 +1,231 @@
+package viewer
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// A source is a process that says, every second, which spans it has open.
+type source struct {
+	heard time.Time
+	open  map[spanRef]struct{}
+}
+
+type spanRef struct {
+	trace traceID
+	span  spanID
+}
+
+// An openSpan has begun and not ended. Its wire ends when its source was last
+// heard.
+type openSpan struct {
+	stored
+	gone bool // its source was not heard for too long: nobody will end it
+}
+
+// silence is how long a source may be silent before its spans count as gone.
+// It speaks every second.
+const silence = 10 * time.Second
+
+// Open takes the spans that a source has open, all of them: one that was open
+// before and is neither among these nor ended is forgotten. The store keeps
+// the spans, and changes them.
+func (s *Store) Open(name string, spans []*tracepb.ResourceSpans) {
+	s.openAt(name, spans, time.Now())
+}
+
+func (s *Store) openAt(name string, spans []*tracepb.ResourceSpans, now time.Time) {
+	for _, rs := range spans {
+		for _, ss := range rs.GetScopeSpans() {
+			for _, span := range ss.GetSpans() {
+				unfail(span)
+			}
+		}
+	}
+	taken, _ := encode(spans)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	src := s.sources[name]
+	if src == nil && len(taken) == 0 {
+		return
+	}
+	if src == nil {
+		src = new(source)
+		s.sources[name] = src
+	}
+	before := src.open
+	src.heard, src.open = now, make(map[spanRef]struct{}, len(taken))
+	current := make(map[*trace]struct{})
+	for _, e := range taken {
+		ref := spanRef{traceID(e.span.GetTraceId()), spanID(e.span.GetSpanId())}
+		if t := s.traces[ref.trace]; t != nil && t.find(ref.span) >= 0 {
+			continue // its end overtook this
+		}
+		t := s.touch(ref.trace, now)
+		current[t] = struct{}{}
+		size := t.size
+		t.openSpan(stored{id: ref.span, seq: s.seq, wire: e.wire, cost: cost(e.wire, e.span)}, e.origin)
+		s.size += t.size - size
+		s.stale[t] = struct{}{}
+		src.open[ref] = struct{}{}
+	}
+	for ref := range before {
+		if _, still := src.open[ref]; !still {
+			s.forget(ref, current, now)
+		}
+	}
+	if len(src.open) == 0 {
+		delete(s.sources, name)
+	}
+	s.makeRoom()
+	s.notify()
+}
+
+// unfail undoes what the mapping does to a span that nobody will end: it
+// writes open ones as if the process were killed now.
+func unfail(span *tracepb.Span) {
+	span.Status = nil
+	span.Attributes = slices.DeleteFunc(span.Attributes, isErrorType)
+}
+
+// forget drops an open span that its source no longer has, and a trace that
+// has nothing else: ids are provisional until the first stamp of a stream. Who
+// looks at that trace is led to the one of the same conversation that its source has now.
+func (s *Store) forget(ref spanRef, others map[*trace]struct{}, now time.Time) {
+	t := s.traces[ref.trace]
+	if t == nil {
+		return
+	}
+	conversation, size := get(t.full().conversation), t.size
+	t.closeSpan(ref.span)
+	s.size += t.size - size
+	if len(t.spans)+len(t.open) == 0 {
+		s.remove(t)
+		s.seq++
+		for other := range others {
+			if len(others) == 1 || get(other.full().conversation) == conversation {
+				s.move(t.id, other.id)
+			}
+		}
+		return
+	}
+	s.touch(ref.trace, now)
+}
+
+// maxMoved bounds what is remembered of provisional ids.
+const maxMoved = 1000
+
+func (s *Store) move(from, to traceID) {
+	if len(s.moved) >= maxMoved {
+		clear(s.moved)
+	}
+	s.moved[from] = to
+}
+
+func (t *trace) openSpan(sp stored, from origin) {
+	t.closeSpan(sp.id)
+	sp.origin = t.origin(from)
+	if t.open == nil {
+		t.open = make(map[spanID]openSpan)
+	}
+	t.open[sp.id] = openSpan{stored: sp}
+	t.size += sp.cost
+}
+
+func (t *trace) closeSpan(id spanID) {
+	if sp, ok := t.open[id]; ok {
+		t.size -= sp.cost
+		delete(t.open, id)
+	}
+}
+
+// expire marks the open spans of sources that have been silent as gone.
+func (s *Store) expire(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gone := false
+	for name, src := range s.sources {
+		if now.Sub(src.heard) < silence {
+			continue
+		}
+		delete(s.sources, name)
+		for ref := range src.open {
+			t := s.traces[ref.trace]
+			if t == nil {
+				continue
+			}
+			if sp, ok := t.open[ref.span]; ok {
+				sp.gone = true
+				t.open[ref.span] = sp
+				came := t.came
+				s.touch(ref.trace, came)
+				s.stale[t] = struct{}{}
+				gone = true
+			}
+		}
+	}
+	if gone {
+		s.notify()
+	}
+}
+
+// openSpans returns the open spans of a trace, decoded, the first to begin
+// first, and whether they are gone.
+func (t *trace) openSpans() (spans []Span, gone bool) {
+	var taken []stored
+	for _, id := range slices.SortedFunc(maps.Keys(t.open), func(a, b spanID) int { return slices.Compare(a[:], b[:]) }) {
+		taken = append(taken, t.open[id].stored)
+		gone = gone || t.open[id].gone
+	}
+	spans = decodeAll(taken, t.origins)
+	slices.SortStableFunc(spans, func(a, b Span) int { return cmp.Compare(a.GetStartTimeUnixNano(), b.GetStartTimeUnixNano()) })
+	return spans, gone
+}
+
+// A Now is what a session that has not ended does at the moment.
+type Now struct {
+	Op    string `json:"op"`    // of the latest open span
+	What  string `json:"what"`  // its tool or model
+	Text  string `json:"text"`  // what a tool call is about
+	Event string `json:"event"` // the last one: a chat without any waits for the model
+	Since int64  `json:"since"` // when that span began, in microseconds since 1970
+	Heard int64  `json:"heard"` // when something last happened
+	Asked int64  `json:"asked"` // when its process last said that it lives
+	Gone  bool   `json:"gone"`  // it stopped saying so
+}
+
+// now describes a trace by its open spans, nil without any.
+func (t *trace) now(open []Span, gone bool, lastEnd uint64) *Now {
+	if len(open) == 0 {
+		return nil
+	}
+	n := &Now{Gone: gone}
+	heard, since := lastEnd, uint64(0)
+	for _, s := range open {
+		start := s.GetStartTimeUnixNano()
+		heard = max(heard, start)
+		n.Asked = max(n.Asked, microseconds(s.GetEndTimeUnixNano()))
+		event := ""
+		for _, e := range s.GetEvents() {
+			heard, event = max(heard, e.GetTimeUnixNano()), e.GetName()
+		}
+		op := operation(s.Span)
+		if op == opDeltas || start < since || n.Op != "" && op == opAgent {
+			continue
+		}
+		since = start
+		n.Op, n.What, n.Event = op, title(s.Span), event
+		n.Text, _ = detail(s.Span)
+	}
+	n.Since, n.Heard = microseconds(since), microseconds(heard)
+	return n
+}
+
+func isErrorType(kv *commonpb.KeyValue) bool { return kv.GetKey() == semconv.ErrorType }

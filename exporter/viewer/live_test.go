@@ -1,0 +1,158 @@
+package viewer
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/exporter/receiver/receivertest"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// Open spans are those of the last time their source spoke.
+func TestOpenSpans(t *testing.T) {
+	s := NewStore(1e6)
+	now := time.Now()
+	root := func() *tracepb.Span {
+		return fails(span(1, 1, 0, "invoke_agent cursor-agent", 1, 9, str(semconv.ErrorType, "killed")))
+	}
+	tool := span(1, 3, 1, "execute_tool shell go", 5, 9, str(semconv.ProcessCommandLine, "go test\n ./..."))
+	s.openAt("p", from("a", root(), span(1, 2, 1, "chat GPT-5", 1, 9, str(semconv.OperationName, "chat"))), now)
+	got, ok := s.Session(idOf(tool))
+	if !ok || got.Ended || got.Failure != "" || got.Errors != 0 || got.Now == nil || got.Now.Op != opChat || got.Now.Event != "" {
+		t.Fatalf("waiting for the model: %+v %+v", got, got.Now)
+	}
+
+	s.Add(from("a", span(1, 2, 1, "chat GPT-5", 1, 5)))
+	s.openAt("p", from("a", root(), span(1, 2, 1, "chat GPT-5", 1, 9, str(semconv.OperationName, "chat")), tool), now.Add(time.Second)) // the chat's end overtook this
+	got, _ = s.Session(idOf(tool))
+	if got.Now.What != "shell go" || got.Now.Text != "go test ./..." || got.Now.Since != 5e6 || got.Spans != 3 || got.Tools != 1 {
+		t.Errorf("a tool: %+v %+v", got, got.Now)
+	}
+	o, _ := s.Overview(idOf(tool), 0)
+	if len(o.Spans) != 1 || len(o.Open) != 2 || !o.Open[0].Open || o.Open[0].Failure != "" {
+		t.Errorf("%+v", o)
+	}
+
+	// Nobody will end what a dead process had open.
+	s.expire(now.Add(time.Second + silence - 1))
+	if got, _ = s.Session(idOf(tool)); got.Now.Gone {
+		t.Error("gone too early")
+	}
+	_, seq, more := s.Changes(0, 0)
+	s.expire(now.Add(time.Second + silence))
+	<-more
+	if ids, _, _ := s.Changes(seq, 10); len(ids) != 1 {
+		t.Errorf("told of %v", ids)
+	}
+	if got, _ = s.Session(idOf(tool)); !got.Now.Gone {
+		t.Error("not gone")
+	}
+
+	// It was only suspended, and ends well.
+	s.openAt("p", from("a", root(), tool), now.Add(time.Minute))
+	if got, _ = s.Session(idOf(tool)); got.Now.Gone {
+		t.Error("still gone")
+	}
+	s.Add(from("a", span(1, 1, 0, "invoke_agent cursor-agent", 1, 9), tool))
+	if got, _ = s.Session(idOf(tool)); got.Now != nil || !got.Ended || got.Spans != 3 {
+		t.Errorf("ended: %+v", got)
+	}
+	s.expire(now.Add(time.Hour))
+	if got, _ = s.Session(idOf(tool)); got.Now != nil || len(s.sources) > 0 {
+		t.Errorf("an hour later: %+v, %d sources", got, len(s.sources))
+	}
+}
+
+// Until the first stamp of a stream its ids are provisional. Who looks at the
+// trace follows it, and nothing of the old one stays.
+func TestProvisionalTraceMoves(t *testing.T) {
+	s := NewStore(1e6)
+	before := span(1, 1, 0, "invoke_agent x", 1, 2, str(semconv.ConversationID, "c"))
+	after := span(2, 1, 0, "invoke_agent x", 1, 2, str(semconv.ConversationID, "c"))
+	s.Open("p", from("a", before))
+	s.Add(from("a", span(2, 2, 1, "chat x", 1, 2)))
+	s.Open("p", from("a", after))
+	if l := s.List(Query{Limit: 9}); l.Total != 1 || l.Evicted.Traces != 0 {
+		t.Errorf("%+v", l)
+	}
+	o, ok := s.Overview(idOf(before), 17)
+	if !ok || o.Session.ID != idOf(after).String() || len(o.Spans) != 1 {
+		t.Errorf("%+v", o)
+	}
+	s.Open("p", nil)
+	if s.size != s.traces[idOf(after)].size || len(s.sources) != 0 {
+		t.Errorf("%d bytes, %d sources", s.size, len(s.sources))
+	}
+}
+
+// eventually looks at the store whenever it changes.
+func eventually(t *testing.T, s *Store, what string, ok func() bool) {
+	t.Helper()
+	timeout := time.After(20 * time.Second)
+	for {
+		_, _, more := s.Changes(0, 0)
+		if ok() {
+			return
+		}
+		select {
+		case <-more:
+		case <-timeout:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func TestFeedReachesViewer(t *testing.T) {
+	v := start(t, Config{GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0"})
+	for i, feed := range []*Feed{
+		NewFeed(v.GRPCEndpoint(), true), NewFeed(v.HTTPEndpoint(), false), NewFeed(v.HTTPEndpoint()+"/v1/traces", false), NewFeed(v.URL(), false),
+	} {
+		open := span(i+1, 1, 0, "invoke_agent x", 1, 2)
+		feed.Show(from("a", open))
+		eventually(t, v.Store, "open", func() bool {
+			got, ok := v.Store.Session(idOf(open))
+			return ok && got.Now != nil
+		})
+		feed.Close()
+	}
+	if len(v.Store.sources) != 4 {
+		t.Errorf("%d sources", len(v.Store.sources))
+	}
+}
+
+// Any other backend is asked by a method or path that it does not know, with an
+// empty request, and sees no span.
+func TestFeedLeavesOthersAlone(t *testing.T) {
+	r := receivertest.Start(t)
+	for _, feed := range []*Feed{NewFeed(r.GRPCEndpoint(), true), NewFeed(r.HTTPEndpoint(), false)} {
+		feed.Show(from("a", span(1, 1, 0, "invoke_agent x", 1, 2)))
+		feed.done.Wait() // it gives up by itself
+		feed.Close()
+	}
+	if r.Attempts() != 0 {
+		t.Errorf("%d requests", r.Attempts())
+	}
+	for _, endpoint := range []string{"http://collector.example:4317", "https://localhost:4317", "http://10.0.0.1:4318", "", "::"} {
+		if f := NewFeed(endpoint, true); f != nil {
+			t.Errorf("%s: a feed", endpoint)
+			f.Close()
+		}
+	}
+	var none *Feed
+	none.Show(nil)
+	none.Close()
+}
+
+// A page elsewhere must not be able to show anything here.
+func TestOpenIsNotForPages(t *testing.T) {
+	v := start(t, Config{})
+	for _, path := range []string{"/v1/traces", "/spantee/v1/open", "/api/files"} {
+		resp, body := ask(t, v, "POST", path, "")
+		if resp.StatusCode != 403 || strings.Contains(body, "{") {
+			t.Errorf("%s: %d %s", path, resp.StatusCode, body)
+		}
+	}
+}

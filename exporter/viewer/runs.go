@@ -1,0 +1,67 @@
+package viewer
+
+import (
+	"net/http"
+	"slices"
+)
+
+// Runs are what "runs over time" is computed from: for each session what the
+// list has, and how long its tools took.
+type Runs struct {
+	Runs  []Run    `json:"runs"`
+	Tools []string `json:"tools"` // names, which Run.Calls refer to
+	Total int      `json:"total"`
+}
+
+// A Run is a session, with its tool calls as [tool, microseconds, failed].
+type Run struct {
+	Session
+	Calls [][3]int64 `json:"calls"`
+}
+
+// What one answer holds at most.
+const (
+	maxRuns     = 20_000
+	maxRunCalls = 500_000
+)
+
+// Runs returns all sessions that ended, the latest first.
+func (s *Store) Runs() Runs {
+	s.refresh()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	answer := Runs{Runs: []Run{}, Tools: []string{}, Total: len(s.traces)}
+	traces := make([]*trace, 0, len(s.traces))
+	for _, t := range s.traces {
+		traces = append(traces, t)
+	}
+	slices.SortFunc(traces, byStart)
+	names, calls := make(map[word]int64), 0
+	for _, t := range traces[:min(len(traces), maxRuns)] {
+		m := t.full()
+		if len(t.open) > 0 || calls > maxRunCalls {
+			continue
+		}
+		run := Run{t.session(), make([][3]int64, 0, len(m.calls))}
+		for _, c := range m.calls {
+			name, known := names[c.tool]
+			if !known {
+				name = int64(len(answer.Tools))
+				names[c.tool] = name
+				answer.Tools = append(answer.Tools, get(c.tool))
+			}
+			failed := int64(0)
+			if c.failed {
+				failed = 1
+			}
+			run.Calls = append(run.Calls, [3]int64{name, c.micros, failed})
+		}
+		calls += len(m.calls)
+		answer.Runs = append(answer.Runs, run)
+	}
+	return answer
+}
+
+func (v *server) runs(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, v.store.Runs())
+}

@@ -1,0 +1,143 @@
+package viewer
+
+import (
+	"encoding/hex"
+	"strings"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// Steps are what the transcript shows of the spans that came after some point,
+// beyond what is in their bars.
+type Steps struct {
+	Seq   uint64 `json:"seq"`
+	More  bool   `json:"more"`
+	Spans []Step `json:"spans"`
+	Open  []Step `json:"open"`
+}
+
+// A Step is the content of a span. All strings may be empty: by default,
+// content is not recorded.
+type Step struct {
+	ID        string `json:"id"`
+	Prompt    string `json:"prompt,omitempty"`    // gen_ai.input.messages
+	Answer    string `json:"answer,omitempty"`    // gen_ai.output.messages
+	Arguments string `json:"arguments,omitempty"` // JSON
+	Result    string `json:"result,omitempty"`
+	Said      []Said `json:"said,omitempty"` // by deltas, if there is no answer (yet)
+	Notes     []Note `json:"notes,omitempty"`
+	Cut       int    `json:"cut,omitempty"` // bytes that did not fit into this answer
+}
+
+// Said is text that was streamed.
+type Said struct {
+	Kind string `json:"kind"` // text or thinking
+	Text string `json:"text"`
+}
+
+// A Note is an event that is no delta, with its attributes in words.
+type Note struct {
+	At   int64  `json:"at"` // microseconds since the span's start
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// What an answer holds at most, and of one span.
+const (
+	maxStepBytes = 256 << 10
+	maxStepsSize = 8 << 20
+	maxNotes     = 200
+)
+
+// Steps returns the content of the spans that came after since.
+func (s *Store) Steps(id traceID, since uint64) (steps Steps, ok bool) {
+	s.mu.RLock()
+	t := s.traces[id]
+	if t == nil {
+		s.mu.RUnlock()
+		return steps, false
+	}
+	taken := t.since(since)
+	open, _ := t.openSpans()
+	steps.Seq = t.seq
+	origins := t.origins
+	s.mu.RUnlock()
+
+	steps.Spans, steps.Open = []Step{}, []Step{}
+	size := 0
+	for i := range taken {
+		if size > maxStepsSize || i == maxBars {
+			steps.Seq, steps.More = taken[i-1].seq, true
+			break
+		}
+		step, bytes := newStep(decodeAll(taken[i:i+1], origins)[0])
+		size += bytes
+		if bytes > 0 {
+			steps.Spans = append(steps.Spans, step)
+		}
+	}
+	for _, sp := range open {
+		if step, bytes := newStep(sp); bytes > 0 {
+			steps.Open = append(steps.Open, step)
+		}
+	}
+	return steps, true
+}
+
+// newStep returns the content of a span and how much it is.
+func newStep(s Span) (step Step, bytes int) {
+	step.ID = hex.EncodeToString(s.GetSpanId())
+	take := func(key string) string {
+		v := value(s.GetAttributes(), key)
+		if v == nil {
+			return ""
+		}
+		_, whole := written(v)
+		shown := cutText(whole, maxStepBytes)
+		step.Cut += len(whole) - min(len(whole), maxStepBytes)
+		bytes += len(shown)
+		return shown
+	}
+	step.Prompt, step.Answer = take(semconv.InputMessages), take(semconv.OutputMessages)
+	step.Arguments, step.Result = take(semconv.ToolArguments), take(semconv.ToolResult)
+	for _, e := range s.GetEvents() {
+		kind, _, _ := strings.Cut(e.GetName(), ".")
+		if kind != "text" && kind != "thinking" {
+			if len(step.Notes) < maxNotes {
+				note := newNote(s, e)
+				step.Notes = append(step.Notes, note)
+				bytes += len(note.Name) + len(note.Text) + 1
+			}
+			continue
+		}
+		words := text(e.GetAttributes(), semconv.DeltaText)
+		if words == "" || step.Answer != "" {
+			continue
+		}
+		if bytes > maxStepBytes {
+			step.Cut += len(words)
+			continue
+		}
+		bytes += len(words)
+		if n := len(step.Said); n > 0 && step.Said[n-1].Kind == kind {
+			step.Said[n-1].Text += words
+		} else {
+			step.Said = append(step.Said, Said{kind, words})
+		}
+	}
+	return step, bytes
+}
+
+func newNote(s Span, e *tracepb.Span_Event) Note {
+	var words []string
+	for _, kv := range e.GetAttributes() {
+		_, v := written(kv.GetValue())
+		words = append(words, strings.TrimPrefix(kv.GetKey(), "spantee.")+" "+cutText(v, maxDetail))
+	}
+	return Note{
+		At:   microseconds(e.GetTimeUnixNano()) - microseconds(s.GetStartTimeUnixNano()),
+		Name: cutText(e.GetName(), maxDetail), Text: strings.Join(words, ", "),
+	}
+}

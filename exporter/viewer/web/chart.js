@@ -1,0 +1,39 @@
+// A chart of days, as SVG: one line for each of two values.
+
+import { h } from "./dom.js";
+
+const width = 1360, height = 180, left = 64, bottom = 24, top = 12;
+
+// chart draws measure.lines, each a label and a key of the groups.
+export function chart(measure, groups, title) {
+  const values = measure.lines.flatMap(([, key]) => groups.map((g) => g[key])).filter((v) => v > 0);
+  const most = Math.max(1e-9, ...values);
+  const x = (i) => (groups.length < 2 ? (left + width) / 2 : left + i * (width - left - 16) / (groups.length - 1));
+  const y = (v) => height - bottom - v / most * (height - bottom - top);
+  const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: "chart-lines",
+    "aria-label": `${title} by day: ` + groups.map((g) => `${g.name} ${measure.lines.map(([label, key]) => `${label} ${Number.isNaN(g[key]) ? "none" : measure.format(g[key])}`).join(", ")}`).join("; ") });
+  for (const part of [0, 0.5, 1]) {
+    svg.append(s("line", { x1: left, x2: width, y1: y(most * part), y2: y(most * part), class: "grid" }));
+    svg.append(s("text", { x: left - 8, y: y(most * part) + 4, "text-anchor": "end" }, !values.length ? "" : part ? measure.format(most * part) : "0"));
+  }
+  const every = Math.ceil(groups.length / 8);
+  groups.forEach((g, i) => {
+    if (i % every === 0) svg.append(s("text", { x: x(i), y: height - 6, "text-anchor": "middle" }, g.name.slice(5)));
+  });
+  measure.lines.forEach(([label, key], n) => {
+    const points = groups.map((g, i) => [x(i), y(g[key] || 0), g]).filter(([, , g]) => !Number.isNaN(g[key]));
+    svg.append(s("polyline", { points: points.map(([px, py]) => `${px},${py}`).join(" "), class: `line${n}` }));
+    for (const [px, py, g] of points) {
+      svg.append(s("circle", { cx: px, cy: py, r: 3, class: `line${n}` }, s("title", {}, `${g.name}, ${label}: ${measure.format(g[key])}`)));
+    }
+  });
+  return h("figure", {}, svg, h("figcaption", { class: "legend" }, measure.lines.map(([label], n) => h("span", {}, h("i", { class: `line${n}` }), label))));
+}
+
+// s makes an element of SVG.
+function s(tag, props, ...children) {
+  const el = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [key, value] of Object.entries(props)) el.setAttribute(key, value);
+  el.append(...children);
+  return el;
+}

@@ -1,0 +1,46 @@
+// A Loader keeps a trace up to date: it asks for what is new, one question at
+// a time.
+
+import { getSession } from "./api.js";
+import { Trace } from "./trace.js";
+
+export class Loader {
+  // moved is told of a trace's other id: until the first stamp of a stream, it
+  // has a provisional one.
+  constructor(id, signal, draw, fail, moved = () => {}) {
+    Object.assign(this, { trace: new Trace(id), signal, draw, fail, moved });
+    this.load();
+  }
+
+  async load() {
+    if (this.busy) {
+      this.again = true;
+      return;
+    }
+    this.busy = true;
+    try {
+      let more = true;
+      while (more && !this.signal.aborted) {
+        const overview = await getSession(this.trace.id, this.trace.seq, this.signal);
+        if (overview.session.id !== this.trace.id && !this.signal.aborted) {
+          this.moved(overview.session.id);
+          return;
+        }
+        more = overview.more;
+        this.trace.merge(overview);
+        if (!this.signal.aborted) this.draw(this.trace);
+      }
+    } catch (e) {
+      if (!this.signal.aborted) this.fail(e);
+    }
+    this.busy = false;
+    if (this.again && !this.signal.aborted) {
+      this.again = false;
+      this.load();
+    }
+  }
+
+  changed(ids) {
+    if (!ids || ids.has(this.trace.id) || this.trace.session?.now) this.load();
+  }
+}

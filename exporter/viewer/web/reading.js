@@ -1,0 +1,208 @@
+// Arguments and results of tools as a person reads them: blocks made of JSON in
+// the shapes that agents use. What is left over, and what parsers put in, is
+// in the raw text.
+
+// A block has a kind and its text, or lines, or items:
+// command, path, query, output, error, diff, list, links, todos, fields.
+export function readCall(args, result) {
+  const a = parse(args), r = parse(result);
+  const [variant, body] = unwrap(r);
+  const blocks = [];
+  const add = (kind, value, more = {}) => {
+    const empty = value === undefined || value === null || value === "" || Array.isArray(value) && !value.length;
+    if (!empty) blocks.push({ kind, value, ...more });
+    return !empty;
+  };
+  if (isObject(a)) readArguments(a, add, blocks);
+  else if (typeof a === "string") add("text", a);
+  if (isObject(body)) readResult(body, a, variant, add);
+  else if (Array.isArray(body)) add("output", texts(body));
+  else if (body !== undefined && body !== null) add("output", String(body));
+  if (variant && !/success/i.test(variant) && !blocks.some((b) => b.kind === "error")) add("error", words(variant));
+  return blocks;
+}
+
+const first = (o, ...keys) => {
+  for (const key of keys) {
+    const v = o[key];
+    if (typeof v === "string" && v !== "" || Array.isArray(v) && v.length) return v;
+  }
+};
+
+// pathKeys and the like are the names that agents give to the same thing.
+const pathKeys = ["path", "file_path", "filePath", "absolute_path", "targetFile", "notebook_path", "directory", "targetDirectory"];
+const queryKeys = ["pattern", "query", "searchTerm", "globPattern", "glob_pattern", "url", "search_term", "prompt", "description", "explanation"];
+const outputKeys = ["interleavedOutput", "aggregated_output", "output", "stdout", "content", "markdown", "text", "results", "message", "response"];
+const errorKeys = ["error", "errorMessage", "modelVisibleError", "clientVisibleError", "reason", "stderr"];
+const noise = new Set(["toolCallId", "tool_call_id", "parsingResult", "simpleCommands", "hasInputRedirect", "hasOutputRedirect",
+  "fileOutputThresholdBytes", "isBackground", "workingDirectory", "timeout", "timeoutMs", "skipApproval", "requestedSandboxPolicy",
+  "executionTime", "localExecutionTimeMs", "signal", "aborted", "isEmpty", "exceededLimit", "readRange", "isReadonly", "fileSize"]);
+
+function readArguments(a, add, blocks) {
+  const known = new Set(noise);
+  const take = (kind, keys) => {
+    const v = first(a, ...keys);
+    if (v === undefined || v.length && typeof v[0] === "object") return;
+    keys.forEach((k) => known.add(k));
+    add(kind, Array.isArray(v) ? v.join(" ") : v);
+  };
+  take("command", ["command", "cmd", "script"]);
+  take("path", pathKeys);
+  const before = first(a, "old_string", "oldText", "old_str"), after = a.new_string ?? a.newText ?? a.new_str;
+  if (before !== undefined || typeof after === "string") {
+    add("diff", diffLines(before ?? "", after ?? ""));
+    ["old_string", "oldText", "old_str", "new_string", "newText", "new_str", "replace_all"].forEach((k) => known.add(k));
+  }
+  for (const edit of Array.isArray(a.edits) ? a.edits : []) {
+    if (isObject(edit)) add("diff", diffLines(edit.old_string ?? edit.oldText ?? "", edit.new_string ?? edit.newText ?? ""));
+    known.add("edits");
+  }
+  const file = first(a, "fileText", "file_text", "contents", "patch") ?? (first(a, ...pathKeys) && first(a, "content"));
+  if (typeof file === "string") {
+    add("diff", looksLikeDiff(file) ? patchLines(file) : file.replace(/\n$/, "").split("\n").map((text) => ({ sign: "+", text })));
+    ["fileText", "file_text", "contents", "patch", "content"].forEach((k) => known.add(k));
+  }
+  take("query", queryKeys);
+  if (Array.isArray(a.todos)) add("todos", a.todos.map(todo));
+  if (Array.isArray(a.questions)) add("list", a.questions.filter(isObject).map((q) => [q.prompt ?? q.question, ...(q.options ?? []).map((o) => `  ${o.label ?? o}`)].join("\n")));
+  if (!blocks.length) add("fields", Object.entries(a).filter(([k, v]) => !known.has(k) && meaningful(v)));
+}
+
+function readResult(body, a, variant, add) {
+  const bad = variant && !/success/i.test(variant);
+  const diff = first(body, "diffString", "diff", "unified_diff", "gitDiff");
+  if (typeof diff === "string") {
+    add("diff", patchLines(diff));
+    return;
+  }
+  if (Array.isArray(body.structuredPatch)) {
+    add("diff", body.structuredPatch.flatMap((hunk) => patchLines((hunk.lines ?? []).join("\n"))));
+    return;
+  }
+  const message = bad || body.isError ? first(body, ...errorKeys) : undefined;
+  const list = first(body, "files", "filenames", "matches") ?? workspace(body);
+  const links = first(body, "references", "contents", "resources");
+  if (Array.isArray(list)) add("list", list.map((f) => (typeof f === "string" ? f : f.path ?? f.uri ?? JSON.stringify(f))), { note: counted(body) });
+  else if (Array.isArray(links)) add("links", links.filter(isObject).map((l) => ({ title: l.title ?? l.name ?? l.url ?? l.uri, url: l.url ?? l.uri ?? "", text: l.text ?? l.chunk ?? "" })));
+  else if (Array.isArray(body.todos)) { if (!isObject(a) || !Array.isArray(a.todos)) add("todos", body.todos.map(todo)); }
+  else {
+    const output = first(body, ...outputKeys);
+    const said = Array.isArray(output) ? texts(output) : output;
+    if (said !== undefined) add("output", said, { error: Boolean(body.isError) });
+    if (first(body, "interleavedOutput") === undefined && body.stderr) add("output", body.stderr, { error: true });
+    if (said === undefined && !body.stderr && message === undefined) add("fields", Object.entries(body).filter(([k, v]) => !noise.has(k) && meaningful(v) && !repeats(a, k, v)));
+  }
+  if (typeof message === "string" && message !== body.stderr) add("error", message);
+  const exit = body.exitCode ?? body.exit_code;
+  if (exit) add("error", `exit code ${exit}`);
+}
+
+const todo = (t) => ({ done: /complete|done/i.test(t.status ?? ""), doing: /progress/i.test(t.status ?? ""), text: t.content ?? t.text ?? "" });
+const repeats = (a, key, v) => isObject(a) && JSON.stringify(a[key]) === JSON.stringify(v);
+const meaningful = (v) => v !== null && v !== "" && v !== false && !(typeof v === "object" && !Object.keys(v).length);
+const counted = (body) => (body.clientTruncated || body.ripgrepTruncated || body.truncated ? "truncated by the tool" : "");
+
+// workspace finds the matches of a search over several folders.
+function workspace(body) {
+  if (!isObject(body.workspaceResults)) return;
+  const lines = [];
+  for (const found of Object.values(body.workspaceResults)) {
+    for (const f of found?.files?.files ?? []) lines.push(f);
+    for (const m of found?.content?.matches ?? []) {
+      for (const line of m.matches ?? []) lines.push(`${m.file}:${line.lineNumber ?? ""}: ${line.content ?? ""}`);
+    }
+    for (const c of found?.count?.counts ?? []) lines.push(`${c.file}: ${c.count}`);
+  }
+  return lines;
+}
+
+function parse(text) {
+  if (!text) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text; // no JSON, or cut short
+  }
+}
+
+const isObject = (v) => v !== null && typeof v === "object" && !Array.isArray(v);
+
+// unwrap takes a result out of its variant, such as {"success": {...}}.
+function unwrap(r) {
+  if (!isObject(r)) return ["", r];
+  const variants = Object.keys(r).filter((k) => isObject(r[k]));
+  const [name] = variants;
+  if (variants.length === 1 && /^(success|startSuccess|failure|error|rejected|timeout|spawnError|fileNotFound|notFound|notFile|fileBusy|[a-z]*[pP]ermissionDenied)$/.test(name)) {
+    return [name, { ...r[name] }];
+  }
+  return ["", r];
+}
+
+// words writes camelCase as words.
+const words = (name) => name.replace(/([A-Z])/g, (c) => ` ${c.toLowerCase()}`).trim();
+
+// texts is the text in a list of content parts.
+function texts(parts) {
+  return parts.map((p) => (typeof p === "string" ? p : typeof p?.text === "string" ? p.text : p?.text?.text ?? p?.content ?? JSON.stringify(p))).join("\n");
+}
+
+const looksLikeDiff = (s) => /^(\*\*\* |--- |@@ |diff )/m.test(s) && /^[+-]/m.test(s);
+
+// patchLines are the lines of a unified diff.
+export function patchLines(diff) {
+  return diff.replace(/\n$/, "").split("\n").map((line) => {
+    if (/^(@@|\*\*\*|diff |index |--- |\+\+\+ )/.test(line)) return { sign: "@", text: line };
+    const sign = line[0] === "+" || line[0] === "-" ? line[0] : " ";
+    return { sign, text: sign === " " && line[0] !== " " ? line : line.slice(1) };
+  });
+}
+
+// diffLines compares two texts line by line: what they begin and end with is
+// the same, and between them the longest common sequence, if it is not too long.
+export function diffLines(before, after) {
+  const a = before === "" ? [] : before.replace(/\n$/, "").split("\n");
+  const b = after === "" ? [] : after.replace(/\n$/, "").split("\n");
+  let head = 0, tail = 0;
+  while (head < a.length && head < b.length && a[head] === b[head]) head++;
+  while (tail < a.length - head && tail < b.length - head && a[a.length - 1 - tail] === b[b.length - 1 - tail]) tail++;
+  const same = (list) => list.map((text) => ({ sign: " ", text }));
+  return [
+    ...same(a.slice(0, head)),
+    ...middle(a.slice(head, a.length - tail), b.slice(head, b.length - tail)),
+    ...same(tail ? a.slice(-tail) : []),
+  ];
+}
+
+function middle(a, b) {
+  const removed = (list) => list.map((text) => ({ sign: "-", text }));
+  const added = (list) => list.map((text) => ({ sign: "+", text }));
+  if (a.length * b.length > 1e6) return [...removed(a), ...added(b)];
+  const { pairs } = longestCommon(a, b);
+  const lines = [];
+  let i = 0, j = 0;
+  for (const [x, y] of [...pairs, [a.length, b.length]]) {
+    lines.push(...removed(a.slice(i, x)), ...added(b.slice(j, y)));
+    if (x < a.length) lines.push({ sign: " ", text: a[x] });
+    i = x + 1;
+    j = y + 1;
+  }
+  return lines;
+}
+
+// longestCommon returns the pairs of indexes of a longest common subsequence.
+export function longestCommon(a, b) {
+  const width = b.length + 1;
+  const best = new Uint32Array((a.length + 1) * width);
+  for (let i = a.length - 1; i >= 0; i--) {
+    for (let j = b.length - 1; j >= 0; j--) {
+      best[i * width + j] = a[i] === b[j] ? best[(i + 1) * width + j + 1] + 1 : Math.max(best[(i + 1) * width + j], best[i * width + j + 1]);
+    }
+  }
+  const pairs = [];
+  for (let i = 0, j = 0; i < a.length && j < b.length;) {
+    if (a[i] === b[j]) pairs.push([i++, j++]);
+    else if (best[(i + 1) * width + j] >= best[i * width + j + 1]) i++;
+    else j++;
+  }
+  return { pairs };
+}

@@ -1,0 +1,41 @@
+// What a session comes down to: its tools, the slowest steps, and how its
+// context and cost grew.
+
+import { slowest, usage } from "./breakdown.js";
+import { h } from "./dom.js";
+import { count, duration, money, roughly } from "./format.js";
+import { toolTable } from "./strip.js";
+import { rowDetail } from "./words.js";
+
+export function summary(trace, { select, filter }) {
+  const steps = slowest(trace), used = usage(trace);
+  return [
+    h("h2", {}, "Slowest steps"),
+    steps.length ? h("ol", { class: "slowest" }, steps.map((n) => h("li", {},
+      h("button", { type: "button", class: "go", onclick: () => select(n.id) },
+        h("b", {}, n.title), " ", h("span", { class: "about" }, rowDetail(n, trace.session.folder)),
+        n.failure && h("span", { class: "red" }, ` ${n.failure}`)),
+      h("span", { class: "num" }, duration(n.duration))))) : h("p", { class: "dim" }, "No steps yet."),
+    h("h2", {}, "Tools"), toolTable(trace, filter),
+    used.turns.length > 0 && h("h2", {}, "Context by turn"),
+    used.turns.length > 0 && context(used, select),
+  ].filter(Boolean);
+}
+
+// context has a bar for each model call: what it read, the cached part darker.
+function context({ turns, ...sums }, select) {
+  const most = Math.max(1, ...turns.map((t) => t.input));
+  const shown = turns.slice(-200);
+  return h("div", {},
+    h("p", { class: "dim" }, [`${count(sums.input)} tokens in`, sums.cached && `${Math.round(100 * sums.cached / sums.input)}% cached`,
+      `${count(sums.output)} out`, sums.cost && money(sums.cost)].filter(Boolean).join(" · ")),
+    h("div", { class: "context", role: "list" }, shown.map((t, i) => {
+      const label = `turn ${t.node.bar.turn ?? i + 1}: ${count(t.input)} in, ${count(t.cached)} cached, ${count(t.output)} out${t.cost ? `, ${money(t.cost)}` : ""}`;
+      const bar = h("i"), cached = h("i", { class: "cached" });
+      bar.style.height = `${Math.max(2, 100 * t.input / most)}%`;
+      cached.style.height = `${t.input ? 100 * Math.min(1, t.cached / t.input) : 0}%`;
+      bar.append(cached);
+      return h("div", { role: "listitem" }, h("button", { type: "button", class: t.inner ? "inner" : "", title: label, "aria-label": label, onclick: () => select(t.node.id) }, bar));
+    })),
+    h("p", { class: "dim" }, `The largest context was ${roughly(most)} tokens.`));
+}

@@ -1,0 +1,88 @@
+// A transcript is a trace as a conversation: what was asked, thought, said and
+// done, in order. Without content it is a list of steps.
+
+import { readCall } from "./reading.js";
+
+// Content holds what came of the steps' content so far.
+export class Content {
+  constructor() {
+    this.seq = 0;
+    this.steps = new Map(); // by span id
+    this.open = new Map();
+  }
+
+  merge(answer) {
+    this.seq = answer.seq;
+    for (const s of answer.spans) this.steps.set(s.id, s);
+    this.open = new Map(answer.open.map((s) => [s.id, s]));
+    return answer.spans.length + answer.open.length > 0;
+  }
+
+  // of returns the content of a node, in all of its spans.
+  of(node) { return node.parts.map((id) => this.steps.get(id) ?? this.open.get(id)).filter(Boolean); }
+}
+
+// entries are the lines of a transcript, in order.
+export function entries(trace, content) {
+  const list = [];
+  const add = (node, depth) => {
+    list.push(new Entry(node, depth, content));
+    const inner = node.holdsAgent || node.op === "agent" && node !== trace.root ? depth + 1 : depth;
+    for (const child of node.children) add(child, inner);
+  };
+  for (const n of trace.tops) add(n, 0);
+  return list;
+}
+
+// An Entry has a node, a kind (agent, turn, tool, approval, background, span)
+// and a depth that counts sub-agents. Its content is only read when it is
+// shown: there may be 50,000 entries.
+class Entry {
+  constructor(node, depth, content) {
+    Object.assign(this, { node, depth, content, kind: kinds[node.op] ?? "span" });
+  }
+
+  get steps() { return this.found ??= this.content.of(this.node); }
+  get cut() { return this.steps.reduce((sum, s) => sum + (s.cut ?? 0), 0); }
+  get prompt() { return this.node.op === "agent" ? this.steps.map((s) => lastPrompt(s.prompt)).find(Boolean) ?? "" : ""; }
+  get said() { return this.node.op === "chat" ? this.steps.flatMap((s) => answer(s.answer) ?? s.said ?? []) : []; }
+  get notes() { return this.steps.flatMap((s) => s.notes ?? []); }
+  get blocks() { return this.steps.filter((s) => s.arguments || s.result).flatMap((s) => readCall(s.arguments, s.result)); }
+  get raw() { return this.steps.flatMap((s) => [["Arguments", s.arguments], ["Result", s.result]]).filter(([, text]) => text); }
+
+  // weight changes with the content, and costs little.
+  get weight() { return this.steps.reduce((sum, s) => sum + (s.weight ??= JSON.stringify(s).length), 0); }
+}
+
+const kinds = { agent: "agent", chat: "turn", tool: "tool", approval: "approval", background: "background" };
+
+// lastPrompt is what the user said last, in gen_ai.input.messages.
+export function lastPrompt(text) {
+  const messages = list(text).filter((m) => m?.role === "user");
+  const said = messages.map((m) => partsOf(m).filter((p) => p?.type === "text" && typeof p.content === "string").map((p) => p.content).join("\n"));
+  return said.filter(Boolean).pop() ?? "";
+}
+
+// answer is what gen_ai.output.messages say, null if they say nothing.
+export function answer(text) {
+  const said = [];
+  for (const m of list(text)) {
+    for (const p of partsOf(m)) {
+      if (typeof p?.content !== "string" || !p.content) continue;
+      if (p.type === "text") said.push({ kind: "text", text: p.content });
+      if (p.type === "reasoning" || p.type === "thinking") said.push({ kind: "thinking", text: p.content });
+    }
+  }
+  return said.length ? said : null;
+}
+
+const partsOf = (m) => (Array.isArray(m?.parts) ? m.parts : []);
+
+function list(text) {
+  try {
+    const value = JSON.parse(text || "[]");
+    return Array.isArray(value) ? value : [];
+  } catch {
+    return [];
+  }
+}

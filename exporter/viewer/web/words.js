@@ -1,0 +1,59 @@
+// How a session is called and how it goes, in words.
+
+import { duration, plural, seconds } from "./format.js";
+
+export const who = (s) => s.agent || s.service || "unknown service";
+export const what = (s) => s.model || (s.agent ? "" : s.name);
+export const folderName = (s) => s.folder.replace(/[/\\]+$/, "").split(/[/\\]/).pop() ?? "";
+
+// headline is what tells a session from others: the prompt's first words if
+// they were recorded.
+export const headline = (s) => s.prompt || [who(s), what(s)].filter(Boolean).join(" · ");
+
+// recent is how long after its last span a session whose sender does not tell
+// what is open is taken to be running, in milliseconds.
+const recent = 10 * 60e3;
+
+// state returns a colour and words. now is in milliseconds.
+export function state(s, now = Date.now()) {
+  if (s.now?.gone) return ["gone", "gone: the process ended without a word"];
+  if (s.now) return ["running", activity(s.now, now)];
+  if (s.failure) return ["failed", `failed: ${s.failure}`];
+  if (s.ended) return s.errors ? ["mixed", `ended, ${plural(s.errors, "error")}`] : ["ok", "ended well"];
+  return now - s.came / 1e3 < recent ? ["running", "no end yet"] : ["open", "no end was received"];
+}
+
+// silent is how long nothing has to happen before it is said.
+const silent = 5e6;
+
+// activity is what an agent does this second, and since when.
+export function activity(n, now = Date.now()) {
+  const us = now * 1e3;
+  const quiet = us - n.heard > silent && us - n.since > silent ? `, silent for ${seconds(us - n.heard)}` : "";
+  return `${doing(n)} for ${seconds(us - n.since)}${quiet}`;
+}
+
+function doing(n) {
+  switch (n.op) {
+    case "chat": return !n.event ? "waiting for the model" : n.event.startsWith("thinking") ? "thinking" : n.event.startsWith("text") ? "writing" : n.event;
+    case "tool": return `running ${[n.what, n.text].filter(Boolean).join(" ")}`;
+    case "approval": return `waiting for approval of ${n.what}`;
+    case "background": return `in the background: ${n.what}`;
+    case "agent": return "between steps";
+  }
+  return n.what;
+}
+
+// rowDetail is what a row of the waterfall says besides its title.
+export function rowDetail(n, folder = "") {
+  if (!n.detail) return "";
+  return n.bar.path && folder && n.detail.startsWith(folder + "/") ? n.detail.slice(folder.length + 1) : n.detail;
+}
+
+// spoken is a span in a sentence, for who cannot see the bars.
+export function spoken(n, start) {
+  const parts = [n.bar.name, rowDetail(n), duration(n.duration), `at ${duration(n.start - start)}`];
+  if (n.open) parts.push("still running");
+  if (n.failure) parts.push(`failed: ${n.failure}`);
+  return parts.filter(Boolean).join(", ");
+}

@@ -1,0 +1,267 @@
+// The computing parts of the page, in Node: node --test exporter/viewer/webtest
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+
+import { align } from "../web/align.js";
+import { slowest, timeSpent, toolStats, usage } from "../web/breakdown.js";
+import { parseAddress, parseFilter, toolWord, writeAddress } from "../web/finding.js";
+import { duration, money } from "../web/format.js";
+import { diffLines, patchLines, readCall } from "../web/reading.js";
+import { group, sortBy, summarize, toolTimes } from "../web/stats.js";
+import { steps, stepLabel, Timeline } from "../web/timeline.js";
+import { lanes, Trace } from "../web/trace.js";
+import { Content, entries } from "../web/transcript.js";
+import { activity, headline, state } from "../web/words.js";
+
+const s = 1e6;
+const t0 = 1_790_000_000 * s;
+
+// bar is a span, from and to so many seconds after t0.
+const bar = (id, parent, op, title, from, to, more = {}) =>
+  ({ id, parent, op, name: `${op} ${title}`, title, tool: op === "tool" ? title : "", start: t0 + from * s, end: t0 + to * s, ...more });
+
+const session = { folder: "/home/dev/shop", agent: "cursor-agent", model: "GPT-5", prompt: "", service: "", name: "" };
+
+function traced(spans, open = [], more = {}) {
+  const t = new Trace("t");
+  t.merge({ session: { ...session, ...more }, seq: 1, spans, open });
+  return t;
+}
+
+// A turn, two parallel reads, a sub-agent that thinks and greps, and a last turn.
+const run = () => traced([
+  bar("r", "", "agent", "cursor-agent", 0, 20),
+  bar("c1", "r", "chat", "GPT-5", 0, 4, { turn: 1, firstChunk: 2 * s, text: [2 * s, 3 * s], chunks: 2, input: 1000, output: 50, cached: 200, cost: 0.5 }),
+  bar("a", "r", "tool", "read", 4, 6, { turn: 1, detail: "/home/dev/shop/a.go", path: true }),
+  bar("b", "r", "tool", "read", 4, 8, { turn: 1, detail: "/home/dev/shop/b.go", failure: "not found" }),
+  bar("k", "r", "tool", "task", 8, 16, { turn: 1 }),
+  bar("i", "k", "agent", "explore", 8.5, 15.5, { input: 700 }),
+  bar("ic", "i", "chat", "GPT-5", 8.5, 11, { turn: 1, input: 700, output: 10 }),
+  bar("ig", "i", "tool", "grep", 11, 15, { turn: 1 }),
+  bar("c2", "r", "chat", "GPT-5", 16, 20, { turn: 2, input: 3000, output: 70, cached: 1000 }),
+  bar("d", "c2", "deltas", "", 17, 19, { text: [0, 1 * s], chunks: 2 }),
+]);
+
+test("a trace is a tree, and deltas belong to their chat", () => {
+  const t = run();
+  assert.equal(t.nodes.length, 9);
+  const chat = t.byId.get("c2");
+  assert.equal(t.byId.get("d"), chat);
+  assert.deepEqual(chat.text, [t0 + 17 * s, t0 + 18 * s]);
+  assert.equal(chat.chunks, 2);
+  assert.equal(t.byId.get("ig").inner, t.byId.get("i"));
+  assert.equal(t.byId.get("a").inner, null);
+  assert.deepEqual(t.rows(new Set()).map((n) => n.id), ["r", "c1", "a", "b", "k", "i", "ic", "ig", "c2"]);
+  assert.deepEqual(t.rows(new Set(["c1"])).map((n) => n.id), ["r", "c1", "c2"]); // a folded turn
+  assert.deepEqual(t.rows(new Set(), (n) => n.failure).map((n) => n.id), ["r", "c1", "b"]);
+});
+
+test("deltas without their chat, orphans and circles are shown", () => {
+  const t = traced([bar("r", "", "agent", "x", 0, 9), bar("d", "lost", "deltas", "", 1, 2, { text: [0] }), bar("o", "lost", "tool", "read", 1, 2),
+    bar("p", "q", "tool", "p", 3, 4), bar("q", "p", "tool", "q", 3, 5)]);
+  assert.deepEqual(new Set(t.rows(new Set()).map((n) => n.id)), new Set(["r", "d", "o", "p", "q"]));
+});
+
+test("open spans last until now, and are replaced by their ends", () => {
+  const t = traced([bar("c", "r", "chat", "m", 0, 2)], [bar("r", "", "agent", "x", 0, 3, { open: true }), bar("o", "r", "tool", "shell", 2, 3, { open: true })]);
+  t.tick(t0 + 10 * s);
+  assert.equal(t.live, true);
+  assert.equal(t.byId.get("o").duration, 8 * s);
+  assert.equal(t.duration, 10 * s);
+  // The same ones again change nodes in place; one that ended is another matter.
+  const node = t.byId.get("o");
+  assert.equal(t.merge({ session, seq: 1, spans: [], open: [bar("r", "", "agent", "x", 0, 4, { open: true }), bar("o", "r", "tool", "shell", 2, 4, { open: true })] }), false);
+  assert.equal(t.byId.get("o"), node);
+  assert.equal(t.merge({ session, seq: 2, spans: [bar("o", "r", "tool", "shell", 2, 5)], open: [bar("r", "", "agent", "x", 0, 5, { open: true })] }), true);
+  assert.equal(t.byId.get("o").duration, 3 * s);
+  // Those of a process that died end when it was last heard of.
+  t.merge({ session: { ...session, now: { gone: true } }, seq: 3, spans: [], open: [bar("r", "", "agent", "x", 0, 6, { open: true })] });
+  t.tick(t0 + 100 * s);
+  assert.equal(t.duration, 6 * s);
+  assert.equal(t.live, false);
+});
+
+test("every instant counts once, and a sub-agent's time is that of its steps", () => {
+  const { total, parts } = timeSpent(run());
+  const us = Object.fromEntries(parts.map((p) => [p.label, p.us / s]));
+  assert.equal(total, 20 * s);
+  assert.equal(parts.reduce((sum, p) => sum + p.us, 0), total);
+  assert.deepEqual(us, { "model": 2 + 2.5 + 4, "waiting for the model": 2, "read": 4, "grep": 4, "task": 1.5 });
+  const stats = Object.fromEntries(toolStats(run()).map((t) => [t.tool, t]));
+  assert.equal(stats.task.total, 1 * s);
+  assert.equal(stats.read.calls, 2);
+  assert.equal(stats.read.failed, 1);
+  assert.equal(stats.read.p95, 4 * s);
+  assert.deepEqual(slowest(run(), 3).map((n) => n.id), ["c1", "b", "ig"]);
+});
+
+test("tokens are those of the calls, each once", () => {
+  const used = usage(run());
+  assert.equal(used.input, 1000 + 700 + 3000);
+  assert.equal(used.output, 130);
+  assert.equal(used.cached, 1200);
+  assert.equal(used.cost, 0.5);
+  assert.deepEqual(used.turns.map((u) => u.inner), [false, true, false]);
+});
+
+test("filters", () => {
+  const t = run();
+  const found = (text) => t.nodes.filter(parseFilter(text)).map((n) => n.id);
+  assert.deepEqual(found("is:error"), ["b"]);
+  assert.deepEqual(found("tool:READ"), ["a", "b"]);
+  assert.deepEqual(found("b.go"), ["b"]);
+  assert.deepEqual(found("op:chat is:wait"), ["c1"]);
+  assert.deepEqual(found("read nothing"), []);
+  assert.equal(parseFilter("  "), null);
+  assert.equal(toolWord("web search"), "tool:web+search");
+  t.byId.get("a").content = "package main";
+  assert.deepEqual(found("PACKAGE"), ["a"]);
+});
+
+test("addresses come back as they were written", () => {
+  const written = writeAddress(["trace", "ab", ""], { q: "a b&c", from: 0, to: "", tab: "Span" });
+  assert.equal(written, "#/trace/ab?q=a+b%26c&from=0&tab=Span");
+  const { parts, query } = parseAddress(written);
+  assert.deepEqual(parts, ["trace", "ab"]);
+  assert.equal(query.get("q"), "a b&c");
+  assert.deepEqual(parseAddress("#/").parts, [""]);
+  assert.deepEqual(parseAddress("#/trace/%ff?x").parts, ["trace", "%ff"]);
+});
+
+test("calls are read as a person would", () => {
+  const kinds = (a, r) => readCall(JSON.stringify(a), JSON.stringify(r)).map((b) => b.kind);
+  assert.deepEqual(readCall('{"command":"go test","parsingResult":{},"toolCallId":"x"}', '{"failure":{"exitCode":1,"interleavedOutput":"FAIL\\n","stderr":""}}'), [
+    { kind: "command", value: "go test" }, { kind: "output", value: "FAIL\n", error: false }, { kind: "error", value: "exit code 1" },
+  ]);
+  const [path, edit] = readCall('{"file_path":"a.go","old_string":"a\\nb\\nc","new_string":"a\\nB\\nc"}', '"done"');
+  assert.equal(path.value, "a.go");
+  assert.deepEqual(edit.value.map((l) => l.sign + l.text), [" a", "-b", "+B", " c"]);
+  assert.deepEqual(kinds({ path: "x" }, { success: { diffString: " a\n+b" } }), ["path", "diff"]);
+  assert.deepEqual(kinds({ pattern: "TODO" }, { success: { workspaceResults: { "/w": { files: { files: ["a", "b"] } } } } }), ["query", "list"]);
+  assert.deepEqual(kinds({ path: "x" }, { error: { errorMessage: "File not found" } }), ["path", "error"]);
+  assert.deepEqual(kinds({ path: "x" }, { fileNotFound: { path: "x" } }), ["path", "error"]);
+  assert.deepEqual(kinds({ id: "SHOP-1" }, { success: { content: [{ text: { text: "hi" } }], isError: false } }), ["fields", "output"]);
+  assert.deepEqual(kinds({ path: "n.txt", fileText: "one\ntwo\n" }, { success: {} }), ["path", "diff"]);
+  assert.deepEqual(readCall("not json", ""), [{ kind: "text", value: "not json" }]);
+  assert.deepEqual(readCall("", ""), []);
+});
+
+test("differences", () => {
+  const text = (lines) => lines.map((l) => l.sign + l.text);
+  assert.deepEqual(text(diffLines("", "a\nb\n")), ["+a", "+b"]);
+  assert.deepEqual(text(diffLines("a\nb\nc\nd", "a\nc\nx\nd")), [" a", "-b", " c", "+x", " d"]);
+  assert.deepEqual(text(diffLines("same", "same")), [" same"]);
+  assert.deepEqual(patchLines("@@ -1 +1 @@\n-a\n+b\n c\n").map((l) => l.sign), ["@", "-", "+", " "]);
+  const long = Array.from({ length: 2000 }, (_, i) => `a${i}`).join("\n");
+  assert.equal(diffLines(long, long.replaceAll("a", "b")).length, 4000); // too long to compare
+});
+
+test("a transcript reads in order, with and without content", () => {
+  const t = run();
+  const bare = entries(t, new Content());
+  assert.deepEqual(bare.map((e) => e.kind), ["agent", "turn", "tool", "tool", "tool", "agent", "turn", "tool", "turn"]);
+  assert.deepEqual(bare.map((e) => e.depth), [0, 0, 0, 0, 0, 1, 2, 2, 0]);
+  const content = new Content();
+  content.merge({ seq: 1, spans: [
+    { id: "r", prompt: JSON.stringify([{ role: "user", parts: [{ type: "text", content: "Fix it" }] }]) },
+    { id: "c1", answer: JSON.stringify([{ role: "assistant", parts: [{ type: "reasoning", content: "hm" }, { type: "text", content: "Reading." }] }]), notes: [{ at: 1, name: "retry", text: "attempt 1" }] },
+    { id: "a", arguments: '{"path":"a.go"}', result: '{"success":{"content":"x"}}', cut: 7 },
+  ], open: [{ id: "c2", said: [{ kind: "text", text: "Do" }] }] });
+  const full = entries(t, content);
+  assert.equal(full[0].prompt, "Fix it");
+  assert.deepEqual(full[1].said, [{ kind: "thinking", text: "hm" }, { kind: "text", text: "Reading." }]);
+  assert.equal(full[1].notes[0].name, "retry");
+  assert.deepEqual(full[2].blocks.map((b) => b.kind), ["path", "output"]);
+  assert.equal(full[2].cut, 7);
+  assert.equal(full[8].said[0].text, "Do");
+});
+
+test("two sessions, step by step", () => {
+  const same = align(run(), run());
+  assert.equal(same.diverged, -1);
+  assert.equal(same.rows.length, 7);
+  const other = run();
+  other.byId.get("a").detail = "/home/dev/shop/other.go";
+  const { rows, diverged } = align(run(), other);
+  assert.equal(diverged, 1);
+  assert.ok(rows.some((r) => r.left?.id === "a" && !r.right) && rows.some((r) => r.right?.id === "a" && !r.left));
+  const failed = run();
+  failed.byId.get("a").failure = "no";
+  assert.equal(align(run(), failed).diverged, 1);
+});
+
+test("runs over time are sums and nearest ranks", () => {
+  const at = (day, more) => ({ start: new Date(2026, 8, day, 12).getTime() * 1e3, end: new Date(2026, 8, day, 12).getTime() * 1e3 + 10 * s, agent: "a", model: "m",
+    failure: "", firstChunk: 2 * s, tools: 2, toolErrors: 1, input: 100, output: 10, cached: 5, cost: 0.25, calls: [[0, s, 0], [1, 3 * s, 1]], ...more });
+  const runs = [at(1, {}), at(1, { failure: "x", end: at(1, {}).start + 30 * s }), at(2, { firstChunk: 0, calls: [] })];
+  const days = group(runs, "day");
+  assert.deepEqual(days.map((d) => [d.name, d.runs, d.failed, d.input, d.cost]), [["2026-09-01", 2, 1, 200, 0.5], ["2026-09-02", 1, 0, 100, 0.25]]
+    .map(([name, n, ...rest]) => [name, n, ...rest]));
+  assert.equal(days[0].durationP50, 10 * s);
+  assert.equal(days[0].durationP95, 30 * s);
+  assert.ok(Number.isNaN(days[1].firstP50) && Number.isNaN(days[1].toolP50));
+  assert.equal(summarize(runs).toolErrors, 3);
+  assert.deepEqual(sortBy(days, "firstP50", true).map((d) => d.name), ["2026-09-01", "2026-09-02"]); // what has none comes last
+  assert.deepEqual(sortBy(days, "firstP50", false).map((d) => d.name), ["2026-09-01", "2026-09-02"]);
+  assert.deepEqual(toolTimes(runs, ["read", "shell"]).map((t) => [t.name, t.calls, t.failed, t.p50]), [["shell", 2, 2, 3 * s], ["read", 2, 0, s]]);
+});
+
+test("what goes on, in words", () => {
+  const now = (more) => ({ op: "tool", what: "shell", text: "go test", event: "", since: t0, heard: t0, ...more });
+  assert.equal(activity(now({}), t0 / 1e3 + 3000), "running shell go test for 3s");
+  assert.equal(activity(now({}), t0 / 1e3 + 70_000), "running shell go test for 1m10s, silent for 1m10s");
+  assert.equal(activity(now({ op: "chat" }), t0 / 1e3 + 1000), "waiting for the model for 1s");
+  assert.equal(activity(now({ op: "chat", event: "text.delta", heard: t0 + 2 * s }), t0 / 1e3 + 3000), "writing for 3s");
+  assert.equal(state({ now: now({}), came: 0 }, t0 / 1e3 + 3_600_000)[0], "running"); // however long
+  assert.equal(state({ now: now({ gone: true }), came: 0 })[0], "gone");
+  assert.equal(state({ came: t0, failure: "", ended: false }, t0 / 1e3 + 60_000)[0], "running");
+  assert.equal(state({ came: t0, failure: "", ended: false }, t0 / 1e3 + 3_600_000)[0], "open");
+  assert.equal(headline({ ...session, prompt: "Fix it" }), "Fix it");
+  assert.equal(headline(session), "cursor-agent · GPT-5");
+});
+
+test("time", () => {
+  const t = new Timeline();
+  t.extend(100);
+  t.set(20, 40);
+  t.reveal(60, 70);
+  assert.deepEqual([t.from, t.to], [55, 75]);
+  t.zoom(0.5, 60);
+  assert.equal(Math.round(t.span), 10);
+  t.fit();
+  assert.equal(t.zoomed, false);
+  const { list, step } = steps(0, 24.3 * s, 6);
+  assert.equal(step, 5 * s);
+  assert.deepEqual(list.map((at) => stepLabel(at, step)), ["0", "5s", "10s", "15s", "20s"]);
+  assert.deepEqual([0.5, 850, 6.26 * s, 62 * s, 3900 * s].map(duration), ["1µs", "850µs", "6.26s", "1m02s", "1h05m"]);
+  assert.deepEqual([0.001234, 0.05, 1.5, 250].map(money), ["$0.0012", "$0.050", "$1.50", "$250"]);
+  assert.deepEqual(lanes([{ start: 0, end: 2 }, { start: 1, end: 3 }, { start: 2, end: 4 }], 2).map((l) => l.lane), [0, 1, 0]);
+});
+
+// WCAG's contrast of two colours.
+function contrast(a, b) {
+  const luminance = (hex) => {
+    const [r, g, blue] = [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16) / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * blue;
+  };
+  const [x, y] = [luminance(a), luminance(b)].sort((p, q) => q - p);
+  return (x + 0.05) / (y + 0.05);
+}
+
+test("bars and text can be seen on every background, in both themes", () => {
+  const css = readFileSync(new URL("../web/base.css", import.meta.url), "utf8");
+  const colors = new Map([...css.matchAll(/--([a-z-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)/g)].map(([, name, light, dark]) => [name, [light, dark]]));
+  for (const theme of [0, 1]) {
+    for (const ground of ["panel", "page", "hover", "selected"]) {
+      for (const ink of ["agent", "chat", "chat-stream", "chat-wait", "thinking", "tool", "background", "approval", "other", "idle", "error", "error-stream", "accent"]) {
+        const c = contrast(colors.get(ink)[theme], colors.get(ground)[theme]);
+        assert.ok(c >= 3, `${ink} on ${ground}: ${c.toFixed(2)}`);
+      }
+      for (const ink of ["text", "dim", "error-text", "good-text", "warn-text", "accent"]) {
+        const c = contrast(colors.get(ink)[theme], colors.get(ground)[theme]);
+        assert.ok(c >= 4.5, `${ink} on ${ground}: ${c.toFixed(2)}`);
+      }
+    }
+  }
+});

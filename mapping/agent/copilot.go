@@ -1,0 +1,291 @@
+package agent
+
+import (
+	"bytes"
+	"cmp"
+	"strings"
+
+	"github.com/spantee/spantee/mapping/jsonscan"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// copilot is GitHub's Copilot CLI, run with --output-format json. A turn is a
+// call of the model with the tools that it asks for. Lines of sub-agents stand
+// between those of the agent, and have an agentId. The session's id may come
+// with the last line only.
+var copilot = Agent{
+	Flag:     "copilot",
+	Name:     "copilot-cli",
+	Provider: "github",
+	TurnEnds: true,
+	New: func() Decoder {
+		d := new(copilotDecoder)
+		d.begin(nil)
+		return d
+	},
+	Proof: func(m *Marks) bool {
+		return strings.Contains(m.Type, ".") && m.has("data") && m.has("id") || m.Type == "result" && m.has("sessionId") && m.has("exitCode")
+	},
+}
+
+// A copilotDecoder reads one stream.
+type copilotDecoder struct {
+	scanner
+	line    copilotLine
+	session []byte
+	begun   bool
+	turns   map[string]*copilotTurn // at hand, by agent
+	parents map[string][]byte       // the tool calls that started sub-agents, by agent
+	started [][]byte                // tool calls whose sub-agent has not been seen
+	asked   map[string]string       // kinds of open questions, by their ids
+	fault   string                  // the last error's type
+	total   *Usage                  // of the session
+}
+
+// A copilotTurn is what has been seen of a turn.
+type copilotTurn struct {
+	texts, thoughts int // deltas since the last whole text
+	thought         bool
+	usage           Usage
+	counted         bool // by more than what messages say of their output
+	calls           bool
+}
+
+// begin forgets the session before.
+func (d *copilotDecoder) begin(session []byte) {
+	d.session, d.begun, d.fault, d.total, d.started = bytes.Clone(session), false, "", nil, nil
+	d.turns, d.parents, d.asked = map[string]*copilotTurn{}, map[string][]byte{}, map[string]string{}
+}
+
+// Flush implements [Decoder].
+func (d *copilotDecoder) Flush(dst []Event) []Event { return dst }
+
+// Decode implements [Decoder].
+func (d *copilotDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
+
+func (d *copilotDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
+	l := &d.line
+	*l = copilotLine{}
+	for key := range r.Members() {
+		l.field(r, key)
+	}
+	if len(l.typ) == 0 {
+		return dst, false
+	}
+	if l.typ == "session.start" && d.begun && len(d.session) > 0 && !bytes.Equal(l.session, d.session) {
+		d.begin(nil)
+	}
+	from := len(dst)
+	if !d.begun && l.typ != "result" {
+		d.begun = true
+		if l.typ == "session.start" {
+			d.session = bytes.Clone(l.session)
+		}
+		dst = append(dst, Event{Kind: RunStart, Time: l.Time, ID: l.id, Model: l.selected, Facts: l.facts})
+	}
+	if len(l.agent) > 0 {
+		l.Parent = d.parent()
+	}
+	dst = d.classify(dst)
+	for i := from; i < len(dst); i++ {
+		if dst[i].Kind != SessionNamed && dst[i].Session == nil {
+			dst[i].Session = d.session
+		}
+	}
+	if l.typ == "result" {
+		d.begin(nil)
+	}
+	return dst, true
+}
+
+// parent returns the tool call that started the sub-agent whose line this is.
+func (d *copilotDecoder) parent() []byte {
+	l := &d.line
+	if p := d.parents[string(l.agent)]; p != nil {
+		return p
+	}
+	var p []byte
+	switch {
+	case strings.HasPrefix(l.typ, "subagent.") && len(l.ID) > 0:
+		p = bytes.Clone(l.ID)
+	case len(l.parentCall) > 0:
+		p = bytes.Clone(l.parentCall)
+	case len(d.started) > 0: // the one that began first of those that printed nothing
+		p, d.started = d.started[0], d.started[1:]
+	default:
+		p = bytes.Clone(l.agent)
+	}
+	if len(d.parents) < maxSessions {
+		d.parents[string(l.agent)] = p
+	}
+	return p
+}
+
+func (d *copilotDecoder) turn() *copilotTurn {
+	key := string(d.line.agent)
+	t := d.turns[key]
+	if t == nil {
+		if len(d.turns) >= maxSessions {
+			clear(d.turns)
+		}
+		t = new(copilotTurn)
+		d.turns[key] = t
+	}
+	return t
+}
+
+func (d *copilotDecoder) classify(dst []Event) []Event {
+	l := &d.line
+	l.Kind = Ignored
+	switch l.typ {
+	case "session.start":
+	case "user.message":
+		l.Kind, l.Text = Prompt, l.content
+	case "assistant.turn_start":
+		*d.turn() = copilotTurn{}
+		l.Kind = TurnStart
+	case "assistant.message_delta":
+		d.turn().texts++
+		l.Kind = TextDelta
+	case "assistant.reasoning_delta":
+		d.turn().thoughts++
+		d.turn().thought = true
+		l.Kind = ThinkingDelta
+	case "assistant.reasoning":
+		return d.reasoning(dst, l.content)
+	case "assistant.message":
+		return d.message(dst)
+	case "assistant.usage":
+		t := d.turn()
+		if !t.counted {
+			t.usage = Usage{}
+		}
+		t.counted = true
+		t.usage.add(&l.used)
+		l.Kind, l.Usage = TextEnd, t.used()
+	case "assistant.turn_end":
+		l.Kind, l.Final = TurnEnd, !d.turn().calls
+	case "tool.execution_start":
+		l.Kind, l.Tool = ToolStart, l.tool().finish()
+	case "tool.execution_complete":
+		l.Kind = ToolEnd
+		l.finishTool()
+	case "subagent.started":
+		if len(l.agent) == 0 && len(d.started) < maxSessions {
+			d.started = append(d.started, bytes.Clone(l.ID))
+		}
+	case "session.error":
+		d.fault = cmp.Or(l.errorType, "error")
+		l.Kind, l.Status, l.Text = RunError, d.fault, l.message
+	case "abort":
+		d.fault = "aborted"
+		l.Kind, l.Status = RunError, d.fault
+	case "session.warning":
+		l.Kind, l.Notice = Notice, semconv.EventWarning
+		l.Facts = []Fact{{Key: semconv.Message, Kind: FactText, Level: Full, Text: l.message}}
+	case "session.compaction_complete":
+		l.Kind, l.Notice, l.Facts = Notice, semconv.EventCompaction, l.facts
+	case "session.shutdown":
+		d.total = l.total
+	case "result":
+		return d.result(dst)
+	default:
+		d.question()
+	}
+	return append(dst, l.Event)
+}
+
+// question takes what waits for the user: "permission.requested" and the like.
+// Other lines only have a time.
+func (d *copilotDecoder) question() {
+	l := &d.line
+	kind, end := strings.CutSuffix(l.typ, ".completed")
+	kind, start := strings.CutSuffix(kind, ".requested")
+	id := string(l.requestID)
+	switch {
+	case id != "" && start:
+		l.Kind, l.Query = ApprovalStart, cmp.Or(l.askedFor, kind)
+		if len(d.asked) < maxSessions {
+			d.asked[id] = l.Query
+		}
+		l.CallID, l.Facts = l.ID, l.facts
+	case id != "" && end:
+		l.Kind, l.Query = ApprovalEnd, cmp.Or(d.asked[id], kind)
+		delete(d.asked, id)
+		l.Status = cmp.Or(l.outcome, "completed")
+		l.Failed = strings.HasPrefix(l.Status, "denied")
+	case !strings.Contains(l.typ, "."):
+		l.Kind = Unknown
+	default:
+		l.Kind = Notice
+	}
+	l.ID = l.requestID
+}
+
+// reasoning takes a whole block of thinking, which deltas may have had.
+func (d *copilotDecoder) reasoning(dst []Event, text []byte) []Event {
+	l := &d.line
+	t := d.turn()
+	ev := Event{Kind: ThinkingMessage, Time: l.Time, Parent: l.Parent, Text: text, Bytes: jsonscan.UnquotedLen(text)}
+	if t.thoughts > 0 {
+		ev.Kind = ThinkingEnd
+	}
+	t.thoughts, t.thought = 0, true
+	return append(dst, ev)
+}
+
+// message takes a whole message, of which deltas may have had the text.
+func (d *copilotDecoder) message(dst []Event) []Event {
+	l := &d.line
+	t := d.turn()
+	if len(l.thinking) > 0 && (!t.thought || t.thoughts > 0) {
+		dst = d.reasoning(dst, l.thinking)
+	}
+	l.Text, l.Bytes = l.content, jsonscan.UnquotedLen(l.content)
+	l.Kind = TextMessage
+	if t.texts > 0 || len(l.content) == 0 {
+		l.Kind, l.Text = TextEnd, nil
+	}
+	t.texts, t.thought = 0, false
+	t.calls = t.calls || l.calls > 0
+	if !t.counted && l.used.Known {
+		t.usage.add(&l.used)
+		t.usage.OutputOnly = true
+	}
+	if t.usage.Known {
+		l.Usage = t.used()
+	}
+	return append(dst, l.Event)
+}
+
+func (t *copilotTurn) used() *Usage {
+	u := t.usage
+	return &u
+}
+
+// add adds counts.
+func (u *Usage) add(v *Usage) {
+	u.Input += v.Input
+	u.Output += v.Output
+	u.CacheRead += v.CacheRead
+	u.CacheWrite += v.CacheWrite
+	u.Reasoning += v.Reasoning
+	u.Known = u.Known || v.Known
+}
+
+// result takes the last line, with the session's id.
+func (d *copilotDecoder) result(dst []Event) []Event {
+	l := &d.line
+	id := bytes.Clone(l.session)
+	if len(id) > 0 && !bytes.Equal(id, d.session) {
+		if d.begun {
+			dst = append(dst, Event{Kind: SessionNamed, Session: d.session, ID: id})
+		}
+		d.session = id
+	}
+	l.Kind, l.Usage, l.Facts = RunEnd, d.total, l.facts
+	if l.exit.Known && l.exit.Code != 0 {
+		l.Failed, l.Status = true, cmp.Or(d.fault, "failure")
+	}
+	return append(dst, l.Event)
+}

@@ -1,0 +1,282 @@
+package agent
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/spantee/spantee/mapping/jsonscan"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// A copilotLine is one line: an envelope with data, or the result without. What
+// a name in its data means does not depend on the line's type, which may come
+// last.
+type copilotLine struct {
+	Event
+	typ, errorType     string
+	id, agent, session []byte
+	parentCall         []byte
+	selected           []byte // model
+	content, thinking  []byte
+	message            []byte // of an error
+	requestID          []byte
+	askedFor, outcome  string
+	calls              int
+	call               *call
+	success, hasResult bool
+	used               Usage
+	total              *Usage
+	exit               Exit
+	facts              facts
+}
+
+func (l *copilotLine) tool() *call {
+	if l.call == nil {
+		l.call = newCall()
+	}
+	return l.call
+}
+
+func (l *copilotLine) field(r *jsonscan.Reader, key []byte) {
+	switch string(key) {
+	case "type":
+		l.typ = string(r.Str())
+	case "timestamp":
+		l.Time = isoTime(r)
+	case "id":
+		l.id = r.Str()
+	case "agentId":
+		l.agent = jsonscan.Unquote(r.Str())
+	case "sessionId":
+		l.session = jsonscan.Unquote(r.Str())
+	case "exitCode":
+		l.exit.Code, l.exit.Known = r.Int()
+	case "usage":
+		l.runUsage(r)
+	case "data":
+		for key := range r.Members() {
+			l.data(r, key)
+		}
+	default:
+		r.Skip()
+	}
+}
+
+func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
+	switch string(key) {
+	case "sessionId":
+		l.session = jsonscan.Unquote(r.Str())
+	case "selectedModel":
+		l.selected = jsonscan.Unquote(r.Str())
+	case "context":
+		l.context(r)
+	case "model":
+		l.Model = jsonscan.Unquote(r.Str())
+	case "content":
+		l.content = r.Str()
+	case "reasoningText":
+		l.thinking = r.Str()
+	case "deltaContent":
+		l.Text = r.Str()
+		l.Bytes = jsonscan.UnquotedLen(l.Text)
+	case "toolRequests":
+		for range r.Elements() {
+			l.calls++
+			r.Skip()
+		}
+	case "inputTokens", "outputTokens", "reasoningTokens", "cacheReadTokens", "cacheWriteTokens":
+		l.used.countAs(r, key)
+	case "finishReason":
+		l.FinishReason = finishReason(r.Str())
+	case "apiCallId":
+		l.Call = jsonscan.Unquote(r.Str())
+	case "toolCallId":
+		l.ID = jsonscan.Unquote(r.Str())
+	case "parentToolCallId":
+		l.parentCall = jsonscan.Unquote(r.Str())
+	case "toolName":
+		if name := r.Str(); l.tool().Name == "" {
+			l.call.named(name)
+		}
+	case "mcpToolName":
+		if name := r.Str(); len(name) > 0 {
+			l.tool().named(name)
+		}
+	case "mcpServerName":
+		if server := r.Str(); len(server) > 0 {
+			l.tool().MCP = true
+			l.call.arguments.text(semconv.MCPServer, Detail, server)
+		}
+	case "arguments":
+		l.tool().readArguments(r)
+	case "success":
+		l.success = r.Bool()
+	case "result":
+		l.result(r)
+	case "error":
+		l.failure(r)
+	case "message":
+		l.message = r.Str()
+	case "errorType":
+		l.errorType = enum(r.Str())
+	case "requestId":
+		l.requestID = jsonscan.Unquote(r.Str())
+	case "permissionRequest":
+		l.permission(r)
+	case "preCompactionTokens":
+		l.facts.number(r, semconv.TokensBefore)
+	case "postCompactionTokens":
+		l.facts.number(r, semconv.TokensAfter)
+	case "modelMetrics":
+		l.metrics(r)
+	default:
+		r.Skip()
+	}
+}
+
+func (l *copilotLine) context(r *jsonscan.Reader) {
+	for key := range r.Members() {
+		if string(key) == "cwd" {
+			l.facts.text(semconv.ProcessWorkingDirectory, Detail, r.Str())
+		} else {
+			r.Skip()
+		}
+	}
+}
+
+// countAs reads one of a call's counts. Its input includes what was cached.
+func (u *Usage) countAs(r *jsonscan.Reader, key []byte) {
+	switch string(key) {
+	case "inputTokens":
+		readCount(r, &u.Input, &u.Known)
+	case "outputTokens":
+		readCount(r, &u.Output, &u.Known)
+	case "reasoningTokens":
+		readCount(r, &u.Reasoning, &u.Known)
+	case "cacheReadTokens":
+		readCount(r, &u.CacheRead, &u.Known)
+	case "cacheWriteTokens":
+		readCount(r, &u.CacheWrite, &u.Known)
+	default:
+		r.Skip()
+	}
+}
+
+// result reads what a tool returned, {"content":..,"detailedContent":..}, or
+// what became of a question, {"kind":"approved"}.
+func (l *copilotLine) result(r *jsonscan.Reader) {
+	again := *r
+	for key := range again.Members() {
+		switch string(key) {
+		case "kind":
+			l.outcome = enum(again.Str())
+		case "content":
+			text := again.Str()
+			l.tool().textSize(text)
+		default:
+			again.Skip()
+		}
+	}
+	if l.outcome != "" {
+		l.facts.set(Fact{Key: semconv.QueryResponse, Kind: FactJSON, Level: Full, Text: r.Raw()})
+		return
+	}
+	l.tool().readResult(r)
+}
+
+func (l *copilotLine) finishTool() {
+	c := l.tool()
+	switch code := l.errorType; {
+	case l.success:
+	case code == "denied" || code == "rejected" || strings.HasPrefix(code, "permission"):
+		c.rejected()
+	default:
+		c.failed()
+		c.ErrorType = cmp.Or(code, c.ErrorType)
+	}
+	if !l.success {
+		c.ErrorText = l.message
+	}
+	l.Tool = c.finish()
+}
+
+// failure reads {"message":..,"code":..}, or a text.
+func (l *copilotLine) failure(r *jsonscan.Reader) {
+	if r.Peek() == '"' {
+		l.message = r.Str()
+		return
+	}
+	for key := range r.Members() {
+		switch string(key) {
+		case "message":
+			l.message = r.Str()
+		case "code":
+			l.errorType = enum(r.Str())
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// permissionDetails are what a request for permission is about.
+var permissionDetails = map[string]string{
+	"fullCommandText": semconv.ProcessCommandLine,
+	"path":            semconv.FilePath,
+	"fileName":        semconv.FilePath,
+	"url":             semconv.URLFull,
+	"serverName":      semconv.MCPServer,
+}
+
+func (l *copilotLine) permission(r *jsonscan.Reader) {
+	r.Peek()
+	start := r.I
+	for key := range r.Members() {
+		name, known := permissionDetails[string(key)]
+		switch {
+		case string(key) == "kind":
+			l.askedFor = enum(r.Str())
+		case string(key) == "toolCallId":
+			l.ID = jsonscan.Unquote(r.Str())
+		case known:
+			l.facts.text(name, Detail, r.Str())
+		default:
+			r.Skip()
+		}
+	}
+	l.facts.set(Fact{Key: semconv.QueryArguments, Kind: FactJSON, Level: Full, Text: r.B[start:r.I]})
+}
+
+// metrics reads the session's counts by model,
+// {"<model>":{"usage":{"inputTokens":..}}}.
+func (l *copilotLine) metrics(r *jsonscan.Reader) {
+	l.total = new(Usage)
+	for range r.Members() {
+		for key := range r.Members() {
+			if string(key) != "usage" {
+				r.Skip()
+				continue
+			}
+			var u Usage
+			for key := range r.Members() {
+				u.countAs(r, key)
+			}
+			l.total.add(&u)
+		}
+	}
+}
+
+// runUsage reads what the result says: {"premiumRequests":1,"sessionDurationMs":..}.
+func (l *copilotLine) runUsage(r *jsonscan.Reader) {
+	for key := range r.Members() {
+		switch string(key) {
+		case "premiumRequests":
+			l.facts.word(semconv.CopilotPremiumRequests, []byte(word(r.Raw())))
+		case "sessionDurationMs":
+			if ms, ok := r.Int(); ok && 0 < ms && ms < maxMillis {
+				l.Length = Instant(ms) * Milliseconds
+			}
+		default:
+			r.Skip()
+		}
+	}
+}

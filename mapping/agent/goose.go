@@ -1,0 +1,262 @@
+package agent
+
+import (
+	"bytes"
+
+	"github.com/spantee/spantee/mapping/jsonscan"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// goose is Goose, run with --output-format stream-json. A text comes in pieces
+// that have one id. Its lines have whole seconds, no session, and no model.
+var goose = Agent{
+	Flag:         "goose",
+	Name:         "goose",
+	CoarseStamps: true,
+	New:          func() Decoder { return new(gooseDecoder) },
+	Proof: func(m *Marks) bool {
+		return m.Type == "message" && m.has("message.content") && !m.has("session_id") || m.Type == "complete" && m.has("total_tokens")
+	},
+}
+
+// A gooseDecoder reads one stream, which is one run.
+type gooseDecoder struct {
+	scanner
+	line     gooseLine
+	begun    bool
+	calls    map[string]bool // in flight
+	together bool            // and several at once
+}
+
+// Flush implements [Decoder].
+func (d *gooseDecoder) Flush(dst []Event) []Event { return dst }
+
+// Decode implements [Decoder].
+func (d *gooseDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
+
+// A gooseLine is one line.
+type gooseLine struct {
+	typ, role, id []byte
+	created       Instant
+	content       []byte
+	text          []byte // of an error
+	usage         Usage
+	model         []byte
+}
+
+func (d *gooseDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
+	l := &d.line
+	*l = gooseLine{}
+	for key := range r.Members() {
+		switch string(key) {
+		case "type":
+			l.typ = r.Str()
+		case "message":
+			l.message(r)
+		case "error":
+			l.text = errorText(r)
+		case "model":
+			l.model = jsonscan.Unquote(r.Str())
+		case "input_tokens":
+			readCount(r, &l.usage.Input, &l.usage.Known)
+		case "output_tokens":
+			readCount(r, &l.usage.Output, &l.usage.Known)
+		default:
+			r.Skip()
+		}
+	}
+	if len(l.typ) == 0 {
+		return dst, false
+	}
+	ev := Event{Kind: Unknown, Time: l.created}
+	if !d.begun && string(l.typ) != "complete" {
+		d.begun = true
+		d.calls = map[string]bool{}
+		dst = append(dst, Event{Kind: RunStart, Time: ev.Time, ID: bytes.Clone(l.id), Model: l.model})
+	}
+	switch string(l.typ) {
+	case "message":
+		if len(l.content) > 0 && l.content[0] == '[' {
+			return d.blocks(dst, ev), true
+		}
+	case "notification", "model_change":
+		ev.Kind = Ignored
+	case "error":
+		ev.Kind, ev.Status, ev.Text = RunError, "error", l.text
+	case "complete":
+		d.begun = false
+		ev.Kind = RunEnd
+		if l.usage.Known {
+			u := l.usage
+			ev.Usage = &u
+		}
+	}
+	return append(dst, ev), true
+}
+
+// maxSeconds keeps a time in seconds within an Instant.
+const maxSeconds = maxMillis / 1000
+
+func (l *gooseLine) message(r *jsonscan.Reader) {
+	if r.Peek() == '"' { // of a notification
+		l.text = r.Str()
+		return
+	}
+	for key := range r.Members() {
+		switch string(key) {
+		case "id":
+			l.id = jsonscan.Unquote(r.Str())
+		case "role":
+			l.role = r.Str()
+		case "created":
+			if s, ok := r.Int(); ok && 0 < s && s < maxSeconds {
+				l.created = Instant(s) * 1000 * Milliseconds
+			}
+		case "content":
+			l.content = r.Raw()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// blocks appends the events of a message's content.
+func (d *gooseDecoder) blocks(dst []Event, ev Event) []Event {
+	r := jsonscan.Reader{B: d.line.content}
+	for range r.Elements() {
+		var b gooseBlock
+		for key := range r.Members() {
+			b.field(&r, key)
+		}
+		if next, ok := d.block(&b, ev); ok {
+			dst = append(dst, next)
+		}
+	}
+	return dst
+}
+
+// A gooseBlock is a part of a message.
+type gooseBlock struct {
+	typ      string
+	id, text []byte
+	server   []byte // whose tool it is
+	call     *call
+	failed   bool
+}
+
+func (b *gooseBlock) field(r *jsonscan.Reader, key []byte) {
+	switch string(key) {
+	case "type":
+		b.typ = enum(r.Str())
+	case "id":
+		b.id = jsonscan.Unquote(r.Str())
+	case "text", "thinking":
+		b.text = r.Str()
+	case "toolCall":
+		b.call = newCall()
+		b.request(r)
+	case "toolResult":
+		b.call = newCall()
+		b.response(r)
+	case "_meta":
+		for key := range r.Members() {
+			if string(key) == "goose_extension" {
+				b.server = r.Str()
+			} else {
+				r.Skip()
+			}
+		}
+	default:
+		r.Skip()
+	}
+}
+
+// request reads {"status":"success","value":{"name":..,"arguments":{..}}}. Tools
+// are those of extensions, which are MCP servers.
+func (b *gooseBlock) request(r *jsonscan.Reader) {
+	b.call.MCP = true
+	for key := range r.Members() {
+		switch string(key) {
+		case "value":
+			for key := range r.Members() {
+				switch string(key) {
+				case "name":
+					b.call.named(r.Str())
+				case "arguments":
+					b.call.readArguments(r)
+				default:
+					r.Skip()
+				}
+			}
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// response reads {"status":"success","value":{"content":[..],"isError":false}}.
+func (b *gooseBlock) response(r *jsonscan.Reader) {
+	for key := range r.Members() {
+		switch string(key) {
+		case "status":
+			b.failed = b.failed || string(r.Str()) == "error"
+		case "value":
+			again := *r
+			for key := range again.Members() {
+				if string(key) == "isError" {
+					b.failed = b.failed || again.Bool()
+				} else {
+					again.Skip()
+				}
+			}
+			b.call.readResult(r)
+		case "error":
+			b.call.ErrorText = errorText(r)
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// block returns the event of a part of a message.
+func (d *gooseDecoder) block(b *gooseBlock, ev Event) (Event, bool) {
+	l := &d.line
+	switch b.typ {
+	case "text", "thinking":
+		ev.Text, ev.Bytes = b.text, jsonscan.UnquotedLen(b.text)
+		switch {
+		case string(l.role) == "user":
+			ev.Kind = Prompt
+		case b.typ == "text":
+			ev.Kind = TextDelta
+		default:
+			ev.Kind = ThinkingDelta
+		}
+	case "toolRequest":
+		if b.call == nil {
+			b.call = newCall()
+		}
+		b.call.arguments.text(semconv.MCPServer, Detail, b.server)
+		if len(d.calls) < maxSessions {
+			d.calls[string(b.id)] = true
+		}
+		d.together = len(d.calls) > 1 // what they return may come in one message
+		ev.Kind, ev.ID, ev.Tool = ToolStart, b.id, b.call.finish()
+	case "toolResponse":
+		if b.call == nil {
+			b.call = newCall()
+		}
+		if c := b.call; b.failed {
+			c.failed()
+			if c.ErrorText == nil {
+				c.ErrorText = resultText(c.Result)
+			}
+			c.exitedAsTold(c.ErrorText)
+		}
+		delete(d.calls, string(b.id))
+		ev.Kind, ev.ID, ev.Tool, ev.Estimated = ToolEnd, b.id, b.call.finish(), d.together
+	default:
+		ev.Kind = Ignored
+	}
+	return ev, true
+}
