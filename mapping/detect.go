@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -107,6 +108,7 @@ func (m *Mapper) detect(line agent.Line, number int) {
 	d := &m.detector
 	found, foreign := agent.Detect(line.Text)
 	switch {
+	case len(bytes.TrimSpace(line.Text)) == 0:
 	case foreign != "":
 		m.stats.Foreign = foreign
 		m.stats.Unproven++

@@ -63,7 +63,7 @@ func rootCommand() *cobra.Command {
 		SilenceErrors: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return &exporter.Error{Err: fmt.Errorf("unexpected argument %q", args[0]), Hint: "to read a file: spantee < FILE"}
+				return &exporter.Error{Err: fmt.Errorf("unexpected argument %q", args[0]), Hint: "to trace a recording: spantee replay FILE"}
 			}
 			return nil
 		},
@@ -72,7 +72,6 @@ func rootCommand() *cobra.Command {
 	o.addFlags(cmd.Flags())
 	o.addViewFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&o.now, "now", false, "move a recording so that it ends now")
-	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand(), lsCommand(), showCommand(), replayCommand(), manCommand())
 	return cmd

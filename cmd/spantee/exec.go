@@ -61,6 +61,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	}
 	signals := catchForwarded()
 	say := newReporter(o, cfg, stderr)
+	say.child = true
 	process := &mapping.Process{Executable: filepath.Base(args[0])}
 	_, _ = rand.Read(process.Key[:]) // it never fails
 	tracing, err := startTracing(o, cfg, say, nil, process)
@@ -111,14 +112,18 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	if out.cut.Load() && (o.summary || say.terminal) && !o.quiet {
 		say.line("something that the agent left running has its stdout open: what it prints now is lost")
 	}
-	if status := endOfCopy(err); status.code != 0 {
-		say.line("%v", err)
-	}
-	stopWatch()
-	if err := stdout.Close(); err != nil && !isBrokenPipe(err) {
-		say.line("%v", err)
-	}
 	tracing.ended = end
+	lost := endOfCopy(err).code != 0
+	stopWatch()
+	if closed := stdout.Close(); closed != nil && !isBrokenPipe(closed) && !lost {
+		lost, err = true, closed
+	}
+	if lost {
+		say.line("%v", err)
+		if end == (exitStatus{}) { // an agent that is lied to ends well
+			end.code = statusFailed
+		}
+	}
 	tracing.end(false)
 	say.print()
 	tracing.stay(end)

@@ -138,7 +138,7 @@ func TestMapperWaitsForSlowCollector(t *testing.T) {
 		name    string
 		live    bool
 		timeout string
-	}{{"recording", false, "1s"}, {"live", true, "10s"}} {
+	}{{"recording", false, "2s"}, {"live", true, "10s"}} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			c := newCollector(t)

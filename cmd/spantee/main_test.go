@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -31,6 +33,15 @@ func (t tests) Run() int {
 		name, _, _ := strings.Cut(kv, "=")
 		if strings.HasPrefix(name, "OTEL_") || strings.HasPrefix(name, "SPANTEE_T") || strings.HasPrefix(name, "TRACE") {
 			os.Unsetenv(name) // a developer's own collector is not to be tested
+		}
+	}
+	// What nohup or a shell has ignored would stay ignored in the commands that the
+	// tests run, which then would not end. A signal that is caught here has its
+	// default in them.
+	caught := make(chan os.Signal, 1)
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
+		if signal.Ignored(s) {
+			signal.Notify(caught, s)
 		}
 	}
 	os.Setenv("GORACE", "atexit_sleep_ms=0")

@@ -16,6 +16,15 @@ func printable(s string) string {
 	}, s)
 }
 
+// printableLines does the same for several lines.
+func printableLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		lines[i] = printable(strings.ReplaceAll(line, "\t", "        "))
+	}
+	return strings.Join(lines, "\n")
+}
+
 // quoted makes a file name one word of a shell's.
 func quoted(name string) string {
 	plain := func(r rune) bool {

@@ -159,7 +159,7 @@ func (r *replayer) skip(name string, why error) {
 		why = path.Err // the name is said already
 	}
 	if !r.quiet {
-		r.say.line("%s: %s (skipped)", printable(name), printable(withHint(why)))
+		r.say.line("%s: %s (skipped)", printable(name), withHint(why))
 	}
 }
 

@@ -29,6 +29,7 @@ type reporter struct {
 	w        *voice // on stderr
 	terminal bool
 
+	child    bool   // spantee started the agent
 	again    string // the command that sends a recording again; "" for a live stream
 	tracing  bool   // there is somewhere for spans to go
 	stats    mapping.Stats
@@ -198,7 +199,7 @@ func (r *reporter) describe(run mapping.Run) string {
 	s += ", " + run.Duration.Round(time.Millisecond).String()
 	switch _, notCode := strconv.Atoi(run.ErrorType); {
 	case run.ErrorType == "":
-	case notCode == nil: // of the process
+	case notCode == nil && r.child:
 		s += ", exit " + run.ErrorType
 	default:
 		s += ", " + run.ErrorType
@@ -274,10 +275,10 @@ func notAStream(s mapping.Stats) string {
 	switch {
 	case s.Foreign != "":
 		return fmt.Sprintf("the input looks like %s (supported: %s; --agent overrides)", s.Foreign, supported())
-	case s.Unproven > 0:
+	case s.Unproven > s.BadLines:
 		return fmt.Sprintf("%s of JSON, but none that an agent can be told from (name it with --agent: %s)", count(s.Unproven, "line"), supported())
 	case s.BadLines > 0:
-		return "the input is not JSON lines; run the agent with --output-format stream-json or its equivalent"
+		return "the input is not JSON lines; run the agent with --output-format stream-json"
 	}
 	return ""
 }
@@ -321,9 +322,9 @@ func (r *reporter) undelivered() string {
 func withHint(err error) string {
 	var hinted *exporter.Error
 	if errors.As(err, &hinted) && hinted.Hint != "" {
-		return fmt.Sprintf("%v (%s)", err, hinted.Hint)
+		return printableLines(fmt.Sprintf("%v (%s)", err, hinted.Hint))
 	}
-	return err.Error()
+	return printableLines(err.Error())
 }
 
 func count(n int, noun string) string {

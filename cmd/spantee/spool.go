@@ -54,6 +54,7 @@ func spoolCommand() *cobra.Command {
 
 func printJSON(w io.Writer, entries []spool.Entry) error {
 	for _, e := range entries {
+		e.Endpoint = shown(e.Destination)
 		if err := json.NewEncoder(w).Encode(e); err != nil {
 			return err
 		}
@@ -75,11 +76,11 @@ func printSpool(w io.Writer, s spool.Spool, entries []spool.Entry) error {
 		reason := e.Reason
 		switch e.State {
 		case spool.Open:
-			spans, reason = "", fmt.Sprintf("process %d on %s", e.PID, e.Host)
+			spans, reason = "", fmt.Sprintf("process %d on %s", e.PID, printable(e.Host))
 		case spool.Killed:
 			reason = fmt.Sprintf("process %d was killed", e.PID)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", age(e.Since), humanize.IBytes(uint64(e.Bytes)), spans, e.State, e.Endpoint, reason)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", age(e.Since), humanize.IBytes(uint64(e.Bytes)), spans, e.State, shown(e.Destination), printable(reason))
 	}
 	fmt.Fprintf(tw, "\n%s in %s\n", humanize.IBytes(uint64(total)), s.Dir)
 	return tw.Flush()
@@ -135,7 +136,9 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	if err != nil {
 		return err
 	}
-	s.SetAside = func(why *spool.Untrusted) { fmt.Fprintf(stderr, "spantee: not read, and set aside: %v\n", why) }
+	s.SetAside = func(why *spool.Untrusted) {
+		fmt.Fprintf(stderr, "spantee: not read, and set aside: %s\n", printable(why.Error()))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	entries, err := s.List(ctx)
@@ -159,7 +162,7 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	if bar != nil {
 		_ = bar.Clear()
 	}
-	said := reportFlush(stdout, results, cmp.Or(toFile, cfg.Endpoint))
+	said := reportFlush(stdout, results, cmp.Or(printable(toFile), otlp.Shown(cfg.Endpoint)))
 	switch {
 	case ctx.Err() != nil:
 		return errors.New("interrupted")
@@ -225,13 +228,21 @@ func reportFlush(w io.Writer, results []exporter.Flushed, redirected string) err
 	return nil
 }
 
+// shown is a destination as it may be printed.
+func shown(to spool.Destination) string {
+	if to.Protocol == file.Protocol {
+		return printable(to.Endpoint)
+	}
+	return otlp.Shown(to.Endpoint)
+}
+
 // prefix says what a line is about, nothing if it is the spool itself.
 func prefix(to spool.Destination, redirected string) string {
 	switch {
 	case to.Endpoint == "":
 		return ""
 	case redirected != "":
-		return to.Endpoint + ", sent to " + redirected + ": "
+		return shown(to) + ", sent to " + redirected + ": "
 	}
-	return to.Endpoint + ": "
+	return shown(to) + ": "
 }

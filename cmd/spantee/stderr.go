@@ -22,8 +22,14 @@ type voice struct {
 	gone    bool          // nobody listens
 }
 
-// maxWords is how much is kept for a slow terminal.
-const maxWords = 64 << 10
+const (
+	// maxWords is how much is kept for a slow terminal.
+	maxWords = 64 << 10
+
+	// pipeBuf is how much is written at once, so that somebody who reads slowly is
+	// seen to read.
+	pipeBuf = 4 << 10
+)
 
 var errUnread = errors.New("nobody reads it")
 
@@ -51,8 +57,8 @@ func (v *voice) write() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for len(v.words) > 0 {
-		words := v.words
-		v.words = nil
+		words := v.words[:min(len(v.words), pipeBuf)]
+		v.words = v.words[len(words):]
 		v.mu.Unlock()
 		_, err := v.w.Write(words)
 		v.mu.Lock()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -18,13 +19,16 @@ const (
 	// 100 ms and more.
 	stallLimit = 2 * time.Second
 
+	// busyLimit is the same for a mapper that computes meanwhile.
+	busyLimit = 20 * time.Second
+
 	// stallLook is how often somebody who waits for the mapper looks if it
 	// advances. Time is counted in looks: while the process is stopped nobody
 	// looks.
 	stallLook = 250 * time.Millisecond
 )
 
-var errStalled = fmt.Errorf("the mapper made no progress for %v", stallLimit)
+var errStalled = errors.New("the mapper made no progress")
 
 // A tap feeds the stream to a consumer in a goroutine of its own. What the
 // consumer has not seen when the ring is full goes to a spill, and only when
@@ -34,7 +38,8 @@ type tap struct {
 	consumer consumer
 	live     bool // not a recording, which has time and waits for its consumer
 
-	keeping sync.Once // the keeper runs
+	keeping sync.Once            // the keeper runs
+	cpu     func() time.Duration // that the process has used
 
 	mu       sync.Mutex
 	ring     ring
@@ -98,7 +103,7 @@ func (u untraced) String() string {
 // a file in spillDir, or of a recording.
 func newTap(c consumer, live bool, spillDir string, spillMax int64) *tap {
 	t := &tap{
-		consumer: c, live: live, spillDir: spillDir, spillMax: spillMax,
+		consumer: c, live: live, cpu: cpuTime, spillDir: spillDir, spillMax: spillMax,
 		ring: ring{buf: make([]byte, ringSize)},
 		free: make(chan []byte, buffers), full: make(chan piece, buffers),
 		more: make(chan struct{}, 1), room: make(chan struct{}, 1),
@@ -151,7 +156,7 @@ func (t *tap) buffer(scratch []byte) []byte {
 		}
 		go t.keepAll()
 	})
-	before, stalled := t.advanced(), time.Duration(0)
+	stalled := stall{moved: t.advanced(), cpu: t.cpu()}
 	for t.failure == nil {
 		select {
 		case b := <-t.free:
@@ -168,14 +173,11 @@ func (t *tap) buffer(scratch []byte) []byte {
 		if b != nil {
 			return b
 		}
-		stalled += stallLook
-		if now := t.advanced(); now != before {
-			before, stalled = now, 0
-		}
-		if t.live && stalled >= stallLimit/2 {
+		stalled.look(stallLook, t.advanced(), t.cpu())
+		if t.live && stalled.idle >= stallLimit/2 {
 			t.consumer.backlog(false) // perhaps it waits for somebody
 		}
-		if t.live && stalled >= stallLimit {
+		if t.live && (stalled.idle >= stallLimit || stalled.all >= busyLimit) {
 			t.detach(errStalled)
 		}
 	}
@@ -321,25 +323,41 @@ func (t *tap) close(whole bool) {
 // wait waits for the consumer to finish, for as long as it advances: it returns
 // false when it has not for patience.
 func (t *tap) wait(patience time.Duration) bool {
-	before, stalled := int64(-1), time.Duration(0)
-	for {
-		t.mu.Lock()
-		now := t.advanced()
-		t.mu.Unlock()
-		switch {
-		case now != before:
-			before, stalled = now, 0
-		case stalled >= patience:
-			return false
-		}
-		look := min(stallLook, patience-stalled)
+	stalled := stall{moved: -1, cpu: t.cpu()}
+	for look := time.Duration(0); ; look = min(stallLook, patience-stalled.idle) {
 		select {
 		case <-t.done:
 			return true
 		case <-time.After(look):
-			stalled += look
+		}
+		t.mu.Lock()
+		first := stalled.moved < 0
+		stalled.look(look, t.advanced(), t.cpu())
+		t.mu.Unlock()
+		if !first && (stalled.idle >= patience || stalled.all >= max(patience, busyLimit)) {
+			return false
 		}
 	}
+}
+
+// A stall is how long the consumer has not advanced: in all, and without the
+// time in which the process computed. A line of 60 MB is one step, and takes
+// seconds on a busy machine.
+type stall struct {
+	moved     int64
+	cpu       time.Duration
+	idle, all time.Duration
+}
+
+// look is called every so often.
+func (s *stall) look(since time.Duration, moved int64, cpu time.Duration) {
+	if s.all += since; cpu-s.cpu < time.Millisecond {
+		s.idle += since
+	}
+	if moved != s.moved {
+		s.idle, s.all = 0, 0
+	}
+	s.moved, s.cpu = moved, cpu
 }
 
 // err returns why the consumer was detached, nil if it was not.

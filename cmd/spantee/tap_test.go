@@ -120,6 +120,7 @@ func TestTapKeepsEverything(t *testing.T) {
 					}
 				}}
 				tap := newTap(seen, tc.live, dir, tc.spillMax)
+				tap.cpu = func() time.Duration { return 0 }
 				began := time.Now()
 				err := copyAll(t, tap, in)
 				if waited := time.Since(began) > 0; err != nil || waited != tc.waits {
@@ -149,6 +150,7 @@ func TestTapKeepsTheOrder(t *testing.T) {
 			gate := make(chan struct{}, 8)
 			seen := &recorder{each: func(int) { <-gate }}
 			tap := newTap(seen, true, t.TempDir(), int64(pieceSize+r.IntN(ringSize)))
+			tap.cpu = func() time.Duration { return 0 }
 			go func() {
 				for {
 					select {
@@ -191,6 +193,7 @@ func TestTapSurvivesPanic(t *testing.T) {
 		}
 	}}
 	tap := newTap(seen, true, t.TempDir(), 1<<30)
+	tap.cpu = func() time.Duration { return 0 }
 	_ = copyAll(t, tap, in)
 	<-tap.done
 	if err := tap.err(); err == nil || err.Error() != "a bug in spantee: a bug" {
@@ -219,6 +222,7 @@ func TestTapDetachesHangingConsumer(t *testing.T) {
 			hang := make(chan struct{})
 			seen := &recorder{each: func(int) { <-hang }}
 			tap := newTap(seen, true, dir, spillMax)
+			tap.cpu = func() time.Duration { return 0 }
 			in := lines(5 * ringSize)
 			began := time.Now()
 			err := copyAll(t, tap, in)
@@ -259,6 +263,7 @@ func TestTapWaitsForSlowConsumer(t *testing.T) {
 				seen := new(recorder)
 				seen.each = func(int) { slow(seen) }
 				tap := newTap(seen, name != "recording", "", 0)
+				tap.cpu = func() time.Duration { return 0 }
 				in := lines(2 * ringSize)
 				if err := copyAll(t, tap, in); err != nil {
 					t.Error(err)
@@ -276,6 +281,7 @@ func TestTapTellsOfABacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := &recorder{each: func(int) { time.Sleep(time.Millisecond) }}
 		tap := newTap(seen, true, dir, 1<<30)
+		tap.cpu = func() time.Duration { return 0 }
 		in := lines(2 * ringSize)
 		r, w := io.Pipe()
 		copied := make(chan error)
@@ -299,6 +305,7 @@ func TestTapIsIdle(t *testing.T) {
 		seen := new(recorder)
 		r, w := io.Pipe()
 		tap := newTap(seen, true, "", 0)
+		tap.cpu = func() time.Duration { return 0 }
 		copied := make(chan error)
 		go func() { copied <- newPassthrough(r, io.Discard, tap).run() }()
 		for i, want := range []int64{2, 3} {
@@ -332,6 +339,7 @@ func TestTapKeepsArrivals(t *testing.T) {
 			}
 		}}
 		tap := newTap(seen, true, dir, 1<<30)
+		tap.cpu = func() time.Duration { return 0 }
 		r, w := io.Pipe()
 		copied := make(chan error)
 		go func() { copied <- newPassthrough(r, io.Discard, tap).run() }()

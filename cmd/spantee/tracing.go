@@ -56,6 +56,7 @@ type tracing struct {
 	emitted    atomic.Int64  // spans that have ended
 	generation int           // of the runs at the last checkpoint
 	changed    bool          // something came since
+	unsaved    int           // bytes of spans since the last checkpoint, or the end of a piece
 	saved      time.Time     // when that was
 	saving     time.Duration // how long it took
 }
@@ -162,11 +163,14 @@ func (t *tracing) consumePiece(p []byte) {
 		t.checkpoint()
 	default:
 		t.exporter.Commit()
+		t.unsaved = 0
 	}
 }
 
+// begin is called before a piece of the stream is mapped. A recording has no
+// journal, and its spans may wait within a piece: its end may release them all.
 func (t *tracing) begin() {
-	if t.exporter != nil {
+	if t.exporter != nil && t.live {
 		t.exporter.Begin()
 	}
 }
@@ -197,14 +201,18 @@ func (t *tracing) backlog(wait bool) {
 // progress grows with every span.
 func (t *tracing) progress() int64 { return t.emitted.Load() }
 
+// maxUnsaved is how many bytes of spans may wait for a checkpoint.
+const maxUnsaved = 1 << 20
+
 // checkpoint prepares for spantee to be killed. With thousands of sessions open
 // at once it takes its time, and comes the less often: until then the spans of
 // this piece of the stream wait for it. A recording needs none.
 func (t *tracing) checkpoint() {
 	start := time.Now()
-	if t.exporter == nil || !t.live || start.Sub(t.saved) < 20*t.saving {
+	if t.exporter == nil || !t.live || start.Sub(t.saved) < 20*t.saving && t.unsaved < maxUnsaved {
 		return
 	}
+	t.unsaved = 0
 	var open []exporter.OpenSpan
 	t.mapper.Open(func(span []byte, agent string) {
 		from, _ := t.services.of(agent)
@@ -249,6 +257,7 @@ func (t *tracing) environment() []string {
 // emit takes a finished span from the mapper.
 func (t *tracing) emit(span []byte, agent string) {
 	defer t.emitted.Add(1)
+	t.unsaved += len(span)
 	from, _ := t.services.of(agent) // an error is the same as for the first
 	if t.exporter != nil {
 		t.exporter.Export(span, from)

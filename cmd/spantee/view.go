@@ -95,7 +95,9 @@ func view(o *viewOptions, files []string, stderr *os.File) error {
 		return err
 	}
 	signals := catchSignals()
-	say := func(format string, args ...any) { fmt.Fprintf(stderr, "spantee: "+format+"\n", args...) }
+	say := func(format string, args ...any) {
+		fmt.Fprintln(stderr, "spantee: "+printableLines(fmt.Sprintf(format, args...)))
+	}
 	for _, problem := range problems {
 		say("%s", withHint(problem))
 	}

@@ -58,7 +58,7 @@ func BenchmarkExport(b *testing.B) {
 	}
 	before := cpuTime(b)
 	for b.Loop() {
-		e.Export(wire)
+		e.Export(wire, nil)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -24,6 +24,7 @@ const (
 	hintGRPC      = "4317 is the gRPC port: use 4318, or set OTEL_EXPORTER_OTLP_PROTOCOL=grpc"
 	hintHeaders   = "check OTEL_EXPORTER_OTLP_HEADERS"
 	hintAddress   = "is %s the right address?"
+	hintProxy     = "check the user and password in $HTTPS_PROXY or $HTTP_PROXY"
 )
 
 var errTimeout = errors.New("the collector did not answer in time")
@@ -108,6 +109,8 @@ func delayed(e *exporter.UploadError, by time.Duration) *exporter.UploadError {
 
 func classifyHTTP(e *statusError, endpoint string) *exporter.UploadError {
 	switch e.code {
+	case http.StatusProxyAuthRequired:
+		return uploadError(exporter.Misconfigured, e.Error(), hintProxy)
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return uploadError(exporter.Misconfigured, "unauthenticated: "+e.Error(), hintHeaders)
 	case http.StatusRequestEntityTooLarge:
@@ -119,9 +122,12 @@ func classifyHTTP(e *statusError, endpoint string) *exporter.UploadError {
 			return signed
 		}
 		return uploadError(exporter.Permanent, e.Error(), "")
-	case http.StatusOK, http.StatusNotFound, http.StatusMethodNotAllowed:
+	case http.StatusOK, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusMisdirectedRequest, http.StatusNetworkAuthenticationRequired:
 		return uploadError(exporter.Misconfigured, e.Error(), fmt.Sprintf(hintAddress, endpoint))
 	default:
+		if e.code/100 == 3 {
+			return uploadError(exporter.Misconfigured, e.Error(), fmt.Sprintf(hintAddress, endpoint))
+		}
 		return uploadError(exporter.Permanent, e.Error(), "")
 	}
 }
@@ -183,7 +189,7 @@ func readSigns(text, endpoint string) *exporter.UploadError {
 		}
 		hint := strings.ReplaceAll(s.hint, "%s", endpoint)
 		if u, err := url.Parse(endpoint); s.hint == hintNobody && err == nil && isLoopback(u.Hostname()) {
-			hint += `; try "docker compose up -d"`
+			hint += `; try "spantee view"`
 		}
 		return uploadError(exporter.Unreachable, s.cause, hint)
 	}

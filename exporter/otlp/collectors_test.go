@@ -88,7 +88,7 @@ func TestCollectors(t *testing.T) {
 				}
 				e := newExporter(t, cfg)
 				for i := range 5 {
-					e.Export(encode(sized(fmt.Sprint(i), 100)))
+					e.Export(encode(sized(fmt.Sprint(i), 100)), nil)
 				}
 				if tt.patience > 0 {
 					r.Await(func() bool { return r.Attempts() > 0 })
@@ -152,8 +152,8 @@ func TestHTTPAnswers(t *testing.T) {
 				cfg.Interval, patience = time.Millisecond, 0
 			}
 			e := newExporter(t, cfg)
-			e.Export(encode(sized("a", 100)))
-			e.Export(encode(sized("b", 100)))
+			e.Export(encode(sized("a", 100)), nil)
+			e.Export(encode(sized("b", 100)), nil)
 			if tt.attempts == 0 {
 				<-attempts
 				<-attempts
@@ -180,7 +180,7 @@ func TestFrozenCollector(t *testing.T) {
 			}
 			defer l.Close()
 			e := newExporter(t, exporter.Config{Client: newClient(t, Config{Protocol: protocol, Endpoint: "http://" + l.Addr().String()})})
-			e.Export(encode(sized("a", 100)))
+			e.Export(encode(sized("a", 100)), nil)
 			start := time.Now()
 			wantReport(t, closeWithin(t, e, 300*time.Millisecond), 0, 1, "did not answer in time")
 			if took := time.Since(start); took > 5*time.Second {
@@ -199,7 +199,7 @@ func TestAttemptsTimeOut(t *testing.T) {
 				Client:   newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol), Timeout: 50 * time.Millisecond}),
 				Interval: time.Millisecond,
 			})
-			e.Export(encode(sized("a", 100)))
+			e.Export(encode(sized("a", 100)), nil)
 			r.Await(func() bool { return r.Attempts() >= 2 })
 			r.Respond(func(int) (*coltracepb.ExportTraceServiceResponse, error) { return nil, nil })
 			wantReport(t, closeWithin(t, e, 20*time.Second), 1, 0, "")
@@ -215,14 +215,14 @@ func TestCollectorDiesAndComesBack(t *testing.T) {
 				Client:   newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol)}),
 				Interval: time.Millisecond,
 			})
-			e.Export(encode(sized("before", 100)))
+			e.Export(encode(sized("before", 100)), nil)
 			r.Await(func() bool { return len(r.Spans()) == 1 })
 
 			r.Hang() // so that it dies with a request in its hands
-			e.Export(encode(sized("during", 100)))
+			e.Export(encode(sized("during", 100)), nil)
 			r.Await(func() bool { return r.Attempts() == 1 })
 			r.Stop()
-			e.Export(encode(sized("while away", 100)))
+			e.Export(encode(sized("while away", 100)), nil)
 			r.Respond(func(int) (*coltracepb.ExportTraceServiceResponse, error) { return nil, nil })
 			r.Restart()
 			r.Await(func() bool { return len(r.Spans()) == 3 })

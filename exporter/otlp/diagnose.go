@@ -145,7 +145,7 @@ func (s *Settings) proxy() *url.URL {
 
 // explain says what the clients would say of an error.
 func (s *Settings) explain(err error) error {
-	if signed := readSigns(err.Error(), s.endpoint.Redacted()); signed != nil {
+	if signed := readSigns(err.Error(), s.shown()); signed != nil {
 		return signed
 	}
 	return err

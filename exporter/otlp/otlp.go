@@ -115,7 +115,7 @@ func (c *client) UploadTraces(ctx context.Context, request []*tracepb.ResourceSp
 	if err == nil {
 		return nil
 	}
-	return classify(err, c.settings.endpoint.Redacted())
+	return classify(err, c.settings.shown())
 }
 
 // decode returns request with its encoded spans as messages.

@@ -87,11 +87,10 @@ func Resolve(cfg Config) (*Settings, error) {
 // List returns each setting that is not empty, as far as they are valid.
 func (s *Settings) List() []Setting { return s.list }
 
-// Destination is what a spool may know of where spans go: no password, and no
-// token in a query.
+// Destination is where spans go, as a spool knows it.
 func (s *Settings) Destination() spool.Destination {
 	u := *s.endpoint
-	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	u.Fragment = ""
 	return spool.Destination{Protocol: s.protocol, Endpoint: u.String()}
 }
 
@@ -180,7 +179,13 @@ func (s *Settings) readEndpoint(cfg Config) error {
 		}
 		return from.invalid(err.Error())
 	}
-	from.value = u.Redacted()
+	switch from.value = ""; { // nor is a key in the query to be repeated
+	case u.User != nil:
+		return from.invalid("want no user or password: send a header, such as authorization=Basic%20...")
+	case u.RawQuery != "" || u.ForceQuery:
+		return from.invalid("want no query: send keys as headers")
+	}
+	from.value = Shown(u.String())
 	switch {
 	case u.Scheme == "unix" && s.protocol != "grpc":
 		return from.invalid("want http:// or https://: a unix socket needs protocol grpc")
@@ -201,7 +206,7 @@ func (s *Settings) readEndpoint(cfg Config) error {
 	if cfg.Endpoint == "" && from.variable == "" {
 		from.value = ""
 	}
-	s.note(from, u.Redacted())
+	s.note(from, s.shown())
 	return nil
 }
 
@@ -209,7 +214,7 @@ func (s *Settings) readTLS(cfg Config) error {
 	if s.endpoint.Scheme != "https" {
 		for _, f := range []source{{name: "certificate", value: cfg.CACert}, {name: "client-certificate", value: cfg.ClientCert}, {name: "client-key", value: cfg.ClientKey}} {
 			if f.value != "" {
-				return f.invalid("want an https:// endpoint, not " + s.endpoint.Redacted())
+				return f.invalid("want an https:// endpoint, not " + s.shown())
 			}
 		}
 		return nil

@@ -60,7 +60,9 @@ func TestSettings(t *testing.T) {
 		{name: "no host", cfg: Config{Endpoint: "http://:4317"}, err: `invalid endpoint "http://:4317" (want a host)`},
 		{name: "no port", cfg: Config{Endpoint: "http://a:99999"}, err: `invalid endpoint "http://a:99999" (want a port from 1 to 65535)`},
 		{name: "no URL", cfg: Config{Endpoint: "http://a:secret@c:port"}, err: `invalid endpoint (invalid port ":port" after host)`},
-		{name: "its password", cfg: Config{Endpoint: "ftp://a:secret@c"}, err: `invalid endpoint "ftp://a:xxxxx@c" (want http:// or https://)`},
+		{name: "a password", cfg: Config{Endpoint: "http://a:secret@c"}, err: `invalid endpoint (want no user or password: send a header, such as authorization=Basic%20...)`},
+		{name: "a key in the query", env: env{"ENDPOINT": "https://c/v1?key=secret"}, err: `invalid $OTEL_EXPORTER_OTLP_ENDPOINT (want no query: send keys as headers)`},
+		{name: "a key in the path", cfg: Config{Endpoint: "ftp://c/in/0secret1secret2/v1"}, err: `invalid endpoint "ftp://c/in/***/v1" (want http:// or https://)`},
 		{
 			name: "unix socket over HTTP", cfg: Config{Endpoint: "unix:///run/otel.sock", Protocol: "http/protobuf"},
 			err: `invalid endpoint "unix:///run/otel.sock" (want http:// or https://: a unix socket needs protocol grpc)`,
@@ -114,12 +116,12 @@ func TestSettingsTellTheirSources(t *testing.T) {
 		"defaults": {want: []Setting{{Name: "protocol", Value: "grpc", Default: true}, {Name: "endpoint", Value: "http://localhost:4317", Default: true}, {Name: "timeout", Value: "10s", Default: true}}},
 		"variables": {
 			env: map[string]string{
-				"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://user:secret@a:1/x",
+				"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://a:1/otlp-http/0secret1secret2/x",
 				"OTEL_EXPORTER_OTLP_HEADERS": "b=secret,a=secret", "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT": "5",
 			},
 			want: []Setting{
 				{Name: "protocol", Value: "http/json", Variable: "OTEL_EXPORTER_OTLP_PROTOCOL"},
-				{Name: "endpoint", Value: "http://user:xxxxx@a:1/x", Variable: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"},
+				{Name: "endpoint", Value: "http://a:1/otlp-http/***/x", Variable: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"},
 				{Name: "header", Value: "a", Variable: "OTEL_EXPORTER_OTLP_HEADERS"},
 				{Name: "header", Value: "b", Variable: "OTEL_EXPORTER_OTLP_HEADERS"},
 				{Name: "compression", Value: "gzip", Variable: "OTEL_EXPORTER_OTLP_COMPRESSION"},

@@ -22,6 +22,7 @@ import (
 	"os"
 	"sync"
 	"time"
+	"syscall"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -147,6 +148,9 @@ func (v *Viewer) problem(err error) {
 }
 
 func listenError(err error) error {
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return err
+	}
 	return &exporter.Error{Err: err, Hint: "another viewer or a collector may be running there; port 0 takes any free port"}
 }
 

@@ -1,0 +1,55 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"testing"
+	"time"
+)
+
+// unreadPipe returns the end of a pipe that takes nothing more, because nobody
+// reads it.
+func unreadPipe(t *testing.T) *os.File {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	if err := w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	for block := make([]byte, 4096); err == nil; {
+		_, err = w.Write(block)
+	}
+	_ = w.SetWriteDeadline(time.Time{})
+	return w
+}
+
+// TestStderrIsUnread has a lot to say, and nobody who listens. It hung for ever.
+func TestStderrIsUnread(t *testing.T) {
+	stream := bytes.Repeat(fixture(t, "result-error.jsonl"), 3)
+	dead := []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1"}
+	for _, args := range [][]string{
+		{"--summary", "--flush-timeout=200ms"},
+		{"--tree", "--flush-timeout=200ms"},
+		{"--flush-timeout=0"},
+		{"exec", "--summary", "--tree", "--flush-timeout=200ms", "--", "cat"},
+		{"exec", "--", "no-such-agent"},
+		{"--deltas", "nonsense"},
+		{"replay", "--flush-timeout=200ms", "../../testdata/cursor/result-error.jsonl"},
+	} {
+		cmd := spantee(t, dead, args...)
+		cmd.Stdin, cmd.Stderr = bytes.NewReader(stream), unreadPipe(t)
+		err := within(t, cmd)
+		if filters := args[0] != "replay" && args[len(args)-1] != "nonsense" && args[len(args)-1] != "no-such-agent"; filters {
+			if err != nil || !bytes.Equal(cmd.stdout.Bytes(), stream) {
+				t.Errorf("%q: %v, %d bytes of %d", args, err, cmd.stdout.Len(), len(stream))
+			}
+		} else if err == nil {
+			t.Errorf("%q: no error", args)
+		}
+	}
+}
