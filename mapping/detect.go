@@ -148,8 +148,9 @@ func (m *Mapper) reconsider(line agent.Line, number int) bool {
 	d := &m.detector
 	var found *agent.Agent
 	for i := range m.events { // agents that print the same lines differ in their first one only
-		if id := m.events[i].Session; len(id) > 0 && found == nil {
-			found = m.sessions.agentOf(id)
+		ev := &m.events[i]
+		if found == nil && len(ev.Session) > 0 && ev.Kind != agent.Unknown {
+			found = m.sessions.agentOf(ev.Session)
 		}
 	}
 	if found == nil {
