@@ -192,10 +192,13 @@ func (o *options) resolveOTLP(source string) (destination, error) {
 	return destination{otlp: s, source: source}, nil
 }
 
+// userAgent is what receivers are told of who sends.
+func userAgent() string { return "spantee/" + strings.Trim(version(), "()") }
+
 // resolveOTLP returns the settings for spans sent by OTLP, and what is wrong
 // with a flag or a variable.
 func resolveOTLP(cfg otlp.Config) (*otlp.Settings, error) {
-	cfg.UserAgent = "spantee/" + strings.Trim(version(), "()")
+	cfg.UserAgent = userAgent()
 	s, err := otlp.Resolve(cfg)
 	wrong, ok := errors.AsType[*otlp.SettingError](err)
 	switch {

@@ -73,7 +73,7 @@ func TestChromiumGone(t *testing.T) {
 			if protocol == "http" {
 				endpoint = v.http + "/v1/traces"
 			}
-			feed := viewer.NewFeed(endpoint, protocol == "grpc")
+			feed := viewer.NewFeed(endpoint, protocol == "grpc", "spantee/test")
 			defer feed.Close()
 			m := newMade("gone")
 			m.start = time.Now()

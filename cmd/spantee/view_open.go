@@ -26,7 +26,7 @@ func (t *tracing) feed(cfg *config) *viewer.Feed {
 		return nil
 	}
 	to := cfg.to.otlp.Client().Destination()
-	return viewer.NewFeed(to.Endpoint, to.Protocol == "grpc")
+	return viewer.NewFeed(to.Endpoint, to.Protocol == "grpc", userAgent())
 }
 
 // maxOpenInterval is less than what a viewer takes for a sign of death.

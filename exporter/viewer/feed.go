@@ -31,10 +31,11 @@ import (
 // backend is there, it is asked once, with an empty request by a method or path
 // that it does not know, and never sees a span.
 type Feed struct {
-	endpoint string // with scheme and port
-	source   string
-	conn     *grpc.ClientConn // nil for HTTP
-	client   *http.Client
+	endpoint  string // with scheme and port
+	userAgent string
+	source    string
+	conn      *grpc.ClientConn // nil for HTTP
+	client    *http.Client
 
 	latest chan []*tracepb.ResourceSpans // the newest that was not sent yet
 	over   atomic.Bool                   // another backend is there
@@ -50,16 +51,16 @@ var errNoViewer = errors.New("the endpoint is no spantee viewer")
 // NewFeed returns nil if no viewer can be there: a viewer listens on loopback,
 // without TLS. The endpoint is that of the trace exporter: for gRPC it needs
 // no path, and for HTTP the path /v1/traces may be there or not.
-func NewFeed(endpoint string, overGRPC bool) *Feed {
+func NewFeed(endpoint string, overGRPC bool, userAgent string) *Feed {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Scheme != "http" || !isLoopback(u.Hostname()) {
 		return nil
 	}
 	base := "http://" + u.Host + strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1/traces")
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &Feed{endpoint: base, source: rand.Text(), cancel: cancel, latest: make(chan []*tracepb.ResourceSpans, 1)}
+	f := &Feed{endpoint: base, userAgent: userAgent, source: rand.Text(), cancel: cancel, latest: make(chan []*tracepb.ResourceSpans, 1)}
 	if overGRPC {
-		f.conn, err = grpc.NewClient("passthrough:///"+u.Host, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		f.conn, err = grpc.NewClient("passthrough:///"+u.Host, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent(userAgent))
 		if err != nil {
 			cancel()
 			return nil
@@ -157,6 +158,7 @@ func (f *Feed) send(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 		return err
 	}
 	post.Header.Set("Content-Type", "application/x-protobuf")
+	post.Header.Set("User-Agent", f.userAgent)
 	post.Header.Set(receiver.SourceHeader, f.source)
 	resp, err := f.client.Do(post)
 	if err != nil {
