@@ -28,6 +28,7 @@ type Client interface {
 // A Verdict says what to do about a request that failed.
 type Verdict int
 
+// The verdicts.
 const (
 	Permanent     Verdict = iota // the request will never be accepted: its spans are rejected
 	Retryable                    // the same request may be accepted later

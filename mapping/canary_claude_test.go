@@ -35,8 +35,10 @@ func claudeScript(fill func(string) string) []byte {
 	})
 	system("status", fields{"status": fill("status"), "compact_result": fill("status.result")})
 	said := func(blocks ...any) fields {
-		return fields{"id": fill("message_id"), "role": fill("role"), "model": fill("response_model"), "content": blocks, "stop_reason": fill("stop.reason"),
-			"usage": fields{"input_tokens": 1, "output_tokens": 2, "service_tier": fill("tier")}}
+		return fields{
+			"id": fill("message_id"), "role": fill("role"), "model": fill("response_model"), "content": blocks, "stop_reason": fill("stop.reason"),
+			"usage": fields{"input_tokens": 1, "output_tokens": 2, "service_tier": fill("tier")},
+		}
 	}
 	line("user", "", fields{"message": fields{"role": "user", "content": []any{fields{"type": "text", "text": fill("user")}, fields{"type": "image", "source": fields{"data": fill("user.image")}}}}, "timestamp": stamp})
 	line("user", "", fields{"message": fields{"content": fill("user.string")}, "isSynthetic": true})

@@ -62,7 +62,7 @@ func (u *claudeUsage) tokens(agent string) tokens {
 }
 
 // audit reads a stream.
-func audit(t *testing.T, agent string, in []byte) (l ledger) {
+func audit(agent string, in []byte) (l ledger) {
 	l.calls = map[string]bool{}
 	l.exact = agent != "claude"
 	perCall := map[string]tokens{}
@@ -149,8 +149,10 @@ func audit(t *testing.T, agent string, in []byte) (l ledger) {
 // claudeFamily are the agents that print Claude Code's lines.
 var claudeFamily = []string{"claude", "qwen", "amp"}
 
-var usageKeys = []string{"input_tokens", "output_tokens", "cache_read.input_tokens", "cache_write.input_tokens"}
-var totalKeys = []string{"input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"}
+var (
+	usageKeys = []string{"input_tokens", "output_tokens", "cache_read.input_tokens", "cache_write.input_tokens"}
+	totalKeys = []string{"input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"}
+)
 
 // TestConservation compares the fixtures' traces with what the streams say: no
 // call of a tool or of the model is lost or counted twice, and neither are
@@ -162,7 +164,7 @@ func TestConservation(t *testing.T) {
 			continue
 		}
 		t.Run(short(name), func(t *testing.T) {
-			want := audit(t, agent, in)
+			want := audit(agent, in)
 			spans, _ := feed{opts: mapping.Options{Agent: agent}}.spans(t, in)
 			main := map[string]bool{} // the agent's own invocations
 			var got ledger
@@ -233,7 +235,7 @@ func TestAudit(t *testing.T) {
 	seen := map[string]tokens{}
 	for name, in := range fixtures(t) {
 		if agent, _, _ := strings.Cut(short(name), "/"); slices.Contains(claudeFamily, agent) {
-			l := audit(t, agent, in)
+			l := audit(agent, in)
 			sum := seen[agent]
 			sum.add(tokens{l.main[0], l.total[1], int64(l.tools), int64(l.failed)})
 			seen[agent] = sum

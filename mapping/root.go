@@ -51,8 +51,12 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 		key   string
 		count int
 	}{
-		{semconv.UntracedBytes, int(r.m.untracedBytes)}, {semconv.UntracedLines, int(r.m.untracedLines)},
-		{semconv.HiddenNames, r.m.names.hidden - r.hidden}, {semconv.Retries, c.retries}, {semconv.Reconnects, c.reconnects}, {semconv.Compactions, c.compactions},
+		{semconv.UntracedBytes, int(r.m.untracedBytes)},
+		{semconv.UntracedLines, int(r.m.untracedLines)},
+		{semconv.HiddenNames, r.m.names.hidden - r.hidden},
+		{semconv.Retries, c.retries},
+		{semconv.Reconnects, c.reconnects},
+		{semconv.Compactions, c.compactions},
 	} {
 		if n.count > 0 {
 			a.int(n.key, int64(n.count))

@@ -27,9 +27,6 @@ type span struct {
 	texts       []textEvent // events that wait for their texts
 }
 
-// maxAttribute bounds names and other strings that no option cuts.
-const maxAttribute = 256 << 10
-
 // newSpan returns a span without times.
 func (r *run) newSpan(ref, parent spanRef, inv *invocation, name string) *span {
 	s := &span{ref: ref, parent: parent, name: name}

@@ -93,7 +93,7 @@ func (r *run) callsAnew(inv *invocation, call []byte) bool {
 	if len(call) > 0 && inv.last != nil && inv.last.call != "" {
 		return inv.last.call != string(call)
 	}
-	return inv.running == 0 && !(inv.called != nil && r.agent.TurnEnds)
+	return inv.running == 0 && (inv.called == nil || !r.agent.TurnEnds)
 }
 
 // learn takes what a line says of a call's arguments.

@@ -3,7 +3,6 @@ package mapping
 import (
 	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/content"
-	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
@@ -367,6 +366,3 @@ func label(s string) string {
 	}
 	return s
 }
-
-// text returns an agent's words unescaped.
-func text(escaped []byte) string { return string(jsonscan.Unquote(escaped)) }

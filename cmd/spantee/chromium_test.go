@@ -165,9 +165,9 @@ func (c *chromium) drawn() {
 }
 
 // click presses the mouse where a script says: it returns {x, y}.
-func (c *chromium) click(format string, args ...any) {
+func (c *chromium) click(script string) {
 	c.t.Helper()
-	at := eval[map[string]float64](c, format, args...)
+	at := eval[map[string]float64](c, "%s", script)
 	c.do(chromedp.MouseClickXY(at["x"], at["y"]))
 }
 

@@ -70,7 +70,7 @@ func TestChromiumHostile(t *testing.T) {
 		c.open(fmt.Sprintf("%s/#/trace/%s/%x?tab=Span", v.page, id, s.SpanId))
 		c.await(`document.querySelector(".details h2").innerText.includes("<script>")`)
 		harmless(s.Name)
-		c.click("%s", where(fmt.Sprintf("%x", s.SpanId))) // and its tooltip
+		c.click(where(fmt.Sprintf("%x", s.SpanId))) // and its tooltip
 	}
 	c.screenshot("details")
 	c.open(v.page + "/#/compare/" + id + "/" + id)

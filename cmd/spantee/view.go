@@ -90,7 +90,7 @@ func viewCommand() *cobra.Command {
 // view runs until Ctrl-C.
 func view(o *viewOptions, files []string, stderr *os.File) error {
 	var problems []error
-	content, err := o.contentOptions.resolve(func(err error) { problems = append(problems, err) })
+	content, err := o.resolve(func(err error) { problems = append(problems, err) })
 	if err != nil {
 		return err
 	}

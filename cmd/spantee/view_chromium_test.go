@@ -180,7 +180,7 @@ func TestChromiumSession(t *testing.T) {
 	// A click selects the step in the transcript, and Enter opens the details;
 	// the address is that of the span.
 	shell := named(session, "execute_tool shell go")
-	c.click("%s", where(shell.ID))
+	c.click(where(shell.ID))
 	c.await(`document.querySelector(".transcript .selected").dataset.id === %q`, shell.ID)
 	c.do(chromedp.KeyEvent(kb.Enter))
 	c.await(`document.querySelector(".details h2").innerText === "execute_tool shell go"`)
@@ -197,7 +197,7 @@ func TestChromiumSession(t *testing.T) {
 	eval[bool](c, `(() => { document.querySelector("#tab-transcript").click(); document.querySelector(".entry[data-id='%s'] .go").click(); return true; })()`, named(session, "execute_tool grep").ID)
 	c.await(`%s.selected === %q`, waterfall, named(session, "execute_tool grep").ID)
 	eval[bool](c, `(() => { document.querySelector("#tab-span").click(); %s.scroller.focus(); return true; })()`, waterfall)
-	c.click("%s", where(shell.ID))
+	c.click(where(shell.ID))
 
 	// Zoomed in and panned by keys, bars stand where the times say as well.
 	c.do(chromedp.KeyEvent("+"))

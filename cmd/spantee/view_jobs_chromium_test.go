@@ -105,7 +105,7 @@ func TestChromiumPhone(t *testing.T) {
 	c.await(`%s > 5 && document.querySelectorAll(".transcript .entry").length > 5`, rowCount)
 	shell := named(v.session(t, v.id), "execute_tool shell go")
 	eval[bool](c, `(() => { %s.scroller.scrollIntoView(); return true; })()`, waterfall)
-	c.click("%s", where(shell.ID))
+	c.click(where(shell.ID))
 	c.await(`(() => { const el = document.querySelector(".entry.selected"), box = el.getBoundingClientRect(); return el.dataset.id === %q && box.top < innerHeight && box.bottom > 0; })()`, shell.ID)
 	c.screenshot("tapped")
 	if wide := eval[int](c, `document.documentElement.scrollWidth`); wide > 390 {

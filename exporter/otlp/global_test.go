@@ -18,7 +18,7 @@ func TestNothingGlobalIsChanged(t *testing.T) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { handled = err }))
 	newClient(t, Config{})
 	want := errors.New("an error")
-	if otel.Handle(want); handled != want {
+	if otel.Handle(want); !errors.Is(handled, want) {
 		t.Error("OpenTelemetry's error handler was replaced")
 	}
 }

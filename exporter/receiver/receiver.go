@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Off, as an address, is a protocol that is not served.
+// Off is the address of a protocol that is not served.
 const Off = "off"
 
 // A Config says where to listen and what to do with the requests.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// OnDisk, if set, is called before the calls that change the disk, with their
+// OnDisk is called, if it is set, before the calls that change the disk, with their
 // name. It lets a test stand in for a disk that is slow or hangs.
 var OnDisk func(call string)
 

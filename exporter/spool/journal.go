@@ -66,10 +66,9 @@ type OpenSpan struct {
 
 // A batch is what the writer does next.
 type batch struct {
-	b      []byte
-	anew   bool   // a new log, instead of more of the old
-	upTo   uint64 // spans below this number are in it or were before
-	weight int    // of what a new log has to hold
+	b    []byte
+	anew bool   // a new log, instead of more of the old
+	upTo uint64 // spans below this number are in it or were before
 }
 
 const (

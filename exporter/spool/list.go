@@ -160,14 +160,14 @@ func (s Spool) destinationOf(dir string) (to Destination, since time.Time, err e
 	var unreadable error
 	for _, f := range o.files {
 		note, err := readNote(f.path())
-		if err == nil && note.Destination.dir() != dir {
+		if err == nil && note.dir() != dir {
 			err = errCorrupt
 		}
 		switch {
 		case err == nil:
 			return note.Destination, f.at, nil
 		case errors.Is(err, errCorrupt):
-			err = setAside(f.path(), corruptDir)
+			err = setAside(f.path())
 		case isUntrusted(err):
 			err = s.refuse(f.path(), err)
 		}

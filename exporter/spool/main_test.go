@@ -183,3 +183,10 @@ func want(t testing.TB, got []string, want ...string) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

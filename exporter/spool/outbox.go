@@ -194,7 +194,7 @@ func (o *Outbox) claim(f file) (*Claim, error) {
 		err = errCorrupt // it was not put here by this package
 	}
 	if errors.Is(err, errCorrupt) {
-		return nil, cmp.Or(setAside(f.path(), corruptDir), err)
+		return nil, cmp.Or(setAside(f.path()), err)
 	}
 	if err != nil {
 		return nil, err

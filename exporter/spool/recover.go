@@ -120,7 +120,7 @@ func (s Spool) recoverOne(base string, evicted *Evicted) (spans int, err error) 
 	case isUntrusted(err):
 		err = s.refuse(path, err)
 	case errors.Is(err, errCorrupt):
-		err = setAside(path, corruptDir)
+		err = setAside(path)
 	case err != nil:
 		return 0, nil // it may be readable later
 	default:

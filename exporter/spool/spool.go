@@ -194,9 +194,9 @@ func removeStale(dir string, e fs.DirEntry) {
 	}
 }
 
-// setAside moves a file into a directory beside it.
-func setAside(path, sub string) error {
-	dir := filepath.Join(filepath.Dir(path), sub)
+// setAside moves a file into the directory of corrupt ones.
+func setAside(path string) error {
+	dir := filepath.Join(filepath.Dir(path), corruptDir)
 	if err := PrivateDir(dir); err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func setAside(path, sub string) error {
 
 // refuse sets aside a file that is not this user's, and reports it.
 func (s Spool) refuse(path string, why error) error {
-	err := setAside(path, corruptDir)
+	err := setAside(path)
 	if u, ok := errors.AsType[*Untrusted](why); ok && err == nil && s.SetAside != nil {
 		s.SetAside(u)
 	}

@@ -280,7 +280,7 @@ func (d *claudeDecoder) failed(s *claudeSession, dst []Event) []Event {
 
 // isAPIError tells whether a text is the program's word on a failed model call.
 func (d *claudeDecoder) isAPIError(text []byte) bool {
-	return d.claudeDialect.apiError != "" && bytes.HasPrefix(text, []byte(d.claudeDialect.apiError))
+	return d.apiError != "" && bytes.HasPrefix(text, []byte(d.apiError))
 }
 
 // settle completes what a line says of the tokens of a model call or a run.

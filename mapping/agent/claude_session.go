@@ -156,8 +156,11 @@ func (u *Usage) merge(newer *Usage) {
 		to   *int64
 		from int64
 	}{
-		{&u.Input, newer.Input}, {&u.Output, newer.Output}, {&u.Reasoning, newer.Reasoning},
-		{&u.CacheRead, newer.CacheRead}, {&u.CacheWrite, newer.CacheWrite},
+		{&u.Input, newer.Input},
+		{&u.Output, newer.Output},
+		{&u.Reasoning, newer.Reasoning},
+		{&u.CacheRead, newer.CacheRead},
+		{&u.CacheWrite, newer.CacheWrite},
 	} {
 		if n.from != 0 {
 			*n.to = n.from

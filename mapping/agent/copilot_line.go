@@ -23,7 +23,7 @@ type copilotLine struct {
 	askedFor, outcome  string
 	calls              int
 	call               *call
-	success, hasResult bool
+	success            bool
 	used               Usage
 	total              *Usage
 	exit               Exit

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"bytes"
-	"strconv"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 )
@@ -102,6 +101,3 @@ func executable(s []byte) string {
 	}
 	return executableChars.of(path[bytes.LastIndexAny(path, `/\`)+1:])
 }
-
-// exitReason is why a program failed.
-func exitReason(code int64) string { return "exit code " + strconv.FormatInt(code, 10) }

@@ -31,22 +31,26 @@ func TestCriticalPath(t *testing.T) {
 		{
 			"a touching sibling is passed over",
 			[]*tracepb.Span{span(1, 0, 1000, 1100), span(2, 1, 1000, 1050), span(3, 1, 1050, 1100)},
-			[]int{50, 0, 50}, 0,
+			[]int{50, 0, 50},
+			0,
 		},
 		{
 			"a microsecond between them is enough",
 			[]*tracepb.Span{span(1, 0, 1000, 1100), span(2, 1, 1000, 1049), span(3, 1, 1050, 1100)},
-			[]int{1, 49, 50}, 1,
+			[]int{1, 49, 50},
+			1,
 		},
 		{
 			"parallel siblings: the one that ends last",
 			[]*tracepb.Span{span(1, 0, 1000, 1100), span(2, 1, 1000, 1060), span(3, 1, 1000, 1090), span(4, 1, 1092, 1100)},
-			[]int{2, 0, 90, 8}, 2,
+			[]int{2, 0, 90, 8},
+			2,
 		},
 		{
 			"grandchildren take their parent's time",
 			[]*tracepb.Span{span(1, 0, 1000, 1100), span(2, 1, 1010, 1090), span(3, 2, 1020, 1080)},
-			[]int{20, 20, 60}, 20,
+			[]int{20, 20, 60},
+			20,
 		},
 		{
 			"a child is cut to its parent, one outside is dropped with its own",
@@ -54,22 +58,26 @@ func TestCriticalPath(t *testing.T) {
 				span(1, 0, 1000, 1100), span(2, 1, 990, 1050), span(3, 1, 1060, 1200),
 				span(4, 1, 1100, 1150), span(5, 4, 1101, 1120),
 			},
-			[]int{10, 50, 40, 0, 0}, 10,
+			[]int{10, 50, 40, 0, 0},
+			10,
 		},
 		{
 			"of two that end together, the one that started first",
 			[]*tracepb.Span{span(1, 0, 1000, 1100), span(3, 1, 1040, 1100), span(2, 1, 1000, 1100)},
-			[]int{0, 0, 100}, 0,
+			[]int{0, 0, 100},
+			0,
 		},
 		{
 			"a sibling within another",
 			[]*tracepb.Span{span(1, 0, 1000, 1100), span(2, 1, 1000, 1090), span(3, 1, 1010, 1020)},
-			[]int{10, 90, 0}, 10,
+			[]int{10, 90, 0},
+			10,
 		},
 		{
 			"a span of no length",
 			[]*tracepb.Span{span(1, 0, 1000, 1100), span(2, 1, 1000, 1049), span(3, 1, 1050, 1050), span(4, 1, 1051, 1100)},
-			[]int{2, 49, 0, 49}, 2,
+			[]int{2, 49, 0, 49},
+			2,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -11,9 +11,25 @@ type call struct {
 }
 
 var secretCalls = []call{
-	{"auth=(", 2}, {"basicauth(", 2}, {"basic_auth(", 2}, {".auth(", 2}, {"networkcredential(", 2}, {"pscredential(", 2},
-	{"passwordcredential(", 1}, {"mysqli_connect(", 3}, {"new pdo(", 3}, {"new mysqli(", 3}, {".getconnection(", 3}, {"jwt.sign(", 2}, {"jwt.encode(", 2},
-	{"hmac.new(", 1}, {"createhmac(", 2}, {".login(", 2}, {"usernamepasswordauthenticationtoken(", 2}, {"plainauth(", 3}, {"credentials(", 2},
+	{"auth=(", 2},
+	{"basicauth(", 2},
+	{"basic_auth(", 2},
+	{".auth(", 2},
+	{"networkcredential(", 2},
+	{"pscredential(", 2},
+	{"passwordcredential(", 1},
+	{"mysqli_connect(", 3},
+	{"new pdo(", 3},
+	{"new mysqli(", 3},
+	{".getconnection(", 3},
+	{"jwt.sign(", 2},
+	{"jwt.encode(", 2},
+	{"hmac.new(", 1},
+	{"createhmac(", 2},
+	{".login(", 2},
+	{"usernamepasswordauthenticationtoken(", 2},
+	{"plainauth(", 3},
+	{"credentials(", 2},
 }
 
 func callWords() []string {

@@ -99,7 +99,7 @@ func cookies(v *view, hits []place, found func(start, end int)) {
 		quoted := i > name
 		i = skipSpaces(text, i)
 		document := h.start > 0 && text[h.start-1] == '.' && i < len(text) && text[i] == '='
-		if i >= len(text) || !flag && !document && text[i] != ':' && !(quoted && text[i] == ',') {
+		if i >= len(text) || !flag && !document && text[i] != ':' && (!quoted || text[i] != ',') {
 			continue
 		}
 		if text[i] == ':' || text[i] == '=' || text[i] == ',' {

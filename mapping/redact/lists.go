@@ -161,12 +161,12 @@ func (f *field) list() int {
 	if i >= len(t) || strings.IndexByte("[{(", t[i]) < 0 {
 		return f.row(i)
 	}
-	if i < f.progress.listed && (f.progress.plural || !f.many) {
+	if i < f.listed && (f.plural || !f.many) {
 		return 0 // in another list
 	}
 	const longest = 4 << 10
 	limit := min(len(t), i+longest)
-	defer func() { f.progress.listed, f.progress.plural = i, f.many }()
+	defer func() { f.listed, f.plural = i, f.many }()
 	depth, done := 0, 0
 	label := "" // of the member
 	for ; i < limit; i++ {

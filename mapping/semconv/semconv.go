@@ -114,8 +114,9 @@ const (
 	ClaudeTerminalReason = "claude.terminal_reason"
 )
 
-// Facts that only the Copilot CLI states.
-const CopilotPremiumRequests = "copilot.premium_requests" // may be a fraction
+// CopilotPremiumRequests is a fact that only the Copilot CLI states. It may be a
+// fraction.
+const CopilotPremiumRequests = "copilot.premium_requests"
 
 // spantee's own attributes of root spans.
 const (
