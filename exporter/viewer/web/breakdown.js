@@ -66,12 +66,16 @@ function share(active, us, spend) {
     if (a.kind.rank === first.rank) kinds.push(a);
   }
   if (!first) {
-    spend(kindOf("idle"), us);
+    if (us > apart) spend(kindOf("idle"), us);
     return;
   }
   const all = kinds.reduce((sum, a) => sum + a.n, 0);
   for (const a of kinds) spend(a.kind, us * a.n / all);
 }
+
+// apart is what spantee leaves between a span and the next, in microseconds:
+// Jaeger takes spans that touch for overlapping. Nobody idled in it.
+const apart = 1;
 
 const works = new Set(["approval", "tool", "chat", "background"]);
 

@@ -96,6 +96,16 @@ test("every instant counts once, and a sub-agent's time is that of its steps", (
   assert.deepEqual(slowest(run(), 3).map((n) => n.id), ["c1", "b", "ig"]);
 });
 
+test("the microsecond between two spans is no idle time", () => {
+  const labels = (gap) => timeSpent(traced([
+    bar("r", "", "agent", "cursor-agent", 0, 3),
+    bar("a", "r", "tool", "read", 0, 1 - gap),
+    bar("b", "r", "tool", "grep", 1, 3),
+  ])).parts.map((p) => p.label);
+  assert.deepEqual(labels(1e-6), ["grep", "read"]);
+  assert.deepEqual(labels(0.5), ["grep", "read", "idle"]);
+});
+
 test("tokens are those of the calls, each once", () => {
   const used = usage(run());
   assert.equal(used.input, 1000 + 700 + 3000);
