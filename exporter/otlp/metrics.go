@@ -1,0 +1,85 @@
+package otlp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"google.golang.org/grpc/codes"
+)
+
+// ErrNoMetrics is what a receiver answers that takes spans and no metrics, such
+// as Jaeger.
+var ErrNoMetrics = errors.New("the receiver takes no metrics")
+
+// MetricExporter returns OpenTelemetry's own exporter with these settings. Its
+// Export makes one attempt, and returns an *exporter.UploadError or
+// [ErrNoMetrics]. Nothing is dialled before that. Metrics have no JSON form there:
+// http/json means http/protobuf.
+func (s *Settings) MetricExporter(ctx context.Context) (metric.Exporter, error) {
+	if s.protocol == "grpc" {
+		target, creds := s.dialing()
+		opts := []otlpmetricgrpc.Option{
+			otlpmetricgrpc.WithEndpoint(target),
+			otlpmetricgrpc.WithTLSCredentials(creds),
+			otlpmetricgrpc.WithHeaders(s.headers),
+			otlpmetricgrpc.WithTimeout(s.timeout),
+			otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{}),
+			otlpmetricgrpc.WithDialOption(s.dialOptions()...),
+		}
+		if s.compression != "" {
+			opts = append(opts, otlpmetricgrpc.WithCompressor(s.compression))
+		}
+		e, err := otlpmetricgrpc.New(ctx, opts...)
+		return &metricExporter{e, s, func() {}}, err
+	}
+	hc := s.httpClient()
+	compression := otlpmetrichttp.NoCompression
+	if s.compression == "gzip" {
+		compression = otlpmetrichttp.GzipCompression
+	}
+	e, err := otlpmetrichttp.New(ctx,
+		otlpmetrichttp.WithHTTPClient(hc),
+		otlpmetrichttp.WithEndpointURL(s.endpoint.String()),
+		otlpmetrichttp.WithTLSClientConfig(nil), // the transport has it; over http:// the client would refuse to start
+		otlpmetrichttp.WithHeaders(s.headers),
+		otlpmetrichttp.WithCompression(compression),
+		otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{}),
+	)
+	return &metricExporter{e, s, hc.CloseIdleConnections}, err
+}
+
+// A metricExporter is one of OpenTelemetry's that returns UploadErrors.
+type metricExporter struct {
+	metric.Exporter
+	settings *Settings
+	stopped  func() // releases connections
+}
+
+func (e *metricExporter) Export(ctx context.Context, data *metricdata.ResourceMetrics) error {
+	var got answer
+	err := e.Exporter.Export(context.WithValue(ctx, answerKey{}, &got), data)
+	if got.err != nil {
+		err = got.err
+	}
+	if err == nil {
+		return nil
+	}
+	if s, ok := errors.AsType[*statusError](err); ok && s.code == http.StatusNotFound {
+		return ErrNoMetrics
+	}
+	if s, ok := errors.AsType[grpcError](err); ok && s.GRPCStatus().Code() == codes.Unimplemented {
+		return ErrNoMetrics
+	}
+	return classify(err, e.settings.endpoint.Redacted())
+}
+
+func (e *metricExporter) Shutdown(ctx context.Context) error {
+	err := e.Exporter.Shutdown(ctx)
+	e.stopped()
+	return err
+}
