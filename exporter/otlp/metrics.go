@@ -3,6 +3,7 @@ package otlp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
@@ -13,8 +14,8 @@ import (
 )
 
 // ErrNoMetrics is what a receiver answers that takes spans and no metrics, such
-// as Jaeger.
-var ErrNoMetrics = errors.New("the receiver takes no metrics")
+// as Jaeger. It is an [errors.ErrUnsupported].
+var ErrNoMetrics = fmt.Errorf("the receiver takes no metrics: %w", errors.ErrUnsupported)
 
 // MetricExporter returns OpenTelemetry's own exporter with these settings. Its
 // Export makes one attempt, and returns an *exporter.UploadError or
@@ -65,6 +66,9 @@ func (e *metricExporter) Export(ctx context.Context, data *metricdata.ResourceMe
 	err := e.Exporter.Export(context.WithValue(ctx, answerKey{}, &got), data)
 	if got.err != nil {
 		err = got.err
+	}
+	if rejected, message := got.partial.GetRejectedSpans(), got.partial.GetErrorMessage(); rejected != 0 || message != "" { // of data points
+		return partialSuccess(rejected, message)
 	}
 	if err == nil {
 		return nil
