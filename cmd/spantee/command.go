@@ -34,6 +34,7 @@ type options struct {
 	spoolMax          size
 	noSpool           bool
 	summary, quiet    bool
+	resourceDetectors []string
 	traceURL          string
 	contentOptions
 	show bool
@@ -103,6 +104,8 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	o.spoolMax = size{spool.DefaultMax}
 	f.Var(&o.spoolMax, "spool-max", "keep at most `SIZE` of undelivered spans on disk, for all runs together")
 	f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: undelivered spans are lost")
+	f.StringSliceVar(&o.resourceDetectors, "resource-detectors", nil, "find out only `NAMES`, from "+strings.Join(exporter.DetectorNames(), ", ")+" or none (default all; vcs needs --content)")
+	f.Lookup("resource-detectors").DefValue = "" // it would be shown as []
 	f.StringVar(&o.traceURL, "trace-url", "", "link to traces by `URL`, such as http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")
 	f.BoolVar(&o.summary, "summary", false, "say on stderr what was traced, even if stderr is no terminal")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "say nothing on stderr, even if spans were lost")

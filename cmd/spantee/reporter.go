@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/metrics"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
 )
@@ -28,6 +29,7 @@ type reporter struct {
 	stats    mapping.Stats
 	failure  error // why the mapper did not see the whole stream
 	delivery exporter.Report
+	metrics  metrics.Report
 
 	mu          sync.Mutex // of what follows: a mapper that hangs is left behind
 	problems    []string
@@ -115,8 +117,14 @@ func (r *reporter) print() {
 	if s := r.untraced(); s != "" {
 		r.line("%s", s)
 	}
-	if s := r.undelivered(); s != "" {
-		r.line("%s", s)
+	s, lost := r.undelivered(), r.lostMetrics()
+	if s != "" && lost != "" { // for the same reason, as a rule
+		s, lost = s+"; metrics lost", ""
+	}
+	for _, s := range []string{s, lost} {
+		if s != "" {
+			r.line("%s", s)
+		}
 	}
 	if n := r.delivery.Earlier.Dropped; n > 0 {
 		r.line("%s of earlier runs dropped, the oldest first (spantee spool shows what is left)", count(n, "span"))
@@ -132,6 +140,9 @@ func (r *reporter) describe(run mapping.Run) string {
 	s += ", " + run.Duration.Round(time.Millisecond).String()
 	if run.ErrorType != "" {
 		s += ", " + run.ErrorType
+	}
+	if !r.cfg.sampler.keeps(run.TraceID) {
+		return s + ", not sampled"
 	}
 	if r.cfg.traceURL != "" {
 		s += " " + strings.ReplaceAll(r.cfg.traceURL, "{trace_id}", id)

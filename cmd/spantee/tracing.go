@@ -12,10 +12,12 @@ import (
 	"go.opentelemetry.io/contrib/propagators/envcar"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/metrics"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
@@ -40,6 +42,7 @@ const (
 // tracing is all that hangs on the tap.
 type tracing struct {
 	*options
+	cfg      *config
 	tap      *tap // nil if there is nothing to trace for
 	say      *reporter
 	came     time.Time // when the bytes at hand came
@@ -47,6 +50,7 @@ type tracing struct {
 	exporter *exporter.Exporter // nil if no spans are to be sent
 	tree     *tree.Writer       // nil if none is to be drawn
 	page     *page              // nil if none is to be shown
+	metrics  *metrics.Recorder  // nil if none are to be sent
 
 	live    bool
 	process *mapping.Process // nil if spantee did not start the agent
@@ -66,7 +70,7 @@ type tracing struct {
 // A recording was last written when replayed says, which is zero for a live
 // stream. process is the agent, nil if somebody else started it.
 func startTracing(o *options, cfg *config, say *reporter, replayed time.Time, process *mapping.Process) (*tracing, error) {
-	t := &tracing{options: o, say: say, came: time.Now(), live: replayed.IsZero(), process: process}
+	t := &tracing{options: o, cfg: cfg, say: say, came: time.Now(), live: replayed.IsZero(), process: process}
 	t.details = cfg.content.level != content.None
 	opts := mapping.Options{
 		Agent: o.agent, Deltas: mapping.Deltas(o.deltas), MaxSpanEvents: o.maxSpanEvents,
@@ -80,8 +84,12 @@ func startTracing(o *options, cfg *config, say *reporter, replayed time.Time, pr
 	if t.mapper, err = mapping.New(opts); err != nil {
 		return nil, err
 	}
-	if t.exporter, err = cfg.startExporter(o.agent, !t.live, say); err != nil {
+	resource := cfg.resource(o.agent, t.live, process, say)
+	if t.exporter, err = cfg.startExporter(resource, !t.live, say); err != nil {
 		return nil, err
+	}
+	if t.metrics, err = cfg.startMetrics(resource, !t.live); err != nil {
+		say.problem(fmt.Errorf("no metrics are sent: %w", err))
 	}
 	if o.tree {
 		t.tree = tree.NewWriter(say.w, say.treeStyle())
@@ -96,7 +104,7 @@ func startTracing(o *options, cfg *config, say *reporter, replayed time.Time, pr
 }
 
 // startExporter returns nil if spans go nowhere.
-func (c *config) startExporter(agentFlag string, recording bool, say *reporter) (*exporter.Exporter, error) {
+func (c *config) startExporter(resource *resourcepb.Resource, recording bool, say *reporter) (*exporter.Exporter, error) {
 	client, err := c.to.open()
 	if err != nil && strings.HasPrefix(c.to.source, "$") {
 		say.problem(fmt.Errorf("no spans are sent: %w", err))
@@ -104,10 +112,6 @@ func (c *config) startExporter(agentFlag string, recording bool, say *reporter) 
 	}
 	if client == nil || err != nil {
 		return nil, err
-	}
-	resource, err := exporter.Resource(context.Background(), serviceName(agentFlag), "")
-	if err != nil {
-		say.problem(err)
 	}
 	return exporter.New(exporter.Config{Client: client, Spool: c.spool, Resource: resource, Scope: scope(), Wait: recording})
 }
@@ -122,7 +126,7 @@ func serviceName(flag string) string {
 
 // start begins to trace what comes through the tap.
 func (t *tracing) start() {
-	if !t.say.tracing {
+	if !t.say.tracing && t.metrics == nil {
 		return
 	}
 	patience := livePatience
@@ -137,6 +141,9 @@ func (t *tracing) start() {
 // consume takes the next bytes of the stream from the tap.
 func (t *tracing) consume(p []byte, came time.Time) {
 	t.came = came
+	if t.metrics != nil {
+		t.metrics.Received(came)
+	}
 	t.mapper.Write(p)
 	t.changed = true
 	if t.mapper.Stats().Generation != t.generation { // what is on disk has the wrong roots, or ids
@@ -155,15 +162,20 @@ func (t *tracing) tick() {
 // at once it takes its time, and comes the less often.
 func (t *tracing) checkpoint() {
 	start := time.Now()
-	if t.exporter == nil || start.Sub(t.saved) < 20*t.saving {
+	if t.exporter == nil && t.metrics == nil || start.Sub(t.saved) < 20*t.saving {
 		return
 	}
-	t.settled = t.exporter.Settled()
 	open, err := t.openSpans()
-	if err == nil {
-		err = t.exporter.Checkpoint(open)
+	if t.metrics != nil {
+		t.metrics.SetOpen(open)
 	}
-	t.say.checkpointed(err)
+	if t.exporter != nil {
+		t.settled = t.exporter.Settled()
+		if err == nil {
+			err = t.exporter.Checkpoint(t.cfg.sampler.sampled(open))
+		}
+		t.say.checkpointed(err)
+	}
 	t.generation, t.changed = t.mapper.Stats().Generation, false
 	t.saved, t.saving = time.Now(), time.Since(start)
 }
@@ -186,7 +198,11 @@ func (t *tracing) environment() []string {
 	env = slices.DeleteFunc(env, func(kv string) bool {
 		return strings.HasPrefix(kv, "TRACEPARENT=") || strings.HasPrefix(kv, "TRACESTATE=")
 	})
-	ctx := trace.ContextWithSpanContext(context.Background(), t.mapper.Root())
+	root := t.mapper.Root()
+	if !t.cfg.sampler.keeps(root.TraceID()) {
+		root = root.WithTraceFlags(root.TraceFlags().WithSampled(false))
+	}
+	ctx := trace.ContextWithSpanContext(context.Background(), root)
 	propagation.TraceContext{}.Inject(ctx, &envcar.Carrier{SetEnvFunc: func(key, value string) {
 		env = append(env, key+"="+value)
 	}})
@@ -195,8 +211,13 @@ func (t *tracing) environment() []string {
 
 // emit takes a finished span from the mapper.
 func (t *tracing) emit(span []byte) {
-	if t.exporter != nil {
+	if t.exporter != nil && t.cfg.sampler.keepsSpan(span) {
 		t.exporter.Export(span)
+	}
+	if t.metrics != nil {
+		if err := t.metrics.Export(span); err != nil {
+			t.say.problem(err)
+		}
 	}
 	if t.tree == nil && t.page == nil {
 		return
@@ -232,6 +253,7 @@ func (t *tracing) end(interrupted bool) {
 	defer cancel()
 	if t.tap == nil {
 		t.deliver(ctx) // nothing
+		t.endMetrics(ctx)
 		return
 	}
 	var why error
@@ -257,6 +279,7 @@ func (t *tracing) end(interrupted bool) {
 		}
 	}
 	t.deliver(ctx)
+	t.endMetrics(ctx)
 }
 
 var errInterrupted = errors.New("a signal came")
