@@ -87,6 +87,7 @@ type invocation struct {
 	firstChunk instant
 	estimated  bool // firstChunk came at an unknown time after the start
 
+	repeats             repeats
 	counts              invocationCounts
 	modelTime, toolTime instant
 	asked               []content.Value // the messages that the next turn answers: the prompt, or what tools returned

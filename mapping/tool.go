@@ -21,6 +21,7 @@ type tool struct {
 	start      instant
 	floor      instant // it cannot have started before this was printed
 	pending    bool    // its end will tell when it started
+	repeat     int     // how often in a row it was called; zero until its arguments are known
 
 	arguments attributes // in wire format
 	asked     content.Attributes
@@ -101,6 +102,9 @@ func (t *tool) learn(r *run, call *agent.Tool) {
 	}
 	if call.Name != "" {
 		t.name = call.Name
+	}
+	if t.repeat == 0 && len(call.Arguments) > 0 {
+		t.repeat = t.inv.repeats.called(call)
 	}
 	t.mcp, t.executable = call.MCP, call.Executable
 	if call.Subagent != "" {
@@ -250,6 +254,9 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) {
 		if t.turn.call != "" {
 			a.str(semconv.ResponseID, t.turn.call)
 		}
+	}
+	if t.repeat > 1 {
+		a.int(semconv.ToolRepeat, int64(t.repeat))
 	}
 	a.wire = append(a.wire, t.arguments.wire...)
 	a.lost += t.arguments.lost

@@ -119,7 +119,7 @@ const (
 	ModelMillis      = "spantee.model_ms"
 	ToolSeconds      = "spantee.tool_seconds" // with a tool running, however many
 	ToolMillis       = "spantee.tool_ms"
-	MaxRepeats       = "spantee.max_repeats"    // of one tool call with the same arguments
+	MaxRepeats       = "spantee.max_repeats"    // the most of its tool calls' ToolRepeat
 	UntracedBytes    = "spantee.untraced_bytes" // of the stream, after tracing was abandoned
 	UntracedLines    = "spantee.untraced_lines"
 	UsageInput       = "spantee.usage.input_tokens" // totals, where chats have the counts
@@ -186,7 +186,7 @@ const (
 	ToolTodosPending   = "spantee.tool.todos_pending"
 	ToolTodosRunning   = "spantee.tool.todos_in_progress"
 	ToolTodosCompleted = "spantee.tool.todos_completed"
-	ToolRepeat         = "spantee.tool.repeat"     // how often the run had called it so before, or a part of its loop
+	ToolRepeat         = "spantee.tool.repeat"     // how often in a row the agent made this call, or the round of calls it completes
 	ToolHooks          = "spantee.tool.hooks"      // names of hooks that added context
 	ToolHookBytes      = "spantee.tool.hook_bytes" // of that context
 	SubagentType       = "spantee.subagent.type"
