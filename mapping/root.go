@@ -62,7 +62,7 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 	r.main.captureAnswer(r.m.capture)
 	r.content.Merge(r.main.content)
 	s.content = r.content
-	for _, n := range r.main.notices { // no turn came after them
+	for _, n := range r.rootNotices() {
 		s.events.add(n.name, min(max(n.at, s.start), s.end-microsecond), n.attributes)
 	}
 	r.m.endRoot(root{run: r, span: s})

@@ -47,6 +47,7 @@ type run struct {
 	pending   int // approvals
 
 	counts     counts
+	notices    []notice    // what spantee noticed
 	eventBytes int         // of the events so far
 	usage      agent.Usage // of all model calls
 	reported   *agent.Usage
@@ -369,6 +370,9 @@ func (r *run) shift(f func(instant) instant) {
 		}
 	}
 	move(&r.start, &r.clock.last, &r.printed)
+	for i := range r.notices {
+		move(&r.notices[i].at)
+	}
 	for _, inv := range r.order {
 		move(&inv.start, &inv.wait, &inv.toolsFrom, &inv.firstChunk)
 		for _, t := range []*turn{inv.turn, inv.called} {

@@ -109,6 +109,8 @@ func (o *options) check() error {
 	switch {
 	case o.flushTimeout < 0:
 		return invalid("--flush-timeout", o.flushTimeout.String(), "0s or more")
+	case o.stallAfter < 0:
+		return invalid("--stall-after", o.stallAfter.String(), "0s or more")
 	case o.maxSpanEvents < 1:
 		return invalid("--max-span-events", fmt.Sprint(o.maxSpanEvents), "1 or more")
 	case !hasPlaceholder(o.traceURL):

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,11 +53,14 @@ type tracing struct {
 	page     *page              // nil if none is to be shown
 	metrics  *metrics.Recorder  // nil if none are to be sent
 
-	live    bool
-	process *mapping.Process // nil if spantee did not start the agent
-	ended   exitStatus       // how it did
-	details bool             // content was asked for
-	stderr  tail             // of the process, if there are details
+	watch     watch
+	overLimit string    // the limit that the bytes at hand reached
+	heard     time.Time // when bytes came last
+	live      bool
+	process   *mapping.Process // nil if spantee did not start the agent
+	ended     exitStatus       // how it did
+	details   bool             // content was asked for
+	stderr    tail             // of the process, if there are details
 
 	generation int           // of the runs at the last checkpoint
 	changed    bool          // something came since
@@ -71,6 +75,8 @@ type tracing struct {
 // stream. process is the agent, nil if somebody else started it.
 func startTracing(o *options, cfg *config, say *reporter, replayed time.Time, process *mapping.Process) (*tracing, error) {
 	t := &tracing{options: o, cfg: cfg, say: say, came: time.Now(), live: replayed.IsZero(), process: process}
+	t.heard = t.came
+	t.watch.stallAfter = o.stallAfter
 	t.details = cfg.content.level != content.None
 	opts := mapping.Options{
 		Agent: o.agent, Deltas: mapping.Deltas(o.deltas), MaxSpanEvents: o.maxSpanEvents,
@@ -126,7 +132,7 @@ func serviceName(flag string) string {
 
 // start begins to trace what comes through the tap.
 func (t *tracing) start() {
-	if !t.say.tracing && t.metrics == nil {
+	if !t.say.tracing && t.metrics == nil && t.watch.limits == nil {
 		return
 	}
 	patience := livePatience
@@ -141,11 +147,14 @@ func (t *tracing) start() {
 // consume takes the next bytes of the stream from the tap.
 func (t *tracing) consume(p []byte, came time.Time) {
 	t.came = came
+	t.heard, t.watch.stalled = came, false
 	if t.metrics != nil {
 		t.metrics.Received(came)
 	}
 	t.mapper.Write(p)
 	t.changed = true
+	t.reached(t.overLimit)
+	t.overLimit = ""
 	if t.mapper.Stats().Generation != t.generation { // what is on disk has the wrong roots, or ids
 		t.checkpoint()
 	}
@@ -153,6 +162,7 @@ func (t *tracing) consume(p []byte, came time.Time) {
 
 // tick comes every second.
 func (t *tracing) tick() {
+	t.look(time.Now())
 	if t.changed || t.exporter != nil && t.exporter.Settled() != t.settled || time.Since(t.saved) > spool.Heartbeat {
 		t.checkpoint()
 	}
@@ -218,6 +228,9 @@ func (t *tracing) emit(span []byte) {
 		if err := t.metrics.Export(span); err != nil {
 			t.say.problem(err)
 		}
+	}
+	if l := t.watch.limits; l != nil {
+		t.overLimit = cmp.Or(t.overLimit, l.count(span))
 	}
 	if t.tree == nil && t.page == nil {
 		return

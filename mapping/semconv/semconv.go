@@ -23,6 +23,12 @@ const (
 	OperationDeltas     = "deltas"         // the events of a chat that did not fit into it
 )
 
+// Events of root spans.
+const (
+	EventStall = "stall"         // the stream was silent for longer than --stall-after
+	EventLimit = "limit.reached" // of those that exec was given
+)
+
 // Events of chat spans.
 const (
 	EventTextDelta          = "text.delta"       // a piece of the model's answer
@@ -120,6 +126,8 @@ const (
 	ToolSeconds      = "spantee.tool_seconds" // with a tool running, however many
 	ToolMillis       = "spantee.tool_ms"
 	MaxRepeats       = "spantee.max_repeats"    // the most of its tool calls' ToolRepeat
+	IdleMillis       = "spantee.idle_ms"        // of a stall
+	Limit            = "spantee.limit"          // max-duration, max-idle, max-tools, max-tokens or max-cost
 	UntracedBytes    = "spantee.untraced_bytes" // of the stream, after tracing was abandoned
 	UntracedLines    = "spantee.untraced_lines"
 	UsageInput       = "spantee.usage.input_tokens" // totals, where chats have the counts
