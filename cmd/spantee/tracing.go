@@ -52,6 +52,7 @@ type tracing struct {
 	tree     *tree.Writer       // nil if none is to be drawn
 	page     *page              // nil if none is to be shown
 	metrics  *metrics.Recorder  // nil if none are to be sent
+	step     *stepSummary       // nil outside of GitHub Actions
 
 	watch     watch
 	overLimit string    // the limit that the bytes at hand reached
@@ -100,12 +101,13 @@ func startTracing(o *options, cfg *config, say *reporter, replayed time.Time, pr
 	if o.tree {
 		t.tree = tree.NewWriter(say.w, say.treeStyle())
 	}
+	t.step = newStepSummary(o.quiet)
 	if o.show {
 		if t.page, err = o.startPage(say); err != nil {
 			return nil, err
 		}
 	}
-	say.tracing = t.exporter != nil || t.tree != nil || t.page != nil
+	say.tracing = t.exporter != nil || t.tree != nil || t.page != nil || t.step != nil
 	return t, nil
 }
 
@@ -232,7 +234,7 @@ func (t *tracing) emit(span []byte) {
 	if l := t.watch.limits; l != nil {
 		t.overLimit = cmp.Or(t.overLimit, l.count(span))
 	}
-	if t.tree == nil && t.page == nil {
+	if t.tree == nil && t.page == nil && t.step == nil {
 		return
 	}
 	decoded := new(tracepb.Span)
@@ -245,6 +247,9 @@ func (t *tracing) emit(span []byte) {
 	}
 	if t.page != nil {
 		t.page.take(decoded)
+	}
+	if t.step != nil {
+		t.step.take(decoded)
 	}
 }
 
@@ -289,6 +294,11 @@ func (t *tracing) end(interrupted bool) {
 	if t.tree != nil {
 		if err := t.tree.Close(); err != nil {
 			t.say.problem(fmt.Errorf("the tree: %w", err))
+		}
+	}
+	if t.step != nil {
+		if err := t.step.end(t.say); err != nil {
+			t.say.problem(fmt.Errorf("the step summary: %w", err))
 		}
 	}
 	t.deliver(ctx)
