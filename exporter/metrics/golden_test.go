@@ -119,6 +119,7 @@ func expect(t *testing.T, spans []*goldenSpan) map[string]sum {
 			}
 			add("spantee.run.count", s, 1, true, "gen_ai.agent.name", "gen_ai.request.model", "spantee.outcome="+outcome)
 			add("spantee.retries", s, optional(s, "spantee.retries"), true, "gen_ai.agent.name")
+			add("spantee.stalls", s, 0, true, "gen_ai.agent.name")
 			add("spantee.tool.repeats", s, optional(s, "spantee.max_repeats"), true, "gen_ai.agent.name")
 		case "chat":
 			chat = s

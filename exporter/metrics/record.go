@@ -97,6 +97,7 @@ func (r *Recorder) runEnded(ctx context.Context, f facts) {
 	agent := f.with(semconv.AgentName)
 	r.retries.Add(ctx, f.int(semconv.Retries), agent)
 	r.repeats.Record(ctx, f.int(semconv.MaxRepeats), agent)
+	r.stalls.Add(ctx, 0, agent) // so that there is a series to compare the first one with
 
 	// The root has the total, whatever its model calls have.
 	cost := f[semconv.UsageTotalCost]
