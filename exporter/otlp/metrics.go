@@ -10,7 +10,9 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding/gzip"
 )
 
 // ErrNoMetrics is what a receiver answers that takes spans and no metrics, such
@@ -19,24 +21,27 @@ var ErrNoMetrics = fmt.Errorf("the receiver takes no metrics: %w", errors.ErrUns
 
 // MetricExporter returns OpenTelemetry's own exporter with these settings. Its
 // Export makes one attempt, and returns an *exporter.UploadError or
-// [ErrNoMetrics]. Nothing is dialled before that. Metrics have no JSON form there:
+// [ErrNoMetrics]. Metrics have no JSON form there:
 // http/json means http/protobuf.
 func (s *Settings) MetricExporter(ctx context.Context) (metric.Exporter, error) {
 	if s.protocol == "grpc" {
 		target, creds := s.dialing()
-		opts := []otlpmetricgrpc.Option{
-			otlpmetricgrpc.WithEndpoint(target),
-			otlpmetricgrpc.WithTLSCredentials(creds),
+		opts := append(s.dialOptions(), grpc.WithTransportCredentials(creds))
+		if s.compression == "gzip" {
+			opts = append(opts, grpc.WithDefaultCallOptions(grpc.UseCompressor(gzip.Name)))
+		}
+		conn, err := grpc.NewClient(target, opts...)
+		if err != nil {
+			return nil, err
+		}
+		conn.Connect() // in the background: by the end of a short run it is there
+		e, err := otlpmetricgrpc.New(ctx,
+			otlpmetricgrpc.WithGRPCConn(conn),
 			otlpmetricgrpc.WithHeaders(s.headers),
 			otlpmetricgrpc.WithTimeout(s.timeout),
 			otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{}),
-			otlpmetricgrpc.WithDialOption(s.dialOptions()...),
-		}
-		if s.compression != "" {
-			opts = append(opts, otlpmetricgrpc.WithCompressor(s.compression))
-		}
-		e, err := otlpmetricgrpc.New(ctx, opts...)
-		return &metricExporter{e, s, func() {}}, err
+		)
+		return &metricExporter{e, s, func() { _ = conn.Close() }}, err
 	}
 	hc := s.httpClient()
 	compression := otlpmetrichttp.NoCompression
