@@ -370,9 +370,7 @@ func (r *run) shift(f func(instant) instant) {
 		}
 	}
 	move(&r.start, &r.clock.last, &r.printed)
-	for i := range r.notices {
-		move(&r.notices[i].at)
-	}
+	r.moveNotices(move)
 	for _, inv := range r.order {
 		move(&inv.start, &inv.wait, &inv.toolsFrom, &inv.firstChunk)
 		for _, t := range []*turn{inv.turn, inv.called} {

@@ -54,3 +54,9 @@ func (r *run) note(name string, describe func(*attributes)) {
 // rootNotices are the events of the root: what spantee noticed, and what happened
 // after the last turn.
 func (r *run) rootNotices() []notice { return slices.Concat(r.main.notices, r.notices) }
+
+func (r *run) moveNotices(move func(...*instant)) {
+	for i := range r.notices {
+		move(&r.notices[i].at)
+	}
+}
