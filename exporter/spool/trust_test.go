@@ -53,13 +53,6 @@ var forgeries = map[string]struct {
 	"writable by all":   {func(t testing.TB, path string) { must(t, os.Chmod(path, 0o602)) }, "can be written by other users"},
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // noticing is a spool that notes what was set aside.
 func noticing(s Spool) (Spool, *[]string) {
 	told := new([]string)
