@@ -44,8 +44,11 @@ func (o *limitOptions) check() error {
 		name  string
 		value float64
 	}{
-		{"--max-duration", float64(o.maxDuration)}, {"--max-idle", float64(o.maxIdle)},
-		{"--max-tools", float64(o.maxTools)}, {"--max-tokens", float64(o.maxTokens)}, {"--max-cost", o.maxCost},
+		{"--max-duration", float64(o.maxDuration)},
+		{"--max-idle", float64(o.maxIdle)},
+		{"--max-tools", float64(o.maxTools)},
+		{"--max-tokens", float64(o.maxTokens)},
+		{"--max-cost", o.maxCost},
 	} {
 		if !(limit.value >= 0) {
 			return invalid(limit.name, fmt.Sprint(limit.value), "0 or more")

@@ -161,8 +161,8 @@ func (s *sender) Export(ctx context.Context, data *metricdata.ResourceMetrics) e
 	if !ok {
 		upload = &exporter.UploadError{Verdict: exporter.Permanent, Err: err}
 	}
-	switch {
-	case upload.Verdict == exporter.Partial:
+	switch upload.Verdict {
+	case exporter.Partial:
 		s.report.Delivered += cumulative + delta - upload.Rejected
 		s.report.Lost += upload.Rejected
 		s.behind = 0
