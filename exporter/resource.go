@@ -3,6 +3,7 @@ package exporter
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -15,15 +16,26 @@ import (
 // on this host. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence.
 // If the latter is malformed, the valid part of it is returned with the error.
 func Resource(ctx context.Context, service, version string) (*resourcepb.Resource, error) {
-	defaults := []attribute.KeyValue{attribute.String("service.name", service)}
-	if version != "" {
-		defaults = append(defaults, attribute.String("service.version", version))
+	return ResourceFrom(ctx, []string{HostDetector}, "service.name", service, "service.version", version)
+}
+
+// ResourceFrom is Resource with what the named detectors find, and with more
+// attributes: keys, each with its value.
+func ResourceFrom(ctx context.Context, detectors []string, keysAndValues ...string) (*resourcepb.Resource, error) {
+	var known []attribute.KeyValue
+	for _, found := range detect(detectors) {
+		known = append(known, attribute.String(found[0], found[1]))
 	}
-	res, err := resource.New(ctx,
-		resource.WithAttributes(defaults...),
-		resource.WithHost(),
-		resource.WithFromEnv(), // the last one wins
-	)
+	for i := 0; i < len(keysAndValues); i += 2 {
+		if keysAndValues[i+1] != "" {
+			known = append(known, attribute.String(keysAndValues[i], keysAndValues[i+1]))
+		}
+	}
+	options := []resource.Option{resource.WithAttributes(known...)}
+	if slices.Contains(detectors, HostDetector) {
+		options = append(options, resource.WithHost())
+	}
+	res, err := resource.New(ctx, append(options, resource.WithFromEnv())...) // the last one wins
 
 	out := new(resourcepb.Resource)
 	for _, kv := range res.Attributes() { // sorted, and strings all of them

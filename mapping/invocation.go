@@ -30,6 +30,7 @@ type invocation struct {
 	estimated  bool // firstChunk came at an unknown time after the start
 	untimed    bool // nobody knows when the first one came
 
+	repeats             repeats
 	counts              invocationCounts
 	modelTime, toolTime instant
 	asked               []content.Value // the messages that the next turn answers: the prompt, or what tools returned

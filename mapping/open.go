@@ -108,6 +108,7 @@ func (r *run) clone(m *Mapper) *run {
 		c.approvals[key] = list
 	}
 	c.content.List = slices.Clone(r.content.List)
+	c.notices = slices.Clip(r.notices)
 	c.held = nil
 	for _, s := range r.held {
 		c.held = append(c.held, s.clone())

@@ -62,15 +62,26 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 			a.int(n.key, int64(n.count))
 		}
 	}
+	if n := r.maxRepeats(); n > 1 {
+		a.int(semconv.MaxRepeats, int64(n))
+	}
 	r.main.addTimes(a)
 	s.addFirstChunk(r.start, r.main.firstChunk, r.main.estimated)
 	r.main.captureAnswer(r.m.capture)
 	r.content.Merge(r.main.content)
 	s.content = r.content
-	for _, n := range r.main.notices { // no turn came after them
+	for _, n := range r.rootNotices() {
 		s.events.add(n.name, min(max(n.at, s.start), s.end-microsecond), n.attributes)
 	}
 	r.m.endRoot(root{run: r, span: s})
+}
+
+// maxRepeats is the most that the agent or a sub-agent repeated itself.
+func (r *run) maxRepeats() (most int) {
+	for _, inv := range r.order {
+		most = max(most, inv.repeats.max)
+	}
+	return most
 }
 
 // addTotals adds what a run used. Where model calls have usage of their own, the

@@ -53,6 +53,7 @@ type run struct {
 	pending   int // approvals
 
 	counts     counts
+	notices    []notice    // what spantee noticed
 	eventBytes int         // of the events so far
 	usage      agent.Usage // of all model calls
 	reported   *agent.Usage
@@ -349,6 +350,7 @@ func (r *run) shift(f func(instant) instant) {
 		}
 	}
 	move(&r.start, &r.clock.last, &r.printed)
+	r.moveNotices(move)
 	for _, inv := range r.order {
 		move(&inv.start, &inv.wait, &inv.firstChunk)
 		for i := range inv.busy {

@@ -22,6 +22,7 @@ type tool struct {
 	floor      instant // it cannot have started before this was printed
 	pending    bool    // its end will tell when it started
 	estimated  bool    // it may have ended before its end was told of
+	repeat     int     // how often in a row it was called; zero until its arguments are known
 
 	arguments attributes // in wire format
 	asked     content.Attributes
@@ -107,6 +108,9 @@ func (t *tool) learn(r *run, call *agent.Tool) {
 	t.mcp, t.executable = call.MCP, ""
 	if r.m.names.pass(call.Executable) == call.Executable {
 		t.executable = call.Executable
+	}
+	if t.repeat == 0 && len(call.Arguments) > 0 {
+		t.repeat = t.inv.repeats.called(call)
 	}
 	if call.Subagent != "" {
 		t.subagent = r.m.names.pass(call.Subagent)
@@ -253,6 +257,9 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 		if t.turn.call != "" {
 			a.str(semconv.ResponseID, r.m.names.id(t.turn.call))
 		}
+	}
+	if t.repeat > 1 {
+		a.int(semconv.ToolRepeat, int64(t.repeat))
 	}
 	a.wire = append(a.wire, t.arguments.wire...)
 	r.m.reuse(&t.arguments)

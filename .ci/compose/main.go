@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 
 	"github.com/compose-spec/compose-go/v2/cli"
@@ -80,8 +81,30 @@ func service(p *types.Project, s types.ServiceConfig) (errs []error) {
 			errs = append(errs, fmt.Errorf("%s: no config %q", s.Name, c.Source))
 		}
 	}
-	if len(s.Volumes) > 0 {
-		errs = append(errs, fmt.Errorf("%s: mounts files; one file must be enough", s.Name))
+	for _, v := range s.Volumes {
+		errs = append(errs, volume(p, s, v))
 	}
 	return errs
+}
+
+// volume checks what a service mounts. Without a profile, one file must be enough;
+// whatever else is mounted lies under testdata, and cannot be written to.
+func volume(p *types.Project, s types.ServiceConfig, v types.ServiceVolumeConfig) error {
+	if v.Type == types.VolumeTypeVolume {
+		if _, ok := p.Volumes[v.Source]; !ok {
+			return fmt.Errorf("%s: no volume %q", s.Name, v.Source)
+		}
+		return nil
+	}
+	below, err := filepath.Rel(filepath.Join(p.WorkingDir, "testdata"), v.Source)
+	switch {
+	case len(s.Profiles) == 0:
+		return fmt.Errorf("%s: mounts files; one file must be enough", s.Name)
+	case err != nil || !filepath.IsLocal(below):
+		return fmt.Errorf("%s: mounts %s, which is not under testdata", s.Name, v.Source)
+	case !v.ReadOnly:
+		return fmt.Errorf("%s: can write to %s", s.Name, v.Source)
+	}
+	_, err = os.Stat(v.Source)
+	return err
 }

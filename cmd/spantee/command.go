@@ -31,13 +31,16 @@ type options struct {
 	maxSpanEvents     int
 	ignoreTraceparent bool
 	flushTimeout      time.Duration
+	stallAfter        time.Duration
 	spoolMax          size
 	noSpool           bool
 	spillMax          size
 	now               bool
 	summary, quiet    bool
+	resourceDetectors []string
 	traceURL          string
 	contentOptions
+	limitOptions
 	show bool
 	view viewOptions
 }
@@ -102,11 +105,14 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.agent, "agent", "", "skip agent detection: the stream is from `NAME`, "+strings.Join(mapping.Agents, ", "))
 	f.BoolVar(&o.ignoreTraceparent, "ignore-traceparent", false, "start a trace of its own even if $TRACEPARENT is set")
 	f.DurationVar(&o.flushTimeout, "flush-timeout", 2*time.Second, "wait no longer than `TIME` for the collector at the end")
+	f.DurationVar(&o.stallAfter, "stall-after", 10*time.Minute, "report an agent that prints nothing for `TIME` while no tool is running; 0s reports none")
 	o.spoolMax = size{spool.DefaultMax}
 	f.Var(&o.spoolMax, "spool-max", "keep at most `SIZE` of undelivered spans on disk, for all runs together")
 	f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: undelivered spans are lost")
 	o.spillMax = size{defaultSpillMax}
 	f.Var(&o.spillMax, "spill-max", "put aside at most `SIZE` of a stream that arrives faster than it is traced, on disk until the end of the run; 0 delays the stream instead")
+	f.StringSliceVar(&o.resourceDetectors, "resource-detectors", nil, "find out only `NAMES`, from "+strings.Join(exporter.DetectorNames(), ", ")+" or none (default all; vcs needs --content)")
+	f.Lookup("resource-detectors").DefValue = "" // it would be shown as []
 	f.StringVar(&o.traceURL, "trace-url", "", "link to traces by `URL`, such as http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")
 	f.BoolVar(&o.summary, "summary", false, "say on stderr what was traced, even if stderr is no terminal")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "say nothing on stderr, even if spans were lost")

@@ -25,12 +25,15 @@ import (
 // precedence. Apart from what libraries read, nothing else in this package
 // looks at the environment.
 type config struct {
-	to       destination
-	spool    *spool.Spool // nil if nothing is to be kept
-	parent   trace.SpanContext
-	traceURL string
-	color    bool
-	content  contentConfig
+	to        destination
+	metrics   metricsConfig
+	sampler   sampler
+	detectors []string     // of resource attributes
+	spool     *spool.Spool // nil if nothing is to be kept
+	parent    trace.SpanContext
+	traceURL  string
+	color     bool
+	content   contentConfig
 
 	problems []string // with variables: they must not break a pipe
 }
@@ -72,6 +75,9 @@ func (o *options) resolve() (*config, error) {
 	if c.content, err = o.contentOptions.resolve(c.problem); err != nil {
 		return nil, err
 	}
+	if c.detectors, err = o.resolveDetectors(c.content.level); err != nil {
+		return nil, err
+	}
 	if o.traceURL == "" && !hasPlaceholder(c.traceURL) {
 		c.problem(fmt.Errorf("invalid $SPANTEE_TRACE_URL %q (want %s in it)", c.traceURL, placeholder))
 		c.traceURL = ""
@@ -84,8 +90,10 @@ func (o *options) resolve() (*config, error) {
 		c.problem(fmt.Errorf("no spans are sent: %w", err))
 		err = nil
 	}
-	if c.to.isSet() && c.parent.IsValid() && !c.parent.IsSampled() {
-		c.problem(errors.New("no spans are sent: $TRACEPARENT says not sampled (--ignore-traceparent sends them)"))
+	c.metrics = o.resolveMetrics(c.to, c.problem) // of all runs, sampled or not
+	c.sampler = resolveSampler(c.parent, c.problem)
+	if why := c.sampler.never; c.to.isSet() && why != nil {
+		c.problem(why)
 		c.to = destination{}
 	}
 	return c, err
@@ -101,6 +109,8 @@ func (o *options) check() error {
 	switch {
 	case o.flushTimeout < 0:
 		return invalid("--flush-timeout", o.flushTimeout.String(), "0s or more")
+	case o.stallAfter < 0:
+		return invalid("--stall-after", o.stallAfter.String(), "0s or more")
 	case o.maxSpanEvents < 1:
 		return invalid("--max-span-events", fmt.Sprint(o.maxSpanEvents), "1 or more")
 	case !hasPlaceholder(o.traceURL):

@@ -49,12 +49,16 @@ func execCommand() *cobra.Command {
 	}
 	o.addFlags(cmd.Flags())
 	o.addViewFlags(cmd.Flags())
+	o.limitOptions.addFlags(cmd.Flags())
 	cmd.Flags().SetInterspersed(false) // what follows the command is the command's
 	return cmd
 }
 
 // runAgent is filter with the agent as a child.
 func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
+	if err := o.limitOptions.check(); err != nil {
+		return err
+	}
 	cfg, err := o.resolve()
 	if err != nil {
 		return err
@@ -73,7 +77,9 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		tracing.stderr.w = stderr
 		agentStderr = &tracing.stderr
 	}
-	agent, out, err := start(args, tracing.environment(), stdin, agentStderr)
+	limits := newLimits(o.limitOptions)
+	tracing.watch.limits = limits
+	agent, out, err := start(args, tracing.environment(), stdin, agentStderr, limits.ownGroup())
 	if err != nil {
 		tracing.end(false)
 		say.line("%v", err)
@@ -81,6 +87,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		return notStarted(err)
 	}
 	process.PID = agent.Process.Pid
+	limits.startedAs(agent.Process)
 	if root := tracing.mapper.Root(); say.tracing {
 		say.runStarted(mapping.Run{TraceID: root.TraceID()})
 	}
@@ -99,6 +106,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	}()
 	end, told := waitFor(agent, signals)
 	restoreSignals() // the next one kills
+	limits.agentEnded()
 	out.agentEnded()
 	if !told {
 		err = <-copied
@@ -134,7 +142,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 }
 
 // start starts the agent, and returns what it prints.
-func start(args, env []string, stdin *os.File, stderr io.Writer) (agent *exec.Cmd, out *output, err error) {
+func start(args, env []string, stdin *os.File, stderr io.Writer, ownGroup bool) (agent *exec.Cmd, out *output, err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err
@@ -142,6 +150,9 @@ func start(args, env []string, stdin *os.File, stderr io.Writer) (agent *exec.Cm
 	defer w.Close()
 	agent = exec.CommandContext(context.Background(), args[0], args[1:]...)
 	agent.Env, agent.Stdin, agent.Stdout, agent.Stderr = env, stdin, w, stderr
+	if ownGroup {
+		setGroup(agent, stdin)
+	}
 	agent.WaitDelay = lingering // of stderr, where that is a pipe
 	if err := agent.Start(); err != nil {
 		r.Close()
@@ -209,7 +220,7 @@ func waitFor(agent *exec.Cmd, signals <-chan os.Signal) (end exitStatus, told bo
 	for {
 		select {
 		case s := <-signals:
-			if !fromTerminal(s) {
+			if !fromTerminal(s) || hasGroup(agent.Process) {
 				_ = agent.Process.Signal(s) // it may have just ended
 				told = told || isDeadly(s)
 			}

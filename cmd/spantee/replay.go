@@ -69,7 +69,7 @@ func replay(o *options, names []string, recursive bool, stderr *os.File) error {
 	if err != nil {
 		return err
 	}
-	if !say.tracing {
+	if !say.tracing && t.metrics == nil {
 		return errors.New("no spans are sent: " + say.whyNowhere())
 	}
 	r := &replayer{tracing: t}
@@ -248,12 +248,8 @@ func (r *replayer) finish() {
 		_ = r.bar.Clear()
 		r.say.bar = nil
 	}
-	if r.tree != nil {
-		if err := r.tree.Close(); err != nil {
-			r.say.problem(fmt.Errorf("the tree: %w", err))
-		}
-	}
-	r.deliver(r.flushTimeout)
+	r.endDrawings()
+	r.deliverAll(r.flushTimeout)
 	r.say.print()
 }
 

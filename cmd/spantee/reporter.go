@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/metrics"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
@@ -36,6 +37,7 @@ type reporter struct {
 	failure  error // why the mapper did not see the whole stream
 	lost     untraced
 	delivery exporter.Report
+	metrics  metrics.Report
 
 	mu          sync.Mutex               // of what follows: a mapper that hangs is left behind
 	file        string                   // that the runs come from, for replay
@@ -89,7 +91,7 @@ func (r *reporter) problem(err error) {
 func (r *reporter) runStarted(run mapping.Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.quiet || !r.terminal || r.again != "" || r.begun == maxRuns {
+	if r.quiet || !r.terminal || r.again != "" || r.begun == maxRuns || !r.cfg.sampler.keeps(run.TraceID) {
 		return
 	}
 	r.begun++
@@ -179,8 +181,14 @@ func (r *reporter) print() {
 	if s := r.untraced(); s != "" {
 		r.line("%s", s)
 	}
-	if s := r.undelivered(); s != "" {
-		r.line("%s", s)
+	s, lost := r.undelivered(), r.lostMetrics()
+	if s != "" && lost != "" { // for the same reason, as a rule
+		s, lost = s+"; metrics lost", ""
+	}
+	for _, s := range []string{s, lost} {
+		if s != "" {
+			r.line("%s", s)
+		}
 	}
 	if n := r.delivery.Earlier.SetAside; n > 0 {
 		r.line("%s in the spool set aside unread (spantee spool shows why)", count(n, "file"))
@@ -203,6 +211,9 @@ func (r *reporter) describe(run mapping.Run) string {
 		s += ", exit " + run.ErrorType
 	default:
 		s += ", " + run.ErrorType
+	}
+	if !r.cfg.sampler.keeps(run.TraceID) {
+		return s + ", not sampled"
 	}
 	return s + r.link(id)
 }

@@ -10,16 +10,23 @@ import (
 )
 
 // services are the resources of agents by their names: the agent is the service.
-type services map[string]*resourcepb.Resource
+type services struct {
+	detectors []string // of what is the same for all of them
+	facts     []string // the same: keys, each with its value
+	known     map[string]*resourcepb.Resource
+}
 
 // of returns the resource of an agent. What is wrong with the environment is the
 // same for all of them.
-func (s services) of(name string) (*resourcepb.Resource, error) {
-	if r := s[name]; r != nil {
+func (s *services) of(name string) (*resourcepb.Resource, error) {
+	if r := s.known[name]; r != nil {
 		return r, nil
 	}
-	r, err := exporter.Resource(context.Background(), name, "")
-	s[name] = r
+	r, err := exporter.ResourceFrom(context.Background(), s.detectors, append([]string{"service.name", name}, s.facts...)...)
+	if s.known == nil {
+		s.known = map[string]*resourcepb.Resource{}
+	}
+	s.known[name] = r
 	return r, err
 }
 

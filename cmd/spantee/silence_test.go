@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
@@ -29,10 +30,10 @@ func TestLibrariesAreSilent(t *testing.T) {
 
 // Receivers are told who sends.
 func TestUserAgent(t *testing.T) {
-	got := make(chan string, 1)
+	got := make(chan string, 100)
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		got <- r.UserAgent()
+		got <- r.URL.Path + " " + r.UserAgent()
 	}))
 	defer s.Close()
 	cmd := spantee(t, nil, "--protocol=http/protobuf", "--endpoint", s.URL)
@@ -40,7 +41,17 @@ func TestUserAgent(t *testing.T) {
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)
 	}
-	if agent := <-got; !bytes.HasPrefix([]byte(agent), []byte("spantee/")) {
-		t.Errorf("user agent %q", agent)
+	s.Close()
+	close(got)
+	seen := map[string]bool{}
+	for request := range got {
+		path, agent, _ := strings.Cut(request, " ")
+		seen[path] = true
+		if strings.HasPrefix(path, "/v1/") && !strings.HasPrefix(agent, "spantee/") { // not the viewer's own
+			t.Errorf("%s: user agent %q", path, agent)
+		}
+	}
+	if !seen["/v1/traces"] || !seen["/v1/metrics"] {
+		t.Errorf("requests: %v", seen)
 	}
 }

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,23 +14,16 @@ import (
 	"go.opentelemetry.io/contrib/propagators/envcar"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/metrics"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
 	"github.com/spantee/spantee/mapping/content"
-)
-
-const (
-	// mapperGrace is how long a mapper that nobody makes wait may not advance at
-	// the end before it is taken to hang.
-	mapperGrace = stallLimit
-
-	// countGrace is how long the disk has to tell how much was not traced.
-	countGrace = time.Second
 )
 
 // tracing is all that hangs on the tap.
@@ -45,6 +38,13 @@ type tracing struct {
 	page     *page              // nil if none is to be shown
 	open     openSpans          // on the page, or for a viewer
 	services services
+	sampler  sampler
+	metrics  *metrics.Recorder // nil if none are to be sent
+	step     *stepSummary      // nil outside of GitHub Actions
+
+	watch     watch
+	overLimit string    // the limit that the bytes at hand reached
+	heard     time.Time // when bytes came last
 
 	live    bool
 	process *mapping.Process // nil if spantee did not start the agent
@@ -64,7 +64,10 @@ type tracing struct {
 // startTracing sets up what the configuration asks for. The stream is live unless
 // it is a recording. process is the agent, nil if somebody else started it.
 func startTracing(o *options, cfg *config, say *reporter, rec *recording, process *mapping.Process) (*tracing, error) {
-	t := &tracing{options: o, say: say, came: time.Now(), live: rec == nil, process: process, services: services{}}
+	t := &tracing{options: o, say: say, came: time.Now(), live: rec == nil, process: process, sampler: cfg.sampler}
+	t.services = cfg.services(t.live, process)
+	t.heard = t.came
+	t.watch.stallAfter = o.stallAfter
 	t.details = cfg.content.level != content.None
 	if o.show && !cfg.to.isSet() && cfg.content.maxAttributeBytes == defaultAttributeBytes {
 		cfg.content.maxAttributeBytes = viewerAttributeBytes // nobody else sees them
@@ -77,19 +80,27 @@ func startTracing(o *options, cfg *config, say *reporter, rec *recording, proces
 	if t.mapper, err = t.newMapper(rec); err != nil {
 		return nil, err
 	}
-	if err := t.startExporter(cfg); err != nil {
+	resource, err := t.services.of(presumed(o.agent))
+	if err != nil {
+		say.problem(err)
+	}
+	if err := t.startExporter(cfg, resource); err != nil {
 		return nil, err
+	}
+	if t.metrics, err = cfg.startMetrics(resource, !t.live); err != nil {
+		say.problem(fmt.Errorf("no metrics are sent: %w", err))
 	}
 	if o.tree {
 		t.tree = tree.NewWriter(say.w, say.treeStyle())
 	}
+	t.step = newStepSummary(o.quiet)
 	if o.show {
 		if t.page, err = o.startPage(say); err != nil {
 			return nil, err
 		}
 	}
 	t.open = openSpans{page: t.page, feed: t.feed(cfg)}
-	say.tracing = t.exporter != nil || t.tree != nil || t.page != nil
+	say.tracing = t.exporter != nil || t.tree != nil || t.page != nil || t.step != nil
 	return t, nil
 }
 
@@ -99,7 +110,7 @@ func (t *tracing) newMapper(rec *recording) (*mapping.Mapper, error) {
 		Agent: t.agent, Deltas: mapping.Deltas(t.deltas), MaxSpanEvents: t.maxSpanEvents,
 		Replay: rec.written, Shift: rec.shift, Parent: t.say.cfg.parent,
 		Now:  func() time.Time { return t.came },
-		Emit: t.emit, RunStarted: t.say.runStarted, RunEnded: t.say.runEnded,
+		Emit: t.emit, RunStarted: t.say.runStarted, RunEnded: t.runEnded,
 		Process: t.process,
 	}
 	t.say.cfg.content.applyTo(&opts)
@@ -107,7 +118,7 @@ func (t *tracing) newMapper(rec *recording) (*mapping.Mapper, error) {
 }
 
 // startExporter starts none if spans go nowhere. A recording is its own spool.
-func (t *tracing) startExporter(cfg *config) error {
+func (t *tracing) startExporter(cfg *config, resource *resourcepb.Resource) error {
 	client, err := cfg.to.open()
 	if err != nil && strings.HasPrefix(cfg.to.source, "$") {
 		t.say.problem(fmt.Errorf("no spans are sent: %w", err))
@@ -115,10 +126,6 @@ func (t *tracing) startExporter(cfg *config) error {
 	}
 	if client == nil || err != nil {
 		return err
-	}
-	resource, err := t.services.of(presumed(t.agent))
-	if err != nil {
-		t.say.problem(err)
 	}
 	to := exporter.Config{Client: client, Spool: cfg.spool, Resource: resource, Scope: scope()}
 	if !t.live {
@@ -130,7 +137,7 @@ func (t *tracing) startExporter(cfg *config) error {
 
 // start begins to trace what comes through the tap.
 func (t *tracing) start() {
-	if !t.say.tracing {
+	if !t.say.tracing && t.metrics == nil && t.watch.limits == nil {
 		return
 	}
 	t.changed = t.process != nil // its root has begun
@@ -145,6 +152,10 @@ const maxPiece = 64 << 10
 // consume takes the next bytes of the stream from the tap.
 func (t *tracing) consume(p []byte, came time.Time) {
 	t.came = came
+	t.heard, t.watch.stalled = came, false
+	if t.metrics != nil {
+		t.metrics.Received(came)
+	}
 	for piece := range slices.Chunk(p, maxPiece) {
 		t.consumePiece(piece)
 	}
@@ -154,14 +165,15 @@ func (t *tracing) consumePiece(p []byte) {
 	t.begin()
 	t.mapper.Write(p)
 	t.changed = true
+	t.reached(t.overLimit)
+	t.overLimit = ""
 	if t.mapper.Stats().Generation != t.open.generation { // a run began, or its ids are known by now
 		t.showOpen()
 	}
 	switch {
-	case t.exporter == nil:
 	case t.mapper.Stats().Generation != t.generation: // what is on disk has the wrong roots, or ids
 		t.checkpoint()
-	default:
+	case t.exporter != nil:
 		t.exporter.Commit()
 		t.unsaved = 0
 	}
@@ -175,18 +187,18 @@ func (t *tracing) begin() {
 	}
 }
 
-// tick is called a second after something came, and again until the journal
-// knows of all that came.
+// tick is called a second after something came, again until the journal knows of
+// all that came, and when the stream may have been silent for too long.
 func (t *tracing) tick() time.Duration {
-	next := t.showOpen()
+	next := soonest(t.look(time.Now()), t.showOpen())
 	switch {
-	case t.exporter == nil || !t.live:
+	case t.exporter == nil && t.metrics == nil || !t.live:
 		return next
 	case t.changed:
 		t.checkpoint()
 	}
 	if t.changed {
-		return time.Second
+		return soonest(next, time.Second)
 	}
 	return next
 }
@@ -209,16 +221,27 @@ const maxUnsaved = 1 << 20
 // this piece of the stream wait for it. A recording needs none.
 func (t *tracing) checkpoint() {
 	start := time.Now()
-	if t.exporter == nil || !t.live || start.Sub(t.saved) < 20*t.saving && t.unsaved < maxUnsaved {
+	if t.exporter == nil && t.metrics == nil || !t.live || start.Sub(t.saved) < 20*t.saving && t.unsaved < maxUnsaved {
 		return
 	}
 	t.unsaved = 0
 	var open []exporter.OpenSpan
+	var counted []*tracepb.Span
 	t.mapper.Open(func(span []byte, agent string) {
-		from, _ := t.services.of(agent)
-		open = append(open, exporter.OpenSpan{Span: slices.Clone(span), From: from})
+		if t.exporter != nil && t.sampler.keepsSpan(span) {
+			from, _ := t.services.of(agent)
+			open = append(open, exporter.OpenSpan{Span: slices.Clone(span), From: from})
+		}
+		if decoded := new(tracepb.Span); t.metrics != nil && proto.Unmarshal(span, decoded) == nil { // the mapper's spans are valid
+			counted = append(counted, decoded)
+		}
 	})
-	t.say.checkpointed(t.exporter.Checkpoint(open))
+	if t.metrics != nil {
+		t.metrics.SetOpen(counted)
+	}
+	if t.exporter != nil {
+		t.say.checkpointed(t.exporter.Checkpoint(open))
+	}
 	t.generation, t.changed = t.mapper.Stats().Generation, false
 	t.saved, t.saving = time.Now(), time.Since(start)
 }
@@ -247,7 +270,11 @@ func (t *tracing) environment() []string {
 	env = slices.DeleteFunc(env, func(kv string) bool {
 		return strings.HasPrefix(kv, "TRACEPARENT=") || strings.HasPrefix(kv, "TRACESTATE=")
 	})
-	ctx := trace.ContextWithSpanContext(context.Background(), t.mapper.Root())
+	root := t.mapper.Root()
+	if !t.sampler.keeps(root.TraceID()) {
+		root = root.WithTraceFlags(root.TraceFlags().WithSampled(false))
+	}
+	ctx := trace.ContextWithSpanContext(context.Background(), root)
 	propagation.TraceContext{}.Inject(ctx, &envcar.Carrier{SetEnvFunc: func(key, value string) {
 		env = append(env, key+"="+value)
 	}})
@@ -259,10 +286,18 @@ func (t *tracing) emit(span []byte, agent string) {
 	defer t.emitted.Add(1)
 	t.unsaved += len(span)
 	from, _ := t.services.of(agent) // an error is the same as for the first
-	if t.exporter != nil {
+	if t.exporter != nil && t.sampler.keepsSpan(span) {
 		t.exporter.Export(span, from)
 	}
-	if t.tree == nil && t.page == nil {
+	if t.metrics != nil {
+		if err := t.metrics.Export(span); err != nil {
+			t.say.problem(err)
+		}
+	}
+	if l := t.watch.limits; l != nil {
+		t.overLimit = cmp.Or(t.overLimit, l.count(span))
+	}
+	if t.tree == nil && t.page == nil && t.step == nil {
 		return
 	}
 	decoded := new(tracepb.Span)
@@ -277,83 +312,17 @@ func (t *tracing) emit(span []byte, agent string) {
 		t.page.resource = from
 		t.page.take(decoded)
 	}
-}
-
-// end ends the trace. It waits for the mapper as long as that advances, and then
-// delivers what it can within the flush timeout.
-func (t *tracing) end(interrupted bool) {
-	defer t.open.feed.Close()
-	if t.tap == nil {
-		t.deliver(t.flushTimeout) // nothing
-		return
-	}
-	t.tap.close(!interrupted)
-	patience := t.flushTimeout
-	if !t.live && !interrupted {
-		patience = math.MaxInt64 // for the exporter, which knows when a collector takes nothing
-	}
-	timeout := t.flushTimeout
-	if !t.tap.wait(patience) {
-		// It may wait for the exporter, which lets it go once it delivers nothing more.
-		timeout = 0
-		t.deliver(timeout)
-		if !t.tap.wait(mapperGrace) {
-			t.say.hangs(t.lost())
-			return // the mapper is not to be touched
-		}
-	}
-	t.say.stats = t.mapper.Stats()
-	t.say.failure, t.say.lost = t.tap.err(), t.untraced
-	if t.tree != nil {
-		if err := t.tree.Close(); err != nil {
-			t.say.problem(fmt.Errorf("the tree: %w", err))
-		}
-	}
-	t.deliver(timeout)
-}
-
-// lost is what a mapper that hangs has not seen. The disk may be why it hangs.
-func (t *tracing) lost() untraced {
-	counted := make(chan untraced, 1)
-	go func() { counted <- t.tap.lost() }()
-	select {
-	case lost := <-counted:
-		return lost
-	case <-time.After(countGrace):
-		return untraced{}
+	if t.step != nil {
+		t.step.take(decoded)
 	}
 }
 
-// deliver closes the exporter. A live stream gives the collector timeout in all;
-// a recording gives it as much for each answer.
-func (t *tracing) deliver(timeout time.Duration) {
-	if t.exporter == nil {
-		return
+// runEnded is told of a run with all its spans.
+func (t *tracing) runEnded(run mapping.Run) {
+	t.say.runEnded(run)
+	if t.step != nil {
+		t.step.runEnded(run)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	if !t.live {
-		cancel()
-		ctx, cancel = t.whileTaken(timeout)
-	}
-	defer cancel()
-	t.say.delivery = t.exporter.Close(ctx)
-}
-
-// whileTaken returns a context that ends when the collector takes nothing for
-// timeout.
-func (t *tracing) whileTaken(timeout time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		defer cancel()
-		for before := -1; t.exporter.Settled() != before; {
-			before = t.exporter.Settled()
-			select {
-			case <-ctx.Done():
-			case <-time.After(timeout):
-			}
-		}
-	}()
-	return ctx, cancel
 }
 
 // spillDir returns where what the mapper has not seen is put aside, "" for

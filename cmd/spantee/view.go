@@ -15,6 +15,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/viewer"
 )
 
@@ -172,7 +173,7 @@ type page struct {
 }
 
 func newPage(store *viewer.Store) *page {
-	return &page{store: store, services: services{}}
+	return &page{store: store, services: services{detectors: []string{exporter.HostDetector}}}
 }
 
 // takeEncoded shows a span that the mapper emitted.

@@ -48,19 +48,19 @@ func (t *tracing) showOpen() (next time.Duration) {
 		return time.Second
 	}
 	if o.page != nil {
-		o.page.store.Open("", t.openRequest())
+		o.page.store.Open("", t.openRequest(sampler{}))
 	}
 	if feed {
-		o.feed.Show(t.openRequest()) // another one: the store changes what it is given
+		o.feed.Show(t.openRequest(t.sampler)) // another one: the store changes what it is given
 	}
 	o.at, o.took, o.generation = time.Now(), time.Since(start), t.mapper.Stats().Generation
 	return time.Second
 }
 
-func (t *tracing) openRequest() (request []*tracepb.ResourceSpans) {
+func (t *tracing) openRequest(of sampler) (request []*tracepb.ResourceSpans) {
 	t.mapper.Open(func(span []byte, agent string) {
 		decoded := new(tracepb.Span)
-		if proto.Unmarshal(span, decoded) == nil { // the mapper's spans are valid
+		if of.keepsSpan(span) && proto.Unmarshal(span, decoded) == nil { // the mapper's spans are valid
 			from, _ := t.services.of(agent)
 			request = append(request, wrap(from, decoded)...)
 		}

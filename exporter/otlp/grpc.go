@@ -15,34 +15,43 @@ import (
 )
 
 func newGRPC(s *Settings) *client {
-	creds, target := insecure.NewCredentials(), s.endpoint.Host
-	switch s.endpoint.Scheme {
-	case "https":
-		creds = credentials.NewTLS(s.tls)
-	case "unix":
-		target = s.endpoint.String()
-	}
+	target, creds := s.dialing()
 	opts := []otlptracegrpc.Option{
 		otlptracegrpc.WithEndpoint(target),
 		otlptracegrpc.WithTLSCredentials(creds),
 		otlptracegrpc.WithHeaders(s.headers),
 		otlptracegrpc.WithTimeout(s.timeout),
 		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{}), // the Exporter retries
-		otlptracegrpc.WithDialOption(
-			grpc.WithUserAgent(strings.TrimSpace(s.userAgent+" OTel OTLP Exporter Go/"+otlptrace.Version())),
-			grpc.WithChainUnaryInterceptor(recordAnswer),
-			// By default gRPC would not dial again for up to two minutes, and
-			// fail every attempt in between without trying.
-			grpc.WithConnectParams(grpc.ConnectParams{
-				Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
-				MinConnectTimeout: 20 * time.Second, // gRPC's default
-			}),
-		),
+		otlptracegrpc.WithDialOption(s.dialOptions()...),
 	}
 	if s.compression != "" { // WithCompressor("none") makes the client log an error
 		opts = append(opts, otlptracegrpc.WithCompressor(s.compression))
 	}
 	return &client{Client: otlptracegrpc.NewClient(opts...), settings: s, stopped: func() {}}
+}
+
+// dialing returns what gRPC is to dial, and how to secure the connection.
+func (s *Settings) dialing() (target string, creds credentials.TransportCredentials) {
+	switch s.endpoint.Scheme {
+	case "https":
+		return s.endpoint.Host, credentials.NewTLS(s.tls)
+	case "unix":
+		return s.endpoint.String(), insecure.NewCredentials()
+	}
+	return s.endpoint.Host, insecure.NewCredentials()
+}
+
+func (s *Settings) dialOptions() []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithUserAgent(strings.TrimSpace(s.userAgent + " OTel OTLP Exporter Go/" + otlptrace.Version())),
+		grpc.WithChainUnaryInterceptor(recordAnswer),
+		// By default gRPC would not dial again for up to two minutes, and
+		// fail every attempt in between without trying.
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: 20 * time.Second, // gRPC's default
+		}),
+	}
 }
 
 // recordAnswer keeps what the receiver replied.

@@ -18,12 +18,7 @@ import (
 )
 
 func newHTTP(s *Settings) *client {
-	// By default all clients share one transport, and leave its connections
-	// open when they stop.
-	t := transport{Transport: http.DefaultTransport.(*http.Transport).Clone(), userAgent: s.userAgent}
-	t.TLSClientConfig = s.tls
-	hc := &http.Client{Transport: t, Timeout: s.timeout}
-
+	hc := s.httpClient()
 	compression, encoding := otlptracehttp.NoCompression, otlptracehttp.EncodingProtobuf
 	if s.compression == "gzip" {
 		compression = otlptracehttp.GzipCompression
@@ -44,6 +39,14 @@ func newHTTP(s *Settings) *client {
 		settings: s,
 		stopped:  hc.CloseIdleConnections,
 	}
+}
+
+// httpClient returns a client with connections of its own: by default all clients
+// share one transport, and leave its connections open when they stop.
+func (s *Settings) httpClient() *http.Client {
+	t := transport{Transport: http.DefaultTransport.(*http.Transport).Clone(), userAgent: s.userAgent}
+	t.TLSClientConfig = s.tls
+	return &http.Client{Transport: t, Timeout: s.timeout}
 }
 
 // A transport keeps what the receiver replied. It makes a *statusError of every

@@ -9,6 +9,7 @@ package otlp
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
@@ -20,13 +21,26 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
+// A Signal is what is sent: spans or metrics. Each has variables of its own.
+type Signal string
+
+// The signals, as in the path of an HTTP endpoint.
+const (
+	Traces  Signal = "traces"
+	Metrics Signal = "metrics"
+)
+
+// prefix is that of the signal's variables.
+func (s Signal) prefix() string { return "OTEL_EXPORTER_OTLP_" + strings.ToUpper(string(s)) + "_" }
+
 // A Config says where to send spans, and how. Empty fields come from the
 // OTEL_EXPORTER_OTLP_TRACES_* and OTEL_EXPORTER_OTLP_* variables, in this order
 // of precedence, or else are the defaults of the OpenTelemetry specification.
 // The scheme of the endpoint alone decides about TLS.
 type Config struct {
+	Signal      Signal            // whose variables are read; "" is Traces
 	Protocol    string            // grpc, http/protobuf or http/json
-	Endpoint    string            // http://host:port, https:// or, for grpc, unix:; over HTTP, /v1/traces is appended
+	Endpoint    string            // http://host:port, https:// or, for grpc, unix:; over HTTP, /v1/traces or /v1/metrics is appended
 	Headers     map[string]string // sent with every request
 	Compression string            // gzip or none
 	Timeout     time.Duration     // of one attempt

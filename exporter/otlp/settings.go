@@ -28,6 +28,7 @@ type Settings struct {
 	timeout     time.Duration
 	tls         *tls.Config // nil unless the endpoint is https
 	userAgent   string
+	signal      Signal
 
 	list []Setting
 }
@@ -75,7 +76,7 @@ func (e *SettingError) Describe(name string) string {
 func Resolve(cfg Config) (*Settings, error) {
 	// OpenTelemetry's clients read the same variables, but only log what they do
 	// not understand.
-	s := &Settings{userAgent: cfg.UserAgent}
+	s := &Settings{userAgent: cfg.UserAgent, signal: cmp.Or(cfg.Signal, Traces)}
 	for _, read := range []func(Config) error{s.readProtocol, s.readEndpoint, s.readTLS, s.readHeaders, s.readCompression, s.readTimeout} {
 		if err := read(cfg); err != nil {
 			return s, err
@@ -105,7 +106,7 @@ func plainSettings(to spool.Destination) (*Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Settings{protocol: to.Protocol, endpoint: u, timeout: defaultTimeout}
+	s := &Settings{protocol: to.Protocol, endpoint: u, timeout: defaultTimeout, signal: Traces}
 	if u.Scheme == "https" {
 		s.tls = new(tls.Config)
 	}
@@ -115,18 +116,16 @@ func plainSettings(to spool.Destination) (*Settings, error) {
 // defaultTimeout of an attempt, by the specification.
 const defaultTimeout = 10 * time.Second
 
-const tracesEndpoint = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
-
 // A source is where a setting was found.
 type source struct{ name, variable, value string }
 
-// lookup returns value if it is set, or else the variable for traces, or else
+// lookup returns value if it is set, or else the variable for the signal, or else
 // the one for all signals. name is that of the setting.
-func lookup(value, name string) source {
+func (s *Settings) lookup(value, name string) source {
 	if value != "" {
 		return source{name: name, value: value}
 	}
-	for _, prefix := range []string{"OTEL_EXPORTER_OTLP_TRACES_", "OTEL_EXPORTER_OTLP_"} {
+	for _, prefix := range []string{s.signal.prefix(), "OTEL_EXPORTER_OTLP_"} {
 		variable := prefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 		if v := strings.TrimSpace(os.Getenv(variable)); v != "" {
 			return source{name, variable, v}
@@ -148,7 +147,7 @@ func (s *Settings) note(from source, value string) {
 }
 
 func (s *Settings) readProtocol(cfg Config) error {
-	from := lookup(cfg.Protocol, "protocol")
+	from := s.lookup(cfg.Protocol, "protocol")
 	switch s.protocol = strings.ToLower(from.value); s.protocol {
 	case "":
 		s.protocol = "grpc"
@@ -161,7 +160,7 @@ func (s *Settings) readProtocol(cfg Config) error {
 }
 
 func (s *Settings) readEndpoint(cfg Config) error {
-	from := lookup(cfg.Endpoint, "endpoint")
+	from := s.lookup(cfg.Endpoint, "endpoint")
 	v := from.value
 	switch {
 	case v == "" && s.protocol == "grpc":
@@ -199,8 +198,8 @@ func (s *Settings) readEndpoint(cfg Config) error {
 			return from.invalid("want a port from 1 to 65535")
 		}
 	}
-	if s.protocol != "grpc" && from.variable != tracesEndpoint { // which is used verbatim
-		u = u.JoinPath("v1/traces")
+	if s.protocol != "grpc" && from.variable != s.signal.prefix()+"ENDPOINT" { // which is used verbatim
+		u = u.JoinPath("v1", string(s.signal))
 	}
 	s.endpoint = u
 	if cfg.Endpoint == "" && from.variable == "" {
@@ -220,7 +219,7 @@ func (s *Settings) readTLS(cfg Config) error {
 		return nil
 	}
 	s.tls = new(tls.Config)
-	if from := lookup(cfg.CACert, "certificate"); from.value != "" {
+	if from := s.lookup(cfg.CACert, "certificate"); from.value != "" {
 		pem, err := os.ReadFile(from.value)
 		if err != nil {
 			return from.failed(err)
@@ -231,7 +230,7 @@ func (s *Settings) readTLS(cfg Config) error {
 		}
 		s.note(from, from.value)
 	}
-	cert, key := lookup(cfg.ClientCert, "client-certificate"), lookup(cfg.ClientKey, "client-key")
+	cert, key := s.lookup(cfg.ClientCert, "client-certificate"), s.lookup(cfg.ClientKey, "client-key")
 	switch {
 	case cert.value == "" && key.value == "":
 		return nil
@@ -253,7 +252,7 @@ func (s *Settings) readTLS(cfg Config) error {
 func (s *Settings) readHeaders(cfg Config) error {
 	s.headers = make(map[string]string)
 	sources := map[string]source{}
-	from := lookup("", "headers")
+	from := s.lookup("", "headers")
 	for pair := range strings.SplitSeq(from.value, ",") {
 		if strings.TrimSpace(pair) == "" {
 			continue
@@ -280,7 +279,7 @@ func (s *Settings) readHeaders(cfg Config) error {
 }
 
 func (s *Settings) readCompression(cfg Config) error {
-	from := lookup(cfg.Compression, "compression")
+	from := s.lookup(cfg.Compression, "compression")
 	switch s.compression = strings.ToLower(from.value); s.compression {
 	case "":
 		return nil
@@ -301,7 +300,7 @@ func (s *Settings) readTimeout(cfg Config) error {
 	case cfg.Timeout > 0:
 		s.timeout, from.value = cfg.Timeout, cfg.Timeout.String()
 	default:
-		from = lookup("", "timeout")
+		from = s.lookup("", "timeout")
 		if from.value == "" {
 			break
 		}

@@ -23,6 +23,12 @@ const (
 	OperationDeltas     = "deltas"         // the events of a chat that did not fit into it
 )
 
+// Events of root spans.
+const (
+	EventStall = "stall"         // the stream was silent for longer than --stall-after
+	EventLimit = "limit.reached" // of those that exec was given
+)
+
 // Events of chat spans.
 const (
 	EventTextDelta          = "text.delta"       // a piece of the model's answer
@@ -135,6 +141,9 @@ const (
 	ModelMillis       = "spantee.model_ms"
 	ToolSeconds       = "spantee.tool_seconds" // with a tool running, however many
 	ToolMillis        = "spantee.tool_ms"
+	MaxRepeats        = "spantee.max_repeats"    // the most of its tool calls' ToolRepeat
+	IdleMillis        = "spantee.idle_ms"        // of a stall
+	Limit             = "spantee.limit"          // max-duration, max-idle, max-tools, max-tokens or max-cost
 	UntracedBytes     = "spantee.untraced_bytes" // of the stream, after tracing was abandoned
 	UntracedLines     = "spantee.untraced_lines"
 	UsageInput        = "spantee.usage.input_tokens" // totals, where chats have the counts
@@ -213,6 +222,7 @@ const (
 	ToolTodosPending   = "spantee.tool.todos_pending"
 	ToolTodosRunning   = "spantee.tool.todos_in_progress"
 	ToolTodosCompleted = "spantee.tool.todos_completed"
+	ToolRepeat         = "spantee.tool.repeat"     // how often in a row the agent made this call, or the round of calls it completes
 	ToolHooks          = "spantee.tool.hooks"      // names of hooks that added context
 	ToolHookBytes      = "spantee.tool.hook_bytes" // of that context
 	SubagentType       = "spantee.subagent.type"

@@ -1,0 +1,14 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"time"
+)
+
+// Windows has no process groups that could be ended.
+func setGroup(*exec.Cmd, *os.File) {}
+
+func hasGroup(*os.Process) bool { return false }
+
+func endProcess(p *os.Process, _ bool, _ time.Duration) { _ = p.Kill() }

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/content"
+)
+
+// services describe where the spans and metrics of a stream come from. A
+// recording has no instance: sent again, its spans have to be the same bytes.
+func (c *config) services(live bool, process *mapping.Process) services {
+	s := services{detectors: c.detectors}
+	if live {
+		s.facts = append(s.facts, "service.instance.id", newUUID())
+	}
+	if process != nil {
+		s.facts = append(s.facts, "process.executable.name", process.Executable, "process.parent_pid", fmt.Sprint(os.Getpid()))
+	}
+	return s
+}
+
+// resolveDetectors returns what is to be found out. The working directory's
+// repository is content.
+func (o *options) resolveDetectors(level content.Level) ([]string, error) {
+	names := o.resourceDetectors
+	if err := exporter.CheckDetectors(names); err != nil {
+		return nil, usageError{fmt.Errorf("--resource-detectors: %w", err)}
+	}
+	if len(names) == 0 {
+		names = exporter.DetectorNames()
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "vcs" && level == content.None }), nil
+}
+
+// newUUID returns a random UUID.
+func newUUID() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // it never fails
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+}

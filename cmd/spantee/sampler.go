@@ -1,0 +1,96 @@
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// A sampler decides by the trace id, so that a run is sent whole or not at all,
+// and the same way by everybody who knows the ratio. Ids are derived by SHA-256,
+// so they are as good as random ones. Metrics are counted before it.
+type sampler struct {
+	partly bool   // only trace ids below bound are kept
+	bound  uint64 // of the last 63 bits of a trace id, as OpenTelemetry's SDK has it
+	never  error  // why nothing is kept; nil if something is
+}
+
+// resolveSampler reads $OTEL_TRACES_SAMPLER. By default a parent decides, and
+// without one everything is sampled.
+func resolveSampler(parent trace.SpanContext, problem func(error)) sampler {
+	name := os.Getenv("OTEL_TRACES_SAMPLER")
+	base, root := true, name
+	switch name {
+	case "", "parentbased_always_on":
+		root = "always_on"
+	case "parentbased_always_off":
+		root = "always_off"
+	case "parentbased_traceidratio":
+		root = "traceidratio"
+	case "always_on", "always_off", "traceidratio":
+		base = false
+	default:
+		problem(fmt.Errorf("all runs are sampled: invalid $OTEL_TRACES_SAMPLER %q (want always_on, always_off, traceidratio or parentbased_ before one of them)", name))
+		root = "always_on"
+	}
+	if base && parent.IsValid() {
+		if !parent.IsSampled() {
+			return sampler{never: errors.New("no spans are sent: $TRACEPARENT says not sampled (--ignore-traceparent sends them)")}
+		}
+		return sampler{}
+	}
+	switch root {
+	case "always_off":
+		return sampler{never: errors.New("no spans are sent: $OTEL_TRACES_SAMPLER is " + name)}
+	case "traceidratio":
+		return ratioSampler(os.Getenv("OTEL_TRACES_SAMPLER_ARG"), problem)
+	}
+	return sampler{}
+}
+
+// ratioSampler keeps a part of all runs: all of them if there is no number.
+func ratioSampler(arg string, problem func(error)) sampler {
+	if arg == "" {
+		return sampler{}
+	}
+	ratio, err := strconv.ParseFloat(arg, 64)
+	if err != nil || math.IsNaN(ratio) || ratio < 0 || ratio > 1 {
+		problem(fmt.Errorf("all runs are sampled: invalid $OTEL_TRACES_SAMPLER_ARG %q (want a number from 0 to 1)", arg))
+		return sampler{}
+	}
+	if ratio == 1 {
+		return sampler{}
+	}
+	return sampler{partly: true, bound: uint64(ratio * (1 << 63))}
+}
+
+// keeps tells whether the spans of a trace are sent.
+func (s sampler) keeps(id trace.TraceID) bool {
+	return !s.partly || binary.BigEndian.Uint64(id[8:])>>1 < s.bound
+}
+
+// keepsSpan is keeps for an encoded span, of which it reads the trace id.
+func (s sampler) keepsSpan(wire []byte) bool {
+	for s.partly && len(wire) > 0 {
+		number, kind, n := protowire.ConsumeTag(wire)
+		if n < 0 {
+			return true
+		}
+		size := protowire.ConsumeFieldValue(number, kind, wire[n:])
+		if size < 0 {
+			return true
+		}
+		if number == 1 && kind == protowire.BytesType {
+			id, _ := protowire.ConsumeBytes(wire[n:])
+			return len(id) != 16 || s.keeps(trace.TraceID(id))
+		}
+		wire = wire[n+size:]
+	}
+	return true
+}

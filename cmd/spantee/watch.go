@@ -1,0 +1,64 @@
+package main
+
+import (
+	"time"
+)
+
+// A watch looks after a stream between its lines: it tells of a stall, and exec's
+// limits.
+type watch struct {
+	stallAfter time.Duration // zero for never
+	stalled    bool          // since the last byte
+	limits     *limits       // nil if there are none
+}
+
+// look returns when to look again, zero for never before something comes.
+func (t *tracing) look(now time.Time) (next time.Duration) {
+	idle := now.Sub(t.heard)
+	if after := t.watch.stallAfter; t.live && after > 0 && idle >= after && !t.watch.stalled {
+		t.watch.stalled = true
+		t.came = now
+		for _, agent := range t.mapper.Stalled(idle) {
+			t.say.stalled(agent, idle)
+			if t.metrics != nil {
+				t.metrics.Stalled(agent)
+			}
+		}
+		t.changed = true
+	}
+	if l := t.watch.limits; l != nil {
+		t.reached(l.checkTime(now, idle))
+		next = l.nextTime(now, idle)
+	}
+	if after := t.watch.stallAfter; t.live && after > 0 && !t.watch.stalled {
+		next = soonest(next, after-idle)
+	}
+	return next
+}
+
+// soonest is the shorter one of two delays, of which zero is none.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
+// reached acts on a limit; "" is none.
+func (t *tracing) reached(limit string) {
+	if limit == "" {
+		return
+	}
+	t.mapper.LimitReached(limit)
+	t.changed = true
+	t.watch.limits.reached(limit, t.say)
+}
+
+// stalled says at once that an agent is silent: whoever waits for it is to know.
+func (r *reporter) stalled(agent string, idle time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.quiet {
+		r.line("%s has printed nothing for %v, and no tool is running", agent, idle.Round(time.Second))
+	}
+}

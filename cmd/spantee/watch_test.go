@@ -1,0 +1,134 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/exporter/metrics/metricstest"
+	"github.com/spantee/spantee/exporter/receiver/receivertest"
+)
+
+// rootEvents are the events of the spans without a parent: name, and attributes.
+func rootEvents(spans []*tracepb.Span) (events []string) {
+	for _, s := range spans {
+		for _, e := range s.Events {
+			if len(s.ParentSpanId) == 0 {
+				events = append(events, e.Name+" "+fmt.Sprint(e.Attributes))
+			}
+		}
+	}
+	return events
+}
+
+// TestStall stops in the middle of a stream until the silence has been told.
+func TestStall(t *testing.T) {
+	spans, points := receivertest.Start(t), metricstest.Start(t)
+	cmd := spantee(t, []string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT=" + spans.GRPCEndpoint(), "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=" + points.GRPCEndpoint(),
+	}, "--stall-after=10ms", "--flush-timeout=20s")
+	cmd.Stderr = nil
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stream := fixture(t, "parallel-tools.jsonl")
+	first := bytes.IndexByte(stream, '\n') + 1
+	_, _ = stdin.Write(stream[:first])
+	line, _ := bufio.NewReader(stderr).ReadString('\n')
+	if !strings.HasPrefix(line, "spantee: cursor-agent has printed nothing for ") {
+		t.Errorf("stderr %q", line)
+	}
+	_, _ = stdin.Write(stream[first:])
+	stdin.Close()
+	_, _ = io.Copy(io.Discard, stderr)
+	if err := cmd.Wait(); err != nil || !bytes.Equal(cmd.stdout.Bytes(), stream) {
+		t.Errorf("%v, %d bytes", err, cmd.stdout.Len())
+	}
+	if events := rootEvents(spans.Spans()); len(events) == 0 || !strings.HasPrefix(events[0], "stall ") || !strings.Contains(events[0], "spantee.idle_ms") {
+		t.Errorf("events %v", events)
+	}
+	if p := points.Points()["spantee.stalls{gen_ai.agent.name=cursor-agent}"]; p == nil || p.Sum < 1 {
+		t.Errorf("stalls %+v", p)
+	}
+}
+
+// TestLimits runs an agent that prints a whole run and never ends by itself: its
+// own child holds the other end of a pipe.
+func TestLimits(t *testing.T) {
+	for _, limit := range []string{"max-tools=1", "max-idle=10ms", "max-duration=10ms"} {
+		t.Run(limit, func(t *testing.T) {
+			receiver := receivertest.Start(t)
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + receiver.GRPCEndpoint(), "FIXTURE=../../testdata/cursor/parallel-tools.jsonl"},
+				"exec", "--"+limit, "--on-limit=kill", "--flush-timeout=20s", "--", "sh", "-c", `(trap "" TERM; exec sleep 1000) & cat "$FIXTURE"; wait`)
+			cmd.ExtraFiles = []*os.File{w}
+			err = cmd.Run()
+			w.Close()
+			if ws := cmd.ProcessState.Sys().(syscall.WaitStatus); err == nil || !ws.Signaled() || ws.Signal() != syscall.SIGTERM {
+				t.Errorf("ended with %v", err)
+			}
+			if _, err := r.Read(make([]byte, 1)); err != io.EOF { // its child has ended, too
+				t.Error(err)
+			}
+			name, _, _ := strings.Cut(limit, "=")
+			if got := cmd.stderr.String(); !strings.Contains(got, "the agent reached --"+name+": ending the agent\n") {
+				t.Errorf("stderr %q", got)
+			}
+			found := false
+			for _, s := range receiver.Spans() {
+				for _, kv := range s.Attributes {
+					found = found || len(s.ParentSpanId) == 0 && kv.Key == "error.type" && kv.Value.GetStringValue() == "SIGTERM"
+				}
+			}
+			if !found {
+				t.Error("no root ended by SIGTERM")
+			}
+		})
+	}
+}
+
+// TestLimitWarns tells of a limit, and changes nothing.
+func TestLimitWarns(t *testing.T) {
+	receiver := receivertest.Start(t)
+	cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + receiver.GRPCEndpoint()},
+		"exec", "--max-tools=2", "--", "cat", "../../testdata/cursor/fix-failing-test.jsonl")
+	if err := cmd.Run(); err != nil {
+		t.Error(err)
+	}
+	if got := cmd.stderr.String(); got != "spantee: the agent reached --max-tools\n" {
+		t.Errorf("stderr %q", got)
+	}
+	if !bytes.Equal(cmd.stdout.Bytes(), fixture(t, "fix-failing-test.jsonl")) {
+		t.Error("stdout differs")
+	}
+}
+
+func TestLimitOptions(t *testing.T) {
+	for _, args := range [][]string{{"--on-limit=x"}, {"--max-tools=-1"}, {"--max-idle=-1s"}, {"--max-cost=NaN"}} {
+		cmd := spantee(t, nil, append(append([]string{"exec"}, args...), "--", "true")...)
+		if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != statusUsage {
+			t.Errorf("%v: %v %s", args, err, cmd.stderr.String())
+		}
+	}
+}

@@ -1,0 +1,255 @@
+// Package metricstest has an OTLP receiver of metrics for tests: a real server on
+// a free port that keeps what it is sent.
+package metricstest
+
+import (
+	"context"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	colmetricpb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	metricpb "go.opentelemetry.io/proto/otlp/metrics/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+)
+
+// A Receiver takes metrics, and spans without looking at them.
+type Receiver struct {
+	colmetricpb.UnimplementedMetricsServiceServer
+	grpcAddr, httpURL string
+
+	mu       sync.Mutex
+	requests []*colmetricpb.ExportMetricsServiceRequest
+	arrivals []time.Time // of all requests, refused ones included
+	refuse   func(n int) error
+	changed  chan struct{}
+}
+
+// Start starts a Receiver that stops with the test.
+func Start(t testing.TB) *Receiver {
+	t.Helper()
+	r := &Receiver{changed: make(chan struct{})}
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	colmetricpb.RegisterMetricsServiceServer(server, r)
+	coltracepb.RegisterTraceServiceServer(server, spans{})
+	r.grpcAddr = listener.Addr().String()
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(listener) })
+	web := httptest.NewServer(http.HandlerFunc(r.serveHTTP))
+	r.httpURL = web.URL
+	t.Cleanup(func() {
+		server.Stop()
+		web.Close()
+		serving.Wait()
+	})
+	return r
+}
+
+// spans accepts spans.
+type spans struct {
+	coltracepb.UnimplementedTraceServiceServer
+}
+
+func (spans) Export(context.Context, *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
+	return new(coltracepb.ExportTraceServiceResponse), nil
+}
+
+// GRPCEndpoint is what OTEL_EXPORTER_OTLP_ENDPOINT has to be for gRPC.
+func (r *Receiver) GRPCEndpoint() string { return "http://" + r.grpcAddr }
+
+// HTTPEndpoint is what OTEL_EXPORTER_OTLP_ENDPOINT has to be for HTTP.
+func (r *Receiver) HTTPEndpoint() string { return r.httpURL }
+
+// Refuse makes f answer the requests; n counts them, from 1 and from now.
+func (r *Receiver) Refuse(f func(n int) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refuse, r.arrivals = f, nil
+}
+
+// Export serves gRPC.
+func (r *Receiver) Export(_ context.Context, req *colmetricpb.ExportMetricsServiceRequest) (*colmetricpb.ExportMetricsServiceResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.arrivals = append(r.arrivals, time.Now())
+	defer func() {
+		close(r.changed)
+		r.changed = make(chan struct{})
+	}()
+	if r.refuse != nil {
+		if err := r.refuse(len(r.arrivals)); err != nil {
+			return nil, err
+		}
+	}
+	r.requests = append(r.requests, req)
+	return new(colmetricpb.ExportMetricsServiceResponse), nil
+}
+
+func (r *Receiver) serveHTTP(w http.ResponseWriter, req *http.Request) {
+	body, err := io.ReadAll(req.Body)
+	metrics := new(colmetricpb.ExportMetricsServiceRequest)
+	switch {
+	case err != nil:
+		w.WriteHeader(http.StatusBadRequest)
+	case req.URL.Path == "/v1/traces":
+	case req.URL.Path != "/v1/metrics":
+		w.WriteHeader(http.StatusNotFound)
+	case proto.Unmarshal(body, metrics) != nil:
+		w.WriteHeader(http.StatusBadRequest)
+	default:
+		if _, err := r.Export(req.Context(), metrics); err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}
+}
+
+// Arrivals are when requests came since Refuse.
+func (r *Receiver) Arrivals() []time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.arrivals)
+}
+
+// Await returns when ok does, which is asked whenever a request came. The test
+// fails if that takes half a minute.
+func (r *Receiver) Await(t testing.TB, ok func() bool) {
+	t.Helper()
+	timeout := time.After(30 * time.Second)
+	for {
+		r.mu.Lock()
+		changed := r.changed
+		r.mu.Unlock()
+		if ok() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			t.Fatal("what was awaited did not arrive")
+		}
+	}
+}
+
+// Resources are those of all requests taken.
+func (r *Receiver) Resources() (resources []*resourcepb.Resource) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, req := range r.requests {
+		for _, rm := range req.ResourceMetrics {
+			resources = append(resources, rm.Resource)
+		}
+	}
+	return resources
+}
+
+// A Point is a series with its last value, or for delta temporality the sum of
+// its values.
+type Point struct {
+	Metric     *metricpb.Metric // without its points
+	Attributes string           // key=value, sorted, with a comma between
+	Count      uint64           // of a histogram
+	Sum        float64          // of a histogram; else the value
+	Start      uint64
+	Buckets    []uint64
+	Exemplars  []*metricpb.Exemplar
+	Requests   int // in which it was
+}
+
+// Points are all series that came, by name and attributes: name{key=value,...}.
+func (r *Receiver) Points() map[string]*Point {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	points := map[string]*Point{}
+	for _, req := range r.requests {
+		for _, rm := range req.ResourceMetrics {
+			instance := attributes(rm.Resource.GetAttributes(), "service.instance.id")
+			for _, sm := range rm.ScopeMetrics {
+				for _, m := range sm.Metrics {
+					collect(points, instance, m)
+				}
+			}
+		}
+	}
+	merged := map[string]*Point{} // without the instances
+	for _, key := range slices.Sorted(maps.Keys(points)) {
+		p := points[key]
+		_, name, _ := strings.Cut(key, "|")
+		if merged[name] == nil {
+			merged[name] = p
+			continue
+		}
+		merged[name].Count += p.Count
+		merged[name].Sum += p.Sum
+	}
+	return merged
+}
+
+func collect(points map[string]*Point, instance string, m *metricpb.Metric) {
+	put := func(p Point, delta bool, attrs []*commonpb.KeyValue) {
+		p.Attributes = attributes(attrs)
+		key := instance + "|" + m.Name + "{" + p.Attributes + "}"
+		p.Metric, p.Requests = m, 1
+		if old := points[key]; old != nil {
+			p.Requests += old.Requests
+			if delta {
+				p.Count += old.Count
+				p.Sum += old.Sum
+			}
+		}
+		points[key] = &p
+	}
+	const delta = metricpb.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA
+	switch data := m.Data.(type) {
+	case *metricpb.Metric_Histogram:
+		for _, p := range data.Histogram.DataPoints {
+			put(Point{Count: p.Count, Sum: p.GetSum(), Start: p.StartTimeUnixNano, Buckets: p.BucketCounts, Exemplars: p.Exemplars},
+				data.Histogram.AggregationTemporality == delta, p.Attributes)
+		}
+	case *metricpb.Metric_Sum:
+		for _, p := range data.Sum.DataPoints {
+			put(Point{Sum: number(p), Start: p.StartTimeUnixNano, Exemplars: p.Exemplars}, data.Sum.AggregationTemporality == delta, p.Attributes)
+		}
+	case *metricpb.Metric_Gauge:
+		for _, p := range data.Gauge.DataPoints {
+			put(Point{Sum: number(p)}, false, p.Attributes)
+		}
+	}
+}
+
+func number(p *metricpb.NumberDataPoint) float64 {
+	if v, ok := p.Value.(*metricpb.NumberDataPoint_AsInt); ok {
+		return float64(v.AsInt)
+	}
+	return p.GetAsDouble()
+}
+
+// attributes writes attributes out, those of the keys only if there are any.
+func attributes(list []*commonpb.KeyValue, keys ...string) string {
+	var out []string
+	for _, kv := range list {
+		if len(keys) == 0 || slices.Contains(keys, kv.Key) {
+			v := kv.Value.GetStringValue()
+			if kv.Value.GetBoolValue() {
+				v = "true"
+			}
+			out = append(out, kv.Key+"="+v)
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, ",")
+}

@@ -1,0 +1,32 @@
+package metrics
+
+import (
+	"slices"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdkresource "go.opentelemetry.io/otel/sdk/resource"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+)
+
+// unbounded are attributes that have another value in every run: they would make
+// as many series of each metric as there are runs.
+var unbounded = []string{
+	"cicd.pipeline.run.", "cicd.pipeline.task.run.", "vcs.ref.", "vcs.change.", "process.", "container.id",
+	"host.", "k8s.pod.", "k8s.node.", "k8s.job.",
+}
+
+// Resource returns the resource of metrics: that of spans without attributes that
+// are different in every run, unless they were asked for in
+// $OTEL_RESOURCE_ATTRIBUTES. instance is the service.instance.id if it has none: a
+// series must have one writer.
+func Resource(of *resourcepb.Resource, asked, instance string) *sdkresource.Resource {
+	attributes := []attribute.KeyValue{attribute.String("service.instance.id", instance)} // of two, the later one wins
+	for _, kv := range of.GetAttributes() {
+		many := slices.ContainsFunc(unbounded, func(prefix string) bool { return strings.HasPrefix(kv.Key, prefix) })
+		if !many || strings.Contains(asked, kv.Key+"=") {
+			attributes = append(attributes, attribute.String(kv.Key, kv.Value.GetStringValue()))
+		}
+	}
+	return sdkresource.NewSchemaless(attributes...)
+}

@@ -1,0 +1,191 @@
+package exporter
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A detector finds out by whom, and where, spantee runs. It sends nothing and
+// reads at most a few small files.
+type detector struct {
+	name   string
+	detect func(set func(key, value string))
+}
+
+var detectors = []detector{
+	{"ci", detectCI},
+	{"k8s", detectKubernetes},
+	{"container", detectContainer},
+	{"vcs", detectRepository},
+}
+
+// HostDetector is the name of the one that is always there: the host's name.
+const HostDetector = "host"
+
+// DetectorNames are what can be detected.
+func DetectorNames() []string {
+	names := []string{HostDetector}
+	for _, d := range detectors {
+		names = append(names, d.name)
+	}
+	return names
+}
+
+// detect returns what the detectors find: keys, each with its value.
+func detect(names []string) (found [][2]string) {
+	set := func(key, value string) {
+		if value != "" {
+			found = append(found, [2]string{key, value})
+		}
+	}
+	for _, d := range detectors {
+		if slices.Contains(names, d.name) {
+			d.detect(set)
+		}
+	}
+	return found
+}
+
+// detectKubernetes reads what a pod's manifest passes on from the downward API.
+func detectKubernetes(set func(key, value string)) {
+	if os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
+		return
+	}
+	setFrom(set, [][]string{
+		{"k8s.cluster.name", "K8S_CLUSTER_NAME"},
+		{"k8s.namespace.name", "K8S_NAMESPACE_NAME", "POD_NAMESPACE"},
+		{"k8s.node.name", "K8S_NODE_NAME", "NODE_NAME"},
+		{"k8s.pod.name", "K8S_POD_NAME", "POD_NAME"},
+		{"k8s.pod.uid", "K8S_POD_UID", "POD_UID"},
+		{"k8s.container.name", "K8S_CONTAINER_NAME"},
+		{"k8s.job.name", "K8S_JOB_NAME"},
+		{"k8s.cronjob.name", "K8S_CRONJOB_NAME"},
+	})
+}
+
+// containerID is in the path of a container's cgroup (v1), or of the files that
+// are mounted into it (v2).
+var containerID = regexp.MustCompile(`[/-]([0-9a-f]{64})(?:\.scope)?(?:/|$)`)
+
+func detectContainer(set func(key, value string)) {
+	for _, file := range []struct{ name, only string }{{"/proc/self/cgroup", ""}, {"/proc/self/mountinfo", "/hostname"}} {
+		b, err := os.ReadFile(file.name)
+		if err != nil {
+			return // no Linux
+		}
+		if id := findContainerID(b, file.only); id != "" {
+			set("container.id", id)
+			return
+		}
+	}
+}
+
+// findContainerID looks into the lines that contain only.
+func findContainerID(b []byte, only string) string {
+	for line := range bytes.Lines(b) {
+		for field := range strings.FieldsSeq(string(line)) {
+			if m := containerID.FindStringSubmatch(field); m != nil && bytes.Contains(line, []byte(only)) {
+				return m[1]
+			}
+		}
+	}
+	return ""
+}
+
+// detectRepository reads the repository and the branch of the working directory
+// from git's files.
+func detectRepository(set func(key, value string)) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if info, err := os.Stat(filepath.Join(dir, ".git")); err == nil {
+			readRepository(filepath.Join(dir, ".git"), info.IsDir(), set)
+			return
+		}
+		if dir == filepath.Dir(dir) {
+			return
+		}
+	}
+}
+
+func readRepository(git string, isDir bool, set func(key, value string)) {
+	common := git
+	if !isDir { // a worktree: the file names its directory, and that the common one
+		target, ok := strings.CutPrefix(firstLine(git), "gitdir: ")
+		if !ok {
+			return
+		}
+		git = resolve(filepath.Dir(git), target)
+		common = git
+		if c := firstLine(filepath.Join(git, "commondir")); c != "" {
+			common = resolve(git, c)
+		}
+	}
+	if branch, ok := strings.CutPrefix(firstLine(filepath.Join(git, "HEAD")), "ref: refs/heads/"); ok {
+		set("vcs.ref.head.name", branch)
+		set("vcs.ref.head.type", "branch")
+	}
+	if remote := originURL(filepath.Join(common, "config")); remote != "" {
+		page := repositoryURL(remote)
+		set("vcs.repository.url.full", page)
+		set("vcs.repository.name", page[strings.LastIndex(page, "/")+1:])
+	}
+}
+
+func resolve(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// firstLine returns that of a small file, "" if there is none.
+func firstLine(name string) string {
+	f, err := os.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	s := bufio.NewScanner(f)
+	s.Scan()
+	return strings.TrimSpace(s.Text())
+}
+
+// originURL returns the URL of the remote named origin in git's configuration.
+func originURL(config string) string {
+	b, err := os.ReadFile(config)
+	if err != nil {
+		return ""
+	}
+	origin := false
+	for line := range strings.Lines(string(b)) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "[") {
+			origin = line == `[remote "origin"]`
+			continue
+		}
+		if key, value, ok := strings.Cut(line, "="); ok && origin && strings.TrimSpace(key) == "url" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// CheckDetectors says which name is none.
+func CheckDetectors(names []string) error {
+	known := DetectorNames()
+	for _, name := range names {
+		if !slices.Contains(known, name) && name != "none" {
+			return fmt.Errorf("unknown detector %q (want %s or none)", name, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}

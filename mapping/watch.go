@@ -1,0 +1,62 @@
+package mapping
+
+import (
+	"slices"
+	"time"
+
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// Stalled is called when nothing has come for as long as idle. A run with a tool
+// running has a reason to be silent. The root of every other one gets an event.
+// Their agents are returned.
+func (m *Mapper) Stalled(idle time.Duration) (agents []string) {
+	m.tick()
+	for _, r := range m.openRuns() {
+		if len(r.tools) == 0 {
+			r.note(semconv.EventStall, func(a *attributes) { a.int(semconv.IdleMillis, idle.Milliseconds()) })
+			agents = append(agents, r.main.name)
+		}
+	}
+	return agents
+}
+
+// LimitReached notes on the root of every open run which limit was reached.
+func (m *Mapper) LimitReached(limit string) {
+	m.tick()
+	for _, r := range m.openRuns() {
+		r.note(semconv.EventLimit, func(a *attributes) { a.str(semconv.Limit, limit) })
+	}
+}
+
+// openRuns are the runs that have not ended, that of a silent Process included.
+func (m *Mapper) openRuns() (runs []*run) {
+	if m.first != nil {
+		runs = append(runs, m.first)
+	}
+	for e := m.sessions.open.Back(); e != nil; e = e.Prev() {
+		if r := e.Value.(*session).run; r != nil {
+			runs = append(runs, r)
+		}
+	}
+	return runs
+}
+
+// note adds an event of now to the root. It is no event of the stream, so it does
+// not move the run's clock.
+func (r *run) note(name string, describe func(*attributes)) {
+	a := attributes{field: fieldEventAttributes, max: r.m.opts.MaxAttributeBytes}
+	describe(&a)
+	at := max(r.clock.last, quantize(r.m.now+r.clock.offset))
+	r.notices = append(r.notices, notice{name, at, a.wire})
+}
+
+// rootNotices are the events of the root: what spantee noticed, and what happened
+// after the last turn.
+func (r *run) rootNotices() []notice { return slices.Concat(r.main.notices, r.notices) }
+
+func (r *run) moveNotices(move func(...*instant)) {
+	for i := range r.notices {
+		move(&r.notices[i].at)
+	}
+}

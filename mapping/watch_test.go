@@ -1,0 +1,52 @@
+package mapping_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/mapping"
+)
+
+// TestStalled is asked after every line of a stream in which nothing came for ten
+// minutes.
+func TestStalled(t *testing.T) {
+	at := func(second int) time.Time { return time.Date(2026, 10, 2, 12, 0, second, 0, time.UTC) }
+	for name, test := range map[string]struct {
+		lines []byte
+		want  string // agents after each line
+	}{
+		"a turn, a tool": {stream(initLine, thinking(at(1)), tool(at(2), "started", "a", ""), tool(at(3), "completed", "a", "")), "1 1 0 1"},
+	} {
+		now := time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC)
+		var spans []*tracepb.Span
+		m, err := mapping.New(mapping.Options{Now: func() time.Time { return now }, Emit: func(b []byte, _ string) { spans = append(spans, decode(t, b)) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for line := range bytes.Lines(test.lines) {
+			m.Write(line)
+			now = now.Add(10 * time.Minute)
+			got = append(got, string(rune('0'+len(m.Stalled(10*time.Minute)))))
+		}
+		if got := strings.Join(got, " "); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+		m.LimitReached("max-tools")
+		m.Open(func([]byte, string) {}) // which must leave no trace
+		m.Close(false)
+		r := root(t, spans)
+		if len(r.Events) != 4 || r.Events[3].Name != "limit.reached" {
+			t.Errorf("%s: events %v", name, r.Events)
+		}
+		for _, e := range r.Events {
+			if e.TimeUnixNano < r.StartTimeUnixNano || e.TimeUnixNano > r.EndTimeUnixNano {
+				t.Errorf("%s: %s is outside of its span", name, e.Name)
+			}
+		}
+	}
+}
