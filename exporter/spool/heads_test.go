@@ -50,10 +50,3 @@ func TestHeads(t *testing.T) {
 		j.Close(t.Context(), false)
 	}
 }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
