@@ -15,15 +15,16 @@ import (
 func freeze(t *testing.T, call string) (release func()) {
 	t.Helper()
 	frozen := make(chan struct{})
-	spool.OnDisk = func(c string) {
+	hang := func(c string) {
 		if c == call {
 			<-frozen
 		}
 	}
+	spool.OnDisk.Store(&hang)
 	return func() {
 		close(frozen)
 		synctest.Wait()
-		spool.OnDisk = nil
+		spool.OnDisk.Store(nil)
 	}
 }
 

@@ -10,11 +10,11 @@ import (
 
 // OnDisk is called, if it is set, before the calls that change the disk, with their
 // name. It lets a test stand in for a disk that is slow or hangs.
-var OnDisk func(call string)
+var OnDisk atomic.Pointer[func(call string)]
 
 func onDisk(call string) {
-	if OnDisk != nil {
-		OnDisk(call)
+	if f := OnDisk.Load(); f != nil {
+		(*f)(call)
 	}
 }
 

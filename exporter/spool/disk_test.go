@@ -13,18 +13,19 @@ import (
 func freeze(t *testing.T, call string) (release func()) {
 	t.Helper()
 	frozen := make(chan struct{})
-	OnDisk = func(c string) {
+	hang := func(c string) {
 		if c == call {
 			<-frozen
 		}
 	}
+	OnDisk.Store(&hang)
 	release = sync.OnceFunc(func() { close(frozen) })
 	t.Cleanup(func() {
 		release()
 		for abandoned.Load() > 0 {
 			time.Sleep(time.Millisecond)
 		}
-		OnDisk = nil
+		OnDisk.Store(nil)
 	})
 	return release
 }
