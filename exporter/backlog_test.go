@@ -77,6 +77,7 @@ func TestAFailedBacklogRests(t *testing.T) {
 			exportAll(e, numbered(100+i, 101+i, 300))
 			time.Sleep(time.Second)
 		}
+		synctest.Wait()
 		if most := seconds/int(drainRest/time.Second) + 1; asked < 2 || asked > most {
 			t.Errorf("asked %d times in %d s, want %d at most", asked, seconds, most)
 		}
@@ -104,6 +105,7 @@ func TestABacklogLeavesRoomForOthers(t *testing.T) {
 		for len(c.names()) < requests+1 {
 			time.Sleep(each / 10)
 		}
+		synctest.Wait()
 		if took := time.Since(start) - e.cfg.Interval; busy != requests*each || took < busy*5/4 || took > 3*busy {
 			t.Errorf("busy for %v of %v", busy, took)
 		}
