@@ -134,7 +134,6 @@ func randomScript(t *testing.T, random *rand.Rand) {
 	// A span that was spooled may have been delivered since, rejected, or
 	// given up for a newer one.
 	found := len(taken) + len(waiting) + len(rejected) + len(sending)
-	// A call of the disk that its caller gave up on may still keep a span, which
 	// A span that is kept may be counted as dropped, never the other way round.
 	late := len(waiting) + len(sending) - r.Spooled
 	if found+r.Dropped != n+late || late < 0 || r.Rejected != len(rejected) || r.Delivered != len(taken) {
