@@ -29,11 +29,12 @@ const slowDisk = "SPANTEE_TEST_SLOW_DISK"
 func init() {
 	call, delay, ok := strings.Cut(os.Getenv(slowDisk), " ")
 	if d, err := time.ParseDuration(delay); ok && err == nil {
-		spool.OnDisk = func(c string) {
+		slow := func(c string) {
 			if c == call {
 				time.Sleep(d)
 			}
 		}
+		spool.OnDisk.Store(&slow)
 	}
 }
 
