@@ -98,20 +98,30 @@ func (d *drain) send(ctx context.Context, claim *spool.Claim, halvings int) (why
 
 // settle does with the spans of a request what the receiver's answer asks for.
 func (d *drain) settle(claim *spool.Claim, r request, out outcome) (why *UploadError, err error) {
-	sum := &d.others
-	if claim.Own {
-		sum = &d.own
-	}
-	sum.Delivered += out.delivered
-	sum.Dropped += out.lost
 	if len(out.left) == len(r.spans) {
 		_ = claim.Back() // or else the next to have the lock finds it as it is
 		return out.why, nil
 	}
 	// What was sent must not be sent again because its deadline passed, hence
 	// no context.
+	room := claim.Room()
+	if len(out.left) > 0 {
+		evicted, err := keep(context.Background(), room, d.to, r.with(out.left), out.why, spool.Spool.Put)
+		d.evicted.Add(evicted)
+		if err != nil { // all of it waits as before, and some will arrive twice
+			_ = claim.Back()
+			return nil, err
+		}
+		why = out.why
+	}
+	sum := &d.others
+	if claim.Own {
+		sum = &d.own
+	}
+	sum.Delivered += out.delivered
+	sum.Dropped += out.lost
 	for _, rejected := range out.rejected {
-		evicted, err := keep(context.Background(), d.spool, d.to, r.with(rejected.spans), rejected.why, spool.Spool.Reject)
+		evicted, err := keep(context.Background(), room, d.to, r.with(rejected.spans), rejected.why, spool.Spool.Reject)
 		d.evicted.Add(evicted)
 		if err != nil {
 			sum.Dropped += len(rejected.spans)
@@ -119,16 +129,7 @@ func (d *drain) settle(claim *spool.Claim, r request, out outcome) (why *UploadE
 		}
 		sum.Rejected += len(rejected.spans)
 	}
-	if len(out.left) == 0 {
-		return nil, claim.Done()
-	}
-	evicted, err := keep(context.Background(), d.spool, d.to, r.with(out.left), out.why, spool.Spool.Put)
-	d.evicted.Add(evicted)
-	if err != nil { // then some will arrive twice
-		_ = claim.Back()
-		return nil, err
-	}
-	return out.why, claim.Done()
+	return why, claim.Done()
 }
 
 // requestOf makes a request of what a spool kept.

@@ -219,6 +219,15 @@ func (o *Outbox) claim(f file) (*Claim, error) {
 	return c, nil
 }
 
+// Room returns the spool, with the room that Done will free.
+func (c *Claim) Room() Spool {
+	s := c.outbox.s
+	for _, f := range c.files {
+		s.credit += f.name.bytes
+	}
+	return s
+}
+
 // Done says that the request has arrived.
 func (c *Claim) Done() error {
 	var errs []error
