@@ -215,7 +215,7 @@ func (r *run) settle(at, took instant) (end instant) {
 		// What the run took beyond its stamps is mostly the wait for the first
 		// chunk, so it goes to the head.
 		head := max(at-took, quantum)
-		if r.counts.turns > 0 {
+		if r.ownFirst {
 			r.main.modelTime += r.start - head
 		}
 		r.start, r.estimated = head, true

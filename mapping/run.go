@@ -36,6 +36,7 @@ type run struct {
 	printed   instant // the last event that told something new
 	estimated bool    // start was inferred
 	guessed   bool    // the time of the event at hand: a recording does not have it
+	ownFirst  bool    // the first turn is the agent's own, not a sub-agent's: it began with the run
 	events    int
 	began     bool // there was a RunStart
 	ended     bool // the root span is finished

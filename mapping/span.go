@@ -88,12 +88,12 @@ func (r *run) holds(s *span) bool {
 	if !r.clock.replay || r.ended {
 		return false
 	}
-	return !r.clock.stamped || r.estimated && s.ref == (spanRef{chat, 1})
+	return !r.clock.stamped || r.estimated && r.ownFirst && s.ref == (spanRef{chat, 1})
 }
 
 // settleTurn adds to a chat what depends on its start.
 func (s *span) settleTurn(r *run, t *turn) {
-	if r.estimated && t.n == 1 {
+	if r.estimated && r.ownFirst && t.n == 1 {
 		s.start, s.estimated = min(r.start, s.start), true
 	}
 	since, guess := s.start, s.estimated

@@ -64,10 +64,12 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 		if inv.running > 0 {
 			inv.wait = inv.waitBeside(at)
 		}
-		r.counts.turns++
+		if r.counts.turns++; r.counts.turns == 1 {
+			r.ownFirst = inv == r.main
+		}
 		inv.counts.turns++
 		t := &turn{n: r.counts.turns, start: inv.wait, word: inv.wait, asked: inv.asked}
-		t.estimated = r.estimated && t.n == 1
+		t.estimated = r.estimated && r.ownFirst && t.n == 1
 		inv.asked, inv.idle = nil, false
 		inv.turn = t
 		for _, n := range inv.notices {
