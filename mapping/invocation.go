@@ -57,10 +57,10 @@ func (inv *invocation) ranTool(from, to instant) {
 		from, to = min(from, last.from), max(to, last.to)
 	}
 	inv.toolTime += to - from
-	inv.busy = append(inv.busy[:n:n], interval{from, to})
 	if n == maxBusy {
-		inv.busy = inv.busy[1:]
+		n = copy(inv.busy, inv.busy[1:])
 	}
+	inv.busy = append(inv.busy[:n], interval{from, to})
 }
 
 type invocationCounts struct{ turns, tools, toolErrors, deltas int }

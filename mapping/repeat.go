@@ -1,20 +1,20 @@
 package mapping
 
 import (
-	"encoding/json"
 	"hash/maphash"
+	"math"
+	"strconv"
 
 	"github.com/spantee/spantee/mapping/agent"
+	"github.com/spantee/spantee/mapping/jsonscan"
 )
 
-const (
-	// maxPeriod is how many calls a loop may have: A A A has one, A B A B A B two.
-	maxPeriod = 4
+// maxPeriod is how many calls a loop may have: A A A has one, A B A B A B two.
+const maxPeriod = 4
 
-	// maxCanonical is how long arguments may be that are compared as values. Longer
-	// ones are compared as they are written.
-	maxCanonical = 64 << 10
-)
+// maxDepth is how deep arguments are compared as values. What lies deeper is
+// compared as it is written.
+const maxDepth = 32
 
 // repeats finds an agent that does the same again and again. It knows calls only by
 // a hash with a random key, which never leaves the process: nothing can be derived
@@ -49,31 +49,39 @@ func (p *repeats) called(call *agent.Tool) int {
 	return repeat
 }
 
-// hash is that of a tool and its arguments, in whatever order they are written. It
-// is never zero.
+// hash is that of a tool and its arguments, however their JSON is written. It is
+// never zero.
 func (p *repeats) hash(call *agent.Tool) uint64 {
-	var h maphash.Hash
-	h.SetSeed(p.seed)
-	_, _ = h.WriteString(call.Name)
-	_ = h.WriteByte(0)
-	_, _ = h.Write(canonical(call.Arguments))
-	return h.Sum64() | 1
+	arguments := p.value(&jsonscan.Reader{B: call.Arguments}, 0)
+	return p.pair(maphash.String(p.seed, call.Name), arguments) | 1
 }
 
-// canonical writes arguments with their members sorted, and without the id of the
-// call, which some tools have among them.
-func canonical(arguments []byte) []byte {
-	if len(arguments) > maxCanonical {
-		return arguments
+// value hashes the value at hand. The order of members does not count, and neither
+// does the id of the call, which some tools have among their arguments.
+func (p *repeats) value(r *jsonscan.Reader, depth int) (hash uint64) {
+	switch c := r.Peek(); {
+	case depth == maxDepth:
+		return maphash.Bytes(p.seed, r.Raw())
+	case c == '{':
+		for key := range r.Members() {
+			if value := p.value(r, depth+1); depth > 0 || string(key) != "toolCallId" {
+				hash += p.pair(maphash.Bytes(p.seed, key), value)
+			}
+		}
+		return p.pair('{', hash)
+	case c == '[':
+		for range r.Elements() {
+			hash = p.pair(hash, p.value(r, depth+1))
+		}
+		return p.pair('[', hash)
+	case c == '"':
+		return maphash.Bytes(p.seed, jsonscan.Unquote(r.Str()))
 	}
-	var members map[string]any
-	if json.Unmarshal(arguments, &members) != nil {
-		return arguments
+	word := r.Raw()
+	if f, err := strconv.ParseFloat(string(word), 64); err == nil {
+		return p.pair('0', math.Float64bits(f))
 	}
-	delete(members, "toolCallId")
-	sorted, err := json.Marshal(members)
-	if err != nil {
-		return arguments
-	}
-	return sorted
+	return p.pair('t', maphash.Bytes(p.seed, word))
 }
+
+func (p *repeats) pair(a, b uint64) uint64 { return maphash.Comparable(p.seed, [2]uint64{a, b}) }

@@ -43,7 +43,7 @@ func TestCanonicalArguments(t *testing.T) {
 			t.Errorf("%s is call %d in a row, want %d", arguments, got, i+1)
 		}
 	}
-	for _, other := range []string{`{"a":1,"b":{"c":"é","d":[2,1]}}`, `{"a":`, `{"a":2}`, `"` + strings.Repeat("x", maxCanonical) + `"`} {
+	for _, other := range []string{`{"a":1,"b":{"c":"é","d":[2,1]}}`, `{"a":`, `{"a":2}`, `{"a":null}`, `{"a":"1"}`, `{"a":[1]}`, `[{"a":1}]`, `"a"`, strings.Repeat("[", 10_000)} {
 		if got := p.called(&agent.Tool{Name: "t", Arguments: []byte(other)}); got != 1 {
 			t.Errorf("%.20s is call %d in a row", other, got)
 		}
