@@ -55,14 +55,15 @@ func (e *Exporter) Commit() {
 func (e *Exporter) Checkpoint(open []OpenSpan) error {
 	e.mu.Lock()
 	e.inPiece = false
-	e.mu.Unlock()
-	if e.journal == nil || e.isClosed() {
+	if e.journal == nil || e.closed {
+		e.mu.Unlock()
 		return nil
 	}
 	spans := make([]spool.OpenSpan, len(open))
 	for i, s := range open {
-		spans[i] = spool.OpenSpan{Wire: s.Span, Head: e.origin(s.From).head}
+		spans[i] = spool.OpenSpan{Wire: s.Span, Head: e.originOf(s.From).head}
 	}
+	e.mu.Unlock()
 	err := e.journal.Checkpoint(spans)
 	for {
 		b, why := e.overdue()

@@ -34,7 +34,7 @@ type Config struct {
 	Wait bool
 
 	MaxRequest int           // in bytes; zero is 3 MiB, because gRPC servers refuse more than 4
-	MaxQueue   int           // bytes held in memory, at least two requests; zero is 16 MiB
+	MaxQueue   int           // bytes held in memory, at least a request and a span; zero is 4 MiB
 	Interval   time.Duration // how long a span waits for others to join it; zero is 1 s
 }
 
@@ -49,10 +49,12 @@ func New(cfg Config) (*Exporter, error) {
 		return nil, errors.New("exporter: a Spool without a directory")
 	}
 	cfg.MaxRequest = cmp.Or(cfg.MaxRequest, 3<<20)
-	cfg.MaxQueue = max(cmp.Or(cfg.MaxQueue, 16<<20), 2*cfg.MaxRequest) // one in flight, one to fill
+	batch := min(cfg.MaxRequest, fullRequest)
+	cfg.MaxQueue = max(cmp.Or(cfg.MaxQueue, 4<<20), batch+cfg.MaxRequest) // one in flight, and any span
 	cfg.Interval = cmp.Or(cfg.Interval, time.Second)
 	e := &Exporter{
 		cfg:      cfg,
+		batch:    batch,
 		sender:   sender{client: cfg.Client},
 		wake:     make(chan struct{}, 1),
 		closing:  make(chan struct{}),
@@ -82,6 +84,11 @@ func New(cfg Config) (*Exporter, error) {
 }
 
 const (
+	// fullRequest is how many bytes of spans make a request, if a single one has no
+	// more. Larger ones are no faster, and are in memory several times while they are
+	// sent.
+	fullRequest = 1 << 20
+
 	// longPatience is how long Export waits for room while the collector accepts
 	// nothing: it may be slow, or say that it is busy.
 	longPatience = time.Minute
@@ -95,6 +102,7 @@ const (
 // An Exporter delivers spans from a goroutine of its own, until Close.
 type Exporter struct {
 	cfg    Config
+	batch  int // bytes of spans that make a request
 	sender sender
 
 	ctx      context.Context // of every attempt; ends with the context of Close
@@ -112,6 +120,7 @@ type Exporter struct {
 	deadline     time.Time // of attempts, once Close has begun; zero for none
 	diskDeadline time.Time // the same for the disk
 	queue        []queued
+	room         []byte // for the next spans' bytes
 	queuedBytes  int
 	inFlight     [][]byte
 	inFlightSize int           // in bytes
@@ -153,20 +162,22 @@ type interval struct{ from, to uint64 }
 // there is no room, the oldest spans go to the spool, or without one are
 // dropped and counted; so does a span that comes after Close.
 func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
-	e.count(func(r *Report) { r.Ended++ })
-	if e.isClosed() && e.cfg.Spool == nil {
-		e.count(func(r *Report) {
-			r.Dropped++
-			r.blame(errClosed)
-		})
+	e.mu.Lock()
+	e.report.Ended++
+	if e.closed && e.cfg.Spool == nil {
+		e.report.Dropped++
+		e.report.blame(errClosed)
+		e.mu.Unlock()
 		return
 	}
-	wire, origin := frame(span), e.origin(from)
-	if origin.overhead+len(wire) > e.cfg.MaxRequest {
-		e.reject(origin.with([][]byte{wire}), errTooLarge)
+	q := queued{origin: e.originOf(from), wire: e.frame(span), at: time.Now()}
+	if q.overhead+len(q.wire) > e.cfg.MaxRequest {
+		e.mu.Unlock()
+		e.reject(q.with([][]byte{q.wire}), errTooLarge)
 		return
 	}
-	evicted, why := e.enqueue(queued{origin: origin, wire: wire, at: time.Now()})
+	evicted, why := e.enqueue(q)
+	e.mu.Unlock()
 	for _, b := range evicted {
 		e.giveUp(b, why)
 	}
@@ -181,10 +192,9 @@ func (e *Exporter) isClosed() bool {
 	}
 }
 
-// enqueue adds q to the queue. It returns the requests evicted for it, and why.
+// enqueue adds q to the queue. It returns the requests evicted for it, and why. It
+// is called with e.mu held.
 func (e *Exporter) enqueue(q queued) (evicted []batch, why *UploadError) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	if !e.inPiece { // which has waited before
 		e.waitForRoom(len(q.wire))
 	}
@@ -262,7 +272,7 @@ func (e *Exporter) hasRoom(size int) bool {
 }
 
 func (e *Exporter) isFull() bool {
-	return len(e.queue) > 0 && e.queue[0].overhead+e.queuedBytes >= e.cfg.MaxRequest
+	return len(e.queue) > 0 && e.queue[0].overhead+e.queuedBytes >= e.batch
 }
 
 // dequeue takes a request's worth of spans from the queue: the oldest one, and
@@ -279,7 +289,7 @@ func (e *Exporter) dequeue() (b batch) {
 			others = append(others, q)
 			continue
 		}
-		if b.overhead+b.size+len(q.wire) > e.cfg.MaxRequest {
+		if b.size > 0 && b.overhead+b.size+len(q.wire) > e.batch {
 			break
 		}
 		b.add(q)

@@ -38,10 +38,8 @@ func newOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationSco
 	return o
 }
 
-// origin returns that of spans of a resource.
-func (e *Exporter) origin(resource *resourcepb.Resource) *origin {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+// originOf returns that of spans of a resource. It is called with e.mu held.
+func (e *Exporter) originOf(resource *resourcepb.Resource) *origin {
 	o := e.origins[resource]
 	if o != nil {
 		return o
@@ -57,12 +55,22 @@ func (e *Exporter) origin(resource *resourcepb.Resource) *origin {
 // fieldSpans is ScopeSpans.spans.
 const fieldSpans = 2
 
-// frame returns an encoded span as it stands in a request.
-func frame(span []byte) []byte {
-	b := make([]byte, 0, protowire.SizeTag(fieldSpans)+protowire.SizeBytes(len(span)))
-	b = protowire.AppendTag(b, fieldSpans, protowire.BytesType)
-	return protowire.AppendBytes(b, span)
+// frame returns a copy of an encoded span as it stands in a request. Spans share
+// their memory with others that leave at about the same time. It is called with e.mu
+// held.
+func (e *Exporter) frame(span []byte) []byte {
+	size := protowire.SizeTag(fieldSpans) + protowire.SizeBytes(len(span))
+	if cap(e.room)-len(e.room) < size {
+		e.room = make([]byte, 0, max(size, framesSize))
+	}
+	start := len(e.room)
+	e.room = protowire.AppendTag(e.room, fieldSpans, protowire.BytesType)
+	e.room = protowire.AppendBytes(e.room, span)
+	return e.room[start:len(e.room):len(e.room)]
 }
+
+// framesSize is how much memory is taken at once for the bytes of spans.
+const framesSize = 16 << 10
 
 // with returns a request of other spans.
 func (r request) with(spans [][]byte) request {

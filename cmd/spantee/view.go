@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -153,10 +152,6 @@ func receiving(v *viewer.Viewer) string {
 	}
 	return "taking none over OTLP,"
 }
-
-// limitMemory has the garbage of a store that is full collected while it is
-// small: by itself Go would let the heap grow to twice what is in use.
-func limitMemory(store int64) { debug.SetMemoryLimit(store + 64<<20) }
 
 // openBrowser does not wait: some browsers run for as long as their window is open.
 func openBrowser(url string) {
