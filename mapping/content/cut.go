@@ -122,12 +122,18 @@ func Prefix(s string, n int) int {
 func quotedLen(s string) int {
 	n := len(s) + 2
 	for i := range len(s) {
-		switch c := s[i]; {
-		case c == '"', c == '\\', c == '\n', c == '\t', c == '\r':
-			n++
-		case c < ' ':
-			n += 5
-		}
+		n += int(escapeLen[s[i]])
 	}
 	return n
 }
+
+// escapeLen is how many bytes more than one appendQuoted makes of a byte.
+var escapeLen = func() (lengths [256]uint8) {
+	for c := range ' ' {
+		lengths[c] = 5
+	}
+	for _, c := range "\"\\\n\t\r" {
+		lengths[c] = 1
+	}
+	return lengths
+}()

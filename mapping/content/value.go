@@ -1,6 +1,7 @@
 package content
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -85,10 +86,47 @@ func (c *Capture) Value(raw []byte) (v Value, lost int) {
 // searchWhole looks for secrets that only their neighbours give away: a value
 // whose name stands in another member, an argument after an option.
 func (vr *valueReader) searchWhole(raw []byte) {
-	text := string(raw[:min(len(raw), vr.room)])
+	text := string(heads(raw, vr.max+margin, vr.room))
 	for _, f := range vr.redactor.Find(text) {
 		vr.remember(unescape([]byte(text[f.Start:f.End])), f.Mark())
 	}
+}
+
+// heads returns the beginning of JSON, up to limit bytes, of whose strings only the
+// first longest bytes count.
+func heads(raw []byte, longest, limit int) []byte {
+	if len(raw) <= longest {
+		return raw
+	}
+	var b []byte
+	r := jsonscan.Reader{B: raw}
+	from := 0
+	for len(b)+r.I-from < limit {
+		quote := bytes.IndexByte(raw[r.I:], '"')
+		if quote < 0 {
+			break
+		}
+		r.I += quote
+		start := r.I + 1
+		if s := r.Quoted(); len(s) > longest {
+			b = append(b, raw[from:start+wholeEscapes(s, longest)]...)
+			from = r.I - 1
+		}
+	}
+	rest := raw[from:]
+	b = append(b, rest[:min(len(rest), max(0, limit-len(b)))]...)
+	return b[:min(len(b), limit)]
+}
+
+// wholeEscapes returns the length of the beginning of an escaped text that has about
+// n bytes and ends with no half of an escape.
+func wholeEscapes(escaped []byte, n int) int {
+	for i := max(0, n-12); i < n; i++ {
+		if escaped[i] == '\\' {
+			return i
+		}
+	}
+	return n
 }
 
 // forget takes out of all strings what was found to be a secret in one: Cursor
@@ -190,12 +228,8 @@ func (vr *valueReader) string(name string, escaped []byte) string {
 func (vr *valueReader) take(escaped []byte) int {
 	n := min(len(escaped), vr.room, vr.max+margin)
 	if n < len(escaped) {
-		for i := max(0, n-12); i < n; i++ { // not within an escape
-			if escaped[i] == '\\' {
-				n = i
-			}
-		}
-		vr.lost += jsonscan.UnquotedLen(escaped) - jsonscan.UnquotedLen(escaped[:n])
+		n = wholeEscapes(escaped, n)
+		vr.lost += jsonscan.UnquotedLen(escaped[n:])
 	}
 	vr.room -= n
 	return n
