@@ -106,12 +106,12 @@ func (t *template) read(line []byte) bool {
 // leadingMillis reads the number of milliseconds that s begins with, 0 if that
 // is no instant.
 func leadingMillis(s []byte) (t Instant, rest []byte) {
-	ms := int64(0)
-	for len(s) > 0 && '0' <= s[0] && s[0] <= '9' && ms < maxMillis {
-		ms, s = 10*ms+int64(s[0]-'0'), s[1:]
+	ms, n := int64(0), 0
+	for ; n < len(s) && s[n]-'0' <= 9 && ms < maxMillis; n++ {
+		ms = 10*ms + int64(s[n]-'0')
 	}
 	if ms >= maxMillis {
 		return 0, s
 	}
-	return Instant(ms) * Milliseconds, s
+	return Instant(ms) * Milliseconds, s[n:]
 }
