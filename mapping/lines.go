@@ -19,6 +19,7 @@ type lines struct {
 
 	buf, tail []byte
 	cut       bool // the line at hand is past max
+	short     shortener
 }
 
 // Write implements io.Writer. The slices it hands to line are valid only
@@ -48,6 +49,16 @@ func (l *lines) end() {
 }
 
 func (l *lines) keep(p []byte) {
+	if !l.short.on && len(l.buf)+len(p) > maxWhole {
+		l.short.begin(l.buf)
+	}
+	if l.short.on {
+		p = l.short.shorten(p)
+	}
+	l.add(p)
+}
+
+func (l *lines) add(p []byte) {
 	if room := l.max - len(l.buf); len(p) > room {
 		l.cut = true
 		l.buf, p = append(l.buf, p[:room]...), p[room:]
@@ -64,6 +75,9 @@ func (l *lines) keep(p []byte) {
 }
 
 func (l *lines) flush() {
+	if l.short.on {
+		l.add(l.short.finish())
+	}
 	if l.cut {
 		l.line(l.buf, l.tail)
 	} else {

@@ -111,7 +111,7 @@ func (c *call) readArguments(r *jsonscan.Reader) {
 		}
 	}
 	c.Arguments = r.B[start:r.I]
-	c.arguments.int(semconv.ToolArgumentBytes, int64(len(c.Arguments)))
+	c.arguments.int(semconv.ToolArgumentBytes, int64(jsonscan.Len(c.Arguments)))
 }
 
 func (c *call) argument(name string, value []byte) {
@@ -137,7 +137,7 @@ func (c *call) argue(key, value []byte) {
 	}
 	c.Arguments = append(append(append(c.Arguments, '"'), key...), `":`...)
 	c.Arguments = append(append(c.Arguments, value...), '}')
-	c.arguments.int(semconv.ToolArgumentBytes, int64(len(c.Arguments)))
+	c.arguments.int(semconv.ToolArgumentBytes, int64(jsonscan.Len(c.Arguments)))
 	if name, known := argumentDetails[string(key)]; known && len(value) > 1 && value[0] == '"' {
 		c.argument(name, value[1:len(value)-1])
 	}
@@ -150,7 +150,7 @@ func (c *call) readResult(r *jsonscan.Reader) {
 		c.Result = nil
 		return
 	}
-	c.outcome.int(semconv.ToolResultBytes, int64(len(c.Result)))
+	c.outcome.int(semconv.ToolResultBytes, int64(jsonscan.Len(c.Result)))
 }
 
 // resultText returns the text of a result, {"content":[{"text":..}]} or a part of

@@ -42,7 +42,7 @@ func (l *cursorLine) readTool(r *jsonscan.Reader) {
 		case "args":
 			l.readArguments(r)
 			t.Arguments = r.B[start:r.I]
-			l.arguments.int(semconv.ToolArgumentBytes, int64(len(t.Arguments)))
+			l.arguments.int(semconv.ToolArgumentBytes, int64(jsonscan.Len(t.Arguments)))
 			if t.MCP {
 				t.Arguments = member(t.Arguments, "args")
 			}
@@ -51,7 +51,7 @@ func (l *cursorLine) readTool(r *jsonscan.Reader) {
 			if len(t.Arguments) > 0 && t.Arguments[0] == '"' { // JSON in a string
 				t.Arguments = jsonscan.Unquote(bytes.Trim(t.Arguments, `"`))
 			}
-			l.arguments.int(semconv.ToolArgumentBytes, int64(len(t.Arguments)))
+			l.arguments.int(semconv.ToolArgumentBytes, int64(jsonscan.Len(t.Arguments)))
 		case "name":
 			if name := word(jsonscan.Unquote(r.Str())); t.Name == "" {
 				t.Name = name
@@ -59,7 +59,7 @@ func (l *cursorLine) readTool(r *jsonscan.Reader) {
 		case "result":
 			l.readResult(r)
 			t.Result = r.B[start:r.I]
-			l.outcome.int(semconv.ToolResultBytes, int64(len(t.Result)))
+			l.outcome.int(semconv.ToolResultBytes, int64(jsonscan.Len(t.Result)))
 		case "description":
 			t.Description = r.Str()
 		default:

@@ -282,6 +282,9 @@ func UnquotedLen(s []byte) int {
 				length += utf8.RuneLen(r)
 			}
 			i += size
+		} else if _, missing, size := gap(s[i:]); size > 0 {
+			length += missing - size
+			i += size
 		} else { // two bytes for one, or a backslash that goes
 			length--
 			i += 2
@@ -309,6 +312,10 @@ func escape(s []byte) (r rune, size int) {
 		return '\r', 2
 	case 't':
 		return '\t', 2
+	case gapMark:
+		if _, _, size := gap(s); size > 0 {
+			return -1, size
+		}
 	case 'u':
 		r = hex4(s)
 		if r < 0 {

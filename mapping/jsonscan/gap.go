@@ -1,0 +1,100 @@
+package jsonscan
+
+import (
+	"bytes"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// A gap stands in a string for what was left out of it: \#42,40; for 42 bytes, which
+// are 40 when they are unescaped. JSON has no such escape. [Len] and [UnquotedLen]
+// count what was left out, and [Unquote] leaves no trace of it.
+
+const gapMark = '#'
+
+// AppendGap appends a gap.
+func AppendGap(b []byte, length, unquoted int) []byte {
+	b = append(b, '\\', gapMark)
+	b = append(strconv.AppendInt(b, int64(length), 10), ',')
+	return append(strconv.AppendInt(b, int64(unquoted), 10), ';')
+}
+
+// Len is how long a text was before parts of it were left out.
+func Len(s []byte) int {
+	length := len(s)
+	for {
+		i := bytes.Index(s, []byte{'\\', gapMark})
+		if i < 0 {
+			return length
+		}
+		missing, _, size := gap(s[i:])
+		length += missing - size
+		s = s[i+max(size, 2):]
+	}
+}
+
+// gap reads the gap that s begins with. Its size is 0 if there is none.
+func gap(s []byte) (length, unquoted, size int) {
+	if len(s) < 2 || s[0] != '\\' || s[1] != gapMark {
+		return 0, 0, 0
+	}
+	text, _, ok := bytes.Cut(s[2:min(len(s), 2+maxGap)], []byte{';'})
+	a, b, two := bytes.Cut(text, []byte{','})
+	missing, ok1 := digits(a)
+	bare, ok2 := digits(b)
+	if !ok || !two || !ok1 || !ok2 {
+		return 0, 0, 0
+	}
+	return int(missing), int(bare), 2 + len(text) + 1
+}
+
+// maxGap is how long a gap can be after its mark.
+const maxGap = 40
+
+// An Escape tells byte by byte where the escapes of a string are.
+type Escape struct {
+	seen [12]byte // of an escape, or of two that may be one character
+	n    int
+}
+
+// Open tells whether the string is within an escape.
+func (e *Escape) Open() bool { return e.n > 0 }
+
+// Quotes tells whether a quote that comes now would be escaped.
+func (e *Escape) Quotes() bool { return e.n > 0 && e.seen[e.n-1] == '\\' }
+
+// Next takes the next byte. It tells how many bytes are complete with it, unescaped.
+func (e *Escape) Next(c byte) (unescaped int) {
+	if c == '\\' && e.n != 1 && e.n != 7 && e.n != 6 {
+		unescaped = e.End() // an escape that was cut short
+	} else if e.n == 0 {
+		return 1
+	}
+	e.seen[e.n] = c
+	e.n++
+	switch {
+	case e.n == 12 && !isPair(e.seen[:]): // but the second may begin one
+		unescaped += UnquotedLen(e.seen[:6])
+		e.n = copy(e.seen[:], e.seen[6:])
+		if isHigh(e.seen[:]) {
+			return unescaped
+		}
+	case e.n == 2 && c != 'u', e.n == 6 && !isHigh(e.seen[:]), e.n == 7 && c != '\\', e.n == 8 && c != 'u', e.n == 12:
+	default:
+		return unescaped
+	}
+	return unescaped + e.End()
+}
+
+// isHigh tells whether s begins with the escape of a surrogate that needs another.
+func isHigh(s []byte) bool { return hex4(s)&^0x3ff == 0xd800 }
+
+func isPair(s []byte) bool { return utf16.DecodeRune(hex4(s), hex4(s[6:])) != utf8.RuneError }
+
+// End ends the string. It tells how many bytes were not complete.
+func (e *Escape) End() (unescaped int) {
+	unescaped = UnquotedLen(e.seen[:e.n])
+	e.n = 0
+	return unescaped
+}
