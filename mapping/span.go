@@ -67,6 +67,9 @@ var operationNames = [...]string{
 // emit hands on a span as soon as its times are settled.
 func (r *run) emit(s *span) {
 	if r.holds(s) {
+		wire := slices.Clone(s.attributes.wire) // no more room than it needs: there may be many
+		r.m.reuse(&s.attributes)
+		s.attributes.wire = wire
 		r.held = append(r.held, s)
 		return
 	}

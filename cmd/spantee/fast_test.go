@@ -66,7 +66,7 @@ func TestNoStreamIsTooFast(t *testing.T) {
 		} {
 			t.Run(s.name+", "+tc.name, func(t *testing.T) {
 				r := receivertest.Start(t)
-				cmd := spantee(t, append(tc.env, "OTEL_EXPORTER_OTLP_ENDPOINT="+r.GRPCEndpoint()), tc.args...)
+				cmd := spantee(t, append(tc.env, "OTEL_EXPORTER_OTLP_ENDPOINT="+r.GRPCEndpoint()), append(tc.args, "--flush-timeout=1m")...)
 				if tc.limit != "" {
 					cmd.Args = append([]string{"sh", "-c", tc.limit + `exec "$0" "$@"`}, cmd.Args...)
 					cmd.Path = lookPath(t, "sh")

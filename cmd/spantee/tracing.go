@@ -64,7 +64,9 @@ type tracing struct {
 // startTracing sets up what the configuration asks for. The stream is live unless
 // it is a recording. process is the agent, nil if somebody else started it.
 func startTracing(o *options, cfg *config, say *reporter, rec *recording, process *mapping.Process) (*tracing, error) {
-	collectRarely()
+	if !o.show { // whose store has a limit of its own
+		collectRarely()
+	}
 	t := &tracing{options: o, say: say, came: time.Now(), live: rec == nil, process: process, sampler: cfg.sampler}
 	t.services = cfg.services(t.live, process)
 	t.heard = t.came
