@@ -4,7 +4,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
 )
 
 // heapLimit is how large the heap may grow before the garbage collector runs, if half
@@ -30,9 +29,9 @@ type cycle struct{ limit uint64 }
 
 func afterCollections(c *cycle) {
 	runtime.SetFinalizer(c, func(c *cycle) {
-		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-		metrics.Read(live)
-		if limit := max(heapLimit, 2*live[0].Value.Uint64()); limit > c.limit || limit < c.limit/2 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		if limit := max(heapLimit, 2*m.HeapAlloc); limit > c.limit || limit < c.limit/2 {
 			c.limit = limit
 			debug.SetMemoryLimit(int64(limit))
 		}
