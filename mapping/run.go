@@ -170,6 +170,9 @@ func (r *run) apply(ev *agent.Event) {
 // at returns the instant of an event.
 func (r *run) at(ev *agent.Event) instant {
 	stamp := r.clock.believed(ev.Time)
+	if r.ended && r.clock.replay && !r.clock.stamped {
+		stamp = 0 // it was put where no stamp could tell
+	}
 	if (ev.Estimated || r.agent.CoarseStamps) && !r.clock.replay && r.clock.stamped {
 		stamp = 0 // its arrival tells more
 	}

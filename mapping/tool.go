@@ -52,6 +52,9 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 	if t := r.tools[id]; t != nil { // the id again: that call will never end
 		r.endTool(t, r.clock.after(t.start, at), errIncomplete, "")
 		at = max(at, r.clock.last)
+		if inv.ended { // it was the work of that call
+			inv = r.invocation(ev, at)
+		}
 	}
 	start := at
 	if ev.Start != 0 { // the line was printed late

@@ -77,9 +77,9 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 	case "subtype":
 		l.subtype = r.Str()
 	case "session_id":
-		l.Session = jsonscan.Unquote(r.Str())
+		l.Session = readID(r)
 	case "parent_tool_use_id":
-		l.Parent = jsonscan.Unquote(r.Str())
+		l.Parent = readID(r)
 	case "uuid":
 		if r.Peek() != '"' {
 			r.Skip()
@@ -102,7 +102,7 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 	case "tool_use_result":
 		l.result.read(r)
 	case "tool_use_id":
-		l.ID = jsonscan.Unquote(r.Str())
+		l.ID = readID(r)
 	case "task_id":
 		l.task = wordOf(r)
 	case "status":
@@ -274,7 +274,7 @@ func (l *claudeLine) readMessage(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		switch string(key) {
 		case "id":
-			l.message = jsonscan.Unquote(r.Str())
+			l.message = readID(r)
 		case "model":
 			l.Model = jsonscan.Unquote(r.Str())
 		case "stop_reason":

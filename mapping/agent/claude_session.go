@@ -255,6 +255,7 @@ func (d decimal) minus(e decimal) decimal {
 // its cost and its models is since it began.
 func (d *claudeDecoder) result(dst []Event) []Event {
 	l, s := &d.line, d.session(&d.line.Event)
+	l.Failed = l.Failed || bytes.HasPrefix(l.subtype, []byte("error"))
 	if l.Failed && l.Length == 0 && s.delegates() {
 		return append(dst, l.Event) // Qwen Code says so of a sub-agent; its tool call will fail
 	}
@@ -279,7 +280,6 @@ func (d *claudeDecoder) result(dst []Event) []Event {
 	if d.isAPIError(ev.Text) {
 		ev.Failed = true
 	}
-	ev.Failed = ev.Failed || bytes.HasPrefix(l.subtype, []byte("error"))
 	if ev.Failed {
 		if len(ev.Text) == 0 {
 			ev.Text = l.errorText

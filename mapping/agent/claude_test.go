@@ -68,7 +68,7 @@ func FuzzClaude(f *testing.F) {
 		if s, _ := want["type"].(string); s != string(l.typ) {
 			t.Errorf("type %q, want %q", l.typ, s)
 		}
-		if s, _ := want["session_id"].(string); s != string(l.Session) {
+		if s, ok := want["session_id"].(string); ok && s != string(l.Session) {
 			t.Errorf("session %q, want %q", l.Session, s)
 		}
 	})

@@ -17,7 +17,7 @@ func (b *claudeBlock) read(r *jsonscan.Reader) {
 		case "text", "thinking":
 			b.text = r.Str()
 		case "id", "tool_use_id":
-			b.id = jsonscan.Unquote(r.Str())
+			b.id = readID(r)
 		case "name":
 			b.named(jsonscan.Unquote(r.Str()))
 		case "input":

@@ -48,7 +48,7 @@ func (d *codexDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		case "type":
 			l.typ = r.Str()
 		case "thread_id":
-			l.thread = jsonscan.Unquote(r.Str())
+			l.thread = readID(r)
 		case "item":
 			l.item(r)
 		case "usage":
@@ -157,7 +157,7 @@ func (l *codexLine) item(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		switch string(key) {
 		case "id":
-			l.ID = jsonscan.Unquote(r.Str())
+			l.ID = readID(r)
 		case "type":
 			l.itemType = r.Str()
 		case "text", "message":
@@ -258,6 +258,7 @@ func (l *codexLine) classifyItem(typ string) {
 		l.Facts = []Fact{{Key: semconv.Message, Kind: FactText, Level: Full, Text: l.Text}}
 	case "todo_list":
 		l.Kind, l.Notice, l.Facts = Notice, semconv.EventTodoList, l.todos
+	case "":
 	default: // a tool, of a kind that need not be known
 		switch {
 		case completed:

@@ -34,6 +34,7 @@ type copilotDecoder struct {
 	line    copilotLine
 	session []byte
 	begun   bool
+	over    bool                    // nothing but another run may come
 	turns   map[string]*copilotTurn // at hand, by agent
 	parents map[string][]byte       // the tool calls that started sub-agents, by agent
 	started [][]byte                // tool calls whose sub-agent has not been seen
@@ -76,12 +77,19 @@ func (d *copilotDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		d.begin(nil)
 	}
 	from := len(dst)
-	if !d.begun && l.typ != "result" {
-		d.begun = true
+	if !d.begun && l.begins(d.over) {
+		d.begun, d.over = true, false
 		if l.typ == "session.start" {
 			d.session = bytes.Clone(l.session)
 		}
 		dst = append(dst, Event{Kind: RunStart, Time: l.Time, ID: l.id, Model: l.selected, Facts: l.facts})
+	}
+	if !d.begun && l.typ != "result" {
+		l.Kind = Ignored // it tidies up
+		if !strings.Contains(l.typ, ".") {
+			l.Kind = Unknown
+		}
+		return append(dst, l.Event), true
 	}
 	if len(l.agent) > 0 {
 		l.Parent = d.parent()
@@ -94,6 +102,7 @@ func (d *copilotDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	}
 	if l.typ == "result" {
 		d.begin(nil)
+		d.over = true
 	}
 	return dst, true
 }

@@ -30,6 +30,19 @@ type copilotLine struct {
 	facts              facts
 }
 
+// begins tells whether a run begins with a line. When one is over, others of
+// its lines may come that tidy up.
+func (l *copilotLine) begins(over bool) bool {
+	family, _, dotted := strings.Cut(l.typ, ".")
+	switch {
+	case !dotted:
+		return false
+	case !over, l.typ == "session.start", l.typ == "session.error":
+		return true
+	}
+	return family == "user" || family == "assistant" || family == "tool"
+}
+
 func (l *copilotLine) tool() *call {
 	if l.call == nil {
 		l.call = newCall()
@@ -46,9 +59,9 @@ func (l *copilotLine) field(r *jsonscan.Reader, key []byte) {
 	case "id":
 		l.id = r.Str()
 	case "agentId":
-		l.agent = jsonscan.Unquote(r.Str())
+		l.agent = readID(r)
 	case "sessionId":
-		l.session = jsonscan.Unquote(r.Str())
+		l.session = readID(r)
 	case "exitCode":
 		l.exit.Code, l.exit.Known = r.Int()
 	case "usage":
@@ -65,7 +78,7 @@ func (l *copilotLine) field(r *jsonscan.Reader, key []byte) {
 func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
 	case "sessionId":
-		l.session = jsonscan.Unquote(r.Str())
+		l.session = readID(r)
 	case "selectedModel":
 		l.selected = jsonscan.Unquote(r.Str())
 	case "context":
@@ -89,11 +102,11 @@ func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 	case "finishReason":
 		l.FinishReason = finishReason(r.Str())
 	case "apiCallId":
-		l.Call = jsonscan.Unquote(r.Str())
+		l.Call = readID(r)
 	case "toolCallId":
-		l.ID = jsonscan.Unquote(r.Str())
+		l.ID = readID(r)
 	case "parentToolCallId":
-		l.parentCall = jsonscan.Unquote(r.Str())
+		l.parentCall = readID(r)
 	case "toolName":
 		if name := r.Str(); l.tool().Name == "" {
 			l.call.named(name)
@@ -120,7 +133,7 @@ func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 	case "errorType":
 		l.errorType = enum(r.Str())
 	case "requestId":
-		l.requestID = jsonscan.Unquote(r.Str())
+		l.requestID = readID(r)
 	case "permissionRequest":
 		l.permission(r)
 	case "preCompactionTokens":
@@ -236,7 +249,7 @@ func (l *copilotLine) permission(r *jsonscan.Reader) {
 		case string(key) == "kind":
 			l.askedFor = enum(r.Str())
 		case string(key) == "toolCallId":
-			l.ID = jsonscan.Unquote(r.Str())
+			l.ID = readID(r)
 		case known:
 			l.facts.text(name, Detail, r.Str())
 		default:

@@ -55,14 +55,14 @@ func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 	case "subtype":
 		l.subtype = r.Str()
 	case "session_id":
-		l.Session = jsonscan.Unquote(r.Str())
+		l.Session = readID(r)
 	case "timestamp_ms":
 		r.Peek()
 		l.stampAt.start = r.I
 		l.Time = millis(r)
 		l.stampAt.end = r.I
 	case "model_call_id":
-		l.Call = jsonscan.Unquote(r.Str())
+		l.Call = readID(r)
 	case "text":
 		l.said(r)
 	case "message":
@@ -72,7 +72,7 @@ func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 			l.message(r)
 		}
 	case "call_id", "task_id":
-		l.ID = jsonscan.Unquote(r.Str())
+		l.ID = readID(r)
 	case "tool_call":
 		l.toolCall(r)
 	case "query", "response":
@@ -301,14 +301,14 @@ func (l *cursorLine) approvalQuery(r *jsonscan.Reader) {
 			start := r.I
 			for key := range r.Members() {
 				if string(key) == "toolCallId" {
-					l.CallID = jsonscan.Unquote(r.Str())
+					l.CallID = readID(r)
 				} else {
 					l.detail(r, key, &l.facts)
 				}
 			}
 			l.facts.set(Fact{Key: semconv.QueryArguments, Kind: FactJSON, Level: Full, Text: r.B[start:r.I]})
 		case "toolCallId":
-			l.CallID = jsonscan.Unquote(r.Str())
+			l.CallID = readID(r)
 		default:
 			r.Skip()
 		}
@@ -319,13 +319,13 @@ func (l *cursorLine) approvalQuery(r *jsonscan.Reader) {
 // once more: {"result":{"rejected":{"reason":".."}}}.
 func (l *cursorLine) approvalOutcome(r *jsonscan.Reader, depth int) {
 	for key := range r.Members() {
+		name := enum(key)
 		switch {
-		case depth == 0 && string(key) == "result":
+		case depth == 0 && name == "result":
 			l.approvalOutcome(r, depth+1)
 			continue
-		case l.Status == "":
-			l.Status = enum(key)
-			l.Failed = l.Status == "rejected"
+		case name == "approved", name == "rejected", l.Status == "" && r.Peek() == '{':
+			l.Status, l.Failed = name, name == "rejected"
 		}
 		r.Skip()
 	}
@@ -352,10 +352,10 @@ func (l *cursorLine) salvage(tail []byte) {
 		l.Time = millis(r)
 	}
 	if r := after(`"session_id":`); r != nil {
-		l.Session = jsonscan.Unquote(r.Str())
+		l.Session = readID(r)
 	}
 	if r := after(`"model_call_id":`); r != nil {
-		l.Call = jsonscan.Unquote(r.Str())
+		l.Call = readID(r)
 	}
 	if r := after(`"completedAtMs":`); r != nil {
 		l.completedAt = millis(r)

@@ -216,7 +216,7 @@ func (l *droidLine) field(r *jsonscan.Reader, key []byte) {
 	case "subtype":
 		l.subtype = enum(r.Str())
 	case "session_id":
-		l.Session = jsonscan.Unquote(r.Str())
+		l.Session = readID(r)
 	case "timestamp":
 		l.Time = millis(r)
 	case "cwd":
@@ -228,9 +228,9 @@ func (l *droidLine) field(r *jsonscan.Reader, key []byte) {
 	case "role":
 		l.role = enum(r.Str())
 	case "id":
-		l.id = jsonscan.Unquote(r.Str())
+		l.id = readID(r)
 	case "messageId":
-		l.Call = jsonscan.Unquote(r.Str())
+		l.Call = readID(r)
 	case "text", "finalText":
 		l.Text = r.Str()
 	case "toolName":

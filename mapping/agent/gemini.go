@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"cmp"
+	"slices"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -81,7 +82,7 @@ type geminiLine struct {
 	fault        []byte // what an error says
 	call         *call
 	said, delta  bool
-	models       []byte
+	models       [][]byte
 }
 
 func (l *geminiLine) field(r *jsonscan.Reader, key []byte) {
@@ -91,7 +92,7 @@ func (l *geminiLine) field(r *jsonscan.Reader, key []byte) {
 	case "timestamp":
 		l.Time = isoTime(r)
 	case "session_id":
-		l.Session = jsonscan.Unquote(r.Str())
+		l.Session = readID(r)
 	case "model":
 		l.Model = jsonscan.Unquote(r.Str())
 	case "role":
@@ -105,7 +106,7 @@ func (l *geminiLine) field(r *jsonscan.Reader, key []byte) {
 	case "tool_name":
 		l.tool().named(r.Str())
 	case "tool_id":
-		l.ID = jsonscan.Unquote(r.Str())
+		l.ID = readID(r)
 	case "parameters":
 		l.tool().readArguments(r)
 	case "output":
@@ -172,7 +173,8 @@ func (l *geminiLine) classify() {
 			l.Status = cmp.Or(l.errorType, "error")
 		}
 		if len(l.models) > 0 {
-			l.Facts = []Fact{{Key: semconv.ResponseModel, Kind: FactText, Text: l.models}}
+			slices.SortFunc(l.models, bytes.Compare)
+			l.Facts = []Fact{{Key: semconv.ResponseModel, Kind: FactText, Text: bytes.Join(l.models, []byte(", "))}}
 		}
 	default:
 		l.Kind = Unknown
@@ -216,10 +218,7 @@ func (l *geminiLine) stats(r *jsonscan.Reader) {
 			}
 		case "models":
 			for name := range r.Members() {
-				if len(l.models) > 0 {
-					l.models = append(l.models, ", "...)
-				}
-				l.models = append(l.models, name...)
+				l.models = append(l.models, name)
 				r.Skip()
 			}
 		default:

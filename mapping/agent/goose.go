@@ -69,7 +69,7 @@ func (d *gooseDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		return dst, false
 	}
 	ev := Event{Kind: Unknown, Time: l.created}
-	if !d.begun && string(l.typ) != "complete" {
+	if typ := string(l.typ); !d.begun && (typ == "message" || typ == "error") {
 		d.begun = true
 		d.calls = map[string]bool{}
 		dst = append(dst, Event{Kind: RunStart, Time: ev.Time, ID: bytes.Clone(l.id), Model: l.model})
@@ -105,7 +105,7 @@ func (l *gooseLine) message(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		switch string(key) {
 		case "id":
-			l.id = jsonscan.Unquote(r.Str())
+			l.id = readID(r)
 		case "role":
 			l.role = r.Str()
 		case "created":
@@ -149,7 +149,7 @@ func (b *gooseBlock) field(r *jsonscan.Reader, key []byte) {
 	case "type":
 		b.typ = enum(r.Str())
 	case "id":
-		b.id = jsonscan.Unquote(r.Str())
+		b.id = readID(r)
 	case "text", "thinking":
 		b.text = r.Str()
 	case "toolCall":
@@ -199,12 +199,12 @@ func (b *gooseBlock) response(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		switch string(key) {
 		case "status":
-			b.failed = b.failed || string(r.Str()) == "error"
+			b.failed = string(r.Str()) == "error" || b.failed
 		case "value":
 			again := *r
 			for key := range again.Members() {
 				if string(key) == "isError" {
-					b.failed = b.failed || again.Bool()
+					b.failed = again.Bool() || b.failed
 				} else {
 					again.Skip()
 				}

@@ -28,6 +28,18 @@ func isoTime(r *jsonscan.Reader) Instant {
 	return Instant(t.UnixNano())
 }
 
+// readID reads an id: a string, or a number as some programs write it.
+func readID(r *jsonscan.Reader) []byte {
+	switch c := r.Peek(); {
+	case c == '"':
+		return jsonscan.Unquote(r.Quoted())
+	case '0' <= c && c <= '9':
+		return r.Raw()
+	}
+	r.Skip()
+	return nil
+}
+
 // trimLine removes a byte order mark and white space around a line.
 func trimLine(text []byte) []byte {
 	return bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\uFEFF")))

@@ -56,7 +56,7 @@ func (l *opencodeLine) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		case "timestamp":
 			l.Time = millis(r)
 		case "sessionID":
-			l.Session = jsonscan.Unquote(r.Str())
+			l.Session = readID(r)
 		case "part":
 			l.part(r)
 		case "error":
@@ -123,7 +123,7 @@ func (l *opencodeLine) part(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		switch string(key) {
 		case "messageID":
-			l.Call = jsonscan.Unquote(r.Str())
+			l.Call = readID(r)
 		case "text":
 			l.Text = r.Str()
 			l.Bytes = jsonscan.UnquotedLen(l.Text)
@@ -138,7 +138,7 @@ func (l *opencodeLine) part(r *jsonscan.Reader) {
 		case "tokens":
 			l.tokens(r)
 		case "callID":
-			l.ID = jsonscan.Unquote(r.Str())
+			l.ID = readID(r)
 		case "tool":
 			l.tool().named(r.Str())
 		case "state":

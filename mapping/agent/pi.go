@@ -121,6 +121,7 @@ func (d *piDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		d.end = nil
 		l.Kind, l.Notice, l.Facts = Notice, semconv.EventRetry, l.facts
 	case "compaction_end", "auto_compaction_end":
+		l.compaction()
 		l.Kind, l.Notice, l.Facts = Notice, semconv.EventCompaction, l.facts
 	case "entry_appended":
 		l.Kind = Notice // of which only the time counts
@@ -209,15 +210,14 @@ func (d *piDecoder) update() {
 func (d *piDecoder) toolEnd() {
 	l := &d.line
 	c := l.tool()
+	c.Arguments, c.arguments = nil, nil // its start had them
+	if len(l.result) > 0 {
+		c.readResult(&jsonscan.Reader{B: bytes.Clone(l.result)})
+	}
 	if l.isError {
 		c.failed()
-	}
-	own := bytes.Clone(c.Result)
-	c.Result, c.ErrorText = own, nil
-	if l.isError {
-		text := resultText(own)
-		c.ErrorText = text
-		c.exitedAsTold(text)
+		c.ErrorText = resultText(c.Result)
+		c.exitedAsTold(c.ErrorText)
 	}
 	d.ended = append(d.ended, Event{
 		Kind: ToolEnd, ID: bytes.Clone(l.callID), Tool: c.finish(), Arrival: l.arrival, Estimated: d.running > 1 || len(d.ended) > 0,

@@ -14,6 +14,7 @@ type piLine struct {
 	fault        []byte
 	update       string
 	callID, name []byte
+	result       []byte // of a tool, or of a compaction
 	call         *call
 	isError      bool
 	goesOn       bool // the agent tries again
@@ -34,7 +35,7 @@ func (l *piLine) field(r *jsonscan.Reader, key []byte) {
 	case "type":
 		l.typ = r.Str()
 	case "id":
-		l.id = jsonscan.Unquote(r.Str())
+		l.id = readID(r)
 	case "cwd":
 		l.facts.text(semconv.ProcessWorkingDirectory, Detail, r.Str())
 	case "message":
@@ -47,18 +48,14 @@ func (l *piLine) field(r *jsonscan.Reader, key []byte) {
 	case "assistantMessageEvent":
 		l.piece(r)
 	case "toolCallId":
-		l.callID = jsonscan.Unquote(r.Str())
+		l.callID = readID(r)
 	case "toolName":
 		l.name = r.Str()
 		l.tool().named(l.name)
 	case "args":
 		l.tool().readArguments(r)
 	case "result":
-		if string(l.typ) == "tool_execution_end" {
-			l.tool().readResult(r)
-		} else {
-			l.compaction(r)
-		}
+		l.result = r.Raw()
 	case "isError":
 		l.isError = r.Bool()
 	case "willRetry":
@@ -86,13 +83,15 @@ func (l *piLine) field(r *jsonscan.Reader, key []byte) {
 	}
 }
 
-func (l *piLine) compaction(r *jsonscan.Reader) {
+// compaction reads {"tokensBefore":..,"estimatedTokensAfter":..}.
+func (l *piLine) compaction() {
+	r := jsonscan.Reader{B: l.result}
 	for key := range r.Members() {
 		switch string(key) {
 		case "tokensBefore":
-			l.facts.number(r, semconv.TokensBefore)
+			l.facts.number(&r, semconv.TokensBefore)
 		case "tokensAfter", "estimatedTokensAfter":
-			l.facts.number(r, semconv.TokensAfter)
+			l.facts.number(&r, semconv.TokensAfter)
 		default:
 			r.Skip()
 		}
@@ -128,7 +127,7 @@ func (l *piLine) message(r *jsonscan.Reader) {
 		case "provider":
 			l.Provider = jsonscan.Unquote(r.Str())
 		case "responseId":
-			l.Call = jsonscan.Unquote(r.Str())
+			l.Call = readID(r)
 		case "usage":
 			l.usage(r)
 		case "stopReason":
@@ -137,7 +136,7 @@ func (l *piLine) message(r *jsonscan.Reader) {
 		case "errorMessage":
 			l.fault = r.Str()
 		case "toolCallId":
-			l.callID = jsonscan.Unquote(r.Str())
+			l.callID = readID(r)
 		default:
 			r.Skip()
 		}

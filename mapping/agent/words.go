@@ -66,9 +66,9 @@ func enum(s []byte) string { return enumChars.of(s) }
 // word is enum for names of tools, which have more in them.
 func word(s []byte) string { return wordChars.of(s) }
 
-// enumOf and wordOf read a string that has to be one.
+// enumOf and wordOf read a value that has to be one.
 func enumOf(r *jsonscan.Reader) []byte { return enumChars.in(jsonscan.Unquote(r.Str())) }
-func wordOf(r *jsonscan.Reader) []byte { return wordChars.in(jsonscan.Unquote(r.Str())) }
+func wordOf(r *jsonscan.Reader) []byte { return wordChars.in(readID(r)) }
 
 // commandWord returns the first word of a command that is no assignment, nil
 // if that takes a shell to tell: a piece of something quoted is content.

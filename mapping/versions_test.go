@@ -1,0 +1,300 @@
+package mapping_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/exporter/tree/treetest"
+	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/jsonscan"
+)
+
+// A value is a JSON value whose members keep their order. One that is no object
+// or array is its text.
+type value struct {
+	text    []byte
+	bracket byte // '{', '[' or 0
+	members []member
+}
+
+type member struct {
+	key   string
+	value value
+}
+
+func readValue(r *jsonscan.Reader) (v value) {
+	switch v.bracket = r.Peek(); v.bracket {
+	case '{':
+		for key := range r.Members() {
+			v.members = append(v.members, member{string(key), readValue(r)})
+		}
+	case '[':
+		for range r.Elements() {
+			v.members = append(v.members, member{value: readValue(r)})
+		}
+	default:
+		v.bracket, v.text = 0, bytes.Clone(r.Raw())
+	}
+	return v
+}
+
+func (v *value) append(b []byte) []byte {
+	if v.bracket == 0 {
+		return append(b, v.text...)
+	}
+	b = append(b, v.bracket)
+	for i := range v.members {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if v.bracket == '{' {
+			b = append(append(append(b, '"'), v.members[i].key...), `":`...)
+		}
+		b = v.members[i].value.append(b)
+	}
+	return append(b, v.bracket+2)
+}
+
+// edit has every value of a stream's objects changed by f, the outer ones first.
+// path is where it stands, "item.id".
+func edit(in []byte, f func(path string, v *value)) []byte {
+	var out []byte
+	var walk func(path string, v *value)
+	walk = func(path string, v *value) {
+		f(path, v)
+		for i := range v.members {
+			walk(strings.TrimPrefix(path+"."+v.members[i].key, "."), &v.members[i].value)
+		}
+	}
+	for line := range bytes.Lines(in) {
+		r := jsonscan.Reader{B: bytes.TrimSpace(line)}
+		var objects []byte
+		for !r.End() && r.Peek() == '{' {
+			v := readValue(&r)
+			walk("", &v)
+			objects = v.append(objects)
+		}
+		if r.Bad || !r.End() {
+			objects = bytes.TrimRight(line, "\r\n")
+		}
+		out = append(append(out, objects...), '\n')
+	}
+	return out
+}
+
+// shape tells what spans there are: under which, how named, how they went, and
+// with how many tokens.
+func shape(spans []*tracepb.Span, m *mapping.Mapper) string {
+	names := map[string]string{}
+	for _, s := range spans {
+		names[string(s.TraceId)+string(s.SpanId)] = s.Name
+	}
+	lines := []string{fmt.Sprintf("%d runs, %d bad, %d unpaired, %d unproven", m.Stats().Runs, m.Stats().BadLines, m.Stats().Unpaired, m.Stats().Unproven)}
+	for _, s := range spans {
+		lines = append(lines, fmt.Sprintf("%s > %s: %s %d %d", names[string(s.TraceId)+string(s.ParentSpanId)], s.Name, attr(s, "error.type").GetStringValue(),
+			attr(s, "gen_ai.usage.input_tokens").GetIntValue(), attr(s, "gen_ai.usage.output_tokens").GetIntValue()))
+	}
+	slices.Sort(lines[1:])
+	return strings.Join(lines, "\n")
+}
+
+// TestMembersInAnyOrder shuffles the members of all objects.
+func TestMembersInAnyOrder(t *testing.T) {
+	for name, in := range fixtures(t) {
+		t.Run(short(name), func(t *testing.T) {
+			spans, m := feed{}.spans(t, edit(in, func(string, *value) {}))
+			want := fmt.Sprintf("%+v\n%s", m.Stats(), treetest.Golden(spans))
+			for seed := range uint64(3) {
+				random := rand.New(rand.NewPCG(seed, 0))
+				spans, m := feed{}.spans(t, edit(in, func(_ string, v *value) {
+					if v.bracket == '{' {
+						random.Shuffle(len(v.members), func(i, k int) { v.members[i], v.members[k] = v.members[k], v.members[i] })
+					}
+				}))
+				got := fmt.Sprintf("%+v\n%s", m.Stats(), treetest.Golden(spans))
+				if diff := gocmp.Diff(want, got); diff != "" {
+					t.Fatalf("seed %d (-want +got):\n%s", seed, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestUnknownMembers adds members that nobody knows to all objects.
+func TestUnknownMembers(t *testing.T) {
+	unknown := []string{`7`, `null`, `"x"`, `true`, `[{"type":"x"}]`, `{"type":"x","id":"y","text":"z","name":"n"}`}
+	for name, in := range fixtures(t) {
+		t.Run(short(name), func(t *testing.T) {
+			want := shape(feed{}.spans(t, in))
+			n := 0
+			got := shape(feed{}.spans(t, edit(in, func(_ string, v *value) {
+				if v.bracket == '{' {
+					n++
+					added := member{"spantee_unknown", value{text: []byte(unknown[n%len(unknown)])}}
+					v.members = slices.Insert(v.members, n%(len(v.members)+1), added)
+				}
+			})))
+			if diff := gocmp.Diff(want, got); diff != "" {
+				t.Errorf("spans (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestUnknownLines adds lines of types that nobody knows: every line is followed
+// by one that differs in nothing else.
+func TestUnknownLines(t *testing.T) {
+	for name, in := range fixtures(t) {
+		t.Run(short(name), func(t *testing.T) {
+			spans, m := feed{}.spans(t, in)
+			if m.Stats().Runs == 0 {
+				t.Skip("nobody's stream")
+			}
+			want := shape(spans, m)
+			var more []byte
+			for line := range bytes.Lines(in) {
+				unknown := edit(line, func(path string, v *value) {
+					if path == "type" && len(v.text) > 2 {
+						v.text = append(v.text[:len(v.text)-1], `_unknown"`...)
+					}
+				})
+				more = append(append(more, line...), '\n')
+				if !bytes.Equal(bytes.TrimSpace(unknown), bytes.TrimSpace(line)) {
+					more = append(more, unknown...)
+				}
+			}
+			if diff := gocmp.Diff(want, shape(feed{}.spans(t, more))); diff != "" {
+				t.Errorf("spans (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// toolNames are the paths at which agents have the names of tools, and what
+// they call their kinds.
+var toolNames = regexp.MustCompile(`(^message\.content\.\.name|^tool_name|\.toolName|^toolName|toolCall\.value\.name|^part\.tool|^item\.tool)$`)
+
+// withoutTools takes the names of tools out of a shape.
+func withoutTools(shape string) []string {
+	lines := strings.Split(regexp.MustCompile(`(execute_tool|background) [^:>]*`).ReplaceAllString(shape, "$1 "), "\n")
+	slices.Sort(lines)
+	return lines
+}
+
+// TestUnknownTools gives all tools names that nobody knows.
+func TestUnknownTools(t *testing.T) {
+	for name, in := range fixtures(t) {
+		t.Run(short(name), func(t *testing.T) {
+			want := shape(feed{}.spans(t, in))
+			got := shape(feed{}.spans(t, edit(in, func(path string, v *value) {
+				if toolNames.MatchString(path) && len(v.text) > 2 {
+					v.text = append(v.text[:len(v.text)-1], `_new"`...)
+				}
+				for i, m := range v.members {
+					if path == "tool_call" && strings.HasSuffix(m.key, "ToolCall") {
+						v.members[i].key = "new_" + m.key
+					}
+				}
+			})))
+			if diff := gocmp.Diff(withoutTools(want), withoutTools(got)); diff != "" {
+				t.Errorf("spans (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestNumericIDs makes all ids numbers.
+func TestNumericIDs(t *testing.T) {
+	id := regexp.MustCompile(`(?i)(_id|[a-z]ID|Id|\bid|uuid)$`)
+	for name, in := range fixtures(t) {
+		t.Run(short(name), func(t *testing.T) {
+			want := shape(feed{}.spans(t, in))
+			numbers := map[string]int{}
+			got := shape(feed{}.spans(t, edit(in, func(path string, v *value) {
+				text := strings.Trim(string(v.text), `"`)
+				if !id.MatchString(path) || text == "" || text == "null" || strings.HasPrefix(text, "T-") || path == "toolId" {
+					return
+				}
+				if numbers[text] == 0 {
+					numbers[text] = 1000 + len(numbers)
+				}
+				v.text = strconv.AppendInt(nil, int64(numbers[text]), 10)
+			})))
+			if diff := gocmp.Diff(want, got); diff != "" {
+				t.Errorf("spans (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// structural are the members without which nobody can tell what a line is, or
+// which lines belong together.
+var structural = regexp.MustCompile(`(?i)(^|\.)(type|subtype|id|\w+_id|\w+id|message|content|item|part|data|role|status)$`)
+
+// TestOtherMembers leaves members out one after the other, makes them null, or
+// of another type: no call of a tool gets lost, and all spans end as they should.
+func TestOtherMembers(t *testing.T) {
+	changes := []func(v *value) bool{
+		func(*value) bool { return false },
+		func(v *value) bool { *v = value{text: []byte("null")}; return true },
+		func(v *value) bool {
+			switch {
+			case v.bracket == '{':
+				*v = value{bracket: '[', members: []member{{value: *v}}}
+			case v.bracket == '[':
+				*v = value{bracket: '{', members: []member{{key: "x", value: *v}}}
+			case bytes.HasPrefix(v.text, []byte(`"`)):
+				v.text = []byte("7")
+			default:
+				v.text = slices.Concat([]byte(`"`), v.text, []byte(`"`))
+			}
+			return true
+		},
+	}
+	for name, in := range fixtures(t) {
+		t.Run(short(name), func(t *testing.T) {
+			spans, m := feed{}.spans(t, in)
+			if m.Stats().Runs == 0 {
+				t.Skip("nobody's stream")
+			}
+			tools := totalsOf(spans).Tools
+			paths := map[string]bool{}
+			edit(in, func(path string, _ *value) { paths[path] = true })
+			delete(paths, "")
+			for n, path := range slices.Sorted(maps.Keys(paths)) {
+				in := edit(in, func(at string, v *value) {
+					for i := 0; v.bracket == '{' && i < len(v.members); i++ {
+						if strings.TrimPrefix(at+"."+v.members[i].key, ".") == path && !changes[n%len(changes)](&v.members[i].value) {
+							v.members = slices.Delete(v.members, i, i+1)
+							i--
+						}
+					}
+				})
+				f := feed{live: n%2 == 0, start: recorded, chunk: 999, tick: time.Millisecond, opts: mapping.Options{Agent: filepath.Base(filepath.Dir(name))}}
+				spans, m := f.spans(t, in)
+				got := totalsOf(spans)
+				if got.Runs != m.Stats().Runs {
+					t.Errorf("change %d of %s: %d roots of %d runs", n%len(changes), path, got.Runs, m.Stats().Runs)
+				}
+				if got.Tools != tools && !structural.MatchString(path) {
+					t.Errorf("change %d of %s: %d calls of tools, want %d", n%len(changes), path, got.Tools, tools)
+				}
+				if t.Failed() {
+					t.Fatalf("change %d of %s", n%len(changes), path)
+				}
+			}
+		})
+	}
+}
