@@ -136,44 +136,24 @@ func TestDetected(t *testing.T) {
 // TestAgentsTakeTurns puts the streams of all agents into one, one after the
 // other and line by line: each gets the spans that it has alone.
 func TestAgentsTakeTurns(t *testing.T) {
-	streams := fixtures(t)
-	var lines [][][]byte
+	all := fixtures(t)
+	var streams [][]byte
 	alone := map[string]int{}
-	for _, name := range mapping.Agents[1:] {
-		if name == "qwen" || name == "amp" { // of which most lines are Claude Code's, too
-			continue
+	for _, name := range mapping.Agents {
+		in, ok := all["../testdata/"+name+"/plain"]
+		if !ok {
+			in = all["../testdata/"+name+"/parallel-tools"]
 		}
-		in := streams["../testdata/"+name+"/plain"]
-		lines = append(lines, bytes.SplitAfter(bytes.TrimSuffix(in, []byte("\n")), []byte("\n")))
+		streams = append(streams, in)
 		spans, _ := feed{}.spans(t, in)
-		for _, s := range spans {
-			alone[attr(s, "gen_ai.agent.name").GetStringValue()+": "+s.Name]++
+		for span, n := range byAgent(spans) {
+			alone[span] += n
 		}
 	}
-	var behind, mixed [][]byte
-	for i := 0; ; i++ {
-		more := false
-		for _, agent := range lines {
-			if i < len(agent) {
-				mixed = append(mixed, bytes.TrimSuffix(agent[i], []byte("\n")))
-				more = true
-			}
-		}
-		if !more {
-			break
-		}
-	}
-	for _, agent := range lines {
-		behind = append(behind, bytes.TrimSuffix(bytes.Join(agent, nil), []byte("\n")))
-	}
-	for how, in := range map[string][][]byte{"one after the other": behind, "line by line": mixed} {
+	for how, in := range map[string][]byte{"one after the other": bytes.Join(streams, []byte("\n")), "line by line": weave(streams...)} {
 		t.Run(how, func(t *testing.T) {
-			together := map[string]int{}
-			spans, m := feed{}.spans(t, bytes.Join(in, []byte("\n")))
-			for _, s := range spans {
-				together[attr(s, "gen_ai.agent.name").GetStringValue()+": "+s.Name]++
-			}
-			if diff := gocmp.Diff(alone, together); diff != "" {
+			spans, m := feed{}.spans(t, in)
+			if diff := gocmp.Diff(alone, byAgent(spans)); diff != "" {
 				t.Errorf("stats %+v, spans (-alone +together):\n%s", m.Stats(), diff)
 			}
 		})

@@ -3,14 +3,16 @@ package mapping
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spantee/spantee/mapping/agent"
 )
 
 // A detector tells which agent a line comes from, by proof only. Hooks, wrappers
-// and lone results print lines of their own, so lines that came before the
-// first proof are kept until there is one.
+// and lone results print lines of their own, and some agents begin with a line
+// that another could have printed, so lines that prove nothing are kept until
+// there is proof.
 type detector struct {
 	sources  []*source
 	current  *source // of the line before
@@ -28,7 +30,8 @@ type source struct {
 
 type keptLine struct {
 	agent.Line
-	number int
+	session string
+	number  int
 }
 
 // maxKept is how much of a stream is kept without knowing whose it is, in bytes.
@@ -67,11 +70,10 @@ func (d *detector) join(a *agent.Agent) *source {
 }
 
 // keep keeps a line that proves nothing.
-func (d *detector) keep(line agent.Line, number int) {
-	line.Text = append([]byte(nil), line.Text...)
-	line.Tail = append([]byte(nil), line.Tail...)
-	d.kept = append(d.kept, keptLine{line, number})
-	for d.size += len(line.Text); d.size > maxKept; d.unproven++ {
+func (d *detector) keep(k keptLine) {
+	k.Text, k.Tail = bytes.Clone(k.Text), bytes.Clone(k.Tail)
+	d.kept = append(d.kept, k)
+	for d.size += len(k.Text); d.size > maxKept; d.unproven++ {
 		d.size -= len(d.kept[0].Text)
 		d.kept = d.kept[1:]
 	}
@@ -84,88 +86,163 @@ func (d *detector) take() []keptLine {
 	return kept
 }
 
-// decode brings a line to the decoder of its agent, and before it the lines
-// that were kept if it proves whose they are.
-func (m *Mapper) decode(line agent.Line, number int) {
-	d := &m.detector
-	switch {
-	case d.current == nil:
-		m.detect(line, number)
-	case d.given:
-		m.decodeAs(d.current, line, number)
-		m.apply(d.current.agent)
-	default:
-		m.decodeAs(d.current, line, number)
-		if m.doubtful() && !m.reconsider(line, number) {
-			return
-		}
-		m.apply(d.current.agent)
+// follows tells whether a line that proves nothing belongs to lines that were
+// kept: it is of the same session, or the next one.
+func (d *detector) follows(line keptLine) bool {
+	if n := len(d.kept); n > 0 && line.session == "" {
+		return d.kept[n-1].number == line.number-1
 	}
+	return slices.ContainsFunc(d.kept, func(k keptLine) bool { return k.session == line.session })
 }
 
-// detect looks for the first proof.
-func (m *Mapper) detect(line agent.Line, number int) {
+// decode brings a line to the decoder of its agent. As long as there is but one
+// in the stream it gets every line that begins nothing, and only those of which
+// it makes little are looked at for the marks of another.
+func (m *Mapper) decode(text agent.Line, number int) {
 	d := &m.detector
-	found, foreign := agent.Detect(line.Text)
+	decoded := d.given || len(d.sources) == 1 && len(d.kept) == 0 && !agent.MayBegin(text.Text)
+	if decoded {
+		m.decodeAs(d.current, text, number)
+		if d.given || !m.doubtful() {
+			m.apply(d.current.agent)
+			return
+		}
+	}
+	marks := agent.ReadMarks(text.Text)
+	line := keptLine{text, marks.Session, number}
+	found, foreign := marks.Agent()
+	if owner := m.sessions.agentOf([]byte(line.session)); owner != nil && line.session != "" {
+		found, foreign = owner, "" // agents that print the same lines differ in their first one only
+	}
 	switch {
-	case len(bytes.TrimSpace(line.Text)) == 0:
 	case foreign != "":
 		m.stats.Foreign = foreign
 		m.stats.Unproven++
 	case found != nil:
-		d.current = d.join(found)
-		for _, k := range d.take() {
-			m.decodeAs(d.current, k.Line, k.number)
-			m.apply(found)
+		if !decoded || d.current.agent != found {
+			m.release(found, line.session)
+			m.decodeAs(d.current, text, number)
 		}
-		m.decodeAs(d.current, line, number)
 		m.apply(found)
-	case !agent.IsObject(line.Text):
-		m.badLine(line, number)
+	case d.current != nil && !d.follows(line):
+		if !decoded {
+			d.current = m.likely(line.session)
+			m.decodeAs(d.current, text, number)
+		}
+		m.presume(line)
+	case len(bytes.TrimSpace(text.Text)) == 0:
+	case !agent.IsObject(text.Text):
+		m.badLine(text, number)
 	default:
-		d.keep(line, number)
+		d.keep(line)
 	}
 }
 
 // doubtful tells whether the events at hand may be another agent's: they begin
-// something, belong to another agent's session, or make no sense.
+// or end something, belong to another agent's session, or say nothing.
 func (m *Mapper) doubtful() bool {
 	for i := range m.events {
 		ev := &m.events[i]
-		switch {
-		case ev.Kind == agent.Unknown, ev.Kind == agent.RunStart, ev.Kind == agent.RunEnd:
+		switch ev.Kind {
+		case agent.Unknown, agent.Ignored, agent.RunStart, agent.RunEnd, agent.RunError:
 			return true
-		case len(ev.Session) > 0 && m.sessions.agentOf(ev.Session) != m.detector.current.agent:
+		case agent.Notice:
+			if ev.Notice == "" {
+				return true
+			}
+		}
+		if len(ev.Session) > 0 && m.sessions.agentOf(ev.Session) != m.detector.current.agent {
 			return true
 		}
 	}
 	return false
 }
 
-// reconsider decodes a line again if it is another agent's. It returns false if
-// the line is not to be used.
-func (m *Mapper) reconsider(line agent.Line, number int) bool {
+// senseless tells whether the events at hand are of a line that their agent does
+// not print.
+func (m *Mapper) senseless() bool {
+	return len(m.events) > 0 && !slices.ContainsFunc(m.events, func(ev agent.Event) bool { return ev.Kind != agent.Unknown })
+}
+
+// release makes an agent the current one, and decodes the lines that were kept
+// and are its own: all but those of another session.
+func (m *Mapper) release(found *agent.Agent, session string) {
 	d := &m.detector
-	var found *agent.Agent
-	for i := range m.events { // agents that print the same lines differ in their first one only
-		ev := &m.events[i]
-		if found == nil && len(ev.Session) > 0 && ev.Kind != agent.Unknown {
-			found = m.sessions.agentOf(ev.Session)
+	d.current = d.join(found)
+	for _, k := range d.take() {
+		named := k.session != ""
+		if named && session != "" && k.session != session {
+			d.keep(k)
+			continue
+		}
+		m.decodeAs(d.current, k.Line, k.number)
+		if named && session == "" && m.senseless() {
+			d.keep(k)
+			continue
+		}
+		m.apply(found)
+	}
+}
+
+// likely is whose a line is that proves nothing: the agent's of the line before,
+// unless that one is done or names the session in its lines, and another one at
+// work does not.
+func (m *Mapper) likely(session string) *source {
+	likely, best := m.detector.current, 0
+	for _, s := range append([]*source{likely}, m.detector.sources...) {
+		rank := 0
+		if last := m.sessions.last[s.agent]; last != nil && last.run != nil {
+			rank = 1
+			if session == "" && s.agent.Nameless {
+				rank = 2
+			}
+		}
+		if rank > best {
+			likely, best = s, rank
 		}
 	}
-	if found == nil {
-		var foreign string
-		if found, foreign = agent.Detect(line.Text); foreign != "" {
-			m.stats.Foreign = foreign
+	return likely
+}
+
+// presume takes a line that proves nothing for one of the current agent's, as
+// which it was decoded, unless it makes sense to another one only, or
+// begins a session that may be anybody's.
+func (m *Mapper) presume(line keptLine) {
+	d := &m.detector
+	for _, ev := range m.events {
+		if ev.Kind == agent.RunStart && line.session != "" {
+			d.keep(line)
+			return
+		}
+	}
+	if m.senseless() {
+		before := d.current
+		for _, s := range d.sources {
+			if s == before {
+				continue
+			}
+			if m.decodeAs(s, line.Line, line.number); !m.senseless() {
+				d.current = s
+				break
+			}
+		}
+	}
+	m.apply(d.current.agent)
+}
+
+// settle decodes the lines that are still kept at the end: if there was proof of
+// an agent, they are its own.
+func (m *Mapper) settle() {
+	d := &m.detector
+	m.stats.Unproven += d.unproven
+	for _, k := range d.take() {
+		if d.current == nil {
 			m.stats.Unproven++
-			return false
+			continue
 		}
+		m.decodeAs(d.current, k.Line, k.number)
+		m.apply(d.current.agent)
 	}
-	if found != nil && found != d.current.agent {
-		d.current = d.join(found)
-		m.decodeAs(d.current, line, number)
-	}
-	return true
 }
 
 // decodeAs makes a line the events at hand.

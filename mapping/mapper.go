@@ -228,7 +228,7 @@ func (m *Mapper) Close(interrupted bool) {
 		why = errIncomplete
 		m.lines.end()
 	}
-	m.stats.Unproven += m.detector.unproven + len(m.detector.take())
+	m.settle()
 	for _, s := range m.detector.sources {
 		m.events = s.decoder.Flush(m.events[:0])
 		m.apply(s.agent)

@@ -37,12 +37,13 @@ const (
 type sessions struct {
 	byID    map[string]*session
 	open    *list.List
-	known   *list.List // without anything open
-	current *session   // of the line before
+	known   *list.List                // without anything open
+	current *session                  // of the line before
+	last    map[*agent.Agent]*session // of each agent's last line
 }
 
 func newSessions() sessions {
-	return sessions{byID: map[string]*session{}, open: list.New(), known: list.New()}
+	return sessions{byID: map[string]*session{}, last: map[*agent.Agent]*session{}, open: list.New(), known: list.New()}
 }
 
 // agentOf returns the agent of a session, nil if it is not known.
@@ -57,10 +58,15 @@ func (ss *sessions) agentOf(id []byte) *agent.Agent {
 }
 
 // find returns the session of an event, a new one if it is not known. A line
-// without an id belongs to the session of the line before.
+// without an id belongs to the session of its agent's line before.
 func (ss *sessions) find(a *agent.Agent, id []byte) *session {
-	if s := ss.current; s != nil && s.agent == a && (len(id) == 0 && (!s.late || s.run != nil) || string(id) == s.id) {
-		return s
+	last := ss.current
+	if last == nil || last.agent != a {
+		last = ss.last[a]
+	}
+	if last != nil && (len(id) == 0 && (!last.late || last.run != nil) || string(id) == last.id) {
+		ss.current = last
+		return last
 	}
 	s := ss.byID[string(id)]
 	if len(id) == 0 {
@@ -71,7 +77,7 @@ func (ss *sessions) find(a *agent.Agent, id []byte) *session {
 		ss.byID[cmp.Or(s.id, nameless(a))] = s
 		s.place = ss.known.PushFront(s)
 	}
-	ss.current = s
+	ss.current, ss.last[a] = s, s
 	return s
 }
 

@@ -3,10 +3,15 @@ package mapping_test
 import (
 	"bytes"
 	"maps"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/mapping/agent"
 )
 
 // tally counts the spans of each agent's sessions by their names.
@@ -31,11 +36,9 @@ func TestAgentsInOneStream(t *testing.T) {
 		streams = append(streams, all["../testdata/"+name])
 	}
 	want := map[string]int{}
-	var lines [][][]byte
 	for _, in := range streams {
 		spans, _ := feed{}.spans(t, in)
 		maps.Copy(want, tally(spans))
-		lines = append(lines, bytes.SplitAfter(in, []byte("\n")))
 	}
 	check := func(in []byte) {
 		t.Helper()
@@ -56,17 +59,84 @@ func TestAgentsInOneStream(t *testing.T) {
 		}
 	}
 	check(bytes.Join(streams, nil))
-	var turns []byte
+	check(weave(streams...))
+}
+
+// weave writes streams into one, line by line in turns.
+func weave(streams ...[]byte) (woven []byte) {
+	var lines [][][]byte
+	for _, in := range streams {
+		lines = append(lines, bytes.Split(bytes.TrimSuffix(in, []byte("\n")), []byte("\n")))
+	}
 	for left := true; left; {
 		left = false
 		for i := range lines {
 			if len(lines[i]) > 0 {
-				turns, lines[i], left = append(turns, lines[i][0]...), lines[i][1:], true
+				woven, lines[i], left = append(append(woven, lines[i][0]...), '\n'), lines[i][1:], true
 			}
 		}
 	}
-	check(turns)
+	return woven
 }
+
+// byAgent counts the spans of each agent's traces by their names and failures.
+func byAgent(spans []*tracepb.Span) map[string]int {
+	n, agents := map[string]int{}, map[string]string{}
+	for _, s := range spans {
+		if len(s.ParentSpanId) == 0 {
+			agents[string(s.TraceId)] = attr(s, "gen_ai.agent.name").GetStringValue()
+		}
+	}
+	for _, s := range spans {
+		n[agents[string(s.TraceId)]+": "+s.Name+" "+attr(s, "error.type").GetStringValue()]++
+	}
+	return n
+}
+
+// TestPairs writes a plain run of every agent and every stream of every other
+// agent into one pipe: each gets exactly the spans that it gets alone.
+func TestPairs(t *testing.T) {
+	all := fixtures(t)
+	for plain, first := range all {
+		if !strings.HasSuffix(plain, "/plain") {
+			continue
+		}
+		t.Run(short(plain), func(t *testing.T) {
+			spans, _ := feed{}.spans(t, first)
+			alone := byAgent(spans)
+			for name, second := range all {
+				if path.Dir(name) == path.Dir(plain) || strings.Contains(name, "foreign") || strings.HasSuffix(name, "text-output") {
+					continue
+				}
+				spans, _ := feed{}.spans(t, second)
+				want := byAgent(spans)
+				for span, n := range alone {
+					want[span] += n
+				}
+				streams := map[string][]byte{
+					"before":           slices.Concat(first, []byte("\n"), second),
+					"after":            slices.Concat(second, []byte("\n"), first),
+					"in turns with":    weave(first, second),
+					"in turns, behind": weave(second, first),
+				}
+				if bareErrors[short(name)] && agent.Find(path.Base(path.Dir(plain))).Nameless {
+					delete(streams, "in turns with")
+					delete(streams, "in turns, behind")
+				}
+				for how, in := range streams {
+					spans, _ := feed{}.spans(t, in)
+					if diff := gocmp.Diff(want, byAgent(spans)); diff != "" {
+						t.Errorf("%s %s (-alone +together):\n%s", how, short(name), diff)
+					}
+				}
+			}
+		})
+	}
+}
+
+// bareErrors are the streams with an error that has neither a mark nor a session:
+// it may be of any agent whose lines have no session.
+var bareErrors = map[string]bool{"codex/failed": true, "goose/error": true}
 
 // TestWithoutInit drops the first line of a stream: Claude Code and Amp are known
 // by others.

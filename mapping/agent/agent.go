@@ -42,6 +42,10 @@ type Agent struct {
 	// tell more.
 	CoarseStamps bool
 
+	// Nameless says that lines have no session's id: of several agents in one
+	// stream, it is this one that a line without any mark is of.
+	Nameless bool
+
 	// EndsAtEOF says that the stream has no result: a run whose last turn was
 	// an answer ends well with the stream.
 	EndsAtEOF bool

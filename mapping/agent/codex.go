@@ -17,6 +17,7 @@ var codex = Agent{
 	Flag:     "codex",
 	Name:     "codex",
 	Provider: "openai",
+	Nameless: true,
 	New: func() Decoder {
 		return &codexDecoder{used: map[string]Usage{}, running: map[string]bool{}}
 	},

@@ -73,6 +73,9 @@ func (d *copilotDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	if len(l.typ) == 0 {
 		return dst, false
 	}
+	if l.typ == "result" && len(l.session) == 0 && !l.exit.Known { // another agent's
+		return append(dst, Event{Kind: Unknown}), true
+	}
 	if l.typ == "session.start" && d.begun && len(d.session) > 0 && !bytes.Equal(l.session, d.session) {
 		d.begin(nil)
 	}

@@ -139,7 +139,7 @@ func (d *cursorDecoder) session(ev *Event) *cursorSession {
 	s := d.sessions[string(ev.Session)]
 	switch {
 	case s != nil:
-	case d.current != nil && d.current.justBegun && ev.Kind != RunStart && ev.Kind != Unknown:
+	case d.current != nil && d.current.justBegun && ev.Kind != RunStart && ev.Kind != RunEnd && ev.Kind != Unknown:
 		// Builds of 2025 had another id in the init line than in all others.
 		s = d.current
 		s.oldID = s.id

@@ -13,8 +13,9 @@ import (
 // times; newer ones repeat lines, and write a text again when it has grown, so
 // lines are told apart by their ids.
 var droid = Agent{
-	Flag: "droid",
-	Name: "droid",
+	Flag:     "droid",
+	Name:     "droid",
+	Nameless: true,
 	New: func() Decoder {
 		d := new(droidDecoder)
 		d.begin(nil)
@@ -24,10 +25,16 @@ var droid = Agent{
 		switch m.Type {
 		case "tool_call":
 			return m.has("toolName")
+		case "tool_result":
+			return m.has("toolId") && m.has("isError")
+		case "reasoning":
+			return m.has("text") && m.has("id")
 		case "completion":
 			return m.has("finalText")
 		case "message":
 			return m.has("text") && m.has("role")
+		case "error":
+			return m.has("source")
 		case "system":
 			return m.Subtype == "init" && m.has("reasoning_effort")
 		}

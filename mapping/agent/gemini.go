@@ -25,6 +25,8 @@ var gemini = Agent{
 			return m.has("timestamp") && m.has("role") && m.has("content")
 		case "tool_use", "tool_result":
 			return m.has("tool_id")
+		case "error":
+			return m.has("timestamp") && m.has("severity")
 		case "result":
 			return m.has("timestamp") && m.has("stats")
 		}

@@ -12,10 +12,12 @@ import (
 var goose = Agent{
 	Flag:         "goose",
 	Name:         "goose",
+	Nameless:     true,
 	CoarseStamps: true,
 	New:          func() Decoder { return new(gooseDecoder) },
 	Proof: func(m *Marks) bool {
-		return m.Type == "message" && m.has("message.content") && !m.has("session_id") || m.Type == "complete" && m.has("total_tokens")
+		return m.Type == "message" && m.has("message.content") && !m.has("session_id") || m.Type == "complete" && m.has("total_tokens") ||
+			m.Type == "model_change" && m.has("model")
 	},
 }
 

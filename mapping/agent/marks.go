@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
@@ -11,60 +12,64 @@ import (
 type Marks struct {
 	Type, Subtype, Session string
 
-	keys [maxMarks]string
+	keys [maxMarks]mark
 	n    int
+}
+
+// A mark is a member of a line, or of its message.
+type mark struct {
+	name      []byte
+	inMessage bool
 }
 
 // maxMarks is how many members of a line are looked at. Agents' lines have
 // fewer than that.
 const maxMarks = 48
 
-// has tells whether the line has a member of this name.
+// has tells whether the line has a member of this name; "message.role" is that
+// of its message.
 func (m *Marks) has(key string) bool {
-	for _, k := range m.keys[:m.n] {
-		if k == key {
+	name, inMessage := strings.CutPrefix(key, "message.")
+	for i := range m.keys[:m.n] {
+		if k := &m.keys[i]; string(k.name) == name && k.inMessage == inMessage {
 			return true
 		}
 	}
 	return false
 }
 
-// marksOf reads the marks of a line, false if it is not a JSON object.
-func marksOf(line []byte) (m Marks, ok bool) {
+// ReadMarks reads the marks of a line. One that is no JSON object has none.
+func ReadMarks(line []byte) (m Marks) {
 	r := jsonscan.Reader{B: trimLine(line)}
-	if r.Peek() != '{' {
-		return m, false
+	if r.Peek() == '{' {
+		m.members(&r, false)
 	}
-	m.members(&r, "")
-	return m, true
+	return m
 }
 
-func (m *Marks) members(r *jsonscan.Reader, prefix string) {
+func (m *Marks) members(r *jsonscan.Reader, inMessage bool) {
 	for key := range r.Members() {
-		name := prefix + string(key)
-		if m.n < maxMarks {
-			m.keys[m.n] = name
-			m.n++
-		}
-		value := r.Raw()
-		if prefix != "" || len(value) == 0 {
-			continue
-		}
-		switch {
-		case value[0] == '"':
-			text := string(jsonscan.Unquote(value[1:max(1, len(value)-1)]))
-			switch name {
-			case "type":
-				m.Type = text
-			case "subtype":
-				m.Subtype = text
-			case "session_id":
-				m.Session = text
+		switch name := string(key); {
+		case inMessage:
+			r.Skip()
+		case name == "type":
+			m.Type = string(jsonscan.Unquote(r.Str()))
+		case name == "subtype":
+			m.Subtype = string(jsonscan.Unquote(r.Str()))
+		case name == "session_id":
+			m.Session = string(readID(r))
+		case name == "message" && r.Peek() == '{':
+			m.members(r, true)
+		case name == "tools":
+			if list := r.Raw(); len(list) > 0 && list[0] == '[' && len(bytes.Trim(list, "[] \t")) == 0 {
+				continue // an empty list proves nothing
 			}
-		case value[0] == '{' && name == "message":
-			m.members(&jsonscan.Reader{B: value}, "message.")
-		case value[0] == '[' && name == "tools" && len(strings.TrimSpace(string(value[1:min(len(value), 64)]))) <= 1:
-			m.n-- // an empty list proves nothing
+		default:
+			r.Skip()
+		}
+		if m.n < maxMarks {
+			m.keys[m.n] = mark{key, inMessage}
+			m.n++
 		}
 	}
 }
@@ -75,20 +80,23 @@ func IsObject(line []byte) bool {
 	return len(line) == 0 || line[0] == '{'
 }
 
-// Detect returns the agent that a line can only have come from, or the name of
+// MayBegin tells whether a line may begin a run as several agents do: if it is
+// another agent's, a decoder takes it for its own.
+func MayBegin(line []byte) bool { return bytes.Contains(line, []byte(`"init"`)) }
+
+// Agent returns the agent that a line can only have come from, or the name of
 // one that spantee does not read. Most lines prove neither.
-func Detect(line []byte) (agent *Agent, foreign string) {
-	m, ok := marksOf(line)
-	if !ok {
+func (m *Marks) Agent() (agent *Agent, foreign string) {
+	if m.n == 0 {
 		return nil, ""
 	}
 	for _, f := range foreignAgents {
-		if f.proof(&m) {
+		if f.proof(m) {
 			return nil, f.name
 		}
 	}
 	for _, a := range Agents {
-		if a.Proof(&m) {
+		if a.Proof(m) {
 			return a, ""
 		}
 	}

@@ -13,6 +13,7 @@ import (
 var pi = Agent{
 	Flag:     "pi",
 	Name:     "pi",
+	Nameless: true,
 	TurnEnds: true,
 	New:      func() Decoder { return new(piDecoder) },
 	Proof: func(m *Marks) bool {
