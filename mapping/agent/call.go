@@ -13,13 +13,36 @@ import (
 type call struct {
 	Tool
 	arguments, outcome facts
-	room               [8]Fact // of both
+	built              []byte // Arguments, if the line has them beside other things
 }
 
-func newCall() *call {
-	c := new(call)
-	c.arguments, c.outcome = c.room[:0:4], c.room[4:4]
+// calls are those of the line at hand, and used again for the next.
+type calls struct {
+	list []*call
+	used int
+}
+
+func (cs *calls) next() *call {
+	if cs.used == len(cs.list) {
+		cs.list = append(cs.list, new(call))
+	}
+	c := cs.list[cs.used]
+	cs.used++
+	*c = call{arguments: c.arguments[:0], outcome: c.outcome[:0], built: c.built[:0]}
 	return c
+}
+
+// A calling is the part of a line that is about a call.
+type calling struct {
+	call *call // nil as long as the line says nothing of one
+	from *calls
+}
+
+func (l *calling) tool() *call {
+	if l.call == nil {
+		l.call = l.from.next()
+	}
+	return l.call
 }
 
 // named sets the name of the tool.
@@ -32,6 +55,12 @@ func (c *call) finish() *Tool {
 	if strings.Contains(strings.ToLower(c.Name), "edit") { // its command is no program's
 		c.Executable = ""
 		c.arguments.remove(semconv.ProcessCommandLine)
+	}
+	if len(c.built) > 0 {
+		c.Arguments = c.built
+	}
+	if len(c.Arguments) > 0 {
+		c.arguments.int(semconv.ToolArgumentBytes, int64(jsonscan.Len(c.Arguments)))
 	}
 	c.ArgumentFacts, c.OutcomeFacts = c.arguments, c.outcome
 	return &c.Tool
@@ -111,7 +140,6 @@ func (c *call) readArguments(r *jsonscan.Reader) {
 		}
 	}
 	c.Arguments = r.B[start:r.I]
-	c.arguments.int(semconv.ToolArgumentBytes, int64(jsonscan.Len(c.Arguments)))
 }
 
 func (c *call) argument(name string, value []byte) {
@@ -130,14 +158,13 @@ func (c *call) argument(name string, value []byte) {
 
 // argue adds an argument of a call whose line has them beside other things.
 func (c *call) argue(key, value []byte) {
-	if len(c.Arguments) == 0 {
-		c.Arguments = append(make([]byte, 0, len(key)+len(value)+5), '{')
+	if n := len(c.built); n > 0 {
+		c.built[n-1] = ','
 	} else {
-		c.Arguments[len(c.Arguments)-1] = ','
+		c.built = append(c.built, '{')
 	}
-	c.Arguments = append(append(append(c.Arguments, '"'), key...), `":`...)
-	c.Arguments = append(append(c.Arguments, value...), '}')
-	c.arguments.int(semconv.ToolArgumentBytes, int64(jsonscan.Len(c.Arguments)))
+	c.built = append(append(append(c.built, '"'), key...), `":`...)
+	c.built = append(append(c.built, value...), '}')
 	if name, known := argumentDetails[string(key)]; known && len(value) > 1 && value[0] == '"' {
 		c.argument(name, value[1:len(value)-1])
 	}
@@ -183,6 +210,15 @@ func resultText(result []byte) (text []byte) {
 	}
 	read(0)
 	return text
+}
+
+// readOutput keeps the value at hand as what the call returned, and notes how
+// much it said if that is a text.
+func (c *call) readOutput(r *jsonscan.Reader) {
+	c.readResult(r)
+	if n := len(c.Result); n > 1 && c.Result[0] == '"' {
+		c.textSize(c.Result[1 : n-1])
+	}
 }
 
 // textSize notes how much a tool said, of a string between its quotes.

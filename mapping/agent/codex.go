@@ -43,7 +43,7 @@ func (d *codexDecoder) Decode(line Line, dst []Event) []Event { return d.readObj
 
 func (d *codexDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	l := &d.line
-	*l = codexLine{}
+	*l = codexLine{calling: calling{from: &d.pool}}
 	for key := range r.Members() {
 		switch string(key) {
 		case "type":
@@ -113,7 +113,7 @@ func (d *codexDecoder) endTurn(dst []Event) []Event {
 	l := &d.line
 	if !l.Failed {
 		for _, id := range slices.Sorted(maps.Keys(d.running)) {
-			c := newCall()
+			c := d.pool.next()
 			c.outcome.bool(semconv.ToolIsBackground)
 			dst = append(dst, Event{Kind: ToolEnd, ID: []byte(id), Tool: c.finish(), Estimated: true})
 		}
@@ -139,18 +139,11 @@ func (d *codexDecoder) endTurn(dst []Event) []Event {
 // A codexLine is one line.
 type codexLine struct {
 	Event
+	calling
 	typ, thread []byte
 	itemType    []byte
 	toolName    []byte // of an MCP server or of a collaboration
-	call        *call
 	todos       facts
-}
-
-func (l *codexLine) tool() *call {
-	if l.call == nil {
-		l.call = newCall()
-	}
-	return l.call
 }
 
 // item reads the item of a line. What it has besides its outcome are arguments.
@@ -169,10 +162,7 @@ func (l *codexLine) item(r *jsonscan.Reader) {
 		case "items":
 			l.todoList(r)
 		case "aggregated_output":
-			again := *r
-			if l.tool().readResult(r); len(l.call.Result) > 2 {
-				l.call.textSize(again.Str())
-			}
+			l.tool().readOutput(r)
 		case "exit_code":
 			if r.Peek() == 'n' { // null: it runs
 				r.Skip()
@@ -282,7 +272,7 @@ func (l *codexLine) finishTool() {
 	}
 	switch {
 	case l.Kind == ToolStart:
-		c.Result, c.outcome = nil, nil
+		c.Result, c.outcome = nil, c.outcome[:0]
 	case l.Status == "declined":
 		c.rejected()
 	case l.Status == "failed", len(c.ErrorText) > 0:

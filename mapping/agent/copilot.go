@@ -66,7 +66,7 @@ func (d *copilotDecoder) Decode(line Line, dst []Event) []Event { return d.readO
 
 func (d *copilotDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	l := &d.line
-	*l = copilotLine{}
+	*l = copilotLine{calling: calling{from: &d.pool}}
 	for key := range r.Members() {
 		l.field(r, key)
 	}

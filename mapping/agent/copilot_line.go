@@ -13,6 +13,7 @@ import (
 // last.
 type copilotLine struct {
 	Event
+	calling
 	typ, errorType     string
 	id, agent, session []byte
 	parentCall         []byte
@@ -22,7 +23,6 @@ type copilotLine struct {
 	requestID          []byte
 	askedFor, outcome  string
 	calls              int
-	call               *call
 	success            bool
 	used               Usage
 	total              *Usage
@@ -41,13 +41,6 @@ func (l *copilotLine) begins(over bool) bool {
 		return true
 	}
 	return family == "user" || family == "assistant" || family == "tool"
-}
-
-func (l *copilotLine) tool() *call {
-	if l.call == nil {
-		l.call = newCall()
-	}
-	return l.call
 }
 
 func (l *copilotLine) field(r *jsonscan.Reader, key []byte) {

@@ -77,7 +77,7 @@ func (d *droidDecoder) Decode(line Line, dst []Event) []Event { return d.readObj
 
 func (d *droidDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	l := &d.line
-	*l = droidLine{}
+	*l = droidLine{calling: calling{from: &d.pool}}
 	for key := range r.Members() {
 		l.field(r, key)
 	}
@@ -199,21 +199,14 @@ func (d *droidDecoder) toolResult() {
 // A droidLine is one line.
 type droidLine struct {
 	Event
+	calling
 	typ, id       []byte
 	subtype, role string
 	parameters    []byte
 	fault         []byte // what an error says
 	code          string // and its name
-	call          *call
 	isError       bool
 	facts         facts
-}
-
-func (l *droidLine) tool() *call {
-	if l.call == nil {
-		l.call = newCall()
-	}
-	return l.call
 }
 
 func (l *droidLine) field(r *jsonscan.Reader, key []byte) {
@@ -252,11 +245,7 @@ func (l *droidLine) field(r *jsonscan.Reader, key []byte) {
 		l.tool().readArguments(r)
 		l.parameters = r.B[start:r.I]
 	case "value":
-		again := *r
-		l.tool().readResult(r)
-		if again.Peek() == '"' {
-			l.call.textSize(again.Str())
-		}
+		l.tool().readOutput(r)
 	case "isError":
 		l.isError = r.Bool()
 	case "error":

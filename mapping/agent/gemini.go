@@ -52,7 +52,7 @@ func (d *geminiDecoder) Decode(line Line, dst []Event) []Event { return d.readOb
 
 func (d *geminiDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	l := &d.line
-	*l = geminiLine{}
+	*l = geminiLine{calling: calling{from: &d.pool}}
 	for key := range r.Members() {
 		l.field(r, key)
 	}
@@ -77,12 +77,12 @@ func (d *geminiDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 // A geminiLine is one line.
 type geminiLine struct {
 	Event
+	calling
 	typ          []byte
 	role, status string
 	severity     string
 	errorType    string
 	fault        []byte // what an error says
-	call         *call
 	said, delta  bool
 	models       [][]byte
 }
@@ -112,9 +112,7 @@ func (l *geminiLine) field(r *jsonscan.Reader, key []byte) {
 	case "parameters":
 		l.tool().readArguments(r)
 	case "output":
-		again := *r
-		l.tool().readResult(r)
-		l.call.textSize(again.Str())
+		l.tool().readOutput(r)
 	case "status":
 		l.status = enum(r.Str())
 	case "severity":
@@ -128,13 +126,6 @@ func (l *geminiLine) field(r *jsonscan.Reader, key []byte) {
 	default:
 		r.Skip()
 	}
-}
-
-func (l *geminiLine) tool() *call {
-	if l.call == nil {
-		l.call = newCall()
-	}
-	return l.call
 }
 
 func (l *geminiLine) classify() {

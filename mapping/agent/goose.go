@@ -126,7 +126,7 @@ func (l *gooseLine) message(r *jsonscan.Reader) {
 func (d *gooseDecoder) blocks(dst []Event, ev Event) []Event {
 	r := jsonscan.Reader{B: d.line.content}
 	for range r.Elements() {
-		var b gooseBlock
+		b := gooseBlock{calling: calling{from: &d.pool}}
 		for key := range r.Members() {
 			b.field(&r, key)
 		}
@@ -139,10 +139,10 @@ func (d *gooseDecoder) blocks(dst []Event, ev Event) []Event {
 
 // A gooseBlock is a part of a message.
 type gooseBlock struct {
+	calling
 	typ      string
 	id, text []byte
 	server   []byte // whose tool it is
-	call     *call
 	failed   bool
 }
 
@@ -155,10 +155,8 @@ func (b *gooseBlock) field(r *jsonscan.Reader, key []byte) {
 	case "text", "thinking":
 		b.text = r.Str()
 	case "toolCall":
-		b.call = newCall()
 		b.request(r)
 	case "toolResult":
-		b.call = newCall()
 		b.response(r)
 	case "_meta":
 		for key := range r.Members() {
@@ -176,16 +174,16 @@ func (b *gooseBlock) field(r *jsonscan.Reader, key []byte) {
 // request reads {"status":"success","value":{"name":..,"arguments":{..}}}. Tools
 // are those of extensions, which are MCP servers.
 func (b *gooseBlock) request(r *jsonscan.Reader) {
-	b.call.MCP = true
+	b.tool().MCP = true
 	for key := range r.Members() {
 		switch string(key) {
 		case "value":
 			for key := range r.Members() {
 				switch string(key) {
 				case "name":
-					b.call.named(r.Str())
+					b.tool().named(r.Str())
 				case "arguments":
-					b.call.readArguments(r)
+					b.tool().readArguments(r)
 				default:
 					r.Skip()
 				}
@@ -211,9 +209,9 @@ func (b *gooseBlock) response(r *jsonscan.Reader) {
 					again.Skip()
 				}
 			}
-			b.call.readResult(r)
+			b.tool().readResult(r)
 		case "error":
-			b.call.ErrorText = errorText(r)
+			b.tool().ErrorText = errorText(r)
 		default:
 			r.Skip()
 		}
@@ -235,20 +233,14 @@ func (d *gooseDecoder) block(b *gooseBlock, ev Event) (Event, bool) {
 			ev.Kind = ThinkingDelta
 		}
 	case "toolRequest":
-		if b.call == nil {
-			b.call = newCall()
-		}
-		b.call.arguments.text(semconv.MCPServer, Detail, b.server)
+		b.tool().arguments.text(semconv.MCPServer, Detail, b.server)
 		if len(d.calls) < maxSessions {
 			d.calls[string(b.id)] = true
 		}
 		d.together = len(d.calls) > 1 // what they return may come in one message
-		ev.Kind, ev.ID, ev.Tool = ToolStart, b.id, b.call.finish()
+		ev.Kind, ev.ID, ev.Tool = ToolStart, b.id, b.tool().finish()
 	case "toolResponse":
-		if b.call == nil {
-			b.call = newCall()
-		}
-		if c := b.call; b.failed {
+		if c := b.tool(); b.failed {
 			c.failed()
 			if c.ErrorText == nil {
 				c.ErrorText = resultText(c.Result)
@@ -256,7 +248,7 @@ func (d *gooseDecoder) block(b *gooseBlock, ev Event) (Event, bool) {
 			c.exitedAsTold(c.ErrorText)
 		}
 		delete(d.calls, string(b.id))
-		ev.Kind, ev.ID, ev.Tool, ev.Estimated = ToolEnd, b.id, b.call.finish(), d.together
+		ev.Kind, ev.ID, ev.Tool, ev.Estimated = ToolEnd, b.id, b.tool().finish(), d.together
 	default:
 		ev.Kind = Ignored
 	}

@@ -52,12 +52,15 @@ type objectReader interface {
 }
 
 // A scanner walks lines. It is part of a Decoder so that no line has to allocate
-// one.
-type scanner struct{ r jsonscan.Reader }
+// it, or the calls of tools.
+type scanner struct {
+	r    jsonscan.Reader
+	pool calls
+}
 
 // readObjects appends the events of every JSON object of a line.
 func (s *scanner) readObjects(line Line, dst []Event, reader objectReader) []Event {
-	s.r = jsonscan.Reader{B: trimLine(line.Text)}
+	s.r, s.pool.used = jsonscan.Reader{B: trimLine(line.Text)}, 0
 	r := &s.r
 	for !r.End() {
 		from := len(dst)

@@ -34,21 +34,22 @@ func (d *opencodeDecoder) Flush(dst []Event) []Event { return dst }
 
 // Decode implements [Decoder].
 func (d *opencodeDecoder) Decode(line Line, dst []Event) []Event {
+	d.line.from = &d.pool
 	return d.readObjects(line, dst, &d.line)
 }
 
 // An opencodeLine is one line.
 type opencodeLine struct {
 	Event
+	calling
 	typ        []byte
-	call       *call
 	start, end Instant // of the part
 	state      string  // of a tool
 	goesOn     bool    // the model is asked again after the step
 }
 
 func (l *opencodeLine) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
-	*l = opencodeLine{}
+	*l = opencodeLine{calling: calling{from: l.from}}
 	for key := range r.Members() {
 		switch string(key) {
 		case "type":
@@ -149,13 +150,6 @@ func (l *opencodeLine) part(r *jsonscan.Reader) {
 	}
 }
 
-func (l *opencodeLine) tool() *call {
-	if l.call == nil {
-		l.call = newCall()
-	}
-	return l.call
-}
-
 func (l *opencodeLine) used() *Usage {
 	if l.Usage == nil {
 		l.Usage = new(Usage)
@@ -221,9 +215,7 @@ func (l *opencodeLine) toolState(r *jsonscan.Reader) {
 		case "input":
 			c.readArguments(r)
 		case "output":
-			again := *r
-			c.readResult(r)
-			c.textSize(again.Str())
+			c.readOutput(r)
 		case "error":
 			c.ErrorText = r.Str()
 		case "title":

@@ -84,7 +84,7 @@ func (d *piDecoder) endTools(dst []Event) []Event {
 
 func (d *piDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	l := &d.line
-	*l = piLine{arrival: l.arrival}
+	*l = piLine{calling: calling{from: &d.pool}, arrival: l.arrival}
 	for key := range r.Members() {
 		l.field(r, key)
 	}
@@ -207,11 +207,12 @@ func (d *piDecoder) update() {
 	}
 }
 
-// toolEnd holds the end of a tool back. Events live longer than their line then.
+// toolEnd holds the end of a tool back. It outlives its line then, of which it
+// needs what the tool returned; its start had the arguments.
 func (d *piDecoder) toolEnd() {
 	l := &d.line
-	c := l.tool()
-	c.Arguments, c.arguments = nil, nil // its start had them
+	c := new(call)
+	c.named(l.name)
 	if len(l.result) > 0 {
 		c.readResult(&jsonscan.Reader{B: bytes.Clone(l.result)})
 	}

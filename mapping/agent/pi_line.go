@@ -8,6 +8,7 @@ import (
 // A piLine is one line.
 type piLine struct {
 	Event
+	calling
 	typ, id      []byte
 	role, stop   string // of a message
 	said         []Event
@@ -15,19 +16,10 @@ type piLine struct {
 	update       string
 	callID, name []byte
 	result       []byte // of a tool, or of a compaction
-	call         *call
 	isError      bool
 	goesOn       bool // the agent tries again
 	facts        facts
 	arrival      Instant
-}
-
-func (l *piLine) tool() *call {
-	if l.call == nil {
-		l.call = newCall()
-		l.call.named(l.name)
-	}
-	return l.call
 }
 
 func (l *piLine) field(r *jsonscan.Reader, key []byte) {
