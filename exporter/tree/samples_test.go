@@ -131,6 +131,19 @@ var samples = []struct {
 	spans func() []*tracepb.Span
 }{
 	{"session", session},
+	{"totals", func() []*tracepb.Span {
+		s := sample{trace: 15}
+		s.span(2, 1, "chat claude-opus-5", 0, 9000)
+		s.span(1, 0, "invoke_agent claude-code", 0, 46000, attr(semconv.AgentName, "claude-code"), attr(semconv.UsageInput, 151000),
+			attr(semconv.UsageOutput, 2048), attr(semconv.UsageTotalCost, 0.70505), attr(semconv.Retries, 3), attr(semconv.Compactions, 1))
+		return s.spans
+	}},
+	{"output_only", func() []*tracepb.Span {
+		s := sample{trace: 16}
+		s.span(1, 0, "invoke_agent copilot-cli", 0, 4100, attr(semconv.AgentName, "copilot-cli"), attr(semconv.UsageOutput, 112),
+			attr(semconv.UsageCost, 0.0021), attr(semconv.Reconnects, 1))
+		return s.spans
+	}},
 	{"parallel", func() []*tracepb.Span {
 		s := sample{trace: 2}
 		s.span(1, 0, "invoke_agent cursor-agent", 0, 9000, attr(semconv.AgentName, "cursor-agent"), attr(semconv.RequestModel, "Composer 2.5"))

@@ -138,6 +138,19 @@ func thousands(n int) string {
 	return s
 }
 
+// money is a sum in USD, as the viewer has it.
+func money(usd float64) string {
+	switch {
+	case usd >= 100:
+		return fmt.Sprintf("$%.0f", usd)
+	case usd >= 0.995:
+		return fmt.Sprintf("$%.2f", usd)
+	case usd >= 0.01:
+		return fmt.Sprintf("$%.3f", usd)
+	}
+	return fmt.Sprintf("$%.2g", usd)
+}
+
 // roughly is n in at most four characters, up to a million.
 func roughly(n int) string {
 	switch {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/spantee/spantee/mapping/semconv"
@@ -117,9 +118,10 @@ func (s Style) header(b *strings.Builder, tr *traceTree, all tally) {
 	}
 	if tr.root == nil {
 		facts = append(facts, fact{red, "no root span"})
-	} else if in, out := tr.root.attr(semconv.InputTokens), tr.root.attr(semconv.OutputTokens); in != nil || out != nil {
-		facts = append(facts, fact{"", fmt.Sprintf("%s tokens in, %s out",
-			thousands(int(in.GetIntValue())), thousands(int(out.GetIntValue())))})
+	} else {
+		for _, text := range tr.root.totals() {
+			facts = append(facts, fact{"", text})
+		}
 	}
 	facts = append(facts, fact{dim, "trace " + hex.EncodeToString(tr.nodes[0].span.GetTraceId())})
 
@@ -142,6 +144,43 @@ func (s Style) header(b *strings.Builder, tr *traceTree, all tally) {
 		column += cells(text)
 	}
 	b.WriteString("\n\n")
+}
+
+// totals are what the run used, and what it had to do again.
+func (n *node) totals() (facts []string) {
+	in, out := n.either(semconv.InputTokens, semconv.UsageInput), n.either(semconv.OutputTokens, semconv.UsageOutput)
+	switch {
+	case in != nil:
+		facts = append(facts, fmt.Sprintf("%s tokens in, %s out", thousands(int(in.GetIntValue())), thousands(int(out.GetIntValue()))))
+	case out != nil:
+		facts = append(facts, thousands(int(out.GetIntValue()))+" tokens out")
+	}
+	if cost := n.either(semconv.UsageCost, semconv.UsageTotalCost).GetDoubleValue(); cost > 0 {
+		facts = append(facts, money(cost))
+	}
+	for _, count := range []struct{ key, one, many string }{
+		{semconv.Retries, "retry", "retries"},
+		{semconv.Reconnects, "reconnect", "reconnects"},
+		{semconv.Compactions, "compaction", "compactions"},
+	} {
+		switch times := int(n.attr(count.key).GetIntValue()); times {
+		case 0:
+		case 1:
+			facts = append(facts, "1 "+count.one)
+		default:
+			facts = append(facts, thousands(times)+" "+count.many)
+		}
+	}
+	return facts
+}
+
+// either is the value of the first of two attributes that the span has: a root
+// has a total, or its model calls have counts and it has their sum.
+func (n *node) either(key, other string) *commonpb.AnyValue {
+	if v := n.attr(key); v != nil {
+		return v
+	}
+	return n.attr(other)
 }
 
 // first is the value of an attribute on the root, or else on the first span that

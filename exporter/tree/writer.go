@@ -172,6 +172,7 @@ func slim(s *tracepb.Span) *tracepb.Span {
 	for _, kv := range s.GetAttributes() {
 		switch kv.GetKey() {
 		case semconv.OperationName, semconv.AgentName, semconv.RequestModel, semconv.InputTokens, semconv.OutputTokens,
+			semconv.UsageInput, semconv.UsageOutput, semconv.UsageCost, semconv.UsageTotalCost, semconv.Retries, semconv.Reconnects, semconv.Compactions,
 			semconv.TimeToFirstChunk, semconv.ErrorType, semconv.ProcessExitCode, semconv.ProcessExecutable,
 			semconv.StartMissing, semconv.TimeEstimated:
 			out.Attributes = append(out.Attributes, &commonpb.KeyValue{Key: kv.GetKey(), Value: kv.GetValue()})
