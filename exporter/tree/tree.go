@@ -332,10 +332,10 @@ func (n *node) whyFailed() string {
 		return "exit " + strconv.FormatInt(code, 10)
 	}
 	kind, message := n.attr(semconv.ErrorType).GetStringValue(), n.span.GetStatus().GetMessage()
-	if kind != "" && message != "" && kind != message {
+	if kind != "" && message != "" && !strings.HasPrefix(message, kind) {
 		return printable(kind + ": " + message)
 	}
-	return printable(cmp.Or(kind, message, "error"))
+	return printable(cmp.Or(message, kind, "error"))
 }
 
 // bar draws when the span was, in cells of two halves. The root, which only

@@ -194,10 +194,10 @@ func failure(s *tracepb.Span) string {
 		return "exit " + strconv.FormatInt(code, 10)
 	}
 	kind, message := text(s.GetAttributes(), semconv.ErrorType), s.GetStatus().GetMessage()
-	if kind != "" && message != "" && kind != message {
+	if kind != "" && message != "" && !strings.HasPrefix(message, kind) {
 		return kind + ": " + message
 	}
-	return cmp.Or(kind, message, "error")
+	return cmp.Or(message, kind, "error")
 }
 
 // A Detail is every detail of one span.

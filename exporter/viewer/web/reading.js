@@ -46,7 +46,7 @@ function readArguments(a, add, blocks) {
     keys.forEach((k) => known.add(k));
     add(kind, Array.isArray(v) ? v.join(" ") : v);
   };
-  take("command", ["command", "cmd", "script"]);
+  if (!(/^\w+$/.test(a.command) && first(a, ...pathKeys))) take("command", ["command", "cmd", "script"]); // an editor's is no program's
   take("path", pathKeys);
   const before = first(a, "old_string", "oldText", "old_str"), after = a.new_string ?? a.newText ?? a.new_str;
   if (before !== undefined || typeof after === "string") {
@@ -97,7 +97,7 @@ function readResult(body, a, variant, add) {
   if (exit) add("error", `exit code ${exit}`);
 }
 
-const todo = (t) => ({ done: /complete|done/i.test(t.status ?? ""), doing: /progress/i.test(t.status ?? ""), text: t.content ?? t.text ?? "" });
+const todo = (t) => ({ done: /complete|done/i.test(t.status ?? ""), doing: /progress/i.test(t.status ?? ""), text: t.content ?? t.text ?? t.description ?? t.title ?? "" });
 const repeats = (a, key, v) => isObject(a) && JSON.stringify(a[key]) === JSON.stringify(v);
 const meaningful = (v) => v !== null && v !== "" && v !== false && !(typeof v === "object" && !Object.keys(v).length);
 const counted = (body) => (body.clientTruncated || body.ripgrepTruncated || body.truncated ? "truncated by the tool" : "");

@@ -165,6 +165,7 @@ export class Node {
     this.marks = (bar.marks ?? []).map((m) => ({ name: m.name, at: bar.start + m.at }));
     this.title = bar.title || bar.name;
     this.prefix = { chat: "chat", background: "background", approval: "waits for approval of" }[this.op] ?? "";
+    if (this.prefix === this.title) this.prefix = ""; // a call of a model without a name
     this.detail = bar.detail ?? "";
   }
 
