@@ -239,6 +239,26 @@ func TestNumericIDs(t *testing.T) {
 	}
 }
 
+// TestQuotedNumbers writes all numbers as strings, as some JSON libraries do.
+func TestQuotedNumbers(t *testing.T) {
+	for name, in := range fixtures(t) {
+		t.Run(short(name), func(t *testing.T) {
+			if strings.HasSuffix(name, "odd-lines") {
+				t.Skip("a number in the place of a text would become one")
+			}
+			want := shape(feed{}.spans(t, in))
+			got := shape(feed{}.spans(t, edit(in, func(_ string, v *value) {
+				if len(v.text) > 0 && (v.text[0] == '-' || '0' <= v.text[0] && v.text[0] <= '9') {
+					v.text = slices.Concat([]byte(`"`), v.text, []byte(`"`))
+				}
+			})))
+			if diff := gocmp.Diff(want, got); diff != "" {
+				t.Errorf("spans (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // structural are the members without which nobody can tell what a line is, or
 // which lines belong together.
 var structural = regexp.MustCompile(`(?i)(^|\.)(type|subtype|id|\w+_id|\w+id|message|content|item|part|data|role|status)$`)

@@ -181,13 +181,11 @@ func (t *claudeTotal) readModels(r *jsonscan.Reader) {
 	u := &t.usage
 	for range r.Members() {
 		for key := range r.Members() {
-			n, ok := int64(0), false
-			if c := r.Peek(); '0' <= c && c <= '9' {
-				n, ok = r.Int()
-			} else {
-				r.Skip()
+			n, ok := r.Int()
+			if !ok || n < 0 {
+				continue
 			}
-			u.Known = u.Known || ok
+			u.Known = true
 			switch string(key) {
 			case "inputTokens":
 				u.Input += n
@@ -229,7 +227,7 @@ type decimal struct {
 }
 
 func (d *decimal) read(r *jsonscan.Reader) {
-	text := r.Raw()
+	text := bytes.Trim(r.Raw(), `"`)
 	value, err := strconv.ParseFloat(string(text), 64)
 	if err != nil || !(0 <= value && value < 1e12) {
 		return

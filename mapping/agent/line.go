@@ -124,7 +124,7 @@ func readCount(r *jsonscan.Reader, to *int64, known *bool) {
 
 // readCost reads a sum in USD.
 func readCost(r *jsonscan.Reader, u *Usage) {
-	v, err := strconv.ParseFloat(string(r.Raw()), 64)
+	v, err := strconv.ParseFloat(string(bytes.Trim(r.Raw(), `"`)), 64)
 	if err == nil && v >= 0 && v < 1e9 {
 		u.Cost, u.CostKnown = v, true
 	}
