@@ -36,7 +36,8 @@ type claudeDialect struct {
 // A claudeDecoder reads one stream, in which sessions may take turns.
 type claudeDecoder struct {
 	claudeDialect
-	line      claudeLine
+	first     claudeLine  // the first object of a line
+	line      *claudeLine // the object at hand
 	templates templates
 	sessions  map[string]*claudeSession
 	current   *claudeSession // of the line before
@@ -61,8 +62,12 @@ func (d *claudeDecoder) Decode(line Line, dst []Event) []Event {
 	if r.End() {
 		return dst // a blank line
 	}
-	l := &d.line
+	d.line = &d.first
 	for objects := 0; ; objects++ { // a line may hold several
+		if objects > 0 {
+			d.line = new(claudeLine) // the events before point into theirs
+		}
+		l := d.line
 		ok := l.read(&r)
 		if line.Tail != nil {
 			l.salvage(line.Tail)
@@ -84,7 +89,7 @@ func (d *claudeDecoder) Decode(line Line, dst []Event) []Event {
 
 // learn makes a template of a delta line.
 func (d *claudeDecoder) learn(text []byte) {
-	l := &d.line
+	l := d.line
 	if (l.Kind != TextDelta && l.Kind != ThinkingDelta) || l.texts != 1 || l.Time != 0 || l.ids != 1 {
 		return
 	}
@@ -96,7 +101,7 @@ func (d *claudeDecoder) learn(text []byte) {
 
 // events appends the events of the line at hand.
 func (d *claudeDecoder) events(dst []Event) []Event {
-	l := &d.line
+	l := d.line
 	l.Kind = Ignored
 	switch string(l.typ) {
 	case "system":
@@ -126,7 +131,7 @@ func (d *claudeDecoder) events(dst []Event) []Event {
 // system settles what a line of the program itself is. Versions add subtypes;
 // one that is not known says nothing about the run.
 func (d *claudeDecoder) system() {
-	l, s := &d.line, d.session(&d.line.Event)
+	l, s := d.line, d.session(&d.line.Event)
 	l.Facts = l.facts
 	switch string(l.subtype) {
 	case "init":
@@ -163,7 +168,7 @@ func (d *claudeDecoder) system() {
 // of it before the notification does, which wakes the model. A task in the
 // foreground ends with its tool call.
 func (d *claudeDecoder) taskEnd(s *claudeSession, notified bool) {
-	l := &d.line
+	l := d.line
 	t := s.tasks[string(l.task)]
 	switch {
 	case t == nil && !notified, t != nil && !t.background:
@@ -184,7 +189,7 @@ func (d *claudeDecoder) taskEnd(s *claudeSession, notified bool) {
 // subagentRetry tells of a sub-agent whose model call is retried: the lines
 // that show its progress repeat it.
 func (d *claudeDecoder) subagentRetry() {
-	l := &d.line
+	l := d.line
 	if l.attempt == 0 {
 		return
 	}
@@ -197,7 +202,7 @@ func (d *claudeDecoder) subagentRetry() {
 
 // assistant appends what the model said: a block or several of one message.
 func (d *claudeDecoder) assistant(dst []Event) []Event {
-	l, s := &d.line, d.session(&d.line.Event)
+	l, s := d.line, d.session(&d.line.Event)
 	a := s.agent(l.Parent)
 	s.nested = s.nested || len(l.Parent) > 0
 	if l.apiError || len(l.errorText) > 0 || d.isAPIError(l.firstText()) {
@@ -264,7 +269,7 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 
 // failed appends what is said of a model call that failed for good.
 func (d *claudeDecoder) failed(s *claudeSession, dst []Event) []Event {
-	l := &d.line
+	l := d.line
 	ev := l.Event
 	ev.Model = nil
 	ev.Status = cmp.Or(enum(jsonscan.Unquote(l.errorText)), "api_error")
@@ -293,7 +298,7 @@ func (d *claudeDecoder) settle(u *Usage) *Usage {
 
 // user appends what came back from tools, or what was asked.
 func (d *claudeDecoder) user(dst []Event) []Event {
-	l, s := &d.line, d.session(&d.line.Event)
+	l, s := d.line, d.session(&d.line.Event)
 	ev := l.Event
 	results := 0
 	for i := range l.blocks {
@@ -324,7 +329,7 @@ func (d *claudeDecoder) user(dst []Event) []Event {
 
 // streamed appends the events of one line of --include-partial-messages.
 func (d *claudeDecoder) streamed(dst []Event) []Event {
-	l := &d.line
+	l := d.line
 	a := d.session(&l.Event).agent(l.Parent)
 	switch string(l.eventType) {
 	case "message_start":

@@ -252,7 +252,7 @@ func (d decimal) minus(e decimal) decimal {
 // result appends the end of a run. A process may have several: what it says of
 // its cost and its models is since it began.
 func (d *claudeDecoder) result(dst []Event) []Event {
-	l, s := &d.line, d.session(&d.line.Event)
+	l, s := d.line, d.session(&d.line.Event)
 	l.Failed = l.Failed || bytes.HasPrefix(l.subtype, []byte("error"))
 	if l.Failed && l.Length == 0 && s.delegates() {
 		return append(dst, l.Event) // Qwen Code says so of a sub-agent; its tool call will fail

@@ -31,7 +31,8 @@ var cursor = Agent{
 
 // A cursorDecoder reads one stream, in which sessions may take turns.
 type cursorDecoder struct {
-	line      cursorLine
+	first     cursorLine  // the first object of a line
+	line      *cursorLine // the object at hand
 	templates templates
 	sessions  map[string]*cursorSession
 	current   *cursorSession // of the line before
@@ -54,7 +55,11 @@ func (d *cursorDecoder) Decode(line Line, dst []Event) []Event {
 	if r.End() {
 		return dst // a blank line
 	}
+	d.line = &d.first
 	for objects := 0; ; objects++ { // a line may hold several
+		if objects > 0 {
+			d.line = new(cursorLine) // the events before point into theirs
+		}
 		ok := d.line.read(&r)
 		if line.Tail != nil {
 			d.line.salvage(line.Tail)
@@ -76,7 +81,7 @@ func (d *cursorDecoder) Decode(line Line, dst []Event) []Event {
 
 // learn makes a template of a delta line.
 func (d *cursorDecoder) learn(text []byte) {
-	l := &d.line
+	l := d.line
 	if (l.Kind != TextDelta && l.Kind != ThinkingDelta) || l.texts != 1 || l.stampAt.start < l.textAt.end {
 		return
 	}
@@ -113,7 +118,7 @@ func (d *cursorDecoder) text(ev *Event, dst []Event) []Event {
 			ev.Kind = TextEnd
 		}
 	case ToolStart, ToolEnd:
-		s.correct(ev, &d.line)
+		s.correct(ev, d.line)
 	case Notice:
 		s.countRetry(ev)
 	case RunEnd:
