@@ -358,7 +358,7 @@ func TestHugeLine(t *testing.T) {
 		t.Skip("needs a line of 70 MB")
 	}
 	huge := strings.Replace(tool(now.Add(2e9), "completed", "a", "req-0-abcd"), `"args":{}`,
-		`"args":{},"result":{"success":{"content":"`+strings.Repeat("0123456789", 7_000_000)+`"}}`, 1)
+		`"args":{},"result":{"success":{"lines":[`+strings.Repeat(`"0123456789",`, 5_500_000)+`""]}}`, 1)
 	spans, m := feed{chunk: 1 << 20}.spans(t, stream(initLine, tool(now, "started", "a", "req-0-abcd"), huge, result(3*time.Second)))
 	if m.Stats().Oversize != 1 || m.Stats().BadLines != 0 {
 		t.Errorf("stats %+v", m.Stats())
