@@ -98,6 +98,24 @@ func TestSecretsInMemberNames(t *testing.T) {
 	}
 }
 
+// The messages repeat the ids of calls.
+func TestASecretAsCallID(t *testing.T) {
+	const token = "ghp_" + "a8F3kQ92mZx7Lw1PvT5cR4nB6yH0uJdEsG2i"
+	call := `,"call_id":"` + token + `","tool_call":{"xToolCall":{"args":{},"result":{"success":{"a":1}}}}}`
+	spans := full(t, initLine, stamped(now, `{"type":"tool_call","subtype":"started"`+call), stamped(now.Add(1*time.Second), `{"type":"tool_call","subtype":"completed"`+call),
+		stamped(now.Add(2*time.Second), `{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"done"}]}}`), stamped(now.Add(3*time.Second), `{"type":"result","subtype":"success"}`))
+	hidden := 0
+	for _, s := range spans {
+		hidden += strings.Count(s.String(), "_OTHER")
+		if strings.Contains(s.String(), token) {
+			t.Errorf("%s has it: %s", s.Name, s)
+		}
+	}
+	if counted := number(spans, "invoke_agent cursor-agent", "spantee.hidden_names"); hidden < 3 || counted != 1 {
+		t.Errorf("hidden in %d places, counted %d times", hidden, counted)
+	}
+}
+
 // The name of a provider is the stream's word, too.
 func TestASecretAsProvider(t *testing.T) {
 	const token = "ghp_" + "a8F3kQ92mZx7Lw1PvT5cR4nB6yH0uJdEsG2i"

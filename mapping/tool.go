@@ -131,7 +131,7 @@ func (t *tool) learn(r *run, call *agent.Tool) {
 			arguments, lost = c.Value(call.Arguments)
 			c.JSON(&t.asked, semconv.ToolArguments, &arguments, lost)
 		}
-		t.callPart = content.ToolCallPart(strings.ToValidUTF8(t.id, "\uFFFD"), t.name, arguments)
+		t.callPart = content.ToolCallPart(r.m.names.idAgain(strings.ToValidUTF8(t.id, "\uFFFD")), t.name, arguments)
 	}
 }
 
@@ -219,7 +219,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	at = r.endTool(t, at, errorType, status)
 	if response != nil && t.inv.turn == nil {
 		t.inv.ask(content.Message("tool", []content.Value{
-			content.ToolResponsePart(strings.ToValidUTF8(t.id, "\uFFFD"), *response),
+			content.ToolResponsePart(r.m.names.idAgain(strings.ToValidUTF8(t.id, "\uFFFD")), *response),
 		}, ""))
 	}
 	if call.Background {
