@@ -209,6 +209,9 @@ func TestADiskThatHangs(t *testing.T) {
 				got, _ := c.taken()
 				kept := numberBefore(cmd.stderr.String(), "kept, to be sent later")
 				lost := numberBefore(cmd.stderr.String(), "lost")
+				if lost > 0 && !strings.Contains(cmd.stderr.String(), "the disk did not answer in time") {
+					t.Errorf("it does not say why spans were lost: %s", cmd.stderr.String())
+				}
 				if len(got)+kept+lost < len(ended) {
 					t.Errorf("%d delivered, %d kept and %d lost of %d: %s", len(got), kept, lost, len(ended), cmd.stderr.String())
 				}
