@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -101,6 +102,7 @@ func TestAHostileSpool(t *testing.T) {
 	}
 
 	got, _ := c.taken()
+	maps.DeleteFunc(got, func(_ string, s *tracepb.Span) bool { return s.Name == "spantee doctor" })
 	wantSpans(t, got, ended)
 	faults.add("forged files in the spool", len(ended), len(got), 0, 0)
 
