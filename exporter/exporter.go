@@ -314,9 +314,9 @@ func (b *batch) add(q queued) {
 
 // Close sends what is left, retrying until shortly before ctx ends, and
 // reports. It waits no longer for the disk either: what a disk that does not
-// answer was to keep counts as dropped. It does not wait for a collector that is not there, nor for one that
-// wants no requests until ctx has ended. It may be called again to do the same
-// for what was exported since.
+// answer was to keep counts as dropped. It does not wait for a collector that is
+// not there, nor for one that wants no requests until ctx has ended. It may be
+// called again to do the same for what was exported since.
 func (e *Exporter) Close(ctx context.Context) Report {
 	attempts, cancel := ctx, context.CancelFunc(func() {})
 	deadline, ok := ctx.Deadline()
@@ -365,10 +365,13 @@ func (e *Exporter) Close(ctx context.Context) Report {
 	case missing == 0:
 	case kept: // in the journal, to be recovered
 		r.Spooled += missing
-		r.blame(errTimeout)
+		r.blame(cmp.Or(e.lastFailure, errTimeout))
 	default:
 		r.Dropped += missing
-		r.blame(errTimeout)
+		r.blame(cmp.Or(e.lastFailure, errTimeout))
+		if e.journal != nil && r.NotKept == nil {
+			r.NotKept = spool.ErrFrozen
+		}
 	}
 	return r
 }

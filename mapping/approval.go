@@ -13,6 +13,7 @@ import (
 type approvalKey struct{ id, query string }
 
 type pendingApproval struct {
+	key           approvalKey
 	query, callID string
 	n             int
 	inv           *invocation
@@ -22,14 +23,16 @@ type pendingApproval struct {
 
 func (r *run) approvalStart(inv *invocation, ev *agent.Event, at instant) {
 	r.counts.approvals++
-	a := &pendingApproval{query: r.m.names.pass(ev.Query), callID: r.m.names.id(string(ev.CallID)), n: r.counts.approvals, inv: inv, start: at}
-	r.m.captureFacts(ev.Facts, &a.content)
 	key := approvalKey{string(ev.ID), ev.Query}
+	a := &pendingApproval{key: key, query: r.m.names.pass(ev.Query), callID: r.m.names.id(string(ev.CallID)), n: r.counts.approvals, inv: inv, start: at}
+	r.m.captureFacts(ev.Facts, &a.content)
 	r.approvals[key] = append(r.approvals[key], a)
 	if r.pending++; r.pending > maxOpen {
-		r.m.stats.Evicted++
-		r.take(key)
-		r.endApproval(a, r.clock.after(a.start, at), "", errIncomplete)
+		for _, old := range r.openApprovals()[:maxOpen/10] {
+			r.m.stats.Evicted++
+			r.take(old.key)
+			r.endApproval(old, r.clock.after(old.start, at), "", errIncomplete)
+		}
 	}
 }
 

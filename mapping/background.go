@@ -15,19 +15,25 @@ func (r *run) leaveRunning(t *tool, call *agent.Tool, at instant) {
 	t.task = string(call.Task)
 	r.counts.tasks++
 	t.background = r.counts.tasks
-	key := t.task
-	if old := r.tasks[key]; old != nil && key != "" { // the id again: of the older nothing more will be heard
+	if old := r.tasks[t.task]; old != nil && t.task != "" { // the id again: of the older nothing more will be heard
 		r.endBackground(old, r.clock.after(old.from, at), "running", "", content.Attributes{})
 	}
-	if key == "" {
-		key = "\x00" + t.id // of which no end will come
-	}
-	r.tasks[key] = t
+	r.tasks[t.taskKey()] = t
 	if len(r.tasks) > maxOpen {
-		r.m.stats.Evicted++
-		delete(r.tasks, key)
-		r.endBackground(t, r.clock.after(t.from, at), "running", "", content.Attributes{})
+		for _, old := range r.oldest(r.tasks, t) {
+			delete(r.tasks, old.taskKey())
+			r.endBackground(old, r.clock.after(old.from, at), "running", "", content.Attributes{})
+		}
 	}
+}
+
+// taskKey is the id of what a call left running. Of work without one no end will
+// come.
+func (t *tool) taskKey() string {
+	if t.task == "" {
+		return "\x00" + t.id
+	}
+	return t.task
 }
 
 // taskEnd takes the end of background work, or a notification of it. Some work

@@ -276,10 +276,13 @@ func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
 		inv.turn.notice(r, n)
 	case inv.running == 0 && ofRequest[ev.Notice]:
 		r.openTurn(inv, at, nil).notice(r, n)
-	case len(inv.notices) < maxOpen:
+	case len(inv.notices) < maxNotices:
 		inv.notices = append(inv.notices, n)
 	}
 }
+
+// maxNotices is how many may wait for a turn.
+const maxNotices = 10_000
 
 // ofRequest are the notices that show that the model was asked.
 var ofRequest = map[string]bool{

@@ -1,7 +1,9 @@
 package mapping_test
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +98,42 @@ func TestSecretsInMemberNames(t *testing.T) {
 	}
 }
 
+// The messages repeat the ids of calls.
+func TestASecretAsCallID(t *testing.T) {
+	const token = "ghp_" + "a8F3kQ92mZx7Lw1PvT5cR4nB6yH0uJdEsG2i"
+	call := `,"call_id":"` + token + `","tool_call":{"xToolCall":{"args":{},"result":{"success":{"a":1}}}}}`
+	spans := full(t, initLine, stamped(now, `{"type":"tool_call","subtype":"started"`+call), stamped(now.Add(1*time.Second), `{"type":"tool_call","subtype":"completed"`+call),
+		stamped(now.Add(2*time.Second), `{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"done"}]}}`), stamped(now.Add(3*time.Second), `{"type":"result","subtype":"success"}`))
+	hidden := 0
+	for _, s := range spans {
+		hidden += strings.Count(s.String(), "_OTHER")
+		if strings.Contains(s.String(), token) {
+			t.Errorf("%s has it: %s", s.Name, s)
+		}
+	}
+	if counted := number(spans, "invoke_agent cursor-agent", "spantee.hidden_names"); hidden < 3 || counted != 1 {
+		t.Errorf("hidden in %d places, counted %d times", hidden, counted)
+	}
+}
+
+// The name of a provider is the stream's word, too.
+func TestASecretAsProvider(t *testing.T) {
+	const token = "ghp_" + "a8F3kQ92mZx7Lw1PvT5cR4nB6yH0uJdEsG2i"
+	b, err := os.ReadFile("../testdata/pi/plain.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spans, _ := feed{}.spans(t, bytes.ReplaceAll(b, []byte(`"zai"`), []byte(`"`+token+`"`)))
+	if got := attribute(spans, "chat glm-5.3", "gen_ai.provider.name"); got != "_OTHER" {
+		t.Errorf("the provider is %q", got)
+	}
+	for _, s := range spans {
+		if strings.Contains(s.String(), token) {
+			t.Errorf("%s has it: %s", s.Name, s)
+		}
+	}
+}
+
 // Without content, a token in the place of a name or an id does not get out.
 func TestSecretsAsNames(t *testing.T) {
 	tried := 0
@@ -115,6 +153,8 @@ func TestSecretsAsNames(t *testing.T) {
 			line(`{"type":"tool_call","subtype":"completed","call_id":"%[1]s","tool_call":{"mcpToolCall":{"args":{"toolName":"%[1]s"},"result":{"%[1]s":{}}}}}`, token),
 			line(`{"type":"tool_call","subtype":"started","call_id":"b","tool_call":{"shellToolCall":{"args":{"command":"%[1]s x"}}}}`, token),
 			line(`{"type":"tool_call","subtype":"completed","call_id":"b","tool_call":{"shellToolCall":{"result":{"success":{"shellId":"%[1]s"},"isBackground":true}}}}`, token),
+			line(`{"type":"tool_call","subtype":"started","call_id":"c","tool_call":{"shellToolCall":{"args":{"command":"x"}}}}`),
+			line(`{"type":"tool_call","subtype":"completed","call_id":"c","tool_call":{"shellToolCall":{"result":{"failure":{"signal":"%[1]s"}}}}}`, token),
 			line(`{"type":"interaction_query","subtype":"request","query_type":"%[1]s","query":{"id":0,"x":{"args":{"toolCallId":"%[1]s"}}}}`, token),
 			line(`{"type":"interaction_query","subtype":"response","query_type":"%[1]s","response":{"id":0,"xResponse":{"%[1]s":{}}}}`, token),
 			line(`{"type":"system","subtype":"task_notification","task_id":"%[1]s","status":"%[1]s"}`, token),

@@ -51,10 +51,18 @@ func (n *names) pass(s string) string {
 // id returns an id, or _OTHER in the place of one that a rule takes for a secret.
 // That it looks random says nothing.
 func (n *names) id(s string) string {
+	shown := n.idAgain(s)
+	if shown != s {
+		n.hidden++
+	}
+	return shown
+}
+
+// idAgain is id for a further place of an id, which is counted once.
+func (n *names) idAgain(s string) string {
 	if redact.KnownID(s) || len(n.redactor.Find(s)) == 0 {
 		return s
 	}
-	n.hidden++
 	return semconv.ErrorOther
 }
 

@@ -38,11 +38,12 @@ type run struct {
 	guessed   bool    // the time of the event at hand: a recording does not have it
 	ownFirst  bool    // the first turn is the agent's own, not a sub-agent's: it began with the run
 	events    int
-	began     bool // there was a RunStart
-	ended     bool // the root span is finished
-	badLines  int  // on the pipe before it
-	hidden    int  // names, likewise
-	broken    bool // the agent spoke of an error
+	began     bool              // there was a RunStart
+	ended     bool              // the root span is finished
+	endings   [2]content.Ending // of the texts before, by kind
+	badLines  int               // on the pipe before it
+	hidden    int               // names, likewise
+	broken    bool              // the agent spoke of an error
 
 	main   *invocation
 	nested map[string]*invocation // of sub-agents, by the id of the tool call that started them

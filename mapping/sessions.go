@@ -26,7 +26,7 @@ func (s *session) open() bool { return s.run != nil || len(s.ended) > 0 }
 const (
 	// maxOpenSessions is how many sessions may have something open at once. Past
 	// that the one that nothing came of for longest ends.
-	maxOpenSessions = 10_000
+	maxOpenSessions = 1_000
 
 	// maxKnownSessions is how many that have ended are remembered, so that a
 	// result that is repeated begins no run.

@@ -109,3 +109,38 @@ func (d *deltaLines) split(t *testing.T, i int, name, text string, parts []strin
 		t.Fatalf("%s: %d pieces, %d of them deltas", name, pieces, found)
 	}
 }
+
+// TestHalvesApart puts a tool call between the halves of a secret: the half
+// behind it is not shown, as if nothing stood between.
+func TestHalvesApart(t *testing.T) {
+	d := splitters[0]
+	call := `,"call_id":"a","tool_call":{"xToolCall":{"args":{},"result":{"success":{}}}}}`
+	tried := 0
+	for i, secret := range redacttest.All() {
+		part := secret.Parts[0]
+		from := strings.Index(secret.Bare, part)
+		at := from + len(part)/2
+		if at > 240 || len(part) < 16 || len(secret.Parts) > 1 {
+			continue // as far back as is looked
+		}
+		quote := func(s string) string {
+			quoted, _ := json.Marshal(s)
+			return string(quoted)
+		}
+		spans, _ := feed{opts: mapping.Options{Content: content.Full, Agent: d.agent}}.spans(t, stream(d.init,
+			d.piece(i%2 == 0, quote("first line\n"+secret.Bare[:at])),
+			stamped(now, `{"type":"tool_call","subtype":"started"`+call), stamped(now, `{"type":"tool_call","subtype":"completed"`+call),
+			d.piece(i%2 == 0, quote(secret.Bare[at:]+"\nlast line\n"))))
+		tried++
+		shown := secret.Bare[at : from+len(part)]
+		for _, s := range spans {
+			if b, err := proto.Marshal(s); err != nil || bytes.Contains(mark.ReplaceAll(b, nil), []byte(shown)) {
+				t.Errorf("%s: %q is in %s, %v", secret.Name, shown, s.Name, err)
+				break
+			}
+		}
+	}
+	if tried < 300 {
+		t.Errorf("%d secrets tried", tried)
+	}
+}

@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spantee/spantee/mapping/agent"
@@ -43,8 +44,8 @@ func (t *tool) ref() spanRef { return spanRef{executeTool, t.n} }
 func (t *tool) backgroundRef() spanRef { return spanRef{background, t.background} }
 
 // maxOpen is how many calls, tasks or approvals a run may have open at once.
-// Past that the next one ends at once.
-const maxOpen = 10_000
+// Past that the oldest end, a tenth at a time: to find them takes a look at all.
+const maxOpen = 2_000
 
 // toolStart takes the start of a call. printed is when the line before was.
 func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *tool {
@@ -84,10 +85,23 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 	inv.running++
 	r.tools[id] = t
 	if len(r.tools) > maxOpen {
-		r.m.stats.Evicted++
-		r.endTool(t, r.clock.after(t.start, at), errIncomplete, "")
+		for _, old := range r.oldest(r.tools, t) {
+			r.endTool(old, r.clock.after(old.start, at), errIncomplete, "")
+		}
 	}
 	return t
+}
+
+// oldest counts and returns those that end to make room: not the ones whose
+// sub-agent still works, unless all do, and then only the newest.
+func (r *run) oldest(open map[string]*tool, newest *tool) []*tool {
+	old := slices.DeleteFunc(sortedTools(open), func(t *tool) bool { return t == newest || r.nested[t.id] != nil })
+	old = old[:min(len(old), maxOpen/10)]
+	if len(old) == 0 {
+		old = []*tool{newest}
+	}
+	r.m.stats.Evicted += len(old)
+	return old
 }
 
 // callsAnew tells whether a tool call shows another call of the model, which said
@@ -134,7 +148,7 @@ func (t *tool) learn(r *run, call *agent.Tool) {
 			arguments, lost = c.Value(call.Arguments)
 			c.JSON(&t.asked, semconv.ToolArguments, &arguments, lost)
 		}
-		t.callPart = content.ToolCallPart(strings.ToValidUTF8(t.id, "\uFFFD"), t.name, arguments)
+		t.callPart = content.ToolCallPart(r.m.names.idAgain(strings.ToValidUTF8(t.id, "\uFFFD")), t.name, arguments)
 	}
 }
 
@@ -222,7 +236,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	at = r.endTool(t, at, errorType, status)
 	if response != nil && t.inv.turn == nil {
 		t.inv.ask(content.Message("tool", []content.Value{
-			content.ToolResponsePart(strings.ToValidUTF8(t.id, "\uFFFD"), *response),
+			content.ToolResponsePart(r.m.names.idAgain(strings.ToValidUTF8(t.id, "\uFFFD")), *response),
 		}, ""))
 	}
 	if call.Background {

@@ -272,7 +272,7 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 		provider = r.agent.Provider
 	}
 	if provider != "" {
-		a.str(semconv.ProviderName, provider)
+		a.str(semconv.ProviderName, r.m.names.pass(provider))
 	}
 	if model != "" {
 		a.str(semconv.RequestModel, model)

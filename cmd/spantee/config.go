@@ -142,7 +142,7 @@ func (d destination) isSet() bool { return d.file != "" || d.otlp != nil }
 func (d destination) open() (exporter.Client, error) {
 	switch {
 	case d.file != "":
-		client, err := file.New(d.file)
+		client, err := file.New(d.file, nil)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.source, err)
 		}

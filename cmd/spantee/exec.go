@@ -96,12 +96,19 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	pass := newPassthrough(out, stdout, tracing.tap)
 	copied := make(chan error, 1)
 	stopWatch := watchReader(stdout, func() { out.Close() }) // so that the agent notices at once
+	closeStdout := sync.OnceValue(func() error {
+		stopWatch()
+		return stdout.Close()
+	})
 	go func() {
 		err := pass.run()
 		if errors.Is(err, os.ErrClosed) {
 			err = errOutput{syscall.EPIPE}
 		}
 		out.Close() // so that the agent notices if nobody reads
+		if err == nil {
+			_ = closeStdout() // so that what follows in the pipe can finish, even if the agent goes on
+		}
 		copied <- err
 	}()
 	end, told := waitFor(agent, signals)
@@ -122,8 +129,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	}
 	tracing.ended = end
 	lost := endOfCopy(err).code != 0
-	stopWatch()
-	if closed := stdout.Close(); closed != nil && !isBrokenPipe(closed) && !lost {
+	if closed := closeStdout(); closed != nil && !isBrokenPipe(closed) && !lost {
 		lost, err = true, closed
 	}
 	if lost {

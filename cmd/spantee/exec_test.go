@@ -232,6 +232,33 @@ func TestExecClosedStdout(t *testing.T) {
 	}
 }
 
+// An agent may close its stdout long before its end. What follows in the pipe
+// learns of it at once: the agent waits for that here.
+func TestExecPassesTheEndOfStdoutOn(t *testing.T) {
+	release := filepath.Join(t.TempDir(), "release")
+	if err := syscall.Mkfifo(release, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := spantee(t, []string{"OTEL_TRACES_EXPORTER=none"}, "exec", "--", "sh", "-c", `echo last; exec >&-; read x < "$0"; exit 3`, release)
+	cmd.Stdout = nil
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(out); string(got) != "last\n" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if err := os.WriteFile(release, []byte("\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 3 {
+		t.Error(err)
+	}
+}
+
 // The end of stderr is on the root if details are asked for, without secrets, and
 // all of it comes out.
 func TestExecKeepsTheEndOfStderr(t *testing.T) {

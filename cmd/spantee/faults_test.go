@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"text/tabwriter"
 	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -86,33 +84,6 @@ func wantSpans(t *testing.T, got, want map[string]*tracepb.Span) {
 	}
 }
 
-// faultTable is what the tests of faults come to.
-type faultTable struct {
-	mu   sync.Mutex
-	rows []string
-}
-
-func (f *faultTable) add(fault string, ended, delivered, recovered, givenUp int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.rows = append(f.rows, fmt.Sprintf("%s\t%d\t%d\t%d\t%d", fault, ended, delivered, recovered, givenUp))
-}
-
-var faults faultTable
-
-// print shows the table with go test -v.
-func (f *faultTable) print(w io.Writer) {
-	if len(f.rows) == 0 || !testing.Verbose() {
-		return
-	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "\nfault\tspans ended\tdelivered\trecovered\tdropped")
-	for _, row := range f.rows {
-		fmt.Fprintln(tw, row)
-	}
-	tw.Flush()
-}
-
 // TestCollectorFaults runs the filter against every kind of bad collector. The
 // stream must come out as it went in, the status must be 0, what did not arrive
 // must be told in one line, and once there is a good collector every span must
@@ -125,17 +96,17 @@ func TestCollectorFaults(t *testing.T) {
 		midway func(c *collector) // happens when some spans were taken
 		stderr string             // contained in the one line; "" for none
 	}{
-		{name: "well", mode: "well"},
-		{name: "absent", stderr: "connection refused"},
-		{name: "hung", mode: "hung", stderr: "the collector did not answer in time"},
-		{name: "slow", mode: "slow"},
-		{name: "restarted midway", mode: "well", midway: func(c *collector) {
+		{name: "collector works", mode: "well"},
+		{name: "no collector", stderr: "connection refused"},
+		{name: "collector hangs", mode: "hung", stderr: "the collector did not answer in time"},
+		{name: "collector is slow", mode: "slow"},
+		{name: "collector restarts", mode: "well", midway: func(c *collector) {
 			c.kill()
 			c.start("well")
 		}},
-		{name: "killed midway", mode: "well", midway: (*collector).kill, stderr: "connection refused"},
-		{name: "takes no more than 4 KiB", mode: "picky"},
-		{name: "unauthenticated", mode: "unauthenticated", stderr: "OTEL_EXPORTER_OTLP_HEADERS"},
+		{name: "collector dies", mode: "well", midway: (*collector).kill, stderr: "connection refused"},
+		{name: "collector takes at most 4 KiB", mode: "picky"},
+		{name: "collector refuses the token", mode: "unauthenticated", stderr: "OTEL_EXPORTER_OTLP_HEADERS"},
 	} {
 		for _, protocol := range []string{"grpc", "http/protobuf"} {
 			if tc.mode == "picky" && protocol != "grpc" {
@@ -244,7 +215,7 @@ func TestUnwritableSpool(t *testing.T) {
 	ended, _ := spansIn(t, lines, false)
 	cmd := pipe(t, lines, append(c.environment("grpc"), "XDG_STATE_HOME="+file))
 	checkStderr(t, cmd.stderr.String(), fmt.Sprintf("%d lost (the spool: mkdir %s", len(ended), file))
-	faults.add("no spool can be made", len(ended), 0, 0, len(ended))
+	faults.add("no spool", len(ended), 0, 0, len(ended))
 
 	// With a collector there is nothing to be said.
 	c.start("well")

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -90,6 +91,7 @@ func TestAHostileSpool(t *testing.T) {
 
 	// The filter sends its own spans, and sets aside what nobody may read.
 	lines := bytes.Join(stream("s", 3), nil)
+	ended, _ := spansIn(t, stream("s", 3), false)
 	filter := spantee(t, env)
 	filter.Stdin = bytes.NewReader(lines)
 	if err := within(t, filter); err != nil || !bytes.Equal(filter.stdout.Bytes(), lines) {
@@ -98,6 +100,11 @@ func TestAHostileSpool(t *testing.T) {
 	if n := numberBefore(filter.stderr.String(), "files in the spool set aside unread"); n != 4 {
 		t.Errorf("the filter says %q", filter.stderr.String())
 	}
+
+	got, _ := c.taken()
+	maps.DeleteFunc(got, func(_ string, s *tracepb.Span) bool { return s.Name == "spantee doctor" })
+	wantSpans(t, got, ended)
+	faults.add("forged files in the spool", len(ended), len(got), 0, 0)
 
 	flush := spantee(t, env, "flush")
 	if err := within(t, flush); err == nil || !strings.Contains(flush.stdout.String(), "--to FILE") {
@@ -160,6 +167,7 @@ func TestAForeignStateFolder(t *testing.T) {
 					t.Errorf("stderr: %s", filter.stderr.String())
 				}
 				ended, _ := spansIn(t, lines, false)
+				faults.add("state folder of others, "+name+", "+which, len(ended), 0, 0, numberBefore(filter.stderr.String(), "lost"))
 				if n := numberBefore(filter.stderr.String(), "lost"); n != len(ended) || !strings.Contains(filter.stderr.String(), dir) {
 					t.Errorf("stderr: %s", filter.stderr.String())
 				}
@@ -182,7 +190,7 @@ func TestAForeignStateFolder(t *testing.T) {
 func TestADiskThatHangs(t *testing.T) {
 	for _, call := range []string{"create", "write", "sync", "rename", "append", "lock", "remove"} {
 		for _, up := range []bool{true, false} {
-			name := "disk hangs in " + call
+			name := "disk hangs, in " + call
 			if !up {
 				name += ", no collector"
 			}
@@ -203,6 +211,9 @@ func TestADiskThatHangs(t *testing.T) {
 				got, _ := c.taken()
 				kept := numberBefore(cmd.stderr.String(), "kept, to be sent later")
 				lost := numberBefore(cmd.stderr.String(), "lost")
+				if lost > 0 && !strings.Contains(cmd.stderr.String(), "the disk did not answer in time") {
+					t.Errorf("it does not say why spans were lost: %s", cmd.stderr.String())
+				}
 				if len(got)+kept+lost < len(ended) {
 					t.Errorf("%d delivered, %d kept and %d lost of %d: %s", len(got), kept, lost, len(ended), cmd.stderr.String())
 				}

@@ -245,7 +245,7 @@ func TestKillAfterDelivery(t *testing.T) {
 	if n := wantPrefix(t, got, lines, true); n != total {
 		t.Errorf("%d of %d spans are those of the run", n, total)
 	}
-	faults.add("spantee gets SIGKILL after a delivery", total, total-numberBefore(flushed.stdout.String(), "delivered"), numberBefore(flushed.stdout.String(), "delivered"), 0)
+	faults.add("SIGKILL after a delivery", total, total-numberBefore(flushed.stdout.String(), "delivered"), numberBefore(flushed.stdout.String(), "delivered"), 0)
 }
 
 func holdsAll(journal []byte, spans map[string]*tracepb.Span) bool {

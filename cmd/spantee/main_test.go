@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -47,7 +48,7 @@ func (t tests) Run() int {
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	code := t.m.Run()
 	faults.print(os.Stdout)
-	if err := goleak.Find(); code == 0 && err != nil {
+	if err := errors.Join(faults.check(), goleak.Find()); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -176,7 +176,7 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 // cfg, or if it has none, for the endpoint that a request was meant for.
 func dialer(cfg otlp.Config, toFile string) (func(spool.Destination) (exporter.Client, error), error) {
 	if toFile != "" {
-		return func(spool.Destination) (exporter.Client, error) { return file.New(toFile) }, nil
+		return func(spool.Destination) (exporter.Client, error) { return file.New(toFile, nil) }, nil
 	}
 	settings, err := resolveOTLP(cfg)
 	if errors.As(err, new(usageError)) {

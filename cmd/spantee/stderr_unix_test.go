@@ -5,8 +5,11 @@ package main
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // unreadPipe returns the end of a pipe that takes nothing more, because nobody
@@ -28,10 +31,22 @@ func unreadPipe(t *testing.T) *os.File {
 	return w
 }
 
+// spansKept is how many spans wait in a state folder.
+func spansKept(t *testing.T, state string) (spans int) {
+	t.Helper()
+	entries, err := spool.Spool{Dir: filepath.Join(state, "spantee/spool")}.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		spans += e.Spans
+	}
+	return spans
+}
+
 // TestStderrIsUnread has a lot to say, and nobody who listens. It hung for ever.
 func TestStderrIsUnread(t *testing.T) {
 	stream := bytes.Repeat(fixture(t, "result-error.jsonl"), 3)
-	dead := []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1"}
 	for _, args := range [][]string{
 		{"--summary", "--flush-timeout=200ms"},
 		{"--tree", "--flush-timeout=200ms"},
@@ -41,12 +56,21 @@ func TestStderrIsUnread(t *testing.T) {
 		{"--deltas", "nonsense"},
 		{"replay", "--flush-timeout=200ms", "../../testdata/cursor/result-error.jsonl"},
 	} {
-		cmd := spantee(t, dead, args...)
+		state := t.TempDir()
+		cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", "XDG_STATE_HOME=" + state}, args...)
 		cmd.Stdin, cmd.Stderr = bytes.NewReader(stream), unreadPipe(t)
 		err := within(t, cmd)
 		if filters := args[0] != "replay" && args[len(args)-1] != "nonsense" && args[len(args)-1] != "no-such-agent"; filters {
 			if err != nil || !bytes.Equal(cmd.stdout.Bytes(), stream) {
 				t.Errorf("%q: %v, %d bytes of %d", args, err, cmd.stdout.Len(), len(stream))
+			}
+			if args[0] != "exec" { // which has a root of its own
+				ended, _ := spansIn(t, [][]byte{stream}, false)
+				kept := spansKept(t, state)
+				if kept != len(ended) {
+					t.Errorf("%q: %d spans of %d are kept", args, kept, len(ended))
+				}
+				faults.add("nobody reads stderr, "+args[0], len(ended), 0, kept, 0)
 			}
 		} else if err == nil {
 			t.Errorf("%q: no error", args)

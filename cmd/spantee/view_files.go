@@ -67,7 +67,7 @@ func (f fileReader) read(store *viewer.Store, name string, content io.Reader, mo
 		if err == nil {
 			return nil
 		}
-		err = fmt.Errorf("%s: %d lines could not be read, the first: %w", name, bad, err)
+		err = fmt.Errorf("%s: %s could not be read, the first: %w", name, count(bad, "line"), err)
 		if store.Sequence() == before {
 			return err
 		}

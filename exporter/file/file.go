@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -28,19 +29,28 @@ import (
 
 // A client appends each upload to a file, as one line.
 type client struct {
+	replaced func(why error) // may be nil
+
 	mu   sync.Mutex
 	f    *os.File
-	torn bool // the last line was cut short
+	size int64 // at least, after the last line of this client
+	torn bool  // the last line was cut short
 }
 
 // New returns a client that appends to the file at path. Any number of
-// processes may append to one file.
-func New(path string) (exporter.Client, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600) // a pipe without a reader would hang
+// processes may append to one file. If it is moved away or deleted, the next
+// line begins a new one, and replaced is told, unless it is nil; also of a file
+// that became shorter.
+func New(path string, replaced func(why error)) (exporter.Client, error) {
+	f, err := open(path)
 	if err != nil {
 		return nil, err
 	}
-	return &client{f: f}, nil
+	return &client{f: f, replaced: replaced}, nil
+}
+
+func open(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600) // a pipe without a reader would hang
 }
 
 // Protocol is that of a file as a destination.
@@ -79,15 +89,54 @@ func (c *client) UploadTraces(_ context.Context, spans []*tracepb.ResourceSpans)
 func (c *client) append(line []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := c.follow(); err != nil {
+		return &exporter.UploadError{Verdict: exporter.Misconfigured, Err: err}
+	}
 	if c.torn {
 		line = slices.Concat([]byte{'\n'}, line)
 	}
 	n, err := c.f.Write(line)
+	c.size += int64(n)
 	c.torn = err != nil && (n > 0 || c.torn)
 	if err != nil {
 		return &exporter.UploadError{Verdict: exporter.Misconfigured, Err: err} // the disk may be full
 	}
 	return nil
+}
+
+// follow opens the file anew if its name does not lead to it any more: nobody
+// would find what is written to it.
+func (c *client) follow() error {
+	is, err := c.f.Stat()
+	if err != nil || !is.Mode().IsRegular() {
+		return err
+	}
+	named, err := os.Stat(c.f.Name())
+	switch {
+	case err == nil && os.SameFile(is, named):
+		if is.Size() < c.size {
+			c.torn = is.Size() > 0 // perhaps within a line; an empty one does no harm
+			c.tell("truncated: what was in it is gone")
+		}
+		c.size = is.Size()
+		return nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	f, err := open(c.f.Name())
+	if err != nil {
+		return err
+	}
+	_ = c.f.Close() // each line was written at once
+	c.f, c.size, c.torn = f, 0, false
+	c.tell("moved or deleted: a new one was begun")
+	return nil
+}
+
+func (c *client) tell(what string) {
+	if c.replaced != nil {
+		c.replaced(fmt.Errorf("%s was %s", c.f.Name(), what))
+	}
 }
 
 func marshalJSON(spans []*tracepb.ResourceSpans) ([]byte, error) {

@@ -36,7 +36,7 @@ func resourceSpans(spans ...*tracepb.Span) []*tracepb.ResourceSpans {
 
 func writeFile(t *testing.T, path string, uploads ...[]*tracepb.ResourceSpans) {
 	t.Helper()
-	c, err := New(path)
+	c, err := New(path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestFileAppendsConcurrentSafe(t *testing.T) {
 	const perWriter = 500
 	line := []byte(strings.Repeat("x", 50_000) + "\n")
 	hammer := func(path string) {
-		c, err := New(path)
+		c, err := New(path, nil)
 		if err != nil {
 			t.Error(err)
 			return
@@ -253,11 +253,11 @@ func upload(t *testing.T, c otlptrace.Client, spans []*tracepb.ResourceSpans, ti
 }
 
 func TestFileRefuses(t *testing.T) {
-	if _, err := New(filepath.Join(t.TempDir(), "no", "such", "folder")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := New(filepath.Join(t.TempDir(), "no", "such", "folder"), nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no folder: got %v", err)
 	}
 
-	c, err := New(filepath.Join(t.TempDir(), "traces.jsonl"))
+	c, err := New(filepath.Join(t.TempDir(), "traces.jsonl"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +278,7 @@ func TestFileRefuses(t *testing.T) {
 }
 
 func TestFileOnFullDisk(t *testing.T) {
-	c, err := New("/dev/full")
+	c, err := New("/dev/full", nil)
 	if err != nil {
 		t.Skip(err)
 	}
@@ -294,7 +294,7 @@ func TestFileAfterTornLine(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`{"resourceSpans":[{"sco`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := New(path)
+	c, err := New(path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,5 +331,48 @@ func TestRead(t *testing.T) {
 	}
 	for range Read(strings.NewReader("{}\n{}\n")) {
 		break // and no more is read
+	}
+}
+
+// A file that is moved away or deleted is begun anew, and one that somebody cut
+// short goes on with a line of its own. Each is told once.
+func TestFileIsFollowed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "traces.jsonl")
+	var told []string
+	c, err := New(path, func(why error) { told = append(told, strings.TrimPrefix(why.Error(), path)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Stop(t.Context())
+	for _, change := range []func() error{
+		func() error { return nil },
+		func() error { return os.Remove(path) },
+		func() error { return os.Rename(path, path+".1") },
+		func() error { return os.Truncate(path, 5) },
+		func() error { return os.Truncate(path, 0) },
+		func() error { return os.WriteFile(path+".1", nil, 0o600) },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		before, _ := os.ReadFile(path)
+		upload(t, c, resourceSpans(session()...), 2)
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		good := 0
+		for spans, err := range Read(bytes.NewReader(bytes.TrimPrefix(b, before))) {
+			if err == nil && len(spans) == 1 {
+				good++
+			}
+		}
+		if good != 2 {
+			t.Errorf("after %d changes: %d lines of 2 can be read", len(told), good)
+		}
+	}
+	const anew, shorter = " was moved or deleted: a new one was begun", " was truncated: what was in it is gone"
+	if want := []string{anew, anew, shorter, shorter}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
 	}
 }

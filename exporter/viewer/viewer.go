@@ -24,6 +24,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -213,12 +214,12 @@ func (v *Viewer) openFile() error {
 	}
 	defer f.Close()
 	if bad, err := v.Store.Read(f); bad > 0 {
-		v.problem(fmt.Errorf("%s: %d lines could not be read, the first: %w", v.cfg.File, bad, err))
+		v.problem(fmt.Errorf("%s: %s could not be read, the first: %w", v.cfg.File, english.Plural(bad, "line", ""), err))
 	}
 	if err := endLine(f); err != nil {
 		return err
 	}
-	v.file, err = file.New(v.cfg.File)
+	v.file, err = file.New(v.cfg.File, v.problem)
 	return err
 }
 

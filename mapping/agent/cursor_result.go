@@ -107,12 +107,18 @@ type cursorVariant struct {
 	text    []byte
 }
 
+// isSignal tells whether a word is the name of a signal: SIGTERM, SIGRTMIN+3.
+func isSignal(s string) bool {
+	const longest = len("SIGRTMAX-14")
+	return strings.HasPrefix(s, "SIG") && len(s) <= longest
+}
+
 // reason says why a call failed, in words that are never content.
 func (v *cursorVariant) reason(variant string) string {
 	switch {
 	case v.aborted:
 		return "aborted"
-	case v.signal != "":
+	case isSignal(v.signal):
 		return "signal " + v.signal
 	case v.exit.Known:
 		return "exit code " + strconv.FormatInt(v.exit.Code, 10)

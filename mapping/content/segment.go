@@ -1,6 +1,9 @@
 package content
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // maxSegment is how much of a segment is kept, in bytes. What goes past that
 // is cut.
@@ -54,10 +57,24 @@ type Resolved struct {
 	secrets []finding
 }
 
-// Resolve ends the segment. The next piece begins another. more tells that the
+// An Ending is the end of a segment. A secret that begins in it may go on in the
+// next segment, whatever comes between them: a model may call a tool in the
+// middle of a word.
+type Ending string
+
+// longestEnding is enough for a name and half of its value.
+const longestEnding = 256
+
+// Resolve ends the segment, which follows one that had the ending before, and
+// puts its own there. The next piece begins another segment. more tells that the
 // text goes on: its end may then be the beginning of a secret.
-func (c *Capture) Resolve(s *Segment, more bool) Resolved {
-	r := Resolved{capture: c, whole: string(s.buf)}
+func (c *Capture) Resolve(s *Segment, before *Ending, more bool) Resolved {
+	var b strings.Builder
+	b.Grow(len(*before) + len(s.buf))
+	b.WriteString(string(*before))
+	b.Write(s.buf)
+	text, ahead := b.String(), len(*before)
+	r := Resolved{capture: c, whole: text[ahead:]}
 	r.shown = len(r.whole)
 	switch {
 	case s.over:
@@ -65,7 +82,17 @@ func (c *Capture) Resolve(s *Segment, more bool) Resolved {
 	case more:
 		r.shown -= c.redactor.MaybePrefix(r.whole)
 	}
-	r.secrets = c.redactor.Find(r.whole)
+	for _, f := range c.redactor.Find(text) {
+		if f.Start, f.End = max(0, f.Start-ahead), f.End-ahead; f.End > 0 {
+			r.secrets = append(r.secrets, f)
+		}
+	}
+	switch {
+	case s.over:
+		*before = ""
+	case r.whole != "":
+		*before = Ending(strings.Clone(r.whole[suffix(r.whole, longestEnding):]))
+	}
 	*s = Segment{buf: s.buf[:0]}
 	return r
 }

@@ -107,6 +107,12 @@ func (f *field) valueAfter() int {
 func (f *field) valueBefore(to int) {
 	t := f.text
 	from := max(0, to-within/2)
+	if before, ok := strings.CutSuffix(strings.TrimRight(t[from:to], " \t\r\n<"), "</value>"); ok {
+		if n := strings.LastIndex(before, "<value>"); n >= 0 {
+			f.until(from+n+len("<value>"), '<')
+		}
+		return
+	}
 	if n := strings.LastIndexAny(t[from:to], "{}<"); n >= 0 {
 		from += n + 1
 	}

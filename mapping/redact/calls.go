@@ -28,6 +28,7 @@ var secretCalls = []call{
 	{"createhmac(", 2},
 	{".login(", 2},
 	{"usernamepasswordauthenticationtoken(", 2},
+	{"passwordauthentication(", 2},
 	{"plainauth(", 3},
 	{"credentials(", 2},
 }
@@ -83,7 +84,7 @@ func (f *field) argument(i, n int) (start, end int, ok bool) {
 	if i+1 < len(t) && t[i] == 'b' && isQuote(t[i+1]) {
 		i++
 	}
-	if start, end, ok = f.literal(min(i, len(t))); !ok || end+1 >= len(t) || strings.IndexByte("),", t[end+1]) < 0 {
+	if start, end, ok = f.literal(min(i, len(t))); !ok || end+1 >= len(t) || strings.IndexByte("),.", t[end+1]) < 0 {
 		return 0, 0, false
 	}
 	return start, end, isStrong(t[start:end])

@@ -152,13 +152,14 @@ func cookieList(v *view, i int, found func(start, end int)) int {
 func isCode(v string) bool {
 	_, value, _ := strings.Cut(v, "=")
 	value, _, _ = strings.Cut(value, ";")
+	value = strings.TrimPrefix(value, "s:") // of Express: signed
 	return strings.ContainsAny(value, "(){}[]?:,!<>&|") || strings.HasPrefix(value, "=")
 }
 
 // isCookie reports whether a header's value is a list of name=value.
 func isCookie(v string) bool {
 	name, value, ok := strings.Cut(v[:min(len(v), 256)], "=")
-	return ok && len(value) >= 4 && !placeholder(value) && !isMark(v) && !strings.ContainsAny(name, " (.{$<")
+	return ok && len(value) >= 4 && !placeholder(value) && !isMark(v) && (!strings.ContainsAny(name, " (.{$<") || name == "connect.sid") // Express's
 }
 
 // lineEnd returns the end of the line or string that i is in.

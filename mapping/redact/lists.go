@@ -179,6 +179,16 @@ func (f *field) list() int {
 			}
 		case c == ',' || c == '\n':
 			label = ""
+		case f.many && isWordByte(c) && strings.IndexByte("[, ", t[i-1]) >= 0: // [a, b] of YAML
+			end := i
+			for end < limit && (isNameByte(t[end]) || strings.IndexByte("+/=", t[end]) >= 0) {
+				end++
+			}
+			if v := t[i:end]; end < limit && (t[end] == ',' || t[end] == ']') && isRandom(v) && f.isItem(v) {
+				f.found(i, end)
+				done = end
+			}
+			i = end - 1
 		case isQuote(c):
 			start, end, _ := f.literal(i)
 			next := skipAll(t, min(len(t), end+1))

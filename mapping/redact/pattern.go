@@ -57,7 +57,8 @@ func (s *search) accepts(text string, h place) bool {
 // isOperator reports whether the rest of a name, an operator and a value of some
 // length follow at i.
 func isOperator(text string, i int) bool {
-	end := min(len(text), i+32)
+	const longest = 64 // of the rest of a name, and what may come between
+	end := min(len(text), i+longest)
 	for i < end && (isNameByte(text[i]) || strings.IndexByte(" \t\r\n'\"", text[i]) >= 0) {
 		i++
 	}

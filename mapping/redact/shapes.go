@@ -15,6 +15,7 @@ var shapes = []pattern{
 	{ID: "sql-password", Keywords: []string{"identified by", "password '"}, Regex: `(?i)\b(?:identified\s+by|password)\s+'([^'\n]{4,})'`},
 	{ID: "smtp-auth", Keywords: []string{"auth plain"}, Regex: `(?i)\bAUTH PLAIN ([A-Za-z0-9+/=]{12,})`}, // RFC 4954
 	{ID: "jwt", Keywords: []string{"eyj"}, Regex: `\beyJ[\w-]{10,}\.eyJ[\w-]{10,}(?:\.[\w-]*)?`},
+	{ID: "cookie", Keywords: []string{"added cookie "}, Regex: `Added cookie [\w.-]{1,64}="([^"\n]{8,})" for domain`},  // curl -v
 	{ID: "okta-token", Keywords: []string{"okta"}, Regex: `\b(?i:okta)[\w .:="'-]{0,24}\b(00[\w-]{40})\b`},             // developer.okta.com/docs/guides/create-an-api-token
 	{ID: "sonar-token", Keywords: []string{"sonar"}, Regex: `(?i:sonar)[\w.:"']{0,24}\s*[=:]\s*["']?([0-9a-f]{40})\b`}, // docs.sonarsource.com
 }

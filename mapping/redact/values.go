@@ -217,7 +217,7 @@ func isChain(v string) bool {
 		return false
 	}
 	for part := range strings.SplitSeq(v, ".") {
-		if turns := turnsOf(part); turns > 2 || turns == 2 && !isTerm(strings.ToLower(part)) || isDigits(part) && part != "" {
+		if turns := turnsOf(part); turns > 2 || turns == 2 && !isTerm(strings.ToLower(part)) || part != "" && isDigit(part[0]) {
 			return false // drawn, not a name
 		}
 	}
