@@ -10,18 +10,19 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-// maxStay is how long a span stays in memory once its time has come: a process
-// that is killed takes with it what is there.
+// maxStay is how long a span may stay queued once it is due: a killed process loses
+// the spans in its memory.
 const maxStay = 2 * time.Second
 
-// maxPiece is by how many bytes the spans of a piece may exceed the queue.
+// maxPiece is the number of bytes by which the spans of a piece may overfill the
+// queue.
 const maxPiece = 1 << 20
 
-// Begin starts a piece of the stream: what is exported until Commit or Checkpoint
-// goes to the journal in one write. A span exported outside of a piece is one by
-// itself. Nothing is sent before the journal has it, so it is Begin that waits for
-// room, if Config.Wait is set, and not an Export within the piece. A piece should
-// therefore be short: 64 KiB of a stream.
+// Begin starts a piece of the stream: the spans exported until Commit or Checkpoint
+// are journaled in one write. A span exported outside a piece is a piece of its
+// own. No span is sent before it is journaled. If Config.Wait is set, Begin waits
+// for room and Export does not wait within the piece, so keep pieces short: 64 KiB
+// of the stream.
 func (e *Exporter) Begin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -31,13 +32,14 @@ func (e *Exporter) Begin() {
 	e.inPiece = true
 }
 
-// An OpenSpan is a span that has not ended, as Export takes them once they have.
+// An OpenSpan is a span that has not ended, with the arguments that Export will get
+// once it has.
 type OpenSpan struct {
 	Span []byte
 	From *resourcepb.Resource
 }
 
-// Commit ends a piece in which no run began, got other ids or ended.
+// Commit ends a piece in which no run began, ended or changed its ids.
 func (e *Exporter) Commit() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -47,11 +49,11 @@ func (e *Exporter) Commit() {
 	}
 }
 
-// Checkpoint ends a piece and prepares for the process to be killed, open being
-// the spans that have not ended, as they would end now. It is due at the end of
-// each piece in which a run began, got other ids or ended, and about once a
-// second while open spans grow. It does not wait for the disk: it returns what
-// went wrong there since the last one.
+// Checkpoint ends a piece and saves what a killed process would lose. open holds
+// the spans that have not ended, as they would end now. Call Checkpoint at the end
+// of each piece in which a run began, ended or changed its ids, and about once a
+// second while open spans grow. Checkpoint does not wait for the disk: it returns
+// the error of an earlier write.
 func (e *Exporter) Checkpoint(open []OpenSpan) error {
 	e.mu.Lock()
 	e.inPiece = false
@@ -76,12 +78,12 @@ func (e *Exporter) Checkpoint(open []OpenSpan) error {
 	return err
 }
 
-// overdue takes a request's worth of spans from the queue if the sender is too
-// busy with another to have taken them in time.
+// overdue dequeues a request's worth of spans that the sender, busy with another
+// request, has not taken in time.
 func (e *Exporter) overdue() (batch, *UploadError) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.wait { // in a backlog spans are long in the queue, and in the journal
+	if e.wait { // in a backlog, spans stay queued for long, but they are journaled
 		return batch{}, nil
 	}
 	if len(e.queue) == 0 || time.Since(e.queue[0].at) < e.cfg.Interval+maxStay {
@@ -90,10 +92,11 @@ func (e *Exporter) overdue() (batch, *UploadError) {
 	return e.dequeue(), cmp.Or(e.lastFailure, errTooSlow)
 }
 
-// journaled waits until the journal has the spans of a batch. A span that was
-// sent before would be an orphan after a kill, if its root were still journaled
-// by ids that have changed. A disk that does not answer in time costs the spans
-// this protection, and is not waited for again until it answers.
+// journaled waits until the spans of a batch are in the journal. If a span were
+// sent earlier and the process then killed, the span would be an orphan whenever
+// its root was still journaled under ids that have changed since. If the disk does
+// not answer in time, the spans go without this protection, and journaled does not
+// wait again until the disk answers.
 func (e *Exporter) journaled(b batch) {
 	if e.journal == nil {
 		return
@@ -120,7 +123,7 @@ func (e *Exporter) journaled(b batch) {
 	}
 }
 
-// settled says that the spans of a batch need not be recovered any more.
+// settled marks the spans of a batch as needing no recovery from the journal.
 func (e *Exporter) settled(b batch) {
 	if e.journal == nil {
 		return
@@ -130,15 +133,15 @@ func (e *Exporter) settled(b batch) {
 	}
 }
 
-// closeJournal removes the journal, or leaves in it what was not delivered and
-// nothing else: it tells whether that can be recovered.
+// closeJournal removes the journal. With keep, it leaves exactly the undelivered
+// spans in it instead, and reports whether they can be recovered.
 func (e *Exporter) closeJournal(keep bool) (kept bool) {
 	if e.journal == nil {
 		return false
 	}
 	err := e.journal.Err()
 	if keep {
-		_ = e.journal.Checkpoint(nil) // or else more is recovered than has to be
+		_ = e.journal.Checkpoint(nil) // on failure, more is recovered than necessary
 	}
 	ctx, cancel := e.diskContext()
 	defer cancel()
@@ -154,12 +157,12 @@ const (
 	// diskPatience is how long a disk may take for one request.
 	diskPatience = 2 * time.Second
 
-	// diskReserve is how long before the context of Close ends all attempts end,
-	// so that there is time to keep what is left. A disk has as long in any case.
+	// diskReserve is how long before the deadline of Close all attempts end, which
+	// leaves time for spooling. The disk gets at least this long in any case.
 	diskReserve = 200 * time.Millisecond
 )
 
-// diskContext bounds a call that keeps something.
+// diskContext returns the context for a disk operation that saves spans.
 func (e *Exporter) diskContext() (context.Context, context.CancelFunc) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -17,8 +17,8 @@ const (
 	maxBackoff = 5 * time.Second
 )
 
-// run sends one request after the other until Close has begun and nothing is
-// left.
+// run sends one request after another until Close has been called and the queue is
+// empty.
 func (e *Exporter) run() {
 	defer close(e.done)
 	defer e.cancel()
@@ -39,7 +39,7 @@ func (e *Exporter) run() {
 	}
 	e.count(func(*Report) { e.drainUntil = time.Now().Add(drainGrace) })
 	e.draining.Wait()
-	_ = attempt(e.ctx, e.cfg.Client.Stop) // nothing is left that it could lose
+	_ = attempt(e.ctx, e.cfg.Client.Stop) // the queue is empty, so an error loses nothing
 }
 
 // next waits for a full request, for a span that has waited long enough, or
@@ -58,8 +58,8 @@ func (e *Exporter) next() batch {
 	}
 }
 
-// nextBatch returns the next request if it is due, or else when it will be, or
-// that there will be no more.
+// nextBatch returns the next request if it is due. Otherwise due fires when it will
+// be, or last reports that there are no more.
 func (e *Exporter) nextBatch() (b batch, due <-chan time.Time, last bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -75,7 +75,7 @@ func (e *Exporter) nextBatch() (b batch, due <-chan time.Time, last bool) {
 	return b, nil, false
 }
 
-// requestDone makes room: the request in flight is delivered, or was given up.
+// requestDone makes room: the request in flight was delivered or abandoned.
 func (e *Exporter) requestDone() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -90,13 +90,13 @@ func (e *Exporter) wakeWaiting() {
 	e.roomMade = make(chan struct{})
 }
 
-// deliver sends a request until its spans are accepted or rejected, or until
-// waiting makes no sense. It tells whether they need not be recovered from the
-// journal.
+// deliver retries a request until its spans are accepted or rejected, or until
+// waiting is pointless. It reports whether the spans no longer need recovery from
+// the journal.
 func (e *Exporter) deliver(r request) (settled bool) {
 	backoff := minBackoff
 	for e.awaitDelay() {
-		closing := e.closing // nil once Close has begun: it cuts only one wait short
+		closing := e.closing // nil once Close has begun, so that Close cuts only one wait short
 		select {
 		case <-closing:
 			closing = nil
@@ -114,7 +114,7 @@ func (e *Exporter) deliver(r request) (settled bool) {
 		case out.why.Verdict == Misconfigured: // waiting does not help
 			return e.spoolOrDrop(r, out.why)
 		case out.why.Verdict == Unreachable && closing == nil:
-			e.cancel() // nor would the requests behind this one get through
+			e.cancel() // the requests behind this one would fail, too
 		}
 		select {
 		case <-time.After(backoff/2 + rand.N(backoff)):
@@ -127,9 +127,9 @@ func (e *Exporter) deliver(r request) (settled bool) {
 	return e.spoolOrDrop(r, e.whyUndelivered())
 }
 
-// awaitDelay waits for as long as the receiver wants no requests. It tells
-// whether one may be sent now. If the wait would outlast Close, it is not
-// begun, and no more requests are sent.
+// awaitDelay waits out the delay that the receiver asked for, and reports whether a
+// request may be sent now. If the delay would outlast Close, it does not wait, and
+// no more requests are sent.
 func (e *Exporter) awaitDelay() bool {
 	for e.ctx.Err() == nil {
 		delay := e.sender.delay()
@@ -180,21 +180,20 @@ func (e *Exporter) settle(r request, out outcome) {
 	}
 }
 
-// giveUp takes the spans of a batch out of the process.
+// giveUp removes the spans of a batch from memory: they are spooled or dropped.
 func (e *Exporter) giveUp(b batch, why *UploadError) {
 	if e.spoolOrDrop(b.with(b.spans), why) {
 		e.settled(b)
 	}
 }
 
-// spoolOrDrop is where spans end that are not delivered now. If Close has no
-// time left for the disk they stay in the journal, where they are, and it
-// returns false.
+// spoolOrDrop spools spans that are not delivered now, or drops them. If Close has
+// no time left for the disk, the spans stay in the journal and it returns false.
 func (e *Exporter) spoolOrDrop(r request, why *UploadError) (settled bool) {
 	return e.keep(r, why, spool.Spool.Put, &e.report.Spooled)
 }
 
-// reject is where spans end that the receiver will never accept.
+// reject keeps and counts spans that the receiver will never accept.
 func (e *Exporter) reject(r request, why *UploadError) {
 	e.keep(r, why, spool.Spool.Reject, &e.report.Rejected)
 }
@@ -243,7 +242,7 @@ func (e *Exporter) count(f func(*Report)) {
 func (e *Exporter) setLastFailure(why *UploadError) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.lastFailure == nil || e.ctx.Err() == nil { // an attempt that was broken off tells nothing new
+	if e.lastFailure == nil || e.ctx.Err() == nil { // a canceled attempt says nothing new
 		e.lastFailure = why
 	}
 	e.wakeWaiting()
@@ -256,22 +255,22 @@ func (e *Exporter) whyUndelivered() *UploadError {
 }
 
 const (
-	// drainGrace is for how long Close sends requests of the spool once this
+	// drainGrace is how long Close goes on sending spooled requests once this
 	// process's own are done.
 	drainGrace = 200 * time.Millisecond
 
-	// drainRest is how long the spool is left alone, at least, after a request
-	// of it failed or another process was found sending them. A receiver that
-	// comes back is asked by one process of many, and by no other soon.
+	// drainRest is the shortest pause after a spooled request failed, or after
+	// another process was found draining the spool. When a receiver comes back, one
+	// process of many tries first and no other follows soon.
 	drainRest = 5 * time.Second
 
-	// maxPause bounds the wait between two requests of the spool. They may take
-	// half of a receiver's time, and new spans have the other.
+	// maxPause bounds the pause between two spooled requests. The backlog may take
+	// half of the receiver's time; the other half is for new spans.
 	maxPause = time.Second
 )
 
-// drain sends the spool's backlog, now that the collector is known to be there:
-// in the background, so that new spans need not wait.
+// drain sends the spool's backlog in the background, so that new spans need not
+// wait. It starts once the collector is known to be there.
 func (e *Exporter) drain() {
 	if e.cfg.Spool == nil || !e.mayDrain(0) || !e.idle.TryLock() {
 		return
@@ -297,8 +296,8 @@ func (e *Exporter) drain() {
 	})
 }
 
-// mayDrain tells whether one more request of the spool may be sent, after one
-// that took so long.
+// mayDrain reports whether another spooled request may be sent, after one that took
+// this long.
 func (e *Exporter) mayDrain(took time.Duration) bool {
 	if took > 0 {
 		select {

@@ -12,11 +12,10 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-// drained is what became of requests of the spool: of those that this process
-// put there, and of others.
+// drained counts what became of spooled requests: this process's own, and others'.
 type drained struct {
 	own, others Earlier
-	evicted     spool.Evicted // for what had to be kept again
+	evicted     spool.Evicted // to make room for what was spooled again
 }
 
 // A drain sends a spool's backlog for one destination, and counts what became
@@ -25,18 +24,18 @@ type drain struct {
 	spool  spool.Spool
 	to     spool.Destination
 	sender *sender
-	more   func(last time.Duration) bool  // another request may be sent, after one that took so long
-	retry  func(after time.Duration) bool // a request that the receiver delayed may be sent again, now
+	more   func(last time.Duration) bool  // reports whether to send another request, after one that took last
+	retry  func(after time.Duration) bool // waits for after, and reports whether to retry a request
 	drained
 }
 
-// recovered counts what came of the journals of killed processes.
+// recovered counts what was recovered from the journals of killed processes.
 func (d *drain) recovered(r spool.Recovered) {
 	d.others.Recovered += r.Spans
 	d.evicted.Add(r.Evicted)
 }
 
-// sendAll makes attempts until ctx ends, and waits for the disk until disk does.
+// sendAll sends the backlog until ctx ends. disk bounds the waits for the disk.
 func (d *drain) sendAll(ctx, disk context.Context) error {
 	box, err := d.spool.Outbox(disk, d.to)
 	if box == nil || err != nil {
@@ -67,11 +66,12 @@ func (d *drain) sendAll(ctx, disk context.Context) error {
 	return failed
 }
 
-// maxHalvings is how often a request that was joined is halved to find the one
-// in it that the receiver rejects. What is then left is rejected together.
+// maxHalvings is how often a joined request is halved to find the part that the
+// receiver rejects. The part left after that is rejected as a whole.
 const maxHalvings = 6
 
-// send sends one request. It returns why it, or a part of it, has to wait.
+// send sends one request. why is not nil if the request, or a part of it, has to
+// wait.
 func (d *drain) send(ctx context.Context, claim *spool.Claim, halvings int) (why *UploadError, err error) {
 	r := requestOf(claim)
 	if len(r.spans) == 0 {
@@ -96,19 +96,19 @@ func (d *drain) send(ctx context.Context, claim *spool.Claim, halvings int) (why
 	return d.settle(claim, r, out)
 }
 
-// settle does with the spans of a request what the receiver's answer asks for.
+// settle applies the receiver's answer to the spans of a request.
 func (d *drain) settle(claim *spool.Claim, r request, out outcome) (why *UploadError, err error) {
 	if len(out.left) == len(r.spans) {
-		_ = claim.Back() // or else the next to have the lock finds it as it is
+		_ = claim.Back() // on failure, the next process to hold the lock finds the request unchanged
 		return out.why, nil
 	}
-	// What was sent must not be sent again because its deadline passed, hence
-	// no context.
+	// No context: a request that was sent must be removed even after the deadline,
+	// or it is sent again.
 	room := claim.Room()
 	if len(out.left) > 0 {
 		evicted, err := keep(context.Background(), room, d.to, r.with(out.left), out.why, spool.Spool.Put)
 		d.evicted.Add(evicted)
-		if err != nil { // all of it waits as before, and some will arrive twice
+		if err != nil { // the whole request still waits, and some of its spans will arrive twice
 			_ = claim.Back()
 			return nil, err
 		}
@@ -132,10 +132,10 @@ func (d *drain) settle(claim *spool.Claim, r request, out outcome) (why *UploadE
 	return why, claim.Done()
 }
 
-// requestOf makes a request of what a spool kept.
+// requestOf returns the request in a claim.
 func requestOf(claim *spool.Claim) request {
 	r := request{resource: new(resourcepb.Resource), scope: new(commonpb.InstrumentationScope), spans: claim.Spans}
-	_ = proto.Unmarshal(claim.Resource, r.resource) // the spool has done it before
+	_ = proto.Unmarshal(claim.Resource, r.resource) // the spool has decoded it before
 	_ = proto.Unmarshal(claim.Scope, r.scope)
 	return r
 }

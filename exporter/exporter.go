@@ -1,9 +1,10 @@
-// Package exporter delivers finished spans: it batches them by bytes, sends
-// them, retries, and keeps what cannot be delivered on disk. Every span that was
-// exported is delivered, kept, or counted in a [Report] with the reason.
+// Package exporter delivers finished spans. An [Exporter] batches spans by size,
+// retries failed requests, and spools on disk what it cannot deliver. A [Report]
+// accounts for every exported span: delivered, spooled, rejected or dropped, and
+// why.
 //
-// exporter/otlp has clients for OTLP receivers, exporter/file one that writes
-// OTLP JSON lines.
+// A [Client] sends the requests. Package exporter/otlp provides clients for OTLP
+// receivers, and package exporter/file one that writes OTLP JSON lines.
 package exporter
 
 import (
@@ -29,8 +30,8 @@ type Config struct {
 	// destination is sent in the background.
 	Spool *spool.Spool
 
-	// Wait makes Export wait for room from the start (see SetWait), and keeps no
-	// journal: it is for a recording, which can be sent again.
+	// Wait makes Export wait for room (see SetWait) and turns off the journal. It
+	// is for recordings, which can be sent again.
 	Wait bool
 
 	MaxRequest int           // in bytes; zero is 3 MiB, because gRPC servers refuse more than 4
@@ -50,7 +51,7 @@ func New(cfg Config) (*Exporter, error) {
 	}
 	cfg.MaxRequest = cmp.Or(cfg.MaxRequest, 3<<20)
 	batch := min(cfg.MaxRequest, fullRequest)
-	cfg.MaxQueue = max(cmp.Or(cfg.MaxQueue, 4<<20), batch+cfg.MaxRequest) // one in flight, and any span
+	cfg.MaxQueue = max(cmp.Or(cfg.MaxQueue, 4<<20), batch+cfg.MaxRequest) // one request in flight plus any one span
 	cfg.Interval = cmp.Or(cfg.Interval, time.Second)
 	e := &Exporter{
 		cfg:      cfg,
@@ -84,9 +85,9 @@ func New(cfg Config) (*Exporter, error) {
 }
 
 const (
-	// fullRequest is how many bytes of spans make a request, if a single one has no
-	// more. Larger ones are no faster, and are in memory several times while they are
-	// sent.
+	// fullRequest is the number of bytes of spans at which a request is full; only
+	// a single larger span exceeds it. Larger requests are no faster, and a request
+	// is in memory several times while it is sent.
 	fullRequest = 1 << 20
 
 	// longPatience is how long Export waits for room while the collector accepts
@@ -94,12 +95,12 @@ const (
 	longPatience = time.Minute
 	// patience is the same for a collector that does not answer.
 	patience = 2 * time.Second
-	// maxDelay bounds how long Export and Flush wait because the receiver asked
-	// for it.
+	// maxDelay bounds how long Export and Flush wait for a receiver that asked for
+	// a delay.
 	maxDelay = time.Minute
 )
 
-// An Exporter delivers spans from a goroutine of its own, until Close.
+// An Exporter delivers spans in the background until Close.
 type Exporter struct {
 	cfg    Config
 	batch  int // bytes of spans that make a request
@@ -125,18 +126,18 @@ type Exporter struct {
 	inFlight     [][]byte
 	inFlightSize int           // in bytes
 	inPiece      bool          // between Begin and Commit or Checkpoint
-	since        time.Time     // when delivery of inFlight began, or some of it was accepted last
+	since        time.Time     // when delivery of inFlight began or last made progress
 	roomMade     chan struct{} // closed, and replaced, when inFlight is done, or failed
 	lastFailure  *UploadError  // nil after a success
-	drainUntil   time.Time     // zero until all else is done
-	drainFrom    time.Time     // not before, since something was in the way
+	drainUntil   time.Time     // when Close stops draining; zero until all own spans are done
+	drainFrom    time.Time     // no draining before this time, after a failure
 	report       Report
 
-	diskLate bool           // the journal did not keep up; the sender's own
-	journal  *spool.Journal // of a live stream: a recording can be sent again
+	diskLate bool           // the journal did not keep up; used by the sender only
+	journal  *spool.Journal // nil for a recording, which can be sent again
 }
 
-// A queued span is encoded: as a message it would take several times the memory.
+// A queued span is kept encoded: decoded, it would take several times the memory.
 type queued struct {
 	*origin
 	wire   []byte // the bytes it adds to a request
@@ -152,15 +153,15 @@ type batch struct {
 	numbers []interval // in the journal
 }
 
-// An interval is of numbers, without its end.
+// An interval is a range of span numbers; to is excluded.
 type interval struct{ from, to uint64 }
 
-// Export hands over a finished span: the wire bytes of one
-// opentelemetry.proto.trace.v1.Span, of which it makes a copy. from is its
-// resource, nil for Config.Resource; there may be a few of them. It may be called
-// by several goroutines, and returns at once unless Config.Wait is set. Where
-// there is no room, the oldest spans go to the spool, or without one are
-// dropped and counted; so does a span that comes after Close.
+// Export queues a finished span, the wire encoding of an
+// opentelemetry.proto.trace.v1.Span. It copies span. from is the span's resource,
+// nil for Config.Resource; there should be only a few distinct resources. Export
+// may be called by several goroutines, and does not block unless Config.Wait is
+// set. If there is no room, the oldest spans are spooled or, without a spool,
+// dropped and counted. So is a span exported after Close.
 func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 	e.mu.Lock()
 	e.report.Ended++
@@ -195,7 +196,7 @@ func (e *Exporter) isClosed() bool {
 // enqueue adds q to the queue. It returns the requests evicted for it, and why. It
 // is called with e.mu held.
 func (e *Exporter) enqueue(q queued) (evicted []batch, why *UploadError) {
-	if !e.inPiece { // which has waited before
+	if !e.inPiece { // Begin has waited for a piece
 		e.waitForRoom(len(q.wire))
 	}
 	// The oldest go first, a request at a time: the root ends last, and a trace
@@ -222,8 +223,8 @@ func (e *Exporter) enqueue(q queued) (evicted []batch, why *UploadError) {
 	return evicted, why
 }
 
-// SetWait tells Export whether to wait while there is no room, for as long as
-// the collector takes anything. It also frees an Export that waits.
+// SetWait sets whether Export waits for room as long as the collector accepts
+// anything. SetWait(false) also releases an Export that is waiting.
 func (e *Exporter) SetWait(wait bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -231,9 +232,8 @@ func (e *Exporter) SetWait(wait bool) {
 	e.wakeWaiting()
 }
 
-// waitForRoom waits, if it is to, until size bytes more fit, or until the
-// collector has taken nothing for too long. It is called, and returns, with
-// e.mu held.
+// waitForRoom waits, if e.wait is set, until size more bytes fit or the collector
+// has accepted nothing for too long. It is called, and returns, with e.mu held.
 func (e *Exporter) waitForRoom(size int) {
 	for e.wait && !e.closed && !e.hasRoom(size) {
 		left := longPatience
@@ -376,7 +376,7 @@ func (e *Exporter) Close(ctx context.Context) Report {
 	return r
 }
 
-// rest returns a request's worth of what the sender left.
+// rest dequeues a request's worth of the spans that the sender left behind.
 func (e *Exporter) rest() batch {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -15,11 +15,13 @@ type Flushed struct {
 	Err error // why spans still wait; may be an *Error
 }
 
-// Flush sends a spool's backlog, each request by the client that dial returns
-// for its destination. done, if not nil, is told of spans that wait no longer.
+// Flush sends a spool's backlog, each request with the client that dial returns for
+// its destination. done, if not nil, is called with the number of spans that no
+// longer wait.
 //
-// Of a file dial is told no name, because a name found in a spool is not one to
-// write to. It returns a client if the user has named a file again, or else nil.
+// For a file, dial is not told the name, because a name found in a spool must not
+// be written to. dial returns a client if the user has named a file again, and nil
+// otherwise.
 func Flush(ctx context.Context, s spool.Spool, dial func(spool.Destination) (Client, error), done func(spans int)) ([]Flushed, error) {
 	if dial == nil {
 		return nil, errors.New("exporter: Flush without dial")
@@ -81,7 +83,8 @@ func flush(ctx context.Context, s spool.Spool, to spool.Destination, client Clie
 	return errors.Join(err, ctx.Err())
 }
 
-// sleep waits unless that would take too long. It tells whether it did.
+// sleep waits for delay, unless that exceeds maxDelay or ctx ends first, and
+// reports whether it did.
 func sleep(ctx context.Context, delay time.Duration) bool {
 	if delay > maxDelay {
 		return false

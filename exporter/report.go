@@ -12,14 +12,14 @@ type Report struct {
 	Dropped   int
 
 	Cause   error // why the first undelivered span was not delivered; may be an *Error
-	NotKept error // why spans were dropped in spite of a spool
+	NotKept error // why the spool did not keep the dropped spans
 
-	Unprotected error // why a kill would have lost spans
+	Unprotected error // why crash protection was unavailable
 
 	Earlier Earlier
 }
 
-// Earlier is what became of spans of other processes, found in the spool.
+// Earlier counts what became of other processes' spans, found in the spool.
 type Earlier struct {
 	Recovered int // from processes that were killed
 	Delivered int
@@ -36,10 +36,10 @@ func (e *Earlier) add(more Earlier) {
 	e.SetAside += more.SetAside
 }
 
-// undecided is how many spans somebody still has.
+// undecided returns how many spans have no final outcome yet.
 func (r *Report) undecided() int { return r.Ended - r.Delivered - r.Spooled - r.Rejected - r.Dropped }
 
-// addDrained counts spans anew that were spooled before.
+// addDrained moves spans that had counted as spooled to their new outcome.
 func (r *Report) addDrained(d drained) {
 	r.addEvicted(d.evicted)
 	r.Earlier.add(d.others)
@@ -62,8 +62,8 @@ func (r *Report) blame(why *UploadError) {
 	}
 }
 
-// Settled is how many spans are out of memory: it grows while the receiver, or
-// the disk, takes anything.
+// Settled returns how many spans have left memory. It grows while the receiver or
+// the disk makes progress.
 func (e *Exporter) Settled() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()

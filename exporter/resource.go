@@ -19,8 +19,8 @@ func Resource(ctx context.Context, service, version string) (*resourcepb.Resourc
 	return ResourceFrom(ctx, []string{HostDetector}, "service.name", service, "service.version", version)
 }
 
-// ResourceFrom is Resource with what the named detectors find, and with more
-// attributes: keys, each with its value.
+// ResourceFrom is like Resource, and adds what the named detectors find and more
+// attributes, as alternating keys and values.
 func ResourceFrom(ctx context.Context, detectors []string, keysAndValues ...string) (*resourcepb.Resource, error) {
 	var known []attribute.KeyValue
 	for _, found := range detect(detectors) {
@@ -38,7 +38,7 @@ func ResourceFrom(ctx context.Context, detectors []string, keysAndValues ...stri
 	res, err := resource.New(ctx, append(options, resource.WithFromEnv())...) // the last one wins
 
 	out := new(resourcepb.Resource)
-	for _, kv := range res.Attributes() { // sorted, and strings all of them
+	for _, kv := range res.Attributes() { // sorted; all values are strings
 		out.Attributes = append(out.Attributes, &commonpb.KeyValue{
 			Key: strings.ToValidUTF8(string(kv.Key), "\uFFFD"),
 			Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{

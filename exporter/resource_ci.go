@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// A ciSystem is recognised by a variable it sets in every job. Attributes are those of
-// the CI/CD and VCS conventions, each with the variables that may have its value,
-// the first one that is set.
+// A ciSystem is recognised by a variable it sets in every job. Each entry of
+// attributes is an attribute of the CI/CD and VCS conventions and the variables it
+// may come from; the first one that is set counts.
 type ciSystem struct {
 	marker     string
 	attributes [][]string
@@ -154,7 +154,7 @@ func refType(tagVariable string) string {
 	return "branch"
 }
 
-// detectCI reads what the first CI system found says of the job.
+// detectCI reads the attributes of the job from the first CI system found.
 func detectCI(set func(key, value string)) {
 	for _, ci := range ciSystems {
 		if v := os.Getenv(ci.marker); v == "" || strings.EqualFold(v, "false") {
@@ -188,14 +188,14 @@ func setFrom(set func(key, value string), attributes [][]string) {
 	}
 }
 
-// repositoryURL returns a remote as the URL of its page, without credentials: it
-// may be git@host:owner/name.git, or hold a token.
+// repositoryURL returns the URL of a remote's web page, without credentials. The
+// remote may be git@host:owner/name.git, or contain a token.
 func repositoryURL(remote string) string {
 	if host, path, ok := strings.Cut(remote, ":"); ok && !strings.Contains(remote, "://") {
 		remote = "https://" + host[strings.LastIndex(host, "@")+1:] + "/" + strings.TrimPrefix(path, "/")
 	}
 	u, err := url.Parse(remote)
-	if err != nil || u.Host == "" { // a path, or nothing to be sure of
+	if err != nil || u.Host == "" { // a path, or not clearly a URL
 		return ""
 	}
 	if u.Scheme != "http" {

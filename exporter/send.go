@@ -16,7 +16,7 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-// A request is spans that travel together, encoded as they stand in it.
+// A request holds spans that are sent together, encoded as they appear in it.
 type request struct {
 	resource *resourcepb.Resource
 	scope    *commonpb.InstrumentationScope
@@ -32,13 +32,13 @@ type origin struct {
 
 func newOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationScope) *origin {
 	o := &origin{request: request{resource: resource, scope: scope}}
-	// The lengths of its two enclosing messages take more bytes in a full
-	// request than in an empty one, up to three each.
+	// In a full request, the lengths of the two enclosing messages take up to three
+	// bytes more each than in an empty one.
 	o.overhead = 2*3 + proto.Size(&coltracepb.ExportTraceServiceRequest{ResourceSpans: o.resourceSpans()})
 	return o
 }
 
-// originOf returns that of spans of a resource. It is called with e.mu held.
+// originOf returns the origin of spans of a resource. It is called with e.mu held.
 func (e *Exporter) originOf(resource *resourcepb.Resource) *origin {
 	o := e.origins[resource]
 	if o != nil {
@@ -55,9 +55,8 @@ func (e *Exporter) originOf(resource *resourcepb.Resource) *origin {
 // fieldSpans is ScopeSpans.spans.
 const fieldSpans = 2
 
-// frame returns a copy of an encoded span as it stands in a request. Spans share
-// their memory with others that leave at about the same time. It is called with e.mu
-// held.
+// frame returns a copy of an encoded span as it appears in a request. Spans that
+// are sent at about the same time share a buffer. It is called with e.mu held.
 func (e *Exporter) frame(span []byte) []byte {
 	size := protowire.SizeTag(fieldSpans) + protowire.SizeBytes(len(span))
 	if cap(e.room)-len(e.room) < size {
@@ -69,7 +68,7 @@ func (e *Exporter) frame(span []byte) []byte {
 	return e.room[start:len(e.room):len(e.room)]
 }
 
-// framesSize is how much memory is taken at once for the bytes of spans.
+// framesSize is the size of a buffer that spans share, in bytes.
 const framesSize = 16 << 10
 
 // with returns a request of other spans.
@@ -85,7 +84,7 @@ func (r request) resourceSpans() []*tracepb.ResourceSpans {
 	return []*tracepb.ResourceSpans{{Resource: r.resource, ScopeSpans: []*tracepb.ScopeSpans{scope}}}
 }
 
-// body is the request as a spool keeps it.
+// body returns the request as a spool keeps it.
 func (r request) body() (spool.Request, error) {
 	b, err := proto.Marshal(&coltracepb.ExportTraceServiceRequest{ResourceSpans: r.resourceSpans()})
 	return spool.Request{Body: b, Spans: len(r.spans)}, err
@@ -99,7 +98,7 @@ type sender struct {
 	notBefore time.Time // the receiver wants no requests until then
 }
 
-// delay is how long the receiver still wants no requests.
+// delay returns how long the receiver still wants no requests.
 func (s *sender) delay() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

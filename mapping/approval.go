@@ -79,7 +79,7 @@ func (r *run) endApproval(a *pendingApproval, at instant, outcome, errorType str
 	r.emit(s)
 }
 
-// openApprovals returns the approvals that wait for an answer, in order.
+// openApprovals returns the approvals that wait for an answer, the oldest first.
 func (r *run) openApprovals() (open []*pendingApproval) {
 	for _, list := range r.approvals {
 		open = append(open, list...)

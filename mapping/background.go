@@ -10,12 +10,12 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// leaveRunning notes that a call has ended, but not what it started.
+// leaveRunning records that a call has ended but has left something running.
 func (r *run) leaveRunning(t *tool, call *agent.Tool, at instant) {
 	t.task = string(call.Task)
 	r.counts.tasks++
 	t.background = r.counts.tasks
-	if old := r.tasks[t.task]; old != nil && t.task != "" { // the id again: of the older nothing more will be heard
+	if old := r.tasks[t.task]; old != nil && t.task != "" { // the id is reused: the older task will never be reported again
 		r.endBackground(old, r.clock.after(old.from, at), "running", "", content.Attributes{})
 	}
 	r.tasks[t.taskKey()] = t
@@ -36,8 +36,8 @@ func (t *tool) taskKey() string {
 	return t.task
 }
 
-// taskEnd takes the end of background work, or a notification of it. Some work
-// is of a nested agent, whose calls are not in the stream.
+// taskEnd handles the end of background work, or a notification of it. Some work
+// belongs to a nested agent whose calls are not in the stream.
 func (r *run) taskEnd(inv *invocation, ev *agent.Event, at instant) {
 	if ev.Wakes {
 		r.wake(inv, at)
@@ -47,7 +47,7 @@ func (r *run) taskEnd(inv *invocation, ev *agent.Event, at instant) {
 		return
 	}
 	if !ev.Wakes {
-		return // it was told before
+		return // it was reported before
 	}
 	note := *ev
 	note.Notice = semconv.EventTaskNotification
@@ -58,8 +58,8 @@ func (r *run) taskEnd(inv *invocation, ev *agent.Event, at instant) {
 	r.notice(inv, &note, at)
 }
 
-// endTask takes the end of work that a run left behind. It tells whether it was
-// this run's.
+// endTask handles the end of work that a run left running, and reports whether the
+// work was this run's.
 func (r *run) endTask(ev *agent.Event) bool {
 	if r.tasks[string(ev.ID)] == nil {
 		return false
@@ -117,8 +117,8 @@ func sortedTools(tools map[string]*tool) []*tool {
 	return slices.SortedFunc(maps.Values(tools), func(a, b *tool) int { return a.n - b.n })
 }
 
-// endTasks ends what still ran in the background when the stream ended. All
-// that is known of it is that it outlived the stream.
+// endTasks ends what was still running in the background when the stream ended. It
+// is only known to have outlived the stream.
 func (r *run) endTasks(at instant) {
 	for _, t := range sortedTools(r.tasks) {
 		if t.over == 0 {

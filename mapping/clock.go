@@ -12,9 +12,9 @@ type instant = agent.Instant
 const (
 	microsecond = instant(time.Microsecond)
 
-	// quantum is what all instants are multiples of: spans start at one, and end
-	// a microsecond before one. So no span ever ends at the microsecond at which
-	// another starts, which makes Jaeger leave it out of the critical path.
+	// quantum is what all instants are multiples of. A span starts at a multiple
+	// and ends a microsecond before one, so that it never ends in the microsecond
+	// in which another starts: Jaeger would leave it out of the critical path.
 	quantum = 2 * microsecond
 )
 
@@ -22,23 +22,23 @@ func quantize(t instant) instant { return t - t%quantum }
 
 // A clock puts the lines of one run on one timeline.
 //
-// In a live pipe, a line without a stamp counts by its arrival, corrected by
-// the distance between the newest stamp and its own arrival: so an old capture
-// fed through cat stays where its stamps are. In a recording arrivals mean
-// nothing, and an arrival is the number of the line: a line without a stamp
-// inherits the last one.
+// In a live pipe, a line without a timestamp is placed by its arrival time,
+// corrected by the offset of the newest timestamp from its own arrival: an old
+// capture fed through cat keeps its own times. In a recording, arrivals mean
+// nothing, and an arrival is the line number: a line without a timestamp inherits
+// the last one.
 type clock struct {
 	replay    bool
 	stamped   bool    // a stamp has been seen
 	shift     instant // of all stamps, see Options.Shift
 	lastStamp instant // shifted
-	offset    instant // from the arrival of the newest stamp to it
-	skew      instant // added to stamps; not 0 if arrivals were sent before the first
+	offset    instant // of the newest timestamp from its arrival
+	skew      instant // added to timestamps; not 0 if spans placed by arrival were sent before the first
 	last      instant
 }
 
-// The stamps that are believed lie between 2000 and 2100 and within a day of
-// the one before.
+// Timestamps are believed if they lie between 2000 and 2100 and within a day of the
+// one before.
 var (
 	earliest = instant(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
 	latest   = instant(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
@@ -46,7 +46,7 @@ var (
 
 const maxJump = instant(24 * time.Hour)
 
-// believed returns a stamp, 0 if it cannot be one.
+// believed returns a timestamp, or 0 if it is implausible.
 func (c *clock) believed(stamp instant) instant {
 	stamp = quantize(stamp)
 	switch {
@@ -58,8 +58,8 @@ func (c *clock) believed(stamp instant) instant {
 	return stamp
 }
 
-// at returns the instant of a line. Time never runs back within a run: a span
-// that ended before it starts would show as years long.
+// at returns the instant of a line. Time never runs backwards within a run, because
+// a span that ended before it started would show as years long.
 func (c *clock) at(stamp, arrival instant) instant {
 	t := arrival + c.offset
 	switch {
@@ -74,8 +74,8 @@ func (c *clock) at(stamp, arrival instant) instant {
 	return c.last
 }
 
-// after returns t, or as little later as a span that lasts from start to t
-// needs. What follows is no earlier.
+// after returns t, or the earliest later instant at which a span that started at
+// start can end. Nothing that follows is earlier.
 func (c *clock) after(start, t instant) instant {
 	t = max(t, start+quantum)
 	c.last = max(c.last, t)

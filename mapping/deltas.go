@@ -43,7 +43,7 @@ func (k textKind) event(mode Deltas) string {
 
 func (k textKind) message() string { return k.event(DeltasMessage) }
 
-// part is the type of the message part.
+// part returns the type of the message part.
 func (k textKind) part() string {
 	if k == answerText {
 		return "text"
@@ -55,11 +55,11 @@ func (k textKind) part() string {
 // turn's own span go to child spans.
 type eventLog struct {
 	own   encodedEvents // of the turn's span
-	first bool          // the span at hand is not the turn's own
-	start instant       // of the span at hand
+	first bool          // the current span is not the turn's own
+	start instant       // of the current span
 	last  instant       // its last event, or the turn's
 	at    encodedEvents // its events
-	texts []textEvent   // or these, if content is captured
+	texts []textEvent   // events that wait for their texts, if content is captured
 	size  int           // of the texts
 
 	index   int // of the next event
@@ -72,11 +72,11 @@ type eventLog struct {
 	segments [2]content.Segment
 	speech   content.Speech
 	waiting  []*span // spans whose texts are not all resolved
-	held     int     // events that those have
+	held     int     // number of events of the waiting spans
 	lost     int     // bytes cut from texts
 }
 
-// delta takes a piece of text.
+// delta handles a piece of text.
 func (t *turn) delta(r *run, inv *invocation, kind textKind, at instant, ev *agent.Event) {
 	at = max(at, t.start)
 	t.said(at)
@@ -107,7 +107,7 @@ func (t *turn) delta(r *run, inv *invocation, kind textKind, at instant, ev *age
 	}
 }
 
-// message takes a whole text that no delta had.
+// message handles a whole text that came without deltas.
 func (t *turn) message(r *run, inv *invocation, kind textKind, at instant, ev *agent.Event) {
 	at = max(at, t.start)
 	t.said(at)
@@ -154,7 +154,7 @@ func (l *eventLog) endPending(r *run) {
 	}
 }
 
-// add adds the event of a text.
+// add adds an event for a text.
 func (l *eventLog) add(r *run, kind textKind, name string, at instant, bytes, count int) {
 	e := textEvent{name: name, at: at, kind: kind, index: l.index, bytes: bytes, count: count}
 	l.index += count
@@ -171,13 +171,13 @@ func (l *eventLog) add(r *run, kind textKind, name string, at instant, bytes, co
 	}
 }
 
-// count is how many events the span at hand has, and how many bytes.
+// count returns the number of events of the current span, and their size in bytes.
 func (l *eventLog) count() (events, bytes int) {
 	return l.at.n + len(l.texts) + min(l.pending.count, 1), len(l.at.wire) + l.size
 }
 
-// makeRoom continues the events in a new span if the one at hand is full. It
-// returns the time of the next event, which is not before that span's start.
+// makeRoom continues the events in a new span if the current one is full. It
+// returns the time of the next event, which is not before the span's start.
 func (l *eventLog) makeRoom(r *run, inv *invocation, t *turn, at instant) instant {
 	events, bytes := l.count()
 	if events < r.m.opts.MaxSpanEvents && bytes < maxSpanBytes {
@@ -190,7 +190,8 @@ func (l *eventLog) makeRoom(r *run, inv *invocation, t *turn, at instant) instan
 	return next
 }
 
-// endSpan ends the span at hand. The turn's own stays open until the turn ends.
+// endSpan ends the current span. The turn's own span stays open until the turn
+// ends.
 func (l *eventLog) endSpan(r *run, inv *invocation, t *turn, at instant) {
 	if !l.first {
 		l.first = true
@@ -249,8 +250,7 @@ type notice struct {
 	attributes []byte
 }
 
-// notice takes an event of a notice. It stands on the turn at hand, or on the
-// next.
+// notice handles a Notice event. It goes on the current turn, or on the next one.
 func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
 	switch ev.Notice {
 	case "":
@@ -284,7 +284,7 @@ func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
 // maxNotices is how many may wait for a turn.
 const maxNotices = 10_000
 
-// ofRequest are the notices that show that the model was asked.
+// ofRequest are the notices that imply a request to the model.
 var ofRequest = map[string]bool{
 	semconv.EventRetry: true, semconv.EventConnectionLost: true, semconv.EventConnectionRestored: true,
 }

@@ -19,7 +19,7 @@ type detector struct {
 	given    bool    // by Options.Agent
 	kept     []keptLine
 	size     int // of kept, in bytes
-	unproven int // lines that were not kept
+	unproven int // lines without proof that were not kept
 }
 
 // A source is an agent that takes part in the stream.
@@ -34,7 +34,7 @@ type keptLine struct {
 	number  int
 }
 
-// maxKept is how much of a stream is kept without knowing whose it is, in bytes.
+// maxKept is how many bytes of a stream are kept while its agent is unknown.
 const maxKept = 1 << 20
 
 func newDetector(flag string) (d detector, err error) {
@@ -50,7 +50,7 @@ func newDetector(flag string) (d detector, err error) {
 	return d, nil
 }
 
-// presumed is the agent to name as long as none is known.
+// presumed returns the agent to name while none is known.
 func (d *detector) presumed() *agent.Agent {
 	if d.current != nil {
 		return d.current.agent
@@ -112,7 +112,7 @@ func (m *Mapper) decode(text agent.Line, number int) {
 	line := keptLine{text, marks.Session, number}
 	found, foreign := marks.Agent()
 	if owner := m.sessions.agentOf([]byte(line.session)); owner != nil && line.session != "" {
-		found, foreign = owner, "" // agents that print the same lines differ in their first one only
+		found, foreign = owner, "" // agents with the same lines differ only in the first one
 	}
 	switch {
 	case foreign != "":
@@ -245,7 +245,7 @@ func (m *Mapper) settle() {
 	}
 }
 
-// decodeAs makes a line the events at hand.
+// decodeAs decodes a line into m.events.
 func (m *Mapper) decodeAs(source *source, line agent.Line, number int) {
 	m.events = source.decoder.Decode(line, m.events[:0])
 	for i := range m.events {

@@ -8,7 +8,7 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// facts are those of a root, of which a newer one replaces an older.
+// facts are the facts of a root. A newer value replaces an older one.
 type facts []agent.Fact
 
 func (f *facts) set(fact *agent.Fact) {
@@ -23,7 +23,7 @@ func (f *facts) set(fact *agent.Fact) {
 	*f = append(*f, own)
 }
 
-// takeFacts keeps what a run's first line or result says of it.
+// takeFacts keeps the facts of a run's first line or result.
 func (r *run) takeFacts(list []agent.Fact) {
 	for i := range list {
 		if list[i].Level == agent.Harmless {
@@ -33,7 +33,7 @@ func (r *run) takeFacts(list []agent.Fact) {
 	r.m.captureFacts(list, &r.content)
 }
 
-// maxAsked is how many messages a turn is told to answer.
+// maxAsked is how many messages a turn may answer.
 const maxAsked = 16
 
 func (r *run) takePrompt(inv *invocation, ev *agent.Event) {
@@ -58,8 +58,8 @@ func (inv *invocation) ask(m content.Value) {
 	}
 }
 
-// takeAnswer takes what the result says: the answer, or why there is none. The
-// answer is the last text that was said; some results hold all texts in one.
+// takeAnswer keeps the answer in the result, or why there is none. The answer is
+// the last text; some results hold all texts in one.
 func (r *run) takeAnswer(end *agent.Event) {
 	if end.Failed {
 		r.takeFault(end.Text)
@@ -72,7 +72,7 @@ func (r *run) takeAnswer(end *agent.Event) {
 	}
 }
 
-// takeFault keeps what the agent says of an error.
+// takeFault keeps an agent's error message.
 func (r *run) takeFault(escaped []byte) {
 	if len(escaped) == 0 {
 		return

@@ -24,7 +24,7 @@ const (
 	approval
 )
 
-// A spanRef names a span of a run: the nth of its operation. The root is the
+// A spanRef identifies a span of a run: the nth span of an operation. The root is
 // invokeAgent 0.
 type spanRef struct {
 	operation operation
@@ -33,9 +33,9 @@ type spanRef struct {
 
 var rootRef = spanRef{operation: invokeAgent}
 
-// newRunKey derives a key. A recording of a live run has other times, and
-// another content level gives spans with other attributes, so they must have
-// other ids: backends would mix the two or show both.
+// newRunKey derives a key. A recording of a live run has other times, and another
+// content level gives spans other attributes, so both must have other ids: backends
+// would mix the spans or show both.
 func newRunKey(agent, session string, run int, first instant, opts *Options) runKey {
 	return digest("run", agent, session, strconv.Itoa(run), strconv.FormatInt(int64(first), 10),
 		strconv.FormatBool(opts.replay()), string(opts.Content), string(opts.Deltas))

@@ -8,33 +8,33 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// An invocation is the work of one agent: the run's own, or a sub-agent's.
+// An invocation is the work of one agent: the run's main agent or a sub-agent.
 type invocation struct {
 	ref   spanRef
-	tool  spanRef // that started it
+	tool  spanRef // the call that started it
 	name  string
 	model string
 	start instant
 
-	turn    *turn   // the one at hand
-	called  *turn   // it ended by calling a tool, but more may become known of it
+	turn    *turn   // the current one
+	called  *turn   // ended by a tool call, but the stream may still add to it
 	last    *turn   // the one that ended last
 	wait    instant // when the agent began to wait for the model
-	idle    bool    // the model gave its answer, so nobody waits for it
-	task    *tool   // the call in whose background it works, nil if in none
+	idle    bool    // the model has answered, so the agent is not waiting for it
+	task    *tool   // the call that runs it in the background, or nil
 	notices []notice
 
 	running    int        // tools in flight
-	busy       []interval // in which tools ran, the last of them
+	busy       []interval // the latest intervals in which tools ran
 	firstChunk instant
 	estimated  bool // firstChunk came at an unknown time after the start
-	untimed    bool // nobody knows when the first one came
+	untimed    bool // the time of the first chunk is unknown
 
 	repeats             repeats
 	counts              invocationCounts
 	modelTime, toolTime instant
 	asked               []content.Value // the messages that the next turn answers: the prompt, or what tools returned
-	prompted            bool            // and the prompt is on the span
+	prompted            bool            // the prompt is on the span
 	answer              string          // the last text that was said
 	content             content.Attributes
 	ended               bool
@@ -44,11 +44,12 @@ type invocation struct {
 // An interval is the time from one instant to another.
 type interval struct{ from, to instant }
 
-// maxBusy is how many intervals are kept to be merged with a later one.
+// maxBusy is how many intervals are kept for merging with a later one.
 const maxBusy = 64
 
-// ranTool adds the time of a call to that of all tools. Calls end in order, but
-// one that is told of at its end may have begun before any that ended earlier.
+// ranTool adds the time of a call to the time in tools. Calls end in order, but a
+// call that is reported only at its end may have begun before calls that ended
+// earlier.
 func (inv *invocation) ranTool(from, to instant) {
 	n := len(inv.busy)
 	for ; n > 0 && inv.busy[n-1].to >= from; n-- {
@@ -65,7 +66,7 @@ func (inv *invocation) ranTool(from, to instant) {
 
 type invocationCounts struct{ turns, tools, toolErrors, deltas int }
 
-// answered tells whether the model has given its answer.
+// answered reports whether the model has given its answer.
 func (inv *invocation) answered() bool {
 	return inv.idle || inv.turn != nil && inv.turn.answered != 0
 }
@@ -86,7 +87,7 @@ func (r *run) endInvocation(inv *invocation, at instant, errorType string) insta
 		return at
 	}
 	inv.ended = true
-	for _, t := range slices.Backward(sortedTools(r.tools)) { // what is open in it
+	for _, t := range slices.Backward(sortedTools(r.tools)) { // end what is open within it
 		if t.inv == inv && r.tools[t.id] == t {
 			at = max(at, r.endTool(t, r.clock.after(t.start, at), errIncomplete, ""))
 		}
@@ -124,8 +125,8 @@ func (inv *invocation) captureAnswer(c *content.Capture) {
 	}
 }
 
-// common returns the attributes that all spans of an invocation and an operation
-// have.
+// common returns the attributes shared by all spans of an invocation and an
+// operation.
 func (inv *invocation) common(r *run, op operation) []byte {
 	c := &inv.encoded[op]
 	if len(c.wire) > 0 && c.session == r.session && c.name == inv.name {
@@ -147,8 +148,8 @@ func (inv *invocation) common(r *run, op operation) []byte {
 	return c.wire
 }
 
-// encodedCommon are the attributes of an invocation's spans, as long as it has
-// this name and its session this id.
+// encodedCommon caches the attributes of an invocation's spans, while its name and
+// its session's id stay the same.
 type encodedCommon struct {
 	wire          []byte
 	session, name string

@@ -3,8 +3,8 @@ package mapping
 import "bytes"
 
 const (
-	// maxLine is how much of a line is kept for parsing. Lines of 27 MB, a
-	// diff in a tool's result, have been reported.
+	// maxLine is how much of a line is kept for parsing. Lines of 27 MB have been
+	// reported: a diff in a tool's result.
 	maxLine = 64 << 20
 
 	// maxTail is how much is kept of the end of a line past maxLine: Cursor
@@ -12,13 +12,13 @@ const (
 	maxTail = 4 << 10
 )
 
-// lines cuts a stream into lines, however it is chunked.
+// lines splits a stream into lines, however it is chunked.
 type lines struct {
 	max  int
-	line func(line, tail []byte) // tail is nil but for a line past max, of which line is the head
+	line func(line, tail []byte) // tail is nil unless the line is longer than max: then line is its head
 
 	buf, tail []byte
-	cut       bool // the line at hand is past max
+	cut       bool // the current line is past max
 	short     shortener
 }
 
@@ -41,7 +41,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// end hands on a last line that no newline ends.
+// end passes on a last line without a newline.
 func (l *lines) end() {
 	if len(l.buf) > 0 {
 		l.flush()
@@ -85,6 +85,6 @@ func (l *lines) flush() {
 	}
 	l.buf, l.tail, l.cut = l.buf[:0], l.tail[:0], false
 	if cap(l.buf) > 1<<20 {
-		l.buf = nil // one huge line must not be paid for until the end
+		l.buf = nil // do not keep the memory of one huge line until the end
 	}
 }

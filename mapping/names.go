@@ -8,12 +8,12 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// names decides which names and ids may leave the machine at every content level.
-// A broken or hostile stream can have a token where a tool's name, a status or an
-// id is expected.
+// names decides which names and ids may leave the machine at every content level. A
+// broken or hostile stream may have a token in place of a tool's name, a status or
+// an id.
 type names struct {
 	redactor *redact.Redactor
-	known    map[string]bool // what was decided of a name
+	known    map[string]bool // whether a name may be shown
 	hidden   int             // names that were not passed on
 }
 
@@ -31,15 +31,14 @@ func newNames(redactor *redact.Redactor) (*names, error) {
 	return n, nil
 }
 
-// clone returns names that count apart.
+// clone returns a copy with a separate count.
 func (n *names) clone() *names {
 	c := *n
 	return &c
 }
 
-// pass returns a name, or _OTHER in the place of one that may be a secret.
-// Short names and ids of a known form pass without a look at the rules, which
-// take their time to load.
+// pass returns a name, or _OTHER if the name may be a secret. Short names and ids
+// of a known form pass without the rules, which take time to load.
 func (n *names) pass(s string) string {
 	if redact.KnownID(s) || n.harmless(s) {
 		return s
@@ -48,8 +47,8 @@ func (n *names) pass(s string) string {
 	return semconv.ErrorOther
 }
 
-// id returns an id, or _OTHER in the place of one that a rule takes for a secret.
-// That it looks random says nothing.
+// id returns an id, or _OTHER if a rule takes the id for a secret. Being random
+// does not count against an id.
 func (n *names) id(s string) string {
 	shown := n.idAgain(s)
 	if shown != s {

@@ -7,7 +7,7 @@ import (
 	"github.com/spantee/spantee/mapping/agent"
 )
 
-// invocation returns the work that an event is about: that of a sub-agent if a
+// invocation returns the invocation that an event belongs to: a sub-agent's if a
 // tool call started one.
 func (r *run) invocation(ev *agent.Event, at instant) *invocation {
 	if len(ev.Parent) == 0 {
@@ -39,8 +39,7 @@ func (r *run) invocation(ev *agent.Event, at instant) *invocation {
 	return inv
 }
 
-// leftRunning returns the call that works on in the background, nil if it does
-// not.
+// leftRunning returns a call that is still working in the background, or nil.
 func (r *run) leftRunning(call []byte) *tool {
 	for _, t := range r.tasks {
 		if t.id == string(call) {
@@ -50,8 +49,8 @@ func (r *run) leftRunning(call []byte) *tool {
 	return nil
 }
 
-// works tells whether an event is about a sub-agent that the run left at work in
-// the background.
+// works reports whether an event belongs to a sub-agent that the run left working
+// in the background.
 func (r *run) works(ev *agent.Event) bool {
 	if len(ev.Parent) == 0 {
 		return false
@@ -60,8 +59,8 @@ func (r *run) works(ev *agent.Event) bool {
 	return inv != nil && inv.task != nil || r.leftRunning(ev.Parent) != nil
 }
 
-// endNested ends what a call that worked in the background left open. It returns
-// when the call ended, which is not before that.
+// endNested ends what a background call left open. It returns when the call ended,
+// which is not before its work ended.
 func (r *run) endNested(task *tool, at instant, errorType string) instant {
 	for _, t := range slices.Backward(sortedTools(r.tools)) {
 		if t.inv.task == task {

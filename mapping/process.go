@@ -8,7 +8,7 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// A Process is the agent, where it is spantee's own child.
+// A Process is the process of an agent that spantee started.
 type Process struct {
 	Key        [32]byte // random: the ids of its first run are derived from it
 	Executable string   // its name, without the path
@@ -22,11 +22,11 @@ type exit struct {
 	stderr string
 }
 
-// Exited tells how the Process ended: with a code, or by a signal such as
-// SIGKILL; and what it wrote last to stderr.
+// Exited records how the Process ended: its code, or a signal such as SIGKILL, and
+// the end of its stderr.
 func (m *Mapper) Exited(code int, signal, stderr string) { m.exit = &exit{code, signal, stderr} }
 
-// errorType is "" if the process ended well, or is not known to have ended.
+// errorType returns "" if the process ended well, or is not known to have ended.
 func (e *exit) errorType() string {
 	switch {
 	case e == nil || e.signal == "" && e.code == 0:
@@ -37,7 +37,7 @@ func (e *exit) errorType() string {
 	return strconv.Itoa(e.code)
 }
 
-// status says how the process ended.
+// status returns a description of how the process ended.
 func (e *exit) status() string {
 	switch {
 	case e == nil:
@@ -48,9 +48,9 @@ func (e *exit) status() string {
 	return "exit status " + strconv.Itoa(e.code)
 }
 
-// Root returns what the first root of the Process will be. It is asked for before
-// the process starts, which is to know it. Without a Process, or once its first
-// run has begun, it is not valid.
+// Root returns the span context of the first root of the Process. The process gets
+// it in its environment, so Root is called before the process starts. The result is
+// not valid without a Process, or once its first run has begun.
 func (m *Mapper) Root() trace.SpanContext {
 	if m.first == nil {
 		return trace.SpanContext{}
@@ -63,9 +63,9 @@ func (m *Mapper) Root() trace.SpanContext {
 	})
 }
 
-// emitRoots emits the roots of the Process, with how it ended. It has one in
-// any case, even if it printed nothing: what it started may have joined its
-// trace. silent is the error of that one.
+// emitRoots emits the roots of the Process, with how it ended. There is a root even
+// if the process printed nothing, because processes that it started may have joined
+// its trace. silent is the error type of that root.
 func (m *Mapper) emitRoots(silent string) {
 	p := m.opts.Process
 	if r := m.first; r != nil {
@@ -86,7 +86,7 @@ func (m *Mapper) emitRoots(silent string) {
 	m.roots = nil
 }
 
-// endProcess makes the end of the process that of its last run.
+// endProcess ends the last run together with the process.
 func (m *Mapper) endProcess(root root) {
 	s := root.span
 	s.end = max(s.end, root.run.clock.at(0, m.now))
@@ -98,7 +98,7 @@ func (m *Mapper) endProcess(root root) {
 	}
 	m.capture.Tail(&s.content, semconv.Stderr, m.exit.stderr)
 	if e := m.exit.errorType(); e != "" && (s.errorType == "" || s.errorType == errIncomplete || s.errorType == e) {
-		s.errorType = e // it says more than that there was no result
+		s.errorType = e // more specific than the lack of a result
 		if s.status == "" {
 			s.status = m.exit.status()
 		}

@@ -9,26 +9,27 @@ import (
 	"github.com/spantee/spantee/mapping/jsonscan"
 )
 
-// maxPeriod is how many calls a loop may have: A A A has one, A B A B A B two.
+// maxPeriod is how many calls a loop may consist of: A A A has one, A B A B A B
+// two.
 const maxPeriod = 4
 
-// maxDepth is how deep arguments are compared as values. What lies deeper is
-// compared as it is written.
+// maxDepth is how deep arguments are compared as values. Deeper values are compared
+// as text.
 const maxDepth = 32
 
-// repeats finds an agent that does the same again and again. It knows calls only by
-// a hash with a random key, which never leaves the process: nothing can be derived
-// from it, whatever the content level.
+// repeats detects an agent that repeats itself. It remembers calls only by a hash
+// with a random key that never leaves the process: the hash reveals nothing,
+// whatever the content level.
 type repeats struct {
 	seed    maphash.Seed
 	keyed   bool
 	last    [maxPeriod]uint64 // calls, the newest first
-	streaks [maxPeriod]int    // by period: how many calls in a row were the one that many before
+	streaks [maxPeriod]int    // by period: how many calls in a row equalled the call one period before
 	max     int
 }
 
-// called takes the next call. It returns how often in a row the agent has now made
-// this call, or the round of calls that it completes: 1 if that is new.
+// called adds a call. It returns how many times in a row the agent has made this
+// call, or the round of calls that it completes; 1 if the call is new.
 func (p *repeats) called(call *agent.Tool) int {
 	if !p.keyed {
 		p.seed, p.keyed = maphash.MakeSeed(), true
@@ -49,15 +50,15 @@ func (p *repeats) called(call *agent.Tool) int {
 	return repeat
 }
 
-// hash is that of a tool and its arguments, however their JSON is written. It is
-// never zero.
+// hash returns the hash of a tool and its arguments, however their JSON is
+// formatted. It is never zero.
 func (p *repeats) hash(call *agent.Tool) uint64 {
 	arguments := p.value(&jsonscan.Reader{B: call.Arguments}, 0)
 	return p.pair(maphash.String(p.seed, call.Name), arguments) | 1
 }
 
-// value hashes the value at hand. The order of members does not count, and neither
-// does the id of the call, which some tools have among their arguments.
+// value hashes the next value. It ignores the order of members, and the id of the
+// call, which some tools have among their arguments.
 func (p *repeats) value(r *jsonscan.Reader, depth int) (hash uint64) {
 	switch c := r.Peek(); {
 	case depth == maxDepth:

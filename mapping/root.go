@@ -11,8 +11,8 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// endRoot finishes the run's root span, and what was held for it. took is how
-// long the result says the run was.
+// endRoot finishes the run's root span and the spans held for it. took is the
+// duration of the run that the result reports.
 func (r *run) endRoot(at instant, errorType string, took instant) {
 	at = r.settle(at, quantize(took))
 	r.ended = true
@@ -76,7 +76,7 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 	r.m.endRoot(root{run: r, span: s})
 }
 
-// maxRepeats is the most that the agent or a sub-agent repeated itself.
+// maxRepeats returns the longest repetition by the agent or a sub-agent.
 func (r *run) maxRepeats() (most int) {
 	for _, inv := range r.order {
 		most = max(most, inv.repeats.max)
@@ -84,8 +84,8 @@ func (r *run) maxRepeats() (most int) {
 	return most
 }
 
-// addTotals adds what a run used. Where model calls have usage of their own, the
-// root's totals have names that no backend adds to theirs.
+// addTotals adds the usage of a run. If model calls have usage of their own, the
+// root's totals have names that no backend sums up.
 func (r *run) addTotals(a *attributes) {
 	u := r.reported
 	if !r.usage.Known && !r.usage.CostKnown {
@@ -150,7 +150,7 @@ func (r *run) addUsage(u *agent.Usage) {
 	t.CacheRead += u.CacheRead
 	t.CacheWrite += u.CacheWrite
 	t.Reasoning += u.Reasoning
-	t.Cost = math.Round((t.Cost+u.Cost)*1e12) / 1e12 // as a decimal would add up
+	t.Cost = math.Round((t.Cost+u.Cost)*1e12) / 1e12 // rounded, as decimals add up
 	t.Known = t.Known || u.Known
 	t.OutputUnknown = t.OutputUnknown || u.OutputUnknown
 	t.CostKnown = t.CostKnown || u.CostKnown
@@ -162,7 +162,7 @@ type root struct {
 	span *span
 }
 
-// endRoot emits a root, unless its process may have more to tell of it.
+// endRoot emits a root, unless the end of its process may still add to it.
 func (m *Mapper) endRoot(root root) {
 	if m.opts.Process != nil {
 		m.roots = append(m.roots, root)
@@ -180,7 +180,7 @@ func (m *Mapper) emitRoot(root root) {
 	m.opts.RunEnded(described)
 }
 
-// describe returns what is known of a run.
+// describe returns a description of a run.
 func (r *run) describe() Run {
 	return Run{
 		Agent: r.agent.Name, Model: r.main.model, Session: r.session, TraceID: trace.TraceID(r.traceID()),
@@ -188,7 +188,7 @@ func (r *run) describe() Run {
 	}
 }
 
-// settle fixes the times of a run, and returns its end.
+// settle finalizes the times of a run, and returns its end.
 func (r *run) settle(at, took instant) (end instant) {
 	switch {
 	case r.clock.replay && !r.clock.stamped:
@@ -212,8 +212,8 @@ func (r *run) settle(at, took instant) (end instant) {
 		}
 		return end
 	case (r.clock.replay || r.events == 1) && took > at-r.start:
-		// What the run took beyond its stamps is mostly the wait for the first
-		// chunk, so it goes to the head.
+		// Time that the run took beyond its timestamps is mostly the wait for the
+		// first chunk, so it is added at the beginning.
 		head := max(at-took, quantum)
 		if r.ownFirst {
 			r.main.modelTime += r.start - head

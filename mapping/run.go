@@ -9,7 +9,7 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// Values of error.type, short.
+// Short names for values of error.type.
 const (
 	errIncomplete  = semconv.ErrorIncomplete
 	errInterrupted = semconv.ErrorInterrupted
@@ -18,32 +18,32 @@ const (
 )
 
 // A run is one trace: what an agent does from its first line to its result. A
-// session, which an agent can resume, is one run or several.
+// session consists of one or more runs, because an agent can resume it.
 type run struct {
 	m       *Mapper
 	agent   *agent.Agent
 	session string
-	seed    string // tells it from others if its session has no id yet
+	seed    string // identifies the run while its session has no id
 	number  int    // of the run in its session, from 1
 	clock   clock
 	key     runKey
 	keyed   bool // the run has a key, and with it ids
 
-	ownTraceID [16]byte // without a parent
+	ownTraceID [16]byte // used if there is no parent
 	rootID     [8]byte
 
 	start     instant
-	printed   instant // the last event that told something new
+	printed   instant // the last event with new information
 	estimated bool    // start was inferred
-	guessed   bool    // the time of the event at hand: a recording does not have it
-	ownFirst  bool    // the first turn is the agent's own, not a sub-agent's: it began with the run
+	guessed   bool    // the current event has no time of its own in the recording
+	ownFirst  bool    // the first turn is the main agent's, so it began with the run
 	events    int
 	began     bool              // there was a RunStart
 	ended     bool              // the root span is finished
 	endings   [2]content.Ending // of the texts before, by kind
-	badLines  int               // on the pipe before it
-	hidden    int               // names, likewise
-	broken    bool              // the agent spoke of an error
+	badLines  int               // bad lines before the run
+	hidden    int               // hidden names before the run
+	broken    bool              // the agent reported an error
 
 	main   *invocation
 	nested map[string]*invocation // of sub-agents, by the id of the tool call that started them
@@ -65,11 +65,11 @@ type run struct {
 	lastEnd instant // of the spans emitted
 
 	content   content.Attributes // of the root
-	fault     string             // what the agent said of an error
-	faultType string             // and what it called it
+	fault     string             // the agent's error message
+	faultType string             // the agent's type of that error
 }
 
-// counts are those of a whole run; sub-agents are a part of it.
+// counts are the counts of a whole run, including its sub-agents.
 type counts struct {
 	spans, turns, deltaSpans, tools, toolErrors, approvals, invocations, tasks int
 	deltas, retries, reconnects, compactions                                   int
@@ -100,7 +100,7 @@ func (m *Mapper) newRun(a *agent.Agent, session string, number int, arrival inst
 	return r
 }
 
-// apply takes the next event of the run.
+// apply processes the next event of the run.
 func (r *run) apply(ev *agent.Event) {
 	r.events++
 	if ev.Kind == agent.RunStart {
@@ -108,7 +108,7 @@ func (r *run) apply(ev *agent.Event) {
 	}
 	printed := r.printed
 	at := r.at(ev)
-	if ev.Kind != agent.TextEnd { // it repeats what was printed
+	if ev.Kind != agent.TextEnd { // a TextEnd repeats what was printed
 		r.printed = at
 	}
 	inv := r.invocation(ev, at)
@@ -122,7 +122,7 @@ func (r *run) apply(ev *agent.Event) {
 		r.wake(inv, at)
 		r.takePrompt(inv, ev)
 	case agent.TurnStart:
-		if t := inv.turn; t == nil || t.spoke || t.answered != 0 { // a retry may have begun it
+		if t := inv.turn; t == nil || t.spoke || t.answered != 0 { // a retry may have begun the turn
 			r.endTurn(inv, at)
 		}
 		r.openTurn(inv, at, ev)
@@ -175,7 +175,7 @@ func (r *run) at(ev *agent.Event) instant {
 		stamp = 0 // it was put where no stamp could tell
 	}
 	if (ev.Estimated || r.agent.CoarseStamps) && !r.clock.replay && r.clock.stamped {
-		stamp = 0 // its arrival tells more
+		stamp = 0 // its arrival is more precise
 	}
 	if stamp != 0 {
 		stamp += r.clock.shift
@@ -189,13 +189,13 @@ func (r *run) at(ev *agent.Event) instant {
 	return r.clock.at(stamp, ev.Arrival)
 }
 
-// instantOf returns the instant of a stamp that an event has besides its own.
+// instantOf returns the instant of an additional timestamp of an event.
 func (r *run) instantOf(stamp instant) instant {
 	return quantize(stamp + r.clock.skew + instant(r.m.opts.Shift))
 }
 
-// exactly returns when an event was that stands late in the stream, and at if it
-// does not say.
+// exactly returns the event's own time if it states one, and at otherwise: some
+// events are printed late.
 func (r *run) exactly(ev *agent.Event, at instant) instant {
 	if stamp := r.clock.believed(ev.Time); stamp != 0 && !ev.Estimated && !r.agent.CoarseStamps {
 		return min(r.instantOf(stamp), at)
@@ -203,8 +203,8 @@ func (r *run) exactly(ev *agent.Event, at instant) instant {
 	return at
 }
 
-// stamped is called at the first stamp: what came before it was put on the
-// timeline without knowing where the agent's clock stands.
+// stamped is called at the first timestamp: everything before it was placed without
+// knowing the agent's clock.
 func (r *run) stamped(stamp, arrival instant) {
 	r.settleKeyTo(stamp)
 	switch {
@@ -212,7 +212,7 @@ func (r *run) stamped(stamp, arrival instant) {
 		last := r.clock.last
 		if r.counts.tools+r.counts.turns == 0 {
 			r.shift(func(instant) instant { return stamp })
-		} else { // one after the other, just before
+		} else { // lines before it, one after the other just before it
 			r.shift(func(t instant) instant { return t - last + stamp - quantum })
 		}
 		r.clock.stamped = true
@@ -223,7 +223,7 @@ func (r *run) stamped(stamp, arrival instant) {
 		}
 	case r.counts.spans == 0:
 		r.shift(func(t instant) instant { return max(t+stamp-arrival, quantum) }) // not before 1970
-	default: // what was sent stays where it is, so the stamps have to move
+	default: // sent spans cannot move, so shift the timestamps
 		r.clock.skew = arrival - stamp
 	}
 }
@@ -254,8 +254,8 @@ func (r *run) setKey(key runKey) {
 	r.ownTraceID, r.rootID = key.traceID(), key.spanID(rootRef)
 }
 
-// wake notes that something makes the agent call its model: the end of
-// background work, or a prompt. If it was idle until then, nobody waited.
+// wake records that the end of background work, or a prompt, makes the agent call
+// its model. If the agent was idle until then, it was not waiting.
 func (r *run) wake(inv *invocation, at instant) {
 	if t := inv.turn; t != nil && t.spoke && inv.running == 0 {
 		r.closeTurn(inv, t.lastWord(at), "")
@@ -272,7 +272,7 @@ func (r *run) finish(at instant, end *agent.Event) {
 	if end.Failed {
 		errorType = r.m.names.pass(end.Status)
 		if inv := r.main; r.began && inv.counts.turns == 0 && inv.running == 0 {
-			r.openTurn(inv, at, nil) // it broke off while the model was at work
+			r.openTurn(inv, at, nil) // the run broke off while the model was working
 		}
 	}
 	for _, inv := range slices.Backward(r.order) {
@@ -305,7 +305,7 @@ func (r *run) abandon(at instant, why string) {
 		case t != nil && (t.answered != 0 || ended):
 			r.closeTurn(inv, t.lastWord(at), "")
 		case inv != r.main && t == nil:
-		case t != nil, inv.running == 0 && !inv.idle: // it broke off while the model was at work
+		case t != nil, inv.running == 0 && !inv.idle: // the run broke off while the model was working
 			r.openTurn(inv, at, nil)
 			r.closeTurn(inv, at, broke)
 		}

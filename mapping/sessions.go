@@ -7,37 +7,37 @@ import (
 	"github.com/spantee/spantee/mapping/agent"
 )
 
-// A session is what an agent resumes by its id: one run or several.
+// A session is a conversation that an agent can resume by its id: one or more runs.
 type session struct {
 	id    string
-	alias string // of its first line, if that had another id
-	late  bool   // its id came last, so lines without one are another session's
+	alias string // the id in its first line, if different
+	late  bool   // its id came last, so lines without an id belong to another session
 	agent *agent.Agent
 	runs  int
 	lone  bool   // the last run was a result and nothing else
 	run   *run   // nil between runs
-	ended []*run // which left something running in the background
+	ended []*run // runs that left something running in the background
 	place *list.Element
 }
 
-// open tells whether anything of the session is.
+// open reports whether a run of the session is open or has left work running.
 func (s *session) open() bool { return s.run != nil || len(s.ended) > 0 }
 
 const (
-	// maxOpenSessions is how many sessions may have something open at once. Past
-	// that the one that nothing came of for longest ends.
+	// maxOpenSessions is how many sessions may be open at once. Beyond that, the
+	// session that has been silent for longest ends.
 	maxOpenSessions = 1_000
 
-	// maxKnownSessions is how many that have ended are remembered, so that a
-	// result that is repeated begins no run.
+	// maxKnownSessions is how many ended sessions are remembered, so that a
+	// repeated result does not begin a run.
 	maxKnownSessions = 10_000
 )
 
-// sessions are those of a stream, the one that something came of last in front.
+// sessions are the sessions of a stream, the most recently active first.
 type sessions struct {
 	byID    map[string]*session
 	open    *list.List
-	known   *list.List                // without anything open
+	known   *list.List                // sessions that are not open
 	current *session                  // of the line before
 	last    map[*agent.Agent]*session // of each agent's last line
 }
@@ -81,11 +81,11 @@ func (ss *sessions) find(a *agent.Agent, id []byte) *session {
 	return s
 }
 
-// nameless is what the session of an agent without an id is found by.
+// nameless returns the key of an agent's session without an id.
 func nameless(a *agent.Agent) string { return "\x00" + a.Flag }
 
-// touched notes that something came of a session. It returns a session that has
-// to end because too many are open.
+// touched records activity in a session. It returns a session that must end because
+// too many are open.
 func (ss *sessions) touched(s *session, wasOpen bool) (evicted *session) {
 	if wasOpen && s.open() && ss.open.Front() == s.place {
 		return nil
@@ -123,7 +123,7 @@ func (ss *sessions) forget(s *session) {
 	}
 }
 
-// rename gives a session its own id, where its first line had another.
+// rename sets the final id of a session whose first line had another.
 func (ss *sessions) rename(s *session, id string) {
 	if s.id == "" {
 		s.late = true
@@ -136,7 +136,7 @@ func (ss *sessions) rename(s *session, id string) {
 	}
 }
 
-// dispatch brings an event to its run.
+// dispatch passes an event to its run.
 func (m *Mapper) dispatch(a *agent.Agent, ev *agent.Event) {
 	s := m.sessions.find(a, ev.Session)
 	if ev.Kind == agent.SessionNamed {
@@ -162,7 +162,7 @@ func (m *Mapper) deliver(s *session, ev *agent.Event) {
 			return
 		}
 	}
-	if s.run != nil && s.run.began && ev.Kind == agent.RunStart { // the agent was killed, and resumed
+	if s.run != nil && s.run.began && ev.Kind == agent.RunStart { // the agent was killed and has resumed the session
 		s.run.abandon(s.run.clock.at(0, ev.Arrival), errIncomplete)
 		m.endedRun(s)
 	}
@@ -193,15 +193,15 @@ func (m *Mapper) endedRun(s *session) {
 	s.run = nil
 }
 
-// beginsWith tells whether a run of the session may begin with such an event.
-// After a result, a worker that lingers may repeat it or end a tool.
+// beginsWith reports whether a run of the session may begin with an event of kind
+// k. After a result, a lingering worker may repeat the result or end a tool.
 func (s *session) beginsWith(k agent.Kind) bool {
 	switch k {
 	case agent.ApprovalEnd, agent.ThinkingEnd, agent.TextEnd, agent.TurnEnd, agent.TaskEnd:
 		return false
 	case agent.RunError:
 		return s.runs == 0 && s.id != ""
-	case agent.ToolEnd, agent.Notice: // hooks run when all is over
+	case agent.ToolEnd, agent.Notice: // hooks run after the result
 		return s.runs == 0
 	case agent.RunEnd:
 		return s.runs == 0 || s.lone
@@ -209,7 +209,7 @@ func (s *session) beginsWith(k agent.Kind) bool {
 	return true
 }
 
-// taskEnd looks for the run that left a task running, and tells whether it has
+// taskEnd looks for the run that left a task running, and reports whether it has
 // ended since. A run that has not ended takes the event itself.
 func (m *Mapper) taskEnd(s *session, ev *agent.Event) bool {
 	for i, r := range s.ended {
@@ -224,7 +224,7 @@ func (m *Mapper) taskEnd(s *session, ev *agent.Event) bool {
 	return false
 }
 
-// abandon ends what is open of a session.
+// abandon ends what is open in a session.
 func (m *Mapper) abandon(s *session, why string) {
 	arrival := m.arrival()
 	for _, r := range s.ended {
@@ -237,8 +237,8 @@ func (m *Mapper) abandon(s *session, why string) {
 	}
 }
 
-// abandonAll ends what is open, the session first that nothing came of for
-// longest.
+// abandonAll ends all open sessions, the one that has been silent for longest
+// first.
 func (m *Mapper) abandonAll(why string) {
 	for e := m.sessions.open.Back(); e != nil; e = e.Prev() {
 		m.abandon(e.Value.(*session), why)

@@ -8,7 +8,7 @@ import (
 
 const (
 	// maxWhole is how long a line may be before its long strings are shortened: a
-	// tool's output can have hundreds of megabytes, of which only its length and its
+	// tool's output may have hundreds of megabytes, but only its length and its
 	// beginning are ever used.
 	maxWhole = 4 << 20
 
@@ -17,8 +17,8 @@ const (
 	maxHead = 2 * MaxAttribute
 )
 
-// A shortener shortens the strings of a line as the line comes in. Each has a gap
-// (see [jsonscan.AppendGap]) in the place of what it lost.
+// A shortener shortens the strings of a line as the line comes in. It puts a gap
+// (see [jsonscan.AppendGap]) where it drops a part of a string.
 type shortener struct {
 	on       bool
 	inString bool
@@ -30,7 +30,7 @@ type shortener struct {
 	out      []byte
 }
 
-// begin takes what is there of a line that has become long.
+// begin processes the beginning of a line that has become too long.
 func (s *shortener) begin(line []byte) {
 	*s = shortener{on: true, out: s.out}
 	for _, c := range line {
@@ -38,7 +38,8 @@ func (s *shortener) begin(line []byte) {
 	}
 }
 
-// next takes one byte. It tells how many bytes of a string it completes, unescaped.
+// next processes one byte. It returns how many unescaped bytes of a string the byte
+// completes.
 func (s *shortener) next(c byte) (unescaped int) {
 	switch {
 	case c == '"' && !s.inString:
@@ -53,8 +54,8 @@ func (s *shortener) next(c byte) (unescaped int) {
 	return 0
 }
 
-// shorten returns what is to be kept of the next bytes. It is valid until the next
-// call.
+// shorten returns what to keep of the next bytes. The result is valid until the
+// next call.
 func (s *shortener) shorten(p []byte) []byte {
 	s.out = s.out[:0]
 	for len(p) > 0 {
@@ -95,7 +96,8 @@ func (s *shortener) shorten(p []byte) []byte {
 	return s.out
 }
 
-// plain returns how many bytes of a string that p begins with are taken as they are.
+// plain returns how many bytes at the start of p, within a string, need no further
+// look.
 func (s *shortener) plain(p []byte) (n int) {
 	if s.escape.Open() {
 		return 0
@@ -117,7 +119,7 @@ func (s *shortener) end() {
 	}
 }
 
-// finish returns what the end of the line adds.
+// finish returns what to append at the end of the line.
 func (s *shortener) finish() []byte {
 	s.out = s.out[:0]
 	s.end()

@@ -9,13 +9,13 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// A span is one of a run that has ended. Its ids are derived when it is emitted:
+// A span is a span that has ended. Its ids are derived when it is emitted, because
 // they depend on the run's first instant, which may be known only later.
 type span struct {
 	ref, parent spanRef
-	link        spanRef // of a span that led to it, if it has an operation
+	link        spanRef // a span that led to it; none without an operation
 	name        string
-	client      bool // it waits for somebody else: the model
+	client      bool // it is a client span: it waits for the model
 	start, end  instant
 	attributes  attributes
 	events      encodedEvents
@@ -38,7 +38,7 @@ func (r *run) newSpan(ref, parent spanRef, inv *invocation, name string) *span {
 	return s
 }
 
-// buffer returns room for the attributes of a span.
+// buffer returns a buffer for the attributes of a span.
 func (m *Mapper) buffer() []byte {
 	if n := len(m.buffers); n > 0 {
 		b := m.buffers[n-1]
@@ -48,7 +48,7 @@ func (m *Mapper) buffer() []byte {
 	return make([]byte, 0, 1024)
 }
 
-// reuse takes the room of attributes that nobody needs any more.
+// reuse takes back the buffer of attributes that are no longer needed.
 func (m *Mapper) reuse(a *attributes) {
 	if !m.ghost && len(m.buffers) < 16 && cap(a.wire) > 0 {
 		m.buffers = append(m.buffers, a.wire)
@@ -64,7 +64,7 @@ var operationNames = [...]string{
 	deltas:      "", background: "", approval: "",
 }
 
-// emit hands on a span as soon as its times are settled.
+// emit emits a span as soon as its times are settled.
 func (r *run) emit(s *span) {
 	if r.holds(s) {
 		wire := slices.Clone(s.attributes.wire) // no more room than it needs: there may be many
@@ -84,9 +84,9 @@ func (r *run) emit(s *span) {
 	r.m.opts.Emit(r.m.wire, r.agent.Name)
 }
 
-// holds tells whether the times of a span are not settled: in a recording a
-// run's start, and with it that of its first turn, is known only with its
-// result; without a single stamp, nothing else is known before.
+// holds reports whether the times of a span are not settled yet. In a recording,
+// the start of a run and of its first turn is known only with the result; without a
+// single timestamp, no time is.
 func (r *run) holds(s *span) bool {
 	if !r.clock.replay || r.ended {
 		return false
@@ -94,7 +94,7 @@ func (r *run) holds(s *span) bool {
 	return !r.clock.stamped || r.estimated && r.ownFirst && s.ref == (spanRef{chat, 1})
 }
 
-// settleTurn adds to a chat what depends on its start.
+// settleTurn adds the attributes of a chat that depend on its start.
 func (s *span) settleTurn(r *run, t *turn) {
 	if r.estimated && r.ownFirst && t.n == 1 {
 		s.start, s.estimated = min(r.start, s.start), true
@@ -218,7 +218,7 @@ func appendString(b []byte, field protowire.Number, v string) []byte {
 // shift puts the times of a span through f.
 func (s *span) shift(f func(instant) instant) {
 	s.start, s.end = f(s.start), f(s.end)
-	s.events.wire = slices.Clone(s.events.wire) // which a copy of the span may share
+	s.events.wire = slices.Clone(s.events.wire) // a copy of the span may share it
 	s.events.shift(f)
 	shiftTexts(s.texts, f)
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// If texts are captured, the events of a turn have them. A secret may be split
-// over two events, so a text is searched as a whole once it has ended. Spans
-// that are full before wait for that.
+// If texts are captured, the events of a turn contain them. A secret may be split
+// over two events, so a text is searched as a whole once it has ended. Spans that
+// fill up earlier wait for that.
 
-// maxWaiting is how many events the spans may have that wait for a text to end.
+// maxWaiting is how many events may wait for a text to end.
 const maxWaiting = 16 << 10
 
-// A textEvent is an event of a text: a delta, several, or all of it.
+// A textEvent is an event for a text: for one delta, several, or all of it.
 type textEvent struct {
 	name  string
 	at    instant
@@ -25,7 +25,7 @@ type textEvent struct {
 
 	piece content.Piece
 	open  bool   // the text has not ended
-	text  string // once it has
+	text  string // once the text has ended
 }
 
 // encode adds the event.
@@ -54,8 +54,8 @@ func shiftTexts(texts []textEvent, f func(instant) instant) {
 	}
 }
 
-// resolveSome sends the spans that have all of their texts. If too many events
-// wait, the texts at hand are cut where they are.
+// resolveSome sends the spans whose texts are complete. If too many events wait,
+// the current texts are cut off.
 func (l *eventLog) resolveSome(r *run) {
 	if l.held >= maxWaiting {
 		for kind := range l.segments {
@@ -94,8 +94,8 @@ func (l *eventLog) resolve(r *run, kind textKind) {
 	l.send(r)
 }
 
-// send emits the spans that have all of their texts. The turn's own events stay
-// with the turn.
+// send emits the spans whose texts are complete. The turn's own events stay with
+// the turn.
 func (l *eventLog) send(r *run) {
 	for len(l.waiting) > 0 && l.waiting[0].resolved() {
 		s := l.waiting[0]
@@ -126,7 +126,7 @@ func (s *span) resolved() bool {
 	return true
 }
 
-// capture adds what was said in a turn as a message.
+// capture adds the text of a turn as a message.
 func (l *eventLog) capture(c *content.Capture, s *span, t *turn) {
 	s.content.Lost += l.lost
 	parts, lost := l.speech.Parts(c)

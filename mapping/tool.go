@@ -14,22 +14,22 @@ type tool struct {
 	id         string
 	n          int
 	inv        *invocation
-	turn       *turn // that called it
+	turn       *turn // the turn that called it
 	name       string
 	executable string
 	subagent   string
 	mcp        bool
 	start      instant
-	floor      instant // it cannot have started before this was printed
+	floor      instant // the earliest possible start
 	pending    bool    // its end will tell when it started
-	estimated  bool    // it may have ended before its end was told of
+	estimated  bool    // it may have ended before its end was reported
 	repeat     int     // how often in a row it was called; zero until its arguments are known
 
 	arguments attributes // in wire format
 	asked     content.Attributes
 	callPart  content.Value
 
-	// Of what it left running in the background.
+	// Work that the call left running in the background.
 	task       string
 	background int     // the number of its span
 	from       instant // when the call ended
@@ -47,10 +47,11 @@ func (t *tool) backgroundRef() spanRef { return spanRef{background, t.background
 // Past that the oldest end, a tenth at a time: to find them takes a look at all.
 const maxOpen = 2_000
 
-// toolStart takes the start of a call. printed is when the line before was.
+// toolStart handles the start of a call. printed is when the previous line was
+// printed.
 func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *tool {
 	id := string(ev.ID)
-	if t := r.tools[id]; t != nil { // the id again: that call will never end
+	if t := r.tools[id]; t != nil { // the id is reused: the older call will never end
 		r.endTool(t, r.clock.after(t.start, at), errIncomplete, "")
 		at = max(at, r.clock.last)
 		if inv.ended { // it was the work of that call
@@ -104,9 +105,9 @@ func (r *run) oldest(open map[string]*tool, newest *tool) []*tool {
 	return old
 }
 
-// callsAnew tells whether a tool call shows another call of the model, which said
-// nothing. Without a model call to tell by, a tool that starts while others run
-// belongs to their turn, and so does one that starts before its turn's end came.
+// callsAnew reports whether a tool call implies another model call, one without any
+// text. If the call has no model call id, a tool that starts while others run
+// belongs to their turn, and so does a tool that starts before the turn's end.
 func (r *run) callsAnew(inv *invocation, call []byte) bool {
 	if len(call) > 0 && inv.last != nil && inv.last.call != "" {
 		return inv.last.call != string(call)
@@ -114,9 +115,9 @@ func (r *run) callsAnew(inv *invocation, call []byte) bool {
 	return inv.running == 0 && (inv.called == nil || !r.agent.TurnEnds)
 }
 
-// learn takes what a line says of a call's arguments.
+// learn records what a line states about a call's arguments.
 func (t *tool) learn(r *run, call *agent.Tool) {
-	if call == nil || t.name != "" && len(call.Arguments) == 0 { // as on many failures
+	if call == nil || t.name != "" && len(call.Arguments) == 0 { // as in many failures
 		return
 	}
 	if call.Name != "" {
@@ -152,7 +153,7 @@ func (t *tool) learn(r *run, call *agent.Tool) {
 	}
 }
 
-// toolEnd takes the end of a call.
+// toolEnd handles the end of a call.
 func (r *run) toolEnd(inv *invocation, ev *agent.Event, at instant) {
 	t := r.tools[string(ev.ID)]
 	missing := t == nil
@@ -169,15 +170,15 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at instant) {
 	r.outcome(t, ev, r.clock.after(t.start, r.exactly(ev, at)), missing)
 }
 
-// correctStart puts the start of a call right that was printed late, and with it
-// the end of the turn that made the call.
+// correctStart corrects the start of a call that was printed late, and the end of
+// the turn that made the call.
 func (r *run) correctStart(t *tool, start instant) {
 	if start >= t.start {
 		return
 	}
 	called := t.inv.called
 	if called == nil || called.waitsFor != t {
-		if t.turn != nil { // which has been sent
+		if t.turn != nil { // its turn has been sent
 			start = max(start, t.turn.end)
 		}
 		t.start = min(t.start, start)
@@ -188,7 +189,7 @@ func (r *run) correctStart(t *tool, start instant) {
 	called.end = t.start
 }
 
-// toolCall takes a call that is told of once, at its end.
+// toolCall handles a call that is reported only at its end.
 func (r *run) toolCall(inv *invocation, ev *agent.Event, at instant) {
 	started := *ev
 	started.Time = 0
@@ -200,7 +201,7 @@ func (r *run) toolCall(inv *invocation, ev *agent.Event, at instant) {
 	r.outcome(t, ev, r.clock.after(t.start, r.exactly(ev, at)), false)
 }
 
-// outcome ends a call as its last line says.
+// outcome ends a call with the outcome that its last line states.
 func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	call := ev.Tool
 	if call == nil {
@@ -217,7 +218,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	}
 	t.estimated = t.estimated || ev.Estimated || r.guessed
 	errorType, status := r.m.names.pass(call.ErrorType), call.Reason
-	if errorType != call.ErrorType { // which the reason repeats
+	if errorType != call.ErrorType { // the reason may repeat the type
 		status = ""
 	}
 	if errorType != "" {
@@ -297,8 +298,8 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	return at
 }
 
-// spanName is an operation, the tool and, as the conventions allow, the program
-// that it runs.
+// spanName returns an operation, the tool and, as the conventions allow, the
+// program that it runs.
 func (t *tool) spanName(operation string) string {
 	name := spanName(operation, t.name)
 	if t.executable != "" && operation == semconv.OperationExecuteTool {

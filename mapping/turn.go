@@ -6,25 +6,25 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// A turn is one call of the model, from when the agent began to wait for it to
-// the first tool call it made or the end of its answer. Its span is a chat.
+// A turn is one model call, from when the agent began to wait for the model to the
+// first tool call or the end of the answer. Its span is a chat.
 type turn struct {
 	n     int // in the run, from 1
 	start instant
 
 	firstChunk instant // 0 before one came
-	untimed    bool    // nobody knows when the first one came
-	sent       instant // when it was sent again, 0 if it was not
+	untimed    bool    // the time of the first chunk is unknown
+	sent       instant // when the request was last retried, 0 if it was not
 	word       instant // the last event of the model
 	answered   instant // the end of the answer, 0 before it came
-	spoke      bool    // something came of the model
+	spoke      bool    // the model has produced something
 	estimated  bool    // its start was inferred
-	guessed    bool    // its first chunk or its end was
+	guessed    bool    // its first chunk or its end was inferred
 
-	end       instant // once it is called
+	end       instant // set when the turn has called a tool
 	errorType string
 	toolCall  bool // it ended by calling a tool
-	wentOn    bool // but the same call of the model said more
+	wentOn    bool // but the same model call went on after that
 	waitsFor  *tool
 
 	call     string // the response's id
@@ -46,10 +46,10 @@ func (t *tally) add(a *attributes, deltas, bytes string) {
 	a.int(bytes, int64(t.bytes))
 }
 
-// openTurn returns the turn at hand, a new one if the last is over. ev may be
-// nil.
+// openTurn returns the current turn, or a new one if the last one is over. ev may
+// be nil.
 func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
-	// Builds of 2025 make each text look like the last of its turn.
+	// In builds of 2025, each text looks like the last of its turn.
 	answered := func(t *turn) bool { return t.answered != 0 && (ev == nil || ev.Kind != agent.TextMessage) }
 	if t := inv.turn; t != nil && (answered(t) || ev != nil && t.otherCall(ev.Call)) {
 		r.closeTurn(inv, t.lastWord(at), "")
@@ -83,8 +83,8 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 	return inv.turn
 }
 
-// waitBeside returns since when the agent waited for a model that speaks while a
-// tool runs: since another of its tools ended, and else not at all.
+// waitBeside returns since when the agent has waited for a model that produces text
+// while a tool is running: since another tool ended, or not at all.
 func (inv *invocation) waitBeside(at instant) instant {
 	if n := len(inv.busy); n > 0 && inv.last != nil && inv.busy[n-1].to > inv.last.end {
 		return inv.busy[n-1].to
@@ -92,12 +92,12 @@ func (inv *invocation) waitBeside(at instant) instant {
 	return at
 }
 
-// otherCall tells whether an event belongs to another call of the model.
+// otherCall reports whether an event belongs to another model call.
 func (t *turn) otherCall(call []byte) bool {
 	return t.spoke && len(call) > 0 && t.call != "" && t.call != string(call)
 }
 
-// learn takes what an event says of the model call.
+// learn records what an event states about the model call.
 func (t *turn) learn(ev *agent.Event) {
 	if len(ev.Call) > 0 {
 		t.call = string(ev.Call)
@@ -116,8 +116,8 @@ func (t *turn) learn(ev *agent.Event) {
 	}
 }
 
-// lastWord is when a turn ended that called no tool: with the last the model
-// said.
+// lastWord returns when a turn without a tool call ended: with the last output of
+// the model.
 func (t *turn) lastWord(at instant) instant {
 	switch {
 	case t.answered != 0:
@@ -128,14 +128,15 @@ func (t *turn) lastWord(at instant) instant {
 	return at
 }
 
-// said notes that something came of the model.
+// said records output of the model.
 func (t *turn) said(at instant) {
 	t.spoke = true
 	t.word = max(t.word, at)
 }
 
-// chunk notes a piece of text. A whole text is none: it is printed when all of
-// it has been said. timed tells whether it is known when the piece came.
+// chunk records a piece of text. A whole text is not a chunk, because it is printed
+// after the model has finished it. timed says whether the time of the piece is
+// known.
 func (t *turn) chunk(inv *invocation, at instant, timed bool) {
 	if t.firstChunk != 0 || t.untimed {
 		return
@@ -152,8 +153,8 @@ func (t *turn) chunk(inv *invocation, at instant, timed bool) {
 	}
 }
 
-// textEnd takes the end of a text whose deltas came before. It may come when a
-// tool has ended the turn already.
+// textEnd handles the end of a text that came as deltas. It may come after a tool
+// call has ended the turn.
 func (r *run) textEnd(inv *invocation, at instant, ev *agent.Event) {
 	t := inv.turn
 	if t == nil {
@@ -169,12 +170,11 @@ func (r *run) textEnd(inv *invocation, at instant, ev *agent.Event) {
 	}
 }
 
-// turnEnd takes what the agent says when a model call is over. The turn may have
-// called a tool before.
+// turnEnd handles the end of a model call. The turn may have called a tool before.
 func (r *run) turnEnd(inv *invocation, at instant, ev *agent.Event) {
 	t := inv.turn
 	switch {
-	case t == nil && ev.Failed: // before the model said anything
+	case t == nil && ev.Failed: // failed before the model produced anything
 		t = r.openTurn(inv, at, nil)
 	case t == nil:
 		t = inv.called
@@ -184,7 +184,7 @@ func (r *run) turnEnd(inv *invocation, at instant, ev *agent.Event) {
 	}
 	t.learn(ev)
 	if t == inv.called {
-		if t.wentOn { // it ended with its words, not with a call
+		if t.wentOn { // it ended with text, not with a tool call
 			t.toolCall = false
 		}
 		r.settleCalled(inv)
@@ -200,7 +200,7 @@ func (r *run) turnEnd(inv *invocation, at instant, ev *agent.Event) {
 	inv.idle = inv.idle && ev.Final
 }
 
-// endTurn ends the turn at hand because another begins.
+// endTurn ends the current turn because another begins.
 func (r *run) endTurn(inv *invocation, at instant) {
 	if t := inv.turn; t != nil {
 		r.closeTurn(inv, t.lastWord(at), "")
@@ -208,7 +208,7 @@ func (r *run) endTurn(inv *invocation, at instant) {
 	r.settleCalled(inv)
 }
 
-// closeTurn ends the turn at hand, which called no tool.
+// closeTurn ends the current turn, which called no tool.
 func (r *run) closeTurn(inv *invocation, at instant, errorType string) {
 	t := inv.turn
 	inv.turn, inv.last = nil, t
@@ -218,7 +218,7 @@ func (r *run) closeTurn(inv *invocation, at instant, errorType string) {
 	r.finishTurn(inv, t)
 }
 
-// callTool ends the turn at hand with the call of a tool, and returns when.
+// callTool ends the current turn with a tool call, and returns when it ended.
 func (r *run) callTool(inv *invocation, at instant, waitsFor *tool) instant {
 	t := inv.turn
 	inv.turn, inv.last, inv.called = nil, t, t
@@ -232,7 +232,8 @@ func (r *run) callTool(inv *invocation, at instant, waitsFor *tool) instant {
 	return t.end
 }
 
-// endOf returns when a turn ends: after its last event, and after its start.
+// endOf returns when a turn ends, which is after its last event and after its
+// start.
 func (r *run) endOf(t *turn, at instant) instant {
 	if t.log.last != 0 {
 		at = max(at, t.log.last+quantum)
@@ -240,8 +241,8 @@ func (r *run) endOf(t *turn, at instant) instant {
 	return r.clock.after(t.start, at)
 }
 
-// settleCalled finishes the turn that ended by calling a tool: nothing more will
-// become known of it.
+// settleCalled finishes the turn that ended with a tool call: the stream will not
+// add to it.
 func (r *run) settleCalled(inv *invocation) {
 	if t := inv.called; t != nil {
 		inv.called = nil
@@ -313,8 +314,8 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 	r.emit(span)
 }
 
-// finishReason says why the model stopped, as the conventions have it where the
-// agent does not say.
+// finishReason returns why the model stopped, in the conventions' terms if the
+// agent does not state a reason.
 func (t *turn) finishReason() string {
 	switch {
 	case t.errorType != "":
@@ -327,8 +328,7 @@ func (t *turn) finishReason() string {
 	return "stop"
 }
 
-// addFirstChunk adds how long the model made the agent wait for its first chunk.
-// It is left out where that would be a guess.
+// addFirstChunk adds the time to the first chunk, unless that would be a guess.
 func (s *span) addFirstChunk(since, chunk instant, guess bool) {
 	if guess || chunk <= since {
 		return
@@ -347,7 +347,7 @@ func (t *turn) shift(f func(instant) instant, move func(...*instant)) {
 	t.log.shift(f, move)
 }
 
-// spanName is an operation and what it was done with.
+// spanName returns an operation and its subject.
 func spanName(operation, subject string) string {
 	if subject == "" {
 		return operation
@@ -355,7 +355,7 @@ func spanName(operation, subject string) string {
 	return operation + " " + subject
 }
 
-// label returns a model's name as a span's name may have it: "" if it could be
+// label returns a model's name for use in a span's name, or "" if it may be
 // something else.
 func label(s string) string {
 	if len(s) > 64 {

@@ -7,9 +7,8 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// Stalled is called when nothing has come for as long as idle. A run with a tool
-// running has a reason to be silent. The root of every other one gets an event.
-// Their agents are returned.
+// Stalled records that nothing has come for idle. Every open run without a running
+// tool gets an event on its root. Stalled returns the agents of those runs.
 func (m *Mapper) Stalled(idle time.Duration) (agents []string) {
 	m.tick()
 	for _, r := range m.openRuns() {
@@ -21,7 +20,7 @@ func (m *Mapper) Stalled(idle time.Duration) (agents []string) {
 	return agents
 }
 
-// LimitReached notes on the root of every open run which limit was reached.
+// LimitReached records a limit that was reached on the root of every open run.
 func (m *Mapper) LimitReached(limit string) {
 	m.tick()
 	for _, r := range m.openRuns() {
@@ -29,7 +28,8 @@ func (m *Mapper) LimitReached(limit string) {
 	}
 }
 
-// openRuns are the runs that have not ended, that of a silent Process included.
+// openRuns returns the runs that have not ended, including that of a silent
+// Process.
 func (m *Mapper) openRuns() (runs []*run) {
 	if m.first != nil {
 		runs = append(runs, m.first)
@@ -42,8 +42,8 @@ func (m *Mapper) openRuns() (runs []*run) {
 	return runs
 }
 
-// note adds an event of now to the root. It is no event of the stream, so it does
-// not move the run's clock.
+// note adds an event with the current time to the root. The event is not part of
+// the stream, so it does not move the run's clock.
 func (r *run) note(name string, describe func(*attributes)) {
 	a := attributes{field: fieldEventAttributes, max: r.m.opts.MaxAttributeBytes}
 	describe(&a)
@@ -51,8 +51,8 @@ func (r *run) note(name string, describe func(*attributes)) {
 	r.notices = append(r.notices, notice{name, at, a.wire})
 }
 
-// rootNotices are the events of the root: what spantee noticed, and what happened
-// after the last turn.
+// rootNotices returns the events of the root: what spantee noticed, and what
+// happened after the last turn.
 func (r *run) rootNotices() []notice { return slices.Concat(r.main.notices, r.notices) }
 
 func (r *run) moveNotices(move func(...*instant)) {

@@ -11,9 +11,9 @@ import (
 	"github.com/spantee/spantee/mapping/content"
 )
 
-// Spans are appended in OTLP's wire format from the start: an agent ends tools
-// and streams deltas by the hundred thousand, and as generated structs one
-// costs twenty times as much.
+// Spans are encoded in OTLP's wire format from the start, because agents produce
+// hundreds of thousands of tool calls and deltas, and a generated struct costs
+// twenty times as much.
 
 // Field numbers of opentelemetry.proto.trace.v1 and common.v1.
 const (
@@ -58,8 +58,8 @@ const (
 	statusError  = 2
 )
 
-// attributes are key-value pairs in wire format, of the span or event that field
-// belongs to. Strings are cut to max bytes.
+// attributes are key-value pairs in wire format, for a span or event message in
+// which they have the given field number. Strings are cut to max bytes.
 type attributes struct {
 	wire  []byte
 	field protowire.Number
@@ -110,7 +110,7 @@ func (a *attributes) str(key, v string) {
 	a.wire = append(appendLength(a.wire, len(v)), v...)
 }
 
-// words appends an array of one string.
+// words appends an array with one string.
 func (a *attributes) words(key, v string) {
 	v = a.fit(v)
 	element := 1 + protowire.SizeBytes(len(v))
@@ -124,8 +124,8 @@ func (a *attributes) words(key, v string) {
 	a.wire = protowire.AppendString(a.wire, v)
 }
 
-// fit makes a string fit for a span: one string that is not UTF-8 would make a
-// receiver refuse the whole request.
+// fit makes a string valid for a span: a single string that is not UTF-8 would make
+// a receiver reject the whole request.
 func (a *attributes) fit(v string) string {
 	if !utf8.ValidString(v) {
 		v = strings.ToValidUTF8(v, "\uFFFD")
@@ -151,7 +151,8 @@ func (e *encodedEvents) add(name string, at instant, attrs []byte) {
 	e.wire = append(b, attrs...)
 }
 
-// begin appends an event whose attributes, of size bytes, follow.
+// begin appends the start of an event. The caller appends its attributes, of size
+// bytes.
 func (e *encodedEvents) begin(name string, at instant, size int) []byte {
 	size += 1 + 8 + 1 + protowire.SizeBytes(len(name))
 	b := append(e.wire, fieldEvents<<3|byte(protowire.BytesType))
@@ -179,7 +180,7 @@ func appendInt(b []byte, key string, n int) []byte {
 	return protowire.AppendVarint(b, uint64(n))
 }
 
-// shift puts every event's time through f.
+// shift applies f to the time of every event.
 func (e *encodedEvents) shift(f func(instant) instant) {
 	for b := e.wire; len(b) > 0; {
 		_, _, tag := protowire.ConsumeTag(b)

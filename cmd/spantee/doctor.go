@@ -46,7 +46,8 @@ func doctor(o *options, stdout io.Writer) error {
 	return nil
 }
 
-// examine tells whether a span could be delivered.
+// examine checks the way to the collector, and reports whether a span could be
+// delivered.
 func examine(w io.Writer, o *options) bool {
 	to, err := o.destination()
 	switch {
@@ -107,14 +108,14 @@ func source(s otlp.Setting) string {
 	return "--" + s.Name
 }
 
-// doctorPatience is for all checks together.
+// doctorPatience bounds all checks together.
 const doctorPatience = 15 * time.Second
 
 func finding(w io.Writer, mark, name, text string) {
 	fmt.Fprintf(w, "%s %-10s  %s\n", mark, name, text)
 }
 
-// warn tells what else in the environment matters.
+// warn reports what else in the environment matters.
 func warn(w io.Writer) {
 	parent := parentFromEnvironment()
 	switch v := os.Getenv("TRACEPARENT"); {
@@ -126,7 +127,7 @@ func warn(w io.Writer) {
 	}
 }
 
-// examineFile tells whether spans can be written to the file they go to.
+// examineFile reports whether spans can be written to the file they go to.
 func examineFile(w io.Writer, to destination) bool {
 	client, err := to.open()
 	if err == nil {
@@ -140,7 +141,7 @@ func examineFile(w io.Writer, to destination) bool {
 	return true
 }
 
-// testSpan returns a span of now, and its trace id.
+// testSpan returns a span that ends now, and its trace id.
 func testSpan() (*tracepb.Span, string) {
 	var id [24]byte
 	_, _ = rand.Read(id[:]) // it never fails

@@ -6,18 +6,19 @@ import (
 	"os"
 )
 
-// Exit statuses. The collector never matters.
+// Exit statuses. They never depend on the collector.
 const (
 	statusFailed = 1
-	statusUsage  = 2 // of spantee itself
+	statusUsage  = 2 // spantee's own usage error
 
-	// Of an agent that could not be started, as in shells.
+	// The agent could not be started; the same values as in shells.
 	statusNotExecutable = 126
 	statusNotFound      = 127
 )
 
-// An exitStatus is how the process ends if not with status 0: with another one,
-// or by the signal that ended the stream. What there is to say has been said.
+// An exitStatus says how the process ends if not with status 0: with another
+// status, or by the signal that ended the stream. Everything has been reported by
+// then.
 type exitStatus struct {
 	code   int
 	signal os.Signal
@@ -25,10 +26,11 @@ type exitStatus struct {
 
 func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d, signal %v", s.code, s.signal) }
 
-// interrupted tells whether a signal ended the stream while it could have gone on.
+// interrupted reports whether a signal ended the stream although it could have gone
+// on.
 func (s exitStatus) interrupted() bool { return s.signal != nil && s.signal != brokenPipe }
 
-// endOfCopy says how to end after a copy that returned err.
+// endOfCopy returns how to end after a copy that returned err.
 func endOfCopy(err error) exitStatus {
 	var out errOutput
 	switch {

@@ -21,7 +21,7 @@ func (t *tap) run() {
 	})
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.spill != nil { // of a consumer that was detached
+	if t.spill != nil { // left by a consumer that was detached
 		t.spill.f.Close()
 	}
 }
@@ -38,9 +38,10 @@ func (t *tap) guard(f func()) {
 	f()
 }
 
-// feed consumes until the stream is over. While there is a backlog, and room for
-// more, it does so on a thread that yields to the copy. A thread cannot be given
-// its priority back: this one ends with its goroutine, because it stays locked.
+// feed consumes the stream until its end. While there is a backlog, and room for
+// more, it runs on a thread with a lower priority than the copy. A thread's
+// priority cannot be raised again, so the thread stays locked and ends with its
+// goroutine.
 func (t *tap) feed() {
 	t.tick()
 	for t.feedSome(false) {
@@ -56,12 +57,13 @@ func (t *tap) feed() {
 	}
 }
 
-// addProcessors lets the system choose between the copy, the mapper and the
-// sender. With as many Ps as processors, the copy would wait in Go's own
-// scheduler, which knows no priorities.
+// addProcessors leaves the choice between the copy, the mapper and the sender to
+// the operating system. With only as many Ps as processors, the copy would wait in
+// Go's own scheduler, which has no priorities.
 var addProcessors = sync.OnceFunc(func() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2) })
 
-// feedSome consumes until it is to yield, or no more. It returns false at the end.
+// feedSome consumes the stream until the kind of thread must change. It returns
+// false at the end of the stream.
 func (t *tap) feedSome(yielding bool) (more bool) {
 	for {
 		p, came, next := t.next(yielding)
@@ -102,7 +104,7 @@ const (
 	atEnd
 )
 
-// next returns a piece of the stream and when it came, or what else there is to do.
+// next returns a piece of the stream and when it came, or what else to do.
 func (t *tap) next(yielding bool) (p []byte, came time.Time, next step) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -139,7 +141,7 @@ func (t *tap) next(yielding bool) (p []byte, came time.Time, next step) {
 	return t.ring.head(min(pieceSize, int(first.to-t.ring.from))), first.at, takePiece
 }
 
-// consumed makes room.
+// consumed frees the room of n bytes.
 func (t *tap) consumed(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -148,8 +150,8 @@ func (t *tap) consumed(n int) {
 	notify(t.room)
 }
 
-// refill moves a piece from the spill to the ring, which is empty. It is called
-// with t.mu held, and lets go of it while it reads.
+// refill moves a piece from the spill to the empty ring. It is called with t.mu
+// held, and releases it while it reads.
 func (t *tap) refill() {
 	s, size := t.spill, t.spill.to-t.spill.from
 	p := t.ring.space(pieceSize)
@@ -165,8 +167,8 @@ func (t *tap) refill() {
 	notify(t.room)
 }
 
-// closeSpill gives the disk back what an empty spill holds. It is called with
-// t.mu held, and lets go of it meanwhile: that may be a gigabyte.
+// closeSpill frees the disk space of an empty spill, which may be a gigabyte. It is
+// called with t.mu held, and releases it meanwhile.
 func (t *tap) closeSpill() {
 	s := t.spill
 	t.spill = nil

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Windows has no process groups that could be ended.
+// Windows has no process groups to end.
 func setGroup(*exec.Cmd, *os.File) {}
 
 func hasGroup(*os.Process) bool { return false }

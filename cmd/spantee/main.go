@@ -3,7 +3,7 @@
 //
 //	cursor-agent -p --output-format stream-json "fix the test" | spantee | jq -r .type
 //
-// The way of a byte is in filter.go.
+// filter.go shows the path of the data.
 package main
 
 import (
@@ -39,9 +39,9 @@ func main() {
 	}
 }
 
-// silenceLibraries keeps OpenTelemetry, gRPC and net/http from writing to stderr
-// in the middle of what the agent writes there. Whatever matters comes back as
-// an error as well.
+// silenceLibraries keeps OpenTelemetry, gRPC and net/http from writing to stderr,
+// where the agent writes, too. Everything that matters is also returned as an
+// error.
 func silenceLibraries() {
 	log.SetOutput(io.Discard) // net/http: "Unsolicited response received on idle HTTP channel"
 	otel.SetLogger(logr.Discard())

@@ -6,14 +6,15 @@ import (
 	"runtime/debug"
 )
 
-// heapLimit is how large the heap may grow before the garbage collector runs, if half
-// of it is garbage.
+// heapLimit is the smallest memory limit. It applies while the live heap is at most
+// half of it.
 const heapLimit = 32 << 20
 
-// collectRarely makes the garbage collector run when the heap has grown fivefold, and
-// not when it has doubled: tracing keeps little and throws much away. A limit keeps
-// the heap small all the same. It follows what is in use, because at a limit that is
-// in use the collector would run all the time. $GOGC and $GOMEMLIMIT win.
+// collectRarely lets the heap grow fivefold, instead of twofold, between garbage
+// collections, because tracing allocates much and keeps little. A memory limit
+// keeps the heap small all the same. The limit is at least twice the live heap:
+// with less, the collector would run all the time. $GOGC and $GOMEMLIMIT take
+// precedence.
 func collectRarely() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
@@ -24,7 +25,8 @@ func collectRarely() {
 	}
 }
 
-// A cycle is garbage at every collection.
+// A cycle becomes garbage at every collection, so its finalizer runs after each
+// one.
 type cycle struct{ limit uint64 }
 
 func afterCollections(c *cycle) {
@@ -39,6 +41,6 @@ func afterCollections(c *cycle) {
 	})
 }
 
-// limitMemory has the garbage of a store that is full collected while it is
-// small: by itself Go would let the heap grow to twice what is in use.
+// limitMemory keeps the heap close to the size of the store: by default Go would
+// let it grow to twice what is in use.
 func limitMemory(store int64) { debug.SetMemoryLimit(store + 64<<20) }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// pieceSize is how much is copied at once. What was read is still in the
-// processor's cache when it is written, and when it is mapped.
+// pieceSize is how much is copied at once. It is small enough that a piece is still
+// in the processor's cache when it is written and when it is mapped.
 const pieceSize = 128 << 10
 
 // A passthrough copies a stream and shows a tap what it copied.
@@ -15,7 +15,7 @@ type passthrough struct {
 	in      io.Reader
 	out     io.Writer
 	tap     *tap          // may be nil
-	busy    chan struct{} // full while something that was read is on its way
+	busy    chan struct{} // full while a piece has been read and not yet written
 	stopped atomic.Bool
 }
 
@@ -23,14 +23,14 @@ func newPassthrough(in io.Reader, out io.Writer, tap *tap) *passthrough {
 	return &passthrough{in: in, out: out, tap: tap, busy: make(chan struct{}, 1)}
 }
 
-// errOutput marks the errors of writing, to tell them from those of reading.
+// errOutput marks write errors, to distinguish them from read errors.
 type errOutput struct{ error }
 
 func (e errOutput) Unwrap() error { return e.error }
 
-// run copies until in ends. Bytes are written as they come, before the tap
-// sees them. Only in and out can stop them; the tap holds them up while the
-// mapper is behind and there is no room left to put them aside.
+// run copies until in ends. Bytes are written as they come, before the tap sees
+// them. Only an error of in or out stops the copy; the tap delays it while the
+// mapper is behind and the spill is full.
 func (p *passthrough) run() error {
 	scratch := make([]byte, pieceSize)
 	var buf []byte
@@ -64,15 +64,16 @@ func (p *passthrough) run() error {
 	return nil
 }
 
-// A stream is in bulk after bulkReads of all that a pipe usually holds. A
-// thousand idle pipes of 1 MiB would use up a user's allowance.
+// After bulkReads reads of a full default pipe, a stream counts as bulk. Pipes are
+// enlarged only then, because a thousand idle pipes of 1 MiB would use up a user's
+// allowance.
 const (
 	fullPipe  = 64 << 10
 	bulkReads = 8
 )
 
-// stop ends the copy, which may be reading, between two pieces. It does not
-// wait for an out that takes nothing.
+// stop ends the copy between two pieces, even if the copy is blocked reading. It
+// does not wait for an out that accepts nothing.
 func (p *passthrough) stop() {
 	p.stopped.Store(true)
 	select {

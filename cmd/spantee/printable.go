@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// printable replaces what a terminal would obey: names of files, and what is in
-// files or comes from a server, may hold escape sequences.
+// printable replaces control characters that a terminal would obey: file names,
+// file contents and server messages may contain escape sequences.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
@@ -16,7 +16,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// printableLines does the same for several lines.
+// printableLines is like printable, but keeps line breaks.
 func printableLines(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, line := range lines {
@@ -25,7 +25,7 @@ func printableLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// quoted makes a file name one word of a shell's.
+// quoted quotes a file name for a shell.
 func quoted(name string) string {
 	plain := func(r rune) bool {
 		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-+,:@%", r)

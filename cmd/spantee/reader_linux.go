@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchReader calls gone once nobody reads the pipe f any more. Other files are
-// not watched, nor are pipes with a name, which somebody may open again. The
-// caller must stop the watch before it closes f, which poll keeps open.
+// watchReader calls gone once the pipe f has no reader any more. It does not watch
+// other files, or named pipes, which may be opened again. The caller must stop the
+// watch before closing f, because poll keeps f open.
 func watchReader(f *os.File, gone func()) (stop func()) {
 	var fd uintptr
 	if conn, err := f.SyscallConn(); err != nil || conn.Control(func(own uintptr) { fd = own }) != nil { // Fd may make f blocking

@@ -4,5 +4,5 @@ package main
 
 import "os"
 
-// watchReader watches nothing: the next write tells that nobody reads any more.
+// watchReader watches nothing: the next write notices that there is no reader.
 func watchReader(*os.File, func()) (stop func()) { return func() {} }

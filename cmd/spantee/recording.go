@@ -18,8 +18,8 @@ import (
 
 // A recording is a stream that comes from a file.
 type recording struct {
-	written time.Time     // the last time
-	shift   time.Duration // of all instants
+	written time.Time     // modification time of the file
+	shift   time.Duration // added to all times
 	again   string        // the command that sends it again
 }
 
@@ -37,7 +37,7 @@ func (o *options) recordingOf(stdin *os.File) (*recording, error) {
 		name = quoted(target)
 	}
 	rec := &recording{written: info.ModTime(), again: "spantee replay " + name}
-	if len(os.Args) > 1 { // they may hold secrets
+	if len(os.Args) > 1 { // flags may hold secrets
 		rec.again += " with the same flags"
 	}
 	if o.now {
@@ -53,7 +53,7 @@ func (o *options) recordingOf(stdin *os.File) (*recording, error) {
 	return rec, nil
 }
 
-// endNow moves a recording so that the last run in it ends now.
+// endNow shifts the times of a recording so that its last run ends now.
 func (o *options) endNow(rec *recording, r io.Reader) error {
 	var last uint64
 	m, err := mapping.New(mapping.Options{
@@ -73,7 +73,7 @@ func (o *options) endNow(rec *recording, r io.Reader) error {
 	return nil
 }
 
-// endOf returns when an encoded span ended, 0 if it does not say.
+// endOf returns when an encoded span ended, 0 if it has no end.
 func endOf(span []byte) uint64 {
 	const fieldEnd = 8
 	for len(span) > 0 {
@@ -94,11 +94,10 @@ func endOf(span []byte) uint64 {
 	return 0
 }
 
-// maxWindow is how much memory a zstd file may ask for: what zstd itself allows
-// by default.
+// maxWindow is how much memory a zstd file may require: zstd's own default limit.
 const maxWindow = 128 << 20
 
-// unpack returns what a file holds that may be packed by gzip or zstd.
+// unpack returns the contents of a file that may be compressed with gzip or zstd.
 func unpack(r *bufio.Reader) (*bufio.Reader, error) {
 	switch magic, _ := r.Peek(4); {
 	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):

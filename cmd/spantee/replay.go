@@ -50,7 +50,7 @@ func replayCommand() *cobra.Command {
 	return cmd
 }
 
-// A replayer traces one file after the other.
+// A replayer traces one file after another.
 type replayer struct {
 	*tracing
 	bar         *progressbar.ProgressBar // nil without a terminal
@@ -86,10 +86,10 @@ func replay(o *options, names []string, recursive bool, stderr *os.File) error {
 	case <-done:
 	case end.signal = <-signals:
 		r.interrupted.Store(true)
-		t.backlog(false) // Export does not wait any more
+		t.backlog(false) // Export must not wait any more
 		<-done
 	}
-	restoreSignals() // the next one kills
+	restoreSignals() // the next signal kills
 	r.finish()
 	d := say.delivery
 	if end.signal == nil && (r.failed || d.Delivered < d.Ended) {
@@ -101,7 +101,7 @@ func replay(o *options, names []string, recursive bool, stderr *os.File) error {
 	return end
 }
 
-// find returns the recordings among names, and their size.
+// find returns the recordings among names, and their total size.
 func (r *replayer) find(names []string, recursive bool) (files []string, size int64) {
 	add := func(name string, info fs.FileInfo) {
 		files = append(files, name)
@@ -143,7 +143,7 @@ func (r *replayer) find(names []string, recursive bool) (files []string, size in
 	return files, size
 }
 
-// isRecording goes by a file's name.
+// isRecording reports whether a file's name is that of a recording.
 func isRecording(name string) bool {
 	for _, packed := range []string{".gz", ".zst"} {
 		name = strings.TrimSuffix(name, packed)
@@ -151,12 +151,12 @@ func isRecording(name string) bool {
 	return slices.Contains([]string{".jsonl", ".ndjson"}, filepath.Ext(name))
 }
 
-// skip says why a file is not traced.
+// skip reports why a file is not traced.
 func (r *replayer) skip(name string, why error) {
 	r.failed = true
 	var path *fs.PathError
 	if errors.As(why, &path) {
-		why = path.Err // the name is said already
+		why = path.Err // the name is printed already
 	}
 	if !r.quiet {
 		r.say.line("%s: %s (skipped)", printable(name), withHint(why))
@@ -230,7 +230,8 @@ func (r *replayer) one(name string) error {
 	return err
 }
 
-// endFileNow moves a recording so that it ends now. It has to be read twice.
+// endFileNow shifts the times of a recording so that it ends now, which takes
+// reading the file twice.
 func (r *replayer) endFileNow(rec *recording, f *os.File) error {
 	in, err := unpack(bufio.NewReaderSize(f, pieceSize))
 	if err == nil {
@@ -242,7 +243,7 @@ func (r *replayer) endFileNow(rec *recording, f *os.File) error {
 	return err
 }
 
-// finish delivers what is left, and says what became of it.
+// finish delivers the remaining spans, and reports what became of all spans.
 func (r *replayer) finish() {
 	if r.bar != nil {
 		_ = r.bar.Clear()
@@ -253,10 +254,10 @@ func (r *replayer) finish() {
 	r.say.print()
 }
 
-// progressEvery bounds what a bar costs.
+// progressEvery is how often the progress bar is drawn at most.
 const progressEvery = 100 * time.Millisecond
 
-// A counter reads a file and shows how far.
+// A counter reads a file and shows the progress.
 type counter struct {
 	f *os.File
 	r *replayer

@@ -11,8 +11,8 @@ import (
 	"github.com/spantee/spantee/mapping/content"
 )
 
-// services describe where the spans and metrics of a stream come from. A
-// recording has no instance: sent again, its spans have to be the same bytes.
+// services returns the resources of a stream's spans and metrics. A recording has
+// no instance id, because sending it again must produce the same bytes.
 func (c *config) services(live bool, process *mapping.Process) services {
 	s := services{detectors: c.detectors}
 	if live {
@@ -24,8 +24,8 @@ func (c *config) services(live bool, process *mapping.Process) services {
 	return s
 }
 
-// resolveDetectors returns what is to be found out. The working directory's
-// repository is content.
+// resolveDetectors returns the detectors to run. The repository of the working
+// directory counts as content.
 func (o *options) resolveDetectors(level content.Level) ([]string, error) {
 	names := o.resourceDetectors
 	if err := exporter.CheckDetectors(names); err != nil {

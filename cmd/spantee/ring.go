@@ -3,11 +3,11 @@ package main
 import "time"
 
 // A ring is a fixed buffer of the stream's latest bytes. The pass-through reads
-// into it and writes from it, and the mapper reads it in place. Offsets are
-// those of the stream.
+// into it and writes from it, and the mapper reads it in place. Offsets are offsets
+// in the stream.
 type ring struct {
 	buf      []byte
-	origin   int64 // offset of buf[0], the last time that the ring was empty
+	origin   int64 // offset of buf[0], set when the ring is empty
 	from, to int64 // the bytes in it
 }
 
@@ -16,9 +16,9 @@ func (r *ring) free() int { return len(r.buf) - r.len() }
 
 func (r *ring) index(offset int64) int { return int((offset - r.origin) % int64(len(r.buf))) }
 
-// space returns room for up to limit bytes, less where the buffer ends. An empty
-// ring starts over: while the mapper keeps up, a small part of the buffer is in
-// use, and stays in the processor's cache.
+// space returns up to limit bytes of room, less at the end of the buffer. An empty
+// ring starts over: while the mapper keeps up, only a small part of the buffer is
+// in use, and stays in the processor's cache.
 func (r *ring) space(limit int) []byte {
 	if r.from == r.to {
 		r.origin = r.to
@@ -27,7 +27,7 @@ func (r *ring) space(limit int) []byte {
 	return r.buf[start:min(start+limit, start+r.free(), len(r.buf))]
 }
 
-// head returns up to limit of the oldest bytes, less where the buffer ends.
+// head returns up to limit of the oldest bytes, less at the end of the buffer.
 func (r *ring) head(limit int) []byte {
 	start := r.index(r.from)
 	return r.buf[start:min(start+limit, start+r.len(), len(r.buf))]
@@ -42,7 +42,7 @@ func (r *ring) put(p []byte) {
 	}
 }
 
-// arrivals tell when the bytes of a stream came.
+// arrivals record when the bytes of a stream came.
 type arrivals []arrival
 
 // An arrival is when the bytes up to an offset came.
@@ -51,8 +51,8 @@ type arrival struct {
 	at time.Time
 }
 
-// What came within arrivalStep counts as one arrival: a backlog of single
-// bytes would else take many times its size.
+// Bytes within arrivalStep count as one arrival. Otherwise a backlog of single
+// bytes would take many times its size.
 const arrivalStep = time.Millisecond
 
 func (a *arrivals) add(to int64, at time.Time) {
@@ -63,7 +63,7 @@ func (a *arrivals) add(to int64, at time.Time) {
 	*a = append(*a, arrival{to, at})
 }
 
-// drop forgets what came before an offset.
+// drop removes arrivals before an offset.
 func (a *arrivals) drop(offset int64) {
 	for len(*a) > 0 && (*a)[0].to <= offset {
 		*a = (*a)[1:]

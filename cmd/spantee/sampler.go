@@ -12,17 +12,17 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// A sampler decides by the trace id, so that a run is sent whole or not at all,
-// and the same way by everybody who knows the ratio. Ids are derived by SHA-256,
-// so they are as good as random ones. Metrics are counted before it.
+// A sampler decides by trace id, so that a run is sent whole or not at all, and so
+// that every sampler with the same ratio agrees. Trace ids are derived by SHA-256,
+// so they are as good as random ones. Metrics are counted before sampling.
 type sampler struct {
 	partly bool   // only trace ids below bound are kept
 	bound  uint64 // of the last 63 bits of a trace id, as OpenTelemetry's SDK has it
 	never  error  // why nothing is kept; nil if something is
 }
 
-// resolveSampler reads $OTEL_TRACES_SAMPLER. By default a parent decides, and
-// without one everything is sampled.
+// resolveSampler reads $OTEL_TRACES_SAMPLER. By default the parent's decision
+// counts, and without a parent everything is sampled.
 func resolveSampler(parent trace.SpanContext, problem func(error)) sampler {
 	name := os.Getenv("OTEL_TRACES_SAMPLER")
 	base, root := true, name
@@ -54,7 +54,8 @@ func resolveSampler(parent trace.SpanContext, problem func(error)) sampler {
 	return sampler{}
 }
 
-// ratioSampler keeps a part of all runs: all of them if there is no number.
+// ratioSampler keeps the fraction arg of all runs, or all runs if arg is not a
+// number from 0 to 1.
 func ratioSampler(arg string, problem func(error)) sampler {
 	if arg == "" {
 		return sampler{}
@@ -70,7 +71,7 @@ func ratioSampler(arg string, problem func(error)) sampler {
 	return sampler{partly: true, bound: uint64(ratio * (1 << 63))}
 }
 
-// keeps tells whether the spans of a trace are sent.
+// keeps reports whether the spans of a trace are sent.
 func (s sampler) keeps(id trace.TraceID) bool {
 	return !s.partly || binary.BigEndian.Uint64(id[8:])>>1 < s.bound
 }

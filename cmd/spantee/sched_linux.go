@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bigPipe is how much a pipe holds that is read from, or written to, in bulk.
+// bigPipe is the size of a pipe that is read or written in bulk.
 const bigPipe = 1 << 20
 
-// enlargePipe makes a pipe hold more: a writer and a reader on two processors
-// then rarely wait for each other. What is no pipe, or the user's allowance
-// does not cover, stays as it is.
+// enlargePipe makes a pipe hold more, so that a writer and a reader on two
+// processors rarely wait for each other. It does nothing if file is not a pipe, or
+// if the user's allowance is used up.
 func enlargePipe(file any) {
 	if file, ok := file.(syscall.Conn); ok {
 		if conn, err := file.SyscallConn(); err == nil { // File.Fd would make the pipe blocking
@@ -24,6 +24,6 @@ func enlargePipe(file any) {
 	}
 }
 
-// lowerPriority makes the calling thread yield to the others of the process,
-// and to those before and after it in the pipe.
+// lowerPriority makes the calling thread yield to the process's other threads, and
+// to the other processes in the pipe.
 func lowerPriority() { _ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), 19) }

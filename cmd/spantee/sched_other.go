@@ -4,4 +4,4 @@ package main
 
 func enlargePipe(any) {} // pipes grow by themselves, or not at all
 
-func lowerPriority() {} // only Linux has it for a thread
+func lowerPriority() {} // only Linux has a priority per thread

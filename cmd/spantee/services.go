@@ -11,13 +11,13 @@ import (
 
 // services are the resources of agents by their names: the agent is the service.
 type services struct {
-	detectors []string // of what is the same for all of them
-	facts     []string // the same: keys, each with its value
+	detectors []string // detectors of the shared attributes
+	facts     []string // the shared attributes: alternating keys and values
 	known     map[string]*resourcepb.Resource
 }
 
-// of returns the resource of an agent. What is wrong with the environment is the
-// same for all of them.
+// of returns the resource of an agent. An error in the environment is the same for
+// all agents.
 func (s *services) of(name string) (*resourcepb.Resource, error) {
 	if r := s.known[name]; r != nil {
 		return r, nil
@@ -30,8 +30,8 @@ func (s *services) of(name string) (*resourcepb.Resource, error) {
 	return r, err
 }
 
-// presumed is the name of the agent that a stream comes from as long as none is
-// known.
+// presumed returns the name of the stream's agent to use while the agent is
+// unknown.
 func presumed(flag string) string {
 	if a := agent.Find(flag); a != nil {
 		return a.Name

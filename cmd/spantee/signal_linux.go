@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setDefault makes a signal do what the system has it do. signal.Reset would
-// bring back what Go does on those of a crash: print all stacks and exit by 2.
+// setDefault restores a signal's default action. signal.Reset would restore Go's
+// own action for crash signals: print all stacks and exit with status 2.
 func setDefault(s syscall.Signal) bool {
 	var action [64]byte // a struct sigaction: SIG_DFL, no flags, an empty mask
 	const sizeofSigset = 8

@@ -4,9 +4,9 @@ package main
 
 import "syscall"
 
-// setDefault tells whether a signal does what the system has it do once it is
-// reset. On those of a crash Go prints all stacks and exits by 2, and on SIGPIPE
-// it does nothing.
+// setDefault reports whether a signal has the system's default action once it is
+// reset. For crash signals Go prints all stacks and exits with status 2, and it
+// ignores SIGPIPE.
 func setDefault(s syscall.Signal) bool {
 	switch s {
 	case syscall.SIGPIPE, syscall.SIGQUIT, syscall.SIGILL, syscall.SIGTRAP, syscall.SIGABRT, syscall.SIGFPE,

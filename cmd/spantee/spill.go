@@ -5,11 +5,11 @@ import (
 	"os"
 )
 
-// defaultSpillMax is how much of a stream is put aside unless told otherwise.
+// defaultSpillMax is the default of --spill-max.
 const defaultSpillMax = 1 << 30
 
 // A spill holds what the mapper has not seen once the ring is full: an unlinked
-// file, used as a ring of max bytes. Offsets are those of the stream.
+// file, used as a ring of max bytes. Offsets are offsets in the stream.
 type spill struct {
 	f        *os.File
 	max      int64
@@ -30,8 +30,8 @@ func newSpill(dir string, limit, offset int64) (*spill, error) {
 	return &spill{f: f, max: limit, origin: offset, from: offset, to: offset}, nil
 }
 
-// createUnlinked makes a file and removes its name. Where an open file cannot
-// be removed there is no spill, because a kill would leave the stream on disk.
+// createUnlinked creates a file and removes its name. On systems that cannot remove
+// an open file there is no spill, because a kill would leave the stream on disk.
 func createUnlinked(dir string) (*os.File, error) {
 	f, err := os.CreateTemp(dir, ".spill-")
 	if err != nil {
@@ -48,8 +48,7 @@ func createUnlinked(dir string) (*os.File, error) {
 func (s *spill) empty() bool { return s.from == s.to }
 func (s *spill) room() int64 { return s.max - (s.to - s.from) }
 
-// write writes p after what is there, for which there must be room. The caller
-// then moves to.
+// write writes p at the end, where there must be room. The caller then advances to.
 func (s *spill) write(p []byte) error {
 	at := (s.to - s.origin) % s.max
 	head := p[:min(int64(len(p)), s.max-at)]
@@ -60,7 +59,7 @@ func (s *spill) write(p []byte) error {
 	return err
 }
 
-// read reads up to len(p) of the size oldest bytes. The caller then moves from.
+// read reads up to len(p) of the size oldest bytes. The caller then advances from.
 func (s *spill) read(p []byte, size int64) (int, error) {
 	at := (s.from - s.origin) % s.max
 	n, err := s.f.ReadAt(p[:min(int64(len(p)), size, s.max-at)], at)

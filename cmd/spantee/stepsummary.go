@@ -13,7 +13,7 @@ import (
 	"github.com/spantee/spantee/mapping"
 )
 
-// maxStepSummary is what GitHub takes of a step, with room for others.
+// maxStepSummary is GitHub's limit for a step, less some room for other summaries.
 const maxStepSummary = 900 << 10
 
 // A stepSummary shows the traces of a step on the page of its GitHub Actions run.
@@ -21,7 +21,7 @@ type stepSummary struct {
 	file string
 	text bytes.Buffer
 	tree *tree.Writer
-	runs []mapping.Run // the first of them
+	runs []mapping.Run // the first maxRuns runs
 }
 
 // newStepSummary returns nil outside of GitHub Actions.
@@ -43,7 +43,7 @@ func (s *stepSummary) runEnded(run mapping.Run) {
 	}
 }
 
-// end appends the traces and the links to them.
+// end appends the traces and links to them.
 func (s *stepSummary) end(cfg *config) error {
 	if err := s.tree.Close(); err != nil || s.text.Len() == 0 {
 		return err

@@ -14,82 +14,82 @@ const (
 	// ringSize is how much of the stream is in memory for the mapper.
 	ringSize = 2 << 20
 
-	// stallLimit is how long the stream waits for a mapper that does not
-	// advance. On a machine with a load of ten a thread is off the processor for
-	// 100 ms and more.
+	// stallLimit is how long the stream waits for a mapper that makes no progress.
+	// On a machine with a load of ten, a thread may be off the processor for over
+	// 100 ms.
 	stallLimit = 2 * time.Second
 
-	// busyLimit is the same for a mapper that computes meanwhile.
+	// busyLimit is the limit for a mapper that uses the processor meanwhile.
 	busyLimit = 20 * time.Second
 
-	// stallLook is how often somebody who waits for the mapper looks if it
-	// advances. Time is counted in looks: while the process is stopped nobody
-	// looks.
+	// stallLook is how often somebody who waits for the mapper checks its progress.
+	// Time is counted in checks, because a stopped process does not check.
 	stallLook = 250 * time.Millisecond
 )
 
 var errStalled = errors.New("the mapper made no progress")
 
-// A tap feeds the stream to a consumer in a goroutine of its own. What the
-// consumer has not seen when the ring is full goes to a spill, and only when
-// that is full too does the stream wait, for as long as the consumer advances.
-// A consumer that panics or stalls is detached, and the stream goes on.
+// A tap feeds the stream to a consumer in a separate goroutine. When the ring is
+// full, what the consumer has not seen goes to a spill. Only when the spill is full
+// too does the stream wait, as long as the consumer makes progress. A consumer that
+// panics or stalls is detached, and the stream goes on.
 type tap struct {
 	consumer consumer
-	live     bool // not a recording, which has time and waits for its consumer
+	live     bool // not a recording, which can wait for its consumer
 
-	keeping sync.Once            // the keeper runs
-	cpu     func() time.Duration // that the process has used
+	keeping sync.Once            // starts the keeper
+	cpu     func() time.Duration // processor time of the process
 
 	mu       sync.Mutex
 	ring     ring
 	lent     bool   // the pass-through reads into the ring
-	pending  int    // pieces that wait for the keeper
-	spill    *spill // what comes after the ring; nil if it has everything
+	pending  int    // pieces waiting for the keeper
+	spill    *spill // bytes that do not fit into the ring; nil if there are none
 	spillDir string
 	spillMax int64 // 0 once nothing more can be spilled
 	writing  bool  // the keeper writes to the spill
 	came     arrivals
 	behind   bool  // the consumer has a backlog
-	urgent   bool  // somebody waits for the consumer to work it off
+	urgent   bool  // somebody is waiting for the consumer to catch up
 	over     bool  // nothing more will come
-	whole    bool  // it was the stream's end
+	whole    bool  // the stream ended by itself
 	failure  error // why the consumer is detached
-	lines    int64 // newlines that came after that
+	lines    int64 // newlines since then
 	total    int64 // bytes of the stream
 
 	free  chan []byte   // buffers to read into while the ring has no room
 	full  chan piece    // such buffers, for the keeper
 	more  chan struct{} // there is something for the consumer, or the stream is over
-	room  chan struct{} // there is less for it
+	room  chan struct{} // the consumer has made room
 	ended chan struct{} // the stream is over
 	done  chan struct{} // the consumer is finished
 
 	ticker  *time.Timer // of the next tick
-	ticking bool        // within a second
+	ticking bool        // a tick is due within a second
 }
 
-// A consumer may use the bytes that it is given until it returns.
+// A consumer must not retain the bytes that it is given.
 type consumer interface {
 	consume(p []byte, came time.Time)
 
-	// tick is called first, and a second after something was consumed. It
-	// returns when it is to be called again in any case, 0 for never.
+	// tick is called at the beginning, and a second after bytes were consumed. It
+	// returns how long until it must be called in any case, 0 for never.
 	tick() time.Duration
 
-	// backlog tells whether the consumer has time to wait for others: it is
-	// behind, and the stream does not wait for it. It is called at any time.
+	// backlog reports whether the consumer may wait for others, because it is
+	// behind and the stream is not waiting for it. It may be called at any time.
 	backlog(wait bool)
 
-	// progress grows while the consumer does something. It is called at any time.
+	// progress returns a number that grows while the consumer makes progress. It
+	// may be called at any time.
 	progress() int64
 
-	// finish is the end; whole tells whether it is the stream's, and everything
-	// but lost was consumed.
+	// finish ends the consumer's work. whole says whether the stream ended by
+	// itself and everything but lost was consumed.
 	finish(whole bool, lost untraced)
 }
 
-// untraced is what a consumer has not seen.
+// untraced counts what a consumer has not seen.
 type untraced struct{ bytes, lines int64 }
 
 func (u untraced) String() string {
@@ -118,18 +118,18 @@ func newTap(c consumer, live bool, spillDir string, spillMax int64) *tap {
 	return t
 }
 
-// A piece of the stream, and when it came.
+// A piece is a piece of the stream, and when it came.
 type piece struct {
 	p    []byte
 	came time.Time
 }
 
-// buffers is how many pieces may be on their way to the spill.
+// buffers is how many pieces may be waiting for the keeper.
 const buffers = 4
 
-// space returns where the next bytes of the stream are to be read: the ring, or
-// while that has no room a buffer for the keeper, or scratch if nobody is to see
-// them.
+// space returns where to read the next bytes of the stream: into the ring, into a
+// buffer for the keeper if the ring is full, or into scratch if there is no
+// consumer any more.
 func (t *tap) space(scratch []byte) []byte {
 	if t == nil {
 		return scratch
@@ -146,9 +146,9 @@ func (t *tap) space(scratch []byte) []byte {
 	return scratch
 }
 
-// buffer returns a buffer for the keeper. While there is none the stream waits,
-// until the consumer or the disk has made room, or the consumer is detached
-// because neither does. It is called, and returns, with t.mu held.
+// buffer returns a buffer for the keeper. If there is none, the stream waits until
+// the consumer or the disk has made room, or until the consumer is detached because
+// neither does. It is called, and returns, with t.mu held.
 func (t *tap) buffer(scratch []byte) []byte {
 	t.keeping.Do(func() {
 		for range buffers {
@@ -175,7 +175,7 @@ func (t *tap) buffer(scratch []byte) []byte {
 		}
 		stalled.look(stallLook, t.advanced(), t.cpu())
 		if t.live && stalled.idle >= stallLimit/2 {
-			t.consumer.backlog(false) // perhaps it waits for somebody
+			t.consumer.backlog(false) // the consumer may be waiting for the exporter
 		}
 		if t.live && (stalled.idle >= stallLimit || stalled.all >= busyLimit) {
 			t.detach(errStalled)
@@ -184,8 +184,8 @@ func (t *tap) buffer(scratch []byte) []byte {
 	return scratch
 }
 
-// wrote hands the consumer a piece of the stream that is out, and begins what
-// space returned.
+// wrote hands the consumer a piece of the stream that has been written to stdout. p
+// is the beginning of the slice that space returned.
 func (t *tap) wrote(p []byte) {
 	if t == nil {
 		return
@@ -209,7 +209,8 @@ func (t *tap) wrote(p []byte) {
 	}
 }
 
-// keepAll puts aside what did not fit into the ring, while the stream goes on.
+// keepAll is the keeper: it stores what did not fit into the ring, while the stream
+// goes on.
 func (t *tap) keepAll() {
 	for piece := range t.full {
 		t.mu.Lock()
@@ -230,7 +231,7 @@ func (t *tap) keepAll() {
 	}
 }
 
-// kept tells the consumer of bytes that came at an instant. It is called with
+// kept tells the consumer about bytes that came at an instant. It is called with
 // t.mu held.
 func (t *tap) kept(came time.Time) {
 	t.came.add(t.end(), came)
@@ -241,7 +242,7 @@ func (t *tap) kept(came time.Time) {
 	notify(t.more)
 }
 
-// end is the offset after all that the consumer has still to see.
+// end returns the offset of the end of everything the consumer must still see.
 func (t *tap) end() int64 {
 	if t.spill != nil {
 		return t.spill.to
@@ -249,8 +250,8 @@ func (t *tap) end() int64 {
 	return t.ring.to
 }
 
-// keep puts p aside for the consumer. It tells whether there was room, or nobody
-// to keep it for. It is called with t.mu held.
+// keep stores p for the consumer. It returns false if there is no room, and true if
+// there is no consumer to keep it for. It is called with t.mu held.
 func (t *tap) keep(p []byte) bool {
 	switch {
 	case t.failure != nil:
@@ -262,9 +263,9 @@ func (t *tap) keep(p []byte) bool {
 	return true
 }
 
-// spillOver puts p into the spill, if that has room. It is called with t.mu held,
-// and lets go of it while it writes. After an error nothing more is spilled: the
-// disk is full, perhaps, and others need it.
+// spillOver writes p to the spill if it has room. It is called with t.mu held, and
+// releases it while it writes. After an error it spills nothing more: the disk may
+// be full, and other programs need it.
 func (t *tap) spillOver(p []byte) bool {
 	s, offset := t.spill, t.ring.to
 	if t.spillMax == 0 || s != nil && s.room() < int64(len(p)) {
@@ -294,8 +295,8 @@ func (t *tap) spillOver(p []byte) bool {
 	return true
 }
 
-// advanced grows while the consumer does, or the keeper. It is called with t.mu
-// held.
+// advanced returns a number that grows while the consumer or the keeper makes
+// progress. It is called with t.mu held.
 func (t *tap) advanced() int64 { return t.ring.from + t.end() + t.consumer.progress() }
 
 // detach lets the stream go on without the consumer. It is called with t.mu held.
@@ -307,8 +308,8 @@ func (t *tap) detach(why error) {
 	notify(t.room)
 }
 
-// close tells that nothing more will come; whole, that it is the stream's end.
-// done is closed once the consumer has seen the rest.
+// close says that nothing more will come; whole says that the stream ended by
+// itself. done is closed once the consumer has seen the rest.
 func (t *tap) close(whole bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -320,8 +321,8 @@ func (t *tap) close(whole bool) {
 	notify(t.more)
 }
 
-// wait waits for the consumer to finish, for as long as it advances: it returns
-// false when it has not for patience.
+// wait waits for the consumer to finish. It returns false if the consumer makes no
+// progress for patience.
 func (t *tap) wait(patience time.Duration) bool {
 	stalled := stall{moved: -1, cpu: t.cpu()}
 	for look := time.Duration(0); ; look = min(stallLook, patience-stalled.idle) {
@@ -340,8 +341,8 @@ func (t *tap) wait(patience time.Duration) bool {
 	}
 }
 
-// A stall is how long the consumer has not advanced: in all, and without the
-// time in which the process computed. A line of 60 MB is one step, and takes
+// A stall is how long the consumer has made no progress: in total, and without the
+// time in which the process was computing. A line of 60 MB is one step, and takes
 // seconds on a busy machine.
 type stall struct {
 	moved     int64
@@ -349,7 +350,7 @@ type stall struct {
 	idle, all time.Duration
 }
 
-// look is called every so often.
+// look updates the stall. It is called every stallLook.
 func (s *stall) look(since time.Duration, moved int64, cpu time.Duration) {
 	if s.all += since; cpu-s.cpu < time.Millisecond {
 		s.idle += since
@@ -367,8 +368,8 @@ func (t *tap) err() error {
 	return t.failure
 }
 
-// lost is what the consumer has not seen. It reads the spill, and takes as long
-// as the disk does.
+// lost returns what the consumer has not seen. It reads the spill, so it takes as
+// long as the disk does.
 func (t *tap) lost() untraced {
 	t.mu.Lock()
 	u := untraced{bytes: t.total - t.ring.from, lines: t.lines}

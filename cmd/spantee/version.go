@@ -14,8 +14,9 @@ func versionLine() string {
 	return version() + " " + built(info)
 }
 
-// built says from which commit and by which Go release. A binary that
-// "go install" built knows no commit: the module proxy serves no repository.
+// built returns the commit and the Go release a binary was built from. A binary
+// that "go install" built does not know its commit, because the module proxy serves
+// no repository.
 func built(info *debug.BuildInfo) string {
 	var facts []string
 	modified := false

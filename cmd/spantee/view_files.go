@@ -21,7 +21,7 @@ import (
 
 // A fileReader reads traces from files: recorded streams or OTLP JSON lines.
 type fileReader struct {
-	content contentConfig // recorded of streams
+	content contentConfig // what to record of streams
 	say     func(format string, args ...any)
 }
 
@@ -54,7 +54,7 @@ func (f fileReader) file(store *viewer.Store, name string) error {
 	return f.read(store, name, content, info.ModTime())
 }
 
-// read adds the traces in content, which was last written at modified.
+// read adds the traces in content, a file that was last modified at modified.
 func (f fileReader) read(store *viewer.Store, name string, content io.Reader, modified time.Time) error {
 	r := bufio.NewReader(content)
 	r, err := unpack(r)
@@ -95,14 +95,14 @@ func (f fileReader) read(store *viewer.Store, name string, content io.Reader, mo
 	return nil
 }
 
-// isOTLP tells how a line of OTLP JSON begins: spantee's, a collector's, or one
-// that was laid out by hand.
+// isOTLP reports whether a file begins like OTLP JSON: as written by spantee, by a
+// collector, or formatted by hand.
 func isOTLP(head []byte) bool {
 	rest, ok := bytes.CutPrefix(bytes.TrimSpace(head), []byte("{"))
 	return ok && bytes.HasPrefix(bytes.TrimSpace(rest), []byte(`"resourceSpans"`))
 }
 
-// join hands the files to the viewer that has the port.
+// join hands the files to the viewer that already has the port.
 func (o *viewOptions) join(read fileReader, files []string, inUse error, terminal bool) error {
 	page := "http://" + o.page + "/"
 	if len(files) == 0 {
@@ -126,7 +126,7 @@ func (o *viewOptions) join(read fileReader, files []string, inUse error, termina
 	return nil
 }
 
-// exportFiles is --export.
+// exportFiles implements --export.
 func (o *viewOptions) exportFiles(read fileReader, files []string) error {
 	if len(files) == 0 {
 		return usageError{errors.New("--export needs a FILE to read")}
@@ -146,7 +146,8 @@ func (o *viewOptions) exportFiles(read fileReader, files []string) error {
 	return os.WriteFile(o.export, content.Bytes(), 0o600)
 }
 
-// keptSessions is where received sessions survive a restart, nil if nowhere.
+// keptSessions returns the folder in which received sessions survive a restart, nil
+// if there is none.
 func keptSessions(limit int64) (*viewer.Kept, error) {
 	if limit == 0 {
 		return nil, nil

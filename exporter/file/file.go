@@ -1,6 +1,7 @@
-// Package file writes traces to files of OTLP JSON lines, the form of
-// https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/ that the
-// collector's otlpjsonfile receiver reads, and reads them back.
+// Package file writes traces to files of OTLP JSON lines, and reads them back. The
+// format is that of
+// https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/, which the
+// collector's otlpjsonfile receiver also reads.
 package file
 
 import (
@@ -50,10 +51,10 @@ func New(path string, replaced func(why error)) (exporter.Client, error) {
 }
 
 func open(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600) // a pipe without a reader would hang
+	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600) // opening a pipe without a reader would block
 }
 
-// Protocol is that of a file as a destination.
+// Protocol is the protocol of a destination that is a file.
 const Protocol = "file"
 
 func (c *client) Destination() spool.Destination {
@@ -84,8 +85,8 @@ func (c *client) UploadTraces(_ context.Context, spans []*tracepb.ResourceSpans)
 	return c.append(append(line, '\n'))
 }
 
-// append writes a line by one call: the system keeps the appends of several
-// processes apart, but not the parts of a line.
+// append writes a line with a single call: the system does not interleave single
+// writes of several processes.
 func (c *client) append(line []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,14 +151,14 @@ func marshalJSON(spans []*tracepb.ResourceSpans) ([]byte, error) {
 	}
 	// protojson would write ids in base64.
 	line, err := (&ptrace.JSONMarshaler{}).MarshalTraces(traces)
-	if err == nil && !utf8.Valid(line) { // which neither of the two checks
+	if err == nil && !utf8.Valid(line) { // neither marshaler checks it
 		err = errors.New("encode spans: text that is not UTF-8")
 	}
 	return line, err
 }
 
-// Read reads what a client wrote, a line at a time. For a line that cannot be
-// decoded it yields an error and goes on; an error of r is the last.
+// Read reads what a client wrote, line by line. For a line that cannot be decoded
+// it yields an error and continues; an error of r ends the sequence.
 func Read(r io.Reader) iter.Seq2[[]*tracepb.ResourceSpans, error] {
 	return func(yield func([]*tracepb.ResourceSpans, error) bool) {
 		lines := bufio.NewReader(r)

@@ -29,8 +29,8 @@ const (
 
 var errTimeout = errors.New("the collector did not answer in time")
 
-// signs are found in the text of errors, where gRPC leaves the only trace of
-// what went wrong below it. The tests provoke each of them.
+// signs are searched for in the text of errors, because gRPC reports the cause of a
+// connection failure nowhere else. The tests provoke each of them.
 var signs = []struct {
 	text        string
 	cause, hint string // a %s in the hint is the endpoint; an empty cause is the text
@@ -47,7 +47,7 @@ var signs = []struct {
 		"4318 is the HTTP port: use 4317, or set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
 	},
 	{"malformed HTTP response", "the server speaks gRPC, not HTTP", hintGRPC},
-	{"readLoopPeekFailLocked: %!w(<nil>)", "the server speaks gRPC, not HTTP", hintGRPC}, // the same, when it spoke first
+	{"readLoopPeekFailLocked: %!w(<nil>)", "the server speaks gRPC, not HTTP", hintGRPC}, // the same, if the server spoke first
 
 	{"HTTP request to an HTTPS server", "the server wants TLS", "try https://"},
 	{"HTTP response to HTTPS client", "the server does not speak TLS", "try http://"},
@@ -71,8 +71,8 @@ func partialSuccess(rejected int64, message string) *exporter.UploadError {
 	return e
 }
 
-// A grpcError is looked for by hand: status.FromError would repeat the whole
-// text of whatever wraps it.
+// A grpcError is unwrapped by hand: status.FromError would repeat the text of every
+// wrapping error.
 type grpcError interface {
 	error
 	GRPCStatus() *status.Status
@@ -98,7 +98,7 @@ func classify(err error, endpoint string) *exporter.UploadError {
 	return uploadError(exporter.Permanent, oneLine(err.Error()), "")
 }
 
-// delayed adds what the receiver said of when to come back.
+// delayed adds the delay that the receiver asked for.
 func delayed(e *exporter.UploadError, by time.Duration) *exporter.UploadError {
 	if by > 0 {
 		e.RetryAfter = by
@@ -168,7 +168,8 @@ func classifyGRPC(st *status.Status, endpoint string) *exporter.UploadError {
 	}
 }
 
-// retryInfo is whether the server says that a retry may succeed, and when.
+// retryInfo reports whether the server says that a retry may succeed, and after
+// which delay.
 func retryInfo(st *status.Status) (after time.Duration, ok bool) {
 	for _, detail := range st.Details() {
 		if info, ok := detail.(*errdetails.RetryInfo); ok {
@@ -200,7 +201,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
-// oneLine makes what a server said fit for a terminal.
+// oneLine makes a server's message safe to print on a terminal.
 func oneLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -17,17 +17,17 @@ import (
 	"github.com/spantee/spantee/exporter"
 )
 
-// A Check is one thing that has to work for spans to arrive.
+// A Check is the result of one diagnostic step.
 type Check struct {
 	Name   string
 	Result string // if it succeeded, or what to know about it
 	Took   time.Duration
-	Err    error // may have an *exporter.Error in it
+	Err    error // may wrap an *exporter.Error
 }
 
-// Diagnose checks the way to a collector, step by step: the name, the
-// connection, TLS, and then a span. Only the last decides: the others may fail
-// where a proxy stands between. request is what is sent.
+// Diagnose checks the path to a collector step by step: the name, the connection,
+// TLS, and finally the delivery of request. Only the last check decides: the others
+// may fail behind a proxy.
 func (s *Settings) Diagnose(ctx context.Context, request []*tracepb.ResourceSpans) iter.Seq[Check] {
 	return func(yield func(Check) bool) {
 		if hint := s.portHint(); hint != "" && !yield(Check{Name: "port", Result: hint}) {
@@ -49,7 +49,7 @@ func (s *Settings) Diagnose(ctx context.Context, request []*tracepb.ResourceSpan
 	}
 }
 
-// portHint tells of a port that is known for the other protocol.
+// portHint returns a hint if the port is the default of the other protocol.
 func (s *Settings) portHint() string {
 	switch {
 	case s.protocol == "grpc" && s.endpoint.Port() == "4318":
@@ -103,7 +103,7 @@ func (s *Settings) checks() []check {
 			nameOf(cert.DNSNames, cert.Subject.CommonName), cert.Issuer.CommonName, cert.NotAfter.Format(time.DateOnly)), nil
 	}}
 	switch proxy := s.proxy(); {
-	case proxy != nil: // it does the rest
+	case proxy != nil: // the proxy connects to the endpoint
 		connect.name = "connection to the proxy"
 		return []check{resolve, connect}
 	case s.tls != nil:
@@ -130,7 +130,7 @@ func (s *Settings) address() string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// proxy is the one set by $HTTPS_PROXY and the like, nil for none.
+// proxy returns the proxy set by $HTTPS_PROXY and the like, nil if there is none.
 func (s *Settings) proxy() *url.URL {
 	u := *s.endpoint
 	if s.protocol == "grpc" {
@@ -143,7 +143,7 @@ func (s *Settings) proxy() *url.URL {
 	return proxy
 }
 
-// explain says what the clients would say of an error.
+// explain returns an error as the clients would report it.
 func (s *Settings) explain(err error) error {
 	if signed := readSigns(err.Error(), s.shown()); signed != nil {
 		return signed

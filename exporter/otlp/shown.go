@@ -9,12 +9,12 @@ import (
 // mask stands for what is not shown.
 const mask = "***"
 
-// shown is the endpoint as it may be printed.
+// shown returns the endpoint as it may be printed.
 func (s *Settings) shown() string { return Shown(s.endpoint.String()) }
 
-// Shown returns an endpoint as it may be printed: its scheme, host, port and path,
-// without segments of the path that look like a secret. Some backends have a key
-// there.
+// Shown returns an endpoint as it may be printed: its scheme, host, port and path.
+// Path segments that look like a secret are masked, because some backends have a
+// key there.
 func Shown(endpoint string) string {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -36,8 +36,8 @@ func Shown(endpoint string) string {
 	}, strings.ReplaceAll(u.String(), "%2A%2A%2A", mask))
 }
 
-// looksSecret tells whether a part of a path is no word: letters and digits mixed
-// for longer than in a version or a name.
+// looksSecret reports whether a path segment looks random: it mixes letters and
+// digits for longer than a version or a name does.
 func looksSecret(segment string) bool {
 	words := strings.FieldsFunc(segment, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	for _, word := range words {

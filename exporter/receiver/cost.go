@@ -7,11 +7,11 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// A message of protobuf takes more memory than its bytes: an empty event is
-// two bytes on the wire, and a hundred once decoded. So a request is weighed
-// before it is decoded.
+// A decoded protobuf message takes more memory than its encoding: an empty event is
+// two bytes on the wire, and a hundred once decoded. So the cost of a request is
+// estimated before it is decoded.
 
-// A message is what a nested field decodes to.
+// A message is the type of a protobuf message.
 type message int
 
 const (
@@ -30,8 +30,8 @@ const (
 	listValue
 )
 
-// sizes are those of the generated structs with the pointers to them, rounded
-// up to what the allocator gives.
+// sizes are the sizes of the generated structs plus the pointers to them, rounded
+// up to the allocator's size classes.
 var sizes = [...]int{
 	exportRequest: 80, resourceSpans: 120, resource: 120, scopeSpans: 120, scope: 136, span: 360, event: 136, link: 168,
 	spanStatus: 72, keyValue: 88, anyValue: 96, arrayValue: 72, listValue: 72,
@@ -59,7 +59,7 @@ const maxNesting = 100
 
 var errTooDeep = errors.New("values are nested too deeply")
 
-// cost is how much memory an encoded message takes when decoded. It stops
+// cost returns how much memory an encoded message takes once decoded. It stops
 // counting past limit.
 func cost(b []byte, kind message, limit, depth int) (int, error) {
 	if depth > maxNesting {
@@ -100,8 +100,8 @@ func cost(b []byte, kind message, limit, depth int) (int, error) {
 	return total, nil
 }
 
-// jsonCost is the same of OTLP JSON, roughly: it is decoded twice, and an
-// object of it is a message.
+// jsonCost estimates the same for OTLP JSON: it is decoded twice, and each object
+// counts as a message.
 func jsonCost(b []byte) int {
 	total := 3 * len(b)
 	for _, c := range b {

@@ -34,8 +34,8 @@ func (s *service) serve(do operation) http.HandlerFunc {
 }
 
 func (s *service) answer(w http.ResponseWriter, r *http.Request, do operation) {
-	// No page has a reason to send spans here, and one that names us by its own
-	// domain (DNS rebinding) could. Browsers put an Origin on every POST.
+	// No web page has a reason to send spans here, but a page could under a domain
+	// of its own (DNS rebinding). Browsers set Origin on every POST.
 	if r.Header.Get("Origin") != "" {
 		http.Error(w, "spans from web pages are not taken", http.StatusForbidden)
 		return
@@ -123,7 +123,7 @@ func unmarshalJSON(b []byte, req *coltracepb.ExportTraceServiceRequest) error {
 	return proto.Unmarshal(b, req)
 }
 
-// toStatus is the gRPC status in err, or one made of it.
+// toStatus returns the gRPC status in err, or one made from err.
 func toStatus(err error) *status.Status {
 	if st, ok := status.FromError(err); ok {
 		return st
@@ -134,7 +134,8 @@ func toStatus(err error) *status.Status {
 	return status.New(codes.Internal, err.Error())
 }
 
-// httpCode is the HTTP status of a gRPC one. 429 and 503 make a client try again.
+// httpCode returns the HTTP status for a gRPC code. Clients retry after 429 and
+// 503.
 func httpCode(c codes.Code) int {
 	switch c {
 	case codes.InvalidArgument:

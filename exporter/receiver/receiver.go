@@ -1,5 +1,5 @@
-// Package receiver is the other end of OTLP: it takes traces over gRPC and over
-// HTTP, as a collector does, and hands each request to a function.
+// Package receiver is an OTLP receiver for traces, over gRPC and HTTP. It hands
+// each request to a function.
 package receiver
 
 import (
@@ -24,13 +24,13 @@ const Off = "off"
 type Config struct {
 	GRPC, HTTP string // host:port, or Off; empty is a free port on loopback
 
-	// Handle is required. It is called for every request, by several goroutines
-	// at once. Its error reaches the client: a gRPC status as such, any other as
-	// internal. A nil response means that all was accepted.
+	// Handle is required. It is called for every request, by several goroutines at
+	// once. Its error is returned to the client: a gRPC status unchanged, any other
+	// error as Internal. A nil response means that everything was accepted.
 	Handle func(context.Context, *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error)
 
-	// Open is told which spans a process, named by source, has open at the
-	// moment. If it is nil, such requests are refused, as any collector does.
+	// Open is called with the spans that a process, named by source, has open. If
+	// Open is nil, such requests are refused, as by any collector.
 	Open func(source string, spans []*tracepb.ResourceSpans)
 
 	// MaxCost is how much memory a request may take once decoded; 64 MB if zero.
@@ -46,7 +46,7 @@ type Receiver struct {
 	serving            sync.WaitGroup
 }
 
-// A client that is slower than this is cut off.
+// Timeouts that cut off slow clients.
 const (
 	headerTimeout = 10 * time.Second
 	bodyTimeout   = 30 * time.Second
@@ -107,15 +107,15 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	return new(net.ListenConfig).Listen(ctx, "tcp", address)
 }
 
-// Handler serves OTLP/HTTP for a server of one's own. It listens nowhere.
+// Handler returns a handler that serves OTLP/HTTP, for use in another server.
 func Handler(cfg Config) http.Handler { return newService(cfg).handler() }
 
-// GRPCEndpoint is what OTEL_EXPORTER_OTLP_ENDPOINT has to be for gRPC, empty
-// if that is off.
+// GRPCEndpoint returns the value of OTEL_EXPORTER_OTLP_ENDPOINT for gRPC, empty if
+// gRPC is off.
 func (r *Receiver) GRPCEndpoint() string { return endpoint(r.grpcAddr) }
 
-// HTTPEndpoint is what OTEL_EXPORTER_OTLP_ENDPOINT has to be for HTTP, empty if
-// that is off.
+// HTTPEndpoint returns the value of OTEL_EXPORTER_OTLP_ENDPOINT for HTTP, empty if
+// HTTP is off.
 func (r *Receiver) HTTPEndpoint() string { return endpoint(r.httpAddr) }
 
 func endpoint(addr net.Addr) string {
@@ -125,8 +125,8 @@ func endpoint(addr net.Addr) string {
 	return "http://" + addr.String()
 }
 
-// Close breaks off the requests being handled, by their context, and returns
-// when nobody listens any more.
+// Close cancels the context of all HTTP requests being handled, and returns once
+// the listeners are closed.
 func (r *Receiver) Close() {
 	r.cancel()
 	if r.grpcServer != nil {

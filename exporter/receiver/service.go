@@ -18,15 +18,15 @@ type service struct {
 	big  chan struct{} // one big request is decoded and handled at a time
 }
 
-// defaultMaxCost is what a collector's largest request takes, if it consists
-// of spans as they are.
+// defaultMaxCost is the cost of a collector's largest request, if its spans are
+// typical.
 const defaultMaxCost = 64 << 20
 
 // bigCost is what a request may take without waiting for others.
 const bigCost = 2 << 20
 
-// Paths and methods. Only a spantee viewer knows those of open spans: any other
-// backend answers that there is no such thing.
+// Paths and methods. Only a spantee viewer serves those for open spans; any other
+// backend answers that they do not exist.
 const (
 	tracesPath = "/v1/traces"
 	OpenPath   = "/spantee/v1/open"
@@ -52,7 +52,7 @@ func (s *service) handler() http.Handler {
 	return mux
 }
 
-// An operation is done with a request from a source.
+// An operation handles a request from a source.
 type operation func(ctx context.Context, source string, req *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error)
 
 func (s *service) export(ctx context.Context, _ string, req *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
@@ -101,7 +101,8 @@ func (s *service) decode(ctx context.Context, b []byte, encoding string) (req *c
 	return req, done, nil
 }
 
-// takeTurn waits for its turn with what is big.
+// takeTurn waits until no other big request holds the turn. Call done to release
+// it.
 func takeTurn(ctx context.Context, turn chan struct{}) (done func(), err error) {
 	select {
 	case turn <- struct{}{}:

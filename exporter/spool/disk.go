@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// OnDisk is called, if it is set, before the calls that change the disk, with their
-// name. It lets a test stand in for a disk that is slow or hangs.
+// OnDisk, if set, is called before each call that changes the disk, with the name
+// of the call. Tests use it to simulate a disk that is slow or hangs.
 var OnDisk atomic.Pointer[func(call string)]
 
 func onDisk(call string) {
@@ -28,24 +28,24 @@ func remove(path string) error {
 	return os.Remove(path)
 }
 
-// discard removes what is of no use any more. A file that cannot be removed is
-// found again by whoever looks next.
+// discard removes a file that is no longer needed. If it cannot be removed, the
+// next process that looks finds it again.
 func discard(path string) { _ = remove(path) }
 
-// ErrFrozen says that the disk did not answer before the caller's deadline. The
+// ErrFrozen means that the disk did not answer before the caller's deadline. The
 // call goes on in the background, and may still succeed.
 var ErrFrozen = errors.New("the disk did not answer in time")
 
-// abandoned is how many calls go on although nobody waits for them. While there
-// are some nothing more is asked of the disk: each would cost its caller the
-// same wait.
+// abandoned counts the disk calls that go on although nobody waits for them. While
+// there are any, no new call is made, because it would make its caller wait as
+// long.
 var abandoned atomic.Int32
 
-// grace is how long a call is waited for even though its context has ended.
+// grace is how long to wait for a call after its context has ended.
 const grace = 50 * time.Millisecond
 
-// within does f, which the caller leaves behind when ctx ends first: a call on a
-// disk that does not answer cannot be interrupted.
+// within runs f, and returns without it if ctx ends first: a call to a disk that
+// does not answer cannot be interrupted, so f goes on in the background.
 func within[T any](ctx context.Context, f func() (T, error)) (result T, err error) {
 	if abandoned.Load() > 0 {
 		return result, ErrFrozen
@@ -67,7 +67,7 @@ func within[T any](ctx context.Context, f func() (T, error)) (result T, err erro
 		return a.result, a.err
 	case <-ctx.Done():
 	}
-	select { // a deadline that is near is no fault of the disk
+	select { // a near deadline does not mean that the disk hangs
 	case a := <-answers:
 		return a.result, a.err
 	case <-time.After(grace):

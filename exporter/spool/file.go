@@ -18,14 +18,14 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// A name is that of a request's file. All that a listing or the cap needs
-// stands in it, so that neither opens a file, and a file that was cut short
-// is known by its size.
+// A name is the name of a request's file. It holds all that List and the size limit
+// need, so that neither opens the file. It includes the size, so that a truncated
+// file is recognised.
 type name struct {
 	at      time.Time
 	spans   int
 	bytes   int64
-	tail    string // its owner, and what tells apart those of one instant
+	tail    string // its owner, and what makes the name unique
 	sending bool
 }
 
@@ -38,7 +38,7 @@ func newName(spans, bytes int, owner string) name {
 	return name{at: time.Now(), spans: spans, bytes: int64(bytes), tail: owner + random()}
 }
 
-// key is the same whether it is being sent or not.
+// key returns what is the same whether the request is waiting or being sent.
 func (n name) key() string {
 	n.sending = false
 	return n.String()
@@ -73,29 +73,30 @@ func parseName(s string) (n name, ok bool) {
 	spans, err2 := strconv.ParseInt(parts[1], 10, 32)
 	size, err3 := strconv.ParseInt(parts[2], 10, 64)
 	n.at, n.spans, n.bytes, n.tail = time.Unix(0, at), int(spans), size, parts[3]
-	// One that we would write otherwise is not ours, and not found by its parts.
+	// A name that String would write differently is not ours.
 	return n, errors.Join(err1, err2, err3) == nil && spans >= 0 && size >= 0 && n.String() == s
 }
 
 func isTemp(name string) bool { return strings.HasPrefix(name, tempPrefix) }
 
-// A Note is what a file says besides its spans.
+// A Note is the metadata of a file.
 type Note struct {
 	Destination
 	Reason string `json:"reason,omitempty"`
-	Sum    string `json:"sum,omitempty"` // of a request, after the note
+	Sum    string `json:"sum,omitempty"` // checksum of the request after the note
 
 	// Of a journal: who writes it.
 	Host string `json:"host,omitempty"`
 	PID  int    `json:"pid,omitempty"`
 }
 
-// fieldNote is where a note stands: in a field that OTLP does not have.
+// fieldNote is the field number of a note, which OTLP does not use.
 const fieldNote = 1000
 
 var errControl = errors.New("the endpoint contains control characters")
 
-// encodeNote fails for an endpoint that could not be printed again.
+// encodeNote fails for an endpoint with control characters, which could not be
+// printed.
 func encodeNote(note Note) ([]byte, error) {
 	if strings.ContainsFunc(note.Endpoint, unicode.IsControl) {
 		return nil, errControl
@@ -109,8 +110,8 @@ func encodeNote(note Note) ([]byte, error) {
 	return protowire.AppendBytes(b, text), nil
 }
 
-// A note has a reason of at most maxReason bytes and an endpoint, which may be
-// a path. JSON makes up to six bytes of one.
+// A note has a reason of at most maxReason bytes and an endpoint, which may be a
+// path. JSON may encode a byte as six.
 const (
 	maxReason = 1 << 10
 	maxNote   = 64 << 10
@@ -129,13 +130,13 @@ func decodeNote(b []byte) (note Note, rest []byte, err error) {
 		return Note{}, nil, errCorrupt
 	}
 	if strings.ContainsFunc(note.Endpoint+note.Protocol, unicode.IsControl) {
-		return Note{}, nil, errCorrupt // it would be printed
+		return Note{}, nil, errCorrupt // the endpoint will be printed
 	}
 	note.Reason, note.Host = printable(note.Reason), printable(note.Host)
 	return note, b[tag+n:], nil
 }
 
-// printable makes what was read fit for a terminal.
+// printable makes text from a file safe to print on a terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -149,8 +150,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func checksum(b []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli)) }
 
-// readRequest returns what the file of a request holds, errCorrupt if that is not
-// what was written, or an *Untrusted error.
+// readRequest reads the file of a request. It returns errCorrupt if the file is not
+// as it was written, or an *Untrusted error.
 func readRequest(path string, size int64) (Note, []Part, error) {
 	f, info, err := openFile(path, os.O_RDONLY)
 	if err != nil {
@@ -172,7 +173,7 @@ func readRequest(path string, size int64) (Note, []Part, error) {
 	return note, parts, err
 }
 
-// readNote reads no more of a file than its head.
+// readNote reads only the note of a file.
 func readNote(path string) (Note, error) {
 	f, _, err := openFile(path, os.O_RDONLY)
 	if err != nil {
@@ -187,8 +188,8 @@ func readNote(path string) (Note, error) {
 	return note, err
 }
 
-// tryLock takes the lock that a file stands for, and makes the file. It returns
-// nil if another process holds it, and an error where locks are unknown.
+// tryLock creates the file at path, and locks it. It returns nil if another process
+// holds the lock, and an error if the disk does not support locks.
 func tryLock(path string) (*flock.Flock, error) {
 	if info, err := os.Lstat(path); err == nil && trust(path, info, 0) != nil {
 		discard(path)
@@ -202,8 +203,8 @@ func tryLock(path string) (*flock.Flock, error) {
 	return lock, nil
 }
 
-// unlock lets others have a lock. Closing it cannot fail for a reason that
-// matters: the system drops the lock in any case.
+// unlock releases a lock. An error from Close does not matter: the system drops the
+// lock in any case.
 func unlock(lock *flock.Flock) {
 	if lock != nil {
 		_ = lock.Close()

@@ -9,16 +9,16 @@ import (
 	"sync"
 )
 
-// A Journal is what a running process would lose if it were killed: open spans,
-// as they would end now, and ended ones that are not delivered. It is a log
-// (log.go) in the system's memory, which outlives a process, and is never synced.
+// A Journal holds what a running process would lose if it were killed: open spans,
+// as they would end now, and ended spans that are not delivered. It is a log file
+// (log.go) that is never synced: the page cache outlives the process.
 //
 // The stream comes in pieces. What a piece adds is buffered until Commit or
-// Checkpoint, and is then one frame and one write: a kill loses the pieces that
-// the kernel had not taken, and nothing else. Writing is done on the side.
+// Checkpoint, then becomes one frame and one write: a kill loses only pieces that
+// had not reached the kernel. A separate goroutine writes.
 //
-// The process holds a lock beside the log, which no other can take while it
-// lives: process ids come again.
+// The process holds a lock file beside the log for as long as it lives. Its process
+// id would not do, because ids are reused.
 type Journal struct {
 	s         Spool
 	dir, base string
@@ -45,10 +45,10 @@ type Journal struct {
 	err     error // why the log is not being written; the next Checkpoint begins anew
 	begun   bool  // there was a Checkpoint
 	closed  bool
-	keep    bool // the log, when closed
+	keep    bool // leave the log in place when closed
 	kept    bool
 
-	out output // the writer's own
+	out output // used by the writer only
 }
 
 // An entry is a span that has ended and is not delivered.
@@ -58,7 +58,7 @@ type entry struct {
 	wire   []byte
 }
 
-// An OpenSpan is one that has not ended, encoded.
+// An OpenSpan is an encoded span that has not ended.
 type OpenSpan struct {
 	Wire []byte
 	Head int
@@ -67,13 +67,13 @@ type OpenSpan struct {
 // A batch is what the writer does next.
 type batch struct {
 	b    []byte
-	anew bool   // a new log, instead of more of the old
+	anew bool   // write a new log instead of appending
 	upTo uint64 // spans below this number are in it or were before
 }
 
 const (
-	// slack is how many bytes a log may have besides twice what it has to hold,
-	// before it is written anew.
+	// slack is how many bytes a log may exceed twice its live contents by before it
+	// is compacted.
 	slack = 256 << 10
 
 	// maxQueued is how far a disk may fall behind, in bytes.
@@ -83,9 +83,9 @@ const (
 // errBehind says that the disk is too slow for the stream.
 var errBehind = errors.New("the disk is too slow")
 
-// NewJournal returns a journal for this process. Spans of head 0 have the resource
-// and the scope of head, an ExportTraceServiceRequest without spans. It is on
-// disk from the first Checkpoint on.
+// NewJournal returns a journal for this process. head, an ExportTraceServiceRequest
+// without spans, holds the resource and the scope of spans with head 0. Nothing is
+// on disk before the first Checkpoint.
 func (s Spool) NewJournal(to Destination, head []byte) *Journal {
 	host, _ := os.Hostname()
 	note, err := encodeNote(Note{Destination: to, Host: host, PID: os.Getpid()})
@@ -114,8 +114,8 @@ func (j *Journal) AddHead(head []byte) int {
 	return len(j.heads) - 1
 }
 
-// Append adds a span that has ended, as it stands in a ScopeSpans, to the piece
-// at hand. It returns the span's number.
+// Append adds a span that has ended, as it appears in a ScopeSpans, to the current
+// piece. It returns the span's number.
 func (j *Journal) Append(wire []byte, head int) uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -152,8 +152,8 @@ func (j *Journal) Commit() {
 	}
 }
 
-// Checkpoint ends a piece, and says which spans have not ended after it, encoded.
-// It does not wait for the disk: it returns what went wrong there before.
+// Checkpoint ends a piece. open holds the spans that have not ended, encoded.
+// Checkpoint does not wait for the disk: it returns the error of an earlier write.
 func (j *Journal) Checkpoint(open []OpenSpan) error {
 	b := encodeOpen(open)
 	j.mu.Lock()
@@ -177,7 +177,7 @@ func (j *Journal) Checkpoint(open []OpenSpan) error {
 	return before
 }
 
-// takePiece returns the frame of the piece at hand.
+// takePiece returns the frame of the current piece, and begins another.
 func (j *Journal) takePiece() []byte {
 	if len(j.piece) == 0 {
 		return nil
@@ -187,7 +187,7 @@ func (j *Journal) takePiece() []byte {
 	return frame
 }
 
-// enqueue has a frame written after what is there.
+// enqueue queues a frame for the writer.
 func (j *Journal) enqueue(frame []byte) {
 	before := len(j.queued.b)
 	j.queued.b = appendFrame(j.queued.b, frame)
@@ -200,9 +200,9 @@ func (j *Journal) enqueue(frame []byte) {
 	j.notify()
 }
 
-// compact has a log written that holds only what is needed. It is right only
-// after a Checkpoint: open spans of an earlier one may have ended and be
-// delivered since.
+// compact queues a new log with only what is still needed. Call it right after a
+// Checkpoint: the open spans of an older one may have ended and been delivered
+// since.
 func (j *Journal) compact() {
 	frame := make([]byte, 0, j.weight+len(j.open)+64)
 	head := 0
@@ -237,7 +237,7 @@ func (j *Journal) notify() {
 	}
 }
 
-// fail gives up what is queued, until the next Checkpoint.
+// fail discards what is queued. Nothing is written until the next Checkpoint.
 func (j *Journal) fail(err error) {
 	j.err, j.queued = err, batch{}
 	j.broadcast()
@@ -248,8 +248,8 @@ func (j *Journal) broadcast() {
 	j.moved = make(chan struct{})
 }
 
-// Done says that the spans with these numbers, without the last, need not be
-// recovered any more.
+// Done marks the spans numbered from up to, but not including, to: they need no
+// recovery.
 func (j *Journal) Done(from, to uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -281,24 +281,25 @@ func (j *Journal) enqueueDone(from, to uint64) {
 	j.queued.upTo = max(upTo, j.written) // a piece may be half done
 }
 
-// Written tells whether the spans below a number are on disk, with the open spans
-// that belong to them, or nothing says that they will be. If neither, moved is
-// closed when that may have changed. Nothing should leave the process before:
-// after a kill its root would be known by another id.
+// Written reports whether there is nothing to wait for: the spans below number are
+// on disk, along with the open spans that belong to them, or the journal does not
+// promise that they will be. Otherwise moved is closed when that may have changed.
+// No span should be sent before, because after a kill its root would have another
+// id.
 func (j *Journal) Written(number uint64) (done bool, moved <-chan struct{}) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return !j.begun || j.closed || j.err != nil || j.written >= number, j.moved
 }
 
-// Err says why the log is not being written, if it is not.
+// Err returns why the log is not being written, or nil.
 func (j *Journal) Err() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.err
 }
 
-// TakeEvicted returns what had to go for the journal since it was last asked.
+// TakeEvicted returns what was evicted for the journal since the last call.
 func (j *Journal) TakeEvicted() Evicted {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -307,9 +308,9 @@ func (j *Journal) TakeEvicted() Evicted {
 	return e
 }
 
-// Close ends the journal, and keeps it for another process to recover if not
-// all that it holds was delivered. It tells whether every span is kept that is
-// not. It returns when ctx ends, even if the disk does not answer.
+// Close ends the journal. With keep, a journal that holds undelivered spans stays
+// on disk for another process to recover, and Close reports whether it holds all of
+// them. Close returns when ctx ends, even if the disk does not answer.
 func (j *Journal) Close(ctx context.Context, keep bool) (kept bool) {
 	j.mu.Lock()
 	j.closed, j.keep = true, keep

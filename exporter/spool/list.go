@@ -13,7 +13,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// A State is what a spool has a file for.
+// A State says why a spool has a file.
 type State string
 
 // The states of an [Entry].
@@ -23,21 +23,21 @@ const (
 	Rejected State = "rejected" // by the receiver, for good
 	Corrupt  State = "corrupt"  // cut short, or not a request
 	Open     State = "open"     // the journal of a process
-	Killed   State = "killed"   // that of one which was killed: Recover makes requests of it
+	Killed   State = "killed"   // the journal of a killed process, which Recover turns into requests
 )
 
-// An Entry tells of one file.
+// An Entry describes one file.
 type Entry struct {
 	Note
 	State State     `json:"state"`
 	Since time.Time `json:"since"`
 	Bytes int64     `json:"bytes"`
-	Spans int       `json:"spans"` // of an open journal, what a kill would leave now
+	Spans int       `json:"spans"` // in an open journal, those that a kill would leave
 	Path  string    `json:"path"`
 }
 
-// List returns what the spool has, the oldest first. Of a file that is not this
-// user's the reason says why it was not read.
+// List lists the files of the spool, oldest first. For a file that is not this
+// user's, Reason says why it was not read.
 func (s Spool) List(ctx context.Context) ([]Entry, error) {
 	return within(ctx, s.list)
 }
@@ -60,7 +60,7 @@ func (s Spool) list() (entries []Entry, err error) {
 			if errors.Is(err, fs.ErrNotExist) {
 				return
 			}
-			note.Sum = "" // which tells a reader of the list nothing
+			note.Sum = "" // of no use in a list
 			entry := Entry{Note: note, State: state, Since: n.at, Bytes: info.Size(), Spans: n.spans, Path: path}
 			if isUntrusted(err) {
 				entry.refuse(err)
@@ -80,7 +80,7 @@ func (s Spool) list() (entries []Entry, err error) {
 	return append(entries, journals...), err
 }
 
-// refuse makes an entry say why its file was not read.
+// refuse records why the entry's file was not read.
 func (e *Entry) refuse(err error) {
 	u, _ := errors.AsType[*Untrusted](err)
 	e.State, e.Reason, e.Spans = Corrupt, u.Why, 0
@@ -105,14 +105,14 @@ func (s Spool) journalEntry(path string, state State, info fs.FileInfo) (entry E
 	return entry, true
 }
 
-// isDead tells whether the process that wrote a journal on this host has ended.
+// isDead reports whether the process that wrote a journal on this host has ended.
 func isDead(base string, note Note) bool {
 	if host, _ := os.Hostname(); note.Host != host {
-		return false // Recover knows more
+		return false // Recover decides by the age of the journal
 	}
 	path := base + lockExt
 	if info, err := os.Lstat(path); err != nil || trust(path, info, 0) != nil {
-		return true // a process of this user has one of its own
+		return true // a live process of this user has a lock file
 	}
 	lock := flock.New(path, flock.SetFlag(os.O_RDWR|openFlags)) // which makes none
 	defer unlock(lock)
@@ -120,8 +120,8 @@ func isDead(base string, note Note) bool {
 	return locked || errors.Is(err, fs.ErrNotExist)
 }
 
-// Destinations returns where the requests that wait are to go, the one that
-// has waited longest first. What does not tell is set aside.
+// Destinations returns the destinations of the waiting requests, the one that has
+// waited longest first. Files that do not name one are set aside.
 func (s Spool) Destinations(ctx context.Context) ([]Destination, error) {
 	return within(ctx, func() ([]Destination, error) {
 		top, err := s.readDir()
@@ -150,8 +150,8 @@ func (s Spool) Destinations(ctx context.Context) ([]Destination, error) {
 	})
 }
 
-// destinationOf reads the oldest request in an endpoint's directory that can be
-// read, and sets aside what is none.
+// destinationOf reads the destination from the oldest readable request in an
+// endpoint's directory, and sets aside files that are not requests.
 func (s Spool) destinationOf(dir string) (to Destination, since time.Time, err error) {
 	o := &Outbox{s: s, dirName: dir, later: map[string]bool{}}
 	if _, err := o.list(); err != nil {

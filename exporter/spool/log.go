@@ -11,8 +11,8 @@ import (
 
 // A journal is a log in protobuf's wire format, so that every record has its
 // length. It begins with a note; then come heads, each a ResourceSpans with a
-// resource and a scope, and frames. A frame is written at once and counts whole or
-// not at all: what a kill cuts short was never there.
+// resource and a scope, and frames. A frame is written with one call and counts
+// whole or not at all: a truncated frame is ignored.
 //
 //	frame = field 1004 {
 //	    head   = field 1005, varint: the number of the head of what follows, 0 if absent
@@ -22,8 +22,8 @@ import (
 //	    done   = field 1002 { two varints }: spans of these numbers were delivered
 //	}
 //
-// All open spans of a frame replace all of the frames before: their ids may have
-// changed since. Spans are numbered in the order in which they ended.
+// The open spans of a frame replace those of all earlier frames, because their ids
+// may have changed since. Spans are numbered in the order in which they ended.
 const (
 	fieldOpen  = 1001
 	fieldDone  = 1002
@@ -71,7 +71,7 @@ func appendDone(b []byte, from, to uint64) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, fieldDone, protowire.BytesType), done)
 }
 
-// A log is what a journal says once all of it was read.
+// A log is the contents of a journal.
 type log struct {
 	next  uint64 // number of the next span
 	ended []logged
@@ -80,7 +80,7 @@ type log struct {
 	place map[spanID]int // in ended
 }
 
-// An interval is of numbers, without its end.
+// An interval is a range of span numbers; to is excluded.
 type interval struct{ from, to uint64 }
 
 type logged struct {
@@ -93,8 +93,8 @@ type spanID struct{ trace, span string }
 
 func idOf(s *tracepb.Span) spanID { return spanID{string(s.GetTraceId()), string(s.GetSpanId())} }
 
-// add takes one frame. What in it cannot be decoded is left out: a process that
-// was killed does not write that.
+// add applies a frame. It skips what cannot be decoded, which a killed process does
+// not write.
 func (l *log) add(frame []byte) {
 	head, replaced := uint64(0), false
 	for len(frame) > 0 {
@@ -163,8 +163,8 @@ func (l *log) end(s *tracepb.Span, head uint64) {
 	l.ended = append(l.ended, logged{l.next, head, s})
 }
 
-// spans returns what was lost with the process: what had ended and was not
-// delivered, then what was open.
+// spans returns the spans that were lost with the process: first those that had
+// ended and were not delivered, then those that were open.
 func (l *log) spans() (spans []logged) {
 	done := merge(l.done)
 	for _, s := range l.ended {
@@ -183,7 +183,7 @@ func (l *log) spans() (spans []logged) {
 		parents[id] = s.Span
 		spans = append(spans, s)
 	}
-	// An open span ends no sooner than what has ended in it since.
+	// An open span ends no earlier than the spans within it that have ended.
 	for _, s := range spans {
 		if p := parents[spanID{string(s.GetTraceId()), string(s.GetParentSpanId())}]; p != nil {
 			p.EndTimeUnixNano = max(p.EndTimeUnixNano, s.EndTimeUnixNano)

@@ -11,23 +11,23 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// ErrBusy says that another process sends what waits.
+// ErrBusy means that another process is sending the backlog.
 var ErrBusy = errors.New("another process is sending it")
 
-// An Outbox is what waits for one destination. It is one process's at a time.
+// An Outbox is the backlog for one destination. Only one process has it at a time.
 type Outbox struct {
 	s       Spool
 	to      Destination
 	dirName string
-	later   map[string]bool // what is to be left for another time
+	later   map[string]bool // requests to leave for another time
 	lock    *flock.Flock
 	files   []file
-	ahead   *Claim // read already, and not joined with the one before
+	ahead   *Claim // already read, but not joined with the previous claim
 
-	unreadable error // why a file is left
+	unreadable error // why a file was left in place
 }
 
-// Outbox opens what waits for a destination. It returns nil if nothing does.
+// Outbox opens the backlog for a destination. It returns nil if there is none.
 func (s Spool) Outbox(ctx context.Context, to Destination) (*Outbox, error) {
 	return within(ctx, func() (*Outbox, error) {
 		o := &Outbox{s: s, to: to, dirName: to.dir(), later: map[string]bool{}}
@@ -36,22 +36,22 @@ func (s Spool) Outbox(ctx context.Context, to Destination) (*Outbox, error) {
 		}
 		lock, err := tryLock(filepath.Join(o.dir(), lockFile))
 		switch {
-		case isUnsupported(err): // then some may be sent twice
+		case isUnsupported(err): // without locks, some requests may be sent twice
 		case err != nil:
 			return nil, err
 		case lock == nil:
 			return nil, ErrBusy
 		}
 		o.lock = lock
-		_, err = o.list() // without what another process has sent meanwhile
+		_, err = o.list() // leaves out what another process has sent meanwhile
 		return o, err
 	})
 }
 
 func (o *Outbox) dir() string { return filepath.Join(o.s.Dir, o.dirName) }
 
-// list finds what waits. Whatever is marked as being sent is so by a process
-// that died, once the lock is ours.
+// list finds the waiting requests. Because this process has the lock, requests
+// marked as being sent were left by a process that died.
 func (o *Outbox) list() (waits bool, err error) {
 	entries, err := o.s.readDir(o.dirName)
 	o.files = nil
@@ -68,15 +68,15 @@ func (o *Outbox) list() (waits bool, err error) {
 	return len(o.files) > 0, err
 }
 
-// Close lets other processes have it.
+// Close releases the Outbox for other processes.
 func (o *Outbox) Close() {
 	if o.ahead != nil {
-		_ = o.ahead.Back() // or else the next to have the lock finds it as it is
+		_ = o.ahead.Back() // on failure, the next process to hold the lock finds the request unchanged
 	}
 	unlock(o.lock)
 }
 
-// A Claim is a request taken from an Outbox, of one file or of several. Done or
+// A Claim is a request taken from an Outbox, joined from one or more files. Done or
 // Back ends it.
 type Claim struct {
 	Part
@@ -88,8 +88,8 @@ type Claim struct {
 	bytes  int64
 }
 
-// Halves returns two claims for the files of one, the second nil if there is only
-// one file. One that the receiver cannot take should not cost the others.
+// Halves splits a claim into two; second is nil if the claim has only one file. A
+// file that the receiver cannot take should not cost the others.
 func (c *Claim) Halves() (first, second *Claim) {
 	n := len(c.files) / 2
 	if n == 0 {
@@ -105,14 +105,14 @@ func (c *Claim) Halves() (first, second *Claim) {
 	return &a, &b
 }
 
-// Next takes the oldest request that was not put back, nil if none is left. It
-// is joined with those that come next if they are of the same resource, up to a
-// size that receivers take and a quarter of what the spool may hold: what is being
+// Next claims the oldest request that was not put back; c is nil if none is left.
+// Following requests of the same resource are joined with it, up to a size that
+// receivers accept and up to a quarter of the spool's limit, because requests being
 // sent cannot be evicted.
 //
-// What is no request is set aside; corrupt says how many spans it claimed to
-// have. What cannot be read for another reason stays where it is, and is the
-// error when nothing else is left.
+// A file that is not a request is set aside; corrupt is the number of spans it
+// claimed to have. A file that cannot be read for another reason stays in place,
+// and Next returns the reason once nothing else is left.
 func (o *Outbox) Next(ctx context.Context) (c *Claim, corrupt int, err error) {
 	type next struct {
 		*Claim
@@ -150,8 +150,8 @@ func (o *Outbox) next() (c *Claim, corrupt int, err error) {
 	}
 }
 
-// one claims the next file that is a request. With listed it looks for no more
-// files than are known.
+// one claims the next file that is a request. With listed, it considers only files
+// that are already known.
 func (o *Outbox) one(listed bool) (c *Claim, corrupt int, err error) {
 	for {
 		if len(o.files) == 0 {
@@ -169,7 +169,7 @@ func (o *Outbox) one(listed bool) (c *Claim, corrupt int, err error) {
 		switch {
 		case err == nil:
 			return c, corrupt, nil
-		case errors.Is(err, fs.ErrNotExist): // given up, or set aside, by another process
+		case errors.Is(err, fs.ErrNotExist): // evicted or set aside by another process
 		case errors.Is(err, errCorrupt):
 			corrupt += f.name.spans
 		case isUntrusted(err): // its name may claim anything
@@ -187,11 +187,11 @@ func (o *Outbox) leave(f file, why error) {
 	o.unreadable = why
 }
 
-// claim takes one request, and sets it aside if it is none.
+// claim takes one file, and sets it aside if it is not a request.
 func (o *Outbox) claim(f file) (*Claim, error) {
 	note, parts, err := readRequest(f.path(), f.name.bytes)
 	if err == nil && note.Destination != o.to {
-		err = errCorrupt // it was not put here by this package
+		err = errCorrupt // this package did not write the file
 	}
 	if errors.Is(err, errCorrupt) {
 		return nil, cmp.Or(setAside(f.path()), err)
@@ -200,7 +200,7 @@ func (o *Outbox) claim(f file) (*Claim, error) {
 		return nil, err
 	}
 	c := &Claim{Own: f.name.ownedBy(o.s.Owner), outbox: o, bytes: f.name.bytes}
-	for i, p := range parts { // there is one, in what this package writes
+	for i, p := range parts { // this package writes only one
 		if i == 0 {
 			c.Part = p
 		} else {
@@ -228,7 +228,7 @@ func (c *Claim) Room() Spool {
 	return s
 }
 
-// Done says that the request has arrived.
+// Done removes a request that has arrived.
 func (c *Claim) Done() error {
 	var errs []error
 	var freed int64
@@ -243,7 +243,7 @@ func (c *Claim) Done() error {
 	return errors.Join(errs...)
 }
 
-// Back leaves it for another time.
+// Back leaves the request for another time.
 func (c *Claim) Back() error {
 	var errs []error
 	for _, f := range c.files {

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Fields of an ExportTraceServiceRequest and what is in it.
+// Field numbers of an ExportTraceServiceRequest and the messages in it.
 const (
 	fieldResourceSpans = 1
 	fieldResource      = 1
@@ -22,13 +22,13 @@ type Part struct {
 	Spans           [][]byte // each as it stands in a ScopeSpans, with its tag
 }
 
-// same tells whether the spans of both can be in one ScopeSpans.
+// same reports whether the spans of both can be in one ScopeSpans.
 func (p Part) same(q Part) bool {
 	return string(p.Resource) == string(q.Resource) && string(p.Scope) == string(q.Scope)
 }
 
-// readParts takes an ExportTraceServiceRequest apart. The spans stay as they are:
-// a receiver says more about them than a decoder here could.
+// readParts splits an ExportTraceServiceRequest. The spans stay encoded: the
+// receiver's verdict on a bad span says more than an error here.
 func readParts(b []byte) (parts []Part, err error) {
 	err = fields(b, func(num protowire.Number, value, _ []byte) error {
 		if num != fieldResourceSpans {

@@ -13,7 +13,7 @@ import (
 type Untrusted struct {
 	Path string
 	Why  string
-	Hint string // what mends it, if something does
+	Hint string // how to fix it, if the user can
 }
 
 func (e *Untrusted) Error() string {
@@ -106,8 +106,8 @@ func typeName(mode fs.FileMode) string {
 	return "a device"
 }
 
-// enter checks the state folder and the spool in it. With create they are made
-// if they are missing; without, that is fs.ErrNotExist.
+// enter checks the state folder and the spool in it. If they are missing, it
+// creates them with create, and returns fs.ErrNotExist without.
 func (s Spool) enter(create bool) error {
 	state := filepath.Dir(s.Dir)
 	if create {
@@ -125,7 +125,8 @@ func (s Spool) enter(create bool) error {
 	return checkDir(s.Dir)
 }
 
-// makeDir returns a directory below the spool, by the names that lead there.
+// makeDir creates a directory below the spool, named by its path elements, and
+// returns its path.
 func (s Spool) makeDir(names ...string) (string, error) {
 	if err := s.enter(true); err != nil {
 		return "", err

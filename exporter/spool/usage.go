@@ -15,21 +15,20 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// usageFile holds how many bytes the spool takes, as text. All processes add to
-// it before they write and subtract after they remove, so that after a kill it
-// says too much rather than too little. Whoever finds the spool full by it counts
-// the files, which puts it right.
+// usageFile holds the number of bytes in the spool, as text. Processes add to it
+// before they write and subtract after they remove, so that a kill leaves it too
+// high rather than too low. A process that finds the spool full counts the files,
+// which corrects the number.
 const usageFile = "usage"
 
-// A usage is the open file, and locked if it could be.
+// A usage is the open usage file, locked if possible.
 type usage struct {
 	f    *os.File
 	lock *flock.Flock
 }
 
-// lockWait is for how long another process is waited for that adds to the usage:
-// it may have been stopped. Without the lock a figure may be lost, until the
-// next count.
+// lockWait bounds the wait for a process that is updating the usage, because it may
+// have been stopped. Without the lock, an update may be lost until the next count.
 const lockWait = 100 * time.Millisecond
 
 func (s Spool) openUsage() (*usage, error) {
@@ -69,7 +68,7 @@ func (u *usage) read() (total int64, ok bool) {
 
 func (u *usage) write(total int64) error {
 	b := strconv.AppendInt(nil, max(total, 0), 10)
-	for len(b) < 20 { // so that it never needs to be cut
+	for len(b) < 20 { // padded, so that the file never needs to be truncated
 		b = append(b, ' ')
 	}
 	_, err := u.f.WriteAt(append(b, '\n'), 0)
@@ -96,7 +95,7 @@ func (s Spool) reserve(size int64) (evicted Evicted, err error) {
 	return evicted, u.write(total + size)
 }
 
-// release says that size bytes are gone.
+// release subtracts size bytes that are gone.
 func (s Spool) release(size int64) {
 	u, err := s.openUsage()
 	if err != nil {
@@ -104,18 +103,18 @@ func (s Spool) release(size int64) {
 	}
 	defer u.close()
 	if total, ok := u.read(); ok {
-		_ = u.write(total - size) // or else it says too much
+		_ = u.write(total - size) // on failure, the usage stays too high
 	}
 }
 
-// limit is what the spool may hold while a call goes on that frees the credit.
+// limit returns what the spool may hold during a call that frees the credit.
 func (s Spool) limit() int64 { return s.Max + s.credit }
 
-// countFiles is told each time that the files are counted.
+// countFiles is called whenever the files are counted. Tests replace it.
 var countFiles = func() {}
 
-// makeRoom counts the files, and removes the oldest until size more bytes fit.
-// It goes on a little further, so that the next ones need not count again.
+// makeRoom counts the files, and removes the oldest until size more bytes fit. It
+// removes a little more, so that the next calls need not count again.
 func (s Spool) makeRoom(size int64) (total int64, evicted Evicted, err error) {
 	countFiles()
 	files, err := s.inventory()
@@ -148,7 +147,7 @@ func (s Spool) evict(f file, evicted *Evicted) bool {
 	switch f.state {
 	case "":
 		return false
-	case Sending: // by a process that lives, it may be delivered at this moment
+	case Sending: // a live process may be delivering it at this moment
 		lock, err := tryLock(filepath.Join(f.dir, lockFile))
 		if lock == nil || err != nil {
 			return false
@@ -160,11 +159,11 @@ func (s Spool) evict(f file, evicted *Evicted) bool {
 		return ok
 	}
 	err := remove(f.path())
-	if err != nil { // another process may have been quicker
+	if err != nil { // another process may have removed it
 		return errors.Is(err, fs.ErrNotExist)
 	}
 	switch {
-	case f.state == Corrupt: // its spans were given up before
+	case f.state == Corrupt: // its spans were counted when it was set aside
 	case !f.name.ownedBy(s.Owner):
 		evicted.Others += f.name.spans
 	case f.state == Rejected:
@@ -180,7 +179,7 @@ func (s Spool) evictJournal(path string) (spans int, ok bool) {
 	base := strings.TrimSuffix(path, waitingExt)
 	lock, err := tryLock(base + lockExt)
 	if lock == nil || err != nil {
-		return 0, false // it lives
+		return 0, false // the process is alive
 	}
 	defer unlock(lock)
 	if j, err := s.readJournal(path); err == nil {
@@ -196,7 +195,7 @@ func (s Spool) evictJournal(path string) (spans int, ok bool) {
 	return spans, true
 }
 
-// A file is one of the spool's.
+// A file is a file in the spool.
 type file struct {
 	dir   string
 	base  string
@@ -244,8 +243,8 @@ func (s Spool) inventory() (files []file, err error) {
 	return files, err
 }
 
-// walk lists the spool's directories. A directory that is not this user's is
-// passed over.
+// walk visits the files in the spool's directories. It skips directories that are
+// not this user's.
 func (s Spool) walk(visit func(dir string, state State, e fs.DirEntry)) error {
 	top, err := s.readDir()
 	if err != nil {

@@ -10,16 +10,17 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// heartbeat is how often the log of a process that has nothing to write is
-// touched, to show other hosts that it lives.
+// heartbeat is how often an idle process touches its log, to show other hosts that
+// it is alive.
 const heartbeat = time.Hour
 
 const lockExt = ".lock"
 
-// An output is the file that a journal's writer appends to. Nobody else uses it.
+// An output is the file that a journal's writer appends to. Only the writer uses
+// it.
 type output struct {
 	lock     *flock.Flock
-	f        *os.File // nil if it is to be begun anew
+	f        *os.File // nil if the writer must create a new one
 	size     int64
 	reserved int64 // of the spool's room
 	exists   bool
@@ -27,7 +28,7 @@ type output struct {
 
 func (j *Journal) path(ext string) string { return filepath.Join(j.dir, j.base+ext) }
 
-// write is the writer: one batch after the other until Close.
+// write writes one batch after another until Close.
 func (j *Journal) write() {
 	defer close(j.stopped)
 	heart := time.NewTimer(heartbeat)
@@ -55,7 +56,7 @@ func (j *Journal) write() {
 	}
 }
 
-// settle tells those who wait what became of a batch.
+// settle publishes the outcome of a batch.
 func (j *Journal) settle(done batch, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -86,7 +87,7 @@ func (j *Journal) append(b []byte) error {
 		onDisk("append")
 		_, err = j.out.f.Write(b)
 	}
-	if err != nil { // a part of a frame may be there: nothing can follow it
+	if err != nil { // part of a frame may have been written: nothing can follow it
 		j.out.close()
 		return err
 	}
@@ -94,7 +95,7 @@ func (j *Journal) append(b []byte) error {
 	return nil
 }
 
-// rewrite puts a new log in the place of the old, which is whole until then.
+// rewrite replaces the log with a new one, and leaves the old log whole until then.
 func (j *Journal) rewrite(b []byte) error {
 	if err := j.begin(); err != nil {
 		return err
@@ -102,7 +103,7 @@ func (j *Journal) rewrite(b []byte) error {
 	j.out.close()
 	old := j.out.reserved
 	j.out.reserved = 0
-	j.s.credit = old // both are there for a moment
+	j.s.credit = old // both logs exist for a moment
 	err := j.reserve(int64(len(b)))
 	j.s.credit = 0
 	if err != nil {
@@ -124,8 +125,8 @@ func (j *Journal) rewrite(b []byte) error {
 	return nil
 }
 
-// create writes the first log. A kill within that one write leaves nothing that
-// could be recovered, with or without a rename.
+// create writes the first log, without a rename: a kill during this write loses no
+// more than a kill before it.
 func (j *Journal) create(b []byte) (err error) {
 	onDisk("create")
 	j.out.f, _, err = openFile(j.path(waitingExt), os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL)
@@ -140,7 +141,7 @@ func (j *Journal) create(b []byte) (err error) {
 	return err
 }
 
-// replace puts a log in the place of another.
+// replace renames a new log over the old one.
 func (j *Journal) replace(b []byte) error {
 	f, err := createTemp(j.dir)
 	if err != nil {
@@ -166,13 +167,13 @@ func (j *Journal) begin() (err error) {
 		}
 	}
 	if j.out.lock == nil {
-		// Where a disk knows no locks the heartbeat has to do.
+		// On a disk without locks, the heartbeat has to suffice.
 		switch j.out.lock, err = tryLock(j.path(lockExt)); {
 		case isUnsupported(err):
 		case err != nil:
 			return err
 		case j.out.lock == nil:
-			return ErrBusy // with a name that no other process has
+			return ErrBusy // impossible: no other process uses this name
 		}
 	}
 	return nil
@@ -194,8 +195,8 @@ func (j *Journal) reserve(size int64) error {
 	return err
 }
 
-// reserved is how much of the spool's room a log of size bytes takes: some more,
-// so that not every append has to ask for it.
+// reserved returns how much room a log of size bytes reserves: a little more, so
+// that not every append has to reserve.
 func (s Spool) reserved(size int64) int64 {
 	chunk := min(16<<10, s.Max/64+1)
 	return (size + chunk - 1) / chunk * chunk

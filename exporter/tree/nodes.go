@@ -108,7 +108,7 @@ func (t *tally) add(n *node) {
 // A traceTree is the spans of one trace, sorted and linked.
 type traceTree struct {
 	nodes      []*node
-	tops       []*node // the roots, and without any the orphans
+	tops       []*node // the roots, or the orphans if there are none
 	root       *node   // the first of the roots, or nil
 	start, end uint64
 }
@@ -157,7 +157,7 @@ func (n *node) under(other *node) bool {
 	return false
 }
 
-// byTime is the order of siblings; ids decide last, so that it is always the same.
+// byTime orders siblings. Ids decide last, so that the order is stable.
 func byTime(a, b *node) int {
 	return cmp.Or(
 		cmp.Compare(a.start, b.start),
@@ -167,7 +167,8 @@ func byTime(a, b *node) int {
 	)
 }
 
-// grow hangs each node that is not hidden under the nearest such parent.
+// grow attaches each node that is not hidden to its nearest ancestor that is not
+// hidden.
 func (tr *traceTree) grow() {
 	tr.tops = nil
 	for _, n := range tr.nodes {
@@ -189,7 +190,7 @@ func (tr *traceTree) grow() {
 	}
 }
 
-// byWeight puts first what a short tree must not leave out: roots, failures,
+// byWeight orders nodes by what a short tree must not leave out: roots, failures,
 // then the longest.
 func byWeight(a, b *node) int {
 	return cmp.Or(
@@ -210,7 +211,7 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// fold makes the deltas spans of a chat part of it.
+// fold merges the deltas spans of a chat into the chat.
 func fold(nodes []*node) []*node {
 	byID := make(map[string]*node, len(nodes))
 	for _, n := range nodes {

@@ -14,9 +14,9 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// A Writer draws traces as their spans come in. A trace is complete, and drawn,
-// when its root has come and then a span of another trace, or at Close. Spans
-// that come later, such as background work, are listed at Close.
+// A Writer draws traces as their spans arrive. It draws a trace once its root has
+// arrived and then a span of another trace, or at Close. Spans that arrive later,
+// such as background work, are listed at Close.
 type Writer struct {
 	out   io.Writer
 	style Style
@@ -54,7 +54,7 @@ func NewWriter(out io.Writer, style Style) *Writer {
 	return &Writer{out: out, style: style}
 }
 
-// Export takes a finished span. It keeps what is drawn, and no events.
+// Export adds a finished span. The Writer keeps only what it draws, and no events.
 func (w *Writer) Export(span *tracepb.Span) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,8 +79,8 @@ func (w *Writer) Export(span *tracepb.Span) {
 	w.traces[i].add(span)
 }
 
-// Close draws what has come of the remaining traces, and returns the first error
-// of the writer.
+// Close draws the remaining traces as far as they have arrived, and returns the
+// first write error.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -120,7 +120,7 @@ func (w *Writer) addLate(span *tracepb.Span) {
 	w.late = append(w.late, n)
 }
 
-// drawLate lists what belongs to traces that have been drawn.
+// drawLate lists the spans of traces that have been drawn already.
 func (w *Writer) drawLate() {
 	if len(w.late) == 0 {
 		return
@@ -157,7 +157,7 @@ func (p *partial) add(span *tracepb.Span) {
 	p.nodes = slices.Clone(p.nodes[:maxNodes/2])
 }
 
-// slim is a span with nothing but what is drawn.
+// slim returns a copy of a span with only what is drawn.
 func slim(s *tracepb.Span) *tracepb.Span {
 	out := &tracepb.Span{
 		TraceId:           s.GetTraceId(),

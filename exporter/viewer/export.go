@@ -19,7 +19,7 @@ import (
 // An exported page is one HTML file that needs nothing else: the scripts, the
 // style, and the answers that this viewer's API would give, by their paths.
 
-// maxExport bounds what a page may have to hold.
+// maxExport bounds the size of the answers in an exported page.
 const maxExport = 128 << 20
 
 var errTooBig = errors.New("too much for one HTML file: export it as OTLP JSON")
@@ -74,7 +74,7 @@ func hashOf(content string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// answers are what the API says of sessions, by path.
+// answers returns the API's answers for sessions, by path.
 func (s *Store) answers(only []string) (map[string]any, error) {
 	list := s.List(Query{Limit: maxListed})
 	list.Bytes, list.Limit, list.Evicted = 0, 0, Lost{}

@@ -17,7 +17,7 @@ const keyService = "service.name"
 // tree reads the same ones in the same order.
 var detailKeys = []string{semconv.ProcessCommandLine, semconv.ToolPattern, semconv.ToolGlob, semconv.FilePath, semconv.URLFull, semconv.ToolSearch, semconv.ToolDescription}
 
-// What a span is the record of.
+// The kinds of span.
 const (
 	opAgent      = "agent"
 	opChat       = "chat"
@@ -28,8 +28,8 @@ const (
 	opOther      = ""
 )
 
-// operation tells what a span is the record of: by the GenAI conventions, or
-// by the names that spantee gives where these have none.
+// operation returns the kind of a span: by the GenAI conventions, or by the names
+// that spantee uses where the conventions have none.
 func operation(s *tracepb.Span) string {
 	switch text(s.GetAttributes(), semconv.OperationName) {
 	case "invoke_agent", "create_agent", "invoke_workflow":
@@ -54,7 +54,8 @@ func failed(s *tracepb.Span) bool {
 	return s.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR
 }
 
-// end is never before the start, whatever the sender's clock did.
+// end returns the end of a span, which is never before its start, whatever the
+// sender's clock did.
 func end(s *tracepb.Span) uint64 { return max(s.GetStartTimeUnixNano(), s.GetEndTimeUnixNano()) }
 
 func value(attrs []*commonpb.KeyValue, key string) *commonpb.AnyValue {
@@ -68,7 +69,8 @@ func value(attrs []*commonpb.KeyValue, key string) *commonpb.AnyValue {
 
 func text(attrs []*commonpb.KeyValue, key string) string { return value(attrs, key).GetStringValue() }
 
-// microseconds since 1970 are whole numbers that JSON and JavaScript keep.
+// microseconds converts an instant: JSON and JavaScript hold microseconds since
+// 1970 exactly.
 func microseconds(nanos uint64) int64 { return int64(nanos / 1000) }
 
 // number reads an int or a double.
@@ -89,7 +91,7 @@ func firstOf(attrs []*commonpb.KeyValue, keys ...string) float64 {
 	return 0
 }
 
-// detail is what a tool call was about, on one line, and whether it is a path.
+// detail returns what a tool call was about, on one line, and whether it is a path.
 func detail(s *tracepb.Span) (line string, path bool) {
 	if operation(s) != opTool {
 		return "", false
@@ -113,7 +115,8 @@ func cutText(s string, limit int) string {
 	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
-// title is a span's name without the operation, which the page shows as a colour.
+// title returns a span's name without the operation, which the page shows as a
+// colour.
 func title(s *tracepb.Span) string {
 	for _, op := range []string{"invoke_agent ", "chat ", "execute_tool ", "background ", "await_approval "} {
 		if rest, ok := strings.CutPrefix(s.GetName(), op); ok {
@@ -123,8 +126,8 @@ func title(s *tracepb.Span) string {
 	return s.GetName()
 }
 
-// preview returns the first words of a prompt: the last message of a user's
-// among gen_ai.input.messages.
+// preview returns the first words of a prompt: the last user message in
+// gen_ai.input.messages.
 func preview(messages string) string {
 	var list []struct {
 		Role  string `json:"role"`

@@ -149,7 +149,8 @@ func jaegerTags(attrs []*commonpb.KeyValue) []jaegerTag {
 	return tags
 }
 
-// serviceName is what a service without a name is called in the conventions.
+// serviceName returns the name of a span's service, or the conventions' name for a
+// service without one.
 func serviceName(s Span) string {
 	return cmp.Or(text(s.Resource.GetAttributes(), keyService), "unknown_service")
 }
@@ -207,7 +208,7 @@ func answerJaeger(w http.ResponseWriter, data any, total int) {
 	writeJSON(w, http.StatusOK, jaegerAnswer{Data: data, Total: total})
 }
 
-// A jaegerQuery finds traces by a span that all of it is true of.
+// A jaegerQuery finds traces with a span that meets all conditions.
 type jaegerQuery struct {
 	service, operation string
 	tags               map[string]string

@@ -19,8 +19,8 @@ import (
 	"google.golang.org/protobuf/encoding/protodelim"
 )
 
-// Kept is a folder in which sessions survive a restart. Every process appends
-// to files of its own; the oldest files go when there is more than Max.
+// Kept is a folder in which sessions survive a restart. Every process appends to
+// files of its own; the oldest files are removed when all files exceed Max.
 //
 // A file holds OTLP TracesData messages, each with its length before it.
 type Kept struct {
@@ -31,10 +31,11 @@ type Kept struct {
 const (
 	keptSuffix = ".spans"
 
-	// keptParts is how many files share Max: so much of it is lost at once.
+	// keptParts is how many files share Max. Removing a file loses that fraction of
+	// the sessions.
 	keptParts = 16
 
-	// maxKeptMessage is beyond what a request can be.
+	// maxKeptMessage is larger than any request.
 	maxKeptMessage = 64 << 20
 )
 
@@ -144,7 +145,7 @@ func (k *keeper) write(spans []*tracepb.ResourceSpans) error {
 	return nil
 }
 
-// next begins another file, and makes room for it.
+// next begins another file, and removes the oldest files to make room for it.
 func (k *keeper) next() error {
 	if err := k.closeFile(); err != nil {
 		return err

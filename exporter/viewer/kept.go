@@ -21,8 +21,8 @@ func (k *Kept) Load(limit int) (s *Store, problems []error) {
 	return s, problems
 }
 
-// Find returns the spans of the session whose id begins with prefix; of the
-// latest one if prefix is empty.
+// Find returns the spans of the session whose id begins with prefix, or of the
+// latest session if prefix is empty.
 func (s *Store) Find(prefix string) ([]*tracepb.Span, error) {
 	var found []Session
 	for _, session := range s.List(Query{Limit: maxRuns}).Sessions {

@@ -17,8 +17,8 @@ type Query struct {
 	Limit        int
 }
 
-// A List is the answer to a Query: the latest sessions, how many more there
-// are, and among which agents and models one can choose.
+// A List is the answer to a Query: the latest sessions, how many more there are,
+// and the agents and models to choose from.
 type List struct {
 	Sessions []Session `json:"sessions"`
 	Matching int       `json:"matching"`
@@ -31,15 +31,14 @@ type List struct {
 	Limit    int       `json:"limit"`
 }
 
-// Found is the first place in the content of a session that has a word one
-// searched for.
+// Found is the first match of a search in the content of a session.
 type Found struct {
 	Span string `json:"span"`
 	Name string `json:"name"`
 	Text string `json:"text"`
 }
 
-// maxFound bounds for how many sessions a List says where the words are.
+// maxFound bounds how many sessions of a List have a Found.
 const maxFound = 100
 
 // List answers a Query.
@@ -72,7 +71,7 @@ func (s *Store) List(q Query) List {
 	return l
 }
 
-// columns are what a list can be sorted by.
+// columns are the values that a list can be sorted by.
 var columns = map[string]func(*summary) float64{
 	"started":  func(m *summary) float64 { return float64(m.start) },
 	"duration": func(m *summary) float64 { return float64(m.end - m.start) },
@@ -97,7 +96,8 @@ func (q Query) order() func(a, b *trace) int {
 	}
 }
 
-// byStart has the latest first; ids decide last, so that it is always the same.
+// byStart orders traces, the latest first. Ids decide last, so that the order is
+// stable.
 func byStart(a, b *trace) int {
 	return cmp.Or(cmp.Compare(b.full().start, a.full().start), slices.Compare(a.id[:], b.id[:]))
 }
@@ -114,8 +114,8 @@ func (q Query) matches(t *trace, m *summary) bool {
 	return true
 }
 
-// contains searches everything that the spans say. Encoded, their text is as
-// it was written.
+// contains searches all text of the spans. It searches the encoded spans, because
+// protobuf does not change text.
 func (t *trace) contains(lower string) bool {
 	for i := range t.spans {
 		if containsFold(t.spans[i].wire, lower) {
@@ -130,8 +130,8 @@ func (t *trace) contains(lower string) bool {
 	return false
 }
 
-// containsFold looks for lower in text of any case. Letters beyond ASCII have
-// to be of the same case.
+// containsFold reports whether text contains lower, ignoring the case of ASCII
+// letters.
 func containsFold(text []byte, lower string) bool {
 	if lower == "" {
 		return true
@@ -193,7 +193,7 @@ func (t *trace) whereIs(words []string) *Found {
 	return nil
 }
 
-// texts are the strings of a span that a person may have searched for.
+// texts returns the strings of a span that a person may have searched for.
 func texts(s Span) (list []string) {
 	for _, kv := range s.GetAttributes() {
 		list = append(list, kv.GetValue().GetStringValue())
@@ -206,10 +206,10 @@ func texts(s Span) (list []string) {
 	return append(list, s.GetStatus().GetMessage())
 }
 
-// escapedSpace is white space in JSON, which most content is.
+// escapedSpace unescapes white space and quotes in JSON, which most content is.
 var escapedSpace = strings.NewReplacer(`\n`, " ", `\t`, " ", `\"`, `"`)
 
-// around is the text about a word in it.
+// around returns the text around a match of lower, and whether there is one.
 func around(text, lower string) (string, bool) {
 	const before, after = 40, 100
 	i := strings.Index(strings.ToLower(text), lower)

@@ -15,17 +15,17 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// An Overview is what the waterfall is drawn from: the spans of a trace that
-// ended since the last one, and all that are open.
+// An Overview is the data of the waterfall: the spans of a trace that ended since
+// the last Overview, and all that are open.
 type Overview struct {
 	Session Session `json:"session"`
-	Seq     uint64  `json:"seq"`  // what to ask for next time
-	More    bool    `json:"more"` // there is more at once
+	Seq     uint64  `json:"seq"`  // pass it as since next time
+	More    bool    `json:"more"` // more can be fetched right away
 	Spans   []Bar   `json:"spans"`
 	Open    []Bar   `json:"open"`
 }
 
-// What one answer holds at most.
+// Limits of one answer.
 const (
 	maxBars      = 20_000
 	maxFirstBars = 2_000 // so that there is a picture at once
@@ -42,7 +42,7 @@ type Bar struct {
 	Op         string  `json:"op,omitempty"`
 	Title      string  `json:"title"`
 	Detail     string  `json:"detail,omitempty"`
-	Path       bool    `json:"path,omitempty"` // Detail is one
+	Path       bool    `json:"path,omitempty"` // Detail is a path
 	Tool       string  `json:"tool,omitempty"`
 	Call       string  `json:"call,omitempty"`
 	Turn       int64   `json:"turn,omitempty"`
@@ -64,7 +64,7 @@ type Bar struct {
 	Marks      []Mark  `json:"marks,omitempty"`
 }
 
-// A Mark is an event that is no delta, such as a retry.
+// A Mark is an event other than a delta, such as a retry.
 type Mark struct {
 	At   int64  `json:"at"`
 	Name string `json:"name"`
@@ -120,7 +120,7 @@ func deltas(e *tracepb.Span_Event) int64 {
 	return 1
 }
 
-// thin leaves maxInstants of a list, evenly.
+// thin reduces a list to maxInstants elements, evenly spaced.
 func thin[T any](list []T) []T {
 	if len(list) <= maxInstants {
 		return list
@@ -230,7 +230,7 @@ type Attribute struct {
 	Value string `json:"value"`
 }
 
-// An Event is one, so many microseconds after its span's start.
+// An Event is an event of a span. At is in microseconds since the span's start.
 type Event struct {
 	Name       string      `json:"name"`
 	At         int64       `json:"at"`
@@ -244,7 +244,7 @@ type Link struct {
 	Attributes []Attribute `json:"attributes"`
 }
 
-// maxDetailEvents is more than a chat span of ours has.
+// maxDetailEvents is more than any of spantee's chat spans has.
 const maxDetailEvents = 5_000
 
 func newDetail(s *Span) Detail {
@@ -288,7 +288,7 @@ func attributes(attrs []*commonpb.KeyValue) []Attribute {
 	return list
 }
 
-// written is a value as text, and its type in the words of OpenTelemetry.
+// written returns a value as text, and its type in OpenTelemetry's terms.
 func written(v *commonpb.AnyValue) (kind, text string) {
 	switch v := v.GetValue().(type) {
 	case *commonpb.AnyValue_StringValue:
@@ -314,7 +314,7 @@ func written(v *commonpb.AnyValue) (kind, text string) {
 // maxDepth is how deep a value may be nested; beyond it nobody reads.
 const maxDepth = 32
 
-// plain is a value as encoding/json takes it.
+// plain returns a value in the form that encoding/json takes.
 func plain(v *commonpb.AnyValue, depth int) any {
 	if depth > maxDepth {
 		return "…"

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Runs are what "runs over time" is computed from: for each session what the
-// list has, and how long its tools took.
+// Runs are the data of "runs over time": for each session what the list shows, and
+// how long its tools took.
 type Runs struct {
 	Runs  []Run    `json:"runs"`
 	Tools []string `json:"tools"` // names, which Run.Calls refer to
@@ -19,7 +19,7 @@ type Run struct {
 	Calls [][3]int64 `json:"calls"`
 }
 
-// What one answer holds at most.
+// Limits of one answer.
 const (
 	maxRuns     = 20_000
 	maxRunCalls = 500_000

@@ -10,14 +10,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// serviceOf is the name of the service in an encoded resource.
+// serviceOf returns the name of the service in an encoded resource.
 func serviceOf(resource unique.Handle[string]) word {
 	var r resourcepb.Resource
 	_ = proto.Unmarshal([]byte(resource.Value()), &r) // was encoded by us
 	return unique.Make(text(r.GetAttributes(), keyService))
 }
 
-// services are the names of all services that sent something.
+// services returns the names of all services that sent spans.
 func (s *Store) services() []string {
 	s.mu.RLock()
 	origins := make(map[unique.Handle[string]]bool)
@@ -35,8 +35,9 @@ func (s *Store) services() []string {
 	return slices.Compact(names)
 }
 
-// search hands on the traces that began between from and to, and have spans of
-// a service if one is named; the latest first, until found returns false.
+// search calls found with the traces that began between from and to, the latest
+// first, until found returns false. If service is not empty, only traces with spans
+// of that service count.
 func (s *Store) search(service string, from, to uint64, found func(traceID, []Span) bool) {
 	type candidate struct {
 		id    traceID

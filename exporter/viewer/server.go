@@ -21,14 +21,14 @@ import (
 //go:embed web
 var web embed.FS
 
-// A server answers the page and whoever speaks Jaeger's query API. It takes
-// spans too: from other spantee processes, and as files dropped on the page.
+// A server serves the page and Jaeger's query API. It also accepts spans from other
+// spantee processes, and files dropped on the page.
 type server struct {
 	store   *Store
 	host    string        // as --listen names it
 	streams chan struct{} // one for each page that listens
 	done    chan struct{} // closed at the end
-	epoch   string        // of this process: a page that knew another one starts anew
+	epoch   string        // identifies this process: a page that knows another epoch starts over
 
 	otlp     http.Handler // for spans, from programs and not from pages
 	readFile func(*Store, string, io.Reader) error
@@ -81,8 +81,8 @@ func (v *server) handler() http.Handler {
 	return v.guard(mux)
 }
 
-// fileTypes are known here: what Windows has for .js may be text/plain, which
-// browsers refuse to run.
+// fileTypes are fixed here: Windows may map .js to text/plain, which browsers
+// refuse to run.
 var fileTypes = map[string]string{
 	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
 	".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
@@ -97,9 +97,9 @@ func typed(next http.Handler) http.Handler {
 	})
 }
 
-// guard lets nobody in who comes under another name: a page elsewhere may have
-// its own name point here (DNS rebinding), and the browser would take it for
-// the same site. An IP address cannot be pointed anywhere.
+// guard rejects requests for another host name: a page elsewhere may have its own
+// name resolve to this address (DNS rebinding), and the browser would take the
+// viewer for the same site. Requests for an IP address are safe.
 func (v *server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -244,7 +244,7 @@ func quoted(ids []traceID) string {
 	return strings.Join(list, ",")
 }
 
-// identify lets a second viewer find out that the port is taken by one.
+// identify lets a second viewer find out that a viewer already has the port.
 func (v *server) identify(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]string{"viewer": "spantee", "epoch": v.epoch})
 }

@@ -37,14 +37,14 @@ type Said struct {
 	Text string `json:"text"`
 }
 
-// A Note is an event that is no delta, with its attributes in words.
+// A Note is an event other than a delta, with its attributes as text.
 type Note struct {
 	At   int64  `json:"at"` // microseconds since the span's start
 	Name string `json:"name"`
 	Text string `json:"text"`
 }
 
-// What an answer holds at most, and of one span.
+// Limits of one answer, and of the content of one span.
 const (
 	maxStepBytes = 256 << 10
 	maxStepsSize = 8 << 20
@@ -86,7 +86,7 @@ func (s *Store) Steps(id traceID, since uint64) (steps Steps, ok bool) {
 	return steps, true
 }
 
-// newStep returns the content of a span and how much it is.
+// newStep returns the content of a span, and its size in bytes.
 func newStep(s Span) (step Step, bytes int) {
 	step.ID = hex.EncodeToString(s.GetSpanId())
 	take := func(key string) string {

@@ -28,12 +28,12 @@ type Store struct {
 
 	mu      sync.RWMutex
 	traces  map[traceID]*trace
-	byAge   *list.List // of *trace, the last one added to at the end
+	byAge   *list.List // of *trace, the most recently updated last
 	size    int
 	seq     uint64        // counts what came
 	changed chan struct{} // closed, and replaced, when something has come
 	stale   map[*trace]struct{}
-	sources map[string]*source // that have spans open
+	sources map[string]*source // processes that have open spans
 	moved   map[traceID]traceID
 	evicted Lost
 }
@@ -44,7 +44,7 @@ type Lost struct {
 	Spans  int `json:"spans"`
 }
 
-// A trace is what has come of it so far, in any order.
+// A trace is the part of a trace that has arrived, in any order.
 type trace struct {
 	id      traceID
 	age     *list.Element
@@ -52,7 +52,7 @@ type trace struct {
 	came    time.Time
 	origins []origin
 	spans   []stored
-	index   map[spanID]int // of spans, where these are many
+	index   map[spanID]int // of spans; nil while there are few
 	open    map[spanID]openSpan
 	size    int
 
@@ -61,11 +61,11 @@ type trace struct {
 	live    *summary // with the open spans too; nil if none is open, or stale
 }
 
-// An origin is the encoded resource and scope that spans came with. They are
-// the same for many, and kept once.
+// An origin is the encoded resource and scope of spans. Many spans share it, so it
+// is stored once.
 type origin struct{ resource, scope unique.Handle[string] }
 
-// A stored span. Decoded it would take several times the memory.
+// A stored is an encoded span: decoded, it would take several times the memory.
 type stored struct {
 	id     spanID
 	seq    uint64
@@ -90,7 +90,8 @@ func cost(wire []byte, span *tracepb.Span) int {
 	return max(len(wire), eventCost*len(span.GetEvents())) + spanOverhead + toolOverhead
 }
 
-// fewSpans are found faster by looking at each.
+// fewSpans is the number of spans up to which a linear search is faster than an
+// index.
 const fewSpans = 32
 
 // NewStore returns a store that takes up to limit bytes.
@@ -106,9 +107,8 @@ func NewStore(limit int) *Store {
 	}
 }
 
-// Add takes spans that ended. A span that is there already is replaced. It
-// returns how many it rejected: those without a valid id, or with text that is
-// not UTF-8.
+// Add adds spans that ended, replacing spans with the same id. It returns how many
+// it rejected: those without a valid id, or with text that is not UTF-8.
 func (s *Store) Add(spans []*tracepb.ResourceSpans) (rejected int) {
 	taken, rejected := encode(spans)
 	if len(taken) == 0 {
@@ -202,7 +202,7 @@ func (s *Store) touch(id traceID, now time.Time) *trace {
 	return t
 }
 
-// put adds a span, or replaces the one of its id.
+// put adds a span, or replaces the span with its id.
 func (t *trace) put(sp stored, from origin, span *tracepb.Span) {
 	sp.origin = t.origin(from)
 	if i := t.find(sp.id); i >= 0 {
@@ -272,16 +272,16 @@ func (s *Store) remove(t *trace) {
 	}
 }
 
-// A Span is one with what it came with.
+// A Span is a span with its resource and scope.
 type Span struct {
 	*tracepb.Span
 	Resource *resourcepb.Resource
 	Scope    *commonpb.InstrumentationScope
 }
 
-// Spans returns the spans of a trace that came after since, which is zero or
-// what an earlier call returned, and what to say next time. Without such a
-// trace there are none.
+// Spans returns the spans of a trace that came after since, and the value of since
+// for the next call. since is zero in the first call. For an unknown trace there
+// are no spans.
 func (s *Store) Spans(id traceID, since uint64) (spans []Span, seq uint64) {
 	s.mu.RLock()
 	t := s.traces[id]
@@ -317,8 +317,8 @@ func (s *Store) Span(id traceID, span spanID) (*Span, bool) {
 	return &decodeAll([]stored{found.stored}, origins)[0], open
 }
 
-// decodeAll needs no lock: what is stored is never changed, only replaced. It
-// was encoded here, so that it can be decoded.
+// decodeAll needs no lock: stored spans are never changed, only replaced. They
+// decode without error because the store encoded them.
 func decodeAll(taken []stored, origins []origin) []Span {
 	resources := make([]*resourcepb.Resource, len(origins))
 	scopes := make([]*commonpb.InstrumentationScope, len(origins))
@@ -336,9 +336,9 @@ func decodeAll(taken []stored, origins []origin) []Span {
 	return spans
 }
 
-// Changes returns the ids of up to limit traces that something came for after
-// since, the latest first, what to say next time, and a channel that is closed
-// when there is more.
+// Changes returns the ids of up to limit traces that changed after since, the
+// latest first, the value of since for the next call, and a channel that is closed
+// at the next change.
 func (s *Store) Changes(since uint64, limit int) (ids []traceID, seq uint64, more <-chan struct{}) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -352,14 +352,14 @@ func (s *Store) Changes(since uint64, limit int) (ids []traceID, seq uint64, mor
 	return ids, s.seq, s.changed
 }
 
-// Sequence is what Since and Changes take to tell what comes from now on.
+// Sequence returns the value to pass to Since or Changes to get only later changes.
 func (s *Store) Sequence() uint64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.seq
 }
 
-// Since returns the ids of the traces that something came for after seq.
+// Since returns the ids of the traces that changed after seq.
 func (s *Store) Since(seq uint64) []string {
 	found, _, _ := s.Changes(seq, math.MaxInt)
 	ids := make([]string, len(found))

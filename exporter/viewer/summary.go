@@ -11,8 +11,8 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// A summary is what the list of sessions shows of a trace. It grows with every
-// span, because there may be a hundred thousand traces to search.
+// A summary is what the list of sessions shows of a trace. Every span updates it,
+// because there may be a hundred thousand traces to search.
 type summary struct {
 	start, end                            uint64
 	service, agent, model, name           word
@@ -27,7 +27,7 @@ type summary struct {
 	root                                  rootRank
 }
 
-// usage is what a model call took, or all of them.
+// usage is the tokens and cost of a model call, or of several.
 type usage struct{ input, output, cached, cost float64 }
 
 func newUsage(s *tracepb.Span) usage {
@@ -52,8 +52,8 @@ type call struct {
 // A word is a string kept once, however many traces have it.
 type word = unique.Handle[string]
 
-// A rootRank says how sure it is that the root has come: a root of ours has a
-// parent elsewhere when TRACEPARENT was set.
+// A rootRank says how likely a span is the root: if TRACEPARENT was set, spantee's
+// root has a parent elsewhere.
 type rootRank int
 
 const (
@@ -62,7 +62,7 @@ const (
 	trueRoot
 )
 
-// What a trace of many tools may add to its summary.
+// How much a trace with many tools may add to its summary.
 const (
 	maxToolNames = 32
 	maxCalls     = 5000
@@ -103,7 +103,7 @@ func (m *summary) add(s *tracepb.Span, from origin) {
 	m.set(&m.conversation, text(attrs, semconv.ConversationID), better)
 	m.set(&m.folder, text(attrs, semconv.ProcessWorkingDirectory), better)
 	switch {
-	case better: // what a sub-agent was asked, which ended before, is not what the session was asked
+	case better: // replaces the prompt of a sub-agent that ended before
 		m.prompt = unique.Make(preview(text(attrs, semconv.InputMessages)))
 	case get(m.prompt) == "" && op == opChat:
 		m.set(&m.prompt, preview(text(attrs, semconv.InputMessages)), false)
@@ -142,7 +142,8 @@ func (m *summary) addTool(s *tracepb.Span) {
 	}
 }
 
-// set prefers what the root says.
+// set sets w to v if w is empty or better is set, because the root takes
+// precedence.
 func (m *summary) set(w *word, v string, better bool) {
 	if v != "" && (get(*w) == "" || better) {
 		*w = unique.Make(v)
@@ -156,7 +157,7 @@ func get(w word) string {
 	return w.Value()
 }
 
-// usage prefers what the root says of the whole session.
+// usage returns the usage of the session, preferably as the root states it.
 func (m *summary) usage() usage {
 	u := m.total
 	if u.input == 0 && u.output == 0 {
@@ -166,7 +167,7 @@ func (m *summary) usage() usage {
 	return u
 }
 
-// who is the agent, and where there is none the service.
+// who returns the agent, or the service if there is none.
 func (m *summary) who() word {
 	if m.agent != (word{}) {
 		return m.agent
@@ -174,7 +175,7 @@ func (m *summary) who() word {
 	return m.service
 }
 
-// mentions is asked with lower case.
+// mentions reports whether the summary contains lower, a lower-case text.
 func (m *summary) mentions(lower string) bool {
 	has := func(w word) bool { return strings.Contains(strings.ToLower(get(w)), lower) }
 	return has(m.agent) || has(m.model) || has(m.name) || has(m.service) || has(m.conversation) || has(m.failure) ||
@@ -225,14 +226,14 @@ func (t *trace) session() Session {
 	}
 }
 
-// rootOpen tells whether the root is among the open spans.
+// rootOpen reports whether the root is among the open spans.
 func (t *trace) rootOpen(open []Span) bool {
 	return slices.ContainsFunc(open, func(s Span) bool {
 		return len(s.GetParentSpanId()) == 0 || operation(s.Span) == opAgent
 	})
 }
 
-// closed is the summary of the spans that ended.
+// closed returns the summary of the spans that ended.
 func (t *trace) closed() *summary {
 	if !t.stale {
 		return &t.summary
@@ -244,8 +245,8 @@ func (t *trace) closed() *summary {
 	return &m
 }
 
-// full is the summary with the open spans. Turns and tools that go on count,
-// but have no length yet.
+// full returns the summary including the open spans. Turns and tools in progress
+// count, but have no length yet.
 func (t *trace) full() *summary {
 	if t.live != nil {
 		return t.live

@@ -1,12 +1,12 @@
-// Package viewer is the embedded backend: it keeps traces in memory and shows
-// them on a web page, on the machine where they are made.
+// Package viewer is an embedded tracing backend. It keeps traces in memory and
+// shows them on a web page on the local machine.
 //
 //	OTLP, open spans -> receiver -> Store -> page (server-sent events, JSON)
 //	                                    \--> Jaeger's query API
 //
-// Open spans travel to the endpoint that finished ones go to, by a method and
-// a path that only a spantee viewer knows. A Feed asks first, with an empty
-// request, so that no other backend ever sees one.
+// Open spans are sent to the same endpoint as finished spans, by a method and a
+// path that only a spantee viewer serves. A [Feed] first sends an empty request, so
+// that no other backend ever sees an open span.
 package viewer
 
 import (
@@ -49,7 +49,7 @@ type Config struct {
 	// is nil, the page takes none.
 	ReadFile func(store *Store, name string, content io.Reader) error
 
-	// Problem is told, once each, what went wrong without stopping anything.
+	// Problem is called, once for each, with errors that do not stop the viewer.
 	Problem func(error)
 }
 
@@ -67,7 +67,7 @@ type Viewer struct {
 	serving  sync.WaitGroup
 }
 
-// Start listens. Its error may be an *exporter.Error.
+// Start starts a Viewer. Its error may be an *exporter.Error.
 func Start(cfg Config) (*Viewer, error) {
 	v := &Viewer{Store: NewStore(cfg.MaxMemory), cfg: cfg}
 	if cfg.File != "" {
@@ -113,8 +113,8 @@ func Start(cfg Config) (*Viewer, error) {
 	return v, nil
 }
 
-// maxRequestCost is more than a request of gRPC's largest size takes, unless it
-// was made to take much.
+// maxRequestCost is more than the largest gRPC request takes, unless it was crafted
+// to be expensive.
 const maxRequestCost = 24 << 20
 
 // watch notices sources that died.
@@ -155,18 +155,18 @@ func listenError(err error) error {
 	return &exporter.Error{Err: err, Hint: "another viewer or a collector may be running there; port 0 takes any free port"}
 }
 
-// URL is the address of the page.
+// URL returns the address of the page.
 func (v *Viewer) URL() string { return "http://" + v.page.Addr().String() + "/" }
 
-// GRPCEndpoint is what OTEL_EXPORTER_OTLP_ENDPOINT has to be for gRPC, empty
-// without it.
+// GRPCEndpoint returns the value of OTEL_EXPORTER_OTLP_ENDPOINT for gRPC, empty if
+// gRPC is off.
 func (v *Viewer) GRPCEndpoint() string { return v.receiver.GRPCEndpoint() }
 
-// HTTPEndpoint is what OTEL_EXPORTER_OTLP_ENDPOINT has to be for HTTP, empty
-// without it.
+// HTTPEndpoint returns the value of OTEL_EXPORTER_OTLP_ENDPOINT for HTTP, empty if
+// HTTP is off.
 func (v *Viewer) HTTPEndpoint() string { return v.receiver.HTTPEndpoint() }
 
-// receive takes a request. Its spans are in memory before the file is written,
+// receive handles a request. The spans are in memory before the file is written,
 // which may fail.
 func (v *Viewer) receive(ctx context.Context, req *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
 	rejected := v.take(ctx, req.GetResourceSpans())
@@ -178,7 +178,7 @@ func (v *Viewer) receive(ctx context.Context, req *coltracepb.ExportTraceService
 	}}, nil
 }
 
-// Take adds spans that were made in this process, as if they were received.
+// Take adds spans from this process, as if they were received.
 func (v *Viewer) Take(spans []*tracepb.ResourceSpans) { v.take(context.Background(), spans) }
 
 func (v *Viewer) take(ctx context.Context, spans []*tracepb.ResourceSpans) (rejected int) {
@@ -203,7 +203,8 @@ func (v *Viewer) Close() {
 	v.keeping.close()
 }
 
-// openFile reads the file, and makes the next line appended to it one of its own.
+// openFile reads the file, and ends a torn last line so that the next one starts on
+// its own.
 func (v *Viewer) openFile() error {
 	if info, err := os.Stat(v.cfg.File); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a regular file: reading it back could hang", v.cfg.File)
@@ -243,8 +244,8 @@ func (v *Viewer) closeFile() {
 	}
 }
 
-// Read adds lines of OTLP JSON. It counts those it could not read, and returns
-// what was wrong with the first.
+// Read adds traces from OTLP JSON lines. It returns how many lines it could not
+// read, and the error of the first.
 func (s *Store) Read(r io.Reader) (bad int, first error) {
 	for spans, err := range file.Read(r) {
 		if err != nil {

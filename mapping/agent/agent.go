@@ -1,7 +1,7 @@
-// Package agent reads what coding agents print. One file per agent turns its
-// lines into typed events, in no agent's words and without OpenTelemetry
-// values. An agent's quirks stay in its file: repeated texts, forms of ids,
-// clocks of its own.
+// Package agent decodes the output of coding agents. One file per agent turns its
+// lines into typed events that are the same for all agents and contain no
+// OpenTelemetry values. An agent's quirks stay in its file: repeated texts, forms
+// of ids, clocks of its own.
 //
 //	line -> Decoder -> events
 //
@@ -19,10 +19,10 @@ type Instant int64
 // Seconds returns the time from since to t.
 func (t Instant) Seconds(since Instant) float64 { return float64(t-since) / 1e9 }
 
-// Milliseconds is an Instant's worth of them.
+// Milliseconds is the number of nanoseconds in a millisecond.
 const Milliseconds = Instant(time.Millisecond)
 
-// An Agent is one that spantee reads.
+// An Agent is a coding agent whose output spantee can decode.
 type Agent struct {
 	Flag     string // the value of --agent
 	Name     string // gen_ai.agent.name, and the service's name
@@ -31,28 +31,28 @@ type Agent struct {
 	// New returns a Decoder for one stream.
 	New func() Decoder
 
-	// Proof tells whether a line can come from this agent alone.
+	// Proof reports whether only this agent can have written a line.
 	Proof func(*Marks) bool
 
 	// TurnEnds says that the stream has TurnEnd events, which belong to a turn
 	// even if it has called tools since.
 	TurnEnds bool
 
-	// CoarseStamps says that times are whole seconds: in a live pipe, arrivals
-	// tell more.
+	// CoarseStamps says that timestamps are whole seconds: in a live pipe, arrival
+	// times are more precise.
 	CoarseStamps bool
 
 	// Nameless says that lines have no session's id: of several agents in one
 	// stream, it is this one that a line without any mark is of.
 	Nameless bool
 
-	// EndsAtEOF says that the stream has no result: a run whose last turn was
-	// an answer ends well with the stream.
+	// EndsAtEOF says that the stream has no result: a run whose last turn was an
+	// answer succeeds when the stream ends.
 	EndsAtEOF bool
 }
 
-// Agents are the agents that spantee reads. Where two could claim a line, the
-// first one gets it.
+// Agents are the agents that spantee supports. If two could claim a line, the first
+// one gets it.
 var Agents = []*Agent{
 	&cursor,
 	&opencode,
@@ -94,11 +94,11 @@ type Line struct {
 
 // A Decoder reads the lines of one stream.
 type Decoder interface {
-	// Decode appends the events of a line to dst. They point into the line and
-	// into the Decoder, and are valid until the next call.
+	// Decode appends the events of a line to dst. They refer to memory of the line
+	// and of the Decoder, and are valid until the next call.
 	Decode(line Line, dst []Event) []Event
 
-	// Flush appends the events that Decode held back, at the end of the stream.
+	// Flush appends, at the end of the stream, the events that Decode held back.
 	Flush(dst []Event) []Event
 }
 
@@ -108,40 +108,39 @@ type Kind uint8
 // The kinds of events.
 const (
 	Malformed Kind = iota // the line is not JSON, or has no type
-	Unknown               // the line is of a type that nobody knows
+	Unknown               // the line has an unknown type
 	Ignored               // the line says nothing about the run
 
-	RunStart        // opens a run; Model, Facts, ID: tells it from others as long as its session has no id
-	SessionNamed    // the session at hand has the id in ID
-	Prompt          // the user's words: Text. Wakes the agent
-	TurnStart       // a call of the model begins
+	RunStart        // a run begins: Model, Facts, and ID, which identifies the run until its session has an id
+	SessionNamed    // the current session gets the id in ID
+	Prompt          // the user's prompt: Text. It wakes the agent
+	TurnStart       // a model call begins
 	ThinkingDelta   // a piece of the model's thinking: Text, Bytes
-	ThinkingMessage // a whole block of thinking that no delta had: Text, Bytes, Start
+	ThinkingMessage // a whole block of thinking that came without deltas: Text, Bytes, Start
 	ThinkingEnd     // the end of a block of thinking
 	TextDelta       // a piece of the model's answer: Text, Bytes
-	TextMessage     // a whole text that no delta had: Text, Bytes, Start, Final
+	TextMessage     // a whole text that came without deltas: Text, Bytes, Start, Final
 	TextEnd         // the end of a text: Final
-	TurnEnd         // a call of the model ended: FinishReason, Usage, Final
+	TurnEnd         // a model call ended: FinishReason, Usage, Final
 	ToolStart       // ID, Tool
 	ToolEnd         // ID, Tool
-	ToolCall        // a call that is printed once, at its end: ID, Tool, Start
+	ToolCall        // a tool call that is printed only at its end: ID, Tool, Start
 	ApprovalStart   // the agent asks its user: ID, Query, CallID, Facts
 	ApprovalEnd     // ID, Query, Status, Failed
 	TaskEnd         // background work ended: ID, Status, Failed, Wakes, Length, ExitCode
 	Notice          // something between the model and the agent: Notice, Facts
-	RunError        // the agent speaks of an error: Status, Text. Its run may go on
+	RunError        // the agent reports an error: Status, Text. The run may go on
 	RunEnd          // the result: Status, Failed, Length, Usage, Text
 )
 
-// An Event is one thing that an agent did. Only some fields have a meaning in
-// each kind of event. Texts are as they stand between the quotes of a JSON
-// string, still escaped.
+// An Event is one thing that an agent did. Which fields are set depends on its
+// Kind. Texts are still escaped, as between the quotes of a JSON string.
 type Event struct {
 	Kind    Kind
-	Session []byte  // "" is that of the line before
+	Session []byte  // nil is the session of the line before
 	Parent  []byte  // the id of the tool call whose sub-agent this is about
 	Time    Instant // when the agent says it was
-	Start   Instant // when it began, where that is known to be before it was printed
+	Start   Instant // when it began, if that was before it was printed
 	Arrival Instant // when its line came
 
 	Text  []byte
@@ -155,24 +154,24 @@ type Event struct {
 	Provider []byte
 
 	Query        string  // what an approval is about
-	Status       string  // how it went, in the agent's word
-	FinishReason string  // why the model stopped, in the conventions' word
-	Notice       string  // an event name of package semconv, "" if the line only has a stamp
+	Status       string  // the outcome, in the agent's terms
+	FinishReason string  // why the model stopped, in the conventions' terms
+	Notice       string  // an event name of package semconv, "" if only the timestamp matters
 	Length       Instant // how long the agent says it took
 	ExitCode     Exit
 
 	Failed       bool
-	Final        bool // nothing of this turn follows
+	Final        bool // nothing else of this turn follows
 	Wakes        bool // TaskEnd, Notice: it makes an idle agent call its model again
-	StartPending bool // ToolStart: its end will tell when it began
-	Estimated    bool // its time is an estimate of the agent's, or an upper bound
+	StartPending bool // ToolStart: its ToolEnd will say when it began
+	Estimated    bool // its time is the agent's estimate, or an upper bound
 
 	Tool  *Tool
 	Usage *Usage
 	Facts []Fact
 }
 
-// An Exit is an exit code, where there is one.
+// An Exit is an exit code, if known.
 type Exit struct {
 	Code  int64
 	Known bool
@@ -187,7 +186,7 @@ type Tool struct {
 	Subagent   string // the type of agent that the call starts, "" if none
 
 	Arguments     []byte // JSON
-	Description   []byte // the agent's words on the call
+	Description   []byte // the agent's description of the call
 	ArgumentFacts []Fact
 
 	Result       []byte // JSON
@@ -195,8 +194,8 @@ type Tool struct {
 	ErrorType    string // "" if it went well
 	Reason       string // why it failed, in words that are never content
 	ErrorText    []byte // why it failed, in the tool's words
-	Background   bool   // it runs on after its end
-	Task         []byte // under which its TaskEnd will come
+	Background   bool   // it keeps running in the background after the call ends
+	Task         []byte // the ID of its TaskEnd
 }
 
 // Usage is how many tokens were used, and what they cost. Input includes the
@@ -210,7 +209,7 @@ type Usage struct {
 	CostKnown                                       bool // in USD
 }
 
-// Level says what a [Fact] tells of content.
+// Level says how much content a [Fact] reveals.
 type Level uint8
 
 // The levels of facts.
@@ -220,7 +219,7 @@ const (
 	Full                  // a text
 )
 
-// A Fact is an attribute of package semconv with what the agent says of it: a
+// A Fact is an attribute of package semconv and its value as the agent states it: a
 // number, a flag, or a text.
 type Fact struct {
 	Key   string
@@ -241,7 +240,8 @@ const (
 	FactJSON
 )
 
-// facts collect what a line says, of which a later value replaces an earlier.
+// facts collect the facts of a line. A later value of a key replaces an earlier
+// one.
 type facts []Fact
 
 func (f *facts) set(fact Fact) {

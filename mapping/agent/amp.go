@@ -3,11 +3,11 @@ package agent
 import "strings"
 
 // amp is Amp, run with --execute --stream-json. It prints Claude Code's lines
-// without stamps, message ids and models: one line a model call.
+// without timestamps, message ids and models: one line per model call.
 var amp = Agent{
 	Flag:     "amp",
 	Name:     "amp",
-	Provider: "amp", // it chooses the models itself, and does not name them
+	Provider: "amp", // Amp chooses the models itself, and does not name them
 	New:      func() Decoder { return newClaudeDecoder(claudeDialect{}) },
 	Proof: func(m *Marks) bool {
 		return strings.HasPrefix(m.Session, "T-") &&

@@ -9,7 +9,7 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// A call collects what a line says of a tool call.
+// A call collects what a line states about a tool call.
 type call struct {
 	Tool
 	arguments, outcome facts
@@ -52,7 +52,7 @@ func (c *call) named(name []byte) {
 
 // finish returns what was collected.
 func (c *call) finish() *Tool {
-	if strings.Contains(strings.ToLower(c.Name), "edit") { // its command is no program's
+	if strings.Contains(strings.ToLower(c.Name), "edit") { // its command is an editing operation, not a program
 		c.Executable = ""
 		c.arguments.remove(semconv.ProcessCommandLine)
 	}
@@ -66,7 +66,7 @@ func (c *call) finish() *Tool {
 	return &c.Tool
 }
 
-// exited notes an exit code. Any but 0 is a failure.
+// exited records an exit code. Any code but 0 is a failure.
 func (c *call) exited(code int64) {
 	c.outcome.int(semconv.ProcessExitCode, code)
 	if code != 0 {
@@ -74,7 +74,7 @@ func (c *call) exited(code int64) {
 	}
 }
 
-// exitedAsTold notes an exit code that a tool tells of in its text.
+// exitedAsTold records an exit code that a tool states in its text.
 func (c *call) exitedAsTold(text []byte) {
 	_, after, ok := bytes.Cut(text, []byte("exited with code "))
 	digits := bytes.TrimLeft(after, "0123456789")
@@ -84,18 +84,17 @@ func (c *call) exitedAsTold(text []byte) {
 	}
 }
 
-// failed notes that a call failed, unless it is known better why.
+// failed records that a call failed, unless a more specific reason is known.
 func (c *call) failed() {
 	if c.ErrorType == "" {
 		c.ErrorType, c.Reason = "error", "the tool reported an error"
 	}
 }
 
-// rejected notes that somebody would not have the call.
+// rejected records that the call was rejected.
 func (c *call) rejected() { c.ErrorType, c.Reason = "rejected", "rejected" }
 
-// argumentDetails are the names that agents give to arguments that tell what a
-// call is about.
+// argumentDetails maps agents' names for arguments that show what a call is about.
 var argumentDetails = map[string]string{
 	"path":              semconv.FilePath,
 	"filePath":          semconv.FilePath,
@@ -156,7 +155,7 @@ func (c *call) argument(name string, value []byte) {
 	}
 }
 
-// argue adds an argument of a call whose line has them beside other things.
+// argue adds an argument that stands beside other members of the line.
 func (c *call) argue(key, value []byte) {
 	if n := len(c.built); n > 0 {
 		c.built[n-1] = ','
@@ -170,7 +169,7 @@ func (c *call) argue(key, value []byte) {
 	}
 }
 
-// readResult keeps the value at hand as what the call returned.
+// readResult keeps the next value as the result of the call.
 func (c *call) readResult(r *jsonscan.Reader) {
 	c.Result = r.Raw()
 	if string(c.Result) == "null" {
@@ -221,14 +220,15 @@ func (c *call) readOutput(r *jsonscan.Reader) {
 	}
 }
 
-// textSize notes how much a tool said, of a string between its quotes.
+// textSize records the size of a tool's text, given as it stands between the quotes
+// of a JSON string.
 func (c *call) textSize(escaped []byte) {
 	c.outcome.int(semconv.ToolContentBytes, int64(jsonscan.UnquotedLen(escaped)))
 }
 
-// program returns the name of the program that a command runs: in a shell, and
-// after a cd, of which many commands have one in front. It is "" where that
-// cannot be told for sure.
+// program returns the name of the program that a command runs. It looks inside a
+// shell, and past a leading cd, which many commands have. It returns "" if the name
+// is not certain.
 func program(command []byte) string {
 	first := executable(commandWord(command))
 	for depth := 0; shells[first] && depth < maxShells; depth++ {
@@ -247,13 +247,13 @@ func program(command []byte) string {
 	return first
 }
 
-// maxShells is how many shells deep a program is looked for.
+// maxShells is how many nested shells are searched for a program.
 const maxShells = 3
 
 var shells = set("sh", "bash", "zsh", "dash", "fish")
 
-// shellScript returns what a shell is told to run by -c, nil if that is not
-// one text to its end.
+// shellScript returns the script that follows a shell's -c, nil if the rest of the
+// command is not a single text.
 func shellScript(command []byte) []byte {
 	_, script, ok := bytes.Cut(command, []byte("c "))
 	script = bytes.TrimSpace(script)

@@ -8,8 +8,8 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// claude is Claude Code, run with -p --output-format stream-json. Its shapes
-// were read from recordings of 2.1.220 to 2.1.296.
+// claude is Claude Code, run with -p --output-format stream-json. The shapes of its
+// lines are those of recordings of 2.1.220 to 2.1.296.
 var claude = Agent{
 	Flag:     "claude",
 	Name:     "claude-code",
@@ -22,18 +22,20 @@ var claude = Agent{
 	TurnEnds: true,
 }
 
-// A claudeDialect is how the agents that print Claude Code's lines differ.
+// A claudeDialect describes how an agent that prints Claude Code's lines deviates
+// from them.
 type claudeDialect struct {
-	// callIDs: all lines of a model call have its message id, and repeat its
-	// usage, in which the output tokens are a first estimate. Otherwise only a
-	// call's last line has usage, and it is final.
+	// callIDs: all lines of a model call have its message id and repeat its usage,
+	// whose output tokens are only a first estimate. Otherwise only the last line
+	// of a call has usage, which is final.
 	callIDs bool
 
 	inputHasCached bool   // the input tokens include the cached ones
-	apiError       string // a text that begins with this is no answer
+	apiError       string // a text with this prefix is an error, not an answer
 }
 
-// A claudeDecoder reads one stream, in which sessions may take turns.
+// A claudeDecoder decodes one stream, in which the lines of several sessions may
+// alternate.
 type claudeDecoder struct {
 	claudeDialect
 	first     claudeLine  // the first object of a line
@@ -99,7 +101,7 @@ func (d *claudeDecoder) learn(text []byte) {
 	t.event, t.kind = again.Event, l.Kind   // by the type of the delta
 }
 
-// events appends the events of the line at hand.
+// events appends the events of the current line.
 func (d *claudeDecoder) events(dst []Event) []Event {
 	l := d.line
 	l.Kind = Ignored
@@ -128,8 +130,8 @@ func (d *claudeDecoder) events(dst []Event) []Event {
 	return append(dst, l.Event)
 }
 
-// system settles what a line of the program itself is. Versions add subtypes;
-// one that is not known says nothing about the run.
+// system classifies a line that the program itself wrote. Versions add subtypes; an
+// unknown one says nothing about the run.
 func (d *claudeDecoder) system() {
 	l, s := d.line, d.session(&d.line.Event)
 	l.Facts = l.facts
@@ -164,9 +166,9 @@ func (d *claudeDecoder) system() {
 	}
 }
 
-// taskEnd makes the line at hand the end of background work. An update may tell
-// of it before the notification does, which wakes the model. A task in the
-// foreground ends with its tool call.
+// taskEnd turns the line into the end of background work. An update may report the
+// end before the notification, which wakes the model. A foreground task ends with
+// its tool call.
 func (d *claudeDecoder) taskEnd(s *claudeSession, notified bool) {
 	l := d.line
 	t := s.tasks[string(l.task)]
@@ -186,8 +188,8 @@ func (d *claudeDecoder) taskEnd(s *claudeSession, notified bool) {
 	s.task(l.task).over = true
 }
 
-// subagentRetry tells of a sub-agent whose model call is retried: the lines
-// that show its progress repeat it.
+// subagentRetry reports a retried model call of a sub-agent once: the sub-agent's
+// progress lines repeat it.
 func (d *claudeDecoder) subagentRetry() {
 	l := d.line
 	if l.attempt == 0 {
@@ -200,7 +202,8 @@ func (d *claudeDecoder) subagentRetry() {
 	a.attempt = l.attempt
 }
 
-// assistant appends what the model said: a block or several of one message.
+// assistant appends the events of a message of the model, which has one or more
+// blocks.
 func (d *claudeDecoder) assistant(dst []Event) []Event {
 	l, s := d.line, d.session(&d.line.Event)
 	a := s.agent(l.Parent)
@@ -211,7 +214,7 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 	s.fault = ""
 	ev := l.Event
 	ev.FinishReason = claudeStops[string(l.stop)]
-	if string(l.Model) == "<synthetic>" { // the program's own words
+	if string(l.Model) == "<synthetic>" { // written by the program, not by the model
 		ev.Model, l.usage = nil, Usage{}
 	}
 	ended := false
@@ -267,7 +270,7 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 	return dst
 }
 
-// failed appends what is said of a model call that failed for good.
+// failed appends the events of a model call that failed for good.
 func (d *claudeDecoder) failed(s *claudeSession, dst []Event) []Event {
 	l := d.line
 	ev := l.Event
@@ -283,12 +286,13 @@ func (d *claudeDecoder) failed(s *claudeSession, dst []Event) []Event {
 	return append(dst, ev)
 }
 
-// isAPIError tells whether a text is the program's word on a failed model call.
+// isAPIError reports whether a text is the program's error message for a failed
+// model call.
 func (d *claudeDecoder) isAPIError(text []byte) bool {
 	return d.apiError != "" && bytes.HasPrefix(text, []byte(d.apiError))
 }
 
-// settle completes what a line says of the tokens of a model call or a run.
+// settle completes the usage of a model call or a run.
 func (d *claudeDecoder) settle(u *Usage) *Usage {
 	if u != nil && !d.inputHasCached {
 		u.Input += u.CacheRead + u.CacheWrite
@@ -296,7 +300,7 @@ func (d *claudeDecoder) settle(u *Usage) *Usage {
 	return u
 }
 
-// user appends what came back from tools, or what was asked.
+// user appends the events of tool results, or of a prompt.
 func (d *claudeDecoder) user(dst []Event) []Event {
 	l, s := d.line, d.session(&d.line.Event)
 	ev := l.Event
@@ -359,7 +363,7 @@ func (d *claudeDecoder) streamed(dst []Event) []Event {
 			l.Usage = d.settle(&l.usage)
 		}
 	case "message_stop":
-		if !a.over { // nothing told of its tokens
+		if !a.over { // the usage of the call is still unknown
 			l.Kind, l.Call, a.over, l.Final = TurnEnd, d.call(a), true, !a.tools
 		}
 	}
@@ -375,13 +379,13 @@ func (d *claudeDecoder) delta(ev *Event, dst []Event) []Event {
 	return append(dst, *ev)
 }
 
-// claudeStops are the conventions' words for why the model stopped.
+// claudeStops maps the API's stop reasons to the conventions' finish reasons.
 var claudeStops = map[string]string{
 	"end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_call", "pause_turn": "continued",
 	"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "content_filter",
 }
 
-// call is the id of the model call that an agent streams.
+// call returns the id of the model call that an agent is streaming.
 func (d *claudeDecoder) call(a *claudeAgent) []byte {
 	if !d.callIDs {
 		return nil

@@ -7,15 +7,15 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// A claudeLine is one line. Members come in any order, and the type may be the
-// last of them.
+// A claudeLine is one line. Members may come in any order; the type may be the last
+// one.
 type claudeLine struct {
 	Event
 	typ, subtype []byte
 	facts        facts
 	errorText    []byte
 	apiError     bool
-	synthetic    bool // a user's message that the program wrote
+	synthetic    bool // a user message that the program wrote
 	background   bool
 	attempt      int64
 	task         []byte  // whose state changed
@@ -56,8 +56,8 @@ const (
 	toolResultBlock
 )
 
-// read reads one JSON object. It returns false if the text is none or ends
-// early.
+// read reads one JSON object. It returns false if the text is not an object or is
+// truncated.
 func (l *claudeLine) read(r *jsonscan.Reader) bool {
 	*l = claudeLine{facts: l.facts[:0], blocks: l.blocks[:0], result: claudeResult{facts: l.result.facts[:0]}, resultIndex: -1}
 	if r.Peek() != '{' {
@@ -146,7 +146,7 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 	}
 }
 
-// fact reads a member that says something of the run or of an incident.
+// fact reads a member with a fact about the run or an incident.
 func (l *claudeLine) fact(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
 	case "model":
@@ -221,7 +221,7 @@ func (l *claudeLine) fact(r *jsonscan.Reader, key []byte) {
 	}
 }
 
-// leaf reads a member of an object that a line of the program has.
+// leaf reads a member of a nested object in a line of the program.
 func (l *claudeLine) leaf(r *jsonscan.Reader, key []byte) {
 	if c := r.Peek(); c == '{' || c == '[' || string(key) == "cwd" {
 		r.Skip()
@@ -316,7 +316,8 @@ func (l *claudeLine) firstText() []byte {
 	return nil
 }
 
-// streamEvent reads an event of the API, as it came.
+// streamEvent reads an event of the streaming API, which the line contains
+// verbatim.
 func (l *claudeLine) streamEvent(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		switch string(key) {
@@ -357,8 +358,8 @@ func (l *claudeLine) readDelta(r *jsonscan.Reader) {
 	}
 }
 
-// salvage completes a line past the parse limit from its end: these members
-// come after the message.
+// salvage completes a line past the parse limit from its tail, because these
+// members come after the message.
 func (l *claudeLine) salvage(tail []byte) {
 	for _, key := range []string{"parent_tool_use_id", "session_id", "timestamp"} {
 		if i := bytes.LastIndex(tail, []byte(`"`+key+`":`)); i >= 0 {

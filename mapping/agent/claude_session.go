@@ -8,33 +8,33 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// A claudeSession is what has to be remembered of a session to read its lines.
+// A claudeSession is the state of a session that its lines depend on.
 type claudeSession struct {
 	id     []byte
-	agents map[string]*claudeAgent // its own and its sub-agents, by the tool calls that started those
+	agents map[string]*claudeAgent // the main agent and its sub-agents, by the tool call that started the sub-agent
 	tasks  map[string]*claudeTask
-	calls  map[string]callTrait // tool calls of which more is known than their end tells, until they end
-	nested bool                 // a sub-agent was at work since the last result
+	calls  map[string]callTrait // traits of open tool calls, which the lines of their ends lack
+	nested bool                 // a sub-agent has worked since the last result
 	fault  string               // why the last model call failed, "" if it did not
-	total  claudeTotal          // of the process, as the last result told
+	total  claudeTotal          // of the process, from the last result
 }
 
 // A claudeAgent is an agent at work.
 type claudeAgent struct {
 	message        []byte // the id of the message that is streamed
 	usage          Usage  // of it
-	over           bool   // all of it came
-	text, thinking bool   // deltas came that no whole block repeated yet
+	over           bool   // all of the message has arrived
+	text, thinking bool   // deltas have come that no whole block has repeated yet
 	tools          bool   // it called a tool
 	attempt        int64  // of the last retry
 }
 
-// begin takes the start of a message.
+// begin records the start of a message.
 func (a *claudeAgent) begin(message []byte, usage Usage) {
 	*a = claudeAgent{message: bytes.Clone(message), usage: usage, attempt: a.attempt}
 }
 
-// isOver tells whether all of a message came, with the true number of tokens.
+// isOver reports whether all of a message has arrived, with its final token counts.
 func (a *claudeAgent) isOver(message []byte) bool {
 	return a.over && bytes.Equal(a.message, message)
 }
@@ -49,7 +49,7 @@ type claudeTask struct {
 // maxRemembered is how many agents, tasks and calls of a session are remembered.
 const maxRemembered = 4096
 
-// session returns what is known of an event's session. A line without an id
+// session returns the state of an event's session. A line without a session id
 // belongs to the session of the line before.
 func (d *claudeDecoder) session(ev *Event) *claudeSession {
 	if s := d.current; s != nil && (len(ev.Session) == 0 || bytes.Equal(ev.Session, s.id)) {
@@ -81,7 +81,7 @@ func (s *claudeSession) agent(parent []byte) *claudeAgent {
 	return a
 }
 
-// delegates tells whether a sub-agent is at work.
+// delegates reports whether a sub-agent is working.
 func (s *claudeSession) delegates() bool {
 	for parent := range s.agents {
 		if parent != "" {
@@ -103,7 +103,7 @@ func (s *claudeSession) task(id []byte) *claudeTask {
 	return t
 }
 
-// A callTrait is what has to be known of a tool call when it ends.
+// A callTrait is something that must be known about a tool call when it ends.
 type callTrait uint8
 
 const (
@@ -150,7 +150,7 @@ func (u *Usage) count(r *jsonscan.Reader, to *int64) {
 	}
 }
 
-// merge takes the counts that a newer line has.
+// merge takes over the counts of a newer line.
 func (u *Usage) merge(newer *Usage) {
 	for _, n := range []struct {
 		to   *int64
@@ -169,8 +169,8 @@ func (u *Usage) merge(newer *Usage) {
 	u.Known = u.Known || newer.Known
 }
 
-// A claudeTotal is what a process says that it used so far, its sub-agents and
-// small helper calls included.
+// A claudeTotal is the usage that a process reports so far, including its
+// sub-agents and small helper calls.
 type claudeTotal struct {
 	usage Usage // Input without the cached tokens
 	cost  decimal
@@ -202,8 +202,8 @@ func (t *claudeTotal) readModels(r *jsonscan.Reader) {
 	}
 }
 
-// since returns what was used since an earlier total, false if that was another
-// process's: one that used less than the run says by itself.
+// since returns the usage since an earlier total. It returns false if the earlier
+// total is another process's: then the difference is less than the run's own usage.
 func (t claudeTotal) since(earlier claudeTotal, run *Usage) (claudeTotal, bool) {
 	u, e := &t.usage, &earlier.usage
 	u.Input -= e.Input
@@ -219,7 +219,7 @@ func (t claudeTotal) since(earlier claudeTotal, run *Usage) (claudeTotal, bool) 
 	return t, ok
 }
 
-// A decimal is a number whose differences are exact to its last digit.
+// A decimal is a decimal number: differences are exact to the last digit.
 type decimal struct {
 	value  float64
 	places int // after the point
@@ -249,13 +249,13 @@ func (d decimal) minus(e decimal) decimal {
 	return d
 }
 
-// result appends the end of a run. A process may have several: what it says of
-// its cost and its models is since it began.
+// result appends the end of a run. A process may have several runs, but reports
+// cost and models since the process began.
 func (d *claudeDecoder) result(dst []Event) []Event {
 	l, s := d.line, d.session(&d.line.Event)
 	l.Failed = l.Failed || bytes.HasPrefix(l.subtype, []byte("error"))
 	if l.Failed && l.Length == 0 && s.delegates() {
-		return append(dst, l.Event) // Qwen Code says so of a sub-agent; its tool call will fail
+		return append(dst, l.Event) // Qwen Code writes a result for a sub-agent; the sub-agent's tool call will fail
 	}
 	total := l.total
 	since, same := total.since(s.total, &l.usage)

@@ -7,8 +7,8 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// read reads a block. What the API itself runs has types of its own, such as
-// server_tool_use and web_search_tool_result.
+// read reads a block. Tools that the API itself runs have types of their own, such
+// as server_tool_use and web_search_tool_result.
 func (b *claudeBlock) read(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		switch string(key) {
@@ -49,7 +49,7 @@ func blockKind(typ []byte) claudeBlockKind {
 	return otherBlock
 }
 
-// named takes a tool's name: mcp__server__tool is a tool of an MCP server.
+// named sets a tool's name. In mcp__server__tool, it is the tool of an MCP server.
 func (b *claudeBlock) named(name []byte) {
 	if rest, ok := bytes.CutPrefix(name, []byte("mcp__")); ok {
 		if server, tool, ok := bytes.Cut(rest, []byte("__")); ok && len(tool) > 0 {
@@ -61,7 +61,7 @@ func (b *claudeBlock) named(name []byte) {
 	b.Name = word(name)
 }
 
-// fail says why a call failed, as far as words tell that are never content.
+// fail sets why a call failed, in words that are never content.
 func (b *claudeBlock) fail() {
 	t := &b.Tool
 	text := t.Result
@@ -93,7 +93,7 @@ func (b *claudeBlock) fail() {
 	}
 }
 
-// deny makes a failed call one that was not allowed.
+// deny marks a failed call as not permitted.
 func (t *Tool) deny() { t.ErrorType, t.Reason = "permission_denied", "permission denied" }
 
 // firstTextOf returns the first text of a list of blocks, between its quotes.
@@ -111,16 +111,16 @@ func firstTextOf(blocks []byte) (text []byte) {
 	return text
 }
 
-// claudeResult is what a line says of a tool's outcome beside the result that
-// the model gets.
+// claudeResult is what a line states about a tool's outcome, besides the result
+// that the model gets.
 type claudeResult struct {
 	facts      facts
 	task       []byte
 	background bool
 }
 
-// claudeNumbers are its numbers that tell something of a call without telling
-// what it was about.
+// claudeNumbers are the numbers in a claudeResult that do not reveal what the call
+// was about.
 var claudeNumbers = map[string]string{
 	"durationMs":      semconv.ToolDuration,
 	"totalDurationMs": semconv.ToolDuration,
@@ -132,7 +132,7 @@ var claudeNumbers = map[string]string{
 	"code":            semconv.HTTPResponseStatus,
 }
 
-// read reads it. Every tool has members of its own.
+// read reads a claudeResult. Every tool has members of its own.
 func (c *claudeResult) read(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		switch string(key) {
@@ -201,7 +201,7 @@ func (c *claudeResult) readPatch(r *jsonscan.Reader) {
 	c.facts.int(semconv.ToolLinesRemoved, removed)
 }
 
-// finishResult adds to the only result of a line what else it says of it.
+// finishResult adds the line's claudeResult to its only result block.
 func (l *claudeLine) finishResult(b *claudeBlock) {
 	c := &l.result
 	for _, fact := range c.facts {
@@ -213,7 +213,7 @@ func (l *claudeLine) finishResult(b *claudeBlock) {
 	}
 }
 
-// toolEnd completes what a line says of a call's end.
+// toolEnd returns the end of a tool call, completed from the session's state.
 func (s *claudeSession) toolEnd(b *claudeBlock) *Tool {
 	t := &b.Tool
 	delete(s.agents, string(b.id))

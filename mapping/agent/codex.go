@@ -10,9 +10,9 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// codex is OpenAI's Codex, run as codex exec --json. Its lines have no times,
-// and do not tell where a call of the model begins: what it says and calls until
-// a tool ends is taken for one. What it calls a turn is a run here.
+// codex is OpenAI's Codex, run as codex exec --json. Its lines have no times and do
+// not mark where a model call begins: everything until a tool ends counts as one
+// call. Codex's turn is a run here.
 var codex = Agent{
 	Flag:     "codex",
 	Name:     "codex",
@@ -26,12 +26,13 @@ var codex = Agent{
 	},
 }
 
-// A codexDecoder remembers which thread the lines are of, which have no id.
+// A codexDecoder remembers the current thread, because most lines have no thread
+// id.
 type codexDecoder struct {
 	scanner
 	line    codexLine
 	thread  []byte
-	used    map[string]Usage // by a thread so far: what it reports is the total
+	used    map[string]Usage // by thread, so far: a thread reports its total
 	running map[string]bool  // items that have not completed
 }
 
@@ -106,9 +107,8 @@ func (d *codexDecoder) classify() {
 	}
 }
 
-// endTurn ends what runs on in a terminal of its own when a turn is over, of
-// which nothing more will be heard, and takes off what the thread had used
-// before.
+// endTurn ends the commands still running in terminals of their own, because no
+// more is heard of them after a turn, and subtracts the thread's earlier usage.
 func (d *codexDecoder) endTurn(dst []Event) []Event {
 	l := &d.line
 	if !l.Failed {
@@ -146,7 +146,7 @@ type codexLine struct {
 	todos       facts
 }
 
-// item reads the item of a line. What it has besides its outcome are arguments.
+// item reads the item of a line. Its members other than the outcome are arguments.
 func (l *codexLine) item(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		switch string(key) {
@@ -164,7 +164,7 @@ func (l *codexLine) item(r *jsonscan.Reader) {
 		case "aggregated_output":
 			l.tool().readOutput(r)
 		case "exit_code":
-			if r.Peek() == 'n' { // null: it runs
+			if r.Peek() == 'n' { // null: still running
 				r.Skip()
 			} else if code, ok := r.Int(); ok {
 				l.tool().exited(code)
@@ -196,7 +196,7 @@ func (l *codexLine) item(r *jsonscan.Reader) {
 	}
 }
 
-// changes reads [{"path":..,"kind":"add"}], and tells the first path.
+// changes reads [{"path":..,"kind":"add"}], and keeps the first path.
 func (l *codexLine) changes(r *jsonscan.Reader) {
 	for n := range r.Elements() {
 		l.tool().arguments.int(semconv.ToolTotalFiles, int64(n+1))
@@ -250,7 +250,7 @@ func (l *codexLine) classifyItem(typ string) {
 	case "todo_list":
 		l.Kind, l.Notice, l.Facts = Notice, semconv.EventTodoList, l.todos
 	case "":
-	default: // a tool, of a kind that need not be known
+	default: // any other kind is a tool
 		switch {
 		case completed:
 			l.Kind = ToolEnd
@@ -304,7 +304,7 @@ func (l *codexLine) readUsage(r *jsonscan.Reader) {
 	}
 }
 
-// retry tells "Reconnecting... 2/5" from an error that ends the run.
+// retry distinguishes "Reconnecting... 2/5" from an error that ends the run.
 func (l *codexLine) retry() {
 	_, counts, ok := bytes.Cut(l.Text, []byte("Reconnecting... "))
 	if !ok {

@@ -9,10 +9,10 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// copilot is GitHub's Copilot CLI, run with --output-format json. A turn is a
-// call of the model with the tools that it asks for. Lines of sub-agents stand
-// between those of the agent, and have an agentId. The session's id may come
-// with the last line only.
+// copilot is GitHub's Copilot CLI, run with --output-format json. A turn is a model
+// call with the tools that the model asks for. Lines of sub-agents are interleaved
+// with the agent's and have an agentId. The session id may come only with the last
+// line.
 var copilot = Agent{
 	Flag:     "copilot",
 	Name:     "copilot-cli",
@@ -35,7 +35,7 @@ type copilotDecoder struct {
 	session []byte
 	begun   bool
 	over    bool                    // nothing but another run may come
-	turns   map[string]*copilotTurn // at hand, by agent
+	turns   map[string]*copilotTurn // the current ones, by agent
 	parents map[string][]byte       // the tool calls that started sub-agents, by agent
 	started [][]byte                // tool calls whose sub-agent has not been seen
 	asked   map[string]string       // kinds of open questions, by their ids
@@ -43,16 +43,16 @@ type copilotDecoder struct {
 	total   *Usage                  // of the session
 }
 
-// A copilotTurn is what has been seen of a turn.
+// A copilotTurn is the state of a turn.
 type copilotTurn struct {
 	texts, thoughts int // deltas since the last whole text
 	thought         bool
 	usage           Usage
-	counted         bool // by more than what messages say of their output
+	counted         bool // from a source other than the output counts of messages
 	calls           bool
 }
 
-// begin forgets the session before.
+// begin resets the state for a new session.
 func (d *copilotDecoder) begin(session []byte) {
 	d.session, d.begun, d.fault, d.total, d.started = bytes.Clone(session), false, "", nil, nil
 	d.turns, d.parents, d.asked = map[string]*copilotTurn{}, map[string][]byte{}, map[string]string{}
@@ -110,7 +110,7 @@ func (d *copilotDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	return dst, true
 }
 
-// parent returns the tool call that started the sub-agent whose line this is.
+// parent returns the tool call that started the sub-agent of the current line.
 func (d *copilotDecoder) parent() []byte {
 	l := &d.line
 	if p := d.parents[string(l.agent)]; p != nil {
@@ -122,7 +122,7 @@ func (d *copilotDecoder) parent() []byte {
 		p = bytes.Clone(l.ID)
 	case len(l.parentCall) > 0:
 		p = bytes.Clone(l.parentCall)
-	case len(d.started) > 0: // the one that began first of those that printed nothing
+	case len(d.started) > 0: // the oldest call whose sub-agent has printed nothing yet
 		p, d.started = d.started[0], d.started[1:]
 	default:
 		p = bytes.Clone(l.agent)
@@ -207,8 +207,8 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 	return append(dst, l.Event)
 }
 
-// question takes what waits for the user: "permission.requested" and the like.
-// Other lines only have a time.
+// question handles requests to the user, such as "permission.requested". For other
+// lines only the time counts.
 func (d *copilotDecoder) question() {
 	l := &d.line
 	kind, end := strings.CutSuffix(l.typ, ".completed")
@@ -234,7 +234,8 @@ func (d *copilotDecoder) question() {
 	l.ID = l.requestID
 }
 
-// reasoning takes a whole block of thinking, which deltas may have had.
+// reasoning handles a whole block of thinking, which deltas may already have
+// printed.
 func (d *copilotDecoder) reasoning(dst []Event, text []byte) []Event {
 	l := &d.line
 	t := d.turn()
@@ -246,7 +247,7 @@ func (d *copilotDecoder) reasoning(dst []Event, text []byte) []Event {
 	return append(dst, ev)
 }
 
-// message takes a whole message, of which deltas may have had the text.
+// message handles a whole message, whose text deltas may already have printed.
 func (d *copilotDecoder) message(dst []Event) []Event {
 	l := &d.line
 	t := d.turn()
@@ -285,7 +286,7 @@ func (u *Usage) add(v *Usage) {
 	u.Known = u.Known || v.Known
 }
 
-// result takes the last line, with the session's id.
+// result handles the last line, which has the session's id.
 func (d *copilotDecoder) result(dst []Event) []Event {
 	l := &d.line
 	id := bytes.Clone(l.session)

@@ -8,9 +8,9 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// A copilotLine is one line: an envelope with data, or the result without. What
-// a name in its data means does not depend on the line's type, which may come
-// last.
+// A copilotLine is one line: an envelope with data, or the result, which has none.
+// The meaning of a member of data does not depend on the line's type, which may
+// come last.
 type copilotLine struct {
 	Event
 	calling
@@ -224,7 +224,8 @@ func (l *copilotLine) failure(r *jsonscan.Reader) {
 	}
 }
 
-// permissionDetails are what a request for permission is about.
+// permissionDetails are the members that say what a request for permission is
+// about.
 var permissionDetails = map[string]string{
 	"fullCommandText": semconv.ProcessCommandLine,
 	"path":            semconv.FilePath,
@@ -271,7 +272,8 @@ func (l *copilotLine) metrics(r *jsonscan.Reader) {
 	}
 }
 
-// runUsage reads what the result says: {"premiumRequests":1,"sessionDurationMs":..}.
+// runUsage reads the usage in the result:
+// {"premiumRequests":1,"sessionDurationMs":..}.
 func (l *copilotLine) runUsage(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		switch string(key) {

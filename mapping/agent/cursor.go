@@ -8,13 +8,12 @@ import (
 	"github.com/spantee/spantee/mapping/jsonscan"
 )
 
-// cursor is Cursor's CLI, run with --output-format stream-json. What it prints
-// was read from recordings and builds of 2025 and 2026; its documentation is
-// behind them.
+// cursor is Cursor's CLI, run with --output-format stream-json. Its lines are known
+// from recordings and builds of 2025 and 2026; the documentation is out of date.
 var cursor = Agent{
 	Flag:     "cursor",
 	Name:     "cursor-agent",
-	Provider: "cursor", // it serves all its models itself
+	Provider: "cursor", // Cursor serves all its models itself
 	New:      func() Decoder { return &cursorDecoder{sessions: map[string]*cursorSession{}} },
 	Proof: func(m *Marks) bool {
 		switch {
@@ -29,7 +28,8 @@ var cursor = Agent{
 	},
 }
 
-// A cursorDecoder reads one stream, in which sessions may take turns.
+// A cursorDecoder decodes one stream, in which the lines of several sessions may
+// alternate.
 type cursorDecoder struct {
 	first     cursorLine  // the first object of a line
 	line      *cursorLine // the object at hand
@@ -48,7 +48,7 @@ func (d *cursorDecoder) Decode(line Line, dst []Event) []Event {
 	}
 	text := line.Text
 	if len(text) > 0 && text[0] != '{' {
-		// Old wrappers name the stream that a line came from.
+		// Old wrappers prefix lines with the name of the stream they came from.
 		text = bytes.TrimPrefix(trimLine(text), []byte("stdout:"))
 	}
 	r := jsonscan.Reader{B: text}
@@ -93,14 +93,14 @@ func (d *cursorDecoder) learn(text []byte) {
 
 // Flush implements [Decoder].
 func (d *cursorDecoder) Flush(dst []Event) []Event {
-	for _, id := range slices.Sorted(maps.Keys(d.sessions)) { // the same spans each time, in the same order
+	for _, id := range slices.Sorted(maps.Keys(d.sessions)) { // sorted, so that the spans come in the same order each time
 		dst = d.sessions[id].release(nil, dst)
 	}
 	return dst
 }
 
-// text appends an event after what the session held back for it, and tells
-// deltas from repeated texts.
+// text appends an event after the event that the session held back, and
+// distinguishes deltas from repeated texts.
 func (d *cursorDecoder) text(ev *Event, dst []Event) []Event {
 	s := d.session(ev)
 	if s.held {
@@ -136,7 +136,7 @@ func (d *cursorDecoder) text(ev *Event, dst []Event) []Event {
 	return dst
 }
 
-// session returns what is known of an event's session.
+// session returns the state of an event's session.
 func (d *cursorDecoder) session(ev *Event) *cursorSession {
 	if s := d.current; s != nil && (len(ev.Session) == 0 || bytes.Equal(ev.Session, s.id)) {
 		return s
@@ -152,7 +152,7 @@ func (d *cursorDecoder) session(ev *Event) *cursorSession {
 		d.sessions[string(s.id)] = s
 	default:
 		if len(d.sessions) >= maxSessions {
-			clear(d.sessions) // of runs that were cut short: all that is lost is how their texts repeat
+			clear(d.sessions) // their runs were cut short: only the detection of repeated texts is lost
 		}
 		s = &cursorSession{id: bytes.Clone(ev.Session)}
 		d.sessions[string(s.id)] = s
@@ -161,5 +161,5 @@ func (d *cursorDecoder) session(ev *Event) *cursorSession {
 	return s
 }
 
-// maxSessions is how many sessions at once a decoder keeps apart.
+// maxSessions is how many sessions a decoder tracks at once.
 const maxSessions = 4096

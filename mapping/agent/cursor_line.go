@@ -21,7 +21,7 @@ type cursorLine struct {
 	facts     facts
 	awaited   awaited
 
-	// By the tool runner's clock.
+	// Times by the clock of the tool runner.
 	startedAt, completedAt Instant
 
 	hooks, hookBytes int
@@ -31,8 +31,8 @@ type cursorLine struct {
 	textAt, stampAt place // of the last text, between its quotes, and the timestamp
 }
 
-// read reads one JSON object. It returns false if the text is none or ends
-// early.
+// read reads one JSON object. It returns false if the text is not an object or is
+// truncated.
 func (l *cursorLine) read(r *jsonscan.Reader) bool {
 	*l = cursorLine{
 		arguments: l.arguments[:0], outcome: l.outcome[:0], facts: l.facts[:0], hookNames: l.hookNames[:0],
@@ -124,7 +124,7 @@ func (l *cursorLine) number(r *jsonscan.Reader, key string) {
 	}
 }
 
-// classify settles what kind of event the line is.
+// classify sets the kind of event of the line.
 func (l *cursorLine) classify() {
 	subtype := string(l.subtype)
 	l.Kind = Unknown
@@ -154,13 +154,13 @@ func (l *cursorLine) classify() {
 			l.Kind = ThinkingEnd
 		}
 	case "assistant":
-		// The last text of an answer has neither a stamp nor a model call.
+		// The last text of an answer has neither a timestamp nor a model call.
 		stamped := l.stampAt.end > 0
 		switch {
 		case len(l.Call) > 0:
 			l.Kind = TextMessage
 		case stamped:
-			l.Kind = TextDelta // or a text that repeats deltas, or is the only copy: see cursorSession
+			l.Kind = TextDelta // or a text that repeats the deltas, or is their only copy: see cursorSession
 		default:
 			l.Kind, l.Final = TextMessage, true
 		}
@@ -198,8 +198,8 @@ func (l *cursorLine) classify() {
 	l.Facts = l.facts
 }
 
-// cursorNotices name what happened between the CLI and its server. A retry may
-// have several lines, of which one counts: see cursorSession.
+// cursorNotices maps lines about the connection between the CLI and its server to
+// events. A retry may have several lines, of which one counts: see cursorSession.
 var cursorNotices = map[string]string{
 	"connection/reconnecting": semconv.EventConnectionLost,
 	"connection/reconnected":  semconv.EventConnectionRestored,
@@ -213,7 +213,7 @@ func (l *cursorLine) message(r *jsonscan.Reader) {
 		switch {
 		case string(key) != "content":
 			r.Skip()
-		case r.Peek() == '"': // as builds of 2025 wrote it
+		case r.Peek() == '"': // builds of 2025 wrote a string
 			l.said(r)
 		default:
 			for range r.Elements() {
@@ -245,7 +245,7 @@ func (l *cursorLine) said(r *jsonscan.Reader) {
 	switch l.texts++; l.texts {
 	case 1:
 		l.Text = words
-	case 2: // a text of several blocks is no longer a part of the line
+	case 2: // the joined text of several blocks is not a slice of the line
 		l.Text = append(bytes.Clone(l.Text), words...)
 	default:
 		l.Text = append(l.Text, words...)
@@ -338,8 +338,8 @@ func queryName(s []byte) string {
 	return strings.TrimSuffix(strings.TrimSuffix(name, "Request"), "Interaction")
 }
 
-// salvage completes a line past the parse limit from its end: Cursor writes
-// these keys last.
+// salvage completes a line past the parse limit from its tail, because Cursor
+// writes these keys last.
 func (l *cursorLine) salvage(tail []byte) {
 	after := func(key string) *jsonscan.Reader {
 		i := bytes.LastIndex(tail, []byte(key))

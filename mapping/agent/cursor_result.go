@@ -10,8 +10,9 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// readResult reads {"<variant>":{..},"isBackground":false,..}. The variant is told
-// by its name: its siblings may come first, and may be objects too.
+// readResult reads {"<variant>":{..},"isBackground":false,..}. The variant is
+// recognised by its name, because its siblings may be objects too and may come
+// first.
 func (l *cursorLine) readResult(r *jsonscan.Reader) {
 	t := &l.tool
 	var variant, other string
@@ -31,10 +32,10 @@ func (l *cursorLine) readResult(r *jsonscan.Reader) {
 			r.Skip()
 		}
 	}
-	variant = cmp.Or(variant, other) // of a version to come
+	variant = cmp.Or(variant, other) // of a future version
 	if t.Background {
 		l.outcome.bool(semconv.ToolIsBackground)
-	} else if body.exit.Known { // of what still runs, Cursor says 0
+	} else if body.exit.Known { // Cursor reports 0 while a command is still running
 		l.outcome.int(semconv.ProcessExitCode, body.exit.Code)
 	}
 	switch {
@@ -65,8 +66,8 @@ func set(names ...string) map[string]bool {
 	return m
 }
 
-// cursorNumbers are the numbers of any variant that tell something of a call
-// without telling what it was about.
+// cursorNumbers are the numbers of any variant that do not reveal what the call was
+// about.
 var cursorNumbers = map[string]string{
 	"executionTime":        semconv.ToolExecutionTime,
 	"localExecutionTimeMs": semconv.ToolLocalTime,
@@ -83,7 +84,7 @@ var cursorNumbers = map[string]string{
 	"statusCode":           semconv.HTTPResponseStatus,
 }
 
-// cursorFlags are its flags, of which only true is told.
+// cursorFlags are the flags of any variant, recorded only if true.
 var cursorFlags = map[string]string{
 	"aborted":          semconv.ToolAborted,
 	"exceededLimit":    semconv.ToolLimitExceeded,
@@ -91,14 +92,14 @@ var cursorFlags = map[string]string{
 	"ripgrepTruncated": semconv.ToolTruncated,
 }
 
-// cursorSizes are its texts of which only the size is told.
+// cursorSizes are the texts of any variant of which only the size is recorded.
 var cursorSizes = map[string]string{
 	"stdout":  semconv.ToolStdoutBytes,
 	"stderr":  semconv.ToolStderrBytes,
 	"content": semconv.ToolContentBytes,
 }
 
-// A cursorVariant is what the body of a result says of a failure.
+// A cursorVariant is what the body of a result states about a failure.
 type cursorVariant struct {
 	exit    Exit
 	timeout int64 // ms
@@ -113,7 +114,7 @@ func isSignal(s string) bool {
 	return strings.HasPrefix(s, "SIG") && len(s) <= longest
 }
 
-// reason says why a call failed, in words that are never content.
+// reason returns why a call failed, in words that are never content.
 func (v *cursorVariant) reason(variant string) string {
 	switch {
 	case v.aborted:
@@ -204,7 +205,7 @@ func taskID(r *jsonscan.Reader) []byte {
 	return []byte(word(jsonscan.Unquote(bytes.Trim(r.Raw(), `"`))))
 }
 
-// isUnspecified tells whether a protobuf enum is absent: newer builds write its
+// isUnspecified reports whether a protobuf enum is unset: newer builds write the
 // zero value.
 func isUnspecified(s []byte) bool { return bytes.HasSuffix(s, []byte("_UNSPECIFIED")) }
 
@@ -228,7 +229,7 @@ func (l *cursorLine) measure(r *jsonscan.Reader, key []byte) {
 	r.Skip()
 }
 
-// maxNesting is how deep the results of a search are looked into.
+// maxNesting is how deep the results of a search may be nested.
 const maxNesting = 4
 
 // readMatches adds up the counts of a search, which has one object per
@@ -256,7 +257,7 @@ func (l *cursorLine) readMatches(r *jsonscan.Reader, depth int) {
 	}
 }
 
-// awaited is the end of background work, which a tool waited for.
+// awaited is the end of background work that a tool waited for.
 type awaited struct {
 	known  bool
 	task   []byte

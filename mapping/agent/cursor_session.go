@@ -9,33 +9,33 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// A cursorSession is what has to be remembered of a session to read its lines:
+// A cursorSession is the state of a session that its lines depend on.
 //
-// Cursor repeats the deltas of a text as a whole when a tool call, a question,
-// a retry or the end follows. Most of these repetitions carry a model call or
-// no stamp. One before a question or a retry looks like a delta. It is told by
-// its text, which is that of all deltas since the last repetition; or, where
-// there was no delta or one, by the line that follows.
+// Cursor repeats the deltas of a text as one whole text before a tool call, a
+// question, a retry or the end. Most repetitions have a model call or lack a
+// timestamp. A repetition before a question or a retry looks like a delta: it is
+// recognised by its text, which equals all deltas since the last repetition, or,
+// after at most one delta, by the line that follows.
 //
-// The runner of tools has a clock of its own, which differs from that of the
-// stamps by an amount that is constant within a run. The line that starts a
-// call may be printed late.
+// The tool runner has a clock of its own. Its offset from the clock of the
+// timestamps is constant within a run. The line that starts a call may be printed
+// late.
 type cursorSession struct {
 	id        []byte
-	oldID     []byte // until the next event, if the id has just changed
-	justBegun bool   // nothing came since its init line
+	oldID     []byte // the previous id, until the next event after a change
+	justBegun bool   // nothing has come since its init line
 
 	said    said
 	held    bool // the delta in heldEvent waits for the line that follows
-	repeats bool // and may repeat the only delta before
+	repeats bool // that delta may repeat the only delta before it
 	delayed Event
 	text    []byte // of delayed
 
-	offsets []Instant // of calls that completed
+	offsets []Instant // between the clocks, from completed calls
 	attempt int64     // of the last retry
 }
 
-// said is the text since the last repetition.
+// said describes the text since the last repetition.
 type said struct {
 	n    int // deltas
 	size int
@@ -58,10 +58,10 @@ func (s *said) is(text []byte) bool {
 }
 
 func (s *cursorSession) begin(id []byte) {
-	*s = cursorSession{id: bytes.Clone(id), justBegun: true} // events at hand point to the old id
+	*s = cursorSession{id: bytes.Clone(id), justBegun: true} // current events refer to the old id
 }
 
-// name appends an event that says so if the session's id has just changed.
+// name appends a SessionNamed event if the session's id has just changed.
 func (s *cursorSession) name(ev *Event, dst []Event) []Event {
 	if ev.Kind != RunStart {
 		s.justBegun = false
@@ -74,7 +74,7 @@ func (s *cursorSession) name(ev *Event, dst []Event) []Event {
 	return append(dst, named)
 }
 
-// delta takes a text that is stamped and of no model call.
+// delta handles a text with a timestamp and without a model call.
 func (s *cursorSession) delta(ev *Event, dst []Event) []Event {
 	text := jsonscan.Unquote(ev.Text)
 	dst = s.name(ev, dst)
@@ -115,11 +115,11 @@ func (s *cursorSession) release(next *Event, dst []Event) []Event {
 	return append(dst, *ev)
 }
 
-// maxOffsets is how many calls the offset of a run is the median of.
+// maxOffsets is how many calls the median offset of a run is computed from.
 const maxOffsets = 31
 
-// correct tells when a call began, which may be before its line was printed. The
-// first call of a run has to end for that.
+// correct sets when a call began, which may be before its line was printed. It
+// needs the offset, so at least one call of the run must have ended.
 func (s *cursorSession) correct(ev *Event, l *cursorLine) {
 	if ev.Kind == ToolEnd && l.completedAt != 0 && ev.Time != 0 {
 		if len(s.offsets) == maxOffsets {
@@ -139,7 +139,7 @@ func (s *cursorSession) correct(ev *Event, l *cursorLine) {
 	}
 }
 
-// countRetry lets one line of each retry count.
+// countRetry drops all but one of the lines of each retry.
 func (s *cursorSession) countRetry(ev *Event) {
 	if ev.Notice != semconv.EventRetry {
 		return

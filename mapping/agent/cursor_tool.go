@@ -7,9 +7,9 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// toolCall reads {"<kind>ToolCall":{"args":{..},"result":{..}},..}. The kind
-// is the key that ends in ToolCall, whatever stands beside it: the set of kinds
-// grows with every version, and so do the keys of metadata.
+// toolCall reads {"<kind>ToolCall":{"args":{..},"result":{..}},..}. The kind is the
+// key that ends in ToolCall, whatever its siblings are: every version adds kinds,
+// and keys of metadata.
 func (l *cursorLine) toolCall(r *jsonscan.Reader) {
 	t := &l.tool
 	for key := range r.Members() {
@@ -103,7 +103,7 @@ func (l *cursorLine) readHooks(r *jsonscan.Reader) {
 	}
 }
 
-// finishTool puts together what the line says of a call, in whatever order.
+// finishTool combines what the line states about a call, in whatever order it came.
 func (l *cursorLine) finishTool() {
 	if l.Kind == ToolEnd && l.startedAt != 0 && l.completedAt >= l.startedAt {
 		l.Length = l.completedAt - l.startedAt
@@ -150,7 +150,7 @@ func (l *cursorLine) readArguments(r *jsonscan.Reader) {
 	}
 }
 
-// cursorDetails are the arguments of any tool or question that tell what it is
+// cursorDetails are the arguments of any tool or question that show what it is
 // about.
 var cursorDetails = map[string]string{
 	"path":               semconv.FilePath,

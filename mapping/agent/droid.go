@@ -10,8 +10,8 @@ import (
 )
 
 // droid is Factory's Droid, run as droid exec -o stream-json. Some builds write
-// times; newer ones repeat lines, and write a text again when it has grown, so
-// lines are told apart by their ids.
+// times. Newer ones repeat lines, and repeat a text whenever it has grown, so lines
+// are identified by their ids.
 var droid = Agent{
 	Flag:     "droid",
 	Name:     "droid",
@@ -42,7 +42,7 @@ var droid = Agent{
 	},
 }
 
-// A droidDecoder remembers what it has read of a run, by ids.
+// A droidDecoder remembers the texts and calls of a run, by id.
 type droidDecoder struct {
 	scanner
 	line    droidLine
@@ -52,7 +52,7 @@ type droidDecoder struct {
 	calls   map[string]*droidCall
 }
 
-// A droidText is what was last read of a text.
+// A droidText is a text as last read.
 type droidText struct {
 	size int
 	hash uint64
@@ -60,7 +60,7 @@ type droidText struct {
 
 // A droidCall is a call of a tool.
 type droidCall struct {
-	parameters []byte // if its line came again with others
+	parameters []byte // if its line was repeated with other parameters
 	ended      bool
 }
 
@@ -120,7 +120,7 @@ func (d *droidDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	return append(dst, l.Event), true
 }
 
-// text takes a text, or what it has grown by.
+// text handles a text, or the part by which it has grown.
 func (d *droidDecoder) text() {
 	l := &d.line
 	if l.Text == nil {

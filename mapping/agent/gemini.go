@@ -9,9 +9,9 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// gemini is the Gemini CLI, run with --output-format stream-json. It prints a
-// call when the model asks for it, and what calls that ran at once returned when
-// the last one has ended. Tokens stand in the result alone.
+// gemini is the Gemini CLI, run with --output-format stream-json. It prints a call
+// when the model asks for it, and the results of concurrent calls when the last one
+// has ended. Only the result has token counts.
 var gemini = Agent{
 	Flag:     "gemini",
 	Name:     "gemini-cli",
@@ -34,8 +34,8 @@ var gemini = Agent{
 	},
 }
 
-// A geminiDecoder remembers which session the lines are of, and whether several
-// tools run at once.
+// A geminiDecoder remembers the current session, and whether several tools run at
+// once.
 type geminiDecoder struct {
 	scanner
 	line     geminiLine
@@ -192,8 +192,8 @@ func (l *geminiLine) failure(r *jsonscan.Reader) {
 	}
 }
 
-// stats reads what the run used. Its input includes what was cached. Which
-// models answered where one was to be chosen stands only here.
+// stats reads the usage of the run. Its input includes the cached tokens. If the
+// CLI chose the models, their names are only here.
 func (l *geminiLine) stats(r *jsonscan.Reader) {
 	u := new(Usage)
 	l.Usage = u

@@ -7,8 +7,8 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// goose is Goose, run with --output-format stream-json. A text comes in pieces
-// that have one id. Its lines have whole seconds, no session, and no model.
+// goose is Goose, run with --output-format stream-json. The pieces of a text share
+// an id. Lines have times in whole seconds, no session and no model.
 var goose = Agent{
 	Flag:         "goose",
 	Name:         "goose",
@@ -27,7 +27,7 @@ type gooseDecoder struct {
 	line     gooseLine
 	begun    bool
 	calls    map[string]bool // in flight
-	together bool            // and several at once
+	together bool            // several calls are in flight at once
 }
 
 // Flush implements [Decoder].
@@ -172,7 +172,7 @@ func (b *gooseBlock) field(r *jsonscan.Reader, key []byte) {
 }
 
 // request reads {"status":"success","value":{"name":..,"arguments":{..}}}. Tools
-// are those of extensions, which are MCP servers.
+// belong to extensions, which are MCP servers.
 func (b *gooseBlock) request(r *jsonscan.Reader) {
 	b.tool().MCP = true
 	for key := range r.Members() {
@@ -237,7 +237,7 @@ func (d *gooseDecoder) block(b *gooseBlock, ev Event) (Event, bool) {
 		if len(d.calls) < maxSessions {
 			d.calls[string(b.id)] = true
 		}
-		d.together = len(d.calls) > 1 // what they return may come in one message
+		d.together = len(d.calls) > 1 // their results may come in one message
 		ev.Kind, ev.ID, ev.Tool = ToolStart, b.id, b.tool().finish()
 	case "toolResponse":
 		if c := b.tool(); b.failed {

@@ -8,7 +8,7 @@ import (
 	"github.com/spantee/spantee/mapping/jsonscan"
 )
 
-// maxMillis keeps a time in milliseconds within an Instant.
+// maxMillis is the largest time in milliseconds that fits into an Instant.
 const maxMillis = 1 << 63 / 1000000
 
 // millis reads an instant in milliseconds.
@@ -45,8 +45,8 @@ func trimLine(text []byte) []byte {
 	return bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\uFEFF")))
 }
 
-// An objectReader appends the events of the JSON object at hand. It returns
-// false if the object has no type.
+// An objectReader appends the events of the next JSON object. It returns false if
+// the object has no type.
 type objectReader interface {
 	read(*jsonscan.Reader, []Event) ([]Event, bool)
 }
@@ -72,7 +72,7 @@ func (s *scanner) readObjects(line Line, dst []Event, reader objectReader) []Eve
 			return append(dst[:from], Event{Kind: Malformed})
 		}
 		for i := from; i < len(dst); i++ {
-			if dst[i].Arrival == 0 { // it was not held back
+			if dst[i].Arrival == 0 { // the event was not held back
 				dst[i].Arrival = line.Arrival
 			}
 		}
@@ -102,8 +102,7 @@ func errorText(r *jsonscan.Reader) (text []byte) {
 	return text
 }
 
-// finishReasons are the conventions' words for why a model stopped, by those of
-// providers.
+// finishReasons maps providers' finish reasons to the conventions'.
 var finishReasons = map[string]string{
 	"stop": "stop", "end_turn": "stop", "stop_sequence": "stop", "endTurn": "stop",
 	"tool-calls": "tool_call", "tool_calls": "tool_call", "tool_use": "tool_call", "toolUse": "tool_call",

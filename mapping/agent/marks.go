@@ -7,8 +7,8 @@ import (
 	"github.com/spantee/spantee/mapping/jsonscan"
 )
 
-// Marks are what a line shows of whose it is: its type and the names of its
-// members.
+// Marks are the parts of a line that show which agent wrote it: its type and the
+// names of its members.
 type Marks struct {
 	Type, Subtype, Session string
 
@@ -74,7 +74,7 @@ func (m *Marks) members(r *jsonscan.Reader, inMessage bool) {
 	}
 }
 
-// IsObject tells whether a line may be a JSON object.
+// IsObject reports whether a line may be a JSON object.
 func IsObject(line []byte) bool {
 	line = trimLine(line)
 	return len(line) == 0 || line[0] == '{'
@@ -103,8 +103,8 @@ func (m *Marks) Agent() (agent *Agent, foreign string) {
 	return nil, ""
 }
 
-// foreignAgents are agents that spantee knows by name only, with what their
-// lines alone have: read off recordings of each.
+// foreignAgents are agents that spantee only recognises, and the members that are
+// unique to their lines, taken from recordings.
 var foreignAgents = []struct {
 	name  string
 	proof func(*Marks) bool

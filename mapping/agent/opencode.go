@@ -8,9 +8,9 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// opencode is opencode, run with --format json. It prints a part of a message
-// once that part is complete, with the times at which it began and ended. A step
-// is a call of the model. There is no result: the run ends with the stream.
+// opencode is opencode, run with --format json. It prints a part of a message once
+// the part is complete, with its start and end times. A step is a model call. There
+// is no result: the run ends with the stream.
 var opencode = Agent{
 	Flag:      "opencode",
 	Name:      "opencode",
@@ -22,8 +22,8 @@ var opencode = Agent{
 	},
 }
 
-// An opencodeDecoder needs to remember nothing: every line has its session, and
-// every part its message.
+// An opencodeDecoder is stateless: every line has its session, and every part its
+// message.
 type opencodeDecoder struct {
 	scanner
 	line opencodeLine
@@ -45,7 +45,7 @@ type opencodeLine struct {
 	typ        []byte
 	start, end Instant // of the part
 	state      string  // of a tool
-	goesOn     bool    // the model is asked again after the step
+	goesOn     bool    // the model is called again after the step
 }
 
 func (l *opencodeLine) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
@@ -97,7 +97,7 @@ func (l *opencodeLine) classify() {
 	}
 }
 
-// toolFailed tells failures apart by the only thing that differs: their text.
+// toolFailed distinguishes failures by their text, the only thing that differs.
 func (l *opencodeLine) toolFailed(c *call) {
 	switch text := c.ErrorText; {
 	case l.state != "error":
@@ -108,8 +108,8 @@ func (l *opencodeLine) toolFailed(c *call) {
 	}
 }
 
-// timed puts a part where it was. Some builds write the end of a text as its
-// start, too.
+// timed sets the times of a part. Some builds write the end of a text as its start,
+// too.
 func (l *opencodeLine) timed() {
 	if l.end != 0 {
 		l.Time = l.end

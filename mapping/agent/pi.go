@@ -7,9 +7,9 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// pi is the coding agent pi, run with --mode json. Few of its lines have times:
-// a message has that of its beginning, and what a tool returned is a message. A
-// turn is a call of the model and of the tools it asked for.
+// pi is the coding agent pi, run with --mode json. Few lines have times: a message
+// has the time of its beginning, and a tool's result is a message. A turn is a
+// model call with the tools that the model asked for.
 var pi = Agent{
 	Flag:     "pi",
 	Name:     "pi",
@@ -33,14 +33,14 @@ var pi = Agent{
 	},
 }
 
-// A piDecoder remembers which session the lines are of, which have no id. The
-// end of a tool waits for the message that has its time, and the end of the run
-// for what may follow: a retry, a compaction.
+// A piDecoder remembers the current session, because most lines have no session id.
+// It holds back the end of a tool until the message with its time, and the end of
+// the run because a retry or a compaction may follow.
 type piDecoder struct {
 	scanner
 	line    piLine
 	session []byte
-	deltas  int     // of the message at hand
+	deltas  int     // of the current message
 	running int     // tools
 	ended   []Event // of tools
 	end     *Event  // of the run
@@ -125,7 +125,7 @@ func (d *piDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		l.compaction()
 		l.Kind, l.Notice, l.Facts = Notice, semconv.EventCompaction, l.facts
 	case "entry_appended":
-		l.Kind = Notice // of which only the time counts
+		l.Kind = Notice // only its time counts
 	case "agent_start", "turn_start", "tool_execution_update", "auto_retry_end", "compaction_start", "auto_compaction_start":
 		l.Kind = Ignored
 	default:
@@ -134,8 +134,8 @@ func (d *piDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	return append(dst, l.Event), true
 }
 
-// messageStart takes the beginning of a message. The time of the model's is
-// that of the request.
+// messageStart handles the beginning of a message. The model's message has the time
+// of the request.
 func (d *piDecoder) messageStart(dst []Event) []Event {
 	l := &d.line
 	d.deltas = 0
@@ -155,8 +155,8 @@ func (d *piDecoder) messageStart(dst []Event) []Event {
 	return append(dst, l.Event)
 }
 
-// toolResult ends the tool whose message this is. If several ran at once, their
-// messages come when all have ended.
+// toolResult ends the tool that a message belongs to. If several tools ran at once,
+// their messages come after all have ended.
 func (d *piDecoder) toolResult(dst []Event) []Event {
 	l := &d.line
 	for i := range d.ended {
@@ -171,8 +171,8 @@ func (d *piDecoder) toolResult(dst []Event) []Event {
 	return append(dst, Event{Kind: Notice, Time: l.Time})
 }
 
-// messageEnd takes the end of a message, with its counts, and its texts if no
-// delta had them.
+// messageEnd handles the end of a message, with its counts, and with its texts if
+// they came without deltas.
 func (d *piDecoder) messageEnd(dst []Event) []Event {
 	l := &d.line
 	if l.role != "assistant" {
@@ -187,7 +187,7 @@ func (d *piDecoder) messageEnd(dst []Event) []Event {
 	return append(dst, l.Event)
 }
 
-// update takes a piece of the model's message.
+// update handles a piece of the model's message.
 func (d *piDecoder) update() {
 	l := &d.line
 	l.Usage = nil // so far

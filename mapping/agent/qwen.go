@@ -1,8 +1,8 @@
 package agent
 
-// qwen is Qwen Code, run with --output-format stream-json. It prints Claude
-// Code's lines, but makes a message of each kind of block, with an id of its
-// own: only the last message of a model call has its usage.
+// qwen is Qwen Code, run with --output-format stream-json. It prints Claude Code's
+// lines, but puts each kind of block into a message of its own, with its own id:
+// only the last message of a model call has usage.
 var qwen = Agent{
 	Flag:     "qwen",
 	Name:     "qwen-code",

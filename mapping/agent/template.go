@@ -7,9 +7,9 @@ import (
 	"github.com/spantee/spantee/mapping/jsonscan"
 )
 
-// A template is a delta line but for its text and its timestamp or id. Agents
-// write deltas by the hundred thousand, and each is an earlier one with two
-// other values: to compare the rest is five times as fast as to read it.
+// A template is a delta line except for its text and its timestamp or id. Agents
+// write hundreds of thousands of deltas that differ only in these two values, and
+// comparing the rest is five times as fast as parsing it.
 type template struct {
 	line  []byte
 	event Event // of that line, pointing into it
@@ -28,14 +28,14 @@ type holeKind uint8
 const (
 	textHole  holeKind = iota // the delta, between its quotes
 	stampHole                 // a number of milliseconds
-	idHole                    // a string that says nothing, between its quotes
+	idHole                    // a string without a meaning, between its quotes
 )
 
 // A place is where a value stands in a line.
 type place struct{ start, end int }
 
-// templates are of the delta lines that a stream alternates between: text and
-// thinking, of two sessions.
+// templates holds templates of the delta lines that a stream alternates between:
+// text and thinking, of two sessions.
 type templates struct {
 	list [4]template
 	n    int // in use
@@ -98,13 +98,13 @@ func (t *template) read(line []byte) bool {
 	if !bytes.Equal(rest, t.line[from:]) {
 		return false
 	}
-	t.event.Kind = t.kind // which the decoder may have changed
+	t.event.Kind = t.kind // the decoder may have changed it
 	t.event.Text, t.event.Bytes, t.event.Time = text, jsonscan.UnquotedLen(text), stamp
 	return true
 }
 
-// leadingMillis reads the number of milliseconds that s begins with, 0 if that
-// is no instant.
+// leadingMillis reads the milliseconds that s begins with. t is 0 if they are not a
+// valid instant.
 func leadingMillis(s []byte) (t Instant, rest []byte) {
 	ms, n := int64(0), 0
 	for ; n < len(s) && s[n]-'0' <= 9 && ms < maxMillis; n++ {

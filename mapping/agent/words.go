@@ -38,8 +38,7 @@ var (
 // maxName is how long a name may be.
 const maxName = 64
 
-// of returns s if it has no other bytes than the set's and is no longer than a
-// name may be, and else "".
+// of returns s if it is a valid name in the set's characters, and "" otherwise.
 func (set *charset) of(s []byte) string {
 	return string(set.in(s))
 }
@@ -60,18 +59,19 @@ func (set *charset) all(s []byte) bool {
 	return true
 }
 
-// enum returns s if it could be one of a few names, as statuses are.
+// enum returns s if it could be one of a few names, such as a status.
 func enum(s []byte) string { return enumChars.of(s) }
 
-// word is enum for names of tools, which have more in them.
+// word is like enum, but for names of tools, which have more characters.
 func word(s []byte) string { return wordChars.of(s) }
 
 // enumOf and wordOf read a value that has to be one.
 func enumOf(r *jsonscan.Reader) []byte { return enumChars.in(jsonscan.Unquote(r.Str())) }
 func wordOf(r *jsonscan.Reader) []byte { return wordChars.in(readID(r)) }
 
-// commandWord returns the first word of a command that is no assignment, nil
-// if that takes a shell to tell: a piece of something quoted is content.
+// commandWord returns the first word of a command that is not an assignment. It
+// returns nil if only a shell could tell, because a piece of quoted text is
+// content.
 func commandWord(command []byte) []byte {
 	for word := range bytes.FieldsSeq(command) {
 		if bytes.ContainsAny(word, "\"'`$\\(){}") {
@@ -88,9 +88,9 @@ func commandWord(command []byte) []byte {
 	return nil
 }
 
-// executable returns the base name of a program, "" if s does not look like
-// one. All of s has to: in >/tmp/x the end is a file, in https://host/x a page,
-// in "cat /x" an argument.
+// executable returns the base name of a program, "" if s as a whole does not look
+// like one: the last part of >/tmp/x is a file, of https://host/x a page, of "cat
+// /x" an argument.
 func executable(s []byte) string {
 	path := bytes.TrimPrefix(s, []byte("~/"))
 	if len(s) > 2 && s[1] == ':' && (s[2] == '\\' || s[2] == '/') {

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// A gap stands in a string for what was left out of it: \#42,40; for 42 bytes, which
-// are 40 when they are unescaped. JSON has no such escape. [Len] and [UnquotedLen]
-// count what was left out, and [Unquote] leaves no trace of it.
+// A gap replaces a part of a string that was left out: \#42,40; stands for 42
+// bytes, 40 when unescaped. JSON has no such escape. [Len] and [UnquotedLen] count
+// what was left out, and [Unquote] ignores the gap.
 
 const gapMark = '#'
 
@@ -20,7 +20,7 @@ func AppendGap(b []byte, length, unquoted int) []byte {
 	return append(strconv.AppendInt(b, int64(unquoted), 10), ';')
 }
 
-// Len is how long a text was before parts of it were left out.
+// Len returns the length of a text, including the parts that were left out.
 func Len(s []byte) int {
 	length := len(s)
 	for {
@@ -49,22 +49,23 @@ func gap(s []byte) (length, unquoted, size int) {
 	return int(missing), int(bare), 2 + len(text) + 1
 }
 
-// maxGap is how long a gap can be after its mark.
+// maxGap is the maximum length of a gap after its mark.
 const maxGap = 40
 
-// An Escape tells byte by byte where the escapes of a string are.
+// An Escape tracks the escape sequences of a string, byte by byte.
 type Escape struct {
 	seen [12]byte // of an escape, or of two that may be one character
 	n    int
 }
 
-// Open tells whether the string is within an escape.
+// Open reports whether the string is within an escape.
 func (e *Escape) Open() bool { return e.n > 0 }
 
-// Quotes tells whether a quote that comes now would be escaped.
+// Quotes reports whether a quote as the next byte would be escaped.
 func (e *Escape) Quotes() bool { return e.n > 0 && e.seen[e.n-1] == '\\' }
 
-// Next takes the next byte. It tells how many bytes are complete with it, unescaped.
+// Next processes the next byte. It returns how many unescaped bytes that byte
+// completes.
 func (e *Escape) Next(c byte) (unescaped int) {
 	if c == '\\' && e.n != 1 && e.n != 7 && e.n != 6 {
 		unescaped = e.End() // an escape that was cut short
@@ -87,12 +88,12 @@ func (e *Escape) Next(c byte) (unescaped int) {
 	return unescaped + e.End()
 }
 
-// isHigh tells whether s begins with the escape of a surrogate that needs another.
+// isHigh reports whether s begins with an escaped high surrogate.
 func isHigh(s []byte) bool { return hex4(s)&^0x3ff == 0xd800 }
 
 func isPair(s []byte) bool { return utf16.DecodeRune(hex4(s), hex4(s[6:])) != utf8.RuneError }
 
-// End ends the string. It tells how many bytes were not complete.
+// End ends the string. It returns how many bytes were not complete.
 func (e *Escape) End() (unescaped int) {
 	unescaped = UnquotedLen(e.seen[:e.n])
 	e.n = 0

@@ -1,3 +1,4 @@
+// Package jsonscan reads JSON fast and leniently, without decoding it into values.
 package jsonscan
 
 import (
@@ -10,14 +11,14 @@ import (
 	"unicode/utf8"
 )
 
-// A Reader walks one JSON text without validating it. It is lenient on
-// purpose: a line with one wrong escape, as scrubbed captures have them, still
-// gives up its ids and its timestamp. Every accessor consumes exactly one
-// value, whatever its type, in time linear in the text and without recursion,
-// so that neither a wrong type nor a depth bomb can lead it astray.
+// A Reader reads one JSON text without validating it. It is lenient on purpose: a
+// line with an invalid escape, such as a redacted capture may have, still yields
+// its ids and its timestamp. Every accessor consumes exactly one value of any type,
+// in linear time and without recursion, so that neither a wrong type nor deep
+// nesting can break it.
 type Reader struct {
 	B   []byte // the text
-	I   int    // where the reader stands in it
+	I   int    // the position in B
 	Bad bool   // the text ended early or is not JSON
 }
 
@@ -33,8 +34,9 @@ func (r *Reader) Peek() byte {
 	return 0
 }
 
-// Members goes through the object at hand by its keys, still escaped. The body
-// has to consume each value. Any other value than an object is consumed.
+// Members iterates over the keys of the next value, an object. Keys are still
+// escaped. The loop body must consume each member's value. If the value is not an
+// object, Members consumes it.
 func (r *Reader) Members() iter.Seq[[]byte] {
 	return func(yield func(key []byte) bool) {
 		if r.Peek() != '{' {
@@ -47,8 +49,8 @@ func (r *Reader) Members() iter.Seq[[]byte] {
 	}
 }
 
-// Elements goes through the array at hand. The body has to consume each
-// element. Any other value than an array is consumed.
+// Elements iterates over the next value, an array. The loop body must consume each
+// element. If the value is not an array, Elements consumes it.
 func (r *Reader) Elements() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if r.Peek() != '[' {
@@ -61,11 +63,11 @@ func (r *Reader) Elements() iter.Seq[int] {
 	}
 }
 
-// End tells whether nothing but white space is left.
+// End reports whether nothing but white space is left.
 func (r *Reader) End() bool { return r.Peek() == 0 && r.I == len(r.B) }
 
-// member moves to the next value of the object last entered and returns its
-// key. At the object's end it leaves it and returns false.
+// member moves to the next value of the object last entered and returns its key. At
+// the end it leaves the object and returns false.
 func (r *Reader) member() (key []byte, ok bool) {
 	c := r.Peek()
 	if c == ',' {
@@ -87,8 +89,8 @@ func (r *Reader) member() (key []byte, ok bool) {
 	return nil, false
 }
 
-// element moves to the next value of the array last entered. At the array's
-// end it leaves it and returns false.
+// element moves to the next value of the array last entered. At the end it leaves
+// the array and returns false.
 func (r *Reader) element() bool {
 	c := r.Peek()
 	if c == ',' {
@@ -106,8 +108,8 @@ func (r *Reader) element() bool {
 	return true
 }
 
-// Str consumes a value and returns what stands between its quotes, still
-// escaped; nil if it is not a string.
+// Str consumes a value and returns a string's contents, still escaped; nil if the
+// value is not a string.
 func (r *Reader) Str() []byte {
 	if r.Peek() != '"' {
 		r.Skip()
@@ -148,7 +150,7 @@ func (r *Reader) Int() (n int64, ok bool) {
 	return int64(f), true
 }
 
-// digits is the quick way for timestamps.
+// digits is the fast path for timestamps.
 func digits(v []byte) (n int64, ok bool) {
 	for _, c := range v {
 		if c < '0' || c > '9' {
@@ -159,7 +161,7 @@ func digits(v []byte) (n int64, ok bool) {
 	return n, 0 < len(v) && len(v) < 19
 }
 
-// Bool consumes a value and tells whether it is true.
+// Bool consumes a value and reports whether it is true.
 func (r *Reader) Bool() bool { return string(r.Raw()) == "true" }
 
 // Skip consumes one value.
@@ -178,7 +180,7 @@ func (r *Reader) Skip() {
 	}
 }
 
-// ends holds the bytes that end a number, true, false or null.
+// ends is the set of bytes that end a number, true, false or null.
 var ends = [256]bool{
 	',': true, ':': true, '{': true, '}': true, '[': true, ']': true,
 	'"': true, ' ': true, '\t': true, '\r': true, '\n': true,
@@ -205,8 +207,8 @@ func (r *Reader) nested() {
 	r.Fail()
 }
 
-// Quoted consumes the string at hand and returns what stands between its
-// quotes. A quote ends it unless an odd number of backslashes stands before.
+// Quoted consumes the next string and returns its contents, still escaped. A quote
+// ends the string unless an odd number of backslashes precedes it.
 func (r *Reader) Quoted() []byte {
 	start := r.I + 1
 	end := start
@@ -238,9 +240,8 @@ func (r *Reader) Quoted() []byte {
 // Fail marks the text as malformed and skips to its end.
 func (r *Reader) Fail() { r.Bad, r.I = true, len(r.B) }
 
-// Unquote decodes what stands between the quotes of a JSON string. Of a wrong
-// escape only the backslash goes, as in JavaScript; a lone surrogate becomes
-// U+FFFD.
+// Unquote decodes the contents of a JSON string. It drops the backslash of an
+// invalid escape, as JavaScript does, and replaces a lone surrogate with U+FFFD.
 func Unquote(s []byte) []byte {
 	n := bytes.IndexByte(s, '\\')
 	if n < 0 {
@@ -265,7 +266,7 @@ func UnquotedLen(s []byte) int {
 	for i := 0; i < len(s); {
 		if i+8 <= len(s) {
 			x := binary.LittleEndian.Uint64(s[i:]) ^ '\\'*each
-			slashes := (x - each) &^ x & (0x80 * each) // the lowest bit set is that of the first
+			slashes := (x - each) &^ x & (0x80 * each) // the lowest bit set marks the first backslash
 			if slashes == 0 {
 				i += 8
 				continue
@@ -285,7 +286,7 @@ func UnquotedLen(s []byte) int {
 		} else if _, missing, size := gap(s[i:]); size > 0 {
 			length += missing - size
 			i += size
-		} else { // two bytes for one, or a backslash that goes
+		} else { // two bytes become one, or a backslash is dropped
 			length--
 			i += 2
 		}
@@ -293,8 +294,8 @@ func UnquotedLen(s []byte) int {
 	return length
 }
 
-// escape decodes the escape sequence s begins with and returns its size. A
-// backslash that begins none is of size 1 and no rune.
+// escape decodes the escape sequence s begins with and returns its size. An invalid
+// one has size 1, that of its backslash, and no rune.
 func escape(s []byte) (r rune, size int) {
 	if len(s) < 2 {
 		return -1, 1
@@ -332,7 +333,8 @@ func escape(s []byte) (r rune, size int) {
 	return -1, 1
 }
 
-// hex4 decodes the \u and four hex digits that s begins with, -1 if it is none.
+// hex4 decodes the \u and four hex digits that s begins with. It returns -1 if s
+// does not begin with them.
 func hex4(s []byte) rune {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return -1

@@ -14,7 +14,7 @@ type View struct {
 	Trace Shown // its Span is nil: what is shown of the trace as a whole
 }
 
-// Of returns what is shown of one span.
+// Of returns what the backend shows of one span.
 func (v View) Of(span *tracepb.Span) Shown {
 	for _, shown := range v.Spans {
 		if shown.Span == span {
@@ -36,9 +36,9 @@ type Shown struct {
 	Cost          float64 // USD
 }
 
-// Tokens are counts as a backend has them: some take what came from a cache
-// for a part of the input, others take it off. Other holds counts under names
-// that the backend does not know and still adds up.
+// Tokens are token counts as a backend shows them. Some backends count cached
+// tokens as a part of the input, others subtract them. Other holds counts under
+// names that the backend does not know and still adds up.
 type Tokens struct {
 	Input, Output, CacheRead, CacheWrite, Reasoning, Other int64
 }
@@ -77,7 +77,7 @@ type part struct {
 	Response json.RawMessage `json:"response"`
 }
 
-// parse returns the messages of an attribute, nil if it is none or no JSON.
+// parse returns the messages of an attribute, nil if it is empty or not JSON.
 func parse(attribute string) []message {
 	var messages []message
 	if json.Unmarshal([]byte(attribute), &messages) != nil {
@@ -111,7 +111,7 @@ func render(messages []message, reasoning bool) string {
 	return strings.Join(lines, "\n")
 }
 
-// plain is a JSON value as text: a string without its quotes.
+// plain returns a JSON value as text: a string without its quotes.
 func plain(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {

@@ -13,14 +13,14 @@ var counted = []string{
 	"spantee.text.deltas", "spantee.text.bytes", "spantee.thinking.deltas", "spantee.thinking.bytes",
 }
 
-// Conserved says what is wrong with the spans of complete traces: counts that
-// do not add up, siblings that touch, children outside of their parents. It
-// returns nil if nothing is.
+// Conserved returns an error if the spans of complete traces are inconsistent:
+// counts that do not add up, siblings that touch, or children outside of their
+// parents.
 //
-// The deltas of a run's chats are together the root's spantee.deltas, and so
-// are the other counts where the root has them. A chat that has delta events,
-// of its own or in "deltas" children, has as many as it counts; an event that
-// stands for several says so.
+// The deltas of a run's chats add up to the root's spantee.deltas, and so do the
+// other counts that the root has. A chat with delta events, of its own or in
+// "deltas" children, has as many as its count; an event that stands for several
+// deltas states how many.
 func Conserved(spans []*tracepb.Span) error {
 	f := newFamily(spans)
 	var problems []error
@@ -131,7 +131,7 @@ func (f family) outside(span *tracepb.Span) error {
 		return fmt.Errorf("%s ends before it starts", describe(span))
 	}
 	parent := f.spans[parentKey(span)]
-	if parent == nil || strings.HasPrefix(span.Name, "background") { // which may outlive the run
+	if parent == nil || strings.HasPrefix(span.Name, "background") { // background work may outlive the run
 		return nil
 	}
 	early := micros(parent.StartTimeUnixNano) - start

@@ -77,7 +77,7 @@ func jaegerType(span *tracepb.Span) string {
 	return "STANDARD"
 }
 
-// jaegerMessages shows what is no JSON as it is, without a role.
+// jaegerMessages shows text that is not JSON unchanged, without a role.
 func jaegerMessages(attribute string) string {
 	if messages := parse(attribute); messages != nil {
 		return render(messages, true)

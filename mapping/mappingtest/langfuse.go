@@ -68,7 +68,7 @@ func langfuse(span *tracepb.Span) Shown {
 	if at, err := time.Parse(time.RFC3339Nano, stringOf(span, "langfuse.observation.completion_start_time")); err == nil {
 		shown.FirstToken = at
 	}
-	// One of a pair is enough to rule out those that follow.
+	// One key of a pair is enough to rule out the types that follow.
 	for _, keys := range [][2]string{
 		{"langfuse.observation.input", "langfuse.observation.output"},
 		{"input.value", "output.value"},
@@ -93,15 +93,15 @@ func langfuseType(span *tracepb.Span) string {
 	if first(span, "gen_ai.tool.name", "gen_ai.tool.call.id") != "" {
 		return "TOOL"
 	}
-	// Any span with a model passes for a call of it.
+	// Any span with a model counts as a model call.
 	if first(span, "langfuse.observation.model.name", "gen_ai.request.model", "gen_ai.response.model", "llm.model_name", "model") != "" {
 		return "GENERATION"
 	}
 	return "SPAN"
 }
 
-// langfuseTokens takes every number under gen_ai.usage. for a count, whatever
-// its name, but for the cost.
+// langfuseTokens counts every number under gen_ai.usage., whatever its name, except
+// the cost.
 func langfuseTokens(span *tracepb.Span) Tokens {
 	var t Tokens
 	for _, a := range span.Attributes {

@@ -1,9 +1,9 @@
-// Package mappingtest checks spans the way those who read them do: it walks
-// Jaeger's critical path, classifies and counts as Jaeger, Langfuse and Phoenix
-// do, and proves that no delta got lost on the way into a trace.
+// Package mappingtest checks spans as the backends that read them do: it computes
+// Jaeger's critical path, classifies and counts as Jaeger, Langfuse and Phoenix do,
+// and proves that no delta got lost on the way into a trace.
 //
-// It knows nothing of how spans are made. Where it follows somebody else's
-// program it says which, at which commit.
+// It does not depend on how spans are made. Code that follows another program names
+// the program and the commit.
 package mappingtest
 
 import (
@@ -41,7 +41,7 @@ func micros(nanos uint64) int64 {
 	return int64(nanos / 1000)
 }
 
-// family is the spans of one or several traces, by parent.
+// family is the spans of one or more traces, by parent.
 type family struct {
 	spans    map[string]*tracepb.Span
 	roots    []*tracepb.Span

@@ -30,7 +30,7 @@ func (p Path) Of(span *tracepb.Span) time.Duration {
 	return time.Duration(sum) * time.Microsecond
 }
 
-// step is what Jaeger knows of a span while it looks for the path.
+// step is the state of a span while Jaeger computes the path.
 type step struct {
 	span       *tracepb.Span
 	parent     *step
@@ -103,7 +103,7 @@ func fit(steps []*step) *step {
 // walk goes back from the end of root to its start (index.ts).
 func walk(root *step, path Path) Path {
 	current, until := root, root.end
-	returning := false // from a child that started at until
+	returning := false // coming back from a child that started at until
 	for current != nil {
 		last := lastFinishing(current, until, returning)
 		start := current.start
@@ -151,10 +151,9 @@ func Uncovered(root *tracepb.Span, spans []*tracepb.Span) time.Duration {
 }
 
 // Covered checks that the critical path runs through a root itself only where no
-// child covers it, but for a hundredth of its time, and returns how many roots
-// that was checked for. Traces are left out in which siblings overlap in part, as
-// parallel tools do that start one after the other: there the path cannot follow
-// both.
+// child covers it, within a hundredth of its time. It returns how many roots it
+// checked. It skips traces with siblings that overlap in part, such as parallel
+// tools that start one after the other, because the path cannot follow both.
 func Covered(spans []*tracepb.Span) (walked int, err error) {
 	byTrace := map[string][]*tracepb.Span{}
 	for _, s := range spans {
@@ -180,7 +179,7 @@ func Covered(spans []*tracepb.Span) (walked int, err error) {
 	return walked, errors.Join(problems...)
 }
 
-// overlap tells whether a span starts within a sibling and ends after it.
+// overlap reports whether a span starts within a sibling and ends after it.
 func overlap(spans []*tracepb.Span) bool {
 	for _, a := range spans {
 		for _, b := range spans {

@@ -12,7 +12,7 @@ var (
 // within is how far apart a pair's name and value may be.
 const within = 256
 
-// apart reads the value of a name that is itself a value.
+// apart reads the value that belongs to a name that is itself a value.
 func (f *field) apart() int {
 	from, ok := f.labelled()
 	if !ok {
@@ -116,7 +116,7 @@ func (f *field) valueBefore(to int) {
 	if n := strings.LastIndexAny(t[from:to], "{}<"); n >= 0 {
 		from += n + 1
 	}
-	if n := strings.LastIndexByte(t[from:to], '\n'); n >= 0 { // at most a line before
+	if n := strings.LastIndexByte(t[from:to], '\n'); n >= 0 { // at most one line above
 		from += strings.LastIndexByte(t[from:from+n], '\n') + 1
 	}
 	n := max(strings.LastIndex(t[from:to], "val"), strings.LastIndex(t[from:to], "Val"))

@@ -5,9 +5,9 @@ import "strings"
 // keyLines are the lengths of the lines of PEM bodies: RFC 7468's and OpenSSH's.
 var keyLines = [...]int{64, 70}
 
-// bareKeys finds pieces of private keys without a first or last line, such as
-// sed prints: three lines of base64 or more, of the length of PEM lines, that are
-// not in a block or string of another kind.
+// bareKeys finds pieces of private keys without a first or last line, such as sed
+// prints: at least three lines of base64 of the length of PEM lines, outside of any
+// other block or string.
 func bareKeys(v *view, found func(start, end int)) {
 	t := v.text
 	run := place{} // of lines
@@ -42,7 +42,7 @@ func bareKeys(v *view, found func(start, end int)) {
 }
 
 // inBlock reports whether i is in a PEM block, or at the beginning of a string or
-// YAML value, whose name would say if it is secret.
+// YAML value, whose name decides whether it is secret.
 func inBlock(t string, i int) bool {
 	before := t[max(0, i-maxKey):i]
 	previous := strings.TrimRight(before, "\r\n")

@@ -11,13 +11,13 @@ const ruleCommand = "command-password"
 type tool struct {
 	programs string // separated by spaces
 	needs    string // a word without which it takes none
-	options  string // whose next word, or what follows their =, is a secret
-	joined   string // options only the rest of whose own word is one: mysql -pX
+	options  string // options followed by a secret: the next word, or what follows =
+	joined   string // options with the secret in the same word only: mysql -pX
 	users    string // options with user:password
-	after    string // words after which comes a secret: vault login X
+	after    string // words before a secret: vault login X
 	last     int    // how many words after the word in after, if it is not the next
-	final    string // words with which the last one is a secret
-	stdin    string // words with which it reads a secret
+	final    string // subcommands whose last word is a secret
+	stdin    string // words that make it read a secret from stdin
 }
 
 var tools = []tool{
@@ -115,7 +115,7 @@ func (w commandWord) end() int { return w.start + len(w.text) }
 
 const (
 	longestCommand = 1 << 10
-	mostPrograms   = 8 // in as many bytes; more are no commands
+	mostPrograms   = 8 // within that many bytes; text with more is not commands
 )
 
 // commands finds secrets on command lines and in argument lists:

@@ -23,8 +23,8 @@ func (r *Redactor) HarmlessName(s string) bool {
 	return len(r.Find(s)) == 0
 }
 
-// KnownID tells whether a text has the form of the ids that agents make up, or
-// is too short for a token. It takes no rules, and so a hundredth of the time.
+// KnownID reports whether a text has the form of the ids that agents make up, or is
+// too short for a token. It takes no rules, and so a hundredth of the time.
 func KnownID(s string) bool {
 	const shortest = 16 // of tokens
 	for part := range strings.SplitSeq(s, "\n") {
@@ -35,7 +35,7 @@ func KnownID(s string) bool {
 	return true
 }
 
-// isShortID tells whether a text is a ULID, or up to 20 hexadecimal digits.
+// isShortID reports whether a text is a ULID, or up to 20 hexadecimal digits.
 func isShortID(s string) bool {
 	const ulid, hex = 26, 20
 	return len(s) == ulid && s[0] <= '7' && strings.Trim(s, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") == "" ||
@@ -52,7 +52,7 @@ var idPrefixes = []string{
 	"step_", "event_", "evt_", "trace-", "ctc_", "ws_", "srvtoolu_", "functions.", "T-", "t-",
 }
 
-// hasIDForm tells whether a word begins like an agent's id.
+// hasIDForm reports whether a word begins like an agent's id.
 func hasIDForm(s string) bool {
 	const longest = 96
 	for _, p := range idPrefixes {

@@ -1,9 +1,9 @@
 package redact
 
-// A matcher finds many words in one pass, ignoring case. A table of the first
-// three bytes of all words filters the positions where a word may begin, less
-// than one in twenty. The table fits in the L1 cache, and unlike the states of an
-// automaton, its look-ups do not depend on each other.
+// A matcher finds many words in one pass, ignoring case. A table of the first three
+// bytes of all words rules out more than nineteen of twenty positions. The table
+// fits in the L1 cache, and unlike the states of an automaton, its look-ups do not
+// depend on each other.
 type matcher struct {
 	class      [256]uint8 // of a byte: 0 if it is in no word
 	classes    int

@@ -93,8 +93,8 @@ func classOfWord(name, last, before string, words int) class {
 	return noSecret
 }
 
-// isPassOf reports whether a word is one such as dbpass. Not all words that end
-// like it are: bypass.
+// isPassOf reports whether a word is a compound such as dbpass. Not every word that
+// ends in pass is: bypass.
 func isPassOf(word string) bool {
 	of, ok := strings.CutSuffix(word, "pass")
 	return ok && slices.Contains([]string{"db", "user", "my", "root", "admin", "smtp", "mail", "ftp", "ssh", "sql", "ldap", "bind", "http", "proxy", "auth"}, of)

@@ -22,7 +22,7 @@ func privateKeys(v *view, hits []place, found func(start, end int)) {
 		body := len(text)
 		if dashes >= 0 {
 			body = h.end + dashes + 5
-		} else if len(text)-h.end > 12 { // neither closed nor cut
+		} else if len(text)-h.end > 12 { // not closed, and not cut off
 			continue
 		}
 		if strings.HasPrefix(text[start:], "-----END") {

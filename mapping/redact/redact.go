@@ -15,8 +15,8 @@
 // percent-encoding and HTML entities. Findings are positions in the text as it
 // is written, so they can be cut out of JSON without parsing it.
 //
-// A password that is a plain word, an unnamed value, and a secret in base64 or
-// any other encoding cannot be recognised. redacttest lists what is found and
+// It cannot recognise a password that is a plain word, a value without a name, or a
+// secret in base64 or another encoding. Package redacttest lists what is found and
 // what is known to be missed.
 package redact
 

@@ -115,9 +115,9 @@ const (
 	asIssued   = "not documented: the form of the keys that the vendor issues"
 )
 
-// tokens have a minimum length instead of the exact one: vendors change it, and
-// half a token must not be shown either. Rules have gitleaks' names where it has
-// one.
+// tokens have a minimum length instead of the exact one, because vendors change it,
+// and because half a token must not be shown either. Rules have gitleaks' names if
+// gitleaks has one.
 var tokens = []token{
 	{"aws-access-token", "AKIA", 12, alnum, "docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html"},
 	{"aws-access-token", "ASIA", 12, alnum, "docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html"},

@@ -218,7 +218,7 @@ func isChain(v string) bool {
 	}
 	for part := range strings.SplitSeq(v, ".") {
 		if turns := turnsOf(part); turns > 2 || turns == 2 && !isTerm(strings.ToLower(part)) || part != "" && isDigit(part[0]) {
-			return false // drawn, not a name
+			return false // random, not a name
 		}
 	}
 	return true

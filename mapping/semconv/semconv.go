@@ -1,6 +1,6 @@
-// Package semconv holds the name of every span, event and attribute that
-// spantee writes, so that what a query or a dashboard may rely on can be read
-// in one place. It imports nothing.
+// Package semconv defines the name of every span, event and attribute that spantee
+// writes. It is the one place to look up what a query or a dashboard may rely on.
+// It imports nothing.
 //
 // The gen_ai and mcp names follow the GenAI conventions at
 // github.com/open-telemetry/semantic-conventions-genai, main branch as of
@@ -26,7 +26,7 @@ const (
 // Events of root spans.
 const (
 	EventStall = "stall"         // the stream was silent for longer than --stall-after
-	EventLimit = "limit.reached" // of those that exec was given
+	EventLimit = "limit.reached" // the agent reached a limit set with exec
 )
 
 // Events of chat spans.
@@ -40,10 +40,10 @@ const (
 	EventConnectionRestored = "connection.restored"
 	EventCompaction         = "compaction"
 	EventRateLimit          = "rate_limit"
-	EventWarning            = "warning"           // the agent warns of something that is no failure
-	EventTodoList           = "todo.list"         // the agent's plan, with what is done of it
+	EventWarning            = "warning"           // the agent's warning of something other than a failure
+	EventTodoList           = "todo.list"         // the agent's plan and its progress
 	EventHook               = "hook"              // a program of the user's ran
-	EventTaskNotification   = "task.notification" // a background task ended that no tool call of the stream started
+	EventTaskNotification   = "task.notification" // a background task that no tool call in the stream started has ended
 )
 
 // GenAI conventions.
@@ -133,13 +133,13 @@ const (
 	ToolErrors        = "spantee.tool_errors"
 	Deltas            = "spantee.deltas"
 	BadLines          = "spantee.bad_lines"
-	HiddenNames       = "spantee.hidden_names" // written as _OTHER because they may have been secrets
+	HiddenNames       = "spantee.hidden_names" // names replaced by _OTHER because they may be secrets
 	Retries           = "spantee.retries"
 	Reconnects        = "spantee.reconnects"
 	Compactions       = "spantee.compactions"
 	ModelSeconds      = "spantee.model_seconds" // in chat spans
 	ModelMillis       = "spantee.model_ms"
-	ToolSeconds       = "spantee.tool_seconds" // with a tool running, however many
+	ToolSeconds       = "spantee.tool_seconds" // with at least one tool running
 	ToolMillis        = "spantee.tool_ms"
 	MaxRepeats        = "spantee.max_repeats"    // the most of its tool calls' ToolRepeat
 	IdleMillis        = "spantee.idle_ms"        // of a stall
@@ -222,7 +222,7 @@ const (
 	ToolTodosPending   = "spantee.tool.todos_pending"
 	ToolTodosRunning   = "spantee.tool.todos_in_progress"
 	ToolTodosCompleted = "spantee.tool.todos_completed"
-	ToolRepeat         = "spantee.tool.repeat"     // how often in a row the agent made this call, or the round of calls it completes
+	ToolRepeat         = "spantee.tool.repeat"     // how many times in a row the agent made this call, or the round of calls that it completes
 	ToolHooks          = "spantee.tool.hooks"      // names of hooks that added context
 	ToolHookBytes      = "spantee.tool.hook_bytes" // of that context
 	SubagentType       = "spantee.subagent.type"

@@ -1,5 +1,5 @@
-// Package receivertest has an OTLP receiver for tests: real servers on free
-// ports that keep what they are sent and misbehave on request.
+// Package receivertest provides an OTLP receiver for tests: real servers on free
+// ports that keep what they receive and misbehave on request.
 package receivertest
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/spantee/spantee/exporter/receiver"
 )
 
-// A Receiver takes everything at once, until told otherwise.
+// A Receiver accepts every request at once, until told otherwise.
 type Receiver struct {
 	t          testing.TB
 	grpc, http string // addresses, kept over a Restart
@@ -44,13 +44,13 @@ func Start(t testing.TB) *Receiver {
 	return r
 }
 
-// GRPCEndpoint is what OTEL_EXPORTER_OTLP_ENDPOINT has to be for gRPC.
+// GRPCEndpoint returns the value of OTEL_EXPORTER_OTLP_ENDPOINT for gRPC.
 func (r *Receiver) GRPCEndpoint() string { return "http://" + r.grpc }
 
-// HTTPEndpoint is what OTEL_EXPORTER_OTLP_ENDPOINT has to be for HTTP.
+// HTTPEndpoint returns the value of OTEL_EXPORTER_OTLP_ENDPOINT for HTTP.
 func (r *Receiver) HTTPEndpoint() string { return "http://" + r.http }
 
-// Stop is the death of the receiver: its ports refuse connections.
+// Stop stops the receiver: its ports refuse connections.
 func (r *Receiver) Stop() {
 	r.mu.Lock()
 	running := r.running
@@ -61,7 +61,8 @@ func (r *Receiver) Stop() {
 	}
 }
 
-// Restart brings it back, on the same ports and with what it had received.
+// Restart starts the receiver again, on the same ports and with what it had
+// received.
 func (r *Receiver) Restart() {
 	r.t.Helper()
 	running, err := receiver.Start(receiver.Config{GRPC: r.grpc, HTTP: r.http, Handle: r.handle})
@@ -73,13 +74,13 @@ func (r *Receiver) Restart() {
 	r.running = running
 }
 
-// Respond makes f answer the requests; n counts them, from 1 and from now.
-// Only requests answered without an error are kept.
+// Respond makes f answer the requests. n numbers the requests since the call, from
+// 1. Only requests answered without an error are kept.
 func (r *Receiver) Respond(f func(n int) (*coltracepb.ExportTraceServiceResponse, error)) {
 	r.set(func(_ context.Context, n int) (*coltracepb.ExportTraceServiceResponse, error) { return f(n) })
 }
 
-// Refuse makes err, a gRPC status, the answer to the next n requests.
+// Refuse answers the next n requests with err, a gRPC status.
 func (r *Receiver) Refuse(n int, err error) {
 	r.Respond(func(i int) (*coltracepb.ExportTraceServiceResponse, error) {
 		if i <= n {
@@ -154,8 +155,8 @@ func (r *Receiver) broadcast() {
 	r.changed = make(chan struct{})
 }
 
-// Await returns when ok does, which is asked whenever a request came or was
-// taken. The test fails if that takes half a minute.
+// Await waits until ok returns true. It calls ok whenever a request was received or
+// accepted, and fails the test after half a minute.
 func (r *Receiver) Await(ok func() bool) {
 	r.t.Helper()
 	timeout := time.After(30 * time.Second)
@@ -174,35 +175,36 @@ func (r *Receiver) Await(ok func() bool) {
 	}
 }
 
-// UserAgent is that of the last request over gRPC.
+// UserAgent returns the user agent of the last request over gRPC.
 func (r *Receiver) UserAgent() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.agent
 }
 
-// Attempts is how many requests came since the last change of behaviour.
+// Attempts returns how many requests were received since the last change of
+// behaviour.
 func (r *Receiver) Attempts() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.attempts
 }
 
-// Largest is the size of the largest request that came, in bytes.
+// Largest returns the size of the largest request received, in bytes.
 func (r *Receiver) Largest() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.largest
 }
 
-// Requests are those that were taken, in the order they came.
+// Requests returns the accepted requests, in the order they arrived.
 func (r *Receiver) Requests() []*coltracepb.ExportTraceServiceRequest {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]*coltracepb.ExportTraceServiceRequest(nil), r.taken...)
 }
 
-// Spans are those of all requests taken.
+// Spans returns the spans of all accepted requests.
 func (r *Receiver) Spans() []*tracepb.Span {
 	var spans []*tracepb.Span
 	for _, req := range r.Requests() {
@@ -215,7 +217,8 @@ func (r *Receiver) Spans() []*tracepb.Span {
 	return spans
 }
 
-// Resources are those of all requests taken, one for each ResourceSpans.
+// Resources returns the resources of all accepted requests, one for each
+// ResourceSpans.
 func (r *Receiver) Resources() []*resourcepb.Resource {
 	var resources []*resourcepb.Resource
 	for _, req := range r.Requests() {

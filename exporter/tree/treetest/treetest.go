@@ -19,9 +19,9 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// Golden writes traces out: always in the same order, with times in seconds
-// since the trace began, and without ids. A parent is where a span is indented,
-// and the id of another span is its name and start.
+// Golden writes traces out: always in the same order, with times in seconds since
+// the trace began, and without ids. Indentation shows a span's parent, and name and
+// start identify other spans.
 func Golden(spans []*tracepb.Span) string {
 	byTrace := make(map[string][]*tracepb.Span)
 	for _, s := range spans {
@@ -98,7 +98,7 @@ func newGolden(spans []*tracepb.Span) *golden {
 	for _, s := range spans {
 		parent := g.byID[string(s.GetParentSpanId())]
 		for p := parent; p != nil; p = parents[p] {
-			if p == s { // a circle
+			if p == s { // a cycle
 				parent = nil
 				break
 			}
@@ -148,8 +148,8 @@ func (g *golden) line(indent int, format string, args ...any) {
 	g.b.WriteString(strings.TrimRight(line, " ") + "\n")
 }
 
-// span's columns are fixed, so that one longer name does not show up as a
-// difference in every line.
+// span writes a span in fixed columns, so that one longer name does not change
+// every line.
 func (g *golden) span(indent int, s *tracepb.Span) {
 	g.b.WriteString("\n")
 	kind := strings.ToLower(strings.TrimPrefix(s.GetKind().String(), "SPAN_KIND_"))
@@ -257,7 +257,8 @@ func (g *golden) events(indent int, events []*tracepb.Span_Event) {
 	}
 }
 
-// run adds up what the events say of deltas, and lists what else they say.
+// run adds up the deltas that the events stand for, and lists their other
+// attributes.
 func (g *golden) run(indent int, events []*tracepb.Span_Event) {
 	var keys []string
 	values := make(map[string][]string)
@@ -330,7 +331,7 @@ func (g *golden) dropped(indent int, s *tracepb.Span) {
 	}
 }
 
-// deltaCount says how many deltas an event stands for: neighbours may have been
+// deltaCount returns how many deltas an event stands for: neighbours may have been
 // merged.
 func deltaCount(e *tracepb.Span_Event) int {
 	for _, kv := range e.GetAttributes() {
