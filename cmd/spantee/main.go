@@ -12,6 +12,7 @@ import (
 	"io"
 	"log"
 	"os"
+	"runtime/debug"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -20,6 +21,7 @@ import (
 )
 
 func main() {
+	collectLess()
 	silenceLibraries() // first: gRPC's logger must be set before anything uses it
 	cmd := rootCommand()
 	running := false
@@ -36,6 +38,14 @@ func main() {
 			os.Exit(statusUsage)
 		}
 		os.Exit(statusFailed)
+	}
+}
+
+// collectLess has the garbage collector begin at 8 MB instead of 4: most sessions
+// end before that, and collecting once is a fifth of what a short one costs.
+func collectLess() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(200)
 	}
 }
 

@@ -1,14 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"sync"
+	"time"
 
+	sdkresource "go.opentelemetry.io/otel/sdk/resource"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
+	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/metrics"
 	"github.com/spantee/spantee/exporter/otlp"
 )
@@ -45,26 +49,150 @@ func (o *options) resolveMetrics(spans destination, problem func(error)) (c metr
 	return c
 }
 
-// startMetrics returns nil if metrics go nowhere.
-func (c *config) startMetrics(resource *resourcepb.Resource, recording bool) (*metrics.Recorder, error) {
-	if c.metrics.to == nil || recording && !c.metrics.recordings {
-		return nil, nil
+// A meter counts what agents do. Each of them is a service: it has a Recorder of
+// its own, from its first run on. A stream without a run has no metrics.
+type meter struct {
+	to     *otlp.Settings
+	spans  exporter.Client // whose connection metrics share; may be nil
+	from   func(agent string) *resourcepb.Resource
+	failed func(error)
+
+	mu       sync.Mutex // the end does not wait for a mapper that hangs
+	ended    bool
+	heard    time.Time
+	agents   map[string]*metrics.Recorder // nil for one that could not be started
+	services map[string]*metrics.Recorder
+	list     []*metrics.Recorder
+}
+
+// newMeter returns nil if metrics go nowhere.
+func (t *tracing) newMeter(to metricsConfig, spans exporter.Client) *meter {
+	if to.to == nil || !t.live && !to.recordings {
+		return nil
 	}
-	exporter, err := c.metrics.to.MetricExporter(context.Background())
+	return &meter{
+		to: to.to, spans: spans, heard: t.came,
+		from: func(agent string) *resourcepb.Resource {
+			r, _ := t.services.of(agent) // an error is the same as for the first
+			return r
+		},
+		failed: func(err error) { t.say.problem(fmt.Errorf("no metrics are sent: %w", err)) },
+		agents: map[string]*metrics.Recorder{}, services: map[string]*metrics.Recorder{},
+	}
+}
+
+// of returns the Recorder of an agent, nil if there can be none.
+func (m *meter) of(agent string) *metrics.Recorder {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, known := m.agents[agent]
+	if known || m.ended {
+		return r
+	}
+	resource := metrics.Resource(m.from(agent), os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), newUUID())
+	name, _ := resource.Set().Value("service.name")
+	if r = m.services[name.AsString()]; r == nil {
+		var err error
+		if r, err = m.start(resource); err != nil {
+			m.failed(err)
+		} else {
+			m.services[name.AsString()] = r
+			m.list = append(m.list, r)
+		}
+	}
+	m.agents[agent] = r
+	return r
+}
+
+func (m *meter) start(resource *sdkresource.Resource) (*metrics.Recorder, error) {
+	to, err := m.to.MetricExporter(context.Background(), m.spans)
 	if err != nil {
 		return nil, err
 	}
-	return metrics.New(metrics.Config{Exporter: exporter, Version: version(), Resource: metrics.Resource(resource, os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), newUUID())})
+	r, err := metrics.New(metrics.Config{Exporter: to, Version: version(), Resource: resource})
+	if err != nil {
+		return nil, err
+	}
+	r.Received(m.heard)
+	return r, nil
 }
 
-// endMetrics sends the last values, with what became of the spans.
-func (t *tracing) endMetrics(ctx context.Context) {
+// started returns the Recorders that there are.
+func (m *meter) started() []*metrics.Recorder {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.list
+}
+
+// received notes that bytes of the stream came.
+func (m *meter) received(at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.heard = at
+	for _, r := range m.list {
+		r.Received(at)
+	}
+}
+
+// setOpen takes the spans that have not ended, by their agents.
+func (m *meter) setOpen(spans map[string][][]byte) {
+	open := map[*metrics.Recorder][][]byte{}
+	for agent, list := range spans {
+		if r := m.of(agent); r != nil {
+			open[r] = append(open[r], list...)
+		}
+	}
+	for _, r := range m.started() {
+		r.SetOpen(open[r])
+	}
+}
+
+// count takes a span that has ended.
+func (m *meter) count(span []byte, agent string) error {
+	if r := m.of(agent); r != nil {
+		return r.Export(span)
+	}
+	return nil
+}
+
+// stalled counts a silence of an agent.
+func (m *meter) stalled(agent string) {
+	if r := m.of(agent); r != nil {
+		r.Stalled(agent)
+	}
+}
+
+// close sends the last values, with what became of the spans.
+func (m *meter) close(ctx context.Context, spans exporter.Report) (total metrics.Report) {
+	m.mu.Lock()
+	m.ended = true
+	m.mu.Unlock()
+	list := m.started()
+	reports := make([]metrics.Report, len(list))
+	var closing sync.WaitGroup
+	for i, r := range list {
+		if i == 0 { // they are spantee's, and so of no agent
+			r.Spans(spans.Delivered, spans.Spooled, spans.Rejected+spans.Dropped)
+		}
+		closing.Go(func() { reports[i] = r.Close(ctx) })
+	}
+	closing.Wait()
+	for _, r := range reports {
+		total.Delivered += r.Delivered
+		total.Lost += r.Lost
+		total.Cause = cmp.Or(total.Cause, r.Cause)
+	}
+	return total
+}
+
+// endMetrics gives a collector what is left of the time for the metrics.
+func (t *tracing) endMetrics(timeout time.Duration) {
 	if t.metrics == nil {
 		return
 	}
-	d := t.say.delivery
-	t.metrics.Spans(d.Delivered, d.Spooled, d.Rejected+d.Dropped)
-	t.say.metrics = t.metrics.Close(ctx)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	t.say.metrics = t.metrics.close(ctx, t.say.delivery)
 }
 
 // lostMetrics says that metrics did not arrive.
@@ -73,9 +201,5 @@ func (r *reporter) lostMetrics() string {
 	if m.Lost == 0 {
 		return ""
 	}
-	cause := m.Cause
-	if cause == nil {
-		cause = errors.New("there was no time left to send them")
-	}
-	return fmt.Sprintf("%s of metrics lost: %s", count(m.Lost, "data point"), withHint(cause))
+	return fmt.Sprintf("%s of metrics lost: %s", count(m.Lost, "data point"), withHint(m.Cause))
 }

@@ -1,6 +1,7 @@
 package metrics_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -43,14 +44,19 @@ func span(keysAndValues ...any) *tracepb.Span {
 func export(t *testing.T, r *metrics.Recorder, spans ...*tracepb.Span) {
 	t.Helper()
 	for _, s := range spans {
-		b, err := proto.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Export(b); err != nil {
+		if err := r.Export(encode(t, s)); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+func encode(t *testing.T, s *tracepb.Span) []byte {
+	t.Helper()
+	b, err := proto.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 func call(agent, tool string) *tracepb.Span {
@@ -73,7 +79,7 @@ func TestConventions(t *testing.T) {
 	tool := call("a", "t")
 	tool.Attributes = append(tool.Attributes, span("mcp.method.name", "tools/call", "error.type", "killed",
 		"spantee.tool.lines_added", 7, "spantee.tool.lines_removed", 8).Attributes...)
-	r.SetOpen([]*tracepb.Span{root, chat, tool})
+	r.SetOpen([][]byte{encode(t, root), encode(t, chat), encode(t, tool)})
 	receiver.Await(t, func() bool { return receiver.Points()["spantee.run.idle{gen_ai.agent.name=a}"] != nil })
 	if p := receiver.Points()["spantee.tool.active{gen_ai.agent.name=a,gen_ai.tool.name=t}"]; p == nil || p.Sum != 1 {
 		t.Errorf("the open tool is %+v", p)
@@ -245,5 +251,23 @@ func TestRetryInfo(t *testing.T) {
 	arrivals := receiver.Arrivals()
 	if len(arrivals) < 2 || arrivals[1].Sub(arrivals[0]) < delay || report.Lost != 0 {
 		t.Errorf("requests at %v, %+v", arrivals, report)
+	}
+}
+
+// TestNoTime counts what there is no time to send as lost.
+func TestNoTime(t *testing.T) {
+	receiver := metricstest.Start(t)
+	for temporality, want := range map[string]int{"cumulative": 2, "delta": 2} {
+		t.Setenv("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", temporality)
+		r := record(t, "grpc", receiver.GRPCEndpoint(), 0)
+		export(t, r, call("a", "t"), call("a", "u"))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if report := r.Close(ctx); report.Lost != want || report.Delivered != 0 {
+			t.Errorf("%s: %+v", temporality, report)
+		}
+	}
+	if n := len(receiver.Arrivals()); n > 0 {
+		t.Errorf("%d requests", n)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +20,6 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/resource"
-	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/spantee/spantee/exporter"
 )
@@ -31,6 +31,9 @@ const (
 	// defaultInterval shows a run that hangs within 15 s. The specification's
 	// minute is longer than most runs.
 	defaultInterval = 10 * time.Second
+
+	// defaultTimeout of a request, by the specification.
+	defaultTimeout = 30 * time.Second
 
 	// maxSeries of an instrument. What comes beyond them is added to one with the
 	// attribute otel.metric.overflow.
@@ -57,16 +60,20 @@ type Config struct {
 // A Recorder counts until Close. It may be used by several goroutines.
 type Recorder struct {
 	instruments
+	reader   *sdk.ManualReader
 	provider *sdk.MeterProvider
-	sender   *sender
+	sender   sender
 
-	mu     sync.Mutex
-	buffer []byte               // a span without its events
-	gaps   map[string][]float64 // between chunks of chats that have not ended, by their span ids
-	open   map[openKey]int64
-	agent  string // of a run that is open; empty if there is none
+	mu    sync.Mutex
+	gaps  map[string][]float64 // between chunks of chats that have not ended, by their span ids
+	open  map[openKey]int64
+	agent string // of a run that is open; empty if there is none
 
 	heard atomic.Int64 // when bytes came last, in nanoseconds
+
+	ending chan struct{}      // closed by Close
+	cancel context.CancelFunc // ends a request that was sent before
+	ended  chan struct{}      // closed when there is none any more
 }
 
 // New starts a Recorder.
@@ -74,22 +81,52 @@ func New(cfg Config) (*Recorder, error) {
 	if cfg.Exporter == nil {
 		return nil, errors.New("metrics: no Exporter")
 	}
-	r := &Recorder{sender: &sender{Exporter: cfg.Exporter}, gaps: map[string][]float64{}}
+	r := &Recorder{sender: sender{exporter: cfg.Exporter}, gaps: map[string][]float64{}, ending: make(chan struct{}), ended: make(chan struct{})}
 	r.Received(time.Now())
-	options := []sdk.PeriodicReaderOption{}
-	if cfg.Interval > 0 || os.Getenv("OTEL_METRIC_EXPORT_INTERVAL") == "" { // which the reader reads
-		options = append(options, sdk.WithInterval(cmp.Or(cfg.Interval, defaultInterval)))
-	}
-	r.provider = sdk.NewMeterProvider(
-		sdk.WithReader(sdk.NewPeriodicReader(r.sender, options...)),
-		sdk.WithResource(cfg.Resource),
-		sdk.WithCardinalityLimit(maxSeries),
-	)
+	r.reader = sdk.NewManualReader(sdk.WithTemporalitySelector(cfg.Exporter.Temporality), sdk.WithAggregationSelector(cfg.Exporter.Aggregation))
+	r.provider = sdk.NewMeterProvider(sdk.WithReader(r.reader), sdk.WithResource(cfg.Resource), sdk.WithCardinalityLimit(maxSeries))
 	if err := r.create(r.provider, cfg.Version); err != nil {
-		_ = r.provider.Shutdown(context.Background())
 		return nil, err
 	}
+	var ctx context.Context
+	ctx, r.cancel = context.WithCancel(context.Background())
+	go r.run(ctx, cmp.Or(cfg.Interval, milliseconds("OTEL_METRIC_EXPORT_INTERVAL"), defaultInterval))
 	return r, nil
+}
+
+// milliseconds reads a variable, which is zero unless it makes sense.
+func milliseconds(variable string) time.Duration {
+	n, _ := strconv.Atoi(os.Getenv(variable))
+	return time.Duration(max(n, 0)) * time.Millisecond
+}
+
+// run sends what there is at every interval. The SDK's own reader does so too, but
+// at the end it collects everything twice.
+func (r *Recorder) run(ctx context.Context, interval time.Duration) {
+	defer close(r.ended)
+	timeout := cmp.Or(milliseconds("OTEL_METRIC_EXPORT_TIMEOUT"), defaultTimeout)
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			if time.Now().Before(r.sender.notUntil) {
+				continue
+			}
+			attempt, cancel := context.WithTimeout(ctx, timeout)
+			_ = r.sender.send(attempt, r.collect()) // the next one repeats it
+			cancel()
+		case <-r.ending:
+			return
+		}
+	}
+}
+
+// collect returns what there is to send.
+func (r *Recorder) collect() *metricdata.ResourceMetrics {
+	data := new(metricdata.ResourceMetrics)
+	_ = r.reader.Collect(context.Background(), data) // of our own callback, which has no errors
+	return data
 }
 
 // Received notes that bytes of the stream came.
@@ -105,26 +142,27 @@ type Report struct {
 // Close sends the last values and stops. It returns when ctx ends at the latest,
 // and does not wait for a collector that is not there.
 func (r *Recorder) Close(ctx context.Context) Report {
-	r.SetOpen(nil)
-	for backoff := 50 * time.Millisecond; r.sender.mayRetry(r.provider.ForceFlush(ctx)); backoff *= 2 {
-		select {
-		case <-time.After(backoff):
-			continue
-		case <-ctx.Done():
-		}
-		break
+	close(r.ending)
+	select {
+	case <-r.ended:
+	case <-ctx.Done():
 	}
-	// Nothing has changed since: Shutdown needs no time to send it again.
-	r.sender.stop()
-	_ = r.provider.Shutdown(ctx)
+	r.cancel()
+	<-r.ended
+	r.SetOpen(nil)
+	err := r.sender.send(ctx, r.collect())
+	for backoff := 50 * time.Millisecond; r.sender.mayRetry(err) && wait(ctx, backoff) == nil; backoff *= 2 {
+		err = r.sender.send(ctx, r.collect())
+	}
+	_ = r.provider.Shutdown(context.Background()) // neither sends anything
+	_ = r.sender.exporter.Shutdown(context.Background())
 	return r.sender.close()
 }
 
 // A sender counts what becomes of the data points.
 type sender struct {
-	sdk.Exporter
+	exporter sdk.Exporter
 
-	mu       sync.Mutex
 	report   Report
 	behind   int       // cumulative points of the last request, if that failed
 	retry    bool      // it may succeed later
@@ -132,22 +170,17 @@ type sender struct {
 	notUntil time.Time // the receiver wants no request before
 }
 
-// Export makes one attempt. A cumulative point that is not delivered is lost only
+// send makes one attempt. A cumulative point that is not delivered is lost only
 // if no later one is: that repeats it.
-func (s *sender) Export(ctx context.Context, data *metricdata.ResourceMetrics) error {
+func (s *sender) send(ctx context.Context, data *metricdata.ResourceMetrics) error {
 	cumulative, delta := count(data)
-	s.mu.Lock()
-	delay, silent := time.Until(s.notUntil), s.silent
-	s.mu.Unlock()
-	if silent || cumulative+delta == 0 {
+	if s.silent || cumulative+delta == 0 {
 		return nil
 	}
-	err := wait(ctx, delay)
+	err := wait(ctx, time.Until(s.notUntil))
 	if err == nil {
-		err = s.Exporter.Export(ctx, data)
+		err = s.exporter.Export(ctx, data)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err == nil {
 		s.report.Delivered += cumulative + delta
 		s.behind = 0
@@ -174,7 +207,7 @@ func (s *sender) Export(ctx context.Context, data *metricdata.ResourceMetrics) e
 	if upload.RetryAfter > 0 {
 		s.notUntil = time.Now().Add(upload.RetryAfter)
 	}
-	if !errors.Is(err, errDelay) || s.report.Cause == nil {
+	if s.report.Cause == nil || !errors.Is(err, errDelay) && !errors.Is(err, errNoTime) {
 		s.report.Cause = upload.Err
 	}
 	return err
@@ -183,21 +216,18 @@ func (s *sender) Export(ctx context.Context, data *metricdata.ResourceMetrics) e
 // mayRetry tells whether another attempt after one that returned err makes sense.
 // The delta points of the one before are gone, the cumulative ones are not.
 func (s *sender) mayRetry(err error) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return err != nil && s.behind > 0 && s.retry
 }
 
-// stop makes the sender send nothing more.
-func (s *sender) stop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.silent = true
-}
-
-// wait waits until the receiver wants requests again.
+// wait waits until the receiver wants requests again, unless that is too late.
 func wait(ctx context.Context, delay time.Duration) error {
-	if delay <= 0 {
+	deadline, bounded := ctx.Deadline()
+	switch {
+	case delay > 0 && bounded && time.Until(deadline) < delay:
+		return errDelay
+	case ctx.Err() != nil:
+		return errNoTime
+	case delay <= 0:
 		return nil
 	}
 	select {
@@ -208,11 +238,12 @@ func wait(ctx context.Context, delay time.Duration) error {
 	}
 }
 
-var errDelay error = &exporter.UploadError{Verdict: exporter.Retryable, Err: errors.New("the collector wanted no requests yet")}
+var (
+	errDelay  error = &exporter.UploadError{Verdict: exporter.Retryable, Err: errors.New("the collector wanted no requests yet")}
+	errNoTime error = &exporter.UploadError{Verdict: exporter.Retryable, Err: errors.New("there was no time left to send them")}
+)
 
 func (s *sender) close() Report {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	r := s.report
 	r.Lost += s.behind
 	if r.Lost == 0 {
@@ -252,6 +283,3 @@ func count(data *metricdata.ResourceMetrics) (cumulative, delta int) {
 	}
 	return cumulative, delta
 }
-
-// fieldEvents is the number of events in an opentelemetry.proto.trace.v1.Span.
-const fieldEvents protowire.Number = 11

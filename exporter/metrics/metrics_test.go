@@ -33,7 +33,7 @@ func record(t *testing.T, protocol, endpoint string, interval time.Duration) *me
 	if err != nil {
 		t.Fatal(err)
 	}
-	exporter, err := settings.MetricExporter(t.Context())
+	exporter, err := settings.MetricExporter(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
