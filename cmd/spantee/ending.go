@@ -8,6 +8,8 @@ import (
 )
 
 const (
+	defaultFlushTimeout = 2 * time.Second
+
 	// mapperGrace is how long a mapper that nobody makes wait may not advance at
 	// the end before it is taken to hang.
 	mapperGrace = stallLimit

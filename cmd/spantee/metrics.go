@@ -5,16 +5,21 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	sdkresource "go.opentelemetry.io/otel/sdk/resource"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/metrics"
 	"github.com/spantee/spantee/exporter/otlp"
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // A metricsConfig says where metrics go.
@@ -52,7 +57,7 @@ func (o *options) resolveMetrics(spans destination, problem func(error)) (c metr
 // A meter counts what agents do. Each of them is a service: it has a Recorder of
 // its own, from its first run on. A stream without a run has no metrics.
 type meter struct {
-	to     *otlp.Settings
+	to     *otlp.Settings  // nil if metrics go nowhere
 	spans  exporter.Client // whose connection metrics share; may be nil
 	from   func(agent string) *resourcepb.Resource
 	failed func(error)
@@ -63,6 +68,7 @@ type meter struct {
 	agents   map[string]*metrics.Recorder // nil for one that could not be started
 	services map[string]*metrics.Recorder
 	list     []*metrics.Recorder
+	own      *metrics.Recorder // of the stream's first agent; nil if there is none
 }
 
 // newMeter returns nil if metrics go nowhere.
@@ -70,15 +76,17 @@ func (t *tracing) newMeter(to metricsConfig, spans exporter.Client) *meter {
 	if to.to == nil || !t.live && !to.recordings {
 		return nil
 	}
-	return &meter{
-		to: to.to, spans: spans, heard: t.came,
-		from: func(agent string) *resourcepb.Resource {
-			r, _ := t.services.of(agent) // an error is the same as for the first
-			return r
-		},
-		failed: func(err error) { t.say.problem(fmt.Errorf("no metrics are sent: %w", err)) },
-		agents: map[string]*metrics.Recorder{}, services: map[string]*metrics.Recorder{},
+	m := newMeter(to.to, t.say.problem)
+	m.spans, m.heard = spans, t.came
+	m.from = func(agent string) *resourcepb.Resource {
+		r, _ := t.services.of(agent) // an error is the same as for the first
+		return r
 	}
+	return m
+}
+
+func newMeter(to *otlp.Settings, failed func(error)) *meter {
+	return &meter{to: to, failed: failed, heard: time.Now(), agents: map[string]*metrics.Recorder{}, services: map[string]*metrics.Recorder{}}
 }
 
 // of returns the Recorder of an agent, nil if there can be none.
@@ -86,24 +94,52 @@ func (m *meter) of(agent string) *metrics.Recorder {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, known := m.agents[agent]
-	if known || m.ended {
-		return r
+	if !known {
+		r = m.service(m.from(agent))
+		m.agents[agent] = r
+		m.own = cmp.Or(m.own, r)
 	}
-	resource := metrics.Resource(m.from(agent), os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), newUUID())
-	name, _ := resource.Set().Value("service.name")
-	if r = m.services[name.AsString()]; r == nil {
-		var err error
-		if r, err = m.start(resource); err != nil {
-			m.failed(err)
-		} else {
-			m.services[name.AsString()] = r
-			m.list = append(m.list, r)
-		}
-	}
-	m.agents[agent] = r
 	return r
 }
 
+// service returns the Recorder of a service.
+func (m *meter) service(of *resourcepb.Resource) *metrics.Recorder {
+	resource := metrics.Resource(of, os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), newUUID())
+	name, _ := resource.Set().Value("service.name")
+	if r := m.services[name.AsString()]; r != nil || m.ended || m.to == nil {
+		return r
+	}
+	r, err := m.start(resource)
+	if err != nil {
+		m.failed(fmt.Errorf("no metrics are sent: %w", err))
+		return nil
+	}
+	m.services[name.AsString()] = r
+	m.list = append(m.list, r)
+	return r
+}
+
+// countKilled counts the runs of a process that was killed, which could not.
+func (m *meter) countKilled(recovered spool.Part) {
+	resource := new(resourcepb.Resource)
+	if err := proto.Unmarshal(recovered.Resource, resource); err != nil {
+		return // the spool has done it before
+	}
+	resource.Attributes = slices.DeleteFunc(resource.Attributes, func(kv *commonpb.KeyValue) bool {
+		return kv.Key == "service.instance.id" // it is another's
+	})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.service(resource)
+	for _, span := range recovered.Spans {
+		_, _, tag := protowire.ConsumeTag(span)
+		if wire, n := protowire.ConsumeBytes(span[max(tag, 0):]); n > 0 && r != nil {
+			r.ExportKilled(wire)
+		}
+	}
+}
+
+// start is called when there is something to count.
 func (m *meter) start(resource *sdkresource.Resource) (*metrics.Recorder, error) {
 	to, err := m.to.MetricExporter(context.Background(), m.spans)
 	if err != nil {
@@ -170,10 +206,10 @@ func (m *meter) close(ctx context.Context, spans exporter.Report) (total metrics
 	list := m.started()
 	reports := make([]metrics.Report, len(list))
 	var closing sync.WaitGroup
+	if m.own != nil { // once, whatever other agents there are
+		m.own.Spans(spans.Delivered, spans.Spooled, spans.Rejected+spans.Dropped)
+	}
 	for i, r := range list {
-		if i == 0 { // they are spantee's, and so of no agent
-			r.Spans(spans.Delivered, spans.Spooled, spans.Rejected+spans.Dropped)
-		}
 		closing.Go(func() { reports[i] = r.Close(ctx) })
 	}
 	closing.Wait()
@@ -196,8 +232,7 @@ func (t *tracing) endMetrics(timeout time.Duration) {
 }
 
 // lostMetrics says that metrics did not arrive.
-func (r *reporter) lostMetrics() string {
-	m := r.metrics
+func lostMetrics(m metrics.Report) string {
 	if m.Lost == 0 {
 		return ""
 	}

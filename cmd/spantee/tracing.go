@@ -86,11 +86,20 @@ func startTracing(o *options, cfg *config, say *reporter, rec *recording, proces
 	if err != nil {
 		say.problem(err)
 	}
-	client, err := t.startExporter(cfg, resource)
+	client, err := cfg.to.open()
+	if err != nil && strings.HasPrefix(cfg.to.source, "$") {
+		say.problem(fmt.Errorf("no spans are sent: %w", err))
+		client, err = nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	t.metrics = t.newMeter(cfg.metrics, client)
+	if t.metrics = t.newMeter(cfg.metrics, client); t.metrics != nil && cfg.spool != nil {
+		cfg.spool.Recovered = t.metrics.countKilled
+	}
+	if err := t.startExporter(cfg, client, resource); err != nil {
+		return nil, err
+	}
 	if o.tree {
 		t.tree = tree.NewWriter(say.w, say.treeStyle())
 	}
@@ -119,21 +128,16 @@ func (t *tracing) newMapper(rec *recording) (*mapping.Mapper, error) {
 }
 
 // startExporter starts none if spans go nowhere. A recording is its own spool.
-func (t *tracing) startExporter(cfg *config, resource *resourcepb.Resource) (exporter.Client, error) {
-	client, err := cfg.to.open()
-	if err != nil && strings.HasPrefix(cfg.to.source, "$") {
-		t.say.problem(fmt.Errorf("no spans are sent: %w", err))
-		return nil, nil
-	}
-	if client == nil || err != nil {
-		return nil, err
+func (t *tracing) startExporter(cfg *config, client exporter.Client, resource *resourcepb.Resource) (err error) {
+	if client == nil {
+		return nil
 	}
 	to := exporter.Config{Client: client, Spool: cfg.spool, Resource: resource, Scope: scope()}
 	if !t.live {
 		to.Spool, to.Wait = nil, true
 	}
 	t.exporter, err = exporter.New(to)
-	return client, err
+	return err
 }
 
 // start begins to trace what comes through the tap.

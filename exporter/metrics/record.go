@@ -23,6 +23,18 @@ func (r *Recorder) Export(wire []byte) error {
 	return nil
 }
 
+// ExportKilled counts a span of a process that was killed, if that is why it
+// ended: the others were counted when they ended.
+func (r *Recorder) ExportKilled(wire []byte) {
+	s, err := decodeSpan(wire)
+	if err != nil || s.facts.str(semconv.ErrorType) != semconv.ErrorKilled {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.record(s)
+}
+
 func (r *Recorder) record(s *span) {
 	ctx, f, seconds := s.context(), s.facts, s.seconds()
 	switch f.str(semconv.OperationName) {
