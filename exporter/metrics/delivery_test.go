@@ -271,3 +271,36 @@ func TestNoTime(t *testing.T) {
 		t.Errorf("%d requests", n)
 	}
 }
+
+// TestBusy sends deltas again that a busy receiver, or none, has certainly not
+// taken: each arrives once.
+func TestBusy(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "delta")
+	for _, protocol := range []string{"grpc", "http/protobuf"} {
+		receiver := metricstest.Start(t)
+		endpoint := receiver.GRPCEndpoint()
+		if protocol != "grpc" {
+			endpoint = receiver.HTTPEndpoint()
+		}
+		receiver.Refuse(func(n int) error {
+			if n > 3 {
+				return nil
+			}
+			s, err := status.New(codes.Unavailable, "busy").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Millisecond)})
+			if err != nil {
+				t.Error(err)
+			}
+			return s.Err()
+		})
+		r := record(t, protocol, endpoint, 5*time.Millisecond)
+		for n := range 4 {
+			export(t, r, call("a", "t"))
+			receiver.Await(t, func() bool { return len(receiver.Arrivals()) > n })
+		}
+		report := finish(t, r)
+		p := receiver.Points()["gen_ai.execute_tool.duration{gen_ai.agent.name=a,gen_ai.tool.name=t,gen_ai.tool.type=function}"]
+		if p == nil || p.Count != 4 || report.Lost != 0 {
+			t.Errorf("%s: %+v, %+v", protocol, p, report)
+		}
+	}
+}

@@ -111,7 +111,11 @@ func (e *metricExporter) Export(ctx context.Context, data *metricdata.ResourceMe
 	if s, ok := errors.AsType[grpcError](err); ok && s.GRPCStatus().Code() == codes.Unimplemented {
 		return ErrNoMetrics
 	}
-	return classify(err, e.settings.endpoint.Redacted())
+	upload := classify(err, e.settings.endpoint.Redacted())
+	answer, ok := errors.AsType[*statusError](err)
+	busy := ok && (answer.code == http.StatusServiceUnavailable || answer.code == http.StatusTooManyRequests)
+	upload.Refused = busy || upload.RetryAfter > 0 || upload.Verdict == exporter.Unreachable
+	return upload
 }
 
 func (e *metricExporter) Shutdown(ctx context.Context) error {
