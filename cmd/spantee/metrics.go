@@ -61,6 +61,7 @@ type meter struct {
 	spans  exporter.Client // whose connection metrics share; may be nil
 	from   func(agent string) *resourcepb.Resource
 	failed func(error)
+	gate   *metrics.Gate
 
 	mu       sync.Mutex // the end does not wait for a mapper that hangs
 	ended    bool
@@ -86,7 +87,7 @@ func (t *tracing) newMeter(to metricsConfig, spans exporter.Client) *meter {
 }
 
 func newMeter(to *otlp.Settings, failed func(error)) *meter {
-	return &meter{to: to, failed: failed, heard: time.Now(), agents: map[string]*metrics.Recorder{}, services: map[string]*metrics.Recorder{}}
+	return &meter{to: to, failed: failed, gate: metrics.NewGate(), heard: time.Now(), agents: map[string]*metrics.Recorder{}, services: map[string]*metrics.Recorder{}}
 }
 
 // of returns the Recorder of an agent, nil if there can be none.
@@ -145,7 +146,7 @@ func (m *meter) start(resource *sdkresource.Resource) (*metrics.Recorder, error)
 	if err != nil {
 		return nil, err
 	}
-	r, err := metrics.New(metrics.Config{Exporter: to, Version: version(), Resource: resource})
+	r, err := metrics.New(metrics.Config{Exporter: to, Version: version(), Resource: resource, Gate: m.gate})
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -302,5 +303,38 @@ func TestBusy(t *testing.T) {
 		if p == nil || p.Count != 4 || report.Lost != 0 {
 			t.Errorf("%s: %+v, %+v", protocol, p, report)
 		}
+	}
+}
+
+// TestGate has two Recorders of one receiver wait for the time that it gave one of
+// them.
+func TestGate(t *testing.T) {
+	receiver := metricstest.Start(t)
+	const delay = 300 * time.Millisecond
+	receiver.Refuse(func(n int) error {
+		if n > 1 {
+			return nil
+		}
+		s, err := status.New(codes.Unavailable, "busy").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(delay)})
+		if err != nil {
+			t.Error(err)
+		}
+		return s.Err()
+	})
+	gate := metrics.NewGate()
+	one, two := recordBehind(t, gate, receiver.GRPCEndpoint()), recordBehind(t, gate, receiver.GRPCEndpoint())
+	var ending sync.WaitGroup
+	for _, r := range []*metrics.Recorder{one, two} {
+		export(t, r, call("a", "t"))
+		ending.Go(func() {
+			if report := finish(t, r); report.Lost != 0 {
+				t.Errorf("%+v", report)
+			}
+		})
+	}
+	ending.Wait()
+	arrivals := receiver.Arrivals()
+	if len(arrivals) != 3 || arrivals[1].Sub(arrivals[0]) < delay {
+		t.Errorf("requests at %v", arrivals)
 	}
 }

@@ -50,6 +50,9 @@ type Config struct {
 	// two that send the same series overwrite each other's counts.
 	Resource *resource.Resource
 
+	// Gate is that of the receiver, if other Recorders have the same one.
+	Gate *Gate
+
 	// Interval is how long to wait between requests; zero is
 	// $OTEL_METRIC_EXPORT_INTERVAL, or 10 s.
 	Interval time.Duration
@@ -79,7 +82,7 @@ func New(cfg Config) (*Recorder, error) {
 	if cfg.Exporter == nil {
 		return nil, errors.New("metrics: no Exporter")
 	}
-	r := &Recorder{sender: sender{exporter: cfg.Exporter}, gaps: map[string][]float64{}, ending: make(chan struct{}), ended: make(chan struct{})}
+	r := &Recorder{sender: sender{exporter: cfg.Exporter, gate: cmp.Or(cfg.Gate, NewGate())}, gaps: map[string][]float64{}, ending: make(chan struct{}), ended: make(chan struct{})}
 	r.Received(time.Now())
 	r.reader = sdk.NewManualReader(sdk.WithTemporalitySelector(cfg.Exporter.Temporality), sdk.WithAggregationSelector(cfg.Exporter.Aggregation))
 	r.provider = sdk.NewMeterProvider(sdk.WithReader(r.reader), sdk.WithResource(cfg.Resource), sdk.WithCardinalityLimit(maxSeries))
@@ -108,7 +111,7 @@ func (r *Recorder) run(ctx context.Context, interval time.Duration) {
 	for {
 		select {
 		case <-ticker.C:
-			if time.Now().Before(r.sender.notUntil) {
+			if r.sender.gate.delay() > 0 {
 				continue
 			}
 			attempt, cancel := context.WithTimeout(ctx, timeout)

@@ -3,7 +3,6 @@ package metrics
 import (
 	"context"
 	"errors"
-	"time"
 
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
@@ -16,13 +15,13 @@ import (
 // repeated, and so it is sent again if the receiver certainly has not taken it.
 type sender struct {
 	exporter sdk.Exporter
+	gate     *Gate
 
-	report   Report
-	refused  []*metricdata.ResourceMetrics // with deltas that the receiver has not taken, the oldest first
-	behind   int                           // cumulative points of the last request, if that failed
-	retry    bool                          // it may succeed later
-	silent   bool                          // the receiver takes no metrics
-	notUntil time.Time                     // the receiver wants no request before
+	report  Report
+	refused []*metricdata.ResourceMetrics // with deltas that the receiver has not taken, the oldest first
+	behind  int                           // cumulative points of the last request, if that failed
+	retry   bool                          // it may succeed later
+	silent  bool                          // the receiver takes no metrics
 }
 
 // maxRefused is how many requests wait for a receiver that is busy: a minute and a
@@ -39,10 +38,7 @@ func (s *sender) send(ctx context.Context, data *metricdata.ResourceMetrics) err
 		if s.silent || cumulative+delta == 0 {
 			continue
 		}
-		err := wait(ctx, time.Until(s.notUntil))
-		if err == nil {
-			err = s.exporter.Export(ctx, r)
-		}
+		err := s.gate.pass(ctx, func() error { return s.exporter.Export(ctx, r) })
 		if err = s.settle(err, cumulative, delta); err == nil {
 			continue
 		}
@@ -97,9 +93,6 @@ func (s *sender) settle(err error, cumulative, delta int) error {
 		s.behind = cumulative
 	}
 	s.retry = upload.Verdict == exporter.Retryable
-	if upload.RetryAfter > 0 {
-		s.notUntil = time.Now().Add(upload.RetryAfter)
-	}
 	if s.report.Cause == nil || !errors.Is(err, errDelay) && !errors.Is(err, errNoTime) {
 		s.report.Cause = upload.Err
 	}
@@ -124,30 +117,6 @@ func (s *sender) close() Report {
 	}
 	return r
 }
-
-// wait waits until the receiver wants requests again, unless that is too late.
-func wait(ctx context.Context, delay time.Duration) error {
-	deadline, bounded := ctx.Deadline()
-	switch {
-	case delay > 0 && bounded && time.Until(deadline) < delay:
-		return errDelay
-	case ctx.Err() != nil:
-		return errNoTime
-	case delay <= 0:
-		return nil
-	}
-	select {
-	case <-time.After(delay):
-		return nil
-	case <-ctx.Done():
-		return errDelay
-	}
-}
-
-var (
-	errDelay  error = &exporter.UploadError{Verdict: exporter.Retryable, Refused: true, Err: errors.New("the collector wanted no requests yet")}
-	errNoTime error = &exporter.UploadError{Verdict: exporter.Retryable, Refused: true, Err: errors.New("there was no time left to send them")}
-)
 
 // count returns how many data points there are of either kind.
 func count(data *metricdata.ResourceMetrics) (cumulative, delta int) {

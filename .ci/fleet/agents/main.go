@@ -117,7 +117,7 @@ func (f *fleet) run(n int) error {
 	}
 	cmd := exec.Command(*spantee, "--summary", "--flush-timeout=30s")
 	cmd.Env = append(os.Environ(), "OTEL_EXPORTER_OTLP_ENDPOINT="+f.endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
-		"OTEL_SERVICE_NAME="+service, fmt.Sprintf("OTEL_EXPORTER_OTLP_HEADERS=%s=%d", runHeader, n))
+		"OTEL_SERVICE_NAME="+service, fmt.Sprintf("OTEL_RESOURCE_ATTRIBUTES=vcs.repository.name=shop,team=%d", n%7), fmt.Sprintf("OTEL_EXPORTER_OTLP_HEADERS=%s=%d", runHeader, n))
 	var stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = io.Discard, &stderr
 	in, err := cmd.StdinPipe()
