@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	attr "go.opentelemetry.io/otel/attribute"
 	sdkresource "go.opentelemetry.io/otel/sdk/resource"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
@@ -67,13 +68,13 @@ type meter struct {
 	ended    bool
 	heard    time.Time
 	agents   map[string]*metrics.Recorder // nil for one that could not be started
-	services map[string]*metrics.Recorder
+	services map[attr.Distinct]*metrics.Recorder
 	list     []*metrics.Recorder
 	own      *metrics.Recorder // of the stream's first agent; nil if there is none
 }
 
-// newMeter returns nil if metrics go nowhere.
-func (t *tracing) newMeter(to metricsConfig, spans exporter.Client) *meter {
+// meter returns nil if metrics go nowhere.
+func (t *tracing) meter(to metricsConfig, spans exporter.Client) *meter {
 	if to.to == nil || !t.live && !to.recordings {
 		return nil
 	}
@@ -87,7 +88,10 @@ func (t *tracing) newMeter(to metricsConfig, spans exporter.Client) *meter {
 }
 
 func newMeter(to *otlp.Settings, failed func(error)) *meter {
-	return &meter{to: to, failed: failed, gate: metrics.NewGate(), heard: time.Now(), agents: map[string]*metrics.Recorder{}, services: map[string]*metrics.Recorder{}}
+	return &meter{
+		to: to, failed: failed, gate: metrics.NewGate(), heard: time.Now(),
+		agents: map[string]*metrics.Recorder{}, services: map[attr.Distinct]*metrics.Recorder{},
+	}
 }
 
 // of returns the Recorder of an agent, nil if there can be none.
@@ -106,8 +110,9 @@ func (m *meter) of(agent string) *metrics.Recorder {
 // service returns the Recorder of a service.
 func (m *meter) service(of *resourcepb.Resource) *metrics.Recorder {
 	resource := metrics.Resource(of, os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), newUUID())
-	name, _ := resource.Set().Value("service.name")
-	if r := m.services[name.AsString()]; r != nil || m.ended || m.to == nil {
+	same, _ := attr.NewSetWithFiltered(resource.Attributes(), attr.NewDenyKeysFilter("service.instance.id"))
+	name := same.Equivalent()
+	if r := m.services[name]; r != nil || m.ended || m.to == nil {
 		return r
 	}
 	r, err := m.start(resource)
@@ -115,7 +120,7 @@ func (m *meter) service(of *resourcepb.Resource) *metrics.Recorder {
 		m.failed(fmt.Errorf("no metrics are sent: %w", err))
 		return nil
 	}
-	m.services[name.AsString()] = r
+	m.services[name] = r
 	m.list = append(m.list, r)
 	return r
 }
