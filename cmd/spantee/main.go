@@ -12,7 +12,6 @@ import (
 	"io"
 	"log"
 	"os"
-	"runtime/debug"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -21,7 +20,6 @@ import (
 )
 
 func main() {
-	collectLess()
 	silenceLibraries() // first: gRPC's logger must be set before anything uses it
 	cmd := rootCommand()
 	running := false
@@ -38,15 +36,6 @@ func main() {
 			os.Exit(statusUsage)
 		}
 		os.Exit(statusFailed)
-	}
-}
-
-// collectLess has the garbage collector begin at 8 MB instead of 4: most sessions
-// end before that, and collecting once is a fifth of what a short one costs.
-func collectLess() {
-	const usual = 100
-	if wanted := debug.SetGCPercent(200); wanted != usual { // by $GOGC
-		debug.SetGCPercent(wanted)
 	}
 }
 
