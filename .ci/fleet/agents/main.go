@@ -35,7 +35,10 @@ var (
 const killedEvery = 20
 
 // fixtures are what the agents print.
-var fixtures = []string{"fix-failing-test", "parallel-tools", "tool-failures", "retries", "partial-output"}
+var fixtures = []string{
+	"cursor/fix-failing-test", "cursor/parallel-tools", "cursor/tool-failures", "cursor/retries", "cursor/partial-output",
+	"claude/parallel-tools", // which states what it cost
+}
 
 // A truth is what has to arrive.
 type truth struct {
@@ -103,7 +106,7 @@ var (
 
 // run is one agent, from its first line to the end of its spantee.
 func (f *fleet) run(n int) error {
-	fixture := "testdata/cursor/" + fixtures[n%len(fixtures)]
+	fixture := "testdata/" + fixtures[n%len(fixtures)]
 	stream, err := os.ReadFile(fixture + ".jsonl")
 	if err != nil {
 		return err
