@@ -48,6 +48,10 @@ type UploadError struct {
 	RetryAfter time.Duration
 
 	Rejected int // spans, if the verdict is Partial
+
+	// Refused says that the receiver certainly has nothing of the request: it said
+	// so, or was not there. Else the answer may have been lost.
+	Refused bool
 }
 
 func (e *UploadError) Error() string { return e.Err.Error() }

@@ -2,11 +2,9 @@ package exporter
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -69,10 +67,6 @@ func detectKubernetes(set func(key, value string)) {
 	})
 }
 
-// containerID is in the path of a container's cgroup (v1), or of the files that
-// are mounted into it (v2).
-var containerID = regexp.MustCompile(`[/-]([0-9a-f]{64})(?:\.scope)?(?:/|$)`)
-
 func detectContainer(set func(key, value string)) {
 	for _, file := range []struct{ name, only string }{{"/proc/self/cgroup", ""}, {"/proc/self/mountinfo", "/hostname"}} {
 		b, err := os.ReadFile(file.name)
@@ -86,12 +80,18 @@ func detectContainer(set func(key, value string)) {
 	}
 }
 
-// findContainerID looks into the lines that contain only.
+// findContainerID looks into the lines that contain only. The id is in the path of
+// a container's cgroup (v1), or of the files that are mounted into it (v2).
 func findContainerID(b []byte, only string) string {
-	for line := range bytes.Lines(b) {
-		for field := range strings.FieldsSeq(string(line)) {
-			if m := containerID.FindStringSubmatch(field); m != nil && bytes.Contains(line, []byte(only)) {
-				return m[1]
+	for line := range strings.Lines(string(b)) {
+		if !strings.Contains(line, only) {
+			continue
+		}
+		for part := range strings.FieldsFuncSeq(line, func(r rune) bool { return strings.ContainsRune(" \t\n/", r) }) {
+			part = strings.TrimSuffix(part, ".scope")
+			part = part[strings.LastIndexByte(part, '-')+1:] // docker-ID, cri-containerd-ID
+			if len(part) == 64 && strings.Trim(part, "0123456789abcdef") == "" {
+				return part
 			}
 		}
 	}

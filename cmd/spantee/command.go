@@ -104,7 +104,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.maxSpanEvents, "max-span-events", 512, "start a new span after `N` events")
 	f.StringVar(&o.agent, "agent", "", "skip agent detection: the stream is from `NAME`, "+strings.Join(mapping.Agents, ", "))
 	f.BoolVar(&o.ignoreTraceparent, "ignore-traceparent", false, "start a trace of its own even if $TRACEPARENT is set")
-	f.DurationVar(&o.flushTimeout, "flush-timeout", 2*time.Second, "wait no longer than `TIME` for the collector at the end")
+	f.DurationVar(&o.flushTimeout, "flush-timeout", defaultFlushTimeout, "wait no longer than `TIME` for the collector at the end")
 	f.DurationVar(&o.stallAfter, "stall-after", 10*time.Minute, "report an agent that prints nothing for `TIME` while no tool is running; 0s reports none")
 	o.spoolMax = size{spool.DefaultMax}
 	f.Var(&o.spoolMax, "spool-max", "keep at most `SIZE` of undelivered spans on disk, for all runs together")

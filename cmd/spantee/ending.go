@@ -8,6 +8,8 @@ import (
 )
 
 const (
+	defaultFlushTimeout = 2 * time.Second
+
 	// mapperGrace is how long a mapper that nobody makes wait may not advance at
 	// the end before it is taken to hang.
 	mapperGrace = stallLimit
@@ -36,6 +38,7 @@ func (t *tracing) end(interrupted bool) {
 		t.deliver(timeout)
 		if !t.tap.wait(mapperGrace) {
 			t.say.hangs(t.lost())
+			t.endMetrics(0)
 			return // the mapper is not to be touched
 		}
 	}
@@ -67,9 +70,7 @@ func (t *tracing) deliverAll(timeout time.Duration) {
 	if t.live {
 		timeout -= time.Since(start)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	t.endMetrics(ctx)
+	t.endMetrics(timeout)
 }
 
 // lost is what a mapper that hangs has not seen. The disk may be why it hangs.

@@ -68,7 +68,10 @@ type limits struct {
 	tools   int64
 	tokens  int64
 	cost    float64
-	told    map[string]bool // of which it was said that they were reached
+
+	unsettled float64 // cost of model calls of which no run has the total yet
+
+	told map[string]bool // of which it was said that they were reached
 
 	mu      sync.Mutex
 	agent   *os.Process // nil until it is started
@@ -145,6 +148,7 @@ func (l *limits) count(wire []byte) string {
 	if proto.Unmarshal(wire, span) != nil {
 		return ""
 	}
+	var cost, total float64
 	for _, kv := range span.Attributes {
 		switch kv.Key {
 		case semconv.OperationName:
@@ -154,8 +158,16 @@ func (l *limits) count(wire []byte) string {
 		case semconv.InputTokens, semconv.OutputTokens: // on model calls or on the root, never on both
 			l.tokens += kv.Value.GetIntValue()
 		case semconv.UsageCost:
-			l.cost += kv.Value.GetDoubleValue()
+			cost = kv.Value.GetDoubleValue()
+		case semconv.UsageTotalCost: // of the run, its model calls included
+			total = kv.Value.GetDoubleValue()
 		}
+	}
+	l.cost += cost
+	l.unsettled += cost
+	if total > 0 {
+		l.cost += max(total-l.unsettled, 0)
+		l.unsettled = 0
 	}
 	switch {
 	case l.maxTools > 0 && l.tools >= l.maxTools:

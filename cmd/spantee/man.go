@@ -1,13 +1,15 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
 )
 
 const manUsage = `man prints the manual page of spantee, or of one of its commands:
@@ -35,12 +37,69 @@ func manCommand() *cobra.Command {
 	}
 }
 
+// printManual writes the manual page of a command in the language of man(7).
+// cobra can do so, too, but takes the names of variables for Markdown, and brings
+// libraries along that every start of spantee would have to wait for.
 func printManual(w io.Writer, of *cobra.Command) error {
-	of.DisableAutoGenTag = true
-	of.Long = strings.ReplaceAll(of.Long, "\n  ", "\n    ") // Markdown, where four spaces make an example
-	header := &doc.GenManHeader{
-		Title: strings.ToUpper(strings.ReplaceAll(of.CommandPath(), " ", "-")), Section: "1",
-		Source: "spantee " + version(), Manual: "spantee",
+	name := strings.ReplaceAll(of.CommandPath(), " ", "-")
+	page := bufio.NewWriter(w)
+	fmt.Fprintf(page, ".TH %q \"1\" \"\" %q %q\n", strings.ToUpper(name), "spantee "+version(), "spantee")
+	fmt.Fprintf(page, ".SH NAME\n%s \\- %s\n", roff(name), roff(strings.TrimSuffix(of.Short, ".")))
+	fmt.Fprintf(page, ".SH SYNOPSIS\n.B %s\n.SH DESCRIPTION\n", roff(of.UseLine()))
+	for i, paragraph := range strings.Split(cmp.Or(of.Long, of.Short), "\n\n") {
+		format := "%s\n"
+		if strings.HasPrefix(paragraph, "  ") {
+			format = ".EX\n%s\n.EE\n"
+		}
+		if i > 0 {
+			format = ".PP\n" + format
+		}
+		fmt.Fprintf(page, format, roff(paragraph))
 	}
-	return doc.GenMan(of, header, w)
+	printOptions(page, "OPTIONS", of.NonInheritedFlags())
+	printOptions(page, "OPTIONS OF ALL COMMANDS", of.InheritedFlags())
+	printRelated(page, of)
+	return page.Flush()
 }
+
+func printOptions(w io.Writer, title string, flags *pflag.FlagSet) {
+	if !flags.HasAvailableFlags() {
+		return
+	}
+	fmt.Fprintf(w, ".SH %s\n", title)
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		value, usage := pflag.UnquoteUsage(f)
+		names := roff("--" + f.Name)
+		if f.Shorthand != "" {
+			names = roff("-"+f.Shorthand) + `\fR, \fB` + names
+		}
+		if value != "" {
+			value = ` \fI` + roff(value) + `\fR`
+		}
+		fmt.Fprintf(w, ".TP\n\\fB%s\\fR%s\n%s\n", names, value, roff(usage))
+	})
+}
+
+// printRelated names the manual pages of the command above, and of those below.
+func printRelated(w io.Writer, of *cobra.Command) {
+	var related []string
+	if of.HasParent() {
+		related = append(related, of.Parent().CommandPath())
+	}
+	for _, c := range of.Commands() {
+		if c.IsAvailableCommand() {
+			related = append(related, c.CommandPath())
+		}
+	}
+	for i, name := range related {
+		related[i] = `\fB` + roff(strings.ReplaceAll(name, " ", "-")) + `\fR(1)`
+	}
+	fmt.Fprintf(w, ".SH SEE ALSO\n%s\n", strings.Join(related, ",\n"))
+}
+
+// roff escapes text: no line of it is a request, hyphens of options are copied as
+// such, and variables are not hyphenated.
+var roff = strings.NewReplacer(`\`, `\e`, "-", `\-`, "$", `\%$`, "\n.", "\n"+`\&.`, "\n'", "\n"+`\&'`).Replace

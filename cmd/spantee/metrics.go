@@ -1,16 +1,26 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 
+	attr "go.opentelemetry.io/otel/attribute"
+	sdkresource "go.opentelemetry.io/otel/sdk/resource"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/metrics"
 	"github.com/spantee/spantee/exporter/otlp"
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // A metricsConfig says where metrics go.
@@ -45,37 +55,192 @@ func (o *options) resolveMetrics(spans destination, problem func(error)) (c metr
 	return c
 }
 
-// startMetrics returns nil if metrics go nowhere.
-func (c *config) startMetrics(resource *resourcepb.Resource, recording bool) (*metrics.Recorder, error) {
-	if c.metrics.to == nil || recording && !c.metrics.recordings {
-		return nil, nil
+// A meter counts what agents do. Each of them is a service: it has a Recorder of
+// its own, from its first run on. A stream without a run has no metrics.
+type meter struct {
+	to     *otlp.Settings  // nil if metrics go nowhere
+	spans  exporter.Client // whose connection metrics share; may be nil
+	from   func(agent string) *resourcepb.Resource
+	failed func(error)
+	gate   *metrics.Gate
+
+	mu       sync.Mutex // the end does not wait for a mapper that hangs
+	ended    bool
+	heard    time.Time
+	agents   map[string]*metrics.Recorder // nil for one that could not be started
+	services map[attr.Distinct]*metrics.Recorder
+	list     []*metrics.Recorder
+	own      *metrics.Recorder // of the stream's first agent; nil if there is none
+}
+
+// meter returns nil if metrics go nowhere.
+func (t *tracing) meter(to metricsConfig, spans exporter.Client) *meter {
+	if to.to == nil || !t.live && !to.recordings {
+		return nil
 	}
-	exporter, err := c.metrics.to.MetricExporter(context.Background())
+	m := newMeter(to.to, t.say.problem)
+	m.spans, m.heard = spans, t.came
+	m.from = func(agent string) *resourcepb.Resource {
+		r, _ := t.services.of(agent) // an error is the same as for the first
+		return r
+	}
+	return m
+}
+
+func newMeter(to *otlp.Settings, failed func(error)) *meter {
+	return &meter{
+		to: to, failed: failed, gate: metrics.NewGate(), heard: time.Now(),
+		agents: map[string]*metrics.Recorder{}, services: map[attr.Distinct]*metrics.Recorder{},
+	}
+}
+
+// of returns the Recorder of an agent, nil if there can be none.
+func (m *meter) of(agent string) *metrics.Recorder {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, known := m.agents[agent]
+	if !known {
+		r = m.service(m.from(agent))
+		m.agents[agent] = r
+		m.own = cmp.Or(m.own, r)
+	}
+	return r
+}
+
+// service returns the Recorder of a service.
+func (m *meter) service(of *resourcepb.Resource) *metrics.Recorder {
+	resource := metrics.Resource(of, os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), newUUID())
+	same, _ := attr.NewSetWithFiltered(resource.Attributes(), attr.NewDenyKeysFilter("service.instance.id"))
+	name := same.Equivalent()
+	if r := m.services[name]; r != nil || m.ended || m.to == nil {
+		return r
+	}
+	r, err := m.start(resource)
+	if err != nil {
+		m.failed(fmt.Errorf("no metrics are sent: %w", err))
+		return nil
+	}
+	m.services[name] = r
+	m.list = append(m.list, r)
+	return r
+}
+
+// countKilled counts the runs of a process that was killed, which could not.
+func (m *meter) countKilled(recovered spool.Part) {
+	resource := new(resourcepb.Resource)
+	if err := proto.Unmarshal(recovered.Resource, resource); err != nil {
+		return // the spool has done it before
+	}
+	resource.Attributes = slices.DeleteFunc(resource.Attributes, func(kv *commonpb.KeyValue) bool {
+		return kv.Key == "service.instance.id" // it is another's
+	})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.service(resource)
+	for _, span := range recovered.Spans {
+		_, _, tag := protowire.ConsumeTag(span)
+		if wire, n := protowire.ConsumeBytes(span[max(tag, 0):]); n > 0 && r != nil {
+			r.ExportKilled(wire)
+		}
+	}
+}
+
+// start is called when there is something to count.
+func (m *meter) start(resource *sdkresource.Resource) (*metrics.Recorder, error) {
+	to, err := m.to.MetricExporter(context.Background(), m.spans)
 	if err != nil {
 		return nil, err
 	}
-	return metrics.New(metrics.Config{Exporter: exporter, Version: version(), Resource: metrics.Resource(resource, os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), newUUID())})
+	r, err := metrics.New(metrics.Config{Exporter: to, Version: version(), Resource: resource, Gate: m.gate})
+	if err != nil {
+		return nil, err
+	}
+	r.Received(m.heard)
+	return r, nil
 }
 
-// endMetrics sends the last values, with what became of the spans.
-func (t *tracing) endMetrics(ctx context.Context) {
+// started returns the Recorders that there are.
+func (m *meter) started() []*metrics.Recorder {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.list
+}
+
+// received notes that bytes of the stream came.
+func (m *meter) received(at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.heard = at
+	for _, r := range m.list {
+		r.Received(at)
+	}
+}
+
+// setOpen takes the spans that have not ended, by their agents.
+func (m *meter) setOpen(spans map[string][][]byte) {
+	open := map[*metrics.Recorder][][]byte{}
+	for agent, list := range spans {
+		if r := m.of(agent); r != nil {
+			open[r] = append(open[r], list...)
+		}
+	}
+	for _, r := range m.started() {
+		r.SetOpen(open[r])
+	}
+}
+
+// count takes a span that has ended.
+func (m *meter) count(span []byte, agent string) error {
+	if r := m.of(agent); r != nil {
+		return r.Export(span)
+	}
+	return nil
+}
+
+// stalled counts a silence of an agent.
+func (m *meter) stalled(agent string) {
+	if r := m.of(agent); r != nil {
+		r.Stalled(agent)
+	}
+}
+
+// close sends the last values, with what became of the spans.
+func (m *meter) close(ctx context.Context, spans exporter.Report) (total metrics.Report) {
+	m.mu.Lock()
+	m.ended = true
+	m.mu.Unlock()
+	list := m.started()
+	reports := make([]metrics.Report, len(list))
+	var closing sync.WaitGroup
+	if m.own != nil { // once, whatever other agents there are
+		m.own.Spans(spans.Delivered, spans.Spooled, spans.Rejected+spans.Dropped)
+	}
+	for i, r := range list {
+		closing.Go(func() { reports[i] = r.Close(ctx) })
+	}
+	closing.Wait()
+	for _, r := range reports {
+		total.Delivered += r.Delivered
+		total.Lost += r.Lost
+		total.Cause = cmp.Or(total.Cause, r.Cause)
+	}
+	return total
+}
+
+// endMetrics gives a collector what is left of the time for the metrics.
+func (t *tracing) endMetrics(timeout time.Duration) {
 	if t.metrics == nil {
 		return
 	}
-	d := t.say.delivery
-	t.metrics.Spans(d.Delivered, d.Spooled, d.Rejected+d.Dropped)
-	t.say.metrics = t.metrics.Close(ctx)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	t.say.metrics = t.metrics.close(ctx, t.say.delivery)
 }
 
 // lostMetrics says that metrics did not arrive.
-func (r *reporter) lostMetrics() string {
-	m := r.metrics
+func lostMetrics(m metrics.Report) string {
 	if m.Lost == 0 {
 		return ""
 	}
-	cause := m.Cause
-	if cause == nil {
-		cause = errors.New("there was no time left to send them")
-	}
-	return fmt.Sprintf("%s of metrics lost: %s", count(m.Lost, "data point"), withHint(cause))
+	return fmt.Sprintf("%s of metrics lost: %s", count(m.Lost, "data point"), withHint(m.Cause))
 }

@@ -181,7 +181,7 @@ func (r *reporter) print() {
 	if s := r.untraced(); s != "" {
 		r.line("%s", s)
 	}
-	s, lost := r.undelivered(), r.lostMetrics()
+	s, lost := r.undelivered(), lostMetrics(r.metrics)
 	if s != "" && lost != "" { // for the same reason, as a rule
 		s, lost = s+"; metrics lost", ""
 	}

@@ -139,6 +139,8 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	s.SetAside = func(why *spool.Untrusted) {
 		fmt.Fprintf(stderr, "spantee: not read, and set aside: %s\n", printable(why.Error()))
 	}
+	killed := meterOfKilled(cfg, toFile)
+	s.Recovered = killed.countKilled
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	entries, err := s.List(ctx)
@@ -162,6 +164,11 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	if bar != nil {
 		_ = bar.Clear()
 	}
+	inTime, cancel := context.WithTimeout(ctx, defaultFlushTimeout)
+	defer cancel()
+	if lost := lostMetrics(killed.close(inTime, exporter.Report{})); lost != "" {
+		fmt.Fprintf(stderr, "spantee: %s\n", lost)
+	}
 	said := reportFlush(stdout, results, cmp.Or(printable(toFile), otlp.Shown(cfg.Endpoint)))
 	switch {
 	case ctx.Err() != nil:
@@ -170,6 +177,15 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 		return err
 	}
 	return said
+}
+
+// meterOfKilled counts runs whose spantee was killed.
+func meterOfKilled(cfg otlp.Config, toFile string) *meter {
+	o, spans := options{otlp: cfg}, destination{}
+	if toFile == "" {
+		spans.otlp, _ = resolveOTLP(cfg) // the dialer says what is wrong with it
+	}
+	return newMeter(o.resolveMetrics(spans, func(error) {}).to, func(error) {})
 }
 
 // dialer returns clients for what is in the spool: for the file or the endpoint of

@@ -19,7 +19,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter"
-	"github.com/spantee/spantee/exporter/metrics"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
@@ -39,8 +38,8 @@ type tracing struct {
 	open     openSpans          // on the page, or for a viewer
 	services services
 	sampler  sampler
-	metrics  *metrics.Recorder // nil if none are to be sent
-	step     *stepSummary      // nil outside of GitHub Actions
+	metrics  *meter       // nil if none are to be sent
+	step     *stepSummary // nil outside of GitHub Actions
 
 	watch     watch
 	overLimit string    // the limit that the bytes at hand reached
@@ -87,11 +86,19 @@ func startTracing(o *options, cfg *config, say *reporter, rec *recording, proces
 	if err != nil {
 		say.problem(err)
 	}
-	if err := t.startExporter(cfg, resource); err != nil {
+	client, err := cfg.to.open()
+	if err != nil && strings.HasPrefix(cfg.to.source, "$") {
+		say.problem(fmt.Errorf("no spans are sent: %w", err))
+		client, err = nil, nil
+	}
+	if err != nil {
 		return nil, err
 	}
-	if t.metrics, err = cfg.startMetrics(resource, !t.live); err != nil {
-		say.problem(fmt.Errorf("no metrics are sent: %w", err))
+	if t.metrics = t.meter(cfg.metrics, client); t.metrics != nil && cfg.spool != nil {
+		cfg.spool.Recovered = t.metrics.countKilled
+	}
+	if err := t.startExporter(cfg, client, resource); err != nil {
+		return nil, err
 	}
 	if o.tree {
 		t.tree = tree.NewWriter(say.w, say.treeStyle())
@@ -121,14 +128,9 @@ func (t *tracing) newMapper(rec *recording) (*mapping.Mapper, error) {
 }
 
 // startExporter starts none if spans go nowhere. A recording is its own spool.
-func (t *tracing) startExporter(cfg *config, resource *resourcepb.Resource) error {
-	client, err := cfg.to.open()
-	if err != nil && strings.HasPrefix(cfg.to.source, "$") {
-		t.say.problem(fmt.Errorf("no spans are sent: %w", err))
+func (t *tracing) startExporter(cfg *config, client exporter.Client, resource *resourcepb.Resource) (err error) {
+	if client == nil {
 		return nil
-	}
-	if client == nil || err != nil {
-		return err
 	}
 	to := exporter.Config{Client: client, Spool: cfg.spool, Resource: resource, Scope: scope()}
 	if !t.live {
@@ -157,7 +159,7 @@ func (t *tracing) consume(p []byte, came time.Time) {
 	t.came = came
 	t.heard, t.watch.stalled = came, false
 	if t.metrics != nil {
-		t.metrics.Received(came)
+		t.metrics.received(came)
 	}
 	for piece := range slices.Chunk(p, maxPiece) {
 		t.consumePiece(piece)
@@ -229,18 +231,19 @@ func (t *tracing) checkpoint() {
 	}
 	t.unsaved = 0
 	var open []exporter.OpenSpan
-	var counted []*tracepb.Span
+	counted := map[string][][]byte{}
 	t.mapper.Open(func(span []byte, agent string) {
+		span = slices.Clone(span)
 		if t.exporter != nil && t.sampler.keepsSpan(span) {
 			from, _ := t.services.of(agent)
-			open = append(open, exporter.OpenSpan{Span: slices.Clone(span), From: from})
+			open = append(open, exporter.OpenSpan{Span: span, From: from})
 		}
-		if decoded := new(tracepb.Span); t.metrics != nil && proto.Unmarshal(span, decoded) == nil { // the mapper's spans are valid
-			counted = append(counted, decoded)
+		if t.metrics != nil {
+			counted[agent] = append(counted[agent], span)
 		}
 	})
 	if t.metrics != nil {
-		t.metrics.SetOpen(counted)
+		t.metrics.setOpen(counted)
 	}
 	if t.exporter != nil {
 		t.say.checkpointed(t.exporter.Checkpoint(open))
@@ -293,7 +296,7 @@ func (t *tracing) emit(span []byte, agent string) {
 		t.exporter.Export(span, from)
 	}
 	if t.metrics != nil {
-		if err := t.metrics.Export(span); err != nil {
+		if err := t.metrics.count(span, agent); err != nil {
 			t.say.problem(err)
 		}
 	}

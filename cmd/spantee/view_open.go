@@ -25,7 +25,7 @@ func (t *tracing) feed(cfg *config) *viewer.Feed {
 	if t.exporter == nil || !t.live || cfg.to.otlp == nil {
 		return nil
 	}
-	to := cfg.to.otlp.Client().Destination()
+	to := cfg.to.otlp.Destination()
 	return viewer.NewFeed(to.Endpoint, to.Protocol == "grpc", userAgent())
 }
 

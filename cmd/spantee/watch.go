@@ -21,7 +21,7 @@ func (t *tracing) look(now time.Time) (next time.Duration) {
 		for _, agent := range t.mapper.Stalled(idle) {
 			t.say.stalled(agent, idle)
 			if t.metrics != nil {
-				t.metrics.Stalled(agent)
+				t.metrics.stalled(agent)
 			}
 		}
 		t.changed = true

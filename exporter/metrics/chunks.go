@@ -1,8 +1,6 @@
 package metrics
 
 import (
-	"encoding/binary"
-
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/spantee/spantee/mapping/semconv"
@@ -28,28 +26,16 @@ type chunks struct {
 func (c *chunks) add(event []byte) {
 	var at uint64
 	var delta, merged bool
-	for len(event) > 0 {
-		number, kind, n := protowire.ConsumeTag(event)
-		if n < 0 {
-			return
+	_ = fields(event, func(number protowire.Number, f field) {
+		switch number {
+		case fieldEventTime:
+			at = f.number
+		case fieldEventName:
+			delta = string(f.bytes) == semconv.EventTextDelta || string(f.bytes) == semconv.EventThinkingDelta
+		case fieldEventAttributes:
+			merged = merged || string(key(f.bytes)) == semconv.DeltaCount
 		}
-		size := protowire.ConsumeFieldValue(number, kind, event[n:])
-		if size < 0 {
-			return
-		}
-		value := event[n : n+size]
-		switch {
-		case number == fieldEventTime && kind == protowire.Fixed64Type:
-			at = binary.LittleEndian.Uint64(value)
-		case number == fieldEventName && kind == protowire.BytesType:
-			name, _ := protowire.ConsumeBytes(value)
-			delta = string(name) == semconv.EventTextDelta || string(name) == semconv.EventThinkingDelta
-		case number == fieldEventAttributes && kind == protowire.BytesType:
-			attribute, _ := protowire.ConsumeBytes(value)
-			merged = merged || string(key(attribute)) == semconv.DeltaCount
-		}
-		event = event[n+size:]
-	}
+	})
 	switch {
 	case !delta:
 	case merged: // it stands for several: when each of them came is not known

@@ -1,8 +1,10 @@
 package metrics_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,14 +45,19 @@ func span(keysAndValues ...any) *tracepb.Span {
 func export(t *testing.T, r *metrics.Recorder, spans ...*tracepb.Span) {
 	t.Helper()
 	for _, s := range spans {
-		b, err := proto.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Export(b); err != nil {
+		if err := r.Export(encode(t, s)); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+func encode(t *testing.T, s *tracepb.Span) []byte {
+	t.Helper()
+	b, err := proto.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 func call(agent, tool string) *tracepb.Span {
@@ -73,7 +80,7 @@ func TestConventions(t *testing.T) {
 	tool := call("a", "t")
 	tool.Attributes = append(tool.Attributes, span("mcp.method.name", "tools/call", "error.type", "killed",
 		"spantee.tool.lines_added", 7, "spantee.tool.lines_removed", 8).Attributes...)
-	r.SetOpen([]*tracepb.Span{root, chat, tool})
+	r.SetOpen([][]byte{encode(t, root), encode(t, chat), encode(t, tool)})
 	receiver.Await(t, func() bool { return receiver.Points()["spantee.run.idle{gen_ai.agent.name=a}"] != nil })
 	if p := receiver.Points()["spantee.tool.active{gen_ai.agent.name=a,gen_ai.tool.name=t}"]; p == nil || p.Sum != 1 {
 		t.Errorf("the open tool is %+v", p)
@@ -245,5 +252,89 @@ func TestRetryInfo(t *testing.T) {
 	arrivals := receiver.Arrivals()
 	if len(arrivals) < 2 || arrivals[1].Sub(arrivals[0]) < delay || report.Lost != 0 {
 		t.Errorf("requests at %v, %+v", arrivals, report)
+	}
+}
+
+// TestNoTime counts what there is no time to send as lost.
+func TestNoTime(t *testing.T) {
+	receiver := metricstest.Start(t)
+	for temporality, want := range map[string]int{"cumulative": 2, "delta": 2} {
+		t.Setenv("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", temporality)
+		r := record(t, "grpc", receiver.GRPCEndpoint(), 0)
+		export(t, r, call("a", "t"), call("a", "u"))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if report := r.Close(ctx); report.Lost != want || report.Delivered != 0 {
+			t.Errorf("%s: %+v", temporality, report)
+		}
+	}
+	if n := len(receiver.Arrivals()); n > 0 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+// TestBusy sends deltas again that a busy receiver, or none, has certainly not
+// taken: each arrives once.
+func TestBusy(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "delta")
+	for _, protocol := range []string{"grpc", "http/protobuf"} {
+		receiver := metricstest.Start(t)
+		endpoint := receiver.GRPCEndpoint()
+		if protocol != "grpc" {
+			endpoint = receiver.HTTPEndpoint()
+		}
+		receiver.Refuse(func(n int) error {
+			if n > 3 {
+				return nil
+			}
+			s, err := status.New(codes.Unavailable, "busy").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Millisecond)})
+			if err != nil {
+				t.Error(err)
+			}
+			return s.Err()
+		})
+		r := record(t, protocol, endpoint, 5*time.Millisecond)
+		for n := range 4 {
+			export(t, r, call("a", "t"))
+			receiver.Await(t, func() bool { return len(receiver.Arrivals()) > n })
+		}
+		report := finish(t, r)
+		p := receiver.Points()["gen_ai.execute_tool.duration{gen_ai.agent.name=a,gen_ai.tool.name=t,gen_ai.tool.type=function}"]
+		if p == nil || p.Count != 4 || report.Lost != 0 {
+			t.Errorf("%s: %+v, %+v", protocol, p, report)
+		}
+	}
+}
+
+// TestGate has two Recorders of one receiver wait for the time that it gave one of
+// them.
+func TestGate(t *testing.T) {
+	receiver := metricstest.Start(t)
+	const delay = 300 * time.Millisecond
+	receiver.Refuse(func(n int) error {
+		if n > 1 {
+			return nil
+		}
+		s, err := status.New(codes.Unavailable, "busy").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(delay)})
+		if err != nil {
+			t.Error(err)
+		}
+		return s.Err()
+	})
+	gate := metrics.NewGate()
+	one, two := recordBehind(t, gate, receiver.GRPCEndpoint()), recordBehind(t, gate, receiver.GRPCEndpoint())
+	var ending sync.WaitGroup
+	for _, r := range []*metrics.Recorder{one, two} {
+		export(t, r, call("a", "t"))
+		ending.Go(func() {
+			if report := finish(t, r); report.Lost != 0 {
+				t.Errorf("%+v", report)
+			}
+		})
+	}
+	ending.Wait()
+	arrivals := receiver.Arrivals()
+	if len(arrivals) != 3 || arrivals[1].Sub(arrivals[0]) < delay {
+		t.Errorf("requests at %v", arrivals)
 	}
 }

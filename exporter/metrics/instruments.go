@@ -2,6 +2,8 @@ package metrics
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -9,16 +11,17 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// instruments are all that are sent, but for the observed ones.
+// instruments are all that are sent, but for the observed ones. Each is made when
+// it is first used: a short session has no use for half of them.
 type instruments struct {
-	agentDuration, toolDuration, mcpDuration        metric.Float64Histogram
-	inference, firstChunk, perChunk                 metric.Float64Histogram
-	agentCalls, agentTools, repeats                 metric.Int64Histogram
-	callInput, callOutput                           metric.Int64Histogram
-	input, output, cacheRead, cacheWrite, reasoning metric.Int64Counter
-	runs, retries, stalls, linesAdded, linesRemoved metric.Int64Counter
-	delivered, spooled, dropped                     metric.Int64Counter
-	cost                                            metric.Float64Counter
+	agentDuration, toolDuration, mcpDuration        func() metric.Float64Histogram
+	inference, firstChunk, perChunk                 func() metric.Float64Histogram
+	agentCalls, agentTools, repeats                 func() metric.Int64Histogram
+	callInput, callOutput                           func() metric.Int64Histogram
+	input, output, cacheRead, cacheWrite, reasoning func() metric.Int64Counter
+	runs, retries, stalls, linesAdded, linesRemoved func() metric.Int64Counter
+	delivered, spooled, dropped                     func() metric.Int64Counter
+	cost                                            func() metric.Float64Counter
 }
 
 // Bucket boundaries of the GenAI conventions. Agents run for hours: theirs go on
@@ -42,9 +45,9 @@ func doubling(first float64, n int) []float64 {
 	return bounds
 }
 
-// create makes the instruments.
+// create makes the observed instruments, and says how the others are made.
 func (r *Recorder) create(provider metric.MeterProvider, version string) error {
-	c := creator{meter: provider.Meter(scope, metric.WithInstrumentationVersion(version))}
+	c := creator{provider.Meter(scope, metric.WithInstrumentationVersion(version))}
 
 	r.agentDuration = c.seconds(semconv.MetricInvokeAgentDuration, "How long agents and sub-agents ran.", agentSeconds)
 	r.agentCalls = c.histogram(semconv.MetricInvokeAgentCalls, "{inference_call}", "Model calls of an agent's run.", calls)
@@ -74,58 +77,50 @@ func (r *Recorder) create(provider metric.MeterProvider, version string) error {
 	r.dropped = c.counter(semconv.MetricSpansDropped, "{span}", "Spans that were lost or rejected.")
 	r.cost = c.cost()
 
-	c.observe(r)
-	return c.err
+	return c.observe(r)
 }
 
-// A creator keeps the first error.
-type creator struct {
-	meter metric.Meter
-	err   error
+// A creator knows how to make instruments. There is no error: their names are
+// valid.
+type creator struct{ meter metric.Meter }
+
+func (c creator) seconds(name, description string, bounds []float64) func() metric.Float64Histogram {
+	return sync.OnceValue(func() metric.Float64Histogram {
+		h, _ := c.meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description), metric.WithExplicitBucketBoundaries(bounds...))
+		return h
+	})
 }
 
-func (c *creator) note(err error) {
-	if c.err == nil {
-		c.err = err
-	}
+func (c creator) histogram(name, unit, description string, bounds []float64) func() metric.Int64Histogram {
+	return sync.OnceValue(func() metric.Int64Histogram {
+		h, _ := c.meter.Int64Histogram(name, metric.WithUnit(unit), metric.WithDescription(description), metric.WithExplicitBucketBoundaries(bounds...))
+		return h
+	})
 }
 
-func (c *creator) seconds(name, description string, bounds []float64) metric.Float64Histogram {
-	h, err := c.meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description), metric.WithExplicitBucketBoundaries(bounds...))
-	c.note(err)
-	return h
+func (c creator) counter(name, unit, description string) func() metric.Int64Counter {
+	return sync.OnceValue(func() metric.Int64Counter {
+		counter, _ := c.meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(description))
+		return counter
+	})
 }
 
-func (c *creator) histogram(name, unit, description string, bounds []float64) metric.Int64Histogram {
-	h, err := c.meter.Int64Histogram(name, metric.WithUnit(unit), metric.WithDescription(description), metric.WithExplicitBucketBoundaries(bounds...))
-	c.note(err)
-	return h
-}
-
-func (c *creator) counter(name, unit, description string) metric.Int64Counter {
-	counter, err := c.meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(description))
-	c.note(err)
-	return counter
-}
-
-func (c *creator) cost() metric.Float64Counter {
-	counter, err := c.meter.Float64Counter(semconv.MetricCost, metric.WithUnit("USD"), metric.WithDescription("What runs cost, as their agents state it."))
-	c.note(err)
-	return counter
+func (c creator) cost() func() metric.Float64Counter {
+	return sync.OnceValue(func() metric.Float64Counter {
+		counter, _ := c.meter.Float64Counter(semconv.MetricCost, metric.WithUnit("USD"), metric.WithDescription("What runs cost, as their agents state it."))
+		return counter
+	})
 }
 
 // observe makes the instruments that are asked for their value.
-func (c *creator) observe(r *Recorder) {
-	runs, err := c.meter.Int64ObservableUpDownCounter(semconv.MetricActiveRuns, metric.WithUnit("{run}"), metric.WithDescription("Runs that have not ended."))
-	c.note(err)
-	tools, err := c.meter.Int64ObservableUpDownCounter(semconv.MetricActiveTools, metric.WithUnit("{tool_call}"), metric.WithDescription("Tool calls that have not ended."))
-	c.note(err)
-	idle, err := c.meter.Float64ObservableGauge(semconv.MetricIdle, metric.WithUnit("s"), metric.WithDescription("Time since the stream's last byte, while a run is open."))
-	c.note(err)
-	if c.err != nil {
-		return
+func (c creator) observe(r *Recorder) error {
+	runs, runsErr := c.meter.Int64ObservableUpDownCounter(semconv.MetricActiveRuns, metric.WithUnit("{run}"), metric.WithDescription("Runs that have not ended."))
+	tools, toolsErr := c.meter.Int64ObservableUpDownCounter(semconv.MetricActiveTools, metric.WithUnit("{tool_call}"), metric.WithDescription("Tool calls that have not ended."))
+	idle, idleErr := c.meter.Float64ObservableGauge(semconv.MetricIdle, metric.WithUnit("s"), metric.WithDescription("Time since the stream's last byte, while a run is open."))
+	if err := errors.Join(runsErr, toolsErr, idleErr); err != nil {
+		return err
 	}
-	_, err = c.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+	_, err := c.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for key, n := range r.open {
@@ -140,5 +135,5 @@ func (c *creator) observe(r *Recorder) {
 		}
 		return nil
 	}, runs, tools, idle)
-	c.note(err)
+	return err
 }

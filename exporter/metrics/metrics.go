@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,9 +20,6 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/resource"
-	"google.golang.org/protobuf/encoding/protowire"
-
-	"github.com/spantee/spantee/exporter"
 )
 
 const (
@@ -31,6 +29,9 @@ const (
 	// defaultInterval shows a run that hangs within 15 s. The specification's
 	// minute is longer than most runs.
 	defaultInterval = 10 * time.Second
+
+	// defaultTimeout of a request, by the specification.
+	defaultTimeout = 30 * time.Second
 
 	// maxSeries of an instrument. What comes beyond them is added to one with the
 	// attribute otel.metric.overflow.
@@ -49,6 +50,9 @@ type Config struct {
 	// two that send the same series overwrite each other's counts.
 	Resource *resource.Resource
 
+	// Gate is that of the receiver, if other Recorders have the same one.
+	Gate *Gate
+
 	// Interval is how long to wait between requests; zero is
 	// $OTEL_METRIC_EXPORT_INTERVAL, or 10 s.
 	Interval time.Duration
@@ -57,16 +61,20 @@ type Config struct {
 // A Recorder counts until Close. It may be used by several goroutines.
 type Recorder struct {
 	instruments
+	reader   *sdk.ManualReader
 	provider *sdk.MeterProvider
-	sender   *sender
+	sender   sender
 
-	mu     sync.Mutex
-	buffer []byte               // a span without its events
-	gaps   map[string][]float64 // between chunks of chats that have not ended, by their span ids
-	open   map[openKey]int64
-	agent  string // of a run that is open; empty if there is none
+	mu    sync.Mutex
+	gaps  map[string][]float64 // between chunks of chats that have not ended, by their span ids
+	open  map[openKey]int64
+	agent string // of a run that is open; empty if there is none
 
 	heard atomic.Int64 // when bytes came last, in nanoseconds
+
+	ending chan struct{}      // closed by Close
+	cancel context.CancelFunc // ends a request that was sent before
+	ended  chan struct{}      // closed when there is none any more
 }
 
 // New starts a Recorder.
@@ -74,22 +82,52 @@ func New(cfg Config) (*Recorder, error) {
 	if cfg.Exporter == nil {
 		return nil, errors.New("metrics: no Exporter")
 	}
-	r := &Recorder{sender: &sender{Exporter: cfg.Exporter}, gaps: map[string][]float64{}}
+	r := &Recorder{sender: sender{exporter: cfg.Exporter, gate: cmp.Or(cfg.Gate, NewGate())}, gaps: map[string][]float64{}, ending: make(chan struct{}), ended: make(chan struct{})}
 	r.Received(time.Now())
-	options := []sdk.PeriodicReaderOption{}
-	if cfg.Interval > 0 || os.Getenv("OTEL_METRIC_EXPORT_INTERVAL") == "" { // which the reader reads
-		options = append(options, sdk.WithInterval(cmp.Or(cfg.Interval, defaultInterval)))
-	}
-	r.provider = sdk.NewMeterProvider(
-		sdk.WithReader(sdk.NewPeriodicReader(r.sender, options...)),
-		sdk.WithResource(cfg.Resource),
-		sdk.WithCardinalityLimit(maxSeries),
-	)
+	r.reader = sdk.NewManualReader(sdk.WithTemporalitySelector(cfg.Exporter.Temporality), sdk.WithAggregationSelector(cfg.Exporter.Aggregation))
+	r.provider = sdk.NewMeterProvider(sdk.WithReader(r.reader), sdk.WithResource(cfg.Resource), sdk.WithCardinalityLimit(maxSeries))
 	if err := r.create(r.provider, cfg.Version); err != nil {
-		_ = r.provider.Shutdown(context.Background())
 		return nil, err
 	}
+	var ctx context.Context
+	ctx, r.cancel = context.WithCancel(context.Background())
+	go r.run(ctx, cmp.Or(cfg.Interval, milliseconds("OTEL_METRIC_EXPORT_INTERVAL"), defaultInterval))
 	return r, nil
+}
+
+// milliseconds reads a variable, which is zero unless it makes sense.
+func milliseconds(variable string) time.Duration {
+	n, _ := strconv.Atoi(os.Getenv(variable))
+	return time.Duration(max(n, 0)) * time.Millisecond
+}
+
+// run sends what there is at every interval. The SDK's own reader does so too, but
+// at the end it collects everything twice.
+func (r *Recorder) run(ctx context.Context, interval time.Duration) {
+	defer close(r.ended)
+	timeout := cmp.Or(milliseconds("OTEL_METRIC_EXPORT_TIMEOUT"), defaultTimeout)
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			if r.sender.gate.delay() > 0 {
+				continue
+			}
+			attempt, cancel := context.WithTimeout(ctx, timeout)
+			_ = r.sender.send(attempt, r.collect()) // the next one repeats it
+			cancel()
+		case <-r.ending:
+			return
+		}
+	}
+}
+
+// collect returns what there is to send.
+func (r *Recorder) collect() *metricdata.ResourceMetrics {
+	data := new(metricdata.ResourceMetrics)
+	_ = r.reader.Collect(context.Background(), data) // of our own callback, which has no errors
+	return data
 }
 
 // Received notes that bytes of the stream came.
@@ -105,153 +143,19 @@ type Report struct {
 // Close sends the last values and stops. It returns when ctx ends at the latest,
 // and does not wait for a collector that is not there.
 func (r *Recorder) Close(ctx context.Context) Report {
-	r.SetOpen(nil)
-	for backoff := 50 * time.Millisecond; r.sender.mayRetry(r.provider.ForceFlush(ctx)); backoff *= 2 {
-		select {
-		case <-time.After(backoff):
-			continue
-		case <-ctx.Done():
-		}
-		break
+	close(r.ending)
+	select {
+	case <-r.ended:
+	case <-ctx.Done():
 	}
-	// Nothing has changed since: Shutdown needs no time to send it again.
-	r.sender.stop()
-	_ = r.provider.Shutdown(ctx)
+	r.cancel()
+	<-r.ended
+	r.SetOpen(nil)
+	err := r.sender.send(ctx, r.collect())
+	for backoff := 50 * time.Millisecond; r.sender.mayRetry(err) && wait(ctx, backoff) == nil; backoff *= 2 {
+		err = r.sender.send(ctx, r.collect())
+	}
+	_ = r.provider.Shutdown(context.Background()) // neither sends anything
+	_ = r.sender.exporter.Shutdown(context.Background())
 	return r.sender.close()
 }
-
-// A sender counts what becomes of the data points.
-type sender struct {
-	sdk.Exporter
-
-	mu       sync.Mutex
-	report   Report
-	behind   int       // cumulative points of the last request, if that failed
-	retry    bool      // it may succeed later
-	silent   bool      // the receiver takes no metrics
-	notUntil time.Time // the receiver wants no request before
-}
-
-// Export makes one attempt. A cumulative point that is not delivered is lost only
-// if no later one is: that repeats it.
-func (s *sender) Export(ctx context.Context, data *metricdata.ResourceMetrics) error {
-	cumulative, delta := count(data)
-	s.mu.Lock()
-	delay, silent := time.Until(s.notUntil), s.silent
-	s.mu.Unlock()
-	if silent || cumulative+delta == 0 {
-		return nil
-	}
-	err := wait(ctx, delay)
-	if err == nil {
-		err = s.Exporter.Export(ctx, data)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err == nil {
-		s.report.Delivered += cumulative + delta
-		s.behind = 0
-		return nil
-	}
-	if errors.Is(err, errors.ErrUnsupported) {
-		s.silent = true
-		return nil
-	}
-	upload, ok := errors.AsType[*exporter.UploadError](err)
-	if !ok {
-		upload = &exporter.UploadError{Verdict: exporter.Permanent, Err: err}
-	}
-	switch upload.Verdict {
-	case exporter.Partial:
-		s.report.Delivered += cumulative + delta - upload.Rejected
-		s.report.Lost += upload.Rejected
-		s.behind = 0
-	default:
-		s.report.Lost += delta
-		s.behind = cumulative
-	}
-	s.retry = upload.Verdict == exporter.Retryable
-	if upload.RetryAfter > 0 {
-		s.notUntil = time.Now().Add(upload.RetryAfter)
-	}
-	if !errors.Is(err, errDelay) || s.report.Cause == nil {
-		s.report.Cause = upload.Err
-	}
-	return err
-}
-
-// mayRetry tells whether another attempt after one that returned err makes sense.
-// The delta points of the one before are gone, the cumulative ones are not.
-func (s *sender) mayRetry(err error) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return err != nil && s.behind > 0 && s.retry
-}
-
-// stop makes the sender send nothing more.
-func (s *sender) stop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.silent = true
-}
-
-// wait waits until the receiver wants requests again.
-func wait(ctx context.Context, delay time.Duration) error {
-	if delay <= 0 {
-		return nil
-	}
-	select {
-	case <-time.After(delay):
-		return nil
-	case <-ctx.Done():
-		return errDelay
-	}
-}
-
-var errDelay error = &exporter.UploadError{Verdict: exporter.Retryable, Err: errors.New("the collector wanted no requests yet")}
-
-func (s *sender) close() Report {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.report
-	r.Lost += s.behind
-	if r.Lost == 0 {
-		r.Cause = nil
-	}
-	return r
-}
-
-// count returns how many data points there are of either kind.
-func count(data *metricdata.ResourceMetrics) (cumulative, delta int) {
-	add := func(t metricdata.Temporality, n int) {
-		if t == metricdata.DeltaTemporality {
-			delta += n
-			return
-		}
-		cumulative += n
-	}
-	for _, scope := range data.ScopeMetrics {
-		for _, m := range scope.Metrics {
-			switch d := m.Data.(type) {
-			case metricdata.Sum[int64]:
-				add(d.Temporality, len(d.DataPoints))
-			case metricdata.Sum[float64]:
-				add(d.Temporality, len(d.DataPoints))
-			case metricdata.Histogram[int64]:
-				add(d.Temporality, len(d.DataPoints))
-			case metricdata.Histogram[float64]:
-				add(d.Temporality, len(d.DataPoints))
-			case metricdata.ExponentialHistogram[int64]:
-				add(d.Temporality, len(d.DataPoints))
-			case metricdata.ExponentialHistogram[float64]:
-				add(d.Temporality, len(d.DataPoints))
-			case metricdata.Gauge[float64]:
-				add(metricdata.CumulativeTemporality, len(d.DataPoints))
-			}
-		}
-	}
-	return cumulative, delta
-}
-
-// fieldEvents is the number of events in an opentelemetry.proto.trace.v1.Span.
-const fieldEvents protowire.Number = 11

@@ -29,15 +29,26 @@ func TestMain(m *testing.M) {
 // record starts a Recorder that sends to endpoint.
 func record(t *testing.T, protocol, endpoint string, interval time.Duration) *metrics.Recorder {
 	t.Helper()
+	return start(t, protocol, endpoint, metrics.Config{Interval: cmp.Or(interval, time.Hour)})
+}
+
+// recordBehind starts one that shares a gate.
+func recordBehind(t *testing.T, gate *metrics.Gate, endpoint string) *metrics.Recorder {
+	t.Helper()
+	return start(t, "grpc", endpoint, metrics.Config{Interval: time.Hour, Gate: gate})
+}
+
+func start(t *testing.T, protocol, endpoint string, cfg metrics.Config) *metrics.Recorder {
+	t.Helper()
 	settings, err := otlp.Resolve(otlp.Config{Signal: otlp.Metrics, Protocol: protocol, Endpoint: endpoint})
 	if err != nil {
 		t.Fatal(err)
 	}
-	exporter, err := settings.MetricExporter(t.Context())
-	if err != nil {
+	cfg.Resource, cfg.Version = resource.Empty(), "1.2"
+	if cfg.Exporter, err = settings.MetricExporter(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	r, err := metrics.New(metrics.Config{Exporter: exporter, Resource: resource.Empty(), Version: "1.2", Interval: cmp.Or(interval, time.Hour)})
+	r, err := metrics.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,15 +2,10 @@ package metrics
 
 import (
 	"context"
-	"fmt"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/mapping/semconv"
 )
@@ -18,94 +13,81 @@ import (
 // Export counts a finished span: the wire bytes of one
 // opentelemetry.proto.trace.v1.Span. It may use the bytes until it returns.
 func (r *Recorder) Export(wire []byte) error {
+	s, err := decodeSpan(wire)
+	if err != nil {
+		return err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var chunks chunks
-	r.buffer = r.buffer[:0]
-	for rest := wire; len(rest) > 0; {
-		number, kind, n := protowire.ConsumeTag(rest)
-		if n < 0 {
-			return fmt.Errorf("a span is not counted: %w", protowire.ParseError(n))
-		}
-		size := protowire.ConsumeFieldValue(number, kind, rest[n:])
-		if size < 0 {
-			return fmt.Errorf("a span is not counted: %w", protowire.ParseError(size))
-		}
-		if number == fieldEvents && kind == protowire.BytesType { // there may be hundreds
-			event, _ := protowire.ConsumeBytes(rest[n:])
-			chunks.add(event)
-		} else {
-			r.buffer = append(r.buffer, rest[:n+size]...)
-		}
-		rest = rest[n+size:]
-	}
-	span := new(tracepb.Span)
-	if err := proto.Unmarshal(r.buffer, span); err != nil {
-		return fmt.Errorf("a span is not counted: %w", err)
-	}
-	r.record(span, chunks.gaps)
+	r.record(s)
 	return nil
 }
 
-// record counts a span; gaps are the seconds between its chunks.
-func (r *Recorder) record(span *tracepb.Span, gaps []float64) {
-	f := facts{}
-	for _, kv := range span.Attributes {
-		f[kv.Key] = kv.Value
+// ExportKilled counts a span of a process that was killed, if that is why it
+// ended: the others were counted when they ended.
+func (r *Recorder) ExportKilled(wire []byte) {
+	s, err := decodeSpan(wire)
+	if err != nil || s.facts.str(semconv.ErrorType) != semconv.ErrorKilled {
+		return
 	}
-	ctx := spanContext(span)
-	seconds := float64(span.EndTimeUnixNano-span.StartTimeUnixNano) / 1e9
-	f.setError(span)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.record(s)
+}
+
+func (r *Recorder) record(s *span) {
+	ctx, f, seconds := s.context(), s.facts, s.seconds()
 	switch f.str(semconv.OperationName) {
 	case semconv.OperationInvokeAgent:
 		r.agentRan(ctx, f, seconds)
-		if f[semconv.BadLines] != nil { // which only roots have
+		if f.has(semconv.BadLines) { // which only roots have
 			r.runEnded(ctx, f)
 		}
 	case semconv.OperationChat:
-		id := string(span.SpanId)
-		r.modelCalled(ctx, f, seconds, append(gaps, r.gaps[id]...))
+		id := string(s.id)
+		r.modelCalled(ctx, f, seconds, append(s.gaps, r.gaps[id]...))
 		delete(r.gaps, id)
 	case semconv.OperationExecuteTool:
 		r.toolCalled(ctx, f, seconds)
-	}
-	if f[semconv.OperationName] == nil && len(gaps) > 0 && len(r.gaps) < maxSeries {
+	case "":
 		// What did not fit into a chat that has not ended.
-		r.gaps[string(span.ParentSpanId)] = append(r.gaps[string(span.ParentSpanId)], gaps...)
+		if parent := string(s.parent); len(s.gaps) > 0 && len(r.gaps) < maxSeries {
+			r.gaps[parent] = append(r.gaps[parent], s.gaps...)
+		}
 	}
 	r.usage(ctx, f)
 }
 
-// spanContext makes the span an exemplar.
-func spanContext(span *tracepb.Span) context.Context {
+// context makes the span an exemplar.
+func (s *span) context() context.Context {
 	cfg := trace.SpanContextConfig{TraceFlags: trace.FlagsSampled}
-	copy(cfg.TraceID[:], span.TraceId)
-	copy(cfg.SpanID[:], span.SpanId)
+	copy(cfg.TraceID[:], s.traceID)
+	copy(cfg.SpanID[:], s.id)
 	return trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(cfg))
 }
 
 func (r *Recorder) agentRan(ctx context.Context, f facts, seconds float64) {
-	r.agentDuration.Record(ctx, seconds, f.with(semconv.AgentName, semconv.RequestModel, semconv.ErrorType))
+	r.agentDuration().Record(ctx, seconds, f.with(semconv.AgentName, semconv.RequestModel, semconv.ErrorType))
 	agent := f.with(semconv.AgentName)
-	r.agentCalls.Record(ctx, f.int(semconv.Turns), agent)
-	r.agentTools.Record(ctx, f.int(semconv.Tools), agent)
+	r.agentCalls().Record(ctx, f.int(semconv.Turns), agent)
+	r.agentTools().Record(ctx, f.int(semconv.Tools), agent)
 }
 
 func (r *Recorder) runEnded(ctx context.Context, f facts) {
 	outcome := attribute.String(semconv.Outcome, outcome(f.str(semconv.ErrorType)))
-	r.runs.Add(ctx, 1, f.with(semconv.AgentName, semconv.RequestModel), metric.WithAttributes(outcome))
+	r.runs().Add(ctx, 1, f.with(semconv.AgentName, semconv.RequestModel), metric.WithAttributes(outcome))
 	agent := f.with(semconv.AgentName)
-	r.retries.Add(ctx, f.int(semconv.Retries), agent)
-	r.repeats.Record(ctx, f.int(semconv.MaxRepeats), agent)
-	r.stalls.Add(ctx, 0, agent) // so that there is a series to compare the first one with
+	r.retries().Add(ctx, f.int(semconv.Retries), agent)
+	r.repeats().Record(ctx, f.int(semconv.MaxRepeats), agent)
+	r.stalls().Add(ctx, 0, agent) // so that there is a series to compare the first one with
 
 	// The root has the total, whatever its model calls have.
-	cost := f[semconv.UsageTotalCost]
-	if cost == nil {
-		cost = f[semconv.UsageCost]
+	cost, ok := f.find(semconv.UsageTotalCost)
+	if !ok {
+		cost, ok = f.find(semconv.UsageCost)
 	}
-	if cost != nil {
-		r.cost.Add(ctx, cost.GetDoubleValue(), f.with(semconv.AgentName, semconv.RequestModel),
+	if ok {
+		r.cost().Add(ctx, cost.float, f.with(semconv.AgentName, semconv.RequestModel),
 			metric.WithAttributes(attribute.String(semconv.CostSource, "provider")))
 	}
 }
@@ -127,43 +109,43 @@ var inferenceAttributes = []string{semconv.OperationName, semconv.ProviderName, 
 // modelCalled counts a model call; gaps are the seconds between its chunks.
 func (r *Recorder) modelCalled(ctx context.Context, f facts, seconds float64, gaps []float64) {
 	call := f.with(inferenceAttributes...)
-	r.inference.Record(ctx, seconds, f.with(append(inferenceAttributes[:4:4], semconv.ErrorType)...))
-	if first := f[semconv.TimeToFirstChunk]; first != nil {
-		r.firstChunk.Record(ctx, first.GetDoubleValue(), call)
+	r.inference().Record(ctx, seconds, f.with(append(inferenceAttributes[:4:4], semconv.ErrorType)...))
+	if first, ok := f.find(semconv.TimeToFirstChunk); ok {
+		r.firstChunk().Record(ctx, first.float, call)
 	}
 	for _, gap := range gaps {
-		r.perChunk.Record(ctx, gap, call)
+		r.perChunk().Record(ctx, gap, call)
 	}
-	if f[semconv.InputTokens] != nil {
-		r.callInput.Record(ctx, f.int(semconv.InputTokens), call)
-		r.callOutput.Record(ctx, f.int(semconv.OutputTokens), call)
+	if f.has(semconv.InputTokens) {
+		r.callInput().Record(ctx, f.int(semconv.InputTokens), call)
+		r.callOutput().Record(ctx, f.int(semconv.OutputTokens), call)
 	}
 }
 
 func (r *Recorder) toolCalled(ctx context.Context, f facts, seconds float64) {
-	r.toolDuration.Record(ctx, seconds, f.with(semconv.ToolName, semconv.ToolType, semconv.AgentName, semconv.ErrorType))
-	if f[semconv.MCPMethodName] != nil {
-		r.mcpDuration.Record(ctx, seconds, f.with(semconv.MCPMethodName, semconv.ToolName, semconv.ErrorType))
+	r.toolDuration().Record(ctx, seconds, f.with(semconv.ToolName, semconv.ToolType, semconv.AgentName, semconv.ErrorType))
+	if f.has(semconv.MCPMethodName) {
+		r.mcpDuration().Record(ctx, seconds, f.with(semconv.MCPMethodName, semconv.ToolName, semconv.ErrorType))
 	}
 	agent := f.with(semconv.AgentName)
 	if n := f.int(semconv.ToolLinesAdded); n > 0 {
-		r.linesAdded.Add(ctx, n, agent)
+		r.linesAdded().Add(ctx, n, agent)
 	}
 	if n := f.int(semconv.ToolLinesRemoved); n > 0 {
-		r.linesRemoved.Add(ctx, n, agent)
+		r.linesRemoved().Add(ctx, n, agent)
 	}
 }
 
 // usage counts tokens. They are on the model calls if those have them, else on
 // the root: on one of the two.
 func (r *Recorder) usage(ctx context.Context, f facts) {
-	if f[semconv.InputTokens] == nil && f[semconv.OutputTokens] == nil {
+	if !f.has(semconv.InputTokens) && !f.has(semconv.OutputTokens) {
 		return
 	}
 	attributes := f.with(append(inferenceAttributes[:4:4], semconv.AgentName)...)
 	modality := metric.WithAttributes(attribute.String(semconv.TokenModality, "unknown"))
 	for _, u := range []struct {
-		counter metric.Int64Counter
+		counter func() metric.Int64Counter
 		key     string
 	}{
 		{r.input, semconv.InputTokens},
@@ -172,30 +154,30 @@ func (r *Recorder) usage(ctx context.Context, f facts) {
 		{r.cacheWrite, semconv.CacheWriteTokens},
 		{r.reasoning, semconv.ReasoningTokens},
 	} {
-		if f[u.key] != nil {
-			u.counter.Add(ctx, f.int(u.key), attributes, modality)
+		if f.has(u.key) {
+			u.counter().Add(ctx, f.int(u.key), attributes, modality)
 		}
 	}
 }
 
 // Stalled counts a silence of an agent's run.
 func (r *Recorder) Stalled(agent string) {
-	r.stalls.Add(context.Background(), 1, with(semconv.AgentName, agent))
+	r.stalls().Add(context.Background(), 1, with(semconv.AgentName, agent))
 }
 
 // Spans counts what became of the spans themselves, once.
 func (r *Recorder) Spans(delivered, spooled, dropped int) {
 	ctx := context.Background()
-	r.delivered.Add(ctx, int64(delivered))
-	r.spooled.Add(ctx, int64(spooled))
-	r.dropped.Add(ctx, int64(dropped))
+	r.delivered().Add(ctx, int64(delivered))
+	r.spooled().Add(ctx, int64(spooled))
+	r.dropped().Add(ctx, int64(dropped))
 }
 
 // An openKey is what has not ended: a run, or a tool call of one.
 type openKey struct{ agent, tool string }
 
-// SetOpen takes the spans that have not ended.
-func (r *Recorder) SetOpen(spans []*tracepb.Span) {
+// SetOpen takes the spans that have not ended, as Export has them.
+func (r *Recorder) SetOpen(spans [][]byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	open := map[openKey]int64{}
@@ -203,33 +185,19 @@ func (r *Recorder) SetOpen(spans []*tracepb.Span) {
 		open[key] = 0 // so that the last value of what has ended is no longer the last one
 	}
 	r.open, r.agent = open, ""
-	for _, span := range spans {
-		f := facts{}
-		for _, kv := range span.Attributes {
-			f[kv.Key] = kv.Value
+	for _, wire := range spans {
+		s, err := decodeSpan(wire)
+		if err != nil {
+			continue // Export says so when it ends
 		}
-		agent := f.str(semconv.AgentName)
+		agent := s.facts.str(semconv.AgentName)
 		switch {
-		case f[semconv.BadLines] != nil:
+		case s.facts.has(semconv.BadLines):
 			open[openKey{agent: agent}]++
 			r.agent = agent
-		case f.str(semconv.OperationName) == semconv.OperationExecuteTool && f.str(semconv.ErrorType) == semconv.ErrorKilled:
-			open[openKey{agent, f.str(semconv.ToolName)}]++
+		case s.facts.str(semconv.OperationName) == semconv.OperationExecuteTool && s.facts.str(semconv.ErrorType) == semconv.ErrorKilled:
+			open[openKey{agent, s.facts.str(semconv.ToolName)}]++
 		}
-	}
-}
-
-// facts are a span's attributes.
-type facts map[string]*commonpb.AnyValue
-
-func (f facts) str(key string) string { return f[key].GetStringValue() }
-func (f facts) int(key string) int64  { return f[key].GetIntValue() }
-
-// setError gives a span that failed without an error type one, as the conventions
-// want it.
-func (f facts) setError(span *tracepb.Span) {
-	if span.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR && f[semconv.ErrorType] == nil {
-		f[semconv.ErrorType] = &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: semconv.ErrorOther}}
 	}
 }
 

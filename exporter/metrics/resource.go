@@ -12,7 +12,7 @@ import (
 // unbounded are attributes that have another value in every run: they would make
 // as many series of each metric as there are runs.
 var unbounded = []string{
-	"cicd.pipeline.run.", "cicd.pipeline.task.run.", "vcs.ref.", "vcs.change.", "process.", "container.id",
+	"cicd.pipeline.run.", "cicd.pipeline.task.run.", "cicd.worker.", "vcs.ref.", "vcs.change.", "process.", "container.id",
 	"host.", "k8s.pod.", "k8s.node.", "k8s.job.",
 }
 

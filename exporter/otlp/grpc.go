@@ -12,22 +12,16 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding/gzip"
 )
 
-func newGRPC(s *Settings) *client {
-	target, creds := s.dialing()
-	opts := []otlptracegrpc.Option{
-		otlptracegrpc.WithEndpoint(target),
-		otlptracegrpc.WithTLSCredentials(creds),
+func (s *Settings) grpcClient(to *connection) otlptrace.Client {
+	return otlptracegrpc.NewClient(
+		otlptracegrpc.WithGRPCConn(to.grpc),
 		otlptracegrpc.WithHeaders(s.headers),
 		otlptracegrpc.WithTimeout(s.timeout),
 		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{}), // the Exporter retries
-		otlptracegrpc.WithDialOption(s.dialOptions()...),
-	}
-	if s.compression != "" { // WithCompressor("none") makes the client log an error
-		opts = append(opts, otlptracegrpc.WithCompressor(s.compression))
-	}
-	return &client{Client: otlptracegrpc.NewClient(opts...), settings: s, stopped: func() {}}
+	)
 }
 
 // dialing returns what gRPC is to dial, and how to secure the connection.
@@ -41,8 +35,9 @@ func (s *Settings) dialing() (target string, creds credentials.TransportCredenti
 	return s.endpoint.Host, insecure.NewCredentials()
 }
 
-func (s *Settings) dialOptions() []grpc.DialOption {
-	return []grpc.DialOption{
+func (s *Settings) dialOptions(creds credentials.TransportCredentials) []grpc.DialOption {
+	opts := []grpc.DialOption{
+		grpc.WithTransportCredentials(creds),
 		grpc.WithUserAgent(strings.TrimSpace(s.userAgent + " OTel OTLP Exporter Go/" + otlptrace.Version())),
 		grpc.WithChainUnaryInterceptor(recordAnswer),
 		// By default gRPC would not dial again for up to two minutes, and
@@ -52,6 +47,10 @@ func (s *Settings) dialOptions() []grpc.DialOption {
 			MinConnectTimeout: 20 * time.Second, // gRPC's default
 		}),
 	}
+	if s.compression == "gzip" {
+		opts = append(opts, grpc.WithDefaultCallOptions(grpc.UseCompressor(gzip.Name)))
+	}
+	return opts
 }
 
 // recordAnswer keeps what the receiver replied.

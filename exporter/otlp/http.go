@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
@@ -17,8 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-func newHTTP(s *Settings) *client {
-	hc := s.httpClient()
+func (s *Settings) webClient(to *connection) otlptrace.Client {
 	compression, encoding := otlptracehttp.NoCompression, otlptracehttp.EncodingProtobuf
 	if s.compression == "gzip" {
 		compression = otlptracehttp.GzipCompression
@@ -26,27 +26,27 @@ func newHTTP(s *Settings) *client {
 	if s.protocol == "http/json" {
 		encoding = otlptracehttp.EncodingJSON
 	}
-	return &client{
-		Client: otlptracehttp.NewClient(
-			otlptracehttp.WithHTTPClient(hc),
-			otlptracehttp.WithEndpointURL(s.endpoint.String()),
-			otlptracehttp.WithTLSClientConfig(nil), // the transport has it; over http:// the client would refuse to start
-			otlptracehttp.WithHeaders(s.headers),
-			otlptracehttp.WithCompression(compression),
-			otlptracehttp.WithEncoding(encoding),
-			otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}), // the Exporter retries
-		),
-		settings: s,
-		stopped:  hc.CloseIdleConnections,
-	}
+	return otlptracehttp.NewClient(
+		otlptracehttp.WithHTTPClient(s.httpClient(to)),
+		otlptracehttp.WithEndpointURL(s.endpoint.String()),
+		otlptracehttp.WithTLSClientConfig(nil), // the transport has it; over http:// the client would refuse to start
+		otlptracehttp.WithHeaders(s.headers),
+		otlptracehttp.WithCompression(compression),
+		otlptracehttp.WithEncoding(encoding),
+		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}), // the Exporter retries
+	)
 }
 
-// httpClient returns a client with connections of its own: by default all clients
-// share one transport, and leave its connections open when they stop.
-func (s *Settings) httpClient() *http.Client {
+func (s *Settings) httpClient(to *connection) *http.Client {
+	return &http.Client{Transport: to.http, Timeout: s.timeout}
+}
+
+// transport returns one with connections of its own: by default all clients share
+// one, and leave its connections open when they stop.
+func (s *Settings) transport() transport {
 	t := transport{Transport: http.DefaultTransport.(*http.Transport).Clone(), userAgent: s.userAgent}
 	t.TLSClientConfig = s.tls
-	return &http.Client{Transport: t, Timeout: s.timeout}
+	return t
 }
 
 // A transport keeps what the receiver replied. It makes a *statusError of every

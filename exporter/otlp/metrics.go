@@ -10,9 +10,14 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
-	"google.golang.org/grpc"
+	colmetricpb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	metricpb "go.opentelemetry.io/proto/otlp/metrics/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/encoding/gzip"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter"
 )
 
 // ErrNoMetrics is what a receiver answers that takes spans and no metrics, such
@@ -21,49 +26,71 @@ var ErrNoMetrics = fmt.Errorf("the receiver takes no metrics: %w", errors.ErrUns
 
 // MetricExporter returns OpenTelemetry's own exporter with these settings. Its
 // Export makes one attempt, and returns an *exporter.UploadError or
-// [ErrNoMetrics]. Metrics have no JSON form there:
-// http/json means http/protobuf.
-func (s *Settings) MetricExporter(ctx context.Context) (metric.Exporter, error) {
-	if s.protocol == "grpc" {
-		target, creds := s.dialing()
-		opts := append(s.dialOptions(), grpc.WithTransportCredentials(creds))
-		if s.compression == "gzip" {
-			opts = append(opts, grpc.WithDefaultCallOptions(grpc.UseCompressor(gzip.Name)))
-		}
-		conn, err := grpc.NewClient(target, opts...)
-		if err != nil {
+// [ErrNoMetrics]. Metrics have no JSON form there: http/json means http/protobuf.
+//
+// If spans go to the same receiver, by a client of this package, both share its
+// connection. It is made in the background: by the end of a short run it is there.
+func (s *Settings) MetricExporter(ctx context.Context, spans exporter.Client) (metric.Exporter, error) {
+	of, _ := spans.(*client)
+	to := s.shared(of)
+	if to == nil {
+		var err error
+		if to, err = s.connect(); err != nil {
 			return nil, err
 		}
-		conn.Connect() // in the background: by the end of a short run it is there
-		e, err := otlpmetricgrpc.New(ctx,
-			otlpmetricgrpc.WithGRPCConn(conn),
+	}
+	go prepareMetrics()
+	e, err := s.metricExporter(ctx, to)
+	if err != nil {
+		to.release()
+		return nil, err
+	}
+	return &metricExporter{e, s, to}, nil
+}
+
+func (s *Settings) metricExporter(ctx context.Context, to *connection) (metric.Exporter, error) {
+	if to.grpc != nil {
+		to.grpc.Connect()
+		return otlpmetricgrpc.New(ctx,
+			otlpmetricgrpc.WithGRPCConn(to.grpc),
 			otlpmetricgrpc.WithHeaders(s.headers),
 			otlpmetricgrpc.WithTimeout(s.timeout),
 			otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{}),
 		)
-		return &metricExporter{e, s, func() { _ = conn.Close() }}, err
 	}
-	hc := s.httpClient()
 	compression := otlpmetrichttp.NoCompression
 	if s.compression == "gzip" {
 		compression = otlpmetrichttp.GzipCompression
 	}
-	e, err := otlpmetrichttp.New(ctx,
-		otlpmetrichttp.WithHTTPClient(hc),
+	return otlpmetrichttp.New(ctx,
+		otlpmetrichttp.WithHTTPClient(s.httpClient(to)),
 		otlpmetrichttp.WithEndpointURL(s.endpoint.String()),
 		otlpmetrichttp.WithTLSClientConfig(nil), // the transport has it; over http:// the client would refuse to start
 		otlpmetrichttp.WithHeaders(s.headers),
 		otlpmetrichttp.WithCompression(compression),
 		otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{}),
 	)
-	return &metricExporter{e, s, hc.CloseIdleConnections}, err
+}
+
+// prepareMetrics encodes one metric of each kind. Protobuf prepares a type of
+// message when it is first encoded, which nobody is to wait for at the end.
+func prepareMetrics() {
+	number := &metricpb.NumberDataPoint{Attributes: []*commonpb.KeyValue{{Value: &commonpb.AnyValue{}}}, Exemplars: []*metricpb.Exemplar{{}}}
+	_ = proto.Size(&colmetricpb.ExportMetricsServiceRequest{ResourceMetrics: []*metricpb.ResourceMetrics{{
+		Resource: &resourcepb.Resource{},
+		ScopeMetrics: []*metricpb.ScopeMetrics{{Scope: &commonpb.InstrumentationScope{}, Metrics: []*metricpb.Metric{
+			{Data: &metricpb.Metric_Sum{Sum: &metricpb.Sum{DataPoints: []*metricpb.NumberDataPoint{number}}}},
+			{Data: &metricpb.Metric_Gauge{Gauge: &metricpb.Gauge{}}},
+			{Data: &metricpb.Metric_Histogram{Histogram: &metricpb.Histogram{DataPoints: []*metricpb.HistogramDataPoint{{}}}}},
+		}}},
+	}}})
 }
 
 // A metricExporter is one of OpenTelemetry's that returns UploadErrors.
 type metricExporter struct {
 	metric.Exporter
-	settings *Settings
-	stopped  func() // releases connections
+	settings   *Settings
+	connection *connection
 }
 
 func (e *metricExporter) Export(ctx context.Context, data *metricdata.ResourceMetrics) error {
@@ -84,11 +111,15 @@ func (e *metricExporter) Export(ctx context.Context, data *metricdata.ResourceMe
 	if s, ok := errors.AsType[grpcError](err); ok && s.GRPCStatus().Code() == codes.Unimplemented {
 		return ErrNoMetrics
 	}
-	return classify(err, e.settings.endpoint.Redacted())
+	upload := classify(err, e.settings.endpoint.Redacted())
+	answer, ok := errors.AsType[*statusError](err)
+	busy := ok && (answer.code == http.StatusServiceUnavailable || answer.code == http.StatusTooManyRequests)
+	upload.Refused = busy || upload.RetryAfter > 0 || upload.Verdict == exporter.Unreachable
+	return upload
 }
 
 func (e *metricExporter) Shutdown(ctx context.Context) error {
 	err := e.Exporter.Shutdown(ctx)
-	e.stopped()
+	e.connection.release()
 	return err
 }

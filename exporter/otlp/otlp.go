@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
@@ -63,10 +64,14 @@ func New(cfg Config) (exporter.Client, error) {
 
 // Client returns a client with these settings.
 func (s *Settings) Client() exporter.Client {
-	if s.protocol == "grpc" {
-		return newGRPC(s)
+	return &client{settings: s, connect: sync.OnceValues(s.connect)}
+}
+
+func (s *Settings) traceClient(to *connection) otlptrace.Client {
+	if to.grpc != nil {
+		return s.grpcClient(to)
 	}
-	return newHTTP(s)
+	return s.webClient(to)
 }
 
 // ClientFor returns a client for a destination found in a spool. Headers and
@@ -84,11 +89,21 @@ func ClientFor(to spool.Destination, cfg Config) (exporter.Client, error) {
 	return s.Client(), nil
 }
 
-// A client is one of OpenTelemetry's that returns UploadErrors.
+// A client is one of OpenTelemetry's that returns UploadErrors. It is made when it
+// is started: a connection has goroutines from the beginning.
 type client struct {
 	otlptrace.Client
 	settings *Settings
-	stopped  func() // releases connections
+	connect  func() (*connection, error) // always to the same one
+}
+
+func (c *client) Start(ctx context.Context) error {
+	to, err := c.connect()
+	if err != nil {
+		return err
+	}
+	c.Client = c.settings.traceClient(to)
+	return c.Client.Start(ctx)
 }
 
 func (c *client) Destination() spool.Destination { return c.settings.Destination() }
@@ -144,7 +159,12 @@ func decode(request []*tracepb.ResourceSpans) ([]*tracepb.ResourceSpans, error) 
 }
 
 func (c *client) Stop(ctx context.Context) error {
+	if c.Client == nil { // not started
+		return nil
+	}
 	err := c.Client.Stop(ctx)
-	c.stopped()
+	if to, _ := c.connect(); to != nil {
+		to.release()
+	}
 	return err
 }

@@ -27,6 +27,7 @@ type Settings struct {
 	compression string
 	timeout     time.Duration
 	tls         *tls.Config // nil unless the endpoint is https
+	tlsFiles    [3]string   // that it was made of
 	userAgent   string
 	signal      Signal
 
@@ -219,7 +220,9 @@ func (s *Settings) readTLS(cfg Config) error {
 		return nil
 	}
 	s.tls = new(tls.Config)
-	if from := s.lookup(cfg.CACert, "certificate"); from.value != "" {
+	ca, cert, key := s.lookup(cfg.CACert, "certificate"), s.lookup(cfg.ClientCert, "client-certificate"), s.lookup(cfg.ClientKey, "client-key")
+	s.tlsFiles = [3]string{ca.value, cert.value, key.value}
+	if from := ca; from.value != "" {
 		pem, err := os.ReadFile(from.value)
 		if err != nil {
 			return from.failed(err)
@@ -230,7 +233,6 @@ func (s *Settings) readTLS(cfg Config) error {
 		}
 		s.note(from, from.value)
 	}
-	cert, key := s.lookup(cfg.ClientCert, "client-certificate"), s.lookup(cfg.ClientKey, "client-key")
 	switch {
 	case cert.value == "" && key.value == "":
 		return nil

@@ -141,7 +141,8 @@ func (s Spool) revive(base string, locked bool, j journal, evicted *Evicted) (sp
 	}
 	room := s.reserved(j.size)
 	s.credit += room // until it is removed the spans are there twice
-	for _, p := range j.requests() {
+	requests := j.requests()
+	for _, p := range requests {
 		g, err := s.put(j.note.Destination, Request{appendPart(nil, p), len(p.Spans)}, "its process was killed", "")
 		evicted.Add(g)
 		if err != nil {
@@ -149,11 +150,20 @@ func (s Spool) revive(base string, locked bool, j journal, evicted *Evicted) (sp
 		}
 		spans += len(p.Spans)
 	}
-	if remove(path) == nil {
+	if remove(path) == nil { // else they are recovered again
 		s.release(room)
+		for _, p := range requests {
+			s.tellRecovered(p)
+		}
 	}
 	discard(base + lockExt)
 	return spans, nil
+}
+
+func (s Spool) tellRecovered(p Part) {
+	if s.Recovered != nil {
+		s.Recovered(p)
+	}
 }
 
 // isUnsupported tells whether a disk knows no locks.

@@ -66,6 +66,10 @@ type Spool struct {
 	// it is not this user's.
 	SetAside func(why *Untrusted)
 
+	// Recovered, if set, is told of the spans of each process that was killed, once
+	// they are requests.
+	Recovered func(Part)
+
 	credit int64 // bytes of Max that are freed when the call succeeds
 }
 

@@ -6,14 +6,6 @@ import (
 	"strings"
 )
 
-// The page's modules are written so that a few rules are enough to put them
-// into one script: imports have names in braces and come first, exports are
-// declarations, and no two modules import each other.
-var (
-	importLine = regexp.MustCompile(`(?m)^import \{([^}]*)\} from "\./([a-z]+)\.js";\n`)
-	exportLine = regexp.MustCompile(`(?m)^export ((?:async )?function|const|class) ([A-Za-z0-9_]+)`)
-)
-
 // asset is a file of the page.
 func asset(name string) string {
 	b, err := web.ReadFile("web/" + name)
@@ -24,7 +16,13 @@ func asset(name string) string {
 }
 
 // bundle is main.js with all that it imports, each module in a function of its own.
+//
+// The page's modules are written so that a few rules are enough to put them
+// into one script: imports have names in braces and come first, exports are
+// declarations, and no two modules import each other.
 func bundle() string {
+	importLine := regexp.MustCompile(`(?m)^import \{([^}]*)\} from "\./([a-z]+)\.js";\n`)
+	exportLine := regexp.MustCompile(`(?m)^export ((?:async )?function|const|class) ([A-Za-z0-9_]+)`)
 	var b strings.Builder
 	written := make(map[string]bool)
 	var add func(module string)

@@ -22,7 +22,7 @@ func Running(address string) bool {
 	if err != nil {
 		return false
 	}
-	resp, err := oneShot.Do(req)
+	resp, err := once(req)
 	if err != nil {
 		return false
 	}
@@ -34,6 +34,12 @@ func Running(address string) bool {
 
 // oneShot leaves no connections behind.
 var oneShot = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+// once says who asks: another program may listen there.
+func once(req *http.Request) (*http.Response, error) {
+	req.Header.Set("User-Agent", "spantee")
+	return oneShot.Do(req)
+}
 
 // joinBatch is how much of a trace goes into one request, before decoding.
 const joinBatch = 1 << 20
@@ -70,7 +76,7 @@ func post(ctx context.Context, page string, m proto.Message) error {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/x-protobuf")
-	resp, err := oneShot.Do(req)
+	resp, err := once(req)
 	if err != nil {
 		return err
 	}

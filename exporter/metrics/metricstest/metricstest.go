@@ -118,6 +118,13 @@ func (r *Receiver) serveHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
+// Requests are those that were taken.
+func (r *Receiver) Requests() []*colmetricpb.ExportMetricsServiceRequest {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.requests)
+}
+
 // Arrivals are when requests came since Refuse.
 func (r *Receiver) Arrivals() []time.Time {
 	r.mu.Lock()

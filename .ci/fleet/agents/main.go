@@ -1,0 +1,182 @@
+// Agents simulates a fleet: runs of 5 to 20 seconds, 50 at a time, each through a
+// spantee of its own to a collector that is busy every now and then. Some spantees
+// are killed. It prints what has to arrive, as JSON, and fails if spantee did not
+// do as it was told.
+//
+//	agents -runs 60 -spantee PATH -collector http://127.0.0.1:4318
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+var (
+	runs      = flag.Int("runs", 60, "how many")
+	atOnce    = flag.Int("at-once", 50, "how many at the same time")
+	spantee   = flag.String("spantee", "spantee", "the binary")
+	collector = flag.String("collector", "http://127.0.0.1:4318", "where OTLP over HTTP goes")
+)
+
+// killedEvery run is one whose spantee gets SIGKILL.
+const killedEvery = 20
+
+// fixtures are what the agents print.
+var fixtures = []string{
+	"cursor/fix-failing-test", "cursor/parallel-tools", "cursor/tool-failures", "cursor/retries", "cursor/partial-output",
+	"claude/parallel-tools", // which states what it cost
+}
+
+// A truth is what has to arrive.
+type truth struct {
+	Runs, Killed, Tools, InputTokens int
+	Requests, Refused                int            // of the collector
+	Spans                            map[string]int // of each trace of a run that was not killed
+}
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("agents: ")
+	flag.Parse()
+	busy, err := startBusy(*collector)
+	if err != nil {
+		log.Fatal(err)
+	}
+	f := &fleet{endpoint: busy.url, truth: truth{Spans: map[string]int{}}}
+	numbers := make(chan int)
+	var all sync.WaitGroup
+	for range *atOnce {
+		all.Go(func() {
+			for n := range numbers {
+				if err := f.run(n); err != nil {
+					f.failed(fmt.Errorf("run %d: %w", n, err))
+				}
+			}
+		})
+	}
+	for n := range *runs {
+		numbers <- n
+	}
+	close(numbers)
+	all.Wait()
+	f.truth.Requests, f.truth.Refused = busy.counts()
+	for _, err := range append(f.errors, busy.violations()...) {
+		log.Print(err)
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(f.truth); err != nil {
+		log.Fatal(err)
+	}
+	if len(f.errors)+len(busy.violations()) > 0 || f.truth.Refused == 0 {
+		log.Fatal("spantee did not do as it was told")
+	}
+}
+
+type fleet struct {
+	endpoint string
+
+	mu     sync.Mutex
+	truth  truth
+	errors []error
+}
+
+func (f *fleet) failed(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.errors = append(f.errors, err)
+}
+
+var (
+	sessionID   = regexp.MustCompile(`"session_id":"[^"]*"`)
+	summaryLine = regexp.MustCompile(`trace ([0-9a-f]{32}): (\d+) spans?,`)
+	goldenInt   = regexp.MustCompile(`(?m)^ *(spantee\.tools|gen_ai\.usage\.input_tokens) = (\d+)$`)
+)
+
+// run is one agent, from its first line to the end of its spantee.
+func (f *fleet) run(n int) error {
+	fixture := "testdata/" + fixtures[n%len(fixtures)]
+	stream, err := os.ReadFile(fixture + ".jsonl")
+	if err != nil {
+		return err
+	}
+	stream = sessionID.ReplaceAll(stream, fmt.Appendf(nil, `"session_id":"run-%d"`, n))
+	killed := n%killedEvery == killedEvery/2
+
+	service := "shop"
+	if killed {
+		service = "victims"
+	}
+	cmd := exec.Command(*spantee, "--summary", "--flush-timeout=30s")
+	cmd.Env = append(os.Environ(), "OTEL_EXPORTER_OTLP_ENDPOINT="+f.endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
+		"OTEL_SERVICE_NAME="+service, fmt.Sprintf("OTEL_RESOURCE_ATTRIBUTES=vcs.repository.name=shop,team=%d", n%7), fmt.Sprintf("OTEL_EXPORTER_OTLP_HEADERS=%s=%d", runHeader, n))
+	var stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = io.Discard, &stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	lines := bytes.SplitAfter(stream, []byte("\n"))
+	pause := time.Duration(5000+rand.IntN(15000)) * time.Millisecond / time.Duration(len(lines))
+	for i, line := range lines {
+		if killed && i == len(lines)/2 {
+			break
+		}
+		if _, err := in.Write(line); err != nil {
+			return errors.Join(err, cmd.Wait())
+		}
+		time.Sleep(pause)
+	}
+	if killed {
+		time.Sleep(2 * time.Second) // what came is in the journal after one
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.truth.Killed++
+		return nil
+	}
+	if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
+		return fmt.Errorf("%w: %s", err, stderr.String())
+	}
+	return f.ended(fixture+".trace", stderr.String())
+}
+
+// ended adds up what the golden file says of a run.
+func (f *fleet) ended(golden, stderr string) error {
+	said := summaryLine.FindStringSubmatch(stderr)
+	if said == nil || strings.Contains(stderr, "lost") {
+		return fmt.Errorf("it said %q", stderr)
+	}
+	text, err := os.ReadFile(golden)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.truth.Runs++
+	f.truth.Spans[said[1]], _ = strconv.Atoi(said[2])
+	for _, m := range goldenInt.FindAllStringSubmatch(string(text), -1) {
+		n, _ := strconv.Atoi(m[2])
+		if m[1] == "spantee.tools" {
+			f.truth.Tools += n
+		} else {
+			f.truth.InputTokens += n
+		}
+	}
+	return nil
+}

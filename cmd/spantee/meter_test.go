@@ -1,0 +1,167 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+
+	"github.com/spantee/spantee/exporter/metrics/metricstest"
+	"github.com/spantee/spantee/exporter/otlp"
+	"github.com/spantee/spantee/exporter/receiver/receivertest"
+)
+
+// TestMetricsOfNoAgent sends none of a stream without a run, and a collector that
+// is not there is mentioned once.
+func TestMetricsOfNoAgent(t *testing.T) {
+	receiver := metricstest.Start(t)
+	gone := receivertest.Start(t)
+	gone.Stop()
+	for _, endpoint := range []string{receiver.GRPCEndpoint(), gone.GRPCEndpoint()} {
+		for input, lines := range map[string]int{
+			"hello\n":                       1,
+			`{"type":"log","text":"x"}`:     1,
+			"":                              0,
+			`{"type":"system"}` + "\nhello": 1,
+		} {
+			cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + endpoint}, "--no-spool")
+			cmd.Stdin = strings.NewReader(input)
+			if err := cmd.Run(); err != nil || strings.Count(cmd.stderr.String(), "\n") > lines {
+				t.Errorf("%q: %v, %q", input, err, cmd.stderr.String())
+			}
+		}
+	}
+	if n := len(receiver.Arrivals()); n > 0 {
+		t.Errorf("%d requests", n)
+	}
+	cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + gone.GRPCEndpoint()}, "--no-spool")
+	cmd.Stdin = bytes.NewReader(fixture(t, "parallel-tools.jsonl"))
+	if err := cmd.Run(); err != nil || strings.Count(cmd.stderr.String(), "\n") != 1 || !strings.Contains(cmd.stderr.String(), "; metrics lost") {
+		t.Errorf("%v, %q", err, cmd.stderr.String())
+	}
+}
+
+// TestMetricsOfEachAgent sends the metrics of an agent as those of its service,
+// whatever agents are in the stream, and what became of the spans once.
+func TestMetricsOfEachAgent(t *testing.T) {
+	agents := map[string]string{"claude-code": "claude/background-tasks.jsonl", "cursor-agent": "cursor/parallel-tools.jsonl"}
+	for _, service := range []string{"", "shop"} {
+		receiver := metricstest.Start(t)
+		cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + receiver.GRPCEndpoint(), "OTEL_SERVICE_NAME=" + service}, "--flush-timeout=20s")
+		var stream []byte
+		for _, agent := range []string{"claude-code", "cursor-agent"} {
+			stream = append(stream, fixture(t, "../"+agents[agent])...)
+		}
+		cmd.Stdin = bytes.NewReader(stream)
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err, cmd.stderr.String())
+		}
+		selfs, seen := 0, map[string]int{}
+		for _, request := range receiver.Requests() {
+			for _, rm := range request.ResourceMetrics {
+				name := resourceAttribute(rm.Resource, "service.name")
+				for _, m := range rm.ScopeMetrics[0].Metrics {
+					if m.Name == "spantee.spans.delivered" {
+						selfs++
+					}
+					for _, p := range m.GetSum().GetDataPoints() {
+						for _, kv := range p.Attributes {
+							if kv.Key != "gen_ai.agent.name" {
+								continue
+							}
+							agent := kv.Value.GetStringValue()
+							seen[agent]++
+							if agents[agent] != "" && name != cmp.Or(service, agent) { // else it is a sub-agent
+								t.Errorf("%s of %s has the service %s", m.Name, agent, name)
+							}
+						}
+					}
+				}
+			}
+		}
+		if selfs != 1 {
+			t.Errorf("%d times what became of the spans", selfs)
+		}
+		for agent := range agents {
+			if n := seen[agent]; n == 0 {
+				t.Errorf("nothing of %s", agent)
+			}
+		}
+	}
+}
+
+func resourceAttribute(of *resourcepb.Resource, key string) string {
+	for _, kv := range of.GetAttributes() {
+		if kv.Key == key {
+			return kv.Value.GetStringValue()
+		}
+	}
+	return ""
+}
+
+// TestMetricsOfAKilledRun counts a run whose spantee was killed once: by the next
+// one, or by flush.
+func TestMetricsOfAKilledRun(t *testing.T) {
+	const (
+		runs  = "spantee.run.count{gen_ai.agent.name=cursor-agent,gen_ai.request.model=GPT-5,spantee.outcome=killed}"
+		tools = "gen_ai.execute_tool.duration{error.type=killed,gen_ai.agent.name=cursor-agent,gen_ai.tool.name=read,gen_ai.tool.type=function}"
+	)
+	for _, by := range []string{"flush", "spantee"} {
+		receiver := metricstest.Start(t)
+		state := t.TempDir()
+		env := []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + receiver.GRPCEndpoint(), "XDG_STATE_HOME=" + state}
+		kill(t, state, env, stream("killed", 3)[:14], true) // within the second call
+		for range 2 {
+			args := []string{"flush"}
+			if by == "spantee" {
+				args = []string{"--flush-timeout=20s"}
+			}
+			cmd := spantee(t, env, args...)
+			if by == "spantee" {
+				cmd.Stdin = bytes.NewReader(fixture(t, "parallel-tools.jsonl"))
+			}
+			if err := cmd.Run(); err != nil {
+				t.Fatal(err, cmd.stderr.String())
+			}
+		}
+		points := receiver.Points()
+		if p := points[runs]; p == nil || p.Sum != 1 {
+			t.Errorf("%s: killed runs %+v", by, p)
+		}
+		if p := points[tools]; p == nil || p.Count != 1 {
+			t.Errorf("%s: killed tools %+v", by, p)
+		}
+	}
+}
+
+// TestMetricsOfAHungMapper counts what there was no time to send.
+func TestMetricsOfAHungMapper(t *testing.T) {
+	receiver := metricstest.Start(t)
+	settings, err := otlp.Resolve(otlp.Config{Signal: otlp.Metrics, Endpoint: receiver.GRPCEndpoint()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	say := newReporter(&options{}, &config{}, os.Stderr)
+	m := newMeter(settings, func(err error) { t.Error(err) })
+	m.from = func(string) *resourcepb.Resource { return nil }
+	m.stalled("an agent") // is counted
+	tr := &tracing{options: &options{}, say: say, metrics: m, live: true, came: time.Now()}
+	release := make(chan struct{})
+	tr.tap = newTap(&recorder{each: func(int) { <-release }}, true, "", 0)
+	_ = copyAll(t, tr.tap, []byte("x"))
+	tr.end(false)
+	close(release)
+	<-tr.tap.done
+	if say.failure == nil || say.metrics.Lost == 0 || say.metrics.Delivered > 0 {
+		t.Errorf("%v, %+v", say.failure, say.metrics)
+	}
+	if n := len(receiver.Arrivals()); n > 0 {
+		t.Errorf("%d requests", n)
+	}
+}

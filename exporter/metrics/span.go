@@ -1,0 +1,170 @@
+package metrics
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// Field numbers of an opentelemetry.proto.trace.v1.Span, its Status and an AnyValue.
+const (
+	fieldTraceID    protowire.Number = 1
+	fieldSpanID     protowire.Number = 2
+	fieldParentID   protowire.Number = 4
+	fieldStart      protowire.Number = 7
+	fieldEnd        protowire.Number = 8
+	fieldAttributes protowire.Number = 9
+	fieldEvents     protowire.Number = 11
+	fieldStatus     protowire.Number = 15
+
+	fieldStatusCode protowire.Number = 3
+
+	fieldValue       protowire.Number = 2 // of a KeyValue
+	fieldStringValue protowire.Number = 1
+	fieldIntValue    protowire.Number = 3
+	fieldDoubleValue protowire.Number = 4
+)
+
+// A span is what is counted of one, read from the wire: the first message that
+// protobuf decodes costs more time than all metrics of a session.
+type span struct {
+	traceID, id, parent []byte
+	start, end          uint64
+	failed              bool
+	facts               facts
+	gaps                []float64 // in seconds, between the chunks of a model's answer
+}
+
+// seconds is how long it took.
+func (s *span) seconds() float64 { return float64(s.end-s.start) / 1e9 }
+
+// decodeSpan reads a span. It keeps no part of wire.
+func decodeSpan(wire []byte) (*span, error) {
+	s := &span{facts: make(facts, 0, 32)}
+	var chunks chunks
+	err := fields(wire, func(number protowire.Number, f field) {
+		switch number {
+		case fieldTraceID:
+			s.traceID = append(s.traceID, f.bytes...)
+		case fieldSpanID:
+			s.id = append(s.id, f.bytes...)
+		case fieldParentID:
+			s.parent = append(s.parent, f.bytes...)
+		case fieldStart:
+			s.start = f.number
+		case fieldEnd:
+			s.end = f.number
+		case fieldAttributes:
+			s.facts = append(s.facts, decodeFact(f.bytes))
+		case fieldEvents:
+			chunks.add(f.bytes)
+		case fieldStatus:
+			_ = fields(f.bytes, func(number protowire.Number, f field) {
+				s.failed = s.failed || number == fieldStatusCode && f.number == uint64(tracepb.Status_STATUS_CODE_ERROR)
+			})
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("a span is not counted: %w", err)
+	}
+	s.gaps = chunks.gaps
+	if s.failed && !s.facts.has(semconv.ErrorType) {
+		s.facts = append(s.facts, fact{key: semconv.ErrorType, text: semconv.ErrorOther}) // as the conventions want it
+	}
+	return s, nil
+}
+
+// facts are a span's attributes.
+type facts []fact
+
+// A fact is an attribute: a string, or a number.
+type fact struct {
+	key, text string
+	number    int64
+	float     float64
+}
+
+// find returns an attribute, empty if there is none.
+func (f facts) find(key string) (found fact, ok bool) {
+	for _, a := range f {
+		if a.key == key {
+			return a, true
+		}
+	}
+	return fact{}, false
+}
+
+func (f facts) has(key string) bool {
+	_, ok := f.find(key)
+	return ok
+}
+
+func (f facts) str(key string) string {
+	a, _ := f.find(key)
+	return a.text
+}
+
+func (f facts) int(key string) int64 {
+	a, _ := f.find(key)
+	return a.number
+}
+
+// decodeFact reads an encoded KeyValue.
+func decodeFact(attribute []byte) (a fact) {
+	_ = fields(attribute, func(number protowire.Number, f field) {
+		switch number {
+		case fieldKey:
+			a.key = string(f.bytes)
+		case fieldValue:
+			_ = fields(f.bytes, func(number protowire.Number, f field) {
+				switch number {
+				case fieldStringValue:
+					a.text = string(f.bytes)
+				case fieldIntValue:
+					a.number = int64(f.number)
+				case fieldDoubleValue:
+					a.float = math.Float64frombits(f.number)
+				}
+			})
+		}
+	})
+	return a
+}
+
+// A field is one of a message: bytes, or a number.
+type field struct {
+	bytes  []byte
+	number uint64
+}
+
+// fields calls do with every field of a message.
+func fields(message []byte, do func(protowire.Number, field)) error {
+	for len(message) > 0 {
+		number, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		message = message[n:]
+		size := protowire.ConsumeFieldValue(number, kind, message)
+		if size < 0 {
+			return protowire.ParseError(size)
+		}
+		switch kind {
+		case protowire.BytesType:
+			b, _ := protowire.ConsumeBytes(message)
+			do(number, field{bytes: b})
+		case protowire.VarintType:
+			v, _ := protowire.ConsumeVarint(message)
+			do(number, field{number: v})
+		case protowire.Fixed64Type:
+			do(number, field{number: binary.LittleEndian.Uint64(message)})
+		}
+		message = message[size:]
+	}
+	return nil
+}
