@@ -279,7 +279,7 @@ func TestManyProcessesOneSpool(t *testing.T) {
 			for id, span := range ended {
 				all[id] = span
 			}
-			runs.Go(func() { pipe(t, lines, env, "-q") })
+			runs.Go(func() { pipe(t, lines, env, "-q", "--flush-timeout=1m") })
 		}
 		runs.Wait()
 	}

@@ -11,14 +11,16 @@ import (
 const heapLimit = 32 << 20
 
 // collectRarely lets the heap grow fivefold, instead of twofold, between garbage
-// collections, because tracing allocates much and keeps little. A memory limit
-// keeps the heap small all the same. The limit is at least twice the live heap:
-// with less, the collector would run all the time. $GOGC and $GOMEMLIMIT take
-// precedence.
+// collections: tracing keeps little and throws much away. $GOGC wins.
 func collectRarely() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
 	}
+}
+
+// limitHeap keeps the heap small all the same. The limit follows the memory in use:
+// at a limit below that, the collector would run all the time. $GOMEMLIMIT wins.
+func limitHeap() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(heapLimit)
 		afterCollections(&cycle{limit: heapLimit})

@@ -64,7 +64,7 @@ type tracing struct {
 // it is a recording. process is the agent, nil if somebody else started it.
 func startTracing(o *options, cfg *config, say *reporter, rec *recording, process *mapping.Process) (*tracing, error) {
 	if !o.show { // whose store has a limit of its own
-		collectRarely()
+		limitHeap()
 	}
 	t := &tracing{options: o, say: say, came: time.Now(), live: rec == nil, process: process, sampler: cfg.sampler}
 	t.services = cfg.services(t.live, process)
