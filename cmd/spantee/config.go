@@ -33,6 +33,7 @@ type config struct {
 	parent    trace.SpanContext
 	traceURL  string
 	color     bool
+	dumb      bool // the terminal knows no escape sequences
 	content   contentConfig
 
 	problems []string // with variables: they must not break a pipe
@@ -69,8 +70,9 @@ func (o *options) resolve() (*config, error) {
 	c := &config{
 		spool:    o.spool(),
 		traceURL: cmp.Or(o.traceURL, os.Getenv("SPANTEE_TRACE_URL")),
-		color:    os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+		dumb:     os.Getenv("TERM") == "dumb",
 	}
+	c.color = os.Getenv("NO_COLOR") == "" && !c.dumb
 	var err error
 	if c.content, err = o.contentOptions.resolve(c.problem); err != nil {
 		return nil, err

@@ -37,6 +37,7 @@ type tracing struct {
 	tree     *tree.Writer       // nil if none is to be drawn
 	page     *page              // nil if none is to be shown
 	open     openSpans          // on the page, or for a viewer
+	status   *statusLine        // nil if none is drawn
 	services services
 	sampler  sampler
 	metrics  *metrics.Recorder // nil if none are to be sent
@@ -193,7 +194,7 @@ func (t *tracing) begin() {
 // tick is called a second after something came, again until the journal knows of
 // all that came, and when the stream may have been silent for too long.
 func (t *tracing) tick() time.Duration {
-	next := soonest(t.look(time.Now()), t.showOpen())
+	next := soonest(t.look(time.Now()), soonest(t.showOpen(), t.showStatus(time.Now())))
 	switch {
 	case t.exporter == nil && t.metrics == nil || !t.live:
 		return next
@@ -251,6 +252,7 @@ func (t *tracing) checkpoint() {
 
 // finish ends all spans.
 func (t *tracing) finish(whole bool, lost untraced) {
+	t.say.w.status("")
 	t.came = time.Now()
 	t.untraced = lost
 	t.mapper.Untraced(lost.bytes, lost.lines)

@@ -126,7 +126,7 @@ func showKept(prefix string, stdout *os.File, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	style := tree.Style{Color: isTerminal(stdout) && os.Getenv("NO_COLOR") == ""}
+	style := tree.Style{Color: isTerminal(stdout) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 	if width, _, err := term.GetSize(int(stdout.Fd())); err == nil {
 		style.Width = width
 	}
