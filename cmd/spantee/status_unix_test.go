@@ -11,12 +11,16 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/creack/pty"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/spantee/spantee/exporter/viewer"
 )
 
-// until returns what is on the screen up to where it matches.
-func (s *screen) until(pattern string) []string {
+// until reads the screen up to where it matches.
+func (s *screen) until(pattern string) {
 	s.t.Helper()
 	want := regexp.MustCompile(pattern + "$")
 	var seen []byte
@@ -26,13 +30,8 @@ func (s *screen) until(pattern string) []string {
 			s.t.Fatalf("no %q in %q: %v", pattern, seen, err)
 		}
 		seen = append(seen, b)
-		if found := want.FindSubmatch(seen); found != nil {
-			s.seen.Write(seen)
-			var groups []string
-			for _, g := range found {
-				groups = append(groups, string(g))
-			}
-			return groups
+		if want.Match(seen) {
+			return
 		}
 	}
 }
@@ -180,5 +179,48 @@ func TestStatusIsErased(t *testing.T) {
 	const e = "\r\x1b[2K"
 	if want := e + "one\r" + e + "message\nanother\n" + e + "two\r" + e + e + "three\r" + "last\n"; err != nil || string(got) != want {
 		t.Errorf("%v, got %q, want %q", err, got, want)
+	}
+}
+
+// A list of sessions is as wide as the terminal.
+func TestSessionsFitTheTerminal(t *testing.T) {
+	session := func(age, took time.Duration, s viewer.Session) viewer.Session {
+		s.ID, s.Start = strings.Repeat("0f", 16), time.Now().Add(-age).UnixMicro()
+		s.End = s.Start + took.Microseconds()
+		return s
+	}
+	sessions := []viewer.Session{
+		session(5*time.Minute, 8100*time.Millisecond, viewer.Session{Agent: "cursor-agent", Prompt: "Find out why\nthe 値段 \x1b[31mtest fails since this morning, and fix it", Ended: true, Tools: 6}),
+		session(30*time.Hour, 3*time.Hour, viewer.Session{Agent: "claude-code", Model: "claude-opus-5", Failure: "max_turns", Ended: true, Tools: 1234}),
+		session(65*24*time.Hour, 0, viewer.Session{Agent: "codex"}),
+	}
+	for width, want := range map[uint16]string{
+		40: `ID        AGE  TOOK   SESSION
+0f0f0f0f  5m   8.10s  cursor-agent · Fi…
+0f0f0f0f  30h  3h00m  ✗ claude-code · c…
+0f0f0f0f  65d  0ms    ✗ codex
+`,
+		80: `ID        AGE  TOOK   TOOLS  OUTCOME    SESSION
+0f0f0f0f  5m   8.10s  6      ok         cursor-agent · Find out why the 値段 \x…
+0f0f0f0f  30h  3h00m  1234   max_turns  claude-code · claude-opus-5
+0f0f0f0f  65d  0ms    0      no end     codex
+`,
+	} {
+		terminal, tty, err := pty.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer terminal.Close()
+		if err := pty.Setsize(tty, &pty.Winsize{Rows: 20, Cols: width}); err != nil {
+			t.Fatal(err)
+		}
+		if err := writeSessions(tty, sessions); err != nil {
+			t.Fatal(err)
+		}
+		tty.Close()
+		got, _ := io.ReadAll(terminal) // EIO at the end
+		if diff := cmp.Diff(want, strings.ReplaceAll(string(got), "\r", "")); diff != "" {
+			t.Errorf("%d columns (-want +got):\n%s", width, diff)
+		}
 	}
 }

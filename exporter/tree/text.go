@@ -86,6 +86,14 @@ func pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-cells(s)))
 }
 
+// Line returns s on one line of at most width columns, safe for a terminal.
+func Line(s string, width int) string {
+	return cut(printable(strings.Join(strings.Fields(s), " ")), width)
+}
+
+// Duration gives three significant digits: 850ms, 6.26s, 12.4s, 1m02s, 1h05m.
+func Duration(d time.Duration) string { return humanDuration(uint64(max(0, d))) }
+
 // humanDuration gives three significant digits: 850ms, 6.26s, 12.4s, 1m02s, 1h05m.
 func humanDuration(nanos uint64) string {
 	d := time.Duration(min(nanos, math.MaxInt64)).Round(time.Millisecond)
