@@ -44,6 +44,7 @@ type contentConfig struct {
 	level             content.Level
 	redactor          *redact.Redactor
 	maxAttributeBytes int
+	maxIsDefault      bool // nobody said how many
 }
 
 // A usageError is a flag or an argument that makes no sense.
@@ -249,6 +250,7 @@ const minAttributeBytes = 128
 // and means no content.
 func (o *contentOptions) resolve(problem func(error)) (contentConfig, error) {
 	c := contentConfig{level: content.Level(o.content), maxAttributeBytes: o.maxAttributeBytes}
+	c.maxIsDefault = o.flags != nil && !o.flags.Changed("max-attribute-bytes")
 	if n := o.maxAttributeBytes; n < minAttributeBytes || n > mapping.MaxAttribute {
 		return c, invalid("--max-attribute-bytes", fmt.Sprint(n), fmt.Sprintf("%d to %d", minAttributeBytes, mapping.MaxAttribute))
 	}

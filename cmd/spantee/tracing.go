@@ -73,8 +73,8 @@ func startTracing(o *options, cfg *config, say *reporter, rec *recording, proces
 	t.heard = t.came
 	t.watch.stallAfter = o.stallAfter
 	t.details = cfg.content.level != content.None
-	if o.show && !cfg.to.isSet() && cfg.content.maxAttributeBytes == defaultAttributeBytes {
-		cfg.content.maxAttributeBytes = viewerAttributeBytes // nobody else sees them
+	if cfg.content.maxIsDefault && (cfg.to.file != "" || o.show && !cfg.to.isSet()) {
+		cfg.content.maxAttributeBytes = wholeAttributeBytes // nobody else sees them
 	}
 	if rec == nil {
 		rec = new(recording)
@@ -104,6 +104,9 @@ func startTracing(o *options, cfg *config, say *reporter, rec *recording, proces
 		}
 	}
 	t.open = openSpans{page: t.page, feed: t.feed(cfg)}
+	if !t.live {
+		t.askViewer(cfg)
+	}
 	say.tracing = t.exporter != nil || t.tree != nil || t.page != nil || t.step != nil
 	return t, nil
 }
@@ -167,6 +170,7 @@ func (t *tracing) consume(p []byte, came time.Time) {
 
 func (t *tracing) consumePiece(p []byte) {
 	t.begin()
+	t.fitViewer()
 	t.mapper.Write(p)
 	t.changed = true
 	t.reached(t.overLimit)
