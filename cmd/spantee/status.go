@@ -56,12 +56,12 @@ func (t *tracing) showStatus(now time.Time) (next time.Duration) {
 		return time.Second
 	}
 	var open []*tracepb.Span
-	t.mapper.Open(func(span []byte, _ string) {
+	t.mapper.OpenAt(now, func(span []byte, _ string) {
 		if decoded := new(tracepb.Span); proto.Unmarshal(span, decoded) == nil { // the mapper's spans are valid
 			open = append(open, decoded)
 		}
 	})
-	voice.status(style.Status(open, t.heard, now))
+	voice.status(style.Status(open, now.Sub(t.heard)))
 	s.at, s.took = time.Now(), time.Since(start)
 	return time.Second
 }

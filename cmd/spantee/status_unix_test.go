@@ -66,11 +66,11 @@ func TestStatusOnATerminal(t *testing.T) {
 		if _, err := in.Write(stream[:head]); err != nil {
 			t.Fatal(err)
 		}
-		screen.until(`\r\x1b\[2Kcursor-agent \w+ · running shell go test \./\.\.\. for \w+ · [^\r\n]*1 tool\r`)
+		screen.until(`\r\x1b\[2Kcursor-agent \d+s · running shell go test \./\.\.\. for \d+s · [^\r\n]*1 tool\r`)
 		if err := pty.Setsize(tty, &pty.Winsize{Rows: 20, Cols: 44}); err != nil {
 			t.Fatal(err)
 		}
-		screen.until(`\r\x1b\[2Krunning shell go test \./\.\.\. for \w+\r`)
+		screen.until(`\r\x1b\[2Krunning shell go test \./\.\.\. for [1-9]\d*s[^\n\r]*\r`)
 		if _, err := in.Write(stream[head:]); err != nil {
 			t.Fatal(err)
 		}

@@ -87,7 +87,7 @@ func (t *tracing) showOpen() (next time.Duration) {
 }
 
 func (t *tracing) openRequest(of sampler) (request []*tracepb.ResourceSpans) {
-	t.mapper.Open(func(span []byte, agent string) {
+	t.mapper.OpenAt(time.Now(), func(span []byte, agent string) {
 		decoded := new(tracepb.Span)
 		if of.keepsSpan(span) && proto.Unmarshal(span, decoded) == nil { // the mapper's spans are valid
 			from, _ := t.services.of(agent)

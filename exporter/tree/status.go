@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"math"
 	"strings"
 	"time"
 
@@ -13,11 +14,11 @@ import (
 const silence = 5 * time.Second
 
 // Status returns one line that says what an agent is doing now, for how long,
-// and for how long it has been silent. It is empty if no agent is running. Spans
-// that are open end now; the stream was heard last at heard.
+// and for how long it has been silent. It is empty if no agent is running. Open
+// spans end now.
 //
 //	cursor-agent 1m12s · running shell go test ./... for 12s · 14 tools, 1 failed
-func (s Style) Status(open []*tracepb.Span, heard, now time.Time) string {
+func (s Style) Status(open []*tracepb.Span, silent time.Duration) string {
 	var current *traceTree
 	var latest *node
 	runs := 0
@@ -34,10 +35,10 @@ func (s Style) Status(open []*tracepb.Span, heard, now time.Time) string {
 	if latest == nil {
 		return ""
 	}
-	since := func(start time.Time) string { return humanSeconds(now.Sub(start).Truncate(time.Second)) }
-	began := time.Unix(0, int64(latest.start))
+	took := func(n *node) time.Duration { return time.Duration(min(n.duration(), math.MaxInt64)) }
+	since := took(latest)
 	if latest == current.root { // between steps
-		began = heard
+		since = silent
 	}
 
 	var tail []string
@@ -51,14 +52,14 @@ func (s Style) Status(open []*tracepb.Span, heard, now time.Time) string {
 	if runs > 1 {
 		tail = append(tail, plural(runs, "session"))
 	}
-	if quiet := now.Sub(heard); quiet > silence {
-		tail = append([]string{"silent for " + since(heard)}, tail...)
+	if silent > silence {
+		tail = append([]string{"silent for " + humanSeconds(silent)}, tail...)
 	}
 	who := printable(current.first(semconv.AgentName))
 	if who == "" {
 		who = current.root.title()
 	}
-	return s.statusLine(who+" "+since(time.Unix(0, int64(current.root.start))), latest, " for "+since(began), tail)
+	return s.statusLine(who+" "+humanSeconds(took(current.root)), latest, " for "+humanSeconds(since), tail)
 }
 
 // statusLine joins what fits. First the tail is left out, from its end, then who;
@@ -143,7 +144,7 @@ func (n *node) doing() string {
 
 // humanSeconds is a duration without fractions: 8s, 1m02s, 1h05m.
 func humanSeconds(d time.Duration) string {
-	d = max(0, d)
+	d = max(0, d.Truncate(time.Second))
 	if d < time.Minute {
 		return strings.TrimSuffix(d.String(), ".0s")
 	}

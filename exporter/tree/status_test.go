@@ -13,7 +13,6 @@ import (
 
 // What is open, in the order of a run, at several widths.
 func TestStatus(t *testing.T) {
-	at := func(ms int) time.Time { return time.Unix(0, int64(instant(ms))) }
 	open := func(tools, failed int, more func(s *sample)) []*tracepb.Span {
 		s := sample{trace: 30}
 		s.span(1, 0, "invoke_agent cursor-agent", 0, 72_000, attr(semconv.AgentName, "cursor-agent"), attr(semconv.ProcessWorkingDirectory, "/src/shop"),
@@ -55,7 +54,7 @@ func TestStatus(t *testing.T) {
 	} {
 		got += sample.name + "\n"
 		for _, width := range []int{40, 80, 120} {
-			line := Style{Width: width}.Status(sample.open, at(sample.heard), at(72_000))
+			line := Style{Width: width}.Status(sample.open, time.Duration(72_000-sample.heard)*time.Millisecond)
 			if cells(line) >= width || printable(line) != line {
 				t.Errorf("%s, %d: %q", sample.name, width, line)
 			}
@@ -64,7 +63,7 @@ func TestStatus(t *testing.T) {
 	}
 	compareGolden(t, "status.txt", got)
 
-	colored := Style{Color: true, Width: 120}.Status(open(3, 1, func(*sample) {}), at(0), at(72_000))
+	colored := Style{Color: true, Width: 120}.Status(open(3, 1, func(*sample) {}), time.Minute)
 	if !strings.Contains(colored, bold+"cursor-agent 1m12s\x1b[0m") {
 		t.Errorf("%q", colored)
 	}
