@@ -178,7 +178,7 @@ export class Waterfall {
     x += 14;
     pen.dot(x + 3, middle, n.failure ? "error" : n.op || "other");
     x += 12;
-    if (n.prefix && !this.narrow) x = pen.text(n.prefix, x, middle, "dim", "body", "left", room - x) + 5;
+    if (n.prefix && !(this.narrow && n.op === "chat")) x = pen.text(n.prefix, x, middle, "dim", "body", "left", room - x) + 5;
     x = pen.text(n.title, x, middle, n.failure ? "error-text" : "text", n.op === "agent" ? "strong" : "body", "left", room - x);
     const detail = rowDetail(n, this.trace.session?.folder);
     if (detail && room - x > 30) pen.text(detail, x + 7, middle, "dim", "body", "left", room - x - 7);
