@@ -256,7 +256,9 @@ func (t *tracing) checkpoint() {
 
 // finish ends all spans.
 func (t *tracing) finish(whole bool, lost untraced) {
-	t.say.w.status("")
+	if t.status != nil {
+		t.status.say.w.status("")
+	}
 	t.came = time.Now()
 	t.untraced = lost
 	t.mapper.Untraced(lost.bytes, lost.lines)

@@ -36,13 +36,15 @@ func (t *tracing) feed(cfg *config) *viewer.Feed {
 // learns that while it runs: nothing waits for the answer.
 func (t *tracing) fitViewer() {
 	whole := t.open.feed.Found()
-	if c := t.say.cfg.content; !c.maxIsDefault || c.level == content.None || whole == t.open.whole {
+	if whole == t.open.whole {
 		return
 	}
 	t.open.whole = whole
-	if whole {
+	switch c := t.say.cfg.content; {
+	case !c.maxIsDefault || c.level == content.None:
+	case whole:
 		t.mapper.SetMaxAttributeBytes(wholeAttributeBytes)
-	} else {
+	default:
 		t.mapper.SetMaxAttributeBytes(defaultAttributeBytes)
 	}
 }

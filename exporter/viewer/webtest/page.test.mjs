@@ -234,6 +234,18 @@ test("what goes on, in words", () => {
   assert.equal(headline(session), "cursor-agent · GPT-5");
 });
 
+test("a bar's notes say what its row does not", () => {
+  const trace = traced([
+    bar("r", "", "agent", "cursor-agent", 0, 10),
+    bar("a", "r", "tool", "shell go", 0, 1, { executable: "go", failure: "exit 1" }),
+    bar("b", "r", "tool", "shell", 1, 2, { executable: "go" }),
+    bar("c", "r", "tool", "shell", 2, 3, { executable: "go", detail: "go test", estimated: true }),
+    bar("d", "r", "chat", "chat", 3, 4),
+  ]);
+  assert.deepEqual(["a", "b", "c", "d"].map((id) => trace.byId.get(id).notes().join()), ["exit 1", "go", "times estimated", ""]);
+  assert.equal(trace.byId.get("d").prefix, ""); // not "chat chat"
+});
+
 test("a turn shows its wait apart from its rhythm, failed or not", () => {
   for (const failure of ["", "incomplete"]) {
     const trace = traced([
