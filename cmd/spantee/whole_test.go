@@ -44,6 +44,7 @@ func TestContentIsWhole(t *testing.T) {
 	}{
 		{"file", nil, long, true, long},
 		{"more than fits", nil, 500_000, false, 256 << 10},
+		{"a very long line", nil, 5_000_000, false, 256 << 10},
 		{"as told", []string{"--max-attribute-bytes=2048"}, long, false, 2048},
 	} {
 		file := filepath.Join(t.TempDir(), "spans.jsonl")
