@@ -139,9 +139,52 @@ func TestCutting(t *testing.T) {
 	if len(got) > 2048 || len(got) < 2040 || !json.Valid([]byte(got)) || !utf8.ValidString(got) {
 		t.Errorf("%d bytes: %s", len(got), got)
 	}
-	content := len(got) - len(`[{"role":"user","parts":[{"type":"text","content":""}]}]`)
+	if !strings.HasSuffix(got, `[truncated]"}]}]`) {
+		t.Errorf("no mark at the end of %s", got)
+	}
+	content := len(got) - len(`[{"role":"user","parts":[{"type":"text","content":"[truncated]"}]}]`)
 	if lost := number(spans, "invoke_agent cursor-agent", "spantee.truncated_bytes"); lost != int64(9*500-content) {
 		t.Errorf("%d bytes cut, want %d", lost, 9*500-content)
+	}
+}
+
+// TestCutsAreMarked checks that each cut is marked where it is, and nothing else.
+func TestCutsAreMarked(t *testing.T) {
+	long := strings.Repeat("0123456789", 600)
+	for args, want := range map[string]string{
+		`{"command":"` + long + `","n":1}`:                                   `[truncated]","n":1}`,
+		`{"a":"short","b":["` + long + `","short"]}`:                         `[truncated]","short"]}`,
+		`{"b":[` + strings.Repeat(`"tiny",`, 3000) + `"last"]}`:              `"tiny","[truncated]"]}`,
+		`{` + strings.Repeat(`"k":1,`, 3000) + `"last":2}`:                   `"k":1,"[truncated]":true}`,
+		`{"deep":` + strings.Repeat(`[`, 40) + strings.Repeat(`]`, 40) + `}`: `["[truncated]"]`,
+		`{"whole":"` + long[:1900] + `"}`:                                    `89"}`,
+	} {
+		spans := full(t, initLine, stamped(now, `{"type":"tool_call","subtype":"started","call_id":"a","tool_call":{"xToolCall":{"args":`+args+`}}}`))
+		got := attribute(spans, "execute_tool x", "gen_ai.tool.call.arguments")
+		marks := strings.Count(got, "[truncated]")
+		if !strings.Contains(got, want) || !json.Valid([]byte(got)) || len(got) > 2048 || marks != strings.Count(want, "[truncated]") {
+			t.Errorf("%d marks in %d bytes: %.60s ... %s", marks, len(got), got, got[max(0, len(got)-60):])
+		}
+	}
+
+	// Text that comes in pieces is marked once, at the piece that is not whole.
+	lines := []string{initLine}
+	for range 30 {
+		lines = append(lines, stamped(now, `{"type":"assistant","message":{"content":[{"type":"text","text":"`+long+long+`"}]}}`))
+	}
+	texts, marks := 0, 0
+	for _, s := range full(t, lines...) {
+		for _, e := range s.Events {
+			for _, kv := range e.Attributes {
+				if text := kv.Value.GetStringValue(); text != "" {
+					texts++
+					marks += strings.Count(text, "[truncated]")
+				}
+			}
+		}
+	}
+	if texts < 20 || texts > 23 || marks != texts { // 22 of 12 kB are kept, and none fits an attribute
+		t.Errorf("%d texts, %d marks", texts, marks)
 	}
 }
 

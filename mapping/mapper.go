@@ -168,6 +168,14 @@ type Mapper struct {
 	closed                       bool
 }
 
+// SetMaxAttributeBytes changes [Options.MaxAttributeBytes] for what is still to
+// come.
+func (m *Mapper) SetMaxAttributeBytes(n int) {
+	n = min(n, MaxAttribute)
+	m.opts.MaxAttributeBytes, m.event.max = n, n
+	m.capture = m.capture.WithMax(n)
+}
+
 // New returns a Mapper, or says what is wrong with the options.
 func New(opts Options) (*Mapper, error) {
 	if err := opts.check(); err != nil {

@@ -3,16 +3,32 @@ package mapping
 import (
 	"maps"
 	"slices"
+	"time"
 )
 
 // Open calls emit, as [Options.Emit], with the spans that have not ended, as they
 // would end if spantee were killed now. A span that ends later has the same id.
 func (m *Mapper) Open(emit func(span []byte, agent string)) {
+	m.openUntil(m.arrival(), m.now, emit)
+}
+
+// OpenAt does the same at a later time: spans last until now, however long the
+// stream has been silent.
+func (m *Mapper) OpenAt(now time.Time, emit func(span []byte, agent string)) {
+	if m.opts.replay() { // of which the arrival means nothing
+		m.Open(emit)
+		return
+	}
+	at := max(m.now, quantize(instant(now.UnixNano())))
+	m.openUntil(at, at, emit)
+}
+
+func (m *Mapper) openUntil(arrival, now instant, emit func(span []byte, agent string)) {
 	if m.closed {
 		return
 	}
 	ghost := &Mapper{
-		opts: m.opts, capture: m.capture, names: m.names.clone(), now: m.now, stats: m.stats, replayed: m.replayed,
+		opts: m.opts, capture: m.capture, names: m.names.clone(), now: now, stats: m.stats, replayed: m.replayed,
 		ghost: true, traceState: m.traceState,
 		event: attributes{field: fieldEventAttributes, max: m.opts.MaxAttributeBytes},
 	}
@@ -23,7 +39,6 @@ func (m *Mapper) Open(emit func(span []byte, agent string)) {
 		root.run, root.span = root.run.clone(ghost), root.span.clone()
 		ghost.roots = append(ghost.roots, root)
 	}
-	arrival := m.arrival()
 	for e := m.sessions.open.Back(); e != nil; e = e.Prev() {
 		s := e.Value.(*session)
 		for _, r := range s.ended {

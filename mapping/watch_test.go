@@ -50,3 +50,37 @@ func TestStalled(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenLastsUntilNow asks what is open while nothing comes: by the clock of
+// the stream, it lasts longer and longer, and its end does not change by that.
+func TestOpenLastsUntilNow(t *testing.T) {
+	at := func(second int) time.Time { return time.Date(2026, 10, 2, 12, 0, second, 0, time.UTC) }
+	for name, lines := range map[string][]byte{
+		"stamped":   stream(initLine, thinking(at(1)), tool(at(2), "started", "a", "")),
+		"unstamped": stream(initLine),
+	} {
+		began := time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC)
+		var spans []*tracepb.Span
+		m, err := mapping.New(mapping.Options{Agent: "cursor", Now: func() time.Time { return began }, Emit: func(b []byte, _ string) { spans = append(spans, decode(t, b)) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Write(lines)
+		lasted := func(silent time.Duration) time.Duration {
+			var end, start uint64
+			m.OpenAt(began.Add(silent), func(b []byte, _ string) {
+				s := decode(t, b)
+				start, end = s.StartTimeUnixNano, max(end, s.EndTimeUnixNano) // the root comes last
+			})
+			return time.Duration(end - start)
+		}
+		before := lasted(0)
+		if got := lasted(time.Minute) - before; got.Round(time.Millisecond) != time.Minute {
+			t.Errorf("%s: after a minute of silence it has lasted %v longer", name, got)
+		}
+		m.Close(false)
+		if r := root(t, spans); time.Duration(r.EndTimeUnixNano-r.StartTimeUnixNano) > 10*time.Second {
+			t.Errorf("%s: ended after %v", name, time.Duration(r.EndTimeUnixNano-r.StartTimeUnixNano))
+		}
+	}
+}

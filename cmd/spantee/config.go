@@ -33,6 +33,7 @@ type config struct {
 	parent    trace.SpanContext
 	traceURL  string
 	color     bool
+	dumb      bool // the terminal knows no escape sequences
 	content   contentConfig
 
 	problems []string // with variables: they must not break a pipe
@@ -43,6 +44,7 @@ type contentConfig struct {
 	level             content.Level
 	redactor          *redact.Redactor
 	maxAttributeBytes int
+	maxIsDefault      bool // nobody said how many
 }
 
 // A usageError is a flag or an argument that makes no sense.
@@ -69,8 +71,9 @@ func (o *options) resolve() (*config, error) {
 	c := &config{
 		spool:    o.spool(),
 		traceURL: cmp.Or(o.traceURL, os.Getenv("SPANTEE_TRACE_URL")),
-		color:    os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+		dumb:     os.Getenv("TERM") == "dumb",
 	}
+	c.color = os.Getenv("NO_COLOR") == "" && !c.dumb
 	var err error
 	if c.content, err = o.contentOptions.resolve(c.problem); err != nil {
 		return nil, err
@@ -247,6 +250,7 @@ const minAttributeBytes = 128
 // and means no content.
 func (o *contentOptions) resolve(problem func(error)) (contentConfig, error) {
 	c := contentConfig{level: content.Level(o.content), maxAttributeBytes: o.maxAttributeBytes}
+	c.maxIsDefault = o.flags != nil && !o.flags.Changed("max-attribute-bytes")
 	if n := o.maxAttributeBytes; n < minAttributeBytes || n > mapping.MaxAttribute {
 		return c, invalid("--max-attribute-bytes", fmt.Sprint(n), fmt.Sprintf("%d to %d", minAttributeBytes, mapping.MaxAttribute))
 	}

@@ -1,9 +1,18 @@
 package main
 
-import "github.com/spf13/pflag"
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/spantee/spantee/mapping"
+)
 
 // defaultAttributeBytes is what Tempo takes unless configured otherwise.
 const defaultAttributeBytes = 2048
+
+// wholeAttributeBytes is where strings are cut that only a file or a viewer gets.
+const wholeAttributeBytes = mapping.MaxAttribute
 
 // contentOptions are --content and related flags.
 type contentOptions struct {
@@ -11,12 +20,16 @@ type contentOptions struct {
 	redactRules       []string
 	redactOff         []string
 	maxAttributeBytes int
+	flags             *pflag.FlagSet // to tell a default from the same value given
 }
 
 func (o *contentOptions) addFlags(f *pflag.FlagSet) {
+	o.flags = f
 	f.StringVar(&o.content, "content", "", "record content: `WHAT` is none, details for paths, commands and the like, or full "+
 		"(default $"+captureVariable+" or none)")
 	f.StringArrayVar(&o.redactRules, "redact-rule", nil, "also redact what matches `NAME=REGEX`, or its first group; may be repeated")
 	f.StringArrayVar(&o.redactOff, "redact-off", nil, "turn off the redaction rule `NAME`; may be repeated")
-	f.IntVar(&o.maxAttributeBytes, "max-attribute-bytes", defaultAttributeBytes, "truncate strings in spans to `N` bytes")
+	f.IntVar(&o.maxAttributeBytes, "max-attribute-bytes", defaultAttributeBytes,
+		fmt.Sprintf("truncate strings in spans to `N` bytes (default %d, or %d for a file or spantee view)", defaultAttributeBytes, wholeAttributeBytes))
+	f.Lookup("max-attribute-bytes").DefValue = "0" // it is not shown twice
 }

@@ -177,3 +177,41 @@ func TestNoSecretOnTheWire(t *testing.T) {
 		t.Errorf("%d marks for %d secrets", n, len(secrets))
 	}
 }
+
+// TestNoSecretInAFile writes the same to a file, and into a page that somebody
+// may hand on: there, content is whole.
+func TestNoSecretInAFile(t *testing.T) {
+	secrets := redacttest.All()
+	var in []byte
+	for _, s := range secrets {
+		in = append(in, session(s.Text)...)
+	}
+	dir := t.TempDir()
+	recording, spans, page := filepath.Join(dir, "in.jsonl"), filepath.Join(dir, "spans.jsonl"), filepath.Join(dir, "page.html")
+	if err := os.WriteFile(recording, in, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	filter := spantee(t, nil, "--content=full", "--to", spans)
+	filter.Stdin = bytes.NewReader(in)
+	for _, cmd := range []*run{filter, spantee(t, nil, "view", "--content=full", "--export", page, recording)} {
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%v: %s", err, &cmd.stderr)
+		}
+	}
+	for _, name := range []string{spans, page} {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range secrets {
+			for _, part := range s.Parts {
+				if bytes.Contains(b, []byte(part)) {
+					t.Errorf("%s: %q is in %s", s.Name, part, filepath.Base(name))
+				}
+			}
+		}
+		if n := bytes.Count(b, []byte("[redacted:")); n < len(secrets) {
+			t.Errorf("%s: %d marks for %d secrets", filepath.Base(name), n, len(secrets))
+		}
+	}
+}

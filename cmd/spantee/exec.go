@@ -91,6 +91,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	if root := tracing.mapper.Root(); say.tracing {
 		say.runStarted(mapping.Run{TraceID: root.TraceID()})
 	}
+	tracing.status = newStatusLine(say, stdout)
 	tracing.start()
 
 	pass := newPassthrough(out, stdout, tracing.tap)

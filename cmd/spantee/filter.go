@@ -31,6 +31,7 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 		say.awaiting()
 	}
 
+	tracing.status = newStatusLine(say, stdout)
 	tracing.start()
 	pass := newPassthrough(stdin, stdout, tracing.tap)
 	copied := make(chan error, 1)

@@ -150,6 +150,7 @@ func (r *reporter) checkpointed(err error) {
 // print says it all.
 func (r *reporter) print() {
 	defer r.w.Flush()
+	r.w.status("")
 	if r.quiet {
 		return
 	}

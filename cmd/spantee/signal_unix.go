@@ -72,6 +72,12 @@ func fromTerminal(s os.Signal) bool {
 		return false
 	}
 	defer tty.Close()
+	return inForeground(tty)
+}
+
+// inForeground tells whether the shell has left the terminal to this process. One
+// in the background may be stopped if it writes there.
+func inForeground(tty *os.File) bool {
 	foreground, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
 	return err == nil && foreground == syscall.Getpgrp()
 }

@@ -43,3 +43,6 @@ func dieBy(s os.Signal) {
 	}
 	os.Exit(code)
 }
+
+// inForeground is always true: Windows has no job control.
+func inForeground(*os.File) bool { return true }

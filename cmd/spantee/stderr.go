@@ -20,6 +20,7 @@ type voice struct {
 	running bool          // a goroutine writes
 	moved   chan struct{} // closed, and replaced, when that has written some
 	gone    bool          // nobody listens
+	drawn   bool          // the last line is a status
 }
 
 const (
@@ -44,12 +45,46 @@ func (v *voice) Write(p []byte) (int, error) {
 	if !v.await(func() bool { return len(v.words) < maxWords }) {
 		return 0, errUnread
 	}
-	v.words = append(v.words, p...)
+	if v.drawn {
+		v.say(eraseLine)
+		v.drawn = false
+	}
+	v.say(string(p))
+	return len(p), nil
+}
+
+// say writes words on the side. It is called with v.mu held.
+func (v *voice) say(words string) {
+	v.words = append(v.words, words...)
 	if !v.running {
 		v.running = true
 		go v.write()
 	}
-	return len(p), nil
+}
+
+// eraseLine empties the line that the cursor is on.
+const eraseLine = "\r\x1b[2K"
+
+// status draws line in place of the last one, "" for none. Nobody waits for it:
+// it is left out while a terminal is slow or stopped. The cursor stays at the
+// start of the line, so that whatever the agent says on stderr begins there.
+func (v *voice) status(line string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.gone || line == "" && !v.drawn || line != "" && v.running {
+		return
+	}
+	v.say(eraseLine)
+	if v.drawn = line != ""; v.drawn {
+		v.say(line + "\r")
+	}
+}
+
+// forgetStatus leaves the line that has the status to somebody else.
+func (v *voice) forgetStatus() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.drawn = false
 }
 
 // write writes until there are no more words.

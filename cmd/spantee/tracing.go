@@ -36,6 +36,7 @@ type tracing struct {
 	tree     *tree.Writer       // nil if none is to be drawn
 	page     *page              // nil if none is to be shown
 	open     openSpans          // on the page, or for a viewer
+	status   *statusLine        // nil if none is drawn
 	services services
 	sampler  sampler
 	metrics  *meter       // nil if none are to be sent
@@ -71,8 +72,8 @@ func startTracing(o *options, cfg *config, say *reporter, rec *recording, proces
 	t.heard = t.came
 	t.watch.stallAfter = o.stallAfter
 	t.details = cfg.content.level != content.None
-	if o.show && !cfg.to.isSet() && cfg.content.maxAttributeBytes == defaultAttributeBytes {
-		cfg.content.maxAttributeBytes = viewerAttributeBytes // nobody else sees them
+	if cfg.content.maxIsDefault && (cfg.to.file != "" || o.show && !cfg.to.isSet()) {
+		cfg.content.maxAttributeBytes = wholeAttributeBytes // nobody else sees them
 	}
 	if rec == nil {
 		rec = new(recording)
@@ -110,6 +111,9 @@ func startTracing(o *options, cfg *config, say *reporter, rec *recording, proces
 		}
 	}
 	t.open = openSpans{page: t.page, feed: t.feed(cfg)}
+	if !t.live {
+		t.askViewer(cfg)
+	}
 	say.tracing = t.exporter != nil || t.tree != nil || t.page != nil || t.step != nil
 	return t, nil
 }
@@ -168,6 +172,7 @@ func (t *tracing) consume(p []byte, came time.Time) {
 
 func (t *tracing) consumePiece(p []byte) {
 	t.begin()
+	t.fitViewer()
 	t.mapper.Write(p)
 	t.changed = true
 	t.reached(t.overLimit)
@@ -195,7 +200,7 @@ func (t *tracing) begin() {
 // tick is called a second after something came, again until the journal knows of
 // all that came, and when the stream may have been silent for too long.
 func (t *tracing) tick() time.Duration {
-	next := soonest(t.look(time.Now()), t.showOpen())
+	next := soonest(t.look(time.Now()), soonest(t.showOpen(), t.showStatus(time.Now())))
 	switch {
 	case t.exporter == nil && t.metrics == nil || !t.live:
 		return next
@@ -254,6 +259,9 @@ func (t *tracing) checkpoint() {
 
 // finish ends all spans.
 func (t *tracing) finish(whole bool, lost untraced) {
+	if t.status != nil {
+		t.status.say.w.status("")
+	}
 	t.came = time.Now()
 	t.untraced = lost
 	t.mapper.Untraced(lost.bytes, lost.lines)

@@ -38,9 +38,6 @@ const (
 
 	// defaultKept is what viewers keep on disk, all together.
 	defaultKept = 128 << 20
-
-	// viewerAttributeBytes is where strings are cut that only a viewer shows.
-	viewerAttributeBytes = 256 << 10
 )
 
 // addViewFlags adds those of --view.
@@ -82,8 +79,9 @@ func viewCommand() *cobra.Command {
 	f.StringVar(&o.export, "export", "", "write the sessions to `FILE` and exit: one HTML page, or OTLP JSON if its name ends in .json")
 	f.BoolVar(&o.noOpen, "no-open", false, "do not open the browser")
 	o.addFlags(f)
-	o.maxAttributeBytes = viewerAttributeBytes
-	f.Lookup("max-attribute-bytes").DefValue = strconv.Itoa(viewerAttributeBytes)
+	o.maxAttributeBytes = wholeAttributeBytes
+	max := f.Lookup("max-attribute-bytes")
+	max.Usage, max.DefValue = "truncate strings in streams from FILEs to `N` bytes", strconv.Itoa(wholeAttributeBytes)
 	return cmd
 }
 

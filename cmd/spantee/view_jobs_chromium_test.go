@@ -51,6 +51,10 @@ func TestChromiumSearch(t *testing.T) {
 	c.do(chromedp.NavigateForward())
 	c.await(`%s.timeline.from === 3e6 && document.querySelector(".chart input[type=search]").value === "is:error"`, waterfall)
 
+	// The latest session is found from within the page as well.
+	eval[bool](c, `(() => { location.hash = "#/latest"; return true; })()`)
+	c.await(`location.hash.startsWith("#/trace/%s") && %s > 5`, v.list(t).Sessions[0].ID, rowCount)
+
 	// Columns sort, either way.
 	c.open(v.page + "/")
 	c.await(`document.querySelectorAll(".sessions tbody tr").length === 3`)

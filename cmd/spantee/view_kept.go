@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
+	"unicode/utf8"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -68,13 +69,11 @@ func listKept(words []string, stdout *os.File, stderr io.Writer) error {
 		fmt.Fprintln(stderr, "spantee: no sessions are kept yet: run spantee view, or an agent with --view")
 		return nil
 	}
-	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tSTARTED\tTOOK\tTOOLS\tOUTCOME\tSESSION")
-	for _, s := range l.Sessions {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", s.ID[:8], humanize.Time(time.UnixMicro(s.Start)),
-			(time.Duration(s.End-s.Start) * time.Microsecond).Round(10*time.Millisecond), s.Tools, outcome(s), plainText(headline(s), 60))
+	if l.Matching == 0 {
+		fmt.Fprintf(stderr, "spantee: none of the %s matches\n", count(l.Total, "session"))
+		return nil
 	}
-	if err := w.Flush(); err != nil {
+	if err := writeSessions(stdout, l.Sessions); err != nil {
 		return err
 	}
 	if l.Matching > len(l.Sessions) {
@@ -83,10 +82,60 @@ func listKept(words []string, stdout *os.File, stderr io.Writer) error {
 	return nil
 }
 
+// Widths of a list of sessions, in columns.
+const (
+	anyWidth    = 132 // where stdout is no terminal
+	narrowList  = 60  // below it there is no room for tools and outcome
+	minHeadline = 12
+)
+
+// writeSessions writes one line a session, as wide as the terminal.
+func writeSessions(stdout *os.File, sessions []viewer.Session) error {
+	width, _, err := term.GetSize(int(stdout.Fd()))
+	if err != nil {
+		width = anyWidth
+	}
+	narrow := width < narrowList
+	rows := [][]string{{"ID", "AGE", "TOOK", "TOOLS", "OUTCOME"}}
+	for _, s := range sessions {
+		rows = append(rows, []string{
+			s.ID[:8], age(time.UnixMicro(s.Start)), tree.Duration(time.Duration(s.End-s.Start) * time.Microsecond),
+			strconv.Itoa(s.Tools), outcome(s),
+		})
+	}
+	if narrow {
+		for i := range rows {
+			rows[i] = rows[i][:3]
+		}
+	}
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(w, strings.Join(row, "\t")+"\t")
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for i, line := range strings.Split(strings.TrimSuffix(table.String(), "\n"), "\n") {
+		last := "SESSION"
+		if i > 0 {
+			last = headline(sessions[i-1])
+		}
+		if i > 0 && narrow && outcome(sessions[i-1]) != "ok" {
+			last = "✗ " + last
+		}
+		left := max(minHeadline, width-utf8.RuneCountInString(line))
+		if _, err := fmt.Fprintln(stdout, line+tree.Line(last, left)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func outcome(s viewer.Session) string {
 	switch {
 	case s.Failure != "":
-		return plainText(s.Failure, 20)
+		return tree.Line(s.Failure, 20)
 	case !s.Ended:
 		return "no end"
 	case s.Errors > 0:
@@ -95,26 +144,14 @@ func outcome(s viewer.Session) string {
 	return "ok"
 }
 
-// headline is the prompt, or what the session is called without content.
+// headline is the agent and its prompt, or its model without content.
 func headline(s viewer.Session) string {
-	if s.Prompt != "" {
-		return s.Prompt
+	parts := []string{s.Agent, s.Prompt}
+	if s.Prompt == "" {
+		parts = []string{s.Agent, s.Model}
 	}
-	return strings.TrimSpace(s.Agent + " " + s.Model)
-}
-
-// plainText is safe for a terminal: senders may put anything into a span.
-func plainText(s string, most int) string {
-	clean := strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, s)
-	if r := []rune(clean); len(r) > most {
-		return string(r[:most-1]) + "…"
-	}
-	return clean
+	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
+	return strings.Join(parts, " · ")
 }
 
 func showKept(prefix string, stdout *os.File, stderr io.Writer) error {
@@ -126,7 +163,7 @@ func showKept(prefix string, stdout *os.File, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	style := tree.Style{Color: isTerminal(stdout) && os.Getenv("NO_COLOR") == ""}
+	style := tree.Style{Color: isTerminal(stdout) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 	if width, _, err := term.GetSize(int(stdout.Fd())); err == nil {
 		style.Width = width
 	}

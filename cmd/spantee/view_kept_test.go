@@ -34,11 +34,14 @@ func TestKeptSessions(t *testing.T) {
 	v.kill(t)
 
 	stdout, _, err := command("ls")
-	if err != nil || !strings.Contains(stdout, "Fix the coupon") || !strings.Contains(stdout, "1.5s") || strings.Contains(stdout, "\x1b") || strings.Count(stdout, "\n") != 3 {
+	if err != nil || !strings.Contains(stdout, "Fix the coupon") || !strings.Contains(stdout, "1.50s") || strings.Contains(stdout, "\x1b") || strings.Count(stdout, "\n") != 3 {
 		t.Errorf("%v %q", err, stdout)
 	}
 	if stdout, _, err = command("ls", "TESTS", "coupon"); err != nil || strings.Count(stdout, "\n") != 2 {
 		t.Errorf("%v %q", err, stdout)
+	}
+	if _, stderr, err := command("ls", "no-such-word"); err != nil || stderr != "spantee: none of the 2 sessions matches\n" {
+		t.Errorf("%v %q", err, stderr)
 	}
 	id := strings.Fields(strings.Split(stdout, "\n")[1])[0]
 	stdout, _, err = command("show", id)

@@ -47,7 +47,8 @@ func TestChromiumNow(t *testing.T) {
 	c.await(`document.querySelector(".head .outcome.running").innerText.startsWith("running shell")`)
 	c.await(`document.querySelector(".entry.tool.open .command").innerText === "$ go test ./..."`)
 	before := eval[float64](c, `%s.trace.duration`, waterfall)
-	c.await(`%s.trace.duration > %f + 500000`, waterfall, before) // it ticks
+	c.await(`%s.trace.duration > %f + 3e6`, waterfall, before) // it ticks, however long nothing comes
+	c.await(`/^running shell go test \.\/\.\.\. for [3-9]s/.test(document.querySelector(".head .outcome.running").innerText)`)
 	c.screenshot("running")
 	for ; written < len(recorded); written++ {
 		if _, err := lines.Write(recorded[written]); err != nil {
@@ -125,6 +126,7 @@ func TestChromiumKilled(t *testing.T) {
 			written := time.Now()
 			c.await(`document.querySelector(".outcome.running").innerText.startsWith("waiting for the model")`)
 			t.Logf("pace: in the list %v after its first line", time.Since(written).Round(10*time.Millisecond))
+			c.await(`/^waiting for the model for [3-9]s/.test(document.querySelector(".outcome.running").innerText)`)
 			if err := filter.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}

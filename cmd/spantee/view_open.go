@@ -8,12 +8,15 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter/viewer"
+	"github.com/spantee/spantee/mapping/content"
 )
 
 // openSpans is where spans are shown that have not ended.
 type openSpans struct {
 	page *page        // nil if there is none
 	feed *viewer.Feed // nil if no viewer can be at the endpoint
+
+	whole bool // content is sent whole, to the viewer at the endpoint
 
 	at         time.Time     // they were shown last
 	took       time.Duration // to do that
@@ -27,6 +30,34 @@ func (t *tracing) feed(cfg *config) *viewer.Feed {
 	}
 	to := cfg.to.otlp.Destination()
 	return viewer.NewFeed(to.Endpoint, to.Protocol == "grpc", userAgent())
+}
+
+// fitViewer sends whole content while a viewer is at the endpoint. A live stream
+// learns that while it runs: nothing waits for the answer.
+func (t *tracing) fitViewer() {
+	whole := t.open.feed.Found()
+	if whole == t.open.whole {
+		return
+	}
+	t.open.whole = whole
+	switch c := t.say.cfg.content; {
+	case !c.maxIsDefault || c.level == content.None:
+	case whole:
+		t.mapper.SetMaxAttributeBytes(wholeAttributeBytes)
+	default:
+		t.mapper.SetMaxAttributeBytes(defaultAttributeBytes)
+	}
+}
+
+// askViewer does the same for a recording, which has time to ask first.
+func (t *tracing) askViewer(cfg *config) {
+	if t.exporter == nil || cfg.to.otlp == nil || !cfg.content.maxIsDefault || cfg.content.level == content.None {
+		return
+	}
+	if to := cfg.to.otlp.Client().Destination(); viewer.Answers(to.Endpoint, to.Protocol == "grpc", userAgent()) {
+		cfg.content.maxAttributeBytes = wholeAttributeBytes
+		t.mapper.SetMaxAttributeBytes(wholeAttributeBytes)
+	}
 }
 
 // maxOpenInterval is less than what a viewer takes for a sign of death.
@@ -58,7 +89,7 @@ func (t *tracing) showOpen() (next time.Duration) {
 }
 
 func (t *tracing) openRequest(of sampler) (request []*tracepb.ResourceSpans) {
-	t.mapper.Open(func(span []byte, agent string) {
+	t.mapper.OpenAt(time.Now(), func(span []byte, agent string) {
 		decoded := new(tracepb.Span)
 		if of.keepsSpan(span) && proto.Unmarshal(span, decoded) == nil { // the mapper's spans are valid
 			from, _ := t.services.of(agent)

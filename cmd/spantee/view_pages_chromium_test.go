@@ -2,9 +2,12 @@ package main
 
 import (
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/spantee/spantee/exporter/viewer"
 )
 
 // sizes are the windows that every page is looked at in.
@@ -20,11 +23,31 @@ func (c *chromium) look(name string) {
 			c.do(chromedp.EmulateViewport(size[0], size[1]))
 			c.drawn()
 			c.screenshot(name + "-" + theme + "-" + width)
+			c.fits(name + " " + theme + " " + width)
 			c.axe(name + " " + theme + " " + width)
 		}
 	}
 	c.theme("light")
 	c.do(chromedp.EmulateViewport(1440, 900))
+}
+
+// fits checks that nothing is wider than the window, and that hints in fields
+// can be read to their end.
+func (c *chromium) fits(page string) {
+	c.t.Helper()
+	cut := eval[[]string](c, `(() => {
+		const pen = document.createElement("canvas").getContext("2d");
+		const cut = [...document.querySelectorAll("input[placeholder]")].filter((field) => {
+			const style = getComputedStyle(field);
+			pen.font = style.font;
+			return field.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) < pen.measureText(field.placeholder).width;
+		}).map((field) => field.placeholder);
+		if (document.documentElement.scrollWidth > innerWidth) cut.push("the page");
+		return cut;
+	})()`)
+	for _, what := range cut {
+		c.t.Errorf("%s: %q does not fit", page, what)
+	}
 }
 
 // axe runs axe-core, which SPANTEE_AXE names, on the page.
@@ -66,17 +89,19 @@ func TestChromiumPages(t *testing.T) {
 	c.open(v.page + "/#/trace/" + first)
 	c.await(`%s > 5 && document.querySelectorAll(".transcript .said").length > 0`, rowCount)
 	c.look("session")
-	for _, tab := range []string{"Span", "Summary"} {
-		c.open(v.page + "/#/trace/" + first + "?tab=" + tab)
-		c.await(`%s > 5`, rowCount)
-		c.do(chromedp.KeyEvent("e"))
-		c.drawn()
-		c.look("tab-" + tab)
-	}
+	c.open(v.page + "/#/trace/" + first + "?tab=Span")
+	c.await(`%s > 5`, rowCount)
+	c.do(chromedp.KeyEvent("e"))
+	c.await(`document.querySelector(".details h2")`)
+	c.look("tab-Span")
+	c.open(v.page + "/#/trace/" + first + "?tab=Summary")
+	c.await(`%s > 5 && document.querySelector(".slowest") && document.querySelector(".slowest").checkVisibility()`, rowCount)
+	c.look("tab-Summary")
 	c.open(v.page + "/#/runs?by=model")
 	c.await(`document.querySelectorAll("table.runs tbody tr").length > 1`)
 	c.look("runs")
-	c.open(v.page + "/#/compare/" + first + "/" + l.Sessions[1].ID)
+	other := l.Sessions[slices.IndexFunc(l.Sessions, func(s viewer.Session) bool { return s.ID != first && s.Tools > 2 })].ID
+	c.open(v.page + "/#/compare/" + first + "/" + other)
 	c.await(`document.querySelector(".steps tbody tr")`)
 	c.look("compare")
 	c.open(v.page + "/#/nothing?q=no-such-word")

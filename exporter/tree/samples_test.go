@@ -251,6 +251,25 @@ var samples = []struct {
 		s.span(7, 1, "execute_tool webFetch", 3100, 4000, attr(semconv.URLFull, "https://example.com/a/rather/long/path?and=a&long=query"))
 		return s.spans
 	}},
+	{"busy", func() []*tracepb.Span { // enough calls for the slowest to be named
+		s := sample{trace: 16}
+		command := func(line string) func(*tracepb.Span) { return attr(semconv.ProcessCommandLine, line) }
+		exe := attr(semconv.ProcessExecutable, "go")
+		s.span(1, 0, "invoke_agent cursor-agent", 0, 60_000, attr(semconv.AgentName, "cursor-agent"), attr(semconv.ProcessWorkingDirectory, "/src/shop"))
+		s.span(2, 1, "chat GPT-5", 0, 9000, attr(semconv.TimeToFirstChunk, 6.5))
+		s.span(3, 1, "execute_tool read", 9001, 9101, attr(semconv.FilePath, "/src/shop/internal/checkout/discounts/coupon_test.go"))
+		s.span(4, 1, "execute_tool shell go", 9200, 31_000, exe, command("go test -race -run TestCoupon ./internal/checkout/..."), attr(semconv.ProcessExitCode, 1), fails("failure", ""))
+		s.span(5, 4, "await_approval shell", 9200, 14_000)
+		s.span(6, 1, "chat GPT-5", 31_001, 36_000, attr(semconv.TimeToFirstChunk, 3.0))
+		s.span(7, 1, "execute_tool task", 36_001, 50_000) // as long as its steps
+		s.span(8, 7, "invoke_agent explore", 36_002, 49_900)
+		s.span(9, 8, "chat GPT-5 mini", 36_003, 40_000, attr(semconv.TimeToFirstChunk, 3.99))
+		s.span(10, 8, "execute_tool grep", 40_001, 49_000, attr(semconv.ToolPattern, "func ApplyCoupon"))
+		s.span(11, 1, "execute_tool edit", 50_001, 50_400, attr(semconv.FilePath, "/src/shop/internal/checkout/discounts/percent.go"))
+		s.span(12, 1, "execute_tool shell go", 50_500, 58_000, exe, command("go test ./..."))
+		s.span(13, 1, "chat GPT-5", 58_001, 60_000, attr(semconv.TimeToFirstChunk, 0.4))
+		return s.spans
+	}},
 	{"two-runs", func() []*tracepb.Span { // under one TRACEPARENT
 		s := sample{trace: 11}
 		s.span(1, 99, "invoke_agent cursor-agent", 0, 1000)

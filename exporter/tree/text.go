@@ -86,23 +86,13 @@ func pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-cells(s)))
 }
 
-// fit takes the notes that fit into width, and of the first what fits if
-// keepFirst, of the last if cutLast.
-func fit(notes []string, width int, keepFirst, cutLast bool) []string {
-	const least = 8 // columns in which there is something to read
-	var taken []string
-	for i, note := range notes {
-		if i == 0 && keepFirst || i == len(notes)-1 && cutLast && width >= least {
-			note = cut(note, width)
-		}
-		if width -= cells(note); width < 0 {
-			break
-		}
-		taken = append(taken, note)
-		width -= 3 // for the mark between two
-	}
-	return taken
+// Line returns s on one line of at most width columns, safe for a terminal.
+func Line(s string, width int) string {
+	return cut(printable(strings.Join(strings.Fields(s), " ")), width)
 }
+
+// Duration gives three significant digits: 850ms, 6.26s, 12.4s, 1m02s, 1h05m.
+func Duration(d time.Duration) string { return humanDuration(uint64(max(0, d))) }
 
 // humanDuration gives three significant digits: 850ms, 6.26s, 12.4s, 1m02s, 1h05m.
 func humanDuration(nanos uint64) string {

@@ -5,11 +5,9 @@ import (
 	"cmp"
 	"encoding/hex"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -21,10 +19,13 @@ import (
 // times. Zero is a style, too.
 //
 //	invoke_agent cursor-agent  ━━━━━━━━━━━━━━ 12.4s
-//	├─ chat GPT-5              ██             1.82s  first chunk 1.20s · 213 deltas
+//	├─ chat GPT-5              ░█             1.82s  first chunk 1.20s · 213 deltas
 //	├─ execute_tool read         ▌            130ms
 //	├─ execute_tool shell        ███▌         2.91s  ✗ exit 3 · go
-//	└─ chat GPT-5                   ▐████████ 7.65s  first chunk 980ms · 1.2k deltas
+//	└─ chat GPT-5                   ░████████ 7.65s  first chunk 980ms · 1.2k deltas
+//	░ waiting for the model or an approval
+//
+// The slowest calls follow, with what they were about.
 //
 // What is drawn is safe for a terminal, whatever names and attributes hold.
 type Style struct {
@@ -79,6 +80,10 @@ func (s Style) draw(nodes []*node, lost tally) string {
 	var b strings.Builder
 	s.header(&b, tr, all)
 	s.waterfall(&b, tr)
+	waits := slices.ContainsFunc(tr.nodes, func(n *node) bool { return !n.hidden && n.waited() > n.start })
+	if waits {
+		b.WriteString(s.paint(dim, cut(waitLegend, s.Width)) + "\n")
+	}
 	if hidden.spans > 0 {
 		failed := "none"
 		if hidden.failed > 0 {
@@ -87,6 +92,7 @@ func (s Style) draw(nodes []*node, lost tally) string {
 		more := fmt.Sprintf("… %s not shown, %s of them failed", plural(hidden.spans, "shorter span"), failed)
 		b.WriteString(s.paint(dim, cut(more, s.Width)) + "\n")
 	}
+	s.slowest(&b, tr)
 	return b.String()
 }
 
@@ -199,68 +205,6 @@ func (tr *traceTree) first(key string) string {
 	return ""
 }
 
-// A row is a line of the waterfall before it has its widths.
-type row struct {
-	*node
-	name, duration string
-	notes          []string
-}
-
-func (s Style) waterfall(b *strings.Builder, tr *traceTree) {
-	rows := rows(nil, tr.tops, "", true)
-	var name, duration, notes int
-	for _, r := range rows {
-		name = max(name, cells(r.name))
-		duration = max(duration, cells(r.duration))
-		notes = max(notes, cells(strings.Join(r.notes, " · ")))
-	}
-	// A name may have two fifths of the line; of what is left the notes get at
-	// most half and the bars the rest.
-	const gaps = 2 + 1 + 2
-	name = min(name, s.Width*2/5)
-	left := s.Width - gaps - name - duration
-	notes = min(notes, left/2)
-	bar := left - notes
-
-	for _, r := range rows {
-		b.WriteString(pad(cut(r.name, name), name))
-		b.WriteString("  " + s.paint(r.color(), r.bar(tr, bar)))
-		fmt.Fprintf(b, " %*s", duration, r.duration)
-		for i, note := range fit(r.notes, notes, r.failed(), r.detail() != "") {
-			switch {
-			case i > 0:
-				b.WriteString(s.paint(dim, " · "+note))
-			case r.failed():
-				b.WriteString("  " + s.paint(red, note))
-			default:
-				b.WriteString("  " + s.paint(dim, note))
-			}
-		}
-		b.WriteString("\n")
-	}
-}
-
-// rows lays the tree out: roots without a branch, below them the branches.
-func rows(to []row, nodes []*node, indent string, top bool) []row {
-	for i, n := range nodes {
-		branch, below := "├─ ", "│  "
-		switch {
-		case top:
-			branch, below = "", ""
-		case i == len(nodes)-1:
-			branch, below = "└─ ", "   "
-		}
-		to = append(to, row{
-			node:     n,
-			name:     indent + branch + printable(n.span.GetName()),
-			duration: humanDuration(n.duration()),
-			notes:    n.notes(),
-		})
-		to = rows(to, n.children, indent+below, false)
-	}
-	return to
-}
-
 // notes are what the bar does not say, the most telling first.
 func (n *node) notes() []string {
 	var notes []string
@@ -295,18 +239,28 @@ func (n *node) notes() []string {
 // detail is what a tool call was about, if that was recorded: a command on one
 // line, a path from where the agent is.
 func (n *node) detail() string {
+	key := n.detailKey()
+	if key == "" {
+		return ""
+	}
+	v := n.attr(key).GetStringValue()
+	if key == semconv.FilePath {
+		v = strings.TrimPrefix(v, n.directory()+"/")
+	}
+	return printable(strings.Join(strings.Fields(v), " "))
+}
+
+func (n *node) isPath() bool { return n.detailKey() == semconv.FilePath }
+
+// detailKey is the attribute that tells it, "" if there is none.
+func (n *node) detailKey() string {
 	if !n.is(semconv.OperationExecuteTool) {
 		return ""
 	}
 	for _, key := range detailKeys {
-		v := n.attr(key).GetStringValue()
-		if v == "" {
-			continue
+		if n.attr(key).GetStringValue() != "" {
+			return key
 		}
-		if key == semconv.FilePath {
-			v = strings.TrimPrefix(v, n.directory()+"/")
-		}
-		return printable(strings.Join(strings.Fields(v), " "))
 	}
 	return ""
 }
@@ -336,50 +290,4 @@ func (n *node) whyFailed() string {
 		return printable(kind + ": " + message)
 	}
 	return printable(cmp.Or(message, kind, "error"))
-}
-
-// bar draws when the span was, in cells of two halves. The root, which only
-// repeats the scale, is a line; an instant is a thin mark.
-func (r row) bar(tr *traceTree, width int) string {
-	scale := float64(2*width) / float64(max(1, tr.end-tr.start))
-	from := int(math.Round(float64(r.start-tr.start) * scale))
-	to := int(math.Round(float64(r.end-tr.start) * scale))
-	from = min(from, 2*width-1)
-	to = max(to, from+1)
-
-	glyphs := []rune(" ▌▐█")
-	switch {
-	case r.node.duration() < uint64(time.Microsecond):
-		glyphs = []rune(" ▏▕ ")
-	case r.parent == nil && r.maybeRoot():
-		glyphs = []rune(" ╸╺━")
-	}
-	cells := make([]rune, width)
-	for i := range cells {
-		var filled int
-		if from <= 2*i && 2*i < to {
-			filled |= 1
-		}
-		if from <= 2*i+1 && 2*i+1 < to {
-			filled |= 2
-		}
-		cells[i] = glyphs[filled]
-	}
-	return string(cells)
-}
-
-func (r row) color() string {
-	switch {
-	case r.failed():
-		return red
-	case r.is(semconv.OperationChat):
-		return cyan
-	case r.is(semconv.OperationExecuteTool):
-		return green
-	case r.is(semconv.OperationApproval):
-		return yellow
-	case r.is(semconv.OperationBackground):
-		return magenta
-	}
-	return ""
 }

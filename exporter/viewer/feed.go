@@ -39,12 +39,18 @@ type Feed struct {
 
 	latest chan []*tracepb.ResourceSpans // the newest that was not sent yet
 	over   atomic.Bool                   // another backend is there
+	found  atomic.Bool                   // a viewer is there
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
 
-// feedTimeout bounds a request. The next one comes a second later.
-const feedTimeout = 2 * time.Second
+const (
+	// feedTimeout bounds a request. The next one comes a second later.
+	feedTimeout = 2 * time.Second
+
+	// goodbyeTimeout bounds what the end of a stream waits for a viewer.
+	goodbyeTimeout = 250 * time.Millisecond
+)
 
 var errNoViewer = errors.New("the endpoint is no spantee viewer")
 
@@ -52,23 +58,42 @@ var errNoViewer = errors.New("the endpoint is no spantee viewer")
 // without TLS. The endpoint is that of the trace exporter: for gRPC it needs
 // no path, and for HTTP the path /v1/traces may be there or not.
 func NewFeed(endpoint string, overGRPC bool, userAgent string) *Feed {
+	f := newFeed(endpoint, overGRPC, userAgent)
+	if f == nil {
+		return nil
+	}
+	var ctx context.Context
+	ctx, f.cancel = context.WithCancel(context.Background())
+	f.done.Go(func() { f.run(ctx) })
+	return f
+}
+
+// Answers asks once whether a viewer is at an endpoint.
+func Answers(endpoint string, overGRPC bool, userAgent string) bool {
+	f := newFeed(endpoint, overGRPC, userAgent)
+	if f == nil {
+		return false
+	}
+	f.cancel = func() {}
+	defer f.Close()
+	return f.send(context.Background(), nil) == nil
+}
+
+func newFeed(endpoint string, overGRPC bool, userAgent string) *Feed {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Scheme != "http" || !isLoopback(u.Hostname()) {
 		return nil
 	}
 	base := "http://" + u.Host + strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1/traces")
-	ctx, cancel := context.WithCancel(context.Background())
-	f := &Feed{endpoint: base, userAgent: userAgent, source: rand.Text(), cancel: cancel, latest: make(chan []*tracepb.ResourceSpans, 1)}
+	f := &Feed{endpoint: base, userAgent: userAgent, source: rand.Text(), latest: make(chan []*tracepb.ResourceSpans, 1)}
 	if overGRPC {
 		f.conn, err = grpc.NewClient("passthrough:///"+u.Host, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent(userAgent))
 		if err != nil {
-			cancel()
 			return nil
 		}
 	} else {
 		f.client = &http.Client{Timeout: feedTimeout, Transport: &http.Transport{MaxIdleConns: 1, IdleConnTimeout: time.Minute}}
 	}
-	f.done.Go(func() { f.run(ctx) })
 	return f
 }
 
@@ -98,8 +123,11 @@ func (f *Feed) Show(spans []*tracepb.ResourceSpans) {
 // find out what is open.
 func (f *Feed) Wanted() bool { return f != nil && !f.over.Load() }
 
-// Close ends the feed. The spans that were open stay so on the page until
-// their ends arrive.
+// Found tells whether a viewer has answered.
+func (f *Feed) Found() bool { return f != nil && f.found.Load() }
+
+// Close ends the feed. Nothing is open any more: call it when the ends have been
+// sent.
 func (f *Feed) Close() {
 	if f == nil {
 		return
@@ -117,24 +145,42 @@ func (f *Feed) Close() {
 // viewer may still be started.
 func (f *Feed) run(ctx context.Context) {
 	defer f.over.Store(true)
-	known := false
+	defer f.found.Store(false)
+	var spans []*tracepb.ResourceSpans
 	for {
+		if !f.found.Load() {
+			err := f.send(ctx, nil)
+			if errors.Is(err, errNoViewer) {
+				return
+			}
+			f.found.Store(err == nil)
+		}
 		select {
 		case <-ctx.Done():
+			f.sayGoodbye()
 			return
-		case spans := <-f.latest:
-			if !known {
-				err := f.send(ctx, nil)
-				if errors.Is(err, errNoViewer) {
-					return
-				}
-				known = err == nil
-			}
-			if known && errors.Is(f.send(ctx, spans), errNoViewer) {
+		case spans = <-f.latest:
+			if f.found.Load() && errors.Is(f.send(ctx, spans), errNoViewer) {
 				return // another backend took its place
 			}
 		}
 	}
+}
+
+// sayGoodbye tells that nothing is open any more: ids may have been provisional,
+// and then no end ever arrives for them.
+func (f *Feed) sayGoodbye() {
+	if !f.found.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), goodbyeTimeout)
+	defer cancel()
+	select {
+	case spans := <-f.latest: // it leads from provisional ids to the others
+		_ = f.send(ctx, spans)
+	default:
+	}
+	_ = f.send(ctx, nil)
 }
 
 func (f *Feed) send(ctx context.Context, spans []*tracepb.ResourceSpans) error {

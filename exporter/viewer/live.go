@@ -224,6 +224,9 @@ func (t *trace) now(open []Span, gone bool, lastEnd uint64) *Now {
 		n.Op, n.What, n.Event = op, title(s.Span), event
 		n.Text, _ = detail(s.Span)
 	}
+	if n.Op == opAgent { // between steps: since the last one
+		since = heard
+	}
 	n.Since, n.Heard = microseconds(since), microseconds(heard)
 	return n
 }

@@ -116,10 +116,20 @@ func TestFeedReachesViewer(t *testing.T) {
 			got, ok := v.Store.Session(idOf(open))
 			return ok && got.Now != nil
 		})
+		if !feed.Found() {
+			t.Error("no viewer was found")
+		}
 		feed.Close()
+		eventually(t, v.Store, "closed", func() bool { // it never ended: its id was provisional
+			_, ok := v.Store.Session(idOf(open))
+			return !ok
+		})
 	}
-	if len(v.Store.sources) != 4 {
+	if len(v.Store.sources) != 0 {
 		t.Errorf("%d sources", len(v.Store.sources))
+	}
+	if !Answers(v.GRPCEndpoint(), true, "spantee/test") || !Answers(v.HTTPEndpoint(), false, "spantee/test") {
+		t.Error("no answer")
 	}
 }
 
@@ -131,6 +141,9 @@ func TestFeedLeavesOthersAlone(t *testing.T) {
 		feed.Show(from("a", span(1, 1, 0, "invoke_agent x", 1, 2)))
 		feed.done.Wait() // it gives up by itself
 		feed.Close()
+	}
+	if Answers(r.GRPCEndpoint(), true, "spantee/test") || Answers(r.HTTPEndpoint(), false, "spantee/test") || Answers("http://127.0.0.1:1", false, "") || Answers("http://10.0.0.1:4318", false, "") {
+		t.Error("a viewer was found")
 	}
 	if r.Attempts() != 0 {
 		t.Errorf("%d requests", r.Attempts())

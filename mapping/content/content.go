@@ -48,6 +48,16 @@ func New(level Level, maxBytes int, redactor *redact.Redactor) (*Capture, error)
 	return &Capture{texts: level == Full, max: maxBytes, redactor: redactor}, nil
 }
 
+// WithMax returns a Capture like c that cuts at maxBytes.
+func (c *Capture) WithMax(maxBytes int) *Capture {
+	if c == nil {
+		return nil
+	}
+	other := *c
+	other.max = maxBytes
+	return &other
+}
+
 // Full tells whether texts are captured, and not only details.
 func (c *Capture) Full() bool { return c != nil && c.texts }
 
@@ -100,9 +110,9 @@ func (c *Capture) String(escaped []byte) (s string, lost int) {
 		return "", 0
 	}
 	vr := valueReader{Capture: c, room: c.max + margin}
-	s = vr.string("", escaped)
-	n := Prefix(s, c.max)
-	return s[:n], vr.lost + len(s) - n
+	s, whole := vr.string("", escaped)
+	s, lost = truncated(s, c.max, !whole)
+	return s, vr.lost + lost
 }
 
 // maxTail is how much of the end of a text is kept.
@@ -115,8 +125,13 @@ func (c *Capture) Tail(to *Attributes, key, s string) {
 	}
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	longest := min(c.max, maxTail)
+	whole := s
 	s = without(s, c.redactor.Find(s), suffix(s, longest), len(s)) // which has marks now
-	to.Add(key, s[suffix(s, longest):], 0)
+	if len(whole) <= longest && len(s) <= longest {
+		to.Add(key, s, 0)
+		return
+	}
+	to.Add(key, Truncated+s[suffix(s, longest-len(Truncated)):], 0)
 }
 
 // suffix returns where the last n bytes of s begin, or the next rune.

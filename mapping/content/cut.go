@@ -5,6 +5,31 @@ import (
 	"unicode/utf8"
 )
 
+// Truncated stands where text was cut, as a redaction's mark does.
+const Truncated = "[truncated]"
+
+// shortened returns how much of a text is left if it is cut to about longest
+// bytes: a text that the mark would not make shorter is not cut.
+func shortened(s string, longest int) int {
+	if len(s) <= longest+len(Truncated) {
+		return len(s)
+	}
+	return Prefix(s, longest)
+}
+
+// truncated returns at most limit bytes of a text, with a mark if that is not all
+// of it, or if its end was cut before. lost is how much went.
+func truncated(s string, limit int, cut bool) (shown string, lost int) {
+	if !cut && len(s) <= limit || cut && len(s)+len(Truncated) <= limit {
+		if cut {
+			s += Truncated
+		}
+		return s, 0
+	}
+	n := Prefix(s, limit-len(Truncated))
+	return s[:n] + Truncated, len(s) - n
+}
+
 // cut makes v take no more than limit bytes and tells how many went: first the
 // ends of its longest strings, then whole elements and members, the last first.
 func (v *Value) cut(limit int) (lost int) {
@@ -26,7 +51,7 @@ func (v *Value) cut(limit int) (lost int) {
 		if left, ok := v.prune(limit); ok {
 			lost += full - left
 		} else {
-			*v = Value{text: "null"}
+			*v = fixedValue(Truncated)
 			lost += full
 		}
 	}
@@ -42,7 +67,11 @@ func (v *Value) size(longest int) int {
 		if v.fixed {
 			return quotedLen(v.text)
 		}
-		return quotedLen(v.text[:Prefix(v.text, longest)])
+		n := shortened(v.text, longest)
+		if n < len(v.text) || v.open {
+			return quotedLen(v.text[:n]) + len(Truncated)
+		}
+		return quotedLen(v.text)
 	}
 	n := 2 + max(0, len(v.items)-1)
 	for i := range v.items {
@@ -57,9 +86,9 @@ func (v *Value) size(longest int) int {
 // shorten cuts all strings to longest and tells how many bytes went.
 func (v *Value) shorten(longest int) (lost int) {
 	if v.kind == text && !v.fixed {
-		n := Prefix(v.text, longest)
+		n := shortened(v.text, longest)
 		lost = len(v.text) - n
-		v.text = v.text[:n]
+		v.text, v.open = v.text[:n], v.open || lost > 0
 	}
 	for i := range v.items {
 		lost += v.items[i].shorten(longest)
@@ -73,6 +102,11 @@ func (v *Value) prune(room int) (size int, ok bool) {
 	if v.kind < array {
 		size = v.size(math.MaxInt)
 		return size, size <= room
+	}
+	mark := 0
+	if !v.fixed && !v.typed && v.size(math.MaxInt) > room {
+		mark = len(`,"[truncated]":true`)
+		room -= mark
 	}
 	size = 2
 	kept := 0
@@ -98,11 +132,28 @@ func (v *Value) prune(room int) (size int, ok bool) {
 		}
 		kept++
 	}
+	dropped := kept < len(v.items)
 	v.items = v.items[:kept]
 	if v.kind == object {
 		v.names = v.names[:kept]
 	}
-	return size, size <= room
+	if dropped && mark > 0 {
+		v.markEnd()
+		size = v.size(math.MaxInt)
+	}
+	return size, size <= room+mark
+}
+
+// markEnd marks an array or an object of which the end was cut.
+func (v *Value) markEnd() {
+	if v.typed {
+		return
+	}
+	if v.kind == array {
+		v.items = append(v.items, fixedValue(Truncated))
+		return
+	}
+	*v = v.member(Truncated, Value{text: "true"})
 }
 
 // Prefix returns the length of the longest prefix of s that has at most n bytes

@@ -1,14 +1,16 @@
 package content
 
+import "strings"
+
 // The shapes of gen_ai.input.messages and gen_ai.output.messages, as the GenAI
 // conventions' JSON schemas have them.
 
 // Messages returns a list of messages.
-func Messages(m ...Value) Value { return Value{kind: array, items: m} }
+func Messages(m ...Value) Value { return Value{kind: array, typed: true, items: m} }
 
 // Message returns a message of parts. An input has no finish reason.
 func Message(role string, parts []Value, finishReason string) Value {
-	v := Value{fixed: true}.member("role", fixedValue(role)).member("parts", Value{kind: array, items: parts})
+	v := Value{fixed: true}.member("role", fixedValue(role)).member("parts", Value{kind: array, typed: true, items: parts})
 	if finishReason != "" {
 		v = v.member("finish_reason", fixedValue(finishReason))
 	}
@@ -17,7 +19,10 @@ func Message(role string, parts []Value, finishReason string) Value {
 
 // TextPart returns a part with a text, of type text or reasoning.
 func TextPart(kind, content string) Value {
-	return Value{fixed: true}.member("type", fixedValue(kind)).member("content", stringValue(content))
+	content, cut := strings.CutSuffix(content, Truncated)
+	text := stringValue(content)
+	text.open = cut
+	return Value{fixed: true}.member("type", fixedValue(kind)).member("content", text)
 }
 
 // ToolCallPart returns the part with which the model calls a tool.

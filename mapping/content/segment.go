@@ -55,6 +55,7 @@ type Resolved struct {
 	whole   string
 	shown   int // what lies past it may be the beginning of a secret
 	secrets []finding
+	marked  bool // a piece has the mark of what was cut
 }
 
 // An Ending is the end of a segment. A secret that begins in it may go on in the
@@ -101,13 +102,22 @@ func (c *Capture) Resolve(s *Segment, before *Ending, more bool) Resolved {
 func (r *Resolved) Piece(p Piece) (text string, lost int) {
 	end := max(p.start, min(p.end, r.shown))
 	full := without(r.whole, r.secrets, p.start, end)
-	text = full[:Prefix(full, r.capture.max)]
-	return text, p.lost + p.end - end + len(full) - len(text)
+	before := p.lost + p.end - end
+	if full == "" && r.marked {
+		return "", before
+	}
+	r.marked = r.marked || before > 0
+	text, lost = truncated(full, r.capture.max, before > 0)
+	return text, before + lost
 }
 
 // Text returns the whole text, or as much of it as an attribute may have.
 func (r *Resolved) Text() string {
-	shown := without(r.whole, r.secrets, 0, Prefix(r.whole, min(r.shown, r.capture.max)))
+	n := Prefix(r.whole, min(r.shown, r.capture.max))
+	shown := without(r.whole, r.secrets, 0, n)
+	if n < len(r.whole) {
+		shown += Truncated
+	}
 	return shown
 }
 
@@ -173,7 +183,11 @@ func (s *Speech) text(c *Capture, i int) (text string, lost int) {
 	if s.over && i == len(s.parts)-1 {
 		shown = Prefix(text, max(0, shown-margin))
 	}
-	return without(text, c.redactor.Find(text), 0, shown), len(text) - shown
+	all := without(text, c.redactor.Find(text), 0, shown)
+	if s.over && i == len(s.parts)-1 {
+		all += Truncated
+	}
+	return all, len(text) - shown
 }
 
 // Last returns the last text, "" if there is none.

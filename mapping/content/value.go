@@ -14,7 +14,9 @@ import (
 type Value struct {
 	kind  valueKind
 	text  string   // of a string; a literal as it stands
+	open  bool     // the end of the text was cut
 	fixed bool     // never cut: a text of ours, or an object that is nothing without one of its members
+	typed bool     // an array of messages or parts, in which no mark may stand
 	names []string // of an object's members
 	items []Value
 }
@@ -147,34 +149,43 @@ func (v *Value) forget(secrets *strings.Replacer) {
 func (c *Capture) stringOf(raw []byte) (v Value, lost int) {
 	vr := valueReader{Capture: c, room: c.max + margin}
 	n := vr.take(raw)
-	return stringValue(vr.redacted("", string(raw[:n]), n == len(raw))), vr.lost
+	v = stringValue(vr.redacted("", string(raw[:n]), n == len(raw)))
+	v.open = n < len(raw)
+	return v, vr.lost
 }
 
 func (vr *valueReader) read(r *jsonscan.Reader, name string, depth int) Value {
 	c := r.Peek()
 	if depth >= maxDepth && (c == '{' || c == '[') {
 		vr.lost += len(r.Raw())
-		return Value{text: "null"}
+		return fixedValue(Truncated)
 	}
 	switch c {
 	case '{':
 		v := Value{kind: object}
+		dropped := false
 		for key := range r.Members() {
 			if vr.full(r) {
+				dropped = true
 				continue
 			}
-			named := vr.string("", key)
+			named, _ := vr.string("", key)
 			itsName := string(jsonscan.Unquote(key))
 			if itsName == "value" {
 				itsName = v.nameOfValue()
 			}
 			v = v.member(named, vr.read(r, itsName, depth+1))
 		}
+		if dropped {
+			v.markEnd()
+		}
 		return v
 	case '[':
 		v := Value{kind: array}
+		dropped := false
 		for range r.Elements() {
 			if vr.full(r) {
+				dropped = true
 				continue
 			}
 			item := vr.read(r, name, depth+1)
@@ -183,15 +194,18 @@ func (vr *valueReader) read(r *jsonscan.Reader, name string, depth int) Value {
 				name = item.text // ["--password", ".."]
 			}
 		}
+		if dropped {
+			v.markEnd()
+		}
 		return v
 	case '"':
-		return stringValue(vr.string(name, r.Str()))
+		return vr.text(name, r.Str())
 	}
 	raw := r.Raw()
 	if _, secret := vr.redactor.Named(name, string(raw)); !secret && len(raw) < 64 && json.Valid(raw) {
 		return Value{text: string(raw)}
 	}
-	return stringValue(vr.string(name, raw))
+	return vr.text(name, raw)
 }
 
 // full tells whether no more items can be taken. It then skips one.
@@ -218,10 +232,18 @@ func unescape(escaped []byte) string {
 	return strings.ToValidUTF8(string(jsonscan.Unquote(escaped)), "\uFFFD")
 }
 
-// string reads what stands between a string's quotes.
-func (vr *valueReader) string(name string, escaped []byte) string {
+// string reads what stands between a string's quotes, and tells if that is all.
+func (vr *valueReader) string(name string, escaped []byte) (s string, whole bool) {
 	n := vr.take(escaped)
-	return vr.redacted(name, string(jsonscan.Unquote(escaped[:n])), n == len(escaped))
+	whole = n == len(escaped)
+	return vr.redacted(name, string(jsonscan.Unquote(escaped[:n])), whole), whole
+}
+
+func (vr *valueReader) text(name string, escaped []byte) Value {
+	s, whole := vr.string(name, escaped)
+	v := stringValue(s)
+	v.open = !whole
+	return v
 }
 
 // take tells how much of a text that may have escapes there is room for.
@@ -298,7 +320,11 @@ func (v *Value) append(b []byte) []byte {
 	case literal:
 		return append(b, v.text...)
 	case text:
-		return appendQuoted(b, v.text)
+		b = appendQuoted(b, v.text)
+		if v.open {
+			b = append(append(b[:len(b)-1], Truncated...), '"')
+		}
+		return b
 	case array:
 		b = append(b, '[')
 		for i := range v.items {

@@ -2,13 +2,16 @@
 
 import { h } from "./dom.js";
 
-const width = 1360, height = 180, left = 64, bottom = 24, top = 12;
+const height = 180, left = 64, bottom = 24, top = 12;
 
-// chart draws measure.lines, each a label and a key of the groups.
-export function chart(measure, groups, title) {
+// label is the room that a day needs below the chart.
+const label = 80;
+
+// chart draws measure.lines, each a label and a key of the groups, so many pixels wide.
+export function chart(measure, groups, title, width) {
   const values = measure.lines.flatMap(([, key]) => groups.map((g) => g[key])).filter((v) => v > 0);
   const most = Math.max(1e-9, ...values);
-  const x = (i) => (groups.length < 2 ? (left + width) / 2 : left + i * (width - left - 16) / (groups.length - 1));
+  const x = (i) => (groups.length < 2 ? (left + width) / 2 : left + i * (width - left - 24) / (groups.length - 1));
   const y = (v) => height - bottom - v / most * (height - bottom - top);
   const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: "chart-lines",
     "aria-label": `${title} by day: ` + groups.map((g) => `${g.name} ${measure.lines.map(([label, key]) => `${label} ${Number.isNaN(g[key]) ? "none" : measure.format(g[key])}`).join(", ")}`).join("; ") });
@@ -16,7 +19,7 @@ export function chart(measure, groups, title) {
     svg.append(s("line", { x1: left, x2: width, y1: y(most * part), y2: y(most * part), class: "grid" }));
     svg.append(s("text", { x: left - 8, y: y(most * part) + 4, "text-anchor": "end" }, !values.length ? "" : part ? measure.format(most * part) : "0"));
   }
-  const every = Math.ceil(groups.length / 8);
+  const every = Math.ceil(groups.length / Math.max(1, Math.floor((width - left) / label)));
   groups.forEach((g, i) => {
     if (i % every === 0) svg.append(s("text", { x: x(i), y: height - 6, "text-anchor": "middle" }, g.name.slice(5)));
   });

@@ -23,7 +23,7 @@ export function compareView({ main, crumbs, signal }, ...ids) {
     const waterfall = new Waterfall(timeline, signal, {
       select() {},
       open: (n) => { location.hash = `#/trace/${id}/${n.id}`; },
-    }, 230);
+    }, 270);
     const element = h("section", { class: "side" }, h("div", { class: "head" }, head), spent, waterfall.element);
     const side = { element, waterfall, trace: null };
     side.loader = new Loader(id, signal, (trace) => {

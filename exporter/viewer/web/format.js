@@ -51,7 +51,11 @@ export const exactMoment = (us) => new Date(us / 1e3).toISOString();
 export const money = (usd) => (usd >= 100 ? `$${Math.round(usd)}` : usd >= 0.995 ? `$${usd.toFixed(2)}` : usd >= 0.01 ? `$${usd.toFixed(3)}` : `$${usd.toPrecision(2)}`);
 
 // size is a number of bytes.
-export const size = (n) => (n < 1024 ? `${n} B` : n < 1 << 20 ? `${(n / 1024).toFixed(1)} KiB` : `${(n / (1 << 20)).toFixed(1)} MiB`);
+export function size(n) {
+  if (n < 1024) return `${n} B`;
+  const [part, unit] = n < 1 << 20 ? [n / 1024, "KiB"] : [n / (1 << 20), "MiB"];
+  return `${part < 99.95 ? Number(part.toFixed(1)) : Math.round(part)} ${unit}`;
+}
 
 // seconds is a duration that ticks: no digits that would only flicker.
 export function seconds(us) {

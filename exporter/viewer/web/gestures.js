@@ -1,7 +1,7 @@
 // Mouse, wheel and keys on a waterfall.
 
 import { duration } from "./format.js";
-import { axisHeight, indent, rowHeight } from "./layout.js";
+import { axisHeight, lead, rowHeight } from "./layout.js";
 import { rowDetail } from "./words.js";
 
 export function gestures(w) {
@@ -64,13 +64,13 @@ function press(w, e) {
   }, () => {
     if (moved) return;
     const n = w.rowAt(from.y);
-    if (n && from.x < w.left && onCaret(n, from.x)) w.toggle(n);
+    if (n && from.x < w.left && onCaret(w, n, from.x)) w.toggle(n);
     else if (from.y >= axisHeight) w.select(n?.id ?? null, { reveal: false });
   });
 }
 
-function onCaret(n, x) {
-  const at = 14 + n.depth * indent;
+function onCaret(w, n, x) {
+  const at = lead(n, w.narrow);
   return n.below.length > 0 && x > at - 8 && x < at + 16;
 }
 

@@ -2,3 +2,6 @@
 export const axisHeight = 28;
 export const rowHeight = 24;
 export const indent = 14;
+
+// lead is where the row of a node begins. Where there is little room, rows move left.
+export const lead = (n, narrow) => (narrow ? 4 + n.depth * 8 : 14 + n.depth * indent);

@@ -4,19 +4,19 @@ import { listSessions, offline } from "./api.js";
 import { dropFiles } from "./drop.js";
 import { h } from "./dom.js";
 import { writeAddress } from "./finding.js";
-import { count, duration, exactMoment, moment, money, plural, roughly } from "./format.js";
+import { count, duration, exactMoment, moment, money, plural, roughly, size } from "./format.js";
 import { folderName, headline, state, what, who } from "./words.js";
 
 const columns = [
   ["", "pick"], ["Session", "name"], ["Started", "num", "started"], ["Duration", "num", "duration"], ["Tools", "num", "tools"],
-  ["Errors", "num", "errors"], ["Tokens in", "num", "input"], ["out", "num", "output"], ["Cost", "num", "cost"],
+  ["Errors", "num", "errors"], ["Tokens in", "num", "input"], ["Tokens out", "num", "output"], ["Cost", "num", "cost"],
 ];
 
 // interval is how often the list is drawn at most, in milliseconds.
 const interval = 500;
 
 export function listView({ main, signal, address }) {
-  const search = h("input", { type: "search", placeholder: "Search everything: prompts, commands, output, errors, tools, ids", "aria-label": "Search", autofocus: true });
+  const search = h("input", { type: "search", placeholder: "Search prompts, commands, output, errors, ids", "aria-label": "Search", autofocus: true });
   const agent = h("select", { "aria-label": "Agent" });
   const model = h("select", { "aria-label": "Model" });
   const failed = h("input", { type: "checkbox" });
@@ -101,7 +101,7 @@ export function listView({ main, signal, address }) {
     table.hidden = !order.length;
     nothing.hidden = order.length > 0;
     if (!order.length) nothing.replaceChildren(...(list.total ? noMatch() : welcome()));
-    const words = footer(list);
+    const words = order.length ? footer(list) : "";
     if (foot.textContent !== words) foot.textContent = words;
   }
 
@@ -219,7 +219,7 @@ function footer(l) {
   else if (l.matching < l.total) facts.push(`${count(l.matching)} of ${plural(l.total, "session")}`);
   else if (l.total) facts.push(plural(l.total, "session"));
   if (l.total) facts.push(plural(l.spans, "span"));
-  if (l.limit) facts.push(`${roughly(l.bytes)}B of ${roughly(l.limit)}B in memory`);
+  if (l.limit) facts.push(`${size(l.bytes)} of ${size(l.limit)} in memory`);
   if (l.evicted.traces) facts.push(`${plural(l.evicted.traces, "older trace")} evicted to make room (--max-memory)`);
   return facts.join(" · ");
 }

@@ -34,7 +34,10 @@ function route() {
 startTheme(document.getElementById("theme"));
 addEventListener("hashchange", route);
 route();
-if (offline) live.textContent = "exported";
+if (offline) {
+  live.textContent = "exported";
+  live.classList.add("still");
+}
 watch(
   (ids) => view.changed(ids),
   (up) => {

@@ -119,7 +119,7 @@ export class Reader {
       ...blocks.map((b, i) => this.block(b, `block ${i}`, n)),
       ...e.notes.map((note) => h("p", { class: "note" }, h("b", {}, note.name), " ", h("span", {}, `after ${duration(note.at)} ${note.text}`))),
       n.failure && !blocks.some((b) => b.kind === "error") && h("p", { class: "wrong" }, n.failure),
-      e.cut > 0 && h("p", { class: "note" }, `${size(e.cut)} more were cut off here`),
+      e.cut > 0 && h("p", { class: "note" }, `${size(e.cut)} truncated here`),
       e.raw?.length > 0 && h("details", { class: "raw" }, h("summary", {}, "raw"),
         e.raw.map(([title, text]) => h("div", {}, h("h4", {}, title), h("pre", { tabindex: "0" }, text)))),
     ].filter(Boolean);

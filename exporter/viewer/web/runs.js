@@ -13,9 +13,12 @@ const number = (n) => (n ? count(n) : "–");
 const columns = [
   ["name", "Group", (v) => v], ["runs", "Runs", count], ["failed", "Failed", number],
   ["durationP50", "Duration p50", time], ["durationP95", "p95", time], ["firstP50", "First chunk p50", time], ["firstP95", "p95", time],
-  ["toolP50", "Tool call p50", time], ["toolP95", "p95", time], ["tools", "Tool calls", number], ["toolErrors", "failed", number],
-  ["input", "Tokens in", roughly], ["output", "out", roughly], ["cost", "Cost", (v) => (v ? money(v) : "–")],
+  ["toolP50", "Tool call p50", time], ["toolP95", "p95", time], ["tools", "Tool calls", number], ["toolErrors", "Failed", number],
+  ["input", "Tokens in", roughly], ["output", "Tokens out", roughly], ["cost", "Cost", (v) => (v ? money(v) : "–")],
 ];
+
+// long are the titles that only stand beside their neighbour's.
+const long = { durationP95: "Duration p95", firstP95: "First chunk p95", toolP95: "Tool call p95", toolErrors: "Tool calls failed" };
 
 export function runsView({ main, crumbs, signal, address }) {
   crumbs.replaceChildren(h("a", { href: "#/" }, "Sessions"), h("span", {}, "Runs over time"));
@@ -50,7 +53,7 @@ export function runsView({ main, crumbs, signal, address }) {
     if (signal.aborted) return;
     history.replaceState(null, "", writeAddress(["runs"], { by: by.value, chart: measure.value, sort: sort === "name" ? "" : sort }));
     const groups = group(runs.runs, by.value);
-    charts.replaceChildren(chart(measures[measure.value], group(runs.runs, "day"), measure.value));
+    drawChart();
     const descending = sort.startsWith("-"), key = sort.replace("-", "");
     const head = columns.map(([column, title]) => {
       const way = key === column ? (descending ? "descending" : "ascending") : "none";
@@ -74,6 +77,13 @@ export function runsView({ main, crumbs, signal, address }) {
     total.textContent = `${plural(runs.runs.length, "run")} on ${plural(days, "day")}, ${number(runs.runs.filter(failedRun).length)} failed`;
   }
 
+  function drawChart() {
+    charts.replaceChildren(chart(measures[measure.value], group(runs.runs, "day"), measure.value, Math.max(240, charts.clientWidth)));
+  }
+  const resized = new ResizeObserver(drawChart);
+  resized.observe(charts);
+  signal.addEventListener("abort", () => resized.disconnect());
+
   function pick(name, on) {
     picked = on ? [...picked, name] : picked.filter((p) => p !== name);
     redraw();
@@ -84,7 +94,7 @@ export function runsView({ main, crumbs, signal, address }) {
     difference.replaceChildren(...(a && b ? [h("h2", {}, `${a.name} and ${b.name}`), h("table", { class: "stats" },
       h("thead", {}, h("tr", {}, ["Measure", a.name, b.name, "Change"].map((t, i) => h("th", { scope: "col", class: i ? "num" : "" }, t)))),
       h("tbody", {}, columns.slice(1).map(([column, title, format], i) => h("tr", {},
-        h("th", { scope: "row" }, title === "p95" || title === "failed" || title === "out" ? `${columns[i][1].replace(" p50", "")} ${title}` : title),
+        h("th", { scope: "row" }, long[column] ?? title),
         h("td", { class: "num" }, format(a[column])), h("td", { class: "num" }, format(b[column])),
         h("td", { class: "num" }, change(a[column], b[column]))))))] : []));
   }
@@ -112,6 +122,7 @@ const measures = {
 function change(a, b) {
   if (Number.isNaN(a) || Number.isNaN(b) || !a) return "–";
   const part = b / a - 1;
+  if (Math.abs(part) < 0.005) return "same";
   return `${part > 0 ? "+" : part < 0 ? "−" : ""}${percent(Math.abs(part))}`;
 }
 

@@ -20,8 +20,8 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
   const headFacts = h("div", { class: "head-facts" });
   const head = h("div", { class: "head" }, headFacts, actions(id));
   const spent = h("div", { class: "spent" });
-  const filter = h("input", { type: "search", placeholder: "Filter spans: words, is:error, tool:shell", "aria-label": "Filter spans" });
-  const found = h("span", { class: "dim", role: "status" });
+  const filter = h("input", { type: "search", placeholder: "Filter: words, is:error, tool:shell", "aria-label": "Filter spans" });
+  const found = h("span", { class: "dim found", role: "status" });
   const fold = h("button", { type: "button", class: "quiet", "aria-pressed": "false" }, "Fold turns");
   const content = new Content();
   const timeline = new Timeline();

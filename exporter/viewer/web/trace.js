@@ -183,7 +183,8 @@ export class Node {
 
   // notes are what the bar does not say.
   notes() {
-    return [this.failure, !this.detail && this.bar.executable, this.bar.estimated && "times estimated"].filter(Boolean);
+    const { executable } = this.bar, unsaid = executable && !this.detail && !this.title.endsWith(` ${executable}`);
+    return [this.failure, unsaid && executable, this.bar.estimated && "times estimated"].filter(Boolean);
   }
 
   // holdsAgent tells a tool call whose time is that of a sub-agent.

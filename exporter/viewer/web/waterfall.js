@@ -4,7 +4,7 @@ import { bar, drawBar } from "./bars.js";
 import { h } from "./dom.js";
 import { duration } from "./format.js";
 import { gestures } from "./gestures.js";
-import { axisHeight, indent, rowHeight } from "./layout.js";
+import { axisHeight, lead, rowHeight } from "./layout.js";
 import { Pen } from "./pen.js";
 import { onTheme } from "./theme.js";
 import { stepLabel, steps } from "./timeline.js";
@@ -106,6 +106,7 @@ export class Waterfall {
   }
 
   // The plot is where time goes from left to right.
+  get narrow() { return this.width < 480; }
   get left() { return Math.min(this.labels, this.width * 0.5); }
   get plot() { return Math.max(1, this.width - this.left - rightMargin); }
   x(at) { return this.left + (at - this.trace.start - this.timeline.from) / this.timeline.span * this.plot; }
@@ -172,12 +173,12 @@ export class Waterfall {
     const { pen } = this;
     const middle = top + rowHeight / 2;
     const room = this.left - 78;
-    let x = Math.min(14 + n.depth * indent, room * 0.6);
+    let x = Math.min(lead(n, this.narrow), room * 0.6);
     if (n.below.length) pen.caret(x + 4, middle, this.collapsed.has(n.id) && !this.match);
     x += 14;
     pen.dot(x + 3, middle, n.failure ? "error" : n.op || "other");
     x += 12;
-    if (n.prefix) x = pen.text(n.prefix, x, middle, "dim", "body", "left", room - x) + 5;
+    if (n.prefix && !(this.narrow && n.op === "chat")) x = pen.text(n.prefix, x, middle, "dim", "body", "left", room - x) + 5;
     x = pen.text(n.title, x, middle, n.failure ? "error-text" : "text", n.op === "agent" ? "strong" : "body", "left", room - x);
     const detail = rowDetail(n, this.trace.session?.folder);
     if (detail && room - x > 30) pen.text(detail, x + 7, middle, "dim", "body", "left", room - x - 7);

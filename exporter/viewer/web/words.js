@@ -36,12 +36,18 @@ export function activity(n, now = Date.now()) {
 function doing(n) {
   switch (n.op) {
     case "chat": return !n.event ? "waiting for the model" : n.event.startsWith("thinking") ? "thinking" : n.event.startsWith("text") ? "writing" : n.event;
-    case "tool": return `running ${[n.what, n.text].filter(Boolean).join(" ")}`;
+    case "tool": return `running ${withoutProgram(n.what, n.text)} ${n.text}`.trimEnd();
     case "approval": return `waiting for approval of ${n.what}`;
     case "background": return `in the background: ${n.what}`;
     case "agent": return "between steps";
   }
   return n.what;
+}
+
+// withoutProgram leaves the program out of a name if the command has it.
+function withoutProgram(what, command) {
+  const [tool, program] = what.split(" ");
+  return program && command.split(/\s+/).includes(program) ? tool : what;
 }
 
 // rowDetail is what a row of the waterfall says besides its title.

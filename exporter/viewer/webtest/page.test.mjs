@@ -4,9 +4,10 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import { align } from "../web/align.js";
+import { drawBar } from "../web/bars.js";
 import { slowest, timeSpent, toolStats, usage } from "../web/breakdown.js";
 import { parseAddress, parseFilter, toolWord, writeAddress } from "../web/finding.js";
-import { duration, money } from "../web/format.js";
+import { duration, money, size } from "../web/format.js";
 import { diffLines, patchLines, readCall } from "../web/reading.js";
 import { group, sortBy, summarize, toolTimes } from "../web/stats.js";
 import { steps, stepLabel, Timeline } from "../web/timeline.js";
@@ -220,6 +221,8 @@ test("runs over time are sums and nearest ranks", () => {
 test("what goes on, in words", () => {
   const now = (more) => ({ op: "tool", what: "shell", text: "go test", event: "", since: t0, heard: t0, ...more });
   assert.equal(activity(now({}), t0 / 1e3 + 3000), "running shell go test for 3s");
+  assert.equal(activity(now({ what: "shell go" }), t0 / 1e3 + 3000), "running shell go test for 3s");
+  assert.equal(activity(now({ what: "shell go", text: "" }), t0 / 1e3 + 3000), "running shell go for 3s");
   assert.equal(activity(now({}), t0 / 1e3 + 70_000), "running shell go test for 1m10s, silent for 1m10s");
   assert.equal(activity(now({ op: "chat" }), t0 / 1e3 + 1000), "waiting for the model for 1s");
   assert.equal(activity(now({ op: "chat", event: "text.delta", heard: t0 + 2 * s }), t0 / 1e3 + 3000), "writing for 3s");
@@ -229,6 +232,34 @@ test("what goes on, in words", () => {
   assert.equal(state({ came: t0, failure: "", ended: false }, t0 / 1e3 + 3_600_000)[0], "open");
   assert.equal(headline({ ...session, prompt: "Fix it" }), "Fix it");
   assert.equal(headline(session), "cursor-agent · GPT-5");
+});
+
+test("a bar's notes say what its row does not", () => {
+  const trace = traced([
+    bar("r", "", "agent", "cursor-agent", 0, 10),
+    bar("a", "r", "tool", "shell go", 0, 1, { executable: "go", failure: "exit 1" }),
+    bar("b", "r", "tool", "shell", 1, 2, { executable: "go" }),
+    bar("c", "r", "tool", "shell", 2, 3, { executable: "go", detail: "go test", estimated: true }),
+    bar("d", "r", "chat", "chat", 3, 4),
+  ]);
+  assert.deepEqual(["a", "b", "c", "d"].map((id) => trace.byId.get(id).notes().join()), ["exit 1", "go", "times estimated", ""]);
+  assert.equal(trace.byId.get("d").prefix, ""); // not "chat chat"
+});
+
+test("a turn shows its wait apart from its rhythm, failed or not", () => {
+  for (const failure of ["", "incomplete"]) {
+    const trace = traced([
+      bar("r", "", "agent", "cursor-agent", 0, 10),
+      bar("c", "r", "chat", "GPT-5", 0, 10, { failure, firstChunk: 4 * s, text: [4 * s, 6 * s, 8 * s], chunks: 3 }),
+    ]);
+    const filled = [];
+    const pen = { fill: (ink, x, y, width, height) => filled.push([ink, Math.round(x), Math.round(width), height]), rounded: () => assert.fail("no rhythm") };
+    const w = { left: 0, width: 100, trace, x: (at) => (at - t0) / s * 10, at: (x) => x / 10 * s };
+    drawBar(pen, w, trace.byId.get("c"), { x: 0, y: 0, width: 100, height: 12, color: failure ? "error" : "chat" });
+    const [stream, ink] = failure ? ["error-stream", "error"] : ["chat-stream", "chat"];
+    assert.deepEqual(filled.slice(0, 2), [["chat-wait", 0, 40, 4], [stream, 40, 60, 12]]);
+    assert.deepEqual(filled.slice(2, 5), [[ink, 40, 1, 12], [ink, 60, 1, 12], [ink, 80, 1, 12]]);
+  }
 });
 
 test("time", () => {
@@ -246,6 +277,7 @@ test("time", () => {
   assert.deepEqual(list.map((at) => stepLabel(at, step)), ["0", "5s", "10s", "15s", "20s"]);
   assert.deepEqual([0.5, 850, 6.26 * s, 62 * s, 3900 * s].map(duration), ["1µs", "850µs", "6.26s", "1m02s", "1h05m"]);
   assert.deepEqual([0.001234, 0.05, 1.5, 250].map(money), ["$0.0012", "$0.050", "$1.50", "$250"]);
+  assert.deepEqual([500, 2048, 200 << 10, 256 << 20].map(size), ["500 B", "2 KiB", "200 KiB", "256 MiB"]);
   assert.deepEqual(lanes([{ start: 0, end: 2 }, { start: 1, end: 3 }, { start: 2, end: 4 }], 2).map((l) => l.lane), [0, 1, 0]);
 });
 
