@@ -11,15 +11,16 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-// A Client uploads requests to one destination; exporter/otlp and exporter/file
-// have one each. UploadTraces may be called by two goroutines at once.
+// A Client uploads requests to one destination. Packages exporter/otlp and
+// exporter/file provide implementations. Two goroutines may call UploadTraces at
+// once.
 //
-// The spans of a request are encoded already: they are in the unknown fields of
-// its ScopeSpans, where proto.Marshal finds them but GetSpans does not. A Client
-// that looks into spans has to marshal and unmarshal the request first.
+// The spans of a request are already encoded: they are in the unknown fields of its
+// ScopeSpans, where proto.Marshal finds them but GetSpans does not. A Client that
+// looks into spans must marshal and unmarshal the request first.
 //
-// UploadTraces says by an [UploadError] what to do about a request that failed.
-// A context's error counts as Retryable, and any other error as Permanent.
+// UploadTraces returns an [UploadError] that says what to do about a failed
+// request. A context's error counts as Retryable, any other error as Permanent.
 type Client interface {
 	otlptrace.Client
 	Destination() spool.Destination
@@ -33,18 +34,19 @@ const (
 	Permanent     Verdict = iota // the request will never be accepted: its spans are rejected
 	Retryable                    // the same request may be accepted later
 	Unreachable                  // retryable, but Close does not wait: nobody is listening
-	Misconfigured                // nothing will be accepted until somebody fixes something, such as a token
+	Misconfigured                // no request will be accepted until the configuration is fixed, such as a token
 	TooLarge                     // the request will never be accepted, but its halves may be
 	Partial                      // accepted, except for some of its spans
 )
 
-// An UploadError is how a Client says what to do about a request that failed.
+// An UploadError is the error of a failed request, with what to do about the
+// request.
 type UploadError struct {
 	Verdict Verdict
 	Err     error // why, for a person to read; may be an *Error
 
-	// RetryAfter is how long the receiver wants no requests, zero if it did not
-	// say. The Exporter sends none until then.
+	// RetryAfter is how long the receiver asked clients to wait, or zero. The
+	// Exporter sends nothing until then.
 	RetryAfter time.Duration
 
 	Rejected int // spans, if the verdict is Partial
@@ -71,11 +73,10 @@ var (
 	errTooSlow  = &UploadError{Verdict: Retryable, Err: errors.New("the collector is too slow")}
 	errTimeout  = &UploadError{Verdict: Retryable, Err: errors.New("the collector did not answer in time")}
 	errInvalid  = &UploadError{Verdict: Permanent, Err: errors.New("a span is invalid, or contains text that is not UTF-8")}
-	errClosed   = &UploadError{Verdict: Permanent, Err: errors.New("there was no time left to send it")}
+	errClosed   = &UploadError{Verdict: Permanent, Err: errors.New("time ran out")}
 )
 
-// attempt calls one of a Client's methods. A panic of the client costs a
-// request, not the run.
+// attempt calls a Client's method. If the method panics, only the request fails.
 func attempt(ctx context.Context, do func(context.Context) error) (failed *UploadError) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -204,7 +204,7 @@ func TestSpansAfterClose(t *testing.T) {
 		e := newExporter(t, Config{Client: new(scripted)})
 		wantReport(t, closeWithin(t, e, time.Second), 0, 0, "")
 		e.Export(encode(sized("late", 100)), nil)
-		wantReport(t, closeWithin(t, e, time.Second), 0, 1, "no time left")
+		wantReport(t, closeWithin(t, e, time.Second), 0, 1, "time ran out")
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// A detector finds out by whom, and where, spantee runs. It sends nothing and
+// A detector finds out where, and for whom, spantee runs. It makes no requests and
 // reads at most a few small files.
 type detector struct {
 	name   string
@@ -23,10 +23,10 @@ var detectors = []detector{
 	{"vcs", detectRepository},
 }
 
-// HostDetector is the name of the one that is always there: the host's name.
+// HostDetector is the name of the detector that always runs, for the host's name.
 const HostDetector = "host"
 
-// DetectorNames are what can be detected.
+// DetectorNames returns the names of all detectors.
 func DetectorNames() []string {
 	names := []string{HostDetector}
 	for _, d := range detectors {
@@ -35,7 +35,7 @@ func DetectorNames() []string {
 	return names
 }
 
-// detect returns what the detectors find: keys, each with its value.
+// detect returns the attributes that the detectors find, as keys and values.
 func detect(names []string) (found [][2]string) {
 	set := func(key, value string) {
 		if value != "" {
@@ -50,7 +50,8 @@ func detect(names []string) (found [][2]string) {
 	return found
 }
 
-// detectKubernetes reads what a pod's manifest passes on from the downward API.
+// detectKubernetes reads the variables that a pod's manifest sets from the downward
+// API.
 func detectKubernetes(set func(key, value string)) {
 	if os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
 		return
@@ -71,7 +72,7 @@ func detectContainer(set func(key, value string)) {
 	for _, file := range []struct{ name, only string }{{"/proc/self/cgroup", ""}, {"/proc/self/mountinfo", "/hostname"}} {
 		b, err := os.ReadFile(file.name)
 		if err != nil {
-			return // no Linux
+			return // not Linux
 		}
 		if id := findContainerID(b, file.only); id != "" {
 			set("container.id", id)
@@ -80,7 +81,7 @@ func detectContainer(set func(key, value string)) {
 	}
 }
 
-// findContainerID looks into the lines that contain only. The id is in the path of
+// findContainerID searches the lines of b that contain the text only. The id is in the path of
 // a container's cgroup (v1), or of the files that are mounted into it (v2).
 func findContainerID(b []byte, only string) string {
 	for line := range strings.Lines(string(b)) {
@@ -118,7 +119,7 @@ func detectRepository(set func(key, value string)) {
 
 func readRepository(git string, isDir bool, set func(key, value string)) {
 	common := git
-	if !isDir { // a worktree: the file names its directory, and that the common one
+	if !isDir { // a worktree: .git is a file that names a directory, which names the common one
 		target, ok := strings.CutPrefix(firstLine(git), "gitdir: ")
 		if !ok {
 			return
@@ -147,7 +148,7 @@ func resolve(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// firstLine returns that of a small file, "" if there is none.
+// firstLine returns the first line of a small file, "" if there is none.
 func firstLine(name string) string {
 	f, err := os.Open(name)
 	if err != nil {
@@ -179,7 +180,7 @@ func originURL(config string) string {
 	return ""
 }
 
-// CheckDetectors says which name is none.
+// CheckDetectors returns an error for the first name that is not a detector.
 func CheckDetectors(names []string) error {
 	known := DetectorNames()
 	for _, name := range names {

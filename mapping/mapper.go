@@ -1,7 +1,7 @@
 // Package mapping turns the output of a coding agent into OpenTelemetry spans.
 //
-// A [Mapper] is an io.Writer: it takes the agent's stream in any chunks and
-// hands on every span as it ends. A line takes this way:
+// A [Mapper] is an io.Writer: it takes the agent's stream in any chunks and emits
+// every span as it ends:
 //
 //	lines -> agent.Decoder -> events -> run, turn, tool -> span
 //
@@ -20,7 +20,7 @@ import (
 	"github.com/spantee/spantee/mapping/redact"
 )
 
-// Deltas says what becomes of the pieces that a model's answer arrives in.
+// Deltas says how the pieces in which a model's answer arrives are recorded.
 type Deltas string
 
 // The values of [Options.Deltas].
@@ -30,7 +30,7 @@ const (
 	DeltasOff     Deltas = "off"     // counts only
 )
 
-// Options say how a stream is read. Emit must be set.
+// Options configure a Mapper. Emit is required.
 type Options struct {
 	// Agent is the agent whose stream it is, one of [Agents]; "" detects it.
 	Agent string
@@ -40,10 +40,10 @@ type Options struct {
 
 	Content           content.Level    // "" means content.None
 	Redactor          *redact.Redactor // removes secrets from content; nil means one with all rules
-	MaxAttributeBytes int              // of a string in a span; 0 means 2048, and [MaxAttribute] is the most
+	MaxAttributeBytes int              // of a string in a span; 0 means 2048, the maximum is [MaxAttribute]
 
-	// Replay, if set, says that the stream is a recording that was last written
-	// then. Arrival times mean nothing.
+	// Replay, if set, says that the stream is a recording, and when it was last
+	// written. Arrival times then mean nothing.
 	Replay time.Time
 
 	// Shift is added to all times of a recording.
@@ -55,24 +55,24 @@ type Options struct {
 	// Now returns when the bytes of the current Write came; nil means [time.Now].
 	Now func() time.Time
 
-	// Emit takes a finished span in wire format, an
-	// opentelemetry.proto.trace.v1.Span, of an agent, whose name is the service's.
-	// It may use the bytes until it returns.
+	// Emit is called with each finished span, the wire encoding of an
+	// opentelemetry.proto.trace.v1.Span, and the name of its agent, which is the
+	// service's name. It must not retain span.
 	Emit func(span []byte, agent string)
 
-	// RunStarted, if set, is told of every run when its trace id is known.
+	// RunStarted, if set, is called for every run once its trace id is known.
 	RunStarted func(Run)
 
-	// RunEnded, if set, is told of every root that was emitted.
+	// RunEnded, if set, is called for every root that was emitted.
 	RunEnded func(Run)
 
-	// Process, if set, is the agent itself: its first run begins now, and its
-	// roots are emitted by Close.
+	// Process, if set, is the agent's process: its first run begins in New, and
+	// Close emits its roots.
 	Process *Process
 }
 
-// MaxAttribute is the longest string that a span may be allowed to have, in
-// bytes: some of them have to fit into a request.
+// MaxAttribute is the maximum of Options.MaxAttributeBytes. It is small enough for
+// several strings to fit into a request.
 const MaxAttribute = 256 << 10
 
 func (o *Options) replay() bool { return !o.Replay.IsZero() }
@@ -115,7 +115,7 @@ func (o *Options) check() error {
 type Run struct {
 	Agent, Model, Session    string
 	TraceID                  trace.TraceID
-	Spans, Tools, ToolErrors int // so far: what runs in the background may end later
+	Spans, Tools, ToolErrors int // so far; background work may end later
 	Duration                 time.Duration
 	ErrorType                string // "" if it went well
 	Status                   string // says more than ErrorType
@@ -126,16 +126,16 @@ type Stats struct {
 	Lines      int
 	BadLines   int // not JSON, or without a type
 	FirstBad   int // the first such line, from 1
-	Unknown    int // JSON of a type that nobody knows
-	Unproven   int // lines that no agent can be told from
-	Unpaired   int // the end of something that had not begun
+	Unknown    int // JSON of an unknown type
+	Unproven   int // lines that do not identify an agent
+	Unpaired   int // ends without a start
 	Oversize   int // lines past the parse limit, of which only ids and times were read
-	Hidden     int // names and ids that may have been secrets, written as _OTHER
-	Evicted    int // runs, tasks and calls that ended early because too much was open
+	Hidden     int // names and ids that may be secrets, replaced by _OTHER
+	Evicted    int // runs, tasks and calls that were ended early because too many were open
 	Runs       int
-	Generation int    // grows when a run begins, gets the ids it will keep, or ends: Open then has other roots
+	Generation int    // grows when a run begins, gets its final ids, or ends: Open then emits other roots
 	Spans      int    // emitted
-	Foreign    string // the agent whose stream it is, if spantee cannot read it
+	Foreign    string // the agent that wrote the stream, if spantee does not support it
 	Agent      string // the agent of the run that began last
 }
 
@@ -148,19 +148,19 @@ type Mapper struct {
 	capture  *content.Capture
 	names    *names
 	replayed instant // when the recording was last written
-	now      instant // when the bytes at hand came
+	now      instant // when the current bytes came
 	lines    lines
 	detector detector
-	events   []agent.Event // of the line at hand
+	events   []agent.Event // of the current line
 	sessions sessions
-	first    *run   // of the Process, until a line of it comes
+	first    *run   // of the Process, until its first line comes
 	roots    []root // of the Process
 	exit     *exit  // of the Process, once it is known
 	stats    Stats
-	wire     []byte     // of the span at hand
-	event    attributes // of the span event at hand
-	buffers  [][]byte   // to be used again
-	ghost    bool       // see Open: others may use what it has
+	wire     []byte     // of the current span
+	event    attributes // of the current span event
+	buffers  [][]byte   // to reuse
+	ghost    bool       // see Open: its buffers may be shared
 
 	traceState string // of Options.Parent
 
@@ -176,7 +176,7 @@ func (m *Mapper) SetMaxAttributeBytes(n int) {
 	m.capture = m.capture.WithMax(n)
 }
 
-// New returns a Mapper, or says what is wrong with the options.
+// New returns a Mapper, or an error if the options are invalid.
 func New(opts Options) (*Mapper, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
@@ -215,7 +215,7 @@ func (m *Mapper) Stats() Stats {
 // tick notes the time.
 func (m *Mapper) tick() { m.now = quantize(instant(m.opts.Now().UnixNano())) }
 
-// Write takes the next bytes of the stream. It never fails.
+// Write maps the next bytes of the stream. It never fails.
 func (m *Mapper) Write(p []byte) (int, error) {
 	if m.closed {
 		return len(p), nil
@@ -224,8 +224,8 @@ func (m *Mapper) Write(p []byte) (int, error) {
 	return m.lines.Write(p)
 }
 
-// Close ends the stream and every span that is still open. interrupted tells
-// that the stream went on: an incomplete last line is then no bad line.
+// Close ends the stream and every span that is still open. interrupted says that
+// the stream was cut off, so that an incomplete last line does not count as bad.
 func (m *Mapper) Close(interrupted bool) {
 	if m.closed {
 		return
@@ -248,11 +248,12 @@ func (m *Mapper) Close(interrupted bool) {
 	}
 }
 
-// Untraced tells how much of the stream the Mapper will not see. The roots that
-// are still open say so.
+// Untraced sets how much of the stream the Mapper will not see, which is recorded
+// on the roots that are still open.
 func (m *Mapper) Untraced(bytes, lines int64) { m.untracedBytes, m.untracedLines = bytes, lines }
 
-// arrival is when the line at hand came. In a recording it is the line's number.
+// arrival returns when the current line came. In a recording it is the line's
+// number.
 func (m *Mapper) arrival() instant {
 	if m.opts.replay() {
 		return instant(m.stats.Lines) * quantum
@@ -260,7 +261,7 @@ func (m *Mapper) arrival() instant {
 	return m.now
 }
 
-// takeLine takes one line, or the head and tail of one past the parse limit.
+// takeLine maps one line, or the head and tail of a line past the parse limit.
 func (m *Mapper) takeLine(line, tail []byte) {
 	m.stats.Lines++
 	if tail != nil {
@@ -269,7 +270,7 @@ func (m *Mapper) takeLine(line, tail []byte) {
 	m.decode(agent.Line{Text: line, Tail: tail, Arrival: m.arrival()}, m.stats.Lines)
 }
 
-// apply brings the events at hand to their runs.
+// apply dispatches the current events to their runs.
 func (m *Mapper) apply(a *agent.Agent) {
 	for i := range m.events {
 		ev := &m.events[i]

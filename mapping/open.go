@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Open calls emit, as [Options.Emit], with the spans that have not ended, as they
-// would end if spantee were killed now. A span that ends later has the same id.
+// Open calls emit, like [Options.Emit], with the spans that have not ended, as they
+// would end if spantee were killed now. A span keeps its id when it ends later.
 func (m *Mapper) Open(emit func(span []byte, agent string)) {
 	m.openUntil(m.arrival(), m.now, emit)
 }
@@ -35,7 +35,7 @@ func (m *Mapper) openUntil(arrival, now instant, emit func(span []byte, agent st
 	ghost.opts.Emit = emit
 	ghost.opts.RunStarted, ghost.opts.RunEnded = func(Run) {}, func(Run) {}
 
-	for _, root := range m.roots { // in their order: the last one lasts until now
+	for _, root := range m.roots { // in order; the last one lasts until now
 		root.run, root.span = root.run.clone(ghost), root.span.clone()
 		ghost.roots = append(ghost.roots, root)
 	}
@@ -59,7 +59,7 @@ func (m *Mapper) openUntil(arrival, now instant, emit func(span []byte, agent st
 	ghost.emitRoots(errKilled)
 }
 
-// clone returns a run that can be ended without r taking note of it.
+// clone returns a copy of r that can be ended without changing r.
 func (r *run) clone(m *Mapper) *run {
 	c := *r
 	c.m = m
@@ -131,8 +131,8 @@ func (r *run) clone(m *Mapper) *run {
 	return &c
 }
 
-// clone returns a turn that can be ended without t taking note of it. More may
-// be appended to both.
+// clone returns a copy of t that can be ended without changing t. Both can be
+// appended to.
 func (t *turn) clone() *turn {
 	c := *t
 	l := &c.log

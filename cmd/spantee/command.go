@@ -53,7 +53,7 @@ agent's stream through unchanged, and turns each session into a trace:
 Spans go to http://localhost:4317 by OTLP/gRPC, or wherever the standard
 OTEL_EXPORTER_OTLP_* variables or the flags below say. A collector that is
 missing, slow or broken never stops or delays the stream. Undelivered spans are
-kept on disk and sent later.`
+spooled on disk and sent by a later run.`
 
 func rootCommand() *cobra.Command {
 	var o options
@@ -74,13 +74,13 @@ func rootCommand() *cobra.Command {
 	}
 	o.addFlags(cmd.Flags())
 	o.addViewFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&o.now, "now", false, "move a recording so that it ends now")
+	cmd.Flags().BoolVar(&o.now, "now", false, "shift the times of a recording so that it ends now")
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand(), lsCommand(), showCommand(), replayCommand(), manCommand())
 	return cmd
 }
 
-// flagError words an error of pflag's like all others.
+// flagError rewrites an error of pflag in the form of all other errors.
 func flagError(_ *cobra.Command, err error) error {
 	e, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
@@ -93,7 +93,7 @@ func flagError(_ *cobra.Command, err error) error {
 	return invalid("--"+e.GetFlag().Name, e.GetValue(), cmp.Or(want, e.Unwrap().Error()))
 }
 
-// addFlags adds the flags of whatever traces a stream.
+// addFlags adds the flags of every command that traces a stream.
 func (o *options) addFlags(f *pflag.FlagSet) {
 	f.SortFlags = false
 	addOTLPFlags(f, &o.otlp)
@@ -110,28 +110,28 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.Var(&o.spoolMax, "spool-max", "keep at most `SIZE` of undelivered spans on disk, for all runs together")
 	f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: undelivered spans are lost")
 	o.spillMax = size{defaultSpillMax}
-	f.Var(&o.spillMax, "spill-max", "put aside at most `SIZE` of a stream that arrives faster than it is traced, on disk until the end of the run; 0 delays the stream instead")
-	f.StringSliceVar(&o.resourceDetectors, "resource-detectors", nil, "find out only `NAMES`, from "+strings.Join(exporter.DetectorNames(), ", ")+" or none (default all; vcs needs --content)")
-	f.Lookup("resource-detectors").DefValue = "" // it would be shown as []
-	f.StringVar(&o.traceURL, "trace-url", "", "link to traces by `URL`, such as http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")
-	f.BoolVar(&o.summary, "summary", false, "say on stderr what was traced, even if stderr is no terminal")
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "say nothing on stderr, even if spans were lost")
+	f.Var(&o.spillMax, "spill-max", "buffer at most `SIZE` of untraced input on disk if the stream outpaces tracing; 0 delays the stream instead")
+	f.StringSliceVar(&o.resourceDetectors, "resource-detectors", nil, "run only the resource detectors `NAMES`: "+strings.Join(exporter.DetectorNames(), ", ")+" or none (default all; vcs needs --content)")
+	f.Lookup("resource-detectors").DefValue = "" // pflag would show it as []
+	f.StringVar(&o.traceURL, "trace-url", "", "link to traces at `URL`, such as http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")
+	f.BoolVar(&o.summary, "summary", false, "report on stderr what was traced, even if stderr is not a terminal")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print nothing on stderr, even if spans were lost")
 }
 
-// addOTLPFlags adds the flags that say where to send spans, and how.
+// addOTLPFlags adds the flags for where to send spans, and how.
 func addOTLPFlags(f *pflag.FlagSet, o *otlp.Config) {
 	f.StringVar(&o.Endpoint, "endpoint", "", "where to send spans, as `URL` (default $OTEL_EXPORTER_OTLP_ENDPOINT or http://localhost:4317)")
 	f.StringVar(&o.Protocol, "protocol", "", "`NAME` is grpc, http/protobuf or http/json (default $OTEL_EXPORTER_OTLP_PROTOCOL or grpc)")
 	f.StringToStringVar(&o.Headers, "header", nil, "send a header, as `NAME=VALUE`; may be repeated")
-	f.Lookup("header").DefValue = "" // it would be shown as []
+	f.Lookup("header").DefValue = "" // pflag would show it as []
 	f.StringVar(&o.CACert, "certificate", "", "trust the certificate authority in this PEM `FILE`")
-	f.StringVar(&o.ClientCert, "client-certificate", "", "identify by the certificate in this PEM `FILE`")
+	f.StringVar(&o.ClientCert, "client-certificate", "", "client certificate for mutual TLS, a PEM `FILE`")
 	f.StringVar(&o.ClientKey, "client-key", "", "private key for --client-certificate, a PEM `FILE`")
 	f.StringVar(&o.Compression, "compression", "", "`NAME` is gzip or none")
 	f.DurationVar(&o.Timeout, "timeout", 0, "abandon a request after `TIME` (default 10s)")
 }
 
-// A size is a flag in bytes, such as 256MiB.
+// A size is a flag value in bytes, such as 256MiB.
 type size struct{ bytes int64 }
 
 func (s *size) String() string { return strings.ReplaceAll(humanize.IBytes(uint64(s.bytes)), " ", "") }
@@ -146,7 +146,7 @@ func (s *size) Set(text string) error {
 	return nil
 }
 
-// version is that of the module the binary was built from.
+// version returns the version of the module the binary was built from.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
@@ -154,7 +154,7 @@ func version() string {
 	return "(devel)"
 }
 
-// scope is what spans say made them.
+// scope returns the instrumentation scope of spantee's spans.
 func scope() *commonpb.InstrumentationScope {
 	return &commonpb.InstrumentationScope{Name: "github.com/spantee/spantee", Version: version()}
 }

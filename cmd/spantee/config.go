@@ -21,25 +21,25 @@ import (
 	"github.com/spantee/spantee/mapping/redact"
 )
 
-// A config is what the flags and the environment come to. Flags take
-// precedence. Apart from what libraries read, nothing else in this package
-// looks at the environment.
+// A config is the configuration that the flags and the environment result in. Flags
+// take precedence. Nothing else in this package reads the environment, except
+// through libraries.
 type config struct {
 	to        destination
 	metrics   metricsConfig
 	sampler   sampler
 	detectors []string     // of resource attributes
-	spool     *spool.Spool // nil if nothing is to be kept
+	spool     *spool.Spool // nil with --no-spool or without a place for it
 	parent    trace.SpanContext
 	traceURL  string
 	color     bool
 	dumb      bool // the terminal knows no escape sequences
 	content   contentConfig
 
-	problems []string // with variables: they must not break a pipe
+	problems []string // invalid variables: they must not break a pipe
 }
 
-// A contentConfig says what is recorded of what was said and done.
+// A contentConfig says which content is recorded.
 type contentConfig struct {
 	level             content.Level
 	redactor          *redact.Redactor
@@ -47,7 +47,7 @@ type contentConfig struct {
 	maxIsDefault      bool // nobody said how many
 }
 
-// A usageError is a flag or an argument that makes no sense.
+// A usageError is an invalid flag or argument.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -56,14 +56,14 @@ func invalid(what, value, want string) error {
 	return usageError{fmt.Errorf("invalid %s %q (want %s)", what, value, want)}
 }
 
-// A variableError is an environment variable that makes no sense.
+// A variableError is an invalid environment variable.
 type variableError struct{ error }
 
 func (e variableError) Unwrap() error { return e.error }
 
 func (c *config) problem(err error) { c.problems = append(c.problems, withHint(err)) }
 
-// resolve returns the configuration of whatever traces a stream.
+// resolve returns the configuration of a command that traces a stream.
 func (o *options) resolve() (*config, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -102,12 +102,12 @@ func (o *options) resolve() (*config, error) {
 	return c, err
 }
 
-// placeholder is where a trace URL has the id.
+// placeholder stands for the trace id in a trace URL.
 const placeholder = "{trace_id}"
 
 func hasPlaceholder(url string) bool { return url == "" || strings.Contains(url, placeholder) }
 
-// check finds flags that make no sense.
+// check returns an error for an invalid flag.
 func (o *options) check() error {
 	switch {
 	case o.flushTimeout < 0:
@@ -156,12 +156,12 @@ func (d destination) open() (exporter.Client, error) {
 	return nil, nil
 }
 
-// destination finds out where spans go. Its error is a usageError for flags, a
-// variableError for variables, or about a file that cannot be read.
+// destination determines where spans go. Its error is a usageError, a
+// variableError, or an error about a file that cannot be read.
 func (o *options) destination() (destination, error) {
 	switch {
 	case o.toFile != "" && o.otlp.Endpoint != "":
-		return destination{}, usageError{errors.New("--to and --endpoint exclude each other")}
+		return destination{}, usageError{errors.New("--to and --endpoint are mutually exclusive")}
 	case o.toFile == "-":
 		return destination{}, invalid("--to", o.toFile, "a file: stdout carries the stream")
 	case o.toFile != "":
@@ -181,16 +181,16 @@ func (o *options) destination() (destination, error) {
 	case chosen == "none":
 		return destination{source: "$OTEL_TRACES_EXPORTER"}, nil
 	case chosen == "file":
-		return destination{}, variableError{errors.New("$OTEL_TRACES_EXPORTER is file, but neither --to nor $SPANTEE_TO says which")}
+		return destination{}, variableError{errors.New("$OTEL_TRACES_EXPORTER is file, but neither --to nor $SPANTEE_TO names one")}
 	case chosen != "" && chosen != "otlp":
 		return destination{}, variableError{fmt.Errorf("invalid $OTEL_TRACES_EXPORTER %q (want otlp, file or none)", chosen)}
 	case o.show && chosen == "" && !o.saysOTLP():
-		return destination{source: "--view"}, nil // it needs no collector
+		return destination{source: "--view"}, nil // the page needs no collector
 	}
 	return o.resolveOTLP("")
 }
 
-// saysOTLP tells whether somebody said anything about an OTLP endpoint.
+// saysOTLP reports whether a flag or a variable configures an OTLP endpoint.
 func (o *options) saysOTLP() bool {
 	c := o.otlp
 	return c.Protocol+c.Compression+c.CACert+c.ClientCert+c.ClientKey != "" || len(c.Headers) > 0 || c.Timeout != 0 ||
@@ -205,11 +205,11 @@ func (o *options) resolveOTLP(source string) (destination, error) {
 	return destination{otlp: s, source: source}, nil
 }
 
-// userAgent is what receivers are told of who sends.
+// userAgent returns the user agent sent to receivers.
 func userAgent() string { return "spantee/" + strings.Trim(version(), "()") }
 
-// resolveOTLP returns the settings for spans sent by OTLP, and what is wrong
-// with a flag or a variable.
+// resolveOTLP returns the settings for spans sent by OTLP, and an error for an
+// invalid flag or variable.
 func resolveOTLP(cfg otlp.Config) (*otlp.Settings, error) {
 	cfg.UserAgent = userAgent()
 	s, err := otlp.Resolve(cfg)
@@ -235,19 +235,19 @@ func (o *options) spool() *spool.Spool {
 	return &s
 }
 
-// parentFromEnvironment returns what $TRACEPARENT and $TRACESTATE point at.
+// parentFromEnvironment returns the span context in $TRACEPARENT and $TRACESTATE.
 func parentFromEnvironment() trace.SpanContext {
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), new(envcar.Carrier)))
 }
 
-// captureVariable is the GenAI conventions' own switch.
+// captureVariable is the GenAI conventions' variable that turns on content.
 const captureVariable = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 // minAttributeBytes is room for an id and for a message without its text.
 const minAttributeBytes = 128
 
-// resolve finds out what content is recorded. An invalid variable is a problem,
-// and means no content.
+// resolve determines which content is recorded. An invalid variable is a problem,
+// and turns content off.
 func (o *contentOptions) resolve(problem func(error)) (contentConfig, error) {
 	c := contentConfig{level: content.Level(o.content), maxAttributeBytes: o.maxAttributeBytes}
 	c.maxIsDefault = o.flags != nil && !o.flags.Changed("max-attribute-bytes")
@@ -265,7 +265,7 @@ func (o *contentOptions) resolve(problem func(error)) (contentConfig, error) {
 	default:
 		return c, invalid("--content", o.content, "none, details or full")
 	}
-	// Spantee sends spans and no log events: content for events only is none.
+	// Spantee sends no log events, so content for events only means no content.
 	switch v := os.Getenv(captureVariable); strings.ToUpper(v) {
 	case "TRUE", "SPAN_ONLY", "SPAN_AND_EVENT":
 		c.level = content.Full
@@ -278,7 +278,7 @@ func (o *contentOptions) resolve(problem func(error)) (contentConfig, error) {
 	return c, nil
 }
 
-// applyTo sets what the mapper records.
+// applyTo sets the mapper's content options.
 func (c contentConfig) applyTo(opts *mapping.Options) {
 	opts.Content, opts.Redactor, opts.MaxAttributeBytes = c.level, c.redactor, c.maxAttributeBytes
 }

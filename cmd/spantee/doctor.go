@@ -121,9 +121,9 @@ func warn(w io.Writer) {
 	switch v := os.Getenv("TRACEPARENT"); {
 	case v == "":
 	case !parent.IsValid():
-		finding(w, "!", "parent", "$TRACEPARENT is malformed, and ignored")
+		finding(w, "!", "parent", "$TRACEPARENT is malformed and ignored")
 	case !parent.IsSampled():
-		finding(w, "!", "parent", "$TRACEPARENT says not sampled (-00 at its end): no spans are sent without --ignore-traceparent")
+		finding(w, "!", "parent", "$TRACEPARENT is not sampled (it ends in -00): no spans are sent without --ignore-traceparent")
 	}
 }
 

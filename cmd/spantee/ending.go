@@ -10,16 +10,17 @@ import (
 const (
 	defaultFlushTimeout = 2 * time.Second
 
-	// mapperGrace is how long a mapper that nobody makes wait may not advance at
-	// the end before it is taken to hang.
+	// mapperGrace is how long a mapper that is not waiting for anything may make no
+	// progress at the end before it counts as hanging.
 	mapperGrace = stallLimit
 
-	// countGrace is how long the disk has to tell how much was not traced.
+	// countGrace is how long counting the untraced lines may take, which reads from
+	// disk.
 	countGrace = time.Second
 )
 
-// end ends the trace. It waits for the mapper as long as that advances, and then
-// delivers what it can within the flush timeout.
+// end ends the trace. It waits for the mapper as long as the mapper makes progress,
+// and then delivers what it can within the flush timeout.
 func (t *tracing) end(interrupted bool) {
 	defer t.open.feed.Close()
 	if t.tap == nil {
@@ -29,17 +30,18 @@ func (t *tracing) end(interrupted bool) {
 	t.tap.close(!interrupted)
 	patience := t.flushTimeout
 	if !t.live && !interrupted {
-		patience = math.MaxInt64 // for the exporter, which knows when a collector takes nothing
+		patience = math.MaxInt64 // leave it to the exporter, which notices when a collector accepts nothing
 	}
 	timeout := t.flushTimeout
 	if !t.tap.wait(patience) {
-		// It may wait for the exporter, which lets it go once it delivers nothing more.
+		// The mapper may be waiting for the exporter, which releases it once the
+		// exporter delivers nothing more.
 		timeout = 0
 		t.deliver(timeout)
 		if !t.tap.wait(mapperGrace) {
 			t.say.hangs(t.lost())
 			t.endMetrics(0)
-			return // the mapper is not to be touched
+			return // the mapper must not be used any more
 		}
 	}
 	t.say.stats = t.mapper.Stats()
@@ -48,7 +50,7 @@ func (t *tracing) end(interrupted bool) {
 	t.deliverAll(timeout)
 }
 
-// endDrawings completes what is drawn of the traces.
+// endDrawings completes the text trees.
 func (t *tracing) endDrawings() {
 	if t.tree != nil {
 		if err := t.tree.Close(); err != nil {
@@ -62,8 +64,8 @@ func (t *tracing) endDrawings() {
 	}
 }
 
-// deliverAll gives a collector what is left of timeout for the metrics: they tell
-// what became of the spans.
+// deliverAll delivers the spans, and then the metrics in what is left of timeout,
+// because metrics include what became of the spans.
 func (t *tracing) deliverAll(timeout time.Duration) {
 	start := time.Now()
 	t.deliver(timeout)
@@ -73,7 +75,8 @@ func (t *tracing) deliverAll(timeout time.Duration) {
 	t.endMetrics(timeout)
 }
 
-// lost is what a mapper that hangs has not seen. The disk may be why it hangs.
+// lost returns what a hanging mapper has not seen, if the disk, which may be why it
+// hangs, answers in time.
 func (t *tracing) lost() untraced {
 	counted := make(chan untraced, 1)
 	go func() { counted <- t.tap.lost() }()
@@ -85,8 +88,8 @@ func (t *tracing) lost() untraced {
 	}
 }
 
-// deliver closes the exporter. A live stream gives the collector timeout in all;
-// a recording gives it as much for each answer.
+// deliver closes the exporter. For a live stream, timeout bounds the whole
+// delivery; for a recording, each answer of the collector.
 func (t *tracing) deliver(timeout time.Duration) {
 	if t.exporter == nil {
 		return
@@ -100,8 +103,8 @@ func (t *tracing) deliver(timeout time.Duration) {
 	t.say.delivery = t.exporter.Close(ctx)
 }
 
-// whileTaken returns a context that ends when the collector takes nothing for
-// timeout.
+// whileTaken returns a context that ends when the collector has accepted nothing
+// for timeout.
 func (t *tracing) whileTaken(timeout time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {

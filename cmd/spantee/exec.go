@@ -50,11 +50,11 @@ func execCommand() *cobra.Command {
 	o.addFlags(cmd.Flags())
 	o.addViewFlags(cmd.Flags())
 	o.limitOptions.addFlags(cmd.Flags())
-	cmd.Flags().SetInterspersed(false) // what follows the command is the command's
+	cmd.Flags().SetInterspersed(false) // flags after the command are the command's
 	return cmd
 }
 
-// runAgent is filter with the agent as a child.
+// runAgent is like filter, with the agent as a child process.
 func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	if err := o.limitOptions.check(); err != nil {
 		return err
@@ -72,7 +72,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	if err != nil {
 		return err
 	}
-	var agentStderr io.Writer = stderr // itself, not a pipe to it
+	var agentStderr io.Writer = stderr // the file itself, not a pipe
 	if tracing.details {
 		tracing.stderr.w = stderr
 		agentStderr = &tracing.stderr
@@ -96,7 +96,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 
 	pass := newPassthrough(out, stdout, tracing.tap)
 	copied := make(chan error, 1)
-	stopWatch := watchReader(stdout, func() { out.Close() }) // so that the agent notices at once
+	stopWatch := watchReader(stdout, func() { out.Close() }) // so that the agent's next write fails
 	closeStdout := sync.OnceValue(func() error {
 		stopWatch()
 		return stdout.Close()
@@ -106,19 +106,19 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		if errors.Is(err, os.ErrClosed) {
 			err = errOutput{syscall.EPIPE}
 		}
-		out.Close() // so that the agent notices if nobody reads
+		out.Close() // so that the agent's writes fail if nobody reads
 		if err == nil {
 			_ = closeStdout() // so that what follows in the pipe can finish, even if the agent goes on
 		}
 		copied <- err
 	}()
 	end, told := waitFor(agent, signals)
-	restoreSignals() // the next one kills
+	restoreSignals() // the next signal kills
 	limits.agentEnded()
 	out.agentEnded()
 	if !told {
 		err = <-copied
-	} else { // somebody wants this to end, whoever reads or not
+	} else { // a signal asked for the end, whether anybody reads or not
 		select {
 		case err = <-copied:
 		case <-time.After(lingering):
@@ -126,7 +126,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		}
 	}
 	if out.cut.Load() && (o.summary || say.terminal) && !o.quiet {
-		say.line("something that the agent left running has its stdout open: what it prints now is lost")
+		say.line("a process that the agent left running still has its stdout open; its output is lost from now on")
 	}
 	tracing.ended = end
 	lost := endOfCopy(err).code != 0
@@ -135,7 +135,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	}
 	if lost {
 		say.line("%v", err)
-		if end == (exitStatus{}) { // an agent that is lied to ends well
+		if end == (exitStatus{}) { // the agent may succeed although its output was lost
 			end.code = statusFailed
 		}
 	}
@@ -148,7 +148,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	return end
 }
 
-// start starts the agent, and returns what it prints.
+// start starts the agent, and returns its stdout.
 func start(args, env []string, stdin *os.File, stderr io.Writer, ownGroup bool) (agent *exec.Cmd, out *output, err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -160,7 +160,7 @@ func start(args, env []string, stdin *os.File, stderr io.Writer, ownGroup bool) 
 	if ownGroup {
 		setGroup(agent, stdin)
 	}
-	agent.WaitDelay = lingering // of stderr, where that is a pipe
+	agent.WaitDelay = lingering // for stderr, if it is a pipe
 	if err := agent.Start(); err != nil {
 		r.Close()
 		return nil, nil, err
@@ -168,17 +168,17 @@ func start(args, env []string, stdin *os.File, stderr io.Writer, ownGroup bool) 
 	return agent, &output{File: r, patience: lingering}, nil
 }
 
-// lingering is how long what an agent prints is waited for after its end, all in
-// all: something that it left running may have it open for good.
+// lingering is the total time to wait for output after the agent's end: a process
+// that the agent left running may keep the pipe open forever.
 const lingering = time.Second
 
-// An output is what an agent prints. After the agent's end it ends when there
-// is nothing more to be read, even if somebody has it open.
+// An output reads the agent's stdout. After the agent's end it returns EOF once
+// there is nothing more to read, even if another process still has the pipe open.
 type output struct {
 	*os.File
 	over     atomic.Bool
-	cut      atomic.Bool   // somebody still had it open
-	patience time.Duration // what is left of it
+	cut      atomic.Bool   // another process still had the pipe open
+	patience time.Duration // remaining time
 }
 
 func (o *output) Read(p []byte) (int, error) {
@@ -186,7 +186,7 @@ func (o *output) Read(p []byte) (int, error) {
 		over := o.over.Load()
 		began := time.Now()
 		if over {
-			// What is there is read, however long it takes to write it.
+			// Data already in the pipe is read, however long writing it takes.
 			_ = o.SetReadDeadline(began.Add(max(o.patience, 10*time.Millisecond)))
 		}
 		n, err := o.File.Read(p)
@@ -203,10 +203,10 @@ func (o *output) Read(p []byte) (int, error) {
 	}
 }
 
-// agentEnded wakes a Read that waits.
+// agentEnded wakes a Read that is waiting.
 func (o *output) agentEnded() {
 	o.over.Store(true)
-	_ = o.SetReadDeadline(time.Now()) // Windows has none: there somebody who has it open is waited for
+	_ = o.SetReadDeadline(time.Now()) // Windows has no deadlines: there, Read waits for whoever has the pipe open
 }
 
 func notStarted(err error) exitStatus {
@@ -216,19 +216,19 @@ func notStarted(err error) exitStatus {
 	return exitStatus{code: statusNotExecutable}
 }
 
-// waitFor waits for the agent's end and passes signals on to it, which told
-// tells of.
+// waitFor waits for the agent's end and forwards signals to it. told reports
+// whether a deadly signal was forwarded.
 func waitFor(agent *exec.Cmd, signals <-chan os.Signal) (end exitStatus, told bool) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = agent.Wait() // the state says how it ended
+		_ = agent.Wait() // ProcessState says how the agent ended
 	}()
 	for {
 		select {
 		case s := <-signals:
 			if !fromTerminal(s) || hasGroup(agent.Process) {
-				_ = agent.Process.Signal(s) // it may have just ended
+				_ = agent.Process.Signal(s) // the agent may have just ended
 				told = told || isDeadly(s)
 			}
 		case <-ended:
@@ -237,11 +237,11 @@ func waitFor(agent *exec.Cmd, signals <-chan os.Signal) (end exitStatus, told bo
 	}
 }
 
-// keptStderr is how much of an agent's stderr is kept: more than a span may
-// have, as half a secret cannot be told from other words.
+// keptStderr is how much of an agent's stderr is kept. It is more than a span may
+// have, because half of a secret cannot be recognised.
 const keptStderr = 16 << 10
 
-// A tail passes on what is written to it, at once, and keeps the end.
+// A tail passes on what is written to it at once, and keeps the last part.
 type tail struct {
 	w    io.Writer
 	mu   sync.Mutex

@@ -148,7 +148,7 @@ func TestCollectorFaults(t *testing.T) {
 				}
 				checkStderr(t, cmd.stderr.String(), tc.stderr)
 				ended, _ := spansIn(t, lines, false)
-				kept := numberBefore(cmd.stderr.String(), "kept, to be sent later")
+				kept := numberBefore(cmd.stderr.String(), "spooled for retry")
 				if n := numberBefore(cmd.stderr.String(), "lost"); n != 0 {
 					t.Errorf("%d spans lost", n)
 				}
@@ -214,7 +214,7 @@ func TestUnwritableSpool(t *testing.T) {
 	lines := stream("s", 5)
 	ended, _ := spansIn(t, lines, false)
 	cmd := pipe(t, lines, append(c.environment("grpc"), "XDG_STATE_HOME="+file))
-	checkStderr(t, cmd.stderr.String(), fmt.Sprintf("%d lost (the spool: mkdir %s", len(ended), file))
+	checkStderr(t, cmd.stderr.String(), fmt.Sprintf("%d lost (spool: mkdir %s", len(ended), file))
 	faults.add("no spool", len(ended), 0, 0, len(ended))
 
 	// With a collector there is nothing to be said.

@@ -159,7 +159,7 @@ func (t *tap) refill() {
 	n, err := s.read(p, size)
 	t.mu.Lock()
 	if err != nil {
-		t.detach(fmt.Errorf("what was put aside cannot be read: %w", err))
+		t.detach(fmt.Errorf("cannot read back the spilled input: %w", err))
 		return
 	}
 	s.from += int64(n)

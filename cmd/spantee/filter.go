@@ -10,8 +10,8 @@ import (
 //	              |
 //	             tap -> mapper -> spans -> exporter, tree
 //
-// Only the upper line decides how it ends. An error other than an exitStatus
-// comes before a byte was read.
+// Only the upper line decides the exit status. An error other than an exitStatus
+// means that no byte was read.
 func filter(o *options, stdin, stdout, stderr *os.File) error {
 	cfg, err := o.resolve()
 	if err != nil {
@@ -48,10 +48,10 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 		end.signal = s
 		pass.stop()
 	}
-	restoreSignals() // the next one kills
+	restoreSignals() // the next signal kills
 	if end.signal == brokenPipe {
-		stdin.Close() // so that the agent notices
-	} else if err := stdout.Close(); err != nil && end == (exitStatus{}) { // so that what follows in the pipe can finish
+		stdin.Close() // so that the agent's next write fails
+	} else if err := stdout.Close(); err != nil && end == (exitStatus{}) { // so that the next program in the pipe can finish
 		say.line("%v", err)
 		end.code = statusFailed
 	}

@@ -209,7 +209,7 @@ func TestADiskThatHangs(t *testing.T) {
 				}
 				ended, _ := spansIn(t, lines, false)
 				got, _ := c.taken()
-				kept := numberBefore(cmd.stderr.String(), "kept, to be sent later")
+				kept := numberBefore(cmd.stderr.String(), "spooled for retry")
 				lost := numberBefore(cmd.stderr.String(), "lost")
 				if lost > 0 && !strings.Contains(cmd.stderr.String(), "the disk did not answer in time") {
 					t.Errorf("it does not say why spans were lost: %s", cmd.stderr.String())

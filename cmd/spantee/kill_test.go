@@ -44,7 +44,7 @@ func TestSignalsAtAnyLine(t *testing.T) {
 					ended, cut := spansIn(t, lines, sig != syscall.SIGPIPE)
 					cmd := spantee(t, env)
 					endBy(t, cmd, sig, lines)
-					kept += numberBefore(cmd.stderr.String(), "kept, to be sent later")
+					kept += numberBefore(cmd.stderr.String(), "spooled for retry")
 					total += len(ended) + len(cut)
 					for id, span := range ended {
 						all[id] = span
@@ -316,6 +316,6 @@ func TestFullDisk(t *testing.T) {
 	if !bytes.Equal(cmd.stdout.Bytes(), bytes.Join(lines, nil)) {
 		t.Error("other bytes came out")
 	}
-	checkStderr(t, cmd.stderr.String(), fmt.Sprintf("%d lost (the spool: ", len(ended)))
+	checkStderr(t, cmd.stderr.String(), fmt.Sprintf("%d lost (spool: ", len(ended)))
 	faults.add("disk full", len(ended), 0, 0, len(ended))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// limitOptions are exec's flags for an agent that does too much. Zero is no limit.
+// limitOptions are exec's flags that limit an agent. Zero means no limit.
 type limitOptions struct {
 	maxDuration, maxIdle time.Duration
 	maxTools, maxTokens  int64
@@ -28,11 +28,11 @@ const (
 )
 
 func (o *limitOptions) addFlags(f *pflag.FlagSet) {
-	f.DurationVar(&o.maxDuration, "max-duration", 0, "the agent may run for `TIME`")
-	f.DurationVar(&o.maxIdle, "max-idle", 0, "the agent may print nothing for `TIME`, whatever it does")
-	f.Int64Var(&o.maxTools, "max-tools", 0, "the agent may end `N` tool calls")
-	f.Int64Var(&o.maxTokens, "max-tokens", 0, "the agent may use `N` tokens, input and output, as far as it states them while it runs")
-	f.Float64Var(&o.maxCost, "max-cost", 0, "the agent may cost `USD`, as far as it states that while it runs")
+	f.DurationVar(&o.maxDuration, "max-duration", 0, "limit the run to `TIME`")
+	f.DurationVar(&o.maxIdle, "max-idle", 0, "limit silence to `TIME`, even while a tool is running")
+	f.Int64Var(&o.maxTools, "max-tools", 0, "limit the agent to `N` tool calls")
+	f.Int64Var(&o.maxTokens, "max-tokens", 0, "limit input and output to `N` tokens, as far as the agent reports them while running")
+	f.Float64Var(&o.maxCost, "max-cost", 0, "limit the cost to `USD`, as far as the agent reports it while running")
 	f.StringVar(&o.onLimit, "on-limit", onLimitWarn, "`WHAT` to do when a limit is reached: warn, or kill the agent and its process group")
 }
 
@@ -71,12 +71,12 @@ type limits struct {
 
 	unsettled float64 // cost of model calls of which no run has the total yet
 
-	told map[string]bool // of which it was said that they were reached
+	told map[string]bool // limits already reported as reached
 
 	mu      sync.Mutex
 	agent   *os.Process // nil until it is started
-	grouped bool        // it leads a process group of its own
-	kill    bool        // it is to be killed
+	grouped bool        // the agent leads a process group of its own
+	kill    bool        // the agent must be killed
 }
 
 // killDelay is how long an agent has to end after SIGTERM.
@@ -89,7 +89,7 @@ func newLimits(o limitOptions) *limits {
 	return &limits{limitOptions: o, started: time.Now(), told: map[string]bool{}}
 }
 
-// startedAs tells which process is to be killed.
+// startedAs sets the process to kill.
 func (l *limits) startedAs(agent *os.Process) {
 	if l == nil {
 		return
@@ -102,7 +102,7 @@ func (l *limits) startedAs(agent *os.Process) {
 	}
 }
 
-// agentEnded ends what an agent that was killed left running.
+// agentEnded ends the processes that a killed agent left running.
 func (l *limits) agentEnded() {
 	if l == nil {
 		return
@@ -114,10 +114,10 @@ func (l *limits) agentEnded() {
 	}
 }
 
-// ownGroup tells whether the agent has to have a process group of its own.
+// ownGroup reports whether the agent needs a process group of its own.
 func (l *limits) ownGroup() bool { return l != nil && l.onLimit == onLimitKill }
 
-// checkTime returns the limit that was reached by waiting.
+// checkTime returns the limit that the passing of time has reached, or "".
 func (l *limits) checkTime(now time.Time, idle time.Duration) string {
 	switch {
 	case l.maxIdle > 0 && idle >= l.maxIdle:
@@ -128,7 +128,7 @@ func (l *limits) checkTime(now time.Time, idle time.Duration) string {
 	return ""
 }
 
-// nextTime returns when a limit may be reached by waiting, zero for never.
+// nextTime returns how long until time alone may reach a limit, zero for never.
 func (l *limits) nextTime(now time.Time, idle time.Duration) (next time.Duration) {
 	if l.maxIdle > 0 && !l.told["max-idle"] {
 		next = max(l.maxIdle-idle, time.Millisecond)
@@ -139,7 +139,7 @@ func (l *limits) nextTime(now time.Time, idle time.Duration) (next time.Duration
 	return next
 }
 
-// count counts a finished span, and returns the limit that was reached by it.
+// count counts a finished span, and returns the limit that it reached, or "".
 func (l *limits) count(wire []byte) string {
 	if l.maxTools == 0 && l.maxTokens == 0 && l.maxCost == 0 {
 		return ""
@@ -180,7 +180,7 @@ func (l *limits) count(wire []byte) string {
 	return ""
 }
 
-// first returns the limit, or "" if it was reached before.
+// first returns the limit, or "" if the limit was reached before.
 func (l *limits) first(limit string) string {
 	if l.told[limit] {
 		return ""
@@ -189,7 +189,8 @@ func (l *limits) first(limit string) string {
 	return limit
 }
 
-// reached says so, and ends the agent if it is to.
+// reached reports a limit that was reached and, with --on-limit=kill, ends the
+// agent.
 func (l *limits) reached(limit string, say *reporter) {
 	action := ""
 	if l.onLimit == onLimitKill {

@@ -26,14 +26,15 @@ import (
 // A metricsConfig says where metrics go.
 type metricsConfig struct {
 	to         *otlp.Settings // nil if they go nowhere
-	recordings bool           // those of recordings, too
+	recordings bool           // also for recordings
 }
 
-// resolveMetrics finds out where metrics go: where the variables of their own say,
-// or else where spans go.
+// resolveMetrics determines where metrics go: where their own variables say, or
+// else where spans go.
 //
-// Unless $OTEL_METRICS_EXPORTER is set, they go where spans go by OTLP, and only
-// those of a live stream do: a recording that is sent twice would count twice.
+// Unless $OTEL_METRICS_EXPORTER is set, metrics are sent only if spans are sent by
+// OTLP, and only for a live stream: a recording that is sent twice would count
+// twice.
 func (o *options) resolveMetrics(spans destination, problem func(error)) (c metricsConfig) {
 	switch chosen := os.Getenv("OTEL_METRICS_EXPORTER"); {
 	case strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true"), chosen == "none", chosen == "" && spans.otlp == nil:
@@ -237,7 +238,7 @@ func (t *tracing) endMetrics(timeout time.Duration) {
 	t.say.metrics = t.metrics.close(ctx, t.say.delivery)
 }
 
-// lostMetrics says that metrics did not arrive.
+// lostMetrics returns a message about metrics that were lost, or "".
 func lostMetrics(m metrics.Report) string {
 	if m.Lost == 0 {
 		return ""

@@ -24,8 +24,8 @@ const replayUsage = `replay makes traces of recorded streams:
   spantee replay session.jsonl
   spantee replay -r recordings
 
-FILEs may be packed by gzip or zstd. Of a DIR, replay reads the files whose names
-end in .jsonl or .ndjson, optionally with .gz or .zst. A file that cannot be read
+FILEs may be compressed with gzip or zstd. In a DIR, replay reads the files whose
+names end in .jsonl or .ndjson, optionally followed by .gz or .zst. A file that cannot be read
 is skipped. The same recording gives the same trace ids, so it can be sent again.
 The exit status is 1 if a file was skipped or a span was not delivered.`
 
@@ -137,7 +137,7 @@ func (r *replayer) find(names []string, recursive bool) (files []string, size in
 			return nil
 		})
 		if err == nil && len(files) == before {
-			r.skip(name, errors.New("no .jsonl or .ndjson file in it"))
+			r.skip(name, errors.New("no .jsonl or .ndjson file found"))
 		}
 	}
 	return files, size
@@ -211,7 +211,7 @@ func (r *replayer) one(name string) error {
 		return err
 	}
 	if head, _ := in.Peek(512); isOTLP(head) {
-		return &exporter.Error{Err: errors.New("it holds spans, not a stream"), Hint: "spantee view shows them"}
+		return &exporter.Error{Err: errors.New("contains spans, not an agent's stream"), Hint: "spantee view shows them"}
 	}
 	_, err = io.Copy(r.mapper, in)
 	cut := errors.Is(err, errStopped)
@@ -219,9 +219,9 @@ func (r *replayer) one(name string) error {
 	stats := r.mapper.Stats()
 	if why := notAStream(stats); stats.Runs == 0 && err == nil {
 		if why == "" {
-			why = "it is empty"
+			why = "the file is empty"
 		}
-		return fmt.Errorf("no session in it: %s", why)
+		return fmt.Errorf("no session found: %s", why)
 	}
 	if cut {
 		return nil

@@ -21,8 +21,8 @@ import (
 	"github.com/spantee/spantee/mapping"
 )
 
-// A reporter says on stderr what went wrong, and on a terminal or with --summary
-// what was traced.
+// A reporter reports problems on stderr, and on a terminal or with --summary what
+// was traced.
 type reporter struct {
 	*options
 	cfg      *config
@@ -32,28 +32,28 @@ type reporter struct {
 
 	child    bool   // spantee started the agent
 	again    string // the command that sends a recording again; "" for a live stream
-	tracing  bool   // there is somewhere for spans to go
+	tracing  bool   // spans have a destination
 	stats    mapping.Stats
 	failure  error // why the mapper did not see the whole stream
 	lost     untraced
 	delivery exporter.Report
 	metrics  metrics.Report
 
-	mu          sync.Mutex               // of what follows: a mapper that hangs is left behind
-	file        string                   // that the runs come from, for replay
+	mu          sync.Mutex               // guards the following fields, which an abandoned mapper may still use
+	file        string                   // the file that the runs come from, for replay
 	bar         *progressbar.ProgressBar // nil if none is drawn
 	problems    []string
-	begun       int // runs that were named when they began
+	begun       int // number of runs printed when they began
 	ended       int
-	runs        []mapping.Run // that ended and are not named yet
-	unprotected error         // why a kill would lose spans
+	runs        []mapping.Run // runs that ended and are not printed yet
+	unprotected error         // why crash protection is unavailable
 }
 
 const (
-	// maxRuns is how many runs are named on a terminal. --summary names all.
+	// maxRuns is how many runs are listed on a terminal. --summary lists all.
 	maxRuns = 20
 
-	// minPatience is how long a slow terminal has in any case.
+	// minPatience is the least time that a slow terminal gets.
 	minPatience = 100 * time.Millisecond
 )
 
@@ -73,10 +73,10 @@ func (r *reporter) line(format string, args ...any) {
 	fmt.Fprintf(r.w, "spantee: "+format+"\n", args...)
 }
 
-// awaiting explains itself to somebody who typed spantee and nothing else.
+// awaiting tells a user who typed only spantee what it is waiting for.
 func (r *reporter) awaiting() {
 	if !r.quiet {
-		r.line("waiting for an agent's stream on stdin, as from\n" +
+		r.line("waiting for an agent's stream on stdin, for example from\n" +
 			`  cursor-agent -p --output-format stream-json "fix the test" | spantee`)
 	}
 }
@@ -87,7 +87,8 @@ func (r *reporter) problem(err error) {
 	r.problems = append(r.problems, withHint(err))
 }
 
-// runStarted names the trace of a run that has begun, for whoever watches it.
+// runStarted prints the trace id of a run that has begun, so that the user can
+// watch it.
 func (r *reporter) runStarted(run mapping.Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,8 +100,8 @@ func (r *reporter) runStarted(run mapping.Run) {
 	r.line("trace %s began%s", id, r.link(id))
 }
 
-// runEnded names the trace of a run at once if all are to be named: there may be
-// more of them than fit into memory.
+// runEnded prints a run at once if all runs are listed, because there may be more
+// of them than fit into memory.
 func (r *reporter) runEnded(run mapping.Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,21 +115,21 @@ func (r *reporter) runEnded(run mapping.Run) {
 	}
 }
 
-// setFile is called before the runs of a file.
+// setFile sets the file of the next runs.
 func (r *reporter) setFile(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.file = name
 }
 
-// odd tells of what a file held besides events.
+// odd reports what a file contained besides events.
 func (r *reporter) odd(name string, stats mapping.Stats) {
 	if s := oddLines(stats); s != "" && (r.terminal || r.summary) && !r.quiet {
 		r.line("%s: %s", printable(name), s)
 	}
 }
 
-// nameRun is for a trace that no tree tells of.
+// nameRun prints a run, unless a tree shows it.
 func (r *reporter) nameRun(run mapping.Run) {
 	if r.tree && r.cfg.traceURL == "" && r.file == "" {
 		return
@@ -140,14 +141,14 @@ func (r *reporter) nameRun(run mapping.Run) {
 	r.line("%s%s", prefix, r.describe(run))
 }
 
-// checkpointed is told of every attempt to be prepared for a kill.
+// checkpointed records the outcome of a checkpoint.
 func (r *reporter) checkpointed(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unprotected = err
 }
 
-// print says it all.
+// print prints the whole report.
 func (r *reporter) print() {
 	defer r.w.Flush()
 	r.w.status("")
@@ -183,7 +184,7 @@ func (r *reporter) print() {
 		r.line("%s", s)
 	}
 	s, lost := r.undelivered(), lostMetrics(r.metrics)
-	if s != "" && lost != "" { // for the same reason, as a rule
+	if s != "" && lost != "" { // usually for the same reason
 		s, lost = s+"; metrics lost", ""
 	}
 	for _, s := range []string{s, lost} {
@@ -219,7 +220,7 @@ func (r *reporter) describe(run mapping.Run) string {
 	return s + r.link(id)
 }
 
-// link returns where a trace can be seen, with a space before it.
+// link returns the URL of a trace, with a space before it, or "".
 func (r *reporter) link(id string) string {
 	if r.cfg.traceURL == "" {
 		return ""
@@ -227,12 +228,12 @@ func (r *reporter) link(id string) string {
 	return " " + strings.ReplaceAll(r.cfg.traceURL, placeholder, id)
 }
 
-// hangs says that the mapper did not come to an end.
+// hangs records that the mapper hangs.
 func (r *reporter) hangs(lost untraced) {
 	r.failure, r.lost = errStalled, lost
 }
 
-// oddLines tells of what the stream held besides events.
+// oddLines describes what the stream contained besides events.
 func oddLines(stats mapping.Stats) string {
 	var odd []string
 	if n := stats.BadLines; n > 0 {
@@ -242,16 +243,16 @@ func oddLines(stats mapping.Stats) string {
 		odd = append(odd, count(n, "line")+" of an unknown type")
 	}
 	if n := stats.Unpaired; n > 0 {
-		odd = append(odd, count(n, "end")+" of something that had not begun")
+		odd = append(odd, count(n, "end")+" without a start")
 	}
 	if n := stats.Unproven; n > 0 && stats.Runs > 0 {
-		odd = append(odd, count(n, "line")+" that no agent can be told from")
+		odd = append(odd, count(n, "line")+" that could be from any agent")
 	}
 	if n := stats.Evicted; n > 0 {
 		odd = append(odd, count(n, "span")+" ended early because too much was open")
 	}
 	if n := stats.Oversize; n > 0 {
-		odd = append(odd, count(n, "line")+" too long to read whole")
+		odd = append(odd, count(n, "line")+" too long to parse")
 	}
 	return strings.Join(odd, ", ")
 }
@@ -265,12 +266,12 @@ func (r *reporter) untraced() string {
 		return "no trace: the input was empty"
 	case r.stats.Runs > 0:
 		if r.stats.Foreign != "" {
-			return fmt.Sprintf("a part of the input is untraced: it looks like %s (supported: %s)", r.stats.Foreign, supported())
+			return fmt.Sprintf("part of the input was not traced: it looks like %s (supported: %s)", r.stats.Foreign, supported())
 		}
 		return ""
 	case r.ended > 0:
 		if why := notAStream(r.stats); why != "" {
-			return "the trace has no more than its root: " + why
+			return "the trace has only its root span: " + why
 		}
 	default:
 		if why := notAStream(r.stats); why != "" {
@@ -282,13 +283,13 @@ func (r *reporter) untraced() string {
 
 func supported() string { return strings.Join(mapping.Agents, ", ") }
 
-// notAStream says why a stream holds no run, if there is something to say.
+// notAStream returns why a stream holds no run, "" if unknown.
 func notAStream(s mapping.Stats) string {
 	switch {
 	case s.Foreign != "":
 		return fmt.Sprintf("the input looks like %s (supported: %s; --agent overrides)", s.Foreign, supported())
 	case s.Unproven > s.BadLines:
-		return fmt.Sprintf("%s of JSON, but none that an agent can be told from (name it with --agent: %s)", count(s.Unproven, "line"), supported())
+		return fmt.Sprintf("%s of JSON, but none identifies the agent (set --agent: %s)", count(s.Unproven, "line"), supported())
 	case s.BadLines > 0:
 		return "the input is not JSON lines; run the agent with --output-format stream-json"
 	}
@@ -303,7 +304,8 @@ func (r *reporter) whyNowhere() string {
 	return "tracing is disabled by " + r.cfg.to.source
 }
 
-// undelivered says what did not arrive, why, and what became of it.
+// undelivered describes which spans were not delivered, why, and what became of
+// them.
 func (r *reporter) undelivered() string {
 	d := r.delivery
 	if d.Delivered == d.Ended {
@@ -315,22 +317,22 @@ func (r *reporter) undelivered() string {
 	for _, f := range []struct {
 		spans int
 		what  string
-	}{{d.Spooled, "kept, to be sent later"}, {d.Rejected, "kept, but not sent again"}, {d.Dropped, "lost"}} {
+	}{{d.Spooled, "spooled for retry"}, {d.Rejected, "spooled, but not retried"}, {d.Dropped, "lost"}} {
 		if f.spans > 0 {
 			fates = append(fates, fmt.Sprintf("%d %s", f.spans, f.what))
 		}
 	}
-	if r.again != "" { // then nothing was kept
+	if r.again != "" { // a recording is not spooled
 		return s + "; to send them, run " + r.again
 	}
 	s += "; " + strings.Join(fates, ", ")
 	if d.NotKept != nil {
-		s += fmt.Sprintf(" (the spool: %v)", d.NotKept)
+		s += fmt.Sprintf(" (spool: %v)", d.NotKept)
 	}
 	return s
 }
 
-// withHint appends what an error's author would try.
+// withHint returns the text of an error with its hint, if it has one.
 func withHint(err error) string {
 	var hinted *exporter.Error
 	if errors.As(err, &hinted) && hinted.Hint != "" {
@@ -346,7 +348,7 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// treeStyle fits the tree to where it is drawn.
+// treeStyle returns the style for a tree on stderr.
 func (r *reporter) treeStyle() tree.Style {
 	style := tree.Style{Color: r.terminal && r.cfg.color}
 	if width, _, err := term.GetSize(int(r.stderr.Fd())); err == nil {

@@ -41,7 +41,7 @@ func resolveSampler(parent trace.SpanContext, problem func(error)) sampler {
 	}
 	if base && parent.IsValid() {
 		if !parent.IsSampled() {
-			return sampler{never: errors.New("no spans are sent: $TRACEPARENT says not sampled (--ignore-traceparent sends them)")}
+			return sampler{never: errors.New("no spans are sent: $TRACEPARENT is not sampled (--ignore-traceparent overrides)")}
 		}
 		return sampler{}
 	}

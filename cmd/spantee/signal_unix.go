@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// brokenPipe is the signal of a program whose stdout nobody reads any more.
+// brokenPipe is the signal for writing to a stdout without a reader.
 const brokenPipe = syscall.SIGPIPE
 
-// catchSignals delivers the signals that end a process, and makes a write to a
-// closed stdout an error. By default either ends a Go program before it has
-// flushed, and SIGQUIT prints its goroutines. Signals that are ignored, for
-// example by nohup, stay ignored.
+// catchSignals delivers the signals that end a process, and turns a write to a
+// closed stdout into an error. By default either ends a Go program before it has
+// flushed, and SIGQUIT prints its goroutines. Ignored signals, such as those of
+// nohup, stay ignored.
 func catchSignals() <-chan os.Signal {
 	signal.Notify(make(chan os.Signal, 1), brokenPipe)
 	keepIgnored()
@@ -30,8 +30,8 @@ func catchSignals() <-chan os.Signal {
 	return c
 }
 
-// catchForwarded makes values of the signals that an agent is to be told of.
-// Those of the terminal's own keys reach it by themselves.
+// catchForwarded delivers the signals to forward to an agent. The agent gets
+// signals from the terminal's keys by itself.
 func catchForwarded() <-chan os.Signal {
 	signal.Notify(make(chan os.Signal, 1), brokenPipe)
 	keepIgnored()
@@ -48,21 +48,21 @@ func catchForwarded() <-chan os.Signal {
 }
 
 // keepIgnored ignores SIGQUIT if SIGINT was ignored at the start. A shell without
-// job control ignores both for what it runs in the background, but Go keeps only
-// the latter, and SIGHUP, that way.
+// job control ignores both in background processes, but Go preserves only SIGINT
+// and SIGHUP.
 func keepIgnored() {
 	if signal.Ignored(syscall.SIGINT) {
 		signal.Ignore(syscall.SIGQUIT)
 	}
 }
 
-// isDeadly tells whether whoever sends a signal wants an end.
+// isDeadly reports whether a signal asks for the process to end.
 func isDeadly(s os.Signal) bool {
 	return s == syscall.SIGINT || s == syscall.SIGQUIT || s == syscall.SIGTERM || s == syscall.SIGHUP
 }
 
-// fromTerminal tells whether a signal was most likely a key: then every process
-// in the foreground has it. Go does not tell who sent a signal.
+// fromTerminal reports whether a signal most likely came from a key: then every
+// foreground process gets it. Go does not report the sender of a signal.
 func fromTerminal(s os.Signal) bool {
 	if s != syscall.SIGINT && s != syscall.SIGQUIT {
 		return false
@@ -82,7 +82,7 @@ func inForeground(tty *os.File) bool {
 	return err == nil && foreground == syscall.Getpgrp()
 }
 
-// endOfProcess tells how a process ended.
+// endOfProcess returns how a process ended.
 func endOfProcess(state *os.ProcessState) exitStatus {
 	if ws := state.Sys().(syscall.WaitStatus); ws.Signaled() {
 		return exitStatus{signal: ws.Signal()}
@@ -90,7 +90,7 @@ func endOfProcess(state *os.ProcessState) exitStatus {
 	return exitStatus{code: state.ExitCode()}
 }
 
-// signalName is the one of signal.h, "" for none.
+// signalName returns the name of a signal in signal.h, "" if there is none.
 func signalName(s os.Signal) string {
 	if sig, ok := s.(syscall.Signal); ok {
 		return unix.SignalName(sig)
@@ -98,12 +98,13 @@ func signalName(s os.Signal) string {
 	return ""
 }
 
-// restoreSignals makes signals deadly again. An ignored one stays ignored.
+// restoreSignals makes signals end the process again. An ignored signal stays
+// ignored.
 func restoreSignals() {
 	signal.Reset(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	if !signal.Ignored(syscall.SIGQUIT) {
 		signal.Reset(syscall.SIGQUIT)
-		setDefault(syscall.SIGQUIT) // else the second one prints goroutines
+		setDefault(syscall.SIGQUIT) // otherwise a second SIGQUIT prints goroutines
 	}
 }
 
@@ -115,9 +116,9 @@ func dieBy(s os.Signal) {
 	signal.Reset(s)
 	sig := s.(syscall.Signal)
 	if setDefault(sig) {
-		_ = unix.Setrlimit(unix.RLIMIT_CORE, new(unix.Rlimit)) // a core of spantee's would help nobody
+		_ = unix.Setrlimit(unix.RLIMIT_CORE, new(unix.Rlimit)) // a core dump of spantee is of no use
 		if syscall.Kill(os.Getpid(), sig) == nil {
-			select {} // until it arrives
+			select {} // until the signal arrives
 		}
 	}
 	if sig == brokenPipe {
@@ -126,15 +127,15 @@ func dieBy(s os.Signal) {
 	os.Exit(128 + int(sig))
 }
 
-// breakStdout dies of SIGPIPE. The runtime ignores one that was sent by kill, but
-// dies of one that a write to stdout brings about. A pipe of our own takes its
-// place: somebody may have opened the real one for reading again.
+// breakStdout ends the process with SIGPIPE. Go's runtime ignores a SIGPIPE sent by
+// kill, but dies of one caused by a write to stdout. It writes to a pipe of its
+// own, because the real one may have been opened for reading again.
 func breakStdout() {
 	r, w, err := os.Pipe()
 	if err != nil || unix.Dup2(int(w.Fd()), 1) != nil {
 		return
 	}
-	if r.Fd() != 1 { // as it is where stdout was closed; then dup2 has closed it
+	if r.Fd() != 1 { // r is 1 if stdout was closed; then dup2 has closed r
 		r.Close()
 	}
 	_, _ = os.NewFile(1, "stdout").Write([]byte{'\n'})

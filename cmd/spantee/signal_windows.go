@@ -7,8 +7,7 @@ import (
 	"syscall"
 )
 
-// brokenPipe stands for what Windows has no signal for: a stdout nobody reads
-// any more.
+// brokenPipe stands for a stdout without a reader, for which Windows has no signal.
 const brokenPipe = syscall.SIGPIPE
 
 func catchSignals() <-chan os.Signal {

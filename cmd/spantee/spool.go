@@ -23,8 +23,8 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-const spoolUsage = `spool lists what could not be delivered yet, or was refused, and why. Later runs
-that reach the same endpoint send what waits; spantee flush sends it now.`
+const spoolUsage = `spool lists the spans that could not be delivered yet or were refused, and why.
+Later runs that reach the same endpoint send the backlog; spantee flush sends it now.`
 
 func spoolCommand() *cobra.Command {
 	var asJSON bool
@@ -86,7 +86,7 @@ func printSpool(w io.Writer, s spool.Spool, entries []spool.Entry) error {
 	return tw.Flush()
 }
 
-// age is as short as it can be: 40s, 5m, 3h, 12d.
+// age returns the time since an instant in short form: 40s, 5m, 3h, 12d.
 func age(since time.Time) string {
 	switch d := time.Since(since); {
 	case d < time.Minute:
@@ -129,15 +129,15 @@ func flushCommand() *cobra.Command {
 	return cmd
 }
 
-// flush says on stdout what became of the spans. It is an error if some still
-// wait.
+// flush reports on stdout what became of the spans. It returns an error if some
+// still wait.
 func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.File) error {
 	dial, err := dialer(cfg, toFile)
 	if err != nil {
 		return err
 	}
 	s.SetAside = func(why *spool.Untrusted) {
-		fmt.Fprintf(stderr, "spantee: not read, and set aside: %s\n", printable(why.Error()))
+		fmt.Fprintf(stderr, "spantee: set aside unread: %s\n", printable(why.Error()))
 	}
 	killed := meterOfKilled(cfg, toFile)
 	s.Recovered = killed.countKilled
@@ -188,8 +188,8 @@ func meterOfKilled(cfg otlp.Config, toFile string) *meter {
 	return newMeter(o.resolveMetrics(spans, func(error) {}).to, func(error) {})
 }
 
-// dialer returns clients for what is in the spool: for the file or the endpoint of
-// cfg, or if it has none, for the endpoint that a request was meant for.
+// dialer returns clients for the requests in the spool: for the file or endpoint
+// that the flags name, or else for the endpoint that a request was meant for.
 func dialer(cfg otlp.Config, toFile string) (func(spool.Destination) (exporter.Client, error), error) {
 	if toFile != "" {
 		return func(spool.Destination) (exporter.Client, error) { return file.New(toFile, nil) }, nil
@@ -201,7 +201,7 @@ func dialer(cfg otlp.Config, toFile string) (func(spool.Destination) (exporter.C
 	if cfg.Endpoint == "" {
 		return func(to spool.Destination) (exporter.Client, error) {
 			if to.Protocol == file.Protocol {
-				return nil, nil // the user has to name it again
+				return nil, nil // the user has to name the file again
 			}
 			return otlp.ClientFor(to, cfg)
 		}, nil
@@ -212,8 +212,8 @@ func dialer(cfg otlp.Config, toFile string) (func(spool.Destination) (exporter.C
 	return func(spool.Destination) (exporter.Client, error) { return settings.Client(), nil }, nil
 }
 
-// reportFlush says what became of the spans for each endpoint, and to which
-// other one they went, if they did.
+// reportFlush reports what became of the spans for each endpoint, and where they
+// went if they were redirected.
 func reportFlush(w io.Writer, results []exporter.Flushed, redirected string) error {
 	left := false
 	for _, r := range results {
@@ -236,7 +236,7 @@ func reportFlush(w io.Writer, results []exporter.Flushed, redirected string) err
 		}
 	}
 	if len(results) == 0 {
-		fmt.Fprintln(w, "nothing waits")
+		fmt.Fprintln(w, "nothing to send")
 	}
 	if left {
 		return exitStatus{code: statusFailed}
@@ -244,7 +244,7 @@ func reportFlush(w io.Writer, results []exporter.Flushed, redirected string) err
 	return nil
 }
 
-// shown is a destination as it may be printed.
+// shown returns a destination as it may be printed.
 func shown(to spool.Destination) string {
 	if to.Protocol == file.Protocol {
 		return printable(to.Endpoint)
@@ -252,7 +252,7 @@ func shown(to spool.Destination) string {
 	return otlp.Shown(to.Endpoint)
 }
 
-// prefix says what a line is about, nothing if it is the spool itself.
+// prefix returns the endpoint that a line is about, "" for the spool itself.
 func prefix(to spool.Destination, redirected string) string {
 	switch {
 	case to.Endpoint == "":

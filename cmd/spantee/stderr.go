@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// A voice is stderr, written to on the side: it may be a pipe that is full and
-// that nobody reads. Once it has taken nothing for patience all words are lost,
-// because neither the stream nor its end may wait for them.
+// A voice writes to stderr in the background, because stderr may be a full pipe
+// without a reader. Once stderr has accepted nothing for patience, all output is
+// discarded, because neither the stream nor its end may wait for it.
 type voice struct {
 	w        *os.File
 	patience time.Duration
 
 	mu      sync.Mutex
 	words   []byte
-	running bool          // a goroutine writes
-	moved   chan struct{} // closed, and replaced, when that has written some
-	gone    bool          // nobody listens
+	running bool          // a goroutine is writing
+	moved   chan struct{} // closed, and replaced, when the goroutine has written some
+	gone    bool          // stderr has no reader
 	drawn   bool          // the last line is a status
 }
 
 const (
-	// maxWords is how much is kept for a slow terminal.
+	// maxWords is how many bytes are buffered for a slow terminal.
 	maxWords = 64 << 10
 
-	// pipeBuf is how much is written at once, so that somebody who reads slowly is
-	// seen to read.
+	// pipeBuf is how much is written at once, so that a slow reader counts as
+	// progress.
 	pipeBuf = 4 << 10
 )
 
@@ -38,7 +38,7 @@ func newVoice(w *os.File, patience time.Duration) *voice {
 	return &voice{w: w, patience: patience, moved: make(chan struct{})}
 }
 
-// Write waits only while a lot has not been written yet.
+// Write blocks only while the buffer is full.
 func (v *voice) Write(p []byte) (int, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -87,7 +87,7 @@ func (v *voice) forgetStatus() {
 	v.drawn = false
 }
 
-// write writes until there are no more words.
+// write writes until the buffer is empty.
 func (v *voice) write() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -104,15 +104,15 @@ func (v *voice) write() {
 	v.running = false
 }
 
-// Flush waits until all words are out, or nobody listens.
+// Flush waits until the buffer is empty, or stderr has no reader.
 func (v *voice) Flush() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.await(func() bool { return !v.running })
 }
 
-// await waits until done, which is asked with v.mu held. It returns false if
-// nobody listens.
+// await waits until done, which is called with v.mu held, returns true. It returns
+// false if stderr has no reader.
 func (v *voice) await(done func() bool) bool {
 	for !v.gone && !done() {
 		moved := v.moved
@@ -129,10 +129,10 @@ func (v *voice) await(done func() bool) bool {
 	return !v.gone
 }
 
-// lastPatience is that of commands that have no flush timeout.
+// lastPatience is the patience of commands without a flush timeout.
 const lastPatience = 2 * time.Second
 
-// lastWords are said when nothing else is to be done.
+// lastWords writes words to w before the process exits.
 func lastWords(w *os.File, patience time.Duration, words string) {
 	v := newVoice(w, patience)
 	_, _ = io.WriteString(v, words)

@@ -25,44 +25,44 @@ import (
 	"github.com/spantee/spantee/mapping/content"
 )
 
-// tracing is all that hangs on the tap.
+// tracing is the consumer of the tap: the mapper and all destinations of its spans.
 type tracing struct {
 	*options
-	tap      *tap // nil if there is nothing to trace for
+	tap      *tap // nil if nothing needs the stream
 	say      *reporter
-	came     time.Time // when the bytes at hand came
+	came     time.Time // when the current bytes came
 	mapper   *mapping.Mapper
-	exporter *exporter.Exporter // nil if no spans are to be sent
-	tree     *tree.Writer       // nil if none is to be drawn
-	page     *page              // nil if none is to be shown
+	exporter *exporter.Exporter // nil if no spans are sent
+	tree     *tree.Writer       // nil without --tree
+	page     *page              // nil without --view
 	open     openSpans          // on the page, or for a viewer
 	status   *statusLine        // nil if none is drawn
 	services services
 	sampler  sampler
-	metrics  *meter       // nil if none are to be sent
+	metrics  *meter       // nil if no metrics are sent
 	step     *stepSummary // nil outside of GitHub Actions
 
 	watch     watch
-	overLimit string    // the limit that the bytes at hand reached
+	overLimit string    // the limit that the current bytes reached
 	heard     time.Time // when bytes came last
 
 	live    bool
 	process *mapping.Process // nil if spantee did not start the agent
-	ended   exitStatus       // how it did
+	ended   exitStatus       // how the agent ended
 	details bool             // content was asked for
-	stderr  tail             // of the process, if there are details
+	stderr  tail             // of the process, if content is recorded
 
-	untraced   untraced      // what the mapper did not see, once it is finished
+	untraced   untraced      // what the mapper did not see; set when it has finished
 	emitted    atomic.Int64  // spans that have ended
 	generation int           // of the runs at the last checkpoint
-	changed    bool          // something came since
-	unsaved    int           // bytes of spans since the last checkpoint, or the end of a piece
-	saved      time.Time     // when that was
-	saving     time.Duration // how long it took
+	changed    bool          // something has come since
+	unsaved    int           // bytes of spans since the last checkpoint or end of a piece
+	saved      time.Time     // when the last checkpoint was
+	saving     time.Duration // how long the last checkpoint took
 }
 
-// startTracing sets up what the configuration asks for. The stream is live unless
-// it is a recording. process is the agent, nil if somebody else started it.
+// startTracing sets up what the configuration asks for. rec is nil for a live
+// stream. process is the agent, nil if spantee did not start it.
 func startTracing(o *options, cfg *config, say *reporter, rec *recording, process *mapping.Process) (*tracing, error) {
 	if !o.show { // whose store has a limit of its own
 		limitHeap()
@@ -73,7 +73,7 @@ func startTracing(o *options, cfg *config, say *reporter, rec *recording, proces
 	t.watch.stallAfter = o.stallAfter
 	t.details = cfg.content.level != content.None
 	if cfg.content.maxIsDefault && (cfg.to.file != "" || o.show && !cfg.to.isSet()) {
-		cfg.content.maxAttributeBytes = wholeAttributeBytes // nobody else sees them
+		cfg.content.maxAttributeBytes = wholeAttributeBytes // only the viewer gets these spans
 	}
 	if rec == nil {
 		rec = new(recording)
@@ -131,7 +131,8 @@ func (t *tracing) newMapper(rec *recording) (*mapping.Mapper, error) {
 	return mapping.New(opts)
 }
 
-// startExporter starts none if spans go nowhere. A recording is its own spool.
+// startExporter starts an exporter, unless spans go nowhere. A recording needs no
+// spool, because it can be sent again.
 func (t *tracing) startExporter(cfg *config, client exporter.Client, resource *resourcepb.Resource) (err error) {
 	if client == nil {
 		return nil
@@ -149,16 +150,16 @@ func (t *tracing) start() {
 	if !t.say.tracing && t.metrics == nil && t.watch.limits == nil {
 		return
 	}
-	t.changed = t.process != nil // its root has begun
+	t.changed = t.process != nil // the root of the process has begun
 	t.saved = time.Now()
 	t.tap = newTap(t, t.live, t.spillDir(), t.spillMax.bytes)
 }
 
-// maxPiece is how much of the stream is traced before its spans are journaled and
+// maxPiece is how much of the stream is mapped before its spans are journaled and
 // may be sent.
 const maxPiece = 64 << 10
 
-// consume takes the next bytes of the stream from the tap.
+// consume maps the next bytes of the stream from the tap.
 func (t *tracing) consume(p []byte, came time.Time) {
 	t.came = came
 	t.heard, t.watch.stalled = came, false
@@ -177,11 +178,11 @@ func (t *tracing) consumePiece(p []byte) {
 	t.changed = true
 	t.reached(t.overLimit)
 	t.overLimit = ""
-	if t.mapper.Stats().Generation != t.open.generation { // a run began, or its ids are known by now
+	if t.mapper.Stats().Generation != t.open.generation { // a run began or got its final ids
 		t.showOpen()
 	}
 	switch {
-	case t.mapper.Stats().Generation != t.generation: // what is on disk has the wrong roots, or ids
+	case t.mapper.Stats().Generation != t.generation: // the journal has the wrong roots or ids
 		t.checkpoint()
 	case t.exporter != nil:
 		t.exporter.Commit()
@@ -189,16 +190,17 @@ func (t *tracing) consumePiece(p []byte) {
 	}
 }
 
-// begin is called before a piece of the stream is mapped. A recording has no
-// journal, and its spans may wait within a piece: its end may release them all.
+// begin is called before a piece of the stream is mapped. It does nothing for a
+// recording, which has no journal and whose end may release all its spans at once,
+// so that they wait for room within the piece.
 func (t *tracing) begin() {
 	if t.exporter != nil && t.live {
 		t.exporter.Begin()
 	}
 }
 
-// tick is called a second after something came, again until the journal knows of
-// all that came, and when the stream may have been silent for too long.
+// tick is called a second after something came, again until the journal has
+// everything, and when the stream may have been silent for too long.
 func (t *tracing) tick() time.Duration {
 	next := soonest(t.look(time.Now()), soonest(t.showOpen(), t.showStatus(time.Now())))
 	switch {
@@ -213,7 +215,7 @@ func (t *tracing) tick() time.Duration {
 	return next
 }
 
-// backlog tells the exporter whether the mapper has time to wait for it.
+// backlog tells the exporter whether the mapper may wait for it.
 func (t *tracing) backlog(wait bool) {
 	if t.exporter != nil {
 		t.exporter.SetWait(wait)
@@ -226,9 +228,9 @@ func (t *tracing) progress() int64 { return t.emitted.Load() }
 // maxUnsaved is how many bytes of spans may wait for a checkpoint.
 const maxUnsaved = 1 << 20
 
-// checkpoint prepares for spantee to be killed. With thousands of sessions open
-// at once it takes its time, and comes the less often: until then the spans of
-// this piece of the stream wait for it. A recording needs none.
+// checkpoint saves what a killed spantee would lose. With thousands of open
+// sessions it takes a while, so it runs less often, and until then the spans of
+// this piece of the stream wait. A recording needs no checkpoints.
 func (t *tracing) checkpoint() {
 	start := time.Now()
 	if t.exporter == nil && t.metrics == nil || !t.live || start.Sub(t.saved) < 20*t.saving && t.unsaved < maxUnsaved {
@@ -275,7 +277,8 @@ func (t *tracing) finish(whole bool, lost untraced) {
 	}
 }
 
-// environment returns that of the process, with the trace that it is part of.
+// environment returns the environment of the process, with the trace that it is
+// part of.
 func (t *tracing) environment() []string {
 	env := os.Environ()
 	if t.exporter == nil {
@@ -295,11 +298,11 @@ func (t *tracing) environment() []string {
 	return env
 }
 
-// emit takes a finished span from the mapper.
+// emit handles a finished span from the mapper.
 func (t *tracing) emit(span []byte, agent string) {
 	defer t.emitted.Add(1)
 	t.unsaved += len(span)
-	from, _ := t.services.of(agent) // an error is the same as for the first
+	from, _ := t.services.of(agent) // the error was reported for the first agent
 	if t.exporter != nil && t.sampler.keepsSpan(span) {
 		t.exporter.Export(span, from)
 	}
@@ -331,7 +334,7 @@ func (t *tracing) emit(span []byte, agent string) {
 	}
 }
 
-// runEnded is told of a run with all its spans.
+// runEnded is called after all spans of a run were emitted.
 func (t *tracing) runEnded(run mapping.Run) {
 	t.say.runEnded(run)
 	if t.step != nil {
@@ -339,8 +342,8 @@ func (t *tracing) runEnded(run mapping.Run) {
 	}
 }
 
-// spillDir returns where what the mapper has not seen is put aside, "" for
-// nowhere. It is beside the spool, and never where others can write.
+// spillDir returns the directory for the spill, "" for none. It is beside the
+// spool, and never where others can write.
 func (o *options) spillDir() string {
 	s, err := spool.Default()
 	if o.noSpool || err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/spantee/spantee/exporter/viewer"
 )
 
-// defaultPage is next to OTLP's own ports, 4317 and 4318.
+// defaultPage is the address of the page, next to OTLP's own ports, 4317 and 4318.
 const defaultPage = "127.0.0.1:4319"
 
 const viewUsage = `view shows traces in the browser. It receives OTLP, so that spantee and any
@@ -36,11 +36,11 @@ const (
 	// defaultMemory is what a viewer keeps in memory, in bytes.
 	defaultMemory = 256 << 20
 
-	// defaultKept is what viewers keep on disk, all together.
+	// defaultKept is how many bytes all viewers together keep on disk.
 	defaultKept = 128 << 20
 )
 
-// addViewFlags adds those of --view.
+// addViewFlags adds --view and related flags.
 func (o *options) addViewFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.show, "view", false, "also show each trace in the browser, until Ctrl-C")
 	f.StringVar(&o.view.page, "listen", "", "serve that page at `HOST:PORT` (default "+defaultPage+", or a free port)")
@@ -71,8 +71,8 @@ func viewCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.page, "listen", defaultPage, "serve the page at `HOST:PORT`; port 0 picks a free one, here and below")
-	f.StringVar(&o.grpc, "otlp-grpc", "127.0.0.1:4317", "receive OTLP/gRPC at `HOST:PORT`; empty for not at all")
-	f.StringVar(&o.http, "otlp-http", "127.0.0.1:4318", "receive OTLP/HTTP at `HOST:PORT`; empty for not at all")
+	f.StringVar(&o.grpc, "otlp-grpc", "127.0.0.1:4317", "receive OTLP/gRPC at `HOST:PORT`; empty to disable")
+	f.StringVar(&o.http, "otlp-http", "127.0.0.1:4318", "receive OTLP/HTTP at `HOST:PORT`; empty to disable")
 	f.Var(&o.maxMemory, "max-memory", "keep at most `SIZE` of traces in memory, then evict the oldest")
 	f.Var(&o.keep, "keep", "keep at most `SIZE` of received sessions on disk, across restarts; 0 for none")
 	f.StringVar(&o.file, "store", "", "append what arrives to `FILE` as OTLP JSON lines, and read it back at the start")
@@ -160,9 +160,9 @@ func openBrowser(url string) {
 // A page shows spans that are made in this process.
 type page struct {
 	store    *viewer.Store
-	viewer   *viewer.Viewer // nil if the store is all there is
+	viewer   *viewer.Viewer // nil if there is only a store
 	services services
-	resource *resourcepb.Resource // of the agent at hand
+	resource *resourcepb.Resource // of the current agent
 }
 
 func newPage(store *viewer.Store) *page {
@@ -171,14 +171,14 @@ func newPage(store *viewer.Store) *page {
 
 // takeEncoded shows a span that the mapper emitted.
 func (p *page) takeEncoded(span []byte, agent string) {
-	p.resource, _ = p.services.of(agent) // what is wrong with it is said where spans are sent
+	p.resource, _ = p.services.of(agent) // the exporter reports its error
 	decoded := new(tracepb.Span)
 	if proto.Unmarshal(span, decoded) == nil { // the mapper's spans are valid
 		p.take(decoded)
 	}
 }
 
-// take shows a span that ended.
+// take shows a finished span.
 func (p *page) take(span *tracepb.Span) {
 	if p.viewer != nil {
 		p.viewer.Take(wrap(p.resource, span))
@@ -187,7 +187,8 @@ func (p *page) take(span *tracepb.Span) {
 	p.store.Add(wrap(p.resource, span))
 }
 
-// startPage is --view. Where nobody said which port, any will do.
+// startPage implements --view. Without --listen, it uses any free port if the
+// default is taken.
 func (o *options) startPage(say *reporter) (*page, error) {
 	limitMemory(defaultMemory)
 	kept, err := keptSessions(defaultKept)
@@ -218,7 +219,7 @@ func (o *options) startPage(say *reporter) (*page, error) {
 	return p, nil
 }
 
-// stay keeps the page up after a stream that ended by itself, until a signal.
+// stay keeps serving the page after a stream that ended by itself, until a signal.
 func (t *tracing) stay(end exitStatus) {
 	if t.page == nil {
 		return
@@ -226,7 +227,7 @@ func (t *tracing) stay(end exitStatus) {
 	if !end.interrupted() {
 		signals := catchSignals()
 		if !t.quiet {
-			t.say.line("the page stays until Ctrl-C")
+			t.say.line("serving the page until Ctrl-C")
 		}
 		<-signals
 	}

@@ -88,7 +88,7 @@ func (f fileReader) read(store *viewer.Store, name string, content io.Reader, mo
 	m.Close(false)
 	if m.Stats().Runs == 0 {
 		return &exporter.Error{
-			Err:  fmt.Errorf("%s: no session in it", name),
+			Err:  fmt.Errorf("%s: no session found", name),
 			Hint: "a file holds the stream of " + strings.Join(mapping.Agents, " or ") + ", or OTLP JSON lines",
 		}
 	}

@@ -175,7 +175,7 @@ func TestChromiumDrop(t *testing.T) {
 		})()`, base64.StdEncoding.EncodeToString(content), name)
 	}
 	drop("letter.txt", []byte("Dear reader"))
-	c.await(`document.querySelector(".foot").innerText.includes("letter.txt: no session in it")`)
+	c.await(`document.querySelector(".foot").innerText.includes("letter.txt: no session found")`)
 	drop("session.jsonl", fixture(t, "fix-failing-test.jsonl"))
 	c.await(`location.hash.startsWith("#/trace/") && %s === 11`, rowCount)
 }

@@ -26,7 +26,7 @@ func lsCommand() *cobra.Command {
 		Use:   "ls [WORD...]",
 		Short: "List the sessions that viewers kept",
 		Long: `ls lists the sessions that view and --view kept on disk, the latest first. All
-WORDs must occur in a session: in its prompt, commands, output, errors, ids.`,
+WORDs must occur in a session: in its prompt, commands, output, errors or ids.`,
 		RunE: func(_ *cobra.Command, words []string) error { return listKept(words, os.Stdout, os.Stderr) },
 	}
 }
@@ -43,7 +43,8 @@ func showCommand() *cobra.Command {
 	}
 }
 
-// loadKept reads what was kept. Files that cannot be read are named.
+// loadKept reads the sessions that were kept, and reports files that cannot be
+// read.
 func loadKept(stderr io.Writer) (*viewer.Store, error) {
 	kept, err := keptSessions(defaultKept)
 	if err != nil {

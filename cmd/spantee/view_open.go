@@ -11,19 +11,19 @@ import (
 	"github.com/spantee/spantee/mapping/content"
 )
 
-// openSpans is where spans are shown that have not ended.
+// openSpans are the places that show spans that have not ended.
 type openSpans struct {
 	page *page        // nil if there is none
 	feed *viewer.Feed // nil if no viewer can be at the endpoint
 
 	whole bool // content is sent whole, to the viewer at the endpoint
 
-	at         time.Time     // they were shown last
-	took       time.Duration // to do that
+	at         time.Time     // when they were last shown
+	took       time.Duration // how long showing them took
 	generation int           // of the runs then
 }
 
-// feed is for a viewer at the endpoint, if one can be there.
+// feed returns a Feed for a viewer at the endpoint, nil if none can be there.
 func (t *tracing) feed(cfg *config) *viewer.Feed {
 	if t.exporter == nil || !t.live || cfg.to.otlp == nil {
 		return nil
@@ -60,11 +60,12 @@ func (t *tracing) askViewer(cfg *config) {
 	}
 }
 
-// maxOpenInterval is less than what a viewer takes for a sign of death.
+// maxOpenInterval is shorter than the silence after which a viewer assumes that a
+// process is dead.
 const maxOpenInterval = 4 * time.Second
 
-// showOpen shows what is open, and returns when to do so again, zero for never.
-// If there is so much that it takes its time, it comes the less often.
+// showOpen shows the open spans, and returns when to do so again, zero for never.
+// If showing them takes long, it runs less often.
 func (t *tracing) showOpen() (next time.Duration) {
 	o := &t.open
 	feed := o.feed.Wanted()
@@ -82,7 +83,7 @@ func (t *tracing) showOpen() (next time.Duration) {
 		o.page.store.Open("", t.openRequest(sampler{}))
 	}
 	if feed {
-		o.feed.Show(t.openRequest(t.sampler)) // another one: the store changes what it is given
+		o.feed.Show(t.openRequest(t.sampler)) // a second request, because the store modifies the first
 	}
 	o.at, o.took, o.generation = time.Now(), time.Since(start), t.mapper.Stats().Generation
 	return time.Second
@@ -99,7 +100,7 @@ func (t *tracing) openRequest(of sampler) (request []*tracepb.ResourceSpans) {
 	return request
 }
 
-// wrap makes a request of a span.
+// wrap returns a request with one span.
 func wrap(from *resourcepb.Resource, span *tracepb.Span) []*tracepb.ResourceSpans {
 	return []*tracepb.ResourceSpans{{
 		Resource:   from,

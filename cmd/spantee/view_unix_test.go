@@ -22,7 +22,7 @@ import (
 // as without it.
 func TestViewStays(t *testing.T) {
 	v := startView(t, recordedRun(t, "../../testdata/cursor/fix-failing-test.jsonl"), "--view")
-	if line, err := v.stderr.ReadString('\n'); line != "spantee: the page stays until Ctrl-C\n" {
+	if line, err := v.stderr.ReadString('\n'); line != "spantee: serving the page until Ctrl-C\n" {
 		t.Fatalf("%q %v", line, err)
 	}
 	if l := v.list(t); len(l.Sessions) != 1 || l.Sessions[0].Spans != 11 || !l.Sessions[0].Ended {

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// A watch looks after a stream between its lines: it tells of a stall, and exec's
+// A watch watches a stream between its lines: it reports stalls, and checks exec's
 // limits.
 type watch struct {
 	stallAfter time.Duration // zero for never
@@ -12,7 +12,8 @@ type watch struct {
 	limits     *limits       // nil if there are none
 }
 
-// look returns when to look again, zero for never before something comes.
+// look checks for stalls and limits. It returns when to look again, zero if not
+// before something comes.
 func (t *tracing) look(now time.Time) (next time.Duration) {
 	idle := now.Sub(t.heard)
 	if after := t.watch.stallAfter; t.live && after > 0 && idle >= after && !t.watch.stalled {
@@ -36,7 +37,7 @@ func (t *tracing) look(now time.Time) (next time.Duration) {
 	return next
 }
 
-// soonest is the shorter one of two delays, of which zero is none.
+// soonest returns the shorter of two delays, where zero means none.
 func soonest(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return max(a, b)
@@ -54,7 +55,8 @@ func (t *tracing) reached(limit string) {
 	t.watch.limits.reached(limit, t.say)
 }
 
-// stalled says at once that an agent is silent: whoever waits for it is to know.
+// stalled reports at once that an agent is silent, because somebody may be waiting
+// for it.
 func (r *reporter) stalled(agent string, idle time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

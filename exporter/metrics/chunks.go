@@ -14,9 +14,9 @@ const (
 	fieldKey             protowire.Number = 1
 )
 
-// chunks finds the times between the chunks of a model's answer. They are the
-// deltas among a span's events, read from the wire because there may be hundreds
-// of thousands.
+// chunks collects the times between the chunks of a model's answer: the delta
+// events of a span. It reads them from the wire format because there may be
+// hundreds of thousands.
 type chunks struct {
 	gaps []float64 // in seconds
 	last uint64    // the time of the delta before, zero if there is none
@@ -38,7 +38,7 @@ func (c *chunks) add(event []byte) {
 	})
 	switch {
 	case !delta:
-	case merged: // it stands for several: when each of them came is not known
+	case merged: // stands for several deltas, whose times are unknown
 		c.last = 0
 	default:
 		if c.last != 0 && at >= c.last {
@@ -48,7 +48,7 @@ func (c *chunks) add(event []byte) {
 	}
 }
 
-// key is that of an encoded KeyValue. The mapper writes it first.
+// key returns the key of an encoded KeyValue, which the mapper writes first.
 func key(attribute []byte) []byte {
 	number, kind, n := protowire.ConsumeTag(attribute)
 	if n < 0 || number != fieldKey || kind != protowire.BytesType {

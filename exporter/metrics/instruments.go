@@ -11,7 +11,7 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// instruments are all that are sent, but for the observed ones. Each is made when
+// instruments are the synchronous instruments; observe creates the observable ones. Each is made when
 // it is first used: a short session has no use for half of them.
 type instruments struct {
 	agentDuration, toolDuration, mcpDuration        func() metric.Float64Histogram
@@ -24,8 +24,8 @@ type instruments struct {
 	cost                                            func() metric.Float64Counter
 }
 
-// Bucket boundaries of the GenAI conventions. Agents run for hours: theirs go on
-// after the conventions' last one, so that the others stay comparable.
+// Bucket boundaries of the GenAI conventions. Agents run for hours, so their
+// boundaries continue past the conventions' last one; the others stay comparable.
 var (
 	agentSeconds = append(doubling(0.1, 13), 1800, 3600, 7200)
 	toolSeconds  = doubling(0.01, 14)
@@ -73,7 +73,7 @@ func (r *Recorder) create(provider metric.MeterProvider, version string) error {
 	r.linesAdded = c.counter(semconv.MetricLinesAdded, "{line}", "Lines that tools added to files.")
 	r.linesRemoved = c.counter(semconv.MetricLinesRemoved, "{line}", "Lines that tools removed from files.")
 	r.delivered = c.counter(semconv.MetricSpansDelivered, "{span}", "Spans that a receiver accepted.")
-	r.spooled = c.counter(semconv.MetricSpansSpooled, "{span}", "Spans kept on disk, to be sent later.")
+	r.spooled = c.counter(semconv.MetricSpansSpooled, "{span}", "Spans spooled on disk for retry.")
 	r.dropped = c.counter(semconv.MetricSpansDropped, "{span}", "Spans that were lost or rejected.")
 	r.cost = c.cost()
 
@@ -112,7 +112,7 @@ func (c creator) cost() func() metric.Float64Counter {
 	})
 }
 
-// observe makes the instruments that are asked for their value.
+// observe creates the observable instruments.
 func (c creator) observe(r *Recorder) error {
 	runs, runsErr := c.meter.Int64ObservableUpDownCounter(semconv.MetricActiveRuns, metric.WithUnit("{run}"), metric.WithDescription("Runs that have not ended."))
 	tools, toolsErr := c.meter.Int64ObservableUpDownCounter(semconv.MetricActiveTools, metric.WithUnit("{tool_call}"), metric.WithDescription("Tool calls that have not ended."))

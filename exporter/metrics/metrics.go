@@ -1,10 +1,9 @@
-// Package metrics counts what runs did, and sends it by OpenTelemetry's metrics
-// SDK. A [Recorder] takes the finished spans of a run, and so needs no source of
-// its own: what a metric says is the sum of what the spans say, whichever of them
-// a sampler drops later.
+// Package metrics derives metrics from finished spans and sends them with
+// OpenTelemetry's metrics SDK. A [Recorder] sees every span of a run, including
+// spans that a sampler drops later, so metrics cover all runs.
 //
-// Attributes are names that few values are known of: agent, model, tool, error
-// type. Ids, paths and content are never among them.
+// Metric attributes have few distinct values: agent, model, tool, error type. They
+// never hold ids, paths or content.
 package metrics
 
 import (
@@ -23,7 +22,7 @@ import (
 )
 
 const (
-	// scope is that of spantee's spans, too.
+	// scope is the instrumentation scope, the same as that of spantee's spans.
 	scope = "github.com/spantee/spantee"
 
 	// defaultInterval shows a run that hangs within 15 s. The specification's
@@ -33,21 +32,21 @@ const (
 	// defaultTimeout of a request, by the specification.
 	defaultTimeout = 30 * time.Second
 
-	// maxSeries of an instrument. What comes beyond them is added to one with the
-	// attribute otel.metric.overflow.
+	// maxSeries bounds the series of an instrument. Further series are added up in
+	// one with the attribute otel.metric.overflow.
 	maxSeries = 200
 )
 
 // A Config says where metrics go.
 type Config struct {
 	// Exporter is required. Its Export makes one attempt, and returns an
-	// *exporter.UploadError, or errors.ErrUnsupported of a receiver that takes no
-	// metrics: that is none of our business.
+	// *exporter.UploadError, or errors.ErrUnsupported if the receiver takes no
+	// metrics, which is not reported.
 	Exporter sdk.Exporter
 	Version  string // of spantee
 
-	// Resource has the attributes of all metrics. It should identify one process:
-	// two that send the same series overwrite each other's counts.
+	// Resource has the attributes of all metrics. It should identify the process:
+	// two processes that send the same series overwrite each other's counts.
 	Resource *resource.Resource
 
 	// Gate is that of the receiver, if other Recorders have the same one.
@@ -137,11 +136,11 @@ func (r *Recorder) Received(at time.Time) { r.heard.Store(at.UnixNano()) }
 type Report struct {
 	Delivered int   // data points that were accepted, repeated ones included
 	Lost      int   // data points that will never arrive
-	Cause     error // why not; may be an *exporter.Error
+	Cause     error // why points were lost; may be an *exporter.Error
 }
 
 // Close sends the last values and stops. It returns when ctx ends at the latest,
-// and does not wait for a collector that is not there.
+// and does not wait for an unreachable collector.
 func (r *Recorder) Close(ctx context.Context) Report {
 	close(r.ending)
 	select {

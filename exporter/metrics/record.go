@@ -11,7 +11,7 @@ import (
 )
 
 // Export counts a finished span: the wire bytes of one
-// opentelemetry.proto.trace.v1.Span. It may use the bytes until it returns.
+// opentelemetry.proto.trace.v1.Span. It does not retain wire.
 func (r *Recorder) Export(wire []byte) error {
 	s, err := decodeSpan(wire)
 	if err != nil {
@@ -50,7 +50,8 @@ func (r *Recorder) record(s *span) {
 	case semconv.OperationExecuteTool:
 		r.toolCalled(ctx, f, seconds)
 	case "":
-		// What did not fit into a chat that has not ended.
+		// A deltas span: the events that did not fit into a chat that has not
+		// ended.
 		if parent := string(s.parent); len(s.gaps) > 0 && len(r.gaps) < maxSeries {
 			r.gaps[parent] = append(r.gaps[parent], s.gaps...)
 		}
@@ -79,7 +80,7 @@ func (r *Recorder) runEnded(ctx context.Context, f facts) {
 	agent := f.with(semconv.AgentName)
 	r.retries().Add(ctx, f.int(semconv.Retries), agent)
 	r.repeats().Record(ctx, f.int(semconv.MaxRepeats), agent)
-	r.stalls().Add(ctx, 0, agent) // so that there is a series to compare the first one with
+	r.stalls().Add(ctx, 0, agent) // so that the series exists before the first stall
 
 	// The root has the total, whatever its model calls have.
 	cost, ok := f.find(semconv.UsageTotalCost)
@@ -92,7 +93,7 @@ func (r *Recorder) runEnded(ctx context.Context, f facts) {
 	}
 }
 
-// outcome puts the error types of agents, which are many, under one name.
+// outcome maps the error types of agents, of which there are many, to one name.
 func outcome(errorType string) string {
 	switch errorType {
 	case "":
@@ -136,8 +137,8 @@ func (r *Recorder) toolCalled(ctx context.Context, f facts, seconds float64) {
 	}
 }
 
-// usage counts tokens. They are on the model calls if those have them, else on
-// the root: on one of the two.
+// usage counts tokens. They are on the model calls or else on the root, never on
+// both.
 func (r *Recorder) usage(ctx context.Context, f facts) {
 	if !f.has(semconv.InputTokens) && !f.has(semconv.OutputTokens) {
 		return
@@ -160,12 +161,12 @@ func (r *Recorder) usage(ctx context.Context, f facts) {
 	}
 }
 
-// Stalled counts a silence of an agent's run.
+// Stalled counts a stall of an agent's run.
 func (r *Recorder) Stalled(agent string) {
 	r.stalls().Add(context.Background(), 1, with(semconv.AgentName, agent))
 }
 
-// Spans counts what became of the spans themselves, once.
+// Spans counts what became of the spans. Call it once.
 func (r *Recorder) Spans(delivered, spooled, dropped int) {
 	ctx := context.Background()
 	r.delivered().Add(ctx, int64(delivered))
@@ -173,7 +174,8 @@ func (r *Recorder) Spans(delivered, spooled, dropped int) {
 	r.dropped().Add(ctx, int64(dropped))
 }
 
-// An openKey is what has not ended: a run, or a tool call of one.
+// An openKey is what open spans are counted by: runs by agent, tool calls by agent
+// and tool.
 type openKey struct{ agent, tool string }
 
 // SetOpen takes the spans that have not ended, as Export has them.
@@ -182,7 +184,7 @@ func (r *Recorder) SetOpen(spans [][]byte) {
 	defer r.mu.Unlock()
 	open := map[openKey]int64{}
 	for key := range r.open {
-		open[key] = 0 // so that the last value of what has ended is no longer the last one
+		open[key] = 0 // report zero once, or the series of what has ended would keep its last value
 	}
 	r.open, r.agent = open, ""
 	for _, wire := range spans {

@@ -9,17 +9,17 @@ import (
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 )
 
-// unbounded are attributes that have another value in every run: they would make
-// as many series of each metric as there are runs.
+// unbounded are attributes whose value differs in every run. With them, every
+// metric would have as many series as there are runs.
 var unbounded = []string{
 	"cicd.pipeline.run.", "cicd.pipeline.task.run.", "cicd.worker.", "vcs.ref.", "vcs.change.", "process.", "container.id",
 	"host.", "k8s.pod.", "k8s.node.", "k8s.job.",
 }
 
-// Resource returns the resource of metrics: that of spans without attributes that
-// are different in every run, unless they were asked for in
-// $OTEL_RESOURCE_ATTRIBUTES. instance is the service.instance.id if it has none: a
-// series must have one writer.
+// Resource returns the resource of metrics: that of spans, without attributes that
+// differ in every run unless $OTEL_RESOURCE_ATTRIBUTES sets them. instance is the
+// service.instance.id if the resource has none, because a series must have one
+// writer.
 func Resource(of *resourcepb.Resource, asked, instance string) *sdkresource.Resource {
 	attributes := []attribute.KeyValue{attribute.String("service.instance.id", instance)} // of two, the later one wins
 	for _, kv := range of.GetAttributes() {

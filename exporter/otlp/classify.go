@@ -54,7 +54,7 @@ var signs = []struct {
 	{"look like a TLS handshake", "the server does not speak TLS", "try http://"},
 	{"error reading server preface", "the server closed the connection", "is %s the right address, and scheme?"},
 	{"no application protocol", "the server does not speak gRPC", hintAddress},
-	{"x509:", "", "set OTEL_EXPORTER_OTLP_CERTIFICATE to the certificate of its authority"},
+	{"x509:", "", "set OTEL_EXPORTER_OTLP_CERTIFICATE to its CA certificate"},
 }
 
 func uploadError(v exporter.Verdict, cause, hint string) *exporter.UploadError {

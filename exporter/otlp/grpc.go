@@ -24,7 +24,7 @@ func (s *Settings) grpcClient(to *connection) otlptrace.Client {
 	)
 }
 
-// dialing returns what gRPC is to dial, and how to secure the connection.
+// dialing returns the target and the credentials for gRPC.
 func (s *Settings) dialing() (target string, creds credentials.TransportCredentials) {
 	switch s.endpoint.Scheme {
 	case "https":
@@ -40,8 +40,8 @@ func (s *Settings) dialOptions(creds credentials.TransportCredentials) []grpc.Di
 		grpc.WithTransportCredentials(creds),
 		grpc.WithUserAgent(strings.TrimSpace(s.userAgent + " OTel OTLP Exporter Go/" + otlptrace.Version())),
 		grpc.WithChainUnaryInterceptor(recordAnswer),
-		// By default gRPC would not dial again for up to two minutes, and
-		// fail every attempt in between without trying.
+		// By default gRPC backs off for up to two minutes, and fails every attempt
+		// in between without dialing.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 			MinConnectTimeout: 20 * time.Second, // gRPC's default

@@ -80,7 +80,7 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	case err == nil:
 		a.partial = partialOf(kind, body)
 	}
-	resp.Body = http.NoBody // or the client would call a success with an odd body a failure
+	resp.Body = http.NoBody // or the client would report a success with an unexpected body as a failure
 	return resp, nil
 }
 
@@ -92,7 +92,7 @@ func newStatusError(resp *http.Response, kind string, body []byte) *statusError 
 		return nil
 	case resp.StatusCode/100 == 2: // a login page, for example
 		e.message = "a web page, not a collector"
-	case resp.StatusCode/100 == 3: // not followed: what the spans hold is for the endpoint only
+	case resp.StatusCode/100 == 3: // not followed: spans are for the configured endpoint only
 		e.message = resp.Header.Get("Location")
 	default:
 		e.message = serverMessage(kind, body)
@@ -144,7 +144,7 @@ func partialOf(kind string, body []byte) *coltracepb.ExportTracePartialSuccess {
 	return response.GetPartialSuccess()
 }
 
-// serverMessage is what the body of an error says, if it is fit to be shown.
+// serverMessage returns the message in the body of an error, if it is safe to show.
 func serverMessage(kind string, body []byte) string {
 	st := new(statuspb.Status)
 	switch kind {

@@ -20,8 +20,8 @@ import (
 	"github.com/spantee/spantee/exporter"
 )
 
-// ErrNoMetrics is what a receiver answers that takes spans and no metrics, such
-// as Jaeger. It is an [errors.ErrUnsupported].
+// ErrNoMetrics means that a receiver, such as Jaeger, takes spans but no metrics.
+// It wraps [errors.ErrUnsupported].
 var ErrNoMetrics = fmt.Errorf("the receiver takes no metrics: %w", errors.ErrUnsupported)
 
 // MetricExporter returns OpenTelemetry's own exporter with these settings. Its
@@ -86,7 +86,7 @@ func prepareMetrics() {
 	}}})
 }
 
-// A metricExporter is one of OpenTelemetry's that returns UploadErrors.
+// A metricExporter wraps OpenTelemetry's exporter to return UploadErrors.
 type metricExporter struct {
 	metric.Exporter
 	settings   *Settings

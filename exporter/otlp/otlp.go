@@ -1,9 +1,10 @@
-// Package otlp has clients for OTLP receivers, over gRPC and HTTP. They are
-// OpenTelemetry's own, configured by the standard variables, but never retry:
-// that is the Exporter's part. They tell it what the receiver answered.
+// Package otlp provides clients for OTLP receivers over gRPC and HTTP. They wrap
+// OpenTelemetry's own clients and read the standard OTEL_EXPORTER_OTLP_* variables.
+// They never retry: they return the receiver's answer as an [exporter.UploadError],
+// and the Exporter retries.
 //
-// OpenTelemetry's clients, gRPC and net/http may write to stderr. A program that
-// cannot have that silences otel's error handler, grpclog and log.
+// OpenTelemetry's clients, gRPC and net/http may write to stderr. To prevent that,
+// silence otel's error handler, grpclog and log.
 package otlp
 
 import (
@@ -31,13 +32,13 @@ const (
 	Metrics Signal = "metrics"
 )
 
-// prefix is that of the signal's variables.
+// prefix returns the prefix of the signal's variables.
 func (s Signal) prefix() string { return "OTEL_EXPORTER_OTLP_" + strings.ToUpper(string(s)) + "_" }
 
-// A Config says where to send spans, and how. Empty fields come from the
-// OTEL_EXPORTER_OTLP_TRACES_* and OTEL_EXPORTER_OTLP_* variables, in this order
-// of precedence, or else are the defaults of the OpenTelemetry specification.
-// The scheme of the endpoint alone decides about TLS.
+// A Config says where to send spans, and how. Empty fields are read from the
+// OTEL_EXPORTER_OTLP_TRACES_* variables, then from the OTEL_EXPORTER_OTLP_*
+// variables, and otherwise have the defaults of the OpenTelemetry specification.
+// Only the scheme of the endpoint turns TLS on or off.
 type Config struct {
 	Signal      Signal            // whose variables are read; "" is Traces
 	Protocol    string            // grpc, http/protobuf or http/json
@@ -48,7 +49,7 @@ type Config struct {
 
 	CACert, ClientCert, ClientKey string // PEM files
 
-	// UserAgent is put before the client's own, such as "spantee/1.2".
+	// UserAgent, such as "spantee/1.2", is prepended to the client's own.
 	UserAgent string
 }
 
@@ -75,8 +76,8 @@ func (s *Settings) traceClient(to *connection) otlptrace.Client {
 }
 
 // ClientFor returns a client for a destination found in a spool. Headers and
-// certificates are sent only to the endpoint they were set for: if that is
-// another one, a client without them is returned.
+// certificates are sent only to the endpoint they were set for; for any other
+// endpoint the client has none.
 func ClientFor(to spool.Destination, cfg Config) (exporter.Client, error) {
 	if s, err := Resolve(cfg); err == nil && s.Destination() == to {
 		return s.Client(), nil
@@ -89,7 +90,7 @@ func ClientFor(to spool.Destination, cfg Config) (exporter.Client, error) {
 	return s.Client(), nil
 }
 
-// A client is one of OpenTelemetry's that returns UploadErrors. It is made when it
+// A client wraps OpenTelemetry's client to return UploadErrors. It is made when it
 // is started: a connection has goroutines from the beginning.
 type client struct {
 	otlptrace.Client
@@ -108,8 +109,8 @@ func (c *client) Start(ctx context.Context) error {
 
 func (c *client) Destination() spool.Destination { return c.settings.Destination() }
 
-// An answer is what the receiver replied to a request. OpenTelemetry's clients
-// put it into the prose of an error.
+// An answer is the receiver's reply to a request. OpenTelemetry's clients report it
+// only in the text of an error.
 type answer struct {
 	partial *coltracepb.ExportTracePartialSuccess
 	err     error // a grpcError or a *statusError; nil if there was no answer
@@ -117,7 +118,7 @@ type answer struct {
 
 type answerKey struct{}
 
-// answerTo is where the answer to a request with this context belongs.
+// answerTo returns where to record the answer to a request with this context.
 func answerTo(ctx context.Context) *answer {
 	if a, ok := ctx.Value(answerKey{}).(*answer); ok {
 		return a
@@ -126,7 +127,7 @@ func answerTo(ctx context.Context) *answer {
 }
 
 func (c *client) UploadTraces(ctx context.Context, request []*tracepb.ResourceSpans) error {
-	if c.settings.protocol == "http/json" { // which leaves out unknown fields
+	if c.settings.protocol == "http/json" { // JSON would leave out unknown fields
 		decoded, err := decode(request)
 		if err != nil {
 			return err
@@ -147,7 +148,7 @@ func (c *client) UploadTraces(ctx context.Context, request []*tracepb.ResourceSp
 	return classify(err, c.settings.shown())
 }
 
-// decode returns request with its encoded spans as messages.
+// decode returns request with its spans decoded.
 func decode(request []*tracepb.ResourceSpans) ([]*tracepb.ResourceSpans, error) {
 	b, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: request})
 	if err != nil {

@@ -34,7 +34,7 @@ type Settings struct {
 	list []Setting
 }
 
-// A Setting is a part of the configuration, and where it comes from.
+// A Setting is one configured value, and where it was set.
 type Setting struct {
 	Name     string // endpoint, client-certificate, ...
 	Value    string // without secrets
@@ -42,7 +42,7 @@ type Setting struct {
 	Default  bool   // it was not set at all
 }
 
-// A SettingError is a setting that makes no sense, and where it was set.
+// A SettingError is an invalid setting, and where it was set.
 type SettingError struct {
 	Name     string // endpoint, client-certificate, ...
 	Variable string // in which it was set; empty if it was set in the Config
@@ -60,7 +60,8 @@ func (e *SettingError) Error() string {
 
 func (e *SettingError) Unwrap() error { return e.Err }
 
-// Describe is the error with another name for the setting, such as a flag's.
+// Describe returns the text of the error with another name for the setting, such as
+// a flag's.
 func (e *SettingError) Describe(name string) string {
 	switch {
 	case e.Err != nil:
@@ -72,8 +73,9 @@ func (e *SettingError) Describe(name string) string {
 	}
 }
 
-// Resolve returns the settings that cfg and the environment come to. With an
-// error, which may be a *[SettingError], only List makes sense of them.
+// Resolve returns the settings that cfg and the environment result in. If it
+// returns an error, which may be a *[SettingError], the settings are good for List
+// only.
 func Resolve(cfg Config) (*Settings, error) {
 	// OpenTelemetry's clients read the same variables, but only log what they do
 	// not understand.
@@ -89,14 +91,15 @@ func Resolve(cfg Config) (*Settings, error) {
 // List returns each setting that is not empty, as far as they are valid.
 func (s *Settings) List() []Setting { return s.list }
 
-// Destination is where spans go, as a spool knows it.
+// Destination returns where spans go, for a spool.
 func (s *Settings) Destination() spool.Destination {
 	u := *s.endpoint
 	u.Fragment = ""
 	return spool.Destination{Protocol: s.protocol, Endpoint: u.String()}
 }
 
-// plainSettings are for a destination that the environment says nothing about.
+// plainSettings returns settings for a destination that the environment does not
+// configure.
 func plainSettings(to spool.Destination) (*Settings, error) {
 	switch to.Protocol {
 	case "grpc", "http/protobuf", "http/json":
@@ -120,8 +123,8 @@ const defaultTimeout = 10 * time.Second
 // A source is where a setting was found.
 type source struct{ name, variable, value string }
 
-// lookup returns value if it is set, or else the variable for the signal, or else
-// the one for all signals. name is that of the setting.
+// lookup returns value if it is set, or else the signal's variable, or else the
+// variable for all signals. name is the name of the setting.
 func (s *Settings) lookup(value, name string) source {
 	if value != "" {
 		return source{name: name, value: value}
@@ -179,7 +182,7 @@ func (s *Settings) readEndpoint(cfg Config) error {
 		}
 		return from.invalid(err.Error())
 	}
-	switch from.value = ""; { // nor is a key in the query to be repeated
+	switch from.value = ""; { // do not repeat a key in the query either
 	case u.User != nil:
 		return from.invalid("want no user or password: send a header, such as authorization=Basic%20...")
 	case u.RawQuery != "" || u.ForceQuery:
@@ -199,7 +202,7 @@ func (s *Settings) readEndpoint(cfg Config) error {
 			return from.invalid("want a port from 1 to 65535")
 		}
 	}
-	if s.protocol != "grpc" && from.variable != s.signal.prefix()+"ENDPOINT" { // which is used verbatim
+	if s.protocol != "grpc" && from.variable != s.signal.prefix()+"ENDPOINT" { // the signal's own endpoint is used verbatim
 		u = u.JoinPath("v1", string(s.signal))
 	}
 	s.endpoint = u

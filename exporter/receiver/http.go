@@ -37,7 +37,7 @@ func (s *service) answer(w http.ResponseWriter, r *http.Request, do operation) {
 	// No web page has a reason to send spans here, but a page could under a domain
 	// of its own (DNS rebinding). Browsers set Origin on every POST.
 	if r.Header.Get("Origin") != "" {
-		http.Error(w, "spans from web pages are not taken", http.StatusForbidden)
+		http.Error(w, "spans from web pages are not accepted", http.StatusForbidden)
 		return
 	}
 	encoding, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -104,7 +104,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		}
 		body = http.MaxBytesReader(w, unpacked, maxBody)
 	default:
-		return nil, fmt.Errorf("content encoding %q is not known", v)
+		return nil, fmt.Errorf("unknown content encoding %q", v)
 	}
 	return io.ReadAll(body)
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// OnDisk, if set, is called before each call that changes the disk, with the name
+// OnDisk is called, if it is set, before each call that changes the disk, with the name
 // of the call. Tests use it to simulate a disk that is slow or hangs.
 var OnDisk atomic.Pointer[func(call string)]
 

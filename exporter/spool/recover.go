@@ -21,23 +21,24 @@ import (
 
 // Recovered is what became of the journals of dead processes.
 type Recovered struct {
-	Spans int // in requests now
+	Spans int // that are in requests now
 	Evicted
 }
 
-// Recover makes requests of the journals of dead processes.
+// Recover turns the journals of dead processes into requests.
 func (s Spool) Recover(ctx context.Context) (Recovered, error) {
 	return within(ctx, s.recoverAll)
 }
 
-// recoveredFile was last written when somebody looked for journals of the dead.
+// recoveredFile is a file whose modification time is when a process last looked for
+// journals to recover.
 const (
 	recoveredFile = "recovered"
 	recoverEvery  = time.Minute
 )
 
-// RecoverDue is Recover, if no process has done it for a minute: a look opens and
-// locks the journal of every running process.
+// RecoverDue is like Recover, but does nothing if a process has looked within the
+// last minute: looking opens and locks the journal of every running process.
 func (s Spool) RecoverDue(ctx context.Context) (Recovered, error) {
 	return within(ctx, func() (r Recovered, err error) {
 		path := filepath.Join(s.Dir, recoveredFile)
@@ -79,7 +80,7 @@ func (s Spool) recoverAll() (r Recovered, err error) {
 }
 
 // removeStaleLock removes the lock of a process that was killed before it wrote a
-// journal, or after it removed it.
+// journal or after it removed the journal.
 func removeStaleLock(dir string, e fs.DirEntry) {
 	base, ok := strings.CutSuffix(filepath.Join(dir, e.Name()), lockExt)
 	info, err := e.Info()
@@ -95,17 +96,17 @@ func removeStaleLock(dir string, e fs.DirEntry) {
 	}
 }
 
-// presumedDead is how long another host's process has shown no sign of life
-// before its journal is taken: its lock may not be seen from here.
+// presumedDead is how long a process on another host may show no sign of life
+// before its journal is recovered: its lock may not be visible from here.
 const presumedDead = 24 * heartbeat
 
 func (s Spool) recoverOne(base string, evicted *Evicted) (spans int, err error) {
 	path := base + waitingExt
-	// Where there is no lock any more one is made: of two that recover at once
-	// one has to be second.
+	// Create the lock if it is gone, so that only one of two processes that recover
+	// at once proceeds.
 	lock, err := tryLock(base + lockExt)
 	if lock == nil && err == nil {
-		return 0, nil // it lives
+		return 0, nil // the process is alive
 	}
 	defer unlock(lock)
 	j, err := s.readJournal(path)
@@ -116,13 +117,13 @@ func (s Spool) recoverOne(base string, evicted *Evicted) (spans int, err error) 
 		}
 		return 0, nil
 	case lock != nil && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):
-		err = remove(path) // its process was killed within its first write
+		err = remove(path) // the process was killed during its first write
 	case isUntrusted(err):
 		err = s.refuse(path, err)
 	case errors.Is(err, errCorrupt):
 		err = setAside(path)
 	case err != nil:
-		return 0, nil // it may be readable later
+		return 0, nil // the journal may be readable later
 	default:
 		return s.revive(base, lock != nil, j, evicted)
 	}
@@ -132,15 +133,15 @@ func (s Spool) recoverOne(base string, evicted *Evicted) (spans int, err error) 
 	return 0, err
 }
 
-// revive makes requests of a journal, if its process is known to be dead.
+// revive turns a journal into requests if its process is known to be dead.
 func (s Spool) revive(base string, locked bool, j journal, evicted *Evicted) (spans int, err error) {
 	path := base + waitingExt
-	// On a disk without locks nothing is sure.
+	// Without a lock, or on another host, only the journal's age tells.
 	if host, _ := os.Hostname(); (!locked || j.note.Host != host) && s.age(path) < presumedDead {
 		return 0, nil
 	}
 	room := s.reserved(j.size)
-	s.credit += room // until it is removed the spans are there twice
+	s.credit += room // the spans exist twice until the journal is removed
 	requests := j.requests()
 	for _, p := range requests {
 		g, err := s.put(j.note.Destination, Request{appendPart(nil, p), len(p.Spans)}, "its process was killed", "")
@@ -166,13 +167,14 @@ func (s Spool) tellRecovered(p Part) {
 	}
 }
 
-// isUnsupported tells whether a disk knows no locks.
+// isUnsupported reports whether an error means that the disk does not support
+// locks.
 func isUnsupported(err error) bool {
 	return errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK)
 }
 
-// age is how long ago a file was written, by the clock of the disk it is on:
-// another host's may be wrong.
+// age returns how long ago a file was written, by the clock of its disk: another
+// host's clock may be wrong.
 func (s Spool) age(path string) time.Duration {
 	written, err := os.Stat(path)
 	if err != nil {
@@ -191,7 +193,7 @@ func (s Spool) age(path string) time.Duration {
 	return now.ModTime().Sub(written.ModTime())
 }
 
-// A journal is one that was read.
+// A journal is the contents of a journal file.
 type journal struct {
 	note  Note
 	heads []Part // without spans
@@ -203,8 +205,8 @@ type journal struct {
 // compacts one that has grown well beyond its queue.
 const maxJournal = 1 << 30
 
-// readJournal reads as far as the journal makes sense. It fails if that is not
-// even the note, or if the file is not this user's.
+// readJournal reads a journal up to the first record that makes no sense. It fails
+// if not even the note is valid, or if the file is not this user's.
 func (s Spool) readJournal(path string) (j journal, err error) {
 	f, info, err := openFile(path, os.O_RDONLY)
 	if err != nil {
@@ -266,8 +268,8 @@ func appendRecord(b []byte, num protowire.Number, value []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, num, protowire.BytesType), value)
 }
 
-// nextRecord reads one record of at most limit bytes. A length is believed only
-// as far as the file goes.
+// nextRecord reads one record of at most limit bytes. A length beyond the end of
+// the file is not believed.
 func nextRecord(r *bufio.Reader, size, limit int64) (num protowire.Number, value []byte, err error) {
 	tag, err := readVarint(r)
 	if err != nil {
@@ -305,7 +307,7 @@ func readVarint(r *bufio.Reader) (uint64, error) {
 // maxRequest is how large a recovered request may be: gRPC servers refuse 4 MiB.
 const maxRequest = 3 << 20
 
-// requests cuts the spans of a journal into requests that receivers take.
+// requests splits the spans of a journal into requests that receivers accept.
 
 func (j *journal) requests() (parts []Part) {
 	byHead := map[uint64][]*tracepb.Span{}
@@ -332,7 +334,7 @@ func split(head Part, spans []*tracepb.Span) (parts []Part) {
 		wire := appendRecord(nil, fieldSpans, body)
 		if len(parts) == 0 || size+len(wire) > maxRequest {
 			parts = append(parts, head)
-			size = len(appendPart(nil, head)) + 2*3 // the lengths of a full one take more bytes
+			size = len(appendPart(nil, head)) + 2*3 // the lengths in a full request take more bytes
 		}
 		part := &parts[len(parts)-1]
 		part.Spans = append(part.Spans, wire)

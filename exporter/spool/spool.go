@@ -1,5 +1,5 @@
-// Package spool keeps on disk what could not be delivered yet. Several processes
-// may share one spool:
+// Package spool keeps undelivered spans on disk. Several processes may share a
+// spool:
 //
 //	spool/
 //	  5b0e2c.../              an endpoint
@@ -23,17 +23,17 @@
 // this is refused, with an error that says why. A file that fails it is moved to
 // corrupt/, unread, and reported once through SetAside.
 //
-// Within that boundary an endpoint counts as the user's own, because only a
-// process of the user can have written it. It is sent to without any header or
-// certificate, unless the configuration names the same endpoint. A path is
-// trusted less, since appending to a file is how a session becomes a login: what
-// waits for a file says which one, but it is written only to a file that the
-// user names again, in the configuration of a later run or of flush.
+// Within that boundary an endpoint counts as the user's own, because only a process
+// of the user can have written it. Requests are sent to it, but without headers or
+// certificates unless the configuration names the same endpoint. A path is trusted
+// less, because appending to a file such as .bashrc can run code. Spans for a file
+// stay in the spool until the user names a file again, in the configuration of a
+// later run or of flush.
 //
 // # A slow disk
 //
-// Calls that take a context return when it ends, even if the disk does not
-// answer. What they were to keep then counts as lost.
+// Calls that take a context return when it ends, even if the disk does not answer.
+// Spans that were not on disk by then count as lost.
 package spool
 
 import (
@@ -51,15 +51,15 @@ import (
 	"github.com/adrg/xdg"
 )
 
-// DefaultMax is how many bytes a spool may hold unless told otherwise.
+// DefaultMax is the default size limit of a spool, in bytes.
 const DefaultMax = 256 << 20
 
-// A Spool is a directory. It is made when there is something to keep.
+// A Spool is a directory, created when there is something to keep.
 type Spool struct {
 	Dir string
 	Max int64 // bytes of all files in it
 
-	// Owner marks the requests of this process, and its Evicted.
+	// Owner marks the requests of this process, which Evicted counts separately.
 	Owner string
 
 	// SetAside, if set, is told of each file that is moved away unread because
@@ -73,10 +73,10 @@ type Spool struct {
 	credit int64 // bytes of Max that are freed when the call succeeds
 }
 
-// NewOwner returns an Owner that no other process has.
+// NewOwner returns an Owner for this process that no other process has.
 func NewOwner() string { return random() }
 
-// Evicted is how many spans had to go for newer ones.
+// Evicted counts spans that were evicted for newer ones.
 type Evicted struct {
 	Own, OwnRejected int // of this process
 	Others           int
@@ -91,10 +91,11 @@ func (e *Evicted) Add(more Evicted) {
 
 var errNoHome = errors.New("no state directory: set $XDG_STATE_HOME or $HOME")
 
-// Default is the user's spool, as the XDG base directory specification has it.
+// Default returns the user's spool, in the state directory of the XDG base
+// directory specification.
 func Default() (Spool, error) {
 	if _, err := os.UserHomeDir(); err != nil && os.Getenv("XDG_STATE_HOME") == "" {
-		return Spool{}, errNoHome // where the library takes the root directory for it
+		return Spool{}, errNoHome // without it, the library would use the root directory
 	}
 	return Spool{Dir: filepath.Join(xdg.StateHome, "spantee", "spool"), Max: DefaultMax}, nil
 }
@@ -158,7 +159,7 @@ func (s Spool) put(to Destination, req Request, reason, owner string, sub ...str
 	return evicted, err
 }
 
-// write makes a file that is there whole or not at all, even after a power cut.
+// write creates a file that exists whole or not at all, even after a power cut.
 func write(path string, b []byte) (err error) {
 	f, err := createTemp(filepath.Dir(path))
 	if err != nil {
@@ -183,14 +184,14 @@ const tempPrefix = ".new-"
 
 func createTemp(dir string) (*os.File, error) {
 	onDisk("create")
-	return os.CreateTemp(dir, tempPrefix) // which follows no link: it must not exist
+	return os.CreateTemp(dir, tempPrefix) // never follows a link: the file must not exist yet
 }
 
-// staleAfter is when a file of a process that may have been about to do more
-// with it is of no use any more.
+// staleAfter is the age at which the temporary file or lock of a process that may
+// have been killed is removed.
 const staleAfter = time.Hour
 
-// removeStale removes what a process that was killed was about to write.
+// removeStale removes a temporary file that a killed process left behind.
 func removeStale(dir string, e fs.DirEntry) {
 	info, err := e.Info()
 	if err == nil && isTemp(e.Name()) && time.Since(info.ModTime()) > staleAfter {
@@ -220,7 +221,7 @@ func (s Spool) refuse(path string, why error) error {
 	return err
 }
 
-// Check tells whether something can be kept.
+// Check returns an error if nothing can be kept.
 func (s Spool) Check(ctx context.Context) error {
 	_, err := within(ctx, func() (struct{}, error) { return struct{}{}, s.check() })
 	return err
@@ -239,6 +240,6 @@ func (s Spool) check() error {
 }
 
 var (
-	errTooBig = errors.New("larger than the spool may grow")
+	errTooBig = errors.New("request exceeds the size limit")
 	errFull   = errors.New("the spool is full")
 )

@@ -27,8 +27,8 @@ func (s Style) paint(color, text string) string {
 	return color + text + "\x1b[0m"
 }
 
-// printable spells out what a terminal would act on rather than show: escapes,
-// line ends, and the marks that turn the direction of text.
+// printable escapes what a terminal would act on rather than show: escape
+// characters, line ends and bidirectional marks.
 func printable(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
 		return s
@@ -44,7 +44,7 @@ func printable(s string) string {
 	return b.String()
 }
 
-// cells is how many columns a terminal gives s.
+// cells returns how many columns a terminal gives s.
 func cells(s string) int {
 	n := 0
 	for _, r := range s {
@@ -68,7 +68,7 @@ func runeCells(r rune) int {
 	return 1
 }
 
-// cut shortens s to width columns, with a mark that it did.
+// cut shortens s to width columns, and marks the cut.
 func cut(s string, width int) string {
 	if cells(s) <= width {
 		return s
@@ -94,7 +94,8 @@ func Line(s string, width int) string {
 // Duration gives three significant digits: 850ms, 6.26s, 12.4s, 1m02s, 1h05m.
 func Duration(d time.Duration) string { return humanDuration(uint64(max(0, d))) }
 
-// humanDuration gives three significant digits: 850ms, 6.26s, 12.4s, 1m02s, 1h05m.
+// humanDuration formats nanos with three significant digits: 850ms, 6.26s, 12.4s,
+// 1m02s, 1h05m.
 func humanDuration(nanos uint64) string {
 	d := time.Duration(min(nanos, math.MaxInt64)).Round(time.Millisecond)
 	switch s := d.Seconds(); {
@@ -119,7 +120,7 @@ func plural(n int, noun string) string {
 	return thousands(n) + " " + noun + "s"
 }
 
-// thousands is n with commas.
+// thousands returns n with commas.
 func thousands(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -141,7 +142,7 @@ func money(usd float64) string {
 	return fmt.Sprintf("$%.2g", usd)
 }
 
-// roughly is n in at most four characters, up to a million.
+// roughly returns n in at most four characters, up to a million.
 func roughly(n int) string {
 	switch {
 	case n < 1000:

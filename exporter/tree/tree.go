@@ -1,4 +1,4 @@
-// Package tree draws traces as text.
+// Package tree draws traces as text waterfalls, for a terminal.
 package tree
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// A Style says how to draw traces: as text, one line a span, with bars for the
-// times. Zero is a style, too.
+// A Style says how to draw traces: one line per span, with a bar for its time. The
+// zero Style is ready to use.
 //
 //	invoke_agent cursor-agent  ━━━━━━━━━━━━━━ 12.4s
 //	├─ chat GPT-5              ░█             1.82s  first chunk 1.20s · 213 deltas
@@ -27,7 +27,7 @@ import (
 //
 // The slowest calls follow, with what they were about.
 //
-// What is drawn is safe for a terminal, whatever names and attributes hold.
+// The text is safe to print on a terminal, whatever names and attributes contain.
 type Style struct {
 	Width int  // columns, 80 if zero
 	Color bool // with ANSI escapes
@@ -43,7 +43,7 @@ func (s Style) Render(spans []*tracepb.Span) string {
 	return strings.Join(drawn, "\n")
 }
 
-// byTrace parts spans by their trace, the first to start first.
+// byTrace groups spans by trace, the first to start first.
 func byTrace(spans []*tracepb.Span) [][]*node {
 	index := make(map[string]int)
 	var traces [][]*node
@@ -110,7 +110,7 @@ func (tr *traceTree) hide(limit int, hidden tally) tally {
 	return hidden
 }
 
-// header says what the trace is: as many facts a line as fit.
+// header writes what the trace is: as many facts per line as fit.
 func (s Style) header(b *strings.Builder, tr *traceTree, all tally) {
 	type fact struct{ color, text string }
 	facts := []fact{
@@ -189,8 +189,8 @@ func (n *node) either(key, other string) *commonpb.AnyValue {
 	return n.attr(other)
 }
 
-// first is the value of an attribute on the root, or else on the first span that
-// has it.
+// first returns the value of an attribute on the root, or else on the first span
+// that has it.
 func (tr *traceTree) first(key string) string {
 	if tr.root != nil {
 		if v := tr.root.attr(key).GetStringValue(); v != "" {
@@ -205,7 +205,7 @@ func (tr *traceTree) first(key string) string {
 	return ""
 }
 
-// notes are what the bar does not say, the most telling first.
+// notes returns what the bar does not show, most important first.
 func (n *node) notes() []string {
 	var notes []string
 	if n.failed() {
@@ -215,7 +215,7 @@ func (n *node) notes() []string {
 		notes = append(notes, "first chunk "+humanDuration(uint64(v.GetDoubleValue()*1e9)))
 	}
 	switch {
-	case n.is(semconv.OperationInvokeAgent): // its chats say how many
+	case n.is(semconv.OperationInvokeAgent): // its chats state the counts
 	case n.deltas == 1:
 		notes = append(notes, "1 delta")
 	case n.deltas > 1:
@@ -236,8 +236,8 @@ func (n *node) notes() []string {
 	return notes
 }
 
-// detail is what a tool call was about, if that was recorded: a command on one
-// line, a path from where the agent is.
+// detail returns what a tool call was about, if that was recorded: a command on one
+// line, or a path relative to the agent's directory.
 func (n *node) detail() string {
 	key := n.detailKey()
 	if key == "" {
@@ -265,7 +265,7 @@ func (n *node) detailKey() string {
 	return ""
 }
 
-// directory is where the agent that n belongs to works.
+// directory returns the working directory of the agent that n belongs to.
 func (n *node) directory() string {
 	for p := n.parent; p != nil; p = p.parent {
 		if dir := p.attr(semconv.ProcessWorkingDirectory).GetStringValue(); dir != "" {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// asset is a file of the page.
+// asset returns a file of the page.
 func asset(name string) string {
 	b, err := web.ReadFile("web/" + name)
 	if err != nil {
@@ -15,7 +15,8 @@ func asset(name string) string {
 	return string(b)
 }
 
-// bundle is main.js with all that it imports, each module in a function of its own.
+// bundle returns main.js with all that it imports, each module in a function of its
+// own.
 //
 // The page's modules are written so that a few rules are enough to put them
 // into one script: imports have names in braces and come first, exports are

@@ -27,9 +27,9 @@ import (
 	"github.com/spantee/spantee/exporter/receiver"
 )
 
-// A Feed tells the viewer at an OTLP endpoint which spans are open. If another
-// backend is there, it is asked once, with an empty request by a method or path
-// that it does not know, and never sees a span.
+// A Feed tells the viewer at an OTLP endpoint which spans are open. A different
+// backend gets one empty request, to a method or path that it does not know, and
+// never sees a span.
 type Feed struct {
 	endpoint  string // with scheme and port
 	userAgent string
@@ -52,11 +52,11 @@ const (
 	goodbyeTimeout = 250 * time.Millisecond
 )
 
-var errNoViewer = errors.New("the endpoint is no spantee viewer")
+var errNoViewer = errors.New("the endpoint is not a spantee viewer")
 
-// NewFeed returns nil if no viewer can be there: a viewer listens on loopback,
-// without TLS. The endpoint is that of the trace exporter: for gRPC it needs
-// no path, and for HTTP the path /v1/traces may be there or not.
+// NewFeed returns a Feed for the trace exporter's endpoint, or nil if no viewer can
+// be there: a viewer listens on loopback, without TLS. A gRPC endpoint needs no
+// path; an HTTP endpoint may end in /v1/traces.
 func NewFeed(endpoint string, overGRPC bool, userAgent string) *Feed {
 	f := newFeed(endpoint, overGRPC, userAgent)
 	if f == nil {
@@ -102,9 +102,9 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// Show tells which spans are open now, in the background. What was not sent by
-// then is replaced. Call it every second: a viewer takes a source that is
-// silent for ten seconds to be dead. Nothing may change the spans afterwards.
+// Show sends the open spans in the background. They replace those of an earlier
+// call that were not sent yet. Call it every second: a viewer assumes that a source
+// is dead after ten seconds of silence. The spans must not be modified afterwards.
 func (f *Feed) Show(spans []*tracepb.ResourceSpans) {
 	if f == nil {
 		return
@@ -119,8 +119,8 @@ func (f *Feed) Show(spans []*tracepb.ResourceSpans) {
 	}
 }
 
-// Wanted tells whether a viewer is there, or may be. If not, nobody needs to
-// find out what is open.
+// Wanted reports whether a viewer is there, or may be. If not, open spans need not
+// be collected.
 func (f *Feed) Wanted() bool { return f != nil && !f.over.Load() }
 
 // Found tells whether a viewer has answered.
@@ -141,8 +141,8 @@ func (f *Feed) Close() {
 	}
 }
 
-// run sends until there is a backend that is no viewer. While nobody listens, a
-// viewer may still be started.
+// run sends until another backend answers. While nobody listens, a viewer may still
+// be started.
 func (f *Feed) run(ctx context.Context) {
 	defer f.over.Store(true)
 	defer f.found.Store(false)
@@ -221,8 +221,8 @@ func (f *Feed) send(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	return errNoViewer
 }
 
-// isRefusal tells the answers of a backend that is there. Others come from the
-// network, and pass.
+// isRefusal reports whether a code is the answer of a backend. Other codes come
+// from the network, and are temporary.
 func isRefusal(c codes.Code) bool {
 	switch c {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.InvalidArgument, codes.ResourceExhausted:

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Running tells whether a spantee viewer serves its page at host:port.
+// Running reports whether a spantee viewer serves its page at host:port.
 func Running(address string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -41,7 +41,7 @@ func once(req *http.Request) (*http.Response, error) {
 	return oneShot.Do(req)
 }
 
-// joinBatch is how much of a trace goes into one request, before decoding.
+// joinBatch bounds how much of a trace goes into one request, in encoded bytes.
 const joinBatch = 1 << 20
 
 // SendTo adds the traces of this store to the viewer with a page.

@@ -23,20 +23,20 @@ type spanRef struct {
 	span  spanID
 }
 
-// An openSpan has begun and not ended. Its wire ends when its source was last
-// heard.
+// An openSpan is a span that has not ended. It is encoded as if it ended when its
+// source last reported.
 type openSpan struct {
 	stored
 	gone bool // its source was not heard for too long: nobody will end it
 }
 
-// silence is how long a source may be silent before its spans count as gone.
-// It speaks every second.
+// silence is how long a source may be silent before its spans count as gone. A
+// source reports every second.
 const silence = 10 * time.Second
 
-// Open takes the spans that a source has open, all of them: one that was open
-// before and is neither among these nor ended is forgotten. The store keeps
-// the spans, and changes them.
+// Open sets the spans that a source has open. A span that was open before, is no
+// longer listed and has not ended is forgotten. The store keeps the spans, and
+// modifies them.
 func (s *Store) Open(name string, spans []*tracepb.ResourceSpans) {
 	s.openAt(name, spans, time.Now())
 }
@@ -88,16 +88,17 @@ func (s *Store) openAt(name string, spans []*tracepb.ResourceSpans, now time.Tim
 	s.notify()
 }
 
-// unfail undoes what the mapping does to a span that nobody will end: it
-// writes open ones as if the process were killed now.
+// unfail removes the error from an open span: the mapper writes open spans as if
+// the process were killed now.
 func unfail(span *tracepb.Span) {
 	span.Status = nil
 	span.Attributes = slices.DeleteFunc(span.Attributes, isErrorType)
 }
 
-// forget drops an open span that its source no longer has, and a trace that
-// has nothing else: ids are provisional until the first stamp of a stream. Who
-// looks at that trace is led to the one of the same conversation that its source has now.
+// forget drops an open span that its source no longer has, and its trace if it has
+// no other span: ids are provisional until the first timestamp of a stream. A page
+// that shows the dropped trace is led to the source's current trace of the same
+// conversation.
 func (s *Store) forget(ref spanRef, others map[*trace]struct{}, now time.Time) {
 	t := s.traces[ref.trace]
 	if t == nil {
@@ -119,7 +120,7 @@ func (s *Store) forget(ref spanRef, others map[*trace]struct{}, now time.Time) {
 	s.touch(ref.trace, now)
 }
 
-// maxMoved bounds what is remembered of provisional ids.
+// maxMoved bounds how many provisional ids are remembered.
 const maxMoved = 1000
 
 func (s *Store) move(from, to traceID) {
@@ -189,7 +190,7 @@ func (t *trace) openSpans() (spans []Span, gone bool) {
 	return spans, gone
 }
 
-// A Now is what a session that has not ended does at the moment.
+// A Now is what a session that has not ended is doing.
 type Now struct {
 	Op    string `json:"op"`    // of the latest open span
 	What  string `json:"what"`  // its tool or model

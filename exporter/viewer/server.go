@@ -256,11 +256,11 @@ const maxFile = 256 << 20
 // differs.
 func (v *server) addFile(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Origin") != "http://"+r.Host {
-		http.Error(w, "files are taken from this viewer's own page only", http.StatusForbidden)
+		http.Error(w, "files are accepted only from this viewer's own page", http.StatusForbidden)
 		return
 	}
 	if v.readFile == nil {
-		http.Error(w, "this viewer takes no files", http.StatusNotImplemented)
+		http.Error(w, "this viewer does not accept files", http.StatusNotImplemented)
 		return
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(5 * time.Minute))

@@ -1,6 +1,6 @@
-// Package content captures what is said and done: prompts, texts, arguments,
-// results. It takes no more of them than a level allows, redacts secrets, and
-// cuts what is too long so that JSON stays JSON.
+// Package content captures prompts, texts, arguments and results, as far as a
+// content level allows. It redacts secrets, and truncates long values so that JSON
+// stays valid.
 package content
 
 import (
@@ -21,16 +21,16 @@ const (
 	Full    Level = "full"    // and prompts, answers, arguments, results
 )
 
-// A Capture takes content from a stream: without secrets, and no more of it
-// than an attribute may have. A nil Capture takes nothing.
+// A Capture captures content from a stream: with secrets redacted, and truncated to
+// the size of an attribute. A nil Capture captures nothing.
 type Capture struct {
-	texts    bool // all of it, not only details
+	texts    bool // texts too, not only details
 	max      int
 	redactor *redact.Redactor
 }
 
-// New returns a Capture for attributes of at most max bytes, nil for [None].
-// Without a redactor it uses one with all rules.
+// New returns a Capture for attributes of at most maxBytes, nil for [None]. A nil
+// redactor means one with all rules.
 func New(level Level, maxBytes int, redactor *redact.Redactor) (*Capture, error) {
 	switch level {
 	case "", None:
@@ -58,20 +58,20 @@ func (c *Capture) WithMax(maxBytes int) *Capture {
 	return &other
 }
 
-// Full tells whether texts are captured, and not only details.
+// Full reports whether texts are captured, and not only details.
 func (c *Capture) Full() bool { return c != nil && c.texts }
 
-// An Attribute has content.
+// An Attribute is a captured attribute of a span.
 type Attribute struct{ Key, Text string }
 
 // Attributes are what was captured for one span.
 type Attributes struct {
 	List []Attribute
-	Lost int // bytes that were cut
+	Lost int // bytes that were truncated
 }
 
-// Add adds a text, and how many bytes were cut from it. It replaces an earlier
-// one of the same key.
+// Add adds a text, from which lost bytes were cut. It replaces an earlier text of
+// the same key.
 func (a *Attributes) Add(key, text string, lost int) {
 	if text == "" {
 		return
@@ -86,7 +86,7 @@ func (a *Attributes) Add(key, text string, lost int) {
 	a.List = append(a.List, Attribute{key, text})
 }
 
-// Merge adds others.
+// Merge adds the attributes of others.
 func (a *Attributes) Merge(others Attributes) {
 	for _, o := range others.List {
 		a.Add(o.Key, o.Text, 0)
@@ -126,7 +126,7 @@ func (c *Capture) Tail(to *Attributes, key, s string) {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	longest := min(c.max, maxTail)
 	whole := s
-	s = without(s, c.redactor.Find(s), suffix(s, longest), len(s)) // which has marks now
+	s = without(s, c.redactor.Find(s), suffix(s, longest), len(s)) // redacted: the secrets are replaced by marks
 	if len(whole) <= longest && len(s) <= longest {
 		to.Add(key, s, 0)
 		return
@@ -134,7 +134,7 @@ func (c *Capture) Tail(to *Attributes, key, s string) {
 	to.Add(key, Truncated+s[suffix(s, longest-len(Truncated)):], 0)
 }
 
-// suffix returns where the last n bytes of s begin, or the next rune.
+// suffix returns where the last n bytes of s begin, rounded up to a whole rune.
 func suffix(s string, n int) int {
 	from := max(0, len(s)-n)
 	for from < len(s) && !utf8.RuneStart(s[from]) {
@@ -143,7 +143,7 @@ func suffix(s string, n int) int {
 	return from
 }
 
-// JSON captures a value as JSON, cut to the longest that an attribute may be.
+// JSON captures a value as JSON, cut to the maximum size of an attribute.
 func (c *Capture) JSON(to *Attributes, key string, v *Value, lost int) {
 	cut := v.cut(c.max)
 	if cut > 0 && v.kind >= array && len(v.items) == 0 {

@@ -30,8 +30,8 @@ func truncated(s string, limit int, cut bool) (shown string, lost int) {
 	return s[:n] + Truncated, len(s) - n
 }
 
-// cut makes v take no more than limit bytes and tells how many went: first the
-// ends of its longest strings, then whole elements and members, the last first.
+// cut shortens v to at most limit bytes and returns how many it cut: first from the
+// ends of the longest strings, then whole elements and members, the last first.
 func (v *Value) cut(limit int) (lost int) {
 	before := v.size(limit + 1)
 	if before <= limit {
@@ -58,7 +58,7 @@ func (v *Value) cut(limit int) (lost int) {
 	return lost
 }
 
-// size is how many bytes v takes with its strings cut to longest.
+// size returns how many bytes v takes with its strings cut to longest.
 func (v *Value) size(longest int) int {
 	switch v.kind {
 	case literal:
@@ -83,7 +83,7 @@ func (v *Value) size(longest int) int {
 	return n
 }
 
-// shorten cuts all strings to longest and tells how many bytes went.
+// shorten cuts all strings to longest and returns how many bytes it cut.
 func (v *Value) shorten(longest int) (lost int) {
 	if v.kind == text && !v.fixed {
 		n := shortened(v.text, longest)
@@ -96,8 +96,8 @@ func (v *Value) shorten(longest int) (lost int) {
 	return lost
 }
 
-// prune leaves away what does not fit into room. It returns the size of what is
-// left, and false if nothing can be.
+// prune removes what does not fit into room. It returns the size of the rest, and
+// false if nothing fits.
 func (v *Value) prune(room int) (size int, ok bool) {
 	if v.kind < array {
 		size = v.size(math.MaxInt)
@@ -169,7 +169,7 @@ func Prefix(s string, n int) int {
 	return n
 }
 
-// quotedLen is the length of what appendQuoted appends.
+// quotedLen returns the length of what appendQuoted appends.
 func quotedLen(s string) int {
 	n := len(s) + 2
 	for i := range len(s) {
@@ -178,7 +178,7 @@ func quotedLen(s string) int {
 	return n
 }
 
-// escapeLen is how many bytes more than one appendQuoted makes of a byte.
+// escapeLen is how many bytes appendQuoted adds when it escapes a byte.
 var escapeLen = func() (lengths [256]uint8) {
 	for c := range ' ' {
 		lengths[c] = 5

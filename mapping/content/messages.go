@@ -2,8 +2,8 @@ package content
 
 import "strings"
 
-// The shapes of gen_ai.input.messages and gen_ai.output.messages, as the GenAI
-// conventions' JSON schemas have them.
+// Constructors for gen_ai.input.messages and gen_ai.output.messages, in the form of
+// the GenAI conventions' JSON schemas.
 
 // Messages returns a list of messages.
 func Messages(m ...Value) Value { return Value{kind: array, typed: true, items: m} }
@@ -25,7 +25,7 @@ func TextPart(kind, content string) Value {
 	return Value{fixed: true}.member("type", fixedValue(kind)).member("content", text)
 }
 
-// ToolCallPart returns the part with which the model calls a tool.
+// ToolCallPart returns the part of a message in which the model calls a tool.
 func ToolCallPart(id, name string, arguments Value) Value {
 	return Value{fixed: true}.member("type", fixedValue("tool_call")).
 		member("id", fixedValue(id)).member("name", fixedValue(name)).member("arguments", arguments)

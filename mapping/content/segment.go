@@ -13,9 +13,9 @@ const maxSegment = 256 << 10
 // them, so they are kept until the text ends and then searched as one.
 type Segment struct {
 	buf  []byte
-	from int  // where the piece at hand begins
+	from int  // where the current piece begins
 	over bool // no more is kept
-	lost int  // bytes cut from the piece at hand
+	lost int  // bytes cut from the current piece
 }
 
 // A Piece is where a piece lies in its segment.
@@ -23,8 +23,8 @@ type Piece struct {
 	start, end, lost int
 }
 
-// Add adds a text to the piece at hand, as it stands between the quotes of a
-// JSON string.
+// Add adds a text to the current piece. The text is escaped, as between the quotes
+// of a JSON string.
 func (s *Segment) Add(escaped []byte) {
 	words := unescape(escaped)
 	room := 0
@@ -36,17 +36,17 @@ func (s *Segment) Add(escaped []byte) {
 	s.lost += len(words) - room
 }
 
-// Cut ends the piece at hand and returns where it lies.
+// Cut ends the current piece and returns where it lies.
 func (s *Segment) Cut() Piece {
 	p := Piece{s.from, len(s.buf), s.lost}
 	s.from, s.lost = len(s.buf), 0
 	return p
 }
 
-// Size is the length of a piece, in bytes.
+// Size returns the length of a piece, in bytes.
 func (p Piece) Size() int { return p.end - p.start }
 
-// Close says that nothing more of the segment is to be kept.
+// Close stops keeping text: the rest of the segment is cut.
 func (s *Segment) Close() { s.over = true }
 
 // A Resolved segment is one that has ended.
@@ -111,7 +111,7 @@ func (r *Resolved) Piece(p Piece) (text string, lost int) {
 	return text, before + lost
 }
 
-// Text returns the whole text, or as much of it as an attribute may have.
+// Text returns the whole text, truncated to the size of an attribute.
 func (r *Resolved) Text() string {
 	n := Prefix(r.whole, min(r.shown, r.capture.max))
 	shown := without(r.whole, r.secrets, 0, n)
@@ -121,7 +121,7 @@ func (r *Resolved) Text() string {
 	return shown
 }
 
-// Speech is what was said in several segments, for a message.
+// Speech collects the text of several segments, for a message.
 type Speech struct {
 	parts []spoken
 	size  int
@@ -134,7 +134,7 @@ type spoken struct {
 	text []byte
 }
 
-// Clone returns a Speech that can grow apart from s.
+// Clone returns a copy of s that can be added to independently.
 func (s Speech) Clone() Speech {
 	s.parts = slices.Clone(s.parts)
 	for i := range s.parts {
@@ -163,8 +163,9 @@ func (s *Speech) Add(c *Capture, kind string, r *Resolved) {
 	last.text = append(last.text, text...)
 }
 
-// Parts returns the parts of a message and how many bytes were cut. As a whole
-// a part may have a secret that none of its segments had.
+// Parts returns the parts of a message and how many bytes were cut. It searches
+// each part again, because the whole may contain a secret that none of its segments
+// did.
 func (s *Speech) Parts(c *Capture) (parts []Value, lost int) {
 	lost = s.lost
 	for i := range s.parts {
@@ -175,8 +176,8 @@ func (s *Speech) Parts(c *Capture) (parts []Value, lost int) {
 	return parts, lost
 }
 
-// text returns what was said in a part. Where the last part was cut, its end may
-// be the beginning of a secret.
+// text returns the text of a part. If the last part was cut, its end may be the
+// beginning of a secret.
 func (s *Speech) text(c *Capture, i int) (text string, lost int) {
 	text = string(s.parts[i].text)
 	shown := len(text)

@@ -15,7 +15,7 @@ type Value struct {
 	kind  valueKind
 	text  string   // of a string; a literal as it stands
 	open  bool     // the end of the text was cut
-	fixed bool     // never cut: a text of ours, or an object that is nothing without one of its members
+	fixed bool     // never cut: one of our own texts, or an object that needs all of its members
 	typed bool     // an array of messages or parts, in which no mark may stand
 	names []string // of an object's members
 	items []Value
@@ -33,18 +33,18 @@ const (
 type finding = redact.Finding
 
 const (
-	// margin is how far past the longest attribute a text is searched for
-	// secrets: of one that begins before the cut nothing may be left.
+	// margin is how far past the maximum attribute size a text is searched for
+	// secrets, because no part of a secret that begins before the cut may be left.
 	margin = 4 << 10
 
 	maxDepth = 32
-	maxItems = 2048 // in all of a value
+	maxItems = 2048 // in a whole value
 )
 
 func stringValue(s string) Value { return Value{kind: text, text: s} }
 func fixedValue(s string) Value  { return Value{kind: text, text: s, fixed: true} }
 
-// member adds one to an object.
+// member adds a member to an object.
 func (v Value) member(name string, item Value) Value {
 	v.kind = object
 	v.names, v.items = append(v.names, name), append(v.items, item)
@@ -60,17 +60,17 @@ func (v Value) Clone() Value {
 	return v
 }
 
-// A valueReader turns JSON into a value without secrets.
+// A valueReader reads JSON into a Value and redacts secrets.
 type valueReader struct {
 	*Capture
 	room  int      // for texts
 	items int      // that may still come
 	lost  int      // bytes for which there was no room
-	found []string // secrets and, after each, its mark
-	marks []string // and these, twice: nothing is to be found in them
+	found []string // secrets, each followed by its mark
+	marks []string // marks, each twice, so that they replace themselves and nothing is found in them
 }
 
-// Value reads JSON. What is no JSON becomes a string.
+// Value reads JSON. Text that is not JSON becomes a string.
 func (c *Capture) Value(raw []byte) (v Value, lost int) {
 	vr := valueReader{Capture: c, room: 4 * (c.max + margin), items: maxItems}
 	vr.searchWhole(raw)
@@ -85,8 +85,8 @@ func (c *Capture) Value(raw []byte) (v Value, lost int) {
 	return v, vr.lost
 }
 
-// searchWhole looks for secrets that only their neighbours give away: a value
-// whose name stands in another member, an argument after an option.
+// searchWhole looks for secrets that only their context reveals: a value whose name
+// is in another member, or an argument after an option.
 func (vr *valueReader) searchWhole(raw []byte) {
 	text := string(heads(raw, vr.max+margin, vr.room))
 	for _, f := range vr.redactor.Find(text) {
@@ -94,8 +94,8 @@ func (vr *valueReader) searchWhole(raw []byte) {
 	}
 }
 
-// heads returns the beginning of JSON, up to limit bytes, of whose strings only the
-// first longest bytes count.
+// heads returns the first limit bytes of JSON, with each string shortened to its
+// first longest bytes.
 func heads(raw []byte, longest, limit int) []byte {
 	if len(raw) <= longest {
 		return raw
@@ -120,8 +120,8 @@ func heads(raw []byte, longest, limit int) []byte {
 	return b[:min(len(b), limit)]
 }
 
-// wholeEscapes returns the length of the beginning of an escaped text that has about
-// n bytes and ends with no half of an escape.
+// wholeEscapes returns the length of a prefix of an escaped text: about n bytes,
+// without a partial escape at its end.
 func wholeEscapes(escaped []byte, n int) int {
 	for i := max(0, n-12); i < n; i++ {
 		if escaped[i] == '\\' {
@@ -131,8 +131,8 @@ func wholeEscapes(escaped []byte, n int) int {
 	return n
 }
 
-// forget takes out of all strings what was found to be a secret in one: Cursor
-// writes a command down as a whole and again word by word.
+// forget removes from all strings the secrets found in any of them: Cursor writes a
+// command down as a whole and again word by word.
 func (v *Value) forget(secrets *strings.Replacer) {
 	if v.kind == text {
 		v.text = secrets.Replace(v.text)
@@ -208,7 +208,7 @@ func (vr *valueReader) read(r *jsonscan.Reader, name string, depth int) Value {
 	return vr.text(name, raw)
 }
 
-// full tells whether no more items can be taken. It then skips one.
+// full reports whether no more items fit. If so, it skips one.
 func (vr *valueReader) full(r *jsonscan.Reader) bool {
 	if vr.items--; vr.items >= 0 {
 		return false
@@ -217,7 +217,8 @@ func (vr *valueReader) full(r *jsonscan.Reader) bool {
 	return true
 }
 
-// nameOfValue is what goes before value in {"name":"TOKEN","value":".."}.
+// nameOfValue returns the name that applies to the value in
+// {"name":"TOKEN","value":".."}, or "value" if there is none.
 func (v *Value) nameOfValue() string {
 	for i, n := range v.names {
 		if (n == "name" || n == "key") && v.items[i].kind == text {
@@ -246,7 +247,7 @@ func (vr *valueReader) text(name string, escaped []byte) Value {
 	return v
 }
 
-// take tells how much of a text that may have escapes there is room for.
+// take returns how many bytes of a text that may have escapes fit into the room.
 func (vr *valueReader) take(escaped []byte) int {
 	n := min(len(escaped), vr.room, vr.max+margin)
 	if n < len(escaped) {
@@ -257,8 +258,8 @@ func (vr *valueReader) take(escaped []byte) int {
 	return n
 }
 
-// redacted takes the secrets out of a text. If that is not the whole of it the
-// margin goes, too.
+// redacted removes the secrets from a text. If the text is not whole, it removes
+// the margin, too.
 func (vr *valueReader) redacted(name, s string, whole bool) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	shown := len(s)
@@ -286,8 +287,8 @@ func (vr *valueReader) remember(secret, mark string) {
 	}
 }
 
-// without returns what lies from start to end of a text, and in the place of a
-// secret its mark: of one that lies partly there where it begins.
+// without returns s[start:end] with each secret replaced by its mark. The mark of a
+// secret that lies only partly in that range stands where the secret begins.
 func without(s string, secrets []finding, start, end int) string {
 	var b strings.Builder
 	at := start
@@ -348,8 +349,8 @@ func (v *Value) append(b []byte) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendQuoted writes a string as JSON, with no more escapes than it needs:
-// they count against the longest attribute.
+// appendQuoted appends a string as JSON, with as few escapes as possible, because
+// they count against the size of the attribute.
 func appendQuoted(b []byte, s string) []byte {
 	b = append(b, '"')
 	for i := range len(s) {

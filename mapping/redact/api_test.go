@@ -93,8 +93,8 @@ func TestRulesOff(t *testing.T) {
 
 func TestWrongRules(t *testing.T) {
 	for _, c := range []struct{ own, off, want string }{
-		{"", "no-such-rule", `redaction rule "no-such-rule" is not known`},
-		{"noregex", "", `redaction rule "noregex" is not NAME=REGEX`},
+		{"", "no-such-rule", `unknown redaction rule "no-such-rule"`},
+		{"noregex", "", `invalid redaction rule "noregex" (want NAME=REGEX)`},
 		{"a=(", "", "redaction rule a: error parsing regexp: missing closing ): `(`"},
 	} {
 		var own, off []string

@@ -55,7 +55,7 @@ func New(own, off []string) (*Redactor, error) {
 	for _, o := range own {
 		name, expr, ok := strings.Cut(o, "=")
 		if !ok || name == "" || expr == "" {
-			return nil, fmt.Errorf("redaction rule %q is not NAME=REGEX", o)
+			return nil, fmt.Errorf("invalid redaction rule %q (want NAME=REGEX)", o)
 		}
 		re, err := regexp.Compile(expr)
 		if err != nil {
@@ -71,7 +71,7 @@ func New(own, off []string) (*Redactor, error) {
 		}
 		for _, name := range off {
 			if !known[name] {
-				return nil, fmt.Errorf("redaction rule %q is not known", name)
+				return nil, fmt.Errorf("unknown redaction rule %q", name)
 			}
 		}
 	}

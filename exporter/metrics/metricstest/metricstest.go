@@ -1,5 +1,5 @@
-// Package metricstest has an OTLP receiver of metrics for tests: a real server on
-// a free port that keeps what it is sent.
+// Package metricstest provides an OTLP metrics receiver for tests: a real server on
+// a free port that keeps what it receives.
 package metricstest
 
 import (
@@ -24,7 +24,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A Receiver takes metrics, and spans without looking at them.
+// A Receiver accepts metrics, and accepts but ignores spans.
 type Receiver struct {
 	colmetricpb.UnimplementedMetricsServiceServer
 	grpcAddr, httpURL string
@@ -69,13 +69,14 @@ func (spans) Export(context.Context, *coltracepb.ExportTraceServiceRequest) (*co
 	return new(coltracepb.ExportTraceServiceResponse), nil
 }
 
-// GRPCEndpoint is what OTEL_EXPORTER_OTLP_ENDPOINT has to be for gRPC.
+// GRPCEndpoint returns the value of OTEL_EXPORTER_OTLP_ENDPOINT for gRPC.
 func (r *Receiver) GRPCEndpoint() string { return "http://" + r.grpcAddr }
 
-// HTTPEndpoint is what OTEL_EXPORTER_OTLP_ENDPOINT has to be for HTTP.
+// HTTPEndpoint returns the value of OTEL_EXPORTER_OTLP_ENDPOINT for HTTP.
 func (r *Receiver) HTTPEndpoint() string { return r.httpURL }
 
-// Refuse makes f answer the requests; n counts them, from 1 and from now.
+// Refuse makes f answer the requests. n numbers the requests since the call, from
+// 1.
 func (r *Receiver) Refuse(f func(n int) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,15 +126,15 @@ func (r *Receiver) Requests() []*colmetricpb.ExportMetricsServiceRequest {
 	return slices.Clone(r.requests)
 }
 
-// Arrivals are when requests came since Refuse.
+// Arrivals returns when requests arrived since Refuse.
 func (r *Receiver) Arrivals() []time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.arrivals)
 }
 
-// Await returns when ok does, which is asked whenever a request came. The test
-// fails if that takes half a minute.
+// Await waits until ok returns true. It calls ok after every request, and fails the
+// test after half a minute.
 func (r *Receiver) Await(t testing.TB, ok func() bool) {
 	t.Helper()
 	timeout := time.After(30 * time.Second)
@@ -152,7 +153,7 @@ func (r *Receiver) Await(t testing.TB, ok func() bool) {
 	}
 }
 
-// Resources are those of all requests taken.
+// Resources returns the resources of all accepted requests.
 func (r *Receiver) Resources() (resources []*resourcepb.Resource) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,10 +175,10 @@ type Point struct {
 	Start      uint64
 	Buckets    []uint64
 	Exemplars  []*metricpb.Exemplar
-	Requests   int // in which it was
+	Requests   int // that contained it
 }
 
-// Points are all series that came, by name and attributes: name{key=value,...}.
+// Points returns all received series by name and attributes: name{key=value,...}.
 func (r *Receiver) Points() map[string]*Point {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -245,7 +246,7 @@ func number(p *metricpb.NumberDataPoint) float64 {
 	return p.GetAsDouble()
 }
 
-// attributes writes attributes out, those of the keys only if there are any.
+// attributes formats a list of attributes, or only those with the given keys.
 func attributes(list []*commonpb.KeyValue, keys ...string) string {
 	var out []string
 	for _, kv := range list {

@@ -16,7 +16,7 @@ const recent = 10 * 60e3;
 
 // state returns a colour and words. now is in milliseconds.
 export function state(s, now = Date.now()) {
-  if (s.now?.gone) return ["gone", "gone: the process ended without a word"];
+  if (s.now?.gone) return ["gone", "gone: the process stopped reporting"];
   if (s.now) return ["running", activity(s.now, now)];
   if (s.failure) return ["failed", `failed: ${s.failure}`];
   if (s.ended) return s.errors ? ["mixed", `ended, ${plural(s.errors, "error")}`] : ["ok", "ended well"];
