@@ -50,10 +50,11 @@ agent's stream through unchanged, and turns each session into a trace:
 
   cursor-agent -p --output-format stream-json "fix the test" | spantee | jq -r .type
 
-Spans go to http://localhost:4317 by OTLP/gRPC, or wherever the standard
-OTEL_EXPORTER_OTLP_* variables or the flags below say. A collector that is
-missing, slow or broken never stops or delays the stream. Undelivered spans are
-spooled on disk and sent by a later run.`
+Spans go to http://localhost:4317 over OTLP/gRPC, unless the standard
+OTEL_EXPORTER_OTLP_* variables or the flags below name another endpoint. A
+collector that is missing, slow or broken never delays the stream; only the end of
+spantee waits for it, at most --flush-timeout. Undelivered spans are spooled on disk
+and sent by a later run.`
 
 func rootCommand() *cobra.Command {
 	var o options
@@ -98,21 +99,20 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.SortFlags = false
 	addOTLPFlags(f, &o.otlp)
 	f.StringVar(&o.toFile, "to", "", "append spans to `FILE` as OTLP JSON lines instead of sending them (default $SPANTEE_TO)")
-	f.BoolVar(&o.tree, "tree", false, "also print each trace on stderr, as a waterfall")
+	f.BoolVar(&o.tree, "tree", false, "also print each trace as a waterfall on stderr")
 	o.contentOptions.addFlags(f)
-	f.StringVar(&o.deltas, "deltas", "each", "events on chat spans: `WHAT` is each, message or off")
+	f.StringVar(&o.deltas, "deltas", "each", "record deltas as events on chat spans: `WHAT` is each, message (one event per message) or off")
 	f.IntVar(&o.maxSpanEvents, "max-span-events", 512, "start a new span after `N` events")
-	f.StringVar(&o.agent, "agent", "", "skip agent detection: the stream is from `NAME`, "+strings.Join(mapping.Agents, ", "))
-	f.BoolVar(&o.ignoreTraceparent, "ignore-traceparent", false, "start a trace of its own even if $TRACEPARENT is set")
-	f.DurationVar(&o.flushTimeout, "flush-timeout", defaultFlushTimeout, "wait no longer than `TIME` for the collector at the end")
-	f.DurationVar(&o.stallAfter, "stall-after", 10*time.Minute, "report an agent that prints nothing for `TIME` while no tool is running; 0s reports none")
+	f.StringVar(&o.agent, "agent", "", "skip agent detection: `NAME` is one of "+strings.Join(mapping.Agents, ", "))
+	f.BoolVar(&o.ignoreTraceparent, "ignore-traceparent", false, "start a new trace even if $TRACEPARENT is set")
+	f.DurationVar(&o.flushTimeout, "flush-timeout", defaultFlushTimeout, "at the end, wait at most `TIME` for the collector")
+	f.DurationVar(&o.stallAfter, "stall-after", 10*time.Minute, "report an agent that prints nothing for `TIME` while no tool is running; 0s turns this off")
 	o.spoolMax = size{spool.DefaultMax}
-	f.Var(&o.spoolMax, "spool-max", "keep at most `SIZE` of undelivered spans on disk, for all runs together")
+	f.Var(&o.spoolMax, "spool-max", "keep at most `SIZE` of undelivered spans on disk, across all runs")
 	f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: undelivered spans are lost")
 	o.spillMax = size{defaultSpillMax}
 	f.Var(&o.spillMax, "spill-max", "buffer at most `SIZE` of untraced input on disk if the stream outpaces tracing; 0 delays the stream instead")
 	f.StringSliceVar(&o.resourceDetectors, "resource-detectors", nil, "run only the resource detectors `NAMES`: "+strings.Join(exporter.DetectorNames(), ", ")+" or none (default all; vcs needs --content)")
-	f.Lookup("resource-detectors").DefValue = "" // pflag would show it as []
 	f.StringVar(&o.traceURL, "trace-url", "", "link to traces at `URL`, such as http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")
 	f.BoolVar(&o.summary, "summary", false, "report on stderr what was traced, even if stderr is not a terminal")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print nothing on stderr, even if spans were lost")
@@ -120,14 +120,14 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 
 // addOTLPFlags adds the flags for where to send spans, and how.
 func addOTLPFlags(f *pflag.FlagSet, o *otlp.Config) {
-	f.StringVar(&o.Endpoint, "endpoint", "", "where to send spans, as `URL` (default $OTEL_EXPORTER_OTLP_ENDPOINT or http://localhost:4317)")
-	f.StringVar(&o.Protocol, "protocol", "", "`NAME` is grpc, http/protobuf or http/json (default $OTEL_EXPORTER_OTLP_PROTOCOL or grpc)")
-	f.StringToStringVar(&o.Headers, "header", nil, "send a header, as `NAME=VALUE`; may be repeated")
+	f.StringVar(&o.Endpoint, "endpoint", "", "send spans to `URL` (default $OTEL_EXPORTER_OTLP_ENDPOINT or http://localhost:4317)")
+	f.StringVar(&o.Protocol, "protocol", "", "OTLP protocol: `NAME` is grpc, http/protobuf or http/json (default $OTEL_EXPORTER_OTLP_PROTOCOL or grpc)")
+	f.StringToStringVar(&o.Headers, "header", nil, "add the header `NAME=VALUE` to each request; may be repeated")
 	f.Lookup("header").DefValue = "" // pflag would show it as []
 	f.StringVar(&o.CACert, "certificate", "", "trust the certificate authority in this PEM `FILE`")
 	f.StringVar(&o.ClientCert, "client-certificate", "", "client certificate for mutual TLS, a PEM `FILE`")
 	f.StringVar(&o.ClientKey, "client-key", "", "private key for --client-certificate, a PEM `FILE`")
-	f.StringVar(&o.Compression, "compression", "", "`NAME` is gzip or none")
+	f.StringVar(&o.Compression, "compression", "", "compress requests: `NAME` is gzip or none")
 	f.DurationVar(&o.Timeout, "timeout", 0, "abandon a request after `TIME` (default 10s)")
 }
 

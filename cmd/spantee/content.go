@@ -25,9 +25,9 @@ type contentOptions struct {
 
 func (o *contentOptions) addFlags(f *pflag.FlagSet) {
 	o.flags = f
-	f.StringVar(&o.content, "content", "", "record content: `WHAT` is none, details for paths, commands and the like, or full "+
+	f.StringVar(&o.content, "content", "", "record content: `WHAT` is none, details (such as paths and commands) or full (also prompts and results) "+
 		"(default $"+captureVariable+" or none)")
-	f.StringArrayVar(&o.redactRules, "redact-rule", nil, "also redact what matches `NAME=REGEX`, or its first group; may be repeated")
+	f.StringArrayVar(&o.redactRules, "redact-rule", nil, "add the redaction rule `NAME=REGEX`, which redacts its first group or else the whole match; may be repeated")
 	f.StringArrayVar(&o.redactOff, "redact-off", nil, "turn off the redaction rule `NAME`; may be repeated")
 	f.IntVar(&o.maxAttributeBytes, "max-attribute-bytes", defaultAttributeBytes,
 		fmt.Sprintf("truncate strings in spans to `N` bytes (default %d, or %d for a file or spantee view)", defaultAttributeBytes, wholeAttributeBytes))

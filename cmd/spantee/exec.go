@@ -24,12 +24,12 @@ const execUsage = `exec runs an agent as its child:
 
   spantee exec -- cursor-agent -p --output-format stream-json "fix the test" | jq -r .type
 
-What the agent prints goes through spantee; its stdin, its stderr and the
-terminal are its own, signals are passed on, and spantee exits with its status.
-One second after the agent exits, leftover processes lose stdout; with
---content=details or full, stderr, too, which then is a pipe. $TRACEPARENT is in
-the agent's environment, so that processes its tools start can join the trace. How
-the agent ended is on the root span.`
+The agent's stdout goes through spantee. The agent keeps its stdin, stderr and
+terminal; spantee passes signals on and exits with the agent's status. One second
+after the agent exits, leftover processes lose stdout. With --content=details or
+full, stderr is a pipe as well, and they lose it too. spantee sets $TRACEPARENT for
+the agent, so that processes its tools start can join the trace. The root span
+records how the agent ended.`
 
 func execCommand() *cobra.Command {
 	var o options

@@ -19,7 +19,7 @@ import (
 	"github.com/spantee/spantee/exporter"
 )
 
-const replayUsage = `replay makes traces of recorded streams:
+const replayUsage = `replay traces recorded streams:
 
   spantee replay session.jsonl
   spantee replay -r recordings
@@ -45,7 +45,7 @@ func replayCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error { return replay(&o, args, recursive, os.Stderr) },
 	}
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "also read the folders in a DIR")
-	cmd.Flags().BoolVar(&o.now, "now", false, "move each recording so that it ends now")
+	cmd.Flags().BoolVar(&o.now, "now", false, "shift the times of each recording so that it ends now")
 	o.addFlags(cmd.Flags())
 	return cmd
 }

@@ -48,7 +48,7 @@ func spoolCommand() *cobra.Command {
 			return printSpool(os.Stdout, s, entries)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON lines")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON lines")
 	return cmd
 }
 
@@ -64,7 +64,7 @@ func printJSON(w io.Writer, entries []spool.Entry) error {
 
 func printSpool(w io.Writer, s spool.Spool, entries []spool.Entry) error {
 	if len(entries) == 0 {
-		_, err := fmt.Fprintf(w, "nothing in %s\n", s.Dir)
+		_, err := fmt.Fprintf(w, "no undelivered spans in %s\n", s.Dir)
 		return err
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -101,10 +101,9 @@ func age(since time.Time) string {
 }
 
 const flushUsage = `flush sends the spans that could not be delivered, each to the endpoint it was
-meant for. With --endpoint or --to all of them go there. Headers and certificates
-from the flags and the environment are sent only to the endpoint they come with.
-Spans that were meant for a file wait until --to names one: a path that was found
-on disk is not written to.`
+meant for. With --endpoint or --to, all of them go to that URL or file. Headers and
+certificates are sent only to the endpoint that they were configured with. Spans
+meant for a file wait until --to names one: flush writes to no path from the spool.`
 
 func flushCommand() *cobra.Command {
 	var cfg otlp.Config

@@ -24,7 +24,7 @@ const defaultPage = "127.0.0.1:4319"
 const viewUsage = `view shows traces in the browser. It receives OTLP, so that spantee and any
 other sender on this machine need no configuration, and it reads FILEs: recorded
 streams of an agent or OTLP JSON lines, optionally gzipped. Received sessions are
-kept on disk and shown again the next time.
+kept on disk and shown again next time.
 
 If a viewer is already running, view hands it the FILEs and exits.
 
@@ -43,7 +43,7 @@ const (
 // addViewFlags adds --view and related flags.
 func (o *options) addViewFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.show, "view", false, "also show each trace in the browser, until Ctrl-C")
-	f.StringVar(&o.view.page, "listen", "", "serve that page at `HOST:PORT` (default "+defaultPage+", or a free port)")
+	f.StringVar(&o.view.page, "listen", "", "with --view, serve the page at `HOST:PORT` (default "+defaultPage+", or a free port)")
 	f.BoolVar(&o.view.noOpen, "no-open", false, "do not open the browser")
 }
 
@@ -70,12 +70,12 @@ func viewCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.page, "listen", defaultPage, "serve the page at `HOST:PORT`; port 0 picks a free one, here and below")
+	f.StringVar(&o.page, "listen", defaultPage, "serve the page at `HOST:PORT`; port 0 picks a free port, also for OTLP")
 	f.StringVar(&o.grpc, "otlp-grpc", "127.0.0.1:4317", "receive OTLP/gRPC at `HOST:PORT`; empty to disable")
 	f.StringVar(&o.http, "otlp-http", "127.0.0.1:4318", "receive OTLP/HTTP at `HOST:PORT`; empty to disable")
-	f.Var(&o.maxMemory, "max-memory", "keep at most `SIZE` of traces in memory, then evict the oldest")
-	f.Var(&o.keep, "keep", "keep at most `SIZE` of received sessions on disk, across restarts; 0 for none")
-	f.StringVar(&o.file, "store", "", "append what arrives to `FILE` as OTLP JSON lines, and read it back at the start")
+	f.Var(&o.maxMemory, "max-memory", "keep at most `SIZE` of traces in memory; beyond that, evict the least recently updated")
+	f.Var(&o.keep, "keep", "keep at most `SIZE` of received sessions on disk, across restarts; 0 keeps none")
+	f.StringVar(&o.file, "store", "", "append received spans to `FILE` as OTLP JSON lines, and load them at the next start")
 	f.StringVar(&o.export, "export", "", "write the sessions to `FILE` and exit: one HTML page, or OTLP JSON if its name ends in .json")
 	f.BoolVar(&o.noOpen, "no-open", false, "do not open the browser")
 	o.addFlags(f)
@@ -131,7 +131,7 @@ func view(o *viewOptions, files []string, stderr *os.File) error {
 	if len(added) == 1 {
 		url += "#/trace/" + added[0]
 	}
-	say("showing traces at %s, %s until Ctrl-C", url, receiving(v))
+	say("showing traces at %s until Ctrl-C; %s", url, receiving(v))
 	if !o.noOpen && isTerminal(stderr) {
 		openBrowser(url)
 	}
@@ -142,13 +142,13 @@ func view(o *viewOptions, files []string, stderr *os.File) error {
 func receiving(v *viewer.Viewer) string {
 	switch grpc, http := v.GRPCEndpoint(), v.HTTPEndpoint(); {
 	case grpc != "" && http != "":
-		return fmt.Sprintf("taking them at %s (gRPC) and %s (HTTP),", grpc, http)
+		return fmt.Sprintf("receiving OTLP at %s (gRPC) and %s (HTTP)", grpc, http)
 	case grpc != "":
-		return fmt.Sprintf("taking them at %s (gRPC),", grpc)
+		return fmt.Sprintf("receiving OTLP at %s (gRPC)", grpc)
 	case http != "":
-		return fmt.Sprintf("taking them at %s (HTTP),", http)
+		return fmt.Sprintf("receiving OTLP at %s (HTTP)", http)
 	}
-	return "taking none over OTLP,"
+	return "not receiving OTLP"
 }
 
 // openBrowser does not wait: some browsers run for as long as their window is open.

@@ -119,7 +119,7 @@ func (o *viewOptions) join(read fileReader, files []string, inUse error, termina
 	if len(added) == 1 {
 		page += "#/trace/" + added[0]
 	}
-	read.say("added to the viewer that is running: %s", page)
+	read.say("opened in the running viewer: %s", page)
 	if !o.noOpen && terminal {
 		openBrowser(page)
 	}

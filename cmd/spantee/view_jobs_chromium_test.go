@@ -189,7 +189,7 @@ func TestViewJoins(t *testing.T) {
 		t.Fatalf("%v: %s", err, &second.stderr)
 	}
 	l := v.list(t)
-	want := "added to the viewer that is running: " + v.page + "/#/trace/" + l.Sessions[0].ID
+	want := "opened in the running viewer: " + v.page + "/#/trace/" + l.Sessions[0].ID
 	if l.Total != 1 || !strings.Contains(second.stderr.String(), want) || !strings.Contains(second.stderr.String(), "no-such-file: no such file or directory (skipped)") {
 		t.Errorf("%d sessions, %s", l.Total, &second.stderr)
 	}

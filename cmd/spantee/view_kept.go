@@ -24,7 +24,7 @@ const maxKeptListed = 50
 func lsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls [WORD...]",
-		Short: "List the sessions that viewers kept",
+		Short: "List the sessions that the viewer kept",
 		Long: `ls lists the sessions that view and --view kept on disk, the latest first. All
 WORDs must occur in a session: in its prompt, commands, output, errors or ids.`,
 		RunE: func(_ *cobra.Command, words []string) error { return listKept(words, os.Stdout, os.Stderr) },
@@ -34,8 +34,8 @@ WORDs must occur in a session: in its prompt, commands, output, errors or ids.`,
 func showCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show [ID]",
-		Short: "Draw a session that a viewer kept, as a text waterfall",
-		Long:  "show draws the latest session that was kept, or the one whose id begins with ID.",
+		Short: "Print a kept session as a text waterfall",
+		Long:  "show prints the latest session that the viewer kept, or the one whose trace id begins with ID.",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return showKept(strings.Join(args, ""), os.Stdout, os.Stderr)
@@ -67,7 +67,7 @@ func listKept(words []string, stdout *os.File, stderr io.Writer) error {
 	}
 	l := store.List(viewer.Query{Words: words, Limit: maxKeptListed})
 	if l.Total == 0 {
-		fmt.Fprintln(stderr, "spantee: no sessions are kept yet: run spantee view, or an agent with --view")
+		fmt.Fprintln(stderr, "spantee: no sessions are kept yet: run spantee view, or spantee with --view")
 		return nil
 	}
 	if l.Matching == 0 {
