@@ -68,7 +68,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 	t.estimated = r.guessed && ev.Start == 0
 	t.learn(r, ev.Tool)
 
-	if inv.turn == nil && r.callsAnew(inv, ev.Call) {
+	if inv.turn == nil && r.callsAnew(inv, ev.ModelCallID) {
 		r.openTurn(inv, start, nil)
 	}
 	if inv.turn != nil {

@@ -51,10 +51,10 @@ func (t *tally) add(a *attributes, deltas, bytes string) {
 func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 	// In builds of 2025, each text looks like the last of its turn.
 	answered := func(t *turn) bool { return t.answered != 0 && (ev == nil || ev.Kind != agent.TextMessage) }
-	if t := inv.turn; t != nil && (answered(t) || ev != nil && t.otherCall(ev.Call)) {
+	if t := inv.turn; t != nil && (answered(t) || ev != nil && t.otherCall(ev.ModelCallID)) {
 		r.closeTurn(inv, t.lastWord(at), "")
 	}
-	if t := inv.called; inv.turn == nil && t != nil && ev != nil && r.agent.TurnEnds && len(ev.Call) > 0 && t.call == string(ev.Call) {
+	if t := inv.called; inv.turn == nil && t != nil && ev != nil && r.agent.TurnEnds && len(ev.ModelCallID) > 0 && t.call == string(ev.ModelCallID) {
 		t.wentOn = true
 		t.learn(ev)
 		return t
@@ -99,8 +99,8 @@ func (t *turn) otherCall(call []byte) bool {
 
 // learn records what an event states about the model call.
 func (t *turn) learn(ev *agent.Event) {
-	if len(ev.Call) > 0 {
-		t.call = string(ev.Call)
+	if len(ev.ModelCallID) > 0 {
+		t.call = string(ev.ModelCallID)
 	}
 	if len(ev.Model) > 0 {
 		t.model = string(ev.Model)
@@ -179,7 +179,7 @@ func (r *run) turnEnd(inv *invocation, at instant, ev *agent.Event) {
 	case t == nil:
 		t = inv.called
 	}
-	if t == nil || ev.Call != nil && t.call != "" && t.call != string(ev.Call) && !ev.Failed {
+	if t == nil || ev.ModelCallID != nil && t.call != "" && t.call != string(ev.ModelCallID) && !ev.Failed {
 		return
 	}
 	t.learn(ev)
