@@ -54,7 +54,7 @@ func (r *run) take(key approvalKey) *pendingApproval {
 func (r *run) approvalEnd(ev *agent.Event, at instant) {
 	a := r.take(approvalKey{string(ev.ID), ev.Query})
 	if a == nil {
-		r.m.stats.Unpaired++
+		r.m.stats.EndsWithoutStart++
 		return
 	}
 	errorType := ""

@@ -242,10 +242,10 @@ func oddLines(stats mapping.Stats) string {
 	if n := stats.Unknown; n > 0 {
 		odd = append(odd, count(n, "line")+" of an unknown type")
 	}
-	if n := stats.Unpaired; n > 0 {
+	if n := stats.EndsWithoutStart; n > 0 {
 		odd = append(odd, count(n, "end")+" without a start")
 	}
-	if n := stats.Unproven; n > 0 && stats.Runs > 0 {
+	if n := stats.Unidentified; n > 0 && stats.Runs > 0 {
 		odd = append(odd, count(n, "line")+" that could be from any agent")
 	}
 	if n := stats.Evicted; n > 0 {
@@ -288,8 +288,8 @@ func notAStream(s mapping.Stats) string {
 	switch {
 	case s.Foreign != "":
 		return fmt.Sprintf("the input looks like %s (supported: %s; --agent overrides)", s.Foreign, supported())
-	case s.Unproven > s.BadLines:
-		return fmt.Sprintf("%s of JSON, but none identifies the agent (set --agent: %s)", count(s.Unproven, "line"), supported())
+	case s.Unidentified > s.BadLines:
+		return fmt.Sprintf("%s of JSON, but none identifies the agent (set --agent: %s)", count(s.Unidentified, "line"), supported())
 	case s.BadLines > 0:
 		return "the input is not JSON lines; run the agent with --output-format stream-json"
 	}

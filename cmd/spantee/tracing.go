@@ -266,9 +266,9 @@ func (t *tracing) finish(whole bool, lost untraced) {
 	}
 	t.came = time.Now()
 	t.untraced = lost
-	t.mapper.Untraced(lost.bytes, lost.lines)
+	t.mapper.SetUntraced(lost.bytes, lost.lines)
 	if t.process != nil {
-		t.mapper.Exited(t.ended.code, signalName(t.ended.signal), t.stderr.String())
+		t.mapper.SetExit(t.ended.code, signalName(t.ended.signal), t.stderr.String())
 	}
 	t.begin()
 	t.mapper.Close(!whole)
