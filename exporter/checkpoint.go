@@ -68,19 +68,19 @@ func (e *Exporter) Checkpoint(open []OpenSpan) error {
 	e.mu.Unlock()
 	err := e.journal.Checkpoint(spans)
 	for {
-		b, why := e.overdue()
+		b, why := e.takeOverdue()
 		if len(b.spans) == 0 {
 			break
 		}
-		e.giveUp(b, why)
+		e.spoolOrDropBatch(b, why)
 	}
 	e.count(func(r *Report) { r.addEvicted(e.journal.TakeEvicted()) })
 	return err
 }
 
-// overdue dequeues a request's worth of spans that the sender, busy with another
-// request, has not taken in time.
-func (e *Exporter) overdue() (batch, *UploadError) {
+// takeOverdue dequeues a request's worth of spans that the sender, busy with
+// another request, has not taken in time.
+func (e *Exporter) takeOverdue() (batch, *UploadError) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.wait { // in a backlog, spans stay queued for long, but they are journaled
@@ -92,12 +92,12 @@ func (e *Exporter) overdue() (batch, *UploadError) {
 	return e.dequeue(), cmp.Or(e.lastFailure, errTooSlow)
 }
 
-// journaled waits until the spans of a batch are in the journal. If a span were
+// awaitJournal waits until the spans of a batch are in the journal. If a span were
 // sent earlier and the process then killed, the span would be an orphan whenever
 // its root was still journaled under ids that have changed since. If the disk does
-// not answer in time, the spans go without this protection, and journaled does not
-// wait again until the disk answers.
-func (e *Exporter) journaled(b batch) {
+// not answer in time, the spans go without this protection, and awaitJournal does
+// not wait again until the disk answers.
+func (e *Exporter) awaitJournal(b batch) {
 	if e.journal == nil {
 		return
 	}
@@ -123,8 +123,8 @@ func (e *Exporter) journaled(b batch) {
 	}
 }
 
-// settled marks the spans of a batch as needing no recovery from the journal.
-func (e *Exporter) settled(b batch) {
+// markDone marks the spans of a batch as needing no recovery from the journal.
+func (e *Exporter) markDone(b batch) {
 	if e.journal == nil {
 		return
 	}

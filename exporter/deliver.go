@@ -25,15 +25,15 @@ func (e *Exporter) run() {
 
 	broken := attempt(e.ctx, e.cfg.Client.Start)
 	for b := e.next(); len(b.spans) > 0; b = e.next() {
-		e.journaled(b)
-		var settled bool
+		e.awaitJournal(b)
+		var done bool
 		if broken != nil {
-			settled = e.spoolOrDrop(b.with(b.spans), broken)
+			done = e.spoolOrDrop(b.with(b.spans), broken)
 		} else {
-			settled = e.deliver(b.with(b.spans))
+			done = e.deliver(b.with(b.spans))
 		}
-		if settled {
-			e.settled(b)
+		if done {
+			e.markDone(b)
 		}
 		e.requestDone()
 	}
@@ -93,7 +93,7 @@ func (e *Exporter) wakeWaiting() {
 // deliver retries a request until its spans are accepted or rejected, or until
 // waiting is pointless. It reports whether the spans no longer need recovery from
 // the journal.
-func (e *Exporter) deliver(r request) (settled bool) {
+func (e *Exporter) deliver(r request) (done bool) {
 	backoff := minBackoff
 	for e.awaitDelay() {
 		closing := e.closing // nil once Close has begun, so that Close cuts only one wait short
@@ -104,7 +104,7 @@ func (e *Exporter) deliver(r request) (settled bool) {
 		}
 
 		out := e.sender.send(e.ctx, r)
-		e.settle(r, out)
+		e.applyOutcome(r, out)
 		r = r.with(out.left)
 		if len(r.spans) == 0 {
 			return true
@@ -159,8 +159,8 @@ func (e *Exporter) closeDeadline() (deadline time.Time, closed bool) {
 	return e.deadline, e.closed
 }
 
-// settle counts spans with a final outcome.
-func (e *Exporter) settle(r request, out outcome) {
+// applyOutcome counts the spans with a final outcome, and keeps rejected ones apart.
+func (e *Exporter) applyOutcome(r request, out outcome) {
 	for _, rejected := range out.rejected {
 		e.reject(r.with(rejected.spans), rejected.why)
 	}
@@ -180,16 +180,17 @@ func (e *Exporter) settle(r request, out outcome) {
 	}
 }
 
-// giveUp removes the spans of a batch from memory: they are spooled or dropped.
-func (e *Exporter) giveUp(b batch, why *UploadError) {
+// spoolOrDropBatch removes the spans of a batch from memory: they are spooled or
+// dropped.
+func (e *Exporter) spoolOrDropBatch(b batch, why *UploadError) {
 	if e.spoolOrDrop(b.with(b.spans), why) {
-		e.settled(b)
+		e.markDone(b)
 	}
 }
 
 // spoolOrDrop spools spans that are not delivered now, or drops them. If Close has
 // no time left for the disk, the spans stay in the journal and it returns false.
-func (e *Exporter) spoolOrDrop(r request, why *UploadError) (settled bool) {
+func (e *Exporter) spoolOrDrop(r request, why *UploadError) (done bool) {
 	return e.keep(r, why, spool.Spool.Put, &e.report.Spooled)
 }
 
@@ -200,7 +201,7 @@ func (e *Exporter) reject(r request, why *UploadError) {
 
 type putFunc func(spool.Spool, context.Context, spool.Destination, spool.Request, string) (spool.Evicted, error)
 
-func (e *Exporter) keep(req request, why *UploadError, put putFunc, kept *int) (settled bool) {
+func (e *Exporter) keep(req request, why *UploadError, put putFunc, kept *int) (done bool) {
 	var evicted spool.Evicted
 	var err error
 	if e.cfg.Spool != nil {
@@ -272,11 +273,11 @@ const (
 // drain sends the spool's backlog in the background, so that new spans need not
 // wait. It starts once the collector is known to be there.
 func (e *Exporter) drain() {
-	if e.cfg.Spool == nil || !e.mayDrain(0) || !e.idle.TryLock() {
+	if e.cfg.Spool == nil || !e.mayDrain(0) || !e.drainMu.TryLock() {
 		return
 	}
 	e.draining.Go(func() {
-		defer e.idle.Unlock()
+		defer e.drainMu.Unlock()
 		d := drain{
 			spool: *e.cfg.Spool, to: e.cfg.Client.Destination(), sender: &e.sender,
 			more:  e.mayDrain,

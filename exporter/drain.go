@@ -99,7 +99,7 @@ func (d *drain) send(ctx context.Context, claim *spool.Claim, halvings int) (why
 // settle applies the receiver's answer to the spans of a request.
 func (d *drain) settle(claim *spool.Claim, r request, out outcome) (why *UploadError, err error) {
 	if len(out.left) == len(r.spans) {
-		_ = claim.Back() // on failure, the next process to hold the lock finds the request unchanged
+		_ = claim.Release() // on failure, the next process to hold the lock finds the request unchanged
 		return out.why, nil
 	}
 	// No context: a request that was sent must be removed even after the deadline,
@@ -109,7 +109,7 @@ func (d *drain) settle(claim *spool.Claim, r request, out outcome) (why *UploadE
 		evicted, err := keep(context.Background(), room, d.to, r.with(out.left), out.why, spool.Spool.Put)
 		d.evicted.Add(evicted)
 		if err != nil { // the whole request still waits, and some of its spans will arrive twice
-			_ = claim.Back()
+			_ = claim.Release()
 			return nil, err
 		}
 		why = out.why

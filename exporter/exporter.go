@@ -112,7 +112,7 @@ type Exporter struct {
 	closing  chan struct{}
 	done     chan struct{}
 	draining sync.WaitGroup
-	idle     sync.Mutex // held while the spool is drained
+	drainMu  sync.Mutex // held while the spool is drained
 
 	mu           sync.Mutex
 	origins      map[*resourcepb.Resource]*origin
@@ -180,7 +180,7 @@ func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 	evicted, why := e.enqueue(q)
 	e.mu.Unlock()
 	for _, b := range evicted {
-		e.giveUp(b, why)
+		e.spoolOrDropBatch(b, why)
 	}
 }
 
@@ -347,8 +347,8 @@ func (e *Exporter) Close(ctx context.Context) Report {
 		case <-time.After(diskReserve / 2): // a client that ignores its context is left behind
 		}
 	}
-	for b := e.rest(); len(b.spans) > 0; b = e.rest() {
-		e.giveUp(b, e.whyUndelivered())
+	for b := e.takeRemaining(); len(b.spans) > 0; b = e.takeRemaining() {
+		e.spoolOrDropBatch(b, e.whyUndelivered())
 	}
 
 	e.mu.Lock()
@@ -376,8 +376,8 @@ func (e *Exporter) Close(ctx context.Context) Report {
 	return r
 }
 
-// rest dequeues a request's worth of the spans that the sender left behind.
-func (e *Exporter) rest() batch {
+// takeRemaining dequeues a request's worth of the spans that the sender left behind.
+func (e *Exporter) takeRemaining() batch {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.dequeue()

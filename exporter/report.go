@@ -62,9 +62,9 @@ func (r *Report) blame(why *UploadError) {
 	}
 }
 
-// Settled returns how many spans have left memory. It grows while the receiver or
+// Finished returns how many spans have left memory. It grows while the receiver or
 // the disk makes progress.
-func (e *Exporter) Settled() int {
+func (e *Exporter) Finished() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.report.Ended - e.report.undecided()

@@ -24,7 +24,7 @@ type pendingApproval struct {
 func (r *run) approvalStart(inv *invocation, ev *agent.Event, at instant) {
 	r.counts.approvals++
 	key := approvalKey{string(ev.ID), ev.Query}
-	a := &pendingApproval{key: key, query: r.m.names.pass(ev.Query), callID: r.m.names.id(string(ev.CallID)), n: r.counts.approvals, inv: inv, start: at}
+	a := &pendingApproval{key: key, query: r.m.names.pass(ev.Query), callID: r.m.names.id(string(ev.ToolCallID)), n: r.counts.approvals, inv: inv, start: at}
 	r.m.captureFacts(ev.Facts, &a.content)
 	r.approvals[key] = append(r.approvals[key], a)
 	if r.pending++; r.pending > maxOpen {
@@ -54,7 +54,7 @@ func (r *run) take(key approvalKey) *pendingApproval {
 func (r *run) approvalEnd(ev *agent.Event, at instant) {
 	a := r.take(approvalKey{string(ev.ID), ev.Query})
 	if a == nil {
-		r.m.stats.Unpaired++
+		r.m.stats.EndsWithoutStart++
 		return
 	}
 	errorType := ""

@@ -79,7 +79,7 @@ type eventLog struct {
 // delta handles a piece of text.
 func (t *turn) delta(r *run, inv *invocation, kind textKind, at instant, ev *agent.Event) {
 	at = max(at, t.start)
-	t.said(at)
+	t.noteOutput(at)
 	t.guessed = t.guessed || r.guessed
 	t.chunk(inv, at, ev.Time != 0 || !r.clock.replay)
 	r.counts.deltas++
@@ -110,7 +110,7 @@ func (t *turn) delta(r *run, inv *invocation, kind textKind, at instant, ev *age
 // message handles a whole text that came without deltas.
 func (t *turn) message(r *run, inv *invocation, kind textKind, at instant, ev *agent.Event) {
 	at = max(at, t.start)
-	t.said(at)
+	t.noteOutput(at)
 	if ev.Start != 0 && t.end == 0 {
 		t.chunk(inv, max(min(r.instantOf(ev.Start), at), t.start), true)
 	}
@@ -132,8 +132,8 @@ func (t *turn) message(r *run, inv *invocation, kind textKind, at instant, ev *a
 
 // endText ends a text whose deltas came before.
 func (t *turn) endText(r *run, kind textKind, at instant) {
-	if t.spoke {
-		t.word = max(t.word, at)
+	if t.hasOutput {
+		t.lastOutputAt = max(t.lastOutputAt, at)
 	}
 	t.log.endPending(r)
 	t.log.resolve(r, kind)
@@ -302,6 +302,6 @@ func (t *turn) notice(r *run, n notice) {
 	r.eventBytes += len(n.attributes)
 	l.last = max(l.last, at)
 	if t.firstChunk == 0 && (n.name == semconv.EventRetry || n.name == semconv.EventConnectionRestored) {
-		t.sent = at // the model was asked again
+		t.retriedAt = at // the model was asked again
 	}
 }

@@ -117,7 +117,7 @@ func (m *Mapper) decode(text agent.Line, number int) {
 	switch {
 	case foreign != "":
 		m.stats.Foreign = foreign
-		m.stats.Unproven++
+		m.stats.Unidentified++
 	case found != nil:
 		if !decoded || d.current.agent != found {
 			m.release(found, line.session)
@@ -234,10 +234,10 @@ func (m *Mapper) presume(line keptLine) {
 // an agent, they are its own.
 func (m *Mapper) settle() {
 	d := &m.detector
-	m.stats.Unproven += d.unproven
+	m.stats.Unidentified += d.unproven
 	for _, k := range d.take() {
 		if d.current == nil {
-			m.stats.Unproven++
+			m.stats.Unidentified++
 			continue
 		}
 		m.decodeAs(d.current, k.Line, k.number)

@@ -62,7 +62,7 @@ func (inv *invocation) ask(m content.Value) {
 // the last text; some results hold all texts in one.
 func (r *run) takeAnswer(end *agent.Event) {
 	if end.Failed {
-		r.takeFault(end.Text)
+		r.takeErrorText(end.Text)
 		return
 	}
 	if c := r.m.capture; c.Full() && r.main.answer == "" && len(end.Text) > 0 {
@@ -72,13 +72,13 @@ func (r *run) takeAnswer(end *agent.Event) {
 	}
 }
 
-// takeFault keeps an agent's error message.
-func (r *run) takeFault(escaped []byte) {
+// takeErrorText keeps an agent's error message.
+func (r *run) takeErrorText(escaped []byte) {
 	if len(escaped) == 0 {
 		return
 	}
 	if s, lost := r.m.capture.String(escaped); s != "" {
-		r.fault = s
+		r.errorText = s
 		r.content.Lost += lost
 	}
 }

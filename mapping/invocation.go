@@ -16,13 +16,13 @@ type invocation struct {
 	model string
 	start instant
 
-	turn    *turn   // the current one
-	called  *turn   // ended by a tool call, but the stream may still add to it
-	last    *turn   // the one that ended last
-	wait    instant // when the agent began to wait for the model
-	idle    bool    // the model has answered, so the agent is not waiting for it
-	task    *tool   // the call that runs it in the background, or nil
-	notices []notice
+	turn        *turn   // the current one
+	callingTurn *turn   // ended by a tool call, but the stream may still add to it
+	lastTurn    *turn   // the one that ended last
+	wait        instant // when the agent began to wait for the model
+	idle        bool    // the model has answered, so the agent is not waiting for it
+	task        *tool   // the call that runs it in the background, or nil
+	notices     []notice
 
 	running    int        // tools in flight
 	busy       []interval // the latest intervals in which tools ran
@@ -96,8 +96,8 @@ func (r *run) endInvocation(inv *invocation, at instant, errorType string) insta
 		r.closeTurn(inv, t.lastWord(at), errorType)
 	}
 	r.settleCalled(inv)
-	if inv.last != nil {
-		at = max(at, inv.last.end)
+	if inv.lastTurn != nil {
+		at = max(at, inv.lastTurn.end)
 	}
 	s := r.newSpan(inv.ref, inv.tool, inv, spanName(semconv.OperationInvokeAgent, inv.name))
 	s.start, s.end = inv.start, max(at, r.clock.last, inv.start+quantum)

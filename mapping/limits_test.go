@@ -83,7 +83,7 @@ func TestApprovalsAtOnce(t *testing.T) {
 		query(5, "response", "shell", `"response":{"id":0,"shellRequestResponse":{"approved":{}}}`),
 		result(6*time.Second)))
 	wantTimes(t, spans[:2], now, "await_approval webFetch 2.000-3.000", "await_approval shell 1.000-5.000")
-	if outcome := attr(spans[0], "spantee.query.outcome").GetStringValue(); outcome != "rejected" || m.Stats().Unpaired != 0 {
+	if outcome := attr(spans[0], "spantee.query.outcome").GetStringValue(); outcome != "rejected" || m.Stats().EndsWithoutStart != 0 {
 		t.Errorf("outcome %q, stats %+v", outcome, m.Stats())
 	}
 }

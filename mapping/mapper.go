@@ -123,20 +123,20 @@ type Run struct {
 
 // Stats count what a [Mapper] saw.
 type Stats struct {
-	Lines      int
-	BadLines   int // not JSON, or without a type
-	FirstBad   int // the first such line, from 1
-	Unknown    int // JSON of an unknown type
-	Unproven   int // lines that do not identify an agent
-	Unpaired   int // ends without a start
-	Oversize   int // lines past the parse limit, of which only ids and times were read
-	Hidden     int // names and ids that may be secrets, replaced by _OTHER
-	Evicted    int // runs, tasks and calls that were ended early because too many were open
-	Runs       int
-	Generation int    // grows when a run begins, gets its final ids, or ends: Open then emits other roots
-	Spans      int    // emitted
-	Foreign    string // the agent that wrote the stream, if spantee does not support it
-	Agent      string // the agent of the run that began last
+	Lines            int
+	BadLines         int // not JSON, or without a type
+	FirstBad         int // the first such line, from 1
+	Unknown          int // JSON of an unknown type
+	Unidentified     int // lines that do not identify an agent
+	EndsWithoutStart int
+	Oversize         int // lines past the parse limit, of which only ids and times were read
+	Hidden           int // names and ids that may be secrets, replaced by _OTHER
+	Evicted          int // runs, tasks and calls that were ended early because too many were open
+	Runs             int
+	Generation       int    // grows when a run begins, gets its final ids, or ends: Open then emits other roots
+	Spans            int    // emitted
+	Foreign          string // the agent that wrote the stream, if spantee does not support it
+	Agent            string // the agent of the run that began last
 }
 
 // Agents are the values of [Options.Agent].
@@ -248,9 +248,9 @@ func (m *Mapper) Close(interrupted bool) {
 	}
 }
 
-// Untraced sets how much of the stream the Mapper will not see, which is recorded
+// SetUntraced sets how much of the stream the Mapper will not see, which is recorded
 // on the roots that are still open.
-func (m *Mapper) Untraced(bytes, lines int64) { m.untracedBytes, m.untracedLines = bytes, lines }
+func (m *Mapper) SetUntraced(bytes, lines int64) { m.untracedBytes, m.untracedLines = bytes, lines }
 
 // arrival returns when the current line came. In a recording it is the line's
 // number.

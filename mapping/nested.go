@@ -49,9 +49,9 @@ func (r *run) leftRunning(call []byte) *tool {
 	return nil
 }
 
-// works reports whether an event belongs to a sub-agent that the run left working
-// in the background.
-func (r *run) works(ev *agent.Event) bool {
+// worksInBackground reports whether an event belongs to a sub-agent that the run
+// left working in the background.
+func (r *run) worksInBackground(ev *agent.Event) bool {
 	if len(ev.Parent) == 0 {
 		return false
 	}

@@ -78,7 +78,7 @@ func (r *run) clone(m *Mapper) *run {
 	c.order = nil
 	for _, inv := range r.order {
 		own := *inv
-		own.turn, own.called, own.last = turn(inv.turn), turn(inv.called), turn(inv.last)
+		own.turn, own.callingTurn, own.lastTurn = turn(inv.turn), turn(inv.callingTurn), turn(inv.lastTurn)
 		own.asked, own.notices = slices.Clip(inv.asked), slices.Clip(inv.notices)
 		own.content.List, own.busy = slices.Clone(inv.content.List), slices.Clone(inv.busy)
 		copies[inv] = &own

@@ -22,9 +22,9 @@ type exit struct {
 	stderr string
 }
 
-// Exited records how the Process ended: its code, or a signal such as SIGKILL, and
+// SetExit records how the Process ended: its code, or a signal such as SIGKILL, and
 // the end of its stderr.
-func (m *Mapper) Exited(code int, signal, stderr string) { m.exit = &exit{code, signal, stderr} }
+func (m *Mapper) SetExit(code int, signal, stderr string) { m.exit = &exit{code, signal, stderr} }
 
 // errorType returns "" if the process ended well, or is not known to have ended.
 func (e *exit) errorType() string {

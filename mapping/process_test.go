@@ -61,7 +61,7 @@ func TestProcess(t *testing.T) {
 					for _, l := range tc.lines {
 						chunks = append(chunks, stream(l))
 					}
-					ended := func(m *mapping.Mapper) { m.Exited(tc.code, tc.signal, "") }
+					ended := func(m *mapping.Mapper) { m.SetExit(tc.code, tc.signal, "") }
 					opts := mapping.Options{Process: agentProcess(), Parent: parent}
 					w := watch(t, chunks, opts, ask, ended)
 					w.check(t)
@@ -137,7 +137,7 @@ func TestProcessTimes(t *testing.T) {
 // While a process lives its roots are open, whatever its runs say.
 func TestRootsOfAProcessAreOpenToTheEnd(t *testing.T) {
 	w := watch(t, [][]byte{stream(initLine), stream(result(time.Millisecond))}, mapping.Options{Process: agentProcess()}, true,
-		func(m *mapping.Mapper) { m.Exited(0, "", "") })
+		func(m *mapping.Mapper) { m.SetExit(0, "", "") })
 	for i, open := range w.open {
 		all := roots(open)
 		if len(all) != 1 || !bytes.Equal(all[0].SpanId, roots(w.emitted)[0].SpanId) {

@@ -24,8 +24,8 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 
 	s := r.newSpan(rootRef, rootRef, r.main, spanName(semconv.OperationInvokeAgent, r.main.name))
 	s.start, s.end = r.start, max(at, r.lastEnd, r.start+quantum)
-	s.errorType, s.status, s.estimated = errorType, r.fault, r.estimated
-	if s.status == "" && r.broken {
+	s.errorType, s.status, s.estimated = errorType, r.errorText, r.estimated
+	if s.status == "" && r.reportedError {
 		s.status = "the agent reported an error"
 	}
 	a := &s.attributes

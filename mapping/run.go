@@ -32,18 +32,18 @@ type run struct {
 	ownTraceID [16]byte // used if there is no parent
 	rootID     [8]byte
 
-	start     instant
-	printed   instant // the last event with new information
-	estimated bool    // start was inferred
-	guessed   bool    // the current event has no time of its own in the recording
-	ownFirst  bool    // the first turn is the main agent's, so it began with the run
-	events    int
-	began     bool              // there was a RunStart
-	ended     bool              // the root span is finished
-	endings   [2]content.Ending // of the texts before, by kind
-	badLines  int               // bad lines before the run
-	hidden    int               // hidden names before the run
-	broken    bool              // the agent reported an error
+	start         instant
+	lastNewAt     instant // the last event with new information
+	estimated     bool    // start was inferred
+	guessed       bool    // the current event has no time of its own in the recording
+	ownFirst      bool    // the first turn is the main agent's, so it began with the run
+	events        int
+	began         bool              // there was a RunStart
+	ended         bool              // the root span is finished
+	endings       [2]content.Ending // of the texts before, by kind
+	badLines      int               // bad lines before the run
+	hidden        int               // hidden names before the run
+	reportedError bool              // the agent reported an error
 
 	main   *invocation
 	nested map[string]*invocation // of sub-agents, by the id of the tool call that started them
@@ -65,8 +65,8 @@ type run struct {
 	lastEnd instant // of the spans emitted
 
 	content   content.Attributes // of the root
-	fault     string             // the agent's error message
-	faultType string             // the agent's type of that error
+	errorText string             // the agent's error message
+	errorName string             // the agent's type of that error
 }
 
 // counts are the counts of a whole run, including its sub-agents.
@@ -106,10 +106,10 @@ func (r *run) apply(ev *agent.Event) {
 	if ev.Kind == agent.RunStart {
 		r.seed = string(ev.ID)
 	}
-	printed := r.printed
+	printed := r.lastNewAt
 	at := r.at(ev)
 	if ev.Kind != agent.TextEnd { // a TextEnd repeats what was printed
-		r.printed = at
+		r.lastNewAt = at
 	}
 	inv := r.invocation(ev, at)
 
@@ -122,7 +122,7 @@ func (r *run) apply(ev *agent.Event) {
 		r.wake(inv, at)
 		r.takePrompt(inv, ev)
 	case agent.TurnStart:
-		if t := inv.turn; t == nil || t.spoke || t.answered != 0 { // a retry may have begun the turn
+		if t := inv.turn; t == nil || t.hasOutput || t.answered != 0 { // a retry may have begun the turn
 			r.endTurn(inv, at)
 		}
 		r.openTurn(inv, at, ev)
@@ -160,9 +160,9 @@ func (r *run) apply(ev *agent.Event) {
 		}
 		r.notice(inv, ev, at)
 	case agent.RunError:
-		r.broken = true
-		r.faultType = ev.Status
-		r.takeFault(ev.Text)
+		r.reportedError = true
+		r.errorName = ev.Status
+		r.takeErrorText(ev.Text)
 	case agent.RunEnd:
 		r.finish(at, ev)
 	}
@@ -194,9 +194,9 @@ func (r *run) instantOf(stamp instant) instant {
 	return quantize(stamp + r.clock.skew + instant(r.m.opts.Shift))
 }
 
-// exactly returns the event's own time if it states one, and at otherwise: some
+// ownTime returns the event's own time if it states one, and at otherwise: some
 // events are printed late.
-func (r *run) exactly(ev *agent.Event, at instant) instant {
+func (r *run) ownTime(ev *agent.Event, at instant) instant {
 	if stamp := r.clock.believed(ev.Time); stamp != 0 && !ev.Estimated && !r.agent.CoarseStamps {
 		return min(r.instantOf(stamp), at)
 	}
@@ -257,7 +257,7 @@ func (r *run) setKey(key runKey) {
 // wake records that the end of background work, or a prompt, makes the agent call
 // its model. If the agent was idle until then, it was not waiting.
 func (r *run) wake(inv *invocation, at instant) {
-	if t := inv.turn; t != nil && t.spoke && inv.running == 0 {
+	if t := inv.turn; t != nil && t.hasOutput && inv.running == 0 {
 		r.closeTurn(inv, t.lastWord(at), "")
 	}
 	if inv.turn == nil && inv.idle {
@@ -294,10 +294,10 @@ func (r *run) finish(at instant, end *agent.Event) {
 
 // abandon closes a run that got no result.
 func (r *run) abandon(at instant, why string) {
-	ended := r.agent.EndsAtEOF && why == errIncomplete && !r.broken && r.main.answered() && len(r.tools) == 0
+	ended := r.agent.EndsAtEOF && why == errIncomplete && !r.reportedError && r.main.answered() && len(r.tools) == 0
 	broke := why
-	if r.broken && why == errIncomplete {
-		broke = cmp.Or(r.faultType, why)
+	if r.reportedError && why == errIncomplete {
+		broke = cmp.Or(r.errorName, why)
 	}
 	for _, inv := range slices.Backward(r.order) {
 		switch t := inv.turn; {
@@ -314,7 +314,7 @@ func (r *run) abandon(at instant, why string) {
 	switch {
 	case ended:
 		errorType = ""
-	case r.broken && broke == errIncomplete: // it did not say why
+	case r.reportedError && broke == errIncomplete: // it did not say why
 		errorType = errOther
 	}
 	r.close(at, why, errorType, 0)
@@ -354,14 +354,14 @@ func (r *run) shift(f func(instant) instant) {
 			}
 		}
 	}
-	move(&r.start, &r.clock.last, &r.printed)
+	move(&r.start, &r.clock.last, &r.lastNewAt)
 	r.moveNotices(move)
 	for _, inv := range r.order {
 		move(&inv.start, &inv.wait, &inv.firstChunk)
 		for i := range inv.busy {
 			move(&inv.busy[i].from, &inv.busy[i].to)
 		}
-		for _, t := range []*turn{inv.turn, inv.called} {
+		for _, t := range []*turn{inv.turn, inv.callingTurn} {
 			if t != nil {
 				t.shift(f, move)
 			}

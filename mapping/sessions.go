@@ -9,15 +9,15 @@ import (
 
 // A session is a conversation that an agent can resume by its id: one or more runs.
 type session struct {
-	id    string
-	alias string // the id in its first line, if different
-	late  bool   // its id came last, so lines without an id belong to another session
-	agent *agent.Agent
-	runs  int
-	lone  bool   // the last run was a result and nothing else
-	run   *run   // nil between runs
-	ended []*run // runs that left something running in the background
-	place *list.Element
+	id         string
+	alias      string // the id in its first line, if different
+	idCameLast bool   // its id came last, so lines without an id belong to another session
+	agent      *agent.Agent
+	runs       int
+	resultOnly bool   // the last run was a result and nothing else
+	run        *run   // nil between runs
+	ended      []*run // runs that left something running in the background
+	place      *list.Element
 }
 
 // open reports whether a run of the session is open or has left work running.
@@ -64,7 +64,7 @@ func (ss *sessions) find(a *agent.Agent, id []byte) *session {
 	if last == nil || last.agent != a {
 		last = ss.last[a]
 	}
-	if last != nil && (len(id) == 0 && (!last.late || last.run != nil) || string(id) == last.id) {
+	if last != nil && (len(id) == 0 && (!last.idCameLast || last.run != nil) || string(id) == last.id) {
 		ss.current = last
 		return last
 	}
@@ -84,9 +84,9 @@ func (ss *sessions) find(a *agent.Agent, id []byte) *session {
 // nameless returns the key of an agent's session without an id.
 func nameless(a *agent.Agent) string { return "\x00" + a.Flag }
 
-// touched records activity in a session. It returns a session that must end because
+// touch records activity in a session. It returns a session that must end because
 // too many are open.
-func (ss *sessions) touched(s *session, wasOpen bool) (evicted *session) {
+func (ss *sessions) touch(s *session, wasOpen bool) (evicted *session) {
 	if wasOpen && s.open() && ss.open.Front() == s.place {
 		return nil
 	}
@@ -126,7 +126,7 @@ func (ss *sessions) forget(s *session) {
 // rename sets the final id of a session whose first line had another.
 func (ss *sessions) rename(s *session, id string) {
 	if s.id == "" {
-		s.late = true
+		s.idCameLast = true
 		delete(ss.byID, nameless(s.agent))
 	}
 	s.alias, s.id = s.id, id
@@ -145,10 +145,10 @@ func (m *Mapper) dispatch(a *agent.Agent, ev *agent.Event) {
 	}
 	wasOpen := s.open()
 	m.deliver(s, ev)
-	if evicted := m.sessions.touched(s, wasOpen); evicted != nil {
+	if evicted := m.sessions.touch(s, wasOpen); evicted != nil {
 		m.stats.Evicted++
 		m.abandon(evicted, errIncomplete)
-		m.sessions.touched(evicted, true)
+		m.sessions.touch(evicted, true)
 	}
 }
 
@@ -157,7 +157,7 @@ func (m *Mapper) deliver(s *session, ev *agent.Event) {
 		return
 	}
 	for _, r := range s.ended {
-		if r.works(ev) {
+		if r.worksInBackground(ev) {
 			r.apply(ev)
 			return
 		}
@@ -169,7 +169,7 @@ func (m *Mapper) deliver(s *session, ev *agent.Event) {
 	if s.run == nil {
 		if !s.beginsWith(ev.Kind) || len(ev.Parent) > 0 && s.runs > 0 {
 			if ev.Kind != agent.Notice {
-				m.stats.Unpaired++
+				m.stats.EndsWithoutStart++
 			}
 			return
 		}
@@ -181,7 +181,7 @@ func (m *Mapper) deliver(s *session, ev *agent.Event) {
 	}
 	s.run.apply(ev)
 	if s.run.ended {
-		s.lone = s.run.events == 1
+		s.resultOnly = s.run.events == 1
 		m.endedRun(s)
 	}
 }
@@ -204,7 +204,7 @@ func (s *session) beginsWith(k agent.Kind) bool {
 	case agent.ToolEnd, agent.Notice: // hooks run after the result
 		return s.runs == 0
 	case agent.RunEnd:
-		return s.runs == 0 || s.lone
+		return s.runs == 0 || s.resultOnly
 	}
 	return true
 }

@@ -54,7 +54,7 @@ func TestAgentsInOneStream(t *testing.T) {
 				t.Errorf("%d spans %q, want none", n, name)
 			}
 		}
-		if s := m.Stats(); s.Foreign != "" || s.Unproven+s.BadLines+s.Unpaired > 0 {
+		if s := m.Stats(); s.Foreign != "" || s.Unidentified+s.BadLines+s.EndsWithoutStart > 0 {
 			t.Errorf("stats %+v", s)
 		}
 	}

@@ -66,7 +66,7 @@ var operationNames = [...]string{
 
 // emit emits a span as soon as its times are settled.
 func (r *run) emit(s *span) {
-	if r.holds(s) {
+	if r.timesPending(s) {
 		wire := slices.Clone(s.attributes.wire) // no more room than it needs: there may be many
 		r.m.reuse(&s.attributes)
 		s.attributes.wire = wire
@@ -84,10 +84,10 @@ func (r *run) emit(s *span) {
 	r.m.opts.Emit(r.m.wire, r.agent.Name)
 }
 
-// holds reports whether the times of a span are not settled yet. In a recording,
-// the start of a run and of its first turn is known only with the result; without a
-// single timestamp, no time is.
-func (r *run) holds(s *span) bool {
+// timesPending reports whether the times of a span are not settled yet. In a
+// recording, the start of a run and of its first turn is known only with the result;
+// without a single timestamp, no time is.
+func (r *run) timesPending(s *span) bool {
 	if !r.clock.replay || r.ended {
 		return false
 	}
@@ -100,8 +100,8 @@ func (s *span) settleTurn(r *run, t *turn) {
 		s.start, s.estimated = min(r.start, s.start), true
 	}
 	since, guess := s.start, s.estimated
-	if t.sent != 0 {
-		since, guess = t.sent, t.guessed || r.clock.replay && !r.clock.stamped
+	if t.retriedAt != 0 {
+		since, guess = t.retriedAt, t.guessed || r.clock.replay && !r.clock.stamped
 	}
 	s.addFirstChunk(since, t.firstChunk, guess)
 }

@@ -68,7 +68,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 	t.estimated = r.guessed && ev.Start == 0
 	t.learn(r, ev.Tool)
 
-	if inv.turn == nil && r.callsAnew(inv, ev.Call) {
+	if inv.turn == nil && r.impliesModelCall(inv, ev.ModelCallID) {
 		r.openTurn(inv, start, nil)
 	}
 	if inv.turn != nil {
@@ -82,7 +82,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 		}
 		t.start = r.callTool(inv, start, waitsFor)
 	}
-	t.turn = inv.last
+	t.turn = inv.lastTurn
 	inv.running++
 	r.tools[id] = t
 	if len(r.tools) > maxOpen {
@@ -105,14 +105,14 @@ func (r *run) oldest(open map[string]*tool, newest *tool) []*tool {
 	return old
 }
 
-// callsAnew reports whether a tool call implies another model call, one without any
-// text. If the call has no model call id, a tool that starts while others run
-// belongs to their turn, and so does a tool that starts before the turn's end.
-func (r *run) callsAnew(inv *invocation, call []byte) bool {
-	if len(call) > 0 && inv.last != nil && inv.last.call != "" {
-		return inv.last.call != string(call)
+// impliesModelCall reports whether a tool call implies another model call, one
+// without any text. If the call has no model call id, a tool that starts while others
+// run belongs to their turn, and so does a tool that starts before the turn's end.
+func (r *run) impliesModelCall(inv *invocation, call []byte) bool {
+	if len(call) > 0 && inv.lastTurn != nil && inv.lastTurn.call != "" {
+		return inv.lastTurn.call != string(call)
 	}
-	return inv.running == 0 && (inv.called == nil || !r.agent.TurnEnds)
+	return inv.running == 0 && (inv.callingTurn == nil || !r.agent.TurnEnds)
 }
 
 // learn records what a line states about a call's arguments.
@@ -167,7 +167,7 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at instant) {
 		r.correctStart(t, max(r.instantOf(ev.Start), t.floor))
 	}
 	t.learn(r, ev.Tool)
-	r.outcome(t, ev, r.clock.after(t.start, r.exactly(ev, at)), missing)
+	r.outcome(t, ev, r.clock.after(t.start, r.ownTime(ev, at)), missing)
 }
 
 // correctStart corrects the start of a call that was printed late, and the end of
@@ -176,7 +176,7 @@ func (r *run) correctStart(t *tool, start instant) {
 	if start >= t.start {
 		return
 	}
-	called := t.inv.called
+	called := t.inv.callingTurn
 	if called == nil || called.waitsFor != t {
 		if t.turn != nil { // its turn has been sent
 			start = max(start, t.turn.end)
@@ -194,11 +194,11 @@ func (r *run) toolCall(inv *invocation, ev *agent.Event, at instant) {
 	started := *ev
 	started.Time = 0
 	t := r.toolStart(inv, &started, at, r.start)
-	if called := inv.called; called != nil && t.turn == called && ev.Start != 0 {
+	if called := inv.callingTurn; called != nil && t.turn == called && ev.Start != 0 {
 		called.end = max(min(called.end, t.start), called.start+quantum, called.log.last+quantum)
 		t.start = max(t.start, called.end)
 	}
-	r.outcome(t, ev, r.clock.after(t.start, r.exactly(ev, at)), false)
+	r.outcome(t, ev, r.clock.after(t.start, r.ownTime(ev, at)), false)
 }
 
 // outcome ends a call with the outcome that its last line states.
@@ -249,7 +249,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	delete(r.tools, t.id)
 	inv := t.inv
-	if called := inv.called; called != nil && called.waitsFor == t {
+	if called := inv.callingTurn; called != nil && called.waitsFor == t {
 		called.waitsFor = nil
 		if !r.agent.TurnEnds {
 			r.settleCalled(inv)

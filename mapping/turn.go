@@ -12,14 +12,14 @@ type turn struct {
 	n     int // in the run, from 1
 	start instant
 
-	firstChunk instant // 0 before one came
-	untimed    bool    // the time of the first chunk is unknown
-	sent       instant // when the request was last retried, 0 if it was not
-	word       instant // the last event of the model
-	answered   instant // the end of the answer, 0 before it came
-	spoke      bool    // the model has produced something
-	estimated  bool    // its start was inferred
-	guessed    bool    // its first chunk or its end was inferred
+	firstChunk   instant // 0 before one came
+	untimed      bool    // the time of the first chunk is unknown
+	retriedAt    instant // when the request was last retried, 0 if it was not
+	lastOutputAt instant // the last event of the model
+	answered     instant // the end of the answer, 0 before it came
+	hasOutput    bool    // the model has produced something
+	estimated    bool    // its start was inferred
+	guessed      bool    // its first chunk or its end was inferred
 
 	end       instant // set when the turn has called a tool
 	errorType string
@@ -51,10 +51,10 @@ func (t *tally) add(a *attributes, deltas, bytes string) {
 func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 	// In builds of 2025, each text looks like the last of its turn.
 	answered := func(t *turn) bool { return t.answered != 0 && (ev == nil || ev.Kind != agent.TextMessage) }
-	if t := inv.turn; t != nil && (answered(t) || ev != nil && t.otherCall(ev.Call)) {
+	if t := inv.turn; t != nil && (answered(t) || ev != nil && t.otherCall(ev.ModelCallID)) {
 		r.closeTurn(inv, t.lastWord(at), "")
 	}
-	if t := inv.called; inv.turn == nil && t != nil && ev != nil && r.agent.TurnEnds && len(ev.Call) > 0 && t.call == string(ev.Call) {
+	if t := inv.callingTurn; inv.turn == nil && t != nil && ev != nil && r.agent.TurnEnds && len(ev.ModelCallID) > 0 && t.call == string(ev.ModelCallID) {
 		t.wentOn = true
 		t.learn(ev)
 		return t
@@ -68,7 +68,7 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 			r.ownFirst = inv == r.main
 		}
 		inv.counts.turns++
-		t := &turn{n: r.counts.turns, start: inv.wait, word: inv.wait, asked: inv.asked}
+		t := &turn{n: r.counts.turns, start: inv.wait, lastOutputAt: inv.wait, asked: inv.asked}
 		t.estimated = r.estimated && r.ownFirst && t.n == 1
 		inv.asked, inv.idle = nil, false
 		inv.turn = t
@@ -86,7 +86,7 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 // waitBeside returns since when the agent has waited for a model that produces text
 // while a tool is running: since another tool ended, or not at all.
 func (inv *invocation) waitBeside(at instant) instant {
-	if n := len(inv.busy); n > 0 && inv.last != nil && inv.busy[n-1].to > inv.last.end {
+	if n := len(inv.busy); n > 0 && inv.lastTurn != nil && inv.busy[n-1].to > inv.lastTurn.end {
 		return inv.busy[n-1].to
 	}
 	return at
@@ -94,13 +94,13 @@ func (inv *invocation) waitBeside(at instant) instant {
 
 // otherCall reports whether an event belongs to another model call.
 func (t *turn) otherCall(call []byte) bool {
-	return t.spoke && len(call) > 0 && t.call != "" && t.call != string(call)
+	return t.hasOutput && len(call) > 0 && t.call != "" && t.call != string(call)
 }
 
 // learn records what an event states about the model call.
 func (t *turn) learn(ev *agent.Event) {
-	if len(ev.Call) > 0 {
-		t.call = string(ev.Call)
+	if len(ev.ModelCallID) > 0 {
+		t.call = string(ev.ModelCallID)
 	}
 	if len(ev.Model) > 0 {
 		t.model = string(ev.Model)
@@ -122,16 +122,16 @@ func (t *turn) lastWord(at instant) instant {
 	switch {
 	case t.answered != 0:
 		return t.answered
-	case t.spoke:
-		return t.word
+	case t.hasOutput:
+		return t.lastOutputAt
 	}
 	return at
 }
 
-// said records output of the model.
-func (t *turn) said(at instant) {
-	t.spoke = true
-	t.word = max(t.word, at)
+// noteOutput records output of the model.
+func (t *turn) noteOutput(at instant) {
+	t.hasOutput = true
+	t.lastOutputAt = max(t.lastOutputAt, at)
 }
 
 // chunk records a piece of text. A whole text is not a chunk, because it is printed
@@ -149,7 +149,7 @@ func (t *turn) chunk(inv *invocation, at instant, timed bool) {
 	t.firstChunk = at
 	if inv.firstChunk == 0 && !inv.untimed {
 		inv.firstChunk = at
-		inv.estimated = t.guessed || t.estimated && t.sent == 0
+		inv.estimated = t.guessed || t.estimated && t.retriedAt == 0
 	}
 }
 
@@ -158,8 +158,8 @@ func (t *turn) chunk(inv *invocation, at instant, timed bool) {
 func (r *run) textEnd(inv *invocation, at instant, ev *agent.Event) {
 	t := inv.turn
 	if t == nil {
-		if inv.called != nil && r.agent.TurnEnds {
-			inv.called.learn(ev)
+		if inv.callingTurn != nil && r.agent.TurnEnds {
+			inv.callingTurn.learn(ev)
 		}
 		return
 	}
@@ -177,13 +177,13 @@ func (r *run) turnEnd(inv *invocation, at instant, ev *agent.Event) {
 	case t == nil && ev.Failed: // failed before the model produced anything
 		t = r.openTurn(inv, at, nil)
 	case t == nil:
-		t = inv.called
+		t = inv.callingTurn
 	}
-	if t == nil || ev.Call != nil && t.call != "" && t.call != string(ev.Call) && !ev.Failed {
+	if t == nil || ev.ModelCallID != nil && t.call != "" && t.call != string(ev.ModelCallID) && !ev.Failed {
 		return
 	}
 	t.learn(ev)
-	if t == inv.called {
+	if t == inv.callingTurn {
 		if t.wentOn { // it ended with text, not with a tool call
 			t.toolCall = false
 		}
@@ -211,7 +211,7 @@ func (r *run) endTurn(inv *invocation, at instant) {
 // closeTurn ends the current turn, which called no tool.
 func (r *run) closeTurn(inv *invocation, at instant, errorType string) {
 	t := inv.turn
-	inv.turn, inv.last = nil, t
+	inv.turn, inv.lastTurn = nil, t
 	t.errorType = errorType
 	t.end = r.endOf(t, at)
 	inv.wait, inv.idle = t.end, true
@@ -221,7 +221,7 @@ func (r *run) closeTurn(inv *invocation, at instant, errorType string) {
 // callTool ends the current turn with a tool call, and returns when it ended.
 func (r *run) callTool(inv *invocation, at instant, waitsFor *tool) instant {
 	t := inv.turn
-	inv.turn, inv.last, inv.called = nil, t, t
+	inv.turn, inv.lastTurn, inv.callingTurn = nil, t, t
 	t.toolCall, t.waitsFor = true, waitsFor
 	t.guessed = t.guessed || r.guessed
 	t.end = r.endOf(t, at)
@@ -244,10 +244,10 @@ func (r *run) endOf(t *turn, at instant) instant {
 // settleCalled finishes the turn that ended with a tool call: the stream will not
 // add to it.
 func (r *run) settleCalled(inv *invocation) {
-	if t := inv.called; t != nil {
-		inv.called = nil
+	if t := inv.callingTurn; t != nil {
+		inv.callingTurn = nil
 		if t.wentOn {
-			t.end = r.endOf(t, t.word)
+			t.end = r.endOf(t, t.lastOutputAt)
 			inv.wait = max(inv.wait, t.end)
 		}
 		r.finishTurn(inv, t)
@@ -343,7 +343,7 @@ func (s *span) addFirstChunk(since, chunk instant, guess bool) {
 
 // shift puts the times of a turn through f.
 func (t *turn) shift(f func(instant) instant, move func(...*instant)) {
-	move(&t.start, &t.firstChunk, &t.sent, &t.word, &t.answered, &t.end)
+	move(&t.start, &t.firstChunk, &t.retriedAt, &t.lastOutputAt, &t.answered, &t.end)
 	t.log.shift(f, move)
 }
 

@@ -101,7 +101,7 @@ func shape(spans []*tracepb.Span, m *mapping.Mapper) string {
 	for _, s := range spans {
 		names[string(s.TraceId)+string(s.SpanId)] = s.Name
 	}
-	lines := []string{fmt.Sprintf("%d runs, %d bad, %d unpaired, %d unproven", m.Stats().Runs, m.Stats().BadLines, m.Stats().Unpaired, m.Stats().Unproven)}
+	lines := []string{fmt.Sprintf("%d runs, %d bad, %d unpaired, %d unproven", m.Stats().Runs, m.Stats().BadLines, m.Stats().EndsWithoutStart, m.Stats().Unidentified)}
 	for _, s := range spans {
 		lines = append(lines, fmt.Sprintf("%s > %s: %s %d %d", names[string(s.TraceId)+string(s.ParentSpanId)], s.Name, attr(s, "error.type").GetStringValue(),
 			attr(s, "gen_ai.usage.input_tokens").GetIntValue(), attr(s, "gen_ai.usage.output_tokens").GetIntValue()))

@@ -7,9 +7,9 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// Stalled records that nothing has come for idle. Every open run without a running
-// tool gets an event on its root. Stalled returns the agents of those runs.
-func (m *Mapper) Stalled(idle time.Duration) (agents []string) {
+// NoteStall records that nothing has come for idle. Every open run without a running
+// tool gets an event on its root. NoteStall returns the agents of those runs.
+func (m *Mapper) NoteStall(idle time.Duration) (agents []string) {
 	m.tick()
 	for _, r := range m.openRuns() {
 		if len(r.tools) == 0 {
@@ -20,8 +20,8 @@ func (m *Mapper) Stalled(idle time.Duration) (agents []string) {
 	return agents
 }
 
-// LimitReached records a limit that was reached on the root of every open run.
-func (m *Mapper) LimitReached(limit string) {
+// NoteLimit records a limit that was reached on the root of every open run.
+func (m *Mapper) NoteLimit(limit string) {
 	m.tick()
 	for _, r := range m.openRuns() {
 		r.note(semconv.EventLimit, func(a *attributes) { a.str(semconv.Limit, limit) })

@@ -31,12 +31,12 @@ func TestStalled(t *testing.T) {
 		for line := range bytes.Lines(test.lines) {
 			m.Write(line)
 			now = now.Add(10 * time.Minute)
-			got = append(got, string(rune('0'+len(m.Stalled(10*time.Minute)))))
+			got = append(got, string(rune('0'+len(m.NoteStall(10*time.Minute)))))
 		}
 		if got := strings.Join(got, " "); got != test.want {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
-		m.LimitReached("max-tools")
+		m.NoteLimit("max-tools")
 		m.Open(func([]byte, string) {}) // which must leave no trace
 		m.Close(false)
 		r := root(t, spans)

@@ -109,8 +109,8 @@ func (t *tracing) whileTaken(timeout time.Duration) (context.Context, context.Ca
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		defer cancel()
-		for before := -1; t.exporter.Settled() != before; {
-			before = t.exporter.Settled()
+		for before := -1; t.exporter.Finished() != before; {
+			before = t.exporter.Finished()
 			select {
 			case <-ctx.Done():
 			case <-time.After(timeout):

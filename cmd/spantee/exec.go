@@ -88,7 +88,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	}
 	process.PID = agent.Process.Pid
 	limits.startedAs(agent.Process)
-	if root := tracing.mapper.Root(); say.tracing {
+	if root := tracing.mapper.Root(); say.hasDestination {
 		say.runStarted(mapping.Run{TraceID: root.TraceID()})
 	}
 	tracing.status = newStatusLine(say, stdout)
@@ -96,7 +96,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 
 	pass := newPassthrough(out, stdout, tracing.tap)
 	copied := make(chan error, 1)
-	stopWatch := watchReader(stdout, func() { out.Close() }) // so that the agent's next write fails
+	stopWatch := watchClosed(stdout, func() { out.Close() }) // so that the agent's next write fails
 	closeStdout := sync.OnceValue(func() error {
 		stopWatch()
 		return stdout.Close()

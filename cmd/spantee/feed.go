@@ -94,18 +94,18 @@ func (t *tap) feedSome(yielding bool) (more bool) {
 	}
 }
 
-// A step is what feedSome does next.
-type step int
+// A feedAction is what feedSome does next.
+type feedAction int
 
 const (
-	takePiece step = iota
+	takePiece feedAction = iota
 	await
 	change // to a thread that yields, or back
 	atEnd
 )
 
 // next returns a piece of the stream and when it came, or what else to do.
-func (t *tap) next(yielding bool) (p []byte, came time.Time, next step) {
+func (t *tap) next(yielding bool) (p []byte, came time.Time, next feedAction) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for t.ring.len() == 0 {

@@ -121,9 +121,9 @@ func (l *limits) ownGroup() bool { return l != nil && l.onLimit == onLimitKill }
 func (l *limits) checkTime(now time.Time, idle time.Duration) string {
 	switch {
 	case l.maxIdle > 0 && idle >= l.maxIdle:
-		return l.first("max-idle")
+		return l.unlessReported("max-idle")
 	case l.maxDuration > 0 && now.Sub(l.started) >= l.maxDuration:
-		return l.first("max-duration")
+		return l.unlessReported("max-duration")
 	}
 	return ""
 }
@@ -171,17 +171,17 @@ func (l *limits) count(wire []byte) string {
 	}
 	switch {
 	case l.maxTools > 0 && l.tools >= l.maxTools:
-		return l.first("max-tools")
+		return l.unlessReported("max-tools")
 	case l.maxTokens > 0 && l.tokens >= l.maxTokens:
-		return l.first("max-tokens")
+		return l.unlessReported("max-tokens")
 	case l.maxCost > 0 && l.cost >= l.maxCost:
-		return l.first("max-cost")
+		return l.unlessReported("max-cost")
 	}
 	return ""
 }
 
-// first returns the limit, or "" if the limit was reached before.
-func (l *limits) first(limit string) string {
+// unlessReported returns the limit, or "" if the limit was reached before.
+func (l *limits) unlessReported(limit string) string {
 	if l.told[limit] {
 		return ""
 	}

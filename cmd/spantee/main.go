@@ -32,7 +32,7 @@ func main() {
 	case errors.As(err, &s):
 		s.exit()
 	default:
-		lastWords(os.Stderr, lastPatience, fmt.Sprintf("spantee: %s\n", withHint(err)))
+		printFinal(os.Stderr, lastPatience, fmt.Sprintf("spantee: %s\n", withHint(err)))
 		if !running || errors.As(err, new(usageError)) {
 			os.Exit(statusUsage)
 		}

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchReader calls gone once the pipe f has no reader any more. It does not watch
+// watchClosed calls gone once the pipe f has no reader any more. It does not watch
 // other files, or named pipes, which may be opened again. The caller must stop the
 // watch before closing f, because poll keeps f open.
-func watchReader(f *os.File, gone func()) (stop func()) {
+func watchClosed(f *os.File, gone func()) (stop func()) {
 	var fd uintptr
 	if conn, err := f.SyscallConn(); err != nil || conn.Control(func(own uintptr) { fd = own }) != nil { // Fd may make f blocking
 		return func() {}

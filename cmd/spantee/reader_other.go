@@ -4,5 +4,5 @@ package main
 
 import "os"
 
-// watchReader watches nothing: the next write notices that there is no reader.
-func watchReader(*os.File, func()) (stop func()) { return func() {} }
+// watchClosed watches nothing: the next write notices that there is no reader.
+func watchClosed(*os.File, func()) (stop func()) { return func() {} }

@@ -69,7 +69,7 @@ func replay(o *options, names []string, recursive bool, stderr *os.File) error {
 	if err != nil {
 		return err
 	}
-	if !say.tracing && t.metrics == nil {
+	if !say.hasDestination && t.metrics == nil {
 		return errors.New("no spans are sent: " + say.whyNowhere())
 	}
 	r := &replayer{tracing: t}

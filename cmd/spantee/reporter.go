@@ -27,17 +27,17 @@ type reporter struct {
 	*options
 	cfg      *config
 	stderr   *os.File
-	w        *voice // on stderr
+	w        *asyncStderr // on stderr
 	terminal bool
 
-	child    bool   // spantee started the agent
-	again    string // the command that sends a recording again; "" for a live stream
-	tracing  bool   // spans have a destination
-	stats    mapping.Stats
-	failure  error // why the mapper did not see the whole stream
-	lost     untraced
-	delivery exporter.Report
-	metrics  metrics.Report
+	child          bool   // spantee started the agent
+	again          string // the command that sends a recording again; "" for a live stream
+	hasDestination bool   // spans have a destination
+	stats          mapping.Stats
+	failure        error // why the mapper did not see the whole stream
+	lost           untraced
+	delivery       exporter.Report
+	metrics        metrics.Report
 
 	mu          sync.Mutex               // guards the following fields, which an abandoned mapper may still use
 	file        string                   // the file that the runs come from, for replay
@@ -59,7 +59,7 @@ const (
 
 func newReporter(o *options, cfg *config, stderr *os.File) *reporter {
 	return &reporter{
-		options: o, cfg: cfg, stderr: stderr, w: newVoice(stderr, max(o.flushTimeout, minPatience)),
+		options: o, cfg: cfg, stderr: stderr, w: newAsyncStderr(stderr, max(o.flushTimeout, minPatience)),
 		terminal: isTerminal(stderr), problems: cfg.problems,
 	}
 }
@@ -242,10 +242,10 @@ func oddLines(stats mapping.Stats) string {
 	if n := stats.Unknown; n > 0 {
 		odd = append(odd, count(n, "line")+" of an unknown type")
 	}
-	if n := stats.Unpaired; n > 0 {
+	if n := stats.EndsWithoutStart; n > 0 {
 		odd = append(odd, count(n, "end")+" without a start")
 	}
-	if n := stats.Unproven; n > 0 && stats.Runs > 0 {
+	if n := stats.Unidentified; n > 0 && stats.Runs > 0 {
 		odd = append(odd, count(n, "line")+" that could be from any agent")
 	}
 	if n := stats.Evicted; n > 0 {
@@ -260,7 +260,7 @@ func oddLines(stats mapping.Stats) string {
 // untraced says why there is no trace.
 func (r *reporter) untraced() string {
 	switch {
-	case r.summary && !r.tracing:
+	case r.summary && !r.hasDestination:
 		return "no trace: " + r.whyNowhere()
 	case r.summary && r.stats.Lines == 0 && r.failure == nil && r.ended == 0:
 		return "no trace: the input was empty"
@@ -288,8 +288,8 @@ func notAStream(s mapping.Stats) string {
 	switch {
 	case s.Foreign != "":
 		return fmt.Sprintf("the input looks like %s (supported: %s; --agent overrides)", s.Foreign, supported())
-	case s.Unproven > s.BadLines:
-		return fmt.Sprintf("%s of JSON, but none identifies the agent (set --agent: %s)", count(s.Unproven, "line"), supported())
+	case s.Unidentified > s.BadLines:
+		return fmt.Sprintf("%s of JSON, but none identifies the agent (set --agent: %s)", count(s.Unidentified, "line"), supported())
 	case s.BadLines > 0:
 		return "the input is not JSON lines; run the agent with --output-format stream-json"
 	}

@@ -41,14 +41,14 @@ func (t *tracing) showStatus(now time.Time) (next time.Duration) {
 	if s == nil || !t.live {
 		return 0
 	}
-	voice, stderr := s.say.w, s.say.stderr
+	out, stderr := s.say.w, s.say.stderr
 	if !inForeground(stderr) { // the last line is the shell's
-		voice.forgetStatus()
+		out.forgetStatus()
 		return time.Second
 	}
 	style := s.say.treeStyle()
 	if style.Width < minStatusWidth {
-		voice.status("")
+		out.status("")
 		return time.Second
 	}
 	start := time.Now()
@@ -61,7 +61,7 @@ func (t *tracing) showStatus(now time.Time) (next time.Duration) {
 			open = append(open, decoded)
 		}
 	})
-	voice.status(style.Status(open, now.Sub(t.heard)))
+	out.status(style.Status(open, now.Sub(t.heard)))
 	s.at, s.took = time.Now(), time.Since(start)
 	return time.Second
 }

@@ -140,7 +140,7 @@ func TestStatusStandsAlone(t *testing.T) {
 
 // A status that nobody reads is not waited for, and not piled up.
 func TestStatusIsUnread(t *testing.T) {
-	v := newVoice(unreadPipe(t), minPatience)
+	v := newAsyncStderr(unreadPipe(t), minPatience)
 	for range 10_000 {
 		v.status("cursor-agent 1s · thinking for 1s")
 	}
@@ -158,7 +158,7 @@ func TestStatusIsErased(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	v := newVoice(w, lastPatience)
+	v := newAsyncStderr(w, lastPatience)
 	v.status("one")
 	v.Flush()
 	_, _ = io.WriteString(v, "message\n")

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// A voice writes to stderr in the background, because stderr may be a full pipe
-// without a reader. Once stderr has accepted nothing for patience, all output is
+// An asyncStderr writes to stderr in the background, because stderr may be a full
+// pipe without a reader. Once stderr has accepted nothing for patience, all output is
 // discarded, because neither the stream nor its end may wait for it.
-type voice struct {
+type asyncStderr struct {
 	w        *os.File
 	patience time.Duration
 
@@ -34,31 +34,31 @@ const (
 
 var errUnread = errors.New("nobody reads it")
 
-func newVoice(w *os.File, patience time.Duration) *voice {
-	return &voice{w: w, patience: patience, moved: make(chan struct{})}
+func newAsyncStderr(w *os.File, patience time.Duration) *asyncStderr {
+	return &asyncStderr{w: w, patience: patience, moved: make(chan struct{})}
 }
 
 // Write blocks only while the buffer is full.
-func (v *voice) Write(p []byte) (int, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if !v.await(func() bool { return len(v.words) < maxWords }) {
+func (s *asyncStderr) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.await(func() bool { return len(s.words) < maxWords }) {
 		return 0, errUnread
 	}
-	if v.drawn {
-		v.say(eraseLine)
-		v.drawn = false
+	if s.drawn {
+		s.say(eraseLine)
+		s.drawn = false
 	}
-	v.say(string(p))
+	s.say(string(p))
 	return len(p), nil
 }
 
-// say writes words on the side. It is called with v.mu held.
-func (v *voice) say(words string) {
-	v.words = append(v.words, words...)
-	if !v.running {
-		v.running = true
-		go v.write()
+// say writes words on the side. It is called with s.mu held.
+func (s *asyncStderr) say(words string) {
+	s.words = append(s.words, words...)
+	if !s.running {
+		s.running = true
+		go s.write()
 	}
 }
 
@@ -68,73 +68,73 @@ const eraseLine = "\r\x1b[2K"
 // status draws line in place of the last one, "" for none. Nobody waits for it:
 // it is left out while a terminal is slow or stopped. The cursor stays at the
 // start of the line, so that whatever the agent says on stderr begins there.
-func (v *voice) status(line string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.gone || line == "" && !v.drawn || line != "" && v.running {
+func (s *asyncStderr) status(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone || line == "" && !s.drawn || line != "" && s.running {
 		return
 	}
-	v.say(eraseLine)
-	if v.drawn = line != ""; v.drawn {
-		v.say(line + "\r")
+	s.say(eraseLine)
+	if s.drawn = line != ""; s.drawn {
+		s.say(line + "\r")
 	}
 }
 
 // forgetStatus leaves the line that has the status to somebody else.
-func (v *voice) forgetStatus() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.drawn = false
+func (s *asyncStderr) forgetStatus() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drawn = false
 }
 
 // write writes until the buffer is empty.
-func (v *voice) write() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for len(v.words) > 0 {
-		words := v.words[:min(len(v.words), pipeBuf)]
-		v.words = v.words[len(words):]
-		v.mu.Unlock()
-		_, err := v.w.Write(words)
-		v.mu.Lock()
-		v.gone = v.gone || err != nil
-		close(v.moved)
-		v.moved = make(chan struct{})
+func (s *asyncStderr) write() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.words) > 0 {
+		words := s.words[:min(len(s.words), pipeBuf)]
+		s.words = s.words[len(words):]
+		s.mu.Unlock()
+		_, err := s.w.Write(words)
+		s.mu.Lock()
+		s.gone = s.gone || err != nil
+		close(s.moved)
+		s.moved = make(chan struct{})
 	}
-	v.running = false
+	s.running = false
 }
 
 // Flush waits until the buffer is empty, or stderr has no reader.
-func (v *voice) Flush() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.await(func() bool { return !v.running })
+func (s *asyncStderr) Flush() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.await(func() bool { return !s.running })
 }
 
-// await waits until done, which is called with v.mu held, returns true. It returns
+// await waits until done, which is called with s.mu held, returns true. It returns
 // false if stderr has no reader.
-func (v *voice) await(done func() bool) bool {
-	for !v.gone && !done() {
-		moved := v.moved
-		v.mu.Unlock()
+func (s *asyncStderr) await(done func() bool) bool {
+	for !s.gone && !done() {
+		moved := s.moved
+		s.mu.Unlock()
 		var late bool
 		select {
 		case <-moved:
-		case <-time.After(v.patience):
+		case <-time.After(s.patience):
 			late = true
 		}
-		v.mu.Lock()
-		v.gone = v.gone || late && moved == v.moved
+		s.mu.Lock()
+		s.gone = s.gone || late && moved == s.moved
 	}
-	return !v.gone
+	return !s.gone
 }
 
 // lastPatience is the patience of commands without a flush timeout.
 const lastPatience = 2 * time.Second
 
-// lastWords writes words to w before the process exits.
-func lastWords(w *os.File, patience time.Duration, words string) {
-	v := newVoice(w, patience)
-	_, _ = io.WriteString(v, words)
-	v.Flush()
+// printFinal writes words to w before the process exits.
+func printFinal(w *os.File, patience time.Duration, words string) {
+	s := newAsyncStderr(w, patience)
+	_, _ = io.WriteString(s, words)
+	s.Flush()
 }

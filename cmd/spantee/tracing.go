@@ -114,7 +114,7 @@ func startTracing(o *options, cfg *config, say *reporter, rec *recording, proces
 	if !t.live {
 		t.askViewer(cfg)
 	}
-	say.tracing = t.exporter != nil || t.tree != nil || t.page != nil || t.step != nil
+	say.hasDestination = t.exporter != nil || t.tree != nil || t.page != nil || t.step != nil
 	return t, nil
 }
 
@@ -147,7 +147,7 @@ func (t *tracing) startExporter(cfg *config, client exporter.Client, resource *r
 
 // start begins to trace what comes through the tap.
 func (t *tracing) start() {
-	if !t.say.tracing && t.metrics == nil && t.watch.limits == nil {
+	if !t.say.hasDestination && t.metrics == nil && t.watch.limits == nil {
 		return
 	}
 	t.changed = t.process != nil // the root of the process has begun
@@ -266,9 +266,9 @@ func (t *tracing) finish(whole bool, lost untraced) {
 	}
 	t.came = time.Now()
 	t.untraced = lost
-	t.mapper.Untraced(lost.bytes, lost.lines)
+	t.mapper.SetUntraced(lost.bytes, lost.lines)
 	if t.process != nil {
-		t.mapper.Exited(t.ended.code, signalName(t.ended.signal), t.stderr.String())
+		t.mapper.SetExit(t.ended.code, signalName(t.ended.signal), t.stderr.String())
 	}
 	t.begin()
 	t.mapper.Close(!whole)

@@ -19,7 +19,7 @@ func (t *tracing) look(now time.Time) (next time.Duration) {
 	if after := t.watch.stallAfter; t.live && after > 0 && idle >= after && !t.watch.stalled {
 		t.watch.stalled = true
 		t.came = now
-		for _, agent := range t.mapper.Stalled(idle) {
+		for _, agent := range t.mapper.NoteStall(idle) {
 			t.say.stalled(agent, idle)
 			if t.metrics != nil {
 				t.metrics.stalled(agent)
@@ -50,7 +50,7 @@ func (t *tracing) reached(limit string) {
 	if limit == "" {
 		return
 	}
-	t.mapper.LimitReached(limit)
+	t.mapper.NoteLimit(limit)
 	t.changed = true
 	t.watch.limits.reached(limit, t.say)
 }

@@ -29,9 +29,9 @@ const (
 
 var errTimeout = errors.New("the collector did not answer in time")
 
-// signs are searched for in the text of errors, because gRPC reports the cause of a
-// connection failure nowhere else. The tests provoke each of them.
-var signs = []struct {
+// errorPatterns are searched for in the text of errors, because gRPC reports the
+// cause of a connection failure nowhere else. The tests provoke each of them.
+var errorPatterns = []struct {
 	text        string
 	cause, hint string // a %s in the hint is the endpoint; an empty cause is the text
 }{
@@ -180,7 +180,7 @@ func retryInfo(st *status.Status) (after time.Duration, ok bool) {
 }
 
 func readSigns(text, endpoint string) *exporter.UploadError {
-	for _, s := range signs {
+	for _, s := range errorPatterns {
 		i := strings.Index(text, s.text)
 		if i < 0 {
 			continue

@@ -60,7 +60,7 @@ func hintOf(err error) string {
 	return ""
 }
 
-// Each of the signs, provoked: an update of gRPC or net/http that words them
+// Each of the errorPatterns, provoked: an update of gRPC or net/http that words them
 // differently fails here.
 func TestWrongAddress(t *testing.T) {
 	r := receivertest.Start(t)

@@ -11,11 +11,11 @@ import (
 // two bytes on the wire, and a hundred once decoded. So the cost of a request is
 // estimated before it is decoded.
 
-// A message is the type of a protobuf message.
-type message int
+// A messageKind is the type of a protobuf message.
+type messageKind int
 
 const (
-	exportRequest message = iota
+	exportRequest messageKind = iota
 	resourceSpans
 	resource
 	scopeSpans
@@ -38,7 +38,7 @@ var sizes = [...]int{
 }
 
 // nested are the fields that are messages themselves.
-var nested = [...]map[protowire.Number]message{
+var nested = [...]map[protowire.Number]messageKind{
 	exportRequest: {1: resourceSpans},
 	resourceSpans: {1: resource, 2: scopeSpans},
 	resource:      {1: keyValue},
@@ -61,7 +61,7 @@ var errTooDeep = errors.New("values are nested too deeply")
 
 // cost returns how much memory an encoded message takes once decoded. It stops
 // counting past limit.
-func cost(b []byte, kind message, limit, depth int) (int, error) {
+func cost(b []byte, kind messageKind, limit, depth int) (int, error) {
 	if depth > maxNesting {
 		return 0, errTooDeep
 	}

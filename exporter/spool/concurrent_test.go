@@ -38,7 +38,7 @@ func TestTwentyAtOnce(t *testing.T) {
 			}
 			switch random.IntN(4) {
 			case 0:
-				return c.Back()
+				return c.Release()
 			case 1: // dies
 				return nil
 			}

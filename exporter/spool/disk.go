@@ -36,10 +36,10 @@ func discard(path string) { _ = remove(path) }
 // call goes on in the background, and may still succeed.
 var ErrFrozen = errors.New("the disk did not answer in time")
 
-// abandoned counts the disk calls that go on although nobody waits for them. While
-// there are any, no new call is made, because it would make its caller wait as
+// abandonedCalls counts the disk calls that go on although nobody waits for them.
+// While there are any, no new call is made, because it would make its caller wait as
 // long.
-var abandoned atomic.Int32
+var abandonedCalls atomic.Int32
 
 // grace is how long to wait for a call after its context has ended.
 const grace = 50 * time.Millisecond
@@ -47,7 +47,7 @@ const grace = 50 * time.Millisecond
 // within runs f, and returns without it if ctx ends first: a call to a disk that
 // does not answer cannot be interrupted, so f goes on in the background.
 func within[T any](ctx context.Context, f func() (T, error)) (result T, err error) {
-	if abandoned.Load() > 0 {
+	if abandonedCalls.Load() > 0 {
 		return result, ErrFrozen
 	}
 	if ctx.Done() == nil {
@@ -72,10 +72,10 @@ func within[T any](ctx context.Context, f func() (T, error)) (result T, err erro
 		return a.result, a.err
 	case <-time.After(grace):
 	}
-	abandoned.Add(1)
+	abandonedCalls.Add(1)
 	go func() {
 		<-answers
-		abandoned.Add(-1)
+		abandonedCalls.Add(-1)
 	}()
 	return result, ErrFrozen
 }

@@ -22,7 +22,7 @@ func freeze(t *testing.T, call string) (release func()) {
 	release = sync.OnceFunc(func() { close(frozen) })
 	t.Cleanup(func() {
 		release()
-		for abandoned.Load() > 0 {
+		for abandonedCalls.Load() > 0 {
 			time.Sleep(time.Millisecond)
 		}
 		OnDisk.Store(nil)
@@ -45,7 +45,7 @@ func TestNobodyWaitsForAFrozenDisk(t *testing.T) {
 				t.Errorf("then Put: %v", err)
 			}
 			release()
-			for abandoned.Load() > 0 {
+			for abandonedCalls.Load() > 0 {
 				time.Sleep(time.Millisecond)
 			}
 			put(t, s, here, "c")

@@ -71,13 +71,13 @@ func (o *Outbox) list() (waits bool, err error) {
 // Close releases the Outbox for other processes.
 func (o *Outbox) Close() {
 	if o.ahead != nil {
-		_ = o.ahead.Back() // on failure, the next process to hold the lock finds the request unchanged
+		_ = o.ahead.Release() // on failure, the next process to hold the lock finds the request unchanged
 	}
 	unlock(o.lock)
 }
 
 // A Claim is a request taken from an Outbox, joined from one or more files. Done or
-// Back ends it.
+// Release ends it.
 type Claim struct {
 	Part
 	Own bool // this process put it there
@@ -223,7 +223,7 @@ func (o *Outbox) claim(f file) (*Claim, error) {
 func (c *Claim) Room() Spool {
 	s := c.outbox.s
 	for _, f := range c.files {
-		s.credit += f.name.bytes
+		s.freed += f.name.bytes
 	}
 	return s
 }
@@ -243,8 +243,8 @@ func (c *Claim) Done() error {
 	return errors.Join(errs...)
 }
 
-// Back leaves the request for another time.
-func (c *Claim) Back() error {
+// Release leaves the request for another time.
+func (c *Claim) Release() error {
 	var errs []error
 	for _, f := range c.files {
 		from := f.path()

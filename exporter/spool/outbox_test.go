@@ -63,7 +63,7 @@ func TestSmallRequestsAreJoined(t *testing.T) {
 			t.Errorf("a request has %d bytes", n)
 		}
 		if claims == 2 { // it comes again with the next Outbox
-			if err := c.Back(); err != nil {
+			if err := c.Release(); err != nil {
 				t.Fatal(err)
 			}
 			continue
@@ -97,7 +97,7 @@ func TestAJoinedRequestCanBeSplit(t *testing.T) {
 	if err := first.Done(); err != nil {
 		t.Fatal(err)
 	}
-	if err := second.Back(); err != nil {
+	if err := second.Release(); err != nil {
 		t.Fatal(err)
 	}
 	o.Close()
@@ -146,7 +146,7 @@ func TestWhatGoesBackIsFirstAgain(t *testing.T) {
 	putAlone(t, s, here, "a")
 	putAlone(t, s, here, "b")
 	o := openBox(t, s, here)
-	if err := next(t, o, "a").Back(); err != nil {
+	if err := next(t, o, "a").Release(); err != nil {
 		t.Fatal(err)
 	}
 	o.Close()

@@ -141,7 +141,7 @@ func (s Spool) revive(base string, locked bool, j journal, evicted *Evicted) (sp
 		return 0, nil
 	}
 	room := s.reserved(j.size)
-	s.credit += room // the spans exist twice until the journal is removed
+	s.freed += room // the spans exist twice until the journal is removed
 	requests := j.requests()
 	for _, p := range requests {
 		g, err := s.put(j.note.Destination, Request{appendPart(nil, p), len(p.Spans)}, "its process was killed", "")

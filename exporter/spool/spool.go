@@ -70,7 +70,7 @@ type Spool struct {
 	// they are requests.
 	Recovered func(Part)
 
-	credit int64 // bytes of Max that are freed when the call succeeds
+	freed int64 // bytes of Max that are freed when the call succeeds
 }
 
 // NewOwner returns an Owner for this process that no other process has.

@@ -159,7 +159,7 @@ func TestTheCapSparesWhatIsBeingSent(t *testing.T) {
 		}
 	}
 	want(t, states(t, s), "sending 1", "waiting 1")
-	if err := c.Back(); err != nil {
+	if err := c.Release(); err != nil {
 		t.Fatal(err)
 	}
 	if gaveUp, err := s.Put(background, here, requestOf(t, "e"), "connection refused"); gaveUp.Others != 1 || err != nil {

@@ -107,8 +107,8 @@ func (s Spool) release(size int64) {
 	}
 }
 
-// limit returns what the spool may hold during a call that frees the credit.
-func (s Spool) limit() int64 { return s.Max + s.credit }
+// limit returns what the spool may hold during a call that frees bytes in the end.
+func (s Spool) limit() int64 { return s.Max + s.freed }
 
 // countFiles is called whenever the files are counted. Tests replace it.
 var countFiles = func() {}

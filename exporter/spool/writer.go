@@ -103,9 +103,9 @@ func (j *Journal) rewrite(b []byte) error {
 	j.out.close()
 	old := j.out.reserved
 	j.out.reserved = 0
-	j.s.credit = old // both logs exist for a moment
+	j.s.freed = old // both logs exist for a moment
 	err := j.reserve(int64(len(b)))
-	j.s.credit = 0
+	j.s.freed = 0
 	if err != nil {
 		j.out.reserved = old
 		return err

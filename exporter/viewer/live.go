@@ -192,14 +192,14 @@ func (t *trace) openSpans() (spans []Span, gone bool) {
 
 // A Now is what a session that has not ended is doing.
 type Now struct {
-	Op    string `json:"op"`    // of the latest open span
-	What  string `json:"what"`  // its tool or model
-	Text  string `json:"text"`  // what a tool call is about
-	Event string `json:"event"` // the last one: a chat without any waits for the model
-	Since int64  `json:"since"` // when that span began, in microseconds since 1970
-	Heard int64  `json:"heard"` // when something last happened
-	Asked int64  `json:"asked"` // when its process last said that it lives
-	Gone  bool   `json:"gone"`  // it stopped saying so
+	Op           string `json:"op"`    // of the latest open span
+	What         string `json:"what"`  // its tool or model
+	Text         string `json:"text"`  // what a tool call is about
+	Event        string `json:"event"` // the last one: a chat without any waits for the model
+	Since        int64  `json:"since"` // when that span began, in microseconds since 1970
+	LastActivity int64  `json:"heard"` // when something last happened
+	LastReport   int64  `json:"asked"` // when its process last said that it lives
+	Gone         bool   `json:"gone"`  // it stopped saying so
 }
 
 // now describes a trace by its open spans, nil without any.
@@ -212,7 +212,7 @@ func (t *trace) now(open []Span, gone bool, lastEnd uint64) *Now {
 	for _, s := range open {
 		start := s.GetStartTimeUnixNano()
 		heard = max(heard, start)
-		n.Asked = max(n.Asked, microseconds(s.GetEndTimeUnixNano()))
+		n.LastReport = max(n.LastReport, microseconds(s.GetEndTimeUnixNano()))
 		event := ""
 		for _, e := range s.GetEvents() {
 			heard, event = max(heard, e.GetTimeUnixNano()), e.GetName()
@@ -228,7 +228,7 @@ func (t *trace) now(open []Span, gone bool, lastEnd uint64) *Now {
 	if n.Op == opAgent { // between steps: since the last one
 		since = heard
 	}
-	n.Since, n.Heard = microseconds(since), microseconds(heard)
+	n.Since, n.LastActivity = microseconds(since), microseconds(heard)
 	return n
 }
 

@@ -206,7 +206,7 @@ type Session struct {
 	Cost         float64 `json:"cost"`    // US dollars
 	Ended        bool    `json:"ended"`   // its root has come
 	Failure      string  `json:"failure"` // the root's, if it failed
-	Came         int64   `json:"came"`    // when the last span did, in microseconds
+	LastReceived int64   `json:"came"`    // when its last span came, in microseconds
 	Now          *Now    `json:"now,omitempty"`
 	Found        *Found  `json:"found,omitempty"` // where a search found its words
 }
@@ -221,7 +221,7 @@ func (t *trace) session() Session {
 		Start: microseconds(m.start), End: microseconds(m.end),
 		Spans: m.spans, Errors: m.errors, Turns: m.turns, Tools: m.tools, ToolErrors: m.toolErrors,
 		FirstChunk: microseconds(m.firstChunk), Input: int64(u.input), Output: int64(u.output), Cached: int64(u.cached), Cost: u.cost,
-		Ended: m.root != noRoot && !t.rootOpen(open), Failure: get(m.failure), Came: t.came.UnixMicro(),
+		Ended: m.root != noRoot && !t.rootOpen(open), Failure: get(m.failure), LastReceived: t.came.UnixMicro(),
 		Now: t.now(open, gone, t.closed().end),
 	}
 }

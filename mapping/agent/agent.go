@@ -31,8 +31,8 @@ type Agent struct {
 	// New returns a Decoder for one stream.
 	New func() Decoder
 
-	// Proof reports whether only this agent can have written a line.
-	Proof func(*Marks) bool
+	// IsProof reports whether only this agent can have written a line.
+	IsProof func(*Marks) bool
 
 	// TurnEnds says that the stream has TurnEnd events, which belong to a turn
 	// even if it has called tools since.
@@ -125,7 +125,7 @@ const (
 	ToolStart       // ID, Tool
 	ToolEnd         // ID, Tool
 	ToolCall        // a tool call that is printed only at its end: ID, Tool, Start
-	ApprovalStart   // the agent asks its user: ID, Query, CallID, Facts
+	ApprovalStart   // the agent asks its user: ID, Query, ToolCallID, Facts
 	ApprovalEnd     // ID, Query, Status, Failed
 	TaskEnd         // background work ended: ID, Status, Failed, Wakes, Length, ExitCode
 	Notice          // something between the model and the agent: Notice, Facts
@@ -146,12 +146,12 @@ type Event struct {
 	Text  []byte
 	Bytes int // of Text, unescaped
 
-	ID     []byte // pairs starts with ends
-	CallID []byte // of the tool call that an approval is for
+	ID         []byte // pairs starts with ends
+	ToolCallID []byte // of the tool call that an approval is for
 
-	Call     []byte // the model call that the event belongs to
-	Model    []byte // which model was asked, or answered
-	Provider []byte
+	ModelCallID []byte // the model call that the event belongs to
+	Model       []byte // which model was asked, or answered
+	Provider    []byte
 
 	Query        string  // what an approval is about
 	Status       string  // the outcome, in the agent's terms

@@ -9,7 +9,7 @@ var amp = Agent{
 	Name:     "amp",
 	Provider: "amp", // Amp chooses the models itself, and does not name them
 	New:      func() Decoder { return newClaudeDecoder(claudeDialect{}) },
-	Proof: func(m *Marks) bool {
+	IsProof: func(m *Marks) bool {
 		return strings.HasPrefix(m.Session, "T-") &&
 			(m.has("tools") && m.has("mcp_servers") || m.has("parent_tool_use_id") || m.Type == "result")
 	},

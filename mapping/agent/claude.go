@@ -15,7 +15,7 @@ var claude = Agent{
 	Name:     "claude-code",
 	Provider: "anthropic",
 	New:      func() Decoder { return newClaudeDecoder(claudeDialect{callIDs: true}) },
-	Proof: func(m *Marks) bool {
+	IsProof: func(m *Marks) bool {
 		return m.has("claude_code_version") || m.has("uuid") && m.has("session_id") || m.has("parent_tool_use_id") ||
 			m.Type == "stream_event" && m.has("event")
 	},
@@ -220,7 +220,7 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 	ended := false
 	switch {
 	case d.callIDs:
-		ev.Call = l.message
+		ev.ModelCallID = l.message
 		if l.usage.Known && !a.isOver(l.message) {
 			l.usage.OutputUnknown = len(l.stop) == 0
 			ev.Usage = &l.usage
@@ -338,7 +338,7 @@ func (d *claudeDecoder) streamed(dst []Event) []Event {
 	switch string(l.eventType) {
 	case "message_start":
 		a.begin(l.message, l.usage)
-		l.Kind, l.Call = TurnStart, d.call(a)
+		l.Kind, l.ModelCallID = TurnStart, d.call(a)
 		if l.usage.Known {
 			l.usage.OutputUnknown = true
 			l.Usage = d.settle(&l.usage)
@@ -354,7 +354,7 @@ func (d *claudeDecoder) streamed(dst []Event) []Event {
 		}
 	case "message_delta":
 		a.usage.merge(&l.usage)
-		l.Kind, l.Call, a.over = TurnEnd, d.call(a), true
+		l.Kind, l.ModelCallID, a.over = TurnEnd, d.call(a), true
 		l.FinishReason = claudeStops[string(l.stop)]
 		l.Final = l.FinishReason != "tool_call" && l.FinishReason != "continued"
 		total := a.usage
@@ -364,7 +364,7 @@ func (d *claudeDecoder) streamed(dst []Event) []Event {
 		}
 	case "message_stop":
 		if !a.over { // the usage of the call is still unknown
-			l.Kind, l.Call, a.over, l.Final = TurnEnd, d.call(a), true, !a.tools
+			l.Kind, l.ModelCallID, a.over, l.Final = TurnEnd, d.call(a), true, !a.tools
 		}
 	}
 	return append(dst, l.Event)
@@ -373,7 +373,7 @@ func (d *claudeDecoder) streamed(dst []Event) []Event {
 // delta appends a piece of text or thinking.
 func (d *claudeDecoder) delta(ev *Event, dst []Event) []Event {
 	a := d.session(ev).agent(ev.Parent)
-	ev.Call = d.call(a)
+	ev.ModelCallID = d.call(a)
 	a.text = a.text || ev.Kind == TextDelta
 	a.thinking = a.thinking || ev.Kind == ThinkingDelta
 	return append(dst, *ev)

@@ -21,7 +21,7 @@ var codex = Agent{
 	New: func() Decoder {
 		return &codexDecoder{used: map[string]Usage{}, running: map[string]bool{}}
 	},
-	Proof: func(m *Marks) bool {
+	IsProof: func(m *Marks) bool {
 		return strings.HasPrefix(m.Type, "thread.") || strings.HasPrefix(m.Type, "turn.") || strings.HasPrefix(m.Type, "item.")
 	},
 }

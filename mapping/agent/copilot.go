@@ -23,7 +23,7 @@ var copilot = Agent{
 		d.begin(nil)
 		return d
 	},
-	Proof: func(m *Marks) bool {
+	IsProof: func(m *Marks) bool {
 		return strings.Contains(m.Type, ".") && m.has("data") && m.has("id") || m.Type == "result" && m.has("sessionId") && m.has("exitCode")
 	},
 }
@@ -220,7 +220,7 @@ func (d *copilotDecoder) question() {
 		if len(d.asked) < maxSessions {
 			d.asked[id] = l.Query
 		}
-		l.CallID, l.Facts = l.ID, l.facts
+		l.ToolCallID, l.Facts = l.ID, l.facts
 	case id != "" && end:
 		l.Kind, l.Query = ApprovalEnd, cmp.Or(d.asked[id], kind)
 		delete(d.asked, id)

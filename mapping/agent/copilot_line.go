@@ -95,7 +95,7 @@ func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 	case "finishReason":
 		l.FinishReason = finishReason(r.Str())
 	case "apiCallId":
-		l.Call = readID(r)
+		l.ModelCallID = readID(r)
 	case "toolCallId":
 		l.ID = readID(r)
 	case "parentToolCallId":

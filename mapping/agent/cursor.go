@@ -15,7 +15,7 @@ var cursor = Agent{
 	Name:     "cursor-agent",
 	Provider: "cursor", // Cursor serves all its models itself
 	New:      func() Decoder { return &cursorDecoder{sessions: map[string]*cursorSession{}} },
-	Proof: func(m *Marks) bool {
+	IsProof: func(m *Marks) bool {
 		switch {
 		case m.Type == "tool_call" && m.Subtype != "", m.Type == "thinking" && m.has("session_id"), m.has("model_call_id"), m.Type == "interaction_query":
 			return true

@@ -62,7 +62,7 @@ func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 		l.Time = millis(r)
 		l.stampAt.end = r.I
 	case "model_call_id":
-		l.Call = readID(r)
+		l.ModelCallID = readID(r)
 	case "text":
 		l.said(r)
 	case "message":
@@ -157,7 +157,7 @@ func (l *cursorLine) classify() {
 		// The last text of an answer has neither a timestamp nor a model call.
 		stamped := l.stampAt.end > 0
 		switch {
-		case len(l.Call) > 0:
+		case len(l.ModelCallID) > 0:
 			l.Kind = TextMessage
 		case stamped:
 			l.Kind = TextDelta // or a text that repeats the deltas, or is their only copy: see cursorSession
@@ -301,14 +301,14 @@ func (l *cursorLine) approvalQuery(r *jsonscan.Reader) {
 			start := r.I
 			for key := range r.Members() {
 				if string(key) == "toolCallId" {
-					l.CallID = readID(r)
+					l.ToolCallID = readID(r)
 				} else {
 					l.detail(r, key, &l.facts)
 				}
 			}
 			l.facts.set(Fact{Key: semconv.QueryArguments, Kind: FactJSON, Level: Full, Text: r.B[start:r.I]})
 		case "toolCallId":
-			l.CallID = readID(r)
+			l.ToolCallID = readID(r)
 		default:
 			r.Skip()
 		}
@@ -355,7 +355,7 @@ func (l *cursorLine) salvage(tail []byte) {
 		l.Session = readID(r)
 	}
 	if r := after(`"model_call_id":`); r != nil {
-		l.Call = readID(r)
+		l.ModelCallID = readID(r)
 	}
 	if r := after(`"completedAtMs":`); r != nil {
 		l.completedAt = millis(r)

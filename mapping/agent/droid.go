@@ -21,7 +21,7 @@ var droid = Agent{
 		d.begin(nil)
 		return d
 	},
-	Proof: func(m *Marks) bool {
+	IsProof: func(m *Marks) bool {
 		switch m.Type {
 		case "tool_call":
 			return m.has("toolName")
@@ -230,7 +230,7 @@ func (l *droidLine) field(r *jsonscan.Reader, key []byte) {
 	case "id":
 		l.id = readID(r)
 	case "messageId":
-		l.Call = readID(r)
+		l.ModelCallID = readID(r)
 	case "text", "finalText":
 		l.Text = r.Str()
 	case "toolName":

@@ -17,7 +17,7 @@ var gemini = Agent{
 	Name:     "gemini-cli",
 	Provider: "gcp.gemini",
 	New:      func() Decoder { return new(geminiDecoder) },
-	Proof: func(m *Marks) bool {
+	IsProof: func(m *Marks) bool {
 		switch m.Type {
 		case "init":
 			return m.has("timestamp")

@@ -15,7 +15,7 @@ var goose = Agent{
 	Nameless:     true,
 	CoarseStamps: true,
 	New:          func() Decoder { return new(gooseDecoder) },
-	Proof: func(m *Marks) bool {
+	IsProof: func(m *Marks) bool {
 		return m.Type == "message" && m.has("message.content") && !m.has("session_id") || m.Type == "complete" && m.has("total_tokens") ||
 			m.Type == "model_change" && m.has("model")
 	},

@@ -96,7 +96,7 @@ func (m *Marks) Agent() (agent *Agent, foreign string) {
 		}
 	}
 	for _, a := range Agents {
-		if a.Proof(m) {
+		if a.IsProof(m) {
 			return a, ""
 		}
 	}

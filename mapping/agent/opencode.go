@@ -17,7 +17,7 @@ var opencode = Agent{
 	TurnEnds:  true,
 	EndsAtEOF: true,
 	New:       func() Decoder { return new(opencodeDecoder) },
-	Proof: func(m *Marks) bool {
+	IsProof: func(m *Marks) bool {
 		return m.has("sessionID") && (m.has("part") || m.Type == "error" && m.has("error"))
 	},
 }
@@ -124,7 +124,7 @@ func (l *opencodeLine) part(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		switch string(key) {
 		case "messageID":
-			l.Call = readID(r)
+			l.ModelCallID = readID(r)
 		case "text":
 			l.Text = r.Str()
 			l.Bytes = jsonscan.UnquotedLen(l.Text)

@@ -16,7 +16,7 @@ var pi = Agent{
 	Nameless: true,
 	TurnEnds: true,
 	New:      func() Decoder { return new(piDecoder) },
-	Proof: func(m *Marks) bool {
+	IsProof: func(m *Marks) bool {
 		switch m.Type {
 		case "session":
 			return m.has("version")

@@ -119,7 +119,7 @@ func (l *piLine) message(r *jsonscan.Reader) {
 		case "provider":
 			l.Provider = jsonscan.Unquote(r.Str())
 		case "responseId":
-			l.Call = readID(r)
+			l.ModelCallID = readID(r)
 		case "usage":
 			l.usage(r)
 		case "stopReason":
