@@ -28,7 +28,7 @@ type viewerRun struct {
 	stderr           *bufio.Reader // after its first line
 }
 
-var viewing = regexp.MustCompile(`at (http://[0-9.:]+)/(?:#/trace/([0-9a-f]+))?(?:#/latest)?(?:, taking them at (http\S+) \(gRPC\) and (http\S+) \(HTTP\))?`)
+var viewing = regexp.MustCompile(`at (http://[0-9.:]+)/(?:#/trace/([0-9a-f]+))?(?:#/latest)?(?: until Ctrl-C; receiving OTLP at (http\S+) \(gRPC\) and (http\S+) \(HTTP\))?`)
 
 // startView runs it on free ports until the test ends.
 func startView(t *testing.T, stdin *os.File, args ...string) viewerRun {
