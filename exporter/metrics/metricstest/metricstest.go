@@ -22,6 +22,8 @@ import (
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter/receiver/receivertest"
 )
 
 // A Receiver accepts metrics, and accepts but ignores spans.
@@ -137,20 +139,7 @@ func (r *Receiver) Arrivals() []time.Time {
 // test after half a minute.
 func (r *Receiver) Await(t testing.TB, ok func() bool) {
 	t.Helper()
-	timeout := time.After(30 * time.Second)
-	for {
-		r.mu.Lock()
-		changed := r.changed
-		r.mu.Unlock()
-		if ok() {
-			return
-		}
-		select {
-		case <-changed:
-		case <-timeout:
-			t.Fatal("what was awaited did not arrive")
-		}
-	}
+	receivertest.Await(t, &r.mu, &r.changed, ok)
 }
 
 // Resources returns the resources of all accepted requests.

@@ -159,18 +159,25 @@ func (r *Receiver) broadcast() {
 // accepted, and fails the test after half a minute.
 func (r *Receiver) Await(ok func() bool) {
 	r.t.Helper()
+	Await(r.t, &r.mu, &r.changed, ok)
+}
+
+// Await waits until ok returns true. It calls ok each time the channel closes that
+// changed points to, which mu guards, and fails the test after half a minute.
+func Await(t testing.TB, mu sync.Locker, changed *chan struct{}, ok func() bool) {
+	t.Helper()
 	timeout := time.After(30 * time.Second)
 	for {
-		r.mu.Lock()
-		changed := r.changed
-		r.mu.Unlock()
+		mu.Lock()
+		next := *changed
+		mu.Unlock()
 		if ok() {
 			return
 		}
 		select {
-		case <-changed:
+		case <-next:
 		case <-timeout:
-			r.t.Fatal("what was awaited did not arrive")
+			t.Fatal("what was awaited did not arrive")
 		}
 	}
 }
