@@ -14,7 +14,7 @@ const (
 
 	// maxHead is how much of such a string is kept. It is more than an attribute
 	// may have.
-	maxHead = 2 * MaxAttribute
+	maxHead = max(jsonscan.MinHead, 2*MaxAttribute)
 )
 
 // A shortener shortens the strings of a line as the line comes in. It puts a gap

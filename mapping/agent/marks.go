@@ -82,7 +82,13 @@ func IsObject(line []byte) bool {
 
 // MayBegin tells whether a line may begin a run as several agents do: if it is
 // another agent's, a decoder takes it for its own.
-func MayBegin(line []byte) bool { return bytes.Contains(line, []byte(`"init"`)) }
+func MayBegin(line []byte) bool {
+	return bytes.Contains(line[:min(len(line), maxInit)], []byte(`"init"`))
+}
+
+// maxInit is how much of a line MayBegin looks at. The longest first lines list tools
+// and take a few kilobytes.
+const maxInit = 16 << 10
 
 // Agent returns the agent that a line can only have come from, or the name of
 // one that spantee does not read. Most lines prove neither.

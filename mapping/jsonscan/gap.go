@@ -13,6 +13,10 @@ import (
 
 const gapMark = '#'
 
+// MinHead is how many bytes of a string there are at least before a gap: shorter
+// texts need not be searched for one.
+const MinHead = 512 << 10
+
 // AppendGap appends a gap.
 func AppendGap(b []byte, length, unquoted int) []byte {
 	b = append(b, '\\', gapMark)
@@ -23,6 +27,9 @@ func AppendGap(b []byte, length, unquoted int) []byte {
 // Len returns the length of a text, including the parts that were left out.
 func Len(s []byte) int {
 	length := len(s)
+	if length < MinHead {
+		return length
+	}
 	for {
 		i := bytes.Index(s, []byte{'\\', gapMark})
 		if i < 0 {

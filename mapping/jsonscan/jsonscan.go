@@ -276,20 +276,26 @@ func UnquotedLen(s []byte) int {
 			i++
 			continue
 		}
-		if i+1 < len(s) && s[i+1] == 'u' {
-			r, size := escape(s[i:])
-			length -= size
-			if r >= 0 {
-				length += utf8.RuneLen(r)
-			}
-			i += size
-		} else if _, missing, size := gap(s[i:]); size > 0 {
-			length += missing - size
-			i += size
-		} else { // two bytes become one, or a backslash is dropped
-			length--
-			i += 2
+		var next byte
+		if i+1 < len(s) {
+			next = s[i+1]
 		}
+		unquoted, size := 1, 2 // two bytes become one, or a backslash is dropped
+		switch next {
+		case 'u':
+			var r rune
+			if r, size = escape(s[i:]); r >= 0 {
+				unquoted = utf8.RuneLen(r)
+			} else {
+				unquoted = 0
+			}
+		case gapMark:
+			if _, missing, n := gap(s[i:]); n > 0 {
+				unquoted, size = missing, n
+			}
+		}
+		length += unquoted - size
+		i += size
 	}
 	return length
 }
