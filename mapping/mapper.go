@@ -1,7 +1,7 @@
 // Package mapping turns the output of a coding agent into OpenTelemetry spans.
 //
-// A [Mapper] is an io.Writer: it takes the agent's stream in any chunks and emits
-// every span as it ends:
+// A [Mapper] is an io.Writer: it takes the stream in chunks of any size and emits
+// each span as it ends:
 //
 //	lines -> agent.Decoder -> events -> run, turn, tool -> span
 //

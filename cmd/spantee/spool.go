@@ -103,7 +103,7 @@ func age(since time.Time) string {
 const flushUsage = `flush sends the spans that could not be delivered, each to the endpoint it was
 meant for. With --endpoint or --to, all of them go to that URL or file. Headers and
 certificates are sent only to the endpoint that they were configured with. Spans
-meant for a file wait until --to names one: flush writes to no path from the spool.`
+meant for a file wait until --to names one: flush writes to no path that the spool names.`
 
 func flushCommand() *cobra.Command {
 	var cfg otlp.Config

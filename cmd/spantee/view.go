@@ -70,7 +70,7 @@ func viewCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.page, "listen", defaultPage, "serve the page at `HOST:PORT`; port 0 picks a free port, also for OTLP")
+	f.StringVar(&o.page, "listen", defaultPage, "serve the page at `HOST:PORT`; port 0 is any free one, as in --otlp-*")
 	f.StringVar(&o.grpc, "otlp-grpc", "127.0.0.1:4317", "receive OTLP/gRPC at `HOST:PORT`; empty to disable")
 	f.StringVar(&o.http, "otlp-http", "127.0.0.1:4318", "receive OTLP/HTTP at `HOST:PORT`; empty to disable")
 	f.Var(&o.maxMemory, "max-memory", "keep at most `SIZE` of traces in memory; beyond that, evict the least recently updated")

@@ -1,7 +1,7 @@
 // Package file writes traces to files of OTLP JSON lines, and reads them back. The
-// format is that of
-// https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/, which the
-// collector's otlpjsonfile receiver also reads.
+// format is
+// https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/; the
+// collector's otlpjsonfile receiver reads it too.
 package file
 
 import (

@@ -19,8 +19,8 @@
 //
 // The boundary is the user. The state folder, the spool, every directory in it
 // and every file that is read must belong to this user and be writable by nobody
-// else; symbolic links, pipes and devices are never opened. A folder that fails
-// this is refused, with an error that says why. A file that fails it is moved to
+// else; symbolic links, pipes and devices are never opened. Any other folder
+// is refused, with an error that says why. Any other file is moved to
 // corrupt/, unread, and reported once through SetAside.
 //
 // Within that boundary an endpoint counts as the user's own, because only a process

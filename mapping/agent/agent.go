@@ -1,7 +1,7 @@
 // Package agent decodes the output of coding agents. One file per agent turns its
 // lines into typed events that are the same for all agents and contain no
-// OpenTelemetry values. An agent's quirks stay in its file: repeated texts, forms
-// of ids, clocks of its own.
+// OpenTelemetry values. An agent's quirks stay in its file: repeated texts, id
+// formats, its own clock.
 //
 //	line -> Decoder -> events
 //

@@ -1,8 +1,8 @@
 // Package redact finds secrets in text that is about to leave the machine.
 //
 // The rules are gitleaks' (gitleaks.json, kept as data) and readers for what
-// gitleaks misses: names and values in the many ways in which they are written
-// down (assignments, YAML blocks, lists, tables, pairs whose name is a value
+// gitleaks misses: names and values in the many ways people write
+// them (assignments, YAML blocks, lists, tables, pairs whose name is a value
 // itself, sentences), command lines, function calls, headers, connection
 // strings, credential files, private keys, and one table of vendor tokens.
 //
@@ -10,12 +10,12 @@
 // of all rules, and a rule only looks at the text around its own. The cost is
 // linear in the length of the text, whatever is in it.
 //
-// Rules do not see the text but a view of it: colours are removed, and quotes,
+// Rules do not see the text but a view of it: colors are removed, and quotes,
 // line breaks and separators are decoded from JSON escapes at any depth,
 // percent-encoding and HTML entities. Findings are positions in the text as it
 // is written, so they can be cut out of JSON without parsing it.
 //
-// It cannot recognise a password that is a plain word, a value without a name, or a
+// It cannot recognize a password that is a plain word, a value without a name, or a
 // secret in base64 or another encoding. Package redacttest lists what is found and
 // what is known to be missed.
 package redact
