@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A ciSystem is recognised by a variable it sets in every job. Each entry of
+// A ciSystem is recognized by a variable it sets in every job. Each entry of
 // attributes is an attribute of the CI/CD and VCS conventions and the variables it
 // may come from; the first one that is set counts.
 type ciSystem struct {

@@ -238,7 +238,7 @@ func waitFor(agent *exec.Cmd, signals <-chan os.Signal) (end exitStatus, told bo
 }
 
 // keptStderr is how much of an agent's stderr is kept. It is more than a span may
-// have, because half of a secret cannot be recognised.
+// have, because half of a secret cannot be recognized.
 const keptStderr = 16 << 10
 
 // A tail passes on what is written to it at once, and keeps the last part.

@@ -83,7 +83,7 @@ func (c *chromium) checkBars(name string, session viewer.Overview) {
 	}
 }
 
-// ink is the colour a bar has at its ends; a turn of the model has several.
+// ink is the color a bar has at its ends; a turn of the model has several.
 func ink(p plot, s viewer.Bar) [][3]uint8 {
 	switch {
 	case s.Op == "chat":
@@ -96,7 +96,7 @@ func ink(p plot, s viewer.Bar) [][3]uint8 {
 	return [][3]uint8{p.Colors[s.Op]}
 }
 
-// barAt returns from where to where the pixels are of the colours given, or
+// barAt returns from where to where the pixels are of the colors given, or
 // without any of none that the empty plot has: panel, selection, grid.
 func barAt(screen image.Image, p plot, x, y float64, colors [][3]uint8) (from, to float64) {
 	of := func(px int) bool {

@@ -20,7 +20,7 @@ import (
 
 // A name is the name of a request's file. It holds all that List and the size limit
 // need, so that neither opens the file. It includes the size, so that a truncated
-// file is recognised.
+// file is recognized.
 type name struct {
 	at      time.Time
 	spans   int

@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// ANSI colours, of the sixteen that every theme defines.
+// ANSI colors, of the sixteen that every theme defines.
 const (
 	bold    = "\x1b[1m"
 	dim     = "\x1b[2m"

@@ -61,7 +61,7 @@ func TestTreeColor(t *testing.T) {
 		plain = strings.ReplaceAll(plain, c, "")
 	}
 	if diff := cmp.Diff(Style{}.Render(session()), plain); diff != "" {
-		t.Errorf("colour is not all that colour adds (-want +got):\n%s", diff)
+		t.Errorf("color is not all that color adds (-want +got):\n%s", diff)
 	}
 }
 

@@ -116,7 +116,7 @@ func cutText(s string, limit int) string {
 }
 
 // title returns a span's name without the operation, which the page shows as a
-// colour.
+// color.
 func title(s *tracepb.Span) string {
 	for _, op := range []string{"invoke_agent ", "chat ", "execute_tool ", "background ", "await_approval "} {
 		if rest, ok := strings.CutPrefix(s.GetName(), op); ok {

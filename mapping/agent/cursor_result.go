@@ -11,7 +11,7 @@ import (
 )
 
 // readResult reads {"<variant>":{..},"isBackground":false,..}. The variant is
-// recognised by its name, because its siblings may be objects too and may come
+// recognized by its name, because its siblings may be objects too and may come
 // first.
 func (l *cursorLine) readResult(r *jsonscan.Reader) {
 	t := &l.tool

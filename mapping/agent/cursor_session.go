@@ -14,7 +14,7 @@ import (
 // Cursor repeats the deltas of a text as one whole text before a tool call, a
 // question, a retry or the end. Most repetitions have a model call or lack a
 // timestamp. A repetition before a question or a retry looks like a delta: it is
-// recognised by its text, which equals all deltas since the last repetition, or,
+// recognized by its text, which equals all deltas since the last repetition, or,
 // after at most one delta, by the line that follows.
 //
 // The tool runner has a clock of its own. Its offset from the clock of the

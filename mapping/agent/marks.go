@@ -109,7 +109,7 @@ func (m *Marks) Agent() (agent *Agent, foreign string) {
 	return nil, ""
 }
 
-// foreignAgents are agents that spantee only recognises, and the members that are
+// foreignAgents are agents that spantee only recognizes, and the members that are
 // unique to their lines, taken from recordings.
 var foreignAgents = []struct {
 	name  string

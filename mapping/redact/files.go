@@ -4,7 +4,7 @@ import "strings"
 
 const ruleFile = "credentials-file"
 
-// fileRules find secrets that are recognised by their place in a file.
+// fileRules find secrets that are recognized by their place in a file.
 var fileRules = []rule{
 	{name: ruleFile, keywords: []string{":5432:", ":5433:", ":6432:", ":*:"}, find: pgpass},
 	{name: ruleFile, keywords: []string{`"kty"`, `'kty'`}, find: jwk},

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A view is a text without colours, and with quotes, line breaks and separators
+// A view is a text without colors, and with quotes, line breaks and separators
 // decoded from the ways in which they are escaped: \", \u003d, %3D, &quot;. Rules
 // look at views, so they need not know about JSON in strings of JSON. Other
 // escapes stay as they are.
@@ -14,14 +14,14 @@ type view struct {
 	escapes []escape // in order; none if the text is its own view
 }
 
-// An escape is the encoding of one character of a view, or a colour, which has
+// An escape is the encoding of one character of a view, or a color, which has
 // none.
 type escape struct {
-	at     int   // index in the view
-	raw    int   // where it is written in the text
-	width  int32 // how long it is there
-	kind   byte  // its first byte there
-	colour bool
+	at    int   // index in the view
+	raw   int   // where it is written in the text
+	width int32 // how long it is there
+	kind  byte  // its first byte there
+	color bool
 }
 
 // newView returns the view of a text.
@@ -79,7 +79,7 @@ func nextEscape(s string, from int, leads string) int {
 	return from + n
 }
 
-// readEscape decodes the escape that s begins with; c is 0 for a colour. If there
+// readEscape decodes the escape that s begins with; c is 0 for a color. If there
 // is none, width is the number of bytes to skip.
 func readEscape(s string) (c byte, width int, ok bool) {
 	switch s[0] {
@@ -227,7 +227,7 @@ func hexByte(s string) (byte, bool) {
 func (v *view) before(i int) int {
 	return sort.Search(len(v.escapes), func(n int) bool {
 		e := &v.escapes[n]
-		return e.at > i || e.at == i && !e.colour
+		return e.at > i || e.at == i && !e.color
 	})
 }
 
@@ -256,7 +256,7 @@ func (v *view) after(n, i int) int {
 	}
 	e := &v.escapes[n-1]
 	at := e.at
-	if !e.colour {
+	if !e.color {
 		at++
 	}
 	return e.raw + int(e.width) + i - at

@@ -190,7 +190,7 @@ func (r *Receiver) UserAgent() string {
 }
 
 // Attempts returns how many requests were received since the last change of
-// behaviour.
+// behavior.
 func (r *Receiver) Attempts() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

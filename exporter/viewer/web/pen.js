@@ -1,4 +1,4 @@
-// A Pen draws on a canvas, in the colours of base.css.
+// A Pen draws on a canvas, in the colors of base.css.
 
 import { color } from "./theme.js";
 

@@ -39,13 +39,13 @@ export function startTheme(button) {
   apply();
 }
 
-// onTheme calls f whenever colours have changed, until signal is aborted.
+// onTheme calls f whenever colors have changed, until signal is aborted.
 export function onTheme(f, signal) {
   listeners.add(f);
   signal.addEventListener("abort", () => listeners.delete(f));
 }
 
-// color is a colour of base.css as a canvas takes it: there a custom property
+// color is a color of base.css as a canvas takes it: there a custom property
 // would be the light-dark() it was written as.
 export function color(name) {
   let c = resolved.get(name);

@@ -14,7 +14,7 @@ export const headline = (s) => s.prompt || [who(s), what(s)].filter(Boolean).joi
 // what is open is taken to be running, in milliseconds.
 const recent = 10 * 60e3;
 
-// state returns a colour and words. now is in milliseconds.
+// state returns a color and words. now is in milliseconds.
 export function state(s, now = Date.now()) {
   if (s.now?.gone) return ["gone", "gone: the process stopped reporting"];
   if (s.now) return ["running", activity(s.now, now)];
