@@ -190,14 +190,23 @@ func failure(s *tracepb.Span) string {
 	if !failed(s) {
 		return ""
 	}
-	if code := value(s.GetAttributes(), semconv.ProcessExitCode).GetIntValue(); code != 0 {
-		return "exit " + strconv.FormatInt(code, 10)
+	if exit := exitFailure(s); exit != "" {
+		return exit
 	}
 	kind, message := text(s.GetAttributes(), semconv.ErrorType), s.GetStatus().GetMessage()
 	if kind != "" && message != "" && !strings.HasPrefix(message, kind) {
 		return kind + ": " + message
 	}
 	return cmp.Or(message, kind, "error")
+}
+
+// exitFailure returns the exit code of a span's process in words, "" if it is 0.
+func exitFailure(s *tracepb.Span) string {
+	code := value(s.GetAttributes(), semconv.ProcessExitCode).GetIntValue()
+	if code == 0 {
+		return ""
+	}
+	return "exit " + strconv.FormatInt(code, 10)
 }
 
 // A Detail is every detail of one span.

@@ -94,7 +94,7 @@ func (m *summary) add(s *tracepb.Span, from origin) {
 		m.name = unique.Make(s.GetName())
 		m.failure = word{}
 		if failed(s) {
-			m.failure = unique.Make(cmp.Or(text(attrs, semconv.ErrorType), s.GetStatus().GetMessage(), "error"))
+			m.failure = unique.Make(cmp.Or(exitFailure(s), text(attrs, semconv.ErrorType), s.GetStatus().GetMessage(), "error"))
 		}
 		m.total = newUsage(s)
 	}
