@@ -2,7 +2,7 @@
 // OpenTelemetry's metrics SDK. A [Recorder] sees every span of a run, including
 // spans that a sampler drops later, so metrics cover all runs.
 //
-// Metric attributes have few distinct values: agent, model, tool, error type. They
+// Metric attributes, such as agent, model and tool, have few distinct values. They
 // never hold ids, paths or content.
 package metrics
 

@@ -2,8 +2,8 @@
 // Jaeger's critical path, classifies and counts as Jaeger, Langfuse and Phoenix do,
 // and proves that no delta got lost on the way into a trace.
 //
-// It does not depend on how spans are made. Code that follows another program names
-// the program and the commit.
+// It does not depend on how spans are made. Code modeled on another program names
+// it and the commit.
 package mappingtest
 
 import (

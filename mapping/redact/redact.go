@@ -10,7 +10,7 @@
 // of all rules, and a rule only looks at the text around its own. The cost is
 // linear in the length of the text, whatever is in it.
 //
-// Rules do not see the text but a view of it: colors are removed, and quotes,
+// Rules see a view of the text: colors are removed, and quotes,
 // line breaks and separators are decoded from JSON escapes at any depth,
 // percent-encoding and HTML entities. Findings are positions in the text as it
 // is written, so they can be cut out of JSON without parsing it.
