@@ -73,7 +73,7 @@ func startTracing(o *options, cfg *config, say *reporter, rec *recording, proces
 	t.watch.stallAfter = o.stallAfter
 	t.details = cfg.content.level != content.None
 	if cfg.content.maxIsDefault && (cfg.to.file != "" || o.show && !cfg.to.isSet()) {
-		cfg.content.maxAttributeBytes = wholeAttributeBytes // only the viewer gets these spans
+		cfg.content.maxAttributeBytes = wholeAttributeBytes // only a file or the viewer gets these spans
 	}
 	if rec == nil {
 		rec = new(recording)

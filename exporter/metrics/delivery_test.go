@@ -231,12 +231,10 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestRetryInfo sends no request before the time that the receiver gave.
-func TestRetryInfo(t *testing.T) {
-	receiver := metricstest.Start(t)
-	const delay = 300 * time.Millisecond
-	receiver.Refuse(func(n int) error {
-		if n > 1 {
+// busy answers the first requests with the delay that the receiver wants.
+func busy(t *testing.T, requests int, delay time.Duration) func(n int) error {
+	return func(n int) error {
+		if n > requests {
 			return nil
 		}
 		s, err := status.New(codes.Unavailable, "busy").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(delay)})
@@ -244,7 +242,14 @@ func TestRetryInfo(t *testing.T) {
 			t.Error(err)
 		}
 		return s.Err()
-	})
+	}
+}
+
+// TestRetryInfo sends no request before the time that the receiver gave.
+func TestRetryInfo(t *testing.T) {
+	receiver := metricstest.Start(t)
+	const delay = 300 * time.Millisecond
+	receiver.Refuse(busy(t, 1, delay))
 	r := record(t, "grpc", receiver.GRPCEndpoint(), 5*time.Millisecond)
 	export(t, r, call("a", "t"))
 	receiver.Await(t, func() bool { return len(receiver.Arrivals()) == 1 })
@@ -283,16 +288,7 @@ func TestBusy(t *testing.T) {
 		if protocol != "grpc" {
 			endpoint = receiver.HTTPEndpoint()
 		}
-		receiver.Refuse(func(n int) error {
-			if n > 3 {
-				return nil
-			}
-			s, err := status.New(codes.Unavailable, "busy").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Millisecond)})
-			if err != nil {
-				t.Error(err)
-			}
-			return s.Err()
-		})
+		receiver.Refuse(busy(t, 3, time.Millisecond))
 		r := record(t, protocol, endpoint, 5*time.Millisecond)
 		for n := range 4 {
 			export(t, r, call("a", "t"))
@@ -311,16 +307,7 @@ func TestBusy(t *testing.T) {
 func TestGate(t *testing.T) {
 	receiver := metricstest.Start(t)
 	const delay = 300 * time.Millisecond
-	receiver.Refuse(func(n int) error {
-		if n > 1 {
-			return nil
-		}
-		s, err := status.New(codes.Unavailable, "busy").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(delay)})
-		if err != nil {
-			t.Error(err)
-		}
-		return s.Err()
-	})
+	receiver.Refuse(busy(t, 1, delay))
 	gate := metrics.NewGate()
 	one, two := recordBehind(t, gate, receiver.GRPCEndpoint()), recordBehind(t, gate, receiver.GRPCEndpoint())
 	var ending sync.WaitGroup
