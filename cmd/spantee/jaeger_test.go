@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +24,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spantee/spantee/exporter/receiver/receivertest"
 	"github.com/spantee/spantee/exporter/tree/treetest"
 	"github.com/spantee/spantee/mapping/mappingtest"
 )
@@ -39,21 +39,17 @@ func startJaeger(t *testing.T) jaeger {
 	if binary == "" {
 		t.Skip("needs SPANTEE_JAEGER=$(.ci/jaeger/build)")
 	}
+	names := []string{"JAEGER_OTLP_GRPC", "JAEGER_OTLP_HTTP", "JAEGER_QUERY", "JAEGER_HEALTH"}
+	addresses, err := receivertest.Addresses(len(names))
+	if err != nil {
+		t.Fatal(err)
+	}
 	urls := map[string]string{}
 	env := os.Environ()
-	var listeners []net.Listener
-	for _, name := range []string{"JAEGER_OTLP_GRPC", "JAEGER_OTLP_HTTP", "JAEGER_QUERY", "JAEGER_HEALTH"} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		listeners = append(listeners, l)
-		port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-		urls[name] = "http://127.0.0.1:" + port
+	for i, name := range names {
+		_, port, _ := net.SplitHostPort(addresses[i])
+		urls[name] = "http://" + addresses[i]
 		env = append(env, name+"="+port)
-	}
-	for _, l := range listeners { // only now, so that no two ports are the same
-		l.Close()
 	}
 	cmd := exec.Command(binary, "--config", filepath.Join("..", "..", ".ci", "jaeger", "config.yaml"))
 	cmd.Env, cmd.Stderr = env, t.Output()

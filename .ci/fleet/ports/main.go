@@ -6,6 +6,8 @@ import (
 	"net"
 	"os"
 	"strconv"
+
+	"github.com/spantee/spantee/exporter/receiver/receivertest"
 )
 
 func main() {
@@ -14,13 +16,14 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	for range n { // all are held until the end, so that none comes twice
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		fmt.Print(l.Addr().(*net.TCPAddr).Port, " ")
+	addresses, err := receivertest.Addresses(n)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	for _, a := range addresses {
+		_, port, _ := net.SplitHostPort(a)
+		fmt.Print(port, " ")
 	}
 	fmt.Println()
 }

@@ -36,10 +36,12 @@ type Receiver struct {
 // Start starts a Receiver that stops with the test.
 func Start(t testing.TB) *Receiver {
 	t.Helper()
-	r := &Receiver{t: t, changed: make(chan struct{})}
+	addresses, err := Addresses(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Receiver{t: t, grpc: addresses[0], http: addresses[1], changed: make(chan struct{})}
 	r.Restart()
-	r.grpc = strings.TrimPrefix(r.running.GRPCEndpoint(), "http://")
-	r.http = strings.TrimPrefix(r.running.HTTPEndpoint(), "http://")
 	t.Cleanup(r.Stop)
 	return r
 }
