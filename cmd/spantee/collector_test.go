@@ -20,7 +20,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter/receiver"
-	"github.com/spantee/spantee/exporter/receiver/receivertest"
 )
 
 // collectorMain is a collector as a process of its own, which can be killed. It
@@ -99,10 +98,7 @@ type collector struct {
 // newCollector finds addresses where nothing listens yet.
 func newCollector(t *testing.T) *collector {
 	t.Helper()
-	addresses, err := receivertest.Addresses(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	addresses := freeAddresses(t, 2)
 	return &collector{t: t, file: filepath.Join(t.TempDir(), "taken"), grpc: addresses[0], http: addresses[1]}
 }
 

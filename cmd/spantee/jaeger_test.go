@@ -24,7 +24,6 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spantee/spantee/exporter/receiver/receivertest"
 	"github.com/spantee/spantee/exporter/tree/treetest"
 	"github.com/spantee/spantee/mapping/mappingtest"
 )
@@ -40,10 +39,7 @@ func startJaeger(t *testing.T) jaeger {
 		t.Skip("needs SPANTEE_JAEGER=$(.ci/jaeger/build)")
 	}
 	names := []string{"JAEGER_OTLP_GRPC", "JAEGER_OTLP_HTTP", "JAEGER_QUERY", "JAEGER_HEALTH"}
-	addresses, err := receivertest.Addresses(len(names))
-	if err != nil {
-		t.Fatal(err)
-	}
+	addresses := freeAddresses(t, len(names))
 	urls := map[string]string{}
 	env := os.Environ()
 	for i, name := range names {

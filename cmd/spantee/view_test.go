@@ -6,7 +6,6 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/spantee/spantee/exporter/otlp"
+	"github.com/spantee/spantee/exporter/receiver/receivertest"
 	"github.com/spantee/spantee/exporter/viewer"
 )
 
@@ -82,15 +82,11 @@ func (r viewerRun) kill(t *testing.T) {
 }
 
 // freeAddresses are host:ports that nobody listens on.
-func freeAddresses(t *testing.T, n int) (addresses []string) {
+func freeAddresses(t *testing.T, n int) []string {
 	t.Helper()
-	for range n {
-		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		addresses = append(addresses, l.Addr().String())
+	addresses, err := receivertest.Addresses(n)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return addresses
 }

@@ -2,7 +2,6 @@ package otlp
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -22,12 +21,11 @@ func TestDiagnose(t *testing.T) {
 	secure := httptest.NewTLSServer(http.NotFoundHandler())
 	defer secure.Close()
 	mutual, cert, key := secureCollector(t, 0)
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := receivertest.Addresses(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed.Close()
-	dead := "http://" + closed.Addr().String()
+	dead := "http://" + free[0]
 	receive := func(t *testing.T, protocol string) Config {
 		return Config{Protocol: protocol, Endpoint: endpointOf(receivertest.Start(t), protocol)}
 	}

@@ -68,11 +68,11 @@ func TestWrongAddress(t *testing.T) {
 	defer plain.Close()
 	secure := httptest.NewTLSServer(http.NotFoundHandler())
 	defer secure.Close()
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := receivertest.Addresses(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dead.Close()
+	dead := "http://" + free[0]
 	tlsOf := func(url string) string { return "https" + strings.TrimPrefix(url, "http") }
 	plainOf := func(url string) string { return "http" + strings.TrimPrefix(url, "https") }
 
@@ -81,8 +81,8 @@ func TestWrongAddress(t *testing.T) {
 		verdict                  exporter.Verdict
 		cause, hint              string
 	}{
-		{"nobody", "grpc", "http://" + dead.Addr().String(), exporter.Unreachable, "connection refused", "nothing listens on http://127.0.0.1"},
-		{"nobody", "http/protobuf", "http://" + dead.Addr().String(), exporter.Unreachable, "connection refused", "nothing listens on http://127.0.0.1"},
+		{"nobody", "grpc", dead, exporter.Unreachable, "connection refused", "nothing listens on http://127.0.0.1"},
+		{"nobody", "http/protobuf", dead, exporter.Unreachable, "connection refused", "nothing listens on http://127.0.0.1"},
 		{"no socket", "grpc", "unix:///nonexistent/otel.sock", exporter.Unreachable, "no such socket", "unix:///nonexistent/otel.sock"},
 		{"no such host", "grpc", "http://collector.invalid:4317", exporter.Unreachable, "no such host", "is http://collector.invalid:4317 the right"},
 		{"no such host", "http/protobuf", "http://collector.invalid:4318", exporter.Unreachable, "no such host", "is http://collector.invalid:4318/v1/traces the right"},

@@ -2,26 +2,38 @@ package receivertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 )
 
-// Addresses returns n loopback addresses where nothing listens yet. They stay free
+// Addresses returns n loopback addresses where nothing listens. They stay free
 // until something does: no system gives a port below 32768 to a client that
 // connects. A port above may go to any client, even to the one that redials it.
 func Addresses(n int) ([]string, error) {
-	var held []string
+	var free []string
 	for range 100 * n {
-		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(20_000)))
-		if err != nil {
+		address := fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(20_000))
+		if slices.Contains(free, address) || listens(address) {
 			continue
 		}
-		defer func() { _ = l.Close() }() // only at the end, so that none comes twice
-		held = append(held, l.Addr().String())
-		if len(held) == n {
-			return held, nil
+		if free = append(free, address); len(free) == n {
+			return free, nil
 		}
 	}
-	return nil, fmt.Errorf("found %d of %d free addresses", len(held), n)
+	return nil, errors.New("no free addresses")
+}
+
+// listens tells whether something listens at an address. To listen there itself is
+// no way to find out: a process that is being started may have inherited the socket,
+// and then holds it for a while after it was closed here.
+func listens(address string) bool {
+	conn, err := new(net.Dialer).DialContext(context.Background(), "tcp", address)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
 }
