@@ -29,7 +29,7 @@ func (e *Exporter) Begin() {
 	if !e.inPiece {
 		e.waitForRoom(1)
 	}
-	e.inPiece = true
+	e.inPiece, e.pieceCame = true, time.Now()
 }
 
 // An OpenSpan is a span that has not ended, with the arguments that Export will get

@@ -31,6 +31,7 @@ var cursor = Agent{
 // A cursorDecoder decodes one stream, in which the lines of several sessions may
 // alternate.
 type cursorDecoder struct {
+	reader    jsonscan.Reader
 	first     cursorLine  // the first object of a line
 	line      *cursorLine // the object at hand
 	templates templates
@@ -51,7 +52,8 @@ func (d *cursorDecoder) Decode(line Line, dst []Event) []Event {
 		// Old wrappers prefix lines with the name of the stream they came from.
 		text = bytes.TrimPrefix(trimLine(text), []byte("stdout:"))
 	}
-	r := jsonscan.Reader{B: text}
+	r := &d.reader
+	*r = jsonscan.Reader{B: text}
 	if r.End() {
 		return dst // a blank line
 	}
@@ -60,7 +62,7 @@ func (d *cursorDecoder) Decode(line Line, dst []Event) []Event {
 		if objects > 0 {
 			d.line = new(cursorLine) // the events before point into theirs
 		}
-		ok := d.line.read(&r)
+		ok := d.line.read(r)
 		if line.Tail != nil {
 			d.line.salvage(line.Tail)
 			ok = true

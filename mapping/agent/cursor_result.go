@@ -39,7 +39,7 @@ func (l *cursorLine) readResult(r *jsonscan.Reader) {
 		l.outcome.int(semconv.ProcessExitCode, body.exit.Code)
 	}
 	switch {
-	case variant == "", variant == "async", strings.HasSuffix(strings.ToLower(variant), "success"):
+	case variant == "", variant == "success", variant == "async", strings.HasSuffix(strings.ToLower(variant), "success"):
 	default:
 		t.ErrorType = cmp.Or(t.ErrorType, variant)
 		t.Reason = body.reason(variant)
@@ -66,37 +66,44 @@ func set(names ...string) map[string]bool {
 	return m
 }
 
-// cursorNumbers are the numbers of any variant that do not reveal what the call was
-// about.
-var cursorNumbers = map[string]string{
-	"executionTime":        semconv.ToolExecutionTime,
-	"localExecutionTimeMs": semconv.ToolLocalTime,
-	"durationMs":           semconv.ToolDuration,
-	"timeoutMs":            semconv.ToolTimeout,
-	"linesAdded":           semconv.ToolLinesAdded,
-	"linesRemoved":         semconv.ToolLinesRemoved,
-	"linesCreated":         semconv.ToolLinesCreated,
-	"totalLines":           semconv.ToolTotalLines,
-	"fileSize":             semconv.ToolFileSize,
-	"totalFiles":           semconv.ToolTotalFiles,
-	"totalCount":           semconv.ToolTotalCount,
-	"totalDiagnostics":     semconv.ToolDiagnostics,
-	"statusCode":           semconv.HTTPResponseStatus,
+// A measure is a member of a result that does not reveal what the call was about.
+type measure struct {
+	key  string
+	kind measureKind
 }
 
-// cursorFlags are the flags of any variant, recorded only if true.
-var cursorFlags = map[string]string{
-	"aborted":          semconv.ToolAborted,
-	"exceededLimit":    semconv.ToolLimitExceeded,
-	"clientTruncated":  semconv.ToolTruncated,
-	"ripgrepTruncated": semconv.ToolTruncated,
-}
+type measureKind uint8
 
-// cursorSizes are the texts of any variant of which only the size is recorded.
-var cursorSizes = map[string]string{
-	"stdout":  semconv.ToolStdoutBytes,
-	"stderr":  semconv.ToolStderrBytes,
-	"content": semconv.ToolContentBytes,
+const (
+	number measureKind = iota
+	flag               // recorded only if true
+	size               // of a text
+)
+
+// cursorMeasures are the measures of any variant.
+var cursorMeasures = map[string]measure{
+	"executionTime":        {semconv.ToolExecutionTime, number},
+	"localExecutionTimeMs": {semconv.ToolLocalTime, number},
+	"durationMs":           {semconv.ToolDuration, number},
+	"timeoutMs":            {semconv.ToolTimeout, number},
+	"linesAdded":           {semconv.ToolLinesAdded, number},
+	"linesRemoved":         {semconv.ToolLinesRemoved, number},
+	"linesCreated":         {semconv.ToolLinesCreated, number},
+	"totalLines":           {semconv.ToolTotalLines, number},
+	"fileSize":             {semconv.ToolFileSize, number},
+	"totalFiles":           {semconv.ToolTotalFiles, number},
+	"totalCount":           {semconv.ToolTotalCount, number},
+	"totalDiagnostics":     {semconv.ToolDiagnostics, number},
+	"statusCode":           {semconv.HTTPResponseStatus, number},
+
+	"aborted":          {semconv.ToolAborted, flag},
+	"exceededLimit":    {semconv.ToolLimitExceeded, flag},
+	"clientTruncated":  {semconv.ToolTruncated, flag},
+	"ripgrepTruncated": {semconv.ToolTruncated, flag},
+
+	"stdout":  {semconv.ToolStdoutBytes, size},
+	"stderr":  {semconv.ToolStderrBytes, size},
+	"content": {semconv.ToolContentBytes, size},
 }
 
 // A cursorVariant is what the body of a result states about a failure.
@@ -210,23 +217,20 @@ func taskID(r *jsonscan.Reader) []byte {
 func isUnspecified(s []byte) bool { return bytes.HasSuffix(s, []byte("_UNSPECIFIED")) }
 
 func (l *cursorLine) measure(r *jsonscan.Reader, key []byte) {
-	if k, ok := cursorNumbers[string(key)]; ok {
+	switch m, ok := cursorMeasures[string(key)]; {
+	case ok && m.kind == number:
 		if n, ok := r.Int(); ok {
-			l.outcome.int(k, n)
+			l.outcome.int(m.key, n)
 		}
-		return
-	}
-	if k, ok := cursorFlags[string(key)]; ok {
+	case ok && m.kind == flag:
 		if r.Bool() {
-			l.outcome.bool(k)
+			l.outcome.bool(m.key)
 		}
-		return
+	case ok && r.Peek() == '"':
+		l.outcome.int(m.key, int64(jsonscan.UnquotedLen(r.Str())))
+	default:
+		r.Skip()
 	}
-	if k, ok := cursorSizes[string(key)]; ok && r.Peek() == '"' {
-		l.outcome.int(k, int64(jsonscan.UnquotedLen(r.Str())))
-		return
-	}
-	r.Skip()
 }
 
 // maxNesting is how deep the results of a search may be nested.

@@ -83,6 +83,13 @@ func IsObject(line []byte) bool {
 // MayBegin tells whether a line may begin a run as several agents do: if it is
 // another agent's, a decoder takes it for its own.
 func MayBegin(line []byte) bool {
+	if typ, ok := bytes.CutPrefix(line, []byte(`{"type":"`)); ok && len(typ) > 0 {
+		switch typ[0] {
+		case 's', 'i', '\\': // "system", "init", or either of them escaped
+		default:
+			return false // as for most lines
+		}
+	}
 	return bytes.Contains(line[:min(len(line), maxInit)], []byte(`"init"`))
 }
 
