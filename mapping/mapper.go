@@ -160,6 +160,7 @@ type Mapper struct {
 	wire     []byte     // of the current span
 	event    attributes // of the current span event
 	buffers  [][]byte   // to reuse
+	spare    *span      // to reuse
 	ghost    bool       // see Open: its buffers may be shared
 
 	traceState string // of Options.Parent

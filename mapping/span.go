@@ -29,7 +29,11 @@ type span struct {
 
 // newSpan returns a span without times.
 func (r *run) newSpan(ref, parent spanRef, inv *invocation, name string) *span {
-	s := &span{ref: ref, parent: parent, name: name}
+	s := r.m.spare
+	if r.m.spare = nil; s == nil {
+		s = new(span)
+	}
+	*s = span{ref: ref, parent: parent, name: name}
 	common := inv.common(r, ref.operation)
 	s.attributes = attributes{
 		field: fieldAttributes, max: r.m.opts.MaxAttributeBytes,
@@ -64,7 +68,8 @@ var operationNames = [...]string{
 	deltas:      "", background: "", approval: "",
 }
 
-// emit emits a span as soon as its times are settled.
+// emit emits a span as soon as its times are settled. The caller may read it until
+// the next call of newSpan, which reuses it.
 func (r *run) emit(s *span) {
 	if r.timesPending(s) {
 		wire := slices.Clone(s.attributes.wire) // no more room than it needs: there may be many
@@ -81,6 +86,7 @@ func (r *run) emit(s *span) {
 	r.lastEnd = max(r.lastEnd, s.end)
 	r.m.wire = r.encode(r.m.wire[:0], s)
 	r.m.reuse(&s.attributes)
+	r.m.spare = s
 	r.m.opts.Emit(r.m.wire, r.agent.Name)
 }
 
