@@ -20,9 +20,9 @@ const maxPiece = 1 << 20
 
 // Begin starts a piece of the stream: the spans exported until Commit or Checkpoint
 // are journaled in one write. A span exported outside a piece is a piece of its
-// own. No span is sent before it is journaled. If Config.Wait is set, Begin waits
-// for room and Export does not wait within the piece, so keep pieces short: 64 KiB
-// of the stream.
+// own. No span is sent before it is journaled. Where Export would wait for room,
+// Begin waits instead, and Export does not wait within the piece. So keep pieces
+// short: 64 KiB of the stream.
 func (e *Exporter) Begin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -26,8 +26,9 @@ type Config struct {
 	Resource *resourcepb.Resource // of spans that are exported without one
 	Scope    *commonpb.InstrumentationScope
 
-	// Spool, if set, keeps what cannot be delivered. Its backlog for the same
-	// destination is sent in the background.
+	// Spool, if set, keeps what cannot be delivered, and a journal of what a killed
+	// process would lose. Its backlog for the same destination is sent in the
+	// background.
 	Spool *spool.Spool
 
 	// Wait makes Export wait for room (see SetWait) and turns off the journal. It
@@ -160,8 +161,8 @@ type interval struct{ from, to uint64 }
 // Export queues a finished span, the wire encoding of an
 // opentelemetry.proto.trace.v1.Span. It copies span. from is the span's resource,
 // nil for Config.Resource; there should be only a few distinct resources. Export
-// may be called by several goroutines, and does not block unless Config.Wait is
-// set. If there is no room, the oldest spans are spooled or, without a spool,
+// may be called by several goroutines, and does not block unless Config.Wait or
+// SetWait makes it wait for room. If there is no room, the oldest spans are spooled or, without a spool,
 // dropped and counted. So is a span exported after Close.
 func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 	e.mu.Lock()
@@ -324,10 +325,10 @@ func (b *batch) add(q queued) {
 }
 
 // Close sends what is left, retrying until shortly before ctx ends, and
-// reports. It waits no longer for the disk either: what a disk that does not
-// answer was to keep counts as dropped. It does not wait for a collector that is
-// not there, nor for one that wants no requests until ctx has ended. It may be
-// called again to do the same for what was exported since.
+// reports. It waits no longer than that for the disk: spans that a disk without an
+// answer was to keep count as dropped. It does not wait for a collector that is not
+// there, nor for one whose requested delay outlasts ctx. It may be called again to
+// do the same for what was exported since.
 func (e *Exporter) Close(ctx context.Context) Report {
 	attempts, cancel := ctx, context.CancelFunc(func() {})
 	deadline, ok := ctx.Deadline()

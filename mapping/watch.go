@@ -20,7 +20,7 @@ func (m *Mapper) NoteStall(idle time.Duration) (agents []string) {
 	return agents
 }
 
-// NoteLimit records a limit that was reached on the root of every open run.
+// NoteLimit records on the root of every open run that a limit was reached.
 func (m *Mapper) NoteLimit(limit string) {
 	m.tick()
 	for _, r := range m.openRuns() {

@@ -115,7 +115,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.resourceDetectors, "resource-detectors", nil, "run only the resource detectors `NAMES`: "+strings.Join(exporter.DetectorNames(), ", ")+" or none (default all; vcs needs --content)")
 	f.StringVar(&o.traceURL, "trace-url", "", "link to traces at `URL`, such as http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")
 	f.BoolVar(&o.summary, "summary", false, "report on stderr what was traced, even if stderr is not a terminal")
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "print nothing on stderr, even if spans were lost")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "report nothing about traces on stderr, even if spans were lost")
 }
 
 // addOTLPFlags adds the flags for where to send spans, and how.

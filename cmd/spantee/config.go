@@ -37,6 +37,7 @@ type config struct {
 	content   contentConfig
 
 	problems []string // invalid variables: they must not break a pipe
+	nowhere  error    // why no spans are sent, if that is one of the problems
 }
 
 // A contentConfig says which content is recorded.
@@ -90,16 +91,20 @@ func (o *options) resolve() (*config, error) {
 	}
 	c.to, err = o.destination()
 	if errors.As(err, new(variableError)) {
-		c.problem(fmt.Errorf("no spans are sent: %w", err))
+		c.goNowhere(err)
 		err = nil
 	}
 	c.metrics = o.resolveMetrics(c.to, c.problem) // of all runs, sampled or not
 	c.sampler = resolveSampler(c.parent, c.problem)
 	if why := c.sampler.never; c.to.isSet() && why != nil {
-		c.problem(why)
-		c.to = destination{}
+		c.goNowhere(why)
 	}
 	return c, err
+}
+
+func (c *config) goNowhere(why error) {
+	c.to, c.nowhere = destination{}, why
+	c.problem(fmt.Errorf("no spans are sent: %w", why))
 }
 
 // placeholder stands for the trace id in a trace URL.
@@ -256,7 +261,7 @@ func (o *contentOptions) resolve(problem func(error)) (contentConfig, error) {
 	}
 	var err error
 	if c.redactor, err = redact.New(o.redactRules, o.redactOff); err != nil {
-		return c, usageError{&exporter.Error{Err: err, Hint: "rule names appear in [redacted:NAME]"}}
+		return c, usageError{err}
 	}
 	switch c.level {
 	case content.None, content.Details, content.Full:

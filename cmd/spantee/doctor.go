@@ -118,12 +118,12 @@ func finding(w io.Writer, mark, name, text string) {
 // warn reports what else in the environment matters.
 func warn(w io.Writer) {
 	parent := parentFromEnvironment()
-	switch v := os.Getenv("TRACEPARENT"); {
-	case v == "":
-	case !parent.IsValid():
+	if os.Getenv("TRACEPARENT") != "" && !parent.IsValid() {
 		finding(w, "!", "parent", "$TRACEPARENT is malformed and ignored")
-	case !parent.IsSampled():
-		finding(w, "!", "parent", "$TRACEPARENT is not sampled (it ends in -00): no spans are sent without --ignore-traceparent")
+	}
+	problem := func(err error) { finding(w, "!", "sampler", err.Error()) }
+	if why := resolveSampler(parent, problem).never; why != nil {
+		problem(fmt.Errorf("no spans are sent: %w", why))
 	}
 }
 

@@ -243,7 +243,7 @@ func oddLines(stats mapping.Stats) string {
 		odd = append(odd, count(n, "line")+" of an unknown type")
 	}
 	if n := stats.EndsWithoutStart; n > 0 {
-		odd = append(odd, count(n, "end")+" without a start")
+		odd = append(odd, count(n, "end")+" of something that never began")
 	}
 	if n := stats.Unidentified; n > 0 && stats.Runs > 0 {
 		odd = append(odd, count(n, "line")+" that could be from any agent")
@@ -291,15 +291,15 @@ func notAStream(s mapping.Stats) string {
 	case s.Unidentified > s.BadLines:
 		return fmt.Sprintf("%s of JSON, but none identifies the agent (set --agent: %s)", count(s.Unidentified, "line"), supported())
 	case s.BadLines > 0:
-		return "the input is not JSON lines; run the agent with --output-format stream-json"
+		return "the input is not JSON lines; make the agent print them (Cursor: --output-format stream-json)"
 	}
 	return ""
 }
 
 // whyNowhere says which setting turned tracing off.
 func (r *reporter) whyNowhere() string {
-	if r.cfg.to.source == "" {
-		return "no spans are sent"
+	if r.cfg.nowhere != nil {
+		return withHint(r.cfg.nowhere)
 	}
 	return "tracing is disabled by " + r.cfg.to.source
 }

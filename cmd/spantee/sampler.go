@@ -36,18 +36,18 @@ func resolveSampler(parent trace.SpanContext, problem func(error)) sampler {
 	case "always_on", "always_off", "traceidratio":
 		base = false
 	default:
-		problem(fmt.Errorf("all runs are sampled: invalid $OTEL_TRACES_SAMPLER %q (want always_on, always_off, traceidratio or parentbased_ before one of them)", name))
+		problem(fmt.Errorf("all runs are sampled: invalid $OTEL_TRACES_SAMPLER %q (want always_on, always_off or traceidratio, with or without parentbased_ before it)", name))
 		root = "always_on"
 	}
 	if base && parent.IsValid() {
 		if !parent.IsSampled() {
-			return sampler{never: errors.New("no spans are sent: $TRACEPARENT is not sampled (--ignore-traceparent overrides)")}
+			return sampler{never: errors.New("$TRACEPARENT is not sampled (--ignore-traceparent overrides)")}
 		}
 		return sampler{}
 	}
 	switch root {
 	case "always_off":
-		return sampler{never: errors.New("no spans are sent: $OTEL_TRACES_SAMPLER is " + name)}
+		return sampler{never: errors.New("$OTEL_TRACES_SAMPLER is " + name)}
 	case "traceidratio":
 		return ratioSampler(os.Getenv("OTEL_TRACES_SAMPLER_ARG"), problem)
 	}

@@ -40,8 +40,8 @@ type client struct {
 
 // New returns a client that appends to the file at path. Any number of
 // processes may append to one file. If it is moved away or deleted, the next
-// line begins a new one, and replaced is told, unless it is nil; also of a file
-// that became shorter.
+// line begins a new one. replaced, unless nil, is called then, and also when the
+// file has become shorter.
 func New(path string, replaced func(why error)) (exporter.Client, error) {
 	f, err := open(path)
 	if err != nil {

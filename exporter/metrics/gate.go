@@ -9,7 +9,7 @@ import (
 	"github.com/spantee/spantee/exporter"
 )
 
-// A Gate is before a receiver. It lets one request at a time through, and none
+// A Gate guards a receiver. It lets one request at a time through, and none
 // before the receiver wants them again, whichever Recorders they are from.
 type Gate struct {
 	turn     chan struct{} // holds a value while a request is on its way
@@ -60,6 +60,6 @@ func wait(ctx context.Context, delay time.Duration) error {
 }
 
 var (
-	errDelay  error = &exporter.UploadError{Verdict: exporter.Retryable, Refused: true, Err: errors.New("the collector wanted no requests yet")}
+	errDelay  error = &exporter.UploadError{Verdict: exporter.Retryable, Refused: true, Err: errors.New("the collector asked for a longer delay than there was time")}
 	errNoTime error = &exporter.UploadError{Verdict: exporter.Retryable, Refused: true, Err: errors.New("there was no time left to send them")}
 )

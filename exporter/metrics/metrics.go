@@ -49,7 +49,7 @@ type Config struct {
 	// two processes that send the same series overwrite each other's counts.
 	Resource *resource.Resource
 
-	// Gate is that of the receiver, if other Recorders have the same one.
+	// Gate, if set, is shared with the other Recorders that send to the receiver.
 	Gate *Gate
 
 	// Interval is how long to wait between requests; zero is

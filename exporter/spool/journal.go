@@ -142,7 +142,7 @@ func (j *Journal) Append(wire []byte, head int) uint64 {
 	return n
 }
 
-// Commit ends a piece in which no span began.
+// Commit ends a piece in which no run began, ended or changed its ids.
 func (j *Journal) Commit() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -281,11 +281,10 @@ func (j *Journal) enqueueDone(from, to uint64) {
 	j.queued.upTo = max(upTo, j.written) // a piece may be half done
 }
 
-// Written reports whether there is nothing to wait for: the spans below number are
-// on disk, along with the open spans that belong to them, or the journal does not
-// promise that they will be. Otherwise moved is closed when that may have changed.
-// No span should be sent before, because after a kill its root would have another
-// id.
+// Written reports whether the spans below number may be sent: they are on disk,
+// along with the open spans that belong to them, or the journal does not promise
+// that they will be. If not, moved is closed when that may have changed. A span that
+// is sent earlier would have a root with another id after a kill.
 func (j *Journal) Written(number uint64) (done bool, moved <-chan struct{}) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

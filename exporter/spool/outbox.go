@@ -219,7 +219,7 @@ func (o *Outbox) claim(f file) (*Claim, error) {
 	return c, nil
 }
 
-// Room returns the spool, with the room that Done will free.
+// Room returns the spool, in which the bytes that Done will free count as free.
 func (c *Claim) Room() Spool {
 	s := c.outbox.s
 	for _, f := range c.files {

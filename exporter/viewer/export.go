@@ -24,7 +24,8 @@ const maxExport = 128 << 20
 
 var errTooBig = errors.New("too much for one HTML file: export it as OTLP JSON")
 
-// ExportHTML writes the sessions of a store, or one of them, as one HTML file.
+// ExportHTML writes the sessions of a store, or only those with the given ids, as
+// one HTML file.
 func (s *Store) ExportHTML(w io.Writer, only ...string) error {
 	answers, err := s.answers(only)
 	if err != nil {

@@ -34,16 +34,16 @@ type Agent struct {
 	// IsProof reports whether only this agent can have written a line.
 	IsProof func(*Marks) bool
 
-	// TurnEnds says that the stream has TurnEnd events, which belong to a turn
-	// even if it has called tools since.
+	// TurnEnds says that the stream has TurnEnd events. One that comes after a
+	// turn's tool calls still belongs to that turn.
 	TurnEnds bool
 
 	// CoarseStamps says that timestamps are whole seconds: in a live pipe, arrival
 	// times are more precise.
 	CoarseStamps bool
 
-	// Nameless says that lines have no session's id: of several agents in one
-	// stream, it is this one that a line without any mark is of.
+	// Nameless says that lines have no session id. If several agents share a
+	// stream, a line without any mark is taken for this one's.
 	Nameless bool
 
 	// EndsAtEOF says that the stream has no result: a run whose last turn was an

@@ -80,8 +80,8 @@ func IsObject(line []byte) bool {
 	return len(line) == 0 || line[0] == '{'
 }
 
-// MayBegin tells whether a line may begin a run as several agents do: if it is
-// another agent's, a decoder takes it for its own.
+// MayBegin reports whether a line may begin a run in a form that several agents
+// share. Look at its marks first: a decoder would take it for its own agent's.
 func MayBegin(line []byte) bool {
 	if typ, ok := bytes.CutPrefix(line, []byte(`{"type":"`)); ok && len(typ) > 0 {
 		switch typ[0] {

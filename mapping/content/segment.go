@@ -18,7 +18,7 @@ type Segment struct {
 	lost int  // bytes cut from the current piece
 }
 
-// A Piece is where a piece lies in its segment.
+// A Piece is the position of one piece of text in its Segment.
 type Piece struct {
 	start, end, lost int
 }
@@ -66,8 +66,8 @@ type Ending string
 // longestEnding is enough for a name and half of its value.
 const longestEnding = 256
 
-// Resolve ends the segment, which follows one that had the ending before, and
-// puts its own there. The next piece begins another segment. more tells that the
+// Resolve ends a segment. before is the ending of the one that it follows; Resolve
+// replaces it with the segment's own. The next piece begins another segment. more tells that the
 // text goes on: its end may then be the beginning of a secret.
 func (c *Capture) Resolve(s *Segment, before *Ending, more bool) Resolved {
 	var b strings.Builder

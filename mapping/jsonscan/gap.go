@@ -7,17 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// A gap replaces a part of a string that was left out: \#42,40; stands for 42
-// bytes, 40 when unescaped. JSON has no such escape. [Len] and [UnquotedLen] count
-// what was left out, and [Unquote] ignores the gap.
-
 const gapMark = '#'
 
 // MinHead is how many bytes of a string there are at least before a gap: shorter
 // texts need not be searched for one.
 const MinHead = 512 << 10
 
-// AppendGap appends a gap.
+// AppendGap appends a gap, which stands for a part of a string that was left out:
+// \#42,40; is 42 bytes, 40 when unescaped. JSON has no such escape. [Len] and
+// [UnquotedLen] count what was left out, and [Unquote] ignores the gap.
 func AppendGap(b []byte, length, unquoted int) []byte {
 	b = append(b, '\\', gapMark)
 	b = append(strconv.AppendInt(b, int64(length), 10), ',')

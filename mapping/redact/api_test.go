@@ -93,7 +93,7 @@ func TestRulesOff(t *testing.T) {
 
 func TestWrongRules(t *testing.T) {
 	for _, c := range []struct{ own, off, want string }{
-		{"", "no-such-rule", `unknown redaction rule "no-such-rule"`},
+		{"", "no-such-rule", `unknown redaction rule "no-such-rule" (rule names appear in [redacted:NAME])`},
 		{"noregex", "", `invalid redaction rule "noregex" (want NAME=REGEX)`},
 		{"a=(", "", "redaction rule a: error parsing regexp: missing closing ): `(`"},
 	} {

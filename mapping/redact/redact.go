@@ -15,8 +15,8 @@
 // percent-encoding and HTML entities. Findings are positions in the text as it
 // is written, so they can be cut out of JSON without parsing it.
 //
-// It cannot recognize a password that is a plain word, a value without a name, or a
-// secret in base64 or another encoding. Package redacttest lists what is found and
+// It cannot recognize a password that is a plain word, a value that has neither a
+// name nor a known format, or a secret in base64 or another encoding. Package redacttest lists what is found and
 // what is known to be missed.
 package redact
 
@@ -71,7 +71,7 @@ func New(own, off []string) (*Redactor, error) {
 		}
 		for _, name := range off {
 			if !known[name] {
-				return nil, fmt.Errorf("unknown redaction rule %q", name)
+				return nil, fmt.Errorf("unknown redaction rule %q (rule names appear in [redacted:NAME])", name)
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // Addresses returns n loopback addresses where nothing listens. They stay free
-// until something does: no system gives a port below 32768 to a client that
+// until something listens there: no system gives a port below 32768 to a client that
 // connects. A port above may go to any client, even to the one that redials it.
 func Addresses(n int) ([]string, error) {
 	var free []string
