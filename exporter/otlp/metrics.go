@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // ErrNoMetrics means that a receiver, such as Jaeger, takes spans but no metrics.
@@ -30,7 +31,7 @@ var ErrNoMetrics = fmt.Errorf("the receiver takes no metrics: %w", errors.ErrUns
 //
 // If spans go to the same receiver, by a client of this package, both share its
 // connection. It is made in the background: by the end of a short run it is there.
-func (s *Settings) MetricExporter(ctx context.Context, spans exporter.Client) (metric.Exporter, error) {
+func (s *Settings) MetricExporter(ctx context.Context, spans exporter.Client) (*MetricExporter, error) {
 	of, _ := spans.(*client)
 	to := s.shared(of)
 	if to == nil {
@@ -45,7 +46,7 @@ func (s *Settings) MetricExporter(ctx context.Context, spans exporter.Client) (m
 		to.release()
 		return nil, err
 	}
-	return &metricExporter{e, s, to}, nil
+	return &MetricExporter{e, s, to}, nil
 }
 
 func (s *Settings) metricExporter(ctx context.Context, to *connection) (metric.Exporter, error) {
@@ -86,20 +87,26 @@ func prepareMetrics() {
 	}}})
 }
 
-// A metricExporter wraps OpenTelemetry's exporter to return UploadErrors.
-type metricExporter struct {
+// A MetricExporter wraps OpenTelemetry's exporter to return UploadErrors.
+type MetricExporter struct {
 	metric.Exporter
 	settings   *Settings
 	connection *connection
 }
 
-func (e *metricExporter) Export(ctx context.Context, data *metricdata.ResourceMetrics) error {
+// Export sends metrics.
+func (e *MetricExporter) Export(ctx context.Context, data *metricdata.ResourceMetrics) error {
 	var got answer
 	err := e.Exporter.Export(context.WithValue(ctx, answerKey{}, &got), data)
+	return e.settings.metricsError(err, got)
+}
+
+// metricsError returns what the receiver's answer to a request of metrics means.
+func (s *Settings) metricsError(err error, got answer) error {
 	if got.err != nil {
 		err = got.err
 	}
-	if rejected, message := got.partial.GetRejectedSpans(), got.partial.GetErrorMessage(); rejected != 0 || message != "" { // of data points
+	if rejected, message := got.partial.GetRejectedSpans(), got.partial.GetErrorMessage(); rejected != 0 || message != "" {
 		return partialSuccess(rejected, message)
 	}
 	if err == nil {
@@ -111,14 +118,23 @@ func (e *metricExporter) Export(ctx context.Context, data *metricdata.ResourceMe
 	if s, ok := errors.AsType[grpcError](err); ok && s.GRPCStatus().Code() == codes.Unimplemented {
 		return ErrNoMetrics
 	}
-	upload := classify(err, e.settings.endpoint.Redacted())
+	upload := classify(err, s.shown())
 	answer, ok := errors.AsType[*statusError](err)
 	busy := ok && (answer.code == http.StatusServiceUnavailable || answer.code == http.StatusTooManyRequests)
-	upload.Refused = busy || upload.RetryAfter > 0 || upload.Verdict == exporter.Unreachable
+	upload.Refused = busy || upload.RetryAfter > 0 || upload.Verdict == exporter.Unreachable || upload.Verdict == exporter.Misconfigured
 	return upload
 }
 
-func (e *metricExporter) Shutdown(ctx context.Context) error {
+// Destination returns where metrics go, for a spool.
+func (e *MetricExporter) Destination() spool.Destination { return e.settings.Destination() }
+
+// UploadMetrics sends what Encode returned.
+func (e *MetricExporter) UploadMetrics(ctx context.Context, request []byte) error {
+	return e.settings.uploadMetrics(ctx, e.connection, request)
+}
+
+// Shutdown closes the connection, unless spans use it.
+func (e *MetricExporter) Shutdown(ctx context.Context) error {
 	err := e.Exporter.Shutdown(ctx)
 	e.connection.release()
 	return err

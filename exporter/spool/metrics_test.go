@@ -132,10 +132,9 @@ func TestMetricsInTheWrongPlace(t *testing.T) {
 
 // TestLaterMetricsReplaceFormer keeps only the newest of those that include each other.
 func TestLaterMetricsReplaceFormer(t *testing.T) {
-	s, other := newSpool(t, 1<<20), Spool{}
-	s.Owner = NewOwner()
-	other = s
-	other.Owner = NewOwner()
+	s := newSpool(t, 1<<20)
+	other := s
+	s.Owner, other.Owner = NewOwner(), NewOwner()
 	keyed := func(value int64, key string) Request {
 		r := metricsOf(t, cumulative, 2, value)
 		r.Key = key
