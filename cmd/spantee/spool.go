@@ -128,8 +128,8 @@ func flushCommand() *cobra.Command {
 	return cmd
 }
 
-// flush reports on stdout what became of the spans. It returns an error if some
-// still wait.
+// flush reports on stdout what became of the spans and metrics. It returns an error
+// if some still wait.
 func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.File) error {
 	dial, err := dialer(cfg, toFile)
 	if err != nil {
@@ -166,7 +166,8 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	}
 	inTime, cancel := context.WithTimeout(ctx, defaultFlushTimeout)
 	defer cancel()
-	if undelivered, _ := undeliveredMetrics(killed.close(inTime, exporter.Report{})); undelivered != "" {
+	ofKilled := killed.close(inTime, exporter.Report{})
+	if undelivered, _ := undeliveredMetrics(ofKilled); undelivered != "" {
 		fmt.Fprintf(stderr, "spantee: %s\n", undelivered)
 	}
 	said := reportFlush(stdout, results, cmp.Or(printable(toFile), otlp.Shown(cfg.Endpoint)))
@@ -175,6 +176,8 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 		return errors.New("interrupted")
 	case err != nil:
 		return err
+	case ofKilled.Spooled > 0:
+		return exitStatus{code: statusFailed}
 	}
 	return said
 }
