@@ -152,7 +152,7 @@ func (m *meter) countKilled(recovered spool.Part) {
 
 // start is called when there is something to count.
 func (m *meter) start(resource *sdkresource.Resource) (*metrics.Recorder, error) {
-	to, err := m.to.MetricExporter(context.Background(), m.spans)
+	to, err := m.to.MetricExporter(m.spans)
 	if err != nil {
 		return nil, err
 	}

@@ -59,15 +59,11 @@ func (b *backlog) keep(disk context.Context, data *metricdata.ResourceMetrics, p
 	if b.spool == nil {
 		return errNoSpool
 	}
-	body, err := b.exporter.Encode(data)
-	if err != nil {
-		return err
-	}
 	put := spool.Spool.Put
 	if rejected {
 		put = spool.Spool.Reject
 	}
-	request := spool.Request{Body: body, Points: points}
+	request := spool.Request{Body: b.exporter.Encode(data), Points: points}
 	if _, deltas := count(data); deltas == 0 {
 		b.key = cmp.Or(b.key, spool.NewOwner())
 		request.Key = b.key

@@ -40,16 +40,15 @@ const (
 	maxSeries = 200
 )
 
-// An Exporter sends metrics to one destination. Its Export makes one attempt, and
-// returns an *exporter.UploadError, or errors.ErrUnsupported if the receiver takes no
-// metrics, which is not reported.
+// An Exporter sends metrics to one destination. That the receiver takes no metrics is
+// not reported.
 type Exporter interface {
-	sdk.Exporter
 	exporter.MetricsUploader
+	Encode(data *metricdata.ResourceMetrics) []byte // as UploadMetrics takes them
 	Destination() spool.Destination
-
-	// Encode returns metrics as UploadMetrics takes them.
-	Encode(data *metricdata.ResourceMetrics) ([]byte, error)
+	Temporality(kind sdk.InstrumentKind) metricdata.Temporality
+	Aggregation(kind sdk.InstrumentKind) sdk.Aggregation
+	Close()
 }
 
 // A Config says where metrics go.
@@ -103,9 +102,7 @@ func New(cfg Config) (*Recorder, error) {
 	r.Received(time.Now())
 	r.reader = sdk.NewManualReader(sdk.WithTemporalitySelector(cfg.Exporter.Temporality), sdk.WithAggregationSelector(cfg.Exporter.Aggregation))
 	r.provider = sdk.NewMeterProvider(sdk.WithReader(r.reader), sdk.WithResource(cfg.Resource), sdk.WithCardinalityLimit(maxSeries))
-	if err := r.create(r.provider, cfg.Version); err != nil {
-		return nil, err
-	}
+	r.create(r.provider, cfg.Version)
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
 	go r.run(ctx, cmp.Or(cfg.Interval, milliseconds("OTEL_METRIC_EXPORT_INTERVAL"), defaultInterval))
@@ -131,6 +128,7 @@ func (r *Recorder) run(ctx context.Context, interval time.Duration) {
 			if r.sender.gate.delay() > 0 {
 				continue
 			}
+			r.observe() // a run that ends before has no need to report what was open
 			attempt, cancel := context.WithTimeout(ctx, timeout)
 			if r.sender.send(attempt, r.collect()) == nil && r.sender.hasAnswer() { // else the next one repeats it
 				r.backlog.send(attempt, func() bool { return !r.isEnding() && r.sender.gate.delay() <= 0 })
@@ -202,6 +200,6 @@ func (r *Recorder) Close(ctx context.Context) Report {
 	})
 	report.Evicted, report.Earlier = r.backlog.evicted, r.backlog.earlier
 	_ = r.provider.Shutdown(context.Background()) // neither sends anything
-	_ = r.sender.exporter.Shutdown(context.Background())
+	r.sender.exporter.Close()
 	return report
 }

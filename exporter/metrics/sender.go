@@ -35,7 +35,7 @@ func (s *sender) send(ctx context.Context, data *metricdata.ResourceMetrics) err
 	if cumulative, deltas := count(data); s.silent || cumulative+deltas == 0 {
 		return nil
 	}
-	return s.settle(data, s.gate.pass(ctx, func() error { return s.exporter.Export(ctx, data) }))
+	return s.settle(data, s.gate.pass(ctx, func() error { return s.exporter.UploadMetrics(ctx, s.exporter.Encode(data)) }))
 }
 
 // settle counts what became of a request, and holds what may be sent again.

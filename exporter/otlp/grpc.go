@@ -7,14 +7,12 @@ import (
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
-	colmetricpb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding/gzip"
-	"google.golang.org/protobuf/proto"
 )
 
 func (s *Settings) grpcClient(to *connection) otlptrace.Client {
@@ -55,26 +53,13 @@ func (s *Settings) dialOptions(creds credentials.TransportCredentials) []grpc.Di
 	return opts
 }
 
-// recordAnswer keeps what the receiver replied, or the request if that is all that
-// the caller wants.
-func recordAnswer(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) (err error) {
-	if into := encodingInto(ctx); into != nil {
-		*into, err = proto.Marshal(req.(proto.Message))
-		return err
-	}
-	err = invoke(ctx, method, req, reply, cc, opts...)
+// recordAnswer keeps what the receiver replied.
+func recordAnswer(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	err := invoke(ctx, method, req, reply, cc, opts...)
 	a := answerTo(ctx)
 	a.err = err
-	if err != nil {
-		return err
-	}
-	switch response := reply.(type) {
-	case *coltracepb.ExportTraceServiceResponse:
+	if response, ok := reply.(*coltracepb.ExportTraceServiceResponse); ok && err == nil {
 		a.partial = response.GetPartialSuccess()
-	case *colmetricpb.ExportMetricsServiceResponse:
-		if p := response.GetPartialSuccess(); p != nil {
-			a.partial = &coltracepb.ExportTracePartialSuccess{RejectedSpans: p.RejectedDataPoints, ErrorMessage: p.ErrorMessage}
-		}
 	}
-	return nil
+	return err
 }

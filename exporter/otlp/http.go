@@ -60,9 +60,6 @@ type transport struct {
 const maxAnswer = 64 << 10
 
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if into := encodingInto(req.Context()); into != nil {
-		return captureBody(req, into)
-	}
 	if t.userAgent != "" {
 		req = req.Clone(req.Context()) // the caller's must not change
 		req.Header.Set("User-Agent", strings.TrimSpace(t.userAgent+" "+req.Header.Get("User-Agent")))

@@ -105,11 +105,11 @@ func TestPartialSuccessOfMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := settings.MetricExporter(t.Context(), nil)
+	e, err := settings.MetricExporter(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.Shutdown(context.Background())
+	defer e.Close()
 	upload, ok := errors.AsType[*exporter.UploadError](e.UploadMetrics(t.Context(), nil))
 	if !ok || upload.Verdict != exporter.Partial || upload.Rejected != 3 || upload.Error() != "rejected by the collector: too old" {
 		t.Errorf("%+v", upload)
