@@ -246,7 +246,7 @@ func appendValue(b []byte, v attribute.Value) []byte {
 	case attribute.FLOAT64:
 		return double(b, fieldDouble, v.AsFloat64())
 	}
-	return protowire.AppendString(protowire.AppendTag(b, fieldString, protowire.BytesType), valid(v.Emit()))
+	return protowire.AppendString(protowire.AppendTag(b, fieldString, protowire.BytesType), valid(v.String()))
 }
 
 // message appends a message that fill appends the fields of.
