@@ -97,7 +97,7 @@ func TestMetricsWithoutACollector(t *testing.T) {
 					if len(want) < 5 || !maps.Equal(got, want) {
 						t.Errorf("received %v\nwant %v", got, want)
 					}
-					faults.add("no collector for metrics, "+t.Name(), kept, 0, kept, 0)
+					faults.add(fmt.Sprintf("no collector for metrics, %s, %s, %s", protocol, temporality, by), kept, 0, kept, 0)
 				})
 			}
 		}
