@@ -76,10 +76,9 @@ type Config struct {
 // A Recorder counts until Close. It may be used by several goroutines.
 type Recorder struct {
 	instruments
-	reader   *sdk.ManualReader
-	provider *sdk.MeterProvider
-	sender   sender
-	backlog  backlog
+	reader  *sdk.ManualReader // it and its provider hold nothing that has to be closed
+	sender  sender
+	backlog backlog
 
 	mu    sync.Mutex
 	gaps  map[string][]float64 // between chunks of chats that have not ended, by their span ids
@@ -101,8 +100,8 @@ func New(cfg Config) (*Recorder, error) {
 	r := &Recorder{sender: sender{exporter: cfg.Exporter, gate: cmp.Or(cfg.Gate, NewGate())}, backlog: backlog{spool: cfg.Spool, exporter: cfg.Exporter}, gaps: map[string][]float64{}, ending: make(chan struct{}), ended: make(chan struct{})}
 	r.Received(time.Now())
 	r.reader = sdk.NewManualReader(sdk.WithTemporalitySelector(cfg.Exporter.Temporality), sdk.WithAggregationSelector(cfg.Exporter.Aggregation))
-	r.provider = sdk.NewMeterProvider(sdk.WithReader(r.reader), sdk.WithResource(cfg.Resource), sdk.WithCardinalityLimit(maxSeries))
-	r.create(r.provider, cfg.Version)
+	provider := sdk.NewMeterProvider(sdk.WithReader(r.reader), sdk.WithResource(cfg.Resource), sdk.WithCardinalityLimit(maxSeries))
+	r.create(provider, cfg.Version)
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
 	go r.run(ctx, cmp.Or(cfg.Interval, milliseconds("OTEL_METRIC_EXPORT_INTERVAL"), defaultInterval))
@@ -199,7 +198,6 @@ func (r *Recorder) Close(ctx context.Context) Report {
 		return r.backlog.keep(disk, data, points, rejected, r.sender.report.Cause)
 	})
 	report.Evicted, report.Earlier = r.backlog.evicted, r.backlog.earlier
-	_ = r.provider.Shutdown(context.Background()) // neither sends anything
 	r.sender.exporter.Close()
 	return report
 }
