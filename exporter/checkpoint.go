@@ -74,7 +74,7 @@ func (e *Exporter) Checkpoint(open []OpenSpan) error {
 		}
 		e.spoolOrDropBatch(b, why)
 	}
-	e.count(func(r *Report) { r.addEvicted(e.journal.TakeEvicted()) })
+	e.count(func(r *Report) { r.AddEvicted(e.journal.TakeEvicted()) })
 	return err
 }
 
@@ -147,7 +147,7 @@ func (e *Exporter) closeJournal(keep bool) (kept bool) {
 	defer cancel()
 	kept = e.journal.Close(ctx, keep)
 	e.count(func(r *Report) {
-		r.addEvicted(e.journal.TakeEvicted())
+		r.AddEvicted(e.journal.TakeEvicted())
 		r.Unprotected = cmp.Or(r.Unprotected, err)
 	})
 	return kept
@@ -157,9 +157,9 @@ const (
 	// diskPatience is how long a disk may take for one request.
 	diskPatience = 2 * time.Second
 
-	// diskReserve is how long before the deadline of Close all attempts end, which
+	// DiskReserve is how long before the deadline of Close all attempts end, which
 	// leaves time for spooling. The disk gets at least this long in any case.
-	diskReserve = 200 * time.Millisecond
+	DiskReserve = 200 * time.Millisecond
 )
 
 // diskContext returns the context for a disk operation that saves spans.

@@ -217,7 +217,7 @@ func (e *Exporter) keep(req request, why *UploadError, put putFunc, kept *int) (
 			kept = &r.Dropped
 		}
 		*kept += len(req.spans)
-		r.addEvicted(evicted)
+		r.AddEvicted(evicted)
 		r.blame(why)
 		if r.NotKept == nil {
 			r.NotKept = err

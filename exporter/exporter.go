@@ -68,7 +68,7 @@ func New(cfg Config) (*Exporter, error) {
 
 	if cfg.Spool != nil {
 		own := *cfg.Spool
-		own.Owner = spool.NewOwner()
+		own.Owner = cmp.Or(own.Owner, spool.NewOwner())
 		own.SetAside = func(*spool.Untrusted) { e.count(func(r *Report) { r.Earlier.SetAside++ }) }
 		e.cfg.Spool = &own
 	}
@@ -334,10 +334,10 @@ func (e *Exporter) Close(ctx context.Context) Report {
 	deadline, ok := ctx.Deadline()
 	end := deadline
 	if ok {
-		if least := time.Now().Add(diskReserve); end.Before(least) {
+		if least := time.Now().Add(DiskReserve); end.Before(least) {
 			end = least
 		}
-		deadline = deadline.Add(-min(diskReserve, time.Until(deadline)/4))
+		deadline = deadline.Add(-min(DiskReserve, time.Until(deadline)/4))
 		attempts, cancel = context.WithDeadline(ctx, deadline)
 	}
 	defer cancel()
@@ -356,7 +356,7 @@ func (e *Exporter) Close(ctx context.Context) Report {
 	case <-attempts.Done():
 		select {
 		case <-e.done:
-		case <-time.After(diskReserve / 2): // a client that ignores its context is left behind
+		case <-time.After(DiskReserve / 2): // a client that ignores its context is left behind
 		}
 	}
 	for b := e.takeRemaining(); len(b.spans) > 0; b = e.takeRemaining() {

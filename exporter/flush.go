@@ -16,8 +16,8 @@ type Flushed struct {
 }
 
 // Flush sends a spool's backlog, each request with the client that dial returns for
-// its destination. done, if not nil, is called with the number of spans that no
-// longer wait.
+// its destination. A client for metrics must be a [MetricsUploader]. done, if not
+// nil, is called with the number of spans that no longer wait.
 //
 // For a file, dial is not told the name, because a name found in a spool must not
 // be written to. dial returns a client if the user has named a file again, and nil
@@ -32,14 +32,22 @@ func Flush(ctx context.Context, s spool.Spool, dial func(spool.Destination) (Cli
 	recovered, err := s.Recover(ctx)
 	all := []Flushed{}
 	if err != nil || recovered != (spool.Recovered{}) {
-		all = append(all, Flushed{Earlier: Earlier{Recovered: recovered.Spans, Dropped: recovered.Others}, Err: err})
+		f := Flushed{Earlier: Earlier{Recovered: recovered.Spans, Dropped: recovered.Others}, Err: err}
+		f.Metrics.Dropped = recovered.OtherPoints
+		all = append(all, f)
 	}
 	destinations, unreadable := s.Destinations(ctx)
 	for _, to := range destinations {
 		f := Flushed{To: to}
 		client, err := dialTrusted(to, dial)
-		if err == nil {
+		switch uploader, ok := client.(MetricsUploader); {
+		case err != nil:
+		case to.Signal != spool.Metrics:
 			err = flush(ctx, s, to, client, &f.Earlier, done)
+		case ok:
+			err = flushMetrics(ctx, s, to, client, uploader, &f.Earlier)
+		default:
+			err = errors.New("metrics cannot be sent there")
 		}
 		f.Err = err
 		all = append(all, f)
@@ -74,13 +82,35 @@ func flush(ctx context.Context, s spool.Spool, to spool.Destination, client Clie
 	defer func() {
 		*sum = d.others
 		sum.Dropped += d.evicted.Others
+		sum.Metrics.Dropped += d.evicted.OtherPoints
 	}()
-	err := d.sendAll(ctx, ctx)
+	return stop(ctx, client, d.sendAll(ctx, ctx))
+}
+
+// stop stops a client, and returns why not everything was sent: err, or what comes
+// after it.
+func stop(ctx context.Context, client Client, err error) error {
 	stopped := attempt(context.WithoutCancel(ctx), client.Stop)
 	if err == nil && stopped != nil {
 		return stopped
 	}
 	return errors.Join(err, ctx.Err())
+}
+
+// flushMetrics is flush for metrics.
+func flushMetrics(ctx context.Context, s spool.Spool, to spool.Destination, client Client, uploader MetricsUploader, sum *Earlier) error {
+	if failed := attempt(ctx, client.Start); failed != nil {
+		return failed
+	}
+	b := MetricsBacklog{
+		Spool: s, To: to, Client: uploader,
+		More:  func() bool { return ctx.Err() == nil },
+		Retry: func(after time.Duration) bool { return sleep(ctx, after) },
+	}
+	err := b.Send(ctx, ctx)
+	*sum = Earlier{Metrics: b.Earlier, Dropped: b.Evicted.Others}
+	sum.Metrics.Dropped += b.Evicted.OtherPoints
+	return stop(ctx, client, err)
 }
 
 // sleep waits for delay, unless that exceeds maxDelay or ctx ends first, and

@@ -26,14 +26,33 @@ type Earlier struct {
 	Rejected  int // by the receiver, and kept
 	Dropped   int // evicted for newer ones, or unreadable
 	SetAside  int // files, not spans, that are not this user's and were not read
+
+	Metrics EarlierMetrics
 }
 
-func (e *Earlier) add(more Earlier) {
+// EarlierMetrics is the same for other processes' metrics, in data points.
+type EarlierMetrics struct {
+	Delivered int
+	Rejected  int // by the receiver, and kept
+	Dropped   int // evicted, unreadable, or deltas that may have arrived
+	Unwanted  int // by a receiver that takes no metrics
+}
+
+func (e *EarlierMetrics) add(more EarlierMetrics) {
+	e.Delivered += more.Delivered
+	e.Rejected += more.Rejected
+	e.Dropped += more.Dropped
+	e.Unwanted += more.Unwanted
+}
+
+// Add adds more.
+func (e *Earlier) Add(more Earlier) {
 	e.Recovered += more.Recovered
 	e.Delivered += more.Delivered
 	e.Rejected += more.Rejected
 	e.Dropped += more.Dropped
 	e.SetAside += more.SetAside
+	e.Metrics.add(more.Metrics)
 }
 
 // undecided returns how many spans have no final outcome yet.
@@ -41,19 +60,21 @@ func (r *Report) undecided() int { return r.Ended - r.Delivered - r.Spooled - r.
 
 // addDrained moves spans that had counted as spooled to their new outcome.
 func (r *Report) addDrained(d drained) {
-	r.addEvicted(d.evicted)
-	r.Earlier.add(d.others)
+	r.AddEvicted(d.evicted)
+	r.Earlier.Add(d.others)
 	r.Spooled -= d.own.Delivered + d.own.Rejected + d.own.Dropped
 	r.Delivered += d.own.Delivered
 	r.Rejected += d.own.Rejected
 	r.Dropped += d.own.Dropped
 }
 
-func (r *Report) addEvicted(e spool.Evicted) {
+// AddEvicted counts spans that were evicted from the spool after Close, and metrics.
+func (r *Report) AddEvicted(e spool.Evicted) {
 	r.Spooled -= e.Own
 	r.Rejected -= e.OwnRejected
 	r.Dropped += e.Own + e.OwnRejected
 	r.Earlier.Dropped += e.Others
+	r.Earlier.Metrics.Dropped += e.OtherPoints
 }
 
 func (r *Report) blame(why *UploadError) {

@@ -108,8 +108,8 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.flushTimeout, "flush-timeout", defaultFlushTimeout, "at the end, wait at most `TIME` for the collector")
 	f.DurationVar(&o.stallAfter, "stall-after", 10*time.Minute, "report an agent that prints nothing for `TIME` while no tool is running; 0s turns this off")
 	o.spoolMax = size{spool.DefaultMax}
-	f.Var(&o.spoolMax, "spool-max", "keep at most `SIZE` of undelivered spans on disk, across all runs")
-	f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: undelivered spans are lost")
+	f.Var(&o.spoolMax, "spool-max", "keep at most `SIZE` of undelivered spans and metrics on disk, across all runs")
+	f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: undelivered spans and metrics are lost")
 	o.spillMax = size{defaultSpillMax}
 	f.Var(&o.spillMax, "spill-max", "buffer at most `SIZE` of untraced input on disk if the stream outpaces tracing; 0 delays the stream instead")
 	f.StringSliceVar(&o.resourceDetectors, "resource-detectors", nil, "run only the resource detectors `NAMES`: "+strings.Join(exporter.DetectorNames(), ", ")+" or none (default all; vcs needs --content)")

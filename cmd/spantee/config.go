@@ -233,7 +233,7 @@ func resolveOTLP(cfg otlp.Config) (*otlp.Settings, error) {
 // spool returns where undelivered spans are kept, nil if nowhere.
 func (o *options) spool() *spool.Spool {
 	s, err := spool.Default()
-	s.Max = o.spoolMax.bytes
+	s.Max, s.Owner = o.spoolMax.bytes, spool.NewOwner()
 	if o.noSpool || s.Max == 0 || err != nil {
 		return nil
 	}

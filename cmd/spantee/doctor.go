@@ -171,19 +171,22 @@ func examineSpool(w io.Writer) {
 		finding(w, "!", "spool", err.Error())
 		return
 	}
-	sums := map[spool.State]int{}
+	sums, points := map[spool.State]int{}, map[spool.State]int{}
 	var size int64
 	for _, e := range entries {
 		size += e.Bytes
 		sums[e.State] += e.Spans
+		points[e.State] += e.Points
 	}
-	waiting := sums[spool.Waiting] + sums[spool.Sending] + sums[spool.Killed]
+	waiting := cmp.Or(amount(sums[spool.Waiting]+sums[spool.Sending]+sums[spool.Killed], points[spool.Waiting]+points[spool.Sending]), "0 spans")
+	sums[spool.Rejected] += points[spool.Rejected]
+	sums[spool.Corrupt] += points[spool.Corrupt]
 	mark, state := "✓", "empty"
 	if len(entries) > 0 {
 		state = fmt.Sprintf("%s waiting, %d rejected, %d unreadable, %s of %s",
-			count(waiting, "span"), sums[spool.Rejected], sums[spool.Corrupt], humanize.IBytes(uint64(size)), humanize.IBytes(uint64(s.Max)))
+			waiting, sums[spool.Rejected], sums[spool.Corrupt], humanize.IBytes(uint64(size)), humanize.IBytes(uint64(s.Max)))
 	}
-	if waiting > 0 {
+	if waiting != "0 spans" {
 		mark, state = "!", state+" (spantee flush sends them)"
 	}
 	finding(w, mark, "spool", state+", in "+s.Dir)

@@ -64,6 +64,7 @@ type meter struct {
 	from   func(agent string) *resourcepb.Resource
 	failed func(error)
 	gate   *metrics.Gate
+	spool  *spool.Spool // nil if nothing is kept
 
 	mu       sync.Mutex // the end does not wait for a mapper that hangs
 	ended    bool
@@ -75,12 +76,15 @@ type meter struct {
 }
 
 // meter returns nil if metrics go nowhere.
-func (t *tracing) meter(to metricsConfig, spans exporter.Client) *meter {
-	if to.to == nil || !t.live && !to.recordings {
+func (t *tracing) meter(cfg *config, spans exporter.Client) *meter {
+	if to := cfg.metrics; to.to == nil || !t.live && !to.recordings {
 		return nil
 	}
-	m := newMeter(to.to, t.say.problem)
+	m := newMeter(cfg.metrics.to, t.say.problem)
 	m.spans, m.heard = spans, t.came
+	if t.live { // a recording can be sent again
+		m.spool = cfg.spool
+	}
 	m.from = func(agent string) *resourcepb.Resource {
 		r, _ := t.services.of(agent) // an error is the same as for the first
 		return r
@@ -148,11 +152,11 @@ func (m *meter) countKilled(recovered spool.Part) {
 
 // start is called when there is something to count.
 func (m *meter) start(resource *sdkresource.Resource) (*metrics.Recorder, error) {
-	to, err := m.to.MetricExporter(context.Background(), m.spans)
+	to, err := m.to.MetricExporter(m.spans)
 	if err != nil {
 		return nil, err
 	}
-	r, err := metrics.New(metrics.Config{Exporter: to, Version: version(), Resource: resource, Gate: m.gate})
+	r, err := metrics.New(metrics.Config{Exporter: to, Version: version(), Resource: resource, Gate: m.gate, Spool: m.spool})
 	if err != nil {
 		return nil, err
 	}
@@ -223,8 +227,17 @@ func (m *meter) close(ctx context.Context, spans exporter.Report) (total metrics
 	for _, r := range reports {
 		total.Delivered += r.Delivered
 		total.Lost += r.Lost
+		total.Spooled += r.Spooled
+		total.Rejected += r.Rejected
 		total.Cause = cmp.Or(total.Cause, r.Cause)
+		total.NotKept = cmp.Or(total.NotKept, r.NotKept)
+		total.Evicted.Add(r.Evicted)
+		total.Earlier.Add(r.Earlier)
 	}
+	kept := min(total.Spooled, total.Evicted.OwnPoints) // of one agent, evicted for those of another
+	total.Spooled -= kept
+	total.Rejected -= total.Evicted.OwnPoints - kept
+	total.Lost += total.Evicted.OwnPoints
 	return total
 }
 
@@ -236,12 +249,29 @@ func (t *tracing) endMetrics(timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	t.say.metrics = t.metrics.close(ctx, t.say.delivery)
+	t.say.delivery.AddEvicted(t.say.metrics.Evicted)
+	t.say.delivery.Earlier.Add(t.say.metrics.Earlier)
 }
 
-// lostMetrics returns a message about metrics that were lost, or "".
-func lostMetrics(m metrics.Report) string {
-	if m.Lost == 0 {
-		return ""
+// undeliveredMetrics describes which metrics were not delivered, why, and what became
+// of them. It returns "" if there are none. fates is only what became of them.
+func undeliveredMetrics(m metrics.Report) (message, fates string) {
+	if m.Lost+m.Spooled+m.Rejected == 0 {
+		return "", ""
 	}
-	return fmt.Sprintf("%s of metrics lost: %s", count(m.Lost, "data point"), withHint(m.Cause))
+	var list []string
+	for _, f := range []struct {
+		points int
+		what   string
+	}{{m.Spooled, "spooled"}, {m.Rejected, "rejected"}, {m.Lost, "lost"}} {
+		if f.points > 0 {
+			list = append(list, f.what)
+		}
+	}
+	fates = "metrics " + strings.Join(list, " and ")
+	message = fmt.Sprintf("%s of metrics not delivered: %s; %s", count(m.Lost+m.Spooled+m.Rejected, "data point"), withHint(m.Cause), fates)
+	if m.NotKept != nil {
+		message += fmt.Sprintf(" (spool: %v)", m.NotKept)
+	}
+	return message, fates
 }

@@ -167,8 +167,8 @@ func (r *reporter) print() {
 		if s := oddLines(r.stats); s != "" {
 			r.line("%s", s)
 		}
-		if n := r.delivery.Earlier.Delivered; n > 0 {
-			r.line("%s of earlier runs delivered", count(n, "span"))
+		if s := amount(r.delivery.Earlier.Delivered, r.delivery.Earlier.Metrics.Delivered); s != "" {
+			r.line("%s of earlier runs delivered", s)
 		}
 	}
 	if why := cmp.Or(r.unprotected, r.delivery.Unprotected); why != nil && (r.terminal || r.summary || errors.As(why, new(*spool.Untrusted))) {
@@ -183,11 +183,12 @@ func (r *reporter) print() {
 	if s := r.untraced(); s != "" {
 		r.line("%s", s)
 	}
-	s, lost := r.undelivered(), lostMetrics(r.metrics)
-	if s != "" && lost != "" { // usually for the same reason
-		s, lost = s+"; metrics lost", ""
+	s := r.undelivered()
+	m, fates := undeliveredMetrics(r.metrics)
+	if s != "" && m != "" { // usually for the same reason
+		s, m = s+"; "+fates, ""
 	}
-	for _, s := range []string{s, lost} {
+	for _, s := range []string{s, m} {
 		if s != "" {
 			r.line("%s", s)
 		}
@@ -195,8 +196,10 @@ func (r *reporter) print() {
 	if n := r.delivery.Earlier.SetAside; n > 0 {
 		r.line("%s in the spool set aside unread (spantee spool shows why)", count(n, "file"))
 	}
-	if n := r.delivery.Earlier.Dropped; n > 0 {
-		r.line("%s of earlier runs dropped, the oldest first (spantee spool shows what is left)", count(n, "span"))
+	for _, s := range []string{amount(r.delivery.Earlier.Dropped, 0), amount(0, r.delivery.Earlier.Metrics.Dropped)} {
+		if s != "" {
+			r.line("%s of earlier runs dropped, the oldest first (spantee spool shows what is left)", s)
+		}
 	}
 }
 
@@ -339,6 +342,18 @@ func withHint(err error) string {
 		return printableLines(fmt.Sprintf("%v (%s)", err, hinted.Hint))
 	}
 	return printableLines(err.Error())
+}
+
+// amount returns how many spans and data points there are, "" if there are none.
+func amount(spans, points int) string {
+	var list []string
+	if spans > 0 {
+		list = append(list, count(spans, "span"))
+	}
+	if points > 0 {
+		list = append(list, count(points, "data point"))
+	}
+	return strings.Join(list, " and ")
 }
 
 func count(n int, noun string) string {

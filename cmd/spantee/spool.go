@@ -23,14 +23,14 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-const spoolUsage = `spool lists the spans that could not be delivered yet or were refused, and why.
-Later runs that reach the same endpoint send the backlog; spantee flush sends it now.`
+const spoolUsage = `spool lists the spans and metrics that could not be delivered yet or were refused,
+and why. Later runs that reach the same endpoint send the backlog; spantee flush sends it now.`
 
 func spoolCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "spool",
-		Short: "List undelivered spans",
+		Short: "List undelivered spans and metrics",
 		Long:  spoolUsage,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -64,23 +64,22 @@ func printJSON(w io.Writer, entries []spool.Entry) error {
 
 func printSpool(w io.Writer, s spool.Spool, entries []spool.Entry) error {
 	if len(entries) == 0 {
-		_, err := fmt.Fprintf(w, "no undelivered spans in %s\n", s.Dir)
+		_, err := fmt.Fprintf(w, "no undelivered spans or metrics in %s\n", s.Dir)
 		return err
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "AGE\tSIZE\tSPANS\tSTATE\tENDPOINT\tREASON")
+	fmt.Fprintln(tw, "AGE\tSIZE\tCONTENTS\tSTATE\tENDPOINT\tREASON")
 	var total int64
 	for _, e := range entries {
 		total += e.Bytes
-		spans := fmt.Sprint(e.Spans)
-		reason := e.Reason
+		holds, reason := amount(e.Spans, e.Points), e.Reason
 		switch e.State {
 		case spool.Open:
-			spans, reason = "", fmt.Sprintf("process %d on %s", e.PID, printable(e.Host))
+			holds, reason = "", fmt.Sprintf("process %d on %s", e.PID, printable(e.Host))
 		case spool.Killed:
 			reason = fmt.Sprintf("process %d was killed", e.PID)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", age(e.Since), humanize.IBytes(uint64(e.Bytes)), spans, e.State, shown(e.Destination), printable(reason))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", age(e.Since), humanize.IBytes(uint64(e.Bytes)), holds, e.State, shown(e.Destination), printable(reason))
 	}
 	fmt.Fprintf(tw, "\n%s in %s\n", humanize.IBytes(uint64(total)), s.Dir)
 	return tw.Flush()
@@ -100,17 +99,18 @@ func age(since time.Time) string {
 	}
 }
 
-const flushUsage = `flush sends the spans that could not be delivered, each to the endpoint it was
-meant for. With --endpoint or --to, all of them go to that URL or file. Headers and
-certificates are sent only to the endpoint that they were configured with. Spans
-meant for a file wait until --to names one: flush writes to no path that the spool names.`
+const flushUsage = `flush sends the spans and metrics that could not be delivered, each to the endpoint
+it was meant for. With --endpoint, all of them go to that URL; with --to, all spans go
+to that file. Headers and certificates are sent only to the endpoint that they were
+configured with. Spans meant for a file wait until --to names one: flush writes to no
+path that the spool names.`
 
 func flushCommand() *cobra.Command {
 	var cfg otlp.Config
 	var toFile string
 	cmd := &cobra.Command{
 		Use:   "flush",
-		Short: "Send undelivered spans now",
+		Short: "Send undelivered spans and metrics now",
 		Long:  flushUsage,
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -128,8 +128,8 @@ func flushCommand() *cobra.Command {
 	return cmd
 }
 
-// flush reports on stdout what became of the spans. It returns an error if some
-// still wait.
+// flush reports on stdout what became of the spans and metrics. It returns an error
+// if some still wait.
 func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.File) error {
 	dial, err := dialer(cfg, toFile)
 	if err != nil {
@@ -138,7 +138,8 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	s.SetAside = func(why *spool.Untrusted) {
 		fmt.Fprintf(stderr, "spantee: set aside unread: %s\n", printable(why.Error()))
 	}
-	killed := meterOfKilled(cfg, toFile)
+	s.Owner = spool.NewOwner()
+	killed := meterOfKilled(s, cfg, toFile)
 	s.Recovered = killed.countKilled
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -165,8 +166,9 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	}
 	inTime, cancel := context.WithTimeout(ctx, defaultFlushTimeout)
 	defer cancel()
-	if lost := lostMetrics(killed.close(inTime, exporter.Report{})); lost != "" {
-		fmt.Fprintf(stderr, "spantee: %s\n", lost)
+	ofKilled := killed.close(inTime, exporter.Report{})
+	if undelivered, _ := undeliveredMetrics(ofKilled); undelivered != "" {
+		fmt.Fprintf(stderr, "spantee: %s\n", undelivered)
 	}
 	said := reportFlush(stdout, results, cmp.Or(printable(toFile), otlp.Shown(cfg.Endpoint)))
 	switch {
@@ -174,24 +176,33 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 		return errors.New("interrupted")
 	case err != nil:
 		return err
+	case ofKilled.Spooled > 0:
+		return exitStatus{code: statusFailed}
 	}
 	return said
 }
 
 // meterOfKilled counts runs whose spantee was killed.
-func meterOfKilled(cfg otlp.Config, toFile string) *meter {
+func meterOfKilled(s spool.Spool, cfg otlp.Config, toFile string) *meter {
 	o, spans := options{otlp: cfg}, destination{}
 	if toFile == "" {
 		spans.otlp, _ = resolveOTLP(cfg) // the dialer says what is wrong with it
 	}
-	return newMeter(o.resolveMetrics(spans, func(error) {}).to, func(error) {})
+	m := newMeter(o.resolveMetrics(spans, func(error) {}).to, func(error) {})
+	m.spool = &s
+	return m
 }
 
 // dialer returns clients for the requests in the spool: for the file or endpoint
 // that the flags name, or else for the endpoint that a request was meant for.
 func dialer(cfg otlp.Config, toFile string) (func(spool.Destination) (exporter.Client, error), error) {
 	if toFile != "" {
-		return func(spool.Destination) (exporter.Client, error) { return file.New(toFile, nil) }, nil
+		return func(to spool.Destination) (exporter.Client, error) {
+			if to.Signal == spool.Metrics {
+				return nil, errSpansOnly
+			}
+			return file.New(toFile, nil)
+		}, nil
 	}
 	settings, err := resolveOTLP(cfg)
 	if errors.As(err, new(usageError)) {
@@ -208,30 +219,61 @@ func dialer(cfg otlp.Config, toFile string) (func(spool.Destination) (exporter.C
 	if err != nil {
 		return nil, err
 	}
-	return func(spool.Destination) (exporter.Client, error) { return settings.Client(), nil }, nil
+	return func(to spool.Destination) (exporter.Client, error) {
+		if to.Signal != spool.Metrics {
+			return settings.Client(), nil
+		}
+		cfg := cfg
+		cfg.Signal = otlp.Metrics
+		settings, err := resolveOTLP(cfg)
+		if err != nil {
+			return nil, err
+		}
+		return redirectedMetrics{settings.Client()}, nil
+	}, nil
+}
+
+// errSpansOnly says that the user sent the backlog where only spans can go. The
+// metrics still wait for their own endpoint.
+var errSpansOnly = &exporter.Error{Err: errors.New("metrics are not accepted there, and still wait"), Hint: "run spantee flush without --endpoint and --to"}
+
+// redirectedMetrics is a client for metrics that were meant for another endpoint.
+type redirectedMetrics struct{ exporter.Client }
+
+// UploadMetrics fails if the receiver takes no metrics: their own may.
+func (c redirectedMetrics) UploadMetrics(ctx context.Context, request []byte) error {
+	err := c.Client.(exporter.MetricsUploader).UploadMetrics(ctx, request)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return &exporter.UploadError{Verdict: exporter.Misconfigured, Err: errSpansOnly, Refused: true}
+	}
+	return err
 }
 
 // reportFlush reports what became of the spans for each endpoint, and where they
 // went if they were redirected.
 func reportFlush(w io.Writer, results []exporter.Flushed, redirected string) error {
-	left := false
+	left, last := false, ""
 	for _, r := range results {
 		for _, f := range []struct {
-			spans int
-			fate  string
+			spans, points int
+			fate          string
 		}{
-			{r.Recovered, "of killed processes recovered"},
-			{r.Delivered, "delivered"},
-			{r.Rejected, "rejected (spantee spool shows why)"},
-			{r.Dropped, "dropped: unreadable, or evicted for lack of room"},
+			{r.Recovered, 0, "of killed processes recovered"},
+			{r.Delivered, r.Metrics.Delivered, "delivered"},
+			{r.Rejected, r.Metrics.Rejected, "rejected (spantee spool shows why)"},
+			{r.Dropped, r.Metrics.Dropped, "dropped: unreadable, or evicted for lack of room"},
+			{0, r.Metrics.Unwanted, "discarded: the receiver takes no metrics"},
 		} {
-			if f.spans > 0 {
-				fmt.Fprintf(w, "%s%s %s\n", prefix(r.To, redirected), count(f.spans, "span"), f.fate)
+			if s := amount(f.spans, f.points); s != "" {
+				fmt.Fprintf(w, "%s%s %s\n", prefix(r.To, redirected), s, f.fate)
 			}
 		}
 		if r.Err != nil {
-			left = true
-			fmt.Fprintf(w, "%s%s\n", prefix(r.To, redirected), withHint(r.Err))
+			left = left || !errors.Is(r.Err, errSpansOnly)
+			if why := prefix(r.To, redirected) + withHint(r.Err); why != last { // usually the same for spans and metrics
+				fmt.Fprintln(w, why)
+				last = why
+			}
 		}
 	}
 	if len(results) == 0 {

@@ -95,7 +95,7 @@ func startTracing(o *options, cfg *config, say *reporter, rec *recording, proces
 	if err != nil {
 		return nil, err
 	}
-	if t.metrics = t.meter(cfg.metrics, client); t.metrics != nil && cfg.spool != nil {
+	if t.metrics = t.meter(cfg, client); t.metrics != nil && cfg.spool != nil {
 		cfg.spool.Recovered = t.metrics.countKilled
 	}
 	if err := t.startExporter(cfg, client, resource); err != nil {

@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 // instruments are the synchronous instruments; observe creates the observable ones. Each is made when
 // it is first used: a short session has no use for half of them.
 type instruments struct {
+	observe                                         func()
 	agentDuration, toolDuration, mcpDuration        func() metric.Float64Histogram
 	inference, firstChunk, perChunk                 func() metric.Float64Histogram
 	agentCalls, agentTools, repeats                 func() metric.Int64Histogram
@@ -45,8 +45,8 @@ func doubling(first float64, n int) []float64 {
 	return bounds
 }
 
-// create makes the observed instruments, and says how the others are made.
-func (r *Recorder) create(provider metric.MeterProvider, version string) error {
+// create says how the instruments are made.
+func (r *Recorder) create(provider metric.MeterProvider, version string) {
 	c := creator{provider.Meter(scope, metric.WithInstrumentationVersion(version))}
 
 	r.agentDuration = c.seconds(semconv.MetricInvokeAgentDuration, "How long agents and sub-agents ran.", agentSeconds)
@@ -76,8 +76,7 @@ func (r *Recorder) create(provider metric.MeterProvider, version string) error {
 	r.spooled = c.counter(semconv.MetricSpansSpooled, "{span}", "Spans spooled on disk for retry.")
 	r.dropped = c.counter(semconv.MetricSpansDropped, "{span}", "Spans that were lost or rejected.")
 	r.cost = c.cost()
-
-	return c.observe(r)
+	r.observe = sync.OnceFunc(func() { c.observe(r) })
 }
 
 // A creator knows how to make instruments. There is no error: their names are
@@ -113,14 +112,11 @@ func (c creator) cost() func() metric.Float64Counter {
 }
 
 // observe creates the observable instruments.
-func (c creator) observe(r *Recorder) error {
-	runs, runsErr := c.meter.Int64ObservableUpDownCounter(semconv.MetricActiveRuns, metric.WithUnit("{run}"), metric.WithDescription("Runs that have not ended."))
-	tools, toolsErr := c.meter.Int64ObservableUpDownCounter(semconv.MetricActiveTools, metric.WithUnit("{tool_call}"), metric.WithDescription("Tool calls that have not ended."))
-	idle, idleErr := c.meter.Float64ObservableGauge(semconv.MetricIdle, metric.WithUnit("s"), metric.WithDescription("Time since the stream's last byte, while a run is open."))
-	if err := errors.Join(runsErr, toolsErr, idleErr); err != nil {
-		return err
-	}
-	_, err := c.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+func (c creator) observe(r *Recorder) {
+	runs, _ := c.meter.Int64ObservableUpDownCounter(semconv.MetricActiveRuns, metric.WithUnit("{run}"), metric.WithDescription("Runs that have not ended."))
+	tools, _ := c.meter.Int64ObservableUpDownCounter(semconv.MetricActiveTools, metric.WithUnit("{tool_call}"), metric.WithDescription("Tool calls that have not ended."))
+	idle, _ := c.meter.Float64ObservableGauge(semconv.MetricIdle, metric.WithUnit("s"), metric.WithDescription("Time since the stream's last byte, while a run is open."))
+	_, _ = c.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for key, n := range r.open {
@@ -135,5 +131,4 @@ func (c creator) observe(r *Recorder) error {
 		}
 		return nil
 	}, runs, tools, idle)
-	return err
 }

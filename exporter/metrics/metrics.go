@@ -19,6 +19,9 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/resource"
+
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 const (
@@ -37,13 +40,21 @@ const (
 	maxSeries = 200
 )
 
+// An Exporter sends metrics to one destination. That the receiver takes no metrics is
+// not reported.
+type Exporter interface {
+	exporter.MetricsUploader
+	Encode(data *metricdata.ResourceMetrics) []byte // as UploadMetrics takes them
+	Destination() spool.Destination
+	Temporality(kind sdk.InstrumentKind) metricdata.Temporality
+	Aggregation(kind sdk.InstrumentKind) sdk.Aggregation
+	Close()
+}
+
 // A Config says where metrics go.
 type Config struct {
-	// Exporter is required. Its Export makes one attempt, and returns an
-	// *exporter.UploadError, or errors.ErrUnsupported if the receiver takes no
-	// metrics, which is not reported.
-	Exporter sdk.Exporter
-	Version  string // of spantee
+	Exporter Exporter // required
+	Version  string   // of spantee
 
 	// Resource has the attributes of all metrics. It should identify the process:
 	// two processes that send the same series overwrite each other's counts.
@@ -51,6 +62,11 @@ type Config struct {
 
 	// Gate, if set, is shared with the other Recorders that send to the receiver.
 	Gate *Gate
+
+	// Spool, if set, keeps the last metrics if they cannot be delivered. Metrics of
+	// earlier processes for the same destination are sent once the receiver has
+	// accepted a request.
+	Spool *spool.Spool
 
 	// Interval is how long to wait between requests; zero is
 	// $OTEL_METRIC_EXPORT_INTERVAL, or 10 s.
@@ -60,9 +76,9 @@ type Config struct {
 // A Recorder counts until Close. It may be used by several goroutines.
 type Recorder struct {
 	instruments
-	reader   *sdk.ManualReader
-	provider *sdk.MeterProvider
-	sender   sender
+	reader  *sdk.ManualReader // it and its provider hold nothing that has to be closed
+	sender  sender
+	backlog backlog
 
 	mu    sync.Mutex
 	gaps  map[string][]float64 // between chunks of chats that have not ended, by their span ids
@@ -81,13 +97,11 @@ func New(cfg Config) (*Recorder, error) {
 	if cfg.Exporter == nil {
 		return nil, errors.New("metrics: no Exporter")
 	}
-	r := &Recorder{sender: sender{exporter: cfg.Exporter, gate: cmp.Or(cfg.Gate, NewGate())}, gaps: map[string][]float64{}, ending: make(chan struct{}), ended: make(chan struct{})}
+	r := &Recorder{sender: sender{exporter: cfg.Exporter, gate: cmp.Or(cfg.Gate, NewGate())}, backlog: backlog{spool: cfg.Spool, exporter: cfg.Exporter}, gaps: map[string][]float64{}, ending: make(chan struct{}), ended: make(chan struct{})}
 	r.Received(time.Now())
 	r.reader = sdk.NewManualReader(sdk.WithTemporalitySelector(cfg.Exporter.Temporality), sdk.WithAggregationSelector(cfg.Exporter.Aggregation))
-	r.provider = sdk.NewMeterProvider(sdk.WithReader(r.reader), sdk.WithResource(cfg.Resource), sdk.WithCardinalityLimit(maxSeries))
-	if err := r.create(r.provider, cfg.Version); err != nil {
-		return nil, err
-	}
+	provider := sdk.NewMeterProvider(sdk.WithReader(r.reader), sdk.WithResource(cfg.Resource), sdk.WithCardinalityLimit(maxSeries))
+	r.create(provider, cfg.Version)
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
 	go r.run(ctx, cmp.Or(cfg.Interval, milliseconds("OTEL_METRIC_EXPORT_INTERVAL"), defaultInterval))
@@ -113,8 +127,11 @@ func (r *Recorder) run(ctx context.Context, interval time.Duration) {
 			if r.sender.gate.delay() > 0 {
 				continue
 			}
+			r.observe() // a run that ends before has no need to report what was open
 			attempt, cancel := context.WithTimeout(ctx, timeout)
-			_ = r.sender.send(attempt, r.collect()) // the next one repeats it
+			if r.sender.send(attempt, r.collect()) == nil && r.sender.hasAnswer() { // else the next one repeats it
+				r.backlog.send(attempt, func() bool { return !r.isEnding() && r.sender.gate.delay() <= 0 })
+			}
 			cancel()
 		case <-r.ending:
 			return
@@ -132,16 +149,35 @@ func (r *Recorder) collect() *metricdata.ResourceMetrics {
 // Received notes that bytes of the stream came.
 func (r *Recorder) Received(at time.Time) { r.heard.Store(at.UnixNano()) }
 
-// A Report is what became of the metrics.
-type Report struct {
-	Delivered int   // data points that were accepted, repeated ones included
-	Lost      int   // data points that will never arrive
-	Cause     error // why points were lost; may be an *exporter.Error
+func (r *Recorder) isEnding() bool {
+	select {
+	case <-r.ending:
+		return true
+	default:
+		return false
+	}
 }
 
-// Close sends the last values and stops. It returns when ctx ends at the latest,
-// and does not wait for an unreachable collector.
+// A Report is what became of the metrics, in data points.
+type Report struct {
+	Delivered int   // that were accepted, repeated ones included
+	Spooled   int   // to be delivered later
+	Rejected  int   // by the receiver, and kept
+	Lost      int   // that will never arrive
+	Cause     error // why points were not delivered; may be an *exporter.Error
+	NotKept   error // why the spool did not keep the lost ones
+
+	Evicted spool.Evicted    // from the spool, to make room
+	Earlier exporter.Earlier // what became of other processes' metrics, and of files in the spool
+}
+
+// Close sends the last values and stops, or spools them. It returns when ctx ends
+// or, if the disk is slow, soon after, and does not wait for an unreachable
+// collector.
 func (r *Recorder) Close(ctx context.Context) Report {
+	disk, attempts, cancel := r.backlog.deadlines(ctx)
+	defer cancel()
+	ctx = attempts
 	close(r.ending)
 	select {
 	case <-r.ended:
@@ -154,7 +190,14 @@ func (r *Recorder) Close(ctx context.Context) Report {
 	for backoff := 50 * time.Millisecond; r.sender.mayRetry(err) && wait(ctx, backoff) == nil; backoff *= 2 {
 		err = r.sender.send(ctx, r.collect())
 	}
-	_ = r.provider.Shutdown(context.Background()) // neither sends anything
-	_ = r.sender.exporter.Shutdown(context.Background())
-	return r.sender.close()
+	if err == nil && r.sender.hasAnswer() {
+		start := time.Now()
+		r.backlog.send(ctx, func() bool { return time.Since(start) < drainGrace && ctx.Err() == nil && r.sender.gate.delay() <= 0 })
+	}
+	report := r.sender.close(func(data *metricdata.ResourceMetrics, points int, rejected bool) error {
+		return r.backlog.keep(disk, data, points, rejected, r.sender.report.Cause)
+	})
+	report.Evicted, report.Earlier = r.backlog.evicted, r.backlog.earlier
+	r.sender.exporter.Close()
+	return report
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/resource"
 	metricpb "go.opentelemetry.io/proto/otlp/metrics/v1"
 	"go.uber.org/goleak"
@@ -18,6 +19,7 @@ import (
 	"github.com/spantee/spantee/exporter/metrics"
 	"github.com/spantee/spantee/exporter/metrics/metricstest"
 	"github.com/spantee/spantee/exporter/otlp"
+	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/mapping"
 )
 
@@ -44,8 +46,8 @@ func start(t *testing.T, protocol, endpoint string, cfg metrics.Config) *metrics
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Resource, cfg.Version = resource.Empty(), "1.2"
-	if cfg.Exporter, err = settings.MetricExporter(t.Context(), nil); err != nil {
+	cfg.Resource, cfg.Version = resource.NewSchemaless(attribute.String("service.instance.id", spool.NewOwner())), "1.2"
+	if cfg.Exporter, err = settings.MetricExporter(nil); err != nil {
 		t.Fatal(err)
 	}
 	r, err := metrics.New(cfg)

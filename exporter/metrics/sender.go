@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/spantee/spantee/exporter"
@@ -14,65 +13,36 @@ import (
 // delivered is lost only if no later one is: that repeats it. A delta is not
 // repeated, and so it is sent again if the receiver certainly has not taken it.
 type sender struct {
-	exporter sdk.Exporter
+	exporter Exporter
 	gate     *Gate
 
-	report  Report
-	refused []*metricdata.ResourceMetrics // with deltas that the receiver has not taken, the oldest first
-	behind  int                           // cumulative points of the last request, if that failed
-	retry   bool                          // it may succeed later
-	silent  bool                          // the receiver takes no metrics
+	report   Report
+	held     *metricdata.ResourceMetrics // that the receiver has not taken: the last values, and all deltas that may be sent again
+	rejected *metricdata.ResourceMetrics // by the receiver for good, in the last attempt
+	retry    bool                        // it may succeed later
+	silent   bool                        // the receiver takes no metrics
 }
 
-// maxRefused is how many requests wait for a receiver that is busy: a minute and a
-// half by default.
-const maxRefused = 9
-
-// send makes one attempt for what waits, and then for data. It stops where one
-// fails.
+// send makes one attempt for data, and for the deltas that the receiver has not
+// taken before.
 func (s *sender) send(ctx context.Context, data *metricdata.ResourceMetrics) error {
-	requests := append(s.refused, data)
-	s.refused = nil
-	for i, r := range requests {
-		cumulative, delta := count(r)
-		if s.silent || cumulative+delta == 0 {
-			continue
-		}
-		err := s.gate.pass(ctx, func() error { return s.exporter.Export(ctx, r) })
-		if err = s.settle(err, cumulative, delta); err == nil {
-			continue
-		}
-		if upload, ok := errors.AsType[*exporter.UploadError](err); ok && upload.Refused && delta > 0 {
-			s.report.Lost -= delta
-			s.refused = append(s.refused, r)
-		}
-		s.keep(requests[i+1:])
-		return err
+	if s.rejected != nil {
+		_, deltas := count(s.rejected)
+		s.report.Lost += deltas
 	}
-	return nil
+	data = merge(s.held, data)
+	s.held, s.rejected = nil, nil
+	if cumulative, deltas := count(data); s.silent || cumulative+deltas == 0 {
+		return nil
+	}
+	return s.settle(data, s.gate.pass(ctx, func() error { return s.exporter.UploadMetrics(ctx, s.exporter.Encode(data)) }))
 }
 
-// keep keeps requests that no attempt was made for, as far as there is room.
-func (s *sender) keep(requests []*metricdata.ResourceMetrics) {
-	for _, r := range requests {
-		if cumulative, delta := count(r); delta > 0 {
-			s.refused = append(s.refused, r)
-		} else if cumulative > 0 {
-			s.behind = cumulative
-		}
-	}
-	for len(s.refused) > maxRefused {
-		_, delta := count(s.refused[0])
-		s.report.Lost += delta
-		s.refused = s.refused[1:]
-	}
-}
-
-// settle counts what became of a request.
-func (s *sender) settle(err error, cumulative, delta int) error {
+// settle counts what became of a request, and holds what may be sent again.
+func (s *sender) settle(data *metricdata.ResourceMetrics, err error) error {
+	cumulative, deltas := count(data)
 	if err == nil {
-		s.report.Delivered += cumulative + delta
-		s.behind = 0
+		s.report.Delivered += cumulative + deltas
 		return nil
 	}
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -83,14 +53,17 @@ func (s *sender) settle(err error, cumulative, delta int) error {
 	if !ok {
 		upload = &exporter.UploadError{Verdict: exporter.Permanent, Err: err}
 	}
-	switch upload.Verdict {
-	case exporter.Partial:
-		s.report.Delivered += cumulative + delta - upload.Rejected
+	switch {
+	case upload.Verdict == exporter.Partial:
+		s.report.Delivered += cumulative + deltas - upload.Rejected
 		s.report.Lost += upload.Rejected
-		s.behind = 0
-	default:
-		s.report.Lost += delta
-		s.behind = cumulative
+	case upload.Verdict == exporter.Permanent, upload.Verdict == exporter.TooLarge:
+		s.rejected = data
+	case upload.Refused:
+		s.held = data
+	default: // the answer may have been lost
+		s.report.Lost += deltas
+		s.held = withoutDeltas(data)
 	}
 	s.retry = upload.Verdict == exporter.Retryable
 	if s.report.Cause == nil || !errors.Is(err, errDelay) && !errors.Is(err, errNoTime) {
@@ -101,51 +74,76 @@ func (s *sender) settle(err error, cumulative, delta int) error {
 
 // mayRetry tells whether another attempt after one that returned err makes sense.
 func (s *sender) mayRetry(err error) bool {
-	return err != nil && s.retry && (s.behind > 0 || len(s.refused) > 0)
+	return err != nil && s.retry && s.held != nil && !errors.Is(err, errDelay) && !errors.Is(err, errNoTime)
 }
 
-// close tells what became of everything.
-func (s *sender) close() Report {
-	r := s.report
-	r.Lost += s.behind
-	for _, data := range s.refused {
-		_, delta := count(data)
-		r.Lost += delta
+// hasAnswer reports whether the receiver has taken metrics, or said that it takes
+// none.
+func (s *sender) hasAnswer() bool { return s.report.Delivered > 0 || s.silent }
+
+// close tells what became of everything, after keep has tried to save the rest.
+func (s *sender) close(keep func(data *metricdata.ResourceMetrics, points int, rejected bool) error) Report {
+	for _, rest := range []*metricdata.ResourceMetrics{s.held, s.rejected} {
+		if rest == nil {
+			continue
+		}
+		cumulative, deltas := count(rest)
+		points := cumulative + deltas
+		if points == 0 {
+			continue
+		}
+		err := keep(rest, points, rest == s.rejected)
+		switch {
+		case err != nil:
+			s.report.Lost += points
+			if !errors.Is(err, errNoSpool) {
+				s.report.NotKept = err
+			}
+		case rest == s.rejected:
+			s.report.Rejected += points
+		default:
+			s.report.Spooled += points
+		}
 	}
-	if r.Lost == 0 {
+	r := s.report
+	if r.Lost+r.Spooled+r.Rejected == 0 {
 		r.Cause = nil
 	}
 	return r
 }
 
 // count returns how many data points there are of either kind.
-func count(data *metricdata.ResourceMetrics) (cumulative, delta int) {
-	add := func(t metricdata.Temporality, n int) {
-		if t == metricdata.DeltaTemporality {
-			delta += n
-			return
-		}
-		cumulative += n
-	}
+func count(data *metricdata.ResourceMetrics) (cumulative, deltas int) {
 	for _, scope := range data.ScopeMetrics {
 		for _, m := range scope.Metrics {
-			switch d := m.Data.(type) {
-			case metricdata.Sum[int64]:
-				add(d.Temporality, len(d.DataPoints))
-			case metricdata.Sum[float64]:
-				add(d.Temporality, len(d.DataPoints))
-			case metricdata.Histogram[int64]:
-				add(d.Temporality, len(d.DataPoints))
-			case metricdata.Histogram[float64]:
-				add(d.Temporality, len(d.DataPoints))
-			case metricdata.ExponentialHistogram[int64]:
-				add(d.Temporality, len(d.DataPoints))
-			case metricdata.ExponentialHistogram[float64]:
-				add(d.Temporality, len(d.DataPoints))
-			case metricdata.Gauge[float64]:
-				add(metricdata.CumulativeTemporality, len(d.DataPoints))
+			if n, delta := pointsOf(m.Data); delta {
+				deltas += n
+			} else {
+				cumulative += n
 			}
 		}
 	}
-	return cumulative, delta
+	return cumulative, deltas
+}
+
+// pointsOf returns how many data points a metric has, and whether they are deltas.
+func pointsOf(data metricdata.Aggregation) (n int, delta bool) {
+	const d = metricdata.DeltaTemporality
+	switch data := data.(type) {
+	case metricdata.Sum[int64]:
+		return len(data.DataPoints), data.Temporality == d
+	case metricdata.Sum[float64]:
+		return len(data.DataPoints), data.Temporality == d
+	case metricdata.Histogram[int64]:
+		return len(data.DataPoints), data.Temporality == d
+	case metricdata.Histogram[float64]:
+		return len(data.DataPoints), data.Temporality == d
+	case metricdata.ExponentialHistogram[int64]:
+		return len(data.DataPoints), data.Temporality == d
+	case metricdata.ExponentialHistogram[float64]:
+		return len(data.DataPoints), data.Temporality == d
+	case metricdata.Gauge[float64]:
+		return len(data.DataPoints), false
+	}
+	return 0, false
 }

@@ -73,13 +73,13 @@ func TestMetricsShareTheConnection(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			metrics, err := settings.MetricExporter(t.Context(), spans)
+			metrics, err := settings.MetricExporter(spans)
 			if err != nil {
 				t.Fatal(err)
 			}
 			send := func() {
 				t.Helper()
-				if err := metrics.Export(t.Context(), &metricdata.ResourceMetrics{}); err != nil {
+				if err := metrics.UploadMetrics(t.Context(), metrics.Encode(&metricdata.ResourceMetrics{})); err != nil {
 					t.Error(err)
 				}
 			}
@@ -97,9 +97,7 @@ func TestMetricsShareTheConnection(t *testing.T) {
 			if n := connections.Load(); n != test.connections {
 				t.Errorf("%d connections, want %d", n, test.connections)
 			}
-			if err := metrics.Shutdown(t.Context()); err != nil {
-				t.Error(err)
-			}
+			metrics.Close()
 		})
 	}
 }

@@ -1,36 +1,47 @@
 package otlp
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"strings"
 
-	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
-	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
-	colmetricpb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
-	metricpb "go.opentelemetry.io/proto/otlp/metrics/v1"
-	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // ErrNoMetrics means that a receiver, such as Jaeger, takes spans but no metrics.
 // It wraps [errors.ErrUnsupported].
 var ErrNoMetrics = fmt.Errorf("the receiver takes no metrics: %w", errors.ErrUnsupported)
 
-// MetricExporter returns OpenTelemetry's own exporter with these settings. Its
-// Export makes one attempt, and returns an *exporter.UploadError or
-// [ErrNoMetrics]. Metrics have no JSON form there: http/json means http/protobuf.
+// A MetricExporter sends metrics to one endpoint.
+//
+// It replaces OpenTelemetry's exporters, whose own protobuf types, retries and
+// connection a short session would pay for without using them, and which take no
+// metrics that are encoded already, such as those of a spool. Metrics have no JSON
+// form: http/json means http/protobuf.
+type MetricExporter struct {
+	settings    *Settings
+	connection  *connection
+	temporality metric.TemporalitySelector
+	aggregation metric.AggregationSelector
+}
+
+// MetricExporter returns an exporter with these settings.
 //
 // If spans go to the same receiver, by a client of this package, both share its
 // connection. It is made in the background: by the end of a short run it is there.
-func (s *Settings) MetricExporter(ctx context.Context, spans exporter.Client) (metric.Exporter, error) {
+func (s *Settings) MetricExporter(spans exporter.Client) (*MetricExporter, error) {
 	of, _ := spans.(*client)
 	to := s.shared(of)
 	if to == nil {
@@ -39,67 +50,132 @@ func (s *Settings) MetricExporter(ctx context.Context, spans exporter.Client) (m
 			return nil, err
 		}
 	}
-	go prepareMetrics()
-	e, err := s.metricExporter(ctx, to)
-	if err != nil {
-		to.release()
-		return nil, err
-	}
-	return &metricExporter{e, s, to}, nil
-}
-
-func (s *Settings) metricExporter(ctx context.Context, to *connection) (metric.Exporter, error) {
 	if to.grpc != nil {
 		to.grpc.Connect()
-		return otlpmetricgrpc.New(ctx,
-			otlpmetricgrpc.WithGRPCConn(to.grpc),
-			otlpmetricgrpc.WithHeaders(s.headers),
-			otlpmetricgrpc.WithTimeout(s.timeout),
-			otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{}),
-		)
 	}
-	compression := otlpmetrichttp.NoCompression
-	if s.compression == "gzip" {
-		compression = otlpmetrichttp.GzipCompression
+	return &MetricExporter{s, to, temporality(), aggregation()}, nil
+}
+
+// temporality returns what $OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE selects.
+// As the specification says, an unknown value counts as none.
+func temporality() metric.TemporalitySelector {
+	switch preference(Metrics.prefix() + "TEMPORALITY_PREFERENCE") {
+	case "delta":
+		return metric.DeltaTemporalitySelector
+	case "lowmemory":
+		return metric.LowMemoryTemporalitySelector
 	}
-	return otlpmetrichttp.New(ctx,
-		otlpmetrichttp.WithHTTPClient(s.httpClient(to)),
-		otlpmetrichttp.WithEndpointURL(s.endpoint.String()),
-		otlpmetrichttp.WithTLSClientConfig(nil), // the transport has it; over http:// the client would refuse to start
-		otlpmetrichttp.WithHeaders(s.headers),
-		otlpmetrichttp.WithCompression(compression),
-		otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{}),
-	)
+	return metric.CumulativeTemporalitySelector
 }
 
-// prepareMetrics encodes one metric of each kind. Protobuf prepares a type of
-// message when it is first encoded, which nobody is to wait for at the end.
-func prepareMetrics() {
-	number := &metricpb.NumberDataPoint{Attributes: []*commonpb.KeyValue{{Value: &commonpb.AnyValue{}}}, Exemplars: []*metricpb.Exemplar{{}}}
-	_ = proto.Size(&colmetricpb.ExportMetricsServiceRequest{ResourceMetrics: []*metricpb.ResourceMetrics{{
-		Resource: &resourcepb.Resource{},
-		ScopeMetrics: []*metricpb.ScopeMetrics{{Scope: &commonpb.InstrumentationScope{}, Metrics: []*metricpb.Metric{
-			{Data: &metricpb.Metric_Sum{Sum: &metricpb.Sum{DataPoints: []*metricpb.NumberDataPoint{number}}}},
-			{Data: &metricpb.Metric_Gauge{Gauge: &metricpb.Gauge{}}},
-			{Data: &metricpb.Metric_Histogram{Histogram: &metricpb.Histogram{DataPoints: []*metricpb.HistogramDataPoint{{}}}}},
-		}}},
-	}}})
+// aggregation returns what $OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION
+// selects.
+func aggregation() metric.AggregationSelector {
+	if preference(Metrics.prefix()+"DEFAULT_HISTOGRAM_AGGREGATION") != "base2_exponential_bucket_histogram" {
+		return metric.DefaultAggregationSelector
+	}
+	return func(kind metric.InstrumentKind) metric.Aggregation {
+		if kind == metric.InstrumentKindHistogram {
+			return metric.AggregationBase2ExponentialHistogram{MaxSize: 160, MaxScale: 20} // the SDK's defaults
+		}
+		return metric.DefaultAggregationSelector(kind)
+	}
 }
 
-// A metricExporter wraps OpenTelemetry's exporter to return UploadErrors.
-type metricExporter struct {
-	metric.Exporter
-	settings   *Settings
-	connection *connection
+func preference(variable string) string {
+	return strings.ToLower(strings.TrimSpace(os.Getenv(variable)))
 }
 
-func (e *metricExporter) Export(ctx context.Context, data *metricdata.ResourceMetrics) error {
+// Temporality is as the environment prefers it.
+func (e *MetricExporter) Temporality(kind metric.InstrumentKind) metricdata.Temporality {
+	return e.temporality(kind)
+}
+
+// Aggregation is as the environment prefers it.
+func (e *MetricExporter) Aggregation(kind metric.InstrumentKind) metric.Aggregation {
+	return e.aggregation(kind)
+}
+
+// Encode returns an ExportMetricsServiceRequest.
+func (e *MetricExporter) Encode(data *metricdata.ResourceMetrics) []byte { return encodeMetrics(data) }
+
+// UploadMetrics makes one attempt to send what Encode returned. It returns an
+// *exporter.UploadError or [ErrNoMetrics].
+func (e *MetricExporter) UploadMetrics(ctx context.Context, request []byte) error {
+	return e.settings.uploadMetrics(ctx, e.connection, request)
+}
+
+// Destination returns where metrics go, for a spool.
+func (e *MetricExporter) Destination() spool.Destination { return e.settings.Destination() }
+
+// Close closes the connection, unless spans use it.
+func (e *MetricExporter) Close() { e.connection.release() }
+
+// UploadMetrics sends metrics from a spool. The client must be started.
+func (c *client) UploadMetrics(ctx context.Context, request []byte) error {
+	to, err := c.connect()
+	if err != nil {
+		return err
+	}
+	return c.settings.uploadMetrics(ctx, to, request)
+}
+
+// uploadMetrics makes one attempt to send an encoded request.
+func (s *Settings) uploadMetrics(ctx context.Context, to *connection, request []byte) error {
 	var got answer
-	err := e.Exporter.Export(context.WithValue(ctx, answerKey{}, &got), data)
+	ctx, cancel := context.WithTimeout(context.WithValue(ctx, answerKey{}, &got), s.timeout)
+	defer cancel()
+	send := s.postMetrics
+	if to.grpc != nil {
+		send = s.callMetrics
+	}
+	return s.metricsError(send(ctx, to, request), got)
+}
+
+const metricsMethod = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
+
+func (s *Settings) callMetrics(ctx context.Context, to *connection, request []byte) error {
+	// Requests of spans and metrics differ only in what is encoded already, and their
+	// responses not at all. The types for spans are ready for use.
+	message := new(coltracepb.ExportTraceServiceRequest)
+	message.ProtoReflect().SetUnknown(request)
+	ctx = metadata.NewOutgoingContext(ctx, metadata.New(s.headers))
+	return to.grpc.Invoke(ctx, metricsMethod, message, new(coltracepb.ExportTraceServiceResponse))
+}
+
+func (s *Settings) postMetrics(ctx context.Context, to *connection, request []byte) error {
+	encoding := ""
+	if s.compression == "gzip" {
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		_, _ = w.Write(request) // to memory
+		_ = w.Close()
+		request, encoding = packed.Bytes(), "gzip"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.endpoint.String(), bytes.NewReader(request))
+	if err != nil {
+		return err
+	}
+	for name, value := range s.headers {
+		req.Header.Set(name, value)
+	}
+	req.Header.Set("Content-Type", "application/x-protobuf")
+	if encoding != "" {
+		req.Header.Set("Content-Encoding", encoding)
+	}
+	resp, err := s.httpClient(to).Do(req)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+// metricsError returns what the receiver's answer to a request of metrics means.
+func (s *Settings) metricsError(err error, got answer) error {
 	if got.err != nil {
 		err = got.err
 	}
-	if rejected, message := got.partial.GetRejectedSpans(), got.partial.GetErrorMessage(); rejected != 0 || message != "" { // of data points
+	if rejected, message := got.partial.GetRejectedSpans(), got.partial.GetErrorMessage(); rejected != 0 || message != "" {
 		return partialSuccess(rejected, message)
 	}
 	if err == nil {
@@ -111,15 +187,9 @@ func (e *metricExporter) Export(ctx context.Context, data *metricdata.ResourceMe
 	if s, ok := errors.AsType[grpcError](err); ok && s.GRPCStatus().Code() == codes.Unimplemented {
 		return ErrNoMetrics
 	}
-	upload := classify(err, e.settings.endpoint.Redacted())
+	upload := classify(err, s.shown())
 	answer, ok := errors.AsType[*statusError](err)
 	busy := ok && (answer.code == http.StatusServiceUnavailable || answer.code == http.StatusTooManyRequests)
-	upload.Refused = busy || upload.RetryAfter > 0 || upload.Verdict == exporter.Unreachable
+	upload.Refused = busy || upload.RetryAfter > 0 || upload.Verdict == exporter.Unreachable || upload.Verdict == exporter.Misconfigured
 	return upload
-}
-
-func (e *metricExporter) Shutdown(ctx context.Context) error {
-	err := e.Exporter.Shutdown(ctx)
-	e.connection.release()
-	return err
 }

@@ -1,7 +1,7 @@
-// Package otlp provides clients for OTLP receivers over gRPC and HTTP. They wrap
-// OpenTelemetry's own clients and read the standard OTEL_EXPORTER_OTLP_* variables.
-// They never retry: they return the receiver's answer as an [exporter.UploadError],
-// and the Exporter retries.
+// Package otlp provides clients for OTLP receivers over gRPC and HTTP. They read the
+// standard OTEL_EXPORTER_OTLP_* variables; those for spans wrap OpenTelemetry's own
+// clients. They never retry: they return the receiver's answer as an
+// [exporter.UploadError], and the Exporter retries.
 //
 // OpenTelemetry's clients, gRPC and net/http may write to stderr. To prevent that,
 // silence otel's error handler, grpclog and log.
@@ -63,7 +63,8 @@ func New(cfg Config) (exporter.Client, error) {
 	return s.Client(), nil
 }
 
-// Client returns a client with these settings.
+// Client returns a client with these settings. One for metrics is an
+// [exporter.MetricsUploader].
 func (s *Settings) Client() exporter.Client {
 	return &client{settings: s, connect: sync.OnceValues(s.connect)}
 }
@@ -79,6 +80,7 @@ func (s *Settings) traceClient(to *connection) otlptrace.Client {
 // certificates are sent only to the endpoint they were set for; for any other
 // endpoint the client has none.
 func ClientFor(to spool.Destination, cfg Config) (exporter.Client, error) {
+	cfg.Signal = signalOf(to)
 	if s, err := Resolve(cfg); err == nil && s.Destination() == to {
 		return s.Client(), nil
 	}
@@ -112,8 +114,8 @@ func (c *client) Destination() spool.Destination { return c.settings.Destination
 // An answer is the receiver's reply to a request. OpenTelemetry's clients report it
 // only in the text of an error.
 type answer struct {
-	partial *coltracepb.ExportTracePartialSuccess
-	err     error // a grpcError or a *statusError; nil if there was no answer
+	partial *coltracepb.ExportTracePartialSuccess // of metrics: data points instead of spans
+	err     error                                 // a grpcError or a *statusError; nil if there was no answer
 }
 
 type answerKey struct{}

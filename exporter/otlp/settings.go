@@ -91,11 +91,22 @@ func Resolve(cfg Config) (*Settings, error) {
 // List returns each setting that is not empty, as far as they are valid.
 func (s *Settings) List() []Setting { return s.list }
 
-// Destination returns where spans go, for a spool.
+// Destination returns where spans or metrics go, for a spool.
 func (s *Settings) Destination() spool.Destination {
 	u := *s.endpoint
 	u.Fragment = ""
-	return spool.Destination{Protocol: s.protocol, Endpoint: u.String()}
+	to := spool.Destination{Protocol: s.protocol, Endpoint: u.String()}
+	if s.signal == Metrics {
+		to.Signal = spool.Metrics
+	}
+	return to
+}
+
+func signalOf(to spool.Destination) Signal {
+	if to.Signal == spool.Metrics {
+		return Metrics
+	}
+	return Traces
 }
 
 // plainSettings returns settings for a destination that the environment does not
@@ -106,11 +117,14 @@ func plainSettings(to spool.Destination) (*Settings, error) {
 	default:
 		return nil, fmt.Errorf("unknown protocol %q", to.Protocol)
 	}
+	if to.Signal != "" && to.Signal != spool.Metrics { // of a later version
+		return nil, fmt.Errorf("unknown signal %q", to.Signal)
+	}
 	u, err := url.Parse(to.Endpoint)
 	if err != nil {
 		return nil, err
 	}
-	s := &Settings{protocol: to.Protocol, endpoint: u, timeout: defaultTimeout, signal: Traces}
+	s := &Settings{protocol: to.Protocol, endpoint: u, timeout: defaultTimeout, signal: signalOf(to)}
 	if u.Scheme == "https" {
 		s.tls = new(tls.Config)
 	}

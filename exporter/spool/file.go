@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -24,6 +25,7 @@ import (
 type name struct {
 	at      time.Time
 	spans   int
+	points  int // data points, if the request is of metrics
 	bytes   int64
 	tail    string // its owner, and what makes the name unique
 	sending bool
@@ -32,10 +34,12 @@ type name struct {
 const (
 	waitingExt = ".otlp"
 	sendingExt = ".sending"
+
+	pointsMark = "p" // after a number of data points
 )
 
-func newName(spans, bytes int, owner string) name {
-	return name{at: time.Now(), spans: spans, bytes: int64(bytes), tail: owner + random()}
+func newName(req Request, bytes int, owner string) name {
+	return name{at: time.Now(), spans: req.Spans, points: req.Points, bytes: int64(bytes), tail: owner + cmp.Or(req.Key, random())}
 }
 
 // key returns what is the same whether the request is waiting or being sent.
@@ -57,7 +61,11 @@ func (n name) String() string {
 	if n.sending {
 		ext = sendingExt
 	}
-	return fmt.Sprintf("%d-%d-%d-%s%s", n.at.UnixNano(), n.spans, n.bytes, n.tail, ext)
+	items := strconv.Itoa(n.spans)
+	if n.points > 0 {
+		items = strconv.Itoa(n.points) + pointsMark
+	}
+	return fmt.Sprintf("%d-%s-%d-%s%s", n.at.UnixNano(), items, n.bytes, n.tail, ext)
 }
 
 func parseName(s string) (n name, ok bool) {
@@ -70,11 +78,17 @@ func parseName(s string) (n name, ok bool) {
 		return name{}, false
 	}
 	at, err1 := strconv.ParseInt(parts[0], 10, 64)
-	spans, err2 := strconv.ParseInt(parts[1], 10, 32)
+	number, ofPoints := strings.CutSuffix(parts[1], pointsMark)
+	items, err2 := strconv.ParseInt(number, 10, 32)
 	size, err3 := strconv.ParseInt(parts[2], 10, 64)
-	n.at, n.spans, n.bytes, n.tail = time.Unix(0, at), int(spans), size, parts[3]
+	n.at, n.bytes, n.tail = time.Unix(0, at), size, parts[3]
+	if ofPoints {
+		n.points = int(items)
+	} else {
+		n.spans = int(items)
+	}
 	// A name that String would write differently is not ours.
-	return n, errors.Join(err1, err2, err3) == nil && spans >= 0 && size >= 0 && n.String() == s
+	return n, errors.Join(err1, err2, err3) == nil && items >= 0 && size >= 0 && n.String() == s
 }
 
 func isTemp(name string) bool { return strings.HasPrefix(name, tempPrefix) }
@@ -129,7 +143,7 @@ func decodeNote(b []byte) (note Note, rest []byte, err error) {
 	if n < 0 || len(text) > maxNote || json.Unmarshal(text, &note) != nil {
 		return Note{}, nil, errCorrupt
 	}
-	if strings.ContainsFunc(note.Endpoint+note.Protocol, unicode.IsControl) {
+	if strings.ContainsFunc(note.Endpoint+note.Protocol+note.Signal, unicode.IsControl) {
 		return Note{}, nil, errCorrupt // the endpoint will be printed
 	}
 	note.Reason, note.Host = printable(note.Reason), printable(note.Host)
@@ -152,7 +166,7 @@ func checksum(b []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(b, ca
 
 // readRequest reads the file of a request. It returns errCorrupt if the file is not
 // as it was written, or an *Untrusted error.
-func readRequest(path string, size int64) (Note, []Part, error) {
+func readRequest(path string, size int64) (Note, []byte, error) {
 	f, info, err := openFile(path, os.O_RDONLY)
 	if err != nil {
 		return Note{}, nil, err
@@ -169,8 +183,7 @@ func readRequest(path string, size int64) (Note, []Part, error) {
 	if err != nil || int64(len(b)) != size || note.Sum != "" && checksum(rest) != note.Sum {
 		return Note{}, nil, errCorrupt
 	}
-	parts, err := readParts(rest)
-	return note, parts, err
+	return note, rest, nil
 }
 
 // readNote reads only the note of a file.

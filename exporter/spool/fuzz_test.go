@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	metricpb "go.opentelemetry.io/proto/otlp/metrics/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -104,6 +105,16 @@ func FuzzRead(f *testing.F) {
 	f.Add(b, uint16(0))
 	f.Add(b[:len(b)-1], uint16(0))
 	f.Add(b, uint16(1))
+	note, err := encodeNote(Note{Destination: metricsHere})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, temporality := range []metricpb.AggregationTemporality{cumulative, delta} {
+		b := append(bytes.Clone(note), metricsOf(f, temporality, 2, 1).Body...)
+		f.Add(b, uint16(0))
+		f.Add(b[:len(b)-3], uint16(0))
+	}
+	f.Add(appendRecord(nil, fieldNote, []byte(`{"protocol":"grpc","endpoint":"http://a","signal":"logs\u0007"}`)), uint16(0))
 	for _, b := range forgedRecords(f) {
 		f.Add(b, uint16(0))
 	}
@@ -113,7 +124,7 @@ func FuzzRead(f *testing.F) {
 		if err := os.WriteFile(file.path(), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		note, parts, err := readRequest(file.path(), n.bytes)
+		note, body, err := readRequest(file.path(), n.bytes)
 		if err != nil {
 			if !errors.Is(err, errCorrupt) {
 				t.Errorf("error %v", err)
@@ -125,6 +136,13 @@ func FuzzRead(f *testing.F) {
 		}
 		if head, err := readNote(file.path()); len(b) < maxNote && (err != nil || head != note) {
 			t.Errorf("note %+v, %v, was %+v", head, err, note)
+		}
+		if m, err := readMetrics(body); err == nil && (m.Points == 0 || !bytes.Equal(m.Body, body)) {
+			t.Errorf("%d data points, %d bytes of %d", m.Points, len(m.Body), len(body))
+		}
+		parts, err := readParts(body)
+		if err != nil {
+			return
 		}
 		var again []byte
 		for _, p := range parts {

@@ -21,7 +21,7 @@ const (
 	Waiting  State = "waiting"  // until it can be sent
 	Sending  State = "sending"  // at this moment, or when its process was killed
 	Rejected State = "rejected" // by the receiver, for good
-	Corrupt  State = "corrupt"  // cut short, or not a request
+	Corrupt  State = "corrupt"  // cut short, not a request, or deltas that may have arrived
 	Open     State = "open"     // the journal of a process
 	Killed   State = "killed"   // the journal of a killed process, which Recover turns into requests
 )
@@ -29,11 +29,12 @@ const (
 // An Entry describes one file.
 type Entry struct {
 	Note
-	State State     `json:"state"`
-	Since time.Time `json:"since"`
-	Bytes int64     `json:"bytes"`
-	Spans int       `json:"spans"` // in an open journal, those that a kill would leave
-	Path  string    `json:"path"`
+	State  State     `json:"state"`
+	Since  time.Time `json:"since"`
+	Bytes  int64     `json:"bytes"`
+	Spans  int       `json:"spans"`            // in an open journal, those that a kill would leave
+	Points int       `json:"points,omitempty"` // data points of metrics
+	Path   string    `json:"path"`
 }
 
 // List lists the files of the spool, oldest first. For a file that is not this
@@ -61,7 +62,7 @@ func (s Spool) list() (entries []Entry, err error) {
 				return
 			}
 			note.Sum = "" // of no use in a list
-			entry := Entry{Note: note, State: state, Since: n.at, Bytes: info.Size(), Spans: n.spans, Path: path}
+			entry := Entry{Note: note, State: state, Since: n.at, Bytes: info.Size(), Spans: n.spans, Points: n.points, Path: path}
 			if isUntrusted(err) {
 				entry.refuse(err)
 			}
@@ -83,7 +84,7 @@ func (s Spool) list() (entries []Entry, err error) {
 // refuse records why the entry's file was not read.
 func (e *Entry) refuse(err error) {
 	u, _ := errors.AsType[*Untrusted](err)
-	e.State, e.Reason, e.Spans = Corrupt, u.Why, 0
+	e.State, e.Reason, e.Spans, e.Points = Corrupt, u.Why, 0, 0
 }
 
 func (s Spool) journalEntry(path string, state State, info fs.FileInfo) (entry Entry, ok bool) {

@@ -80,7 +80,8 @@ func (o *Outbox) Close() {
 // Release ends it.
 type Claim struct {
 	Part
-	Own bool // this process put it there
+	MetricsRequest      // of a destination of metrics, whose requests are never joined
+	Own            bool // this process put it there
 
 	outbox *Outbox
 	files  []file
@@ -110,8 +111,9 @@ func (c *Claim) Halves() (first, second *Claim) {
 // receivers accept and up to a quarter of the spool's limit, because requests being
 // sent cannot be evicted.
 //
-// A file that is not a request is set aside; corrupt is the number of spans it
-// claimed to have. A file that cannot be read for another reason stays in place,
+// A file that is not a request is set aside; corrupt is the number of spans or data
+// points it claimed to have. A file of deltas is set aside, too, if its process died
+// while it sent them: they may have arrived, and would count twice. A file that cannot be read for another reason stays in place,
 // and Next returns the reason once nothing else is left.
 func (o *Outbox) Next(ctx context.Context) (c *Claim, corrupt int, err error) {
 	type next struct {
@@ -136,6 +138,9 @@ func (o *Outbox) next() (c *Claim, corrupt int, err error) {
 			return c, corrupt, err
 		case c == nil:
 			c = more
+			if o.to.Signal == Metrics {
+				return c, corrupt, nil
+			}
 		case c.bytes+more.bytes > most || c.Own != more.Own || !c.same(more.Part):
 			o.ahead = more
 			return c, corrupt, nil
@@ -171,7 +176,7 @@ func (o *Outbox) one(listed bool) (c *Claim, corrupt int, err error) {
 			return c, corrupt, nil
 		case errors.Is(err, fs.ErrNotExist): // evicted or set aside by another process
 		case errors.Is(err, errCorrupt):
-			corrupt += f.name.spans
+			corrupt += f.name.spans + f.name.points
 		case isUntrusted(err): // its name may claim anything
 			if err := o.s.refuse(f.path(), err); err != nil {
 				o.leave(f, err)
@@ -189,23 +194,24 @@ func (o *Outbox) leave(f file, why error) {
 
 // claim takes one file, and sets it aside if it is not a request.
 func (o *Outbox) claim(f file) (*Claim, error) {
-	note, parts, err := readRequest(f.path(), f.name.bytes)
-	if err == nil && note.Destination != o.to {
+	c := &Claim{Own: f.name.ownedBy(o.s.Owner), outbox: o, bytes: f.name.bytes}
+	note, body, err := readRequest(f.path(), f.name.bytes)
+	switch {
+	case err != nil:
+	case note.Destination != o.to:
 		err = errCorrupt // this package did not write the file
+	case o.to.Signal == Metrics:
+		if c.MetricsRequest, err = readMetrics(body); err == nil && c.Delta && f.name.sending {
+			err = errCorrupt
+		}
+	default:
+		c.Part, err = readSpans(body)
 	}
 	if errors.Is(err, errCorrupt) {
 		return nil, cmp.Or(setAside(f.path()), err)
 	}
 	if err != nil {
 		return nil, err
-	}
-	c := &Claim{Own: f.name.ownedBy(o.s.Owner), outbox: o, bytes: f.name.bytes}
-	for i, p := range parts { // this package writes only one
-		if i == 0 {
-			c.Part = p
-		} else {
-			c.Spans = append(c.Spans, p.Spans...)
-		}
 	}
 	if !f.name.sending {
 		from := f.path()

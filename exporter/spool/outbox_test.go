@@ -29,7 +29,7 @@ func putAlone(t testing.TB, s Spool, to Destination, names ...string) {
 	for _, name := range names {
 		p.Spans = append(p.Spans, wire(t, spanOf(name)))
 	}
-	if _, err := s.Put(background, to, Request{appendPart(nil, p), len(names)}, ""); err != nil {
+	if _, err := s.Put(background, to, Request{Body: appendPart(nil, p), Spans: len(names)}, ""); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -63,6 +63,20 @@ func readParts(b []byte) (parts []Part, err error) {
 	return parts, err
 }
 
+// readSpans reads the spans of a request. This package writes only one Part; further
+// ones count as belonging to the first.
+func readSpans(b []byte) (Part, error) {
+	parts, err := readParts(b)
+	if len(parts) == 0 || err != nil {
+		return Part{}, err
+	}
+	first := parts[0]
+	for _, p := range parts[1:] {
+		first.Spans = append(first.Spans, p.Spans...)
+	}
+	return first, nil
+}
+
 func (p *Part) add(num protowire.Number, value, whole []byte) error {
 	switch num {
 	case fieldScope:

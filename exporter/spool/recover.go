@@ -144,7 +144,7 @@ func (s Spool) revive(base string, locked bool, j journal, evicted *Evicted) (sp
 	s.freed += room // the spans exist twice until the journal is removed
 	requests := j.requests()
 	for _, p := range requests {
-		g, err := s.put(j.note.Destination, Request{appendPart(nil, p), len(p.Spans)}, "its process was killed", "")
+		g, err := s.put(j.note.Destination, Request{Body: appendPart(nil, p), Spans: len(p.Spans)}, "its process was killed", "")
 		evicted.Add(g)
 		if err != nil {
 			return spans, err // the journal stays

@@ -1,19 +1,23 @@
-// Package spool keeps undelivered spans on disk. Several processes may share a
-// spool:
+// Package spool keeps undelivered spans and metrics on disk. Several processes may
+// share a spool:
 //
 //	spool/
-//	  5b0e2c.../              an endpoint
+//	  5b0e2c.../              an endpoint that takes spans
 //	    1790...-11-2345-....otlp       a request that waits: since when, spans, bytes
 //	    1790...-11-2345-....sending    the one that is being sent
 //	    lock                  held by the process that sends
 //	    rejected/             requests the receiver refused for good
-//	    corrupt/              files that cannot be read, or are not this user's
+//	    corrupt/              files that cannot be read, are not this user's, or
+//	                          may have arrived and must not be repeated
+//	  91d04f.../              the same endpoint for metrics
+//	    1790...-25p-6789-....otlp      the last metrics of a process: data points
 //	  open/                   what running processes have not sent (journal.go)
 //	  usage                   how many bytes all of these take (usage.go)
 //	  recovered               when somebody last looked for killed processes
 //
-// A request is a file in the wire format of OTLP's ExportTraceServiceRequest,
-// with a note of why it is there.
+// A request is a file in the wire format of OTLP's ExportTraceServiceRequest or
+// ExportMetricsServiceRequest, with a note of why it is there. A note without a
+// signal is from before metrics were spooled, or of spans.
 //
 // # Trust
 //
@@ -73,13 +77,16 @@ type Spool struct {
 	freed int64 // bytes of Max that are freed when the call succeeds
 }
 
-// NewOwner returns an Owner for this process that no other process has.
+// NewOwner returns an Owner for this process that no other process has. A Key may be
+// made the same way.
 func NewOwner() string { return random() }
 
-// Evicted counts spans that were evicted for newer ones.
+// Evicted counts spans, and data points of metrics, that were evicted for newer ones.
 type Evicted struct {
 	Own, OwnRejected int // of this process
 	Others           int
+
+	OwnPoints, OtherPoints int // data points of metrics
 }
 
 // Add adds more.
@@ -87,6 +94,8 @@ func (e *Evicted) Add(more Evicted) {
 	e.Own += more.Own
 	e.OwnRejected += more.OwnRejected
 	e.Others += more.Others
+	e.OwnPoints += more.OwnPoints
+	e.OtherPoints += more.OtherPoints
 }
 
 var errNoHome = errors.New("no state directory: set $XDG_STATE_HOME or $HOME")
@@ -104,14 +113,22 @@ func Default() (Spool, error) {
 type Destination struct {
 	Protocol string `json:"protocol"` // as in OTEL_EXPORTER_OTLP_PROTOCOL, or file
 	Endpoint string `json:"endpoint"`
+	Signal   string `json:"signal,omitempty"` // Metrics, or empty for spans
 }
+
+// Metrics is the signal of a destination that takes metrics.
+const Metrics = "metrics"
 
 // File is the protocol of a destination that is a file.
 const File = "file"
 
 // dir names a destination's directory.
 func (d Destination) dir() string {
-	sum := sha256.Sum256([]byte(d.Protocol + "\n" + d.Endpoint))
+	id := d.Protocol + "\n" + d.Endpoint
+	if d.Signal != "" { // over gRPC, spans and metrics have the same endpoint
+		id += "\n" + d.Signal
+	}
+	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:8])
 }
 
@@ -122,10 +139,16 @@ const (
 	lockFile    = "lock"
 )
 
-// A Request is an ExportTraceServiceRequest in wire format.
+// A Request is an ExportTraceServiceRequest, or an ExportMetricsServiceRequest for a
+// destination of metrics, in wire format.
 type Request struct {
-	Body  []byte
-	Spans int
+	Body   []byte
+	Spans  int
+	Points int // data points; a request has either spans or data points
+
+	// Key, if set, names cumulative metrics. They include what this process kept
+	// with the same Key before, which they replace. It has letters and digits only.
+	Key string
 }
 
 // Put keeps a request until it can be sent. If the spool is full the oldest
@@ -153,10 +176,30 @@ func (s Spool) put(to Destination, req Request, reason, owner string, sub ...str
 	if err != nil {
 		return evicted, err
 	}
-	if err = write(filepath.Join(dir, newName(req.Spans, len(b), owner).String()), b); err != nil {
+	name := newName(req, len(b), owner)
+	if err = write(filepath.Join(dir, name.String()), b); err != nil {
 		s.release(int64(len(b)))
+		return evicted, err
 	}
-	return evicted, err
+	if req.Key != "" {
+		s.replaceFormer(dir, name)
+	}
+	return evicted, nil
+}
+
+// replaceFormer removes the waiting requests that a newer one includes. If one
+// cannot be removed it is sent too, which does no harm: its metrics are cumulative.
+func (s Spool) replaceFormer(dir string, newer name) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		n, ok := parseName(e.Name())
+		if ok && n.tail == newer.tail && n.key() != newer.key() && !n.sending && remove(filepath.Join(dir, e.Name())) == nil {
+			s.release(n.bytes)
+		}
+	}
 }
 
 // write creates a file that exists whole or not at all, even after a power cut.

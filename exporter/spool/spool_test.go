@@ -15,10 +15,14 @@ import (
 func TestNamesRoundTrip(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
-		n := newName(random.IntN(1<<31), random.IntN(1<<40), "owner")
+		r := Request{Spans: random.IntN(1 << 31)}
+		if random.IntN(2) == 0 {
+			r = Request{Points: 1 + random.IntN(1<<31-1)}
+		}
+		n := newName(r, random.IntN(1<<40), "owner")
 		n.sending = random.IntN(2) == 0
 		got, ok := parseName(n.String())
-		if !ok || !got.at.Equal(n.at) || got.spans != n.spans || got.bytes != n.bytes || got.sending != n.sending || got.String() != n.String() {
+		if !ok || !got.at.Equal(n.at) || got.spans != n.spans || got.points != n.points || got.bytes != n.bytes || got.sending != n.sending || got.String() != n.String() {
 			t.Fatalf("%+v is %s is %+v, %v", n, n, got, ok)
 		}
 	}
@@ -28,7 +32,7 @@ func TestForeignNames(t *testing.T) {
 	for _, s := range []string{
 		"", "lock", ".otlp", ".sending", "notes.txt", "a-b-c-d.otlp", "1-2-3.otlp", "1-2-3-a", "1-2-3-a.otlp.bak", "1-2-3-a-b.otlp",
 		"-1-2-3-a.otlp", "1--2-3-a.otlp", "1-2--3-a.otlp", "1-99999999999-3-a.otlp", "1-2-99999999999999999999-a.otlp",
-		"01-2-3-a.otlp", "+1-2-3-a.otlp", "1-+2-3-a.otlp", "1-2-03-a.otlp", // would be looked for by other names
+		"01-2-3-a.otlp", "+1-2-3-a.otlp", "1-+2-3-a.otlp", "1-2-03-a.otlp", "1-0p-3-a.otlp", "1-02p-3-a.otlp", "1-2pp-3-a.otlp", // would be looked for by other names
 	} {
 		if n, ok := parseName(s); ok {
 			t.Errorf("%q is taken for %+v", s, n)

@@ -130,7 +130,7 @@ func TestANameCannotClaimRoom(t *testing.T) {
 	}
 	must(t, os.Remove(filepath.Join(s.Dir, usageFile)))
 	put(t, s, here, "b") // which has to count
-	if evicted, err := s.Put(background, here, Request{make([]byte, 1<<19), 1}, ""); evicted != (Evicted{}) || err != nil {
+	if evicted, err := s.Put(background, here, Request{Body: make([]byte, 1<<19), Spans: 1}, ""); evicted != (Evicted{}) || err != nil {
 		t.Errorf("evicted %+v, %v", evicted, err)
 	}
 }

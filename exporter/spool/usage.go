@@ -164,6 +164,10 @@ func (s Spool) evict(f file, evicted *Evicted) bool {
 	}
 	switch {
 	case f.state == Corrupt: // its spans were counted when it was set aside
+	case f.name.points > 0 && f.name.ownedBy(s.Owner):
+		evicted.OwnPoints += f.name.points
+	case f.name.points > 0:
+		evicted.OtherPoints += f.name.points
 	case !f.name.ownedBy(s.Owner):
 		evicted.Others += f.name.spans
 	case f.state == Rejected:

@@ -3,12 +3,12 @@
 package metricstest
 
 import (
+	"compress/gzip"
 	"context"
 	"io"
 	"maps"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -29,7 +29,10 @@ import (
 // A Receiver accepts metrics, and accepts but ignores spans.
 type Receiver struct {
 	colmetricpb.UnimplementedMetricsServiceServer
-	grpcAddr, httpURL string
+	t                  testing.TB
+	grpcAddr, httpAddr string
+
+	stop func() // nil when stopped
 
 	mu       sync.Mutex
 	requests []*colmetricpb.ExportMetricsServiceRequest
@@ -41,25 +44,49 @@ type Receiver struct {
 // Start starts a Receiver that stops with the test.
 func Start(t testing.TB) *Receiver {
 	t.Helper()
-	r := &Receiver{changed: make(chan struct{})}
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	addresses, err := receivertest.Addresses(2)
 	if err != nil {
 		t.Fatal(err)
 	}
+	r := &Receiver{t: t, grpcAddr: addresses[0], httpAddr: addresses[1], changed: make(chan struct{})}
+	r.Restart()
+	t.Cleanup(r.Stop)
+	return r
+}
+
+// Restart starts the receiver again, on the same ports and with what it had received.
+func (r *Receiver) Restart() {
+	r.t.Helper()
 	server := grpc.NewServer()
 	colmetricpb.RegisterMetricsServiceServer(server, r)
 	coltracepb.RegisterTraceServiceServer(server, spans{})
-	r.grpcAddr = listener.Addr().String()
+	web := &http.Server{Handler: http.HandlerFunc(r.serveHTTP), ReadHeaderTimeout: time.Minute}
+	overGRPC, overHTTP := r.listen(r.grpcAddr), r.listen(r.httpAddr)
 	var serving sync.WaitGroup
-	serving.Go(func() { _ = server.Serve(listener) })
-	web := httptest.NewServer(http.HandlerFunc(r.serveHTTP))
-	r.httpURL = web.URL
-	t.Cleanup(func() {
+	serving.Go(func() { _ = server.Serve(overGRPC) })
+	serving.Go(func() { _ = web.Serve(overHTTP) })
+	r.stop = func() {
 		server.Stop()
-		web.Close()
+		_ = web.Close()
 		serving.Wait()
-	})
-	return r
+	}
+}
+
+func (r *Receiver) listen(address string) net.Listener {
+	r.t.Helper()
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return listener
+}
+
+// Stop stops the receiver: its ports refuse connections.
+func (r *Receiver) Stop() {
+	if r.stop != nil {
+		r.stop()
+		r.stop = nil
+	}
 }
 
 // spans accepts spans.
@@ -75,7 +102,7 @@ func (spans) Export(context.Context, *coltracepb.ExportTraceServiceRequest) (*co
 func (r *Receiver) GRPCEndpoint() string { return "http://" + r.grpcAddr }
 
 // HTTPEndpoint returns the value of OTEL_EXPORTER_OTLP_ENDPOINT for HTTP.
-func (r *Receiver) HTTPEndpoint() string { return r.httpURL }
+func (r *Receiver) HTTPEndpoint() string { return "http://" + r.httpAddr }
 
 // Refuse makes f answer the requests. n numbers the requests since the call, from
 // 1.
@@ -104,7 +131,15 @@ func (r *Receiver) Export(_ context.Context, req *colmetricpb.ExportMetricsServi
 }
 
 func (r *Receiver) serveHTTP(w http.ResponseWriter, req *http.Request) {
-	body, err := io.ReadAll(req.Body)
+	in := io.Reader(req.Body)
+	var err error
+	if req.Header.Get("Content-Encoding") == "gzip" {
+		in, err = gzip.NewReader(in)
+	}
+	var body []byte
+	if err == nil {
+		body, err = io.ReadAll(in)
+	}
 	metrics := new(colmetricpb.ExportMetricsServiceRequest)
 	switch {
 	case err != nil:

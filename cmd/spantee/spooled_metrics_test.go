@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/spantee/spantee/exporter/metrics/metricstest"
+	"github.com/spantee/spantee/exporter/receiver/receivertest"
+)
+
+// toMetrics makes spantee send metrics to one receiver and spans to another.
+func toMetrics(protocol, temporality string, metrics *metricstest.Receiver, spans *receivertest.Receiver) []string {
+	to, spansTo := metrics.GRPCEndpoint(), spans.GRPCEndpoint()
+	if protocol != "grpc" {
+		to, spansTo = metrics.HTTPEndpoint()+"/v1/metrics", spans.HTTPEndpoint()
+	}
+	return []string{
+		"OTEL_EXPORTER_OTLP_PROTOCOL=" + protocol, "OTEL_EXPORTER_OTLP_ENDPOINT=" + spansTo,
+		"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=" + to, "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE=" + temporality,
+	}
+}
+
+// totals are what a receiver's series add up to, without those of spantee itself.
+func totals(r *metricstest.Receiver) map[string]string {
+	all := map[string]string{}
+	for key, p := range r.Points() {
+		if !strings.HasPrefix(key, "spantee.spans.") {
+			all[key] = fmt.Sprintf("%d %.6f", p.Count, p.Sum)
+		}
+	}
+	return all
+}
+
+// pointsSaid adds up the data points that a message tells of.
+func pointsSaid(message string) (n int) {
+	for _, m := range regexp.MustCompile(`(\d+) data points? `).FindAllStringSubmatch(message, -1) {
+		more, _ := strconv.Atoi(m[1])
+		n += more
+	}
+	return n
+}
+
+// TestMetricsWithoutACollector keeps the metrics of runs that end while their
+// collector is away. Whether the next spantee sends them or flush does, each run is
+// counted exactly once.
+func TestMetricsWithoutACollector(t *testing.T) {
+	const name = "parallel-tools.jsonl"
+	for _, protocol := range []string{"grpc", "http/protobuf"} {
+		for _, temporality := range []string{"cumulative", "delta"} {
+			for _, by := range []string{"flush", "spantee"} {
+				t.Run(protocol+" "+temporality+" by "+by, func(t *testing.T) {
+					spans, receiver, truth := receivertest.Start(t), metricstest.Start(t), metricstest.Start(t)
+					state := "XDG_STATE_HOME=" + t.TempDir()
+					env := append(toMetrics(protocol, temporality, receiver, spans), state)
+					receiver.Stop()
+					kept := 0
+					for range 2 {
+						cmd := pipe(t, [][]byte{fixture(t, name)}, env)
+						said := cmd.stderr.String()
+						if checkStderr(t, said, "of metrics not delivered: connection refused"); !strings.Contains(said, "; metrics spooled") {
+							t.Errorf("stderr %q", said)
+						}
+						kept += pointsSaid(said)
+					}
+					listed := spantee(t, env, "spool")
+					if err := listed.Run(); err != nil || kept == 0 || pointsSaid(listed.stdout.String()) != kept {
+						t.Errorf("%d data points kept, %v, listed\n%s", kept, err, listed.stdout.String())
+					}
+
+					receiver.Restart()
+					runs := 2
+					if by == "spantee" {
+						runs++
+						checkStderr(t, pipe(t, [][]byte{fixture(t, name)}, env).stderr.String(), "")
+					}
+					for i := range 2 {
+						flushed := spantee(t, env, "flush")
+						if err := flushed.Run(); err != nil {
+							t.Errorf("flush: %v, %s", err, flushed.stdout.String())
+						}
+						if n := pointsSaid(flushed.stdout.String()); n != map[bool]int{true: kept}[by == "flush" && i == 0] {
+							t.Errorf("flush %d sent %d data points of %d\n%s", i, n, kept, flushed.stdout.String())
+						}
+					}
+					for range runs {
+						pipe(t, [][]byte{fixture(t, name)}, append(toMetrics(protocol, temporality, truth, spans), state))
+					}
+					got, want := totals(receiver), totals(truth)
+					if len(want) < 5 || !maps.Equal(got, want) {
+						t.Errorf("received %v\nwant %v", got, want)
+					}
+					faults.add(fmt.Sprintf("no collector for metrics, %s, %s, %s", protocol, temporality, by), kept, 0, kept, 0)
+				})
+			}
+		}
+	}
+}
+
+// TestMetricsOfAKilledRunAreKept counts a killed run once, even if its metrics cannot
+// be delivered when it is recovered.
+func TestMetricsOfAKilledRunAreKept(t *testing.T) {
+	const killed = "spantee.run.count{gen_ai.agent.name=cursor-agent,gen_ai.request.model=GPT-5,spantee.outcome=killed}"
+	for _, temporality := range []string{"cumulative", "delta"} {
+		spans, receiver, state := receivertest.Start(t), metricstest.Start(t), t.TempDir()
+		env := append(toMetrics("grpc", temporality, receiver, spans), "XDG_STATE_HOME="+state)
+		receiver.Stop()
+		kill(t, state, env, stream("killed", 3)[:14], true)
+		for i := range 3 {
+			if i == 1 {
+				receiver.Restart()
+			}
+			flushed := spantee(t, env, "flush")
+			if err := flushed.Run(); (err != nil) != (i == 0) {
+				t.Errorf("flush %d: %v, %s%s", i, err, flushed.stdout.String(), flushed.stderr.String())
+			}
+			if said := flushed.stderr.String(); (i == 0) != strings.Contains(said, "; metrics spooled") {
+				t.Errorf("flush %d: stderr %q", i, said)
+			}
+		}
+		if p := receiver.Points()[killed]; p == nil || p.Sum != 1 {
+			t.Errorf("%s: killed runs %+v", temporality, p)
+		}
+	}
+}
+
+// TestMetricsThatAreTooOld shows what a collector rejected for good, and does not send
+// it again.
+func TestMetricsThatAreTooOld(t *testing.T) {
+	spans, receiver := receivertest.Start(t), metricstest.Start(t)
+	env := append(toMetrics("grpc", "cumulative", receiver, spans), "XDG_STATE_HOME="+t.TempDir())
+	receiver.Stop()
+	pipe(t, [][]byte{fixture(t, "parallel-tools.jsonl")}, env)
+	receiver.Restart()
+	receiver.Refuse(func(int) error { return status.Error(codes.InvalidArgument, "too old sample") })
+	flushed := spantee(t, env, "flush")
+	if err := flushed.Run(); err != nil || !strings.Contains(flushed.stdout.String(), " rejected (spantee spool shows why)") {
+		t.Errorf("flush: %v, %s", err, flushed.stdout.String())
+	}
+	receiver.Refuse(nil)
+	listed := spantee(t, env, "spool")
+	if err := listed.Run(); err != nil || !bytes.Contains(listed.stdout.Bytes(), []byte("too old sample")) {
+		t.Errorf("spool: %v, %s", err, listed.stdout.String())
+	}
+	again := spantee(t, env, "flush")
+	if err := again.Run(); err != nil || again.stdout.String() != "nothing to send\n" || len(receiver.Points()) > 0 {
+		t.Errorf("flush: %v, %s", err, again.stdout.String())
+	}
+}

@@ -1,0 +1,93 @@
+package metrics
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/spool"
+)
+
+// A backlog is what waits in a spool: the last metrics of this process, and those
+// that other processes left.
+type backlog struct {
+	spool    *spool.Spool // nil if nothing is kept
+	exporter Exporter
+
+	key       string    // of the cumulative metrics of this Recorder
+	notBefore time.Time // no sending before this time, after a failure
+	evicted   spool.Evicted
+	earlier   exporter.Earlier
+}
+
+const (
+	// drainGrace is how long Close goes on sending metrics of earlier processes.
+	drainGrace = 200 * time.Millisecond
+
+	// drainRest is the pause after a failure, or after another process was found
+	// sending.
+	drainRest = 10 * time.Second
+)
+
+// errNoSpool says that nothing was to be kept.
+var errNoSpool = errors.New("no spool")
+
+// deadlines returns the contexts for the disk and for attempts to deliver until ctx
+// ends. If there is a spool, attempts end early enough for it, and the disk gets some
+// time in any case.
+func (b *backlog) deadlines(ctx context.Context) (disk, attempts context.Context, cancel context.CancelFunc) {
+	deadline, bounded := ctx.Deadline()
+	if b.spool == nil || !bounded {
+		return context.WithoutCancel(ctx), ctx, func() {}
+	}
+	left := max(0, time.Until(deadline))
+	disk, cancelDisk := context.WithTimeout(context.WithoutCancel(ctx), max(left, exporter.DiskReserve))
+	attempts, cancelAttempts := context.WithDeadline(ctx, deadline.Add(-min(exporter.DiskReserve, left/4)))
+	return disk, attempts, func() {
+		cancelAttempts()
+		cancelDisk()
+	}
+}
+
+// keep spools metrics that were not delivered. Cumulative ones replace what this
+// Recorder kept before.
+func (b *backlog) keep(disk context.Context, data *metricdata.ResourceMetrics, points int, rejected bool, why error) error {
+	if b.spool == nil {
+		return errNoSpool
+	}
+	put := spool.Spool.Put
+	if rejected {
+		put = spool.Spool.Reject
+	}
+	request := spool.Request{Body: b.exporter.Encode(data), Points: points}
+	if _, deltas := count(data); deltas == 0 {
+		b.key = cmp.Or(b.key, spool.NewOwner())
+		request.Key = b.key
+	}
+	evicted, err := put(*b.spool, disk, b.exporter.Destination(), request, why.Error())
+	b.evicted.Add(evicted)
+	return err
+}
+
+// send sends the metrics of earlier processes while more returns true.
+func (b *backlog) send(ctx context.Context, more func() bool) {
+	if b.spool == nil || time.Now().Before(b.notBefore) {
+		return
+	}
+	s := *b.spool
+	s.SetAside = func(*spool.Untrusted) { b.earlier.SetAside++ }
+	earlier := exporter.MetricsBacklog{
+		Spool: s, To: b.exporter.Destination(), Client: b.exporter,
+		More:  more,
+		Retry: func(time.Duration) bool { return false },
+	}
+	if err := earlier.Send(ctx, ctx); err != nil { // what fails stays in the spool
+		b.notBefore = time.Now().Add(drainRest)
+	}
+	b.earlier.Add(exporter.Earlier{Metrics: earlier.Earlier})
+	b.evicted.Add(earlier.Evicted)
+}
