@@ -191,7 +191,7 @@ func BenchmarkFind(b *testing.B) {
 	var text strings.Builder
 	secrets := redacttest.All()
 	for i := 0; text.Len() < 1<<20; i++ {
-		for _, name := range []string{"redact.go", "rules.go", "assignment.go", "headers.go", "../session.go", "../json.go"} {
+		for _, name := range []string{"redact.go", "rules.go", "assignment.go", "headers.go", "../sessions.go", "../lines.go"} {
 			code, err := os.ReadFile(name)
 			if err != nil {
 				b.Fatal(err)

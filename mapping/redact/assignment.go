@@ -279,7 +279,7 @@ func (a *assignment) value(i int) bool {
 		a.start, a.end = start, end
 		return end > start
 	}
-	if a.listed {
+	if a.listed || a.sep >= 0 && (t[a.sep] == '+' || t[a.sep] == '.') { // names, or the rest of a string
 		return false
 	}
 	if i >= a.run.end {

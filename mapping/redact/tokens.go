@@ -54,9 +54,14 @@ func tokenRules() []rule {
 					if h.start < done {
 						break
 					}
-					if end := k.end(v.text, h.start); end > 0 {
-						found(h.start, end)
-						done = end
+					end := k.end(v.text, h.start)
+					if end == 0 {
+						continue
+					}
+					found(h.start, end)
+					done = end
+					if p, ok := v.rest(h.start, end); ok {
+						found(p.start, p.end)
 					}
 				}
 			}

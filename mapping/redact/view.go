@@ -29,7 +29,7 @@ func newView(raw string) *view {
 	leads := leadsOf(raw)
 	i := nextEscape(raw, 0, leads)
 	if i < 0 {
-		return &view{text: raw}
+		return (&view{text: raw}).joined()
 	}
 	v := &view{}
 	b := make([]byte, 0, len(raw))
@@ -47,7 +47,7 @@ func newView(raw string) *view {
 		i = nextEscape(raw, i+width, leads)
 	}
 	v.text = string(append(b, raw[last:]...))
-	return v
+	return v.joined()
 }
 
 // leadsOf returns the bytes with which escapes begin in a text.
@@ -59,30 +59,57 @@ func leadsOf(s string) string {
 	if isPercentEncoded(s) {
 		leads += "%"
 	}
+	for _, c := range invisible {
+		if strings.Contains(s, c) && !strings.Contains(leads, c[:1]) {
+			leads += c[:1]
+		}
+	}
 	if strings.Contains(s, "&#") || strings.Contains(s, "&quot;") || strings.Contains(s, "&amp;") || strings.Contains(s, "&lt;") {
 		leads += "&"
 	}
 	return leads
 }
 
+// mayLead tells which bytes escapes can begin with.
+var mayLead = func() (may [256]bool) {
+	for _, c := range []byte("\\\x1b%&\xc2\xe2\xef") {
+		may[c] = true
+	}
+	return may
+}()
+
 // nextEscape returns where the next escape may begin, -1 if none does.
 func nextEscape(s string, from int, leads string) int {
-	var n int
 	if len(leads) == 1 {
-		n = strings.IndexByte(s[from:], leads[0])
-	} else {
-		n = strings.IndexAny(s[from:], leads)
+		n := strings.IndexByte(s[from:], leads[0])
+		if n < 0 {
+			return -1
+		}
+		return from + n
 	}
-	if n < 0 {
-		return -1
+	for i := from; i < len(s); i++ {
+		if mayLead[s[i]] && strings.IndexByte(leads, s[i]) >= 0 {
+			return i
+		}
 	}
-	return from + n
+	return -1
 }
 
-// readEscape decodes the escape that s begins with; c is 0 for a color. If there
-// is none, width is the number of bytes to skip.
+// invisible are characters without a width: soft hyphens, zero-width spaces and
+// joiners, and byte order marks.
+var invisible = [...]string{"\u00ad", "\u200b", "\u200c", "\u200d", "\u2060", "\ufeff"}
+
+// readEscape decodes the escape that s begins with; c is 0 for what has no width,
+// such as a color. If there is none, width is the number of bytes to skip.
 func readEscape(s string) (c byte, width int, ok bool) {
 	switch s[0] {
+	case invisible[0][0], invisible[1][0], invisible[5][0]:
+		for _, i := range invisible {
+			if strings.HasPrefix(s, i) {
+				return 0, len(i), true
+			}
+		}
+		return 0, 1, false
 	case '\x1b':
 		n := controlSequence(s[1:])
 		return 0, 1 + n, n > 0
@@ -111,13 +138,13 @@ func readEscape(s string) (c byte, width int, ok bool) {
 		return 0, n, false
 	}
 	switch c := s[n]; c {
-	case 'n', '\n':
-		if c == '\n' {
-			c = ' ' // a command goes on in the next line
-		} else {
-			c = '\n'
+	case '\n':
+		return continued(s[n+1:]), n + 1, true
+	case 'n':
+		if isContinuation(n) {
+			return continued(s[n+1:]), n + 1, true
 		}
-		return c, n + 1, true
+		return '\n', n + 1, true
 	case 'r':
 		return '\r', n + 1, true
 	case 't':
@@ -125,6 +152,9 @@ func readEscape(s string) (c byte, width int, ok bool) {
 	case '"', '\'', '`', '/':
 		return c, n + 1, true
 	case 'u', 'x', '0', 'e':
+		if c == 'u' && len(s) >= n+5 && oneOf(s[n:n+5], invisibleEscapes) {
+			return 0, n + 5, true
+		}
 		c, size := codePoint(s[n:])
 		if c == '\x1b' {
 			if m := controlSequence(s[n+size:]); m > 0 {
@@ -137,6 +167,23 @@ func readEscape(s string) (c byte, width int, ok bool) {
 	}
 	return 0, n, false
 }
+
+// invisibleEscapes are the same, escaped.
+var invisibleEscapes = []string{"u00ad", "u200b", "u200c", "u200d", "u2060", "ufeff"}
+
+// continued returns what stands for a backslash at the end of a line: a shell goes
+// on with the same word if rest begins without a space.
+func continued(rest string) byte {
+	if rest != "" && isWordByte(rest[0]) {
+		return 0
+	}
+	return ' '
+}
+
+// isContinuation reports whether n backslashes before an n are a backslash and a
+// line break, escaped as often as each other: 2 and 1 in JSON, 4 and 2 in JSON in a
+// string of JSON.
+func isContinuation(n int) bool { return n == 3 || n == 6 || n == 12 || n == 24 }
 
 // isPercentEncoded reports whether a quote, a colon or an equals sign in a text is
 // percent-encoded. In other texts a percent sign is nothing but that.
