@@ -1,10 +1,6 @@
 package redact
 
-import (
-	"slices"
-	"sort"
-	"strings"
-)
+import "strings"
 
 // A gap is what stands between two pieces of a string: operators as in "a" + "b",
 // nothing between quoted pieces of a shell word, or a line break, as in Python and
@@ -28,6 +24,32 @@ var mayJoin = func() (may [256]bool) {
 	}
 	return may
 }()
+
+// A quoteSearch finds the next quote in a text by three searches for one byte, which
+// are several times faster than a look at each byte.
+type quoteSearch struct {
+	text string
+	next [3]int // where the next double quote, single quote and backquote are
+}
+
+// from returns where the first quote at or after i is, the end of the text if there
+// is none.
+func (q *quoteSearch) from(i int) int {
+	first := len(q.text)
+	for n, c := range [...]byte{'"', '\'', '`'} {
+		if q.next[n] < i {
+			at := -1
+			if i < len(q.text) {
+				at = strings.IndexByte(q.text[i:], c)
+			}
+			if q.next[n] = i + at; at < 0 {
+				q.next[n] = len(q.text)
+			}
+		}
+		first = min(first, q.next[n])
+	}
+	return first
+}
 
 // joined returns a view without the gaps in strings.
 func (v *view) joined() *view {
@@ -91,17 +113,21 @@ func (v *view) close(out *view, b []byte, c gap) []byte {
 func (v *view) gaps() (gaps, closings []gap) {
 	t := v.text
 	open := gap{} // the end of a piece with a different quote
-	lists := listsJoined(t)
-	for i := 1; i+1 < len(t); i++ {
+	last := 0     // the last quote
+	listed := -1  // the quote that begins the next string of a list
+	next := quoteSearch{text: t}
+	for i := next.from(1); i+1 < len(t); i = next.from(i + 1) {
 		c := t[i]
-		if c != '"' && c != '\'' && c != '`' {
-			continue
-		}
+		first := last
+		last = i
 		quote := c
 		if open.end > 0 && i == open.start {
 			quote = open.quote
 		}
-		end := v.gap(i, lists)
+		end, comma := v.gap(i)
+		if comma && first != listed && !inJoinedList(t, first, i) {
+			end = 0
+		}
 		if end == 0 {
 			if quote != c {
 				closings = append(closings, open)
@@ -116,27 +142,30 @@ func (v *view) gaps() (gaps, closings []gap) {
 			}
 		}
 		i = end - 1
+		if last = i; comma {
+			listed = i
+		}
 	}
 	return gaps, closings
 }
 
 // gap returns the end of the gap that begins with the quote at i, 0 if the string
-// ends there.
-func (v *view) gap(i int, lists []place) int {
+// ends there. comma tells that it is none unless a list is joined.
+func (v *view) gap(i int) (end int, comma bool) {
 	t := v.text
 	if strings.IndexByte(" \t\r\n\"'`=:([{,;+|&<>", t[i-1]) >= 0 {
-		return 0
+		return 0, false
 	}
 	limit := min(len(t), i+longestGap)
 	j, lines := skipGap(t, i+1, limit)
 	if j == limit {
-		return 0
+		return 0, false
 	}
 	if !mayJoin[t[j]] {
 		if isWordByte(t[j]) && j == i+1 && t[i] == '"' && endsWord(t, i) {
-			return j
+			return j, false
 		}
-		return 0
+		return 0, false
 	}
 	joins := false
 	if t[j] == ')' { // string("a") + "b"
@@ -145,8 +174,8 @@ func (v *view) gap(i int, lists []place) int {
 		}
 	}
 	n := joiner(t[j:limit])
-	if n == 0 && t[j] == ',' && inPlaces(lists, j) {
-		n = 1
+	if n == 0 && t[j] == ',' {
+		n, comma = 1, true
 	}
 	if n > 0 {
 		joins = true
@@ -157,13 +186,13 @@ func (v *view) gap(i int, lists []place) int {
 	}
 	switch {
 	case j+1 >= limit || !isQuote(t[j]) || t[i] == t[j] && v.width(i) != v.width(j):
-		return 0
+		return 0, false
 	case joins && strings.IndexByte(" \t\r\n\"'`),;:+", t[j+1]) < 0:
-		return j + 1
+		return j + 1, comma
 	case !joins && (lines || j <= i+2 && t[j-1] != ' ' || t[i-1] == '-' || t[i-1] == '_') && isWordByte(t[j+1]) && (t[j] == t[i] || !lines):
-		return j + 1
+		return j + 1, comma
 	}
-	return 0
+	return 0, false
 }
 
 // joiner returns the length of the operator that s begins with, 0 if there is none.
@@ -238,67 +267,23 @@ func skipGutter(t string, i int) int {
 	return i
 }
 
-// listsJoined returns the lists of strings that a program joins without a
-// separator: "".join(["a", "b"]), ["a", "b"].join(""), concat("a", "b").
-func listsJoined(t string) (lists []place) {
-	const longest = 1 << 10
-	for i := 0; ; {
-		n := strings.Index(t[i:], "oin(")
-		if n < 0 {
-			break
-		}
-		at := i + n
-		i = at + len("oin(")
-		if at < 2 {
-			continue
-		}
-		switch before, after := t[max(0, at-4):at], t[i:min(len(t), i+12)]; {
-		case strings.HasSuffix(before, `"".j`) || strings.HasSuffix(before, `''.j`):
-			lists = append(lists, place{i, listEnd(t, i+1, longest)})
-		case strings.HasSuffix(before, "].j") && (strings.HasPrefix(after, `"")`) || strings.HasPrefix(after, `'')`)):
-			from := max(0, at-longest)
-			lists = append(lists, place{from + strings.LastIndexByte(t[from:at], '[') + 1, at})
-		case strings.HasSuffix(before, "s.J") && strings.HasPrefix(after, "[]string{"):
-			end := listEnd(t, i+len("[]string{"), longest)
-			if rest := t[end:min(len(t), end+8)]; strings.HasPrefix(rest, `}, "")`) || strings.HasPrefix(rest, `},"")`) {
-				lists = append(lists, place{i, end})
-			}
-		}
-	}
-	for _, word := range [...]string{"concat(", "CONCAT(", "implode('', ["} {
-		for i := 0; ; {
-			n := strings.Index(t[i:], word)
-			if n < 0 {
-				break
-			}
-			i += n + len(word)
-			lists = append(lists, place{i, listEnd(t, i, longest)})
-		}
-	}
-	slices.SortFunc(lists, func(a, b place) int { return a.start - b.start })
-	apart := lists[:0]
-	for _, l := range lists {
-		if n := len(apart); n > 0 && l.start <= apart[n-1].end {
-			apart[n-1].end = max(apart[n-1].end, l.end)
-			continue
-		}
-		apart = append(apart, l)
-	}
-	return apart
-}
+// A joinedList is the call of a function that joins strings without a separator.
+var joinedLists = [...]string{`"".join([`, `''.join([`, `"".join((`, "concat(", "CONCAT(", "implode('', ["}
 
-// listEnd returns where the list that i is in ends.
-func listEnd(t string, i, longest int) int {
-	i = min(i, len(t))
-	end := min(len(t), i+longest)
-	if n := strings.IndexAny(t[i:end], ")]}"); n >= 0 {
-		return i + n
+// inJoinedList reports whether the string between two quotes is the first of a list
+// that a program joins: "".join(["a", "b"]), ["a", "b"].join(""), concat("a", "b").
+func inJoinedList(t string, open, end int) bool {
+	const longest = 512
+	before := strings.TrimRight(t[max(0, open-32):open], " \n\t")
+	list := t[end:min(len(t), end+longest)]
+	switch {
+	case strings.HasSuffix(before, "["):
+		if n := strings.IndexByte(list, ']'); n >= 0 && hasPrefix(list[n:], `].join("")`, `].join('')`) {
+			return true
+		}
+	case strings.HasSuffix(before, "Join([]string{"):
+		n := strings.IndexByte(list, '}')
+		return n >= 0 && strings.HasPrefix(list[n:], `}, "")`)
 	}
-	return end
-}
-
-// inPlaces reports whether i is in one of the places, which are in order and apart.
-func inPlaces(all []place, i int) bool {
-	n := sort.Search(len(all), func(n int) bool { return all[n].end > i })
-	return n < len(all) && all[n].start <= i
+	return hasSuffix(before, joinedLists[:]...)
 }

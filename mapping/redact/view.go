@@ -59,8 +59,14 @@ func leadsOf(s string) string {
 	if isPercentEncoded(s) {
 		leads += "%"
 	}
+	last := byte(0)
+	absent := false
 	for _, c := range invisible {
-		if strings.Contains(s, c) && !strings.Contains(leads, c[:1]) {
+		if c[0] != last {
+			last = c[0]
+			absent = strings.IndexByte(s, last) < 0
+		}
+		if !absent && strings.Contains(s, c) && leads[len(leads)-1] != last {
 			leads += c[:1]
 		}
 	}
