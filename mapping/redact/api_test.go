@@ -150,6 +150,8 @@ func hostile() map[string]string {
 		"mysql -p", "echo x | sudo -S ", "://", "://a:", "://a@", "eyJ", "sk-", "pat", "key-", "-----BEGIN PRIVATE KEY-----", "PRIVATE KEY-----\n", "private-lines: 1\n", "\"kty\"", "\"kty\":{", "kind: secret\n", "data:\n kind: secret\n",
 		":5432:", "@tcp(", "@//", "cookie: a=b", "set-cookie: [", "authorization: digest ", "auth=(", "securestring -asplaintext ", "basicauth(\"", "a.G", "\ttrue\t", "psk ", "<password ", "<password>", "password is ", "password or ", "password || ",
 		strings.Repeat("QUJD", 16) + "\n", strings.Repeat("QUJD", 16), "password=\\\"", "secret=%22", "facebook", "x ", "the password for a ",
+		"\"ab\" + ", "\"ab\" + 'cd'.", "'ab''cd'", "\"ab\"\n", "[\"ab\", \"cd\", ", "concat(\"ab\",\"cd\",", "[\"ab\", \"cd\"].join(\"\")", "\"a\" // b\n + ", "=ab\"cd", "\u200b", "\u00ad\xe2",
+		"{\"text\":\"npm_" + strings.Repeat("a1B2", 9) + "\"},", "npm_" + strings.Repeat("a1B2", 9) + "\n", "npm_" + strings.Repeat("a1B2", 9) + "<b>",
 	} {
 		all[unit] = strings.Repeat(unit, 1<<20/len(unit))
 	}
