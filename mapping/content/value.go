@@ -89,7 +89,7 @@ func (c *Capture) Value(raw []byte) (v Value, lost int) {
 // is in another member, or an argument after an option.
 func (vr *valueReader) searchWhole(raw []byte) {
 	text := string(heads(raw, vr.max+margin, vr.room))
-	for _, f := range vr.redactor.Find(text) {
+	for _, f := range vr.redactor.FindAcross(text) {
 		for piece := range pieces(text[f.Start:f.End]) {
 			vr.remember(unescape([]byte(piece)), f.Mark())
 		}

@@ -124,7 +124,7 @@ func (v *view) gaps() (gaps, closings []gap) {
 		if open.end > 0 && i == open.start {
 			quote = open.quote
 		}
-		end, comma := v.gap(i)
+		end, comma := v.gap(i, first == listed || first > 0 && strings.IndexByte(":,=", t[first-1]) < 0)
 		if comma && first != listed && !inJoinedList(t, first, i) {
 			end = 0
 		}
@@ -150,8 +150,8 @@ func (v *view) gaps() (gaps, closings []gap) {
 }
 
 // gap returns the end of the gap that begins with the quote at i, 0 if the string
-// ends there. comma tells that it is none unless a list is joined.
-func (v *view) gap(i int) (end int, comma bool) {
+// ends there. mayList tells that the string may be in a list. comma tells that it is none unless a list is joined.
+func (v *view) gap(i int, mayList bool) (end int, comma bool) {
 	t := v.text
 	if strings.IndexByte(" \t\r\n\"'`=:([{,;+|&<>", t[i-1]) >= 0 {
 		return 0, false
@@ -165,6 +165,9 @@ func (v *view) gap(i int) (end int, comma bool) {
 		if isWordByte(t[j]) && j == i+1 && t[i] == '"' && endsWord(t, i) {
 			return j, false
 		}
+		return 0, false
+	}
+	if t[j] == ',' && !mayList { // most strings in JSON
 		return 0, false
 	}
 	joins := false

@@ -78,16 +78,29 @@ func New(own, off []string) (*Redactor, error) {
 	return r, nil
 }
 
-// Find returns the secrets in a text, in order and without overlaps.
+// Find returns the secrets in a text, in order and without overlaps. If the text is
+// JSON, its strings are searched as texts, too.
 func (r *Redactor) Find(text string) []Finding {
-	found := r.load().find(text)
+	rules := r.load()
+	found, names := rules.find(text)
+	return apart(text, append(found, rules.members(text, names)...))
+}
+
+// FindAcross is like Find, but does not search the strings of JSON by themselves.
+func (r *Redactor) FindAcross(text string) []Finding {
+	found, _ := r.load().find(text)
+	return apart(text, found)
+}
+
+// apart sorts findings and merges those that overlap. It drops those in marks.
+func apart(text string, found []Finding) []Finding {
 	slices.SortStableFunc(found, func(a, b Finding) int {
 		if a.Start != b.Start {
 			return a.Start - b.Start
 		}
 		return b.End - a.End
 	})
-	apart := found[:0]
+	merged := found[:0]
 	marks := marksIn(text)
 	for _, f := range found {
 		for len(marks) > 0 && marks[0].end <= f.Start {
@@ -96,13 +109,13 @@ func (r *Redactor) Find(text string) []Finding {
 		if len(marks) > 0 && marks[0].start <= f.Start && f.End <= marks[0].end {
 			continue
 		}
-		if n := len(apart); n > 0 && f.Start < apart[n-1].End {
-			apart[n-1].End = max(apart[n-1].End, f.End)
+		if n := len(merged); n > 0 && f.Start < merged[n-1].End {
+			merged[n-1].End = max(merged[n-1].End, f.End)
 			continue
 		}
-		apart = append(apart, f)
+		merged = append(merged, f)
 	}
-	return apart
+	return merged
 }
 
 // Named finds the secret in the value of a member or variable, if its name says

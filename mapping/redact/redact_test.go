@@ -43,6 +43,7 @@ func places(secret string) map[string]string {
 		"after umlauts":  "größer als ſ und K\n" + secret,
 		"in JSON":        quote("x\n" + secret + "\ny"),
 		"in JSON twice":  quote(quote("x\n" + secret + "\ny")),
+		"a member":       `{"stdout":` + quote(secret) + `}`,
 	}
 }
 

@@ -61,9 +61,9 @@ func newRuleSet(rules []rule, off []string) *ruleSet {
 	return s
 }
 
-// find returns the findings of all rules, in the order of the rules.
-func (s *ruleSet) find(text string) []Finding {
-	var found []Finding
+// find returns the findings of all rules, in the order of the rules, and where in the
+// text there are words of names of secrets.
+func (s *ruleSet) find(text string) (found []Finding, names []int) {
 	for _, n := range s.anywhere {
 		r := &s.rules[n]
 		r.find(&view{text: text}, nil, func(start, end int) { found = append(found, Finding{start, end, r.name}) })
@@ -96,9 +96,15 @@ func (s *ruleSet) find(text string) []Finding {
 			continue
 		}
 		r := &s.rules[n]
+		if r.name == ruleAssignment {
+			names = make([]int, len(places))
+			for i, p := range places {
+				names[i] = v.start(p.start)
+			}
+		}
 		r.find(v, places, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), r.name}) })
 	}
-	return found
+	return found, names
 }
 
 // marksIn returns the marks of earlier findings: nothing is found inside a mark.

@@ -78,7 +78,7 @@ func (f *field) directive() int {
 	}
 	known := false
 	for _, d := range directives {
-		known = known || strings.HasSuffix(word, d) && (len(word) == len(d) || word[len(word)-len(d)-1] == ' ')
+		known = known || strings.HasSuffix(word, d) && (len(word) == len(d) || strings.IndexByte(" \"'", word[len(word)-len(d)-1]) >= 0)
 	}
 	login := strings.Contains(lead, "login ") || oneOf(firstWord(word), []string{"username", "user", "enable", "default", "machine"})
 	if i+1 < len(t) && t[i] == '@' {

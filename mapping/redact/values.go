@@ -32,6 +32,9 @@ func (c class) secret(v string, how writing) bool {
 	if len(v) < 3 || v[0] == ' ' || placeholder(v) || plainWords[lower] || hasPrefix(v, `\u`, `\x`) || hasSuffix(lower, files...) || isReference(lower) {
 		return false
 	}
+	if c == password && isAppPassword(v) {
+		return true
+	}
 	m := makeupOf(v)
 	switch {
 	case how != env && (isTerm(lower) || how != quoted && isEnv(v) && strings.Contains(v, "_")):
@@ -64,6 +67,16 @@ func (c class) secret(v string, how writing) bool {
 		return len(v) >= 6 && m.letters > 0 && !m.plain() && !isExpression(v)
 	}
 	return len(v) >= 12 && m.letters > 0 && m.digits > 0 && entropy(v) >= 3.2 && !isExpression(v)
+}
+
+// isAppPassword reports whether a value is a password that Google made up for an
+// app, as it is shown: four groups of four letters
+// (support.google.com/accounts/answer/185833).
+func isAppPassword(v string) bool {
+	if len(v) != 19 || strings.Count(v, " ") != 3 || strings.Trim(v, " abcdefghijklmnopqrstuvwxyz") != "" {
+		return false
+	}
+	return v[4] == ' ' && v[9] == ' ' && v[14] == ' '
 }
 
 // isReference reports whether a value is an address, a version or a number.

@@ -1,0 +1,71 @@
+package redact
+
+import "strings"
+
+// outside tells which bytes there are outside of the strings of JSON.
+var outside = func() (may [256]bool) {
+	for _, c := range []byte("{}[]:, \t\r\n0123456789+-.eEtrufalsn") {
+		may[c] = true
+	}
+	return may
+}()
+
+// members finds the secrets in the strings of a text that is JSON, each by itself:
+// in {"stdout": "PASSWORD  .."}, the line with the password begins and ends with the
+// string. names is where names of secrets may be; other strings are not searched,
+// except for lines of a key.
+func (s *ruleSet) members(text string, names []int) (found []Finding) {
+	if !inBrackets(text) {
+		return nil
+	}
+	for i := 0; ; {
+		for i < len(text) && outside[text[i]] {
+			i++
+		}
+		if i == len(text) {
+			return found
+		}
+		if text[i] != '"' {
+			return nil // not JSON
+		}
+		start := i + 1
+		end := start
+		for end < len(text) && text[end] != '"' {
+			if text[end] == '\\' {
+				end++
+			}
+			end++
+		}
+		if i = end + 1; i > len(text) {
+			return nil // not JSON
+		}
+		for len(names) > 0 && names[0] < start {
+			names = names[1:]
+		}
+		if (len(names) == 0 || names[0] >= end) && !isKeyLine(text[start:end]) {
+			continue
+		}
+		more, _ := s.find(text[start:end])
+		for _, f := range more {
+			found = append(found, Finding{start + f.Start, start + f.End, f.Rule})
+		}
+	}
+}
+
+// inBrackets reports whether a text may be a JSON object or array.
+func inBrackets(text string) bool {
+	text = strings.Trim(text, " \t\r\n")
+	n := len(text)
+	return n > 2 && (text[0] == '{' && text[n-1] == '}' || text[0] == '[' && text[n-1] == ']')
+}
+
+// isKeyLine reports whether an escaped string begins with a line that is as long as
+// those of keys.
+func isKeyLine(s string) bool {
+	for _, n := range keyLines {
+		if len(s) > 3*n && strings.HasPrefix(s[n:], `\n`) {
+			return true
+		}
+	}
+	return false
+}
