@@ -197,12 +197,16 @@ func (a *assignment) read() bool {
 		}
 		a.how = bare
 		switch before := a.before(); {
+		case before == '?' && strings.HasSuffix(t[:a.field.start], "badge.svg?"): // a public one, as in many READMEs
+			return false
+		case t[i] == ':' && sep == 1 && a.isColumn() && !a.quoted: // name:password:gid:users
+			return false
 		case before == '?' || before == '&', before == ';' && a.inConnection(): // of a URL, a connection string
 			a.how = conf
 		case (before == 0 || before == '\n') && !a.spaced:
 			a.alone = true
 		}
-		if flag || isEnv(a.name) && t[i] == '=' && !a.spaced || isHeader(a.name) && t[i] == ':' && !a.quoted {
+		if flag || isEnv(a.name) && t[i] == '=' && sep == 1 && !a.spaced || isHeader(a.name) && t[i] == ':' && !a.quoted {
 			a.how = env
 		}
 		a.sep = i
@@ -306,6 +310,12 @@ func (a *assignment) value(i int) bool {
 		}
 	}
 	return a.end > i
+}
+
+// isColumn reports whether the name is in a line of names with colons between them.
+func (a *assignment) isColumn() bool {
+	from := a.field.start
+	return from > 1 && a.text[from-1] == ':' && isWordByte(a.text[from-2])
 }
 
 // connectionNames come before a password in a connection string.

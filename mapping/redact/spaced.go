@@ -313,7 +313,7 @@ func (f *field) told() int {
 	i := f.after
 	limit := min(len(t), i+64)
 	verb := false
-	if i == len(t) || t[i] != ' ' || strings.EqualFold(f.name, "pass") { // what is passed to whom
+	if i == len(t) || t[i] != ' ' || strings.EqualFold(f.name, "pass") || f.start > 0 && t[f.start-1] == '/' { // what is passed to whom, /etc/passwd
 		return 0
 	}
 	for words := 0; words < 6 && i < limit; words++ {
