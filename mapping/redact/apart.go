@@ -69,7 +69,7 @@ func (f *field) valueAfter() int {
 	depth := 0
 	for i := f.after; i < limit; i++ {
 		switch c := t[i]; {
-		case c == '}' && depth == 0, c == '\n' && strings.HasPrefix(strings.TrimLeft(t[i+1:limit], " \t"), "- "):
+		case c == '}' && depth == 0, c == '>' && t[i-1] == '/', c == '\n' && strings.HasPrefix(strings.TrimLeft(t[i+1:limit], " \t"), "- "):
 			return 0
 		case c == '{':
 			depth++

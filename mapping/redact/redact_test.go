@@ -122,6 +122,21 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
+// TestNeighbors looks for every secret behind ten others.
+func TestNeighbors(t *testing.T) {
+	r := newRedactor(t, nil, nil)
+	secrets := redacttest.All()
+	for i, s := range secrets {
+		for n := 1; n <= 10; n++ {
+			before := secrets[(i+n*37)%len(secrets)]
+			text := before.Text + s.Text
+			if part := leftIn(redacted(text, r.Find(text)), s); part != "" {
+				t.Errorf("%s behind %s: %q is shown", s.Name, before.Name, part)
+			}
+		}
+	}
+}
+
 func around(s, part string) string {
 	i := strings.Index(s, part)
 	return s[max(0, i-60):min(len(s), i+len(part)+20)]

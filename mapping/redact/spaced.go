@@ -107,7 +107,9 @@ func (f *field) directive() int {
 	case known:
 		ok = f.class.secret(v, env) && strings.ContainsAny(v, "0123456789")
 	case login && strings.Contains(lead, "login ") && strings.Contains(lead, "machine ") && f.class == password:
-		ok = f.class.secret(v, env)
+		rest, _, _ := strings.Cut(t[end:min(len(t), end+within)], "\n")
+		next := firstWord(strings.Trim(rest, "\"' \r"))
+		ok = f.class.secret(v, env) && (next == "" || oneOf(next, []string{"machine", "default", "login", "account", "macdef", "port"}))
 	default: // nothing but a name and its value
 		rest, _, _ := strings.Cut(t[end:min(len(t), end+16)], "\n")
 		ok = (strings.Trim(rest, "\"'`)\r ") == "" || login && f.class == password) && (f.class == password && isStrong(v) || login && f.class == secret && isStrong(v) || isRandom(v) && len(v) >= 16)
