@@ -122,12 +122,12 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestNeighbors looks for every secret behind ten others.
+// TestNeighbors looks for every secret behind forty others.
 func TestNeighbors(t *testing.T) {
 	r := newRedactor(t, nil, nil)
 	secrets := redacttest.All()
 	for i, s := range secrets {
-		for n := 1; n <= 10; n++ {
+		for n := 1; n <= 40; n++ {
 			before := secrets[(i+n*37)%len(secrets)]
 			text := before.Text + s.Text
 			if part := leftIn(redacted(text, r.Find(text)), s); part != "" {
