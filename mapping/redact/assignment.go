@@ -292,7 +292,7 @@ func (a *assignment) value(i int) bool {
 	if i >= a.run.end {
 		a.run, a.tries = place{i, a.bareEnd(i)}, 0
 	}
-	const mostTries = 8
+	const mostTries = 4
 	if a.tries++; a.tries > mostTries {
 		return false
 	}

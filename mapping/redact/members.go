@@ -29,16 +29,11 @@ func (s *ruleSet) members(text string, names []int) (found []Finding) {
 			return nil // not JSON
 		}
 		start := i + 1
-		end := start
-		for end < len(text) && text[end] != '"' {
-			if text[end] == '\\' {
-				end++
-			}
-			end++
-		}
-		if i = end + 1; i > len(text) {
+		end := stringEnd(text, start)
+		if end < 0 {
 			return nil // not JSON
 		}
+		i = end + 1
 		for len(names) > 0 && names[0] < start {
 			names = names[1:]
 		}
@@ -48,6 +43,24 @@ func (s *ruleSet) members(text string, names []int) (found []Finding) {
 		more, _ := s.find(text[start:end])
 		for _, f := range more {
 			found = append(found, Finding{start + f.Start, start + f.End, f.Rule})
+		}
+	}
+}
+
+// stringEnd returns where the string in JSON that begins at i ends, -1 if it does not.
+func stringEnd(text string, i int) int {
+	for end := i; ; end++ {
+		n := strings.IndexByte(text[end:], '"')
+		if n < 0 {
+			return -1
+		}
+		end += n
+		escapes := end
+		for escapes > i && text[escapes-1] == '\\' {
+			escapes--
+		}
+		if (end-escapes)%2 == 0 {
+			return end
 		}
 	}
 }
