@@ -155,6 +155,9 @@ func hostile() map[string]string {
 	} {
 		all[unit] = strings.Repeat(unit, 1<<20/len(unit))
 	}
+	for _, member := range []string{`"password x y",`, `"a\npassword: b",`, `"password=\"x\"",`, `"password":"x y",`, `"AAAA\n",`} {
+		all[member] = "[" + strings.Repeat(member, 1<<20/len(member)) + "1]"
+	}
 	return all
 }
 

@@ -63,7 +63,11 @@ var readers = []func(*field) int{
 // assignments finds the values of names such as password.
 func assignments(v *view, hits []place, found func(start, end int)) {
 	done := 0
-	progress := progress{known: map[string]kind{}}
+	progress := progress{}
+	const few = 4 // names, which are classified faster than remembered
+	if len(hits) > few {
+		progress.known = map[string]kind{}
+	}
 	for _, h := range hits {
 		if h.start < done {
 			continue
@@ -101,7 +105,9 @@ func (f *field) read(h place) bool {
 	k, ok := f.known[f.name]
 	if !ok {
 		k.class, k.plural = classify(f.name)
-		f.known[f.name] = k
+		if f.known != nil {
+			f.known[f.name] = k
+		}
 	}
 	if f.class, f.many = k.class, k.plural; f.class == noSecret && !f.widen() && !f.connection() {
 		return false

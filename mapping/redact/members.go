@@ -10,6 +10,9 @@ var outside = func() (may [256]bool) {
 	return may
 }()
 
+// shortestMember is how long a string must be to have a name and a secret.
+const shortestMember = 12
+
 // members finds the secrets in the strings of a text that is JSON, each by itself:
 // in {"stdout": "PASSWORD  .."}, the line with the password begins and ends with the
 // string. names is where names of secrets may be; other strings are not searched,
@@ -36,6 +39,9 @@ func (s *ruleSet) members(text string, names []int) (found []Finding) {
 		i = end + 1
 		for len(names) > 0 && names[0] < start {
 			names = names[1:]
+		}
+		if end-start < shortestMember {
+			continue
 		}
 		if (len(names) == 0 || names[0] >= end) && !isKeyLine(text[start:end]) {
 			continue
