@@ -31,6 +31,9 @@ func separator(s string, quotedName bool) int {
 	if s == "" || strings.IndexByte(":=!><,|?+.", s[0]) < 0 {
 		return 0
 	}
+	if (s[0] == '=' || s[0] == ':') && len(s) > 1 && strings.IndexByte("=:>", s[1]) < 0 {
+		return 1
+	}
 	for _, sep := range [...]string{"||=", "??=", "+=", ".=", ":: ", ":=", "=>", "===", "==", "!=", "=", ":", ">", "<-"} {
 		if strings.HasPrefix(s, sep) {
 			return len(sep)

@@ -15,12 +15,10 @@ const shortestMember = 12
 
 // members finds the secrets in the strings of a text that is JSON, each by itself:
 // in {"stdout": "PASSWORD  .."}, the line with the password begins and ends with the
-// string. names is where names of secrets may be; other strings are not searched,
-// except for lines of a key.
-func (s *ruleSet) members(text string, names []int) (found []Finding) {
-	if !inBrackets(text) {
-		return nil
-	}
+// string. names is where names of secrets may be in the view; other strings are not
+// searched, except for lines of a key.
+func (s *ruleSet) members(text string, v *view, names []place) (found []Finding) {
+	lines := strings.Contains(text, `\n`)
 	for i := 0; ; {
 		for i < len(text) && outside[text[i]] {
 			i++
@@ -37,18 +35,34 @@ func (s *ruleSet) members(text string, names []int) (found []Finding) {
 			return nil // not JSON
 		}
 		i = end + 1
-		for len(names) > 0 && names[0] < start {
-			names = names[1:]
-		}
 		if end-start < shortestMember {
 			continue
 		}
-		if (len(names) == 0 || names[0] >= end) && !isKeyLine(text[start:end]) {
+		from := v.index(start)
+		for len(names) > 0 && names[0].start < from {
+			names = names[1:]
+		}
+		isKey := s.bareKeys && isKeyLine(text[start:end])
+		if len(names) == 0 && len(found) == 0 && !lines {
+			return nil // nor will there be any
+		}
+		if !isKey && (len(names) == 0 || names[0].start >= v.index(end)) {
 			continue
 		}
-		more, _ := s.find(text[start:end])
-		for _, f := range more {
-			found = append(found, Finding{start + f.Start, start + f.End, f.Rule})
+		piece := v.piece(start, end)
+		var own []place
+		for len(names) > 0 && names[0].end <= piece.from+len(piece.text) {
+			own = append(own, place{names[0].start - from, names[0].end - from})
+			names = names[1:]
+		}
+		add := func(rule string) func(start, end int) {
+			return func(start, end int) { found = append(found, Finding{piece.start(start), piece.end(end), rule}) }
+		}
+		if len(own) > 0 {
+			assignments(piece, own, add(ruleAssignment))
+		}
+		if isKey {
+			bareKeys(piece, add(rulePrivateKey))
 		}
 	}
 }

@@ -81,15 +81,12 @@ func New(own, off []string) (*Redactor, error) {
 // Find returns the secrets in a text, in order and without overlaps. If the text is
 // JSON, its strings are searched as texts, too.
 func (r *Redactor) Find(text string) []Finding {
-	rules := r.load()
-	found, names := rules.find(text)
-	return apart(text, append(found, rules.members(text, names)...))
+	return apart(text, r.load().find(text, true))
 }
 
 // FindAcross is like Find, but does not search the strings of JSON by themselves.
 func (r *Redactor) FindAcross(text string) []Finding {
-	found, _ := r.load().find(text)
-	return apart(text, found)
+	return apart(text, r.load().find(text, false))
 }
 
 // apart sorts findings and merges those that overlap. It drops those in marks.

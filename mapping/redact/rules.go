@@ -95,9 +95,9 @@ func newRuleSet(rules []rule, off []string) *ruleSet {
 	return s
 }
 
-// find returns the findings of all rules, in the order of the rules, and where in the
-// text there are words of names of secrets.
-func (s *ruleSet) find(text string) (found []Finding, names []int) {
+// find returns the findings of all rules, in the order of the rules. If members is
+// set, it also searches the strings of JSON by themselves.
+func (s *ruleSet) find(text string, members bool) (found []Finding) {
 	for _, n := range s.anywhere {
 		r := &s.rules[n]
 		r.find(&view{text: text}, nil, func(start, end int) { found = append(found, Finding{start, end, r.name}) })
@@ -124,17 +124,18 @@ func (s *ruleSet) find(text string) (found []Finding, names []int) {
 		}
 	})
 	slices.Sort(hits.rules)
+	var names []place
 	for _, n := range hits.rules {
 		r, places := &s.rules[n], hits.places[n]
 		if r.name == ruleAssignment {
-			names = make([]int, len(places))
-			for i, p := range places {
-				names[i] = v.start(p.start)
-			}
+			names = places
 		}
 		r.find(v, places, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), r.name}) })
 	}
-	return found, names
+	if members && inBrackets(text) {
+		found = append(found, s.members(text, v, names)...)
+	}
+	return found
 }
 
 // marksIn returns the marks of earlier findings: nothing is found inside a mark.

@@ -12,6 +12,8 @@ import (
 type view struct {
 	text    string
 	escapes []escape // in order; none if the text is its own view
+	from    int      // where it begins in the view that it is a piece of, whose escapes it has
+	last    int      // how many escapes were before a character that was asked for
 }
 
 // An escape is the encoding of one character of a view, or a color, which has
@@ -276,29 +278,64 @@ func hexByte(s string) (byte, bool) {
 	return c, true
 }
 
-// before returns the number of escapes before the character at i.
+// before returns the number of escapes before the character at i. Readers go forward,
+// so it looks behind its last answer first.
 func (v *view) before(i int) int {
-	return sort.Search(len(v.escapes), func(n int) bool {
+	const steps = 4
+	i += v.from
+	behind := func(n int) bool {
 		e := &v.escapes[n]
 		return e.at > i || e.at == i && !e.color
-	})
+	}
+	if n := v.last; n == 0 || !behind(n-1) {
+		for end := min(len(v.escapes), n+steps); n < end; n++ {
+			if behind(n) {
+				v.last = n
+				return n
+			}
+		}
+	}
+	v.last = sort.Search(len(v.escapes), behind)
+	return v.last
 }
 
 // width returns the length of the character at i in the text.
 func (v *view) width(i int) int {
-	if n := v.before(i); n < len(v.escapes) && v.escapes[n].at == i {
+	if n := v.before(i); n < len(v.escapes) && v.escapes[n].at == i+v.from {
 		return int(v.escapes[n].width)
 	}
 	return 1
 }
 
 // start returns the position in the text of the character at i.
-func (v *view) start(i int) int { return v.after(v.before(i), i) }
+func (v *view) start(i int) int { return v.after(v.before(i), i+v.from) }
 
 // end returns the position in the text of the end of the character before i.
 func (v *view) end(i int) int {
+	i += v.from
 	n := sort.Search(len(v.escapes), func(n int) bool { return v.escapes[n].at >= i })
 	return v.after(n, i)
+}
+
+// piece returns the view of a piece of the text.
+func (v *view) piece(start, end int) *view {
+	from, to := v.index(start), v.index(end)
+	return &view{text: v.text[from:max(from, to)], escapes: v.escapes, from: from, last: v.last}
+}
+
+// index returns where the character at i in the text is in the view, or what comes
+// after it if it is a part of an escape.
+func (v *view) index(i int) int {
+	n := sort.Search(len(v.escapes), func(n int) bool { return v.escapes[n].raw >= i })
+	if n == 0 {
+		return i
+	}
+	e := &v.escapes[n-1]
+	at := e.at
+	if !e.color {
+		at++
+	}
+	return at + max(0, i-e.raw-int(e.width))
 }
 
 // after returns the position in the text of the character at i, which comes after
@@ -318,7 +355,7 @@ func (v *view) after(n, i int) int {
 // percent reports whether the character at i is percent-encoded.
 func (v *view) percent(i int) bool {
 	n := v.before(i)
-	return n < len(v.escapes) && v.escapes[n].at == i && v.escapes[n].kind == '%'
+	return n < len(v.escapes) && v.escapes[n].at == i+v.from && v.escapes[n].kind == '%'
 }
 
 // closing returns the end of the string whose opening quote is at i, at most
