@@ -10,9 +10,9 @@
 // of all rules, and a rule only looks at the text around its own. The cost is
 // linear in the length of the text, whatever is in it.
 //
-// Rules see a view of the text: colors are removed, and quotes,
-// line breaks and separators are decoded from JSON escapes at any depth,
-// percent-encoding and HTML entities. Findings are positions in the text as it
+// Rules see a view of the text: colors are removed, strings that a program or a
+// shell joins are joined, and quotes, line breaks and separators are decoded from
+// JSON escapes at any depth, percent-encoding and HTML entities. Findings are positions in the text as it
 // is written, so they can be cut out of JSON without parsing it.
 //
 // It cannot recognize a password that is a plain word, a value without a name, or a
