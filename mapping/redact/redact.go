@@ -12,8 +12,9 @@
 //
 // Rules see a view of the text: colors are removed, strings that a program or a
 // shell joins are joined, and quotes, line breaks and separators are decoded from
-// JSON escapes at any depth, percent-encoding and HTML entities. Findings are positions in the text as it
-// is written, so they can be cut out of JSON without parsing it.
+// JSON escapes at any depth, percent-encoding and HTML entities. Findings are
+// positions in the text as it is written, so they can be cut out of JSON without
+// parsing it.
 //
 // It cannot recognize a password that is a plain word, a value without a name, or a
 // secret in base64 or another encoding. Package redacttest lists what is found and
