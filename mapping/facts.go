@@ -41,7 +41,7 @@ func (r *run) takePrompt(inv *invocation, ev *agent.Event) {
 	if !c.Full() || len(ev.Text) == 0 {
 		return
 	}
-	s, lost := c.String(ev.Text)
+	s, lost := c.Next(ev.Text, &inv.prompts)
 	prompt := content.Message("user", []content.Value{content.TextPart("text", s)}, "")
 	if !inv.prompted {
 		inv.prompted = true

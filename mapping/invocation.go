@@ -35,6 +35,7 @@ type invocation struct {
 	modelTime, toolTime instant
 	asked               []content.Value // the messages that the next turn answers: the prompt, or what tools returned
 	prompted            bool            // the prompt is on the span
+	prompts             content.Endings // of the prompts so far
 	answer              string          // the last text that was said
 	content             content.Attributes
 	ended               bool

@@ -38,12 +38,12 @@ type run struct {
 	guessed       bool    // the current event has no time of its own in the recording
 	ownFirst      bool    // the first turn is the main agent's, so it began with the run
 	events        int
-	began         bool              // there was a RunStart
-	ended         bool              // the root span is finished
-	endings       [2]content.Ending // of the texts before, by kind
-	badLines      int               // bad lines before the run
-	hidden        int               // hidden names before the run
-	reportedError bool              // the agent reported an error
+	began         bool            // there was a RunStart
+	ended         bool            // the root span is finished
+	endings       content.Endings // of the texts before
+	badLines      int             // bad lines before the run
+	hidden        int             // hidden names before the run
+	reportedError bool            // the agent reported an error
 
 	main   *invocation
 	nested map[string]*invocation // of sub-agents, by the id of the tool call that started them

@@ -73,7 +73,7 @@ func (l *eventLog) resolve(r *run, kind textKind) {
 	if !c.Full() {
 		return
 	}
-	resolved := c.Resolve(&l.segments[kind], &r.endings[kind], r.m.ghost)
+	resolved := c.Resolve(&l.segments[kind], int(kind), &r.endings, r.m.ghost)
 	give := func(texts []textEvent) (lost int) {
 		for i := range texts {
 			e := &texts[i]

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/redact"
 )
 
@@ -112,6 +113,27 @@ func (c *Capture) String(escaped []byte) (s string, lost int) {
 	vr := valueReader{Capture: c, room: c.max + margin}
 	s, whole := vr.string("", escaped)
 	s, lost = truncated(s, c.max, !whole)
+	return s, vr.lost + lost
+}
+
+// Next is like String for a text that follows others, whose endings are before.
+func (c *Capture) Next(escaped []byte, before *Endings) (s string, lost int) {
+	if c == nil || len(escaped) == 0 {
+		return "", 0
+	}
+	vr := valueReader{Capture: c, room: c.max + margin}
+	n := vr.take(escaped)
+	whole := strings.ToValidUTF8(string(jsonscan.Unquote(escaped[:n])), "\uFFFD")
+	ending := before.byKind[0]
+	before.add(0, whole)
+	shown := len(whole)
+	if n < len(escaped) {
+		shown = Prefix(whole, max(0, shown-margin))
+		vr.lost += len(whole) - shown
+	}
+	text := ending + whole
+	s = without(text, c.redactor.Find(text), len(ending), len(ending)+shown)
+	s, lost = truncated(s, c.max, n < len(escaped))
 	return s, vr.lost + lost
 }
 

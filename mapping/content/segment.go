@@ -58,23 +58,68 @@ type Resolved struct {
 	marked  bool // a piece has the mark of what was cut
 }
 
-// An Ending is the end of a segment. A secret that begins in it may go on in the
-// next segment, whatever comes between them: a model may call a tool in the
-// middle of a word.
-type Ending string
+// Endings are the ends of the segments that came before. A secret that begins in one
+// of them may go on in the next segment, whatever comes between: a model may call a
+// tool in the middle of a word, and a sub-agent may speak meanwhile.
+type Endings struct {
+	byKind [2]string
+	recent [3]string // of all kinds, the last first
+}
 
-// longestEnding is enough for a name and half of its value.
-const longestEnding = 256
+const (
+	// longestEnding is enough for a name and half of its value.
+	longestEnding = 256
+	// longestHead is how far into a segment such a secret is looked for.
+	longestHead = 512
+)
 
-// Resolve ends a segment. before is the ending of the one that it follows; Resolve
-// replaces it with the segment's own. The next piece begins another segment. more tells that the
-// text goes on: its end may then be the beginning of a secret.
-func (c *Capture) Resolve(s *Segment, before *Ending, more bool) Resolved {
+// add adds the end of a segment of a kind.
+func (e *Endings) add(kind int, segment string) {
+	text := segment
+	if len(text) < longestEnding { // a secret may be in three pieces
+		text = e.byKind[kind] + text
+	}
+	text = strings.Clone(text[suffix(text, longestEnding):])
+	e.byKind[kind] = text
+	copy(e.recent[1:], e.recent[:])
+	e.recent[0] = text
+}
+
+// before finds the secrets that begin in an ending and go on in a segment of a kind.
+func (e *Endings) before(c *Capture, kind int, segment string) (secrets []finding) {
+	head := segment[:Prefix(segment, longestHead)]
+	for _, ending := range e.recent {
+		if ending == "" || ending == e.byKind[kind] || !goesOn(ending, head) {
+			continue
+		}
+		for _, f := range c.redactor.Find(ending + head) {
+			if f.Start < len(ending) && f.End > len(ending) {
+				secrets = append(secrets, finding{Start: 0, End: f.End - len(ending), Rule: f.Rule})
+			}
+		}
+	}
+	return secrets
+}
+
+// goesOn reports whether the last word of a text may go on in another.
+func goesOn(before, after string) bool {
+	return after != "" && inWord(before[len(before)-1]) && inWord(after[0])
+}
+
+func inWord(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || strings.IndexByte("_-+/=%#!", c) >= 0
+}
+
+// Resolve ends a segment of a kind. before are the endings of the segments that it
+// follows; Resolve adds its own. The next piece begins another segment. more tells
+// that the text goes on: its end may then be the beginning of a secret.
+func (c *Capture) Resolve(s *Segment, kind int, before *Endings, more bool) Resolved {
+	ending := before.byKind[kind]
 	var b strings.Builder
-	b.Grow(len(*before) + len(s.buf))
-	b.WriteString(string(*before))
+	b.Grow(len(ending) + len(s.buf))
+	b.WriteString(ending)
 	b.Write(s.buf)
-	text, ahead := b.String(), len(*before)
+	text, ahead := b.String(), len(ending)
 	r := Resolved{capture: c, whole: text[ahead:]}
 	r.shown = len(r.whole)
 	switch {
@@ -83,19 +128,35 @@ func (c *Capture) Resolve(s *Segment, before *Ending, more bool) Resolved {
 	case more:
 		r.shown -= c.redactor.MaybePrefix(r.whole)
 	}
+	r.secrets = before.before(c, kind, r.whole)
 	for _, f := range c.redactor.Find(text) {
 		if f.Start, f.End = max(0, f.Start-ahead), f.End-ahead; f.End > 0 {
 			r.secrets = append(r.secrets, f)
 		}
 	}
+	r.secrets = apart(r.secrets)
 	switch {
 	case s.over:
-		*before = ""
+		*before = Endings{}
 	case r.whole != "":
-		*before = Ending(strings.Clone(r.whole[suffix(r.whole, longestEnding):]))
+		before.add(kind, r.whole)
 	}
 	*s = Segment{buf: s.buf[:0]}
 	return r
+}
+
+// apart sorts findings and merges those that overlap.
+func apart(all []finding) []finding {
+	slices.SortStableFunc(all, func(a, b finding) int { return a.Start - b.Start })
+	merged := all[:0]
+	for _, f := range all {
+		if n := len(merged); n > 0 && f.Start < merged[n-1].End {
+			merged[n-1].End = max(merged[n-1].End, f.End)
+			continue
+		}
+		merged = append(merged, f)
+	}
+	return merged
 }
 
 // Piece returns the text of a piece, and how many bytes were cut from it.

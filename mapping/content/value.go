@@ -89,8 +89,34 @@ func (c *Capture) Value(raw []byte) (v Value, lost int) {
 // is in another member, or an argument after an option.
 func (vr *valueReader) searchWhole(raw []byte) {
 	text := string(heads(raw, vr.max+margin, vr.room))
-	for _, f := range vr.redactor.Find(text) {
-		vr.remember(unescape([]byte(text[f.Start:f.End])), f.Mark())
+	for _, f := range vr.redactor.FindAcross(text) {
+		for piece := range pieces(text[f.Start:f.End]) {
+			vr.remember(unescape([]byte(piece)), f.Mark())
+		}
+	}
+}
+
+// pieces iterates over what a secret has in each string of JSON: a program may join
+// them.
+func pieces(secret string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		start, inside := 0, true
+		for i := 0; i < len(secret); i++ {
+			switch {
+			case secret[i] == '\\':
+				i++
+			case secret[i] == '"' && inside:
+				if !yield(secret[start:i]) {
+					return
+				}
+				inside = false
+			case secret[i] == '"':
+				start, inside = i+1, true
+			}
+		}
+		if inside {
+			yield(secret[start:])
+		}
 	}
 }
 

@@ -69,8 +69,17 @@ func (f *field) valueAfter() int {
 	depth := 0
 	for i := f.after; i < limit; i++ {
 		switch c := t[i]; {
-		case c == '}' && depth == 0, c == '\n' && strings.HasPrefix(strings.TrimLeft(t[i+1:limit], " \t"), "- "):
+		case c == '}' && depth == 0, c == '>' && t[i-1] == '/', c == '\n' && strings.HasPrefix(strings.TrimLeft(t[i+1:limit], " \t"), "- "):
 			return 0
+		case c == '<' && strings.HasPrefix(t[i:limit], "</"):
+			end := i + len("</")
+			for end < limit && isLetter(t[end]) {
+				end++
+			}
+			if !oneOf(t[i+2:end], nameLabels) {
+				return 0 // the pair ends
+			}
+			i = end - 1
 		case c == '{':
 			depth++
 		case c == '}':

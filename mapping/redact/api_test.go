@@ -150,8 +150,13 @@ func hostile() map[string]string {
 		"mysql -p", "echo x | sudo -S ", "://", "://a:", "://a@", "eyJ", "sk-", "pat", "key-", "-----BEGIN PRIVATE KEY-----", "PRIVATE KEY-----\n", "private-lines: 1\n", "\"kty\"", "\"kty\":{", "kind: secret\n", "data:\n kind: secret\n",
 		":5432:", "@tcp(", "@//", "cookie: a=b", "set-cookie: [", "authorization: digest ", "auth=(", "securestring -asplaintext ", "basicauth(\"", "a.G", "\ttrue\t", "psk ", "<password ", "<password>", "password is ", "password or ", "password || ",
 		strings.Repeat("QUJD", 16) + "\n", strings.Repeat("QUJD", 16), "password=\\\"", "secret=%22", "facebook", "x ", "the password for a ",
+		"\"ab\" + ", "\"ab\" + 'cd'.", "'ab''cd'", "\"ab\"\n", "[\"ab\", \"cd\", ", "concat(\"ab\",\"cd\",", "[\"ab\", \"cd\"].join(\"\")", "\"a\" // b\n + ", "=ab\"cd", "\u200b", "\u00ad\xe2",
+		"{\"text\":\"npm_" + strings.Repeat("a1B2", 9) + "\"},", "npm_" + strings.Repeat("a1B2", 9) + "\n", "npm_" + strings.Repeat("a1B2", 9) + "<b>",
 	} {
 		all[unit] = strings.Repeat(unit, 1<<20/len(unit))
+	}
+	for _, member := range []string{`"password x y",`, `"a\npassword: b",`, `"password=\"x\"",`, `"password":"x y",`, `"AAAA\n",`} {
+		all[member] = "[" + strings.Repeat(member, 1<<20/len(member)) + "1]"
 	}
 	return all
 }
@@ -191,7 +196,7 @@ func BenchmarkFind(b *testing.B) {
 	var text strings.Builder
 	secrets := redacttest.All()
 	for i := 0; text.Len() < 1<<20; i++ {
-		for _, name := range []string{"redact.go", "rules.go", "assignment.go", "headers.go", "../session.go", "../json.go"} {
+		for _, name := range []string{"redact.go", "rules.go", "assignment.go", "headers.go", "../sessions.go", "../lines.go"} {
 			code, err := os.ReadFile(name)
 			if err != nil {
 				b.Fatal(err)

@@ -63,7 +63,11 @@ var readers = []func(*field) int{
 // assignments finds the values of names such as password.
 func assignments(v *view, hits []place, found func(start, end int)) {
 	done := 0
-	progress := progress{known: map[string]kind{}}
+	progress := progress{}
+	const few = 4 // names, which are classified faster than remembered
+	if len(hits) > few {
+		progress.known = map[string]kind{}
+	}
 	for _, h := range hits {
 		if h.start < done {
 			continue
@@ -101,7 +105,9 @@ func (f *field) read(h place) bool {
 	k, ok := f.known[f.name]
 	if !ok {
 		k.class, k.plural = classify(f.name)
-		f.known[f.name] = k
+		if f.known != nil {
+			f.known[f.name] = k
+		}
 	}
 	if f.class, f.many = k.class, k.plural; f.class == noSecret && !f.widen() && !f.connection() {
 		return false
@@ -120,7 +126,7 @@ func (f *field) read(h place) bool {
 
 // spokenKeys are the words that make the word key after them and a space a
 // secret one. RSA is none: gpg prints fingerprints after it.
-var spokenKeys = []string{"api", "access", "secret", "private", "signing", "encryption", "master", "license", "account", "storage", "service", "shared", "auth"}
+var spokenKeys = []string{"api", "access", "secret", "private", "signing", "encryption", "master", "license", "account", "storage", "service", "shared", "auth", "unseal", "recovery"}
 
 // widen makes the word before a key part of its name: API key.
 func (f *field) widen() bool {
@@ -136,6 +142,9 @@ func (f *field) widen() bool {
 	}
 	f.class, f.many = key, strings.HasSuffix(f.name, "s")
 	f.start = from
+	if i := f.end + 1; i+1 < len(f.text) && f.text[f.end] == ' ' && isDigit(f.text[i]) && f.text[i+1] == ':' { // Unseal Key 1: ..
+		f.end = i + 1
+	}
 	return true
 }
 
@@ -194,12 +203,16 @@ func (a *assignment) read() bool {
 		}
 		a.how = bare
 		switch before := a.before(); {
-		case before == '?' || before == '&': // of a URL
+		case before == '?' && strings.HasSuffix(t[:a.field.start], "badge.svg?"): // a public one, as in many READMEs
+			return false
+		case t[i] == ':' && sep == 1 && a.isColumn() && !a.quoted: // name:password:gid:users
+			return false
+		case before == '?' || before == '&', before == ';' && a.inConnection(): // of a URL, a connection string
 			a.how = conf
 		case (before == 0 || before == '\n') && !a.spaced:
 			a.alone = true
 		}
-		if flag || isEnv(a.name) && t[i] == '=' && !a.spaced || isHeader(a.name) && t[i] == ':' && !a.quoted {
+		if flag || isEnv(a.name) && t[i] == '=' && sep == 1 && !a.spaced || isHeader(a.name) && t[i] == ':' && !a.quoted {
 			a.how = env
 		}
 		a.sep = i
@@ -269,8 +282,8 @@ func (a *assignment) value(i int) bool {
 		i++ // b"..", f"..", @"..", $'..'
 	}
 	i += typePrefix(t[i:])
-	if i < len(t) && isQuote(t[i]) && a.field.start > 0 && t[a.field.start-1] == t[i] && !a.quoted {
-		return false // "NAME=" + value
+	if i < len(t) && isQuote(t[i]) && a.field.start > 0 && t[a.field.start-1] == t[i] && !a.quoted && a.v.width(i) <= a.v.width(a.field.start-1) {
+		return false // "NAME=" + value, and not "NAME=\"value\""
 	}
 	if start, end, ok := a.literal(i); ok {
 		if a.how != env {
@@ -279,13 +292,13 @@ func (a *assignment) value(i int) bool {
 		a.start, a.end = start, end
 		return end > start
 	}
-	if a.listed {
+	if a.listed || a.sep >= 0 && (t[a.sep] == '+' || t[a.sep] == '.') { // names, or the rest of a string
 		return false
 	}
 	if i >= a.run.end {
 		a.run, a.tries = place{i, a.bareEnd(i)}, 0
 	}
-	const mostTries = 8
+	const mostTries = 4
 	if a.tries++; a.tries > mostTries {
 		return false
 	}
@@ -303,6 +316,22 @@ func (a *assignment) value(i int) bool {
 		}
 	}
 	return a.end > i
+}
+
+// isColumn reports whether the name is in a line of names with colons between them.
+func (a *assignment) isColumn() bool {
+	from := a.field.start
+	return from > 1 && a.text[from-1] == ':' && isWordByte(a.text[from-2])
+}
+
+// connectionNames come before a password in a connection string.
+var connectionNames = []string{"user id=", "username=", "userid=", "uid=", "user=", "server=", "host=", "data source=", "database="}
+
+// inConnection reports whether the name is in a connection string.
+func (a *assignment) inConnection() bool {
+	const reach = 128
+	before := strings.ToLower(a.text[max(0, a.field.start-reach):a.field.start])
+	return containsAny(before[strings.LastIndexByte(before, '\n')+1:], connectionNames...)
 }
 
 // bareEnd returns the end of the unquoted value that begins at i.
@@ -341,6 +370,10 @@ func (a *assignment) secret() bool {
 		if a.spaced && a.class != password && len(v) < 16 {
 			return false
 		}
+	}
+	// wpa_supplicant.conf(5) quotes a pass phrase of 8 to 63 characters.
+	if a.how == quoted && strings.EqualFold(a.name, "psk") && a.sep >= 0 && a.text[a.sep] == '=' && len(v) >= 8 && !placeholder(v) {
+		return true
 	}
 	return a.class.secret(v, a.how) && !strings.EqualFold(v, a.name)
 }

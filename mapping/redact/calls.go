@@ -31,6 +31,7 @@ var secretCalls = []call{
 	{"passwordauthentication(", 2},
 	{"plainauth(", 3},
 	{"credentials(", 2},
+	{"fernet(", 1}, // cryptography.io/en/latest/fernet
 }
 
 func callWords() []string {
@@ -87,7 +88,8 @@ func (f *field) argument(i, n int) (start, end int, ok bool) {
 	if start, end, ok = f.literal(min(i, len(t))); !ok || end+1 >= len(t) || strings.IndexByte("),.", t[end+1]) < 0 {
 		return 0, 0, false
 	}
-	return start, end, isStrong(t[start:end])
+	v := t[start:end]
+	return start, end, isStrong(strings.TrimRight(v, "=")) || isAppPassword(v)
 }
 
 // secureString finds the plain text of a PowerShell secure string.

@@ -57,6 +57,7 @@ var tools = []tool{
 	{programs: "xfreerdp wfreerdp", joined: "/p:"},
 	{programs: "keytool jarsigner", options: "-storepass -keypass -srcstorepass -deststorepass -srckeypass -destkeypass"},
 	{programs: "gem nuget dotnet", needs: "push", options: "--key -k -ApiKey --api-key"},
+	{programs: "influx", options: "-t --token"}, // docs.influxdata.com/influxdb/v2/reference/cli/influx/config/create
 	{programs: "doctl", needs: "auth", options: "-t"},
 	{programs: "ansible-vault", after: "encrypt_string"},
 	{programs: "useradd usermod", options: "-p"},

@@ -48,6 +48,12 @@ func lineAround(t string, i int) place {
 	for from < i && strings.IndexByte(" \t\"'`", t[from]) >= 0 {
 		from++
 	}
+	if n := strings.LastIndexByte(t[from:i], '"'); n >= 0 { // the last line of a string of JSON
+		from += n + 1
+	}
+	if n := strings.IndexByte(t[i:to], '"'); n >= 0 {
+		to = i + n
+	}
 	return place{from, to}
 }
 

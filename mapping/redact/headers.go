@@ -60,8 +60,8 @@ func credentials(v string) (start int, ok bool) {
 		if rest == "" || placeholder(rest) || strings.HasSuffix(rest, "...") || plainWords[strings.ToLower(rest)] || strings.ContainsAny(rest[:1], "+.") {
 			return 0, false
 		}
-		if strings.Contains(rest, " ") && !strings.Contains(rest, "=") {
-			return 0, false // prose
+		if strings.Contains(rest, " ") && !strings.Contains(rest, "=") || strings.IndexByte(rest, '=') == len(rest)-1 && isIdentifier(rest[:len(rest)-1]) && len(rest) < 12 {
+			return 0, false // prose, or the name of a parameter in quotes
 		}
 		return len(v) - len(strings.TrimLeft(v[len(scheme):], " ")), len(rest) >= 4
 	}
@@ -114,6 +114,9 @@ func cookies(v *view, hits []place, found func(start, end int)) {
 			continue
 		}
 		literal := i < len(text) && isQuote(text[i])
+		if literal && i+1 < len(text) && text[i+1] == text[i] { // an empty one
+			continue
+		}
 		if !literal && (document || quoted) {
 			continue // a variable
 		}
@@ -159,7 +162,7 @@ func isCode(v string) bool {
 // isCookie reports whether a header's value is a list of name=value.
 func isCookie(v string) bool {
 	name, value, ok := strings.Cut(v[:min(len(v), 256)], "=")
-	return ok && len(value) >= 4 && !placeholder(value) && !isMark(v) && (!strings.ContainsAny(name, " (.{$<") || name == "connect.sid") // Express's
+	return ok && len(value) >= 4 && !placeholder(value) && !isMark(v) && (!strings.ContainsAny(name, " (.{}$<") || name == "connect.sid") // Express's
 }
 
 // lineEnd returns the end of the line or string that i is in.

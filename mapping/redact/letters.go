@@ -28,10 +28,13 @@ func typePrefix(s string) int {
 // separator returns the length of the separator of name and value that s begins
 // with, 0 if there is none.
 func separator(s string, quotedName bool) int {
-	if s == "" || strings.IndexByte(":=!><,|?", s[0]) < 0 {
+	if s == "" || strings.IndexByte(":=!><,|?+.", s[0]) < 0 {
 		return 0
 	}
-	for _, sep := range [...]string{"||=", "??=", ":: ", ":=", "=>", "===", "==", "!=", "=", ":", ">", "<-"} {
+	if (s[0] == '=' || s[0] == ':') && len(s) > 1 && strings.IndexByte("=:>", s[1]) < 0 {
+		return 1
+	}
+	for _, sep := range [...]string{"||=", "??=", "+=", ".=", ":: ", ":=", "=>", "===", "==", "!=", "=", ":", ">", "<-"} {
 		if strings.HasPrefix(s, sep) {
 			return len(sep)
 		}

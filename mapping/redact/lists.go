@@ -120,7 +120,7 @@ func (f *field) isItem(v string) bool {
 	if f.class == password {
 		return strings.ContainsAny(v, "0123456789") && len(v) >= 6
 	}
-	return len(v) >= 8 && (isRandom(v) || f.class == secret && isStrong(v))
+	return len(v) >= 8 && (isRandom(v) && (turnsOf(v) > 2 || len(v) >= 20) || f.class == secret && isStrong(v)) // tokens of a grammar have a digit at most
 }
 
 // mapped reports whether a line is a member of a map.
@@ -216,7 +216,8 @@ func (f *field) inList(label, v string) bool {
 	switch label = strings.ToLower(label); label {
 	case "value", "default", "result", "secret", "password", "token", "key", "val", "current", "previous":
 		return f.class.secret(v, quoted)
-	case "type", "name", "id", "description", "user", "username", "email", "label", "placeholder", "pattern", "path", "format", "url", "uri":
+	case "type", "name", "id", "description", "user", "username", "email", "label", "placeholder", "pattern", "path", "format", "url", "uri",
+		"integrity", "checksum", "shasum", "sha256", "sha512", "digest", "hash", "version", "resolved":
 		return false
 	}
 	return (f.many || label == "") && f.isItem(v)

@@ -25,12 +25,13 @@ var keyOf = []string{
 	"authentication", "authorization", "pre", "unseal", "recovery",
 }
 
-// further are the words that may follow in a name without changing its meaning.
+// further are the words that may follow in a name without changing its meaning,
+// without the digits that they end with.
 var further = map[string]bool{
-	"": true, "base": true, "prod": true, "production": true, "dev": true, "staging": true, "test": true, "live": true,
-	"root": true, "admin": true, "ro": true, "rw": true, "old": true, "new": true, "value": true, "b64": true, "base64": true,
+	"": true, "prod": true, "production": true, "dev": true, "staging": true, "test": true, "live": true,
+	"root": true, "admin": true, "ro": true, "rw": true, "old": true, "new": true, "value": true, "b": true, "base": true,
 	"default": true, "main": true, "backup": true, "primary": true, "secondary": true, "plain": true, "plaintext": true, "string": true,
-	"set": true, "data": true,
+	"set": true, "data": true, "part": true, "half": true, "piece": true,
 }
 
 // classOf returns the class of a name, in any style: dbPassword, DB_PASSWORD and
@@ -43,7 +44,7 @@ func classOf(name string) class {
 // classify is like classOf, but also knows the names of lists: api_keys.
 func classify(name string) (c class, plural bool) {
 	words := splitName(name)
-	for len(words) > 1 && (further[words[len(words)-1]] || isDigits(words[len(words)-1])) {
+	for len(words) > 1 && further[strings.TrimRight(words[len(words)-1], digits)] {
 		words = words[:len(words)-1]
 	}
 	if len(words) == 0 {

@@ -142,6 +142,9 @@ func (s *search) in(text string, w place, found func(start, end int)) (done int)
 	for _, m := range matches {
 		start, end := group(m, s.Group)
 		secret := text[w.start+start : w.start+end]
+		if inBase64(text, w.start+start) || s.assigned && !strings.ContainsAny(secret, digits) && isMixedWords(secret) {
+			continue
+		}
 		if s.ID == "vault-service-token" && !strings.ContainsAny(secret, digits) {
 			continue // s.bypassDocumentValidation
 		}
@@ -152,6 +155,9 @@ func (s *search) in(text string, w place, found func(start, end int)) (done int)
 	}
 	return done
 }
+
+// inBase64 reports whether what begins at i is a piece of a longer text in base64.
+func inBase64(t string, i int) bool { return i > 1 && t[i-1] == '+' && isWordByte(t[i-2]) }
 
 // wordEnd returns the end of the word that i is in. Nothing may be left of a key
 // that is longer than its rule expects.

@@ -10,10 +10,11 @@
 // of all rules, and a rule only looks at the text around its own. The cost is
 // linear in the length of the text, whatever is in it.
 //
-// Rules see a view of the text: colors are removed, and quotes,
-// line breaks and separators are decoded from JSON escapes at any depth,
-// percent-encoding and HTML entities. Findings are positions in the text as it
-// is written, so they can be cut out of JSON without parsing it.
+// Rules see a view of the text: colors are removed, strings that a program or a
+// shell joins are joined, and quotes, line breaks and separators are decoded from
+// JSON escapes at any depth, percent-encoding and HTML entities. Findings are
+// positions in the text as it is written, so they can be cut out of JSON without
+// parsing it.
 //
 // It cannot recognize a password that is a plain word, a value that has neither a
 // name nor a known format, or a secret in base64 or another encoding. Package redacttest lists what is found and
@@ -78,16 +79,26 @@ func New(own, off []string) (*Redactor, error) {
 	return r, nil
 }
 
-// Find returns the secrets in a text, in order and without overlaps.
+// Find returns the secrets in a text, in order and without overlaps. If the text is
+// JSON, its strings are searched as texts, too.
 func (r *Redactor) Find(text string) []Finding {
-	found := r.load().find(text)
+	return apart(text, r.load().find(text, true))
+}
+
+// FindAcross is like Find, but does not search the strings of JSON by themselves.
+func (r *Redactor) FindAcross(text string) []Finding {
+	return apart(text, r.load().find(text, false))
+}
+
+// apart sorts findings and merges those that overlap. It drops those in marks.
+func apart(text string, found []Finding) []Finding {
 	slices.SortStableFunc(found, func(a, b Finding) int {
 		if a.Start != b.Start {
 			return a.Start - b.Start
 		}
 		return b.End - a.End
 	})
-	apart := found[:0]
+	merged := found[:0]
 	marks := marksIn(text)
 	for _, f := range found {
 		for len(marks) > 0 && marks[0].end <= f.Start {
@@ -96,13 +107,13 @@ func (r *Redactor) Find(text string) []Finding {
 		if len(marks) > 0 && marks[0].start <= f.Start && f.End <= marks[0].end {
 			continue
 		}
-		if n := len(apart); n > 0 && f.Start < apart[n-1].End {
-			apart[n-1].End = max(apart[n-1].End, f.End)
+		if n := len(merged); n > 0 && f.Start < merged[n-1].End {
+			merged[n-1].End = max(merged[n-1].End, f.End)
 			continue
 		}
-		apart = append(apart, f)
+		merged = append(merged, f)
 	}
-	return apart
+	return merged
 }
 
 // Named finds the secret in the value of a member or variable, if its name says

@@ -43,6 +43,7 @@ func places(secret string) map[string]string {
 		"after umlauts":  "größer als ſ und K\n" + secret,
 		"in JSON":        quote("x\n" + secret + "\ny"),
 		"in JSON twice":  quote(quote("x\n" + secret + "\ny")),
+		"a member":       `{"stdout":` + quote(secret) + `}`,
 	}
 }
 
@@ -118,6 +119,21 @@ func TestSecrets(t *testing.T) {
 	}
 	if _, tried := count.log(t); tried < 700 {
 		t.Errorf("%d secrets", tried)
+	}
+}
+
+// TestNeighbors looks for every secret behind forty others.
+func TestNeighbors(t *testing.T) {
+	r := newRedactor(t, nil, nil)
+	secrets := redacttest.All()
+	for i, s := range secrets {
+		for n := 1; n <= 40; n++ {
+			before := secrets[(i+n*37)%len(secrets)]
+			text := before.Text + s.Text
+			if part := leftIn(redacted(text, r.Find(text)), s); part != "" {
+				t.Errorf("%s behind %s: %q is shown", s.Name, before.Name, part)
+			}
+		}
 	}
 }
 

@@ -10,7 +10,8 @@ var shapes = []pattern{
 	{ID: "azure-sas-signature", Keywords: []string{"sig="}, Regex: `[?&;]sig=([\w%+/=-]{30,})`},
 	{ID: "url-signature", Keywords: []string{"signature="}, Regex: `(?i)[?&;](?:X-(?:Amz|Goog)-)?Signature=([\w%+/=~-]{20,})`},
 	{ID: "aws-secret-access-key", Keywords: []string{"akia", "asia"}, Regex: `\b(?:AKIA|ASIA)[A-Z0-9]{12,}(?:["'\s,:|]{1,8}|\s+\d{4}-\d\d-\d\dT[\d:+Z-]+\s+)([A-Za-z0-9/+]{40})(?:[^A-Za-z0-9/+]|$)`},
-	{ID: "npmrc-auth", Keywords: []string{"_auth"}, Regex: `\b_auth(?:Token)?[ \t]*(?:=|[ \t])[ \t]*"?([^\s"$\\]{8,})`},
+	{ID: "oauth-code", Keywords: []string{"code="}, Regex: `[?&]code=([\w./%~-]{24,})`, Entropy: 3.5}, // RFC 6749, section 4.1.2
+	{ID: "npmrc-auth", Keywords: []string{"_auth"}, Regex: `(?:^|[^.\w])_auth(?:Token)?[ \t]*(?:=|[ \t])[ \t]*"?([^\s"$\\]{8,})`},
 	{ID: "docker-auth", Keywords: []string{"auth\""}, Regex: `["']auth["']\s*:\s*["']([A-Za-z0-9+/=]{8,})`},
 	{ID: "sql-password", Keywords: []string{"identified by", "password '"}, Regex: `(?i)\b(?:identified\s+by|password)\s+'([^'\n]{4,})'`},
 	{ID: "smtp-auth", Keywords: []string{"auth plain"}, Regex: `(?i)\bAUTH PLAIN ([A-Za-z0-9+/=]{12,})`}, // RFC 4954

@@ -78,7 +78,7 @@ func (f *field) directive() int {
 	}
 	known := false
 	for _, d := range directives {
-		known = known || strings.HasSuffix(word, d) && (len(word) == len(d) || word[len(word)-len(d)-1] == ' ')
+		known = known || strings.HasSuffix(word, d) && (len(word) == len(d) || strings.IndexByte(" \"'", word[len(word)-len(d)-1]) >= 0)
 	}
 	login := strings.Contains(lead, "login ") || oneOf(firstWord(word), []string{"username", "user", "enable", "default", "machine"})
 	if i+1 < len(t) && t[i] == '@' {
@@ -107,7 +107,9 @@ func (f *field) directive() int {
 	case known:
 		ok = f.class.secret(v, env) && strings.ContainsAny(v, "0123456789")
 	case login && strings.Contains(lead, "login ") && strings.Contains(lead, "machine ") && f.class == password:
-		ok = f.class.secret(v, env)
+		rest, _, _ := strings.Cut(t[end:min(len(t), end+within)], "\n")
+		next := firstWord(strings.Trim(rest, "\"' \r"))
+		ok = f.class.secret(v, env) && (next == "" || oneOf(next, []string{"machine", "default", "login", "account", "macdef", "port"}))
 	default: // nothing but a name and its value
 		rest, _, _ := strings.Cut(t[end:min(len(t), end+16)], "\n")
 		ok = (strings.Trim(rest, "\"'`)\r ") == "" || login && f.class == password) && (f.class == password && isStrong(v) || login && f.class == secret && isStrong(v) || isRandom(v) && len(v) >= 16)
@@ -313,7 +315,7 @@ func (f *field) told() int {
 	i := f.after
 	limit := min(len(t), i+64)
 	verb := false
-	if i == len(t) || t[i] != ' ' || strings.EqualFold(f.name, "pass") { // what is passed to whom
+	if i == len(t) || t[i] != ' ' || strings.EqualFold(f.name, "pass") || f.start > 0 && t[f.start-1] == '/' { // what is passed to whom, /etc/passwd
 		return 0
 	}
 	for words := 0; words < 6 && i < limit; words++ {

@@ -54,9 +54,14 @@ func tokenRules() []rule {
 					if h.start < done {
 						break
 					}
-					if end := k.end(v.text, h.start); end > 0 {
-						found(h.start, end)
-						done = end
+					end := k.end(v.text, h.start)
+					if end == 0 {
+						continue
+					}
+					found(h.start, end)
+					done = end
+					if p, ok := v.rest(h.start, end); ok {
+						found(p.start, p.end)
 					}
 				}
 			}
@@ -72,6 +77,10 @@ const longestToken = 16 << 10
 // begins reports whether a token may begin at start.
 func (k *token) begins(text string, start int) bool {
 	last := start + len(k.prefix) + k.min - 1
+	const shortest = 4 // of prefixes that a text in base64 seldom has
+	if len(k.prefix) < shortest && start > 1 && (text[start-1] == '-' || text[start-1] == '+') && isWordByte(text[start-2]) {
+		return false
+	}
 	return last < len(text) && strings.HasPrefix(text[start:], k.prefix) && strings.IndexByte(k.letters, text[last]) >= 0 &&
 		(start == 0 || !isWordByte(text[start-1]) || !isWordByte(k.prefix[0]))
 }

@@ -32,6 +32,9 @@ func (c class) secret(v string, how writing) bool {
 	if len(v) < 3 || v[0] == ' ' || placeholder(v) || plainWords[lower] || hasPrefix(v, `\u`, `\x`) || hasSuffix(lower, files...) || isReference(lower) {
 		return false
 	}
+	if c == password && isAppPassword(v) {
+		return true
+	}
 	m := makeupOf(v)
 	switch {
 	case how != env && (isTerm(lower) || how != quoted && isEnv(v) && strings.Contains(v, "_")):
@@ -46,6 +49,8 @@ func (c class) secret(v string, how writing) bool {
 		return len(v) >= 6 && m.letters > 0 && (!m.plain() || !strings.Contains(v, "."))
 	case c != password && isName(v):
 		return false
+	case how == conf && strings.HasPrefix(v, "!!"):
+		return false // a tag of YAML
 	case how == conf && m.plain():
 		return c == password && len(v) >= 8 && m.letters == len(v) && m.upper == 0
 	case how == conf && c != password && isIdentifier(v) && isMixed(v) && turnsOf(v) < 2:
@@ -64,6 +69,16 @@ func (c class) secret(v string, how writing) bool {
 		return len(v) >= 6 && m.letters > 0 && !m.plain() && !isExpression(v)
 	}
 	return len(v) >= 12 && m.letters > 0 && m.digits > 0 && entropy(v) >= 3.2 && !isExpression(v)
+}
+
+// isAppPassword reports whether a value is a password that Google made up for an
+// app, as it is shown: four groups of four letters
+// (support.google.com/accounts/answer/185833).
+func isAppPassword(v string) bool {
+	if len(v) != 19 || strings.Count(v, " ") != 3 || strings.Trim(v, " abcdefghijklmnopqrstuvwxyz") != "" {
+		return false
+	}
+	return v[4] == ' ' && v[9] == ' ' && v[14] == ' '
 }
 
 // isReference reports whether a value is an address, a version or a number.
@@ -107,14 +122,14 @@ func isTerm(lower string) bool {
 		return false
 	}
 	rest := strings.Trim(strings.TrimLeft(lower[n:], "0123456789"), "-_")
-	return rest == "" || oneOf(rest, []string{"sum", "url", "encode", "cert", "key", "request", "hash", "native", "authenticate"}) || isDigits(rest)
+	return rest == "" || oneOf(rest, []string{"sum", "url", "encode", "cert", "key", "request", "hash", "native", "authenticate", "array"}) || isDigits(rest)
 }
 
 var terms = map[string]bool{
 	"sha": true, "md": true, "utf": true, "base": true, "oauth": true, "x": true, "ipv": true, "http": true, "pkcs": true, "rfc": true, "iso": true,
 	"aes": true, "rsa": true, "ed": true, "ecdsa": true, "int": true, "uint": true, "float": true, "char": true, "varchar": true, "win": true, "argon": true,
 	"latin": true, "hs": true, "rs": true, "es": true, "v": true, "arg": true, "param": true, "step": true, "version": true, "interp": true, "aws": true,
-	"hmac-sha": true, "pbkdf": true, "tls": true, "ssl": true, "cp": true, "sig": true,
+	"hmac-sha": true, "pbkdf": true, "value": true, "tls": true, "ssl": true, "cp": true, "sig": true,
 }
 
 // isRandom reports whether a word looks generated: there are digits between its
@@ -191,7 +206,8 @@ func isExpression(v string) bool {
 	if name, number, ok := strings.Cut(v, "$"); ok && isIdentifier(name) && isDigits(number) {
 		return true // SemicolonToken$1
 	}
-	return hasPrefix(strings.ToLower(v), code...) || isChain(v) || containsAny(v, "?.", "??", "/*", "=!", "[^", "(?")
+	v = strings.TrimRight(v, "!;")
+	return hasPrefix(strings.ToLower(v), code...) || isChain(v) || v != "" && v[0] == ':' || containsAny(v, "?.", "??", "/*", "=!", "!!", "[^", "(?")
 }
 
 // isMixed reports whether a name is in camelCase.
@@ -249,6 +265,8 @@ func placeholder(s string) bool {
 	switch s[0] {
 	case '<', '{', '(', ']':
 		return true
+	case '[':
+		return strings.HasSuffix(s, "]")
 	case '\\': // of a shell
 		return len(s) > 1 && s[1] == '$'
 	case '$', '%', '*', '&', '@': // no variable has digits and marks in it

@@ -12,6 +12,8 @@ import (
 type view struct {
 	text    string
 	escapes []escape // in order; none if the text is its own view
+	from    int      // where it begins in the view that it is a piece of, whose escapes it has
+	last    int      // how many escapes were before a character that was asked for
 }
 
 // An escape is the encoding of one character of a view, or a color, which has
@@ -29,7 +31,7 @@ func newView(raw string) *view {
 	leads := leadsOf(raw)
 	i := nextEscape(raw, 0, leads)
 	if i < 0 {
-		return &view{text: raw}
+		return (&view{text: raw}).joined()
 	}
 	v := &view{}
 	b := make([]byte, 0, len(raw))
@@ -47,7 +49,7 @@ func newView(raw string) *view {
 		i = nextEscape(raw, i+width, leads)
 	}
 	v.text = string(append(b, raw[last:]...))
-	return v
+	return v.joined()
 }
 
 // leadsOf returns the bytes with which escapes begin in a text.
@@ -59,30 +61,63 @@ func leadsOf(s string) string {
 	if isPercentEncoded(s) {
 		leads += "%"
 	}
+	last := byte(0)
+	absent := false
+	for _, c := range invisible {
+		if c[0] != last {
+			last = c[0]
+			absent = strings.IndexByte(s, last) < 0
+		}
+		if !absent && strings.Contains(s, c) && leads[len(leads)-1] != last {
+			leads += c[:1]
+		}
+	}
 	if strings.Contains(s, "&#") || strings.Contains(s, "&quot;") || strings.Contains(s, "&amp;") || strings.Contains(s, "&lt;") {
 		leads += "&"
 	}
 	return leads
 }
 
+// mayLead tells which bytes escapes can begin with.
+var mayLead = func() (may [256]bool) {
+	for _, c := range []byte("\\\x1b%&\xc2\xe2\xef") {
+		may[c] = true
+	}
+	return may
+}()
+
 // nextEscape returns where the next escape may begin, -1 if none does.
 func nextEscape(s string, from int, leads string) int {
-	var n int
 	if len(leads) == 1 {
-		n = strings.IndexByte(s[from:], leads[0])
-	} else {
-		n = strings.IndexAny(s[from:], leads)
+		n := strings.IndexByte(s[from:], leads[0])
+		if n < 0 {
+			return -1
+		}
+		return from + n
 	}
-	if n < 0 {
-		return -1
+	for i := from; i < len(s); i++ {
+		if mayLead[s[i]] && strings.IndexByte(leads, s[i]) >= 0 {
+			return i
+		}
 	}
-	return from + n
+	return -1
 }
 
-// readEscape decodes the escape that s begins with; c is 0 for a color. If there
-// is none, width is the number of bytes to skip.
+// invisible are characters without a width: soft hyphens, zero-width spaces and
+// joiners, and byte order marks.
+var invisible = [...]string{"\u00ad", "\u200b", "\u200c", "\u200d", "\u2060", "\ufeff"}
+
+// readEscape decodes the escape that s begins with; c is 0 for what has no width,
+// such as a color. If there is none, width is the number of bytes to skip.
 func readEscape(s string) (c byte, width int, ok bool) {
 	switch s[0] {
+	case invisible[0][0], invisible[1][0], invisible[5][0]:
+		for _, i := range invisible {
+			if strings.HasPrefix(s, i) {
+				return 0, len(i), true
+			}
+		}
+		return 0, 1, false
 	case '\x1b':
 		n := controlSequence(s[1:])
 		return 0, 1 + n, n > 0
@@ -111,13 +146,13 @@ func readEscape(s string) (c byte, width int, ok bool) {
 		return 0, n, false
 	}
 	switch c := s[n]; c {
-	case 'n', '\n':
-		if c == '\n' {
-			c = ' ' // a command goes on in the next line
-		} else {
-			c = '\n'
+	case '\n':
+		return continued(s[n+1:]), n + 1, true
+	case 'n':
+		if isContinuation(n) {
+			return continued(s[n+1:]), n + 1, true
 		}
-		return c, n + 1, true
+		return '\n', n + 1, true
 	case 'r':
 		return '\r', n + 1, true
 	case 't':
@@ -125,6 +160,9 @@ func readEscape(s string) (c byte, width int, ok bool) {
 	case '"', '\'', '`', '/':
 		return c, n + 1, true
 	case 'u', 'x', '0', 'e':
+		if c == 'u' && len(s) >= n+5 && oneOf(s[n:n+5], invisibleEscapes) {
+			return 0, n + 5, true
+		}
 		c, size := codePoint(s[n:])
 		if c == '\x1b' {
 			if m := controlSequence(s[n+size:]); m > 0 {
@@ -137,6 +175,23 @@ func readEscape(s string) (c byte, width int, ok bool) {
 	}
 	return 0, n, false
 }
+
+// invisibleEscapes are the same, escaped.
+var invisibleEscapes = []string{"u00ad", "u200b", "u200c", "u200d", "u2060", "ufeff"}
+
+// continued returns what stands for a backslash at the end of a line: a shell goes
+// on with the same word if rest begins without a space.
+func continued(rest string) byte {
+	if rest != "" && isWordByte(rest[0]) {
+		return 0
+	}
+	return ' '
+}
+
+// isContinuation reports whether n backslashes before an n are a backslash and a
+// line break, escaped as often as each other: 2 and 1 in JSON, 4 and 2 in JSON in a
+// string of JSON.
+func isContinuation(n int) bool { return n == 3 || n == 6 || n == 12 || n == 24 }
 
 // isPercentEncoded reports whether a quote, a colon or an equals sign in a text is
 // percent-encoded. In other texts a percent sign is nothing but that.
@@ -223,29 +278,64 @@ func hexByte(s string) (byte, bool) {
 	return c, true
 }
 
-// before returns the number of escapes before the character at i.
+// before returns the number of escapes before the character at i. Readers go forward,
+// so it looks behind its last answer first.
 func (v *view) before(i int) int {
-	return sort.Search(len(v.escapes), func(n int) bool {
+	const steps = 4
+	i += v.from
+	behind := func(n int) bool {
 		e := &v.escapes[n]
 		return e.at > i || e.at == i && !e.color
-	})
+	}
+	if n := v.last; n == 0 || !behind(n-1) {
+		for end := min(len(v.escapes), n+steps); n < end; n++ {
+			if behind(n) {
+				v.last = n
+				return n
+			}
+		}
+	}
+	v.last = sort.Search(len(v.escapes), behind)
+	return v.last
 }
 
 // width returns the length of the character at i in the text.
 func (v *view) width(i int) int {
-	if n := v.before(i); n < len(v.escapes) && v.escapes[n].at == i {
+	if n := v.before(i); n < len(v.escapes) && v.escapes[n].at == i+v.from {
 		return int(v.escapes[n].width)
 	}
 	return 1
 }
 
 // start returns the position in the text of the character at i.
-func (v *view) start(i int) int { return v.after(v.before(i), i) }
+func (v *view) start(i int) int { return v.after(v.before(i), i+v.from) }
 
 // end returns the position in the text of the end of the character before i.
 func (v *view) end(i int) int {
+	i += v.from
 	n := sort.Search(len(v.escapes), func(n int) bool { return v.escapes[n].at >= i })
 	return v.after(n, i)
+}
+
+// piece returns the view of a piece of the text.
+func (v *view) piece(start, end int) *view {
+	from, to := v.index(start), v.index(end)
+	return &view{text: v.text[from:max(from, to)], escapes: v.escapes, from: from, last: v.last}
+}
+
+// index returns where the character at i in the text is in the view, or what comes
+// after it if it is a part of an escape.
+func (v *view) index(i int) int {
+	n := sort.Search(len(v.escapes), func(n int) bool { return v.escapes[n].raw >= i })
+	if n == 0 {
+		return i
+	}
+	e := &v.escapes[n-1]
+	at := e.at
+	if !e.color {
+		at++
+	}
+	return at + max(0, i-e.raw-int(e.width))
 }
 
 // after returns the position in the text of the character at i, which comes after
@@ -265,7 +355,7 @@ func (v *view) after(n, i int) int {
 // percent reports whether the character at i is percent-encoded.
 func (v *view) percent(i int) bool {
 	n := v.before(i)
-	return n < len(v.escapes) && v.escapes[n].at == i && v.escapes[n].kind == '%'
+	return n < len(v.escapes) && v.escapes[n].at == i+v.from && v.escapes[n].kind == '%'
 }
 
 // closing returns the end of the string whose opening quote is at i, at most
