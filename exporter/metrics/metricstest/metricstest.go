@@ -86,6 +86,7 @@ func (r *Receiver) Stop() {
 	if r.stop != nil {
 		r.stop()
 		r.stop = nil
+		receivertest.Released()
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"syscall"
 )
 
 // Addresses returns n loopback addresses where nothing listens. They stay free
@@ -26,9 +27,16 @@ func Addresses(n int) ([]string, error) {
 	return nil, errors.New("no free addresses")
 }
 
-// listens tells whether something listens at an address. To listen there itself is
-// no way to find out: a process that is being started may have inherited the socket,
-// and then holds it for a while after it was closed here.
+// Released returns once the ports of sockets that were closed before are free: a
+// process that is being started shares the sockets of this one until its program
+// begins.
+func Released() {
+	syscall.ForkLock.RLock() // held while a process is being started
+	defer syscall.ForkLock.RUnlock()
+}
+
+// listens tells whether something listens at an address. It does not try to listen
+// there itself: see Released.
 func listens(address string) bool {
 	conn, err := new(net.Dialer).DialContext(context.Background(), "tcp", address)
 	if err != nil {

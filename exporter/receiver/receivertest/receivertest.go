@@ -60,6 +60,7 @@ func (r *Receiver) Stop() {
 	r.mu.Unlock()
 	if running != nil {
 		running.Close()
+		Released()
 	}
 }
 
