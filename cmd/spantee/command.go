@@ -102,7 +102,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.tree, "tree", false, "also print each trace as a waterfall on stderr")
 	o.contentOptions.addFlags(f)
 	f.StringVar(&o.deltas, "deltas", "each", "record deltas as events on chat spans: `WHAT` is each, message (one event per message) or off")
-	f.IntVar(&o.maxSpanEvents, "max-span-events", 512, "start a new span after `N` events")
+	f.IntVar(&o.maxSpanEvents, "max-span-events", 512, "record at most `N` events on a chat span, and the rest on child spans")
 	f.StringVar(&o.agent, "agent", "", "skip agent detection: `NAME` is one of "+strings.Join(mapping.Agents, ", "))
 	f.BoolVar(&o.ignoreTraceparent, "ignore-traceparent", false, "start a new trace even if $TRACEPARENT is set")
 	f.DurationVar(&o.flushTimeout, "flush-timeout", defaultFlushTimeout, "at the end, wait at most `TIME` for the collector")

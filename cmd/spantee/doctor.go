@@ -18,6 +18,7 @@ import (
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/spool"
+	"github.com/spantee/spantee/exporter/viewer"
 )
 
 const doctorUsage = `doctor shows where spans go and why, checks the connection, and sends a test span.
@@ -147,7 +148,7 @@ func testSpan() (*tracepb.Span, string) {
 	_, _ = rand.Read(id[:]) // it never fails
 	now := uint64(time.Now().UnixNano())
 	return &tracepb.Span{
-		TraceId: id[:16], SpanId: id[16:], Name: "spantee doctor", Kind: tracepb.Span_SPAN_KIND_INTERNAL,
+		TraceId: id[:16], SpanId: id[16:], Name: viewer.TestSpan, Kind: tracepb.Span_SPAN_KIND_INTERNAL,
 		StartTimeUnixNano: now - 1, EndTimeUnixNano: now, Flags: 1,
 	}, hex.EncodeToString(id[:16])
 }

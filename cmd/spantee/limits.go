@@ -31,7 +31,7 @@ func (o *limitOptions) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.maxDuration, "max-duration", 0, "limit the run to `TIME`")
 	f.DurationVar(&o.maxIdle, "max-idle", 0, "limit silence to `TIME`, even while a tool is running")
 	f.Int64Var(&o.maxTools, "max-tools", 0, "limit the agent to `N` tool calls")
-	f.Int64Var(&o.maxTokens, "max-tokens", 0, "limit input and output to `N` tokens, as far as the agent reports them while running")
+	f.Int64Var(&o.maxTokens, "max-tokens", 0, "limit input plus output to `N` tokens, as far as the agent reports them while running")
 	f.Float64Var(&o.maxCost, "max-cost", 0, "limit the cost to `USD`, as far as the agent reports it while running")
 	f.StringVar(&o.onLimit, "on-limit", onLimitWarn, "`WHAT` to do when a limit is reached: warn, or kill the agent and its process group")
 }

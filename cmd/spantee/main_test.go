@@ -102,7 +102,7 @@ func spantee(t *testing.T, env []string, args ...string) *run {
 	}
 	r := &run{Cmd: exec.Command(path, args...)}
 	r.Stdout, r.Stderr = &r.stdout, &r.stderr
-	r.Env = append(append(os.Environ(), "XDG_STATE_HOME="+t.TempDir()), env...)
+	r.Env = append(append(os.Environ(), "XDG_STATE_HOME="+t.TempDir(), "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1"), env...)
 	return r
 }
 

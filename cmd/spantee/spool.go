@@ -102,8 +102,8 @@ func age(since time.Time) string {
 const flushUsage = `flush sends the spans and metrics that could not be delivered, each to the endpoint
 it was meant for. With --endpoint, all of them go to that URL; with --to, all spans go
 to that file. Headers and certificates are sent only to the endpoint that they were
-configured with. Spans meant for a file wait until --to names one: flush writes to no
-path that the spool names.`
+configured with. Spans meant for a file wait until --to names one: flush never writes
+to a path that it reads from the spool.`
 
 func flushCommand() *cobra.Command {
 	var cfg otlp.Config
@@ -124,6 +124,7 @@ func flushCommand() *cobra.Command {
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&toFile, "to", "", "append all spans to `FILE` as OTLP JSON lines")
 	addOTLPFlags(cmd.Flags(), &cfg)
+	cmd.Flags().Lookup("endpoint").Usage = "send all spans and metrics to `URL` (default the endpoint that each was meant for)"
 	cmd.MarkFlagsMutuallyExclusive("to", "endpoint")
 	return cmd
 }

@@ -89,7 +89,7 @@ func (f fileReader) read(store *viewer.Store, name string, content io.Reader, mo
 	if m.Stats().Runs == 0 {
 		return &exporter.Error{
 			Err:  fmt.Errorf("%s: no session found", name),
-			Hint: "a file holds the stream of " + strings.Join(mapping.Agents, " or ") + ", or OTLP JSON lines",
+			Hint: "a file must have the stream of an agent (" + strings.Join(mapping.Agents, ", ") + ") or OTLP JSON lines",
 		}
 	}
 	return nil

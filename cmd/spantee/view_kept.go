@@ -25,8 +25,9 @@ func lsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls [WORD...]",
 		Short: "List the sessions that the viewer kept",
-		Long: `ls lists the sessions that view and --view kept on disk, the latest first. All
-WORDs must occur in a session: in its prompt, commands, output, errors or ids.`,
+		Long: `ls lists the sessions that view and --view kept on disk, the latest first. With
+WORDs, it lists only sessions that contain all of them, in the prompt, commands,
+output, errors or ids.`,
 		RunE: func(_ *cobra.Command, words []string) error { return listKept(words, os.Stdout, os.Stderr) },
 	}
 }
@@ -67,7 +68,7 @@ func listKept(words []string, stdout *os.File, stderr io.Writer) error {
 	}
 	l := store.List(viewer.Query{Words: words, Limit: maxKeptListed})
 	if l.Total == 0 {
-		fmt.Fprintln(stderr, "spantee: no sessions are kept yet: run spantee view, or spantee with --view")
+		fmt.Fprintln(stderr, "spantee: no sessions are kept yet: spantee view and --view keep each session when it ends")
 		return nil
 	}
 	if l.Matching == 0 {

@@ -63,6 +63,23 @@ func TestSessionsSurvive(t *testing.T) {
 }
 
 // The oldest go when there is too much.
+// The test span of spantee doctor is no session.
+func TestTestSpanIsNotKept(t *testing.T) {
+	k := &Kept{Dir: t.TempDir(), Max: 1e6}
+	v := start(t, Config{Kept: k})
+	v.Take(from("a", span(1, 1, 0, TestSpan, 1, 2)))
+	v.Take(from("a", span(2, 1, 0, "invoke_agent x", 1, 2)))
+	if n := v.Store.List(Query{}).Total; n != 2 {
+		t.Errorf("%d of 2 are shown", n)
+	}
+	if runs := v.Store.Runs().Runs; len(runs) != 1 || runs[0].Name != "invoke_agent x" {
+		t.Errorf("runs: %+v", runs)
+	}
+	if n, names, _ := count(t, k); n != 1 || names[TestSpan] {
+		t.Errorf("kept: %v", names)
+	}
+}
+
 func TestKeptIsCapped(t *testing.T) {
 	k := &Kept{Dir: t.TempDir(), Max: 160_000}
 	keeper := k.keeper()

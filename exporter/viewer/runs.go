@@ -39,7 +39,7 @@ func (s *Store) Runs() Runs {
 	names, calls := make(map[word]int64), 0
 	for _, t := range traces[:min(len(traces), maxRuns)] {
 		m := t.full()
-		if len(t.open) > 0 || calls > maxRunCalls {
+		if len(t.open) > 0 || calls > maxRunCalls || get(m.name) == TestSpan {
 			continue
 		}
 		run := Run{t.session(), make([][3]int64, 0, len(m.calls))}

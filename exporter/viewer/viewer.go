@@ -152,7 +152,7 @@ func listenError(err error) error {
 	if !errors.Is(err, syscall.EADDRINUSE) {
 		return err
 	}
-	return &exporter.Error{Err: err, Hint: "another viewer or a collector may be running there; port 0 means any free port"}
+	return &exporter.Error{Err: err, Hint: "another viewer or a collector may be running there: choose other ports with --listen, --otlp-grpc or --otlp-http; port 0 is any free one"}
 }
 
 // URL returns the address of the page.
