@@ -5,7 +5,8 @@
 //
 //	lines -> agent.Decoder -> events -> run, turn, tool -> span
 //
-// The package reads no clock, opens no connection and prints nothing.
+// The package opens no connection, prints nothing, and reads no clock if Options.Now
+// is set.
 package mapping
 
 import (

@@ -88,7 +88,8 @@ func flagError(_ *cobra.Command, err error) error {
 		return usageError{err}
 	}
 	want := map[string]string{
-		"size": "a size such as 256MiB", "duration": "a duration such as 2s", "int": "a number", "bool": "true or false",
+		"size": "a size such as 256MiB", "duration": "a duration such as 2s", "bool": "true or false",
+		"int": "a whole number", "int64": "a whole number", "float64": "a number",
 		"stringToString": "NAME=VALUE",
 	}[e.GetFlag().Value.Type()]
 	return invalid("--"+e.GetFlag().Name, e.GetValue(), cmp.Or(want, e.Unwrap().Error()))

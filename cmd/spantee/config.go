@@ -161,14 +161,16 @@ func (d destination) open() (exporter.Client, error) {
 	return nil, nil
 }
 
+var errBothTo = usageError{errors.New("--to and --endpoint are mutually exclusive")}
+
 // destination determines where spans go. Its error is a usageError, a
 // variableError, or an error about a file that cannot be read.
 func (o *options) destination() (destination, error) {
 	switch {
 	case o.toFile != "" && o.otlp.Endpoint != "":
-		return destination{}, usageError{errors.New("--to and --endpoint are mutually exclusive")}
+		return destination{}, errBothTo
 	case o.toFile == "-":
-		return destination{}, invalid("--to", o.toFile, "a file: stdout carries the stream")
+		return destination{}, invalid("--to", o.toFile, "a file, not stdout")
 	case o.toFile != "":
 		return destination{file: o.toFile, source: "--to"}, nil
 	case o.otlp.Endpoint != "":

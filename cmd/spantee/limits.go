@@ -33,7 +33,7 @@ func (o *limitOptions) addFlags(f *pflag.FlagSet) {
 	f.Int64Var(&o.maxTools, "max-tools", 0, "limit the agent to `N` tool calls")
 	f.Int64Var(&o.maxTokens, "max-tokens", 0, "limit input plus output to `N` tokens, as far as the agent reports them while running")
 	f.Float64Var(&o.maxCost, "max-cost", 0, "limit the cost to `USD`, as far as the agent reports it while running")
-	f.StringVar(&o.onLimit, "on-limit", onLimitWarn, "`WHAT` to do when a limit is reached: warn, or kill the agent and its process group")
+	f.StringVar(&o.onLimit, "on-limit", onLimitWarn, "`WHAT` to do when a limit is reached: warn, or kill the agent and its process group, if it has one of its own")
 }
 
 func (o *limitOptions) check() error {
@@ -42,15 +42,16 @@ func (o *limitOptions) check() error {
 	}
 	for _, limit := range []struct {
 		name  string
-		value float64
+		valid bool
+		value any
 	}{
-		{"--max-duration", float64(o.maxDuration)},
-		{"--max-idle", float64(o.maxIdle)},
-		{"--max-tools", float64(o.maxTools)},
-		{"--max-tokens", float64(o.maxTokens)},
-		{"--max-cost", o.maxCost},
+		{"--max-duration", o.maxDuration >= 0, o.maxDuration},
+		{"--max-idle", o.maxIdle >= 0, o.maxIdle},
+		{"--max-tools", o.maxTools >= 0, o.maxTools},
+		{"--max-tokens", o.maxTokens >= 0, o.maxTokens},
+		{"--max-cost", o.maxCost >= 0, o.maxCost},
 	} {
-		if !(limit.value >= 0) {
+		if !limit.valid {
 			return invalid(limit.name, fmt.Sprint(limit.value), "0 or more")
 		}
 	}

@@ -26,7 +26,7 @@ const replayUsage = `replay traces recorded streams:
 
 FILEs may be compressed with gzip or zstd. In a DIR, replay reads the files whose
 names end in .jsonl or .ndjson, optionally followed by .gz or .zst. A file that cannot be read
-is skipped. The same recording gives the same trace ids, so it can be sent again.
+is skipped. The same recording and flags give the same trace ids, so it can be sent again.
 The exit status is 1 if a file was skipped or a span was not delivered.`
 
 func replayCommand() *cobra.Command {
@@ -218,8 +218,12 @@ func (r *replayer) one(name string) error {
 	r.mapper.Close(err != nil)
 	stats := r.mapper.Stats()
 	if why := notAStream(stats); stats.Runs == 0 && err == nil {
-		if why == "" {
+		switch {
+		case why != "":
+		case stats.Lines == 0:
 			why = "the file is empty"
+		default:
+			why = "no line begins one"
 		}
 		return fmt.Errorf("no session found: %s", why)
 	}

@@ -198,7 +198,7 @@ func (r *reporter) print() {
 	}
 	for _, s := range []string{amount(r.delivery.Earlier.Dropped, 0), amount(0, r.delivery.Earlier.Metrics.Dropped)} {
 		if s != "" {
-			r.line("%s of earlier runs dropped, the oldest first (spantee spool shows what is left)", s)
+			r.line("%s of earlier runs dropped: unreadable, evicted for lack of room, or possibly delivered already (spantee spool shows what is left)", s)
 		}
 	}
 }
@@ -292,7 +292,7 @@ func notAStream(s mapping.Stats) string {
 	case s.Foreign != "":
 		return fmt.Sprintf("the input looks like %s (supported: %s; --agent overrides)", s.Foreign, supported())
 	case s.Unidentified > s.BadLines:
-		return fmt.Sprintf("%s of JSON, but none identifies the agent (set --agent: %s)", count(s.Unidentified, "line"), supported())
+		return fmt.Sprintf("%s of JSON, which may be any agent's (set --agent: %s)", count(s.Unidentified, "line"), supported())
 	case s.BadLines > 0:
 		return "the input is not JSON lines; make the agent print them (Cursor: --output-format stream-json)"
 	}

@@ -114,6 +114,9 @@ func flushCommand() *cobra.Command {
 		Long:  flushUsage,
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
+			if toFile != "" && cfg.Endpoint != "" {
+				return errBothTo
+			}
 			s, err := spool.Default()
 			if err != nil {
 				return err
@@ -125,7 +128,6 @@ func flushCommand() *cobra.Command {
 	cmd.Flags().StringVar(&toFile, "to", "", "append all spans to `FILE` as OTLP JSON lines")
 	addOTLPFlags(cmd.Flags(), &cfg)
 	cmd.Flags().Lookup("endpoint").Usage = "send all spans and metrics to `URL` (default the endpoint that each was meant for)"
-	cmd.MarkFlagsMutuallyExclusive("to", "endpoint")
 	return cmd
 }
 
@@ -262,7 +264,7 @@ func reportFlush(w io.Writer, results []exporter.Flushed, redirected string) err
 			{r.Recovered, 0, "of killed processes recovered"},
 			{r.Delivered, r.Metrics.Delivered, "delivered"},
 			{r.Rejected, r.Metrics.Rejected, "rejected (spantee spool shows why)"},
-			{r.Dropped, r.Metrics.Dropped, "dropped: unreadable, or evicted for lack of room"},
+			{r.Dropped, r.Metrics.Dropped, "dropped: unreadable, evicted for lack of room, or possibly delivered already"},
 			{0, r.Metrics.Unwanted, "discarded: the receiver takes no metrics"},
 		} {
 			if s := amount(f.spans, f.points); s != "" {

@@ -68,11 +68,11 @@ func listKept(words []string, stdout *os.File, stderr io.Writer) error {
 	}
 	l := store.List(viewer.Query{Words: words, Limit: maxKeptListed})
 	if l.Total == 0 {
-		fmt.Fprintln(stderr, "spantee: no sessions are kept yet: spantee view and --view keep each session when it ends")
+		fmt.Fprintln(stderr, "spantee: no sessions are kept yet: spantee view and --view keep what they receive")
 		return nil
 	}
 	if l.Matching == 0 {
-		fmt.Fprintf(stderr, "spantee: none of the %s matches\n", count(l.Total, "session"))
+		fmt.Fprintf(stderr, "spantee: no match among %s\n", count(l.Total, "session"))
 		return nil
 	}
 	if err := writeSessions(stdout, l.Sessions); err != nil {

@@ -40,7 +40,7 @@ func TestKeptSessions(t *testing.T) {
 	if stdout, _, err = command("ls", "TESTS", "coupon"); err != nil || strings.Count(stdout, "\n") != 2 {
 		t.Errorf("%v %q", err, stdout)
 	}
-	if _, stderr, err := command("ls", "no-such-word"); err != nil || stderr != "spantee: none of the 2 sessions matches\n" {
+	if _, stderr, err := command("ls", "no-such-word"); err != nil || stderr != "spantee: no match among 2 sessions\n" {
 		t.Errorf("%v %q", err, stderr)
 	}
 	id := strings.Fields(strings.Split(stdout, "\n")[1])[0]

@@ -60,6 +60,6 @@ func wait(ctx context.Context, delay time.Duration) error {
 }
 
 var (
-	errDelay  error = &exporter.UploadError{Verdict: exporter.Retryable, Refused: true, Err: errors.New("the collector asked for a longer delay than there was time")}
+	errDelay  error = &exporter.UploadError{Verdict: exporter.Retryable, Refused: true, Err: errors.New("the collector asked for a longer delay than there was time for")}
 	errNoTime error = &exporter.UploadError{Verdict: exporter.Retryable, Refused: true, Err: errors.New("there was no time left to send them")}
 )

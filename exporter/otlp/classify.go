@@ -111,8 +111,10 @@ func classifyHTTP(e *statusError, endpoint string) *exporter.UploadError {
 	switch e.code {
 	case http.StatusProxyAuthRequired:
 		return uploadError(exporter.Misconfigured, e.Error(), hintProxy)
-	case http.StatusUnauthorized, http.StatusForbidden:
+	case http.StatusUnauthorized:
 		return uploadError(exporter.Misconfigured, "unauthenticated: "+e.Error(), hintHeaders)
+	case http.StatusForbidden:
+		return uploadError(exporter.Misconfigured, "not permitted: "+e.Error(), hintHeaders)
 	case http.StatusRequestEntityTooLarge:
 		return uploadError(exporter.TooLarge, causeTooLarge, "")
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -159,8 +161,10 @@ func classifyGRPC(st *status.Status, endpoint string) *exporter.UploadError {
 		return delayed(uploadError(exporter.Retryable, message, ""), retryAfter)
 	case codes.Aborted, codes.DataLoss:
 		return delayed(uploadError(exporter.Retryable, message, ""), retryAfter)
-	case codes.Unauthenticated, codes.PermissionDenied:
+	case codes.Unauthenticated:
 		return uploadError(exporter.Misconfigured, "unauthenticated: "+message, hintHeaders)
+	case codes.PermissionDenied:
+		return uploadError(exporter.Misconfigured, "not permitted: "+message, hintHeaders)
 	case codes.Unimplemented:
 		return uploadError(exporter.Misconfigured, "no traces are accepted there: "+message, fmt.Sprintf(hintAddress, endpoint))
 	default:

@@ -51,7 +51,7 @@ var collectors = []collector{
 	},
 	{
 		name: "forbidden", behave: refuse(1e6, codes.PermissionDenied, "not yours"),
-		cause: "unauthenticated: not yours", httpCause: "403 Forbidden: not yours", hint: "OTEL_EXPORTER_OTLP_HEADERS",
+		cause: "not permitted: not yours", httpCause: "403 Forbidden: not yours", hint: "OTEL_EXPORTER_OTLP_HEADERS",
 	},
 	{
 		name: "something else", behave: refuse(1e6, codes.Unimplemented, "unknown service"),
@@ -122,7 +122,7 @@ func TestHTTPAnswers(t *testing.T) {
 	}{
 		{400, "text/plain", "bad wire\n", 1, "400 Bad Request: bad wire", ""},
 		{401, "", "", 1, "unauthenticated: 401", "OTEL_EXPORTER_OTLP_HEADERS"},
-		{403, "application/json", `{"code":7,"message":"not yours","more":1}`, 1, "unauthenticated: 403 Forbidden: not yours", "OTEL_EXPORTER_OTLP_HEADERS"},
+		{403, "application/json", `{"code":7,"message":"not yours","more":1}`, 1, "not permitted: 403 Forbidden: not yours", "OTEL_EXPORTER_OTLP_HEADERS"},
 		{404, "text/html", "<html>", 1, "404 Not Found", "/v1/traces the right address?"},
 		{405, "text/html", "<html>", 1, "405 Method Not Allowed", "right address?"},
 		{413, "", "", 3, "exceeds the receiver's limit", ""}, // two spans, then one by one

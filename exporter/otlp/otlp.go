@@ -1,6 +1,6 @@
 // Package otlp provides clients for OTLP receivers over gRPC and HTTP. They read the
-// standard OTEL_EXPORTER_OTLP_* variables; those for spans wrap OpenTelemetry's own
-// clients. They never retry: they return the receiver's answer as an
+// standard OTEL_EXPORTER_OTLP_* variables. The clients for spans wrap
+// OpenTelemetry's own. Clients never retry: they return the receiver's answer as an
 // [exporter.UploadError], and the Exporter retries.
 //
 // OpenTelemetry's clients, gRPC and net/http may write to stderr. To prevent that,

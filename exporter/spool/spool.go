@@ -17,7 +17,7 @@
 //
 // A request is a file in the wire format of OTLP's ExportTraceServiceRequest or
 // ExportMetricsServiceRequest, with a note of why it is there. A note without a
-// signal is from before metrics were spooled, or of spans.
+// signal is of spans, as are all notes from before metrics were spooled.
 //
 // # Trust
 //
@@ -244,22 +244,27 @@ func removeStale(dir string, e fs.DirEntry) {
 
 // setAside moves a file into the directory of corrupt ones.
 func setAside(path string) error {
-	dir := filepath.Join(filepath.Dir(path), corruptDir)
-	if err := PrivateDir(dir); err != nil {
+	to := aside(path)
+	if err := PrivateDir(filepath.Dir(to)); err != nil {
 		return err
 	}
+	return rename(path, to)
+}
+
+// aside returns where setAside moves a file.
+func aside(path string) string {
 	base := strings.TrimSuffix(filepath.Base(path), sendingExt)
 	if base != filepath.Base(path) {
 		base += waitingExt
 	}
-	return rename(path, filepath.Join(dir, base))
+	return filepath.Join(filepath.Dir(path), corruptDir, base)
 }
 
 // refuse sets aside a file that is not this user's, and reports it.
 func (s Spool) refuse(path string, why error) error {
 	err := setAside(path)
 	if u, ok := errors.AsType[*Untrusted](why); ok && err == nil && s.SetAside != nil {
-		s.SetAside(u)
+		s.SetAside(&Untrusted{Path: aside(path), Why: u.Why}) // the hint was for the former path
 	}
 	return err
 }

@@ -89,7 +89,7 @@ func (s Style) draw(nodes []*node, lost tally) string {
 		if hidden.failed > 0 {
 			failed = thousands(hidden.failed)
 		}
-		more := fmt.Sprintf("… %s not shown, %s of them failed", plural(hidden.spans, "shorter span"), failed)
+		more := fmt.Sprintf("… %s not shown, %s failed", plural(hidden.spans, "shorter span"), failed)
 		b.WriteString(s.paint(dim, cut(more, s.Width)) + "\n")
 	}
 	s.slowest(&b, tr)

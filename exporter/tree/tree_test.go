@@ -117,7 +117,7 @@ func TestTreeLarge(t *testing.T) {
 	for _, s := range allFailed[1:] {
 		fails("error", "")(s)
 	}
-	more := "\n… 9,800 shorter spans not shown, 9,800 of them failed\n"
+	more := "\n… 9,800 shorter spans not shown, 9,800 failed\n"
 	text = Style{}.Render(allFailed)
 	if !strings.Contains(text, more) {
 		t.Errorf("no %q in %q", more, text)

@@ -151,7 +151,7 @@ func TestWriterIsBounded(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"50,001 tools · 1 failed", "✗ exit 9", "1.0k deltas", "… 49,803 shorter spans not shown, none of them failed"} {
+	for _, want := range []string{"50,001 tools · 1 failed", "✗ exit 9", "1.0k deltas", "… 49,803 shorter spans not shown, none failed"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%.2000s", want, out.String())
 		}

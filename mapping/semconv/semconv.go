@@ -1,6 +1,7 @@
-// Package semconv defines the name of every span, event and attribute that spantee
-// writes. It is the one place to look up what a query or a dashboard may rely on.
-// It imports nothing.
+// Package semconv defines the names of the spans, events, attributes and metrics
+// that describe a run. It is the one place to look up what a query or a dashboard
+// may rely on; the attributes of the resource are in package exporter. It imports
+// nothing.
 //
 // The gen_ai and mcp names follow the GenAI conventions at
 // github.com/open-telemetry/semantic-conventions-genai, main branch as of
