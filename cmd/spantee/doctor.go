@@ -138,7 +138,7 @@ func examineFile(w io.Writer, to destination) bool {
 		finding(w, "✗", "span", err.Error())
 		return false
 	}
-	finding(w, "✓", "span", fmt.Sprintf("written to %s (%s)", to.file, to.source))
+	finding(w, "✓", "file", fmt.Sprintf("spans can be written to %s (%s)", to.file, to.source))
 	return true
 }
 

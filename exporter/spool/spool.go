@@ -16,8 +16,8 @@
 //	  recovered               when somebody last looked for killed processes
 //
 // A request is a file in the wire format of OTLP's ExportTraceServiceRequest or
-// ExportMetricsServiceRequest, with a note of why it is there. A note without a
-// signal is of spans, as are all notes from before metrics were spooled.
+// ExportMetricsServiceRequest, with a note of why it is there. A note that names no
+// signal is about spans; so is every note from before metrics were spooled.
 //
 // # Trust
 //

@@ -1,6 +1,6 @@
 // Package redact finds secrets in text that is about to leave the machine.
 //
-// The rules are gitleaks' (gitleaks.json, kept as data) and readers for what
+// The rules are those of gitleaks (gitleaks.json, kept as data) and readers for what
 // gitleaks misses: names and values in the many ways people write
 // them (assignments, YAML blocks, lists, tables, pairs whose name is a value
 // itself, sentences), command lines, function calls, headers, connection
