@@ -102,7 +102,7 @@ func age(since time.Time) string {
 const flushUsage = `flush sends the spans and metrics that could not be delivered, each to the endpoint
 it was meant for. With --endpoint, all of them go to that URL; with --to, all spans go
 to that file. Headers and certificates are sent only to the endpoint that they were
-configured with. Spans meant for a file wait until --to names one: flush never writes
+configured with. Without either flag, spans meant for a file wait: flush never writes
 to a path that it reads from the spool.`
 
 func flushCommand() *cobra.Command {

@@ -17,7 +17,7 @@
 //
 // A request is a file in the wire format of OTLP's ExportTraceServiceRequest or
 // ExportMetricsServiceRequest, with a note of why it is there. A note that names no
-// signal is about spans; so is every note from before metrics were spooled.
+// signal is about spans, as is every note written before metrics were spooled.
 //
 // # Trust
 //
@@ -32,7 +32,7 @@
 // certificates unless the configuration names the same endpoint. A path is trusted
 // less, because appending to a file such as .bashrc can run code. Spans for a file
 // stay in the spool until the user names a file again, in the configuration of a
-// later run or of flush.
+// later run or of flush, or makes flush send everything to one endpoint.
 //
 // # A slow disk
 //

@@ -16,8 +16,8 @@
 // positions in the text as it is written, so they can be cut out of JSON without
 // parsing it.
 //
-// It cannot recognize a password that is a plain word, a value that has neither a
-// name nor a known format, or a secret in base64 or another encoding. Package redacttest lists what is found and
+// It cannot recognize a value that has neither a name nor a known format, and may miss
+// a password that is a plain word, or a secret in base64 or another encoding. Package redacttest lists what is found and
 // what is known to be missed.
 package redact
 
