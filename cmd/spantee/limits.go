@@ -33,7 +33,7 @@ func (o *limitOptions) addFlags(f *pflag.FlagSet) {
 	f.Int64Var(&o.maxTools, "max-tools", 0, "limit the agent to `N` tool calls")
 	f.Int64Var(&o.maxTokens, "max-tokens", 0, "limit input plus output to `N` tokens, as far as the agent reports them while running")
 	f.Float64Var(&o.maxCost, "max-cost", 0, "limit the cost to `USD`, as far as the agent reports it while running")
-	f.StringVar(&o.onLimit, "on-limit", onLimitWarn, "`WHAT` to do when a limit is reached: warn, or kill the agent and its process group, if it has one of its own")
+	f.StringVar(&o.onLimit, "on-limit", onLimitWarn, "`WHAT` to do when a limit is reached: warn, or kill the agent (and its process group, if it has one of its own)")
 }
 
 func (o *limitOptions) check() error {

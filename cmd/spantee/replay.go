@@ -25,9 +25,10 @@ const replayUsage = `replay traces recorded streams:
   spantee replay -r recordings
 
 FILEs may be compressed with gzip or zstd. In a DIR, replay reads the files whose
-names end in .jsonl or .ndjson, optionally followed by .gz or .zst. A file that cannot be read
-is skipped. The same recording and flags give the same trace ids, so it can be sent again.
-The exit status is 1 if a file was skipped or a span was not delivered.`
+names end in .jsonl or .ndjson, optionally followed by .gz or .zst. A file that
+cannot be read is skipped. The same recording and flags give the same trace ids, so
+a recording can be sent again. The exit status is 1 if a file was skipped or a span
+was not delivered.`
 
 func replayCommand() *cobra.Command {
 	var o options

@@ -3,21 +3,22 @@
 //
 //	spool/
 //	  5b0e2c.../              an endpoint that takes spans
-//	    1790...-11-2345-....otlp       a request that waits: since when, spans, bytes
+//	    1790...-11-2345-....otlp       a waiting request; its name has the time, and how
+//	                          many spans and bytes it holds
 //	    1790...-11-2345-....sending    the one that is being sent
 //	    lock                  held by the process that sends
 //	    rejected/             requests the receiver refused for good
 //	    corrupt/              files that cannot be read, are not this user's, or
 //	                          may have arrived and must not be repeated
 //	  91d04f.../              the same endpoint for metrics
-//	    1790...-25p-6789-....otlp      the last metrics of a process: data points
+//	    1790...-25p-6789-....otlp      the last metrics of a process, 25 data points
 //	  open/                   what running processes have not sent (journal.go)
 //	  usage                   how many bytes all of these take (usage.go)
 //	  recovered               when somebody last looked for killed processes
 //
 // A request is a file in the wire format of OTLP's ExportTraceServiceRequest or
 // ExportMetricsServiceRequest, with a note of why it is there. A note that names no
-// signal is about spans, as is every note written before metrics were spooled.
+// signal is about spans: earlier versions, which did not spool metrics, named none.
 //
 // # Trust
 //

@@ -1,10 +1,10 @@
 // Package redact finds secrets in text that is about to leave the machine.
 //
 // The rules are those of gitleaks (gitleaks.json, kept as data) and readers for what
-// gitleaks misses: names and values in the many ways people write
-// them (assignments, YAML blocks, lists, tables, pairs whose name is a value
-// itself, sentences), command lines, function calls, headers, connection
-// strings, credential files, private keys, and one table of vendor tokens.
+// gitleaks misses: names and values in the many ways people write them (assignments,
+// YAML blocks, lists, tables, sentences, pairs such as name: TOKEN, value: ...),
+// command lines, function calls, headers, connection strings, credential files,
+// private keys, and one table of vendor tokens.
 //
 // Every rule names the words it looks for. One pass over a text finds all words
 // of all rules, and a rule only looks at the text around its own. The cost is

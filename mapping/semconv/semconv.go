@@ -7,7 +7,7 @@
 // github.com/open-telemetry/semantic-conventions-genai, main branch as of
 // 2026-10-09 (commit 6fd0d76). That repository has no release yet, so there is
 // no schema URL to set. Where backends still read an older name, both are
-// written, and the older one says who reads it.
+// written, and a comment on the older one says who reads it.
 package semconv
 
 // Operations. A span is named by its operation and, after a space, the agent,
