@@ -27,9 +27,9 @@ const execUsage = `exec runs an agent as its child:
 The agent's stdout goes through spantee. The agent keeps its stdin, stderr and
 terminal; spantee passes signals on and exits with the agent's status. One second
 after the agent exits, leftover processes lose stdout. With --content=details or
-full, the agent's stderr is a pipe, too, and they lose that as well. spantee sets
-$TRACEPARENT for the agent, so that processes started by its tools can join the
-trace. The root span records how the agent ended.`
+full, stderr goes through spantee, too, and leftover processes lose both. spantee
+sets $TRACEPARENT for the agent, so that processes started by its tools can join
+the trace. The root span records how the agent ended.`
 
 func execCommand() *cobra.Command {
 	var o options

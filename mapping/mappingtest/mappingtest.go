@@ -1,6 +1,6 @@
 // Package mappingtest checks spans as the backends that read them do: it computes
-// Jaeger's critical path, classifies and counts as Jaeger, Langfuse and Phoenix do,
-// and proves that no delta got lost on the way into a trace.
+// Jaeger's critical path, classifies and counts spans the way Jaeger, Langfuse and
+// Phoenix do, and proves that no delta got lost on the way into a trace.
 //
 // It does not depend on how spans are made. Code modeled on another program names
 // it and the commit.

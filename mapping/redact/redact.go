@@ -1,13 +1,13 @@
 // Package redact finds secrets in text that is about to leave the machine.
 //
-// The rules are those of gitleaks (gitleaks.json, kept as data) and readers for what
-// gitleaks misses: names and values in the many ways people write them (assignments,
-// YAML blocks, lists, tables, sentences, pairs such as name: TOKEN, value: ...),
-// command lines, function calls, headers, connection strings, credential files,
-// private keys, and one table of vendor tokens.
+// There are two kinds of rules: those of gitleaks (gitleaks.json, kept as data), and
+// readers for what gitleaks misses: names and values in the many ways people write
+// them (assignments, YAML blocks, lists, tables, sentences, pairs such as
+// name: TOKEN, value: ...), command lines, function calls, headers, connection
+// strings, credential files, private keys, and one table of vendor tokens.
 //
 // Every rule names the words it looks for. One pass over a text finds all words
-// of all rules, and a rule only looks at the text around its own. The cost is
+// of all rules, and a rule looks only at the text around its own words. The cost is
 // linear in the length of the text, whatever is in it.
 //
 // Rules see a view of the text: colors are removed, strings that a program or a
@@ -16,9 +16,9 @@
 // positions in the text as it is written, so they can be cut out of JSON without
 // parsing it.
 //
-// It cannot recognize a value that has neither a name nor a known format, and may miss
-// a password that is a plain word, or a secret in base64 or another encoding. Package redacttest lists what is found and
-// what is known to be missed.
+// The package cannot recognize a value that has neither a name nor a known format,
+// and may miss a password that is a plain word, or a secret in base64 or another
+// encoding. Package redacttest lists what is found and what is known to be missed.
 package redact
 
 import (
