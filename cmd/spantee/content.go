@@ -30,6 +30,6 @@ func (o *contentOptions) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.redactRules, "redact-rule", nil, "add the redaction rule `NAME=REGEX`, which redacts its first group or else the whole match; may be repeated")
 	f.StringArrayVar(&o.redactOff, "redact-off", nil, "turn off the redaction rule `NAME`; may be repeated")
 	f.IntVar(&o.maxAttributeBytes, "max-attribute-bytes", defaultAttributeBytes,
-		fmt.Sprintf("truncate strings in spans to `N` bytes (default %d, or %d with --to or for spantee view)", defaultAttributeBytes, wholeAttributeBytes))
+		fmt.Sprintf("truncate strings in spans to `N` bytes (default %d, or %d with --to or if a viewer receives them)", defaultAttributeBytes, wholeAttributeBytes))
 	f.Lookup("max-attribute-bytes").DefValue = "0" // it is not shown twice
 }

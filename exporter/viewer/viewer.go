@@ -4,9 +4,9 @@
 //	OTLP, open spans -> receiver -> Store -> page (server-sent events, JSON)
 //	                                    \--> Jaeger's query API
 //
-// Open spans are sent to the same endpoint as finished spans, by a method and a
-// path that only a spantee viewer serves. A [Feed] first sends an empty request, so
-// that no other backend ever sees an open span.
+// Open spans are sent to the same endpoint as finished spans, but to a gRPC method or
+// an HTTP path that only a spantee viewer serves. A [Feed] first sends an empty
+// request, so that no other backend ever sees an open span.
 package viewer
 
 import (

@@ -1,5 +1,5 @@
 // Package agent decodes the output of coding agents. The files named after an agent
-// turn its lines into typed events that are the same for all agents and contain no
+// decode its lines into typed events that are the same for all agents and contain no
 // OpenTelemetry values. An agent's quirks stay in its files: repeated texts, id
 // formats, its own clock.
 //
