@@ -24,7 +24,8 @@ import (
 )
 
 const spoolUsage = `spool lists the spans and metrics that could not be delivered yet or were refused,
-and why. Later runs that reach the same endpoint send the backlog; spantee flush sends it now.`
+and why. Later runs that reach the same endpoint send those that wait; spantee flush
+sends them now. Those that were refused are not sent again.`
 
 func spoolCommand() *cobra.Command {
 	var asJSON bool
