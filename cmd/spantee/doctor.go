@@ -183,12 +183,12 @@ func examineSpool(w io.Writer) {
 	sums[spool.Rejected] += points[spool.Rejected]
 	sums[spool.Corrupt] += points[spool.Corrupt]
 	mark, state := "✓", "empty"
-	if len(entries) > 0 {
-		state = fmt.Sprintf("%s waiting, %d rejected, %d unreadable, %s of %s",
-			waiting, sums[spool.Rejected], sums[spool.Corrupt], humanize.IBytes(uint64(size)), humanize.IBytes(uint64(s.Max)))
+	if waiting += " waiting"; waiting != "0 spans waiting" {
+		mark, waiting = "!", waiting+" (spantee flush sends them)"
 	}
-	if waiting != "0 spans" {
-		mark, state = "!", state+" (spantee flush sends them)"
+	if len(entries) > 0 {
+		state = fmt.Sprintf("%s, %d rejected, %d set aside, %s of %s",
+			waiting, sums[spool.Rejected], sums[spool.Corrupt], humanize.IBytes(uint64(size)), humanize.IBytes(uint64(s.Max)))
 	}
 	finding(w, mark, "spool", state+", in "+s.Dir)
 }

@@ -246,7 +246,7 @@ func oddLines(stats mapping.Stats) string {
 		odd = append(odd, count(n, "line")+" of an unknown type")
 	}
 	if n := stats.EndsWithoutStart; n > 0 {
-		odd = append(odd, count(n, "end")+" of something that never began")
+		odd = append(odd, count(n, "event")+" of something whose start is missing")
 	}
 	if n := stats.Unidentified; n > 0 && stats.Runs > 0 {
 		odd = append(odd, count(n, "line")+" that could be from any agent")
@@ -320,7 +320,7 @@ func (r *reporter) undelivered() string {
 	for _, f := range []struct {
 		spans int
 		what  string
-	}{{d.Spooled, "spooled for retry"}, {d.Rejected, "spooled, but not retried"}, {d.Dropped, "lost"}} {
+	}{{d.Spooled, "spooled for retry"}, {d.Rejected, "rejected, and kept in the spool without being sent again"}, {d.Dropped, "lost"}} {
 		if f.spans > 0 {
 			fates = append(fates, fmt.Sprintf("%d %s", f.spans, f.what))
 		}
