@@ -278,7 +278,7 @@ func (vr *valueReader) take(escaped []byte) int {
 	n := min(len(escaped), vr.room, vr.max+margin)
 	if n < len(escaped) {
 		n = wholeEscapes(escaped, n)
-		vr.lost += jsonscan.UnquotedLen(escaped[n:])
+		vr.lost += jsonscan.UnquotedLen(escaped) - jsonscan.UnquotedLen(escaped[:n])
 	}
 	vr.room -= n
 	return n

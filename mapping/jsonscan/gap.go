@@ -9,8 +9,9 @@ import (
 
 const gapMark = '#'
 
-// MinHead is how many bytes of a string there are at least before a gap: shorter
-// texts need not be searched for one.
+// MinHead is how many bytes of a string there are at least before a gap. What looks
+// like a gap before that is an agent's invalid escape, and shorter texts need not be
+// searched for one.
 const MinHead = 512 << 10
 
 // AppendGap appends a gap, which stands for a part of a string that was left out:
@@ -28,22 +29,24 @@ func Len(s []byte) int {
 	if length < MinHead {
 		return length
 	}
-	for {
-		i := bytes.Index(s, []byte{'\\', gapMark})
+	for at := MinHead; ; {
+		i := bytes.Index(s[at:], []byte{'\\', gapMark})
 		if i < 0 {
 			return length
 		}
-		missing, _, size := gap(s[i:])
+		at += i
+		missing, _, size := gap(s, at)
 		length += missing - size
-		s = s[i+max(size, 2):]
+		at += max(size, 2)
 	}
 }
 
-// gap reads the gap that s begins with. Its size is 0 if there is none.
-func gap(s []byte) (length, unquoted, size int) {
-	if len(s) < 2 || s[0] != '\\' || s[1] != gapMark {
+// gap reads the gap that begins at s[at]. Its size is 0 if there is none.
+func gap(s []byte, at int) (length, unquoted, size int) {
+	if at < MinHead || len(s) < at+2 || s[at] != '\\' || s[at+1] != gapMark {
 		return 0, 0, 0
 	}
+	s = s[at:]
 	text, _, ok := bytes.Cut(s[2:min(len(s), 2+maxGap)], []byte{';'})
 	a, b, two := bytes.Cut(text, []byte{','})
 	missing, ok1 := digits(a)

@@ -21,9 +21,12 @@ func TestGap(t *testing.T) {
 	if got := string(jsonscan.Unquote(s)); got != strings.TrimSuffix(head, `\n`)+"\n\"b" {
 		t.Errorf("unquoted it ends with %q", got[jsonscan.MinHead:])
 	}
-	for _, other := range []string{`\#`, `\#;`, `\#1`, `\#1;`, `\#1,;`, `\#x,1;`, `\#1,12345678901234567890;`} {
+	for _, other := range []string{`\#`, `\#;`, `\#1`, `\#1;`, `\#1,;`, `\#x,1;`, `\#1,12345678901234567890;`, `\#555,5;`} {
 		if got := string(jsonscan.Unquote([]byte(other))); got != other[1:] {
 			t.Errorf("%s is %q", other, got)
+		}
+		if got := jsonscan.UnquotedLen([]byte(other)); got != len(other)-1 {
+			t.Errorf("%s is %d bytes long", other, got)
 		}
 		if got := jsonscan.Len([]byte(other)); got != len(other) {
 			t.Errorf("%s was %d bytes long", other, got)

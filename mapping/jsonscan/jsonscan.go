@@ -248,18 +248,24 @@ func Unquote(s []byte) []byte {
 		return s
 	}
 	out := make([]byte, 0, len(s))
-	for ; n >= 0; n = bytes.IndexByte(s, '\\') {
-		r, size := escape(s[n:])
-		out, s = append(out, s[:n]...), s[n+size:]
-		if r >= 0 {
+	at := 0
+	for ; n >= 0; n = bytes.IndexByte(s[at:], '\\') {
+		out, at = append(out, s[at:at+n]...), at+n
+		if _, _, size := gap(s, at); size > 0 {
+			at += size
+			continue
+		}
+		r, size := escape(s[at:])
+		if at += size; r >= 0 {
 			out = utf8.AppendRune(out, r)
 		}
 	}
-	return append(out, s...)
+	return append(out, s[at:]...)
 }
 
-// UnquotedLen is len(Unquote(s)), without the copy. Tools print megabytes with
-// an escape every few bytes, so it looks at eight at a time.
+// UnquotedLen returns how long a string is when unescaped, including the part that was
+// left out. Tools print megabytes with an escape every few bytes, so it looks at
+// eight at a time.
 func UnquotedLen(s []byte) int {
 	const each = 0x0101010101010101
 	length := len(s)
@@ -290,7 +296,7 @@ func UnquotedLen(s []byte) int {
 				unquoted = 0
 			}
 		case gapMark:
-			if _, missing, n := gap(s[i:]); n > 0 {
+			if _, missing, n := gap(s, i); n > 0 {
 				unquoted, size = missing, n
 			}
 		}
@@ -319,10 +325,6 @@ func escape(s []byte) (r rune, size int) {
 		return '\r', 2
 	case 't':
 		return '\t', 2
-	case gapMark:
-		if _, _, size := gap(s); size > 0 {
-			return -1, size
-		}
 	case 'u':
 		r = hex4(s)
 		if r < 0 {
