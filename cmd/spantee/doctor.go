@@ -179,12 +179,14 @@ func examineSpool(w io.Writer) {
 		sums[e.State] += e.Spans
 		points[e.State] += e.Points
 	}
-	waiting := cmp.Or(amount(sums[spool.Waiting]+sums[spool.Sending]+sums[spool.Killed], points[spool.Waiting]+points[spool.Sending]), "0 spans")
+	waiting := amount(sums[spool.Waiting]+sums[spool.Sending]+sums[spool.Killed], points[spool.Waiting]+points[spool.Sending])
 	sums[spool.Rejected] += points[spool.Rejected]
 	sums[spool.Corrupt] += points[spool.Corrupt]
 	mark, state := "✓", "empty"
-	if waiting += " waiting"; waiting != "0 spans waiting" {
-		mark, waiting = "!", waiting+" (spantee flush sends them)"
+	if waiting == "" {
+		waiting = "0 spans waiting"
+	} else {
+		mark, waiting = "!", waiting+" waiting (spantee flush sends them)"
 	}
 	if len(entries) > 0 {
 		state = fmt.Sprintf("%s, %d rejected, %d set aside, %s of %s",

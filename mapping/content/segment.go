@@ -3,6 +3,8 @@ package content
 import (
 	"slices"
 	"strings"
+
+	"github.com/spantee/spantee/mapping/redact"
 )
 
 // maxSegment is how much of a segment is kept, in bytes. What goes past that
@@ -134,7 +136,8 @@ func (c *Capture) Resolve(s *Segment, kind int, before *Endings, more bool) Reso
 			r.secrets = append(r.secrets, f)
 		}
 	}
-	r.secrets = apart(r.secrets)
+	slices.SortStableFunc(r.secrets, func(a, b finding) int { return a.Start - b.Start })
+	r.secrets = redact.Merge(r.secrets)
 	switch {
 	case s.over:
 		*before = Endings{}
@@ -143,20 +146,6 @@ func (c *Capture) Resolve(s *Segment, kind int, before *Endings, more bool) Reso
 	}
 	*s = Segment{buf: s.buf[:0]}
 	return r
-}
-
-// apart sorts findings and merges those that overlap.
-func apart(all []finding) []finding {
-	slices.SortStableFunc(all, func(a, b finding) int { return a.Start - b.Start })
-	merged := all[:0]
-	for _, f := range all {
-		if n := len(merged); n > 0 && f.Start < merged[n-1].End {
-			merged[n-1].End = max(merged[n-1].End, f.End)
-			continue
-		}
-		merged = append(merged, f)
-	}
-	return merged
 }
 
 // Piece returns the text of a piece, and how many bytes were cut from it.

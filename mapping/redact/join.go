@@ -270,7 +270,7 @@ func skipGutter(t string, i int) int {
 	return i
 }
 
-// A joinedList is the call of a function that joins strings without a separator.
+// joinedLists are calls of functions that join strings without a separator.
 var joinedLists = [...]string{`"".join([`, `''.join([`, `"".join((`, "concat(", "CONCAT(", "implode('', ["}
 
 // inJoinedList reports whether the string between two quotes is the first of a list

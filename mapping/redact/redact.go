@@ -98,15 +98,20 @@ func apart(text string, found []Finding) []Finding {
 		}
 		return b.End - a.End
 	})
-	merged := found[:0]
 	marks := marksIn(text)
-	for _, f := range found {
+	return Merge(slices.DeleteFunc(found, func(f Finding) bool {
 		for len(marks) > 0 && marks[0].end <= f.Start {
 			marks = marks[1:]
 		}
-		if len(marks) > 0 && marks[0].start <= f.Start && f.End <= marks[0].end {
-			continue
-		}
+		return len(marks) > 0 && marks[0].start <= f.Start && f.End <= marks[0].end
+	}))
+}
+
+// Merge merges findings that overlap, in place. They must be in the order of their
+// starts. Of those that overlap, the first one's rule remains.
+func Merge(found []Finding) []Finding {
+	merged := found[:0]
+	for _, f := range found {
 		if n := len(merged); n > 0 && f.Start < merged[n-1].End {
 			merged[n-1].End = max(merged[n-1].End, f.End)
 			continue

@@ -26,6 +26,14 @@ type escape struct {
 	color bool
 }
 
+// after returns what comes after the escape in the view, of which a color is no part.
+func (e *escape) after() int {
+	if e.color {
+		return e.at
+	}
+	return e.at + 1
+}
+
 // newView returns the view of a text.
 func newView(raw string) *view {
 	leads := leadsOf(raw)
@@ -331,11 +339,7 @@ func (v *view) index(i int) int {
 		return i
 	}
 	e := &v.escapes[n-1]
-	at := e.at
-	if !e.color {
-		at++
-	}
-	return at + max(0, i-e.raw-int(e.width))
+	return e.after() + max(0, i-e.raw-int(e.width))
 }
 
 // after returns the position in the text of the character at i, which comes after
@@ -345,11 +349,7 @@ func (v *view) after(n, i int) int {
 		return i
 	}
 	e := &v.escapes[n-1]
-	at := e.at
-	if !e.color {
-		at++
-	}
-	return e.raw + int(e.width) + i - at
+	return e.raw + int(e.width) + i - e.after()
 }
 
 // percent reports whether the character at i is percent-encoded.
