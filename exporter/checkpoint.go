@@ -157,10 +157,27 @@ const (
 	// diskPatience is how long a disk may take for one request.
 	diskPatience = 2 * time.Second
 
-	// DiskReserve is how long before the deadline of Close all attempts end, which
+	// diskReserve is how long before the deadline of Close all attempts end, which
 	// leaves time for spooling. The disk gets at least this long in any case.
-	DiskReserve = 200 * time.Millisecond
+	diskReserve = 200 * time.Millisecond
 )
+
+// Deadlines returns when delivery attempts must end so that the disk can still keep
+// what they did not deliver before ctx ends, and when the disk operations must end.
+// The disk gets some time even if ctx has ended. Deadlines returns false if ctx has no
+// deadline.
+func Deadlines(ctx context.Context) (attempts, disk time.Time, bounded bool) {
+	end, bounded := ctx.Deadline()
+	if !bounded {
+		return time.Time{}, time.Time{}, false
+	}
+	now := time.Now()
+	disk = now.Add(diskReserve)
+	if disk.Before(end) {
+		disk = end
+	}
+	return end.Add(-min(diskReserve, max(0, end.Sub(now)/4))), disk, true
+}
 
 // diskContext returns the context for a disk operation that saves spans.
 func (e *Exporter) diskContext() (context.Context, context.CancelFunc) {

@@ -178,8 +178,8 @@ func TestClose(t *testing.T) {
 	}{
 		{"refused", always(errRefused), "connection refused", 0, false},
 		{"refused before as well", always(errRefused), "connection refused", 0, true},
-		{"busy", always(errBusy), "503", 2*time.Second - DiskReserve, true},
-		{"hung", hung, "did not answer in time", 2*time.Second - DiskReserve, false},
+		{"busy", always(errBusy), "503", 2*time.Second - diskReserve, true},
+		{"hung", hung, "did not answer in time", 2*time.Second - diskReserve, false},
 		{"refused for good", always(errBad), "400", 0, false},
 		{"unknown error", always(errors.New("disk full")), "disk full", 0, false},
 		{"ready again", func() func(context.Context, int, []*tracepb.Span) error {

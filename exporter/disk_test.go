@@ -92,7 +92,7 @@ func TestCloseDoesNotWaitForAFrozenDisk(t *testing.T) {
 				checkpoint(t, e)
 				start := time.Now()
 				r := closeKeeping(t, e, 2*time.Second)
-				if took := time.Since(start); took > 2*time.Second+DiskReserve {
+				if took := time.Since(start); took > 2*time.Second+diskReserve {
 					t.Errorf("took %v", took)
 				}
 				if r.Spooled+r.Dropped != 3 || r.Spooled != spooled && call != "append" {

@@ -132,7 +132,7 @@ func TestCloseStopsSendingWhatWaits(t *testing.T) {
 		sent   int
 	}{
 		{"slow", slow, drainGrace + each, 7},
-		{"hung", hang, 2*time.Second - DiskReserve, 0},
+		{"hung", hang, 2*time.Second - diskReserve, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

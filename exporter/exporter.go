@@ -162,8 +162,8 @@ type interval struct{ from, to uint64 }
 // opentelemetry.proto.trace.v1.Span. It copies span. from is the span's resource,
 // nil for Config.Resource; there should be only a few distinct resources. Export
 // may be called by several goroutines, and does not block unless Config.Wait or
-// SetWait makes it wait for room. If there is no room, the oldest spans are spooled or, without a spool,
-// dropped and counted. So is a span exported after Close.
+// SetWait makes it wait for room. If there is no room, the oldest spans are spooled
+// or, without a spool, dropped and counted. So is a span exported after Close.
 func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 	e.mu.Lock()
 	e.report.Ended++
@@ -331,13 +331,8 @@ func (b *batch) add(q queued) {
 // do the same for what was exported since.
 func (e *Exporter) Close(ctx context.Context) Report {
 	attempts, cancel := ctx, context.CancelFunc(func() {})
-	deadline, ok := ctx.Deadline()
-	end := deadline
-	if ok {
-		if least := time.Now().Add(DiskReserve); end.Before(least) {
-			end = least
-		}
-		deadline = deadline.Add(-min(DiskReserve, time.Until(deadline)/4))
+	deadline, diskDeadline, bounded := Deadlines(ctx)
+	if bounded {
 		attempts, cancel = context.WithDeadline(ctx, deadline)
 	}
 	defer cancel()
@@ -349,14 +344,14 @@ func (e *Exporter) Close(ctx context.Context) Report {
 		e.closed, e.deadline = true, deadline
 		close(e.closing)
 	}
-	e.diskDeadline = end
+	e.diskDeadline = diskDeadline
 	e.mu.Unlock()
 	select {
 	case <-e.done:
 	case <-attempts.Done():
 		select {
 		case <-e.done:
-		case <-time.After(DiskReserve / 2): // a client that ignores its context is left behind
+		case <-time.After(diskReserve / 2): // a client that ignores its context is left behind
 		}
 	}
 	for b := e.takeRemaining(); len(b.spans) > 0; b = e.takeRemaining() {

@@ -32,8 +32,8 @@ func Flush(ctx context.Context, s spool.Spool, dial func(spool.Destination) (Cli
 	recovered, err := s.Recover(ctx)
 	all := []Flushed{}
 	if err != nil || recovered != (spool.Recovered{}) {
-		f := Flushed{Earlier: Earlier{Recovered: recovered.Spans, Dropped: recovered.Others}, Err: err}
-		f.Metrics.Dropped = recovered.OtherPoints
+		f := Flushed{Earlier: Earlier{Recovered: recovered.Spans}, Err: err}
+		f.addEvicted(recovered.Evicted)
 		all = append(all, f)
 	}
 	destinations, unreadable := s.Destinations(ctx)
@@ -81,8 +81,7 @@ func flush(ctx context.Context, s spool.Spool, to spool.Destination, client Clie
 	d.retry = func(after time.Duration) bool { return sleep(ctx, after) }
 	defer func() {
 		*sum = d.others
-		sum.Dropped += d.evicted.Others
-		sum.Metrics.Dropped += d.evicted.OtherPoints
+		sum.addEvicted(d.evicted)
 	}()
 	return stop(ctx, client, d.sendAll(ctx, ctx))
 }
@@ -108,8 +107,8 @@ func flushMetrics(ctx context.Context, s spool.Spool, to spool.Destination, clie
 		Retry: func(after time.Duration) bool { return sleep(ctx, after) },
 	}
 	err := b.Send(ctx, ctx)
-	*sum = Earlier{Metrics: b.Earlier, Dropped: b.Evicted.Others}
-	sum.Metrics.Dropped += b.Evicted.OtherPoints
+	*sum = Earlier{Metrics: b.Earlier}
+	sum.addEvicted(b.Evicted)
 	return stop(ctx, client, err)
 }
 

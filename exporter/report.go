@@ -55,6 +55,12 @@ func (e *Earlier) Add(more Earlier) {
 	e.Metrics.add(more.Metrics)
 }
 
+// addEvicted counts what was evicted from the spool of other processes' data.
+func (e *Earlier) addEvicted(evicted spool.Evicted) {
+	e.Dropped += evicted.Others
+	e.Metrics.Dropped += evicted.OtherPoints
+}
+
 // undecided returns how many spans have no final outcome yet.
 func (r *Report) undecided() int { return r.Ended - r.Delivered - r.Spooled - r.Rejected - r.Dropped }
 
@@ -73,8 +79,7 @@ func (r *Report) AddEvicted(e spool.Evicted) {
 	r.Spooled -= e.Own
 	r.Rejected -= e.OwnRejected
 	r.Dropped += e.Own + e.OwnRejected
-	r.Earlier.Dropped += e.Others
-	r.Earlier.Metrics.Dropped += e.OtherPoints
+	r.Earlier.addEvicted(e)
 }
 
 func (r *Report) blame(why *UploadError) {

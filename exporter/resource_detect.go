@@ -81,8 +81,9 @@ func detectContainer(set func(key, value string)) {
 	}
 }
 
-// findContainerID searches the lines of b that contain the text only. The id is in the path of
-// a container's cgroup (v1), or of the files that are mounted into it (v2).
+// findContainerID searches the lines of b that contain the text only. The id is in
+// the path of a container's cgroup (v1), or of the files that are mounted into it
+// (v2).
 func findContainerID(b []byte, only string) string {
 	for line := range strings.Lines(string(b)) {
 		if !strings.Contains(line, only) {

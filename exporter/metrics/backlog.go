@@ -37,16 +37,14 @@ const (
 var errNoSpool = errors.New("no spool")
 
 // deadlines returns the contexts for the disk and for attempts to deliver until ctx
-// ends. If there is a spool, attempts end early enough for it, and the disk gets some
-// time in any case.
+// ends. If there is a spool, attempts end early enough for it.
 func (b *backlog) deadlines(ctx context.Context) (disk, attempts context.Context, cancel context.CancelFunc) {
-	deadline, bounded := ctx.Deadline()
+	deadline, diskDeadline, bounded := exporter.Deadlines(ctx)
 	if b.spool == nil || !bounded {
 		return context.WithoutCancel(ctx), ctx, func() {}
 	}
-	left := max(0, time.Until(deadline))
-	disk, cancelDisk := context.WithTimeout(context.WithoutCancel(ctx), max(left, exporter.DiskReserve))
-	attempts, cancelAttempts := context.WithDeadline(ctx, deadline.Add(-min(exporter.DiskReserve, left/4)))
+	disk, cancelDisk := context.WithDeadline(context.WithoutCancel(ctx), diskDeadline)
+	attempts, cancelAttempts := context.WithDeadline(ctx, deadline)
 	return disk, attempts, func() {
 		cancelAttempts()
 		cancelDisk()

@@ -10,8 +10,8 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// instruments are the synchronous instruments; observe creates the observable ones. Each is made when
-// it is first used: a short session has no use for half of them.
+// instruments are the synchronous instruments; observe creates the observable ones.
+// Each is made when it is first used: a short session has no use for half of them.
 type instruments struct {
 	observe                                         func()
 	agentDuration, toolDuration, mcpDuration        func() metric.Float64Histogram

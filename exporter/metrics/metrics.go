@@ -1,6 +1,6 @@
 // Package metrics derives metrics, most of them from finished spans, aggregates them
-// with OpenTelemetry's metrics SDK, and sends them. A [Recorder] sees every span of a run, including
-// spans that a sampler drops later, so metrics cover all runs.
+// with OpenTelemetry's metrics SDK, and sends them. A [Recorder] sees every span of a
+// run, including spans that a sampler drops later, so metrics cover all runs.
 //
 // Metric attributes, such as agent, model and tool, have few distinct values. They
 // never hold ids, paths or content.

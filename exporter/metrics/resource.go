@@ -18,9 +18,8 @@ var unbounded = []string{
 
 // Resource returns the resource of metrics: that of spans, without attributes that
 // differ in every run unless asked, the value of $OTEL_RESOURCE_ATTRIBUTES, sets
-// them. instance is the
-// service.instance.id if the resource has none, because a series must have one
-// writer.
+// them. instance is the service.instance.id if the resource has none, because a
+// series must have one writer.
 func Resource(of *resourcepb.Resource, asked, instance string) *sdkresource.Resource {
 	attributes := []attribute.KeyValue{attribute.String("service.instance.id", instance)} // of two, the later one wins
 	for _, kv := range of.GetAttributes() {

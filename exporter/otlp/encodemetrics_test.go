@@ -2,7 +2,6 @@ package otlp
 
 import (
 	"context"
-	"net"
 	"strings"
 	"testing"
 
@@ -14,7 +13,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/trace"
 	colmetricpb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -65,19 +63,9 @@ func measure(t *testing.T, reader metric.Reader) *metricdata.ResourceMetrics {
 // TestEncodeMetrics compares requests with those of OpenTelemetry's exporter, under
 // the same variables.
 func TestEncodeMetrics(t *testing.T) {
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, received := grpc.NewServer(), new(recorder)
-	colmetricpb.RegisterMetricsServiceServer(server, received)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	defer func() {
-		server.Stop()
-		<-served
-	}()
-	settings, err := Resolve(Config{Signal: Metrics, Endpoint: "http://" + listener.Addr().String()})
+	received := new(recorder)
+	url := metricsServer(t, received)
+	settings, err := Resolve(Config{Signal: Metrics, Endpoint: url})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +73,7 @@ func TestEncodeMetrics(t *testing.T) {
 		for _, aggregation := range []string{"", "explicit_bucket_histogram", "base2_exponential_bucket_histogram"} {
 			t.Setenv("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", temporality)
 			t.Setenv("OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION", aggregation)
-			theirs, err := otlpmetricgrpc.New(t.Context(), otlpmetricgrpc.WithEndpoint(listener.Addr().String()), otlpmetricgrpc.WithInsecure())
+			theirs, err := otlpmetricgrpc.New(t.Context(), otlpmetricgrpc.WithEndpointURL(url))
 			if err != nil {
 				t.Fatal(err)
 			}

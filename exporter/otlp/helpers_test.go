@@ -3,13 +3,16 @@ package otlp
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	colmetricpb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter"
@@ -88,4 +91,22 @@ func wantReport(t *testing.T, r exporter.Report, delivered, dropped int, cause s
 	if got := fmt.Sprint(r.Cause); dropped > 0 && !strings.Contains(got, cause) {
 		t.Errorf("cause is %q, want %q", got, cause)
 	}
+}
+
+// metricsServer serves metrics over gRPC until the test ends, and returns its URL.
+func metricsServer(t *testing.T, service colmetricpb.MetricsServiceServer) (url string) {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	colmetricpb.RegisterMetricsServiceServer(server, service)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		<-served
+	})
+	return "http://" + listener.Addr().String()
 }

@@ -3,12 +3,10 @@ package otlp
 import (
 	"context"
 	"errors"
-	"net"
 	"testing"
 
 	colmetricpb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	metricpb "go.opentelemetry.io/proto/otlp/metrics/v1"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter"
@@ -89,19 +87,7 @@ func (partialServer) Export(context.Context, *colmetricpb.ExportMetricsServiceRe
 }
 
 func TestPartialSuccessOfMetrics(t *testing.T) {
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := grpc.NewServer()
-	colmetricpb.RegisterMetricsServiceServer(server, partialServer{})
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	defer func() {
-		server.Stop()
-		<-served
-	}()
-	settings, err := Resolve(Config{Signal: Metrics, Endpoint: "http://" + listener.Addr().String()})
+	settings, err := Resolve(Config{Signal: Metrics, Endpoint: metricsServer(t, partialServer{})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,8 +113,9 @@ func (c *Claim) Halves() (first, second *Claim) {
 //
 // A file that is not a request is set aside; corrupt is the number of spans or data
 // points it claimed to have. A file of deltas is set aside, too, if its process died
-// while it sent them: they may have arrived, and would count twice. A file that cannot be read for another reason stays in place,
-// and Next returns the reason once nothing else is left.
+// while it sent them: they may have arrived, and would count twice. A file that
+// cannot be read for another reason stays in place, and Next returns the reason once
+// nothing else is left.
 func (o *Outbox) Next(ctx context.Context) (c *Claim, corrupt int, err error) {
 	type next struct {
 		*Claim
