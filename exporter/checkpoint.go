@@ -115,7 +115,7 @@ func (e *Exporter) awaitJournal(b batch) {
 		case <-closing:
 			closing = nil
 			if deadline, _ := e.closeDeadline(); !deadline.IsZero() {
-				patience = time.After(time.Until(deadline) / 4) // the receiver needs the rest
+				patience = time.After(time.Until(deadline) * 3 / 4) // the receiver needs the rest
 			}
 		case <-e.ctx.Done():
 			return

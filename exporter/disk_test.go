@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,6 +68,37 @@ func TestNothingIsSentBeforeItIsJournaled(t *testing.T) {
 		}
 		release()
 		closeKeeping(t, e, time.Second)
+	})
+}
+
+// A slow disk is busy with one piece when Close comes, and has another to write: the
+// last span waits for both.
+func TestCloseWaitsForASlowDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var written atomic.Int32
+		slow := func(call string) {
+			if call == "append" {
+				time.Sleep(500 * time.Millisecond)
+				written.Add(1)
+			}
+		}
+		early := false
+		c := &fake{answer: func(_ context.Context, spans []*tracepb.Span) error {
+			early = early || written.Load() < 2
+			return nil
+		}}
+		e := newExporter(t, Config{Client: c, Spool: newSpool(t)})
+		checkpoint(t, e, numbered(50, 51, 300)...)
+		synctest.Wait()
+		spool.OnDisk.Store(&slow)
+		defer spool.OnDisk.Store(nil)
+		exportAll(e, numbered(0, 1, 300))
+		synctest.Wait() // the disk is writing
+		exportAll(e, numbered(1, 2, 300))
+		wantFates(t, closeKeeping(t, e, 2*time.Second), 2, 0, 0, 0)
+		if early {
+			t.Error("a span was sent before it was on disk")
+		}
 	})
 }
 
