@@ -3,6 +3,7 @@ package exporter
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
@@ -96,12 +97,13 @@ func (e *Exporter) takeOverdue() (batch, *UploadError) {
 // sent earlier and the process then killed, the span would be an orphan whenever
 // its root was still journaled under ids that have changed since. If the disk does
 // not answer in time, the spans go without this protection, and awaitJournal does
-// not wait again until the disk answers.
+// not wait again until the disk answers. Spans that will only be spooled wait, too: a
+// killed process would leave another version of an open span in its journal.
 func (e *Exporter) awaitJournal(b batch) {
 	if e.journal == nil {
 		return
 	}
-	patience, closing := time.After(diskPatience), e.closing
+	patience, closing, over := time.After(diskPatience), e.closing, e.ctx.Done()
 	for {
 		written, moved := e.journal.Written(b.numbers[len(b.numbers)-1].to)
 		if written || e.diskLate {
@@ -117,8 +119,11 @@ func (e *Exporter) awaitJournal(b batch) {
 			if deadline, _ := e.closeDeadline(); !deadline.IsZero() {
 				patience = time.After(time.Until(deadline) * 3 / 4) // the receiver needs the rest
 			}
-		case <-e.ctx.Done():
-			return
+		case <-over:
+			if !errors.Is(context.Cause(e.ctx), errGivenUp) {
+				return
+			}
+			over = nil
 		}
 	}
 }

@@ -17,11 +17,14 @@ const (
 	maxBackoff = 5 * time.Second
 )
 
+// errGivenUp is why there are no more attempts, although there is still time.
+var errGivenUp = errors.New("waiting for the receiver is pointless")
+
 // run sends one request after another until Close has been called and the queue is
 // empty.
 func (e *Exporter) run() {
 	defer close(e.done)
-	defer e.cancel()
+	defer e.cancel(nil)
 
 	broken := attempt(e.ctx, e.cfg.Client.Start)
 	for b := e.next(); len(b.spans) > 0; b = e.next() {
@@ -114,7 +117,7 @@ func (e *Exporter) deliver(r request) (done bool) {
 		case out.why.Verdict == Misconfigured: // waiting does not help
 			return e.spoolOrDrop(r, out.why)
 		case out.why.Verdict == Unreachable && closing == nil:
-			e.cancel() // the requests behind this one would fail, too
+			e.cancel(errGivenUp) // the requests behind this one would fail, too
 		}
 		select {
 		case <-time.After(backoff/2 + rand.N(backoff)):
@@ -140,7 +143,7 @@ func (e *Exporter) awaitDelay() bool {
 		if deadline, closed := e.closeDeadline(); closed {
 			closing = nil
 			if !deadline.IsZero() && time.Until(deadline) <= delay {
-				e.cancel()
+				e.cancel(errGivenUp)
 				return false
 			}
 		}

@@ -102,6 +102,39 @@ func TestCloseWaitsForASlowDisk(t *testing.T) {
 	})
 }
 
+// The last span waits for a slow disk even when the collector is gone and the span
+// will only be spooled: or else a kill leaves it in the spool and its former version in
+// the journal.
+func TestNothingIsSpooledBeforeItIsJournaled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var written atomic.Int32
+		var early atomic.Bool
+		slow := func(call string) {
+			switch call {
+			case "append":
+				time.Sleep(300 * time.Millisecond)
+				written.Add(1)
+			case "rename": // of a request; the journal is only appended to
+				early.Store(written.Load() < 2)
+			}
+		}
+		e := newExporter(t, Config{Client: &fake{answer: answers(errRefused)}, Spool: newSpool(t), MaxRequest: 1000, MaxQueue: 1 << 20})
+		checkpoint(t, e, numbered(50, 51, 300)...)
+		synctest.Wait()
+		exportAll(e, numbered(0, 3, 300)) // a full request, which is tried again and again
+		synctest.Wait()
+		spool.OnDisk.Store(&slow)
+		defer spool.OnDisk.Store(nil)
+		exportAll(e, numbered(3, 4, 300))
+		synctest.Wait() // the disk is writing
+		exportAll(e, numbered(4, 5, 300))
+		wantFates(t, closeKeeping(t, e, 2*time.Second), 0, 5, 0, 0)
+		if early.Load() { // the last request
+			t.Error("a span was spooled before it was journaled")
+		}
+	})
+}
+
 // Close comes back in time from a disk that does not answer. What it could not
 // keep is in the journal, if the disk took that before, and counted if not.
 func TestCloseDoesNotWaitForAFrozenDisk(t *testing.T) {

@@ -64,7 +64,7 @@ func New(cfg Config) (*Exporter, error) {
 		roomMade: make(chan struct{}),
 		wait:     cfg.Wait,
 	}
-	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.ctx, e.cancel = context.WithCancelCause(context.Background())
 
 	if cfg.Spool != nil {
 		own := *cfg.Spool
@@ -108,7 +108,7 @@ type Exporter struct {
 	sender sender
 
 	ctx      context.Context // of every attempt; ends with the context of Close
-	cancel   context.CancelFunc
+	cancel   context.CancelCauseFunc
 	wake     chan struct{} // there may be a request to send
 	closing  chan struct{}
 	done     chan struct{}
@@ -336,7 +336,7 @@ func (e *Exporter) Close(ctx context.Context) Report {
 		attempts, cancel = context.WithDeadline(ctx, deadline)
 	}
 	defer cancel()
-	stop := context.AfterFunc(attempts, e.cancel)
+	stop := context.AfterFunc(attempts, func() { e.cancel(nil) })
 	defer stop()
 
 	e.mu.Lock()
