@@ -379,21 +379,26 @@ const hexDigits = "0123456789abcdef"
 // they count against the size of the attribute.
 func appendQuoted(b []byte, s string) []byte {
 	b = append(b, '"')
+	from := 0
 	for i := range len(s) {
-		switch c := s[i]; {
-		case c == '"' || c == '\\':
-			b = append(b, '\\', c)
-		case c == '\n':
-			b = append(b, '\\', 'n')
-		case c == '\t':
-			b = append(b, '\\', 't')
-		case c == '\r':
-			b = append(b, '\\', 'r')
-		case c < ' ':
-			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		default:
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		b = append(append(b, s[from:i]...), '\\')
+		from = i + 1
+		switch c {
+		case '"', '\\':
 			b = append(b, c)
+		case '\n':
+			b = append(b, 'n')
+		case '\t':
+			b = append(b, 't')
+		case '\r':
+			b = append(b, 'r')
+		default:
+			b = append(b, 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 		}
 	}
-	return append(b, '"')
+	return append(append(b, s[from:]...), '"')
 }

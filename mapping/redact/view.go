@@ -41,7 +41,7 @@ func newView(raw string) *view {
 	if i < 0 {
 		return (&view{text: raw}).joined()
 	}
-	v := &view{}
+	v := &view{escapes: make([]escape, 0, strings.Count(raw, `\`))} // there are few others
 	b := make([]byte, 0, len(raw))
 	last := 0
 	for i >= 0 {
