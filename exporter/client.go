@@ -17,7 +17,8 @@ import (
 //
 // The spans of a request are already encoded: they are in the unknown fields of its
 // ScopeSpans, where proto.Marshal finds them but GetSpans does not. A Client that
-// looks into spans must marshal and unmarshal the request first.
+// looks into spans must marshal and unmarshal the request first. A Client must not
+// use a request after it has returned nil: the bytes are reused.
 //
 // UploadTraces returns an [UploadError] that says what to do about a failed
 // request. A context's error counts as Retryable, any other error as Permanent.

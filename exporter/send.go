@@ -3,6 +3,7 @@ package exporter
 import (
 	"bytes"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,7 +35,7 @@ func newOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationSco
 	o := &origin{request: request{resource: resource, scope: scope}}
 	// In a full request, the lengths of the two enclosing messages take up to three
 	// bytes more each than in an empty one.
-	o.overhead = 2*3 + proto.Size(&coltracepb.ExportTraceServiceRequest{ResourceSpans: o.resourceSpans()})
+	o.overhead = 2*3 + proto.Size(&coltracepb.ExportTraceServiceRequest{ResourceSpans: o.resourceSpans(nil)})
 	return o
 }
 
@@ -77,16 +78,16 @@ func (r request) with(spans [][]byte) request {
 	return r
 }
 
-// resourceSpans wraps the spans, which proto.Marshal copies verbatim.
-func (r request) resourceSpans() []*tracepb.ResourceSpans {
+// resourceSpans wraps the joined spans, which proto.Marshal copies verbatim.
+func (r request) resourceSpans(joined []byte) []*tracepb.ResourceSpans {
 	scope := &tracepb.ScopeSpans{Scope: r.scope}
-	scope.ProtoReflect().SetUnknown(bytes.Join(r.spans, nil))
+	scope.ProtoReflect().SetUnknown(joined)
 	return []*tracepb.ResourceSpans{{Resource: r.resource, ScopeSpans: []*tracepb.ScopeSpans{scope}}}
 }
 
 // body returns the request as a spool keeps it.
 func (r request) body() (spool.Request, error) {
-	b, err := proto.Marshal(&coltracepb.ExportTraceServiceRequest{ResourceSpans: r.resourceSpans()})
+	b, err := proto.Marshal(&coltracepb.ExportTraceServiceRequest{ResourceSpans: r.resourceSpans(bytes.Join(r.spans, nil))})
 	return spool.Request{Body: b, Spans: len(r.spans)}, err
 }
 
@@ -96,6 +97,7 @@ type sender struct {
 
 	mu        sync.Mutex
 	notBefore time.Time // the receiver wants no requests until then
+	buffer    []byte    // for the spans of the next request
 }
 
 // delay returns how long the receiver still wants no requests.
@@ -139,8 +141,10 @@ func (s *sender) sendInto(ctx context.Context, r request, out *outcome) {
 		out.left = append(out.left, r.spans...)
 		return
 	}
-	failed := attempt(ctx, func(ctx context.Context) error { return s.client.UploadTraces(ctx, r.resourceSpans()) })
-	if failed == nil {
+	joined := s.join(r.spans)
+	failed := attempt(ctx, func(ctx context.Context) error { return s.client.UploadTraces(ctx, r.resourceSpans(joined)) })
+	if failed == nil { // else a client that was left behind may still read it
+		s.reuse(joined)
 		out.delivered += len(r.spans)
 		return
 	}
@@ -167,6 +171,32 @@ func (s *sender) sendInto(ctx context.Context, r request, out *outcome) {
 		}
 	default:
 		out.left = append(out.left, r.spans...)
+	}
+}
+
+// join joins encoded spans in the buffer.
+func (s *sender) join(spans [][]byte) []byte {
+	s.mu.Lock()
+	b := s.buffer[:0]
+	s.buffer = nil
+	s.mu.Unlock()
+	size := 0
+	for _, span := range spans {
+		size += len(span)
+	}
+	b = slices.Grow(b, size)
+	for _, span := range spans {
+		b = append(b, span...)
+	}
+	return b
+}
+
+// reuse takes back a buffer, unless it is that of an exceptionally large span.
+func (s *sender) reuse(b []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if cap(b) <= 2*fullRequest {
+		s.buffer = b
 	}
 }
 

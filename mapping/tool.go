@@ -64,7 +64,11 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 	}
 	r.counts.tools++
 	inv.counts.tools++
-	t := &tool{arguments: attributes{wire: r.m.buffer()}, id: id, n: r.counts.tools, inv: inv, start: start, floor: min(printed, at), pending: ev.StartPending}
+	t := r.m.spareTool
+	if r.m.spareTool = nil; t == nil {
+		t = new(tool)
+	}
+	*t = tool{arguments: attributes{wire: r.m.buffer()}, id: id, n: r.counts.tools, inv: inv, start: start, floor: min(printed, at), pending: ev.StartPending}
 	t.estimated = r.guessed && ev.Start == 0
 	t.learn(r, ev.Tool)
 
@@ -201,7 +205,8 @@ func (r *run) toolCall(inv *invocation, ev *agent.Event, at instant) {
 	r.outcome(t, ev, r.clock.after(t.start, r.ownTime(ev, at)), false)
 }
 
-// outcome ends a call with the outcome that its last line states.
+// outcome ends a call with the outcome that its last line states. The next call may
+// reuse t.
 func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	call := ev.Tool
 	if call == nil {
@@ -242,6 +247,8 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	}
 	if call.Background {
 		r.leaveRunning(t, call, at)
+	} else {
+		r.m.spareTool = t
 	}
 }
 
