@@ -105,8 +105,14 @@ func (d *cursorDecoder) Flush(dst []Event) []Event {
 // distinguishes deltas from repeated texts.
 func (d *cursorDecoder) text(ev *Event, dst []Event) []Event {
 	s := d.session(ev)
+	if ev.Kind == Unknown || ev.Kind == Ignored { // it tells nothing of the lines around it
+		return append(dst, *ev)
+	}
 	if s.held {
 		dst = s.release(ev, dst)
+	}
+	if ev.Kind != Notice {
+		s.retrying = false
 	}
 	switch ev.Kind {
 	case RunStart:
@@ -114,7 +120,7 @@ func (d *cursorDecoder) text(ev *Event, dst []Event) []Event {
 	case TextDelta:
 		return s.delta(ev, dst)
 	case TextMessage:
-		repeats := s.said.n > 0
+		repeats := s.said.begins(jsonscan.Unquote(ev.Text))
 		s.said.reset()
 		if repeats {
 			ev.Kind = TextEnd
@@ -146,7 +152,7 @@ func (d *cursorDecoder) session(ev *Event) *cursorSession {
 	s := d.sessions[string(ev.Session)]
 	switch {
 	case s != nil:
-	case d.current != nil && d.current.justBegun && ev.Kind != RunStart && ev.Kind != RunEnd && ev.Kind != Unknown:
+	case d.current != nil && d.current.justBegun && !belongsElsewhere[ev.Kind]:
 		// Builds of 2025 had another id in the init line than in all others.
 		s = d.current
 		s.oldID = s.id
@@ -162,6 +168,10 @@ func (d *cursorDecoder) session(ev *Event) *cursorSession {
 	d.current = s
 	return s
 }
+
+// belongsElsewhere are the kinds of events whose session is not that of the init line
+// before them, if it has another id: a run begins with none of them.
+var belongsElsewhere = map[Kind]bool{RunStart: true, RunEnd: true, TaskEnd: true, Unknown: true}
 
 // maxSessions is how many sessions a decoder tracks at once.
 const maxSessions = 4096

@@ -15,7 +15,8 @@ import (
 // question, a retry or the end. Most repetitions have a model call or lack a
 // timestamp. A repetition before a question or a retry looks like a delta: it is
 // recognized by its text, which equals all deltas since the last repetition, or,
-// after at most one delta, by the line that follows.
+// after at most one delta, by the line that follows. A whole text that begins
+// otherwise than the deltas before it repeats none: they were such repetitions.
 //
 // The tool runner has a clock of its own. Its offset from the clock of the
 // timestamps is constant within a run. The line that starts a call may be printed
@@ -32,7 +33,9 @@ type cursorSession struct {
 	text    []byte // of delayed
 
 	offsets []Instant // between the clocks, from completed calls
-	attempt int64     // of the last retry
+
+	retrying bool // nothing but notices has come since a retry
+	attempt  int64
 }
 
 // said describes the text since the last repetition.
@@ -40,10 +43,15 @@ type said struct {
 	n    int // deltas
 	size int
 	hash maphash.Hash
+	head []byte // the first bytes
 }
 
+// maxSaidHead is how much of a text is compared with a whole one. The rest may
+// differ: captures are edited, and lose lines.
+const maxSaidHead = 64
+
 func (s *said) reset() {
-	s.n, s.size = 0, 0
+	s.n, s.size, s.head = 0, 0, s.head[:0]
 	s.hash.Reset()
 }
 
@@ -51,6 +59,16 @@ func (s *said) add(text []byte) {
 	s.n++
 	s.size += len(text)
 	s.hash.Write(text)
+	if n := maxSaidHead - len(s.head); n > 0 {
+		s.head = append(s.head, text[:min(n, len(text))]...)
+	}
+}
+
+// begins reports whether a whole text begins as the deltas do.
+func (s *said) begins(text []byte) bool {
+	head, text := bytes.TrimSpace(s.head), bytes.TrimSpace(text)
+	n := min(len(head), len(text))
+	return s.n > 0 && bytes.Equal(head[:n], text[:n])
 }
 
 func (s *said) is(text []byte) bool {
@@ -139,16 +157,19 @@ func (s *cursorSession) correct(ev *Event, l *cursorLine) {
 	}
 }
 
-// countRetry drops all but one of the lines of each retry.
+// countRetry drops all but one of the lines of each retry. The attempts of the next
+// request are counted from 1 again.
 func (s *cursorSession) countRetry(ev *Event) {
 	if ev.Notice != semconv.EventRetry {
 		return
 	}
 	for _, f := range ev.Facts {
-		if f.Key == semconv.Attempt && f.Int == s.attempt {
-			ev.Notice = ""
-		} else if f.Key == semconv.Attempt {
-			s.attempt = f.Int
+		if f.Key != semconv.Attempt {
+			continue
 		}
+		if s.retrying && f.Int == s.attempt {
+			ev.Notice = ""
+		}
+		s.retrying, s.attempt = true, f.Int
 	}
 }
