@@ -21,6 +21,8 @@ type cursorLine struct {
 	facts     facts
 	awaited   awaited
 
+	background backgrounding
+
 	// Times by the clock of the tool runner.
 	startedAt, completedAt Instant
 
@@ -283,11 +285,17 @@ func (l *cursorLine) approval(r *jsonscan.Reader) {
 		case string(key) == "id":
 			l.ID = bytes.Trim(r.Raw(), `"`)
 		case bytes.HasSuffix(key, []byte("Response")):
+			if l.Query == "" { // query_type may be absent
+				l.Query = queryName(bytes.TrimSuffix(key, []byte("Response")))
+			}
 			r.Peek()
 			start := r.I
 			l.approvalOutcome(r, 0)
 			l.facts.set(Fact{Key: semconv.QueryResponse, Kind: FactJSON, Level: Full, Text: r.B[start:r.I]})
 		default:
+			if l.Query == "" && bytes.HasSuffix(key, []byte("Query")) {
+				l.Query = queryName(key)
+			}
 			l.approvalQuery(r)
 		}
 	}

@@ -21,26 +21,25 @@ func (l *cursorLine) readResult(r *jsonscan.Reader) {
 		name := enum(key)
 		switch {
 		case name == "isBackground":
-			t.Background = r.Bool() || t.Background
-		case cursorVariants[name]:
+			l.background.state(r.Bool())
+		case cursorVariants[name] && variant == "" && r.Peek() != 'n': // not null
 			variant = name
 			body = l.variant(r)
 		default:
-			if !cursorSiblings[name] && r.Peek() == '{' {
+			if !cursorVariants[name] && !cursorSiblings[name] && r.Peek() == '{' {
 				other = cmp.Or(name, semconv.ErrorOther)
 			}
 			r.Skip()
 		}
 	}
 	variant = cmp.Or(variant, other) // of a future version
-	if t.Background {
+	succeeded := variant == "" || variant == "async" || strings.HasSuffix(strings.ToLower(variant), "success")
+	if t.Background = succeeded && l.background.is(); t.Background {
 		l.outcome.bool(semconv.ToolIsBackground)
 	} else if body.exit.Known { // Cursor reports 0 while a command is still running
 		l.outcome.int(semconv.ProcessExitCode, body.exit.Code)
 	}
-	switch {
-	case variant == "", variant == "success", variant == "async", strings.HasSuffix(strings.ToLower(variant), "success"):
-	default:
+	if !succeeded {
 		t.ErrorType = cmp.Or(t.ErrorType, variant)
 		t.Reason = body.reason(variant)
 	}
@@ -51,6 +50,14 @@ func (l *cursorLine) readResult(r *jsonscan.Reader) {
 		t.ErrorText = body.text
 	}
 }
+
+// A backgrounding says whether a call left something running. A reason is only
+// evidence: some builds give one to every call.
+type backgrounding struct{ stated, stays, reason bool }
+
+func (b *backgrounding) state(stays bool) { b.stated, b.stays = true, b.stays || stays }
+
+func (b *backgrounding) is() bool { return b.stays || !b.stated && b.reason }
 
 var cursorVariants = set("success", "failure", "error", "rejected", "timeout", "permissionDenied", "spawnError",
 	"fileNotFound", "notFile", "fileBusy", "notFound", "readPermissionDenied", "writePermissionDenied",
@@ -168,10 +175,10 @@ func (l *cursorLine) variant(r *jsonscan.Reader) (v cursorVariant) {
 				t.ErrorType = semconv.ErrorTool
 			}
 		case "isBackground":
-			t.Background = r.Bool() || t.Background
+			l.background.state(r.Bool())
 		case "backgroundReason":
 			reason := r.Str()
-			t.Background = len(reason) > 0 && !isUnspecified(reason) || t.Background
+			l.background.reason = len(reason) > 0 && !isUnspecified(reason)
 		case "shellId":
 			t.Task = taskID(r)
 		case "agentId":

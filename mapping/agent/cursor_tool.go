@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -103,10 +104,13 @@ func (l *cursorLine) readHooks(r *jsonscan.Reader) {
 	}
 }
 
+// maxCall is the longest call that is believed.
+const maxCall = Instant(24 * time.Hour)
+
 // finishTool combines what the line states about a call, in whatever order it came.
 func (l *cursorLine) finishTool() {
-	if l.Kind == ToolEnd && l.startedAt != 0 && l.completedAt >= l.startedAt {
-		l.Length = l.completedAt - l.startedAt
+	if took := l.completedAt - l.startedAt; l.Kind == ToolEnd && l.startedAt != 0 && 0 <= took && took <= maxCall {
+		l.Length = took
 		l.outcome.int(semconv.ToolDuration, int64(l.Length/Milliseconds))
 	}
 	if l.Kind == ToolEnd && l.hooks > 0 {
