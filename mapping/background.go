@@ -18,6 +18,11 @@ func (r *run) leaveRunning(t *tool, call *agent.Tool, at instant) {
 	if old := r.tasks[t.task]; old != nil && t.task != "" { // the id is reused: the older task will never be reported again
 		r.endBackground(old, r.clock.after(old.from, at), "running", "", content.Attributes{})
 	}
+	if early, ok := r.early[t.task]; ok { // its end was printed before the call's
+		delete(r.early, t.task)
+		r.endBackground(t, r.clock.after(at, at), early.status, early.errorType, content.Attributes{})
+		return
+	}
 	r.tasks[t.taskKey()] = t
 	if len(r.tasks) > maxOpen {
 		for _, old := range r.oldest(r.tasks, t) {
@@ -41,6 +46,9 @@ func (t *tool) taskKey() string {
 func (r *run) taskEnd(inv *invocation, ev *agent.Event, at instant) {
 	if ev.Wakes {
 		r.wake(inv, at)
+		if inv.turn == nil && inv.running == 0 && !inv.woken && !r.agent.TurnEnds {
+			inv.wait, inv.woken = at, true // whether the agent was idle is not known, but now it calls its model
+		}
 	}
 	if r.tasks[string(ev.ID)] != nil {
 		r.endTaskAt(ev, at)
@@ -48,6 +56,13 @@ func (r *run) taskEnd(inv *invocation, ev *agent.Event, at instant) {
 	}
 	if !ev.Wakes {
 		return // it was reported before
+	}
+	if len(r.tools) > 0 && len(r.early) < maxOpen {
+		status, errorType := r.taskStatus(ev)
+		if r.early == nil {
+			r.early = map[string]earlyEnd{}
+		}
+		r.early[string(ev.ID)] = earlyEnd{status, errorType}
 	}
 	note := *ev
 	note.Notice = semconv.EventTaskNotification
@@ -70,8 +85,11 @@ func (r *run) endTask(ev *agent.Event) bool {
 
 func (r *run) endTaskAt(ev *agent.Event, at instant) {
 	t := r.tasks[string(ev.ID)]
-	if ev.Length > 0 { // an await knows how long the work took
-		t.over = max(min(quantize(t.start+ev.Length), at), t.from+quantum)
+	if ev.Length > 0 || !ev.Wakes && ev.ExitCode.Known { // an await knows how long the work took, and how it ended
+		t.over = max(at, t.from+quantum)
+		if ev.Length > 0 {
+			t.over = max(min(quantize(t.start+ev.Length), at), t.from+quantum)
+		}
 		t.exit, t.status, t.failed = ev.ExitCode, ev.Status, ev.Failed
 		return // the notification may say more
 	}
@@ -79,18 +97,26 @@ func (r *run) endTaskAt(ev *agent.Event, at instant) {
 	if t.over != 0 {
 		at = t.over
 	}
-	status, failed := r.m.names.pass(ev.Status), ev.Failed
-	if t.failed && !failed {
-		status, failed = t.status, true
-	}
-	errorType := ""
-	if failed {
-		errorType = cmp.Or(status, errOther)
+	status, errorType := r.taskStatus(ev)
+	if t.failed && errorType == "" {
+		status, errorType = t.status, cmp.Or(t.status, errOther)
 	}
 	var said content.Attributes
 	r.m.captureFacts(ev.Facts, &said)
 	r.endBackground(t, r.clock.after(t.from, at), status, errorType, said)
 }
+
+// taskStatus returns the status of work that ended, and its error.type if it failed.
+func (r *run) taskStatus(ev *agent.Event) (status, errorType string) {
+	status = r.m.names.pass(ev.Status)
+	if ev.Failed {
+		errorType = cmp.Or(status, errOther)
+	}
+	return status, errorType
+}
+
+// An earlyEnd is the end of work whose call has not ended.
+type earlyEnd struct{ status, errorType string }
 
 func (r *run) endBackground(t *tool, at instant, status, errorType string, said content.Attributes) {
 	at = r.endNested(t, at, errorType)

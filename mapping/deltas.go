@@ -80,6 +80,7 @@ type eventLog struct {
 func (t *turn) delta(r *run, inv *invocation, kind textKind, at instant, ev *agent.Event) {
 	at = max(at, t.start)
 	t.noteOutput(at)
+	t.thinks = kind == thinkingText
 	t.guessed = t.guessed || r.guessed
 	t.chunk(inv, at, ev.Time != 0 || !r.clock.replay)
 	r.counts.deltas++
@@ -111,6 +112,7 @@ func (t *turn) delta(r *run, inv *invocation, kind textKind, at instant, ev *age
 func (t *turn) message(r *run, inv *invocation, kind textKind, at instant, ev *agent.Event) {
 	at = max(at, t.start)
 	t.noteOutput(at)
+	t.thinks = false
 	if ev.Start != 0 && t.end == 0 {
 		t.chunk(inv, max(min(r.instantOf(ev.Start), at), t.start), true)
 	}
@@ -132,6 +134,7 @@ func (t *turn) message(r *run, inv *invocation, kind textKind, at instant, ev *a
 
 // endText ends a text whose deltas came before.
 func (t *turn) endText(r *run, kind textKind, at instant) {
+	t.thinks = t.thinks && kind != thinkingText
 	if t.hasOutput {
 		t.lastOutputAt = max(t.lastOutputAt, at)
 	}
@@ -250,13 +253,17 @@ type notice struct {
 	attributes []byte
 }
 
-// notice handles a Notice event. It goes on the current turn, or on the next one.
+// notice handles a Notice event. It goes on the current turn or on the next one, but on
+// the root if the agent is not waiting for the model: no turn covers that instant.
 func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
 	switch ev.Notice {
 	case "":
 		return
 	case semconv.EventRetry:
 		r.counts.retries++
+		if inv.answered() {
+			r.wake(inv, at) // the answer was an error
+		}
 	case semconv.EventConnectionLost:
 		r.counts.reconnects++
 	case semconv.EventCompaction:
@@ -272,16 +279,20 @@ func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
 	}
 	n := notice{ev.Notice, at, a.wire}
 	switch {
+	case inv.answered(), inv.turn == nil && inv.running > 0:
+		if len(r.notices) < maxNotices {
+			r.notices = append(r.notices, n)
+		}
 	case inv.turn != nil:
 		inv.turn.notice(r, n)
-	case inv.running == 0 && ofRequest[ev.Notice]:
+	case ofRequest[ev.Notice]:
 		r.openTurn(inv, at, nil).notice(r, n)
 	case len(inv.notices) < maxNotices:
 		inv.notices = append(inv.notices, n)
 	}
 }
 
-// maxNotices is how many may wait for a turn.
+// maxNotices is how many may wait for a turn, or be on the root.
 const maxNotices = 10_000
 
 // ofRequest are the notices that imply a request to the model.

@@ -79,8 +79,8 @@ func FuzzMapper(f *testing.F) {
 	})
 }
 
-// checkIdle looks for the words of a model that a notification follows directly:
-// in between the agent is idle, unless a tool runs.
+// checkIdle looks for a block of thinking whose end a notification follows directly: in
+// between the agent is idle, unless a tool runs.
 func checkIdle(t *testing.T, in []byte, spans []*tracepb.Span) {
 	t.Helper()
 	type line struct {
@@ -94,7 +94,7 @@ func checkIdle(t *testing.T, in []byte, spans []*tracepb.Span) {
 		if json.Unmarshal(text, &l) != nil || l.Type == "tool_call" || l.Session != before.Session && before.Session != "" {
 			return // it takes more to tell who is idle
 		}
-		if l.Type == "system" && l.Subtype == "task_notification" && before.Type == "thinking" && before.Subtype == "delta" && before.Stamp > 1e12 && l.Stamp > before.Stamp+1 && l.Stamp < before.Stamp+1e6 {
+		if l.Type == "system" && l.Subtype == "task_notification" && before.Type == "thinking" && before.Subtype == "completed" && before.Stamp > 1e12 && l.Stamp > before.Stamp+1 && l.Stamp < before.Stamp+1e6 {
 			for _, s := range spans {
 				if strings.HasPrefix(s.Name, "chat") && s.StartTimeUnixNano <= uint64(before.Stamp*1e6) && s.EndTimeUnixNano >= uint64(l.Stamp*1e6) {
 					t.Errorf("%s spans idle time", s.Name)

@@ -103,6 +103,7 @@ func (r *run) clone(m *Mapper) *run {
 		}
 		return all
 	}
+	c.early = maps.Clone(r.early)
 	c.tools, c.tasks = cloneTools(r.tools), cloneTools(r.tasks)
 	for _, inv := range c.order {
 		inv.task = tools[inv.task] // nil for nil

@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -211,11 +212,11 @@ func (r *run) settle(at, took instant) (end instant) {
 			s.estimated = true
 		}
 		return end
-	case (r.clock.replay || r.events == 1) && took > at-r.start:
+	case (r.clock.replay || r.events == 1) && took > at-r.start && took < at-r.start+maxJump:
 		// Time that the run took beyond its timestamps is mostly the wait for the
 		// first chunk, so it is added at the beginning.
 		head := max(at-took, quantum)
-		if r.ownFirst {
+		if slices.ContainsFunc(r.held, r.timesPending) {
 			r.main.modelTime += r.start - head
 		}
 		r.start, r.estimated = head, true

@@ -50,6 +50,7 @@ type run struct {
 	order  []*invocation          // all of them
 	tools  map[string]*tool       // in flight, by their ids
 	tasks  map[string]*tool       // still running in the background, by their own ids
+	early  map[string]earlyEnd    // work that ended before its call did, by its id
 
 	approvals map[approvalKey][]*pendingApproval
 	pending   int // approvals
@@ -122,6 +123,9 @@ func (r *run) apply(ev *agent.Event) {
 		r.wake(inv, at)
 		r.takePrompt(inv, ev)
 	case agent.TurnStart:
+		if inv.idle {
+			r.wake(inv, at)
+		}
 		if t := inv.turn; t == nil || t.hasOutput || t.answered != 0 { // a retry may have begun the turn
 			r.endTurn(inv, at)
 		}
@@ -135,6 +139,9 @@ func (r *run) apply(ev *agent.Event) {
 	case agent.TextMessage:
 		r.openTurn(inv, at, ev).message(r, inv, answerText, at, ev)
 	case agent.ThinkingEnd:
+		if inv.turn == nil && !inv.idle && inv.running == 0 && !r.agent.TurnEnds {
+			r.openTurn(inv, at, nil).noteOutput(at) // it thought without a word
+		}
 		if t := inv.turn; t != nil {
 			t.endText(r, thinkingText, at)
 		}
@@ -257,13 +264,18 @@ func (r *run) setKey(key runKey) {
 // wake records that the end of background work, or a prompt, makes the agent call
 // its model. If the agent was idle until then, it was not waiting.
 func (r *run) wake(inv *invocation, at instant) {
-	if t := inv.turn; t != nil && t.hasOutput && inv.running == 0 {
+	if t := inv.turn; t != nil && t.hasOutput && !t.thinks && inv.running == 0 {
 		r.closeTurn(inv, t.lastWord(at), "")
 	}
 	if inv.turn == nil && inv.idle {
-		inv.wait, inv.idle = at, false
+		inv.wait, inv.idle, inv.woken = at, false, true
 	}
 }
+
+// leastWait is how long an agent must have waited for the model, after a tool, when a
+// result says that the run failed: or else it failed for another reason, such as a
+// limit on turns.
+const leastWait = 100 * agent.Milliseconds
 
 // finish closes what is open and then the root. end is the result that ended
 // the run.
@@ -271,7 +283,7 @@ func (r *run) finish(at instant, end *agent.Event) {
 	errorType := ""
 	if end.Failed {
 		errorType = r.m.names.pass(end.Status)
-		if inv := r.main; r.began && inv.counts.turns == 0 && inv.running == 0 {
+		if inv := r.main; r.began && inv.running == 0 && (inv.counts.turns == 0 || !inv.answered() && at-inv.wait >= leastWait) {
 			r.openTurn(inv, at, nil) // the run broke off while the model was working
 		}
 	}

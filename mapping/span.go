@@ -97,7 +97,7 @@ func (r *run) timesPending(s *span) bool {
 	if !r.clock.replay || r.ended {
 		return false
 	}
-	return !r.clock.stamped || r.estimated && r.ownFirst && s.ref == (spanRef{chat, 1})
+	return !r.clock.stamped || (r.estimated || !r.began) && r.ownFirst && s.ref == (spanRef{chat, 1})
 }
 
 // settleTurn adds the attributes of a chat that depend on its start.

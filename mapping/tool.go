@@ -258,7 +258,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	inv := t.inv
 	if called := inv.callingTurn; called != nil && called.waitsFor == t {
 		called.waitsFor = nil
-		if !r.agent.TurnEnds {
+		if !r.agent.TurnEnds && called.call == "" {
 			r.settleCalled(inv)
 		}
 	}

@@ -18,6 +18,7 @@ type turn struct {
 	lastOutputAt instant // the last event of the model
 	answered     instant // the end of the answer, 0 before it came
 	hasOutput    bool    // the model has produced something
+	thinks       bool    // a block of thinking has not ended
 	estimated    bool    // its start was inferred
 	guessed      bool    // its first chunk or its end was inferred
 
@@ -54,7 +55,7 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 	if t := inv.turn; t != nil && (answered(t) || ev != nil && t.otherCall(ev.ModelCallID)) {
 		r.closeTurn(inv, t.lastWord(at), "")
 	}
-	if t := inv.callingTurn; inv.turn == nil && t != nil && ev != nil && r.agent.TurnEnds && len(ev.ModelCallID) > 0 && t.call == string(ev.ModelCallID) {
+	if t := inv.callingTurn; inv.turn == nil && t != nil && ev != nil && len(ev.ModelCallID) > 0 && t.call == string(ev.ModelCallID) {
 		t.wentOn = true
 		t.learn(ev)
 		return t
@@ -70,7 +71,7 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 		inv.counts.turns++
 		t := &turn{n: r.counts.turns, start: inv.wait, lastOutputAt: inv.wait, asked: inv.asked}
 		t.estimated = r.estimated && r.ownFirst && t.n == 1
-		inv.asked, inv.idle = nil, false
+		inv.asked, inv.idle, inv.woken = nil, false, false
 		inv.turn = t
 		for _, n := range inv.notices {
 			t.notice(r, n)
@@ -188,7 +189,7 @@ func (r *run) turnEnd(inv *invocation, at instant, ev *agent.Event) {
 			t.toolCall = false
 		}
 		r.settleCalled(inv)
-		inv.idle = t.wentOn && ev.Final && inv.running == 0
+		inv.idle = ev.Final && inv.running == 0
 		return
 	}
 	if ev.Failed {
@@ -226,7 +227,7 @@ func (r *run) callTool(inv *invocation, at instant, waitsFor *tool) instant {
 	t.guessed = t.guessed || r.guessed
 	t.end = r.endOf(t, at)
 	inv.wait = t.end
-	if waitsFor == nil && !r.agent.TurnEnds {
+	if waitsFor == nil && !r.agent.TurnEnds && t.call == "" {
 		r.settleCalled(inv)
 	}
 	return t.end

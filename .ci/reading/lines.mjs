@@ -118,6 +118,8 @@ function stamp(run) {
     line.at = last;
   }
   run.reported = run.result?.duration_ms ?? null;
+  const stamped = run.end - run.firstStamp; // NaN without a stamp
+  const believed = run.reported !== null && !(run.reported >= stamped + DAY);
   if (run.firstStamp === undefined) { // no clock at all: only the length is known
     Object.assign(run, { start: 0, end: run.reported ?? 0 });
     for (const line of [...run.lines, ...run.after]) line.at = 0;
@@ -125,6 +127,6 @@ function stamp(run) {
   }
   run.end ??= run.firstStamp;
   run.start = run.firstStamp;
-  if (run.reported !== null) run.start = Math.min(run.start, run.end - run.reported);
+  if (believed) run.start = Math.min(run.start, run.end - run.reported);
   for (const line of run.lines) line.at ??= run.start;
 }

@@ -13,6 +13,17 @@ const SUCCESSES = new Set(['success', 'startSuccess', 'saveSuccess', 'discardSuc
 const VARIANTS = new Set([...SUCCESSES, 'failure', 'error', 'rejected', 'timeout', 'permissionDenied',
   'spawnError', 'fileNotFound', 'notFile', 'fileBusy', 'notFound', 'readPermissionDenied', 'writePermissionDenied']);
 
+// KNOWN are the types of lines that say something of the lines around them.
+const KNOWN = new Set(['assistant', 'thinking', 'tool_call', 'interaction_query', 'retry', 'connection', 'user', 'result']);
+
+// Captures are edited, and lose lines: a flush repeats deltas if it begins as they do.
+const begins = (flush, deltas) => {
+  const head = deltas.slice(0, 64).trim();
+  const text = flush.trim();
+  const length = Math.min(head.length, text.length);
+  return head.slice(0, length) === text.slice(0, length);
+};
+
 const bytes = (text) => Buffer.byteLength(text, 'utf8');
 const textOf = (o) => {
   const block = Array.isArray(o.message?.content) ? o.message.content[0] : null;
@@ -44,7 +55,7 @@ class Reader {
 
   read() {
     const { run } = this;
-    run.lines.forEach((line, i) => this.line(line, run.lines[i + 1]?.o));
+    run.lines.forEach((line, i) => this.line(line, run.lines.slice(i + 1, i + 9).find((l) => KNOWN.has(l.o.type))?.o));
     const completed = run.result !== null && run.result.is_error !== true && run.result.subtype !== 'error';
     for (const tool of this.open.values()) Object.assign(tool, { end: run.end, outcome: 'incomplete' });
     // The run broke off inside a turn: the turn ends with the run.
@@ -78,7 +89,11 @@ class Reader {
     if (kind === 'thinking/delta') {
       this.say('thinking', line, typeof o.text === 'string' ? o.text : '', true);
     } else if (kind === 'thinking/completed') {
-      if (this.turn && !this.turn.ended) this.turn.last = at;
+      if ((!this.turn || this.turn.ended) && this.open.size === 0 && !this.turn?.answered) {
+        this.beginTurn(); // it thought without a word
+        this.turn.first = at;
+      }
+      if (!this.turn.ended) Object.assign(this.turn, { last: at, thinks: false });
     } else if (o.type === 'assistant') {
       adds = this.assistant(line, next);
     } else if (kind === 'tool_call/started') {
@@ -121,11 +136,12 @@ class Reader {
       this.say('text', line, text, true);
       return true;
     }
-    const onlyCopy = segment.deltas === 0;
+    const onlyCopy = segment.deltas === 0 || !begins(text, segment.text);
     this.segment = { text: '', deltas: 0 };
     const id = line.o.model_call_id;
     if (onlyCopy) this.say('text', line, text, false, id);
     if (id !== undefined && this.turn) this.turn.id ??= id;
+    if (!line.hasStamp && this.turn) this.turn.answered = true;
     return onlyCopy;
   }
 
@@ -137,6 +153,8 @@ class Reader {
     const { turn } = this;
     if (turn.first === null) Object.assign(turn, { first: at, firstMeasured: isDelta && stamped === true });
     turn.last = at;
+    turn.thinks = kind === 'thinking';
+    if (turn.ended) turn.end = Math.max(turn.end, at); // it went on after its tool call
     turn[kind].bytes += bytes(text);
     if (isDelta) turn[kind].deltas++;
     else turn.messages++;
@@ -151,8 +169,9 @@ class Reader {
       start: this.waitingSince, end: null, first: null, firstMeasured: false, finish: null,
       guessedStart: this.turns.length === 0, // no line of a run's start has a stamp
       text: { deltas: 0, bytes: 0 }, thinking: { deltas: 0, bytes: 0 }, messages: 0, frames: 0,
-      tools: 0, ended: false, last: this.waitingSince, id: undefined,
+      tools: 0, ended: false, answered: false, thinks: false, last: this.waitingSince, id: undefined,
     };
+    this.woken = false;
     this.turns.push(this.turn);
   }
 
@@ -201,19 +220,20 @@ class Reader {
       this.callTool(tool, o.model_call_id);
     }
     this.open.delete(o.call_id);
-    const outcome = Object.keys(result).find((key) => VARIANTS.has(key)) ?? Object.keys(result).find((key) => isObject(result[key])) ?? null;
+    const outcome = Object.keys(result).find((key) => VARIANTS.has(key) && isObject(result[key])) ?? Object.keys(result).find((key) => isObject(result[key])) ?? null;
     const said = outcome === null || !isObject(result[outcome]) ? {} : result[outcome];
-    const background = said.isBackground === true || result.isBackground === true;
+    // What was refused, or failed, left nothing running.
+    const background = SUCCESSES.has(outcome) && (said.isBackground === true || result.isBackground === true);
     Object.assign(tool, {
-      end: at, own, outcome, background,
+      end: at, own: own ?? (said.durationMs === undefined ? null : Number(said.durationMs)), outcome, background,
       failed: (outcome !== null && VARIANTS.has(outcome) && !SUCCESSES.has(outcome)) || said.isError === true,
       exitCode: typeof said.exitCode === 'number' && !background ? said.exitCode : null,
     });
     this.waitingSince = Math.max(at, this.waitingSince);
     if (background) {
-      this.background.push({
-        task: String(said.shellId ?? said.agentId), kind, start: at, called: tool.start, end: null, status: null, exitCode: null,
-      });
+      const task = String(said.shellId ?? said.agentId);
+      const early = this.nested.find((n) => n.task === task); // it ended before its call did
+      this.background.push({ task, kind, start: at, called: tool.start, end: early ? at : null, status: early?.status ?? null, exitCode: null });
     }
     if (isObject(said.complete)) this.awaited(said.complete, at);
   }
@@ -223,7 +243,8 @@ class Reader {
   awaited(complete, at) {
     const work = this.background.find((b) => b.task === String(complete.taskId) && b.end === null);
     if (!work) return;
-    work.end = Math.max(work.start, Math.min(at, work.called + Number(complete.runtimeMs)));
+    const took = complete.runtimeMs === undefined ? Infinity : Number(complete.runtimeMs);
+    work.end = Math.max(work.start, Math.min(at, work.called + took));
     work.exitCode = complete.exitCode ?? null;
   }
 
@@ -238,7 +259,8 @@ class Reader {
   // response: ids of queries are always 0, so that the type has to match too.
   // askQuestion and createPlan nest their outcome in a result.
   response(o, at) {
-    const approval = this.approvals.find((a) => a.end === null && a.query === o.query_type && a.number === o.response?.id);
+    const type = o.query_type ?? Object.keys(o.response ?? {}).find((key) => key.endsWith('Response'))?.replace(/Response$/, 'Query');
+    const approval = this.approvals.find((a) => a.end === null && a.query === type && a.number === o.response?.id);
     if (!approval) return;
     const answer = Object.entries(o.response).find(([key, value]) => key !== 'id' && isObject(value))?.[1] ?? {};
     const inner = isObject(answer.result) ? answer.result : answer;
@@ -247,7 +269,8 @@ class Reader {
 
   // notification: "a turn ends when the agent went idle: never idle time", and
   // the notification that wakes the agent begins the next. An agent that waits
-  // for a tool, or for the model, is not idle.
+  // for a tool, or thinks, is not idle. Whether one is that has said nothing since
+  // its last tool is not known, but "a new model call begins here".
   notification(o, at) {
     const work = this.background.find((b) => b.task === String(o.task_id) && b.status === null);
     if (work) {
@@ -257,19 +280,26 @@ class Reader {
       this.nested.push({ task: String(o.task_id), status: o.status, at });
     }
     const { turn } = this;
-    if (!turn || turn.ended || turn.first === null || this.open.size > 0) return;
+    if (!turn || this.open.size > 0 || turn.thinks) return;
+    if (turn.ended) {
+      if (!this.woken) Object.assign(this, { waitingSince: at, woken: true });
+      return;
+    }
+    if (turn.first === null) return;
     this.endTurn(turn.last, 'stop');
     this.idle.push({ start: turn.last, end: at });
-    this.waitingSince = at;
+    Object.assign(this, { waitingSince: at, woken: true });
   }
 
   // frame: "retries and lost connections are events on the chat span". The
-  // agent waits for the model meanwhile, so that the turn goes on.
+  // agent waits for the model meanwhile, so that the turn goes on. If it waits for
+  // a tool instead, or for nothing, no chat covers that instant.
   // One event tells of a retry, when it starts: that it was scheduled, or that
   // it resumes, is part of it.
   frame(kind, at) {
-    if (!this.turn || (this.turn.ended && this.open.size === 0)) this.beginTurn();
     this.frames.push({ kind, at });
+    if (this.turn && (this.turn.answered || (this.turn.ended && this.open.size > 0))) return;
+    if (!this.turn || this.turn.ended) this.beginTurn();
     if (kind !== 'retry/scheduled' && kind !== 'retry/resuming') this.turn.frames++;
     if (!this.turn.ended) this.turn.last = at;
     if (this.turn.first === null && /^(retry\/starting|connection\/reconnected)$/.test(kind)) this.turn.sent = at;
