@@ -111,7 +111,7 @@ func (r *run) endInvocation(inv *invocation, at instant, errorType string) insta
 	a.int(semconv.Tools, int64(inv.counts.tools))
 	a.int(semconv.ToolErrors, int64(inv.counts.toolErrors))
 	a.int(semconv.Deltas, int64(inv.counts.deltas))
-	inv.addTimes(a)
+	s.times = inv
 	s.addFirstChunk(inv.start, inv.firstChunk, inv.estimated)
 	inv.captureAnswer(r.m.capture)
 	s.errorType, s.content = errorType, inv.content

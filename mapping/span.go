@@ -24,6 +24,7 @@ type span struct {
 	estimated   bool   // its start or its end was inferred
 	content     content.Attributes
 	turn        *turn       // of a chat, see settle
+	times       *invocation // of a sub-agent, whose times settle with its run's
 	texts       []textEvent // events that wait for their texts
 }
 
@@ -80,6 +81,9 @@ func (r *run) emit(s *span) {
 	}
 	if t := s.turn; t != nil {
 		s.settleTurn(r, t)
+	}
+	if s.times != nil {
+		s.times.addTimes(&s.attributes)
 	}
 	r.counts.spans++
 	r.m.stats.Spans++
