@@ -18,7 +18,8 @@ var counted = []string{
 // parents.
 //
 // The deltas of a run's chats add up to the root's spantee.deltas, and so do the
-// other counts that the root has. A chat with delta events, of its own or in
+// other counts that the root has. An agent's own chats last as long as its
+// spantee.model_ms. A chat with delta events, of its own or in
 // "deltas" children, has as many as its count; an event that stands for several
 // deltas states how many.
 func Conserved(spans []*tracepb.Span) error {
@@ -31,6 +32,9 @@ func Conserved(spans []*tracepb.Span) error {
 	}
 	for _, span := range spans {
 		problems = append(problems, f.touching(span)...)
+		if err := f.modelTime(span); err != nil {
+			problems = append(problems, err)
+		}
 		if err := f.outside(span); err != nil {
 			problems = append(problems, err)
 		}
@@ -63,6 +67,24 @@ func (f family) counts(root *tracepb.Span) []error {
 		}
 	}
 	return problems
+}
+
+// modelTime compares an agent's time in the model with the lengths of its own chats,
+// each of which ends a microsecond early.
+func (f family) modelTime(agent *tracepb.Span) error {
+	if !has(agent, "spantee.model_ms") {
+		return nil
+	}
+	sum := int64(0)
+	for _, child := range f.children[spanKey(agent)] {
+		if stringOf(child, "gen_ai.operation.name") == "chat" {
+			sum += micros(child.EndTimeUnixNano) + 1 - micros(child.StartTimeUnixNano)
+		}
+	}
+	if got := intOf(agent, "spantee.model_ms"); got != sum/1000 && got+1 != sum/1000 && got-1 != sum/1000 {
+		return fmt.Errorf("%s has %d ms of model time, its chats %d us", describe(agent), got, sum)
+	}
+	return nil
 }
 
 // chats returns the chats below span, sub-agents' included.
