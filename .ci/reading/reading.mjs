@@ -137,12 +137,14 @@ class Reader {
       return true;
     }
     const onlyCopy = segment.deltas === 0 || !begins(text, segment.text);
+    const more = !onlyCopy && text.length > segment.text.length && text.startsWith(segment.text);
+    if (more) this.say('text', line, text.slice(segment.text.length), true); // deltas were lost
     this.segment = { text: '', deltas: 0 };
     const id = line.o.model_call_id;
     if (onlyCopy) this.say('text', line, text, false, id);
     if (id !== undefined && this.turn) this.turn.id ??= id;
     if (!line.hasStamp && this.turn) this.turn.answered = true;
-    return onlyCopy;
+    return onlyCopy || more;
   }
 
   // say adds to the turn, or begins the next: a model that speaks after its tool

@@ -120,11 +120,13 @@ func (d *cursorDecoder) text(ev *Event, dst []Event) []Event {
 	case TextDelta:
 		return s.delta(ev, dst)
 	case TextMessage:
-		repeats := s.said.begins(jsonscan.Unquote(ev.Text))
-		s.said.reset()
-		if repeats {
+		if text := jsonscan.Unquote(ev.Text); s.said.begins(text) {
+			if len(text) > s.said.size {
+				dst = s.unsaid(ev, dst)
+			}
 			ev.Kind = TextEnd
 		}
+		s.said.reset()
 	case ToolStart, ToolEnd:
 		s.correct(ev, d.line)
 	case Notice:

@@ -112,6 +112,23 @@ func (s *cursorSession) delta(ev *Event, dst []Event) []Event {
 	return append(dst, *ev)
 }
 
+// unsaid appends, as a delta, what a whole text has after the deltas: the last of them
+// may have been lost.
+func (s *cursorSession) unsaid(whole *Event, dst []Event) []Event {
+	var e jsonscan.Escape
+	i := 0
+	for n := 0; i < len(whole.Text) && (n < s.said.size || e.Open()); i++ {
+		n += e.Next(whole.Text[i])
+	}
+	if !s.said.is(jsonscan.Unquote(whole.Text[:i])) {
+		return dst
+	}
+	ev := *whole
+	ev.Kind, ev.Text, ev.Final = TextDelta, whole.Text[i:], false
+	ev.Bytes = jsonscan.UnquotedLen(ev.Text)
+	return append(s.name(whole, dst), ev)
+}
+
 // release appends the event that was held back, now that the line that follows
 // is known.
 func (s *cursorSession) release(next *Event, dst []Event) []Event {
