@@ -216,7 +216,10 @@ func (l *claudeLine) finishResult(b *claudeBlock) {
 // toolEnd returns the end of a tool call, completed from the session's state.
 func (s *claudeSession) toolEnd(b *claudeBlock) *Tool {
 	t := &b.Tool
-	delete(s.agents, string(b.id))
+	if a := s.agents[string(b.id)]; a != nil { // its sub-agent's
+		s.called.add(&a.spent)
+		delete(s.agents, string(b.id))
+	}
 	for id, task := range s.tasks {
 		if task.call == string(b.id) && task.background && !t.Background {
 			t.Background, t.Task = true, []byte(id)
