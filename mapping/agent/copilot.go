@@ -50,6 +50,8 @@ type copilotTurn struct {
 	usage           Usage
 	counted         bool // from a source other than the output counts of messages
 	calls           bool
+	answered        bool   // with a whole message or a call
+	fault           string // the type of an error after which nothing came
 }
 
 // begin resets the state for a new session.
@@ -157,11 +159,14 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		*d.turn() = copilotTurn{}
 		l.Kind = TurnStart
 	case "assistant.message_delta":
-		d.turn().texts++
+		t := d.turn()
+		t.texts++
+		t.fault = ""
 		l.Kind = TextDelta
 	case "assistant.reasoning_delta":
-		d.turn().thoughts++
-		d.turn().thought = true
+		t := d.turn()
+		t.thoughts++
+		t.thought, t.fault = true, ""
 		l.Kind = ThinkingDelta
 	case "assistant.reasoning":
 		return d.reasoning(dst, l.content)
@@ -176,8 +181,11 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		t.usage.add(&l.used)
 		l.Kind, l.Usage = TextEnd, t.used()
 	case "assistant.turn_end":
-		l.Kind, l.Final = TurnEnd, !d.turn().calls
+		t := d.turn()
+		l.Kind, l.Final = TurnEnd, !t.calls
+		l.Failed, l.Status = t.fault != "", t.fault
 	case "tool.execution_start":
+		d.turn().answered = true
 		l.Kind, l.Tool = ToolStart, l.tool().finish()
 	case "tool.execution_complete":
 		l.Kind = ToolEnd
@@ -187,11 +195,10 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 			d.started = append(d.started, bytes.Clone(l.ID))
 		}
 	case "session.error":
-		d.fault = cmp.Or(l.errorType, "error")
-		l.Kind, l.Status, l.Text = RunError, d.fault, l.message
+		d.fail(cmp.Or(l.errorType, "error"))
+		l.Text = l.message
 	case "abort":
-		d.fault = "aborted"
-		l.Kind, l.Status = RunError, d.fault
+		d.fail("aborted")
 	case "session.warning":
 		l.Kind, l.Notice = Notice, semconv.EventWarning
 		l.Facts = []Fact{{Key: semconv.Message, Kind: FactText, Level: Full, Text: l.message}}
@@ -205,6 +212,16 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		d.question()
 	}
 	return append(dst, l.Event)
+}
+
+// fail handles an error, which breaks off a model call that is not over.
+func (d *copilotDecoder) fail(fault string) {
+	l := &d.line
+	d.fault = fault
+	if t := d.turn(); !t.answered {
+		t.fault = fault
+	}
+	l.Kind, l.Status = RunError, fault
 }
 
 // question handles requests to the user, such as "permission.requested". For other
@@ -243,7 +260,7 @@ func (d *copilotDecoder) reasoning(dst []Event, text []byte) []Event {
 	if t.thoughts > 0 {
 		ev.Kind = ThinkingEnd
 	}
-	t.thoughts, t.thought = 0, true
+	t.thoughts, t.thought, t.fault = 0, true, ""
 	return append(dst, ev)
 }
 
@@ -260,6 +277,7 @@ func (d *copilotDecoder) message(dst []Event) []Event {
 		l.Kind, l.Text = TextEnd, nil
 	}
 	t.texts, t.thought = 0, false
+	t.answered, t.fault = true, ""
 	t.calls = t.calls || l.calls > 0
 	if !t.counted && l.used.Known {
 		t.usage.add(&l.used)
