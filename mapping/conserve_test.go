@@ -96,13 +96,14 @@ func audit(agent string, in []byte) (l ledger) {
 		var blocks []struct {
 			Type    string
 			IsError bool `json:"is_error"`
+			Content json.RawMessage
 		}
 		_ = json.Unmarshal(m.Content, &blocks)
 		for _, b := range blocks {
 			if strings.HasSuffix(b.Type, "tool_use") {
 				l.tools++
 			}
-			if b.IsError {
+			if b.IsError || bytes.Contains(b.Content, []byte(`_tool_result_error"`)) {
 				l.failed++
 			}
 		}

@@ -252,8 +252,8 @@ func golden(t *testing.T, file string, in []byte, content content.Level) {
 	}
 }
 
-// TestChunks checks that neither chunks nor line ends carry meaning: the same
-// spans come out to the byte.
+// TestChunks checks that neither chunks, line ends nor a byte order mark carry
+// meaning: the same spans come out to the byte.
 func TestChunks(t *testing.T) {
 	for name, in := range fixtures(t) {
 		t.Run(short(name), func(t *testing.T) {
@@ -275,6 +275,10 @@ func TestChunks(t *testing.T) {
 			crlf := bytes.ReplaceAll(bytes.ReplaceAll(in, []byte("\r\n"), []byte("\n")), []byte("\n"), []byte("\r\n"))
 			if spans, _ := (feed{}).spans(t, crlf); !bytes.Equal(encode(t, spans), want) {
 				t.Error("other spans with CRLF")
+			}
+			const bom = "\uFEFF"
+			if spans, _ := (feed{}).spans(t, append([]byte(bom), bytes.TrimPrefix(in, []byte(bom))...)); !bytes.Equal(encode(t, spans), want) {
+				t.Error("other spans with a byte order mark")
 			}
 			if spans, _ := (feed{}).spans(t, bytes.TrimRight(in, "\r\n")); !bytes.Equal(encode(t, spans), want) {
 				t.Error("other spans without a final newline")

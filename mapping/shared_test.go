@@ -136,7 +136,7 @@ func TestPairs(t *testing.T) {
 
 // bareErrors are the streams with an error that has neither a mark nor a session:
 // it may be of any agent whose lines have no session.
-var bareErrors = map[string]bool{"codex/failed": true, "goose/error": true}
+var bareErrors = map[string]bool{"codex/failed": true, "goose/error": true, "goose/error-complete": true}
 
 // TestWithoutInit drops the first line of a stream: Claude Code and Amp are known
 // by others.

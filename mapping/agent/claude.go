@@ -60,7 +60,8 @@ func (d *claudeDecoder) Decode(line Line, dst []Event) []Event {
 			return d.delta(ev, dst)
 		}
 	}
-	r := jsonscan.Reader{B: line.Text}
+	text := trimMark(line.Text)
+	r := jsonscan.Reader{B: text}
 	if r.End() {
 		return dst // a blank line
 	}
@@ -81,7 +82,7 @@ func (d *claudeDecoder) Decode(line Line, dst []Event) []Event {
 		l.Arrival = line.Arrival
 		dst = d.events(dst)
 		if objects == 0 && r.End() {
-			d.learn(line.Text)
+			d.learn(text)
 		}
 		if r.End() || line.Tail != nil {
 			return dst
@@ -220,6 +221,7 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 	ended := false
 	switch {
 	case d.callIDs:
+		s.spend(a, l.message, &l.usage)
 		ev.ModelCallID = l.message
 		if l.usage.Known && !a.isOver(l.message) {
 			l.usage.OutputUnknown = len(l.stop) == 0

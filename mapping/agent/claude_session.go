@@ -17,6 +17,7 @@ type claudeSession struct {
 	nested bool                 // a sub-agent has worked since the last result
 	fault  string               // why the last model call failed, "" if it did not
 	total  claudeTotal          // of the process, from the last result
+	called Usage                // of finished model calls since the last result, Input without the cached tokens
 }
 
 // A claudeAgent is an agent at work.
@@ -27,16 +28,27 @@ type claudeAgent struct {
 	text, thinking bool   // deltas have come that no whole block has repeated yet
 	tools          bool   // it called a tool
 	attempt        int64  // of the last retry
+	call           []byte // the id of its last model call
+	spent          Usage  // by that call, unless that was before the last result
 }
 
 // begin records the start of a message.
 func (a *claudeAgent) begin(message []byte, usage Usage) {
-	*a = claudeAgent{message: bytes.Clone(message), usage: usage, attempt: a.attempt}
+	*a = claudeAgent{message: bytes.Clone(message), usage: usage, attempt: a.attempt, call: a.call, spent: a.spent}
 }
 
 // isOver reports whether all of a message has arrived, with its final token counts.
 func (a *claudeAgent) isOver(message []byte) bool {
 	return a.over && bytes.Equal(a.message, message)
+}
+
+// spend notes the usage of a model call, which all of its lines repeat. It counts
+// once the agent has gone on or ended: until then, a result's totals may lack it.
+func (s *claudeSession) spend(a *claudeAgent, call []byte, u *Usage) {
+	if len(call) > 0 && !bytes.Equal(call, a.call) {
+		s.called.add(&a.spent)
+		a.call, a.spent = append(a.call[:0], call...), *u
+	}
 }
 
 // A claudeTask is a shell or a sub-agent that may run in the background.
@@ -169,6 +181,12 @@ func (u *Usage) merge(newer *Usage) {
 	u.Known = u.Known || newer.Known
 }
 
+// raise raises counts to at least those of v.
+func (u *Usage) raise(v *Usage) {
+	u.Input, u.Output = max(u.Input, v.Input), max(u.Output, v.Output)
+	u.CacheRead, u.CacheWrite = max(u.CacheRead, v.CacheRead), max(u.CacheWrite, v.CacheWrite)
+}
+
 // A claudeTotal is the usage that a process reports so far, including its
 // sub-agents and small helper calls.
 type claudeTotal struct {
@@ -203,7 +221,8 @@ func (t *claudeTotal) readModels(r *jsonscan.Reader) {
 }
 
 // since returns the usage since an earlier total. It returns false if the earlier
-// total is another process's: then the difference is less than the run's own usage.
+// total is another process's: then the difference is less than what the run is known
+// to have used.
 func (t claudeTotal) since(earlier claudeTotal, run *Usage) (claudeTotal, bool) {
 	u, e := &t.usage, &earlier.usage
 	u.Input -= e.Input
@@ -257,8 +276,13 @@ func (d *claudeDecoder) result(dst []Event) []Event {
 	if l.Failed && l.Length == 0 && s.delegates() {
 		return append(dst, l.Event) // Qwen Code writes a result for a sub-agent; the sub-agent's tool call will fail
 	}
+	s.called.add(&s.agent(nil).spent)
+	used := l.usage
+	if l.resultIndex < 0 { // only the sub-agents may tell two processes apart
+		used.raise(&s.called)
+	}
 	total := l.total
-	since, same := total.since(s.total, &l.usage)
+	since, same := total.since(s.total, &used)
 	if same && l.resultIndex != 0 {
 		total = since
 	}
@@ -293,9 +317,9 @@ func (d *claudeDecoder) result(dst []Event) []Event {
 			ev.Status = semconv.ErrorOther
 		}
 	}
-	s.nested, s.fault = false, ""
-	for id := range s.agents {
-		if a := s.agents[id]; id == "" || a.over {
+	s.nested, s.fault, s.called = false, "", Usage{}
+	for id, a := range s.agents {
+		if a.spent = (Usage{}); id == "" || a.over {
 			delete(s.agents, id)
 		}
 	}

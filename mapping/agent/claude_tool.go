@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -30,9 +31,13 @@ func (b *claudeBlock) read(r *jsonscan.Reader) {
 			r.Skip()
 		}
 	}
-	if b.kind == toolResultBlock && b.isError {
+	if b.kind != toolResultBlock {
+		return
+	}
+	if b.isError {
 		b.fail()
 	}
+	b.failAsCoded()
 }
 
 func blockKind(typ []byte) claudeBlockKind {
@@ -90,6 +95,30 @@ func (b *claudeBlock) fail() {
 		t.deny()
 	case bytes.Contains(text[:min(len(text), 200)], []byte("hook error")):
 		t.Reason = "blocked by hook"
+	}
+}
+
+// failAsCoded sets why a tool of the API failed, which has no is_error:
+// {"type":"web_search_tool_result_error","error_code":"unavailable"}.
+func (b *claudeBlock) failAsCoded() {
+	if len(b.Result) == 0 || b.Result[0] != '{' {
+		return
+	}
+	failed, code := false, ""
+	r := jsonscan.Reader{B: b.Result}
+	for key := range r.Members() {
+		switch string(key) {
+		case "type":
+			failed = bytes.HasSuffix(r.Str(), []byte("_tool_result_error"))
+		case "error_code":
+			code = enum(jsonscan.Unquote(r.Str()))
+		default:
+			r.Skip()
+		}
+	}
+	if failed {
+		b.failed()
+		b.ErrorType = cmp.Or(code, b.ErrorType)
 	}
 }
 
@@ -216,7 +245,10 @@ func (l *claudeLine) finishResult(b *claudeBlock) {
 // toolEnd returns the end of a tool call, completed from the session's state.
 func (s *claudeSession) toolEnd(b *claudeBlock) *Tool {
 	t := &b.Tool
-	delete(s.agents, string(b.id))
+	if a := s.agents[string(b.id)]; a != nil { // its sub-agent's
+		s.called.add(&a.spent)
+		delete(s.agents, string(b.id))
+	}
 	for id, task := range s.tasks {
 		if task.call == string(b.id) && task.background && !t.Background {
 			t.Background, t.Task = true, []byte(id)

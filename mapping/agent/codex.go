@@ -27,20 +27,26 @@ var codex = Agent{
 }
 
 // A codexDecoder remembers the current thread, because most lines have no thread
-// id.
+// id. It holds back warnings until the thread that they are about has started.
 type codexDecoder struct {
 	scanner
 	line    codexLine
 	thread  []byte
 	used    map[string]Usage // by thread, so far: a thread reports its total
 	running map[string]bool  // items that have not completed
+	begun   bool             // a run has begun and not ended
+	early   []Event          // notices from before it
+	arrival Instant          // of the current line
 }
 
 // Flush implements [Decoder].
-func (d *codexDecoder) Flush(dst []Event) []Event { return dst }
+func (d *codexDecoder) Flush(dst []Event) []Event { return d.takeEarly(dst) }
 
 // Decode implements [Decoder].
-func (d *codexDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
+func (d *codexDecoder) Decode(line Line, dst []Event) []Event {
+	d.arrival = line.Arrival
+	return d.readObjects(line, dst, d)
+}
 
 func (d *codexDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	l := &d.line
@@ -71,6 +77,10 @@ func (d *codexDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		d.thread = bytes.Clone(l.thread)
 		clear(d.running)
 	}
+	if l.Kind == Notice && !d.begun && len(d.early) < maxSessions {
+		d.early = append(d.early, d.kept())
+		return dst, true
+	}
 	from := len(dst)
 	switch l.Kind {
 	case ToolStart:
@@ -78,13 +88,36 @@ func (d *codexDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	case ToolEnd:
 		delete(d.running, string(l.ID))
 	case RunEnd:
-		dst = d.endTurn(dst)
+		dst = d.endTurn(d.takeEarly(dst))
 	}
-	dst = append(dst, l.Event)
+	d.begun = (d.begun || l.begins()) && l.Kind != RunEnd
+	if d.begun && len(d.early) > 0 {
+		l.Arrival = d.early[0].Arrival // the run's first line
+		dst = d.takeEarly(append(dst, l.Event))
+	} else {
+		dst = append(dst, l.Event)
+	}
 	for i := from; i < len(dst); i++ {
 		dst[i].Session = d.thread
 	}
 	return dst, true
+}
+
+// kept returns the notice at hand, to outlive its line.
+func (d *codexDecoder) kept() Event {
+	l := &d.line
+	ev := Event{Kind: Notice, Notice: l.Notice, Facts: slices.Clone(l.Facts), Arrival: d.arrival}
+	for i := range ev.Facts {
+		ev.Facts[i].Text = bytes.Clone(ev.Facts[i].Text)
+	}
+	return ev
+}
+
+// takeEarly appends the notices that were held back.
+func (d *codexDecoder) takeEarly(dst []Event) []Event {
+	dst = append(dst, d.early...)
+	d.early = nil
+	return dst
 }
 
 func (d *codexDecoder) classify() {
@@ -144,6 +177,15 @@ type codexLine struct {
 	itemType    []byte
 	toolName    []byte // of an MCP server or of a collaboration
 	todos       facts
+}
+
+// begins reports whether the line shows that a run has begun.
+func (l *codexLine) begins() bool {
+	switch l.Kind {
+	case Unknown, Ignored, Notice, RunError, RunEnd:
+		return false
+	}
+	return true
 }
 
 // item reads the item of a line. Its members other than the outcome are arguments.

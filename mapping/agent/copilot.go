@@ -41,6 +41,17 @@ type copilotDecoder struct {
 	asked   map[string]string       // kinds of open questions, by their ids
 	fault   string                  // the last error's type
 	total   *Usage                  // of the session
+	running map[string]bool         // tool calls
+	early   copilotEnd
+	arrival Instant // of the current line
+	cut     bool    // it is past the parse limit
+}
+
+// A copilotEnd is the end of a tool call, printed before its start.
+type copilotEnd struct {
+	text    []byte
+	id      string
+	arrival Instant
 }
 
 // A copilotTurn is the state of a turn.
@@ -50,32 +61,79 @@ type copilotTurn struct {
 	usage           Usage
 	counted         bool // from a source other than the output counts of messages
 	calls           bool
+	id              string
+	answered        bool   // with a whole message or a call
+	fault           string // the type of an error after which nothing came
 }
 
 // begin resets the state for a new session.
 func (d *copilotDecoder) begin(session []byte) {
 	d.session, d.begun, d.fault, d.total, d.started = bytes.Clone(session), false, "", nil, nil
 	d.turns, d.parents, d.asked = map[string]*copilotTurn{}, map[string][]byte{}, map[string]string{}
+	d.running = map[string]bool{}
 }
 
 // Flush implements [Decoder].
-func (d *copilotDecoder) Flush(dst []Event) []Event { return dst }
+func (d *copilotDecoder) Flush(dst []Event) []Event { return d.takeEarly(dst) }
 
 // Decode implements [Decoder].
-func (d *copilotDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
+func (d *copilotDecoder) Decode(line Line, dst []Event) []Event {
+	d.arrival, d.cut = line.Arrival, line.Tail != nil
+	return d.readObjects(line, dst, d)
+}
+
+// releasing are the lines for which the end of a tool call is not held back any
+// longer: its start would have come before them.
+var releasing = set("user.message", "assistant.turn_start", "assistant.turn_end", "assistant.message", "assistant.message_delta",
+	"tool.execution_start", "tool.execution_complete", "session.start", "result")
 
 func (d *copilotDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	l := &d.line
-	*l = copilotLine{calling: calling{from: &d.pool}}
-	for key := range r.Members() {
-		l.field(r, key)
-	}
-	if len(l.typ) == 0 {
+	start := r.I
+	l.read(r, &d.pool)
+	if len(l.typ) == 0 || r.Bad && !d.cut {
 		return dst, false
 	}
 	if l.typ == "result" && len(l.session) == 0 && !l.exit.Known { // another agent's
 		return append(dst, Event{Kind: Unknown}), true
 	}
+	waiting := len(d.early.text) > 0 && releasing[l.typ]
+	starts := waiting && l.typ == "tool.execution_start" && string(l.ID) == d.early.id
+	if waiting && !starts {
+		now := *l
+		dst = d.takeEarly(dst)
+		*l = now
+	}
+	if l.typ == "tool.execution_complete" && d.begun && len(l.ID) > 0 && !d.running[string(l.ID)] && !r.Bad {
+		d.early = copilotEnd{bytes.Clone(r.B[start:r.I]), string(l.ID), d.arrival}
+		return dst, true
+	}
+	dst = d.lineEvents(dst)
+	if starts {
+		dst = d.takeEarly(dst)
+	}
+	return dst, true
+}
+
+// takeEarly appends the end of a tool call that was held back.
+func (d *copilotDecoder) takeEarly(dst []Event) []Event {
+	if len(d.early.text) == 0 {
+		return dst
+	}
+	from := len(dst)
+	d.line.read(&jsonscan.Reader{B: d.early.text}, &d.pool)
+	dst = d.lineEvents(dst)
+	for i := from; i < len(dst); i++ {
+		dst[i].Arrival = d.early.arrival
+	}
+	d.early = copilotEnd{}
+	return dst
+}
+
+// lineEvents appends the events of the current line, and of the session that begins
+// or ends with it.
+func (d *copilotDecoder) lineEvents(dst []Event) []Event {
+	l := &d.line
 	if l.typ == "session.start" && d.begun && len(d.session) > 0 && !bytes.Equal(l.session, d.session) {
 		d.begin(nil)
 	}
@@ -92,7 +150,7 @@ func (d *copilotDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		if !strings.Contains(l.typ, ".") {
 			l.Kind = Unknown
 		}
-		return append(dst, l.Event), true
+		return append(dst, l.Event)
 	}
 	if len(l.agent) > 0 {
 		l.Parent = d.parent()
@@ -107,7 +165,7 @@ func (d *copilotDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		d.begin(nil)
 		d.over = true
 	}
-	return dst, true
+	return dst
 }
 
 // parent returns the tool call that started the sub-agent of the current line.
@@ -154,14 +212,17 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 	case "user.message":
 		l.Kind, l.Text = Prompt, l.content
 	case "assistant.turn_start":
-		*d.turn() = copilotTurn{}
+		*d.turn() = copilotTurn{id: l.turn}
 		l.Kind = TurnStart
 	case "assistant.message_delta":
-		d.turn().texts++
+		t := d.turn()
+		t.texts++
+		t.fault = ""
 		l.Kind = TextDelta
 	case "assistant.reasoning_delta":
-		d.turn().thoughts++
-		d.turn().thought = true
+		t := d.turn()
+		t.thoughts++
+		t.thought, t.fault = true, ""
 		l.Kind = ThinkingDelta
 	case "assistant.reasoning":
 		return d.reasoning(dst, l.content)
@@ -176,10 +237,21 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		t.usage.add(&l.used)
 		l.Kind, l.Usage = TextEnd, t.used()
 	case "assistant.turn_end":
-		l.Kind, l.Final = TurnEnd, !d.turn().calls
+		t := d.turn()
+		if l.turn != "" && t.id != "" && l.turn != t.id { // its end follows the start of the next
+			l.Kind = Notice
+			break
+		}
+		l.Kind, l.Final = TurnEnd, !t.calls
+		l.Failed, l.Status = t.fault != "", t.fault
 	case "tool.execution_start":
+		d.turn().answered = true
+		if len(d.running) < maxSessions {
+			d.running[string(l.ID)] = true
+		}
 		l.Kind, l.Tool = ToolStart, l.tool().finish()
 	case "tool.execution_complete":
+		delete(d.running, string(l.ID))
 		l.Kind = ToolEnd
 		l.finishTool()
 	case "subagent.started":
@@ -187,11 +259,10 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 			d.started = append(d.started, bytes.Clone(l.ID))
 		}
 	case "session.error":
-		d.fault = cmp.Or(l.errorType, "error")
-		l.Kind, l.Status, l.Text = RunError, d.fault, l.message
+		d.fail(cmp.Or(l.errorType, "error"))
+		l.Text = l.message
 	case "abort":
-		d.fault = "aborted"
-		l.Kind, l.Status = RunError, d.fault
+		d.fail("aborted")
 	case "session.warning":
 		l.Kind, l.Notice = Notice, semconv.EventWarning
 		l.Facts = []Fact{{Key: semconv.Message, Kind: FactText, Level: Full, Text: l.message}}
@@ -205,6 +276,16 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		d.question()
 	}
 	return append(dst, l.Event)
+}
+
+// fail handles an error, which breaks off a model call that is not over.
+func (d *copilotDecoder) fail(fault string) {
+	l := &d.line
+	d.fault = fault
+	if t := d.turn(); !t.answered {
+		t.fault = fault
+	}
+	l.Kind, l.Status = RunError, fault
 }
 
 // question handles requests to the user, such as "permission.requested". For other
@@ -243,7 +324,7 @@ func (d *copilotDecoder) reasoning(dst []Event, text []byte) []Event {
 	if t.thoughts > 0 {
 		ev.Kind = ThinkingEnd
 	}
-	t.thoughts, t.thought = 0, true
+	t.thoughts, t.thought, t.fault = 0, true, ""
 	return append(dst, ev)
 }
 
@@ -260,6 +341,7 @@ func (d *copilotDecoder) message(dst []Event) []Event {
 		l.Kind, l.Text = TextEnd, nil
 	}
 	t.texts, t.thought = 0, false
+	t.answered, t.fault = true, ""
 	t.calls = t.calls || l.calls > 0
 	if !t.counted && l.used.Known {
 		t.usage.add(&l.used)

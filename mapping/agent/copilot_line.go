@@ -15,6 +15,7 @@ type copilotLine struct {
 	Event
 	calling
 	typ, errorType     string
+	turn               string // its id
 	id, agent, session []byte
 	parentCall         []byte
 	selected           []byte // model
@@ -41,6 +42,13 @@ func (l *copilotLine) begins(over bool) bool {
 		return true
 	}
 	return family == "user" || family == "assistant" || family == "tool"
+}
+
+func (l *copilotLine) read(r *jsonscan.Reader, pool *calls) {
+	*l = copilotLine{calling: calling{from: pool}}
+	for key := range r.Members() {
+		l.field(r, key)
+	}
 }
 
 func (l *copilotLine) field(r *jsonscan.Reader, key []byte) {
@@ -125,6 +133,8 @@ func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 		l.message = r.Str()
 	case "errorType":
 		l.errorType = enum(r.Str())
+	case "turnId":
+		l.turn = string(readID(r))
 	case "requestId":
 		l.requestID = readID(r)
 	case "permissionRequest":

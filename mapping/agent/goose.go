@@ -28,6 +28,7 @@ type gooseDecoder struct {
 	begun    bool
 	calls    map[string]bool // in flight
 	together bool            // several calls are in flight at once
+	failed   bool            // an error came, and no text since
 }
 
 // Flush implements [Decoder].
@@ -63,6 +64,12 @@ func (d *gooseDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 			readCount(r, &l.usage.Input, &l.usage.Known)
 		case "output_tokens":
 			readCount(r, &l.usage.Output, &l.usage.Known)
+		case "cache_read_input_tokens":
+			readCount(r, &l.usage.CacheRead, &l.usage.Known)
+		case "cache_write_input_tokens":
+			readCount(r, &l.usage.CacheWrite, &l.usage.Known)
+		case "cost_usd":
+			readCost(r, &l.usage)
 		default:
 			r.Skip()
 		}
@@ -84,17 +91,24 @@ func (d *gooseDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	case "notification", "model_change":
 		ev.Kind = Ignored
 	case "error":
-		ev.Kind, ev.Status, ev.Text = RunError, "error", l.text
-	case "complete":
-		d.begun = false
-		ev.Kind = RunEnd
-		if l.usage.Known {
+		d.failed = true
+		ev.Kind, ev.Status, ev.Text = RunError, gooseError, l.text
+	case "complete": // printed after an error, too
+		ev.Kind, ev.Failed = RunEnd, d.failed
+		if d.failed {
+			ev.Status = gooseError
+		}
+		d.begun, d.failed = false, false
+		if l.usage.Known || l.usage.CostKnown {
 			u := l.usage
 			ev.Usage = &u
 		}
 	}
 	return append(dst, ev), true
 }
+
+// gooseError is the type of all errors: the lines have only a text.
+const gooseError = "error"
 
 // maxSeconds keeps a time in seconds within an Instant.
 const maxSeconds = maxMillis / 1000
@@ -122,17 +136,21 @@ func (l *gooseLine) message(r *jsonscan.Reader) {
 	}
 }
 
-// blocks appends the events of a message's content.
+// blocks appends the events of a message's content. Whatever it is, its time may be
+// the last one before the end of the run, which has none.
 func (d *gooseDecoder) blocks(dst []Event, ev Event) []Event {
+	from := len(dst)
 	r := jsonscan.Reader{B: d.line.content}
 	for range r.Elements() {
 		b := gooseBlock{calling: calling{from: &d.pool}}
 		for key := range r.Members() {
 			b.field(&r, key)
 		}
-		if next, ok := d.block(&b, ev); ok {
-			dst = append(dst, next)
-		}
+		dst = append(dst, d.block(&b, ev))
+	}
+	if len(dst) == from {
+		ev.Kind = Notice
+		dst = append(dst, ev)
 	}
 	return dst
 }
@@ -219,7 +237,7 @@ func (b *gooseBlock) response(r *jsonscan.Reader) {
 }
 
 // block returns the event of a part of a message.
-func (d *gooseDecoder) block(b *gooseBlock, ev Event) (Event, bool) {
+func (d *gooseDecoder) block(b *gooseBlock, ev Event) Event {
 	l := &d.line
 	switch b.typ {
 	case "text", "thinking":
@@ -228,7 +246,7 @@ func (d *gooseDecoder) block(b *gooseBlock, ev Event) (Event, bool) {
 		case string(l.role) == "user":
 			ev.Kind = Prompt
 		case b.typ == "text":
-			ev.Kind = TextDelta
+			ev.Kind, d.failed = TextDelta, false
 		default:
 			ev.Kind = ThinkingDelta
 		}
@@ -250,7 +268,7 @@ func (d *gooseDecoder) block(b *gooseBlock, ev Event) (Event, bool) {
 		delete(d.calls, string(b.id))
 		ev.Kind, ev.ID, ev.Tool, ev.Estimated = ToolEnd, b.id, b.tool().finish(), d.together
 	default:
-		ev.Kind = Ignored
+		ev.Kind = Notice // only its time counts
 	}
-	return ev, true
+	return ev
 }

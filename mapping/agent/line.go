@@ -42,8 +42,11 @@ func readID(r *jsonscan.Reader) []byte {
 
 // trimLine removes a byte order mark and white space around a line.
 func trimLine(text []byte) []byte {
-	return bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\uFEFF")))
+	return bytes.TrimSpace(trimMark(text))
 }
+
+// trimMark removes a byte order mark before a line.
+func trimMark(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\uFEFF")) }
 
 // An objectReader appends the events of the next JSON object. It returns false if
 // the object has no type.

@@ -45,6 +45,7 @@ type opencodeLine struct {
 	typ        []byte
 	start, end Instant // of the part
 	state      string  // of a tool
+	fault      bool    // the line says what went wrong
 	goesOn     bool    // the model is called again after the step
 }
 
@@ -61,6 +62,7 @@ func (l *opencodeLine) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		case "part":
 			l.part(r)
 		case "error":
+			l.fault = r.Peek() != 'n'
 			l.failure(r)
 		default:
 			r.Skip()
@@ -82,6 +84,10 @@ func (l *opencodeLine) classify() {
 		l.Kind = ThinkingMessage
 		l.timed()
 	case "tool_use":
+		if l.state == "pending" || l.state == "running" { // the call will be printed again
+			l.Kind = Notice
+			return
+		}
 		l.Kind = ToolCall
 		l.timed()
 		if c := l.call; c != nil {
@@ -92,6 +98,9 @@ func (l *opencodeLine) classify() {
 		l.Kind = TurnEnd
 		l.Final = !l.goesOn
 	case "error":
+		if len(l.Session) == 0 || !l.fault { // another program's, on the same pipe
+			return
+		}
 		l.Kind = RunError
 		l.Status = cmp.Or(l.Status, semconv.ErrorOther)
 	}

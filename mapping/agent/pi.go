@@ -59,12 +59,7 @@ func (d *piDecoder) Flush(dst []Event) []Event {
 // Decode implements [Decoder].
 func (d *piDecoder) Decode(line Line, dst []Event) []Event {
 	d.line.arrival = line.Arrival
-	from := len(dst)
-	dst = d.readObjects(line, dst, d)
-	for i := from; i < len(dst); i++ {
-		dst[i].Session = d.session
-	}
-	return dst
+	return d.readObjects(line, dst, d)
 }
 
 func (d *piDecoder) endRun(dst []Event) []Event {
@@ -88,25 +83,39 @@ func (d *piDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	for key := range r.Members() {
 		l.field(r, key)
 	}
-	switch string(l.typ) {
-	case "":
+	if len(l.typ) == 0 {
 		return dst, false
+	}
+	if string(l.typ) == "session" {
+		dst = d.Flush(dst) // builds without agent_settled have not ended the session before
+		d.session, d.running = bytes.Clone(l.id), 0
+	}
+	from := len(dst)
+	dst = d.events(dst)
+	for i := from; i < len(dst); i++ {
+		dst[i].Session = d.session
+	}
+	return dst, true
+}
+
+// events appends the events of the current line.
+func (d *piDecoder) events(dst []Event) []Event {
+	l := &d.line
+	switch string(l.typ) {
 	case "session":
-		dst = d.endRun(d.endTools(dst))
-		d.session = bytes.Clone(l.id)
 		l.Kind, l.Facts = RunStart, l.facts
 	case "message_start":
-		return d.messageStart(dst), true
+		return d.messageStart(dst)
 	case "message_update":
 		d.update()
 	case "message_end":
-		return d.messageEnd(dst), true
+		return d.messageEnd(dst)
 	case "tool_execution_start":
 		d.running++
 		l.Kind, l.ID, l.Tool = ToolStart, l.callID, l.tool().finish()
 	case "tool_execution_end":
 		d.toolEnd()
-		return dst, true
+		return dst
 	case "turn_end":
 		dst = d.endTools(dst)
 		l.Kind, l.Final = TurnEnd, l.stop == "stop" || l.stop == "length"
@@ -117,7 +126,7 @@ func (d *piDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		d.holdEnd()
 		l.Kind = Ignored
 	case "agent_settled":
-		return d.endRun(dst), true
+		return d.endRun(dst)
 	case "auto_retry_start":
 		d.end = nil
 		l.Kind, l.Notice, l.Facts = Notice, semconv.EventRetry, l.facts
@@ -131,7 +140,7 @@ func (d *piDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	default:
 		l.Kind = Unknown
 	}
-	return append(dst, l.Event), true
+	return append(dst, l.Event)
 }
 
 // messageStart handles the beginning of a message. The model's message has the time
