@@ -50,7 +50,9 @@ func TestConserved(t *testing.T) {
 		{"a late child", func(s map[string]*tracepb.Span) { s["second"].EndTimeUnixNano = 1301_000 }, `"chat c" (0400000000000000) lies outside of "invoke_agent" (0100000000000000): 0 us before its start, 1 us after`},
 		{"an early child", func(s map[string]*tracepb.Span) { s["rest"].StartTimeUnixNano = 1100_000 }, "100 us before its start"},
 		{"a nanosecond outside", func(s map[string]*tracepb.Span) { s["second"].EndTimeUnixNano = 1300_999 }, ""},
-		{"time in the model", func(s map[string]*tracepb.Span) { s["root"].Attributes = append(s["root"].Attributes, number("spantee.model_ms", 3)) }, "has 3 ms of model time, its chats 201 us"},
+		{"time in the model", func(s map[string]*tracepb.Span) {
+			s["root"].Attributes = append(s["root"].Attributes, number("spantee.model_ms", 3))
+		}, "has 3 ms of model time, its chats 201 us"},
 		{"backwards", func(s map[string]*tracepb.Span) { s["tool"].EndTimeUnixNano = 1098_000 }, "ends before it starts"},
 		{"its parent is elsewhere", func(s map[string]*tracepb.Span) { s["root"].ParentSpanId = []byte{9, 9, 9, 9, 9, 9, 9, 9} }, ""},
 	} {
