@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/content"
@@ -20,7 +21,7 @@ func (r *run) leaveRunning(t *tool, call *agent.Tool, at instant) {
 	}
 	if early, ok := r.early[t.task]; ok { // its end was printed before the call's
 		delete(r.early, t.task)
-		r.endBackground(t, r.clock.after(at, at), early.status, early.errorType, content.Attributes{})
+		r.endBackground(t, r.clock.after(at, at), early.status, early.errorType, early.said)
 		return
 	}
 	r.tasks[t.taskKey()] = t
@@ -45,10 +46,7 @@ func (t *tool) taskKey() string {
 // belongs to a nested agent whose calls are not in the stream.
 func (r *run) taskEnd(inv *invocation, ev *agent.Event, at instant) {
 	if ev.Wakes {
-		r.wake(inv, at)
-		if inv.turn == nil && inv.running == 0 && !inv.woken && !r.agent.TurnEnds {
-			inv.wait, inv.woken = at, true // whether the agent was idle is not known, but now it calls its model
-		}
+		r.taskWakes(inv, at)
 	}
 	if r.tasks[string(ev.ID)] != nil {
 		r.endTaskAt(ev, at)
@@ -57,20 +55,48 @@ func (r *run) taskEnd(inv *invocation, ev *agent.Event, at instant) {
 	if !ev.Wakes {
 		return // it was reported before
 	}
-	if len(r.tools) > 0 && len(r.early) < maxOpen {
-		status, errorType := r.taskStatus(ev)
-		if r.early == nil {
-			r.early = map[string]earlyEnd{}
-		}
-		r.early[string(ev.ID)] = earlyEnd{status, errorType}
-	}
 	note := *ev
 	note.Notice = semconv.EventTaskNotification
 	note.Facts = []agent.Fact{{Key: semconv.TaskID, Kind: agent.FactText, Text: ev.ID}}
 	if ev.Status != "" {
 		note.Facts = append(note.Facts, agent.Fact{Key: semconv.TaskStatus, Kind: agent.FactText, Text: []byte(ev.Status)})
 	}
-	r.notice(inv, &note, at)
+	if len(r.tools) == 0 || len(r.early) >= maxOpen {
+		r.notice(inv, &note, at)
+		return
+	}
+	early := earlyEnd{notice: r.newNotice(&note, at)}
+	early.status, early.errorType = r.taskStatus(ev)
+	r.m.captureFacts(ev.Facts, &early.said)
+	if r.early == nil {
+		r.early = map[string]earlyEnd{}
+	}
+	r.early[string(ev.ID)] = early
+}
+
+// maxThought is how long a block of thinking may be silent: some have no end.
+const maxThought = 10 * instant(time.Second)
+
+// wake records that the end of background work, or a prompt, makes the agent call
+// its model. If the agent was idle until then, it was not waiting.
+func (r *run) wake(inv *invocation, at instant) {
+	if t := inv.turn; t != nil && t.hasOutput && inv.running == 0 && (!t.thinks || at-t.lastOutputAt >= maxThought) {
+		r.notices = append(r.notices, inv.notices...) // of an idle agent
+		inv.notices = nil
+		r.closeTurn(inv, t.lastWord(at), "")
+	}
+	if inv.turn == nil && inv.idle {
+		inv.wait, inv.idle, inv.woken = at, false, true
+	}
+}
+
+// taskWakes records that the end of background work makes the agent call its model.
+// Whether an agent was idle is not known if its stream has not shown what it says.
+func (r *run) taskWakes(inv *invocation, at instant) {
+	r.wake(inv, at)
+	if inv.turn == nil && inv.running == 0 && !inv.woken && r.counts.deltas == 0 && !r.agent.TurnEnds {
+		inv.wait, inv.woken = at, true
+	}
 }
 
 // endTask handles the end of work that a run left running, and reports whether the
@@ -115,8 +141,12 @@ func (r *run) taskStatus(ev *agent.Event) (status, errorType string) {
 	return status, errorType
 }
 
-// An earlyEnd is the end of work whose call has not ended.
-type earlyEnd struct{ status, errorType string }
+// An earlyEnd is the end of work that may be that of a call in flight.
+type earlyEnd struct {
+	status, errorType string
+	said              content.Attributes
+	notice            notice // for the root if it is not
+}
 
 func (r *run) endBackground(t *tool, at instant, status, errorType string, said content.Attributes) {
 	at = r.endNested(t, at, errorType)

@@ -255,6 +255,8 @@ type notice struct {
 
 // notice handles a Notice event. It goes on the current turn or on the next one, but on
 // the root if the agent is not waiting for the model: no turn covers that instant.
+//
+// An event after output of the model waits until more comes: the agent may be idle.
 func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
 	switch ev.Notice {
 	case "":
@@ -269,6 +271,22 @@ func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
 	case semconv.EventCompaction:
 		r.counts.compactions++
 	}
+	n := r.newNotice(ev, at)
+	switch t := inv.turn; {
+	case !r.ended && (inv.answered() || t == nil && inv.running > 0):
+		if len(r.notices) < maxNotices {
+			r.notices = append(r.notices, n)
+		}
+	case t != nil && !t.hasOutput:
+		t.notice(r, n)
+	case t == nil && ofRequest[ev.Notice] && inv.running == 0:
+		r.openTurn(inv, at, nil).notice(r, n)
+	case len(inv.notices) < maxNotices:
+		inv.notices = append(inv.notices, n)
+	}
+}
+
+func (r *run) newNotice(ev *agent.Event, at instant) notice {
 	a := attributes{field: fieldEventAttributes, max: r.m.opts.MaxAttributeBytes}
 	var said content.Attributes
 	for i := range ev.Facts {
@@ -277,19 +295,15 @@ func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
 	for _, c := range said.List {
 		a.str(c.Key, c.Text)
 	}
-	n := notice{ev.Notice, at, a.wire}
-	switch {
-	case inv.answered(), inv.turn == nil && inv.running > 0:
-		if len(r.notices) < maxNotices {
-			r.notices = append(r.notices, n)
-		}
-	case inv.turn != nil:
-		inv.turn.notice(r, n)
-	case ofRequest[ev.Notice]:
-		r.openTurn(inv, at, nil).notice(r, n)
-	case len(inv.notices) < maxNotices:
-		inv.notices = append(inv.notices, n)
+	return notice{ev.Notice, at, a.wire}
+}
+
+// takeNotices adds the events that wait for a turn.
+func (t *turn) takeNotices(r *run, inv *invocation) {
+	for _, n := range inv.notices {
+		t.notice(r, n)
 	}
+	inv.notices = nil
 }
 
 // maxNotices is how many may wait for a turn, or be on the root.

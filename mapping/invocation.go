@@ -112,6 +112,9 @@ func (r *run) endInvocation(inv *invocation, at instant, errorType string) insta
 	a.int(semconv.ToolErrors, int64(inv.counts.toolErrors))
 	a.int(semconv.Deltas, int64(inv.counts.deltas))
 	s.times = inv
+	for _, n := range inv.notices {
+		s.events.add(n.name, min(max(n.at, s.start), s.end-microsecond), n.attributes)
+	}
 	s.addFirstChunk(inv.start, inv.firstChunk, inv.estimated)
 	inv.captureAnswer(r.m.capture)
 	s.errorType, s.content = errorType, inv.content

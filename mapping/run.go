@@ -139,7 +139,9 @@ func (r *run) apply(ev *agent.Event) {
 	case agent.TextMessage:
 		r.openTurn(inv, at, ev).message(r, inv, answerText, at, ev)
 	case agent.ThinkingEnd:
-		if inv.turn == nil && !inv.idle && inv.running == 0 && !r.agent.TurnEnds {
+		if last := inv.lastTurn; last != nil && last.thinks && inv.turn == nil {
+			last.thinks = false // the line came late
+		} else if inv.turn == nil && !inv.idle && inv.running == 0 && !r.agent.TurnEnds {
 			r.openTurn(inv, at, nil).noteOutput(at) // it thought without a word
 		}
 		if t := inv.turn; t != nil {
@@ -261,17 +263,6 @@ func (r *run) setKey(key runKey) {
 	r.ownTraceID, r.rootID = key.traceID(), key.spanID(rootRef)
 }
 
-// wake records that the end of background work, or a prompt, makes the agent call
-// its model. If the agent was idle until then, it was not waiting.
-func (r *run) wake(inv *invocation, at instant) {
-	if t := inv.turn; t != nil && t.hasOutput && !t.thinks && inv.running == 0 {
-		r.closeTurn(inv, t.lastWord(at), "")
-	}
-	if inv.turn == nil && inv.idle {
-		inv.wait, inv.idle, inv.woken = at, false, true
-	}
-}
-
 // leastWait is how long an agent must have waited for the model, after a tool, when a
 // result says that the run failed: or else it failed for another reason, such as a
 // limit on turns.
@@ -283,7 +274,10 @@ func (r *run) finish(at instant, end *agent.Event) {
 	errorType := ""
 	if end.Failed {
 		errorType = r.m.names.pass(end.Status)
-		if inv := r.main; r.began && inv.running == 0 && (inv.counts.turns == 0 || !inv.answered() && at-inv.wait >= leastWait) {
+		for _, inv := range r.order {
+			inv.resumeCalled()
+		}
+		if inv := r.main; r.began && inv.running == 0 && (inv.counts.turns == 0 || !inv.answered() && (inv.woken || at-inv.wait >= leastWait)) {
 			r.openTurn(inv, at, nil) // the run broke off while the model was working
 		}
 	}
@@ -312,6 +306,7 @@ func (r *run) abandon(at instant, why string) {
 		broke = cmp.Or(r.errorName, why)
 	}
 	for _, inv := range slices.Backward(r.order) {
+		inv.resumeCalled()
 		switch t := inv.turn; {
 		case inv.task != nil:
 		case t != nil && (t.answered != 0 || ended):

@@ -170,14 +170,14 @@ func TestLiveEnd(t *testing.T) {
 // failed; one that fails at once did not wait for it.
 func TestLiveFailureAfterATool(t *testing.T) {
 	failed := `{"type":"result","subtype":"error","is_error":true,"duration_ms":9000}`
-	start, end := tool(now.Add(1e9), "started", "a", "r-0"), tool(now.Add(2e9), "completed", "a", "r-0")
+	start, end := tool(now.Add(1e9), "started", "a", "r-0-abcd"), tool(now.Add(2e9), "completed", "a", "r-0-abcd")
 	spans := live(t, time.Second, initLine, start, end, failed)
-	wantTimes(t, spans, now, "execute_tool read 1.000-2.000", "chat GPT-5 0.000-1.000", "chat GPT-5 2.000-3.000", "invoke_agent cursor-agent 0.000-3.000")
+	wantTimes(t, spans, now, "chat GPT-5 0.000-1.000", "execute_tool read 1.000-2.000", "chat GPT-5 2.000-3.000", "invoke_agent cursor-agent 0.000-3.000")
 	if got := attr(spans[2], "error.type").GetStringValue(); got != "error" {
 		t.Errorf("error.type %q", got)
 	}
 	spans = live(t, time.Millisecond, initLine, start, end, failed)
-	wantTimes(t, spans, now.Add(1e9-1e6), "execute_tool read 0.001-1.001", "chat GPT-5 0.000-0.001", "invoke_agent cursor-agent 0.000-1.002")
+	wantTimes(t, spans, now.Add(1e9-1e6), "chat GPT-5 0.000-0.001", "execute_tool read 0.001-1.001", "invoke_agent cursor-agent 0.000-1.002")
 }
 
 func TestTimeNeverRunsBack(t *testing.T) {

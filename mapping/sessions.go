@@ -155,7 +155,7 @@ func (m *Mapper) dispatch(a *agent.Agent, ev *agent.Event) {
 func (m *Mapper) deliver(s *session, ev *agent.Event) {
 	if ev.Kind == agent.TaskEnd && m.taskEnd(s, ev) {
 		if s.run != nil && ev.Wakes {
-			s.run.wake(s.run.main, s.run.at(ev))
+			s.run.taskWakes(s.run.main, s.run.at(ev))
 		}
 		return
 	}

@@ -77,6 +77,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 	}
 	if inv.turn != nil {
 		inv.turn.learn(ev)
+		inv.turn.mayGoOn = ev.GoesOn
 		if r.m.capture.Full() {
 			inv.turn.callPart = []content.Value{t.callPart}
 		}
@@ -88,6 +89,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 	}
 	t.turn = inv.lastTurn
 	inv.running++
+	inv.woken = false
 	r.tools[id] = t
 	if len(r.tools) > maxOpen {
 		for _, old := range r.oldest(r.tools, t) {
@@ -258,7 +260,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	inv := t.inv
 	if called := inv.callingTurn; called != nil && called.waitsFor == t {
 		called.waitsFor = nil
-		if !r.agent.TurnEnds && called.call == "" {
+		if !r.agent.TurnEnds && !called.mayGoOn {
 			r.settleCalled(inv)
 		}
 	}

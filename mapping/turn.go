@@ -25,7 +25,8 @@ type turn struct {
 	end       instant // set when the turn has called a tool
 	errorType string
 	toolCall  bool // it ended by calling a tool
-	wentOn    bool // but the same model call went on after that
+	mayGoOn   bool // but the same model call may go on after that
+	wentOn    bool // and it did
 	waitsFor  *tool
 
 	call     string // the response's id
@@ -45,6 +46,15 @@ type tally struct{ deltas, bytes int }
 func (t *tally) add(a *attributes, deltas, bytes string) {
 	a.int(deltas, int64(t.deltas))
 	a.int(bytes, int64(t.bytes))
+}
+
+// resumeCalled makes a turn that went on after its tool call the current one again,
+// because the run breaks off.
+func (inv *invocation) resumeCalled() {
+	if t := inv.callingTurn; inv.turn == nil && t != nil && t.wentOn && inv.running == 0 {
+		inv.turn, inv.callingTurn = t, nil
+		t.toolCall = false
+	}
 }
 
 // openTurn returns the current turn, or a new one if the last one is over. ev may
@@ -73,10 +83,9 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 		t.estimated = r.estimated && r.ownFirst && t.n == 1
 		inv.asked, inv.idle, inv.woken = nil, false, false
 		inv.turn = t
-		for _, n := range inv.notices {
-			t.notice(r, n)
-		}
-		inv.notices = nil
+	}
+	if len(inv.notices) > 0 {
+		inv.turn.takeNotices(r, inv)
 	}
 	if ev != nil {
 		inv.turn.learn(ev)
@@ -212,6 +221,7 @@ func (r *run) endTurn(inv *invocation, at instant) {
 // closeTurn ends the current turn, which called no tool.
 func (r *run) closeTurn(inv *invocation, at instant, errorType string) {
 	t := inv.turn
+	t.takeNotices(r, inv)
 	inv.turn, inv.lastTurn = nil, t
 	t.errorType = errorType
 	t.end = r.endOf(t, at)
@@ -222,12 +232,13 @@ func (r *run) closeTurn(inv *invocation, at instant, errorType string) {
 // callTool ends the current turn with a tool call, and returns when it ended.
 func (r *run) callTool(inv *invocation, at instant, waitsFor *tool) instant {
 	t := inv.turn
+	t.takeNotices(r, inv)
 	inv.turn, inv.lastTurn, inv.callingTurn = nil, t, t
 	t.toolCall, t.waitsFor = true, waitsFor
 	t.guessed = t.guessed || r.guessed
 	t.end = r.endOf(t, at)
 	inv.wait = t.end
-	if waitsFor == nil && !r.agent.TurnEnds && t.call == "" {
+	if waitsFor == nil && !r.agent.TurnEnds && !t.mayGoOn {
 		r.settleCalled(inv)
 	}
 	return t.end

@@ -1,6 +1,8 @@
 package mapping
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -53,10 +55,21 @@ func (r *run) note(name string, describe func(*attributes)) {
 
 // rootNotices returns the events of the root: what spantee noticed, and what
 // happened after the last turn.
-func (r *run) rootNotices() []notice { return slices.Concat(r.main.notices, r.notices) }
+func (r *run) rootNotices() []notice {
+	all := slices.Concat(r.main.notices, r.notices)
+	for _, id := range slices.Sorted(maps.Keys(r.early)) {
+		all = append(all, r.early[id].notice)
+	}
+	slices.SortStableFunc(all, func(a, b notice) int { return cmp.Compare(a.at, b.at) })
+	return all
+}
 
 func (r *run) moveNotices(move func(...*instant)) {
 	for i := range r.notices {
 		move(&r.notices[i].at)
+	}
+	for id, early := range r.early {
+		move(&early.notice.at)
+		r.early[id] = early
 	}
 }

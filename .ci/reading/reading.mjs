@@ -48,6 +48,7 @@ class Reader {
     this.nested = []; // notifications of tasks that no tool result names
     this.idle = [];
     this.frames = [];
+    this.later = []; // frames after words: the agent may be idle
     this.segment = { text: '', deltas: 0 }; // said since the last flush
     this.offsets = clockOffsets(run.lines);
     this.ahead = run.start; // the instant of the last line that adds to the trace
@@ -58,6 +59,7 @@ class Reader {
     run.lines.forEach((line, i) => this.line(line, run.lines.slice(i + 1, i + 9).find((l) => KNOWN.has(l.o.type))?.o));
     const completed = run.result !== null && run.result.is_error !== true && run.result.subtype !== 'error';
     for (const tool of this.open.values()) Object.assign(tool, { end: run.end, outcome: 'incomplete' });
+    if (this.turn && !this.turn.ended) this.goOn();
     // The run broke off inside a turn: the turn ends with the run.
     if (this.turn && !this.turn.ended) {
       const end = completed ? this.turn.last : run.end;
@@ -89,11 +91,13 @@ class Reader {
     if (kind === 'thinking/delta') {
       this.say('thinking', line, typeof o.text === 'string' ? o.text : '', true);
     } else if (kind === 'thinking/completed') {
-      if ((!this.turn || this.turn.ended) && this.open.size === 0 && !this.turn?.answered) {
+      const late = this.turn?.ended && this.turn.thinks; // the block ended with the turn
+      if (!late && (!this.turn || this.turn.ended) && this.open.size === 0 && !this.turn?.answered) {
         this.beginTurn(); // it thought without a word
         this.turn.first = at;
       }
-      if (!this.turn.ended) Object.assign(this.turn, { last: at, thinks: false });
+      if (this.turn) this.turn.thinks = false;
+      if (this.turn && !this.turn.ended) this.turn.last = at;
     } else if (o.type === 'assistant') {
       adds = this.assistant(line, next);
     } else if (kind === 'tool_call/started') {
@@ -151,6 +155,7 @@ class Reader {
   // calls has been called again, unless the model_call_id says otherwise.
   say(kind, { at, stamped }, text, isDelta, id) {
     const same = id !== undefined && this.turn?.id === id;
+    this.goOn();
     if (!this.turn || (this.turn.ended && !same)) this.beginTurn();
     const { turn } = this;
     if (turn.first === null) Object.assign(turn, { first: at, firstMeasured: isDelta && stamped === true });
@@ -184,6 +189,7 @@ class Reader {
   // callTool: the first tool call ends the turn's chat. A call with another
   // model_call_id belongs to another model call, even if that said nothing.
   callTool(tool, id) {
+    this.goOn();
     const { turn } = this;
     const another = turn?.ended && (id === undefined ? this.open.size === 0 : turn.id !== undefined && turn.id !== id);
     if (!turn || another) this.beginTurn();
@@ -272,7 +278,8 @@ class Reader {
   // notification: "a turn ends when the agent went idle: never idle time", and
   // the notification that wakes the agent begins the next. An agent that waits
   // for a tool, or thinks, is not idle. Whether one is that has said nothing since
-  // its last tool is not known, but "a new model call begins here".
+  // its last tool is not known in a stream without deltas, but "a new model call
+  // begins here".
   notification(o, at) {
     const work = this.background.find((b) => b.task === String(o.task_id) && b.status === null);
     if (work) {
@@ -284,10 +291,11 @@ class Reader {
     const { turn } = this;
     if (!turn || this.open.size > 0 || turn.thinks) return;
     if (turn.ended) {
-      if (!this.woken) Object.assign(this, { waitingSince: at, woken: true });
+      if (!this.woken && !this.turns.some((t) => t.text.deltas + t.thinking.deltas > 0)) Object.assign(this, { waitingSince: at, woken: true });
       return;
     }
     if (turn.first === null) return;
+    this.later = [];
     this.endTurn(turn.last, 'stop');
     this.idle.push({ start: turn.last, end: at });
     Object.assign(this, { waitingSince: at, woken: true });
@@ -302,6 +310,17 @@ class Reader {
     this.frames.push({ kind, at });
     if (this.turn && (this.turn.answered || (this.turn.ended && this.open.size > 0))) return;
     if (!this.turn || this.turn.ended) this.beginTurn();
+    if (this.turn.first === null) this.addFrame({ kind, at });
+    else this.later.push({ kind, at });
+  }
+
+  // goOn: what came after the last words was within the turn.
+  goOn() {
+    this.later.forEach((frame) => this.addFrame(frame));
+    this.later = [];
+  }
+
+  addFrame({ kind, at }) {
     if (kind !== 'retry/scheduled' && kind !== 'retry/resuming') this.turn.frames++;
     if (!this.turn.ended) this.turn.last = at;
     if (this.turn.first === null && /^(retry\/starting|connection\/reconnected)$/.test(kind)) this.turn.sent = at;

@@ -162,6 +162,7 @@ type Event struct {
 
 	Failed       bool
 	Final        bool // nothing else of this turn follows
+	GoesOn       bool // ToolStart: its model call may say more after it
 	Wakes        bool // TaskEnd, Notice: it makes an idle agent call its model again
 	StartPending bool // ToolStart: its ToolEnd will say when it began
 	Estimated    bool // its time is the agent's estimate, or an upper bound

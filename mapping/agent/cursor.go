@@ -111,9 +111,6 @@ func (d *cursorDecoder) text(ev *Event, dst []Event) []Event {
 	if s.held {
 		dst = s.release(ev, dst)
 	}
-	if ev.Kind != Notice {
-		s.retrying = false
-	}
 	switch ev.Kind {
 	case RunStart:
 		s.begin(ev.Session)
@@ -130,7 +127,7 @@ func (d *cursorDecoder) text(ev *Event, dst []Event) []Event {
 	case ToolStart, ToolEnd:
 		s.correct(ev, d.line)
 	case Notice:
-		s.countRetry(ev)
+		s.countRetry(ev, string(d.line.subtype) == "starting")
 	case RunEnd:
 		dst = append(s.name(ev, dst), *ev)
 		delete(d.sessions, string(s.id))

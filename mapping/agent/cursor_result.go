@@ -21,7 +21,7 @@ func (l *cursorLine) readResult(r *jsonscan.Reader) {
 		name := enum(key)
 		switch {
 		case name == "isBackground":
-			l.background.state(r.Bool())
+			l.background.state(r)
 		case cursorVariants[name] && variant == "" && r.Peek() != 'n': // not null
 			variant = name
 			body = l.variant(r)
@@ -55,7 +55,11 @@ func (l *cursorLine) readResult(r *jsonscan.Reader) {
 // evidence: some builds give one to every call.
 type backgrounding struct{ stated, stays, reason bool }
 
-func (b *backgrounding) state(stays bool) { b.stated, b.stays = true, b.stays || stays }
+func (b *backgrounding) state(r *jsonscan.Reader) {
+	stated := string(r.Raw())
+	b.stated = b.stated || stated != "null"
+	b.stays = b.stays || stated == "true"
+}
 
 func (b *backgrounding) is() bool { return b.stays || !b.stated && b.reason }
 
@@ -175,7 +179,7 @@ func (l *cursorLine) variant(r *jsonscan.Reader) (v cursorVariant) {
 				t.ErrorType = semconv.ErrorTool
 			}
 		case "isBackground":
-			l.background.state(r.Bool())
+			l.background.state(r)
 		case "backgroundReason":
 			reason := r.Str()
 			l.background.reason = len(reason) > 0 && !isUnspecified(reason)

@@ -34,7 +34,7 @@ type cursorSession struct {
 
 	offsets []Instant // between the clocks, from completed calls
 
-	retrying bool // nothing but notices has come since a retry
+	retrying bool // a retry has started and not resumed
 	attempt  int64
 }
 
@@ -68,7 +68,7 @@ func (s *said) add(text []byte) {
 func (s *said) begins(text []byte) bool {
 	head, text := bytes.TrimSpace(s.head), bytes.TrimSpace(text)
 	n := min(len(head), len(text))
-	return s.n > 0 && bytes.Equal(head[:n], text[:n])
+	return s.n > 0 && (n > 0 || len(text) == 0) && bytes.Equal(head[:n], text[:n])
 }
 
 func (s *said) is(text []byte) bool {
@@ -174,19 +174,20 @@ func (s *cursorSession) correct(ev *Event, l *cursorLine) {
 	}
 }
 
-// countRetry drops all but one of the lines of each retry. The attempts of the next
-// request are counted from 1 again.
-func (s *cursorSession) countRetry(ev *Event) {
+// countRetry drops the line of a retry that resumes, if one has told that it started.
+// The attempts of each request are counted from 1.
+func (s *cursorSession) countRetry(ev *Event, starts bool) {
 	if ev.Notice != semconv.EventRetry {
 		return
 	}
+	var attempt int64
 	for _, f := range ev.Facts {
-		if f.Key != semconv.Attempt {
-			continue
+		if f.Key == semconv.Attempt {
+			attempt = f.Int
 		}
-		if s.retrying && f.Int == s.attempt {
-			ev.Notice = ""
-		}
-		s.retrying, s.attempt = true, f.Int
 	}
+	if !starts && s.retrying && attempt == s.attempt {
+		ev.Notice = ""
+	}
+	s.retrying, s.attempt = starts, attempt
 }

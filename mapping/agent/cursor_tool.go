@@ -107,6 +107,18 @@ func (l *cursorLine) readHooks(r *jsonscan.Reader) {
 // maxCall is the longest call that is believed.
 const maxCall = Instant(24 * time.Hour)
 
+// goesOn reports whether a model call may say more after its tool call. In builds of
+// 2026, whose ids end in "-<number>-<4 characters>", none does.
+func goesOn(id []byte) bool {
+	n := len(id) - 5
+	if n < 0 || id[n] != '-' {
+		return len(id) > 0
+	}
+	for n--; n >= 0 && '0' <= id[n] && id[n] <= '9'; n-- {
+	}
+	return n < 0 || id[n] != '-'
+}
+
 // finishTool combines what the line states about a call, in whatever order it came.
 func (l *cursorLine) finishTool() {
 	if took := l.completedAt - l.startedAt; l.Kind == ToolEnd && l.startedAt != 0 && 0 <= took && took <= maxCall {
@@ -117,6 +129,7 @@ func (l *cursorLine) finishTool() {
 		l.outcome.word(semconv.ToolHooks, l.hookNames)
 		l.outcome.int(semconv.ToolHookBytes, int64(l.hookBytes))
 	}
+	l.GoesOn = goesOn(l.ModelCallID)
 	l.tool.ArgumentFacts, l.tool.OutcomeFacts = l.arguments, l.outcome
 	l.Tool = &l.tool
 }
