@@ -93,8 +93,10 @@ func view(o *viewOptions, files []string, stderr *os.File) error {
 		return err
 	}
 	signals := catchSignals()
+	words := newAsyncStderr(stderr, lastPatience)
+	defer words.Flush()
 	say := func(format string, args ...any) {
-		fmt.Fprintln(stderr, "spantee: "+printableLines(fmt.Sprintf(format, args...)))
+		fmt.Fprintln(words, "spantee: "+printableLines(fmt.Sprintf(format, args...)))
 	}
 	for _, problem := range problems {
 		say("%s", withHint(problem))
