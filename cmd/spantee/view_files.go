@@ -12,9 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/adrg/xdg"
-
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/viewer"
 	"github.com/spantee/spantee/mapping"
 )
@@ -152,8 +151,9 @@ func keptSessions(limit int64) (*viewer.Kept, error) {
 	if limit == 0 {
 		return nil, nil
 	}
-	if _, err := os.UserHomeDir(); err != nil && os.Getenv("XDG_STATE_HOME") == "" {
-		return nil, errors.New("no state directory: set $XDG_STATE_HOME or $HOME")
+	dir, err := spool.StateDir()
+	if err != nil {
+		return nil, err
 	}
-	return &viewer.Kept{Dir: filepath.Join(xdg.StateHome, "spantee", "sessions"), Max: limit}, nil
+	return &viewer.Kept{Dir: filepath.Join(dir, "sessions"), Max: limit}, nil
 }
