@@ -69,6 +69,9 @@ func (o *options) resolve() (*config, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
+	if err := o.view.check(); err != nil {
+		return nil, err
+	}
 	c := &config{
 		spool:    o.spool(),
 		traceURL: cmp.Or(o.traceURL, os.Getenv("SPANTEE_TRACE_URL")),
