@@ -118,6 +118,9 @@ func flushCommand() *cobra.Command {
 			if toFile != "" && cfg.Endpoint != "" {
 				return errBothTo
 			}
+			if isStdout(toFile) {
+				return invalidTo(toFile)
+			}
 			s, err := spool.Default()
 			if err != nil {
 				return err
