@@ -30,16 +30,19 @@ func catchSignals() <-chan os.Signal {
 	return c
 }
 
+// forwarded are the signals that exec passes on.
+var forwarded = []os.Signal{
+	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
+	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT,
+}
+
 // catchForwarded delivers the signals to forward to an agent. The agent gets
 // signals from the terminal's keys by itself.
 func catchForwarded() <-chan os.Signal {
 	signal.Notify(make(chan os.Signal, 1), brokenPipe)
 	keepIgnored()
 	c := make(chan os.Signal, 16)
-	for _, s := range []os.Signal{
-		syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP,
-		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT,
-	} {
+	for _, s := range forwarded {
 		if !signal.Ignored(s) {
 			signal.Notify(c, s)
 		}

@@ -105,6 +105,23 @@ func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	}
 }
 
+// The README names the signals that exec passes on.
+func TestForwardedSignalsAreDocumented(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range forwarded {
+		names = append(names, signalName(s))
+	}
+	last := len(names) - 1
+	want := strings.Join(names[:last], ", ") + " and " + names[last] + " are passed on to the agent"
+	if !strings.Contains(strings.ReplaceAll(string(readme), "\n", " "), want) {
+		t.Errorf("no %q", want)
+	}
+}
+
 // startWith starts the command and returns its stdin once all of stream has
 // come out again.
 func startWith(t *testing.T, cmd *run, stream []byte) io.WriteCloser {
