@@ -20,6 +20,7 @@ import (
 )
 
 func main() {
+	quitQuietly()
 	collectRarely()
 	silenceLibraries() // first: gRPC's logger must be set before anything uses it
 	cmd := rootCommand()

@@ -14,6 +14,21 @@ import (
 // brokenPipe is the signal for writing to a stdout without a reader.
 const brokenPipe = syscall.SIGPIPE
 
+// starting gets a SIGQUIT that arrives before signals are caught, or in a command
+// that catches none.
+var starting = make(chan os.Signal, 1)
+
+// quitQuietly makes SIGQUIT end the process as it ends other programs: by default,
+// Go prints its goroutines.
+func quitQuietly() {
+	keepIgnored()
+	if signal.Ignored(syscall.SIGQUIT) {
+		return
+	}
+	signal.Notify(starting, syscall.SIGQUIT)
+	go func() { dieBy(<-starting) }()
+}
+
 // catchSignals delivers the signals that end a process, and turns a write to a
 // closed stdout into an error. By default either ends a Go program before it has
 // flushed, and SIGQUIT prints its goroutines. Ignored signals, such as those of
@@ -27,6 +42,7 @@ func catchSignals() <-chan os.Signal {
 			signal.Notify(c, s)
 		}
 	}
+	signal.Stop(starting)
 	return c
 }
 
@@ -47,6 +63,7 @@ func catchForwarded() <-chan os.Signal {
 			signal.Notify(c, s)
 		}
 	}
+	signal.Stop(starting)
 	return c
 }
 

@@ -68,6 +68,22 @@ func TestSignals(t *testing.T) {
 	}
 }
 
+// SIGQUIT prints no goroutines in a command that catches no signals either.
+func TestQuitIsQuiet(t *testing.T) {
+	r := receivertest.Start(t)
+	r.Hang()
+	cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()}, "doctor", "--timeout=1h")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r.Await(func() bool { return r.Attempts() > 0 })
+	cmd.Process.Signal(syscall.SIGQUIT)
+	if got := signalOf(t, cmd.Wait()); got != syscall.SIGQUIT {
+		t.Errorf("died of %v", got)
+	}
+	checkStderr(t, cmd.stderr.String(), "")
+}
+
 // The second signal kills, even while a hung collector is waited for, and says
 // nothing.
 func TestSecondSignalKills(t *testing.T) {
