@@ -129,7 +129,31 @@ func addOTLPFlags(f *pflag.FlagSet, o *otlp.Config) {
 	f.StringVar(&o.ClientCert, "client-certificate", "", "client certificate for mutual TLS, a PEM `FILE`")
 	f.StringVar(&o.ClientKey, "client-key", "", "private key for --client-certificate, a PEM `FILE`")
 	f.StringVar(&o.Compression, "compression", "", "compress requests: `NAME` is gzip or none")
-	f.DurationVar(&o.Timeout, "timeout", 0, "abandon a request after `TIME` (default 10s)")
+	f.Var((*positiveDuration)(&o.Timeout), "timeout", "abandon a request after `TIME` (default 10s)")
+}
+
+// A positiveDuration is a flag value, zero if the flag is not set.
+type positiveDuration time.Duration
+
+func (d *positiveDuration) Type() string { return "positiveDuration" }
+
+func (d *positiveDuration) String() string {
+	if *d == 0 {
+		return ""
+	}
+	return time.Duration(*d).String()
+}
+
+func (d *positiveDuration) Set(text string) error {
+	value, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return errors.New("a duration such as 2s")
+	case value <= 0:
+		return errors.New("a positive duration")
+	}
+	*d = positiveDuration(value)
+	return nil
 }
 
 // A size is a flag value in bytes, such as 256MiB.

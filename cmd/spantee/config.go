@@ -69,6 +69,9 @@ func (o *options) resolve() (*config, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
+	if err := o.view.check(); err != nil {
+		return nil, err
+	}
 	c := &config{
 		spool:    o.spool(),
 		traceURL: cmp.Or(o.traceURL, os.Getenv("SPANTEE_TRACE_URL")),
@@ -169,8 +172,8 @@ func (o *options) destination() (destination, error) {
 	switch {
 	case o.toFile != "" && o.otlp.Endpoint != "":
 		return destination{}, errBothTo
-	case o.toFile == "-":
-		return destination{}, invalid("--to", o.toFile, "a file, not stdout")
+	case isStdout(o.toFile):
+		return destination{}, invalidTo(o.toFile)
 	case o.toFile != "":
 		return destination{file: o.toFile, source: "--to"}, nil
 	case o.otlp.Endpoint != "":
@@ -179,8 +182,8 @@ func (o *options) destination() (destination, error) {
 
 	to, chosen := os.Getenv("SPANTEE_TO"), os.Getenv("OTEL_TRACES_EXPORTER")
 	switch {
-	case to == "-":
-		return destination{}, variableError{errors.New(`invalid $SPANTEE_TO "-" (want a file: stdout carries the stream)`)}
+	case isStdout(to):
+		return destination{}, variableError{fmt.Errorf("invalid $SPANTEE_TO %q (want a file: stdout carries the stream)", to)}
 	case to != "":
 		return destination{file: to, source: "$SPANTEE_TO"}, nil
 	case strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true"):
@@ -195,6 +198,26 @@ func (o *options) destination() (destination, error) {
 		return destination{source: "--view"}, nil // the page needs no collector
 	}
 	return o.resolveOTLP("")
+}
+
+func invalidTo(name string) error { return invalid("--to", name, "a file, not stdout") }
+
+// isStdout reports whether a file for spans is stdout, under whatever name, where
+// they would get into the stream. /dev/null is nobody's stream.
+func isStdout(name string) bool {
+	if name == "-" {
+		return true
+	}
+	file, err := os.Stat(name)
+	if err != nil {
+		return false
+	}
+	stdout, err := os.Stdout.Stat()
+	if err != nil || !os.SameFile(file, stdout) {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(file, null)
 }
 
 // saysOTLP reports whether a flag or a variable configures an OTLP endpoint.

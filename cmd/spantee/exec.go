@@ -4,15 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -72,14 +69,17 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	if err != nil {
 		return err
 	}
-	var agentStderr io.Writer = stderr // the file itself, not a pipe
+	agentStderr := stderr // the file itself, not a pipe
 	if tracing.details {
-		tracing.stderr.w = stderr
-		agentStderr = &tracing.stderr
+		if tracing.stderr, err = newAgentStderr(stderr, say.w.patience); err != nil {
+			return err
+		}
+		agentStderr = tracing.stderr.agents
 	}
 	limits := newLimits(o.limitOptions)
 	tracing.watch.limits = limits
 	agent, out, err := start(args, tracing.environment(), stdin, agentStderr, limits.ownGroup())
+	tracing.stderr.start()
 	if err != nil {
 		tracing.end(false)
 		say.line("%v", err)
@@ -115,16 +115,20 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	end, told := waitFor(agent, signals)
 	restoreSignals() // the next signal kills
 	limits.agentEnded()
+	linger, stop := context.WithTimeout(context.Background(), lingering)
+	defer stop()
 	out.agentEnded()
+	tracing.stderr.agentEnded()
 	if !told {
 		err = <-copied
 	} else { // a signal asked for the end, whether anybody reads or not
 		select {
 		case err = <-copied:
-		case <-time.After(lingering):
+		case <-linger.Done():
 			pass.stop()
 		}
 	}
+	tracing.stderr.awaitRead(linger.Done())
 	if out.cut.Load() && (o.summary || say.terminal) && !o.quiet {
 		say.line("a process that the agent left running still has its stdout open; its output is lost from now on")
 	}
@@ -140,6 +144,9 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		}
 	}
 	tracing.end(false)
+	if !tracing.stderr.flush() {
+		say.w.abandon()
+	}
 	say.print()
 	tracing.stay(end)
 	if end == (exitStatus{}) {
@@ -149,8 +156,8 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 }
 
 // start starts the agent, and returns its stdout.
-func start(args, env []string, stdin *os.File, stderr io.Writer, ownGroup bool) (agent *exec.Cmd, out *output, err error) {
-	r, w, err := os.Pipe()
+func start(args, env []string, stdin, stderr *os.File, ownGroup bool) (agent *exec.Cmd, out *output, err error) {
+	out, w, err := outputPipe()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -160,53 +167,11 @@ func start(args, env []string, stdin *os.File, stderr io.Writer, ownGroup bool) 
 	if ownGroup {
 		setGroup(agent, stdin)
 	}
-	agent.WaitDelay = lingering // for stderr, if it is a pipe
 	if err := agent.Start(); err != nil {
-		r.Close()
+		out.Close()
 		return nil, nil, err
 	}
-	return agent, &output{File: r, patience: lingering}, nil
-}
-
-// lingering is the total time to wait for output after the agent's end: a process
-// that the agent left running may keep the pipe open forever.
-const lingering = time.Second
-
-// An output reads the agent's stdout. After the agent's end it returns EOF once
-// there is nothing more to read, even if another process still has the pipe open.
-type output struct {
-	*os.File
-	over     atomic.Bool
-	cut      atomic.Bool   // another process still had the pipe open
-	patience time.Duration // remaining time
-}
-
-func (o *output) Read(p []byte) (int, error) {
-	for {
-		over := o.over.Load()
-		began := time.Now()
-		if over {
-			// Data already in the pipe is read, however long writing it takes.
-			_ = o.SetReadDeadline(began.Add(max(o.patience, 10*time.Millisecond)))
-		}
-		n, err := o.File.Read(p)
-		if over {
-			o.patience -= time.Since(began)
-		}
-		switch {
-		case !errors.Is(err, os.ErrDeadlineExceeded):
-			return n, err
-		case o.patience <= 0:
-			o.cut.Store(true)
-			return 0, io.EOF
-		}
-	}
-}
-
-// agentEnded wakes a Read that is waiting.
-func (o *output) agentEnded() {
-	o.over.Store(true)
-	_ = o.SetReadDeadline(time.Now()) // Windows has no deadlines: there, Read waits for whoever has the pipe open
+	return agent, out, nil
 }
 
 func notStarted(err error) exitStatus {
@@ -235,32 +200,4 @@ func waitFor(agent *exec.Cmd, signals <-chan os.Signal) (end exitStatus, told bo
 			return endOfProcess(agent.ProcessState), told
 		}
 	}
-}
-
-// keptStderr is how much of an agent's stderr is kept. It is more than a span may
-// have, because half of a secret cannot be recognized.
-const keptStderr = 16 << 10
-
-// A tail passes on what is written to it at once, and keeps the last part.
-type tail struct {
-	w    io.Writer
-	mu   sync.Mutex
-	kept []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	n, err := t.w.Write(p)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.kept = append(t.kept, p[:n]...)
-	if over := len(t.kept) - keptStderr; over > 0 {
-		t.kept = append(t.kept[:0], t.kept[over:]...)
-	}
-	return n, err
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.kept)
 }

@@ -176,7 +176,7 @@ func TestExecPropagatesTheTrace(t *testing.T) {
 
 // A signal that is sent to spantee is the agent's.
 func TestExecPassesSignalsOn(t *testing.T) {
-	for _, name := range []string{"INT", "TERM", "HUP", "QUIT", "USR1", "USR2"} {
+	for _, name := range []string{"INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "CONT"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cmd := spantee(t, []string{"OTEL_TRACES_EXPORTER=none"}, "exec", "--", "sh", "-c",
@@ -208,6 +208,7 @@ func TestExecPassesSignalsOn(t *testing.T) {
 var signals = map[string]syscall.Signal{
 	"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP,
 	"QUIT": syscall.SIGQUIT, "USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2,
+	"CONT": syscall.SIGCONT,
 }
 
 // When nobody reads, the agent is told by a broken pipe, and its end is ours.

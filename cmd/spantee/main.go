@@ -20,12 +20,19 @@ import (
 )
 
 func main() {
+	quitQuietly()
 	collectRarely()
 	silenceLibraries() // first: gRPC's logger must be set before anything uses it
 	cmd := rootCommand()
+	stdout := &helpWriter{w: os.Stdout}
+	cmd.SetOut(stdout)
+	refuseUnknown(cmd)
 	running := false
 	cmd.PersistentPreRun = func(*cobra.Command, []string) { running = true }
 	err := cmd.Execute()
+	if err == nil && stdout.err != nil {
+		running, err = true, stdout.err
+	}
 	var s exitStatus
 	switch {
 	case err == nil:

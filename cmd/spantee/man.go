@@ -24,13 +24,9 @@ func manCommand() *cobra.Command {
 		Long:  manUsage,
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			of := cmd.Root()
-			if len(args) > 0 {
-				found, _, err := of.Find(args)
-				if err != nil || found == of {
-					return usageError{fmt.Errorf("unknown command %q", args[0])}
-				}
-				of = found
+			of, err := commandOf(cmd.Root(), args)
+			if err != nil {
+				return err
 			}
 			return printManual(os.Stdout, of)
 		},

@@ -14,6 +14,21 @@ import (
 // brokenPipe is the signal for writing to a stdout without a reader.
 const brokenPipe = syscall.SIGPIPE
 
+// starting gets a SIGQUIT that arrives before signals are caught, or in a command
+// that catches none.
+var starting = make(chan os.Signal, 1)
+
+// quitQuietly makes SIGQUIT end the process as it ends other programs: by default,
+// Go prints its goroutines.
+func quitQuietly() {
+	keepIgnored()
+	if signal.Ignored(syscall.SIGQUIT) {
+		return
+	}
+	signal.Notify(starting, syscall.SIGQUIT)
+	go func() { dieBy(<-starting) }()
+}
+
 // catchSignals delivers the signals that end a process, and turns a write to a
 // closed stdout into an error. By default either ends a Go program before it has
 // flushed, and SIGQUIT prints its goroutines. Ignored signals, such as those of
@@ -27,7 +42,14 @@ func catchSignals() <-chan os.Signal {
 			signal.Notify(c, s)
 		}
 	}
+	signal.Stop(starting)
 	return c
+}
+
+// forwarded are the signals that exec passes on.
+var forwarded = []os.Signal{
+	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
+	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT,
 }
 
 // catchForwarded delivers the signals to forward to an agent. The agent gets
@@ -36,14 +58,12 @@ func catchForwarded() <-chan os.Signal {
 	signal.Notify(make(chan os.Signal, 1), brokenPipe)
 	keepIgnored()
 	c := make(chan os.Signal, 16)
-	for _, s := range []os.Signal{
-		syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP,
-		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT,
-	} {
+	for _, s := range forwarded {
 		if !signal.Ignored(s) {
 			signal.Notify(c, s)
 		}
 	}
+	signal.Stop(starting)
 	return c
 }
 

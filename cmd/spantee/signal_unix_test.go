@@ -68,6 +68,22 @@ func TestSignals(t *testing.T) {
 	}
 }
 
+// SIGQUIT prints no goroutines in a command that catches no signals either.
+func TestQuitIsQuiet(t *testing.T) {
+	r := receivertest.Start(t)
+	r.Hang()
+	cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()}, "doctor", "--timeout=1h")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r.Await(func() bool { return r.Attempts() > 0 })
+	cmd.Process.Signal(syscall.SIGQUIT)
+	if got := signalOf(t, cmd.Wait()); got != syscall.SIGQUIT {
+		t.Errorf("died of %v", got)
+	}
+	checkStderr(t, cmd.stderr.String(), "")
+}
+
 // The second signal kills, even while a hung collector is waited for, and says
 // nothing.
 func TestSecondSignalKills(t *testing.T) {
@@ -102,6 +118,23 @@ func TestIgnoredSignalsStayIgnored(t *testing.T) {
 		if err := cmd.Run(); err != nil || cmd.stdout.String() != "alive\n" {
 			t.Errorf("%s: %q, %v", names, cmd.stdout.String(), err)
 		}
+	}
+}
+
+// The README names the signals that exec passes on.
+func TestForwardedSignalsAreDocumented(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range forwarded {
+		names = append(names, signalName(s))
+	}
+	last := len(names) - 1
+	want := strings.Join(names[:last], ", ") + " and " + names[last] + " are passed on to the agent"
+	if !strings.Contains(strings.ReplaceAll(string(readme), "\n", " "), want) {
+		t.Errorf("no %q", want)
 	}
 }
 

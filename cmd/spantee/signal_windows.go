@@ -10,6 +10,8 @@ import (
 // brokenPipe stands for a stdout without a reader, for which Windows has no signal.
 const brokenPipe = syscall.SIGPIPE
 
+func quitQuietly() {} // Windows has no SIGQUIT
+
 func catchSignals() <-chan os.Signal {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, os.Interrupt, syscall.SIGTERM)

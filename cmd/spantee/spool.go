@@ -118,6 +118,9 @@ func flushCommand() *cobra.Command {
 			if toFile != "" && cfg.Endpoint != "" {
 				return errBothTo
 			}
+			if isStdout(toFile) {
+				return invalidTo(toFile)
+			}
 			s, err := spool.Default()
 			if err != nil {
 				return err
@@ -139,8 +142,10 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	if err != nil {
 		return err
 	}
+	words := newAsyncStderr(stderr, lastPatience)
+	defer words.Flush()
 	s.SetAside = func(why *spool.Untrusted) {
-		fmt.Fprintf(stderr, "spantee: set aside unread: %s\n", printable(why.Error()))
+		fmt.Fprintf(words, "spantee: set aside unread: %s\n", printable(why.Error()))
 	}
 	s.Owner = spool.NewOwner()
 	killed := meterOfKilled(s, cfg, toFile)
@@ -160,7 +165,7 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	var bar *progressbar.ProgressBar
 	done := func(int) {}
 	if isTerminal(stderr) {
-		bar = progressbar.NewOptions(waiting, progressbar.OptionSetWriter(stderr), progressbar.OptionSetDescription("spans"),
+		bar = progressbar.NewOptions(waiting, progressbar.OptionSetWriter(words), progressbar.OptionSetDescription("spans"),
 			progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(false))
 		done = func(spans int) { _ = bar.Add(spans) }
 	}
@@ -172,8 +177,9 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	defer cancel()
 	ofKilled := killed.close(inTime, exporter.Report{})
 	if undelivered, _ := undeliveredMetrics(ofKilled); undelivered != "" {
-		fmt.Fprintf(stderr, "spantee: %s\n", undelivered)
+		fmt.Fprintf(words, "spantee: %s\n", undelivered)
 	}
+	words.Flush() // before anything is printed on stdout
 	said := reportFlush(stdout, results, cmp.Or(printable(toFile), otlp.Shown(cfg.Endpoint)))
 	switch {
 	case ctx.Err() != nil:

@@ -12,15 +12,16 @@ import (
 // pipe without a reader. Once stderr has accepted nothing for patience, all output is
 // discarded, because neither the stream nor its end may wait for it.
 type asyncStderr struct {
-	w        *os.File
-	patience time.Duration
+	w *os.File
 
-	mu      sync.Mutex
-	words   []byte
-	running bool          // a goroutine is writing
-	moved   chan struct{} // closed, and replaced, when the goroutine has written some
-	gone    bool          // stderr has no reader
-	drawn   bool          // the last line is a status
+	mu       sync.Mutex
+	patience time.Duration
+	room     int // bytes that may be buffered
+	words    []byte
+	running  bool          // a goroutine is writing
+	moved    chan struct{} // closed, and replaced, when another field has changed
+	gone     bool          // stderr has no reader
+	drawn    bool          // the last line is a status
 }
 
 const (
@@ -35,14 +36,14 @@ const (
 var errUnread = errors.New("nobody reads it")
 
 func newAsyncStderr(w *os.File, patience time.Duration) *asyncStderr {
-	return &asyncStderr{w: w, patience: patience, moved: make(chan struct{})}
+	return &asyncStderr{w: w, patience: patience, room: maxWords, moved: make(chan struct{})}
 }
 
 // Write blocks only while the buffer is full.
 func (s *asyncStderr) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.await(func() bool { return len(s.words) < maxWords }) {
+	if !s.await(func() bool { return len(s.words) < s.room }) {
 		return 0, errUnread
 	}
 	if s.drawn {
@@ -98,33 +99,57 @@ func (s *asyncStderr) write() {
 		_, err := s.w.Write(words)
 		s.mu.Lock()
 		s.gone = s.gone || err != nil
-		close(s.moved)
-		s.moved = make(chan struct{})
+		s.wake()
 	}
 	s.running = false
 }
 
-// Flush waits until the buffer is empty, or stderr has no reader.
-func (s *asyncStderr) Flush() {
+// wake wakes all that wait. It is called with s.mu held.
+func (s *asyncStderr) wake() {
+	close(s.moved)
+	s.moved = make(chan struct{})
+}
+
+// limit changes how long a Write waits, and for how much room.
+func (s *asyncStderr) limit(patience time.Duration, room int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.await(func() bool { return !s.running })
+	s.patience, s.room = patience, room
+	s.wake()
+}
+
+// abandon discards all output from now on.
+func (s *asyncStderr) abandon() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = true
+	s.wake()
+}
+
+// Flush waits until the buffer is empty, and reports whether stderr has a reader.
+func (s *asyncStderr) Flush() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.await(func() bool { return !s.running })
 }
 
 // await waits until done, which is called with s.mu held, returns true. It returns
 // false if stderr has no reader.
 func (s *asyncStderr) await(done func() bool) bool {
 	for !s.gone && !done() {
-		moved := s.moved
+		moved, patience := s.moved, s.patience
 		s.mu.Unlock()
 		var late bool
 		select {
 		case <-moved:
-		case <-time.After(s.patience):
+		case <-time.After(patience):
 			late = true
 		}
 		s.mu.Lock()
-		s.gone = s.gone || late && moved == s.moved
+		if late && moved == s.moved && !s.gone {
+			s.gone = true
+			s.wake()
+		}
 	}
 	return !s.gone
 }

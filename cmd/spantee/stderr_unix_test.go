@@ -77,3 +77,17 @@ func TestStderrIsUnread(t *testing.T) {
 		}
 	}
 }
+
+// Commands that trace no stream of their own end, too.
+func TestStderrOfOtherCommandsIsUnread(t *testing.T) {
+	session := "../../testdata/cursor/result-error.jsonl"
+	for _, args := range [][]string{
+		{"ls"},
+		{"show"},
+		{"view", "--export", filepath.Join(t.TempDir(), "out.json"), session, "/nope"},
+	} {
+		cmd := spantee(t, nil, args...)
+		cmd.Stderr = unreadPipe(t)
+		_ = within(t, cmd)
+	}
+}

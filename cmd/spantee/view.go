@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strconv"
 	"time"
@@ -85,16 +87,35 @@ func viewCommand() *cobra.Command {
 	return cmd
 }
 
+// check returns an error for an address that cannot be one.
+func (o *viewOptions) check() error {
+	for _, f := range []struct{ flag, address string }{{"--listen", o.page}, {"--otlp-grpc", o.grpc}, {"--otlp-http", o.http}} {
+		_, port, err := net.SplitHostPort(f.address)
+		if err == nil {
+			_, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", port)
+		}
+		if f.address != "" && err != nil {
+			return invalid(f.flag, f.address, "HOST:PORT, such as "+defaultPage)
+		}
+	}
+	return nil
+}
+
 // view runs until Ctrl-C.
 func view(o *viewOptions, files []string, stderr *os.File) error {
+	if err := o.check(); err != nil {
+		return err
+	}
 	var problems []error
 	content, err := o.resolve(func(err error) { problems = append(problems, err) })
 	if err != nil {
 		return err
 	}
 	signals := catchSignals()
+	words := newAsyncStderr(stderr, lastPatience)
+	defer words.Flush()
 	say := func(format string, args ...any) {
-		fmt.Fprintln(stderr, "spantee: "+printableLines(fmt.Sprintf(format, args...)))
+		fmt.Fprintln(words, "spantee: "+printableLines(fmt.Sprintf(format, args...)))
 	}
 	for _, problem := range problems {
 		say("%s", withHint(problem))
@@ -123,7 +144,7 @@ func view(o *viewOptions, files []string, stderr *os.File) error {
 		return err
 	}
 	defer v.Close()
-	added, err := read.files(v.Store, files)
+	added, _, err := read.files(v.Store, files)
 	if err != nil {
 		return err
 	}

@@ -12,9 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/adrg/xdg"
-
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/viewer"
 	"github.com/spantee/spantee/mapping"
 )
@@ -25,20 +24,20 @@ type fileReader struct {
 	say     func(format string, args ...any)
 }
 
-// files adds the traces in files, and returns their ids. A bad file is skipped;
-// it is an error if all of them are bad.
-func (f fileReader) files(store *viewer.Store, names []string) (added []string, err error) {
+// files adds the traces in files, and returns their ids and whether it skipped bad
+// files. It is an error if all of them are bad.
+func (f fileReader) files(store *viewer.Store, names []string) (added []string, skipped bool, err error) {
 	before := store.Sequence()
 	bad := 0
 	for _, name := range names {
 		if err = f.file(store, name); err != nil {
 			if bad++; bad == len(names) {
-				return nil, err
+				return nil, true, err
 			}
 			f.say("%s (skipped)", withHint(err))
 		}
 	}
-	return store.Since(before), nil
+	return store.Since(before), bad > 0, nil
 }
 
 func (f fileReader) file(store *viewer.Store, name string) error {
@@ -109,7 +108,7 @@ func (o *viewOptions) join(read fileReader, files []string, inUse error, termina
 		return &exporter.Error{Err: inUse, Hint: "a viewer is running at " + page}
 	}
 	store := viewer.NewStore(int(o.maxMemory.bytes))
-	added, err := read.files(store, files)
+	added, _, err := read.files(store, files)
 	if err != nil {
 		return err
 	}
@@ -132,7 +131,8 @@ func (o *viewOptions) exportFiles(read fileReader, files []string) error {
 		return usageError{errors.New("--export needs a FILE to read")}
 	}
 	store := viewer.NewStore(int(o.maxMemory.bytes))
-	if _, err := read.files(store, files); err != nil {
+	_, skipped, err := read.files(store, files)
+	if err != nil {
 		return err
 	}
 	write := store.ExportHTML
@@ -143,7 +143,13 @@ func (o *viewOptions) exportFiles(read fileReader, files []string) error {
 	if err := write(&content); err != nil {
 		return err
 	}
-	return os.WriteFile(o.export, content.Bytes(), 0o600)
+	if err := os.WriteFile(o.export, content.Bytes(), 0o600); err != nil {
+		return err
+	}
+	if skipped {
+		return exitStatus{code: statusFailed}
+	}
+	return nil
 }
 
 // keptSessions returns the folder in which received sessions survive a restart, nil
@@ -152,8 +158,9 @@ func keptSessions(limit int64) (*viewer.Kept, error) {
 	if limit == 0 {
 		return nil, nil
 	}
-	if _, err := os.UserHomeDir(); err != nil && os.Getenv("XDG_STATE_HOME") == "" {
-		return nil, errors.New("no state directory: set $XDG_STATE_HOME or $HOME")
+	dir, err := spool.StateDir()
+	if err != nil {
+		return nil, err
 	}
-	return &viewer.Kept{Dir: filepath.Join(xdg.StateHome, "spantee", "sessions"), Max: limit}, nil
+	return &viewer.Kept{Dir: filepath.Join(dir, "sessions"), Max: limit}, nil
 }

@@ -28,7 +28,11 @@ func lsCommand() *cobra.Command {
 		Long: `ls lists the sessions that view and --view kept on disk, the latest first. With
 WORDs, it lists only sessions that contain all of them, in the prompt, commands,
 output, errors or ids.`,
-		RunE: func(_ *cobra.Command, words []string) error { return listKept(words, os.Stdout, os.Stderr) },
+		RunE: func(_ *cobra.Command, words []string) error {
+			stderr := newAsyncStderr(os.Stderr, lastPatience)
+			defer stderr.Flush()
+			return listKept(words, os.Stdout, stderr)
+		},
 	}
 }
 
@@ -39,14 +43,16 @@ func showCommand() *cobra.Command {
 		Long:  "show prints the latest session that the viewer kept, or the one whose trace id begins with ID.",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return showKept(strings.Join(args, ""), os.Stdout, os.Stderr)
+			stderr := newAsyncStderr(os.Stderr, lastPatience)
+			defer stderr.Flush()
+			return showKept(strings.Join(args, ""), os.Stdout, stderr)
 		},
 	}
 }
 
 // loadKept reads the sessions that were kept, and reports files that cannot be
 // read.
-func loadKept(stderr io.Writer) (*viewer.Store, error) {
+func loadKept(stderr *asyncStderr) (*viewer.Store, error) {
 	kept, err := keptSessions(defaultKept)
 	if err != nil {
 		return nil, err
@@ -55,10 +61,11 @@ func loadKept(stderr io.Writer) (*viewer.Store, error) {
 	for _, problem := range problems {
 		fmt.Fprintf(stderr, "spantee: %v (skipped)\n", problem)
 	}
+	stderr.Flush() // before anything is printed on stdout
 	return store, nil
 }
 
-func listKept(words []string, stdout *os.File, stderr io.Writer) error {
+func listKept(words []string, stdout *os.File, stderr *asyncStderr) error {
 	store, err := loadKept(stderr)
 	if err != nil {
 		return err
@@ -156,7 +163,7 @@ func headline(s viewer.Session) string {
 	return strings.Join(parts, " · ")
 }
 
-func showKept(prefix string, stdout *os.File, stderr io.Writer) error {
+func showKept(prefix string, stdout *os.File, stderr *asyncStderr) error {
 	store, err := loadKept(stderr)
 	if err != nil {
 		return err

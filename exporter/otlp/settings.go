@@ -93,9 +93,7 @@ func (s *Settings) List() []Setting { return s.list }
 
 // Destination returns where spans or metrics go, for a spool.
 func (s *Settings) Destination() spool.Destination {
-	u := *s.endpoint
-	u.Fragment = ""
-	to := spool.Destination{Protocol: s.protocol, Endpoint: u.String()}
+	to := spool.Destination{Protocol: s.protocol, Endpoint: s.endpoint.String()}
 	if s.signal == Metrics {
 		to.Signal = spool.Metrics
 	}
@@ -201,6 +199,8 @@ func (s *Settings) readEndpoint(cfg Config) error {
 		return from.invalid("want no user or password: send a header, such as authorization=Basic%20...")
 	case u.RawQuery != "" || u.ForceQuery:
 		return from.invalid("want no query: send keys as headers")
+	case strings.Contains(v, "#"):
+		return from.invalid("want no fragment")
 	}
 	from.value = Shown(u.String())
 	switch {

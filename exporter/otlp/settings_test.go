@@ -61,6 +61,8 @@ func TestSettings(t *testing.T) {
 		{name: "no port", cfg: Config{Endpoint: "http://a:99999"}, err: `invalid endpoint "http://a:99999" (want a port from 1 to 65535)`},
 		{name: "no URL", cfg: Config{Endpoint: "http://a:secret@c:port"}, err: `invalid endpoint (invalid port ":port" after host)`},
 		{name: "a password", cfg: Config{Endpoint: "http://a:secret@c"}, err: `invalid endpoint (want no user or password: send a header, such as authorization=Basic%20...)`},
+		{name: "a fragment", env: env{"ENDPOINT": "https://c/v1#key"}, err: `invalid $OTEL_EXPORTER_OTLP_ENDPOINT (want no fragment)`},
+		{name: "an empty fragment", cfg: Config{Endpoint: "https://c/v1#"}, err: `invalid endpoint (want no fragment)`},
 		{name: "a key in the query", env: env{"ENDPOINT": "https://c/v1?key=secret"}, err: `invalid $OTEL_EXPORTER_OTLP_ENDPOINT (want no query: send keys as headers)`},
 		{name: "a key in the path", cfg: Config{Endpoint: "ftp://c/in/0secret1secret2/v1"}, err: `invalid endpoint "ftp://c/in/***/v1" (want http:// or https://)`},
 		{

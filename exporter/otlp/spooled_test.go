@@ -143,7 +143,7 @@ func TestADestinationIsTheConfiguredEndpoint(t *testing.T) {
 	url, _ := headers(t)
 	url += "/0key1of2somebody3"
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
-	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", url+"/v1/traces#fragment")
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", url+"/v1/traces")
 	if to := newClient(t, Config{}).Destination(); to.Endpoint != url+"/v1/traces" {
 		t.Errorf("destination %+v", to)
 	}

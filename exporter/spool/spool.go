@@ -99,15 +99,25 @@ func (e *Evicted) Add(more Evicted) {
 	e.OtherPoints += more.OtherPoints
 }
 
-var errNoHome = errors.New("no state directory: set $XDG_STATE_HOME or $HOME")
+var errNoHome = errors.New("no state directory: set $XDG_STATE_HOME or $HOME to an absolute path")
 
-// Default returns the user's spool, in the state directory of the XDG base
-// directory specification.
-func Default() (Spool, error) {
-	if _, err := os.UserHomeDir(); err != nil && os.Getenv("XDG_STATE_HOME") == "" {
-		return Spool{}, errNoHome // without it, the library would use the root directory
+// StateDir returns spantee's own directory in the state directory of the XDG base
+// directory specification, which ignores relative paths.
+func StateDir() (string, error) {
+	home, _ := os.UserHomeDir()
+	if !filepath.IsAbs(home) && !filepath.IsAbs(os.Getenv("XDG_STATE_HOME")) {
+		return "", errNoHome // the library would use the root directory or the current one
 	}
-	return Spool{Dir: filepath.Join(xdg.StateHome, "spantee", "spool"), Max: DefaultMax}, nil
+	return filepath.Join(xdg.StateHome, "spantee"), nil
+}
+
+// Default returns the user's spool.
+func Default() (Spool, error) {
+	dir, err := StateDir()
+	if err != nil {
+		return Spool{}, err
+	}
+	return Spool{Dir: filepath.Join(dir, "spool"), Max: DefaultMax}, nil
 }
 
 // A Destination is where requests are to be sent. It holds no secret.
