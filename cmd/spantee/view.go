@@ -119,7 +119,7 @@ func (o *viewOptions) show(read fileReader, files []string, terminal bool) (*vie
 	if o.export != "" {
 		return nil, o.exportFiles(read, files)
 	}
-	kept, err := keptSessions(o.keep.bytes)
+	kept, err := checkedSessions(o.keep.bytes)
 	if err != nil {
 		read.say("sessions are not kept: %v", err)
 	}
