@@ -258,8 +258,7 @@ func (r *replayer) finish() {
 		_ = r.bar.Clear()
 		r.say.bar = nil
 	}
-	r.endDrawings()
-	r.deliverAll(r.flushTimeout)
+	r.endAll(r.flushTimeout)
 	r.say.print()
 }
 
