@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 
+	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -28,8 +29,7 @@ var ErrNoMetrics = fmt.Errorf("the receiver takes no metrics: %w", errors.ErrUns
 //
 // It replaces OpenTelemetry's exporters, whose own protobuf types, retries and
 // connection a short session would pay for without using them, and which take no
-// metrics that are encoded already, such as those of a spool. Metrics have no JSON
-// form: http/json means http/protobuf.
+// metrics that are encoded already, such as those of a spool.
 type MetricExporter struct {
 	settings   *Settings
 	connection *connection
@@ -147,7 +147,14 @@ func (s *Settings) callMetrics(ctx context.Context, to *connection, request []by
 }
 
 func (s *Settings) postMetrics(ctx context.Context, to *connection, request []byte) error {
-	encoding := ""
+	kind, encoding := "application/x-protobuf", ""
+	if s.protocol == "http/json" {
+		var err error
+		if request, err = metricsJSON(request); err != nil {
+			return err
+		}
+		kind = "application/json"
+	}
 	if s.compression == "gzip" {
 		var packed bytes.Buffer
 		w := gzip.NewWriter(&packed)
@@ -162,7 +169,7 @@ func (s *Settings) postMetrics(ctx context.Context, to *connection, request []by
 	for name, value := range s.headers {
 		req.Header.Set(name, value)
 	}
-	req.Header.Set("Content-Type", "application/x-protobuf")
+	req.Header.Set("Content-Type", kind)
 	if encoding != "" {
 		req.Header.Set("Content-Encoding", encoding)
 	}
@@ -171,6 +178,16 @@ func (s *Settings) postMetrics(ctx context.Context, to *connection, request []by
 		return err
 	}
 	return resp.Body.Close()
+}
+
+// metricsJSON returns a request as OTLP JSON, in which protojson would write ids in
+// base64.
+func metricsJSON(request []byte) ([]byte, error) {
+	decoded, err := (&pmetric.ProtoUnmarshaler{}).UnmarshalMetrics(request)
+	if err != nil {
+		return nil, err
+	}
+	return (&pmetric.JSONMarshaler{}).MarshalMetrics(decoded)
 }
 
 // metricsError returns what the receiver's answer to a request of metrics means.
