@@ -76,13 +76,12 @@ func replay(o *options, names []string, recursive bool, stderr *os.File) error {
 	ctx, interrupt := context.WithCancel(context.Background())
 	defer interrupt()
 	r := &replayer{tracing: t, ctx: ctx}
-	files, size := r.find(names, recursive)
-	r.showProgress(size)
-
 	var end exitStatus
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		files, size := r.find(names, recursive)
+		r.showProgress(size)
 		r.all(files)
 	}()
 	select {
@@ -126,6 +125,8 @@ func (r *replayer) find(names []string, recursive bool) (files []string, size in
 		before := len(files)
 		err = filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
 			switch {
+			case r.ctx.Err() != nil:
+				return r.ctx.Err()
 			case err != nil:
 				r.skip(path, err)
 			case d.IsDir() && path != name && !recursive:

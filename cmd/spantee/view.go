@@ -109,8 +109,9 @@ func view(o *viewOptions, files []string, stderr *os.File) error {
 	if err != nil || v == nil {
 		return err
 	}
-	defer v.Close()
 	<-signals
+	restoreSignals() // the next signal kills
+	v.Close()
 	return nil
 }
 
