@@ -2,7 +2,6 @@ package viewer
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -18,6 +17,8 @@ import (
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protodelim"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter/spool"
 )
@@ -171,11 +172,14 @@ func (k *keeper) write(spans []*tracepb.ResourceSpans) error {
 			return err
 		}
 	}
-	var message bytes.Buffer
-	if _, err := protodelim.MarshalTo(&message, &tracepb.TracesData{ResourceSpans: spans}); err != nil {
+	data := &tracepb.TracesData{ResourceSpans: spans}
+	size := proto.Size(data)
+	message := protowire.AppendVarint(make([]byte, 0, protowire.SizeBytes(size)), uint64(size))
+	message, err := proto.MarshalOptions{}.MarshalAppend(message, data)
+	if err != nil {
 		return err
 	}
-	n, err := k.f.Write(message.Bytes()) // at once, so that no reader finds a length alone
+	n, err := k.f.Write(message) // at once, so that no reader finds a length alone
 	k.size += int64(n)
 	if err != nil {
 		return errors.Join(err, k.closeFile()) // what follows half a message could not be read
