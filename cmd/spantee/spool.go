@@ -139,6 +139,10 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	if err != nil {
 		return err
 	}
+	settings, _ := resolveOTLP(cfg) // the dialer has returned the error
+	for _, err := range settings.Ignored() {
+		fmt.Fprintf(stderr, "spantee: %v\n", err)
+	}
 	s.SetAside = func(why *spool.Untrusted) {
 		fmt.Fprintf(stderr, "spantee: set aside unread: %s\n", printable(why.Error()))
 	}
