@@ -3,6 +3,8 @@ package exporter
 import (
 	"context"
 	"fmt"
+	"net/url"
+	"os"
 	"slices"
 	"strings"
 
@@ -46,8 +48,31 @@ func ResourceFrom(ctx context.Context, detectors []string, keysAndValues ...stri
 			}},
 		})
 	}
+	wrong := malformedAttributes(os.Getenv("OTEL_RESOURCE_ATTRIBUTES"))
 	if _, what, ok := strings.Cut(fmt.Sprint(err), resource.ErrPartialResource.Error()+": "); ok {
-		err = &Error{fmt.Errorf("invalid $OTEL_RESOURCE_ATTRIBUTES: %s", what), "write it as key=value,key=value"}
+		wrong = append([]string{what}, wrong...)
+	}
+	if len(wrong) > 0 {
+		err = &Error{fmt.Errorf("invalid $OTEL_RESOURCE_ATTRIBUTES: %s", strings.Join(wrong, ", ")), "write it as key=value,key=value"}
 	}
 	return out, err
+}
+
+// malformedAttributes names the pairs that the SDK takes without an error: it leaves
+// out one without a key, and takes one with an invalid escape verbatim.
+func malformedAttributes(list string) (wrong []string) {
+	for pair := range strings.SplitSeq(list, ",") {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			continue // of which the SDK has an error
+		}
+		if strings.TrimSpace(key) == "" {
+			wrong = append(wrong, "missing key: ["+pair+"]")
+			continue
+		}
+		if _, err := url.PathUnescape(value); err != nil {
+			wrong = append(wrong, "invalid escape: ["+pair+"]")
+		}
+	}
+	return wrong
 }

@@ -36,7 +36,14 @@ func TestResource(t *testing.T) {
 			name: "malformed", attrs: "a=1,b,c=3", want: "a=1 c=3 host.name=HOST service.name=agent ",
 			err: "invalid $OTEL_RESOURCE_ATTRIBUTES: missing value: [b]",
 		},
-		{name: "bad escape", attrs: "a=%zz", want: "a=%zz host.name=HOST service.name=agent "},
+		{
+			name: "bad escape", attrs: "a=%zz", want: "a=%zz host.name=HOST service.name=agent ",
+			err: "invalid $OTEL_RESOURCE_ATTRIBUTES: invalid escape: [a=%zz]",
+		},
+		{
+			name: "no key", attrs: "a=1,=2", want: "a=1 host.name=HOST service.name=agent ",
+			err: "invalid $OTEL_RESOURCE_ATTRIBUTES: missing key: [=2]",
+		},
 		{name: "not UTF-8", attrs: "a=%ff", want: "a=\uFFFD host.name=HOST service.name=agent "},
 	}
 	for _, tt := range tests {

@@ -91,11 +91,24 @@ func (o *options) resolve() (*config, error) {
 	}
 	if !o.ignoreTraceparent {
 		c.parent = parentFromEnvironment()
+		if v := os.Getenv("TRACEPARENT"); v != "" && !c.parent.IsValid() {
+			c.problem(fmt.Errorf("invalid $TRACEPARENT %q (want 00-TRACEID-SPANID-FLAGS)", v))
+		}
+	}
+	switch v := os.Getenv("OTEL_SDK_DISABLED"); strings.ToLower(v) {
+	case "", "true", "false":
+	default:
+		c.problem(fmt.Errorf("invalid $OTEL_SDK_DISABLED %q (want true or false)", v))
 	}
 	c.to, err = o.destination()
 	if errors.As(err, new(variableError)) {
 		c.goNowhere(err)
 		err = nil
+	}
+	if c.to.otlp != nil {
+		for _, err := range c.to.otlp.Ignored() {
+			c.problem(err)
+		}
 	}
 	c.metrics = o.resolveMetrics(c.to, c.problem) // of all runs, sampled or not
 	c.sampler = resolveSampler(c.parent, c.problem)

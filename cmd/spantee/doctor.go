@@ -64,6 +64,9 @@ func examine(w io.Writer, o *options) bool {
 		fmt.Fprintf(table, "  %s\t%s\t%s\n", s.Name, s.Value, source(s))
 	}
 	_ = table.Flush()
+	for _, err := range settings.Ignored() {
+		finding(w, "!", "setting", err.Error())
+	}
 	warn(w)
 	if err = cmp.Or(err, wrong); err != nil {
 		finding(w, "✗", "span", withHint(err))

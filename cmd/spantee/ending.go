@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 const (
@@ -46,21 +48,37 @@ func (t *tracing) end(interrupted bool) {
 	}
 	t.say.stats = t.mapper.Stats()
 	t.say.failure, t.say.lost = t.tap.err(), t.untraced
-	t.endDrawings()
-	t.deliverAll(timeout)
+	t.endAll(timeout)
 }
 
-// endDrawings completes the text trees.
-func (t *tracing) endDrawings() {
+// endAll completes the text trees, and delivers the rest. The disk of the step
+// summary, which may hang, gets as long as the collector.
+func (t *tracing) endAll(timeout time.Duration) {
 	if t.tree != nil {
 		if err := t.tree.Close(); err != nil {
 			t.say.problem(fmt.Errorf("the tree: %w", err))
 		}
 	}
-	if t.step != nil {
-		if err := t.step.end(t.say.cfg); err != nil {
-			t.say.problem(fmt.Errorf("the step summary: %w", err))
+	if t.step == nil {
+		t.deliverAll(timeout)
+		return
+	}
+	written := make(chan error, 1)
+	go func() { written <- t.step.end(t.say.cfg) }()
+	late := time.After(max(t.flushTimeout, minPatience))
+	t.deliverAll(timeout)
+	var err error
+	select {
+	case err = <-written:
+	case <-late:
+		select { // both may have happened during the delivery
+		case err = <-written:
+		default:
+			err = spool.ErrFrozen
 		}
+	}
+	if err != nil {
+		t.say.problem(fmt.Errorf("the step summary: %w", err))
 	}
 }
 

@@ -42,6 +42,20 @@ func endOfCopy(err error) exitStatus {
 	return exitStatus{code: statusFailed}
 }
 
+// unlessSignaled runs f, and returns without it if a signal comes first: opening a
+// pipe without a writer, for example, cannot be interrupted. The process has to end
+// then, because f goes on.
+func unlessSignaled(signals <-chan os.Signal, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case s := <-signals:
+		return exitStatus{signal: s}
+	}
+}
+
 func (s exitStatus) exit() {
 	if s.signal != nil {
 		dieBy(s.signal)

@@ -80,6 +80,9 @@ func (t *tracing) meter(cfg *config, spans exporter.Client) *meter {
 	if to := cfg.metrics; to.to == nil || !t.live && !to.recordings {
 		return nil
 	}
+	for _, err := range slices.Concat(cfg.metrics.to.Ignored(), metrics.CheckEnvironment()) {
+		t.say.problem(err)
+	}
 	m := newMeter(cfg.metrics.to, t.say.problem)
 	m.spans, m.heard = spans, t.came
 	if t.live { // a recording can be sent again

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -54,9 +54,9 @@ func replayCommand() *cobra.Command {
 // A replayer traces one file after another.
 type replayer struct {
 	*tracing
-	bar         *progressbar.ProgressBar // nil without a terminal
-	interrupted atomic.Bool
-	failed      bool
+	bar    *progressbar.ProgressBar // nil without a terminal
+	ctx    context.Context          // ends when a signal comes
+	failed bool
 }
 
 func replay(o *options, names []string, recursive bool, stderr *os.File) error {
@@ -73,24 +73,26 @@ func replay(o *options, names []string, recursive bool, stderr *os.File) error {
 	if !say.hasDestination && t.metrics == nil {
 		return errors.New("no spans are sent: " + say.whyNowhere())
 	}
-	r := &replayer{tracing: t}
-	files, size := r.find(names, recursive)
-	r.showProgress(size)
-
+	ctx, interrupt := context.WithCancel(context.Background())
+	defer interrupt()
+	r := &replayer{tracing: t, ctx: ctx}
 	var end exitStatus
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		files, size := r.find(names, recursive)
+		r.showProgress(size)
 		r.all(files)
 	}()
 	select {
 	case <-done:
 	case end.signal = <-signals:
-		r.interrupted.Store(true)
+		restoreSignals() // the next signal kills
+		interrupt()
 		t.backlog(false) // Export must not wait any more
 		<-done
 	}
-	restoreSignals() // the next signal kills
+	restoreSignals()
 	r.finish()
 	d := say.delivery
 	if end.signal == nil && (r.failed || d.Delivered < d.Ended) {
@@ -123,6 +125,8 @@ func (r *replayer) find(names []string, recursive bool) (files []string, size in
 		before := len(files)
 		err = filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
 			switch {
+			case r.ctx.Err() != nil:
+				return r.ctx.Err()
 			case err != nil:
 				r.skip(path, err)
 			case d.IsDir() && path != name && !recursive:
@@ -176,10 +180,10 @@ func (r *replayer) showProgress(size int64) {
 
 func (r *replayer) all(files []string) {
 	for _, name := range files {
-		if r.interrupted.Load() {
+		if r.ctx.Err() != nil {
 			return
 		}
-		if err := r.one(name); err != nil {
+		if err := r.one(name); err != nil && r.ctx.Err() == nil {
 			r.skip(name, err)
 		}
 	}
@@ -187,11 +191,12 @@ func (r *replayer) all(files []string) {
 
 // one traces a file.
 func (r *replayer) one(name string) error {
-	f, err := os.Open(name)
+	f, err := r.open(name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	defer context.AfterFunc(r.ctx, func() { _ = f.SetReadDeadline(time.Unix(0, 0)) })() // of a pipe; other files have none
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -214,8 +219,8 @@ func (r *replayer) one(name string) error {
 	if head, _ := in.Peek(512); isOTLP(head) {
 		return &exporter.Error{Err: errors.New("contains spans, not an agent's stream"), Hint: "spantee view shows them"}
 	}
-	_, err = io.Copy(r.mapper, in)
-	cut := errors.Is(err, errStopped)
+	_, err = io.Copy(r.mapper, r.untilSignal(in))
+	cut := r.ctx.Err() != nil
 	r.mapper.Close(err != nil)
 	stats := r.mapper.Stats()
 	if why := notAStream(stats); stats.Runs == 0 && err == nil {
@@ -240,7 +245,7 @@ func (r *replayer) one(name string) error {
 func (r *replayer) endFileNow(rec *recording, f *os.File) error {
 	in, err := unpack(bufio.NewReaderSize(f, pieceSize))
 	if err == nil {
-		err = r.endNow(rec, in)
+		err = r.endNow(rec, r.untilSignal(in))
 	}
 	if err == nil {
 		_, err = f.Seek(0, io.SeekStart)
@@ -254,8 +259,7 @@ func (r *replayer) finish() {
 		_ = r.bar.Clear()
 		r.say.bar = nil
 	}
-	r.endDrawings()
-	r.deliverAll(r.flushTimeout)
+	r.endAll(r.flushTimeout)
 	r.say.print()
 }
 
@@ -268,15 +272,45 @@ type counter struct {
 	r *replayer
 }
 
-var errStopped = errors.New("interrupted")
-
 func (c *counter) Read(p []byte) (int, error) {
-	if c.r.interrupted.Load() {
-		return 0, errStopped
-	}
 	n, err := c.f.Read(p)
 	if c.r.bar != nil {
 		_ = c.r.bar.Add(n)
 	}
 	return n, err
 }
+
+// open returns without the file if a signal comes first: opening a pipe without a
+// writer cannot be interrupted.
+func (r *replayer) open(name string) (*os.File, error) {
+	type result struct {
+		f   *os.File
+		err error
+	}
+	opened := make(chan result, 1)
+	go func() {
+		f, err := os.Open(name)
+		opened <- result{f, err}
+	}()
+	select {
+	case o := <-opened:
+		return o.f, o.err
+	case <-r.ctx.Done():
+		return nil, r.ctx.Err()
+	}
+}
+
+// untilSignal returns a reader of in that fails once a signal has come. It reads
+// what is unpacked, which may be thousands of times what is in the file.
+func (r *replayer) untilSignal(in io.Reader) io.Reader {
+	return readerFunc(func(p []byte) (int, error) {
+		if err := r.ctx.Err(); err != nil {
+			return 0, err
+		}
+		return in.Read(p)
+	})
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -84,7 +85,9 @@ func (r *reporter) awaiting() {
 func (r *reporter) problem(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.problems = append(r.problems, withHint(err))
+	if text := withHint(err); !slices.Contains(r.problems, text) { // one variable may be wrong for spans and metrics
+		r.problems = append(r.problems, text)
+	}
 }
 
 // runStarted prints the trace id of a run that has begun, so that the user can

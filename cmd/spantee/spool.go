@@ -144,6 +144,10 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	}
 	words := newAsyncStderr(stderr, lastPatience)
 	defer words.Flush()
+	settings, _ := resolveOTLP(cfg) // the dialer has returned the error
+	for _, err := range settings.Ignored() {
+		fmt.Fprintf(words, "spantee: %v\n", err)
+	}
 	s.SetAside = func(why *spool.Untrusted) {
 		fmt.Fprintf(words, "spantee: set aside unread: %s\n", printable(why.Error()))
 	}

@@ -180,10 +180,6 @@ func TestTapKeepsTheOrder(t *testing.T) {
 	}
 }
 
-type readerFunc func([]byte) (int, error)
-
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
-
 // A consumer that panics is detached. The stream goes on, and at its end it is
 // known how much was not seen.
 func TestTapSurvivesPanic(t *testing.T) {

@@ -122,42 +122,57 @@ func view(o *viewOptions, files []string, stderr *os.File) error {
 	}
 	limitMemory(o.maxMemory.bytes)
 	read := fileReader{content: content, say: say}
-	if o.export != "" {
-		return o.exportFiles(read, files)
+	var v *viewer.Viewer
+	err = unlessSignaled(signals, func() (err error) {
+		v, err = o.show(read, files, isTerminal(stderr))
+		return err
+	})
+	if err != nil || v == nil {
+		return err
 	}
-	kept, err := keptSessions(o.keep.bytes)
+	<-signals
+	restoreSignals() // the next signal kills
+	v.Close()
+	return nil
+}
+
+// show shows the files. It returns nil if no viewer has to stay for that.
+func (o *viewOptions) show(read fileReader, files []string, terminal bool) (*viewer.Viewer, error) {
+	if o.export != "" {
+		return nil, o.exportFiles(read, files)
+	}
+	kept, err := checkedSessions(o.keep.bytes)
 	if err != nil {
-		say("sessions are not kept: %v", err)
+		read.say("sessions are not kept: %v", err)
 	}
 	v, err := viewer.Start(viewer.Config{
 		Page: o.page, GRPC: o.grpc, HTTP: o.http, MaxMemory: int(o.maxMemory.bytes), File: o.file,
 		Kept: kept, Restore: true,
-		Problem: func(err error) { say("%v", err) },
+		Problem: func(err error) { read.say("%v", err) },
 		ReadFile: func(store *viewer.Store, name string, r io.Reader) error {
-			return fileReader{content, func(string, ...any) {}}.read(store, name, r, time.Now())
+			return fileReader{read.content, func(string, ...any) {}}.read(store, name, r, time.Now())
 		},
 	})
 	if err != nil && viewer.Running(o.page) {
-		return o.join(read, files, err, isTerminal(stderr))
+		return nil, o.join(read, files, err, terminal)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer v.Close()
 	added, _, err := read.files(v.Store, files)
 	if err != nil {
-		return err
+		v.Close()
+		return nil, err
 	}
 	url := v.URL()
 	if len(added) == 1 {
 		url += "#/trace/" + added[0]
 	}
-	say("showing traces at %s until Ctrl-C; %s", url, receiving(v))
-	if !o.noOpen && isTerminal(stderr) {
+	read.say("showing traces at %s until Ctrl-C; %s", url, receiving(v))
+	if !o.noOpen && terminal {
 		openBrowser(url)
 	}
-	<-signals
-	return nil
+	return v, nil
 }
 
 func receiving(v *viewer.Viewer) string {

@@ -164,3 +164,16 @@ func keptSessions(limit int64) (*viewer.Kept, error) {
 	}
 	return &viewer.Kept{Dir: filepath.Join(dir, "sessions"), Max: limit}, nil
 }
+
+// checkedSessions is keptSessions, and returns an error also if somebody else can
+// write there. It waits for the disk, which a pipe must not.
+func checkedSessions(limit int64) (*viewer.Kept, error) {
+	kept, err := keptSessions(limit)
+	if kept != nil {
+		err = kept.Check()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return kept, nil
+}

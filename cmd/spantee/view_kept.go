@@ -53,13 +53,13 @@ func showCommand() *cobra.Command {
 // loadKept reads the sessions that were kept, and reports files that cannot be
 // read.
 func loadKept(stderr *asyncStderr) (*viewer.Store, error) {
-	kept, err := keptSessions(defaultKept)
+	kept, err := checkedSessions(defaultKept)
 	if err != nil {
 		return nil, err
 	}
 	store, problems := kept.Load(2 * defaultMemory)
 	for _, problem := range problems {
-		fmt.Fprintf(stderr, "spantee: %v (skipped)\n", problem)
+		fmt.Fprintf(stderr, "spantee: kept sessions: %s\n", printableLines(problem.Error()))
 	}
 	stderr.Flush() // before anything is printed on stdout
 	return store, nil

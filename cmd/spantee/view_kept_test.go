@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -50,6 +52,18 @@ func TestKeptSessions(t *testing.T) {
 	}
 	if _, stderr, err := command("show", "zz"); err == nil || !strings.Contains(stderr, `no session whose id begins with "zz"`) {
 		t.Errorf("%v %s", err, stderr)
+	}
+	// A file that was cut short is said, and the rest of it is shown.
+	files, err := filepath.Glob(filepath.Join(state, "spantee", "sessions", "*.spans"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	if info, err := os.Stat(files[0]); err != nil || os.Truncate(files[0], info.Size()-5) != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, err := command("ls")
+	if err != nil || strings.Count(stdout, "\n") != 2 || !strings.HasPrefix(stderr, "spantee: kept sessions: ") || !strings.HasSuffix(stderr, " was truncated: its last spans are lost\n") {
+		t.Errorf("%v %q %q", err, stdout, stderr)
 	}
 	again := startViewIn(t, state, append([]string{"view", "--listen", "127.0.0.1:0"}, freePorts...)...)
 	if status, _ := get(t, again.page+"/api/viewer"); status != 200 {

@@ -119,3 +119,37 @@ func TestExecView(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A sessions folder that is not this user's own is neither shown nor written, and view
+// says so once.
+func TestViewRefusesSessionsOfOthers(t *testing.T) {
+	state, strange := t.TempDir(), t.TempDir()
+	if err := os.Mkdir(filepath.Join(state, "spantee"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	sessions := filepath.Join(state, "spantee", "sessions")
+	if err := os.Symlink(strange, sessions); err != nil {
+		t.Fatal(err)
+	}
+	ls := spantee(t, []string{"XDG_STATE_HOME=" + state}, "ls")
+	if err := ls.Run(); err == nil || ls.stderr.String() != "spantee: "+sessions+" is a symbolic link\n" {
+		t.Errorf("%v, %q", err, ls.stderr.String())
+	}
+	cmd := spantee(t, []string{"XDG_STATE_HOME=" + state}, append([]string{"view", "--listen", "127.0.0.1:0"}, freePorts...)...)
+	v := launch(t, nil, cmd)
+	if err := upload(v.grpc, bigSession(2).request()); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if rest, _ := io.ReadAll(v.stderr); len(rest) > 0 {
+		t.Errorf("it says %q", rest)
+	}
+	if left, err := os.ReadDir(strange); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+	if err := v.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}

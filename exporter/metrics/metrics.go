@@ -10,8 +10,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -104,21 +106,46 @@ func New(cfg Config) (*Recorder, error) {
 	r.create(provider, cfg.Version)
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
-	go r.run(ctx, cmp.Or(cfg.Interval, milliseconds("OTEL_METRIC_EXPORT_INTERVAL"), defaultInterval))
+	interval, _ := milliseconds(intervalVariable) // CheckEnvironment has the errors
+	go r.run(ctx, cmp.Or(cfg.Interval, interval, defaultInterval))
 	return r, nil
 }
 
-// milliseconds reads a variable, which is zero unless it makes sense.
-func milliseconds(variable string) time.Duration {
-	n, _ := strconv.Atoi(os.Getenv(variable))
-	return time.Duration(max(n, 0)) * time.Millisecond
+const (
+	intervalVariable = "OTEL_METRIC_EXPORT_INTERVAL"
+	timeoutVariable  = "OTEL_METRIC_EXPORT_TIMEOUT"
+)
+
+// CheckEnvironment returns an error for each invalid variable whose default a Recorder
+// uses instead.
+func CheckEnvironment() (invalid []error) {
+	for _, variable := range []string{intervalVariable, timeoutVariable} {
+		if _, err := milliseconds(variable); err != nil {
+			invalid = append(invalid, err)
+		}
+	}
+	return invalid
+}
+
+// milliseconds reads a variable. It is zero if it is not set or invalid.
+func milliseconds(variable string) (time.Duration, error) {
+	v := strings.TrimSpace(os.Getenv(variable))
+	if v == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n <= 0 {
+		return 0, fmt.Errorf("invalid $%s %q (want milliseconds: 10000 is ten seconds)", variable, v)
+	}
+	return time.Duration(n) * time.Millisecond, nil
 }
 
 // run sends what there is at every interval. The SDK's own reader does so too, but
 // at the end it collects everything twice.
 func (r *Recorder) run(ctx context.Context, interval time.Duration) {
 	defer close(r.ended)
-	timeout := cmp.Or(milliseconds("OTEL_METRIC_EXPORT_TIMEOUT"), defaultTimeout)
+	timeout, _ := milliseconds(timeoutVariable)
+	timeout = cmp.Or(timeout, defaultTimeout)
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {

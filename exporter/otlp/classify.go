@@ -117,14 +117,17 @@ func classifyHTTP(e *statusError, endpoint string) *exporter.UploadError {
 		return uploadError(exporter.Misconfigured, "not permitted: "+e.Error(), hintHeaders)
 	case http.StatusRequestEntityTooLarge:
 		return uploadError(exporter.TooLarge, causeTooLarge, "")
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusRequestHeaderFieldsTooLarge:
+		return uploadError(exporter.Misconfigured, e.Error(), hintHeaders)
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return delayed(uploadError(exporter.Retryable, e.Error(), ""), e.retryAfter)
 	case http.StatusBadRequest:
 		if signed := readSigns(e.message, endpoint); signed != nil {
 			return signed
 		}
 		return uploadError(exporter.Permanent, e.Error(), "")
-	case http.StatusOK, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusMisdirectedRequest, http.StatusNetworkAuthenticationRequired:
+	case http.StatusOK, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusMisdirectedRequest, http.StatusNetworkAuthenticationRequired,
+		http.StatusLengthRequired, http.StatusUpgradeRequired: // no collector sends the last two, but a proxy may
 		return uploadError(exporter.Misconfigured, e.Error(), fmt.Sprintf(hintAddress, endpoint))
 	default:
 		if e.code/100 == 3 {

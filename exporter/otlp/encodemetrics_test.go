@@ -65,14 +65,14 @@ func measure(t *testing.T, reader metric.Reader) *metricdata.ResourceMetrics {
 func TestEncodeMetrics(t *testing.T) {
 	received := new(recorder)
 	url := metricsServer(t, received)
-	settings, err := Resolve(Config{Signal: Metrics, Endpoint: url})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, temporality := range []string{"", "cumulative", "Delta", "lowmemory", "nonsense"} {
 		for _, aggregation := range []string{"", "explicit_bucket_histogram", "base2_exponential_bucket_histogram"} {
 			t.Setenv("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", temporality)
 			t.Setenv("OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION", aggregation)
+			settings, err := Resolve(Config{Signal: Metrics, Endpoint: url})
+			if err != nil {
+				t.Fatal(err)
+			}
 			theirs, err := otlpmetricgrpc.New(t.Context(), otlpmetricgrpc.WithEndpointURL(url))
 			if err != nil {
 				t.Fatal(err)

@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -137,6 +138,8 @@ func partialOf(kind string, body []byte) *coltracepb.ExportTracePartialSuccess {
 			return nil
 		}
 	case "application/json":
+		// Protobuf has the same field for spans and data points, JSON another name.
+		body = bytes.Replace(body, []byte(`"rejectedDataPoints"`), []byte(`"rejectedSpans"`), 1)
 		if (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(body, response) != nil {
 			return nil
 		}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 
+	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -28,16 +29,13 @@ var ErrNoMetrics = fmt.Errorf("the receiver takes no metrics: %w", errors.ErrUns
 //
 // It replaces OpenTelemetry's exporters, whose own protobuf types, retries and
 // connection a short session would pay for without using them, and which take no
-// metrics that are encoded already, such as those of a spool. Metrics have no JSON
-// form: http/json means http/protobuf.
+// metrics that are encoded already, such as those of a spool.
 type MetricExporter struct {
-	settings    *Settings
-	connection  *connection
-	temporality metric.TemporalitySelector
-	aggregation metric.AggregationSelector
+	settings   *Settings
+	connection *connection
 }
 
-// MetricExporter returns an exporter with these settings.
+// MetricExporter returns an exporter with these settings, which must be for metrics.
 //
 // If spans go to the same receiver, by a client of this package, both share its
 // connection. It is made in the background: by the end of a short run it is there.
@@ -53,47 +51,52 @@ func (s *Settings) MetricExporter(spans exporter.Client) (*MetricExporter, error
 	if to.grpc != nil {
 		to.grpc.Connect()
 	}
-	return &MetricExporter{s, to, temporality(), aggregation()}, nil
+	return &MetricExporter{s, to}, nil
 }
 
-// temporality returns what $OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE selects.
-// As the specification says, an unknown value counts as none.
-func temporality() metric.TemporalitySelector {
-	switch preference(Metrics.prefix() + "TEMPORALITY_PREFERENCE") {
+// readPreferences reads the variables that only metrics have. As the specification
+// says, an unknown value counts as none.
+func (s *Settings) readPreferences() {
+	s.temporality = metric.CumulativeTemporalitySelector
+	switch from := preference("TEMPORALITY_PREFERENCE"); strings.ToLower(from.value) {
+	case "", "cumulative":
 	case "delta":
-		return metric.DeltaTemporalitySelector
+		s.temporality = metric.DeltaTemporalitySelector
 	case "lowmemory":
-		return metric.LowMemoryTemporalitySelector
+		s.temporality = metric.LowMemoryTemporalitySelector
+	default:
+		s.ignored = append(s.ignored, from.invalid("want cumulative, delta or lowmemory"))
 	}
-	return metric.CumulativeTemporalitySelector
-}
-
-// aggregation returns what $OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION
-// selects.
-func aggregation() metric.AggregationSelector {
-	if preference(Metrics.prefix()+"DEFAULT_HISTOGRAM_AGGREGATION") != "base2_exponential_bucket_histogram" {
-		return metric.DefaultAggregationSelector
-	}
-	return func(kind metric.InstrumentKind) metric.Aggregation {
-		if kind == metric.InstrumentKindHistogram {
-			return metric.AggregationBase2ExponentialHistogram{MaxSize: 160, MaxScale: 20} // the SDK's defaults
-		}
-		return metric.DefaultAggregationSelector(kind)
+	s.aggregation = metric.DefaultAggregationSelector
+	switch from := preference("DEFAULT_HISTOGRAM_AGGREGATION"); strings.ToLower(from.value) {
+	case "", "explicit_bucket_histogram":
+	case "base2_exponential_bucket_histogram":
+		s.aggregation = exponentialHistograms
+	default:
+		s.ignored = append(s.ignored, from.invalid("want explicit_bucket_histogram or base2_exponential_bucket_histogram"))
 	}
 }
 
-func preference(variable string) string {
-	return strings.ToLower(strings.TrimSpace(os.Getenv(variable)))
+func preference(name string) source {
+	variable := Metrics.prefix() + name
+	return source{variable: variable, value: strings.TrimSpace(os.Getenv(variable))}
+}
+
+func exponentialHistograms(kind metric.InstrumentKind) metric.Aggregation {
+	if kind == metric.InstrumentKindHistogram {
+		return metric.AggregationBase2ExponentialHistogram{MaxSize: 160, MaxScale: 20} // the SDK's defaults
+	}
+	return metric.DefaultAggregationSelector(kind)
 }
 
 // Temporality is as the environment prefers it.
 func (e *MetricExporter) Temporality(kind metric.InstrumentKind) metricdata.Temporality {
-	return e.temporality(kind)
+	return e.settings.temporality(kind)
 }
 
 // Aggregation is as the environment prefers it.
 func (e *MetricExporter) Aggregation(kind metric.InstrumentKind) metric.Aggregation {
-	return e.aggregation(kind)
+	return e.settings.aggregation(kind)
 }
 
 // Encode returns an ExportMetricsServiceRequest.
@@ -144,7 +147,14 @@ func (s *Settings) callMetrics(ctx context.Context, to *connection, request []by
 }
 
 func (s *Settings) postMetrics(ctx context.Context, to *connection, request []byte) error {
-	encoding := ""
+	kind, encoding := "application/x-protobuf", ""
+	if s.protocol == "http/json" {
+		var err error
+		if request, err = metricsJSON(request); err != nil {
+			return err
+		}
+		kind = "application/json"
+	}
 	if s.compression == "gzip" {
 		var packed bytes.Buffer
 		w := gzip.NewWriter(&packed)
@@ -159,7 +169,7 @@ func (s *Settings) postMetrics(ctx context.Context, to *connection, request []by
 	for name, value := range s.headers {
 		req.Header.Set(name, value)
 	}
-	req.Header.Set("Content-Type", "application/x-protobuf")
+	req.Header.Set("Content-Type", kind)
 	if encoding != "" {
 		req.Header.Set("Content-Encoding", encoding)
 	}
@@ -168,6 +178,16 @@ func (s *Settings) postMetrics(ctx context.Context, to *connection, request []by
 		return err
 	}
 	return resp.Body.Close()
+}
+
+// metricsJSON returns a request as OTLP JSON, in which protojson would write ids in
+// base64.
+func metricsJSON(request []byte) ([]byte, error) {
+	decoded, err := (&pmetric.ProtoUnmarshaler{}).UnmarshalMetrics(request)
+	if err != nil {
+		return nil, err
+	}
+	return (&pmetric.JSONMarshaler{}).MarshalMetrics(decoded)
 }
 
 // metricsError returns what the receiver's answer to a request of metrics means.

@@ -63,10 +63,15 @@ func TestReconnects(t *testing.T) {
 	}
 }
 
-// TestTheAddressIsWrong has answers that say so: the spans are not rejected, they
-// wait until it is right.
+// Answers that blame the settings, or something on the way, do not reject the spans:
+// they wait until it is right, or are sent again.
 func TestTheAddressIsWrong(t *testing.T) {
-	for _, code := range []int{200, 301, 302, 307, 308, 404, 405, 407, 421, 511} {
+	for code, verdict := range map[int]exporter.Verdict{
+		200: exporter.Misconfigured, 301: exporter.Misconfigured, 302: exporter.Misconfigured, 307: exporter.Misconfigured,
+		308: exporter.Misconfigured, 404: exporter.Misconfigured, 405: exporter.Misconfigured, 407: exporter.Misconfigured,
+		408: exporter.Retryable, 411: exporter.Misconfigured, 421: exporter.Misconfigured, 425: exporter.Retryable,
+		426: exporter.Misconfigured, 431: exporter.Misconfigured, 511: exporter.Misconfigured,
+	} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Location", "/login")
@@ -75,7 +80,7 @@ func TestTheAddressIsWrong(t *testing.T) {
 			}))
 			defer s.Close()
 			failed := errorOf(t, Config{Protocol: "http/protobuf", Endpoint: s.URL})
-			if failed == nil || failed.Verdict != exporter.Misconfigured {
+			if failed == nil || failed.Verdict != verdict {
 				t.Errorf("%v", failed)
 			}
 		})

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/sdk/metric"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/spantee/spantee/exporter/spool"
@@ -31,7 +32,11 @@ type Settings struct {
 	userAgent   string
 	signal      Signal
 
-	list []Setting
+	temporality metric.TemporalitySelector // of metrics
+	aggregation metric.AggregationSelector
+
+	list    []Setting
+	ignored []error
 }
 
 // A Setting is one configured value, and where it was set.
@@ -85,8 +90,15 @@ func Resolve(cfg Config) (*Settings, error) {
 			return s, err
 		}
 	}
+	if s.signal == Metrics {
+		s.readPreferences()
+	}
 	return s, nil
 }
+
+// Ignored returns a *[SettingError] for each invalid variable whose default is used
+// instead.
+func (s *Settings) Ignored() []error { return s.ignored }
 
 // List returns each setting that is not empty, as far as they are valid.
 func (s *Settings) List() []Setting { return s.list }
@@ -325,7 +337,9 @@ func (s *Settings) readTimeout(cfg Config) error {
 		}
 		ms, err := strconv.Atoi(from.value)
 		if err != nil || ms < 0 {
-			return from.invalid("want milliseconds: 10000 is ten seconds")
+			s.ignored = append(s.ignored, from.invalid("want milliseconds: 10000 is ten seconds"))
+			from = source{name: from.name}
+			break
 		}
 		s.timeout = time.Duration(ms) * time.Millisecond
 	}

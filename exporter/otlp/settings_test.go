@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -19,6 +20,8 @@ func TestSettings(t *testing.T) {
 		cfg  Config
 		want string // protocol, endpoint, compression, timeout, headers
 		err  string
+
+		ignored string
 	}{
 		{name: "defaults", want: "grpc http://localhost:4317 - 10s map[]"},
 		{name: "defaults over HTTP", env: env{"PROTOCOL": "http/protobuf"}, want: "http/protobuf http://localhost:4318/v1/traces - 10s map[]"},
@@ -71,7 +74,8 @@ func TestSettings(t *testing.T) {
 		},
 		{name: "unknown protocol", env: env{"PROTOCOL": "http"}, err: `invalid $OTEL_EXPORTER_OTLP_PROTOCOL "http" (want grpc, http/protobuf or http/json)`},
 		{name: "unknown compression", cfg: Config{Compression: "zstd"}, err: `invalid compression "zstd" (want gzip or none)`},
-		{name: "bad timeout", env: env{"TIMEOUT": "10s"}, err: `invalid $OTEL_EXPORTER_OTLP_TIMEOUT "10s" (want milliseconds: 10000 is ten seconds)`},
+		{name: "bad timeout", env: env{"TIMEOUT": "10s"}, want: "grpc http://localhost:4317 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_TIMEOUT "10s" (want milliseconds: 10000 is ten seconds)`},
+		{name: "bad preferences", cfg: Config{Signal: Metrics}, env: env{"METRICS_TEMPORALITY_PREFERENCE": "x"}, want: "grpc http://localhost:4317 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE "x" (want cumulative, delta or lowmemory)`},
 		{name: "negative timeout", cfg: Config{Timeout: -time.Second}, err: `invalid timeout "-1s" (want a positive duration)`},
 		{name: "bad headers", env: env{"HEADERS": "token secret"}, err: "invalid $OTEL_EXPORTER_OTLP_HEADERS (want key=value,key=value, with special characters escaped, such as %20)"},
 		{name: "bad escape in headers", env: env{"HEADERS": "token=secret%zz"}, err: "invalid $OTEL_EXPORTER_OTLP_HEADERS (want key=value"},
@@ -95,6 +99,9 @@ func TestSettings(t *testing.T) {
 			}
 			if err != nil {
 				return
+			}
+			if got := errors.Join(s.Ignored()...); tt.ignored == "" && got != nil || tt.ignored != "" && fmt.Sprint(got) != tt.ignored {
+				t.Errorf("ignored %v, want %q", got, tt.ignored)
 			}
 			compression := s.compression
 			if compression == "" {

@@ -167,7 +167,7 @@ func checksum(b []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(b, ca
 // readRequest reads the file of a request. It returns errCorrupt if the file is not
 // as it was written, or an *Untrusted error.
 func readRequest(path string, size int64) (Note, []byte, error) {
-	f, info, err := openFile(path, os.O_RDONLY)
+	f, info, err := OpenFile(path, os.O_RDONLY)
 	if err != nil {
 		return Note{}, nil, err
 	}
@@ -188,7 +188,7 @@ func readRequest(path string, size int64) (Note, []byte, error) {
 
 // readNote reads only the note of a file.
 func readNote(path string) (Note, error) {
-	f, _, err := openFile(path, os.O_RDONLY)
+	f, _, err := OpenFile(path, os.O_RDONLY)
 	if err != nil {
 		return Note{}, err
 	}

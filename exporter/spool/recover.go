@@ -50,7 +50,7 @@ func (s Spool) RecoverDue(ctx context.Context) (Recovered, error) {
 		if err := s.enter(false); err != nil {
 			return r, ignore(err, fs.ErrNotExist)
 		}
-		f, _, err := openFile(path, os.O_WRONLY|os.O_CREATE)
+		f, _, err := OpenFile(path, os.O_WRONLY|os.O_CREATE)
 		if err != nil {
 			discard(path)
 		} else {
@@ -208,7 +208,7 @@ const maxJournal = 1 << 30
 // readJournal reads a journal up to the first record that makes no sense. It fails
 // if not even the note is valid, or if the file is not this user's.
 func (s Spool) readJournal(path string) (j journal, err error) {
-	f, info, err := openFile(path, os.O_RDONLY)
+	f, info, err := OpenFile(path, os.O_RDONLY)
 	if err != nil {
 		return journal{}, err
 	}

@@ -50,9 +50,9 @@ func checkDir(path string) error {
 	return trust(path, info, fs.ModeDir)
 }
 
-// openFile opens a file of this user that nobody else can write to. It neither
+// OpenFile opens a file of this user that nobody else can write to. It neither
 // follows a symbolic link nor waits for the other end of a pipe.
-func openFile(path string, flag int) (*os.File, fs.FileInfo, error) {
+func OpenFile(path string, flag int) (*os.File, fs.FileInfo, error) {
 	if info, err := os.Lstat(path); err == nil { // opening a device may have effects
 		if err := trust(path, info, 0); err != nil {
 			return nil, nil, err
@@ -106,10 +106,10 @@ func typeName(mode fs.FileMode) string {
 	return "a device"
 }
 
-// enter checks the state folder and the spool in it. If they are missing, it
-// creates them with create, and returns fs.ErrNotExist without.
-func (s Spool) enter(create bool) error {
-	state := filepath.Dir(s.Dir)
+// EnterDir checks a directory in the state folder, and the state folder itself. If
+// they are missing, it creates them with create, and returns fs.ErrNotExist without.
+func EnterDir(path string, create bool) error {
+	state := filepath.Dir(path)
 	if create {
 		if err := os.MkdirAll(state, 0o700); err != nil {
 			return err
@@ -117,13 +117,15 @@ func (s Spool) enter(create bool) error {
 		if err := checkDir(state); err != nil {
 			return err
 		}
-		return PrivateDir(s.Dir)
+		return PrivateDir(path)
 	}
 	if err := checkDir(state); err != nil {
 		return err
 	}
-	return checkDir(s.Dir)
+	return checkDir(path)
 }
+
+func (s Spool) enter(create bool) error { return EnterDir(s.Dir, create) }
 
 // makeDir creates a directory below the spool, named by its path elements, and
 // returns its path.

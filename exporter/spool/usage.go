@@ -33,12 +33,12 @@ const lockWait = 100 * time.Millisecond
 
 func (s Spool) openUsage() (*usage, error) {
 	path := filepath.Join(s.Dir, usageFile)
-	f, _, err := openFile(path, os.O_RDWR|os.O_CREATE)
+	f, _, err := OpenFile(path, os.O_RDWR|os.O_CREATE)
 	if isUntrusted(err) { // nothing in it is worth keeping
 		if err := remove(path); err != nil {
 			return nil, err
 		}
-		f, _, err = openFile(path, os.O_RDWR|os.O_CREATE)
+		f, _, err = OpenFile(path, os.O_RDWR|os.O_CREATE)
 	}
 	if err != nil {
 		return nil, err

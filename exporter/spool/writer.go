@@ -129,7 +129,7 @@ func (j *Journal) rewrite(b []byte) error {
 // more than a kill before it.
 func (j *Journal) create(b []byte) (err error) {
 	onDisk("create")
-	j.out.f, _, err = openFile(j.path(waitingExt), os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL)
+	j.out.f, _, err = OpenFile(j.path(waitingExt), os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (j *Journal) replace(b []byte) error {
 		discard(f.Name())
 		return err
 	}
-	j.out.f, _, err = openFile(j.path(waitingExt), os.O_WRONLY|os.O_APPEND)
+	j.out.f, _, err = OpenFile(j.path(waitingExt), os.O_WRONLY|os.O_APPEND)
 	return err
 }
 

@@ -17,12 +17,17 @@ import (
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protodelim"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // Kept is a folder in which sessions survive a restart. Every process appends to
 // files of its own; the oldest files are removed when all files exceed Max.
 //
-// A file holds OTLP TracesData messages, each with its length before it.
+// A file holds OTLP TracesData messages, each with its length before it. Like those
+// of a spool, the folder and its files are used only if nobody else can write to them.
 type Kept struct {
 	Dir string
 	Max int64 // bytes
@@ -56,9 +61,19 @@ func isTest(request []*tracepb.ResourceSpans) bool {
 	return true
 }
 
-// files are those of the folder, the oldest first. Whatever is not a regular
-// file is left alone.
+// Check returns an error if the folder is not used, such as a *spool.Untrusted.
+func (k *Kept) Check() error {
+	if err := spool.EnterDir(k.Dir, false); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil // it will be created
+}
+
+// files are those of the folder, the oldest first.
 func (k *Kept) files() ([]fs.FileInfo, error) {
+	if err := k.Check(); err != nil {
+		return nil, err
+	}
 	entries, err := os.ReadDir(k.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -69,7 +84,7 @@ func (k *Kept) files() ([]fs.FileInfo, error) {
 	var files []fs.FileInfo
 	for _, e := range entries {
 		info, err := e.Info()
-		if err == nil && info.Mode().IsRegular() && strings.HasSuffix(e.Name(), keptSuffix) {
+		if err == nil && strings.HasSuffix(e.Name(), keptSuffix) {
 			files = append(files, info)
 		}
 	}
@@ -99,7 +114,10 @@ func (k *Kept) read(stop <-chan struct{}) iter.Seq2[[]*tracepb.ResourceSpans, er
 
 // readKept returns false if no more is wanted.
 func readKept(name string, stop <-chan struct{}, yield func([]*tracepb.ResourceSpans, error) bool) bool {
-	f, err := os.Open(name)
+	f, _, err := spool.OpenFile(name, os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true // another process needed the room
+	}
 	if err != nil {
 		return yield(nil, err)
 	}
@@ -117,7 +135,7 @@ func readKept(name string, stop <-chan struct{}, yield func([]*tracepb.ResourceS
 		case errors.Is(err, io.EOF):
 			return true
 		case errors.Is(err, io.ErrUnexpectedEOF):
-			return true // another process is writing it, or was killed
+			return yield(nil, fmt.Errorf("%s was truncated: its last spans are lost", filepath.Base(name)))
 		case err != nil:
 			return yield(nil, fmt.Errorf("%s: %w", filepath.Base(name), err))
 		}
@@ -154,7 +172,14 @@ func (k *keeper) write(spans []*tracepb.ResourceSpans) error {
 			return err
 		}
 	}
-	n, err := protodelim.MarshalTo(k.f, &tracepb.TracesData{ResourceSpans: spans})
+	data := &tracepb.TracesData{ResourceSpans: spans}
+	size := proto.Size(data)
+	message := protowire.AppendVarint(make([]byte, 0, protowire.SizeBytes(size)), uint64(size))
+	message, err := proto.MarshalOptions{}.MarshalAppend(message, data)
+	if err != nil {
+		return err
+	}
+	n, err := k.f.Write(message) // at once, so that no reader finds a length alone
 	k.size += int64(n)
 	if err != nil {
 		return errors.Join(err, k.closeFile()) // what follows half a message could not be read
@@ -167,7 +192,7 @@ func (k *keeper) next() error {
 	if err := k.closeFile(); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(k.kept.Dir, 0o700); err != nil {
+	if err := spool.EnterDir(k.kept.Dir, true); err != nil {
 		return err
 	}
 	files, err := k.kept.files()
@@ -181,7 +206,7 @@ func (k *keeper) next() error {
 		}
 	}
 	name := fmt.Sprintf("%d-%d%s", time.Now().UnixNano(), os.Getpid(), keptSuffix)
-	k.f, err = os.OpenFile(filepath.Join(k.kept.Dir, name), os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
+	k.f, _, err = spool.OpenFile(filepath.Join(k.kept.Dir, name), os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL)
 	k.size = 0
 	return err
 }

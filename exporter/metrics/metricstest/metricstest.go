@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/collector/pdata/pmetric"
 	colmetricpb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
@@ -141,6 +142,9 @@ func (r *Receiver) serveHTTP(w http.ResponseWriter, req *http.Request) {
 	if err == nil {
 		body, err = io.ReadAll(in)
 	}
+	if err == nil && req.URL.Path == "/v1/metrics" && req.Header.Get("Content-Type") == "application/json" {
+		body, err = fromJSON(body)
+	}
 	metrics := new(colmetricpb.ExportMetricsServiceRequest)
 	switch {
 	case err != nil:
@@ -155,6 +159,14 @@ func (r *Receiver) serveHTTP(w http.ResponseWriter, req *http.Request) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}
+}
+
+func fromJSON(body []byte) ([]byte, error) {
+	decoded, err := (&pmetric.JSONUnmarshaler{}).UnmarshalMetrics(body)
+	if err != nil {
+		return nil, err
+	}
+	return (&pmetric.ProtoMarshaler{}).MarshalMetrics(decoded)
 }
 
 // Requests are those that were taken.

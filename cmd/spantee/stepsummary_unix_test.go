@@ -1,0 +1,74 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// summarize runs spantee as a step of GitHub Actions whose summary is file.
+func summarize(t *testing.T, file string, args ...string) (stderr string) {
+	t.Helper()
+	cmd := spantee(t, []string{"OTEL_TRACES_EXPORTER=none", "GITHUB_ACTIONS=true", "GITHUB_STEP_SUMMARY=" + file}, args...)
+	in := fixture(t, "fix-failing-test.jsonl")
+	cmd.Stdin = bytes.NewReader(in)
+	defer time.AfterFunc(10*time.Second, func() { cmd.Process.Kill() }).Stop()
+	if err := cmd.Run(); err != nil || !bytes.Equal(cmd.stdout.Bytes(), in) {
+		t.Errorf("%v, %d bytes came out: %s", err, cmd.stdout.Len(), cmd.stderr.String())
+	}
+	return cmd.stderr.String()
+}
+
+// A pipe that nobody reads does not hold up the end, nor is it opened.
+func TestStepSummaryInAPipe(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "summary")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{nil, {"exec", "--", "cat"}} {
+		if said := summarize(t, pipe, args...); said != "spantee: the step summary: "+pipe+" is not a regular file\n" {
+			t.Errorf("%q", said)
+		}
+	}
+}
+
+// Whatever is in the file already stays as it is, and counts.
+func TestStepSummaryAppends(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "summary.md")
+	read := func() string {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	write := func(content string) {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const before = "no newline"
+	write(before)
+	if said := summarize(t, file); said != "" || !strings.HasPrefix(read(), before+"\n```text\n") {
+		t.Errorf("%q, %q", said, read())
+	}
+
+	almost := strings.Repeat("x", maxStepSummary-400) + "\n"
+	write(almost)
+	said := summarize(t, file)
+	if added := strings.TrimPrefix(read(), almost); said != "" || len(read()) > maxStepSummary || !strings.HasPrefix(added, "```text\ncursor-agent") || !strings.HasSuffix(added, "\n(truncated)\n```\n") {
+		t.Errorf("%q, %q", said, added)
+	}
+
+	full := almost + strings.Repeat("x", 399)
+	write(full)
+	if said := summarize(t, file); read() != full || said != "spantee: the step summary: "+file+" is full: GitHub shows at most 1 MiB per step\n" {
+		t.Errorf("%q, %d bytes", said, len(read()))
+	}
+}

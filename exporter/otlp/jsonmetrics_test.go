@@ -1,0 +1,61 @@
+package otlp
+
+import (
+	"compress/gzip"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/otel/sdk/metric"
+
+	"github.com/spantee/spantee/exporter"
+)
+
+// Metrics are sent as JSON too: a receiver of JSON may take nothing else.
+func TestMetricsAsJSON(t *testing.T) {
+	var kind string
+	var body []byte
+	answer := `{}`
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		kind = r.Header.Get("Content-Type")
+		unpacked, err := gzip.NewReader(r.Body)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		body, _ = io.ReadAll(unpacked)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, answer)
+	}))
+	defer s.Close()
+	settings, err := Resolve(Config{Signal: Metrics, Protocol: "http/json", Endpoint: s.URL, Compression: "gzip"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := settings.MetricExporter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	request := e.Encode(measure(t, metric.NewManualReader()))
+	if err := e.UploadMetrics(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	got, err := (&pmetric.JSONUnmarshaler{}).UnmarshalMetrics(body)
+	if err != nil || kind != "application/json" {
+		t.Fatalf("%v in %s: %s", err, kind, body)
+	}
+	want, err := (&pmetric.ProtoUnmarshaler{}).UnmarshalMetrics(request)
+	if err != nil || got.MetricCount() != 6 || got.DataPointCount() != want.DataPointCount() {
+		t.Errorf("%d data points, want %d, %v", got.DataPointCount(), want.DataPointCount(), err)
+	}
+
+	answer = `{"partialSuccess":{"rejectedDataPoints":"3","errorMessage":"too old"}}`
+	upload, ok := errors.AsType[*exporter.UploadError](e.UploadMetrics(t.Context(), request))
+	if !ok || upload.Verdict != exporter.Partial || upload.Rejected != 3 || upload.Error() != "rejected by the collector: too old" {
+		t.Errorf("%+v", upload)
+	}
+}
