@@ -372,33 +372,3 @@ func (v *Value) append(b []byte) []byte {
 	}
 	return append(b, '}')
 }
-
-const hexDigits = "0123456789abcdef"
-
-// appendQuoted appends a string as JSON, with as few escapes as possible, because
-// they count against the size of the attribute.
-func appendQuoted(b []byte, s string) []byte {
-	b = append(b, '"')
-	from := 0
-	for i := range len(s) {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' {
-			continue
-		}
-		b = append(append(b, s[from:i]...), '\\')
-		from = i + 1
-		switch c {
-		case '"', '\\':
-			b = append(b, c)
-		case '\n':
-			b = append(b, 'n')
-		case '\t':
-			b = append(b, 't')
-		case '\r':
-			b = append(b, 'r')
-		default:
-			b = append(b, 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		}
-	}
-	return append(append(b, s[from:]...), '"')
-}
