@@ -132,7 +132,7 @@ func TestForwardedSignalsAreDocumented(t *testing.T) {
 		names = append(names, signalName(s))
 	}
 	last := len(names) - 1
-	want := strings.Join(names[:last], ", ") + " and " + names[last] + " are passed on to the agent"
+	want := "passes " + strings.Join(names[:last], ", ") + " and " + names[last] + " on to the agent"
 	if !strings.Contains(strings.ReplaceAll(string(readme), "\n", " "), want) {
 		t.Errorf("no %q", want)
 	}
