@@ -81,9 +81,7 @@ const maxThought = 10 * instant(time.Second)
 // its model. If the agent was idle until then, it was not waiting.
 func (r *run) wake(inv *invocation, at instant) {
 	if t := inv.turn; t != nil && t.hasOutput && inv.running == 0 && (!t.thinks || at-t.lastOutputAt >= maxThought) {
-		r.notices = append(r.notices, inv.notices...) // of an idle agent
-		inv.notices = nil
-		r.closeTurn(inv, t.lastWord(at), "")
+		r.closeIdle(inv, at)
 	}
 	if inv.turn == nil && inv.idle {
 		inv.wait, inv.idle, inv.woken = at, false, true

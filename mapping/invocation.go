@@ -73,6 +73,14 @@ func (inv *invocation) answered() bool {
 	return inv.idle || inv.turn != nil && inv.turn.answered != 0
 }
 
+// lastBusy returns when a tool last ended, 0 if none has.
+func (inv *invocation) lastBusy() instant {
+	if n := len(inv.busy); n > 0 {
+		return inv.busy[n-1].to
+	}
+	return 0
+}
+
 // addTimes adds how long the model and the tools took.
 func (inv *invocation) addTimes(a *attributes) {
 	model, tools := inv.modelTime/agent.Milliseconds, inv.toolTime/agent.Milliseconds

@@ -277,7 +277,7 @@ func (r *run) finish(at instant, end *agent.Event) {
 		for _, inv := range r.order {
 			inv.resumeCalled()
 		}
-		if inv := r.main; r.began && inv.running == 0 && (inv.counts.turns == 0 || !inv.answered() && (inv.woken || at-inv.wait >= leastWait)) {
+		if inv := r.main; r.began && inv.running == 0 && (inv.counts.turns == 0 || !r.agent.TurnEnds && !inv.answered() && (inv.woken || at-inv.wait >= leastWait)) {
 			r.openTurn(inv, at, nil) // the run broke off while the model was working
 		}
 	}
@@ -285,9 +285,10 @@ func (r *run) finish(at instant, end *agent.Event) {
 		switch t := inv.turn; {
 		case t == nil, inv.task != nil:
 		case errorType != "" && t.answered == 0: // an error broke it off
+			t.takeNotices(r, inv)
 			r.closeTurn(inv, at, errorType)
 		default:
-			r.closeTurn(inv, t.lastWord(at), "")
+			r.closeIdle(inv, at)
 		}
 	}
 	r.takeFacts(end.Facts)
@@ -310,7 +311,7 @@ func (r *run) abandon(at instant, why string) {
 		switch t := inv.turn; {
 		case inv.task != nil:
 		case t != nil && (t.answered != 0 || ended):
-			r.closeTurn(inv, t.lastWord(at), "")
+			r.closeIdle(inv, at)
 		case inv != r.main && t == nil:
 		case t != nil, inv.running == 0 && !inv.idle: // the run broke off while the model was working
 			r.openTurn(inv, at, nil)

@@ -51,7 +51,7 @@ func (t *tally) add(a *attributes, deltas, bytes string) {
 // resumeCalled makes a turn that went on after its tool call the current one again,
 // because the run breaks off.
 func (inv *invocation) resumeCalled() {
-	if t := inv.callingTurn; inv.turn == nil && t != nil && t.wentOn && inv.running == 0 {
+	if t := inv.callingTurn; inv.turn == nil && t != nil && t.wentOn && inv.running == 0 && inv.task == nil && inv.lastBusy() <= t.lastOutputAt {
 		inv.turn, inv.callingTurn = t, nil
 		t.toolCall = false
 	}
@@ -201,6 +201,7 @@ func (r *run) turnEnd(inv *invocation, at instant, ev *agent.Event) {
 		inv.idle = ev.Final && inv.running == 0
 		return
 	}
+	t.takeNotices(r, inv)
 	if ev.Failed {
 		r.closeTurn(inv, at, ev.Status)
 		return
@@ -218,10 +219,17 @@ func (r *run) endTurn(inv *invocation, at instant) {
 	r.settleCalled(inv)
 }
 
+// closeIdle ends the current turn, after which the agent was idle: what happened since
+// is on the root.
+func (r *run) closeIdle(inv *invocation, at instant) {
+	r.notices = append(r.notices, inv.notices...)
+	inv.notices = nil
+	r.closeTurn(inv, inv.turn.lastWord(at), "")
+}
+
 // closeTurn ends the current turn, which called no tool.
 func (r *run) closeTurn(inv *invocation, at instant, errorType string) {
 	t := inv.turn
-	t.takeNotices(r, inv)
 	inv.turn, inv.lastTurn = nil, t
 	t.errorType = errorType
 	t.end = r.endOf(t, at)

@@ -59,7 +59,7 @@ class Reader {
     run.lines.forEach((line, i) => this.line(line, run.lines.slice(i + 1, i + 9).find((l) => KNOWN.has(l.o.type))?.o));
     const completed = run.result !== null && run.result.is_error !== true && run.result.subtype !== 'error';
     for (const tool of this.open.values()) Object.assign(tool, { end: run.end, outcome: 'incomplete' });
-    if (this.turn && !this.turn.ended) this.goOn();
+    if (this.turn && !this.turn.ended && !completed) this.goOn();
     // The run broke off inside a turn: the turn ends with the run.
     if (this.turn && !this.turn.ended) {
       const end = completed ? this.turn.last : run.end;
