@@ -120,7 +120,7 @@ func (e *Exporter) awaitJournal(b batch) {
 				patience = time.After(time.Until(deadline) * 3 / 4) // the receiver needs the rest
 			}
 		case <-over:
-			if !errors.Is(context.Cause(e.ctx), errGivenUp) {
+			if !errors.Is(context.Cause(e.ctx), errAbandoned) {
 				return
 			}
 			over = nil
@@ -167,10 +167,9 @@ const (
 	diskReserve = 200 * time.Millisecond
 )
 
-// Deadlines returns when delivery attempts must end so that the disk can still keep
-// what they did not deliver before ctx ends, and when the disk operations must end.
-// The disk gets some time even if ctx has ended. Deadlines returns false if ctx has no
-// deadline.
+// Deadlines returns when delivery attempts must end, so that undelivered data can be
+// written to disk before ctx ends, and when disk writes must end. The disk gets some
+// time even if ctx has ended. Deadlines returns false if ctx has no deadline.
 func Deadlines(ctx context.Context) (attempts, disk time.Time, bounded bool) {
 	end, bounded := ctx.Deadline()
 	if !bounded {

@@ -17,8 +17,8 @@ const (
 	maxBackoff = 5 * time.Second
 )
 
-// errGivenUp is why there are no more attempts, although there is still time.
-var errGivenUp = errors.New("waiting for the receiver is pointless")
+// errAbandoned ends delivery early: further attempts would fail too.
+var errAbandoned = errors.New("waiting for the receiver is pointless")
 
 // run sends one request after another until Close has been called and the queue is
 // empty.
@@ -117,7 +117,7 @@ func (e *Exporter) deliver(r request) (done bool) {
 		case out.why.Verdict == Misconfigured: // waiting does not help
 			return e.spoolOrDrop(r, out.why)
 		case out.why.Verdict == Unreachable && closing == nil:
-			e.cancel(errGivenUp) // the requests behind this one would fail, too
+			e.cancel(errAbandoned) // the requests behind this one would fail, too
 		}
 		select {
 		case <-time.After(backoff/2 + rand.N(backoff)):
@@ -143,7 +143,7 @@ func (e *Exporter) awaitDelay() bool {
 		if deadline, closed := e.closeDeadline(); closed {
 			closing = nil
 			if !deadline.IsZero() && time.Until(deadline) <= delay {
-				e.cancel(errGivenUp)
+				e.cancel(errAbandoned)
 				return false
 			}
 		}

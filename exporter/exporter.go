@@ -163,7 +163,8 @@ type interval struct{ from, to uint64 }
 // nil for Config.Resource; there should be only a few distinct resources. Export
 // may be called by several goroutines, and does not block unless Config.Wait or
 // SetWait makes it wait for room. If there is no room, the oldest spans are spooled
-// or, without a spool, dropped and counted. So is a span exported after Close.
+// or, without a spool, dropped and counted. A span exported after Close is treated
+// the same way.
 func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 	e.mu.Lock()
 	e.report.Ended++

@@ -55,7 +55,7 @@ func (e *Earlier) Add(more Earlier) {
 	e.Metrics.add(more.Metrics)
 }
 
-// addEvicted counts what was evicted from the spool of other processes' data.
+// addEvicted counts other processes' evicted data.
 func (e *Earlier) addEvicted(evicted spool.Evicted) {
 	e.Dropped += evicted.Others
 	e.Metrics.Dropped += evicted.OtherPoints

@@ -53,18 +53,18 @@ func ResourceFrom(ctx context.Context, detectors []string, keysAndValues ...stri
 		wrong = append([]string{what}, wrong...)
 	}
 	if len(wrong) > 0 {
-		err = &Error{fmt.Errorf("invalid $OTEL_RESOURCE_ATTRIBUTES: %s", strings.Join(wrong, ", ")), "write it as key=value,key=value"}
+		err = &Error{fmt.Errorf("invalid $OTEL_RESOURCE_ATTRIBUTES: %s", strings.Join(wrong, ", ")), "want key=value,key=value"}
 	}
 	return out, err
 }
 
-// malformedAttributes names the pairs that the SDK takes without an error: it leaves
-// out one without a key, and takes one with an invalid escape verbatim.
+// malformedAttributes returns the pairs that the SDK accepts silently: it drops a pair
+// without a key, and keeps an invalid escape verbatim.
 func malformedAttributes(list string) (wrong []string) {
 	for pair := range strings.SplitSeq(list, ",") {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok {
-			continue // of which the SDK has an error
+			continue // the SDK reports these
 		}
 		if strings.TrimSpace(key) == "" {
 			wrong = append(wrong, "missing key: ["+pair+"]")

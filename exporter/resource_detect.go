@@ -69,24 +69,24 @@ func detectKubernetes(set func(key, value string)) {
 }
 
 func detectContainer(set func(key, value string)) {
-	for _, file := range []struct{ name, only string }{{"/proc/self/cgroup", ""}, {"/proc/self/mountinfo", "/hostname"}} {
+	for _, file := range []struct{ name, marker string }{{"/proc/self/cgroup", ""}, {"/proc/self/mountinfo", "/hostname"}} {
 		b, err := os.ReadFile(file.name)
 		if err != nil {
 			return // not Linux
 		}
-		if id := findContainerID(b, file.only); id != "" {
+		if id := findContainerID(b, file.marker); id != "" {
 			set("container.id", id)
 			return
 		}
 	}
 }
 
-// findContainerID searches the lines of b that contain the text only. The id is in
-// the path of a container's cgroup (v1), or of the files that are mounted into it
+// findContainerID searches the lines of b that contain marker. The id is in the
+// path of a container's cgroup (v1), or of the files that are mounted into it
 // (v2).
-func findContainerID(b []byte, only string) string {
+func findContainerID(b []byte, marker string) string {
 	for line := range strings.Lines(string(b)) {
-		if !strings.Contains(line, only) {
+		if !strings.Contains(line, marker) {
 			continue
 		}
 		for part := range strings.FieldsFuncSeq(line, func(r rune) bool { return strings.ContainsRune(" \t\n/", r) }) {

@@ -74,7 +74,8 @@ func (r *run) taskEnd(inv *invocation, ev *agent.Event, at instant) {
 	r.early[string(ev.ID)] = early
 }
 
-// maxThought is how long a block of thinking may be silent: some have no end.
+// maxThought is how long a block of thinking may be silent: some blocks
+// never end in the stream.
 const maxThought = 10 * instant(time.Second)
 
 // wake records that the end of background work, or a prompt, makes the agent call
@@ -89,7 +90,7 @@ func (r *run) wake(inv *invocation, at instant) {
 }
 
 // taskWakes records that the end of background work makes the agent call its model.
-// Whether an agent was idle is not known if its stream has not shown what it says.
+// A stream without deltas does not show whether the agent was idle.
 func (r *run) taskWakes(inv *invocation, at instant) {
 	r.wake(inv, at)
 	if inv.turn == nil && inv.running == 0 && !inv.woken && r.counts.deltas == 0 && !r.agent.TurnEnds {
@@ -139,11 +140,11 @@ func (r *run) taskStatus(ev *agent.Event) (status, errorType string) {
 	return status, errorType
 }
 
-// An earlyEnd is the end of work that may be that of a call in flight.
+// An earlyEnd is the end of background work that may belong to a call in flight.
 type earlyEnd struct {
 	status, errorType string
 	said              content.Attributes
-	notice            notice // for the root if it is not
+	notice            notice // the root's event if no call claims the work
 }
 
 func (r *run) endBackground(t *tool, at instant, status, errorType string, said content.Attributes) {

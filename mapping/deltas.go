@@ -253,10 +253,10 @@ type notice struct {
 	attributes []byte
 }
 
-// notice handles a Notice event. It goes on the current turn or on the next one, but on
-// the root if the agent is not waiting for the model: no turn covers that instant.
+// notice puts an event on the current or the next turn, or on the root if the agent is
+// not waiting for the model: no turn covers that instant.
 //
-// An event after output of the model waits until more comes: the agent may be idle.
+// An event after model output waits for more output: the agent may be idle.
 func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
 	switch ev.Notice {
 	case "":

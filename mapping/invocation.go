@@ -21,7 +21,7 @@ type invocation struct {
 	lastTurn    *turn   // the one that ended last
 	wait        instant // when the agent began to wait for the model
 	idle        bool    // the model has answered, so the agent is not waiting for it
-	woken       bool    // it began to wait because something woke it
+	woken       bool    // a notification, a prompt or a retry made it wait for the model
 	task        *tool   // the call that runs it in the background, or nil
 	notices     []notice
 

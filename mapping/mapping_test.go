@@ -252,8 +252,8 @@ func golden(t *testing.T, file string, in []byte, content content.Level) {
 	}
 }
 
-// TestChunks checks that neither chunks, line ends nor a byte order mark carry
-// meaning: the same spans come out to the byte.
+// TestChunks checks that chunks, line ends and a byte order mark do not change the
+// spans, to the byte.
 func TestChunks(t *testing.T) {
 	for name, in := range fixtures(t) {
 		t.Run(short(name), func(t *testing.T) {

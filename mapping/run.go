@@ -50,13 +50,13 @@ type run struct {
 	order  []*invocation          // all of them
 	tools  map[string]*tool       // in flight, by their ids
 	tasks  map[string]*tool       // still running in the background, by their own ids
-	early  map[string]earlyEnd    // work that ended before its call did, by its id
+	early  map[string]earlyEnd    // ends of work that may belong to a call in flight, by task id
 
 	approvals map[approvalKey][]*pendingApproval
 	pending   int // approvals
 
 	counts     counts
-	notices    []notice    // what spantee noticed
+	notices    []notice    // of the root: stalls, limits, and what no chat covers
 	eventBytes int         // of the events so far
 	usage      agent.Usage // of all model calls
 	reported   *agent.Usage
@@ -140,9 +140,9 @@ func (r *run) apply(ev *agent.Event) {
 		r.openTurn(inv, at, ev).message(r, inv, answerText, at, ev)
 	case agent.ThinkingEnd:
 		if last := inv.lastTurn; last != nil && last.thinks && inv.turn == nil {
-			last.thinks = false // the line came late
+			last.thinks = false // the end of the block was printed after the turn
 		} else if inv.turn == nil && !inv.idle && inv.running == 0 && !r.agent.TurnEnds {
-			r.openTurn(inv, at, nil).noteOutput(at) // it thought without a word
+			r.openTurn(inv, at, nil).noteOutput(at) // thinking without deltas
 		}
 		if t := inv.turn; t != nil {
 			t.endText(r, thinkingText, at)
@@ -263,9 +263,8 @@ func (r *run) setKey(key runKey) {
 	r.ownTraceID, r.rootID = key.traceID(), key.spanID(rootRef)
 }
 
-// leastWait is how long an agent must have waited for the model, after a tool, when a
-// result says that the run failed: or else it failed for another reason, such as a
-// limit on turns.
+// leastWait is the shortest wait after a tool that counts as a failed model call. A
+// run that fails sooner failed for another reason, such as a limit on turns.
 const leastWait = 100 * agent.Milliseconds
 
 // finish closes what is open and then the root. end is the result that ended

@@ -24,7 +24,7 @@ type span struct {
 	estimated   bool   // its start or its end was inferred
 	content     content.Attributes
 	turn        *turn       // of a chat, see settle
-	times       *invocation // of a sub-agent, whose times settle with its run's
+	times       *invocation // a sub-agent whose times become final with its run
 	texts       []textEvent // events that wait for their texts
 }
 

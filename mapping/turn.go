@@ -25,8 +25,8 @@ type turn struct {
 	end       instant // set when the turn has called a tool
 	errorType string
 	toolCall  bool // it ended by calling a tool
-	mayGoOn   bool // but the same model call may go on after that
-	wentOn    bool // and it did
+	mayGoOn   bool // the model call may continue after its tool call
+	wentOn    bool // it has continued
 	waitsFor  *tool
 
 	call     string // the response's id

@@ -53,8 +53,8 @@ func (r *run) note(name string, describe func(*attributes)) {
 	r.notices = append(r.notices, notice{name, at, a.wire})
 }
 
-// rootNotices returns the events of the root: what spantee noticed, and what
-// happened after the last turn.
+// rootNotices returns the events of the root: stalls, limits, and those that no chat
+// covers.
 func (r *run) rootNotices() []notice {
 	all := slices.Concat(r.main.notices, r.notices)
 	for _, id := range slices.Sorted(maps.Keys(r.early)) {

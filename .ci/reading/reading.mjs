@@ -13,7 +13,7 @@ const SUCCESSES = new Set(['success', 'startSuccess', 'saveSuccess', 'discardSuc
 const VARIANTS = new Set([...SUCCESSES, 'failure', 'error', 'rejected', 'timeout', 'permissionDenied',
   'spawnError', 'fileNotFound', 'notFile', 'fileBusy', 'notFound', 'readPermissionDenied', 'writePermissionDenied']);
 
-// KNOWN are the types of lines that say something of the lines around them.
+// KNOWN are the types of lines that end or continue a text.
 const KNOWN = new Set(['assistant', 'thinking', 'tool_call', 'interaction_query', 'retry', 'connection', 'user', 'result']);
 
 // Captures are edited, and lose lines: a flush repeats deltas if it begins as they do.
@@ -91,9 +91,9 @@ class Reader {
     if (kind === 'thinking/delta') {
       this.say('thinking', line, typeof o.text === 'string' ? o.text : '', true);
     } else if (kind === 'thinking/completed') {
-      const late = this.turn?.ended && this.turn.thinks; // the block ended with the turn
+      const late = this.turn?.ended && this.turn.thinks; // the end of the block was printed after the turn
       if (!late && (!this.turn || this.turn.ended) && this.open.size === 0 && !this.turn?.answered) {
-        this.beginTurn(); // it thought without a word
+        this.beginTurn(); // thinking without deltas
         this.turn.first = at;
       }
       if (this.turn) this.turn.thinks = false;
@@ -277,9 +277,9 @@ class Reader {
 
   // notification: "a turn ends when the agent went idle: never idle time", and
   // the notification that wakes the agent begins the next. An agent that waits
-  // for a tool, or thinks, is not idle. Whether one is that has said nothing since
-  // its last tool is not known in a stream without deltas, but "a new model call
-  // begins here".
+  // for a tool, or thinks, is not idle. A stream without deltas does not show
+  // whether an agent without output since its last tool is idle, but "a new model
+  // call begins here".
   notification(o, at) {
     const work = this.background.find((b) => b.task === String(o.task_id) && b.status === null);
     if (work) {
@@ -302,7 +302,7 @@ class Reader {
   }
 
   // frame: "retries and lost connections are events on the chat span". The
-  // agent waits for the model meanwhile, so that the turn goes on. If it waits for
+  // agent waits for the model meanwhile, so the turn goes on. If it waits for
   // a tool instead, or for nothing, no chat covers that instant.
   // One event tells of a retry, when it starts: that it was scheduled, or that
   // it resumes, is part of it.
@@ -314,7 +314,7 @@ class Reader {
     else this.later.push({ kind, at });
   }
 
-  // goOn: what came after the last words was within the turn.
+  // goOn adds the held frames to the turn: more output came.
   goOn() {
     this.later.forEach((frame) => this.addFrame(frame));
     this.later = [];

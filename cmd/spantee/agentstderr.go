@@ -8,20 +8,21 @@ import (
 )
 
 // An agentStderr passes an agent's stderr on, and keeps the last part for the root
-// span. Its methods do nothing for nil, an agent that has spantee's own stderr.
+// span. Its methods for exec do nothing for nil, an agent that has spantee's own
+// stderr.
 type agentStderr struct {
 	in       *output
-	agents   *os.File      // the agent's end of the pipe
-	words    *asyncStderr  // which no agent must wait for once it has ended
-	patience time.Duration // for a stderr without a reader, after the agent's end
+	agents   *os.File // the agent's end of the pipe
+	stderr   *asyncStderr
+	patience time.Duration // how long an unread stderr may block after the agent exits
 	read     chan struct{} // closed when everything has been read
 
 	mu   sync.Mutex
 	kept []byte
 }
 
-// keptStderr is how much of an agent's stderr is kept. It is more than a span may
-// have, because half of a secret cannot be recognized.
+// keptStderr is how much of an agent's stderr is kept. It is more than
+// content.Tail records (2 KiB), because half of a secret cannot be recognized.
 const keptStderr = 16 << 10
 
 func newAgentStderr(w *os.File, patience time.Duration) (*agentStderr, error) {
@@ -30,11 +31,12 @@ func newAgentStderr(w *os.File, patience time.Duration) (*agentStderr, error) {
 		return nil, err
 	}
 	// A running agent waits for a full stderr, as it would without spantee.
-	words := newAsyncStderr(w, math.MaxInt64)
-	return &agentStderr{in: in, agents: agents, words: words, patience: patience, read: make(chan struct{})}, nil
+	stderr := newAsyncStderr(w, math.MaxInt64)
+	return &agentStderr{in: in, agents: agents, stderr: stderr, patience: patience, read: make(chan struct{})}, nil
 }
 
-// start is called when the agent has been started, or could not be.
+// start begins reading. It must be called after the agent was started or failed to
+// start.
 func (s *agentStderr) start() {
 	if s == nil {
 		return
@@ -51,7 +53,7 @@ func (s *agentStderr) run() {
 		n, err := s.in.Read(buf)
 		s.keep(buf[:n])
 		if n > 0 {
-			if _, err := s.words.Write(buf[:n]); err != nil {
+			if _, err := s.stderr.Write(buf[:n]); err != nil {
 				return
 			}
 		}
@@ -70,19 +72,20 @@ func (s *agentStderr) keep(p []byte) {
 	}
 }
 
-// agentEnded bounds how long stderr is read, and how long it is waited for.
+// agentEnded bounds how long stderr is read and may block.
 func (s *agentStderr) agentEnded() {
 	if s == nil {
 		return
 	}
-	s.words.limit(s.patience, endedWords)
+	s.stderr.limit(s.patience, endBuffer)
 	s.in.agentEnded()
-	go s.words.Flush() // patience begins now
+	go s.stderr.Flush() // patience begins now
 }
 
-// endedWords is how many bytes are buffered after the agent's end: more than a
-// full pipe, so that the last of them are read even if nobody reads stderr.
-const endedWords = 4 * maxWords
+// endBuffer is how many bytes are buffered after the agent's end: more than a pipe
+// holds by default (64 KiB), so that the pipe is read to its end even if nobody reads
+// stderr.
+const endBuffer = 4 * maxBuffer
 
 // awaitRead waits until the last bytes are kept, or until over.
 func (s *agentStderr) awaitRead(over <-chan struct{}) {
@@ -95,10 +98,10 @@ func (s *agentStderr) awaitRead(over <-chan struct{}) {
 	}
 }
 
-// flush waits until the agent's words are written, and reports whether stderr has a
+// flush waits until everything is written, and reports whether stderr has a
 // reader.
 func (s *agentStderr) flush() bool {
-	return s == nil || s.words.Flush()
+	return s == nil || s.stderr.Flush()
 }
 
 func (s *agentStderr) String() string {

@@ -13,8 +13,9 @@ import (
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
 )
 
-// With content, spantee reads the agent's stderr. If nobody reads its own, a running
-// agent waits, but its end does not, and its last words are on the root.
+// exec reads the agent's stderr if content is recorded. If nobody reads spantee's
+// stderr, a running agent blocks, but exec still exits, and the root has the end of
+// the agent's stderr.
 func TestAgentStderrIsUnread(t *testing.T) {
 	for _, script := range []string{
 		"cat; (echo last words >&2) & exit 3",
@@ -41,7 +42,7 @@ func TestAgentStderrIsUnread(t *testing.T) {
 	}
 }
 
-// While a full stderr is waited for, a signal kills spantee.
+// A signal kills spantee while it waits for an unread stderr.
 func TestSignalWhileStderrIsUnread(t *testing.T) {
 	r := receivertest.Start(t)
 	cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()}, "exec", "--content=full", "--flush-timeout=1h", "--", "sh", "-c", "echo hi >&2")

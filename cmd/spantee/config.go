@@ -90,9 +90,8 @@ func (o *options) resolve() (*config, error) {
 		c.traceURL = ""
 	}
 	if !o.ignoreTraceparent {
-		c.parent = parentFromEnvironment()
-		if v := os.Getenv("TRACEPARENT"); v != "" && !c.parent.IsValid() {
-			c.problem(fmt.Errorf("invalid $TRACEPARENT %q (want 00-TRACEID-SPANID-FLAGS)", v))
+		if c.parent, err = parentFromEnvironment(); err != nil {
+			c.problem(err)
 		}
 	}
 	switch v := os.Getenv("OTEL_SDK_DISABLED"); strings.ToLower(v) {
@@ -196,7 +195,7 @@ func (o *options) destination() (destination, error) {
 	to, chosen := os.Getenv("SPANTEE_TO"), os.Getenv("OTEL_TRACES_EXPORTER")
 	switch {
 	case isStdout(to):
-		return destination{}, variableError{fmt.Errorf("invalid $SPANTEE_TO %q (want a file: stdout carries the stream)", to)}
+		return destination{}, variableError{fmt.Errorf("invalid $SPANTEE_TO %q (want %s)", to, wantFile)}
 	case to != "":
 		return destination{file: to, source: "$SPANTEE_TO"}, nil
 	case strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true"):
@@ -213,10 +212,12 @@ func (o *options) destination() (destination, error) {
 	return o.resolveOTLP("")
 }
 
-func invalidTo(name string) error { return invalid("--to", name, "a file, not stdout") }
+const wantFile = "a file, not stdout"
 
-// isStdout reports whether a file for spans is stdout, under whatever name, where
-// they would get into the stream. /dev/null is nobody's stream.
+func invalidTo(name string) error { return invalid("--to", name, wantFile) }
+
+// isStdout reports whether name is stdout under any name: spans would mix with the
+// stream. /dev/null is allowed.
 func isStdout(name string) bool {
 	if name == "-" {
 		return true
@@ -278,9 +279,14 @@ func (o *options) spool() *spool.Spool {
 	return &s
 }
 
-// parentFromEnvironment returns the span context in $TRACEPARENT and $TRACESTATE.
-func parentFromEnvironment() trace.SpanContext {
-	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), new(envcar.Carrier)))
+// parentFromEnvironment returns the span context in $TRACEPARENT and $TRACESTATE. If
+// $TRACEPARENT is invalid, the span context is not valid either.
+func parentFromEnvironment() (trace.SpanContext, error) {
+	parent := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), new(envcar.Carrier)))
+	if v := os.Getenv("TRACEPARENT"); v != "" && !parent.IsValid() {
+		return parent, fmt.Errorf("invalid $TRACEPARENT %q (want 00-TRACEID-SPANID-FLAGS)", v)
+	}
+	return parent, nil
 }
 
 // captureVariable is the GenAI conventions' variable that turns on content.

@@ -121,9 +121,9 @@ func finding(w io.Writer, mark, name, text string) {
 
 // warn reports what else in the environment matters.
 func warn(w io.Writer) {
-	parent := parentFromEnvironment()
-	if os.Getenv("TRACEPARENT") != "" && !parent.IsValid() {
-		finding(w, "!", "parent", "$TRACEPARENT is malformed and ignored")
+	parent, err := parentFromEnvironment()
+	if err != nil {
+		finding(w, "!", "parent", err.Error())
 	}
 	problem := func(err error) { finding(w, "!", "sampler", err.Error()) }
 	if why := resolveSampler(parent, problem).never; why != nil {

@@ -51,8 +51,8 @@ func (t *tracing) end(interrupted bool) {
 	t.endAll(timeout)
 }
 
-// endAll completes the text trees, and delivers the rest. The disk of the step
-// summary, which may hang, gets as long as the collector.
+// endAll completes the text trees, and delivers the rest. Writing the step
+// summary may take as long as delivery, and no longer, because the disk may hang.
 func (t *tracing) endAll(timeout time.Duration) {
 	if t.tree != nil {
 		if err := t.tree.Close(); err != nil {
@@ -78,7 +78,7 @@ func (t *tracing) endAll(timeout time.Duration) {
 		}
 	}
 	if err != nil {
-		t.say.problem(fmt.Errorf("the step summary: %w", err))
+		t.say.problem(fmt.Errorf("cannot write the step summary: %w", err))
 	}
 }
 

@@ -130,7 +130,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	}
 	tracing.stderr.awaitRead(linger.Done())
 	if out.cut.Load() && (o.summary || say.terminal) && !o.quiet {
-		say.line("a process that the agent left running still has its stdout open; its output is lost from now on")
+		say.line("a process left running by the agent still has stdout open; its output is lost from now on")
 	}
 	tracing.ended = end
 	lost := endOfCopy(err).code != 0

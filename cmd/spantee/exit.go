@@ -42,9 +42,9 @@ func endOfCopy(err error) exitStatus {
 	return exitStatus{code: statusFailed}
 }
 
-// unlessSignaled runs f, and returns without it if a signal comes first: opening a
-// pipe without a writer, for example, cannot be interrupted. The process has to end
-// then, because f goes on.
+// unlessSignaled runs f, but returns at the first signal without waiting for f,
+// because opening a pipe without a writer, for example, cannot be interrupted. The
+// caller must then exit: f is still running.
 func unlessSignaled(signals <-chan os.Signal, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()

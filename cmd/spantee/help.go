@@ -8,7 +8,7 @@ import (
 )
 
 // A helpWriter writes what cobra prints, and keeps the first error, because cobra
-// prints errors of its own and then exits as if there were none.
+// ignores write errors.
 type helpWriter struct {
 	w   *os.File
 	err error
@@ -21,8 +21,8 @@ func (h *helpWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// refuseUnknown makes arguments that are no command an error of cobra's help and
-// completion commands, which would print help instead.
+// refuseUnknown makes help and completion fail for an unknown command, instead of
+// printing help.
 func refuseUnknown(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -34,6 +34,7 @@ func refuseUnknown(root *cobra.Command) {
 				return err
 			}
 		case "completion":
+			// cobra checks the arguments of runnable commands only.
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		}
 	}

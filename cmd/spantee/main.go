@@ -22,7 +22,7 @@ import (
 func main() {
 	quitQuietly()
 	collectRarely()
-	silenceLibraries() // first: gRPC's logger must be set before anything uses it
+	silenceLibraries() // before anything uses gRPC's logger
 	cmd := rootCommand()
 	stdout := &helpWriter{w: os.Stdout}
 	cmd.SetOut(stdout)

@@ -43,6 +43,6 @@ func afterCollections(c *cycle) {
 	})
 }
 
-// limitMemory keeps the heap close to the size of the store: by default Go would
-// let it grow to twice what is in use.
+// limitMemory keeps the heap close to the size of the store: with collectRarely, it
+// would grow to five times what is in use.
 func limitMemory(store int64) { debug.SetMemoryLimit(store + 64<<20) }

@@ -12,8 +12,9 @@ import (
 // that the agent left running may keep the pipe open forever.
 const lingering = time.Second
 
-// An output reads what an agent prints. After the agent's end it returns EOF once
-// there is nothing more to read, even if another process still has the pipe open.
+// An output reads what an agent prints. After the agent exits, it returns EOF even if
+// a leftover process still has the pipe open: when the pipe stays empty, or when only
+// that process can still be writing.
 type output struct {
 	*os.File
 	over     atomic.Bool
@@ -23,10 +24,10 @@ type output struct {
 	pending  int           // bytes that the agent itself may have left in the pipe
 }
 
-// maxPipe is what a pipe holds at most, unless root says so.
+// maxPipe is the most a pipe can hold, unless root has raised the system's limit.
 const maxPipe = 1 << 20
 
-// outputPipe returns a pipe of which an agent gets w.
+// outputPipe returns a pipe. w is the agent's end.
 func outputPipe() (out *output, w *os.File, err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -62,7 +63,7 @@ func (o *output) Read(p []byte) (int, error) {
 	}
 }
 
-// agentEnded wakes a Read that is waiting.
+// agentEnded limits further reading, and wakes a waiting Read.
 func (o *output) agentEnded() {
 	o.due, o.pending = time.Now().Add(lingering), maxPipe
 	o.over.Store(true)

@@ -196,7 +196,7 @@ func (r *replayer) one(name string) error {
 		return err
 	}
 	defer f.Close()
-	defer context.AfterFunc(r.ctx, func() { _ = f.SetReadDeadline(time.Unix(0, 0)) })() // of a pipe; other files have none
+	defer context.AfterFunc(r.ctx, func() { _ = f.SetReadDeadline(time.Unix(0, 0)) })() // only pipes have deadlines
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -280,8 +280,8 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// open returns without the file if a signal comes first: opening a pipe without a
-// writer cannot be interrupted.
+// open opens a file, but returns at the first signal without waiting, because opening
+// a pipe without a writer cannot be interrupted.
 func (r *replayer) open(name string) (*os.File, error) {
 	type result struct {
 		f   *os.File
@@ -300,8 +300,8 @@ func (r *replayer) open(name string) (*os.File, error) {
 	}
 }
 
-// untilSignal returns a reader of in that fails once a signal has come. It reads
-// what is unpacked, which may be thousands of times what is in the file.
+// untilSignal returns a reader of in that fails once a signal has come. It wraps
+// the unpacked data, which may be thousands of times larger than the file.
 func (r *replayer) untilSignal(in io.Reader) io.Reader {
 	return readerFunc(func(p []byte) (int, error) {
 		if err := r.ctx.Err(); err != nil {

@@ -142,14 +142,16 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	if err != nil {
 		return err
 	}
-	words := newAsyncStderr(stderr, lastPatience)
-	defer words.Flush()
-	settings, _ := resolveOTLP(cfg) // the dialer has returned the error
+	messages := newAsyncStderr(stderr, lastPatience)
+	defer messages.Flush()
+	// Invalid flags have failed already, except with --to. Other errors are reported
+	// per request.
+	settings, _ := resolveOTLP(cfg)
 	for _, err := range settings.Ignored() {
-		fmt.Fprintf(words, "spantee: %v\n", err)
+		fmt.Fprintf(messages, "spantee: %v\n", err)
 	}
 	s.SetAside = func(why *spool.Untrusted) {
-		fmt.Fprintf(words, "spantee: set aside unread: %s\n", printable(why.Error()))
+		fmt.Fprintf(messages, "spantee: set aside unread: %s\n", printable(why.Error()))
 	}
 	s.Owner = spool.NewOwner()
 	killed := meterOfKilled(s, cfg, toFile)
@@ -169,7 +171,7 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	var bar *progressbar.ProgressBar
 	done := func(int) {}
 	if isTerminal(stderr) {
-		bar = progressbar.NewOptions(waiting, progressbar.OptionSetWriter(words), progressbar.OptionSetDescription("spans"),
+		bar = progressbar.NewOptions(waiting, progressbar.OptionSetWriter(messages), progressbar.OptionSetDescription("spans"),
 			progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(false))
 		done = func(spans int) { _ = bar.Add(spans) }
 	}
@@ -181,9 +183,9 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	defer cancel()
 	ofKilled := killed.close(inTime, exporter.Report{})
 	if undelivered, _ := undeliveredMetrics(ofKilled); undelivered != "" {
-		fmt.Fprintf(words, "spantee: %s\n", undelivered)
+		fmt.Fprintf(messages, "spantee: %s\n", undelivered)
 	}
-	words.Flush() // before anything is printed on stdout
+	messages.Flush() // before anything is printed on stdout
 	said := reportFlush(stdout, results, cmp.Or(printable(toFile), otlp.Shown(cfg.Endpoint)))
 	switch {
 	case ctx.Err() != nil:
@@ -200,7 +202,7 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 func meterOfKilled(s spool.Spool, cfg otlp.Config, toFile string) *meter {
 	o, spans := options{otlp: cfg}, destination{}
 	if toFile == "" {
-		spans.otlp, _ = resolveOTLP(cfg) // the dialer says what is wrong with it
+		spans.otlp, _ = resolveOTLP(cfg) // see flush for its errors
 	}
 	m := newMeter(o.resolveMetrics(spans, func(error) {}).to, func(error) {})
 	m.spool = &s

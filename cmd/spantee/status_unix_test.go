@@ -146,8 +146,8 @@ func TestStatusIsUnread(t *testing.T) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if len(v.words) > 100 {
-		t.Errorf("%d bytes wait", len(v.words))
+	if len(v.buffer) > 100 {
+		t.Errorf("%d bytes wait", len(v.buffer))
 	}
 }
 

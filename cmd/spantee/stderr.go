@@ -17,16 +17,16 @@ type asyncStderr struct {
 	mu       sync.Mutex
 	patience time.Duration
 	room     int // bytes that may be buffered
-	words    []byte
+	buffer   []byte
 	running  bool          // a goroutine is writing
-	moved    chan struct{} // closed, and replaced, when another field has changed
+	changed  chan struct{} // closed, and replaced, when another field changes
 	gone     bool          // stderr has no reader
 	drawn    bool          // the last line is a status
 }
 
 const (
-	// maxWords is how many bytes are buffered for a slow terminal.
-	maxWords = 64 << 10
+	// maxBuffer is how many bytes are buffered for a slow terminal.
+	maxBuffer = 64 << 10
 
 	// pipeBuf is how much is written at once, so that a slow reader counts as
 	// progress.
@@ -36,14 +36,14 @@ const (
 var errUnread = errors.New("nobody reads it")
 
 func newAsyncStderr(w *os.File, patience time.Duration) *asyncStderr {
-	return &asyncStderr{w: w, patience: patience, room: maxWords, moved: make(chan struct{})}
+	return &asyncStderr{w: w, patience: patience, room: maxBuffer, changed: make(chan struct{})}
 }
 
 // Write blocks only while the buffer is full.
 func (s *asyncStderr) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.await(func() bool { return len(s.words) < s.room }) {
+	if !s.await(func() bool { return len(s.buffer) < s.room }) {
 		return 0, errUnread
 	}
 	if s.drawn {
@@ -54,9 +54,9 @@ func (s *asyncStderr) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// say writes words on the side. It is called with s.mu held.
-func (s *asyncStderr) say(words string) {
-	s.words = append(s.words, words...)
+// say writes text in the background. It is called with s.mu held.
+func (s *asyncStderr) say(text string) {
+	s.buffer = append(s.buffer, text...)
 	if !s.running {
 		s.running = true
 		go s.write()
@@ -92,11 +92,11 @@ func (s *asyncStderr) forgetStatus() {
 func (s *asyncStderr) write() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.words) > 0 {
-		words := s.words[:min(len(s.words), pipeBuf)]
-		s.words = s.words[len(words):]
+	for len(s.buffer) > 0 {
+		piece := s.buffer[:min(len(s.buffer), pipeBuf)]
+		s.buffer = s.buffer[len(piece):]
 		s.mu.Unlock()
-		_, err := s.w.Write(words)
+		_, err := s.w.Write(piece)
 		s.mu.Lock()
 		s.gone = s.gone || err != nil
 		s.wake()
@@ -104,13 +104,13 @@ func (s *asyncStderr) write() {
 	s.running = false
 }
 
-// wake wakes all that wait. It is called with s.mu held.
+// wake wakes all waiters. It is called with s.mu held.
 func (s *asyncStderr) wake() {
-	close(s.moved)
-	s.moved = make(chan struct{})
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
-// limit changes how long a Write waits, and for how much room.
+// limit changes the patience and the size of the buffer.
 func (s *asyncStderr) limit(patience time.Duration, room int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,16 +137,16 @@ func (s *asyncStderr) Flush() bool {
 // false if stderr has no reader.
 func (s *asyncStderr) await(done func() bool) bool {
 	for !s.gone && !done() {
-		moved, patience := s.moved, s.patience
+		changed, patience := s.changed, s.patience
 		s.mu.Unlock()
 		var late bool
 		select {
-		case <-moved:
+		case <-changed:
 		case <-time.After(patience):
 			late = true
 		}
 		s.mu.Lock()
-		if late && moved == s.moved && !s.gone {
+		if late && changed == s.changed && !s.gone {
 			s.gone = true
 			s.wake()
 		}
@@ -157,9 +157,9 @@ func (s *asyncStderr) await(done func() bool) bool {
 // lastPatience is the patience of commands without a flush timeout.
 const lastPatience = 2 * time.Second
 
-// printFinal writes words to w before the process exits.
-func printFinal(w *os.File, patience time.Duration, words string) {
+// printFinal writes text to w before the process exits.
+func printFinal(w *os.File, patience time.Duration, text string) {
 	s := newAsyncStderr(w, patience)
-	_, _ = io.WriteString(s, words)
+	_, _ = io.WriteString(s, text)
 	s.Flush()
 }

@@ -78,7 +78,7 @@ func TestStderrIsUnread(t *testing.T) {
 	}
 }
 
-// Commands that trace no stream of their own end, too.
+// Commands without a stream exit even if nobody reads stderr.
 func TestStderrOfOtherCommandsIsUnread(t *testing.T) {
 	session := "../../testdata/cursor/result-error.jsonl"
 	for _, args := range [][]string{

@@ -67,7 +67,7 @@ func (s *stepSummary) end(cfg *config) error {
 	}
 	page := s.page(cfg, int(maxStepSummary-info.Size()))
 	if page == "" {
-		return fmt.Errorf("%s is full: GitHub shows at most 1 MiB per step", s.file)
+		return fmt.Errorf("%s has no room for the trace (limit 900 KiB)", s.file)
 	}
 	if last := make([]byte, 1); info.Size() > 0 {
 		if _, err := f.ReadAt(last, info.Size()-1); err != nil {

@@ -25,20 +25,20 @@ func summarize(t *testing.T, file string, args ...string) (stderr string) {
 	return cmd.stderr.String()
 }
 
-// A pipe that nobody reads does not hold up the end, nor is it opened.
+// An unread pipe is not opened, and does not delay the exit.
 func TestStepSummaryInAPipe(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "summary")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{nil, {"exec", "--", "cat"}} {
-		if said := summarize(t, pipe, args...); said != "spantee: the step summary: "+pipe+" is not a regular file\n" {
+		if said := summarize(t, pipe, args...); said != "spantee: cannot write the step summary: "+pipe+" is not a regular file\n" {
 			t.Errorf("%q", said)
 		}
 	}
 }
 
-// Whatever is in the file already stays as it is, and counts.
+// Whatever is in the file already is left unchanged, and counts.
 func TestStepSummaryAppends(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "summary.md")
 	read := func() string {
@@ -68,7 +68,7 @@ func TestStepSummaryAppends(t *testing.T) {
 
 	full := almost + strings.Repeat("x", 399)
 	write(full)
-	if said := summarize(t, file); read() != full || said != "spantee: the step summary: "+file+" is full: GitHub shows at most 1 MiB per step\n" {
+	if said := summarize(t, file); read() != full || said != "spantee: cannot write the step summary: "+file+" has no room for the trace (limit 900 KiB)\n" {
 		t.Errorf("%q, %d bytes", said, len(read()))
 	}
 }

@@ -50,7 +50,7 @@ type tracing struct {
 	process *mapping.Process // nil if spantee did not start the agent
 	ended   exitStatus       // how the agent ended
 	details bool             // content was asked for
-	stderr  *agentStderr     // nil unless content is recorded
+	stderr  *agentStderr     // nil unless exec records content
 
 	untraced   untraced      // what the mapper did not see; set when it has finished
 	emitted    atomic.Int64  // spans that have ended

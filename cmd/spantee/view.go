@@ -87,7 +87,7 @@ func viewCommand() *cobra.Command {
 	return cmd
 }
 
-// check returns an error for an address that cannot be one.
+// check returns an error for an invalid address.
 func (o *viewOptions) check() error {
 	for _, f := range []struct{ flag, address string }{{"--listen", o.page}, {"--otlp-grpc", o.grpc}, {"--otlp-http", o.http}} {
 		_, port, err := net.SplitHostPort(f.address)
@@ -112,10 +112,10 @@ func view(o *viewOptions, files []string, stderr *os.File) error {
 		return err
 	}
 	signals := catchSignals()
-	words := newAsyncStderr(stderr, lastPatience)
-	defer words.Flush()
+	messages := newAsyncStderr(stderr, lastPatience)
+	defer messages.Flush()
 	say := func(format string, args ...any) {
-		fmt.Fprintln(words, "spantee: "+printableLines(fmt.Sprintf(format, args...)))
+		fmt.Fprintln(messages, "spantee: "+printableLines(fmt.Sprintf(format, args...)))
 	}
 	for _, problem := range problems {
 		say("%s", withHint(problem))
@@ -136,7 +136,8 @@ func view(o *viewOptions, files []string, stderr *os.File) error {
 	return nil
 }
 
-// show shows the files. It returns nil if no viewer has to stay for that.
+// show shows the files. It returns nil if no viewer has to keep running: after
+// --export, or if another viewer took the files.
 func (o *viewOptions) show(read fileReader, files []string, terminal bool) (*viewer.Viewer, error) {
 	if o.export != "" {
 		return nil, o.exportFiles(read, files)

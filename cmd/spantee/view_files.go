@@ -165,8 +165,8 @@ func keptSessions(limit int64) (*viewer.Kept, error) {
 	return &viewer.Kept{Dir: filepath.Join(dir, "sessions"), Max: limit}, nil
 }
 
-// checkedSessions is keptSessions, and returns an error also if somebody else can
-// write there. It waits for the disk, which a pipe must not.
+// checkedSessions is like keptSessions, but also fails if other users can write to the
+// folder. It waits for the disk, so the filter must not use it.
 func checkedSessions(limit int64) (*viewer.Kept, error) {
 	kept, err := keptSessions(limit)
 	if kept != nil {

@@ -53,7 +53,7 @@ func TestKeptSessions(t *testing.T) {
 	if _, stderr, err := command("show", "zz"); err == nil || !strings.Contains(stderr, `no session whose id begins with "zz"`) {
 		t.Errorf("%v %s", err, stderr)
 	}
-	// A file that was cut short is said, and the rest of it is shown.
+	// A truncated file is reported, and its complete spans are shown.
 	files, err := filepath.Glob(filepath.Join(state, "spantee", "sessions", "*.spans"))
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)

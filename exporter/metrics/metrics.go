@@ -106,7 +106,7 @@ func New(cfg Config) (*Recorder, error) {
 	r.create(provider, cfg.Version)
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
-	interval, _ := milliseconds(intervalVariable) // CheckEnvironment has the errors
+	interval, _ := milliseconds(intervalVariable) // CheckEnvironment reports errors
 	go r.run(ctx, cmp.Or(cfg.Interval, interval, defaultInterval))
 	return r, nil
 }
@@ -116,8 +116,7 @@ const (
 	timeoutVariable  = "OTEL_METRIC_EXPORT_TIMEOUT"
 )
 
-// CheckEnvironment returns an error for each invalid variable whose default a Recorder
-// uses instead.
+// CheckEnvironment returns an error for each invalid variable. Its default is used.
 func CheckEnvironment() (invalid []error) {
 	for _, variable := range []string{intervalVariable, timeoutVariable} {
 		if _, err := milliseconds(variable); err != nil {
@@ -127,7 +126,7 @@ func CheckEnvironment() (invalid []error) {
 	return invalid
 }
 
-// milliseconds reads a variable. It is zero if it is not set or invalid.
+// milliseconds reads a variable. It returns zero if the variable is unset or invalid.
 func milliseconds(variable string) (time.Duration, error) {
 	v := strings.TrimSpace(os.Getenv(variable))
 	if v == "" {
@@ -135,7 +134,7 @@ func milliseconds(variable string) (time.Duration, error) {
 	}
 	n, err := strconv.Atoi(v)
 	if err != nil || n <= 0 {
-		return 0, fmt.Errorf("invalid $%s %q (want milliseconds: 10000 is ten seconds)", variable, v)
+		return 0, fmt.Errorf("invalid $%s %q (want a positive number of milliseconds, such as 10000)", variable, v)
 	}
 	return time.Duration(n) * time.Millisecond, nil
 }

@@ -138,7 +138,8 @@ func partialOf(kind string, body []byte) *coltracepb.ExportTracePartialSuccess {
 			return nil
 		}
 	case "application/json":
-		// Protobuf has the same field for spans and data points, JSON another name.
+		// The rejected count has the same field number for spans and data points in
+		// protobuf, but different names in JSON.
 		body = bytes.Replace(body, []byte(`"rejectedDataPoints"`), []byte(`"rejectedSpans"`), 1)
 		if (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(body, response) != nil {
 			return nil

@@ -55,7 +55,7 @@ func (s *Settings) MetricExporter(spans exporter.Client) (*MetricExporter, error
 }
 
 // readPreferences reads the variables that only metrics have. As the specification
-// says, an unknown value counts as none.
+// says, an unknown value is ignored.
 func (s *Settings) readPreferences() {
 	s.temporality = metric.CumulativeTemporalitySelector
 	switch from := preference("TEMPORALITY_PREFERENCE"); strings.ToLower(from.value) {
@@ -180,8 +180,8 @@ func (s *Settings) postMetrics(ctx context.Context, to *connection, request []by
 	return resp.Body.Close()
 }
 
-// metricsJSON returns a request as OTLP JSON, in which protojson would write ids in
-// base64.
+// metricsJSON returns a request as OTLP JSON. protojson cannot do this: it writes ids
+// in base64, not hex.
 func metricsJSON(request []byte) ([]byte, error) {
 	decoded, err := (&pmetric.ProtoUnmarshaler{}).UnmarshalMetrics(request)
 	if err != nil {

@@ -63,8 +63,8 @@ func TestReconnects(t *testing.T) {
 	}
 }
 
-// Answers that blame the settings, or something on the way, do not reject the spans:
-// they wait until it is right, or are sent again.
+// Errors of the settings or of a proxy do not reject spans: the spans are spooled or
+// retried.
 func TestTheAddressIsWrong(t *testing.T) {
 	for code, verdict := range map[int]exporter.Verdict{
 		200: exporter.Misconfigured, 301: exporter.Misconfigured, 302: exporter.Misconfigured, 307: exporter.Misconfigured,

@@ -79,8 +79,8 @@ func (e *SettingError) Describe(name string) string {
 }
 
 // Resolve returns the settings that cfg and the environment result in. If it
-// returns an error, which may be a *[SettingError], the settings are good for List
-// only.
+// returns an error, which may be a *[SettingError], the settings are good for
+// List and Ignored only.
 func Resolve(cfg Config) (*Settings, error) {
 	// OpenTelemetry's clients read the same variables, but only log what they do
 	// not understand.
@@ -96,8 +96,8 @@ func Resolve(cfg Config) (*Settings, error) {
 	return s, nil
 }
 
-// Ignored returns a *[SettingError] for each invalid variable whose default is used
-// instead.
+// Ignored returns a *[SettingError] for each invalid variable that was replaced by
+// its default.
 func (s *Settings) Ignored() []error { return s.ignored }
 
 // List returns each setting that is not empty, as far as they are valid.
@@ -212,7 +212,7 @@ func (s *Settings) readEndpoint(cfg Config) error {
 	case u.RawQuery != "" || u.ForceQuery:
 		return from.invalid("want no query: send keys as headers")
 	case strings.Contains(v, "#"):
-		return from.invalid("want no fragment")
+		return from.invalid("want a URL without a #fragment")
 	}
 	from.value = Shown(u.String())
 	switch {
@@ -336,8 +336,8 @@ func (s *Settings) readTimeout(cfg Config) error {
 			break
 		}
 		ms, err := strconv.Atoi(from.value)
-		if err != nil || ms < 0 {
-			s.ignored = append(s.ignored, from.invalid("want milliseconds: 10000 is ten seconds"))
+		if err != nil || ms <= 0 {
+			s.ignored = append(s.ignored, from.invalid("want a positive number of milliseconds, such as 10000"))
 			from = source{name: from.name}
 			break
 		}

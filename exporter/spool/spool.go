@@ -163,8 +163,9 @@ type Request struct {
 }
 
 // Put keeps a request until it can be sent. If the spool is full the oldest
-// requests are evicted, whatever their destination. If journals of running processes
-// hold the room, which cannot be evicted, it returns an error instead.
+// requests are evicted, whatever their destination. Put fails if the room is
+// held by journals of running processes or requests in flight, which cannot be
+// evicted.
 func (s Spool) Put(ctx context.Context, to Destination, req Request, reason string) (Evicted, error) {
 	return within(ctx, func() (Evicted, error) { return s.put(to, req, reason, s.Owner) })
 }

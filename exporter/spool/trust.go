@@ -107,7 +107,8 @@ func typeName(mode fs.FileMode) string {
 }
 
 // EnterDir checks a directory in the state folder, and the state folder itself. If
-// they are missing, it creates them with create, and returns fs.ErrNotExist without.
+// they are missing, EnterDir creates them if create is set, and otherwise returns
+// fs.ErrNotExist.
 func EnterDir(path string, create bool) error {
 	state := filepath.Dir(path)
 	if create {

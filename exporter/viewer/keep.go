@@ -61,7 +61,7 @@ func isTest(request []*tracepb.ResourceSpans) bool {
 	return true
 }
 
-// Check returns an error if the folder is not used, such as a *spool.Untrusted.
+// Check returns an error if the folder must not be used, such as a *spool.Untrusted.
 func (k *Kept) Check() error {
 	if err := spool.EnterDir(k.Dir, false); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -69,7 +69,7 @@ func (k *Kept) Check() error {
 	return nil // it will be created
 }
 
-// files are those of the folder, the oldest first.
+// files returns the folder's files, oldest first.
 func (k *Kept) files() ([]fs.FileInfo, error) {
 	if err := k.Check(); err != nil {
 		return nil, err

@@ -29,7 +29,7 @@ type claudeAgent struct {
 	tools          bool   // it called a tool
 	attempt        int64  // of the last retry
 	call           []byte // the id of its last model call
-	spent          Usage  // by that call, unless that was before the last result
+	spent          Usage  // of that call, zero after a result
 }
 
 // begin records the start of a message.
@@ -42,8 +42,9 @@ func (a *claudeAgent) isOver(message []byte) bool {
 	return a.over && bytes.Equal(a.message, message)
 }
 
-// spend notes the usage of a model call, which all of its lines repeat. It counts
-// once the agent has gone on or ended: until then, a result's totals may lack it.
+// spend records a model call's usage once, although all of the call's lines repeat it.
+// The usage is added to called when the agent's next call begins or the agent ends:
+// until then, a result's totals may lack it.
 func (s *claudeSession) spend(a *claudeAgent, call []byte, u *Usage) {
 	if len(call) > 0 && !bytes.Equal(call, a.call) {
 		s.called.add(&a.spent)
@@ -278,7 +279,7 @@ func (d *claudeDecoder) result(dst []Event) []Event {
 	}
 	s.called.add(&s.agent(nil).spent)
 	used := l.usage
-	if l.resultIndex < 0 { // only the sub-agents may tell two processes apart
+	if l.resultIndex < 0 { // then only the usage, with the sub-agents', shows another process
 		used.raise(&s.called)
 	}
 	total := l.total

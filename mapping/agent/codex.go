@@ -35,7 +35,7 @@ type codexDecoder struct {
 	used    map[string]Usage // by thread, so far: a thread reports its total
 	running map[string]bool  // items that have not completed
 	begun   bool             // a run has begun and not ended
-	early   []Event          // notices from before it
+	early   []Event          // notices, until the next run begins or ends
 	arrival Instant          // of the current line
 }
 
@@ -103,7 +103,7 @@ func (d *codexDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	return dst, true
 }
 
-// kept returns the notice at hand, to outlive its line.
+// kept copies the current notice, because it outlives its line.
 func (d *codexDecoder) kept() Event {
 	l := &d.line
 	ev := Event{Kind: Notice, Notice: l.Notice, Facts: slices.Clone(l.Facts), Arrival: d.arrival}

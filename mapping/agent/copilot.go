@@ -44,10 +44,10 @@ type copilotDecoder struct {
 	running map[string]bool         // tool calls
 	early   copilotEnd
 	arrival Instant // of the current line
-	cut     bool    // it is past the parse limit
+	cut     bool    // the line exceeds the parse limit
 }
 
-// A copilotEnd is the end of a tool call, printed before its start.
+// A copilotEnd is the end of a tool call whose start has not come.
 type copilotEnd struct {
 	text    []byte
 	id      string
@@ -82,8 +82,8 @@ func (d *copilotDecoder) Decode(line Line, dst []Event) []Event {
 	return d.readObjects(line, dst, d)
 }
 
-// releasing are the lines for which the end of a tool call is not held back any
-// longer: its start would have come before them.
+// releasing are the types of lines that release the held end of a tool call: the
+// call's start cannot follow them.
 var releasing = set("user.message", "assistant.turn_start", "assistant.turn_end", "assistant.message", "assistant.message_delta",
 	"tool.execution_start", "tool.execution_complete", "session.start", "result")
 
@@ -238,7 +238,7 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		l.Kind, l.Usage = TextEnd, t.used()
 	case "assistant.turn_end":
 		t := d.turn()
-		if l.turn != "" && t.id != "" && l.turn != t.id { // its end follows the start of the next
+		if l.turn != "" && t.id != "" && l.turn != t.id { // the end of the turn before
 			l.Kind = Notice
 			break
 		}

@@ -105,7 +105,7 @@ func (d *cursorDecoder) Flush(dst []Event) []Event {
 // distinguishes deltas from repeated texts.
 func (d *cursorDecoder) text(ev *Event, dst []Event) []Event {
 	s := d.session(ev)
-	if ev.Kind == Unknown || ev.Kind == Ignored { // it tells nothing of the lines around it
+	if ev.Kind == Unknown || ev.Kind == Ignored { // it does not end or continue a text
 		return append(dst, *ev)
 	}
 	if s.held {
@@ -117,13 +117,13 @@ func (d *cursorDecoder) text(ev *Event, dst []Event) []Event {
 	case TextDelta:
 		return s.delta(ev, dst)
 	case TextMessage:
-		if text := jsonscan.Unquote(ev.Text); s.said.begins(text) {
-			if len(text) > s.said.size {
-				dst = s.unsaid(ev, dst)
+		if text := jsonscan.Unquote(ev.Text); s.segment.begins(text) {
+			if len(text) > s.segment.size {
+				dst = s.missingDelta(ev, dst)
 			}
 			ev.Kind = TextEnd
 		}
-		s.said.reset()
+		s.segment.reset()
 	case ToolStart, ToolEnd:
 		s.correct(ev, d.line)
 	case Notice:
@@ -168,8 +168,9 @@ func (d *cursorDecoder) session(ev *Event) *cursorSession {
 	return s
 }
 
-// belongsElsewhere are the kinds of events whose session is not that of the init line
-// before them, if it has another id: a run begins with none of them.
+// Events of the kinds in belongsElsewhere, with another session id than the init line
+// before them, belong to another session. In builds of 2025, any other event with
+// another id renames the session.
 var belongsElsewhere = map[Kind]bool{RunStart: true, RunEnd: true, TaskEnd: true, Unknown: true}
 
 // maxSessions is how many sessions a decoder tracks at once.

@@ -51,8 +51,8 @@ func (l *cursorLine) readResult(r *jsonscan.Reader) {
 	}
 }
 
-// A backgrounding says whether a call left something running. A reason is only
-// evidence: some builds give one to every call.
+// A backgrounding says whether a call left something running. A reason counts only
+// if isBackground is absent or null: some builds give one to every call.
 type backgrounding struct{ stated, stays, reason bool }
 
 func (b *backgrounding) state(r *jsonscan.Reader) {

@@ -16,7 +16,7 @@ import (
 // timestamp. A repetition before a question or a retry looks like a delta: it is
 // recognized by its text, which equals all deltas since the last repetition, or,
 // after at most one delta, by the line that follows. A whole text that begins
-// otherwise than the deltas before it repeats none: they were such repetitions.
+// differently is new: the deltas before it were repetitions.
 //
 // The tool runner has a clock of its own. Its offset from the clock of the
 // timestamps is constant within a run. The line that starts a call may be printed
@@ -26,7 +26,7 @@ type cursorSession struct {
 	oldID     []byte // the previous id, until the next event after a change
 	justBegun bool   // nothing has come since its init line
 
-	said    said
+	segment segment
 	held    bool // the delta in heldEvent waits for the line that follows
 	repeats bool // that delta may repeat the only delta before it
 	delayed Event
@@ -38,40 +38,40 @@ type cursorSession struct {
 	attempt  int64
 }
 
-// said describes the text since the last repetition.
-type said struct {
+// A segment is the text since the last repetition.
+type segment struct {
 	n    int // deltas
 	size int
 	hash maphash.Hash
 	head []byte // the first bytes
 }
 
-// maxSaidHead is how much of a text is compared with a whole one. The rest may
+// maxHead is how much of a text is compared with a whole one. The rest may
 // differ: captures are edited, and lose lines.
-const maxSaidHead = 64
+const maxHead = 64
 
-func (s *said) reset() {
+func (s *segment) reset() {
 	s.n, s.size, s.head = 0, 0, s.head[:0]
 	s.hash.Reset()
 }
 
-func (s *said) add(text []byte) {
+func (s *segment) add(text []byte) {
 	s.n++
 	s.size += len(text)
 	s.hash.Write(text)
-	if n := maxSaidHead - len(s.head); n > 0 {
+	if n := maxHead - len(s.head); n > 0 {
 		s.head = append(s.head, text[:min(n, len(text))]...)
 	}
 }
 
 // begins reports whether a whole text begins as the deltas do.
-func (s *said) begins(text []byte) bool {
+func (s *segment) begins(text []byte) bool {
 	head, text := bytes.TrimSpace(s.head), bytes.TrimSpace(text)
 	n := min(len(head), len(text))
 	return s.n > 0 && (n > 0 || len(text) == 0) && bytes.Equal(head[:n], text[:n])
 }
 
-func (s *said) is(text []byte) bool {
+func (s *segment) is(text []byte) bool {
 	return s.n > 0 && len(text) == s.size && maphash.Bytes(s.hash.Seed(), text) == s.hash.Sum64()
 }
 
@@ -96,31 +96,31 @@ func (s *cursorSession) name(ev *Event, dst []Event) []Event {
 func (s *cursorSession) delta(ev *Event, dst []Event) []Event {
 	text := jsonscan.Unquote(ev.Text)
 	dst = s.name(ev, dst)
-	switch repeats := s.said.is(text); {
-	case s.said.n == 0, s.said.n == 1 && repeats:
+	switch repeats := s.segment.is(text); {
+	case s.segment.n == 0, s.segment.n == 1 && repeats:
 		s.held, s.repeats = true, repeats
 		s.text = append(s.text[:0], ev.Text...)
 		s.delayed = *ev
 		s.delayed.Session, s.delayed.Text = s.id, s.text
 		return dst
 	case repeats:
-		s.said.reset()
+		s.segment.reset()
 		ev.Kind = TextEnd
 	default:
-		s.said.add(text)
+		s.segment.add(text)
 	}
 	return append(dst, *ev)
 }
 
-// unsaid appends, as a delta, what a whole text has after the deltas: the last of them
-// may have been lost.
-func (s *cursorSession) unsaid(whole *Event, dst []Event) []Event {
+// missingDelta appends the end of a whole text that no delta had, because the last
+// deltas may have been lost.
+func (s *cursorSession) missingDelta(whole *Event, dst []Event) []Event {
 	var e jsonscan.Escape
 	i := 0
-	for n := 0; i < len(whole.Text) && (n < s.said.size || e.Open()); i++ {
+	for n := 0; i < len(whole.Text) && (n < s.segment.size || e.Open()); i++ {
 		n += e.Next(whole.Text[i])
 	}
-	if !s.said.is(jsonscan.Unquote(whole.Text[:i])) {
+	if !s.segment.is(jsonscan.Unquote(whole.Text[:i])) {
 		return dst
 	}
 	ev := *whole
@@ -140,9 +140,9 @@ func (s *cursorSession) release(next *Event, dst []Event) []Event {
 	repeated := next != nil && (next.Kind == ApprovalStart || next.Kind == Notice)
 	switch {
 	case !repeated:
-		s.said.add(jsonscan.Unquote(ev.Text))
+		s.segment.add(jsonscan.Unquote(ev.Text))
 	case s.repeats:
-		s.said.reset()
+		s.segment.reset()
 		ev.Kind = TextEnd
 	default:
 		ev.Kind = TextMessage // the only copy
@@ -174,8 +174,8 @@ func (s *cursorSession) correct(ev *Event, l *cursorLine) {
 	}
 }
 
-// countRetry drops the line of a retry that resumes, if one has told that it started.
-// The attempts of each request are counted from 1.
+// countRetry drops a resuming line if its starting line was counted. Attempts restart
+// at 1 for each request.
 func (s *cursorSession) countRetry(ev *Event, starts bool) {
 	if ev.Notice != semconv.EventRetry {
 		return

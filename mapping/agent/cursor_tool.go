@@ -104,7 +104,7 @@ func (l *cursorLine) readHooks(r *jsonscan.Reader) {
 	}
 }
 
-// maxCall is the longest call that is believed.
+// maxCall is the longest plausible call.
 const maxCall = Instant(24 * time.Hour)
 
 // goesOn reports whether a model call may say more after its tool call. In builds of

@@ -21,7 +21,7 @@ var goose = Agent{
 	},
 }
 
-// A gooseDecoder reads one stream, which is one run.
+// A gooseDecoder reads one stream of runs, one after the other.
 type gooseDecoder struct {
 	scanner
 	line     gooseLine
@@ -136,8 +136,8 @@ func (l *gooseLine) message(r *jsonscan.Reader) {
 	}
 }
 
-// blocks appends the events of a message's content. Whatever it is, its time may be
-// the last one before the end of the run, which has none.
+// blocks appends the events of a message's content. A message without traced
+// parts still gives a time: the end of the run has none.
 func (d *gooseDecoder) blocks(dst []Event, ev Event) []Event {
 	from := len(dst)
 	r := jsonscan.Reader{B: d.line.content}

@@ -87,7 +87,7 @@ func (d *piDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		return dst, false
 	}
 	if string(l.typ) == "session" {
-		dst = d.Flush(dst) // builds without agent_settled have not ended the session before
+		dst = d.Flush(dst) // builds without agent_settled do not end the previous session
 		d.session, d.running = bytes.Clone(l.id), 0
 	}
 	from := len(dst)

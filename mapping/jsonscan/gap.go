@@ -9,14 +9,14 @@ import (
 
 const gapMark = '#'
 
-// MinHead is how many bytes of a string there are at least before a gap. What looks
-// like a gap before that is an agent's invalid escape, and shorter texts need not be
-// searched for one.
+// MinHead is the smallest number of bytes before a gap. An earlier match is an agent's
+// invalid escape, and shorter texts have no gaps.
 const MinHead = 512 << 10
 
 // AppendGap appends a gap, which stands for a part of a string that was left out:
-// \#42,40; is 42 bytes, 40 when unescaped. JSON has no such escape. [Len] and
-// [UnquotedLen] count what was left out, and [Unquote] ignores the gap.
+// \#42,40; is 42 bytes, 40 when unescaped. JSON has no such escape. At least
+// [MinHead] bytes of the string must come before it. [Len] and [UnquotedLen] count
+// what was left out, and [Unquote] ignores the gap.
 func AppendGap(b []byte, length, unquoted int) []byte {
 	b = append(b, '\\', gapMark)
 	b = append(strconv.AppendInt(b, int64(length), 10), ',')

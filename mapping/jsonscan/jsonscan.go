@@ -265,7 +265,7 @@ func Unquote(s []byte) []byte {
 
 // UnquotedLen returns how long a string is when unescaped, including the part that was
 // left out. Tools print megabytes with an escape every few bytes, so it looks at
-// eight at a time.
+// eight bytes at a time.
 func UnquotedLen(s []byte) int {
 	const each = 0x0101010101010101
 	length := len(s)

@@ -150,8 +150,8 @@ func (v *view) gaps() (gaps, closings []gap) {
 }
 
 // gap returns the end of the gap that begins with the quote at i, 0 if the string
-// ends there. mayList tells that the string may be in a list. comma tells that it is
-// none unless a list is joined.
+// ends there. mayList: the string may be in a list. comma: it is a gap only if the
+// list is joined.
 func (v *view) gap(i int, mayList bool) (end int, comma bool) {
 	t := v.text
 	if strings.IndexByte(" \t\r\n\"'`=:([{,;+|&<>", t[i-1]) >= 0 {

@@ -26,7 +26,8 @@ type escape struct {
 	color bool
 }
 
-// after returns what comes after the escape in the view, of which a color is no part.
+// after returns the index in the view behind the escape. A color has no character
+// there.
 func (e *escape) after() int {
 	if e.color {
 		return e.at
