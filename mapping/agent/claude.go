@@ -221,7 +221,9 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 	ended := false
 	switch {
 	case d.callIDs:
-		s.spend(a, l.message, &l.usage)
+		if len(l.Parent) > 0 {
+			s.spend(a, l.message, &l.usage)
+		}
 		ev.ModelCallID = l.message
 		if l.usage.Known && !a.isOver(l.message) {
 			l.usage.OutputUnknown = len(l.stop) == 0

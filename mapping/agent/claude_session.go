@@ -17,7 +17,7 @@ type claudeSession struct {
 	nested bool                 // a sub-agent has worked since the last result
 	fault  string               // why the last model call failed, "" if it did not
 	total  claudeTotal          // of the process, from the last result
-	called Usage                // of finished model calls since the last result, Input without the cached tokens
+	called Usage                // of sub-agents' finished model calls since the last result, Input without the cached tokens
 }
 
 // A claudeAgent is an agent at work.
@@ -42,7 +42,8 @@ func (a *claudeAgent) isOver(message []byte) bool {
 	return a.over && bytes.Equal(a.message, message)
 }
 
-// spend records a model call's usage once, although all of the call's lines repeat it.
+// spend records the usage of a sub-agent's model call once, although all of the call's
+// lines repeat it. A result's usage has that of the main agent.
 // The usage is added to called when the agent's next call begins or the agent ends:
 // until then, a result's totals may lack it.
 func (s *claudeSession) spend(a *claudeAgent, call []byte, u *Usage) {
@@ -182,12 +183,6 @@ func (u *Usage) merge(newer *Usage) {
 	u.Known = u.Known || newer.Known
 }
 
-// raise raises counts to at least those of v.
-func (u *Usage) raise(v *Usage) {
-	u.Input, u.Output = max(u.Input, v.Input), max(u.Output, v.Output)
-	u.CacheRead, u.CacheWrite = max(u.CacheRead, v.CacheRead), max(u.CacheWrite, v.CacheWrite)
-}
-
 // A claudeTotal is the usage that a process reports so far, including its
 // sub-agents and small helper calls.
 type claudeTotal struct {
@@ -277,10 +272,9 @@ func (d *claudeDecoder) result(dst []Event) []Event {
 	if l.Failed && l.Length == 0 && s.delegates() {
 		return append(dst, l.Event) // Qwen Code writes a result for a sub-agent; the sub-agent's tool call will fail
 	}
-	s.called.add(&s.agent(nil).spent)
 	used := l.usage
 	if l.resultIndex < 0 { // then only the usage, with the sub-agents', shows another process
-		used.raise(&s.called)
+		used.add(&s.called)
 	}
 	total := l.total
 	since, same := total.since(s.total, &used)
