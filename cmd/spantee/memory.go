@@ -4,6 +4,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 )
 
 // heapLimit is the smallest memory limit. It applies while the live heap is at most
@@ -33,9 +34,10 @@ type cycle struct{ limit uint64 }
 
 func afterCollections(c *cycle) {
 	runtime.SetFinalizer(c, func(c *cycle) {
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		if limit := max(heapLimit, 2*m.HeapAlloc); limit > c.limit || limit < c.limit/2 {
+		// Not the heap as it is now: the finalizer may run when it has grown again.
+		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		metrics.Read(live)
+		if limit := max(heapLimit, 2*live[0].Value.Uint64()); limit > c.limit || limit < c.limit/4*3 {
 			c.limit = limit
 			debug.SetMemoryLimit(int64(limit))
 		}
