@@ -111,10 +111,10 @@ func (r *run) endTask(ev *agent.Event) bool {
 func (r *run) endTaskAt(ev *agent.Event, at instant) {
 	t := r.tasks[string(ev.ID)]
 	if ev.Length > 0 || !ev.Wakes && ev.ExitCode.Known { // an await knows how long the work took, and how it ended
-		t.over = max(at, t.from+quantum)
 		if ev.Length > 0 {
-			t.over = max(min(quantize(t.start+ev.Length), at), t.from+quantum)
+			at = min(quantize(t.start+ev.Length), at)
 		}
+		t.over = max(at, t.from+quantum)
 		t.exit, t.status, t.failed = ev.ExitCode, ev.Status, ev.Failed
 		return // the notification may say more
 	}

@@ -77,7 +77,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 	}
 	if inv.turn != nil {
 		inv.turn.learn(ev)
-		inv.turn.mayGoOn = ev.GoesOn
+		inv.turn.mayGoOn = ev.GoesOn || r.agent.TurnEnds
 		if r.m.capture.Full() {
 			inv.turn.callPart = []content.Value{t.callPart}
 		}
@@ -260,7 +260,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	inv := t.inv
 	if called := inv.callingTurn; called != nil && called.waitsFor == t {
 		called.waitsFor = nil
-		if !r.agent.TurnEnds && !called.mayGoOn {
+		if !called.mayGoOn {
 			r.settleCalled(inv)
 		}
 	}

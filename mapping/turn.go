@@ -246,7 +246,7 @@ func (r *run) callTool(inv *invocation, at instant, waitsFor *tool) instant {
 	t.guessed = t.guessed || r.guessed
 	t.end = r.endOf(t, at)
 	inv.wait = t.end
-	if waitsFor == nil && !r.agent.TurnEnds && !t.mayGoOn {
+	if waitsFor == nil && !t.mayGoOn {
 		r.settleCalled(inv)
 	}
 	return t.end

@@ -43,9 +43,9 @@ func (a *claudeAgent) isOver(message []byte) bool {
 }
 
 // spend records the usage of a sub-agent's model call once, although all of the call's
-// lines repeat it. A result's usage has that of the main agent.
-// The usage is added to called when the agent's next call begins or the agent ends:
-// until then, a result's totals may lack it.
+// lines repeat it; a result's usage has that of the main agent. The usage is added to
+// called when the agent's next call begins or the agent ends: until then, a result's
+// totals may lack it.
 func (s *claudeSession) spend(a *claudeAgent, call []byte, u *Usage) {
 	if len(call) > 0 && !bytes.Equal(call, a.call) {
 		s.called.add(&a.spent)

@@ -251,14 +251,13 @@ func Unquote(s []byte) []byte {
 	at := 0
 	for ; n >= 0; n = bytes.IndexByte(s[at:], '\\') {
 		out, at = append(out, s[at:at+n]...), at+n
-		if _, _, size := gap(s, at); size > 0 {
-			at += size
-			continue
-		}
 		r, size := escape(s[at:])
-		if at += size; r >= 0 {
+		if r >= 0 {
 			out = utf8.AppendRune(out, r)
+		} else if _, _, dropped := gap(s, at); dropped > 0 {
+			size = dropped
 		}
+		at += size
 	}
 	return append(out, s[at:]...)
 }
