@@ -71,6 +71,16 @@ func TestNothingIsSentBeforeItIsJournaled(t *testing.T) {
 	})
 }
 
+// exportWhileWriting makes the disk slow until restore is called, and exports the spans
+// n and n+1, the second one while the disk is busy with the first.
+func exportWhileWriting(e *Exporter, slow func(call string), n int) (restore func()) {
+	spool.OnDisk.Store(&slow)
+	exportAll(e, numbered(n, n+1, 300))
+	synctest.Wait()
+	exportAll(e, numbered(n+1, n+2, 300))
+	return func() { spool.OnDisk.Store(nil) }
+}
+
 // A slow disk is busy with one piece when Close comes, and has another to write: the
 // last span waits for both.
 func TestCloseWaitsForASlowDisk(t *testing.T) {
@@ -90,11 +100,7 @@ func TestCloseWaitsForASlowDisk(t *testing.T) {
 		e := newExporter(t, Config{Client: c, Spool: newSpool(t)})
 		checkpoint(t, e, numbered(50, 51, 300)...)
 		synctest.Wait()
-		spool.OnDisk.Store(&slow)
-		defer spool.OnDisk.Store(nil)
-		exportAll(e, numbered(0, 1, 300))
-		synctest.Wait() // the disk is writing
-		exportAll(e, numbered(1, 2, 300))
+		defer exportWhileWriting(e, slow, 0)()
 		wantFates(t, closeKeeping(t, e, 2*time.Second), 2, 0, 0, 0)
 		if early {
 			t.Error("a span was sent before it was on disk")
@@ -123,11 +129,7 @@ func TestNothingIsSpooledBeforeItIsJournaled(t *testing.T) {
 		synctest.Wait()
 		exportAll(e, numbered(0, 3, 300)) // a full request, which is tried again and again
 		synctest.Wait()
-		spool.OnDisk.Store(&slow)
-		defer spool.OnDisk.Store(nil)
-		exportAll(e, numbered(3, 4, 300))
-		synctest.Wait() // the disk is writing
-		exportAll(e, numbered(4, 5, 300))
+		defer exportWhileWriting(e, slow, 3)()
 		wantFates(t, closeKeeping(t, e, 2*time.Second), 0, 5, 0, 0)
 		if early.Load() { // the last request
 			t.Error("a span was spooled before it was journaled")

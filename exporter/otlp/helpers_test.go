@@ -2,6 +2,7 @@ package otlp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -109,4 +110,30 @@ func metricsServer(t *testing.T, service colmetricpb.MetricsServiceServer) (url 
 		<-served
 	})
 	return "http://" + listener.Addr().String()
+}
+
+// metricExporter returns an exporter that is closed when the test ends.
+func metricExporter(t *testing.T, cfg Config) *MetricExporter {
+	t.Helper()
+	cfg.Signal = Metrics
+	settings, err := Resolve(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := settings.MetricExporter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return e
+}
+
+// wantPartial checks that a receiver has rejected 3 data points because they are too
+// old.
+func wantPartial(t *testing.T, err error) {
+	t.Helper()
+	upload, ok := errors.AsType[*exporter.UploadError](err)
+	if !ok || upload.Verdict != exporter.Partial || upload.Rejected != 3 || upload.Error() != "rejected by the collector: too old" {
+		t.Errorf("%+v", upload)
+	}
 }

@@ -2,7 +2,6 @@ package otlp
 
 import (
 	"compress/gzip"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -10,8 +9,6 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/otel/sdk/metric"
-
-	"github.com/spantee/spantee/exporter"
 )
 
 // Metrics are sent as JSON too: a receiver of JSON may take nothing else.
@@ -31,15 +28,7 @@ func TestMetricsAsJSON(t *testing.T) {
 		_, _ = io.WriteString(w, answer)
 	}))
 	defer s.Close()
-	settings, err := Resolve(Config{Signal: Metrics, Protocol: "http/json", Endpoint: s.URL, Compression: "gzip"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := settings.MetricExporter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
+	e := metricExporter(t, Config{Protocol: "http/json", Endpoint: s.URL, Compression: "gzip"})
 	request := e.Encode(measure(t, metric.NewManualReader()))
 	if err := e.UploadMetrics(t.Context(), request); err != nil {
 		t.Fatal(err)
@@ -54,8 +43,5 @@ func TestMetricsAsJSON(t *testing.T) {
 	}
 
 	answer = `{"partialSuccess":{"rejectedDataPoints":"3","errorMessage":"too old"}}`
-	upload, ok := errors.AsType[*exporter.UploadError](e.UploadMetrics(t.Context(), request))
-	if !ok || upload.Verdict != exporter.Partial || upload.Rejected != 3 || upload.Error() != "rejected by the collector: too old" {
-		t.Errorf("%+v", upload)
-	}
+	wantPartial(t, e.UploadMetrics(t.Context(), request))
 }

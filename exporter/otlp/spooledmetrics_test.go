@@ -2,14 +2,12 @@ package otlp
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	colmetricpb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	metricpb "go.opentelemetry.io/proto/otlp/metrics/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/spool"
 )
 
@@ -87,17 +85,6 @@ func (partialServer) Export(context.Context, *colmetricpb.ExportMetricsServiceRe
 }
 
 func TestPartialSuccessOfMetrics(t *testing.T) {
-	settings, err := Resolve(Config{Signal: Metrics, Endpoint: metricsServer(t, partialServer{})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := settings.MetricExporter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	upload, ok := errors.AsType[*exporter.UploadError](e.UploadMetrics(t.Context(), nil))
-	if !ok || upload.Verdict != exporter.Partial || upload.Rejected != 3 || upload.Error() != "rejected by the collector: too old" {
-		t.Errorf("%+v", upload)
-	}
+	e := metricExporter(t, Config{Endpoint: metricsServer(t, partialServer{})})
+	wantPartial(t, e.UploadMetrics(t.Context(), nil))
 }
