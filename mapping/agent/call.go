@@ -231,20 +231,20 @@ func (c *call) textSize(escaped []byte) {
 // is not certain.
 func program(command []byte) string {
 	first := executable(commandWord(command))
-	for depth := 0; shells[first] && depth < maxShells; depth++ {
+	for depth := 0; shells[string(first)] && depth < maxShells; depth++ {
 		inner := shellScript(command)
 		if inner == nil {
 			break
 		}
 		command, first = inner, executable(commandWord(inner))
 	}
-	if first == "cd" {
+	if string(first) == "cd" {
 		before, after, ok := bytes.Cut(command, []byte("&&"))
 		if ok && !bytes.ContainsAny(before, "\"'`$\\(){}") {
 			first = executable(commandWord(after))
 		}
 	}
-	return first
+	return string(first)
 }
 
 // maxShells is how many nested shells are searched for a program.

@@ -29,6 +29,9 @@ type cursorLine struct {
 	hooks, hookBytes int
 	hookNames        []byte
 
+	words    words
+	unquoted []byte // ids that were escaped
+
 	texts           int   // texts read
 	textAt, stampAt place // of the last text, between its quotes, and the timestamp
 }
@@ -38,6 +41,7 @@ type cursorLine struct {
 func (l *cursorLine) read(r *jsonscan.Reader) bool {
 	*l = cursorLine{
 		arguments: l.arguments[:0], outcome: l.outcome[:0], facts: l.facts[:0], hookNames: l.hookNames[:0],
+		words: l.words, unquoted: l.unquoted[:0],
 	}
 	if r.Peek() != '{' {
 		r.Fail()
@@ -57,14 +61,14 @@ func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 	case "subtype":
 		l.subtype = r.Str()
 	case "session_id":
-		l.Session = readID(r)
+		l.Session = l.id(r)
 	case "timestamp_ms":
 		r.Peek()
 		l.stampAt.start = r.I
 		l.Time = millis(r)
 		l.stampAt.end = r.I
 	case "model_call_id":
-		l.ModelCallID = readID(r)
+		l.ModelCallID = l.id(r)
 	case "text":
 		l.said(r)
 	case "message":
@@ -74,7 +78,7 @@ func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 			l.message(r)
 		}
 	case "call_id", "task_id":
-		l.ID = readID(r)
+		l.ID = l.id(r)
 	case "tool_call":
 		l.toolCall(r)
 	case "query", "response":
@@ -118,6 +122,20 @@ func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 	default:
 		r.Skip()
 	}
+}
+
+// id reads an id. Cursor's ids of calls have a newline, so they are escaped.
+func (l *cursorLine) id(r *jsonscan.Reader) []byte {
+	if r.Peek() != '"' {
+		return readID(r)
+	}
+	from := len(l.unquoted)
+	id := r.Quoted()
+	if bytes.IndexByte(id, '\\') < 0 {
+		return id
+	}
+	l.unquoted = jsonscan.AppendUnquoted(l.unquoted, id)
+	return l.unquoted[from:len(l.unquoted):len(l.unquoted)]
 }
 
 func (l *cursorLine) number(r *jsonscan.Reader, key string) {

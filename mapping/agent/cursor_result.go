@@ -18,16 +18,17 @@ func (l *cursorLine) readResult(r *jsonscan.Reader) {
 	var variant, other string
 	var body cursorVariant
 	for key := range r.Members() {
-		name := enum(key)
+		name := enumChars.in(key)
+		known := cursorVariants[string(name)]
 		switch {
-		case name == "isBackground":
+		case string(name) == "isBackground":
 			l.background.state(r)
-		case cursorVariants[name] && variant == "" && r.Peek() != 'n': // not null
-			variant = name
+		case known && variant == "" && r.Peek() != 'n': // not null
+			variant = l.words.of(name)
 			body = l.variant(r)
 		default:
-			if !cursorVariants[name] && !cursorSiblings[name] && r.Peek() == '{' {
-				other = cmp.Or(name, semconv.ErrorOther)
+			if !known && !cursorSiblings[string(name)] && r.Peek() == '{' {
+				other = cmp.Or(string(name), semconv.ErrorOther)
 			}
 			r.Skip()
 		}
@@ -77,44 +78,59 @@ func set(names ...string) map[string]bool {
 	return m
 }
 
-// A measure is a member of a result that does not reveal what the call was about.
-type measure struct {
-	key  string
-	kind measureKind
-}
-
 type measureKind uint8
 
 const (
-	number measureKind = iota
-	flag               // recorded only if true
-	size               // of a text
+	noMeasure measureKind = iota
+	number
+	flag // recorded only if true
+	size // of a text
 )
 
-// cursorMeasures are the measures of any variant.
-var cursorMeasures = map[string]measure{
-	"executionTime":        {semconv.ToolExecutionTime, number},
-	"localExecutionTimeMs": {semconv.ToolLocalTime, number},
-	"durationMs":           {semconv.ToolDuration, number},
-	"timeoutMs":            {semconv.ToolTimeout, number},
-	"linesAdded":           {semconv.ToolLinesAdded, number},
-	"linesRemoved":         {semconv.ToolLinesRemoved, number},
-	"linesCreated":         {semconv.ToolLinesCreated, number},
-	"totalLines":           {semconv.ToolTotalLines, number},
-	"fileSize":             {semconv.ToolFileSize, number},
-	"totalFiles":           {semconv.ToolTotalFiles, number},
-	"totalCount":           {semconv.ToolTotalCount, number},
-	"totalDiagnostics":     {semconv.ToolDiagnostics, number},
-	"statusCode":           {semconv.HTTPResponseStatus, number},
-
-	"aborted":          {semconv.ToolAborted, flag},
-	"exceededLimit":    {semconv.ToolLimitExceeded, flag},
-	"clientTruncated":  {semconv.ToolTruncated, flag},
-	"ripgrepTruncated": {semconv.ToolTruncated, flag},
-
-	"stdout":  {semconv.ToolStdoutBytes, size},
-	"stderr":  {semconv.ToolStderrBytes, size},
-	"content": {semconv.ToolContentBytes, size},
+// cursorMeasure returns the attribute for a member that does not reveal what the
+// call was about, of the result of any tool.
+func cursorMeasure(member []byte) (key string, kind measureKind) {
+	switch string(member) {
+	case "executionTime":
+		return semconv.ToolExecutionTime, number
+	case "localExecutionTimeMs":
+		return semconv.ToolLocalTime, number
+	case "durationMs":
+		return semconv.ToolDuration, number
+	case "timeoutMs":
+		return semconv.ToolTimeout, number
+	case "linesAdded":
+		return semconv.ToolLinesAdded, number
+	case "linesRemoved":
+		return semconv.ToolLinesRemoved, number
+	case "linesCreated":
+		return semconv.ToolLinesCreated, number
+	case "totalLines":
+		return semconv.ToolTotalLines, number
+	case "fileSize":
+		return semconv.ToolFileSize, number
+	case "totalFiles":
+		return semconv.ToolTotalFiles, number
+	case "totalCount":
+		return semconv.ToolTotalCount, number
+	case "totalDiagnostics":
+		return semconv.ToolDiagnostics, number
+	case "statusCode":
+		return semconv.HTTPResponseStatus, number
+	case "aborted":
+		return semconv.ToolAborted, flag
+	case "exceededLimit":
+		return semconv.ToolLimitExceeded, flag
+	case "clientTruncated", "ripgrepTruncated":
+		return semconv.ToolTruncated, flag
+	case "stdout":
+		return semconv.ToolStdoutBytes, size
+	case "stderr":
+		return semconv.ToolStderrBytes, size
+	case "content":
+		return semconv.ToolContentBytes, size
+	}
+	return "", noMeasure
 }
 
 // A cursorVariant is what the body of a result states about a failure.
@@ -227,18 +243,18 @@ func taskID(r *jsonscan.Reader) []byte {
 // zero value.
 func isUnspecified(s []byte) bool { return bytes.HasSuffix(s, []byte("_UNSPECIFIED")) }
 
-func (l *cursorLine) measure(r *jsonscan.Reader, key []byte) {
-	switch m, ok := cursorMeasures[string(key)]; {
-	case ok && m.kind == number:
+func (l *cursorLine) measure(r *jsonscan.Reader, member []byte) {
+	switch key, kind := cursorMeasure(member); {
+	case kind == number:
 		if n, ok := r.Int(); ok {
-			l.outcome.int(m.key, n)
+			l.outcome.int(key, n)
 		}
-	case ok && m.kind == flag:
+	case kind == flag:
 		if r.Bool() {
-			l.outcome.bool(m.key)
+			l.outcome.bool(key)
 		}
-	case ok && r.Peek() == '"':
-		l.outcome.int(m.key, int64(jsonscan.UnquotedLen(r.Str())))
+	case kind == size && r.Peek() == '"':
+		l.outcome.int(key, int64(jsonscan.UnquotedLen(r.Str())))
 	default:
 		r.Skip()
 	}

@@ -17,7 +17,7 @@ func (l *cursorLine) toolCall(r *jsonscan.Reader) {
 		kind, isTool := bytes.CutSuffix(key, []byte("ToolCall"))
 		switch {
 		case isTool && len(kind) > 0:
-			t.Name = word(kind)
+			t.Name = l.words.of(wordChars.in(kind))
 			t.MCP = t.Name == "mcp"
 			l.readTool(r)
 		case string(key) == "function": // {"name":..,"arguments":..}, from 2025
@@ -161,36 +161,46 @@ func (l *cursorLine) readArguments(r *jsonscan.Reader) {
 		}
 	}
 	for _, program := range [][]byte{jsonscan.Unquote(parsed), jsonscan.Unquote(simple), commandWord(jsonscan.Unquote(command))} {
-		if t.Executable = executable(program); t.Executable != "" {
+		if name := executable(program); len(name) > 0 {
+			t.Executable = l.words.of(name)
 			return
 		}
 	}
 }
 
-// cursorDetails are the arguments of any tool or question that show what it is
-// about.
-var cursorDetails = map[string]string{
-	"path":               semconv.FilePath,
-	"filePath":           semconv.FilePath,
-	"targetDirectory":    semconv.FileDirectory,
-	"workingDirectory":   semconv.ProcessWorkingDirectory,
-	"command":            semconv.ProcessCommandLine,
-	"pattern":            semconv.ToolPattern,
-	"globPattern":        semconv.ToolGlob,
-	"glob":               semconv.ToolGlob,
-	"query":              semconv.ToolSearch,
-	"searchTerm":         semconv.ToolSearch,
-	"url":                semconv.URLFull,
-	"uri":                semconv.MCPResourceURI,
-	"server":             semconv.MCPServer,
-	"serverIdentifier":   semconv.MCPServer,
-	"providerIdentifier": semconv.MCPServer,
-	"description":        semconv.ToolDescription,
+// cursorDetail returns the attribute for an argument of any tool or question that
+// shows what the call is about, "" if the argument does not.
+func cursorDetail(argument []byte) (key string) {
+	switch string(argument) {
+	case "path", "filePath":
+		return semconv.FilePath
+	case "targetDirectory":
+		return semconv.FileDirectory
+	case "workingDirectory":
+		return semconv.ProcessWorkingDirectory
+	case "command":
+		return semconv.ProcessCommandLine
+	case "pattern":
+		return semconv.ToolPattern
+	case "globPattern", "glob":
+		return semconv.ToolGlob
+	case "query", "searchTerm":
+		return semconv.ToolSearch
+	case "url":
+		return semconv.URLFull
+	case "uri":
+		return semconv.MCPResourceURI
+	case "server", "serverIdentifier", "providerIdentifier":
+		return semconv.MCPServer
+	case "description":
+		return semconv.ToolDescription
+	}
+	return ""
 }
 
 // detail reads an argument.
 func (l *cursorLine) detail(r *jsonscan.Reader, key []byte, to *facts) {
-	if name, ok := cursorDetails[string(key)]; ok && r.Peek() == '"' {
+	if name := cursorDetail(key); name != "" && r.Peek() == '"' {
 		to.text(name, Detail, r.Str())
 	} else {
 		r.Skip()

@@ -59,6 +59,26 @@ func (set *charset) all(s []byte) bool {
 	return true
 }
 
+// words are names that come again and again in a stream, made into strings once.
+type words map[string]string
+
+// maxWords is how many names are kept.
+const maxWords = 256
+
+// of returns s as a string.
+func (w *words) of(s []byte) string {
+	name, known := (*w)[string(s)]
+	if known || len(s) == 0 {
+		return name
+	}
+	if *w == nil || len(*w) >= maxWords {
+		*w = words{}
+	}
+	name = string(s)
+	(*w)[name] = name
+	return name
+}
+
 // enum returns s if it could be one of a few names, such as a status.
 func enum(s []byte) string { return enumChars.of(s) }
 
@@ -88,16 +108,19 @@ func commandWord(command []byte) []byte {
 	return nil
 }
 
-// executable returns the base name of a program, "" if s as a whole does not look
+// executable returns the base name of a program, nil if s as a whole does not look
 // like one: the last part of >/tmp/x is a file, of https://host/x a page, of "cat
 // /x" an argument.
-func executable(s []byte) string {
+func executable(s []byte) []byte {
+	if len(s) == 0 {
+		return nil
+	}
 	path := bytes.TrimPrefix(s, []byte("~/"))
 	if len(s) > 2 && s[1] == ':' && (s[2] == '\\' || s[2] == '/') {
 		path = s[2:]
 	}
 	if !pathChars.all(path) || bytes.Contains(path, []byte("//")) {
-		return ""
+		return nil
 	}
-	return executableChars.of(path[bytes.LastIndexAny(path, `/\`)+1:])
+	return executableChars.in(path[bytes.LastIndexAny(path, `/\`)+1:])
 }

@@ -69,25 +69,26 @@ func (r *Reader) End() bool { return r.Peek() == 0 && r.I == len(r.B) }
 // member moves to the next value of the object last entered and returns its key. At
 // the end it leaves the object and returns false.
 func (r *Reader) member() (key []byte, ok bool) {
-	c := r.Peek()
-	if c == ',' {
+	if r.at(',') || r.Peek() == ',' {
 		r.I++
-		c = r.Peek()
 	}
-	switch c {
-	case '}':
-		r.I++
-		return nil, false
-	case '"':
+	switch {
+	case r.at('"') || r.Peek() == '"':
 		key = r.Quoted()
-		if r.Peek() == ':' {
+		if r.at(':') || r.Peek() == ':' {
 			r.I++
 			return key, !r.Bad
 		}
+	case r.at('}'):
+		r.I++
+		return nil, false
 	}
 	r.Fail()
 	return nil, false
 }
+
+// at reports whether c is the next byte: agents rarely write white space.
+func (r *Reader) at(c byte) bool { return r.I < len(r.B) && r.B[r.I] == c }
 
 // element moves to the next value of the array last entered. At the end it leaves
 // the array and returns false.
@@ -129,10 +130,27 @@ func (r *Reader) Raw() []byte {
 // Int consumes a number, or a string that holds one: proto3's JSON writes
 // 64-bit integers as strings.
 func (r *Reader) Int() (n int64, ok bool) {
-	v := r.Raw()
-	if n, ok := digits(v); ok {
-		return n, true
+	r.Peek()
+	start := r.I
+	for i, c := range r.B[start:] { // the fast path for timestamps
+		if '0' <= c && c <= '9' {
+			n = 10*n + int64(c-'0')
+			continue
+		}
+		if ends[c] && 0 < i && i < maxDigits {
+			r.I = start + i
+			return n, true
+		}
+		break
 	}
+	return parseInt(r.Raw())
+}
+
+// maxDigits is the number of digits at which a number may not fit into an int64.
+const maxDigits = 19
+
+// parseInt reads a number, or a string that holds one.
+func parseInt(v []byte) (n int64, ok bool) {
 	if len(v) > 1 && v[0] == '"' {
 		v = v[1 : len(v)-1]
 	}
@@ -150,7 +168,7 @@ func (r *Reader) Int() (n int64, ok bool) {
 	return int64(f), true
 }
 
-// digits is the fast path for timestamps.
+// digits reads a number that consists of digits only.
 func digits(v []byte) (n int64, ok bool) {
 	for _, c := range v {
 		if c < '0' || c > '9' {
@@ -158,7 +176,7 @@ func digits(v []byte) (n int64, ok bool) {
 		}
 		n = 10*n + int64(c-'0')
 	}
-	return n, 0 < len(v) && len(v) < 19
+	return n, 0 < len(v) && len(v) < maxDigits
 }
 
 // Bool consumes a value and reports whether it is true.
@@ -210,32 +228,47 @@ func (r *Reader) nested() {
 // Quoted consumes the next string and returns its contents, still escaped. A quote
 // ends the string unless an odd number of backslashes precedes it.
 func (r *Reader) Quoted() []byte {
-	start := r.I + 1
+	b, start := r.B, r.I+1
 	end := start
-	for near := min(start+16, len(r.B)); end < near && r.B[end] != '\\'; end++ { // most are short
-		if r.B[end] == '"' {
-			r.I = end + 1
-			return r.B[start:end]
+	for near := min(start+maxShort, len(b)-7); end < near; end += 8 { // most are short
+		x := binary.LittleEndian.Uint64(b[end:])
+		quotes, slashes := x^'"'*each, x^'\\'*each
+		quotes, slashes = (quotes-each)&^quotes&(0x80*each), (slashes-each)&^slashes&(0x80*each)
+		if quotes|slashes == 0 {
+			continue
 		}
+		// The lowest bits set mark the first quote and the first backslash.
+		if n := bits.TrailingZeros64(quotes); n < bits.TrailingZeros64(slashes) {
+			end += n / 8
+			r.I = end + 1
+			return b[start:end]
+		}
+		break
 	}
-	for ; end < len(r.B); end++ {
-		n := bytes.IndexByte(r.B[end:], '"')
+	for ; end < len(b); end++ {
+		n := bytes.IndexByte(b[end:], '"')
 		if n < 0 {
 			break
 		}
 		end += n
 		slash := end
-		for slash > start && r.B[slash-1] == '\\' {
+		for slash > start && b[slash-1] == '\\' {
 			slash--
 		}
 		if (end-slash)%2 == 0 {
 			r.I = end + 1
-			return r.B[start:end]
+			return b[start:end]
 		}
 	}
 	r.Fail()
 	return nil
 }
+
+// maxShort is the length up to which strings are read eight bytes at a time.
+const maxShort = 64
+
+// each is a word with each byte set to 1.
+const each = 0x0101010101010101
 
 // Fail marks the text as malformed and skips to its end.
 func (r *Reader) Fail() { r.Bad, r.I = true, len(r.B) }
@@ -243,13 +276,16 @@ func (r *Reader) Fail() { r.Bad, r.I = true, len(r.B) }
 // Unquote decodes the contents of a JSON string. It drops the backslash of an
 // invalid escape, as JavaScript does, and replaces a lone surrogate with U+FFFD.
 func Unquote(s []byte) []byte {
-	n := bytes.IndexByte(s, '\\')
-	if n < 0 {
+	if bytes.IndexByte(s, '\\') < 0 {
 		return s
 	}
-	out := make([]byte, 0, len(s))
+	return AppendUnquoted(make([]byte, 0, len(s)), s)
+}
+
+// AppendUnquoted appends what Unquote returns.
+func AppendUnquoted(out, s []byte) []byte {
 	at := 0
-	for ; n >= 0; n = bytes.IndexByte(s[at:], '\\') {
+	for n := bytes.IndexByte(s, '\\'); n >= 0; n = bytes.IndexByte(s[at:], '\\') {
 		out, at = append(out, s[at:at+n]...), at+n
 		r, size := escape(s[at:])
 		if r >= 0 {
@@ -266,7 +302,6 @@ func Unquote(s []byte) []byte {
 // left out. Tools print megabytes with an escape every few bytes, so it looks at
 // eight bytes at a time.
 func UnquotedLen(s []byte) int {
-	const each = 0x0101010101010101
 	length := len(s)
 	for i := 0; i < len(s); {
 		if i+8 <= len(s) {
