@@ -149,7 +149,7 @@ type earlyEnd struct {
 
 func (r *run) endBackground(t *tool, at instant, status, errorType string, said content.Attributes) {
 	at = r.endNested(t, at, errorType)
-	s := r.newSpan(t.backgroundRef(), t.inv.ref, t.inv, t.spanName(semconv.OperationBackground))
+	s := r.newSpan(t.backgroundRef(), t.inv.ref, t.inv, spanName{operation: semconv.OperationBackground, subject: t.name})
 	s.start, s.end = t.from, at
 	s.link = t.ref()
 	if t.task != "" {

@@ -208,7 +208,7 @@ func (l *eventLog) endSpan(r *run, inv *invocation, t *turn, at instant) {
 		return
 	}
 	r.counts.deltaSpans++
-	s := r.newSpan(spanRef{deltas, r.counts.deltaSpans}, spanRef{chat, t.n}, inv, semconv.OperationDeltas)
+	s := r.newSpan(spanRef{deltas, r.counts.deltaSpans}, spanRef{chat, t.n}, inv, spanName{operation: semconv.OperationDeltas})
 	s.start, s.end = l.start, at
 	s.attributes.int(semconv.TurnNumber, int64(t.n))
 	if t.call != "" {

@@ -46,15 +46,28 @@ func (k *runKey) traceID() [16]byte {
 	return [16]byte(sum[:16])
 }
 
+// idsPerDigest is how many span ids are taken from one digest.
+const idsPerDigest = sha256.Size / 8
+
+// spanIDs are the ids that one digest gives: of spans n to n+3 of an operation.
+type spanIDs struct {
+	known bool
+	block int
+	sum   [sha256.Size]byte
+}
+
 // spanID derives the id of a span. Runs under one TRACEPARENT share a trace id,
 // so the id of a span depends on its run too.
-func (k *runKey) spanID(ref spanRef) [8]byte {
-	var b [sha256.Size + 1 + 8]byte
-	copy(b[:], k[:])
-	b[sha256.Size] = byte(ref.operation)
-	binary.LittleEndian.PutUint64(b[sha256.Size+1:], uint64(ref.n))
-	sum := sha256.Sum256(b[:])
-	return [8]byte(sum[:8])
+func (r *run) spanID(ref spanRef) [8]byte {
+	ids := &r.ids[ref.operation]
+	if block := ref.n / idsPerDigest; !ids.known || ids.block != block {
+		var b [sha256.Size + 1 + 8]byte
+		copy(b[:], r.key[:])
+		b[sha256.Size] = byte(ref.operation)
+		binary.LittleEndian.PutUint64(b[sha256.Size+1:], uint64(block))
+		*ids = spanIDs{true, block, sha256.Sum256(b[:])}
+	}
+	return [8]byte(ids.sum[ref.n%idsPerDigest*8:])
 }
 
 // digest hashes parts with their lengths: (12, 3) and (1, 23) must differ.

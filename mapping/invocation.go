@@ -109,7 +109,7 @@ func (r *run) endInvocation(inv *invocation, at instant, errorType string) insta
 	if inv.lastTurn != nil {
 		at = max(at, inv.lastTurn.end)
 	}
-	s := r.newSpan(inv.ref, inv.tool, inv, spanName(semconv.OperationInvokeAgent, inv.name))
+	s := r.newSpan(inv.ref, inv.tool, inv, spanName{operation: semconv.OperationInvokeAgent, subject: inv.name})
 	s.start, s.end = inv.start, max(at, r.clock.last, inv.start+quantum)
 	a := &s.attributes
 	if inv.model != "" {
@@ -139,10 +139,10 @@ func (inv *invocation) captureAnswer(c *content.Capture) {
 }
 
 // common returns the attributes shared by all spans of an invocation and an
-// operation.
-func (inv *invocation) common(r *run, op operation) []byte {
+// operation; of chats, by those with the same model.
+func (inv *invocation) common(r *run, op operation, of chatModel) []byte {
 	c := &inv.encoded[op]
-	if len(c.wire) > 0 && c.session == r.session && c.name == inv.name {
+	if len(c.wire) > 0 && c.session == r.session && c.name == inv.name && c.model == of {
 		return c.wire
 	}
 	a := attributes{field: fieldAttributes, max: r.m.opts.MaxAttributeBytes}
@@ -157,13 +157,25 @@ func (inv *invocation) common(r *run, op operation) []byte {
 		a.str(semconv.ConversationID, id)
 		a.str(semconv.SessionID, id)
 	}
-	*c = encodedCommon{wire: a.wire, session: r.session, name: inv.name}
+	for _, m := range [...]struct{ key, value string }{
+		{semconv.ProviderName, of.provider}, {semconv.RequestModel, of.request}, {semconv.ResponseModel, of.response},
+	} {
+		if m.value != "" {
+			a.str(m.key, m.value)
+		}
+	}
+	*c = encodedCommon{wire: a.wire, session: r.session, name: inv.name, model: of}
 	return c.wire
 }
 
-// encodedCommon caches the attributes of an invocation's spans, while its name and
-// its session's id stay the same.
+// encodedCommon caches the attributes of an invocation's spans, while what they say
+// stays the same.
 type encodedCommon struct {
 	wire          []byte
 	session, name string
+	model         chatModel
 }
+
+// A chatModel is who was asked and who answered, as shown. Other spans than chats have
+// none.
+type chatModel struct{ provider, request, response string }

@@ -57,7 +57,7 @@ func (m *Mapper) Root() trace.SpanContext {
 	}
 	return trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID:    m.first.traceID(),
-		SpanID:     m.first.key.spanID(rootRef),
+		SpanID:     m.first.rootID,
 		TraceFlags: trace.FlagsSampled,
 		TraceState: m.opts.Parent.TraceState(),
 	})

@@ -23,7 +23,7 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 	}
 	r.held = nil
 
-	s := r.newSpan(rootRef, rootRef, r.main, spanName(semconv.OperationInvokeAgent, r.main.name))
+	s := r.newSpan(rootRef, rootRef, r.main, spanName{operation: semconv.OperationInvokeAgent, subject: r.main.name})
 	s.start, s.end = r.start, max(at, r.lastEnd, r.start+quantum)
 	s.errorType, s.status, s.estimated = errorType, r.errorText, r.estimated
 	if s.status == "" && r.reportedError {

@@ -31,6 +31,7 @@ type run struct {
 
 	ownTraceID [16]byte // used if there is no parent
 	rootID     [8]byte
+	ids        [approval + 1]spanIDs // the latest of each operation
 
 	start         instant
 	lastNewAt     instant // the last event with new information
@@ -259,8 +260,8 @@ func (r *run) settleKeyTo(first instant) {
 }
 
 func (r *run) setKey(key runKey) {
-	r.key, r.keyed = key, true
-	r.ownTraceID, r.rootID = key.traceID(), key.spanID(rootRef)
+	r.key, r.keyed, r.ids = key, true, [approval + 1]spanIDs{}
+	r.ownTraceID, r.rootID = key.traceID(), r.spanID(rootRef)
 }
 
 // leastWait is the shortest wait after a tool that counts as a failed model call. A

@@ -14,7 +14,7 @@ import (
 type span struct {
 	ref, parent spanRef
 	link        spanRef // a span that led to it; none without an operation
-	name        string
+	name        spanName
 	client      bool // it is a client span: it waits for the model
 	start, end  instant
 	attributes  attributes
@@ -29,18 +29,44 @@ type span struct {
 }
 
 // newSpan returns a span without times.
-func (r *run) newSpan(ref, parent spanRef, inv *invocation, name string) *span {
+func (r *run) newSpan(ref, parent spanRef, inv *invocation, name spanName) *span {
+	return r.newSpanWith(ref, parent, name, inv.common(r, ref.operation, chatModel{}))
+}
+
+// newSpanWith returns a span with attributes in wire format.
+func (r *run) newSpanWith(ref, parent spanRef, name spanName, common []byte) *span {
 	s := r.m.spare
 	if r.m.spare = nil; s == nil {
 		s = new(span)
 	}
 	*s = span{ref: ref, parent: parent, name: name}
-	common := inv.common(r, ref.operation)
 	s.attributes = attributes{
 		field: fieldAttributes, max: r.m.opts.MaxAttributeBytes,
 		wire: append(r.m.buffer(), common...),
 	}
 	return s
+}
+
+// A spanName is an operation, its subject and, as the conventions allow for tools,
+// the program that it runs.
+type spanName struct{ operation, subject, program string }
+
+// appendTo appends the name of a span as a field of the span.
+func (n *spanName) appendTo(b []byte) []byte {
+	size := len(n.operation)
+	for _, s := range [...]string{n.subject, n.program} {
+		if s != "" {
+			size += 1 + len(s)
+		}
+	}
+	b = appendLength(append(b, fieldName<<3|byte(protowire.BytesType)), size)
+	b = append(b, n.operation...)
+	for _, s := range [...]string{n.subject, n.program} {
+		if s != "" {
+			b = append(append(b, ' '), s...)
+		}
+	}
+	return b
 }
 
 // buffer returns a buffer for the attributes of a span.
@@ -122,7 +148,7 @@ func (r *run) encode(b []byte, s *span) []byte {
 	r.settleKey()
 	start, end := max(s.start, quantum), s.end-microsecond
 	end = max(end, start+microsecond)
-	traceID, id := r.traceID(), r.key.spanID(s.ref)
+	traceID, id := r.traceID(), r.spanID(s.ref)
 	b = appendBytes(b, fieldTraceID, traceID[:])
 	b = appendBytes(b, fieldSpanID, id[:])
 	flags := uint32(flagsLocal)
@@ -134,7 +160,7 @@ func (r *run) encode(b []byte, s *span) []byte {
 	case s.ref != rootRef:
 		parent := r.rootID
 		if s.parent != rootRef {
-			parent = r.key.spanID(s.parent)
+			parent = r.spanID(s.parent)
 		}
 		b = appendBytes(b, fieldParentID, parent[:])
 	case remote.IsValid():
@@ -142,7 +168,7 @@ func (r *run) encode(b []byte, s *span) []byte {
 		b = appendBytes(b, fieldParentID, parent[:])
 		flags = flagsRemote
 	}
-	b = appendString(b, fieldName, s.name)
+	b = s.name.appendTo(b)
 	kind := uint64(kindInternal)
 	if s.client {
 		kind = kindClient
@@ -193,7 +219,7 @@ func (r *run) traceID() [16]byte {
 }
 
 func (r *run) appendLink(b []byte, to spanRef) []byte {
-	traceID, id := r.traceID(), r.key.spanID(to)
+	traceID, id := r.traceID(), r.spanID(to)
 	var scratch [64]byte
 	link := appendBytes(scratch[:0], fieldLinkTraceID, traceID[:])
 	link = appendBytes(link, fieldLinkSpanID, id[:])

@@ -268,7 +268,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 		delete(r.nested, t.id)
 		at = max(at, r.endInvocation(nested, at, errorType))
 	}
-	s := r.newSpan(t.ref(), inv.ref, inv, t.spanName(semconv.OperationExecuteTool))
+	s := r.newSpan(t.ref(), inv.ref, inv, spanName{semconv.OperationExecuteTool, t.name, t.executable})
 	s.start, s.end = t.start, at
 	a := &s.attributes
 	a.str(semconv.ToolName, t.name)
@@ -305,14 +305,4 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 		inv.wait, inv.idle = max(inv.wait, at), false
 	}
 	return at
-}
-
-// spanName returns an operation, the tool and, as the conventions allow, the
-// program that it runs.
-func (t *tool) spanName(operation string) string {
-	name := spanName(operation, t.name)
-	if t.executable != "" && operation == semconv.OperationExecuteTool {
-		name += " " + t.executable
-	}
-	return name
 }

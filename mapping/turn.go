@@ -109,7 +109,7 @@ func (t *turn) otherCall(call []byte) bool {
 
 // learn records what an event states about the model call.
 func (t *turn) learn(ev *agent.Event) {
-	if len(ev.ModelCallID) > 0 {
+	if len(ev.ModelCallID) > 0 && string(ev.ModelCallID) != t.call {
 		t.call = string(ev.ModelCallID)
 	}
 	if len(ev.Model) > 0 {
@@ -278,29 +278,23 @@ func (r *run) settleCalled(inv *invocation) {
 func (r *run) finishTurn(inv *invocation, t *turn) {
 	inv.modelTime += t.end - t.start
 	t.log.finish(r, inv, t)
-	ref := spanRef{chat, t.n}
-	model := inv.model
-	if model == "" {
-		model = r.m.names.pass(t.model)
+	of := chatModel{provider: t.provider, request: inv.model}
+	if of.provider == "" {
+		of.provider = r.agent.Provider
 	}
-	span := r.newSpan(ref, inv.ref, inv, spanName(semconv.OperationChat, label(model)))
+	of.provider = r.m.names.pass(of.provider)
+	if t.model != "" {
+		of.response = r.m.names.pass(t.model)
+	}
+	if of.request == "" {
+		of.request = of.response
+	}
+	name := spanName{operation: semconv.OperationChat, subject: label(of.request)}
+	span := r.newSpanWith(spanRef{chat, t.n}, inv.ref, name, inv.common(r, chat, of))
 	span.client, span.estimated = true, t.guessed
 	span.start, span.end = t.start, t.end
 	span.turn = t
 	a := &span.attributes
-	provider := t.provider
-	if provider == "" {
-		provider = r.agent.Provider
-	}
-	if provider != "" {
-		a.str(semconv.ProviderName, r.m.names.pass(provider))
-	}
-	if model != "" {
-		a.str(semconv.RequestModel, model)
-	}
-	if t.model != "" {
-		a.str(semconv.ResponseModel, r.m.names.pass(t.model))
-	}
 	if t.call != "" {
 		a.str(semconv.ResponseID, r.m.names.id(t.call))
 	}
@@ -365,14 +359,6 @@ func (s *span) addFirstChunk(since, chunk instant, guess bool) {
 func (t *turn) shift(f func(instant) instant, move func(...*instant)) {
 	move(&t.start, &t.firstChunk, &t.retriedAt, &t.lastOutputAt, &t.answered, &t.end)
 	t.log.shift(f, move)
-}
-
-// spanName returns an operation and its subject.
-func spanName(operation, subject string) string {
-	if subject == "" {
-		return operation
-	}
-	return operation + " " + subject
 }
 
 // label returns a model's name for use in a span's name, or "" if it may be
