@@ -70,7 +70,7 @@ func (e *Exporter) Checkpoint(open []OpenSpan) error {
 	err := e.journal.Checkpoint(spans)
 	for {
 		b, why := e.takeOverdue()
-		if len(b.spans) == 0 {
+		if b == nil {
 			break
 		}
 		e.spoolOrDropBatch(b, why)
@@ -81,14 +81,14 @@ func (e *Exporter) Checkpoint(open []OpenSpan) error {
 
 // takeOverdue dequeues a request's worth of spans that the sender, busy with
 // another request, has not taken in time.
-func (e *Exporter) takeOverdue() (batch, *UploadError) {
+func (e *Exporter) takeOverdue() (*batch, *UploadError) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.wait { // in a backlog, spans stay queued for long, but they are journaled
-		return batch{}, nil
+		return nil, nil
 	}
 	if len(e.queue) == 0 || time.Since(e.queue[0].at) < e.cfg.Interval+maxStay {
-		return batch{}, nil
+		return nil, nil
 	}
 	return e.dequeue(), cmp.Or(e.lastFailure, errTooSlow)
 }
@@ -99,7 +99,7 @@ func (e *Exporter) takeOverdue() (batch, *UploadError) {
 // not answer in time, the spans go without this protection, and awaitJournal does
 // not wait again until the disk answers. Spans that will only be spooled wait, too: a
 // killed process would leave another version of an open span in its journal.
-func (e *Exporter) awaitJournal(b batch) {
+func (e *Exporter) awaitJournal(b *batch) {
 	if e.journal == nil {
 		return
 	}
@@ -129,7 +129,7 @@ func (e *Exporter) awaitJournal(b batch) {
 }
 
 // markDone marks the spans of a batch as needing no recovery from the journal.
-func (e *Exporter) markDone(b batch) {
+func (e *Exporter) markDone(b *batch) {
 	if e.journal == nil {
 		return
 	}

@@ -27,16 +27,19 @@ func (e *Exporter) run() {
 	defer e.cancel(nil)
 
 	broken := attempt(e.ctx, e.cfg.Client.Start)
-	for b := e.next(); len(b.spans) > 0; b = e.next() {
+	for b := e.next(); b != nil; b = e.next() {
 		e.awaitJournal(b)
-		var done bool
+		var done, unread bool
 		if broken != nil {
-			done = e.spoolOrDrop(b.with(b.spans), broken)
+			done = e.spoolOrDrop(b.request(), broken)
 		} else {
-			done = e.deliver(b.with(b.spans))
+			done, unread = e.deliver(b.request())
 		}
 		if done {
 			e.markDone(b)
+		}
+		if unread && cap(b.wire) <= 2*fullRequest { // not an exceptionally large span's
+			e.spares.Put(b)
 		}
 		e.requestDone()
 	}
@@ -46,11 +49,11 @@ func (e *Exporter) run() {
 }
 
 // next waits for a full request, for a span that has waited long enough, or
-// for Close. It returns an empty batch after the last request.
-func (e *Exporter) next() batch {
+// for Close. It returns nil after the last request.
+func (e *Exporter) next() *batch {
 	for {
 		b, due, last := e.nextBatch()
-		if len(b.spans) > 0 || last {
+		if b != nil || last {
 			return b
 		}
 		select {
@@ -63,18 +66,18 @@ func (e *Exporter) next() batch {
 
 // nextBatch returns the next request if it is due. Otherwise due fires when it will
 // be, or last reports that there are no more.
-func (e *Exporter) nextBatch() (b batch, due <-chan time.Time, last bool) {
+func (e *Exporter) nextBatch() (b *batch, due <-chan time.Time, last bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.queue) == 0 {
-		return batch{}, nil, e.closed
+		return nil, nil, e.closed
 	}
 	left := e.cfg.Interval - time.Since(e.queue[0].at)
 	if left > 0 && !e.isFull() && !e.closed {
-		return batch{}, time.After(left), false
+		return nil, time.After(left), false
 	}
 	b = e.dequeue()
-	e.inFlight, e.inFlightSize, e.since = b.spans, b.size, time.Now()
+	e.inFlight, e.since = len(b.wire), time.Now()
 	return b, nil, false
 }
 
@@ -82,7 +85,7 @@ func (e *Exporter) nextBatch() (b batch, due <-chan time.Time, last bool) {
 func (e *Exporter) requestDone() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.inFlight, e.inFlightSize = nil, 0
+	e.inFlight = 0
 	e.wakeWaiting()
 }
 
@@ -95,10 +98,11 @@ func (e *Exporter) wakeWaiting() {
 
 // deliver retries a request until its spans are accepted or rejected, or until
 // waiting is pointless. It reports whether the spans no longer need recovery from
-// the journal.
-func (e *Exporter) deliver(r request) (done bool) {
+// the journal, and whether nobody reads them any more: a client that did not answer
+// in time may.
+func (e *Exporter) deliver(r request) (done, unread bool) {
 	backoff := minBackoff
-	for e.awaitDelay() {
+	for attempts := 1; e.awaitDelay(); attempts++ {
 		closing := e.closing // nil once Close has begun, so that Close cuts only one wait short
 		select {
 		case <-closing:
@@ -110,12 +114,12 @@ func (e *Exporter) deliver(r request) (done bool) {
 		e.applyOutcome(r, out)
 		r = r.with(out.left)
 		if len(r.spans) == 0 {
-			return true
+			return true, attempts == 1 && out.why == nil
 		}
 		e.setLastFailure(out.why)
 		switch {
 		case out.why.Verdict == Misconfigured: // waiting does not help
-			return e.spoolOrDrop(r, out.why)
+			return e.spoolOrDrop(r, out.why), false
 		case out.why.Verdict == Unreachable && closing == nil:
 			e.cancel(errAbandoned) // the requests behind this one would fail, too
 		}
@@ -127,7 +131,7 @@ func (e *Exporter) deliver(r request) (done bool) {
 		case <-e.ctx.Done():
 		}
 	}
-	return e.spoolOrDrop(r, e.whyUndelivered())
+	return e.spoolOrDrop(r, e.whyUndelivered()), false
 }
 
 // awaitDelay waits out the delay that the receiver asked for, and reports whether a
@@ -176,7 +180,6 @@ func (e *Exporter) applyOutcome(r request, out outcome) {
 		if out.delivered > 0 {
 			e.lastFailure, e.since = nil, time.Now()
 		}
-		e.inFlight = out.left
 	})
 	if out.delivered > 0 {
 		e.drain()
@@ -185,8 +188,8 @@ func (e *Exporter) applyOutcome(r request, out outcome) {
 
 // spoolOrDropBatch removes the spans of a batch from memory: they are spooled or
 // dropped.
-func (e *Exporter) spoolOrDropBatch(b batch, why *UploadError) {
-	if e.spoolOrDrop(b.with(b.spans), why) {
+func (e *Exporter) spoolOrDropBatch(b *batch, why *UploadError) {
+	if e.spoolOrDrop(b.request(), why) {
 		e.markDone(b)
 	}
 }

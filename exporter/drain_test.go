@@ -38,7 +38,7 @@ func wait(t *testing.T, s *spool.Spool, spans []*tracepb.Span) {
 
 func frames(spans ...*tracepb.Span) (wires [][]byte) {
 	for _, span := range spans {
-		wires = append(wires, new(Exporter).frame(encode(span)))
+		wires = append(wires, appendFramed(nil, encode(span)))
 	}
 	return wires
 }

@@ -114,6 +114,7 @@ type Exporter struct {
 	done     chan struct{}
 	draining sync.WaitGroup
 	drainMu  sync.Mutex // held while the spool is drained
+	spares   sync.Pool  // of batches, to use again
 
 	mu           sync.Mutex
 	origins      map[*resourcepb.Resource]*origin
@@ -121,11 +122,9 @@ type Exporter struct {
 	closed       bool
 	deadline     time.Time // of attempts, once Close has begun; zero for none
 	diskDeadline time.Time // the same for the disk
-	queue        []queued
-	room         []byte // for the next spans' bytes
+	queue        []*batch  // the oldest first
 	queuedBytes  int
-	inFlight     [][]byte
-	inFlightSize int           // in bytes
+	inFlight     int           // bytes of the request that is being delivered
 	inPiece      bool          // between Begin and Commit or Checkpoint
 	pieceCame    time.Time     // when Begin was called
 	since        time.Time     // when delivery of inFlight began or last made progress
@@ -138,25 +137,6 @@ type Exporter struct {
 	diskLate bool           // the journal did not keep up; used by the sender only
 	journal  *spool.Journal // nil for a recording, which can be sent again
 }
-
-// A queued span is kept encoded: decoded, it would take several times the memory.
-type queued struct {
-	*origin
-	wire   []byte // the bytes it adds to a request
-	number uint64 // in the journal
-	at     time.Time
-}
-
-// A batch is a request's worth of spans of one origin.
-type batch struct {
-	*origin
-	spans   [][]byte
-	size    int
-	numbers []interval // in the journal
-}
-
-// An interval is a range of span numbers; to is excluded.
-type interval struct{ from, to uint64 }
 
 // Export queues a finished span, the wire encoding of an
 // opentelemetry.proto.trace.v1.Span. It copies span. from is the span's resource,
@@ -174,27 +154,17 @@ func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 		e.mu.Unlock()
 		return
 	}
-	q := queued{origin: e.originOf(from), wire: e.frame(span), at: e.arrival()}
-	if q.overhead+len(q.wire) > e.cfg.MaxRequest {
+	o := e.originOf(from)
+	if o.overhead+framedSize(span) > e.cfg.MaxRequest {
 		e.mu.Unlock()
-		e.reject(q.with([][]byte{q.wire}), errTooLarge)
+		e.reject(o.with([][]byte{appendFramed(nil, span)}), errTooLarge)
 		return
 	}
-	evicted, why := e.enqueue(q)
+	evicted, why := e.enqueue(o, span)
 	e.mu.Unlock()
 	for _, b := range evicted {
 		e.spoolOrDropBatch(b, why)
 	}
-}
-
-// arrival returns when a span that is exported now arrived. The spans of a piece
-// arrive together: reading the clock for each would take a fortieth of all time. It
-// is called with e.mu held.
-func (e *Exporter) arrival() time.Time {
-	if e.inPiece {
-		return e.pieceCame
-	}
-	return time.Now()
 }
 
 func (e *Exporter) isClosed() bool {
@@ -204,125 +174,6 @@ func (e *Exporter) isClosed() bool {
 	default:
 		return false
 	}
-}
-
-// enqueue adds q to the queue. It returns the requests evicted for it, and why. It
-// is called with e.mu held.
-func (e *Exporter) enqueue(q queued) (evicted []batch, why *UploadError) {
-	if !e.inPiece { // Begin has waited for a piece
-		e.waitForRoom(len(q.wire))
-	}
-	// The oldest go first, a request at a time: the root ends last, and a trace
-	// without its root is worth little.
-	for len(e.queue) > 0 && !e.hasRoom(len(q.wire)) {
-		evicted = append(evicted, e.dequeue())
-	}
-	why = cmp.Or(e.lastFailure, errTooSlow)
-	if e.journal != nil {
-		q.number = e.journal.Append(q.wire, q.head)
-		if !e.inPiece {
-			e.journal.Commit()
-		}
-	}
-
-	e.queue = append(e.queue, q)
-	e.queuedBytes += len(q.wire)
-	if len(e.queue) == 1 || e.isFull() {
-		select {
-		case e.wake <- struct{}{}:
-		default:
-		}
-	}
-	return evicted, why
-}
-
-// SetWait sets whether Export waits for room as long as the collector accepts
-// anything. SetWait(false) also releases an Export that is waiting.
-func (e *Exporter) SetWait(wait bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.wait = wait
-	e.wakeWaiting()
-}
-
-// waitForRoom waits, if e.wait is set, until size more bytes fit or the collector
-// has accepted nothing for too long. It is called, and returns, with e.mu held.
-func (e *Exporter) waitForRoom(size int) {
-	for e.wait && !e.closed && !e.hasRoom(size) {
-		left := longPatience
-		if f := e.lastFailure; f != nil && (f.Verdict == Unreachable || f == errTimeout) {
-			left = patience
-			if !e.cfg.Wait {
-				return // a live stream may wait for us
-			}
-		}
-		if e.inFlight != nil {
-			left -= time.Since(e.since)
-		}
-		if delay := e.sender.delay(); delay > 0 && delay <= maxDelay {
-			left = max(left, delay+patience)
-		}
-		if left <= 0 {
-			return
-		}
-		roomMade := e.roomMade
-		e.mu.Unlock()
-		select {
-		case <-roomMade:
-		case <-e.closing:
-		case <-time.After(left):
-		}
-		e.mu.Lock()
-	}
-}
-
-func (e *Exporter) hasRoom(size int) bool {
-	limit := e.cfg.MaxQueue
-	if e.wait && e.inPiece {
-		limit += maxPiece
-	}
-	return e.queuedBytes+e.inFlightSize+size <= limit
-}
-
-func (e *Exporter) isFull() bool {
-	return len(e.queue) > 0 && e.queue[0].overhead+e.queuedBytes >= e.batch
-}
-
-// dequeue takes a request's worth of spans from the queue: the oldest one, and
-// others of the same origin.
-func (e *Exporter) dequeue() (b batch) {
-	if len(e.queue) == 0 {
-		return b
-	}
-	b.origin = e.queue[0].origin
-	n, others := 0, []queued(nil)
-	for ; n < len(e.queue); n++ {
-		q := e.queue[n]
-		if q.origin != b.origin {
-			others = append(others, q)
-			continue
-		}
-		if b.size > 0 && b.overhead+b.size+len(q.wire) > e.batch {
-			break
-		}
-		b.add(q)
-	}
-	rest := n - len(others)
-	copy(e.queue[rest:], others)
-	clear(e.queue[:rest])
-	e.queue = e.queue[rest:]
-	e.queuedBytes -= b.size
-	return b
-}
-
-func (b *batch) add(q queued) {
-	b.spans = append(b.spans, q.wire)
-	b.size += len(q.wire)
-	if last := len(b.numbers) - 1; last >= 0 && b.numbers[last].to == q.number {
-		b.numbers[last].to++
-		return
-	}
-	b.numbers = append(b.numbers, interval{q.number, q.number + 1})
 }
 
 // Close sends what is left, retrying until shortly before ctx ends, and
@@ -355,7 +206,7 @@ func (e *Exporter) Close(ctx context.Context) Report {
 		case <-time.After(diskReserve / 2): // a client that ignores its context is left behind
 		}
 	}
-	for b := e.takeRemaining(); len(b.spans) > 0; b = e.takeRemaining() {
+	for b := e.takeRemaining(); b != nil; b = e.takeRemaining() {
 		e.spoolOrDropBatch(b, e.whyUndelivered())
 	}
 
@@ -382,11 +233,4 @@ func (e *Exporter) Close(ctx context.Context) Report {
 		}
 	}
 	return r
-}
-
-// takeRemaining dequeues a request's worth of the spans that the sender left behind.
-func (e *Exporter) takeRemaining() batch {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.dequeue()
 }

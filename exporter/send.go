@@ -22,13 +22,15 @@ type request struct {
 	resource *resourcepb.Resource
 	scope    *commonpb.InstrumentationScope
 	spans    [][]byte
+	joined   []byte // the spans one after the other, nil if they are not at hand
 }
 
 // An origin is what the spans of one resource share.
 type origin struct {
-	request      // without spans
-	overhead int // bytes of a request besides its spans
-	head     int // in the journal
+	request         // without spans
+	overhead int    // bytes of a request besides its spans
+	head     int    // in the journal
+	filling  *batch // the batch that spans are added to, or nil
 }
 
 func newOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationScope) *origin {
@@ -56,25 +58,20 @@ func (e *Exporter) originOf(resource *resourcepb.Resource) *origin {
 // fieldSpans is ScopeSpans.spans.
 const fieldSpans = 2
 
-// frame returns a copy of an encoded span as it appears in a request. Spans that
-// are sent at about the same time share a buffer. It is called with e.mu held.
-func (e *Exporter) frame(span []byte) []byte {
-	size := protowire.SizeTag(fieldSpans) + protowire.SizeBytes(len(span))
-	if cap(e.room)-len(e.room) < size {
-		e.room = make([]byte, 0, max(size, framesSize))
-	}
-	start := len(e.room)
-	e.room = protowire.AppendTag(e.room, fieldSpans, protowire.BytesType)
-	e.room = protowire.AppendBytes(e.room, span)
-	return e.room[start:len(e.room):len(e.room)]
+// framedSize returns the number of bytes that an encoded span adds to a request.
+func framedSize(span []byte) int {
+	return protowire.SizeTag(fieldSpans) + protowire.SizeBytes(len(span))
 }
 
-// framesSize is the size of a buffer that spans share, in bytes.
-const framesSize = 16 << 10
+// appendFramed appends an encoded span as it appears in a request.
+func appendFramed(b, span []byte) []byte {
+	b = protowire.AppendTag(b, fieldSpans, protowire.BytesType)
+	return protowire.AppendBytes(b, span)
+}
 
 // with returns a request of other spans.
 func (r request) with(spans [][]byte) request {
-	r.spans = spans
+	r.spans, r.joined = spans, nil
 	return r
 }
 
@@ -141,10 +138,15 @@ func (s *sender) sendInto(ctx context.Context, r request, out *outcome) {
 		out.left = append(out.left, r.spans...)
 		return
 	}
-	joined := s.join(r.spans)
+	joined := r.joined
+	if joined == nil {
+		joined = s.join(r.spans)
+	}
 	failed := attempt(ctx, func(ctx context.Context) error { return s.client.UploadTraces(ctx, r.resourceSpans(joined)) })
 	if failed == nil { // else a client that was left behind may still read it
-		s.reuse(joined)
+		if r.joined == nil {
+			s.reuse(joined)
+		}
 		out.delivered += len(r.spans)
 		return
 	}
