@@ -129,48 +129,23 @@ const buffers = 4
 
 // space returns where to read the next bytes of the stream: into the ring, into a
 // buffer for the keeper if the ring is full, or into scratch if there is no
-// consumer any more.
+// consumer any more. If there is no room at all, the stream waits until the consumer
+// or the disk has made some, or until the consumer is detached because neither does.
 func (t *tap) space(scratch []byte) []byte {
 	if t == nil {
 		return scratch
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.lent = t.failure == nil && t.pending == 0 && t.spill == nil && t.ring.free() > 0
-	switch {
-	case t.lent:
-		return t.ring.space(len(scratch))
-	case t.failure == nil && !t.over:
-		return t.buffer(scratch)
-	}
-	return scratch
-}
-
-// buffer returns a buffer for the keeper. If there is none, the stream waits until
-// the consumer or the disk has made room, or until the consumer is detached because
-// neither does. It is called, and returns, with t.mu held.
-func (t *tap) buffer(scratch []byte) []byte {
-	t.keeping.Do(func() {
-		for range buffers {
-			t.free <- make([]byte, pieceSize)
+	var stalled *stall
+	for t.failure == nil && !t.over {
+		if t.lent = t.pending == 0 && t.spill == nil && t.ring.free() > 0; t.lent {
+			return t.ring.space(len(scratch))
 		}
-		go t.keepAll()
-	})
-	stalled := stall{moved: t.advanced(), cpu: t.cpu()}
-	for t.failure == nil {
-		select {
-		case b := <-t.free:
-			return b
-		default:
+		if stalled == nil {
+			stalled = &stall{moved: t.advanced(), cpu: t.cpu()}
 		}
-		t.mu.Unlock()
-		var b []byte
-		select {
-		case b = <-t.free:
-		case <-time.After(stallLook):
-		}
-		t.mu.Lock()
-		if b != nil {
+		if b := t.buffer(); b != nil {
 			return b
 		}
 		stalled.look(stallLook, t.advanced(), t.cpu())
@@ -181,7 +156,36 @@ func (t *tap) buffer(scratch []byte) []byte {
 			t.detach(errStalled)
 		}
 	}
+	t.lent = false
 	return scratch
+}
+
+// buffer returns a buffer for the keeper. It returns nil if there is none for a
+// while, or if nothing can be spilled and the ring has room. It is called, and
+// returns, with t.mu held.
+func (t *tap) buffer() []byte {
+	var room chan struct{} // the keeper waits for room itself
+	if t.spillMax == 0 && t.spill == nil && t.pending == 0 {
+		room = t.room
+	} else {
+		t.keeping.Do(t.startKeeper)
+	}
+	t.mu.Unlock()
+	defer t.mu.Lock()
+	select {
+	case b := <-t.free:
+		return b
+	case <-room:
+	case <-time.After(stallLook):
+	}
+	return nil
+}
+
+func (t *tap) startKeeper() {
+	for range buffers {
+		t.free <- make([]byte, pieceSize)
+	}
+	go t.keepAll()
 }
 
 // wrote hands the consumer a piece of the stream that has been written to stdout. p
