@@ -10,17 +10,22 @@ import (
 
 // A cursorLine is one line's top level.
 type cursorLine struct {
+	cursorFields
+	arguments, outcome, facts facts
+
+	words    words
+	unquoted []byte // ids that were escaped
+}
+
+// cursorFields are what is read of each line anew.
+type cursorFields struct {
 	Event
 	typ, subtype []byte
 	result       []byte // a result's or an error's text
 
-	tool      Tool
-	usage     Usage
-	arguments facts
-	outcome   facts
-	facts     facts
-	awaited   awaited
-
+	tool       Tool
+	usage      Usage
+	awaited    awaited
 	background backgrounding
 
 	// Times by the clock of the tool runner.
@@ -29,9 +34,6 @@ type cursorLine struct {
 	hooks, hookBytes int
 	hookNames        []byte
 
-	words    words
-	unquoted []byte // ids that were escaped
-
 	texts           int   // texts read
 	textAt, stampAt place // of the last text, between its quotes, and the timestamp
 }
@@ -39,10 +41,8 @@ type cursorLine struct {
 // read reads one JSON object. It returns false if the text is not an object or is
 // truncated.
 func (l *cursorLine) read(r *jsonscan.Reader) bool {
-	*l = cursorLine{
-		arguments: l.arguments[:0], outcome: l.outcome[:0], facts: l.facts[:0], hookNames: l.hookNames[:0],
-		words: l.words, unquoted: l.unquoted[:0],
-	}
+	l.cursorFields = cursorFields{}
+	l.arguments, l.outcome, l.facts, l.unquoted = l.arguments[:0], l.outcome[:0], l.facts[:0], l.unquoted[:0]
 	if r.Peek() != '{' {
 		r.Fail()
 		return false

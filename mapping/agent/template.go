@@ -106,12 +106,9 @@ func (t *template) read(line []byte) bool {
 // leadingMillis reads the milliseconds that s begins with. t is 0 if they are not a
 // valid instant.
 func leadingMillis(s []byte) (t Instant, rest []byte) {
-	ms, n := int64(0), 0
-	for ; n < len(s) && s[n]-'0' <= 9 && ms < maxMillis; n++ {
-		ms = 10*ms + int64(s[n]-'0')
-	}
+	ms, size := jsonscan.Digits(s)
 	if ms >= maxMillis {
 		return 0, s
 	}
-	return Instant(ms) * Milliseconds, s[n:]
+	return Instant(ms) * Milliseconds, s[size:]
 }

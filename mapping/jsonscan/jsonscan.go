@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"iter"
 	"math/bits"
-	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -131,52 +130,12 @@ func (r *Reader) Raw() []byte {
 // 64-bit integers as strings.
 func (r *Reader) Int() (n int64, ok bool) {
 	r.Peek()
-	start := r.I
-	for i, c := range r.B[start:] { // the fast path for timestamps
-		if '0' <= c && c <= '9' {
-			n = 10*n + int64(c-'0')
-			continue
-		}
-		if ends[c] && 0 < i && i < maxDigits {
-			r.I = start + i
-			return n, true
-		}
-		break
-	}
-	return parseInt(r.Raw())
-}
-
-// maxDigits is the number of digits at which a number may not fit into an int64.
-const maxDigits = 19
-
-// parseInt reads a number, or a string that holds one.
-func parseInt(v []byte) (n int64, ok bool) {
-	if len(v) > 1 && v[0] == '"' {
-		v = v[1 : len(v)-1]
-	}
-	if len(v) == 0 || len(v) > 32 {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(string(v), 10, 64)
-	if err == nil {
+	n, size := Digits(r.B[r.I:])
+	if next := r.I + size; size > 0 && next < len(r.B) && ends[r.B[next]] {
+		r.I = next
 		return n, true
 	}
-	f, err := strconv.ParseFloat(string(v), 64)
-	if err != nil || f != f || f >= 1<<63 || f < -1<<63 {
-		return 0, false
-	}
-	return int64(f), true
-}
-
-// digits reads a number that consists of digits only.
-func digits(v []byte) (n int64, ok bool) {
-	for _, c := range v {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = 10*n + int64(c-'0')
-	}
-	return n, 0 < len(v) && len(v) < maxDigits
+	return parseInt(r.Raw())
 }
 
 // Bool consumes a value and reports whether it is true.
