@@ -5,11 +5,17 @@ import "strings"
 // keyLines are the lengths of the lines of PEM bodies: RFC 7468's and OpenSSH's.
 var keyLines = [...]int{64, 70}
 
+// shortestKey is how long a text must be to have three such lines.
+const shortestKey = 3 * 64
+
 // bareKeys finds pieces of private keys without a first or last line, such as sed
 // prints: at least three lines of base64 of the length of PEM lines, outside of any
 // other block or string.
 func bareKeys(v *view, found func(start, end int)) {
 	t := v.text
+	if len(t) < shortestKey {
+		return
+	}
 	run := place{} // of lines
 	lines := 0
 	flush := func() {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // A class is what a name says about its value.
@@ -43,7 +44,11 @@ func classOf(name string) class {
 
 // classify is like classOf, but also knows the names of lists: api_keys.
 func classify(name string) (c class, plural bool) {
-	words := splitName(name)
+	if !mayName(name) {
+		return noSecret, false
+	}
+	var room [8]string
+	words := splitName(room[:0], name)
 	for len(words) > 1 && further[strings.TrimRight(words[len(words)-1], digits)] {
 		words = words[:len(words)-1]
 	}
@@ -64,6 +69,18 @@ func classify(name string) (c class, plural bool) {
 		}
 	}
 	return noSecret, false
+}
+
+// nameWords are the words one of which is in every name that says something about its
+// value, headers included.
+var nameWords = newMatcher([]string{
+	"pass", "pwd", "pw", "psk", "auth", "mnemonic", "phrase", "secret", "credential", "token", "salt", "key", "cookie",
+})
+
+// mayName reports whether a name may say something about its value. Most do not,
+// and to split a name takes ten times as long.
+func mayName(name string) bool {
+	return nameWords.in(name) || strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf })
 }
 
 // classOfWord returns the class of a name by its last two words.
@@ -107,9 +124,8 @@ var counted = []string{
 	"special", "color", "design", "pagination",
 }
 
-// splitName splits a name into lower-case words.
-func splitName(name string) []string {
-	var words []string
+// splitName splits a name into lower-case words, which it appends to words.
+func splitName(words []string, name string) []string {
 	start := 0
 	cut := func(end int) {
 		if end > start {

@@ -92,6 +92,9 @@ func (r *Redactor) FindAcross(text string) []Finding {
 
 // apart sorts findings and merges those that overlap. It drops those in marks.
 func apart(text string, found []Finding) []Finding {
+	if len(found) == 0 {
+		return nil
+	}
 	slices.SortStableFunc(found, func(a, b Finding) int {
 		if a.Start != b.Start {
 			return a.Start - b.Start
@@ -124,7 +127,7 @@ func Merge(found []Finding) []Finding {
 // Named finds the secret in the value of a member or variable, if its name says
 // that the value is secret: password, api_key, Authorization.
 func (r *Redactor) Named(name, text string) (f Finding, ok bool) {
-	if isMark(text) {
+	if !mayName(name) || isMark(text) {
 		return Finding{}, false
 	}
 	rule, start := "", 0

@@ -97,19 +97,47 @@ func newRuleSet(rules []rule, off []string) *ruleSet {
 
 // find returns the findings of all rules, in the order of the rules. If members is
 // set, it also searches the strings of JSON by themselves.
-func (s *ruleSet) find(text string, members bool) (found []Finding) {
+func (s *ruleSet) find(text string, members bool) []Finding {
+	var found []Finding
+	if len(s.anywhere) > 0 {
+		found = s.findAnywhere(text)
+	}
+	v, shown := (*view)(nil), text
+	if has := bytesOf(text); has != 0 {
+		v = newViewOf(text, has)
+		shown = v.text
+	}
+	hits := s.hitsIn(shown)
+	if hits == nil {
+		if len(shown) < shortestKey {
+			return found // most texts
+		}
+		hits = s.newHits()
+	}
+	defer hits.free(s)
+	if v == nil {
+		v = &view{text: text}
+	}
+	return s.findAt(hits, text, v, members, found)
+}
+
+// findAnywhere returns the findings of the rules without keywords.
+func (s *ruleSet) findAnywhere(text string) (found []Finding) {
 	for _, n := range s.anywhere {
 		r := &s.rules[n]
 		r.find(&view{text: text}, nil, func(start, end int) { found = append(found, Finding{start, end, r.name}) })
 	}
-	v := newView(text)
-	if s.bareKeys {
-		bareKeys(v, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), rulePrivateKey}) })
-	}
-	hits := s.newHits()
-	defer hits.free(s)
-	marks := marksIn(v.text)
-	s.matcher.find(v.text, func(word, start, end int) {
+	return found
+}
+
+// hitsIn returns the words in the text of a view, nil if there are none.
+func (s *ruleSet) hitsIn(text string) *ruleHits {
+	var hits *ruleHits
+	var marks []place
+	s.matcher.find(text, func(word, start, end int) {
+		if hits == nil {
+			hits, marks = s.newHits(), marksIn(text)
+		}
 		for len(marks) > 0 && marks[0].end <= start {
 			marks = marks[1:]
 		}
@@ -117,12 +145,24 @@ func (s *ruleSet) find(text string, members bool) (found []Finding) {
 			return
 		}
 		for _, n := range s.rulesByKeyword[word] {
-			if accepts := s.rules[n].accepts; accepts != nil && !accepts(v.text, place{start, end}) {
+			if accepts := s.rules[n].accepts; accepts != nil && !accepts(text, place{start, end}) {
 				continue
 			}
 			hits.add(n, place{start, end})
 		}
 	})
+	if hits != nil && len(hits.rules) == 0 {
+		hits.free(s)
+		return nil
+	}
+	return hits
+}
+
+// findAt adds what the rules find at their words to found.
+func (s *ruleSet) findAt(hits *ruleHits, text string, v *view, members bool, found []Finding) []Finding {
+	if s.bareKeys {
+		bareKeys(v, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), rulePrivateKey}) })
+	}
 	slices.Sort(hits.rules)
 	var names []place
 	for _, n := range hits.rules {

@@ -100,7 +100,7 @@ func isReference(lower string) bool {
 // isName reports whether a value is itself the name of a secret:
 // encryptionKey1024.
 func isName(v string) bool {
-	return isIdentifier(strings.ReplaceAll(v, "-", "_")) && len(splitName(v)) > 1 && classOf(v) != noSecret && !isRandom(v)
+	return isIdentifier(strings.ReplaceAll(v, "-", "_")) && len(splitName(nil, v)) > 1 && classOf(v) != noSecret && !isRandom(v)
 }
 
 // isStrong reports whether a word looks like a password: it has letters and

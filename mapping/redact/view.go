@@ -36,85 +36,42 @@ func (e *escape) after() int {
 }
 
 // newView returns the view of a text.
-func newView(raw string) *view {
-	leads := leadsOf(raw)
-	i := nextEscape(raw, 0, leads)
+func newView(raw string) *view { return newViewOf(raw, bytesOf(raw)) }
+
+// newViewOf is newView for a text of which it is known which bytes it has.
+func newViewOf(raw string, has byteSet) *view {
+	leads := leadsOf(raw, has)
+	i := -1
+	if leads != 0 {
+		i = nextEscape(raw, 0, leads)
+	}
 	if i < 0 {
-		return (&view{text: raw}).joined()
+		v := &view{text: raw}
+		if has&quotes == 0 {
+			return v
+		}
+		return v.joined()
 	}
 	v := &view{escapes: make([]escape, 0, strings.Count(raw, `\`))} // there are few others
-	b := make([]byte, 0, len(raw))
+	var b strings.Builder
+	b.Grow(len(raw))
 	last := 0
 	for i >= 0 {
 		c, width, ok := readEscape(raw[i:])
 		if ok {
-			b = append(b, raw[last:i]...)
-			v.escapes = append(v.escapes, escape{len(b), i, int32(width), raw[i], c == 0})
+			b.WriteString(raw[last:i])
+			v.escapes = append(v.escapes, escape{b.Len(), i, int32(width), raw[i], c == 0})
 			if c != 0 {
-				b = append(b, c)
+				b.WriteByte(c)
 			}
 			last = i + width
 		}
 		i = nextEscape(raw, i+width, leads)
 	}
-	v.text = string(append(b, raw[last:]...))
+	b.WriteString(raw[last:])
+	v.text = b.String()
 	return v.joined()
 }
-
-// leadsOf returns the bytes with which escapes begin in a text.
-func leadsOf(s string) string {
-	leads := `\`
-	if strings.IndexByte(s, '\x1b') >= 0 {
-		leads += "\x1b"
-	}
-	if isPercentEncoded(s) {
-		leads += "%"
-	}
-	last := byte(0)
-	absent := false
-	for _, c := range invisible {
-		if c[0] != last {
-			last = c[0]
-			absent = strings.IndexByte(s, last) < 0
-		}
-		if !absent && strings.Contains(s, c) && leads[len(leads)-1] != last {
-			leads += c[:1]
-		}
-	}
-	if strings.Contains(s, "&#") || strings.Contains(s, "&quot;") || strings.Contains(s, "&amp;") || strings.Contains(s, "&lt;") {
-		leads += "&"
-	}
-	return leads
-}
-
-// mayLead tells which bytes escapes can begin with.
-var mayLead = func() (may [256]bool) {
-	for _, c := range []byte("\\\x1b%&\xc2\xe2\xef") {
-		may[c] = true
-	}
-	return may
-}()
-
-// nextEscape returns where the next escape may begin, -1 if none does.
-func nextEscape(s string, from int, leads string) int {
-	if len(leads) == 1 {
-		n := strings.IndexByte(s[from:], leads[0])
-		if n < 0 {
-			return -1
-		}
-		return from + n
-	}
-	for i := from; i < len(s); i++ {
-		if mayLead[s[i]] && strings.IndexByte(leads, s[i]) >= 0 {
-			return i
-		}
-	}
-	return -1
-}
-
-// invisible are characters without a width: soft hyphens, zero-width spaces and
-// joiners, and byte order marks.
-var invisible = [...]string{"\u00ad", "\u200b", "\u200c", "\u200d", "\u2060", "\ufeff"}
 
 // readEscape decodes the escape that s begins with; c is 0 for what has no width,
 // such as a color. If there is none, width is the number of bytes to skip.
@@ -201,20 +158,6 @@ func continued(rest string) byte {
 // line break, escaped as often as each other: 2 and 1 in JSON, 4 and 2 in JSON in a
 // string of JSON.
 func isContinuation(n int) bool { return n == 3 || n == 6 || n == 12 || n == 24 }
-
-// isPercentEncoded reports whether a quote, a colon or an equals sign in a text is
-// percent-encoded. In other texts a percent sign is nothing but that.
-func isPercentEncoded(s string) bool {
-	for {
-		n := strings.IndexByte(s, '%')
-		if n < 0 || n+3 > len(s) {
-			return false
-		}
-		if s = s[n+1:]; s[0] == '3' && strings.IndexByte("ADad", s[1]) >= 0 || s[0] == '2' && s[1] == '2' {
-			return true
-		}
-	}
-}
 
 // codePoint reads u003d, x3d, 033 or e.
 func codePoint(s string) (c byte, size int) {
