@@ -5,10 +5,8 @@ package content
 
 import (
 	"fmt"
-	"strings"
 	"unicode/utf8"
 
-	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/redact"
 )
 
@@ -23,11 +21,13 @@ const (
 )
 
 // A Capture captures content from a stream: with secrets redacted, and truncated to
-// the size of an attribute. A nil Capture captures nothing.
+// the size of an attribute. A nil Capture captures nothing. A Capture is not safe for
+// concurrent use.
 type Capture struct {
 	texts    bool // texts too, not only details
 	max      int
 	redactor *redact.Redactor
+	*scratch
 }
 
 // New returns a Capture for attributes of at most maxBytes, nil for [None]. A nil
@@ -46,7 +46,7 @@ func New(level Level, maxBytes int, redactor *redact.Redactor) (*Capture, error)
 			return nil, err
 		}
 	}
-	return &Capture{texts: level == Full, max: maxBytes, redactor: redactor}, nil
+	return &Capture{texts: level == Full, max: maxBytes, redactor: redactor, scratch: newScratch()}, nil
 }
 
 // WithMax returns a Capture like c that cuts at maxBytes.
@@ -55,7 +55,7 @@ func (c *Capture) WithMax(maxBytes int) *Capture {
 		return nil
 	}
 	other := *c
-	other.max = maxBytes
+	other.max, other.scratch = maxBytes, newScratch()
 	return &other
 }
 
@@ -111,7 +111,7 @@ func (c *Capture) String(escaped []byte) (s string, lost int) {
 		return "", 0
 	}
 	vr := valueReader{Capture: c, room: c.max + margin}
-	s, whole := vr.string("", escaped)
+	s, whole := vr.string("", escaped, 0)
 	s, lost = truncated(s, c.max, !whole)
 	return s, vr.lost + lost
 }
@@ -123,7 +123,7 @@ func (c *Capture) Next(escaped []byte, before *Endings) (s string, lost int) {
 	}
 	vr := valueReader{Capture: c, room: c.max + margin}
 	n := vr.take(escaped)
-	whole := strings.ToValidUTF8(string(jsonscan.Unquote(escaped[:n])), "\uFFFD")
+	whole := unescape(escaped[:n])
 	ending := before.byKind[0]
 	before.add(0, whole)
 	shown := len(whole)
@@ -145,7 +145,7 @@ func (c *Capture) Tail(to *Attributes, key, s string) {
 	if c == nil || s == "" {
 		return
 	}
-	s = strings.ToValidUTF8(s, "\uFFFD")
+	s = valid(s)
 	longest := min(c.max, maxTail)
 	whole := s
 	s = without(s, c.redactor.Find(s), suffix(s, longest), len(s)) // redacted: the secrets are replaced by marks
@@ -167,12 +167,18 @@ func suffix(s string, n int) int {
 
 // JSON captures a value as JSON, cut to the maximum size of an attribute.
 func (c *Capture) JSON(to *Attributes, key string, v *Value, lost int) {
-	cut := v.cut(c.max)
-	if cut > 0 && v.kind >= array && len(v.items) == 0 {
-		to.Lost += lost + cut // not even a part of it fits
-		return
+	b := v.append(c.buffer())
+	if len(b) > c.max {
+		cut := v.cut(c.max)
+		lost += cut
+		if cut > 0 && v.kind >= array && len(v.items) == 0 {
+			to.Lost += lost // not even a part of it fits
+			return
+		}
+		b = v.append(b[:0])
 	}
-	to.Add(key, string(v.append(nil)), lost+cut)
+	to.Add(key, string(b), lost)
+	c.buf = b
 }
 
 // Raw captures JSON as an agent wrote it.

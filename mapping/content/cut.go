@@ -76,7 +76,7 @@ func (v *Value) size(longest int) int {
 	n := 2 + max(0, len(v.items)-1)
 	for i := range v.items {
 		if v.kind == object {
-			n += quotedLen(v.names[i]) + 1
+			n += quotedLen(v.items[i].name) + 1
 		}
 		n += v.items[i].size(longest)
 	}
@@ -90,6 +90,7 @@ func (v *Value) shorten(longest int) (lost int) {
 		lost = len(v.text) - n
 		v.text, v.open = v.text[:n], v.open || lost > 0
 	}
+	v.own()
 	for i := range v.items {
 		lost += v.items[i].shorten(longest)
 	}
@@ -109,6 +110,7 @@ func (v *Value) prune(room int) (size int, ok bool) {
 		room -= mark
 	}
 	size = 2
+	v.own()
 	kept := 0
 	for i := range v.items {
 		own := 0
@@ -116,7 +118,7 @@ func (v *Value) prune(room int) (size int, ok bool) {
 			own++ // the comma
 		}
 		if v.kind == object {
-			own += quotedLen(v.names[i]) + 1
+			own += quotedLen(v.items[i].name) + 1
 		}
 		n, fits := v.items[i].prune(room - size - own)
 		if !fits || size+own+n > room {
@@ -127,16 +129,10 @@ func (v *Value) prune(room int) (size int, ok bool) {
 		}
 		size += own + n
 		v.items[kept] = v.items[i]
-		if v.kind == object {
-			v.names[kept] = v.names[i]
-		}
 		kept++
 	}
 	dropped := kept < len(v.items)
 	v.items = v.items[:kept]
-	if v.kind == object {
-		v.names = v.names[:kept]
-	}
 	if dropped && mark > 0 {
 		v.markEnd()
 		size = v.size(math.MaxInt)
@@ -149,11 +145,11 @@ func (v *Value) markEnd() {
 	if v.typed {
 		return
 	}
-	if v.kind == array {
-		v.items = append(v.items, fixedValue(Truncated))
-		return
+	mark := fixedValue(Truncated)
+	if v.kind == object {
+		mark = named(Truncated, Value{text: "true"})
 	}
-	*v = v.member(Truncated, Value{text: "true"})
+	v.items = append(v.items, mark)
 }
 
 // Prefix returns the length of the longest prefix of s that has at most n bytes
@@ -177,13 +173,12 @@ func appendQuoted(b []byte, s string) []byte {
 	b = append(b, '"')
 	from := 0
 	for i := range len(s) {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' {
+		if escapeLen[s[i]] == 0 {
 			continue
 		}
 		b = append(append(b, s[from:i]...), '\\')
 		from = i + 1
-		switch c {
+		switch c := s[i]; c {
 		case '"', '\\':
 			b = append(b, c)
 		case '\n':

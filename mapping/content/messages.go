@@ -10,9 +10,9 @@ func Messages(m ...Value) Value { return Value{kind: array, typed: true, items: 
 
 // Message returns a message of parts. An input has no finish reason.
 func Message(role string, parts []Value, finishReason string) Value {
-	v := Value{fixed: true}.member("role", fixedValue(role)).member("parts", Value{kind: array, typed: true, items: parts})
+	v := fixedObject(named("role", fixedValue(role)), named("parts", Value{kind: array, typed: true, items: parts}))
 	if finishReason != "" {
-		v = v.member("finish_reason", fixedValue(finishReason))
+		v.items = append(v.items, named("finish_reason", fixedValue(finishReason)))
 	}
 	return v
 }
@@ -22,19 +22,17 @@ func TextPart(kind, content string) Value {
 	content, cut := strings.CutSuffix(content, Truncated)
 	text := stringValue(content)
 	text.open = cut
-	return Value{fixed: true}.member("type", fixedValue(kind)).member("content", text)
+	return fixedObject(named("type", fixedValue(kind)), named("content", text))
 }
 
 // ToolCallPart returns the part of a message in which the model calls a tool.
 func ToolCallPart(id, name string, arguments Value) Value {
-	return Value{fixed: true}.member("type", fixedValue("tool_call")).
-		member("id", fixedValue(id)).member("name", fixedValue(name)).member("arguments", arguments)
+	return fixedObject(named("type", fixedValue("tool_call")), named("id", fixedValue(id)), named("name", fixedValue(name)), named("arguments", arguments))
 }
 
 // ToolResponsePart returns the part that answers a tool call.
 func ToolResponsePart(id string, response Value) Value {
-	return Value{fixed: true}.member("type", fixedValue("tool_call_response")).
-		member("id", fixedValue(id)).member("response", response)
+	return fixedObject(named("type", fixedValue("tool_call_response")), named("id", fixedValue(id)), named("response", response))
 }
 
 // Object returns an object without members.

@@ -1,0 +1,348 @@
+package content
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spantee/spantee/mapping/jsonscan"
+)
+
+// A valueReader reads JSON into a Value and redacts secrets.
+type valueReader struct {
+	*Capture
+	whole string   // the JSON, if it is short
+	room  int      // for texts
+	items int      // that may still come
+	lost  int      // bytes for which there was no room
+	found []string // secrets, each followed by its mark
+	marks []string // marks, each twice, so that they replace themselves and nothing is found in them
+}
+
+// Value reads JSON. Text that is not JSON becomes a string.
+func (c *Capture) Value(raw []byte) (v Value, lost int) {
+	vr := valueReader{Capture: c, room: 4 * (c.max + margin), items: maxItems}
+	vr.searchWhole(raw)
+	r := jsonscan.Reader{B: raw}
+	v = vr.read(&r, "", 0)
+	if !r.End() || r.Bad {
+		return c.stringOf(raw)
+	}
+	if len(vr.found) > 0 {
+		v.forget(strings.NewReplacer(slices.Concat(vr.marks, vr.found)...))
+	}
+	return v, vr.lost
+}
+
+// searchWhole looks for secrets that only their context reveals: a value whose name
+// is in another member, or an argument after an option.
+func (vr *valueReader) searchWhole(raw []byte) {
+	shown := heads(raw, vr.max+margin, vr.room)
+	text := string(shown)
+	if len(shown) == len(raw) {
+		vr.whole = text
+	}
+	for _, f := range vr.redactor.FindAcross(text) {
+		for piece := range pieces(text[f.Start:f.End]) {
+			vr.remember(unescape([]byte(piece)), f.Mark())
+		}
+	}
+}
+
+// pieces iterates over what a secret has in each string of JSON: a program may join
+// them.
+func pieces(secret string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		start, inside := 0, true
+		for i := 0; i < len(secret); i++ {
+			switch {
+			case secret[i] == '\\':
+				i++
+			case secret[i] == '"' && inside:
+				if !yield(secret[start:i]) {
+					return
+				}
+				inside = false
+			case secret[i] == '"':
+				start, inside = i+1, true
+			}
+		}
+		if inside {
+			yield(secret[start:])
+		}
+	}
+}
+
+// heads returns the first limit bytes of JSON, with each string shortened to its
+// first longest bytes.
+func heads(raw []byte, longest, limit int) []byte {
+	if len(raw) <= longest {
+		return raw
+	}
+	var b []byte
+	r := jsonscan.Reader{B: raw}
+	from := 0
+	for len(b)+r.I-from < limit {
+		quote := bytes.IndexByte(raw[r.I:], '"')
+		if quote < 0 {
+			break
+		}
+		r.I += quote
+		start := r.I + 1
+		if s := r.Quoted(); len(s) > longest {
+			b = append(b, raw[from:start+wholeEscapes(s, longest)]...)
+			from = r.I - 1
+		}
+	}
+	rest := raw[from:]
+	b = append(b, rest[:min(len(rest), max(0, limit-len(b)))]...)
+	return b[:min(len(b), limit)]
+}
+
+// wholeEscapes returns the length of a prefix of an escaped text: about n bytes,
+// without a partial escape at its end.
+func wholeEscapes(escaped []byte, n int) int {
+	for i := max(0, n-12); i < n; i++ {
+		if escaped[i] == '\\' {
+			return i
+		}
+	}
+	return n
+}
+
+// stringOf makes a string of a text.
+func (c *Capture) stringOf(raw []byte) (v Value, lost int) {
+	vr := valueReader{Capture: c, room: c.max + margin}
+	n := vr.take(raw)
+	v = stringValue(vr.redacted("", string(raw[:n]), n == len(raw)))
+	v.open = n < len(raw)
+	return v, vr.lost
+}
+
+func (vr *valueReader) read(r *jsonscan.Reader, name string, depth int) Value {
+	c := r.Peek()
+	if depth >= maxDepth && (c == '{' || c == '[') {
+		vr.lost += len(r.Raw())
+		return fixedValue(Truncated)
+	}
+	switch c {
+	case '{':
+		v := Value{kind: object}
+		from := len(vr.unfinished)
+		dropped := false
+		for key := range r.Members() {
+			if vr.full(r) {
+				dropped = true
+				continue
+			}
+			shown, itsName := vr.name(key)
+			if itsName == "value" {
+				itsName = nameOfValue(vr.unfinished[from:])
+			}
+			item := vr.read(r, itsName, depth+1)
+			item.name = shown
+			vr.unfinished = append(vr.unfinished, item)
+		}
+		v.items = vr.finish(from)
+		if dropped {
+			v.markEnd()
+		}
+		return v
+	case '[':
+		v := Value{kind: array}
+		from := len(vr.unfinished)
+		dropped := false
+		for range r.Elements() {
+			if vr.full(r) {
+				dropped = true
+				continue
+			}
+			item := vr.read(r, name, depth+1)
+			vr.unfinished = append(vr.unfinished, item)
+			if name = ""; item.kind == text && strings.HasPrefix(item.text, "--") {
+				name = item.text // ["--password", ".."]
+			}
+		}
+		v.items = vr.finish(from)
+		if dropped {
+			v.markEnd()
+		}
+		return v
+	case '"':
+		return vr.text(name, r.Str(), r.I-1)
+	}
+	raw := r.Raw()
+	if isLiteral(raw) {
+		s := vr.unquoted(raw, r.I)
+		if _, secret := vr.redactor.Named(name, s); !secret {
+			return Value{text: s}
+		}
+	}
+	return vr.text(name, raw, r.I)
+}
+
+// isLiteral reports whether JSON that is not a string, an array or an object is valid.
+func isLiteral(raw []byte) bool {
+	switch string(raw) {
+	case "true", "false", "null":
+		return true
+	}
+	return len(raw) < 64 && json.Valid(raw)
+}
+
+// finish takes the items that were read since from.
+func (vr *valueReader) finish(from int) []Value {
+	items := slices.Clone(vr.unfinished[from:])
+	clear(vr.unfinished[from:])
+	vr.unfinished = vr.unfinished[:from]
+	return items
+}
+
+// name reads the name of a member: as it is shown, and what it is called.
+func (vr *valueReader) name(key []byte) (shown, name string) {
+	n := vr.take(key)
+	whole := n == len(key)
+	if known, ok := vr.harmless[string(key)]; ok && whole {
+		return known, known
+	}
+	name = string(jsonscan.Unquote(key))
+	before := name
+	if !whole {
+		before = string(jsonscan.Unquote(key[:n]))
+	}
+	shown = vr.redacted("", before, whole)
+	const longest, most = 64, 1024
+	if whole && shown == name && len(key) <= longest {
+		if len(vr.harmless) >= most {
+			clear(vr.harmless)
+		}
+		vr.harmless[string(key)] = name
+	}
+	return shown, name
+}
+
+// full reports whether no more items fit. If so, it skips one.
+func (vr *valueReader) full(r *jsonscan.Reader) bool {
+	if vr.items--; vr.items >= 0 {
+		return false
+	}
+	vr.lost += len(r.Raw())
+	return true
+}
+
+// nameOfValue returns the name that applies to the value in
+// {"name":"TOKEN","value":".."}, or "value" if there is none.
+func nameOfValue(members []Value) string {
+	for i := range members {
+		if m := &members[i]; (m.name == "name" || m.name == "key") && m.kind == text {
+			return m.text
+		}
+	}
+	return "value"
+}
+
+// unescape decodes what stands between the quotes of a JSON string.
+func unescape(escaped []byte) string {
+	return valid(string(jsonscan.Unquote(escaped)))
+}
+
+// valid is strings.ToValidUTF8, four times as fast for text that is valid.
+func valid(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+// string reads what stands between a string's quotes, and tells if that is all.
+func (vr *valueReader) string(name string, escaped []byte, end int) (s string, whole bool) {
+	n := vr.take(escaped)
+	whole = n == len(escaped)
+	return vr.redacted(name, vr.unquoted(escaped[:n], end-len(escaped)+n), whole), whole
+}
+
+// unquoted decodes what ends in the JSON at end. Most texts need no copy.
+func (vr *valueReader) unquoted(escaped []byte, end int) string {
+	if vr.whole == "" || bytes.IndexByte(escaped, '\\') >= 0 {
+		return string(jsonscan.Unquote(escaped))
+	}
+	return vr.whole[end-len(escaped) : end]
+}
+
+func (vr *valueReader) text(name string, escaped []byte, end int) Value {
+	s, whole := vr.string(name, escaped, end)
+	v := stringValue(s)
+	v.open = !whole
+	return v
+}
+
+// take returns how many bytes of a text that may have escapes fit into the room.
+func (vr *valueReader) take(escaped []byte) int {
+	n := min(len(escaped), vr.room, vr.max+margin)
+	if n < len(escaped) {
+		n = wholeEscapes(escaped, n)
+		vr.lost += jsonscan.UnquotedLen(escaped) - jsonscan.UnquotedLen(escaped[:n])
+	}
+	vr.room -= n
+	return n
+}
+
+// redacted removes the secrets from a text. If the text is not whole, it removes
+// the margin, too.
+func (vr *valueReader) redacted(name, s string, whole bool) string {
+	s = valid(s)
+	shown := len(s)
+	if !whole {
+		shown = Prefix(s, max(0, shown-margin))
+		vr.lost += len(s) - shown
+	}
+	var secrets []finding
+	if f, ok := vr.redactor.Named(name, s); ok {
+		secrets = []finding{f}
+	} else {
+		secrets = vr.redactor.Find(s)
+	}
+	for _, f := range secrets {
+		vr.remember(s[f.Start:f.End], f.Mark())
+	}
+	return without(s, secrets, 0, shown)
+}
+
+func (vr *valueReader) remember(secret, mark string) {
+	const shortest, most = 5, 64
+	if len(secret) >= shortest && len(vr.found) < 2*most {
+		vr.found = append(vr.found, secret, mark)
+		vr.marks = append(vr.marks, mark, mark)
+	}
+}
+
+// without returns s[start:end] with each secret replaced by its mark. The mark of a
+// secret that lies only partly in that range stands where the secret begins.
+func without(s string, secrets []finding, start, end int) string {
+	var b strings.Builder
+	at := start
+	for _, f := range secrets {
+		if f.End <= start {
+			continue
+		}
+		if f.Start >= end {
+			break
+		}
+		if f.Start > at {
+			b.WriteString(s[at:f.Start])
+		}
+		if f.Start >= start {
+			b.WriteString(f.Mark())
+		}
+		at = f.End
+	}
+	if at == start && b.Len() == 0 {
+		return s[start:max(start, end)]
+	}
+	if at < end {
+		b.WriteString(s[at:end])
+	}
+	return b.String()
+}
