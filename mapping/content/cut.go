@@ -33,21 +33,22 @@ func truncated(s string, limit int, cut bool) (shown string, lost int) {
 // cut shortens v to at most limit bytes and returns how many it cut: first from the
 // ends of the longest strings, then whole elements and members, the last first.
 func (v *Value) cut(limit int) (lost int) {
-	before := v.size(limit + 1)
-	if before <= limit {
+	if v.size(limit+1, nil) <= limit {
 		return 0
 	}
 	const shortest = 16
 	low, high := shortest, limit // low is short enough, or as short as it gets
+	var m measured
 	for low < high {
-		if middle := (low + high + 1) / 2; v.size(middle) <= limit {
+		m.next = 0
+		if middle := (low + high + 1) / 2; v.size(middle, &m) <= limit {
 			low = middle
 		} else {
 			high = middle - 1
 		}
 	}
 	lost = v.shorten(low)
-	if full := v.size(math.MaxInt); full > limit {
+	if full := v.size(math.MaxInt, nil); full > limit {
 		if left, ok := v.prune(limit); ok {
 			lost += full - left
 		} else {
@@ -58,27 +59,55 @@ func (v *Value) cut(limit int) (lost int) {
 	return lost
 }
 
+// A measured is how long the beginnings of the strings of a value are as JSON. Each
+// measurement of the same value goes on from the one before, so that all of them
+// together look at a string about twice.
+type measured struct {
+	strings []struct{ at, len int }
+	next    int
+}
+
+// quotedLen is quotedLen(s[:n]) for the next string.
+func (m *measured) quotedLen(s string, n int) int {
+	if m == nil {
+		return quotedLen(s[:n])
+	}
+	if m.next == len(m.strings) {
+		m.strings = append(m.strings, struct{ at, len int }{0, quotedLen("")})
+	}
+	k := &m.strings[m.next]
+	m.next++
+	if n >= k.at {
+		k.len += quotedLen(s[k.at:n]) - quotedLen("")
+	} else {
+		k.len -= quotedLen(s[n:k.at]) - quotedLen("")
+	}
+	k.at = n
+	return k.len
+}
+
 // size returns how many bytes v takes with its strings cut to longest.
-func (v *Value) size(longest int) int {
+func (v *Value) size(longest int, m *measured) int {
 	switch v.kind {
 	case literal:
 		return len(v.text)
 	case text:
-		if v.fixed {
-			return quotedLen(v.text)
+		n := len(v.text)
+		if !v.fixed {
+			n = shortened(v.text, longest)
 		}
-		n := shortened(v.text, longest)
-		if n < len(v.text) || v.open {
-			return quotedLen(v.text[:n]) + len(Truncated)
+		size := m.quotedLen(v.text, n)
+		if n < len(v.text) || v.open && !v.fixed {
+			size += len(Truncated)
 		}
-		return quotedLen(v.text)
+		return size
 	}
 	n := 2 + max(0, len(v.items)-1)
 	for i := range v.items {
 		if v.kind == object {
 			n += quotedLen(v.items[i].name) + 1
 		}
-		n += v.items[i].size(longest)
+		n += v.items[i].size(longest, m)
 	}
 	return n
 }
@@ -101,11 +130,11 @@ func (v *Value) shorten(longest int) (lost int) {
 // false if nothing fits.
 func (v *Value) prune(room int) (size int, ok bool) {
 	if v.kind < array {
-		size = v.size(math.MaxInt)
+		size = v.size(math.MaxInt, nil)
 		return size, size <= room
 	}
 	mark := 0
-	if !v.fixed && !v.typed && v.size(math.MaxInt) > room {
+	if !v.fixed && !v.typed && v.size(math.MaxInt, nil) > room {
 		mark = len(`,"[truncated]":true`)
 		room -= mark
 	}
@@ -135,7 +164,7 @@ func (v *Value) prune(room int) (size int, ok bool) {
 	v.items = v.items[:kept]
 	if dropped && mark > 0 {
 		v.markEnd()
-		size = v.size(math.MaxInt)
+		size = v.size(math.MaxInt, nil)
 	}
 	return size, size <= room+mark
 }

@@ -1,8 +1,10 @@
 package content
 
 import (
+	"bytes"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spantee/spantee/mapping/redact"
 )
@@ -28,6 +30,10 @@ type Piece struct {
 // Add adds a text to the current piece. The text is escaped, as between the quotes
 // of a JSON string.
 func (s *Segment) Add(escaped []byte) {
+	if !s.over && len(s.buf)+len(escaped) <= maxSegment && bytes.IndexByte(escaped, '\\') < 0 && utf8.Valid(escaped) {
+		s.buf = append(s.buf, escaped...) // most pieces are a few plain words
+		return
+	}
 	words := unescape(escaped)
 	room := 0
 	if !s.over {

@@ -41,7 +41,7 @@ func KnownID(s string) bool {
 func isShortID(s string) bool {
 	const ulid, hex = 26, 20
 	return len(s) == ulid && s[0] <= '7' && strings.Trim(s, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") == "" ||
-		len(s) <= hex && strings.Trim(s, hexes) == ""
+		len(s) <= hex && inHexes.all(s)
 }
 
 func isNameBreak(c rune) bool { return strings.ContainsRune(" \t\n\r/:,;()[]{}<>|\"'`", c) }
@@ -58,7 +58,7 @@ var idPrefixes = []string{
 func hasIDForm(s string) bool {
 	const longest = 96
 	for _, p := range idPrefixes {
-		if rest, ok := strings.CutPrefix(s, p); ok && len(rest) <= longest && strings.Trim(rest, word+".|~") == "" {
+		if rest, ok := strings.CutPrefix(s, p); ok && len(rest) <= longest && inIDs.all(rest) {
 			return true
 		}
 	}
@@ -91,7 +91,7 @@ func isUUID(s string) bool {
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return false
 	}
-	return strings.Trim(s, hexes+"-") == ""
+	return hexesAndDashes.all(s)
 }
 
 // isUUIDPart reports whether a text is a UUID with a short suffix: agents number
@@ -101,4 +101,4 @@ func isUUIDPart(s string) bool {
 }
 
 // isHexRun reports whether a word is nothing but hexadecimal digits.
-func isHexRun(s string) bool { return len(s) >= 24 && strings.Trim(s, hexes) == "" && turnsOf(s) > 0 }
+func isHexRun(s string) bool { return len(s) >= 24 && inHexes.all(s) && turnsOf(s) > 0 }

@@ -18,12 +18,14 @@ const longestGap = 160
 var joiners = [...]string{".concat(", "++", "+", "..", ".", "||", "<>", "<<", "& _", "&", "~", "^"}
 
 // mayJoin tells what a gap may go on with after its quote and spaces.
-var mayJoin = func() (may [256]bool) {
-	for _, c := range []byte(".+|<&~^,)\"'`bBrRuUfFL@$") {
-		may[c] = true
-	}
-	return may
-}()
+var mayJoin = setOfLetters(".+|<&~^,)\"'`bBrRuUfFL@$")
+
+// A piece of a string does not end after these bytes, and a gap does not go on with
+// other bytes than those after its first quote.
+var (
+	noEnd   = setOfLetters(" \t\r\n\"'`=:([{,;+|&<>")
+	mayGoOn = setOfLetters(".+|<&~^,)\"'`@$/ \t\r\n" + alnum + "_")
+)
 
 // A quoteSearch finds the next quote in a text by three searches for one byte, which
 // are several times faster than a look at each byte.
@@ -124,7 +126,7 @@ func (v *view) gaps() (gaps, closings []gap) {
 		if open.end > 0 && i == open.start {
 			quote = open.quote
 		}
-		end, comma := v.gap(i, first == listed || first > 0 && strings.IndexByte(":,=", t[first-1]) < 0)
+		end, comma := v.gap(i, first == listed || first > 0 && t[first-1] != ':' && t[first-1] != ',' && t[first-1] != '=')
 		if comma && first != listed && !inJoinedList(t, first, i) {
 			end = 0
 		}
@@ -154,7 +156,7 @@ func (v *view) gaps() (gaps, closings []gap) {
 // list is joined.
 func (v *view) gap(i int, mayList bool) (end int, comma bool) {
 	t := v.text
-	if strings.IndexByte(" \t\r\n\"'`=:([{,;+|&<>", t[i-1]) >= 0 {
+	if noEnd[t[i-1]] || !mayGoOn[t[i+1]] {
 		return 0, false
 	}
 	limit := min(len(t), i+longestGap)

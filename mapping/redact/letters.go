@@ -45,13 +45,14 @@ func separator(s string, quotedName bool) int {
 	return 0
 }
 
-func isDigits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 func isUpper(c byte) bool    { return 'A' <= c && c <= 'Z' }
 func isLetter(c byte) bool   { return isUpper(c) || 'a' <= c && c <= 'z' }
 func isDigit(c byte) bool    { return '0' <= c && c <= '9' }
 func isQuote(c byte) bool    { return c == '"' || c == '\'' || c == '`' }
 func isWordByte(c byte) bool { return isLetter(c) || isDigit(c) || c == '_' }
 func isNameByte(c byte) bool { return isWordByte(c) || c == '-' || c == '.' }
+
+func isDigits(s string) bool { return inDigits.all(s) }
 
 func isIdentifier(s string) bool {
 	for i := range len(s) {
@@ -67,4 +68,34 @@ func skipSpaces(s string, i int) int {
 		i++
 	}
 	return i
+}
+
+// A letterSet tells which bytes are in a set. To build one takes longer than to look
+// at a short word, as strings.Trim and its like do.
+type letterSet [256]bool
+
+func setOfLetters(letters string) *letterSet {
+	var set letterSet
+	for i := range len(letters) {
+		set[letters[i]] = true
+	}
+	return &set
+}
+
+var (
+	inDigits       = setOfLetters(digits)
+	inHexes        = setOfLetters(hexes)
+	hexesAndDashes = setOfLetters(hexes + "-")
+	inBase64Text   = setOfLetters(base64)
+	inIDs          = setOfLetters(word + ".|~")
+)
+
+// all reports whether all bytes of s are in the set.
+func (set *letterSet) all(s string) bool {
+	for i := range len(s) {
+		if !set[s[i]] {
+			return false
+		}
+	}
+	return true
 }

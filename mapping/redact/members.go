@@ -87,6 +87,9 @@ func stringEnd(text string, i int) int {
 
 // inBrackets reports whether a text may be a JSON object or array.
 func inBrackets(text string) bool {
+	if text == "" || strings.IndexByte("{[ \t\r\n", text[0]) < 0 {
+		return false
+	}
 	text = strings.Trim(text, " \t\r\n")
 	n := len(text)
 	return n > 2 && (text[0] == '{' && text[n-1] == '}' || text[0] == '[' && text[n-1] == ']')

@@ -126,4 +126,4 @@ func bareLine(line string) string {
 	return line
 }
 
-func isBase64(s string) bool { return s != "" && strings.Trim(s, base64) == "" }
+func isBase64(s string) bool { return s != "" && inBase64Text.all(s) }

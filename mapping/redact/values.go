@@ -89,7 +89,7 @@ func isReference(lower string) bool {
 	if host, port, ok := strings.Cut(lower, ":"); ok && len(port) >= 2 && isDigits(port) && isIdentifier(host) && !isDigits(host) {
 		return true
 	}
-	if hex, ok := strings.CutPrefix(lower, "0x"); ok && len(hex) <= 8 && strings.Trim(hex, hexes) == "" {
+	if hex, ok := strings.CutPrefix(lower, "0x"); ok && len(hex) <= 8 && inHexes.all(hex) {
 		return true
 	}
 	number := strings.TrimLeft(lower, "^~>=v ")
