@@ -23,6 +23,9 @@ type valueReader struct {
 
 // Value reads JSON. Text that is not JSON becomes a string.
 func (c *Capture) Value(raw []byte) (v Value, lost int) {
+	if v, lost, ok := c.recent.find(raw); ok {
+		return v, lost
+	}
 	vr := valueReader{Capture: c, room: 4 * (c.max + margin), items: maxItems}
 	vr.searchWhole(raw)
 	r := jsonscan.Reader{B: raw}
@@ -33,7 +36,8 @@ func (c *Capture) Value(raw []byte) (v Value, lost int) {
 	if len(vr.found) > 0 {
 		v.forget(strings.NewReplacer(slices.Concat(vr.marks, vr.found)...))
 	}
-	return v, vr.lost
+	c.recent.add(vr.whole, v, vr.lost)
+	return v.Clone(), vr.lost
 }
 
 // searchWhole looks for secrets that only their context reveals: a value whose name
