@@ -167,7 +167,7 @@ func suffix(s string, n int) int {
 
 // JSON captures a value as JSON, cut to the maximum size of an attribute.
 func (c *Capture) JSON(to *Attributes, key string, v *Value, lost int) {
-	b := v.append(c.buffer())
+	b := v.append(c.buffer(), c.max)
 	if len(b) > c.max {
 		cut := v.cut(c.max)
 		lost += cut
@@ -175,7 +175,7 @@ func (c *Capture) JSON(to *Attributes, key string, v *Value, lost int) {
 			to.Lost += lost // not even a part of it fits
 			return
 		}
-		b = v.append(b[:0])
+		b = v.append(b[:0], c.max)
 	}
 	to.Add(key, string(b), lost)
 	c.buf = b

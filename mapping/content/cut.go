@@ -1,9 +1,6 @@
 package content
 
-import (
-	"math"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // Truncated stands where text was cut, as a redaction's mark does.
 const Truncated = "[truncated]"
@@ -30,25 +27,24 @@ func truncated(s string, limit int, cut bool) (shown string, lost int) {
 	return s[:n] + Truncated, len(s) - n
 }
 
-// cut shortens v to at most limit bytes and returns how many it cut: first from the
-// ends of the longest strings, then whole elements and members, the last first.
+// cut shortens v, which is longer than limit bytes, to at most that, and returns how
+// many it cut: first from the ends of the longest strings, then whole elements and
+// members, the last first.
 func (v *Value) cut(limit int) (lost int) {
-	if v.size(limit+1, nil) <= limit {
-		return 0
-	}
 	const shortest = 16
 	low, high := shortest, limit // low is short enough, or as short as it gets
 	var m measured
+	m.add(v, shortest)
 	for low < high {
-		m.next = 0
-		if middle := (low + high + 1) / 2; v.size(middle, &m) <= limit {
+		if middle := (low + high + 1) / 2; m.size(middle) <= limit {
 			low = middle
 		} else {
 			high = middle - 1
 		}
 	}
+	full := m.size(low)
 	lost = v.shorten(low)
-	if full := v.size(math.MaxInt, nil); full > limit {
+	if full > limit {
 		if left, ok := v.prune(limit); ok {
 			lost += full - left
 		} else {
@@ -59,55 +55,80 @@ func (v *Value) cut(limit int) (lost int) {
 	return lost
 }
 
-// A measured is how long the beginnings of the strings of a value are as JSON. Each
-// measurement of the same value goes on from the one before, so that all of them
-// together look at a string about twice.
+// A measured is how long a value is as JSON when its strings are cut. To measure the
+// whole value for each length would take longer than all else that is done with it.
 type measured struct {
-	strings []struct{ at, len int }
-	next    int
+	fixed int // the size of what is not cut
+	texts []measuredText
 }
 
-// quotedLen is quotedLen(s[:n]) for the next string.
-func (m *measured) quotedLen(s string, n int) int {
-	if m == nil {
-		return quotedLen(s[:n])
-	}
-	if m.next == len(m.strings) {
-		m.strings = append(m.strings, struct{ at, len int }{0, quotedLen("")})
-	}
-	k := &m.strings[m.next]
-	m.next++
-	if n >= k.at {
-		k.len += quotedLen(s[k.at:n]) - quotedLen("")
-	} else {
-		k.len -= quotedLen(s[n:k.at]) - quotedLen("")
-	}
-	k.at = n
-	return k.len
+type measuredText struct {
+	text    string
+	open    bool
+	at, len int // the length, quoted, of the beginning that was measured last
 }
 
-// size returns how many bytes v takes with its strings cut to longest.
-func (v *Value) size(longest int, m *measured) int {
+// add adds a value. Its strings are cut to shortest bytes at least.
+func (m *measured) add(v *Value, shortest int) {
+	switch {
+	case v.kind == text && !v.fixed && shortened(v.text, shortest) < len(v.text):
+		m.texts = append(m.texts, measuredText{text: v.text, open: v.open, len: quotedLen("")})
+	case v.kind < array:
+		m.fixed += v.size()
+	default:
+		m.fixed += v.ownSize()
+		for i := range v.items {
+			m.add(&v.items[i], shortest)
+		}
+	}
+}
+
+// size returns the size with the strings cut to longest bytes.
+func (m *measured) size(longest int) int {
+	size := m.fixed
+	for i := range m.texts {
+		t := &m.texts[i]
+		n := shortened(t.text, longest)
+		if n > t.at {
+			t.len += quotedLen(t.text[t.at:n]) - quotedLen("")
+		} else {
+			t.len -= quotedLen(t.text[n:t.at]) - quotedLen("")
+		}
+		t.at = n
+		size += t.len
+		if n < len(t.text) || t.open {
+			size += len(Truncated)
+		}
+	}
+	return size
+}
+
+// size returns how many bytes v takes.
+func (v *Value) size() int {
 	switch v.kind {
 	case literal:
 		return len(v.text)
 	case text:
-		n := len(v.text)
-		if !v.fixed {
-			n = shortened(v.text, longest)
+		n := quotedLen(v.text)
+		if v.open && !v.fixed {
+			n += len(Truncated)
 		}
-		size := m.quotedLen(v.text, n)
-		if n < len(v.text) || v.open && !v.fixed {
-			size += len(Truncated)
-		}
-		return size
+		return n
 	}
-	n := 2 + max(0, len(v.items)-1)
+	n := v.ownSize()
 	for i := range v.items {
-		if v.kind == object {
+		n += v.items[i].size()
+	}
+	return n
+}
+
+// ownSize returns how many bytes an array or an object takes without its items.
+func (v *Value) ownSize() int {
+	n := 2 + max(0, len(v.items)-1)
+	if v.kind == object {
+		for i := range v.items {
 			n += quotedLen(v.items[i].name) + 1
 		}
-		n += v.items[i].size(longest, m)
 	}
 	return n
 }
@@ -130,11 +151,11 @@ func (v *Value) shorten(longest int) (lost int) {
 // false if nothing fits.
 func (v *Value) prune(room int) (size int, ok bool) {
 	if v.kind < array {
-		size = v.size(math.MaxInt, nil)
+		size = v.size()
 		return size, size <= room
 	}
 	mark := 0
-	if !v.fixed && !v.typed && v.size(math.MaxInt, nil) > room {
+	if !v.fixed && !v.typed && v.size() > room {
 		mark = len(`,"[truncated]":true`)
 		room -= mark
 	}
@@ -164,7 +185,7 @@ func (v *Value) prune(room int) (size int, ok bool) {
 	v.items = v.items[:kept]
 	if dropped && mark > 0 {
 		v.markEnd()
-		size = v.size(math.MaxInt, nil)
+		size = v.size()
 	}
 	return size, size <= room+mark
 }

@@ -82,7 +82,8 @@ func (v *Value) forget(secrets *strings.Replacer) {
 	}
 }
 
-func (v *Value) append(b []byte) []byte {
+// append appends v as JSON. It may stop when there are more than limit bytes.
+func (v *Value) append(b []byte, limit int) []byte {
 	switch v.kind {
 	case literal:
 		return append(b, v.text...)
@@ -95,20 +96,26 @@ func (v *Value) append(b []byte) []byte {
 	case array:
 		b = append(b, '[')
 		for i := range v.items {
+			if len(b) > limit {
+				return b
+			}
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = v.items[i].append(b)
+			b = v.items[i].append(b, limit)
 		}
 		return append(b, ']')
 	}
 	b = append(b, '{')
 	for i := range v.items {
+		if len(b) > limit {
+			return b
+		}
 		if i > 0 {
 			b = append(b, ',')
 		}
 		b = append(appendQuoted(b, v.items[i].name), ':')
-		b = v.items[i].append(b)
+		b = v.items[i].append(b, limit)
 	}
 	return append(b, '}')
 }
