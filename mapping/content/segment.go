@@ -186,8 +186,11 @@ type Speech struct {
 }
 
 type spoken struct {
-	kind string // of the part, text or reasoning
-	text []byte
+	kind     string // of the part, text or reasoning
+	text     []byte
+	searched bool
+	shown    string // the text without secrets, if it was searched
+	lost     int    // bytes cut from it
 }
 
 // Clone returns a copy of s that can be added to independently.
@@ -202,6 +205,9 @@ func (s Speech) Clone() Speech {
 // Add adds a segment's text. Neighbours of one kind become one part.
 func (s *Speech) Add(c *Capture, kind string, r *Resolved) {
 	text := r.Text()
+	if n := len(s.parts); n > 0 {
+		s.parts[n-1].searched = false
+	}
 	if room := c.max + margin - s.size; len(text) > room {
 		n := Prefix(text, max(0, room))
 		s.lost += len(text) - n
@@ -234,7 +240,16 @@ func (s *Speech) Parts(c *Capture) (parts []Value, lost int) {
 
 // text returns the text of a part. If the last part was cut, its end may be the
 // beginning of a secret.
-func (s *Speech) text(c *Capture, i int) (text string, lost int) {
+func (s *Speech) text(c *Capture, i int) (shown string, lost int) {
+	p := &s.parts[i]
+	if !p.searched {
+		p.shown, p.lost = s.search(c, i)
+		p.searched = true
+	}
+	return p.shown, p.lost
+}
+
+func (s *Speech) search(c *Capture, i int) (text string, lost int) {
 	text = string(s.parts[i].text)
 	shown := len(text)
 	if s.over && i == len(s.parts)-1 {

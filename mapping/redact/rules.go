@@ -33,6 +33,7 @@ type ruleSet struct {
 	rulesByKeyword [][]int
 	bareKeys       bool // is looked for
 	hits           sync.Pool
+	rooms          sync.Pool // for the escapes of a view
 }
 
 // ruleHits are the words that were found in a text. They are used again, because
@@ -47,6 +48,13 @@ func (s *ruleSet) newHits() *ruleHits {
 		return h
 	}
 	return &ruleHits{places: make([][]place, len(s.rules))}
+}
+
+func (s *ruleSet) newRoom() *[]escape {
+	if r, ok := s.rooms.Get().(*[]escape); ok {
+		return r
+	}
+	return new([]escape)
 }
 
 func (h *ruleHits) add(rule int, at place) {
@@ -104,7 +112,9 @@ func (s *ruleSet) find(text string, members bool) []Finding {
 	}
 	v, shown := (*view)(nil), text
 	if has := bytesOf(text); has != 0 {
-		v = newViewOf(text, has)
+		room := s.newRoom()
+		v = newViewOf(text, has, room)
+		defer s.rooms.Put(room)
 		shown = v.text
 	}
 	hits := s.hitsIn(shown)

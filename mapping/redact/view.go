@@ -36,10 +36,11 @@ func (e *escape) after() int {
 }
 
 // newView returns the view of a text.
-func newView(raw string) *view { return newViewOf(raw, bytesOf(raw)) }
+func newView(raw string) *view { return newViewOf(raw, bytesOf(raw), new([]escape)) }
 
-// newViewOf is newView for a text of which it is known which bytes it has.
-func newViewOf(raw string, has byteSet) *view {
+// newViewOf is newView for a text of which it is known which bytes it has. The view
+// has its escapes in the room, unless they are many.
+func newViewOf(raw string, has byteSet, room *[]escape) *view {
 	leads := leadsOf(raw, has)
 	i := -1
 	if leads != 0 {
@@ -52,7 +53,11 @@ func newViewOf(raw string, has byteSet) *view {
 		}
 		return v.joined()
 	}
-	v := &view{escapes: make([]escape, 0, strings.Count(raw, `\`))} // there are few others
+	const most = 4 << 10
+	v := &view{escapes: (*room)[:0]}
+	if n := strings.Count(raw, `\`); n > cap(v.escapes) { // there are few others
+		v.escapes = make([]escape, 0, n)
+	}
 	var b strings.Builder
 	b.Grow(len(raw))
 	last := 0
@@ -70,6 +75,9 @@ func newViewOf(raw string, has byteSet) *view {
 	}
 	b.WriteString(raw[last:])
 	v.text = b.String()
+	if cap(v.escapes) <= most {
+		*room = v.escapes
+	}
 	return v.joined()
 }
 
