@@ -30,9 +30,15 @@ type Piece struct {
 // Add adds a text to the current piece. The text is escaped, as between the quotes
 // of a JSON string.
 func (s *Segment) Add(escaped []byte) {
-	if !s.over && len(s.buf)+len(escaped) <= maxSegment && bytes.IndexByte(escaped, '\\') < 0 && utf8.Valid(escaped) {
-		s.buf = append(s.buf, escaped...) // most pieces are a few plain words
-		return
+	if bytes.IndexByte(escaped, '\\') < 0 && utf8.Valid(escaped) { // most pieces are a few plain words
+		switch {
+		case s.over:
+			s.lost += len(escaped)
+			return
+		case len(s.buf)+len(escaped) <= maxSegment:
+			s.buf = append(s.buf, escaped...)
+			return
+		}
 	}
 	words := unescape(escaped)
 	room := 0
