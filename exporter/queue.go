@@ -144,11 +144,18 @@ func (e *Exporter) dequeue() *batch {
 	return b
 }
 
-// add adds a span. The buffer grows twofold: the journal may keep the former ones in
-// memory, too.
+// smallRequest is how many bytes of spans a small request has.
+const smallRequest = 32 << 10
+
+// add adds a span. A buffer that is not small grows to a full request at once,
+// because the journal keeps the former buffers in memory.
 func (b *batch) add(span []byte, size int) {
 	if cap(b.wire)-len(b.wire) < size {
-		b.wire = slices.Grow(b.wire, max(size, len(b.wire)))
+		more := max(size, len(b.wire))
+		if more > smallRequest {
+			more = max(size, fullRequest-len(b.wire))
+		}
+		b.wire = slices.Grow(b.wire, more)
 	}
 	b.wire = appendFramed(b.wire, span)
 	b.ends = append(b.ends, len(b.wire))

@@ -29,8 +29,12 @@ func limitHeap() {
 }
 
 // A cycle becomes garbage at every collection, so its finalizer runs after each
-// one.
-type cycle struct{ limit uint64 }
+// one. It has 16 bytes, because smaller objects share memory: with one that lives on,
+// the finalizer would never run.
+type cycle struct {
+	limit uint64
+	_     uint64
+}
 
 func afterCollections(c *cycle) {
 	runtime.SetFinalizer(c, func(c *cycle) {

@@ -37,6 +37,7 @@ type Journal struct {
 	head    int    // of the last span in piece
 	open    []byte // of the last Checkpoint
 	queued  batch
+	spare   []byte        // for the next batch
 	busy    int           // bytes that are being written
 	written uint64        // spans below this number are on disk
 	moved   chan struct{} // closed, and replaced, when written changes or err does
@@ -146,9 +147,9 @@ func (j *Journal) Append(wire []byte, head int) uint64 {
 func (j *Journal) Commit() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	frame := j.takePiece()
-	if frame != nil && j.begun && j.err == nil && !j.closed { // else the next Checkpoint has it
-		j.enqueue(frame)
+	first, piece := j.takePiece()
+	if len(piece) > 0 && j.begun && j.err == nil && !j.closed { // else the next Checkpoint has it
+		j.enqueue(first, piece)
 	}
 }
 
@@ -163,12 +164,12 @@ func (j *Journal) Checkpoint(open []OpenSpan) error {
 	}
 	before := j.err
 	j.begun, j.open = true, b
-	frame := append(j.takePiece(), b...)
-	if j.stopped == nil || j.err != nil || j.size+len(frame) > 2*(j.weight+len(b))+slack {
+	first, piece := j.takePiece()
+	if j.stopped == nil || j.err != nil || j.size+len(piece)+len(b) > 2*(j.weight+len(b))+slack {
 		j.err = nil
 		j.compact()
 	} else {
-		j.enqueue(frame)
+		j.enqueue(first, piece, b)
 	}
 	if j.stopped == nil {
 		j.stopped = make(chan struct{})
@@ -177,23 +178,27 @@ func (j *Journal) Checkpoint(open []OpenSpan) error {
 	return before
 }
 
-// takePiece returns the frame of the current piece, and begins another.
-func (j *Journal) takePiece() []byte {
-	if len(j.piece) == 0 {
-		return nil
+// takePiece returns the records of the current piece, and begins another. They are
+// valid until the next Append.
+func (j *Journal) takePiece() (first, piece []byte) {
+	if piece = j.piece; len(piece) > 0 {
+		first = appendFirst(nil, j.first)
 	}
-	frame := append(appendFirst(nil, j.first), j.piece...)
-	j.piece = j.piece[:0]
-	return frame
+	j.piece = piece[:0]
+	return first, piece
 }
 
-// enqueue queues a frame for the writer.
-func (j *Journal) enqueue(frame []byte) {
+// enqueue queues a frame of records for the writer.
+func (j *Journal) enqueue(records ...[]byte) {
+	if j.queued.b == nil {
+		j.queued.b, j.spare = j.spare, nil
+	}
 	before := len(j.queued.b)
-	j.queued.b = appendFrame(j.queued.b, frame)
-	j.size += len(j.queued.b) - before
+	j.queued.b = appendFrame(j.queued.b, records...)
+	added := len(j.queued.b) - before
+	j.size += added
 	j.queued.upTo = j.next
-	if len(j.queued.b) > maxQueued+j.weight || len(frame) > maxFrame {
+	if len(j.queued.b) > maxQueued+j.weight || added > maxFrame {
 		j.fail(errBehind)
 		return
 	}
@@ -204,27 +209,32 @@ func (j *Journal) enqueue(frame []byte) {
 // Checkpoint: the open spans of an older one may have ended and been delivered
 // since.
 func (j *Journal) compact() {
-	frame := make([]byte, 0, j.weight+len(j.open)+64)
-	head := 0
+	head := bytes.Clone(j.note)
+	for _, h := range j.heads {
+		head = append(head, h...)
+	}
+	// The frame may have megabytes, so its header is put before it later.
+	b := make([]byte, len(head)+maxFrameHeader, len(head)+maxFrameHeader+j.weight+len(j.open)+64)
+	last := 0
 	for i, e := range j.live {
 		if i == 0 || e.number != j.live[i-1].number+1 {
-			frame = appendFirst(frame, e.number)
+			b = appendFirst(b, e.number)
 		}
-		if e.head != head {
-			frame, head = appendHead(frame, e.head), e.head
+		if e.head != last {
+			b, last = appendHead(b, e.head), e.head
 		}
-		frame = append(frame, e.wire...)
+		b = append(b, e.wire...)
 	}
-	frame = append(frame, j.open...)
-	if len(frame) > maxFrame {
+	b = append(b, j.open...)
+	size := len(b) - len(head) - maxFrameHeader
+	if size > maxFrame {
 		j.fail(errTooBig)
 		return
 	}
-	b := bytes.Clone(j.note)
-	for _, head := range j.heads {
-		b = append(b, head...)
-	}
-	b = appendFrame(b, frame)
+	header := appendFrameHeader(nil, size)
+	b = b[maxFrameHeader-len(header):]
+	copy(b, head)
+	copy(b[len(head):], header)
 	j.queued = batch{b: b, anew: true, upTo: j.next}
 	j.size = len(b)
 	j.notify()

@@ -35,8 +35,24 @@ const (
 // maxFrame is the longest frame that is written, or read.
 const maxFrame = 64 << 20
 
-func appendFrame(b, frame []byte) []byte {
-	return protowire.AppendBytes(protowire.AppendTag(b, fieldFrame, protowire.BytesType), frame)
+// maxFrameHeader is the maximum length of a frame's header, in bytes.
+const maxFrameHeader = 2 + 5
+
+func appendFrameHeader(b []byte, size int) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, fieldFrame, protowire.BytesType), uint64(size))
+}
+
+// appendFrame appends a frame of records.
+func appendFrame(b []byte, records ...[]byte) []byte {
+	size := 0
+	for _, r := range records {
+		size += len(r)
+	}
+	b = slices.Grow(appendFrameHeader(b, size), size)
+	for _, r := range records {
+		b = append(b, r...)
+	}
+	return b
 }
 
 func appendFirst(b []byte, n uint64) []byte {

@@ -16,6 +16,9 @@ const heartbeat = time.Hour
 
 const lockExt = ".lock"
 
+// maxSpare is how big a buffer is used again for what comes next, in bytes.
+const maxSpare = 256 << 10
+
 // An output is the file that a journal's writer appends to. Only the writer uses
 // it.
 type output struct {
@@ -61,6 +64,9 @@ func (j *Journal) settle(done batch, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.busy = 0
+	if cap(done.b) <= maxSpare {
+		j.spare = done.b[:0]
+	}
 	if err != nil {
 		j.fail(err)
 		return
