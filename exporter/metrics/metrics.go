@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -82,7 +83,11 @@ type Recorder struct {
 	sender  sender
 	backlog backlog
 
-	mu    sync.Mutex
+	mu     sync.Mutex
+	span   span                                // that is being counted
+	sets   map[string]metric.MeasurementOption // of attributes, by what is in them
+	setKey []byte
+
 	gaps  map[string][]float64 // between chunks of chats that have not ended, by their span ids
 	open  map[openKey]int64
 	agent string // of a run that is open; empty if there is none
@@ -99,7 +104,7 @@ func New(cfg Config) (*Recorder, error) {
 	if cfg.Exporter == nil {
 		return nil, errors.New("metrics: no Exporter")
 	}
-	r := &Recorder{sender: sender{exporter: cfg.Exporter, gate: cmp.Or(cfg.Gate, NewGate())}, backlog: backlog{spool: cfg.Spool, exporter: cfg.Exporter}, gaps: map[string][]float64{}, ending: make(chan struct{}), ended: make(chan struct{})}
+	r := &Recorder{sender: sender{exporter: cfg.Exporter, gate: cmp.Or(cfg.Gate, NewGate())}, backlog: backlog{spool: cfg.Spool, exporter: cfg.Exporter}, gaps: map[string][]float64{}, sets: map[string]metric.MeasurementOption{}, ending: make(chan struct{}), ended: make(chan struct{})}
 	r.Received(time.Now())
 	r.reader = sdk.NewManualReader(sdk.WithTemporalitySelector(cfg.Exporter.Temporality), sdk.WithAggregationSelector(cfg.Exporter.Aggregation))
 	provider := sdk.NewMeterProvider(sdk.WithReader(r.reader), sdk.WithResource(cfg.Resource), sdk.WithCardinalityLimit(maxSeries))

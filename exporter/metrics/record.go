@@ -13,40 +13,36 @@ import (
 // Export counts a finished span: the wire bytes of one
 // opentelemetry.proto.trace.v1.Span. It does not retain wire.
 func (r *Recorder) Export(wire []byte) error {
-	s, err := decodeSpan(wire)
-	if err != nil {
-		return err
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.record(s)
+	if err := r.span.decode(wire); err != nil {
+		return err
+	}
+	r.record(&r.span)
 	return nil
 }
 
 // ExportKilled counts a span of a process that was killed, if that is why it
 // ended: the others were counted when they ended.
 func (r *Recorder) ExportKilled(wire []byte) {
-	s, err := decodeSpan(wire)
-	if err != nil || s.facts.str(semconv.ErrorType) != semconv.ErrorKilled {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.record(s)
+	if r.span.decode(wire) == nil && string(r.span.facts.text(semconv.ErrorType)) == semconv.ErrorKilled {
+		r.record(&r.span)
+	}
 }
 
 func (r *Recorder) record(s *span) {
 	ctx, f, seconds := s.context(), s.facts, s.seconds()
-	switch f.str(semconv.OperationName) {
+	switch string(f.text(semconv.OperationName)) {
 	case semconv.OperationInvokeAgent:
 		r.agentRan(ctx, f, seconds)
 		if f.has(semconv.BadLines) { // which only roots have
 			r.runEnded(ctx, f)
 		}
 	case semconv.OperationChat:
-		id := string(s.id)
-		r.modelCalled(ctx, f, seconds, append(s.gaps, r.gaps[id]...))
-		delete(r.gaps, id)
+		r.modelCalled(ctx, f, seconds, append(s.gaps, r.gaps[string(s.id)]...))
+		delete(r.gaps, string(s.id))
 	case semconv.OperationExecuteTool:
 		r.toolCalled(ctx, f, seconds)
 	case "":
@@ -68,16 +64,16 @@ func (s *span) context() context.Context {
 }
 
 func (r *Recorder) agentRan(ctx context.Context, f facts, seconds float64) {
-	r.agentDuration().Record(ctx, seconds, f.with(semconv.AgentName, semconv.RequestModel, semconv.ErrorType))
-	agent := f.with(semconv.AgentName)
+	r.agentDuration().Record(ctx, seconds, r.with(f, semconv.AgentName, semconv.RequestModel, semconv.ErrorType))
+	agent := r.with(f, semconv.AgentName)
 	r.agentCalls().Record(ctx, f.int(semconv.Turns), agent)
 	r.agentTools().Record(ctx, f.int(semconv.Tools), agent)
 }
 
 func (r *Recorder) runEnded(ctx context.Context, f facts) {
-	outcome := attribute.String(semconv.Outcome, outcome(f.str(semconv.ErrorType)))
-	r.runs().Add(ctx, 1, f.with(semconv.AgentName, semconv.RequestModel), metric.WithAttributes(outcome))
-	agent := f.with(semconv.AgentName)
+	outcome := attribute.String(semconv.Outcome, outcome(string(f.text(semconv.ErrorType))))
+	r.runs().Add(ctx, 1, r.with(f, semconv.AgentName, semconv.RequestModel), metric.WithAttributes(outcome))
+	agent := r.with(f, semconv.AgentName)
 	r.retries().Add(ctx, f.int(semconv.Retries), agent)
 	r.repeats().Record(ctx, f.int(semconv.MaxRepeats), agent)
 	r.stalls().Add(ctx, 0, agent) // so that the series exists before the first stall
@@ -88,7 +84,7 @@ func (r *Recorder) runEnded(ctx context.Context, f facts) {
 		cost, ok = f.find(semconv.UsageCost)
 	}
 	if ok {
-		r.cost().Add(ctx, cost.float, f.with(semconv.AgentName, semconv.RequestModel),
+		r.cost().Add(ctx, cost.float, r.with(f, semconv.AgentName, semconv.RequestModel),
 			metric.WithAttributes(attribute.String(semconv.CostSource, "provider")))
 	}
 }
@@ -104,13 +100,17 @@ func outcome(errorType string) string {
 	return "error"
 }
 
-// inferenceAttributes are those of all metrics of model calls.
-var inferenceAttributes = []string{semconv.OperationName, semconv.ProviderName, semconv.RequestModel, semconv.ResponseModel}
+// inferenceAttributes are those of all metrics of model calls; some have one more.
+var (
+	inferenceAttributes = []string{semconv.OperationName, semconv.ProviderName, semconv.RequestModel, semconv.ResponseModel}
+	failureAttributes   = append(inferenceAttributes[:4:4], semconv.ErrorType)
+	usageAttributes     = append(inferenceAttributes[:4:4], semconv.AgentName)
+)
 
 // modelCalled counts a model call; gaps are the seconds between its chunks.
 func (r *Recorder) modelCalled(ctx context.Context, f facts, seconds float64, gaps []float64) {
-	call := f.with(inferenceAttributes...)
-	r.inference().Record(ctx, seconds, f.with(append(inferenceAttributes[:4:4], semconv.ErrorType)...))
+	call := r.with(f, inferenceAttributes...)
+	r.inference().Record(ctx, seconds, r.with(f, failureAttributes...))
 	if first, ok := f.find(semconv.TimeToFirstChunk); ok {
 		r.firstChunk().Record(ctx, first.float, call)
 	}
@@ -124,11 +124,11 @@ func (r *Recorder) modelCalled(ctx context.Context, f facts, seconds float64, ga
 }
 
 func (r *Recorder) toolCalled(ctx context.Context, f facts, seconds float64) {
-	r.toolDuration().Record(ctx, seconds, f.with(semconv.ToolName, semconv.ToolType, semconv.AgentName, semconv.ErrorType))
+	r.toolDuration().Record(ctx, seconds, r.with(f, semconv.ToolName, semconv.ToolType, semconv.AgentName, semconv.ErrorType))
 	if f.has(semconv.MCPMethodName) {
-		r.mcpDuration().Record(ctx, seconds, f.with(semconv.MCPMethodName, semconv.ToolName, semconv.ErrorType))
+		r.mcpDuration().Record(ctx, seconds, r.with(f, semconv.MCPMethodName, semconv.ToolName, semconv.ErrorType))
 	}
-	agent := f.with(semconv.AgentName)
+	agent := r.with(f, semconv.AgentName)
 	if n := f.int(semconv.ToolLinesAdded); n > 0 {
 		r.linesAdded().Add(ctx, n, agent)
 	}
@@ -143,7 +143,7 @@ func (r *Recorder) usage(ctx context.Context, f facts) {
 	if !f.has(semconv.InputTokens) && !f.has(semconv.OutputTokens) {
 		return
 	}
-	attributes := f.with(append(inferenceAttributes[:4:4], semconv.AgentName)...)
+	attributes := r.with(f, usageAttributes...)
 	modality := metric.WithAttributes(attribute.String(semconv.TokenModality, "unknown"))
 	for _, u := range []struct {
 		counter func() metric.Int64Counter
@@ -187,31 +187,47 @@ func (r *Recorder) SetOpen(spans [][]byte) {
 		open[key] = 0 // report zero once, or the series of what has ended would keep its last value
 	}
 	r.open, r.agent = open, ""
+	s := &r.span
 	for _, wire := range spans {
-		s, err := decodeSpan(wire)
-		if err != nil {
+		if s.decode(wire) != nil {
 			continue // Export says so when it ends
 		}
-		agent := s.facts.str(semconv.AgentName)
+		agent := string(s.facts.text(semconv.AgentName))
 		switch {
 		case s.facts.has(semconv.BadLines):
 			open[openKey{agent: agent}]++
 			r.agent = agent
-		case s.facts.str(semconv.OperationName) == semconv.OperationExecuteTool && s.facts.str(semconv.ErrorType) == semconv.ErrorKilled:
-			open[openKey{agent, s.facts.str(semconv.ToolName)}]++
+		case string(s.facts.text(semconv.OperationName)) == semconv.OperationExecuteTool && string(s.facts.text(semconv.ErrorType)) == semconv.ErrorKilled:
+			open[openKey{agent, string(s.facts.text(semconv.ToolName))}]++
 		}
 	}
 }
 
-// with returns those of the attributes that the span has.
-func (f facts) with(keys ...string) metric.MeasurementOption {
-	list := make([]attribute.KeyValue, 0, len(keys))
+// with returns those of the attributes that the span has. Most spans have the same as
+// others before, and making a set takes longer than recording.
+func (r *Recorder) with(f facts, keys ...string) metric.MeasurementOption {
+	b := r.setKey[:0]
 	for _, key := range keys {
-		if v := f.str(key); v != "" {
-			list = append(list, attribute.String(key, v))
+		if v := f.text(key); len(v) > 0 {
+			b = append(append(append(append(b, key...), 0), v...), 0)
 		}
 	}
-	return metric.WithAttributeSet(attribute.NewSet(list...))
+	r.setKey = b
+	if set, ok := r.sets[string(b)]; ok {
+		return set
+	}
+	list := make([]attribute.KeyValue, 0, len(keys))
+	for _, key := range keys {
+		if v := f.text(key); len(v) > 0 {
+			list = append(list, attribute.String(key, string(v)))
+		}
+	}
+	set := metric.WithAttributeSet(attribute.NewSet(list...))
+	if len(r.sets) >= maxSeries {
+		clear(r.sets)
+	}
+	r.sets[string(b)] = set
+	return set
 }
 
 // with returns attributes: keys, each with its value.

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 
@@ -43,18 +42,18 @@ type span struct {
 // seconds is how long it took.
 func (s *span) seconds() float64 { return float64(s.end-s.start) / 1e9 }
 
-// decodeSpan reads a span. It keeps no part of wire.
-func decodeSpan(wire []byte) (*span, error) {
-	s := &span{facts: make(facts, 0, 32)}
+// decode reads a span, of which s refers to parts until the next call.
+func (s *span) decode(wire []byte) error {
+	*s = span{facts: s.facts[:0]}
 	var chunks chunks
 	err := fields(wire, func(number protowire.Number, f field) {
 		switch number {
 		case fieldTraceID:
-			s.traceID = append(s.traceID, f.bytes...)
+			s.traceID = f.bytes
 		case fieldSpanID:
-			s.id = append(s.id, f.bytes...)
+			s.id = f.bytes
 		case fieldParentID:
-			s.parent = append(s.parent, f.bytes...)
+			s.parent = f.bytes
 		case fieldStart:
 			s.start = f.number
 		case fieldEnd:
@@ -70,13 +69,13 @@ func decodeSpan(wire []byte) (*span, error) {
 		}
 	})
 	if err != nil {
-		return nil, fmt.Errorf("a span is not counted: %w", err)
+		return fmt.Errorf("a span is not counted: %w", err)
 	}
 	s.gaps = chunks.gaps
 	if s.failed && !s.facts.has(semconv.ErrorType) {
-		s.facts = append(s.facts, fact{key: semconv.ErrorType, text: semconv.ErrorOther}) // as the conventions want it
+		s.facts = append(s.facts, fact{key: []byte(semconv.ErrorType), text: []byte(semconv.ErrorOther)}) // as the conventions want it
 	}
-	return s, nil
+	return nil
 }
 
 // facts are a span's attributes.
@@ -84,7 +83,7 @@ type facts []fact
 
 // A fact is an attribute: a string, or a number.
 type fact struct {
-	key, text string
+	key, text []byte
 	number    int64
 	float     float64
 }
@@ -92,7 +91,7 @@ type fact struct {
 // find returns an attribute, empty if there is none.
 func (f facts) find(key string) (found fact, ok bool) {
 	for _, a := range f {
-		if a.key == key {
+		if string(a.key) == key {
 			return a, true
 		}
 	}
@@ -104,7 +103,7 @@ func (f facts) has(key string) bool {
 	return ok
 }
 
-func (f facts) str(key string) string {
+func (f facts) text(key string) []byte {
 	a, _ := f.find(key)
 	return a.text
 }
@@ -119,12 +118,12 @@ func decodeFact(attribute []byte) (a fact) {
 	_ = fields(attribute, func(number protowire.Number, f field) {
 		switch number {
 		case fieldKey:
-			a.key = string(f.bytes)
+			a.key = f.bytes
 		case fieldValue:
 			_ = fields(f.bytes, func(number protowire.Number, f field) {
 				switch number {
 				case fieldStringValue:
-					a.text = string(f.bytes)
+					a.text = f.bytes
 				case fieldIntValue:
 					a.number = int64(f.number)
 				case fieldDoubleValue:
@@ -150,21 +149,22 @@ func fields(message []byte, do func(protowire.Number, field)) error {
 			return protowire.ParseError(n)
 		}
 		message = message[n:]
-		size := protowire.ConsumeFieldValue(number, kind, message)
-		if size < 0 {
-			return protowire.ParseError(size)
-		}
+		var f field
 		switch kind {
 		case protowire.BytesType:
-			b, _ := protowire.ConsumeBytes(message)
-			do(number, field{bytes: b})
+			f.bytes, n = protowire.ConsumeBytes(message)
 		case protowire.VarintType:
-			v, _ := protowire.ConsumeVarint(message)
-			do(number, field{number: v})
+			f.number, n = protowire.ConsumeVarint(message)
 		case protowire.Fixed64Type:
-			do(number, field{number: binary.LittleEndian.Uint64(message)})
+			f.number, n = protowire.ConsumeFixed64(message)
+		default:
+			n = protowire.ConsumeFieldValue(number, kind, message)
 		}
-		message = message[size:]
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		do(number, f)
+		message = message[n:]
 	}
 	return nil
 }
