@@ -80,6 +80,9 @@ func (t *tap) feedSome(yielding bool) (more bool) {
 			}
 			continue
 		}
+		if yielding {
+			t.rest()
+		}
 		t.consumer.consume(p, came)
 		t.consumed(len(p))
 		if !t.ticking {
@@ -92,6 +95,45 @@ func (t *tap) feedSome(yielding bool) (more bool) {
 		default:
 		}
 	}
+}
+
+// A pour says whether the stream comes faster than any consumer can work.
+type pour struct {
+	on    bool
+	since time.Time // when that was found
+	total int64     // bytes of the stream then
+}
+
+const (
+	// pourLook is how long a pour goes on before it is looked at again.
+	pourLook = 20 * time.Millisecond
+
+	// pourSize is how much must have come by then: 200 MB a second.
+	pourSize = 4 << 20
+)
+
+// rest waits while the stream pours in and there is room for it: a consumer that
+// works meanwhile, even with the lowest priority, slows the copy down by a third.
+func (t *tap) rest() {
+	for t.pours() {
+		select {
+		case <-t.ended:
+		case <-time.After(pourLook):
+		}
+	}
+}
+
+// pours reports whether the consumer can leave the processors to the copy.
+func (t *tap) pours() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over || t.urgent || t.failure != nil || t.spillMax == 0 || t.spill != nil && t.spill.room() < t.spill.max/2 {
+		return false
+	}
+	if now := time.Now(); now.Sub(t.pour.since) >= pourLook {
+		t.pour = pour{t.total-t.pour.total >= pourSize, now, t.total}
+	}
+	return t.pour.on
 }
 
 // A feedAction is what feedSome does next.

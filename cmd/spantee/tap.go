@@ -49,8 +49,9 @@ type tap struct {
 	spillMax int64 // 0 once nothing more can be spilled
 	writing  bool  // the keeper writes to the spill
 	came     arrivals
-	behind   bool  // the consumer has a backlog
-	urgent   bool  // somebody is waiting for the consumer to catch up
+	behind   bool // the consumer has a backlog
+	urgent   bool // somebody is waiting for the consumer to catch up
+	pour     pour
 	over     bool  // nothing more will come
 	whole    bool  // the stream ended by itself
 	failure  error // why the consumer is detached
@@ -239,8 +240,8 @@ func (t *tap) keepAll() {
 // t.mu held.
 func (t *tap) kept(came time.Time) {
 	t.came.add(t.end(), came)
-	if t.live && !t.behind && (t.spill != nil || t.ring.len() > len(t.ring.buf)/2) {
-		t.behind = true
+	if t.live && !t.behind && (t.spill != nil || t.ring.len() > len(t.ring.buf)/8) {
+		t.behind, t.pour = true, pour{true, came, t.total}
 		t.consumer.backlog(true)
 	}
 	notify(t.more)
