@@ -146,8 +146,12 @@ func (t *tap) space(scratch []byte) []byte {
 		if stalled == nil {
 			stalled = &stall{moved: t.advanced(), cpu: t.cpu()}
 		}
-		if b := t.buffer(); b != nil {
+		b, late := t.buffer()
+		if b != nil {
 			return b
+		}
+		if !late {
+			continue
 		}
 		stalled.look(stallLook, t.advanced(), t.cpu())
 		if t.live && stalled.idle >= stallLimit/2 {
@@ -161,10 +165,10 @@ func (t *tap) space(scratch []byte) []byte {
 	return scratch
 }
 
-// buffer returns a buffer for the keeper. It returns nil if there is none for a
-// while, or if nothing can be spilled and the ring has room. It is called, and
-// returns, with t.mu held.
-func (t *tap) buffer() []byte {
+// buffer returns a buffer for the keeper. It returns nil if nothing can be spilled and
+// the ring may have room, or if there was no buffer for as long as stallLook: then
+// late is true. It is called, and returns, with t.mu held.
+func (t *tap) buffer() (b []byte, late bool) {
 	var room chan struct{} // the keeper waits for room itself
 	if t.spillMax == 0 && t.spill == nil && t.pending == 0 {
 		room = t.room
@@ -175,11 +179,12 @@ func (t *tap) buffer() []byte {
 	defer t.mu.Lock()
 	select {
 	case b := <-t.free:
-		return b
+		return b, false
 	case <-room:
+		return nil, false
 	case <-time.After(stallLook):
+		return nil, true
 	}
-	return nil
 }
 
 func (t *tap) startKeeper() {
