@@ -215,7 +215,7 @@ func (l *eventLog) endSpan(r *run, inv *invocation, t *turn, at instant) {
 		s.attributes.str(semconv.ResponseID, r.m.names.id(t.call))
 	}
 	s.events, s.texts = l.at, l.texts
-	l.at = encodedEvents{wire: make([]byte, 0, len(l.at.wire))} // the next will need as much
+	l.at = encodedEvents{}
 	l.held += len(l.texts)
 	l.texts, l.size = nil, 0
 	l.waiting = append(l.waiting, s)

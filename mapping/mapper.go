@@ -145,25 +145,28 @@ var Agents = agent.Flags()
 
 // A Mapper turns a stream into spans. It is not safe for concurrent use.
 type Mapper struct {
-	opts      Options
-	capture   *content.Capture
-	names     *names
-	replayed  instant // when the recording was last written
-	now       instant // when the current bytes came
-	lines     lines
-	detector  detector
-	events    []agent.Event // of the current line
-	sessions  sessions
-	first     *run   // of the Process, until its first line comes
-	roots     []root // of the Process
-	exit      *exit  // of the Process, once it is known
-	stats     Stats
-	wire      []byte     // of the current span
-	event     attributes // of the current span event
-	buffers   [][]byte   // to reuse
-	spare     *span      // to reuse
-	spareTool *tool      // to reuse
-	ghost     bool       // see Open: its buffers may be shared
+	opts     Options
+	capture  *content.Capture
+	names    *names
+	replayed instant // when the recording was last written
+	now      instant // when the current bytes came
+	lines    lines
+	detector detector
+	events   []agent.Event // of the current line
+	sessions sessions
+	first    *run   // of the Process, until its first line comes
+	roots    []root // of the Process
+	exit     *exit  // of the Process, once it is known
+	stats    Stats
+	wire     []byte     // of the current span
+	event    attributes // of the current span event
+
+	// To reuse: for the attributes of spans, and for their events.
+	buffers, eventBuffers buffers
+
+	spare     *span // to reuse
+	spareTool *tool // to reuse
+	ghost     bool  // see Open: its buffers may be shared
 
 	traceState string // of Options.Parent
 

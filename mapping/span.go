@@ -42,7 +42,7 @@ func (r *run) newSpanWith(ref, parent spanRef, name spanName, common []byte) *sp
 	*s = span{ref: ref, parent: parent, name: name}
 	s.attributes = attributes{
 		field: fieldAttributes, max: r.m.opts.MaxAttributeBytes,
-		wire: append(r.m.buffer(), common...),
+		wire: append(r.m.buffers.take(1024), common...),
 	}
 	return s
 }
@@ -69,20 +69,36 @@ func (n *spanName) appendTo(b []byte) []byte {
 	return b
 }
 
-// buffer returns a buffer for the attributes of a span.
-func (m *Mapper) buffer() []byte {
-	if n := len(m.buffers); n > 0 {
-		b := m.buffers[n-1]
-		m.buffers = m.buffers[:n-1]
+// buffers are buffers to use again.
+type buffers struct{ free [][]byte }
+
+// maxBuffers is how many are kept, of up to maxBuffer bytes.
+const (
+	maxBuffers = 16
+	maxBuffer  = 128 << 10
+)
+
+// take returns an empty buffer. A new one has the given capacity.
+func (bs *buffers) take(size int) []byte {
+	if n := len(bs.free); n > 0 {
+		b := bs.free[n-1]
+		bs.free = bs.free[:n-1]
 		return b[:0]
 	}
-	return make([]byte, 0, 1024)
+	return make([]byte, 0, size)
+}
+
+// put takes back a buffer that is no longer needed.
+func (bs *buffers) put(b []byte) {
+	if len(bs.free) < maxBuffers && 0 < cap(b) && cap(b) <= maxBuffer {
+		bs.free = append(bs.free, b)
+	}
 }
 
 // reuse takes back the buffer of attributes that are no longer needed.
 func (m *Mapper) reuse(a *attributes) {
-	if !m.ghost && len(m.buffers) < 16 && cap(a.wire) > 0 {
-		m.buffers = append(m.buffers, a.wire)
+	if !m.ghost {
+		m.buffers.put(a.wire)
 	}
 	a.wire = nil
 }
@@ -116,6 +132,10 @@ func (r *run) emit(s *span) {
 	r.lastEnd = max(r.lastEnd, s.end)
 	r.m.wire = r.encode(r.m.wire[:0], s)
 	r.m.reuse(&s.attributes)
+	if !r.m.ghost {
+		r.m.eventBuffers.put(s.events.wire)
+	}
+	s.events.wire = nil
 	r.m.spare = s
 	r.m.opts.Emit(r.m.wire, r.agent.Name)
 }

@@ -30,6 +30,13 @@ type textEvent struct {
 
 // encode adds the event.
 func (e *textEvent) encode(m *Mapper, to *encodedEvents) {
+	if to.wire == nil {
+		to.wire = m.eventBuffers.take(0)
+	}
+	if e.text == "" && e.count == 1 {
+		to.delta(e.name, e.at, e.index, e.bytes)
+		return
+	}
 	size := sizeInt(semconv.DeltaIndex, e.index) + sizeInt(semconv.DeltaBytes, e.bytes)
 	if e.count > 1 {
 		size += sizeInt(semconv.DeltaCount, e.count)
@@ -110,6 +117,7 @@ func (l *eventLog) send(r *run) {
 		if s.ref.operation == chat {
 			l.own.wire = append(l.own.wire, s.events.wire...)
 			l.own.n += s.events.n
+			l.own.last = s.events.last
 			l.lost += s.content.Lost
 			continue
 		}

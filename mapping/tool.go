@@ -68,7 +68,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 	if r.m.spareTool = nil; t == nil {
 		t = new(tool)
 	}
-	*t = tool{arguments: attributes{wire: r.m.buffer()}, id: id, n: r.counts.tools, inv: inv, start: start, floor: min(printed, at), pending: ev.StartPending}
+	*t = tool{arguments: attributes{wire: r.m.buffers.take(1024)}, id: id, n: r.counts.tools, inv: inv, start: start, floor: min(printed, at), pending: ev.StartPending}
 	t.estimated = r.guessed && ev.Start == 0
 	t.learn(r, ev.Tool)
 

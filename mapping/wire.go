@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/spantee/spantee/mapping/content"
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
 // Spans are encoded in OTLP's wire format from the start, because agents produce
@@ -142,6 +143,40 @@ func (a *attributes) fit(v string) string {
 type encodedEvents struct {
 	wire []byte
 	n    int
+	last deltaShape // of the last event
+}
+
+// A deltaShape is what the length of an encoded delta depends on.
+type deltaShape struct {
+	name         string
+	index, bytes int // sizes of these numbers
+}
+
+// delta appends an event for one delta without its text. Most deltas have the same
+// length as the one before: copying that one and changing its numbers takes a fifth
+// of the time.
+func (e *encodedEvents) delta(name string, at instant, index, bytes int) {
+	shape := deltaShape{name, protowire.SizeVarint(uint64(index)), protowire.SizeVarint(uint64(bytes))}
+	indexSize, bytesSize := sizeInt(semconv.DeltaIndex, index), sizeInt(semconv.DeltaBytes, bytes)
+	if shape != e.last {
+		b := e.begin(name, at, indexSize+bytesSize)
+		b = appendInt(b, semconv.DeltaIndex, index)
+		e.wire, e.last = appendInt(b, semconv.DeltaBytes, bytes), shape
+		return
+	}
+	from := len(e.wire) - sizeEvent(name, indexSize+bytesSize)
+	b := append(e.wire, e.wire[from:]...)
+	end := len(b) - bytesSize - indexSize
+	binary.LittleEndian.PutUint64(b[end-len(name)-2-8:], uint64(at))
+	protowire.AppendVarint(b[:end+indexSize-shape.index], uint64(index))
+	protowire.AppendVarint(b[:len(b)-shape.bytes], uint64(bytes))
+	e.wire = b
+	e.n++
+}
+
+// sizeEvent is the size of an event with attributes of size bytes.
+func sizeEvent(name string, size int) int {
+	return 1 + protowire.SizeBytes(1+8+1+protowire.SizeBytes(len(name))+size)
 }
 
 // add appends an event with attributes in wire format. Its time comes first,
@@ -154,6 +189,7 @@ func (e *encodedEvents) add(name string, at instant, attrs []byte) {
 // begin appends the start of an event. The caller appends its attributes, of size
 // bytes.
 func (e *encodedEvents) begin(name string, at instant, size int) []byte {
+	e.last = deltaShape{}
 	size += 1 + 8 + 1 + protowire.SizeBytes(len(name))
 	b := append(e.wire, fieldEvents<<3|byte(protowire.BytesType))
 	b = protowire.AppendVarint(b, uint64(size))
