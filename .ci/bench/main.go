@@ -15,7 +15,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -53,14 +52,17 @@ func main() {
 	check(err)
 	defer r.Close()
 	os.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", r.GRPCEndpoint())
-	os.Setenv("XDG_STATE_HOME", dir) // where spools are
+	os.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state")) // where spools are
 
-	mixed, deltas := mixedSession(16*mb), deltaSession(16*mb)
-	b.throughput("mixed", mixed, 1024*mb/scale)
+	mixed, deltas, tools := mixedSession(16*mb), deltaSession(16*mb), toolSession(16*mb)
+	for _, size := range []int{10, 100, 1024} {
+		b.throughput("mixed", mixed, size*mb/scale)
+	}
 	b.throughput("deltas", deltas, 1024*mb/scale)
 	b.latency(deltas, 3000/scale)
 	b.replay("mixed", mixed, 300*mb/scale)
 	b.replay("deltas", deltas, 300*mb/scale)
+	b.replay("small tool call", tools, 300*mb/scale)
 	b.replay("mixed", mixed, 100*mb/scale, "--content=full")
 	b.redaction(mixed)
 	b.memory(mixed, deltas, scale)
@@ -151,7 +153,7 @@ func median[T int64 | float64 | time.Duration](values []T) T {
 
 // throughput compares pipe to pipe times. jq gets a part of the input only.
 func (b *bench) throughput(name string, block []byte, size int) {
-	commands := [][]string{{"cat"}, {"tee", "/dev/null"}, {b.spantee}, {b.spantee, "--content=full"}, {"jq", "-c", "."}}
+	commands := [][]string{{"tee", "/dev/null"}, {"cat"}, {b.spantee}, {b.spantee, "--content=full"}, {"jq", "-c", "."}}
 	walls := make([][]float64, len(commands)) // in seconds per MB
 	var lost string
 	for range *rounds {
@@ -161,27 +163,40 @@ func (b *bench) throughput(name string, block []byte, size int) {
 				if _, err := exec.LookPath("jq"); err != nil {
 					continue
 				}
-				size /= 20
+				size = max(size/20, mb)
 			}
-			r := pump(block, size, args...)
+			r := pump(wholeLines(block, size), size, args...)
 			walls[i] = append(walls[i], r.wall.Seconds()/float64(size)*mb)
 			if args[0] == b.spantee && r.stderr != "" {
 				lost = "\n    spantee said: " + strings.TrimSpace(r.stderr)
 			}
 		}
 	}
-	fmt.Printf("%s lines, %d MB pipe to pipe, wall against cat:", name, size/mb)
+	fmt.Printf("%s lines, %d MB pipe to pipe, wall against tee:", name, size/mb)
 	for i, args := range commands {
-		if len(walls[i]) == 0 {
-			continue
+		if len(walls[i]) > 0 {
+			fmt.Printf("  %s %.2f", strings.Join(append([]string{filepath.Base(args[0])}, args[1:]...), " "), ratio(walls[i], walls[0]))
 		}
-		ratios := make([]float64, len(walls[i]))
-		for k := range ratios {
-			ratios[k] = walls[i][k] / walls[0][k]
-		}
-		fmt.Printf("  %s %.2f", strings.Join(append([]string{filepath.Base(args[0])}, args[1:]...), " "), median(ratios))
 	}
-	fmt.Printf("  (cat %.0f MB/s)%s\n", 1/median(walls[0]), lost)
+	fmt.Printf("  (tee %.0f MB/s)%s\n", 1/median(walls[0]), lost)
+}
+
+// wholeLines returns the lines of block within size bytes.
+func wholeLines(block []byte, size int) []byte {
+	if len(block) <= size {
+		return block
+	}
+	return block[:bytes.LastIndexByte(block[:size], '\n')+1]
+}
+
+// ratio returns the median of the ratios of each run to the other's of the same
+// round.
+func ratio(of, to []float64) float64 {
+	ratios := make([]float64, len(of))
+	for i := range of {
+		ratios[i] = of[i] / to[i]
+	}
+	return median(ratios)
 }
 
 // latency compares how long one line takes from pipe to pipe.
@@ -223,8 +238,7 @@ func (b *bench) latency(block []byte, lines int) {
 // nobody is where nobody listens.
 const nobody = "http://127.0.0.1:1"
 
-// replay tells how much a CPU second maps and delivers, of a file: for that it
-// takes its time.
+// replay compares the CPU time of mapping and delivering a file with cat's.
 func (b *bench) replay(name string, block []byte, size int, args ...string) {
 	file, err := os.CreateTemp("", "spantee-bench")
 	check(err)
@@ -233,23 +247,32 @@ func (b *bench) replay(name string, block []byte, size int, args ...string) {
 		_, err := file.Write(block)
 		check(err)
 	}
-	var perSecond []float64
+	var cat, own []float64 // in seconds
 	var spans int64
 	for range *rounds {
-		_, err := file.Seek(0, io.SeekStart)
-		check(err)
+		cat = append(cat, fromFile(file, "cat"))
 		before := b.received.Load()
-		cmd := exec.Command(b.spantee, append(args, "--flush-timeout=1m")...)
-		cmd.Stdin = file
-		cmd.Stderr = os.Stderr
-		check(cmd.Run())
+		own = append(own, fromFile(file, append([]string{b.spantee, "--flush-timeout=1m"}, args...)...))
 		spans = b.received.Load() - before
-		cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-		perSecond = append(perSecond, float64(size)/mb/cpu.Seconds())
 	}
 	check(file.Close())
-	fmt.Printf("%s lines, a file of %d MB mapped and delivered%s: %.0f MB per CPU second, %d spans\n",
-		name, size/mb, strings.Join(append([]string{""}, args...), " "), median(perSecond), spans)
+	fmt.Printf("%s lines, a file of %d MB mapped and delivered%s: %.1f times cat's CPU time, %.0f MB per CPU second, %d spans\n",
+		name, size/mb, strings.Join(append([]string{""}, args...), " "), ratio(own, cat), float64(size)/mb/median(own), spans)
+}
+
+// fromFile returns the CPU time, in seconds, of a command between a file and a pipe.
+func fromFile(file *os.File, args ...string) float64 {
+	_, err := file.Seek(0, io.SeekStart)
+	check(err)
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stdin, cmd.Stderr = file, os.Stderr
+	out, err := cmd.StdoutPipe()
+	check(err)
+	check(cmd.Start())
+	_, err = io.CopyBuffer(struct{ io.Writer }{io.Discard}, out, make([]byte, mb))
+	check(err)
+	check(cmd.Wait())
+	return (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
 }
 
 // redaction tells how fast secrets are looked for, in texts as long as are
@@ -273,7 +296,7 @@ func (b *bench) redaction(block []byte) {
 func (b *bench) memory(mixed, deltas []byte, scale int) {
 	fmt.Print("most memory:")
 	for _, size := range []int{10 * mb, 100 * mb, 1024 * mb / scale} {
-		r := pump(mixed[:min(len(mixed), size)], size, b.spantee)
+		r := pump(wholeLines(mixed, size), size, b.spantee)
 		fmt.Printf("  %d MB of input %.0f MB", size/mb, float64(r.rss)/mb)
 	}
 	hour := hourLongTurn()
@@ -320,68 +343,4 @@ func firstByte(args ...string) time.Duration {
 	check(err)
 	check(cmd.Wait())
 	return took
-}
-
-const session = "5f0c9a52-6c1d-4d6e-9a80-0c2f6d9f7a11"
-
-// A writer makes up a session line by line.
-type writer struct {
-	bytes.Buffer
-	at int
-}
-
-func newWriter() *writer {
-	w := &writer{at: 1790000000000}
-	w.WriteString(`{"type":"system","subtype":"init","apiKeySource":"login","cwd":"/home/dev/shop","session_id":"` + session + `","model":"GPT-5","permissionMode":"default"}` + "\n")
-	return w
-}
-
-// line ends an object with the keys that Cursor writes last.
-func (w *writer) line(object string) {
-	w.at += 20
-	w.WriteString(object + `,"session_id":"` + session + `","timestamp_ms":` + strconv.Itoa(w.at) + "}\n")
-}
-
-func (w *writer) end() []byte {
-	w.WriteString(`{"type":"result","subtype":"success","duration_ms":60000,"is_error":false,"session_id":"` + session + `"}` + "\n")
-	return w.Bytes()
-}
-
-func deltaSession(size int) []byte {
-	w := newWriter()
-	for w.Len() < size {
-		w.line(`{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":" the next few words"}]}`)
-	}
-	return w.end()
-}
-
-// hourLongTurn is a single turn with a delta every 20 ms.
-func hourLongTurn() []byte {
-	w := newWriter()
-	for range 3600 * 50 {
-		w.line(`{"type":"thinking","subtype":"delta","text":" the next few words"`)
-	}
-	return w.end()
-}
-
-// mixedSession is turns of forty deltas, an edit of a file of 24 kB and a shell
-// call that prints 16 kB.
-func mixedSession(size int) []byte {
-	file := strings.Repeat(`func add(a, b int) int {\n\treturn a + b // \"sum\"\n}\n`, 430)
-	w := newWriter()
-	for turn := 0; w.Len() < size; turn++ {
-		for range 40 {
-			w.line(`{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":" the next few words"}]}`)
-		}
-		for kind, result := range map[string]string{
-			"edit":  `{"success":{"path":"/home/dev/shop/add.go","linesAdded":3,"linesRemoved":1,"afterFullFileContent":"` + file + `"}}`,
-			"shell": `{"success":{"exitCode":0,"stdout":"` + file[:16<<10] + `","stderr":"","executionTime":320}}`,
-		} {
-			call := fmt.Sprintf(`"call_id":"call_%s_%d","model_call_id":"r-%d-abcd"`, kind, turn, turn)
-			args := `{"path":"/home/dev/shop/add.go"}`
-			w.line(`{"type":"tool_call","subtype":"started",` + call + `,"tool_call":{"` + kind + `ToolCall":{"args":` + args + `}}`)
-			w.line(`{"type":"tool_call","subtype":"completed",` + call + `,"tool_call":{"` + kind + `ToolCall":{"args":` + args + `,"result":` + result + `}}`)
-		}
-	}
-	return w.end()
 }
