@@ -38,7 +38,7 @@ func (e *Exporter) run() {
 		if done {
 			e.markDone(b)
 		}
-		if unread && cap(b.wire) <= 2*fullRequest { // not an exceptionally large span's
+		if unread && mayReuse(b.wire) {
 			e.spares.Put(b)
 		}
 		e.requestDone()

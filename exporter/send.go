@@ -193,11 +193,14 @@ func (s *sender) join(spans [][]byte) []byte {
 	return b
 }
 
-// reuse takes back a buffer, unless it is that of an exceptionally large span.
+// mayReuse reports whether a buffer is not that of an exceptionally large span.
+func mayReuse(b []byte) bool { return cap(b) <= 2*fullRequest }
+
+// reuse takes back a buffer.
 func (s *sender) reuse(b []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if cap(b) <= 2*fullRequest {
+	if mayReuse(b) {
 		s.buffer = b
 	}
 }

@@ -70,7 +70,7 @@ func (n *spanName) appendTo(b []byte) []byte {
 }
 
 // buffers are buffers to use again.
-type buffers struct{ free [][]byte }
+type buffers [][]byte
 
 // maxBuffers is how many are kept, of up to maxBuffer bytes.
 const (
@@ -80,9 +80,9 @@ const (
 
 // take returns an empty buffer. A new one has the given capacity.
 func (bs *buffers) take(size int) []byte {
-	if n := len(bs.free); n > 0 {
-		b := bs.free[n-1]
-		bs.free = bs.free[:n-1]
+	if last := len(*bs) - 1; last >= 0 {
+		b := (*bs)[last]
+		*bs = (*bs)[:last]
 		return b[:0]
 	}
 	return make([]byte, 0, size)
@@ -90,8 +90,8 @@ func (bs *buffers) take(size int) []byte {
 
 // put takes back a buffer that is no longer needed.
 func (bs *buffers) put(b []byte) {
-	if len(bs.free) < maxBuffers && 0 < cap(b) && cap(b) <= maxBuffer {
-		bs.free = append(bs.free, b)
+	if len(*bs) < maxBuffers && 0 < cap(b) && cap(b) <= maxBuffer {
+		*bs = append(*bs, b)
 	}
 }
 

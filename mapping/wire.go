@@ -164,7 +164,7 @@ func (e *encodedEvents) delta(name string, at instant, index, bytes int) {
 		e.wire, e.last = appendInt(b, semconv.DeltaBytes, bytes), shape
 		return
 	}
-	from := len(e.wire) - sizeEvent(name, indexSize+bytesSize)
+	from := len(e.wire) - 1 - protowire.SizeBytes(eventSize(name, indexSize+bytesSize))
 	b := append(e.wire, e.wire[from:]...)
 	end := len(b) - bytesSize - indexSize
 	binary.LittleEndian.PutUint64(b[end-len(name)-2-8:], uint64(at))
@@ -174,9 +174,10 @@ func (e *encodedEvents) delta(name string, at instant, index, bytes int) {
 	e.n++
 }
 
-// sizeEvent is the size of an event with attributes of size bytes.
-func sizeEvent(name string, size int) int {
-	return 1 + protowire.SizeBytes(1+8+1+protowire.SizeBytes(len(name))+size)
+// eventSize is the size of an event with attributes of size bytes, without its own
+// tag and length.
+func eventSize(name string, size int) int {
+	return 1 + 8 + 1 + protowire.SizeBytes(len(name)) + size
 }
 
 // add appends an event with attributes in wire format. Its time comes first,
@@ -190,9 +191,8 @@ func (e *encodedEvents) add(name string, at instant, attrs []byte) {
 // bytes.
 func (e *encodedEvents) begin(name string, at instant, size int) []byte {
 	e.last = deltaShape{}
-	size += 1 + 8 + 1 + protowire.SizeBytes(len(name))
 	b := append(e.wire, fieldEvents<<3|byte(protowire.BytesType))
-	b = protowire.AppendVarint(b, uint64(size))
+	b = protowire.AppendVarint(b, uint64(eventSize(name, size)))
 	b = append(b, fieldEventTime<<3|byte(protowire.Fixed64Type))
 	b = protowire.AppendFixed64(b, uint64(at))
 	b = append(b, fieldEventName<<3|byte(protowire.BytesType))

@@ -91,9 +91,9 @@ func (b *bench) take(_ context.Context, req *coltracepb.ExportTraceServiceReques
 
 // A result is what one run of a command cost.
 type result struct {
-	wall, cpu time.Duration
-	rss       int64 // bytes
-	stderr    string
+	wall   time.Duration
+	rss    int64 // bytes
+	stderr string
 }
 
 // pump runs a command, writes block to it until size bytes are through, and
@@ -126,8 +126,7 @@ func pump(block []byte, size int, args ...string) result {
 	if args[0] != "jq" && n < int64(size) {
 		log.Fatalf("bench: %s passed %d of %d bytes", args[0], n, size)
 	}
-	state := cmd.ProcessState
-	return result{wall: wall, cpu: state.UserTime() + state.SystemTime(), rss: rss, stderr: stderr.String()}
+	return result{wall, rss, stderr.String()}
 }
 
 // watchMemory returns the most memory that a process had until it ended. What

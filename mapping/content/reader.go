@@ -249,7 +249,7 @@ func nameOfValue(members []Value) string {
 
 // unescape decodes what stands between the quotes of a JSON string.
 func unescape(escaped []byte) string {
-	return valid(unquoted(escaped))
+	return valid(string(jsonscan.Unquote(escaped)))
 }
 
 // valid is strings.ToValidUTF8, four times as fast for text that is valid.
@@ -270,38 +270,10 @@ func (vr *valueReader) string(name string, escaped []byte, end int) (s string, w
 // unquoted decodes what ends in the JSON at end. Most texts need no copy.
 func (vr *valueReader) unquoted(escaped []byte, end int) string {
 	if vr.whole == "" || bytes.IndexByte(escaped, '\\') >= 0 {
-		return unquoted(escaped)
+		return string(jsonscan.Unquote(escaped))
 	}
 	return vr.whole[end-len(escaped) : end]
 }
-
-// unquoted is [jsonscan.Unquote] without a second copy, if there are only the escapes
-// of most texts.
-func unquoted(escaped []byte) string {
-	var b strings.Builder
-	for rest := escaped; ; {
-		n := bytes.IndexByte(rest, '\\')
-		if n < 0 {
-			if b.Len() == 0 {
-				return string(rest)
-			}
-			b.Write(rest)
-			return b.String()
-		}
-		if n+1 == len(rest) || plainEscapes[rest[n+1]] == 0 {
-			return string(jsonscan.Unquote(escaped))
-		}
-		if b.Cap() == 0 {
-			b.Grow(len(escaped))
-		}
-		b.Write(rest[:n])
-		b.WriteByte(plainEscapes[rest[n+1]])
-		rest = rest[n+2:]
-	}
-}
-
-// plainEscapes are the characters of escapes of two bytes.
-var plainEscapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 func (vr *valueReader) text(name string, escaped []byte, end int) Value {
 	s, whole := vr.string(name, escaped, end)

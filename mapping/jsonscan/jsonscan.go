@@ -191,12 +191,10 @@ func (r *Reader) Quoted() []byte {
 	end := start
 	for near := min(start+maxShort, len(b)-7); end < near; end += 8 { // most are short
 		x := binary.LittleEndian.Uint64(b[end:])
-		quotes, slashes := x^'"'*each, x^'\\'*each
-		quotes, slashes = (quotes-each)&^quotes&(0x80*each), (slashes-each)&^slashes&(0x80*each)
+		quotes, slashes := zeros(x^'"'*each), zeros(x^'\\'*each)
 		if quotes|slashes == 0 {
 			continue
 		}
-		// The lowest bits set mark the first quote and the first backslash.
 		if n := bits.TrailingZeros64(quotes); n < bits.TrailingZeros64(slashes) {
 			end += n / 8
 			r.I = end + 1
@@ -228,6 +226,10 @@ const maxShort = 64
 
 // each is a word with each byte set to 1.
 const each = 0x0101010101010101
+
+// zeros returns a word whose lowest bit set is in the first byte of x, the lowest
+// one, that is zero.
+func zeros(x uint64) uint64 { return (x - each) &^ x & (0x80 * each) }
 
 // Fail marks the text as malformed and skips to its end.
 func (r *Reader) Fail() { r.Bad, r.I = true, len(r.B) }
@@ -264,8 +266,7 @@ func UnquotedLen(s []byte) int {
 	length := len(s)
 	for i := 0; i < len(s); {
 		if i+8 <= len(s) {
-			x := binary.LittleEndian.Uint64(s[i:]) ^ '\\'*each
-			slashes := (x - each) &^ x & (0x80 * each) // the lowest bit set marks the first backslash
+			slashes := zeros(binary.LittleEndian.Uint64(s[i:]) ^ '\\'*each)
 			if slashes == 0 {
 				i += 8
 				continue

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -73,14 +74,16 @@ func classify(name string) (c class, plural bool) {
 
 // nameWords are the words one of which is in every name that says something about its
 // value, headers included.
-var nameWords = newMatcher([]string{
-	"pass", "pwd", "pw", "psk", "auth", "mnemonic", "phrase", "secret", "credential", "token", "salt", "key", "cookie",
+var nameWords = sync.OnceValue(func() *matcher {
+	return newMatcher([]string{
+		"pass", "pwd", "pw", "psk", "auth", "mnemonic", "phrase", "secret", "credential", "token", "salt", "key", "cookie",
+	})
 })
 
 // mayName reports whether a name may say something about its value. Most do not,
 // and to split a name takes ten times as long.
 func mayName(name string) bool {
-	return nameWords.in(name) || strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf })
+	return nameWords().in(name) || strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf })
 }
 
 // classOfWord returns the class of a name by its last two words.
