@@ -14,6 +14,9 @@ const (
 	// ringSize is how much of the stream is in memory for the mapper.
 	ringSize = 2 << 20
 
+	// maxLag is how much of it may wait before the mapper counts as behind.
+	maxLag = ringSize / 8
+
 	// stallLimit is how long the stream waits for a mapper that makes no progress.
 	// On a machine with a load of ten, a thread may be off the processor for over
 	// 100 ms.
@@ -245,7 +248,7 @@ func (t *tap) keepAll() {
 // t.mu held.
 func (t *tap) kept(came time.Time) {
 	t.came.add(t.end(), came)
-	if t.live && !t.behind && (t.spill != nil || t.ring.len() > len(t.ring.buf)/8) {
+	if t.live && !t.behind && (t.spill != nil || t.ring.len() > maxLag) {
 		t.behind, t.pour = true, pour{true, came, t.total}
 		t.consumer.backlog(true)
 	}
@@ -349,26 +352,6 @@ func (t *tap) wait(patience time.Duration) bool {
 			return false
 		}
 	}
-}
-
-// A stall is how long the consumer has made no progress: in total, and without the
-// time in which the process was computing. A line of 60 MB is one step, and takes
-// seconds on a busy machine.
-type stall struct {
-	moved     int64
-	cpu       time.Duration
-	idle, all time.Duration
-}
-
-// look updates the stall. It is called every stallLook.
-func (s *stall) look(since time.Duration, moved int64, cpu time.Duration) {
-	if s.all += since; cpu-s.cpu < time.Millisecond {
-		s.idle += since
-	}
-	if moved != s.moved {
-		s.idle, s.all = 0, 0
-	}
-	s.moved, s.cpu = moved, cpu
 }
 
 // err returns why the consumer was detached, nil if it was not.

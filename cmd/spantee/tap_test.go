@@ -296,46 +296,6 @@ func TestTapTellsOfABacklog(t *testing.T) {
 	})
 }
 
-// A consumer that is behind rests while the stream pours in, and works while it
-// only flows.
-func TestTapRests(t *testing.T) {
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		seen := new(recorder)
-		tap := newTap(seen, true, dir, 1<<30)
-		tap.cpu = func() time.Duration { return 0 }
-		r, w := io.Pipe()
-		copied := make(chan error)
-		go func() { copied <- newPassthrough(r, io.Discard, tap).run() }()
-		in := bytes.Repeat(lines(pourSize), 25)
-		sent := 0
-		send := func(size int) (waiting int) {
-			w.Write(in[sent : sent+size])
-			sent += size
-			time.Sleep(pourLook)
-			synctest.Wait()
-			return sent - seen.seen.Len()
-		}
-		for range 10 {
-			if waiting := send(2 * pourSize); waiting < sent-ringSize {
-				t.Errorf("%d bytes of %d were consumed", sent-waiting, sent)
-			}
-		}
-		for range 3 {
-			send(1000)
-		}
-		if waiting := send(1000); waiting > 0 {
-			t.Errorf("%d bytes wait although the stream only flows", waiting)
-		}
-		send(2 * pourSize)
-		w.Close()
-		<-copied
-		tap.close(true)
-		<-tap.done
-		seen.want(t, in[:sent])
-	})
-}
-
 // Ticks come a second after something has, and no others.
 func TestTapIsIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
