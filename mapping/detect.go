@@ -247,7 +247,10 @@ func (m *Mapper) settle() {
 
 // decodeAs decodes a line into m.events.
 func (m *Mapper) decodeAs(source *source, line agent.Line, number int) {
-	m.events = source.decoder.Decode(line, m.events[:0])
+	m.events = source.decoder.Decode(line, m.room[:0])
+	if cap(m.events) > cap(m.room) {
+		m.room = m.events
+	}
 	for i := range m.events {
 		if m.events[i].Kind == agent.Malformed {
 			m.badLine(line, number)

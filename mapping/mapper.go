@@ -153,6 +153,7 @@ type Mapper struct {
 	lines    lines
 	detector detector
 	events   []agent.Event // of the current line
+	room     []agent.Event // for events, more than a Decoder returns of its own
 	sessions sessions
 	first    *run   // of the Process, until its first line comes
 	roots    []root // of the Process
@@ -187,7 +188,7 @@ func New(opts Options) (*Mapper, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	m := &Mapper{opts: opts, sessions: newSessions()}
+	m := &Mapper{opts: opts, sessions: newSessions(), room: make([]agent.Event, 0, 8)}
 	m.event = attributes{field: fieldEventAttributes, max: opts.MaxAttributeBytes}
 	m.traceState = opts.Parent.TraceState().String()
 	var err error
@@ -244,7 +245,7 @@ func (m *Mapper) Close(interrupted bool) {
 	}
 	m.settle()
 	for _, s := range m.detector.sources {
-		m.events = s.decoder.Flush(m.events[:0])
+		m.events = s.decoder.Flush(m.room[:0])
 		m.apply(s.agent)
 	}
 	m.abandonAll(why)

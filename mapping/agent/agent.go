@@ -94,8 +94,9 @@ type Line struct {
 
 // A Decoder reads the lines of one stream.
 type Decoder interface {
-	// Decode appends the events of a line to dst. They refer to memory of the line
-	// and of the Decoder, and are valid until the next call.
+	// Decode appends the events of a line to dst, which is empty, or returns a slice
+	// of its own. They refer to memory of the line and of the Decoder, and are valid
+	// until the next call.
 	Decode(line Line, dst []Event) []Event
 
 	// Flush appends, at the end of the stream, the events that Decode held back.

@@ -55,7 +55,8 @@ func (d *claudeDecoder) Flush(dst []Event) []Event { return dst }
 // Decode implements [Decoder].
 func (d *claudeDecoder) Decode(line Line, dst []Event) []Event {
 	if line.Tail == nil {
-		if ev := d.templates.read(line.Text); ev != nil {
+		if t := d.templates.read(line.Text); t != nil {
+			ev := &t.events[0]
 			ev.Arrival = line.Arrival
 			return d.delta(ev, dst)
 		}
@@ -99,7 +100,7 @@ func (d *claudeDecoder) learn(text []byte) {
 	t := d.templates.add(text, hole{l.textAt, textHole}, hole{l.uuidAt, idHole})
 	var again claudeLine
 	again.read(&jsonscan.Reader{B: t.line}) // so that the event points into the template's own copy
-	t.event, t.kind = again.Event, l.Kind   // by the type of the delta
+	t.set(again.Event, l.Kind)              // by the type of the delta
 }
 
 // events appends the events of the current line.

@@ -37,16 +37,17 @@ type cursorDecoder struct {
 	templates templates
 	sessions  map[string]*cursorSession
 	current   *cursorSession // of the line before
+	again     *template      // of the line before, if its text goes on
 }
 
 // Decode implements [Decoder].
 func (d *cursorDecoder) Decode(line Line, dst []Event) []Event {
 	if line.Tail == nil {
-		if ev := d.templates.read(line.Text); ev != nil {
-			ev.Arrival = line.Arrival
-			return d.text(ev, dst)
+		if t := d.templates.read(line.Text); t != nil {
+			return d.repeated(t, line.Arrival, dst)
 		}
 	}
+	d.again = nil
 	text := line.Text
 	if len(text) > 0 && text[0] != '{' {
 		// Old wrappers prefix lines with the name of the stream they came from.
@@ -81,6 +82,23 @@ func (d *cursorDecoder) Decode(line Line, dst []Event) []Event {
 	}
 }
 
+// repeated returns the events of a line that fits a template. Most lines of a stream
+// go on with the text of the line before: their event is not copied, and it needs no
+// session.
+func (d *cursorDecoder) repeated(t *template, arrival Instant, dst []Event) []Event {
+	ev := &t.events[0]
+	ev.Arrival = arrival
+	if t == d.again {
+		ev.Session = nil
+	}
+	if s := d.session(ev); s.goesOn(ev, t.plain) {
+		d.again = t
+		return t.events[:]
+	}
+	d.again, ev.Session = nil, t.session
+	return d.text(ev, dst)
+}
+
 // learn makes a template of a delta line.
 func (d *cursorDecoder) learn(text []byte) {
 	l := d.line
@@ -90,7 +108,7 @@ func (d *cursorDecoder) learn(text []byte) {
 	t := d.templates.add(text, hole{l.textAt, textHole}, hole{l.stampAt, stampHole})
 	var again cursorLine
 	again.read(&jsonscan.Reader{B: t.line}) // so that the event points into the template's own copy
-	t.event, t.kind = again.Event, again.Kind
+	t.set(again.Event, again.Kind)
 }
 
 // Flush implements [Decoder].

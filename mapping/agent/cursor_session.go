@@ -92,6 +92,26 @@ func (s *cursorSession) name(ev *Event, dst []Event) []Event {
 	return append(dst, named)
 }
 
+// goesOn adds a delta to the text at hand, and reports whether that is all there is to
+// do.
+func (s *cursorSession) goesOn(ev *Event, plain bool) bool {
+	if s.held || s.oldID != nil || s.justBegun {
+		return false
+	}
+	if ev.Kind == ThinkingDelta {
+		return true
+	}
+	text := ev.Text
+	if !plain {
+		text = jsonscan.Unquote(text)
+	}
+	if s.segment.n == 0 || s.segment.is(text) {
+		return false
+	}
+	s.segment.add(text)
+	return true
+}
+
 // delta handles a text with a timestamp and without a model call.
 func (s *cursorSession) delta(ev *Event, dst []Event) []Event {
 	text := jsonscan.Unquote(ev.Text)

@@ -3,6 +3,10 @@ package agent
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
 	"testing"
 	"unicode/utf8"
 
@@ -83,10 +87,52 @@ func FuzzTemplate(f *testing.F) {
 		if !want.read(r) || r.Peek() != 0 {
 			t.Fatalf("%q is no line, but read by the template of %q", second, first)
 		}
-		if diff := cmp.Diff(want.Event, *got, cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(want.Event, got.events[0], cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("by template (-read +template)\n%s", diff)
 		}
 	})
+}
+
+// Templates change nothing, whichever session's line comes next.
+func TestCursorTemplates(t *testing.T) {
+	files, err := filepath.Glob("../../testdata/cursor/*.jsonl")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no fixtures", err)
+	}
+	repeated := 0
+	for _, file := range files {
+		stream, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range []int{1, 2, 7} {
+			fast, slow := cursor.New().(*cursorDecoder), cursor.New().(*cursorDecoder)
+			var session []byte // of the event before
+			for chunk := range slices.Chunk(bytes.Split(bytes.TrimSpace(stream), []byte("\n")), block) {
+				other := bytes.ReplaceAll(bytes.Join(chunk, []byte("\n")), []byte(`"session_id":"`), []byte(`"session_id":"other-`))
+				for _, text := range append(chunk, bytes.Split(other, []byte("\n"))...) {
+					slow.templates.n = 0
+					got, want := fast.Decode(Line{Text: text}, nil), slow.Decode(Line{Text: text}, nil)
+					for i := range got {
+						if got[i].Session == nil && fast.again != nil {
+							got[i].Session = session
+							repeated++
+						}
+						session = bytes.Clone(got[i].Session)
+					}
+					if reflect.DeepEqual(want, got) { // fast
+						continue
+					}
+					if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+						t.Fatalf("%s, blocks of %d, %s: by template (-read +template)\n%s", file, block, text, diff)
+					}
+				}
+			}
+		}
+	}
+	if repeated < 1000 {
+		t.Errorf("%d lines went on with a text", repeated)
+	}
 }
 
 func TestExecutable(t *testing.T) {

@@ -11,10 +11,12 @@ import (
 // write hundreds of thousands of deltas that differ only in these two values, and
 // comparing the rest is five times as fast as parsing it.
 type template struct {
-	line  []byte
-	event Event // of that line, pointing into it
-	kind  Kind  // of that event
-	holes []hole
+	line    []byte
+	events  [1]Event // the event of the line read last, pointing into line
+	kind    Kind     // of that event,
+	session []byte   // and its session
+	plain   bool     // its text has no escapes
+	holes   []hole
 }
 
 // A hole is a value that differs from line to line.
@@ -54,16 +56,21 @@ func (ts *templates) add(line []byte, holes ...hole) *template {
 	return t
 }
 
-// read returns the event of a line that fits a template, nil if none does. It is
-// valid until the next call.
-func (ts *templates) read(line []byte) *Event {
+// set sets the event of the template's line. Event fields point into it.
+func (t *template) set(ev Event, kind Kind) {
+	t.events[0], t.kind, t.session = ev, kind, ev.Session
+}
+
+// read returns the template that a line fits, nil if there is none. The template's
+// event is then that of the line.
+func (ts *templates) read(line []byte) *template {
 	if ts.n > 0 && ts.list[ts.last].read(line) {
-		return &ts.list[ts.last].event
+		return &ts.list[ts.last]
 	}
 	for i := range ts.n {
 		if i != ts.last && ts.list[i].read(line) {
 			ts.last = i
-			return &ts.list[i].event
+			return &ts.list[i]
 		}
 	}
 	return nil
@@ -91,15 +98,19 @@ func (t *template) read(line []byte) bool {
 			return false
 		}
 		if h.kind == textHole {
-			text = value
+			text, t.plain = value, r.Plain
 		}
 		rest = rest[r.I-1:]
 	}
 	if !bytes.Equal(rest, t.line[from:]) {
 		return false
 	}
-	t.event.Kind = t.kind // the decoder may have changed it
-	t.event.Text, t.event.Bytes, t.event.Time = text, jsonscan.UnquotedLen(text), stamp
+	ev := &t.events[0]
+	ev.Kind, ev.Session = t.kind, t.session // the decoder may have changed them
+	ev.Text, ev.Bytes, ev.Time = text, len(text), stamp
+	if !t.plain {
+		ev.Bytes = jsonscan.UnquotedLen(text)
+	}
 	return true
 }
 

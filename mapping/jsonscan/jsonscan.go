@@ -16,9 +16,10 @@ import (
 // in linear time and without recursion, so that neither a wrong type nor deep
 // nesting can break it.
 type Reader struct {
-	B   []byte // the text
-	I   int    // the position in B
-	Bad bool   // the text ended early or is not JSON
+	B     []byte // the text
+	I     int    // the position in B
+	Bad   bool   // the text ended early or is not JSON
+	Plain bool   // the string that Quoted read last has no escapes; false if it is long
 }
 
 // Peek skips white space and returns the byte it stops at, 0 at the end.
@@ -189,6 +190,7 @@ func (r *Reader) nested() {
 func (r *Reader) Quoted() []byte {
 	b, start := r.B, r.I+1
 	end := start
+	r.Plain = false
 	for near := min(start+maxShort, len(b)-7); end < near; end += 8 { // most are short
 		x := binary.LittleEndian.Uint64(b[end:])
 		quotes, slashes := zeros(x^'"'*each), zeros(x^'\\'*each)
@@ -197,7 +199,7 @@ func (r *Reader) Quoted() []byte {
 		}
 		if n := bits.TrailingZeros64(quotes); n < bits.TrailingZeros64(slashes) {
 			end += n / 8
-			r.I = end + 1
+			r.I, r.Plain = end+1, true
 			return b[start:end]
 		}
 		break
