@@ -76,6 +76,22 @@ type eventLog struct {
 	lost     int     // bytes cut from texts
 }
 
+// takeLog returns an empty eventLog.
+func (m *Mapper) takeLog() *eventLog {
+	l := m.spareLog
+	if m.spareLog = nil; l == nil {
+		l = new(eventLog)
+	}
+	return l
+}
+
+// reuseLog takes back the eventLog of a turn that has its span. What it refers to is the
+// span's.
+func (m *Mapper) reuseLog(l *eventLog) {
+	*l = eventLog{}
+	m.spareLog = l
+}
+
 // delta handles a piece of text.
 func (t *turn) delta(r *run, inv *invocation, kind textKind, at instant, ev *agent.Event) {
 	at = max(at, t.start)
@@ -89,7 +105,7 @@ func (t *turn) delta(r *run, inv *invocation, kind textKind, at instant, ev *age
 	tally.deltas++
 	tally.bytes += ev.Bytes
 
-	l := &t.log
+	l := t.log
 	at = l.makeRoom(r, inv, t, at)
 	p := &l.pending
 	mode := r.m.opts.Deltas
@@ -117,7 +133,7 @@ func (t *turn) message(r *run, inv *invocation, kind textKind, at instant, ev *a
 		t.chunk(inv, max(min(r.instantOf(ev.Start), at), t.start), true)
 	}
 	t.tally(kind).bytes += ev.Bytes
-	l := &t.log
+	l := t.log
 	l.endPending(r)
 	l.resolve(r, kind)
 	at = l.makeRoom(r, inv, t, at)
@@ -316,7 +332,7 @@ var ofRequest = map[string]bool{
 
 // notice adds a notice to the turn's own span.
 func (t *turn) notice(r *run, n notice) {
-	l := &t.log
+	l := t.log
 	l.endPending(r)
 	at := max(n.at, t.start)
 	to := &l.own

@@ -165,9 +165,11 @@ type Mapper struct {
 	// To reuse: for the attributes of spans, and for their events.
 	buffers, eventBuffers buffers
 
-	spare     *span // to reuse
-	spareTool *tool // to reuse
-	ghost     bool  // see Open: its buffers may be shared
+	// To reuse, nil while in use.
+	spare     *span
+	spareTool *tool
+	spareLog  *eventLog
+	ghost     bool // see Open: its buffers may be shared
 
 	traceState string // of Options.Parent
 

@@ -136,7 +136,11 @@ func (r *run) clone(m *Mapper) *run {
 // appended to.
 func (t *turn) clone() *turn {
 	c := *t
-	l := &c.log
+	if t.log == nil {
+		return &c
+	}
+	l := new(eventLog)
+	*l, c.log = *t.log, l
 	l.own.wire, l.at.wire = slices.Clip(l.own.wire), slices.Clip(l.at.wire)
 	l.texts = slices.Clone(l.texts)
 	l.speech = l.speech.Clone()

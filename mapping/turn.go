@@ -36,7 +36,7 @@ type turn struct {
 	usage    agent.Usage
 
 	text, thinking tally
-	log            eventLog
+	log            *eventLog       // nil once the turn has its span
 	asked          []content.Value // the messages it answers
 	callPart       []content.Value // the tool call that ends it
 }
@@ -79,7 +79,7 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 			r.ownFirst = inv == r.main
 		}
 		inv.counts.turns++
-		t := &turn{n: r.counts.turns, start: inv.wait, lastOutputAt: inv.wait, asked: inv.asked}
+		t := &turn{n: r.counts.turns, start: inv.wait, lastOutputAt: inv.wait, asked: inv.asked, log: r.m.takeLog()}
 		t.estimated = r.estimated && r.ownFirst && t.n == 1
 		inv.asked, inv.idle, inv.woken = nil, false, false
 		inv.turn = t
@@ -325,6 +325,8 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 			inv.answer = s
 		}
 	}
+	r.m.reuseLog(t.log)
+	t.log = nil
 	r.emit(span)
 }
 
