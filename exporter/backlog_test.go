@@ -146,9 +146,5 @@ func TestFlushNamesNoFile(t *testing.T) {
 
 func requestOfNumbers(t *testing.T, from, to int) spool.Request {
 	t.Helper()
-	body, err := request{spans: frames(numbered(from, to, 300)...)}.body()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return body
+	return request{spans: frames(numbered(from, to, 300)...)}.body()
 }

@@ -6,24 +6,27 @@ import (
 	"fmt"
 	"time"
 
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
-
 	"github.com/spantee/spantee/exporter/spool"
 )
 
 // A Client uploads requests to one destination. Packages exporter/otlp and
-// exporter/file provide implementations. Two goroutines may call UploadTraces at
-// once.
-//
-// The spans of a request are already encoded: they are in the unknown fields of its
-// ScopeSpans, where proto.Marshal finds them but GetSpans does not. A Client that
-// looks into spans must marshal and unmarshal the request first. A Client must not
-// use a request after it has returned nil: the bytes are reused.
-//
-// UploadTraces returns an [UploadError] that says what to do about a failed
-// request. A context's error counts as Retryable, any other error as Permanent.
+// exporter/file provide implementations.
 type Client interface {
-	otlptrace.Client
+	// Start is called once, before all other methods but Destination.
+	Start(ctx context.Context) error
+
+	// Stop is called once, after all uploads.
+	Stop(ctx context.Context) error
+
+	// UploadTraces makes one attempt to send an encoded ExportTraceServiceRequest.
+	// Two goroutines may call it at once. The client must not use request after it
+	// has returned nil: the bytes are reused.
+	//
+	// UploadTraces returns an [UploadError] that says what to do about a failed
+	// request. A context's error counts as Retryable, any other error as Permanent.
+	UploadTraces(ctx context.Context, request []byte) error
+
+	// Destination returns where requests go, for a spool.
 	Destination() spool.Destination
 }
 

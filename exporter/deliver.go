@@ -77,7 +77,7 @@ func (e *Exporter) nextBatch() (b *batch, due <-chan time.Time, last bool) {
 		return nil, time.After(left), false
 	}
 	b = e.dequeue()
-	e.inFlight, e.since = len(b.wire), time.Now()
+	e.inFlight, e.since = b.size(), time.Now()
 	return b, nil, false
 }
 
@@ -233,11 +233,7 @@ func (e *Exporter) keep(req request, why *UploadError, put putFunc, kept *int) (
 }
 
 func keep(ctx context.Context, s spool.Spool, to spool.Destination, r request, why *UploadError, put putFunc) (spool.Evicted, error) {
-	body, err := r.body()
-	if err != nil {
-		return spool.Evicted{}, err
-	}
-	return put(s, ctx, to, body, why.Error())
+	return put(s, ctx, to, r.body(), why.Error())
 }
 
 func (e *Exporter) count(f func(*Report)) {

@@ -32,9 +32,9 @@ func (s *scripted) Destination() spool.Destination {
 	return spool.Destination{Protocol: "grpc", Endpoint: "http://scripted:4317"}
 }
 
-func (s *scripted) UploadTraces(ctx context.Context, rs []*tracepb.ResourceSpans) error {
+func (s *scripted) UploadTraces(ctx context.Context, request []byte) error {
 	s.at = append(s.at, time.Now())
-	full, err := decode(rs)
+	full, err := decode(request)
 	if err != nil {
 		return err
 	}

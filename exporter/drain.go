@@ -5,10 +5,6 @@ import (
 	"errors"
 	"time"
 
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
-	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
-	"google.golang.org/protobuf/proto"
-
 	"github.com/spantee/spantee/exporter/spool"
 )
 
@@ -134,8 +130,9 @@ func (d *drain) settle(claim *spool.Claim, r request, out outcome) (why *UploadE
 
 // requestOf returns the request in a claim.
 func requestOf(claim *spool.Claim) request {
-	r := request{resource: new(resourcepb.Resource), scope: new(commonpb.InstrumentationScope), spans: claim.Spans}
-	_ = proto.Unmarshal(claim.Resource, r.resource) // the spool has decoded it before
-	_ = proto.Unmarshal(claim.Scope, r.scope)
-	return r
+	return request{
+		resource: appendField(nil, fieldResource, claim.Resource),
+		scope:    appendField(nil, fieldScope, claim.Scope),
+		spans:    claim.Spans,
+	}
 }

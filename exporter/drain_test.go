@@ -25,10 +25,7 @@ const alone = 1600 << 10
 func wait(t *testing.T, s *spool.Spool, spans []*tracepb.Span) {
 	t.Helper()
 	for _, span := range spans {
-		body, err := request{spans: frames(span)}.body()
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := request{spans: frames(span)}.body()
 		if _, err := s.Put(t.Context(), new(fake).Destination(), body, "it was down"); err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -22,7 +23,7 @@ func (p *printer) Destination() spool.Destination {
 	return spool.Destination{Protocol: "printer", Endpoint: "stdout"}
 }
 
-func (p *printer) UploadTraces(_ context.Context, request []*tracepb.ResourceSpans) error {
+func (p *printer) UploadTraces(_ context.Context, request []byte) error {
 	if !p.ready {
 		p.ready = true
 		return &exporter.UploadError{
@@ -31,13 +32,8 @@ func (p *printer) UploadTraces(_ context.Context, request []*tracepb.ResourceSpa
 			RetryAfter: 10 * time.Millisecond,
 		}
 	}
-	// The spans are encoded already, in fields that only proto.Marshal sees.
-	b, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: request})
-	if err != nil {
-		return err
-	}
-	data := new(tracepb.TracesData)
-	if err := proto.Unmarshal(b, data); err != nil {
+	data := new(coltracepb.ExportTraceServiceRequest)
+	if err := proto.Unmarshal(request, data); err != nil {
 		return err
 	}
 	for _, span := range data.ResourceSpans[0].ScopeSpans[0].Spans {

@@ -72,14 +72,13 @@ func New(cfg Config) (*Exporter, error) {
 		own.SetAside = func(*spool.Untrusted) { e.count(func(r *Report) { r.Earlier.SetAside++ }) }
 		e.cfg.Spool = &own
 	}
-	if cfg.Spool != nil && !cfg.Wait {
-		head, err := request{resource: cfg.Resource, scope: cfg.Scope}.body()
-		if err != nil {
-			return nil, err
-		}
-		e.journal = e.cfg.Spool.NewJournal(cfg.Client.Destination(), head.Body)
+	presumed, err := newOrigin(cfg.Resource, cfg.Scope)
+	if err != nil {
+		return nil, err
 	}
-	presumed := newOrigin(cfg.Resource, cfg.Scope)
+	if cfg.Spool != nil && !cfg.Wait {
+		e.journal = e.cfg.Spool.NewJournal(cfg.Client.Destination(), presumed.body().Body)
+	}
 	e.origins = map[*resourcepb.Resource]*origin{nil: presumed, cfg.Resource: presumed}
 	go e.run()
 	return e, nil
@@ -155,9 +154,9 @@ func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 		return
 	}
 	o := e.originOf(from)
-	if o.overhead+framedSize(span) > e.cfg.MaxRequest {
+	if o.invalid != nil || o.overhead+framedSize(span) > e.cfg.MaxRequest {
 		e.mu.Unlock()
-		e.reject(o.with([][]byte{appendFramed(nil, span)}), errTooLarge)
+		e.reject(o.with([][]byte{appendFramed(nil, span)}), cmp.Or(o.invalid, errTooLarge))
 		return
 	}
 	evicted, why := e.enqueue(o, span)

@@ -34,13 +34,12 @@ func encodeAll(spans ...*tracepb.Span) (encoded []OpenSpan) {
 }
 
 // decode returns what a receiver makes of a request.
-func decode(rs []*tracepb.ResourceSpans) (*tracepb.ResourceSpans, error) {
-	b, err := proto.Marshal(rs[0])
-	if err != nil {
+func decode(request []byte) (*tracepb.ResourceSpans, error) {
+	data := new(tracepb.TracesData)
+	if err := proto.Unmarshal(request, data); err != nil {
 		return nil, err
 	}
-	full := new(tracepb.ResourceSpans)
-	return full, proto.Unmarshal(b, full)
+	return data.ResourceSpans[0], nil
 }
 
 // everything is a span with something in every field.

@@ -43,9 +43,9 @@ func (f *fake) Destination() spool.Destination {
 	return spool.Destination{Protocol: "grpc", Endpoint: "http://fake:4317"}
 }
 
-func (f *fake) UploadTraces(ctx context.Context, rs []*tracepb.ResourceSpans) (failed error) {
+func (f *fake) UploadTraces(ctx context.Context, request []byte) (failed error) {
 	var spans []*tracepb.Span
-	full, err := decode(rs)
+	full, err := decode(request)
 	if err != nil {
 		return err
 	}
@@ -368,8 +368,8 @@ type capture struct {
 	scope    *commonpb.InstrumentationScope
 }
 
-func (c *capture) UploadTraces(_ context.Context, rs []*tracepb.ResourceSpans) error {
-	full, err := decode(rs)
+func (c *capture) UploadTraces(_ context.Context, request []byte) error {
+	full, err := decode(request)
 	if err != nil {
 		return err
 	}

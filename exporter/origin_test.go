@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 // services is a receiver that denies codex.
@@ -17,8 +15,8 @@ type services struct {
 	took []string
 }
 
-func (s *services) UploadTraces(_ context.Context, rs []*tracepb.ResourceSpans) error {
-	full, err := decode(rs)
+func (s *services) UploadTraces(_ context.Context, request []byte) error {
+	full, err := decode(request)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 // decoded, they would take several times the memory.
 type batch struct {
 	*origin
-	wire    []byte     // the spans, as they appear in a request
+	wire    []byte     // room for the head of a request, then the spans
 	ends    []int      // of each span, in wire
 	numbers []interval // in the journal
 	at      time.Time  // when the first span arrived
@@ -55,14 +55,15 @@ func (e *Exporter) enqueue(o *origin, span []byte) (evicted []*batch, why *Uploa
 // batchFor returns the batch that a span of this size joins.
 func (e *Exporter) batchFor(o *origin, size int) *batch {
 	b := o.filling
-	if b != nil && o.overhead+len(b.wire)+size <= e.batch {
+	if b != nil && len(b.wire)+size <= e.batch {
 		return b
 	}
 	b, _ = e.spares.Get().(*batch)
 	if b == nil {
 		b = new(batch)
 	}
-	*b = batch{origin: o, wire: b.wire[:0], ends: b.ends[:0], numbers: b.numbers[:0], at: e.arrival()}
+	room := slices.Grow(b.wire[:0], o.overhead)[:o.overhead]
+	*b = batch{origin: o, wire: room, ends: b.ends[:0], numbers: b.numbers[:0], at: e.arrival()}
 	o.filling = b
 	e.queue = append(e.queue, b)
 	return b
@@ -137,7 +138,7 @@ func (e *Exporter) dequeue() *batch {
 	}
 	b := e.queue[0]
 	e.queue = slices.Delete(e.queue, 0, 1)
-	e.queuedBytes -= len(b.wire)
+	e.queuedBytes -= b.size()
 	if b.filling == b {
 		b.filling = nil
 	}
@@ -161,15 +162,18 @@ func (b *batch) add(span []byte, size int) {
 	b.ends = append(b.ends, len(b.wire))
 }
 
+// size returns the number of bytes of the spans.
+func (b *batch) size() int { return len(b.wire) - b.overhead }
+
 // request returns the request that the batch is sent in.
 func (b *batch) request() request {
 	r := b.with(make([][]byte, len(b.ends)))
-	start := 0
+	start := b.overhead
 	for i, end := range b.ends {
 		r.spans[i] = b.wire[start:end]
 		start = end
 	}
-	r.joined = b.wire
+	r.wire = b.wire
 	return r
 }
 

@@ -1,44 +1,30 @@
 package exporter
 
 import (
-	"bytes"
 	"context"
-	"slices"
 	"sync"
 	"time"
 
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-// A request holds spans that are sent together, encoded as they appear in it.
-type request struct {
-	resource *resourcepb.Resource
-	scope    *commonpb.InstrumentationScope
-	spans    [][]byte
-	joined   []byte // the spans one after the other, nil if they are not at hand
-}
-
 // An origin is what the spans of one resource share.
 type origin struct {
-	request         // without spans
-	overhead int    // bytes of a request besides its spans
-	head     int    // in the journal
-	filling  *batch // the batch that spans are added to, or nil
+	request               // without spans
+	invalid  *UploadError // why its spans cannot be sent, or nil
+	overhead int          // bytes of a request besides its spans
+	head     int          // in the journal
+	filling  *batch       // the batch that spans are added to, or nil
 }
 
-func newOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationScope) *origin {
-	o := &origin{request: request{resource: resource, scope: scope}}
-	// In a full request, the lengths of the two enclosing messages take up to three
-	// bytes more each than in an empty one.
-	o.overhead = 2*3 + proto.Size(&coltracepb.ExportTraceServiceRequest{ResourceSpans: o.resourceSpans(nil)})
-	return o
+func newOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationScope) (*origin, error) {
+	r, err := newRequest(resource, scope)
+	return &origin{request: r, overhead: r.overhead()}, err
 }
 
 // originOf returns the origin of spans of a resource. It is called with e.mu held.
@@ -47,45 +33,20 @@ func (e *Exporter) originOf(resource *resourcepb.Resource) *origin {
 	if o != nil {
 		return o
 	}
-	o = newOrigin(resource, e.cfg.Scope)
-	if head, err := o.body(); err == nil && e.journal != nil {
-		o.head = e.journal.AddHead(head.Body)
+	o, err := newOrigin(resource, e.cfg.Scope)
+	if err != nil {
+		o.invalid = &UploadError{Verdict: Permanent, Err: err}
+	}
+	if e.journal != nil {
+		o.head = e.journal.AddHead(o.body().Body)
 	}
 	e.origins[resource] = o
 	return o
 }
 
-// fieldSpans is ScopeSpans.spans.
-const fieldSpans = 2
-
-// framedSize returns the number of bytes that an encoded span adds to a request.
-func framedSize(span []byte) int {
-	return protowire.SizeTag(fieldSpans) + protowire.SizeBytes(len(span))
-}
-
-// appendFramed appends an encoded span as it appears in a request.
-func appendFramed(b, span []byte) []byte {
-	b = protowire.AppendTag(b, fieldSpans, protowire.BytesType)
-	return protowire.AppendBytes(b, span)
-}
-
-// with returns a request of other spans.
-func (r request) with(spans [][]byte) request {
-	r.spans, r.joined = spans, nil
-	return r
-}
-
-// resourceSpans wraps the joined spans, which proto.Marshal copies verbatim.
-func (r request) resourceSpans(joined []byte) []*tracepb.ResourceSpans {
-	scope := &tracepb.ScopeSpans{Scope: r.scope}
-	scope.ProtoReflect().SetUnknown(joined)
-	return []*tracepb.ResourceSpans{{Resource: r.resource, ScopeSpans: []*tracepb.ScopeSpans{scope}}}
-}
-
 // body returns the request as a spool keeps it.
-func (r request) body() (spool.Request, error) {
-	b, err := proto.Marshal(&coltracepb.ExportTraceServiceRequest{ResourceSpans: r.resourceSpans(bytes.Join(r.spans, nil))})
-	return spool.Request{Body: b, Spans: len(r.spans)}, err
+func (r request) body() spool.Request {
+	return spool.Request{Body: r.appendTo(nil), Spans: len(r.spans)}
 }
 
 // A sender makes attempts to deliver requests to one receiver.
@@ -94,7 +55,7 @@ type sender struct {
 
 	mu        sync.Mutex
 	notBefore time.Time // the receiver wants no requests until then
-	buffer    []byte    // for the spans of the next request
+	buffer    []byte    // for the next request
 }
 
 // delay returns how long the receiver still wants no requests.
@@ -138,14 +99,14 @@ func (s *sender) sendInto(ctx context.Context, r request, out *outcome) {
 		out.left = append(out.left, r.spans...)
 		return
 	}
-	joined := r.joined
-	if joined == nil {
-		joined = s.join(r.spans)
+	encoded := r.inPlace()
+	if encoded == nil {
+		encoded = s.encode(r)
 	}
-	failed := attempt(ctx, func(ctx context.Context) error { return s.client.UploadTraces(ctx, r.resourceSpans(joined)) })
+	failed := attempt(ctx, func(ctx context.Context) error { return s.client.UploadTraces(ctx, encoded) })
 	if failed == nil { // else a client that was left behind may still read it
-		if r.joined == nil {
-			s.reuse(joined)
+		if r.wire == nil {
+			s.reuse(encoded)
 		}
 		out.delivered += len(r.spans)
 		return
@@ -176,21 +137,13 @@ func (s *sender) sendInto(ctx context.Context, r request, out *outcome) {
 	}
 }
 
-// join joins encoded spans in the buffer.
-func (s *sender) join(spans [][]byte) []byte {
+// encode encodes a request in the buffer.
+func (s *sender) encode(r request) []byte {
 	s.mu.Lock()
 	b := s.buffer[:0]
 	s.buffer = nil
 	s.mu.Unlock()
-	size := 0
-	for _, span := range spans {
-		size += len(span)
-	}
-	b = slices.Grow(b, size)
-	for _, span := range spans {
-		b = append(b, span...)
-	}
-	return b
+	return r.appendTo(b)
 }
 
 // mayReuse reports whether a buffer is not that of an exceptionally large span.

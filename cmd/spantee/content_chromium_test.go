@@ -48,7 +48,7 @@ func TestChromiumHostile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Stop(context.Background())
-	if err := client.UploadTraces(t.Context(), m.hostileRequest()); err != nil {
+	if err := client.UploadTraces(t.Context(), encodeRequest(m.hostileRequest())); err != nil {
 		t.Fatal(err)
 	}
 

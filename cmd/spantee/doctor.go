@@ -14,6 +14,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/otlp"
@@ -78,10 +79,14 @@ func examine(w io.Writer, o *options) bool {
 		finding(w, "!", "resource", withHint(err))
 	}
 	span, id := testSpan()
-	request := []*tracepb.ResourceSpans{{
+	request, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: []*tracepb.ResourceSpans{{
 		Resource:   resource,
 		ScopeSpans: []*tracepb.ScopeSpans{{Scope: scope(), Spans: []*tracepb.Span{span}}},
-	}}
+	}}})
+	if err != nil {
+		finding(w, "✗", "span", withHint(err))
+		return false
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), doctorPatience)
 	defer cancel()
 	healthy := false

@@ -13,6 +13,7 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter/file"
 	"github.com/spantee/spantee/exporter/otlp"
@@ -81,7 +82,7 @@ func (m *made) file(t testing.TB) string {
 		t.Fatal(err)
 	}
 	defer client.Stop(context.Background())
-	if err := client.UploadTraces(context.Background(), m.request()); err != nil {
+	if err := client.UploadTraces(context.Background(), encodeRequest(m.request())); err != nil {
 		t.Fatal(err)
 	}
 	return name
@@ -155,6 +156,14 @@ func (m *made) hostileRequest() []*tracepb.ResourceSpans {
 	return request
 }
 
+func encodeRequest(spans []*tracepb.ResourceSpans) []byte {
+	request, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
+	if err != nil {
+		panic(err)
+	}
+	return request
+}
+
 // upload sends spans to an OTLP/gRPC endpoint.
 func upload(endpoint string, spans []*tracepb.ResourceSpans) error {
 	client, err := otlp.New(otlp.Config{Endpoint: endpoint})
@@ -165,5 +174,5 @@ func upload(endpoint string, spans []*tracepb.ResourceSpans) error {
 		return err
 	}
 	defer client.Stop(context.Background())
-	return client.UploadTraces(context.Background(), spans)
+	return client.UploadTraces(context.Background(), encodeRequest(spans))
 }

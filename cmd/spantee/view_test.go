@@ -255,7 +255,7 @@ func TestViewLoad(t *testing.T) {
 			}
 			request.spans = append(request.spans, m.spans...)
 			if len(request.spans) == perRequest {
-				if err := client.UploadTraces(t.Context(), request.request()); err != nil {
+				if err := client.UploadTraces(t.Context(), encodeRequest(request.request())); err != nil {
 					t.Fatal(err)
 				}
 				request.spans = nil

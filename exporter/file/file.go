@@ -18,13 +18,13 @@ import (
 	"slices"
 	"sync"
 	"syscall"
-	"unicode/utf8"
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/internal/otlpjson"
 	"github.com/spantee/spantee/exporter/spool"
 )
 
@@ -74,13 +74,13 @@ func (c *client) Stop(context.Context) error {
 }
 
 // UploadTraces appends one line.
-func (c *client) UploadTraces(_ context.Context, spans []*tracepb.ResourceSpans) error {
-	if len(spans) == 0 {
+func (c *client) UploadTraces(_ context.Context, request []byte) error {
+	if len(request) == 0 {
 		return nil
 	}
-	line, err := marshalJSON(spans)
+	line, err := otlpjson.Traces(request)
 	if err != nil {
-		return err
+		return fmt.Errorf("encode spans: %w", err)
 	}
 	return c.append(append(line, '\n'))
 }
@@ -138,23 +138,6 @@ func (c *client) tell(what string) {
 	if c.replaced != nil {
 		c.replaced(fmt.Errorf("%s was %s", c.f.Name(), what))
 	}
-}
-
-func marshalJSON(spans []*tracepb.ResourceSpans) ([]byte, error) {
-	b, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
-	if err != nil {
-		return nil, fmt.Errorf("encode spans: %w", err)
-	}
-	traces, err := (&ptrace.ProtoUnmarshaler{}).UnmarshalTraces(b)
-	if err != nil {
-		return nil, fmt.Errorf("encode spans: %w", err)
-	}
-	// protojson would write ids in base64.
-	line, err := (&ptrace.JSONMarshaler{}).MarshalTraces(traces)
-	if err == nil && !utf8.Valid(line) { // neither marshaler checks it
-		err = errors.New("encode spans: text that is not UTF-8")
-	}
-	return line, err
 }
 
 // Read reads what a client wrote, line by line. For a line that cannot be decoded

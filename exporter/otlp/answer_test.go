@@ -3,6 +3,7 @@ package otlp
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,7 +12,9 @@ import (
 
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -153,6 +156,32 @@ func TestUserAgent(t *testing.T) {
 		errorOf(t, Config{Endpoint: r.GRPCEndpoint(), UserAgent: userAgent})
 		if agent := r.UserAgent(); !strings.HasPrefix(agent, want) || !strings.Contains(agent, "grpc-go/") {
 			t.Errorf("over gRPC %q, want %q", agent, want)
+		}
+	}
+}
+
+// Receivers need not know application/grpc+proto.
+func TestContentTypeOverGRPC(t *testing.T) {
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan string, 1)
+	server := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+		method, _ := grpc.MethodFromServerStream(stream)
+		md, _ := metadata.FromIncomingContext(stream.Context())
+		got <- method + " " + strings.Join(md["content-type"], ",")
+		return nil
+	}))
+	go server.Serve(l)
+	defer server.Stop()
+	for signal, want := range map[Signal]string{
+		Traces:  "/opentelemetry.proto.collector.trace.v1.TraceService/Export application/grpc",
+		Metrics: "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export application/grpc",
+	} {
+		errorOf(t, Config{Signal: signal, Endpoint: "http://" + l.Addr().String()})
+		if request := <-got; request != want {
+			t.Errorf("%s: got %q, want %q", signal, request, want)
 		}
 	}
 }

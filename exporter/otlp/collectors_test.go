@@ -66,6 +66,7 @@ var collectors = []collector{
 		name: "partial", behave: func(r *receivertest.Receiver) { r.Partial(2, "too (old)\n") },
 		delivered: 3, cause: "rejected by the collector: too (old)",
 	},
+	{name: "partial in name only", behave: func(r *receivertest.Receiver) { r.Partial(0, "") }, delivered: 5},
 	{name: "partial in words only", behave: func(r *receivertest.Receiver) { r.Partial(0, "be careful") }, delivered: 5},
 }
 

@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"net/http"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
@@ -10,7 +11,7 @@ import (
 // the same one: to make another costs a short session more than what it sends.
 type connection struct {
 	grpc  *grpc.ClientConn // nil over HTTP
-	http  transport
+	http  *http.Transport
 	users atomic.Int32
 }
 
@@ -20,7 +21,10 @@ func (s *Settings) connect() (*connection, error) {
 	c := new(connection)
 	c.users.Store(1)
 	if s.protocol != "grpc" {
-		c.http = s.transport()
+		// By default all clients share one transport, and leave its connections open
+		// when they stop.
+		c.http = http.DefaultTransport.(*http.Transport).Clone()
+		c.http.TLSClientConfig = s.tls
 		return c, nil
 	}
 	target, creds := s.dialing()

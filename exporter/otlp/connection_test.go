@@ -86,7 +86,7 @@ func TestMetricsShareTheConnection(t *testing.T) {
 			if err := spans.Start(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if err := spans.UploadTraces(t.Context(), []*tracepb.ResourceSpans{{}}); err != nil {
+			if err := spans.UploadTraces(t.Context(), encodeRequest(&tracepb.ResourceSpans{})); err != nil {
 				t.Error(err)
 			}
 			send()

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
 	"github.com/spantee/spantee/exporter"
 )
 
@@ -26,9 +24,9 @@ type Check struct {
 }
 
 // Diagnose checks the path to a collector step by step: the name, the connection,
-// TLS, and finally the delivery of request. Only the last check decides: the others
-// may fail behind a proxy.
-func (s *Settings) Diagnose(ctx context.Context, request []*tracepb.ResourceSpans) iter.Seq[Check] {
+// TLS, and finally the delivery of request, an encoded ExportTraceServiceRequest. Only
+// the last check decides: the others may fail behind a proxy.
+func (s *Settings) Diagnose(ctx context.Context, request []byte) iter.Seq[Check] {
 	return func(yield func(Check) bool) {
 		if hint := s.portHint(); hint != "" && !yield(Check{Name: "port", Result: hint}) {
 			return
@@ -159,7 +157,7 @@ func nameOf(names []string, otherwise string) string {
 }
 
 // deliver makes one attempt.
-func (s *Settings) deliver(ctx context.Context, request []*tracepb.ResourceSpans) error {
+func (s *Settings) deliver(ctx context.Context, request []byte) error {
 	c := s.Client()
 	if err := c.Start(ctx); err != nil {
 		return err

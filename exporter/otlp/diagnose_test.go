@@ -70,7 +70,7 @@ func TestDiagnose(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			request := []*tracepb.ResourceSpans{{ScopeSpans: []*tracepb.ScopeSpans{{Spans: testSpans()[:1]}}}}
+			request := encodeRequest(&tracepb.ResourceSpans{ScopeSpans: []*tracepb.ScopeSpans{{Spans: testSpans()[:1]}}})
 			var ok, bad []string
 			for check := range settings.Diagnose(ctx, request) {
 				t.Logf("%s: %s, %v", check.Name, check.Result, check.Err)

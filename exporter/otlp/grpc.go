@@ -2,27 +2,54 @@ package otlp
 
 import (
 	"context"
-	"strings"
 	"time"
 
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding/gzip"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
 )
 
-func (s *Settings) grpcClient(to *connection) otlptrace.Client {
-	return otlptracegrpc.NewClient(
-		otlptracegrpc.WithGRPCConn(to.grpc),
-		otlptracegrpc.WithHeaders(s.headers),
-		otlptracegrpc.WithTimeout(s.timeout),
-		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{}), // the Exporter retries
-	)
+// The methods of OTLP's services.
+const (
+	tracesMethod  = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+	metricsMethod = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
+)
+
+// call sends a request over gRPC.
+func (s *Settings) call(ctx context.Context, to *connection, request []byte) (*response, error) {
+	method := tracesMethod
+	if s.signal == Metrics {
+		method = metricsMethod
+	}
+	answer := new(response)
+	ctx = metadata.NewOutgoingContext(ctx, metadata.New(s.headers))
+	return answer, to.grpc.Invoke(ctx, method, request, answer, grpc.ForceCodecV2(encoded{}))
 }
+
+// encoded is the codec of requests that are encoded already.
+type encoded struct{}
+
+// Marshal copies the request: gRPC may still read it after the response has come.
+func (encoded) Marshal(request any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.Copy(request.([]byte), mem.DefaultBufferPool())}, nil
+}
+
+func (encoded) Unmarshal(wire mem.BufferSlice, answer any) error {
+	b := wire.Materialize()
+	if saysNothing(b) {
+		return nil
+	}
+	return proto.Unmarshal(b, answer.(*response))
+}
+
+// Name is empty so that the content type is application/grpc, which every receiver
+// knows.
+func (encoded) Name() string { return "" }
 
 // dialing returns the target and the credentials for gRPC.
 func (s *Settings) dialing() (target string, creds credentials.TransportCredentials) {
@@ -38,8 +65,7 @@ func (s *Settings) dialing() (target string, creds credentials.TransportCredenti
 func (s *Settings) dialOptions(creds credentials.TransportCredentials) []grpc.DialOption {
 	opts := []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
-		grpc.WithUserAgent(strings.TrimSpace(s.userAgent + " OTel OTLP Exporter Go/" + otlptrace.Version())),
-		grpc.WithChainUnaryInterceptor(recordAnswer),
+		grpc.WithUserAgent(s.withUserAgent(exporterAgent)),
 		// By default gRPC backs off for up to two minutes, and fails every attempt
 		// in between without dialing.
 		grpc.WithConnectParams(grpc.ConnectParams{
@@ -51,15 +77,4 @@ func (s *Settings) dialOptions(creds credentials.TransportCredentials) []grpc.Di
 		opts = append(opts, grpc.WithDefaultCallOptions(grpc.UseCompressor(gzip.Name)))
 	}
 	return opts
-}
-
-// recordAnswer keeps what the receiver replied.
-func recordAnswer(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	err := invoke(ctx, method, req, reply, cc, opts...)
-	a := answerTo(ctx)
-	a.err = err
-	if response, ok := reply.(*coltracepb.ExportTraceServiceResponse); ok && err == nil {
-		a.partial = response.GetPartialSuccess()
-	}
-	return err
 }

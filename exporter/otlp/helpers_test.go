@@ -77,6 +77,14 @@ func encode(span *tracepb.Span) []byte {
 	return b
 }
 
+func encodeRequest(spans ...*tracepb.ResourceSpans) []byte {
+	b, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
 func closeWithin(t *testing.T, e *exporter.Exporter, d time.Duration) exporter.Report {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)

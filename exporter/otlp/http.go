@@ -2,87 +2,101 @@ package otlp
 
 import (
 	"bytes"
+	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"strconv"
-	"strings"
+	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter/internal/otlpjson"
 )
 
-func (s *Settings) webClient(to *connection) otlptrace.Client {
-	compression, encoding := otlptracehttp.NoCompression, otlptracehttp.EncodingProtobuf
+// post sends a request over HTTP.
+func (s *Settings) post(ctx context.Context, to *connection, request []byte) (*response, error) {
+	kind, encoding := "application/x-protobuf", ""
+	switch {
+	case s.protocol == "http/json":
+		var err error
+		if request, err = s.asJSON(request); err != nil {
+			return nil, err
+		}
+		kind = "application/json"
+	case s.compression != "gzip":
+		request = bytes.Clone(request) // net/http may still read it after the response has come
+	}
 	if s.compression == "gzip" {
-		compression = otlptracehttp.GzipCompression
+		request, encoding = compress(request), "gzip"
 	}
-	if s.protocol == "http/json" {
-		encoding = otlptracehttp.EncodingJSON
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.endpoint.String(), bytes.NewReader(request))
+	if err != nil {
+		return nil, err
 	}
-	return otlptracehttp.NewClient(
-		otlptracehttp.WithHTTPClient(s.httpClient(to)),
-		otlptracehttp.WithEndpointURL(s.endpoint.String()),
-		otlptracehttp.WithTLSClientConfig(nil), // the transport has it; over http:// the client would refuse to start
-		otlptracehttp.WithHeaders(s.headers),
-		otlptracehttp.WithCompression(compression),
-		otlptracehttp.WithEncoding(encoding),
-		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}), // the Exporter retries
-	)
+	req.Header.Set("User-Agent", exporterAgent)
+	for name, value := range s.headers {
+		req.Header.Set(name, value)
+	}
+	req.Header.Set("User-Agent", s.withUserAgent(req.Header.Get("User-Agent")))
+	req.Header.Set("Content-Type", kind)
+	if encoding != "" {
+		req.Header.Set("Content-Encoding", encoding)
+	}
+	web := http.Client{
+		Transport: to.http,
+		// A request is for the configured endpoint only.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	resp, err := web.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	return read(resp)
 }
 
-func (s *Settings) httpClient(to *connection) *http.Client {
-	return &http.Client{Transport: to.http, Timeout: s.timeout}
+func (s *Settings) asJSON(request []byte) ([]byte, error) {
+	if s.signal == Metrics {
+		return otlpjson.Metrics(request)
+	}
+	return otlpjson.Traces(request)
 }
 
-// transport returns one with connections of its own: by default all clients share
-// one, and leave its connections open when they stop.
-func (s *Settings) transport() transport {
-	t := transport{Transport: http.DefaultTransport.(*http.Transport).Clone(), userAgent: s.userAgent}
-	t.TLSClientConfig = s.tls
-	return t
-}
+// compressors are reused: each takes 0.8 MB.
+var compressors = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
-// A transport keeps what the receiver replied. It makes a *statusError of every
-// answer but success.
-type transport struct {
-	*http.Transport
-	userAgent string
+func compress(b []byte) []byte {
+	var packed bytes.Buffer
+	w := compressors.Get().(*gzip.Writer)
+	defer compressors.Put(w)
+	w.Reset(&packed)
+	_, _ = w.Write(b) // to memory
+	_ = w.Close()
+	return packed.Bytes()
 }
 
 // maxAnswer is how much of an answer is read.
 const maxAnswer = 64 << 10
 
-func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if t.userAgent != "" {
-		req = req.Clone(req.Context()) // the caller's must not change
-		req.Header.Set("User-Agent", strings.TrimSpace(t.userAgent+" "+req.Header.Get("User-Agent")))
-	}
-	resp, err := t.Transport.RoundTrip(req)
-	if err != nil {
-		return nil, err
-	}
-	a := answerTo(req.Context())
+// read returns what the receiver answered. Its error is a *statusError. A success
+// whose body makes no sense is a success.
+func read(resp *http.Response) (*response, error) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	resp.Body.Close()
+	_ = resp.Body.Close()
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	failed := newStatusError(resp, kind, body)
-	switch {
-	case failed != nil:
-		a.err = failed
+	if failed := newStatusError(resp, kind, body); failed != nil {
 		return nil, failed
-	case err == nil:
-		a.partial = partialOf(kind, body)
 	}
-	resp.Body = http.NoBody // or the client would report a success with an unexpected body as a failure
-	return resp, nil
+	if err != nil {
+		return nil, nil
+	}
+	return parseResponse(kind, body), nil
 }
 
 // newStatusError returns nil for a success.
@@ -129,23 +143,23 @@ func retryAfter(v string) time.Duration {
 	return 0
 }
 
-// partialOf reads the body of a success.
-func partialOf(kind string, body []byte) *coltracepb.ExportTracePartialSuccess {
-	response := new(coltracepb.ExportTraceServiceResponse)
+// parseResponse parses the body of a success. It returns nil if it cannot.
+func parseResponse(kind string, body []byte) *response {
+	answer := new(response)
 	switch kind {
 	case "application/x-protobuf":
-		if proto.Unmarshal(body, response) != nil {
+		if saysNothing(body) || proto.Unmarshal(body, answer) != nil {
 			return nil
 		}
 	case "application/json":
 		// The rejected count has the same field number for spans and data points in
 		// protobuf, but different names in JSON.
 		body = bytes.Replace(body, []byte(`"rejectedDataPoints"`), []byte(`"rejectedSpans"`), 1)
-		if (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(body, response) != nil {
+		if (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(body, answer) != nil {
 			return nil
 		}
 	}
-	return response.GetPartialSuccess()
+	return answer
 }
 
 // serverMessage returns the message in the body of an error, if it is safe to show.

@@ -1,10 +1,12 @@
 // Package otlp provides clients for OTLP receivers over gRPC and HTTP. They read the
-// standard OTEL_EXPORTER_OTLP_* variables. The clients for spans wrap
-// OpenTelemetry's own. Clients never retry: they return the receiver's answer as an
-// [exporter.UploadError], and the Exporter retries.
+// standard OTEL_EXPORTER_OTLP_* variables. They never retry: they return the
+// receiver's answer as an [exporter.UploadError], and the Exporter retries.
 //
-// OpenTelemetry's clients, gRPC and net/http may write to stderr. To prevent that,
-// silence otel's error handler, grpclog and log.
+// They replace OpenTelemetry's exporters, whose protobuf types, retries and
+// connections a short session would pay for without using them, and which take no
+// requests that are encoded already, such as those of a spool.
+//
+// gRPC and net/http may write to stderr. To prevent that, silence grpclog and log.
 package otlp
 
 import (
@@ -13,11 +15,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/spool"
@@ -69,13 +66,6 @@ func (s *Settings) Client() exporter.Client {
 	return &client{settings: s, connect: sync.OnceValues(s.connect)}
 }
 
-func (s *Settings) traceClient(to *connection) otlptrace.Client {
-	if to.grpc != nil {
-		return s.grpcClient(to)
-	}
-	return s.webClient(to)
-}
-
 // ClientFor returns a client for a destination found in a spool. Headers and
 // certificates are sent only to the endpoint they were set for; for any other
 // endpoint the client has none.
@@ -92,81 +82,40 @@ func ClientFor(to spool.Destination, cfg Config) (exporter.Client, error) {
 	return s.Client(), nil
 }
 
-// A client wraps OpenTelemetry's client to return UploadErrors. It is made when it
-// is started: a connection has goroutines from the beginning.
+// A client sends spans, or metrics from a spool. It connects when it is started: a
+// connection has goroutines from the beginning.
 type client struct {
-	otlptrace.Client
 	settings *Settings
 	connect  func() (*connection, error) // always to the same one
+	started  bool
 }
 
-func (c *client) Start(ctx context.Context) error {
-	to, err := c.connect()
-	if err != nil {
-		return err
-	}
-	c.Client = c.settings.traceClient(to)
-	return c.Client.Start(ctx)
+func (c *client) Start(context.Context) error {
+	_, err := c.connect()
+	c.started = err == nil
+	return err
 }
 
 func (c *client) Destination() spool.Destination { return c.settings.Destination() }
 
-// An answer is the receiver's reply to a request. OpenTelemetry's clients report it
-// only in the text of an error.
-type answer struct {
-	partial *coltracepb.ExportTracePartialSuccess // of metrics: data points instead of spans
-	err     error                                 // a grpcError or a *statusError; nil if there was no answer
+func (c *client) UploadTraces(ctx context.Context, request []byte) error {
+	return c.upload(ctx, request)
 }
 
-type answerKey struct{}
-
-// answerTo returns where to record the answer to a request with this context.
-func answerTo(ctx context.Context) *answer {
-	if a, ok := ctx.Value(answerKey{}).(*answer); ok {
-		return a
-	}
-	return new(answer)
-}
-
-func (c *client) UploadTraces(ctx context.Context, request []*tracepb.ResourceSpans) error {
-	if c.settings.protocol == "http/json" { // JSON would leave out unknown fields
-		decoded, err := decode(request)
-		if err != nil {
-			return err
-		}
-		request = decoded
-	}
-	var got answer
-	err := c.Client.UploadTraces(context.WithValue(ctx, answerKey{}, &got), request)
-	if rejected, message := got.partial.GetRejectedSpans(), got.partial.GetErrorMessage(); rejected != 0 || message != "" {
-		return partialSuccess(rejected, message)
-	}
-	if got.err != nil {
-		err = got.err
-	}
-	if err == nil {
-		return nil
-	}
-	return classify(err, c.settings.shown())
-}
-
-// decode returns request with its spans decoded.
-func decode(request []*tracepb.ResourceSpans) ([]*tracepb.ResourceSpans, error) {
-	b, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: request})
+func (c *client) upload(ctx context.Context, request []byte) error {
+	to, err := c.connect()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	data := new(tracepb.TracesData)
-	err = proto.Unmarshal(b, data)
-	return data.GetResourceSpans(), err
+	return c.settings.upload(ctx, to, request)
 }
 
-func (c *client) Stop(ctx context.Context) error {
-	if c.Client == nil { // not started
+func (c *client) Stop(context.Context) error {
+	if !c.started {
 		return nil
 	}
-	err := c.Client.Stop(ctx)
-	if to, _ := c.connect(); to != nil {
+	to, err := c.connect()
+	if err == nil {
 		to.release()
 	}
 	return err

@@ -38,7 +38,7 @@ func errorOf(t *testing.T, cfg Config) *exporter.UploadError {
 		t.Fatal(err)
 	}
 	defer c.Stop(ctx)
-	err := c.UploadTraces(ctx, []*tracepb.ResourceSpans{{}})
+	err := c.UploadTraces(ctx, encodeRequest(&tracepb.ResourceSpans{}))
 	failed, ok := errors.AsType[*exporter.UploadError](err)
 	if err != nil && !ok {
 		t.Errorf("%#v is no UploadError", err)

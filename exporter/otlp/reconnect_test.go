@@ -43,7 +43,7 @@ func TestReconnects(t *testing.T) {
 	go func() {
 		defer close(stopped)
 		for ctx.Err() == nil {
-			_ = c.UploadTraces(ctx, []*tracepb.ResourceSpans{{}})
+			_ = c.UploadTraces(ctx, encodeRequest(&tracepb.ResourceSpans{}))
 			time.Sleep(10 * time.Millisecond)
 		}
 	}()

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
 	"github.com/spantee/spantee/exporter/spool"
@@ -28,7 +26,7 @@ func newSpool(t *testing.T) *spool.Spool {
 // A deaf client accepts nothing, for a destination.
 type deaf struct{ exporter.Client }
 
-func (deaf) UploadTraces(context.Context, []*tracepb.ResourceSpans) error {
+func (deaf) UploadTraces(context.Context, []byte) error {
 	return &exporter.UploadError{Verdict: exporter.Misconfigured, Err: errors.New("it was down")}
 }
 

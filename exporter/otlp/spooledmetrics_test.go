@@ -50,7 +50,7 @@ func TestSpooledMetricsGoToTheirOwnEndpoint(t *testing.T) {
 		}
 	}
 	mine, theirs := ownGot(), foreignGot()
-	if len(mine) != 1 || mine[0].Get("Authorization") != "of-metrics" || mine[0].Get("User-Agent") != "spantee/1.2" || mine[0].Get("Content-Type") != "application/x-protobuf" {
+	if len(mine) != 1 || mine[0].Get("Authorization") != "of-metrics" || mine[0].Get("User-Agent") != "spantee/1.2 "+exporterAgent || mine[0].Get("Content-Type") != "application/x-protobuf" {
 		t.Errorf("sent %v", mine)
 	}
 	if len(theirs) != 1 || theirs[0].Get("Authorization") != "" {

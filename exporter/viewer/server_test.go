@@ -18,6 +18,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/otlp"
@@ -340,7 +342,12 @@ func TestFileIsReadBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer client.Stop(context.Background())
-		if err := client.UploadTraces(t.Context(), from("a", span(n, 1, 0, "invoke_agent x", uint64(n), uint64(n)+1))); err != nil {
+		spans := from("a", span(n, 1, 0, "invoke_agent x", uint64(n), uint64(n)+1))
+		request, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := client.UploadTraces(t.Context(), request); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -25,9 +25,9 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize/english"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/file"
@@ -57,7 +57,7 @@ type Config struct {
 type Viewer struct {
 	Store    *Store
 	cfg      Config
-	file     otlptrace.Client // nil without a File
+	file     exporter.Client // nil without a File
 	told     sync.Once
 	page     net.Listener
 	http     *http.Server
@@ -185,7 +185,7 @@ func (v *Viewer) take(ctx context.Context, spans []*tracepb.ResourceSpans) (reje
 	rejected = v.Store.Add(spans)
 	var err error
 	if v.file != nil {
-		err = v.file.UploadTraces(ctx, spans)
+		err = v.writeFile(ctx, spans)
 	}
 	if err = errors.Join(err, v.keeping.write(spans)); err != nil {
 		v.told.Do(func() { v.problem(fmt.Errorf("traces are in memory only: %w", err)) })
@@ -236,6 +236,14 @@ func endLine(f *os.File) error {
 	}
 	_, err = f.WriteString("\n")
 	return err
+}
+
+func (v *Viewer) writeFile(ctx context.Context, spans []*tracepb.ResourceSpans) error {
+	request, err := proto.Marshal(&coltracepb.ExportTraceServiceRequest{ResourceSpans: spans})
+	if err != nil {
+		return err
+	}
+	return v.file.UploadTraces(ctx, request)
 }
 
 func (v *Viewer) closeFile() {

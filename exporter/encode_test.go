@@ -1,0 +1,93 @@
+package exporter
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+func text(s string) *commonpb.AnyValue {
+	return &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: s}}
+}
+
+// Requests are as proto.Marshal encodes them, in place or in a buffer of their own.
+func TestRequestsAreAsProtobufEncodesThem(t *testing.T) {
+	number := &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: 1}}
+	resources := []*resourcepb.Resource{
+		nil,
+		{},
+		{Attributes: []*commonpb.KeyValue{{Key: "a", Value: text("b")}, {Key: "", Value: text("")}, {Key: strings.Repeat("ü", 100), Value: text("c")}}},
+		{Attributes: []*commonpb.KeyValue{{Key: "a", Value: text("b")}, {Key: "n", Value: number}}},
+		{Attributes: []*commonpb.KeyValue{{Key: "a"}}},
+		{Attributes: []*commonpb.KeyValue{{KeyStrindex: 1, Value: text("b")}}},
+		{DroppedAttributesCount: 1},
+		{EntityRefs: []*commonpb.EntityRef{{Type: "host"}}},
+	}
+	scopes := []*commonpb.InstrumentationScope{
+		nil,
+		{},
+		{Name: "spantee"},
+		{Name: "spantee", Version: "1.2"},
+		{Attributes: []*commonpb.KeyValue{{Key: "a", Value: text("b")}}},
+		{DroppedAttributesCount: 1},
+	}
+	spans := [][]*tracepb.Span{nil, {everything("a")}, {sized("b", 100), sized("c", 300_000)}}
+	for i, resource := range resources {
+		for j, scope := range scopes {
+			for k, spans := range spans {
+				name := fmt.Sprintf("resource %d, scope %d, spans %d", i, j, k)
+				want, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: []*tracepb.ResourceSpans{
+					{Resource: resource, ScopeSpans: []*tracepb.ScopeSpans{{Scope: scope, Spans: spans}}},
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				o, err := newOrigin(resource, scope)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b := &batch{origin: o, wire: make([]byte, o.overhead)}
+				for _, span := range spans {
+					b.add(encode(span), framedSize(encode(span)))
+				}
+				r := b.request()
+				if got := r.inPlace(); !bytes.Equal(got, want) {
+					t.Errorf("%s: in place\n%q, want\n%q", name, got, want)
+				}
+				if got := r.with(r.spans).appendTo(nil); !bytes.Equal(got, want) {
+					t.Errorf("%s:\n%q, want\n%q", name, got, want)
+				}
+			}
+		}
+	}
+}
+
+// A resource that no receiver would accept.
+func TestInvalidResource(t *testing.T) {
+	for _, invalid := range []*resourcepb.Resource{
+		{Attributes: []*commonpb.KeyValue{{Key: "\xff", Value: text("a")}}},
+		{Attributes: []*commonpb.KeyValue{{Key: "a", Value: text("\xff")}}},
+	} {
+		if _, err := New(Config{Client: new(fake), Resource: invalid}); err == nil || !strings.Contains(err.Error(), "UTF-8") {
+			t.Errorf("New: %v", err)
+		}
+		c := new(fake)
+		e := newExporter(t, Config{Client: c, Spool: newSpool(t)})
+		e.Export(encode(sized("bad", 100)), invalid)
+		e.Export(encode(sized("good", 100)), nil)
+		r := closeKeeping(t, e, time.Minute)
+		if r.Delivered != 1 || r.Rejected != 1 || !strings.Contains(fmt.Sprint(r.Cause), "UTF-8") {
+			t.Errorf("%+v", r)
+		}
+	}
+	if _, err := New(Config{Client: new(fake), Scope: &commonpb.InstrumentationScope{Name: "\xff"}}); err == nil {
+		t.Error("an invalid scope was accepted")
+	}
+}
