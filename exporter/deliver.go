@@ -38,10 +38,10 @@ func (e *Exporter) run() {
 		if done {
 			e.markDone(b)
 		}
-		if unread && mayReuse(b.wire) {
-			e.spares.Put(b)
+		if !unread {
+			b = nil
 		}
-		e.requestDone()
+		e.requestDone(b)
 	}
 	e.count(func(*Report) { e.drainUntil = time.Now().Add(drainGrace) })
 	e.draining.Wait()
@@ -81,10 +81,18 @@ func (e *Exporter) nextBatch() (b *batch, due <-chan time.Time, last bool) {
 	return b, nil, false
 }
 
-// requestDone makes room: the request in flight was delivered or abandoned.
-func (e *Exporter) requestDone() {
+// maxSpares is how many batches are kept to use again: one is filled while another one
+// is sent. A [sync.Pool] would lose them at each garbage collection.
+const maxSpares = 2
+
+// requestDone makes room: the request in flight was delivered or abandoned. spare is
+// its batch, nil if somebody may still read it.
+func (e *Exporter) requestDone(spare *batch) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if spare != nil && mayReuse(spare.wire) && len(e.spares) < maxSpares {
+		e.spares = append(e.spares, spare)
+	}
 	e.inFlight = 0
 	e.wakeWaiting()
 }

@@ -113,7 +113,6 @@ type Exporter struct {
 	done     chan struct{}
 	draining sync.WaitGroup
 	drainMu  sync.Mutex // held while the spool is drained
-	spares   sync.Pool  // of batches, to use again
 
 	mu           sync.Mutex
 	origins      map[*resourcepb.Resource]*origin
@@ -122,6 +121,7 @@ type Exporter struct {
 	deadline     time.Time // of attempts, once Close has begun; zero for none
 	diskDeadline time.Time // the same for the disk
 	queue        []*batch  // the oldest first
+	spares       []*batch  // to use again
 	queuedBytes  int
 	inFlight     int           // bytes of the request that is being delivered
 	inPiece      bool          // between Begin and Commit or Checkpoint

@@ -58,9 +58,10 @@ func (e *Exporter) batchFor(o *origin, size int) *batch {
 	if b != nil && len(b.wire)+size <= e.batch {
 		return b
 	}
-	b, _ = e.spares.Get().(*batch)
-	if b == nil {
-		b = new(batch)
+	b = new(batch)
+	if last := len(e.spares) - 1; last >= 0 {
+		b = e.spares[last]
+		e.spares = e.spares[:last]
 	}
 	room := slices.Grow(b.wire[:0], o.overhead)[:o.overhead]
 	*b = batch{origin: o, wire: room, ends: b.ends[:0], numbers: b.numbers[:0], at: e.arrival()}

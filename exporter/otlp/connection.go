@@ -10,9 +10,10 @@ import (
 // A connection leads to one receiver. Spans and metrics share it if they go to
 // the same one: to make another costs a short session more than what it sends.
 type connection struct {
-	grpc  *grpc.ClientConn // nil over HTTP
-	http  *http.Transport
-	users atomic.Int32
+	grpc   *grpc.ClientConn // nil over HTTP
+	copies copies           // of requests over gRPC
+	http   *http.Transport
+	users  atomic.Int32
 }
 
 // connect returns a connection with one user. Nothing is dialled before the first

@@ -2,6 +2,7 @@ package otlp
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -28,15 +29,15 @@ func (s *Settings) call(ctx context.Context, to *connection, request []byte) (*r
 	}
 	answer := new(response)
 	ctx = metadata.NewOutgoingContext(ctx, metadata.New(s.headers))
-	return answer, to.grpc.Invoke(ctx, method, request, answer, grpc.ForceCodecV2(encoded{}))
+	return answer, to.grpc.Invoke(ctx, method, request, answer, grpc.ForceCodecV2(encoded{&to.copies}))
 }
 
 // encoded is the codec of requests that are encoded already.
-type encoded struct{}
+type encoded struct{ copies *copies }
 
 // Marshal copies the request: gRPC may still read it after the response has come.
-func (encoded) Marshal(request any) (mem.BufferSlice, error) {
-	return mem.BufferSlice{mem.Copy(request.([]byte), mem.DefaultBufferPool())}, nil
+func (e encoded) Marshal(request any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.Copy(request.([]byte), e.copies)}, nil
 }
 
 func (encoded) Unmarshal(wire mem.BufferSlice, answer any) error {
@@ -50,6 +51,39 @@ func (encoded) Unmarshal(wire mem.BufferSlice, answer any) error {
 // Name is empty so that the content type is application/grpc, which every receiver
 // knows.
 func (encoded) Name() string { return "" }
+
+// copies keeps the buffer of the last request for the next one. gRPC's own pool would
+// lose it at the next garbage collection.
+type copies struct {
+	mu    sync.Mutex
+	spare []byte
+}
+
+// maxSpare is the size of the largest buffer that is kept: a full request of the
+// Exporter, and some.
+const maxSpare = 2 << 20
+
+// Get implements [mem.BufferPool].
+func (c *copies) Get(length int) *[]byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := c.spare
+	c.spare = nil
+	if cap(b) < length {
+		b = make([]byte, length+length/8) // the next request may be a little larger
+	}
+	b = b[:length]
+	return &b
+}
+
+// Put implements [mem.BufferPool].
+func (c *copies) Put(b *[]byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cap(*b) <= maxSpare {
+		c.spare = *b
+	}
+}
 
 // dialing returns the target and the credentials for gRPC.
 func (s *Settings) dialing() (target string, creds credentials.TransportCredentials) {
