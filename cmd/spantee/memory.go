@@ -9,7 +9,7 @@ import (
 
 // heapLimit is the smallest memory limit. It applies while the live heap is at most
 // half of it.
-const heapLimit = 32 << 20
+const heapLimit = 22 << 20
 
 // collectRarely lets the heap grow fivefold, instead of twofold, between garbage
 // collections: tracing keeps little and throws much away. $GOGC wins.
