@@ -3,6 +3,7 @@ package redact
 import (
 	"slices"
 	"strings"
+	"sync"
 )
 
 const ruleCommand = "command-password"
@@ -91,7 +92,7 @@ type command struct {
 }
 
 // commandsByProgram are the tools by the name of their program.
-var commandsByProgram = func() map[string][]*command {
+var commandsByProgram = sync.OnceValue(func() map[string][]*command {
 	by := map[string][]*command{}
 	for _, t := range tools {
 		x := &command{
@@ -103,7 +104,7 @@ var commandsByProgram = func() map[string][]*command {
 		}
 	}
 	return by
-}()
+})
 
 // A commandWord is a word of a command line, without its quotes.
 type commandWord struct {
@@ -122,7 +123,7 @@ const (
 // commands finds secrets on command lines and in argument lists:
 // ["curl", "-u", "bob:.."].
 func commands(v *view, hits []place, found func(start, end int)) {
-	t := v.text
+	t, byProgram := v.text, commandsByProgram()
 	done := 0
 	piece, programs := 0, 0
 	for _, h := range hits {
@@ -141,7 +142,7 @@ func commands(v *view, hits []place, found func(start, end int)) {
 			}
 			continue
 		}
-		of := commandsByProgram[t[h.start:h.end]]
+		of := byProgram[t[h.start:h.end]]
 		longest := longestCommand
 		if programs > 2 {
 			longest /= 4
