@@ -2,13 +2,12 @@ package spool
 
 import (
 	"cmp"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
@@ -50,11 +49,9 @@ func (n name) key() string {
 
 func (n name) ownedBy(owner string) bool { return owner != "" && strings.HasPrefix(n.tail, owner) }
 
-func random() string {
-	var b [6]byte
-	_, _ = rand.Read(b[:]) // it never fails
-	return hex.EncodeToString(b[:])
-}
+// random returns a part of a name. It is unique, not secret: crypto/rand would take
+// longer to prepare than a short run can spare.
+func random() string { return fmt.Sprintf("%012x", rand.Uint64()>>16) }
 
 func (n name) String() string {
 	ext := waitingExt
