@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -56,13 +57,20 @@ collector that is missing, slow or broken never delays the stream; spantee waits
 for it only at exit, at most --flush-timeout. Undelivered spans are spooled on disk
 and sent by a later run.`
 
+// rootCommand returns the filter with all subcommands.
 func rootCommand() *cobra.Command {
+	cmd := filterCommand()
+	cmd.Version = versionLine()
+	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand(), lsCommand(), showCommand(), replayCommand(), manCommand())
+	return cmd
+}
+
+func filterCommand() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:           "spantee",
 		Short:         "tee for traces",
 		Long:          usage,
-		Version:       versionLine(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -77,7 +85,6 @@ func rootCommand() *cobra.Command {
 	o.addViewFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&o.now, "now", false, "shift the times of a recording so that it ends now")
 	cmd.SetFlagErrorFunc(flagError)
-	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand(), lsCommand(), showCommand(), replayCommand(), manCommand())
 	return cmd
 }
 
@@ -173,11 +180,14 @@ func (s *size) Set(text string) error {
 
 // version returns the version of the module the binary was built from.
 func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+	if info, ok := buildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
 	}
 	return "(devel)"
 }
+
+// buildInfo parses the build information once: several parts of a run need it.
+var buildInfo = sync.OnceValues(debug.ReadBuildInfo)
 
 // scope returns the instrumentation scope of spantee's spans.
 func scope() *commonpb.InstrumentationScope {

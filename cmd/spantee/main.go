@@ -23,10 +23,13 @@ func main() {
 	quitQuietly()
 	collectRarely()
 	silenceLibraries() // before anything uses gRPC's logger
-	cmd := rootCommand()
+	cmd := filterCommand()
+	if len(os.Args) > 1 { // otherwise preparing the subcommands would only delay the filter
+		cmd = rootCommand()
+		refuseUnknown(cmd)
+	}
 	stdout := &helpWriter{w: os.Stdout}
 	cmd.SetOut(stdout)
-	refuseUnknown(cmd)
 	running := false
 	cmd.PersistentPreRun = func(*cobra.Command, []string) { running = true }
 	err := cmd.Execute()

@@ -7,7 +7,7 @@ import (
 
 // versionLine is what --version prints after the program's name.
 func versionLine() string {
-	info, ok := debug.ReadBuildInfo()
+	info, ok := buildInfo()
 	if !ok {
 		return version()
 	}
