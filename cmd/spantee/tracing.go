@@ -110,7 +110,7 @@ func startTracing(o *options, cfg *config, say *reporter, rec *recording, proces
 			return nil, err
 		}
 	}
-	t.open = openSpans{page: t.page, feed: t.feed(cfg)}
+	t.open = openSpans{page: t.page, feed: t.feed(cfg, client)}
 	if !t.live {
 		t.askViewer(cfg)
 	}

@@ -7,6 +7,8 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/viewer"
 	"github.com/spantee/spantee/mapping/content"
 )
@@ -23,13 +25,17 @@ type openSpans struct {
 	generation int           // of the runs then
 }
 
-// feed returns a Feed for a viewer at the endpoint, nil if none can be there.
-func (t *tracing) feed(cfg *config) *viewer.Feed {
+// feed returns a Feed for a viewer at the endpoint, nil if none can be there. It uses
+// the connection of the exporter's client.
+func (t *tracing) feed(cfg *config, client exporter.Client) *viewer.Feed {
 	if t.exporter == nil || !t.live || cfg.to.otlp == nil {
 		return nil
 	}
 	to := cfg.to.otlp.Destination()
-	return viewer.NewFeed(to.Endpoint, to.Protocol == "grpc", userAgent())
+	if conn := otlp.ShareConn(client); conn != nil {
+		return viewer.NewFeed(to.Endpoint, true, userAgent(), conn)
+	}
+	return viewer.NewFeed(to.Endpoint, to.Protocol == "grpc", userAgent(), nil)
 }
 
 // fitViewer sends whole content while a viewer is at the endpoint. A live stream

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 
 	"google.golang.org/grpc"
+
+	"github.com/spantee/spantee/exporter"
 )
 
 // A connection leads to one receiver. Spans and metrics share it if they go to
@@ -52,6 +54,32 @@ func (s *Settings) shared(of *client) *connection {
 			return to
 		}
 	}
+	return nil
+}
+
+// ShareConn returns a share in the gRPC connection of a client of this package, nil if
+// there is none.
+func ShareConn(with exporter.Client) *SharedConn {
+	of, _ := with.(*client)
+	if of == nil {
+		return nil
+	}
+	to := of.settings.shared(of)
+	if to == nil || to.grpc == nil {
+		return nil
+	}
+	return &SharedConn{to.grpc, to}
+}
+
+// A SharedConn is a share in a connection.
+type SharedConn struct {
+	*grpc.ClientConn
+	of *connection
+}
+
+// Close gives up the share.
+func (c *SharedConn) Close() error {
+	c.of.release()
 	return nil
 }
 

@@ -100,6 +100,7 @@ func (s *Settings) dialOptions(creds credentials.TransportCredentials) []grpc.Di
 	opts := []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
 		grpc.WithUserAgent(s.withUserAgent(exporterAgent)),
+		grpc.WithDisableServiceConfig(), // else gRPC asks the DNS server for one before it connects
 		// By default gRPC backs off for up to two minutes, and fails every attempt
 		// in between without dialing.
 		grpc.WithConnectParams(grpc.ConnectParams{

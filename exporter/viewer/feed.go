@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/spantee/spantee/exporter/receiver"
 )
@@ -34,7 +35,7 @@ type Feed struct {
 	endpoint  string // with scheme and port
 	userAgent string
 	source    string
-	conn      *grpc.ClientConn // nil for HTTP
+	conn      Conn // nil for HTTP
 	client    *http.Client
 
 	latest chan []*tracepb.ResourceSpans // the newest that was not sent yet
@@ -54,12 +55,22 @@ const (
 
 var errNoViewer = errors.New("the endpoint is not a spantee viewer")
 
+// A Conn is a gRPC connection, or a share in one.
+type Conn interface {
+	grpc.ClientConnInterface
+	Close() error
+}
+
 // NewFeed returns a Feed for the trace exporter's endpoint, or nil if no viewer can
 // be there: a viewer listens on loopback, without TLS. A gRPC endpoint needs no
-// path; an HTTP endpoint may end in /v1/traces.
-func NewFeed(endpoint string, overGRPC bool, userAgent string) *Feed {
-	f := newFeed(endpoint, overGRPC, userAgent)
+// path; an HTTP endpoint may end in /v1/traces. conn, unless nil, is a connection to a
+// gRPC endpoint, and is closed with the Feed.
+func NewFeed(endpoint string, overGRPC bool, userAgent string, conn Conn) *Feed {
+	f := newFeed(endpoint, overGRPC, userAgent, conn)
 	if f == nil {
+		if conn != nil {
+			_ = conn.Close()
+		}
 		return nil
 	}
 	var ctx context.Context
@@ -70,7 +81,7 @@ func NewFeed(endpoint string, overGRPC bool, userAgent string) *Feed {
 
 // Answers asks once whether a viewer is at an endpoint.
 func Answers(endpoint string, overGRPC bool, userAgent string) bool {
-	f := newFeed(endpoint, overGRPC, userAgent)
+	f := newFeed(endpoint, overGRPC, userAgent, nil)
 	if f == nil {
 		return false
 	}
@@ -79,19 +90,22 @@ func Answers(endpoint string, overGRPC bool, userAgent string) bool {
 	return f.send(context.Background(), nil) == nil
 }
 
-func newFeed(endpoint string, overGRPC bool, userAgent string) *Feed {
+func newFeed(endpoint string, overGRPC bool, userAgent string, conn Conn) *Feed {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Scheme != "http" || !isLoopback(u.Hostname()) {
 		return nil
 	}
 	base := "http://" + u.Host + strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1/traces")
 	f := &Feed{endpoint: base, userAgent: userAgent, source: rand.Text(), latest: make(chan []*tracepb.ResourceSpans, 1)}
-	if overGRPC {
+	switch {
+	case overGRPC && conn != nil:
+		f.conn = conn
+	case overGRPC:
 		f.conn, err = grpc.NewClient("passthrough:///"+u.Host, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent(userAgent))
 		if err != nil {
 			return nil
 		}
-	} else {
+	default:
 		f.client = &http.Client{Timeout: feedTimeout, Transport: &http.Transport{MaxIdleConns: 1, IdleConnTimeout: time.Minute}}
 	}
 	return f
@@ -186,7 +200,10 @@ func (f *Feed) sayGoodbye() {
 func (f *Feed) send(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
 	defer cancel()
-	req := &coltracepb.ExportTraceServiceRequest{ResourceSpans: spans}
+	var req proto.Message = new(emptypb.Empty) // is faster to prepare, and the same on the wire
+	if len(spans) > 0 {
+		req = &coltracepb.ExportTraceServiceRequest{ResourceSpans: spans}
+	}
 	if f.conn != nil {
 		ctx = metadata.AppendToOutgoingContext(ctx, receiver.SourceHeader, f.source)
 		err := f.conn.Invoke(ctx, receiver.OpenMethod, req, new(coltracepb.ExportTraceServiceResponse))
