@@ -61,11 +61,11 @@ func (s *Settings) shared(of *client) *connection {
 // there is none.
 func ShareConn(with exporter.Client) *SharedConn {
 	of, _ := with.(*client)
-	if of == nil {
+	if of == nil || of.settings.protocol != "grpc" {
 		return nil
 	}
 	to := of.settings.shared(of)
-	if to == nil || to.grpc == nil {
+	if to == nil {
 		return nil
 	}
 	return &SharedConn{to.grpc, to}
