@@ -3,10 +3,10 @@ package viewer
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -96,7 +96,7 @@ func newFeed(endpoint string, overGRPC bool, userAgent string, conn Conn) *Feed 
 		return nil
 	}
 	base := "http://" + u.Host + strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1/traces")
-	f := &Feed{endpoint: base, userAgent: userAgent, source: rand.Text(), latest: make(chan []*tracepb.ResourceSpans, 1)}
+	f := &Feed{endpoint: base, userAgent: userAgent, source: fmt.Sprintf("%016x", rand.Uint64()), latest: make(chan []*tracepb.ResourceSpans, 1)}
 	switch {
 	case overGRPC && conn != nil:
 		f.conn = conn
@@ -201,12 +201,13 @@ func (f *Feed) send(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
 	defer cancel()
 	var req proto.Message = new(emptypb.Empty) // is faster to prepare, and the same on the wire
+	var reply emptypb.Empty                    // whatever a viewer says about the spans
 	if len(spans) > 0 {
 		req = &coltracepb.ExportTraceServiceRequest{ResourceSpans: spans}
 	}
 	if f.conn != nil {
 		ctx = metadata.AppendToOutgoingContext(ctx, receiver.SourceHeader, f.source)
-		err := f.conn.Invoke(ctx, receiver.OpenMethod, req, new(coltracepb.ExportTraceServiceResponse))
+		err := f.conn.Invoke(ctx, receiver.OpenMethod, req, &reply)
 		if err != nil && isRefusal(status.Code(err)) {
 			return errNoViewer
 		}
