@@ -11,7 +11,7 @@ import (
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
 )
 
-// OpenTelemetry's clients and gRPC would complain on stderr about each of these,
+// OpenTelemetry's SDK and gRPC would complain on stderr about each of these,
 // and net/http about a server that speaks first.
 func TestLibrariesAreSilent(t *testing.T) {
 	r := receivertest.Start(t)

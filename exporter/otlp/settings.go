@@ -82,8 +82,6 @@ func (e *SettingError) Describe(name string) string {
 // returns an error, which may be a *[SettingError], the settings are good for
 // List and Ignored only.
 func Resolve(cfg Config) (*Settings, error) {
-	// OpenTelemetry's clients read the same variables, but only log what they do
-	// not understand.
 	s := &Settings{userAgent: cfg.UserAgent, signal: cmp.Or(cfg.Signal, Traces)}
 	for _, read := range []func(Config) error{s.readProtocol, s.readEndpoint, s.readTLS, s.readHeaders, s.readCompression, s.readTimeout} {
 		if err := read(cfg); err != nil {
