@@ -251,6 +251,7 @@ func (m *Mapper) Close(interrupted bool) {
 		m.apply(s.agent)
 	}
 	m.abandonAll(why)
+	m.endEvictedCalls(why)
 	m.closed = true
 	if m.opts.Process != nil {
 		m.emitRoots(m.exit.errorType())

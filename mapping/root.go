@@ -13,17 +13,25 @@ import (
 )
 
 // endRoot finishes the run's root span and the spans held for it. took is the
-// duration of the run that the result reports.
+// duration of the run that the result reports. If the root was emitted before, a
+// result is a span below it.
 func (r *run) endRoot(at instant, errorType string, took instant) {
-	at = r.settle(at, quantize(took))
+	ref, spread := rootRef, quantize(took)
+	if r.part > 0 {
+		ref, spread = spanRef{invokeAgent, r.counts.invocations + 1}, 0
+	}
+	at = r.settle(at, spread)
 	r.ended = true
 	r.m.stats.Generation++
 	for _, s := range r.held {
 		r.emit(s)
 	}
 	r.held = nil
+	if r.part > 0 && !r.hasResult {
+		return
+	}
 
-	s := r.newSpan(rootRef, rootRef, r.main, spanName{operation: semconv.OperationInvokeAgent, subject: r.main.name})
+	s := r.newSpan(ref, rootRef, r.main, spanName{operation: semconv.OperationInvokeAgent, subject: r.main.name})
 	s.start, s.end = r.start, max(at, r.lastEnd, r.start+quantum)
 	s.errorType, s.status, s.estimated = errorType, r.errorText, r.estimated
 	if s.status == "" && r.reportedError {
@@ -175,6 +183,9 @@ func (m *Mapper) endRoot(root root) {
 func (m *Mapper) emitRoot(root root) {
 	r, s := root.run, root.span
 	r.emit(s)
+	if r.part > 0 {
+		return
+	}
 	described := r.describe()
 	described.Duration = time.Duration(s.end - s.start)
 	described.ErrorType, described.Status = s.errorType, s.status

@@ -25,6 +25,7 @@ type run struct {
 	session string
 	seed    string // identifies the run while its session has no id
 	number  int    // of the run in its session, from 1
+	part    int    // of the run, from 0; the root is of the first one, see evictedRun
 	clock   clock
 	key     runKey
 	keyed   bool // the run has a key, and with it ids
@@ -41,17 +42,19 @@ type run struct {
 	events        int
 	began         bool            // there was a RunStart
 	ended         bool            // the root span is finished
+	hasResult     bool            // the agent reported one
 	endings       content.Endings // of the texts before
 	badLines      int             // bad lines before the run
 	hidden        int             // hidden names before the run
 	reportedError bool            // the agent reported an error
 
-	main   *invocation
-	nested map[string]*invocation // of sub-agents, by the id of the tool call that started them
-	order  []*invocation          // all of them
-	tools  map[string]*tool       // in flight, by their ids
-	tasks  map[string]*tool       // still running in the background, by their own ids
-	early  map[string]earlyEnd    // ends of work that may belong to a call in flight, by task id
+	main     *invocation
+	nested   map[string]*invocation // of sub-agents, by the id of the tool call that started them
+	order    []*invocation          // all of them
+	tools    map[string]*tool       // in flight, by their ids
+	tasks    map[string]*tool       // still running in the background, by their own ids
+	early    map[string]earlyEnd    // ends of work that may belong to a call in flight, by task id
+	waitsFor waitingCall
 
 	approvals map[approvalKey][]*pendingApproval
 	pending   int // approvals
@@ -62,9 +65,8 @@ type run struct {
 	usage      agent.Usage // of all model calls
 	reported   *agent.Usage
 	facts      facts // of the root
-
-	held    []*span
-	lastEnd instant // of the spans emitted
+	held       []*span
+	lastEnd    instant // of the spans emitted
 
 	content   content.Attributes // of the root
 	errorText string             // the agent's error message
@@ -271,6 +273,7 @@ const leastWait = 100 * agent.Milliseconds
 // finish closes what is open and then the root. end is the result that ended
 // the run.
 func (r *run) finish(at instant, end *agent.Event) {
+	r.hasResult = true
 	errorType := ""
 	if end.Failed {
 		errorType = r.m.names.pass(end.Status)
@@ -336,6 +339,7 @@ func (r *run) close(at instant, children, root string, took instant) {
 			at = r.endTool(t, r.clock.after(t.start, at), children, "")
 		}
 	}
+	r.endWaiting(at, children)
 	for _, a := range r.openApprovals() {
 		r.endApproval(a, r.clock.after(a.start, at), "", children)
 	}

@@ -25,7 +25,7 @@ func (s *session) open() bool { return s.run != nil || len(s.ended) > 0 }
 
 const (
 	// maxOpenSessions is how many sessions may be open at once. Beyond that, the
-	// session that has been silent for longest ends.
+	// session that has been silent for longest ends: see evictedRun.
 	maxOpenSessions = 1_000
 
 	// maxKnownSessions is how many ended sessions are remembered, so that a
@@ -40,10 +40,14 @@ type sessions struct {
 	known   *list.List                // sessions that are not open
 	current *session                  // of the line before
 	last    map[*agent.Agent]*session // of each agent's last line
+	evicted evictedRuns
 }
 
 func newSessions() sessions {
-	return sessions{byID: map[string]*session{}, last: map[*agent.Agent]*session{}, open: list.New(), known: list.New()}
+	return sessions{
+		byID: map[string]*session{}, last: map[*agent.Agent]*session{}, open: list.New(), known: list.New(),
+		evicted: newEvictedRuns(),
+	}
 }
 
 // agentOf returns the agent of a session, nil if it is not known.
@@ -53,6 +57,9 @@ func (ss *sessions) agentOf(id []byte) *agent.Agent {
 	}
 	if s := ss.byID[string(id)]; s != nil {
 		return s.agent
+	}
+	if e, ok := ss.evicted.find(id); ok {
+		return agent.Agents[e.agent]
 	}
 	return nil
 }
@@ -115,12 +122,30 @@ func (ss *sessions) touch(s *session, wasOpen bool) (evicted *session) {
 	return nil
 }
 
+// remove removes an open session.
+func (ss *sessions) remove(s *session) {
+	ss.open.Remove(s.place)
+	ss.forget(s)
+	if ss.last[s.agent] == s {
+		delete(ss.last, s.agent)
+	}
+}
+
 func (ss *sessions) forget(s *session) {
 	for _, id := range []string{s.id, s.alias, nameless(s.agent)} {
 		if ss.byID[id] == s {
 			delete(ss.byID, id)
 		}
 	}
+}
+
+// isOpen reports whether a session is open or was evicted.
+func (ss *sessions) isOpen(id []byte) bool {
+	if s := ss.byID[string(id)]; s != nil && s.open() {
+		return true
+	}
+	_, ok := ss.evicted.find(id)
+	return ok
 }
 
 // rename sets the final id of a session whose first line had another.
@@ -138,21 +163,24 @@ func (ss *sessions) rename(s *session, id string) {
 
 // dispatch passes an event to its run.
 func (m *Mapper) dispatch(a *agent.Agent, ev *agent.Event) {
-	s := m.sessions.find(a, ev.Session)
 	if ev.Kind == agent.SessionNamed {
-		m.sessions.rename(s, string(ev.ID))
+		if !m.sessions.isOpen(ev.ID) { // if it is, its line only came after another session's first line
+			m.sessions.rename(m.sessions.find(a, ev.Session), string(ev.ID))
+		}
 		return
 	}
+	s := m.sessions.find(a, ev.Session)
 	wasOpen := s.open()
 	m.deliver(s, ev)
 	if evicted := m.sessions.touch(s, wasOpen); evicted != nil {
-		m.stats.Evicted++
-		m.abandon(evicted, errIncomplete)
-		m.sessions.touch(evicted, true)
+		m.evict(evicted)
 	}
 }
 
 func (m *Mapper) deliver(s *session, ev *agent.Event) {
+	if s.runs == 0 {
+		m.continueRun(s, ev.Arrival)
+	}
 	if ev.Kind == agent.TaskEnd && m.taskEnd(s, ev) {
 		if s.run != nil && ev.Wakes {
 			s.run.taskWakes(s.run.main, s.run.at(ev))
@@ -181,6 +209,9 @@ func (m *Mapper) deliver(s *session, ev *agent.Event) {
 		m.stats.Generation++
 		m.stats.Agent = s.agent.Name
 		s.run = m.nextRun(s, ev.Arrival)
+	}
+	if s.run.waitsFor.id != 0 && ev.Kind == agent.ToolEnd {
+		s.run.recall(ev.ID)
 	}
 	s.run.apply(ev)
 	if s.run.ended {

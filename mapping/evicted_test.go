@@ -1,0 +1,135 @@
+package mapping_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/spantee/spantee/mapping"
+)
+
+// interleaved returns a stream of sessions that take turns: all begin, each calls a
+// tool in every round, and all end.
+func interleaved(sessions, rounds int) []byte {
+	var b strings.Builder
+	at := now
+	line := func(session int, l string) {
+		at = at.Add(time.Millisecond)
+		fmt.Fprintf(&b, "%s,\"session_id\":\"s%d\"}\n", strings.TrimSuffix(l, "}"), session)
+	}
+	for s := range sessions {
+		line(s, initLine)
+	}
+	for r := range rounds {
+		for _, subtype := range []string{"started", "completed"} {
+			for s := range sessions {
+				line(s, tool(at, subtype, fmt.Sprintf("call-%d-%d", s, r), fmt.Sprintf("req-%d-abcd", r)))
+			}
+		}
+	}
+	for s := range sessions {
+		line(s, result(time.Minute))
+	}
+	return []byte(b.String())
+}
+
+// census counts the spans of a stream by their names, and its traces, roots, orphans
+// and spans with an attribute.
+func census(t *testing.T, in []byte, live bool, seen ...string) map[string]int {
+	t.Helper()
+	counts := map[string]int{}
+	ids, traces := map[string]bool{}, map[string]bool{}
+	var parents []string
+	at := now
+	opts := mapping.Options{Redactor: redactor(), Now: func() time.Time { return at }}
+	if !live {
+		opts.Replay = recorded
+	}
+	opts.Emit = func(b []byte, _ string) {
+		s := decode(t, b)
+		counts[strings.Fields(s.Name)[0]]++
+		for _, key := range seen {
+			if attr(s, key) != nil {
+				counts[strings.Fields(s.Name)[0]+" with "+key]++
+			}
+		}
+		if ids[string(s.TraceId)+string(s.SpanId)] {
+			counts["repeated ids"]++
+		}
+		ids[string(s.TraceId)+string(s.SpanId)] = true
+		traces[string(s.TraceId)] = true
+		if len(s.ParentSpanId) == 0 {
+			counts["roots"]++
+		} else {
+			parents = append(parents, string(s.TraceId)+string(s.ParentSpanId))
+		}
+	}
+	m, err := mapping.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range slices.Chunk(in, 4096) {
+		m.Write(line)
+		at = at.Add(10 * time.Millisecond)
+	}
+	m.Close(false)
+	counts["traces"] = len(traces)
+	for _, p := range parents {
+		if !ids[p] {
+			counts["orphans"]++
+		}
+	}
+	return counts
+}
+
+// However many sessions are open at once, each is one trace with all its calls, and
+// no span is without its root.
+func TestManySessionsAtOnce(t *testing.T) {
+	for _, sessions := range []int{500, 12_000} {
+		for _, live := range []bool{false, true} {
+			got := census(t, interleaved(sessions, 2), live, "spantee.start_missing", "gen_ai.tool.call.id", "error.type")
+			results := 0
+			if sessions > 1_000 {
+				results = sessions // the root of an evicted run is emitted before its result
+			}
+			want := map[string]int{
+				"traces": sessions, "roots": sessions, "invoke_agent": sessions + results, "chat": 2 * sessions,
+				"execute_tool": 2 * sessions, "execute_tool with gen_ai.tool.call.id": 2 * sessions,
+			}
+			if results > 0 {
+				want["invoke_agent with error.type"] = sessions
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%d sessions, live %v (-want +got)\n%s", sessions, live, diff)
+			}
+		}
+	}
+}
+
+// Of several calls in flight the newest is remembered when its run is evicted. The
+// end of another is a call of the same trace, and a call that never ends is one too.
+func TestCallsOfAnEvictedRun(t *testing.T) {
+	lines := []string{initLine, tool(now, "started", "a", ""), tool(now, "started", "b", ""), tool(now, "started", "c", "")}
+	after := []string{tool(now.Add(1e9), "completed", "a", ""), tool(now.Add(2e9), "completed", "c", "")}
+	others := func(from int) []byte {
+		var b strings.Builder
+		for i := range 1_500 {
+			fmt.Fprintf(&b, `{"type":"tool_call","subtype":"started","call_id":"x","tool_call":{"readToolCall":{}},"session_id":"s%d"}`+"\n", from+i)
+		}
+		return []byte(b.String())
+	}
+	in := slices.Concat(stream(lines...), others(0), stream(after...), others(1_500))
+	got := census(t, in, false, "spantee.start_missing", "error.type")
+	want := map[string]int{
+		"traces": 3_001, "roots": 3_001, "invoke_agent": 3_001, "chat": 3_001, "execute_tool": 3_004,
+		"execute_tool with spantee.start_missing": 1, "execute_tool with error.type": 3_002,
+		"invoke_agent with error.type": 3_001,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
