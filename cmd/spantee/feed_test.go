@@ -13,7 +13,12 @@ import (
 func TestTapRests(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		seen := new(recorder)
+		begun := make(chan struct{}) // closed once the consumer is behind
+		seen := &recorder{each: func(offset int) {
+			if offset == 0 {
+				<-begun
+			}
+		}}
 		tap := newTap(seen, true, dir, 1<<30)
 		tap.cpu = func() time.Duration { return 0 }
 		r, w := io.Pipe()
@@ -23,6 +28,9 @@ func TestTapRests(t *testing.T) {
 		sent := 0
 		send := func(size int) (waiting int) {
 			w.Write(in[sent : sent+size])
+			if sent == 0 {
+				close(begun)
+			}
 			sent += size
 			time.Sleep(pourLook)
 			synctest.Wait()
