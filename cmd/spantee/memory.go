@@ -8,7 +8,7 @@ import (
 )
 
 // heapLimit is the smallest memory limit. It applies while the live heap is at most
-// half of it.
+// two thirds of it.
 const heapLimit = 22 << 20
 
 // collectRarely lets the heap grow fivefold, instead of twofold, between garbage
@@ -41,7 +41,7 @@ func afterCollections(c *cycle) {
 		// Not the heap as it is now: the finalizer may run when it has grown again.
 		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 		metrics.Read(live)
-		if limit := max(heapLimit, 2*live[0].Value.Uint64()); limit > c.limit || limit < c.limit/4*3 {
+		if limit := max(heapLimit, live[0].Value.Uint64()/2*3); limit > c.limit || limit < c.limit/4*3 {
 			c.limit = limit
 			debug.SetMemoryLimit(int64(limit))
 		}
