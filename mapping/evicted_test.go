@@ -39,16 +39,13 @@ func interleaved(sessions, rounds int) []byte {
 
 // census counts the spans of a stream by their names, and its traces, roots, orphans
 // and spans with an attribute.
-func census(t *testing.T, in []byte, live bool, seen ...string) map[string]int {
+func census(t *testing.T, in []byte, opts mapping.Options, seen ...string) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
 	ids, traces := map[string]bool{}, map[string]bool{}
 	var parents []string
 	at := now
-	opts := mapping.Options{Redactor: redactor(), Now: func() time.Time { return at }}
-	if !live {
-		opts.Replay = recorded
-	}
+	opts.Redactor, opts.Now = redactor(), func() time.Time { return at }
 	opts.Emit = func(b []byte, _ string) {
 		s := decode(t, b)
 		counts[strings.Fields(s.Name)[0]]++
@@ -72,10 +69,28 @@ func census(t *testing.T, in []byte, live bool, seen ...string) map[string]int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range slices.Chunk(in, 4096) {
-		m.Write(line)
-		at = at.Add(10 * time.Millisecond)
+	feed := func(in []byte) {
+		for chunk := range slices.Chunk(in, 64<<10) {
+			m.Write(chunk)
+			at = at.Add(10 * time.Millisecond)
+		}
 	}
+	feed(in[:len(in)/2])
+	open := map[string]bool{}
+	var openParents []string
+	m.Open(func(b []byte, _ string) {
+		s := decode(t, b)
+		open[string(s.TraceId)+string(s.SpanId)] = true
+		if len(s.ParentSpanId) > 0 {
+			openParents = append(openParents, string(s.TraceId)+string(s.ParentSpanId))
+		}
+	})
+	for _, p := range openParents {
+		if !ids[p] && !open[p] {
+			counts["open orphans"]++
+		}
+	}
+	feed(in[len(in)/2:])
 	m.Close(false)
 	counts["traces"] = len(traces)
 	for _, p := range parents {
@@ -90,8 +105,8 @@ func census(t *testing.T, in []byte, live bool, seen ...string) map[string]int {
 // no span is without its root.
 func TestManySessionsAtOnce(t *testing.T) {
 	for _, sessions := range []int{500, 12_000} {
-		for _, live := range []bool{false, true} {
-			got := census(t, interleaved(sessions, 2), live, "spantee.start_missing", "gen_ai.tool.call.id", "error.type")
+		for name, opts := range map[string]mapping.Options{"replayed": {Replay: recorded}, "live": {}, "executed": {Process: agentProcess()}} {
+			got := census(t, interleaved(sessions, 2), opts, "spantee.start_missing", "gen_ai.tool.call.id", "error.type")
 			results := 0
 			if sessions > 1_000 {
 				results = sessions // the root of an evicted run is emitted before its result
@@ -104,7 +119,7 @@ func TestManySessionsAtOnce(t *testing.T) {
 				want["invoke_agent with error.type"] = sessions
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%d sessions, live %v (-want +got)\n%s", sessions, live, diff)
+				t.Errorf("%d sessions, %s (-want +got)\n%s", sessions, name, diff)
 			}
 		}
 	}
@@ -123,7 +138,7 @@ func TestCallsOfAnEvictedRun(t *testing.T) {
 		return []byte(b.String())
 	}
 	in := slices.Concat(stream(lines...), others(0), stream(after...), others(1_500))
-	got := census(t, in, false, "spantee.start_missing", "error.type")
+	got := census(t, in, mapping.Options{Replay: recorded}, "spantee.start_missing", "error.type")
 	want := map[string]int{
 		"traces": 3_001, "roots": 3_001, "invoke_agent": 3_001, "chat": 3_001, "execute_tool": 3_004,
 		"execute_tool with spantee.start_missing": 1, "execute_tool with error.type": 3_002,
