@@ -7,9 +7,13 @@ import (
 	"runtime/metrics"
 )
 
-// heapLimit is the smallest memory limit. It applies while the live heap is at most
-// two thirds of it.
-const heapLimit = 22 << 20
+const (
+	// heapLimit is the smallest memory limit.
+	heapLimit = 22 << 20
+
+	// heapRoom is the least that the limit leaves for garbage.
+	heapRoom = 12 << 20
+)
 
 // collectRarely lets the heap grow fivefold, instead of twofold, between garbage
 // collections: tracing keeps little and throws much away. $GOGC wins.
@@ -41,7 +45,8 @@ func afterCollections(c *cycle) {
 		// Not the heap as it is now: the finalizer may run when it has grown again.
 		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 		metrics.Read(live)
-		if limit := max(heapLimit, live[0].Value.Uint64()/2*3); limit > c.limit || limit < c.limit/4*3 {
+		kept := live[0].Value.Uint64()
+		if limit := max(heapLimit, kept+max(heapRoom, kept/2)); limit > c.limit || limit < c.limit/4*3 {
 			c.limit = limit
 			debug.SetMemoryLimit(int64(limit))
 		}
