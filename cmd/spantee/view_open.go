@@ -79,7 +79,7 @@ func (t *tracing) showOpen() (next time.Duration) {
 		return 0
 	}
 	if t.mapper.Stats().Generation == 0 {
-		return time.Second // nothing has begun
+		return 0 // nothing has begun
 	}
 	start := time.Now()
 	if start.Sub(o.at) < min(20*o.took, maxOpenInterval) {

@@ -107,6 +107,9 @@ func (s *Settings) dialOptions(creds credentials.TransportCredentials) []grpc.Di
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 			MinConnectTimeout: 20 * time.Second, // gRPC's default
 		}),
+		// Else gRPC goes on dialing a receiver that is not there, although nothing is
+		// to be sent.
+		grpc.WithIdleTimeout(30 * time.Second),
 	}
 	if s.compression == "gzip" {
 		opts = append(opts, grpc.WithDefaultCallOptions(grpc.UseCompressor(gzip.Name)))
