@@ -131,7 +131,7 @@ func (l *cursorLine) id(r *jsonscan.Reader) []byte {
 	}
 	from := len(l.unquoted)
 	id := r.Quoted()
-	if bytes.IndexByte(id, '\\') < 0 {
+	if r.Plain || bytes.IndexByte(id, '\\') < 0 {
 		return id
 	}
 	l.unquoted = jsonscan.AppendUnquoted(l.unquoted, id)
