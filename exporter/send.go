@@ -36,8 +36,7 @@ func (e *Exporter) originOf(resource *resourcepb.Resource) *origin {
 	o, err := newOrigin(resource, e.cfg.Scope)
 	if err != nil {
 		o.invalid = &UploadError{Verdict: Permanent, Err: err}
-	}
-	if e.journal != nil {
+	} else if e.journal != nil {
 		o.head = e.journal.AddHead(o.body().Body)
 	}
 	e.origins[resource] = o

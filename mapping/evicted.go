@@ -14,7 +14,7 @@ const (
 	// was evicted first is forgotten, and a later line of its session begins a run.
 	maxEvicted = 1 << 17
 
-	// maxEvictedName is the length up to which a name is remembered with them.
+	// maxEvictedName is the longest name that is remembered with an evicted run.
 	maxEvictedName = 128
 )
 
@@ -30,9 +30,9 @@ type evictedRun struct {
 	callAge      uint32  // quanta from the call's start to last
 	turns, tools uint32
 	place        uint32 // in evictedRuns.order
-	runs, parts  uint16
-	model, tool  uint8 // the names of the model and of what is called
-	agent        uint8 // in agent.Agents
+	runs, parts  uint16 // of the session, of the run
+	model, tool  uint8  // numbers of names, see evictedRuns.name
+	agent        uint8  // in agent.Agents
 	flags        evictedFlags
 }
 
@@ -59,7 +59,7 @@ type evictedRuns struct {
 	runs  map[uint64]evictedRun // by the hash of the session's id
 	order []uint64              // a ring of these hashes, as they were added
 	next  uint32                // place in the ring
-	names []string              // from 1
+	names []string              // name n is names[n-1]; 0 means no name
 }
 
 func newEvictedRuns() evictedRuns {
@@ -86,7 +86,7 @@ func (es *evictedRuns) take(session []byte) (e evictedRun, ok bool) {
 	return e, ok
 }
 
-// add adds an evicted run, and returns the one that is forgotten for it.
+// add adds an evicted run, and returns the run that is forgotten for it, if any.
 func (es *evictedRuns) add(session []byte, e evictedRun) (forgotten evictedRun) {
 	if len(es.order) < maxEvicted {
 		es.order = append(es.order, 0)
@@ -158,8 +158,9 @@ func (r *run) evict() evictedRun {
 	e.set(evictedSkewed, r.clock.skew != 0)
 	e.set(evictedIdle, r.main.answered())
 	call := r.waitsFor
-	r.waitsFor = waitingCall{}
-	if t := r.newestCall(); call.id == 0 && t != nil && (r.clock.stamped || !r.clock.replay) {
+	if t := r.newestCall(); t == nil || r.clock.replay && !r.clock.stamped {
+		r.waitsFor = waitingCall{}
+	} else { // an older call that waits ends with this part of the run
 		call = waitingCall{id: uint32(es.hash([]byte(t.id))), name: t.name, start: t.start}
 		if called := r.main.callingTurn; called != nil && called.waitsFor == t {
 			called.waitsFor = nil
@@ -207,7 +208,7 @@ func (r *run) newestCall() (newest *tool) {
 // A waitingCall is the call that was in flight when its run was evicted.
 type waitingCall struct {
 	id    uint32 // its hash, 0 without a call
-	n     int    // in this part of the run
+	n     int    // the number of its span
 	name  string
 	start instant
 }
@@ -229,7 +230,8 @@ func (m *Mapper) continued(e *evictedRun, session string, arrival instant) *run 
 	r.setKey(digest("part", string(e.traceID[:]), string(e.rootID[:]), strconv.Itoa(r.part), strconv.FormatInt(int64(e.last), 10)))
 	r.ownTraceID, r.rootID = e.traceID, e.rootID
 	r.events, r.began = 1, e.flags&evictedBegan != 0
-	r.counts.spans, r.counts.turns, r.counts.tools = 1, int(e.turns), int(e.tools)
+	r.before.turns, r.before.tools = int(e.turns), int(e.tools)
+	r.counts.spans, r.counts.turns, r.counts.tools = 1, r.before.turns, r.before.tools
 	if c := &r.clock; e.flags&evictedStamped != 0 || !c.replay {
 		c.last, c.lastStamp, c.offset = e.last, e.last, e.offset
 		c.stamped = e.flags&(evictedStamped|evictedSkewed) == evictedStamped // the next stamp gives the skew again
@@ -269,8 +271,7 @@ func (r *run) endWaiting(at instant, errorType string) {
 	r.endTool(t, r.clock.after(w.start, at), errorType, "")
 }
 
-// endEvictedCalls ends the calls of evicted runs that were still in flight, those of
-// the run that was evicted first first.
+// endEvictedCalls ends the calls in flight of evicted runs, in order of eviction.
 func (m *Mapper) endEvictedCalls(why string) {
 	es := &m.sessions.evicted
 	n := uint32(len(es.order))

@@ -125,19 +125,21 @@ func TestManySessionsAtOnce(t *testing.T) {
 	}
 }
 
+// callers returns the starts of calls of 1,500 sessions, which evict all others.
+func callers(from int) []byte {
+	var b strings.Builder
+	for i := range 1_500 {
+		fmt.Fprintf(&b, `{"type":"tool_call","subtype":"started","call_id":"x","tool_call":{"readToolCall":{}},"session_id":"s%d"}`+"\n", from+i)
+	}
+	return []byte(b.String())
+}
+
 // Of several calls in flight the newest is remembered when its run is evicted. The
 // end of another is a call of the same trace, and a call that never ends is one too.
 func TestCallsOfAnEvictedRun(t *testing.T) {
 	lines := []string{initLine, tool(now, "started", "a", ""), tool(now, "started", "b", ""), tool(now, "started", "c", "")}
 	after := []string{tool(now.Add(1e9), "completed", "a", ""), tool(now.Add(2e9), "completed", "c", "")}
-	others := func(from int) []byte {
-		var b strings.Builder
-		for i := range 1_500 {
-			fmt.Fprintf(&b, `{"type":"tool_call","subtype":"started","call_id":"x","tool_call":{"readToolCall":{}},"session_id":"s%d"}`+"\n", from+i)
-		}
-		return []byte(b.String())
-	}
-	in := slices.Concat(stream(lines...), others(0), stream(after...), others(1_500))
+	in := slices.Concat(stream(lines...), callers(0), stream(after...), callers(1_500))
 	got := census(t, in, mapping.Options{Replay: recorded}, "spantee.start_missing", "error.type")
 	want := map[string]int{
 		"traces": 3_001, "roots": 3_001, "invoke_agent": 3_001, "chat": 3_001, "execute_tool": 3_004,
@@ -146,5 +148,65 @@ func TestCallsOfAnEvictedRun(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// A call that is evicted again with its run is not paired any more: a later one is.
+func TestCallsOfARunEvictedTwice(t *testing.T) {
+	in := slices.Concat(
+		stream(initLine, tool(now, "started", "a", "")), callers(0),
+		stream(tool(now.Add(1e9), "started", "b", "")), callers(1_500),
+		stream(tool(now.Add(2e9), "completed", "b", "")))
+	got := census(t, in, mapping.Options{Replay: recorded}, "spantee.start_missing", "gen_ai.tool.call.id")
+	want := map[string]int{
+		"traces": 3_001, "roots": 3_001, "invoke_agent": 3_001, "chat": 3_002, "execute_tool": 3_002,
+		"execute_tool with gen_ai.tool.call.id": 3_001, // all but a's
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// Deltas that go on after an eviction are in the trace of their session, also among
+// another agent's lines.
+func TestDeltasOfAnEvictedRun(t *testing.T) {
+	delta := func(second int) string {
+		return stamped(now.Add(time.Duration(second)*time.Second),
+			fmt.Sprintf(`{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"words %d"}]}}`, second))
+	}
+	var others strings.Builder
+	for i := range 1_100 {
+		fmt.Fprintf(&others, `{"type":"system","subtype":"init","session_id":"c%d","tools":[],"model":"opus","uuid":"u%d"}`+"\n", i, i)
+	}
+	in := slices.Concat(
+		stream(initLine, delta(0), delta(1), delta(2), delta(3)), []byte(others.String()),
+		stream(delta(4), delta(5), result(6*time.Second)))
+	got := census(t, in, mapping.Options{Replay: recorded}, "gen_ai.request.stream")
+	delete(got, "chat") // of the others
+	if want := map[string]int{"traces": 1_101, "roots": 1_101, "invoke_agent": 1_102, "chat with gen_ai.request.stream": 2}; !cmp.Equal(want, got) {
+		t.Errorf("(-want +got)\n%s", cmp.Diff(want, got))
+	}
+}
+
+// A killed spantee leaves the calls in flight of all sessions, evicted or not.
+func TestOpenCallsOfEvictedRuns(t *testing.T) {
+	var ended map[string]bool
+	take := func(b []byte, _ string) {
+		if s := decode(t, b); strings.HasPrefix(s.Name, "execute_tool") {
+			ended[string(s.TraceId)+string(s.SpanId)] = true
+		}
+	}
+	m, err := mapping.New(mapping.Options{Redactor: redactor(), Now: func() time.Time { return now }, Emit: take})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Write(callers(0))
+	ended = map[string]bool{}
+	m.Open(take)
+	open := ended
+	ended = map[string]bool{}
+	m.Close(false)
+	if len(open) != 1_500 || !cmp.Equal(open, ended) {
+		t.Errorf("%d calls are open, %d end", len(open), len(ended))
 	}
 }

@@ -153,7 +153,7 @@ type Mapper struct {
 	lines    lines
 	detector detector
 	events   []agent.Event // of the current line
-	room     []agent.Event // for events, more than a Decoder returns of its own
+	room     []agent.Event // passed to Decode; larger than any slice that a Decoder owns
 	sessions sessions
 	first    *run   // of the Process, until its first line comes
 	roots    []root // of the Process

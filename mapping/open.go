@@ -50,6 +50,8 @@ func (m *Mapper) openUntil(arrival, now instant, emit func(span []byte, agent st
 			r.abandon(r.clock.at(0, arrival), errKilled)
 		}
 	}
+	ghost.sessions.evicted = m.sessions.evicted // only read
+	ghost.endEvictedCalls(errKilled)
 	if m.opts.Process == nil {
 		return
 	}

@@ -49,8 +49,8 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 	}
 	r.addTotals(a)
 	c := &r.counts
-	a.int(semconv.Turns, int64(c.turns))
-	a.int(semconv.Tools, int64(c.tools))
+	a.int(semconv.Turns, int64(c.turns-r.before.turns))
+	a.int(semconv.Tools, int64(c.tools-r.before.tools))
 	a.int(semconv.ToolErrors, int64(c.toolErrors))
 	a.int(semconv.Deltas, int64(c.deltas))
 	c.text.add(a, semconv.TextDeltas, semconv.TextBytes)

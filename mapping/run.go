@@ -25,7 +25,7 @@ type run struct {
 	session string
 	seed    string // identifies the run while its session has no id
 	number  int    // of the run in its session, from 1
-	part    int    // of the run, from 0; the root is of the first one, see evictedRun
+	part    int    // 0, and one more after each eviction; only part 0 emits the root
 	clock   clock
 	key     runKey
 	keyed   bool // the run has a key, and with it ids
@@ -56,13 +56,13 @@ type run struct {
 	early    map[string]earlyEnd    // ends of work that may belong to a call in flight, by task id
 	waitsFor waitingCall
 
-	approvals map[approvalKey][]*pendingApproval
-	pending   int // approvals
-
+	approvals  map[approvalKey][]*pendingApproval
+	pending    int // approvals
 	counts     counts
-	notices    []notice    // of the root: stalls, limits, and what no chat covers
-	eventBytes int         // of the events so far
-	usage      agent.Usage // of all model calls
+	before     struct{ turns, tools int } // counted in earlier parts
+	notices    []notice                   // of the root: stalls, limits, and what no chat covers
+	eventBytes int                        // of the events so far
+	usage      agent.Usage                // of all model calls
 	reported   *agent.Usage
 	facts      facts // of the root
 	held       []*span

@@ -126,8 +126,10 @@ func (ss *sessions) touch(s *session, wasOpen bool) (evicted *session) {
 func (ss *sessions) remove(s *session) {
 	ss.open.Remove(s.place)
 	ss.forget(s)
-	if ss.last[s.agent] == s {
-		delete(ss.last, s.agent)
+	if ss.last[s.agent] == s { // its next line may have no id
+		again := &session{id: s.id, agent: s.agent}
+		again.place = ss.known.PushFront(again)
+		ss.byID[s.id], ss.last[s.agent] = again, again
 	}
 }
 
@@ -139,8 +141,9 @@ func (ss *sessions) forget(s *session) {
 	}
 }
 
-// isOpen reports whether a session is open or was evicted.
-func (ss *sessions) isOpen(id []byte) bool {
+// unfinished reports whether a session has a run that is open or was evicted, or work in
+// the background.
+func (ss *sessions) unfinished(id []byte) bool {
 	if s := ss.byID[string(id)]; s != nil && s.open() {
 		return true
 	}
@@ -164,7 +167,9 @@ func (ss *sessions) rename(s *session, id string) {
 // dispatch passes an event to its run.
 func (m *Mapper) dispatch(a *agent.Agent, ev *agent.Event) {
 	if ev.Kind == agent.SessionNamed {
-		if !m.sessions.isOpen(ev.ID) { // if it is, its line only came after another session's first line
+		// The line of an unfinished session only happens to follow the first line of
+		// another one.
+		if !m.sessions.unfinished(ev.ID) {
 			m.sessions.rename(m.sessions.find(a, ev.Session), string(ev.ID))
 		}
 		return

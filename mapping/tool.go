@@ -272,7 +272,9 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	s.start, s.end = t.start, at
 	a := &s.attributes
 	a.str(semconv.ToolName, t.name)
-	a.str(semconv.ToolCallID, r.m.names.id(t.id))
+	if t.id != "" { // not known any more if its run was evicted
+		a.str(semconv.ToolCallID, r.m.names.id(t.id))
+	}
 	if t.mcp {
 		a.str(semconv.ToolType, "extension")
 		a.str(semconv.MCPMethodName, "tools/call")

@@ -8,11 +8,12 @@ import (
 )
 
 const (
-	// heapLimit is the smallest memory limit.
-	heapLimit = 22 << 20
+	// minLimit is the smallest memory limit. Like every limit here, it includes
+	// stacks and the runtime's own memory.
+	minLimit = 22 << 20
 
-	// heapRoom is the least that the limit leaves for garbage.
-	heapRoom = 12 << 20
+	// minRoom is the least that the limit is above the live heap.
+	minRoom = 12 << 20
 )
 
 // collectRarely lets the heap grow fivefold, instead of twofold, between garbage
@@ -27,8 +28,8 @@ func collectRarely() {
 // at a limit below that, the collector would run all the time. $GOMEMLIMIT wins.
 func limitHeap() {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(heapLimit)
-		afterCollections(&cycle{limit: heapLimit})
+		debug.SetMemoryLimit(minLimit)
+		afterCollections(&cycle{limit: minLimit})
 	}
 }
 
@@ -46,7 +47,7 @@ func afterCollections(c *cycle) {
 		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 		metrics.Read(live)
 		kept := live[0].Value.Uint64()
-		if limit := max(heapLimit, kept+max(heapRoom, kept/2)); limit > c.limit || limit < c.limit/4*3 {
+		if limit := max(minLimit, kept+max(minRoom, kept/2)); limit > c.limit || limit < c.limit/4*3 {
 			c.limit = limit
 			debug.SetMemoryLimit(int64(limit))
 		}

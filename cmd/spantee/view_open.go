@@ -32,10 +32,11 @@ func (t *tracing) feed(cfg *config, client exporter.Client) *viewer.Feed {
 		return nil
 	}
 	to := cfg.to.otlp.Destination()
-	if conn := otlp.ShareConn(client); conn != nil {
-		return viewer.NewFeed(to.Endpoint, true, userAgent(), conn)
+	var conn viewer.Conn
+	if share := otlp.ShareConn(client); share != nil { // a nil *SharedConn would be a Conn that is not nil
+		conn = share
 	}
-	return viewer.NewFeed(to.Endpoint, to.Protocol == "grpc", userAgent(), nil)
+	return viewer.NewFeed(to.Endpoint, to.Protocol == "grpc", userAgent(), conn)
 }
 
 // fitViewer sends whole content while a viewer is at the endpoint. A live stream
@@ -70,7 +71,8 @@ func (t *tracing) askViewer(cfg *config) {
 // process is dead.
 const maxOpenInterval = 4 * time.Second
 
-// showOpen shows the open spans, and returns when to do so again, zero for never.
+// showOpen shows the open spans, and returns when to do so again: zero if not before
+// more of the stream has come.
 // If showing them takes long, it runs less often.
 func (t *tracing) showOpen() (next time.Duration) {
 	o := &t.open

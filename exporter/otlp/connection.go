@@ -57,8 +57,8 @@ func (s *Settings) shared(of *client) *connection {
 	return nil
 }
 
-// ShareConn returns a share in the gRPC connection of a client of this package, nil if
-// there is none.
+// ShareConn returns the gRPC connection of a client of this package, nil over HTTP. It
+// stays open until the client has stopped and the SharedConn is closed.
 func ShareConn(with exporter.Client) *SharedConn {
 	of, _ := with.(*client)
 	if of == nil || of.settings.protocol != "grpc" {

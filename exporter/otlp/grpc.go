@@ -59,8 +59,8 @@ type copies struct {
 	spare []byte
 }
 
-// maxSpare is the size of the largest buffer that is kept: a full request of the
-// Exporter, and some.
+// maxSpare is the size of the largest buffer that is kept. A full request of the
+// Exporter fits into it.
 const maxSpare = 2 << 20
 
 // Get implements [mem.BufferPool].
@@ -80,7 +80,7 @@ func (c *copies) Get(length int) *[]byte {
 func (c *copies) Put(b *[]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if cap(*b) <= maxSpare {
+	if cap(*b) <= maxSpare && cap(*b) > cap(c.spare) {
 		c.spare = *b
 	}
 }
@@ -107,8 +107,9 @@ func (s *Settings) dialOptions(creds credentials.TransportCredentials) []grpc.Di
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 			MinConnectTimeout: 20 * time.Second, // gRPC's default
 		}),
-		// Else gRPC goes on dialing a receiver that is not there, although nothing is
-		// to be sent.
+		// By default gRPC dials a receiver that is not there again and again, for 30
+		// minutes after the last request. After this time it closes a connection, too:
+		// the next request makes another one.
 		grpc.WithIdleTimeout(30 * time.Second),
 	}
 	if s.compression == "gzip" {

@@ -74,7 +74,10 @@ var compressors = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 func compress(b []byte) []byte {
 	var packed bytes.Buffer
 	w := compressors.Get().(*gzip.Writer)
-	defer compressors.Put(w)
+	defer func() {
+		w.Reset(nil) // else the pool keeps what it wrote
+		compressors.Put(w)
+	}()
 	w.Reset(&packed)
 	_, _ = w.Write(b) // to memory
 	_ = w.Close()

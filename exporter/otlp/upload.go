@@ -34,8 +34,8 @@ func (s *Settings) upload(ctx context.Context, to *connection, request []byte) e
 }
 
 // saysNothing reports whether an encoded response is empty, or holds only an empty
-// partial success, as the Collector's does. To prepare protobuf's reflection for it
-// would take longer than to send a small request.
+// partial success, as the Collector's does. Preparing protobuf's reflection for it
+// would take longer than sending a small request.
 func saysNothing(response []byte) bool {
 	return len(response) == 0 || string(response) == "\x0a\x00"
 }

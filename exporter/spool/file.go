@@ -49,8 +49,8 @@ func (n name) key() string {
 
 func (n name) ownedBy(owner string) bool { return owner != "" && strings.HasPrefix(n.tail, owner) }
 
-// random returns a part of a name. It is unique, not secret: crypto/rand would take
-// longer to prepare than a short run can spare.
+// random returns the random part of a name. It must be unique but not secret, and
+// math/rand starts faster than crypto/rand.
 func random() string { return fmt.Sprintf("%012x", rand.Uint64()>>16) }
 
 func (n name) String() string {

@@ -63,8 +63,8 @@ type Conn interface {
 
 // NewFeed returns a Feed for the trace exporter's endpoint, or nil if no viewer can
 // be there: a viewer listens on loopback, without TLS. A gRPC endpoint needs no
-// path; an HTTP endpoint may end in /v1/traces. conn, unless nil, is a connection to a
-// gRPC endpoint, and is closed with the Feed.
+// path; an HTTP endpoint may end in /v1/traces. conn, if not nil, is used for a
+// gRPC endpoint, and is closed with the Feed, or at once if NewFeed returns nil.
 func NewFeed(endpoint string, overGRPC bool, userAgent string, conn Conn) *Feed {
 	f := newFeed(endpoint, overGRPC, userAgent, conn)
 	if f == nil {

@@ -94,9 +94,9 @@ type Line struct {
 
 // A Decoder reads the lines of one stream.
 type Decoder interface {
-	// Decode appends the events of a line to dst, which is empty, or returns a slice
-	// of its own. They refer to memory of the line and of the Decoder, and are valid
-	// until the next call.
+	// Decode returns the events of a line, appended to dst, which is empty, or in a
+	// slice that the Decoder owns. They refer to memory of the line and of the
+	// Decoder, and are valid until the next call.
 	Decode(line Line, dst []Event) []Event
 
 	// Flush appends, at the end of the stream, the events that Decode held back.
@@ -138,7 +138,7 @@ const (
 // Kind. Texts are still escaped, as between the quotes of a JSON string.
 type Event struct {
 	Kind    Kind
-	Session []byte  // nil is the session of the line before
+	Session []byte  // nil for the session of the agent's line before
 	Parent  []byte  // the id of the tool call whose sub-agent this is about
 	Time    Instant // when the agent says it was
 	Start   Instant // when it began, if that was before it was printed

@@ -37,14 +37,14 @@ type cursorDecoder struct {
 	templates templates
 	sessions  map[string]*cursorSession
 	current   *cursorSession // of the line before
-	again     *template      // of the line before, if its text goes on
+	again     *template      // the template of the line before, if that line only continued a text
 }
 
 // Decode implements [Decoder].
 func (d *cursorDecoder) Decode(line Line, dst []Event) []Event {
 	if line.Tail == nil {
 		if t := d.templates.read(line.Text); t != nil {
-			return d.repeated(t, line.Arrival, dst)
+			return d.fromTemplate(t, line.Arrival, dst)
 		}
 	}
 	d.again = nil
@@ -82,16 +82,16 @@ func (d *cursorDecoder) Decode(line Line, dst []Event) []Event {
 	}
 }
 
-// repeated returns the events of a line that fits a template. Most lines of a stream
-// go on with the text of the line before: their event is not copied, and it needs no
-// session.
-func (d *cursorDecoder) repeated(t *template, arrival Instant, dst []Event) []Event {
+// fromTemplate returns the events of a line that fits t. Most lines only continue the
+// text of the line before: their event is returned without a copy, and without its
+// session, which is that of the line before.
+func (d *cursorDecoder) fromTemplate(t *template, arrival Instant, dst []Event) []Event {
 	ev := &t.events[0]
 	ev.Arrival = arrival
 	if t == d.again {
 		ev.Session = nil
 	}
-	if s := d.session(ev); s.goesOn(ev, t.plain) {
+	if s := d.session(ev); s.continues(ev, t.plain) {
 		d.again = t
 		return t.events[:]
 	}

@@ -92,9 +92,9 @@ func (s *cursorSession) name(ev *Event, dst []Event) []Event {
 	return append(dst, named)
 }
 
-// goesOn adds a delta to the text at hand, and reports whether that is all there is to
-// do.
-func (s *cursorSession) goesOn(ev *Event, plain bool) bool {
+// continues reports whether a delta only continues the current text, and adds it to the
+// segment if so.
+func (s *cursorSession) continues(ev *Event, plain bool) bool {
 	if s.held || s.oldID != nil || s.justBegun {
 		return false
 	}

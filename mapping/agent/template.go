@@ -12,9 +12,9 @@ import (
 // comparing the rest is five times as fast as parsing it.
 type template struct {
 	line    []byte
-	events  [1]Event // the event of the line read last, pointing into line
-	kind    Kind     // of that event,
-	session []byte   // and its session
+	events  [1]Event // of the line read last, pointing into line; an array, so that Decode can return a slice of it
+	kind    Kind     // of the template's own line: a decoder may change the event's
+	session []byte   // likewise
 	plain   bool     // its text has no escapes
 	holes   []hole
 }
