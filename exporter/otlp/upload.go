@@ -41,7 +41,8 @@ func saysNothing(response []byte) bool {
 }
 
 // exporterAgent is the product that OpenTelemetry's exporter for Go names in its
-// User-Agent. The specification asks for an exporter, its language and version.
+// User-Agent, which gateways know. The specification asks for an exporter, its language
+// and version.
 var exporterAgent = "OTel OTLP Exporter Go/" + sdk.Version()
 
 // withUserAgent returns a User-Agent: first the one of the Config, then product.
