@@ -146,5 +146,5 @@ func TestFlushNamesNoFile(t *testing.T) {
 
 func requestOfNumbers(t *testing.T, from, to int) spool.Request {
 	t.Helper()
-	return request{spans: frames(numbered(from, to, 300)...)}.body()
+	return request{Part: spool.Part{Spans: frames(numbered(from, to, 300)...)}}.body()
 }

@@ -121,7 +121,7 @@ func (e *Exporter) deliver(r request) (done, unread bool) {
 		out := e.sender.send(e.ctx, r)
 		e.applyOutcome(r, out)
 		r = r.with(out.left)
-		if len(r.spans) == 0 {
+		if len(r.Spans) == 0 {
 			return true, attempts == 1 && out.why == nil
 		}
 		e.setLastFailure(out.why)
@@ -230,7 +230,7 @@ func (e *Exporter) keep(req request, why *UploadError, put putFunc, kept *int) (
 		if e.cfg.Spool == nil || err != nil {
 			kept = &r.Dropped
 		}
-		*kept += len(req.spans)
+		*kept += len(req.Spans)
 		r.AddEvicted(evicted)
 		r.blame(why)
 		if r.NotKept == nil {

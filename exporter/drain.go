@@ -69,16 +69,16 @@ const maxHalvings = 6
 // send sends one request. why is not nil if the request, or a part of it, has to
 // wait.
 func (d *drain) send(ctx context.Context, claim *spool.Claim, halvings int) (why *UploadError, err error) {
-	r := requestOf(claim)
-	if len(r.spans) == 0 {
+	r := request{Part: claim.Part}
+	if len(r.Spans) == 0 {
 		return nil, claim.Done()
 	}
 	out := d.sender.send(ctx, r)
-	for len(out.left) > 0 && len(out.left) == len(r.spans) && out.why.RetryAfter > 0 && d.retry(out.why.RetryAfter) {
+	for len(out.left) > 0 && len(out.left) == len(r.Spans) && out.why.RetryAfter > 0 && d.retry(out.why.RetryAfter) {
 		out = d.sender.send(ctx, r)
 	}
 	first, second := claim.Halves()
-	if second != nil && halvings > 0 && len(out.rejected) == 1 && len(out.rejected[0].spans) == len(r.spans) {
+	if second != nil && halvings > 0 && len(out.rejected) == 1 && len(out.rejected[0].spans) == len(r.Spans) {
 		why, err := d.send(ctx, first, halvings-1)
 		if err != nil {
 			return why, err
@@ -94,7 +94,7 @@ func (d *drain) send(ctx context.Context, claim *spool.Claim, halvings int) (why
 
 // settle applies the receiver's answer to the spans of a request.
 func (d *drain) settle(claim *spool.Claim, r request, out outcome) (why *UploadError, err error) {
-	if len(out.left) == len(r.spans) {
+	if len(out.left) == len(r.Spans) {
 		_ = claim.Release() // on failure, the next process to hold the lock finds the request unchanged
 		return out.why, nil
 	}
@@ -126,13 +126,4 @@ func (d *drain) settle(claim *spool.Claim, r request, out outcome) (why *UploadE
 		sum.Rejected += len(rejected.spans)
 	}
 	return why, claim.Done()
-}
-
-// requestOf returns the request in a claim.
-func requestOf(claim *spool.Claim) request {
-	return request{
-		resource: appendField(nil, fieldResource, claim.Resource),
-		scope:    appendField(nil, fieldScope, claim.Scope),
-		spans:    claim.Spans,
-	}
 }

@@ -25,7 +25,7 @@ const alone = 1600 << 10
 func wait(t *testing.T, s *spool.Spool, spans []*tracepb.Span) {
 	t.Helper()
 	for _, span := range spans {
-		body := request{spans: frames(span)}.body()
+		body := request{Part: spool.Part{Spans: frames(span)}}.body()
 		if _, err := s.Put(t.Context(), new(fake).Destination(), body, "it was down"); err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +35,7 @@ func wait(t *testing.T, s *spool.Spool, spans []*tracepb.Span) {
 
 func frames(spans ...*tracepb.Span) (wires [][]byte) {
 	for _, span := range spans {
-		wires = append(wires, appendFramed(nil, encode(span)))
+		wires = append(wires, spool.AppendSpan(nil, encode(span)))
 	}
 	return wires
 }

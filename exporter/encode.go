@@ -1,25 +1,18 @@
 package exporter
 
 import (
-	"slices"
 	"unicode/utf8"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter/spool"
 )
 
-// Field numbers of an ExportTraceServiceRequest and the messages in it.
+// Field numbers of opentelemetry.proto.resource.v1 and common.v1, by message.
 const (
-	fieldResourceSpans = 1
-
-	fieldResource   = 1 // ResourceSpans
-	fieldScopeSpans = 2
-
-	fieldScope = 1 // ScopeSpans
-	fieldSpans = 2
-
 	fieldAttributes = 1 // Resource
 
 	fieldName    = 1 // InstrumentationScope
@@ -31,82 +24,37 @@ const (
 	fieldString = 1 // AnyValue
 )
 
-// A request holds spans that are sent together. Everything in it is encoded, as it
-// appears in a request.
+// A request holds spans that are sent together.
 type request struct {
-	resource []byte // of the ResourceSpans; may be empty
-	scope    []byte // of the ScopeSpans; may be empty
-	spans    [][]byte
-	wire     []byte // room for the head, then the spans; nil if they are not in one buffer
+	spool.Part
+	wire []byte // room for the head, then the spans; nil if they are not in one buffer
 }
 
 // newRequest returns a request without spans.
 func newRequest(resource *resourcepb.Resource, scope *commonpb.InstrumentationScope) (r request, err error) {
 	if resource != nil {
-		b, err := encodeResource(resource)
-		if err != nil {
+		if r.Resource, err = encodeResource(resource); err != nil {
 			return r, err
 		}
-		r.resource = appendField(nil, fieldResource, b)
 	}
 	if scope != nil {
-		b, err := encodeScope(scope)
-		if err != nil {
-			return r, err
-		}
-		r.scope = appendField(nil, fieldScope, b)
+		r.Scope, err = encodeScope(scope)
 	}
-	return r, nil
+	return r, err
 }
 
 // with returns a request of other spans.
 func (r request) with(spans [][]byte) request {
-	r.spans, r.wire = spans, nil
+	r.Spans, r.wire = spans, nil
 	return r
-}
-
-// size returns the number of bytes of the spans.
-func (r request) size() (size int) {
-	for _, span := range r.spans {
-		size += len(span)
-	}
-	return size
-}
-
-// overhead returns how many bytes a full request takes besides its spans.
-func (r request) overhead() int {
-	// The lengths of the two enclosing messages take up to three bytes more each
-	// than in an empty request.
-	return 2*3 + len(r.appendHead(nil, 0))
-}
-
-// appendHead appends everything that precedes the spans, which have size bytes.
-func (r request) appendHead(b []byte, size int) []byte {
-	size += len(r.scope)
-	b = protowire.AppendTag(b, fieldResourceSpans, protowire.BytesType)
-	b = protowire.AppendVarint(b, uint64(len(r.resource)+protowire.SizeTag(fieldScopeSpans)+protowire.SizeBytes(size)))
-	b = append(b, r.resource...)
-	b = protowire.AppendTag(b, fieldScopeSpans, protowire.BytesType)
-	b = protowire.AppendVarint(b, uint64(size))
-	return append(b, r.scope...)
-}
-
-// appendTo appends an ExportTraceServiceRequest.
-func (r request) appendTo(b []byte) []byte {
-	size := r.size()
-	b = r.appendHead(slices.Grow(b, r.overhead()+size), size)
-	for _, span := range r.spans {
-		b = append(b, span...)
-	}
-	return b
 }
 
 // inPlace returns an ExportTraceServiceRequest that is made by writing the head in
 // front of the spans. It returns nil if there is no room.
 func (r request) inPlace() []byte {
-	size := r.size()
+	size := r.Size()
 	room := len(r.wire) - size
-	head := r.appendHead(make([]byte, 0, max(0, room)), size)
+	head := r.AppendHead(make([]byte, 0, max(0, room)), size)
 	if len(head) > room {
 		return nil
 	}
@@ -114,14 +62,6 @@ func (r request) inPlace() []byte {
 	copy(b, head)
 	return b
 }
-
-// framedSize returns the number of bytes that an encoded span adds to a request.
-func framedSize(span []byte) int {
-	return protowire.SizeTag(fieldSpans) + protowire.SizeBytes(len(span))
-}
-
-// appendFramed appends an encoded span as it appears in a request.
-func appendFramed(b, span []byte) []byte { return appendField(b, fieldSpans, span) }
 
 func appendField[T string | []byte](b []byte, field protowire.Number, content T) []byte {
 	b = protowire.AppendTag(b, field, protowire.BytesType)
@@ -160,5 +100,5 @@ func encodeScope(s *commonpb.InstrumentationScope) ([]byte, error) {
 	if len(s.Attributes) > 0 || s.DroppedAttributesCount != 0 || !utf8.ValidString(s.Name) || !utf8.ValidString(s.Version) {
 		return proto.Marshal(s)
 	}
-	return appendText(appendText(nil, fieldName, s.Name), fieldVersion, s.Version), nil
+	return appendText(appendText([]byte{}, fieldName, s.Name), fieldVersion, s.Version), nil
 }

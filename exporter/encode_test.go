@@ -11,6 +11,8 @@ import (
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 func text(s string) *commonpb.AnyValue {
@@ -55,13 +57,13 @@ func TestRequestsAreAsProtobufEncodesThem(t *testing.T) {
 				}
 				b := &batch{origin: o, wire: make([]byte, o.overhead)}
 				for _, span := range spans {
-					b.add(encode(span), framedSize(encode(span)))
+					b.add(encode(span), spool.SizeSpan(encode(span)))
 				}
 				r := b.request()
 				if got := r.inPlace(); !bytes.Equal(got, want) {
 					t.Errorf("%s: in place\n%q, want\n%q", name, got, want)
 				}
-				if got := r.with(r.spans).appendTo(nil); !bytes.Equal(got, want) {
+				if got := r.with(r.Spans).AppendTo(nil); !bytes.Equal(got, want) {
 					t.Errorf("%s:\n%q, want\n%q", name, got, want)
 				}
 			}

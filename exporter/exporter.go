@@ -154,9 +154,9 @@ func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 		return
 	}
 	o := e.originOf(from)
-	if o.invalid != nil || o.overhead+framedSize(span) > e.cfg.MaxRequest {
+	if o.invalid != nil || o.overhead+spool.SizeSpan(span) > e.cfg.MaxRequest {
 		e.mu.Unlock()
-		e.reject(o.with([][]byte{appendFramed(nil, span)}), cmp.Or(o.invalid, errTooLarge))
+		e.reject(o.with([][]byte{spool.AppendSpan(nil, span)}), cmp.Or(o.invalid, errTooLarge))
 		return
 	}
 	evicted, why := e.enqueue(o, span)

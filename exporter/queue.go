@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // A batch is a request's worth of spans of one origin. They are kept encoded:
@@ -22,7 +24,7 @@ type interval struct{ from, to uint64 }
 // enqueue adds a span to the queue. It returns the requests evicted for it, and why.
 // It is called with e.mu held.
 func (e *Exporter) enqueue(o *origin, span []byte) (evicted []*batch, why *UploadError) {
-	size := framedSize(span)
+	size := spool.SizeSpan(span)
 	if !e.inPiece { // Begin has waited for a piece
 		e.waitForRoom(size)
 	}
@@ -159,7 +161,7 @@ func (b *batch) add(span []byte, size int) {
 		}
 		b.wire = slices.Grow(b.wire, more)
 	}
-	b.wire = appendFramed(b.wire, span)
+	b.wire = spool.AppendSpan(b.wire, span)
 	b.ends = append(b.ends, len(b.wire))
 }
 
@@ -171,7 +173,7 @@ func (b *batch) request() request {
 	r := b.with(make([][]byte, len(b.ends)))
 	start := b.overhead
 	for i, end := range b.ends {
-		r.spans[i] = b.wire[start:end]
+		r.Spans[i] = b.wire[start:end]
 		start = end
 	}
 	r.wire = b.wire

@@ -24,7 +24,7 @@ type origin struct {
 
 func newOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationScope) (*origin, error) {
 	r, err := newRequest(resource, scope)
-	return &origin{request: r, overhead: r.overhead()}, err
+	return &origin{request: r, overhead: r.Overhead()}, err
 }
 
 // originOf returns the origin of spans of a resource. It is called with e.mu held.
@@ -45,7 +45,7 @@ func (e *Exporter) originOf(resource *resourcepb.Resource) *origin {
 
 // body returns the request as a spool keeps it.
 func (r request) body() spool.Request {
-	return spool.Request{Body: r.appendTo(nil), Spans: len(r.spans)}
+	return spool.Request{Body: r.AppendTo(nil), Spans: len(r.Spans)}
 }
 
 // A sender makes attempts to deliver requests to one receiver.
@@ -95,7 +95,7 @@ func (s *sender) send(ctx context.Context, r request) (out outcome) {
 
 func (s *sender) sendInto(ctx context.Context, r request, out *outcome) {
 	if len(out.left) > 0 { // after a half that failed
-		out.left = append(out.left, r.spans...)
+		out.left = append(out.left, r.Spans...)
 		return
 	}
 	encoded := r.inPlace()
@@ -107,24 +107,24 @@ func (s *sender) sendInto(ctx context.Context, r request, out *outcome) {
 		if r.wire == nil {
 			s.reuse(encoded)
 		}
-		out.delivered += len(r.spans)
+		out.delivered += len(r.Spans)
 		return
 	}
 	s.postpone(failed.RetryAfter)
 	out.why = failed
 	switch {
 	case failed.Verdict == Partial:
-		lost := min(max(failed.Rejected, 0), len(r.spans))
-		out.delivered += len(r.spans) - lost
+		lost := min(max(failed.Rejected, 0), len(r.Spans))
+		out.delivered += len(r.Spans) - lost
 		out.lost += lost
-	case failed.Verdict == TooLarge && len(r.spans) > 1:
-		half := len(r.spans) / 2
-		s.sendInto(ctx, r.with(r.spans[:half]), out)
-		s.sendInto(ctx, r.with(r.spans[half:]), out)
+	case failed.Verdict == TooLarge && len(r.Spans) > 1:
+		half := len(r.Spans) / 2
+		s.sendInto(ctx, r.with(r.Spans[:half]), out)
+		s.sendInto(ctx, r.with(r.Spans[half:]), out)
 	case failed.Verdict == TooLarge, failed.Verdict == Permanent:
-		valid, invalid := partition(r.spans)
+		valid, invalid := partition(r.Spans)
 		if len(invalid) == 0 {
-			out.rejected = append(out.rejected, rejection{r.spans, failed})
+			out.rejected = append(out.rejected, rejection{r.Spans, failed})
 			return
 		}
 		out.rejected = append(out.rejected, rejection{invalid, errInvalid})
@@ -132,7 +132,7 @@ func (s *sender) sendInto(ctx context.Context, r request, out *outcome) {
 			s.sendInto(ctx, r.with(valid), out)
 		}
 	default:
-		out.left = append(out.left, r.spans...)
+		out.left = append(out.left, r.Spans...)
 	}
 }
 
@@ -142,7 +142,7 @@ func (s *sender) encode(r request) []byte {
 	b := s.buffer[:0]
 	s.buffer = nil
 	s.mu.Unlock()
-	return r.appendTo(b)
+	return r.AppendTo(b)
 }
 
 // mayReuse reports whether a buffer is not that of an exceptionally large span.

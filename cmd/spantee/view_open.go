@@ -72,8 +72,7 @@ func (t *tracing) askViewer(cfg *config) {
 const maxOpenInterval = 4 * time.Second
 
 // showOpen shows the open spans, and returns when to do so again: zero if not before
-// more of the stream has come.
-// If showing them takes long, it runs less often.
+// more of the stream has come. If showing them takes long, it runs less often.
 func (t *tracing) showOpen() (next time.Duration) {
 	o := &t.open
 	feed := o.feed.Wanted()

@@ -84,7 +84,7 @@ func FuzzJournal(f *testing.F) {
 		n := 0
 		for _, p := range j.requests() {
 			n += len(p.Spans)
-			if body := appendPart(nil, p); len(body) > maxRequest+2*len(b) || proto.Unmarshal(body, new(tracepb.TracesData)) != nil {
+			if body := p.AppendTo(nil); len(body) > maxRequest+2*len(b) || proto.Unmarshal(body, new(tracepb.TracesData)) != nil {
 				t.Errorf("a request of %d bytes", len(body))
 			}
 		}
@@ -146,7 +146,7 @@ func FuzzRead(f *testing.F) {
 		}
 		var again []byte
 		for _, p := range parts {
-			again = appendPart(again, p)
+			again = p.AppendTo(again)
 		}
 		if same, err := readParts(again); err != nil || len(same) != len(parts) {
 			t.Errorf("%d parts are %d when written again, %v", len(parts), len(same), err)

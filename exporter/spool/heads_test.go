@@ -16,7 +16,7 @@ func TestHeads(t *testing.T) {
 		s := newSpool(t, 1<<20)
 		j := newJournal(t, s)
 		checkpoint(t, j, spanOf("root"))
-		other := j.AddHead(appendPart(nil, Part{Scope: appendRecord(nil, fieldScope, appendRecord(nil, 1, []byte("other")))}))
+		other := j.AddHead(Part{Scope: appendRecord(nil, fieldScope, appendRecord(nil, 1, []byte("other")))}.AppendTo(nil))
 		j.Append(wire(t, spanOf("first")), 0)
 		j.Append(wire(t, spanOf("second")), other)
 		j.Append(wire(t, spanOf("third")), 0)

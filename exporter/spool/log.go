@@ -74,7 +74,7 @@ func encodeOpen(open []OpenSpan) (b []byte) {
 		head := open[0].Head
 		var group []byte
 		for len(open) > 0 && open[0].Head == head {
-			group = appendRecord(group, fieldSpans, open[0].Wire)
+			group = AppendSpan(group, open[0].Wire)
 			open = open[1:]
 		}
 		b = appendOpen(appendHead(b, head), group)

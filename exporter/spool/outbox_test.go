@@ -29,7 +29,7 @@ func putAlone(t testing.TB, s Spool, to Destination, names ...string) {
 	for _, name := range names {
 		p.Spans = append(p.Spans, wire(t, spanOf(name)))
 	}
-	if _, err := s.Put(background, to, Request{Body: appendPart(nil, p), Spans: len(names)}, ""); err != nil {
+	if _, err := s.Put(background, to, Request{Body: p.AppendTo(nil), Spans: len(names)}, ""); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -59,7 +59,7 @@ func TestSmallRequestsAreJoined(t *testing.T) {
 			break
 		}
 		claims++
-		if n := len(appendPart(nil, c.Part)); n > maxRequest {
+		if n := len(c.Part.AppendTo(nil)); n > maxRequest {
 			t.Errorf("a request has %d bytes", n)
 		}
 		if claims == 2 { // it comes again with the next Outbox

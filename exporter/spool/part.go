@@ -1,6 +1,8 @@
 package spool
 
 import (
+	"slices"
+
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -16,7 +18,8 @@ const (
 	fieldSpans         = 2
 )
 
-// A Part is the spans of one resource and scope, in wire format.
+// A Part is the spans of one resource and scope, in wire format. Without a resource or
+// a scope, these are nil.
 type Part struct {
 	Resource, Scope []byte
 	Spans           [][]byte // each as it stands in a ScopeSpans, with its tag
@@ -111,25 +114,52 @@ func fields(b []byte, f func(num protowire.Number, value, whole []byte) error) e
 	return nil
 }
 
-// appendPart appends a ResourceSpans with these spans to a request.
-func appendPart(b []byte, p Part) []byte {
-	var scope []byte
-	if p.Scope != nil {
-		scope = protowire.AppendBytes(protowire.AppendTag(nil, fieldScope, protowire.BytesType), p.Scope)
-	}
-	size := len(scope)
+// Size returns the number of bytes of the spans.
+func (p Part) Size() (size int) {
 	for _, span := range p.Spans {
 		size += len(span)
 	}
-	head := []byte{}
+	return size
+}
+
+// Overhead returns how many bytes a full request takes besides its spans.
+func (p Part) Overhead() int {
+	// The lengths of the two enclosing messages take up to three bytes more each
+	// than in an empty request.
+	return 2*3 + len(p.AppendHead(nil, 0))
+}
+
+// AppendHead appends everything that precedes the spans in an
+// ExportTraceServiceRequest. The spans have size bytes.
+func (p Part) AppendHead(b []byte, size int) []byte {
+	var resource, scope []byte
 	if p.Resource != nil {
-		head = protowire.AppendBytes(protowire.AppendTag(head, fieldResource, protowire.BytesType), p.Resource)
+		resource = appendRecord(nil, fieldResource, p.Resource)
 	}
-	head = protowire.AppendVarint(protowire.AppendTag(head, fieldScopeSpans, protowire.BytesType), uint64(size))
-	b = protowire.AppendVarint(protowire.AppendTag(b, fieldResourceSpans, protowire.BytesType), uint64(len(head)+size))
-	b = append(append(b, head...), scope...)
+	if p.Scope != nil {
+		scope = appendRecord(nil, fieldScope, p.Scope)
+	}
+	size += len(scope)
+	b = protowire.AppendTag(b, fieldResourceSpans, protowire.BytesType)
+	b = protowire.AppendVarint(b, uint64(len(resource)+protowire.SizeTag(fieldScopeSpans)+protowire.SizeBytes(size)))
+	b = append(b, resource...)
+	b = protowire.AppendTag(b, fieldScopeSpans, protowire.BytesType)
+	b = protowire.AppendVarint(b, uint64(size))
+	return append(b, scope...)
+}
+
+// AppendTo appends an ExportTraceServiceRequest.
+func (p Part) AppendTo(b []byte) []byte {
+	size := p.Size()
+	b = p.AppendHead(slices.Grow(b, p.Overhead()+size), size)
 	for _, span := range p.Spans {
 		b = append(b, span...)
 	}
 	return b
 }
+
+// SizeSpan returns the number of bytes that an encoded span adds to a request.
+func SizeSpan(span []byte) int { return protowire.SizeTag(fieldSpans) + protowire.SizeBytes(len(span)) }
+
+// AppendSpan appends an encoded span as it stands in a ScopeSpans.
+func AppendSpan(b, span []byte) []byte { return appendRecord(b, fieldSpans, span) }

@@ -144,7 +144,7 @@ func (s Spool) revive(base string, locked bool, j journal, evicted *Evicted) (sp
 	s.freed += room // the spans exist twice until the journal is removed
 	requests := j.requests()
 	for _, p := range requests {
-		g, err := s.put(j.note.Destination, Request{Body: appendPart(nil, p), Spans: len(p.Spans)}, "its process was killed", "")
+		g, err := s.put(j.note.Destination, Request{Body: p.AppendTo(nil), Spans: len(p.Spans)}, "its process was killed", "")
 		evicted.Add(g)
 		if err != nil {
 			return spans, err // the journal stays
@@ -331,10 +331,10 @@ func split(head Part, spans []*tracepb.Span) (parts []Part) {
 		if err != nil {
 			continue // it was decoded, so it is UTF-8
 		}
-		wire := appendRecord(nil, fieldSpans, body)
+		wire := AppendSpan(nil, body)
 		if len(parts) == 0 || size+len(wire) > maxRequest {
 			parts = append(parts, head)
-			size = len(appendPart(nil, head)) + 2*3 // the lengths in a full request take more bytes
+			size = head.Overhead()
 		}
 		part := &parts[len(parts)-1]
 		part.Spans = append(part.Spans, wire)

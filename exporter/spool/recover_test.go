@@ -167,7 +167,7 @@ func TestRecoveredSpansGoInRequestsThatReceiversTake(t *testing.T) {
 		}
 		requests++
 		got += len(namesIn(c.Part))
-		if n := len(appendPart(nil, c.Part)); n > maxRequest {
+		if n := len(c.Part.AppendTo(nil)); n > maxRequest {
 			t.Errorf("a request has %d bytes", n)
 		}
 		if len(c.Resource) == 0 || len(c.Scope) == 0 {
@@ -191,8 +191,8 @@ func TestSplitFillsRequests(t *testing.T) {
 		spans := 0
 		for _, p := range split(Part{}, all) {
 			n := len(p.Spans)
-			if spans += n; n > 1 && len(appendPart(nil, p)) > maxRequest {
-				t.Errorf("%v: a request has %d bytes", sizes, len(appendPart(nil, p)))
+			if spans += n; n > 1 && len(p.AppendTo(nil)) > maxRequest {
+				t.Errorf("%v: a request has %d bytes", sizes, len(p.AppendTo(nil)))
 			}
 		}
 		if spans != len(sizes) {
