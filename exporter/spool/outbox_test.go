@@ -59,7 +59,7 @@ func TestSmallRequestsAreJoined(t *testing.T) {
 			break
 		}
 		claims++
-		if n := len(c.Part.AppendTo(nil)); n > maxRequest {
+		if n := len(c.AppendTo(nil)); n > maxRequest {
 			t.Errorf("a request has %d bytes", n)
 		}
 		if claims == 2 { // it comes again with the next Outbox

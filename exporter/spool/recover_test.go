@@ -167,7 +167,7 @@ func TestRecoveredSpansGoInRequestsThatReceiversTake(t *testing.T) {
 		}
 		requests++
 		got += len(namesIn(c.Part))
-		if n := len(c.Part.AppendTo(nil)); n > maxRequest {
+		if n := len(c.AppendTo(nil)); n > maxRequest {
 			t.Errorf("a request has %d bytes", n)
 		}
 		if len(c.Resource) == 0 || len(c.Scope) == 0 {
