@@ -97,10 +97,11 @@ func (d *claudeDecoder) learn(text []byte) {
 	if (l.Kind != TextDelta && l.Kind != ThinkingDelta) || l.texts != 1 || l.Time != 0 || l.ids != 1 {
 		return
 	}
-	t := d.templates.add(text, hole{l.textAt, textHole}, hole{l.uuidAt, idHole})
+	t := d.templates.add(text)
 	var again claudeLine
 	again.read(&jsonscan.Reader{B: t.line}) // so that the event points into the template's own copy
-	t.set(again.Event, l.Kind)              // by the type of the delta
+	t.set(&again.Event, l.Kind,             // by the type of the delta
+		hole{place: l.textAt, kind: textHole}, hole{place: l.uuidAt, kind: idHole})
 }
 
 // events appends the events of the current line.

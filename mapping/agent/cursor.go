@@ -37,17 +37,18 @@ type cursorDecoder struct {
 	templates templates
 	sessions  map[string]*cursorSession
 	current   *cursorSession // of the line before
-	again     *template      // the template of the line before, if that line only continued a text
+	continued *template      // the template of the line before, if that line only continued a text
+	noted     cursorLine     // of which a template was made last
 }
 
 // Decode implements [Decoder].
 func (d *cursorDecoder) Decode(line Line, dst []Event) []Event {
 	if line.Tail == nil {
-		if t := d.templates.read(line.Text); t != nil {
+		if t := d.templates.read(line.Text); t != nil && plausible(t) {
 			return d.fromTemplate(t, line.Arrival, dst)
 		}
 	}
-	d.again = nil
+	d.continued = nil
 	text := line.Text
 	if len(text) > 0 && text[0] != '{' {
 		// Old wrappers prefix lines with the name of the stream they came from.
@@ -82,35 +83,6 @@ func (d *cursorDecoder) Decode(line Line, dst []Event) []Event {
 	}
 }
 
-// fromTemplate returns the events of a line that fits t. Most lines only continue the
-// text of the line before: their event is returned without a copy, and without its
-// session, which is that of the line before.
-func (d *cursorDecoder) fromTemplate(t *template, arrival Instant, dst []Event) []Event {
-	ev := &t.events[0]
-	ev.Arrival = arrival
-	if t == d.again {
-		ev.Session = nil
-	}
-	if s := d.session(ev); s.continues(ev, t.plain) {
-		d.again = t
-		return t.events[:]
-	}
-	d.again, ev.Session = nil, t.session
-	return d.text(ev, dst)
-}
-
-// learn makes a template of a delta line.
-func (d *cursorDecoder) learn(text []byte) {
-	l := d.line
-	if (l.Kind != TextDelta && l.Kind != ThinkingDelta) || l.texts != 1 || l.stampAt.start < l.textAt.end {
-		return
-	}
-	t := d.templates.add(text, hole{l.textAt, textHole}, hole{l.stampAt, stampHole})
-	var again cursorLine
-	again.read(&jsonscan.Reader{B: t.line}) // so that the event points into the template's own copy
-	t.set(again.Event, again.Kind)
-}
-
 // Flush implements [Decoder].
 func (d *cursorDecoder) Flush(dst []Event) []Event {
 	for _, id := range slices.Sorted(maps.Keys(d.sessions)) { // sorted, so that the spans come in the same order each time
@@ -143,7 +115,7 @@ func (d *cursorDecoder) text(ev *Event, dst []Event) []Event {
 		}
 		s.segment.reset()
 	case ToolStart, ToolEnd:
-		s.correct(ev, d.line)
+		s.correct(ev, d.line.startedAt, d.line.completedAt)
 	case Notice:
 		s.countRetry(ev, string(d.line.subtype) == "starting")
 	case RunEnd:

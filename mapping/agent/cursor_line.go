@@ -15,6 +15,8 @@ type cursorLine struct {
 
 	words    words
 	unquoted []byte // ids that were escaped
+	noting   bool   // holes are noted, for a template
+	holes    []hole
 }
 
 // cursorFields are what is read of each line anew.
@@ -34,15 +36,16 @@ type cursorFields struct {
 	hooks, hookBytes int
 	hookNames        []byte
 
-	texts           int   // texts read
-	textAt, stampAt place // of the last text, between its quotes, and the timestamp
+	texts   int  // texts read
+	stamped bool // there is a timestamp
+	unfit   bool // for a template
 }
 
 // read reads one JSON object. It returns false if the text is not an object or is
 // truncated.
 func (l *cursorLine) read(r *jsonscan.Reader) bool {
 	l.cursorFields = cursorFields{}
-	l.arguments, l.outcome, l.facts, l.unquoted = l.arguments[:0], l.outcome[:0], l.facts[:0], l.unquoted[:0]
+	l.arguments, l.outcome, l.facts, l.unquoted, l.holes = l.arguments[:0], l.outcome[:0], l.facts[:0], l.unquoted[:0], l.holes[:0]
 	if r.Peek() != '{' {
 		r.Fail()
 		return false
@@ -61,14 +64,12 @@ func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 	case "subtype":
 		l.subtype = r.Str()
 	case "session_id":
-		l.Session = l.id(r)
+		l.Session = l.id(r, literal)
 	case "timestamp_ms":
-		r.Peek()
-		l.stampAt.start = r.I
-		l.Time = millis(r)
-		l.stampAt.end = r.I
+		l.stamped = true
+		l.Time = l.millis(r, stampHole)
 	case "model_call_id":
-		l.ModelCallID = l.id(r)
+		l.ModelCallID = l.id(r, modelCallHole)
 	case "text":
 		l.said(r)
 	case "message":
@@ -78,7 +79,7 @@ func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 			l.message(r)
 		}
 	case "call_id", "task_id":
-		l.ID = l.id(r)
+		l.ID = l.id(r, callHole)
 	case "tool_call":
 		l.toolCall(r)
 	case "query", "response":
@@ -120,17 +121,18 @@ func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 	case "is_error":
 		l.Failed = r.Bool()
 	default:
-		r.Skip()
+		l.skip(r)
 	}
 }
 
 // id reads an id. Cursor's ids of calls have a newline, so they are escaped.
-func (l *cursorLine) id(r *jsonscan.Reader) []byte {
+func (l *cursorLine) id(r *jsonscan.Reader, kind holeKind) []byte {
 	if r.Peek() != '"' {
 		return readID(r)
 	}
 	from := len(l.unquoted)
 	id := r.Quoted()
+	l.note(r, kind, id, nil, "")
 	if r.Plain || bytes.IndexByte(id, '\\') < 0 {
 		return id
 	}
@@ -174,12 +176,10 @@ func (l *cursorLine) classify() {
 			l.Kind = ThinkingEnd
 		}
 	case "assistant":
-		// The last text of an answer has neither a timestamp nor a model call.
-		stamped := l.stampAt.end > 0
-		switch {
+		switch { // The last text of an answer has neither a timestamp nor a model call.
 		case len(l.ModelCallID) > 0:
 			l.Kind = TextMessage
-		case stamped:
+		case l.stamped:
 			l.Kind = TextDelta // or a text that repeats the deltas, or is their only copy: see cursorSession
 		default:
 			l.Kind, l.Final = TextMessage, true
@@ -258,10 +258,9 @@ func (l *cursorLine) said(r *jsonscan.Reader) {
 		r.Skip()
 		return
 	}
-	start := r.I + 1
 	words := r.Str()
+	l.note(r, textHole, words, nil, "")
 	l.Bytes += jsonscan.UnquotedLen(words)
-	l.textAt = place{start, r.I - 1}
 	switch l.texts++; l.texts {
 	case 1:
 		l.Text = words
@@ -298,6 +297,7 @@ func (l *cursorLine) readUsage(r *jsonscan.Reader) {
 // {"id":0,"webSearchRequestQuery":{"args":{..},"toolCallId":".."}}, or of its
 // response, {"id":0,"webSearchRequestResponse":{"approved":{}}}.
 func (l *cursorLine) approval(r *jsonscan.Reader) {
+	l.unfit = true
 	for key := range r.Members() {
 		switch {
 		case string(key) == "id":

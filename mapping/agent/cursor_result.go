@@ -246,17 +246,22 @@ func isUnspecified(s []byte) bool { return bytes.HasSuffix(s, []byte("_UNSPECIFI
 func (l *cursorLine) measure(r *jsonscan.Reader, member []byte) {
 	switch key, kind := cursorMeasure(member); {
 	case kind == number:
+		r.Peek()
+		start := r.I
 		if n, ok := r.Int(); ok {
 			l.outcome.int(key, n)
+			l.note(r, numberHole, r.B[start:r.I], l.outcome, key)
 		}
 	case kind == flag:
 		if r.Bool() {
 			l.outcome.bool(key)
 		}
 	case kind == size && r.Peek() == '"':
-		l.outcome.int(key, int64(jsonscan.UnquotedLen(r.Str())))
+		text := r.Str()
+		l.outcome.int(key, int64(jsonscan.UnquotedLen(text)))
+		l.note(r, sizeHole, text, l.outcome, key)
 	default:
-		r.Skip()
+		l.skip(r)
 	}
 }
 

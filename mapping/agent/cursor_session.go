@@ -175,22 +175,22 @@ const maxOffsets = 31
 
 // correct sets when a call began, which may be before its line was printed. It
 // needs the offset, so at least one call of the run must have ended.
-func (s *cursorSession) correct(ev *Event, l *cursorLine) {
-	if ev.Kind == ToolEnd && l.completedAt != 0 && ev.Time != 0 {
+func (s *cursorSession) correct(ev *Event, startedAt, completedAt Instant) {
+	if ev.Kind == ToolEnd && completedAt != 0 && ev.Time != 0 {
 		if len(s.offsets) == maxOffsets {
 			s.offsets = slices.Delete(s.offsets, 0, 1)
 		}
-		s.offsets = append(s.offsets, l.completedAt-ev.Time)
+		s.offsets = append(s.offsets, completedAt-ev.Time)
 	}
 	switch {
-	case l.startedAt == 0:
+	case startedAt == 0:
 	case len(s.offsets) == 0:
 		ev.StartPending = ev.Kind == ToolStart
 	default:
 		var scratch [maxOffsets]Instant
 		sorted := append(scratch[:0], s.offsets...)
 		slices.Sort(sorted)
-		ev.Start = l.startedAt - sorted[len(sorted)/2]
+		ev.Start = startedAt - sorted[len(sorted)/2]
 	}
 }
 

@@ -58,7 +58,10 @@ func FuzzCursor(f *testing.F) {
 // FuzzTemplate checks that a line read by the template of another says what it
 // says when it is read.
 func FuzzTemplate(f *testing.F) {
-	const delta = `{"type":"thinking","subtype":"delta","text":"hm","session_id":"s","timestamp_ms":1785894413274}`
+	const (
+		delta = `{"type":"thinking","subtype":"delta","text":"hm","session_id":"s","timestamp_ms":1785894413274}`
+		read  = `{"type":"tool_call","subtype":"completed","call_id":"a\nb","tool_call":{"readToolCall":{"args":{"path":"/d"},"result":{"success":{"content":"x\ny","isEmpty":false,"fileSize":"13","path":"/d","line":3}}},"startedAtMs":"1785894413100","completedAtMs":"1785894413200"},"model_call_id":"r-0-abcd","session_id":"s","timestamp_ms":1785894413274}`
+	)
 	for _, s := range []string{
 		`{"type":"thinking","subtype":"delta","text":"a \"b\" \u00e9","session_id":"s","timestamp_ms":1785894413275}`,
 		`{"type":"thinking","subtype":"delta","text":7,"session_id":"s","timestamp_ms":1785894413275}`,
@@ -67,28 +70,31 @@ func FuzzTemplate(f *testing.F) {
 		`{"type":"thinking","subtype":"delta","text":"hm","text":"hm","timestamp_ms":1,"timestamp_ms":2}`,
 		`{"type":"thinking","subtype":"delta","text":"\","session_id":"s","timestamp_ms":1}`,
 		delta,
+		read,
+		`{"type":"tool_call","subtype":"completed","call_id":"x","tool_call":{"readToolCall":{"args":{"path":""},"result":{"success":{"content":"\u00e9","fileSize":1.5,"path":"/e","line":-1}}},"startedAtMs":"1785894413300","completedAtMs":"1785894413200"},"model_call_id":7,"session_id":"s","timestamp_ms":0}`,
+		`{"type":"tool_call","subtype":"completed","call_id":"x","tool_call":{"readToolCall":{"args":{"path":"/f"},"result":{"success":{"content":"x","stdout":"y","fileSize":99999999999999999999}}}},"call_id":"y","text":"a","text":"b","session_id":"s"}`,
+		`{"type":"tool_call","subtype":"started","call_id":"x","tool_call":{"shellToolCall":{"args":{"command":"ls","path":"a","path":"b","workingDirectory":"/"}}},"query":{"id":1},"session_id":"s"}`,
 	} {
-		f.Add([]byte(s), []byte(delta))
-		f.Add([]byte(delta), []byte(s))
+		for _, base := range []string{delta, read} {
+			f.Add([]byte(s), []byte(base))
+			f.Add([]byte(base), []byte(s))
+		}
 		f.Add([]byte(s), []byte(s))
 	}
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		if bytes.Contains(first, []byte("\n")) || bytes.Contains(second, []byte("\n")) {
 			return
 		}
-		d := cursor.New().(*cursorDecoder)
-		d.Decode(Line{Text: first}, nil)
-		got := d.templates.read(second)
-		if got == nil {
-			return
-		}
-		var want cursorLine
-		r := &jsonscan.Reader{B: second}
-		if !want.read(r) || r.Peek() != 0 {
-			t.Fatalf("%q is no line, but read by the template of %q", second, first)
-		}
-		if diff := cmp.Diff(want.Event, got.events[0], cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("by template (-read +template)\n%s", diff)
+		fast, slow := cursor.New().(*cursorDecoder), cursor.New().(*cursorDecoder)
+		for _, line := range [][]byte{first, second, first} {
+			slow.templates.n = 0
+			got, want := fast.Decode(Line{Text: line}, nil), slow.Decode(Line{Text: line}, nil)
+			if fast.continued != nil && len(got) == 1 {
+				got[0].Session = want[0].Session
+			}
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s by template (-read +template)\n%s", line, diff)
+			}
 		}
 	})
 }
@@ -99,7 +105,7 @@ func TestCursorTemplates(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal("no fixtures", err)
 	}
-	repeated := 0
+	repeated, tools := 0, 0
 	for _, file := range files {
 		stream, err := os.ReadFile(file)
 		if err != nil {
@@ -114,9 +120,12 @@ func TestCursorTemplates(t *testing.T) {
 					slow.templates.n = 0
 					got, want := fast.Decode(Line{Text: text}, nil), slow.Decode(Line{Text: text}, nil)
 					for i := range got {
-						if got[i].Session == nil && fast.again != nil {
+						switch {
+						case got[i].Session == nil && fast.continued != nil:
 							got[i].Session = session
 							repeated++
+						case got[i].Tool != nil && got[i].Tool != &fast.line.tool:
+							tools++
 						}
 						session = bytes.Clone(got[i].Session)
 					}
@@ -132,6 +141,9 @@ func TestCursorTemplates(t *testing.T) {
 	}
 	if repeated < 1000 {
 		t.Errorf("%d lines went on with a text", repeated)
+	}
+	if tools < 100 {
+		t.Errorf("%d lines of tools by template", tools)
 	}
 }
 

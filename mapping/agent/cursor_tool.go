@@ -23,13 +23,13 @@ func (l *cursorLine) toolCall(r *jsonscan.Reader) {
 		case string(key) == "function": // {"name":..,"arguments":..}, from 2025
 			l.readTool(r)
 		case string(key) == "startedAtMs":
-			l.startedAt = millis(r)
+			l.startedAt = l.millis(r, ranFromHole)
 		case string(key) == "completedAtMs":
-			l.completedAt = millis(r)
+			l.completedAt = l.millis(r, ranToHole)
 		case string(key) == "hookAdditionalContexts":
 			l.readHooks(r)
 		default:
-			r.Skip()
+			l.skip(r)
 		}
 	}
 }
@@ -44,6 +44,7 @@ func (l *cursorLine) readTool(r *jsonscan.Reader) {
 			l.readArguments(r)
 			t.Arguments = r.B[start:r.I]
 			l.arguments.int(semconv.ToolArgumentBytes, int64(jsonscan.Len(t.Arguments)))
+			l.noteRange(start, r.I, argumentsStart, l.arguments, semconv.ToolArgumentBytes)
 			if t.MCP {
 				t.Arguments = member(t.Arguments, "args")
 			}
@@ -61,10 +62,11 @@ func (l *cursorLine) readTool(r *jsonscan.Reader) {
 			l.readResult(r)
 			t.Result = r.B[start:r.I]
 			l.outcome.int(semconv.ToolResultBytes, int64(jsonscan.Len(t.Result)))
+			l.noteRange(start, r.I, resultStart, l.outcome, semconv.ToolResultBytes)
 		case "description":
 			t.Description = r.Str()
 		default:
-			r.Skip()
+			l.skip(r)
 		}
 	}
 }
@@ -119,9 +121,14 @@ func goesOn(id []byte) bool {
 	return n < 0 || id[n] != '-'
 }
 
+// callTook returns how long a call took, if that is plausible.
+func callTook(from, to Instant) (took Instant, ok bool) {
+	return to - from, from != 0 && from <= to && to-from <= maxCall
+}
+
 // finishTool combines what the line states about a call, in whatever order it came.
 func (l *cursorLine) finishTool() {
-	if took := l.completedAt - l.startedAt; l.Kind == ToolEnd && l.startedAt != 0 && 0 <= took && took <= maxCall {
+	if took, ok := callTook(l.startedAt, l.completedAt); ok && l.Kind == ToolEnd {
 		l.Length = took
 		l.outcome.int(semconv.ToolDuration, int64(l.Length/Milliseconds))
 	}
@@ -201,9 +208,13 @@ func cursorDetail(argument []byte) (key string) {
 // detail reads an argument.
 func (l *cursorLine) detail(r *jsonscan.Reader, key []byte, to *facts) {
 	if name := cursorDetail(key); name != "" && r.Peek() == '"' {
-		to.text(name, Detail, r.Str())
+		text := r.Str()
+		to.text(name, Detail, text)
+		if len(text) > 0 {
+			l.note(r, argumentHole, text, *to, name)
+		}
 	} else {
-		r.Skip()
+		l.skip(r)
 	}
 }
 

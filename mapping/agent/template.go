@@ -7,58 +7,103 @@ import (
 	"github.com/spantee/spantee/mapping/jsonscan"
 )
 
-// A template is a delta line except for its text and its timestamp or id. Agents
-// write hundreds of thousands of deltas that differ only in these two values, and
+// A template is a delta or tool line without the values that differ from line to line.
+// Agents write hundreds of thousands of lines that differ only in these values, and
 // comparing the rest is five times as fast as parsing it.
 type template struct {
-	line    []byte
-	events  [1]Event // of the line read last, pointing into line; an array, so that Decode can return a slice of it
-	kind    Kind     // of the template's own line: a decoder may change the event's
-	session []byte   // likewise
-	plain   bool     // its text has no escapes
-	holes   []hole
+	line     []byte
+	holes    []hole
+	events   [1]Event // of the line read last; an array, so that Decode can return a slice of it
+	kind     Kind     // of the template's own line: a decoder may change the event's
+	session  []byte   // likewise
+	plain    bool     // its text has no escapes
+	tool     Tool     // of the event
+	unquoted []byte   // ids that were escaped
+
+	// When the tool ran, by the clock of what ran it.
+	ranFrom, ranTo Instant
 }
 
-// A hole is a value that differs from line to line.
+// A hole is a value that differs from line to line, or a place between values.
 type hole struct {
 	place
 	kind holeKind
+	fact int // the index of the fact that tells the value
 }
 
 type holeKind uint8
 
 const (
-	textHole  holeKind = iota // the delta, between its quotes
-	stampHole                 // a number of milliseconds
-	idHole                    // a string without a meaning, between its quotes
+	literal holeKind = iota // no hole
+
+	// Strings, between their quotes.
+	textHole      // the delta
+	idHole        // has no meaning
+	callHole      // the id of the call
+	modelCallHole // the id of the model call
+	argumentHole  // a fact of the arguments
+	sizeHole      // its length is a fact of the outcome
+
+	// Numbers.
+	stampHole   // milliseconds
+	ranFromHole // milliseconds
+	ranToHole   // milliseconds
+	numberHole  // a fact of the outcome
+	countHole   // has no meaning
+
+	// Places.
+	argumentsStart
+	argumentsEnd // the length of the arguments is one of their facts
+	resultStart
+	resultEnd // the length of the result is a fact of the outcome
 )
 
 // A place is where a value stands in a line.
 type place struct{ start, end int }
 
-// templates holds templates of the delta lines that a stream alternates between:
-// text and thinking, of two sessions.
+// templates holds templates of the lines that a stream alternates between: text and
+// thinking of two sessions, and the starts and ends of calls of a few tools.
 type templates struct {
-	list [4]template
-	n    int // in use
-	next int // to be replaced
-	last int // matched
+	list     [8]template
+	n        int // in use
+	next     int // to be replaced
+	last     int // matched
+	unfitted int // tool lines since one fitted a template
+}
+
+// maxTemplate is the length of the longest tool line of which a template is made.
+const maxTemplate = 2 << 10
+
+// worthwhile reports whether a template should be made of a tool line. If all of them
+// differ, templates cost more than they save.
+func (ts *templates) worthwhile(line []byte) bool {
+	ts.unfitted++
+	return len(line) <= maxTemplate && (ts.unfitted < 32 || ts.unfitted%32 == 0)
 }
 
 // add makes room for the template of a line.
-func (ts *templates) add(line []byte, holes ...hole) *template {
+func (ts *templates) add(line []byte) *template {
 	t := &ts.list[ts.next]
 	ts.last = ts.next
 	ts.next = (ts.next + 1) % len(ts.list)
 	ts.n = min(ts.n+1, len(ts.list))
-	slices.SortFunc(holes, func(a, b hole) int { return a.start - b.start })
-	*t = template{line: append(t.line[:0], line...), holes: append(t.holes[:0], holes...)}
+	*t = template{line: append(t.line[:0], line...), holes: t.holes[:0], tool: t.tool, unquoted: t.unquoted}
 	return t
 }
 
-// set sets the event of the template's line. Event fields point into it.
-func (t *template) set(ev Event, kind Kind) {
-	t.events[0], t.kind, t.session = ev, kind, ev.Session
+// set sets what the template's line says. The event's fields point into that line.
+func (t *template) set(ev *Event, kind Kind, holes ...hole) {
+	t.events[0], t.kind, t.session = *ev, kind, bytes.Clone(ev.Session)
+	t.events[0].Facts = slices.Clone(ev.Facts)
+	if ev.Tool != nil {
+		arguments, outcome := t.tool.ArgumentFacts[:0], t.tool.OutcomeFacts[:0]
+		t.tool = *ev.Tool
+		t.tool.ArgumentFacts = append(arguments, ev.Tool.ArgumentFacts...)
+		t.tool.OutcomeFacts = append(outcome, ev.Tool.OutcomeFacts...)
+		t.events[0].Tool = &t.tool
+	}
+	t.holes = append(t.holes, holes...)
+	slices.SortStableFunc(t.holes, func(a, b hole) int { return a.start - b.start })
 }
 
 // read returns the template that a line fits, nil if there is none. The template's
@@ -77,49 +122,89 @@ func (ts *templates) read(line []byte) *template {
 }
 
 func (t *template) read(line []byte) bool {
-	var text []byte
-	var stamp Instant
-	rest, from := line, 0
-	for _, h := range t.holes {
+	ev := &t.events[0]
+	r := jsonscan.Reader{B: line}
+	from, start := 0, 0
+	t.unquoted = t.unquoted[:0]
+	for i := range t.holes {
+		h := &t.holes[i]
 		between := t.line[from:h.start]
-		if !bytes.HasPrefix(rest, between) {
+		if !bytes.HasPrefix(line[r.I:], between) {
 			return false
 		}
+		r.I += len(between)
 		from = h.end
-		if h.kind == stampHole {
-			if stamp, rest = leadingMillis(rest[len(between):]); stamp == 0 {
+		switch {
+		case h.kind < stampHole:
+			r.I--
+			value := r.Quoted()
+			if r.Bad {
 				return false
 			}
-			continue
+			r.I--
+			switch h.kind {
+			case textHole:
+				ev.Text, ev.Bytes, t.plain = value, length(value, r.Plain), r.Plain
+			case callHole:
+				ev.ID = t.unquote(value, r.Plain)
+			case modelCallHole:
+				ev.ModelCallID = t.unquote(value, r.Plain)
+			case argumentHole:
+				if len(value) == 0 { // there is no such fact
+					return false
+				}
+				t.tool.ArgumentFacts[h.fact].Text = value
+			case sizeHole:
+				t.tool.OutcomeFacts[h.fact].Int = int64(length(value, r.Plain))
+			}
+		case h.kind < argumentsStart:
+			n, size := jsonscan.Digits(line[r.I:])
+			if size == 0 || h.kind < numberHole && (n == 0 || n >= maxMillis) {
+				return false
+			}
+			r.I += size
+			switch h.kind {
+			case stampHole:
+				ev.Time = Instant(n) * Milliseconds
+			case ranFromHole:
+				t.ranFrom = Instant(n) * Milliseconds
+			case ranToHole:
+				t.ranTo = Instant(n) * Milliseconds
+			case numberHole:
+				t.tool.OutcomeFacts[h.fact].Int = n
+			}
+		case h.kind == argumentsEnd:
+			t.tool.Arguments = line[start:r.I]
+			t.tool.ArgumentFacts[h.fact].Int = int64(jsonscan.Len(t.tool.Arguments))
+		case h.kind == resultEnd:
+			t.tool.Result = line[start:r.I]
+			t.tool.OutcomeFacts[h.fact].Int = int64(jsonscan.Len(t.tool.Result))
+		default:
+			start = r.I
 		}
-		r := jsonscan.Reader{B: rest, I: len(between) - 1}
-		value := r.Quoted()
-		if r.Bad {
-			return false
-		}
-		if h.kind == textHole {
-			text, t.plain = value, r.Plain
-		}
-		rest = rest[r.I-1:]
 	}
-	if !bytes.Equal(rest, t.line[from:]) {
+	if !bytes.Equal(line[r.I:], t.line[from:]) {
 		return false
 	}
-	ev := &t.events[0]
 	ev.Kind, ev.Session = t.kind, t.session // the decoder may have changed them
-	ev.Text, ev.Bytes, ev.Time = text, len(text), stamp
-	if !t.plain {
-		ev.Bytes = jsonscan.UnquotedLen(text)
-	}
 	return true
 }
 
-// leadingMillis reads the milliseconds that s begins with. t is 0 if they are not a
-// valid instant.
-func leadingMillis(s []byte) (t Instant, rest []byte) {
-	ms, size := jsonscan.Digits(s)
-	if ms >= maxMillis {
-		return 0, s
+// length returns the length of a string without its escapes. plain says that it has
+// none.
+func length(s []byte, plain bool) int {
+	if plain {
+		return len(s)
 	}
-	return Instant(ms) * Milliseconds, s[size:]
+	return jsonscan.UnquotedLen(s)
+}
+
+// unquote returns an id without its escapes. plain says that it has none.
+func (t *template) unquote(id []byte, plain bool) []byte {
+	if plain || bytes.IndexByte(id, '\\') < 0 {
+		return id
+	}
+	from := len(t.unquoted)
+	t.unquoted = jsonscan.AppendUnquoted(t.unquoted, id)
+	return t.unquoted[from:len(t.unquoted):len(t.unquoted)]
 }
