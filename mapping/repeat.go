@@ -3,6 +3,8 @@ package mapping
 import (
 	"hash/maphash"
 	"math"
+	"math/bits"
+	"math/rand/v2"
 	"strconv"
 
 	"github.com/spantee/spantee/mapping/agent"
@@ -22,6 +24,7 @@ const maxDepth = 32
 // whatever the content level.
 type repeats struct {
 	seed    maphash.Seed
+	key     [2]uint64 // of pair
 	keyed   bool
 	last    [maxPeriod]uint64 // calls, the newest first
 	streaks [maxPeriod]int    // by period: how many calls in a row equalled the call one period before
@@ -33,6 +36,7 @@ type repeats struct {
 func (p *repeats) called(call *agent.Tool) int {
 	if !p.keyed {
 		p.seed, p.keyed = maphash.MakeSeed(), true
+		p.key = [2]uint64{rand.Uint64(), rand.Uint64()}
 	}
 	hash := p.hash(call)
 	repeat := 1
@@ -85,4 +89,8 @@ func (p *repeats) value(r *jsonscan.Reader, depth int) (hash uint64) {
 	return p.pair('t', maphash.Bytes(p.seed, word))
 }
 
-func (p *repeats) pair(a, b uint64) uint64 { return maphash.Comparable(p.seed, [2]uint64{a, b}) }
+// pair hashes two numbers.
+func (p *repeats) pair(a, b uint64) uint64 {
+	high, low := bits.Mul64(a^p.key[0], b^p.key[1])
+	return high ^ low
+}

@@ -303,8 +303,11 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 		a.bool(semconv.RequestStream, true)
 	}
 	a.int(semconv.TurnNumber, int64(t.n))
-	t.text.add(a, semconv.TextDeltas, semconv.TextBytes)
-	t.thinking.add(a, semconv.ThinkingDeltas, semconv.ThinkingBytes)
+	if t.text == (tally{}) && t.thinking == (tally{}) {
+		a.wire = append(a.wire, saidNothing...)
+	} else {
+		t.addTallies(a)
+	}
 	r.counts.text.deltas += t.text.deltas
 	r.counts.text.bytes += t.text.bytes
 	r.counts.thinking.deltas += t.thinking.deltas
@@ -329,6 +332,18 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 	t.log = nil
 	r.emit(span)
 }
+
+func (t *turn) addTallies(a *attributes) {
+	t.text.add(a, semconv.TextDeltas, semconv.TextBytes)
+	t.thinking.add(a, semconv.ThinkingDeltas, semconv.ThinkingBytes)
+}
+
+// saidNothing are the tallies of most turns that call a tool, in wire format.
+var saidNothing = func() []byte {
+	a := attributes{field: fieldAttributes}
+	new(turn).addTallies(&a)
+	return a.wire
+}()
 
 // finishReason returns why the model stopped, in the conventions' terms if the
 // agent does not state a reason.

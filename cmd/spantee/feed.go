@@ -183,13 +183,16 @@ func (t *tap) next(yielding bool) (p []byte, came time.Time, next feedAction) {
 	return t.ring.head(min(pieceSize, int(first.to-t.ring.from))), first.at, takePiece
 }
 
-// consumed frees the room of n bytes.
+// consumed frees the room of n bytes. Whoever waits for room is woken once there is
+// enough of it for several pieces.
 func (t *tap) consumed(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ring.from += int64(n)
 	t.came.drop(t.ring.from)
-	notify(t.room)
+	if t.ring.free() >= ringSize/2 {
+		notify(t.room)
+	}
 }
 
 // refill moves a piece from the spill to the empty ring. It is called with t.mu
