@@ -15,7 +15,7 @@ type cursorLine struct {
 
 	words    words
 	unquoted []byte // ids that were escaped
-	noting   bool   // holes are noted, for a template
+	noting   bool   // record holes, for a template
 	holes    []hole
 }
 
@@ -132,7 +132,9 @@ func (l *cursorLine) id(r *jsonscan.Reader, kind holeKind) []byte {
 	}
 	from := len(l.unquoted)
 	id := r.Quoted()
-	l.note(r, kind, id, nil, "")
+	if len(id) > 0 { // a text with a model call is no delta
+		l.note(r, kind, id, nil, "")
+	}
 	if r.Plain || bytes.IndexByte(id, '\\') < 0 {
 		return id
 	}

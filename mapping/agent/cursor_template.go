@@ -78,17 +78,16 @@ func (d *cursorDecoder) toolFromTemplate(t *template, dst []Event) []Event {
 	return t.events[:]
 }
 
-// note notes that a value which the reader has just read differs from line to line. The
-// fact of that key, if any, tells it.
+// note records where the value is that r read last: in lines that fit the template, it
+// may differ. If the value is in a fact, key is the fact's.
 func (l *cursorLine) note(r *jsonscan.Reader, kind holeKind, value []byte, in facts, key string) {
 	if !l.noting || kind == literal {
 		return
 	}
 	at := place{r.I - len(value), r.I}
-	switch {
-	case kind < stampHole:
+	if kind < stampHole {
 		at.start, at.end = at.start-1, at.end-1
-	default:
+	} else {
 		if value[0] == '"' {
 			at.start, at.end = at.start+1, at.end-1
 		}
@@ -99,7 +98,7 @@ func (l *cursorLine) note(r *jsonscan.Reader, kind holeKind, value []byte, in fa
 	l.holes = append(l.holes, hole{at, kind, in.index(key)})
 }
 
-// noteRange notes where the arguments or the result of a call start and end.
+// noteRange records where the arguments or the result of a call start and end.
 func (l *cursorLine) noteRange(start, end int, kind holeKind, in facts, key string) {
 	if l.noting {
 		l.holes = append(l.holes, hole{place{start, start}, kind, 0}, hole{place{end, end}, kind + 1, in.index(key)})
