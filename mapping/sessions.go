@@ -175,12 +175,18 @@ func (m *Mapper) dispatch(a *agent.Agent, ev *agent.Event) {
 		return
 	}
 	s := m.sessions.find(a, ev.Session)
+	if isDelta(ev.Kind) && s.run != nil && len(s.ended) == 0 && m.sessions.open.Front() == s.place {
+		s.run.apply(ev) // by far the most common: it begins and ends nothing
+		return
+	}
 	wasOpen := s.open()
 	m.deliver(s, ev)
 	if evicted := m.sessions.touch(s, wasOpen); evicted != nil {
 		m.evict(evicted)
 	}
 }
+
+func isDelta(k agent.Kind) bool { return k == agent.TextDelta || k == agent.ThinkingDelta }
 
 func (m *Mapper) deliver(s *session, ev *agent.Event) {
 	if s.runs == 0 {
