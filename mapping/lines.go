@@ -1,6 +1,9 @@
 package mapping
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 const (
 	// maxLine is how much of a line is kept for parsing. Lines of 27 MB have been
@@ -70,6 +73,9 @@ func (l *lines) add(p []byte) {
 			l.tail = append(l.tail[:0], l.tail[over:]...)
 		}
 		return
+	}
+	if len(p) > cap(l.buf)-len(l.buf) { // double it: append alone would copy megabytes again and again
+		l.buf = slices.Grow(l.buf, min(max(len(p), len(l.buf)), l.max-len(l.buf)))
 	}
 	l.buf = append(l.buf, p...)
 }

@@ -30,12 +30,10 @@ type shortener struct {
 	out      []byte
 }
 
-// begin processes the beginning of a line that has become too long.
+// begin processes the beginning of a line that has become too long. It is kept whole.
 func (s *shortener) begin(line []byte) {
 	*s = shortener{on: true, out: s.out}
-	for _, c := range line {
-		s.next(c)
-	}
+	s.scan(line, len(line))
 }
 
 // next processes one byte. It returns how many unescaped bytes of a string the byte
@@ -55,60 +53,59 @@ func (s *shortener) next(c byte) (unescaped int) {
 }
 
 // shorten returns what to keep of the next bytes. The result is valid until the
-// next call.
-func (s *shortener) shorten(p []byte) []byte {
+// next call, as long as p is.
+func (s *shortener) shorten(p []byte) []byte { return s.scan(p, maxHead) }
+
+// scan processes bytes, and returns them without what is past the first head bytes of a
+// string.
+func (s *shortener) scan(p []byte, head int) []byte {
 	s.out = s.out[:0]
-	for len(p) > 0 {
+	from := 0 // what comes before is in out, or dropped
+	for i := 0; i < len(p); {
 		if !s.inString {
-			n := bytes.IndexByte(p, '"') + 1
+			n := bytes.IndexByte(p[i:], '"') + 1
 			if n == 0 {
-				n = len(p)
-			} else {
-				s.next('"')
+				break
 			}
-			s.out, p = append(s.out, p[:n]...), p[n:]
+			s.next('"')
+			i += n
 			continue
 		}
-		if !s.dropping && s.length >= maxHead && p[0] != '"' && !s.escape.Open() {
+		if !s.dropping && s.length >= head && p[i] != '"' && !s.escape.Open() {
 			s.dropping, s.head, s.unquoted = true, s.length, 0
+			s.out = append(s.out, p[from:i]...)
 		}
-		if n := s.plain(p); n > 0 {
-			if s.length += n; s.dropping {
-				s.unquoted += n
-			} else {
-				s.out = append(s.out, p[:n]...)
+		if !s.escape.Open() {
+			rest := p[i:]
+			if !s.dropping {
+				rest = rest[:min(len(rest), max(0, head-s.length))]
 			}
-			p = p[n:]
-			continue
-		}
-		c := p[0]
-		p = p[1:]
-		n := s.next(c)
-		if s.dropping {
-			s.unquoted += n
-			if s.inString {
+			if n := jsonscan.PlainLen(rest); n > 0 {
+				if s.length += n; s.dropping {
+					s.unquoted += n
+				}
+				i += n
 				continue
 			}
-			s.end()
 		}
-		s.out = append(s.out, c)
+		n := s.next(p[i])
+		if s.dropping {
+			s.unquoted += n
+			if !s.inString {
+				s.end()
+				from = i
+			}
+		}
+		i++
 	}
+	switch {
+	case s.dropping:
+		return s.out
+	case from == 0 && len(s.out) == 0:
+		return p
+	}
+	s.out = append(s.out, p[from:]...)
 	return s.out
-}
-
-// plain returns how many bytes at the start of p, within a string, need no further
-// look.
-func (s *shortener) plain(p []byte) (n int) {
-	if s.escape.Open() {
-		return 0
-	}
-	if !s.dropping {
-		p = p[:min(len(p), max(0, maxHead-s.length))]
-	}
-	for n < len(p) && p[n] != '"' && p[n] != '\\' {
-		n++
-	}
-	return n
 }
 
 // end ends a string that was shortened.

@@ -223,6 +223,20 @@ func (r *Reader) Quoted() []byte {
 	return nil
 }
 
+// PlainLen returns how many bytes s has before its first quote or backslash.
+func PlainLen(s []byte) (n int) {
+	for ; n+8 <= len(s); n += 8 {
+		x := binary.LittleEndian.Uint64(s[n:])
+		if found := zeros(x^'"'*each) | zeros(x^'\\'*each); found != 0 {
+			return n + bits.TrailingZeros64(found)/8
+		}
+	}
+	for n < len(s) && s[n] != '"' && s[n] != '\\' {
+		n++
+	}
+	return n
+}
+
 // maxShort is the length up to which strings are read eight bytes at a time.
 const maxShort = 64
 
