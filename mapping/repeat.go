@@ -24,7 +24,7 @@ const maxDepth = 32
 // whatever the content level.
 type repeats struct {
 	seed    maphash.Seed
-	key     [2]uint64 // of pair
+	key     [2]uint64 // the random key of pair
 	keyed   bool
 	last    [maxPeriod]uint64 // calls, the newest first
 	streaks [maxPeriod]int    // by period: how many calls in a row equalled the call one period before
@@ -89,7 +89,7 @@ func (p *repeats) value(r *jsonscan.Reader, depth int) (hash uint64) {
 	return p.pair('t', maphash.Bytes(p.seed, word))
 }
 
-// pair hashes two numbers.
+// pair hashes two numbers with the key.
 func (p *repeats) pair(a, b uint64) uint64 {
 	high, low := bits.Mul64(a^p.key[0], b^p.key[1])
 	return high ^ low

@@ -176,7 +176,7 @@ func (m *Mapper) dispatch(a *agent.Agent, ev *agent.Event) {
 	}
 	s := m.sessions.find(a, ev.Session)
 	if isDelta(ev.Kind) && s.run != nil && len(s.ended) == 0 && m.sessions.open.Front() == s.place {
-		s.run.apply(ev) // by far the most common: it begins and ends nothing
+		s.run.apply(ev) // most events are such deltas, which neither begin nor end a run
 		return
 	}
 	wasOpen := s.open()

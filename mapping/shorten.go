@@ -23,14 +23,15 @@ type shortener struct {
 	on       bool
 	inString bool
 	length   int // of the string
-	head     int // how much of it is kept, if the rest is dropped
+	kept     int // how much of it is kept, if the rest is dropped
 	escape   jsonscan.Escape
 	dropping bool
 	unquoted int // bytes of what was dropped, unescaped
 	out      []byte
 }
 
-// begin processes the beginning of a line that has become too long. It is kept whole.
+// begin processes the beginning of a line that has become too long. That beginning is
+// kept whole.
 func (s *shortener) begin(line []byte) {
 	*s = shortener{on: true, out: s.out}
 	s.scan(line, len(line))
@@ -52,15 +53,14 @@ func (s *shortener) next(c byte) (unescaped int) {
 	return 0
 }
 
-// shorten returns what to keep of the next bytes. The result is valid until the
-// next call, as long as p is.
+// shorten returns what to keep of the next bytes. The result is p or the shortener's
+// memory: it is valid until the next call, and as long as p is.
 func (s *shortener) shorten(p []byte) []byte { return s.scan(p, maxHead) }
 
-// scan processes bytes, and returns them without what is past the first head bytes of a
-// string.
+// scan processes p, and returns p with each string cut after its first head bytes.
 func (s *shortener) scan(p []byte, head int) []byte {
 	s.out = s.out[:0]
-	from := 0 // what comes before is in out, or dropped
+	from := 0 // p[:from] is already in out, or was dropped
 	for i := 0; i < len(p); {
 		if !s.inString {
 			n := bytes.IndexByte(p[i:], '"') + 1
@@ -72,7 +72,7 @@ func (s *shortener) scan(p []byte, head int) []byte {
 			continue
 		}
 		if !s.dropping && s.length >= head && p[i] != '"' && !s.escape.Open() {
-			s.dropping, s.head, s.unquoted = true, s.length, 0
+			s.dropping, s.kept, s.unquoted = true, s.length, 0
 			s.out = append(s.out, p[from:i]...)
 		}
 		if !s.escape.Open() {
@@ -111,7 +111,7 @@ func (s *shortener) scan(p []byte, head int) []byte {
 // end ends a string that was shortened.
 func (s *shortener) end() {
 	if s.dropping {
-		s.out = jsonscan.AppendGap(s.out, s.length-s.head, s.unquoted+s.escape.End())
+		s.out = jsonscan.AppendGap(s.out, s.length-s.kept, s.unquoted+s.escape.End())
 		s.dropping = false
 	}
 }

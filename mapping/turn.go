@@ -338,7 +338,8 @@ func (t *turn) addTallies(a *attributes) {
 	t.thinking.add(a, semconv.ThinkingDeltas, semconv.ThinkingBytes)
 }
 
-// saidNothing are the tallies of most turns that call a tool, in wire format.
+// saidNothing are the tallies, in wire format, of a turn without text and thinking, as
+// most turns that call a tool are.
 var saidNothing = func() []byte {
 	a := attributes{field: fieldAttributes}
 	new(turn).addTallies(&a)

@@ -183,14 +183,15 @@ func (t *tap) next(yielding bool) (p []byte, came time.Time, next feedAction) {
 	return t.ring.head(min(pieceSize, int(first.to-t.ring.from))), first.at, takePiece
 }
 
-// consumed frees the room of n bytes. Whoever waits for room is woken once there is
-// enough of it for several pieces.
+// consumed frees the room of n bytes. It wakes the reader of a recording only when half
+// of the ring is free, so that the reader passes on several pieces before it waits
+// again.
 func (t *tap) consumed(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ring.from += int64(n)
 	t.came.drop(t.ring.from)
-	if t.ring.free() >= ringSize/2 {
+	if t.live || t.ring.free() >= ringSize/2 {
 		notify(t.room)
 	}
 }

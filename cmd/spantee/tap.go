@@ -64,7 +64,7 @@ type tap struct {
 	free  chan []byte   // buffers to read into while the ring has no room
 	full  chan piece    // such buffers, for the keeper
 	more  chan struct{} // there is something for the consumer, or the stream is over
-	room  chan struct{} // the consumer has made room
+	room  chan struct{} // there is room in the ring, or in the spill
 	ended chan struct{} // the stream is over
 	done  chan struct{} // the consumer is finished
 

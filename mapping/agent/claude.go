@@ -94,14 +94,14 @@ func (d *claudeDecoder) Decode(line Line, dst []Event) []Event {
 // learn makes a template of a delta line.
 func (d *claudeDecoder) learn(text []byte) {
 	l := d.line
-	if (l.Kind != TextDelta && l.Kind != ThinkingDelta) || l.texts != 1 || l.Time != 0 || l.ids != 1 {
+	if (l.Kind != TextDelta && l.Kind != ThinkingDelta) || l.texts != 1 || l.Time != 0 || l.ids != 1 || !d.templates.worthwhile(text) {
 		return
 	}
 	t := d.templates.add(text)
 	var again claudeLine
 	again.read(&jsonscan.Reader{B: t.line}) // so that the event points into the template's own copy
 	t.set(&again.Event, l.Kind,             // by the type of the delta
-		hole{place: l.textAt, kind: textHole}, hole{place: l.uuidAt, kind: idHole})
+		hole{place: l.textAt, kind: textHole}, hole{place: l.uuidAt, kind: ignoredString})
 }
 
 // events appends the events of the current line.

@@ -38,13 +38,13 @@ type cursorDecoder struct {
 	sessions  map[string]*cursorSession
 	current   *cursorSession // of the line before
 	continued *template      // the template of the line before, if that line only continued a text
-	noted     cursorLine     // of which a template was made last
+	noted     cursorLine     // the line that became a template last
 }
 
 // Decode implements [Decoder].
 func (d *cursorDecoder) Decode(line Line, dst []Event) []Event {
 	if line.Tail == nil {
-		if t := d.templates.read(line.Text); t != nil && plausible(t) {
+		if t := d.templates.read(line.Text); t != nil && completeTool(t) {
 			return d.fromTemplate(t, line.Arrival, dst)
 		}
 	}

@@ -38,7 +38,7 @@ type cursorFields struct {
 
 	texts   int  // texts read
 	stamped bool // there is a timestamp
-	unfit   bool // for a template
+	unfit   bool // no template can be made of the line
 }
 
 // read reads one JSON object. It returns false if the text is not an object or is
@@ -132,7 +132,7 @@ func (l *cursorLine) id(r *jsonscan.Reader, kind holeKind) []byte {
 	}
 	from := len(l.unquoted)
 	id := r.Quoted()
-	if len(id) > 0 { // a text with a model call is no delta
+	if len(id) > 0 { // an empty one stays literal: only a text with an empty model_call_id is a delta
 		l.note(r, kind, id, nil, "")
 	}
 	if r.Plain || bytes.IndexByte(id, '\\') < 0 {

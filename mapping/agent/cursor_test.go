@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -72,6 +73,20 @@ func FuzzTemplate(f *testing.F) {
 		`{"type":"tool_call","subtype":"completed","call_id":"x","tool_call":{"readToolCall":{"args":{"path":""},"result":{"success":{"content":"\u00e9","fileSize":1.5,"path":"/e","line":-1}}},"startedAtMs":"1785894413300","completedAtMs":"1785894413200"},"model_call_id":7,"session_id":"s","timestamp_ms":0}`,
 		`{"type":"tool_call","subtype":"completed","call_id":"x","tool_call":{"readToolCall":{"args":{"path":"/f"},"result":{"success":{"content":"x","stdout":"y","fileSize":99999999999999999999}}}},"call_id":"y","text":"a","text":"b","session_id":"s"}`,
 		`{"type":"tool_call","subtype":"started","call_id":"x","tool_call":{"shellToolCall":{"args":{"command":"ls","path":"a","path":"b","workingDirectory":"/"}}},"query":{"id":1},"session_id":"s"}`,
+	}
+	for _, line := range []string{ // # differs
+		`{"type":"thinking","subtype":"delta","text":"#","tool_call":{"readToolCall":{"args":{"path":"#"},"result":5}},"session_id":"s","timestamp_ms":1}`,
+		`{"type":"thinking","subtype":"delta","text":"#","query":{"xQuery":{"args":{"path":"#"}}},"session_id":"s","timestamp_ms":1}`,
+		`{"type":"thinking","subtype":"delta","text":"a","usage":{"inputTokens":#},"session_id":"s","timestamp_ms":1}`,
+		`{"type":"thinking","subtype":"delta","text":"#","session_id":"s","timestamp_ms":1785894413274,"timestamp_ms":null}`,
+		`{"type":"tool_call","subtype":"started","call_id":"#","tool_call":{"readToolCall":{"args":{"path":"#"}}},"task_id":null,"session_id":"s"}`,
+		`{"type":"tool_call","subtype":"started","call_id":"c","tool_call":{"function":{"args":{"path":"#"},"arguments":"{}"}},"session_id":"s"}`,
+		`{"type":"tool_call","subtype":"started","call_id":"c","tool_call":{"aToolCall":{},"startedAtMs":#,"startedAtMs":-1},"session_id":"s"}`,
+		`{"type":"tool_call","subtype":"completed","call_id":"c","tool_call":{"aToolCall":{"result":{"success":{"totalFiles":#,"workspaceResults":{"/w":{"totalFiles":2}}}}}},"session_id":"s"}`,
+		`{"type":"tool_call","subtype":"completed","call_id":"c","tool_call":{"aToolCall":{"result":{"success":{"fileSize":#}}},"bToolCall":{"result":{"success":{"fileSize":1.5}}}},"session_id":"s"}`,
+		`{"type":"tool_call","subtype":"started","call_id":"c","tool_call":{"mcpToolCall":{"args":{"args":{"q":1},"toolCallId":"#"}},"readToolCall":{}},"session_id":"s"}`,
+	} {
+		lines = append(lines, strings.ReplaceAll(line, "#", "1"), strings.ReplaceAll(line, "#", "2"))
 	}
 	for _, first := range lines {
 		for _, second := range lines {

@@ -23,9 +23,9 @@ func (l *cursorLine) toolCall(r *jsonscan.Reader) {
 		case string(key) == "function": // {"name":..,"arguments":..}, from 2025
 			l.readTool(r)
 		case string(key) == "startedAtMs":
-			l.startedAt = l.millis(r, ranFromHole)
+			l.startedAt = l.millis(r, startedHole)
 		case string(key) == "completedAtMs":
-			l.completedAt = l.millis(r, ranToHole)
+			l.completedAt = l.millis(r, completedHole)
 		case string(key) == "hookAdditionalContexts":
 			l.readHooks(r)
 		default:
@@ -119,11 +119,6 @@ func goesOn(id []byte) bool {
 	for n--; n >= 0 && '0' <= id[n] && id[n] <= '9'; n-- {
 	}
 	return n < 0 || id[n] != '-'
-}
-
-// callTook returns how long a call took, if that is plausible.
-func callTook(from, to Instant) (took Instant, ok bool) {
-	return to - from, from != 0 && from <= to && to-from <= maxCall
 }
 
 // finishTool combines what the line states about a call, in whatever order it came.

@@ -3,85 +3,103 @@ package agent
 import (
 	"bytes"
 	"slices"
+	"strconv"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 )
 
-// A template is a delta or tool line without the values that differ from line to line.
-// Agents write hundreds of thousands of lines that differ only in these values, and
+// A template is a delta or tool line with holes: the places where another line may have
+// another value. Agents write hundreds of thousands of lines that differ only there, and
 // comparing the rest is five times as fast as parsing it.
 type template struct {
 	line     []byte
 	holes    []hole
 	events   [1]Event // of the line read last; an array, so that Decode can return a slice of it
-	kind     Kind     // of the template's own line: a decoder may change the event's
-	session  []byte   // likewise
-	plain    bool     // its text has no escapes
-	tool     Tool     // of the event
-	unquoted []byte   // ids that were escaped
+	kind     Kind     // of the event, and its session: a decoder may change those in events[0]
+	session  []byte
+	plain    bool   // the text has no escapes
+	tool     Tool   // of the event
+	unquoted []byte // ids that were escaped
 
-	// When the tool ran, by the clock of what ran it.
-	ranFrom, ranTo Instant
+	startedAt, completedAt Instant // of a tool, by the clock of the tool runner
 }
 
-// A hole is a value that differs from line to line, or a place between values.
+// A hole is a value that may differ, or an empty place that marks where the arguments or
+// the result of a call start or end.
 type hole struct {
 	place
 	kind holeKind
-	fact int // the index of the fact that tells the value
+	fact int // the index in ArgumentFacts or OutcomeFacts of the fact that holds the value; -1 if there is none
 }
-
-type holeKind uint8
-
-const (
-	literal holeKind = iota // no hole
-
-	// Strings, between their quotes.
-	textHole      // the delta
-	idHole        // has no meaning
-	callHole      // the id of the call
-	modelCallHole // the id of the model call
-	argumentHole  // a fact of the arguments
-	sizeHole      // its length is a fact of the outcome
-
-	// Numbers.
-	stampHole   // milliseconds
-	ranFromHole // milliseconds
-	ranToHole   // milliseconds
-	numberHole  // a fact of the outcome
-	countHole   // has no meaning
-
-	// Places.
-	argumentsStart
-	argumentsEnd // the length of the arguments is one of their facts
-	resultStart
-	resultEnd // the length of the result is a fact of the outcome
-)
 
 // A place is where a value stands in a line.
 type place struct{ start, end int }
 
+type holeKind uint8
+
+// The kinds of holes: strings, then numbers, of which the instants are first, then
+// places. The code depends on this order.
+const (
+	literal holeKind = iota // no hole: the value must be equal
+
+	textHole      // the delta; like all strings, between its quotes
+	ignoredString // the event does not depend on it
+	callHole      // the id of the call
+	modelCallHole // the id of the model call
+	argumentHole  // the text of a fact about the arguments
+	sizeHole      // its length is a fact about the outcome
+
+	stampHole // in milliseconds, like startedHole and completedHole
+	startedHole
+	completedHole
+	numberHole    // a fact about the outcome
+	ignoredNumber // the event does not depend on it
+
+	argumentsStart
+	argumentsEnd // the length of the arguments is a fact about them
+	resultStart
+	resultEnd // the length of the result is a fact about the outcome
+)
+
 // templates holds templates of the lines that a stream alternates between: text and
 // thinking of two sessions, and the starts and ends of calls of a few tools.
 type templates struct {
-	list     [8]template
-	n        int // in use
-	next     int // to be replaced
-	last     int // matched
-	unfitted int // tool lines since one fitted a template
+	list   [8]template
+	n      int // in use
+	next   int // to be replaced
+	last   int // matched
+	debt   int // what new templates have cost, less what lines that fitted have saved, in such lines
+	misses int // lines that did not become templates because of the debt
 }
 
-// maxTemplate is the length of the longest tool line of which a template is made.
-const maxTemplate = 2 << 10
+const (
+	// maxTemplate is the length of the longest line that may be a template, or is
+	// compared with one. Templates refer to the lines that fitted them last.
+	maxTemplate = 4 << 10
 
-// worthwhile reports whether a template should be made of a tool line. If all of them
-// differ, templates cost more than they save.
+	// templateCost is how many lines that fit a template save what it costs to make it.
+	templateCost = 32
+
+	// maxDebt is the debt at which only one line in missesPerTry becomes a template.
+	maxDebt      = 32 * templateCost
+	missesPerTry = 256
+)
+
+// worthwhile reports whether a line that fits no template should become one. If all
+// lines differed, making templates of them would only take time.
 func (ts *templates) worthwhile(line []byte) bool {
-	ts.unfitted++
-	return len(line) <= maxTemplate && (ts.unfitted < 32 || ts.unfitted%32 == 0)
+	if len(line) > maxTemplate {
+		return false
+	}
+	if ts.debt >= maxDebt {
+		ts.misses++
+		return ts.misses%missesPerTry == 0
+	}
+	ts.debt += templateCost
+	return true
 }
 
-// add makes room for the template of a line.
+// add returns the template of a line, without its holes and its event.
 func (ts *templates) add(line []byte) *template {
 	t := &ts.list[ts.next]
 	ts.last = ts.next
@@ -91,7 +109,7 @@ func (ts *templates) add(line []byte) *template {
 	return t
 }
 
-// set sets what the template's line says. The event's fields point into that line.
+// set stores the event of t.line, into which the event's fields point, and the holes.
 func (t *template) set(ev *Event, kind Kind, holes ...hole) {
 	t.events[0], t.kind, t.session = *ev, kind, bytes.Clone(ev.Session)
 	t.events[0].Facts = slices.Clone(ev.Facts)
@@ -106,22 +124,51 @@ func (t *template) set(ev *Event, kind Kind, holes ...hole) {
 	slices.SortStableFunc(t.holes, func(a, b hole) int { return a.start - b.start })
 }
 
+// drop makes sure that no line fits the template.
+func (t *template) drop() { t.holes = t.holes[:0] }
+
+// varied returns a line that fits the template and has another value in each hole.
+func (t *template) varied() (line []byte) {
+	from := 0
+	for _, h := range t.holes {
+		line = append(line, t.line[from:h.start]...)
+		from = h.end
+		switch value := t.line[h.start:h.end]; {
+		case h.kind < stampHole:
+			line = append(append(line, "varied "...), value...)
+		case h.kind < argumentsStart:
+			n, _ := jsonscan.Digits(value)
+			line = strconv.AppendInt(line, n+1_000_003, 10)
+		}
+	}
+	return append(line, t.line[from:]...)
+}
+
 // read returns the template that a line fits, nil if there is none. The template's
 // event is then that of the line.
 func (ts *templates) read(line []byte) *template {
-	if ts.n > 0 && ts.list[ts.last].read(line) {
-		return &ts.list[ts.last]
+	if ts.n == 0 || len(line) > maxTemplate {
+		return nil
+	}
+	if t := &ts.list[ts.last]; t.read(line) {
+		ts.debt = max(ts.debt-1, 0)
+		return t
 	}
 	for i := range ts.n {
 		if i != ts.last && ts.list[i].read(line) {
-			ts.last = i
+			ts.last, ts.debt = i, max(ts.debt-1, 0)
 			return &ts.list[i]
 		}
 	}
 	return nil
 }
 
+// read reports whether a line fits the template, and if so makes the event that of the
+// line.
 func (t *template) read(line []byte) bool {
+	if len(t.holes) == 0 { // no template was made, or it was dropped
+		return false
+	}
 	ev := &t.events[0]
 	r := jsonscan.Reader{B: line}
 	from, start := 0, 0
@@ -166,10 +213,10 @@ func (t *template) read(line []byte) bool {
 			switch h.kind {
 			case stampHole:
 				ev.Time = Instant(n) * Milliseconds
-			case ranFromHole:
-				t.ranFrom = Instant(n) * Milliseconds
-			case ranToHole:
-				t.ranTo = Instant(n) * Milliseconds
+			case startedHole:
+				t.startedAt = Instant(n) * Milliseconds
+			case completedHole:
+				t.completedAt = Instant(n) * Milliseconds
 			case numberHole:
 				t.tool.OutcomeFacts[h.fact].Int = n
 			}
@@ -190,8 +237,8 @@ func (t *template) read(line []byte) bool {
 	return true
 }
 
-// length returns the length of a string without its escapes. plain says that it has
-// none.
+// length returns the length of a string once unescaped. plain says that s has no
+// escapes.
 func length(s []byte, plain bool) int {
 	if plain {
 		return len(s)
@@ -199,7 +246,7 @@ func length(s []byte, plain bool) int {
 	return jsonscan.UnquotedLen(s)
 }
 
-// unquote returns an id without its escapes. plain says that it has none.
+// unquote returns an unescaped id. plain says that the id has no escapes.
 func (t *template) unquote(id []byte, plain bool) []byte {
 	if plain || bytes.IndexByte(id, '\\') < 0 {
 		return id
