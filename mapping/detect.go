@@ -103,6 +103,9 @@ func (m *Mapper) decode(text agent.Line, number int) {
 	decoded := d.given || len(d.sources) == 1 && len(d.kept) == 0 && !agent.MayBegin(text.Text)
 	if decoded {
 		m.decodeAs(d.current, text, number)
+		if len(m.events) == 1 && m.goesOn(d.current.agent, &m.events[0]) {
+			return
+		}
 		if d.given || !m.doubtful() {
 			m.apply(d.current.agent)
 			return

@@ -175,10 +175,6 @@ func (m *Mapper) dispatch(a *agent.Agent, ev *agent.Event) {
 		return
 	}
 	s := m.sessions.find(a, ev.Session)
-	if isDelta(ev.Kind) && s.run != nil && len(s.ended) == 0 && m.sessions.open.Front() == s.place {
-		s.run.apply(ev) // most events are such deltas, which neither begin nor end a run
-		return
-	}
 	wasOpen := s.open()
 	m.deliver(s, ev)
 	if evicted := m.sessions.touch(s, wasOpen); evicted != nil {
@@ -186,7 +182,17 @@ func (m *Mapper) dispatch(a *agent.Agent, ev *agent.Event) {
 	}
 }
 
-func isDelta(k agent.Kind) bool { return k == agent.TextDelta || k == agent.ThinkingDelta }
+// goesOn applies an event if it is a delta of the open run that was active last. Most
+// events are such deltas, which neither begin nor end anything.
+func (m *Mapper) goesOn(a *agent.Agent, ev *agent.Event) bool {
+	s := m.sessions.current
+	if ev.Kind != agent.TextDelta && ev.Kind != agent.ThinkingDelta || s == nil || s.agent != a || s.run == nil || len(s.ended) > 0 ||
+		len(ev.Session) > 0 && string(ev.Session) != s.id || m.sessions.open.Front() != s.place {
+		return false
+	}
+	s.run.apply(ev)
+	return true
+}
 
 func (m *Mapper) deliver(s *session, ev *agent.Event) {
 	if s.runs == 0 {
