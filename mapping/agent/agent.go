@@ -246,12 +246,20 @@ const (
 // one.
 type facts []Fact
 
-func (f *facts) set(fact Fact) {
-	for i := range *f {
-		if (*f)[i].Key == fact.Key {
-			(*f)[i] = fact
-			return
+// index returns the place of a key's fact, -1 if there is none.
+func (f facts) index(key string) int {
+	for i := range f {
+		if f[i].Key == key {
+			return i
 		}
+	}
+	return -1
+}
+
+func (f *facts) set(fact Fact) {
+	if i := f.index(fact.Key); i >= 0 {
+		(*f)[i] = fact
+		return
 	}
 	*f = append(*f, fact)
 }
@@ -263,11 +271,9 @@ func (f *facts) remove(key string) {
 func (f *facts) int(key string, n int64) { f.set(Fact{Key: key, Int: n}) }
 
 func (f *facts) addInt(key string, n int64) {
-	for i := range *f {
-		if (*f)[i].Key == key {
-			(*f)[i].Int += n
-			return
-		}
+	if i := f.index(key); i >= 0 {
+		(*f)[i].Int += n
+		return
 	}
 	f.int(key, n)
 }

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"reflect"
-	"slices"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -179,8 +178,4 @@ func (l *cursorLine) millis(r *jsonscan.Reader, kind holeKind) Instant {
 		l.note(r, kind, r.B[start:r.I], nil, "")
 	}
 	return t
-}
-
-func (f facts) index(key string) int {
-	return slices.IndexFunc(f, func(fact Fact) bool { return fact.Key == key })
 }
