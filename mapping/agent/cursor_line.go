@@ -130,16 +130,11 @@ func (l *cursorLine) id(r *jsonscan.Reader, kind holeKind) []byte {
 	if r.Peek() != '"' {
 		return readID(r)
 	}
-	from := len(l.unquoted)
 	id := r.Quoted()
 	if len(id) > 0 { // an empty one stays literal: only a text with an empty model_call_id is a delta
 		l.note(r, kind, id, nil, "")
 	}
-	if r.Plain || bytes.IndexByte(id, '\\') < 0 {
-		return id
-	}
-	l.unquoted = jsonscan.AppendUnquoted(l.unquoted, id)
-	return l.unquoted[from:len(l.unquoted):len(l.unquoted)]
+	return unquoteID(&l.unquoted, id, r.Plain)
 }
 
 func (l *cursorLine) number(r *jsonscan.Reader, key string) {

@@ -40,6 +40,17 @@ func readID(r *jsonscan.Reader) []byte {
 	return nil
 }
 
+// unquoteID returns an unescaped id, in buf if the id has escapes. plain says that it has
+// none.
+func unquoteID(buf *[]byte, id []byte, plain bool) []byte {
+	if plain || bytes.IndexByte(id, '\\') < 0 {
+		return id
+	}
+	from := len(*buf)
+	*buf = jsonscan.AppendUnquoted(*buf, id)
+	return (*buf)[from:len(*buf):len(*buf)]
+}
+
 // trimLine removes a byte order mark and white space around a line.
 func trimLine(text []byte) []byte {
 	return bytes.TrimSpace(trimMark(text))

@@ -193,9 +193,9 @@ func (t *template) read(line []byte) bool {
 			case textHole:
 				ev.Text, ev.Bytes, t.plain = value, length(value, r.Plain), r.Plain
 			case callHole:
-				ev.ID = t.unquote(value, r.Plain)
+				ev.ID = unquoteID(&t.unquoted, value, r.Plain)
 			case modelCallHole:
-				ev.ModelCallID = t.unquote(value, r.Plain)
+				ev.ModelCallID = unquoteID(&t.unquoted, value, r.Plain)
 			case argumentHole:
 				if len(value) == 0 { // there is no such fact
 					return false
@@ -244,14 +244,4 @@ func length(s []byte, plain bool) int {
 		return len(s)
 	}
 	return jsonscan.UnquotedLen(s)
-}
-
-// unquote returns an unescaped id. plain says that the id has no escapes.
-func (t *template) unquote(id []byte, plain bool) []byte {
-	if plain || bytes.IndexByte(id, '\\') < 0 {
-		return id
-	}
-	from := len(t.unquoted)
-	t.unquoted = jsonscan.AppendUnquoted(t.unquoted, id)
-	return t.unquoted[from:len(t.unquoted):len(t.unquoted)]
 }
