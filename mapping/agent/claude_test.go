@@ -91,8 +91,7 @@ func FuzzClaudeTemplate(f *testing.F) {
 			d := claude.New().(*claudeDecoder)
 			d.Decode(Line{Text: first}, nil)
 			if i == 0 {
-				clear(d.templates.list[:])
-				d.templates.n = 0
+				d.templates = templates{}
 			}
 			events[i] = d.Decode(Line{Text: second}, nil)
 		}

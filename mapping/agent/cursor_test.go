@@ -99,7 +99,7 @@ func FuzzTemplate(f *testing.F) {
 		}
 		fast, slow := cursor.New().(*cursorDecoder), cursor.New().(*cursorDecoder)
 		for _, line := range [][]byte{first, second, first} {
-			slow.templates.n = 0
+			slow.templates = templates{}
 			got, want := fast.Decode(Line{Text: line}, nil), slow.Decode(Line{Text: line}, nil)
 			if fast.continued != nil && len(got) == 1 {
 				got[0].Session = want[0].Session
@@ -129,7 +129,7 @@ func TestCursorTemplates(t *testing.T) {
 			for chunk := range slices.Chunk(bytes.Split(bytes.TrimSpace(stream), []byte("\n")), block) {
 				other := bytes.ReplaceAll(bytes.Join(chunk, []byte("\n")), []byte(`"session_id":"`), []byte(`"session_id":"other-`))
 				for _, text := range append(chunk, bytes.Split(other, []byte("\n"))...) {
-					slow.templates.n = 0
+					slow.templates = templates{}
 					got, want := fast.Decode(Line{Text: text}, nil), slow.Decode(Line{Text: text}, nil)
 					for i := range got {
 						switch {

@@ -65,7 +65,6 @@ const (
 // thinking of two sessions, and the starts and ends of calls of a few tools.
 type templates struct {
 	list   [8]template
-	n      int // in use
 	next   int // to be replaced
 	last   int // matched
 	debt   int // what new templates have cost, less what lines that fitted have saved, in such lines
@@ -104,7 +103,6 @@ func (ts *templates) add(line []byte) *template {
 	t := &ts.list[ts.next]
 	ts.last = ts.next
 	ts.next = (ts.next + 1) % len(ts.list)
-	ts.n = min(ts.n+1, len(ts.list))
 	*t = template{line: append(t.line[:0], line...), holes: t.holes[:0], tool: t.tool, unquoted: t.unquoted}
 	return t
 }
@@ -147,15 +145,12 @@ func (t *template) varied() (line []byte) {
 // read returns the template that a line fits, nil if there is none. The template's
 // event is then that of the line.
 func (ts *templates) read(line []byte) *template {
-	if ts.n == 0 || len(line) > maxTemplate {
+	if len(line) > maxTemplate {
 		return nil
 	}
-	if t := &ts.list[ts.last]; t.read(line) {
-		ts.debt = max(ts.debt-1, 0)
-		return t
-	}
-	for i := range ts.n {
-		if i != ts.last && ts.list[i].read(line) {
+	for i := range ts.list {
+		i = (ts.last + i) % len(ts.list) // most lines fit the one that the line before fitted
+		if ts.list[i].read(line) {
 			ts.last, ts.debt = i, max(ts.debt-1, 0)
 			return &ts.list[i]
 		}
