@@ -89,6 +89,7 @@ func FuzzClaudeTemplate(f *testing.F) {
 		var events [2][]Event
 		for i := range events {
 			d := claude.New().(*claudeDecoder)
+			d.templates.passed = shortStream
 			d.Decode(Line{Text: first}, nil)
 			if i == 0 {
 				d.templates = templates{}

@@ -98,6 +98,7 @@ func FuzzTemplate(f *testing.F) {
 			return
 		}
 		fast, slow := cursor.New().(*cursorDecoder), cursor.New().(*cursorDecoder)
+		fast.templates.passed = shortStream
 		for _, line := range [][]byte{first, second, first} {
 			slow.templates = templates{}
 			got, want := fast.Decode(Line{Text: line}, nil), slow.Decode(Line{Text: line}, nil)
@@ -125,6 +126,7 @@ func TestCursorTemplates(t *testing.T) {
 		}
 		for _, block := range []int{1, 2, 7} {
 			fast, slow := cursor.New().(*cursorDecoder), cursor.New().(*cursorDecoder)
+			fast.templates.passed = shortStream
 			var session []byte // of the event before
 			for chunk := range slices.Chunk(bytes.Split(bytes.TrimSpace(stream), []byte("\n")), block) {
 				other := bytes.ReplaceAll(bytes.Join(chunk, []byte("\n")), []byte(`"session_id":"`), []byte(`"session_id":"other-`))

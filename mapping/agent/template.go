@@ -67,6 +67,7 @@ type templates struct {
 	list   [8]template
 	next   int // to be replaced
 	last   int // matched
+	passed int // lines that did not become templates because the stream was short
 	debt   int // what new templates have cost, less what lines that fitted have saved, in such lines
 	misses int // lines that did not become templates because of the debt
 }
@@ -75,6 +76,10 @@ const (
 	// maxTemplate is the length of the longest line that may be a template, or is
 	// compared with one. Templates refer to the lines that fitted them last.
 	maxTemplate = 4 << 10
+
+	// shortStream is how many lines that could be templates come before one becomes a
+	// template: in a short stream it would not pay.
+	shortStream = 64
 
 	// templateCost is how many lines that fit a template save what it costs to make it.
 	templateCost = 32
@@ -88,6 +93,10 @@ const (
 // lines differed, making templates of them would only take time.
 func (ts *templates) worthwhile(line []byte) bool {
 	if len(line) > maxTemplate {
+		return false
+	}
+	if ts.passed < shortStream {
+		ts.passed++
 		return false
 	}
 	if ts.debt >= maxDebt {
