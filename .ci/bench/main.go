@@ -19,7 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/spantee/spantee/exporter/receiver"
 	"github.com/spantee/spantee/mapping/redact"
@@ -80,13 +80,13 @@ type bench struct {
 	received atomic.Int64
 }
 
-func (b *bench) take(_ context.Context, req *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
-	for _, rs := range req.ResourceSpans {
+func (b *bench) take(_ context.Context, spans []*tracepb.ResourceSpans) (receiver.Rejected, error) {
+	for _, rs := range spans {
 		for _, ss := range rs.ScopeSpans {
 			b.received.Add(int64(len(ss.Spans)))
 		}
 	}
-	return nil, nil
+	return receiver.Rejected{}, nil
 }
 
 // A result is what one run of a command cost.

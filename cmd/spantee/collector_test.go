@@ -48,25 +48,26 @@ func collectorMain() {
 	}
 	_, err = receiver.Start(receiver.Config{
 		GRPC: grpcAddr, HTTP: httpAddr,
-		Handle: func(ctx context.Context, req *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
+		Handle: func(ctx context.Context, spans []*tracepb.ResourceSpans) (none receiver.Rejected, err error) {
+			req := &coltracepb.ExportTraceServiceRequest{ResourceSpans: spans}
 			switch mode {
 			case "hung":
 				<-ctx.Done()
-				return nil, ctx.Err()
+				return none, ctx.Err()
 			case "slow":
 				select {
 				case <-time.After(200 * time.Millisecond):
 				case <-ctx.Done():
-					return nil, ctx.Err()
+					return none, ctx.Err()
 				}
 			case "unauthenticated":
-				return nil, status.Error(codes.Unauthenticated, "no token")
+				return none, status.Error(codes.Unauthenticated, "no token")
 			case "picky": // as a server with a limit of 4 MiB, but for smaller ones
 				if n := proto.Size(req); n > 4<<10 {
-					return nil, status.Errorf(codes.ResourceExhausted, "grpc: received message larger than max (%d vs. %d)", n, 4<<10)
+					return none, status.Errorf(codes.ResourceExhausted, "grpc: received message larger than max (%d vs. %d)", n, 4<<10)
 				}
 			}
-			return nil, take(req)
+			return none, take(req)
 		},
 	})
 	if err != nil {

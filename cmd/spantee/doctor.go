@@ -13,7 +13,6 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -80,7 +79,7 @@ func examine(w io.Writer, o *options) bool {
 		finding(w, "!", "resource", withHint(err))
 	}
 	span, id := testSpan()
-	request, err := proto.Marshal(&coltracepb.ExportTraceServiceRequest{ResourceSpans: wrap(resource, span)})
+	request, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: wrap(resource, span)})
 	if err != nil {
 		finding(w, "✗", "span", withHint(err))
 		return false

@@ -16,13 +16,12 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel"
-	"google.golang.org/grpc/grpclog"
 )
 
 func main() {
 	quitQuietly()
 	collectRarely()
-	silenceLibraries() // before anything uses gRPC's logger
+	silenceLibraries()
 	cmd := filterCommand()
 	if len(os.Args) > 1 { // otherwise preparing the subcommands would only delay the filter
 		cmd = rootCommand()
@@ -50,12 +49,11 @@ func main() {
 	}
 }
 
-// silenceLibraries keeps OpenTelemetry, gRPC and net/http from writing to stderr,
+// silenceLibraries keeps OpenTelemetry and net/http from writing to stderr,
 // where the agent writes, too. Everything that matters is also returned as an
 // error.
 func silenceLibraries() {
 	log.SetOutput(io.Discard) // net/http: "Unsolicited response received on idle HTTP channel"
 	otel.SetLogger(logr.Discard())
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
-	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 }

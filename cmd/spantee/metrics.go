@@ -155,11 +155,7 @@ func (m *meter) countKilled(recovered spool.Part) {
 
 // start is called when there is something to count.
 func (m *meter) start(resource *sdkresource.Resource) (*metrics.Recorder, error) {
-	to, err := m.to.MetricExporter(m.spans)
-	if err != nil {
-		return nil, err
-	}
-	r, err := metrics.New(metrics.Config{Exporter: to, Version: version(), Resource: resource, Gate: m.gate, Spool: m.spool})
+	r, err := metrics.New(metrics.Config{Exporter: m.to.MetricExporter(m.spans), Version: version(), Resource: resource, Gate: m.gate, Spool: m.spool})
 	if err != nil {
 		return nil, err
 	}

@@ -47,9 +47,7 @@ func start(t *testing.T, protocol, endpoint string, cfg metrics.Config) *metrics
 		t.Fatal(err)
 	}
 	cfg.Resource, cfg.Version = resource.NewSchemaless(attribute.String("service.instance.id", spool.NewOwner())), "1.2"
-	if cfg.Exporter, err = settings.MetricExporter(nil); err != nil {
-		t.Fatal(err)
-	}
+	cfg.Exporter = settings.MetricExporter(nil)
 	r, err := metrics.New(cfg)
 	if err != nil {
 		t.Fatal(err)

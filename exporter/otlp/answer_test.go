@@ -3,7 +3,6 @@ package otlp
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,9 +11,7 @@ import (
 
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -147,41 +144,40 @@ func TestUserAgent(t *testing.T) {
 	got := make(chan string, 1)
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.UserAgent() }))
 	defer s.Close()
+	url, requests := grpcServer(t)
 	for want, userAgent := range map[string]string{"spantee/1.2 OTel OTLP Exporter Go/": "spantee/1.2", "OTel OTLP Exporter Go/": ""} {
 		errorOf(t, Config{Protocol: "http/protobuf", Endpoint: s.URL, UserAgent: userAgent})
 		if agent := <-got; !strings.HasPrefix(agent, want) {
 			t.Errorf("over HTTP %q, want %q", agent, want)
 		}
-		r := receivertest.Start(t)
-		errorOf(t, Config{Endpoint: r.GRPCEndpoint(), UserAgent: userAgent})
-		if agent := r.UserAgent(); !strings.HasPrefix(agent, want) || !strings.Contains(agent, "grpc-go/") {
+		errorOf(t, Config{Endpoint: url, UserAgent: userAgent})
+		if agent := (<-requests).Get("user-agent")[0]; !strings.HasPrefix(agent, want) {
 			t.Errorf("over gRPC %q, want %q", agent, want)
 		}
 	}
 }
 
-// Receivers need not know application/grpc+proto.
-func TestContentTypeOverGRPC(t *testing.T) {
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := make(chan string, 1)
-	server := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
-		method, _ := grpc.MethodFromServerStream(stream)
-		md, _ := metadata.FromIncomingContext(stream.Context())
-		got <- method + " " + strings.Join(md["content-type"], ",")
-		return nil
-	}))
-	go server.Serve(l)
-	defer server.Stop()
-	for signal, want := range map[Signal]string{
-		Traces:  "/opentelemetry.proto.collector.trace.v1.TraceService/Export application/grpc",
-		Metrics: "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export application/grpc",
+// TestRequestsOverGRPC looks at what another implementation of gRPC makes of them.
+func TestRequestsOverGRPC(t *testing.T) {
+	url, requests := grpcServer(t)
+	for signal, method := range map[Signal]string{
+		Traces:  "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+		Metrics: "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
 	} {
-		errorOf(t, Config{Signal: signal, Endpoint: "http://" + l.Addr().String()})
-		if request := <-got; request != want {
-			t.Errorf("%s: got %q, want %q", signal, request, want)
+		errorOf(t, Config{Signal: signal, Endpoint: url, Timeout: time.Minute, Headers: map[string]string{"key": "1", "key-bin": "café"}})
+		request := <-requests
+		for name, want := range map[string]string{
+			":path":        method,
+			"content-type": "application/grpc", // receivers need not know application/grpc+proto
+			"key":          "1",
+			"key-bin":      "café",
+		} {
+			if got := request.Get(name); len(got) != 1 || got[0] != want {
+				t.Errorf("%s: %s is %q, want %q", signal, name, got, want)
+			}
+		}
+		if left, err := time.ParseDuration(request.Get("timeout")[0]); err != nil || left <= 0 || left > time.Minute {
+			t.Errorf("%s: %v left, %v", signal, left, err)
 		}
 	}
 }

@@ -16,11 +16,15 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/internal/partial"
 )
 
 const (
 	causeTooLarge = "a request exceeds the receiver's limit"
+	causeWantsTLS = "the server wants TLS"
+	hintTLS       = "try https://"
 	hintNobody    = "nothing listens on %s"
+	hintHTTP      = "4318 is the HTTP port: use 4317, or set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"
 	hintGRPC      = "4317 is the gRPC port: use 4318, or set OTEL_EXPORTER_OTLP_PROTOCOL=grpc"
 	hintHeaders   = "check OTEL_EXPORTER_OTLP_HEADERS"
 	hintAddress   = "is %s the right address?"
@@ -29,8 +33,8 @@ const (
 
 var errTimeout = errors.New("the collector did not answer in time")
 
-// errorPatterns are searched for in the text of errors, because gRPC reports the
-// cause of a connection failure nowhere else. The tests provoke each of them.
+// errorPatterns are searched for in the text of errors, because the cause of a
+// connection failure is often nowhere else. The tests provoke each of them.
 var errorPatterns = []struct {
 	text        string
 	cause, hint string // a %s in the hint is the endpoint; an empty cause is the text
@@ -39,20 +43,15 @@ var errorPatterns = []struct {
 	{"actively refused", "connection refused", hintNobody}, // Windows
 	{"connect: no such file", "no such socket", hintNobody},
 	{"no such host", "no such host", hintAddress},
-	{"produced zero addresses", "no such host", hintAddress},
 	{"network is unreachable", "network is unreachable", hintAddress},
 
-	{
-		"looked like an HTTP/1.1 header", "the server speaks HTTP, not gRPC",
-		"4318 is the HTTP port: use 4317, or set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
-	},
 	{"malformed HTTP response", "the server speaks gRPC, not HTTP", hintGRPC},
+	{"this port is for gRPC", "the server speaks gRPC, not HTTP", hintGRPC},              // spantee's viewer
 	{"readLoopPeekFailLocked: %!w(<nil>)", "the server speaks gRPC, not HTTP", hintGRPC}, // the same, if the server spoke first
 
-	{"HTTP request to an HTTPS server", "the server wants TLS", "try https://"},
+	{"HTTP request to an HTTPS server", causeWantsTLS, hintTLS},
 	{"HTTP response to HTTPS client", "the server does not speak TLS", "try http://"},
 	{"look like a TLS handshake", "the server does not speak TLS", "try http://"},
-	{"error reading server preface", "the server closed the connection", "is %s the right address, and scheme?"},
 	{"no application protocol", "the server does not speak gRPC", hintAddress},
 	{"x509:", "", "set OTEL_EXPORTER_OTLP_CERTIFICATE to its CA certificate"},
 }
@@ -65,9 +64,9 @@ func uploadError(v exporter.Verdict, cause, hint string) *exporter.UploadError {
 	return &exporter.UploadError{Verdict: v, Err: err}
 }
 
-func partialSuccess(rejected int64, message string) *exporter.UploadError {
-	e := uploadError(exporter.Partial, "rejected by the collector: "+oneLine(message), "")
-	e.Rejected = int(rejected)
+func partialSuccess(answer partial.Success) *exporter.UploadError {
+	e := uploadError(exporter.Partial, "rejected by the collector: "+oneLine(answer.Message), "")
+	e.Rejected = int(answer.Rejected)
 	return e
 }
 
@@ -80,6 +79,9 @@ type grpcError interface {
 
 // classify says what an error means for the requests to endpoint.
 func classify(err error, endpoint string) *exporter.UploadError {
+	if e, ok := errors.AsType[*exporter.UploadError](err); ok {
+		return e
+	}
 	if e, ok := errors.AsType[*statusError](err); ok {
 		return classifyHTTP(e, endpoint)
 	}
@@ -121,13 +123,16 @@ func classifyHTTP(e *statusError, endpoint string) *exporter.UploadError {
 		return uploadError(exporter.Misconfigured, e.Error(), hintHeaders)
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return delayed(uploadError(exporter.Retryable, e.Error(), ""), e.retryAfter)
-	case http.StatusBadRequest:
+	case http.StatusBadRequest, http.StatusUpgradeRequired:
 		if signed := readSigns(e.message, endpoint); signed != nil {
 			return signed
 		}
+		if e.code == http.StatusUpgradeRequired { // no collector sends it, but a proxy may
+			return uploadError(exporter.Misconfigured, e.Error(), fmt.Sprintf(hintAddress, endpoint))
+		}
 		return uploadError(exporter.Permanent, e.Error(), "")
 	case http.StatusOK, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusMisdirectedRequest, http.StatusNetworkAuthenticationRequired,
-		http.StatusLengthRequired, http.StatusUpgradeRequired: // no collector sends the last two, but a proxy may
+		http.StatusLengthRequired: // no collector sends the last one, but a proxy may
 		return uploadError(exporter.Misconfigured, e.Error(), fmt.Sprintf(hintAddress, endpoint))
 	default:
 		if e.code/100 == 3 {

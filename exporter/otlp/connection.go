@@ -3,40 +3,43 @@ package otlp
 import (
 	"net/http"
 	"sync/atomic"
-
-	"google.golang.org/grpc"
+	"time"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/internal/unary"
 )
 
 // A connection leads to one receiver. Spans and metrics share it if they go to
 // the same one: to make another costs a short session more than what it sends.
 type connection struct {
-	grpc   *grpc.ClientConn // nil over HTTP
-	copies copies           // of requests over gRPC
-	http   *http.Transport
-	users  atomic.Int32
+	settings *Settings
+	http     http.Client
+	server   atomic.Pointer[listener] // over gRPC, at the other end; nil before it is dialled
+	users    atomic.Int32
 }
+
+// idleTimeout is how long a connection is kept without a request.
+const idleTimeout = 30 * time.Second
 
 // connect returns a connection with one user. Nothing is dialled before the first
 // request.
-func (s *Settings) connect() (*connection, error) {
-	c := new(connection)
+func (s *Settings) connect() *connection {
+	// By default all clients share one transport, and leave its connections open
+	// when they stop.
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = s.tls
+	transport.IdleConnTimeout = idleTimeout
+	c := &connection{settings: s, http: http.Client{
+		Transport: transport,
+		// A request is for the configured endpoint only.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	if s.protocol == "grpc" {
+		transport.Protocols = unary.Protocols()
+		transport.Proxy, transport.DialContext = nil, c.dial
+	}
 	c.users.Store(1)
-	if s.protocol != "grpc" {
-		// By default all clients share one transport, and leave its connections open
-		// when they stop.
-		c.http = http.DefaultTransport.(*http.Transport).Clone()
-		c.http.TLSClientConfig = s.tls
-		return c, nil
-	}
-	target, creds := s.dialing()
-	conn, err := grpc.NewClient(target, s.dialOptions(creds)...)
-	if err != nil {
-		return nil, err
-	}
-	c.grpc = conn
-	return c, nil
+	return c
 }
 
 // shared returns the connection of client, with one more user, if it serves these
@@ -45,10 +48,7 @@ func (s *Settings) shared(of *client) *connection {
 	if of == nil || !s.sameReceiver(of.settings) {
 		return nil
 	}
-	to, err := of.connect()
-	if err != nil {
-		return nil
-	}
+	to := of.connect()
 	for n := to.users.Load(); n > 0; n = to.users.Load() { // it is open
 		if to.users.CompareAndSwap(n, n+1) {
 			return to
@@ -68,12 +68,12 @@ func ShareConn(with exporter.Client) *SharedConn {
 	if to == nil {
 		return nil
 	}
-	return &SharedConn{to.grpc, to}
+	return &SharedConn{&to.http, to}
 }
 
 // A SharedConn is a share in a connection.
 type SharedConn struct {
-	*grpc.ClientConn
+	*http.Client
 	of *connection
 }
 
@@ -91,11 +91,7 @@ func (s *Settings) sameReceiver(as *Settings) bool {
 
 // release is called by each user. The last one closes the connection.
 func (c *connection) release() {
-	switch {
-	case c.users.Add(-1) > 0:
-	case c.grpc != nil:
-		_ = c.grpc.Close()
-	default:
+	if c.users.Add(-1) == 0 {
 		c.http.CloseIdleConnections()
 	}
 }

@@ -42,7 +42,10 @@ func TestDiagnose(t *testing.T) {
 		"healthy with JSON": {cfg: func(t *testing.T) Config { return receive(t, "http/json") }, ok: "name connection span"},
 		"nobody listens":    {cfg: func(*testing.T) Config { return Config{Endpoint: dead} }, ok: "name", bad: "connection span", err: "connection refused", hint: "nothing listens on " + dead},
 		"gRPC to HTTP":      {cfg: func(*testing.T) Config { return Config{Endpoint: plain.URL} }, ok: "name connection", bad: "span", err: "speaks HTTP, not gRPC", hint: "4317"},
-		"HTTP to gRPC":      {cfg: func(t *testing.T) Config { c := receive(t, "grpc"); c.Protocol = "http/protobuf"; return c }, ok: "name connection", bad: "span", err: "speaks gRPC, not HTTP", hint: "4318"},
+		"HTTP to gRPC": {cfg: func(t *testing.T) Config {
+			url, _ := grpcServer(t)
+			return Config{Protocol: "http/protobuf", Endpoint: url}
+		}, ok: "name connection", bad: "span", err: "speaks gRPC, not HTTP", hint: "4318"},
 		"not a collector":   {cfg: func(*testing.T) Config { return Config{Protocol: "http/protobuf", Endpoint: plain.URL} }, ok: "name connection", bad: "span", err: "404", hint: "right address"},
 		"unknown authority": {cfg: func(*testing.T) Config { return Config{Protocol: "http/protobuf", Endpoint: secure.URL} }, ok: "name connection", bad: "TLS span", err: "x509: certificate signed by unknown authority", hint: "OTEL_EXPORTER_OTLP_CERTIFICATE"},
 		"no TLS there":      {cfg: func(*testing.T) Config { return Config{Protocol: "http/protobuf", Endpoint: "https" + plain.URL[4:]} }, ok: "name connection", bad: "TLS span", err: "does not speak TLS", hint: "try http://"},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -17,11 +16,11 @@ import (
 func Example() {
 	// Any collector would do. This one accepts everything.
 	collector, err := receiver.Start(receiver.Config{
-		Handle: func(_ context.Context, request *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
-			for _, span := range request.ResourceSpans[0].ScopeSpans[0].Spans {
+		Handle: func(_ context.Context, spans []*tracepb.ResourceSpans) (receiver.Rejected, error) {
+			for _, span := range spans[0].ScopeSpans[0].Spans {
 				fmt.Println("received", span.Name)
 			}
-			return nil, nil
+			return receiver.Rejected{}, nil
 		},
 	})
 	if err != nil {

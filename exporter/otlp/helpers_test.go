@@ -14,6 +14,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter"
@@ -102,15 +103,36 @@ func wantReport(t *testing.T, r exporter.Report, delivered, dropped int, cause s
 	}
 }
 
+// grpcServer serves gRPC, by the package of its authors, until the test ends. It returns
+// its URL, and the metadata of each request, with the method and the time left.
+func grpcServer(t *testing.T) (url string, requests <-chan metadata.MD) {
+	t.Helper()
+	got := make(chan metadata.MD, 10)
+	server := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+		md, _ := metadata.FromIncomingContext(stream.Context())
+		method, _ := grpc.MethodFromServerStream(stream)
+		deadline, _ := stream.Context().Deadline()
+		got <- metadata.Join(md, metadata.Pairs(":path", method, "timeout", time.Until(deadline).String()))
+		return nil
+	}))
+	return serveGRPC(t, server), got
+}
+
 // metricsServer serves metrics over gRPC until the test ends, and returns its URL.
 func metricsServer(t *testing.T, service colmetricpb.MetricsServiceServer) (url string) {
+	t.Helper()
+	server := grpc.NewServer()
+	colmetricpb.RegisterMetricsServiceServer(server, service)
+	return serveGRPC(t, server)
+}
+
+// serveGRPC runs a server until the test ends.
+func serveGRPC(t *testing.T, server *grpc.Server) (url string) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer()
-	colmetricpb.RegisterMetricsServiceServer(server, service)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
@@ -128,10 +150,7 @@ func metricExporter(t *testing.T, cfg Config) *MetricExporter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := settings.MetricExporter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := settings.MetricExporter(nil)
 	t.Cleanup(e.Close)
 	return e
 }

@@ -18,16 +18,17 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter/internal/otlpjson"
+	"github.com/spantee/spantee/exporter/internal/partial"
 )
 
 // post sends a request over HTTP.
-func (s *Settings) post(ctx context.Context, to *connection, request []byte) (*response, error) {
+func (s *Settings) post(ctx context.Context, to *connection, request []byte) (partial.Success, error) {
 	kind, encoding := "application/x-protobuf", ""
 	switch {
 	case s.protocol == "http/json":
 		var err error
 		if request, err = s.asJSON(request); err != nil {
-			return nil, err
+			return partial.Success{}, err
 		}
 		kind = "application/json"
 	case s.compression != "gzip":
@@ -38,7 +39,7 @@ func (s *Settings) post(ctx context.Context, to *connection, request []byte) (*r
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.endpoint.String(), bytes.NewReader(request))
 	if err != nil {
-		return nil, err
+		return partial.Success{}, err
 	}
 	req.Header.Set("User-Agent", exporterAgent)
 	for name, value := range s.headers {
@@ -49,14 +50,9 @@ func (s *Settings) post(ctx context.Context, to *connection, request []byte) (*r
 	if encoding != "" {
 		req.Header.Set("Content-Encoding", encoding)
 	}
-	web := http.Client{
-		Transport: to.http,
-		// A request is for the configured endpoint only.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	resp, err := web.Do(req)
+	resp, err := to.http.Do(req)
 	if err != nil {
-		return nil, err
+		return partial.Success{}, err
 	}
 	return read(resp)
 }
@@ -89,15 +85,15 @@ const maxAnswer = 64 << 10
 
 // read returns what the receiver answered. Its error is a *statusError. A success
 // whose body makes no sense is a success.
-func read(resp *http.Response) (*response, error) {
+func read(resp *http.Response) (partial.Success, error) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	_ = resp.Body.Close()
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if failed := newStatusError(resp, kind, body); failed != nil {
-		return nil, failed
+		return partial.Success{}, failed
 	}
 	if err != nil {
-		return nil, nil
+		return partial.Success{}, nil
 	}
 	return parseResponse(kind, body), nil
 }
@@ -146,21 +142,13 @@ func retryAfter(v string) time.Duration {
 	return 0
 }
 
-// parseResponse parses the body of a success. It returns nil if it cannot.
-func parseResponse(kind string, body []byte) *response {
-	answer := new(response)
+// parseResponse parses the body of a success. One that makes no sense says nothing.
+func parseResponse(kind string, body []byte) (answer partial.Success) {
 	switch kind {
 	case "application/x-protobuf":
-		if saysNothing(body) || proto.Unmarshal(body, answer) != nil {
-			return nil
-		}
+		answer, _ = partial.Decode(body)
 	case "application/json":
-		// The rejected count has the same field number for spans and data points in
-		// protobuf, but different names in JSON.
-		body = bytes.Replace(body, []byte(`"rejectedDataPoints"`), []byte(`"rejectedSpans"`), 1)
-		if (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(body, answer) != nil {
-			return nil
-		}
+		answer, _ = partial.DecodeJSON(body)
 	}
 	return answer
 }

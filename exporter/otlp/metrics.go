@@ -29,20 +29,14 @@ type MetricExporter struct {
 // MetricExporter returns an exporter with these settings, which must be for metrics.
 //
 // If spans go to the same receiver, by a client of this package, both share its
-// connection. It is made in the background: by the end of a short run it is there.
-func (s *Settings) MetricExporter(spans exporter.Client) (*MetricExporter, error) {
+// connection.
+func (s *Settings) MetricExporter(spans exporter.Client) *MetricExporter {
 	of, _ := spans.(*client)
 	to := s.shared(of)
 	if to == nil {
-		var err error
-		if to, err = s.connect(); err != nil {
-			return nil, err
-		}
+		to = s.connect()
 	}
-	if to.grpc != nil {
-		to.grpc.Connect()
-	}
-	return &MetricExporter{s, to}, nil
+	return &MetricExporter{s, to}
 }
 
 // readPreferences reads the variables that only metrics have. As the specification

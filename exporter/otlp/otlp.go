@@ -63,7 +63,7 @@ func New(cfg Config) (exporter.Client, error) {
 // Client returns a client with these settings. One for metrics is an
 // [exporter.MetricsUploader].
 func (s *Settings) Client() exporter.Client {
-	return &client{settings: s, connect: sync.OnceValues(s.connect)}
+	return &client{settings: s, connect: sync.OnceValue(s.connect)}
 }
 
 // ClientFor returns a client for a destination found in a spool. Headers and
@@ -86,14 +86,14 @@ func ClientFor(to spool.Destination, cfg Config) (exporter.Client, error) {
 // connection has goroutines from the beginning.
 type client struct {
 	settings *Settings
-	connect  func() (*connection, error) // always to the same one
+	connect  func() *connection // always the same one
 	started  bool
 }
 
 func (c *client) Start(context.Context) error {
-	_, err := c.connect()
-	c.started = err == nil
-	return err
+	c.connect()
+	c.started = true
+	return nil
 }
 
 func (c *client) Destination() spool.Destination { return c.settings.Destination() }
@@ -103,20 +103,12 @@ func (c *client) UploadTraces(ctx context.Context, request []byte) error {
 }
 
 func (c *client) upload(ctx context.Context, request []byte) error {
-	to, err := c.connect()
-	if err != nil {
-		return err
-	}
-	return c.settings.upload(ctx, to, request)
+	return c.settings.upload(ctx, c.connect(), request)
 }
 
 func (c *client) Stop(context.Context) error {
-	if !c.started {
-		return nil
+	if c.started {
+		c.connect().release()
 	}
-	to, err := c.connect()
-	if err == nil {
-		to.release()
-	}
-	return err
+	return nil
 }

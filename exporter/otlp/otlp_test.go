@@ -32,7 +32,7 @@ import (
 func errorOf(t *testing.T, cfg Config) *exporter.UploadError {
 	t.Helper()
 	c := newClient(t, cfg)
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // a DNS server may lose a question, which is repeated after 5 s
 	defer cancel()
 	if err := c.Start(ctx); err != nil {
 		t.Fatal(err)
@@ -64,6 +64,7 @@ func hintOf(err error) string {
 // differently fails here.
 func TestWrongAddress(t *testing.T) {
 	r := receivertest.Start(t)
+	google, _ := grpcServer(t)
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
 	secure := httptest.NewTLSServer(http.NotFoundHandler())
@@ -88,10 +89,12 @@ func TestWrongAddress(t *testing.T) {
 		{"no such host", "http/protobuf", "http://collector.invalid:4318", exporter.Unreachable, "no such host", "is http://collector.invalid:4318/v1/traces the right"},
 		{"HTTP port", "grpc", plain.URL, exporter.Unreachable, "speaks HTTP, not gRPC", "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"},
 		{"HTTP port of a receiver", "grpc", r.HTTPEndpoint(), exporter.Unreachable, "speaks HTTP, not gRPC", "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"},
-		{"gRPC port", "http/protobuf", r.GRPCEndpoint(), exporter.Unreachable, "speaks gRPC, not HTTP", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"},
-		{"no TLS there", "grpc", tlsOf(r.GRPCEndpoint()), exporter.Unreachable, "does not speak TLS", "try http://"},
+		{"gRPC port", "http/protobuf", google, exporter.Unreachable, "speaks gRPC, not HTTP", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"},
+		{"gRPC port of a receiver", "http/protobuf", r.GRPCEndpoint(), exporter.Unreachable, "speaks gRPC, not HTTP", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"},
+		{"no TLS there", "grpc", tlsOf(google), exporter.Unreachable, "does not speak TLS", "try http://"},
+		{"no TLS at a receiver", "grpc", tlsOf(r.GRPCEndpoint()), exporter.Unreachable, "does not speak TLS", "try http://"},
 		{"no TLS there", "http/protobuf", tlsOf(r.HTTPEndpoint()), exporter.Unreachable, "does not speak TLS", "try http://"},
-		{"gRPC port, and no TLS", "http/protobuf", tlsOf(r.GRPCEndpoint()), exporter.Unreachable, "does not speak TLS", "try http://"},
+		{"gRPC port, and no TLS", "http/protobuf", tlsOf(google), exporter.Unreachable, "does not speak TLS", "try http://"},
 		{"TLS there", "grpc", plainOf(secure.URL), exporter.Unreachable, "closed the connection", "and scheme?"},
 		{"TLS there", "http/protobuf", plainOf(secure.URL), exporter.Unreachable, "wants TLS", "try https://"},
 		{"not gRPC", "grpc", secure.URL, exporter.Unreachable, "", ""},
@@ -104,7 +107,7 @@ func TestWrongAddress(t *testing.T) {
 			}
 			failed := errorOf(t, Config{Protocol: tt.protocol, Endpoint: tt.endpoint})
 			if failed == nil || failed.Verdict != tt.verdict {
-				t.Fatalf("got %s, want verdict %d", verdictOf(failed), tt.verdict)
+				t.Fatalf("got %s (%v), want verdict %d", verdictOf(failed), failed, tt.verdict)
 			}
 			t.Logf("%v; hint: %s", failed, hintOf(failed))
 			if got := failed.Error(); !strings.Contains(got, tt.cause) {
@@ -228,9 +231,7 @@ func TestHeadersAreSent(t *testing.T) {
 // sink runs in a process of its own: a collector that reads and forgets.
 func sink() {
 	r, err := receiver.Start(receiver.Config{
-		Handle: func(context.Context, *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
-			return nil, nil
-		},
+		Handle: func(context.Context, []*tracepb.ResourceSpans) (none receiver.Rejected, err error) { return },
 	})
 	if err != nil {
 		panic(err)

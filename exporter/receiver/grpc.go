@@ -1,71 +1,54 @@
 package receiver
 
 import (
-	"context"
+	"net/http"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/encoding"
-	_ "google.golang.org/grpc/encoding/gzip" // clients may compress
-	"google.golang.org/grpc/encoding/proto"
-	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/mem"
-	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/spantee/spantee/exporter/internal/partial"
+	"github.com/spantee/spantee/exporter/internal/unary"
 )
 
-func (s *service) grpcServer() *grpc.Server {
-	server := grpc.NewServer(
-		grpc.ConnectionTimeout(headerTimeout),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout}),
-		grpc.ForceServerCodecV2(rawCodec{encoding.GetCodecV2(proto.Name)}),
-	)
-	server.RegisterService(&grpc.ServiceDesc{
-		ServiceName: "opentelemetry.proto.collector.trace.v1.TraceService",
-		HandlerType: (*any)(nil),
-		Methods:     []grpc.MethodDesc{{MethodName: "Export", Handler: s.method(s.export)}},
-	}, s)
+// maxMessage is the default of gRPC's own servers, packed and unpacked.
+const maxMessage = 4 << 20
+
+// grpcHandler serves OTLP/gRPC.
+func (s *service) grpcHandler() http.Handler {
+	methods := map[string]operation{tracesMethod: s.export}
 	if s.Open != nil {
-		server.RegisterService(&grpc.ServiceDesc{
-			ServiceName: openService,
-			HandlerType: (*any)(nil),
-			Methods:     []grpc.MethodDesc{{MethodName: "Open", Handler: s.method(s.open)}},
-		}, s)
+		methods[OpenMethod] = s.open
 	}
-	return server
-}
-
-// method does what generated code does, except that a request is weighed
-// before it is decoded.
-func (s *service) method(do operation) grpc.MethodHandler {
-	return func(_ any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-		var raw rawRequest
-		if err := read(&raw); err != nil {
-			return nil, err
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !unary.IsRequest(r) {
+			w.Header().Set("Upgrade", "h2c")
+			http.Error(w, "this port is for gRPC", http.StatusUpgradeRequired)
+			return
 		}
-		req, done, err := s.decode(ctx, raw, "")
+		do := methods[r.URL.Path]
+		if do == nil {
+			unary.Refuse(w, status.Newf(codes.Unimplemented, "unknown method %s", r.URL.Path))
+			return
+		}
+		answer, err := s.handleGRPC(r, do)
 		if err != nil {
-			return nil, err
+			unary.Refuse(w, status.Convert(err))
+			return
 		}
-		defer done()
-		source := ""
-		if md, ok := metadata.FromIncomingContext(ctx); ok {
-			if v := md.Get(SourceHeader); len(v) > 0 {
-				source = v[0]
-			}
-		}
-		return do(ctx, source, req)
-	}
+		unary.Respond(w, answer.Append(nil))
+	})
 }
 
-// A rawRequest is one that is not decoded yet.
-type rawRequest []byte
-
-// A rawCodec leaves requests encoded.
-type rawCodec struct{ encoding.CodecV2 }
-
-func (c rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
-	if raw, ok := v.(*rawRequest); ok {
-		*raw = data.Materialize()
-		return nil
+func (s *service) handleGRPC(r *http.Request, do operation) (partial.Success, error) {
+	length, packed, err := unary.ReadPrefix(r)
+	if err != nil {
+		return partial.Success{}, err
 	}
-	return c.CodecV2.Unmarshal(data, v)
+	if length > maxMessage { // worded as by gRPC's own servers: clients look for these words
+		return partial.Success{}, status.Errorf(codes.ResourceExhausted, "grpc: received message larger than max (%d vs. %d)", length, maxMessage)
+	}
+	return s.handle(r, body{
+		ReadCloser: http.MaxBytesReader(nil, r.Body, length), size: length, limit: maxMessage,
+		encoding: typeProtobuf, packed: packed, tooLarge: codes.ResourceExhausted,
+	}, do)
 }

@@ -1,16 +1,13 @@
 package receiver
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
-	"fmt"
 	"mime"
 	"net/http"
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -18,7 +15,7 @@ import (
 )
 
 // maxBody is what the OpenTelemetry Collector takes in a request over HTTP,
-// unpacked. Over gRPC the limit is gRPC's own, 4 MiB.
+// unpacked.
 const maxBody = 20 << 20
 
 const maxHeader = 64 << 10
@@ -50,8 +47,7 @@ func (s *service) answer(w http.ResponseWriter, r *http.Request, do operation) {
 		http.Error(w, "use "+typeProtobuf+" or "+typeJSON, http.StatusUnsupportedMediaType)
 		return
 	}
-	reply := func(code int, m proto.Message) {
-		b, err := marshal(m)
+	reply := func(code int, b []byte, err error) {
 		if err != nil { // a message of the handler's that is not UTF-8
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -60,63 +56,26 @@ func (s *service) answer(w http.ResponseWriter, r *http.Request, do operation) {
 		w.WriteHeader(code)
 		_, _ = w.Write(b) // the client may be gone
 	}
-
-	fail := func(err error) {
+	answer, err := s.handle(r, body{
+		ReadCloser: http.MaxBytesReader(w, r.Body, maxBody), size: r.ContentLength, limit: maxBody,
+		encoding: encoding, packed: r.Header.Get("Content-Encoding"), tooLarge: codes.InvalidArgument,
+	}, do)
+	switch {
+	case err != nil:
 		st := status.Convert(err)
-		reply(httpCode(st.Code()), st.Proto())
-	}
-	// A body that is big, or may be, waits its turn before it is read.
-	if r.ContentLength < 0 || r.ContentLength > bigCost || r.Header.Get("Content-Encoding") != "" {
-		done, err := takeTurn(r.Context(), s.body)
-		if err != nil {
-			fail(err)
-			return
-		}
-		defer done()
-	}
-	b, err := readBody(w, r)
-	if err != nil {
-		fail(status.Error(codes.InvalidArgument, err.Error()))
-		return
-	}
-	req, done, err := s.decode(r.Context(), b, encoding)
-	if err != nil {
-		fail(err)
-		return
-	}
-	defer done()
-	resp, err := do(r.Context(), r.Header.Get(SourceHeader), req)
-	if err != nil {
-		fail(err)
-		return
-	}
-	reply(http.StatusOK, resp)
-}
-
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	body := http.MaxBytesReader(w, r.Body, maxBody)
-	switch v := r.Header.Get("Content-Encoding"); v {
-	case "":
-	case "gzip":
-		unpacked, err := gzip.NewReader(body)
-		if err != nil {
-			return nil, err
-		}
-		body = http.MaxBytesReader(w, unpacked, maxBody)
+		b, err := marshal(st.Proto())
+		reply(httpCode(st.Code()), b, err)
+	case encoding == typeJSON:
+		b, err := answer.JSON()
+		reply(http.StatusOK, b, err)
 	default:
-		return nil, fmt.Errorf("unknown content encoding %q", v)
+		reply(http.StatusOK, answer.Append(nil), nil)
 	}
-	var b bytes.Buffer
-	if r.ContentLength > 0 && r.ContentLength <= maxBody {
-		b.Grow(int(r.ContentLength) + bytes.MinRead) // a buffer that grows leaves its former selves to the collector
-	}
-	_, err := b.ReadFrom(body)
-	return b.Bytes(), err
 }
 
 // unmarshalJSON leaves OTLP's JSON, which is not quite protobuf's, to the
 // collector's own code.
-func unmarshalJSON(b []byte, req *coltracepb.ExportTraceServiceRequest) error {
+func unmarshalJSON(b []byte, req *tracepb.TracesData) error {
 	traces, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(b)
 	if err != nil {
 		return err

@@ -12,9 +12,9 @@ import (
 	"sync"
 	"time"
 
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/grpc"
+
+	"github.com/spantee/spantee/exporter/internal/unary"
 )
 
 // Off is the address of a protocol that is not served.
@@ -26,8 +26,8 @@ type Config struct {
 
 	// Handle is required. It is called for every request, by several goroutines at
 	// once. Its error is returned to the client: a gRPC status unchanged, any other
-	// error as Internal. A nil response means that everything was accepted.
-	Handle func(context.Context, *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error)
+	// error as Internal.
+	Handle func(context.Context, []*tracepb.ResourceSpans) (Rejected, error)
 
 	// Open is called with the spans that a process, named by source, has open. If
 	// Open is nil, such requests are refused, as by any collector.
@@ -37,12 +37,17 @@ type Config struct {
 	MaxCost int
 }
 
+// Rejected is what was not accepted of a request; zero for nothing.
+type Rejected struct {
+	Spans   int64
+	Message string // why, or a warning
+}
+
 // A Receiver listens until Close.
 type Receiver struct {
 	grpcAddr, httpAddr net.Addr
-	grpcServer         *grpc.Server
-	httpServer         *http.Server
-	cancel             context.CancelFunc // of the requests over HTTP
+	servers            []*http.Server
+	cancel             context.CancelFunc // of the requests
 	serving            sync.WaitGroup
 }
 
@@ -74,26 +79,33 @@ func Start(cfg Config) (*Receiver, error) {
 	}
 	s := newService(cfg)
 	r := &Receiver{cancel: cancel}
-	// Serve returns when Close is called, with an error that says so.
 	if grpcListener != nil {
 		r.grpcAddr = grpcListener.Addr()
-		r.grpcServer = s.grpcServer()
-		r.serving.Go(func() { _ = r.grpcServer.Serve(grpcListener) })
+		protocols := unary.Protocols()
+		protocols.SetHTTP1(true) // to say that the port is the wrong one
+		r.serve(ctx, grpcListener, s.grpcHandler(), protocols)
 	}
 	if httpListener != nil {
 		r.httpAddr = httpListener.Addr()
-		r.httpServer = &http.Server{
-			Handler:           s.handler(),
-			ReadHeaderTimeout: headerTimeout,
-			ReadTimeout:       bodyTimeout,
-			IdleTimeout:       idleTimeout,
-			MaxHeaderBytes:    maxHeader,
-			BaseContext:       func(net.Listener) context.Context { return ctx },
-			ErrorLog:          log.New(io.Discard, "", 0), // it would print to stderr
-		}
-		r.serving.Go(func() { _ = r.httpServer.Serve(httpListener) })
+		r.serve(ctx, httpListener, s.handler(), nil)
 	}
 	return r, nil
+}
+
+// serve serves in the background. Without protocols, it serves those of net/http.
+func (r *Receiver) serve(ctx context.Context, l net.Listener, h http.Handler, protocols *http.Protocols) {
+	server := &http.Server{
+		Handler:           h,
+		Protocols:         protocols,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       bodyTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ErrorLog:          log.New(io.Discard, "", 0), // it would print to stderr
+	}
+	r.servers = append(r.servers, server)
+	r.serving.Go(func() { _ = server.Serve(l) }) // returns when Close is called, with an error that says so
 }
 
 // listen returns nil for Off.
@@ -125,15 +137,12 @@ func endpoint(addr net.Addr) string {
 	return "http://" + addr.String()
 }
 
-// Close cancels the context of all HTTP requests being handled, and returns once
+// Close cancels the context of all requests being handled, and returns once
 // the listeners are closed.
 func (r *Receiver) Close() {
 	r.cancel()
-	if r.grpcServer != nil {
-		r.grpcServer.Stop()
-	}
-	if r.httpServer != nil {
-		_ = r.httpServer.Close()
+	for _, server := range r.servers {
+		_ = server.Close()
 	}
 	r.serving.Wait()
 }

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	_ "google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
 }
 
-type handler = func(context.Context, *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error)
+type handler = func(context.Context, []*tracepb.ResourceSpans) (Rejected, error)
 
 func start(t *testing.T, handle handler) *Receiver {
 	t.Helper()
@@ -40,9 +41,7 @@ func start(t *testing.T, handle handler) *Receiver {
 	return r
 }
 
-func takeAll(context.Context, *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
-	return nil, nil
-}
+func takeAll(context.Context, []*tracepb.ResourceSpans) (Rejected, error) { return Rejected{}, nil }
 
 // post sends body to r; encodings are its Content-Type and Content-Encoding.
 func post(t *testing.T, r *Receiver, body []byte, encodings ...string) (int, string) {
@@ -165,10 +164,10 @@ func TestPagesAreRefused(t *testing.T) {
 }
 
 func TestJSON(t *testing.T) {
-	var got *coltracepb.ExportTraceServiceRequest
-	r := start(t, func(_ context.Context, req *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
-		got = req
-		return &coltracepb.ExportTraceServiceResponse{PartialSuccess: &coltracepb.ExportTracePartialSuccess{RejectedSpans: 1}}, nil
+	var got []*tracepb.ResourceSpans
+	r := start(t, func(_ context.Context, spans []*tracepb.ResourceSpans) (Rejected, error) {
+		got = spans
+		return Rejected{Spans: 1}, nil
 	})
 	// From the example in the OTLP specification, with a link and an unknown field.
 	code, body := post(t, r, []byte(`{"resourceSpans": [{"scopeSpans": [{"unknown": {"a": [1]}, "spans": [{
@@ -191,7 +190,7 @@ func TestJSON(t *testing.T) {
 		Status:            &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: "late"},
 		Links:             []*tracepb.Span_Link{{TraceId: append(make([]byte, 15), 1), SpanId: append(make([]byte, 7), 2)}},
 	}}
-	if diff := cmp.Diff(want, got.ResourceSpans[0].ScopeSpans[0].Spans, protocmp.Transform()); diff != "" {
+	if diff := cmp.Diff(want, got[0].ScopeSpans[0].Spans, protocmp.Transform()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
@@ -239,9 +238,7 @@ func TestErrorsReachTheClient(t *testing.T) {
 		{errors.New("\xff"), codes.Internal, 500},
 	}
 	for _, tt := range tests {
-		r := start(t, func(context.Context, *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
-			return nil, tt.err
-		})
+		r := start(t, func(context.Context, []*tracepb.ResourceSpans) (Rejected, error) { return Rejected{}, tt.err })
 		if err := export(t, r, request(1)); status.Code(err) != tt.grpc {
 			t.Errorf("gRPC: %v, want %v", err, tt.grpc)
 		}
@@ -253,10 +250,10 @@ func TestErrorsReachTheClient(t *testing.T) {
 
 func TestCloseBreaksOffRequests(t *testing.T) {
 	handling := make(chan bool, 2)
-	r := start(t, func(ctx context.Context, _ *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
+	r := start(t, func(ctx context.Context, _ []*tracepb.ResourceSpans) (Rejected, error) {
 		handling <- true
 		<-ctx.Done()
-		return nil, ctx.Err()
+		return Rejected{}, ctx.Err()
 	})
 	answers := make(chan error, 2)
 	go func() {

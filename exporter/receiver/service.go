@@ -1,14 +1,21 @@
 package receiver
 
 import (
+	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter/internal/partial"
 )
 
 // A service is what both protocols do with a request.
@@ -28,11 +35,10 @@ const bigCost = 2 << 20
 // Paths and methods. Only a spantee viewer serves those for open spans; any other
 // backend answers that they do not exist.
 const (
-	tracesPath = "/v1/traces"
-	OpenPath   = "/spantee/v1/open"
-	OpenMethod = "/" + openService + "/Open"
-
-	openService = "spantee.viewer.v1.Viewer"
+	tracesPath   = "/v1/traces"
+	tracesMethod = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+	OpenPath     = "/spantee/v1/open"
+	OpenMethod   = "/spantee.viewer.v1.Viewer/Open"
 
 	// SourceHeader names the process whose spans are open.
 	SourceHeader = "spantee-source"
@@ -52,27 +58,83 @@ func (s *service) handler() http.Handler {
 	return mux
 }
 
-// An operation handles a request from a source.
-type operation func(ctx context.Context, source string, req *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error)
+// An operation handles the spans of a request from a source.
+type operation func(ctx context.Context, source string, spans []*tracepb.ResourceSpans) (partial.Success, error)
 
-func (s *service) export(ctx context.Context, _ string, req *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
-	resp, err := s.Handle(ctx, req)
+func (s *service) export(ctx context.Context, _ string, spans []*tracepb.ResourceSpans) (partial.Success, error) {
+	rejected, err := s.Handle(ctx, spans)
 	if err != nil {
-		return nil, toStatus(err).Err()
+		return partial.Success{}, toStatus(err).Err()
 	}
-	if resp == nil {
-		resp = new(coltracepb.ExportTraceServiceResponse)
-	}
-	return resp, nil
+	return partial.Success{Rejected: rejected.Spans, Message: rejected.Message}, nil
 }
 
-func (s *service) open(_ context.Context, source string, req *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
-	s.Open(source, req.GetResourceSpans())
-	return new(coltracepb.ExportTraceServiceResponse), nil
+func (s *service) open(_ context.Context, source string, spans []*tracepb.ResourceSpans) (partial.Success, error) {
+	s.Open(source, spans)
+	return partial.Success{}, nil
+}
+
+// A body is that of a request.
+type body struct {
+	io.ReadCloser
+	size     int64 // -1 if it is not known
+	limit    int64 // packed and unpacked
+	encoding string
+	packed   string     // how: gzip, or "" if it is not
+	tooLarge codes.Code // of the answer to one over the limit
+}
+
+// handle reads and handles a request. Its error is a gRPC status.
+func (s *service) handle(r *http.Request, b body, do operation) (partial.Success, error) {
+	// A body that is big, or may be, waits its turn before it is read.
+	if b.size < 0 || b.size > bigCost || b.packed != "" {
+		done, err := takeTurn(r.Context(), s.body)
+		if err != nil {
+			return partial.Success{}, err
+		}
+		defer done()
+	}
+	request, err := b.read()
+	if _, over := errors.AsType[*http.MaxBytesError](err); over {
+		return partial.Success{}, status.Error(b.tooLarge, err.Error())
+	}
+	if err != nil {
+		return partial.Success{}, status.Error(codes.InvalidArgument, err.Error())
+	}
+	spans, done, err := s.decode(r.Context(), request, b.encoding)
+	if err != nil {
+		return partial.Success{}, err
+	}
+	defer done()
+	return do(r.Context(), r.Header.Get(SourceHeader), spans)
+}
+
+// read reads and unpacks a body.
+func (b body) read() ([]byte, error) {
+	switch b.packed {
+	case "":
+	case "gzip":
+		unpacked, err := gzip.NewReader(b)
+		if err != nil {
+			return nil, err
+		}
+		b.ReadCloser = http.MaxBytesReader(nil, unpacked, b.limit)
+	default:
+		return nil, fmt.Errorf("unknown content encoding %q", b.packed)
+	}
+	var all bytes.Buffer
+	if b.size > 0 && b.size <= b.limit {
+		all.Grow(int(b.size) + bytes.MinRead) // a buffer that grows leaves its former selves to the collector
+	}
+	_, err := all.ReadFrom(b)
+	if err == nil && b.packed == "" && b.size > int64(all.Len()) {
+		err = io.ErrUnexpectedEOF
+	}
+	return all.Bytes(), err
 }
 
 // decode decodes a request that fits. Call done once nothing refers to it.
-func (s *service) decode(ctx context.Context, b []byte, encoding string) (req *coltracepb.ExportTraceServiceRequest, done func(), err error) {
+func (s *service) decode(ctx context.Context, b []byte, encoding string) (spans []*tracepb.ResourceSpans, done func(), err error) {
 	var took int
 	if encoding == typeJSON {
 		took = jsonCost(b)
@@ -88,7 +150,7 @@ func (s *service) decode(ctx context.Context, b []byte, encoding string) (req *c
 			return nil, nil, err
 		}
 	}
-	req = new(coltracepb.ExportTraceServiceRequest)
+	req := new(tracepb.TracesData) // encoded as an ExportTraceServiceRequest is
 	if encoding == typeJSON {
 		err = unmarshalJSON(b, req)
 	} else {
@@ -98,7 +160,7 @@ func (s *service) decode(ctx context.Context, b []byte, encoding string) (req *c
 		done()
 		return nil, nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	return req, done, nil
+	return req.ResourceSpans, done, nil
 }
 
 // takeTurn waits until no other big request holds the turn. Call done to release

@@ -1,7 +1,6 @@
 package spool
 
 import (
-	colmetricpb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	metricpb "go.opentelemetry.io/proto/otlp/metrics/v1"
 	"google.golang.org/protobuf/proto"
 )
@@ -16,7 +15,7 @@ type MetricsRequest struct {
 // readMetrics reads a request of metrics. One without data points is not from this
 // package.
 func readMetrics(b []byte) (MetricsRequest, error) {
-	request := new(colmetricpb.ExportMetricsServiceRequest)
+	request := new(metricpb.MetricsData) // encoded as the request is
 	if proto.Unmarshal(b, request) != nil {
 		return MetricsRequest{}, errCorrupt
 	}

@@ -15,16 +15,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/spantee/spantee/exporter/internal/unary"
 	"github.com/spantee/spantee/exporter/receiver"
 )
 
@@ -35,8 +31,8 @@ type Feed struct {
 	endpoint  string // with scheme and port
 	userAgent string
 	source    string
-	conn      Conn // nil for HTTP
-	client    *http.Client
+	overGRPC  bool
+	conn      Conn
 
 	latest chan []*tracepb.ResourceSpans // the newest that was not sent yet
 	over   atomic.Bool                   // another backend is there
@@ -55,10 +51,18 @@ const (
 
 var errNoViewer = errors.New("the endpoint is not a spantee viewer")
 
-// A Conn is a gRPC connection, or a share in one.
+// A Conn is a connection to the endpoint, or a share in one.
 type Conn interface {
-	grpc.ClientConnInterface
+	unary.Client
 	Close() error
+}
+
+// An ownConn is a connection that is not shared.
+type ownConn struct{ *http.Client }
+
+func (c ownConn) Close() error {
+	c.CloseIdleConnections()
+	return nil
 }
 
 // NewFeed returns a Feed for the trace exporter's endpoint, or nil if no viewer can
@@ -95,18 +99,17 @@ func newFeed(endpoint string, overGRPC bool, userAgent string, conn Conn) *Feed 
 	if err != nil || u.Scheme != "http" || !isLoopback(u.Hostname()) {
 		return nil
 	}
-	base := "http://" + u.Host + strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1/traces")
-	f := &Feed{endpoint: base, userAgent: userAgent, source: fmt.Sprintf("%016x", rand.Uint64()), latest: make(chan []*tracepb.ResourceSpans, 1)}
-	switch {
-	case overGRPC && conn != nil:
-		f.conn = conn
-	case overGRPC:
-		f.conn, err = grpc.NewClient("passthrough:///"+u.Host, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent(userAgent))
-		if err != nil {
-			return nil
+	base := "http://" + u.Host
+	if !overGRPC {
+		base += strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1/traces")
+	}
+	f := &Feed{endpoint: base, userAgent: userAgent, source: fmt.Sprintf("%016x", rand.Uint64()), overGRPC: overGRPC, conn: conn, latest: make(chan []*tracepb.ResourceSpans, 1)}
+	if f.conn == nil {
+		transport := &http.Transport{MaxIdleConns: 1, IdleConnTimeout: time.Minute}
+		if overGRPC {
+			transport.Protocols = unary.Protocols()
 		}
-	default:
-		f.client = &http.Client{Timeout: feedTimeout, Transport: &http.Transport{MaxIdleConns: 1, IdleConnTimeout: time.Minute}}
+		f.conn = ownConn{&http.Client{Transport: transport}}
 	}
 	return f
 }
@@ -148,11 +151,7 @@ func (f *Feed) Close() {
 	}
 	f.cancel()
 	f.done.Wait()
-	if f.conn != nil {
-		_ = f.conn.Close()
-	} else {
-		f.client.CloseIdleConnections()
-	}
+	_ = f.conn.Close()
 }
 
 // run sends until another backend answers. While nobody listens, a viewer may still
@@ -200,22 +199,15 @@ func (f *Feed) sayGoodbye() {
 func (f *Feed) send(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
 	defer cancel()
-	var req proto.Message = new(emptypb.Empty) // is faster to prepare, and the same on the wire
-	var reply emptypb.Empty                    // whatever a viewer says about the spans
+	var body []byte
 	if len(spans) > 0 {
-		req = &coltracepb.ExportTraceServiceRequest{ResourceSpans: spans}
-	}
-	if f.conn != nil {
-		ctx = metadata.AppendToOutgoingContext(ctx, receiver.SourceHeader, f.source)
-		err := f.conn.Invoke(ctx, receiver.OpenMethod, req, &reply)
-		if err != nil && isRefusal(status.Code(err)) {
-			return errNoViewer
+		var err error
+		if body, err = proto.Marshal(&tracepb.TracesData{ResourceSpans: spans}); err != nil { // encoded as a request is
+			return err
 		}
-		return err
 	}
-	body, err := proto.Marshal(req)
-	if err != nil {
-		return err
+	if f.overGRPC {
+		return f.call(ctx, body)
 	}
 	post, err := http.NewRequestWithContext(ctx, http.MethodPost, f.endpoint+receiver.OpenPath, bytes.NewReader(body))
 	if err != nil {
@@ -224,7 +216,7 @@ func (f *Feed) send(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	post.Header.Set("Content-Type", "application/x-protobuf")
 	post.Header.Set("User-Agent", f.userAgent)
 	post.Header.Set(receiver.SourceHeader, f.source)
-	resp, err := f.client.Do(post)
+	resp, err := f.conn.Do(post)
 	if err != nil {
 		return err
 	}
@@ -239,11 +231,27 @@ func (f *Feed) send(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	return errNoViewer
 }
 
-// isRefusal reports whether a code is the answer of a backend. Other codes come
+// call sends encoded spans over gRPC.
+func (f *Feed) call(ctx context.Context, body []byte) error {
+	_, err := unary.Call(ctx, f.conn, unary.Request{
+		URL: f.endpoint + receiver.OpenMethod, UserAgent: f.userAgent,
+		Metadata: map[string]string{receiver.SourceHeader: f.source}, Message: body,
+	})
+	if _, ok := errors.AsType[*unary.HTTPError](err); ok || isRefusal(err) {
+		return errNoViewer
+	}
+	return err
+}
+
+// isRefusal reports whether an error is the answer of a backend. Other errors come
 // from the network, and are temporary.
-func isRefusal(c codes.Code) bool {
-	switch c {
-	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.InvalidArgument, codes.ResourceExhausted:
+func isRefusal(err error) bool {
+	st, ok := status.FromError(err)
+	if !ok {
+		return false
+	}
+	switch st.Code() {
+	case codes.OK, codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.InvalidArgument, codes.ResourceExhausted:
 		return false
 	}
 	return true

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -55,7 +55,7 @@ func (s *Store) SendTo(ctx context.Context, page string) error {
 				size += proto.Size(spans[n].Span)
 				n++
 			}
-			if err := post(ctx, page, &coltracepb.ExportTraceServiceRequest{ResourceSpans: grouped(spans[:n])}); err != nil {
+			if err := post(ctx, page, &tracepb.TracesData{ResourceSpans: grouped(spans[:n])}); err != nil {
 				return err
 			}
 			spans = spans[n:]

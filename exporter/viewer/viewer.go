@@ -25,7 +25,6 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize/english"
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -168,14 +167,12 @@ func (v *Viewer) HTTPEndpoint() string { return v.receiver.HTTPEndpoint() }
 
 // receive handles a request. The spans are in memory before the file is written,
 // which may fail.
-func (v *Viewer) receive(ctx context.Context, req *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
-	rejected := v.take(ctx, req.GetResourceSpans())
+func (v *Viewer) receive(ctx context.Context, spans []*tracepb.ResourceSpans) (receiver.Rejected, error) {
+	rejected := v.take(ctx, spans)
 	if rejected == 0 {
-		return nil, nil
+		return receiver.Rejected{}, nil
 	}
-	return &coltracepb.ExportTraceServiceResponse{PartialSuccess: &coltracepb.ExportTracePartialSuccess{
-		RejectedSpans: int64(rejected), ErrorMessage: "spans without a valid id, or with text that is not UTF-8",
-	}}, nil
+	return receiver.Rejected{Spans: int64(rejected), Message: "spans without a valid id, or with text that is not UTF-8"}, nil
 }
 
 // Take adds spans from this process, as if they were received.
@@ -239,7 +236,7 @@ func endLine(f *os.File) error {
 }
 
 func (v *Viewer) writeFile(ctx context.Context, spans []*tracepb.ResourceSpans) error {
-	request, err := proto.Marshal(&coltracepb.ExportTraceServiceRequest{ResourceSpans: spans})
+	request, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	metricpb "go.opentelemetry.io/proto/otlp/metrics/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	"google.golang.org/grpc"
+	_ "google.golang.org/grpc/encoding/gzip" // clients may compress
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter/receiver/receivertest"

@@ -4,7 +4,6 @@ package receivertest
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter/receiver"
@@ -28,7 +26,6 @@ type Receiver struct {
 	changed  chan struct{}      // closed, and replaced, when something came or was taken
 	attempts int
 	largest  int
-	agent    string // user agent of the last request over gRPC
 	taken    []*coltracepb.ExportTraceServiceRequest
 	respond  func(context.Context, int) (*coltracepb.ExportTraceServiceResponse, error)
 }
@@ -128,13 +125,11 @@ func (r *Receiver) set(f func(context.Context, int) (*coltracepb.ExportTraceServ
 	r.attempts, r.respond = 0, f
 }
 
-func (r *Receiver) handle(ctx context.Context, req *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
+func (r *Receiver) handle(ctx context.Context, spans []*tracepb.ResourceSpans) (receiver.Rejected, error) {
+	req := &coltracepb.ExportTraceServiceRequest{ResourceSpans: spans}
 	r.mu.Lock()
 	r.attempts++
 	n, respond := r.attempts, r.respond
-	if md, ok := metadata.FromIncomingContext(ctx); ok {
-		r.agent = strings.Join(md.Get("user-agent"), ", ")
-	}
 	r.largest = max(r.largest, proto.Size(req))
 	r.broadcast()
 	r.mu.Unlock()
@@ -143,14 +138,15 @@ func (r *Receiver) handle(ctx context.Context, req *coltracepb.ExportTraceServic
 	if respond != nil {
 		var err error
 		if resp, err = respond(ctx, n); err != nil {
-			return nil, err
+			return receiver.Rejected{}, err
 		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.taken = append(r.taken, req)
 	r.broadcast()
-	return resp, nil
+	rejected := resp.GetPartialSuccess()
+	return receiver.Rejected{Spans: rejected.GetRejectedSpans(), Message: rejected.GetErrorMessage()}, nil
 }
 
 func (r *Receiver) broadcast() {
@@ -183,13 +179,6 @@ func Await(t testing.TB, mu sync.Locker, changed *chan struct{}, ok func() bool)
 			t.Fatal("what was awaited did not arrive")
 		}
 	}
-}
-
-// UserAgent returns the user agent of the last request over gRPC.
-func (r *Receiver) UserAgent() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.agent
 }
 
 // Attempts returns how many requests were received since the last change of

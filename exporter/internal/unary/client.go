@@ -1,0 +1,181 @@
+package unary
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// A Request is a request for a unary method.
+type Request struct {
+	URL       string // of the method
+	UserAgent string
+	Metadata  map[string]string // names in lower case
+	Message   []byte            // in wire format
+	Encoding  string            // how Message is compressed: gzip, or "" if it is not
+}
+
+// A Client is an [http.Client] or something that shares one. It must speak only HTTP/2,
+// see [Protocols].
+type Client interface {
+	Do(*http.Request) (*http.Response, error)
+}
+
+// An HTTPError is an answer that does not come from a gRPC server, but for example from
+// a proxy.
+type HTTPError struct {
+	Response *http.Response
+	Body     []byte // the first maxAnswer bytes
+}
+
+func (e *HTTPError) Error() string { return e.Response.Status }
+
+// maxAnswer is how much of an answer is read.
+const maxAnswer = 64 << 10
+
+// Call sends a request, and returns the encoded message of the response. Nobody reads
+// r.Message any more once Call has returned without an error.
+//
+// The error is a gRPC status from the server, an *[HTTPError], or an error from the
+// client.
+func Call(ctx context.Context, client Client, r Request) ([]byte, error) {
+	sent := &uses{freed: make(chan struct{}, 1)}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL, r.body(sent))
+	if err != nil {
+		return nil, err
+	}
+	req.ContentLength = prefixSize + int64(len(r.Message))
+	req.GetBody = func() (io.ReadCloser, error) { return r.body(sent), nil }
+	r.setHeaders(ctx, req.Header)
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	message, err := readResponse(resp)
+	if err != nil {
+		return nil, err
+	}
+	return message, sent.wait(ctx)
+}
+
+func (r *Request) setHeaders(ctx context.Context, h http.Header) {
+	for name, value := range r.Metadata {
+		if strings.HasSuffix(name, "-bin") {
+			value = base64.RawStdEncoding.EncodeToString([]byte(value))
+		}
+		h.Set(name, value)
+	}
+	h.Set("User-Agent", r.UserAgent)
+	h.Set("Content-Type", contentType)
+	h.Set("Te", "trailers")
+	if r.Encoding != "" {
+		h.Set("Grpc-Encoding", r.Encoding)
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		left := max(time.Until(deadline).Milliseconds(), 1)
+		h.Set("Grpc-Timeout", fmt.Sprintf("%dm", min(left, 99_999_999))) // eight digits are allowed
+	}
+}
+
+// readResponse returns the message of a response.
+func readResponse(resp *http.Response) ([]byte, error) {
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err == nil {
+		_, err = io.Copy(io.Discard, resp.Body) // the status comes last
+	}
+	if resp.StatusCode != http.StatusOK || !isGRPC(resp.Header) {
+		return nil, &HTTPError{resp, b}
+	}
+	st := readStatus(resp.Trailer)
+	if st == nil {
+		st = readStatus(resp.Header) // of a response without a message
+	}
+	switch {
+	case st != nil && st.Code() != codes.OK:
+		return nil, st.Err()
+	case err != nil:
+		return nil, err
+	case st == nil:
+		return nil, status.Error(codes.Unavailable, "the server broke off its answer")
+	case len(b) < prefixSize || b[0] != 0:
+		return nil, status.Error(codes.Internal, "the server's answer has no message, or a compressed one")
+	}
+	return b[prefixSize:], nil
+}
+
+// body returns a reader of the message, with its prefix.
+func (r *Request) body(of *uses) *body {
+	of.n.Add(1)
+	return &body{prefix: prefixOf(len(r.Message), r.Encoding != ""), message: r.Message, of: of}
+}
+
+type body struct {
+	prefix  [prefixSize]byte
+	message []byte
+	read    int // of both
+	of      *uses
+	closed  atomic.Bool
+}
+
+func (b *body) Read(p []byte) (n int, err error) {
+	if b.closed.Load() {
+		return 0, errors.New("unary: read of a closed body")
+	}
+	if b.read < prefixSize {
+		n = copy(p, b.prefix[b.read:])
+	}
+	b.read += n
+	if b.read >= prefixSize {
+		more := copy(p[n:], b.message[b.read-prefixSize:])
+		n, b.read = n+more, b.read+more
+	}
+	if b.read == prefixSize+len(b.message) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// Close is called when the client does not read the body any more, which may be after
+// the response has come.
+func (b *body) Close() error {
+	if !b.closed.Swap(true) {
+		b.of.free()
+	}
+	return nil
+}
+
+// uses counts the bodies that read the same message: a client may send it again over
+// another connection.
+type uses struct {
+	n     atomic.Int32
+	freed chan struct{}
+}
+
+func (u *uses) free() {
+	u.n.Add(-1)
+	select {
+	case u.freed <- struct{}{}:
+	default:
+	}
+}
+
+func (u *uses) wait(ctx context.Context) error {
+	for u.n.Load() > 0 {
+		select {
+		case <-u.freed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
