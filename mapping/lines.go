@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"bytes"
+	"runtime"
 	"slices"
 )
 
@@ -75,9 +76,21 @@ func (l *lines) add(p []byte) {
 		return
 	}
 	if len(p) > cap(l.buf)-len(l.buf) { // double it: append alone would copy megabytes again and again
-		l.buf = slices.Grow(l.buf, min(max(len(p), len(l.buf)), l.max-len(l.buf)))
+		l.buf = grow(l.buf, min(max(len(p), len(l.buf)), l.max-len(l.buf)))
 	}
 	l.buf = append(l.buf, p...)
+}
+
+// grow returns a copy of b with room for n bytes more. It lets go of the processor
+// between pieces: a goroutine that copies cannot be stopped, and while it copies
+// megabytes, the garbage collector spins.
+func grow(b []byte, n int) []byte {
+	bigger := make([]byte, 0, len(b)+n)
+	for piece := range slices.Chunk(b, 256<<10) {
+		bigger = append(bigger, piece...)
+		runtime.Gosched()
+	}
+	return bigger
 }
 
 func (l *lines) flush() {
