@@ -14,7 +14,7 @@ import (
 type connection struct {
 	settings *Settings
 	http     http.Client
-	server   atomic.Pointer[listener] // over gRPC, at the other end; nil before it is dialled
+	dialled  atomic.Pointer[watchedConn] // to the gRPC server that was dialled last; nil until it answers
 	users    atomic.Int32
 }
 

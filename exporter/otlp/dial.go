@@ -1,15 +1,10 @@
 package otlp
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"crypto/tls"
-	"encoding/base64"
 	"fmt"
 	"net"
-	"net/http"
-	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,19 +14,19 @@ import (
 
 // dial connects to a gRPC server.
 func (c *connection) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	c.server.Store(nil)
+	c.dialled.Store(nil)
 	conn, err := c.settings.dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	l := &listener{Conn: conn, heard: make(chan struct{})}
-	c.server.Store(l)
-	return l, nil
+	w := &watchedConn{Conn: conn, heard: make(chan struct{})}
+	c.dialled.Store(w)
+	return w, nil
 }
 
-// A listener is a connection that keeps the first bytes that the server has sent. They
+// A watchedConn is a connection that keeps the first bytes that the server has sent. They
 // show what kind of server it is; the errors of net/http do not.
-type listener struct {
+type watchedConn struct {
 	net.Conn
 	once    sync.Once
 	heard   chan struct{} // closed once the server has sent first, or nothing
@@ -39,14 +34,14 @@ type listener struct {
 	closing atomic.Bool
 }
 
-func (l *listener) Read(p []byte) (int, error) {
-	n, err := l.Conn.Read(p)
-	l.once.Do(func() {
-		l.first = bytes.Clone(p[:min(n, 8)])
-		close(l.heard)
+func (w *watchedConn) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p)
+	w.once.Do(func() {
+		w.first = bytes.Clone(p[:min(n, 8)])
+		close(w.heard)
 	})
-	if l.closing.Load() {
-		l.Conn.Close()
+	if w.closing.Load() {
+		_ = w.Conn.Close()
 	}
 	return n, err
 }
@@ -54,13 +49,13 @@ func (l *listener) Read(p []byte) (int, error) {
 // Close leaves a server that has sent nothing some time to do so: a server of another
 // protocol may close the connection while net/http still writes, and after that
 // net/http would not read its answer. There is always a goroutine in Read.
-func (l *listener) Close() error {
+func (w *watchedConn) Close() error {
 	select {
-	case <-l.heard:
-		return l.Conn.Close()
+	case <-w.heard:
+		return w.Conn.Close()
 	default:
-		l.closing.Store(true)
-		return l.Conn.SetReadDeadline(time.Now().Add(lastWords))
+		w.closing.Store(true)
+		return w.SetReadDeadline(time.Now().Add(lastWords))
 	}
 }
 
@@ -68,24 +63,24 @@ func (l *listener) Close() error {
 const lastWords = 100 * time.Millisecond
 
 // notGRPC says why a request failed, if the server does not speak gRPC, or not to this
-// client. Otherwise it returns nil.
+// client. Otherwise it returns niw.
 func (c *connection) notGRPC(ctx context.Context) error {
-	l := c.server.Load()
-	if l == nil { // dialling has failed
+	w := c.dialled.Load()
+	if w == nil { // dialling has failed
 		return nil
 	}
 	select {
-	case <-l.heard:
+	case <-w.heard:
 	case <-ctx.Done():
 		return nil
 	}
 	switch at := c.settings.shown(); {
-	case len(l.first) == 0:
+	case len(w.first) == 0:
 		return uploadError(exporter.Unreachable, "the server closed the connection", fmt.Sprintf("is %s the right address, and scheme?", at))
 	case c.settings.tls != nil: // the error says it
-	case bytes.HasPrefix(l.first, []byte("HTTP/1")):
+	case bytes.HasPrefix(w.first, []byte("HTTP/1")):
 		return uploadError(exporter.Unreachable, "the server speaks HTTP, not gRPC", hintHTTP)
-	case l.first[0] == tlsAlert:
+	case w.first[0] == tlsAlert:
 		return uploadError(exporter.Unreachable, causeWantsTLS, hintTLS)
 	}
 	return nil
@@ -105,56 +100,18 @@ func (s *Settings) dial(ctx context.Context, network, address string) (net.Conn,
 	if proxy == nil {
 		return d.DialContext(ctx, network, address)
 	}
+	if proxy.Scheme != "http" && proxy.Scheme != "https" {
+		return nil, uploadError(exporter.Misconfigured, fmt.Sprintf("a %s:// proxy is not supported over gRPC", proxy.Scheme), "use an http:// proxy, or OTLP over HTTP")
+	}
 	conn, err := d.DialContext(ctx, network, s.address())
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	tunnel, err := openTunnel(ctx, conn, proxy, address)
 	if err != nil {
-		conn.Close()
+		_ = conn.Close()
 	}
 	return tunnel, err
 }
-
-// openTunnel makes a proxy pass everything on to address.
-func openTunnel(ctx context.Context, conn net.Conn, proxy *url.URL, address string) (net.Conn, error) {
-	switch proxy.Scheme {
-	case "http":
-	case "https":
-		secure := tls.Client(conn, &tls.Config{ServerName: proxy.Hostname()})
-		if err := secure.HandshakeContext(ctx); err != nil {
-			return nil, err
-		}
-		conn = secure
-	default:
-		return nil, fmt.Errorf("a proxy of type %q is not supported over gRPC", proxy.Scheme)
-	}
-	connect := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address, Header: http.Header{"User-Agent": {exporterAgent}}}
-	if u := proxy.User; u != nil {
-		password, _ := u.Password()
-		connect.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(u.Username()+":"+password)))
-	}
-	if err := connect.Write(conn); err != nil {
-		return nil, err
-	}
-	r := bufio.NewReader(conn)
-	resp, err := http.ReadResponse(r, connect)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, &statusError{code: resp.StatusCode}
-	}
-	return &tunnel{conn, r}, nil
-}
-
-// A tunnel is a connection through a proxy. The reader may hold what the receiver has
-// sent right after the proxy's answer.
-type tunnel struct {
-	net.Conn
-	r *bufio.Reader
-}
-
-func (t *tunnel) Read(p []byte) (int, error) { return t.r.Read(p) }

@@ -26,6 +26,10 @@ func TestMain(m *testing.M) {
 		sink()
 		os.Exit(0)
 	}
+	if os.Getenv("OTLP_TEST_CHILD") == "proxied" {
+		proxied()
+		os.Exit(0)
+	}
 	for _, kv := range os.Environ() { // a developer's own collector is not for tests
 		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "OTEL_") {
 			os.Unsetenv(name)

@@ -3,10 +3,12 @@ package unary
 import (
 	"context"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -39,11 +41,13 @@ type HTTPError struct {
 
 func (e *HTTPError) Error() string { return e.Response.Status }
 
-// maxAnswer is how much of an answer is read.
+// maxAnswer is how much of an answer is kept.
 const maxAnswer = 64 << 10
 
-// Call sends a request, and returns the encoded message of the response. Nobody reads
-// r.Message any more once Call has returned without an error.
+// Call sends a request, and returns the encoded message of the response. That is nil if
+// the server accepted the request, but its message cannot be read, or is longer than
+// maxAnswer. Nobody reads r.Message any more once Call has returned without
+// an error.
 //
 // The error is a gRPC status from the server, an *[HTTPError], or an error from the
 // client.
@@ -104,13 +108,17 @@ func readResponse(resp *http.Response) ([]byte, error) {
 	case st != nil && st.Code() != codes.OK:
 		return nil, st.Err()
 	case err != nil:
-		return nil, err
+		return nil, &url.Error{Op: "Post", URL: resp.Request.URL.String(), Err: err} // as the client's other errors
 	case st == nil:
 		return nil, status.Error(codes.Unavailable, "the server broke off its answer")
-	case len(b) < prefixSize || b[0] != 0:
-		return nil, status.Error(codes.Internal, "the server's answer has no message, or a compressed one")
+	case len(b) < prefixSize || b[0] != 0: // nothing, or compressed
+		return nil, nil
 	}
-	return b[prefixSize:], nil
+	message, length := b[prefixSize:], binary.BigEndian.Uint32(b[1:])
+	if uint64(length) > uint64(len(message)) {
+		return nil, nil
+	}
+	return message[:length], nil
 }
 
 // body returns a reader of the message, with its prefix.

@@ -1,0 +1,109 @@
+package otlp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/receiver/receivertest"
+)
+
+// proxied runs in a process of its own, because net/http reads the proxy's variables
+// only once. It sends a request to an endpoint and prints what became of it.
+func proxied() {
+	c, err := New(Config{Endpoint: os.Getenv("OTLP_TEST_ENDPOINT")})
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		err = errors.Join(c.Start(ctx), c.UploadTraces(ctx, encodeRequest(&tracepb.ResourceSpans{})), c.Stop(ctx))
+	}
+	if failed, ok := errors.AsType[*exporter.UploadError](err); ok {
+		fmt.Println(verdictOf(failed), failed)
+	} else {
+		fmt.Println(err)
+	}
+}
+
+// proxy answers CONNECT, and passes everything on to address.
+func proxy(t *testing.T, address, answer string, secure bool) (url string, asked <-chan *http.Request) {
+	t.Helper()
+	got := make(chan *http.Request, 10)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got <- r
+		client, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer client.Close()
+		server, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer server.Close()
+		io.WriteString(client, "HTTP/1.1 "+answer+"\r\n\r\n")
+		go io.Copy(server, client)
+		io.Copy(client, server)
+	}))
+	if secure {
+		s.StartTLS()
+	} else {
+		s.Start()
+	}
+	t.Cleanup(s.Close)
+	return s.URL, got
+}
+
+func TestProxyOverGRPC(t *testing.T) {
+	r := receivertest.Start(t)
+	address := strings.TrimPrefix(r.GRPCEndpoint(), "http://")
+	through := func(proxy, endpoint string) string {
+		t.Helper()
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), "OTLP_TEST_CHILD=proxied", "HTTPS_PROXY="+proxy, "OTLP_TEST_ENDPOINT="+endpoint)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+
+	url, asked := proxy(t, address, "200 OK", false)
+	if got := through(strings.Replace(url, "//", "//me:secret@", 1), "http://collector.invalid:4317"); got != "<nil>" {
+		t.Error(got)
+	}
+	if request := <-asked; request.Method != http.MethodConnect || request.Host != "collector.invalid:4317" || request.Header.Get("Proxy-Authorization") != "Basic bWU6c2VjcmV0" {
+		t.Errorf("%s %s %v", request.Method, request.Host, request.Header)
+	}
+	if n := r.Attempts(); n != 1 {
+		t.Errorf("%d requests arrived", n)
+	}
+
+	url, _ = proxy(t, address, "407 Proxy Authentication Required", false)
+	if got, want := through(url, "http://collector.invalid:4317"), fmt.Sprintf("verdict %d 407 Proxy Authentication Required", exporter.Misconfigured); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	url, _ = proxy(t, address, "200 OK", true)
+	if got, want := through(url, "http://collector.invalid:4317"), fmt.Sprintf("verdict %d x509: certificate signed by unknown authority", exporter.Unreachable); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := through("socks5://127.0.0.1:1", "http://collector.invalid:4317"), fmt.Sprintf("verdict %d a socks5:// proxy is not supported over gRPC", exporter.Misconfigured); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := through("http://127.0.0.1:1", r.GRPCEndpoint()); got != "<nil>" { // no proxy for loopback
+		t.Error(got)
+	}
+}
