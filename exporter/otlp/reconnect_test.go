@@ -6,17 +6,19 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/receiver/receivertest"
 )
 
-// TestReconnects counts how often a client dials a collector that hangs up. With
-// gRPC's own backoff the sixth time would be after 16 seconds, because attempts in
-// between fail without trying.
+// TestReconnects counts how often a client dials a collector that hangs up: at every
+// attempt.
 func TestReconnects(t *testing.T) {
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -60,6 +62,39 @@ func TestReconnects(t *testing.T) {
 	_ = c.Stop(t.Context())
 	l.Close()
 	for range dials {
+	}
+}
+
+// A connection over which no answer came in time is not used again.
+func TestTimeoutEndsTheConnection(t *testing.T) {
+	for _, protocol := range protocols {
+		r := receivertest.Start(t)
+		address, connections := forward(t, strings.TrimPrefix(endpointOf(r, protocol), "http://"))
+		c := newClient(t, Config{Protocol: protocol, Endpoint: "http://" + address})
+		if err := c.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for attempt := range int32(3) {
+			ctx, cancel := context.WithCancel(t.Context())
+			r.Respond(func(int) (*coltracepb.ExportTraceServiceResponse, error) {
+				if attempt == 1 {
+					cancel()
+					<-t.Context().Done()
+				}
+				return nil, nil
+			})
+			err := c.UploadTraces(ctx, encodeRequest(&tracepb.ResourceSpans{}))
+			cancel()
+			if failed := err != nil; failed != (attempt == 1) {
+				t.Errorf("%s: %v", protocol, err)
+			}
+			if n := connections.Load(); n != 1+attempt/2 {
+				t.Errorf("%s, attempt %d: %d connections", protocol, attempt, n)
+			}
+		}
+		if err := c.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

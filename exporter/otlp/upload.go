@@ -18,7 +18,7 @@ func (s *Settings) upload(ctx context.Context, to *connection, request []byte) e
 		send = s.call
 	}
 	answer, err := send(ctx, to, request)
-	if ctx.Err() != nil { // whatever still answers there does so over another connection
+	if ctx.Err() != nil { // the connection may be dead: net/http would use it again
 		to.http.CloseIdleConnections()
 	}
 	switch {
