@@ -6,7 +6,7 @@
 // connections a short session would pay for without using them, and which take no
 // requests that are encoded already, such as those of a spool.
 //
-// gRPC and net/http may write to stderr. To prevent that, silence grpclog and log.
+// net/http may write to stderr. To prevent that, silence package log.
 package otlp
 
 import (

@@ -1,10 +1,10 @@
-// Package unary calls and serves unary methods of gRPC over net/http, as gRPC's
-// protocol over HTTP/2 has it:
+// Package unary calls and serves unary methods of gRPC over net/http. It implements
+// gRPC's protocol over HTTP/2:
 // https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
 //
-// OTLP uses nothing else of gRPC. Package google.golang.org/grpc takes as long to
-// initialize as a short session takes to trace. Only its packages for status codes,
-// which take no time, are used here.
+// OTLP needs nothing else of gRPC. To initialize google.golang.org/grpc takes a
+// millisecond, which is a sixth of a short run. Its packages for status codes take next
+// to nothing, and are used here.
 package unary
 
 import (
