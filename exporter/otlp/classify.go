@@ -123,16 +123,13 @@ func classifyHTTP(e *statusError, endpoint string) *exporter.UploadError {
 		return uploadError(exporter.Misconfigured, e.Error(), hintHeaders)
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return delayed(uploadError(exporter.Retryable, e.Error(), ""), e.retryAfter)
-	case http.StatusBadRequest, http.StatusUpgradeRequired:
+	case http.StatusBadRequest:
 		if signed := readSigns(e.message, endpoint); signed != nil {
 			return signed
 		}
-		if e.code == http.StatusUpgradeRequired { // no collector sends it, but a proxy may
-			return uploadError(exporter.Misconfigured, e.Error(), fmt.Sprintf(hintAddress, endpoint))
-		}
 		return uploadError(exporter.Permanent, e.Error(), "")
 	case http.StatusOK, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusMisdirectedRequest, http.StatusNetworkAuthenticationRequired,
-		http.StatusLengthRequired: // no collector sends the last one, but a proxy may
+		http.StatusLengthRequired, http.StatusUpgradeRequired: // no collector sends the last two, but a proxy may
 		return uploadError(exporter.Misconfigured, e.Error(), fmt.Sprintf(hintAddress, endpoint))
 	default:
 		if e.code/100 == 3 {

@@ -21,8 +21,7 @@ func (s *service) grpcHandler() http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !unary.IsRequest(r) {
-			w.Header().Set("Upgrade", "h2c")
-			http.Error(w, "this port is for gRPC", http.StatusUpgradeRequired)
+			http.Error(w, "this port is for gRPC", http.StatusBadRequest)
 			return
 		}
 		do := methods[r.URL.Path]
