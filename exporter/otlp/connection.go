@@ -14,7 +14,7 @@ import (
 type connection struct {
 	settings *Settings
 	http     http.Client
-	dialled  atomic.Pointer[watchedConn] // to the gRPC server that was dialled last; nil until it answers
+	dialled  atomic.Pointer[watchedConn] // the last one to a gRPC server; nil if dialling it has failed
 	users    atomic.Int32
 }
 
