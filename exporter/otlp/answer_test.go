@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -153,6 +154,24 @@ func TestUserAgent(t *testing.T) {
 		errorOf(t, Config{Endpoint: url, UserAgent: userAgent})
 		if agent := (<-requests).Get("user-agent")[0]; !strings.HasPrefix(agent, want) {
 			t.Errorf("over gRPC %q, want %q", agent, want)
+		}
+	}
+}
+
+// Headers that belong to HTTP or to gRPC change nothing.
+func TestReservedHeaders(t *testing.T) {
+	url, requests := grpcServer(t)
+	for name, value := range map[string]string{
+		"connection": "close", "content-length": "3", "content-type": "text/plain", "expect": "100-continue", "grpc-encoding": "snappy",
+		"grpc-status": "3", "grpc-timeout": "1n", "host": "evil.example", "te": "gzip", "trailer": "x", "transfer-encoding": "gzip",
+		"upgrade": "h2c", "user-agent": "me",
+	} {
+		if failed := errorOf(t, Config{Endpoint: url, Headers: map[string]string{name: value}}); failed != nil {
+			t.Errorf("%s: %v", name, failed)
+			continue
+		}
+		if got := (<-requests).Get(name); slices.Contains(got, value) {
+			t.Errorf("%s was sent", name)
 		}
 	}
 }

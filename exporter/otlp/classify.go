@@ -52,7 +52,9 @@ var errorPatterns = []struct {
 	{"HTTP request to an HTTPS server", causeWantsTLS, hintTLS},
 	{"HTTP response to HTTPS client", "the server does not speak TLS", "try http://"},
 	{"look like a TLS handshake", "the server does not speak TLS", "try http://"},
+	{noALPN, "the server does not speak gRPC", hintAddress},
 	{"no application protocol", "the server does not speak gRPC", hintAddress},
+	{"does not support unencrypted HTTP/2", "", "unset GODEBUG=http2client=0"},
 	{"x509:", "", "set OTEL_EXPORTER_OTLP_CERTIFICATE to its CA certificate"},
 }
 

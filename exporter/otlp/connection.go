@@ -1,7 +1,10 @@
 package otlp
 
 import (
+	"crypto/tls"
+	"errors"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,8 +17,11 @@ import (
 type connection struct {
 	settings *Settings
 	http     http.Client
-	dialled  atomic.Pointer[watchedConn] // the last one to a gRPC server; nil if dialling it has failed
 	users    atomic.Int32
+	dialled  atomic.Pointer[watchedConn] // the last; nil if dialling has failed
+
+	mu   sync.Mutex
+	open map[*watchedConn]bool
 }
 
 // idleTimeout is how long a connection is kept without a request.
@@ -29,18 +35,38 @@ func (s *Settings) connect() *connection {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = s.tls
 	transport.IdleConnTimeout = idleTimeout
-	c := &connection{settings: s, http: http.Client{
+	c := &connection{settings: s, open: map[*watchedConn]bool{}, http: http.Client{
 		Transport: transport,
 		// A request is for the configured endpoint only.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+	transport.DialContext = c.dial
 	if s.protocol == "grpc" {
-		transport.Protocols = unary.Protocols()
-		transport.Proxy, transport.DialContext = nil, c.dial
+		transport.Protocols, transport.Proxy = unary.Protocols(), nil
+		transport.TLSClientConfig = requireHTTP2(s.tls)
 	}
 	c.users.Store(1)
 	return c
 }
+
+// requireHTTP2 makes the handshake fail if the server does not choose HTTP/2: net/http
+// would go on with HTTP/1.
+func requireHTTP2(cfg *tls.Config) *tls.Config {
+	if cfg == nil {
+		return nil
+	}
+	cfg = cfg.Clone()
+	cfg.VerifyConnection = func(state tls.ConnectionState) error {
+		if state.NegotiatedProtocol != "h2" {
+			return errors.New(noALPN)
+		}
+		return nil
+	}
+	return cfg
+}
+
+// noALPN is the text of the error if a server speaks TLS, but not HTTP/2.
+const noALPN = "the server has not chosen HTTP/2"
 
 // shared returns the connection of client, with one more user, if it serves these
 // settings, too. Else it returns nil.
@@ -92,6 +118,6 @@ func (s *Settings) sameReceiver(as *Settings) bool {
 // release is called by each user. The last one closes the connection.
 func (c *connection) release() {
 	if c.users.Add(-1) == 0 {
-		c.http.CloseIdleConnections()
+		c.cut()
 	}
 }

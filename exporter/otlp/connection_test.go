@@ -18,7 +18,8 @@ import (
 	"github.com/spantee/spantee/exporter/metrics/metricstest"
 )
 
-// forward listens for an address and counts the connections to it.
+// forward listens for an address and counts the connections that carry requests. While
+// net/http puts a new connection aside for the next request, it may open a spare one.
 func forward(t *testing.T, address string) (listening string, connections *atomic.Int32) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -33,13 +34,19 @@ func forward(t *testing.T, address string) (listening string, connections *atomi
 			if err != nil {
 				return
 			}
-			connections.Add(1)
 			out, err := new(net.Dialer).DialContext(context.Background(), "tcp", address)
 			if err != nil {
 				in.Close()
 				return
 			}
-			all.Go(func() { _, _ = io.Copy(out, in); out.Close() })
+			all.Go(func() {
+				const greeting = 100 // at most: what a client of HTTP/2 sends before its first request
+				if _, err := io.CopyN(out, in, greeting); err == nil {
+					connections.Add(1)
+					_, _ = io.Copy(out, in)
+				}
+				out.Close()
+			})
 			all.Go(func() { _, _ = io.Copy(in, out); in.Close() })
 		}
 	})

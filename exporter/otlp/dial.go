@@ -4,59 +4,83 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/spantee/spantee/exporter"
 )
 
-// dial connects to a gRPC server.
+// dial connects to the receiver.
 func (c *connection) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	c.dialled.Store(nil)
 	conn, err := c.settings.dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	w := &watchedConn{Conn: conn, heard: make(chan struct{})}
+	w := &watchedConn{Conn: conn, of: c, heard: make(chan struct{})}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open[w] = true
 	c.dialled.Store(w)
 	return w, nil
+}
+
+// cut closes everything at once, whatever is under way: net/http closes a connection
+// with an unanswered request only when it likes.
+func (c *connection) cut() {
+	c.http.CloseIdleConnections()
+	c.mu.Lock()
+	open := slices.Collect(maps.Keys(c.open))
+	c.mu.Unlock()
+	for _, w := range open {
+		w.hear(nil)
+		_ = w.Close()
+	}
 }
 
 // A watchedConn is a connection that keeps the first bytes that the server has sent. They
 // show what kind of server it is; the errors of net/http do not.
 type watchedConn struct {
 	net.Conn
-	once    sync.Once
-	heard   chan struct{} // closed once the server has sent first, or nothing
-	first   []byte
-	closing atomic.Bool
+	of    *connection
+	once  sync.Once
+	heard chan struct{} // closed once the server has sent first, or nothing
+	first []byte
 }
 
 func (w *watchedConn) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
+	w.hear(p[:n])
+	return n, err
+}
+
+func (w *watchedConn) hear(p []byte) {
 	w.once.Do(func() {
-		w.first = bytes.Clone(p[:min(n, 8)])
+		w.first = bytes.Clone(p[:min(len(p), 8)])
 		close(w.heard)
 	})
-	if w.closing.Load() {
-		_ = w.Conn.Close()
-	}
-	return n, err
 }
 
 // Close leaves a server that has sent nothing some time to do so: a server of another
 // protocol may close the connection while net/http still writes, and after that
-// net/http would not read its answer. There is always a goroutine in Read.
+// net/http would not read its answer.
 func (w *watchedConn) Close() error {
+	w.of.mu.Lock()
+	delete(w.of.open, w)
+	w.of.mu.Unlock()
 	select {
 	case <-w.heard:
 		return w.Conn.Close()
 	default:
-		w.closing.Store(true)
-		return w.SetReadDeadline(time.Now().Add(lastWords))
 	}
+	time.AfterFunc(lastWords, func() {
+		w.hear(nil)
+		_ = w.Conn.Close()
+	})
+	return nil
 }
 
 // lastWords is how long a server may take to answer after the connection was closed.
@@ -89,15 +113,15 @@ func (c *connection) notGRPC(ctx context.Context) error {
 // tlsAlert is the first byte of a TLS server's answer to what is not TLS.
 const tlsAlert = 0x15
 
-// dial connects to the receiver, or to a proxy and through it. net/http would not open
-// a tunnel for a connection without TLS.
+// dial connects to the receiver. Over gRPC, it connects to a proxy and through it:
+// net/http would not open a tunnel for a connection without TLS.
 func (s *Settings) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var d net.Dialer
 	if s.endpoint.Scheme == "unix" {
 		return d.DialContext(ctx, "unix", s.endpoint.Opaque+s.endpoint.Path)
 	}
 	proxy := s.proxy()
-	if proxy == nil {
+	if proxy == nil || s.protocol != "grpc" {
 		return d.DialContext(ctx, network, address)
 	}
 	if proxy.Scheme != "http" && proxy.Scheme != "https" {

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"mime"
+	"net/url"
 
+	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/internal/partial"
 	"github.com/spantee/spantee/exporter/internal/unary"
 )
@@ -33,7 +35,7 @@ func (s *Settings) call(ctx context.Context, to *connection, request []byte) (pa
 		if failed := newStatusError(e.Response, kind, e.Body); failed != nil {
 			return partial.Success{}, failed
 		}
-		return partial.Success{}, &statusError{code: e.Response.StatusCode, message: fmt.Sprintf("an answer of type %q, not from a collector", kind)}
+		return partial.Success{}, uploadError(exporter.Misconfigured, fmt.Sprintf("an answer of type %q, not from a collector", kind), fmt.Sprintf(hintAddress, s.shown()))
 	}
 	if _, answered := errors.AsType[grpcError](err); err != nil && !answered && ctx.Err() == nil {
 		return partial.Success{}, cmp.Or(to.notGRPC(ctx), err)
@@ -50,5 +52,5 @@ func (s *Settings) base() string {
 	if s.endpoint.Scheme == "unix" {
 		return "http://localhost"
 	}
-	return s.endpoint.Scheme + "://" + s.endpoint.Host
+	return (&url.URL{Scheme: s.endpoint.Scheme, Host: s.endpoint.Host}).String()
 }

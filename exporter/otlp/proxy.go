@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+
+	"github.com/spantee/spantee/exporter"
 )
 
 // openTunnel makes a proxy pass everything on to address.
@@ -29,13 +31,20 @@ func openTunnel(ctx context.Context, conn net.Conn, proxy *url.URL, address stri
 	}
 	r := bufio.NewReader(conn)
 	resp, err := http.ReadResponse(r, connect) //nolint:bodyclose // the answer to CONNECT has no body
-	if err != nil {
-		return nil, err
+	for err == nil && resp.StatusCode/100 == 1 {
+		resp, err = http.ReadResponse(r, connect) //nolint:bodyclose // the same
 	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, &statusError{code: resp.StatusCode}
+	switch {
+	case err != nil:
+		return nil, uploadError(exporter.Retryable, "the proxy does not answer as a proxy: "+oneLine(err.Error()), "")
+	case resp.StatusCode/100 == 2:
+		return &tunnel{conn, r}, nil
+	case resp.StatusCode == http.StatusProxyAuthRequired:
+		return nil, uploadError(exporter.Misconfigured, "the proxy answers "+resp.Status, hintProxy)
+	case resp.StatusCode == http.StatusForbidden:
+		return nil, uploadError(exporter.Misconfigured, "the proxy answers "+resp.Status, "")
 	}
-	return &tunnel{conn, r}, nil
+	return nil, uploadError(exporter.Retryable, "the proxy answers "+oneLine(resp.Status), "")
 }
 
 // A tunnel is a connection through a proxy. The reader may hold what the receiver has

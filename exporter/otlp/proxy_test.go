@@ -93,7 +93,15 @@ func TestProxyOverGRPC(t *testing.T) {
 	}
 
 	url, _ = proxy(t, address, "407 Proxy Authentication Required", false)
-	if got, want := through(url, "http://collector.invalid:4317"), fmt.Sprintf("verdict %d 407 Proxy Authentication Required", exporter.Misconfigured); got != want {
+	if got, want := through(url, "http://collector.invalid:4317"), fmt.Sprintf("verdict %d the proxy answers 407 Proxy Authentication Required", exporter.Misconfigured); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	url, _ = proxy(t, address, "103 Early Hints\r\n\r\nHTTP/1.1 204 No Content", false)
+	if got := through(url, "http://collector.invalid:4317"); got != "<nil>" {
+		t.Error(got)
+	}
+	url, _ = proxy(t, address, "400 Bad Request", false)
+	if got, want := through(url, "http://collector.invalid:4317"), fmt.Sprintf("verdict %d the proxy answers 400 Bad Request", exporter.Retryable); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	url, _ = proxy(t, address, "200 OK", true)

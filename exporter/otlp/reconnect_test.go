@@ -2,11 +2,13 @@ package otlp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/internal/unary"
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
 )
 
@@ -62,6 +65,46 @@ func TestReconnects(t *testing.T) {
 	_ = c.Stop(t.Context())
 	l.Close()
 	for range dials {
+	}
+}
+
+// TestResets has a server that resets connections at once, and one that breaks off its
+// answers. The spans may be sent again.
+func TestResets(t *testing.T) {
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var accepting sync.WaitGroup
+	accepting.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.(*net.TCPConn).SetLinger(0)
+			conn.Close()
+		}
+	})
+	for range 20 {
+		failed := errorOf(t, Config{Endpoint: "http://" + l.Addr().String()})
+		if failed == nil || failed.Verdict != exporter.Unreachable && failed.Verdict != exporter.Retryable || errors.Is(failed, errTimeout) {
+			t.Errorf("reset: %s %v", verdictOf(failed), failed)
+		}
+	}
+	l.Close()
+	accepting.Wait()
+
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/grpc")
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	s.Config.Protocols = unary.Protocols()
+	s.Start()
+	defer s.Close()
+	if failed := errorOf(t, Config{Endpoint: s.URL}); failed == nil || failed.Verdict != exporter.Retryable {
+		t.Errorf("broken off: %s %v", verdictOf(failed), failed)
 	}
 }
 

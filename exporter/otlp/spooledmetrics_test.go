@@ -84,7 +84,11 @@ func (partialServer) Export(context.Context, *colmetricpb.ExportMetricsServiceRe
 	return &colmetricpb.ExportMetricsServiceResponse{PartialSuccess: &colmetricpb.ExportMetricsPartialSuccess{RejectedDataPoints: 3, ErrorMessage: "too old"}}, nil
 }
 
+// gRPC's servers compress their answers as the request was.
 func TestPartialSuccessOfMetrics(t *testing.T) {
-	e := metricExporter(t, Config{Endpoint: metricsServer(t, partialServer{})})
-	wantPartial(t, e.UploadMetrics(t.Context(), nil))
+	url := metricsServer(t, partialServer{})
+	for _, compression := range []string{"none", "gzip"} {
+		e := metricExporter(t, Config{Endpoint: url, Compression: compression})
+		wantPartial(t, e.UploadMetrics(t.Context(), nil))
+	}
 }

@@ -19,7 +19,7 @@ func (s *Settings) upload(ctx context.Context, to *connection, request []byte) e
 	}
 	answer, err := send(ctx, to, request)
 	if ctx.Err() != nil { // the connection may be dead: net/http would use it again
-		to.http.CloseIdleConnections()
+		to.cut()
 	}
 	switch {
 	case err != nil && s.signal == Metrics:

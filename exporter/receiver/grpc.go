@@ -46,6 +46,7 @@ func (s *service) handleGRPC(r *http.Request, do operation) (partial.Success, er
 	if length > maxMessage { // worded as by gRPC's own servers: clients look for these words
 		return partial.Success{}, status.Errorf(codes.ResourceExhausted, "grpc: received message larger than max (%d vs. %d)", length, maxMessage)
 	}
+	// It must not wait before it is read: requests of one connection share its window.
 	return s.handle(r, body{
 		ReadCloser: http.MaxBytesReader(nil, r.Body, length), size: length, limit: maxMessage,
 		encoding: typeProtobuf, packed: packed, tooLarge: codes.ResourceExhausted,

@@ -59,6 +59,7 @@ func (s *service) answer(w http.ResponseWriter, r *http.Request, do operation) {
 	answer, err := s.handle(r, body{
 		ReadCloser: http.MaxBytesReader(w, r.Body, maxBody), size: r.ContentLength, limit: maxBody,
 		encoding: encoding, packed: r.Header.Get("Content-Encoding"), tooLarge: codes.InvalidArgument,
+		waits: r.ContentLength < 0 || r.ContentLength > bigCost,
 	}, do)
 	switch {
 	case err != nil:

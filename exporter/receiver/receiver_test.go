@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,6 +23,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/spantee/spantee/exporter/internal/unary"
 )
 
 func TestMain(m *testing.M) {
@@ -139,6 +142,68 @@ func TestBombOverGRPC(t *testing.T) {
 	_, err = coltracepb.NewTraceServiceClient(conn).Export(t.Context(), request(64<<20), grpc.UseCompressor("gzip"))
 	if status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("64 MiB packed into 64 KiB: %v", err)
+	}
+}
+
+// Requests of one connection share its window: none must wait for another one before it
+// is read.
+func TestBigRequestsAtOnce(t *testing.T) {
+	r := start(t, takeAll)
+	conn, err := grpc.NewClient(strings.TrimPrefix(r.GRPCEndpoint(), "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	var sending sync.WaitGroup
+	for i := range 8 {
+		sending.Go(func() {
+			var packing []grpc.CallOption
+			if i%2 == 0 {
+				packing = append(packing, grpc.UseCompressor("gzip"))
+			}
+			if _, err := coltracepb.NewTraceServiceClient(conn).Export(t.Context(), request(3<<20), packing...); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	sending.Wait()
+}
+
+// A client that announces a message and sends nothing stops nobody else.
+func TestStalledClient(t *testing.T) {
+	r := start(t, takeAll)
+	client := &http.Client{Transport: &http.Transport{Protocols: unary.Protocols()}}
+	defer client.CloseIdleConnections()
+	ctx, cancel := context.WithCancel(t.Context())
+	body, write := io.Pipe()
+	stalled, err := http.NewRequestWithContext(ctx, http.MethodPost, r.GRPCEndpoint()+tracesMethod, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stalled.Header.Set("Content-Type", "application/grpc")
+	stalled.Header.Set("Grpc-Encoding", "gzip")
+	ended := make(chan error, 1)
+	go func() {
+		resp, err := client.Do(stalled)
+		if err == nil {
+			resp.Body.Close()
+		}
+		ended <- err
+	}()
+	if _, err := write.Write([]byte("\x01\x00\x30\x00\x00")); err != nil { // 3 MiB
+		t.Fatal(err)
+	}
+	conn, err := grpc.NewClient(strings.TrimPrefix(r.GRPCEndpoint(), "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := coltracepb.NewTraceServiceClient(conn).Export(t.Context(), request(3<<20), grpc.UseCompressor("gzip")); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("the stalled request was answered")
 	}
 }
 

@@ -82,12 +82,12 @@ type body struct {
 	encoding string
 	packed   string     // how: gzip, or "" if it is not
 	tooLarge codes.Code // of the answer to one over the limit
+	waits    bool       // until other such bodies were read
 }
 
 // handle reads and handles a request. Its error is a gRPC status.
 func (s *service) handle(r *http.Request, b body, do operation) (partial.Success, error) {
-	// A body that is big, or may be, waits its turn before it is read.
-	if b.size < 0 || b.size > bigCost || b.packed != "" {
+	if b.waits {
 		done, err := takeTurn(r.Context(), s.body)
 		if err != nil {
 			return partial.Success{}, err
@@ -95,6 +95,16 @@ func (s *service) handle(r *http.Request, b body, do operation) (partial.Success
 		defer done()
 	}
 	request, err := b.read()
+	if err == nil && b.packed != "" {
+		if !b.waits {
+			done, err := takeTurn(r.Context(), s.body)
+			if err != nil {
+				return partial.Success{}, err
+			}
+			defer done()
+		}
+		request, err = b.unpack(request)
+	}
 	if _, over := errors.AsType[*http.MaxBytesError](err); over {
 		return partial.Success{}, status.Error(b.tooLarge, err.Error())
 	}
@@ -109,28 +119,29 @@ func (s *service) handle(r *http.Request, b body, do operation) (partial.Success
 	return do(r.Context(), r.Header.Get(SourceHeader), spans)
 }
 
-// read reads and unpacks a body.
+// read reads a body.
 func (b body) read() ([]byte, error) {
-	switch b.packed {
-	case "":
-	case "gzip":
-		unpacked, err := gzip.NewReader(b)
-		if err != nil {
-			return nil, err
-		}
-		b.ReadCloser = http.MaxBytesReader(nil, unpacked, b.limit)
-	default:
-		return nil, fmt.Errorf("unknown content encoding %q", b.packed)
-	}
 	var all bytes.Buffer
 	if b.size > 0 && b.size <= b.limit {
 		all.Grow(int(b.size) + bytes.MinRead) // a buffer that grows leaves its former selves to the collector
 	}
 	_, err := all.ReadFrom(b)
-	if err == nil && b.packed == "" && b.size > int64(all.Len()) {
+	if err == nil && b.size > int64(all.Len()) {
 		err = io.ErrUnexpectedEOF
 	}
 	return all.Bytes(), err
+}
+
+// unpack unpacks a body that was read.
+func (b body) unpack(packed []byte) ([]byte, error) {
+	if b.packed != "gzip" {
+		return nil, fmt.Errorf("unknown content encoding %q", b.packed)
+	}
+	unpacked, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(http.MaxBytesReader(nil, unpacked, b.limit))
 }
 
 // decode decodes a request that fits. Call done once nothing refers to it.

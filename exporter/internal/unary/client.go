@@ -1,6 +1,8 @@
 package unary
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
@@ -10,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -73,6 +76,9 @@ func Call(ctx context.Context, client Client, r Request) ([]byte, error) {
 
 func (r *Request) setHeaders(ctx context.Context, h http.Header) {
 	for name, value := range r.Metadata {
+		if reserved[name] || strings.HasPrefix(name, "grpc-") {
+			continue
+		}
 		if strings.HasSuffix(name, "-bin") {
 			value = base64.RawStdEncoding.EncodeToString([]byte(value))
 		}
@@ -81,6 +87,7 @@ func (r *Request) setHeaders(ctx context.Context, h http.Header) {
 	h.Set("User-Agent", r.UserAgent)
 	h.Set("Content-Type", contentType)
 	h.Set("Te", "trailers")
+	h.Set("Grpc-Accept-Encoding", "gzip") // servers answer as they were asked, whatever this says
 	if r.Encoding != "" {
 		h.Set("Grpc-Encoding", r.Encoding)
 	}
@@ -90,6 +97,13 @@ func (r *Request) setHeaders(ctx context.Context, h http.Header) {
 	}
 }
 
+// reserved are the headers that belong to HTTP. net/http refuses most of them, or does
+// something else because of them.
+var reserved = map[string]bool{
+	"connection": true, "content-length": true, "expect": true, "host": true, "keep-alive": true, "proxy-connection": true,
+	"te": true, "trailer": true, "transfer-encoding": true, "upgrade": true,
+}
+
 // readResponse returns the message of a response.
 func readResponse(resp *http.Response) ([]byte, error) {
 	defer resp.Body.Close()
@@ -97,28 +111,49 @@ func readResponse(resp *http.Response) ([]byte, error) {
 	if err == nil {
 		_, err = io.Copy(io.Discard, resp.Body) // the status comes last
 	}
-	if resp.StatusCode != http.StatusOK || !isGRPC(resp.Header) {
-		return nil, &HTTPError{resp, b}
-	}
-	st := readStatus(resp.Trailer)
-	if st == nil {
-		st = readStatus(resp.Header) // of a response without a message
+	var st *status.Status
+	if isGRPC(resp.Header) {
+		if st = readStatus(resp.Trailer); st == nil {
+			st = readStatus(resp.Header) // of a response without a message
+		}
 	}
 	switch {
 	case st != nil && st.Code() != codes.OK:
 		return nil, st.Err()
+	case resp.StatusCode != http.StatusOK || !isGRPC(resp.Header):
+		return nil, &HTTPError{resp, b}
 	case err != nil:
 		return nil, &url.Error{Op: "Post", URL: resp.Request.URL.String(), Err: err} // as the client's other errors
 	case st == nil:
 		return nil, status.Error(codes.Unavailable, "the server broke off its answer")
-	case len(b) < prefixSize || b[0] != 0: // nothing, or compressed
-		return nil, nil
+	}
+	return readMessage(b, resp.Header.Get("Grpc-Encoding")), nil
+}
+
+// readMessage returns the message that b holds with its prefix, nil if it cannot be read.
+func readMessage(b []byte, encoding string) []byte {
+	if len(b) < prefixSize {
+		return nil
 	}
 	message, length := b[prefixSize:], binary.BigEndian.Uint32(b[1:])
 	if uint64(length) > uint64(len(message)) {
-		return nil, nil
+		return nil
 	}
-	return message[:length], nil
+	message = message[:length]
+	switch {
+	case b[0] == 0:
+		return message
+	case encoding != "gzip":
+		return nil
+	}
+	unpacked, err := gzip.NewReader(bytes.NewReader(message))
+	if err != nil {
+		return nil
+	}
+	if message, err = io.ReadAll(io.LimitReader(unpacked, maxAnswer)); err != nil {
+		return nil
+	}
+	return message
 }
 
 // body returns a reader of the message, with its prefix.
@@ -128,15 +163,19 @@ func (r *Request) body(of *uses) *body {
 }
 
 type body struct {
+	of *uses
+
+	mu      sync.Mutex // so that nobody reads once Close has returned
 	prefix  [prefixSize]byte
 	message []byte
 	read    int // of both
-	of      *uses
-	closed  atomic.Bool
+	closed  bool
 }
 
 func (b *body) Read(p []byte) (n int, err error) {
-	if b.closed.Load() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
 		return 0, errors.New("unary: read of a closed body")
 	}
 	if b.read < prefixSize {
@@ -156,7 +195,10 @@ func (b *body) Read(p []byte) (n int, err error) {
 // Close is called when the client does not read the body any more, which may be after
 // the response has come.
 func (b *body) Close() error {
-	if !b.closed.Swap(true) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.closed = true
 		b.of.free()
 	}
 	return nil

@@ -2,9 +2,9 @@ package unary
 
 import (
 	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -32,16 +32,12 @@ func readStatus(h http.Header) *status.Status {
 	if err != nil {
 		return status.New(codes.Unknown, fmt.Sprintf("the server ended with the status %q", text))
 	}
-	message := h.Get(messageHeader)
-	if plain, err := url.PathUnescape(message); err == nil {
-		message = plain
-	}
 	details, err := decodeBinary(h.Get(detailsHeader))
 	st := new(statuspb.Status)
 	if err != nil || proto.Unmarshal(details, st) != nil {
 		st.Details = nil
 	}
-	st.Code, st.Message = int32(code), message //nolint:gosec // an unknown code stays unknown
+	st.Code, st.Message = int32(code), unescape(h.Get(messageHeader)) //nolint:gosec // an unknown code stays unknown
 	return status.FromProto(st)
 }
 
@@ -70,6 +66,25 @@ func escape(message string) string {
 		}
 	}
 	return b.String()
+}
+
+// unescape leaves what is not escaped correctly.
+func unescape(message string) string {
+	var b strings.Builder
+	for {
+		plain, rest, found := strings.Cut(message, "%")
+		b.WriteString(plain)
+		if !found {
+			return b.String()
+		}
+		if c, err := hex.DecodeString(rest[:min(2, len(rest))]); err == nil && len(c) == 1 {
+			b.Write(c)
+			rest = rest[2:]
+		} else {
+			b.WriteByte('%')
+		}
+		message = rest
+	}
 }
 
 // decodeBinary decodes a header whose name ends in -bin. It may be padded.

@@ -65,7 +65,7 @@ func TestAnswers(t *testing.T) {
 	}{
 		"without a status":        {"\x00\x00\x00\x00\x00", "", "", codes.Unavailable},
 		"without a message":       {"", "0", "", codes.OK},
-		"compressed":              {"\x01\x00\x00\x00\x01a", "0", "", codes.OK},
+		"badly compressed":        {"\x01\x00\x00\x00\x01a", "0", "", codes.OK},
 		"with an odd status":      {"", "good", "", codes.Unknown},
 		"with more than needed":   {"\x00\x00\x00\x00\x01abc", "0", "a", codes.OK},
 		"too large":               {"\x00\x00\x10\x00\x00" + strings.Repeat("x", 1<<20), "0", "", codes.OK},
@@ -153,8 +153,8 @@ func TestStatus(t *testing.T) {
 	if diff := cmp.Diff(want.Proto(), proto.Message(got.Proto()), protocmp.Transform()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	h := http.Header{statusHeader: {"5"}, messageHeader: {"50 % done"}, detailsHeader: {"!"}} // neither escaped nor encoded
-	if got := readStatus(h); got.Code() != codes.NotFound || got.Message() != "50 % done" {
+	h := http.Header{statusHeader: {"5"}, messageHeader: {"50 %%20done %zz%"}, detailsHeader: {"!"}} // badly escaped, and not encoded
+	if got := readStatus(h); got.Code() != codes.NotFound || got.Message() != "50 % done %zz%" {
 		t.Errorf("%v", got)
 	}
 }
