@@ -28,8 +28,8 @@ func (c *connection) dial(ctx context.Context, network, address string) (net.Con
 	return w, nil
 }
 
-// cut closes everything at once, whatever is under way: net/http closes a connection
-// with an unanswered request only when it likes.
+// cut closes all connections, whatever is under way: net/http does not close one before
+// it has forgotten its unanswered requests.
 func (c *connection) cut() {
 	c.http.CloseIdleConnections()
 	c.mu.Lock()
@@ -41,8 +41,8 @@ func (c *connection) cut() {
 	}
 }
 
-// A watchedConn is a connection that keeps the first bytes that the server has sent. They
-// show what kind of server it is; the errors of net/http do not.
+// A watchedConn is a connection that keeps the first bytes that the server has sent.
+// They show what kind of server it is; the errors of net/http do not.
 type watchedConn struct {
 	net.Conn
 	of    *connection
@@ -87,7 +87,7 @@ func (w *watchedConn) Close() error {
 const lastWords = 100 * time.Millisecond
 
 // notGRPC says why a request failed, if the server does not speak gRPC, or not to this
-// client. Otherwise it returns niw.
+// client. Otherwise it returns nil.
 func (c *connection) notGRPC(ctx context.Context) error {
 	w := c.dialled.Load()
 	if w == nil { // dialling has failed
@@ -110,13 +110,17 @@ func (c *connection) notGRPC(ctx context.Context) error {
 	return nil
 }
 
+// dialTimeout is how long a server may take to accept a connection. An attempt may end
+// before, and net/http goes on for the next one.
+const dialTimeout = 20 * time.Second
+
 // tlsAlert is the first byte of a TLS server's answer to what is not TLS.
 const tlsAlert = 0x15
 
 // dial connects to the receiver. Over gRPC, it connects to a proxy and through it:
 // net/http would not open a tunnel for a connection without TLS.
 func (s *Settings) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	var d net.Dialer
+	d := net.Dialer{Timeout: dialTimeout}
 	if s.endpoint.Scheme == "unix" {
 		return d.DialContext(ctx, "unix", s.endpoint.Opaque+s.endpoint.Path)
 	}

@@ -82,7 +82,7 @@ type body struct {
 	encoding string
 	packed   string     // how: gzip, or "" if it is not
 	tooLarge codes.Code // of the answer to one over the limit
-	waits    bool       // until other such bodies were read
+	waits    bool       // for others of its kind, before it is read
 }
 
 // handle reads and handles a request. Its error is a gRPC status.

@@ -49,8 +49,7 @@ const maxAnswer = 64 << 10
 
 // Call sends a request, and returns the encoded message of the response. That is nil if
 // the server accepted the request, but its message cannot be read, or is longer than
-// maxAnswer. Nobody reads r.Message any more once Call has returned without
-// an error.
+// maxAnswer. Nobody reads r.Message any more once Call has returned without an error.
 //
 // The error is a gRPC status from the server, an *[HTTPError], or an error from the
 // client.
