@@ -21,6 +21,7 @@ import (
 
 const (
 	causeTooLarge = "a request exceeds the receiver's limit"
+	causeNotGRPC  = "the server does not speak gRPC"
 	causeWantsTLS = "the server wants TLS"
 	hintTLS       = "try https://"
 	hintNobody    = "nothing listens on %s"
@@ -52,8 +53,8 @@ var errorPatterns = []struct {
 	{"HTTP request to an HTTPS server", causeWantsTLS, hintTLS},
 	{"HTTP response to HTTPS client", "the server does not speak TLS", "try http://"},
 	{"look like a TLS handshake", "the server does not speak TLS", "try http://"},
-	{noALPN, "the server does not speak gRPC", hintAddress},
-	{"no application protocol", "the server does not speak gRPC", hintAddress},
+	{noALPN, causeNotGRPC, hintAddress},
+	{"no application protocol", causeNotGRPC, hintAddress},
 	{"does not support unencrypted HTTP/2", "", "unset GODEBUG=http2client=0"},
 	{"x509:", "", "set OTEL_EXPORTER_OTLP_CERTIFICATE to its CA certificate"},
 }

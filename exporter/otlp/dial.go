@@ -106,6 +106,8 @@ func (c *connection) notGRPC(ctx context.Context) error {
 		return uploadError(exporter.Unreachable, "the server speaks HTTP, not gRPC", hintHTTP)
 	case w.first[0] == tlsAlert:
 		return uploadError(exporter.Unreachable, causeWantsTLS, hintTLS)
+	case len(w.first) >= 4 && w.first[3] != settingsFrame:
+		return uploadError(exporter.Unreachable, causeNotGRPC, fmt.Sprintf(hintAddress, at))
 	}
 	return nil
 }
@@ -114,8 +116,13 @@ func (c *connection) notGRPC(ctx context.Context) error {
 // before, and net/http goes on for the next one.
 const dialTimeout = 20 * time.Second
 
-// tlsAlert is the first byte of a TLS server's answer to what is not TLS.
-const tlsAlert = 0x15
+const (
+	// tlsAlert is the first byte of a TLS server's answer to what is not TLS.
+	tlsAlert = 0x15
+
+	// settingsFrame is the fourth byte of what a server of HTTP/2 sends first.
+	settingsFrame = 4
+)
 
 // dial connects to the receiver. Over gRPC, it connects to a proxy and through it:
 // net/http would not open a tunnel for a connection without TLS.

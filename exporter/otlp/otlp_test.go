@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -69,6 +70,7 @@ func TestWrongAddress(t *testing.T) {
 	defer plain.Close()
 	secure := httptest.NewTLSServer(http.NotFoundHandler())
 	defer secure.Close()
+	page := answerAnything(t, "<!DOCTYPE HTML>")
 	free, err := receivertest.Addresses(1)
 	if err != nil {
 		t.Fatal(err)
@@ -89,6 +91,7 @@ func TestWrongAddress(t *testing.T) {
 		{"no such host", "http/protobuf", "http://collector.invalid:4318", exporter.Unreachable, "no such host", "is http://collector.invalid:4318/v1/traces the right"},
 		{"HTTP port", "grpc", plain.URL, exporter.Unreachable, "speaks HTTP, not gRPC", "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"},
 		{"HTTP port of a receiver", "grpc", r.HTTPEndpoint(), exporter.Unreachable, "speaks HTTP, not gRPC", "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"},
+		{"a page without a header", "grpc", page, exporter.Unreachable, "does not speak gRPC", "right address"},
 		{"gRPC port", "http/protobuf", google, exporter.Unreachable, "speaks gRPC, not HTTP", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"},
 		{"gRPC port of a receiver", "http/protobuf", r.GRPCEndpoint(), exporter.Unreachable, "speaks gRPC, not HTTP", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"},
 		{"no TLS there", "grpc", tlsOf(google), exporter.Unreachable, "does not speak TLS", "try http://"},
@@ -118,6 +121,36 @@ func TestWrongAddress(t *testing.T) {
 			}
 		})
 	}
+}
+
+// answerAnything runs a server that reads a few bytes and answers them, whatever they
+// are, until the test ends.
+func answerAnything(t *testing.T, answer string) (url string) {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				defer conn.Close()
+				_, _ = io.ReadFull(conn, make([]byte, 24))
+				_, _ = io.WriteString(conn, answer)
+				_, _ = io.Copy(io.Discard, conn)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		serving.Wait()
+	})
+	return "http://" + l.Addr().String()
 }
 
 // A secure collector speaks both protocols on one port, and may ask for a
