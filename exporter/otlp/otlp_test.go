@@ -91,6 +91,7 @@ func TestWrongAddress(t *testing.T) {
 		{"no such host", "http/protobuf", "http://collector.invalid:4318", exporter.Unreachable, "no such host", "is http://collector.invalid:4318/v1/traces the right"},
 		{"HTTP port", "grpc", plain.URL, exporter.Unreachable, "speaks HTTP, not gRPC", "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"},
 		{"HTTP port of a receiver", "grpc", r.HTTPEndpoint(), exporter.Unreachable, "speaks HTTP, not gRPC", "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"},
+		{"TLS there, with an alert", "grpc", answerAnything(t, "\x15\x03\x01\x00\x02\x02\x46"), exporter.Unreachable, "the server wants TLS", "try https://"},
 		{"a page without a header", "grpc", page, exporter.Unreachable, "does not speak gRPC", "right address"},
 		{"gRPC port", "http/protobuf", google, exporter.Unreachable, "speaks gRPC, not HTTP", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"},
 		{"gRPC port of a receiver", "http/protobuf", r.GRPCEndpoint(), exporter.Unreachable, "speaks gRPC, not HTTP", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"},
@@ -123,8 +124,8 @@ func TestWrongAddress(t *testing.T) {
 	}
 }
 
-// answerAnything runs a server that reads a few bytes and answers them, whatever they
-// are, until the test ends.
+// answerAnything runs a server that reads a few bytes, answers them, whatever they are,
+// and hangs up. It runs until the test ends.
 func answerAnything(t *testing.T, answer string) (url string) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -142,6 +143,7 @@ func answerAnything(t *testing.T, answer string) (url string) {
 				defer conn.Close()
 				_, _ = io.ReadFull(conn, make([]byte, 24))
 				_, _ = io.WriteString(conn, answer)
+				_ = conn.(*net.TCPConn).CloseWrite()
 				_, _ = io.Copy(io.Discard, conn)
 			})
 		}
