@@ -3,6 +3,7 @@ package metrics
 import (
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/spantee/spantee/exporter/internal/field"
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
@@ -26,14 +27,14 @@ type chunks struct {
 func (c *chunks) add(event []byte) {
 	var at uint64
 	var delta, merged bool
-	_ = fields(event, func(number protowire.Number, f field) {
+	_ = field.Each(event, func(number protowire.Number, v field.Value) {
 		switch number {
 		case fieldEventTime:
-			at = f.number
+			at = v.Number
 		case fieldEventName:
-			delta = string(f.bytes) == semconv.EventTextDelta || string(f.bytes) == semconv.EventThinkingDelta
+			delta = string(v.Bytes) == semconv.EventTextDelta || string(v.Bytes) == semconv.EventThinkingDelta
 		case fieldEventAttributes:
-			merged = merged || string(key(f.bytes)) == semconv.DeltaCount
+			merged = merged || string(key(v.Bytes)) == semconv.DeltaCount
 		}
 	})
 	switch {

@@ -7,6 +7,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/spantee/spantee/exporter/internal/field"
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
@@ -46,25 +47,25 @@ func (s *span) seconds() float64 { return float64(s.end-s.start) / 1e9 }
 func (s *span) decode(wire []byte) error {
 	*s = span{facts: s.facts[:0]}
 	var chunks chunks
-	err := fields(wire, func(number protowire.Number, f field) {
+	err := field.Each(wire, func(number protowire.Number, v field.Value) {
 		switch number {
 		case fieldTraceID:
-			s.traceID = f.bytes
+			s.traceID = v.Bytes
 		case fieldSpanID:
-			s.id = f.bytes
+			s.id = v.Bytes
 		case fieldParentID:
-			s.parent = f.bytes
+			s.parent = v.Bytes
 		case fieldStart:
-			s.start = f.number
+			s.start = v.Number
 		case fieldEnd:
-			s.end = f.number
+			s.end = v.Number
 		case fieldAttributes:
-			s.facts = append(s.facts, decodeFact(f.bytes))
+			s.facts = append(s.facts, decodeFact(v.Bytes))
 		case fieldEvents:
-			chunks.add(f.bytes)
+			chunks.add(v.Bytes)
 		case fieldStatus:
-			_ = fields(f.bytes, func(number protowire.Number, f field) {
-				s.failed = s.failed || number == fieldStatusCode && f.number == uint64(tracepb.Status_STATUS_CODE_ERROR)
+			_ = field.Each(v.Bytes, func(number protowire.Number, v field.Value) {
+				s.failed = s.failed || number == fieldStatusCode && v.Number == uint64(tracepb.Status_STATUS_CODE_ERROR)
 			})
 		}
 	})
@@ -115,56 +116,22 @@ func (f facts) int(key string) int64 {
 
 // decodeFact reads an encoded KeyValue.
 func decodeFact(attribute []byte) (a fact) {
-	_ = fields(attribute, func(number protowire.Number, f field) {
+	_ = field.Each(attribute, func(number protowire.Number, v field.Value) {
 		switch number {
 		case fieldKey:
-			a.key = f.bytes
+			a.key = v.Bytes
 		case fieldValue:
-			_ = fields(f.bytes, func(number protowire.Number, f field) {
+			_ = field.Each(v.Bytes, func(number protowire.Number, v field.Value) {
 				switch number {
 				case fieldStringValue:
-					a.text = f.bytes
+					a.text = v.Bytes
 				case fieldIntValue:
-					a.number = int64(f.number)
+					a.number = int64(v.Number)
 				case fieldDoubleValue:
-					a.float = math.Float64frombits(f.number)
+					a.float = math.Float64frombits(v.Number)
 				}
 			})
 		}
 	})
 	return a
-}
-
-// A field is one of a message: bytes, or a number.
-type field struct {
-	bytes  []byte
-	number uint64
-}
-
-// fields calls do with every field of a message.
-func fields(message []byte, do func(protowire.Number, field)) error {
-	for len(message) > 0 {
-		number, kind, n := protowire.ConsumeTag(message)
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		message = message[n:]
-		var f field
-		switch kind {
-		case protowire.BytesType:
-			f.bytes, n = protowire.ConsumeBytes(message)
-		case protowire.VarintType:
-			f.number, n = protowire.ConsumeVarint(message)
-		case protowire.Fixed64Type:
-			f.number, n = protowire.ConsumeFixed64(message)
-		default:
-			n = protowire.ConsumeFieldValue(number, kind, message)
-		}
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		do(number, f)
-		message = message[n:]
-	}
-	return nil
 }

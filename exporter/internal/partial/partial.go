@@ -4,11 +4,12 @@ package partial
 
 import (
 	"encoding/json"
-	"errors"
 	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/spantee/spantee/exporter/internal/field"
 )
 
 // A Success is what a response says of a request that was accepted: an
@@ -58,52 +59,27 @@ func (s Success) JSON() ([]byte, error) {
 
 // Decode decodes a response.
 func Decode(b []byte) (s Success, err error) {
-	err = fields(b, func(number protowire.Number, _ uint64, value []byte) error {
-		if number != partialSuccess {
-			return nil
+	var inner []byte
+	err = field.Each(b, func(number protowire.Number, v field.Value) {
+		if number == partialSuccess {
+			inner = append(inner, v.Bytes...) // protobuf merges a message that is repeated
 		}
-		return fields(value, func(number protowire.Number, n uint64, value []byte) error {
-			switch number {
-			case rejected:
-				s.Rejected = int64(n) //nolint:gosec // this is how protobuf encodes an int64
-			case errorMessage:
-				s.Message = string(value)
-			}
-			return nil
-		})
 	})
-	return s, err
-}
-
-var errInvalid = errors.New("partial: invalid encoding")
-
-// fields calls do for each field of an encoded message, with its number or its bytes.
-func fields(b []byte, do func(number protowire.Number, n uint64, value []byte) error) error {
-	for len(b) > 0 {
-		number, wireType, size := protowire.ConsumeTag(b)
-		if size < 0 {
-			return errInvalid
-		}
-		b = b[size:]
-		var n uint64
-		var value []byte
-		switch wireType {
-		case protowire.VarintType:
-			n, size = protowire.ConsumeVarint(b)
-		case protowire.BytesType:
-			value, size = protowire.ConsumeBytes(b)
-		default:
-			size = protowire.ConsumeFieldValue(number, wireType, b)
-		}
-		if size < 0 {
-			return errInvalid
-		}
-		if err := do(number, n, value); err != nil {
-			return err
-		}
-		b = b[size:]
+	if err != nil {
+		return s, err
 	}
-	return nil
+	err = field.Each(inner, func(number protowire.Number, v field.Value) {
+		switch number {
+		case rejected:
+			s.Rejected = int64(v.Number) //nolint:gosec // this is how protobuf encodes an int64
+		case errorMessage:
+			s.Message = string(v.Bytes)
+		}
+	})
+	if err != nil {
+		return Success{}, err
+	}
+	return s, nil
 }
 
 // DecodeJSON decodes a response in OTLP JSON.

@@ -1,0 +1,40 @@
+// Package field reads encoded protobuf messages field by field, which takes less time
+// than to decode them.
+package field
+
+import "google.golang.org/protobuf/encoding/protowire"
+
+// A Value is that of a field: its bytes, or its number if it is a varint or a fixed64.
+// It is empty if the field is of another wire type.
+type Value struct {
+	Bytes  []byte
+	Number uint64
+}
+
+// Each calls do with every field of an encoded message.
+func Each(message []byte, do func(protowire.Number, Value)) error {
+	for len(message) > 0 {
+		number, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		message = message[n:]
+		var v Value
+		switch kind {
+		case protowire.BytesType:
+			v.Bytes, n = protowire.ConsumeBytes(message)
+		case protowire.VarintType:
+			v.Number, n = protowire.ConsumeVarint(message)
+		case protowire.Fixed64Type:
+			v.Number, n = protowire.ConsumeFixed64(message)
+		default:
+			n = protowire.ConsumeFieldValue(number, kind, message)
+		}
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		do(number, v)
+		message = message[n:]
+	}
+	return nil
+}
