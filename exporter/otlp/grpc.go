@@ -38,12 +38,10 @@ func (s *Settings) call(ctx context.Context, to *connection, request []byte) (pa
 		return partial.Success{}, uploadError(exporter.Misconfigured, fmt.Sprintf("an answer of type %q, not from a collector", kind), fmt.Sprintf(hintAddress, s.shown()))
 	}
 	if _, answered := errors.AsType[grpcError](err); err != nil && !answered && ctx.Err() == nil {
-		return partial.Success{}, cmp.Or(to.notGRPC(ctx), err)
+		err = cmp.Or(to.notGRPC(ctx), err)
 	}
-	if err != nil {
-		return partial.Success{}, err
-	}
-	return parseResponse("application/x-protobuf", b), nil
+	answer, _ := partial.Decode(b) // a success is one, whatever the message says
+	return answer, err
 }
 
 // base returns the URL of the receiver's root, with a name that cannot be wrong for a

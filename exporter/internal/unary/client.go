@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -75,7 +76,7 @@ func Call(ctx context.Context, client Client, r Request) ([]byte, error) {
 
 func (r *Request) setHeaders(ctx context.Context, h http.Header) {
 	for name, value := range r.Metadata {
-		if reserved[name] || strings.HasPrefix(name, "grpc-") {
+		if slices.Contains(reserved, name) || strings.HasPrefix(name, "grpc-") {
 			continue
 		}
 		if strings.HasSuffix(name, "-bin") {
@@ -98,9 +99,8 @@ func (r *Request) setHeaders(ctx context.Context, h http.Header) {
 
 // reserved are the headers that belong to HTTP. net/http refuses most of them, or does
 // something else because of them.
-var reserved = map[string]bool{
-	"connection": true, "content-length": true, "expect": true, "host": true, "keep-alive": true, "proxy-connection": true,
-	"te": true, "trailer": true, "transfer-encoding": true, "upgrade": true,
+var reserved = []string{
+	"connection", "content-length", "expect", "host", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
 }
 
 // readResponse returns the message of a response.
