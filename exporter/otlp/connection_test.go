@@ -22,39 +22,23 @@ import (
 // net/http puts a new connection aside for the next request, it may open a spare one.
 func forward(t *testing.T, address string) (listening string, connections *atomic.Int32) {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	connections = new(atomic.Int32)
-	var all sync.WaitGroup
-	all.Go(func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			out, err := new(net.Dialer).DialContext(context.Background(), "tcp", address)
-			if err != nil {
-				in.Close()
-				return
-			}
-			all.Go(func() {
-				const greeting = 100 // at most: what a client of HTTP/2 sends before its first request
-				if _, err := io.CopyN(out, in, greeting); err == nil {
-					connections.Add(1)
-					_, _ = io.Copy(out, in)
-				}
-				out.Close()
-			})
-			all.Go(func() { _, _ = io.Copy(in, out); in.Close() })
+	return serveConns(t, func(in net.Conn) {
+		defer in.Close()
+		out, err := new(net.Dialer).DialContext(context.Background(), "tcp", address)
+		if err != nil {
+			return
 		}
-	})
-	t.Cleanup(func() {
-		l.Close()
-		all.Wait()
-	})
-	return l.Addr().String(), connections
+		var answering sync.WaitGroup
+		answering.Go(func() { _, _ = io.Copy(in, out); in.Close() })
+		const greeting = 100 // at most: what a client of HTTP/2 sends before its first request
+		if _, err := io.CopyN(out, in, greeting); err == nil {
+			connections.Add(1)
+			_, _ = io.Copy(out, in)
+		}
+		out.Close()
+		answering.Wait()
+	}), connections
 }
 
 // TestMetricsShareTheConnection sends spans and metrics over one connection, if

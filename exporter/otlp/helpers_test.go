@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -105,6 +106,31 @@ func wantReport(t *testing.T, r exporter.Report, delivered, dropped int, cause s
 	if got := fmt.Sprint(r.Cause); dropped > 0 && !strings.Contains(got, cause) {
 		t.Errorf("cause is %q, want %q", got, cause)
 	}
+}
+
+// serveConns runs a server on a free port until the test ends, and returns its address.
+// serve is called for each connection, and closes it.
+func serveConns(t *testing.T, serve func(net.Conn)) (address string) {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { serve(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		serving.Wait()
+	})
+	return l.Addr().String()
 }
 
 // grpcServer serves gRPC, by the package of its authors, until the test ends. It returns

@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -128,31 +127,13 @@ func TestWrongAddress(t *testing.T) {
 // and hangs up. It runs until the test ends.
 func answerAnything(t *testing.T, answer string) (url string) {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() {
-				defer conn.Close()
-				_, _ = io.ReadFull(conn, make([]byte, 24))
-				_, _ = io.WriteString(conn, answer)
-				_ = conn.(*net.TCPConn).CloseWrite()
-				_, _ = io.Copy(io.Discard, conn)
-			})
-		}
+	return "http://" + serveConns(t, func(conn net.Conn) {
+		defer conn.Close()
+		_, _ = io.ReadFull(conn, make([]byte, 24))
+		_, _ = io.WriteString(conn, answer)
+		_ = conn.(*net.TCPConn).CloseWrite()
+		_, _ = io.Copy(io.Discard, conn)
 	})
-	t.Cleanup(func() {
-		l.Close()
-		serving.Wait()
-	})
-	return "http://" + l.Addr().String()
 }
 
 // A secure collector speaks both protocols on one port, and may ask for a

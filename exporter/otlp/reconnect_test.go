@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,24 +22,16 @@ import (
 // TestReconnects counts how often a client dials a collector that hangs up: at every
 // attempt.
 func TestReconnects(t *testing.T) {
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	dials := make(chan struct{}, 100)
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				close(dials)
-				return
-			}
-			conn.Close()
-			dials <- struct{}{}
+	address := serveConns(t, func(conn net.Conn) {
+		conn.Close()
+		select {
+		case dials <- struct{}{}:
+		default: // enough
 		}
-	}()
+	})
 	ctx, cancel := context.WithCancel(t.Context())
-	c := newClient(t, Config{Endpoint: "http://" + l.Addr().String()})
+	c := newClient(t, Config{Endpoint: "http://" + address})
 	if err := c.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -63,37 +54,21 @@ func TestReconnects(t *testing.T) {
 	cancel()
 	<-stopped
 	_ = c.Stop(t.Context())
-	l.Close()
-	for range dials {
-	}
 }
 
 // TestResets has a server that resets connections at once, and one that breaks off its
 // answers. The spans may be sent again.
 func TestResets(t *testing.T) {
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var accepting sync.WaitGroup
-	accepting.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_ = conn.(*net.TCPConn).SetLinger(0)
-			conn.Close()
-		}
+	address := serveConns(t, func(conn net.Conn) {
+		_ = conn.(*net.TCPConn).SetLinger(0)
+		conn.Close()
 	})
 	for range 20 {
-		failed := errorOf(t, Config{Endpoint: "http://" + l.Addr().String()})
+		failed := errorOf(t, Config{Endpoint: "http://" + address})
 		if failed == nil || failed.Verdict != exporter.Unreachable && failed.Verdict != exporter.Retryable || errors.Is(failed, errTimeout) {
 			t.Errorf("reset: %s %v", verdictOf(failed), failed)
 		}
 	}
-	l.Close()
-	accepting.Wait()
 
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/grpc")

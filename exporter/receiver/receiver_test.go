@@ -69,14 +69,20 @@ func post(t *testing.T, r *Receiver, body []byte, encodings ...string) (int, str
 	return resp.StatusCode, string(b)
 }
 
-func export(t *testing.T, r *Receiver, req *coltracepb.ExportTraceServiceRequest) error {
+// overGRPC returns a client of r that is closed when the test ends.
+func overGRPC(t *testing.T, r *Receiver) coltracepb.TraceServiceClient {
 	t.Helper()
 	conn, err := grpc.NewClient(strings.TrimPrefix(r.GRPCEndpoint(), "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
-	defer conn.Close()
-	_, err = coltracepb.NewTraceServiceClient(conn).Export(t.Context(), req)
+	t.Cleanup(func() { conn.Close() })
+	return coltracepb.NewTraceServiceClient(conn)
+}
+
+func export(t *testing.T, r *Receiver, req *coltracepb.ExportTraceServiceRequest) error {
+	t.Helper()
+	_, err := overGRPC(t, r).Export(t.Context(), req)
 	return err
 }
 
@@ -134,12 +140,7 @@ func TestLimits(t *testing.T) {
 
 func TestBombOverGRPC(t *testing.T) {
 	r := start(t, takeAll)
-	conn, err := grpc.NewClient(strings.TrimPrefix(r.GRPCEndpoint(), "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	_, err = coltracepb.NewTraceServiceClient(conn).Export(t.Context(), request(64<<20), grpc.UseCompressor("gzip"))
+	_, err := overGRPC(t, r).Export(t.Context(), request(64<<20), grpc.UseCompressor("gzip"))
 	if status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("64 MiB packed into 64 KiB: %v", err)
 	}
@@ -149,11 +150,7 @@ func TestBombOverGRPC(t *testing.T) {
 // is read.
 func TestBigRequestsAtOnce(t *testing.T) {
 	r := start(t, takeAll)
-	conn, err := grpc.NewClient(strings.TrimPrefix(r.GRPCEndpoint(), "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	client := overGRPC(t, r)
 	var sending sync.WaitGroup
 	for i := range 8 {
 		sending.Go(func() {
@@ -161,7 +158,7 @@ func TestBigRequestsAtOnce(t *testing.T) {
 			if i%2 == 0 {
 				packing = append(packing, grpc.UseCompressor("gzip"))
 			}
-			if _, err := coltracepb.NewTraceServiceClient(conn).Export(t.Context(), request(3<<20), packing...); err != nil {
+			if _, err := client.Export(t.Context(), request(3<<20), packing...); err != nil {
 				t.Error(err)
 			}
 		})
@@ -193,12 +190,7 @@ func TestStalledClient(t *testing.T) {
 	if _, err := write.Write([]byte("\x01\x00\x30\x00\x00")); err != nil { // 3 MiB
 		t.Fatal(err)
 	}
-	conn, err := grpc.NewClient(strings.TrimPrefix(r.GRPCEndpoint(), "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := coltracepb.NewTraceServiceClient(conn).Export(t.Context(), request(3<<20), grpc.UseCompressor("gzip")); err != nil {
+	if _, err := overGRPC(t, r).Export(t.Context(), request(3<<20), grpc.UseCompressor("gzip")); err != nil {
 		t.Error(err)
 	}
 	cancel()
@@ -321,8 +313,9 @@ func TestCloseBreaksOffRequests(t *testing.T) {
 		return Rejected{}, ctx.Err()
 	})
 	answers := make(chan error, 2)
+	client := overGRPC(t, r)
 	go func() {
-		err := export(t, r, request(1))
+		_, err := client.Export(t.Context(), request(1))
 		answers <- err
 	}()
 	go func() {
