@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/spantee/spantee/mapping/content"
+	"github.com/spantee/spantee/mapping/jsonscan"
 )
 
 // TestCutAlone cuts values that have the same items in common: agents write the
@@ -52,6 +53,26 @@ func TestReadAgain(t *testing.T) {
 			secret := strings.Contains(raw, "8f3")
 			if len(a.List) != 1 || !secret && a.List[0].Text != raw || secret && (strings.Contains(a.List[0].Text, "8f3") || strings.Contains(a.List[0].Text, "tr0")) {
 				t.Errorf("%s became %v", raw, a.List)
+			}
+		}
+	}
+}
+
+// TestCutEscapes cuts texts at every place in and between their escapes.
+func TestCutEscapes(t *testing.T) {
+	const limit = 200
+	c, err := content.New(content.Full, limit, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, escape := range []string{`\\`, `\n`, `\"`, `\u00e9`, `\ud83d\ude00`, `\\\"a`, `\\n`, `ab`} {
+		for before := range 16 {
+			escaped := strings.Repeat("x", before) + strings.Repeat(escape, 6000/len(escape))
+			whole := string(jsonscan.Unquote([]byte(escaped)))
+			s, lost := c.String([]byte(escaped))
+			shown, cut := strings.CutSuffix(s, content.Truncated)
+			if !cut || !strings.HasPrefix(whole, shown) || len(shown)+lost != len(whole) {
+				t.Errorf("%d and %s: %d of %d bytes are left, and %d lost: %q", before, escape, len(shown), len(whole), lost, s)
 			}
 		}
 	}

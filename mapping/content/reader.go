@@ -43,7 +43,11 @@ func (c *Capture) Value(raw []byte) (v Value, lost int) {
 // searchWhole looks for secrets that only their context reveals: a value whose name
 // is in another member, or an argument after an option.
 func (vr *valueReader) searchWhole(raw []byte) {
-	shown := heads(raw, vr.max+margin, vr.room)
+	shown := raw
+	if longest := vr.max + margin; len(raw) > longest {
+		vr.buf = appendHeads(vr.buffer(), raw, longest, vr.room)
+		shown = vr.buf
+	}
 	text := string(shown)
 	if len(shown) == len(raw) {
 		vr.whole = text
@@ -79,13 +83,9 @@ func pieces(secret string) func(yield func(string) bool) {
 	}
 }
 
-// heads returns the first limit bytes of JSON, with each string shortened to its
-// first longest bytes.
-func heads(raw []byte, longest, limit int) []byte {
-	if len(raw) <= longest {
-		return raw
-	}
-	var b []byte
+// appendHeads appends the first limit bytes of JSON to b, which is empty, with each
+// string shortened to its first longest bytes.
+func appendHeads(b, raw []byte, longest, limit int) []byte {
 	r := jsonscan.Reader{B: raw}
 	from := 0
 	for len(b)+r.I-from < limit {
@@ -96,24 +96,13 @@ func heads(raw []byte, longest, limit int) []byte {
 		r.I += quote
 		start := r.I + 1
 		if s := r.Quoted(); len(s) > longest {
-			b = append(b, raw[from:start+wholeEscapes(s, longest)]...)
+			b = append(b, raw[from:start+jsonscan.WholeEscapes(s, longest)]...)
 			from = r.I - 1
 		}
 	}
 	rest := raw[from:]
 	b = append(b, rest[:min(len(rest), max(0, limit-len(b)))]...)
 	return b[:min(len(b), limit)]
-}
-
-// wholeEscapes returns the length of a prefix of an escaped text: about n bytes,
-// without a partial escape at its end.
-func wholeEscapes(escaped []byte, n int) int {
-	for i := max(0, n-12); i < n; i++ {
-		if escaped[i] == '\\' {
-			return i
-		}
-	}
-	return n
 }
 
 // stringOf makes a string of a text.
@@ -269,8 +258,12 @@ func (vr *valueReader) string(name string, escaped []byte, end int) (s string, w
 
 // unquoted decodes what ends in the JSON at end. Most texts need no copy.
 func (vr *valueReader) unquoted(escaped []byte, end int) string {
-	if vr.whole == "" || bytes.IndexByte(escaped, '\\') >= 0 {
-		return string(jsonscan.Unquote(escaped))
+	switch {
+	case bytes.IndexByte(escaped, '\\') >= 0:
+		vr.buf = jsonscan.AppendUnquoted(vr.buffer(), escaped)
+		return string(vr.buf)
+	case vr.whole == "":
+		return string(escaped)
 	}
 	return vr.whole[end-len(escaped) : end]
 }
@@ -286,8 +279,8 @@ func (vr *valueReader) text(name string, escaped []byte, end int) Value {
 func (vr *valueReader) take(escaped []byte) int {
 	n := min(len(escaped), vr.room, vr.max+margin)
 	if n < len(escaped) {
-		n = wholeEscapes(escaped, n)
-		vr.lost += jsonscan.UnquotedLen(escaped) - jsonscan.UnquotedLen(escaped[:n])
+		n = jsonscan.WholeEscapes(escaped, n)
+		vr.lost += jsonscan.UnquotedLenAfter(escaped, n)
 	}
 	vr.room -= n
 	return n

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"iter"
 	"math/bits"
-	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -276,11 +275,15 @@ func AppendUnquoted(out, s []byte) []byte {
 }
 
 // UnquotedLen returns how long a string is when unescaped, including the part that was
-// left out. Tools print megabytes with an escape every few bytes, so it looks at
-// eight bytes at a time.
-func UnquotedLen(s []byte) int {
-	length := len(s)
-	for i := 0; i < len(s); {
+// left out.
+func UnquotedLen(s []byte) int { return UnquotedLenAfter(s, 0) }
+
+// UnquotedLenAfter is [UnquotedLen] without the first n bytes, which end with no part of
+// an escape. Tools print megabytes with an escape every few bytes, so it looks at eight
+// bytes at a time.
+func UnquotedLenAfter(s []byte, n int) int {
+	length := len(s) - n
+	for i := n; i < len(s); {
 		if i+8 <= len(s) {
 			slashes := zeros(binary.LittleEndian.Uint64(s[i:]) ^ '\\'*each)
 			if slashes == 0 {
@@ -314,62 +317,4 @@ func UnquotedLen(s []byte) int {
 		i += size
 	}
 	return length
-}
-
-// escape decodes the escape sequence s begins with and returns its size. An invalid
-// one has size 1, that of its backslash, and no rune.
-func escape(s []byte) (r rune, size int) {
-	if len(s) < 2 {
-		return -1, 1
-	}
-	switch s[1] {
-	case '"', '\\', '/':
-		return rune(s[1]), 2
-	case 'b':
-		return '\b', 2
-	case 'f':
-		return '\f', 2
-	case 'n':
-		return '\n', 2
-	case 'r':
-		return '\r', 2
-	case 't':
-		return '\t', 2
-	case 'u':
-		r = hex4(s)
-		if r < 0 {
-			break
-		}
-		if !utf16.IsSurrogate(r) {
-			return r, 6
-		}
-		if pair := utf16.DecodeRune(r, hex4(s[6:])); pair != utf8.RuneError {
-			return pair, 12
-		}
-		return utf8.RuneError, 6
-	}
-	return -1, 1
-}
-
-// hex4 decodes the \u and four hex digits that s begins with. It returns -1 if s
-// does not begin with them.
-func hex4(s []byte) rune {
-	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
-		return -1
-	}
-	var r rune
-	for _, c := range s[2:6] {
-		switch {
-		case '0' <= c && c <= '9':
-			c -= '0'
-		case 'a' <= c && c <= 'f':
-			c -= 'a' - 10
-		case 'A' <= c && c <= 'F':
-			c -= 'A' - 10
-		default:
-			return -1
-		}
-		r = r<<4 | rune(c)
-	}
-	return r
 }

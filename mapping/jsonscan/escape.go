@@ -1,0 +1,135 @@
+package jsonscan
+
+import (
+	"bytes"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// WholeEscapes returns the length of a prefix of a string: about n bytes, without a
+// part of an escape, or of two that are one character, at its end.
+func WholeEscapes(s []byte, n int) int {
+	const longest = 12
+	for i := max(0, n-longest); i < n; i++ {
+		if s[i] != '\\' {
+			continue
+		}
+		if slashes(s[:i])%2 != 0 { // before an escaped backslash
+			return i - 1
+		}
+		if first := i - longest/2; first >= 0 && slashes(s[:first])%2 == 0 && isHigh(s[first:i]) && isPair(s[first:]) {
+			return first
+		}
+		return i
+	}
+	return n
+}
+
+// slashes returns how many backslashes s ends with.
+func slashes(s []byte) int { return len(s) - len(bytes.TrimRight(s, `\`)) }
+
+// escape decodes the escape sequence s begins with and returns its size. An invalid
+// one has size 1, that of its backslash, and no rune.
+func escape(s []byte) (r rune, size int) {
+	if len(s) < 2 {
+		return -1, 1
+	}
+	switch s[1] {
+	case '"', '\\', '/':
+		return rune(s[1]), 2
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	case 'u':
+		r = hex4(s)
+		if r < 0 {
+			break
+		}
+		if !utf16.IsSurrogate(r) {
+			return r, 6
+		}
+		if pair := utf16.DecodeRune(r, hex4(s[6:])); pair != utf8.RuneError {
+			return pair, 12
+		}
+		return utf8.RuneError, 6
+	}
+	return -1, 1
+}
+
+// hex4 decodes the \u and four hex digits that s begins with. It returns -1 if s
+// does not begin with them.
+func hex4(s []byte) rune {
+	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
+		return -1
+	}
+	var r rune
+	for _, c := range s[2:6] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return -1
+		}
+		r = r<<4 | rune(c)
+	}
+	return r
+}
+
+// isHigh reports whether s begins with an escaped high surrogate.
+func isHigh(s []byte) bool { return hex4(s)&^0x3ff == 0xd800 }
+
+func isPair(s []byte) bool { return utf16.DecodeRune(hex4(s), hex4(s[6:])) != utf8.RuneError }
+
+// An Escape tracks the escape sequences of a string, byte by byte.
+type Escape struct {
+	seen [12]byte // of an escape, or of two that may be one character
+	n    int
+}
+
+// Open reports whether the string is within an escape.
+func (e *Escape) Open() bool { return e.n > 0 }
+
+// Quotes reports whether a quote as the next byte would be escaped.
+func (e *Escape) Quotes() bool { return e.n > 0 && e.seen[e.n-1] == '\\' }
+
+// Next processes the next byte. It returns how many unescaped bytes that byte
+// completes.
+func (e *Escape) Next(c byte) (unescaped int) {
+	if c == '\\' && e.n != 1 && e.n != 7 && e.n != 6 {
+		unescaped = e.End() // an escape that was cut short
+	} else if e.n == 0 {
+		return 1
+	}
+	e.seen[e.n] = c
+	e.n++
+	switch {
+	case e.n == 12 && !isPair(e.seen[:]): // but the second may begin one
+		unescaped += UnquotedLen(e.seen[:6])
+		e.n = copy(e.seen[:], e.seen[6:])
+		if isHigh(e.seen[:]) {
+			return unescaped
+		}
+	case e.n == 2 && c != 'u', e.n == 6 && !isHigh(e.seen[:]), e.n == 7 && c != '\\', e.n == 8 && c != 'u', e.n == 12:
+	default:
+		return unescaped
+	}
+	return unescaped + e.End()
+}
+
+// End ends the string. It returns how many bytes were not complete.
+func (e *Escape) End() (unescaped int) {
+	unescaped = UnquotedLen(e.seen[:e.n])
+	e.n = 0
+	return unescaped
+}
