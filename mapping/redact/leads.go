@@ -26,6 +26,10 @@ var setOf = func() (of [256]byteSet) {
 }()
 
 func bytesOf(s string) (has byteSet) {
+	for len(s) >= 4 {
+		has |= setOf[s[0]] | setOf[s[1]] | setOf[s[2]] | setOf[s[3]]
+		s = s[4:]
+	}
 	for i := range len(s) {
 		has |= setOf[s[i]]
 	}
