@@ -180,6 +180,9 @@ func (l *eventLog) add(r *run, kind textKind, name string, at instant, bytes, co
 	switch {
 	case r.m.capture.Full():
 		e.piece, e.open = l.segments[kind].Cut(), true
+		if l.texts == nil {
+			l.texts, r.m.spareTexts = r.m.spareTexts, nil
+		}
 		l.texts = append(l.texts, e)
 		l.size += 96 + e.piece.Size()
 		r.eventBytes += 96 + e.piece.Size()

@@ -166,10 +166,11 @@ type Mapper struct {
 	buffers, eventBuffers buffers
 
 	// To reuse, nil while in use.
-	spare     *span
-	spareTool *tool
-	spareLog  *eventLog
-	ghost     bool // see Open: its buffers may be shared
+	spare      *span
+	spareTool  *tool
+	spareLog   *eventLog
+	spareTexts []textEvent
+	ghost      bool // see Open: its buffers may be shared
 
 	traceState string // of Options.Parent
 

@@ -70,19 +70,23 @@ func (n *spanName) appendTo(b []byte) []byte {
 }
 
 // buffers are buffers to use again.
-type buffers [][]byte
+type buffers struct {
+	free [][]byte
+	size int // of all of them, in bytes
+}
 
-// maxBuffers is how many are kept, of up to maxBuffer bytes.
+// maxBuffers is how many are kept, of maxBuffered bytes together.
 const (
-	maxBuffers = 16
-	maxBuffer  = 128 << 10
+	maxBuffers  = 16
+	maxBuffered = 1 << 20
 )
 
 // take returns an empty buffer. A new one has the given capacity.
 func (bs *buffers) take(size int) []byte {
-	if last := len(*bs) - 1; last >= 0 {
-		b := (*bs)[last]
-		*bs = (*bs)[:last]
+	if last := len(bs.free) - 1; last >= 0 {
+		b := bs.free[last]
+		bs.free = bs.free[:last]
+		bs.size -= cap(b)
 		return b[:0]
 	}
 	return make([]byte, 0, size)
@@ -90,8 +94,9 @@ func (bs *buffers) take(size int) []byte {
 
 // put takes back a buffer that is no longer needed.
 func (bs *buffers) put(b []byte) {
-	if len(*bs) < maxBuffers && 0 < cap(b) && cap(b) <= maxBuffer {
-		*bs = append(*bs, b)
+	if len(bs.free) < maxBuffers && 0 < cap(b) && bs.size+cap(b) <= maxBuffered {
+		bs.free = append(bs.free, b)
+		bs.size += cap(b)
 	}
 }
 
@@ -101,6 +106,14 @@ func (m *Mapper) reuse(a *attributes) {
 		m.buffers.put(a.wire)
 	}
 	a.wire = nil
+}
+
+// reuseEvents takes back the buffer of events that are no longer needed.
+func (m *Mapper) reuseEvents(e *encodedEvents) {
+	if !m.ghost {
+		m.eventBuffers.put(e.wire)
+	}
+	e.wire = nil
 }
 
 // operationNames are the values of gen_ai.operation.name.
@@ -132,10 +145,7 @@ func (r *run) emit(s *span) {
 	r.lastEnd = max(r.lastEnd, s.end)
 	r.m.wire = r.encode(r.m.wire[:0], s)
 	r.m.reuse(&s.attributes)
-	if !r.m.ghost {
-		r.m.eventBuffers.put(s.events.wire)
-	}
-	s.events.wire = nil
+	r.m.reuseEvents(&s.events)
 	r.m.spare = s
 	r.m.opts.Emit(r.m.wire, r.agent.Name)
 }

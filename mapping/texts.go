@@ -113,16 +113,31 @@ func (l *eventLog) send(r *run) {
 				s.texts[i].encode(r.m, &s.events)
 			}
 		}
-		s.texts = nil
+		r.m.reuseTexts(s)
 		if s.ref.operation == chat {
+			l.lost += s.content.Lost
+			if l.own.n == 0 {
+				l.own = s.events
+				continue
+			}
 			l.own.wire = append(l.own.wire, s.events.wire...)
 			l.own.n += s.events.n
 			l.own.last = s.events.last
-			l.lost += s.content.Lost
+			r.m.reuseEvents(&s.events)
 			continue
 		}
 		r.emit(s)
 	}
+}
+
+// reuseTexts takes back the room for the events of a span that were encoded.
+func (m *Mapper) reuseTexts(s *span) {
+	const most = 1 << 10
+	if !m.ghost && 0 < cap(s.texts) && cap(s.texts) <= most {
+		clear(s.texts)
+		m.spareTexts = s.texts[:0]
+	}
+	s.texts = nil
 }
 
 func (s *span) resolved() bool {
