@@ -285,9 +285,17 @@ func UnquotedLenAfter(s []byte, n int) int {
 	length := len(s) - n
 	for i := n; i < len(s); {
 		if i+8 <= len(s) {
-			slashes := zeros(binary.LittleEndian.Uint64(s[i:]) ^ '\\'*each)
+			x := binary.LittleEndian.Uint64(s[i:])
+			slashes := zeros(x ^ '\\'*each)
 			if slashes == 0 {
 				i += 8
+				continue
+			}
+			long := slashes | zeros(x^'u'*each) | zeros(x^gapMark*each)
+			if slashes<<8&long == 0 { // each makes one of two bytes
+				const last = 1 << 63 // its second byte is not in x
+				length -= bits.OnesCount64(slashes &^ last)
+				i += 8 - int(slashes/last)
 				continue
 			}
 			i += bits.TrailingZeros64(slashes) / 8
