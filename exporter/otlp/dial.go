@@ -20,6 +20,9 @@ func (c *connection) dial(ctx context.Context, network, address string) (net.Con
 	if err != nil {
 		return nil, err
 	}
+	if c.settings.protocol == "grpc" {
+		conn = coalesce(conn)
+	}
 	w := &watchedConn{Conn: conn, of: c, heard: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
