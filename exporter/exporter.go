@@ -88,7 +88,7 @@ const (
 	// fullRequest is the number of bytes of spans at which a request is full; only
 	// a single larger span exceeds it. Larger requests are no faster, and a request
 	// is in memory several times while it is sent.
-	fullRequest = 1 << 20
+	fullRequest = 512 << 10
 
 	// longPatience is how long Export waits for room while the collector accepts
 	// nothing: it may be slow, or say that it is busy.

@@ -10,9 +10,10 @@ import (
 const (
 	// minLimit is the smallest memory limit. Like every limit here, it includes
 	// stacks and the runtime's own memory.
-	minLimit = 22 << 20
+	minLimit = 18 << 20
 
-	// minRoom is the least that the limit is above the live heap.
+	// minRoom is the least that the limit is above the live heap, once that has as
+	// much. A smaller heap takes less time to collect, and has less room.
 	minRoom = 12 << 20
 )
 
@@ -47,7 +48,8 @@ func afterCollections(c *cycle) {
 		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 		metrics.Read(live)
 		kept := live[0].Value.Uint64()
-		if limit := max(minLimit, kept+max(minRoom, kept/2)); limit > c.limit || limit < c.limit/4*3 {
+		room := max(kept/2, min(minRoom, minRoom/2+kept/2))
+		if limit := max(minLimit, kept+room); limit > c.limit || limit < c.limit/4*3 {
 			c.limit = limit
 			debug.SetMemoryLimit(int64(limit))
 		}

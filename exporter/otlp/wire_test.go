@@ -41,7 +41,7 @@ func TestRequestsStayUnderTheLimit(t *testing.T) {
 			largest := 3<<20 - empty - 2*3 - 1 - 4
 			const spans = 16
 			for i := range spans {
-				size := 200 << 10
+				size := 100 << 10
 				if i == 9 { // alone it fits to the byte
 					size = largest
 				}
