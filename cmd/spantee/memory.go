@@ -12,9 +12,8 @@ const (
 	// stacks and the runtime's own memory.
 	minLimit = 18 << 20
 
-	// minRoom is the least that the limit is above the live heap, once that has as
-	// much. A smaller heap takes less time to collect, and has less room.
-	minRoom = 12 << 20
+	// extraRoom is how far the limit is above one and a quarter times the live heap.
+	extraRoom = 8 << 20
 )
 
 // collectRarely lets the heap grow fivefold, instead of twofold, between garbage
@@ -48,8 +47,7 @@ func afterCollections(c *cycle) {
 		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 		metrics.Read(live)
 		kept := live[0].Value.Uint64()
-		room := max(kept/2, min(minRoom, minRoom/2+kept/2))
-		if limit := max(minLimit, kept+room); limit > c.limit || limit < c.limit/4*3 {
+		if limit := max(minLimit, kept+kept/4+extraRoom); limit > c.limit || limit < c.limit/4*3 {
 			c.limit = limit
 			debug.SetMemoryLimit(int64(limit))
 		}
