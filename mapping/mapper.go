@@ -164,6 +164,7 @@ type Mapper struct {
 
 	// To reuse: for the attributes of spans, and for their events.
 	buffers, eventBuffers buffers
+	bigBuffer             []byte // for many events
 
 	// To reuse, nil while in use.
 	spare      *span

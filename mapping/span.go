@@ -70,23 +70,19 @@ func (n *spanName) appendTo(b []byte) []byte {
 }
 
 // buffers are buffers to use again.
-type buffers struct {
-	free [][]byte
-	size int // of all of them, in bytes
-}
+type buffers [][]byte
 
-// maxBuffers is how many are kept, of maxBuffered bytes together.
+// maxBuffers is how many are kept, of up to maxBuffer bytes.
 const (
-	maxBuffers  = 16
-	maxBuffered = 1 << 20
+	maxBuffers = 16
+	maxBuffer  = 128 << 10
 )
 
 // take returns an empty buffer. A new one has the given capacity.
 func (bs *buffers) take(size int) []byte {
-	if last := len(bs.free) - 1; last >= 0 {
-		b := bs.free[last]
-		bs.free = bs.free[:last]
-		bs.size -= cap(b)
+	if last := len(*bs) - 1; last >= 0 {
+		b := (*bs)[last]
+		*bs = (*bs)[:last]
 		return b[:0]
 	}
 	return make([]byte, 0, size)
@@ -94,9 +90,8 @@ func (bs *buffers) take(size int) []byte {
 
 // put takes back a buffer that is no longer needed.
 func (bs *buffers) put(b []byte) {
-	if len(bs.free) < maxBuffers && 0 < cap(b) && bs.size+cap(b) <= maxBuffered {
-		bs.free = append(bs.free, b)
-		bs.size += cap(b)
+	if len(*bs) < maxBuffers && 0 < cap(b) && cap(b) <= maxBuffer {
+		*bs = append(*bs, b)
 	}
 }
 
@@ -108,9 +103,30 @@ func (m *Mapper) reuse(a *attributes) {
 	a.wire = nil
 }
 
+// roomForEvents makes room for the next event of a span. The buffer of a span of many
+// is used by no other: a session that says two words and waits would keep it.
+func (m *Mapper) roomForEvents(e *encodedEvents) {
+	switch {
+	case e.wire == nil:
+		e.wire = m.eventBuffers.take(0)
+	case len(e.wire) > maxBuffer && cap(e.wire) < maxSpanBytes:
+		big := m.bigBuffer
+		if m.bigBuffer = nil; big == nil {
+			big = make([]byte, 0, maxSpanBytes+maxBuffer)
+		}
+		big = append(big, e.wire...)
+		m.reuseEvents(e)
+		e.wire = big
+	}
+}
+
 // reuseEvents takes back the buffer of events that are no longer needed.
 func (m *Mapper) reuseEvents(e *encodedEvents) {
-	if !m.ghost {
+	switch {
+	case m.ghost:
+	case cap(e.wire) == maxSpanBytes+maxBuffer:
+		m.bigBuffer = e.wire[:0]
+	default:
 		m.eventBuffers.put(e.wire)
 	}
 	e.wire = nil

@@ -30,9 +30,7 @@ type textEvent struct {
 
 // encode adds the event.
 func (e *textEvent) encode(m *Mapper, to *encodedEvents) {
-	if to.wire == nil {
-		to.wire = m.eventBuffers.take(0)
-	}
+	m.roomForEvents(to)
 	if e.text == "" && e.count == 1 {
 		to.delta(e.name, e.at, e.index, e.bytes)
 		return
@@ -116,8 +114,8 @@ func (l *eventLog) send(r *run) {
 		r.m.reuseTexts(s)
 		if s.ref.operation == chat {
 			l.lost += s.content.Lost
-			if l.own.n == 0 {
-				l.own = s.events
+			if l.own.n == 0 && cap(s.events.wire) <= 2*len(s.events.wire) {
+				l.own = s.events // and its buffer, which is not too large to wait in
 				continue
 			}
 			l.own.wire = append(l.own.wire, s.events.wire...)

@@ -3,6 +3,7 @@ package otlp
 import (
 	"net"
 	"sync"
+	"time"
 )
 
 // A coalescingConn is a connection that writes in the background, and joins what is
@@ -10,7 +11,7 @@ import (
 // and each write wakes a collector on the same machine: that took a sixth of the
 // time of a stream of small tool calls.
 //
-// The error of a write is returned by the next Write. Nothing is lost by that: only an
+// The error of a write is returned by the next Write. That is no loss, because only an
 // answer confirms a request.
 type coalescingConn struct {
 	net.Conn
@@ -23,8 +24,15 @@ type coalescingConn struct {
 	err     error     // of the write that failed
 }
 
-// maxPending is more than may be pending. A Write of as much is not joined with others.
-const maxPending = 128 << 10
+const (
+	// maxPending is how many bytes may be pending, if none of them came in a larger
+	// Write.
+	maxPending = 128 << 10
+
+	// lastWrite is how long Close waits for what is pending, such as the alert that
+	// ends TLS.
+	lastWrite = 20 * time.Millisecond
+)
 
 func coalesce(conn net.Conn) net.Conn {
 	c := &coalescingConn{Conn: conn}
@@ -36,16 +44,11 @@ func coalesce(conn net.Conn) net.Conn {
 func (c *coalescingConn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.writing && len(c.pending)+len(p) >= maxPending {
+	for len(c.pending) > 0 && len(c.pending)+len(p) > maxPending && c.err == nil {
 		c.changed.Wait()
 	}
-	switch {
-	case c.err != nil:
+	if c.err != nil {
 		return 0, c.err
-	case len(p) >= maxPending: // nothing is pending
-		var n int
-		n, c.err = c.Conn.Write(p)
-		return n, c.err
 	}
 	c.pending = append(c.pending, p...)
 	if !c.writing {
@@ -53,6 +56,22 @@ func (c *coalescingConn) Write(p []byte) (int, error) {
 		go c.writePending()
 	}
 	return len(p), nil
+}
+
+// SetWriteDeadline does nothing. crypto/tls would cut off with it what it has just
+// written.
+func (c *coalescingConn) SetWriteDeadline(time.Time) error { return nil }
+
+// Close closes the connection once nothing is pending, or after lastWrite.
+func (c *coalescingConn) Close() error {
+	late := time.AfterFunc(lastWrite, func() { _ = c.Conn.Close() })
+	c.mu.Lock()
+	for c.writing {
+		c.changed.Wait()
+	}
+	c.mu.Unlock()
+	late.Stop()
+	return c.Conn.Close()
 }
 
 // writePending writes until nothing is pending.

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// WholeEscapes returns the length of a prefix of a string: about n bytes, without a
-// part of an escape, or of two that are one character, at its end.
+// WholeEscapes returns n, or up to 18 less, so that the first so many bytes of a string
+// do not end inside an escape, or between two escapes that are one character.
 func WholeEscapes(s []byte, n int) int {
 	const longest = 12
 	for i := max(0, n-longest); i < n; i++ {

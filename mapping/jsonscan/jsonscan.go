@@ -278,8 +278,8 @@ func AppendUnquoted(out, s []byte) []byte {
 // left out.
 func UnquotedLen(s []byte) int { return UnquotedLenAfter(s, 0) }
 
-// UnquotedLenAfter is [UnquotedLen] without the first n bytes, which end with no part of
-// an escape. Tools print megabytes with an escape every few bytes, so it looks at eight
+// UnquotedLenAfter is [UnquotedLen] without the first n bytes. n must not be inside an
+// escape. Tools print megabytes with an escape every few bytes, so it looks at eight
 // bytes at a time.
 func UnquotedLenAfter(s []byte, n int) int {
 	length := len(s) - n
@@ -293,7 +293,7 @@ func UnquotedLenAfter(s []byte, n int) int {
 			}
 			long := slashes | zeros(x^'u'*each) | zeros(x^gapMark*each)
 			if slashes<<8&long == 0 { // each makes one of two bytes
-				const last = 1 << 63 // its second byte is not in x
+				const last = 1 << 63 // a backslash in the last byte: what follows it is not in x
 				length -= bits.OnesCount64(slashes &^ last)
 				i += 8 - int(slashes/last)
 				continue
