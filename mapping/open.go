@@ -81,7 +81,7 @@ func (r *run) clone(m *Mapper) *run {
 	for _, inv := range r.order {
 		own := *inv
 		own.turn, own.callingTurn, own.lastTurn = turn(inv.turn), turn(inv.callingTurn), turn(inv.lastTurn)
-		own.asked, own.notices = slices.Clip(inv.asked), slices.Clip(inv.notices)
+		own.asked, own.notices = slices.Clip(inv.asked), slices.Clone(inv.notices)
 		own.content.List, own.busy = slices.Clone(inv.content.List), slices.Clone(inv.busy)
 		copies[inv] = &own
 		c.order = append(c.order, &own)
@@ -126,10 +126,12 @@ func (r *run) clone(m *Mapper) *run {
 		c.approvals[key] = list
 	}
 	c.content.List = slices.Clone(r.content.List)
-	c.notices = slices.Clip(r.notices)
+	c.notices = slices.Clone(r.notices)
 	c.held = nil
 	for _, s := range r.held {
-		c.held = append(c.held, s.clone())
+		s = s.clone()
+		s.turn = turn(s.turn)
+		c.held = append(c.held, s)
 	}
 	return &c
 }

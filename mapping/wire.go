@@ -3,6 +3,7 @@ package mapping
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -216,8 +217,10 @@ func appendInt(b []byte, key string, n int) []byte {
 	return protowire.AppendVarint(b, uint64(n))
 }
 
-// shift applies f to the time of every event.
+// shift applies f to the time of every event. It copies them, because a copy of the run
+// may have the same, see [Mapper.Open].
 func (e *encodedEvents) shift(f func(instant) instant) {
+	e.wire = slices.Clone(e.wire)
 	for b := e.wire; len(b) > 0; {
 		_, _, tag := protowire.ConsumeTag(b)
 		event, size := protowire.ConsumeBytes(b[tag:])
