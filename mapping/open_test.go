@@ -3,6 +3,7 @@ package mapping_test
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,8 +16,7 @@ import (
 	"github.com/spantee/spantee/mapping"
 )
 
-// A watched stream is a live one, of which the open spans are asked for after
-// every chunk.
+// A watched stream is one of which the open spans are asked for after every chunk.
 type watched struct {
 	emitted []*tracepb.Span
 	open    [][]*tracepb.Span // after each chunk
@@ -25,7 +25,7 @@ type watched struct {
 	stats   mapping.Stats
 }
 
-// watch feeds a live stream, a chunk a tick. end, if not nil, is what happens
+// watch feeds a stream, a chunk a tick. end, if not nil, is what happens
 // before Close.
 func watch(t testing.TB, chunks [][]byte, opts mapping.Options, ask bool, end func(*mapping.Mapper)) (w watched) {
 	t.Helper()
@@ -118,6 +118,22 @@ func TestOpenChangesNothing(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestOpenReplay asks for the open spans of recordings without timestamps, whose times
+// all change when a run ends.
+func TestOpenReplay(t *testing.T) {
+	stamps := regexp.MustCompile(`,"(timestamp_ms|timestamp)":("[^"]*"|\d+)`)
+	for name, in := range fixtures(t) {
+		agent, _, _ := strings.Cut(short(name), "/")
+		opts := mapping.Options{Agent: agent, Replay: now, MaxSpanEvents: 100}
+		lines := bytes.SplitAfter(stamps.ReplaceAll(in, nil), []byte("\n"))
+		want := watch(t, lines, opts, false, nil)
+		got := watch(t, lines, opts, true, nil)
+		if !bytes.Equal(encode(t, got.emitted), encode(t, want.emitted)) {
+			t.Errorf("%s: other spans than if nobody asks", short(name))
+		}
 	}
 }
 
