@@ -222,11 +222,8 @@ const hexDigits = "0123456789abcdef"
 func appendQuoted(b []byte, s string) []byte {
 	b = append(b, '"')
 	from := 0
-	for i := 0; i < len(s); i++ {
-		for i+4 <= len(s) && escapeLen[s[i]]|escapeLen[s[i+1]]|escapeLen[s[i+2]]|escapeLen[s[i+3]] == 0 {
-			i += 4
-		}
-		if i == len(s) || escapeLen[s[i]] == 0 {
+	for i := range len(s) {
+		if escapeLen[s[i]] == 0 {
 			continue
 		}
 		b = append(append(b, s[from:i]...), '\\')
