@@ -17,7 +17,7 @@ func WholeEscapes(s []byte, n int) int {
 		if slashes(s[:i])%2 != 0 { // before an escaped backslash
 			return i - 1
 		}
-		if first := i - longest/2; first >= 0 && slashes(s[:first])%2 == 0 && isHigh(s[first:i]) && isPair(s[first:]) {
+		if first := i - longest/2; first >= 0 && slashes(s[:first])%2 == 0 && isPair(s[first:]) {
 			return first
 		}
 		return i
@@ -89,6 +89,7 @@ func hex4(s []byte) rune {
 // isHigh reports whether s begins with an escaped high surrogate.
 func isHigh(s []byte) bool { return hex4(s)&^0x3ff == 0xd800 }
 
+// isPair reports whether s begins with two escapes that are one character.
 func isPair(s []byte) bool { return utf16.DecodeRune(hex4(s), hex4(s[6:])) != utf8.RuneError }
 
 // An Escape tracks the escape sequences of a string, byte by byte.
