@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A coalescingConn is a connection that writes in the background, and joins what is
-// written meanwhile. net/http writes each HTTP/2 frame by itself, 16 KiB of a request,
+// A coalescingConn is a connection that writes big frames in the background, and joins
+// what is written meanwhile. net/http writes each HTTP/2 frame by itself, 16 KiB of a request,
 // and each write wakes a collector on the same machine: that took a sixth of the
 // time of a stream of small tool calls.
 //
@@ -32,6 +32,10 @@ const (
 	// lastWrite is how long Close waits for what is pending, such as the alert that
 	// ends TLS.
 	lastWrite = 20 * time.Millisecond
+
+	// bigFrame is the size from which a frame may be one of many. To start a goroutine
+	// for each of the small ones would delay a short session.
+	bigFrame = 16 << 10
 )
 
 func coalesce(conn net.Conn) net.Conn {
@@ -40,7 +44,8 @@ func coalesce(conn net.Conn) net.Conn {
 	return c
 }
 
-// Write waits for room, not until p is written.
+// Write waits for room, not until p is written, unless p is small and nothing else is
+// being written.
 func (c *coalescingConn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,6 +54,11 @@ func (c *coalescingConn) Write(p []byte) (int, error) {
 	}
 	if c.err != nil {
 		return 0, c.err
+	}
+	if !c.writing && len(p) < bigFrame {
+		var n int
+		n, c.err = c.Conn.Write(p)
+		return n, c.err
 	}
 	c.pending = append(c.pending, p...)
 	if !c.writing {

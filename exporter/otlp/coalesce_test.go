@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -114,7 +115,8 @@ func TestCoalesceClose(t *testing.T) {
 		all, err := io.ReadAll(far)
 		read <- fmt.Sprintf("%s %v", all, err)
 	}()
-	for _, s := range []string{"good", "bye"} {
+	good := strings.Repeat("good", bigFrame)
+	for _, s := range []string{good, "bye"} {
 		if _, err := c.Write([]byte(s)); err != nil {
 			t.Error(err)
 		}
@@ -122,12 +124,13 @@ func TestCoalesceClose(t *testing.T) {
 	if err := errors.Join(c.SetWriteDeadline(time.Now()), c.Close()); err != nil {
 		t.Error(err)
 	}
-	if got, want := <-read, "goodbye <nil>"; got != want {
-		t.Errorf("read %q, want %q", got, want)
+	if got, want := <-read, good+"bye <nil>"; got != want {
+		t.Errorf("read %d bytes that end with %.40q, want %d", len(got), got[max(0, len(got)-40):], len(want))
 	}
 	synctest.Test(t, func(t *testing.T) {
 		slow := newSlowConn()
 		c := coalesce(slow)
+		_, _ = c.Write(make([]byte, bigFrame))
 		_, _ = c.Write([]byte("bye"))
 		_ = c.Close()
 		if _, err := c.Write([]byte("more")); !errors.Is(err, net.ErrClosed) {
