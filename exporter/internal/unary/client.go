@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -71,7 +70,7 @@ func Call(ctx context.Context, client Client, r Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return message, sent.wait(ctx)
+	return message, sent.end(ctx)
 }
 
 func (r *Request) setHeaders(ctx context.Context, h http.Header) {
@@ -157,7 +156,6 @@ func readMessage(b []byte, encoding string) []byte {
 
 // body returns a reader of the message, with its prefix.
 func (r *Request) body(of *uses) *body {
-	of.n.Add(1)
 	return &body{prefix: prefixOf(len(r.Message), r.Encoding != ""), message: r.Message, of: of}
 }
 
@@ -168,15 +166,17 @@ type body struct {
 	prefix  [prefixSize]byte
 	message []byte
 	read    int // of both
+	used    bool
 	closed  bool
 }
 
 func (b *body) Read(p []byte) (n int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
+	if b.closed || !b.used && !b.of.begin() {
 		return 0, errors.New("unary: read of a closed body")
 	}
+	b.used = true
 	if b.read < prefixSize {
 		n = copy(p, b.prefix[b.read:])
 	}
@@ -196,30 +196,44 @@ func (b *body) Read(p []byte) (n int, err error) {
 func (b *body) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.closed {
-		b.closed = true
+	if b.used && !b.closed {
 		b.of.free()
 	}
+	b.closed = true
 	return nil
 }
 
 // uses counts the bodies that read the same message: a client may send it again over
-// another connection.
+// another connection. net/http makes more bodies than it reads, and does not close those.
 type uses struct {
-	n     atomic.Int32
+	mu    sync.Mutex
+	n     int
+	over  bool // the message must not be read any more by a body that has not begun to
 	freed chan struct{}
 }
 
+func (u *uses) begin() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.over {
+		u.n++
+	}
+	return !u.over
+}
+
 func (u *uses) free() {
-	u.n.Add(-1)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.n--
 	select {
 	case u.freed <- struct{}{}:
 	default:
 	}
 }
 
-func (u *uses) wait(ctx context.Context) error {
-	for u.n.Load() > 0 {
+// end waits until nobody reads the message any more.
+func (u *uses) end(ctx context.Context) error {
+	for !u.ended() {
 		select {
 		case <-u.freed:
 		case <-ctx.Done():
@@ -227,4 +241,11 @@ func (u *uses) wait(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+func (u *uses) ended() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.over = true
+	return u.n == 0
 }
