@@ -62,28 +62,12 @@ func (s *shortener) scan(p []byte, head int) []byte {
 	s.out = s.out[:0]
 	from := 0 // p[:from] is already in out, or was dropped
 	for i := 0; i < len(p); {
-		if !s.inString {
-			n := bytes.IndexByte(p[i:], '"') + 1
-			if n == 0 {
-				break
-			}
-			s.next('"')
-			i += n
-			continue
-		}
-		if !s.dropping && s.length >= head && p[i] != '"' && !s.escape.Open() {
-			s.dropping, s.kept, s.unquoted = true, s.length, 0
-			s.out = append(s.out, p[from:i]...)
-		}
 		if !s.escape.Open() {
-			rest := p[i:]
-			if !s.dropping {
-				rest = rest[:min(len(rest), max(0, head-s.length))]
+			if s.inString && !s.dropping && s.length >= head && p[i] != '"' {
+				s.dropping, s.kept, s.unquoted = true, s.length, 0
+				s.out = append(s.out, p[from:i]...)
 			}
-			if n := jsonscan.PlainLen(rest); n > 0 {
-				if s.length += n; s.dropping {
-					s.unquoted += n
-				}
+			if n := s.skip(p[i:], head); n > 0 {
 				i += n
 				continue
 			}
@@ -107,6 +91,31 @@ func (s *shortener) scan(p []byte, head int) []byte {
 	s.out = append(s.out, p[from:]...)
 	return s.out
 }
+
+// skip processes bytes that need no look at each of them, and returns how many. In a
+// string these are the bytes before the next quote or backslash. Between two strings
+// they may contain others, which are too short to be cut: it is enough to count quotes.
+func (s *shortener) skip(p []byte, head int) (n int) {
+	switch {
+	case s.dropping:
+		n = jsonscan.PlainLen(p)
+		s.unquoted += n
+	case s.inString:
+		n = jsonscan.PlainLen(p[:min(len(p), max(0, head-s.length))])
+	default:
+		p = p[:min(len(p), head)]
+		if n = bytes.IndexByte(p, '\\'); n >= 0 {
+			p = p[:n]
+		}
+		s.inString = bytes.Count(p, quote)%2 != 0
+		s.length = len(p) - bytes.LastIndexByte(p, '"') - 1 // unused if no string is open
+		return len(p)
+	}
+	s.length += n
+	return n
+}
+
+var quote = []byte{'"'}
 
 // end ends a string that was shortened.
 func (s *shortener) end() {
