@@ -17,6 +17,7 @@ import (
 type connection struct {
 	settings *Settings
 	http     http.Client
+	ahead    *dialledAhead // nil over HTTP
 	users    atomic.Int32
 	dialled  atomic.Pointer[watchedConn] // the last; nil if dialling has failed
 
@@ -27,8 +28,8 @@ type connection struct {
 // idleTimeout is how long a connection is kept without a request.
 const idleTimeout = 30 * time.Second
 
-// connect returns a connection with one user. Nothing is dialled before the first
-// request.
+// connect returns a connection with one user. Over gRPC it begins to dial, over HTTP
+// the first request does.
 func (s *Settings) connect() *connection {
 	// By default all clients share one transport, and leave its connections open
 	// when they stop.
@@ -44,6 +45,8 @@ func (s *Settings) connect() *connection {
 	if s.protocol == "grpc" {
 		transport.Protocols, transport.Proxy = unary.Protocols(), nil
 		transport.TLSClientConfig = requireHTTP2(s.tls)
+		c.ahead = dialAhead(transport, s.base())
+		c.http.Transport = c.ahead
 	}
 	c.users.Store(1)
 	return c

@@ -34,6 +34,9 @@ func (c *connection) dial(ctx context.Context, network, address string) (net.Con
 // cut closes all connections, whatever is under way: net/http does not close one before
 // it has forgotten its unanswered requests.
 func (c *connection) cut() {
+	if c.ahead != nil {
+		c.ahead.end()
+	}
 	c.http.CloseIdleConnections()
 	c.mu.Lock()
 	open := slices.Collect(maps.Keys(c.open))

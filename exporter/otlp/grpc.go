@@ -25,7 +25,7 @@ func (s *Settings) call(ctx context.Context, to *connection, request []byte) (pa
 	if s.signal == Metrics {
 		method = metricsMethod
 	}
-	r := unary.Request{URL: s.base() + method, Metadata: s.headers, Message: request, UserAgent: s.withUserAgent(exporterAgent)}
+	r := unary.Request{URL: s.base().String() + method, Metadata: s.headers, Message: request, UserAgent: s.withUserAgent(exporterAgent)}
 	if s.compression == "gzip" {
 		r.Message, r.Encoding = compress(request), "gzip"
 	}
@@ -46,9 +46,9 @@ func (s *Settings) call(ctx context.Context, to *connection, request []byte) (pa
 
 // base returns the URL of the receiver's root, with a name that cannot be wrong for a
 // unix socket.
-func (s *Settings) base() string {
+func (s *Settings) base() *url.URL {
 	if s.endpoint.Scheme == "unix" {
-		return "http://localhost"
+		return &url.URL{Scheme: "http", Host: "localhost"}
 	}
-	return (&url.URL{Scheme: s.endpoint.Scheme, Host: s.endpoint.Host}).String()
+	return &url.URL{Scheme: s.endpoint.Scheme, Host: s.endpoint.Host}
 }

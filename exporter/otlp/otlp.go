@@ -50,8 +50,8 @@ type Config struct {
 	UserAgent string
 }
 
-// New returns a client for cfg. Its error may be a *[SettingError]. Nothing is
-// dialled before the first request.
+// New returns a client for cfg. Its error may be a *[SettingError]. The
+// client dials when it is started or, over HTTP, for the first request.
 func New(cfg Config) (exporter.Client, error) {
 	s, err := Resolve(cfg)
 	if err != nil {
