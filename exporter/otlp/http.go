@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +15,6 @@ import (
 	"time"
 
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter/internal/otlpjson"
@@ -153,20 +153,22 @@ func parseResponse(kind string, body []byte) (answer partial.Success) {
 	return answer
 }
 
-// serverMessage returns the message in the body of an error, if it is safe to show.
+// serverMessage returns the message in the body of an error, a google.rpc.Status, if it
+// is safe to show.
 func serverMessage(kind string, body []byte) string {
-	st := new(statuspb.Status)
 	switch kind {
 	case "text/plain", "":
 		return string(body)
 	case "application/x-protobuf":
-		if proto.Unmarshal(body, st) != nil {
-			return ""
+		st := new(statuspb.Status)
+		if proto.Unmarshal(body, st) == nil {
+			return st.GetMessage()
 		}
 	case "application/json":
-		if (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(body, st) != nil {
-			return ""
+		var st struct{ Message string } // protojson takes long to initialize
+		if json.Unmarshal(body, &st) == nil {
+			return st.Message
 		}
 	}
-	return st.GetMessage()
+	return ""
 }

@@ -2,6 +2,7 @@ package receiver
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"mime"
 	"net/http"
@@ -10,7 +11,6 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -38,11 +38,11 @@ func (s *service) answer(w http.ResponseWriter, r *http.Request, do operation) {
 		return
 	}
 	encoding, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	marshal := proto.Marshal
+	marshal := func(st *status.Status) ([]byte, error) { return proto.Marshal(st.Proto()) }
 	switch encoding {
 	case typeProtobuf:
 	case typeJSON:
-		marshal = protojson.Marshal
+		marshal = statusJSON
 	default:
 		http.Error(w, "use "+typeProtobuf+" or "+typeJSON, http.StatusUnsupportedMediaType)
 		return
@@ -64,7 +64,7 @@ func (s *service) answer(w http.ResponseWriter, r *http.Request, do operation) {
 	switch {
 	case err != nil:
 		st := status.Convert(err)
-		b, err := marshal(st.Proto())
+		b, err := marshal(st)
 		reply(httpCode(st.Code()), b, err)
 	case encoding == typeJSON:
 		b, err := answer.JSON()
@@ -72,6 +72,15 @@ func (s *service) answer(w http.ResponseWriter, r *http.Request, do operation) {
 	default:
 		reply(http.StatusOK, answer.Append(nil), nil)
 	}
+}
+
+// statusJSON returns a google.rpc.Status without details. protojson takes long to
+// initialize.
+func statusJSON(st *status.Status) ([]byte, error) {
+	return json.Marshal(struct {
+		Code    codes.Code `json:"code"`
+		Message string     `json:"message,omitempty"`
+	}{st.Code(), st.Message()})
 }
 
 // unmarshalJSON leaves OTLP's JSON, which is not quite protobuf's, to the

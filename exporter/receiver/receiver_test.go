@@ -250,6 +250,9 @@ func TestJSON(t *testing.T) {
 	if diff := cmp.Diff(want, got[0].ScopeSpans[0].Spans, protocmp.Transform()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
+	if code, body := post(t, r, []byte("{"), typeJSON); code != http.StatusBadRequest || !strings.HasPrefix(body, `{"code":3,"message":"`) {
+		t.Errorf("%d %s", code, body)
+	}
 }
 
 func TestNoRequests(t *testing.T) {
