@@ -331,3 +331,6 @@ func (o *contentOptions) resolve(problem func(error)) (contentConfig, error) {
 func (c contentConfig) applyTo(opts *mapping.Options) {
 	opts.Content, opts.Redactor, opts.MaxAttributeBytes = c.level, c.redactor, c.maxAttributeBytes
 }
+
+// fitsViewer reports whether a viewer gets longer texts than other backends.
+func (c contentConfig) fitsViewer() bool { return c.maxIsDefault && c.level != content.None }

@@ -36,7 +36,7 @@ func TestUserAgent(t *testing.T) {
 		got <- r.URL.Path + " " + r.UserAgent()
 	}))
 	defer s.Close()
-	cmd := spantee(t, nil, "--protocol=http/protobuf", "--endpoint", s.URL)
+	cmd := spantee(t, nil, "--protocol=http/protobuf", "--endpoint", s.URL, "--content=details") // asks for a viewer at once
 	cmd.Stdin = bytes.NewReader(fixture(t, "killed.jsonl"))
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,6 @@ import (
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/viewer"
-	"github.com/spantee/spantee/mapping/content"
 )
 
 // openSpans are the places that show spans that have not ended.
@@ -36,8 +35,16 @@ func (t *tracing) feed(cfg *config, client exporter.Client) *viewer.Feed {
 	if share := otlp.ShareConn(client); share != nil { // a nil *SharedConn would be a Conn that is not nil
 		conn = share
 	}
-	return viewer.NewFeed(to.Endpoint, to.Protocol == "grpc", userAgent(), conn)
+	delay := feedDelay
+	if cfg.content.fitsViewer() { // from the beginning
+		delay = 0
+	}
+	return viewer.NewFeed(to.Endpoint, to.Protocol == "grpc", userAgent(), conn, delay)
 }
+
+// feedDelay spares short sessions the question, which would take a tenth of their time.
+// A viewer gets their spans just as early.
+const feedDelay = 100 * time.Millisecond
 
 // fitViewer sends whole content while a viewer is at the endpoint. A live stream
 // learns that while it runs: nothing waits for the answer.
@@ -47,8 +54,8 @@ func (t *tracing) fitViewer() {
 		return
 	}
 	t.open.whole = whole
-	switch c := t.say.cfg.content; {
-	case !c.maxIsDefault || c.level == content.None:
+	switch {
+	case !t.say.cfg.content.fitsViewer():
 	case whole:
 		t.mapper.SetMaxAttributeBytes(wholeAttributeBytes)
 	default:
@@ -58,7 +65,7 @@ func (t *tracing) fitViewer() {
 
 // askViewer does the same for a recording, which has time to ask first.
 func (t *tracing) askViewer(cfg *config) {
-	if t.exporter == nil || cfg.to.otlp == nil || !cfg.content.maxIsDefault || cfg.content.level == content.None {
+	if t.exporter == nil || cfg.to.otlp == nil || !cfg.content.fitsViewer() {
 		return
 	}
 	if to := cfg.to.otlp.Client().Destination(); viewer.Answers(to.Endpoint, to.Protocol == "grpc", userAgent()) {

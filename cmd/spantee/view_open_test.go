@@ -11,7 +11,7 @@ import (
 // As long as a viewer may still be started, open spans are shown once a second. Before
 // the first one, nothing wakes spantee.
 func TestNothingTicksBeforeTheFirstSpan(t *testing.T) {
-	feed := viewer.NewFeed("http://127.0.0.1:1", true, "spantee/test", nil)
+	feed := viewer.NewFeed("http://127.0.0.1:1", true, "spantee/test", nil, 0)
 	defer feed.Close()
 	tr := &tracing{options: new(options), say: new(reporter), live: true, came: time.Now()}
 	tr.open = openSpans{feed: feed}

@@ -68,8 +68,9 @@ func (c ownConn) Close() error {
 // NewFeed returns a Feed for the trace exporter's endpoint, or nil if no viewer can
 // be there: a viewer listens on loopback, without TLS. A gRPC endpoint needs no
 // path; an HTTP endpoint may end in /v1/traces. conn, if not nil, is used for a
-// gRPC endpoint, and is closed with the Feed, or at once if NewFeed returns nil.
-func NewFeed(endpoint string, overGRPC bool, userAgent string, conn Conn) *Feed {
+// gRPC endpoint, and is closed with the Feed, or at once if NewFeed returns nil. The
+// Feed sends nothing before delay is over.
+func NewFeed(endpoint string, overGRPC bool, userAgent string, conn Conn, delay time.Duration) *Feed {
 	f := newFeed(endpoint, overGRPC, userAgent, conn)
 	if f == nil {
 		if conn != nil {
@@ -79,7 +80,7 @@ func NewFeed(endpoint string, overGRPC bool, userAgent string, conn Conn) *Feed 
 	}
 	var ctx context.Context
 	ctx, f.cancel = context.WithCancel(context.Background())
-	f.done.Go(func() { f.run(ctx) })
+	f.done.Go(func() { f.run(ctx, delay) })
 	return f
 }
 
@@ -156,9 +157,14 @@ func (f *Feed) Close() {
 
 // run sends until another backend answers. While nobody listens, a viewer may still
 // be started.
-func (f *Feed) run(ctx context.Context) {
+func (f *Feed) run(ctx context.Context, delay time.Duration) {
 	defer f.over.Store(true)
 	defer f.found.Store(false)
+	select {
+	case <-time.After(delay):
+	case <-ctx.Done():
+		return
+	}
 	var spans []*tracepb.ResourceSpans
 	for {
 		if !f.found.Load() {
