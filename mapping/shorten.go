@@ -92,9 +92,9 @@ func (s *shortener) scan(p []byte, head int) []byte {
 	return s.out
 }
 
-// skip processes bytes that need no look at each of them, and returns how many. In a
-// string these are the bytes before the next quote or backslash. Between two strings
-// they may contain others, which are too short to be cut: it is enough to count quotes.
+// skip processes bytes without looking at each of them, and returns how many. In a
+// string it stops at the next quote or backslash. Outside of strings it stops at the next
+// backslash, and counts the quotes before it: the strings there are too short to be cut.
 func (s *shortener) skip(p []byte, head int) (n int) {
 	switch {
 	case s.dropping:

@@ -48,8 +48,8 @@ func (d *dialledAhead) RoundTrip(req *http.Request) (*http.Response, error) {
 	return d.Transport.RoundTrip(&again)
 }
 
-// isUnprocessed reports whether the server has certainly not processed a request. Over
-// another connection it may. A Transport repeats such a request by itself.
+// isUnprocessed reports whether an error says that the server has not processed the
+// request. A Transport sends such a request again by itself, a ClientConn does not.
 func isUnprocessed(err error) bool {
 	for _, text := range []string{"REFUSED_STREAM", "graceful shutdown GOAWAY", "client conn not usable"} { // net/http exports no values for them
 		if strings.Contains(err.Error(), text) {
