@@ -15,6 +15,8 @@ func (t *tap) run() {
 	t.guard(func() {
 		var lost untraced
 		if t.err() != nil {
+			t.keeping.Do(func() { close(t.kept) }) // there is no keeper
+			<-t.kept                               // until then, what waits for the keeper is not counted
 			lost = t.lost()
 		}
 		t.consumer.finish(t.whole && t.err() == nil, lost)

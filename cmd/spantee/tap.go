@@ -41,6 +41,7 @@ type tap struct {
 	live     bool // not a recording, which can wait for its consumer
 
 	keeping sync.Once            // starts the keeper
+	kept    chan struct{}        // closed when the keeper has ended
 	cpu     func() time.Duration // processor time of the process
 
 	mu       sync.Mutex
@@ -111,7 +112,7 @@ func newTap(c consumer, live bool, spillDir string, spillMax int64) *tap {
 		ring: ring{buf: make([]byte, ringSize)},
 		free: make(chan []byte, buffers), full: make(chan piece, buffers),
 		more: make(chan struct{}, 1), room: make(chan struct{}, 1),
-		ended: make(chan struct{}), done: make(chan struct{}),
+		ended: make(chan struct{}), done: make(chan struct{}), kept: make(chan struct{}),
 		ticker: time.NewTimer(time.Hour),
 	}
 	t.ticker.Stop()
@@ -215,7 +216,7 @@ func (t *tap) wrote(p []byte) {
 		t.lines += int64(bytes.Count(p, newline))
 	case t.lent:
 		t.ring.to += int64(len(p))
-		t.kept(now)
+		t.arrived(now)
 	default:
 		t.pending++
 		t.full <- piece{p, now}
@@ -225,6 +226,7 @@ func (t *tap) wrote(p []byte) {
 // keepAll is the keeper: it stores what did not fit into the ring, while the stream
 // goes on.
 func (t *tap) keepAll() {
+	defer close(t.kept)
 	for piece := range t.full {
 		t.mu.Lock()
 		for !t.keep(piece.p) {
@@ -235,7 +237,7 @@ func (t *tap) keepAll() {
 		}
 		t.pending--
 		if t.failure == nil {
-			t.kept(piece.came)
+			t.arrived(piece.came)
 		} else {
 			t.lines += int64(bytes.Count(piece.p, newline))
 		}
@@ -244,9 +246,9 @@ func (t *tap) keepAll() {
 	}
 }
 
-// kept tells the consumer about bytes that came at an instant. It is called with
+// arrived tells the consumer about bytes that came at an instant. It is called with
 // t.mu held.
-func (t *tap) kept(came time.Time) {
+func (t *tap) arrived(came time.Time) {
 	t.came.add(t.end(), came)
 	if t.live && !t.behind && (t.spill != nil || t.ring.len() > maxLag) {
 		t.behind, t.pour = true, pour{true, came, t.total}
