@@ -37,20 +37,18 @@ func (s *shortener) begin(line []byte) {
 	s.scan(line, len(line))
 }
 
-// next processes one byte. It returns how many unescaped bytes of a string the byte
-// completes.
+// next processes one byte that skip has left. It returns how many unescaped bytes of a
+// string the byte completes.
 func (s *shortener) next(c byte) (unescaped int) {
 	switch {
-	case c == '"' && !s.inString:
-		s.inString, s.length = true, 0
+	case !s.inString: // a backslash, which is not JSON
+		return 0
 	case c == '"' && !s.escape.Quotes():
 		s.inString = false
 		return s.escape.End()
-	case s.inString:
-		s.length++
-		return s.escape.Next(c)
 	}
-	return 0
+	s.length++
+	return s.escape.Next(c)
 }
 
 // shorten returns what to keep of the next bytes. The result is p or the shortener's
