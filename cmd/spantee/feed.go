@@ -16,7 +16,7 @@ func (t *tap) run() {
 		var lost untraced
 		if t.err() != nil {
 			t.keeping.Do(func() { close(t.kept) }) // there is no keeper
-			<-t.kept                               // until then, what waits for the keeper is not counted
+			<-t.kept                               // it counts the lines that wait for it
 			lost = t.lost()
 		}
 		t.consumer.finish(t.whole && t.err() == nil, lost)

@@ -42,7 +42,7 @@ func (t *tracing) feed(cfg *config, client exporter.Client) *viewer.Feed {
 	return viewer.NewFeed(to.Endpoint, to.Protocol == "grpc", userAgent(), conn, delay)
 }
 
-// feedDelay spares short sessions the question, which would take a tenth of their time.
+// feedDelay spares short sessions the question, which takes a few percent of their time.
 // A viewer gets their spans just as early.
 const feedDelay = 100 * time.Millisecond
 

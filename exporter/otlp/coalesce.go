@@ -7,9 +7,9 @@ import (
 )
 
 // A coalescingConn is a connection that writes big frames in the background, and joins
-// what is written meanwhile. net/http writes each HTTP/2 frame by itself, 16 KiB of a request,
-// and each write wakes a collector on the same machine: that took a sixth of the
-// time of a stream of small tool calls.
+// what is written meanwhile. net/http writes each HTTP/2 frame by itself, 16 KiB of a
+// request, and each write wakes a collector on the same machine: that took a sixth of
+// the time of a stream of small tool calls.
 //
 // The error of a write is returned by the next Write. That is no loss, because only an
 // answer confirms a request.

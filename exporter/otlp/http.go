@@ -153,8 +153,8 @@ func parseResponse(kind string, body []byte) (answer partial.Success) {
 	return answer
 }
 
-// serverMessage returns the message in the body of an error, a google.rpc.Status, if it
-// is safe to show.
+// serverMessage returns the message in the body of an error, if it is safe to show. In
+// protobuf and in JSON the body is a google.rpc.Status.
 func serverMessage(kind string, body []byte) string {
 	switch kind {
 	case "text/plain", "":

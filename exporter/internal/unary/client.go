@@ -208,10 +208,11 @@ func (b *body) Close() error {
 type uses struct {
 	mu    sync.Mutex
 	n     int
-	over  bool // the message must not be read any more by a body that has not begun to
+	over  bool // a body that has not begun to read the message must not
 	freed chan struct{}
 }
 
+// begin reports whether one more body may read the message.
 func (u *uses) begin() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -243,6 +244,7 @@ func (u *uses) end(ctx context.Context) error {
 	return nil
 }
 
+// ended reports whether nobody reads the message, and keeps others from beginning to.
 func (u *uses) ended() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
