@@ -51,8 +51,7 @@ func TestSignalWhileStderrIsUnread(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Await(func() bool { return r.Attempts() > 0 }) // the agent has ended
-	cmd.Process.Signal(syscall.SIGTERM)
-	if got := signalOf(t, cmd.Wait()); got != syscall.SIGTERM {
+	if got := signalOf(t, insist(cmd, syscall.SIGTERM)); got != syscall.SIGTERM {
 		t.Errorf("died of %v", got)
 	}
 }

@@ -113,7 +113,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		copied <- err
 	}()
 	end, told := waitFor(agent, signals)
-	restoreSignals() // the next signal kills
+	disarm := dieOfNext(signals)
 	limits.agentEnded()
 	linger, stop := context.WithTimeout(context.Background(), lingering)
 	defer stop()
@@ -148,7 +148,8 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		say.w.abandon()
 	}
 	say.print()
-	tracing.stay(end)
+	disarm()
+	tracing.stay(end, signals)
 	if end == (exitStatus{}) {
 		return nil
 	}

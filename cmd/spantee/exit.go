@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 )
 
 // Exit statuses. They never depend on the collector.
@@ -54,6 +55,32 @@ func unlessSignaled(signals <-chan os.Signal, f func() error) error {
 	case s := <-signals:
 		return exitStatus{signal: s}
 	}
+}
+
+// twinGrace is how soon after the end of a stream a signal is not yet the next one:
+// timeout(1) sends its signal to the process and then to its group, and Ctrl-C in a
+// pipe ends the agent, too.
+const twinGrace = 100 * time.Millisecond
+
+// dieOfNext makes the next signal end the process at once, until disarm is called. It
+// does not restore the default actions, because the runtime switches threads twice for
+// each signal, which takes a twentieth of the time of a short session.
+func dieOfNext(signals <-chan os.Signal) (disarm func()) {
+	armed := time.Now().Add(twinGrace)
+	disarmed := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case s := <-signals:
+				if isDeadly(s) && time.Now().After(armed) {
+					dieBy(s)
+				}
+			case <-disarmed:
+				return
+			}
+		}
+	}()
+	return func() { close(disarmed) }
 }
 
 func (s exitStatus) exit() {

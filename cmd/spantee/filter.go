@@ -48,7 +48,7 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 		end.signal = s
 		pass.stop()
 	}
-	restoreSignals() // the next signal kills
+	disarm := dieOfNext(signals)
 	if end.signal == brokenPipe {
 		stdin.Close() // so that the agent's next write fails
 	} else if err := stdout.Close(); err != nil && end == (exitStatus{}) { // so that the next program in the pipe can finish
@@ -57,7 +57,8 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 	}
 	tracing.end(end.interrupted())
 	say.print()
-	tracing.stay(end)
+	disarm()
+	tracing.stay(end, signals)
 	if end == (exitStatus{}) {
 		return nil
 	}

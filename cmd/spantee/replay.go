@@ -86,13 +86,13 @@ func replay(o *options, names []string, recursive bool, stderr *os.File) error {
 	}()
 	select {
 	case <-done:
+		dieOfNext(signals)
 	case end.signal = <-signals:
-		restoreSignals() // the next signal kills
+		dieOfNext(signals)
 		interrupt()
 		t.backlog(false) // Export must not wait any more
 		<-done
 	}
-	restoreSignals()
 	r.finish()
 	d := say.delivery
 	if end.signal == nil && (r.failed || d.Delivered < d.Ended) {

@@ -118,16 +118,6 @@ func signalName(s os.Signal) string {
 	return ""
 }
 
-// restoreSignals makes signals end the process again. An ignored signal stays
-// ignored.
-func restoreSignals() {
-	signal.Reset(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
-	if !signal.Ignored(syscall.SIGQUIT) {
-		signal.Reset(syscall.SIGQUIT)
-		setDefault(syscall.SIGQUIT) // otherwise a second SIGQUIT prints goroutines
-	}
-}
-
 func isBrokenPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }
 
 // dieBy ends the process as the signal would have, so that a shell sees 130,

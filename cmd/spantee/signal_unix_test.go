@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
@@ -50,7 +51,9 @@ func TestSignals(t *testing.T) {
 			cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()})
 			in := startWith(t, cmd, fixture(t, "killed.jsonl"))
 			defer in.Close() // the agent goes on
-			cmd.Process.Signal(sig)
+			for range 2 {    // as timeout(1) does, to the process and to its group
+				cmd.Process.Signal(sig)
+			}
 			if got := signalOf(t, cmd.Wait()); got != sig {
 				t.Errorf("died of %v, want %v", got, sig)
 			}
@@ -100,11 +103,27 @@ func secondSignalKills(t *testing.T, second syscall.Signal) {
 	defer in.Close()
 	cmd.Process.Signal(syscall.SIGINT)
 	r.Await(func() bool { return r.Attempts() > 0 })
-	cmd.Process.Signal(second)
-	if got := signalOf(t, cmd.Wait()); got != second {
+	if got := signalOf(t, insist(cmd, second)); got != second {
 		t.Errorf("died of %v, want %v", got, second)
 	}
 	checkStderr(t, cmd.stderr.String(), "")
+}
+
+// insist sends a signal until spantee has ended: what comes within twinGrace does not
+// count. It returns what Wait does.
+func insist(cmd *run, sig syscall.Signal) error {
+	died := make(chan error, 1)
+	go func() { died <- cmd.Wait() }()
+	again := time.NewTicker(twinGrace)
+	defer again.Stop()
+	for {
+		cmd.Process.Signal(sig)
+		select {
+		case err := <-died:
+			return err
+		case <-again.C:
+		}
+	}
 }
 
 // Signals that are ignored where spantee is started, by nohup or for a job in the

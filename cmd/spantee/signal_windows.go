@@ -30,8 +30,6 @@ func endOfProcess(state *os.ProcessState) exitStatus { return exitStatus{code: s
 
 func signalName(os.Signal) string { return "" }
 
-func restoreSignals() { signal.Reset(os.Interrupt, syscall.SIGTERM) }
-
 func isBrokenPipe(err error) bool {
 	const errorNoData = syscall.Errno(232) // what writing to a closed pipe gives
 	return errors.Is(err, syscall.ERROR_BROKEN_PIPE) || errors.Is(err, errorNoData)

@@ -131,7 +131,7 @@ func view(o *viewOptions, files []string, stderr *os.File) error {
 		return err
 	}
 	<-signals
-	restoreSignals() // the next signal kills
+	dieOfNext(signals)
 	v.Close()
 	return nil
 }
@@ -257,16 +257,17 @@ func (o *options) startPage(say *reporter) (*page, error) {
 }
 
 // stay keeps serving the page after a stream that ended by itself, until a signal.
-func (t *tracing) stay(end exitStatus) {
+func (t *tracing) stay(end exitStatus, signals <-chan os.Signal) {
 	if t.page == nil {
 		return
 	}
 	if !end.interrupted() {
-		signals := catchSignals()
 		if !t.quiet {
 			t.say.line("serving the page until Ctrl-C")
 		}
-		<-signals
+		for !isDeadly(<-signals) { // exec gets others, too
+		}
 	}
+	dieOfNext(signals)
 	t.page.viewer.Close()
 }
