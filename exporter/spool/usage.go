@@ -97,6 +97,9 @@ func (s Spool) reserve(size int64) (evicted Evicted, err error) {
 
 // release subtracts size bytes that are gone.
 func (s Spool) release(size int64) {
+	if size == 0 {
+		return
+	}
 	u, err := s.openUsage()
 	if err != nil {
 		return // the next count finds out
