@@ -1,8 +1,9 @@
 package spool
 
 import (
-	metricpb "go.opentelemetry.io/proto/otlp/metrics/v1"
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/spantee/spantee/exporter/internal/field"
 )
 
 // A MetricsRequest is an ExportMetricsServiceRequest from a spool.
@@ -12,22 +13,35 @@ type MetricsRequest struct {
 	Delta  bool   // some would count twice if they arrived twice
 }
 
+// Field numbers of opentelemetry.proto.metrics.v1. Its generated types would have to be
+// initialized at every start.
+const (
+	fieldResourceMetrics = 1
+	fieldScopeMetrics    = 2
+	fieldMetrics         = 2
+
+	fieldGauge       = 5
+	fieldSum         = 7
+	fieldHistogram   = 9
+	fieldExponential = 10
+
+	fieldPoints      = 1 // in all four of them
+	fieldTemporality = 2 // not in a gauge
+
+	temporalityDelta = 1
+)
+
 // readMetrics reads a request of metrics. One without data points is not from this
 // package.
 func readMetrics(b []byte) (MetricsRequest, error) {
-	request := new(metricpb.MetricsData) // encoded as the request is
-	if proto.Unmarshal(b, request) != nil {
-		return MetricsRequest{}, errCorrupt
-	}
 	m := MetricsRequest{Body: b}
-	for _, resource := range request.ResourceMetrics {
-		for _, scope := range resource.ScopeMetrics {
-			for _, metric := range scope.Metrics {
-				points, temporality := pointsOf(metric)
-				m.Points += points
-				m.Delta = m.Delta || temporality == metricpb.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA
-			}
+	for _, data := range []protowire.Number{fieldGauge, fieldSum, fieldHistogram, fieldExponential} {
+		path := []protowire.Number{fieldResourceMetrics, fieldScopeMetrics, fieldMetrics, data, fieldPoints}
+		if eachAt(path, b, func(field.Value) { m.Points++ }) != nil {
+			return MetricsRequest{}, errCorrupt
 		}
+		path[len(path)-1] = fieldTemporality
+		_ = eachAt(path, b, func(v field.Value) { m.Delta = m.Delta || v.Number == temporalityDelta })
 	}
 	if m.Points == 0 {
 		return MetricsRequest{}, errCorrupt
@@ -35,16 +49,20 @@ func readMetrics(b []byte) (MetricsRequest, error) {
 	return m, nil
 }
 
-// pointsOf returns how many data points a metric has, and their temporality, if
-// metrics of its type have one.
-func pointsOf(m *metricpb.Metric) (int, metricpb.AggregationTemporality) {
-	switch data := m.Data.(type) {
-	case *metricpb.Metric_Sum:
-		return len(data.Sum.GetDataPoints()), data.Sum.GetAggregationTemporality()
-	case *metricpb.Metric_Histogram:
-		return len(data.Histogram.GetDataPoints()), data.Histogram.GetAggregationTemporality()
-	case *metricpb.Metric_ExponentialHistogram:
-		return len(data.ExponentialHistogram.GetDataPoints()), data.ExponentialHistogram.GetAggregationTemporality()
+// eachAt calls do with every field at the end of a path through nested messages.
+func eachAt(path []protowire.Number, message []byte, do func(field.Value)) error {
+	var inner error
+	err := field.Each(message, func(number protowire.Number, v field.Value) {
+		switch {
+		case number != path[0] || inner != nil:
+		case len(path) == 1:
+			do(v)
+		default:
+			inner = eachAt(path[1:], v.Bytes, do)
+		}
+	})
+	if err == nil {
+		err = inner
 	}
-	return len(m.GetGauge().GetDataPoints()), metricpb.AggregationTemporality_AGGREGATION_TEMPORALITY_UNSPECIFIED
+	return err
 }

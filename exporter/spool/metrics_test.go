@@ -206,3 +206,50 @@ func TestEvictedMetrics(t *testing.T) {
 	}
 	want(t, states(t, s), "rejected 0")
 }
+
+// TestReadMetrics reads all types of data.
+func TestReadMetrics(t *testing.T) {
+	points := func(n int) (list []*metricpb.NumberDataPoint) {
+		for range n {
+			list = append(list, &metricpb.NumberDataPoint{TimeUnixNano: 1})
+		}
+		return list
+	}
+	const cumulative, delta = metricpb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE, metricpb.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA
+	for _, tt := range []struct {
+		name   string
+		metric *metricpb.Metric
+		points int
+		delta  bool
+	}{
+		{"gauge", &metricpb.Metric{Data: &metricpb.Metric_Gauge{Gauge: &metricpb.Gauge{DataPoints: points(3)}}}, 3, false},
+		{"sum", &metricpb.Metric{Data: &metricpb.Metric_Sum{Sum: &metricpb.Sum{DataPoints: points(2), AggregationTemporality: cumulative}}}, 2, false},
+		{"delta sum", &metricpb.Metric{Data: &metricpb.Metric_Sum{Sum: &metricpb.Sum{DataPoints: points(2), AggregationTemporality: delta}}}, 2, true},
+		{"histogram", &metricpb.Metric{Data: &metricpb.Metric_Histogram{Histogram: &metricpb.Histogram{
+			DataPoints: []*metricpb.HistogramDataPoint{{Count: 1}}, AggregationTemporality: delta,
+		}}}, 1, true},
+		{"exponential histogram", &metricpb.Metric{Data: &metricpb.Metric_ExponentialHistogram{ExponentialHistogram: &metricpb.ExponentialHistogram{
+			DataPoints: []*metricpb.ExponentialHistogramDataPoint{{Count: 1}, {Count: 2}}, AggregationTemporality: delta,
+		}}}, 2, true},
+		{"no data", &metricpb.Metric{Name: "n"}, 0, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b, err := proto.Marshal(&metricpb.MetricsData{ResourceMetrics: []*metricpb.ResourceMetrics{{ScopeMetrics: []*metricpb.ScopeMetrics{{Metrics: []*metricpb.Metric{tt.metric}}}}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := readMetrics(b)
+			if m.Points != tt.points || m.Delta != tt.delta || (err == nil) != (tt.points > 0) {
+				t.Errorf("%d data points, delta %v, %v", m.Points, m.Delta, err)
+			}
+			b[1]++ // the message within is longer now than what is left
+			if m, err := readMetrics(b); err == nil {
+				t.Errorf("%d data points of half a message", m.Points)
+			}
+			b[1], b[3] = b[1]-1, b[3]+1
+			if m, err := readMetrics(b); err == nil {
+				t.Errorf("%d data points of half a message within another", m.Points)
+			}
+		})
+	}
+}
