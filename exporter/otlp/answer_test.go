@@ -61,7 +61,8 @@ func TestRetryAfterHeader(t *testing.T) {
 func TestRetryInfo(t *testing.T) {
 	for _, code := range []codes.Code{codes.Unavailable, codes.ResourceExhausted, codes.Aborted} {
 		r := receivertest.Start(t)
-		st, err := status.New(code, "slow down").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(9 * time.Second)})
+		st, err := status.New(code, "slow down").WithDetails(
+			&errdetails.ErrorInfo{Reason: "BUSY"}, &errdetails.RetryInfo{RetryDelay: durationpb.New(9 * time.Second)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,11 +11,14 @@ import (
 	"time"
 	"unicode"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/internal/field"
 	"github.com/spantee/spantee/exporter/internal/partial"
 )
 
@@ -181,12 +184,24 @@ func classifyGRPC(st *status.Status, endpoint string) *exporter.UploadError {
 }
 
 // retryInfo reports whether the server says that a retry may succeed, and after
-// which delay.
+// which delay. Package errdetails could decode it, but initializes a dozen other types
+// at every start.
 func retryInfo(st *status.Status) (after time.Duration, ok bool) {
-	for _, detail := range st.Details() {
-		if info, ok := detail.(*errdetails.RetryInfo); ok {
-			return info.GetRetryDelay().AsDuration(), true
+	const fieldRetryDelay = 1
+	for _, detail := range st.Proto().GetDetails() {
+		if detail.MessageName() != "google.rpc.RetryInfo" {
+			continue
 		}
+		delay := new(durationpb.Duration)
+		err := field.Each(detail.GetValue(), func(number protowire.Number, v field.Value) {
+			if number == fieldRetryDelay {
+				_ = proto.Unmarshal(v.Bytes, delay) // a delay that cannot be read is none
+			}
+		})
+		if err != nil {
+			return 0, false
+		}
+		return delay.AsDuration(), true
 	}
 	return 0, false
 }
