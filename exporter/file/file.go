@@ -19,7 +19,6 @@ import (
 	"sync"
 	"syscall"
 
-	"go.opentelemetry.io/collector/pdata/ptrace"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -168,11 +167,7 @@ func Read(r io.Reader) iter.Seq2[[]*tracepb.ResourceSpans, error] {
 }
 
 func unmarshalJSON(line []byte) ([]*tracepb.ResourceSpans, error) {
-	traces, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(line)
-	if err != nil {
-		return nil, err
-	}
-	b, err := (&ptrace.ProtoMarshaler{}).MarshalTraces(traces)
+	b, err := otlpjson.ParseTraces(line)
 	if err != nil {
 		return nil, err
 	}

@@ -100,18 +100,6 @@ func cost(b []byte, kind messageKind, limit, depth int) (int, error) {
 	return total, nil
 }
 
-// jsonCost estimates the same for OTLP JSON: it is decoded twice, and each object
-// counts as a message.
-func jsonCost(b []byte) int {
-	total := 3 * len(b)
-	for _, c := range b {
-		if c == '{' {
-			total += 2 * sizes[event]
-		}
-	}
-	return total
-}
-
 type tooBig struct{ limit int }
 
 func (e tooBig) Error() string {

@@ -7,8 +7,6 @@ import (
 	"mime"
 	"net/http"
 
-	"go.opentelemetry.io/collector/pdata/ptrace"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -81,20 +79,6 @@ func statusJSON(st *status.Status) ([]byte, error) {
 		Code    codes.Code `json:"code"`
 		Message string     `json:"message,omitempty"`
 	}{st.Code(), st.Message()})
-}
-
-// unmarshalJSON leaves OTLP's JSON, which is not quite protobuf's, to the
-// collector's own code.
-func unmarshalJSON(b []byte, req *tracepb.TracesData) error {
-	traces, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(b)
-	if err != nil {
-		return err
-	}
-	b, err = (&ptrace.ProtoMarshaler{}).MarshalTraces(traces)
-	if err != nil {
-		return err
-	}
-	return proto.Unmarshal(b, req)
 }
 
 // toStatus returns the gRPC status in err, or one made from err.

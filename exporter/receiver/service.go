@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spantee/spantee/exporter/internal/otlpjson"
 	"github.com/spantee/spantee/exporter/internal/partial"
 )
 
@@ -146,10 +147,13 @@ func (b body) unpack(packed []byte) ([]byte, error) {
 
 // decode decodes a request that fits. Call done once nothing refers to it.
 func (s *service) decode(ctx context.Context, b []byte, encoding string) (spans []*tracepb.ResourceSpans, done func(), err error) {
-	var took int
 	if encoding == typeJSON {
-		took = jsonCost(b)
-	} else if took, err = cost(b, exportRequest, s.MaxCost, 0); err != nil {
+		if b, err = otlpjson.ParseTraces(b); err != nil {
+			return nil, nil, status.Error(codes.InvalidArgument, err.Error())
+		}
+	}
+	took, err := cost(b, exportRequest, s.MaxCost, 0)
+	if err != nil {
 		return nil, nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	if took > s.MaxCost {
@@ -162,12 +166,7 @@ func (s *service) decode(ctx context.Context, b []byte, encoding string) (spans 
 		}
 	}
 	req := new(tracepb.TracesData) // encoded as an ExportTraceServiceRequest is
-	if encoding == typeJSON {
-		err = unmarshalJSON(b, req)
-	} else {
-		err = proto.Unmarshal(b, req)
-	}
-	if err != nil {
+	if err := proto.Unmarshal(b, req); err != nil {
 		done()
 		return nil, nil, status.Error(codes.InvalidArgument, err.Error())
 	}

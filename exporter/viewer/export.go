@@ -10,10 +10,11 @@ import (
 	"io"
 	"net/http"
 
-	"go.opentelemetry.io/collector/pdata/ptrace"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter/internal/otlpjson"
 )
 
 // An exported page is one HTML file that needs nothing else: the scripts, the
@@ -156,11 +157,7 @@ func (s *Store) ExportJSON(w io.Writer, only ...string) error {
 	if err != nil {
 		return err
 	}
-	traces, err := (&ptrace.ProtoUnmarshaler{}).UnmarshalTraces(b)
-	if err != nil {
-		return err
-	}
-	line, err := (&ptrace.JSONMarshaler{}).MarshalTraces(traces)
+	line, err := otlpjson.Traces(b)
 	if err != nil {
 		return err
 	}

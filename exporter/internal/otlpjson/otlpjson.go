@@ -1,37 +1,33 @@
-// Package otlpjson turns encoded OTLP requests into OTLP JSON. protojson cannot do
-// this: it writes ids in base64, not hex.
+// Package otlpjson converts OTLP between protobuf's wire format and JSON, without
+// decoding either into messages.
+//
+// [OTLP's JSON] is protobuf's, except that ids are in hex instead of base64 and enums are
+// numbers. protojson does neither. The collector's pdata does both, but takes twice the
+// time, and another 3 % of a short session's time to initialize.
+//
+// [OTLP's JSON]: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
 package otlpjson
 
 import (
+	"encoding/json"
 	"errors"
-	"unicode/utf8"
-
-	"go.opentelemetry.io/collector/pdata/pmetric"
-	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
 // Traces returns an ExportTraceServiceRequest as JSON.
-func Traces(request []byte) ([]byte, error) {
-	decoded, err := (&ptrace.ProtoUnmarshaler{}).UnmarshalTraces(request)
-	if err != nil {
-		return nil, err
-	}
-	return valid((&ptrace.JSONMarshaler{}).MarshalTraces(decoded))
-}
+func Traces(request []byte) ([]byte, error) { return encode(request, tracesData) }
 
 // Metrics returns an ExportMetricsServiceRequest as JSON.
-func Metrics(request []byte) ([]byte, error) {
-	decoded, err := (&pmetric.ProtoUnmarshaler{}).UnmarshalMetrics(request)
-	if err != nil {
-		return nil, err
+func Metrics(request []byte) ([]byte, error) { return encode(request, metricsData) }
+
+// ParseTraces returns the ExportTraceServiceRequest that JSON stands for. It is lenient
+// as the specification wants it: it skips unknown fields, and accepts names in
+// snake_case, names of enums, and integers in strings or not.
+func ParseTraces(b []byte) (request []byte, err error) {
+	if !json.Valid(b) {
+		var v any
+		return nil, json.Unmarshal(b, &v) // says what is wrong
 	}
-	return valid((&pmetric.JSONMarshaler{}).MarshalMetrics(decoded))
+	return decode(b, tracesData)
 }
 
-// valid checks what pdata does not.
-func valid(json []byte, err error) ([]byte, error) {
-	if err == nil && !utf8.Valid(json) {
-		err = errors.New("text that is not UTF-8")
-	}
-	return json, err
-}
+var errTooDeep = errors.New("values are nested too deeply")
