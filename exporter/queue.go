@@ -123,7 +123,7 @@ func (e *Exporter) waitForRoom(size int) {
 
 func (e *Exporter) hasRoom(size int) bool {
 	limit := e.cfg.MaxQueue
-	if e.wait && e.inPiece {
+	if e.inPiece {
 		limit += maxPiece
 	}
 	return e.queuedBytes+e.inFlight+size <= limit
