@@ -18,6 +18,7 @@ const (
 	exportRequest messageKind = iota
 	resourceSpans
 	resource
+	entity
 	scopeSpans
 	scope
 	span
@@ -33,7 +34,7 @@ const (
 // sizes are the sizes of the generated structs plus the pointers to them, rounded
 // up to the allocator's size classes.
 var sizes = [...]int{
-	exportRequest: 80, resourceSpans: 120, resource: 120, scopeSpans: 120, scope: 136, span: 360, event: 136, link: 168,
+	exportRequest: 80, resourceSpans: 120, resource: 120, entity: 152, scopeSpans: 120, scope: 136, span: 360, event: 136, link: 168,
 	spanStatus: 72, keyValue: 88, anyValue: 96, arrayValue: 72, listValue: 72,
 }
 
@@ -41,7 +42,8 @@ var sizes = [...]int{
 var nested = [...]map[protowire.Number]messageKind{
 	exportRequest: {1: resourceSpans},
 	resourceSpans: {1: resource, 2: scopeSpans},
-	resource:      {1: keyValue},
+	resource:      {1: keyValue, 3: entity},
+	entity:        {},
 	scopeSpans:    {1: scope, 2: span},
 	scope:         {3: keyValue},
 	span:          {9: keyValue, 11: event, 13: link, 15: spanStatus},
@@ -91,7 +93,7 @@ func cost(b []byte, kind messageKind, limit, depth int) (int, error) {
 			}
 			total += more
 		} else {
-			total += len(field) + 8
+			total += len(field) + 24 // a string, and the smallest piece of memory it can be in
 		}
 		if total > limit {
 			return total, nil
