@@ -62,9 +62,9 @@ func unlessSignaled(signals <-chan os.Signal, f func() error) error {
 // pipe ends the agent, too.
 const twinGrace = 100 * time.Millisecond
 
-// dieOfNext makes the next signal end the process at once, until disarm is called. It
-// does not restore the default actions, because the runtime switches threads twice for
-// each signal, which takes a twentieth of the time of a short session.
+// dieOfNext makes the next signal after twinGrace end the process at once, until disarm
+// is called. It does not restore the default actions, because the runtime switches
+// threads twice for each signal, which takes a twentieth of the time of a short session.
 func dieOfNext(signals <-chan os.Signal) (disarm func()) {
 	armed := time.Now().Add(twinGrace)
 	disarmed := make(chan struct{})
