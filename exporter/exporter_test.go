@@ -174,6 +174,29 @@ func TestSetWait(t *testing.T) {
 	}
 }
 
+// What a backlog has left in the queue is not dropped for what comes after it.
+func TestPieceAfterBacklog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := func(context.Context, int, []*tracepb.Span) error {
+			time.Sleep(3 * time.Second)
+			return nil
+		}
+		e := newExporter(t, Config{Client: &scripted{upload: slow}, MaxRequest: 1000, MaxQueue: 3000})
+		export := func(spans int) {
+			e.Begin()
+			for range spans {
+				e.Export(encode(sized("span", 300)), nil)
+			}
+			e.Commit()
+		}
+		e.SetWait(true)
+		export(20)
+		e.SetWait(false)
+		export(1)
+		wantReport(t, closeWithin(t, e, time.Hour), 21, 0, "")
+	})
+}
+
 func TestCloseWakesAnExportThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newExporter(t, Config{Client: &scripted{upload: always(errBusy)}, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
