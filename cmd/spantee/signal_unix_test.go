@@ -51,9 +51,9 @@ func TestSignals(t *testing.T) {
 			cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()})
 			in := startWith(t, cmd, fixture(t, "killed.jsonl"))
 			defer in.Close() // the agent goes on
-			for range 2 {    // as timeout(1) does, to the process and to its group
-				cmd.Process.Signal(sig)
-			}
+			// Twice, as timeout(1) does: to the process and to its group.
+			cmd.Process.Signal(sig)
+			cmd.Process.Signal(sig)
 			if got := signalOf(t, cmd.Wait()); got != sig {
 				t.Errorf("died of %v, want %v", got, sig)
 			}

@@ -1,6 +1,8 @@
 package spool
 
 import (
+	"cmp"
+
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/spantee/spantee/exporter/internal/field"
@@ -61,8 +63,5 @@ func eachAt(path []protowire.Number, message []byte, do func(field.Value)) error
 			inner = eachAt(path[1:], v.Bytes, do)
 		}
 	})
-	if err == nil {
-		err = inner
-	}
-	return err
+	return cmp.Or(err, inner)
 }
