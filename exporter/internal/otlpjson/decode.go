@@ -16,10 +16,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// decode converts a valid JSON text.
-func decode(b []byte, message kind) ([]byte, error) {
+// decode converts a valid JSON text of spans.
+func decode(b []byte) ([]byte, error) {
 	d := decoder{in: reader{b: b}, out: make([]byte, 0, len(b))}
-	if err := d.fields(messages[message], 0); err != nil {
+	if err := d.fields(messages[tracesData], 0); err != nil {
 		return nil, err
 	}
 	return d.out, nil
@@ -88,13 +88,7 @@ func (d *decoder) field(f field, depth int) error {
 func (d *decoder) value(f field, depth int) error {
 	k := f.kind
 	if k.isMessage() {
-		return d.nested(f.number, func() error {
-			if d.in.peek() == 'n' { // null in an array: pdata, too, takes it for an empty message
-				d.in.value()
-				return nil
-			}
-			return d.fields(messages[k], depth+1)
-		})
+		return d.message(f, depth+1)
 	}
 	if k.wireType() == protowire.BytesType {
 		b, err := d.bytes(k)
@@ -119,11 +113,13 @@ func (d *decoder) value(f field, depth int) error {
 	return nil
 }
 
-// nested appends a message, whose length is known only afterwards.
-func (d *decoder) nested(number protowire.Number, fields func() error) error {
-	d.out = protowire.AppendTag(d.out, number, protowire.BytesType)
+// message appends a message, whose length is known only afterwards.
+func (d *decoder) message(f field, depth int) error {
+	d.out = protowire.AppendTag(d.out, f.number, protowire.BytesType)
 	start := len(d.out)
-	if err := fields(); err != nil {
+	if d.in.peek() == 'n' { // null in an array: pdata, too, takes it for an empty message
+		d.in.value()
+	} else if err := d.fields(messages[f.kind], depth); err != nil {
 		return err
 	}
 	length := protowire.AppendVarint(nil, uint64(len(d.out)-start))

@@ -27,7 +27,7 @@ func ParseTraces(b []byte) (request []byte, err error) {
 		var v any
 		return nil, json.Unmarshal(b, &v) // says what is wrong
 	}
-	return decode(b, tracesData)
+	return decode(b)
 }
 
 var errTooDeep = errors.New("values are nested too deeply")

@@ -2,7 +2,6 @@ package otlpjson
 
 import (
 	"math"
-	"slices"
 	"strings"
 	"testing"
 
@@ -18,58 +17,14 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 )
 
-// The table has every field that the generated types have, and nothing else.
-func TestMessages(t *testing.T) {
-	seen := map[kind]bool{}
-	compareMessage(t, tracesData, (*tracepb.TracesData)(nil).ProtoReflect().Descriptor(), seen)
-	compareMessage(t, metricsData, (*metricpb.MetricsData)(nil).ProtoReflect().Descriptor(), seen)
-	for k := firstMessage; int(k) < len(messages); k++ {
-		if !seen[k] {
-			t.Errorf("message %d is part of no request", k)
-		}
+// fill puts values into all fields of a message, and returns its encoding.
+func fill(t *testing.T, m proto.Message, chosen int) []byte {
+	t.Helper()
+	wire, err := proto.Marshal(filled(m.ProtoReflect(), chosen, 0).Interface())
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-func compareMessage(t *testing.T, k kind, want protoreflect.MessageDescriptor, seen map[kind]bool) {
-	if seen[k] {
-		return
-	}
-	seen[k] = true
-	fields := messages[k]
-	for i := range want.Fields().Len() {
-		d := want.Fields().Get(i)
-		if !ofProfiles(d) && !slices.ContainsFunc(fields, func(f field) bool { return f.number == d.Number() }) {
-			t.Errorf("%s is missing", d.FullName())
-		}
-	}
-	for _, f := range fields {
-		d := want.Fields().ByNumber(f.number)
-		if d == nil || d.JSONName() != f.name || d.IsList() != (f.label == many) || isChoice(d) != (f.label == choice) || protoKinds[min(f.kind, firstMessage)] != d.Kind() {
-			t.Errorf("%s: %+v, want %v", want.FullName(), f, d)
-			continue
-		}
-		if f.kind.isMessage() {
-			compareMessage(t, f.kind, d.Message(), seen)
-		}
-	}
-}
-
-func isChoice(d protoreflect.FieldDescriptor) bool {
-	return d.ContainingOneof() != nil && !d.ContainingOneof().IsSynthetic()
-}
-
-// ofProfiles reports whether a field refers to the dictionary of a request of profiles.
-func ofProfiles(d protoreflect.FieldDescriptor) bool {
-	return strings.HasSuffix(d.JSONName(), "Strindex")
-}
-
-var protoKinds = map[kind]protoreflect.Kind{
-	text: protoreflect.StringKind, octets: protoreflect.BytesKind, traceID: protoreflect.BytesKind, spanID: protoreflect.BytesKind,
-	boolean: protoreflect.BoolKind, uint32s: protoreflect.Uint32Kind, sint32s: protoreflect.Sint32Kind,
-	fixed32s: protoreflect.Fixed32Kind, double: protoreflect.DoubleKind, int64s: protoreflect.Int64Kind,
-	uint64s: protoreflect.Uint64Kind, fixed64s: protoreflect.Fixed64Kind, sfixed64s: protoreflect.Sfixed64Kind,
-	spanKind: protoreflect.EnumKind, statusCode: protoreflect.EnumKind, temporality: protoreflect.EnumKind,
-	firstMessage: protoreflect.MessageKind,
+	return wire
 }
 
 // filled returns a message with a value in every field. Of the fields of a oneof, it sets
@@ -137,11 +92,8 @@ func scalar(d protoreflect.FieldDescriptor) protoreflect.Value {
 // The collector reads what Traces writes, and ParseTraces what the collector writes.
 func TestTracesLikeCollector(t *testing.T) {
 	for chosen := range 7 {
-		want := filled(new(tracepb.TracesData).ProtoReflect(), chosen, 0).Interface()
-		wire, err := proto.Marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := new(tracepb.TracesData)
+		wire := fill(t, want, chosen)
 		own, err := Traces(wire)
 		if err != nil {
 			t.Fatal(err)
@@ -175,11 +127,8 @@ func TestTracesLikeCollector(t *testing.T) {
 
 func TestMetricsLikeCollector(t *testing.T) {
 	for chosen := range 7 {
-		want := filled(new(metricpb.MetricsData).ProtoReflect(), chosen, 0).Interface()
-		wire, err := proto.Marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := new(metricpb.MetricsData)
+		wire := fill(t, want, chosen)
 		own, err := Metrics(wire)
 		if err != nil {
 			t.Fatal(err)
