@@ -15,7 +15,12 @@ type spill struct {
 	max      int64
 	origin   int64 // offset of the file's first byte
 	from, to int64 // the bytes in it
+	reserved int64 // bytes of the file that have disk space, max once no more is reserved
 }
+
+// reserveSize is how much disk space is reserved at once. Without a reservation, ext4
+// accounts for each block of 4 KiB that is written, which takes as long as copying it.
+const reserveSize = 16 << 20
 
 // newSpill makes an empty spill in dir, which it creates, for the stream from
 // offset on.
@@ -52,11 +57,24 @@ func (s *spill) room() int64 { return s.max - (s.to - s.from) }
 func (s *spill) write(p []byte) error {
 	at := (s.to - s.origin) % s.max
 	head := p[:min(int64(len(p)), s.max-at)]
+	if s.reserved < at+int64(len(head)) {
+		s.reserve(at + int64(len(head)))
+	}
 	if _, err := s.f.WriteAt(head, at); err != nil {
 		return err
 	}
 	_, err := s.f.WriteAt(p[len(head):], 0)
 	return err
+}
+
+// reserve reserves disk space up to an offset of the file, and some more. Without it,
+// a write is only slower, so an error counts when writing.
+func (s *spill) reserve(to int64) {
+	size := min(to+reserveSize, s.max) - s.reserved
+	if reserveSpace(s.f, s.reserved, size) != nil {
+		size = s.max - s.reserved
+	}
+	s.reserved += size
 }
 
 // read reads up to len(p) of the size oldest bytes. The caller then advances from.

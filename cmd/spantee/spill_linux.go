@@ -15,3 +15,7 @@ func openUnlinked(dir string) (*os.File, error) {
 	}
 	return os.NewFile(uintptr(fd), "spill"), nil
 }
+
+func reserveSpace(f *os.File, offset, size int64) error {
+	return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, offset, size)
+}

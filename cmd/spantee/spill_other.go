@@ -2,6 +2,11 @@
 
 package main
 
-import "os"
+import (
+	"errors"
+	"os"
+)
 
 func openUnlinked(dir string) (*os.File, error) { return createUnlinked(dir) }
+
+func reserveSpace(*os.File, int64, int64) error { return errors.ErrUnsupported }
