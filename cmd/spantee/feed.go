@@ -129,7 +129,7 @@ func (t *tap) rest() {
 func (t *tap) pours() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.over || t.urgent || t.failure != nil || t.spillMax == 0 || t.spill != nil && t.spill.room() < t.spill.max/2 {
+	if t.over || t.urgent || t.failure != nil || t.spillMax == 0 {
 		return false
 	}
 	if now := time.Now(); now.Sub(t.pour.since) >= pourLook {
