@@ -15,8 +15,6 @@ func (t *tap) run() {
 	t.guard(func() {
 		var lost untraced
 		if t.err() != nil {
-			t.keeping.Do(func() { close(t.kept) }) // there is no keeper
-			<-t.kept                               // it counts the lines that wait for it
 			lost = t.lost()
 		}
 		t.consumer.finish(t.whole && t.err() == nil, lost)
@@ -158,11 +156,11 @@ func (t *tap) next(yielding bool) (p []byte, came time.Time, next feedAction) {
 			return nil, came, atEnd
 		case t.spill != nil && !t.spill.empty():
 			t.refill()
-		case t.spill != nil && t.writing:
+		case t.spill != nil && t.writing != nil:
 			return nil, came, await
 		case t.spill != nil:
 			t.closeSpill()
-		case t.over && t.pending == 0:
+		case t.over && !t.keeping:
 			return nil, came, atEnd
 		default:
 			if t.behind {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"sync/atomic"
 	"time"
@@ -31,8 +32,28 @@ func (e errOutput) Unwrap() error { return e.error }
 
 // run copies until in ends. Bytes are written as they come, before the tap sees
 // them. Only an error of in or out stops the copy; the tap delays it while the
-// mapper is behind and the spill is full.
+// mapper is behind and the spill is full. A copy that hangs in the tap, because of the
+// disk, is continued by another one.
 func (p *passthrough) run() error {
+	ended := make(chan error, 1)
+	var start func()
+	start = func() {
+		handOver := func() {
+			<-p.busy
+			go start()
+		}
+		if err := p.copy(handOver); !errors.Is(err, errHandedOver) {
+			ended <- err
+		}
+	}
+	go start()
+	return <-ended
+}
+
+// errHandedOver ends a copy that another one continues.
+var errHandedOver = errors.New("handed over")
+
+func (p *passthrough) copy(handOver func()) error {
 	scratch := make([]byte, pieceSize)
 	var buf []byte
 	for fullReads := 0; !p.stopped.Load(); {
@@ -45,7 +66,9 @@ func (p *passthrough) run() error {
 			if _, err := p.out.Write(buf[:n]); err != nil {
 				return errOutput{err}
 			}
-			p.tap.wrote(buf[:n])
+			if !p.tap.wrote(buf[:n], handOver) {
+				return errHandedOver
+			}
 			buf = nil
 		}
 		<-p.busy

@@ -1,6 +1,29 @@
 package main
 
-import "time"
+import (
+	"bytes"
+	"errors"
+	"time"
+)
+
+const (
+	// stallLimit is how long the stream waits for a mapper, or for a disk, that makes
+	// no progress. On a machine with a load of ten, a thread may be off the processor
+	// for over 100 ms.
+	stallLimit = 2 * time.Second
+
+	// busyLimit is the limit for a mapper that uses the processor meanwhile.
+	busyLimit = 20 * time.Second
+
+	// stallLook is how often somebody who waits for the mapper checks its progress.
+	// Time is counted in checks, because a stopped process does not check.
+	stallLook = 250 * time.Millisecond
+)
+
+var (
+	errStalled = errors.New("the mapper made no progress")
+	errHung    = errors.New("the disk that buffers the stream did not answer in time")
+)
 
 // A stall is how long the consumer has made no progress: in total, and without the
 // time in which the process was computing. A line of 60 MB is one step, and takes
@@ -20,4 +43,52 @@ func (s *stall) look(since time.Duration, moved int64, cpu time.Duration) {
 		s.idle, s.all = 0, 0
 	}
 	s.moved, s.cpu = moved, cpu
+}
+
+func (t *tap) newStall() *stall { return &stall{moved: t.advanced(), cpu: t.cpu()} }
+
+// advanced returns a number that grows while the consumer or the disk makes
+// progress. It is called with t.mu held.
+func (t *tap) advanced() int64 { return t.ring.from + t.end() + t.consumer.progress() }
+
+// stalled updates s when stallLook has passed, and reports whether the stream must go
+// on without the consumer. It is called with t.mu held.
+func (t *tap) stalled(s *stall) bool {
+	s.look(stallLook, t.advanced(), t.cpu())
+	if !t.live {
+		return false
+	}
+	if s.idle >= stallLimit/2 {
+		t.consumer.backlog(false) // the consumer may be waiting for the exporter
+	}
+	return s.idle >= stallLimit || s.all >= busyLimit
+}
+
+// watchWrite watches the write of p to the spill: if the disk hangs, it detaches the
+// consumer and calls handOver, because the goroutine that writes cannot be stopped.
+// It is called with t.mu held.
+func (t *tap) watchWrite(write *stall, p []byte, handOver func()) *time.Timer {
+	return time.AfterFunc(stallLook, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		switch {
+		case t.writing != write:
+		case !t.stalled(write):
+			t.watchWrite(write, p, handOver)
+		default:
+			t.detach(errHung)
+			t.hung, t.keeping, t.writing = true, false, nil
+			t.lines += int64(bytes.Count(p, newline))
+			handOver()
+		}
+	})
+}
+
+// detach lets the stream go on without the consumer. It is called with t.mu held.
+func (t *tap) detach(why error) {
+	if t.failure == nil {
+		t.failure = why
+	}
+	notify(t.more)
+	notify(t.room)
 }

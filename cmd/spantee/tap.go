@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -16,21 +15,7 @@ const (
 
 	// maxLag is how much of it may wait before the mapper counts as behind.
 	maxLag = ringSize / 8
-
-	// stallLimit is how long the stream waits for a mapper that makes no progress.
-	// On a machine with a load of ten, a thread may be off the processor for over
-	// 100 ms.
-	stallLimit = 2 * time.Second
-
-	// busyLimit is the limit for a mapper that uses the processor meanwhile.
-	busyLimit = 20 * time.Second
-
-	// stallLook is how often somebody who waits for the mapper checks its progress.
-	// Time is counted in checks, because a stopped process does not check.
-	stallLook = 250 * time.Millisecond
 )
-
-var errStalled = errors.New("the mapper made no progress")
 
 // A tap feeds the stream to a consumer in a separate goroutine. When the ring is
 // full, what the consumer has not seen goes to a spill. Only when the spill is full
@@ -40,18 +25,17 @@ type tap struct {
 	consumer consumer
 	live     bool // not a recording, which can wait for its consumer
 
-	keeping sync.Once            // starts the keeper
-	kept    chan struct{}        // closed when the keeper has ended
-	cpu     func() time.Duration // processor time of the process
+	cpu      func() time.Duration                     // processor time of the process
+	newSpill func(offset int64) (s *spill, err error) // for the stream from offset on
 
 	mu       sync.Mutex
 	ring     ring
 	lent     bool   // the pass-through reads into the ring
-	pending  int    // pieces waiting for the keeper
+	keeping  bool   // a piece that was written to stdout is not yet in the ring or the spill
 	spill    *spill // bytes that do not fit into the ring; nil if there are none
-	spillDir string
-	spillMax int64 // 0 once nothing more can be spilled
-	writing  bool  // the keeper writes to the spill
+	spillMax int64  // 0 once nothing more can be spilled
+	writing  *stall // of a write to the spill, nil between two writes
+	hung     bool   // the disk did not answer a write
 	came     arrivals
 	behind   bool // the consumer has a backlog
 	urgent   bool // somebody is waiting for the consumer to catch up
@@ -62,8 +46,6 @@ type tap struct {
 	lines    int64 // newlines since then
 	total    int64 // bytes of the stream
 
-	free  chan []byte   // buffers to read into while the ring has no room
-	full  chan piece    // such buffers, for the keeper
 	more  chan struct{} // there is something for the consumer, or the stream is over
 	room  chan struct{} // there is room in the ring, or in the spill
 	ended chan struct{} // the stream is over
@@ -108,11 +90,11 @@ func (u untraced) String() string {
 // a file in spillDir, or of a recording.
 func newTap(c consumer, live bool, spillDir string, spillMax int64) *tap {
 	t := &tap{
-		consumer: c, live: live, cpu: cpuTime, spillDir: spillDir, spillMax: spillMax,
-		ring: ring{buf: make([]byte, ringSize)},
-		free: make(chan []byte, buffers), full: make(chan piece, buffers),
-		more: make(chan struct{}, 1), room: make(chan struct{}, 1),
-		ended: make(chan struct{}), done: make(chan struct{}), kept: make(chan struct{}),
+		consumer: c, live: live, cpu: cpuTime, spillMax: spillMax,
+		newSpill: func(offset int64) (*spill, error) { return newSpill(spillDir, spillMax, offset) },
+		ring:     ring{buf: make([]byte, ringSize)},
+		more:     make(chan struct{}, 1), room: make(chan struct{}, 1),
+		ended: make(chan struct{}), done: make(chan struct{}),
 		ticker: time.NewTimer(time.Hour),
 	}
 	t.ticker.Stop()
@@ -123,92 +105,41 @@ func newTap(c consumer, live bool, spillDir string, spillMax int64) *tap {
 	return t
 }
 
-// A piece is a piece of the stream, and when it came.
-type piece struct {
-	p    []byte
-	came time.Time
-}
-
-// buffers is how many pieces may be waiting for the keeper.
-const buffers = 4
-
-// space returns where to read the next bytes of the stream: into the ring, into a
-// buffer for the keeper if the ring is full, or into scratch if there is no
-// consumer any more. If there is no room at all, the stream waits until the consumer
-// or the disk has made some, or until the consumer is detached because neither does.
+// space returns where to read the next bytes of the stream: into the ring, or into
+// scratch if the ring has no room or if there is no consumer any more. If nothing can
+// be spilled, the stream waits until the ring has room.
 func (t *tap) space(scratch []byte) []byte {
 	if t == nil {
 		return scratch
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var stalled *stall
-	for t.failure == nil && !t.over {
-		if t.lent = t.pending == 0 && t.spill == nil && t.ring.free() > 0; t.lent {
+	var s *stall
+	for t.failure == nil && !t.over && t.spill == nil {
+		if t.lent = t.ring.free() > 0; t.lent {
 			return t.ring.space(len(scratch))
 		}
-		if stalled == nil {
-			stalled = &stall{moved: t.advanced(), cpu: t.cpu()}
+		if t.spillMax > 0 {
+			break
 		}
-		b, late := t.buffer()
-		if b != nil {
-			return b
-		}
-		if !late {
-			continue
-		}
-		stalled.look(stallLook, t.advanced(), t.cpu())
-		if t.live && stalled.idle >= stallLimit/2 {
-			t.consumer.backlog(false) // the consumer may be waiting for the exporter
-		}
-		if t.live && (stalled.idle >= stallLimit || stalled.all >= busyLimit) {
-			t.detach(errStalled)
-		}
+		s = t.await(s)
 	}
 	t.lent = false
 	return scratch
 }
 
-// buffer returns a buffer for the keeper. It returns nil if nothing can be spilled and
-// the ring may have room, or if there was no buffer for as long as stallLook: then
-// late is true. It is called, and returns, with t.mu held.
-func (t *tap) buffer() (b []byte, late bool) {
-	var room chan struct{} // the keeper waits for room itself
-	if t.spillMax == 0 && t.spill == nil && t.pending == 0 {
-		room = t.room
-	} else {
-		t.keeping.Do(t.startKeeper)
-	}
-	t.mu.Unlock()
-	defer t.mu.Lock()
-	select {
-	case b := <-t.free:
-		return b, false
-	case <-room:
-		return nil, false
-	case <-time.After(stallLook):
-		return nil, true
-	}
-}
-
-func (t *tap) startKeeper() {
-	for range buffers {
-		t.free <- make([]byte, pieceSize)
-	}
-	go t.keepAll()
-}
-
 // wrote hands the consumer a piece of the stream that has been written to stdout. p
-// is the beginning of the slice that space returned.
-func (t *tap) wrote(p []byte) {
+// is the beginning of the slice that space returned. If the disk hangs, handOver is
+// called, and wrote returns false once it can: the caller must not go on.
+func (t *tap) wrote(p []byte, handOver func()) bool {
 	if t == nil {
-		return
+		return true
 	}
-	now := time.Now()
+	came := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.over {
-		return
+		return true
 	}
 	t.total += int64(len(p))
 	switch {
@@ -216,34 +147,70 @@ func (t *tap) wrote(p []byte) {
 		t.lines += int64(bytes.Count(p, newline))
 	case t.lent:
 		t.ring.to += int64(len(p))
-		t.arrived(now)
+		t.arrived(came)
 	default:
-		t.pending++
-		t.full <- piece{p, now}
+		return t.keep(p, came, handOver)
 	}
+	return true
 }
 
-// keepAll is the keeper: it stores what did not fit into the ring, while the stream
-// goes on.
-func (t *tap) keepAll() {
-	defer close(t.kept)
-	for piece := range t.full {
-		t.mu.Lock()
-		for !t.keep(piece.p) {
-			t.urgent = true
-			t.mu.Unlock()
-			<-t.room
-			t.mu.Lock()
+// keep stores p for the consumer. If there is no room, the stream waits until the
+// consumer has made some, or until it is detached. keep returns what wrote returns.
+// It is called with t.mu held, and releases it while it waits.
+func (t *tap) keep(p []byte, came time.Time, handOver func()) bool {
+	t.keeping = true
+	var s *stall
+	for !t.store(p, handOver) {
+		if t.hung {
+			return false
 		}
-		t.pending--
-		if t.failure == nil {
-			t.arrived(piece.came)
-		} else {
-			t.lines += int64(bytes.Count(piece.p, newline))
+		if t.failure != nil {
+			t.keeping = false
+			t.lines += int64(bytes.Count(p, newline))
+			return true
 		}
-		t.mu.Unlock()
-		t.free <- piece.p[:pieceSize]
+		s = t.await(s)
 	}
+	t.keeping = false
+	t.arrived(came)
+	return true
+}
+
+// store puts p into the ring or the spill. It returns false if neither has room. It
+// is called with t.mu held, and releases it while it writes.
+func (t *tap) store(p []byte, handOver func()) bool {
+	switch {
+	case t.failure != nil:
+		return false
+	case t.spill == nil && t.ring.free() >= len(p):
+		t.ring.put(p)
+		return true
+	case t.spillMax == 0, t.spill != nil && t.spill.room() < int64(len(p)):
+		return false
+	}
+	return t.spillOver(p, handOver)
+}
+
+// await waits until there may be room. It detaches a consumer that makes no progress.
+// s is what it returned before, if the stream is still waiting for the same. It is
+// called with t.mu held, and releases it meanwhile.
+func (t *tap) await(s *stall) *stall {
+	if s == nil {
+		s = t.newStall()
+	}
+	t.urgent = true
+	t.mu.Unlock()
+	late := false
+	select {
+	case <-t.room:
+	case <-time.After(stallLook):
+		late = true
+	}
+	t.mu.Lock()
+	if late && t.stalled(s) {
+		t.detach(errStalled)
+	}
+	return s
 }
 
 // arrived tells the consumer about bytes that came at an instant. It is called with
@@ -265,39 +232,25 @@ func (t *tap) end() int64 {
 	return t.ring.to
 }
 
-// keep stores p for the consumer. It returns false if there is no room, and true if
-// there is no consumer to keep it for. It is called with t.mu held.
-func (t *tap) keep(p []byte) bool {
-	switch {
-	case t.failure != nil:
-	case t.spill == nil && t.ring.free() >= len(p):
-		t.ring.put(p)
-	default:
-		return t.spillOver(p)
-	}
-	return true
-}
-
-// spillOver writes p to the spill if it has room. It is called with t.mu held, and
-// releases it while it writes. After an error it spills nothing more: the disk may
-// be full, and other programs need it.
-func (t *tap) spillOver(p []byte) bool {
+// spillOver writes p to the spill. It returns false after an error, or if the disk
+// hung, and then nothing more is spilled: the disk may be full, and other programs
+// need it. It is called with t.mu held, and releases it meanwhile.
+func (t *tap) spillOver(p []byte, handOver func()) bool {
 	s, offset := t.spill, t.ring.to
-	if t.spillMax == 0 || s != nil && s.room() < int64(len(p)) {
-		return false
-	}
-	t.writing = true
+	t.writing = t.newStall()
+	watch := t.watchWrite(t.writing, p, handOver)
 	t.mu.Unlock()
 	var err error
 	if s == nil {
-		s, err = newSpill(t.spillDir, t.spillMax, offset)
+		s, err = t.newSpill(offset)
 	}
 	if err == nil {
 		err = s.write(p)
 	}
 	t.mu.Lock()
-	t.writing = false
-	if err != nil {
+	watch.Stop()
+	t.writing = nil
+	if err != nil || t.hung {
 		t.spillMax = 0
 		if s != nil && s.empty() {
 			t.spill = nil
@@ -310,19 +263,6 @@ func (t *tap) spillOver(p []byte) bool {
 	return true
 }
 
-// advanced returns a number that grows while the consumer or the keeper makes
-// progress. It is called with t.mu held.
-func (t *tap) advanced() int64 { return t.ring.from + t.end() + t.consumer.progress() }
-
-// detach lets the stream go on without the consumer. It is called with t.mu held.
-func (t *tap) detach(why error) {
-	if t.failure == nil {
-		t.failure = why
-	}
-	notify(t.more)
-	notify(t.room)
-}
-
 // close says that nothing more will come; whole says that the stream ended by
 // itself. done is closed once the consumer has seen the rest.
 func (t *tap) close(whole bool) {
@@ -331,7 +271,6 @@ func (t *tap) close(whole bool) {
 	if !t.over {
 		t.over, t.whole, t.urgent = true, whole, true
 		close(t.ended)
-		close(t.full)
 	}
 	notify(t.more)
 }
