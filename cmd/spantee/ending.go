@@ -41,7 +41,7 @@ func (t *tracing) end(interrupted bool) {
 		timeout = 0
 		t.deliver(timeout)
 		if !t.tap.wait(mapperGrace) {
-			t.say.hangs(t.lost())
+			t.say.hangs(t.tap.err(), t.lost())
 			t.endMetrics(0)
 			return // the mapper must not be used any more
 		}

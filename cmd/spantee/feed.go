@@ -12,6 +12,7 @@ func (t *tap) run() {
 	defer t.ticker.Stop()
 	t.guard(t.feed)
 	<-t.ended // the stream may go on without the consumer
+	t.awaitKept()
 	t.guard(func() {
 		var lost untraced
 		if t.err() != nil {
@@ -20,9 +21,21 @@ func (t *tap) run() {
 		t.consumer.finish(t.whole && t.err() == nil, lost)
 	})
 	t.mu.Lock()
+	left := t.spill // by a consumer that was detached
+	t.mu.Unlock()
+	if left != nil {
+		_ = left.f.Close() // without t.mu, because the disk may hang
+	}
+}
+
+// awaitKept waits until the last piece is in the spill, or counted as lost.
+func (t *tap) awaitKept() {
+	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.spill != nil { // left by a consumer that was detached
-		t.spill.f.Close()
+	for t.keeping != nil {
+		t.mu.Unlock()
+		<-t.more
+		t.mu.Lock()
 	}
 }
 
@@ -160,7 +173,7 @@ func (t *tap) next(yielding bool) (p []byte, came time.Time, next feedAction) {
 			return nil, came, await
 		case t.spill != nil:
 			t.closeSpill()
-		case t.over && !t.keeping:
+		case t.over && t.keeping == nil:
 			return nil, came, atEnd
 		default:
 			if t.behind {
@@ -220,7 +233,7 @@ func (t *tap) closeSpill() {
 	t.spill = nil
 	notify(t.room)
 	t.mu.Unlock()
-	s.f.Close()
+	_ = s.f.Close()
 	t.mu.Lock()
 }
 

@@ -17,12 +17,17 @@ type passthrough struct {
 	in      io.Reader
 	out     io.Writer
 	tap     *tap          // may be nil
-	busy    chan struct{} // full while a piece has been read and not yet written
+	busy    chan struct{} // full while a piece has been read and the tap does not have it yet
 	stopped atomic.Bool
+	ended   chan error // what run returns
 }
 
 func newPassthrough(in io.Reader, out io.Writer, tap *tap) *passthrough {
-	return &passthrough{in: in, out: out, tap: tap, busy: make(chan struct{}, 1)}
+	p := &passthrough{in: in, out: out, tap: tap, busy: make(chan struct{}, 1), ended: make(chan error, 1)}
+	if tap != nil {
+		tap.handOver = p.handOver
+	}
+	return p
 }
 
 // errOutput marks write errors, to distinguish them from read errors.
@@ -31,29 +36,29 @@ type errOutput struct{ error }
 func (e errOutput) Unwrap() error { return e.error }
 
 // run copies until in ends. Bytes are written as they come, before the tap sees
-// them. Only an error of in or out stops the copy; the tap delays it while the
-// mapper is behind and the spill is full. A copy that hangs in the tap, because of the
-// disk, is continued by another one.
+// them. Only an error of in or out stops the copy; the tap delays it while the spill
+// is written or full.
 func (p *passthrough) run() error {
-	ended := make(chan error, 1)
-	var start func()
-	start = func() {
-		handOver := func() {
-			<-p.busy
-			go start()
-		}
-		if err := p.copy(handOver); !errors.Is(err, errHandedOver) {
-			ended <- err
-		}
-	}
-	go start()
-	return <-ended
+	go p.start()
+	return <-p.ended
 }
 
-// errHandedOver ends a copy that another one continues.
+func (p *passthrough) start() {
+	if err := p.copy(); !errors.Is(err, errHandedOver) {
+		p.ended <- err
+	}
+}
+
+// handOver lets another goroutine copy, because the one that does hangs in the tap.
+func (p *passthrough) handOver() {
+	<-p.busy
+	go p.start()
+}
+
+// errHandedOver ends a copy that another goroutine continues.
 var errHandedOver = errors.New("handed over")
 
-func (p *passthrough) copy(handOver func()) error {
+func (p *passthrough) copy() error {
 	scratch := make([]byte, pieceSize)
 	var buf []byte
 	for fullReads := 0; !p.stopped.Load(); {
@@ -66,7 +71,7 @@ func (p *passthrough) copy(handOver func()) error {
 			if _, err := p.out.Write(buf[:n]); err != nil {
 				return errOutput{err}
 			}
-			if !p.tap.wrote(buf[:n], handOver) {
+			if !p.tap.wrote(buf[:n]) {
 				return errHandedOver
 			}
 			buf = nil
@@ -97,7 +102,7 @@ const (
 )
 
 // stop ends the copy between two pieces, even if the copy is blocked reading. It
-// does not wait for an out that accepts nothing.
+// does not wait for an out that accepts nothing, nor for a tap that has no room.
 func (p *passthrough) stop() {
 	p.stopped.Store(true)
 	select {
@@ -106,5 +111,5 @@ func (p *passthrough) stop() {
 	}
 }
 
-// stopPatience is how long stop waits for a piece to be written.
+// stopPatience is how long stop waits for a piece.
 const stopPatience = 100 * time.Millisecond

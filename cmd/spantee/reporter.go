@@ -234,9 +234,9 @@ func (r *reporter) link(id string) string {
 	return " " + strings.ReplaceAll(r.cfg.traceURL, placeholder, id)
 }
 
-// hangs records that the mapper hangs.
-func (r *reporter) hangs(lost untraced) {
-	r.failure, r.lost = errStalled, lost
+// hangs records that the mapper hangs, because of failure if that is known.
+func (r *reporter) hangs(failure error, lost untraced) {
+	r.failure, r.lost = cmp.Or(failure, errStalled), lost
 }
 
 // oddLines describes what the stream contained besides events.

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
+	"syscall"
 )
 
 // defaultSpillMax is the default of --spill-max.
@@ -11,11 +13,19 @@ const defaultSpillMax = 1 << 30
 // A spill holds what the mapper has not seen once the ring is full: an unlinked
 // file, used as a ring of max bytes. Offsets are offsets in the stream.
 type spill struct {
-	f        *os.File
+	f        spillFile
 	max      int64
 	origin   int64 // offset of the file's first byte
 	from, to int64 // the bytes in it
-	reserved int64 // bytes of the file that have disk space, max once no more is reserved
+	reserved int64 // how much of the file has disk space; max after an error
+}
+
+// A spillFile is what a spill needs of an os.File.
+type spillFile interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	syscall.Conn
 }
 
 // reserveSize is how much disk space is reserved at once. Without a reservation, ext4
@@ -67,8 +77,8 @@ func (s *spill) write(p []byte) error {
 	return err
 }
 
-// reserve reserves disk space up to an offset of the file, and some more. Without it,
-// a write is only slower, so an error counts when writing.
+// reserve reserves disk space up to an offset of the file, and some more. An error is
+// ignored: without a reservation, writing is only slower.
 func (s *spill) reserve(to int64) {
 	size := min(to+reserveSize, s.max) - s.reserved
 	if reserveSpace(s.f, s.reserved, size) != nil {

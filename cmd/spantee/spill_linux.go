@@ -16,6 +16,15 @@ func openUnlinked(dir string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "spill"), nil
 }
 
-func reserveSpace(f *os.File, offset, size int64) error {
-	return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, offset, size)
+func reserveSpace(f spillFile, offset, size int64) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if closed := conn.Control(func(fd uintptr) {
+		err = unix.Fallocate(int(fd), unix.FALLOC_FL_KEEP_SIZE, offset, size)
+	}); closed != nil {
+		return closed
+	}
+	return err
 }

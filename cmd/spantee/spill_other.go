@@ -9,4 +9,4 @@ import (
 
 func openUnlinked(dir string) (*os.File, error) { return createUnlinked(dir) }
 
-func reserveSpace(*os.File, int64, int64) error { return errors.ErrUnsupported }
+func reserveSpace(spillFile, int64, int64) error { return errors.ErrUnsupported }

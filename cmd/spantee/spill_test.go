@@ -43,7 +43,7 @@ func TestSpill(t *testing.T) {
 	if !bytes.Equal(in, out) || !s.empty() {
 		t.Error("other bytes came out")
 	}
-	if info, err := s.f.Stat(); err != nil || info.Size() > limit {
+	if info, err := s.f.(*os.File).Stat(); err != nil || info.Size() > limit {
 		t.Errorf("the file has %d bytes, may have %d; %v", info.Size(), limit, err)
 	}
 }

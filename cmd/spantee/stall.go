@@ -1,22 +1,22 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"time"
 )
 
 const (
-	// stallLimit is how long the stream waits for a mapper, or for a disk, that makes
-	// no progress. On a machine with a load of ten, a thread may be off the processor
-	// for over 100 ms.
+	// stallLimit is how long the stream waits while neither the mapper nor the disk
+	// makes progress. On a machine with a load of ten, a thread may be off the
+	// processor for over 100 ms.
 	stallLimit = 2 * time.Second
 
-	// busyLimit is the limit for a mapper that uses the processor meanwhile.
+	// busyLimit is the limit if the process uses the processor meanwhile, and for a
+	// single write to the disk.
 	busyLimit = 20 * time.Second
 
-	// stallLook is how often somebody who waits for the mapper checks its progress.
-	// Time is counted in checks, because a stopped process does not check.
+	// stallLook is how often somebody who waits for the mapper or the disk checks its
+	// progress. Time is counted in checks, because a stopped process does not check.
 	stallLook = 250 * time.Millisecond
 )
 
@@ -25,9 +25,9 @@ var (
 	errHung    = errors.New("the disk that buffers the stream did not answer in time")
 )
 
-// A stall is how long the consumer has made no progress: in total, and without the
-// time in which the process was computing. A line of 60 MB is one step, and takes
-// seconds on a busy machine.
+// A stall is how long neither the consumer nor the disk has made progress: in total,
+// and without the time in which the process was computing. A line of 60 MB is one
+// step, and takes seconds on a busy machine.
 type stall struct {
 	moved     int64
 	cpu       time.Duration
@@ -51,9 +51,9 @@ func (t *tap) newStall() *stall { return &stall{moved: t.advanced(), cpu: t.cpu(
 // progress. It is called with t.mu held.
 func (t *tap) advanced() int64 { return t.ring.from + t.end() + t.consumer.progress() }
 
-// stalled updates s when stallLook has passed, and reports whether the stream must go
+// lookAt updates s when stallLook has passed, and reports whether the stream must go
 // on without the consumer. It is called with t.mu held.
-func (t *tap) stalled(s *stall) bool {
+func (t *tap) lookAt(s *stall) (mustGoOn bool) {
 	s.look(stallLook, t.advanced(), t.cpu())
 	if !t.live {
 		return false
@@ -64,22 +64,23 @@ func (t *tap) stalled(s *stall) bool {
 	return s.idle >= stallLimit || s.all >= busyLimit
 }
 
-// watchWrite watches the write of p to the spill: if the disk hangs, it detaches the
-// consumer and calls handOver, because the goroutine that writes cannot be stopped.
-// It is called with t.mu held.
-func (t *tap) watchWrite(write *stall, p []byte, handOver func()) *time.Timer {
+// watchWrite looks at a write to the spill after stallLook, when it has taken the
+// given time, and again. If the disk hangs, it detaches the consumer and hands the
+// copy over, because a goroutine that writes cannot be stopped. It is called with t.mu
+// held.
+func (t *tap) watchWrite(write *stall, took time.Duration) *time.Timer {
 	return time.AfterFunc(stallLook, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		switch {
 		case t.writing != write:
-		case !t.stalled(write):
-			t.watchWrite(write, p, handOver)
+		case !t.lookAt(write) && took < busyLimit:
+			t.watchWrite(write, took+stallLook)
 		default:
 			t.detach(errHung)
-			t.hung, t.keeping, t.writing = true, false, nil
-			t.lines += int64(bytes.Count(p, newline))
-			handOver()
+			t.hung = true
+			t.notKept()
+			t.handOver()
 		}
 	})
 }

@@ -25,13 +25,14 @@ type tap struct {
 	consumer consumer
 	live     bool // not a recording, which can wait for its consumer
 
-	cpu      func() time.Duration                     // processor time of the process
-	newSpill func(offset int64) (s *spill, err error) // for the stream from offset on
+	cpu      func() time.Duration               // processor time of the process
+	newSpill func(offset int64) (*spill, error) // for the stream from offset on
+	handOver func()                             // lets another goroutine copy the stream
 
 	mu       sync.Mutex
 	ring     ring
 	lent     bool   // the pass-through reads into the ring
-	keeping  bool   // a piece that was written to stdout is not yet in the ring or the spill
+	keeping  []byte // the piece that was written to stdout, and is not yet in the ring or the spill
 	spill    *spill // bytes that do not fit into the ring; nil if there are none
 	spillMax int64  // 0 once nothing more can be spilled
 	writing  *stall // of a write to the spill, nil between two writes
@@ -43,11 +44,11 @@ type tap struct {
 	over     bool  // nothing more will come
 	whole    bool  // the stream ended by itself
 	failure  error // why the consumer is detached
-	lines    int64 // newlines since then
+	lines    int64 // newlines that were not kept for it
 	total    int64 // bytes of the stream
 
 	more  chan struct{} // there is something for the consumer, or the stream is over
-	room  chan struct{} // there is room in the ring, or in the spill
+	room  chan struct{} // there is room in the ring or in the spill, or no consumer any more
 	ended chan struct{} // the stream is over
 	done  chan struct{} // the consumer is finished
 
@@ -106,15 +107,15 @@ func newTap(c consumer, live bool, spillDir string, spillMax int64) *tap {
 }
 
 // space returns where to read the next bytes of the stream: into the ring, or into
-// scratch if the ring has no room or if there is no consumer any more. If nothing can
-// be spilled, the stream waits until the ring has room.
+// scratch if the ring has no room or if there is no consumer any more. If there is no
+// spill and can be none, the stream waits until the ring has room.
 func (t *tap) space(scratch []byte) []byte {
 	if t == nil {
 		return scratch
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var s *stall
+	var wait *stall
 	for t.failure == nil && !t.over && t.spill == nil {
 		if t.lent = t.ring.free() > 0; t.lent {
 			return t.ring.space(len(scratch))
@@ -122,16 +123,16 @@ func (t *tap) space(scratch []byte) []byte {
 		if t.spillMax > 0 {
 			break
 		}
-		s = t.await(s)
+		wait = t.waitForRoom(wait)
 	}
 	t.lent = false
 	return scratch
 }
 
 // wrote hands the consumer a piece of the stream that has been written to stdout. p
-// is the beginning of the slice that space returned. If the disk hangs, handOver is
-// called, and wrote returns false once it can: the caller must not go on.
-func (t *tap) wrote(p []byte, handOver func()) bool {
+// is the beginning of the slice that space returned. It returns false if the disk hung
+// and another goroutine copies the stream by now.
+func (t *tap) wrote(p []byte) bool {
 	if t == nil {
 		return true
 	}
@@ -149,7 +150,7 @@ func (t *tap) wrote(p []byte, handOver func()) bool {
 		t.ring.to += int64(len(p))
 		t.arrived(came)
 	default:
-		return t.keep(p, came, handOver)
+		return t.keep(p, came)
 	}
 	return true
 }
@@ -157,28 +158,34 @@ func (t *tap) wrote(p []byte, handOver func()) bool {
 // keep stores p for the consumer. If there is no room, the stream waits until the
 // consumer has made some, or until it is detached. keep returns what wrote returns.
 // It is called with t.mu held, and releases it while it waits.
-func (t *tap) keep(p []byte, came time.Time, handOver func()) bool {
-	t.keeping = true
-	var s *stall
-	for !t.store(p, handOver) {
+func (t *tap) keep(p []byte, came time.Time) bool {
+	t.keeping = p
+	var wait *stall
+	for !t.store(p) {
 		if t.hung {
 			return false
 		}
 		if t.failure != nil {
-			t.keeping = false
-			t.lines += int64(bytes.Count(p, newline))
+			t.notKept()
 			return true
 		}
-		s = t.await(s)
+		wait = t.waitForRoom(wait)
 	}
-	t.keeping = false
+	t.keeping = nil
 	t.arrived(came)
 	return true
 }
 
-// store puts p into the ring or the spill. It returns false if neither has room. It
-// is called with t.mu held, and releases it while it writes.
-func (t *tap) store(p []byte, handOver func()) bool {
+// notKept counts the piece that there is no consumer for. It is called with t.mu held.
+func (t *tap) notKept() {
+	t.lines += int64(bytes.Count(t.keeping, newline))
+	t.keeping = nil
+	notify(t.more)
+}
+
+// store puts p into the ring or the spill, and reports whether it could. It is called
+// with t.mu held, and releases it while it writes.
+func (t *tap) store(p []byte) bool {
 	switch {
 	case t.failure != nil:
 		return false
@@ -188,15 +195,15 @@ func (t *tap) store(p []byte, handOver func()) bool {
 	case t.spillMax == 0, t.spill != nil && t.spill.room() < int64(len(p)):
 		return false
 	}
-	return t.spillOver(p, handOver)
+	return t.spillOver(p)
 }
 
-// await waits until there may be room. It detaches a consumer that makes no progress.
-// s is what it returned before, if the stream is still waiting for the same. It is
-// called with t.mu held, and releases it meanwhile.
-func (t *tap) await(s *stall) *stall {
-	if s == nil {
-		s = t.newStall()
+// waitForRoom waits until there may be room. It detaches a consumer that makes no
+// progress. wait is what it returned before, if the stream is still waiting for the
+// same. It is called with t.mu held, and releases it meanwhile.
+func (t *tap) waitForRoom(wait *stall) *stall {
+	if wait == nil {
+		wait = t.newStall()
 	}
 	t.urgent = true
 	t.mu.Unlock()
@@ -207,10 +214,10 @@ func (t *tap) await(s *stall) *stall {
 		late = true
 	}
 	t.mu.Lock()
-	if late && t.stalled(s) {
+	if late && t.lookAt(wait) {
 		t.detach(errStalled)
 	}
-	return s
+	return wait
 }
 
 // arrived tells the consumer about bytes that came at an instant. It is called with
@@ -232,13 +239,13 @@ func (t *tap) end() int64 {
 	return t.ring.to
 }
 
-// spillOver writes p to the spill. It returns false after an error, or if the disk
-// hung, and then nothing more is spilled: the disk may be full, and other programs
+// spillOver writes p to the spill, and reports whether it could. After an error, or if
+// the disk hung, nothing more is spilled: the disk may be full, and other programs
 // need it. It is called with t.mu held, and releases it meanwhile.
-func (t *tap) spillOver(p []byte, handOver func()) bool {
+func (t *tap) spillOver(p []byte) bool {
 	s, offset := t.spill, t.ring.to
 	t.writing = t.newStall()
-	watch := t.watchWrite(t.writing, p, handOver)
+	watch := t.watchWrite(t.writing, stallLook)
 	t.mu.Unlock()
 	var err error
 	if s == nil {
@@ -249,18 +256,23 @@ func (t *tap) spillOver(p []byte, handOver func()) bool {
 	}
 	t.mu.Lock()
 	watch.Stop()
-	t.writing = nil
-	if err != nil || t.hung {
-		t.spillMax = 0
-		if s != nil && s.empty() {
-			t.spill = nil
-			s.f.Close()
+	switch {
+	case t.hung:
+		if s != nil && s != t.spill {
+			t.mu.Unlock()
+			_ = s.f.Close() // here, because the disk may hang again
+			t.mu.Lock()
 		}
 		return false
+	case err != nil:
+		t.spillMax = 0
+		notify(t.more)
+	default:
+		s.to += int64(len(p))
 	}
-	t.spill = s
-	s.to += int64(len(p))
-	return true
+	t.writing = nil
+	t.spill = s // an empty one is closed by the consumer
+	return err == nil
 }
 
 // close says that nothing more will come; whole says that the stream ended by
@@ -306,15 +318,15 @@ func (t *tap) err() error {
 // long as the disk does.
 func (t *tap) lost() untraced {
 	t.mu.Lock()
-	u := untraced{bytes: t.total - t.ring.from, lines: t.lines}
+	u := untraced{bytes: t.total - t.ring.from, lines: t.lines + int64(bytes.Count(t.keeping, newline))}
 	for rest := t.ring; rest.len() > 0; {
 		p := rest.head(rest.len())
 		u.lines += int64(bytes.Count(p, newline))
 		rest.from += int64(len(p))
 	}
 	var spilled spill
-	if t.spill != nil {
-		spilled = *t.spill
+	if s := t.spill; s != nil { // a write may be changing what is reserved
+		spilled = spill{f: s.f, max: s.max, origin: s.origin, from: s.from, to: s.to}
 	}
 	t.mu.Unlock()
 	u.lines += spilled.lines()

@@ -242,43 +242,6 @@ func TestTapDetachesHangingConsumer(t *testing.T) {
 	}
 }
 
-// A disk that hangs holds the stream up for no longer than a consumer that hangs,
-// and when it goes on, nothing is copied or counted twice.
-func TestTapDetachesHangingDisk(t *testing.T) {
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		resume, hang := make(chan struct{}), make(chan struct{})
-		seen := &recorder{each: func(int) { <-resume }}
-		tap := newTap(seen, true, dir, 1<<30)
-		tap.cpu = func() time.Duration { return 0 }
-		var late *spill
-		tap.newSpill = func(offset int64) (*spill, error) {
-			<-hang
-			var err error
-			late, err = newSpill(dir, 1<<30, offset)
-			return late, err
-		}
-		in := lines(5 * ringSize)
-		began := time.Now()
-		err := copyAll(t, tap, in)
-		if took := time.Since(began); took != stallLimit || !errors.Is(err, errHung) {
-			t.Errorf("the stream was held up for %v; %v", took, err)
-		}
-		wantLost(t, tap.lost(), in)
-		close(hang)
-		close(resume)
-		<-tap.done
-		synctest.Wait()
-		wantLost(t, tap.lost(), in[seen.seen.Len():])
-		if seen.whole || seen.lost.bytes == 0 {
-			t.Errorf("then whole %v, lost %+v", seen.whole, seen.lost)
-		}
-		if _, err := late.f.Write(nil); !errors.Is(err, os.ErrClosed) {
-			t.Errorf("the spill is open: %v", err)
-		}
-	})
-}
-
 // A consumer that is slow, but moves, is waited for however long it takes: by
 // bytes, by what else it does, and in a recording even if it does not move.
 func TestTapWaitsForSlowConsumer(t *testing.T) {
