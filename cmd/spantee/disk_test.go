@@ -253,7 +253,7 @@ func TestTapDetachesHangingDiskOfSlowConsumer(t *testing.T) {
 		answers := make(chan struct{})
 		began := make(chan time.Time, 1)
 		tap, _ := newSlowTap(seen, dir, 1<<30, func(n int) error {
-			if n == 100 {
+			if n == 50 {
 				began <- time.Now()
 				<-answers
 			}

@@ -10,7 +10,7 @@ import (
 // pieceSize is how much is copied at once. It is small enough that a piece is still
 // in the processor's cache when it is written and when it is mapped, and large enough
 // that the programs in the pipe rarely wait for each other.
-const pieceSize = 256 << 10
+const pieceSize = 512 << 10
 
 // A passthrough copies a stream and shows a tap what it copied.
 type passthrough struct {
