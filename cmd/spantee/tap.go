@@ -260,7 +260,7 @@ func (t *tap) spillOver(p []byte) bool {
 	case t.hung:
 		if s != nil && s != t.spill {
 			t.mu.Unlock()
-			_ = s.f.Close() // here, because the disk may hang again
+			_ = s.f.Close() // without t.mu, because the disk may hang again
 			t.mu.Lock()
 		}
 		return false
