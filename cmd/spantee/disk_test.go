@@ -11,21 +11,20 @@ import (
 	"time"
 )
 
-// A slowFile calls write before it writes, with the number of the write from 0.
+// A slowFile calls write before it writes a piece, with the piece's number from 0.
 type slowFile struct {
 	spillFile
 	write  func(n int) error
-	writes int
+	pieces int
 }
 
 func (f *slowFile) WriteAt(p []byte, offset int64) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	n := f.writes
-	f.writes++
-	if err := f.write(n); err != nil {
-		return 0, err
+	if offset%pieceSize == 0 {
+		n := f.pieces
+		f.pieces++
+		if err := f.write(n); err != nil {
+			return 0, err
+		}
 	}
 	return f.spillFile.WriteAt(p, offset)
 }
@@ -78,8 +77,8 @@ func TestTapOnAFullDisk(t *testing.T) {
 				}
 				<-tap.done
 				seen.want(t, in)
-				if file.writes != failing+1 {
-					t.Errorf("%d writes, the last of which should have been number %d", file.writes, failing)
+				if file.pieces != failing+1 {
+					t.Errorf("%d pieces were spilled, the last of which should have been number %d", file.pieces, failing)
 				}
 			})
 		}

@@ -32,6 +32,11 @@ type spillFile interface {
 // accounts for each block of 4 KiB that is written, which takes as long as copying it.
 const reserveSize = 16 << 20
 
+// writeSize is how much is written at once. Linux takes the memory that caches a write
+// as one block. A virtual machine may have returned large free blocks to its host, and
+// getting them back takes ten times as long as the write.
+const writeSize = 128 << 10
+
 // newSpill makes an empty spill in dir, which it creates, for the stream from
 // offset on.
 func newSpill(dir string, limit, offset int64) (*spill, error) {
@@ -65,16 +70,19 @@ func (s *spill) room() int64 { return s.max - (s.to - s.from) }
 
 // write writes p at the end, where there must be room. The caller then advances to.
 func (s *spill) write(p []byte) error {
-	at := (s.to - s.origin) % s.max
-	head := p[:min(int64(len(p)), s.max-at)]
-	if s.reserved < at+int64(len(head)) {
-		s.reserve(at + int64(len(head)))
+	for at := s.to - s.origin; len(p) > 0; {
+		offset := at % s.max
+		n := min(int64(len(p)), writeSize, s.max-offset)
+		if s.reserved < offset+n {
+			s.reserve(offset + n)
+		}
+		if _, err := s.f.WriteAt(p[:n], offset); err != nil {
+			return err
+		}
+		at += n
+		p = p[n:]
 	}
-	if _, err := s.f.WriteAt(head, at); err != nil {
-		return err
-	}
-	_, err := s.f.WriteAt(p[len(head):], 0)
-	return err
+	return nil
 }
 
 // reserve reserves disk space up to an offset of the file, and some more. An error is
