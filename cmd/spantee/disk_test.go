@@ -44,6 +44,17 @@ func newSlowTap(c consumer, dir string, spillMax int64, write func(n int) error)
 	return t, f
 }
 
+// slowAt returns a write that takes a second for one piece, and closes began before.
+func slowAt(piece int, began chan struct{}) func(n int) error {
+	return func(n int) error {
+		if n == piece {
+			close(began)
+			time.Sleep(time.Second)
+		}
+		return nil
+	}
+}
+
 var errDisk = errors.New("no space left on device")
 
 // After a failed write, nothing more is spilled, and the stream waits for the consumer,
@@ -94,13 +105,7 @@ func TestTapWaitsForTheLastPiece(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begin := make(chan struct{})
 				seen := &recorder{each: func(int) { <-begin }}
-				tap, _ := newSlowTap(seen, dir, 1<<30, func(n int) error {
-					if n == last {
-						close(begin)
-						time.Sleep(time.Second)
-					}
-					return nil
-				})
+				tap, _ := newSlowTap(seen, dir, 1<<30, slowAt(last, begin))
 				in := lines(2 * ringSize)
 				pass := newPassthrough(bytes.NewReader(in), io.Discard, tap)
 				copied := make(chan error)
@@ -136,13 +141,7 @@ func TestTapCountsTheLastPiece(t *testing.T) {
 				<-panics
 				panic("a bug")
 			}}
-			tap, file := newSlowTap(seen, dir, 1<<30, func(n int) error {
-				if n == last {
-					close(panics)
-					time.Sleep(time.Second)
-				}
-				return nil
-			})
+			tap, file := newSlowTap(seen, dir, 1<<30, slowAt(last, panics))
 			in := lines(5 * ringSize)
 			pass := newPassthrough(bytes.NewReader(in), io.Discard, tap)
 			copied := make(chan error, 1)
