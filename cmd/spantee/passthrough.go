@@ -61,16 +61,13 @@ var errHandedOver = errors.New("handed over")
 func (p *passthrough) copy() error {
 	scratch := make([]byte, pieceSize)
 	var buf []byte
+	bulk := false
 	for fullReads := 0; !p.stopped.Load(); {
 		if buf == nil {
 			buf = p.tap.space(scratch)
 		}
-		n, err := p.in.Read(buf)
-		p.busy <- struct{}{}
+		n, err := p.pass(buf, bulk)
 		if n > 0 {
-			if _, err := p.out.Write(buf[:n]); err != nil {
-				return errOutput{err}
-			}
 			if !p.tap.wrote(buf[:n]) {
 				return errHandedOver
 			}
@@ -89,8 +86,31 @@ func (p *passthrough) copy() error {
 				enlargePipe(p.out)
 			}
 		}
+		bulk = n >= fullPipe && fullReads >= bulkReads
 	}
 	return nil
+}
+
+// pass reads a piece into buf and writes it to out. It returns the length of what it
+// has written. From when the piece has been read, p.busy is full. Writing copies each
+// byte, which takes a fifth of the time of a fast stream: in bulk, out gets the pages
+// of in instead.
+func (p *passthrough) pass(buf []byte, bulk bool) (int, error) {
+	if bulk {
+		p.busy <- struct{}{}
+		if n := teePipe(p.in, p.out, len(buf)); n > 0 {
+			return io.ReadFull(p.in, buf[:n])
+		}
+		<-p.busy
+	}
+	n, err := p.in.Read(buf)
+	p.busy <- struct{}{}
+	if n > 0 {
+		if _, err := p.out.Write(buf[:n]); err != nil {
+			return 0, errOutput{err}
+		}
+	}
+	return n, err
 }
 
 // After bulkReads reads of a full default pipe, a stream counts as bulk. Pipes are

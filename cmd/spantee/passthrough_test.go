@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -71,6 +74,87 @@ func TestPassthroughDoesNotHoldBack(t *testing.T) {
 	}
 	tap.close(true)
 	<-tap.done
+}
+
+// newPipe returns a pipe that the test's end closes.
+func newPipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		r.Close()
+		w.Close()
+	})
+	return r, w
+}
+
+// Between two pipes of a fast stream, nothing is passed twice, left out, or passed
+// and not shown to the tap, whoever is faster, and wherever it is stopped.
+func TestPassthroughBetweenPipes(t *testing.T) {
+	in := make([]byte, 16<<20)
+	rand.Read(in)
+	for _, stopAt := range []int{len(in), 1 << 20, 5<<20 + 1} {
+		for writes, reads := range map[int]int{1 << 20: 100_000, 100_000: 1 << 20, 64 << 10: 4 << 10, 3 << 20: 3 << 20} {
+			t.Run(fmt.Sprintf("writes of %d, reads of %d, stopped at %d", writes, reads, stopAt), func(t *testing.T) {
+				inR, inW := newPipe(t)
+				outR, outW := newPipe(t)
+				seen := new(recorder)
+				tap := newTap(seen, true, t.TempDir(), 1<<30)
+				p := newPassthrough(inR, outW, tap)
+				written := make(chan struct{})
+				go func() {
+					defer close(written)
+					for piece := range slices.Chunk(in, writes) {
+						if _, err := inW.Write(piece); err != nil {
+							return // stopped
+						}
+					}
+					inW.Close()
+				}()
+				copied := make(chan error, 1)
+				go func() { copied <- p.run() }()
+
+				var out bytes.Buffer
+				buf := make([]byte, reads)
+				for out.Len() < stopAt {
+					n, err := outR.Read(buf)
+					if err != nil {
+						t.Fatal(err)
+					}
+					out.Write(buf[:n])
+				}
+				stopped := make(chan struct{})
+				go func() {
+					defer close(stopped)
+					if stopAt == len(in) {
+						if err := <-copied; err != nil {
+							t.Error(err)
+						}
+					} else {
+						p.stopped.Store(true)
+						p.busy <- struct{}{} // without stop's patience
+					}
+					tap.close(true)
+					outW.Close()
+				}()
+				io.Copy(&out, outR)
+				<-stopped
+				<-tap.done
+				if !bytes.HasPrefix(in, out.Bytes()) {
+					t.Error("other bytes came out")
+				}
+				seen.want(t, out.Bytes())
+				inR.Close() // so that the writer ends
+				<-written
+				if stopAt < len(in) {
+					<-p.busy // so that the copy ends: it finds both pipes closed
+					<-copied
+				}
+			})
+		}
+	}
 }
 
 func TestPassthroughErrors(t *testing.T) {

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// bigPipe is the size of a pipe that is read or written in bulk.
+const bigPipe = 1 << 20
+
+// enlargePipe makes a pipe hold more, so that a writer and a reader on two
+// processors rarely wait for each other. It does nothing if file is not a pipe, or
+// if the user's allowance is used up.
+func enlargePipe(file any) {
+	onDescriptor(file, func(fd int) {
+		if size, err := unix.FcntlInt(uintptr(fd), unix.F_GETPIPE_SZ, 0); err == nil && size < bigPipe {
+			_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, bigPipe)
+		}
+	})
+}
+
+// teePipe passes up to size of the next bytes of the pipe in to the pipe out. They
+// stay in in, too. It returns how many they are: 0 if there is nothing to pass or no
+// room, if out has no reader, or if in or out is not a pipe. It does not wait.
+func teePipe(in, out any, size int) (n int) {
+	onDescriptor(in, func(from int) {
+		onDescriptor(out, func(to int) {
+			if teed, err := unix.Tee(from, to, size, unix.SPLICE_F_NONBLOCK); err == nil {
+				n = int(teed)
+			}
+		})
+	})
+	return n
+}
+
+// onDescriptor calls f with the descriptor of a file. It does nothing if file has none.
+func onDescriptor(file any, f func(fd int)) {
+	if file, ok := file.(syscall.Conn); ok {
+		if conn, err := file.SyscallConn(); err == nil { // File.Fd would make the pipe blocking
+			_ = conn.Control(func(fd uintptr) { f(int(fd)) })
+		}
+	}
+}
+
+// lowerPriority makes the calling thread yield to the process's other threads, and
+// to the other processes in the pipe.
+func lowerPriority() { _ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), 19) }
