@@ -38,7 +38,7 @@ func (e *Exporter) run() {
 		if done {
 			e.markDone(b)
 		}
-		if !unread {
+		if !unread || e.journal != nil && e.journal.Reads() {
 			b = nil
 		}
 		e.requestDone(b)

@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -68,6 +69,37 @@ func TestNothingIsSentBeforeItIsJournaled(t *testing.T) {
 		}
 		release()
 		closeKeeping(t, e, time.Second)
+	})
+}
+
+// A log is written anew without a copy of the spans in it: delivered or not, nothing
+// takes their memory meanwhile.
+func TestTheLogIsWrittenAnewFromTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSpool(t)
+		e := newExporter(t, Config{Client: new(fake), Spool: s})
+		checkpoint(t, e, numbered(50, 51, 300)...)
+		exportAll(e, numbered(0, 1, 300<<10)) // the log is much longer than what is live
+		time.Sleep(2 * e.cfg.Interval)
+		exportAll(e, numbered(1, 3, 300))
+		synctest.Wait()
+		release := freeze(t, "write")
+		checkpoint(t, e, numbered(50, 51, 300)...)
+		time.Sleep(2 * e.cfg.Interval)
+		synctest.Wait()
+		if !e.journal.Reads() {
+			t.Fatal("the log is not written anew")
+		}
+		exportAll(e, numbered(3, 5, 500)) // not where the delivered ones were
+		release()
+		synctest.Wait()
+		if e.journal.Reads() {
+			t.Error("the log is still written anew")
+		}
+		if got := fmt.Sprint(recovered(t, e, s)); got != "[0003 0004 0050]" {
+			t.Errorf("recovered %s", got)
+		}
+		closeKeeping(t, e, 0)
 	})
 }
 

@@ -84,8 +84,8 @@ func TestAJournalOnAFrozenDisk(t *testing.T) {
 		j.Commit()
 		j.Done(n, n+1)
 	}
-	if err := await(j, j.next); err == nil || len(j.queued.b) > 2*maxQueued {
-		t.Errorf("%d bytes are queued, %v", len(j.queued.b), err)
+	if err := await(j, j.next); err == nil || j.queued.size > 2*maxQueued {
+		t.Errorf("%d bytes are queued, %v", j.queued.size, err)
 	}
 	ctx, cancel := context.WithTimeout(background, time.Millisecond)
 	defer cancel()

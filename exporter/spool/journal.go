@@ -27,27 +27,28 @@ type Journal struct {
 	wake    chan struct{} // there is something to write
 	stopped chan struct{} // the writer has returned; nil before it starts
 
-	mu      sync.Mutex
-	heads   [][]byte // each a ResourceSpans without spans
-	next    uint64   // number of the next span
-	live    []entry
-	weight  int // bytes of live
-	piece   []byte
-	first   uint64 // number of the first span in piece
-	head    int    // of the last span in piece
-	open    []byte // of the last Checkpoint
-	queued  batch
-	spare   []byte        // for the next batch
-	busy    int           // bytes that are being written
-	written uint64        // spans below this number are on disk
-	moved   chan struct{} // closed, and replaced, when written changes or err does
-	size    int           // bytes of the log once queued is written
-	evicted Evicted
-	err     error // why the log is not being written; the next Checkpoint begins anew
-	begun   bool  // there was a Checkpoint
-	closed  bool
-	keep    bool // leave the log in place when closed
-	kept    bool
+	mu        sync.Mutex
+	heads     [][]byte // each a ResourceSpans without spans
+	next      uint64   // number of the next span
+	live      []entry
+	weight    int // bytes of live
+	piece     []byte
+	first     uint64 // number of the first span in piece
+	head      int    // of the last span in piece
+	open      []byte // of the last Checkpoint
+	queued    batch
+	spares    [][]byte      // empty chunks, for the next batches
+	busy      int           // bytes that are being written
+	rewriting bool          // they are a new log
+	written   uint64        // spans below this number are on disk
+	moved     chan struct{} // closed, and replaced, when written changes or err does
+	size      int           // bytes of the log once queued is written
+	evicted   Evicted
+	err       error // why the log is not being written; the next Checkpoint begins anew
+	begun     bool  // there was a Checkpoint
+	closed    bool
+	keep      bool // leave the log in place when closed
+	kept      bool
 
 	out output // used by the writer only
 }
@@ -65,11 +66,13 @@ type OpenSpan struct {
 	Head int
 }
 
-// A batch is what the writer does next.
+// A batch is what the writer does next. It is in chunks, because a single buffer would
+// leave more garbage, as it grows, than all spans take.
 type batch struct {
-	b    []byte
-	anew bool   // write a new log instead of appending
-	upTo uint64 // spans below this number are in it or were before
+	chunks [][]byte
+	size   int    // bytes in them
+	anew   bool   // write a new log instead of appending
+	upTo   uint64 // spans below this number are in it or were before
 }
 
 const (
@@ -79,6 +82,13 @@ const (
 
 	// maxQueued is how far a disk may fall behind, in bytes.
 	maxQueued = 8 << 20
+
+	// maxChunk is how many bytes of frames a chunk holds, unless a single frame is
+	// larger.
+	maxChunk = 128 << 10
+
+	// maxSpares is how many chunks are kept to use again.
+	maxSpares = 8
 )
 
 // errBehind says that the disk is too slow for the stream.
@@ -108,7 +118,9 @@ func (j *Journal) AddHead(head []byte) int {
 	defer j.mu.Unlock()
 	j.heads = append(j.heads, head)
 	if j.begun && j.err == nil && !j.closed { // else the next Checkpoint has it
-		j.queued.b = append(j.queued.b, head...)
+		chunk := j.chunk(len(head))
+		*chunk = append(*chunk, head...)
+		j.queued.size += len(head)
 		j.size += len(head)
 		j.notify()
 	}
@@ -116,7 +128,8 @@ func (j *Journal) AddHead(head []byte) int {
 }
 
 // Append adds a span that has ended, as it appears in a ScopeSpans, to the current
-// piece. It returns the span's number.
+// piece. It returns the span's number. wire must not change until the span is done and
+// Reads returns false.
 func (j *Journal) Append(wire []byte, head int) uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -190,54 +203,85 @@ func (j *Journal) takePiece() (first, piece []byte) {
 
 // enqueue queues a frame of records for the writer.
 func (j *Journal) enqueue(records ...[]byte) {
-	if j.queued.b == nil {
-		j.queued.b, j.spare = j.spare, nil
-	}
-	before := len(j.queued.b)
-	j.queued.b = appendFrame(j.queued.b, records...)
-	added := len(j.queued.b) - before
+	chunk := j.chunk(maxFrameHeader + sizeRecords(records))
+	before := len(*chunk)
+	*chunk = appendFrame(*chunk, records...)
+	added := len(*chunk) - before
+	j.queued.size += added
 	j.size += added
 	j.queued.upTo = j.next
-	if len(j.queued.b) > maxQueued+j.weight || added > maxFrame {
+	if j.queued.size > maxQueued+j.weight || added > maxFrame {
 		j.fail(errBehind)
 		return
 	}
 	j.notify()
 }
 
-// compact queues a new log with only what is still needed. Call it right after a
-// Checkpoint: the open spans of an older one may have ended and been delivered
-// since.
+// chunk returns the queued chunk that the next size bytes go to.
+func (j *Journal) chunk(size int) *[]byte {
+	q := &j.queued
+	last := len(q.chunks) - 1
+	if last < 0 || len(q.chunks[last])+size > maxChunk {
+		var c []byte
+		if spare := len(j.spares) - 1; spare >= 0 {
+			c = j.spares[spare]
+			j.spares = j.spares[:spare]
+		} else if last >= 0 { // the disk has fallen behind
+			c = make([]byte, 0, maxChunk)
+		}
+		q.chunks = append(q.chunks, c)
+		last++
+	}
+	return &q.chunks[last]
+}
+
+// compact queues a new log with only what is still needed. It does not copy spans, of
+// which there may be megabytes. Call it right after a Checkpoint: the open spans of an
+// older one may have ended and been delivered since.
 func (j *Journal) compact() {
 	head := bytes.Clone(j.note)
 	for _, h := range j.heads {
 		head = append(head, h...)
 	}
-	// The frame may have megabytes, so its header is put before it later.
-	b := make([]byte, len(head)+maxFrameHeader, len(head)+maxFrameHeader+j.weight+len(j.open)+64)
+	chunks := [][]byte{head}
 	last := 0
 	for i, e := range j.live {
 		if i == 0 || e.number != j.live[i-1].number+1 {
-			b = appendFirst(b, e.number)
+			chunks = append(chunks, appendFirst(nil, e.number))
 		}
 		if e.head != last {
-			b, last = appendHead(b, e.head), e.head
+			chunks, last = append(chunks, appendHead(nil, e.head)), e.head
 		}
-		b = append(b, e.wire...)
+		if before := len(chunks) - 1; precedes(chunks[before], e.wire) {
+			chunks[before] = chunks[before][:len(chunks[before])+len(e.wire)]
+		} else {
+			chunks = append(chunks, e.wire)
+		}
 	}
-	b = append(b, j.open...)
-	size := len(b) - len(head) - maxFrameHeader
+	chunks = append(chunks, j.open)
+	size := sizeRecords(chunks[1:])
 	if size > maxFrame {
 		j.fail(errTooBig)
 		return
 	}
-	header := appendFrameHeader(nil, size)
-	b = b[maxFrameHeader-len(header):]
-	copy(b, head)
-	copy(b[len(head):], header)
-	j.queued = batch{b: b, anew: true, upTo: j.next}
-	j.size = len(b)
+	chunks[0] = appendFrameHeader(head, size)
+	size += len(chunks[0])
+	j.queued = batch{chunks: append(chunks, nil), size: size, anew: true, upTo: j.next} // nil: what comes next goes to a chunk of its own
+	j.size = size
 	j.notify()
+}
+
+// precedes reports whether b begins in memory where a ends.
+func precedes(a, b []byte) bool {
+	return len(a) < cap(a) && len(b) > 0 && &a[:len(a)+1][len(a)] == &b[0]
+}
+
+// Reads reports whether the journal may still read spans that are done: then their
+// memory must not be used again.
+func (j *Journal) Reads() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.queued.anew || j.rewriting
 }
 
 func (j *Journal) notify() {

@@ -44,15 +44,19 @@ func appendFrameHeader(b []byte, size int) []byte {
 
 // appendFrame appends a frame of records.
 func appendFrame(b []byte, records ...[]byte) []byte {
-	size := 0
-	for _, r := range records {
-		size += len(r)
-	}
+	size := sizeRecords(records)
 	b = slices.Grow(appendFrameHeader(b, size), size)
 	for _, r := range records {
 		b = append(b, r...)
 	}
 	return b
+}
+
+func sizeRecords(records [][]byte) (size int) {
+	for _, r := range records {
+		size += len(r)
+	}
+	return size
 }
 
 func appendFirst(b []byte, n uint64) []byte {

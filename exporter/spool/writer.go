@@ -16,9 +16,6 @@ const heartbeat = time.Hour
 
 const lockExt = ".lock"
 
-// maxSpare is how big a buffer is used again for what comes next, in bytes.
-const maxSpare = 256 << 10
-
 // An output is the file that a journal's writer appends to. Only the writer uses
 // it.
 type output struct {
@@ -40,10 +37,10 @@ func (j *Journal) write() {
 		j.mu.Lock()
 		todo, closed, keep := j.queued, j.closed, j.keep
 		j.queued = batch{}
-		j.busy = len(todo.b)
+		j.busy, j.rewriting = todo.size, todo.anew
 		j.mu.Unlock()
 		switch {
-		case len(todo.b) > 0:
+		case todo.size > 0:
 			j.settle(todo, j.do(todo))
 			continue
 		case closed:
@@ -63,9 +60,11 @@ func (j *Journal) write() {
 func (j *Journal) settle(done batch, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.busy = 0
-	if cap(done.b) <= maxSpare {
-		j.spare = done.b[:0]
+	j.busy, j.rewriting = 0, false
+	for _, c := range done.chunks {
+		if !done.anew && cap(c) <= 2*maxChunk && len(j.spares) < maxSpares {
+			j.spares = append(j.spares, c[:0])
+		}
 	}
 	if err != nil {
 		j.fail(err)
@@ -77,32 +76,41 @@ func (j *Journal) settle(done batch, err error) {
 
 func (j *Journal) do(todo batch) error {
 	if !todo.anew {
-		return j.append(todo.b)
+		return j.append(todo)
 	}
-	return j.rewrite(todo.b)
+	return j.rewrite(todo)
+}
+
+func (b *batch) writeTo(f *os.File) error {
+	for _, c := range b.chunks {
+		if _, err := f.Write(c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 var errNoLog = errors.New("the journal could not be written")
 
-func (j *Journal) append(b []byte) error {
+func (j *Journal) append(b batch) error {
 	if j.out.f == nil {
 		return errNoLog
 	}
-	err := j.reserve(j.out.size + int64(len(b)))
+	err := j.reserve(j.out.size + int64(b.size))
 	if err == nil {
 		onDisk("append")
-		_, err = j.out.f.Write(b)
+		err = b.writeTo(j.out.f)
 	}
 	if err != nil { // part of a frame may have been written: nothing can follow it
 		j.out.close()
 		return err
 	}
-	j.out.size += int64(len(b))
+	j.out.size += int64(b.size)
 	return nil
 }
 
 // rewrite replaces the log with a new one, and leaves the old log whole until then.
-func (j *Journal) rewrite(b []byte) error {
+func (j *Journal) rewrite(b batch) error {
 	if err := j.begin(); err != nil {
 		return err
 	}
@@ -110,7 +118,7 @@ func (j *Journal) rewrite(b []byte) error {
 	old := j.out.reserved
 	j.out.reserved = 0
 	j.s.freed = old // both logs exist for a moment
-	err := j.reserve(int64(len(b)))
+	err := j.reserve(int64(b.size))
 	j.s.freed = 0
 	if err != nil {
 		j.out.reserved = old
@@ -127,20 +135,20 @@ func (j *Journal) rewrite(b []byte) error {
 		return err
 	}
 	j.s.release(old)
-	j.out.exists, j.out.size = true, int64(len(b))
+	j.out.exists, j.out.size = true, int64(b.size)
 	return nil
 }
 
 // create writes the first log, without a rename: a kill during this write loses no
 // more than a kill before it.
-func (j *Journal) create(b []byte) (err error) {
+func (j *Journal) create(b batch) (err error) {
 	onDisk("create")
 	j.out.f, _, err = OpenFile(j.path(waitingExt), os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return err
 	}
 	onDisk("write")
-	if _, err = j.out.f.Write(b); err != nil {
+	if err = b.writeTo(j.out.f); err != nil {
 		j.out.close()
 		discard(j.path(waitingExt))
 	}
@@ -148,13 +156,13 @@ func (j *Journal) create(b []byte) (err error) {
 }
 
 // replace renames a new log over the old one.
-func (j *Journal) replace(b []byte) error {
+func (j *Journal) replace(b batch) error {
 	f, err := createTemp(j.dir)
 	if err != nil {
 		return err
 	}
 	onDisk("write")
-	_, err = f.Write(b)
+	err = b.writeTo(f)
 	if err = cmp.Or(err, f.Close()); err == nil { // Windows renames no open file
 		err = rename(f.Name(), j.path(waitingExt))
 	}
