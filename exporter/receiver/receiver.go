@@ -92,6 +92,10 @@ func Start(cfg Config) (*Receiver, error) {
 	return r, nil
 }
 
+// maxFrame is the largest HTTP/2 frame that a client may send, as with grpc-go. By
+// default it would be 1 MiB, and clients keep several frames in memory.
+const maxFrame = 16 << 10
+
 // serve serves in the background. Without protocols, it serves those of net/http.
 func (r *Receiver) serve(ctx context.Context, l net.Listener, h http.Handler, protocols *http.Protocols) {
 	server := &http.Server{
@@ -101,6 +105,7 @@ func (r *Receiver) serve(ctx context.Context, l net.Listener, h http.Handler, pr
 		ReadTimeout:       bodyTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
+		HTTP2:             &http.HTTP2Config{MaxReadFrameSize: maxFrame},
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ErrorLog:          log.New(io.Discard, "", 0), // it would print to stderr
 	}
