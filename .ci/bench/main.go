@@ -6,28 +6,25 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"flag"
 	"fmt"
 	"io"
 	"log"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
-	"github.com/spantee/spantee/exporter/receiver"
 	"github.com/spantee/spantee/mapping/redact"
 )
 
 var (
 	short  = flag.Bool("short", false, "a tenth of everything, to see that it works")
 	rounds = flag.Int("rounds", 7, "runs of each command")
+	server = flag.Bool("collector", false, "be the collector that bench starts")
 )
 
 const mb = 1 << 20
@@ -35,6 +32,10 @@ const mb = 1 << 20
 func main() {
 	log.SetFlags(0)
 	flag.Parse()
+	if *server {
+		collect()
+		return
+	}
 	scale := 1
 	if *short {
 		scale, *rounds = 10, 3
@@ -43,16 +44,13 @@ func main() {
 	check(err)
 	defer os.RemoveAll(dir)
 	spantee := filepath.Join(dir, "spantee")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", spantee, "./cmd/spantee")
+	build := exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", spantee, "./cmd/spantee")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0") // like the releases: loading libc takes most of a millisecond
 	build.Stderr = os.Stderr
 	check(build.Run())
 
-	b := &bench{spantee: spantee}
-	r, err := receiver.Start(receiver.Config{GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Handle: b.take})
-	check(err)
-	defer r.Close()
-	os.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", r.GRPCEndpoint())
+	b := &bench{spantee: spantee, collector: startCollector()}
+	os.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", b.collector.endpoint)
 	os.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state")) // where spools are
 
 	mixed, deltas, tools := mixedSession(16*mb), deltaSession(16*mb), toolSession(16*mb)
@@ -66,7 +64,7 @@ func main() {
 	b.replay("small tool call", tools, 300*mb/scale)
 	b.replay("mixed", mixed, 100*mb/scale, "--content=full")
 	b.redaction(mixed)
-	b.memory(mixed, deltas, scale)
+	b.memory(mixed, scale)
 	b.startup()
 }
 
@@ -77,17 +75,8 @@ func check(err error) {
 }
 
 type bench struct {
-	spantee  string
-	received atomic.Int64
-}
-
-func (b *bench) take(_ context.Context, spans []*tracepb.ResourceSpans) (receiver.Rejected, error) {
-	for _, rs := range spans {
-		for _, ss := range rs.ScopeSpans {
-			b.received.Add(int64(len(ss.Spans)))
-		}
-	}
-	return receiver.Rejected{}, nil
+	spantee   string
+	collector *collector
 }
 
 // A result is what one run of a command cost.
@@ -157,8 +146,8 @@ func (b *bench) throughput(name string, block []byte, size int) {
 	walls := make([][]float64, len(commands)) // in seconds per MB
 	var lost string
 	for range *rounds {
-		for i, args := range commands {
-			size := size
+		for _, i := range rand.Perm(len(commands)) {
+			args, size := commands[i], size
 			if args[0] == "jq" {
 				if _, err := exec.LookPath("jq"); err != nil {
 					continue
@@ -251,9 +240,9 @@ func (b *bench) replay(name string, block []byte, size int, args ...string) {
 	var spans int64
 	for range *rounds {
 		cat = append(cat, fromFile(file, "cat"))
-		before := b.received.Load()
+		before := b.collector.received()
 		own = append(own, fromFile(file, append([]string{b.spantee, "--flush-timeout=1m"}, args...)...))
-		spans = b.received.Load() - before
+		spans = b.collector.received() - before
 	}
 	check(file.Close())
 	fmt.Printf("%s lines, a file of %d MB mapped and delivered%s: %.1f times cat's CPU time, %.0f MB per CPU second, %d spans\n",
@@ -293,15 +282,24 @@ func (b *bench) redaction(block []byte) {
 }
 
 // memory tells whether it depends on the input's size or on a turn's length.
-func (b *bench) memory(mixed, deltas []byte, scale int) {
-	fmt.Print("most memory:")
-	for _, size := range []int{10 * mb, 100 * mb, 1024 * mb / scale} {
-		r := pump(wholeLines(mixed, size), size, b.spantee)
-		fmt.Printf("  %d MB of input %.0f MB", size/mb, float64(r.rss)/mb)
-	}
+func (b *bench) memory(mixed []byte, scale int) {
 	hour := hourLongTurn()
-	r := pump(hour, len(hour), b.spantee)
-	fmt.Printf("  an hour-long turn (%d MB) %.0f MB\n", len(hour)/mb, float64(r.rss)/mb)
+	inputs := []struct {
+		block []byte
+		size  int
+	}{{mixed, 10 * mb}, {mixed, 100 * mb}, {mixed, 1024 * mb / scale}, {hour, len(hour)}}
+	peaks := make([][]float64, len(inputs)) // in MB
+	for range *rounds {
+		for i, in := range inputs {
+			r := pump(wholeLines(in.block, in.size), in.size, b.spantee)
+			peaks[i] = append(peaks[i], float64(r.rss)/mb)
+		}
+	}
+	fmt.Print("most memory:")
+	for i, in := range inputs {
+		fmt.Printf("  %d MB of input %.0f MB (%.2f x), at most %.0f MB", in.size/mb, median(peaks[i]), ratio(peaks[i], peaks[0]), slices.Max(peaks[i]))
+	}
+	fmt.Println("; the last input is an hour-long turn")
 }
 
 // startup tells what a short session costs from start to exit.
@@ -316,12 +314,17 @@ func (b *bench) startup() {
 		return time.Since(began)
 	}
 	var cat, own, down, bare, child []time.Duration
+	commands := []func(){
+		func() { cat = append(cat, time1("cat")) },
+		func() { own = append(own, time1(b.spantee)) },
+		func() { down = append(down, time1(b.spantee, "-q", "--endpoint="+nobody)) },
+		func() { bare = append(bare, firstByte("echo", "hello")) },
+		func() { child = append(child, firstByte(b.spantee, "exec", "-q", "--", "echo", "hello")) },
+	}
 	for range 5 * *rounds {
-		cat = append(cat, time1("cat"))
-		own = append(own, time1(b.spantee))
-		down = append(down, time1(b.spantee, "-q", "--endpoint="+nobody))
-		bare = append(bare, firstByte("echo", "hello"))
-		child = append(child, firstByte(b.spantee, "exec", "-q", "--", "echo", "hello"))
+		for _, i := range rand.Perm(len(commands)) {
+			commands[i]()
+		}
 	}
 	ms := func(d []time.Duration) float64 { return median(d).Seconds() * 1e3 }
 	fmt.Printf("a session of %d lines, start to exit: %.1f ms, %.1f x cat's (%.1f ms), with no collector %.1f ms\n",
