@@ -73,7 +73,21 @@ type meter struct {
 	services map[attr.Distinct]*metrics.Recorder
 	list     []*metrics.Recorder
 	own      *metrics.Recorder // of the stream's first agent; nil if there is none
+
+	counting sync.Mutex
+	wire     []byte              // the spans that are not counted yet
+	spanEnds []spanEnd           // of each of them
+	open     map[string][][]byte // what setOpen was called with since the last count; nil if it was not
 }
+
+// A spanEnd is where a span ends in meter.wire, and whose it is.
+type spanEnd struct {
+	at    int
+	agent string
+}
+
+// maxUncounted is how many bytes of spans may wait to be counted.
+const maxUncounted = 64 << 10
 
 // meter returns nil if metrics go nowhere.
 func (t *tracing) meter(cfg *config, spans exporter.Client) *meter {
@@ -180,10 +194,49 @@ func (m *meter) received(at time.Time) {
 	}
 }
 
-// setOpen takes the spans that have not ended, by their agents.
+// add takes a span that has ended. It is counted later, so that the spans of a short
+// session are counted while they are delivered.
+func (m *meter) add(span []byte, agent string) {
+	m.counting.Lock()
+	m.wire = append(m.wire, span...)
+	m.spanEnds = append(m.spanEnds, spanEnd{len(m.wire), agent})
+	full := len(m.wire) > maxUncounted
+	m.counting.Unlock()
+	if full {
+		m.count()
+	}
+}
+
+// setOpen takes the spans that have not ended, by their agents. They replace those of
+// the last call when they are counted.
 func (m *meter) setOpen(spans map[string][][]byte) {
+	m.counting.Lock()
+	defer m.counting.Unlock()
+	m.open = spans
+}
+
+// count counts what has come since the last call.
+func (m *meter) count() {
+	if m == nil {
+		return
+	}
+	m.counting.Lock()
+	defer m.counting.Unlock()
+	start := 0
+	for _, end := range m.spanEnds {
+		if r := m.of(end.agent); r != nil {
+			if err := r.Export(m.wire[start:end.at]); err != nil {
+				m.failed(err)
+			}
+		}
+		start = end.at
+	}
+	m.wire, m.spanEnds = m.wire[:0], m.spanEnds[:0]
+	if m.open == nil {
+		return
+	}
 	open := map[*metrics.Recorder][][]byte{}
-	for agent, list := range spans {
+	for agent, list := range m.open {
 		if r := m.of(agent); r != nil {
 			open[r] = append(open[r], list...)
 		}
@@ -191,14 +244,7 @@ func (m *meter) setOpen(spans map[string][][]byte) {
 	for _, r := range m.started() {
 		r.SetOpen(open[r])
 	}
-}
-
-// count takes a span that has ended.
-func (m *meter) count(span []byte, agent string) error {
-	if r := m.of(agent); r != nil {
-		return r.Export(span)
-	}
-	return nil
+	m.open = nil
 }
 
 // stalled counts a silence of an agent.
@@ -210,6 +256,7 @@ func (m *meter) stalled(agent string) {
 
 // close sends the last values, with what became of the spans.
 func (m *meter) close(ctx context.Context, spans exporter.Report) (total metrics.Report) {
+	m.count()
 	m.mu.Lock()
 	m.ended = true
 	m.mu.Unlock()

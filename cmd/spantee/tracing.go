@@ -172,6 +172,7 @@ func (t *tracing) consume(p []byte, came time.Time) {
 }
 
 func (t *tracing) consumePiece(p []byte) {
+	t.metrics.count()
 	t.begin()
 	t.fitViewer()
 	t.mapper.Write(p)
@@ -209,6 +210,7 @@ func (t *tracing) tick() time.Duration {
 	case t.changed:
 		t.checkpoint()
 	}
+	t.metrics.count()
 	if t.changed {
 		return soonest(next, time.Second)
 	}
@@ -275,6 +277,7 @@ func (t *tracing) finish(whole bool, lost untraced) {
 	if t.exporter != nil {
 		t.say.checkpointed(t.exporter.Checkpoint(nil))
 	}
+	go t.metrics.count() // while the spans are delivered
 }
 
 // environment returns the environment of the process, with the trace that it is
@@ -307,9 +310,7 @@ func (t *tracing) emit(span []byte, agent string) {
 		t.exporter.Export(span, from)
 	}
 	if t.metrics != nil {
-		if err := t.metrics.count(span, agent); err != nil {
-			t.say.problem(err)
-		}
+		t.metrics.add(span, agent)
 	}
 	if l := t.watch.limits; l != nil {
 		t.overLimit = cmp.Or(t.overLimit, l.count(span))
