@@ -38,7 +38,7 @@ func (e *Exporter) run() {
 		if done {
 			e.markDone(b)
 		}
-		if !unread || e.journal != nil && e.journal.Reads() {
+		if !unread || e.journal != nil && e.journal.ReadsDone() { // a log that is begun from here on leaves b out
 			b = nil
 		}
 		e.requestDone(b)

@@ -87,13 +87,13 @@ func TestTheLogIsWrittenAnewFromTheQueue(t *testing.T) {
 		checkpoint(t, e, numbered(50, 51, 300)...)
 		time.Sleep(2 * e.cfg.Interval)
 		synctest.Wait()
-		if !e.journal.Reads() {
+		if !e.journal.ReadsDone() {
 			t.Fatal("the log is not written anew")
 		}
 		exportAll(e, numbered(3, 5, 500)) // not where the delivered ones were
 		release()
 		synctest.Wait()
-		if e.journal.Reads() {
+		if e.journal.ReadsDone() {
 			t.Error("the log is still written anew")
 		}
 		if got := fmt.Sprint(recovered(t, e, s)); got != "[0003 0004 0050]" {

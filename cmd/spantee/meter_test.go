@@ -165,3 +165,25 @@ func TestMetricsOfAHungMapper(t *testing.T) {
 		t.Errorf("%d requests", n)
 	}
 }
+
+func TestABugInCountingIsReportedOnce(t *testing.T) {
+	var failed []error
+	m := newMeter(nil, func(err error) { failed = append(failed, err) })
+	m.from = func(string) *resourcepb.Resource { panic("boom") }
+	m.add([]byte("span"), "agent")
+	m.count()
+	m.count()
+	if len(failed) != 1 || !strings.Contains(failed[0].Error(), "boom") {
+		t.Errorf("reported %v", failed)
+	}
+}
+
+func TestALargeSpanIsNotKept(t *testing.T) {
+	m := newMeter(nil, func(error) {})
+	m.from = func(string) *resourcepb.Resource { return new(resourcepb.Resource) }
+	m.add(make([]byte, 1<<20), "agent") // counted at once
+	m.add([]byte("span"), "agent")
+	if cap(m.wire) > maxUncounted {
+		t.Errorf("%d bytes are kept", cap(m.wire))
+	}
+}

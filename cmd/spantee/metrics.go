@@ -74,10 +74,10 @@ type meter struct {
 	list     []*metrics.Recorder
 	own      *metrics.Recorder // of the stream's first agent; nil if there is none
 
-	counting sync.Mutex
+	counting sync.Mutex          // is locked before mu
 	wire     []byte              // the spans that are not counted yet
 	spanEnds []spanEnd           // of each of them
-	open     map[string][][]byte // what setOpen was called with since the last count; nil if it was not
+	open     map[string][][]byte // from setOpen; nil if it was not called since the last count
 }
 
 // A spanEnd is where a span ends in meter.wire, and whose it is.
@@ -215,28 +215,41 @@ func (m *meter) setOpen(spans map[string][][]byte) {
 	m.open = spans
 }
 
-// count counts what has come since the last call.
+// count counts what has come since the last call. A bug there must end neither the
+// process nor the trace.
 func (m *meter) count() {
 	if m == nil {
 		return
 	}
 	m.counting.Lock()
 	defer m.counting.Unlock()
+	wire, ends, open := m.wire, m.spanEnds, m.open
+	m.wire, m.spanEnds, m.open = nil, nil, nil
+	defer func() {
+		if p := recover(); p != nil {
+			m.failed(fmt.Errorf("the metrics are incomplete: a bug in spantee: %v", p))
+		}
+	}()
 	start := 0
-	for _, end := range m.spanEnds {
+	for _, end := range ends {
 		if r := m.of(end.agent); r != nil {
-			if err := r.Export(m.wire[start:end.at]); err != nil {
+			if err := r.Export(wire[start:end.at]); err != nil {
 				m.failed(err)
 			}
 		}
 		start = end.at
 	}
-	m.wire, m.spanEnds = m.wire[:0], m.spanEnds[:0]
-	if m.open == nil {
-		return
+	if open != nil {
+		m.publishOpen(open)
 	}
+	if cap(wire) <= 2*maxUncounted {
+		m.wire, m.spanEnds = wire[:0], ends[:0]
+	}
+}
+
+func (m *meter) publishOpen(spans map[string][][]byte) {
 	open := map[*metrics.Recorder][][]byte{}
-	for agent, list := range m.open {
+	for agent, list := range spans {
 		if r := m.of(agent); r != nil {
 			open[r] = append(open[r], list...)
 		}
@@ -244,7 +257,6 @@ func (m *meter) count() {
 	for _, r := range m.started() {
 		r.SetOpen(open[r])
 	}
-	m.open = nil
 }
 
 // stalled counts a silence of an agent.

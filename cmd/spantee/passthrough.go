@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"io"
+	"os"
 	"sync/atomic"
 	"time"
 )
@@ -17,7 +18,7 @@ type passthrough struct {
 	in      io.Reader
 	out     io.Writer
 	tap     *tap          // may be nil
-	busy    chan struct{} // full while a piece has been read and the tap does not have it yet
+	busy    chan struct{} // full from when a piece has been read, or is passed by teePipe, until the tap has it
 	stopped atomic.Bool
 	ended   chan error // what run returns
 }
@@ -92,14 +93,16 @@ func (p *passthrough) copy() error {
 }
 
 // pass reads a piece into buf and writes it to out. It returns the length of what it
-// has written. From when the piece has been read, p.busy is full. Writing copies each
-// byte, which takes a fifth of the time of a fast stream: in bulk, out gets the pages
-// of in instead.
+// has written, with p.busy full. Writing copies each byte, which takes a fifth of the
+// time of a fast stream: in bulk, out gets the pages of in instead, unless in is a
+// reader that decides itself where the stream ends.
 func (p *passthrough) pass(buf []byte, bulk bool) (int, error) {
-	if bulk {
+	in, isFile := p.in.(*os.File)
+	out, ok := p.out.(*os.File)
+	if bulk && isFile && ok {
 		p.busy <- struct{}{}
-		if n := teePipe(p.in, p.out, len(buf)); n > 0 {
-			return io.ReadFull(p.in, buf[:n])
+		if n := teePipe(in, out, len(buf)); n > 0 {
+			return io.ReadFull(in, buf[:n])
 		}
 		<-p.busy
 	}

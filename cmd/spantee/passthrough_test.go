@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/iotest"
+	"time"
 )
 
 func TestPassthroughIsExact(t *testing.T) {
@@ -155,6 +156,48 @@ func TestPassthroughBetweenPipes(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Where a process that the agent left running is cut off, the tap has seen what was
+// passed.
+func TestPassthroughOfACutOutput(t *testing.T) {
+	out, w, err := outputPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for piece := make([]byte, 1<<20); err == nil; {
+			_, err = w.Write(piece)
+		}
+	}()
+	passedR, passedW := newPipe(t)
+	seen := new(recorder)
+	tap := newTap(seen, true, t.TempDir(), 1<<30)
+	copied := make(chan error, 1)
+	go func() {
+		copied <- newPassthrough(out, passedW, tap).run()
+		passedW.Close()
+	}()
+	var passed bytes.Buffer
+	if _, err := io.CopyN(&passed, passedR, 16<<20); err != nil {
+		t.Fatal(err)
+	}
+	out.due, out.pending = time.Now(), maxPipe
+	out.over.Store(true)
+	if _, err := io.Copy(&passed, passedR); err != nil {
+		t.Error(err)
+	}
+	if err := <-copied; err != nil || !out.cut.Load() {
+		t.Errorf("%v, cut %v", err, out.cut.Load())
+	}
+	tap.close(true)
+	<-tap.done
+	seen.want(t, passed.Bytes())
+	out.Close()
+	<-written
+	w.Close()
 }
 
 func TestPassthroughErrors(t *testing.T) {

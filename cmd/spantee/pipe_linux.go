@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -22,8 +23,10 @@ func enlargePipe(file any) {
 
 // teePipe passes up to size of the next bytes of the pipe in to the pipe out. They
 // stay in in, too. It returns how many they are: 0 if there is nothing to pass or no
-// room, if out has no reader, or if in or out is not a pipe. It does not wait.
-func teePipe(in, out any, size int) (n int) {
+// room, if out has no reader, or if in or out is not a pipe. It does not wait. Like
+// pv(1), it passes memory pages: a program that gave them to the pipe with vmsplice(2)
+// must not change them once in is empty.
+func teePipe(in, out *os.File, size int) (n int) {
 	onDescriptor(in, func(from int) {
 		onDescriptor(out, func(to int) {
 			if teed, err := unix.Tee(from, to, size, unix.SPLICE_F_NONBLOCK); err == nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"io"
 	"os"
 	"testing"
@@ -57,17 +56,15 @@ func TestTeePipeCannot(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	for name, out := range map[string]any{
-		"full": full, "not read": unread, "not for writing": fullR, "not a pipe": file, "not a file": new(bytes.Buffer),
+	for name, out := range map[string]*os.File{
+		"full": full, "not read": unread, "not for writing": fullR, "not a pipe": file,
 	} {
 		if n := teePipe(inR, out, 100); n != 0 {
 			t.Errorf("a pipe that is %s: passed %d bytes", name, n)
 		}
 	}
-	for name, in := range map[string]any{"a file": file, "a buffer": new(bytes.Buffer)} {
-		if n := teePipe(in, unread, 100); n != 0 {
-			t.Errorf("passed %d bytes of %s", n, name)
-		}
+	if n := teePipe(file, unread, 100); n != 0 {
+		t.Errorf("passed %d bytes of a file", n)
 	}
 }
 

@@ -15,14 +15,14 @@ import (
 // services returns the resources of a stream's spans and metrics. A recording has
 // no instance id, because sending it again must produce the same bytes.
 func (c *config) services(live bool, process *mapping.Process) services {
-	s := services{detectors: c.detectors}
+	var facts []string
 	if live {
-		s.facts = append(s.facts, "service.instance.id", newUUID())
+		facts = append(facts, "service.instance.id", newUUID())
 	}
 	if process != nil {
-		s.facts = append(s.facts, "process.executable.name", process.Executable, "process.parent_pid", fmt.Sprint(os.Getpid()))
+		facts = append(facts, "process.executable.name", process.Executable, "process.parent_pid", fmt.Sprint(os.Getpid()))
 	}
-	return s
+	return services{detectors: c.detectors, facts: facts}
 }
 
 // resolveDetectors returns the detectors to run. The repository of the working

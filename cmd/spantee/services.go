@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"sync"
 
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
@@ -13,12 +14,16 @@ import (
 type services struct {
 	detectors []string // detectors of the shared attributes
 	facts     []string // the shared attributes: alternating keys and values
-	known     map[string]*resourcepb.Resource
+
+	mu    sync.Mutex // the end, which counts spans, does not wait for a mapper that hangs
+	known map[string]*resourcepb.Resource
 }
 
 // of returns the resource of an agent. An error in the environment is the same for
 // all agents.
 func (s *services) of(name string) (*resourcepb.Resource, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if r := s.known[name]; r != nil {
 		return r, nil
 	}

@@ -129,7 +129,7 @@ func (j *Journal) AddHead(head []byte) int {
 
 // Append adds a span that has ended, as it appears in a ScopeSpans, to the current
 // piece. It returns the span's number. wire must not change until the span is done and
-// Reads returns false.
+// ReadsDone returns false.
 func (j *Journal) Append(wire []byte, head int) uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -244,21 +244,30 @@ func (j *Journal) compact() {
 		head = append(head, h...)
 	}
 	chunks := [][]byte{head}
+	var marks []byte // between spans
+	add := func(b []byte) {
+		if end := len(chunks) - 1; precedes(chunks[end], b) {
+			chunks[end] = chunks[end][:len(chunks[end])+len(b)]
+		} else {
+			chunks = append(chunks, b)
+		}
+	}
+	mark := func(b []byte) {
+		add(b[len(marks):])
+		marks = b
+	}
 	last := 0
 	for i, e := range j.live {
 		if i == 0 || e.number != j.live[i-1].number+1 {
-			chunks = append(chunks, appendFirst(nil, e.number))
+			mark(appendFirst(marks, e.number))
 		}
 		if e.head != last {
-			chunks, last = append(chunks, appendHead(nil, e.head)), e.head
+			mark(appendHead(marks, e.head))
+			last = e.head
 		}
-		if before := len(chunks) - 1; precedes(chunks[before], e.wire) {
-			chunks[before] = chunks[before][:len(chunks[before])+len(e.wire)]
-		} else {
-			chunks = append(chunks, e.wire)
-		}
+		add(e.wire)
 	}
-	chunks = append(chunks, j.open)
+	add(j.open)
 	size := sizeRecords(chunks[1:])
 	if size > maxFrame {
 		j.fail(errTooBig)
@@ -266,7 +275,8 @@ func (j *Journal) compact() {
 	}
 	chunks[0] = appendFrameHeader(head, size)
 	size += len(chunks[0])
-	j.queued = batch{chunks: append(chunks, nil), size: size, anew: true, upTo: j.next} // nil: what comes next goes to a chunk of its own
+	chunks = append(chunks, nil) // what comes next must not be appended to a span
+	j.queued = batch{chunks: chunks, size: size, anew: true, upTo: j.next}
 	j.size = size
 	j.notify()
 }
@@ -276,9 +286,9 @@ func precedes(a, b []byte) bool {
 	return len(a) < cap(a) && len(b) > 0 && &a[:len(a)+1][len(a)] == &b[0]
 }
 
-// Reads reports whether the journal may still read spans that are done: then their
+// ReadsDone reports whether the journal may still read spans that are done: then their
 // memory must not be used again.
-func (j *Journal) Reads() bool {
+func (j *Journal) ReadsDone() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.queued.anew || j.rewriting

@@ -11,8 +11,8 @@ import (
 
 // A journal is a log in protobuf's wire format, so that every record has its
 // length. It begins with a note; then come heads, each a ResourceSpans with a
-// resource and a scope, and frames. A frame is written with one call and counts
-// whole or not at all: a truncated frame is ignored.
+// resource and a scope, and frames. A frame counts whole or not at all: a
+// truncated frame is ignored.
 //
 //	frame = field 1004 {
 //	    head   = field 1005, varint: the number of the head of what follows, 0 if absent

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"bufio"
 	"cmp"
 	"errors"
 	"os"
@@ -81,13 +82,19 @@ func (j *Journal) do(todo batch) error {
 	return j.rewrite(todo)
 }
 
+// writeTo writes many small chunks, such as spans of two origins in turn, at once.
 func (b *batch) writeTo(f *os.File) error {
+	if len(b.chunks) == 1 {
+		_, err := f.Write(b.chunks[0])
+		return err
+	}
+	w := bufio.NewWriterSize(f, maxChunk/2)
 	for _, c := range b.chunks {
-		if _, err := f.Write(c); err != nil {
+		if _, err := w.Write(c); err != nil {
 			return err
 		}
 	}
-	return nil
+	return w.Flush()
 }
 
 var errNoLog = errors.New("the journal could not be written")
