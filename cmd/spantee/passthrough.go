@@ -75,7 +75,7 @@ func (p *passthrough) copy() error {
 			buf = nil
 		}
 		<-p.busy
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
