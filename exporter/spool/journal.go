@@ -14,8 +14,8 @@ import (
 // (log.go) that is never synced: the page cache outlives the process.
 //
 // The stream comes in pieces. What a piece adds is buffered until Commit or
-// Checkpoint, then becomes one frame and one write: a kill loses only pieces that
-// had not reached the kernel. A separate goroutine writes.
+// Checkpoint, then becomes one frame: a kill loses only pieces that had not
+// reached the kernel. A separate goroutine writes.
 //
 // The process holds a lock file beside the log for as long as it lives. Its process
 // id would not do, because ids are reused.
@@ -27,28 +27,27 @@ type Journal struct {
 	wake    chan struct{} // there is something to write
 	stopped chan struct{} // the writer has returned; nil before it starts
 
-	mu        sync.Mutex
-	heads     [][]byte // each a ResourceSpans without spans
-	next      uint64   // number of the next span
-	live      []entry
-	weight    int // bytes of live
-	piece     []byte
-	first     uint64 // number of the first span in piece
-	head      int    // of the last span in piece
-	open      []byte // of the last Checkpoint
-	queued    batch
-	spares    [][]byte      // empty chunks, for the next batches
-	busy      int           // bytes that are being written
-	rewriting bool          // they are a new log
-	written   uint64        // spans below this number are on disk
-	moved     chan struct{} // closed, and replaced, when written changes or err does
-	size      int           // bytes of the log once queued is written
-	evicted   Evicted
-	err       error // why the log is not being written; the next Checkpoint begins anew
-	begun     bool  // there was a Checkpoint
-	closed    bool
-	keep      bool // leave the log in place when closed
-	kept      bool
+	mu      sync.Mutex
+	heads   [][]byte // each a ResourceSpans without spans
+	next    uint64   // number of the next span
+	live    []entry
+	weight  int // bytes of live
+	piece   []byte
+	first   uint64 // number of the first span in piece
+	head    int    // of the last span in piece
+	open    []byte // of the last Checkpoint
+	queued  batch
+	spares  [][]byte      // empty chunks, for the next batches
+	writing batch         // what the writer is doing
+	written uint64        // spans below this number are on disk
+	moved   chan struct{} // closed, and replaced, when written changes or err does
+	size    int           // bytes of the log once queued is written
+	evicted Evicted
+	err     error // why the log is not being written; the next Checkpoint begins anew
+	begun   bool  // there was a Checkpoint
+	closed  bool
+	keep    bool // leave the log in place when closed
+	kept    bool
 
 	out output // used by the writer only
 }
@@ -118,11 +117,7 @@ func (j *Journal) AddHead(head []byte) int {
 	defer j.mu.Unlock()
 	j.heads = append(j.heads, head)
 	if j.begun && j.err == nil && !j.closed { // else the next Checkpoint has it
-		chunk := j.chunk(len(head))
-		*chunk = append(*chunk, head...)
-		j.queued.size += len(head)
-		j.size += len(head)
-		j.notify()
+		j.queue(len(head), func(chunk []byte) []byte { return append(chunk, head...) })
 	}
 	return len(j.heads) - 1
 }
@@ -203,22 +198,16 @@ func (j *Journal) takePiece() (first, piece []byte) {
 
 // enqueue queues a frame of records for the writer.
 func (j *Journal) enqueue(records ...[]byte) {
-	chunk := j.chunk(maxFrameHeader + sizeRecords(records))
-	before := len(*chunk)
-	*chunk = appendFrame(*chunk, records...)
-	added := len(*chunk) - before
-	j.queued.size += added
-	j.size += added
+	added := j.queue(maxFrameHeader+sizeRecords(records), func(chunk []byte) []byte { return appendFrame(chunk, records...) })
 	j.queued.upTo = j.next
 	if j.queued.size > maxQueued+j.weight || added > maxFrame {
 		j.fail(errBehind)
-		return
 	}
-	j.notify()
 }
 
-// chunk returns the queued chunk that the next size bytes go to.
-func (j *Journal) chunk(size int) *[]byte {
+// queue adds up to size bytes, which add appends, to one chunk for the writer. It
+// returns how many they are.
+func (j *Journal) queue(size int, add func(chunk []byte) []byte) (added int) {
 	q := &j.queued
 	last := len(q.chunks) - 1
 	if last < 0 || len(q.chunks[last])+size > maxChunk {
@@ -232,7 +221,13 @@ func (j *Journal) chunk(size int) *[]byte {
 		q.chunks = append(q.chunks, c)
 		last++
 	}
-	return &q.chunks[last]
+	before := len(q.chunks[last])
+	q.chunks[last] = add(q.chunks[last])
+	added = len(q.chunks[last]) - before
+	q.size += added
+	j.size += added
+	j.notify()
+	return added
 }
 
 // compact queues a new log with only what is still needed. It does not copy spans, of
@@ -243,17 +238,10 @@ func (j *Journal) compact() {
 	for _, h := range j.heads {
 		head = append(head, h...)
 	}
-	chunks := [][]byte{head}
+	chunks := append(make([][]byte, 0, len(j.live)+4), head)
 	var marks []byte // between spans
-	add := func(b []byte) {
-		if end := len(chunks) - 1; precedes(chunks[end], b) {
-			chunks[end] = chunks[end][:len(chunks[end])+len(b)]
-		} else {
-			chunks = append(chunks, b)
-		}
-	}
 	mark := func(b []byte) {
-		add(b[len(marks):])
+		chunks = append(chunks, b[len(marks):])
 		marks = b
 	}
 	last := 0
@@ -265,9 +253,9 @@ func (j *Journal) compact() {
 			mark(appendHead(marks, e.head))
 			last = e.head
 		}
-		add(e.wire)
+		chunks = append(chunks, e.wire)
 	}
-	add(j.open)
+	chunks = append(chunks, j.open)
 	size := sizeRecords(chunks[1:])
 	if size > maxFrame {
 		j.fail(errTooBig)
@@ -281,17 +269,12 @@ func (j *Journal) compact() {
 	j.notify()
 }
 
-// precedes reports whether b begins in memory where a ends.
-func precedes(a, b []byte) bool {
-	return len(a) < cap(a) && len(b) > 0 && &a[:len(a)+1][len(a)] == &b[0]
-}
-
 // ReadsDone reports whether the journal may still read spans that are done: then their
 // memory must not be used again.
 func (j *Journal) ReadsDone() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.queued.anew || j.rewriting
+	return j.queued.anew || j.writing.anew
 }
 
 func (j *Journal) notify() {

@@ -70,7 +70,7 @@ func awaitDisk(t testing.TB, j *Journal) {
 	}
 	for idle := false; !idle; { // what follows the last span has no number
 		j.mu.Lock()
-		idle = j.queued.size == 0 && j.busy == 0
+		idle = j.queued.size == 0 && j.writing.size == 0
 		moved := j.moved
 		j.mu.Unlock()
 		if !idle {

@@ -38,7 +38,7 @@ func (j *Journal) write() {
 		j.mu.Lock()
 		todo, closed, keep := j.queued, j.closed, j.keep
 		j.queued = batch{}
-		j.busy, j.rewriting = todo.size, todo.anew
+		j.writing = todo
 		j.mu.Unlock()
 		switch {
 		case todo.size > 0:
@@ -61,10 +61,12 @@ func (j *Journal) write() {
 func (j *Journal) settle(done batch, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.busy, j.rewriting = 0, false
-	for _, c := range done.chunks {
-		if !done.anew && cap(c) <= 2*maxChunk && len(j.spares) < maxSpares {
-			j.spares = append(j.spares, c[:0])
+	j.writing = batch{}
+	if !done.anew { // else chunks are spans
+		for _, c := range done.chunks {
+			if cap(c) <= 2*maxChunk && len(j.spares) < maxSpares {
+				j.spares = append(j.spares, c[:0])
+			}
 		}
 	}
 	if err != nil {
@@ -82,7 +84,7 @@ func (j *Journal) do(todo batch) error {
 	return j.rewrite(todo)
 }
 
-// writeTo writes many small chunks, such as spans of two origins in turn, at once.
+// writeTo writes small chunks, such as the spans of a new log, many at once.
 func (b *batch) writeTo(f *os.File) error {
 	if len(b.chunks) == 1 {
 		_, err := f.Write(b.chunks[0])
