@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"sync/atomic"
@@ -17,7 +18,7 @@ import (
 // hold up the goroutines that write to a command and read from it.
 type collector struct {
 	endpoint string
-	ask      *os.File
+	ask      io.Writer
 	answers  *bufio.Scanner
 }
 
@@ -26,13 +27,11 @@ func startCollector() *collector {
 	check(err)
 	cmd := exec.Command(own, "-collector")
 	cmd.Stderr = os.Stderr
-	in, ask, err := os.Pipe()
+	ask, err := cmd.StdinPipe()
 	check(err)
-	cmd.Stdin = in
 	out, err := cmd.StdoutPipe()
 	check(err)
 	check(cmd.Start())
-	check(in.Close())
 	c := &collector{ask: ask, answers: bufio.NewScanner(out)}
 	c.answer(&c.endpoint)
 	return c

@@ -167,16 +167,12 @@ func TestMapperWaitsForSlowCollector(t *testing.T) {
 
 // bulk returns a pipe that brings a stream in large pieces.
 func bulk(t *testing.T, stream []byte) *os.File {
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, w := newPipe(t)
 	enlargePipe(w)
 	go func() {
 		defer w.Close()
 		w.Write(stream)
 	}()
-	t.Cleanup(func() { r.Close() })
 	return r
 }
 

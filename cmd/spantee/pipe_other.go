@@ -7,5 +7,3 @@ import "os"
 func enlargePipe(any) {} // pipes grow by themselves, or not at all
 
 func teePipe(*os.File, *os.File, int) int { return 0 } // only Linux has tee(2)
-
-func lowerPriority() {} // only Linux has a priority per thread

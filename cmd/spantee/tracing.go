@@ -277,7 +277,9 @@ func (t *tracing) finish(whole bool, lost untraced) {
 	if t.exporter != nil {
 		t.say.checkpointed(t.exporter.Checkpoint(nil))
 	}
-	go t.metrics.count() // while the spans are delivered
+	if t.metrics != nil {
+		go t.metrics.count() // while the spans are delivered
+	}
 }
 
 // environment returns the environment of the process, with the trace that it is
