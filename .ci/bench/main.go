@@ -1,4 +1,4 @@
-// Bench pits spantee against cat, tee and jq, in turns, and prints ratios: the
+// Bench pits spantee against cat, tee and jq, in rounds, and prints ratios: the
 // times of a shared machine mean nothing by themselves.
 //
 //	.ci/bench/run [--short]
