@@ -15,20 +15,21 @@ import (
 // the spans in its memory.
 const maxStay = 2 * time.Second
 
-// maxPiece is the number of bytes by which the spans of a piece may overfill the
-// queue.
+// maxPiece is the number of bytes by which the spans of a piece may overfill a queue
+// that was full at the beginning of the piece.
 const maxPiece = 1 << 20
 
 // Begin starts a piece of the stream: the spans exported until Commit or Checkpoint
 // are journaled in one write. A span exported outside a piece is a piece of its
 // own. No span is sent before it is journaled. Where Export would wait for room,
-// Begin waits instead, and Export does not wait within the piece. So keep pieces
-// short: 64 KiB of the stream.
+// Begin waits instead, and Export does not wait within the piece. Once there was
+// room, the piece may overfill the queue. So keep pieces short: 64 KiB of the stream.
 func (e *Exporter) Begin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.inPiece {
 		e.waitForRoom(1)
+		e.pieceFits = e.hasRoom(1)
 	}
 	e.inPiece, e.pieceCame = true, time.Now()
 }

@@ -126,6 +126,7 @@ type Exporter struct {
 	inFlight     int           // bytes of the request that is being delivered
 	inPiece      bool          // between Begin and Commit or Checkpoint
 	pieceCame    time.Time     // when Begin was called
+	pieceFits    bool          // there was room when Begin was called
 	since        time.Time     // when delivery of inFlight began or last made progress
 	roomMade     chan struct{} // closed, and replaced, when inFlight is done, or failed
 	lastFailure  *UploadError  // nil after a success

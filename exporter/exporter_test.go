@@ -197,6 +197,27 @@ func TestPieceAfterBacklog(t *testing.T) {
 	})
 }
 
+// A piece for which there was room is delivered whole, however large it is.
+func TestLargePieceInBacklog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := func(context.Context, int, []*tracepb.Span) error {
+			time.Sleep(3 * time.Second)
+			return nil
+		}
+		e := newExporter(t, Config{Client: &scripted{upload: slow}, MaxRequest: 100 << 10, MaxQueue: 300 << 10})
+		e.SetWait(true)
+		const pieces, spans = 3, 30
+		for range pieces {
+			e.Begin()
+			for range spans {
+				e.Export(encode(sized("span", 50<<10)), nil)
+			}
+			e.Commit()
+		}
+		wantReport(t, closeWithin(t, e, time.Hour), pieces*spans, 0, "")
+	})
+}
+
 func TestCloseWakesAnExportThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newExporter(t, Config{Client: &scripted{upload: always(errBusy)}, Wait: true, MaxRequest: 1000, MaxQueue: 3000})

@@ -123,7 +123,10 @@ func (e *Exporter) waitForRoom(size int) {
 
 func (e *Exporter) hasRoom(size int) bool {
 	limit := e.cfg.MaxQueue
-	if e.inPiece {
+	switch {
+	case e.inPiece && e.pieceFits:
+		return true
+	case e.inPiece:
 		limit += maxPiece
 	}
 	return e.queuedBytes+e.inFlight+size <= limit
