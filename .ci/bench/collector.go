@@ -5,11 +5,18 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
+	"strings"
 	"sync/atomic"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/spantee/spantee/exporter/receiver"
 )
@@ -22,10 +29,16 @@ type collector struct {
 	answers  *bufio.Scanner
 }
 
-func startCollector() *collector {
+// What a collector does with the spans.
+const (
+	decodes = "decodes" // as a real one
+	counts  = "counts"  // as if it were on another machine, and did all work there
+)
+
+func startCollector(does string) *collector {
 	own, err := os.Executable()
 	check(err)
-	cmd := exec.Command(own, "-collector")
+	cmd := exec.Command(own, "-collector="+does)
 	cmd.Stderr = os.Stderr
 	ask, err := cmd.StdinPipe()
 	check(err)
@@ -53,8 +66,19 @@ func (c *collector) answer(to any) {
 
 // collect is what the collector's process does, until its stdin ends. It prints its
 // endpoint, and for each line of stdin how many spans it has received.
-func collect() {
+func collect(does string) {
 	var received atomic.Int64
+	if does == counts {
+		fmt.Println(count(&received))
+	} else {
+		fmt.Println(decode(&received))
+	}
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		fmt.Println(received.Load())
+	}
+}
+
+func decode(received *atomic.Int64) (endpoint string) {
 	r, err := receiver.Start(receiver.Config{GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0",
 		Handle: func(_ context.Context, spans []*tracepb.ResourceSpans) (receiver.Rejected, error) {
 			for _, rs := range spans {
@@ -65,9 +89,54 @@ func collect() {
 			return receiver.Rejected{}, nil
 		}})
 	check(err)
-	defer r.Close()
-	fmt.Println(r.GRPCEndpoint())
-	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		fmt.Println(received.Load())
+	return r.GRPCEndpoint()
+}
+
+func count(received *atomic.Int64) (endpoint string) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(err)
+	server := grpc.NewServer(grpc.ForceServerCodecV2(encoded{}), grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+		method, _ := grpc.MethodFromServerStream(stream)
+		if !strings.HasPrefix(method, "/opentelemetry.proto.collector.") {
+			return status.Error(codes.Unimplemented, method)
+		}
+		var request []byte
+		if err := stream.RecvMsg(&request); err != nil {
+			return err
+		}
+		if strings.Contains(method, "TraceService") {
+			received.Add(countFields(request, 1, 2, 2)) // resource_spans, scope_spans, spans
+		}
+		return stream.SendMsg(nil)
+	}))
+	go server.Serve(listener)
+	return "http://" + listener.Addr().String()
+}
+
+// encoded leaves requests as they are, and encodes responses, which are all empty.
+type encoded struct{}
+
+func (encoded) Name() string                         { return "proto" }
+func (encoded) Marshal(any) (mem.BufferSlice, error) { return nil, nil }
+
+func (encoded) Unmarshal(b mem.BufferSlice, v any) error {
+	*v.(*[]byte) = b.Materialize()
+	return nil
+}
+
+// countFields counts the fields at a path of field numbers in a message.
+func countFields(message []byte, path ...protowire.Number) (n int64) {
+	if len(path) == 0 {
+		return 1
 	}
+	for len(message) > 0 {
+		number, kind, tag := protowire.ConsumeTag(message)
+		size := protowire.ConsumeFieldValue(number, kind, message[tag:])
+		if number == path[0] {
+			field, _ := protowire.ConsumeBytes(message[tag:])
+			n += countFields(field, path[1:]...)
+		}
+		message = message[tag+size:]
+	}
+	return n
 }

@@ -24,7 +24,7 @@ import (
 var (
 	short  = flag.Bool("short", false, "a tenth of everything, to see that it works")
 	rounds = flag.Int("rounds", 7, "runs of each command")
-	server = flag.Bool("collector", false, "be the collector that bench starts")
+	server = flag.String("collector", "", "be a collector that bench starts")
 )
 
 const mb = 1 << 20
@@ -32,8 +32,8 @@ const mb = 1 << 20
 func main() {
 	log.SetFlags(0)
 	flag.Parse()
-	if *server {
-		collect()
+	if *server != "" {
+		collect(*server)
 		return
 	}
 	scale := 1
@@ -43,7 +43,7 @@ func main() {
 	dir, err := os.MkdirTemp("", "spantee-bench")
 	check(err)
 	defer os.RemoveAll(dir)
-	b := &bench{spantee: install(dir), collector: startCollector()}
+	b := &bench{spantee: install(dir), collector: startCollector(decodes), counter: startCollector(counts)}
 	os.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", b.collector.endpoint)
 	os.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state")) // where spools are
 
@@ -86,7 +86,8 @@ func check(err error) {
 
 type bench struct {
 	spantee   string
-	collector *collector
+	collector *collector // where spans go unless --endpoint says otherwise
+	counter   *collector
 }
 
 // A result is what one run of a command cost.
@@ -237,7 +238,9 @@ func (b *bench) latency(block []byte, lines int) {
 // nobody is where nobody listens.
 const nobody = "http://127.0.0.1:1"
 
-// replay compares the CPU time of mapping and delivering a file with cat's.
+// replay compares the CPU time of mapping and delivering a file with cat's. It does so
+// with both collectors: for one that decodes here, spantee has to wait all the time,
+// and the two share memory and caches.
 func (b *bench) replay(name string, block []byte, size int, args ...string) {
 	file, err := os.CreateTemp("", "spantee-bench")
 	check(err)
@@ -246,17 +249,29 @@ func (b *bench) replay(name string, block []byte, size int, args ...string) {
 		_, err := file.Write(block)
 		check(err)
 	}
-	var cat, own []float64 // in seconds
+	var cat, own, decoded []float64 // in seconds
 	var spans int64
+	deliver := func(to *collector) (cpu float64) {
+		before := to.received()
+		cpu = fromFile(file, append([]string{b.spantee, "--flush-timeout=1m", "--endpoint=" + to.endpoint}, args...)...)
+		n := to.received() - before
+		if spans != 0 && n != spans {
+			log.Fatalf("bench: %d spans arrived, and another time %d", spans, n)
+		}
+		spans = n
+		return cpu
+	}
 	for range *rounds {
 		cat = append(cat, fromFile(file, "cat"))
-		before := b.collector.received()
-		own = append(own, fromFile(file, append([]string{b.spantee, "--flush-timeout=1m"}, args...)...))
-		spans = b.collector.received() - before
+		own = append(own, deliver(b.counter))
+		decoded = append(decoded, deliver(b.collector))
 	}
 	check(file.Close())
-	fmt.Printf("%s lines, a file of %d MB mapped and delivered%s: %.1f times cat's CPU time, %.0f MB per CPU second, %d spans\n",
-		name, size/mb, strings.Join(append([]string{""}, args...), " "), ratio(own, cat), float64(size)/mb/median(own), spans)
+	speed := func(cpu []float64) string {
+		return fmt.Sprintf("%.1f times cat's CPU time, %.0f MB per CPU second", ratio(cpu, cat), float64(size)/mb/median(cpu))
+	}
+	fmt.Printf("%s lines, a file of %d MB mapped and delivered%s: %s; to a collector that decodes here, %s; %d spans\n",
+		name, size/mb, strings.Join(append([]string{""}, args...), " "), speed(own), speed(decoded), spans)
 }
 
 // fromFile returns the CPU time, in seconds, of a command between a file and a pipe.
