@@ -143,6 +143,7 @@ class Comparison {
       this.same('number', i + 1, a['spantee.turn']);
       this.same('finish reason', [turn.finish], a['gen_ai.response.finish_reasons']);
       this.same('failed', turn.finish === 'error', chat.failed);
+      if (turn.guessedEnd && this.run.stamped) this.same('marked', true, a['spantee.time.estimated']);
       this.compareFirstChunk(turn, a);
       const events = family.filter((span) => span === chat || span.parent === chat.id).flatMap((span) => span.events);
       const frames = events.filter((event) => /^(retry|connection\.)/.test(event.name));
@@ -152,17 +153,17 @@ class Comparison {
   }
 
   // "A time to first chunk that would be a guess is left out": in a recording
-  // that of a run's first turn is one, unless the model was asked again at a
-  // known instant, and so are that of a delta without a stamp
-  // and that of a flush, which is printed when all of it has been said.
+  // that of a run's first turn is one, and so are that of a delta without a stamp
+  // and that of a flush, which is printed when all of it has been said. It is the whole
+  // wait, "retries and lost connections included".
   compareFirstChunk(turn, attributes) {
     const key = 'gen_ai.response.time_to_first_chunk';
     const said = attributes[key];
-    if (!this.run.stamped || (turn.guessedStart && turn.sent === undefined) || turn.first === null || !turn.firstMeasured) {
+    if (!this.run.stamped || turn.guessedStart || turn.first === null || !turn.firstMeasured) {
       if (said !== undefined) this.say('time to first chunk', 'nothing', said);
       return;
     }
-    const waited = turn.first - (turn.sent ?? turn.start);
+    const waited = turn.first - turn.start;
     if (said === undefined || Math.abs(said * 1000 - waited) > TOLERANCE) this.say('time to first chunk', waited, said && said * 1000);
   }
 
@@ -206,7 +207,7 @@ class Comparison {
       this.instant('end', approval.end, wait.end);
       this.same('outcome', approval.outcome, wait.attributes['spantee.query.outcome']);
       this.same('tool call', approval.tool, wait.attributes['gen_ai.tool.call.id']);
-      this.same('failed', approval.outcome === 'rejected', wait.failed);
+      this.same('failed', approval.outcome === 'rejected' || approval.outcome === null, wait.failed);
     });
     this.place = place;
   }
@@ -223,6 +224,7 @@ class Comparison {
       }
       this.instant('start', work.start, span.start);
       if (work.end !== null) this.instant('end', work.end, span.end);
+      if (work.end !== null) this.same('marked', work.guessedEnd || undefined, span.attributes['spantee.time.estimated']);
       if (work.status !== null) this.same('status', work.status, span.attributes['spantee.task.status']);
       const failed = (work.status !== null && work.status !== 'success') || (work.exitCode ?? 0) !== 0;
       if (work.end !== null) this.same('failed', failed, span.failed);

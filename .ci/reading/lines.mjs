@@ -1,7 +1,7 @@
 // Reads a recorded Cursor stream into runs of JSON objects with instants. It
 // shares no code with the Go mapper: it is a second reading of the same bytes.
 
-const DAY = 24 * 60 * 60 * 1000;
+export const DAY = 24 * 60 * 60 * 1000;
 const OLDEST = Date.UTC(2000, 0, 1);
 const NEWEST = Date.UTC(2100, 0, 1);
 
@@ -48,12 +48,13 @@ export function isObject(value) {
 }
 
 // provesCursor: an init with apiKeySource and permissionMode, a tool_call with a
-// subtype at its top level, thinking, model_call_id, or a result with request_id.
+// subtype at its top level, thinking, model_call_id, or a result with request_id and
+// duration_api_ms.
 function provesCursor(o) {
   return (o.type === 'system' && o.subtype === 'init' && 'apiKeySource' in o && 'permissionMode' in o) ||
     (o.type === 'tool_call' && typeof o.subtype === 'string') ||
     o.type === 'thinking' || 'model_call_id' in o ||
-    (o.type === 'result' && 'request_id' in o);
+    (o.type === 'result' && 'request_id' in o && 'duration_api_ms' in o && 'is_error' in o);
 }
 
 // provesAnother: the marks of agents whose lines look much like Cursor's.

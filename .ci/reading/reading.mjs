@@ -7,7 +7,7 @@
 // the two can be compared (compare.mjs). The sentences in quotes are the model's.
 import { readFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
-import { isObject, readRuns } from './lines.mjs';
+import { DAY, isObject, readRuns } from './lines.mjs';
 
 const SUCCESSES = new Set(['success', 'startSuccess', 'saveSuccess', 'discardSuccess', 'async']);
 const VARIANTS = new Set([...SUCCESSES, 'failure', 'error', 'rejected', 'timeout', 'permissionDenied',
@@ -50,8 +50,7 @@ class Reader {
     this.frames = [];
     this.later = []; // frames after words: the agent may be idle
     this.segment = { text: '', deltas: 0 }; // said since the last flush
-    this.offsets = clockOffsets(run.lines);
-    this.ahead = run.start; // the instant of the last line that adds to the trace
+    this.floor = 0; // the last delta, end of thinking or end of a call
   }
 
   read() {
@@ -62,8 +61,8 @@ class Reader {
     if (this.turn && !this.turn.ended && !completed) this.goOn();
     // The run broke off inside a turn: the turn ends with the run.
     if (this.turn && !this.turn.ended) {
-      const end = completed ? this.turn.last : run.end;
-      this.endTurn(end, completed ? 'stop' : 'error');
+      this.endTurn(completed ? this.turn.last : run.end, completed ? 'stop' : 'error');
+      this.shareUnstamped(completed);
     }
     for (const line of run.after) this.line(line);
     for (const approval of this.approvals) approval.end ??= run.end;
@@ -84,10 +83,26 @@ class Reader {
     };
   }
 
+  // shareUnstamped: "where the last words of a recording have no stamp, the time that
+  // nobody stamped (reported duration less the stamped span) is shared between the first
+  // and the last chat, and both are marked". A result that breaks a turn off is such words.
+  shareUnstamped(completed) {
+    const { run, turn } = this;
+    if (run.result === null || run.firstStamp === undefined || (completed && !turn.unstamped)) return;
+    turn.guessedEnd = true;
+    const unstamped = run.reported === null || run.reported >= DAY ? 0
+      : run.reported - (run.end - Math.min(run.firstStamp, ...this.tools.map((tool) => tool.start)));
+    if (unstamped <= 0) return;
+    turn.end += (run.end - turn.end) / (completed ? 2 : 1) + unstamped / 2;
+    const later = Math.max(0, turn.end - run.end);
+    run.end += later;
+    run.start += later;
+    this.turns[0].start = run.start;
+  }
+
   line(line, next) {
     const { o, at } = line;
     const kind = `${o.type}/${o.subtype ?? ''}`;
-    let adds = true; // whether the trace shows this line
     if (kind === 'thinking/delta') {
       this.say('thinking', line, typeof o.text === 'string' ? o.text : '', true);
     } else if (kind === 'thinking/completed') {
@@ -98,8 +113,9 @@ class Reader {
       }
       if (this.turn) this.turn.thinks = false;
       if (this.turn && !this.turn.ended) this.turn.last = at;
+      this.floor = at;
     } else if (o.type === 'assistant') {
-      adds = this.assistant(line, next);
+      this.assistant(line, next);
     } else if (kind === 'tool_call/started') {
       this.started(line);
     } else if (kind === 'tool_call/completed') {
@@ -112,10 +128,7 @@ class Reader {
       this.notification(o, at);
     } else if (o.type === 'connection' || o.type === 'retry') {
       this.frame(kind, at);
-    } else {
-      adds = false;
     }
-    if (adds && at !== null) this.ahead = Math.max(this.ahead, at);
   }
 
   // assistant tells deltas from flushes. "A flush repeats its deltas: it adds no
@@ -124,7 +137,7 @@ class Reader {
   // follows: then it repeats at least two deltas, or one, or is the only copy.
   assistant(line, next) {
     const text = textOf(line.o);
-    if (text === null) return false;
+    if (text === null) return;
     const { segment } = this;
     const interrupted = next !== undefined &&
       ((next.type === 'interaction_query' && next.subtype === 'request') || next.type === 'retry');
@@ -138,7 +151,7 @@ class Reader {
       segment.text += text;
       segment.deltas++;
       this.say('text', line, text, true);
-      return true;
+      return;
     }
     const onlyCopy = segment.deltas === 0 || !begins(text, segment.text);
     const more = !onlyCopy && text.length > segment.text.length && text.startsWith(segment.text);
@@ -148,7 +161,6 @@ class Reader {
     if (onlyCopy) this.say('text', line, text, false, id);
     if (id !== undefined && this.turn) this.turn.id ??= id;
     if (!line.hasStamp && this.turn) this.turn.answered = true;
-    return onlyCopy || more;
   }
 
   // say adds to the turn, or begins the next: a model that speaks after its tool
@@ -159,7 +171,8 @@ class Reader {
     if (!this.turn || (this.turn.ended && !same)) this.beginTurn();
     const { turn } = this;
     if (turn.first === null) Object.assign(turn, { first: at, firstMeasured: isDelta && stamped === true });
-    turn.last = at;
+    Object.assign(turn, { last: at, unstamped: stamped !== true, asked: undefined });
+    if (isDelta) this.floor = at;
     turn.thinks = kind === 'thinking';
     if (turn.ended) turn.end = Math.max(turn.end, at); // it went on after its tool call
     turn[kind].bytes += bytes(text);
@@ -182,8 +195,9 @@ class Reader {
     this.turns.push(this.turn);
   }
 
+  // endTurn: "an approval's wait is not model time".
   endTurn(at, finish) {
-    Object.assign(this.turn, { end: at, ended: true, finish });
+    Object.assign(this.turn, { end: Math.min(at, this.turn.asked ?? at), ended: true, finish });
   }
 
   // callTool: the first tool call ends the turn's chat. A call with another
@@ -200,33 +214,43 @@ class Reader {
     this.tools.push(tool);
   }
 
-  // started: "Where a start is printed late and the other clock's constant
-  // offset is known, the start is put right, but never to before what was
-  // printed ahead of it." A flush that repeats its deltas tells nothing new and
-  // holds no start back.
-  started(line) {
-    const { o, at, stamped } = line;
-    const { kind, call } = toolCall(o);
+  started({ o, at }) {
+    const { kind } = toolCall(o);
     const before = this.open.get(o.call_id);
-    if (before) Object.assign(before, { end: at, outcome: 'incomplete' });
-    let start = at;
-    const own = Number(call.startedAtMs);
-    const offset = this.offsets.get(line);
-    if (stamped && own > 0 && offset !== undefined) start = Math.min(at, Math.max(this.ahead, own - offset));
-    const tool = { id: o.call_id, kind, start, printed: at, end: null, own: null, outcome: null, exitCode: null, background: false };
+    if (before) {
+      Object.assign(before, { end: at, outcome: 'incomplete' });
+      this.floor = at;
+    }
+    const tool = { id: o.call_id, kind, start: at, printed: at, floor: this.floor, end: null, own: null, outcome: null, exitCode: null, background: false };
     this.callTool(tool, o.model_call_id);
     this.open.set(o.call_id, tool);
   }
 
   // completed: "An end without a start: a span of the agent's own length if it says one."
-  completed({ o, at }) {
+  // "Where a start is printed late and the agent says its own length or start of the
+  // call, the span has the agent's: it may reach behind an answer's flush, an approval's
+  // answer or any other line that was merely printed with it, but not behind the last
+  // delta, thinking end or tool line ahead of it". The turn that made the calls ends when
+  // the first of them starts, as long as one of them runs.
+  completed({ o, at, stamped }) {
     const { kind, call, result } = toolCall(o);
     const own = call.startedAtMs && call.completedAtMs ? Number(call.completedAtMs) - Number(call.startedAtMs) : null;
+    const body = Object.values(result).find((value) => isObject(value)) ?? {};
+    const took = own ?? Number(body.durationMs ?? body.executionTime ?? 0);
     let tool = this.open.get(o.call_id);
     if (!tool) {
-      tool = { id: o.call_id, kind, start: at - (own ?? 0), printed: null };
+      tool = { id: o.call_id, kind, start: stamped ? at - took : at, printed: null };
       this.callTool(tool, o.model_call_id);
+    } else if (stamped && took > 0) {
+      const turn = this.turns[tool.turn];
+      const open = turn === this.turn && !turn.settled;
+      const start = Math.max(at - took, tool.floor, open ? (turn.guessedStart ? 0 : turn.start) : turn.end);
+      if (open && turn.guessedStart) this.run.start = turn.start = Math.min(turn.start, start);
+      tool.start = Math.min(tool.start, start);
+      if (open) turn.end = Math.min(turn.end, tool.start);
     }
+    if (this.open.size === 1 && this.turn) this.turn.settled = this.turn.ended;
+    this.floor = at;
     this.open.delete(o.call_id);
     const outcome = Object.keys(result).find((key) => VARIANTS.has(key) && isObject(result[key])) ?? Object.keys(result).find((key) => isObject(result[key])) ?? null;
     const said = outcome === null || !isObject(result[outcome]) ? {} : result[outcome];
@@ -241,7 +265,7 @@ class Reader {
     if (background) {
       const task = String(said.shellId ?? said.agentId);
       const early = this.nested.find((n) => n.task === task); // it ended before its call did
-      this.background.push({ task, kind, start: at, called: tool.start, end: early ? at : null, status: early?.status ?? null, exitCode: null });
+      this.background.push({ task, kind, start: at, called: tool.start, end: early ? at : null, guessedEnd: early !== undefined, status: early?.status ?? null, exitCode: null });
     }
     if (isObject(said.complete)) this.awaited(said.complete, at);
   }
@@ -258,6 +282,7 @@ class Reader {
 
   request(o, at) {
     const query = o.query?.[o.query_type] ?? {};
+    if (this.turn && !this.turn.ended && this.turn.first !== null) this.turn.asked ??= at;
     this.approvals.push({
       query: o.query_type, number: o.query?.id, tool: query.args?.toolCallId ?? query.toolCallId ?? null,
       start: at, end: null, outcome: null,
@@ -283,6 +308,7 @@ class Reader {
   notification(o, at) {
     const work = this.background.find((b) => b.task === String(o.task_id) && b.status === null);
     if (work) {
+      work.guessedEnd = work.end === null;
       work.end ??= at;
       work.status = o.status;
     } else {
@@ -296,8 +322,9 @@ class Reader {
     }
     if (turn.first === null) return;
     this.later = [];
-    this.endTurn(turn.last, 'stop');
-    this.idle.push({ start: turn.last, end: at });
+    this.endTurn(turn.unstamped ? (turn.last + at) / 2 : turn.last, 'stop');
+    turn.guessedEnd = turn.unstamped;
+    this.idle.push({ start: turn.end, end: at });
     Object.assign(this, { waitingSince: at, woken: true });
   }
 
@@ -323,35 +350,7 @@ class Reader {
   addFrame({ kind, at }) {
     if (kind !== 'retry/scheduled' && kind !== 'retry/resuming') this.turn.frames++;
     if (!this.turn.ended) this.turn.last = at;
-    if (this.turn.first === null && /^(retry\/starting|connection\/reconnected)$/.test(kind)) this.turn.sent = at;
   }
-}
-
-// clockOffsets says, for each started line, how far startedAtMs and completedAtMs
-// are ahead of timestamp_ms, as soon as that is known: the median over the calls
-// that have completed when this one starts, or else when it completes itself.
-function clockOffsets(lines) {
-  const offsets = new Map();
-  const sorted = [];
-  const running = new Map(); // call id → started line
-  const put = (line) => {
-    if (line && !offsets.has(line) && sorted.length > 0) offsets.set(line, sorted[sorted.length >> 1]);
-  };
-  for (const line of lines) {
-    if (line.o.type !== 'tool_call') continue;
-    if (line.o.subtype === 'started') {
-      put(line);
-      running.set(line.o.call_id, line);
-    } else if (line.o.subtype === 'completed') {
-      const own = Number(toolCall(line.o).call.completedAtMs);
-      if (line.stamped && own > 0) {
-        sorted.push(own - line.at);
-        sorted.sort((a, b) => a - b);
-      }
-      put(running.get(line.o.call_id));
-    }
-  }
-  return offsets;
 }
 
 function toolCall(o) {

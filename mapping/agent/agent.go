@@ -9,6 +9,7 @@
 package agent
 
 import (
+	"bytes"
 	"slices"
 	"time"
 )
@@ -31,8 +32,13 @@ type Agent struct {
 	// New returns a Decoder for one stream.
 	New func() Decoder
 
-	// IsProof reports whether only this agent can have written a line.
-	IsProof func(*Marks) bool
+	// Proof are the shapes of lines that no other program in the world is known to
+	// print. One member with a common name is no proof.
+	Proof []Shape
+
+	// Lines are shapes that tell the agent's lines from those of other agents, once
+	// Proof has shown that the agent takes part in the stream.
+	Lines []Shape
 
 	// TurnEnds says that the stream has TurnEnd events. One that comes after a
 	// turn's tool calls still belongs to that turn.
@@ -94,9 +100,8 @@ type Line struct {
 
 // A Decoder reads the lines of one stream.
 type Decoder interface {
-	// Decode returns the events of a line, appended to dst, which is empty, or in a
-	// slice that the Decoder owns. They refer to memory of the line and of the
-	// Decoder, and are valid until the next call.
+	// Decode appends the events of a line to dst. They refer to memory of the line and
+	// of the Decoder, and are valid until the next call.
 	Decode(line Line, dst []Event) []Event
 
 	// Flush appends, at the end of the stream, the events that Decode held back.
@@ -114,7 +119,7 @@ const (
 
 	RunStart        // a run begins: Model, Facts, and ID, which identifies the run until its session has an id
 	SessionNamed    // the current session gets the id in ID
-	Prompt          // the user's prompt: Text. It wakes the agent
+	Prompt          // the user's prompt: Text. An idle agent calls its model again
 	TurnStart       // a model call begins
 	ThinkingDelta   // a piece of the model's thinking: Text, Bytes
 	ThinkingMessage // a whole block of thinking that came without deltas: Text, Bytes, Start
@@ -130,7 +135,7 @@ const (
 	ApprovalEnd     // ID, Query, Status, Failed
 	TaskEnd         // background work ended: ID, Status, Failed, Wakes, Length, ExitCode
 	Notice          // something between the model and the agent: Notice, Facts
-	RunError        // the agent reports an error: Status, Text. The run may go on
+	RunError        // the agent reports an error: Status, Text, Notice, Facts. The run may go on
 	RunEnd          // the result: Status, Failed, Length, Usage, Text
 )
 
@@ -140,7 +145,7 @@ type Event struct {
 	Kind    Kind
 	Session []byte  // nil for the session of the agent's line before
 	Parent  []byte  // the id of the tool call whose sub-agent this is about
-	Time    Instant // when the agent says it was
+	Time    Instant // the time that the agent states
 	Start   Instant // when it began, if that was before it was printed
 	Arrival Instant // when its line came
 
@@ -165,12 +170,26 @@ type Event struct {
 	Final        bool // nothing else of this turn follows
 	GoesOn       bool // ToolStart: its model call may say more after it
 	Wakes        bool // TaskEnd, Notice: it makes an idle agent call its model again
-	StartPending bool // ToolStart: its ToolEnd will say when it began
+	StartPending bool // ToolStart: its line may be printed late, which the Length of its ToolEnd tells
+	Early        bool // RunEnd: its Length is the time until the agent first answered, though it went on
 	Estimated    bool // its time is the agent's estimate, or an upper bound
 
 	Tool  *Tool
 	Usage *Usage
 	Facts []Fact
+}
+
+// kept returns a copy of an event without a tool that outlives its line.
+func (ev *Event) kept() Event {
+	kept := *ev
+	for _, b := range []*[]byte{&kept.Session, &kept.Parent, &kept.Text, &kept.ID, &kept.ToolCallID, &kept.ModelCallID, &kept.Model, &kept.Provider} {
+		*b = bytes.Clone(*b)
+	}
+	kept.Facts = slices.Clone(ev.Facts)
+	for i := range kept.Facts {
+		kept.Facts[i].Text = bytes.Clone(kept.Facts[i].Text)
+	}
+	return kept
 }
 
 // An Exit is an exit code, if known.
@@ -197,18 +216,18 @@ type Tool struct {
 	Reason       string // why it failed, in words that are never content
 	ErrorText    []byte // why it failed, in the tool's words
 	Background   bool   // it keeps running in the background after the call ends
-	Task         []byte // the ID of its TaskEnd
+	Task         []byte // the ID of its TaskEnd, or the task that it waited for
 }
 
 // Usage is how many tokens were used, and what they cost. Input includes the
 // cached tokens.
 type Usage struct {
 	Input, Output, CacheRead, CacheWrite, Reasoning int64
-	Known                                           bool // of tokens
-	OutputUnknown                                   bool // but not of these
-	OutputOnly                                      bool // nothing is known of the input
+	Known                                           bool // token counts are stated
+	OutputUnknown                                   bool // except the output tokens
+	OutputOnly                                      bool // the input tokens are unknown
 	Cost                                            float64
-	CostKnown                                       bool // in USD
+	CostKnown                                       bool // Cost, in USD, is stated
 }
 
 // Level says how much content a [Fact] reveals.
@@ -280,11 +299,7 @@ func (f *facts) addInt(key string, n int64) {
 
 func (f *facts) bool(key string) { f.set(Fact{Key: key, Kind: FactBool, Int: 1}) }
 
-func (f *facts) word(key string, s []byte) {
-	if len(s) > 0 {
-		f.set(Fact{Key: key, Kind: FactText, Text: s})
-	}
-}
+func (f *facts) word(key string, s []byte) { f.text(key, Harmless, s) }
 
 func (f *facts) text(key string, level Level, escaped []byte) {
 	if len(escaped) > 0 {

@@ -13,34 +13,17 @@ import (
 type call struct {
 	Tool
 	arguments, outcome facts
-	built              []byte // Arguments, if the line has them beside other things
+	built              []byte // Arguments, if they stand among other members of the line
 }
 
-// calls are those of the line at hand, and used again for the next.
-type calls struct {
-	list []*call
-	used int
+// A callLine is the part of a line that is about a call.
+type callLine struct {
+	call *call // nil until the line says something about a call
 }
 
-func (cs *calls) next() *call {
-	if cs.used == len(cs.list) {
-		cs.list = append(cs.list, new(call))
-	}
-	c := cs.list[cs.used]
-	cs.used++
-	*c = call{arguments: c.arguments[:0], outcome: c.outcome[:0], built: c.built[:0]}
-	return c
-}
-
-// A calling is the part of a line that is about a call.
-type calling struct {
-	call *call // nil as long as the line says nothing of one
-	from *calls
-}
-
-func (l *calling) tool() *call {
+func (l *callLine) tool() *call {
 	if l.call == nil {
-		l.call = l.from.next()
+		l.call = new(call)
 	}
 	return l.call
 }
@@ -62,6 +45,9 @@ func (c *call) finish() *Tool {
 	if len(c.Arguments) > 0 {
 		c.arguments.int(semconv.ToolArgumentBytes, int64(jsonscan.Len(c.Arguments)))
 	}
+	for _, f := range c.outcome { // the result repeats the list of tasks
+		c.arguments.remove(f.Key)
+	}
 	c.ArgumentFacts, c.OutcomeFacts = c.arguments, c.outcome
 	return &c.Tool
 }
@@ -74,8 +60,8 @@ func (c *call) exited(code int64) {
 	}
 }
 
-// exitedAsTold records an exit code that a tool states in its text.
-func (c *call) exitedAsTold(text []byte) {
+// exitedAsText records an exit code that a tool states only in its output.
+func (c *call) exitedAsText(text []byte) {
 	_, after, ok := bytes.Cut(text, []byte("exited with code "))
 	digits := bytes.TrimLeft(after, "0123456789")
 	code, err := strconv.ParseInt(string(after[:len(after)-len(digits)]), 10, 32)
@@ -94,69 +80,169 @@ func (c *call) failed() {
 // rejected records that the call was rejected.
 func (c *call) rejected() { c.ErrorType, c.Reason = "rejected", "rejected" }
 
-// argumentDetails maps agents' names for arguments that show what a call is about.
-var argumentDetails = map[string]string{
-	"path":              semconv.FilePath,
-	"filePath":          semconv.FilePath,
-	"file_path":         semconv.FilePath,
-	"absolute_path":     semconv.FilePath,
-	"notebook_path":     semconv.FilePath,
-	"directory":         semconv.FileDirectory,
-	"directory_path":    semconv.FileDirectory,
-	"dir_path":          semconv.FileDirectory,
-	"workdir":           semconv.ProcessWorkingDirectory,
-	"cwd":               semconv.ProcessWorkingDirectory,
-	"working_directory": semconv.ProcessWorkingDirectory,
-	"command":           semconv.ProcessCommandLine,
-	"cmd":               semconv.ProcessCommandLine,
-	"pattern":           semconv.ToolPattern,
-	"glob":              semconv.ToolGlob,
-	"glob_pattern":      semconv.ToolGlob,
-	"include":           semconv.ToolGlob,
-	"query":             semconv.ToolSearch,
-	"url":               semconv.URLFull,
-	"uri":               semconv.MCPResourceURI,
-	"server":            semconv.MCPServer,
-	"subagent_type":     semconv.SubagentType,
-	"agent_type":        semconv.SubagentType,
+// argumentFacts are the attributes for arguments that show what a call or a question is
+// about, by the names that any agent or tool has for them.
+var argumentFacts = map[string]string{
+	"path": semconv.FilePath, "filePath": semconv.FilePath, "file_path": semconv.FilePath,
+	"absolute_path": semconv.FilePath, "notebook_path": semconv.FilePath, "fileName": semconv.FilePath,
+	"directory": semconv.FileDirectory, "directory_path": semconv.FileDirectory, "dir_path": semconv.FileDirectory,
+	"targetDirectory": semconv.FileDirectory,
+	"workdir":         semconv.ProcessWorkingDirectory, "cwd": semconv.ProcessWorkingDirectory,
+	"working_directory": semconv.ProcessWorkingDirectory, "workingDirectory": semconv.ProcessWorkingDirectory,
+	"command": semconv.ProcessCommandLine, "cmd": semconv.ProcessCommandLine, "fullCommandText": semconv.ProcessCommandLine,
+	"pattern": semconv.ToolPattern,
+	"glob":    semconv.ToolGlob, "glob_pattern": semconv.ToolGlob, "globPattern": semconv.ToolGlob, "include": semconv.ToolGlob,
+	"query": semconv.ToolSearch, "searchTerm": semconv.ToolSearch,
+	"url": semconv.URLFull, "uri": semconv.MCPResourceURI,
+	"server": semconv.MCPServer, "serverName": semconv.MCPServer, "serverIdentifier": semconv.MCPServer,
+	"providerIdentifier": semconv.MCPServer,
+	"subagent_type":      semconv.SubagentType, "agent_type": semconv.SubagentType,
+}
+
+// argument records an argument that the table has.
+func (f *facts) argument(r *jsonscan.Reader, name []byte) {
+	if key := argumentFacts[string(name)]; key != "" && r.Peek() == '"' {
+		f.text(key, Detail, r.Str())
+	} else {
+		r.Skip()
+	}
+}
+
+// resultFacts are the attributes for members of a result that do not reveal what the call
+// was about, by the names that any agent or tool has for them.
+var resultFacts = map[string]struct {
+	key  string
+	kind resultKind
+}{
+	"executionTime":        {semconv.ToolExecutionTime, number},
+	"localExecutionTimeMs": {semconv.ToolLocalTime, number},
+	"durationMs":           {semconv.ToolDuration, number},
+	"totalDurationMs":      {semconv.ToolDuration, number},
+	"timeoutMs":            {semconv.ToolTimeout, number},
+	"linesAdded":           {semconv.ToolLinesAdded, number},
+	"linesRemoved":         {semconv.ToolLinesRemoved, number},
+	"linesCreated":         {semconv.ToolLinesCreated, number},
+	"totalLines":           {semconv.ToolTotalLines, number},
+	"fileSize":             {semconv.ToolFileSize, number},
+	"totalFiles":           {semconv.ToolTotalFiles, number},
+	"numFiles":             {semconv.ToolTotalFiles, number},
+	"numMatches":           {semconv.ToolTotalMatches, number},
+	"totalCount":           {semconv.ToolTotalCount, number},
+	"totalDiagnostics":     {semconv.ToolDiagnostics, number},
+	"totalTokens":          {semconv.SubagentTokens, number},
+	"statusCode":           {semconv.HTTPResponseStatus, number},
+	"code":                 {semconv.HTTPResponseStatus, number},
+	"exitCode":             {semconv.ProcessExitCode, number},
+	"aborted":              {semconv.ToolAborted, flag},
+	"interrupted":          {semconv.ToolAborted, flag},
+	"exceededLimit":        {semconv.ToolLimitExceeded, flag},
+	"clientTruncated":      {semconv.ToolTruncated, flag},
+	"ripgrepTruncated":     {semconv.ToolTruncated, flag},
+	"truncated":            {semconv.ToolTruncated, flag},
+	"stdout":               {semconv.ToolStdoutBytes, size},
+	"stderr":               {semconv.ToolStderrBytes, size},
+	"content":              {semconv.ToolContentBytes, size},
+}
+
+type resultKind uint8
+
+const (
+	number resultKind = iota + 1
+	flag              // recorded only if true
+	size              // of a text
+)
+
+// measure records a member of a result that the table has.
+func (f *facts) measure(r *jsonscan.Reader, name []byte) {
+	switch fact := resultFacts[string(name)]; {
+	case fact.kind == number:
+		if n, ok := r.Int(); ok {
+			f.int(fact.key, n)
+		}
+	case fact.kind == flag:
+		if r.Bool() {
+			f.bool(fact.key)
+		}
+	case fact.kind == size && r.Peek() == '"':
+		f.int(fact.key, int64(jsonscan.UnquotedLen(r.Str())))
+	default:
+		r.Skip()
+	}
 }
 
 // readArguments reads a call's arguments, an object.
 func (c *call) readArguments(r *jsonscan.Reader) {
 	r.Peek()
 	start := r.I
+	var simple, parsed []byte // programs
 	for key := range r.Members() {
-		name, known := argumentDetails[string(key)]
-		switch {
-		case string(key) == "description":
+		switch string(key) {
+		case "description":
 			c.Description = r.Str()
-		case string(key) == "todos":
+		case "todos":
 			readTodos(r, &c.arguments)
-		case !known || r.Peek() != '"':
-			r.Skip()
+		case "simpleCommands":
+			simple = firstProgram(r, (*jsonscan.Reader).Str)
+		case "parsingResult":
+			parsed = parsedProgram(r)
+		case "subagentType":
+			c.readSubagentType(r)
+		case "toolName":
+			if name := word(jsonscan.Unquote(r.Str())); c.MCP && name != "" {
+				c.Name = name
+			}
+		case "taskId":
+			c.Task = taskID(r)
+			c.arguments.word(semconv.TaskID, c.Task)
+		case "model":
+			if model := r.Str(); c.Name == "task" {
+				c.arguments.word(semconv.SubagentModel, []byte(word(jsonscan.Unquote(model))))
+			}
 		default:
-			c.argument(name, r.Str())
+			if r.Peek() == '"' && argumentFacts[string(key)] != "" {
+				c.argument(key, r.Str())
+			} else {
+				r.Skip()
+			}
+		}
+	}
+	for _, listed := range [][]byte{simple, parsed} {
+		if name := executable(jsonscan.Unquote(listed)); len(name) > 0 {
+			c.Executable = string(name)
 		}
 	}
 	c.Arguments = r.B[start:r.I]
 }
 
-func (c *call) argument(name string, value []byte) {
-	switch name {
+// argument records an argument, and what can be derived from it.
+func (c *call) argument(name, value []byte) {
+	switch key := argumentFacts[string(name)]; key {
+	case "":
 	case semconv.ProcessCommandLine:
 		c.Executable = program(jsonscan.Unquote(value))
-		c.arguments.text(name, Detail, value)
+		c.arguments.text(key, Detail, value)
 	case semconv.SubagentType:
 		if c.Subagent = word(jsonscan.Unquote(value)); c.Subagent != "" {
-			c.arguments.word(name, value)
+			c.arguments.word(key, value)
 		}
 	default:
-		c.arguments.text(name, Detail, value)
+		c.arguments.text(key, Detail, value)
 	}
 }
 
-// argue adds an argument that stands beside other members of the line.
-func (c *call) argue(key, value []byte) {
+// readSubagentType reads {"<type>":{}}.
+func (c *call) readSubagentType(r *jsonscan.Reader) {
+	for key := range r.Members() {
+		if name := enum(key); name != "" && !isUnspecified(key) {
+			c.Subagent = name
+			c.arguments.word(semconv.SubagentType, key)
+		}
+		r.Skip()
+	}
+}
+
+// addArgument adds an argument that stands among other members of the line.
+func (c *call) addArgument(key, value []byte) {
 	if n := len(c.built); n > 0 {
 		c.built[n-1] = ','
 	} else {
@@ -164,8 +250,8 @@ func (c *call) argue(key, value []byte) {
 	}
 	c.built = append(append(append(c.built, '"'), key...), `":`...)
 	c.built = append(append(c.built, value...), '}')
-	if name, known := argumentDetails[string(key)]; known && len(value) > 1 && value[0] == '"' {
-		c.argument(name, value[1:len(value)-1])
+	if len(value) > 1 && value[0] == '"' {
+		c.argument(key, value[1:len(value)-1])
 	}
 }
 
@@ -211,8 +297,8 @@ func resultText(result []byte) (text []byte) {
 	return text
 }
 
-// readOutput keeps the value at hand as what the call returned, and notes how
-// much it said if that is a text.
+// readOutput keeps the next value as the call's result, and records its size if it is
+// a text.
 func (c *call) readOutput(r *jsonscan.Reader) {
 	c.readResult(r)
 	if n := len(c.Result); n > 1 && c.Result[0] == '"' {
@@ -252,6 +338,14 @@ const maxShells = 3
 
 var shells = set("sh", "bash", "zsh", "dash", "fish")
 
+func set(names ...string) map[string]bool {
+	m := make(map[string]bool, len(names))
+	for _, n := range names {
+		m[n] = true
+	}
+	return m
+}
+
 // shellScript returns the script that follows a shell's -c, nil if the rest of the
 // command is not a single text.
 func shellScript(command []byte) []byte {
@@ -277,7 +371,7 @@ func shellScript(command []byte) []byte {
 }
 
 // readTodos counts a list of tasks by their state:
-// [{"content":..,"status":"pending"}]. It may have a prefix.
+// [{"content":..,"status":"pending"}]. A state may have a prefix.
 func readTodos(r *jsonscan.Reader, to *facts) {
 	for range r.Elements() {
 		for key := range r.Members() {
@@ -295,4 +389,26 @@ func readTodos(r *jsonscan.Reader, to *facts) {
 			}
 		}
 	}
+}
+
+// parsedProgram reads {"executableCommands":[{"name":..},..],..}.
+func parsedProgram(r *jsonscan.Reader) (name []byte) {
+	readMember(r, "executableCommands", func() { name = firstProgram(r, nameMember) })
+	return name
+}
+
+func nameMember(r *jsonscan.Reader) (name []byte) {
+	readMember(r, "name", func() { name = r.Str() })
+	return name
+}
+
+// firstProgram returns the first program of a list that is not cd: Cursor
+// begins most commands with one.
+func firstProgram(r *jsonscan.Reader, read func(*jsonscan.Reader) []byte) (first []byte) {
+	for range r.Elements() {
+		if name := read(r); len(first) == 0 || string(first) == "cd" {
+			first = name
+		}
+	}
+	return first
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"cmp"
+	"hash/maphash"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -15,10 +16,17 @@ var claude = Agent{
 	Name:     "claude-code",
 	Provider: "anthropic",
 	New:      func() Decoder { return newClaudeDecoder(claudeDialect{callIDs: true}) },
-	IsProof: func(m *Marks) bool {
-		return m.has("claude_code_version") || m.has("uuid") && m.has("session_id") || m.has("parent_tool_use_id") ||
-			m.Type == "stream_event" && m.has("event")
-	},
+	Proof: shapes(
+		"type=system subtype uuid session_id !qwen_code_version",
+		"claude_code_version type=system",
+		"type=assistant|user message.role uuid session_id",
+		"type=assistant|user message.role parent_tool_use_id session_id",
+		"type=stream_event event parent_tool_use_id|uuid",
+		"type=tool_progress tool_use_id tool_name",
+		"type=rate_limit_event rate_limit_info.status",
+		"type=result subtype is_error total_cost_usd num_turns session_id",
+	),
+	Lines:    shapes("uuid session_id", "parent_tool_use_id", "type=stream_event event"),
 	TurnEnds: true,
 }
 
@@ -38,75 +46,36 @@ type claudeDialect struct {
 // alternate.
 type claudeDecoder struct {
 	claudeDialect
-	first     claudeLine  // the first object of a line
-	line      *claudeLine // the object at hand
-	templates templates
-	sessions  map[string]*claudeSession
-	current   *claudeSession // of the line before
+	seed maphash.Seed
+	scanner
+	line     claudeLine
+	sessions map[string]*claudeSession
+	current  *claudeSession // of the line before
 }
 
 func newClaudeDecoder(dialect claudeDialect) Decoder {
-	return &claudeDecoder{claudeDialect: dialect, sessions: map[string]*claudeSession{}}
+	return &claudeDecoder{claudeDialect: dialect, seed: maphash.MakeSeed(), sessions: map[string]*claudeSession{}}
 }
-
-// Flush implements [Decoder].
-func (d *claudeDecoder) Flush(dst []Event) []Event { return dst }
 
 // Decode implements [Decoder].
-func (d *claudeDecoder) Decode(line Line, dst []Event) []Event {
-	if line.Tail == nil {
-		if t := d.templates.read(line.Text); t != nil {
-			ev := &t.events[0]
-			ev.Arrival = line.Arrival
-			return d.delta(ev, dst)
-		}
-	}
-	text := trimMark(line.Text)
-	r := jsonscan.Reader{B: text}
-	if r.End() {
-		return dst // a blank line
-	}
-	d.line = &d.first
-	for objects := 0; ; objects++ { // a line may hold several
-		if objects > 0 {
-			d.line = new(claudeLine) // the events before point into theirs
-		}
-		l := d.line
-		ok := l.read(&r)
-		if line.Tail != nil {
-			l.salvage(line.Tail)
-			ok = true
-		}
-		if !ok || len(l.typ) == 0 {
-			return append(dst, Event{Kind: Malformed})
-		}
-		l.Arrival = line.Arrival
-		dst = d.events(dst)
-		if objects == 0 && r.End() {
-			d.learn(text)
-		}
-		if r.End() || line.Tail != nil {
-			return dst
-		}
-	}
-}
+func (d *claudeDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
 
-// learn makes a template of a delta line.
-func (d *claudeDecoder) learn(text []byte) {
-	l := d.line
-	if (l.Kind != TextDelta && l.Kind != ThinkingDelta) || l.texts != 1 || l.Time != 0 || l.ids != 1 || !d.templates.worthwhile(text) {
-		return
+func (d *claudeDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
+	l := &d.line
+	l.read(r)
+	if d.tail != nil {
+		l.salvage(d.tail)
 	}
-	t := d.templates.add(text)
-	var again claudeLine
-	again.read(&jsonscan.Reader{B: t.line}) // so that the event points into the template's own copy
-	t.set(&again.Event, l.Kind,             // by the type of the delta
-		hole{place: l.textAt, kind: textHole}, hole{place: l.uuidAt, kind: ignoredString})
+	l.Arrival = d.arrival
+	if len(l.typ) == 0 || r.Bad && d.tail == nil {
+		return dst, false
+	}
+	return d.events(dst), true
 }
 
 // events appends the events of the current line.
 func (d *claudeDecoder) events(dst []Event) []Event {
-	l := d.line
+	l := &d.line
 	l.Kind = Ignored
 	switch string(l.typ) {
 	case "system":
@@ -136,7 +105,7 @@ func (d *claudeDecoder) events(dst []Event) []Event {
 // system classifies a line that the program itself wrote. Versions add subtypes; an
 // unknown one says nothing about the run.
 func (d *claudeDecoder) system() {
-	l, s := d.line, d.session(&d.line.Event)
+	l, s := &d.line, d.session(&d.line.Event)
 	l.Facts = l.facts
 	switch string(l.subtype) {
 	case "init":
@@ -173,10 +142,22 @@ func (d *claudeDecoder) system() {
 // end before the notification, which wakes the model. A foreground task ends with
 // its tool call.
 func (d *claudeDecoder) taskEnd(s *claudeSession, notified bool) {
-	l := d.line
-	t := s.tasks[string(l.task)]
+	l := &d.line
+	t, running := s.tasks[string(l.task)], false
+	if t != nil {
+		_, running = s.calls[t.call]
+	}
 	switch {
-	case t == nil && !notified, t != nil && !t.background:
+	case t == nil && !notified:
+		return
+	case running: // it is over before its call
+		t.ended, t.status = cmp.Or(l.ended, t.ended), l.Status
+		if !notified || !t.background {
+			return
+		}
+		t.summary = bytes.Clone(l.summary)
+		l.Kind = Notice
+	case t != nil && !t.background:
 		return
 	case t != nil && t.over:
 		l.Kind = Notice
@@ -186,15 +167,18 @@ func (d *claudeDecoder) taskEnd(s *claudeSession, notified bool) {
 		l.Time = cmp.Or(l.Time, l.ended)
 		l.facts.text(semconv.TaskDetail, Full, l.summary)
 	}
-	l.Wakes = notified
+	if l.Wakes = notified; notified && s.answer == 0 {
+		s.answer = s.said
+	}
 	l.Facts = l.facts
-	s.task(l.task).over = true
+	t = s.task(l.task)
+	t.over = t.over || l.Kind == TaskEnd
 }
 
 // subagentRetry reports a retried model call of a sub-agent once: the sub-agent's
 // progress lines repeat it.
 func (d *claudeDecoder) subagentRetry() {
-	l := d.line
+	l := &d.line
 	if l.attempt == 0 {
 		return
 	}
@@ -208,7 +192,7 @@ func (d *claudeDecoder) subagentRetry() {
 // assistant appends the events of a message of the model, which has one or more
 // blocks.
 func (d *claudeDecoder) assistant(dst []Event) []Event {
-	l, s := d.line, d.session(&d.line.Event)
+	l, s := &d.line, d.session(&d.line.Event)
 	a := s.agent(l.Parent)
 	s.nested = s.nested || len(l.Parent) > 0
 	if l.apiError || len(l.errorText) > 0 || d.isAPIError(l.firstText()) {
@@ -223,9 +207,7 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 	ended := false
 	switch {
 	case d.callIDs:
-		if len(l.Parent) > 0 {
-			s.spend(a, l.message, &l.usage)
-		}
+		s.spend(a, l.message, &l.usage, len(l.Parent) > 0)
 		ev.ModelCallID = l.message
 		if l.usage.Known && !a.isOver(l.message) {
 			l.usage.OutputUnknown = len(l.stop) == 0
@@ -241,6 +223,9 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 	for i := range l.blocks {
 		b := &l.blocks[i]
 		ev.Text, ev.Bytes, ev.ID, ev.Tool = b.text, jsonscan.UnquotedLen(b.text), nil, nil
+		if b.kind == textBlock && len(l.Parent) == 0 {
+			s.said = maphash.Bytes(d.seed, b.text)
+		}
 		switch {
 		case b.kind == textBlock && streamedText:
 			ev.Kind, a.text = TextEnd, false
@@ -253,6 +238,7 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 		case b.kind == toolUseBlock:
 			ev.Kind, ev.ID, ev.Tool = ToolStart, b.id, b.finish()
 			a.tools = true
+			s.trait(b.id, callRunning)
 			if b.MCP {
 				s.trait(b.id, callOfMCP)
 			}
@@ -278,15 +264,15 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 
 // failed appends the events of a model call that failed for good.
 func (d *claudeDecoder) failed(s *claudeSession, dst []Event) []Event {
-	l := d.line
+	l := &d.line
 	ev := l.Event
 	ev.Model = nil
 	ev.Status = cmp.Or(enum(jsonscan.Unquote(l.errorText)), "api_error")
 	if len(l.Parent) == 0 {
 		s.fault = ev.Status
-		told := ev
-		told.Kind, told.Text = RunError, l.firstText()
-		dst = append(dst, told)
+		report := ev
+		report.Kind, report.Text = RunError, l.firstText()
+		dst = append(dst, report)
 	}
 	ev.Kind, ev.Failed, ev.Final = TurnEnd, true, true
 	return append(dst, ev)
@@ -300,15 +286,19 @@ func (d *claudeDecoder) isAPIError(text []byte) bool {
 
 // settle completes the usage of a model call or a run.
 func (d *claudeDecoder) settle(u *Usage) *Usage {
-	if u != nil && !d.inputHasCached {
-		u.Input += u.CacheRead + u.CacheWrite
+	if u == nil {
+		return nil
 	}
-	return u
+	settled := *u
+	if !d.inputHasCached {
+		settled.addCached()
+	}
+	return &settled
 }
 
 // user appends the events of tool results, or of a prompt.
 func (d *claudeDecoder) user(dst []Event) []Event {
-	l, s := d.line, d.session(&d.line.Event)
+	l, s := &d.line, d.session(&d.line.Event)
 	ev := l.Event
 	results := 0
 	for i := range l.blocks {
@@ -325,6 +315,16 @@ func (d *claudeDecoder) user(dst []Event) []Event {
 				l.finishResult(b)
 			}
 			ev.Kind, ev.Tool = ToolEnd, s.toolEnd(b)
+			if t := s.tasks[string(b.Task)]; b.Background && t.status != "" && !t.over { // it was over before its call
+				t.over = true
+				over := Event{
+					Kind: TaskEnd, Session: ev.Session, Parent: ev.Parent, Arrival: ev.Arrival,
+					ID: b.Task, Time: t.ended, Status: t.status, Failed: t.status != "completed",
+				}
+				(*facts)(&over.Facts).text(semconv.TaskDetail, Full, t.summary)
+				dst = append(dst, ev, over)
+				continue
+			}
 		case b.kind == textBlock && results == 0 && l.synthetic:
 			ev.Kind, ev.Wakes = Notice, true
 		case b.kind == textBlock && results == 0:
@@ -339,7 +339,7 @@ func (d *claudeDecoder) user(dst []Event) []Event {
 
 // streamed appends the events of one line of --include-partial-messages.
 func (d *claudeDecoder) streamed(dst []Event) []Event {
-	l := d.line
+	l := &d.line
 	a := d.session(&l.Event).agent(l.Parent)
 	switch string(l.eventType) {
 	case "message_start":
@@ -359,7 +359,7 @@ func (d *claudeDecoder) streamed(dst []Event) []Event {
 			return d.delta(&l.Event, dst)
 		}
 	case "message_delta":
-		a.usage.merge(&l.usage)
+		a.usage.raise(&l.usage)
 		l.Kind, l.ModelCallID, a.over = TurnEnd, d.call(a), true
 		l.FinishReason = claudeStops[string(l.stop)]
 		l.Final = l.FinishReason != "tool_call" && l.FinishReason != "continued"

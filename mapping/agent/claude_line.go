@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -32,9 +33,6 @@ type claudeLine struct {
 
 	total       claudeTotal // of the process so far
 	resultIndex int64       // -1 if there is none
-
-	texts, ids     int   // deltas and ids of the line that were read
-	textAt, uuidAt place // of the last of each, between its quotes
 }
 
 // claudeBlock is a block of a message's content.
@@ -56,18 +54,12 @@ const (
 	toolResultBlock
 )
 
-// read reads one JSON object. It returns false if the text is not an object or is
-// truncated.
-func (l *claudeLine) read(r *jsonscan.Reader) bool {
-	*l = claudeLine{facts: l.facts[:0], blocks: l.blocks[:0], result: claudeResult{facts: l.result.facts[:0]}, resultIndex: -1}
-	if r.Peek() != '{' {
-		r.Fail()
-		return false
-	}
+// read reads one JSON object.
+func (l *claudeLine) read(r *jsonscan.Reader) {
+	*l = claudeLine{resultIndex: -1}
 	for key := range r.Members() {
 		l.field(r, key)
 	}
-	return !r.Bad
 }
 
 func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
@@ -80,15 +72,6 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 		l.Session = readID(r)
 	case "parent_tool_use_id":
 		l.Parent = readID(r)
-	case "uuid":
-		if r.Peek() != '"' {
-			r.Skip()
-			break
-		}
-		l.ids++
-		l.uuidAt.start = r.I + 1
-		r.Str()
-		l.uuidAt.end = r.I - 1
 	case "timestamp":
 		l.Time = isoTime(r)
 	case "event":
@@ -136,7 +119,7 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 	case "modelUsage":
 		l.total.readModels(r)
 	case "total_cost_usd":
-		l.total.cost.read(r)
+		l.total.usage.readCost(r)
 	case "result_index":
 		if n, ok := r.Int(); ok {
 			l.resultIndex = n
@@ -146,25 +129,64 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 	}
 }
 
+// claudeFacts are the attributes for members that state a fact about the run or an
+// incident, and what their values may be.
+var claudeFacts = map[string]struct {
+	key  string
+	kind claudeFactKind
+}{
+	"permissionMode":      {semconv.PermissionMode, enumFact},
+	"permission_mode":     {semconv.PermissionMode, enumFact},
+	"claude_code_version": {semconv.AgentVersion, wordFact},
+	"qwen_code_version":   {semconv.AgentVersion, wordFact},
+	"apiKeySource":        {semconv.ClaudeAPIKeySource, wordFact},
+	"terminal_reason":     {semconv.ClaudeTerminalReason, enumFact},
+	"api_error_status":    {semconv.HTTPResponseStatus, numberFact},
+	"error_status":        {semconv.HTTPResponseStatus, numberFact},
+	"max_retries":         {semconv.MaxAttempts, numberFact},
+	"retry_delay_ms":      {semconv.DelayMillis, numberFact},
+	"error_category":      {semconv.Reason, enumFact},
+	"hook_event":          {semconv.HookEvent, enumFact},
+	"outcome":             {semconv.HookOutcome, enumFact},
+	"exit_code":           {semconv.ProcessExitCode, numberFact},
+	"trigger":             {semconv.Reason, enumFact},
+	"pre_tokens":          {semconv.TokensBefore, numberFact},
+	"post_tokens":         {semconv.TokensAfter, numberFact},
+	"rateLimitType":       {semconv.RateLimitType, enumFact},
+	"resetsAt":            {semconv.RateLimitResets, numberFact},
+}
+
+type claudeFactKind uint8
+
+const (
+	numberFact claudeFactKind = iota + 1
+	enumFact
+	wordFact
+)
+
 // fact reads a member with a fact about the run or an incident.
 func (l *claudeLine) fact(r *jsonscan.Reader, key []byte) {
+	switch fact := claudeFacts[string(key)]; fact.kind {
+	case numberFact:
+		l.facts.number(r, fact.key)
+		return
+	case enumFact:
+		l.facts.word(fact.key, enumOf(r))
+		return
+	case wordFact:
+		l.facts.word(fact.key, wordOf(r))
+		return
+	}
 	switch string(key) {
 	case "model":
 		l.Model = jsonscan.Unquote(r.Str())
 	case "cwd":
 		l.facts.text(semconv.ProcessWorkingDirectory, Detail, r.Str())
-	case "permissionMode", "permission_mode":
-		l.facts.word(semconv.PermissionMode, enumOf(r))
-	case "claude_code_version", "qwen_code_version":
-		l.facts.word(semconv.AgentVersion, wordOf(r))
-	case "apiKeySource":
-		l.facts.word(semconv.ClaudeAPIKeySource, wordOf(r))
-	case "terminal_reason":
-		l.facts.word(semconv.ClaudeTerminalReason, enumOf(r))
-	case "api_error_status", "error_status":
-		l.number(r, semconv.HTTPResponseStatus)
 	case "duration_api_ms":
-		l.number(r, semconv.APIMillis)
+		if n, ok := r.Int(); ok && n >= 0 {
+			l.total.apiMillis = n
+			l.facts.int(semconv.APIMillis, n)
+		}
 	case "permission_denials":
 		n := 0
 		for range r.Elements() {
@@ -175,31 +197,8 @@ func (l *claudeLine) fact(r *jsonscan.Reader, key []byte) {
 			l.facts.int(semconv.PermissionDenials, int64(n))
 		}
 	case "attempt":
-		n, _ := r.Int()
-		l.attempt = n
-		l.facts.int(semconv.Attempt, n)
-	case "max_retries":
-		l.number(r, semconv.MaxAttempts)
-	case "retry_delay_ms":
-		l.number(r, semconv.DelayMillis)
-	case "error_category":
-		l.facts.word(semconv.Reason, enumOf(r))
-	case "hook_event":
-		l.facts.word(semconv.HookEvent, enumOf(r))
-	case "outcome":
-		l.facts.word(semconv.HookOutcome, enumOf(r))
-	case "exit_code":
-		l.number(r, semconv.ProcessExitCode)
-	case "trigger":
-		l.facts.word(semconv.Reason, enumOf(r))
-	case "pre_tokens":
-		l.number(r, semconv.TokensBefore)
-	case "post_tokens":
-		l.number(r, semconv.TokensAfter)
-	case "rateLimitType":
-		l.facts.word(semconv.RateLimitType, enumOf(r))
-	case "resetsAt":
-		l.number(r, semconv.RateLimitResets)
+		l.attempt, _ = r.Int()
+		l.facts.int(semconv.Attempt, l.attempt)
 	case "compact_metadata", "subagent_retry", "data":
 		for key := range r.Members() {
 			if string(key) == "compact_metadata" {
@@ -230,26 +229,10 @@ func (l *claudeLine) leaf(r *jsonscan.Reader, key []byte) {
 	l.fact(r, key)
 }
 
-func (l *claudeLine) number(r *jsonscan.Reader, key string) {
-	if n, ok := r.Int(); ok && n >= 0 {
-		l.facts.int(key, n)
-	}
-}
-
 // readError reads what went wrong: a word, a text, or {"type":..,"message":..}.
 func (l *claudeLine) readError(r *jsonscan.Reader) {
-	if r.Peek() != '{' {
-		if s := r.Str(); len(s) > 0 {
-			l.errorText = s
-		}
-		return
-	}
-	for key := range r.Members() {
-		if string(key) == "message" {
-			l.errorText = r.Str()
-		} else {
-			r.Skip()
-		}
+	if text, _ := readFailure(r); len(text) > 0 {
+		l.errorText = text
 	}
 }
 
@@ -283,7 +266,8 @@ func (l *claudeLine) readMessage(r *jsonscan.Reader) {
 			l.usage.read(r)
 		case "content":
 			if r.Peek() == '"' {
-				*l.block() = claudeBlock{kind: textBlock, text: r.Str()}
+				b := l.block()
+				b.kind, b.text = textBlock, r.Str()
 				continue
 			}
 			for range r.Elements() {
@@ -297,14 +281,8 @@ func (l *claudeLine) readMessage(r *jsonscan.Reader) {
 
 // block returns a new block of the message.
 func (l *claudeLine) block() *claudeBlock {
-	if len(l.blocks) < cap(l.blocks) {
-		l.blocks = l.blocks[:len(l.blocks)+1]
-	} else {
-		l.blocks = append(l.blocks, claudeBlock{})
-	}
-	b := &l.blocks[len(l.blocks)-1]
-	*b = claudeBlock{call: call{arguments: b.arguments[:0], outcome: b.outcome[:0]}}
-	return b
+	l.blocks = append(l.blocks, claudeBlock{})
+	return &l.blocks[len(l.blocks)-1]
 }
 
 func (l *claudeLine) firstText() []byte {
@@ -345,11 +323,8 @@ func (l *claudeLine) readDelta(r *jsonscan.Reader) {
 				r.Skip()
 				continue
 			}
-			start := r.I + 1
 			l.Text = r.Str()
 			l.Bytes = jsonscan.UnquotedLen(l.Text)
-			l.textAt = place{start, r.I - 1}
-			l.texts++
 		case "stop_reason":
 			l.stop = jsonscan.Unquote(r.Str())
 		default:
@@ -361,9 +336,247 @@ func (l *claudeLine) readDelta(r *jsonscan.Reader) {
 // salvage completes a line past the parse limit from its tail, because these
 // members come after the message.
 func (l *claudeLine) salvage(tail []byte) {
-	for _, key := range []string{"parent_tool_use_id", "session_id", "timestamp"} {
-		if i := bytes.LastIndex(tail, []byte(`"`+key+`":`)); i >= 0 {
-			l.field(&jsonscan.Reader{B: tail, I: i + len(key) + 3}, []byte(key))
+	salvage(tail, l.field, "parent_tool_use_id", "session_id", "timestamp")
+}
+
+// read reads a block. Tools that the API itself runs have types of their own, such
+// as server_tool_use and web_search_tool_result.
+func (b *claudeBlock) read(r *jsonscan.Reader) {
+	for key := range r.Members() {
+		switch string(key) {
+		case "type":
+			b.kind = blockKind(r.Str())
+		case "text", "thinking":
+			b.text = r.Str()
+		case "id", "tool_use_id":
+			b.id = readID(r)
+		case "name":
+			b.named(jsonscan.Unquote(r.Str()))
+		case "input":
+			b.readArguments(r)
+		case "content":
+			b.readResult(r)
+		case "is_error":
+			b.isError = r.Bool()
+		default:
+			r.Skip()
 		}
 	}
+	if b.kind != toolResultBlock {
+		return
+	}
+	if b.isError {
+		b.fail()
+	}
+	b.failAsCoded()
+}
+
+func blockKind(typ []byte) claudeBlockKind {
+	switch {
+	case string(typ) == "text":
+		return textBlock
+	case bytes.HasSuffix(typ, []byte("thinking")):
+		return thinkingBlock
+	case bytes.HasSuffix(typ, []byte("tool_use")):
+		return toolUseBlock
+	case bytes.HasSuffix(typ, []byte("tool_result")):
+		return toolResultBlock
+	}
+	return otherBlock
+}
+
+// named sets a tool's name. In mcp__server__tool, it is the tool of an MCP server.
+func (b *claudeBlock) named(name []byte) {
+	if rest, ok := bytes.CutPrefix(name, []byte("mcp__")); ok {
+		if server, tool, ok := bytes.Cut(rest, []byte("__")); ok && len(tool) > 0 {
+			b.MCP = true
+			b.arguments.text(semconv.MCPServer, Detail, wordChars.in(server))
+			name = tool
+		}
+	}
+	b.Name = word(name)
+}
+
+// fail sets why a call failed, in words that are never content.
+func (b *claudeBlock) fail() {
+	t := &b.Tool
+	text := t.Result
+	if len(text) > 0 && text[0] == '[' {
+		text = firstTextOf(text)
+	}
+	text = bytes.Trim(text, `"`)
+	b.failed()
+	t.ErrorText = text
+	var exit Exit
+	if rest, ok := bytes.CutPrefix(text, []byte("Exit code ")); ok {
+		if i := bytes.IndexFunc(rest, func(c rune) bool { return c < '0' || c > '9' }); i >= 0 {
+			rest = rest[:i]
+		}
+		exit.Code, exit.Known = (&jsonscan.Reader{B: rest}).Int()
+	}
+	switch {
+	case exit.Known:
+		b.exited(exit.Code)
+	case bytes.Contains(text, []byte("InputValidationError")):
+		t.Reason = "invalid arguments"
+	case bytes.HasPrefix(text, []byte("[Request interrupted by user")):
+		t.ErrorType, t.Reason = "interrupted", "interrupted by the user"
+	case bytes.HasPrefix(text, []byte("The user doesn't want to")), bytes.HasPrefix(text, []byte("Permission to use")),
+		bytes.HasPrefix(text, []byte("Claude requested permissions")):
+		t.deny()
+	case bytes.Contains(text[:min(len(text), 200)], []byte("hook error")):
+		t.Reason = "blocked by hook"
+	}
+}
+
+// failAsCoded sets why a tool of the API failed, which has no is_error:
+// {"type":"web_search_tool_result_error","error_code":"unavailable"}.
+func (b *claudeBlock) failAsCoded() {
+	if len(b.Result) == 0 || b.Result[0] != '{' {
+		return
+	}
+	failed, code := false, ""
+	r := jsonscan.Reader{B: b.Result}
+	for key := range r.Members() {
+		switch string(key) {
+		case "type":
+			failed = bytes.HasSuffix(r.Str(), []byte("_tool_result_error"))
+		case "error_code":
+			code = enum(jsonscan.Unquote(r.Str()))
+		default:
+			r.Skip()
+		}
+	}
+	if failed {
+		b.failed()
+		b.ErrorType = cmp.Or(code, b.ErrorType)
+	}
+}
+
+// deny marks a failed call as not permitted.
+func (t *Tool) deny() { t.ErrorType, t.Reason = "permission_denied", "permission denied" }
+
+// firstTextOf returns the first text of a list of blocks, between its quotes.
+func firstTextOf(blocks []byte) (text []byte) {
+	r := jsonscan.Reader{B: blocks}
+	for range r.Elements() {
+		for key := range r.Members() {
+			if string(key) == "text" && text == nil {
+				text = r.Str()
+			} else {
+				r.Skip()
+			}
+		}
+	}
+	return text
+}
+
+// claudeResult is what a line states about a tool's outcome, besides the result
+// that the model gets.
+type claudeResult struct {
+	facts      facts
+	task       []byte
+	background bool
+}
+
+// read reads a claudeResult. Every tool has members of its own.
+func (c *claudeResult) read(r *jsonscan.Reader) {
+	for key := range r.Members() {
+		switch string(key) {
+		case "backgroundTaskId":
+			c.task = wordOf(r)
+			c.background = len(c.task) > 0
+		case "agentId":
+			id := wordOf(r)
+			c.facts.word(semconv.SubagentID, id)
+			if len(c.task) == 0 {
+				c.task = id
+			}
+		case "isAsync":
+			c.background = r.Bool() || c.background
+		case "status":
+			c.background = string(r.Str()) == "async_launched" || c.background
+		case "resolvedModel":
+			c.facts.word(semconv.SubagentModel, wordOf(r))
+		case "structuredPatch":
+			c.readPatch(r)
+		case "file":
+			for key := range r.Members() {
+				c.measure(r, key)
+			}
+		default:
+			c.measure(r, key)
+		}
+	}
+}
+
+func (c *claudeResult) measure(r *jsonscan.Reader, key []byte) {
+	if string(key) == "content" { // of a file
+		r.Skip()
+	} else {
+		c.facts.measure(r, key)
+	}
+}
+
+// readPatch counts the lines of an edit: [{"lines":["-old","+new"," same"]}].
+func (c *claudeResult) readPatch(r *jsonscan.Reader) {
+	added, removed := int64(0), int64(0)
+	for range r.Elements() {
+		for key := range r.Members() {
+			if string(key) != "lines" {
+				r.Skip()
+				continue
+			}
+			for range r.Elements() {
+				switch line := r.Str(); {
+				case bytes.HasPrefix(line, []byte("+")):
+					added++
+				case bytes.HasPrefix(line, []byte("-")):
+					removed++
+				}
+			}
+		}
+	}
+	c.facts.int(semconv.ToolLinesAdded, added)
+	c.facts.int(semconv.ToolLinesRemoved, removed)
+}
+
+// finishResult adds the line's claudeResult to its only result block.
+func (l *claudeLine) finishResult(b *claudeBlock) {
+	c := &l.result
+	for _, fact := range c.facts {
+		b.outcome.set(fact)
+	}
+	b.Background, b.Task = c.background, nil
+	if c.background {
+		b.Task = c.task
+	}
+}
+
+// toolEnd returns the end of a tool call, completed from the session's state.
+func (s *claudeSession) toolEnd(b *claudeBlock) *Tool {
+	t := &b.Tool
+	if a := s.agents[string(b.id)]; a != nil { // its sub-agent's
+		s.subagentUsage.add(&a.spent)
+		delete(s.agents, string(b.id))
+	}
+	for id, task := range s.tasks {
+		if task.call == string(b.id) && task.background && !t.Background {
+			t.Background, t.Task = true, []byte(id)
+		}
+	}
+	if t.Background {
+		s.task(t.Task).background = true
+		b.outcome.bool(semconv.ToolIsBackground)
+	}
+	switch s.calls[string(b.id)] {
+	case callDenied:
+		t.deny()
+	case callOfMCP:
+		if t.ErrorType == "error" {
+			t.ErrorType = semconv.ErrorTool
+		}
+	}
+	delete(s.calls, string(b.id))
+	return b.finish()
 }

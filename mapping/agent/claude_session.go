@@ -2,7 +2,8 @@ package agent
 
 import (
 	"bytes"
-	"strconv"
+	"hash/maphash"
+	"math"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -10,14 +11,16 @@ import (
 
 // A claudeSession is the state of a session that its lines depend on.
 type claudeSession struct {
-	id     []byte
-	agents map[string]*claudeAgent // the main agent and its sub-agents, by the tool call that started the sub-agent
-	tasks  map[string]*claudeTask
-	calls  map[string]callTrait // traits of open tool calls, which the lines of their ends lack
-	nested bool                 // a sub-agent has worked since the last result
-	fault  string               // why the last model call failed, "" if it did not
-	total  claudeTotal          // of the process, from the last result
-	called Usage                // of sub-agents' finished model calls since the last result, Input without the cached tokens
+	id            []byte
+	agents        map[string]*claudeAgent // the main agent and its sub-agents, by the tool call that started the sub-agent
+	tasks         map[string]*claudeTask
+	calls         map[string]callTrait // the open tool calls, with what the lines of their ends lack
+	nested        bool                 // a sub-agent has worked since the last result
+	fault         string               // why the last model call failed, "" if it did not
+	total         claudeTotal          // of the process, from the last result
+	said          uint64               // a hash of the agent's last text
+	answer        uint64               // the same for the text before background work first woke the agent
+	subagentUsage Usage                // of sub-agents' finished model calls since the last result, Input without the cached tokens
 }
 
 // A claudeAgent is an agent at work.
@@ -42,26 +45,40 @@ func (a *claudeAgent) isOver(message []byte) bool {
 	return a.over && bytes.Equal(a.message, message)
 }
 
-// spend records the usage of a sub-agent's model call once, although all of the call's
-// lines repeat it; a result's usage has that of the main agent. The usage is added to
-// called when the agent's next call begins or the agent ends: until then, a result's
-// totals may lack it.
-func (s *claudeSession) spend(a *claudeAgent, call []byte, u *Usage) {
-	if len(call) > 0 && !bytes.Equal(call, a.call) {
-		s.called.add(&a.spent)
+// spend records the usage of a model call once, although all of the call's lines repeat
+// it. If they differ, the largest counts. A sub-agent's usage is added to subagentUsage when
+// the agent's next call begins or the agent ends: until then, a result's totals may lack
+// it. A result's usage has that of the main agent.
+func (s *claudeSession) spend(a *claudeAgent, call []byte, u *Usage, nested bool) {
+	switch {
+	case len(call) == 0:
+	case bytes.Equal(call, a.call):
+		u.raise(&a.spent)
+		a.spent = *u
+	default:
+		if nested {
+			s.subagentUsage.add(&a.spent)
+		}
 		a.call, a.spent = append(a.call[:0], call...), *u
 	}
+}
+
+// raise raises each count to that of another line of the same call.
+func (u *Usage) raise(v *Usage) {
+	u.Input, u.Output, u.Reasoning = max(u.Input, v.Input), max(u.Output, v.Output), max(u.Reasoning, v.Reasoning)
+	u.CacheRead, u.CacheWrite = max(u.CacheRead, v.CacheRead), max(u.CacheWrite, v.CacheWrite)
+	u.Known = u.Known || v.Known
 }
 
 // A claudeTask is a shell or a sub-agent that may run in the background.
 type claudeTask struct {
 	call       string // the tool call that started it
 	background bool
-	over       bool
+	ended      Instant // when the task was over, if that was reported before its call ended
+	status     string  // the task's outcome, reported like ended
+	summary    []byte
+	over       bool // its end was reported
 }
-
-// maxRemembered is how many agents, tasks and calls of a session are remembered.
-const maxRemembered = 4096
 
 // session returns the state of an event's session. A line without a session id
 // belongs to the session of the line before.
@@ -71,13 +88,10 @@ func (d *claudeDecoder) session(ev *Event) *claudeSession {
 	}
 	s := d.sessions[string(ev.Session)]
 	if s == nil {
-		if len(d.sessions) >= maxSessions {
-			clear(d.sessions)
-		}
 		s = &claudeSession{
 			id: bytes.Clone(ev.Session), agents: map[string]*claudeAgent{}, tasks: map[string]*claudeTask{}, calls: map[string]callTrait{},
 		}
-		d.sessions[string(s.id)] = s
+		remember(d.sessions, s.id, s)
 	}
 	d.current = s
 	return s
@@ -86,11 +100,8 @@ func (d *claudeDecoder) session(ev *Event) *claudeSession {
 func (s *claudeSession) agent(parent []byte) *claudeAgent {
 	a := s.agents[string(parent)]
 	if a == nil {
-		if len(s.agents) >= maxRemembered {
-			clear(s.agents)
-		}
 		a = &claudeAgent{}
-		s.agents[string(parent)] = a
+		remember(s.agents, parent, a)
 	}
 	return a
 }
@@ -108,11 +119,8 @@ func (s *claudeSession) delegates() bool {
 func (s *claudeSession) task(id []byte) *claudeTask {
 	t := s.tasks[string(id)]
 	if t == nil {
-		if len(s.tasks) >= maxRemembered {
-			clear(s.tasks)
-		}
 		t = &claudeTask{}
-		s.tasks[string(id)] = t
+		remember(s.tasks, id, t)
 	}
 	return t
 }
@@ -121,98 +129,29 @@ func (s *claudeSession) task(id []byte) *claudeTask {
 type callTrait uint8
 
 const (
-	callOfMCP callTrait = iota + 1
+	callRunning callTrait = iota
+	callOfMCP
 	callDenied
 )
 
 func (s *claudeSession) trait(call []byte, trait callTrait) {
-	if len(s.calls) >= maxRemembered {
-		clear(s.calls)
-	}
-	s.calls[string(call)] = max(s.calls[string(call)], trait)
-}
-
-// read reads token counts as the API has them.
-func (u *Usage) read(r *jsonscan.Reader) {
-	for key := range r.Members() {
-		switch string(key) {
-		case "input_tokens":
-			u.count(r, &u.Input)
-		case "output_tokens":
-			u.count(r, &u.Output)
-		case "cache_read_input_tokens":
-			u.count(r, &u.CacheRead)
-		case "cache_creation_input_tokens":
-			u.count(r, &u.CacheWrite)
-		case "output_tokens_details":
-			for key := range r.Members() {
-				if string(key) == "thinking_tokens" {
-					u.count(r, &u.Reasoning)
-				} else {
-					r.Skip()
-				}
-			}
-		default:
-			r.Skip()
-		}
-	}
-}
-
-func (u *Usage) count(r *jsonscan.Reader, to *int64) {
-	if n, ok := r.Int(); ok && n >= 0 {
-		*to, u.Known = n, true
-	}
-}
-
-// merge takes over the counts of a newer line.
-func (u *Usage) merge(newer *Usage) {
-	for _, n := range []struct {
-		to   *int64
-		from int64
-	}{
-		{&u.Input, newer.Input},
-		{&u.Output, newer.Output},
-		{&u.Reasoning, newer.Reasoning},
-		{&u.CacheRead, newer.CacheRead},
-		{&u.CacheWrite, newer.CacheWrite},
-	} {
-		if n.from != 0 {
-			*n.to = n.from
-		}
-	}
-	u.Known = u.Known || newer.Known
+	remember(s.calls, call, max(s.calls[string(call)], trait))
 }
 
 // A claudeTotal is the usage that a process reports so far, including its
 // sub-agents and small helper calls.
 type claudeTotal struct {
-	usage Usage // Input without the cached tokens
-	cost  decimal
+	usage     Usage // Input without the cached tokens
+	apiMillis int64 // that model calls took
 }
 
 // readModels reads {"<model>":{"inputTokens":..,"outputTokens":..},..}.
 func (t *claudeTotal) readModels(r *jsonscan.Reader) {
 	u := &t.usage
 	for range r.Members() {
-		for key := range r.Members() {
-			n, ok := r.Int()
-			if !ok || n < 0 {
-				continue
-			}
-			u.Known = true
-			switch string(key) {
-			case "inputTokens":
-				u.Input += n
-			case "outputTokens":
-				u.Output += n
-			case "cacheReadInputTokens":
-				u.CacheRead += n
-			case "cacheCreationInputTokens":
-				u.CacheWrite += n
-			case "thinkingTokens":
-				u.Reasoning += n
-			}
-		}
+		var model Usage
+		model.read(r)
+		u.add(&model)
 	}
 }
 
@@ -226,55 +165,28 @@ func (t claudeTotal) since(earlier claudeTotal, run *Usage) (claudeTotal, bool) 
 	u.CacheRead -= e.CacheRead
 	u.CacheWrite -= e.CacheWrite
 	u.Reasoning = max(0, u.Reasoning-e.Reasoning)
-	t.cost = t.cost.minus(earlier.cost)
-	ok := t.cost.value >= 0
+	u.Cost = math.Round((u.Cost-e.Cost)*1e12) / 1e12 // as decimals subtract
+	if t.apiMillis >= earlier.apiMillis {
+		t.apiMillis -= earlier.apiMillis
+	}
+	ok := u.Cost >= 0
 	if u.Known {
 		ok = ok && u.Input >= run.Input && u.Output >= run.Output && u.CacheRead >= run.CacheRead && u.CacheWrite >= run.CacheWrite
 	}
 	return t, ok
 }
 
-// A decimal is a decimal number: differences are exact to the last digit.
-type decimal struct {
-	value  float64
-	places int // after the point
-	known  bool
-}
-
-func (d *decimal) read(r *jsonscan.Reader) {
-	text := bytes.Trim(r.Raw(), `"`)
-	value, err := strconv.ParseFloat(string(text), 64)
-	if err != nil || !(0 <= value && value < 1e12) {
-		return
-	}
-	*d = decimal{value: value, known: true, places: 17}
-	if bytes.ContainsAny(text, "eE") {
-		return
-	}
-	_, fraction, _ := bytes.Cut(text, []byte("."))
-	d.places = min(len(fraction), 17)
-}
-
-func (d decimal) minus(e decimal) decimal {
-	if !e.known {
-		return d
-	}
-	d.places = max(d.places, e.places)
-	d.value, _ = strconv.ParseFloat(strconv.FormatFloat(d.value-e.value, 'f', d.places, 64), 64)
-	return d
-}
-
 // result appends the end of a run. A process may have several runs, but reports
-// cost and models since the process began.
+// cost, models and the time in the API since the process began.
 func (d *claudeDecoder) result(dst []Event) []Event {
-	l, s := d.line, d.session(&d.line.Event)
+	l, s := &d.line, d.session(&d.line.Event)
 	l.Failed = l.Failed || bytes.HasPrefix(l.subtype, []byte("error"))
 	if l.Failed && l.Length == 0 && s.delegates() {
 		return append(dst, l.Event) // Qwen Code writes a result for a sub-agent; the sub-agent's tool call will fail
 	}
 	used := l.usage
 	if l.resultIndex < 0 { // then only the usage, with the sub-agents', shows another process
-		used.add(&s.called)
+		used.add(&s.subagentUsage)
 	}
 	total := l.total
 	since, same := total.since(s.total, &used)
@@ -285,12 +197,13 @@ func (d *claudeDecoder) result(dst []Event) []Event {
 	if s.nested && total.usage.Known { // the run's own usage leaves sub-agents out
 		l.usage = total.usage
 	}
-	if total.cost.known {
-		l.usage.Cost, l.usage.CostKnown = total.cost.value, true
-	}
+	l.usage.Cost, l.usage.CostKnown = total.usage.Cost, total.usage.CostKnown
 	ev := &l.Event
 	if l.usage.Known || l.usage.CostKnown {
 		ev.Usage = d.settle(&l.usage)
+	}
+	if total.apiMillis > 0 || l.total.apiMillis > 0 {
+		l.facts.int(semconv.APIMillis, total.apiMillis)
 	}
 	ev.Kind, ev.Facts = RunEnd, l.facts
 	status := enum(jsonscan.Unquote(l.subtype))
@@ -312,7 +225,9 @@ func (d *claudeDecoder) result(dst []Event) []Event {
 			ev.Status = semconv.ErrorOther
 		}
 	}
-	s.nested, s.fault, s.called = false, "", Usage{}
+	ev.Early = s.answer != 0 && s.answer != s.said && s.answer == maphash.Bytes(d.seed, ev.Text)
+	s.said, s.answer = 0, 0
+	s.nested, s.fault, s.subagentUsage = false, "", Usage{}
 	for id, a := range s.agents {
 		if a.spent = (Usage{}); id == "" || a.over {
 			delete(s.agents, id)

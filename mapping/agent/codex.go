@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -21,9 +20,12 @@ var codex = Agent{
 	New: func() Decoder {
 		return &codexDecoder{used: map[string]Usage{}, running: map[string]bool{}}
 	},
-	IsProof: func(m *Marks) bool {
-		return strings.HasPrefix(m.Type, "thread.") || strings.HasPrefix(m.Type, "turn.") || strings.HasPrefix(m.Type, "item.")
-	},
+	Proof: shapes(
+		"type=thread.started thread_id !id !data",
+		"type=item.started|item.updated|item.completed item.id=item_* item.type",
+		"type=item.started|item.completed item.id item.type=agent_message|command_execution|file_change|mcp_tool_call|error",
+		"type=turn.completed usage.input_tokens usage.cached_input_tokens",
+	),
 }
 
 // A codexDecoder remembers the current thread, because most lines have no thread
@@ -36,21 +38,17 @@ type codexDecoder struct {
 	running map[string]bool  // items that have not completed
 	begun   bool             // a run has begun and not ended
 	early   []Event          // notices, until the next run begins or ends
-	arrival Instant          // of the current line
 }
 
 // Flush implements [Decoder].
 func (d *codexDecoder) Flush(dst []Event) []Event { return d.takeEarly(dst) }
 
 // Decode implements [Decoder].
-func (d *codexDecoder) Decode(line Line, dst []Event) []Event {
-	d.arrival = line.Arrival
-	return d.readObjects(line, dst, d)
-}
+func (d *codexDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
 
 func (d *codexDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	l := &d.line
-	*l = codexLine{calling: calling{from: &d.pool}}
+	*l = codexLine{}
 	for key := range r.Members() {
 		switch string(key) {
 		case "type":
@@ -60,11 +58,12 @@ func (d *codexDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		case "item":
 			l.item(r)
 		case "usage":
-			l.readUsage(r)
+			l.Usage = new(Usage) // the thread's total
+			l.Usage.read(r)
 		case "message":
 			l.Text = r.Str()
 		case "error":
-			l.Text = errorText(r)
+			l.Text, _ = readFailure(r)
 		default:
 			r.Skip()
 		}
@@ -78,7 +77,9 @@ func (d *codexDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		clear(d.running)
 	}
 	if l.Kind == Notice && !d.begun && len(d.early) < maxSessions {
-		d.early = append(d.early, d.kept())
+		early := l.kept()
+		early.Arrival = d.arrival
+		d.early = append(d.early, early)
 		return dst, true
 	}
 	from := len(dst)
@@ -101,16 +102,6 @@ func (d *codexDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		dst[i].Session = d.thread
 	}
 	return dst, true
-}
-
-// kept copies the current notice, because it outlives its line.
-func (d *codexDecoder) kept() Event {
-	l := &d.line
-	ev := Event{Kind: Notice, Notice: l.Notice, Facts: slices.Clone(l.Facts), Arrival: d.arrival}
-	for i := range ev.Facts {
-		ev.Facts[i].Text = bytes.Clone(ev.Facts[i].Text)
-	}
-	return ev
 }
 
 // takeEarly appends the notices that were held back.
@@ -146,7 +137,7 @@ func (d *codexDecoder) endTurn(dst []Event) []Event {
 	l := &d.line
 	if !l.Failed {
 		for _, id := range slices.Sorted(maps.Keys(d.running)) {
-			c := d.pool.next()
+			c := new(call)
 			c.outcome.bool(semconv.ToolIsBackground)
 			dst = append(dst, Event{Kind: ToolEnd, ID: []byte(id), Tool: c.finish(), Estimated: true})
 		}
@@ -161,10 +152,7 @@ func (d *codexDecoder) endTurn(dst []Event) []Event {
 			u.CacheWrite = max(0, u.CacheWrite-before.CacheWrite)
 			u.Reasoning = max(0, u.Reasoning-before.Reasoning)
 		}
-		if len(d.used) >= maxSessions {
-			clear(d.used)
-		}
-		d.used[string(d.thread)] = total
+		remember(d.used, d.thread, total)
 	}
 	return dst
 }
@@ -172,10 +160,11 @@ func (d *codexDecoder) endTurn(dst []Event) []Event {
 // A codexLine is one line.
 type codexLine struct {
 	Event
-	calling
+	callLine
 	typ, thread []byte
 	itemType    []byte
 	toolName    []byte // of an MCP server or of a collaboration
+	isCall      bool   // the item has a member that only calls have
 	todos       facts
 }
 
@@ -200,6 +189,7 @@ func (l *codexLine) item(r *jsonscan.Reader) {
 			l.Text = r.Str()
 			l.Bytes = jsonscan.UnquotedLen(l.Text)
 		case "status":
+			l.isCall = true
 			l.Status = enum(jsonscan.Unquote(r.Str()))
 		case "items":
 			l.todoList(r)
@@ -214,10 +204,11 @@ func (l *codexLine) item(r *jsonscan.Reader) {
 		case "result", "agents_states":
 			l.tool().readResult(r)
 		case "error":
-			l.tool().ErrorText = errorText(r)
+			l.tool().ErrorText, _ = readFailure(r)
 		case "arguments":
 			l.tool().readArguments(r)
 		case "tool":
+			l.isCall = true
 			l.toolName = r.Str()
 		case "server":
 			l.tool().MCP = true
@@ -225,15 +216,18 @@ func (l *codexLine) item(r *jsonscan.Reader) {
 		case "changes":
 			again := *r
 			l.changes(&again)
-			l.tool().argue(key, r.Raw())
+			l.tool().addArgument(key, r.Raw())
 		case "receiver_thread_ids":
 			again := *r
 			for range again.Elements() {
 				l.tool().arguments.word(semconv.SubagentID, []byte(word(jsonscan.Unquote(again.Str()))))
 			}
-			l.tool().argue(key, r.Raw())
+			l.tool().addArgument(key, r.Raw())
+		case "command", "query":
+			l.isCall = true
+			l.tool().addArgument(key, r.Raw())
 		default:
-			l.tool().argue(key, r.Raw())
+			l.tool().addArgument(key, r.Raw())
 		}
 	}
 }
@@ -256,13 +250,7 @@ func (l *codexLine) todoList(r *jsonscan.Reader) {
 	var done, open int64
 	for range again.Elements() {
 		completed := false
-		for key := range again.Members() {
-			if string(key) == "completed" {
-				completed = again.Bool()
-			} else {
-				again.Skip()
-			}
-		}
+		readMember(&again, "completed", func() { completed = again.Bool() })
 		if completed {
 			done++
 		} else {
@@ -292,8 +280,10 @@ func (l *codexLine) classifyItem(typ string) {
 	case "todo_list":
 		l.Kind, l.Notice, l.Facts = Notice, semconv.EventTodoList, l.todos
 	case "":
-	default: // any other kind is a tool
+	default:
 		switch {
+		case !l.isCall:
+			return // no known kind of call
 		case completed:
 			l.Kind = ToolEnd
 		case typ == "item.started":
@@ -322,28 +312,6 @@ func (l *codexLine) finishTool() {
 	}
 	l.Status = ""
 	l.Tool = c.finish()
-}
-
-// readUsage reads a thread's total. Its input includes what was cached.
-func (l *codexLine) readUsage(r *jsonscan.Reader) {
-	u := new(Usage)
-	l.Usage = u
-	for key := range r.Members() {
-		switch string(key) {
-		case "input_tokens":
-			readCount(r, &u.Input, &u.Known)
-		case "cached_input_tokens":
-			readCount(r, &u.CacheRead, &u.Known)
-		case "cache_write_input_tokens":
-			readCount(r, &u.CacheWrite, &u.Known)
-		case "output_tokens":
-			readCount(r, &u.Output, &u.Known)
-		case "reasoning_output_tokens":
-			readCount(r, &u.Reasoning, &u.Known)
-		default:
-			r.Skip()
-		}
-	}
 }
 
 // retry distinguishes "Reconnecting... 2/5" from an error that ends the run.

@@ -9,10 +9,11 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// copilot is GitHub's Copilot CLI, run with --output-format json. A turn is a model
-// call with the tools that the model asks for. Lines of sub-agents are interleaved
-// with the agent's and have an agentId. The session id may come only with the last
-// line.
+// copilot is GitHub's Copilot CLI, run with --output-format json. Between
+// assistant.turn_start and assistant.turn_end are one or more model calls, each with a
+// message of its own; with some providers, these two lines never come. Lines of
+// sub-agents are interleaved with the agent's and have an agentId. The session id may
+// come only with the last line.
 var copilot = Agent{
 	Flag:     "copilot",
 	Name:     "copilot-cli",
@@ -20,12 +21,19 @@ var copilot = Agent{
 	TurnEnds: true,
 	New: func() Decoder {
 		d := new(copilotDecoder)
-		d.begin(nil)
+		d.begin()
 		return d
 	},
-	IsProof: func(m *Marks) bool {
-		return strings.Contains(m.Type, ".") && m.has("data") && m.has("id") || m.Type == "result" && m.has("sessionId") && m.has("exitCode")
-	},
+	Proof: shapes(
+		"type=assistant.message|assistant.message_delta data.messageId id timestamp parentId",
+		"type=assistant.turn_start|assistant.turn_end data.turnId id timestamp parentId",
+		"type=tool.execution_start|tool.execution_complete data.toolCallId id timestamp parentId",
+		"type=session.start data.sessionId id timestamp parentId",
+		"type=session.error data.errorType id timestamp parentId",
+		"type=session.shutdown data.shutdownType id timestamp parentId",
+		"type=result sessionId exitCode usage.premiumRequests",
+	),
+	Lines: shapes("type=*.* data id timestamp parentId", "type=result sessionId exitCode"),
 }
 
 // A copilotDecoder reads one stream.
@@ -34,17 +42,17 @@ type copilotDecoder struct {
 	line    copilotLine
 	session []byte
 	begun   bool
-	over    bool                    // nothing but another run may come
-	turns   map[string]*copilotTurn // the current ones, by agent
+	over    bool                    // the run is over: only another run may follow
+	calls   map[string]*copilotCall // the current model calls, by agent
 	parents map[string][]byte       // the tool calls that started sub-agents, by agent
 	started [][]byte                // tool calls whose sub-agent has not been seen
 	asked   map[string]string       // kinds of open questions, by their ids
+	names   map[string]string       // of the tools that messages ask for, by call
 	fault   string                  // the last error's type
-	total   *Usage                  // of the session
+	end     *Event                  // of the run, by session.shutdown: a result may follow that names the session
+	shut    []byte                  // the session that ended with session.shutdown
 	running map[string]bool         // tool calls
 	early   copilotEnd
-	arrival Instant // of the current line
-	cut     bool    // the line exceeds the parse limit
 }
 
 // A copilotEnd is the end of a tool call whose start has not come.
@@ -54,44 +62,56 @@ type copilotEnd struct {
 	arrival Instant
 }
 
-// A copilotTurn is the state of a turn.
-type copilotTurn struct {
-	texts, thoughts int // deltas since the last whole text
+// A copilotCall is the state of a model call.
+type copilotCall struct {
+	turn            string // the id of the turn that it is part of
+	begun           bool   // a TurnStart was emitted
+	message         []byte // the id of its whole message, nil before that came
+	ended           bool   // by assistant.turn_end
+	texts, thoughts int    // deltas since the last whole text
 	thought         bool
+	id              string // the API's id of the call
 	usage           Usage
-	counted         bool // from a source other than the output counts of messages
-	calls           bool
-	id              string
-	answered        bool   // with a whole message or a call
+	counted         bool   // by assistant.usage: a message states only its output
+	tools           bool   // it asks for tools
+	answered        bool   // with a whole message or a tool call
 	fault           string // the type of an error after which nothing came
 }
 
 // begin resets the state for a new session.
-func (d *copilotDecoder) begin(session []byte) {
-	d.session, d.begun, d.fault, d.total, d.started = bytes.Clone(session), false, "", nil, nil
-	d.turns, d.parents, d.asked = map[string]*copilotTurn{}, map[string][]byte{}, map[string]string{}
-	d.running = map[string]bool{}
+func (d *copilotDecoder) begin() {
+	d.session, d.begun, d.fault, d.end, d.started = nil, false, "", nil, nil
+	d.calls, d.parents, d.asked = map[string]*copilotCall{}, map[string][]byte{}, map[string]string{}
+	d.running, d.names = map[string]bool{}, map[string]string{}
 }
 
 // Flush implements [Decoder].
-func (d *copilotDecoder) Flush(dst []Event) []Event { return d.takeEarly(dst) }
+func (d *copilotDecoder) Flush(dst []Event) []Event { return d.endRun(d.takeEarly(dst)) }
+
+// endRun appends the end of a run that ended with session.shutdown.
+func (d *copilotDecoder) endRun(dst []Event) []Event {
+	if d.end != nil {
+		dst = append(dst, *d.end)
+		d.shut = d.session
+		d.begin()
+		d.over = true
+	}
+	return dst
+}
 
 // Decode implements [Decoder].
-func (d *copilotDecoder) Decode(line Line, dst []Event) []Event {
-	d.arrival, d.cut = line.Arrival, line.Tail != nil
-	return d.readObjects(line, dst, d)
-}
+func (d *copilotDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
 
 // releasing are the types of lines that release the held end of a tool call: the
 // call's start cannot follow them.
 var releasing = set("user.message", "assistant.turn_start", "assistant.turn_end", "assistant.message", "assistant.message_delta",
-	"tool.execution_start", "tool.execution_complete", "session.start", "result")
+	"tool.execution_start", "tool.execution_complete", "session.start", "session.shutdown", "result")
 
 func (d *copilotDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	l := &d.line
 	start := r.I
-	l.read(r, &d.pool)
-	if len(l.typ) == 0 || r.Bad && !d.cut {
+	l.read(r)
+	if len(l.typ) == 0 || r.Bad && d.tail == nil {
 		return dst, false
 	}
 	if l.typ == "result" && len(l.session) == 0 && !l.exit.Known { // another agent's
@@ -121,7 +141,7 @@ func (d *copilotDecoder) takeEarly(dst []Event) []Event {
 		return dst
 	}
 	from := len(dst)
-	d.line.read(&jsonscan.Reader{B: d.early.text}, &d.pool)
+	d.line.read(&jsonscan.Reader{B: d.early.text})
 	dst = d.lineEvents(dst)
 	for i := from; i < len(dst); i++ {
 		dst[i].Arrival = d.early.arrival
@@ -134,8 +154,11 @@ func (d *copilotDecoder) takeEarly(dst []Event) []Event {
 // or ends with it.
 func (d *copilotDecoder) lineEvents(dst []Event) []Event {
 	l := &d.line
+	if d.end != nil && l.begins(true) {
+		dst = d.endRun(dst)
+	}
 	if l.typ == "session.start" && d.begun && len(d.session) > 0 && !bytes.Equal(l.session, d.session) {
-		d.begin(nil)
+		d.begin()
 	}
 	from := len(dst)
 	if !d.begun && l.begins(d.over) {
@@ -145,9 +168,9 @@ func (d *copilotDecoder) lineEvents(dst []Event) []Event {
 		}
 		dst = append(dst, Event{Kind: RunStart, Time: l.Time, ID: l.id, Model: l.selected, Facts: l.facts})
 	}
-	if !d.begun && l.typ != "result" {
-		l.Kind = Ignored // it tidies up
-		if !strings.Contains(l.typ, ".") {
+	if !d.begun && (l.typ != "result" || len(l.session) > 0 && bytes.Equal(l.session, d.shut)) {
+		l.Kind = Ignored // a cleanup line of a run that is over
+		if !strings.Contains(l.typ, ".") && l.typ != "result" {
 			l.Kind = Unknown
 		}
 		return append(dst, l.Event)
@@ -162,7 +185,7 @@ func (d *copilotDecoder) lineEvents(dst []Event) []Event {
 		}
 	}
 	if l.typ == "result" {
-		d.begin(nil)
+		d.begin()
 		d.over = true
 	}
 	return dst
@@ -185,23 +208,43 @@ func (d *copilotDecoder) parent() []byte {
 	default:
 		p = bytes.Clone(l.agent)
 	}
-	if len(d.parents) < maxSessions {
-		d.parents[string(l.agent)] = p
-	}
+	remember(d.parents, l.agent, p)
 	return p
 }
 
-func (d *copilotDecoder) turn() *copilotTurn {
-	key := string(d.line.agent)
-	t := d.turns[key]
-	if t == nil {
-		if len(d.turns) >= maxSessions {
-			clear(d.turns)
-		}
-		t = new(copilotTurn)
-		d.turns[key] = t
+// call returns the current model call of the current line's agent.
+func (d *copilotDecoder) call() *copilotCall {
+	c := d.calls[string(d.line.agent)]
+	if c == nil {
+		c = new(copilotCall)
+		remember(d.calls, d.line.agent, c)
 	}
-	return t
+	return c
+}
+
+// output returns the model call that the current line is part of, and appends the
+// beginning of a new one: the one before is over once its message and its usage have
+// come.
+func (d *copilotDecoder) output(dst []Event) ([]Event, *copilotCall) {
+	l, c := &d.line, d.call()
+	over := c.message != nil && c.usage.Known && !bytes.Equal(c.message, l.messageID)
+	if l.typ == "assistant.usage" {
+		over = c.message != nil && c.counted
+	}
+	if id := string(l.ModelCallID); id != "" && c.id != "" {
+		over = id != c.id
+	}
+	if !c.begun || c.ended || over {
+		*c = copilotCall{turn: c.turn, begun: true}
+		dst = append(dst, Event{Kind: TurnStart, Time: l.Time, Parent: l.Parent})
+	}
+	if len(l.ModelCallID) > 0 {
+		c.id = string(l.ModelCallID)
+	}
+	if l.typ != "assistant.usage" {
+		c.fault = ""
+	}
+	return dst, c
 }
 
 func (d *copilotDecoder) classify(dst []Event) []Event {
@@ -212,46 +255,51 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 	case "user.message":
 		l.Kind, l.Text = Prompt, l.content
 	case "assistant.turn_start":
-		*d.turn() = copilotTurn{id: l.turn}
+		*d.call() = copilotCall{turn: l.turn, begun: true}
 		l.Kind = TurnStart
 	case "assistant.message_delta":
-		t := d.turn()
-		t.texts++
-		t.fault = ""
+		dst, c := d.output(dst)
+		c.texts++
 		l.Kind = TextDelta
+		return append(dst, l.Event)
 	case "assistant.reasoning_delta":
-		t := d.turn()
-		t.thoughts++
-		t.thought, t.fault = true, ""
+		dst, c := d.output(dst)
+		c.thoughts++
+		c.thought = true
 		l.Kind = ThinkingDelta
+		return append(dst, l.Event)
 	case "assistant.reasoning":
-		return d.reasoning(dst, l.content)
+		dst, c := d.output(dst)
+		return d.reasoning(dst, c, l.content)
 	case "assistant.message":
 		return d.message(dst)
 	case "assistant.usage":
-		t := d.turn()
-		if !t.counted {
-			t.usage = Usage{}
+		dst, c := d.output(dst)
+		if !c.counted {
+			c.usage = Usage{}
 		}
-		t.counted = true
-		t.usage.add(&l.used)
-		l.Kind, l.Usage = TextEnd, t.used()
+		c.counted = true
+		c.usage.add(&l.used)
+		l.Kind, l.Usage = TextEnd, c.used()
+		return append(dst, l.Event)
 	case "assistant.turn_end":
-		t := d.turn()
-		if l.turn != "" && t.id != "" && l.turn != t.id { // the end of the turn before
+		c := d.call()
+		if l.turn != "" && c.turn != "" && l.turn != c.turn { // the end of the turn before
 			l.Kind = Notice
 			break
 		}
-		l.Kind, l.Final = TurnEnd, !t.calls
-		l.Failed, l.Status = t.fault != "", t.fault
+		c.ended = true
+		l.Kind, l.Final = TurnEnd, !c.tools
+		l.Failed, l.Status = c.fault != "", c.fault
 	case "tool.execution_start":
-		d.turn().answered = true
-		if len(d.running) < maxSessions {
-			d.running[string(l.ID)] = true
-		}
+		d.call().answered = true
+		remember(d.running, l.ID, true)
+		d.nameTool()
 		l.Kind, l.Tool = ToolStart, l.tool().finish()
 	case "tool.execution_complete":
 		delete(d.running, string(l.ID))
+		d.nameTool()
+		delete(d.names, string(l.ID))
 		l.Kind = ToolEnd
 		l.finishTool()
 	case "subagent.started":
@@ -269,7 +317,10 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 	case "session.compaction_complete":
 		l.Kind, l.Notice, l.Facts = Notice, semconv.EventCompaction, l.facts
 	case "session.shutdown":
-		d.total = l.total
+		d.shutdown()
+		if len(d.session) > 0 {
+			return d.endRun(dst)
+		}
 	case "result":
 		return d.result(dst)
 	default:
@@ -282,8 +333,8 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 func (d *copilotDecoder) fail(fault string) {
 	l := &d.line
 	d.fault = fault
-	if t := d.turn(); !t.answered {
-		t.fault = fault
+	if c := d.call(); !c.answered {
+		c.fault = fault
 	}
 	l.Kind, l.Status = RunError, fault
 }
@@ -298,9 +349,7 @@ func (d *copilotDecoder) question() {
 	switch {
 	case id != "" && start:
 		l.Kind, l.Query = ApprovalStart, cmp.Or(l.askedFor, kind)
-		if len(d.asked) < maxSessions {
-			d.asked[id] = l.Query
-		}
+		remember(d.asked, l.requestID, l.Query)
 		l.ToolCallID, l.Facts = l.ID, l.facts
 	case id != "" && end:
 		l.Kind, l.Query = ApprovalEnd, cmp.Or(d.asked[id], kind)
@@ -315,57 +364,69 @@ func (d *copilotDecoder) question() {
 	l.ID = l.requestID
 }
 
+// nameTool names the tool of the current line as the message that asked for it did,
+// if the line has no name.
+func (d *copilotDecoder) nameTool() {
+	if c := d.line.tool(); c.Name == "" {
+		c.Name = d.names[string(d.line.ID)]
+	}
+}
+
 // reasoning handles a whole block of thinking, which deltas may already have
 // printed.
-func (d *copilotDecoder) reasoning(dst []Event, text []byte) []Event {
+func (d *copilotDecoder) reasoning(dst []Event, c *copilotCall, text []byte) []Event {
 	l := &d.line
-	t := d.turn()
 	ev := Event{Kind: ThinkingMessage, Time: l.Time, Parent: l.Parent, Text: text, Bytes: jsonscan.UnquotedLen(text)}
-	if t.thoughts > 0 {
+	if c.thoughts > 0 {
 		ev.Kind = ThinkingEnd
 	}
-	t.thoughts, t.thought, t.fault = 0, true, ""
+	c.thoughts, c.thought = 0, true
 	return append(dst, ev)
 }
 
 // message handles a whole message, whose text deltas may already have printed.
 func (d *copilotDecoder) message(dst []Event) []Event {
 	l := &d.line
-	t := d.turn()
-	if len(l.thinking) > 0 && (!t.thought || t.thoughts > 0) {
-		dst = d.reasoning(dst, l.thinking)
+	dst, c := d.output(dst)
+	if len(l.thinking) > 0 && (!c.thought || c.thoughts > 0) {
+		dst = d.reasoning(dst, c, l.thinking)
 	}
 	l.Text, l.Bytes = l.content, jsonscan.UnquotedLen(l.content)
 	l.Kind = TextMessage
-	if t.texts > 0 || len(l.content) == 0 {
+	if c.texts > 0 || len(l.content) == 0 {
 		l.Kind, l.Text = TextEnd, nil
 	}
-	t.texts, t.thought = 0, false
-	t.answered, t.fault = true, ""
-	t.calls = t.calls || l.calls > 0
-	if !t.counted && l.used.Known {
-		t.usage.add(&l.used)
-		t.usage.OutputOnly = true
+	c.texts, c.thought, c.answered = 0, false, true
+	c.message = append([]byte{}, l.messageID...)
+	c.tools = c.tools || len(l.requests) > 0
+	for _, r := range l.requests {
+		remember(d.names, r.id, r.name)
 	}
-	if t.usage.Known {
-		l.Usage = t.used()
+	if !c.counted && l.used.Known {
+		c.usage = l.used
+		c.usage.OutputOnly = true
+	}
+	if c.usage.Known {
+		l.Usage = c.used()
 	}
 	return append(dst, l.Event)
 }
 
-func (t *copilotTurn) used() *Usage {
-	u := t.usage
+func (c *copilotCall) used() *Usage {
+	u := c.usage
 	return &u
 }
 
-// add adds counts.
-func (u *Usage) add(v *Usage) {
-	u.Input += v.Input
-	u.Output += v.Output
-	u.CacheRead += v.CacheRead
-	u.CacheWrite += v.CacheWrite
-	u.Reasoning += v.Reasoning
-	u.Known = u.Known || v.Known
+// shutdown handles the end of a session, which has its totals. The SDK's stream ends with
+// it; the CLI prints a result after it.
+func (d *copilotDecoder) shutdown() {
+	l := &d.line
+	end := Event{Kind: RunEnd, Time: l.Time, Arrival: d.arrival, Session: d.session, Usage: l.total, Facts: l.facts}
+	if l.shutdown == "error" {
+		end.Failed, end.Status, end.Text = true, cmp.Or(d.fault, "error"), l.message
+	}
+	end = end.kept()
+	d.end = &end
 }
 
 // result handles the last line, which has the session's id.
@@ -378,9 +439,276 @@ func (d *copilotDecoder) result(dst []Event) []Event {
 		}
 		d.session = id
 	}
-	l.Kind, l.Usage, l.Facts = RunEnd, d.total, l.facts
+	l.Kind, l.Facts = RunEnd, l.facts
+	if d.end != nil {
+		l.Usage = d.end.Usage
+	}
 	if l.exit.Known && l.exit.Code != 0 {
 		l.Failed, l.Status = true, cmp.Or(d.fault, "failure")
 	}
 	return append(dst, l.Event)
+}
+
+// A copilotLine is one line: an envelope with data, or the result, which has none.
+// The meaning of a member of data does not depend on the line's type, which may
+// come last.
+type copilotLine struct {
+	Event
+	callLine
+	typ, errorType     string
+	turn               string // its id
+	id, agent, session []byte
+	parentCall         []byte
+	selected           []byte // model
+	content, thinking  []byte
+	message            []byte // of an error
+	requestID          []byte
+	askedFor, outcome  string
+	messageID          []byte
+	requests           []toolRequest
+	shutdown           string // how the session ended
+	success            bool
+	used               Usage
+	total              *Usage
+	exit               Exit
+	facts              facts
+}
+
+// A toolRequest is a tool call that a message asks for.
+type toolRequest struct {
+	id   []byte
+	name string
+}
+
+// begins reports whether a run begins with a line. After the end of a run, cleanup
+// lines may follow, which begin none.
+func (l *copilotLine) begins(over bool) bool {
+	family, _, dotted := strings.Cut(l.typ, ".")
+	switch {
+	case !dotted:
+		return false
+	case !over, l.typ == "session.start", l.typ == "session.error":
+		return true
+	}
+	return family == "user" || family == "assistant" || family == "tool"
+}
+
+func (l *copilotLine) read(r *jsonscan.Reader) {
+	*l = copilotLine{}
+	for key := range r.Members() {
+		l.field(r, key)
+	}
+}
+
+func (l *copilotLine) field(r *jsonscan.Reader, key []byte) {
+	switch string(key) {
+	case "type":
+		l.typ = string(r.Str())
+	case "timestamp":
+		l.Time = isoTime(r)
+	case "id":
+		l.id = r.Str()
+	case "agentId":
+		l.agent = readID(r)
+	case "sessionId":
+		l.session = readID(r)
+	case "exitCode":
+		l.exit.Code, l.exit.Known = r.Int()
+	case "usage":
+		l.runUsage(r)
+	case "data":
+		for key := range r.Members() {
+			l.data(r, key)
+		}
+	default:
+		r.Skip()
+	}
+}
+
+func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
+	switch string(key) {
+	case "sessionId":
+		l.session = readID(r)
+	case "selectedModel":
+		l.selected = jsonscan.Unquote(r.Str())
+	case "context":
+		l.context(r)
+	case "model":
+		l.Model = jsonscan.Unquote(r.Str())
+	case "content":
+		l.content = r.Str()
+	case "reasoningText":
+		l.thinking = r.Str()
+	case "deltaContent":
+		l.Text = r.Str()
+		l.Bytes = jsonscan.UnquotedLen(l.Text)
+	case "toolRequests":
+		for range r.Elements() {
+			l.requests = append(l.requests, readToolRequest(r))
+		}
+	case "inputTokens", "outputTokens", "reasoningTokens", "cacheReadTokens", "cacheWriteTokens":
+		l.used.count(r, key)
+	case "finishReason":
+		l.FinishReason = finishReason(r.Str())
+	case "apiCallId":
+		l.ModelCallID = readID(r)
+	case "messageId":
+		l.messageID = readID(r)
+	case "toolCallId":
+		l.ID = readID(r)
+	case "parentToolCallId":
+		l.parentCall = readID(r)
+	case "toolName":
+		if name := r.Str(); l.tool().Name == "" {
+			l.call.named(name)
+		}
+	case "mcpToolName":
+		if name := r.Str(); len(name) > 0 {
+			l.tool().named(name)
+		}
+	case "mcpServerName":
+		if server := r.Str(); len(server) > 0 {
+			l.tool().MCP = true
+			l.call.arguments.text(semconv.MCPServer, Detail, server)
+		}
+	case "arguments":
+		l.tool().readArguments(r)
+	case "success":
+		l.success = r.Bool()
+	case "result":
+		l.result(r)
+	case "error":
+		l.message, l.errorType = readFailure(r)
+	case "message", "errorReason":
+		l.message = r.Str()
+	case "shutdownType":
+		l.shutdown = enum(r.Str())
+	case "totalPremiumRequests":
+		l.premiumRequests(r)
+	case "errorType":
+		l.errorType = enum(r.Str())
+	case "turnId":
+		l.turn = string(readID(r))
+	case "requestId":
+		l.requestID = readID(r)
+	case "permissionRequest":
+		l.permission(r)
+	case "preCompactionTokens":
+		l.facts.number(r, semconv.TokensBefore)
+	case "postCompactionTokens":
+		l.facts.number(r, semconv.TokensAfter)
+	case "modelMetrics":
+		l.metrics(r)
+	default:
+		r.Skip()
+	}
+}
+
+func (l *copilotLine) premiumRequests(r *jsonscan.Reader) {
+	l.facts.word(semconv.CopilotPremiumRequests, []byte(word(r.Raw())))
+}
+
+// readToolRequest reads {"toolCallId":..,"name":..}.
+func readToolRequest(r *jsonscan.Reader) (t toolRequest) {
+	for key := range r.Members() {
+		switch string(key) {
+		case "toolCallId":
+			t.id = readID(r)
+		case "name":
+			t.name = word(jsonscan.Unquote(r.Str()))
+		default:
+			r.Skip()
+		}
+	}
+	return t
+}
+
+func (l *copilotLine) context(r *jsonscan.Reader) {
+	readMember(r, "cwd", func() { l.facts.text(semconv.ProcessWorkingDirectory, Detail, r.Str()) })
+}
+
+// result reads what a tool returned, {"content":..,"detailedContent":..}, or
+// what became of a question, {"kind":"approved"}.
+func (l *copilotLine) result(r *jsonscan.Reader) {
+	again := *r
+	for key := range again.Members() {
+		switch string(key) {
+		case "kind":
+			l.outcome = enum(again.Str())
+		case "content":
+			text := again.Str()
+			l.tool().textSize(text)
+		default:
+			again.Skip()
+		}
+	}
+	if l.outcome != "" {
+		l.facts.set(Fact{Key: semconv.QueryResponse, Kind: FactJSON, Level: Full, Text: r.Raw()})
+		return
+	}
+	l.tool().readResult(r)
+}
+
+func (l *copilotLine) finishTool() {
+	c := l.tool()
+	switch code := l.errorType; {
+	case l.success:
+	case code == "denied" || code == "rejected" || strings.HasPrefix(code, "permission"):
+		c.rejected()
+	default:
+		c.failed()
+		c.ErrorType = cmp.Or(code, c.ErrorType)
+	}
+	if !l.success {
+		c.ErrorText = l.message
+	}
+	l.Tool = c.finish()
+}
+
+func (l *copilotLine) permission(r *jsonscan.Reader) {
+	r.Peek()
+	start := r.I
+	for key := range r.Members() {
+		switch string(key) {
+		case "kind":
+			l.askedFor = enum(r.Str())
+		case "toolCallId":
+			l.ID = readID(r)
+		default:
+			l.facts.argument(r, key)
+		}
+	}
+	l.facts.set(Fact{Key: semconv.QueryArguments, Kind: FactJSON, Level: Full, Text: r.B[start:r.I]})
+}
+
+// metrics reads the session's counts by model,
+// {"<model>":{"usage":{"inputTokens":..}}}.
+func (l *copilotLine) metrics(r *jsonscan.Reader) {
+	l.total = new(Usage)
+	for range r.Members() {
+		for key := range r.Members() {
+			if string(key) != "usage" {
+				r.Skip()
+				continue
+			}
+			var u Usage
+			u.read(r)
+			l.total.add(&u)
+		}
+	}
+}
+
+// runUsage reads the usage in the result:
+// {"premiumRequests":1,"sessionDurationMs":..}.
+func (l *copilotLine) runUsage(r *jsonscan.Reader) {
+	for key := range r.Members() {
+		switch string(key) {
+		case "premiumRequests":
+			l.premiumRequests(r)
+		case "sessionDurationMs":
+			l.Length = millis(r)
+		default:
+			r.Skip()
+		}
+	}
 }

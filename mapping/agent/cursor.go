@@ -15,72 +15,46 @@ var cursor = Agent{
 	Name:     "cursor-agent",
 	Provider: "cursor", // Cursor serves all its models itself
 	New:      func() Decoder { return &cursorDecoder{sessions: map[string]*cursorSession{}} },
-	IsProof: func(m *Marks) bool {
-		switch {
-		case m.Type == "tool_call" && m.Subtype != "", m.Type == "thinking" && m.has("session_id"), m.has("model_call_id"), m.Type == "interaction_query":
-			return true
-		case m.Type == "result":
-			return m.has("request_id") && m.has("session_id") && !m.has("uuid")
-		case m.Type == "system" && m.Subtype == "init":
-			return m.has("apiKeySource") && m.has("permissionMode") && !m.has("uuid") && !m.has("tools")
-		}
-		return false
-	},
+	Proof: shapes(
+		"type=system subtype=init apiKeySource permissionMode !uuid !tools !claude_code_version",
+		"type=tool_call subtype call_id tool_call",
+		"type=thinking subtype=delta|completed session_id timestamp_ms",
+		"type=interaction_query subtype query_type",
+		"type=assistant message.role model_call_id",
+		"type=result subtype is_error duration_api_ms request_id session_id !uuid",
+	),
+	Lines: shapes("model_call_id", "type=assistant|user message", "type=tool_call subtype call_id", "type=thinking subtype text", "type=result subtype is_error duration_ms"),
 }
 
 // A cursorDecoder decodes one stream, in which the lines of several sessions may
 // alternate.
 type cursorDecoder struct {
-	reader    jsonscan.Reader
-	first     cursorLine  // the first object of a line
-	line      *cursorLine // the object at hand
-	templates templates
-	sessions  map[string]*cursorSession
-	current   *cursorSession // of the line before
-	continued *template      // the template of the line before, if that line only continued a text
-	noted     cursorLine     // the line that became a template last
+	scanner
+	line     cursorLine
+	sessions map[string]*cursorSession
+	current  *cursorSession // of the line before
 }
 
 // Decode implements [Decoder].
 func (d *cursorDecoder) Decode(line Line, dst []Event) []Event {
-	if line.Tail == nil {
-		if t := d.templates.read(line.Text); t != nil && completeTool(t) {
-			return d.fromTemplate(t, line.Arrival, dst)
-		}
-	}
-	d.continued = nil
-	text := line.Text
-	if len(text) > 0 && text[0] != '{' {
+	if text := line.Text; len(text) > 0 && text[0] != '{' {
 		// Old wrappers prefix lines with the name of the stream they came from.
-		text = bytes.TrimPrefix(trimLine(text), []byte("stdout:"))
+		line.Text = bytes.TrimPrefix(trimLine(text), []byte("stdout:"))
 	}
-	r := &d.reader
-	*r = jsonscan.Reader{B: text}
-	if r.End() {
-		return dst // a blank line
+	return d.readObjects(line, dst, d)
+}
+
+func (d *cursorDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
+	l := &d.line
+	l.read(r)
+	if d.tail != nil {
+		l.salvage(d.tail)
 	}
-	d.line = &d.first
-	for objects := 0; ; objects++ { // a line may hold several
-		if objects > 0 {
-			d.line = new(cursorLine) // the events before point into theirs
-		}
-		ok := d.line.read(r)
-		if line.Tail != nil {
-			d.line.salvage(line.Tail)
-			ok = true
-		}
-		if !ok || len(d.line.typ) == 0 {
-			return append(dst, Event{Kind: Malformed})
-		}
-		d.line.Arrival = line.Arrival
-		if objects == 0 && r.End() && len(text) == len(line.Text) {
-			d.learn(line.Text)
-		}
-		dst = d.text(&d.line.Event, dst)
-		if r.End() || line.Tail != nil {
-			return dst
-		}
+	l.Arrival = d.arrival
+	if len(l.typ) == 0 || r.Bad && d.tail == nil {
+		return dst, false
 	}
+	return d.text(&l.Event, dst), true
 }
 
 // Flush implements [Decoder].
@@ -114,8 +88,6 @@ func (d *cursorDecoder) text(ev *Event, dst []Event) []Event {
 			ev.Kind = TextEnd
 		}
 		s.segment.reset()
-	case ToolStart, ToolEnd:
-		s.correct(ev, d.line.startedAt, d.line.completedAt)
 	case Notice:
 		s.countRetry(ev, string(d.line.subtype) == "starting")
 	case RunEnd:
@@ -148,11 +120,8 @@ func (d *cursorDecoder) session(ev *Event) *cursorSession {
 		s.id = bytes.Clone(ev.Session)
 		d.sessions[string(s.id)] = s
 	default:
-		if len(d.sessions) >= maxSessions {
-			clear(d.sessions) // their runs were cut short: only the detection of repeated texts is lost
-		}
 		s = &cursorSession{id: bytes.Clone(ev.Session)}
-		d.sessions[string(s.id)] = s
+		remember(d.sessions, s.id, s)
 	}
 	d.current = s
 	return s
@@ -162,6 +131,3 @@ func (d *cursorDecoder) session(ev *Event) *cursorSession {
 // before them, belong to another session. In builds of 2025, any other event with
 // another id renames the session.
 var belongsElsewhere = map[Kind]bool{RunStart: true, RunEnd: true, TaskEnd: true, Unknown: true}
-
-// maxSessions is how many sessions a decoder tracks at once.
-const maxSessions = 4096

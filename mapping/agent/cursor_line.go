@@ -10,25 +10,14 @@ import (
 
 // A cursorLine is one line's top level.
 type cursorLine struct {
-	cursorFields
-	arguments, outcome, facts facts
-
-	words    words
-	unquoted []byte // ids that were escaped
-	noting   bool   // record holes, for a template
-	holes    []hole
-}
-
-// cursorFields are what is read of each line anew.
-type cursorFields struct {
 	Event
+	callLine
 	typ, subtype []byte
 	result       []byte // a result's or an error's text
-
-	tool       Tool
-	usage      Usage
-	awaited    awaited
-	background backgrounding
+	facts        facts
+	unquoted     []byte // ids that were escaped
+	awaited      awaited
+	background   backgrounding
 
 	// Times by the clock of the tool runner.
 	startedAt, completedAt Instant
@@ -38,23 +27,15 @@ type cursorFields struct {
 
 	texts   int  // texts read
 	stamped bool // there is a timestamp
-	unfit   bool // no template can be made of the line
 }
 
-// read reads one JSON object. It returns false if the text is not an object or is
-// truncated.
-func (l *cursorLine) read(r *jsonscan.Reader) bool {
-	l.cursorFields = cursorFields{}
-	l.arguments, l.outcome, l.facts, l.unquoted, l.holes = l.arguments[:0], l.outcome[:0], l.facts[:0], l.unquoted[:0], l.holes[:0]
-	if r.Peek() != '{' {
-		r.Fail()
-		return false
-	}
+// read reads one JSON object.
+func (l *cursorLine) read(r *jsonscan.Reader) {
+	*l = cursorLine{}
 	for key := range r.Members() {
 		l.field(r, key)
 	}
 	l.classify()
-	return !r.Bad
 }
 
 func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
@@ -64,12 +45,12 @@ func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 	case "subtype":
 		l.subtype = r.Str()
 	case "session_id":
-		l.Session = l.id(r, literal)
+		l.Session = l.id(r)
 	case "timestamp_ms":
 		l.stamped = true
-		l.Time = l.millis(r, stampHole)
+		l.Time = millis(r)
 	case "model_call_id":
-		l.ModelCallID = l.id(r, modelCallHole)
+		l.ModelCallID = l.id(r)
 	case "text":
 		l.said(r)
 	case "message":
@@ -79,7 +60,7 @@ func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 			l.message(r)
 		}
 	case "call_id", "task_id":
-		l.ID = l.id(r, callHole)
+		l.ID = l.id(r)
 	case "tool_call":
 		l.toolCall(r)
 	case "query", "response":
@@ -97,7 +78,9 @@ func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 	case "request_id":
 		l.facts.word(semconv.CursorRequestID, r.Str())
 	case "usage":
-		l.readUsage(r)
+		l.Usage = new(Usage)
+		l.Usage.read(r)
+		l.Usage.addCached()
 	case "cwd":
 		l.facts.text(semconv.ProcessWorkingDirectory, Detail, r.Str())
 	case "title":
@@ -111,36 +94,31 @@ func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 			l.result = s
 		}
 	case "attempt":
-		l.number(r, semconv.Attempt)
-	case "delayMs", "delay_ms":
-		l.number(r, semconv.DelayMillis)
-	case "duration_ms":
-		if ms, ok := r.Int(); ok && 0 < ms && ms < maxMillis {
-			l.Length = Instant(ms) * Milliseconds
+		l.facts.number(r, semconv.Attempt)
+	case "is_resume":
+		if r.Bool() {
+			l.facts.bool(semconv.RetryResumes)
 		}
+	case "endpoint_url":
+		l.facts.text(semconv.URLFull, Detail, r.Str())
+	case "delayMs", "delay_ms":
+		l.facts.number(r, semconv.DelayMillis)
+	case "duration_ms":
+		l.Length = millis(r)
 	case "is_error":
 		l.Failed = r.Bool()
 	default:
-		l.skip(r)
+		r.Skip()
 	}
 }
 
 // id reads an id. Cursor's ids of calls have a newline, so they are escaped.
-func (l *cursorLine) id(r *jsonscan.Reader, kind holeKind) []byte {
+func (l *cursorLine) id(r *jsonscan.Reader) []byte {
 	if r.Peek() != '"' {
 		return readID(r)
 	}
 	id := r.Quoted()
-	if len(id) > 0 { // an empty one stays literal: only a text with an empty model_call_id is a delta
-		l.note(r, kind, id, nil, "")
-	}
 	return unquoteID(&l.unquoted, id, r.Plain)
-}
-
-func (l *cursorLine) number(r *jsonscan.Reader, key string) {
-	if n, ok := r.Int(); ok && n >= 0 {
-		l.facts.int(key, n)
-	}
 }
 
 // classify sets the kind of event of the line.
@@ -153,16 +131,17 @@ func (l *cursorLine) classify() {
 		case "init":
 			l.Kind = RunStart
 		case "task_notification":
-			l.Kind, l.Wakes = TaskEnd, true
+			l.Kind, l.Wakes, l.Estimated = TaskEnd, true, true // it may be printed late
 			l.Failed = l.Status != "success"
 			l.facts.text(semconv.TaskDetail, Full, l.result)
 		case "background_shell_timeout":
-			l.Kind = Ignored
+			l.Kind, l.Notice = Notice, semconv.EventBackgroundTimeout
+			l.facts.word(semconv.TaskID, []byte(word(l.ID)))
 		case "error":
-			l.Kind = RunError
+			l.error()
 		}
 	case "error":
-		l.Kind = RunError
+		l.error()
 	case "user":
 		l.Kind = Prompt
 	case "thinking":
@@ -215,6 +194,11 @@ func (l *cursorLine) classify() {
 	l.Facts = l.facts
 }
 
+func (l *cursorLine) error() {
+	l.Kind, l.Notice = RunError, semconv.EventError
+	l.facts.text(semconv.Message, Full, l.result)
+}
+
 // cursorNotices maps lines about the connection between the CLI and its server to
 // events. A retry may have several lines, of which one counts: see cursorSession.
 var cursorNotices = map[string]string{
@@ -241,13 +225,7 @@ func (l *cursorLine) message(r *jsonscan.Reader) {
 }
 
 func (l *cursorLine) contentBlock(r *jsonscan.Reader) {
-	for key := range r.Members() {
-		if string(key) == "text" {
-			l.said(r)
-		} else {
-			r.Skip()
-		}
-	}
+	readMember(r, "text", func() { l.said(r) })
 }
 
 func (l *cursorLine) said(r *jsonscan.Reader) {
@@ -256,7 +234,6 @@ func (l *cursorLine) said(r *jsonscan.Reader) {
 		return
 	}
 	words := r.Str()
-	l.note(r, textHole, words, nil, "")
 	l.Bytes += jsonscan.UnquotedLen(words)
 	switch l.texts++; l.texts {
 	case 1:
@@ -268,33 +245,10 @@ func (l *cursorLine) said(r *jsonscan.Reader) {
 	}
 }
 
-// readUsage reads a run's token counts. Cursor's input tokens do not include
-// the cached ones.
-func (l *cursorLine) readUsage(r *jsonscan.Reader) {
-	u := &l.usage
-	for key := range r.Members() {
-		n, ok := r.Int()
-		u.Known = u.Known || ok
-		switch string(key) {
-		case "inputTokens":
-			u.Input = n
-		case "outputTokens":
-			u.Output = n
-		case "cacheReadTokens":
-			u.CacheRead = n
-		case "cacheWriteTokens":
-			u.CacheWrite = n
-		}
-	}
-	u.Input += u.CacheRead + u.CacheWrite
-	l.Usage = u
-}
-
 // approval reads the object of an interaction_query's request,
 // {"id":0,"webSearchRequestQuery":{"args":{..},"toolCallId":".."}}, or of its
 // response, {"id":0,"webSearchRequestResponse":{"approved":{}}}.
 func (l *cursorLine) approval(r *jsonscan.Reader) {
-	l.unfit = true
 	for key := range r.Members() {
 		switch {
 		case string(key) == "id":
@@ -326,7 +280,7 @@ func (l *cursorLine) approvalQuery(r *jsonscan.Reader) {
 				if string(key) == "toolCallId" {
 					l.ToolCallID = readID(r)
 				} else {
-					l.detail(r, key, &l.facts)
+					l.facts.argument(r, key)
 				}
 			}
 			l.facts.set(Fact{Key: semconv.QueryArguments, Kind: FactJSON, Level: Full, Text: r.B[start:r.I]})
@@ -364,27 +318,16 @@ func queryName(s []byte) string {
 // salvage completes a line past the parse limit from its tail, because Cursor
 // writes these keys last.
 func (l *cursorLine) salvage(tail []byte) {
-	after := func(key string) *jsonscan.Reader {
-		i := bytes.LastIndex(tail, []byte(key))
-		if i < 0 {
-			return nil
-		}
-		return &jsonscan.Reader{B: tail, I: i + len(key)}
-	}
-	if r := after(`"timestamp_ms":`); r != nil {
-		l.Time = millis(r)
-	}
-	if r := after(`"session_id":`); r != nil {
-		l.Session = readID(r)
-	}
-	if r := after(`"model_call_id":`); r != nil {
-		l.ModelCallID = readID(r)
-	}
-	if r := after(`"completedAtMs":`); r != nil {
+	salvage(tail, l.field, "timestamp_ms", "session_id", "model_call_id")
+	salvage(tail, l.callTime, "completedAtMs", "startedAtMs")
+	l.classify()
+}
+
+// callTime reads a time by the clock of the tool runner.
+func (l *cursorLine) callTime(r *jsonscan.Reader, key []byte) {
+	if string(key) == "startedAtMs" {
+		l.startedAt = millis(r)
+	} else {
 		l.completedAt = millis(r)
 	}
-	if r := after(`"startedAtMs":`); r != nil {
-		l.startedAt = millis(r)
-	}
-	l.classify()
 }

@@ -3,7 +3,6 @@ package agent
 import (
 	"bytes"
 	"hash/maphash"
-	"slices"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -17,10 +16,6 @@ import (
 // recognized by its text, which equals all deltas since the last repetition, or,
 // after at most one delta, by the line that follows. A whole text that begins
 // differently is new: the deltas before it were repetitions.
-//
-// The tool runner has a clock of its own. Its offset from the clock of the
-// timestamps is constant within a run. The line that starts a call may be printed
-// late.
 type cursorSession struct {
 	id        []byte
 	oldID     []byte // the previous id, until the next event after a change
@@ -31,8 +26,6 @@ type cursorSession struct {
 	repeats bool // that delta may repeat the only delta before it
 	delayed Event
 	text    []byte // of delayed
-
-	offsets []Instant // between the clocks, from completed calls
 
 	retrying bool // a retry has started and not resumed
 	attempt  int64
@@ -92,26 +85,6 @@ func (s *cursorSession) name(ev *Event, dst []Event) []Event {
 	return append(dst, named)
 }
 
-// continues reports whether a delta only continues the current text, and adds it to the
-// segment if so.
-func (s *cursorSession) continues(ev *Event, plain bool) bool {
-	if s.held || s.oldID != nil || s.justBegun {
-		return false
-	}
-	if ev.Kind == ThinkingDelta {
-		return true
-	}
-	text := ev.Text
-	if !plain {
-		text = jsonscan.Unquote(text)
-	}
-	if s.segment.n == 0 || s.segment.is(text) {
-		return false
-	}
-	s.segment.add(text)
-	return true
-}
-
 // delta handles a text with a timestamp and without a model call.
 func (s *cursorSession) delta(ev *Event, dst []Event) []Event {
 	text := jsonscan.Unquote(ev.Text)
@@ -168,30 +141,6 @@ func (s *cursorSession) release(next *Event, dst []Event) []Event {
 		ev.Kind = TextMessage // the only copy
 	}
 	return append(dst, *ev)
-}
-
-// maxOffsets is how many calls the median offset of a run is computed from.
-const maxOffsets = 31
-
-// correct sets when a call began, which may be before its line was printed. It
-// needs the offset, so at least one call of the run must have ended.
-func (s *cursorSession) correct(ev *Event, startedAt, completedAt Instant) {
-	if ev.Kind == ToolEnd && completedAt != 0 && ev.Time != 0 {
-		if len(s.offsets) == maxOffsets {
-			s.offsets = slices.Delete(s.offsets, 0, 1)
-		}
-		s.offsets = append(s.offsets, completedAt-ev.Time)
-	}
-	switch {
-	case startedAt == 0:
-	case len(s.offsets) == 0:
-		ev.StartPending = ev.Kind == ToolStart
-	default:
-		var scratch [maxOffsets]Instant
-		sorted := append(scratch[:0], s.offsets...)
-		slices.Sort(sorted)
-		ev.Start = startedAt - sorted[len(sorted)/2]
-	}
 }
 
 // countRetry drops a resuming line if its starting line was counted. Attempts restart

@@ -2,6 +2,9 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
@@ -12,48 +15,43 @@ import (
 // key that ends in ToolCall, whatever its siblings are: every version adds kinds,
 // and keys of metadata.
 func (l *cursorLine) toolCall(r *jsonscan.Reader) {
-	t := &l.tool
+	t := l.tool()
 	for key := range r.Members() {
 		kind, isTool := bytes.CutSuffix(key, []byte("ToolCall"))
 		switch {
 		case isTool && len(kind) > 0:
-			t.Name = l.words.of(wordChars.in(kind))
+			t.Name = word(kind)
 			t.MCP = t.Name == "mcp"
 			l.readTool(r)
 		case string(key) == "function": // {"name":..,"arguments":..}, from 2025
 			l.readTool(r)
-		case string(key) == "startedAtMs":
-			l.startedAt = l.millis(r, startedHole)
-		case string(key) == "completedAtMs":
-			l.completedAt = l.millis(r, completedHole)
+		case string(key) == "startedAtMs", string(key) == "completedAtMs":
+			l.callTime(r, key)
 		case string(key) == "hookAdditionalContexts":
 			l.readHooks(r)
 		default:
-			l.skip(r)
+			r.Skip()
 		}
 	}
 }
 
 func (l *cursorLine) readTool(r *jsonscan.Reader) {
-	t := &l.tool
+	t := l.tool()
 	for key := range r.Members() {
 		r.Peek()
 		start := r.I
 		switch string(key) {
 		case "args":
-			l.readArguments(r)
-			t.Arguments = r.B[start:r.I]
-			l.arguments.int(semconv.ToolArgumentBytes, int64(jsonscan.Len(t.Arguments)))
-			l.noteRange(start, r.I, argumentsStart, l.arguments, semconv.ToolArgumentBytes)
-			if t.MCP {
-				t.Arguments = member(t.Arguments, "args")
-			}
+			said := t.Description
+			t.Description = nil
+			t.readArguments(r)
+			t.arguments.text(semconv.ToolDescription, Detail, t.Description)
+			t.Description = said
 		case "arguments":
 			t.Arguments = r.Raw()
 			if len(t.Arguments) > 0 && t.Arguments[0] == '"' { // JSON in a string
 				t.Arguments = jsonscan.Unquote(bytes.Trim(t.Arguments, `"`))
 			}
-			l.arguments.int(semconv.ToolArgumentBytes, int64(jsonscan.Len(t.Arguments)))
 		case "name":
 			if name := word(jsonscan.Unquote(r.Str())); t.Name == "" {
 				t.Name = name
@@ -61,12 +59,11 @@ func (l *cursorLine) readTool(r *jsonscan.Reader) {
 		case "result":
 			l.readResult(r)
 			t.Result = r.B[start:r.I]
-			l.outcome.int(semconv.ToolResultBytes, int64(jsonscan.Len(t.Result)))
-			l.noteRange(start, r.I, resultStart, l.outcome, semconv.ToolResultBytes)
+			t.outcome.int(semconv.ToolResultBytes, int64(jsonscan.Len(t.Result)))
 		case "description":
 			t.Description = r.Str()
 		default:
-			l.skip(r)
+			r.Skip()
 		}
 	}
 }
@@ -121,139 +118,282 @@ func goesOn(id []byte) bool {
 	return n < 0 || id[n] != '-'
 }
 
+// ownLength returns how long a call took by the clock of the tool runner, or as its
+// result says, 0 if neither does. It records the former.
+func ownLength(startedAt, completedAt Instant, outcome *facts) Instant {
+	if took := completedAt - startedAt; startedAt != 0 && 0 <= took && took <= maxCall {
+		outcome.int(semconv.ToolDuration, int64(took/Milliseconds))
+		return took
+	}
+	for _, key := range [...]string{semconv.ToolDuration, semconv.ToolExecutionTime} {
+		if i := outcome.index(key); i >= 0 && 0 < (*outcome)[i].Int && (*outcome)[i].Int < int64(maxCall/Milliseconds) {
+			return Instant((*outcome)[i].Int) * Milliseconds
+		}
+	}
+	return 0
+}
+
 // finishTool combines what the line states about a call, in whatever order it came.
 func (l *cursorLine) finishTool() {
-	if took, ok := callTook(l.startedAt, l.completedAt); ok && l.Kind == ToolEnd {
-		l.Length = took
-		l.outcome.int(semconv.ToolDuration, int64(l.Length/Milliseconds))
+	c := l.tool()
+	l.StartPending = l.Kind == ToolStart
+	if l.Kind == ToolEnd {
+		l.Length = ownLength(l.startedAt, l.completedAt, &c.outcome)
 	}
 	if l.Kind == ToolEnd && l.hooks > 0 {
-		l.outcome.word(semconv.ToolHooks, l.hookNames)
-		l.outcome.int(semconv.ToolHookBytes, int64(l.hookBytes))
+		c.outcome.word(semconv.ToolHooks, l.hookNames)
+		c.outcome.int(semconv.ToolHookBytes, int64(l.hookBytes))
 	}
 	l.GoesOn = goesOn(l.ModelCallID)
-	l.tool.ArgumentFacts, l.tool.OutcomeFacts = l.arguments, l.outcome
-	l.Tool = &l.tool
+	if l.Tool = c.finish(); c.MCP {
+		c.Arguments = member(c.Arguments, "args")
+	}
 }
 
-// readArguments reads which program a command runs, which tool of an MCP server
-// is called, and what the call is about.
-func (l *cursorLine) readArguments(r *jsonscan.Reader) {
-	t := &l.tool
-	var command, simple, parsed []byte
+// readResult reads {"<variant>":{..},"isBackground":false,..}. The variant is
+// recognized by its name, because its siblings may be objects too and may come
+// first.
+func (l *cursorLine) readResult(r *jsonscan.Reader) {
+	t := l.tool()
+	outcome := &t.outcome
+	var variant, other string
+	var body cursorVariant
+	for key := range r.Members() {
+		name := enumChars.in(key)
+		known := cursorVariants[string(name)]
+		switch {
+		case string(name) == "isBackground":
+			l.background.state(r)
+		case known && variant == "" && r.Peek() != 'n': // not null
+			variant = string(name)
+			body = l.variant(r)
+		default:
+			if !known && !cursorSiblings[string(name)] && r.Peek() == '{' {
+				other = cmp.Or(string(name), semconv.ErrorOther)
+			}
+			r.Skip()
+		}
+	}
+	variant = cmp.Or(variant, other) // of a future version
+	succeeded := variant == "" || variant == "async" || strings.HasSuffix(strings.ToLower(variant), "success")
+	if t.Background = succeeded && l.background.is(); t.Background {
+		outcome.bool(semconv.ToolIsBackground)
+	} else if body.exit.Known { // Cursor reports 0 while a command is still running
+		outcome.int(semconv.ProcessExitCode, body.exit.Code)
+	}
+	if !succeeded {
+		t.ErrorType = cmp.Or(t.ErrorType, variant)
+		t.Reason = body.reason(variant)
+	}
+	if t.ErrorType == semconv.ErrorTool {
+		t.Reason = "the MCP tool reported an error"
+	}
+	if t.ErrorType != "" {
+		t.ErrorText = body.text
+	}
+}
+
+// A backgrounding says whether a call left something running. A reason counts only
+// if isBackground is absent or null: some builds give one to every call.
+type backgrounding struct{ stated, stays, reason bool }
+
+func (b *backgrounding) state(r *jsonscan.Reader) {
+	stated := string(r.Raw())
+	b.stated = b.stated || stated != "null"
+	b.stays = b.stays || stated == "true"
+}
+
+func (b *backgrounding) is() bool { return b.stays || !b.stated && b.reason }
+
+var cursorVariants = set("success", "failure", "error", "rejected", "timeout", "permissionDenied", "spawnError",
+	"fileNotFound", "notFile", "fileBusy", "notFound", "readPermissionDenied", "writePermissionDenied",
+	"startSuccess", "saveSuccess", "discardSuccess", "async")
+
+var cursorSiblings = set("sandboxPolicy", "terminalsFolder", "pid", "planUri")
+
+// A cursorVariant is what the body of a result states about a failure.
+type cursorVariant struct {
+	exit    Exit
+	timeout int64 // ms
+	signal  string
+	aborted bool
+	text    []byte
+}
+
+// isSignal tells whether a word is the name of a signal: SIGTERM, SIGRTMIN+3.
+func isSignal(s string) bool {
+	const longest = len("SIGRTMAX-14")
+	return strings.HasPrefix(s, "SIG") && len(s) <= longest
+}
+
+// reason returns why a call failed, in words that are never content.
+func (v *cursorVariant) reason(variant string) string {
+	switch {
+	case v.aborted:
+		return "aborted"
+	case isSignal(v.signal):
+		return "signal " + v.signal
+	case v.exit.Known:
+		return "exit code " + strconv.FormatInt(v.exit.Code, 10)
+	case variant == "timeout" && v.timeout > 0:
+		return "timeout after " + strconv.FormatFloat(float64(v.timeout)/1000, 'f', -1, 64) + " s"
+	case variant == "rejected" && bytes.HasPrefix(v.text, []byte("Hook blocked")):
+		return "rejected by hook"
+	case variant == "error" && bytes.HasPrefix(v.text, []byte("Hook blocked")):
+		return "blocked by hook"
+	}
+	return splitWords(variant)
+}
+
+// splitWords turns permissionDenied into "permission denied".
+func splitWords(name string) string {
+	var b strings.Builder
+	for i, c := range name {
+		if 'A' <= c && c <= 'Z' && i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(strings.ToLower(string(c)))
+	}
+	return b.String()
+}
+
+// variant reads the body of a result.
+func (l *cursorLine) variant(r *jsonscan.Reader) (v cursorVariant) {
+	t := l.tool()
+	outcome := &t.outcome
 	for key := range r.Members() {
 		switch string(key) {
-		case "toolName":
-			if name := word(jsonscan.Unquote(r.Str())); t.MCP && name != "" {
-				t.Name = name
+		case "exitCode":
+			v.exit.Code, v.exit.Known = r.Int()
+		case "signal":
+			if v.signal = enum(jsonscan.Unquote(r.Str())); v.signal != "" {
+				outcome.word(semconv.ToolSignal, []byte(v.signal))
 			}
-		case "command":
-			command = r.Str()
-			l.arguments.text(semconv.ProcessCommandLine, Detail, command)
-		case "simpleCommands":
-			simple = firstProgram(r, (*jsonscan.Reader).Str)
-		case "parsingResult":
-			parsed = parsedProgram(r)
-		case "subagentType":
-			l.subagentType(r)
-		case "model":
-			l.arguments.word(semconv.SubagentModel, []byte(word(jsonscan.Unquote(r.Str()))))
+		case "isError":
+			if r.Bool() {
+				t.ErrorType = semconv.ErrorTool
+			}
+		case "isBackground":
+			l.background.state(r)
+		case "backgroundReason":
+			reason := r.Str()
+			l.background.reason = len(reason) > 0 && !isUnspecified(reason)
+		case "shellId":
+			t.Task = taskID(r)
+		case "agentId":
+			t.Task = taskID(r)
+			outcome.word(semconv.SubagentID, t.Task)
+		case "complete":
+			l.readAwaited(r)
+		case "workspaceResults", "activeEditorResult":
+			readMatches(r, outcome, 0)
+		case "todos":
+			readTodos(r, outcome)
+		case "timeoutMs":
+			if n, ok := r.Int(); ok {
+				v.timeout = n
+				outcome.int(semconv.ToolTimeout, n)
+			}
+		case "error", "errorMessage", "clientVisibleError", "reason", "stderr":
+			if string(key) == "stderr" {
+				r.Peek()
+				again := *r
+				outcome.measure(&again, key)
+			}
+			if s := r.Str(); len(v.text) == 0 {
+				v.text = s
+			}
 		default:
-			l.detail(r, key, &l.arguments)
+			if string(key) == "aborted" {
+				again := *r
+				v.aborted = again.Bool()
+			}
+			outcome.measure(r, key)
 		}
 	}
-	for _, program := range [][]byte{jsonscan.Unquote(parsed), jsonscan.Unquote(simple), commandWord(jsonscan.Unquote(command))} {
-		if name := executable(program); len(name) > 0 {
-			t.Executable = l.words.of(name)
-			return
-		}
-	}
+	return v
 }
 
-// cursorDetail returns the attribute for an argument of any tool or question that
-// shows what the call is about, "" if the argument does not.
-func cursorDetail(argument []byte) (key string) {
-	switch string(argument) {
-	case "path", "filePath":
-		return semconv.FilePath
-	case "targetDirectory":
-		return semconv.FileDirectory
-	case "workingDirectory":
-		return semconv.ProcessWorkingDirectory
-	case "command":
-		return semconv.ProcessCommandLine
-	case "pattern":
-		return semconv.ToolPattern
-	case "globPattern", "glob":
-		return semconv.ToolGlob
-	case "query", "searchTerm":
-		return semconv.ToolSearch
-	case "url":
-		return semconv.URLFull
-	case "uri":
-		return semconv.MCPResourceURI
-	case "server", "serverIdentifier", "providerIdentifier":
-		return semconv.MCPServer
-	case "description":
-		return semconv.ToolDescription
-	}
-	return ""
+func taskID(r *jsonscan.Reader) []byte {
+	return []byte(word(jsonscan.Unquote(bytes.Trim(r.Raw(), `"`))))
 }
 
-// detail reads an argument.
-func (l *cursorLine) detail(r *jsonscan.Reader, key []byte, to *facts) {
-	if name := cursorDetail(key); name != "" && r.Peek() == '"' {
-		text := r.Str()
-		to.text(name, Detail, text)
-		if len(text) > 0 {
-			l.note(r, argumentHole, text, *to, name)
-		}
-	} else {
-		l.skip(r)
-	}
+// isUnspecified reports whether a protobuf enum is unset: newer builds write the
+// zero value.
+func isUnspecified(s []byte) bool {
+	return string(s) == "unspecified" || bytes.HasSuffix(s, []byte("_UNSPECIFIED"))
 }
 
-// subagentType reads {"<type>":{}}.
-func (l *cursorLine) subagentType(r *jsonscan.Reader) {
+// maxNesting is how deep the results of a search may be nested.
+const maxNesting = 4
+
+// readMatches adds up the counts of a search, which has one object per
+// workspace: {"<path>":{"content":{"totalMatchedLines":2,..}}}.
+func readMatches(r *jsonscan.Reader, outcome *facts, depth int) {
 	for key := range r.Members() {
-		if name := enum(key); name != "" && !isUnspecified(key) {
-			l.tool.Subagent = name
-			l.arguments.word(semconv.SubagentType, key)
+		switch string(key) {
+		case "totalMatches", "totalMatchedLines":
+			if n, ok := r.Int(); ok {
+				outcome.addInt(semconv.ToolTotalMatches, n)
+			}
+		case "totalFiles":
+			if n, ok := r.Int(); ok {
+				outcome.addInt(semconv.ToolTotalFiles, n)
+			}
+		case "clientTruncated", "ripgrepTruncated":
+			outcome.measure(r, key)
+		default:
+			if depth < maxNesting && r.Peek() == '{' {
+				readMatches(r, outcome, depth+1)
+			} else {
+				r.Skip()
+			}
 		}
-		r.Skip()
 	}
 }
 
-// parsedProgram reads {"executableCommands":[{"name":..},..],..}.
-func parsedProgram(r *jsonscan.Reader) (name []byte) {
+// awaited is the end of background work that a tool waited for.
+type awaited struct {
+	known  bool
+	task   []byte
+	length Instant
+	exit   Exit
+}
+
+// readAwaited reads {"taskId":..,"runtimeMs":..,"exitCode":..}.
+func (l *cursorLine) readAwaited(r *jsonscan.Reader) {
+	a := &l.awaited
+	a.known = true
 	for key := range r.Members() {
-		if string(key) == "executableCommands" {
-			name = firstProgram(r, nameMember)
-		} else {
+		switch string(key) {
+		case "taskId":
+			a.task = taskID(r)
+		case "runtimeMs":
+			a.length = millis(r)
+		case "exitCode":
+			a.exit.Code, a.exit.Known = r.Int()
+			if a.exit.Known {
+				l.call.outcome.int(semconv.ProcessExitCode, a.exit.Code)
+			}
+		default:
 			r.Skip()
 		}
 	}
-	return name
 }
 
-func nameMember(r *jsonscan.Reader) (name []byte) {
-	for key := range r.Members() {
-		if string(key) == "name" {
-			name = r.Str()
-		} else {
-			r.Skip()
-		}
+// appendAwaited appends the end of background work that a tool waited for: its
+// notification may come seconds later.
+func (l *cursorLine) appendAwaited(dst []Event) []Event {
+	a := &l.awaited
+	if !a.known || len(a.task) == 0 {
+		return dst
 	}
-	return name
-}
-
-// firstProgram returns the first program of a list that is not cd: Cursor
-// begins most commands with one.
-func firstProgram(r *jsonscan.Reader, read func(*jsonscan.Reader) []byte) (first []byte) {
-	for range r.Elements() {
-		if name := read(r); len(first) == 0 || string(first) == "cd" {
-			first = name
-		}
+	ev := Event{
+		Kind: TaskEnd, Session: l.Session, Time: l.Time, Arrival: l.Arrival,
+		ID: a.task, Length: a.length, ExitCode: a.exit, Status: "success",
 	}
-	return first
+	if a.exit.Known && a.exit.Code != 0 {
+		ev.Status, ev.Failed = "error", true
+	}
+	return append(dst, ev)
 }

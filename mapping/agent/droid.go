@@ -21,32 +21,29 @@ var droid = Agent{
 		d.begin(nil)
 		return d
 	},
-	IsProof: func(m *Marks) bool {
-		switch m.Type {
-		case "tool_call":
-			return m.has("toolName")
-		case "tool_result":
-			return m.has("toolId") && m.has("isError")
-		case "reasoning":
-			return m.has("text") && m.has("id")
-		case "completion":
-			return m.has("finalText")
-		case "message":
-			return m.has("text") && m.has("role")
-		case "error":
-			return m.has("source")
-		case "system":
-			return m.Subtype == "init" && m.has("reasoning_effort")
-		}
-		return false
-	},
+	Proof: shapes(
+		"type=system subtype=init session_id reasoning_effort",
+		"type=tool_call toolName toolId parameters",
+		"type=tool_result toolId isError messageId",
+		"type=completion finalText numTurns",
+	),
+	Lines: shapes(
+		"type=system subtype=init session_id !uuid !apiKeySource",
+		"type=message text role id",
+		"type=reasoning text id",
+		"type=tool_call toolName",
+		"type=tool_result toolId isError",
+		"type=completion finalText",
+		"type=error source",
+	),
 }
 
 // A droidDecoder remembers the texts and calls of a run, by id.
 type droidDecoder struct {
 	scanner
 	line    droidLine
-	session []byte
+	session []byte // of the last init line: most lines of some builds name none
+	unnamed bool   // lines came before any had a session id
 	seed    maphash.Seed
 	texts   map[string]droidText
 	calls   map[string]*droidCall
@@ -69,15 +66,12 @@ func (d *droidDecoder) begin(session []byte) {
 	d.texts, d.calls = map[string]droidText{}, map[string]*droidCall{}
 }
 
-// Flush implements [Decoder].
-func (d *droidDecoder) Flush(dst []Event) []Event { return dst }
-
 // Decode implements [Decoder].
 func (d *droidDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
 
 func (d *droidDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	l := &d.line
-	*l = droidLine{calling: calling{from: &d.pool}}
+	*l = droidLine{}
 	for key := range r.Members() {
 		l.field(r, key)
 	}
@@ -111,8 +105,14 @@ func (d *droidDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	default:
 		l.Kind = Unknown
 	}
-	if len(l.Session) == 0 {
-		l.Session = d.session
+	switch {
+	case len(l.Session) == 0:
+		l.Session, d.unnamed = d.session, d.unnamed || len(d.session) == 0
+	case len(d.session) == 0: // there was no init line
+		d.session = bytes.Clone(l.Session)
+		if d.unnamed {
+			dst = append(dst, Event{Kind: SessionNamed, ID: d.session})
+		}
 	}
 	if string(l.typ) == "completion" {
 		d.begin(d.session)
@@ -137,10 +137,7 @@ func (d *droidDecoder) text() {
 	case maphash.Bytes(d.seed, all[:said.size]) == said.hash:
 		l.Text = all[said.size:]
 	}
-	if len(d.texts) >= maxSessions {
-		clear(d.texts)
-	}
-	d.texts[string(l.id)] = droidText{len(all), maphash.Bytes(d.seed, all)}
+	remember(d.texts, l.id, droidText{len(all), maphash.Bytes(d.seed, all)})
 	l.Bytes = jsonscan.UnquotedLen(l.Text)
 	switch {
 	case string(l.typ) == "reasoning":
@@ -162,10 +159,7 @@ func (d *droidDecoder) toolCall() {
 		}
 		return
 	}
-	if len(d.calls) >= maxSessions {
-		clear(d.calls)
-	}
-	d.calls[string(l.id)] = new(droidCall)
+	remember(d.calls, l.id, new(droidCall))
 	l.Kind, l.Tool = ToolStart, l.tool().finish()
 }
 
@@ -182,8 +176,8 @@ func (d *droidDecoder) toolResult() {
 			c.readArguments(&jsonscan.Reader{B: known.parameters})
 		}
 		known.parameters, known.ended = nil, true
-	} else if len(d.calls) < maxSessions {
-		d.calls[string(l.id)] = &droidCall{ended: true}
+	} else {
+		remember(d.calls, l.id, &droidCall{ended: true})
 	}
 	if l.isError {
 		c.failed()
@@ -191,7 +185,7 @@ func (d *droidDecoder) toolResult() {
 		if c.ErrorText = l.fault; c.ErrorText == nil {
 			c.ErrorText = resultText(c.Result)
 		}
-		c.exitedAsTold(c.ErrorText)
+		c.exitedAsText(c.ErrorText)
 	}
 	l.Kind, l.Tool = ToolEnd, c.finish()
 }
@@ -199,12 +193,12 @@ func (d *droidDecoder) toolResult() {
 // A droidLine is one line.
 type droidLine struct {
 	Event
-	calling
+	callLine
 	typ, id       []byte
 	subtype, role string
 	parameters    []byte
-	fault         []byte // what an error says
-	code          string // and its name
+	fault         []byte // the text of an error
+	code          string // the name of that error
 	isError       bool
 	facts         facts
 }
@@ -224,7 +218,7 @@ func (l *droidLine) field(r *jsonscan.Reader, key []byte) {
 	case "model":
 		l.Model = jsonscan.Unquote(r.Str())
 	case "reasoning_effort":
-		l.facts.word(semconv.ReasoningEffort, []byte(enum(r.Str())))
+		l.facts.word(semconv.ReasoningLevel, []byte(enum(r.Str())))
 	case "role":
 		l.role = enum(r.Str())
 	case "id":
@@ -249,57 +243,16 @@ func (l *droidLine) field(r *jsonscan.Reader, key []byte) {
 	case "isError":
 		l.isError = r.Bool()
 	case "error":
-		l.failure(r)
+		l.fault, l.code = readFailure(r)
 	case "message":
 		l.fault = r.Str()
 	case "durationMs":
-		if ms, ok := r.Int(); ok && 0 < ms && ms < maxMillis {
-			l.Length = Instant(ms) * Milliseconds
-		}
+		l.Length = millis(r)
 	case "usage":
-		l.usage(r)
+		l.Usage = new(Usage)
+		l.Usage.read(r)
+		l.Usage.addCached()
 	default:
 		r.Skip()
 	}
-}
-
-// failure reads {"code":..,"message":..}, or a text.
-func (l *droidLine) failure(r *jsonscan.Reader) {
-	if r.Peek() == '"' {
-		l.fault = r.Str()
-		return
-	}
-	for key := range r.Members() {
-		switch string(key) {
-		case "message":
-			l.fault = r.Str()
-		case "code", "type":
-			l.code = word(jsonscan.Unquote(bytes.Trim(r.Raw(), `"`)))
-		default:
-			r.Skip()
-		}
-	}
-}
-
-// usage reads what the run used. Its input leaves out what the cache had.
-func (l *droidLine) usage(r *jsonscan.Reader) {
-	u := new(Usage)
-	l.Usage = u
-	for key := range r.Members() {
-		switch string(key) {
-		case "input_tokens":
-			readCount(r, &u.Input, &u.Known)
-		case "output_tokens":
-			readCount(r, &u.Output, &u.Known)
-		case "cache_read_input_tokens":
-			readCount(r, &u.CacheRead, &u.Known)
-		case "cache_creation_input_tokens":
-			readCount(r, &u.CacheWrite, &u.Known)
-		case "thinking_tokens":
-			readCount(r, &u.Reasoning, &u.Known)
-		default:
-			r.Skip()
-		}
-	}
-	u.Input += u.CacheRead + u.CacheWrite
 }

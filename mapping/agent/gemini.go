@@ -13,25 +13,17 @@ import (
 // when the model asks for it, and the results of concurrent calls when the last one
 // has ended. Only the result has token counts.
 var gemini = Agent{
+	Nameless: true,
 	Flag:     "gemini",
 	Name:     "gemini-cli",
 	Provider: "gcp.gemini",
 	New:      func() Decoder { return new(geminiDecoder) },
-	IsProof: func(m *Marks) bool {
-		switch m.Type {
-		case "init":
-			return m.has("timestamp")
-		case "message":
-			return m.has("timestamp") && m.has("role") && m.has("content")
-		case "tool_use", "tool_result":
-			return m.has("tool_id")
-		case "error":
-			return m.has("timestamp") && m.has("severity")
-		case "result":
-			return m.has("timestamp") && m.has("stats")
-		}
-		return false
-	},
+	Proof: shapes(
+		"type=init timestamp=*-*T*:* session_id model",
+		"type=tool_use timestamp=*-*T*:* tool_name tool_id parameters",
+		"type=tool_result timestamp=*-*T*:* tool_id status=success|error",
+		"type=result timestamp=*-*T*:* status stats.total_tokens",
+	),
 }
 
 // A geminiDecoder remembers the current session, and whether several tools run at
@@ -44,15 +36,12 @@ type geminiDecoder struct {
 	together bool
 }
 
-// Flush implements [Decoder].
-func (d *geminiDecoder) Flush(dst []Event) []Event { return dst }
-
 // Decode implements [Decoder].
 func (d *geminiDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
 
 func (d *geminiDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	l := &d.line
-	*l = geminiLine{calling: calling{from: &d.pool}}
+	*l = geminiLine{}
 	for key := range r.Members() {
 		l.field(r, key)
 	}
@@ -71,20 +60,26 @@ func (d *geminiDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		l.Estimated = d.together
 	}
 	l.Session = d.session
+	if l.Kind == RunEnd && len(l.models) > 1 { // the total is not of one model
+		slices.SortFunc(l.models, func(a, b geminiModel) int { return bytes.Compare(a.name, b.name) })
+		for i := range l.models {
+			dst = append(dst, Event{Kind: Notice, Session: l.Session, Time: l.Time, Notice: semconv.EventModelUsage, Facts: l.models[i].facts()})
+		}
+	}
 	return append(dst, l.Event), len(l.typ) > 0
 }
 
 // A geminiLine is one line.
 type geminiLine struct {
 	Event
-	calling
+	callLine
 	typ          []byte
 	role, status string
 	severity     string
 	errorType    string
-	fault        []byte // what an error says
+	fault        []byte // the text of an error
 	said, delta  bool
-	models       [][]byte
+	models       []geminiModel
 }
 
 func (l *geminiLine) field(r *jsonscan.Reader, key []byte) {
@@ -120,7 +115,7 @@ func (l *geminiLine) field(r *jsonscan.Reader, key []byte) {
 	case "message":
 		l.fault = r.Str()
 	case "error":
-		l.failure(r)
+		l.fault, l.errorType = readFailure(r)
 	case "stats":
 		l.stats(r)
 	default:
@@ -165,57 +160,73 @@ func (l *geminiLine) classify() {
 		if l.Failed = l.status == "error"; l.Failed {
 			l.Status = cmp.Or(l.errorType, "error")
 		}
-		if len(l.models) > 0 {
-			slices.SortFunc(l.models, bytes.Compare)
-			l.Facts = []Fact{{Key: semconv.ResponseModel, Kind: FactText, Text: bytes.Join(l.models, []byte(", "))}}
+		if len(l.models) == 1 {
+			l.Facts = []Fact{{Key: semconv.ResponseModel, Kind: FactText, Text: l.models[0].name}}
 		}
 	default:
 		l.Kind = Unknown
 	}
 }
 
-// failure reads {"type":..,"message":..}, or a text.
-func (l *geminiLine) failure(r *jsonscan.Reader) {
-	if r.Peek() == '"' {
-		l.fault = r.Str()
-		return
-	}
+// stats reads the usage of the run. If the CLI chose the models, their names are only
+// here.
+func (l *geminiLine) stats(r *jsonscan.Reader) {
+	var total geminiModel
 	for key := range r.Members() {
 		switch string(key) {
-		case "type":
-			l.errorType = word(jsonscan.Unquote(r.Str()))
-		case "message":
-			l.fault = r.Str()
+		case "duration_ms":
+			l.Length = millis(r)
+		case "models":
+			for name := range r.Members() {
+				model := geminiModel{name: name}
+				for key := range r.Members() {
+					model.count(r, key)
+				}
+				model.finish()
+				l.models = append(l.models, model)
+			}
 		default:
-			r.Skip()
+			total.count(r, key)
 		}
+	}
+	total.finish()
+	l.Usage = &total.Usage
+}
+
+// A geminiModel is the usage of one model, or of all.
+type geminiModel struct {
+	name []byte
+	Usage
+	total int64
+}
+
+// count reads a count. The input includes the cached tokens.
+func (m *geminiModel) count(r *jsonscan.Reader, key []byte) {
+	switch string(key) {
+	case "total_tokens":
+		m.total, _ = r.Int()
+	case "input": // the input without the cached tokens
+		r.Skip()
+	default:
+		m.Usage.count(r, key)
 	}
 }
 
-// stats reads the usage of the run. Its input includes the cached tokens. If the
-// CLI chose the models, their names are only here.
-func (l *geminiLine) stats(r *jsonscan.Reader) {
-	u := new(Usage)
-	l.Usage = u
-	for key := range r.Members() {
-		switch string(key) {
-		case "input_tokens":
-			readCount(r, &u.Input, &u.Known)
-		case "output_tokens":
-			readCount(r, &u.Output, &u.Known)
-		case "cached":
-			readCount(r, &u.CacheRead, &u.Known)
-		case "duration_ms":
-			if ms, ok := r.Int(); ok && 0 < ms && ms < maxMillis {
-				l.Length = Instant(ms) * Milliseconds
-			}
-		case "models":
-			for name := range r.Members() {
-				l.models = append(l.models, name)
-				r.Skip()
-			}
-		default:
-			r.Skip()
-		}
+// finish counts the tokens of thoughts, which are only in the total, as output.
+func (m *geminiModel) finish() {
+	if thoughts := m.total - m.Input - m.Output; thoughts > 0 && m.Known {
+		m.Reasoning = thoughts
+		m.Output += thoughts
 	}
+}
+
+// facts returns the usage of a model.
+func (m *geminiModel) facts() []Fact {
+	var f facts
+	f.word(semconv.ResponseModel, m.name)
+	f.int(semconv.InputTokens, m.Input)
+	f.int(semconv.OutputTokens, m.Output)
+	f.int(semconv.CacheReadTokens, m.CacheRead)
+	f.int(semconv.ReasoningTokens, m.Reasoning)
+	return f
 }

@@ -15,10 +15,7 @@ var goose = Agent{
 	Nameless:     true,
 	CoarseStamps: true,
 	New:          func() Decoder { return new(gooseDecoder) },
-	IsProof: func(m *Marks) bool {
-		return m.Type == "message" && m.has("message.content") && !m.has("session_id") || m.Type == "complete" && m.has("total_tokens") ||
-			m.Type == "model_change" && m.has("model")
-	},
+	Proof:        shapes("type=message message.role message.content=[ message.created !id !session_id"),
 }
 
 // A gooseDecoder reads one stream of runs, one after the other.
@@ -30,9 +27,6 @@ type gooseDecoder struct {
 	together bool            // several calls are in flight at once
 	failed   bool            // an error came, and no text since
 }
-
-// Flush implements [Decoder].
-func (d *gooseDecoder) Flush(dst []Event) []Event { return dst }
 
 // Decode implements [Decoder].
 func (d *gooseDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
@@ -57,21 +51,11 @@ func (d *gooseDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		case "message":
 			l.message(r)
 		case "error":
-			l.text = errorText(r)
+			l.text, _ = readFailure(r)
 		case "model":
 			l.model = jsonscan.Unquote(r.Str())
-		case "input_tokens":
-			readCount(r, &l.usage.Input, &l.usage.Known)
-		case "output_tokens":
-			readCount(r, &l.usage.Output, &l.usage.Known)
-		case "cache_read_input_tokens":
-			readCount(r, &l.usage.CacheRead, &l.usage.Known)
-		case "cache_write_input_tokens":
-			readCount(r, &l.usage.CacheWrite, &l.usage.Known)
-		case "cost_usd":
-			readCost(r, &l.usage)
 		default:
-			r.Skip()
+			l.usage.count(r, key)
 		}
 	}
 	if len(l.typ) == 0 {
@@ -142,7 +126,7 @@ func (d *gooseDecoder) blocks(dst []Event, ev Event) []Event {
 	from := len(dst)
 	r := jsonscan.Reader{B: d.line.content}
 	for range r.Elements() {
-		b := gooseBlock{calling: calling{from: &d.pool}}
+		b := gooseBlock{}
 		for key := range r.Members() {
 			b.field(&r, key)
 		}
@@ -157,7 +141,7 @@ func (d *gooseDecoder) blocks(dst []Event, ev Event) []Event {
 
 // A gooseBlock is a part of a message.
 type gooseBlock struct {
-	calling
+	callLine
 	typ      string
 	id, text []byte
 	server   []byte // whose tool it is
@@ -177,13 +161,7 @@ func (b *gooseBlock) field(r *jsonscan.Reader, key []byte) {
 	case "toolResult":
 		b.response(r)
 	case "_meta":
-		for key := range r.Members() {
-			if string(key) == "goose_extension" {
-				b.server = r.Str()
-			} else {
-				r.Skip()
-			}
-		}
+		readMember(r, "goose_extension", func() { b.server = r.Str() })
 	default:
 		r.Skip()
 	}
@@ -220,16 +198,10 @@ func (b *gooseBlock) response(r *jsonscan.Reader) {
 			b.failed = string(r.Str()) == "error" || b.failed
 		case "value":
 			again := *r
-			for key := range again.Members() {
-				if string(key) == "isError" {
-					b.failed = again.Bool() || b.failed
-				} else {
-					again.Skip()
-				}
-			}
+			readMember(&again, "isError", func() { b.failed = again.Bool() || b.failed })
 			b.tool().readResult(r)
 		case "error":
-			b.tool().ErrorText = errorText(r)
+			b.tool().ErrorText, _ = readFailure(r)
 		default:
 			r.Skip()
 		}
@@ -252,9 +224,7 @@ func (d *gooseDecoder) block(b *gooseBlock, ev Event) Event {
 		}
 	case "toolRequest":
 		b.tool().arguments.text(semconv.MCPServer, Detail, b.server)
-		if len(d.calls) < maxSessions {
-			d.calls[string(b.id)] = true
-		}
+		remember(d.calls, b.id, true)
 		d.together = len(d.calls) > 1 // their results may come in one message
 		ev.Kind, ev.ID, ev.Tool = ToolStart, b.id, b.tool().finish()
 	case "toolResponse":
@@ -263,7 +233,7 @@ func (d *gooseDecoder) block(b *gooseBlock, ev Event) Event {
 			if c.ErrorText == nil {
 				c.ErrorText = resultText(c.Result)
 			}
-			c.exitedAsTold(c.ErrorText)
+			c.exitedAsText(c.ErrorText)
 		}
 		delete(d.calls, string(b.id))
 		ev.Kind, ev.ID, ev.Tool, ev.Estimated = ToolEnd, b.id, b.tool().finish(), d.together

@@ -65,16 +65,19 @@ type objectReader interface {
 	read(*jsonscan.Reader, []Event) ([]Event, bool)
 }
 
-// A scanner walks lines. It is part of a Decoder so that no line has to allocate
-// it, or the calls of tools.
+// A scanner walks lines. It is part of a Decoder so that no line has to allocate it.
 type scanner struct {
-	r    jsonscan.Reader
-	pool calls
+	r       jsonscan.Reader
+	tail    []byte // of a line past the parse limit
+	arrival Instant
 }
+
+// Flush implements [Decoder].
+func (s *scanner) Flush(dst []Event) []Event { return dst }
 
 // readObjects appends the events of every JSON object of a line.
 func (s *scanner) readObjects(line Line, dst []Event, reader objectReader) []Event {
-	s.r, s.pool.used = jsonscan.Reader{B: trimLine(line.Text)}, 0
+	s.r, s.tail, s.arrival = jsonscan.Reader{B: trimLine(line.Text)}, line.Tail, line.Arrival
 	r := &s.r
 	for !r.End() {
 		from := len(dst)
@@ -94,6 +97,26 @@ func (s *scanner) readObjects(line Line, dst []Event, reader objectReader) []Eve
 	return dst
 }
 
+// readMember reads one member of an object, and skips the others.
+func readMember(r *jsonscan.Reader, name string, read func()) {
+	for key := range r.Members() {
+		if string(key) == name {
+			read()
+		} else {
+			r.Skip()
+		}
+	}
+}
+
+// salvage reads the last value of each member from the tail of a line.
+func salvage(tail []byte, field func(*jsonscan.Reader, []byte), names ...string) {
+	for _, name := range names {
+		if i := bytes.LastIndex(tail, []byte(`"`+name+`":`)); i >= 0 {
+			field(&jsonscan.Reader{B: tail, I: i + len(name) + 3}, []byte(name))
+		}
+	}
+}
+
 // number reads a count.
 func (f *facts) number(r *jsonscan.Reader, key string) {
 	if n, ok := r.Int(); ok && n >= 0 {
@@ -101,19 +124,25 @@ func (f *facts) number(r *jsonscan.Reader, key string) {
 	}
 }
 
-// errorText reads what an error says: a text, or an object with a message.
-func errorText(r *jsonscan.Reader) (text []byte) {
+// readFailure reads the text and the name of an error: a text, or an object such as
+// {"message":..,"code":..} or {"name":..,"data":{"message":..}}.
+func readFailure(r *jsonscan.Reader) (text []byte, name string) {
 	if r.Peek() == '"' {
-		return r.Str()
+		return r.Str(), ""
 	}
 	for key := range r.Members() {
-		if string(key) == "message" {
+		switch string(key) {
+		case "message":
 			text = r.Str()
-		} else {
+		case "code", "type", "name":
+			name = word(jsonscan.Unquote(bytes.Trim(r.Raw(), `"`)))
+		case "data":
+			text, _ = readFailure(r)
+		default:
 			r.Skip()
 		}
 	}
-	return text
+	return text, name
 }
 
 // finishReasons maps providers' finish reasons to the conventions'.
@@ -128,17 +157,74 @@ var finishReasons = map[string]string{
 // finishReason returns why a model stopped, "" if that is not known.
 func finishReason(reason []byte) string { return finishReasons[string(reason)] }
 
-// readCount reads a number of tokens.
-func readCount(r *jsonscan.Reader, to *int64, known *bool) {
-	if n, ok := r.Int(); ok && n >= 0 {
-		*to, *known = n, true
+// read reads token counts and costs, whatever the agent calls them.
+func (u *Usage) read(r *jsonscan.Reader) {
+	for key := range r.Members() {
+		u.count(r, key)
 	}
 }
 
-// readCost reads a sum in USD.
-func readCost(r *jsonscan.Reader, u *Usage) {
+// count reads one count, or what it consists of.
+func (u *Usage) count(r *jsonscan.Reader, key []byte) {
+	var to *int64
+	switch string(key) {
+	case "input", "input_tokens", "inputTokens":
+		to = &u.Input
+	case "output", "output_tokens", "outputTokens":
+		to = &u.Output
+	case "read", "cached", "cacheRead", "cacheReadTokens", "cacheReadInputTokens", "cache_read_input_tokens", "cached_input_tokens":
+		to = &u.CacheRead
+	case "write", "cacheWrite", "cacheWriteTokens", "cacheCreationInputTokens", "cache_creation_input_tokens", "cache_write_input_tokens":
+		to = &u.CacheWrite
+	case "reasoning", "reasoningTokens", "reasoning_output_tokens", "thinkingTokens", "thinking_tokens":
+		to = &u.Reasoning
+	case "cache", "output_tokens_details":
+		u.read(r)
+		return
+	case "cost", "cost_usd":
+		u.readCost(r)
+		return
+	default:
+		r.Skip()
+		return
+	}
+	if n, ok := r.Int(); ok && n >= 0 {
+		*to, u.Known = n, true
+	}
+}
+
+// readCost reads a sum in USD, or {"input":..,"output":..,"total":..}.
+func (u *Usage) readCost(r *jsonscan.Reader) {
+	if r.Peek() == '{' {
+		readMember(r, "total", func() { u.readCost(r) })
+		return
+	}
 	v, err := strconv.ParseFloat(string(bytes.Trim(r.Raw(), `"`)), 64)
 	if err == nil && v >= 0 && v < 1e9 {
 		u.Cost, u.CostKnown = v, true
 	}
 }
+
+// add adds counts.
+func (u *Usage) add(v *Usage) {
+	u.Input += v.Input
+	u.Output += v.Output
+	u.CacheRead += v.CacheRead
+	u.CacheWrite += v.CacheWrite
+	u.Reasoning += v.Reasoning
+	u.Known = u.Known || v.Known
+}
+
+// addCached adds the cached tokens to an input that leaves them out.
+func (u *Usage) addCached() { u.Input += u.CacheRead + u.CacheWrite }
+
+// remember adds a key to a map of bounded size.
+func remember[V any](m map[string]V, key []byte, value V) {
+	if len(m) >= maxSessions {
+		clear(m)
+	}
+	m[string(key)] = value
+}
+
+// maxSessions is how many sessions, calls or texts a decoder remembers at once.
+const maxSessions = 4096

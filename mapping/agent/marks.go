@@ -2,77 +2,145 @@ package agent
 
 import (
 	"bytes"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 )
 
-// Marks are the parts of a line that show which agent wrote it: its type and the
-// names of its members.
+// Marks are the parts of a line that show which program wrote it: the names of its
+// members and of their members, and those values that are strings.
 type Marks struct {
-	Type, Subtype, Session string
-
-	keys [maxMarks]mark
-	n    int
+	Session string // the session it names, "" if none
+	members []mark
 }
 
-// A mark is a member of a line, or of its message.
+// A mark is a member of a line, or of an object that is a member of the line.
 type mark struct {
-	name      []byte
-	inMessage bool
+	parent, name []byte
+	value        []byte // still escaped, nil unless it is a string
 }
 
-// maxMarks is how many members of a line are looked at. Agents' lines have
-// fewer than that.
-const maxMarks = 48
+// maxMarks is how many members of a line are looked at. Agents' lines have fewer.
+const maxMarks = 256
 
-// has tells whether the line has a member of this name; "message.role" is that
-// of its message.
-func (m *Marks) has(key string) bool {
-	name, inMessage := strings.CutPrefix(key, "message.")
-	for i := range m.keys[:m.n] {
-		if k := &m.keys[i]; string(k.name) == name && k.inMessage == inMessage {
-			return true
+// Read reads the marks of a line. One that is no JSON object has none.
+func (m *Marks) Read(line []byte) {
+	m.Session, m.members = "", m.members[:0]
+	r := jsonscan.Reader{B: trimLine(line)}
+	if r.Peek() == '{' {
+		m.read(&r, nil)
+	}
+}
+
+func (m *Marks) read(r *jsonscan.Reader, parent []byte) {
+	for key := range r.Members() {
+		if len(m.members) == maxMarks {
+			r.Skip()
+			continue
+		}
+		at := len(m.members)
+		m.members = append(m.members, mark{parent: parent, name: key})
+		switch c := r.Peek(); {
+		case parent == nil && (string(key) == "session_id" || string(key) == "sessionID"):
+			m.members[at].value = readID(r)
+			m.Session = string(m.members[at].value)
+		case parent == nil && c == '{':
+			m.read(r, key)
+		case c == '"':
+			m.members[at].value = r.Str()
+		case c == '[' && parent != nil:
+			m.members[at].value = list
+			r.Skip()
+		case parent == nil && string(key) == "tools":
+			if tools := r.Raw(); len(bytes.Trim(tools, "[] \t")) == 0 {
+				m.members = m.members[:at] // an empty list proves nothing
+			}
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// list is the value of a list in an object that is a member.
+var list = []byte{'['}
+
+// A Shape is what the lines of a kind have in common: their members.
+type Shape []term
+
+// A term is a member that a line has, or must not have. If there are patterns, the
+// member is a string that matches one of them.
+type term struct {
+	parent, name string
+	patterns     []string
+	not          bool
+}
+
+// shapes reads shapes:
+//
+//	type=a|b*    the member is a string that matches one of these patterns
+//	!name        there is no such member
+//	part.id      the member of a member that is an object
+//	part.list=[  such a member that is a list
+func shapes(texts ...string) (list []Shape) {
+	for _, text := range texts {
+		var s Shape
+		for word := range strings.FieldsSeq(text) {
+			word, not := strings.CutPrefix(word, "!")
+			member, patterns, valued := strings.Cut(word, "=")
+			t := term{name: member, not: not}
+			if parent, name, nested := strings.Cut(member, "."); nested {
+				t.parent, t.name = parent, name
+			}
+			if valued {
+				t.patterns = strings.Split(patterns, "|")
+			}
+			s = append(s, t)
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// Is reports whether a line has a shape.
+func (m *Marks) Is(shape Shape) bool {
+	for i := range shape {
+		if m.has(&shape[i]) == shape[i].not {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *Marks) has(t *term) bool {
+	for i := range m.members {
+		if k := &m.members[i]; string(k.name) == t.name && string(k.parent) == t.parent {
+			return t.patterns == nil || t.matches(string(jsonscan.Unquote(k.value)))
 		}
 	}
 	return false
 }
 
-// ReadMarks reads the marks of a line. One that is no JSON object has none.
-func ReadMarks(line []byte) (m Marks) {
-	r := jsonscan.Reader{B: trimLine(line)}
-	if r.Peek() == '{' {
-		m.members(&r, false)
+func (t *term) matches(value string) bool {
+	for _, pattern := range t.patterns {
+		if value == pattern {
+			return true
+		}
+		if strings.Contains(pattern, "*") {
+			if ok, _ := path.Match(pattern, value); ok {
+				return true
+			}
+		}
 	}
-	return m
+	return false
 }
 
-func (m *Marks) members(r *jsonscan.Reader, inMessage bool) {
-	for key := range r.Members() {
-		switch name := string(key); {
-		case inMessage:
-			r.Skip()
-		case name == "type":
-			m.Type = string(jsonscan.Unquote(r.Str()))
-		case name == "subtype":
-			m.Subtype = string(jsonscan.Unquote(r.Str()))
-		case name == "session_id":
-			m.Session = string(readID(r))
-		case name == "message" && r.Peek() == '{':
-			m.members(r, true)
-		case name == "tools":
-			if list := r.Raw(); len(list) > 0 && list[0] == '[' && len(bytes.Trim(list, "[] \t")) == 0 {
-				continue // an empty list proves nothing
-			}
-		default:
-			r.Skip()
-		}
-		if m.n < maxMarks {
-			m.keys[m.n] = mark{key, inMessage}
-			m.n++
-		}
-	}
-}
+// any reports whether a line has one of these shapes.
+func (m *Marks) any(list []Shape) bool { return slices.ContainsFunc(list, m.Is) }
+
+// OneOf reports whether a line may be an agent's in a stream that has lines of the agent.
+func (m *Marks) OneOf(a *Agent) bool { return m.any(a.Lines) || m.any(a.Proof) }
 
 // IsObject reports whether a line may be a JSON object.
 func IsObject(line []byte) bool {
@@ -85,47 +153,80 @@ func IsObject(line []byte) bool {
 func MayBegin(line []byte) bool {
 	if typ, ok := bytes.CutPrefix(line, []byte(`{"type":"`)); ok && len(typ) > 0 {
 		switch typ[0] {
-		case 's', 'i', '\\': // "system", "init", or either of them escaped
+		case 's', 'i', '\\': // "system", "session", "init", or one of them escaped
 		default:
 			return false // as for most lines
 		}
 	}
-	return bytes.Contains(line[:min(len(line), maxInit)], []byte(`"init"`))
+	line = line[:min(len(line), maxInit)]
+	return bytes.Contains(line, []byte(`"init"`)) || bytes.Contains(line, []byte(`"session"`)) || bytes.Contains(line, []byte(`"session.start"`))
 }
 
 // maxInit is how much of a line MayBegin looks at. The longest first lines list tools
 // and take a few kilobytes.
 const maxInit = 16 << 10
 
-// Agent returns the agent that a line can only have come from, or the name of
-// one that spantee does not read. Most lines prove neither.
+// OfAny reports whether a line may be some agent's, or the first one of its run.
+func (m *Marks) OfAny() bool { return m.Begins() || slices.ContainsFunc(Agents, m.OneOf) }
+
+// Begins reports whether a line is the first one of a run, whoever wrote it.
+func (m *Marks) Begins() bool {
+	return m.any(firstLines)
+}
+
+var firstLines = shapes("type=system subtype=init", "type=init|session|thread.started|session.start")
+
+// Agent returns the agent that a line is proof of, or the name of the foreign kind that
+// the line belongs to. Most lines prove neither.
 func (m *Marks) Agent() (agent *Agent, foreign string) {
-	if m.n == 0 {
+	if len(m.members) == 0 {
 		return nil, ""
 	}
-	for _, f := range foreignAgents {
-		if f.proof(m) {
-			return nil, f.name
+	for _, a := range Agents {
+		if m.any(a.Proof) {
+			return a, ""
 		}
 	}
-	for _, a := range Agents {
-		if a.IsProof(m) {
-			return a, ""
+	for i := range foreignLines {
+		if f := &foreignLines[i]; m.any(f.shapes) {
+			return nil, f.name
 		}
 	}
 	return nil, ""
 }
 
-// foreignAgents are agents that spantee only recognizes, and the members that are
-// unique to their lines, taken from recordings.
-var foreignAgents = []struct {
-	name  string
-	proof func(*Marks) bool
-}{
-	{"Trae", func(m *Marks) bool { return strings.HasPrefix(m.Session, "t-") && m.Type == "system" }},
-	{"muse", func(m *Marks) bool { return m.has("schema_version") && m.has("payload_type") }},
-	{"Antigravity", func(m *Marks) bool {
-		return m.Type == "" && m.has("event") && (m.has("conversation_id") || m.has("step_update") || m.has("result"))
-	}},
-	{"Kimi", func(m *Marks) bool { return m.Type == "" && m.has("role") && m.has("content") }},
+// A foreignKind is a kind of lines that spantee does not support, but recognizes, so that
+// it can report what the stream is.
+type foreignKind struct {
+	name   string
+	shapes []Shape
+}
+
+var foreignLines = []foreignKind{
+	{name: "Trae", shapes: shapes("session_id=t-* type=system")},
+	{name: "muse", shapes: shapes("schema_version payload_type payload")},
+	{name: "Antigravity", shapes: shapes("!type event conversation_id init", "!type event step_update", "!type event=result result")},
+	{name: "OpenHands", shapes: shapes("id timestamp source=agent|user|environment action|observation", "kind=*Event id timestamp source")},
+	{name: "Kilo, Roo or Cline", shapes: shapes("type=say say", "type=ask ask")},
+	{name: "Auggie", shapes: shapes("type=result request_id session_id result !uuid")},
+	{name: "a result that several agents print", shapes: shapes("type=result subtype is_error session_id")},
+
+	{name: "a session log of Claude Code", shapes: shapes("sessionId uuid isSidechain", "type=summary summary leafUuid", "type=queue-operation sessionId", "type=file-history-snapshot snapshot")},
+	{name: "a session log of Codex", shapes: shapes("type=session_meta|turn_context|response_item|event_msg|compacted timestamp payload")},
+	{name: "a session log of pi", shapes: shapes(
+		"type=message timestamp message.role",
+		"type=model_change|thinking_level_change|compaction|branch_summary|session_info|custom|custom_message|label id timestamp",
+	)},
+	{name: "a session log of Gemini CLI", shapes: shapes("sessionId projectHash startTime", "type=user|gemini|info id timestamp content", "$set", "sessionId messageId type message timestamp")},
+	{name: "a session log of opencode", shapes: shapes("id=msg_* sessionID role", "id=prt_* sessionID messageID", "id=ses_* projectID time.created")},
+	{name: "a transcript of Cursor", shapes: shapes("!type role message.content")},
+
+	{name: "a chat log", shapes: shapes("!type role content", "!type role tool_calls", "!type role parts")},
+	{name: "messages of the Agent Client Protocol", shapes: shapes("jsonrpc method=session/*")},
+	{name: "messages of a language server", shapes: shapes("jsonrpc method=textDocument/*|window/*|workspace/*")},
+	{name: "JSON-RPC messages", shapes: shapes("jsonrpc")},
+	{name: "the events of a model's API", shapes: shapes("type=message_start message.type", "type=content_block_start|content_block_delta index", "type=response.* sequence_number", "object=chat.completion*")},
+	{name: "messages of Slack", shapes: shapes("type=message text ts", "type=event_callback event")},
+	{name: "CloudEvents", shapes: shapes("specversion id source type")},
+	{name: "a container's log", shapes: shapes("log stream=stdout|stderr time")},
 }

@@ -17,9 +17,7 @@ var opencode = Agent{
 	TurnEnds:  true,
 	EndsAtEOF: true,
 	New:       func() Decoder { return new(opencodeDecoder) },
-	IsProof: func(m *Marks) bool {
-		return m.has("sessionID") && (m.has("part") || m.Type == "error" && m.has("error"))
-	},
+	Proof:     shapes("sessionID part.messageID part.type", "type=error timestamp sessionID error.name"),
 }
 
 // An opencodeDecoder is stateless: every line has its session, and every part its
@@ -29,19 +27,15 @@ type opencodeDecoder struct {
 	line opencodeLine
 }
 
-// Flush implements [Decoder].
-func (d *opencodeDecoder) Flush(dst []Event) []Event { return dst }
-
 // Decode implements [Decoder].
 func (d *opencodeDecoder) Decode(line Line, dst []Event) []Event {
-	d.line.from = &d.pool
 	return d.readObjects(line, dst, &d.line)
 }
 
 // An opencodeLine is one line.
 type opencodeLine struct {
 	Event
-	calling
+	callLine
 	typ        []byte
 	start, end Instant // of the part
 	state      string  // of a tool
@@ -50,7 +44,7 @@ type opencodeLine struct {
 }
 
 func (l *opencodeLine) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
-	*l = opencodeLine{calling: calling{from: l.from}}
+	*l = opencodeLine{}
 	for key := range r.Members() {
 		switch string(key) {
 		case "type":
@@ -63,7 +57,7 @@ func (l *opencodeLine) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 			l.part(r)
 		case "error":
 			l.fault = r.Peek() != 'n'
-			l.failure(r)
+			l.Text, l.Status = readFailure(r)
 		default:
 			r.Skip()
 		}
@@ -144,7 +138,7 @@ func (l *opencodeLine) part(r *jsonscan.Reader) {
 			l.FinishReason = finishReason(reason)
 			l.goesOn = string(reason) == "tool-calls" || string(reason) == "unknown"
 		case "cost":
-			readCost(r, l.used())
+			l.used().readCost(r)
 		case "tokens":
 			l.tokens(r)
 		case "callID":
@@ -179,37 +173,19 @@ func (l *opencodeLine) times(r *jsonscan.Reader) {
 	}
 }
 
-// tokens reads a step's counts. Its input leaves out what the cache had, and in
-// some builds its output leaves out the reasoning: the total tells.
+// tokens reads a step's counts. The input leaves out cached tokens, and in some builds
+// the output leaves out reasoning tokens: the total shows which.
 func (l *opencodeLine) tokens(r *jsonscan.Reader) {
 	u := l.used()
 	var total int64
 	for key := range r.Members() {
-		switch string(key) {
-		case "total":
+		if string(key) == "total" {
 			total, _ = r.Int()
-		case "input":
-			readCount(r, &u.Input, &u.Known)
-		case "output":
-			readCount(r, &u.Output, &u.Known)
-		case "reasoning":
-			readCount(r, &u.Reasoning, &u.Known)
-		case "cache":
-			for key := range r.Members() {
-				switch string(key) {
-				case "read":
-					readCount(r, &u.CacheRead, &u.Known)
-				case "write":
-					readCount(r, &u.CacheWrite, &u.Known)
-				default:
-					r.Skip()
-				}
-			}
-		default:
-			r.Skip()
+		} else {
+			u.count(r, key)
 		}
 	}
-	u.Input += u.CacheRead + u.CacheWrite
+	u.addCached()
 	if total == u.Input+u.Output+u.Reasoning {
 		u.Output += u.Reasoning
 	}
@@ -256,26 +232,6 @@ func (l *opencodeLine) metadata(r *jsonscan.Reader) {
 			}
 		case "sessionId":
 			c.outcome.word(semconv.SubagentID, []byte(word(jsonscan.Unquote(r.Str()))))
-		default:
-			r.Skip()
-		}
-	}
-}
-
-// failure reads {"name":..,"data":{"message":..}}.
-func (l *opencodeLine) failure(r *jsonscan.Reader) {
-	for key := range r.Members() {
-		switch string(key) {
-		case "name":
-			l.Status = enum(jsonscan.Unquote(r.Str()))
-		case "data":
-			for key := range r.Members() {
-				if string(key) == "message" {
-					l.Text = r.Str()
-				} else {
-					r.Skip()
-				}
-			}
 		default:
 			r.Skip()
 		}

@@ -8,48 +8,53 @@ import (
 )
 
 // pi is the coding agent pi, run with --mode json. Few lines have times: a message
-// has the time of its beginning, and a tool's result is a message. A turn is a
-// model call with the tools that the model asked for.
+// has the time of its beginning, a tool's result is a message, and an entry_appended
+// right after a message has the time at which the message ended. A turn is a model call with the tools
+// that the model asked for.
 var pi = Agent{
 	Flag:     "pi",
 	Name:     "pi",
 	Nameless: true,
 	TurnEnds: true,
 	New:      func() Decoder { return new(piDecoder) },
-	IsProof: func(m *Marks) bool {
-		switch m.Type {
-		case "session":
-			return m.has("version")
-		case "agent_start", "agent_end", "turn_start", "turn_end":
-			return !m.has("event") && !m.has("session_id")
-		case "message_update":
-			return m.has("assistantMessageEvent")
-		case "message_start", "message_end":
-			return m.has("message.role") && !m.has("event")
-		case "tool_execution_start", "tool_execution_end":
-			return m.has("toolCallId")
-		}
-		return false
-	},
+	Proof: shapes(
+		"type=message_update assistantMessageEvent",
+		"type=message_start|message_end message.role message.content message.timestamp !id",
+		"type=tool_execution_start toolCallId toolName args",
+		"type=tool_execution_end toolCallId toolName isError",
+		"type=turn_end message toolResults",
+	),
+	Lines: shapes(
+		"type=session version id cwd",
+		"type=agent_start|agent_end|agent_settled|turn_start|turn_end !event !session_id",
+		"type=message_start|message_end message.role !event",
+		"type=tool_execution_start|tool_execution_update|tool_execution_end toolCallId",
+	),
 }
 
 // A piDecoder remembers the current session, because most lines have no session id.
-// It holds back the end of a tool until the message with its time, and the end of
-// the run because a retry or a compaction may follow.
+// It holds back the end of a tool until the message with its time, the end of the
+// model's message until the next line with a time, and the end of the run because a
+// retry or a compaction may follow.
 type piDecoder struct {
 	scanner
-	line    piLine
-	session []byte
-	deltas  int     // of the current message
-	running int     // tools
-	ended   []Event // of tools
-	end     *Event  // of the run
+	line     piLine
+	session  []byte
+	begun    bool    // the model's message has a message_start
+	deltas   int     // of the current message
+	asked    Instant // when the model's message began
+	answered []Event // the end of the model's message, and the events without a time that follow it
+	delay    Instant // before the retry in answered
+	endedAt  Instant // when the model's message ended, if that is known and no line with a time has come since
+	running  int     // tools
+	ended    []Event // of tools
+	end      *Event  // of the run
 }
 
 // Flush implements [Decoder].
 func (d *piDecoder) Flush(dst []Event) []Event {
 	from := len(dst)
-	dst = d.endRun(d.endTools(dst))
+	dst = d.endRun(d.endTools(d.endMessage(dst, 0)))
 	for i := from; i < len(dst); i++ {
 		dst[i].Session = d.session
 	}
@@ -57,16 +62,52 @@ func (d *piDecoder) Flush(dst []Event) []Event {
 }
 
 // Decode implements [Decoder].
-func (d *piDecoder) Decode(line Line, dst []Event) []Event {
-	d.line.arrival = line.Arrival
-	return d.readObjects(line, dst, d)
-}
+func (d *piDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
 
 func (d *piDecoder) endRun(dst []Event) []Event {
 	if d.end != nil {
 		dst = append(dst, *d.end)
 		d.end = nil
 	}
+	return dst
+}
+
+// endMessage appends the end of the model's message, at the given time if that is known.
+func (d *piDecoder) endMessage(dst []Event, at Instant) []Event {
+	for _, ev := range d.answered {
+		ev.Time = at
+		dst = append(dst, ev)
+	}
+	clear(d.answered)
+	d.answered, d.delay = d.answered[:0], 0
+	return dst
+}
+
+// endMessageBefore appends the end of the model's message, before a line with a time. If
+// a retry follows, the message ended when the wait for it began. Otherwise it is only
+// known to have ended between two times.
+func (d *piDecoder) endMessageBefore(dst []Event, next Instant) []Event {
+	at := Instant(0)
+	switch {
+	case next <= d.asked || d.asked == 0:
+	case d.delay > 0:
+		at = max(d.asked, next-d.delay)
+	default:
+		at = d.asked + (next-d.asked)/2
+	}
+	for i := range d.answered {
+		d.answered[i].Estimated = true
+	}
+	return d.endMessage(dst, at)
+}
+
+// after appends the current event, which has no time, behind the end of a message.
+func (d *piDecoder) after(dst []Event) []Event {
+	if len(d.answered) == 0 {
+		return append(dst, d.line.Event)
+	}
+	d.line.Arrival = d.arrival
+	d.answered = append(d.answered, d.line.kept())
 	return dst
 }
 
@@ -79,7 +120,7 @@ func (d *piDecoder) endTools(dst []Event) []Event {
 
 func (d *piDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	l := &d.line
-	*l = piLine{calling: calling{from: &d.pool}, arrival: l.arrival}
+	*l = piLine{}
 	for key := range r.Members() {
 		l.field(r, key)
 	}
@@ -111,8 +152,10 @@ func (d *piDecoder) events(dst []Event) []Event {
 	case "message_end":
 		return d.messageEnd(dst)
 	case "tool_execution_start":
+		dst = d.endMessage(dst, 0)
 		d.running++
 		l.Kind, l.ID, l.Tool = ToolStart, l.callID, l.tool().finish()
+		l.Time, l.Estimated = d.endedAt, true
 	case "tool_execution_end":
 		d.toolEnd()
 		return dst
@@ -121,19 +164,28 @@ func (d *piDecoder) events(dst []Event) []Event {
 		l.Kind, l.Final = TurnEnd, l.stop == "stop" || l.stop == "length"
 		l.Failed = l.stop == "error" || l.stop == "aborted"
 		l.Status = l.stop
+		l.Time, l.Estimated = d.endedAt, true
+		return d.after(dst)
 	case "agent_end":
 		dst = d.endTools(dst)
 		d.holdEnd()
 		l.Kind = Ignored
 	case "agent_settled":
-		return d.endRun(dst)
+		return d.endRun(d.endMessage(dst, 0))
 	case "auto_retry_start":
 		d.end = nil
 		l.Kind, l.Notice, l.Facts = Notice, semconv.EventRetry, l.facts
+		d.delay = l.delay
+		return d.after(dst)
 	case "compaction_end", "auto_compaction_end":
 		l.compaction()
 		l.Kind, l.Notice, l.Facts = Notice, semconv.EventCompaction, l.facts
+		return d.after(dst)
 	case "entry_appended":
+		if len(d.answered) > 0 {
+			d.endedAt = l.Time
+			dst = d.endMessage(dst, l.Time)
+		}
 		l.Kind = Notice // only its time counts
 	case "agent_start", "turn_start", "tool_execution_update", "auto_retry_end", "compaction_start", "auto_compaction_start":
 		l.Kind = Ignored
@@ -148,12 +200,14 @@ func (d *piDecoder) events(dst []Event) []Event {
 func (d *piDecoder) messageStart(dst []Event) []Event {
 	l := &d.line
 	d.deltas = 0
+	dst = d.endMessageBefore(dst, l.Time)
 	switch l.role {
 	case "user":
 		dst = d.endRun(dst)
 		l.Kind = Prompt
 	case "assistant":
 		d.end = nil // the agent goes on
+		d.begun, d.asked, d.endedAt = true, l.Time, 0
 		l.Kind, l.Usage, l.Text, l.FinishReason = TurnStart, nil, nil, ""
 		l.Estimated = true
 	case "toolResult":
@@ -174,6 +228,9 @@ func (d *piDecoder) toolResult(dst []Event) []Event {
 			continue
 		}
 		ev.Time = l.Time
+		if !ev.Estimated { // the time is that of this line
+			ev.Arrival = d.arrival
+		}
 		d.ended = append(d.ended[:i], d.ended[i+1:]...)
 		return append(dst, ev)
 	}
@@ -187,13 +244,22 @@ func (d *piDecoder) messageEnd(dst []Event) []Event {
 	if l.role != "assistant" {
 		return dst
 	}
-	l.Time = 0 // of its beginning
-	if d.deltas == 0 {
-		dst = append(dst, l.said...)
+	if !d.begun {
+		dst = append(d.endMessageBefore(dst, l.Time), Event{Kind: TurnStart, Time: l.Time, Estimated: true})
+		d.asked, d.endedAt = l.Time, 0
 	}
-	d.deltas = 0
-	l.Kind, l.Text = TextEnd, nil
-	return append(dst, l.Event)
+	l.Time = 0 // of its beginning
+	l.Kind, l.Text, l.Final = TextEnd, nil, l.stop == "stop" || l.stop == "length"
+	events := append(l.said, l.Event)
+	if d.deltas > 0 {
+		events = events[len(l.said):]
+	}
+	for _, ev := range events {
+		ev.Arrival = d.arrival
+		d.answered = append(d.answered, ev.kept())
+	}
+	d.begun, d.deltas = false, 0
+	return dst
 }
 
 // update handles a piece of the model's message.
@@ -216,10 +282,11 @@ func (d *piDecoder) update() {
 	}
 }
 
-// toolEnd holds the end of a tool back. It outlives its line then, of which it
-// needs what the tool returned; its start had the arguments.
+// toolEnd holds back the end of a tool, with a copy of its result: the line is gone when
+// the event is sent.
 func (d *piDecoder) toolEnd() {
 	l := &d.line
+	d.endedAt = 0
 	c := new(call)
 	c.named(l.name)
 	if len(l.result) > 0 {
@@ -228,10 +295,10 @@ func (d *piDecoder) toolEnd() {
 	if l.isError {
 		c.failed()
 		c.ErrorText = resultText(c.Result)
-		c.exitedAsTold(c.ErrorText)
+		c.exitedAsText(c.ErrorText)
 	}
 	d.ended = append(d.ended, Event{
-		Kind: ToolEnd, ID: bytes.Clone(l.callID), Tool: c.finish(), Arrival: l.arrival, Estimated: d.running > 1 || len(d.ended) > 0,
+		Kind: ToolEnd, ID: bytes.Clone(l.callID), Tool: c.finish(), Arrival: d.arrival, Estimated: d.running > 1 || len(d.ended) > 0,
 	})
 	d.running = max(0, d.running-1)
 }
@@ -243,8 +310,162 @@ func (d *piDecoder) holdEnd() {
 	if l.goesOn {
 		return
 	}
-	d.end = &Event{Kind: RunEnd, Arrival: l.arrival}
+	d.end = &Event{Kind: RunEnd, Arrival: d.arrival}
 	if l.stop == "error" || l.stop == "aborted" {
 		d.end.Failed, d.end.Status, d.end.Text = true, l.stop, bytes.Clone(l.fault)
+	}
+}
+
+// A piLine is one line.
+type piLine struct {
+	Event
+	callLine
+	typ, id      []byte
+	role, stop   string // of a message
+	said         []Event
+	fault        []byte
+	update       string
+	callID, name []byte
+	result       []byte // of a tool, or of a compaction
+	isError      bool
+	goesOn       bool // the agent tries again
+	delay        Instant
+	facts        facts
+}
+
+func (l *piLine) field(r *jsonscan.Reader, key []byte) {
+	switch string(key) {
+	case "type":
+		l.typ = r.Str()
+	case "id":
+		l.id = readID(r)
+	case "cwd":
+		l.facts.text(semconv.ProcessWorkingDirectory, Detail, r.Str())
+	case "message":
+		l.message(r)
+	case "messages":
+		for range r.Elements() { // the last one tells how the run ended
+			l.stop, l.fault = "", nil
+			l.message(r)
+		}
+	case "assistantMessageEvent":
+		l.deltaEvent(r)
+	case "toolCallId":
+		l.callID = readID(r)
+	case "toolName":
+		l.name = r.Str()
+		l.tool().named(l.name)
+	case "args":
+		l.tool().readArguments(r)
+	case "result":
+		l.result = r.Raw()
+	case "isError":
+		l.isError = r.Bool()
+	case "willRetry":
+		l.goesOn = r.Bool()
+	case "attempt":
+		l.facts.number(r, semconv.Attempt)
+	case "maxAttempts":
+		l.facts.number(r, semconv.MaxAttempts)
+	case "delayMs":
+		again := *r
+		l.delay = millis(&again)
+		l.facts.number(r, semconv.DelayMillis)
+	case "errorMessage":
+		l.facts.text(semconv.Message, Full, r.Str())
+	case "reason":
+		l.facts.word(semconv.Reason, []byte(enum(jsonscan.Unquote(r.Str()))))
+	case "entry":
+		readMember(r, "timestamp", func() { l.Time = isoTime(r) })
+	default:
+		r.Skip()
+	}
+}
+
+// compaction reads {"tokensBefore":..,"estimatedTokensAfter":..}.
+func (l *piLine) compaction() {
+	r := jsonscan.Reader{B: l.result}
+	for key := range r.Members() {
+		switch string(key) {
+		case "tokensBefore":
+			l.facts.number(&r, semconv.TokensBefore)
+		case "tokensAfter", "estimatedTokensAfter":
+			l.facts.number(&r, semconv.TokensAfter)
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// deltaEvent reads {"type":"text_delta","delta":..}.
+func (l *piLine) deltaEvent(r *jsonscan.Reader) {
+	for key := range r.Members() {
+		switch string(key) {
+		case "type":
+			l.update = enum(r.Str())
+		case "delta":
+			l.Text = r.Str()
+			l.Bytes = jsonscan.UnquotedLen(l.Text)
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func (l *piLine) message(r *jsonscan.Reader) {
+	for key := range r.Members() {
+		switch string(key) {
+		case "role":
+			l.role = enum(r.Str())
+		case "content":
+			l.content(r)
+		case "timestamp":
+			l.Time = millis(r)
+		case "model":
+			l.Model = jsonscan.Unquote(r.Str())
+		case "provider":
+			l.Provider = jsonscan.Unquote(r.Str())
+		case "responseId":
+			l.ModelCallID = readID(r)
+		case "usage":
+			l.Usage = new(Usage)
+			l.Usage.read(r)
+			l.Usage.addCached()
+		case "stopReason":
+			reason := r.Str()
+			l.stop, l.FinishReason = enum(reason), finishReason(reason)
+		case "errorMessage":
+			l.fault = r.Str()
+		case "toolCallId":
+			l.callID = readID(r)
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// content reads a text, or [{"type":"text","text":..},..].
+func (l *piLine) content(r *jsonscan.Reader) {
+	l.said = l.said[:0]
+	if r.Peek() == '"' {
+		l.Text = r.Str()
+		return
+	}
+	for range r.Elements() {
+		for key := range r.Members() {
+			kind := TextMessage
+			switch string(key) {
+			case "thinking":
+				kind = ThinkingMessage
+			case "text":
+			default:
+				r.Skip()
+				continue
+			}
+			if text := r.Str(); len(text) > 0 {
+				l.said = append(l.said, Event{Kind: kind, Text: text, Bytes: jsonscan.UnquotedLen(text)})
+				l.Text = text
+			}
+		}
 	}
 }

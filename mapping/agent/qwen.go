@@ -10,6 +10,6 @@ var qwen = Agent{
 	New: func() Decoder {
 		return newClaudeDecoder(claudeDialect{inputHasCached: true, apiError: "[API Error: "})
 	},
-	IsProof:  func(m *Marks) bool { return m.has("qwen_code_version") },
+	Proof:    shapes("type=system qwen_code_version"),
 	TurnEnds: true,
 }

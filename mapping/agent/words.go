@@ -59,26 +59,6 @@ func (set *charset) all(s []byte) bool {
 	return true
 }
 
-// words are names that come again and again in a stream, made into strings once.
-type words map[string]string
-
-// maxWords is how many names are kept.
-const maxWords = 256
-
-// of returns s as a string.
-func (w *words) of(s []byte) string {
-	name, known := (*w)[string(s)]
-	if known || len(s) == 0 {
-		return name
-	}
-	if *w == nil || len(*w) >= maxWords {
-		*w = words{}
-	}
-	name = string(s)
-	(*w)[name] = name
-	return name
-}
-
 // enum returns s if it could be one of a few names, such as a status.
 func enum(s []byte) string { return enumChars.of(s) }
 
