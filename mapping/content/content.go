@@ -27,7 +27,7 @@ type Capture struct {
 	texts    bool // texts too, not only details
 	max      int
 	redactor *redact.Redactor
-	*scratch
+	harmless map[string]string // names of members, as written, in which there is no secret
 }
 
 // New returns a Capture for attributes of at most maxBytes, nil for [None]. A nil
@@ -46,7 +46,7 @@ func New(level Level, maxBytes int, redactor *redact.Redactor) (*Capture, error)
 			return nil, err
 		}
 	}
-	return &Capture{texts: level == Full, max: maxBytes, redactor: redactor, scratch: newScratch()}, nil
+	return &Capture{texts: level == Full, max: maxBytes, redactor: redactor, harmless: map[string]string{}}, nil
 }
 
 // WithMax returns a Capture like c that cuts at maxBytes.
@@ -55,7 +55,7 @@ func (c *Capture) WithMax(maxBytes int) *Capture {
 		return nil
 	}
 	other := *c
-	other.max, other.scratch = maxBytes, newScratch()
+	other.max = maxBytes
 	return &other
 }
 
@@ -115,7 +115,7 @@ func (c *Capture) String(escaped []byte) (s string, lost int) {
 		return "", 0
 	}
 	vr := valueReader{Capture: c, room: c.max + margin}
-	s, whole := vr.string("", escaped, 0)
+	s, whole := vr.string("", escaped)
 	s, lost = truncated(s, c.max, !whole)
 	return s, vr.lost + lost
 }
@@ -171,7 +171,7 @@ func suffix(s string, n int) int {
 
 // JSON captures a value as JSON, cut to the maximum size of an attribute.
 func (c *Capture) JSON(to *Attributes, key string, v *Value, lost int) {
-	b := v.append(c.buffer(), c.max)
+	b := v.append(nil, c.max)
 	if len(b) > c.max {
 		cut := v.cut(c.max)
 		lost += cut
@@ -182,7 +182,6 @@ func (c *Capture) JSON(to *Attributes, key string, v *Value, lost int) {
 		b = v.append(b[:0], c.max)
 	}
 	to.Add(key, string(b), lost)
-	c.buf = b
 }
 
 // Raw captures JSON as an agent wrote it.

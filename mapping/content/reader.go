@@ -13,7 +13,6 @@ import (
 // A valueReader reads JSON into a Value and redacts secrets.
 type valueReader struct {
 	*Capture
-	whole string   // the JSON, if it is short
 	room  int      // for texts
 	items int      // that may still come
 	lost  int      // bytes for which there was no room
@@ -23,9 +22,6 @@ type valueReader struct {
 
 // Value reads JSON. Text that is not JSON becomes a string.
 func (c *Capture) Value(raw []byte) (v Value, lost int) {
-	if v, lost, ok := c.recent.find(raw); ok {
-		return v, lost
-	}
 	vr := valueReader{Capture: c, room: 4 * (c.max + margin), items: maxItems}
 	vr.searchWhole(raw)
 	r := jsonscan.Reader{B: raw}
@@ -36,8 +32,7 @@ func (c *Capture) Value(raw []byte) (v Value, lost int) {
 	if len(vr.found) > 0 {
 		v.forget(strings.NewReplacer(slices.Concat(vr.marks, vr.found)...))
 	}
-	c.recent.add(vr.whole, v, vr.lost)
-	return v.Clone(), vr.lost
+	return v, vr.lost
 }
 
 // searchWhole looks for secrets that only their context reveals: a value whose name
@@ -45,22 +40,18 @@ func (c *Capture) Value(raw []byte) (v Value, lost int) {
 func (vr *valueReader) searchWhole(raw []byte) {
 	shown := raw
 	if longest := vr.max + margin; len(raw) > longest {
-		vr.buf = appendHeads(vr.buffer(), raw, longest, vr.room)
-		shown = vr.buf
+		shown = appendHeads(nil, raw, longest, vr.room)
 	}
 	text := string(shown)
-	if len(shown) == len(raw) {
-		vr.whole = text
-	}
-	for _, f := range vr.redactor.FindAcross(text) {
+	for _, f := range vr.redactor.Find(text) {
 		for piece := range pieces(text[f.Start:f.End]) {
 			vr.remember(unescape([]byte(piece)), f.Mark())
 		}
 	}
 }
 
-// pieces iterates over what a secret has in each string of JSON: a program may join
-// them.
+// pieces iterates over what a finding has in each string of JSON, of which it may cover
+// several.
 func pieces(secret string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		start, inside := 0, true
@@ -123,7 +114,6 @@ func (vr *valueReader) read(r *jsonscan.Reader, name string, depth int) Value {
 	switch c {
 	case '{':
 		v := Value{kind: object}
-		from := len(vr.unfinished)
 		dropped := false
 		for key := range r.Members() {
 			if vr.full(r) {
@@ -132,20 +122,18 @@ func (vr *valueReader) read(r *jsonscan.Reader, name string, depth int) Value {
 			}
 			shown, itsName := vr.name(key)
 			if itsName == "value" {
-				itsName = nameOfValue(vr.unfinished[from:])
+				itsName = nameOfValue(v.items)
 			}
 			item := vr.read(r, itsName, depth+1)
 			item.name = shown
-			vr.unfinished = append(vr.unfinished, item)
+			v.items = append(v.items, item)
 		}
-		v.items = vr.finish(from)
 		if dropped {
 			v.markEnd()
 		}
 		return v
 	case '[':
 		v := Value{kind: array}
-		from := len(vr.unfinished)
 		dropped := false
 		for range r.Elements() {
 			if vr.full(r) {
@@ -153,27 +141,25 @@ func (vr *valueReader) read(r *jsonscan.Reader, name string, depth int) Value {
 				continue
 			}
 			item := vr.read(r, name, depth+1)
-			vr.unfinished = append(vr.unfinished, item)
+			v.items = append(v.items, item)
 			if name = ""; item.kind == text && strings.HasPrefix(item.text, "--") {
 				name = item.text // ["--password", ".."]
 			}
 		}
-		v.items = vr.finish(from)
 		if dropped {
 			v.markEnd()
 		}
 		return v
 	case '"':
-		return vr.text(name, r.Str(), r.I-1)
+		return vr.text(name, r.Str())
 	}
 	raw := r.Raw()
 	if isLiteral(raw) {
-		s := vr.unquoted(raw, r.I)
-		if _, secret := vr.redactor.Named(name, s); !secret {
-			return Value{text: s}
+		if _, secret := vr.redactor.Named(name, string(raw)); !secret {
+			return Value{text: string(raw)}
 		}
 	}
-	return vr.text(name, raw, r.I)
+	return vr.text(name, raw)
 }
 
 // isLiteral reports whether JSON that is not a string, an array or an object is valid.
@@ -185,15 +171,7 @@ func isLiteral(raw []byte) bool {
 	return len(raw) < 64 && json.Valid(raw)
 }
 
-// finish takes the items that were read since from.
-func (vr *valueReader) finish(from int) []Value {
-	items := slices.Clone(vr.unfinished[from:])
-	clear(vr.unfinished[from:])
-	vr.unfinished = vr.unfinished[:from]
-	return items
-}
-
-// name reads the name of a member: as it is shown, and what it is called.
+// name reads the name of a member: redacted for display, and as the rules see it.
 func (vr *valueReader) name(key []byte) (shown, name string) {
 	n := vr.take(key)
 	whole := n == len(key)
@@ -207,10 +185,7 @@ func (vr *valueReader) name(key []byte) (shown, name string) {
 	}
 	shown = vr.redacted("", before, whole)
 	const longest, most = 64, 1024
-	if whole && shown == name && len(key) <= longest {
-		if len(vr.harmless) >= most {
-			clear(vr.harmless)
-		}
+	if whole && shown == name && len(key) <= longest && len(vr.harmless) < most {
 		vr.harmless[string(key)] = name
 	}
 	return shown, name
@@ -249,27 +224,16 @@ func valid(s string) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// string reads what stands between a string's quotes, and tells if that is all.
-func (vr *valueReader) string(name string, escaped []byte, end int) (s string, whole bool) {
+// string reads what stands between a string's quotes, and reports whether the string
+// fits whole.
+func (vr *valueReader) string(name string, escaped []byte) (s string, whole bool) {
 	n := vr.take(escaped)
 	whole = n == len(escaped)
-	return vr.redacted(name, vr.unquoted(escaped[:n], end-len(escaped)+n), whole), whole
+	return vr.redacted(name, unescape(escaped[:n]), whole), whole
 }
 
-// unquoted decodes what ends in the JSON at end. Most texts need no copy.
-func (vr *valueReader) unquoted(escaped []byte, end int) string {
-	switch {
-	case bytes.IndexByte(escaped, '\\') >= 0:
-		vr.buf = jsonscan.AppendUnquoted(vr.buffer(), escaped)
-		return string(vr.buf)
-	case vr.whole == "":
-		return string(escaped)
-	}
-	return vr.whole[end-len(escaped) : end]
-}
-
-func (vr *valueReader) text(name string, escaped []byte, end int) Value {
-	s, whole := vr.string(name, escaped, end)
+func (vr *valueReader) text(name string, escaped []byte) Value {
+	s, whole := vr.string(name, escaped)
 	v := stringValue(s)
 	v.open = !whole
 	return v

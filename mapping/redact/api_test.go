@@ -2,6 +2,7 @@ package redact_test
 
 import (
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -142,7 +143,7 @@ func FuzzRedact(f *testing.F) {
 
 // hostile are texts that make a careless search look at the same bytes again
 // and again.
-func hostile() map[string]string {
+func hostile(size int) map[string]string {
 	all := map[string]string{}
 	for _, unit := range []string{
 		"password", "password=", "password: ", "password=\"", "password='", "\"", "'", "=", "\\", "\\\\\"", "\\\"", "\x1b[", "\x1b]", "%3D", "%", "&quot;", "tokens: [", "tokens: {\"a\":",
@@ -153,10 +154,10 @@ func hostile() map[string]string {
 		"\"ab\" + ", "\"ab\" + 'cd'.", "'ab''cd'", "\"ab\"\n", "[\"ab\", \"cd\", ", "concat(\"ab\",\"cd\",", "[\"ab\", \"cd\"].join(\"\")", "\"a\" // b\n + ", "=ab\"cd", "\u200b", "\u00ad\xe2",
 		"{\"text\":\"npm_" + strings.Repeat("a1B2", 9) + "\"},", "npm_" + strings.Repeat("a1B2", 9) + "\n", "npm_" + strings.Repeat("a1B2", 9) + "<b>",
 	} {
-		all[unit] = strings.Repeat(unit, 1<<20/len(unit))
+		all[unit] = strings.Repeat(unit, size/len(unit))
 	}
 	for _, member := range []string{`"password x y",`, `"a\npassword: b",`, `"password=\"x\"",`, `"password":"x y",`, `"AAAA\n",`} {
-		all[member] = "[" + strings.Repeat(member, 1<<20/len(member)) + "1]"
+		all[member] = "[" + strings.Repeat(member, size/len(member)) + "1]"
 	}
 	return all
 }
@@ -165,7 +166,7 @@ func hostile() map[string]string {
 // must not hide what follows. A search that is not linear takes minutes.
 func TestHostile(t *testing.T) {
 	r := newRedactor(t, nil, nil)
-	for unit, text := range hostile() {
+	for unit, text := range hostile(32 << 10) {
 		const secret = "lantern" + "4711"
 		text += "\n\nexport DB_PASSWORD=" + secret + "\n"
 		found := r.Find(text)
@@ -176,10 +177,33 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// TestLinear compares what ten times as much hostile text costs, in allocations.
+func TestLinear(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	const size, most = 4 << 10, 12
+	r := newRedactor(t, nil, nil)
+	cost := func(text string) float64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r.Find(text)
+		runtime.ReadMemStats(&after)
+		return float64(after.Mallocs - before.Mallocs)
+	}
+	long := hostile(10 * size)
+	for unit, text := range hostile(size) {
+		const start = 256 // what any text costs
+		if once, tenfold := cost(text), cost(long[unit]); tenfold > most*once+start {
+			t.Errorf("%q: %.0f allocations, for ten times as much text %.0f", unit, once, tenfold)
+		}
+	}
+}
+
 // BenchmarkHostile measures each of them.
 func BenchmarkHostile(b *testing.B) {
 	r := newRedactor(b, nil, nil)
-	for unit, text := range hostile() {
+	for unit, text := range hostile(32 << 10) {
 		b.Run(quote(unit[:min(len(unit), 24)]), func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
@@ -196,7 +220,7 @@ func BenchmarkFind(b *testing.B) {
 	var text strings.Builder
 	secrets := redacttest.All()
 	for i := 0; text.Len() < 1<<20; i++ {
-		for _, name := range []string{"redact.go", "rules.go", "assignment.go", "headers.go", "../sessions.go", "../lines.go"} {
+		for _, name := range []string{"redact.go", "rules.go", "fields.go", "headers.go", "../sessions.go", "../lines.go"} {
 			code, err := os.ReadFile(name)
 			if err != nil {
 				b.Fatal(err)

@@ -6,50 +6,39 @@ import "strings"
 // word bearer.
 func authorizations(v *view, hits []place, found func(start, end int)) {
 	text, done := v.text, 0
-	var line tries
 	for _, h := range hits {
 		if h.start < done {
 			continue
 		}
-		i := h.end
-		if !strings.EqualFold(text[h.start:h.end], "bearer") {
-			for i < len(text) && (isQuote(text[i]) || text[i] == ']') && i-h.end < 4 {
-				i++
-			}
-			i = skipSpaces(text, i)
-			n := separator(text[min(i, len(text)):], true)
-			if n == 0 {
-				continue
-			}
-			i = skipSpaces(text, i+n)
-			for i < len(text) && isQuote(text[i]) {
-				i++
-			}
-			if line.over(i) {
-				continue
-			}
-			end := lineEnd(text, i)
-			line.count(i, end)
-			if scheme, _, _ := strings.Cut(text[i:end], " "); strings.EqualFold(scheme, "digest") {
-				rest, _, _ := strings.Cut(text[i:min(len(text), i+maxValue)], "\n")
-				end = i + len(rest) // its values are quoted
-			}
-			if start, ok := credentials(text[i:end]); ok {
-				found(i+start, end)
-				done = end
+		if strings.EqualFold(text[h.start:h.end], "bearer") {
+			start := skipSpaces(text, h.end)
+			end := start + inBearer.prefix(text[start:min(len(text), start+longestToken)])
+			if v := text[start:end]; start > h.end && len(v) >= 12 && strings.ContainsAny(v, digits) && !placeholder(v) {
+				found(start, end)
 			}
 			continue
 		}
-		start := skipSpaces(text, i)
-		end := start
-		for end < len(text) && end-start < longestToken && strings.IndexByte(base64+"._-~", text[end]) >= 0 {
-			end++
+		m := headerStart().FindStringIndex(text[h.end:min(len(text), h.end+within)])
+		if m == nil {
+			continue
 		}
-		if v := text[start:end]; start > i && len(v) >= 12 && strings.ContainsAny(v, "0123456789") && !placeholder(v) {
-			found(start, end)
+		i := h.end + m[1]
+		end := lineEnd(text, i)
+		if scheme, _, _ := strings.Cut(text[i:end], " "); strings.EqualFold(scheme, "digest") {
+			rest, _, _ := strings.Cut(text[i:min(len(text), i+maxValue)], "\n")
+			end = i + len(rest) // its values are quoted
+		}
+		if start, ok := credentials(text[i:end]); ok {
+			found(i+start, end)
+			done = end
 		}
 	}
 }
+
+var inBearer = setOfLetters(base64 + "._-~")
+
+// headerStart is what comes between the name of a header and its value.
+var headerStart = expr("\\A(?:[\"'`]{1,3}[ \\t]*,|[\"'`]{0,3}\\]?[ \\t]*" + separator + ")[ \\t]*[\"'`]*")
 
 // credentials returns where the credentials begin in the value of an
 // Authorization header: after the scheme.
@@ -57,7 +46,7 @@ func credentials(v string) (start int, ok bool) {
 	scheme, rest, hasScheme := strings.Cut(v, " ")
 	if hasScheme && isIdentifier(strings.ReplaceAll(scheme, "-", "")) {
 		rest = strings.TrimSpace(rest)
-		if rest == "" || placeholder(rest) || strings.HasSuffix(rest, "...") || plainWords[strings.ToLower(rest)] || strings.ContainsAny(rest[:1], "+.") {
+		if rest == "" || placeholder(rest) || strings.HasSuffix(rest, "...") || is("plain", rest) || strings.ContainsAny(rest[:1], "+.") {
 			return 0, false
 		}
 		if strings.Contains(rest, " ") && !strings.Contains(rest, "=") || strings.IndexByte(rest, '=') == len(rest)-1 && isIdentifier(rest[:len(rest)-1]) && len(rest) < 12 {
@@ -69,86 +58,47 @@ func credentials(v string) (start int, ok bool) {
 	return 0, len(v) >= 8 && strings.ContainsAny(v, "0123456789") && !strings.ContainsAny(v, " ({$") && !placeholder(v) && !isExpression(v)
 }
 
-// A tries limits how often the same line is read: a line with ten headers is not
-// a header.
-type tries struct{ end, n int }
-
-func (t *tries) over(i int) bool { return i < t.end && t.n > 8 }
-
-func (t *tries) count(i, end int) {
-	if i >= t.end {
-		*t = tries{end: end}
-	}
-	t.n++
-}
+// cookieStart is what comes between the word cookie and its value, in a header, an
+// argument, a flag or an assignment.
+var cookieStart = expr("\\A(?:[\"'`]{1,3}[ \\t]*[:,]|[ \\t]*:|[ \\t]*=|[ \\t])[ \\t]*(\\[)?")
 
 // cookies finds the values of Cookie and Set-Cookie headers and of --cookie.
 func cookies(v *view, hits []place, found func(start, end int)) {
 	text, done := v.text, 0
-	var line tries
 	for _, h := range hits {
-		if h.start < done {
+		m := cookieStart().FindStringSubmatchIndex(text[h.end:min(len(text), h.end+within)])
+		if h.start < done || m == nil {
 			continue
 		}
-		i := h.end
-		flag := h.start > 1 && text[h.start-2:h.start] == "--" && i < len(text) && (text[i] == ' ' || text[i] == '=')
-		name := i
-		for i < len(text) && isQuote(text[i]) && i-h.end < 4 {
-			i++
-		}
-		quoted := i > name
-		i = skipSpaces(text, i)
-		document := h.start > 0 && text[h.start-1] == '.' && i < len(text) && text[i] == '='
-		if i >= len(text) || !flag && !document && text[i] != ':' && (!quoted || text[i] != ',') {
+		i := h.end + m[1]
+		sep := strings.TrimSpace(text[h.end:i])
+		flag := strings.HasSuffix(text[:h.start], "--")
+		document := strings.HasSuffix(text[:h.start], ".") && sep == "="
+		if !flag && !document && (sep == "" || sep == "=") || strings.HasPrefix(text[i:], "=") { // cookie := ..
 			continue
 		}
-		if text[i] == ':' || text[i] == '=' || text[i] == ',' {
-			i++
-		}
-		if i < len(text) && text[i] == '=' {
-			continue // cookie := ..
-		}
-		i = skipSpaces(text, i)
-		if i < len(text) && text[i] == '[' { // ["a=..; Path=/", "b=.."]
-			done = cookieList(v, i, found)
+		if m[2] >= 0 { // ["a=..; Path=/", "b=.."]
+			for limit := min(len(text), i+maxValue); i < limit && text[i] != ']'; i++ {
+				if start, end, ok := v.literal(i); ok {
+					if i = max(i, end); start < end && isCookie(text[start:end]) {
+						found(start, end)
+						done = end
+					}
+				}
+			}
 			continue
 		}
-		literal := i < len(text) && isQuote(text[i])
-		if literal && i+1 < len(text) && text[i+1] == text[i] { // an empty one
-			continue
+		start, end, literal := v.literal(i)
+		if !literal {
+			if start, end = i, lineEnd(text, i); document || isQuote(text[h.end]) {
+				continue // a variable
+			}
 		}
-		if !literal && (document || quoted) {
-			continue // a variable
-		}
-		for i < len(text) && isQuote(text[i]) {
-			i++
-		}
-		if line.over(i) {
-			continue
-		}
-		end := lineEnd(text, i)
-		line.count(i, end)
-		if isCookie(text[i:end]) && (literal || flag || !isCode(text[i:end])) {
-			found(i, end)
+		if start < end && isCookie(text[start:end]) && (literal || flag || !isCode(text[start:end])) {
+			found(start, end)
 			done = end
 		}
 	}
-}
-
-// cookieList finds the cookies in a list of strings, and returns where it ends.
-func cookieList(v *view, i int, found func(start, end int)) int {
-	f := field{v: v, text: v.text}
-	limit := min(len(v.text), i+maxValue)
-	for i++; i < limit && v.text[i] != ']'; i++ {
-		if !isQuote(v.text[i]) {
-			continue
-		}
-		start, end, _ := f.literal(i)
-		if i = max(i, end); end > start && isCookie(v.text[start:end]) {
-			found(start, end)
-		}
-	}
-	return i
 }
 
 // isCode reports whether a header's value is an expression: a.b=c(d),e=f.
@@ -178,8 +128,8 @@ func lineEnd(text string, i int) int {
 // isExample reports whether credentials are those of documentation:
 // user:password.
 func isExample(user, pass string) bool {
-	return oneOf(strings.ToLower(user), []string{"user", "username", "login", "name", "redacted", "[user"}) &&
-		oneOf(strings.ToLower(pass), []string{"password", "passwd", "passwd]", "redacted"})
+	return oneOf(user, "user", "username", "login", "name", "redacted", "[user") &&
+		oneOf(pass, "password", "passwd", "passwd]", "redacted")
 }
 
 // urls finds credentials in URLs.

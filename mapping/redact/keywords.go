@@ -1,5 +1,10 @@
 package redact
 
+import (
+	"strings"
+	"unicode/utf8"
+)
+
 // A matcher finds many words in one pass, ignoring case. A table of the first three
 // bytes of all words rules out more than nine of ten positions, and one of the first
 // four nearly all others. The first table fits in the L1 cache, and unlike the states of
@@ -12,6 +17,7 @@ type matcher struct {
 	pairs      [1 << classBits]uint64            // the words of two bytes: by class, which classes follow
 	next       []uint16                          // the trie: by node and class, 0 where no word goes on
 	words      [][]uint16                        // that end in a node
+	foreign    map[uint16]string                 // the words with other bytes than ASCII, all of which have one class
 }
 
 const (
@@ -23,7 +29,10 @@ const (
 )
 
 func newMatcher(words []string) *matcher {
-	m := &matcher{classes: 1, words: [][]uint16{nil}}
+	m := &matcher{classes: 2, words: [][]uint16{nil}, foreign: map[uint16]string{}}
+	for c := utf8.RuneSelf; c < len(m.class); c++ {
+		m.class[c] = 1
+	}
 	for _, w := range words {
 		for _, c := range []byte(w) {
 			if m.class[c] == 0 {
@@ -41,6 +50,9 @@ func newMatcher(words []string) *matcher {
 	m.next = make([]uint16, m.classes)
 	for i, w := range words {
 		m.addBeginning(w)
+		if strings.ContainsFunc(w, func(r rune) bool { return r >= utf8.RuneSelf }) {
+			m.foreign[uint16(i)] = w
+		}
 		node := 0
 		for _, c := range []byte(w) {
 			to := &m.next[node*m.classes+int(m.class[c])]
@@ -127,7 +139,9 @@ func (m *matcher) from(text string, start int, hit func(word, start, end int)) {
 			return
 		}
 		for _, w := range m.words[node] {
-			hit(int(w), start, i+1)
+			if foreign := m.foreign[w]; foreign == "" || strings.EqualFold(foreign, text[start:i+1]) {
+				hit(int(w), start, i+1)
+			}
 		}
 	}
 }

@@ -2,49 +2,6 @@ package redact
 
 import "strings"
 
-// literal returns the string whose opening quote is at i.
-func (f *field) literal(i int) (start, end int, ok bool) {
-	t := f.text
-	if i >= len(t) || !isQuote(t[i]) {
-		return 0, 0, false
-	}
-	if i+2 < len(t) && t[i+1] == t[i] && t[i+2] == t[i] { // """..."""
-		i += 2
-	}
-	return i + 1, f.v.closing(i, maxValue), true
-}
-
-// typePrefix returns the length of what may come before the name of a type:
-// password: &'static str = "..".
-func typePrefix(s string) int {
-	for _, p := range [...]string{"&'static ", "&mut ", "&"} {
-		if strings.HasPrefix(s, p+"str") {
-			return len(p)
-		}
-	}
-	return 0
-}
-
-// separator returns the length of the separator of name and value that s begins
-// with, 0 if there is none.
-func separator(s string, quotedName bool) int {
-	if s == "" || strings.IndexByte(":=!><,|?+.", s[0]) < 0 {
-		return 0
-	}
-	if (s[0] == '=' || s[0] == ':') && len(s) > 1 && strings.IndexByte("=:>", s[1]) < 0 {
-		return 1
-	}
-	for _, sep := range [...]string{"||=", "??=", "+=", ".=", ":: ", ":=", "=>", "===", "==", "!=", "=", ":", ">", "<-"} {
-		if strings.HasPrefix(s, sep) {
-			return len(sep)
-		}
-	}
-	if quotedName && strings.HasPrefix(s, ",") { // setenv("TOKEN", "..")
-		return 1
-	}
-	return 0
-}
-
 func isUpper(c byte) bool    { return 'A' <= c && c <= 'Z' }
 func isLetter(c byte) bool   { return isUpper(c) || 'a' <= c && c <= 'z' }
 func isDigit(c byte) bool    { return '0' <= c && c <= '9' }
@@ -54,14 +11,9 @@ func isNameByte(c byte) bool { return isWordByte(c) || c == '-' || c == '.' }
 
 func isDigits(s string) bool { return inDigits.all(s) }
 
-func isIdentifier(s string) bool {
-	for i := range len(s) {
-		if !isNameByte(s[i]) || s[i] == '-' {
-			return false
-		}
-	}
-	return s != ""
-}
+func isBase64(s string) bool { return s != "" && inBase64.all(s) }
+
+func isIdentifier(s string) bool { return s != "" && inIdentifier.all(s) }
 
 func skipSpaces(s string, i int) int {
 	for i < len(s) && (s[i] == ' ' || s[i] == '\t') {
@@ -70,8 +22,54 @@ func skipSpaces(s string, i int) int {
 	return i
 }
 
-// A letterSet tells which bytes are in a set. To build one takes longer than to look
-// at a short word, as strings.Trim and its like do.
+func skipAll(s string, i int) int {
+	for i < len(s) && (s[i] == ' ' || s[i] == '\t' || s[i] == '\n' || s[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// oneOf reports whether a word is in a list, ignoring case.
+func oneOf(s string, all ...string) bool {
+	for _, a := range all {
+		if len(s) == len(a) && strings.EqualFold(s, a) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasPrefix, hasSuffix and containsAny are those of package strings for any of several
+// words.
+func hasPrefix(s string, prefixes ...string) bool {
+	for _, p := range prefixes {
+		if strings.HasPrefix(s, p) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasSuffix(s string, suffixes ...string) bool {
+	for _, x := range suffixes {
+		if strings.HasSuffix(s, x) {
+			return true
+		}
+	}
+	return false
+}
+
+func containsAny(s string, parts ...string) bool {
+	for _, p := range parts {
+		if strings.Contains(s, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// A letterSet is a set of bytes. Sets are built once: functions such as strings.Trim
+// build one for each call, which takes longer than searching a short word.
 type letterSet [256]bool
 
 func setOfLetters(letters string) *letterSet {
@@ -86,16 +84,20 @@ var (
 	inDigits       = setOfLetters(digits)
 	inHexes        = setOfLetters(hexes)
 	hexesAndDashes = setOfLetters(hexes + "-")
-	inBase64Text   = setOfLetters(base64)
+	inBase64       = setOfLetters(base64)
+	inIdentifier   = setOfLetters(alnum + "_.")
 	inIDs          = setOfLetters(word + ".|~")
 )
 
 // all reports whether all bytes of s are in the set.
-func (set *letterSet) all(s string) bool {
+func (set *letterSet) all(s string) bool { return set.prefix(s) == len(s) }
+
+// prefix returns how many bytes at the beginning of s are in the set.
+func (set *letterSet) prefix(s string) int {
 	for i := range len(s) {
 		if !set[s[i]] {
-			return false
+			return i
 		}
 	}
-	return true
+	return len(s)
 }

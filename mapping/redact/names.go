@@ -1,8 +1,6 @@
 package redact
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -17,24 +15,10 @@ const (
 	secret         // may be a long one
 	key            // is letters and digits
 	phrase         // is a dozen words or two
+	pin            // is a number
 )
 
-// keyOf are the words before key that make a key secret.
-var keyOf = []string{
-	"api", "access", "private", "secret", "auth", "signing", "sign", "encryption", "encrypt", "account", "storage", "service",
-	"license", "master", "deploy", "ssh", "shared", "sharedaccess", "subscription", "consumer", "session", "hmac", "jwt",
-	"webhook", "admin", "root", "app", "application", "client", "crypto", "cipher", "aes", "rsa", "tls", "ssl", "security", "preshared",
-	"authentication", "authorization", "pre", "unseal", "recovery",
-}
-
-// further are the words that may follow in a name without changing its meaning,
-// without the digits that they end with.
-var further = map[string]bool{
-	"": true, "prod": true, "production": true, "dev": true, "staging": true, "test": true, "live": true,
-	"root": true, "admin": true, "ro": true, "rw": true, "old": true, "new": true, "value": true, "b": true, "base": true,
-	"default": true, "main": true, "backup": true, "primary": true, "secondary": true, "plain": true, "plaintext": true, "string": true,
-	"set": true, "data": true, "part": true, "half": true, "piece": true,
-}
+var classNames = map[string]class{"none": noSecret, "password": password, "secret": secret, "key": key, "phrase": phrase, "pin": pin}
 
 // classOf returns the class of a name, in any style: dbPassword, DB_PASSWORD and
 // db-password are the same.
@@ -50,81 +34,73 @@ func classify(name string) (c class, plural bool) {
 	}
 	var room [8]string
 	words := splitName(room[:0], name)
-	for len(words) > 1 && further[strings.TrimRight(words[len(words)-1], digits)] {
+	for len(words) > 1 && isSuffix(words[len(words)-1]) {
 		words = words[:len(words)-1]
 	}
-	if len(words) == 0 {
-		return noSecret, false
+	if len(words) == 0 || len(words) == 1 && oneOf(words[0], "pwd") && isEnv(name) {
+		return noSecret, false // $PWD is a directory
 	}
-	last := strings.TrimRight(words[len(words)-1], "0123456789")
+	last := strings.TrimRight(words[len(words)-1], digits)
 	before := ""
 	if len(words) > 1 {
 		before = words[len(words)-2]
 	}
-	if c := classOfWord(name, last, before, len(words)); c != noSecret {
-		return c, last == "credentials"
+	t := rulesTable()
+	if c, ok := t.classOf(before, last); ok {
+		return c, false
 	}
 	if one, ok := strings.CutSuffix(last, "s"); ok && one != "pas" && one != "pass" {
-		if c := classOfWord(name, one, before, len(words)); c != noSecret {
+		c, _ := t.classOf(before, one)
+		return c, c != noSecret
+	}
+	return noSecret, false
+}
+
+// classOf returns the class of a name by its last two words.
+func (t *table) classOf(before, last string) (c class, ok bool) {
+	if before != "" {
+		if c, ok = t.classes[before+"+"+last]; ok {
 			return c, true
+		}
+		if c, ok = t.classes["+"+last]; ok {
+			return c, true
+		}
+	}
+	if c, ok = t.classes[last]; ok {
+		return c, true
+	}
+	for _, s := range t.nameSuffixes {
+		if strings.HasSuffix(last, s.text) {
+			return s.class, true
 		}
 	}
 	return noSecret, false
 }
 
-// nameWords are the words one of which is in every name that says something about its
-// value, headers included.
-var nameWords = sync.OnceValue(func() *matcher {
-	return newMatcher([]string{
-		"pass", "pwd", "pw", "psk", "auth", "mnemonic", "phrase", "secret", "credential", "token", "salt", "key", "cookie",
-	})
-})
-
-// mayName reports whether a name may say something about its value. Most do not,
-// and to split a name takes ten times as long.
-func mayName(name string) bool {
-	return nameWords().in(name) || strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf })
+// isSuffix reports whether a word at the end of a name does not change what the name
+// means: PASSWORD_OLD, TOKEN_2.
+func isSuffix(word string) bool {
+	word = strings.TrimRight(word, digits)
+	return word == "" || is("suffix", word)
 }
 
-// classOfWord returns the class of a name by its last two words.
-func classOfWord(name, last, before string, words int) class {
-	switch {
-	case last == "pwd" && words == 1 && isEnv(name), last == "oldpwd":
-		return noSecret // a directory
-	case hasSuffix(last, "password", "passwd", "passphrase", "passcode", "pwd"), last == "pass" && words > 1, isPassOf(last), last == "pw" && words > 1,
-		last == "psk", last == "requirepass", last == "masterauth":
-		return password
-	case last == "mnemonic", last == "phrase" && before == "seed":
-		return phrase
-	case last == "pass":
-		return key
-	case hasSuffix(last, "secret", "credential", "credentials"):
-		return secret
-	case hasSuffix(last, "token"):
-		if slices.Contains(counted, before) {
-			return noSecret // of pages, not of doors
-		}
-		return key
-	case last == "salt" && isEnv(name) && words > 1:
-		return key
+var nameWords = sync.OnceValue(func() *matcher { return newMatcher(rulesTable().nameKeywords) })
+
+// mayName reports whether a name may say something about its value. Most do not, and to
+// split a name takes ten times as long.
+func mayName(name string) bool { return nameWords().in(name) }
+
+// mayBeName reports whether a keyword is the word of a name. Short ones are also in other
+// words: pin in mapping.
+func mayBeName(t string, h place) bool {
+	const short = 3
+	if h.end-h.start > short || t[h.start] >= utf8.RuneSelf || strings.EqualFold(t[h.start:h.end], "key") {
+		return true
 	}
-	if what, ok := strings.CutSuffix(last, "key"); ok && (slices.Contains(keyOf, cmp.Or(what, before)) || what != "" && hasSuffix(what, keyOf...)) {
-		return key
+	if h.end < len(t) && isLetter(t[h.end]) && (isUpper(t[h.end]) == isUpper(t[h.end-1]) || !isUpper(t[h.end])) && !oneOf(t[h.start:h.end+1], "pins") {
+		return false
 	}
-	return noSecret
-}
-
-// isPassOf reports whether a word is a compound such as dbpass. Not every word that
-// ends in pass is: bypass.
-func isPassOf(word string) bool {
-	of, ok := strings.CutSuffix(word, "pass")
-	return ok && slices.Contains([]string{"db", "user", "my", "root", "admin", "smtp", "mail", "ftp", "ssh", "sql", "ldap", "bind", "http", "proxy", "auth"}, of)
-}
-
-// counted are the words before token that make a token harmless.
-var counted = []string{
-	"next", "page", "continuation", "sync", "max", "min", "total", "input", "output", "prompt", "completion", "cached", "reasoning", "num",
-	"special", "color", "design", "pagination",
+	return h.start == 0 || !isLetter(t[h.start-1]) || isUpper(t[h.start]) && !isUpper(t[h.start-1]) || oneOf(t[h.start:h.end], "pwd", "mdp", "pw")
 }
 
 // splitName splits a name into lower-case words, which it appends to words.

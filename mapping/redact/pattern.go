@@ -1,9 +1,11 @@
 package redact
 
 import (
+	"cmp"
 	"math"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -15,11 +17,12 @@ type pattern struct {
 	Group    int
 	Entropy  float64
 	Keywords []string
+	Within   int `json:"-"` // how far from a keyword a match may be
 }
 
-// reachFurther is how far from its word a pattern without a maximum length looks
-// for a match. If a match ends there, the pattern looks further.
-const reachFurther = 512
+// defaultReach is how far from its word a pattern looks for a match. If a match ends
+// there, the pattern looks further.
+const defaultReach = 512
 
 // A search is a compiled pattern.
 type search struct {
@@ -30,9 +33,16 @@ type search struct {
 	// saves a look at most words: "s." is in every other line of code, but seldom
 	// at a word boundary.
 	anchored, boundary bool
-	leads              []string // what they begin with, if anchored
-	folded             bool     // in any case
+	prefixes           []string // what matches begin with, if anchored
+	folded             bool     // prefixes match in any case
 	assigned           bool     // a word is followed by an operator
+	looks              func(secret string) bool
+}
+
+// looks are the tests that a group of a pattern may be named after.
+var looks = map[string]func(string) bool{
+	"strong": func(v string) bool { return isStrong(strings.TrimRight(v, "=")) || isAppPassword(v) },
+	"random": isRandom,
 }
 
 // Most of gitleaks' patterns are a vendor's name, an operator and a value. What
@@ -48,39 +58,22 @@ func (s *search) accepts(text string, h place) bool {
 	if s.anchored && s.boundary && h.start > 0 && isWordByte(text[h.start-1]) {
 		return false
 	}
-	if s.anchored && !s.folded && !hasPrefix(text[h.start:], s.leads...) {
-		return false
-	}
-	return !s.assigned || isOperator(text, h.end)
-}
-
-// isOperator reports whether the rest of a name, an operator and a value of some
-// length follow at i.
-func isOperator(text string, i int) bool {
-	const longest = 64 // of the rest of a name, and what may come between
-	end := min(len(text), i+longest)
-	for i < end && (isNameByte(text[i]) || strings.IndexByte(" \t\r\n'\"", text[i]) >= 0) {
-		i++
-	}
-	if i == end || strings.IndexByte("=>:|?,", text[i]) < 0 {
-		return false
-	}
-	for end = min(len(text), i+12); i < end && strings.IndexByte("=>:|?,`'\" \t\r\n", text[i]) >= 0; i++ {
-	}
-	const shortest = 10
-	end = min(len(text), i+shortest)
-	for i < end && (isNameByte(text[i]) || strings.IndexByte("=/+:", text[i]) >= 0) {
-		i++
-	}
-	return i == end
+	return !s.anchored || s.folded || hasPrefix(text[h.start:], s.prefixes...)
 }
 
 // rule compiles the pattern when a text first has one of its words. Most are
 // never needed.
 func (p pattern) rule() rule {
 	ready := sync.OnceValue(func() *search { return newSearch(p) })
-	accepts := func(text string, h place) bool { return ready().accepts(text, h) }
-	return rule{name: p.ID, keywords: p.Keywords, accepts: accepts, find: func(v *view, hits []place, found func(start, end int)) {
+	accepts := func(text string, h place) bool {
+		word := text[h.start:h.end]
+		return (slices.Contains(p.Keywords, word) || slices.Contains(p.Keywords, strings.ToLower(word))) && ready().accepts(text, h)
+	}
+	var keywords []string
+	for _, k := range p.Keywords {
+		keywords = append(keywords, strings.ToLower(k))
+	}
+	return rule{name: p.ID, keywords: keywords, accepts: accepts, find: func(v *view, hits []place, found func(start, end int)) {
 		s, text := ready(), v.text
 		done := 0 // where the last secret ends
 		if !s.anchored {
@@ -98,7 +91,7 @@ func (p pattern) rule() rule {
 }
 
 func newSearch(p pattern) *search {
-	s := &search{pattern: p, reach: reachFurther}
+	s := &search{pattern: p, reach: cmp.Or(p.Within, defaultReach), looks: func(string) bool { return true }}
 	expr := p.Regex
 	if strings.Contains(expr, operator) {
 		expr = strings.Replace(expr, beforeName, "", 1)
@@ -107,16 +100,13 @@ func newSearch(p pattern) *search {
 	if err != nil {
 		panic(err) // the patterns are ours
 	}
-	if n := longest(parsed); n >= 0 && n < 8*reachFurther {
-		s.reach = max(reachFurther, n)
-	}
 	s.anchored = true
-	for _, lead := range leads(parsed) {
+	for _, prefix := range literalPrefixes(parsed) {
 		begins := false
 		for _, k := range p.Keywords {
-			begins = begins || strings.HasPrefix(strings.ToLower(lead), k)
+			begins = begins || strings.HasPrefix(strings.ToLower(prefix), strings.ToLower(k))
 		}
-		s.leads = append(s.leads, lead)
+		s.prefixes = append(s.prefixes, prefix)
 		s.anchored = s.anchored && begins
 	}
 	if s.anchored {
@@ -126,14 +116,18 @@ func newSearch(p pattern) *search {
 		expr = `\A(?:` + expr + `)`
 	}
 	s.re = regexp.MustCompile(expr)
-	if strings.Contains(expr, "(?P<") {
-		s.Group = whole // they name what is in the secret
+	for n, name := range s.re.SubexpNames() {
+		if test := looks[name]; test != nil {
+			s.Group, s.looks = n, test
+		} else if name != "" {
+			s.Group = whole // gitleaks names what is in the secret
+		}
 	}
 	return s
 }
 
-// in finds the pattern in a piece of text, or beyond if a match ends with it, and
-// returns the end of the last secret.
+// in finds the pattern in a piece of text, and returns the end of the last secret. If a
+// match reaches the end of the piece, it searches a larger piece.
 func (s *search) in(text string, w place, found func(start, end int)) (done int) {
 	matches := s.re.FindAllStringSubmatchIndex(text[w.start:w.end], -1)
 	if n := len(matches); n > 0 && w.end < len(text) && w.start+matches[n-1][1] == w.end {
@@ -142,13 +136,13 @@ func (s *search) in(text string, w place, found func(start, end int)) (done int)
 	for _, m := range matches {
 		start, end := group(m, s.Group)
 		secret := text[w.start+start : w.start+end]
-		if inBase64(text, w.start+start) || s.assigned && !strings.ContainsAny(secret, digits) && isMixedWords(secret) {
+		if continuesBase64(text, w.start+start) || s.assigned && !strings.ContainsAny(secret, digits) && isMixedWords(secret) {
 			continue
 		}
 		if s.ID == "vault-service-token" && !strings.ContainsAny(secret, digits) {
 			continue // s.bypassDocumentValidation
 		}
-		if entropy(secret) >= s.Entropy && !placeholder(secret) {
+		if entropy(secret) >= s.Entropy && !placeholder(secret) && s.looks(secret) {
 			done = wordEnd(text, w.start+end)
 			found(w.start+start, done)
 		}
@@ -156,11 +150,11 @@ func (s *search) in(text string, w place, found func(start, end int)) (done int)
 	return done
 }
 
-// inBase64 reports whether what begins at i is a piece of a longer text in base64.
-func inBase64(t string, i int) bool { return i > 1 && t[i-1] == '+' && isWordByte(t[i-2]) }
+// continuesBase64 reports whether the text at i is the continuation of base64.
+func continuesBase64(t string, i int) bool { return i > 1 && t[i-1] == '+' && isWordByte(t[i-2]) }
 
-// wordEnd returns the end of the word that i is in. Nothing may be left of a key
-// that is longer than its rule expects.
+// wordEnd returns the end of the word that i is in: a key that is longer than its rule
+// expects must be redacted whole.
 func wordEnd(text string, i int) int {
 	for 0 < i && i < len(text) && isWordByte(text[i-1]) && (isWordByte(text[i]) || text[i] == '-') {
 		i++
@@ -168,24 +162,24 @@ func wordEnd(text string, i int) int {
 	return i
 }
 
-// leads returns the literals that matches begin with, one for each alternative;
-// an empty one if it is not known.
-func leads(re *syntax.Regexp) []string {
+// literalPrefixes returns the literals that matches begin with, one for each alternative;
+// an empty one if the literal is unknown.
+func literalPrefixes(re *syntax.Regexp) []string {
 	switch re.Op {
 	case syntax.OpLiteral:
 		return []string{string(re.Rune)}
 	case syntax.OpCapture:
-		return leads(re.Sub[0])
+		return literalPrefixes(re.Sub[0])
 	case syntax.OpConcat:
 		for _, sub := range re.Sub {
 			if sub.Op != syntax.OpWordBoundary && sub.Op != syntax.OpEmptyMatch {
-				return leads(sub)
+				return literalPrefixes(sub)
 			}
 		}
 	case syntax.OpAlternate:
 		var all []string
 		for _, sub := range re.Sub {
-			all = append(all, leads(sub)...)
+			all = append(all, literalPrefixes(sub)...)
 		}
 		return all
 	}
@@ -204,44 +198,6 @@ func windows(hits []place, reach, length int) []place {
 		ws = append(ws, w)
 	}
 	return ws
-}
-
-// longest returns the maximum length of a match in bytes, -1 if there is none.
-func longest(re *syntax.Regexp) int {
-	switch re.Op {
-	case syntax.OpLiteral:
-		return 4 * len(re.Rune)
-	case syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
-		if n := len(re.Rune); re.Op == syntax.OpCharClass && n > 0 && re.Rune[n-1] < 0x80 {
-			return 1
-		}
-		return 4
-	case syntax.OpCapture, syntax.OpQuest:
-		return longest(re.Sub[0])
-	case syntax.OpStar, syntax.OpPlus:
-		return -1
-	case syntax.OpRepeat:
-		n := longest(re.Sub[0])
-		if re.Max < 0 || n < 0 {
-			return -1
-		}
-		return n * re.Max
-	case syntax.OpConcat, syntax.OpAlternate:
-		sum, most := 0, 0
-		for _, sub := range re.Sub {
-			n := longest(sub)
-			if n < 0 {
-				return -1
-			}
-			sum += n
-			most = max(most, n)
-		}
-		if re.Op == syntax.OpConcat {
-			return sum
-		}
-		return most
-	}
-	return 0 // an assertion
 }
 
 // entropy returns Shannon's entropy in bits per byte.

@@ -23,7 +23,7 @@ func TestPatterns(t *testing.T) {
 	}
 	filler := strings.Repeat("func add(a, b int) int { return a + b }\n", 100)
 	tried := 0
-	for _, p := range slices.Concat(shapes, file.Rules) {
+	for _, p := range slices.Concat(rulesTable().patterns, file.Rules) {
 		re := regexp.MustCompile(p.Regex)
 		parsed, err := syntax.Parse(p.Regex, syntax.Perl)
 		if err != nil {
@@ -35,10 +35,11 @@ func TestPatterns(t *testing.T) {
 			if !slices.ContainsFunc(p.Keywords, func(k string) bool { return strings.Contains(strings.ToLower(sample), k) }) {
 				sample = p.Keywords[0] + " " + sample
 			}
-			text := newView(filler + sample + "\n" + filler).text
+			text := newView(filler+sample+"\n"+filler, new([]escape)).text
 			for _, m := range re.FindAllStringSubmatchIndex(text, -1) {
-				start, end := group(m, newSearch(p).Group)
-				if secret := text[start:end]; entropy(secret) < p.Entropy || placeholder(secret) {
+				search := newSearch(p)
+				start, end := group(m, search.Group)
+				if secret := text[start:end]; entropy(secret) < p.Entropy || placeholder(secret) || !search.looks(secret) || m[1]-m[0] > search.reach {
 					continue
 				}
 				tried++

@@ -25,7 +25,7 @@ func (r *Redactor) MaybePrefix(text string) int {
 	from := max(0, len(text)-maxKey)
 	tail := text[from:]
 	hold := strings.LastIndexByte(tail, '\n') + 1
-	hold = min(hold, encodedLines(tail, hold), earlyValue(tail), openString(tail))
+	hold = min(hold, encodedLines(tail, hold), earlyValue(tail))
 	hold = max(hold, len(tail)-heldBlock)
 	if line := strings.LastIndexByte(tail, '\n') + 1; hold == line {
 		hold = max(hold, len(tail)-heldLine)
@@ -40,30 +40,6 @@ func (r *Redactor) MaybePrefix(text string) int {
 		hold--
 	}
 	return len(tail) - hold
-}
-
-// openString returns the start of the line with the first piece of a string that
-// goes on, or may go on, at the end of a text: "a" +.
-func openString(s string) int {
-	last := len(s) // a quote, which may begin the next piece
-	for i := len(s); i > 0 && len(s)-i < longestGap; {
-		i = strings.LastIndexAny(s[:i], "\"'`")
-		if i < 0 {
-			break
-		}
-		j, _ := skipGap(s, i+1, len(s))
-		if n := joiner(s[j:]); n > 0 {
-			j, _ = skipGap(s, j+n, len(s))
-		}
-		if j == len(s) || j == last {
-			first := strings.LastIndexByte(s[:i], '\n') + 1
-			return min(first, openString(s[:first]))
-		}
-		if last == len(s) {
-			last = i
-		}
-	}
-	return len(s)
 }
 
 // encodedLines returns the start of the lines of base64 that end at i.

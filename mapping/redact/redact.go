@@ -1,20 +1,18 @@
 // Package redact finds secrets in text that is about to leave the machine.
 //
-// There are two kinds of rules: those of gitleaks (gitleaks.json, kept as data), and
-// readers for what gitleaks misses: names and values in the many ways people write
-// them (assignments, YAML blocks, lists, tables, sentences, pairs such as
-// name: TOKEN, value: ...), command lines, function calls, headers, connection
-// strings, credential files, private keys, and one table of vendor tokens.
+// Rules are data: rules.txt has our own, in one line each, and gitleaks.json those of
+// gitleaks. The ways in which people write a name and its value are a table, too. Code
+// reads what a table cannot describe: headers, URLs, command lines, private keys and
+// Kubernetes Secrets. README.md shows how to add a rule.
 //
-// Every rule names the words it looks for. One pass over a text finds all words
-// of all rules, and a rule looks only at the text around its own words. The cost is
-// linear in the length of the text, whatever is in it.
+// Every rule has keywords. One pass over a text finds the keywords of all rules, and a
+// rule looks only at the text around its own. The cost is linear in the length of the
+// text, whatever is in it.
 //
-// Rules see a view of the text: colors are removed, strings that a program or a
-// shell joins are joined, and quotes, line breaks and separators are decoded from
-// JSON escapes at any depth, percent-encoding and HTML entities. Findings are
-// positions in the text as it is written, so they can be cut out of JSON without
-// parsing it.
+// Rules see a view of the text: colors and invisible characters are removed, full-width
+// characters are ASCII, and quotes, line breaks and separators are decoded from JSON
+// escapes at any depth, percent-encoding and HTML entities. Findings are positions in the
+// text as it is written, so they can be cut out of JSON without parsing it.
 //
 // The package cannot recognize a value that has neither a name nor a known format,
 // and may miss a password that is a plain word, or a secret in base64 or another
@@ -79,19 +77,13 @@ func New(own, off []string) (*Redactor, error) {
 	return r, nil
 }
 
-// Find returns the secrets in a text, in order and without overlaps. If the text is
-// JSON, its strings are searched as texts, too.
+// Find returns the secrets in a text, in order and without overlaps.
 func (r *Redactor) Find(text string) []Finding {
-	return apart(text, r.load().find(text, true))
+	return normalize(text, r.load().find(text))
 }
 
-// FindAcross is like Find, but does not search the strings of JSON by themselves.
-func (r *Redactor) FindAcross(text string) []Finding {
-	return apart(text, r.load().find(text, false))
-}
-
-// apart sorts findings and merges those that overlap. It drops those in marks.
-func apart(text string, found []Finding) []Finding {
+// normalize sorts findings, merges those that overlap, and drops findings inside marks.
+func normalize(text string, found []Finding) []Finding {
 	if len(found) == 0 {
 		return nil
 	}
@@ -127,7 +119,7 @@ func Merge(found []Finding) []Finding {
 // Named finds the secret in the value of a member or variable, if its name says
 // that the value is secret: password, api_key, Authorization.
 func (r *Redactor) Named(name, text string) (f Finding, ok bool) {
-	if !mayName(name) || isMark(text) {
+	if isMark(text) {
 		return Finding{}, false
 	}
 	rule, start := "", 0
@@ -140,7 +132,7 @@ func (r *Redactor) Named(name, text string) (f Finding, ok bool) {
 	default:
 		rule = ruleAssignment
 		class, plural := classify(name)
-		ok = class != noSecret && class.secret(text, env) && (!plural || isRandom(text) || class == password)
+		ok = class != noSecret && (class.secret(text, env) || class == password && isNumber(text)) && (!plural || isRandom(text) || class == password)
 	}
 	if !ok || slices.Contains(r.off, rule) {
 		return Finding{}, false

@@ -1,9 +1,6 @@
 package redact
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // A writing is how a value is written, which decides how much it must look like
 // a secret.
@@ -12,24 +9,14 @@ type writing int
 const (
 	quoted writing = iota
 	bare           // in code it could be a variable
-	conf           // alone on a line, as in YAML, or in a URL: it seldom is one
+	conf           // a whole line, as in YAML, or in a URL: seldom a variable
 	env            // NAME=value of a shell or an .env file, a flag, a header: never a variable
 )
-
-// plainWords are never secrets, however they are assigned.
-var plainWords = map[string]bool{
-	"password": true, "passwd": true, "secret": true, "token": true, "string": true, "str": true, "text": true, "bool": true,
-	"boolean": true, "number": true, "int": true, "bytes": true, "byte": true, "any": true, "object": true, "char": true, "none": true,
-	"null": true, "nil": true, "undefined": true, "true": true, "false": true, "required": true, "optional": true, "hidden": true,
-	"include": true, "omit": true, "same-origin": true, "bearer": true, "basic": true, "default": true, "unknown": true, "self": true,
-	"redacted": true, "prompt": true, "stdin": true, "disabled": true, "enabled": true, "value": true, "empty": true, "secretstr": true,
-	"redacted]": true, "invalid": true, "missing": true, "function": true, "async": true, "await": true, "new": true, "yes": true, "no": true,
-}
 
 // secret reports whether the value of a name of this class is a secret.
 func (c class) secret(v string, how writing) bool {
 	lower := strings.ToLower(v)
-	if len(v) < 3 || v[0] == ' ' || placeholder(v) || plainWords[lower] || hasPrefix(v, `\u`, `\x`) || hasSuffix(lower, files...) || isReference(lower) {
+	if len(v) < 3 || v[0] == ' ' || placeholder(v) || is("plain", lower) || hasPrefix(v, `\u`, `\x`) || hasSuffix(lower, list("file-end")...) || isReference(lower) {
 		return false
 	}
 	if c == password && isAppPassword(v) {
@@ -39,6 +26,8 @@ func (c class) secret(v string, how writing) bool {
 	switch {
 	case how != env && (isTerm(lower) || how != quoted && isEnv(v) && strings.Contains(v, "_")):
 		return false // sha256, RESET_PASSWORD_V2
+	case c == pin:
+		return isNumber(v)
 	case c == phrase:
 		return m.spaces >= 11 && m.spaces < 24 && m.letters == len(v)-m.spaces && m.upper == 0
 	case m.spaces > 0:
@@ -97,7 +86,7 @@ func isReference(lower string) bool {
 		strings.Trim(number[:strings.LastIndexByte(number, '.')], "0123456789.") == ""
 }
 
-// isName reports whether a value is itself the name of a secret:
+// isName reports whether a value is itself a name of a secret:
 // encryptionKey1024.
 func isName(v string) bool {
 	return isIdentifier(strings.ReplaceAll(v, "-", "_")) && len(splitName(nil, v)) > 1 && classOf(v) != noSecret && !isRandom(v)
@@ -107,7 +96,7 @@ func isName(v string) bool {
 // digits.
 func isStrong(v string) bool {
 	lower := strings.ToLower(v)
-	if len(v) < 6 || len(v) > 128 || placeholder(v) || plainWords[lower] || isReference(lower) || hasSuffix(lower, files...) || isChain(v) {
+	if len(v) < 6 || len(v) > 128 || placeholder(v) || is("plain", lower) || isReference(lower) || hasSuffix(lower, list("file-end")...) || isChain(v) {
 		return false
 	}
 	m := makeupOf(v)
@@ -118,18 +107,11 @@ func isStrong(v string) bool {
 // base64url, int32.
 func isTerm(lower string) bool {
 	n := strings.IndexAny(lower, "0123456789")
-	if n < 0 || !terms[strings.Trim(lower[:n], "-_")] {
+	if n < 0 || !is("term", strings.Trim(lower[:n], "-_")) {
 		return false
 	}
 	rest := strings.Trim(strings.TrimLeft(lower[n:], "0123456789"), "-_")
-	return rest == "" || oneOf(rest, []string{"sum", "url", "encode", "cert", "key", "request", "hash", "native", "authenticate", "array"}) || isDigits(rest)
-}
-
-var terms = map[string]bool{
-	"sha": true, "md": true, "utf": true, "base": true, "oauth": true, "x": true, "ipv": true, "http": true, "pkcs": true, "rfc": true, "iso": true,
-	"aes": true, "rsa": true, "ed": true, "ecdsa": true, "int": true, "uint": true, "float": true, "char": true, "varchar": true, "win": true, "argon": true,
-	"latin": true, "hs": true, "rs": true, "es": true, "v": true, "arg": true, "param": true, "step": true, "version": true, "interp": true, "aws": true,
-	"hmac-sha": true, "pbkdf": true, "value": true, "tls": true, "ssl": true, "cp": true, "sig": true,
+	return rest == "" || is("term-end", rest) || isDigits(rest)
 }
 
 // isRandom reports whether a word looks generated: there are digits between its
@@ -157,16 +139,13 @@ func isMixedWords(v string) bool {
 	return runs < len(v)/3
 }
 
-// isDate reports whether a value begins with a day.
+// isDate reports whether a value begins with a date.
 func isDate(v string) bool {
 	return len(v) >= 10 && isDigits(v[:4]) && v[4] == '-' && isDigits(v[5:7]) && v[7] == '-' && isDigits(v[8:10])
 }
 
-// files are suffixes of file names.
-var files = []string{".pem", ".json", ".crt", ".txt", ".yml", ".yaml", ".key"}
-
 // A makeup counts the kinds of characters in a value.
-type makeup struct{ letters, upper, digits, joints, spaces, marks int }
+type makeup struct{ letters, upper, digits, joiners, spaces, marks int }
 
 func makeupOf(v string) (m makeup) {
 	for i := range len(v) {
@@ -179,7 +158,7 @@ func makeupOf(v string) (m makeup) {
 		case '0' <= b && b <= '9':
 			m.digits++
 		case b == '_' || b == '-' || b == '.':
-			m.joints++
+			m.joiners++
 		case b == ' ' || b == '\t':
 			m.spaces++
 		default:
@@ -195,7 +174,7 @@ func (m makeup) plain() bool { return m.digits == 0 && m.marks == 0 }
 // isKey reports whether a value is so long and random that it must be a key.
 func (m makeup) isKey(v string) bool {
 	return len(v) >= 20 && (v[0] != '/' || turnsOf(v) > 6) && m.letters > 0 && m.digits > 0 && entropy(v) >= 3.5 && !strings.ContainsAny(v, "({") ||
-		len(v) >= 32 && entropy(v) >= 4 && strings.Trim(v, base64) == ""
+		len(v) >= 32 && entropy(v) >= 4 && inBase64.all(v)
 }
 
 // isExpression reports whether a bare value is code: user.password2, x->y, 2*n.
@@ -207,7 +186,7 @@ func isExpression(v string) bool {
 		return true // SemicolonToken$1
 	}
 	v = strings.TrimRight(v, "!;")
-	return hasPrefix(strings.ToLower(v), code...) || isChain(v) || v != "" && v[0] == ':' || containsAny(v, "?.", "??", "/*", "=!", "!!", "[^", "(?")
+	return hasPrefix(strings.ToLower(v), list("code")...) || isChain(v) || v != "" && v[0] == ':' || containsAny(v, "?.", "??", "/*", "=!", "!!", "[^", "(?")
 }
 
 // isMixed reports whether a name is in camelCase.
@@ -250,12 +229,6 @@ func turnsOf(v string) (turns int) {
 	return turns
 }
 
-// code are prefixes of expressions that refer to a secret.
-var code = []string{
-	"pass", "pwd", "self", "this", "cfg", "conf", "user", "req", "args", "opts", "data", "token", "secret", "key", "get", "http",
-	"lambda",
-}
-
 // placeholder reports whether a value is in place of a secret: a mask, a variable,
 // an example.
 func placeholder(s string) bool {
@@ -268,23 +241,10 @@ func placeholder(s string) bool {
 	case '[':
 		return strings.HasSuffix(s, "]")
 	case '\\': // of a shell
-		return len(s) > 1 && s[1] == '$'
+		return strings.HasPrefix(strings.TrimLeft(s, `\`), "$")
 	case '$', '%', '*', '&', '@': // no variable has digits and marks in it
 		return len(s) < 8 || !strings.ContainsAny(s[1:], "0123456789") || !strings.ContainsAny(s[1:], "!@#^&*+~?") || strings.ContainsAny(s, "{}()<>")
 	}
 	lower := strings.ToLower(s)
-	return hasPrefix(lower, "your_", "your-", "your ", "xxx", "...") ||
-		slices.Contains([]string{"yourpassword", "example", "changeme", "placeholder", "dummy"}, lower)
-}
-
-func hasPrefix(s string, prefixes ...string) bool {
-	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(s, p) })
-}
-
-func hasSuffix(s string, suffixes ...string) bool {
-	return slices.ContainsFunc(suffixes, func(x string) bool { return strings.HasSuffix(s, x) })
-}
-
-func containsAny(s string, parts ...string) bool {
-	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(s, p) })
+	return hasPrefix(lower, "your ") || hasPrefix(lower, list("mask")...) || is("example", lower)
 }

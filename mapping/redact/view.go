@@ -3,66 +3,56 @@ package redact
 import (
 	"sort"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
-// A view is a text without colors, and with quotes, line breaks and separators
-// decoded from the ways in which they are escaped: \", \u003d, %3D, &quot;. Rules
-// look at views, so they need not know about JSON in strings of JSON. Other
-// escapes stay as they are.
+// A view is a text as people read it: without terminal colors and invisible
+// characters, with full-width characters as ASCII, and with quotes, line breaks,
+// separators and letters decoded from the ways in which they are escaped: \", \u003d,
+// %3D, &quot;. Rules look at views, so they need not know about JSON in strings of JSON.
 type view struct {
 	text    string
 	escapes []escape // in order; none if the text is its own view
-	from    int      // where it begins in the view that it is a piece of, whose escapes it has
-	last    int      // how many escapes were before a character that was asked for
+	json    bool     // the text is a JSON object or array, whose strings are texts of their own
+	last    int      // the number of escapes before the character that was last asked for
 }
 
-// An escape is the encoding of one character of a view, or a color, which has
-// none.
+// An escape is what a character of a view is written as, or what the view leaves out.
 type escape struct {
-	at    int   // index in the view
-	raw   int   // where it is written in the text
-	width int32 // how long it is there
-	kind  byte  // its first byte there
-	color bool
+	at      int   // index in the view
+	raw     int   // where it is written in the text
+	width   int32 // how long it is there
+	kind    byte  // its first byte there
+	omitted bool  // it has no character in the view
 }
 
-// after returns the index in the view behind the escape. A color has no character
-// there.
+// after returns the index in the view after the escape.
 func (e *escape) after() int {
-	if e.color {
+	if e.omitted {
 		return e.at
 	}
 	return e.at + 1
 }
 
-// newView returns the view of a text.
-func newView(raw string) *view { return newViewOf(raw, bytesOf(raw), new([]escape)) }
+// mayEscape tells with which bytes an escape may begin. Characters beyond ASCII are
+// looked at if they may be invisible, a space or full-width.
+var mayEscape = setOfLetters("\\\x1b%&\xc2\xcd\xe1\xe2\xe3\xef\xf3")
 
-// newViewOf is newView for a text of which it is known which bytes it has. The view
-// has its escapes in the room, unless they are many.
-func newViewOf(raw string, has byteSet, room *[]escape) *view {
-	leads := leadsOf(raw, has)
-	i := -1
-	if leads != 0 {
-		i = nextEscape(raw, 0, leads)
+// newView returns the view of a text. Its escapes are in the room, unless they are many.
+func newView(raw string, room *[]escape) *view {
+	i := nextEscape(raw, 0)
+	if i == len(raw) {
+		return &view{text: raw}
 	}
-	if i < 0 {
-		v := &view{text: raw}
-		if has&quotes == 0 {
-			return v
-		}
-		return v.joined()
-	}
-	const most = 4 << 10
+	const mostKept = 4 << 10
 	v := &view{escapes: (*room)[:0]}
-	if n := strings.Count(raw, `\`); n > cap(v.escapes) { // there are few others
-		v.escapes = make([]escape, 0, n)
-	}
 	var b strings.Builder
 	b.Grow(len(raw))
+	percent := isPercentEncoded(raw[i:])
 	last := 0
-	for i >= 0 {
-		c, width, ok := readEscape(raw[i:])
+	for i < len(raw) {
+		c, width, ok := readEscape(raw[i:], percent)
 		if ok {
 			b.WriteString(raw[last:i])
 			v.escapes = append(v.escapes, escape{b.Len(), i, int32(width), raw[i], c == 0})
@@ -71,36 +61,41 @@ func newViewOf(raw string, has byteSet, room *[]escape) *view {
 			}
 			last = i + width
 		}
-		i = nextEscape(raw, i+width, leads)
+		i = nextEscape(raw, i+width)
+	}
+	if cap(v.escapes) <= mostKept {
+		*room = v.escapes
+	}
+	if len(v.escapes) == 0 {
+		return &view{text: raw}
 	}
 	b.WriteString(raw[last:])
 	v.text = b.String()
-	if cap(v.escapes) <= most {
-		*room = v.escapes
-	}
-	return v.joined()
+	return v
 }
 
-// readEscape decodes the escape that s begins with; c is 0 for what has no width,
-// such as a color. If there is none, width is the number of bytes to skip.
-func readEscape(s string) (c byte, width int, ok bool) {
+// nextEscape returns where the next escape may begin.
+func nextEscape(s string, i int) int {
+	for i < len(s) && !mayEscape[s[i]] {
+		i++
+	}
+	return i
+}
+
+// readEscape decodes the escape that s begins with; c is 0 for what the view leaves out.
+// If there is none, width is the number of bytes to skip. percent: the text is
+// percent-encoded.
+func readEscape(s string, percent bool) (c byte, width int, ok bool) {
 	switch s[0] {
-	case invisible[0][0], invisible[1][0], invisible[5][0]:
-		for _, i := range invisible {
-			if strings.HasPrefix(s, i) {
-				return 0, len(i), true
-			}
-		}
-		return 0, 1, false
 	case '\x1b':
 		n := controlSequence(s[1:])
 		return 0, 1 + n, n > 0
 	case '%':
-		if len(s) < 3 {
+		if !percent || len(s) < 3 {
 			return 0, 1, false
 		}
 		c, ok = hexByte(s[1:3])
-		if !ok || !isStructure(c) && c != ' ' {
+		if !ok || c == '`' || !isStructure(c) && c != ' ' {
 			return 0, 1, false
 		}
 		return c, 3, true
@@ -111,7 +106,30 @@ func readEscape(s string) (c byte, width int, ok bool) {
 			}
 		}
 		return 0, 1, false
+	case '\\':
+		return readBackslash(s)
 	}
+	r, width := utf8.DecodeRuneInString(s)
+	c, ok = plainOf(r)
+	return c, width, ok
+}
+
+// plainOf returns the character that a character beyond ASCII is shown as: a full-width
+// one in ASCII, a space, or 0 for an invisible one.
+func plainOf(r rune) (c byte, ok bool) {
+	switch {
+	case r >= 0xff01 && r <= 0xff5e:
+		return byte(r - 0xff01 + '!'), true
+	case r == 0xa0 || r == 0x3000 || r >= 0x2000 && r <= 0x200a:
+		return ' ', true
+	case r == 0x34f || r == 0x115f || r == 0x3164 || r >= 0xfe00 && r <= 0xfe0f: // joiners, fillers, variation selectors
+		return 0, true
+	}
+	return 0, r >= 0x80 && r != utf8.RuneError && unicode.Is(unicode.Cf, r)
+}
+
+// readBackslash decodes the escape that one or more backslashes begin.
+func readBackslash(s string) (c byte, width int, ok bool) {
 	n := 1
 	for n < len(s) && s[n] == '\\' {
 		n++
@@ -134,24 +152,22 @@ func readEscape(s string) (c byte, width int, ok bool) {
 	case '"', '\'', '`', '/':
 		return c, n + 1, true
 	case 'u', 'x', '0', 'e':
-		if c == 'u' && len(s) >= n+5 && oneOf(s[n:n+5], invisibleEscapes) {
-			return 0, n + 5, true
-		}
-		c, size := codePoint(s[n:])
-		if c == '\x1b' {
+		r, size := codePoint(s[n:])
+		if r == '\x1b' {
 			if m := controlSequence(s[n+size:]); m > 0 {
 				return 0, n + size + m, true
 			}
 		}
-		if isStructure(c) {
-			return c, n + size, true
+		if r >= 0x80 {
+			c, ok = plainOf(r)
+			return c, n + size, ok
+		}
+		if isStructure(byte(r)) || c == 'u' && isWordByte(byte(r)) {
+			return byte(r), n + size, true
 		}
 	}
 	return 0, n, false
 }
-
-// invisibleEscapes are the same, escaped.
-var invisibleEscapes = []string{"u00ad", "u200b", "u200c", "u200d", "u2060", "ufeff"}
 
 // continued returns what stands for a backslash at the end of a line: a shell goes
 // on with the same word if rest begins without a space.
@@ -168,18 +184,20 @@ func continued(rest string) byte {
 func isContinuation(n int) bool { return n == 3 || n == 6 || n == 12 || n == 24 }
 
 // codePoint reads u003d, x3d, 033 or e.
-func codePoint(s string) (c byte, size int) {
+func codePoint(s string) (r rune, size int) {
 	switch {
 	case s[0] == 'e':
 		return '\x1b', 1
 	case strings.HasPrefix(s, "033"):
 		return '\x1b', 3
-	case strings.HasPrefix(s, "u00") && len(s) >= 5:
-		c, _ = hexByte(s[3:5])
-		return c, 5
+	case s[0] == 'u' && len(s) >= 5:
+		high, ok := hexByte(s[1:3])
+		if low, ok2 := hexByte(s[3:5]); ok && ok2 {
+			return rune(high)<<8 | rune(low), 5
+		}
 	case s[0] == 'x' && len(s) >= 3:
-		c, _ = hexByte(s[1:3])
-		return c, 3
+		c, _ := hexByte(s[1:3])
+		return rune(c), 3
 	}
 	return 0, 0
 }
@@ -193,6 +211,20 @@ var entities = []struct {
 
 // isStructure reports whether a character can separate names and values.
 func isStructure(c byte) bool { return strings.IndexByte("\"'`=:&{}[],;?/@<>\n+", c) >= 0 }
+
+// isPercentEncoded reports whether a quote, a colon or an equals sign in a text is
+// percent-encoded. In other texts a percent sign is nothing but that.
+func isPercentEncoded(s string) bool {
+	for {
+		n := strings.IndexByte(s, '%')
+		if n < 0 || n+3 > len(s) {
+			return false
+		}
+		if s = s[n+1:]; s[0] == '3' && strings.IndexByte("ADad", s[1]) >= 0 || s[0] == '2' && s[1] == '2' {
+			return true
+		}
+	}
+}
 
 // controlSequence returns the length of the terminal control sequence that s is
 // the rest of, without its escape character; 0 if there is none.
@@ -238,14 +270,13 @@ func hexByte(s string) (byte, bool) {
 	return c, true
 }
 
-// before returns the number of escapes before the character at i. Readers go forward,
-// so it looks behind its last answer first.
+// before returns the number of escapes before the character at i. Readers move forward,
+// so the search starts at the previous answer.
 func (v *view) before(i int) int {
 	const steps = 4
-	i += v.from
 	behind := func(n int) bool {
 		e := &v.escapes[n]
-		return e.at > i || e.at == i && !e.color
+		return e.at > i || e.at == i && !e.omitted
 	}
 	if n := v.last; n == 0 || !behind(n-1) {
 		for end := min(len(v.escapes), n+steps); n < end; n++ {
@@ -259,39 +290,35 @@ func (v *view) before(i int) int {
 	return v.last
 }
 
+// escapeAt returns the escape of the character at i, nil if it is written as it is.
+func (v *view) escapeAt(i int) *escape {
+	if n := v.before(i); n < len(v.escapes) && v.escapes[n].at == i {
+		return &v.escapes[n]
+	}
+	return nil
+}
+
 // width returns the length of the character at i in the text.
 func (v *view) width(i int) int {
-	if n := v.before(i); n < len(v.escapes) && v.escapes[n].at == i+v.from {
-		return int(v.escapes[n].width)
+	if e := v.escapeAt(i); e != nil {
+		return int(e.width)
 	}
 	return 1
 }
 
+// percent reports whether the character at i is percent-encoded.
+func (v *view) percent(i int) bool {
+	e := v.escapeAt(i)
+	return e != nil && e.kind == '%'
+}
+
 // start returns the position in the text of the character at i.
-func (v *view) start(i int) int { return v.after(v.before(i), i+v.from) }
+func (v *view) start(i int) int { return v.after(v.before(i), i) }
 
 // end returns the position in the text of the end of the character before i.
 func (v *view) end(i int) int {
-	i += v.from
 	n := sort.Search(len(v.escapes), func(n int) bool { return v.escapes[n].at >= i })
 	return v.after(n, i)
-}
-
-// piece returns the view of a piece of the text.
-func (v *view) piece(start, end int) *view {
-	from, to := v.index(start), v.index(end)
-	return &view{text: v.text[from:max(from, to)], escapes: v.escapes, from: from, last: v.last}
-}
-
-// index returns where the character at i in the text is in the view, or what comes
-// after it if it is a part of an escape.
-func (v *view) index(i int) int {
-	n := sort.Search(len(v.escapes), func(n int) bool { return v.escapes[n].raw >= i })
-	if n == 0 {
-		return i
-	}
-	e := &v.escapes[n-1]
-	return e.after() + max(0, i-e.raw-int(e.width))
 }
 
 // after returns the position in the text of the character at i, which comes after
@@ -302,12 +329,6 @@ func (v *view) after(n, i int) int {
 	}
 	e := &v.escapes[n-1]
 	return e.raw + int(e.width) + i - e.after()
-}
-
-// percent reports whether the character at i is percent-encoded.
-func (v *view) percent(i int) bool {
-	n := v.before(i)
-	return n < len(v.escapes) && v.escapes[n].at == i+v.from && v.escapes[n].kind == '%'
 }
 
 // closing returns the end of the string whose opening quote is at i, at most
@@ -328,4 +349,41 @@ func (v *view) closing(i, limit int) int {
 			return j
 		}
 	}
+}
+
+// isBorder reports whether the character at i ends a line, or begins or ends a string of
+// JSON.
+func (v *view) isBorder(i int) bool {
+	c := v.text[i]
+	return c == '\n' || c == '"' && v.json && v.width(i) == 1
+}
+
+// lines iterates over the lines from i on, or to the end of the string of JSON that i
+// is in.
+func (v *view) lines(i int) func(func(place) bool) {
+	return func(yield func(place) bool) {
+		for i < len(v.text) {
+			end, limit := i, min(len(v.text), i+maxValue)
+			for end < limit && v.text[end] != '\n' && !v.isBorder(end) {
+				end++
+			}
+			if !yield(place{i, end}) || end < len(v.text) && v.text[end] == '"' {
+				return
+			}
+			i = end + 1
+		}
+	}
+}
+
+// literal returns the string whose opening quote is at i, up to the quote or the end of
+// the line that ends it.
+func (v *view) literal(i int) (start, end int, ok bool) {
+	t := v.text
+	if i >= len(t) || !isQuote(t[i]) {
+		return 0, 0, false
+	}
+	if i+2 < len(t) && t[i+1] == t[i] && t[i+2] == t[i] { // """..."""
+		i += 2
+	}
+	return i + 1, v.closing(i, maxValue), true
 }

@@ -16,6 +16,17 @@ type Secret struct {
 	Parts []string // the secret, or its lines; none may be seen
 }
 
+// LongParts returns the parts that cannot be elsewhere by chance, as the four digits of
+// a PIN can be in a time or an id.
+func (s Secret) LongParts() (long []string) {
+	for _, part := range s.Parts {
+		if len(part) >= 6 {
+			long = append(long, part)
+		}
+	}
+	return long
+}
+
 var (
 	//go:embed own/*.txt
 	own embed.FS

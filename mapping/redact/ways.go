@@ -1,0 +1,270 @@
+package redact
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// A way is one of the ways in which people write a name and its value.
+type way struct {
+	example string
+	first   string     // the bytes that the separator may begin with; any if there are none
+	before  expression // what comes before the name in its line; nil if it does not matter
+	between expression // what comes between name and value; its first group is the separator
+	stops   string     // the bytes that end a value without quotes; none if it must be in quotes
+	secret  func(f *field, v *value, sep place) bool
+
+	// read finds the secrets of what is more than a name and a value, such as a list,
+	// and returns how far it read.
+	read func(f *field) int
+}
+
+const (
+	wordStops  = " \t\r\n\"'`<>"
+	valueStops = wordStops + ",;(){}[]|&"
+
+	closing   = "\\A[\"'`]{0,3}\\]?" // the quotes and brackets around a name
+	separator = `(\|\|=|\?\?=|\+=|\.=|:: |:=|=>|===?|!=|=|:|<-)`
+)
+
+// An expression is compiled when it is first needed.
+type expression func() *regexp.Regexp
+
+func expr(s string) expression {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(s) })
+}
+
+// ways are tried in this order: a value that is no secret in one of them may be one in
+// another.
+var ways = []way{
+	{example: "password: |\n  SECRET", first: ":", read: (*field).block},
+	{example: `passwords = ["SECRET"]`, first: `|?+.:=<`, read: (*field).list},
+	{example: `TOKENS=SECRET,SECRET`, first: `=`, between: expr(`\A(=)`), stops: wordStops, secret: (*field).inRow},
+	{example: `password: str = "SECRET"`, first: `:`, between: expr(closing + `[ \t]*:[ \t]*(?:&(?:'static |mut )?)?[\w.]+[ \t]+(=)[ \t]*`), stops: valueStops, secret: (*field).assigned},
+	{example: `["password"]=> string(6) "SECRET"`, first: `=`, between: expr(closing + `[ \t]*(=>)\s*string(?:\(\d+\))? `), secret: (*field).assigned},
+	{example: `password = SECRET`, first: `|?+.:=!<`, between: expr(closing + `[ \t]*` + separator + `[ \t]*`), stops: valueStops, secret: (*field).assigned},
+	{example: `setenv("PASSWORD", "SECRET")`, first: `,`, between: expr("\\A[\"'`]{1,3}[ \\t]*(,)\\s*"), secret: (*field).inArguments},
+	{example: `--password SECRET`, between: expr(closing + `()[ \t]+`), stops: wordStops, secret: (*field).inFlag},
+	{example: "- --password\n- SECRET", between: expr(`\A()[ \t]*\n[ \t]*- `), stops: wordStops, secret: (*field).inFlag},
+	{example: `<password>SECRET</password>`, before: expr(`<(?:\w+:)?$`), between: expr(`\A(?: [^<>\n]*)?(>)\s*(?:<!\[CDATA\[)?`), stops: "<]\n", secret: (*field).inElement},
+	{example: `env.PASSWORD || "SECRET"`, first: `)|?o`, between: expr("\\A(?:[\"'`][\\])]{1,2})?\\)?[ \\t]*(\\|\\||\\?\\?|\\?:|or )[ \\t]*"), secret: (*field).inFallback},
+	{example: `setPassword("SECRET")`, first: `(`, between: expr(`\A(\()[ \t]*`), secret: (*field).inCall},
+	{example: `ENV PASSWORD SECRET`, before: directive, between: expr(closing + `()[ \t]+`), stops: wordStops, secret: (*field).inDirective},
+	{example: `machine h login bob password SECRET`, between: expr(`\A()[ \t]+`), stops: wordStops, secret: (*field).inNetrc},
+	{example: `(setq password "SECRET")`, first: "\"'`@$bfr", between: expr(closing + `()[ \t]+`), secret: (*field).inLisp},
+	{example: `requirepass SECRET`, between: expr(closing + `()[ \t]+`), stops: wordStops, secret: (*field).onLine},
+	{example: `{"name": "PASSWORD", "value": "SECRET"}`, read: (*field).pair},
+	{example: `Password [None]: SECRET`, between: expr(`\A(?:(?: again)?(?: \([^()\n]{1,40}\)| \[[^\[\]\n]{0,40}\]| for [^:\n]{1,80}?| for '[^'\n]{1,80}')[ \t]*(:)|[ \t]*(?:again)?[:?]?[ \t]*([›❯»]))[ \t]+`), stops: wordStops, secret: (*field).looksSecret},
+	{example: `| password | SECRET |`, between: expr("\\A((?:[|\\t*`:\\r ]|</?\\w[^<>\\n]{0,24}>\\n?)+)"), stops: wordStops + "|", secret: (*field).inCell},
+	{example: "| password |\n| SECRET |", read: (*field).column},
+	{example: `the password for bob is SECRET`, between: expr("\\A((?:[ :]?(?:是|为|為)[ :]*)|[\"'`]? (?:\\pL+:? ){0,6})\\**"), stops: wordStops + "()", secret: (*field).inProse},
+}
+
+// directive is what comes before a name that only a space separates from its value.
+var directive = expr(`(?i)(?:\A|[\s"'])(#[ \t]*define|env|arg|setenv|setx|set(?: -\w{1,3})?|config set|config --set|export)[ \t]+$`)
+
+// connection is what comes before a password in a connection string.
+var connection = expr(`(?i)(?:user ?id|username|uid|user|server|host|data source|database)=[^\n]*$`)
+
+// assigned is for the assignments of the languages that people and agents write.
+func (f *field) assigned(v *value, sep place) bool {
+	t, separator := f.text, f.text[sep.start:sep.end]
+	spaced := t[sep.start-1] == ' ' || t[sep.start-1] == '\t'
+	c := f.class
+	switch {
+	case f.many && c != secret, hasPrefix(separator, "+", ".") && !v.quoted:
+		return false
+	case hasSuffix(t[:f.start], "::", "badge.svg?"): // a type, a public token
+		return false
+	case separator == ":" && !f.quoted && f.start > 1 && t[f.start-1] == ':' && isWordByte(t[f.start-2]): // name:password:gid:users
+		return false
+	case strings.EqualFold(f.name, "pass") && separator[0] != '=': // pass is also what tests do
+		if !v.quoted || !isStrong(v.text) {
+			return false
+		}
+		c = password
+	case strings.EqualFold(f.name, "psk") && separator == "=" && v.quoted: // wpa_supplicant.conf(5)
+		return len(v.text) >= 8 && !placeholder(v.text)
+	}
+	how := bare
+	switch before := f.before(); {
+	case isFlag(f.name), isEnv(f.name) && separator == "=" && !spaced, isHeader(f.name) && separator == ":" && !f.quoted:
+		how = env
+	case v.quoted:
+		how = quoted
+	case before == '?', before == '&', before == ';' && connection().MatchString(f.lead()),
+		(before == 0 || before == '\n') && !spaced && f.endsLine(v.end):
+		how = conf
+	}
+	if how == env && !v.quoted { // which ends only at the end of a shell word
+		*v = f.value(v.start, wordStops, sep)
+	}
+	switch {
+	case isNumber(v.text) && (c == pin || c == password && f.quoted && separator == ":"): // a number in JSON
+		return true
+	case isFlag(f.name) && f.name[1] != '-' && !hasMarks(v.text): // -password string, in a usage text
+		return false
+	case how == bare && v.end < len(t) && strings.IndexByte("([{", t[v.end]) >= 0: // a call, an element
+		return false
+	case how == bare && spaced && c != password && len(v.text) < 16:
+		return false
+	}
+	return c.secret(v.text, how) && !strings.EqualFold(v.text, f.name)
+}
+
+// isNumber reports whether a value is a number that may be a password.
+func isNumber(v string) bool { return len(v) >= 4 && isDigits(v) }
+
+// hasMarks reports whether a word has characters that words of a language lack.
+func hasMarks(v string) bool { return strings.ContainsAny(v, "0123456789!@#%^*+~?/") }
+
+func (f *field) endsLine(i int) bool {
+	return i == len(f.text) || f.text[i] == '\r' || f.v.isBorder(i)
+}
+
+// looksSecret is for values in prose and tables.
+func (f *field) looksSecret(v *value, _ place) bool {
+	t := v.text
+	if len(t) < 32 && !strings.ContainsAny(t, digits) {
+		return false
+	}
+	return f.class == pin && isNumber(t) || (f.class == password || strings.EqualFold(f.name, "pass")) && isStrong(t) || len(t) >= 12 && isRandom(t)
+}
+
+// inRow is for lists without brackets.
+func (f *field) inRow(v *value, _ place) bool {
+	if !f.many || v.quoted || !isEnv(f.name) {
+		return false
+	}
+	for item := range strings.SplitSeq(v.text, ",") {
+		if !f.isItem(item) {
+			return false
+		}
+	}
+	return true
+}
+
+func (f *field) inArguments(v *value, sep place) bool {
+	name := f.start == 0 || isQuote(f.text[f.start-1]) || isFlag(f.name)
+	return name && !isEnv(v.text) && (f.looksSecret(v, sep) || isEnv(f.name) && f.class.secret(v.text, quoted))
+}
+
+func (f *field) inFlag(v *value, _ place) bool {
+	return isFlag(f.name) && hasMarks(v.text) && f.class.secret(v.text, env) && !f.many
+}
+
+func (f *field) inElement(v *value, _ place) bool {
+	return !v.quoted && hasPrefix(f.text[v.end:], "</", "]]") && f.inTag(v)
+}
+
+// inTag is for values between tags.
+func (f *field) inTag(v *value) bool {
+	v.end = v.start + len(strings.TrimRight(v.text, " \t\r"))
+	v.text = f.text[v.start:v.end]
+	return !containsAny(v.text, "[^", "(?", ">") && f.class.secret(v.text, env) && (f.class == password || isRandom(v.text)) && !strings.EqualFold(v.text, f.name)
+}
+
+func (f *field) inFallback(v *value, _ place) bool {
+	return f.class.secret(v.text, quoted) && strings.ContainsAny(v.text, digits) && !isEnv(v.text)
+}
+
+func (f *field) inCall(v *value, _ place) bool {
+	if v.end+1 >= len(f.text) || isQuote(f.text[v.end]) && strings.IndexByte("),", f.text[v.end+1]) < 0 {
+		return false
+	}
+	return f.class == password && isStrong(v.text) && !strings.Contains(v.text, ":") || isRandom(v.text) && len(v.text) >= 16
+}
+
+func (f *field) inDirective(v *value, _ place) bool {
+	m := directive().FindStringSubmatch(f.lead())
+	switch {
+	case v.quoted:
+		return f.class.secret(v.text, quoted)
+	case m[1][0] == '#':
+		return isRandom(v.text)
+	}
+	return f.class.secret(v.text, env) && strings.ContainsAny(v.text, digits)
+}
+
+// netrc is what comes before a password in a .netrc file.
+var netrc = expr(`machine\s[^"]*\blogin\s+\S+(?:\s+account\s+\S+)?\s*$`)
+
+// afterNetrc is what may follow a password in a .netrc file.
+var afterNetrc = expr(`\A["'\r]*\s*(?:\z|(?:machine|default|login|account|macdef|port)\b)`)
+
+func (f *field) inNetrc(v *value, _ place) bool {
+	return f.class == password && netrc().MatchString(f.lead()) && f.class.secret(v.text, env) && (f.endsLine(v.end) || afterNetrc().MatchString(f.text[v.end:min(len(f.text), v.end+within)]))
+}
+
+func (f *field) inLisp(v *value, sep place) bool {
+	return v.end+1 < len(f.text) && strings.IndexByte(")]\n;'", f.text[v.end+1]) >= 0 && f.looksSecret(v, sep)
+}
+
+// lineStart is what comes before a name at the start of a line: nothing, or the name of a user.
+var lineStart = expr(`(?i)\A[ \t("-]*(?:(username|user|enable|default|machine|login)[ \t].*)?\z`)
+
+// onLine is for lines that are a name and its value.
+func (f *field) onLine(v *value, _ place) bool {
+	m := lineStart().FindStringSubmatchIndex(f.line())
+	if m == nil {
+		return false
+	}
+	login := m[2] >= 0
+	rest, _, _ := strings.Cut(f.text[v.end:min(len(f.text), v.end+16)], "\n")
+	if strings.Trim(rest, "\"'`)\r ") != "" && (!login || f.class != password) {
+		return false
+	}
+	return f.class == password && isStrong(v.text) || login && f.class == secret && isStrong(v.text) || isRandom(v.text) && len(v.text) >= 16
+}
+
+// line returns what comes before the name in its line.
+func (f *field) line() string {
+	lead := f.lead()
+	i := f.start
+	for i > f.start-len(lead) && !f.v.isBorder(i-1) {
+		i--
+	}
+	return f.text[i:f.start]
+}
+
+// inCell is for the cells of a table and for marked-up text: **Password:** ..
+func (f *field) inCell(v *value, sep place) bool {
+	between := f.text[sep.start:sep.end]
+	if !containsAny(between, "|", "\t", "*", "  ", "</", " <") && strings.LastIndexByte(between, ':') <= 0 {
+		return false
+	}
+	v.end = v.start + len(strings.TrimRight(v.text, "*"))
+	v.text = f.text[v.start:v.end]
+	if strings.Trim(between, " ") == "" && (strings.TrimSpace(f.line()) != "" || !f.endsLine(v.end+len(f.text[v.end:])-len(strings.TrimLeft(f.text[v.end:], " \t")))) {
+		return false
+	}
+	return f.looksSecret(v, sep)
+}
+
+// verb is what makes a sentence of a name and a value.
+var verb = expr(`\b(?:is|to|was|ist|lautet|est|es)\b|:|是|为|為`)
+
+// statement is a verb that nothing but the password follows.
+var statement = expr(`\b(?:is|was|set to|changed to|ist|lautet|est|es) $|:|是|为|為`)
+
+func (f *field) inProse(v *value, sep place) bool {
+	if strings.EqualFold(f.name, "pass") || f.start > 0 && f.text[f.start-1] == '/' { // what is passed to whom, /etc/passwd
+		return false
+	}
+	if !v.quoted {
+		v.end = v.start + len(strings.TrimRight(v.text, ".,;:*"))
+		v.text = f.text[v.start:v.end]
+	}
+	between := f.text[sep.start:sep.end]
+	rest, _, _ := strings.Cut(f.text[v.end:min(len(f.text), v.end+8)], "\n")
+	last := f.class == password && between == " " && len(v.text) >= 8 && strings.Trim(rest, " .,;)\r\"'`") == ""
+	switch said := verb().MatchString(between); {
+	case len(v.text) >= 20 && isRandom(v.text):
+		return true
+	case v.quoted && f.class == password && statement().MatchString(between):
+		return f.class.secret(v.text, quoted)
+	default:
+		return (said || last) && f.looksSecret(v, sep)
+	}
+}
