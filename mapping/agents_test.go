@@ -112,7 +112,7 @@ func TestRootTotals(t *testing.T) {
 	}
 }
 
-// TestDetected checks that every stream is taken for that of its agent.
+// TestDetected checks that the agent of every stream is detected.
 func TestDetected(t *testing.T) {
 	for path, in := range fixtures(t) {
 		if strings.HasPrefix(filepath.Base(path), "foreign-") {
@@ -157,5 +157,32 @@ func TestAgentsTakeTurns(t *testing.T) {
 				t.Errorf("stats %+v, spans (-alone +together):\n%s", m.Stats(), diff)
 			}
 		})
+	}
+}
+
+// TestDroidBesideOthers weaves another agent's lines into a run of a build of Droid whose
+// init line proves nothing, and whose session is named only by later lines.
+func TestDroidBesideOthers(t *testing.T) {
+	all := fixtures(t)
+	in := bytes.Replace(all["../testdata/droid/plain"], []byte(`"reasoning_effort":"medium",`), nil, 1)
+	in = bytes.Replace(in, []byte(`cmd.","session_id":"db1f9338-4df5-4486-9fc7-2d7ed52b2ced",`), []byte(`cmd.",`), 1)
+	for _, name := range mapping.Agents {
+		if name == "droid" || all["../testdata/"+name+"/plain"] == nil {
+			continue
+		}
+		spans, _ := feed{}.spans(t, weave(all["../testdata/"+name+"/plain"], in))
+		got := map[string]int{}
+		for _, s := range spans {
+			if attr(s, "gen_ai.agent.name").GetStringValue() == "droid" {
+				got[attr(s, "gen_ai.operation.name").GetStringValue()]++
+				if id := attr(s, "gen_ai.conversation.id").GetStringValue(); id != "db1f9338-4df5-4486-9fc7-2d7ed52b2ced" {
+					t.Errorf("%s, beside %s: conversation %q", s.Name, name, id)
+				}
+			}
+		}
+		want := map[string]int{"invoke_agent": 1, "chat": 2, "execute_tool": 1}
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Errorf("beside %s (-want +got):\n%s", name, diff)
+		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// An approvalKey pairs a request with its response. The id alone does not:
+// An approvalKey pairs a request with its response. The id alone is not enough:
 // Cursor's is always 0.
 type approvalKey struct{ id, query string }
 
@@ -21,38 +21,55 @@ type pendingApproval struct {
 	content       content.Attributes
 }
 
+// approvals are the approvals that wait for an answer.
+type approvals struct {
+	byKey map[approvalKey][]*pendingApproval
+	n     int
+}
+
 func (r *run) approvalStart(inv *invocation, ev *agent.Event, at instant) {
 	r.counts.approvals++
 	key := approvalKey{string(ev.ID), ev.Query}
 	a := &pendingApproval{key: key, query: r.m.names.pass(ev.Query), callID: r.m.names.id(string(ev.ToolCallID)), n: r.counts.approvals, inv: inv, start: at}
 	r.m.captureFacts(ev.Facts, &a.content)
-	r.approvals[key] = append(r.approvals[key], a)
-	if r.pending++; r.pending > maxOpen {
-		for _, old := range r.openApprovals()[:maxOpen/10] {
+	r.approvals.add(a)
+	if t := inv.turn; t != nil && t.hasOutput() && t.askedAt == 0 {
+		t.askedAt = at
+	}
+	if r.approvals.n > maxOpen {
+		for _, old := range r.approvals.sorted()[:maxOpen/10] {
 			r.m.stats.Evicted++
-			r.take(old.key)
+			r.approvals.take(old.key)
 			r.endApproval(old, r.clock.after(old.start, at), "", errIncomplete)
 		}
 	}
 }
 
-// take returns the oldest open approval of a key, nil if there is none.
-func (r *run) take(key approvalKey) *pendingApproval {
-	open := r.approvals[key]
-	if len(open) == 0 {
+func (as *approvals) add(a *pendingApproval) {
+	if as.byKey == nil {
+		as.byKey = map[approvalKey][]*pendingApproval{}
+	}
+	as.byKey[a.key] = append(as.byKey[a.key], a)
+	as.n++
+}
+
+// take removes and returns the oldest approval of a key, nil if there is none.
+func (as *approvals) take(key approvalKey) *pendingApproval {
+	list := as.byKey[key]
+	if len(list) == 0 {
 		return nil
 	}
-	r.pending--
-	if len(open) == 1 {
-		delete(r.approvals, key)
+	as.n--
+	if len(list) == 1 {
+		delete(as.byKey, key)
 	} else {
-		r.approvals[key] = open[1:]
+		as.byKey[key] = list[1:]
 	}
-	return open[0]
+	return list[0]
 }
 
 func (r *run) approvalEnd(ev *agent.Event, at instant) {
-	a := r.take(approvalKey{string(ev.ID), ev.Query})
+	a := r.approvals.take(approvalKey{string(ev.ID), ev.Query})
 	if a == nil {
 		r.m.stats.EndsWithoutStart++
 		return
@@ -69,21 +86,30 @@ func (r *run) endApproval(a *pendingApproval, at instant, outcome, errorType str
 	s := r.newSpan(spanRef{approval, a.n}, a.inv.ref, a.inv, spanName{operation: semconv.OperationApproval, subject: a.query})
 	s.start, s.end = a.start, at
 	s.attributes.str(semconv.QueryType, a.query)
-	if outcome != "" {
-		s.attributes.str(semconv.QueryOutcome, outcome)
-	}
-	if a.callID != "" {
-		s.attributes.str(semconv.ToolCallID, a.callID)
-	}
+	s.attributes.strIfSet(semconv.QueryOutcome, outcome)
+	s.attributes.strIfSet(semconv.ToolCallID, a.callID)
 	s.errorType, s.content = errorType, a.content
+	if errorType == outcome {
+		s.status = outcome
+	}
 	r.emit(s)
 }
 
-// openApprovals returns the approvals that wait for an answer, the oldest first.
-func (r *run) openApprovals() (open []*pendingApproval) {
-	for _, list := range r.approvals {
-		open = append(open, list...)
+// sorted returns the approvals, the oldest first.
+func (as *approvals) sorted() (all []*pendingApproval) {
+	for _, list := range as.byKey {
+		all = append(all, list...)
 	}
-	slices.SortFunc(open, func(a, b *pendingApproval) int { return a.n - b.n })
-	return open
+	slices.SortFunc(all, func(a, b *pendingApproval) int { return a.n - b.n })
+	return all
+}
+
+// clone returns a copy for copies of the invocations.
+func (as *approvals) clone(copies map[*invocation]*invocation) (c approvals) {
+	for _, a := range as.sorted() {
+		own := *a
+		own.inv = copies[a.inv]
+		c.add(&own)
+	}
+	return c
 }

@@ -11,16 +11,30 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
+// work is what a call left running in the background.
+type work struct {
+	task       string
+	background int     // the number of its span
+	from       instant // when the call ended
+	over       instant // when the work ended, if an await said so
+	exit       agent.Exit
+	status     string
+	failed     bool
+}
+
+func (w *work) backgroundRef() spanRef { return spanRef{background, w.background} }
+
 // leaveRunning records that a call has ended but has left something running.
 func (r *run) leaveRunning(t *tool, call *agent.Tool, at instant) {
 	t.task = string(call.Task)
 	r.counts.tasks++
-	t.background = r.counts.tasks
+	t.background, t.estimated = r.counts.tasks, false
 	if old := r.tasks[t.task]; old != nil && t.task != "" { // the id is reused: the older task will never be reported again
 		r.endBackground(old, r.clock.after(old.from, at), "running", "", content.Attributes{})
 	}
 	if early, ok := r.early[t.task]; ok { // its end was printed before the call's
 		delete(r.early, t.task)
+		t.estimated = true
 		r.endBackground(t, r.clock.after(at, at), early.status, early.errorType, early.said)
 		return
 	}
@@ -33,8 +47,8 @@ func (r *run) leaveRunning(t *tool, call *agent.Tool, at instant) {
 	}
 }
 
-// taskKey is the id of what a call left running. Of work without one no end will
-// come.
+// taskKey is the id of what a call left running. For work without an id, no end will be
+// reported.
 func (t *tool) taskKey() string {
 	if t.task == "" {
 		return "\x00" + t.id
@@ -81,11 +95,14 @@ const maxThought = 10 * instant(time.Second)
 // wake records that the end of background work, or a prompt, makes the agent call
 // its model. If the agent was idle until then, it was not waiting.
 func (r *run) wake(inv *invocation, at instant) {
-	if t := inv.turn; t != nil && t.hasOutput && inv.running == 0 && (!t.thinks || at-t.lastOutputAt >= maxThought) {
+	if t := inv.turn; t != nil && t.hasOutput() && inv.busy.running == 0 && (!t.thinks || at-t.lastOutputAt >= maxThought) {
 		r.closeIdle(inv, at)
 	}
-	if inv.turn == nil && inv.idle {
-		inv.wait, inv.idle, inv.woken = at, false, true
+	if inv.turn == nil && inv.state == idle {
+		if inv == r.main && r.answered == 0 {
+			r.answered = inv.wait
+		}
+		inv.wait, inv.state = at, woken
 	}
 }
 
@@ -93,8 +110,8 @@ func (r *run) wake(inv *invocation, at instant) {
 // A stream without deltas does not show whether the agent was idle.
 func (r *run) taskWakes(inv *invocation, at instant) {
 	r.wake(inv, at)
-	if inv.turn == nil && inv.running == 0 && !inv.woken && r.counts.deltas == 0 && !r.agent.TurnEnds {
-		inv.wait, inv.woken = at, true
+	if inv.turn == nil && inv.busy.running == 0 && inv.state != woken && r.counts.deltas == 0 && !r.agent.TurnEnds {
+		inv.wait, inv.state = at, woken
 	}
 }
 
@@ -109,6 +126,7 @@ func (r *run) endTask(ev *agent.Event) bool {
 }
 
 func (r *run) endTaskAt(ev *agent.Event, at instant) {
+	at = r.ownTime(ev, at)
 	t := r.tasks[string(ev.ID)]
 	if ev.Length > 0 || !ev.Wakes && ev.ExitCode.Known { // an await knows how long the work took, and how it ended
 		if ev.Length > 0 {
@@ -119,8 +137,8 @@ func (r *run) endTaskAt(ev *agent.Event, at instant) {
 		return // the notification may say more
 	}
 	delete(r.tasks, string(ev.ID))
-	if t.over != 0 {
-		at = t.over
+	if t.estimated = ev.Estimated; t.over != 0 {
+		at, t.estimated = t.over, false
 	}
 	status, errorType := r.taskStatus(ev)
 	if t.failed && errorType == "" {
@@ -128,6 +146,9 @@ func (r *run) endTaskAt(ev *agent.Event, at instant) {
 	}
 	var said content.Attributes
 	r.m.captureFacts(ev.Facts, &said)
+	if t.start < at && at <= t.from { // the work was over before its call ended, so it began with the call
+		t.from = t.start
+	}
 	r.endBackground(t, r.clock.after(t.from, at), status, errorType, said)
 }
 
@@ -151,10 +172,8 @@ func (r *run) endBackground(t *tool, at instant, status, errorType string, said 
 	at = r.endNested(t, at, errorType)
 	s := r.newSpan(t.backgroundRef(), t.inv.ref, t.inv, spanName{operation: semconv.OperationBackground, subject: t.name})
 	s.start, s.end = t.from, at
-	s.link = t.ref()
-	if t.task != "" {
-		s.attributes.str(semconv.TaskID, r.m.names.id(t.task))
-	}
+	s.link, s.estimated = t.ref(), t.estimated
+	s.attributes.strIfSet(semconv.TaskID, r.m.names.id(t.task))
 	s.attributes.str(semconv.TaskStatus, status)
 	if t.exit.Known {
 		s.attributes.int(semconv.ProcessExitCode, t.exit.Code)

@@ -297,7 +297,7 @@ func TestNoSecrets(t *testing.T) {
 			spans, _ := feed{opts: mapping.Options{Content: content.Full, Agent: c.agent, MaxAttributeBytes: 16 << 10}}.spans(t, in)
 			wire := encode(t, spans)
 			for _, secret := range secrets {
-				for _, part := range secret.Parts {
+				for _, part := range secret.LongParts() {
 					if bytes.Contains(wire, []byte(part)) {
 						t.Errorf("%s, %s: %q is there", c.agent, secret.Name, part)
 					}

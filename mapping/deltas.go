@@ -54,13 +54,13 @@ func (k textKind) part() string {
 // An eventLog collects the events of a turn. Those that do not fit into the
 // turn's own span go to child spans.
 type eventLog struct {
-	own   encodedEvents // of the turn's span
-	first bool          // the current span is not the turn's own
-	start instant       // of the current span
-	last  instant       // its last event, or the turn's
-	at    encodedEvents // its events
-	texts []textEvent   // events that wait for their texts, if content is captured
-	size  int           // of the texts
+	own     encodedEvents // of the turn's span
+	inChild bool          // the current span is a child of the turn's own
+	start   instant       // of the current span
+	last    instant       // its last event, or the turn's
+	at      encodedEvents // its events
+	texts   []textEvent   // events that wait for their texts, if content is captured
+	size    int           // of the texts
 
 	index   int // of the next event
 	pending struct {
@@ -76,29 +76,11 @@ type eventLog struct {
 	lost     int     // bytes cut from texts
 }
 
-// takeLog returns an empty eventLog.
-func (m *Mapper) takeLog() *eventLog {
-	l := m.spareLog
-	if m.spareLog = nil; l == nil {
-		l = new(eventLog)
-	}
-	return l
-}
-
-// reuseLog takes back the eventLog of a turn that has its span. What it refers to is the
-// span's.
-func (m *Mapper) reuseLog(l *eventLog) {
-	*l = eventLog{}
-	m.spareLog = l
-}
-
 // delta handles a piece of text.
 func (t *turn) delta(r *run, inv *invocation, kind textKind, at instant, ev *agent.Event) {
 	at = max(at, t.start)
-	t.noteOutput(at)
+	r.noteOutput(inv, t, at, true)
 	t.thinks = kind == thinkingText
-	t.guessed = t.guessed || r.guessed
-	t.chunk(inv, at, ev.Time != 0 || !r.clock.replay)
 	r.counts.deltas++
 	inv.counts.deltas++
 	tally := t.tally(kind)
@@ -127,11 +109,8 @@ func (t *turn) delta(r *run, inv *invocation, kind textKind, at instant, ev *age
 // message handles a whole text that came without deltas.
 func (t *turn) message(r *run, inv *invocation, kind textKind, at instant, ev *agent.Event) {
 	at = max(at, t.start)
-	t.noteOutput(at)
+	r.noteOutput(inv, t, at, false)
 	t.thinks = false
-	if ev.Start != 0 && t.end == 0 {
-		t.chunk(inv, max(min(r.instantOf(ev.Start), at), t.start), true)
-	}
 	t.tally(kind).bytes += ev.Bytes
 	l := t.log
 	l.endPending(r)
@@ -144,14 +123,14 @@ func (t *turn) message(r *run, inv *invocation, kind textKind, at instant, ev *a
 	l.last = max(l.last, at)
 	l.resolve(r, kind)
 	if ev.Final {
-		t.answered = at
+		t.state = answered
 	}
 }
 
 // endText ends a text whose deltas came before.
 func (t *turn) endText(r *run, kind textKind, at instant) {
 	t.thinks = t.thinks && kind != thinkingText
-	if t.hasOutput {
+	if t.hasOutput() {
 		t.lastOutputAt = max(t.lastOutputAt, at)
 	}
 	t.log.endPending(r)
@@ -165,7 +144,7 @@ func (t *turn) tally(kind textKind) *tally {
 	return &t.thinking
 }
 
-// endPending adds the event that stands for the pending deltas.
+// endPending adds the event for the pending deltas.
 func (l *eventLog) endPending(r *run) {
 	if p := &l.pending; p.count > 0 {
 		l.add(r, p.kind, p.kind.event(r.m.opts.Deltas), p.at, p.bytes, p.count)
@@ -180,9 +159,6 @@ func (l *eventLog) add(r *run, kind textKind, name string, at instant, bytes, co
 	switch {
 	case r.m.capture.Full():
 		e.piece, e.open = l.segments[kind].Cut(), true
-		if l.texts == nil {
-			l.texts, r.m.spareTexts = r.m.spareTexts, nil
-		}
 		l.texts = append(l.texts, e)
 		l.size += 96 + e.piece.Size()
 		r.eventBytes += 96 + e.piece.Size()
@@ -215,8 +191,8 @@ func (l *eventLog) makeRoom(r *run, inv *invocation, t *turn, at instant) instan
 // endSpan ends the current span. The turn's own span stays open until the turn
 // ends.
 func (l *eventLog) endSpan(r *run, inv *invocation, t *turn, at instant) {
-	if !l.first {
-		l.first = true
+	if !l.inChild {
+		l.inChild = true
 		l.own, l.at = l.at, encodedEvents{}
 		if len(l.texts) > 0 {
 			l.waiting = append(l.waiting, &span{ref: spanRef{chat, t.n}, texts: l.texts})
@@ -230,9 +206,7 @@ func (l *eventLog) endSpan(r *run, inv *invocation, t *turn, at instant) {
 	s := r.newSpan(spanRef{deltas, r.counts.deltaSpans}, spanRef{chat, t.n}, inv, spanName{operation: semconv.OperationDeltas})
 	s.start, s.end = l.start, at
 	s.attributes.int(semconv.TurnNumber, int64(t.n))
-	if t.call != "" {
-		s.attributes.str(semconv.ResponseID, r.m.names.id(t.call))
-	}
+	s.attributes.strIfSet(semconv.ResponseID, r.m.names.id(t.response.id))
 	s.events, s.texts = l.at, l.texts
 	l.at = encodedEvents{}
 	l.held += len(l.texts)
@@ -244,7 +218,7 @@ func (l *eventLog) endSpan(r *run, inv *invocation, t *turn, at instant) {
 // finish ends the events with the turn.
 func (l *eventLog) finish(r *run, inv *invocation, t *turn) {
 	l.endPending(r)
-	if l.first || r.m.capture.Full() {
+	if l.inChild || r.m.capture.Full() {
 		if events, _ := l.count(); events > 0 {
 			l.endSpan(r, inv, t, t.end)
 		}
@@ -255,8 +229,12 @@ func (l *eventLog) finish(r *run, inv *invocation, t *turn) {
 	l.resolve(r, answerText)
 }
 
-func (l *eventLog) shift(f func(instant) instant, move func(...*instant)) {
-	move(&l.start, &l.last, &l.pending.at)
+func (l *eventLog) shift(f func(instant) instant) {
+	for _, at := range []*instant{&l.start, &l.last, &l.pending.at} {
+		if *at != 0 {
+			*at = f(*at)
+		}
+	}
 	l.own.shift(f)
 	l.at.shift(f)
 	shiftTexts(l.texts, f)
@@ -273,9 +251,8 @@ type notice struct {
 }
 
 // notice puts an event on the current or the next turn, or on the root if the agent is
-// not waiting for the model: no turn covers that instant.
-//
-// An event after model output waits for more output: the agent may be idle.
+// not waiting for the model: no turn covers that instant. The event of a turn waits for
+// output: until then the agent may be idle.
 func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
 	switch ev.Notice {
 	case "":
@@ -289,19 +266,20 @@ func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
 		r.counts.reconnects++
 	case semconv.EventCompaction:
 		r.counts.compactions++
-	}
-	n := r.newNotice(ev, at)
-	switch t := inv.turn; {
-	case !r.ended && (inv.answered() || t == nil && inv.running > 0):
-		if len(r.notices) < maxNotices {
-			r.notices = append(r.notices, n)
+		if t := inv.turn; t != nil && !t.hasOutput() {
+			t.compacted = true
+		} else {
+			inv.compacted = true
 		}
-	case t != nil && !t.hasOutput:
-		t.notice(r, n)
-	case t == nil && ofRequest[ev.Notice] && inv.running == 0:
-		r.openTurn(inv, at, nil).notice(r, n)
-	case len(inv.notices) < maxNotices:
-		inv.notices = append(inv.notices, n)
+	}
+	list := &inv.notices
+	if !r.ended && (inv.answered() || inv.turn == nil && inv.busy.running > 0) {
+		list = &r.notices
+	} else if inv.turn == nil && ofRequest[ev.Notice] && inv.busy.running == 0 {
+		r.openTurn(inv, at, nil)
+	}
+	if len(*list) < maxNotices {
+		*list = append(*list, r.newNotice(ev, at))
 	}
 }
 
@@ -317,10 +295,33 @@ func (r *run) newNotice(ev *agent.Event, at instant) notice {
 	return notice{ev.Notice, at, a.wire}
 }
 
-// takeNotices adds the events that wait for a turn.
+// takeNotices adds the events that wait for a turn to the turn's own span. The last
+// retry before the first chunk gets how long it took.
 func (t *turn) takeNotices(r *run, inv *invocation) {
-	for _, n := range inv.notices {
-		t.notice(r, n)
+	l := t.log
+	l.endPending(r)
+	to := &l.own
+	if !l.inChild {
+		to = &l.at
+	}
+	retry := -1
+	if !t.hasOutput() && t.firstChunk != 0 {
+		for i, n := range inv.notices {
+			if n.name == semconv.EventRetry {
+				retry = i
+			}
+		}
+	}
+	for i, n := range inv.notices {
+		if i == retry {
+			a := attributes{wire: n.attributes, field: fieldEventAttributes}
+			a.int(semconv.AttemptMillis, int64((t.firstChunk-n.at)/agent.Milliseconds))
+			n.attributes = a.wire
+		}
+		at := max(n.at, t.start)
+		to.add(n.name, at, n.attributes)
+		r.eventBytes += len(n.attributes)
+		l.last = max(l.last, at)
 	}
 	inv.notices = nil
 }
@@ -331,21 +332,4 @@ const maxNotices = 10_000
 // ofRequest are the notices that imply a request to the model.
 var ofRequest = map[string]bool{
 	semconv.EventRetry: true, semconv.EventConnectionLost: true, semconv.EventConnectionRestored: true,
-}
-
-// notice adds a notice to the turn's own span.
-func (t *turn) notice(r *run, n notice) {
-	l := t.log
-	l.endPending(r)
-	at := max(n.at, t.start)
-	to := &l.own
-	if !l.first {
-		to = &l.at
-	}
-	to.add(n.name, at, n.attributes)
-	r.eventBytes += len(n.attributes)
-	l.last = max(l.last, at)
-	if t.firstChunk == 0 && (n.name == semconv.EventRetry || n.name == semconv.EventConnectionRestored) {
-		t.retriedAt = at // the model was asked again
-	}
 }

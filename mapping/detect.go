@@ -9,14 +9,15 @@ import (
 	"github.com/spantee/spantee/mapping/agent"
 )
 
-// A detector tells which agent a line comes from, by proof only. Hooks, wrappers
-// and lone results print lines of their own, and some agents begin with a line
-// that another could have printed, so lines that prove nothing are kept until
-// there is proof.
+// A detector tells which agent a line comes from. The proof is the line itself, or
+// another line of its session. Lines that prove nothing are kept until there is proof,
+// because hooks, wrappers and other programs print JSON lines, too, and some agents
+// begin with a line that another program could have printed.
 type detector struct {
 	sources  []*source
-	current  *source // of the line before
-	given    bool    // by Options.Agent
+	current  *source     // of the line before
+	given    bool        // by Options.Agent
+	marks    agent.Marks // of the current line
 	kept     []keptLine
 	size     int // of kept, in bytes
 	unproven int // lines without proof that were not kept
@@ -31,6 +32,8 @@ type source struct {
 type keptLine struct {
 	agent.Line
 	session string
+	begins  bool // it is the first line of a run
+	past    bool // another run of its agent has begun since
 	number  int
 }
 
@@ -86,36 +89,28 @@ func (d *detector) take() []keptLine {
 	return kept
 }
 
-// follows tells whether a line that proves nothing belongs to lines that were
-// kept: it is of the same session, or the next one.
-func (d *detector) follows(line keptLine) bool {
-	if n := len(d.kept); n > 0 && line.session == "" {
-		return d.kept[n-1].number == line.number-1
-	}
-	return slices.ContainsFunc(d.kept, func(k keptLine) bool { return k.session == line.session })
-}
-
-// decode brings a line to the decoder of its agent. As long as there is but one
-// in the stream it gets every line that begins nothing, and only those of which
-// it makes little are looked at for the marks of another.
+// decode passes a line to the decoder of its agent. While the stream has one agent, and
+// that agent has an open run, its decoder gets every line that cannot begin a run. Only
+// if the resulting events are doubtful is the line searched for another program's marks.
 func (m *Mapper) decode(text agent.Line, number int) {
 	d := &m.detector
-	decoded := d.given || len(d.sources) == 1 && len(d.kept) == 0 && !agent.MayBegin(text.Text)
+	decoded := d.given || len(d.sources) == 1 && len(d.kept) == 0 && m.working(d.current) && !agent.MayBegin(text.Text)
 	if decoded {
 		m.decodeAs(d.current, text, number)
-		if len(m.events) == 1 && m.goesOn(d.current.agent, &m.events[0]) {
-			return
-		}
 		if d.given || !m.doubtful() {
 			m.apply(d.current.agent)
 			return
 		}
 	}
-	marks := agent.ReadMarks(text.Text)
-	line := keptLine{text, marks.Session, number}
-	found, foreign := marks.Agent()
-	if owner := m.sessions.agentOf([]byte(line.session)); owner != nil && line.session != "" {
-		found, foreign = owner, "" // agents with the same lines differ only in the first one
+	d.marks.Read(text.Text)
+	line := keptLine{Line: text, session: d.marks.Session, begins: d.marks.Begins(), number: number}
+	var found *agent.Agent
+	var foreign string
+	if line.session != "" {
+		found = m.sessions.agentOf([]byte(line.session)) // agents with the same lines differ only in the first one
+	}
+	if found == nil {
+		found, foreign = d.marks.Agent()
 	}
 	switch {
 	case foreign != "":
@@ -123,149 +118,143 @@ func (m *Mapper) decode(text agent.Line, number int) {
 		m.stats.Unidentified++
 	case found != nil:
 		if !decoded || d.current.agent != found {
-			m.release(found, line.session)
+			m.release(found, line)
 			m.decodeAs(d.current, text, number)
 		}
 		m.apply(found)
-	case d.current != nil && !d.follows(line):
-		if !decoded {
-			d.current = m.likely(line.session)
-			m.decodeAs(d.current, text, number)
-		}
-		m.presume(line)
 	case len(bytes.TrimSpace(text.Text)) == 0:
 	case !agent.IsObject(text.Text):
-		m.badLine(text, number)
-	default:
+		if d.current == nil || !m.working(d.current) {
+			m.badLine(number)
+			return
+		}
+		m.decodeAs(d.current, text, number)
+		m.apply(d.current.agent)
+	case line.session == "" && !line.begins && m.presume(line, decoded):
+	case line.session != "" || d.marks.OfAny():
 		d.keep(line)
+	default:
+		m.stats.Unidentified++
 	}
 }
 
-// doubtful tells whether the events at hand may be another agent's: they begin
-// or end something, belong to another agent's session, or say nothing.
+// working reports whether an agent has an open run.
+func (m *Mapper) working(s *source) bool {
+	last := m.sessions.last[s.agent]
+	return last != nil && last.run != nil
+}
+
+// doubtful reports whether the current events may be another program's: they begin
+// or end something, are not of the agent's sessions, or say nothing.
 func (m *Mapper) doubtful() bool {
+	a := m.detector.current.agent
 	for i := range m.events {
 		ev := &m.events[i]
 		switch ev.Kind {
-		case agent.Unknown, agent.Ignored, agent.RunStart, agent.RunEnd, agent.RunError:
+		case agent.SessionNamed:
+			return false // the run that began with the line before has another id
+		case agent.Malformed, agent.Unknown, agent.Ignored, agent.RunStart, agent.RunEnd, agent.RunError:
 			return true
 		case agent.Notice:
 			if ev.Notice == "" {
 				return true
 			}
 		}
-		if len(ev.Session) > 0 && m.sessions.agentOf(ev.Session) != m.detector.current.agent {
+		if len(ev.Session) > 0 && m.sessions.agentOf(ev.Session) != a || len(ev.Session) == 0 && !a.Nameless {
 			return true
 		}
 	}
 	return false
 }
 
-// senseless tells whether the events at hand are of a line that their agent does
-// not print.
+// senseless reports whether the current events are of a line that their agent does not
+// print.
 func (m *Mapper) senseless() bool {
-	return len(m.events) > 0 && !slices.ContainsFunc(m.events, func(ev agent.Event) bool { return ev.Kind != agent.Unknown })
+	return len(m.events) > 0 && !slices.ContainsFunc(m.events, func(ev agent.Event) bool { return ev.Kind != agent.Unknown && ev.Kind != agent.Malformed })
 }
 
-// release makes an agent the current one, and decodes the lines that were kept
-// and are its own: all but those of another session.
-func (m *Mapper) release(found *agent.Agent, session string) {
+// release makes an agent the current one, and decodes the agent's lines among those that
+// were kept. A line is the agent's if it has the session that the proof names. If the
+// line or the proof names no session, the line is the agent's if it has one of the
+// agent's shapes and comes no earlier than the first line of the run.
+func (m *Mapper) release(found *agent.Agent, proof keptLine) {
 	d := &m.detector
 	d.current = d.join(found)
-	for _, k := range d.take() {
-		named := k.session != ""
-		if named && session != "" && k.session != session {
-			d.keep(k)
-			continue
+	if len(d.kept) == 0 {
+		return
+	}
+	var own, others []keptLine // the latest first
+	begun := proof.begins
+	for _, k := range slices.Backward(d.take()) {
+		d.marks.Read(k.Text)
+		switch print := d.marks.OneOf(found); {
+		case k.session != "" && k.session == proof.session:
+			own, begun = append(own, k), begun || k.begins
+		case print && !begun && !k.past && (k.session == "" || proof.session == ""):
+			own, begun = append(own, k), k.begins
+		default:
+			k.past = k.past || print && begun
+			others = append(others, k)
 		}
+	}
+	for _, k := range slices.Backward(others) {
+		d.keep(k)
+	}
+	for _, k := range slices.Backward(own) {
 		m.decodeAs(d.current, k.Line, k.number)
-		if named && session == "" && m.senseless() {
-			d.keep(k)
-			continue
-		}
 		m.apply(found)
 	}
 }
 
-// likely is whose a line is that proves nothing: the agent's of the line before,
-// unless that one is done or names the session in its lines, and another one at
-// work does not.
-func (m *Mapper) likely(session string) *source {
-	likely, best := m.detector.current, 0
-	for _, s := range append([]*source{likely}, m.detector.sources...) {
-		rank := 0
-		if last := m.sessions.last[s.agent]; last != nil && last.run != nil {
-			rank = 1
-			if session == "" && s.agent.Nameless {
-				rank = 2
-			}
-		}
-		if rank > best {
-			likely, best = s, rank
-		}
-	}
-	return likely
-}
-
-// presume takes a line that proves nothing for one of the current agent's, as
-// which it was decoded, unless it makes sense to another one only, or
-// begins a session that may be anybody's.
-func (m *Mapper) presume(line keptLine) {
+// presume attributes a line that proves nothing and names no session to an agent that has
+// an open run and whose decoder knows the line: first to an agent that prints such lines,
+// otherwise to an agent whose lines name no session. A line that no decoder knows is only
+// counted. If no run is open, a known line may belong to the next run: then presume
+// returns false.
+func (m *Mapper) presume(line keptLine, decoded bool) bool {
 	d := &m.detector
-	for _, ev := range m.events {
-		if ev.Kind == agent.RunStart && line.session != "" {
-			d.keep(line)
-			return
-		}
+	before := d.current
+	if before == nil {
+		return false
 	}
-	if m.senseless() {
-		before := d.current
-		for _, s := range d.sources {
-			if s == before {
+	sources := append([]*source{before}, d.sources...)
+	for _, likely := range []func(*agent.Agent) bool{d.marks.OneOf, func(a *agent.Agent) bool { return a.Nameless }} {
+		for _, s := range sources {
+			if !m.working(s) || !likely(s.agent) {
 				continue
 			}
-			if m.decodeAs(s, line.Line, line.number); !m.senseless() {
+			if !decoded || s != before {
+				m.decodeAs(s, line.Line, line.number)
+			}
+			if !m.senseless() {
 				d.current = s
-				break
+				m.apply(s.agent)
+				return true
 			}
 		}
 	}
-	m.apply(d.current.agent)
+	if d.marks.OneOf(before.agent) {
+		return false
+	}
+	m.decodeAs(before, line.Line, line.number)
+	if !m.senseless() || m.events[0].Kind == agent.Malformed && (!m.working(before) || before.agent.EndsAtEOF) {
+		return false
+	}
+	m.apply(before.agent)
+	return true
 }
 
-// settle decodes the lines that are still kept at the end: if there was proof of
-// an agent, they are its own.
-func (m *Mapper) settle() {
-	d := &m.detector
-	m.stats.Unidentified += d.unproven
-	for _, k := range d.take() {
-		if d.current == nil {
-			m.stats.Unidentified++
-			continue
-		}
-		m.decodeAs(d.current, k.Line, k.number)
-		m.apply(d.current.agent)
-	}
-}
+// settle counts the lines that are still kept at the end.
+func (m *Mapper) settle() { m.stats.Unidentified += m.detector.unproven + len(m.detector.take()) }
 
 // decodeAs decodes a line into m.events.
 func (m *Mapper) decodeAs(source *source, line agent.Line, number int) {
-	m.events = source.decoder.Decode(line, m.room[:0])
-	if cap(m.events) > cap(m.room) {
-		m.room = m.events
-	}
-	for i := range m.events {
-		if m.events[i].Kind == agent.Malformed {
-			m.badLine(line, number)
-		}
-	}
+	m.number = number
+	m.events = source.decoder.Decode(line, m.events[:0])
 }
 
 // badLine counts a line that is not JSON, or has no type.
-func (m *Mapper) badLine(line agent.Line, number int) {
-	if len(line.Text) == 0 {
-		return
-	}
+func (m *Mapper) badLine(number int) {
 	if m.stats.BadLines++; m.stats.BadLines == 1 {
 		m.stats.FirstBad = number
 	}

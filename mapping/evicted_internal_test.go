@@ -1,38 +1,26 @@
 package mapping
 
 import (
-	"math/rand/v2"
 	"strconv"
 	"testing"
 )
 
-// All evicted runs are found, up to the limit.
+// The latest evicted runs are found, up to the limit.
 func TestEvictedRuns(t *testing.T) {
 	es := newEvictedRuns()
-	random := rand.New(rand.NewPCG(1, 2))
-	runs := map[int]uint32{} // their turns, by session
-	sessions := []int{-1}    // by turns
-	added, forgotten := uint32(0), 0
-	for range 3 * maxEvicted {
-		session := random.IntN(maxEvicted * 3 / 2)
-		id := []byte(strconv.Itoa(session))
-		turns, known := runs[session]
-		if e, ok := es.take(id); ok != known || e.turns != turns {
-			t.Fatalf("session %d: %+v, want %d turns, known %v", session, e, turns, known)
-		}
-		delete(runs, session)
-		if random.IntN(20) == 0 {
-			continue
-		}
-		added++
-		runs[session] = added
-		sessions = append(sessions, session)
-		if old := es.add(id, evictedRun{turns: added}); old.turns != 0 {
-			forgotten++
-			delete(runs, sessions[old.turns])
+	for i := range maxEvicted {
+		if old := es.add(&evictedRun{session: strconv.Itoa(i), turns: i}); old != nil {
+			t.Fatalf("run %d is forgotten for run %d", old.turns, i)
 		}
 	}
-	if len(es.runs) != len(runs) || len(runs) > maxEvicted || forgotten == 0 {
-		t.Errorf("%d are known, want %d; %d were forgotten", len(es.runs), len(runs), forgotten)
+	es.remove("0") // it continues, and is evicted again: now it is the newest
+	if old := es.add(&evictedRun{session: "0"}); old != nil {
+		t.Fatalf("run %d is forgotten though there is room", old.turns)
+	}
+	if old := es.add(&evictedRun{session: "new"}); old == nil || old.turns != 1 {
+		t.Fatalf("%+v is forgotten, want run 1", old)
+	}
+	if es.find([]byte("1")) != nil || es.find([]byte("0")) == nil || es.find([]byte("new")) == nil || len(es.bySession) != maxEvicted {
+		t.Errorf("wrong runs are known; %d of them", len(es.bySession))
 	}
 }

@@ -33,6 +33,14 @@ func (r *run) takeFacts(list []agent.Fact) {
 	r.m.captureFacts(list, &r.content)
 }
 
+// A dialog is what an agent was asked and what it answered, if content is captured.
+type dialog struct {
+	asked   []content.Value    // the messages that the next turn answers: the prompt, or what tools returned
+	prompts content.Endings    // of the prompts so far
+	answer  string             // the last text that was said
+	content content.Attributes // the first prompt
+}
+
 // maxAsked is how many messages a turn may answer.
 const maxAsked = 16
 
@@ -41,21 +49,29 @@ func (r *run) takePrompt(inv *invocation, ev *agent.Event) {
 	if !c.Full() || len(ev.Text) == 0 {
 		return
 	}
-	s, lost := c.Next(ev.Text, &inv.prompts)
+	s, lost := c.Next(ev.Text, &inv.dialog.prompts)
 	prompt := content.Message("user", []content.Value{content.TextPart("text", s)}, "")
-	if !inv.prompted {
-		inv.prompted = true
+	if len(inv.dialog.content.List) == 0 {
 		m := content.Messages(prompt)
-		c.JSON(&inv.content, semconv.InputMessages, &m, lost)
+		c.JSON(&inv.dialog.content, semconv.InputMessages, &m, lost)
 	}
-	inv.ask(prompt)
+	inv.dialog.ask(prompt)
 }
 
 // ask keeps a message for the next turn, which answers it.
-func (inv *invocation) ask(m content.Value) {
-	if len(inv.asked) < maxAsked {
-		inv.asked = append(inv.asked, m)
+func (d *dialog) ask(m content.Value) {
+	if len(d.asked) < maxAsked {
+		d.asked = append(d.asked, m)
 	}
+}
+
+// attributes returns the attributes of the agent's span.
+func (d *dialog) attributes(c *content.Capture) content.Attributes {
+	if c.Full() && d.answer != "" {
+		m := content.Messages(content.Message("assistant", []content.Value{content.TextPart("text", d.answer)}, "stop"))
+		c.JSON(&d.content, semconv.OutputMessages, &m, 0)
+	}
+	return d.content
 }
 
 // takeAnswer keeps the answer in the result, or why there is none. The answer is
@@ -65,9 +81,9 @@ func (r *run) takeAnswer(end *agent.Event) {
 		r.takeErrorText(end.Text)
 		return
 	}
-	if c := r.m.capture; c.Full() && r.main.answer == "" && len(end.Text) > 0 {
+	if c := r.m.capture; c.Full() && r.main.dialog.answer == "" && len(end.Text) > 0 {
 		var lost int
-		r.main.answer, lost = c.String(end.Text)
+		r.main.dialog.answer, lost = c.String(end.Text)
 		r.content.Lost += lost
 	}
 }
@@ -78,7 +94,7 @@ func (r *run) takeErrorText(escaped []byte) {
 		return
 	}
 	if s, lost := r.m.capture.String(escaped); s != "" {
-		r.errorText = s
+		r.failure.text = s
 		r.content.Lost += lost
 	}
 }

@@ -3,6 +3,7 @@ package mapping_test
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,17 @@ func FuzzMapper(f *testing.F) {
 		f.Add(in, uint16(0), uint8(0))
 		f.Add(in, uint16(500), uint8(0x20))
 		f.Add(in[:len(in)/2], uint16(7), uint8(3))
+	}
+	for _, array := range arrays(f, fixtures(f)["../testdata/claude/plain"]) {
+		f.Add(array, uint16(900), uint8(0x20))
+		f.Add(array[:len(array)/2], uint16(3), uint8(3))
+	}
+	strangers := shuffled(f, 1)
+	for name, in := range fixtures(f) {
+		if strings.HasSuffix(name, "/plain") {
+			f.Add(slices.Concat(strangers[:len(strangers)/9], in, strangers[len(strangers)*8/9:]), uint16(700), uint8(0x20))
+			f.Add(weave(strangers[:len(strangers)/9], in), uint16(0), uint8(1))
+		}
 	}
 	f.Add(stream(initLine, thinking(now), tool(now, "started", "a", "r-0-abcd"), result(time.Second)), uint16(1), uint8(5))
 	f.Add(stream(initLine, thinking(now), `{"type":"assistant","message":{}}`, stamped(now.Add(1e9), `{"type":"assistant","model_call_id":"r"}`)), uint16(0), uint8(0))

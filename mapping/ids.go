@@ -41,6 +41,28 @@ func newRunKey(agent, session string, run int, first instant, opts *Options) run
 		strconv.FormatBool(opts.replay()), string(opts.Content), string(opts.Deltas))
 }
 
+// runKeys are the keys of the latest runs of a stream, at least 65,536 of them. An odd order of lines may give
+// two runs the same session, number and first instant.
+type runKeys struct{ latest, before, older map[runKey]bool }
+
+// maxRunKeys is how many keys are in one map before the next is begun.
+const maxRunKeys = 1 << 15
+
+// distinct returns key or, if an earlier run has that, one derived from it.
+func (ks *runKeys) distinct(key runKey) runKey {
+	for ks.latest[key] || ks.before[key] || ks.older[key] {
+		key = digest("again", string(key[:]))
+	}
+	if len(ks.latest) >= maxRunKeys {
+		ks.older, ks.before, ks.latest = ks.before, ks.latest, nil
+	}
+	if ks.latest == nil {
+		ks.latest = map[runKey]bool{}
+	}
+	ks.latest[key] = true
+	return key
+}
+
 func (k *runKey) traceID() [16]byte {
 	sum := digest("trace", string(k[:]))
 	return [16]byte(sum[:16])
@@ -49,6 +71,15 @@ func (k *runKey) traceID() [16]byte {
 // idsPerDigest is how many span ids are taken from one digest.
 const idsPerDigest = sha256.Size / 8
 
+// ids are the ids of a run.
+type ids struct {
+	known bool
+	key   runKey
+	trace [16]byte // used if there is no parent
+	root  [8]byte
+	spans [approval + 1]spanIDs // the latest of each operation
+}
+
 // spanIDs are the ids that one digest gives: of spans n to n+3 of an operation.
 type spanIDs struct {
 	known bool
@@ -56,18 +87,27 @@ type spanIDs struct {
 	sum   [sha256.Size]byte
 }
 
-// spanID derives the id of a span. Runs under one TRACEPARENT share a trace id,
+func newIDs(key runKey) ids {
+	i := ids{known: true, key: key, trace: key.traceID()}
+	i.root = i.span(rootRef)
+	return i
+}
+
+// span derives the id of a span. Runs under one TRACEPARENT share a trace id,
 // so the id of a span depends on its run too.
-func (r *run) spanID(ref spanRef) [8]byte {
-	ids := &r.ids[ref.operation]
-	if block := ref.n / idsPerDigest; !ids.known || ids.block != block {
+func (i *ids) span(ref spanRef) [8]byte {
+	if ref == rootRef && i.root != [8]byte{} { // of the run that this one continues
+		return i.root
+	}
+	latest := &i.spans[ref.operation]
+	if block := ref.n / idsPerDigest; !latest.known || latest.block != block {
 		var b [sha256.Size + 1 + 8]byte
-		copy(b[:], r.key[:])
+		copy(b[:], i.key[:])
 		b[sha256.Size] = byte(ref.operation)
 		binary.LittleEndian.PutUint64(b[sha256.Size+1:], uint64(block))
-		*ids = spanIDs{true, block, sha256.Sum256(b[:])}
+		*latest = spanIDs{true, block, sha256.Sum256(b[:])}
 	}
-	return [8]byte(ids.sum[ref.n%idsPerDigest*8:])
+	return [8]byte(latest.sum[ref.n%idsPerDigest*8:])
 }
 
 // digest hashes parts with their lengths: (12, 3) and (1, 23) must differ.

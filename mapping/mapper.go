@@ -3,7 +3,7 @@
 // A [Mapper] is an io.Writer: it takes the stream in chunks of any size and emits
 // each span as it ends:
 //
-//	lines -> agent.Decoder -> events -> run, turn, tool -> span
+//	lines -> agent.Decoder -> events -> sessions -> run (timeline, account) -> spans
 //
 // The package opens no connection, prints nothing, and reads no clock if Options.Now
 // is set.
@@ -78,7 +78,7 @@ const MaxAttribute = 256 << 10
 
 func (o *Options) replay() bool { return !o.Replay.IsZero() }
 
-// check fills in defaults, and returns what is wrong.
+// check fills in defaults, and returns an error for an invalid option.
 func (o *Options) check() error {
 	switch o.Deltas {
 	case "":
@@ -136,7 +136,7 @@ type Stats struct {
 	Runs             int
 	Generation       int    // grows when a run begins, gets its final ids, or ends: Open then emits other roots
 	Spans            int    // emitted
-	Foreign          string // the agent that wrote the stream, if spantee does not support it
+	Foreign          string // what the stream looks like, if spantee does not support it
 	Agent            string // the agent of the run that began last
 }
 
@@ -153,34 +153,23 @@ type Mapper struct {
 	lines    lines
 	detector detector
 	events   []agent.Event // of the current line
-	room     []agent.Event // passed to Decode; larger than any slice that a Decoder owns
+	number   int           // of the line that they are of
 	sessions sessions
-	first    *run   // of the Process, until its first line comes
-	roots    []root // of the Process
-	exit     *exit  // of the Process, once it is known
-	stats    Stats
-	wire     []byte     // of the current span
-	event    attributes // of the current span event
-
-	// To reuse: for the attributes of spans, and for their events.
-	buffers, eventBuffers buffers
-	bigBuffer             []byte // for many events
-
-	// To reuse, nil while in use.
-	spare      *span
-	spareTool  *tool
-	spareLog   *eventLog
-	spareTexts []textEvent
-	ghost      bool // see Open: its buffers may be shared
+	keys     runKeys
+	process
+	stats     Stats
+	wire      []byte     // of the current span
+	event     attributes // of the current span event
+	lastWords []byte     // the last line, if it is not JSON: agents print why they died
+	ghost     bool       // a copy, see Open
 
 	traceState string // of Options.Parent
 
-	untracedBytes, untracedLines int64
-	closed                       bool
+	untraced struct{ bytes, lines int64 }
+	closed   bool
 }
 
-// SetMaxAttributeBytes changes [Options.MaxAttributeBytes] for what is still to
-// come.
+// SetMaxAttributeBytes changes [Options.MaxAttributeBytes] for the rest of the stream.
 func (m *Mapper) SetMaxAttributeBytes(n int) {
 	n = min(n, MaxAttribute)
 	m.opts.MaxAttributeBytes, m.event.max = n, n
@@ -192,7 +181,7 @@ func New(opts Options) (*Mapper, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	m := &Mapper{opts: opts, sessions: newSessions(), room: make([]agent.Event, 0, 8)}
+	m := &Mapper{opts: opts, sessions: newSessions()}
 	m.event = attributes{field: fieldEventAttributes, max: opts.MaxAttributeBytes}
 	m.traceState = opts.Parent.TraceState().String()
 	var err error
@@ -212,7 +201,7 @@ func New(opts Options) (*Mapper, error) {
 	if p := opts.Process; p != nil {
 		m.tick()
 		m.first = m.newRun(m.detector.presumed(), "", 1, m.now)
-		m.first.setKey(p.Key)
+		m.first.ids = newIDs(p.Key)
 	}
 	return m, nil
 }
@@ -223,7 +212,7 @@ func (m *Mapper) Stats() Stats {
 	return m.stats
 }
 
-// tick notes the time.
+// tick records the time.
 func (m *Mapper) tick() { m.now = quantize(instant(m.opts.Now().UnixNano())) }
 
 // Write maps the next bytes of the stream. It never fails.
@@ -249,7 +238,7 @@ func (m *Mapper) Close(interrupted bool) {
 	}
 	m.settle()
 	for _, s := range m.detector.sources {
-		m.events = s.decoder.Flush(m.room[:0])
+		m.events = s.decoder.Flush(m.events[:0])
 		m.apply(s.agent)
 	}
 	m.abandonAll(why)
@@ -262,7 +251,9 @@ func (m *Mapper) Close(interrupted bool) {
 
 // SetUntraced sets how much of the stream the Mapper will not see, which is recorded
 // on the roots that are still open.
-func (m *Mapper) SetUntraced(bytes, lines int64) { m.untracedBytes, m.untracedLines = bytes, lines }
+func (m *Mapper) SetUntraced(bytes, lines int64) {
+	m.untraced.bytes, m.untraced.lines = bytes, lines
+}
 
 // arrival returns when the current line came. In a recording it is the line's
 // number.
@@ -279,17 +270,35 @@ func (m *Mapper) takeLine(line, tail []byte) {
 	if tail != nil {
 		m.stats.Oversize++
 	}
+	if len(line) > 0 { // the events of a line with a prefix change it, see apply
+		m.lastWords = m.lastWords[:0]
+		if line[0] != '{' {
+			m.lastWords = append(m.lastWords, line[:min(len(line), maxLastWords)]...)
+		}
+	}
 	m.decode(agent.Line{Text: line, Tail: tail, Arrival: m.arrival()}, m.stats.Lines)
 }
+
+// maxLastWords is how much is kept of a line that may say why a run died.
+const maxLastWords = 2 << 10
 
 // apply dispatches the current events to their runs.
 func (m *Mapper) apply(a *agent.Agent) {
 	for i := range m.events {
 		ev := &m.events[i]
+		if ev.Kind != agent.Malformed {
+			m.lastWords = m.lastWords[:0]
+		}
 		switch ev.Kind {
-		case agent.Malformed, agent.Ignored:
-		case agent.Unknown:
-			m.stats.Unknown++
+		case agent.Malformed:
+			m.badLine(m.number)
+		case agent.Unknown, agent.Ignored:
+			if ev.Kind == agent.Unknown {
+				m.stats.Unknown++
+			}
+			if s := m.sessions.byID[string(ev.Session)]; s != nil && s.id != "" && s.run != nil { // not another program's line
+				s.run.skip(ev)
+			}
 		default:
 			m.dispatch(a, ev)
 		}

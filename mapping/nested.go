@@ -39,26 +39,6 @@ func (r *run) invocation(ev *agent.Event, at instant) *invocation {
 	return inv
 }
 
-// leftRunning returns a call that is still working in the background, or nil.
-func (r *run) leftRunning(call []byte) *tool {
-	for _, t := range r.tasks {
-		if t.id == string(call) {
-			return t
-		}
-	}
-	return nil
-}
-
-// worksInBackground reports whether an event belongs to a sub-agent that the run
-// left working in the background.
-func (r *run) worksInBackground(ev *agent.Event) bool {
-	if len(ev.Parent) == 0 {
-		return false
-	}
-	inv := r.nested[string(ev.Parent)]
-	return inv != nil && inv.task != nil || r.leftRunning(ev.Parent) != nil
-}
-
 // endNested ends what a background call left open. It returns when the call ended,
 // which is not before its work ended.
 func (r *run) endNested(task *tool, at instant, errorType string) instant {

@@ -12,10 +12,10 @@ func (m *Mapper) Open(emit func(span []byte, agent string)) {
 	m.openUntil(m.arrival(), m.now, emit)
 }
 
-// OpenAt does the same at a later time: spans last until now, however long the
+// OpenAt is like Open, but spans last until now, however long the
 // stream has been silent.
 func (m *Mapper) OpenAt(now time.Time, emit func(span []byte, agent string)) {
-	if m.opts.replay() { // of which the arrival means nothing
+	if m.opts.replay() { // whose arrival times mean nothing
 		m.Open(emit)
 		return
 	}
@@ -29,7 +29,8 @@ func (m *Mapper) openUntil(arrival, now instant, emit func(span []byte, agent st
 	}
 	ghost := &Mapper{
 		opts: m.opts, capture: m.capture, names: m.names.clone(), now: now, stats: m.stats, replayed: m.replayed,
-		ghost: true, traceState: m.traceState,
+		keys:  runKeys{before: m.keys.latest, older: m.keys.before}, // it adds to a map of its own
+		ghost: true, traceState: m.traceState, lastWords: m.lastWords,
 		event: attributes{field: fieldEventAttributes, max: m.opts.MaxAttributeBytes},
 	}
 	ghost.opts.Emit = emit
@@ -80,9 +81,9 @@ func (r *run) clone(m *Mapper) *run {
 	c.order = nil
 	for _, inv := range r.order {
 		own := *inv
-		own.turn, own.callingTurn, own.lastTurn = turn(inv.turn), turn(inv.callingTurn), turn(inv.lastTurn)
-		own.asked, own.notices = slices.Clip(inv.asked), slices.Clone(inv.notices)
-		own.content.List, own.busy = slices.Clone(inv.content.List), slices.Clone(inv.busy)
+		own.turn, own.caller, own.lastTurn = turn(inv.turn), turn(inv.caller), turn(inv.lastTurn)
+		own.dialog.asked, own.notices = slices.Clip(inv.dialog.asked), slices.Clone(inv.notices)
+		own.dialog.content.List, own.busy.intervals = slices.Clone(inv.dialog.content.List), slices.Clone(inv.busy.intervals)
 		copies[inv] = &own
 		c.order = append(c.order, &own)
 	}
@@ -110,21 +111,7 @@ func (r *run) clone(m *Mapper) *run {
 	for _, inv := range c.order {
 		inv.task = tools[inv.task] // nil for nil
 	}
-	for _, t := range turns {
-		if t.waitsFor != nil {
-			t.waitsFor = tools[t.waitsFor]
-		}
-	}
-	c.approvals = maps.Clone(r.approvals)
-	for key, list := range c.approvals {
-		list = slices.Clone(list)
-		for i, a := range list {
-			own := *a
-			own.inv = copies[a.inv]
-			list[i] = &own
-		}
-		c.approvals[key] = list
-	}
+	c.approvals = r.approvals.clone(copies)
 	c.content.List = slices.Clone(r.content.List)
 	c.notices = slices.Clone(r.notices)
 	c.held = nil

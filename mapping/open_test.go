@@ -3,6 +3,7 @@ package mapping_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -91,7 +92,10 @@ func (w watched) check(t testing.TB) {
 // TestOpenChangesNothing asks for the open spans after every line of every
 // fixture, and after other chunks: the same spans come out, to the byte.
 func TestOpenChangesNothing(t *testing.T) {
-	for name, in := range fixtures(t) {
+	tried := oneIn(10)
+	streams := fixtures(t)
+	for _, name := range slices.Sorted(maps.Keys(streams)) {
+		in := streams[name]
 		t.Run(short(name), func(t *testing.T) {
 			lines := bytes.SplitAfter(in, []byte("\n"))
 			ways := [][][]byte{lines}
@@ -105,6 +109,9 @@ func TestOpenChangesNothing(t *testing.T) {
 				for i, opts := range []mapping.Options{{}, {Deltas: mapping.DeltasMessage, MaxSpanEvents: 5}, {Process: agentProcess()}} {
 					if len(lines) > 150 && i > 0 {
 						break // one way to ask will do
+					}
+					if !tried() {
+						continue
 					}
 					want := watch(t, chunks, opts, false, nil)
 					got := watch(t, chunks, opts, true, nil)
@@ -125,7 +132,13 @@ func TestOpenChangesNothing(t *testing.T) {
 // all change when a run ends.
 func TestOpenReplay(t *testing.T) {
 	stamps := regexp.MustCompile(`,"(timestamp_ms|timestamp)":("[^"]*"|\d+)`)
-	for name, in := range fixtures(t) {
+	tried := oneIn(5)
+	streams := fixtures(t)
+	for _, name := range slices.Sorted(maps.Keys(streams)) {
+		if !tried() {
+			continue
+		}
+		in := streams[name]
 		agent, _, _ := strings.Cut(short(name), "/")
 		opts := mapping.Options{Agent: agent, Replay: now, MaxSpanEvents: 100}
 		lines := bytes.SplitAfter(stamps.ReplaceAll(in, nil), []byte("\n"))
@@ -147,7 +160,7 @@ func TestOpenSpans(t *testing.T) {
 		"nothing came":   {nil, nil},
 		"a run began":    {stream(initLine), []string{"chat GPT-5 killed", "invoke_agent cursor-agent killed"}},
 		"a turn is open": {stream(initLine, thinking(at(1))), []string{"chat GPT-5 killed", "invoke_agent cursor-agent killed"}},
-		"a tool runs":    {stream(initLine, tool(at(1), "started", "a", "")), []string{"execute_tool read killed", "invoke_agent cursor-agent killed"}},
+		"a tool runs":    {stream(initLine, tool(at(1), "started", "a", "")), []string{"chat GPT-5", "execute_tool read killed", "invoke_agent cursor-agent killed"}},
 		"between turns": {
 			stream(initLine, tool(at(1), "started", "a", ""), tool(at(2), "completed", "a", "")),
 			[]string{"chat GPT-5 killed", "invoke_agent cursor-agent killed"},

@@ -15,6 +15,13 @@ type Process struct {
 	PID        int      // may be set after New: Root is needed to start the process
 }
 
+// process is what a Mapper keeps of its Process.
+type process struct {
+	first *run   // until its first line comes
+	roots []root // which wait for its end
+	exit  *exit  // nil as long as it is not known
+}
+
 // An exit is how a Process ended.
 type exit struct {
 	code   int
@@ -57,7 +64,7 @@ func (m *Mapper) Root() trace.SpanContext {
 	}
 	return trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID:    m.first.traceID(),
-		SpanID:     m.first.rootID,
+		SpanID:     m.first.ids.root,
 		TraceFlags: trace.FlagsSampled,
 		TraceState: m.opts.Parent.TraceState(),
 	})
@@ -75,9 +82,7 @@ func (m *Mapper) emitRoots(silent string) {
 	for i, root := range m.roots {
 		a := &root.span.attributes
 		a.int(semconv.ProcessPID, int64(p.PID))
-		if p.Executable != "" {
-			a.str(semconv.ProcessExecutable, p.Executable)
-		}
+		a.strIfSet(semconv.ProcessExecutable, p.Executable)
 		if i == len(m.roots)-1 {
 			m.endProcess(root)
 		}

@@ -1,7 +1,9 @@
 package mapping
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"slices"
 
 	"github.com/spantee/spantee/mapping/agent"
@@ -26,65 +28,32 @@ type run struct {
 	seed    string // identifies the run while its session has no id
 	number  int    // of the run in its session, from 1
 	part    int    // 0, and one more after each eviction; only part 0 emits the root
-	clock   clock
-	key     runKey
-	keyed   bool // the run has a key, and with it ids
+	ids     ids
+	timeline
+	account
 
-	ownTraceID [16]byte // used if there is no parent
-	rootID     [8]byte
-	ids        [approval + 1]spanIDs // the latest of each operation
+	events    int
+	began     bool // there was a RunStart
+	ended     bool // the root span is finished
+	hasResult bool // the agent reported one
+	failure   failure
 
-	start         instant
-	lastNewAt     instant // the last event with new information
-	estimated     bool    // start was inferred
-	guessed       bool    // the current event has no time of its own in the recording
-	ownFirst      bool    // the first turn is the main agent's, so it began with the run
-	events        int
-	began         bool            // there was a RunStart
-	ended         bool            // the root span is finished
-	hasResult     bool            // the agent reported one
-	endings       content.Endings // of the texts before
-	badLines      int             // bad lines before the run
-	hidden        int             // hidden names before the run
-	reportedError bool            // the agent reported an error
-
-	main     *invocation
-	nested   map[string]*invocation // of sub-agents, by the id of the tool call that started them
-	order    []*invocation          // all of them
-	tools    map[string]*tool       // in flight, by their ids
-	tasks    map[string]*tool       // still running in the background, by their own ids
-	early    map[string]earlyEnd    // ends of work that may belong to a call in flight, by task id
-	waitsFor waitingCall
-
-	approvals  map[approvalKey][]*pendingApproval
-	pending    int // approvals
-	counts     counts
-	before     struct{ turns, tools int } // counted in earlier parts
-	notices    []notice                   // of the root: stalls, limits, and what no chat covers
-	eventBytes int                        // of the events so far
-	usage      agent.Usage                // of all model calls
-	reported   *agent.Usage
-	facts      facts // of the root
-	held       []*span
-	lastEnd    instant // of the spans emitted
-
-	content   content.Attributes // of the root
-	errorText string             // the agent's error message
-	errorName string             // the agent's type of that error
+	facts   facts              // of the root
+	content content.Attributes // of the root
+	endings content.Endings    // of the texts before
 }
 
-// counts are the counts of a whole run, including its sub-agents.
-type counts struct {
-	spans, turns, deltaSpans, tools, toolErrors, approvals, invocations, tasks int
-	deltas, retries, reconnects, compactions                                   int
-	text, thinking                                                             tally
+// A failure is an error that the agent reported.
+type failure struct {
+	reported   bool
+	kind, text string
 }
 
 // nextRun begins the next run of a session.
 func (m *Mapper) nextRun(s *session, arrival instant) *run {
 	if r := m.first; r != nil {
 		m.first = nil
-		r.session, r.badLines = s.id, 0
+		r.session, r.before.badLines = s.id, 0
 		r.agent = s.agent
 		r.main.name = s.agent.Name
 		return r
@@ -94,9 +63,10 @@ func (m *Mapper) nextRun(s *session, arrival instant) *run {
 
 func (m *Mapper) newRun(a *agent.Agent, session string, number int, arrival instant) *run {
 	r := &run{
-		m: m, agent: a, session: session, number: number, badLines: m.stats.BadLines, hidden: m.names.hidden,
-		tools: map[string]*tool{}, tasks: map[string]*tool{}, approvals: map[approvalKey][]*pendingApproval{},
+		m: m, agent: a, session: session, number: number,
+		timeline: timeline{tools: map[string]*tool{}, tasks: map[string]*tool{}},
 	}
+	r.before.badLines, r.before.hidden = m.stats.BadLines, m.names.hidden
 	r.clock.replay, r.clock.shift = m.opts.replay(), quantize(instant(m.opts.Shift))
 	r.start = r.clock.at(0, arrival)
 	r.main = &invocation{ref: rootRef, name: a.Name, start: r.start, wait: r.start}
@@ -110,11 +80,8 @@ func (r *run) apply(ev *agent.Event) {
 	if ev.Kind == agent.RunStart {
 		r.seed = string(ev.ID)
 	}
-	printed := r.lastNewAt
+	printed := r.clock.last
 	at := r.at(ev)
-	if ev.Kind != agent.TextEnd { // a TextEnd repeats what was printed
-		r.lastNewAt = at
-	}
 	inv := r.invocation(ev, at)
 
 	switch ev.Kind {
@@ -126,10 +93,10 @@ func (r *run) apply(ev *agent.Event) {
 		r.wake(inv, at)
 		r.takePrompt(inv, ev)
 	case agent.TurnStart:
-		if inv.idle {
+		if inv.state == idle {
 			r.wake(inv, at)
 		}
-		if t := inv.turn; t == nil || t.hasOutput || t.answered != 0 { // a retry may have begun the turn
+		if t := inv.turn; t == nil || t.hasOutput() { // a retry may have begun the turn
 			r.endTurn(inv, at)
 		}
 		r.openTurn(inv, at, ev)
@@ -144,8 +111,8 @@ func (r *run) apply(ev *agent.Event) {
 	case agent.ThinkingEnd:
 		if last := inv.lastTurn; last != nil && last.thinks && inv.turn == nil {
 			last.thinks = false // the end of the block was printed after the turn
-		} else if inv.turn == nil && !inv.idle && inv.running == 0 && !r.agent.TurnEnds {
-			r.openTurn(inv, at, nil).noteOutput(at) // thinking without deltas
+		} else if inv.turn == nil && inv.state != idle && inv.busy.running == 0 && !r.agent.TurnEnds {
+			r.noteOutput(inv, r.openTurn(inv, at, nil), at, false) // thinking without deltas
 		}
 		if t := inv.turn; t != nil {
 			t.endText(r, thinkingText, at)
@@ -155,9 +122,9 @@ func (r *run) apply(ev *agent.Event) {
 	case agent.TurnEnd:
 		r.turnEnd(inv, at, ev)
 	case agent.ToolStart:
-		r.toolStart(inv, ev, at, printed)
+		r.toolStart(inv, ev, at, at)
 	case agent.ToolEnd:
-		r.toolEnd(inv, ev, at)
+		r.toolEnd(inv, ev, at, printed)
 	case agent.ToolCall:
 		r.toolCall(inv, ev, at)
 	case agent.ApprovalStart:
@@ -172,11 +139,25 @@ func (r *run) apply(ev *agent.Event) {
 		}
 		r.notice(inv, ev, at)
 	case agent.RunError:
-		r.reportedError = true
-		r.errorName = ev.Status
+		r.failure.reported, r.failure.kind = true, ev.Status
 		r.takeErrorText(ev.Text)
+		r.notice(inv, ev, at)
 	case agent.RunEnd:
 		r.finish(at, ev)
+	}
+	switch ev.Kind {
+	case agent.ThinkingDelta, agent.TextDelta, agent.ThinkingEnd:
+		inv.lastStep = at
+	}
+}
+
+// skip processes a line that is not in the trace, but may have a timestamp.
+func (r *run) skip(ev *agent.Event) {
+	if ev.Kind == agent.Unknown {
+		r.counts.unknown++
+	}
+	if ev.Time != 0 {
+		r.at(ev)
 	}
 }
 
@@ -184,9 +165,9 @@ func (r *run) apply(ev *agent.Event) {
 func (r *run) at(ev *agent.Event) instant {
 	stamp := r.clock.believed(ev.Time)
 	if r.ended && r.clock.replay && !r.clock.stamped {
-		stamp = 0 // it was put where no stamp could tell
+		stamp = 0 // the run's times were settled without timestamps
 	}
-	if (ev.Estimated || r.agent.CoarseStamps) && !r.clock.replay && r.clock.stamped {
+	if (ev.Estimated && ev.Kind != agent.TaskEnd || r.agent.CoarseStamps) && !r.clock.replay && r.clock.stamped {
 		stamp = 0 // its arrival is more precise
 	}
 	if stamp != 0 {
@@ -242,7 +223,7 @@ func (r *run) stamped(stamp, arrival instant) {
 
 // settleKey makes sure that the run has ids.
 func (r *run) settleKey() {
-	if r.keyed {
+	if r.ids.known {
 		return
 	}
 	first := r.start
@@ -253,17 +234,13 @@ func (r *run) settleKey() {
 }
 
 func (r *run) settleKeyTo(first instant) {
-	if r.keyed {
+	if r.ids.known {
 		return
 	}
-	r.setKey(newRunKey(r.agent.Name, cmp.Or(r.session, r.seed), r.number, first, &r.m.opts))
+	r.m.names.id(r.session) // which all spans repeat, is counted once if it is hidden
+	r.ids = newIDs(r.m.keys.distinct(newRunKey(r.agent.Name, cmp.Or(r.session, r.seed), r.number, first, &r.m.opts)))
 	r.m.stats.Generation++
 	r.m.opts.RunStarted(r.describe())
-}
-
-func (r *run) setKey(key runKey) {
-	r.key, r.keyed, r.ids = key, true, [approval + 1]spanIDs{}
-	r.ownTraceID, r.rootID = key.traceID(), r.spanID(rootRef)
 }
 
 // leastWait is the shortest wait after a tool that counts as a failed model call. A
@@ -274,24 +251,32 @@ const leastWait = 100 * agent.Milliseconds
 // the run.
 func (r *run) finish(at instant, end *agent.Event) {
 	r.hasResult = true
+	if !end.Early {
+		r.answered = 0
+	}
 	errorType := ""
 	if end.Failed {
 		errorType = r.m.names.pass(end.Status)
 		for _, inv := range r.order {
-			inv.resumeCalled()
+			inv.reopenCaller()
 		}
-		if inv := r.main; r.began && inv.running == 0 && (inv.counts.turns == 0 || !r.agent.TurnEnds && !inv.answered() && (inv.woken || at-inv.wait >= leastWait)) {
+		if inv := r.main; r.began && inv.busy.running == 0 && (inv.counts.turns == 0 || !r.agent.TurnEnds && !inv.answered() && (inv.state == woken || at-inv.wait >= leastWait)) {
 			r.openTurn(inv, at, nil) // the run broke off while the model was working
 		}
+	}
+	latest := at
+	if r.guessed && r.part == 0 && r.answered == 0 && end.Length < maxJump { // and the result came later than any timestamp
+		latest = max(at, r.start+quantize(end.Length))
 	}
 	for _, inv := range slices.Backward(r.order) {
 		switch t := inv.turn; {
 		case t == nil, inv.task != nil:
-		case errorType != "" && t.answered == 0: // an error broke it off
+		case errorType != "" && t.state != answered: // an error broke it off
 			t.takeNotices(r, inv)
-			r.closeTurn(inv, at, errorType)
+			t.guessed = t.guessed || r.guessed
+			r.closeTurn(inv, at+quantize((latest-at)/2), errorType)
 		default:
-			r.closeIdle(inv, at)
+			r.closeIdle(inv, latest)
 		}
 	}
 	r.takeFacts(end.Facts)
@@ -304,20 +289,20 @@ func (r *run) finish(at instant, end *agent.Event) {
 
 // abandon closes a run that got no result.
 func (r *run) abandon(at instant, why string) {
-	ended := r.agent.EndsAtEOF && why == errIncomplete && !r.reportedError && r.main.answered() && len(r.tools) == 0
+	ended := r.agent.EndsAtEOF && why == errIncomplete && !r.failure.reported && r.main.answered() && len(r.tools) == 0
 	broke := why
-	if r.reportedError && why == errIncomplete {
-		broke = cmp.Or(r.errorName, why)
+	if r.failure.reported && why == errIncomplete {
+		broke = cmp.Or(r.failure.kind, why)
 	}
 	for _, inv := range slices.Backward(r.order) {
-		inv.resumeCalled()
+		inv.reopenCaller()
 		switch t := inv.turn; {
 		case inv.task != nil:
-		case t != nil && (t.answered != 0 || ended):
+		case t != nil && (t.state == answered || ended):
 			r.closeIdle(inv, at)
 		case inv != r.main && t == nil:
-		case t != nil, inv.running == 0 && !inv.idle: // the run broke off while the model was working
-			r.openTurn(inv, at, nil)
+		case t != nil, inv.busy.running == 0 && inv.state != idle: // the run broke off while the model was working
+			r.openTurn(inv, at, nil).takeNotices(r, inv)
 			r.closeTurn(inv, at, broke)
 		}
 	}
@@ -325,8 +310,12 @@ func (r *run) abandon(at instant, why string) {
 	switch {
 	case ended:
 		errorType = ""
-	case r.reportedError && broke == errIncomplete: // it did not say why
+	case r.failure.reported && broke == errIncomplete: // it did not say why
 		errorType = errOther
+	}
+	if r.failure.text == "" && errorType != "" {
+		quoted, _ := json.Marshal(string(bytes.TrimSpace(r.m.lastWords))) // of a string, which never fails
+		r.takeErrorText(quoted[1 : len(quoted)-1])
 	}
 	r.close(at, why, errorType, 0)
 	r.endTasks(at)
@@ -339,62 +328,18 @@ func (r *run) close(at instant, children, root string, took instant) {
 			at = r.endTool(t, r.clock.after(t.start, at), children, "")
 		}
 	}
-	r.endWaiting(at, children)
-	for _, a := range r.openApprovals() {
+	for _, a := range r.approvals.sorted() {
 		r.endApproval(a, r.clock.after(a.start, at), "", children)
 	}
-	clear(r.approvals)
-	r.pending = 0
+	r.approvals = approvals{}
 	for _, inv := range slices.Backward(r.order) {
 		if inv.task != nil {
 			continue // it goes on in the background
 		}
-		r.settleCalled(inv)
+		r.finishCaller(inv)
 		if inv != r.main {
 			r.endInvocation(inv, max(at, r.clock.last), children)
 		}
 	}
 	r.endRoot(max(at, r.clock.last), root, took)
-}
-
-// shift puts all times that are not sent yet through f.
-func (r *run) shift(f func(instant) instant) {
-	move := func(times ...*instant) {
-		for _, t := range times {
-			if *t != 0 {
-				*t = f(*t)
-			}
-		}
-	}
-	move(&r.start, &r.clock.last, &r.lastNewAt)
-	r.moveNotices(move)
-	for _, inv := range r.order {
-		move(&inv.start, &inv.wait, &inv.firstChunk)
-		for i := range inv.busy {
-			move(&inv.busy[i].from, &inv.busy[i].to)
-		}
-		for _, t := range []*turn{inv.turn, inv.callingTurn} {
-			if t != nil {
-				t.shift(f, move)
-			}
-		}
-		for i := range inv.notices {
-			move(&inv.notices[i].at)
-		}
-	}
-	for _, t := range r.tools {
-		move(&t.start, &t.floor)
-	}
-	for _, t := range r.tasks {
-		move(&t.start, &t.from, &t.over)
-	}
-	for _, a := range r.openApprovals() {
-		move(&a.start)
-	}
-	for _, s := range r.held {
-		s.shift(f)
-		if s.turn != nil {
-			move(&s.turn.start, &s.turn.firstChunk)
-		}
-	}
 }

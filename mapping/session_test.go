@@ -338,7 +338,7 @@ func TestForeign(t *testing.T) {
 	for agent, line := range map[string]string{
 		"Trae":        `{"type":"system","subtype":"init","session_id":"t-5f0c9a52"}`,
 		"Antigravity": `{"event":"init","conversation_id":"c","init":{"model":"m"}}`,
-		"Kimi":        `{"role":"assistant","content":"hello"}`,
+		"a chat log":  `{"role":"assistant","content":"hello"}`,
 		"muse":        `{"schema_version":1,"id":"i","record_type":"r","payload_type":"p","payload":{}}`,
 	} {
 		t.Run(agent, func(t *testing.T) {

@@ -58,8 +58,8 @@ func (ss *sessions) agentOf(id []byte) *agent.Agent {
 	if s := ss.byID[string(id)]; s != nil {
 		return s.agent
 	}
-	if e, ok := ss.evicted.find(id); ok {
-		return agent.Agents[e.agent]
+	if e := ss.evicted.find(id); e != nil {
+		return e.agent
 	}
 	return nil
 }
@@ -147,8 +147,7 @@ func (ss *sessions) unfinished(id []byte) bool {
 	if s := ss.byID[string(id)]; s != nil && s.open() {
 		return true
 	}
-	_, ok := ss.evicted.find(id)
-	return ok
+	return ss.evicted.find(id) != nil
 }
 
 // rename sets the final id of a session whose first line had another.
@@ -159,8 +158,13 @@ func (ss *sessions) rename(s *session, id string) {
 	}
 	s.alias, s.id = s.id, id
 	ss.byID[id] = s
-	if s.run != nil {
-		s.run.session = id
+	if r := s.run; r != nil {
+		if r.session == "" {
+			for _, held := range r.held {
+				held.attributes.conversation(r.m.names.id(id))
+			}
+		}
+		r.session = id
 	}
 }
 
@@ -180,18 +184,6 @@ func (m *Mapper) dispatch(a *agent.Agent, ev *agent.Event) {
 	if evicted := m.sessions.touch(s, wasOpen); evicted != nil {
 		m.evict(evicted)
 	}
-}
-
-// goesOn applies an event if it is a delta of the open run that was active last. Most
-// events are such deltas, which neither begin nor end anything.
-func (m *Mapper) goesOn(a *agent.Agent, ev *agent.Event) bool {
-	s := m.sessions.current
-	if ev.Kind != agent.TextDelta && ev.Kind != agent.ThinkingDelta || s == nil || s.agent != a || s.run == nil || len(s.ended) > 0 ||
-		len(ev.Session) > 0 && string(ev.Session) != s.id || m.sessions.open.Front() != s.place {
-		return false
-	}
-	s.run.apply(ev)
-	return true
 }
 
 func (m *Mapper) deliver(s *session, ev *agent.Event) {
@@ -226,9 +218,6 @@ func (m *Mapper) deliver(s *session, ev *agent.Event) {
 		m.stats.Generation++
 		m.stats.Agent = s.agent.Name
 		s.run = m.nextRun(s, ev.Arrival)
-	}
-	if s.run.waitsFor.id != 0 && ev.Kind == agent.ToolEnd {
-		s.run.recall(ev.ID)
 	}
 	s.run.apply(ev)
 	if s.run.ended {

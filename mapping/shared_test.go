@@ -97,15 +97,18 @@ func byAgent(spans []*tracepb.Span) map[string]int {
 // agent into one pipe: each gets exactly the spans that it gets alone.
 func TestPairs(t *testing.T) {
 	all := fixtures(t)
-	for plain, first := range all {
+	tried := oneIn(12)
+	for _, plain := range slices.Sorted(maps.Keys(all)) {
+		first := all[plain]
 		if !strings.HasSuffix(plain, "/plain") {
 			continue
 		}
 		t.Run(short(plain), func(t *testing.T) {
 			spans, _ := feed{}.spans(t, first)
 			alone := byAgent(spans)
-			for name, second := range all {
-				if path.Dir(name) == path.Dir(plain) || strings.Contains(name, "foreign") || strings.HasSuffix(name, "text-output") {
+			for _, name := range slices.Sorted(maps.Keys(all)) {
+				second := all[name]
+				if path.Dir(name) == path.Dir(plain) || !tried() || strings.Contains(name, "foreign") || strings.HasSuffix(name, "text-output") {
 					continue
 				}
 				spans, _ := feed{}.spans(t, second)

@@ -30,21 +30,7 @@ type span struct {
 
 // newSpan returns a span without times.
 func (r *run) newSpan(ref, parent spanRef, inv *invocation, name spanName) *span {
-	return r.newSpanWith(ref, parent, name, inv.common(r, ref.operation, chatModel{}))
-}
-
-// newSpanWith returns a span with attributes in wire format.
-func (r *run) newSpanWith(ref, parent spanRef, name spanName, common []byte) *span {
-	s := r.m.spare
-	if r.m.spare = nil; s == nil {
-		s = new(span)
-	}
-	*s = span{ref: ref, parent: parent, name: name}
-	s.attributes = attributes{
-		field: fieldAttributes, max: r.m.opts.MaxAttributeBytes,
-		wire: append(r.m.buffers.take(1024), common...),
-	}
-	return s
+	return &span{ref: ref, parent: parent, name: name, attributes: inv.common(r, ref.operation)}
 }
 
 // A spanName is an operation, its subject and, as the conventions allow for tools,
@@ -69,69 +55,6 @@ func (n *spanName) appendTo(b []byte) []byte {
 	return b
 }
 
-// buffers are buffers to use again.
-type buffers [][]byte
-
-// maxBuffers is how many are kept, of up to maxBuffer bytes.
-const (
-	maxBuffers = 16
-	maxBuffer  = 128 << 10
-)
-
-// take returns an empty buffer. A new one has the given capacity.
-func (bs *buffers) take(size int) []byte {
-	if last := len(*bs) - 1; last >= 0 {
-		b := (*bs)[last]
-		*bs = (*bs)[:last]
-		return b[:0]
-	}
-	return make([]byte, 0, size)
-}
-
-// put takes back a buffer that is no longer needed.
-func (bs *buffers) put(b []byte) {
-	if len(*bs) < maxBuffers && 0 < cap(b) && cap(b) <= maxBuffer {
-		*bs = append(*bs, b)
-	}
-}
-
-// reuse takes back the buffer of attributes that are no longer needed.
-func (m *Mapper) reuse(a *attributes) {
-	if !m.ghost {
-		m.buffers.put(a.wire)
-	}
-	a.wire = nil
-}
-
-// roomForEvents makes room for the next event of a span. The buffer of a span of many
-// is used by no other: a session that says two words and waits would keep it.
-func (m *Mapper) roomForEvents(e *encodedEvents) {
-	switch {
-	case e.wire == nil:
-		e.wire = m.eventBuffers.take(0)
-	case len(e.wire) > maxBuffer && cap(e.wire) < maxSpanBytes:
-		big := m.bigBuffer
-		if m.bigBuffer = nil; big == nil {
-			big = make([]byte, 0, maxSpanBytes+maxBuffer)
-		}
-		big = append(big, e.wire...)
-		m.reuseEvents(e)
-		e.wire = big
-	}
-}
-
-// reuseEvents takes back the buffer of events that are no longer needed.
-func (m *Mapper) reuseEvents(e *encodedEvents) {
-	switch {
-	case m.ghost:
-	case cap(e.wire) == maxSpanBytes+maxBuffer:
-		m.bigBuffer = e.wire[:0]
-	default:
-		m.eventBuffers.put(e.wire)
-	}
-	e.wire = nil
-}
-
 // operationNames are the values of gen_ai.operation.name.
 var operationNames = [...]string{
 	invokeAgent: semconv.OperationInvokeAgent,
@@ -140,13 +63,10 @@ var operationNames = [...]string{
 	deltas:      "", background: "", approval: "",
 }
 
-// emit emits a span as soon as its times are settled. The caller may read it until
-// the next call of newSpan, which reuses it.
+// emit emits a span as soon as its times are settled.
 func (r *run) emit(s *span) {
 	if r.timesPending(s) {
-		wire := slices.Clone(s.attributes.wire) // no more room than it needs: there may be many
-		r.m.reuse(&s.attributes)
-		s.attributes.wire = wire
+		s.attributes.wire = slices.Clone(s.attributes.wire) // no more room than it needs: there may be many
 		r.held = append(r.held, s)
 		return
 	}
@@ -156,13 +76,17 @@ func (r *run) emit(s *span) {
 	if s.times != nil {
 		s.times.addTimes(&s.attributes)
 	}
+	switch {
+	case s.errorType != errIncomplete || s.status != "":
+	case s.ref == rootRef:
+		s.status = "the stream ended without a result"
+	default:
+		s.status = "the stream does not show its end"
+	}
 	r.counts.spans++
 	r.m.stats.Spans++
 	r.lastEnd = max(r.lastEnd, s.end)
 	r.m.wire = r.encode(r.m.wire[:0], s)
-	r.m.reuse(&s.attributes)
-	r.m.reuseEvents(&s.events)
-	r.m.spare = s
 	r.m.opts.Emit(r.m.wire, r.agent.Name)
 }
 
@@ -180,12 +104,9 @@ func (r *run) timesPending(s *span) bool {
 func (s *span) settleTurn(r *run, t *turn) {
 	if r.estimated && r.ownFirst && t.n == 1 {
 		s.start, s.estimated = min(r.start, s.start), true
+		return
 	}
-	since, guess := s.start, s.estimated
-	if t.retriedAt != 0 {
-		since, guess = t.retriedAt, t.guessed || r.clock.replay && !r.clock.stamped
-	}
-	s.addFirstChunk(since, t.firstChunk, guess)
+	s.addFirstChunk(s.start, t.firstChunk)
 }
 
 // encode appends a span. Its end is a microsecond before the instant at which
@@ -194,7 +115,7 @@ func (r *run) encode(b []byte, s *span) []byte {
 	r.settleKey()
 	start, end := max(s.start, quantum), s.end-microsecond
 	end = max(end, start+microsecond)
-	traceID, id := r.traceID(), r.spanID(s.ref)
+	traceID, id := r.traceID(), r.ids.span(s.ref)
 	b = appendBytes(b, fieldTraceID, traceID[:])
 	b = appendBytes(b, fieldSpanID, id[:])
 	flags := uint32(flagsLocal)
@@ -204,10 +125,7 @@ func (r *run) encode(b []byte, s *span) []byte {
 	}
 	switch {
 	case s.ref != rootRef:
-		parent := r.rootID
-		if s.parent != rootRef {
-			parent = r.spanID(s.parent)
-		}
+		parent := r.ids.span(s.parent)
 		b = appendBytes(b, fieldParentID, parent[:])
 	case remote.IsValid():
 		parent := remote.SpanID()
@@ -234,9 +152,7 @@ func (r *run) encode(b []byte, s *span) []byte {
 		a.bool(semconv.TimeEstimated, true)
 	}
 	status := a.fit(s.status)
-	if s.errorType != "" {
-		a.str(semconv.ErrorType, s.errorType)
-	}
+	a.strIfSet(semconv.ErrorType, s.errorType)
 	if a.lost > 0 {
 		a.int(semconv.Truncated, int64(a.lost))
 	}
@@ -261,11 +177,11 @@ func (r *run) traceID() [16]byte {
 	if p := r.m.opts.Parent; p.IsValid() {
 		return p.TraceID()
 	}
-	return r.ownTraceID
+	return r.ids.trace
 }
 
 func (r *run) appendLink(b []byte, to spanRef) []byte {
-	traceID, id := r.traceID(), r.spanID(to)
+	traceID, id := r.traceID(), r.ids.span(to)
 	var scratch [64]byte
 	link := appendBytes(scratch[:0], fieldLinkTraceID, traceID[:])
 	link = appendBytes(link, fieldLinkSpanID, id[:])

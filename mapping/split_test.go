@@ -62,8 +62,11 @@ func claudeSplitter(agent string) deltaLines {
 func TestSplitSecrets(t *testing.T) {
 	for _, s := range splitters {
 		t.Run(s.agent, func(t *testing.T) {
+			tried := oneIn(15)
 			for i, secret := range redacttest.All() {
-				s.split(t, i, secret.Name, secret.Text, secret.Parts)
+				if tried() {
+					s.split(t, i, secret.Name, secret.Text, secret.Parts)
+				}
 			}
 		})
 	}

@@ -30,27 +30,15 @@ type textEvent struct {
 
 // encode adds the event.
 func (e *textEvent) encode(m *Mapper, to *encodedEvents) {
-	m.roomForEvents(to)
-	if e.text == "" && e.count == 1 {
-		to.delta(e.name, e.at, e.index, e.bytes)
-		return
-	}
-	size := sizeInt(semconv.DeltaIndex, e.index) + sizeInt(semconv.DeltaBytes, e.bytes)
-	if e.count > 1 {
-		size += sizeInt(semconv.DeltaCount, e.count)
-	}
 	a := &m.event
 	a.wire = a.wire[:0]
-	if e.text != "" {
-		a.str(semconv.DeltaText, e.text)
-	}
-	b := to.begin(e.name, e.at, size+len(a.wire))
-	b = appendInt(b, semconv.DeltaIndex, e.index)
-	b = appendInt(b, semconv.DeltaBytes, e.bytes)
+	a.int(semconv.DeltaIndex, int64(e.index))
+	a.int(semconv.DeltaBytes, int64(e.bytes))
 	if e.count > 1 {
-		b = appendInt(b, semconv.DeltaCount, e.count)
+		a.int(semconv.DeltaCount, int64(e.count))
 	}
-	to.wire = append(b, a.wire...)
+	a.strIfSet(semconv.DeltaText, e.text)
+	to.add(e.name, e.at, a.wire)
 }
 
 func shiftTexts(texts []textEvent, f func(instant) instant) {
@@ -111,31 +99,15 @@ func (l *eventLog) send(r *run) {
 				s.texts[i].encode(r.m, &s.events)
 			}
 		}
-		r.m.reuseTexts(s)
+		s.texts = nil
 		if s.ref.operation == chat {
 			l.lost += s.content.Lost
-			if l.own.n == 0 && cap(s.events.wire) <= 2*len(s.events.wire) {
-				l.own = s.events // and its buffer, which is not too large to wait in
-				continue
-			}
 			l.own.wire = append(l.own.wire, s.events.wire...)
 			l.own.n += s.events.n
-			l.own.last = s.events.last
-			r.m.reuseEvents(&s.events)
 			continue
 		}
 		r.emit(s)
 	}
-}
-
-// reuseTexts takes back the room for the events of a span that were encoded.
-func (m *Mapper) reuseTexts(s *span) {
-	const most = 1 << 10
-	if !m.ghost && 0 < cap(s.texts) && cap(s.texts) <= most {
-		clear(s.texts)
-		m.spareTexts = s.texts[:0]
-	}
-	s.texts = nil
 }
 
 func (s *span) resolved() bool {

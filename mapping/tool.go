@@ -20,76 +20,56 @@ type tool struct {
 	subagent   string
 	mcp        bool
 	start      instant
-	floor      instant // the earliest possible start
-	pending    bool    // its end will tell when it started
-	estimated  bool    // it may have ended before its end was reported
-	repeat     int     // how often in a row it was called; zero until its arguments are known
+	floor      instant // the call cannot have started earlier
+	estimated  bool    // it, or what it left running, may have ended before its end was reported
+	awaited    spanRef // the background work that it waited for
+	repeat     int     // how often in a row this call was made; zero until its arguments are known
 
 	arguments attributes // in wire format
 	asked     content.Attributes
 	callPart  content.Value
-
-	// Work that the call left running in the background.
-	task       string
-	background int     // the number of its span
-	from       instant // when the call ended
-	over       instant // when the work ended, if an await said so
-	exit       agent.Exit
-	status     string
-	failed     bool
+	work
 }
 
 func (t *tool) ref() spanRef { return spanRef{executeTool, t.n} }
 
-func (t *tool) backgroundRef() spanRef { return spanRef{background, t.background} }
-
 // maxOpen is how many calls, tasks or approvals a run may have open at once.
-// Past that the oldest end, a tenth at a time: to find them takes a look at all.
+// Beyond that, the oldest tenth is ended at once, because finding the oldest means
+// sorting all of them.
 const maxOpen = 2_000
 
-// toolStart handles the start of a call. printed is when the previous line was
-// printed.
-func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *tool {
+// toolStart handles the start of a call, which may be earlier than its line.
+func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start instant) *tool {
 	id := string(ev.ID)
 	if t := r.tools[id]; t != nil { // the id is reused: the older call will never end
 		r.endTool(t, r.clock.after(t.start, at), errIncomplete, "")
 		at = max(at, r.clock.last)
-		if inv.ended { // it was the work of that call
+		if inv.ended { // the sub-agent was the work of that call
 			inv = r.invocation(ev, at)
 		}
 	}
-	start := at
-	if ev.Start != 0 { // the line was printed late
-		start = max(min(r.instantOf(ev.Start), at), min(printed, at))
-	}
+	start = max(start, r.start)
 	r.counts.tools++
 	inv.counts.tools++
-	t := r.m.spareTool
-	if r.m.spareTool = nil; t == nil {
-		t = new(tool)
-	}
-	*t = tool{arguments: attributes{wire: r.m.buffers.take(1024)}, id: id, n: r.counts.tools, inv: inv, start: start, floor: min(printed, at), pending: ev.StartPending}
-	t.estimated = r.guessed && ev.Start == 0
+	t := &tool{id: id, n: r.counts.tools, inv: inv, start: start, floor: inv.lastStep + quantum}
+	t.estimated = r.guessed && start == at
 	t.learn(r, ev.Tool)
 
 	if inv.turn == nil && r.impliesModelCall(inv, ev.ModelCallID) {
 		r.openTurn(inv, start, nil)
 	}
 	if inv.turn != nil {
-		inv.turn.learn(ev)
-		inv.turn.mayGoOn = ev.GoesOn || r.agent.TurnEnds
+		inv.turn.response.learn(ev)
 		if r.m.capture.Full() {
 			inv.turn.callPart = []content.Value{t.callPart}
 		}
-		var waitsFor *tool
-		if ev.StartPending {
-			waitsFor = t
-		}
-		t.start = r.callTool(inv, start, waitsFor)
+		t.start = max(start, r.endWithCall(inv, start, r.openAfter(ev)))
 	}
 	t.turn = inv.lastTurn
-	inv.running++
-	inv.woken = false
+	inv.busy.running++
+	if inv.state == woken {
+		inv.state = working
+	}
 	r.tools[id] = t
 	if len(r.tools) > maxOpen {
 		for _, old := range r.oldest(r.tools, t) {
@@ -99,8 +79,19 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, printed instant) *
 	return t
 }
 
-// oldest counts and returns those that end to make room: not the ones whose
-// sub-agent still works, unless all do, and then only the newest.
+// openAfter returns how long a turn stays open after a tool call.
+func (r *run) openAfter(ev *agent.Event) turnOpen {
+	switch {
+	case ev.GoesOn || r.agent.TurnEnds:
+		return untilNextTurn
+	case ev.StartPending:
+		return untilCallsEnd
+	}
+	return notOpen
+}
+
+// oldest returns the calls that end to make room, and counts them. Calls whose sub-agent
+// still works are left; if that leaves none to end, only the newest call ends.
 func (r *run) oldest(open map[string]*tool, newest *tool) []*tool {
 	old := slices.DeleteFunc(sortedTools(open), func(t *tool) bool { return t == newest || r.nested[t.id] != nil })
 	old = old[:min(len(old), maxOpen/10)]
@@ -115,14 +106,17 @@ func (r *run) oldest(open map[string]*tool, newest *tool) []*tool {
 // without any text. If the call has no model call id, a tool that starts while others
 // run belongs to their turn, and so does a tool that starts before the turn's end.
 func (r *run) impliesModelCall(inv *invocation, call []byte) bool {
-	if len(call) > 0 && inv.lastTurn != nil && inv.lastTurn.call != "" {
-		return inv.lastTurn.call != string(call)
+	if len(call) > 0 && inv.lastTurn != nil && inv.lastTurn.response.id != "" {
+		return inv.lastTurn.response.id != string(call)
 	}
-	return inv.running == 0 && (inv.callingTurn == nil || !r.agent.TurnEnds)
+	return inv.busy.running == 0 && (inv.caller == nil || !r.agent.TurnEnds)
 }
 
 // learn records what a line states about a call's arguments.
 func (t *tool) learn(r *run, call *agent.Tool) {
+	if call != nil && !call.Background && r.tasks[string(call.Task)] != nil {
+		t.awaited = r.tasks[string(call.Task)].backgroundRef()
+	}
 	if call == nil || t.name != "" && len(call.Arguments) == 0 { // as in many failures
 		return
 	}
@@ -145,9 +139,7 @@ func (t *tool) learn(r *run, call *agent.Tool) {
 	for i := range call.ArgumentFacts {
 		r.m.fact(&t.arguments, &call.ArgumentFacts[i], &t.asked)
 	}
-	if t.executable != "" {
-		t.arguments.str(semconv.ProcessExecutable, t.executable)
-	}
+	t.arguments.strIfSet(semconv.ProcessExecutable, t.executable)
 	c.Text(&t.asked, semconv.ToolDescription, call.Description)
 	if c.Full() {
 		arguments, lost := content.Object(), 0
@@ -159,56 +151,83 @@ func (t *tool) learn(r *run, call *agent.Tool) {
 	}
 }
 
-// toolEnd handles the end of a call.
-func (r *run) toolEnd(inv *invocation, ev *agent.Event, at instant) {
+// toolEnd handles the end of a call. printed is when the previous line was printed.
+func (r *run) toolEnd(inv *invocation, ev *agent.Event, at, printed instant) {
 	t := r.tools[string(ev.ID)]
+	end := r.ownTime(ev, at)
+	start := end
+	if !r.guessed {
+		start = quantize(end - ev.Length)
+	}
 	missing := t == nil
 	switch {
 	case missing:
-		if ev.Length > 0 {
-			ev.Start = at - ev.Length - r.clock.skew - instant(r.m.opts.Shift)
-		}
-		t = r.toolStart(inv, ev, at, r.start)
-	case t.pending && ev.Start != 0:
-		r.correctStart(t, max(r.instantOf(ev.Start), t.floor))
+		t = r.toolStart(inv, ev, at, start)
+	case ev.Length > 0:
+		r.correctStart(t, start)
+	case t.estimated && r.clock.replay && !r.guessed && printed <= t.start:
+		r.shareTime(t, at)
 	}
 	t.learn(r, ev.Tool)
-	r.outcome(t, ev, r.clock.after(t.start, r.ownTime(ev, at)), missing)
+	r.outcome(t, ev, r.clock.after(t.start, end), missing)
+}
+
+// shareTime splits the time between two stamps of a recording into halves. The model's
+// message began at the first stamp, and a call ended at the second. No line says when
+// the message ended and the call began.
+func (r *run) shareTime(t *tool, end instant) {
+	caller := t.inv.caller
+	if caller == nil || t.turn != caller || t.start != caller.end {
+		return
+	}
+	since := t.start
+	caller.end += quantize((end - caller.end) / 2)
+	caller.guessed = true
+	for _, other := range r.tools {
+		if other.turn == caller && other.start == since {
+			other.start = caller.end
+		}
+	}
 }
 
 // correctStart corrects the start of a call that was printed late, and the end of
 // the turn that made the call.
 func (r *run) correctStart(t *tool, start instant) {
+	start = max(start, t.floor)
 	if start >= t.start {
 		return
 	}
-	called := t.inv.callingTurn
-	if called == nil || called.waitsFor != t {
+	caller := t.inv.caller
+	if caller == nil || caller != t.turn || caller.state == resumed {
 		if t.turn != nil { // its turn has been sent
 			start = max(start, t.turn.end)
 		}
 		t.start = min(t.start, start)
 		return
 	}
-	called.end = max(start, called.start+quantum, called.log.last+quantum)
-	t.start = min(t.start, called.end)
-	called.end = t.start
+	if r.estimated && r.ownFirst && caller.n == 1 { // the run began earlier than its first timestamp
+		caller.start = min(caller.start, start-quantum)
+		r.start = min(r.start, caller.start)
+	}
+	t.start = min(t.start, max(start, caller.start+quantum, caller.log.start+quantum))
+	caller.end = min(caller.end, t.start)
 }
 
 // toolCall handles a call that is reported only at its end.
 func (r *run) toolCall(inv *invocation, ev *agent.Event, at instant) {
-	started := *ev
-	started.Time = 0
-	t := r.toolStart(inv, &started, at, r.start)
-	if called := inv.callingTurn; called != nil && t.turn == called && ev.Start != 0 {
-		called.end = max(min(called.end, t.start), called.start+quantum, called.log.last+quantum)
-		t.start = max(t.start, called.end)
+	start := at
+	if ev.Start != 0 {
+		start = min(r.instantOf(ev.Start), at)
+	}
+	t := r.toolStart(inv, ev, at, start)
+	if caller := inv.caller; caller != nil && t.turn == caller && ev.Start != 0 {
+		caller.end = max(min(caller.end, t.start), caller.start+quantum, caller.log.last+quantum)
+		t.start = max(t.start, caller.end)
 	}
 	r.outcome(t, ev, r.clock.after(t.start, r.ownTime(ev, at)), false)
 }
 
-// outcome ends a call with the outcome that its last line states. The next call may
-// reuse t.
+// outcome ends a call with the outcome that its last line states.
 func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	call := ev.Tool
 	if call == nil {
@@ -243,14 +262,12 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	t.asked.Merge(answered)
 	at = r.endTool(t, at, errorType, status)
 	if response != nil && t.inv.turn == nil {
-		t.inv.ask(content.Message("tool", []content.Value{
+		t.inv.dialog.ask(content.Message("tool", []content.Value{
 			content.ToolResponsePart(r.m.names.idAgain(strings.ToValidUTF8(t.id, "\uFFFD")), *response),
 		}, ""))
 	}
 	if call.Background {
 		r.leaveRunning(t, call, at)
-	} else {
-		r.m.spareTool = t
 	}
 }
 
@@ -258,11 +275,8 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	delete(r.tools, t.id)
 	inv := t.inv
-	if called := inv.callingTurn; called != nil && called.waitsFor == t {
-		called.waitsFor = nil
-		if !called.mayGoOn {
-			r.settleCalled(inv)
-		}
+	if caller := inv.caller; caller != nil && caller.open == untilCallsEnd && inv.busy.running == 1 {
+		r.finishCaller(inv)
 	}
 	if nested := r.nested[t.id]; nested != nil {
 		delete(r.nested, t.id)
@@ -272,9 +286,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	s.start, s.end = t.start, at
 	a := &s.attributes
 	a.str(semconv.ToolName, t.name)
-	if t.id != "" { // not known any more if its run was evicted
-		a.str(semconv.ToolCallID, r.m.names.id(t.id))
-	}
+	a.strIfSet(semconv.ToolCallID, r.m.names.id(t.id))
 	if t.mcp {
 		a.str(semconv.ToolType, "extension")
 		a.str(semconv.MCPMethodName, "tools/call")
@@ -283,17 +295,14 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	}
 	if t.turn != nil {
 		a.int(semconv.TurnNumber, int64(t.turn.n))
-		if t.turn.call != "" {
-			a.str(semconv.ResponseID, r.m.names.id(t.turn.call))
-		}
+		a.strIfSet(semconv.ResponseID, r.m.names.id(t.turn.response.id))
 	}
 	if t.repeat > 1 {
 		a.int(semconv.ToolRepeat, int64(t.repeat))
 	}
 	a.wire = append(a.wire, t.arguments.wire...)
-	r.m.reuse(&t.arguments)
 	a.lost += t.arguments.lost
-	s.content, s.estimated = t.asked, t.estimated
+	s.content, s.estimated, s.link = t.asked, t.estimated, t.awaited
 	if errorType != "" {
 		r.counts.toolErrors++
 		inv.counts.toolErrors++
@@ -301,10 +310,11 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	}
 	r.emit(s)
 	t.from = at
-	inv.running--
-	inv.ranTool(t.start, at)
-	if inv.running == 0 && inv.turn == nil {
-		inv.wait, inv.idle = max(inv.wait, at), false
+	inv.lastStep = max(inv.lastStep, at)
+	inv.busy.running--
+	inv.busy.add(t.start, at)
+	if inv.busy.running == 0 && inv.turn == nil {
+		inv.wait, inv.state = max(inv.wait, at), working
 	}
 	return at
 }

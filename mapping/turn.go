@@ -1,6 +1,9 @@
 package mapping
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/content"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -9,51 +12,63 @@ import (
 // A turn is one model call, from when the agent began to wait for the model to the
 // first tool call or the end of the answer. Its span is a chat.
 type turn struct {
-	n     int // in the run, from 1
-	start instant
+	n          int // in the run, from 1
+	state      turnState
+	start, end instant // the end is set with the first tool call, or with the span
+	guessed    bool    // its end was inferred
 
-	firstChunk   instant // 0 before one came
-	untimed      bool    // the time of the first chunk is unknown
-	retriedAt    instant // when the request was last retried, 0 if it was not
+	firstChunk   instant // 0 if its time is unknown
 	lastOutputAt instant // the last event of the model
-	answered     instant // the end of the answer, 0 before it came
-	hasOutput    bool    // the model has produced something
+	askedAt      instant // when the agent asked its user something, 0 if the model has said more since
 	thinks       bool    // a block of thinking has not ended
-	estimated    bool    // its start was inferred
-	guessed      bool    // its first chunk or its end was inferred
+	open         turnOpen
 
-	end       instant // set when the turn has called a tool
-	errorType string
-	toolCall  bool // it ended by calling a tool
-	mayGoOn   bool // the model call may continue after its tool call
-	wentOn    bool // it has continued
-	waitsFor  *tool
-
-	call     string // the response's id
-	model    string // that answered
-	provider string
-	reason   string // why the model stopped, in its words
-	usage    agent.Usage
-
+	compacted      bool // the agent shortened its context before
+	errorType      string
+	response       response
 	text, thinking tally
 	log            *eventLog       // nil once the turn has its span
 	asked          []content.Value // the messages it answers
 	callPart       []content.Value // the tool call that ends it
 }
 
-type tally struct{ deltas, bytes int }
+// A turnState is how far a turn has come. The states are in order, except that a turn
+// may call a tool before it says anything.
+type turnState uint8
 
-func (t *tally) add(a *attributes, deltas, bytes string) {
-	a.int(deltas, int64(t.deltas))
-	a.int(bytes, int64(t.bytes))
+const (
+	waiting    turnState = iota // for the model to produce something
+	speaking                    // the model has produced something
+	answered                    // the answer is complete
+	calledTool                  // the turn has ended with a tool call
+	resumed                     // the model has said more after its tool call
+)
+
+// hasOutput reports whether the model has produced something.
+func (t *turn) hasOutput() bool { return t.state != waiting }
+
+// A turnOpen says how long a turn that has called a tool waits for its span.
+type turnOpen uint8
+
+const (
+	notOpen       turnOpen = iota // its end is known
+	untilCallsEnd                 // the ends of its calls tell when they began
+	untilNextTurn                 // the model may say more
+)
+
+// A response is what a stream states about a model's response.
+type response struct {
+	id, model, provider string
+	reason              string // why the model stopped, in its words
+	usage               agent.Usage
 }
 
-// resumeCalled makes a turn that went on after its tool call the current one again,
+// reopenCaller makes a turn that was resumed after its tool call the current one again,
 // because the run breaks off.
-func (inv *invocation) resumeCalled() {
-	if t := inv.callingTurn; inv.turn == nil && t != nil && t.wentOn && inv.running == 0 && inv.task == nil && inv.lastBusy() <= t.lastOutputAt {
-		inv.turn, inv.callingTurn = t, nil
-		t.toolCall = false
+func (inv *invocation) reopenCaller() {
+	if t := inv.caller; inv.turn == nil && t != nil && t.state == resumed && inv.busy.running == 0 && inv.task == nil && inv.busy.last() <= t.lastOutputAt {
+		inv.turn, inv.caller = t, nil
+		t.state = speaking
 	}
 }
 
@@ -61,34 +76,31 @@ func (inv *invocation) resumeCalled() {
 // be nil.
 func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 	// In builds of 2025, each text looks like the last of its turn.
-	answered := func(t *turn) bool { return t.answered != 0 && (ev == nil || ev.Kind != agent.TextMessage) }
-	if t := inv.turn; t != nil && (answered(t) || ev != nil && t.otherCall(ev.ModelCallID)) {
+	over := func(t *turn) bool { return t.state == answered && (ev == nil || ev.Kind != agent.TextMessage) }
+	if t := inv.turn; t != nil && (over(t) || ev != nil && t.otherCall(ev.ModelCallID)) {
 		r.closeTurn(inv, t.lastWord(at), "")
 	}
-	if t := inv.callingTurn; inv.turn == nil && t != nil && ev != nil && len(ev.ModelCallID) > 0 && t.call == string(ev.ModelCallID) {
-		t.wentOn = true
-		t.learn(ev)
+	if t := inv.caller; inv.turn == nil && t != nil && ev != nil && len(ev.ModelCallID) > 0 && t.response.id == string(ev.ModelCallID) {
+		t.state = resumed
+		t.response.learn(ev)
 		return t
 	}
 	if inv.turn == nil {
-		r.settleCalled(inv)
-		if inv.running > 0 {
+		r.finishCaller(inv)
+		if inv.busy.running > 0 {
 			inv.wait = inv.waitBeside(at)
 		}
 		if r.counts.turns++; r.counts.turns == 1 {
 			r.ownFirst = inv == r.main
 		}
 		inv.counts.turns++
-		t := &turn{n: r.counts.turns, start: inv.wait, lastOutputAt: inv.wait, asked: inv.asked, log: r.m.takeLog()}
-		t.estimated = r.estimated && r.ownFirst && t.n == 1
-		inv.asked, inv.idle, inv.woken = nil, false, false
+		t := &turn{n: r.counts.turns, start: inv.wait, lastOutputAt: inv.wait, asked: inv.dialog.asked, log: new(eventLog)}
+		t.compacted = inv.compacted
+		inv.dialog.asked, inv.state, inv.compacted = nil, working, false
 		inv.turn = t
 	}
-	if len(inv.notices) > 0 {
-		inv.turn.takeNotices(r, inv)
-	}
 	if ev != nil {
-		inv.turn.learn(ev)
+		inv.turn.response.learn(ev)
 	}
 	return inv.turn
 }
@@ -96,71 +108,60 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 // waitBeside returns since when the agent has waited for a model that produces text
 // while a tool is running: since another tool ended, or not at all.
 func (inv *invocation) waitBeside(at instant) instant {
-	if n := len(inv.busy); n > 0 && inv.lastTurn != nil && inv.busy[n-1].to > inv.lastTurn.end {
-		return inv.busy[n-1].to
+	if last := inv.busy.last(); inv.lastTurn != nil && last > inv.lastTurn.end {
+		return last
 	}
 	return at
 }
 
 // otherCall reports whether an event belongs to another model call.
 func (t *turn) otherCall(call []byte) bool {
-	return t.hasOutput && len(call) > 0 && t.call != "" && t.call != string(call)
+	return t.hasOutput() && len(call) > 0 && t.response.id != "" && t.response.id != string(call)
 }
 
-// learn records what an event states about the model call.
-func (t *turn) learn(ev *agent.Event) {
-	if len(ev.ModelCallID) > 0 && string(ev.ModelCallID) != t.call {
-		t.call = string(ev.ModelCallID)
+// learn records what an event states about the response.
+func (p *response) learn(ev *agent.Event) {
+	if len(ev.ModelCallID) > 0 && string(ev.ModelCallID) != p.id {
+		p.id = string(ev.ModelCallID)
 	}
 	if len(ev.Model) > 0 {
-		t.model = string(ev.Model)
+		p.model = string(ev.Model)
 	}
 	if len(ev.Provider) > 0 {
-		t.provider = string(ev.Provider)
+		p.provider = string(ev.Provider)
 	}
 	if ev.FinishReason != "" {
-		t.reason = ev.FinishReason
+		p.reason = ev.FinishReason
 	}
 	if ev.Usage != nil {
-		t.usage = *ev.Usage
+		p.usage = *ev.Usage
 	}
 }
 
 // lastWord returns when a turn without a tool call ended: with the last output of
 // the model.
 func (t *turn) lastWord(at instant) instant {
-	switch {
-	case t.answered != 0:
-		return t.answered
-	case t.hasOutput:
+	if t.hasOutput() {
 		return t.lastOutputAt
 	}
 	return at
 }
 
-// noteOutput records output of the model.
-func (t *turn) noteOutput(at instant) {
-	t.hasOutput = true
-	t.lastOutputAt = max(t.lastOutputAt, at)
-}
-
-// chunk records a piece of text. A whole text is not a chunk, because it is printed
-// after the model has finished it. timed says whether the time of the piece is
-// known.
-func (t *turn) chunk(inv *invocation, at instant, timed bool) {
-	if t.firstChunk != 0 || t.untimed {
-		return
+// noteOutput records output of the model. delta says that it is a piece of text, which
+// came when the model produced it. A whole text is printed after the model has finished
+// it, so that nobody knows when its first chunk came.
+func (r *run) noteOutput(inv *invocation, t *turn, at instant, delta bool) {
+	if !t.hasOutput() && delta && !r.guessed {
+		t.firstChunk = at
+		if !inv.hasOutput {
+			inv.firstChunk = at
+		}
 	}
-	if !timed {
-		t.untimed = true
-		inv.untimed = inv.untimed || inv.firstChunk == 0
-		return
+	if len(inv.notices) > 0 {
+		t.takeNotices(r, inv)
 	}
-	t.firstChunk = at
-	if inv.firstChunk == 0 && !inv.untimed {
-		inv.firstChunk = at
-		inv.estimated = t.guessed || t.estimated && t.retriedAt == 0
-	}
+	t.state, inv.hasOutput, t.askedAt = max(t.state, speaking), true, 0
+	t.lastOutputAt, t.guessed = max(t.lastOutputAt, at), r.guessed
 }
 
 // textEnd handles the end of a text that came as deltas. It may come after a tool
@@ -168,15 +169,16 @@ func (t *turn) chunk(inv *invocation, at instant, timed bool) {
 func (r *run) textEnd(inv *invocation, at instant, ev *agent.Event) {
 	t := inv.turn
 	if t == nil {
-		if inv.callingTurn != nil && r.agent.TurnEnds {
-			inv.callingTurn.learn(ev)
+		if inv.caller != nil && r.agent.TurnEnds {
+			inv.caller.response.learn(ev)
 		}
 		return
 	}
-	t.learn(ev)
+	t.response.learn(ev)
 	t.endText(r, answerText, at)
 	if ev.Final {
-		t.answered = at
+		t.state, t.lastOutputAt = answered, max(t.lastOutputAt, at)
+		t.guessed = t.guessed || ev.Estimated
 	}
 }
 
@@ -187,18 +189,20 @@ func (r *run) turnEnd(inv *invocation, at instant, ev *agent.Event) {
 	case t == nil && ev.Failed: // failed before the model produced anything
 		t = r.openTurn(inv, at, nil)
 	case t == nil:
-		t = inv.callingTurn
+		t = inv.caller
 	}
-	if t == nil || ev.ModelCallID != nil && t.call != "" && t.call != string(ev.ModelCallID) && !ev.Failed {
+	if t == nil || ev.ModelCallID != nil && t.response.id != "" && t.response.id != string(ev.ModelCallID) && !ev.Failed {
 		return
 	}
-	t.learn(ev)
-	if t == inv.callingTurn {
-		if t.wentOn { // it ended with text, not with a tool call
-			t.toolCall = false
+	t.response.learn(ev)
+	if t == inv.caller {
+		if t.state == resumed { // it ended with text, not with a tool call
+			t.response.reason = cmp.Or(t.response.reason, "stop")
 		}
-		r.settleCalled(inv)
-		inv.idle = ev.Final && inv.running == 0
+		r.finishCaller(inv)
+		if inv.state = working; ev.Final && inv.busy.running == 0 {
+			inv.state = idle
+		}
 		return
 	}
 	t.takeNotices(r, inv)
@@ -208,7 +212,9 @@ func (r *run) turnEnd(inv *invocation, at instant, ev *agent.Event) {
 	}
 	t.guessed = t.guessed || r.guessed
 	r.closeTurn(inv, t.lastWord(at), "")
-	inv.idle = inv.idle && ev.Final
+	if !ev.Final {
+		inv.state = working
+	}
 }
 
 // endTurn ends the current turn because another begins.
@@ -216,57 +222,71 @@ func (r *run) endTurn(inv *invocation, at instant) {
 	if t := inv.turn; t != nil {
 		r.closeTurn(inv, t.lastWord(at), "")
 	}
-	r.settleCalled(inv)
+	r.finishCaller(inv)
 }
 
 // closeIdle ends the current turn, after which the agent was idle: what happened since
-// is on the root.
+// is on the root. If the last word has no timestamp, it is put halfway between the
+// timestamp before it and at.
 func (r *run) closeIdle(inv *invocation, at instant) {
-	r.notices = append(r.notices, inv.notices...)
-	inv.notices = nil
-	r.closeTurn(inv, inv.turn.lastWord(at), "")
+	t := inv.turn
+	if t.hasOutput() {
+		r.notices = append(r.notices, inv.notices...)
+		inv.notices = nil
+	}
+	end := t.lastWord(at)
+	if t.guessed && r.clock.stamped && !r.agent.CoarseStamps {
+		end += quantize((at - end) / 2)
+	}
+	r.closeTurn(inv, end, "")
 }
 
 // closeTurn ends the current turn, which called no tool.
 func (r *run) closeTurn(inv *invocation, at instant, errorType string) {
 	t := inv.turn
+	if !t.hasOutput() {
+		t.takeNotices(r, inv)
+	}
 	inv.turn, inv.lastTurn = nil, t
 	t.errorType = errorType
 	t.end = r.endOf(t, at)
-	inv.wait, inv.idle = t.end, true
+	inv.wait, inv.state = t.end, idle
 	r.finishTurn(inv, t)
 }
 
-// callTool ends the current turn with a tool call, and returns when it ended.
-func (r *run) callTool(inv *invocation, at instant, waitsFor *tool) instant {
+// endWithCall ends the current turn with a tool call, and returns when it ended.
+func (r *run) endWithCall(inv *invocation, at instant, open turnOpen) instant {
 	t := inv.turn
 	t.takeNotices(r, inv)
-	inv.turn, inv.lastTurn, inv.callingTurn = nil, t, t
-	t.toolCall, t.waitsFor = true, waitsFor
-	t.guessed = t.guessed || r.guessed
+	inv.turn, inv.lastTurn, inv.caller = nil, t, t
+	t.state, t.open = calledTool, open
+	t.guessed = r.guessed
 	t.end = r.endOf(t, at)
 	inv.wait = t.end
-	if waitsFor == nil && !t.mayGoOn {
-		r.settleCalled(inv)
+	if open == notOpen {
+		r.finishCaller(inv)
 	}
 	return t.end
 }
 
 // endOf returns when a turn ends, which is after its last event and after its
-// start.
+// start. While the agent waits for its user, it does not wait for the model.
 func (r *run) endOf(t *turn, at instant) instant {
+	if t.askedAt != 0 {
+		at = min(at, t.askedAt)
+	}
 	if t.log.last != 0 {
 		at = max(at, t.log.last+quantum)
 	}
 	return r.clock.after(t.start, at)
 }
 
-// settleCalled finishes the turn that ended with a tool call: the stream will not
+// finishCaller finishes the turn that ended with a tool call: the stream will not
 // add to it.
-func (r *run) settleCalled(inv *invocation) {
-	if t := inv.callingTurn; t != nil {
-		inv.callingTurn = nil
-		if t.wentOn {
+func (r *run) finishCaller(inv *invocation) {
+	if t := inv.caller; t != nil {
+		inv.caller = nil
+		if t.state == resumed {
 			t.end = r.endOf(t, t.lastOutputAt)
 			inv.wait = max(inv.wait, t.end)
 		}
@@ -277,44 +297,39 @@ func (r *run) settleCalled(inv *invocation) {
 // finishTurn makes the span of a turn that has ended.
 func (r *run) finishTurn(inv *invocation, t *turn) {
 	inv.modelTime += t.end - t.start
+	if end := t.end - quantum; t.log.last > end { // the call began before a text of its turn was printed
+		t.log.shift(func(at instant) instant { return min(at, end) })
+	}
 	t.log.finish(r, inv, t)
-	of := chatModel{provider: t.provider, request: inv.model}
-	if of.provider == "" {
-		of.provider = r.agent.Provider
-	}
-	of.provider = r.m.names.pass(of.provider)
-	if t.model != "" {
-		of.response = r.m.names.pass(t.model)
-	}
-	if of.request == "" {
-		of.request = of.response
-	}
-	name := spanName{operation: semconv.OperationChat, subject: label(of.request)}
-	span := r.newSpanWith(spanRef{chat, t.n}, inv.ref, name, inv.common(r, chat, of))
+	answers := r.m.names.pass(t.response.model)
+	request := cmp.Or(inv.model, answers)
+	span := r.newSpan(spanRef{chat, t.n}, inv.ref, inv, spanName{operation: semconv.OperationChat, subject: label(request)})
 	span.client, span.estimated = true, t.guessed
 	span.start, span.end = t.start, t.end
 	span.turn = t
 	a := &span.attributes
-	if t.call != "" {
-		a.str(semconv.ResponseID, r.m.names.id(t.call))
-	}
+	a.strIfSet(semconv.ProviderName, r.m.names.pass(cmp.Or(t.response.provider, r.agent.Provider)))
+	a.strIfSet(semconv.RequestModel, request)
+	a.strIfSet(semconv.ResponseModel, answers)
+	a.strIfSet(semconv.ResponseID, r.m.names.id(t.response.id))
 	a.words(semconv.FinishReasons, t.finishReason())
 	if t.text.deltas+t.thinking.deltas > 0 {
 		a.bool(semconv.RequestStream, true)
 	}
-	a.int(semconv.TurnNumber, int64(t.n))
-	if t.text == (tally{}) && t.thinking == (tally{}) {
-		a.wire = append(a.wire, saidNothing...)
-	} else {
-		t.addTallies(a)
+	if i := slices.IndexFunc(r.facts, func(f agent.Fact) bool { return f.Key == semconv.ReasoningLevel }); i >= 0 && inv == r.main {
+		r.m.fact(a, &r.facts[i], nil)
 	}
-	r.counts.text.deltas += t.text.deltas
-	r.counts.text.bytes += t.text.bytes
-	r.counts.thinking.deltas += t.thinking.deltas
-	r.counts.thinking.bytes += t.thinking.bytes
-	if t.usage.Known || t.usage.CostKnown {
-		a.usage(&t.usage)
-		r.addUsage(&t.usage)
+	if t.compacted {
+		a.bool(semconv.Compacted, true)
+	}
+	a.int(semconv.TurnNumber, int64(t.n))
+	t.text.addTo(a, semconv.TextDeltas, semconv.TextBytes)
+	t.thinking.addTo(a, semconv.ThinkingDeltas, semconv.ThinkingBytes)
+	r.counts.text.plus(t.text)
+	r.counts.thinking.plus(t.thinking)
+	if u := &t.response.usage; u.Known || u.CostKnown {
+		a.usage(u)
+		r.addUsage(u)
 	}
 	span.errorType = t.errorType
 	span.events = t.log.own
@@ -325,26 +340,12 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 		}
 		t.log.capture(c, span, t)
 		if s := t.log.speech.Last(c); s != "" {
-			inv.answer = s
+			inv.dialog.answer = s
 		}
 	}
-	r.m.reuseLog(t.log)
 	t.log = nil
 	r.emit(span)
 }
-
-func (t *turn) addTallies(a *attributes) {
-	t.text.add(a, semconv.TextDeltas, semconv.TextBytes)
-	t.thinking.add(a, semconv.ThinkingDeltas, semconv.ThinkingBytes)
-}
-
-// saidNothing are the tallies, in wire format, of a turn without text and thinking, as
-// most turns that call a tool are.
-var saidNothing = func() []byte {
-	a := attributes{field: fieldAttributes}
-	new(turn).addTallies(&a)
-	return a.wire
-}()
 
 // finishReason returns why the model stopped, in the conventions' terms if the
 // agent does not state a reason.
@@ -352,17 +353,17 @@ func (t *turn) finishReason() string {
 	switch {
 	case t.errorType != "":
 		return "error"
-	case t.reason != "":
-		return t.reason
-	case t.toolCall:
+	case t.response.reason != "":
+		return t.response.reason
+	case t.state >= calledTool:
 		return "tool_call"
 	}
 	return "stop"
 }
 
-// addFirstChunk adds the time to the first chunk, unless that would be a guess.
-func (s *span) addFirstChunk(since, chunk instant, guess bool) {
-	if guess || chunk <= since {
+// addFirstChunk adds the time to the first chunk, if that is known.
+func (s *span) addFirstChunk(since, chunk instant) {
+	if chunk <= since {
 		return
 	}
 	a := &s.attributes
@@ -375,8 +376,8 @@ func (s *span) addFirstChunk(since, chunk instant, guess bool) {
 
 // shift puts the times of a turn through f.
 func (t *turn) shift(f func(instant) instant, move func(...*instant)) {
-	move(&t.start, &t.firstChunk, &t.retriedAt, &t.lastOutputAt, &t.answered, &t.end)
-	t.log.shift(f, move)
+	move(&t.start, &t.firstChunk, &t.lastOutputAt, &t.askedAt, &t.end)
+	t.log.shift(f)
 }
 
 // label returns a model's name for use in a span's name, or "" if it may be

@@ -162,7 +162,7 @@ func TestUnknownLines(t *testing.T) {
 			if m.Stats().Runs == 0 {
 				t.Skip("nobody's stream")
 			}
-			want := shape(spans, m)
+			want := unproven.ReplaceAllString(shape(spans, m), "")
 			var more []byte
 			for line := range bytes.Lines(in) {
 				unknown := edit(line, func(path string, v *value) {
@@ -175,12 +175,16 @@ func TestUnknownLines(t *testing.T) {
 					more = append(more, unknown...)
 				}
 			}
-			if diff := gocmp.Diff(want, shape(feed{}.spans(t, more))); diff != "" {
+			if diff := gocmp.Diff(want, unproven.ReplaceAllString(shape(feed{}.spans(t, more)), "")); diff != "" {
 				t.Errorf("spans (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
+
+// unproven is how many lines of a shape may be anybody's: such as an unknown line before
+// the first one that proves an agent.
+var unproven = regexp.MustCompile(`, \d+ unproven`)
 
 // toolNames are the paths at which agents have the names of tools, and what
 // they call their kinds.
@@ -244,7 +248,7 @@ func TestObjectsOnOneLine(t *testing.T) {
 	for name, in := range fixtures(t) {
 		t.Run(short(name), func(t *testing.T) {
 			spans, m := feed{}.spans(t, in)
-			if m.Stats().Runs == 0 || m.Stats().BadLines > 0 || strings.HasSuffix(name, "proof-at-the-end") {
+			if m.Stats().Runs == 0 || m.Stats().BadLines+m.Stats().Unidentified > 0 || strings.HasSuffix(name, "proof-at-the-end") {
 				t.Skip("its lines are told apart one by one")
 			}
 			n, joined := 0, []byte(nil)
@@ -305,7 +309,10 @@ func TestOtherMembers(t *testing.T) {
 			return true
 		},
 	}
-	for name, in := range fixtures(t) {
+	tried := oneIn(15)
+	streams := fixtures(t)
+	for _, name := range slices.Sorted(maps.Keys(streams)) {
+		in := streams[name]
 		t.Run(short(name), func(t *testing.T) {
 			spans, m := feed{}.spans(t, in)
 			if m.Stats().Runs == 0 {
@@ -316,6 +323,9 @@ func TestOtherMembers(t *testing.T) {
 			edit(in, func(path string, _ *value) { paths[path] = true })
 			delete(paths, "")
 			for n, path := range slices.Sorted(maps.Keys(paths)) {
+				if !tried() {
+					continue
+				}
 				in := edit(in, func(at string, v *value) {
 					for i := 0; v.bracket == '{' && i < len(v.members); i++ {
 						if strings.TrimPrefix(at+"."+v.members[i].key, ".") == path && !changes[n%len(changes)](&v.members[i].value) {

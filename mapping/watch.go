@@ -1,15 +1,12 @@
 package mapping
 
 import (
-	"cmp"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// NoteStall records that nothing has come for idle. Every open run without a running
+// NoteStall records that the stream was silent for idle. Every open run without a running
 // tool gets an event on its root. NoteStall returns the agents of those runs.
 func (m *Mapper) NoteStall(idle time.Duration) (agents []string) {
 	m.tick()
@@ -51,25 +48,4 @@ func (r *run) note(name string, describe func(*attributes)) {
 	describe(&a)
 	at := max(r.clock.last, quantize(r.m.now+r.clock.offset))
 	r.notices = append(r.notices, notice{name, at, a.wire})
-}
-
-// rootNotices returns the events of the root: stalls, limits, and those that no chat
-// covers.
-func (r *run) rootNotices() []notice {
-	all := slices.Concat(r.main.notices, r.notices)
-	for _, id := range slices.Sorted(maps.Keys(r.early)) {
-		all = append(all, r.early[id].notice)
-	}
-	slices.SortStableFunc(all, func(a, b notice) int { return cmp.Compare(a.at, b.at) })
-	return all
-}
-
-func (r *run) moveNotices(move func(...*instant)) {
-	for i := range r.notices {
-		move(&r.notices[i].at)
-	}
-	for id, early := range r.early {
-		move(&early.notice.at)
-		r.early[id] = early
-	}
 }

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/spantee/spantee/mapping/content"
-	"github.com/spantee/spantee/mapping/semconv"
 )
 
 // Spans are encoded in OTLP's wire format from the start, because agents produce
@@ -112,6 +111,13 @@ func (a *attributes) str(key, v string) {
 	a.wire = append(appendLength(a.wire, len(v)), v...)
 }
 
+// strIfSet appends a string that is not empty.
+func (a *attributes) strIfSet(key, v string) {
+	if v != "" {
+		a.str(key, v)
+	}
+}
+
 // words appends an array with one string.
 func (a *attributes) words(key, v string) {
 	v = a.fit(v)
@@ -144,77 +150,19 @@ func (a *attributes) fit(v string) string {
 type encodedEvents struct {
 	wire []byte
 	n    int
-	last deltaShape // of the last event
-}
-
-// A deltaShape is what the length of an encoded delta depends on.
-type deltaShape struct {
-	name         string
-	index, bytes int // sizes of these numbers
-}
-
-// delta appends an event for one delta without its text. Most deltas have the same
-// length as the one before: copying that one and changing its numbers takes a fifth
-// of the time.
-func (e *encodedEvents) delta(name string, at instant, index, bytes int) {
-	shape := deltaShape{name, protowire.SizeVarint(uint64(index)), protowire.SizeVarint(uint64(bytes))}
-	indexSize, bytesSize := sizeInt(semconv.DeltaIndex, index), sizeInt(semconv.DeltaBytes, bytes)
-	if shape != e.last {
-		b := e.begin(name, at, indexSize+bytesSize)
-		b = appendInt(b, semconv.DeltaIndex, index)
-		e.wire, e.last = appendInt(b, semconv.DeltaBytes, bytes), shape
-		return
-	}
-	from := len(e.wire) - 1 - protowire.SizeBytes(eventSize(name, indexSize+bytesSize))
-	b := append(e.wire, e.wire[from:]...)
-	end := len(b) - bytesSize - indexSize
-	binary.LittleEndian.PutUint64(b[end-len(name)-2-8:], uint64(at))
-	protowire.AppendVarint(b[:end+indexSize-shape.index], uint64(index))
-	protowire.AppendVarint(b[:len(b)-shape.bytes], uint64(bytes))
-	e.wire = b
-	e.n++
-}
-
-// eventSize is the size of an event with attributes of size bytes, without its own
-// tag and length.
-func eventSize(name string, size int) int {
-	return 1 + 8 + 1 + protowire.SizeBytes(len(name)) + size
 }
 
 // add appends an event with attributes in wire format. Its time comes first,
 // see shift.
 func (e *encodedEvents) add(name string, at instant, attrs []byte) {
-	b := e.begin(name, at, len(attrs))
-	e.wire = append(b, attrs...)
-}
-
-// begin appends the start of an event. The caller appends its attributes, of size
-// bytes.
-func (e *encodedEvents) begin(name string, at instant, size int) []byte {
-	e.last = deltaShape{}
+	size := 1 + 8 + 1 + protowire.SizeBytes(len(name)) + len(attrs)
 	b := append(e.wire, fieldEvents<<3|byte(protowire.BytesType))
-	b = protowire.AppendVarint(b, uint64(eventSize(name, size)))
+	b = protowire.AppendVarint(b, uint64(size))
 	b = append(b, fieldEventTime<<3|byte(protowire.Fixed64Type))
 	b = protowire.AppendFixed64(b, uint64(at))
 	b = append(b, fieldEventName<<3|byte(protowire.BytesType))
+	e.wire = append(protowire.AppendString(b, name), attrs...)
 	e.n++
-	return protowire.AppendString(b, name)
-}
-
-// sizeInt is the size of what appendInt appends.
-func sizeInt(key string, n int) int {
-	return 2 + 2 + len(key) + 3 + protowire.SizeVarint(uint64(n))
-}
-
-// appendInt appends an attribute of an event. The key is shorter than 100 bytes,
-// so all lengths take a byte.
-func appendInt(b []byte, key string, n int) []byte {
-	value := 1 + protowire.SizeVarint(uint64(n))
-	b = append(b, fieldEventAttributes<<3|byte(protowire.BytesType), byte(2+len(key)+2+value),
-		fieldKey<<3|byte(protowire.BytesType), byte(len(key)))
-	b = append(b, key...)
-	b = append(b, fieldValue<<3|byte(protowire.BytesType), byte(value), fieldIntValue<<3|byte(protowire.VarintType))
-	return protowire.AppendVarint(b, uint64(n))
 }
 
 // shift applies f to the time of every event. It copies them, because a copy of the run

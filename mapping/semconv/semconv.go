@@ -37,14 +37,17 @@ const (
 	EventTextMessage        = "text.message"     // a whole text
 	EventThinkingMessage    = "thinking.message" // a whole block of thinking
 	EventRetry              = "retry"
+	EventError              = "error" // the agent reported an error, and may go on
 	EventConnectionLost     = "connection.lost"
 	EventConnectionRestored = "connection.restored"
 	EventCompaction         = "compaction"
 	EventRateLimit          = "rate_limit"
-	EventWarning            = "warning"           // the agent's warning of something other than a failure
-	EventTodoList           = "todo.list"         // the agent's plan and its progress
-	EventHook               = "hook"              // a program of the user's ran
-	EventTaskNotification   = "task.notification" // a background task that no tool call in the stream started has ended
+	EventWarning            = "warning"            // the agent's warning of something other than a failure
+	EventModelUsage         = "model.usage"        // what one of several models used
+	EventTodoList           = "todo.list"          // the agent's plan and its progress
+	EventHook               = "hook"               // a program of the user's ran
+	EventBackgroundTimeout  = "background.timeout" // of a shell
+	EventTaskNotification   = "task.notification"  // a background task that no tool call in the stream started has ended
 )
 
 // GenAI conventions.
@@ -52,11 +55,11 @@ const (
 	OperationName     = "gen_ai.operation.name"
 	ProviderName      = "gen_ai.provider.name"
 	AgentName         = "gen_ai.agent.name"
-	AgentID           = "gen_ai.agent.id"
-	AgentVersion      = "gen_ai.agent.version"
 	ConversationID    = "gen_ai.conversation.id"
+	Compacted         = "gen_ai.conversation.compacted"
 	RequestModel      = "gen_ai.request.model"
 	RequestStream     = "gen_ai.request.stream"
+	ReasoningLevel    = "gen_ai.request.reasoning.level"
 	ResponseModel     = "gen_ai.response.model"
 	ResponseID        = "gen_ai.response.id"
 	FinishReasons     = "gen_ai.response.finish_reasons"
@@ -68,7 +71,7 @@ const (
 	OutputTokens      = "gen_ai.usage.output_tokens"
 	CacheReadTokens   = "gen_ai.usage.cache_read.input_tokens"
 	CacheWriteTokens  = "gen_ai.usage.cache_write.input_tokens"
-	CacheCreateTokens = "gen_ai.usage.cache_creation.input_tokens" // the name of CacheWriteTokens until 2026-09, read by Langfuse and Phoenix
+	CacheCreateTokens = "gen_ai.usage.cache_creation.input_tokens" // the name of CacheWriteTokens until 2026-09, read by Phoenix, and by Langfuse until 2026-09
 	ReasoningTokens   = "gen_ai.usage.reasoning.output_tokens"
 	UsageCost         = "gen_ai.usage.cost" // USD; no convention yet (semantic-conventions-genai#443), read by Langfuse
 	MCPMethodName     = "mcp.method.name"
@@ -127,13 +130,14 @@ const CopilotPremiumRequests = "copilot.premium_requests"
 
 // spantee's own attributes of root spans.
 const (
-	ReasoningEffort   = "spantee.reasoning_effort"
+	AgentVersion      = "spantee.agent.version"        // the conventions have no version on this span
 	DurationReported  = "spantee.duration_reported_ms" // by the agent
 	Turns             = "spantee.turns"
 	Tools             = "spantee.tools"
 	ToolErrors        = "spantee.tool_errors"
 	Deltas            = "spantee.deltas"
 	BadLines          = "spantee.bad_lines"
+	UnknownLines      = "spantee.unknown_lines"
 	HiddenNames       = "spantee.hidden_names" // names replaced by _OTHER because they may be secrets
 	Retries           = "spantee.retries"
 	Reconnects        = "spantee.reconnects"
@@ -179,6 +183,8 @@ const (
 	DeltaCount       = "spantee.delta.count" // of the deltas an event stands for, if more than one
 	DeltaText        = "spantee.delta.text"  // with content only
 	Attempt          = "spantee.attempt"
+	AttemptMillis    = "spantee.attempt_ms"      // from the last retry to the first chunk
+	RetryResumes     = "spantee.retry.is_resume" // true if the agent continues the answer that broke off
 	MaxAttempts      = "spantee.max_attempts"
 	DelayMillis      = "spantee.delay_ms"
 	Reason           = "spantee.reason" // by kind

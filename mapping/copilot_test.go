@@ -1,0 +1,98 @@
+package mapping_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/spantee/spantee/mapping/mappingtest"
+)
+
+// copilotCalls returns a session of a number of model calls in one turn. All but
+// the last one call a tool. odd leaves out the texts of every other message.
+func copilotCalls(calls int, turnLines, usageLines, odd bool) []byte {
+	var b strings.Builder
+	ms := 0
+	line := func(typ, data string) {
+		ms += 10
+		fmt.Fprintf(&b, `{"type":%q,"data":%s,"id":"e%d","timestamp":"2026-10-02T09:%02d:%02d.%03dZ","parentId":null}`+"\n",
+			typ, data, ms, ms/60000, ms/1000%60, ms%1000)
+	}
+	line("session.start", `{"sessionId":"s1"}`)
+	line("user.message", `{"content":"Count."}`)
+	if turnLines {
+		line("assistant.turn_start", `{"turnId":"0"}`)
+	}
+	for n := range calls {
+		text, requests := "Next.", ""
+		if odd && n%2 == 1 {
+			text = ""
+		}
+		if n < calls-1 {
+			requests = fmt.Sprintf(`{"toolCallId":"c%d","name":"bash","arguments":{}}`, n)
+		}
+		line("assistant.message", fmt.Sprintf(`{"messageId":"m%d","content":%q,"toolRequests":[%s],"outputTokens":%d}`, n, text, requests, 10+n))
+		if usageLines {
+			line("assistant.usage", fmt.Sprintf(`{"model":"gpt-5.4","inputTokens":%d,"outputTokens":%d,"cacheReadTokens":%d,"apiCallId":"a%d"}`, 1000+n, 10+n, n, n))
+		}
+		if n < calls-1 {
+			line("tool.execution_start", fmt.Sprintf(`{"toolCallId":"c%d","toolName":"bash","arguments":{}}`, n))
+			line("tool.execution_complete", fmt.Sprintf(`{"toolCallId":"c%d","success":true,"result":{"content":"1"}}`, n))
+		}
+	}
+	if turnLines {
+		line("assistant.turn_end", `{"turnId":"0"}`)
+	}
+	in, out, cached := 0, 0, 0
+	for n := range calls {
+		in, out, cached = in+1000+n, out+10+n, cached+n
+	}
+	line("session.shutdown", fmt.Sprintf(
+		`{"shutdownType":"routine","modelMetrics":{"gpt-5.4":{"usage":{"inputTokens":%d,"outputTokens":%d,"cacheReadTokens":%d,"cacheWriteTokens":0}}}}`, in, out, cached))
+	return []byte(b.String())
+}
+
+// The model calls of a turn add up to what the session states, however many they
+// are.
+func TestCopilotCalls(t *testing.T) {
+	for calls := 1; calls <= 50; calls++ {
+		for variant := range 8 {
+			turnLines, usageLines, odd := variant&1 != 0, variant&2 != 0, variant&4 != 0
+			spans, _ := feed{}.spans(t, copilotCalls(calls, turnLines, usageLines, odd))
+			got := totalsOf(spans)
+			want := totals{Runs: 1, Turns: calls, Tools: calls - 1}
+			for _, s := range spans {
+				if len(s.ParentSpanId) == 0 {
+					want.Output = attr(s, "spantee.usage.output_tokens").GetIntValue()
+					if usageLines {
+						want.Input = attr(s, "spantee.usage.input_tokens").GetIntValue()
+						want.CacheRead = attr(s, "spantee.usage.cache_read_tokens").GetIntValue()
+					}
+				}
+			}
+			if got != want || want.Output == 0 {
+				t.Fatalf("%d calls, turn lines %v, usage lines %v, odd %v: the chats have\n%+v, the session\n%+v", calls, turnLines, usageLines, odd, got, want)
+			}
+			if err := mappingtest.Conserved(spans); err != nil {
+				t.Errorf("%d calls, turn lines %v, usage lines %v, odd %v: %v", calls, turnLines, usageLines, odd, err)
+			}
+		}
+	}
+}
+
+// Without stamps, all spans of a recording wait for the result, and have the
+// conversation id that is only there.
+func TestCopilotLateID(t *testing.T) {
+	in := fixtures(t)["../testdata/copilot/plain"]
+	spans, _ := feed{}.spans(t, []byte(strings.ReplaceAll(string(in), `"timestamp":"2026`, `"timestamp":"at 2026`)))
+	if len(spans) != 4 {
+		t.Fatalf("%d spans, want 4", len(spans))
+	}
+	for _, s := range spans {
+		for _, key := range []string{"gen_ai.conversation.id", "session.id"} {
+			if got := attr(s, key).GetStringValue(); got != "91954dde-0912-4565-b76e-3954a95c4708" {
+				t.Errorf("%s: %s = %q", s.Name, key, got)
+			}
+		}
+	}
+}

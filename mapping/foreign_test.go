@@ -1,0 +1,164 @@
+package mapping_test
+
+import (
+	"bytes"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/exporter/tree/treetest"
+	"github.com/spantee/spantee/mapping"
+)
+
+// foreign returns the lines that no supported agent printed, by file.
+func foreign(t testing.TB) map[string][][]byte {
+	t.Helper()
+	files, err := filepath.Glob("../testdata/foreign/*.ndjson")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no foreign lines", err)
+	}
+	lines := map[string][][]byte{}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines[strings.TrimSuffix(filepath.Base(file), ".ndjson")] = slices.Collect(bytes.Lines(b))
+	}
+	return lines
+}
+
+// shuffled returns all foreign lines twice over, in any order.
+func shuffled(t testing.TB, seed uint64) []byte {
+	var all [][]byte
+	for _, lines := range foreign(t) {
+		for range 2 {
+			all = append(all, lines...)
+		}
+	}
+	slices.SortFunc(all, bytes.Compare)
+	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
+	return bytes.Join(all, nil)
+}
+
+// TestStrangers gives the Mapper lines that no agent printed: line by line, file by file,
+// and all of them in long runs. None becomes a trace.
+func TestStrangers(t *testing.T) {
+	check := func(t *testing.T, in []byte) mapping.Stats {
+		t.Helper()
+		spans, m := feed{}.spans(t, in)
+		if s := m.Stats(); len(spans) > 0 || s.Runs > 0 {
+			t.Errorf("%d spans of %d runs (%s) from\n%.1000s", len(spans), s.Runs, s.Agent, in)
+		}
+		return m.Stats()
+	}
+	for name, lines := range foreign(t) {
+		t.Run(name, func(t *testing.T) {
+			for _, line := range lines {
+				check(t, line)
+			}
+			stats := check(t, bytes.Join(lines, nil))
+			if want := looksLike[name]; stats.Foreign != want {
+				t.Errorf("taken for %q, want %q", stats.Foreign, want)
+			}
+			if n := stats.Unidentified + stats.BadLines; n != len(lines) {
+				t.Errorf("%d lines counted, want %d", n, len(lines))
+			}
+			check(t, bytes.Repeat(bytes.Join(lines, nil), 300))
+		})
+	}
+	for seed := range uint64(20) {
+		check(t, shuffled(t, seed))
+	}
+}
+
+// looksLike is what spantee reports the files to look like.
+var looksLike = map[string]string{
+	"agent-client-protocol": "JSON-RPC messages",
+	"claude-session-log":    "a session log of Claude Code",
+	"codex-session-log":     "a session log of Codex",
+	"gemini-session-log":    "a session log of Gemini CLI",
+	"opencode-session-log":  "a session log of opencode",
+	"pi-session-log":        "a session log of pi",
+	"chat-export":           "a chat log",
+	"cloudevents":           "CloudEvents",
+	"container-log":         "a container's log",
+	"cursor-transcript":     "a transcript of Cursor",
+	"gptme":                 "a chat log",
+	"kilo":                  "Kilo, Roo or Cline",
+	"language-server":       "messages of a language server",
+	"lone-results":          "Trae",
+	"model-api":             "the events of a model's API",
+	"slack-events":          "messages of Slack",
+	"muse":                  "muse",
+	"openhands":             "OpenHands",
+	"vibe":                  "a chat log",
+}
+
+// unfinished are streams whose last run has neither an end nor been cut off: a line that
+// nobody is known to print may be its next one.
+var unfinished = map[string]bool{"droid/error": true, "pi/two-prompts": true}
+
+// TestStrangersBesideAgents puts foreign lines before and after every agent's
+// streams, all of them in any order, and one by one. The traces must not change.
+func TestStrangersBesideAgents(t *testing.T) {
+	strangers := map[string][]byte{"all": shuffled(t, 1), "all, again": shuffled(t, 2)}
+	single := map[string][]byte{}
+	for name, lines := range foreign(t) {
+		single[name] = bytes.Join(lines, nil)
+		for _, line := range lines {
+			single[string(line)] = line
+		}
+	}
+	tried := oneIn(5)
+	streams := fixtures(t)
+	for _, name := range slices.Sorted(maps.Keys(streams)) {
+		in := streams[name]
+		spans, m := feed{}.spans(t, in)
+		if m.Stats().Runs == 0 || !tried() && !strings.HasSuffix(name, "/plain") {
+			continue
+		}
+		t.Run(short(name), func(t *testing.T) {
+			alone := sortedGolden(spans)
+			in := append(bytes.Clone(in), '\n')
+			open := slices.Contains(alone, `  error.type = "incomplete"`) || bareErrors[short(name)] || unfinished[short(name)]
+			check := func(strange string, lines []byte) {
+				t.Helper()
+				for how, mixed := range map[string][]byte{"behind": slices.Concat(lines, in), "before": slices.Concat(in, lines)} {
+					if how == "before" && open {
+						continue
+					}
+					spans, _ := feed{}.spans(t, mixed)
+					if diff := gocmp.Diff(alone, sortedGolden(spans)); diff != "" {
+						t.Errorf("%s %s (-alone +together):\n%s", how, strange, diff)
+					}
+				}
+			}
+			for strange, lines := range strangers {
+				check(strange, lines)
+			}
+			if strings.HasSuffix(name, "/plain") {
+				for _, strange := range slices.Sorted(maps.Keys(single)) {
+					if tried() {
+						check(strange, single[strange])
+					}
+				}
+			}
+		})
+	}
+}
+
+// sortedGolden returns the lines of a trace. Where spans begin at the same time, their order
+// says nothing.
+func sortedGolden(spans []*tracepb.Span) []string {
+	lines := strings.Split(treetest.Golden(spans), "\n")
+	slices.Sort(lines)
+	return lines
+}

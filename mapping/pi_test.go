@@ -1,0 +1,53 @@
+package mapping_test
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/spantee/spantee/mapping"
+)
+
+// In a live pipe, a line without a time counts by its arrival: nothing is shared
+// between a model call and its tool, and nothing is a guess.
+func TestPiLive(t *testing.T) {
+	in := fixtures(t)["../testdata/pi/ends-of-messages"]
+	start := time.UnixMilli(1790931600000)
+	at := start
+	arrivals := map[int]int{ // of lines, in milliseconds
+		4: 0, 6: 40, 8: 1500, 11: 2440, 13: 2441, 14: 8449, 15: 8450, 19: 9000, 20: 9001, 21: 10450, 22: 10455, 26: 10460, 27: 12260,
+	}
+	var got []string
+	m, err := mapping.New(mapping.Options{
+		Now: func() time.Time { return at },
+		Emit: func(b []byte, _ string) {
+			s := decode(t, b)
+			if attr(s, "spantee.time.estimated").GetBoolValue() {
+				t.Errorf("%s is a guess", s.Name)
+			}
+			got = append(got, times(s, start))
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for line := range bytes.Lines(in) {
+		n++
+		if ms, ok := arrivals[n]; ok {
+			at = start.Add(time.Duration(ms) * time.Millisecond)
+		}
+		m.Write(line)
+	}
+	m.Close(false)
+	want := []string{
+		"execute_tool bash sleep 2.441-8.450", "chat glm-5.3 0.000-2.441",
+		"execute_tool read 9.001-10.455", "chat glm-5.3 8.450-9.001",
+		"chat glm-5.3 10.455-12.260", "invoke_agent pi 0.000-12.260",
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("spans (-want +got):\n%s", diff)
+	}
+}
