@@ -41,8 +41,13 @@ var ErrFrozen = errors.New("the disk did not answer in time")
 // long.
 var abandonedCalls atomic.Int32
 
-// grace is how long to wait for a call after its context has ended.
-const grace = 50 * time.Millisecond
+// After its context has ended, a call may take as many steps more. They are steps and
+// not a time because a busy machine, which may hold a call up as long as a disk that
+// hangs, holds up the steps as well.
+const (
+	graceSteps = 10
+	graceStep  = 10 * time.Millisecond
+)
 
 // within runs f, and returns without it if ctx ends first: a call to a disk that
 // does not answer cannot be interrupted, so f goes on in the background.
@@ -67,10 +72,12 @@ func within[T any](ctx context.Context, f func() (T, error)) (result T, err erro
 		return a.result, a.err
 	case <-ctx.Done():
 	}
-	select { // a near deadline does not mean that the disk hangs
-	case a := <-answers:
-		return a.result, a.err
-	case <-time.After(grace):
+	for range graceSteps {
+		select {
+		case a := <-answers:
+			return a.result, a.err
+		case <-time.After(graceStep):
+		}
 	}
 	abandonedCalls.Add(1)
 	go func() {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -18,9 +19,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// A name is the name of a request's file. It holds all that List and the size limit
-// need, so that neither opens the file. It includes the size, so that a truncated
-// file is recognized.
+// A name is the name of the file of a request, or of a log that waits. It holds all that
+// List and the size limit need, so that neither opens the file. It includes the size, so
+// that a truncated file is recognized.
 type name struct {
 	at      time.Time
 	spans   int
@@ -28,11 +29,17 @@ type name struct {
 	bytes   int64
 	tail    string // its owner, and what makes the name unique
 	sending bool
+	log     bool // the log of a process that has ended
 }
 
 const (
 	waitingExt = ".otlp"
 	sendingExt = ".sending"
+
+	// An earlier version of spantee, which would take a log for an empty request, does
+	// not know these.
+	logExt        = ".log"
+	sendingLogExt = ".sending-log"
 
 	pointsMark = "p" // after a number of data points
 )
@@ -55,7 +62,12 @@ func random() string { return fmt.Sprintf("%012x", rand.Uint64()>>16) }
 
 func (n name) String() string {
 	ext := waitingExt
-	if n.sending {
+	switch {
+	case n.log && n.sending:
+		ext = sendingLogExt
+	case n.log:
+		ext = logExt
+	case n.sending:
 		ext = sendingExt
 	}
 	items := strconv.Itoa(n.spans)
@@ -66,12 +78,11 @@ func (n name) String() string {
 }
 
 func parseName(s string) (n name, ok bool) {
-	base, ok := strings.CutSuffix(s, waitingExt)
-	if !ok {
-		base, n.sending = strings.CutSuffix(s, sendingExt)
-	}
-	parts := strings.Split(base, "-")
-	if !ok && !n.sending || len(parts) != 4 {
+	ext := filepath.Ext(s)
+	n.log = ext == logExt || ext == sendingLogExt
+	n.sending = ext == sendingExt || ext == sendingLogExt
+	parts := strings.Split(strings.TrimSuffix(s, ext), "-")
+	if len(parts) != 4 {
 		return name{}, false
 	}
 	at, err1 := strconv.ParseInt(parts[0], 10, 64)
@@ -157,6 +168,9 @@ func printable(s string) string {
 	}, s)
 }
 
+// maxFile is the longest request that is read. Receivers refuse one of more than 4 MiB.
+const maxFile = 8 << 20
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func checksum(b []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli)) }
@@ -169,15 +183,15 @@ func readRequest(path string, size int64) (Note, []byte, error) {
 		return Note{}, nil, err
 	}
 	defer f.Close()
-	if info.Size() != size { // it may be larger than memory
+	if info.Size() != size || size > maxFile { // it may be larger than memory
 		return Note{}, nil, errCorrupt
 	}
-	b, err := io.ReadAll(io.LimitReader(f, size+1))
-	if err != nil {
-		return Note{}, nil, err
+	b := make([]byte, size)
+	if _, err := io.ReadFull(f, b); err != nil {
+		return Note{}, nil, cmp.Or(ignore(ignore(err, io.EOF), io.ErrUnexpectedEOF), errCorrupt)
 	}
 	note, rest, err := decodeNote(b)
-	if err != nil || int64(len(b)) != size || note.Sum != "" && checksum(rest) != note.Sum {
+	if err != nil || note.Sum != "" && checksum(rest) != note.Sum {
 		return Note{}, nil, errCorrupt
 	}
 	return note, rest, nil

@@ -50,7 +50,7 @@ func onAFullDisk() {
 	j := s.NewJournal(here, nil)
 	j.Append(make([]byte, 1000), 0)
 	fmt.Println(errors.Join(j.Checkpoint(nil), await(j, 1)))
-	if j.Close(background, true) {
+	if _, kept := j.Close(background, "the collector hangs"); kept {
 		fmt.Println("kept")
 	}
 }

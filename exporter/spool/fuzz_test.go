@@ -9,9 +9,7 @@ import (
 	"time"
 
 	metricpb "go.opentelemetry.io/proto/otlp/metrics/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 )
 
 // forgedRecords are journals that no process wrote.
@@ -22,7 +20,7 @@ func forgedRecords(t testing.TB) [][]byte {
 		t.Fatal(err)
 	}
 	with := func(more ...byte) []byte { return append(bytes.Clone(note), more...) }
-	frame := func(b []byte) []byte { return append(bytes.Clone(note), appendFrame(nil, b)...) }
+	frame := func(b []byte) []byte { return append(bytes.Clone(note), newFrame(b)...) }
 	huge := protowire.AppendVarint(protowire.AppendTag(nil, fieldFrame, protowire.BytesType), 1<<62)
 	return [][]byte{
 		nil,
@@ -55,37 +53,40 @@ func FuzzJournal(f *testing.F) {
 	commit(f, j, child)
 	j.Done(1, 2)
 	awaitDisk(f, j)
-	b, err := os.ReadFile(j.path(waitingExt))
+	b, err := os.ReadFile(j.w.path(waitingExt))
 	if err != nil {
 		f.Fatal(err)
 	}
-	j.Close(background, false)
+	j.Close(background, "")
 	f.Add(b)
 	f.Add(b[:len(b)/2])
 	for _, b := range forgedRecords(f) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		j, err := decodeJournal(bytes.NewReader(b), int64(len(b)))
+		l, err := decodeLog(bytes.NewReader(b), int64(len(b)))
 		if err != nil {
 			if !errors.Is(err, errCorrupt) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("error %v", err)
 			}
 			return
 		}
-		spans := j.log.spans()
+		spans := l.spans()
 		seen := map[spanID]bool{}
 		for _, span := range spans {
-			if seen[idOf(span.Span)] {
-				t.Errorf("span %x is there twice", span.SpanId)
+			id, _, _, _ := span.facts()
+			if seen[id] {
+				t.Errorf("span %x is there twice", id)
 			}
-			seen[idOf(span.Span)] = true
+			seen[id] = true
 		}
 		n := 0
-		for _, p := range j.requests() {
+		for _, p := range l.parts() {
 			n += len(p.Spans)
-			if body := p.AppendTo(nil); len(body) > maxRequest+2*len(b) || proto.Unmarshal(body, new(tracepb.TracesData)) != nil {
-				t.Errorf("a request of %d bytes", len(body))
+			body := p.AppendTo(nil)
+			again, err := readParts(body)
+			if len(body) > maxRequest+2*len(b) || err != nil || len(again) != 1 || len(again[0].Spans) != len(p.Spans) {
+				t.Errorf("a request of %d bytes, %v", len(body), err)
 			}
 		}
 		if n != len(spans) {

@@ -28,10 +28,10 @@ func TestHeads(t *testing.T) {
 		must(t, j.Checkpoint(open))
 		awaitDisk(t, j)
 
-		got, err := s.readJournal(j.path(waitingExt))
+		got, err := readLog(j.w.path(waitingExt))
 		must(t, err)
 		var parts []string
-		for _, p := range got.requests() {
+		for _, p := range got.parts() {
 			var names []string
 			for _, w := range p.Spans {
 				scope := new(tracepb.ScopeSpans)
@@ -47,6 +47,6 @@ func TestHeads(t *testing.T) {
 		if !slices.Equal(parts, want) || string(got.heads[0].Scope) == string(got.heads[other].Scope) {
 			t.Errorf("compacted %v:\n%q, want\n%q", compacted, parts, want)
 		}
-		j.Close(t.Context(), false)
+		j.Close(t.Context(), "")
 	}
 }

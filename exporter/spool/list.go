@@ -58,6 +58,10 @@ func (s Spool) list() (entries []Entry, err error) {
 				state = Sending
 			}
 			note, err := readNote(path)
+			if n.log && err == nil { // its process has ended, and said why at the end
+				l, _ := readLog(path)
+				note = Note{Destination: note.Destination, Reason: l.note.Reason}
+			}
 			if errors.Is(err, fs.ErrNotExist) {
 				return
 			}
@@ -89,8 +93,8 @@ func (e *Entry) refuse(err error) {
 
 func (s Spool) journalEntry(path string, state State, info fs.FileInfo) (entry Entry, ok bool) {
 	entry = Entry{State: state, Since: info.ModTime(), Bytes: info.Size(), Path: path}
-	j, err := s.readJournal(path)
-	entry.Note = j.note
+	l, err := readLog(path)
+	entry.Note = l.note
 	switch {
 	case isUntrusted(err):
 		entry.refuse(err)
@@ -98,8 +102,8 @@ func (s Spool) journalEntry(path string, state State, info fs.FileInfo) (entry E
 	case state != Open || err != nil: // it has just ended, or is no journal
 		return entry, false
 	default:
-		entry.Spans = j.log.count()
-		if isDead(strings.TrimSuffix(path, waitingExt), j.note) {
+		entry.Spans = l.count()
+		if isDead(strings.TrimSuffix(path, waitingExt), l.note) {
 			entry.State = Killed
 		}
 	}
@@ -125,23 +129,23 @@ func isDead(base string, note Note) bool {
 // waited longest first. Files that do not name one are set aside.
 func (s Spool) Destinations(ctx context.Context) ([]Destination, error) {
 	return within(ctx, func() ([]Destination, error) {
-		top, err := s.readDir()
-		errs := []error{err}
 		type waiting struct {
 			to    Destination
 			since time.Time
 		}
 		var all []waiting
-		for _, e := range top {
+		var errs []error
+		err := s.eachFile(func(e fs.DirEntry) {
 			if !e.IsDir() || e.Name() == openDir {
-				continue
+				return
 			}
 			to, since, err := s.destinationOf(e.Name())
 			errs = append(errs, err)
 			if to != (Destination{}) {
 				all = append(all, waiting{to, since})
 			}
-		}
+		})
+		errs = append(errs, err)
 		slices.SortFunc(all, func(a, b waiting) int { return a.since.Compare(b.since) })
 		var to []Destination
 		for _, w := range all {
@@ -155,24 +159,27 @@ func (s Spool) Destinations(ctx context.Context) ([]Destination, error) {
 // endpoint's directory, and sets aside files that are not requests.
 func (s Spool) destinationOf(dir string) (to Destination, since time.Time, err error) {
 	o := &Outbox{s: s, dirName: dir, later: map[string]bool{}}
-	if _, err := o.list(); err != nil {
-		return Destination{}, time.Time{}, err
-	}
-	var unreadable error
-	for _, f := range o.files {
-		note, err := readNote(f.path())
-		if err == nil && note.dir() != dir {
-			err = errCorrupt
+	for {
+		if waits, err := o.list(); err != nil || !waits {
+			return Destination{}, time.Time{}, errors.Join(err, o.unreadable)
 		}
-		switch {
-		case err == nil:
-			return note.Destination, f.at, nil
-		case errors.Is(err, errCorrupt):
-			err = setAside(f.path())
-		case isUntrusted(err):
-			err = s.refuse(f.path(), err)
+		for _, f := range o.files {
+			note, err := readNote(f.path())
+			if err == nil && note.dir() != dir {
+				err = errCorrupt
+			}
+			switch {
+			case err == nil:
+				return note.Destination, f.at, nil
+			case errors.Is(err, errCorrupt):
+				err = setAside(f.path())
+			case isUntrusted(err):
+				err = s.refuse(f.path(), err)
+			}
+			o.later[f.name.key()] = true
+			if err = ignore(err, fs.ErrNotExist); err != nil {
+				o.unreadable = err
+			}
 		}
-		unreadable = errors.Join(unreadable, ignore(err, fs.ErrNotExist))
 	}
-	return Destination{}, time.Time{}, unreadable
 }

@@ -158,18 +158,6 @@ func TestLaterMetricsReplaceFormer(t *testing.T) {
 			t.Errorf("request %d is another", i)
 		}
 	}
-	u, err := s.openUsage()
-	must(t, err)
-	defer u.close()
-	var size int64
-	entries, err := s.List(background)
-	must(t, err)
-	for _, e := range entries {
-		size += e.Bytes
-	}
-	if total, ok := u.read(); !ok || total != size {
-		t.Errorf("the usage is %d, the files have %d bytes", total, size)
-	}
 }
 
 // TestDeltasOfADeadSender repeats no deltas that may have arrived.

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"path/filepath"
-	"slices"
 
 	"github.com/gofrs/flock"
 )
@@ -24,7 +24,8 @@ type Outbox struct {
 	files   []file
 	ahead   *Claim // already read, but not joined with the previous claim
 
-	unreadable error // why a file was left in place
+	Evicted    Evicted // to make room for the requests of a log
+	unreadable error   // why a file was left in place
 }
 
 // Outbox opens the backlog for a destination. It returns nil if there is none.
@@ -53,18 +54,17 @@ func (o *Outbox) dir() string { return filepath.Join(o.s.Dir, o.dirName) }
 // list finds the waiting requests. Because this process has the lock, requests
 // marked as being sent were left by a process that died.
 func (o *Outbox) list() (waits bool, err error) {
-	entries, err := o.s.readDir(o.dirName)
-	o.files = nil
-	for _, e := range entries {
+	var files []file
+	err = o.s.eachFile(func(e fs.DirEntry) {
 		n, ok := parseName(e.Name())
 		switch {
 		case !ok:
 			removeStale(o.dir(), e)
 		case !e.IsDir() && !o.later[n.key()]:
-			o.files = append(o.files, file{dir: o.dir(), base: e.Name(), name: n, at: n.at})
+			files = addOldest(files, file{dir: o.dir(), base: e.Name(), name: n, at: n.at})
 		}
-	}
-	slices.SortFunc(o.files, byAge)
+	}, o.dirName)
+	o.files = oldest(files)
 	return len(o.files) > 0, err
 }
 
@@ -175,10 +175,14 @@ func (o *Outbox) one(listed bool) (c *Claim, corrupt int, err error) {
 		switch {
 		case err == nil:
 			return c, corrupt, nil
-		case errors.Is(err, fs.ErrNotExist): // evicted or set aside by another process
+		case errors.Is(err, fs.ErrNotExist): // another process has evicted it or set it aside
+		case errors.Is(err, errExpanded):
+			if !listed {
+				o.files = nil // the requests are as old as the log was
+			}
 		case errors.Is(err, errCorrupt):
 			corrupt += f.name.spans + f.name.points
-		case isUntrusted(err): // its name may claim anything
+		case isUntrusted(err): // its name cannot be trusted
 			if err := o.s.refuse(f.path(), err); err != nil {
 				o.leave(f, err)
 			}
@@ -193,14 +197,32 @@ func (o *Outbox) leave(f file, why error) {
 	o.unreadable = why
 }
 
-// claim takes one file, and sets it aside if it is not a request.
+// errExpanded means that a log was replaced by requests, which have to be listed.
+var errExpanded = errors.New("more than one request")
+
+// claim takes one file, and sets it aside if it is not a request. A log of more spans
+// than receivers accept at once is replaced by requests.
 func (o *Outbox) claim(f file) (*Claim, error) {
 	c := &Claim{Own: f.name.ownedBy(o.s.Owner), outbox: o, bytes: f.name.bytes}
-	note, body, err := readRequest(f.path(), f.name.bytes)
+	var note Note
+	var body []byte
+	var parts []Part
+	var err error
+	if f.name.log {
+		note, parts, err = readParted(f.path())
+	} else {
+		note, body, err = readRequest(f.path(), f.name.bytes)
+	}
 	switch {
 	case err != nil:
 	case note.Destination != o.to:
 		err = errCorrupt // this package did not write the file
+	case f.name.log && len(parts) > 1:
+		return nil, cmp.Or(o.expand(f, note, parts), errExpanded)
+	case f.name.log:
+		if len(parts) > 0 {
+			c.Part = parts[0]
+		}
 	case o.to.Signal == Metrics:
 		if c.MetricsRequest, err = readMetrics(body); err == nil && c.Delta && f.name.sending {
 			err = errCorrupt
@@ -226,11 +248,36 @@ func (o *Outbox) claim(f file) (*Claim, error) {
 	return c, nil
 }
 
+func readParted(path string) (Note, []Part, error) {
+	l, err := readLog(path)
+	if err != nil {
+		return Note{}, nil, cmp.Or(ignore(ignore(err, io.EOF), io.ErrUnexpectedEOF), errCorrupt)
+	}
+	return l.note, l.parts(), nil
+}
+
+// expand replaces a log by requests. A kill meanwhile may double its spans.
+func (o *Outbox) expand(f file, note Note, parts []Part) error {
+	owner := ""
+	if f.name.ownedBy(o.s.Owner) {
+		owner = o.s.Owner
+	}
+	room := o.s.withFreed(f.name.bytes)
+	for _, p := range parts {
+		evicted, err := room.put(o.to, Request{Body: p.AppendTo(nil), Spans: len(p.Spans)}, note.Reason, owner)
+		o.Evicted.Add(evicted)
+		if err != nil {
+			return err
+		}
+	}
+	return remove(f.path())
+}
+
 // Room returns the spool, in which the bytes that Done will free count as free.
 func (c *Claim) Room() Spool {
 	s := c.outbox.s
 	for _, f := range c.files {
-		s.freed += f.name.bytes
+		s.Max += f.name.bytes
 	}
 	return s
 }
@@ -238,15 +285,9 @@ func (c *Claim) Room() Spool {
 // Done removes a request that has arrived.
 func (c *Claim) Done() error {
 	var errs []error
-	var freed int64
 	for _, f := range c.files {
-		err := remove(f.path())
-		if err == nil {
-			freed += f.name.bytes
-		}
-		errs = append(errs, err)
+		errs = append(errs, remove(f.path()))
 	}
-	c.outbox.s.release(freed)
 	return errors.Join(errs...)
 }
 

@@ -33,6 +33,7 @@ func (p Part) same(q Part) bool {
 // readParts splits an ExportTraceServiceRequest. The spans stay encoded: the
 // receiver's verdict on a bad span says more than an error here.
 func readParts(b []byte) (parts []Part, err error) {
+	spans := 0
 	err = fields(b, func(num protowire.Number, value, _ []byte) error {
 		if num != fieldResourceSpans {
 			return nil
@@ -55,6 +56,9 @@ func readParts(b []byte) (parts []Part, err error) {
 			part := Part{Resource: resource}
 			if err := fields(scope, part.add); err != nil {
 				return err
+			}
+			if spans += len(part.Spans); spans > maxSpans || len(parts) > maxHeads || len(resource) > maxHead || len(part.Scope) > maxHead {
+				return errCorrupt
 			}
 			if proto.Unmarshal(resource, new(resourcepb.Resource)) != nil || proto.Unmarshal(part.Scope, new(commonpb.InstrumentationScope)) != nil {
 				return errCorrupt
@@ -80,11 +84,20 @@ func readSpans(b []byte) (Part, error) {
 	return first, nil
 }
 
+// maxHead is the longest resource or scope: decoding it takes many times the memory.
+const maxHead = 256 << 10
+
+// maxRequest is how large a request may be: gRPC servers refuse 4 MiB.
+const maxRequest = 3 << 20
+
 func (p *Part) add(num protowire.Number, value, whole []byte) error {
 	switch num {
 	case fieldScope:
 		p.Scope = value
 	case fieldSpans:
+		if len(p.Spans) == maxSpans {
+			return errCorrupt
+		}
 		p.Spans = append(p.Spans, whole)
 	}
 	return nil

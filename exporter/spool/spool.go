@@ -5,6 +5,7 @@
 //	  5b0e2c.../              an endpoint that takes spans
 //	    1790...-11-2345-....otlp       a waiting request; its name has the time, and how
 //	                          many spans and bytes it holds
+//	    1790...-11-2345-....log        the log of a process that has ended (log.go)
 //	    1790...-11-2345-....sending    the one that is being sent
 //	    lock                  held by the process that sends
 //	    rejected/             requests the receiver refused for good
@@ -13,7 +14,6 @@
 //	  91d04f.../              the same endpoint for metrics
 //	    1790...-25p-6789-....otlp      the last metrics of a process, 25 data points
 //	  open/                   what running processes have not sent (journal.go)
-//	  usage                   how many bytes all of these take (usage.go)
 //	  recovered               when somebody last looked for killed processes
 //
 // A request is a file in the wire format of OTLP's ExportTraceServiceRequest or
@@ -50,7 +50,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/adrg/xdg"
@@ -74,8 +73,6 @@ type Spool struct {
 	// Recovered, if set, is told of the spans of each process that was killed, once
 	// they are requests.
 	Recovered func(Part)
-
-	freed int64 // bytes of Max that are freed when the call succeeds
 }
 
 // NewOwner returns an Owner for this process that no other process has. A Key may be
@@ -185,13 +182,12 @@ func (s Spool) put(to Destination, req Request, reason, owner string, sub ...str
 	if err != nil {
 		return Evicted{}, err
 	}
-	evicted, err := s.reserve(int64(len(b)))
+	evicted, err := s.makeRoom(int64(len(b)))
 	if err != nil {
 		return evicted, err
 	}
 	name := newName(req, len(b), owner)
 	if err = write(filepath.Join(dir, name.String()), b); err != nil {
-		s.release(int64(len(b)))
 		return evicted, err
 	}
 	if req.Key != "" {
@@ -209,30 +205,28 @@ func (s Spool) replaceFormer(dir string, newer name) {
 	}
 	for _, e := range entries {
 		n, ok := parseName(e.Name())
-		if ok && n.tail == newer.tail && n.key() != newer.key() && !n.sending && remove(filepath.Join(dir, e.Name())) == nil {
-			s.release(n.bytes)
+		if ok && n.tail == newer.tail && n.key() != newer.key() && !n.sending {
+			discard(filepath.Join(dir, e.Name()))
 		}
 	}
 }
 
-// write creates a file that exists whole or not at all, even after a power cut.
+// write creates a file that exists whole or not at all. It is not synced: many processes
+// that end at once would wait for the disk longer than they may.
 func write(path string, b []byte) (err error) {
 	f, err := createTemp(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			discard(f.Name())
-		}
-	}()
 	onDisk("write")
 	_, err = f.Write(b)
-	onDisk("sync")
-	if err = cmp.Or(err, f.Sync(), f.Close()); err != nil {
-		return err
+	if err = cmp.Or(err, f.Close()); err == nil {
+		err = rename(f.Name(), path)
 	}
-	return rename(f.Name(), path)
+	if err != nil {
+		discard(f.Name())
+	}
+	return err
 }
 
 // tempPrefix begins the name of a file that is being written.
@@ -266,9 +260,9 @@ func setAside(path string) error {
 
 // aside returns where setAside moves a file.
 func aside(path string) string {
-	base := strings.TrimSuffix(filepath.Base(path), sendingExt)
-	if base != filepath.Base(path) {
-		base += waitingExt
+	base := filepath.Base(path)
+	if n, ok := parseName(base); ok {
+		base = n.key()
 	}
 	return filepath.Join(filepath.Dir(path), corruptDir, base)
 }

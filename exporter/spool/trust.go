@@ -144,8 +144,8 @@ func (s Spool) makeDir(names ...string) (string, error) {
 	return dir, nil
 }
 
-// readDir lists a directory of the spool, which may be missing.
-func (s Spool) readDir(names ...string) ([]fs.DirEntry, error) {
+// openDir opens a directory of the spool. It returns nil if the directory is missing.
+func (s Spool) openDir(names ...string) (*os.File, error) {
 	err := s.enter(false)
 	dir := s.Dir
 	for _, name := range names {
@@ -156,13 +156,10 @@ func (s Spool) readDir(names ...string) ([]fs.DirEntry, error) {
 		err = checkDir(dir)
 	}
 	if err == nil {
-		var entries []fs.DirEntry
-		if entries, err = os.ReadDir(dir); err == nil {
-			return entries, nil
+		var f *os.File
+		if f, err = os.Open(dir); err == nil {
+			return f, nil
 		}
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return nil, err
+	return nil, ignore(err, fs.ErrNotExist)
 }

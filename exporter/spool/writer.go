@@ -6,246 +6,366 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
 )
 
-// heartbeat is how often an idle process touches its log, to show other hosts that
-// it is alive.
-const heartbeat = time.Hour
+const (
+	// heartbeat is how often an idle process touches its log, to show other hosts that
+	// it is alive.
+	heartbeat = time.Hour
 
-const lockExt = ".lock"
+	// maxQueued is how far a disk may fall behind, in bytes.
+	maxQueued = 8 << 20
 
-// An output is the file that a journal's writer appends to. Only the writer uses
-// it.
-type output struct {
-	lock     *flock.Flock
-	f        *os.File // nil if the writer must create a new one
-	size     int64
-	reserved int64 // of the spool's room
-	exists   bool
+	lockExt = ".lock"
+)
+
+// A logWriter writes the log of a journal, in a goroutine that starts with the first
+// write. The process holds a lock file beside the log for as long as it lives: its
+// process id would not be enough, because ids are reused.
+type logWriter struct {
+	s    Spool
+	to   Destination
+	base string
+
+	wake    chan struct{} // there is something to write
+	stopped chan struct{} // closed when the goroutine has returned
+
+	mu      sync.Mutex
+	queued  batch
+	written uint64        // spans below this number are on disk
+	moved   chan struct{} // closed, and replaced, when written changes or err does
+	evicted Evicted
+	err     error // why the log is not being written
+	started bool
+	end     *ending
+
+	// Used by the goroutine only.
+	dir  string
+	lock *flock.Flock
+	f    *os.File // nil if a new one must be created
+	size int64
 }
 
-func (j *Journal) path(ext string) string { return filepath.Join(j.dir, j.base+ext) }
+// A batch is what the writer writes next.
+type batch struct {
+	records [][]byte
+	size    int    // bytes in them
+	anew    bool   // write a new log instead of appending
+	upTo    uint64 // spans below this number are in it or were before
+}
 
-// write writes one batch after another until Close.
-func (j *Journal) write() {
-	defer close(j.stopped)
-	heart := time.NewTimer(heartbeat)
+// An ending says what happens to the log of a process that ends.
+type ending struct {
+	note  []byte // why spans in it were not delivered; nil to remove the log
+	spans int    // in it
+}
+
+func newLogWriter(s Spool, to Destination, err error) *logWriter {
+	return &logWriter{
+		s: s, to: to, base: journalBase(), err: err,
+		wake: make(chan struct{}, 1), stopped: make(chan struct{}), moved: make(chan struct{}),
+	}
+}
+
+func (w *logWriter) path(ext string) string { return filepath.Join(w.dir, w.base+ext) }
+
+// append queues bytes for the end of the log. If more than limit bytes are
+// queued, the log fails.
+func (w *logWriter) append(b []byte, upTo uint64, limit int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return
+	}
+	q := &w.queued
+	q.records, q.size, q.upTo = append(q.records, b), q.size+len(b), max(q.upTo, upTo)
+	if len(b) > maxFrame || q.size > limit {
+		w.failLocked(errBehind)
+	}
+	w.notify()
+}
+
+// replace queues a new log.
+func (w *logWriter) replace(records [][]byte, upTo uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queued = batch{records, sizeRecords(records), true, upTo}
+	if !w.started {
+		w.started = true
+		go w.run()
+	}
+	w.notify()
+}
+
+func (w *logWriter) notify() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// fail discards what is queued. Nothing is written until the next replace.
+func (w *logWriter) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failLocked(err)
+}
+
+func (w *logWriter) failLocked(err error) {
+	w.err, w.queued = err, batch{}
+	w.broadcast()
+}
+
+// retry returns the error since which nothing was written, and clears it.
+func (w *logWriter) retry() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	err := w.err
+	w.err = nil
+	return err
+}
+
+func (w *logWriter) broadcast() {
+	close(w.moved)
+	w.moved = make(chan struct{})
+}
+
+func (w *logWriter) progress() (written uint64, moved <-chan struct{}, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.written, w.moved, w.err
+}
+
+func (w *logWriter) takeEvicted() Evicted {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.evicted
+	w.evicted = Evicted{}
+	return e
+}
+
+// close makes the goroutine end once everything queued is written.
+func (w *logWriter) close(end ending) (stopped <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.end = &end
+	w.broadcast()
+	if !w.started {
+		close(w.stopped)
+	}
+	w.notify()
+	return w.stopped
+}
+
+// run writes one batch after another until close.
+func (w *logWriter) run() {
+	defer close(w.stopped)
+	heart := time.NewTicker(heartbeat)
 	defer heart.Stop()
 	for {
-		j.mu.Lock()
-		todo, closed, keep := j.queued, j.closed, j.keep
-		j.queued = batch{}
-		j.writing = todo
-		j.mu.Unlock()
+		w.mu.Lock()
+		todo, end, failed := w.queued, w.end, w.err
+		w.queued = batch{}
+		w.mu.Unlock()
 		switch {
 		case todo.size > 0:
-			j.settle(todo, j.do(todo))
-			continue
-		case closed:
-			j.end(keep)
+			w.settle(todo, w.write(todo))
+		case end != nil:
+			w.finish(*end, failed)
 			return
+		default:
+			select {
+			case <-w.wake:
+			case <-heart.C:
+				_ = os.Chtimes(w.path(waitingExt), time.Time{}, time.Now())
+			}
 		}
-		select {
-		case <-j.wake:
-		case <-heart.C:
-			_ = os.Chtimes(j.path(waitingExt), time.Time{}, time.Now())
-		}
-		heart.Reset(heartbeat)
 	}
 }
 
 // settle publishes the outcome of a batch.
-func (j *Journal) settle(done batch, err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.writing = batch{}
-	if !done.anew { // else chunks are spans
-		for _, c := range done.chunks {
-			if cap(c) <= 2*maxChunk && len(j.spares) < maxSpares {
-				j.spares = append(j.spares, c[:0])
-			}
-		}
-	}
+func (w *logWriter) settle(done batch, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if err != nil {
-		j.fail(err)
+		w.failLocked(err)
 		return
 	}
-	j.written = max(j.written, done.upTo)
-	j.broadcast()
-}
-
-func (j *Journal) do(todo batch) error {
-	if !todo.anew {
-		return j.append(todo)
-	}
-	return j.rewrite(todo)
-}
-
-// writeTo writes small chunks, such as the spans of a new log, many at once.
-func (b *batch) writeTo(f *os.File) error {
-	if len(b.chunks) == 1 {
-		_, err := f.Write(b.chunks[0])
-		return err
-	}
-	w := bufio.NewWriterSize(f, maxChunk/2)
-	for _, c := range b.chunks {
-		if _, err := w.Write(c); err != nil {
-			return err
-		}
-	}
-	return w.Flush()
+	w.written = max(w.written, done.upTo)
+	w.broadcast()
 }
 
 var errNoLog = errors.New("the journal could not be written")
 
-func (j *Journal) append(b batch) error {
-	if j.out.f == nil {
+func (w *logWriter) write(b batch) (err error) {
+	if b.anew {
+		return w.rewrite(b)
+	}
+	if w.f == nil {
 		return errNoLog
 	}
-	err := j.reserve(j.out.size + int64(b.size))
-	if err == nil {
+	if err = w.room(w.s, int64(b.size)); err == nil {
 		onDisk("append")
-		err = b.writeTo(j.out.f)
+		err = b.writeTo(w.f)
 	}
 	if err != nil { // part of a frame may have been written: nothing can follow it
-		j.out.close()
+		w.closeFile()
 		return err
 	}
-	j.out.size += int64(b.size)
+	w.size += int64(b.size)
 	return nil
+}
+
+// room makes room in the spool.
+func (w *logWriter) room(s Spool, size int64) error {
+	if w.size+size > min(w.s.Max, maxLog) {
+		return errFull
+	}
+	evicted, err := s.makeRoom(size)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.evicted.Add(evicted)
+	return err
 }
 
 // rewrite replaces the log with a new one, and leaves the old log whole until then.
-func (j *Journal) rewrite(b batch) error {
-	if err := j.begin(); err != nil {
+func (w *logWriter) rewrite(b batch) (err error) {
+	if err = w.begin(); err != nil {
 		return err
 	}
-	j.out.close()
-	old := j.out.reserved
-	j.out.reserved = 0
-	j.s.freed = old // both logs exist for a moment
-	err := j.reserve(int64(b.size))
-	j.s.freed = 0
-	if err != nil {
-		j.out.reserved = old
-		return err
-	}
-	if j.out.exists {
-		err = j.replace(b)
-	} else {
-		err = j.create(b)
+	exists := w.size > 0
+	w.closeFile()
+	s := w.s.withFreed(w.size) // both logs exist for a moment
+	old := w.size
+	w.size = 0
+	if err = w.room(s, int64(b.size)); err == nil {
+		if exists {
+			err = w.replaceFile(b)
+		} else {
+			err = w.createFile(b)
+		}
 	}
 	if err != nil {
-		j.s.release(j.out.reserved)
-		j.out.reserved = old
+		w.size = old
 		return err
 	}
-	j.s.release(old)
-	j.out.exists, j.out.size = true, int64(b.size)
+	w.size = int64(b.size)
 	return nil
 }
 
-// create writes the first log, without a rename: a kill during this write loses no
+// createFile writes the first log, without a rename: a kill during this write loses no
 // more than a kill before it.
-func (j *Journal) create(b batch) (err error) {
+func (w *logWriter) createFile(b batch) (err error) {
 	onDisk("create")
-	j.out.f, _, err = OpenFile(j.path(waitingExt), os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL)
+	w.f, _, err = OpenFile(w.path(waitingExt), os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return err
 	}
 	onDisk("write")
-	if err = b.writeTo(j.out.f); err != nil {
-		j.out.close()
-		discard(j.path(waitingExt))
+	if err = b.writeTo(w.f); err != nil {
+		w.closeFile()
+		discard(w.path(waitingExt))
 	}
 	return err
 }
 
-// replace renames a new log over the old one.
-func (j *Journal) replace(b batch) error {
-	f, err := createTemp(j.dir)
+// replaceFile renames a new log over the old one.
+func (w *logWriter) replaceFile(b batch) error {
+	f, err := createTemp(w.dir)
 	if err != nil {
 		return err
 	}
 	onDisk("write")
 	err = b.writeTo(f)
 	if err = cmp.Or(err, f.Close()); err == nil { // Windows renames no open file
-		err = rename(f.Name(), j.path(waitingExt))
+		err = rename(f.Name(), w.path(waitingExt))
 	}
 	if err != nil {
 		discard(f.Name())
 		return err
 	}
-	j.out.f, _, err = OpenFile(j.path(waitingExt), os.O_WRONLY|os.O_APPEND)
+	w.f, _, err = OpenFile(w.path(waitingExt), os.O_WRONLY|os.O_APPEND)
 	return err
 }
 
-func (j *Journal) begin() (err error) {
-	if j.dir == "" {
-		if j.dir, err = j.s.makeDir(openDir); err != nil {
+func (w *logWriter) begin() (err error) {
+	if w.dir == "" {
+		if w.dir, err = w.s.makeDir(openDir); err != nil {
 			return err
 		}
 	}
-	if j.out.lock == nil {
+	if w.lock == nil {
 		// On a disk without locks, the heartbeat has to suffice.
-		switch j.out.lock, err = tryLock(j.path(lockExt)); {
+		switch w.lock, err = tryLock(w.path(lockExt)); {
 		case isUnsupported(err):
 		case err != nil:
 			return err
-		case j.out.lock == nil:
+		case w.lock == nil:
 			return ErrBusy // impossible: no other process uses this name
 		}
 	}
 	return nil
 }
 
-// reserve makes room for a log of size bytes.
-func (j *Journal) reserve(size int64) error {
-	more := j.s.reserved(size) - j.out.reserved
-	if more <= 0 {
-		return nil
+// writeTo writes small records, such as the spans of a new log, many at once.
+func (b *batch) writeTo(f *os.File) error {
+	w := bufio.NewWriterSize(f, min(b.size, 64<<10))
+	for _, r := range b.records {
+		if _, err := w.Write(r); err != nil {
+			return err
+		}
 	}
-	evicted, err := j.s.reserve(more)
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.evicted.Add(evicted)
-	if err == nil {
-		j.out.reserved += more
-	}
-	return err
+	return w.Flush()
 }
 
-// reserved returns how much room a log of size bytes reserves: a little more, so
-// that not every append has to reserve.
-func (s Spool) reserved(size int64) int64 {
-	chunk := min(16<<10, s.Max/64+1)
-	return (size + chunk - 1) / chunk * chunk
-}
-
-func (o *output) close() {
-	if o.f != nil {
-		o.f.Close() // it is not needed on disk
-		o.f = nil
+func (w *logWriter) closeFile() {
+	if w.f != nil {
+		w.f.Close() // it is not needed on disk
+		w.f = nil
 	}
 }
 
-// end leaves the log for another process, or removes it.
-func (j *Journal) end(keep bool) {
-	j.out.close()
-	defer unlock(j.out.lock)
-	if keep && j.out.exists {
-		j.mu.Lock()
-		j.kept = j.err == nil
-		j.mu.Unlock()
+// finish hands the log over to whoever sends next, or removes it.
+func (w *logWriter) finish(end ending, failed error) {
+	defer unlock(w.lock)
+	defer w.closeFile()
+	switch {
+	case w.size == 0:
+	case end.note == nil:
+		discard(w.path(waitingExt))
+	case failed != nil || w.handOver(end) != nil: // what has been written is recovered
 		return
 	}
-	if j.out.exists && remove(j.path(waitingExt)) == nil {
-		j.s.release(j.out.reserved)
+	if w.lock != nil {
+		discard(w.path(lockExt))
 	}
-	if j.out.lock != nil {
-		discard(j.path(lockExt))
+}
+
+func (w *logWriter) handOver(end ending) error {
+	onDisk("append")
+	if _, err := w.f.Write(end.note); err != nil {
+		return err
 	}
+	w.closeFile() // Windows renames no open file
+	return w.s.handOver(w.path(waitingExt), w.to, end.spans, w.size+int64(len(end.note)))
+}
+
+// handOver moves the log of a process that has ended to where requests wait.
+func (s Spool) handOver(path string, to Destination, spans int, size int64) error {
+	dir, err := s.makeDir(to.dir())
+	if err != nil {
+		return err
+	}
+	n := name{at: time.Now(), spans: spans, bytes: size, tail: s.Owner + random(), log: true}
+	return rename(path, filepath.Join(dir, n.String()))
+}
+
+// withFreed returns the spool during a call that frees bytes in the end.
+func (s Spool) withFreed(bytes int64) Spool {
+	s.Max += bytes
+	return s
 }
