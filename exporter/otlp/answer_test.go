@@ -159,7 +159,7 @@ func TestUserAgent(t *testing.T) {
 	}
 }
 
-// Headers that belong to HTTP or to gRPC change nothing.
+// Headers that belong to HTTP or to gRPC change nothing, and keep no others from being sent.
 func TestReservedHeaders(t *testing.T) {
 	url, requests := grpcServer(t)
 	for name, value := range map[string]string{
@@ -167,12 +167,17 @@ func TestReservedHeaders(t *testing.T) {
 		"grpc-status": "3", "grpc-timeout": "1n", "host": "evil.example", "te": "gzip", "trailer": "x", "transfer-encoding": "gzip",
 		"upgrade": "h2c", "user-agent": "me",
 	} {
-		if failed := errorOf(t, Config{Endpoint: url, Headers: map[string]string{name: value}}); failed != nil {
+		t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "before=1,"+name+"="+value+",after=1")
+		if failed := errorOf(t, Config{Endpoint: url}); failed != nil {
 			t.Errorf("%s: %v", name, failed)
 			continue
 		}
-		if got := (<-requests).Get(name); slices.Contains(got, value) {
+		request := <-requests
+		if got := request.Get(name); slices.Contains(got, value) {
 			t.Errorf("%s was sent", name)
+		}
+		if len(request.Get("before")) != 1 || len(request.Get("after")) != 1 {
+			t.Errorf("%s: others were not sent", name)
 		}
 	}
 }

@@ -1,126 +1,306 @@
 package otlp
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding/gzip"
+	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
+
 	"github.com/spantee/spantee/exporter"
-	"github.com/spantee/spantee/exporter/internal/unary"
+	"github.com/spantee/spantee/exporter/internal/httpclient"
 )
 
-// A connection leads to one receiver. Spans and metrics share it if they go to
-// the same one: to make another costs a short session more than what it sends.
-type connection struct {
+// A link leads to one receiver. Spans, metrics and open spans share it if they go to
+// the same one: another connection would cost a short session more than what it sends.
+type link struct {
 	settings *Settings
-	http     http.Client
-	ahead    *dialledAhead // nil over HTTP
-	users    atomic.Int32
-	dialled  atomic.Pointer[watchedConn] // the last; nil if dialling has failed
 
-	mu   sync.Mutex
-	open map[*watchedConn]bool
+	mu    sync.Mutex
+	users int
+	conn  *connection // nil before the first request, and after one without an answer
 }
 
-// idleTimeout is how long a connection is kept without a request.
-const idleTimeout = 30 * time.Second
-
-// connect returns a connection with one user. Over gRPC it begins to dial, over HTTP
-// the first request does.
-func (s *Settings) connect() *connection {
-	// By default all clients share one transport, and leave its connections open
-	// when they stop.
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = s.tls
-	transport.IdleConnTimeout = idleTimeout
-	c := &connection{settings: s, open: map[*watchedConn]bool{}, http: http.Client{
-		Transport: transport,
-		// A request is for the configured endpoint only.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
-	transport.DialContext = c.dial
-	if s.protocol == "grpc" {
-		transport.Protocols, transport.Proxy = unary.Protocols(), nil
-		transport.TLSClientConfig = requireHTTP2(s.tls)
-		c.ahead = dialAhead(transport, s.base())
-		c.http.Transport = c.ahead
-	}
-	c.users.Store(1)
-	return c
+// A connection is made by the first request over it.
+type connection struct {
+	grpc   *grpc.ClientConn // nil over HTTP
+	http   *http.Client     // nil over gRPC
+	traces otlptrace.Client
 }
 
-// requireHTTP2 makes the handshake fail if the server does not choose HTTP/2: net/http
-// would go on with HTTP/1.
-func requireHTTP2(cfg *tls.Config) *tls.Config {
-	if cfg == nil {
-		return nil
+// get returns the connection.
+func (l *link) get() (*connection, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn != nil {
+		return l.conn, nil
 	}
-	cfg = cfg.Clone()
-	cfg.VerifyConnection = func(state tls.ConnectionState) error {
-		if state.NegotiatedProtocol != "h2" {
-			return errors.New(noALPN)
+	conn, err := l.settings.connect()
+	if err == nil {
+		l.conn = conn
+	}
+	return conn, err
+}
+
+// drop closes a connection: the next request makes another. A request without an
+// answer says that the connection may be dead, which gRPC and HTTP/2 would not notice.
+func (l *link) drop(conn *connection) {
+	l.mu.Lock()
+	if l.conn == conn {
+		l.conn = nil
+	}
+	l.mu.Unlock()
+	conn.close()
+}
+
+// close does not wait, because closing takes gRPC up to five seconds if the server does
+// not read.
+func (c *connection) close() {
+	go func() {
+		_ = c.traces.Stop(context.Background())
+		if c.grpc != nil {
+			_ = c.grpc.Close()
+			return
 		}
-		return nil
-	}
-	return cfg
+		c.http.CloseIdleConnections()
+	}()
 }
 
-// noALPN is the text of the error if a server speaks TLS, but not HTTP/2.
-const noALPN = "the server has not chosen HTTP/2"
-
-// shared returns the connection of client, with one more user, if it serves these
-// settings, too. Else it returns nil.
-func (s *Settings) shared(of *client) *connection {
-	if of == nil || !s.sameReceiver(of.settings) {
-		return nil
+// share adds a user, unless the last one has gone.
+func (l *link) share() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.users == 0 {
+		return false
 	}
-	to := of.connect()
-	for n := to.users.Load(); n > 0; n = to.users.Load() { // it is open
-		if to.users.CompareAndSwap(n, n+1) {
-			return to
-		}
-	}
-	return nil
+	l.users++
+	return true
 }
+
+// release removes a user. The last one closes the connection.
+func (l *link) release() {
+	l.mu.Lock()
+	l.users--
+	conn := l.conn
+	last := l.users == 0
+	l.mu.Unlock()
+	if last && conn != nil {
+		l.drop(conn)
+	}
+}
+
+// A SharedConn is a share in a gRPC connection.
+type SharedConn struct{ link *link }
 
 // ShareConn returns the gRPC connection of a client of this package, nil over HTTP. It
 // stays open until the client has stopped and the SharedConn is closed.
 func ShareConn(with exporter.Client) *SharedConn {
 	of, _ := with.(*client)
-	if of == nil || of.settings.protocol != "grpc" {
+	if of == nil || of.settings.protocol != "grpc" || !of.link.share() {
 		return nil
 	}
-	to := of.settings.shared(of)
-	if to == nil {
-		return nil
+	return &SharedConn{of.link}
+}
+
+// Invoke calls a method, as a [grpc.ClientConn] does.
+func (c *SharedConn) Invoke(ctx context.Context, method string, request, response any, options ...grpc.CallOption) error {
+	conn, err := c.link.get()
+	if err != nil {
+		return err
 	}
-	return &SharedConn{&to.http, to}
+	err = conn.grpc.Invoke(ctx, method, request, response, options...)
+	if _, unanswered := errors.AsType[*noAnswer](err); unanswered {
+		c.link.drop(conn)
+	}
+	return err
 }
 
-// A SharedConn is a share in a connection.
-type SharedConn struct {
-	*http.Client
-	of *connection
-}
-
-// Close gives up the share.
+// Close releases the share.
 func (c *SharedConn) Close() error {
-	c.of.release()
+	c.link.release()
 	return nil
 }
 
-func (s *Settings) sameReceiver(as *Settings) bool {
-	return s.protocol == as.protocol && s.endpoint.Scheme == as.endpoint.Scheme && s.endpoint.Host == as.endpoint.Host &&
-		(s.endpoint.Scheme != "unix" || s.endpoint.String() == as.endpoint.String()) &&
-		s.compression == as.compression && s.userAgent == as.userAgent && s.tlsFiles == as.tlsFiles
+// connect returns a connection for these settings. It fails if a certificate cannot be
+// read; the file may exist by the next request.
+func (s *Settings) connect() (*connection, error) {
+	secure, err := s.tls.load()
+	if err != nil {
+		return nil, err
+	}
+	c := new(connection)
+	if s.protocol == "grpc" {
+		if c.grpc, err = s.dial(secure); err != nil {
+			return nil, err
+		}
+		c.traces = otlptracegrpc.NewClient(otlptracegrpc.WithGRPCConn(c.grpc), otlptracegrpc.WithHeaders(s.headers),
+			otlptracegrpc.WithTimeout(s.timeout), otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{}))
+	} else {
+		c.http = s.httpClient(secure)
+		encoding, compression := otlptracehttp.EncodingProtobuf, otlptracehttp.NoCompression
+		if s.protocol == "http/json" {
+			encoding = otlptracehttp.EncodingJSON
+		}
+		if s.compression == "gzip" {
+			compression = otlptracehttp.GzipCompression
+		}
+		c.traces = otlptracehttp.NewClient(otlptracehttp.WithHTTPClient(c.http), otlptracehttp.WithEndpointURL(s.endpoint.String()),
+			otlptracehttp.WithTLSClientConfig(nil), otlptracehttp.WithHeaders(s.httpHeaders()), otlptracehttp.WithEncoding(encoding),
+			otlptracehttp.WithCompression(compression), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}))
+	}
+	return c, c.traces.Start(context.Background())
 }
 
-// release is called by each user. The last one closes the connection.
-func (c *connection) release() {
-	if c.users.Add(-1) == 0 {
-		c.cut()
+// dial returns a gRPC connection, which is made by the first request.
+func (s *Settings) dial(secure *tls.Config) (*grpc.ClientConn, error) {
+	creds := insecure.NewCredentials()
+	if secure != nil {
+		creds = credentials.NewTLS(secure)
 	}
+	options := []grpc.DialOption{
+		grpc.WithTransportCredentials(creds), grpc.WithUserAgent(s.withUserAgent(exporterAgent)),
+		grpc.WithChainUnaryInterceptor(s.interceptAnswer), grpc.WithStatsHandler(watcher{}), grpc.WithDisableServiceConfig(),
+	}
+	if s.compression == "gzip" {
+		options = append(options, grpc.WithDefaultCallOptions(grpc.UseCompressor(gzip.Name)))
+	}
+	network, address := s.target()
+	if network == "unix" {
+		return grpc.NewClient("unix:"+address, options...)
+	}
+	return grpc.NewClient("passthrough:///"+address, options...)
+}
+
+// A noAnswer is the error of a request that no server has answered.
+type noAnswer struct {
+	error
+	sent bool // a server may have the request
+}
+
+func (e *noAnswer) Unwrap() error { return e.error }
+
+// An answer says how far a request over gRPC has come.
+type answer struct{ sent, header, trailer bool }
+
+type answerKey struct{}
+
+// A watcher records in the context's answer what arrives: the error of a request does not
+// say whether it comes from the server.
+type watcher struct{ stats.Handler }
+
+func (watcher) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (watcher) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (watcher) HandleConn(context.Context, stats.ConnStats)                       {}
+
+func (watcher) HandleRPC(ctx context.Context, event stats.RPCStats) {
+	got := ctx.Value(answerKey{}).(*answer)
+	switch event.(type) {
+	case *stats.OutPayload:
+		got.sent = true
+	case *stats.InHeader:
+		got.header = true
+	case *stats.InTrailer:
+		got.trailer = true
+	}
+}
+
+// interceptAnswer turns a partial success into an error, and an error that does not
+// come from a gRPC server into a noAnswer.
+func (s *Settings) interceptAnswer(ctx context.Context, method string, request, response any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	got := new(answer)
+	err := invoke(context.WithValue(ctx, answerKey{}, got), method, request, response, conn, options...)
+	code := status.Code(err)
+	switch {
+	case err == nil:
+		return partialSuccess(response)
+	case got.trailer:
+		return err
+	case got.header, code == codes.Unavailable:
+		return &noAnswer{err, got.sent}
+	case code == codes.Unknown, code == codes.Internal: // a web page, or the server cannot take the headers
+		return uploadError(exporter.Misconfigured, oneLine(status.Convert(err).Message()), s.hintAddress())
+	}
+	return err
+}
+
+// httpClient returns a client whose answers are successes. Everything else is an error.
+func (s *Settings) httpClient(secure *tls.Config) *http.Client {
+	client := httpclient.New(func(t *http.Transport) {
+		t.TLSClientConfig = secure
+		t.IdleConnTimeout = idleTimeout
+		t.OnProxyConnectResponse = checkProxy
+	})
+	client.Transport = answers{client.Transport.(*http.Transport)}
+	return client
+}
+
+// idleTimeout is how long a connection is kept without a request.
+const idleTimeout = 30 * time.Second
+
+// upload makes one attempt to send a request. Its error is an *exporter.UploadError or,
+// for metrics, [ErrNoMetrics].
+func (c *client) upload(ctx context.Context, send func(context.Context, *connection) error) error {
+	s := c.settings
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	conn, err := c.link.get()
+	if err != nil {
+		return refused(uploadError(exporter.Misconfigured, oneLine(err.Error()), ""))
+	}
+	if conn.grpc != nil && s.proxy() != nil && conn.grpc.GetState() != connectivity.Ready {
+		// grpc-go reads without end what a proxy answers, whatever the context.
+		if failed := s.probe(ctx); failed != nil {
+			return refused(failed)
+		}
+	}
+	err = send(ctx, conn)
+	lost, unanswered := errors.AsType[*noAnswer](err)
+	if unanswered || ctx.Err() != nil {
+		c.link.drop(conn)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case unanswered && !lost.sent:
+		return refused(s.explain(ctx, lost.error))
+	case unanswered:
+		return s.explain(ctx, lost.error)
+	case s.signal == Metrics && isNoMetrics(err):
+		return ErrNoMetrics
+	}
+	failed := s.classify(ctx, err)
+	answer, ok := errors.AsType[*statusError](err)
+	busy := ok && (answer.code == http.StatusServiceUnavailable || answer.code == http.StatusTooManyRequests)
+	failed.Refused = busy || failed.RetryAfter > 0 || failed.Verdict == exporter.Misconfigured
+	return failed
+}
+
+func refused(e *exporter.UploadError) *exporter.UploadError {
+	e.Refused = true
+	return e
+}
+
+// exporterAgent is the product that OpenTelemetry's exporter for Go names in its
+// User-Agent, which gateways know. The specification asks for an exporter, its language
+// and version.
+var exporterAgent = "OTel OTLP Exporter Go/" + sdk.Version()
+
+// withUserAgent returns a User-Agent: first the one of the Config, then product.
+func (s *Settings) withUserAgent(product string) string {
+	return strings.TrimSpace(s.userAgent + " " + product)
 }

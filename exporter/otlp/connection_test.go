@@ -10,16 +10,15 @@ import (
 	"testing"
 
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/spantee/spantee/exporter/internal/unary"
 	"github.com/spantee/spantee/exporter/metrics/metricstest"
 )
 
-// forward listens for an address and counts the connections that carry requests. While
-// net/http puts a new connection aside for the next request, it may open a spare one.
+// forward listens for an address and counts the connections that carry requests.
 func forward(t *testing.T, address string) (listening string, connections *atomic.Int32) {
 	t.Helper()
 	connections = new(atomic.Int32)
@@ -73,7 +72,11 @@ func TestMetricsShareTheConnection(t *testing.T) {
 			metrics := settings.MetricExporter(spans)
 			send := func() {
 				t.Helper()
-				if err := metrics.UploadMetrics(t.Context(), metrics.Encode(&metricdata.ResourceMetrics{})); err != nil {
+				request, err := metrics.Encode(&metricdata.ResourceMetrics{})
+				if err == nil {
+					err = metrics.UploadMetrics(t.Context(), request)
+				}
+				if err != nil {
 					t.Error(err)
 				}
 			}
@@ -108,8 +111,7 @@ func TestShareConn(t *testing.T) {
 	share := ShareConn(spans)
 	call := func() codes.Code {
 		t.Helper()
-		_, err := unary.Call(t.Context(), share, unary.Request{URL: "http://" + address + "/another.Service/Method"})
-		return status.Code(err)
+		return status.Code(share.Invoke(t.Context(), "/another.Service/Method", new(coltracepb.ExportTraceServiceRequest), new(coltracepb.ExportTraceServiceResponse)))
 	}
 	if err := spans.Start(t.Context()); err != nil {
 		t.Fatal(err)

@@ -54,6 +54,7 @@ func TestDiagnose(t *testing.T) {
 		}, ok: "name connection TLS span"},
 		"unknown host":     {cfg: func(*testing.T) Config { return Config{Endpoint: "http://collector.invalid:4317"} }, bad: "name span", err: "no such host", hint: "right address"},
 		"the other's port": {cfg: func(*testing.T) Config { return Config{Endpoint: "http://collector.invalid:4318"} }, ok: "port", bad: "name span", err: "no such host", hint: "right address"},
+		"Langfuse":         {cfg: func(*testing.T) Config { return Config{Endpoint: "https://langfuse.invalid"} }, ok: "port", bad: "name span", err: "no such host", hint: "right address"},
 		"no socket":        {cfg: func(*testing.T) Config { return Config{Endpoint: "unix:///nonexistent/otel.sock"} }, bad: "connection span", err: "no such socket", hint: "nothing listens on unix:"},
 		"unauthenticated":  {cfg: func(t *testing.T) Config { return answering(t, refuse(1, codes.Unauthenticated, "no token")) }, ok: "name connection", bad: "span", err: "no token", hint: "OTEL_EXPORTER_OTLP_HEADERS"},
 		"rejected": {cfg: func(t *testing.T) Config {
@@ -96,6 +97,18 @@ func TestDiagnose(t *testing.T) {
 				break // whoever has seen enough
 			}
 		})
+	}
+}
+
+func TestHintLangfuse(t *testing.T) {
+	for protocol, want := range map[string]string{"grpc": hintLangfuse, "http/protobuf": "is https://cloud.langfuse.com/v1/traces the right address?"} {
+		s, err := Resolve(Config{Protocol: protocol, Endpoint: "https://cloud.langfuse.com"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.hintAddress(); got != want {
+			t.Errorf("%s: %q, want %q", protocol, got, want)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	colmetricpb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
@@ -143,7 +144,7 @@ func grpcServer(t *testing.T) (url string, requests <-chan metadata.MD) {
 		method, _ := grpc.MethodFromServerStream(stream)
 		deadline, _ := stream.Context().Deadline()
 		got <- metadata.Join(md, metadata.Pairs(":path", method, "timeout", time.Until(deadline).String()))
-		return nil
+		return stream.SendMsg(new(coltracepb.ExportTraceServiceResponse))
 	}))
 	return serveGRPC(t, server), got
 }

@@ -1,102 +1,56 @@
 package otlp
 
 import (
-	"bytes"
-	"compress/gzip"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"net/http/httptrace"
 	"strconv"
-	"sync"
 	"time"
 
-	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/spantee/spantee/exporter/internal/otlpjson"
-	"github.com/spantee/spantee/exporter/internal/partial"
 )
 
-// post sends a request over HTTP.
-func (s *Settings) post(ctx context.Context, to *connection, request []byte) (partial.Success, error) {
-	kind, encoding := "application/x-protobuf", ""
-	switch {
-	case s.protocol == "http/json":
-		var err error
-		if request, err = s.asJSON(request); err != nil {
-			return partial.Success{}, err
+const (
+	typeProtobuf = "application/x-protobuf"
+	typeJSON     = "application/json"
+)
+
+// answers is a transport whose only response is a success without a body. Any other
+// answer is an error: a *statusError, or an UploadError for a partial success. A request
+// without an answer ends with a noAnswer.
+type answers struct{ *http.Transport }
+
+func (a answers) RoundTrip(req *http.Request) (*http.Response, error) {
+	sent := false
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent = true }}
+	resp, err := a.Transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+	if err != nil {
+		return nil, &noAnswer{err, sent}
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if failed := newStatusError(resp, kind, body); failed != nil {
+		return nil, failed
+	}
+	if err == nil { // otherwise it is a success all the same
+		if err = readSuccess(kind, body); err != nil {
+			return nil, err
 		}
-		kind = "application/json"
-	case s.compression != "gzip":
-		request = bytes.Clone(request) // net/http may still read it after the response has come
 	}
-	if s.compression == "gzip" {
-		request, encoding = compress(request), "gzip"
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.endpoint.String(), bytes.NewReader(request))
-	if err != nil {
-		return partial.Success{}, err
-	}
-	req.Header.Set("User-Agent", exporterAgent)
-	for name, value := range s.headers {
-		req.Header.Set(name, value)
-	}
-	req.Header.Set("User-Agent", s.withUserAgent(req.Header.Get("User-Agent")))
-	req.Header.Set("Content-Type", kind)
-	if encoding != "" {
-		req.Header.Set("Content-Encoding", encoding)
-	}
-	resp, err := to.http.Do(req)
-	if err != nil {
-		return partial.Success{}, err
-	}
-	return read(resp)
-}
-
-func (s *Settings) asJSON(request []byte) ([]byte, error) {
-	if s.signal == Metrics {
-		return otlpjson.Metrics(request)
-	}
-	return otlpjson.Traces(request)
-}
-
-// compressors are reused: each takes 0.8 MB.
-var compressors = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
-
-func compress(b []byte) []byte {
-	var packed bytes.Buffer
-	w := compressors.Get().(*gzip.Writer)
-	defer func() {
-		w.Reset(nil) // else the pool keeps what it wrote
-		compressors.Put(w)
-	}()
-	w.Reset(&packed)
-	_, _ = w.Write(b) // to memory
-	_ = w.Close()
-	return packed.Bytes()
+	resp.Body, resp.ContentLength = http.NoBody, 0
+	return resp, nil
 }
 
 // maxAnswer is how much of an answer is read.
 const maxAnswer = 64 << 10
-
-// read returns what the receiver answered. Its error is a *statusError. A success
-// whose body makes no sense is a success.
-func read(resp *http.Response) (partial.Success, error) {
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	_ = resp.Body.Close()
-	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if failed := newStatusError(resp, kind, body); failed != nil {
-		return partial.Success{}, failed
-	}
-	if err != nil {
-		return partial.Success{}, nil
-	}
-	return parseResponse(kind, body), nil
-}
 
 // newStatusError returns nil for a success.
 func newStatusError(resp *http.Response, kind string, body []byte) *statusError {
@@ -142,15 +96,29 @@ func retryAfter(v string) time.Duration {
 	return 0
 }
 
-// parseResponse parses the body of a success. One that makes no sense says nothing.
-func parseResponse(kind string, body []byte) (answer partial.Success) {
+// readSuccess returns an UploadError if the body of a success says that a part was
+// rejected. A body that cannot be decoded is ignored.
+func readSuccess(kind string, body []byte) error {
 	switch kind {
-	case "application/x-protobuf":
-		answer, _ = partial.Decode(body)
-	case "application/json":
-		answer, _ = partial.DecodeJSON(body)
+	case typeProtobuf:
+		response := new(coltracepb.ExportTraceServiceResponse) // a response for metrics has the same field numbers
+		if proto.Unmarshal(body, response) == nil {
+			return partialSuccess(response)
+		}
+	case typeJSON:
+		var response struct {
+			PartialSuccess struct {
+				RejectedSpans, RejectedDataPoints json.Number // in a string or not
+				ErrorMessage                      string
+			}
+		}
+		if p := &response.PartialSuccess; json.Unmarshal(body, &response) == nil {
+			spans, _ := p.RejectedSpans.Int64()
+			points, _ := p.RejectedDataPoints.Int64()
+			return rejected(spans+points, p.ErrorMessage)
+		}
 	}
-	return answer
+	return nil
 }
 
 // serverMessage returns the message in the body of an error, if it is safe to show. In
@@ -159,16 +127,28 @@ func serverMessage(kind string, body []byte) string {
 	switch kind {
 	case "text/plain", "":
 		return string(body)
-	case "application/x-protobuf":
-		st := new(statuspb.Status)
+	case typeProtobuf:
+		st := status.New(codes.OK, "").Proto()
 		if proto.Unmarshal(body, st) == nil {
 			return st.GetMessage()
 		}
-	case "application/json":
-		var st struct{ Message string } // protojson takes long to initialize
+	case typeJSON:
+		var st struct{ Message string }
 		if json.Unmarshal(body, &st) == nil {
 			return st.Message
 		}
 	}
 	return ""
+}
+
+// httpHeaders returns the headers of each request.
+func (s *Settings) httpHeaders() map[string]string {
+	headers := map[string]string{"User-Agent": s.withUserAgent(exporterAgent)}
+	for name, value := range s.headers {
+		if name == "user-agent" {
+			name, value = "User-Agent", s.withUserAgent(value)
+		}
+		headers[name] = value
+	}
+	return headers
 }

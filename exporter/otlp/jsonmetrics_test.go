@@ -29,7 +29,10 @@ func TestMetricsAsJSON(t *testing.T) {
 	}))
 	defer s.Close()
 	e := metricExporter(t, Config{Protocol: "http/json", Endpoint: s.URL, Compression: "gzip"})
-	request := e.Encode(measure(t, metric.NewManualReader()))
+	request, err := e.Encode(measure(t, metric.NewManualReader()))
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := e.UploadMetrics(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}

@@ -2,21 +2,24 @@
 // standard OTEL_EXPORTER_OTLP_* variables. They never retry: they return the
 // receiver's answer as an [exporter.UploadError], and the Exporter retries.
 //
-// They replace OpenTelemetry's exporters, whose protobuf types, retries and
-// connections a short session would pay for without using them, and which take no
-// requests that are encoded already, such as those of a spool.
+// Spans leave through OpenTelemetry's own clients, otlptracegrpc and otlptracehttp.
 //
-// net/http may write to stderr. To prevent that, silence package log.
+// net/http and grpc-go may write to stderr. To prevent that, silence package log and
+// grpclog.
 package otlp
 
 import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/internal/field"
 	"github.com/spantee/spantee/exporter/spool"
 )
 
@@ -44,14 +47,14 @@ type Config struct {
 	Compression string            // gzip or none
 	Timeout     time.Duration     // of one attempt
 
-	CACert, ClientCert, ClientKey string // PEM files
+	CACert, ClientCert, ClientKey string // PEM files, read for each connection
 
 	// UserAgent, such as "spantee/1.2", is prepended to the client's own.
 	UserAgent string
 }
 
-// New returns a client for cfg. Its error may be a *[SettingError]. The
-// client dials when it is started or, over HTTP, for the first request.
+// New returns a client for cfg. Its error may be a *[SettingError]. The first request
+// makes the connection.
 func New(cfg Config) (exporter.Client, error) {
 	s, err := Resolve(cfg)
 	if err != nil {
@@ -63,7 +66,7 @@ func New(cfg Config) (exporter.Client, error) {
 // Client returns a client with these settings. One for metrics is an
 // [exporter.MetricsUploader].
 func (s *Settings) Client() exporter.Client {
-	return &client{settings: s, connect: sync.OnceValue(s.connect)}
+	return &client{settings: s, link: &link{settings: s, users: 1}}
 }
 
 // ClientFor returns a client for a destination found in a spool. Headers and
@@ -82,33 +85,45 @@ func ClientFor(to spool.Destination, cfg Config) (exporter.Client, error) {
 	return s.Client(), nil
 }
 
-// A client sends spans, or metrics from a spool. It connects when it is started: a
-// connection has goroutines from the beginning.
+// A client sends spans, or metrics from a spool.
 type client struct {
 	settings *Settings
-	connect  func() *connection // always the same one
-	started  bool
+	link     *link
 }
 
-func (c *client) Start(context.Context) error {
-	c.connect()
-	c.started = true
+func (c *client) Start(context.Context) error { return nil }
+
+func (c *client) Stop(context.Context) error {
+	c.link.release()
 	return nil
 }
 
 func (c *client) Destination() spool.Destination { return c.settings.Destination() }
 
 func (c *client) UploadTraces(ctx context.Context, request []byte) error {
-	return c.upload(ctx, request)
-}
-
-func (c *client) upload(ctx context.Context, request []byte) error {
-	return c.settings.upload(ctx, c.connect(), request)
-}
-
-func (c *client) Stop(context.Context) error {
-	if c.started {
-		c.connect().release()
+	spans, err := c.settings.resourceSpans(request)
+	if err != nil {
+		return uploadError(exporter.Permanent, oneLine(err.Error()), "")
 	}
-	return nil
+	return c.upload(ctx, func(ctx context.Context, conn *connection) error { return conn.traces.UploadTraces(ctx, spans) })
+}
+
+// resourceSpans returns the parts of an encoded request. They are not decoded: each has
+// its bytes as unknown fields, and is encoded to the same bytes again. Only JSON needs
+// what is in them.
+func (s *Settings) resourceSpans(request []byte) (parts []*tracepb.ResourceSpans, err error) {
+	if s.protocol == "http/json" {
+		decoded := new(tracepb.TracesData) // has the same encoding as an ExportTraceServiceRequest
+		err := proto.Unmarshal(request, decoded)
+		return decoded.GetResourceSpans(), err
+	}
+	const fieldResourceSpans = 1
+	err = field.Each(request, func(number protowire.Number, v field.Value) {
+		if number == fieldResourceSpans {
+			part := new(tracepb.ResourceSpans)
+			part.ProtoReflect().SetUnknown(v.Bytes)
+			parts = append(parts, part)
+		}
+	})
+	return parts, err
 }

@@ -38,7 +38,12 @@ func errorOf(t *testing.T, cfg Config) *exporter.UploadError {
 		t.Fatal(err)
 	}
 	defer c.Stop(ctx)
-	err := c.UploadTraces(ctx, encodeRequest(&tracepb.ResourceSpans{}))
+	var err error
+	if cfg.Signal == Metrics {
+		err = c.(exporter.MetricsUploader).UploadMetrics(ctx, nil)
+	} else {
+		err = c.UploadTraces(ctx, encodeRequest(&tracepb.ResourceSpans{}))
+	}
 	failed, ok := errors.AsType[*exporter.UploadError](err)
 	if err != nil && !ok {
 		t.Errorf("%#v is no UploadError", err)
@@ -60,8 +65,6 @@ func hintOf(err error) string {
 	return ""
 }
 
-// Each of the errorPatterns, provoked: an update of gRPC or net/http that words them
-// differently fails here.
 func TestWrongAddress(t *testing.T) {
 	r := receivertest.Start(t)
 	google, _ := grpcServer(t)
@@ -98,7 +101,7 @@ func TestWrongAddress(t *testing.T) {
 		{"no TLS at a receiver", "grpc", tlsOf(r.GRPCEndpoint()), exporter.Unreachable, "does not speak TLS", "try http://"},
 		{"no TLS there", "http/protobuf", tlsOf(r.HTTPEndpoint()), exporter.Unreachable, "does not speak TLS", "try http://"},
 		{"gRPC port, and no TLS", "http/protobuf", tlsOf(google), exporter.Unreachable, "does not speak TLS", "try http://"},
-		{"TLS there", "grpc", plainOf(secure.URL), exporter.Unreachable, "closed the connection", "and scheme?"},
+		{"TLS there", "grpc", plainOf(secure.URL), exporter.Unreachable, "wants TLS", "try https://"},
 		{"TLS there", "http/protobuf", plainOf(secure.URL), exporter.Unreachable, "wants TLS", "try https://"},
 		{"not gRPC", "grpc", secure.URL, exporter.Unreachable, "", ""},
 		{"unknown authority", "http/protobuf", secure.URL, exporter.Unreachable, "x509: certificate signed by unknown authority", "OTEL_EXPORTER_OTLP_CERTIFICATE"},

@@ -13,9 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"go.opentelemetry.io/otel/sdk/metric"
-	"golang.org/x/net/http/httpguts"
+	"unicode/utf8"
 
 	"github.com/spantee/spantee/exporter/spool"
 )
@@ -27,13 +25,9 @@ type Settings struct {
 	headers     map[string]string
 	compression string
 	timeout     time.Duration
-	tls         *tls.Config // nil unless the endpoint is https
-	tlsFiles    [3]string   // that it was made of
+	tls         tlsFiles
 	userAgent   string
 	signal      Signal
-
-	temporality metric.TemporalitySelector // of metrics
-	aggregation metric.AggregationSelector
 
 	list    []Setting
 	ignored []error
@@ -53,7 +47,6 @@ type SettingError struct {
 	Variable string // in which it was set; empty if it was set in the Config
 	Value    string // without secrets; may be empty
 	Want     string // what was expected
-	Err      error  // instead of Want, if the setting names a file that could not be used
 }
 
 func (e *SettingError) Error() string {
@@ -63,19 +56,13 @@ func (e *SettingError) Error() string {
 	return e.Describe(e.Name)
 }
 
-func (e *SettingError) Unwrap() error { return e.Err }
-
 // Describe returns the text of the error with another name for the setting, such as
 // a flag's.
 func (e *SettingError) Describe(name string) string {
-	switch {
-	case e.Err != nil:
-		return fmt.Sprintf("%s: %v", name, e.Err)
-	case e.Value != "":
+	if e.Value != "" {
 		return fmt.Sprintf("invalid %s %q (%s)", name, e.Value, e.Want)
-	default:
-		return fmt.Sprintf("invalid %s (%s)", name, e.Want)
 	}
+	return fmt.Sprintf("invalid %s (%s)", name, e.Want)
 }
 
 // Resolve returns the settings that cfg and the environment result in. If it
@@ -89,7 +76,7 @@ func Resolve(cfg Config) (*Settings, error) {
 		}
 	}
 	if s.signal == Metrics {
-		s.readPreferences()
+		s.checkPreferences()
 	}
 	return s, nil
 }
@@ -133,9 +120,7 @@ func plainSettings(to spool.Destination) (*Settings, error) {
 		return nil, err
 	}
 	s := &Settings{protocol: to.Protocol, endpoint: u, timeout: defaultTimeout, signal: signalOf(to)}
-	if u.Scheme == "https" {
-		s.tls = new(tls.Config)
-	}
+	s.tls.on = u.Scheme == "https"
 	return s, nil
 }
 
@@ -160,12 +145,8 @@ func (s *Settings) lookup(value, name string) source {
 	return source{name: name}
 }
 
-func (from source) invalid(want string) error {
+func (from source) invalid(want string) *SettingError {
 	return &SettingError{Name: from.name, Variable: from.variable, Value: from.value, Want: want}
-}
-
-func (from source) failed(err error) error {
-	return &SettingError{Name: from.name, Variable: from.variable, Err: err}
 }
 
 func (s *Settings) note(from source, value string) {
@@ -246,65 +227,124 @@ func (s *Settings) readTLS(cfg Config) error {
 		}
 		return nil
 	}
-	s.tls = new(tls.Config)
 	ca, cert, key := s.lookup(cfg.CACert, "certificate"), s.lookup(cfg.ClientCert, "client-certificate"), s.lookup(cfg.ClientKey, "client-key")
-	s.tlsFiles = [3]string{ca.value, cert.value, key.value}
-	if from := ca; from.value != "" {
-		pem, err := os.ReadFile(from.value)
-		if err != nil {
-			return from.failed(err)
-		}
-		s.tls.RootCAs = x509.NewCertPool()
-		if !s.tls.RootCAs.AppendCertsFromPEM(pem) {
-			return from.failed(fmt.Errorf("no certificate in %s", from.value))
-		}
-		s.note(from, from.value)
-	}
 	switch {
-	case cert.value == "" && key.value == "":
-		return nil
-	case cert.value == "":
+	case cert.value == "" && key.value != "":
 		return key.invalid("want a client certificate, too")
-	case key.value == "":
+	case cert.value != "" && key.value == "":
 		return cert.invalid("want its key, too")
 	}
-	pair, err := tls.LoadX509KeyPair(cert.value, key.value)
-	if err != nil {
-		return cert.failed(err)
+	s.tls = tlsFiles{on: true, ca: ca.value, cert: cert.value, key: key.value}
+	for _, from := range []source{ca, cert} {
+		if from.value != "" {
+			s.note(from, from.value)
+		}
 	}
-	s.tls.Certificates = []tls.Certificate{pair}
-	s.note(cert, cert.value)
 	return nil
 }
 
-// readHeaders never repeats a value: most are secrets.
+// tlsFiles are the files that TLS needs. They are read for each connection: a secret may
+// be mounted late, and until then spans are spooled.
+type tlsFiles struct {
+	on            bool // the endpoint is https
+	ca, cert, key string
+}
+
+// load returns a configuration, nil if TLS is off.
+func (f tlsFiles) load() (*tls.Config, error) {
+	if !f.on {
+		return nil, nil
+	}
+	cfg := new(tls.Config)
+	if f.ca != "" {
+		pem, err := os.ReadFile(f.ca)
+		if err != nil {
+			return nil, fmt.Errorf("certificate: %w", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("no certificate in %s", f.ca)
+		}
+	}
+	if f.cert != "" {
+		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		if err != nil {
+			return nil, fmt.Errorf("client certificate: %w", err)
+		}
+		cfg.Certificates = []tls.Certificate{pair}
+	}
+	return cfg, nil
+}
+
+// readHeaders never repeats a value: most are secrets. An invalid item of a variable is
+// ignored, the others are sent.
 func (s *Settings) readHeaders(cfg Config) error {
 	s.headers = make(map[string]string)
 	sources := map[string]source{}
+	set := func(from source, name, value string) error {
+		name = strings.ToLower(strings.TrimSpace(name))
+		if from.value = name; !s.canSend(name, value) {
+			from.value = cmp.Or(name, " ")
+			return from.invalid("want a name and a value that " + s.protocolName() + " can carry")
+		}
+		s.headers[name], sources[name] = value, from
+		return nil
+	}
 	from := s.lookup("", "headers")
 	for pair := range strings.SplitSeq(from.value, ",") {
 		if strings.TrimSpace(pair) == "" {
 			continue
 		}
-		key, value, ok := strings.Cut(pair, "=")
+		from := source{name: "header", variable: from.variable}
+		name, value, ok := strings.Cut(pair, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if !ok || err != nil {
-			return source{name: "header", variable: from.variable}.invalid("want key=value,key=value, with special characters escaped, such as %20")
+			err = from.invalid("want key=value,key=value, with special characters escaped, such as %20")
+		} else {
+			err = set(from, name, value)
 		}
-		key = strings.ToLower(strings.TrimSpace(key))
-		s.headers[key], sources[key] = value, source{name: "header", variable: from.variable, value: key}
-	}
-	for key, value := range cfg.Headers { // one by one, over those of the variable
-		key = strings.ToLower(key)
-		s.headers[key], sources[key] = value, source{name: "header", value: cmp.Or(key, " ")}
-	}
-	for _, key := range slices.Sorted(maps.Keys(s.headers)) {
-		if !httpguts.ValidHeaderFieldName(key) || !httpguts.ValidHeaderFieldValue(s.headers[key]) {
-			return sources[key].invalid("want a name and a value that HTTP can carry")
+		if err != nil {
+			s.ignored = append(s.ignored, err)
 		}
-		s.note(sources[key], key)
+	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Headers)) { // one by one, over those of the variable
+		if err := set(source{name: "header"}, name, cfg.Headers[name]); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.headers)) {
+		s.note(sources[name], name)
 	}
 	return nil
+}
+
+// reserved are the headers that belong to HTTP.
+var reserved = []string{
+	"connection", "content-encoding", "content-length", "content-type", "expect", "host", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+}
+
+// canSend reports whether a header can be sent.
+func (s *Settings) canSend(name, value string) bool {
+	const ofGRPC = "abcdefghijklmnopqrstuvwxyz0123456789-_."
+	characters, last := ofGRPC+"!#$%&'*+^`|~", utf8.MaxRune
+	if s.protocol == "grpc" {
+		if strings.HasPrefix(name, "grpc-") {
+			return false
+		}
+		characters = ofGRPC
+		if !strings.HasSuffix(name, "-bin") { // whose values are encoded
+			last = '~'
+		}
+	}
+	return name != "" && strings.Trim(name, characters) == "" && !slices.Contains(reserved, name) &&
+		strings.IndexFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f || r > last }) < 0
+}
+
+func (s *Settings) protocolName() string {
+	if s.protocol == "grpc" {
+		return "gRPC"
+	}
+	return "HTTP"
 }
 
 func (s *Settings) readCompression(cfg Config) error {
@@ -316,7 +356,17 @@ func (s *Settings) readCompression(cfg Config) error {
 		s.note(from, s.compression)
 		return nil
 	}
-	return from.invalid("want gzip or none")
+	s.compression = ""
+	return s.ignore(from.invalid("want gzip or none"))
+}
+
+// ignore returns an error if a Config has the invalid setting. A variable is ignored.
+func (s *Settings) ignore(err *SettingError) error {
+	if err.Variable == "" {
+		return err
+	}
+	s.ignored = append(s.ignored, err)
+	return nil
 }
 
 func (s *Settings) readTimeout(cfg Config) error {

@@ -3,7 +3,6 @@ package otlp
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -78,14 +77,15 @@ func TestSettings(t *testing.T) {
 		{name: "bad timeout", env: env{"TIMEOUT": "10s"}, want: "grpc http://localhost:4317 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_TIMEOUT "10s" (want a positive number of milliseconds, such as 10000)`},
 		{name: "bad preferences", cfg: Config{Signal: Metrics}, env: env{"METRICS_TEMPORALITY_PREFERENCE": "x"}, want: "grpc http://localhost:4317 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE "x" (want cumulative, delta or lowmemory)`},
 		{name: "negative timeout", cfg: Config{Timeout: -time.Second}, err: `invalid timeout "-1s" (want a positive duration)`},
-		{name: "bad headers", env: env{"HEADERS": "token secret"}, err: "invalid $OTEL_EXPORTER_OTLP_HEADERS (want key=value,key=value, with special characters escaped, such as %20)"},
-		{name: "bad escape in headers", env: env{"HEADERS": "token=secret%zz"}, err: "invalid $OTEL_EXPORTER_OTLP_HEADERS (want key=value"},
-		{name: "impossible header", cfg: Config{Headers: map[string]string{"token": "sec\nret"}}, err: `invalid header "token" (want a name and a value that HTTP can carry)`},
+		{name: "bad headers", env: env{"HEADERS": "token secret,a=b"}, want: "grpc http://localhost:4317 - 10s map[a:b]", ignored: "invalid $OTEL_EXPORTER_OTLP_HEADERS (want key=value,key=value, with special characters escaped, such as %20)"},
+		{name: "bad escape in headers", env: env{"HEADERS": "a=b,token=secret%zz"}, want: "grpc http://localhost:4317 - 10s map[a:b]", ignored: "invalid $OTEL_EXPORTER_OTLP_HEADERS (want key=value,key=value, with special characters escaped, such as %20)"},
+		{name: "header that gRPC cannot carry", env: env{"HEADERS": "token=größer,a=b,grpc-x=1,x-bin=é"}, want: "grpc http://localhost:4317 - 10s map[a:b x-bin:é]", ignored: "invalid $OTEL_EXPORTER_OTLP_HEADERS \"token\" (want a name and a value that gRPC can carry)\ninvalid $OTEL_EXPORTER_OTLP_HEADERS \"grpc-x\" (want a name and a value that gRPC can carry)"},
+		{name: "unknown compression in a variable", env: env{"COMPRESSION": "zstd", "HEADERS": "a=b"}, want: "grpc http://localhost:4317 - 10s map[a:b]", ignored: `invalid $OTEL_EXPORTER_OTLP_COMPRESSION "zstd" (want gzip or none)`},
+		{name: "impossible header", cfg: Config{Headers: map[string]string{"token": "sec\nret"}}, err: `invalid header "token" (want a name and a value that gRPC can carry)`},
 		{name: "impossible name", cfg: Config{Headers: map[string]string{"": "secret"}}, err: `invalid header " " (want`},
 		{name: "certificate without TLS", cfg: Config{Endpoint: "http://a:1", CACert: "ca.pem"}, err: `invalid certificate "ca.pem" (want an https:// endpoint, not http://a:1)`},
 		{name: "certificate in a variable without TLS", env: env{"ENDPOINT": "http://a:1", "CERTIFICATE": "missing.pem"}, want: "grpc http://a:1 - 10s map[]"},
-		{name: "missing certificate", env: env{"ENDPOINT": "https://a:1", "CERTIFICATE": "missing.pem"}, err: "$OTEL_EXPORTER_OTLP_CERTIFICATE: open missing.pem: "},
-		{name: "no certificate", cfg: Config{Endpoint: "https://a:1", CACert: os.DevNull}, err: "certificate: no certificate in " + os.DevNull},
+		{name: "missing certificate", env: env{"ENDPOINT": "https://a:1", "CERTIFICATE": "missing.pem"}, want: "grpc https://a:1 - 10s map[]"},
 		{name: "certificate without key", cfg: Config{Endpoint: "https://a:1", ClientCert: "c.pem"}, err: `invalid client-certificate "c.pem" (want its key, too)`},
 		{name: "key without certificate", env: env{"ENDPOINT": "https://a:1", "CLIENT_KEY": "k.pem"}, err: `invalid $OTEL_EXPORTER_OTLP_CLIENT_KEY "k.pem" (want a client certificate, too)`},
 	}

@@ -1,11 +1,11 @@
-// Package field reads encoded protobuf messages field by field, which takes less time
-// than to decode them.
+// Package field reads encoded protobuf messages field by field, which is faster than
+// decoding them.
 package field
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// A Value is that of a field: its bytes, or its number if it is a varint or a fixed64.
-// It is empty if the field is of another wire type.
+// A Value is the value of a field: its bytes, or its number. It is empty if the field is a
+// group.
 type Value struct {
 	Bytes  []byte
 	Number uint64
@@ -27,6 +27,10 @@ func Each(message []byte, do func(protowire.Number, Value)) error {
 			v.Number, n = protowire.ConsumeVarint(message)
 		case protowire.Fixed64Type:
 			v.Number, n = protowire.ConsumeFixed64(message)
+		case protowire.Fixed32Type:
+			var short uint32
+			short, n = protowire.ConsumeFixed32(message)
+			v.Number = uint64(short)
 		default:
 			n = protowire.ConsumeFieldValue(number, kind, message)
 		}
