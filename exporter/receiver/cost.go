@@ -2,7 +2,6 @@ package receiver
 
 import (
 	"errors"
-	"fmt"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -100,10 +99,4 @@ func cost(b []byte, kind messageKind, limit, depth int) (int, error) {
 		}
 	}
 	return total, nil
-}
-
-type tooBig struct{ limit int }
-
-func (e tooBig) Error() string {
-	return fmt.Sprintf("the request would take more than %d MB once decoded: send fewer spans or events at once", e.limit>>20)
 }

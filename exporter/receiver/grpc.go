@@ -1,54 +1,86 @@
 package receiver
 
 import (
-	"net/http"
+	"context"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
-	"github.com/spantee/spantee/exporter/internal/partial"
-	"github.com/spantee/spantee/exporter/internal/unary"
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/grpc"
+	_ "google.golang.org/grpc/encoding/gzip" // clients may compress
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/tap"
+	"google.golang.org/protobuf/proto"
 )
 
-// maxMessage is the default of gRPC's own servers, packed and unpacked.
-const maxMessage = 4 << 20
+// Only a spantee viewer serves the method and the path for open spans. Any other
+// backend answers that they do not exist.
+const (
+	OpenMethod = "/" + openService + "/Open"
+	OpenPath   = "/spantee/v1/open"
 
-// grpcHandler serves OTLP/gRPC.
-func (s *service) grpcHandler() http.Handler {
-	methods := map[string]operation{tracesMethod: s.export}
-	if s.Open != nil {
-		methods[OpenMethod] = s.open
+	openService = "spantee.viewer.v1.Viewer"
+
+	// SourceHeader names the process whose spans are open.
+	SourceHeader = "spantee-source"
+)
+
+const (
+	// maxMessage is gRPC's default, compressed and uncompressed.
+	maxMessage = 4 << 20
+
+	// maxStreams is how many requests of a connection are read at a time.
+	maxStreams = 8
+)
+
+// grpcServer returns a server of OTLP/gRPC.
+func (s *service) grpcServer() *grpc.Server {
+	server := grpc.NewServer(grpc.ForceServerCodecV2(codec{}), grpc.InTapHandle(limitTime),
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeader),
+		grpc.ConnectionTimeout(headerTimeout), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout}))
+	register := func(service, method string, do operation) {
+		server.RegisterService(&grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: method, Handler: s.method(do)}}}, s)
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !unary.IsRequest(r) {
-			http.Error(w, "this port is for gRPC", http.StatusBadRequest)
-			return
-		}
-		do := methods[r.URL.Path]
-		if do == nil {
-			unary.Refuse(w, status.Newf(codes.Unimplemented, "unknown method %s", r.URL.Path))
-			return
-		}
-		answer, err := s.handleGRPC(r, do)
-		if err != nil {
-			unary.Refuse(w, status.Convert(err))
-			return
-		}
-		unary.Respond(w, answer.Append(nil))
-	})
+	register(coltracepb.TraceService_ServiceDesc.ServiceName, "Export", s.export)
+	if s.Open != nil {
+		register(openService, "Open", s.open)
+	}
+	return server
 }
 
-func (s *service) handleGRPC(r *http.Request, do operation) (partial.Success, error) {
-	length, packed, err := unary.ReadPrefix(r)
-	if err != nil {
-		return partial.Success{}, err
+func (s *service) method(do operation) grpc.MethodHandler {
+	return func(_ any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		var request []byte
+		if err := read(&request); err != nil {
+			return nil, err
+		}
+		source := ""
+		if values := metadata.ValueFromIncomingContext(ctx, SourceHeader); len(values) > 0 {
+			source = values[0]
+		}
+		return s.handle(ctx, source, request, do)
 	}
-	if length > maxMessage { // worded as by gRPC's own servers: clients look for these words
-		return partial.Success{}, status.Errorf(codes.ResourceExhausted, "grpc: received message larger than max (%d vs. %d)", length, maxMessage)
-	}
-	// It must not wait before it is read: requests of one connection share its window.
-	return s.handle(r, body{
-		ReadCloser: http.MaxBytesReader(nil, r.Body, length), size: length, limit: maxMessage,
-		encoding: typeProtobuf, packed: packed, tooLarge: codes.ResourceExhausted,
-	}, do)
+}
+
+// limitTime ends a request that takes too long, so that a client that stalls does not
+// keep what it has sent in memory.
+func limitTime(ctx context.Context, _ *tap.Info) (context.Context, error) {
+	ctx, cancel := context.WithTimeout(ctx, bodyTimeout)
+	context.AfterFunc(ctx, cancel)
+	return ctx, nil
+}
+
+// A codec leaves requests encoded: what they take in memory is estimated first.
+type codec struct{}
+
+func (codec) Name() string { return "proto" }
+
+func (codec) Marshal(response any) (mem.BufferSlice, error) {
+	b, err := proto.Marshal(response.(proto.Message))
+	return mem.BufferSlice{mem.SliceBuffer(b)}, err
+}
+
+func (codec) Unmarshal(data mem.BufferSlice, request any) error {
+	*request.(*[]byte) = data.Materialize()
+	return nil
 }

@@ -1,14 +1,17 @@
 package receiver
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
 	"mime"
 	"net/http"
 
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -19,77 +22,113 @@ const maxBody = 20 << 20
 const maxHeader = 64 << 10
 
 const (
+	tracesPath   = "/v1/traces"
 	typeProtobuf = "application/x-protobuf"
 	typeJSON     = "application/json"
 )
 
-// serve serves HTTP; the reply is encoded as the request was.
-func (s *service) serve(do operation) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, do) }
+// handler serves OTLP/HTTP.
+func (s *service) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+tracesPath, s.serve(s.export))
+	if s.Open != nil {
+		mux.HandleFunc("POST "+OpenPath, s.serve(s.open))
+	}
+	return mux
 }
 
-func (s *service) answer(w http.ResponseWriter, r *http.Request, do operation) {
-	// No web page has a reason to send spans here, but a page could under a domain
-	// of its own (DNS rebinding). Browsers set Origin on every POST.
-	if r.Header.Get("Origin") != "" {
-		http.Error(w, "spans from web pages are not accepted", http.StatusForbidden)
-		return
-	}
-	encoding, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	marshal := func(st *status.Status) ([]byte, error) { return proto.Marshal(st.Proto()) }
-	switch encoding {
-	case typeProtobuf:
-	case typeJSON:
-		marshal = statusJSON
-	default:
-		http.Error(w, "use "+typeProtobuf+" or "+typeJSON, http.StatusUnsupportedMediaType)
-		return
-	}
-	reply := func(code int, b []byte, err error) {
-		if err != nil { // a message of the handler's that is not UTF-8
+// serve serves HTTP; the reply is encoded as the request was.
+func (s *service) serve(do operation) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		// No web page has a reason to send spans here, but a page could under a domain
+		// of its own (DNS rebinding). Browsers set Origin on every POST.
+		if r.Header.Get("Origin") != "" {
+			http.Error(w, "spans from web pages are not accepted", http.StatusForbidden)
+			return
+		}
+		kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+		encode := proto.Marshal
+		switch kind {
+		case typeProtobuf:
+		case typeJSON:
+			encode = protojson.Marshal
+		default:
+			http.Error(w, "use "+typeProtobuf+" or "+typeJSON, http.StatusUnsupportedMediaType)
+			return
+		}
+		code, reply := http.StatusOK, proto.Message(nil)
+		response, err := s.respond(w, r, kind, do)
+		if reply = response; err != nil {
+			st := status.Convert(err)
+			code, reply = httpCode(st.Code()), st.Proto()
+		}
+		b, err := encode(reply)
+		if err != nil { // the handler's message is not UTF-8
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		w.Header().Set("Content-Type", encoding)
+		w.Header().Set("Content-Type", kind)
 		w.WriteHeader(code)
 		_, _ = w.Write(b) // the client may be gone
 	}
-	answer, err := s.handle(r, body{
-		ReadCloser: http.MaxBytesReader(w, r.Body, maxBody), size: r.ContentLength, limit: maxBody,
-		encoding: encoding, packed: r.Header.Get("Content-Encoding"), tooLarge: codes.InvalidArgument,
-		waits: r.ContentLength < 0 || r.ContentLength > bigCost,
-	}, do)
-	switch {
-	case err != nil:
-		st := status.Convert(err)
-		b, err := marshal(st)
-		reply(httpCode(st.Code()), b, err)
-	case encoding == typeJSON:
-		b, err := answer.JSON()
-		reply(http.StatusOK, b, err)
-	default:
-		reply(http.StatusOK, answer.Append(nil), nil)
-	}
 }
 
-// statusJSON returns a google.rpc.Status without details. protojson takes long to
-// initialize.
-func statusJSON(st *status.Status) ([]byte, error) {
-	return json.Marshal(struct {
-		Code    codes.Code `json:"code"`
-		Message string     `json:"message,omitempty"`
-	}{st.Code(), st.Message()})
+// respond reads and handles a request. Its error is a gRPC status.
+func (s *service) respond(w http.ResponseWriter, r *http.Request, kind string, do operation) (*coltracepb.ExportTraceServiceResponse, error) {
+	request, done, err := s.readBody(w, r)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if kind == typeJSON {
+		if request, err = s.fromJSON(request); err != nil {
+			return nil, err
+		}
+	}
+	return s.handle(r.Context(), r.Header.Get(SourceHeader), request, do)
 }
 
-// toStatus returns the gRPC status in err, or one made from err.
-func toStatus(err error) *status.Status {
-	if st, ok := status.FromError(err); ok {
-		return st
+// readBody reads a body of at most maxBody bytes, compressed and uncompressed. Call done
+// when the body is not needed any more.
+func (s *service) readBody(w http.ResponseWriter, r *http.Request) (body []byte, done func(), err error) {
+	packed := r.Header.Get("Content-Encoding")
+	isBig := r.ContentLength < 0 || r.ContentLength > bigCost
+	done = func() {}
+	if isBig {
+		if done, err = takeTurn(r.Context(), s.body); err != nil {
+			return nil, nil, err
+		}
 	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return status.FromContextError(err)
+	var all bytes.Buffer
+	if r.ContentLength > 0 && r.ContentLength <= maxBody {
+		all.Grow(int(r.ContentLength) + bytes.MinRead) // a growing buffer would leave its former arrays to the garbage collector
 	}
-	return status.New(codes.Internal, err.Error())
+	_, err = all.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))
+	body = all.Bytes()
+	if err == nil && packed != "" {
+		if !isBig { // else a client that stalls would stop others
+			if done, err = takeTurn(r.Context(), s.body); err != nil {
+				return nil, nil, err
+			}
+		}
+		body, err = unpack(body, packed)
+	}
+	if err != nil {
+		done()
+		return nil, nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	return body, done, nil
+}
+
+func unpack(packed []byte, how string) ([]byte, error) {
+	if how != "gzip" {
+		return nil, fmt.Errorf("unknown content encoding %q", how)
+	}
+	unpacked, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(http.MaxBytesReader(nil, unpacked, maxBody))
 }
 
 // httpCode returns the HTTP status for a gRPC code. Clients retry after 429 and

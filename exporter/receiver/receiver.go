@@ -7,14 +7,15 @@ import (
 	"errors"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
-	"github.com/spantee/spantee/exporter/internal/unary"
+	"google.golang.org/grpc"
 )
 
 // Off is the address of a protocol that is not served.
@@ -46,7 +47,9 @@ type Rejected struct {
 // A Receiver listens until Close.
 type Receiver struct {
 	grpcAddr, httpAddr net.Addr
-	servers            []*http.Server
+	grpc               *grpc.Server // nil if it is off
+	grpcListener       *listener
+	http               *http.Server       // nil if it is off
 	cancel             context.CancelFunc // of the requests
 	serving            sync.WaitGroup
 }
@@ -80,37 +83,24 @@ func Start(cfg Config) (*Receiver, error) {
 	s := newService(cfg)
 	r := &Receiver{cancel: cancel}
 	if grpcListener != nil {
-		r.grpcAddr = grpcListener.Addr()
-		protocols := unary.Protocols()
-		protocols.SetHTTP1(true) // to say that the port is the wrong one
-		r.serve(ctx, grpcListener, s.grpcHandler(), protocols)
+		r.grpcAddr, r.grpc = grpcListener.Addr(), s.grpcServer()
+		r.grpcListener = &listener{Listener: grpcListener, open: map[net.Conn]bool{}}
+		r.serving.Go(func() { _ = r.grpc.Serve(r.grpcListener) }) // returns when Close is called, like the HTTP server
 	}
 	if httpListener != nil {
 		r.httpAddr = httpListener.Addr()
-		r.serve(ctx, httpListener, s.handler(), nil)
+		r.http = &http.Server{
+			Handler:           s.handler(),
+			ReadHeaderTimeout: headerTimeout,
+			ReadTimeout:       bodyTimeout,
+			IdleTimeout:       idleTimeout,
+			MaxHeaderBytes:    maxHeader,
+			BaseContext:       func(net.Listener) context.Context { return ctx },
+			ErrorLog:          log.New(io.Discard, "", 0), // by default it prints to stderr
+		}
+		r.serving.Go(func() { _ = r.http.Serve(httpListener) })
 	}
 	return r, nil
-}
-
-// maxFrame is the largest HTTP/2 frame that a client may send, as with grpc-go. By
-// default it would be 1 MiB, and clients keep several frames in memory.
-const maxFrame = 16 << 10
-
-// serve serves in the background. Without protocols, it serves those of net/http.
-func (r *Receiver) serve(ctx context.Context, l net.Listener, h http.Handler, protocols *http.Protocols) {
-	server := &http.Server{
-		Handler:           h,
-		Protocols:         protocols,
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       bodyTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeader,
-		HTTP2:             &http.HTTP2Config{MaxReadFrameSize: maxFrame},
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ErrorLog:          log.New(io.Discard, "", 0), // it would print to stderr
-	}
-	r.servers = append(r.servers, server)
-	r.serving.Go(func() { _ = server.Serve(l) }) // returns when Close is called, with an error that says so
 }
 
 // listen returns nil for Off.
@@ -146,8 +136,56 @@ func endpoint(addr net.Addr) string {
 // the listeners are closed.
 func (r *Receiver) Close() {
 	r.cancel()
-	for _, server := range r.servers {
-		_ = server.Close()
+	if r.grpc != nil {
+		r.grpcListener.cut()
+		r.grpc.Stop()
+	}
+	if r.http != nil {
+		_ = r.http.Close()
 	}
 	r.serving.Wait()
+}
+
+// A listener can close the connections that it has accepted, because a gRPC server that
+// stops waits for every client that has connected and sent nothing.
+type listener struct {
+	net.Listener
+
+	mu   sync.Mutex
+	open map[net.Conn]bool
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	accepted := &acceptedConn{conn, l}
+	l.open[accepted] = true
+	return accepted, nil
+}
+
+// cut closes the listener and all connections.
+func (l *listener) cut() {
+	_ = l.Close()
+	l.mu.Lock()
+	open := slices.Collect(maps.Keys(l.open))
+	l.mu.Unlock()
+	for _, conn := range open {
+		_ = conn.Close()
+	}
+}
+
+type acceptedConn struct {
+	net.Conn
+	of *listener
+}
+
+func (c *acceptedConn) Close() error {
+	c.of.mu.Lock()
+	delete(c.of.open, c)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
 }
