@@ -61,7 +61,11 @@ func (b *backlog) keep(disk context.Context, data *metricdata.ResourceMetrics, p
 	if rejected {
 		put = spool.Spool.Reject
 	}
-	request := spool.Request{Body: b.exporter.Encode(data), Points: points}
+	body, err := b.exporter.Encode(data)
+	if err != nil {
+		return err
+	}
+	request := spool.Request{Body: body, Points: points}
 	if _, deltas := count(data); deltas == 0 {
 		b.key = cmp.Or(b.key, spool.NewOwner())
 		request.Key = b.key

@@ -9,6 +9,7 @@ import (
 
 // A goldenSpan is what a golden file says of a span.
 type goldenSpan struct {
+	indent      int
 	seconds     float64
 	failed      bool
 	attributes  map[string]string
@@ -17,8 +18,8 @@ type goldenSpan struct {
 }
 
 var (
-	spanLine      = regexp.MustCompile(`^ *(\S.*?) {2,}(-?[\d.]+) - +(-?[\d.]+)  (internal|client) +(\w+)`)
-	attributeLine = regexp.MustCompile(`^ *([a-z_.]+) = (.*)$`)
+	spanLine      = regexp.MustCompile(`^( *)(\S.*?) {2,}(-?[\d.]+) - +(-?[\d.]+)  (internal|client) +(\w+)`)
+	attributeLine = regexp.MustCompile(`^( *)([a-z_.]+) = (.*)$`)
 	deltaLine     = regexp.MustCompile(`^ *(?:(\d+) × )?(?:text|thinking)\.delta +([\d.]+)(?: - ([\d.]+))?`)
 )
 
@@ -29,7 +30,7 @@ func parseGolden(t *testing.T, text string) (spans []*goldenSpan) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
 		if m := spanLine.FindStringSubmatch(line); m != nil {
-			span = &goldenSpan{seconds: number(t, m[3]) - number(t, m[2]), failed: m[5] == "error", attributes: map[string]string{}}
+			span = &goldenSpan{indent: len(m[1]), seconds: number(t, m[4]) - number(t, m[3]), failed: m[6] == "error", attributes: map[string]string{}}
 			spans = append(spans, span)
 			continue
 		}
@@ -48,9 +49,8 @@ func parseGolden(t *testing.T, text string) (spans []*goldenSpan) {
 			span.deltas += n
 			continue
 		}
-		// An event's attributes are indented further, and none has the key of a span's.
-		if m := attributeLine.FindStringSubmatch(line); m != nil && span != nil {
-			span.attributes[m[1]] = strings.Trim(m[2], `"`)
+		if m := attributeLine.FindStringSubmatch(line); m != nil && span != nil && len(m[1]) == span.indent+2 { // those of an event are indented further
+			span.attributes[m[2]] = strings.Trim(m[3], `"`)
 		}
 	}
 	return spans

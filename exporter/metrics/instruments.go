@@ -10,18 +10,38 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// instruments are the synchronous instruments; observe creates the observable ones.
-// Each is made when it is first used: a short session has no use for half of them.
-type instruments struct {
-	observe                                         func()
-	agentDuration, toolDuration, mcpDuration        func() metric.Float64Histogram
-	inference, firstChunk, perChunk                 func() metric.Float64Histogram
-	agentCalls, agentTools, repeats                 func() metric.Int64Histogram
-	callInput, callOutput                           func() metric.Int64Histogram
-	input, output, cacheRead, cacheWrite, reasoning func() metric.Int64Counter
-	runs, retries, stalls, linesAdded, linesRemoved func() metric.Int64Counter
-	delivered, spooled, dropped                     func() metric.Int64Counter
-	cost                                            func() metric.Float64Counter
+// A definition says how an instrument is made: a histogram, or a counter if it has no
+// bounds.
+type definition struct {
+	unit, description string
+	bounds            []float64
+}
+
+var definitions = map[string]definition{
+	semconv.MetricInvokeAgentDuration: {"s", "How long agents and sub-agents ran.", agentSeconds},
+	semconv.MetricInvokeAgentCalls:    {"{inference_call}", "Model calls of an agent's run.", calls},
+	semconv.MetricInvokeAgentTools:    {"{tool_call}", "Tool calls of an agent's run.", calls},
+	semconv.MetricToolDuration:        {"s", "How long tool calls took.", toolSeconds},
+	semconv.MetricMCPDuration:         {"s", "How long calls of MCP tools took.", mcpSeconds},
+	semconv.MetricInferenceDuration:   {"s", "How long model calls took.", toolSeconds},
+	semconv.MetricTimeToFirstChunk:    {"s", "Time to the first chunk of a model's answer.", firstSeconds},
+	semconv.MetricTimePerChunk:        {"s", "Time between two chunks of a model's answer.", chunkSeconds},
+	semconv.MetricCallInputTokens:     {"{token}", "Input tokens of a model call.", tokens},
+	semconv.MetricCallOutputTokens:    {"{token}", "Output tokens of a model call.", tokens},
+	semconv.MetricInputTokens:         {"{token}", "Input tokens used, cached ones included.", nil},
+	semconv.MetricOutputTokens:        {"{token}", "Output tokens used.", nil},
+	semconv.MetricCacheReadTokens:     {"{token}", "Input tokens read from a cache.", nil},
+	semconv.MetricCacheWriteTokens:    {"{token}", "Input tokens written to a cache.", nil},
+	semconv.MetricReasoningTokens:     {"{token}", "Output tokens used for reasoning.", nil},
+	semconv.MetricRuns:                {"{run}", "Runs that ended, by outcome.", nil},
+	semconv.MetricRetries:             {"{retry}", "Model calls that the agent tried again.", nil},
+	semconv.MetricStalls:              {"{stall}", "Times that a run was silent for longer than --stall-after.", nil},
+	semconv.MetricRepeats:             {"{tool_call}", "The most repetitions of one tool call in a run.", repetitions},
+	semconv.MetricLinesAdded:          {"{line}", "Lines that tools added to files.", nil},
+	semconv.MetricLinesRemoved:        {"{line}", "Lines that tools removed from files.", nil},
+	semconv.MetricSpansDelivered:      {"{span}", "Spans that a receiver accepted.", nil},
+	semconv.MetricSpansSpooled:        {"{span}", "Spans spooled on disk for retry.", nil},
+	semconv.MetricSpansDropped:        {"{span}", "Spans that were lost or rejected.", nil},
 }
 
 // Bucket boundaries of the GenAI conventions. Agents run for hours, so their
@@ -45,78 +65,52 @@ func doubling(first float64, n int) []float64 {
 	return bounds
 }
 
-// create says how the instruments are made.
-func (r *Recorder) create(provider metric.MeterProvider, version string) {
-	c := creator{provider.Meter(scope, metric.WithInstrumentationVersion(version))}
+// instruments are made when they are first used: a short session does not use half of
+// them. Making one cannot fail, because all names are valid.
+type instruments struct {
+	meter metric.Meter
 
-	r.agentDuration = c.seconds(semconv.MetricInvokeAgentDuration, "How long agents and sub-agents ran.", agentSeconds)
-	r.agentCalls = c.histogram(semconv.MetricInvokeAgentCalls, "{inference_call}", "Model calls of an agent's run.", calls)
-	r.agentTools = c.histogram(semconv.MetricInvokeAgentTools, "{tool_call}", "Tool calls of an agent's run.", calls)
-	r.toolDuration = c.seconds(semconv.MetricToolDuration, "How long tool calls took.", toolSeconds)
-	r.mcpDuration = c.seconds(semconv.MetricMCPDuration, "How long calls of MCP tools took.", mcpSeconds)
-	r.inference = c.seconds(semconv.MetricInferenceDuration, "How long model calls took.", toolSeconds)
-	r.firstChunk = c.seconds(semconv.MetricTimeToFirstChunk, "Time to the first chunk of a model's answer.", firstSeconds)
-	r.perChunk = c.seconds(semconv.MetricTimePerChunk, "Time between two chunks of a model's answer.", chunkSeconds)
-	r.callInput = c.histogram(semconv.MetricCallInputTokens, "{token}", "Input tokens of a model call.", tokens)
-	r.callOutput = c.histogram(semconv.MetricCallOutputTokens, "{token}", "Output tokens of a model call.", tokens)
-
-	r.input = c.counter(semconv.MetricInputTokens, "{token}", "Input tokens used, cached ones included.")
-	r.output = c.counter(semconv.MetricOutputTokens, "{token}", "Output tokens used.")
-	r.cacheRead = c.counter(semconv.MetricCacheReadTokens, "{token}", "Input tokens read from a cache.")
-	r.cacheWrite = c.counter(semconv.MetricCacheWriteTokens, "{token}", "Input tokens written to a cache.")
-	r.reasoning = c.counter(semconv.MetricReasoningTokens, "{token}", "Output tokens used for reasoning.")
-
-	r.runs = c.counter(semconv.MetricRuns, "{run}", "Runs that ended, by outcome.")
-	r.retries = c.counter(semconv.MetricRetries, "{retry}", "Model calls that the agent tried again.")
-	r.stalls = c.counter(semconv.MetricStalls, "{stall}", "Times that a run was silent for longer than --stall-after.")
-	r.repeats = c.histogram(semconv.MetricRepeats, "{tool_call}", "The most repetitions of one tool call in a run.", repetitions)
-	r.linesAdded = c.counter(semconv.MetricLinesAdded, "{line}", "Lines that tools added to files.")
-	r.linesRemoved = c.counter(semconv.MetricLinesRemoved, "{line}", "Lines that tools removed from files.")
-	r.delivered = c.counter(semconv.MetricSpansDelivered, "{span}", "Spans that a receiver accepted.")
-	r.spooled = c.counter(semconv.MetricSpansSpooled, "{span}", "Spans spooled on disk for retry.")
-	r.dropped = c.counter(semconv.MetricSpansDropped, "{span}", "Spans that were lost or rejected.")
-	r.cost = c.cost()
-	r.observe = sync.OnceFunc(func() { c.observe(r) })
+	mu         sync.Mutex
+	counters   map[string]metric.Int64Counter
+	histograms map[string]metric.Float64Histogram
 }
 
-// A creator knows how to make instruments. There is no error: their names are
-// valid.
-type creator struct{ meter metric.Meter }
-
-func (c creator) seconds(name, description string, bounds []float64) func() metric.Float64Histogram {
-	return sync.OnceValue(func() metric.Float64Histogram {
-		h, _ := c.meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description), metric.WithExplicitBucketBoundaries(bounds...))
-		return h
-	})
+func newInstruments(meter metric.Meter) *instruments {
+	return &instruments{meter: meter, counters: map[string]metric.Int64Counter{}, histograms: map[string]metric.Float64Histogram{}}
 }
 
-func (c creator) histogram(name, unit, description string, bounds []float64) func() metric.Int64Histogram {
-	return sync.OnceValue(func() metric.Int64Histogram {
-		h, _ := c.meter.Int64Histogram(name, metric.WithUnit(unit), metric.WithDescription(description), metric.WithExplicitBucketBoundaries(bounds...))
-		return h
-	})
+// count adds to a counter.
+func (i *instruments) count(ctx context.Context, name string, n int64, attributes ...metric.AddOption) {
+	i.mu.Lock()
+	counter := i.counters[name]
+	if counter == nil {
+		d := definitions[name]
+		counter, _ = i.meter.Int64Counter(name, metric.WithUnit(d.unit), metric.WithDescription(d.description))
+		i.counters[name] = counter
+	}
+	i.mu.Unlock()
+	counter.Add(ctx, n, attributes...)
 }
 
-func (c creator) counter(name, unit, description string) func() metric.Int64Counter {
-	return sync.OnceValue(func() metric.Int64Counter {
-		counter, _ := c.meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(description))
-		return counter
-	})
-}
-
-func (c creator) cost() func() metric.Float64Counter {
-	return sync.OnceValue(func() metric.Float64Counter {
-		counter, _ := c.meter.Float64Counter(semconv.MetricCost, metric.WithUnit("USD"), metric.WithDescription("What runs cost, as their agents state it."))
-		return counter
-	})
+// measure records a value in a histogram.
+func (i *instruments) measure(ctx context.Context, name string, value float64, attributes metric.RecordOption) {
+	i.mu.Lock()
+	histogram := i.histograms[name]
+	if histogram == nil {
+		d := definitions[name]
+		histogram, _ = i.meter.Float64Histogram(name, metric.WithUnit(d.unit), metric.WithDescription(d.description), metric.WithExplicitBucketBoundaries(d.bounds...))
+		i.histograms[name] = histogram
+	}
+	i.mu.Unlock()
+	histogram.Record(ctx, value, attributes)
 }
 
 // observe creates the observable instruments.
-func (c creator) observe(r *Recorder) {
-	runs, _ := c.meter.Int64ObservableUpDownCounter(semconv.MetricActiveRuns, metric.WithUnit("{run}"), metric.WithDescription("Runs that have not ended."))
-	tools, _ := c.meter.Int64ObservableUpDownCounter(semconv.MetricActiveTools, metric.WithUnit("{tool_call}"), metric.WithDescription("Tool calls that have not ended."))
-	idle, _ := c.meter.Float64ObservableGauge(semconv.MetricIdle, metric.WithUnit("s"), metric.WithDescription("Time since the stream's last byte, while a run is open."))
-	_, _ = c.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+func (r *Recorder) observe() {
+	runs, _ := r.meter.Int64ObservableUpDownCounter(semconv.MetricActiveRuns, metric.WithUnit("{run}"), metric.WithDescription("Runs that have not ended."))
+	tools, _ := r.meter.Int64ObservableUpDownCounter(semconv.MetricActiveTools, metric.WithUnit("{tool_call}"), metric.WithDescription("Tool calls that have not ended."))
+	idle, _ := r.meter.Float64ObservableGauge(semconv.MetricIdle, metric.WithUnit("s"), metric.WithDescription("Time since the stream's last byte, while a run is open."))
+	_, _ = r.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for key, n := range r.open {
@@ -127,7 +121,7 @@ func (c creator) observe(r *Recorder) {
 			}
 		}
 		if r.agent != "" {
-			o.ObserveFloat64(idle, time.Since(time.Unix(0, r.heard.Load())).Seconds(), with(semconv.AgentName, r.agent))
+			o.ObserveFloat64(idle, time.Since(time.Unix(0, r.lastArrival.Load())).Seconds(), with(semconv.AgentName, r.agent))
 		}
 		return nil
 	}, runs, tools, idle)

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"math"
 	"slices"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -8,7 +9,7 @@ import (
 )
 
 // merge returns later metrics with the deltas of earlier ones added, as one delta
-// each: a receiver that is away for long then costs no more memory than one request.
+// each: however long a receiver is down, the deltas take no more memory than one request.
 // It changes and returns later, and may keep parts of earlier.
 func merge(earlier, later *metricdata.ResourceMetrics) *metricdata.ResourceMetrics {
 	if earlier == nil {
@@ -48,17 +49,11 @@ func mergeData(earlier, later metricdata.Aggregation) metricdata.Aggregation {
 	case metricdata.Sum[float64]:
 		l.DataPoints = mergeNumbers(earlier.(metricdata.Sum[float64]).DataPoints, l.DataPoints)
 		return l
-	case metricdata.Histogram[int64]:
-		l.DataPoints = mergeHistograms(earlier.(metricdata.Histogram[int64]).DataPoints, l.DataPoints)
-		return l
 	case metricdata.Histogram[float64]:
 		l.DataPoints = mergeHistograms(earlier.(metricdata.Histogram[float64]).DataPoints, l.DataPoints)
 		return l
 	// Exponential histograms differ in scale. Several points of a series may be in
 	// one request.
-	case metricdata.ExponentialHistogram[int64]:
-		l.DataPoints = slices.Concat(earlier.(metricdata.ExponentialHistogram[int64]).DataPoints, l.DataPoints)
-		return l
 	case metricdata.ExponentialHistogram[float64]:
 		l.DataPoints = slices.Concat(earlier.(metricdata.ExponentialHistogram[float64]).DataPoints, l.DataPoints)
 		return l
@@ -95,10 +90,10 @@ func mergeNumbers[N int64 | float64](earlier, later []metricdata.DataPoint[N]) [
 		})
 }
 
-func mergeHistograms[N int64 | float64](earlier, later []metricdata.HistogramDataPoint[N]) []metricdata.HistogramDataPoint[N] {
+func mergeHistograms(earlier, later []metricdata.HistogramDataPoint[float64]) []metricdata.HistogramDataPoint[float64] {
 	return mergePoints(earlier, later,
-		func(p metricdata.HistogramDataPoint[N]) attribute.Distinct { return p.Attributes.Equivalent() },
-		func(p metricdata.HistogramDataPoint[N], into *metricdata.HistogramDataPoint[N]) {
+		func(p metricdata.HistogramDataPoint[float64]) attribute.Distinct { return p.Attributes.Equivalent() },
+		func(p metricdata.HistogramDataPoint[float64], into *metricdata.HistogramDataPoint[float64]) {
 			into.StartTime = p.StartTime
 			into.Count += p.Count
 			into.Sum += p.Sum
@@ -106,8 +101,8 @@ func mergeHistograms[N int64 | float64](earlier, later []metricdata.HistogramDat
 			for i, n := range p.BucketCounts { // an instrument's boundaries never change
 				into.BucketCounts[i] += n
 			}
-			into.Min = extreme(p.Min, into.Min, func(a, b N) N { return min(a, b) })
-			into.Max = extreme(p.Max, into.Max, func(a, b N) N { return max(a, b) })
+			into.Min = extreme(p.Min, into.Min, math.Min)
+			into.Max = extreme(p.Max, into.Max, math.Max)
 			if len(into.Exemplars) == 0 {
 				into.Exemplars = p.Exemplars
 			}
@@ -115,7 +110,7 @@ func mergeHistograms[N int64 | float64](earlier, later []metricdata.HistogramDat
 }
 
 // extreme returns the minimum or maximum of two, each of which may be undefined.
-func extreme[N int64 | float64](a, b metricdata.Extrema[N], of func(a, b N) N) metricdata.Extrema[N] {
+func extreme(a, b metricdata.Extrema[float64], of func(a, b float64) float64) metricdata.Extrema[float64] {
 	x, hasX := a.Value()
 	y, hasY := b.Value()
 	switch {

@@ -51,7 +51,7 @@ func TestMerge(t *testing.T) {
 		"floats":      metricdata.Sum[float64]{Temporality: deltas, DataPoints: []metricdata.DataPoint[float64]{number("both", 0, 0.5)}},
 		"cumulative":  metricdata.Sum[int64]{Temporality: cumulative, DataPoints: []metricdata.DataPoint[int64]{number[int64]("both", 0, 7)}},
 		"times":       metricdata.Histogram[float64]{Temporality: deltas, DataPoints: []metricdata.HistogramDataPoint[float64]{histogram("both", 0, []uint64{1, 0, 2}, 9, 0.5, 5)}},
-		"sizes":       metricdata.Histogram[int64]{Temporality: deltas, DataPoints: []metricdata.HistogramDataPoint[int64]{histogram[int64]("earlier", 0, []uint64{1, 0, 0}, 1, 1, 1)}},
+		"sizes":       metricdata.Histogram[float64]{Temporality: deltas, DataPoints: []metricdata.HistogramDataPoint[float64]{histogram[float64]("earlier", 0, []uint64{1, 0, 0}, 1, 1, 1)}},
 		"exponential": metricdata.ExponentialHistogram[float64]{Temporality: deltas, DataPoints: []metricdata.ExponentialHistogramDataPoint[float64]{{Attributes: series("both"), Count: 1}}},
 		"gauge":       metricdata.Gauge[float64]{DataPoints: []metricdata.DataPoint[float64]{number("both", 0, 1.0)}},
 	})
@@ -75,7 +75,7 @@ func TestMerge(t *testing.T) {
 		"floats":     metricdata.Sum[float64]{Temporality: deltas, DataPoints: []metricdata.DataPoint[float64]{{Attributes: series("both"), StartTime: at(0), Time: at(20), Value: 0.75}}},
 		"cumulative": metricdata.Sum[int64]{Temporality: cumulative, DataPoints: []metricdata.DataPoint[int64]{number[int64]("both", 0, 8)}},
 		"times":      metricdata.Histogram[float64]{Temporality: deltas, DataPoints: []metricdata.HistogramDataPoint[float64]{whole}},
-		"sizes":      metricdata.Histogram[int64]{Temporality: deltas, DataPoints: []metricdata.HistogramDataPoint[int64]{histogram[int64]("earlier", 0, []uint64{1, 0, 0}, 1, 1, 1)}},
+		"sizes":      metricdata.Histogram[float64]{Temporality: deltas, DataPoints: []metricdata.HistogramDataPoint[float64]{histogram[float64]("earlier", 0, []uint64{1, 0, 0}, 1, 1, 1)}},
 		"exponential": metricdata.ExponentialHistogram[float64]{Temporality: deltas, DataPoints: []metricdata.ExponentialHistogramDataPoint[float64]{
 			{Attributes: series("both"), Count: 1}, {Attributes: series("both"), Count: 2},
 		}},

@@ -24,6 +24,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/exporter/spool"
 )
 
@@ -43,11 +44,11 @@ const (
 	maxSeries = 200
 )
 
-// An Exporter sends metrics to one destination. That the receiver takes no metrics is
-// not reported.
+// An Exporter sends metrics to one destination. A receiver that takes no metrics is not
+// reported as a failure.
 type Exporter interface {
 	exporter.MetricsUploader
-	Encode(data *metricdata.ResourceMetrics) []byte // as UploadMetrics takes them
+	Encode(data *metricdata.ResourceMetrics) ([]byte, error) // as UploadMetrics takes them
 	Destination() spool.Destination
 	Temporality(kind sdk.InstrumentKind) metricdata.Temporality
 	Aggregation(kind sdk.InstrumentKind) sdk.Aggregation
@@ -78,13 +79,13 @@ type Config struct {
 
 // A Recorder counts until Close. It may be used by several goroutines.
 type Recorder struct {
-	instruments
-	reader  *sdk.ManualReader // it and its provider hold nothing that has to be closed
+	*instruments
+	reader  *sdk.ManualReader // neither the reader nor its provider has to be closed
 	sender  sender
 	backlog backlog
 
 	mu     sync.Mutex
-	span   span                                // that is being counted
+	span   runs.Span
 	sets   map[string]metric.MeasurementOption // of attributes, by what is in them
 	setKey []byte
 
@@ -92,11 +93,11 @@ type Recorder struct {
 	open  map[openKey]int64
 	agent string // of a run that is open; empty if there is none
 
-	heard atomic.Int64 // when bytes came last, in nanoseconds
+	lastArrival atomic.Int64 // of bytes of the stream, in nanoseconds since 1970
 
 	ending chan struct{}      // closed by Close
-	cancel context.CancelFunc // ends a request that was sent before
-	ended  chan struct{}      // closed when there is none any more
+	cancel context.CancelFunc // ends a request in flight
+	ended  chan struct{}      // closed when run has returned
 }
 
 // New starts a Recorder.
@@ -108,7 +109,7 @@ func New(cfg Config) (*Recorder, error) {
 	r.Received(time.Now())
 	r.reader = sdk.NewManualReader(sdk.WithTemporalitySelector(cfg.Exporter.Temporality), sdk.WithAggregationSelector(cfg.Exporter.Aggregation))
 	provider := sdk.NewMeterProvider(sdk.WithReader(r.reader), sdk.WithResource(cfg.Resource), sdk.WithCardinalityLimit(maxSeries))
-	r.create(provider, cfg.Version)
+	r.instruments = newInstruments(provider.Meter(scope, metric.WithInstrumentationVersion(cfg.Version)))
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
 	interval, _ := milliseconds(intervalVariable) // CheckEnvironment reports errors
@@ -144,7 +145,7 @@ func milliseconds(variable string) (time.Duration, error) {
 	return time.Duration(n) * time.Millisecond, nil
 }
 
-// run sends what there is at every interval. The SDK's own reader does so too, but
+// run sends the metrics at every interval. The SDK's own reader does so too, but
 // at the end it collects everything twice.
 func (r *Recorder) run(ctx context.Context, interval time.Duration) {
 	defer close(r.ended)
@@ -152,15 +153,16 @@ func (r *Recorder) run(ctx context.Context, interval time.Duration) {
 	timeout = cmp.Or(timeout, defaultTimeout)
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
+	observe := sync.OnceFunc(r.observe)
 	for {
 		select {
 		case <-ticker.C:
 			if r.sender.gate.delay() > 0 {
 				continue
 			}
-			r.observe() // a run that ends before has no need to report what was open
+			observe() // a run that ends before has no need to report what was open
 			attempt, cancel := context.WithTimeout(ctx, timeout)
-			if r.sender.send(attempt, r.collect()) == nil && r.sender.hasAnswer() { // else the next one repeats it
+			if r.sender.send(attempt, r.collect()) == nil && r.sender.hasAnswer() { // otherwise the next request repeats it
 				r.backlog.send(attempt, func() bool { return !r.isEnding() && r.sender.gate.delay() <= 0 })
 			}
 			cancel()
@@ -173,12 +175,12 @@ func (r *Recorder) run(ctx context.Context, interval time.Duration) {
 // collect returns what there is to send.
 func (r *Recorder) collect() *metricdata.ResourceMetrics {
 	data := new(metricdata.ResourceMetrics)
-	_ = r.reader.Collect(context.Background(), data) // of our own callback, which has no errors
+	_ = r.reader.Collect(context.Background(), data) // our only callback returns no errors
 	return data
 }
 
-// Received notes that bytes of the stream came.
-func (r *Recorder) Received(at time.Time) { r.heard.Store(at.UnixNano()) }
+// Received records when bytes of the stream arrived.
+func (r *Recorder) Received(at time.Time) { r.lastArrival.Store(at.UnixNano()) }
 
 func (r *Recorder) isEnding() bool {
 	select {

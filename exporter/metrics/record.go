@@ -2,11 +2,13 @@ package metrics
 
 import (
 	"context"
+	"fmt"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
@@ -15,92 +17,95 @@ import (
 func (r *Recorder) Export(wire []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.span.decode(wire); err != nil {
-		return err
+	if err := r.span.Read(wire); err != nil {
+		return fmt.Errorf("the metrics are incomplete: %w", err)
 	}
 	r.record(&r.span)
 	return nil
 }
 
-// ExportKilled counts a span of a process that was killed, if that is why it
-// ended: the others were counted when they ended.
+// ExportKilled counts a span of a killed process if the span was open at the kill:
+// spans that ended before were counted then.
 func (r *Recorder) ExportKilled(wire []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.span.decode(wire) == nil && string(r.span.facts.text(semconv.ErrorType)) == semconv.ErrorKilled {
+	if r.span.Read(wire) == nil && r.span.ErrorType() == semconv.ErrorKilled {
 		r.record(&r.span)
 	}
 }
 
-func (r *Recorder) record(s *span) {
-	ctx, f, seconds := s.context(), s.facts, s.seconds()
-	switch string(f.text(semconv.OperationName)) {
-	case semconv.OperationInvokeAgent:
-		r.agentRan(ctx, f, seconds)
-		if f.has(semconv.BadLines) { // which only roots have
-			r.runEnded(ctx, f)
+func (r *Recorder) record(s *runs.Span) {
+	ctx := contextOf(s)
+	switch s.Kind() {
+	case runs.Agent:
+		r.agentRan(ctx, s)
+		if s.StatesTotals() {
+			r.runEnded(ctx, s)
 		}
-	case semconv.OperationChat:
-		r.modelCalled(ctx, f, seconds, append(s.gaps, r.gaps[string(s.id)]...))
-		delete(r.gaps, string(s.id))
-	case semconv.OperationExecuteTool:
-		r.toolCalled(ctx, f, seconds)
-	case "":
-		// A deltas span: the events that did not fit into a chat that has not
-		// ended.
-		if parent := string(s.parent); len(s.gaps) > 0 && len(r.gaps) < maxSeries {
-			r.gaps[parent] = append(r.gaps[parent], s.gaps...)
+	case runs.Chat:
+		r.modelCalled(ctx, s, append(chunkGaps(s), r.gaps[string(s.ID)]...))
+		delete(r.gaps, string(s.ID))
+	case runs.Tool:
+		r.toolCalled(ctx, s)
+	case runs.Deltas: // of a chat that has not ended
+		if gaps := chunkGaps(s); len(gaps) > 0 && len(r.gaps) < maxSeries {
+			r.gaps[string(s.Parent)] = append(r.gaps[string(s.Parent)], gaps...)
 		}
 	}
-	r.usage(ctx, f)
+	r.usage(ctx, s)
 }
 
-// context makes the span an exemplar.
-func (s *span) context() context.Context {
+// contextOf returns a context that makes the span an exemplar.
+func contextOf(s *runs.Span) context.Context {
 	cfg := trace.SpanContextConfig{TraceFlags: trace.FlagsSampled}
-	copy(cfg.TraceID[:], s.traceID)
-	copy(cfg.SpanID[:], s.id)
+	copy(cfg.TraceID[:], s.TraceID)
+	copy(cfg.SpanID[:], s.ID)
 	return trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(cfg))
 }
 
-func (r *Recorder) agentRan(ctx context.Context, f facts, seconds float64) {
-	r.agentDuration().Record(ctx, seconds, r.with(f, semconv.AgentName, semconv.RequestModel, semconv.ErrorType))
-	agent := r.with(f, semconv.AgentName)
-	r.agentCalls().Record(ctx, f.int(semconv.Turns), agent)
-	r.agentTools().Record(ctx, f.int(semconv.Tools), agent)
+// chunkGaps returns the seconds between the chunks of a model's answer: its deltas.
+func chunkGaps(s *runs.Span) (gaps []float64) {
+	var last uint64 // the time of the delta before, zero if that is unknown
+	s.Events(func(e runs.Event) {
+		switch {
+		case string(e.Name) != semconv.EventTextDelta && string(e.Name) != semconv.EventThinkingDelta:
+		case e.Deltas > 1: // their times are unknown
+			last = 0
+		default:
+			if last != 0 && e.Time >= last {
+				gaps = append(gaps, float64(e.Time-last)/1e9)
+			}
+			last = e.Time
+		}
+	})
+	return gaps
 }
 
-func (r *Recorder) runEnded(ctx context.Context, f facts) {
-	outcome := attribute.String(semconv.Outcome, outcome(string(f.text(semconv.ErrorType))))
-	r.runs().Add(ctx, 1, r.with(f, semconv.AgentName, semconv.RequestModel), metric.WithAttributes(outcome))
-	agent := r.with(f, semconv.AgentName)
-	r.retries().Add(ctx, f.int(semconv.Retries), agent)
-	r.repeats().Record(ctx, f.int(semconv.MaxRepeats), agent)
-	r.stalls().Add(ctx, 0, agent) // so that the series exists before the first stall
+func (r *Recorder) agentRan(ctx context.Context, s *runs.Span) {
+	stated := s.Stated()
+	r.measure(ctx, semconv.MetricInvokeAgentDuration, s.Duration().Seconds(), r.with(s, semconv.AgentName, semconv.RequestModel, semconv.ErrorType))
+	agent := r.with(s, semconv.AgentName)
+	r.measure(ctx, semconv.MetricInvokeAgentCalls, float64(stated.Turns), agent)
+	r.measure(ctx, semconv.MetricInvokeAgentTools, float64(stated.Tools), agent)
+}
 
-	// The root has the total, whatever its model calls have.
-	cost, ok := f.find(semconv.UsageTotalCost)
-	if !ok {
-		cost, ok = f.find(semconv.UsageCost)
-	}
-	if ok {
-		r.cost().Add(ctx, cost.float, r.with(f, semconv.AgentName, semconv.RequestModel),
+func (r *Recorder) runEnded(ctx context.Context, s *runs.Span) {
+	stated, used := s.Stated(), s.Usage()
+	outcome := attribute.String(semconv.Outcome, runs.Outcome(s.ErrorType()))
+	r.count(ctx, semconv.MetricRuns, 1, r.with(s, semconv.AgentName, semconv.RequestModel), metric.WithAttributes(outcome))
+	agent := r.with(s, semconv.AgentName)
+	r.count(ctx, semconv.MetricRetries, stated.Retries, agent)
+	r.measure(ctx, semconv.MetricRepeats, float64(stated.Repeats), agent)
+	r.count(ctx, semconv.MetricStalls, 0, agent) // so that the series exists before the first stall
+	if used.CostKnown {
+		cost, _ := r.meter.Float64Counter(semconv.MetricCost, metric.WithUnit("USD"), metric.WithDescription("What runs cost, as their agents state it."))
+		cost.Add(ctx, used.Cost, r.with(s, semconv.AgentName, semconv.RequestModel),
 			metric.WithAttributes(attribute.String(semconv.CostSource, "provider")))
 	}
 }
 
-// outcome maps the error types of agents, of which there are many, to one name.
-func outcome(errorType string) string {
-	switch errorType {
-	case "":
-		return "success"
-	case semconv.ErrorIncomplete, semconv.ErrorInterrupted, semconv.ErrorKilled:
-		return errorType
-	}
-	return "error"
-}
-
-// inferenceAttributes are those of all metrics of model calls; some have one more.
+// inferenceAttributes are the attributes of all metrics of model calls; some metrics have
+// one more.
 var (
 	inferenceAttributes = []string{semconv.OperationName, semconv.ProviderName, semconv.RequestModel, semconv.ResponseModel}
 	failureAttributes   = append(inferenceAttributes[:4:4], semconv.ErrorType)
@@ -108,70 +113,70 @@ var (
 )
 
 // modelCalled counts a model call; gaps are the seconds between its chunks.
-func (r *Recorder) modelCalled(ctx context.Context, f facts, seconds float64, gaps []float64) {
-	call := r.with(f, inferenceAttributes...)
-	r.inference().Record(ctx, seconds, r.with(f, failureAttributes...))
-	if first, ok := f.find(semconv.TimeToFirstChunk); ok {
-		r.firstChunk().Record(ctx, first.float, call)
+func (r *Recorder) modelCalled(ctx context.Context, s *runs.Span, gaps []float64) {
+	call := r.with(s, inferenceAttributes...)
+	r.measure(ctx, semconv.MetricInferenceDuration, s.Duration().Seconds(), r.with(s, failureAttributes...))
+	if s.Has(semconv.TimeToFirstChunk) {
+		r.measure(ctx, semconv.MetricTimeToFirstChunk, s.Number(semconv.TimeToFirstChunk), call)
 	}
 	for _, gap := range gaps {
-		r.perChunk().Record(ctx, gap, call)
+		r.measure(ctx, semconv.MetricTimePerChunk, gap, call)
 	}
-	if f.has(semconv.InputTokens) {
-		r.callInput().Record(ctx, f.int(semconv.InputTokens), call)
-		r.callOutput().Record(ctx, f.int(semconv.OutputTokens), call)
+	if s.Has(semconv.InputTokens) {
+		r.measure(ctx, semconv.MetricCallInputTokens, s.Number(semconv.InputTokens), call)
+		r.measure(ctx, semconv.MetricCallOutputTokens, s.Number(semconv.OutputTokens), call)
 	}
 }
 
-func (r *Recorder) toolCalled(ctx context.Context, f facts, seconds float64) {
-	r.toolDuration().Record(ctx, seconds, r.with(f, semconv.ToolName, semconv.ToolType, semconv.AgentName, semconv.ErrorType))
-	if f.has(semconv.MCPMethodName) {
-		r.mcpDuration().Record(ctx, seconds, r.with(f, semconv.MCPMethodName, semconv.ToolName, semconv.ErrorType))
+func (r *Recorder) toolCalled(ctx context.Context, s *runs.Span) {
+	seconds := s.Duration().Seconds()
+	r.measure(ctx, semconv.MetricToolDuration, seconds, r.with(s, semconv.ToolName, semconv.ToolType, semconv.AgentName, semconv.ErrorType))
+	if s.Has(semconv.MCPMethodName) {
+		r.measure(ctx, semconv.MetricMCPDuration, seconds, r.with(s, semconv.MCPMethodName, semconv.ToolName, semconv.ErrorType))
 	}
-	agent := r.with(f, semconv.AgentName)
-	if n := f.int(semconv.ToolLinesAdded); n > 0 {
-		r.linesAdded().Add(ctx, n, agent)
+	agent := r.with(s, semconv.AgentName)
+	if n := s.Int(semconv.ToolLinesAdded); n > 0 {
+		r.count(ctx, semconv.MetricLinesAdded, n, agent)
 	}
-	if n := f.int(semconv.ToolLinesRemoved); n > 0 {
-		r.linesRemoved().Add(ctx, n, agent)
+	if n := s.Int(semconv.ToolLinesRemoved); n > 0 {
+		r.count(ctx, semconv.MetricLinesRemoved, n, agent)
 	}
 }
 
 // usage counts tokens. They are on the model calls or else on the root, never on
 // both.
-func (r *Recorder) usage(ctx context.Context, f facts) {
-	if !f.has(semconv.InputTokens) && !f.has(semconv.OutputTokens) {
+func (r *Recorder) usage(ctx context.Context, s *runs.Span) {
+	if !s.Has(semconv.InputTokens) && !s.Has(semconv.OutputTokens) {
 		return
 	}
-	attributes := r.with(f, usageAttributes...)
+	attributes := r.with(s, usageAttributes...)
 	modality := metric.WithAttributes(attribute.String(semconv.TokenModality, "unknown"))
 	for _, u := range []struct {
-		counter func() metric.Int64Counter
-		key     string
+		name, key string
 	}{
-		{r.input, semconv.InputTokens},
-		{r.output, semconv.OutputTokens},
-		{r.cacheRead, semconv.CacheReadTokens},
-		{r.cacheWrite, semconv.CacheWriteTokens},
-		{r.reasoning, semconv.ReasoningTokens},
+		{semconv.MetricInputTokens, semconv.InputTokens},
+		{semconv.MetricOutputTokens, semconv.OutputTokens},
+		{semconv.MetricCacheReadTokens, semconv.CacheReadTokens},
+		{semconv.MetricCacheWriteTokens, semconv.CacheWriteTokens},
+		{semconv.MetricReasoningTokens, semconv.ReasoningTokens},
 	} {
-		if f.has(u.key) {
-			u.counter().Add(ctx, f.int(u.key), attributes, modality)
+		if s.Has(u.key) {
+			r.count(ctx, u.name, s.Int(u.key), attributes, modality)
 		}
 	}
 }
 
 // Stalled counts a stall of an agent's run.
 func (r *Recorder) Stalled(agent string) {
-	r.stalls().Add(context.Background(), 1, with(semconv.AgentName, agent))
+	r.count(context.Background(), semconv.MetricStalls, 1, with(semconv.AgentName, agent))
 }
 
 // Spans counts what became of the spans. Call it once.
 func (r *Recorder) Spans(delivered, spooled, dropped int) {
 	ctx := context.Background()
-	r.delivered().Add(ctx, int64(delivered))
-	r.spooled().Add(ctx, int64(spooled))
-	r.dropped().Add(ctx, int64(dropped))
+	r.count(ctx, semconv.MetricSpansDelivered, int64(delivered))
+	r.count(ctx, semconv.MetricSpansSpooled, int64(spooled))
+	r.count(ctx, semconv.MetricSpansDropped, int64(dropped))
 }
 
 // An openKey is what open spans are counted by: runs by agent, tool calls by agent
@@ -189,26 +194,27 @@ func (r *Recorder) SetOpen(spans [][]byte) {
 	r.open, r.agent = open, ""
 	s := &r.span
 	for _, wire := range spans {
-		if s.decode(wire) != nil {
-			continue // Export says so when it ends
+		if s.Read(wire) != nil {
+			continue // Export reports the error when the span ends
 		}
-		agent := string(s.facts.text(semconv.AgentName))
+		agent := s.Text(semconv.AgentName)
 		switch {
-		case s.facts.has(semconv.BadLines):
+		case s.StatesTotals():
 			open[openKey{agent: agent}]++
 			r.agent = agent
-		case string(s.facts.text(semconv.OperationName)) == semconv.OperationExecuteTool && string(s.facts.text(semconv.ErrorType)) == semconv.ErrorKilled:
-			open[openKey{agent, string(s.facts.text(semconv.ToolName))}]++
+		case s.Kind() == runs.Tool && s.ErrorType() == semconv.ErrorKilled:
+			open[openKey{agent, s.Text(semconv.ToolName)}]++
 		}
 	}
 }
 
-// with returns those of the attributes that the span has. Most spans have the same as
-// others before, and making a set takes longer than recording.
-func (r *Recorder) with(f facts, keys ...string) metric.MeasurementOption {
+// with returns the attributes that the span has, of those named by keys. Sets are kept,
+// because most spans have one that was used before, and making a set takes longer than
+// recording.
+func (r *Recorder) with(s *runs.Span, keys ...string) metric.MeasurementOption {
 	b := r.setKey[:0]
 	for _, key := range keys {
-		if v := f.text(key); len(v) > 0 {
+		if v := s.Bytes(key); len(v) > 0 {
 			b = append(append(append(append(b, key...), 0), v...), 0)
 		}
 	}
@@ -218,7 +224,7 @@ func (r *Recorder) with(f facts, keys ...string) metric.MeasurementOption {
 	}
 	list := make([]attribute.KeyValue, 0, len(keys))
 	for _, key := range keys {
-		if v := f.text(key); len(v) > 0 {
+		if v := s.Bytes(key); len(v) > 0 {
 			list = append(list, attribute.String(key, string(v)))
 		}
 	}

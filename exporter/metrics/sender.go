@@ -9,17 +9,17 @@ import (
 	"github.com/spantee/spantee/exporter"
 )
 
-// A sender counts what becomes of the data points. A cumulative point that is not
-// delivered is lost only if no later one is: that repeats it. A delta is not
-// repeated, and so it is sent again if the receiver certainly has not taken it.
+// A sender counts what becomes of the data points. A cumulative point is lost
+// only if no later point of its series is delivered, because each repeats the ones before.
+// A delta is not repeated, so it is sent again if the receiver certainly has not taken it.
 type sender struct {
 	exporter Exporter
 	gate     *Gate
 
 	report   Report
-	held     *metricdata.ResourceMetrics // that the receiver has not taken: the last values, and all deltas that may be sent again
+	held     *metricdata.ResourceMetrics // what the receiver has not taken: the last values, and all deltas that may be sent again
 	rejected *metricdata.ResourceMetrics // by the receiver for good, in the last attempt
-	retry    bool                        // it may succeed later
+	retry    bool                        // another attempt may succeed
 	silent   bool                        // the receiver takes no metrics
 }
 
@@ -35,7 +35,11 @@ func (s *sender) send(ctx context.Context, data *metricdata.ResourceMetrics) err
 	if cumulative, deltas := count(data); s.silent || cumulative+deltas == 0 {
 		return nil
 	}
-	return s.settle(data, s.gate.pass(ctx, func() error { return s.exporter.UploadMetrics(ctx, s.exporter.Encode(data)) }))
+	request, err := s.exporter.Encode(data)
+	if err == nil {
+		err = s.gate.pass(ctx, func() error { return s.exporter.UploadMetrics(ctx, request) })
+	}
+	return s.settle(data, err)
 }
 
 // settle counts what became of a request, and holds what may be sent again.
@@ -72,7 +76,7 @@ func (s *sender) settle(data *metricdata.ResourceMetrics, err error) error {
 	return upload
 }
 
-// mayRetry tells whether another attempt after one that returned err makes sense.
+// mayRetry reports whether it makes sense to try again after err.
 func (s *sender) mayRetry(err error) bool {
 	return err != nil && s.retry && s.held != nil && !errors.Is(err, errDelay) && !errors.Is(err, errNoTime)
 }
@@ -81,7 +85,7 @@ func (s *sender) mayRetry(err error) bool {
 // none.
 func (s *sender) hasAnswer() bool { return s.report.Delivered > 0 || s.silent }
 
-// close tells what became of everything, after keep has tried to save the rest.
+// close returns what became of everything, after keep has tried to save the rest.
 func (s *sender) close(keep func(data *metricdata.ResourceMetrics, points int, rejected bool) error) Report {
 	for _, rest := range []*metricdata.ResourceMetrics{s.held, s.rejected} {
 		if rest == nil {
@@ -134,11 +138,7 @@ func pointsOf(data metricdata.Aggregation) (n int, delta bool) {
 		return len(data.DataPoints), data.Temporality == d
 	case metricdata.Sum[float64]:
 		return len(data.DataPoints), data.Temporality == d
-	case metricdata.Histogram[int64]:
-		return len(data.DataPoints), data.Temporality == d
 	case metricdata.Histogram[float64]:
-		return len(data.DataPoints), data.Temporality == d
-	case metricdata.ExponentialHistogram[int64]:
 		return len(data.DataPoints), data.Temporality == d
 	case metricdata.ExponentialHistogram[float64]:
 		return len(data.DataPoints), data.Temporality == d
