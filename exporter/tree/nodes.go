@@ -4,104 +4,56 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
+	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// detailKeys are the attributes that tell what a tool call was about, the most
-// telling first.
-var detailKeys = []string{
-	semconv.ProcessCommandLine, semconv.ToolPattern, semconv.ToolGlob, semconv.FilePath,
-	semconv.URLFull, semconv.ToolSearch, semconv.ToolDescription,
-}
-
-// A node is a span with its place in the tree.
+// A node is the part of a span that is drawn, and its place in the tree.
 type node struct {
-	span       *tracepb.Span
-	start, end uint64
-	deltas     int
-	exact      bool    // the span itself says how many deltas there were
-	parts      []*node // its deltas spans, when folded
-	parent     *node
-	children   []*node
-	hidden     bool
+	id, parentID string
+	name         string
+	kind         runs.Kind
+	start, end   uint64
+	failure      string // "" if it did not fail
+	firstChunk   time.Duration
+	deltas       int64
+	exact        bool // the span itself says how many deltas there were
+	executable   string
+	detail       string // what a tool call was about, if that was recorded
+	isPath       bool   // detail is a path
+	folder       string // where an agent works
+	startMissing bool
+	estimated    bool
+	maybeRoot    bool
+
+	parent   *node
+	children []*node
+	hidden   bool
 }
 
-func newNode(span *tracepb.Span) *node {
-	n := &node{span: span, start: span.GetStartTimeUnixNano()}
-	n.end = max(n.start, span.GetEndTimeUnixNano())
-	text, thinking := n.attr(semconv.TextDeltas), n.attr(semconv.ThinkingDeltas)
-	if text != nil || thinking != nil {
-		n.deltas, n.exact = int(text.GetIntValue()+thinking.GetIntValue()), true
-		return n
+func newNode(s *runs.Span) *node {
+	n := &node{
+		id: string(s.ID), parentID: string(s.Parent), name: s.Name, kind: s.Kind(), start: s.Start, end: s.End,
+		failure: printable(s.Failure()), firstChunk: s.FirstChunk(), executable: s.Text(semconv.ProcessExecutable),
+		folder: s.Text(semconv.ProcessWorkingDirectory), startMissing: s.Bool(semconv.StartMissing),
+		estimated: s.Bool(semconv.TimeEstimated), maybeRoot: s.MayBeRoot(),
 	}
-	for _, e := range span.GetEvents() {
-		if strings.HasSuffix(e.GetName(), ".delta") {
-			n.deltas += deltaCount(e)
-		}
-	}
+	n.deltas, n.exact = s.DeltaCount()
+	n.detail, n.isPath = s.Detail()
 	return n
 }
 
-// deltaCount says how many deltas an event stands for: neighbours may have been merged.
-func deltaCount(e *tracepb.Span_Event) int {
-	if v := attributeOf(e.GetAttributes(), semconv.DeltaCount); v != nil {
-		return int(v.GetIntValue())
-	}
-	return 1
-}
-
-func (n *node) attr(key string) *commonpb.AnyValue { return attributeOf(n.span.GetAttributes(), key) }
-
-func attributeOf(attrs []*commonpb.KeyValue, key string) *commonpb.AnyValue {
-	for _, kv := range attrs {
-		if kv.GetKey() == key {
-			return kv.GetValue()
-		}
-	}
-	return nil
-}
-
-func (n *node) id() string       { return string(n.span.GetSpanId()) }
 func (n *node) duration() uint64 { return n.end - n.start }
-func (n *node) is(kind string) bool {
-	return n.span.GetName() == kind || strings.HasPrefix(n.span.GetName(), kind+" ")
-}
 
-// maybeRoot reports whether the span may be a run's root, even if it has a
-// parent, which is in another process if TRACEPARENT was set.
-func (n *node) maybeRoot() bool {
-	const known, remote = uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK), uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK)
-	switch {
-	case len(n.span.GetParentSpanId()) == 0:
-		return true
-	case n.span.GetFlags()&known != 0:
-		return n.span.GetFlags()&remote != 0
-	}
-	return n.attr(semconv.OperationName).GetStringValue() == semconv.OperationInvokeAgent
-}
-
-func (n *node) failed() bool {
-	return n.span.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR ||
-		slices.ContainsFunc(n.parts, (*node).failed)
-}
-
-// A tally counts spans that are not drawn, or all of them for the header.
-type tally struct{ spans, failed, tools, failedTools int }
+// A tally counts spans that are not drawn.
+type tally struct{ spans, failed int }
 
 func (t *tally) add(n *node) {
 	t.spans++
-	if n.failed() {
+	if n.failure != "" {
 		t.failed++
-	}
-	if n.is(semconv.OperationExecuteTool) {
-		t.tools++
-		if n.failed() {
-			t.failedTools++
-		}
 	}
 }
 
@@ -111,25 +63,28 @@ type traceTree struct {
 	tops       []*node // the roots, or the orphans if there are none
 	root       *node   // the first of the roots, or nil
 	start, end uint64
+	timeless   bool // all happened at once: a recording without times
+}
+
+// duration formats a duration, "" if there are no times.
+func (tr *traceTree) duration(nanos uint64) string {
+	if tr.timeless {
+		return ""
+	}
+	return humanDuration(nanos)
 }
 
 // newTraceTree links nodes, at least one of them, into a tree. A span whose
 // parent is not among them hangs under the root.
 func newTraceTree(nodes []*node) *traceTree {
-	slices.SortFunc(nodes, byTime)
+	nodes = fold(nodes)
 	tr := &traceTree{nodes: nodes, start: nodes[0].start}
-
-	byID := make(map[string]*node, len(nodes))
+	byID := index(nodes)
 	for _, n := range nodes {
 		tr.end = max(tr.end, n.end)
-		byID[n.id()] = n
-		for _, p := range n.parts {
-			byID[p.id()] = n
-		}
 	}
-	isRoot := func(n *node) bool {
-		return n.maybeRoot() && byID[string(n.span.GetParentSpanId())] == nil
-	}
+	tr.timeless = len(nodes) > 2 && tr.end-tr.start < uint64(time.Millisecond)
+	isRoot := func(n *node) bool { return n.maybeRoot && byID[n.parentID] == nil }
 	if i := slices.IndexFunc(nodes, isRoot); i >= 0 {
 		tr.root = nodes[i]
 	}
@@ -137,7 +92,7 @@ func newTraceTree(nodes []*node) *traceTree {
 		if isRoot(n) {
 			continue
 		}
-		p := byID[string(n.span.GetParentSpanId())]
+		p := byID[n.parentID]
 		if p == nil || p.under(n) {
 			p = tr.root
 		}
@@ -145,6 +100,34 @@ func newTraceTree(nodes []*node) *traceTree {
 	}
 	tr.grow()
 	return tr
+}
+
+func index(nodes []*node) map[string]*node {
+	byID := make(map[string]*node, len(nodes))
+	for _, n := range nodes {
+		byID[n.id] = n
+	}
+	return byID
+}
+
+// fold sorts nodes, and merges the deltas spans of a chat into the chat.
+func fold(nodes []*node) []*node {
+	byID := index(nodes)
+	slices.SortFunc(nodes, byTime)
+	var folded []*node
+	for _, n := range nodes {
+		chat := byID[n.parentID]
+		if n.kind != runs.Deltas || chat == nil || chat.kind != runs.Chat {
+			folded = append(folded, n)
+			continue
+		}
+		chat.end = max(chat.end, n.end)
+		chat.failure = cmp.Or(chat.failure, n.failure)
+		if !chat.exact {
+			chat.deltas += n.deltas
+		}
+	}
+	return folded
 }
 
 // under reports whether n is other or below it.
@@ -159,12 +142,7 @@ func (n *node) under(other *node) bool {
 
 // byTime orders siblings. Ids decide last, so that the order is stable.
 func byTime(a, b *node) int {
-	return cmp.Or(
-		cmp.Compare(a.start, b.start),
-		cmp.Compare(a.end, b.end),
-		cmp.Compare(a.span.GetName(), b.span.GetName()),
-		cmp.Compare(a.id(), b.id()),
-	)
+	return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end), cmp.Compare(a.name, b.name), cmp.Compare(a.id, b.id))
 }
 
 // grow attaches each node that is not hidden to its nearest ancestor that is not
@@ -190,46 +168,105 @@ func (tr *traceTree) grow() {
 	}
 }
 
-// byWeight orders nodes by what a short tree must not leave out: roots, failures,
-// then the longest.
+// byWeight orders nodes by importance in a short tree: roots, failures, then the
+// longest.
 func byWeight(a, b *node) int {
-	return cmp.Or(
-		compareBool(b.maybeRoot(), a.maybeRoot()),
-		compareBool(b.failed(), a.failed()),
-		cmp.Compare(b.duration(), a.duration()),
-		byTime(a, b),
-	)
+	return cmp.Or(first(a.maybeRoot, b.maybeRoot), first(a.failure != "", b.failure != ""), cmp.Compare(b.duration(), a.duration()), byTime(a, b))
 }
 
-func compareBool(a, b bool) int {
+// first orders true before false.
+func first(a, b bool) int {
 	switch {
 	case a == b:
 		return 0
-	case b:
+	case a:
 		return -1
 	}
 	return 1
 }
 
-// fold merges the deltas spans of a chat into the chat.
-func fold(nodes []*node) []*node {
-	byID := make(map[string]*node, len(nodes))
-	for _, n := range nodes {
-		byID[n.id()] = n
+// hide hides all but limit spans.
+func (tr *traceTree) hide(limit int, hidden tally) tally {
+	if len(tr.nodes) <= limit {
+		return hidden
 	}
-	slices.SortFunc(nodes, byTime)
-	var folded []*node
-	for _, n := range nodes {
-		chat := byID[string(n.span.GetParentSpanId())]
-		if n.span.GetName() != semconv.OperationDeltas || chat == nil || !chat.is(semconv.OperationChat) {
-			folded = append(folded, n)
-			continue
-		}
-		chat.parts = append(chat.parts, n)
-		chat.end = max(chat.end, n.end)
-		if !chat.exact {
-			chat.deltas += n.deltas
+	ranked := slices.SortedFunc(slices.Values(tr.nodes), byWeight)
+	for _, n := range ranked[limit:] {
+		n.hidden = true
+		hidden.add(n)
+	}
+	tr.grow()
+	return hidden
+}
+
+func (n *node) isCall() bool { return n.kind == runs.Chat || n.kind == runs.Tool }
+
+// about returns what a tool call was about: a path relative to its agent's folder.
+func (n *node) about() string {
+	about := n.detail
+	for p := n.parent; n.isPath && p != nil; p = p.parent {
+		if p.folder != "" {
+			about = strings.TrimPrefix(about, p.folder+"/")
+			break
 		}
 	}
-	return folded
+	return printable(about)
+}
+
+// title is the name of a span without its operation, which only a model call keeps.
+func (n *node) title() string {
+	operation, rest, _ := strings.Cut(n.name, " ")
+	switch {
+	case rest == "":
+	case operation == semconv.OperationExecuteTool, operation == semconv.OperationInvokeAgent:
+		return printable(rest)
+	case operation == semconv.OperationApproval:
+		return printable("approval " + rest)
+	}
+	return printable(n.name)
+}
+
+// shortName is the title. With detail it says what the call was about, and with mark
+// whether it failed.
+func (n *node) shortName(detail, mark bool) string {
+	name := n.title()
+	if about := n.about(); about != "" && detail {
+		name = strings.TrimSuffix(name, " "+n.executable) + " " + about
+	}
+	if mark && n.failure != "" {
+		name = "✗ " + name
+	}
+	return name
+}
+
+// notes returns what the bar does not show, most important first.
+func (n *node) notes() []string {
+	var notes []string
+	if n.failure != "" {
+		notes = append(notes, "✗ "+n.failure)
+	}
+	if n.firstChunk > 0 && n.kind == runs.Chat {
+		notes = append(notes, "first chunk "+Duration(n.firstChunk))
+	}
+	switch {
+	case n.kind == runs.Agent: // its chats state the counts
+	case n.deltas == 1:
+		notes = append(notes, "1 delta")
+	case n.deltas > 1:
+		notes = append(notes, roughly(int(n.deltas))+" deltas")
+	}
+	about := n.about()
+	if n.executable != "" && about == "" && !strings.HasSuffix(n.name, " "+n.executable) {
+		notes = append(notes, printable(n.executable))
+	}
+	if n.startMissing {
+		notes = append(notes, "start missing")
+	}
+	if n.estimated {
+		notes = append(notes, "times estimated")
+	}
+	if about != "" {
+		notes = append(notes, about)
+	}
+	return notes
 }

@@ -8,6 +8,7 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
@@ -112,6 +113,14 @@ func streams(name string, n, from, to int) func(*tracepb.Span) {
 	}
 }
 
+// read reads spans as runs.Span.
+func read(spans []*tracepb.Span) (list []*runs.Span) {
+	for _, s := range spans {
+		list = append(list, runs.Of(s))
+	}
+	return list
+}
+
 // session is what most runs look like.
 func session() []*tracepb.Span {
 	s := sample{trace: 1}
@@ -180,6 +189,25 @@ var samples = []struct {
 		s := sample{trace: 5}
 		s.span(1, 0, "invoke_agent cursor-agent", 0, 0, attr(semconv.TimeEstimated, true))
 		s.span(2, 1, "chat Auto", 0, 0)
+		return s.spans
+	}},
+	{"timeless", func() []*tracepb.Span { // a recording of an agent that prints no times
+		s := sample{trace: 17}
+		at := func(us int) func(*tracepb.Span) {
+			return func(s *tracepb.Span) {
+				s.StartTimeUnixNano = instant(0) + uint64(us)*1000
+				s.EndTimeUnixNano = s.StartTimeUnixNano + 1000
+			}
+		}
+		guess := attr(semconv.TimeEstimated, true)
+		s.span(1, 0, "invoke_agent codex", 0, 0, attr(semconv.AgentName, "codex"), guess, func(s *tracepb.Span) { s.EndTimeUnixNano += 16000 })
+		s.span(2, 1, "chat", 0, 0, at(0), guess)
+		s.span(3, 1, "execute_tool shell ls", 0, 0, at(2), guess, attr(semconv.ProcessExecutable, "ls"))
+		s.span(4, 1, "chat", 0, 0, at(4), guess)
+		s.span(5, 1, "execute_tool task", 0, 0, at(6), guess, func(s *tracepb.Span) { s.EndTimeUnixNano += 6000 })
+		s.span(6, 5, "execute_tool read", 0, 0, at(8), guess)
+		s.span(7, 5, "execute_tool read", 0, 0, at(10), guess, fails("error", "File not found"))
+		s.span(8, 1, "chat", 0, 0, at(15), guess)
 		return s.spans
 	}},
 	{"continued", func() []*tracepb.Span {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spantee/spantee/mapping/semconv"
+	"github.com/spantee/spantee/exporter/runs"
 )
 
 // maxSlowest is how many calls are named below the waterfall.
@@ -33,8 +33,8 @@ func (s Style) slowest(b *strings.Builder, tr *traceTree) {
 		failure := ""
 		if s.Width >= narrow {
 			line += fmt.Sprintf("at %-6s  ", humanDuration(call.start-tr.start))
-			if call.failed() {
-				failure = cut("  ✗ "+call.whyFailed(), s.Width/3)
+			if call.failure != "" {
+				failure = cut("  ✗ "+call.failure, s.Width/3)
 			}
 		}
 		what := call.shortName(true, failure == "")
@@ -43,18 +43,14 @@ func (s Style) slowest(b *strings.Builder, tr *traceTree) {
 	}
 }
 
-// calls are the calls of models and tools. The time of one that others work for
-// is the time of their steps.
+// calls are the calls of models and tools. A call with steps of its own
+// does not count, because its time is the time of those steps.
 func (tr *traceTree) calls() []*node {
 	caller := map[*node]bool{}
 	for _, n := range tr.nodes {
-		if n.is(semconv.OperationInvokeAgent) || n.isCall() {
+		if n.kind == runs.Agent || n.isCall() {
 			caller[n.parent] = true
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(tr.nodes), func(n *node) bool { return !n.isCall() || caller[n] })
-}
-
-func (n *node) isCall() bool {
-	return n.is(semconv.OperationChat) || n.is(semconv.OperationExecuteTool)
 }

@@ -1,16 +1,16 @@
 package tree
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
-	"github.com/spantee/spantee/mapping/semconv"
+	"github.com/spantee/spantee/exporter/runs"
 )
 
-// silence is how long nothing has to arrive before a status says so.
+// silence is how long an agent must be silent before its status says so.
 const silence = 5 * time.Second
 
 // Status returns one line that says what an agent is doing now, for how long,
@@ -18,54 +18,53 @@ const silence = 5 * time.Second
 // spans end now.
 //
 //	cursor-agent 1m12s · running shell go test ./... for 12s · 14 tools, 1 failed
-func (s Style) Status(open []*tracepb.Span, silent time.Duration) string {
-	var current *traceTree
-	var latest *node
-	runs := 0
-	for _, nodes := range byTrace(open) {
-		tr := newTraceTree(nodes)
-		if tr.root == nil {
-			continue
-		}
-		runs++
-		if n := tr.latest(); latest == nil || n.start >= latest.start {
-			current, latest = tr, n
-		}
-	}
+func (s Style) Status(open []*runs.Span, silent time.Duration) string {
+	slices.SortFunc(open, func(a, b *runs.Span) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) })
+	latest := runs.Latest(open)
 	if latest == nil {
 		return ""
 	}
-	took := func(n *node) time.Duration { return time.Duration(min(n.duration(), math.MaxInt64)) }
-	since := took(latest)
-	if latest == current.root { // between steps
+	traces := make(map[string]bool)
+	var p partial // the trace of latest
+	for _, span := range open {
+		traces[string(span.TraceID)] = true
+		if string(span.TraceID) == string(latest.TraceID) {
+			p.add(span)
+		}
+	}
+	tr := newTraceTree(p.nodes)
+	if tr.root == nil {
+		return ""
+	}
+	since := latest.Duration()
+	if latest.Kind() == runs.Agent { // between steps
 		since = silent
 	}
 
 	var tail []string
-	if n := int(current.root.attr(semconv.Tools).GetIntValue()); n > 0 {
+	if n := int(p.run.Stated.Tools); n > 0 {
 		tools := plural(n, "tool")
-		if failed := current.failedTools(); failed > 0 {
+		// The root of an open trace counts open calls as failures, because they would be
+		// if everything ended now.
+		if failed := int(p.run.Stated.ToolErrors) - p.run.Tools; failed > 0 {
 			tools += ", " + thousands(failed) + " failed"
 		}
 		tail = append(tail, tools)
 	}
-	if runs > 1 {
-		tail = append(tail, plural(runs, "session"))
+	if len(traces) > 1 {
+		tail = append(tail, plural(len(traces), "session"))
 	}
 	if silent > silence {
 		tail = append([]string{"silent for " + humanSeconds(silent)}, tail...)
 	}
-	who := printable(current.first(semconv.AgentName))
-	if who == "" {
-		who = current.root.title()
-	}
-	return s.statusLine(who+" "+humanSeconds(took(current.root)), latest, " for "+humanSeconds(since), tail)
+	who := cmp.Or(printable(p.run.Agent), tr.root.title()) + " " + humanSeconds(time.Duration(min(tr.root.duration(), math.MaxInt64)))
+	n := index(tr.nodes)[string(latest.ID)]
+	return s.statusLine(who, n, n.doing(latest.LastEvent()), " for "+humanSeconds(since), tail)
 }
 
-// statusLine joins what fits. First the tail is left out, from its end, then who;
-// then what n is doing is cut.
-func (s Style) statusLine(who string, n *node, since string, tail []string) string {
-	what := n.doing()
+// statusLine joins what fits. If the line is too long, the
+// tail is left out first, from its end, then who; then what n is doing is cut.
+func (s Style) statusLine(who string, n *node, what, since string, tail []string) string {
 	const mark = " · "
 	width := s.width() - 1 // the last column would wrap on some terminals
 	room := func() int {
@@ -92,52 +91,27 @@ func (s Style) statusLine(who string, n *node, since string, tail []string) stri
 	for _, t := range tail {
 		line += s.paint(dim, mark+t)
 	}
-	return line
+	return s.encode(line)
 }
 
-// latest is the step that started last; of a call and the agent that works for
-// it, that is the agent's step.
-func (tr *traceTree) latest() *node {
-	latest := tr.root
-	for _, n := range tr.nodes {
-		isStep := n.isCall() || n.is(semconv.OperationApproval) || n.is(semconv.OperationBackground)
-		if isStep && (latest == tr.root || n.start >= latest.start) {
-			latest = n
-		}
-	}
-	return latest
-}
-
-// failedTools is how many tool calls have failed. The root of an open trace counts
-// open ones as failures, because they would be if everything ended now.
-func (tr *traceTree) failedTools() int {
-	failed := int(tr.root.attr(semconv.ToolErrors).GetIntValue())
-	for _, n := range tr.nodes {
-		if n.is(semconv.OperationExecuteTool) {
-			failed--
-		}
-	}
-	return failed
-}
-
-// doing says in words what an open span is doing.
-func (n *node) doing() string {
-	switch {
-	case n.is(semconv.OperationChat):
-		events := n.span.GetEvents()
+// doing says in words what an open span is doing. lastEvent tells whether a
+// model has begun to answer.
+func (n *node) doing(lastEvent string) string {
+	switch n.kind {
+	case runs.Chat:
 		switch {
-		case len(events) == 0:
+		case lastEvent == "":
 			return "waiting for the model"
-		case strings.HasPrefix(events[len(events)-1].GetName(), "thinking"):
+		case strings.HasPrefix(lastEvent, "thinking"):
 			return "thinking"
 		}
 		return "writing"
-	case n.is(semconv.OperationExecuteTool):
+	case runs.Tool:
 		return "running " + n.shortName(true, false)
-	case n.is(semconv.OperationApproval):
+	case runs.Approval:
 		return "waiting for approval of " + strings.TrimPrefix(n.title(), "approval ")
-	case n.is(semconv.OperationBackground):
-		return printable(n.span.GetName())
+	case runs.Background:
+		return printable(n.name)
 	}
 	return "between steps"
 }

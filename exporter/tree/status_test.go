@@ -54,7 +54,7 @@ func TestStatus(t *testing.T) {
 	} {
 		got += sample.name + "\n"
 		for _, width := range []int{40, 80, 120} {
-			line := Style{Width: width}.Status(sample.open, time.Duration(72_000-sample.heard)*time.Millisecond)
+			line := Style{Width: width}.Status(read(sample.open), time.Duration(72_000-sample.heard)*time.Millisecond)
 			if cells(line) >= width || printable(line) != line {
 				t.Errorf("%s, %d: %q", sample.name, width, line)
 			}
@@ -63,7 +63,7 @@ func TestStatus(t *testing.T) {
 	}
 	compareGolden(t, "status.txt", got)
 
-	colored := Style{Color: true, Width: 120}.Status(open(3, 1, func(*sample) {}), time.Minute)
+	colored := Style{Color: true, Width: 120}.Status(read(open(3, 1, func(*sample) {})), time.Minute)
 	if !strings.Contains(colored, bold+"cursor-agent 1m12s\x1b[0m") {
 		t.Errorf("%q", colored)
 	}

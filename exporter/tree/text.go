@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/dustin/go-humanize"
 )
 
 // ANSI colors, of the sixteen that every theme defines.
@@ -19,6 +21,26 @@ const (
 	magenta = "\x1b[35m"
 	cyan    = "\x1b[36m"
 )
+
+// ascii replaces each drawn character with an ASCII one of the same width.
+var ascii = strings.NewReplacer("├─", "|-", "└─", "`-", "│", "|", "━", "=", "╸", "=", "╺", "=", "█", "#", "▌", "#", "▐", "#",
+	"▏", "|", "▕", "|", "░", ".", "✗", "x", "…", "~", "·", "-")
+
+// encode returns text in the characters of the style.
+func (s Style) encode(text string) string {
+	if !s.ASCII {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range ascii.Replace(text) {
+		if r <= unicode.MaxASCII {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Repeat("?", runeCells(r)))
+		}
+	}
+	return b.String()
+}
 
 func (s Style) paint(color, text string) string {
 	if !s.Color || color == "" || strings.TrimSpace(text) == "" {
@@ -121,13 +143,7 @@ func plural(n int, noun string) string {
 }
 
 // thousands returns n with commas.
-func thousands(n int) string {
-	s := strconv.Itoa(n)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
+func thousands(n int) string { return humanize.Comma(int64(n)) }
 
 // money is a sum in USD, as the viewer has it.
 func money(usd float64) string {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,11 +28,11 @@ func TestTree(t *testing.T) {
 	for _, s := range samples {
 		t.Run(s.name, func(t *testing.T) {
 			spans := s.spans()
-			got := Style{}.Render(spans) + "\n" + strings.Repeat("-", 80) + "\n" + treetest.Golden(spans)
+			got := Style{}.Render(read(spans)) + "\n" + strings.Repeat("-", 80) + "\n" + treetest.Golden(spans)
 			compareGolden(t, "tree_"+s.name+".txt", got)
 
 			rand.Shuffle(len(spans), func(i, j int) { spans[i], spans[j] = spans[j], spans[i] })
-			again := Style{}.Render(spans) + "\n" + strings.Repeat("-", 80) + "\n" + treetest.Golden(spans)
+			again := Style{}.Render(read(spans)) + "\n" + strings.Repeat("-", 80) + "\n" + treetest.Golden(spans)
 			if diff := cmp.Diff(got, again); diff != "" {
 				t.Errorf("another order of the same spans (-want +got):\n%s", diff)
 			}
@@ -45,7 +46,7 @@ func TestTreeWidths(t *testing.T) {
 		for _, s := range samples {
 			switch s.name {
 			case "session", "details", "nested", "busy":
-				got += Style{Width: width}.Render(s.spans()) + "\n"
+				got += Style{Width: width}.Render(read(s.spans())) + "\n"
 			}
 		}
 		compareGolden(t, fmt.Sprintf("width_%d.txt", width), got)
@@ -53,15 +54,40 @@ func TestTreeWidths(t *testing.T) {
 }
 
 func TestTreeColor(t *testing.T) {
-	got := Style{Color: true}.Render(session())
+	got := Style{Color: true}.Render(read(session()))
 	compareGolden(t, "color.txt", strings.ReplaceAll(got, "\x1b", "␛"))
 
 	plain := got
 	for _, c := range []string{bold, dim, red, green, yellow, magenta, cyan, "\x1b[0m"} {
 		plain = strings.ReplaceAll(plain, c, "")
 	}
-	if diff := cmp.Diff(Style{}.Render(session()), plain); diff != "" {
+	if diff := cmp.Diff(Style{}.Render(read(session())), plain); diff != "" {
 		t.Errorf("color is not all that color adds (-want +got):\n%s", diff)
+	}
+}
+
+// In a C locale the same is drawn in ASCII, in as many columns.
+func TestTreeASCII(t *testing.T) {
+	got := ""
+	for _, s := range samples {
+		text := Style{ASCII: true}.Render(read(s.spans()))
+		if i := strings.IndexFunc(text, func(r rune) bool { return r > unicode.MaxASCII }); i >= 0 {
+			t.Errorf("%s: %q", s.name, text[i:])
+		}
+		lines := strings.Split(Style{}.Render(read(s.spans())), "\n")
+		for i, line := range strings.Split(text, "\n") {
+			if cells(line) != cells(lines[i]) {
+				t.Errorf("%s: %q has not the width of %q", s.name, line, lines[i])
+			}
+		}
+		switch s.name {
+		case "session", "details", "instants", "hostile":
+			got += text + "\n"
+		}
+	}
+	compareGolden(t, "ascii.txt", got)
+	if status := (Style{ASCII: true}).Status(read(session()), time.Minute); strings.ContainsFunc(status, func(r rune) bool { return r > unicode.MaxASCII }) {
+		t.Errorf("%q", status)
 	}
 }
 
@@ -70,7 +96,7 @@ func TestTreeFits(t *testing.T) {
 	for _, s := range samples {
 		spans := s.spans()
 		for width := 1; width < 200; width += 1 + width/20 {
-			text := Style{Width: width}.Render(spans)
+			text := Style{Width: width}.Render(read(spans))
 			if !utf8.ValidString(text) {
 				t.Fatalf("%s, width %d: not UTF-8", s.name, width)
 			}
@@ -106,10 +132,10 @@ func large() []*tracepb.Span {
 }
 
 func TestTreeLarge(t *testing.T) {
-	compareGolden(t, "large.txt", Style{Lines: 12}.Render(large()))
+	compareGolden(t, "large.txt", Style{Lines: 12}.Render(read(large())))
 
-	text := Style{}.Render(large())
-	if got, want := strings.Count(text, "execute_tool")+1, 200; got != want {
+	text := Style{}.Render(read(large()))
+	if got, want := strings.Count(text, "─ ")+1, 200; got != want {
 		t.Errorf("%d spans drawn, want %d", got, want)
 	}
 
@@ -118,11 +144,11 @@ func TestTreeLarge(t *testing.T) {
 		fails("error", "")(s)
 	}
 	more := "\n… 9,800 shorter spans not shown, 9,800 failed\n"
-	text = Style{}.Render(allFailed)
+	text = Style{}.Render(read(allFailed))
 	if !strings.Contains(text, more) {
 		t.Errorf("no %q in %q", more, text)
 	}
-	if !strings.Contains(text, "invoke_agent") {
+	if !strings.Contains(text, "\ncursor-agent ") {
 		t.Error("the root is not drawn")
 	}
 }
@@ -133,7 +159,7 @@ func TestTreeDeep(t *testing.T) {
 	for i := range 10_000 {
 		s.span(i+1, i, "execute_tool task", i, 20_000-i)
 	}
-	text := Style{}.Render(s.spans)
+	text := Style{}.Render(read(s.spans))
 	if got, want := strings.Count(text, "\n"), 203; got != want {
 		t.Errorf("%d lines, want %d", got, want)
 	}
@@ -165,7 +191,7 @@ func TestTreeOfAnything(t *testing.T) {
 	} {
 		spans := []*tracepb.Span{span, session()[0], span}
 		treetest.Golden(spans)
-		for line := range strings.Lines(Style{Width: minWidth}.Render(spans)) {
+		for line := range strings.Lines(Style{Width: minWidth}.Render(read(spans))) {
 			if cells(line) > minWidth+1 {
 				t.Errorf("%v: a line of %d:\n%s", span, cells(line), line)
 			}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spantee/spantee/mapping/semconv"
+	"github.com/spantee/spantee/exporter/runs"
 )
 
 // A row is a line of the waterfall before it has its widths.
@@ -19,17 +19,24 @@ type row struct {
 }
 
 const (
-	// narrow is the width below which there is no room for notes: what a call was
-	// about stands beside its name.
+	// narrow is the width below which there is no room for notes. What a call was about
+	// then follows its name.
 	narrow = 60
 
-	// minBar is what is left for the bars then.
+	// terminal is the usual width of a terminal. Up to this width, names omit the words
+	// that all calls have in common.
+	terminal = 80
+
+	// minBar is the least width of the bars.
 	minBar = 8
 )
 
 func (s Style) waterfall(b *strings.Builder, tr *traceTree) {
-	rows := rows(nil, tr.tops, "", true)
-	const gaps = 2 + 1 + 2
+	rows := tr.rows(nil, tr.tops, "", true)
+	gaps := 2 + 1 + 2
+	if tr.timeless { // no durations
+		gaps--
+	}
 	var name, duration, notes int
 	for _, r := range rows {
 		name = max(name, cells(r.branch)+cells(r.name))
@@ -42,7 +49,7 @@ func (s Style) waterfall(b *strings.Builder, tr *traceTree) {
 	if s.Width < narrow {
 		most, notes = s.Width-gaps-duration-minBar, 0
 	}
-	if name > most || s.Width < narrow {
+	if name > most || s.Width <= terminal {
 		name = 0
 		for i, r := range rows {
 			rows[i].name = r.shortName(s.Width < narrow, s.Width < narrow)
@@ -59,13 +66,19 @@ func (s Style) waterfall(b *strings.Builder, tr *traceTree) {
 
 	for _, r := range rows {
 		b.WriteString(pad(cut(r.branch, name-1)+r.cut(r.name, name-cells(r.branch)), name))
-		b.WriteString("  " + s.paint(r.color(), r.bar(tr, bar)))
-		fmt.Fprintf(b, " %*s", duration, r.duration)
-		for i, note := range r.fit(notes) {
+		fitting, drawn := r.fit(notes), r.bar(tr, bar)
+		if duration == 0 && len(fitting) == 0 {
+			drawn = strings.TrimRight(drawn, " ")
+		}
+		b.WriteString("  " + s.paint(r.color(), drawn))
+		if duration > 0 {
+			fmt.Fprintf(b, " %*s", duration, r.duration)
+		}
+		for i, note := range fitting {
 			switch {
 			case i > 0:
 				b.WriteString(s.paint(dim, " · "+note))
-			case r.failed():
+			case r.failure != "":
 				b.WriteString("  " + s.paint(red, note))
 			default:
 				b.WriteString("  " + s.paint(dim, note))
@@ -76,7 +89,7 @@ func (s Style) waterfall(b *strings.Builder, tr *traceTree) {
 }
 
 // rows lays the tree out: roots without a branch, below them the branches.
-func rows(to []row, nodes []*node, indent string, top bool) []row {
+func (tr *traceTree) rows(to []row, nodes []*node, indent string, top bool) []row {
 	for i, n := range nodes {
 		branch, below := "├─ ", "│  "
 		switch {
@@ -88,48 +101,22 @@ func rows(to []row, nodes []*node, indent string, top bool) []row {
 		to = append(to, row{
 			node:     n,
 			branch:   indent + branch,
-			name:     printable(n.span.GetName()),
-			duration: humanDuration(n.duration()),
+			name:     printable(n.name),
+			duration: tr.duration(n.duration()),
 			notes:    n.notes(),
 		})
-		to = rows(to, n.children, indent+below, false)
+		to = tr.rows(to, n.children, indent+below, false)
 	}
 	return to
 }
 
-// shortName is the name without the words that all calls have in common. With
-// detail it says what the call was about, marked if it failed.
-func (n *node) shortName(detail, mark bool) string {
-	name := n.title()
-	if d := n.detail(); d != "" && detail {
-		name = strings.TrimSuffix(name, " "+n.attr(semconv.ProcessExecutable).GetStringValue()) + " " + d
-	}
-	if mark && n.failed() {
-		name = "✗ " + name
-	}
-	return name
-}
-
-// title is the name of a span without its operation, but for a call of a model.
-func (n *node) title() string {
-	operation, rest, _ := strings.Cut(n.span.GetName(), " ")
-	switch {
-	case rest == "":
-	case operation == semconv.OperationExecuteTool, operation == semconv.OperationInvokeAgent:
-		return printable(rest)
-	case operation == semconv.OperationApproval:
-		return printable("approval " + rest)
-	}
-	return printable(n.span.GetName())
-}
-
-// cut shortens text, which ends in the detail, to width columns. Of a path the
-// end tells more than what is before it.
+// cut shortens text, which ends in the detail, to width columns. A path is
+// cut at its beginning, because its end says more.
 func (n *node) cut(text string, width int) string {
-	detail := n.detail()
+	detail := n.about()
 	before, isDetail := strings.CutSuffix(text, detail)
 	room := width - cells(before)
-	if cells(text) <= width || !isDetail || detail == "" || room < least || !n.isPath() {
+	if cells(text) <= width || !isDetail || detail == "" || room < least || !n.isPath {
 		return cut(text, width)
 	}
 	runes := []rune(detail)
@@ -139,25 +126,25 @@ func (n *node) cut(text string, width int) string {
 	return before + "…" + string(runes)
 }
 
-// least is how many columns there must be for something to read.
+// least is the fewest columns in which a cut text is still readable.
 const least = 8
 
-// fit takes the notes that fit into width: of a failure what fits of why, and of
-// the detail, which is the last one, what fits.
+// fit returns the notes that fit into width. A failure, which is the first note, and the
+// detail, which is the last, are cut to fit.
 func (r row) fit(width int) []string {
 	var taken []string
 	for i, note := range r.notes {
 		switch {
-		case i == len(r.notes)-1 && r.detail() != "" && width >= least:
+		case i == len(r.notes)-1 && r.detail != "" && width >= least:
 			note = r.cut(note, width)
-		case i == 0 && r.failed():
+		case i == 0 && r.failure != "":
 			note = cut(note, width)
 		}
 		if width -= cells(note); width < 0 {
 			break
 		}
 		taken = append(taken, note)
-		width -= 3 // for the mark between two
+		width -= 3 // for the separator
 	}
 	return taken
 }
@@ -168,13 +155,10 @@ const waitLegend = "░ waiting for the model or an approval"
 // chunk, an approval for its answer.
 func (n *node) waited() uint64 {
 	switch {
-	case n.is(semconv.OperationApproval):
+	case n.kind == runs.Approval:
 		return n.end
-	case n.is(semconv.OperationChat):
-		first := n.attr(semconv.TimeToFirstChunk).GetDoubleValue() * 1e9
-		if 0 < first && first < float64(n.duration()) { // a sender may say anything
-			return n.start + uint64(first)
-		}
+	case n.kind == runs.Chat && uint64(n.firstChunk) < n.duration():
+		return n.start + uint64(n.firstChunk)
 	}
 	return n.start
 }
@@ -185,13 +169,16 @@ func (r row) bar(tr *traceTree, width int) string {
 	scale := float64(2*width) / float64(max(1, tr.end-tr.start))
 	at := func(t uint64) int { return int(math.Round(float64(t-tr.start) * scale)) }
 	from := min(at(r.start), 2*width-1)
-	waited, to := at(r.waited()), max(at(r.end), from+1)
+	waited, to := from, max(at(r.end), from+1)
+	if r.waited() > r.start {
+		waited = at(r.waited())
+	}
 
 	glyphs := []rune(" ▌▐█")
 	switch {
 	case r.node.duration() < uint64(time.Microsecond):
 		glyphs = []rune(" ▏▕ ")
-	case r.parent == nil && r.maybeRoot():
+	case r.parent == nil && r.maybeRoot:
 		glyphs = []rune(" ╸╺━")
 	}
 	cells := make([]rune, width)
@@ -214,18 +201,13 @@ func (r row) bar(tr *traceTree, width int) string {
 	return string(cells)
 }
 
+var colors = map[runs.Kind]string{
+	runs.Chat: cyan, runs.Tool: green, runs.Approval: yellow, runs.Background: magenta,
+}
+
 func (n *node) color() string {
-	switch {
-	case n.failed():
+	if n.failure != "" {
 		return red
-	case n.is(semconv.OperationChat):
-		return cyan
-	case n.is(semconv.OperationExecuteTool):
-		return green
-	case n.is(semconv.OperationApproval):
-		return yellow
-	case n.is(semconv.OperationBackground):
-		return magenta
 	}
-	return ""
+	return colors[n.kind]
 }

@@ -8,14 +8,11 @@ import (
 	"strings"
 	"sync"
 
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
-	"github.com/spantee/spantee/mapping/semconv"
+	"github.com/spantee/spantee/exporter/runs"
 )
 
-// A Writer draws traces as their spans arrive. It draws a trace once its root has
-// arrived and then a span of another trace, or at Close. Spans that arrive later,
+// A Writer draws traces as their spans arrive. It draws a trace when its root and,
+// after that, a span of another trace have arrived, or at Close. Spans that arrive later,
 // such as background work, are listed at Close.
 type Writer struct {
 	out   io.Writer
@@ -24,16 +21,17 @@ type Writer struct {
 	mu     sync.Mutex
 	traces []*partial // in the order of their first span
 	drawn  []string   // ids of the last maxDrawn traces drawn
-	late   []*node    // spans of those, at most maxLate
-	later  int        // more of them
+	late   []string   // lines for late spans of drawn traces, at most maxLate
+	later  int        // number of further late spans
 	err    error
 }
 
 // A partial is a trace that is not complete yet.
 type partial struct {
 	id      string
+	run     runs.Run
 	nodes   []*node
-	lost    tally
+	lost    tally // nodes that were dropped
 	hasRoot bool
 }
 
@@ -41,10 +39,6 @@ const (
 	// maxNodes bounds what a trace holds in memory; the less important half is
 	// dropped whenever it is reached.
 	maxNodes = 16384
-	// maxDetail is how much of a command or a path is kept: more than a terminal
-	// is wide.
-	maxDetail = 512
-
 	maxDrawn = 1024
 	maxLate  = 20
 )
@@ -54,12 +48,12 @@ func NewWriter(out io.Writer, style Style) *Writer {
 	return &Writer{out: out, style: style}
 }
 
-// Export adds a finished span. The Writer keeps only what it draws, and no events.
-func (w *Writer) Export(span *tracepb.Span) {
+// Export adds a finished span. The Writer keeps only what it draws, not the span.
+func (w *Writer) Export(span *runs.Span) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 
-	id := string(span.GetTraceId())
+	id := string(span.TraceID)
 	w.traces = slices.DeleteFunc(w.traces, func(p *partial) bool {
 		complete := p.hasRoot && p.id != id
 		if complete {
@@ -68,7 +62,7 @@ func (w *Writer) Export(span *tracepb.Span) {
 		return complete
 	})
 	i := slices.IndexFunc(w.traces, func(p *partial) bool { return p.id == id })
-	if i < 0 && slices.Contains(w.drawn, id) && !newNode(span).maybeRoot() {
+	if i < 0 && slices.Contains(w.drawn, id) && !span.MayBeRoot() {
 		w.addLate(span)
 		return
 	}
@@ -93,7 +87,7 @@ func (w *Writer) Close() error {
 }
 
 func (w *Writer) draw(p *partial) {
-	text := w.style.draw(p.nodes, p.lost)
+	text := w.style.draw(p)
 	if len(w.drawn) > 0 {
 		text = "\n" + text
 	}
@@ -110,14 +104,18 @@ func (w *Writer) write(text string) {
 	}
 }
 
-func (w *Writer) addLate(span *tracepb.Span) {
+func (w *Writer) addLate(span *runs.Span) {
 	if len(w.late) == maxLate {
 		w.later++
 		return
 	}
 	n := newNode(span)
-	n.span = slim(n.span)
-	w.late = append(w.late, n)
+	line := fmt.Sprintf("%s  %s", printable(n.name), humanDuration(n.duration()))
+	if notes := n.notes(); len(notes) > 0 {
+		line += "  " + strings.Join(notes, " · ")
+	}
+	line += " · trace " + hex.EncodeToString(span.TraceID)
+	w.late = append(w.late, w.style.encode(cut(line, w.style.width()))+"\n")
 }
 
 // drawLate lists the spans of traces that have been drawn already.
@@ -125,27 +123,18 @@ func (w *Writer) drawLate() {
 	if len(w.late) == 0 {
 		return
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s ended after the trace was drawn:\n\n", plural(len(w.late)+w.later, "span"))
-	for _, n := range w.late {
-		line := fmt.Sprintf("%s  %s", printable(n.span.GetName()), humanDuration(n.duration()))
-		if notes := n.notes(); len(notes) > 0 {
-			line += "  " + strings.Join(notes, " · ")
-		}
-		line += " · trace " + hex.EncodeToString(n.span.GetTraceId())
-		b.WriteString(cut(line, w.style.width()) + "\n")
-	}
+	text := fmt.Sprintf("\n%s ended after the trace was drawn:\n\n", plural(len(w.late)+w.later, "span")) + strings.Join(w.late, "")
 	if w.later > 0 {
-		fmt.Fprintf(&b, "… and %s\n", plural(w.later, "more span"))
+		text += w.style.encode(fmt.Sprintf("… and %s\n", plural(w.later, "more span")))
 	}
 	w.late, w.later = nil, 0
-	w.write(b.String())
+	w.write(text)
 }
 
-func (p *partial) add(span *tracepb.Span) {
+func (p *partial) add(span *runs.Span) {
 	n := newNode(span)
-	n.span = slim(n.span)
-	p.hasRoot = p.hasRoot || n.maybeRoot()
+	p.run.Add(span)
+	p.hasRoot = p.hasRoot || n.maybeRoot
 	p.nodes = append(p.nodes, n)
 	if len(p.nodes) < maxNodes {
 		return
@@ -155,35 +144,4 @@ func (p *partial) add(span *tracepb.Span) {
 		p.lost.add(n)
 	}
 	p.nodes = slices.Clone(p.nodes[:maxNodes/2])
-}
-
-// slim returns a copy of a span with only what is drawn.
-func slim(s *tracepb.Span) *tracepb.Span {
-	out := &tracepb.Span{
-		TraceId:           s.GetTraceId(),
-		SpanId:            s.GetSpanId(),
-		ParentSpanId:      s.GetParentSpanId(),
-		Flags:             s.GetFlags(),
-		Name:              s.GetName(),
-		StartTimeUnixNano: s.GetStartTimeUnixNano(),
-		EndTimeUnixNano:   s.GetEndTimeUnixNano(),
-		Status:            s.GetStatus(),
-	}
-	for _, kv := range s.GetAttributes() {
-		switch kv.GetKey() {
-		case semconv.OperationName, semconv.AgentName, semconv.RequestModel, semconv.InputTokens, semconv.OutputTokens,
-			semconv.UsageInput, semconv.UsageOutput, semconv.UsageCost, semconv.UsageTotalCost, semconv.Retries, semconv.Reconnects, semconv.Compactions,
-			semconv.TimeToFirstChunk, semconv.ErrorType, semconv.ProcessExitCode, semconv.ProcessExecutable,
-			semconv.StartMissing, semconv.TimeEstimated:
-			out.Attributes = append(out.Attributes, &commonpb.KeyValue{Key: kv.GetKey(), Value: kv.GetValue()})
-		default:
-			if v := kv.GetValue().GetStringValue(); v != "" && (kv.GetKey() == semconv.ProcessWorkingDirectory || slices.Contains(detailKeys, kv.GetKey())) {
-				v = v[:min(len(v), maxDetail)]
-				out.Attributes = append(out.Attributes, &commonpb.KeyValue{
-					Key: kv.GetKey(), Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: v}},
-				})
-			}
-		}
-	}
-	return out
 }

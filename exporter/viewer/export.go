@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 
-	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -165,16 +164,15 @@ func (s *Store) ExportJSON(w io.Writer, only ...string) error {
 	return err
 }
 
-// grouped puts spans of one origin together; decodeAll gives these the same
-// resource and scope.
+// grouped puts spans of one origin together.
 func grouped(spans []Span) []*tracepb.ResourceSpans {
 	var groups []*tracepb.ResourceSpans
-	index := make(map[*resourcepb.Resource]*tracepb.ScopeSpans)
+	index := make(map[origin]*tracepb.ScopeSpans)
 	for _, sp := range spans {
-		g := index[sp.Resource]
+		g := index[sp.origin]
 		if g == nil {
 			g = &tracepb.ScopeSpans{Scope: sp.Scope}
-			index[sp.Resource] = g
+			index[sp.origin] = g
 			groups = append(groups, &tracepb.ResourceSpans{Resource: sp.Resource, ScopeSpans: []*tracepb.ScopeSpans{g}})
 		}
 		g.Spans = append(g.Spans, sp.Span)

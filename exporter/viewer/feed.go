@@ -15,12 +15,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spantee/spantee/exporter/internal/unary"
+	"github.com/spantee/spantee/exporter/internal/httpclient"
 	"github.com/spantee/spantee/exporter/receiver"
 )
 
@@ -31,12 +35,12 @@ type Feed struct {
 	endpoint  string // with scheme and port
 	userAgent string
 	source    string
-	overGRPC  bool
-	conn      Conn
+	conn      Conn         // nil over HTTP
+	http      *http.Client // nil over gRPC
 
 	latest chan []*tracepb.ResourceSpans // the newest that was not sent yet
-	over   atomic.Bool                   // another backend is there
-	found  atomic.Bool                   // a viewer is there
+	over   atomic.Bool                   // another backend has answered
+	found  atomic.Bool                   // a viewer has answered
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
@@ -51,18 +55,10 @@ const (
 
 var errNoViewer = errors.New("the endpoint is not a spantee viewer")
 
-// A Conn is a connection to the endpoint, or a share in one.
+// A Conn is a gRPC connection to the endpoint, or a share in one.
 type Conn interface {
-	unary.Client
+	Invoke(ctx context.Context, method string, request, response any, options ...grpc.CallOption) error
 	Close() error
-}
-
-// An ownConn is a connection that is not shared.
-type ownConn struct{ *http.Client }
-
-func (c ownConn) Close() error {
-	c.CloseIdleConnections()
-	return nil
 }
 
 // NewFeed returns a Feed for the trace exporter's endpoint, or nil if no viewer can
@@ -104,13 +100,14 @@ func newFeed(endpoint string, overGRPC bool, userAgent string, conn Conn) *Feed 
 	if !overGRPC {
 		base += strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1/traces")
 	}
-	f := &Feed{endpoint: base, userAgent: userAgent, source: fmt.Sprintf("%016x", rand.Uint64()), overGRPC: overGRPC, conn: conn, latest: make(chan []*tracepb.ResourceSpans, 1)}
-	if f.conn == nil {
-		transport := &http.Transport{MaxIdleConns: 1, IdleConnTimeout: time.Minute}
-		if overGRPC {
-			transport.Protocols = unary.Protocols()
+	f := &Feed{endpoint: base, userAgent: userAgent, source: fmt.Sprintf("%016x", rand.Uint64()), conn: conn, latest: make(chan []*tracepb.ResourceSpans, 1)}
+	switch {
+	case !overGRPC:
+		f.http = httpclient.New(func(t *http.Transport) { t.Proxy = nil })
+	case conn == nil:
+		if f.conn, err = grpc.NewClient("passthrough:///"+u.Host, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent(userAgent), grpc.WithNoProxy()); err != nil {
+			return nil
 		}
-		f.conn = ownConn{&http.Client{Transport: transport}}
 	}
 	return f
 }
@@ -137,11 +134,11 @@ func (f *Feed) Show(spans []*tracepb.ResourceSpans) {
 	}
 }
 
-// Wanted reports whether a viewer is there, or may be. If not, open spans need not
-// be collected.
+// Wanted reports whether a viewer has answered, or may still. If not, open spans need
+// not be collected.
 func (f *Feed) Wanted() bool { return f != nil && !f.over.Load() }
 
-// Found tells whether a viewer has answered.
+// Found reports whether a viewer has answered.
 func (f *Feed) Found() bool { return f != nil && f.found.Load() }
 
 // Close ends the feed. Nothing is open any more: call it when the ends have been
@@ -152,6 +149,10 @@ func (f *Feed) Close() {
 	}
 	f.cancel()
 	f.done.Wait()
+	if f.http != nil {
+		f.http.CloseIdleConnections()
+		return
+	}
 	_ = f.conn.Close()
 }
 
@@ -180,14 +181,14 @@ func (f *Feed) run(ctx context.Context, delay time.Duration) {
 			return
 		case spans = <-f.latest:
 			if f.found.Load() && errors.Is(f.send(ctx, spans), errNoViewer) {
-				return // another backend took its place
+				return // another backend took the viewer's place
 			}
 		}
 	}
 }
 
-// sayGoodbye tells that nothing is open any more: ids may have been provisional,
-// and then no end ever arrives for them.
+// sayGoodbye reports that nothing is open any more: some ids may have been provisional,
+// and no span with such an id ever ends.
 func (f *Feed) sayGoodbye() {
 	if !f.found.Load() {
 		return
@@ -195,7 +196,7 @@ func (f *Feed) sayGoodbye() {
 	ctx, cancel := context.WithTimeout(context.Background(), goodbyeTimeout)
 	defer cancel()
 	select {
-	case spans := <-f.latest: // it leads from provisional ids to the others
+	case spans := <-f.latest: // the viewer follows it from provisional ids to the final ones
 		_ = f.send(ctx, spans)
 	default:
 	}
@@ -205,15 +206,17 @@ func (f *Feed) sayGoodbye() {
 func (f *Feed) send(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
 	defer cancel()
-	var body []byte
-	if len(spans) > 0 {
-		var err error
-		if body, err = proto.Marshal(&tracepb.TracesData{ResourceSpans: spans}); err != nil { // encoded as a request is
-			return err
+	request := &coltracepb.ExportTraceServiceRequest{ResourceSpans: spans}
+	if f.http == nil {
+		err := f.conn.Invoke(metadata.AppendToOutgoingContext(ctx, receiver.SourceHeader, f.source), receiver.OpenMethod, request, new(coltracepb.ExportTraceServiceResponse))
+		if isRefusal(err) {
+			return errNoViewer
 		}
+		return err
 	}
-	if f.overGRPC {
-		return f.call(ctx, body)
+	body, err := proto.Marshal(request)
+	if err != nil {
+		return err
 	}
 	post, err := http.NewRequestWithContext(ctx, http.MethodPost, f.endpoint+receiver.OpenPath, bytes.NewReader(body))
 	if err != nil {
@@ -222,7 +225,7 @@ func (f *Feed) send(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	post.Header.Set("Content-Type", "application/x-protobuf")
 	post.Header.Set("User-Agent", f.userAgent)
 	post.Header.Set(receiver.SourceHeader, f.source)
-	resp, err := f.conn.Do(post)
+	resp, err := f.http.Do(post)
 	if err != nil {
 		return err
 	}
@@ -237,24 +240,12 @@ func (f *Feed) send(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	return errNoViewer
 }
 
-// call sends encoded spans over gRPC.
-func (f *Feed) call(ctx context.Context, body []byte) error {
-	_, err := unary.Call(ctx, f.conn, unary.Request{
-		URL: f.endpoint + receiver.OpenMethod, UserAgent: f.userAgent,
-		Metadata: map[string]string{receiver.SourceHeader: f.source}, Message: body,
-	})
-	if _, ok := errors.AsType[*unary.HTTPError](err); ok || isRefusal(err) {
-		return errNoViewer
-	}
-	return err
-}
-
 // isRefusal reports whether an error is the answer of a backend. Other errors come
 // from the network, and are temporary.
 func isRefusal(err error) bool {
 	st, ok := status.FromError(err)
 	if !ok {
-		return false
+		return true // of another kind of server
 	}
 	switch st.Code() {
 	case codes.OK, codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.InvalidArgument, codes.ResourceExhausted:

@@ -12,8 +12,8 @@ import (
 	"github.com/spantee/spantee/exporter/otlp"
 )
 
-// What was received is there after a restart, also when its last line was cut
-// short, and then what came later.
+// Received spans are there after a restart, even if the file's last line was cut short,
+// and so are spans received after that.
 func TestFileIsReadBack(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "traces.jsonl")
 	send := func(v *Viewer, n int) {
@@ -57,6 +57,13 @@ func TestFileIsReadBack(t *testing.T) {
 	}
 	if got := run(0, 2); got != 2 {
 		t.Errorf("%d sessions", got)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append([]byte("\ufeff"), b...), 0); err != nil { // as some editors do
+		t.Fatal(err)
 	}
 	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {

@@ -9,9 +9,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unique"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 )
 
 // Jaeger's query API, as far as Grafana's Jaeger data source uses it. It is
@@ -73,15 +75,23 @@ type jaegerProcess struct {
 	Tags        []jaegerTag `json:"tags"`
 }
 
-func newJaegerTrace(id traceID, spans []Span) jaegerTrace {
+// newJaegerTrace returns as many spans as there is room for, in bytes, and takes them
+// from it.
+func newJaegerTrace(id traceID, spans []Span, room *int) jaegerTrace {
 	t := jaegerTrace{TraceID: id.String(), Spans: []jaegerSpan{}, Processes: make(map[string]jaegerProcess)}
-	processes := make(map[string]string) // ids by content
+	processes := make(map[unique.Handle[string]]string) // ids
 	for _, s := range spans {
-		content := s.Resource.String()
-		p, ok := processes[content]
+		p, ok := processes[s.origin.resource]
+		if !ok {
+			*room -= len(s.origin.resource.Value())
+		}
+		if *room -= proto.Size(s.Span) + spanOverhead; *room < 0 {
+			t.Warnings = append(t.Warnings, "the trace is too large to be shown whole")
+			break
+		}
 		if !ok {
 			p = "p" + strconv.Itoa(len(processes)+1)
-			processes[content] = p
+			processes[s.origin.resource] = p
 			t.Processes[p] = jaegerProcess{serviceName(s), jaegerTags(s.Resource.GetAttributes())}
 		}
 		t.Spans = append(t.Spans, newJaegerSpan(id, s, p))
@@ -152,7 +162,7 @@ func jaegerTags(attrs []*commonpb.KeyValue) []jaegerTag {
 // serviceName returns the name of a span's service, or the conventions' name for a
 // service without one.
 func serviceName(s Span) string {
-	return cmp.Or(text(s.Resource.GetAttributes(), keyService), "unknown_service")
+	return cmp.Or(cutText(text(s.Resource.GetAttributes(), keyService), maxDetail), "unknown_service")
 }
 
 func (v *server) jaegerServices(w http.ResponseWriter, _ *http.Request) {
@@ -161,21 +171,17 @@ func (v *server) jaegerServices(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (v *server) jaegerOperations(w http.ResponseWriter, r *http.Request) {
-	names := make(map[string]bool)
+	operations := make(map[string]bool)
 	v.store.search(r.PathValue("service"), 0, 0, func(_ traceID, spans []Span) bool {
 		for _, s := range spans {
 			if serviceName(s) == r.PathValue("service") {
-				names[s.GetName()] = true
+				operations[cutText(s.GetName(), maxDetail)] = true
 			}
 		}
 		return true
 	})
-	sorted := make([]string, 0, len(names))
-	for name := range names {
-		sorted = append(sorted, name)
-	}
-	slices.Sort(sorted)
-	answerJaeger(w, sorted, len(sorted))
+	list := names(operations)
+	answerJaeger(w, list, len(list))
 }
 
 func (v *server) jaegerTrace(w http.ResponseWriter, r *http.Request) {
@@ -185,7 +191,8 @@ func (v *server) jaegerTrace(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusNotFound, jaegerAnswer{Errors: []jaegerError{{http.StatusNotFound, "trace not found"}}})
 		return
 	}
-	answerJaeger(w, []jaegerTrace{newJaegerTrace(id, spans)}, 1)
+	room := maxAnswer
+	answerJaeger(w, []jaegerTrace{newJaegerTrace(id, spans, &room)}, 1)
 }
 
 func (v *server) jaegerSearch(w http.ResponseWriter, r *http.Request) {
@@ -194,12 +201,12 @@ func (v *server) jaegerSearch(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusBadRequest, jaegerAnswer{Errors: []jaegerError{{http.StatusBadRequest, err.Error()}}})
 		return
 	}
-	found := []jaegerTrace{}
+	found, room := []jaegerTrace{}, maxAnswer
 	v.store.search(q.service, q.from, q.to, func(id traceID, spans []Span) bool {
 		if slices.ContainsFunc(spans, q.matches) {
-			found = append(found, newJaegerTrace(id, spans))
+			found = append(found, newJaegerTrace(id, spans, &room))
 		}
-		return len(found) < q.limit
+		return len(found) < q.limit && room > 0
 	})
 	answerJaeger(w, found, len(found))
 }
@@ -259,7 +266,7 @@ func (q jaegerQuery) matches(s Span) bool {
 		return false
 	}
 	for key, want := range q.tags {
-		if key == "error" && want == strconv.FormatBool(failed(s.Span)) {
+		if key == "error" && want == strconv.FormatBool(s.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR) {
 			continue
 		}
 		v := value(s.GetAttributes(), key)

@@ -12,6 +12,8 @@ import (
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter/internal/httpclient"
 )
 
 // Running reports whether a spantee viewer serves its page at host:port.
@@ -33,7 +35,7 @@ func Running(address string) bool {
 }
 
 // oneShot leaves no connections behind.
-var oneShot = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+var oneShot = httpclient.New(func(t *http.Transport) { t.DisableKeepAlives, t.Proxy = true, nil })
 
 // once says who asks: another program may listen there.
 func once(req *http.Request) (*http.Response, error) {

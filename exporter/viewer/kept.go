@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"strings"
 
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"github.com/spantee/spantee/exporter/runs"
 )
 
-// Load returns a store with the sessions that were kept, and what is wrong with
-// the files that could not be read.
+// Load returns a store with the sessions that were kept, and an error for each file that
+// could not be read.
 func (k *Kept) Load(limit int) (s *Store, problems []error) {
 	s = NewStore(limit)
 	for spans, err := range k.Read() {
@@ -23,7 +23,7 @@ func (k *Kept) Load(limit int) (s *Store, problems []error) {
 
 // Find returns the spans of the session whose id begins with prefix, or of the
 // latest session if prefix is empty.
-func (s *Store) Find(prefix string) ([]*tracepb.Span, error) {
+func (s *Store) Find(prefix string) ([]*runs.Span, error) {
 	var found []Session
 	for _, session := range s.List(Query{Limit: maxRuns}).Sessions {
 		if strings.HasPrefix(session.ID, strings.ToLower(prefix)) {
@@ -40,9 +40,9 @@ func (s *Store) Find(prefix string) ([]*tracepb.Span, error) {
 	}
 	id, _ := parseTraceID(found[0].ID)
 	spans, _ := s.Spans(id, 0)
-	list := make([]*tracepb.Span, len(spans))
+	list := make([]*runs.Span, len(spans))
 	for i := range spans {
-		list[i] = spans[i].Span
+		list[i] = runs.Of(spans[i].Span)
 	}
 	return list, nil
 }

@@ -3,13 +3,16 @@ package viewer
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
+
+	"github.com/spantee/spantee/exporter/runs"
 )
 
 // A Query says which sessions to list.
 type Query struct {
-	Words        []string // all of which must occur, in lower case
+	Words        []string // in lower case; all of them must occur
 	Failed       bool     // only where something failed
 	Agent, Model string
 	Sort         string // a column; the latest first if empty
@@ -49,12 +52,12 @@ func (s *Store) List(q Query) List {
 
 	l := List{Sessions: []Session{}, Total: len(s.traces), Evicted: s.evicted, Bytes: s.size, Limit: s.limit}
 	var matching []*trace
-	agents, models := make(map[word]bool), make(map[word]bool)
+	agents, models := make(map[string]bool), make(map[string]bool)
 	for _, t := range s.traces {
-		m := t.full()
-		l.Spans += m.spans
-		agents[m.who()], models[m.model] = true, true
-		if q.matches(t, m) {
+		r := t.full()
+		l.Spans += r.Spans
+		agents[t.who()], models[r.Model] = true, true
+		if q.matches(t) {
 			matching = append(matching, t)
 		}
 	}
@@ -67,19 +70,19 @@ func (s *Store) List(q Query) List {
 		}
 		l.Sessions = append(l.Sessions, session)
 	}
-	l.Agents, l.Models = sortedWords(agents), sortedWords(models)
+	l.Agents, l.Models = names(agents), names(models)
 	return l
 }
 
 // columns are the values that a list can be sorted by.
-var columns = map[string]func(*summary) float64{
-	"started":  func(m *summary) float64 { return float64(m.start) },
-	"duration": func(m *summary) float64 { return float64(m.end - m.start) },
-	"tools":    func(m *summary) float64 { return float64(m.tools) },
-	"errors":   func(m *summary) float64 { return float64(m.errors) },
-	"input":    func(m *summary) float64 { return m.usage().input },
-	"output":   func(m *summary) float64 { return m.usage().output },
-	"cost":     func(m *summary) float64 { return m.usage().cost },
+var columns = map[string]func(*runs.Run) float64{
+	"started":  func(r *runs.Run) float64 { return float64(r.Start) },
+	"duration": func(r *runs.Run) float64 { return float64(r.End - r.Start) },
+	"tools":    func(r *runs.Run) float64 { return float64(r.Tools) },
+	"errors":   func(r *runs.Run) float64 { return float64(r.Failed) },
+	"input":    func(r *runs.Run) float64 { return float64(r.Usage().Input) },
+	"output":   func(r *runs.Run) float64 { return float64(r.Usage().Output) },
+	"cost":     func(r *runs.Run) float64 { return r.Usage().Cost },
 }
 
 func (q Query) order() func(a, b *trace) int {
@@ -99,15 +102,16 @@ func (q Query) order() func(a, b *trace) int {
 // byStart orders traces, the latest first. Ids decide last, so that the order is
 // stable.
 func byStart(a, b *trace) int {
-	return cmp.Or(cmp.Compare(b.full().start, a.full().start), slices.Compare(a.id[:], b.id[:]))
+	return cmp.Or(cmp.Compare(b.full().Start, a.full().Start), slices.Compare(a.id[:], b.id[:]))
 }
 
-func (q Query) matches(t *trace, m *summary) bool {
-	if q.Failed && m.errors == 0 || q.Agent != "" && get(m.who()) != q.Agent || q.Model != "" && get(m.model) != q.Model {
+func (q Query) matches(t *trace) bool {
+	r := t.full()
+	if q.Failed && r.Failed == 0 || q.Agent != "" && t.who() != q.Agent || q.Model != "" && r.Model != q.Model {
 		return false
 	}
 	for _, w := range q.Words {
-		if !m.mentions(w) && !strings.HasPrefix(t.id.String(), w) && !t.contains(w) {
+		if !t.mentions(w) && !strings.HasPrefix(t.id.String(), w) && !t.contains(w) {
 			return false
 		}
 	}
@@ -133,59 +137,35 @@ func (t *trace) contains(lower string) bool {
 // containsFold reports whether text contains lower, ignoring the case of ASCII
 // letters.
 func containsFold(text []byte, lower string) bool {
-	if lower == "" {
-		return true
-	}
-	first, upper := lower[0], lower[0]
-	if 'a' <= first && first <= 'z' {
-		upper -= 'a' - 'A'
-	}
-	for len(text) >= len(lower) {
-		i := bytes.IndexByte(text, first)
-		if upper != first {
-			within := text
-			if i >= 0 {
-				within = text[:i]
-			}
-			if j := bytes.IndexByte(within, upper); j >= 0 {
-				i = j
+	var part [8 << 10]byte // on the stack
+	for {
+		n := copy(part[:], text)
+		for i, c := range part[:n] {
+			if 'A' <= c && c <= 'Z' {
+				part[i] = c + 'a' - 'A'
 			}
 		}
-		if i < 0 || len(text)-i < len(lower) {
-			return false
-		}
-		if equalFold(text[i:i+len(lower)], lower) {
+		if bytes.Contains(part[:n], []byte(lower)) {
 			return true
 		}
-		text = text[i+1:]
-	}
-	return false
-}
-
-func equalFold(text []byte, lower string) bool {
-	for i := range len(lower) {
-		c := text[i]
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		if c != lower[i] {
+		if n == len(text) || len(lower) > len(part)/2 {
 			return false
 		}
+		text = text[n-len(lower):] // a match may begin in one part and end in the next
 	}
-	return true
 }
 
-// whereIs returns the first span whose content has one of the words.
+// whereIs returns the first place in the content that has one of the words.
 func (t *trace) whereIs(words []string) *Found {
 	for i := range t.spans {
 		for _, w := range words {
 			if !containsFold(t.spans[i].wire, w) {
 				continue
 			}
-			s := decodeAll(t.spans[i:i+1], t.origins)[0]
+			s := decodeAll(t.spans[i : i+1])[0]
 			for _, at := range texts(s) {
 				if excerpt, ok := around(at, w); ok {
-					return &Found{newBar(s).ID, s.GetName(), excerpt}
+					return &Found{hexID(s.GetSpanId()), cutText(s.GetName(), maxDetail), excerpt}
 				}
 			}
 		}
@@ -221,13 +201,10 @@ func around(text, lower string) (string, bool) {
 	return strings.Join(strings.Fields(excerpt), " "), true
 }
 
-func sortedWords(set map[word]bool) []string {
-	words := []string{}
-	for w := range set {
-		if v := get(w); v != "" {
-			words = append(words, v)
-		}
-	}
-	slices.Sort(words)
-	return words[:min(len(words), maxListed)]
+// names returns the names in a set, as many as a list holds.
+func names(set map[string]bool) []string {
+	delete(set, "")
+	sorted := slices.AppendSeq([]string{}, maps.Keys(set))
+	slices.Sort(sorted)
+	return sorted[:min(len(sorted), maxListed)]
 }

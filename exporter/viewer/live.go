@@ -9,13 +9,14 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// A source is a process that says, every second, which spans it has open.
+// A source is a process that reports its open spans every second.
 type source struct {
-	heard time.Time
-	open  map[spanRef]struct{}
+	lastReport time.Time
+	open       map[spanRef]struct{}
 }
 
 type spanRef struct {
@@ -27,7 +28,7 @@ type spanRef struct {
 // source last reported.
 type openSpan struct {
 	stored
-	gone bool // its source was not heard for too long: nobody will end it
+	gone bool // its source has been silent for too long: the span will never end
 }
 
 // silence is how long a source may be silent before its spans count as gone. A
@@ -61,17 +62,19 @@ func (s *Store) openAt(name string, spans []*tracepb.ResourceSpans, now time.Tim
 		s.sources[name] = src
 	}
 	before := src.open
-	src.heard, src.open = now, make(map[spanRef]struct{}, len(taken))
+	src.lastReport, src.open = now, make(map[spanRef]struct{}, len(taken))
 	current := make(map[*trace]struct{})
 	for _, e := range taken {
 		ref := spanRef{traceID(e.span.GetTraceId()), spanID(e.span.GetSpanId())}
-		if t := s.traces[ref.trace]; t != nil && t.find(ref.span) >= 0 {
-			continue // its end overtook this
+		if t := s.traces[ref.trace]; t != nil {
+			if _, ended := t.index[ref.span]; ended {
+				continue // the span ended, and that arrived first
+			}
 		}
 		t := s.touch(ref.trace, now)
 		current[t] = struct{}{}
 		size := t.size
-		t.openSpan(stored{id: ref.span, seq: s.seq, wire: e.wire, cost: cost(e.wire, e.span)}, e.origin)
+		t.openSpan(stored{id: ref.span, seq: s.seq, origin: e.origin, wire: e.wire, cost: cost(e.wire, e.span) + e.origin.size()})
 		s.size += t.size - size
 		s.stale[t] = struct{}{}
 		src.open[ref] = struct{}{}
@@ -104,14 +107,14 @@ func (s *Store) forget(ref spanRef, others map[*trace]struct{}, now time.Time) {
 	if t == nil {
 		return
 	}
-	conversation, size := get(t.full().conversation), t.size
+	conversation, size := t.full().Conversation, t.size
 	t.closeSpan(ref.span)
 	s.size += t.size - size
 	if len(t.spans)+len(t.open) == 0 {
 		s.remove(t)
 		s.seq++
 		for other := range others {
-			if len(others) == 1 || get(other.full().conversation) == conversation {
+			if len(others) == 1 || other.full().Conversation == conversation {
 				s.move(t.id, other.id)
 			}
 		}
@@ -130,11 +133,11 @@ func (s *Store) move(from, to traceID) {
 	s.moved[from] = to
 }
 
-func (t *trace) openSpan(sp stored, from origin) {
+func (t *trace) openSpan(sp stored) {
 	t.closeSpan(sp.id)
-	sp.origin = t.origin(from)
-	if t.open == nil {
-		t.open = make(map[spanID]openSpan)
+	if t.service == "" || sp.read().MayBeRoot() {
+		t.service = serviceOf(sp.origin.resource)
+		t.count()
 	}
 	t.open[sp.id] = openSpan{stored: sp}
 	t.size += sp.cost
@@ -153,7 +156,7 @@ func (s *Store) expire(now time.Time) {
 	defer s.mu.Unlock()
 	gone := false
 	for name, src := range s.sources {
-		if now.Sub(src.heard) < silence {
+		if now.Sub(src.lastReport) < silence {
 			continue
 		}
 		delete(s.sources, name)
@@ -165,8 +168,8 @@ func (s *Store) expire(now time.Time) {
 			if sp, ok := t.open[ref.span]; ok {
 				sp.gone = true
 				t.open[ref.span] = sp
-				came := t.came
-				s.touch(ref.trace, came)
+				updated := t.updated
+				s.touch(ref.trace, updated)
 				s.stale[t] = struct{}{}
 				gone = true
 			}
@@ -177,17 +180,23 @@ func (s *Store) expire(now time.Time) {
 	}
 }
 
-// openSpans returns the open spans of a trace, decoded, the first to begin
-// first, and whether they are gone.
-func (t *trace) openSpans() (spans []Span, gone bool) {
-	var taken []stored
+// openSpans returns the open spans of a trace, the first to begin first, and whether
+// they are gone.
+func (t *trace) openSpans() (spans []*runs.Span, gone bool) {
+	for _, sp := range t.openStored() {
+		spans = append(spans, sp.read())
+		gone = gone || t.open[sp.id].gone
+	}
+	slices.SortStableFunc(spans, func(a, b *runs.Span) int { return cmp.Compare(a.Start, b.Start) })
+	return spans, gone
+}
+
+// openStored returns the open spans of a trace, sorted by id.
+func (t *trace) openStored() (taken []stored) {
 	for _, id := range slices.SortedFunc(maps.Keys(t.open), func(a, b spanID) int { return slices.Compare(a[:], b[:]) }) {
 		taken = append(taken, t.open[id].stored)
-		gone = gone || t.open[id].gone
 	}
-	spans = decodeAll(taken, t.origins)
-	slices.SortStableFunc(spans, func(a, b Span) int { return cmp.Compare(a.GetStartTimeUnixNano(), b.GetStartTimeUnixNano()) })
-	return spans, gone
+	return taken
 }
 
 // A Now is what a session that has not ended is doing.
@@ -195,37 +204,28 @@ type Now struct {
 	Op           string `json:"op"`    // of the latest open span
 	What         string `json:"what"`  // its tool or model
 	Text         string `json:"text"`  // what a tool call is about
-	Event        string `json:"event"` // the last one: a chat without any waits for the model
+	Event        string `json:"event"` // the last event: a chat without events waits for the model
 	Since        int64  `json:"since"` // when that span began, in microseconds since 1970
 	LastActivity int64  `json:"heard"` // when something last happened
-	LastReport   int64  `json:"asked"` // when its process last said that it lives
-	Gone         bool   `json:"gone"`  // it stopped saying so
+	LastReport   int64  `json:"asked"` // when its process last reported
+	Gone         bool   `json:"gone"`  // its process has been silent for too long
 }
 
 // now describes a trace by its open spans, nil without any.
-func (t *trace) now(open []Span, gone bool, lastEnd uint64) *Now {
-	if len(open) == 0 {
+func now(open []*runs.Span, gone bool, lastEnd uint64) *Now {
+	latest := runs.Latest(open)
+	if latest == nil {
 		return nil
 	}
-	n := &Now{Gone: gone}
-	heard, since := lastEnd, uint64(0)
+	n := &Now{Op: string(latest.Kind()), What: cutText(latest.Subject(), maxDetail), Event: cutText(latest.LastEvent(), maxDetail), Gone: gone}
+	n.Text, _ = detail(latest)
+	since, heard := latest.Start, lastEnd
 	for _, s := range open {
-		start := s.GetStartTimeUnixNano()
-		heard = max(heard, start)
-		n.LastReport = max(n.LastReport, microseconds(s.GetEndTimeUnixNano()))
-		event := ""
-		for _, e := range s.GetEvents() {
-			heard, event = max(heard, e.GetTimeUnixNano()), e.GetName()
-		}
-		op := operation(s.Span)
-		if op == opDeltas || start < since || n.Op != "" && op == opAgent {
-			continue
-		}
-		since = start
-		n.Op, n.What, n.Event = op, title(s.Span), event
-		n.Text, _ = detail(s.Span)
+		heard = max(heard, s.Start)
+		n.LastReport = max(n.LastReport, microseconds(s.End))
+		s.Events(func(e runs.Event) { heard = max(heard, e.Time) })
 	}
-	if n.Op == opAgent { // between steps: since the last one
+	if latest.Kind() == runs.Agent { // between steps: since the last one
 		since = heard
 	}
 	n.Since, n.LastActivity = microseconds(since), microseconds(heard)

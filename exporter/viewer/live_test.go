@@ -11,7 +11,7 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// Open spans are those of the last time their source spoke.
+// A source's open spans are those of its last report.
 func TestOpenSpans(t *testing.T) {
 	s := NewStore(1e6)
 	now := time.Now()
@@ -21,7 +21,7 @@ func TestOpenSpans(t *testing.T) {
 	tool := span(1, 3, 1, "execute_tool shell go", 5, 9, str(semconv.ProcessCommandLine, "go test\n ./..."))
 	s.openAt("p", from("a", root(), span(1, 2, 1, "chat GPT-5", 1, 9, str(semconv.OperationName, "chat"))), now)
 	got, ok := s.Session(idOf(tool))
-	if !ok || got.Ended || got.Failure != "" || got.Errors != 0 || got.Now == nil || got.Now.Op != opChat || got.Now.Event != "" {
+	if !ok || got.Ended || got.Failure != "" || got.Errors != 0 || got.Now == nil || got.Now.Op != "chat" || got.Now.Event != "" {
 		t.Fatalf("waiting for the model: %+v %+v", got, got.Now)
 	}
 
@@ -139,7 +139,7 @@ func TestFeedLeavesOthersAlone(t *testing.T) {
 	r := receivertest.Start(t)
 	for _, feed := range []*Feed{NewFeed(r.GRPCEndpoint(), true, "spantee/test", nil, 0), NewFeed(r.HTTPEndpoint(), false, "spantee/test", nil, 0)} {
 		feed.Show(from("a", span(1, 1, 0, "invoke_agent x", 1, 2)))
-		feed.done.Wait() // it gives up by itself
+		feed.done.Wait() // it ends by itself
 		feed.Close()
 	}
 	if Answers(r.GRPCEndpoint(), true, "spantee/test") || Answers(r.HTTPEndpoint(), false, "spantee/test") || Answers("http://127.0.0.1:1", false, "") || Answers("http://10.0.0.1:4318", false, "") {

@@ -1,6 +1,7 @@
 package viewer
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/hex"
 	"encoding/json"
@@ -10,8 +11,8 @@ import (
 	"strings"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
@@ -28,7 +29,7 @@ type Overview struct {
 // Limits of one answer.
 const (
 	maxBars      = 20_000
-	maxFirstBars = 2_000 // so that there is a picture at once
+	maxFirstBars = 2_000 // so that the first picture appears at once
 	maxBarEvents = 400_000
 	maxInstants  = 4_000 // of one kind in one bar: more than a screen has pixels
 )
@@ -70,54 +71,64 @@ type Mark struct {
 	Name string `json:"name"`
 }
 
-func newBar(s Span) Bar {
-	attrs := s.GetAttributes()
-	used := newUsage(s.Span)
+func newBar(s *runs.Span) Bar {
+	attribute := func(key string) string { return cutText(s.Text(key), maxDetail) }
+	used := s.Usage()
 	b := Bar{
-		ID:         hex.EncodeToString(s.GetSpanId()),
-		Parent:     hex.EncodeToString(s.GetParentSpanId()),
-		Name:       s.GetName(),
-		Op:         operation(s.Span),
-		Title:      title(s.Span),
-		Tool:       text(attrs, semconv.ToolName),
-		Call:       text(attrs, semconv.ToolCallID),
-		Turn:       value(attrs, semconv.TurnNumber).GetIntValue(),
-		Start:      microseconds(s.GetStartTimeUnixNano()),
-		End:        microseconds(end(s.Span)),
-		Failure:    failure(s.Span),
-		Executable: text(attrs, semconv.ProcessExecutable),
-		FirstChunk: int64(number(value(attrs, semconv.TimeToFirstChunk)) * 1e6),
-		Input:      used.input, Output: used.output, Cached: used.cached, Cost: used.cost,
-		Estimated: value(attrs, semconv.TimeEstimated).GetBoolValue(),
+		ID:         hexID(s.ID),
+		Parent:     hexID(s.Parent),
+		Name:       cutText(s.Name, maxDetail),
+		Op:         string(s.Kind()),
+		Title:      cutText(s.Subject(), maxDetail),
+		Tool:       attribute(semconv.ToolName),
+		Call:       attribute(semconv.ToolCallID),
+		Turn:       s.Int(semconv.TurnNumber),
+		Start:      microseconds(s.Start),
+		End:        microseconds(s.End),
+		Failure:    cutText(s.Failure(), maxDetail),
+		Executable: attribute(semconv.ProcessExecutable),
+		FirstChunk: s.FirstChunk().Microseconds(),
+		Input:      float64(used.Input), Output: float64(used.Output), Cached: float64(used.CacheRead), Cost: used.Cost,
+		Estimated: s.Bool(semconv.TimeEstimated),
 	}
-	b.Detail, b.Path = detail(s.Span)
-	if v := value(attrs, semconv.FinishReasons); v != nil {
-		_, b.Finish = written(v)
+	b.Detail, b.Path = detail(s)
+	if reasons := s.List(semconv.FinishReasons); reasons != nil {
+		list, _ := json.Marshal(reasons) // of strings: without error
+		b.Finish = cutText(string(list), maxDetail)
 	}
-	for _, e := range s.GetEvents() {
-		at := microseconds(e.GetTimeUnixNano()) - b.Start
-		switch kind, _, _ := strings.Cut(e.GetName(), "."); kind {
+	s.Events(func(e runs.Event) {
+		at := microseconds(e.Time) - b.Start
+		switch kind, _, _ := bytes.Cut(e.Name, []byte(".")); string(kind) {
 		case "text":
 			b.Text = append(b.Text, at)
-			b.Chunks += deltas(e)
+			b.Chunks += e.Deltas
 		case "thinking":
 			b.Thinking = append(b.Thinking, at)
-			b.Chunks += deltas(e)
+			b.Chunks += e.Deltas
 		default:
-			b.Marks = append(b.Marks, Mark{at, cutText(e.GetName(), maxDetail)})
+			b.Marks = append(b.Marks, Mark{at, runs.Cut(e.Name)})
 		}
-	}
+	})
 	b.Text, b.Thinking, b.Marks = thin(b.Text), thin(b.Thinking), thin(b.Marks)
 	return b
 }
 
-// deltas says how many deltas an event stands for: neighbours may have been
-// merged.
-func deltas(e *tracepb.Span_Event) int64 {
-	if v := value(e.GetAttributes(), semconv.DeltaCount); v != nil {
-		return v.GetIntValue()
+// size returns how many bytes of text a bar has.
+func (b *Bar) size() (size int) {
+	size = len(b.Name) + len(b.Title) + len(b.Detail) + len(b.Tool) + len(b.Call) + len(b.Failure) + len(b.Executable) + len(b.Finish)
+	for _, m := range b.Marks {
+		size += len(m.Name)
 	}
-	return 1
+	return size
+}
+
+// hexID returns an id in hex. It cuts ids that are too long, which other senders may send.
+func hexID(id []byte) string { return hex.EncodeToString(id[:min(len(id), len(traceID{}))]) }
+
+// detail returns what a tool call was about, on one line, and whether it is a path.
+func detail(s *runs.Span) (line string, isPath bool) {
+	line, isPath = s.Detail()
+	return cutText(line, maxDetail), isPath
 }
 
 // thin reduces a list to maxInstants elements, evenly spaced.
@@ -138,7 +149,7 @@ func (s *Store) Overview(id traceID, since uint64) (o Overview, ok bool) {
 	s.refresh()
 	s.mu.RLock()
 	t := s.traces[id]
-	if t == nil { // it may have another id by now
+	if t == nil { // the trace may have another id by now
 		t, since = s.traces[s.moved[id]], 0
 	}
 	if t == nil {
@@ -148,26 +159,31 @@ func (s *Store) Overview(id traceID, since uint64) (o Overview, ok bool) {
 	o.Session, o.Seq = t.session(), t.seq
 	taken := t.since(since)
 	open, _ := t.openSpans()
-	origins := t.origins
 	s.mu.RUnlock()
 
 	o.Spans, o.Open = make([]Bar, 0, min(len(taken), maxBars)), []Bar{}
-	most, events := maxBars, 0
+	most, events, size := maxBars, 0, 0
 	if since == 0 {
 		most = maxFirstBars
 	}
 	for i := range taken {
-		if i == most || events > maxBarEvents {
+		if i == most || events > maxBarEvents || size > maxAnswer {
 			o.More, o.Seq = true, taken[i-1].seq
 			break
 		}
-		b := newBar(decodeAll(taken[i:i+1], origins)[0])
+		b := newBar(taken[i].read())
 		events += len(b.Text) + len(b.Thinking) + len(b.Marks)
+		size += b.size()
 		o.Spans = append(o.Spans, b)
 	}
+	size = 0
 	for _, sp := range open {
+		if len(o.Open) == maxFirstBars || size > maxAnswer {
+			break // an agent does not do so much at once
+		}
 		b := newBar(sp)
 		b.Open = true
+		size += b.size()
 		o.Open = append(o.Open, b)
 	}
 	return o, true
@@ -183,30 +199,6 @@ func (t *trace) since(seq uint64) []stored {
 	}
 	slices.SortFunc(taken, func(a, b stored) int { return cmp.Compare(a.seq, b.seq) })
 	return taken
-}
-
-// failure says in words why a span failed.
-func failure(s *tracepb.Span) string {
-	if !failed(s) {
-		return ""
-	}
-	if exit := exitFailure(s); exit != "" {
-		return exit
-	}
-	kind, message := text(s.GetAttributes(), semconv.ErrorType), s.GetStatus().GetMessage()
-	if kind != "" && message != "" && !strings.HasPrefix(message, kind) {
-		return kind + ": " + message
-	}
-	return cmp.Or(message, kind, "error")
-}
-
-// exitFailure returns the exit code of a span's process in words, "" if it is 0.
-func exitFailure(s *tracepb.Span) string {
-	code := value(s.GetAttributes(), semconv.ProcessExitCode).GetIntValue()
-	if code == 0 {
-		return ""
-	}
-	return "exit " + strconv.FormatInt(code, 10)
 }
 
 // A Detail is every detail of one span.
@@ -257,22 +249,32 @@ type Link struct {
 const maxDetailEvents = 5_000
 
 func newDetail(s *Span) Detail {
+	room := maxAnswer
+	attributes := func(attrs []*commonpb.KeyValue) []Attribute {
+		list := make([]Attribute, 0, len(attrs))
+		for _, kv := range attrs {
+			kind, v := written(kv.GetValue())
+			list = append(list, Attribute{cutText(kv.GetKey(), room), kind, cutText(v, room)})
+			room = max(0, room-len(kv.GetKey())-len(v))
+		}
+		return list
+	}
 	d := Detail{
-		ID:         hex.EncodeToString(s.GetSpanId()),
-		Trace:      hex.EncodeToString(s.GetTraceId()),
-		Parent:     hex.EncodeToString(s.GetParentSpanId()),
-		Name:       s.GetName(),
+		ID:         hexID(s.GetSpanId()),
+		Trace:      hexID(s.GetTraceId()),
+		Parent:     hexID(s.GetParentSpanId()),
+		Name:       cutText(s.GetName(), maxStepBytes),
 		Kind:       strings.ToLower(strings.TrimPrefix(s.GetKind().String(), "SPAN_KIND_")),
 		Status:     strings.ToLower(strings.TrimPrefix(s.GetStatus().GetCode().String(), "STATUS_CODE_")),
-		Message:    s.GetStatus().GetMessage(),
-		TraceState: s.GetTraceState(),
+		Message:    cutText(s.GetStatus().GetMessage(), maxStepBytes),
+		TraceState: cutText(s.GetTraceState(), maxStepBytes),
 		Start:      microseconds(s.GetStartTimeUnixNano()),
 		End:        microseconds(end(s.Span)),
 		Attributes: attributes(s.GetAttributes()),
 		Events:     []Event{},
 		Links:      []Link{},
 		Resource:   attributes(s.Resource.GetAttributes()),
-		Scope:      strings.TrimSpace(s.Scope.GetName() + " " + s.Scope.GetVersion()),
+		Scope:      cutText(strings.TrimSpace(s.Scope.GetName()+" "+s.Scope.GetVersion()), maxDetail),
 		Dropped:    s.GetDroppedAttributesCount() + s.GetDroppedEventsCount() + s.GetDroppedLinksCount(),
 	}
 	for i, e := range s.GetEvents() {
@@ -280,21 +282,12 @@ func newDetail(s *Span) Detail {
 			d.Omitted = len(s.GetEvents()) - i
 			break
 		}
-		d.Events = append(d.Events, Event{e.GetName(), microseconds(e.GetTimeUnixNano()) - d.Start, attributes(e.GetAttributes())})
+		d.Events = append(d.Events, Event{cutText(e.GetName(), maxDetail), microseconds(e.GetTimeUnixNano()) - d.Start, attributes(e.GetAttributes())})
 	}
 	for _, l := range s.GetLinks() {
-		d.Links = append(d.Links, Link{hex.EncodeToString(l.GetTraceId()), hex.EncodeToString(l.GetSpanId()), attributes(l.GetAttributes())})
+		d.Links = append(d.Links, Link{hexID(l.GetTraceId()), hexID(l.GetSpanId()), attributes(l.GetAttributes())})
 	}
 	return d
-}
-
-func attributes(attrs []*commonpb.KeyValue) []Attribute {
-	list := make([]Attribute, 0, len(attrs))
-	for _, kv := range attrs {
-		kind, v := written(kv.GetValue())
-		list = append(list, Attribute{kv.GetKey(), kind, v})
-	}
-	return list
 }
 
 // written returns a value as text, and its type in OpenTelemetry's terms.
@@ -320,7 +313,7 @@ func written(v *commonpb.AnyValue) (kind, text string) {
 	return "empty", ""
 }
 
-// maxDepth is how deep a value may be nested; beyond it nobody reads.
+// maxDepth is how deep a value may be nested; deeper parts are left out.
 const maxDepth = 32
 
 // plain returns a value in the form that encoding/json takes.

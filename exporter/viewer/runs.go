@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Runs are the data of "runs over time": for each session what the list shows, and
-// how long its tools took.
+// Runs is the data of "runs over time": what the list shows of each session, and how long
+// the session's tools took.
 type Runs struct {
 	Runs  []Run    `json:"runs"`
 	Tools []string `json:"tools"` // names, which Run.Calls refer to
@@ -36,27 +36,33 @@ func (s *Store) Runs() Runs {
 		traces = append(traces, t)
 	}
 	slices.SortFunc(traces, byStart)
-	names, calls := make(map[word]int64), 0
+	names, calls, size := make(map[string]int64), 0, 0
 	for _, t := range traces[:min(len(traces), maxRuns)] {
-		m := t.full()
-		if len(t.open) > 0 || calls > maxRunCalls || get(m.name) == TestSpan {
+		r := t.full()
+		if len(t.open) > 0 || r.Name == TestSpan {
 			continue
 		}
-		run := Run{t.session(), make([][3]int64, 0, len(m.calls))}
-		for _, c := range m.calls {
-			name, known := names[c.tool]
+		if calls > maxRunCalls || size > maxAnswer {
+			break
+		}
+		run := Run{t.session(), make([][3]int64, 0, len(r.Calls))}
+		for _, c := range r.Calls {
+			tool := r.Called[c.Tool].Name
+			name, known := names[tool]
 			if !known {
 				name = int64(len(answer.Tools))
-				names[c.tool] = name
-				answer.Tools = append(answer.Tools, get(c.tool))
+				names[tool] = name
+				answer.Tools = append(answer.Tools, tool)
+				size += len(tool)
 			}
 			failed := int64(0)
-			if c.failed {
+			if c.Failed {
 				failed = 1
 			}
-			run.Calls = append(run.Calls, [3]int64{name, c.micros, failed})
+			run.Calls = append(run.Calls, [3]int64{name, c.Took.Microseconds(), failed})
 		}
-		calls += len(m.calls)
+		calls += len(r.Calls)
+		size += run.size()
 		answer.Runs = append(answer.Runs, run)
 	}
 	return answer

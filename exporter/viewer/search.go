@@ -11,28 +11,27 @@ import (
 )
 
 // serviceOf returns the name of the service in an encoded resource.
-func serviceOf(resource unique.Handle[string]) word {
+func serviceOf(resource unique.Handle[string]) string {
 	var r resourcepb.Resource
 	_ = proto.Unmarshal([]byte(resource.Value()), &r) // was encoded by us
-	return unique.Make(text(r.GetAttributes(), keyService))
+	return cutText(text(r.GetAttributes(), keyService), maxDetail)
 }
 
-// services returns the names of all services that sent spans.
+// services returns the names of services that sent spans.
 func (s *Store) services() []string {
 	s.mu.RLock()
 	origins := make(map[unique.Handle[string]]bool)
 	for _, t := range s.traces {
-		for _, o := range t.origins {
-			origins[o.resource] = true
+		for i := range t.spans {
+			origins[t.spans[i].origin.resource] = true
 		}
 	}
 	s.mu.RUnlock()
-	names := []string{}
+	found := make(map[string]bool)
 	for resource := range origins {
-		names = append(names, cmp.Or(get(serviceOf(resource)), "unknown_service"))
+		found[cmp.Or(serviceOf(resource), "unknown_service")] = true
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return names(found)
 }
 
 // search calls found with the traces that began between from and to, the latest
@@ -48,19 +47,19 @@ func (s *Store) search(service string, from, to uint64, found func(traceID, []Sp
 	s.mu.RLock()
 	known := make(map[unique.Handle[string]]bool)
 	for id, t := range s.traces {
-		if t.full().start < from || to > 0 && t.full().start > to {
+		if t.full().Start < from || to > 0 && t.full().Start > to {
 			continue
 		}
-		of := func(o origin) bool {
-			is, ok := known[o.resource]
+		of := func(sp stored) bool {
+			is, ok := known[sp.origin.resource]
 			if !ok {
-				is = cmp.Or(get(serviceOf(o.resource)), "unknown_service") == service
-				known[o.resource] = is
+				is = cmp.Or(serviceOf(sp.origin.resource), "unknown_service") == service
+				known[sp.origin.resource] = is
 			}
 			return is
 		}
-		if service == "" || slices.ContainsFunc(t.origins, of) {
-			candidates = append(candidates, candidate{id, t.full().start})
+		if service == "" || slices.ContainsFunc(t.spans, of) {
+			candidates = append(candidates, candidate{id, t.full().Start})
 		}
 	}
 	s.mu.RUnlock()

@@ -13,6 +13,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spantee/spantee/exporter/receiver"
@@ -26,7 +27,7 @@ var web embed.FS
 type server struct {
 	store   *Store
 	host    string        // as --listen names it
-	streams chan struct{} // one for each page that listens
+	streams chan struct{} // holds a token for each page that listens
 	done    chan struct{} // closed at the end
 	epoch   string        // identifies this process: a page that knows another epoch starts over
 
@@ -37,15 +38,19 @@ type server struct {
 const (
 	maxListed  = 500 // sessions in a list
 	maxStreams = 64
+
+	// maxConnections is enough for all streams, and for what their pages ask.
+	maxConnections = 256
+
 	maxChanged = 100 // traces in one notice to a page
 
 	headerTimeout = 10 * time.Second
 	writeTimeout  = 30 * time.Second
-	idleTimeout   = 2 * time.Minute
+	idleTimeout   = 30 * time.Second
 	maxHeader     = 64 << 10
 
-	// noticeInterval is how often a page is told of what came: every notice
-	// makes it draw.
+	// noticeInterval is the least time between two notices of changes to a page, because
+	// every notice makes the page draw.
 	noticeInterval = 200 * time.Millisecond
 	heartbeat      = 15 * time.Second
 )
@@ -63,9 +68,9 @@ func (v *server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /", typed(http.FileServerFS(files)))
 	mux.HandleFunc("GET /api/sessions", v.list)
-	mux.HandleFunc("GET /api/sessions/{id}", v.overview)
+	mux.HandleFunc("GET /api/sessions/{id}", part(v.store.Overview))
 	mux.HandleFunc("GET /api/sessions/{id}/spans/{span}", v.detail)
-	mux.HandleFunc("GET /api/sessions/{id}/steps", v.steps)
+	mux.HandleFunc("GET /api/sessions/{id}/steps", part(v.store.Steps))
 	mux.HandleFunc("GET /api/runs", v.runs)
 	mux.HandleFunc("GET /api/changes", v.changes)
 	mux.HandleFunc("GET /api/viewer", v.identify)
@@ -79,6 +84,20 @@ func (v *server) handler() http.Handler {
 	mux.HandleFunc("GET /api/traces", v.jaegerSearch)
 	mux.HandleFunc("GET /api/traces/{id}", v.jaegerTrace)
 	return v.guard(mux)
+}
+
+// A limiter closes new connections while there are maxConnections.
+type limiter struct{ open atomic.Int64 }
+
+func (l *limiter) change(c net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		if l.open.Add(1) > maxConnections {
+			_ = c.Close()
+		}
+	case http.StateClosed, http.StateHijacked:
+		l.open.Add(-1)
+	}
 }
 
 // fileTypes are fixed here: Windows may map .js to text/plain, which browsers
@@ -152,26 +171,18 @@ func (v *server) list(w http.ResponseWriter, r *http.Request) {
 	}))
 }
 
-func (v *server) overview(w http.ResponseWriter, r *http.Request) {
-	id, ok := parseTraceID(r.PathValue("id"))
-	since, _ := strconv.ParseUint(r.URL.Query().Get("since"), 10, 64)
-	o, found := v.store.Overview(id, since)
-	if !ok || !found {
-		http.Error(w, "no such session", http.StatusNotFound)
-		return
+// part serves a part of a session: what came after the sequence number since.
+func part[T any](of func(id traceID, since uint64) (T, bool)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		id, ok := parseTraceID(r.PathValue("id"))
+		since, _ := strconv.ParseUint(r.URL.Query().Get("since"), 10, 64)
+		answer, found := of(id, since)
+		if !ok || !found {
+			http.Error(w, "no such session", http.StatusNotFound)
+			return
+		}
+		writeJSON(w, http.StatusOK, answer)
 	}
-	writeJSON(w, http.StatusOK, o)
-}
-
-func (v *server) steps(w http.ResponseWriter, r *http.Request) {
-	id, ok := parseTraceID(r.PathValue("id"))
-	since, _ := strconv.ParseUint(r.URL.Query().Get("since"), 10, 64)
-	steps, found := v.store.Steps(id, since)
-	if !ok || !found {
-		http.Error(w, "no such session", http.StatusNotFound)
-		return
-	}
-	writeJSON(w, http.StatusOK, steps)
 }
 
 func (v *server) detail(w http.ResponseWriter, r *http.Request) {
@@ -225,7 +236,7 @@ func (v *server) changes(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// rest waits until the page may be told again.
+// rest waits until the next notice may be sent to the page.
 func (v *server) rest(r *http.Request) bool {
 	select {
 	case <-time.After(noticeInterval):

@@ -1,7 +1,6 @@
 package viewer
 
 import (
-	"encoding/hex"
 	"strings"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -9,8 +8,7 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// Steps are what the transcript shows of the spans that came after some point,
-// beyond what is in their bars.
+// Steps are what the transcript shows of spans, beyond what is in their bars.
 type Steps struct {
 	Seq   uint64 `json:"seq"`
 	More  bool   `json:"more"`
@@ -47,7 +45,7 @@ type Note struct {
 // Limits of one answer, and of the content of one span.
 const (
 	maxStepBytes = 256 << 10
-	maxStepsSize = 8 << 20
+	maxStepsSize = maxAnswer
 	maxNotes     = 200
 )
 
@@ -60,9 +58,8 @@ func (s *Store) Steps(id traceID, since uint64) (steps Steps, ok bool) {
 		return steps, false
 	}
 	taken := t.since(since)
-	open, _ := t.openSpans()
+	open := t.openStored()
 	steps.Seq = t.seq
-	origins := t.origins
 	s.mu.RUnlock()
 
 	steps.Spans, steps.Open = []Step{}, []Step{}
@@ -72,14 +69,20 @@ func (s *Store) Steps(id traceID, since uint64) (steps Steps, ok bool) {
 			steps.Seq, steps.More = taken[i-1].seq, true
 			break
 		}
-		step, bytes := newStep(decodeAll(taken[i:i+1], origins)[0])
+		step, bytes := newStep(decodeAll(taken[i : i+1])[0])
 		size += bytes
 		if bytes > 0 {
 			steps.Spans = append(steps.Spans, step)
 		}
 	}
-	for _, sp := range open {
-		if step, bytes := newStep(sp); bytes > 0 {
+	size = 0
+	for i := range open {
+		if size > maxStepsSize {
+			break // an agent does not say so much at once
+		}
+		step, bytes := newStep(decodeAll(open[i : i+1])[0])
+		size += bytes
+		if bytes > 0 {
 			steps.Open = append(steps.Open, step)
 		}
 	}
@@ -88,7 +91,7 @@ func (s *Store) Steps(id traceID, since uint64) (steps Steps, ok bool) {
 
 // newStep returns the content of a span, and its size in bytes.
 func newStep(s Span) (step Step, bytes int) {
-	step.ID = hex.EncodeToString(s.GetSpanId())
+	step.ID = hexID(s.GetSpanId())
 	take := func(key string) string {
 		v := value(s.GetAttributes(), key)
 		if v == nil {
@@ -120,6 +123,8 @@ func newStep(s Span) (step Step, bytes int) {
 			step.Cut += len(words)
 			continue
 		}
+		step.Cut += max(0, len(words)-maxStepBytes)
+		words = cutText(words, maxStepBytes)
 		bytes += len(words)
 		if n := len(step.Said); n > 0 && step.Said[n-1].Kind == kind {
 			step.Said[n-1].Text += words
@@ -138,6 +143,6 @@ func newNote(s Span, e *tracepb.Span_Event) Note {
 	}
 	return Note{
 		At:   microseconds(e.GetTimeUnixNano()) - microseconds(s.GetStartTimeUnixNano()),
-		Name: cutText(e.GetName(), maxDetail), Text: strings.Join(words, ", "),
+		Name: cutText(e.GetName(), maxDetail), Text: cutText(strings.Join(words, ", "), 8*maxDetail),
 	}
 }

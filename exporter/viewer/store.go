@@ -12,6 +12,8 @@ import (
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter/runs"
 )
 
 type (
@@ -30,12 +32,13 @@ type Store struct {
 	traces  map[traceID]*trace
 	byAge   *list.List // of *trace, the most recently updated last
 	size    int
-	seq     uint64        // counts what came
+	seq     uint64        // counts updates
 	changed chan struct{} // closed, and replaced, when something has come
 	stale   map[*trace]struct{}
 	sources map[string]*source // processes that have open spans
 	moved   map[traceID]traceID
 	evicted Lost
+	reading runs.Span // the span that is added
 }
 
 // Lost is what a store evicted to make room.
@@ -49,16 +52,17 @@ type trace struct {
 	id      traceID
 	age     *list.Element
 	seq     uint64 // of its last span
-	came    time.Time
-	origins []origin
+	updated time.Time
 	spans   []stored
-	index   map[spanID]int // of spans; nil while there are few
+	index   map[spanID]int // of spans
 	open    map[spanID]openSpan
 	size    int
+	service string // of the root
 
-	summary summary  // of the spans that ended
-	stale   bool     // a span was replaced, so the summary is wrong
-	live    *summary // with the open spans too; nil if none is open, or stale
+	run     runs.Run  // of the spans that ended
+	runSize int       // what run and service count as
+	stale   bool      // a span was replaced, so run is wrong
+	live    *runs.Run // with the open spans too; nil if none is open, or stale
 }
 
 // An origin is the encoded resource and scope of spans. Many spans share it, so it
@@ -69,17 +73,23 @@ type origin struct{ resource, scope unique.Handle[string] }
 type stored struct {
 	id     spanID
 	seq    uint64
-	origin int
+	origin origin
 	cost   int // bytes it is counted as
 	wire   []byte
 }
 
-// What the bookkeeping of a trace and of a span takes besides their bytes, as
-// measured by TestStoreKeepsToItsLimit.
+// read needs no lock: stored spans are never changed, only replaced.
+func (sp *stored) read() *runs.Span {
+	s := new(runs.Span)
+	_ = s.Read(sp.wire) // the store encoded it
+	return s
+}
+
+// Memory that a trace and a span take besides their bytes and the run, as measured by
+// TestStoreKeepsToItsLimit.
 const (
-	traceOverhead = 1100
-	spanOverhead  = 130
-	toolOverhead  = 32 // more for a tool call, whose length the summary keeps
+	traceOverhead = 350
+	spanOverhead  = 140
 
 	// eventCost is the least an event counts as. An empty one weighs two bytes
 	// here, but a page has to draw it.
@@ -87,12 +97,8 @@ const (
 )
 
 func cost(wire []byte, span *tracepb.Span) int {
-	return max(len(wire), eventCost*len(span.GetEvents())) + spanOverhead + toolOverhead
+	return max(len(wire), eventCost*len(span.GetEvents())) + spanOverhead
 }
-
-// fewSpans is the number of spans up to which a linear search is faster than an
-// index.
-const fewSpans = 32
 
 // NewStore returns a store that takes up to limit bytes.
 func NewStore(limit int) *Store {
@@ -158,7 +164,7 @@ func (s *Store) notify() {
 
 func internMessage(m proto.Message) unique.Handle[string] {
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
-	if err != nil { // the spans are worth having without it
+	if err != nil { // the spans are useful without it
 		b = nil
 	}
 	return unique.Make(string(b))
@@ -180,7 +186,8 @@ func (s *Store) add(e encoded, now time.Time) {
 	t := s.touch(traceID(e.span.GetTraceId()), now)
 	size := t.size
 	t.closeSpan(spanID(e.span.GetSpanId()))
-	t.put(stored{id: spanID(e.span.GetSpanId()), seq: s.seq, wire: e.wire}, e.origin, e.span)
+	_ = s.reading.Read(e.wire) // it was encoded just now
+	t.put(stored{id: spanID(e.span.GetSpanId()), seq: s.seq, origin: e.origin, wire: e.wire, cost: cost(e.wire, e.span)}, &s.reading)
 	s.size += t.size - size
 	if t.stale || len(t.open) > 0 {
 		s.stale[t] = struct{}{}
@@ -191,69 +198,43 @@ func (s *Store) add(e encoded, now time.Time) {
 func (s *Store) touch(id traceID, now time.Time) *trace {
 	t := s.traces[id]
 	if t == nil {
-		t = &trace{id: id}
+		t = &trace{id: id, index: make(map[spanID]int), open: make(map[spanID]openSpan)}
 		t.age = s.byAge.PushBack(t)
 		s.traces[id] = t
 		t.size, s.size = traceOverhead, s.size+traceOverhead
 	}
 	s.byAge.MoveToBack(t.age)
 	s.seq++
-	t.seq, t.came, t.live = s.seq, now, nil
+	t.seq, t.updated, t.live = s.seq, now, nil
 	return t
 }
 
 // put adds a span, or replaces the span with its id.
-func (t *trace) put(sp stored, from origin, span *tracepb.Span) {
-	sp.origin = t.origin(from)
-	if i := t.find(sp.id); i >= 0 {
-		t.size += cost(sp.wire, span) - t.spans[i].cost
-		sp.cost = cost(sp.wire, span)
+func (t *trace) put(sp stored, span *runs.Span) {
+	i, replaces := t.index[sp.id]
+	if !replaces {
+		i = len(t.spans)
+	}
+	if i == 0 || t.spans[i-1].origin != sp.origin {
+		sp.cost += sp.origin.size()
+	}
+	t.size += sp.cost
+	if replaces {
+		t.size -= t.spans[i].cost
 		t.spans[i] = sp
 		t.stale = true
 		return
 	}
-	sp.cost = cost(sp.wire, span)
 	t.spans = append(t.spans, sp)
-	t.size += sp.cost
-	switch {
-	case t.index != nil:
-		t.index[sp.id] = len(t.spans) - 1
-	case len(t.spans) > fewSpans:
-		t.index = make(map[spanID]int, 2*fewSpans)
-		for i := range t.spans {
-			t.index[t.spans[i].id] = i
-		}
-	}
+	t.index[sp.id] = i
 	if !t.stale {
-		t.summary.add(span, from)
+		t.add(span, sp.origin)
 	}
 }
 
-func (t *trace) origin(from origin) int {
-	for i, o := range t.origins {
-		if o == from {
-			return i
-		}
-	}
-	t.origins = append(t.origins, from)
-	t.size += len(from.resource.Value()) + len(from.scope.Value())
-	return len(t.origins) - 1
-}
-
-func (t *trace) find(id spanID) int {
-	if t.index != nil {
-		if i, ok := t.index[id]; ok {
-			return i
-		}
-		return -1
-	}
-	for i := range t.spans {
-		if t.spans[i].id == id {
-			return i
-		}
-	}
-	return -1
-}
+// size returns how many bytes a resource and a scope count as for the spans that share
+// them.
+func (o origin) size() int { return len(o.resource.Value()) + len(o.scope.Value()) }
 
 func (s *Store) makeRoom() {
 	for s.size > s.limit && s.byAge.Len() > 0 {
@@ -277,6 +258,7 @@ type Span struct {
 	*tracepb.Span
 	Resource *resourcepb.Resource
 	Scope    *commonpb.InstrumentationScope
+	origin   origin
 }
 
 // Spans returns the spans of a trace that came after since, and the value of since
@@ -289,10 +271,9 @@ func (s *Store) Spans(id traceID, since uint64) (spans []Span, seq uint64) {
 		s.mu.RUnlock()
 		return nil, 0
 	}
-	taken := t.since(since)
-	origins, seq := t.origins, t.seq
+	taken, seq := t.since(since), t.seq
 	s.mu.RUnlock()
-	return decodeAll(taken, origins), seq
+	return decodeAll(taken), seq
 }
 
 // Span returns one span, nil if it is not there, and whether it is open.
@@ -305,33 +286,32 @@ func (s *Store) Span(id traceID, span spanID) (*Span, bool) {
 	}
 	found, open := t.open[span]
 	if !open {
-		i := t.find(span)
-		if i < 0 {
+		i, ended := t.index[span]
+		if !ended {
 			s.mu.RUnlock()
 			return nil, false
 		}
 		found.stored = t.spans[i]
 	}
-	origins := t.origins
 	s.mu.RUnlock()
-	return &decodeAll([]stored{found.stored}, origins)[0], open
+	return &decodeAll([]stored{found.stored})[0], open
 }
 
-// decodeAll needs no lock: stored spans are never changed, only replaced. They
-// decode without error because the store encoded them.
-func decodeAll(taken []stored, origins []origin) []Span {
-	resources := make([]*resourcepb.Resource, len(origins))
-	scopes := make([]*commonpb.InstrumentationScope, len(origins))
-	for i, o := range origins {
-		resources[i], scopes[i] = new(resourcepb.Resource), new(commonpb.InstrumentationScope)
-		_ = proto.Unmarshal([]byte(o.resource.Value()), resources[i])
-		_ = proto.Unmarshal([]byte(o.scope.Value()), scopes[i])
-	}
+// decodeAll decodes spans without error because the store encoded them.
+func decodeAll(taken []stored) []Span {
+	decoded := make(map[origin]Span)
 	spans := make([]Span, len(taken))
 	for i, sp := range taken {
-		span := new(tracepb.Span)
-		_ = proto.Unmarshal(sp.wire, span)
-		spans[i] = Span{span, resources[sp.origin], scopes[sp.origin]}
+		s, known := decoded[sp.origin]
+		if !known {
+			s = Span{Resource: new(resourcepb.Resource), Scope: new(commonpb.InstrumentationScope), origin: sp.origin}
+			_ = proto.Unmarshal([]byte(sp.origin.resource.Value()), s.Resource)
+			_ = proto.Unmarshal([]byte(sp.origin.scope.Value()), s.Scope)
+			decoded[sp.origin] = s
+		}
+		s.Span = new(tracepb.Span)
+		_ = proto.Unmarshal(sp.wire, s.Span)
+		spans[i] = s
 	}
 	return spans
 }

@@ -127,9 +127,9 @@ func TestStoreTellsWhatIsNew(t *testing.T) {
 	}
 }
 
-// Whole traces go, and first those that nothing was added to for longest.
-func TestStoreGivesUpTheOldest(t *testing.T) {
-	s := NewStore(10 * (traceOverhead + spanOverhead + 200))
+// Whole traces are evicted, least recently updated first.
+func TestStoreEvictsTheOldest(t *testing.T) {
+	s := NewStore(10 * (traceOverhead + spanOverhead + 1000))
 	for i := range 30 {
 		s.Add(from("a", span(i+1, 1, 0, "x", uint64(i), uint64(i)+1)))
 		s.Add(from("a", span(1, 100+i, 1, "x", uint64(i), uint64(i)+1))) // the first trace goes on
@@ -161,7 +161,7 @@ func TestStoreRejects(t *testing.T) {
 	}
 }
 
-// What the store says it takes is what it takes.
+// The size that the store reports is the memory that it takes.
 func TestStoreKeepsToItsLimit(t *testing.T) {
 	for name, perTrace := range map[string]int{"many traces": 2, "one trace": 40_000} {
 		t.Run(name, func(t *testing.T) {
@@ -245,7 +245,7 @@ func TestStoreConcurrentSafe(t *testing.T) {
 
 // A trace that was evicted leaves nothing behind, though its spans came twice.
 func TestStoreForgetsEvicted(t *testing.T) {
-	s := NewStore(4 * (traceOverhead + spanOverhead + toolOverhead + 200))
+	s := NewStore(4 * (traceOverhead + spanOverhead + 200))
 	for i := range 100 {
 		for range 2 {
 			s.Add(from("a", span(i+1, 1, 0, "x", 0, 1)))

@@ -57,12 +57,12 @@ type Viewer struct {
 	Store    *Store
 	cfg      Config
 	file     exporter.Client // nil without a File
-	told     sync.Once
+	failed   sync.Once       // guards the report that the file or the disk failed
 	page     net.Listener
 	http     *http.Server
 	server   *server
 	receiver *receiver.Receiver // nil if nothing is received
-	keeping  *keeper            // nil if nothing is kept
+	keeper   *keeper            // nil if nothing is kept
 	serving  sync.WaitGroup
 }
 
@@ -80,7 +80,7 @@ func Start(cfg Config) (*Viewer, error) {
 		v.closeFile()
 		return nil, listenError(err)
 	}
-	v.keeping = cfg.Kept.keeper()
+	v.keeper = cfg.Kept.keeper()
 	receives := receiver.Config{
 		GRPC: cmp.Or(cfg.GRPC, receiver.Off), HTTP: cmp.Or(cfg.HTTP, receiver.Off),
 		Handle: v.receive, Open: v.Store.Open, MaxCost: maxRequestCost,
@@ -102,7 +102,8 @@ func Start(cfg Config) (*Viewer, error) {
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          log.New(io.Discard, "", 0), // it would print to stderr
+		ConnState:         new(limiter).change,
+		ErrorLog:          log.New(io.Discard, "", 0), // by default it prints to stderr
 	}
 	v.serving.Go(func() { _ = v.http.Serve(v.page) }) // returns when closed, with an error that says so
 	v.serving.Go(v.watch)
@@ -184,8 +185,8 @@ func (v *Viewer) take(ctx context.Context, spans []*tracepb.ResourceSpans) (reje
 	if v.file != nil {
 		err = v.writeFile(ctx, spans)
 	}
-	if err = errors.Join(err, v.keeping.write(spans)); err != nil {
-		v.told.Do(func() { v.problem(fmt.Errorf("traces are in memory only: %w", err)) })
+	if err = errors.Join(err, v.keeper.write(spans)); err != nil {
+		v.failed.Do(func() { v.problem(fmt.Errorf("traces are in memory only: %w", err)) })
 	}
 	return rejected
 }
@@ -197,7 +198,7 @@ func (v *Viewer) Close() {
 	_ = v.http.Close()
 	v.serving.Wait()
 	v.closeFile()
-	v.keeping.close()
+	v.keeper.close()
 }
 
 // openFile reads the file, and ends a torn last line so that the next one starts on

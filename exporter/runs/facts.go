@@ -1,0 +1,289 @@
+package runs
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// A Kind is the kind of step that a span describes.
+type Kind string
+
+// The kinds of span.
+const (
+	Agent      Kind = "agent"
+	Chat       Kind = "chat"
+	Tool       Kind = "tool"
+	Background Kind = "background"
+	Approval   Kind = "approval"
+	Deltas     Kind = "deltas" // events that did not fit into the chat that is its parent
+	Other      Kind = ""
+)
+
+var (
+	kindsByOperation = map[string]Kind{
+		semconv.OperationInvokeAgent: Agent, "create_agent": Agent, "invoke_workflow": Agent,
+		semconv.OperationChat: Chat, "text_completion": Chat, "generate_content": Chat,
+		semconv.OperationExecuteTool: Tool,
+	}
+	kindsByName = map[string]Kind{
+		semconv.OperationInvokeAgent: Agent, semconv.OperationChat: Chat, semconv.OperationExecuteTool: Tool,
+		semconv.OperationBackground: Background, semconv.OperationApproval: Approval, semconv.OperationDeltas: Deltas,
+	}
+)
+
+// Kind returns the kind of the span, by the operation of the GenAI conventions or else by
+// the span's name.
+func (s *Span) Kind() Kind {
+	if kind, ok := kindsByOperation[string(s.Bytes(semconv.OperationName))]; ok {
+		return kind
+	}
+	operation, _, _ := strings.Cut(s.Name, " ")
+	return kindsByName[operation]
+}
+
+// Subject returns the name without its operation: the agent, the model, the tool or
+// the query.
+func (s *Span) Subject() string {
+	operation, subject, found := strings.Cut(s.Name, " ")
+	if _, known := kindsByName[operation]; !known || !found {
+		return s.Name
+	}
+	return subject
+}
+
+// MayBeRoot reports whether the span may be a run's root. If TRACEPARENT was set, a
+// root has a parent, in another process.
+func (s *Span) MayBeRoot() bool { return s.rank() != noRoot }
+
+// A rootRank says how likely a span is the root.
+type rootRank int
+
+const (
+	noRoot rootRank = iota
+	agentRoot
+	trueRoot
+)
+
+func (s *Span) rank() rootRank {
+	const known, remote = uint64(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK), uint64(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK)
+	switch {
+	case len(s.Parent) == 0:
+		return trueRoot
+	case s.flags&known != 0 && s.flags&remote == 0, s.flags&known == 0 && s.Kind() != Agent:
+		return noRoot
+	}
+	return agentRoot
+}
+
+// StatesTotals reports whether the span is the root of a run that spantee traced,
+// which states the run's totals.
+func (s *Span) StatesTotals() bool { return s.Has(semconv.BadLines) }
+
+// Duration returns how long the span took.
+func (s *Span) Duration() time.Duration { return time.Duration(min(s.End-s.Start, 1<<63-1)) }
+
+// FirstChunk returns how long the user waited for the first chunk of a chat, 0 if it
+// is unknown.
+func (s *Span) FirstChunk() time.Duration {
+	seconds := s.Number(semconv.TimeToFirstChunk)
+	if 0 < seconds && seconds < float64(1<<63-1)/1e9 { // a sender may say anything
+		return time.Duration(seconds * 1e9)
+	}
+	return 0
+}
+
+// ErrorType returns the type of a failure, "" if the span did not fail.
+func (s *Span) ErrorType() string {
+	kind := s.Text(semconv.ErrorType)
+	if kind == "" && s.Failed {
+		return semconv.ErrorOther
+	}
+	return kind
+}
+
+// ShortFailure says in a few words why a span failed, "" if it did not.
+func (s *Span) ShortFailure() string {
+	if !s.Failed {
+		return ""
+	}
+	return cmp.Or(s.exit(), s.Text(semconv.ErrorType), s.Message, "error")
+}
+
+// Failure says why a span failed, "" if it did not.
+func (s *Span) Failure() string {
+	kind := s.Text(semconv.ErrorType)
+	if s.Failed && s.exit() == "" && kind != "" && s.Message != "" {
+		if strings.HasPrefix(s.Message, kind) {
+			return s.Message
+		}
+		return kind + ": " + s.Message
+	}
+	return s.ShortFailure()
+}
+
+// exit returns the exit code of the span's process in words, "" if it is 0.
+func (s *Span) exit() string {
+	code := s.Int(semconv.ProcessExitCode)
+	if code == 0 {
+		return ""
+	}
+	return "exit " + strconv.FormatInt(code, 10)
+}
+
+// Outcome maps the error types of agents, of which there are many, to one name.
+func Outcome(errorType string) string {
+	switch errorType {
+	case "":
+		return "success"
+	case semconv.ErrorIncomplete, semconv.ErrorInterrupted, semconv.ErrorKilled:
+		return errorType
+	}
+	return "error"
+}
+
+// detailKeys tell what a tool call was about, the most telling first.
+var detailKeys = []string{
+	semconv.ProcessCommandLine, semconv.ToolPattern, semconv.ToolGlob, semconv.FilePath,
+	semconv.URLFull, semconv.ToolSearch, semconv.ToolDescription,
+}
+
+// maxDetail is more than a row of a page or of a terminal can show.
+const maxDetail = 512
+
+// Detail returns what a tool call was about, on one line, and whether it is a path.
+// It is empty if that was not recorded.
+func (s *Span) Detail() (line string, isPath bool) {
+	if s.Kind() != Tool {
+		return "", false
+	}
+	for _, key := range detailKeys {
+		if v := s.Bytes(key); len(v) > 0 {
+			return oneLine(string(v[:min(len(v), 4*maxDetail)]), maxDetail), key == semconv.FilePath
+		}
+	}
+	return "", false
+}
+
+// oneLine returns at most limit bytes of text, with spaces for line ends.
+func oneLine(text string, limit int) string {
+	line := strings.Join(strings.Fields(text), " ")
+	return strings.ToValidUTF8(line[:min(len(line), limit)], "")
+}
+
+// Prompt returns the first words that a user said to an agent or a model, if they
+// were recorded.
+func (s *Span) Prompt() string {
+	var list []struct {
+		Role  string `json:"role"`
+		Parts []struct {
+			Type    string `json:"type"`
+			Content any    `json:"content"`
+		} `json:"parts"`
+	}
+	if json.Unmarshal(s.Bytes(semconv.InputMessages), &list) != nil {
+		return ""
+	}
+	for _, m := range slices.Backward(list) {
+		for _, p := range m.Parts {
+			if words, ok := p.Content.(string); ok && p.Type == "text" && m.Role == "user" {
+				return oneLine(words[:min(len(words), 4*maxDetail)], maxDetail)
+			}
+		}
+	}
+	return ""
+}
+
+// DeltaCount returns how many deltas a chat has. If the count is not exact, the span does
+// not state it, and further deltas may be in the chat's deltas spans.
+func (s *Span) DeltaCount() (n int64, exact bool) {
+	if s.Has(semconv.TextDeltas) || s.Has(semconv.ThinkingDeltas) {
+		return s.Int(semconv.TextDeltas) + s.Int(semconv.ThinkingDeltas), true
+	}
+	s.Events(func(e Event) {
+		if strings.HasSuffix(string(e.Name), ".delta") {
+			n += e.Deltas
+		}
+	})
+	return n, false
+}
+
+// ToolName returns the tool of a call.
+func (s *Span) ToolName() string {
+	name := s.Bytes(semconv.ToolName)
+	if len(name) == 0 {
+		return Cut([]byte(s.Subject()))
+	}
+	return Cut(name)
+}
+
+// Stated is what an agent's span says about all that the agent did.
+type Stated struct {
+	Turns, Tools, ToolErrors         int64
+	Retries, Reconnects, Compactions int64
+	Repeats                          int64 // the longest repetition of one call
+	ModelTime, ToolTime              time.Duration
+}
+
+// Stated returns what the span says about all that its agent did.
+func (s *Span) Stated() Stated {
+	seconds := func(key string) time.Duration { return time.Duration(s.Number(key) * 1e9) }
+	return Stated{
+		Turns: s.Int(semconv.Turns), Tools: s.Int(semconv.Tools), ToolErrors: s.Int(semconv.ToolErrors),
+		Retries: s.Int(semconv.Retries), Reconnects: s.Int(semconv.Reconnects), Compactions: s.Int(semconv.Compactions),
+		Repeats:   s.Int(semconv.MaxRepeats),
+		ModelTime: seconds(semconv.ModelSeconds), ToolTime: seconds(semconv.ToolSeconds),
+	}
+}
+
+// Usage is the tokens and the cost of a model call, or of several.
+type Usage struct {
+	Input, Output, CacheRead, CacheWrite, Reasoning int64
+	Cost                                            float64 // USD, as the agent states it
+
+	InputKnown, OutputKnown, CostKnown bool // stated, even if it is 0
+}
+
+// Usage returns what the span states: of a model call, or of a whole run. A root has
+// names of its own for totals if its model calls state theirs; they take precedence.
+func (s *Span) Usage() (u Usage) {
+	read := func(key, total string) (float64, bool) {
+		for _, k := range [2]string{total, key} {
+			if a := s.find(k); a != nil {
+				return cmp.Or(a.float, float64(a.number)), true
+			}
+		}
+		return 0, false
+	}
+	tokens := func(key, total string) (int64, bool) {
+		n, ok := read(key, total)
+		return int64(n), ok
+	}
+	u.Input, u.InputKnown = tokens(semconv.InputTokens, semconv.UsageInput)
+	u.Output, u.OutputKnown = tokens(semconv.OutputTokens, semconv.UsageOutput)
+	u.CacheRead, _ = tokens(semconv.CacheReadTokens, semconv.UsageCacheRead)
+	u.CacheWrite, _ = tokens(semconv.CacheWriteTokens, semconv.UsageCacheWrite)
+	u.Reasoning, _ = tokens(semconv.ReasoningTokens, semconv.UsageReasoning)
+	u.Cost, u.CostKnown = read(semconv.UsageCost, semconv.UsageTotalCost)
+	return u
+}
+
+// add adds the usage of another model call.
+func (u *Usage) add(v Usage) {
+	u.Input += v.Input
+	u.Output += v.Output
+	u.CacheRead += v.CacheRead
+	u.CacheWrite += v.CacheWrite
+	u.Reasoning += v.Reasoning
+	u.Cost += v.Cost
+	u.InputKnown = u.InputKnown || v.InputKnown
+	u.OutputKnown = u.OutputKnown || v.OutputKnown
+	u.CostKnown = u.CostKnown || v.CostKnown
+}

@@ -1,0 +1,245 @@
+// Package runs reads what an agent did out of the spans of its run. It is the one
+// place that interprets the spans' attributes: the text tree, the viewer, the limits of
+// exec and the metrics use it.
+//
+//	wire bytes -> Span (facts of one step) -> Run (facts of all steps)
+//
+// Spans of other senders are read too, as far as they follow the GenAI conventions.
+package runs
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unsafe"
+
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// A Run is what the spans of a trace say about an agent's run. Spans may be added in
+// any order, and at any time. What the root states takes precedence.
+type Run struct {
+	Name         string // of the root span
+	Agent        string
+	Model        string
+	Conversation string
+	Folder       string // where the agent works
+	Prompt       string // its first words
+
+	Start, End uint64 // in nanoseconds since 1970
+	Rooted     bool   // the root was added
+	ErrorType  string // of the root; "" if it did not fail
+	Failure    string // the root's failure in a few words
+	Stated     Stated
+
+	Spans, Failed int
+	Turns         int
+	Tools         int
+	ToolErrors    int
+	Failures      map[string]int // of tool calls, by error type
+	Called        []ToolUse      // the calls of each tool, in the order of the first calls
+	Calls         []Call         // at most maxCalls
+	FirstChunk    time.Duration  // of the first chat that has one; 0 if unknown
+	Approvals     int
+	Rejected      int           // approvals
+	Awaited       time.Duration // the approvals
+	Subagents     int
+	Background    int // work that outlived its call
+
+	total, calls Usage // as the root states it, and the sum of the chats
+	root         rootRank
+	agents       int    // spans of agents, the root among them
+	firstChat    uint64 // when the chat of FirstChunk began
+	text         int    // bytes of all strings
+}
+
+// A ToolUse sums up all calls of one tool.
+type ToolUse struct {
+	Name          string
+	Calls, Failed int
+	Took          time.Duration // together
+}
+
+// A Call is one call of a tool.
+type Call struct {
+	Tool   int32 // an index of Run.Called
+	Failed bool
+	Took   time.Duration
+}
+
+// Limits of what is kept of one run, whatever its spans say.
+const (
+	maxText     = 300 // bytes of a string
+	maxTools    = 100 // further tools are semconv.ErrorOther
+	maxFailures = 100
+	maxCalls    = 5000
+)
+
+// Add adds a span. It reports whether the span is the root, as far as is known.
+func (r *Run) Add(s *Span) (isRoot bool) {
+	if r.Spans == 0 || s.Start < r.Start {
+		r.Start = s.Start
+	}
+	r.End = max(r.End, s.End)
+	r.Spans++
+	if s.Failed {
+		r.Failed++
+	}
+
+	// Of several agents the outermost began first.
+	rank := s.rank()
+	isRoot = rank > r.root || rank == r.root && rank != noRoot && s.Start <= r.Start
+	if isRoot {
+		r.addRoot(s, rank)
+	}
+	set := func(to *string, key string) {
+		if v := s.Bytes(key); len(v) > 0 && (*to == "" || isRoot) {
+			r.put(to, v)
+		}
+	}
+	set(&r.Agent, semconv.AgentName)
+	set(&r.Model, semconv.RequestModel)
+	set(&r.Conversation, semconv.ConversationID)
+	set(&r.Folder, semconv.ProcessWorkingDirectory)
+	kind := s.Kind()
+	if isRoot || r.Prompt == "" && kind == Chat { // the root's prompt replaces that of a sub-agent, which ended earlier
+		r.put(&r.Prompt, []byte(s.Prompt()))
+	}
+	switch kind {
+	case Agent:
+		r.agents++
+		r.Subagents = r.agents - 1
+	case Chat:
+		r.addChat(s)
+	case Tool:
+		r.addTool(s)
+	case Approval:
+		r.Approvals++
+		r.Awaited += s.Duration()
+		if s.Failed {
+			r.Rejected++
+		}
+	case Background:
+		r.Background++
+	}
+	return isRoot
+}
+
+func (r *Run) addRoot(s *Span, rank rootRank) {
+	r.root, r.Rooted = rank, true
+	r.put(&r.Name, []byte(s.Name))
+	r.put(&r.ErrorType, []byte(s.ErrorType()))
+	r.put(&r.Failure, []byte(s.ShortFailure()))
+	r.total, r.Stated = s.Usage(), s.Stated()
+}
+
+// put sets one of the run's strings.
+func (r *Run) put(to *string, v []byte) {
+	if string(v) == *to {
+		return
+	}
+	r.text -= len(*to)
+	*to = Cut(v)
+	r.text += len(*to)
+}
+
+// Size returns about how many bytes the Run takes.
+func (r *Run) Size() int {
+	return int(unsafe.Sizeof(*r)) + r.text + cap(r.Calls)*int(unsafe.Sizeof(Call{})) + cap(r.Called)*int(unsafe.Sizeof(ToolUse{})) + len(r.Failures)*48
+}
+
+func (r *Run) addChat(s *Span) {
+	r.Turns++
+	r.calls.add(s.Usage())
+	if first := s.FirstChunk(); first > 0 && (r.FirstChunk == 0 || s.Start < r.firstChat) {
+		r.FirstChunk, r.firstChat = first, s.Start
+	}
+}
+
+func (r *Run) addTool(s *Span) {
+	r.Tools++
+	if s.Failed {
+		r.ToolErrors++
+		r.addFailure(Cut([]byte(s.ErrorType())))
+	}
+	i := r.tool(s)
+	used := &r.Called[i]
+	used.Calls++
+	used.Took += s.Duration()
+	if s.Failed {
+		used.Failed++
+	}
+	if len(r.Calls) < maxCalls {
+		r.Calls = append(r.Calls, Call{int32(i), s.Failed, s.Duration()})
+	}
+}
+
+func (r *Run) addFailure(kind string) {
+	if r.Failures == nil {
+		r.Failures = make(map[string]int)
+	}
+	if _, known := r.Failures[kind]; !known && len(r.Failures) >= maxFailures {
+		kind = semconv.ErrorOther
+	}
+	if r.Failures[kind]++; r.Failures[kind] == 1 {
+		r.text += len(kind)
+	}
+}
+
+// Cut returns the beginning of a text that is too long for a list.
+func Cut(text []byte) string {
+	if len(text) <= maxText {
+		return string(text)
+	}
+	return strings.ToValidUTF8(string(text[:maxText]), "") + "…"
+}
+
+// tool returns the index of the span's tool in r.Called.
+func (r *Run) tool(s *Span) int {
+	name := s.ToolName()
+	index := func() int { return slices.IndexFunc(r.Called, func(u ToolUse) bool { return u.Name == name }) }
+	i := index()
+	if i < 0 && len(r.Called) >= maxTools-1 {
+		name = semconv.ErrorOther
+		i = index()
+	}
+	if i < 0 {
+		r.Called = append(r.Called, ToolUse{Name: name})
+		r.text += len(name)
+		i = len(r.Called) - 1
+	}
+	return i
+}
+
+// Usage returns the usage of the run, preferably as the root states it.
+func (r *Run) Usage() Usage {
+	u := r.total
+	if u.Input == 0 && u.Output == 0 && (r.calls.InputKnown || r.calls.OutputKnown) {
+		u = r.calls
+		u.Cost, u.CostKnown = r.total.Cost, r.total.CostKnown
+	}
+	if u.Cost == 0 && r.calls.CostKnown {
+		u.Cost, u.CostKnown = r.calls.Cost, true
+	}
+	return u
+}
+
+// Clone returns a copy to which spans can be added.
+func (r *Run) Clone() *Run {
+	c := *r
+	c.Failures, c.Called, c.Calls = maps.Clone(r.Failures), slices.Clone(r.Called), slices.Clip(r.Calls)
+	return &c
+}
+
+// Latest returns the step that an agent is working on: the open span that started last.
+// It returns the agent's own span only between steps, and nil if nothing is open.
+func Latest(open []*Span) (latest *Span) {
+	for _, s := range open {
+		kind := s.Kind()
+		if kind != Deltas && (latest == nil || kind != Agent && (latest.Kind() == Agent || s.Start >= latest.Start)) {
+			latest = s
+		}
+	}
+	return latest
+}

@@ -1,0 +1,348 @@
+package runs_test
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter/runs"
+	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// traces maps a recorded stream, and returns its spans as wire bytes, by trace.
+func traces(t *testing.T, stream []byte) map[string][][]byte {
+	t.Helper()
+	found := map[string][][]byte{}
+	m, err := mapping.New(mapping.Options{Replay: time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC), Emit: func(wire []byte, _ string) {
+		var s runs.Span
+		if err := s.Read(wire); err != nil {
+			t.Fatal(err)
+		}
+		found[string(s.TraceID)] = append(found[string(s.TraceID)], bytes.Clone(wire))
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Write(stream)
+	m.Close(false)
+	return found
+}
+
+// fixtures calls do with each recorded stream of each agent.
+func fixtures(t *testing.T, do func(t *testing.T, stream []byte)) {
+	n := 0
+	err := filepath.WalkDir("../../testdata", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !strings.HasSuffix(name, ".jsonl") {
+			return err
+		}
+		stream, err := os.ReadFile(name)
+		if err == nil {
+			n++
+			t.Run(filepath.ToSlash(name[len("../../testdata/"):]), func(t *testing.T) { do(t, stream) })
+		}
+		return err
+	})
+	if err != nil || n < 20 {
+		t.Errorf("%d streams, %v", n, err)
+	}
+}
+
+// A Span reads the same from wire bytes as package proto.
+func TestSpanReads(t *testing.T) {
+	fixtures(t, func(t *testing.T, stream []byte) {
+		var got runs.Span
+		for _, wires := range traces(t, stream) {
+			for _, wire := range wires {
+				want := new(tracepb.Span)
+				if err := proto.Unmarshal(wire, want); err != nil {
+					t.Fatal(err)
+				}
+				if err := got.Read(wire); err != nil {
+					t.Fatal(err)
+				}
+				compare(t, &got, want)
+				compare(t, runs.Of(want), want)
+			}
+		}
+	})
+}
+
+func compare(t *testing.T, got *runs.Span, want *tracepb.Span) {
+	t.Helper()
+	if !bytes.Equal(got.TraceID, want.TraceId) || !bytes.Equal(got.ID, want.SpanId) || !bytes.Equal(got.Parent, want.ParentSpanId) ||
+		got.Name != want.Name || got.Start != want.StartTimeUnixNano || got.End != want.EndTimeUnixNano ||
+		got.Failed != (want.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR) || got.Message != want.GetStatus().GetMessage() {
+		t.Errorf("read %+v of %v", got, want)
+	}
+	for _, kv := range want.Attributes {
+		var same bool
+		switch v := kv.GetValue().GetValue().(type) {
+		case *commonpb.AnyValue_StringValue:
+			same = got.Text(kv.Key) == v.StringValue
+		case *commonpb.AnyValue_IntValue:
+			same = got.Int(kv.Key) == v.IntValue && got.Number(kv.Key) == float64(v.IntValue)
+		case *commonpb.AnyValue_DoubleValue:
+			same = got.Number(kv.Key) == v.DoubleValue
+		case *commonpb.AnyValue_BoolValue:
+			same = got.Bool(kv.Key) == v.BoolValue
+		default:
+			same = got.Has(kv.Key)
+		}
+		if !same {
+			t.Errorf("%s differs from %v", kv.Key, kv.Value)
+		}
+	}
+	if got.Has("no.such.key") || got.Text("no.such.key") != "" {
+		t.Error("it has an attribute that is not there")
+	}
+	i := 0
+	got.Events(func(e runs.Event) {
+		w := want.Events[i]
+		deltas := int64(1)
+		for _, kv := range w.Attributes {
+			if kv.Key == semconv.DeltaCount {
+				deltas = kv.Value.GetIntValue()
+			}
+		}
+		if string(e.Name) != w.Name || e.Time != w.TimeUnixNano || e.Deltas != deltas {
+			t.Errorf("event %d: %s %d %d, want %v", i, e.Name, e.Time, e.Deltas, w)
+		}
+		i++
+	})
+	if i != len(want.Events) || i > 0 && got.LastEvent() != want.Events[i-1].Name {
+		t.Errorf("%d events of %d, the last %q", i, len(want.Events), got.LastEvent())
+	}
+}
+
+// The steps of a run add up to what its root states, in whatever order they arrive.
+func TestRunAddsUp(t *testing.T) {
+	fixtures(t, func(t *testing.T, stream []byte) {
+		for _, wires := range traces(t, stream) {
+			var first *runs.Run
+			for range 3 {
+				run, agents := new(runs.Run), 0
+				for _, wire := range wires {
+					var s runs.Span
+					if err := s.Read(wire); err != nil {
+						t.Fatal(err)
+					}
+					run.Add(&s)
+					if s.Kind() == runs.Agent {
+						agents++
+					}
+				}
+				stated := run.Stated
+				if !run.Rooted || int64(run.Tools) != stated.Tools || int64(run.ToolErrors) != stated.ToolErrors || run.Subagents != agents-1 ||
+					stated.Turns > int64(run.Turns) || agents == 1 && stated.Turns < int64(run.Turns) || run.Agent == "" || run.End < run.Start {
+					t.Errorf("%+v", run)
+				}
+				failures, calls, took := 0, 0, time.Duration(0)
+				for _, n := range run.Failures {
+					failures += n
+				}
+				for _, used := range run.Called {
+					calls += used.Calls
+					took += used.Took
+				}
+				for _, call := range run.Calls {
+					took -= call.Took
+				}
+				if failures != run.ToolErrors || calls != run.Tools || took != 0 {
+					t.Errorf("%d failures, %d calls, %v more than the calls took: %+v", failures, calls, took, run)
+				}
+				if first == nil {
+					first = run
+				}
+				order := cmpopts.IgnoreFields(runs.Run{}, "Called", "Calls", "Prompt")
+				if diff := cmp.Diff(first, run, order, cmpopts.IgnoreUnexported(runs.Run{})); diff != "" || !same(first.Usage(), run.Usage()) {
+					t.Errorf("another order of the same spans (-want +got):\n%s", diff)
+				}
+				rand.Shuffle(len(wires), func(i, j int) { wires[i], wires[j] = wires[j], wires[i] })
+			}
+		}
+	})
+}
+
+// same compares usages; sums of fractions depend on their order.
+func same(a, b runs.Usage) bool {
+	cost := math.Abs(a.Cost - b.Cost)
+	a.Cost, b.Cost = 0, 0
+	return a == b && cost < 1e-9
+}
+
+// span is a span with ids of one byte, and seconds.
+func span(id, parent byte, name string, from, to uint64, attributes ...any) *runs.Span {
+	s := &tracepb.Span{TraceId: []byte{1}, SpanId: []byte{id}, Name: name, StartTimeUnixNano: from * 1e9, EndTimeUnixNano: to * 1e9}
+	if parent > 0 {
+		s.ParentSpanId = []byte{parent}
+	}
+	for i := 0; i < len(attributes); i += 2 {
+		v := new(commonpb.AnyValue)
+		switch value := attributes[i+1].(type) {
+		case string:
+			v.Value = &commonpb.AnyValue_StringValue{StringValue: value}
+		case int:
+			v.Value = &commonpb.AnyValue_IntValue{IntValue: int64(value)}
+		case float64:
+			v.Value = &commonpb.AnyValue_DoubleValue{DoubleValue: value}
+		}
+		key := attributes[i].(string)
+		s.Attributes = append(s.Attributes, &commonpb.KeyValue{Key: key, Value: v})
+		if key == semconv.ErrorType {
+			s.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: "it broke"}
+		}
+	}
+	return runs.Of(s)
+}
+
+func add(spans ...*runs.Span) *runs.Run {
+	r := new(runs.Run)
+	for _, s := range spans {
+		r.Add(s)
+	}
+	return r
+}
+
+func TestRun(t *testing.T) {
+	got := add(
+		span(9, 2, "invoke_agent explore", 3, 5, semconv.AgentName, "explore", semconv.RequestModel, "small"),
+		span(3, 1, "chat GPT-5", 1, 2, semconv.TimeToFirstChunk, 0.25),
+		span(2, 1, "execute_tool task", 3, 5, semconv.ToolName, "task"),
+		span(4, 1, "execute_tool shell go", 5, 6, semconv.ToolName, "shell", semconv.ErrorType, "failure", semconv.ProcessExitCode, 3),
+		span(5, 1, "execute_tool shell go", 6, 9, semconv.ToolName, "shell"),
+		span(6, 1, "await_approval shell", 5, 6, semconv.ErrorType, "rejected"),
+		span(7, 1, "background shell", 9, 20),
+		span(1, 0, "invoke_agent cursor-agent", 1, 10, semconv.AgentName, "cursor-agent", semconv.ErrorType, "error_max_turns", semconv.Retries, 2, semconv.ModelSeconds, 1.5),
+	)
+	want := &runs.Run{
+		Name: "invoke_agent cursor-agent", Agent: "cursor-agent", Model: "small", Start: 1e9, End: 20e9, Rooted: true,
+		ErrorType: "error_max_turns", Failure: "error_max_turns", Stated: runs.Stated{Retries: 2, ModelTime: 1500 * time.Millisecond},
+		Spans: 8, Failed: 3, Turns: 1, Tools: 3, ToolErrors: 1, Failures: map[string]int{"failure": 1},
+		Called:     []runs.ToolUse{{Name: "task", Calls: 1, Took: 2 * time.Second}, {Name: "shell", Calls: 2, Failed: 1, Took: 4 * time.Second}},
+		Calls:      []runs.Call{{0, false, 2 * time.Second}, {1, true, time.Second}, {1, false, 3 * time.Second}},
+		FirstChunk: 250 * time.Millisecond, Approvals: 1, Rejected: 1, Awaited: time.Second, Subagents: 1, Background: 1,
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(runs.Run{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	more := got.Clone()
+	more.Add(span(8, 1, "execute_tool shell", 9, 10, semconv.ErrorType, "timeout"))
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(runs.Run{})); diff != "" || more.Tools != 4 || len(more.Failures) != 2 {
+		t.Errorf("a span was added to the clone (-want +got):\n%s%+v", diff, more)
+	}
+}
+
+// Tokens and cost are the root's, or else the sum of the calls.
+func TestRunUsage(t *testing.T) {
+	chat := func(in int, more ...any) *runs.Span {
+		return span(2, 1, "chat m", 1, 2, append([]any{semconv.InputTokens, in}, more...)...)
+	}
+	root := func(attributes ...any) *runs.Span { return span(1, 0, "invoke_agent x", 0, 9, attributes...) }
+	for name, test := range map[string]struct {
+		run  *runs.Run
+		want runs.Usage
+	}{
+		"total":          {add(root(semconv.InputTokens, 7, semconv.OutputTokens, 1)), runs.Usage{Input: 7, Output: 1, InputKnown: true, OutputKnown: true}},
+		"total of calls": {add(chat(60), chat(70), root(semconv.UsageInput, 100)), runs.Usage{Input: 100, InputKnown: true}},
+		"calls":          {add(chat(60, semconv.CacheReadTokens, 1), chat(70), root()), runs.Usage{Input: 130, CacheRead: 1, InputKnown: true}},
+		"both":           {add(chat(60), root(semconv.InputTokens, 60)), runs.Usage{Input: 60, InputKnown: true}},
+		"cost of calls":  {add(chat(60, semconv.UsageCost, 0.5), root(semconv.UsageInput, 60)), runs.Usage{Input: 60, Cost: 0.5, InputKnown: true, CostKnown: true}},
+		"cost of root":   {add(chat(60, semconv.UsageCost, 0.5), root(semconv.UsageTotalCost, 0.75)), runs.Usage{Input: 60, Cost: 0.75, InputKnown: true, CostKnown: true}},
+		"none":           {add(root(), span(2, 1, "chat m", 1, 2)), runs.Usage{}},
+		"no cost":        {add(root(semconv.UsageTotalCost, 0.0)), runs.Usage{CostKnown: true}},
+	} {
+		if got := test.run.Usage(); got != test.want {
+			t.Errorf("%s: %+v, want %+v", name, got, test.want)
+		}
+	}
+}
+
+func TestFailure(t *testing.T) {
+	for _, test := range []struct {
+		span              *runs.Span
+		kind, short, long string
+	}{
+		{span(1, 0, "x", 0, 1), "", "", ""},
+		{span(1, 0, "x", 0, 1, semconv.ProcessExitCode, 1), "", "", ""},
+		{span(1, 0, "x", 0, 1, semconv.ErrorType, "timeout"), "timeout", "timeout", "timeout: it broke"},
+		{span(1, 0, "x", 0, 1, semconv.ErrorType, "it"), "it", "it", "it broke"},
+		{span(1, 0, "x", 0, 1, semconv.ErrorType, ""), "_OTHER", "it broke", "it broke"},
+		{span(1, 0, "x", 0, 1, semconv.ErrorType, "failure", semconv.ProcessExitCode, 3), "failure", "exit 3", "exit 3"},
+	} {
+		if kind, short, long := test.span.ErrorType(), test.span.ShortFailure(), test.span.Failure(); kind != test.kind || short != test.short || long != test.long {
+			t.Errorf("%q %q %q, want %q %q %q", kind, short, long, test.kind, test.short, test.long)
+		}
+	}
+}
+
+// Whatever a trace has, a Run of it is bounded.
+func TestRunIsBounded(t *testing.T) {
+	r := new(runs.Run)
+	long := strings.Repeat("\x01é", 1000)
+	for i := range 6000 {
+		odd := fmt.Sprint(i) + long
+		r.Add(span(1, 0, odd, 1, 2, semconv.AgentName, odd, semconv.RequestModel, odd, semconv.ConversationID, odd, semconv.ErrorType, odd))
+		r.Add(span(1, 2, odd, 1, 2, semconv.OperationName, "execute_tool", semconv.ErrorType, odd))
+	}
+	if size := sizeOf(reflect.ValueOf(r).Elem()); size > 300_000 {
+		t.Errorf("it takes %d bytes", size)
+	}
+	if r.Spans != 12_000 || r.Tools != 6000 || r.ToolErrors != 6000 {
+		t.Errorf("%d spans, %d tools, %d failed", r.Spans, r.Tools, r.ToolErrors)
+	}
+}
+
+// sizeOf adds up what a value refers to.
+func sizeOf(v reflect.Value) (size int) {
+	size = int(v.Type().Size())
+	switch v.Kind() {
+	case reflect.String:
+		size += v.Len()
+	case reflect.Slice:
+		for i := range v.Len() {
+			size += sizeOf(v.Index(i))
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			size += sizeOf(key) + sizeOf(v.MapIndex(key))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			size += sizeOf(v.Field(i)) - int(v.Field(i).Type().Size())
+		}
+	}
+	return size
+}
+
+func FuzzSpan(f *testing.F) {
+	f.Add([]byte{0x2a, 1, 'x', 0x4a, 4, 0x0a, 2, 'a'})
+	f.Fuzz(func(t *testing.T, wire []byte) {
+		var s runs.Span
+		want := new(tracepb.Span)
+		err, decoded := s.Read(wire), proto.Unmarshal(wire, want)
+		if decoded == nil && err != nil {
+			t.Errorf("%v", err)
+		}
+		r := new(runs.Run)
+		r.Add(&s)
+		r.Usage()
+		s.Failure()
+		s.Detail()
+		s.DeltaCount()
+	})
+}

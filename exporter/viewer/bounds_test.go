@@ -1,0 +1,123 @@
+package viewer
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"unique"
+
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// hostile fills a store with long names, many of them open, and many resources.
+func hostile(s *Store) {
+	long := strings.Repeat("\x01é", 40_000)
+	for i := range 30 {
+		name := fmt.Sprint(i) + long
+		root := fails(span(i+1, 1, 0, "invoke_agent "+name, 1, 9, str(semconv.RequestModel, name), str(semconv.ConversationID, name), str(semconv.ErrorType, name)))
+		tool := fails(span(i+1, 2, 1, "execute_tool "+name, 1, 2, str(semconv.ToolCallID, name), str(semconv.ProcessCommandLine, name), str(semconv.ErrorType, name)))
+		if i%2 == 0 {
+			s.Add(from(name, root, tool))
+		} else {
+			s.Open(fmt.Sprint(i), from(name, root, tool))
+		}
+	}
+	var many, open []*tracepb.Span
+	for i := range 30 {
+		many = append(many, span(100, i+1, 0, fmt.Sprint(i)+long, 1, 2, str(semconv.InputMessages, long)))
+		open = append(open, span(101, i+1, 0, fmt.Sprint(i)+long, 1, 2, str(semconv.InputMessages, long)))
+	}
+	s.Add(from("many", many...))
+	s.Open("open", from("open", open...))
+	var resources []*tracepb.ResourceSpans
+	for i := range 5000 {
+		resources = append(resources, &tracepb.ResourceSpans{
+			Resource: &resourcepb.Resource{Attributes: []*commonpb.KeyValue{str(keyService, fmt.Sprint(i)), str("long", long[:1500])}},
+			ScopeSpans: []*tracepb.ScopeSpans{{Spans: []*tracepb.Span{
+				span(102, i+1, 0, "execute_tool x", 1, 2),
+			}}},
+		})
+	}
+	s.Add(resources)
+}
+
+// Whatever senders name their spans, no answer is large.
+func TestAnswersAreBounded(t *testing.T) {
+	v := start(t, Config{MaxMemory: 1e9})
+	hostile(v.Store)
+	paths := []string{"/api/sessions", "/api/sessions?q=zzz", "/api/sessions?q=%C3%A9", "/api/runs", "/api/services", "/api/services/many/operations", "/api/traces?service=many", "/api/traces?limit=500"}
+	for _, trace := range []int{1, 2, 100, 101, 102} {
+		id := idOf(span(trace, 1, 0, "", 0, 0)).String()
+		paths = append(paths, "/api/sessions/"+id, "/api/sessions/"+id+"/steps", "/api/sessions/"+id+"/spans/0000000000000001", "/api/traces/"+id)
+	}
+	for _, path := range paths {
+		resp, body := ask(t, v, http.MethodGet, path, "")
+		onlyOpen := resp.StatusCode == http.StatusNotFound && strings.HasPrefix(path, "/api/traces/")
+		if resp.StatusCode != http.StatusOK && !onlyOpen || len(body) > 16<<20 {
+			t.Errorf("%s: %d, %d bytes", path, resp.StatusCode, len(body))
+		}
+	}
+	whole := v.Store.wholeOverview(idOf(span(102, 1, 0, "", 0, 0)))
+	if len(whole.Spans) != 5000 {
+		t.Errorf("%d spans of 5,000", len(whole.Spans))
+	}
+}
+
+// What a store keeps besides spans counts, too.
+func TestNamesCount(t *testing.T) {
+	s := NewStore(10 << 20)
+	hostile(s)
+	kept := 0
+	known := make(map[unique.Handle[string]]bool)
+	for _, t := range s.traces {
+		kept += t.full().Size() + len(t.service)
+		spans := slices.Concat(t.spans, t.openStored())
+		for i := range spans {
+			kept += cap(spans[i].wire)
+			for _, h := range []unique.Handle[string]{spans[i].origin.resource, spans[i].origin.scope} {
+				if !known[h] {
+					known[h] = true
+					kept += len(h.Value())
+				}
+			}
+		}
+	}
+	if kept > s.size || s.size > s.limit {
+		t.Errorf("keeps %d bytes, counts %d, may keep %d", kept, s.size, s.limit)
+	}
+}
+
+// However many clients are slow, few of them are served at once, and those for a
+// limited time.
+func TestConnectionsAreBounded(t *testing.T) {
+	v := start(t, Config{})
+	address := strings.TrimSuffix(strings.TrimPrefix(v.URL(), "http://"), "/")
+	var slow []net.Conn
+	for range maxConnections + 50 {
+		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		slow = append(slow, c)
+	}
+	for i, c := range slow[maxConnections:] { // the end, not a timeout, is what they read
+		if _, err := c.Read(make([]byte, 1)); err == nil {
+			t.Errorf("connection %d was answered", maxConnections+i)
+		}
+	}
+	for _, c := range slow {
+		c.Close()
+	}
+}
