@@ -62,9 +62,12 @@ func moody(random *rand.Rand) func(context.Context, []*tracepb.Span) error {
 // Whatever happens, in whatever order: every span that ended was delivered, is
 // in the spool, or is counted as neither.
 func TestEverySpanIsAccountedFor(t *testing.T) {
-	scripts := 300
-	if testing.Short() {
+	scripts := 100
+	switch {
+	case testing.Short():
 		scripts = 30
+	case os.Getenv("SPANTEE_STORM") != "":
+		scripts = 300
 	}
 	for seed := range scripts {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

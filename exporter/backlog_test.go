@@ -90,7 +90,7 @@ func TestABacklogLeavesRoomForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const requests, each = 20, 100 * time.Millisecond
 		s := newSpool(t)
-		wait(t, s, numbered(0, requests, alone))
+		wait(t, s, numbered(0, requests, unjoinable))
 		var busy time.Duration
 		c := &fake{answer: func(_ context.Context, spans []*tracepb.Span) error {
 			if earlier(spans) {

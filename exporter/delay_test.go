@@ -142,7 +142,7 @@ func TestFlushObeysDelays(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSpool(t)
-				wait(t, s, numbered(0, 5, alone))
+				wait(t, s, numbered(0, 5, unjoinable))
 				c := new(fake)
 				c.answer = func(context.Context, []*tracepb.Span) error { return tt.answer(c.attempts) }
 				start, told := time.Now(), 0

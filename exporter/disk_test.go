@@ -2,7 +2,6 @@ package exporter
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -30,8 +29,8 @@ func freeze(t *testing.T, call string) (release func()) {
 	}
 }
 
-// A span leaves after the journal has it, with the ids of its root: or else a
-// kill would make it an orphan.
+// A span is sent only once the journal has it, with the ids of its root: otherwise a kill
+// would make it an orphan.
 func TestNothingIsSentBeforeItIsJournaled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := new(fake)
@@ -69,37 +68,6 @@ func TestNothingIsSentBeforeItIsJournaled(t *testing.T) {
 		}
 		release()
 		closeKeeping(t, e, time.Second)
-	})
-}
-
-// A log is written anew without a copy of the spans in it: delivered or not, nothing
-// takes their memory meanwhile.
-func TestTheLogIsWrittenAnewFromTheQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSpool(t)
-		e := newExporter(t, Config{Client: new(fake), Spool: s})
-		checkpoint(t, e, numbered(50, 51, 300)...)
-		exportAll(e, numbered(0, 1, 300<<10)) // the log is much longer than what is live
-		time.Sleep(2 * e.cfg.Interval)
-		exportAll(e, numbered(1, 3, 300))
-		synctest.Wait()
-		release := freeze(t, "write")
-		checkpoint(t, e, numbered(50, 51, 300)...)
-		time.Sleep(2 * e.cfg.Interval)
-		synctest.Wait()
-		if !e.journal.ReadsDone() {
-			t.Fatal("the log is not written anew")
-		}
-		exportAll(e, numbered(3, 5, 500)) // not where the delivered ones were
-		release()
-		synctest.Wait()
-		if e.journal.ReadsDone() {
-			t.Error("the log is still written anew")
-		}
-		if got := fmt.Sprint(recovered(t, e, s)); got != "[0003 0004 0050]" {
-			t.Errorf("recovered %s", got)
-		}
-		closeKeeping(t, e, 0)
 	})
 }
 
@@ -141,7 +109,7 @@ func TestCloseWaitsForASlowDisk(t *testing.T) {
 }
 
 // The last span waits for a slow disk even when the collector is gone and the span
-// will only be spooled: or else a kill leaves it in the spool and its former version in
+// will only be spooled: otherwise a kill leaves it in the spool and an earlier version in
 // the journal.
 func TestNothingIsSpooledBeforeItIsJournaled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -172,7 +140,7 @@ func TestNothingIsSpooledBeforeItIsJournaled(t *testing.T) {
 // Close comes back in time from a disk that does not answer. What it could not
 // keep is in the journal, if the disk took that before, and counted if not.
 func TestCloseDoesNotWaitForAFrozenDisk(t *testing.T) {
-	for call, spooled := range map[string]int{"sync": 3, "create": 0, "append": 0, "lock": 0, "": 3} {
+	for call, spooled := range map[string]int{"rename": 3, "create": 0, "append": 0, "lock": 0, "": 3} {
 		t.Run(call, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSpool(t)
@@ -214,7 +182,7 @@ func TestAFrozenDiskHoldsUpAStreamOnce(t *testing.T) {
 		s := newSpool(t)
 		hang := func(ctx context.Context, _ []*tracepb.Span) error { <-ctx.Done(); return errTimeout }
 		e := newExporter(t, Config{Client: &fake{answer: hang}, Spool: s, MaxRequest: 1000, MaxQueue: 3000})
-		release := freeze(t, "sync")
+		release := freeze(t, "rename")
 		start := time.Now()
 		exportAll(e, numbered(0, 100, 300))
 		if took := time.Since(start); took > diskPatience+time.Second {
@@ -246,8 +214,8 @@ func TestAPieceWaitsForRoomWhenItBegins(t *testing.T) {
 			}
 			n += 10
 			e.Commit()
-			if e.queuedBytes > 2000+10*400 {
-				t.Errorf("%d bytes are queued", e.queuedBytes)
+			if e.queue.bytes > 2000+10*400 {
+				t.Errorf("%d bytes are queued", e.queue.bytes)
 			}
 		}
 		wantFates(t, closeKeeping(t, e, time.Hour), n, 0, 0, 0)

@@ -8,7 +8,8 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-// drained counts what became of spooled requests: this process's own, and others'.
+// drained counts what became of spooled requests: those of this process, and those of
+// other processes.
 type drained struct {
 	own, others Earlier
 	evicted     spool.Evicted // to make room for what was spooled again
@@ -25,19 +26,16 @@ type drain struct {
 	drained
 }
 
-// recovered counts what was recovered from the journals of killed processes.
-func (d *drain) recovered(r spool.Recovered) {
-	d.others.Recovered += r.Spans
-	d.evicted.Add(r.Evicted)
-}
-
 // sendAll sends the backlog until ctx ends. disk bounds the waits for the disk.
 func (d *drain) sendAll(ctx, disk context.Context) error {
 	box, err := d.spool.Outbox(disk, d.to)
 	if box == nil || err != nil {
 		return err
 	}
-	defer box.Close()
+	defer func() {
+		d.evicted.Add(box.Evicted)
+		box.Close()
+	}()
 	var failed error
 	var took time.Duration
 	for d.more(took) {
@@ -102,7 +100,7 @@ func (d *drain) settle(claim *spool.Claim, r request, out outcome) (why *UploadE
 	// or it is sent again.
 	room := claim.Room()
 	if len(out.left) > 0 {
-		evicted, err := keep(context.Background(), room, d.to, r.with(out.left), out.why, spool.Spool.Put)
+		evicted, err := room.Put(context.Background(), d.to, r.with(out.left).body(), out.why.Error())
 		d.evicted.Add(evicted)
 		if err != nil { // the whole request still waits, and some of its spans will arrive twice
 			_ = claim.Release()
@@ -117,7 +115,7 @@ func (d *drain) settle(claim *spool.Claim, r request, out outcome) (why *UploadE
 	sum.Delivered += out.delivered
 	sum.Dropped += out.lost
 	for _, rejected := range out.rejected {
-		evicted, err := keep(context.Background(), room, d.to, r.with(rejected.spans), rejected.why, spool.Spool.Reject)
+		evicted, err := room.Reject(context.Background(), d.to, r.with(rejected.spans).body(), rejected.why.Error())
 		d.evicted.Add(evicted)
 		if err != nil {
 			sum.Dropped += len(rejected.spans)

@@ -17,8 +17,8 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-// alone is the size of a span that is joined with no other in a request.
-const alone = 1600 << 10
+// unjoinable is the size of a span that is joined with no other in a request.
+const unjoinable = 1600 << 10
 
 // wait puts each of the spans into the spool as a request of its own, earlier
 // ones first.
@@ -134,7 +134,7 @@ func TestCloseStopsSendingWhatWaits(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSpool(t)
-				wait(t, s, numbered(0, 20, alone))
+				wait(t, s, numbered(0, 20, unjoinable))
 				e := newExporter(t, Config{Client: &fake{answer: tt.answer}, Spool: s})
 				exportAll(e, numbered(100, 101, 300))
 				start := time.Now()
@@ -218,31 +218,6 @@ func TestARequestWithoutSpansIsDone(t *testing.T) {
 	}
 }
 
-// What cannot be recovered, for want of room, say, keeps nothing else from
-// being sent, which is what makes room.
-func TestAJournalThatCannotBeRecoveredIsInNobodysWay(t *testing.T) {
-	s := newSpool(t)
-	wait(t, s, numbered(0, 3, 300))
-	e := newExporter(t, Config{Client: &fake{answer: func(context.Context, []*tracepb.Span) error { select {} }}, Spool: s})
-	if err := e.Checkpoint(encodeAll(numbered(50, 60, 300)...)); err != nil {
-		t.Fatal(err)
-	}
-	e.journal.Close(t.Context(), true) // it was killed
-	defer closeKeeping(t, e, time.Second)
-
-	s.Max = 2000 // less than the journal needs
-	c := new(fake)
-	sum, err := drainAll(t, s, c)
-	if err == nil || sum.Delivered != 3 {
-		t.Errorf("%+v, %v, want an error and 3 delivered", sum, err)
-	}
-	s.Max = 64 << 20
-	sum, err = drainAll(t, s, c)
-	if err != nil || sum.Delivered != 10 || sum.Recovered != 10 {
-		t.Errorf("%+v, %v", sum, err)
-	}
-}
-
 func TestASuccessRecoversWhatWasKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpool(t)
@@ -250,7 +225,7 @@ func TestASuccessRecoversWhatWasKilled(t *testing.T) {
 		if err := dead.Checkpoint(encodeAll(numbered(0, 3, 300)...)); err != nil {
 			t.Fatal(err)
 		}
-		dead.journal.Close(t.Context(), true)
+		kill(t, dead, s)
 		defer closeKeeping(t, dead, 0)
 
 		c := new(fake)

@@ -25,10 +25,7 @@ const (
 )
 
 // A request holds spans that are sent together.
-type request struct {
-	spool.Part
-	wire []byte // room for the head, then the spans; nil if they are not in one buffer
-}
+type request struct{ spool.Part }
 
 // newRequest returns a request without spans.
 func newRequest(resource *resourcepb.Resource, scope *commonpb.InstrumentationScope) (r request, err error) {
@@ -45,22 +42,8 @@ func newRequest(resource *resourcepb.Resource, scope *commonpb.InstrumentationSc
 
 // with returns a request of other spans.
 func (r request) with(spans [][]byte) request {
-	r.Spans, r.wire = spans, nil
+	r.Spans = spans
 	return r
-}
-
-// inPlace returns an ExportTraceServiceRequest that is made by writing the head in
-// front of the spans. It returns nil if there is no room.
-func (r request) inPlace() []byte {
-	size := r.Size()
-	room := len(r.wire) - size
-	head := r.AppendHead(make([]byte, 0, max(0, room)), size)
-	if len(head) > room {
-		return nil
-	}
-	b := r.wire[room-len(head):]
-	copy(b, head)
-	return b
 }
 
 func appendField[T string | []byte](b []byte, field protowire.Number, content T) []byte {

@@ -54,22 +54,17 @@ func New(cfg Config) (*Exporter, error) {
 	batch := min(cfg.MaxRequest, fullRequest)
 	cfg.MaxQueue = max(cmp.Or(cfg.MaxQueue, 4<<20), batch+cfg.MaxRequest) // one request in flight plus any one span
 	cfg.Interval = cmp.Or(cfg.Interval, time.Second)
-	e := &Exporter{
-		cfg:      cfg,
-		batch:    batch,
-		sender:   sender{client: cfg.Client},
-		wake:     make(chan struct{}, 1),
-		closing:  make(chan struct{}),
-		done:     make(chan struct{}),
-		roomMade: make(chan struct{}),
-		wait:     cfg.Wait,
+	e := &Exporter{cfg: cfg, sender: sender{client: cfg.Client}, closing: make(chan struct{}), done: make(chan struct{})}
+	e.queue = queue{
+		limit: cfg.MaxQueue, full: batch, interval: cfg.Interval, recording: cfg.Wait, waits: cfg.Wait,
+		delay: e.sender.delay, closing: e.closing, wake: make(chan struct{}, 1), roomMade: make(chan struct{}),
 	}
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
 
 	if cfg.Spool != nil {
 		own := *cfg.Spool
 		own.Owner = cmp.Or(own.Owner, spool.NewOwner())
-		own.SetAside = func(*spool.Untrusted) { e.count(func(r *Report) { r.Earlier.SetAside++ }) }
+		own.SetAside = func(*spool.Untrusted) { e.tally.count(func(r *Report) { r.Earlier.SetAside++ }) }
 		e.cfg.Spool = &own
 	}
 	presumed, err := newOrigin(cfg.Resource, cfg.Scope)
@@ -77,65 +72,36 @@ func New(cfg Config) (*Exporter, error) {
 		return nil, err
 	}
 	if cfg.Spool != nil && !cfg.Wait {
-		e.journal = e.cfg.Spool.NewJournal(cfg.Client.Destination(), presumed.body().Body)
+		e.disk.journal = e.cfg.Spool.NewJournal(cfg.Client.Destination(), presumed.body().Body)
 	}
 	e.origins = map[*resourcepb.Resource]*origin{nil: presumed, cfg.Resource: presumed}
 	go e.run()
 	return e, nil
 }
 
-const (
-	// fullRequest is the number of bytes of spans at which a request is full; only
-	// a single larger span exceeds it. Larger requests are no faster, and a request
-	// is in memory several times while it is sent.
-	fullRequest = 512 << 10
-
-	// longPatience is how long Export waits for room while the collector accepts
-	// nothing: it may be slow, or say that it is busy.
-	longPatience = time.Minute
-	// patience is the same for a collector that does not answer.
-	patience = 2 * time.Second
-	// maxDelay bounds how long Export and Flush wait for a receiver that asked for
-	// a delay.
-	maxDelay = time.Minute
-)
+// fullRequest is the number of bytes of spans at which a request is full; only
+// a single larger span exceeds it. Larger requests are no faster, and a request
+// is in memory several times while it is sent.
+const fullRequest = 512 << 10
 
 // An Exporter delivers spans in the background until Close.
 type Exporter struct {
-	cfg    Config
-	batch  int // bytes of spans that make a request
-	sender sender
+	cfg     Config
+	queue   queue
+	tally   tally
+	sender  sender
+	backlog backlog
+	disk    disk
 
-	ctx      context.Context // of every attempt; ends with the context of Close
-	cancel   context.CancelCauseFunc
-	wake     chan struct{} // there may be a request to send
-	closing  chan struct{}
-	done     chan struct{}
-	draining sync.WaitGroup
-	drainMu  sync.Mutex // held while the spool is drained
+	ctx     context.Context // of every attempt; ends with the context of Close
+	cancel  context.CancelCauseFunc
+	closing chan struct{}
+	done    chan struct{}
 
-	mu           sync.Mutex
-	origins      map[*resourcepb.Resource]*origin
-	wait         bool // Export waits for room
-	closed       bool
-	deadline     time.Time // of attempts, once Close has begun; zero for none
-	diskDeadline time.Time // the same for the disk
-	queue        []*batch  // the oldest first
-	spares       []*batch  // to use again
-	queuedBytes  int
-	inFlight     int           // bytes of the request that is being delivered
-	inPiece      bool          // between Begin and Commit or Checkpoint
-	pieceCame    time.Time     // when Begin was called
-	pieceFits    bool          // there was room when Begin was called
-	since        time.Time     // when delivery of inFlight began or last made progress
-	roomMade     chan struct{} // closed, and replaced, when inFlight is done, or failed
-	lastFailure  *UploadError  // nil after a success
-	drainUntil   time.Time     // when Close stops draining; zero until all own spans are done
-	drainFrom    time.Time     // no draining before this time, after a failure
-	report       Report
-
-	diskLate bool           // the journal did not keep up; used by the sender only
-	journal  *spool.Journal // nil for a recording, which can be sent again
+	mu       sync.Mutex
+	origins  map[*resourcepb.Resource]*origin
+	deadline time.Time // of attempts, once Close has begun; zero for none
+	left     []*batch  // undelivered when the sender ended
 }
 
 // Export queues a finished span, the wire encoding of an
@@ -146,25 +112,71 @@ type Exporter struct {
 // or, without a spool, dropped and counted. A span exported after Close is treated
 // the same way.
 func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
-	e.mu.Lock()
-	e.report.Ended++
-	if e.closed && e.cfg.Spool == nil {
-		e.report.Dropped++
-		e.report.blame(errClosed)
-		e.mu.Unlock()
+	late := e.isClosed() && e.cfg.Spool == nil
+	e.tally.count(func(r *Report) {
+		r.Ended++
+		if late {
+			r.Dropped++
+			r.blame(errClosed)
+		}
+	})
+	if late {
 		return
 	}
 	o := e.originOf(from)
 	if o.invalid != nil || o.overhead+spool.SizeSpan(span) > e.cfg.MaxRequest {
-		e.mu.Unlock()
 		e.reject(o.with([][]byte{spool.AppendSpan(nil, span)}), cmp.Or(o.invalid, errTooLarge))
 		return
 	}
-	evicted, why := e.enqueue(o, span)
-	e.mu.Unlock()
-	for _, b := range evicted {
-		e.spoolOrDropBatch(b, why)
+	for _, b := range e.queue.add(o, span, e.disk.journal) {
+		e.spoolOrDrop(b.request(), cmp.Or(e.queue.lastFailure(), errTooSlow))
+		e.disk.markDone(b)
 	}
+}
+
+// Begin starts a piece of the stream: the spans exported until Commit or Checkpoint
+// are journaled in one write. A span exported outside a piece is a piece of its
+// own. No span is sent before it is journaled. Where Export would wait for room,
+// Begin waits instead, and Export does not wait within the piece. Once there was
+// room, the piece may overfill the queue. So keep pieces short: 64 KiB of the stream.
+func (e *Exporter) Begin() { e.queue.begin() }
+
+// SetWait sets whether Export and Begin wait for room as long as the collector accepts
+// anything. SetWait(false) also releases one that is waiting.
+func (e *Exporter) SetWait(wait bool) { e.queue.setWait(wait) }
+
+// An OpenSpan is a span that has not ended, with the arguments that Export will get
+// once it has.
+type OpenSpan struct {
+	Span []byte
+	From *resourcepb.Resource
+}
+
+// Commit ends a piece in which no run began, ended or changed its ids.
+func (e *Exporter) Commit() {
+	e.queue.endPiece()
+	if j := e.disk.journal; j != nil {
+		j.Commit()
+	}
+}
+
+// Checkpoint ends a piece and saves what a killed process would lose. open holds
+// the spans that have not ended, as they would end now. Call Checkpoint at the end
+// of each piece in which a run began, ended or changed its ids, and about once a
+// second while open spans grow. Checkpoint does not wait for the disk: it returns
+// the error of an earlier write.
+func (e *Exporter) Checkpoint(open []OpenSpan) error {
+	e.queue.endPiece()
+	if e.disk.journal == nil || e.isClosed() {
+		return nil
+	}
+	spans := make([]spool.OpenSpan, len(open))
+	for i, s := range open {
+		spans[i] = spool.OpenSpan{Wire: s.Span, Head: e.originOf(s.From).head}
+	}
+	err := e.disk.journal.Checkpoint(spans)
+	e.tally.count(func(r *Report) { r.AddEvicted(e.disk.journal.TakeEvicted()) })
+	return err
 }
 
 func (e *Exporter) isClosed() bool {
@@ -177,10 +189,10 @@ func (e *Exporter) isClosed() bool {
 }
 
 // Close sends what is left, retrying until shortly before ctx ends, and
-// reports. It waits no longer than that for the disk: spans that a disk without an
-// answer was to keep count as dropped. It does not wait for a collector that is not
-// there, nor for one whose requested delay outlasts ctx. It may be called again to
-// do the same for what was exported since.
+// reports. It waits no longer than that for the disk: spans that the disk has not
+// confirmed by then count as dropped. It does not wait for a collector that is not
+// there, nor for one whose requested delay outlasts ctx. It may be called again
+// for spans that were exported since.
 func (e *Exporter) Close(ctx context.Context) Report {
 	attempts, cancel := ctx, context.CancelFunc(func() {})
 	deadline, diskDeadline, bounded := Deadlines(ctx)
@@ -191,13 +203,12 @@ func (e *Exporter) Close(ctx context.Context) Report {
 	stop := context.AfterFunc(attempts, func() { e.cancel(nil) })
 	defer stop()
 
-	e.mu.Lock()
-	if !e.closed {
-		e.closed, e.deadline = true, deadline
+	if e.disk.close(diskDeadline); e.queue.close() {
+		e.mu.Lock()
+		e.deadline = deadline
+		e.mu.Unlock()
 		close(e.closing)
 	}
-	e.diskDeadline = diskDeadline
-	e.mu.Unlock()
 	select {
 	case <-e.done:
 	case <-attempts.Done():
@@ -206,29 +217,29 @@ func (e *Exporter) Close(ctx context.Context) Report {
 		case <-time.After(diskReserve / 2): // a client that ignores its context is left behind
 		}
 	}
-	for b := e.takeRemaining(); b != nil; b = e.takeRemaining() {
-		e.spoolOrDropBatch(b, e.whyUndelivered())
+
+	// What is left is in the journal already. What the journal does not keep is spooled.
+	why := e.whyUndelivered()
+	below := e.closeJournal(why)
+	for _, b := range append(e.takeLeft(), e.queue.takeAll()...) {
+		if r := b.from(below); len(r.Spans) > 0 {
+			e.spoolOrDrop(r, why)
+		}
 	}
 
-	e.mu.Lock()
-	missing := e.report.undecided()
-	e.mu.Unlock()
-	kept := e.closeJournal(missing > 0)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	r := e.report
-	missing = r.undecided()
+	r := e.tally.snapshot()
+	missing := r.undecided()
 	switch {
 	case r.Delivered == r.Ended: // the spool has been drained since
 		r.Cause = nil
 	case missing == 0:
-	case kept: // in the journal, to be recovered
+	case e.disk.kept(): // in the journal
 		r.Spooled += missing
-		r.blame(cmp.Or(e.lastFailure, errTimeout))
+		r.blame(why)
 	default:
 		r.Dropped += missing
-		r.blame(cmp.Or(e.lastFailure, errTimeout))
-		if e.journal != nil && r.NotKept == nil {
+		r.blame(why)
+		if e.disk.journal != nil && r.NotKept == nil {
 			r.NotKept = spool.ErrFrozen
 		}
 	}

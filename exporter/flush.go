@@ -31,10 +31,8 @@ func Flush(ctx context.Context, s spool.Spool, dial func(spool.Destination) (Cli
 	}
 	recovered, err := s.Recover(ctx)
 	all := []Flushed{}
-	if err != nil || recovered != (spool.Recovered{}) {
-		f := Flushed{Earlier: Earlier{Recovered: recovered.Spans}, Err: err}
-		f.addEvicted(recovered.Evicted)
-		all = append(all, f)
+	if err != nil || recovered > 0 {
+		all = append(all, Flushed{Earlier: Earlier{Recovered: recovered}, Err: err})
 	}
 	destinations, unreadable := s.Destinations(ctx)
 	for _, to := range destinations {
@@ -86,8 +84,8 @@ func flush(ctx context.Context, s spool.Spool, to spool.Destination, client Clie
 	return stop(ctx, client, d.sendAll(ctx, ctx))
 }
 
-// stop stops a client, and returns why not everything was sent: err, or what comes
-// after it.
+// stop stops a client, and returns why not everything was sent: err, or else the error of
+// stopping.
 func stop(ctx context.Context, client Client, err error) error {
 	stopped := attempt(context.WithoutCancel(ctx), client.Stop)
 	if err == nil && stopped != nil {

@@ -26,8 +26,8 @@ import (
 
 var errDenied = &UploadError{Verdict: Misconfigured, Err: &Error{errors.New("401 Unauthorized"), "check the token"}}
 
-// A fake client answers as told, to several goroutines at once. What answer is
-// nil for is taken.
+// A fake client answers as answer says, and may be used by several goroutines. A request
+// for which answer returns nil is accepted.
 type fake struct {
 	answer func(ctx context.Context, spans []*tracepb.Span) error
 
@@ -118,6 +118,16 @@ func kept(t *testing.T, s *spool.Spool, state spool.State) (spans []*tracepb.Spa
 		if entry.State != state {
 			continue
 		}
+		before := len(spans)
+		if filepath.Ext(entry.Path) == ".log" {
+			if spans = append(spans, logged(t, s, entry)...); len(spans)-before != entry.Spans {
+				t.Errorf("%s claims %d spans and has %d", entry.Path, entry.Spans, len(spans)-before)
+			}
+			if !slices.Contains(reasons, entry.Reason) {
+				reasons = append(reasons, entry.Reason)
+			}
+			continue
+		}
 		b, err := os.ReadFile(entry.Path)
 		req := new(coltracepb.ExportTraceServiceRequest)
 		if err == nil {
@@ -126,7 +136,6 @@ func kept(t *testing.T, s *spool.Spool, state spool.State) (spans []*tracepb.Spa
 		if err != nil {
 			t.Fatal(err)
 		}
-		before := len(spans)
 		for _, rs := range req.ResourceSpans {
 			for _, ss := range rs.ScopeSpans {
 				spans = append(spans, ss.Spans...)
@@ -140,6 +149,43 @@ func kept(t *testing.T, s *spool.Spool, state spool.State) (spans []*tracepb.Spa
 		}
 	}
 	return spans, reasons
+}
+
+// logged are the spans in the log of a process that has ended.
+func logged(t *testing.T, s *spool.Spool, entry spool.Entry) (spans []*tracepb.Span) {
+	t.Helper()
+	alone := newSpool(t)
+	path, err := filepath.Rel(s.Dir, entry.Path)
+	must(t, err)
+	path = filepath.Join(alone.Dir, path)
+	b, err := os.ReadFile(entry.Path)
+	must(t, errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, b, 0o600)))
+	box, err := alone.Outbox(t.Context(), entry.Destination)
+	must(t, err)
+	if box == nil {
+		t.Fatalf("%s is not found for %v", path, entry.Destination)
+	}
+	defer box.Close()
+	for {
+		claim, corrupt, err := box.Next(t.Context())
+		must(t, err)
+		if corrupt > 0 {
+			t.Errorf("%d spans are corrupt", corrupt)
+		}
+		if claim == nil {
+			return spans
+		}
+		full, err := decode(claim.AppendTo(nil))
+		must(t, errors.Join(err, claim.Done()))
+		spans = append(spans, full.ScopeSpans[0].Spans...)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func closeKeeping(t *testing.T, e *Exporter, d time.Duration) Report {
@@ -278,7 +324,7 @@ func TestTheSpoolIsTooSmall(t *testing.T) {
 	})
 }
 
-// Where there is no room the oldest go to the spool, in order.
+// If there is no room, the oldest spans are spooled, in order.
 func TestWhatThereIsNoRoomForGoesToTheSpool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpool(t)
@@ -329,7 +375,7 @@ func TestSpansAfterCloseGoToTheSpool(t *testing.T) {
 	})
 }
 
-// What waited arrives as it ended.
+// Spooled spans arrive as they ended.
 func TestKeptSpansArriveAsTheyEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpool(t)
@@ -339,6 +385,7 @@ func TestKeptSpansArriveAsTheyEnded(t *testing.T) {
 		var want []*tracepb.Span
 		for i := range 10 {
 			want = append(want, everything(fmt.Sprint(i)))
+			want[i].SpanId = fmt.Appendf(nil, "span%04d", i)
 			e.Export(encode(want[i]), nil)
 		}
 		wantFates(t, closeKeeping(t, e, time.Second), 0, 10, 0, 0)
@@ -385,8 +432,8 @@ func drainAll(t *testing.T, s *spool.Spool, c Client) (Earlier, error) {
 		more:  func(time.Duration) bool { return true },
 		retry: func(time.Duration) bool { return false },
 	}
-	r, recovering := s.Recover(t.Context())
-	d.recovered(r)
+	var recovering error
+	d.others.Recovered, recovering = s.Recover(t.Context())
 	err := d.sendAll(t.Context(), t.Context())
 	return d.others, errors.Join(err, recovering)
 }

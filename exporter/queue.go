@@ -1,154 +1,263 @@
 package exporter
 
 import (
-	"cmp"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/spantee/spantee/exporter/spool"
 )
 
+// maxPiece is the number of bytes by which the spans of a piece may overfill a queue
+// that was full at the beginning of the piece.
+const maxPiece = 1 << 20
+
+const (
+	// longPatience is how long a stream waits for room while the collector accepts
+	// nothing: it may be slow, or say that it is busy.
+	longPatience = time.Minute
+	// patience is the same for a collector that does not answer.
+	patience = 2 * time.Second
+	// maxDelay is the longest delay asked for by a receiver that a stream or Flush waits
+	// out.
+	maxDelay = time.Minute
+)
+
+// A queue holds the spans that are not being sent yet, in batches, the oldest first.
+type queue struct {
+	limit     int           // bytes, with the batch in flight
+	full      int           // bytes of spans that make a request
+	interval  time.Duration // how long a span waits for others to join it
+	recording bool
+	delay     func() time.Duration // for which the receiver wants no requests
+	closing   <-chan struct{}
+
+	wake chan struct{} // there may be a batch to send
+
+	mu         sync.Mutex
+	batches    []*batch
+	bytes      int
+	inFlight   int          // bytes of the batch that is being delivered
+	since      time.Time    // when delivery of inFlight began or last made progress
+	failure    *UploadError // the last one; nil after a success
+	roomMade   chan struct{}
+	waits      bool // for room
+	closed     bool
+	inPiece    bool
+	pieceLimit int // the limit during a piece
+}
+
 // A batch is a request's worth of spans of one origin. They are kept encoded:
 // decoded, they would take several times the memory.
 type batch struct {
 	*origin
-	wire    []byte     // room for the head of a request, then the spans
-	ends    []int      // of each span, in wire
-	numbers []interval // in the journal
-	at      time.Time  // when the first span arrived
+	wire    []byte    // of the spans
+	ends    []int     // of each span, in wire
+	numbers []uint64  // of each span, in the journal
+	at      time.Time // when the first span arrived
 }
 
-// An interval is a range of span numbers; to is excluded.
-type interval struct{ from, to uint64 }
+// begin waits for room for a piece, which may then overfill the queue.
+func (q *queue) begin() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.inPiece {
+		return
+	}
+	q.awaitRoom(1)
+	q.inPiece, q.pieceLimit = true, q.limit+maxPiece
+	if q.hasRoom(1, q.limit) {
+		q.pieceLimit = q.bytes + q.inFlight + 1<<40
+	}
+}
 
-// enqueue adds a span to the queue. It returns the requests evicted for it, and why.
-// It is called with e.mu held.
-func (e *Exporter) enqueue(o *origin, span []byte) (evicted []*batch, why *UploadError) {
+func (q *queue) endPiece() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.inPiece = false
+}
+
+// add adds a span. It returns the batches evicted for it: the oldest are evicted
+// first, because the root ends last, and a trace without its root is worth little.
+func (q *queue) add(o *origin, span []byte, j *spool.Journal) (evicted []*batch) {
 	size := spool.SizeSpan(span)
-	if !e.inPiece { // Begin has waited for a piece
-		e.waitForRoom(size)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	limit := q.pieceLimit
+	if !q.inPiece {
+		limit = q.limit
+		q.awaitRoom(size)
 	}
-	// The oldest go first, a request at a time: the root ends last, and a trace
-	// without its root is worth little.
-	for len(e.queue) > 0 && !e.hasRoom(size) {
-		evicted = append(evicted, e.dequeue())
+	for len(q.batches) > 0 && !q.hasRoom(size, limit) {
+		evicted = append(evicted, q.take())
 	}
-	why = cmp.Or(e.lastFailure, errTooSlow)
-
-	b := e.batchFor(o, size)
+	b := o.filling
+	if b == nil || len(b.wire)+size > q.full {
+		b = &batch{origin: o, at: time.Now()}
+		o.filling = b
+		q.batches = append(q.batches, b)
+	}
 	start := len(b.wire)
 	b.add(span, size)
-	e.queuedBytes += size
-	if e.journal != nil {
-		b.number(e.journal.Append(b.wire[start:], o.head))
-		if !e.inPiece {
-			e.journal.Commit()
+	q.bytes += size
+	if j != nil {
+		b.numbers = append(b.numbers, j.Append(b.wire[start:], o.head))
+		if !q.inPiece {
+			j.Commit()
 		}
 	}
-	if len(b.ends) == 1 || e.isFull() {
+	if len(b.ends) == 1 || q.isFull() {
 		select {
-		case e.wake <- struct{}{}:
+		case q.wake <- struct{}{}:
 		default:
 		}
 	}
-	return evicted, why
+	return evicted
 }
 
-// batchFor returns the batch that a span of this size joins.
-func (e *Exporter) batchFor(o *origin, size int) *batch {
-	b := o.filling
-	if b != nil && len(b.wire)+size <= e.batch {
-		return b
-	}
-	b = new(batch)
-	if last := len(e.spares) - 1; last >= 0 {
-		b = e.spares[last]
-		e.spares = e.spares[:last]
-	}
-	room := slices.Grow(b.wire[:0], o.overhead)[:o.overhead]
-	*b = batch{origin: o, wire: room, ends: b.ends[:0], numbers: b.numbers[:0], at: e.arrival()}
-	o.filling = b
-	e.queue = append(e.queue, b)
-	return b
-}
-
-// arrival returns when a span that is exported now arrived. The spans of a piece
-// arrive together. It is called with e.mu held.
-func (e *Exporter) arrival() time.Time {
-	if e.inPiece {
-		return e.pieceCame
-	}
-	return time.Now()
-}
-
-// SetWait sets whether Export waits for room as long as the collector accepts
-// anything. SetWait(false) also releases an Export that is waiting.
-func (e *Exporter) SetWait(wait bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.wait = wait
-	e.wakeWaiting()
-}
-
-// waitForRoom waits, if e.wait is set, until size more bytes fit or the collector
-// has accepted nothing for too long. It is called, and returns, with e.mu held.
-func (e *Exporter) waitForRoom(size int) {
-	for e.wait && !e.closed && !e.hasRoom(size) {
+// awaitRoom waits, if the queue waits at all, until size more bytes fit or the collector
+// has accepted nothing for too long. Nothing else waits for room. It is called, and
+// returns, with q.mu held.
+func (q *queue) awaitRoom(size int) {
+	for q.waits && !q.closed && !q.hasRoom(size, q.limit) {
 		left := longPatience
-		if f := e.lastFailure; f != nil && (f.Verdict == Unreachable || f == errTimeout) {
+		if f := q.failure; f != nil && (f.Verdict == Unreachable || f == errTimeout) {
 			left = patience
-			if !e.cfg.Wait {
+			if !q.recording {
 				return // a live stream may wait for us
 			}
 		}
-		if e.inFlight > 0 {
-			left -= time.Since(e.since)
+		if q.inFlight > 0 {
+			left -= time.Since(q.since)
 		}
-		if delay := e.sender.delay(); delay > 0 && delay <= maxDelay {
+		if delay := q.delay(); delay > 0 && delay <= maxDelay {
 			left = max(left, delay+patience)
 		}
 		if left <= 0 {
 			return
 		}
-		roomMade := e.roomMade
-		e.mu.Unlock()
+		roomMade := q.roomMade
+		q.mu.Unlock()
 		select {
 		case <-roomMade:
-		case <-e.closing:
+		case <-q.closing:
 		case <-time.After(left):
 		}
-		e.mu.Lock()
+		q.mu.Lock()
 	}
 }
 
-func (e *Exporter) hasRoom(size int) bool {
-	limit := e.cfg.MaxQueue
-	switch {
-	case e.inPiece && e.pieceFits:
-		return true
-	case e.inPiece:
-		limit += maxPiece
-	}
-	return e.queuedBytes+e.inFlight+size <= limit
+func (q *queue) hasRoom(size, limit int) bool { return q.bytes+q.inFlight+size <= limit }
+
+func (q *queue) isFull() bool {
+	return len(q.batches) > 0 && q.batches[0].overhead+q.bytes >= q.full
 }
 
-func (e *Exporter) isFull() bool {
-	return len(e.queue) > 0 && e.queue[0].overhead+e.queuedBytes >= e.batch
+// setWait sets whether the stream waits for room, and releases one that waits.
+func (q *queue) setWait(waits bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waits = waits
+	q.wakeWaiting()
 }
 
-// dequeue takes the oldest batch from the queue, nil if there is none. It is called
-// with e.mu held.
-func (e *Exporter) dequeue() *batch {
-	if len(e.queue) == 0 {
+// wakeWaiting is called with q.mu held.
+func (q *queue) wakeWaiting() {
+	close(q.roomMade)
+	q.roomMade = make(chan struct{})
+}
+
+// take takes the oldest batch, nil if there is none. It is called with q.mu held.
+func (q *queue) take() *batch {
+	if len(q.batches) == 0 {
 		return nil
 	}
-	b := e.queue[0]
-	e.queue = slices.Delete(e.queue, 0, 1)
-	e.queuedBytes -= b.size()
+	b := q.batches[0]
+	q.batches = slices.Delete(q.batches, 0, 1)
+	q.bytes -= len(b.wire)
 	if b.filling == b {
 		b.filling = nil
 	}
 	return b
+}
+
+// next waits for a full batch, for one that has waited long enough, or for the end. It
+// returns nil after the last batch.
+func (q *queue) next() *batch {
+	for {
+		b, due, last := q.nextDue()
+		if b != nil || last {
+			return b
+		}
+		select {
+		case <-q.wake:
+		case <-due:
+		case <-q.closing:
+		}
+	}
+}
+
+// nextDue returns the next batch if it is due. Otherwise due fires when it will be, or
+// last reports that there are no more.
+func (q *queue) nextDue() (b *batch, due <-chan time.Time, last bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.batches) == 0 {
+		return nil, nil, q.closed
+	}
+	left := q.interval - time.Since(q.batches[0].at)
+	if left > 0 && !q.isFull() && !q.closed {
+		return nil, time.After(left), false
+	}
+	b = q.take()
+	q.inFlight, q.since = len(b.wire), time.Now()
+	return b, nil, false
+}
+
+// done makes room: the batch in flight was delivered or abandoned.
+func (q *queue) done() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.inFlight = 0
+	q.wakeWaiting()
+}
+
+// progressed records that the receiver accepted something.
+func (q *queue) progressed() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.failure, q.since = nil, time.Now()
+}
+
+func (q *queue) failed(why *UploadError) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.failure = why
+	q.wakeWaiting()
+}
+
+func (q *queue) lastFailure() *UploadError {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.failure
+}
+
+func (q *queue) close() (first bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	first = !q.closed
+	q.closed = true
+	return first
+}
+
+// takeAll takes what the sender left behind.
+func (q *queue) takeAll() (all []*batch) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for b := q.take(); b != nil; b = q.take() {
+		all = append(all, b)
+	}
+	return all
 }
 
 // smallRequest is how many bytes of spans a small request has.
@@ -168,33 +277,20 @@ func (b *batch) add(span []byte, size int) {
 	b.ends = append(b.ends, len(b.wire))
 }
 
-// size returns the number of bytes of the spans.
-func (b *batch) size() int { return len(b.wire) - b.overhead }
-
 // request returns the request that the batch is sent in.
 func (b *batch) request() request {
 	r := b.with(make([][]byte, len(b.ends)))
-	start := b.overhead
+	start := 0
 	for i, end := range b.ends {
 		r.Spans[i] = b.wire[start:end]
 		start = end
 	}
-	r.wire = b.wire
 	return r
 }
 
-// number records the next span's number in the journal.
-func (b *batch) number(n uint64) {
-	if last := len(b.numbers) - 1; last >= 0 && b.numbers[last].to == n {
-		b.numbers[last].to++
-		return
-	}
-	b.numbers = append(b.numbers, interval{n, n + 1})
-}
-
-// takeRemaining dequeues a request's worth of the spans that the sender left behind.
-func (e *Exporter) takeRemaining() *batch {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.dequeue()
+// from returns a request of the spans from a number in the journal on.
+func (b *batch) from(number uint64) request {
+	r := b.request()
+	first, _ := slices.BinarySearch(b.numbers, number)
+	return r.with(r.Spans[min(first, len(r.Spans)):])
 }

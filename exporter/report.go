@@ -1,6 +1,10 @@
 package exporter
 
-import "github.com/spantee/spantee/exporter/spool"
+import (
+	"sync"
+
+	"github.com/spantee/spantee/exporter/spool"
+)
 
 // A Report is what became of the spans. Ended is always Delivered + Spooled +
 // Rejected + Dropped.
@@ -88,10 +92,27 @@ func (r *Report) blame(why *UploadError) {
 	}
 }
 
+// A tally is the Report of what has happened so far.
+type tally struct {
+	mu     sync.Mutex
+	report Report
+}
+
+func (t *tally) count(f func(*Report)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f(&t.report)
+}
+
+func (t *tally) snapshot() Report {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.report
+}
+
 // Finished returns how many spans have left memory. It grows while the receiver or
 // the disk makes progress.
 func (e *Exporter) Finished() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.report.Ended - e.report.undecided()
+	r := e.tally.snapshot()
+	return r.Ended - r.undecided()
 }

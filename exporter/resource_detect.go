@@ -2,7 +2,6 @@ package exporter
 
 import (
 	"bufio"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -179,15 +178,4 @@ func originURL(config string) string {
 		}
 	}
 	return ""
-}
-
-// CheckDetectors returns an error for the first name that is not a detector.
-func CheckDetectors(names []string) error {
-	known := DetectorNames()
-	for _, name := range names {
-		if !slices.Contains(known, name) && name != "none" {
-			return fmt.Errorf("unknown detector %q (want %s or none)", name, strings.Join(known, ", "))
-		}
-	}
-	return nil
 }

@@ -19,7 +19,7 @@ type origin struct {
 	invalid  *UploadError // why its spans cannot be sent, or nil
 	overhead int          // bytes of a request besides its spans
 	head     int          // in the journal
-	filling  *batch       // the batch that spans are added to, or nil
+	filling  *batch       // in the queue, the batch that spans are added to, or nil
 }
 
 func newOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationScope) (*origin, error) {
@@ -27,8 +27,10 @@ func newOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationSco
 	return &origin{request: r, overhead: r.Overhead()}, err
 }
 
-// originOf returns the origin of spans of a resource. It is called with e.mu held.
+// originOf returns the origin of spans of a resource.
 func (e *Exporter) originOf(resource *resourcepb.Resource) *origin {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	o := e.origins[resource]
 	if o != nil {
 		return o
@@ -36,14 +38,14 @@ func (e *Exporter) originOf(resource *resourcepb.Resource) *origin {
 	o, err := newOrigin(resource, e.cfg.Scope)
 	if err != nil {
 		o.invalid = &UploadError{Verdict: Permanent, Err: err}
-	} else if e.journal != nil {
-		o.head = e.journal.AddHead(o.body().Body)
+	} else if e.disk.journal != nil {
+		o.head = e.disk.journal.AddHead(o.body().Body)
 	}
 	e.origins[resource] = o
 	return o
 }
 
-// body returns the request as a spool keeps it.
+// body returns the request in the form that a spool keeps.
 func (r request) body() spool.Request {
 	return spool.Request{Body: r.AppendTo(nil), Spans: len(r.Spans)}
 }
@@ -54,7 +56,6 @@ type sender struct {
 
 	mu        sync.Mutex
 	notBefore time.Time // the receiver wants no requests until then
-	buffer    []byte    // for the next request
 }
 
 // delay returns how long the receiver still wants no requests.
@@ -98,15 +99,9 @@ func (s *sender) sendInto(ctx context.Context, r request, out *outcome) {
 		out.left = append(out.left, r.Spans...)
 		return
 	}
-	encoded := r.inPlace()
-	if encoded == nil {
-		encoded = s.encode(r)
-	}
+	encoded := r.AppendTo(nil)
 	failed := attempt(ctx, func(ctx context.Context) error { return s.client.UploadTraces(ctx, encoded) })
-	if failed == nil { // else a client that was left behind may still read it
-		if r.wire == nil {
-			s.reuse(encoded)
-		}
+	if failed == nil {
 		out.delivered += len(r.Spans)
 		return
 	}
@@ -133,27 +128,6 @@ func (s *sender) sendInto(ctx context.Context, r request, out *outcome) {
 		}
 	default:
 		out.left = append(out.left, r.Spans...)
-	}
-}
-
-// encode encodes a request in the buffer.
-func (s *sender) encode(r request) []byte {
-	s.mu.Lock()
-	b := s.buffer[:0]
-	s.buffer = nil
-	s.mu.Unlock()
-	return r.AppendTo(b)
-}
-
-// mayReuse reports whether a buffer is not that of an exceptionally large span.
-func mayReuse(b []byte) bool { return cap(b) <= 2*fullRequest }
-
-// reuse takes back a buffer.
-func (s *sender) reuse(b []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if mayReuse(b) {
-		s.buffer = b
 	}
 }
 

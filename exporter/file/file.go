@@ -33,7 +33,7 @@ type client struct {
 
 	mu   sync.Mutex
 	f    *os.File
-	size int64 // at least, after the last line of this client
+	size int64 // a lower bound, after the last line of this client
 	torn bool  // the last line was cut short
 }
 
@@ -104,8 +104,8 @@ func (c *client) append(line []byte) error {
 	return nil
 }
 
-// follow opens the file anew if its name does not lead to it any more: nobody
-// would find what is written to it.
+// follow reopens the file if its name refers to another file by now, or to none: nobody
+// would find what is written to the old file.
 func (c *client) follow() error {
 	is, err := c.f.Stat()
 	if err != nil || !is.Mode().IsRegular() {
@@ -139,6 +139,9 @@ func (c *client) tell(what string) {
 	}
 }
 
+// ByteOrderMark is what editors on Windows put at the beginning of a text in UTF-8.
+var ByteOrderMark = []byte("\ufeff")
+
 // Read reads what a client wrote, line by line. For a line that cannot be decoded
 // it yields an error and continues; an error of r ends the sequence.
 func Read(r io.Reader) iter.Seq2[[]*tracepb.ResourceSpans, error] {
@@ -146,6 +149,9 @@ func Read(r io.Reader) iter.Seq2[[]*tracepb.ResourceSpans, error] {
 		lines := bufio.NewReader(r)
 		for n := 1; ; n++ {
 			line, err := lines.ReadBytes('\n')
+			if n == 1 {
+				line = bytes.TrimPrefix(line, ByteOrderMark)
+			}
 			if line = bytes.TrimSpace(line); len(line) > 0 {
 				spans, err := unmarshalJSON(line)
 				if err != nil {

@@ -341,11 +341,11 @@ func TestRead(t *testing.T) {
 }
 
 // A file that is moved away or deleted is begun anew, and one that somebody cut
-// short goes on with a line of its own. Each is told once.
+// short goes on with a line of its own. Each change is reported once.
 func TestFileIsFollowed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "traces.jsonl")
-	var told []string
-	c, err := New(path, func(why error) { told = append(told, strings.TrimPrefix(why.Error(), path)) })
+	var reasons []string
+	c, err := New(path, func(why error) { reasons = append(reasons, strings.TrimPrefix(why.Error(), path)) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -374,11 +374,11 @@ func TestFileIsFollowed(t *testing.T) {
 			}
 		}
 		if good != 2 {
-			t.Errorf("after %d changes: %d lines of 2 can be read", len(told), good)
+			t.Errorf("after %d changes: %d lines of 2 can be read", len(reasons), good)
 		}
 	}
 	const anew, shorter = " was moved or deleted: a new one was begun", " was truncated: what was in it is gone"
-	if want := []string{anew, anew, shorter, shorter}; !slices.Equal(told, want) {
-		t.Errorf("told %q, want %q", told, want)
+	if want := []string{anew, anew, shorter, shorter}; !slices.Equal(reasons, want) {
+		t.Errorf("got %q, want %q", reasons, want)
 	}
 }
