@@ -17,6 +17,7 @@ import (
 // stderr, a running agent blocks, but exec still exits, and the root has the end of
 // the agent's stderr.
 func TestAgentStderrIsUnread(t *testing.T) {
+	long(t)
 	for _, script := range []string{
 		"cat; (echo last words >&2) & exit 3",
 		"cat; head -c 50000 /dev/zero | tr '\\0' x >&2; echo last words >&2; exit 3",
@@ -59,6 +60,7 @@ func TestSignalWhileStderrIsUnread(t *testing.T) {
 // Processes that the agent left running lose stdout and stderr together, and do so
 // even if they never stop printing.
 func TestExecCutsLeftoverProcesses(t *testing.T) {
+	long(t)
 	between := filepath.Join(t.TempDir(), "between")
 	if err := syscall.Mkfifo(between, 0o600); err != nil {
 		t.Fatal(err)

@@ -40,8 +40,8 @@ func TestAChangeOfIdsIsOnDiskAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close(t.Context())
-	tr := &tracing{options: new(options), say: new(reporter), exporter: e, services: services{}, live: true, came: time.Now()}
-	tr.mapper, err = mapping.New(mapping.Options{Agent: "cursor", Now: func() time.Time { return tr.came }, Emit: tr.emit})
+	tr := &tracing{options: new(options), say: new(reporter), exporter: e, services: services{}, live: true, arrival: time.Now()}
+	tr.mapper, err = mapping.New(mapping.Options{Agent: "cursor", Now: func() time.Time { return tr.arrival }, Emit: tr.emit})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -24,22 +25,20 @@ import (
 
 // options are the filter's flags.
 type options struct {
-	otlp              otlp.Config
-	toFile            string
-	tree              bool
-	agent             string
-	deltas            string
-	maxSpanEvents     int
-	ignoreTraceparent bool
-	flushTimeout      time.Duration
-	stallAfter        time.Duration
-	spoolMax          size
-	noSpool           bool
-	spillMax          size
-	now               bool
-	summary, quiet    bool
-	resourceDetectors []string
-	traceURL          string
+	otlp           otlp.Config
+	toFile         string
+	tree           bool
+	agent          string
+	deltas         string
+	maxSpanEvents  int
+	flushTimeout   time.Duration
+	stallAfter     time.Duration
+	spoolMax       size
+	noSpool        bool
+	spillMax       size
+	now            bool
+	summary, quiet bool
+	traceURL       string
 	contentOptions
 	limitOptions
 	show bool
@@ -74,22 +73,40 @@ func filterCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return &exporter.Error{Err: fmt.Errorf("unexpected argument %q", args[0]), Hint: "to trace a recording: spantee replay FILE"}
-			}
-			return nil
+			return unexpected(args)
 		},
 		RunE: func(*cobra.Command, []string) error { return filter(&o, os.Stdin, os.Stdout, os.Stderr) },
 	}
 	o.addFlags(cmd.Flags())
 	o.addViewFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&o.now, "now", false, "shift the times of a recording so that it ends now")
-	cmd.SetFlagErrorFunc(flagError)
+	add(cmd.Flags(), groupStream, func(f *pflag.FlagSet) {
+		f.BoolVar(&o.now, "now", false, "shift the times of a recording so that it ends now")
+	})
+	cmd.SetUsageFunc(printUsage)
+	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if c == cmd && c.Flags().NArg() > 0 { // the flag belongs to the command before it, as in: spantee claude -p
+			return unexpected(c.Flags().Args())
+		}
+		return flagError(err)
+	})
 	return cmd
 }
 
+// unexpected returns an error for arguments of the filter, which has none: a command
+// to run, or a recording.
+func unexpected(args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := "to run and trace a command: spantee exec -- " + printable(args[0]) + " ..., or " + printable(args[0]) + " ... | spantee"
+	if _, err := os.Stat(args[0]); err == nil || filepath.Ext(args[0]) != "" {
+		hint = "to trace a recording: spantee replay FILE"
+	}
+	return &exporter.Error{Err: usageError{fmt.Errorf("unexpected argument %q", args[0])}, Hint: hint}
+}
+
 // flagError rewrites an error of pflag in the form of all other errors.
-func flagError(_ *cobra.Command, err error) error {
+func flagError(err error) error {
 	e, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
 		return usageError{err}
@@ -102,65 +119,71 @@ func flagError(_ *cobra.Command, err error) error {
 	return invalid("--"+e.GetFlag().Name, e.GetValue(), cmp.Or(want, e.Unwrap().Error()))
 }
 
-// addFlags adds the flags of every command that traces a stream.
-func (o *options) addFlags(f *pflag.FlagSet) {
+// Groups of flags in --help, by what people look for.
+const (
+	groupDestination = "Where spans go"
+	groupContent     = "What spans contain"
+	groupStream      = "What the stream is"
+	groupMessages    = "What is reported"
+	groupPage        = "The page in the browser"
+	groupDisk        = "What is kept on disk"
+	groupLimits      = "Limits for the agent"
+)
+
+// add adds flags to f, which --help shows in a group.
+func add(f *pflag.FlagSet, group string, flags func(f *pflag.FlagSet)) {
+	grouped := pflag.NewFlagSet("", pflag.ContinueOnError)
+	grouped.SortFlags = false
+	flags(grouped)
+	grouped.VisitAll(func(flag *pflag.Flag) {
+		flag.Annotations = map[string][]string{groupKey: {group}}
+		f.AddFlag(flag)
+	})
 	f.SortFlags = false
-	addOTLPFlags(f, &o.otlp)
-	f.StringVar(&o.toFile, "to", "", "append spans to `FILE` as OTLP JSON lines instead of sending them (default $SPANTEE_TO)")
-	f.BoolVar(&o.tree, "tree", false, "also print each trace as a waterfall on stderr")
-	o.contentOptions.addFlags(f)
-	f.StringVar(&o.deltas, "deltas", "each", "record deltas as events on chat spans: `WHAT` is each, message (one event per message) or off")
-	f.IntVar(&o.maxSpanEvents, "max-span-events", 512, "record at most `N` events on a chat span, and the rest on child spans")
-	f.StringVar(&o.agent, "agent", "", "skip agent detection: `NAME` is one of "+strings.Join(mapping.Agents, ", "))
-	f.BoolVar(&o.ignoreTraceparent, "ignore-traceparent", false, "start a new trace even if $TRACEPARENT is set")
-	f.DurationVar(&o.flushTimeout, "flush-timeout", defaultFlushTimeout, "at the end, wait at most `TIME` for the collector")
-	f.DurationVar(&o.stallAfter, "stall-after", 10*time.Minute, "report an agent that prints nothing for `TIME` while no tool is running; 0s turns this off")
-	o.spoolMax = size{spool.DefaultMax}
-	f.Var(&o.spoolMax, "spool-max", "keep at most `SIZE` of undelivered spans and metrics on disk, across all runs")
-	f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: undelivered spans and metrics are lost")
-	o.spillMax = size{defaultSpillMax}
-	f.Var(&o.spillMax, "spill-max", "buffer at most `SIZE` of untraced input on disk if the stream outpaces tracing; 0 delays the stream instead")
-	f.StringSliceVar(&o.resourceDetectors, "resource-detectors", nil, "run only the resource detectors `NAMES`: "+strings.Join(exporter.DetectorNames(), ", ")+" or none (default all; vcs needs --content)")
-	f.StringVar(&o.traceURL, "trace-url", "", "link to traces at `URL`, such as http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")
-	f.BoolVar(&o.summary, "summary", false, "report on stderr what was traced, even if stderr is not a terminal")
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "report nothing about traces on stderr, even if spans were lost")
 }
 
-// addOTLPFlags adds the flags for where to send spans, and how.
+// groupKey is the annotation that names a flag's group.
+const groupKey = "group"
+
+// addFlags adds the flags of every command that traces a stream.
+func (o *options) addFlags(f *pflag.FlagSet) {
+	add(f, groupDestination, func(f *pflag.FlagSet) {
+		addOTLPFlags(f, &o.otlp)
+		f.StringVar(&o.toFile, "to", "", "append spans to `FILE` as OTLP JSON lines instead of sending them (default $SPANTEE_TO)")
+		f.DurationVar(&o.flushTimeout, "flush-timeout", defaultFlushTimeout, "at the end, wait at most `TIME` for the collector")
+	})
+	add(f, groupContent, func(f *pflag.FlagSet) {
+		o.contentOptions.addFlags(f)
+		f.StringVar(&o.deltas, "deltas", "each", "record deltas as events on chat spans: `WHAT` is each, message (one event per message) or off")
+		f.IntVar(&o.maxSpanEvents, "max-span-events", 512, "record at most `N` events on a chat span, and the rest on child spans")
+	})
+	add(f, groupStream, func(f *pflag.FlagSet) {
+		f.StringVar(&o.agent, "agent", "", "skip agent detection: `NAME` is one of "+strings.Join(mapping.Agents, ", "))
+	})
+	add(f, groupMessages, func(f *pflag.FlagSet) {
+		f.BoolVar(&o.tree, "tree", false, "also print each trace as a waterfall on stderr")
+		f.BoolVar(&o.summary, "summary", false, "report on stderr what was traced, even if stderr is not a terminal")
+		f.BoolVarP(&o.quiet, "quiet", "q", false, "report nothing about traces on stderr, even if spans were lost")
+		f.StringVar(&o.traceURL, "trace-url", "", "link to traces at `URL`, such as http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")
+		f.DurationVar(&o.stallAfter, "stall-after", 10*time.Minute, "report an agent that prints nothing for `TIME` while no tool is running; 0s turns this off")
+	})
+	add(f, groupDisk, func(f *pflag.FlagSet) {
+		f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: undelivered spans and metrics are lost")
+		o.spoolMax = size{spool.DefaultMax}
+		f.Var(&o.spoolMax, "spool-max", "keep at most `SIZE` of undelivered spans and metrics on disk, across all runs")
+		o.spillMax = size{1 << 30}
+		f.Var(&o.spillMax, "spill-max", "buffer at most `SIZE` of untraced input on disk if the stream outpaces tracing; 0 delays the stream instead")
+	})
+}
+
+// addOTLPFlags adds the flags for where to send spans, and how. Other settings have
+// only a standard variable.
 func addOTLPFlags(f *pflag.FlagSet, o *otlp.Config) {
 	f.StringVar(&o.Endpoint, "endpoint", "", "send spans to `URL` (default $OTEL_EXPORTER_OTLP_ENDPOINT or http://localhost:4317)")
 	f.StringVar(&o.Protocol, "protocol", "", "OTLP protocol: `NAME` is grpc, http/protobuf or http/json (default $OTEL_EXPORTER_OTLP_PROTOCOL or grpc)")
 	f.StringToStringVar(&o.Headers, "header", nil, "add the header `NAME=VALUE` to each request; may be repeated")
 	f.Lookup("header").DefValue = "" // pflag would show it as []
 	f.StringVar(&o.CACert, "certificate", "", "trust the certificate authority in this PEM `FILE`")
-	f.StringVar(&o.ClientCert, "client-certificate", "", "client certificate for mutual TLS, a PEM `FILE`")
-	f.StringVar(&o.ClientKey, "client-key", "", "private key for --client-certificate, a PEM `FILE`")
-	f.StringVar(&o.Compression, "compression", "", "compress requests: `NAME` is gzip or none")
-	f.Var((*positiveDuration)(&o.Timeout), "timeout", "abandon a request after `TIME` (default 10s)")
-}
-
-// A positiveDuration is a flag value, zero if the flag is not set.
-type positiveDuration time.Duration
-
-func (d *positiveDuration) Type() string { return "positiveDuration" }
-
-func (d *positiveDuration) String() string {
-	if *d == 0 {
-		return ""
-	}
-	return time.Duration(*d).String()
-}
-
-func (d *positiveDuration) Set(text string) error {
-	value, err := time.ParseDuration(text)
-	switch {
-	case err != nil:
-		return errors.New("a duration such as 2s")
-	case value <= 0:
-		return errors.New("a positive duration")
-	}
-	*d = positiveDuration(value)
-	return nil
 }
 
 // A size is a flag value in bytes, such as 256MiB.

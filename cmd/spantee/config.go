@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 
-	"go.opentelemetry.io/contrib/propagators/envcar"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
@@ -29,11 +28,12 @@ type config struct {
 	metrics   metricsConfig
 	sampler   sampler
 	detectors []string     // of resource attributes
-	spool     *spool.Spool // nil with --no-spool or without a place for it
+	spool     *spool.Spool // nil with --no-spool, or without a state directory
 	parent    trace.SpanContext
 	traceURL  string
 	color     bool
 	dumb      bool // the terminal knows no escape sequences
+	ascii     bool // the locale is C
 	content   contentConfig
 
 	problems []string // invalid variables: they must not break a pipe
@@ -45,7 +45,7 @@ type contentConfig struct {
 	level             content.Level
 	redactor          *redact.Redactor
 	maxAttributeBytes int
-	maxIsDefault      bool // nobody said how many
+	maxIsDefault      bool // no flag set maxAttributeBytes
 }
 
 // A usageError is an invalid flag or argument.
@@ -78,21 +78,18 @@ func (o *options) resolve() (*config, error) {
 		dumb:     os.Getenv("TERM") == "dumb",
 	}
 	c.color = os.Getenv("NO_COLOR") == "" && !c.dumb
+	c.ascii = asciiLocale()
 	var err error
 	if c.content, err = o.contentOptions.resolve(c.problem); err != nil {
 		return nil, err
 	}
-	if c.detectors, err = o.resolveDetectors(c.content.level); err != nil {
-		return nil, err
-	}
+	c.detectors = detectors(c.content.level)
 	if o.traceURL == "" && !hasPlaceholder(c.traceURL) {
 		c.problem(fmt.Errorf("invalid $SPANTEE_TRACE_URL %q (want %s in it)", c.traceURL, placeholder))
 		c.traceURL = ""
 	}
-	if !o.ignoreTraceparent {
-		if c.parent, err = parentFromEnvironment(); err != nil {
-			c.problem(err)
-		}
+	if c.parent, err = parentFromEnvironment(); err != nil {
+		c.problem(err)
 	}
 	switch v := os.Getenv("OTEL_SDK_DISABLED"); strings.ToLower(v) {
 	case "", "true", "false":
@@ -109,7 +106,7 @@ func (o *options) resolve() (*config, error) {
 			c.problem(err)
 		}
 	}
-	c.metrics = o.resolveMetrics(c.to, c.problem) // of all runs, sampled or not
+	c.metrics = o.resolveMetrics(c.to, c.problem) // metrics count all runs, sampled or not
 	c.sampler = resolveSampler(c.parent, c.problem)
 	if why := c.sampler.never; c.to.isSet() && why != nil {
 		c.goNowhere(why)
@@ -237,7 +234,7 @@ func isStdout(name string) bool {
 // saysOTLP reports whether a flag or a variable configures an OTLP endpoint.
 func (o *options) saysOTLP() bool {
 	c := o.otlp
-	return c.Protocol+c.Compression+c.CACert+c.ClientCert+c.ClientKey != "" || len(c.Headers) > 0 || c.Timeout != 0 ||
+	return c.Protocol+c.CACert != "" || len(c.Headers) > 0 ||
 		os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")+os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
 }
 
@@ -263,8 +260,6 @@ func resolveOTLP(cfg otlp.Config) (*otlp.Settings, error) {
 		return s, err
 	case wrong.Variable != "":
 		return s, variableError{err}
-	case wrong.Err != nil:
-		return s, errors.New(wrong.Describe("--" + wrong.Name))
 	}
 	return s, usageError{errors.New(wrong.Describe("--" + wrong.Name))}
 }
@@ -282,7 +277,8 @@ func (o *options) spool() *spool.Spool {
 // parentFromEnvironment returns the span context in $TRACEPARENT and $TRACESTATE. If
 // $TRACEPARENT is invalid, the span context is not valid either.
 func parentFromEnvironment() (trace.SpanContext, error) {
-	parent := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), new(envcar.Carrier)))
+	carrier := propagation.MapCarrier{"traceparent": os.Getenv("TRACEPARENT"), "tracestate": os.Getenv("TRACESTATE")}
+	parent := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
 	if v := os.Getenv("TRACEPARENT"); v != "" && !parent.IsValid() {
 		return parent, fmt.Errorf("invalid $TRACEPARENT %q (want 00-TRACEID-SPANID-FLAGS)", v)
 	}

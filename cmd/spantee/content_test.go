@@ -66,6 +66,7 @@ func traced(t *testing.T, stdin []byte, env []string, args ...string) (wire []by
 
 // TestContentOnTheWire looks for a mark in all that is sent and said.
 func TestContentOnTheWire(t *testing.T) {
+	long(t)
 	const mark = "canary-0b51c2"
 	const variable = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT="
 	for _, c := range []struct {
@@ -110,6 +111,7 @@ func TestUnknownContentVariable(t *testing.T) {
 
 // TestContentOnDisk looks at what is kept of a session that nobody takes.
 func TestContentOnDisk(t *testing.T) {
+	long(t)
 	const mark = "canary-0b51c2"
 	secrets := redacttest.All()
 	in := session(mark)
@@ -140,7 +142,7 @@ func TestContentOnDisk(t *testing.T) {
 					t.Errorf("a file is named %s", path)
 				}
 				for _, s := range secrets {
-					for _, part := range s.Parts {
+					for _, part := range s.LongParts() {
 						if bytes.Contains(b, []byte(part)) {
 							t.Errorf("%s: %q is on disk", s.Name, part)
 						}
@@ -160,6 +162,7 @@ func TestContentOnDisk(t *testing.T) {
 
 // TestNoSecretOnTheWire sends a session of every secret.
 func TestNoSecretOnTheWire(t *testing.T) {
+	long(t)
 	var in []byte
 	secrets := redacttest.All()
 	for _, s := range secrets {
@@ -167,7 +170,7 @@ func TestNoSecretOnTheWire(t *testing.T) {
 	}
 	wire, stderr := traced(t, in, nil, "--content=full", "--summary", "--flush-timeout=30s")
 	for _, s := range secrets {
-		for _, part := range s.Parts {
+		for _, part := range s.LongParts() {
 			if bytes.Contains(wire, []byte(part)) || strings.Contains(stderr, part) {
 				t.Errorf("%s: %q got out", s.Name, part)
 			}
@@ -181,6 +184,7 @@ func TestNoSecretOnTheWire(t *testing.T) {
 // TestNoSecretInAFile writes the same to a file, and into a page that somebody
 // may hand on: there, content is whole.
 func TestNoSecretInAFile(t *testing.T) {
+	long(t)
 	secrets := redacttest.All()
 	var in []byte
 	for _, s := range secrets {
@@ -204,7 +208,7 @@ func TestNoSecretInAFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, s := range secrets {
-			for _, part := range s.Parts {
+			for _, part := range s.LongParts() {
 				if bytes.Contains(b, []byte(part)) {
 					t.Errorf("%s: %q is in %s", s.Name, part, filepath.Base(name))
 				}

@@ -16,6 +16,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/spool"
@@ -40,10 +41,13 @@ func doctorCommand() *cobra.Command {
 }
 
 func doctor(o *options, stdout io.Writer) error {
+	for _, low := range proc.LowLimits() {
+		finding(stdout, "!", "limit", low)
+	}
 	healthy := examine(stdout, o)
 	examineSpool(stdout)
 	if !healthy {
-		return exitStatus{code: statusFailed}
+		return proc.Status{Code: proc.StatusFailed}
 	}
 	return nil
 }
@@ -121,7 +125,7 @@ func finding(w io.Writer, mark, name, text string) {
 	fmt.Fprintf(w, "%s %-10s  %s\n", mark, name, text)
 }
 
-// warn reports what else in the environment matters.
+// warn reports problems with $TRACEPARENT and the sampler.
 func warn(w io.Writer) {
 	parent, err := parentFromEnvironment()
 	if err != nil {

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/tee"
 	"github.com/spantee/spantee/exporter/spool"
 )
 
@@ -14,65 +16,74 @@ const (
 
 	// mapperGrace is how long a mapper that is not waiting for anything may make no
 	// progress at the end before it counts as hanging.
-	mapperGrace = stallLimit
-
-	// countGrace is how long counting the untraced lines may take, which reads from
-	// disk.
-	countGrace = time.Second
+	mapperGrace = tee.StallLimit
 )
 
 // end ends the trace. It waits for the mapper as long as the mapper makes progress,
 // and then delivers what it can within the flush timeout.
 func (t *tracing) end(interrupted bool) {
 	defer t.open.feed.Close()
-	if t.tap == nil {
-		t.deliverAll(t.flushTimeout) // nothing
+	if t.tee == nil { // exec could not start the agent
+		t.deliverAll(t.flushTimeout)
 		return
 	}
-	t.tap.close(!interrupted)
+	t.tee.End(!interrupted)
 	patience := t.flushTimeout
 	if !t.live && !interrupted {
 		patience = math.MaxInt64 // leave it to the exporter, which notices when a collector accepts nothing
 	}
 	timeout := t.flushTimeout
-	if !t.tap.wait(patience) {
+	if !t.tee.Await(t.done, patience) {
 		// The mapper may be waiting for the exporter, which releases it once the
 		// exporter delivers nothing more.
 		timeout = 0
 		t.deliver(timeout)
-		if !t.tap.wait(mapperGrace) {
-			t.say.hangs(t.tap.err(), t.lost())
+		if !t.tee.Await(t.done, mapperGrace) {
+			t.say.hangs(t.tee.Err(), t.tee.Lost())
 			t.endMetrics(0)
 			return // the mapper must not be used any more
 		}
 	}
 	t.say.stats = t.mapper.Stats()
-	t.say.failure, t.say.lost = t.tap.err(), t.untraced
+	if err := t.tee.Err(); !errors.Is(err, errUnneeded) {
+		t.say.failure, t.say.lost = err, t.untraced
+	}
 	t.endAll(timeout)
 }
 
-// endAll completes the text trees, and delivers the rest. Writing the step
-// summary may take as long as delivery, and no longer, because the disk may hang.
+// endAll delivers the rest, completes the tree, and writes the step summary. All three
+// happen at the same time and have one deadline: stderr may be full, and the disk may
+// hang.
 func (t *tracing) endAll(timeout time.Duration) {
-	if t.tree != nil {
-		if err := t.tree.Close(); err != nil {
-			t.say.problem(fmt.Errorf("the tree: %w", err))
+	late := time.After(t.patience())
+	if t.live {
+		t.say.w.EndBy(time.Now().Add(t.flushTimeout))
+	}
+	treeDone, stepDone := make(chan error, 1), make(chan error, 1)
+	go func() {
+		if t.tree == nil {
+			treeDone <- nil
+			return
 		}
-	}
-	if t.step == nil {
-		t.deliverAll(timeout)
-		return
-	}
-	written := make(chan error, 1)
-	go func() { written <- t.step.end(t.say.cfg) }()
-	late := time.After(max(t.flushTimeout, minPatience))
+		treeDone <- t.tree.Close()
+	}()
+	go func() {
+		if t.step == nil {
+			stepDone <- nil
+			return
+		}
+		stepDone <- t.step.end(t.say.cfg)
+	}()
 	t.deliverAll(timeout)
+	if err := <-treeDone; err != nil { // stderr has a deadline of its own
+		t.say.problem(fmt.Errorf("the tree: %w", err))
+	}
 	var err error
 	select {
-	case err = <-written:
+	case err = <-stepDone:
 	case <-late:
 		select { // both may have happened during the delivery
-		case err = <-written:
+		case err = <-stepDone:
 		default:
 			err = spool.ErrFrozen
 		}
@@ -93,19 +104,6 @@ func (t *tracing) deliverAll(timeout time.Duration) {
 	t.endMetrics(timeout)
 }
 
-// lost returns what a hanging mapper has not seen, if the disk, which may be why it
-// hangs, answers in time.
-func (t *tracing) lost() untraced {
-	counted := make(chan untraced, 1)
-	go func() { counted <- t.tap.lost() }()
-	select {
-	case lost := <-counted:
-		return lost
-	case <-time.After(countGrace):
-		return untraced{}
-	}
-}
-
 // deliver closes the exporter. For a live stream, timeout bounds the whole
 // delivery; for a recording, each answer of the collector.
 func (t *tracing) deliver(timeout time.Duration) {
@@ -115,15 +113,15 @@ func (t *tracing) deliver(timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	if !t.live {
 		cancel()
-		ctx, cancel = t.whileTaken(timeout)
+		ctx, cancel = t.whileAccepting(timeout)
 	}
 	defer cancel()
 	t.say.delivery = t.exporter.Close(ctx)
 }
 
-// whileTaken returns a context that ends when the collector has accepted nothing
+// whileAccepting returns a context that ends when the collector has accepted nothing
 // for timeout.
-func (t *tracing) whileTaken(timeout time.Duration) (context.Context, context.CancelFunc) {
+func (t *tracing) whileAccepting(timeout time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		defer cancel()

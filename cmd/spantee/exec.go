@@ -4,15 +4,15 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/cmd/spantee/internal/tee"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/mapping"
 )
@@ -60,7 +60,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	if err != nil {
 		return err
 	}
-	signals := catchForwarded()
+	signals := proc.CatchForwarded()
 	say := newReporter(o, cfg, stderr)
 	say.child = true
 	process := &mapping.Process{Executable: filepath.Base(args[0])}
@@ -71,40 +71,41 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	}
 	agentStderr := stderr // the file itself, not a pipe
 	if tracing.details {
-		if tracing.stderr, err = newAgentStderr(stderr, say.w.patience); err != nil {
+		if tracing.stderr, err = proc.NewAgentStderr(stderr, o.patience()); err != nil {
 			return err
 		}
-		agentStderr = tracing.stderr.agents
+		agentStderr = tracing.stderr.Agents
 	}
 	limits := newLimits(o.limitOptions)
 	tracing.watch.limits = limits
-	agent, out, err := start(args, tracing.environment(), stdin, agentStderr, limits.ownGroup())
-	tracing.stderr.start()
+	agent, err := proc.Start(args, tracing.environment(), stdin, agentStderr, limits.ownGroup())
+	tracing.stderr.Start()
 	if err != nil {
 		tracing.end(false)
 		say.line("%v", err)
 		say.w.Flush()
-		return notStarted(err)
+		return proc.NotStarted(err)
 	}
-	process.PID = agent.Process.Pid
-	limits.startedAs(agent.Process)
+	process.PID = agent.PID()
+	if limits != nil {
+		limits.agent = agent
+	}
+	out := agent.Stdout
 	if root := tracing.mapper.Root(); say.hasDestination {
 		say.runStarted(mapping.Run{TraceID: root.TraceID()})
 	}
 	tracing.status = newStatusLine(say, stdout)
-	tracing.start()
-
-	pass := newPassthrough(out, stdout, tracing.tap)
+	stream := tracing.start(out, stdout)
 	copied := make(chan error, 1)
-	stopWatch := watchClosed(stdout, func() { out.Close() }) // so that the agent's next write fails
+	stopWatch := proc.WatchClosed(stdout, func() { out.Close() }) // so that the agent's next write fails
 	closeStdout := sync.OnceValue(func() error {
 		stopWatch()
 		return stdout.Close()
 	})
 	go func() {
-		err := pass.run()
+		err := stream.Copy()
 		if errors.Is(err, os.ErrClosed) {
-			err = errOutput{syscall.EPIPE}
+			err = tee.OutputError{Err: syscall.EPIPE}
 		}
 		out.Close() // so that the agent's writes fail if nobody reads
 		if err == nil {
@@ -112,93 +113,42 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		}
 		copied <- err
 	}()
-	end, told := waitFor(agent, signals)
-	disarm := dieOfNext(signals)
-	limits.agentEnded()
-	linger, stop := context.WithTimeout(context.Background(), lingering)
+	end, signaled := agent.Wait(signals)
+	disarm := proc.DieOfNext(signals)
+	linger, stop := context.WithTimeout(context.Background(), proc.Lingering)
 	defer stop()
-	out.agentEnded()
-	tracing.stderr.agentEnded()
-	if !told {
+	out.AgentEnded()
+	tracing.stderr.AgentEnded()
+	if !signaled {
 		err = <-copied
 	} else { // a signal asked for the end, whether anybody reads or not
 		select {
 		case err = <-copied:
 		case <-linger.Done():
-			pass.stop()
+			stream.Stop()
 		}
 	}
-	tracing.stderr.awaitRead(linger.Done())
-	if out.cut.Load() && (o.summary || say.terminal) && !o.quiet {
+	tracing.stderr.AwaitRead(linger.Done())
+	if out.Cut() && (o.summary || say.terminal) && !o.quiet {
 		say.line("a process left running by the agent still has stdout open; its output is lost from now on")
 	}
 	tracing.ended = end
-	lost := endOfCopy(err).code != 0
-	if closed := closeStdout(); closed != nil && !isBrokenPipe(closed) && !lost {
+	lost := endOfCopy(err).Code != 0
+	if closed := closeStdout(); closed != nil && !proc.IsBrokenPipe(closed) && !lost {
 		lost, err = true, closed
 	}
 	if lost {
 		say.line("%v", err)
-		if end == (exitStatus{}) { // the agent may succeed although its output was lost
-			end.code = statusFailed
+		if end == (proc.Status{}) { // the agent may succeed although its output was lost
+			end.Code = proc.StatusFailed
 		}
 	}
 	tracing.end(false)
-	if !tracing.stderr.flush() {
-		say.w.abandon()
+	if !tracing.stderr.Flush() {
+		say.w.Abandon()
 	}
 	say.print()
 	disarm()
 	tracing.stay(end, signals)
-	if end == (exitStatus{}) {
-		return nil
-	}
-	return end
-}
-
-// start starts the agent, and returns its stdout.
-func start(args, env []string, stdin, stderr *os.File, ownGroup bool) (agent *exec.Cmd, out *output, err error) {
-	out, w, err := outputPipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	defer w.Close()
-	agent = exec.CommandContext(context.Background(), args[0], args[1:]...)
-	agent.Env, agent.Stdin, agent.Stdout, agent.Stderr = env, stdin, w, stderr
-	if ownGroup {
-		setGroup(agent, stdin)
-	}
-	if err := agent.Start(); err != nil {
-		out.Close()
-		return nil, nil, err
-	}
-	return agent, out, nil
-}
-
-func notStarted(err error) exitStatus {
-	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
-		return exitStatus{code: statusNotFound}
-	}
-	return exitStatus{code: statusNotExecutable}
-}
-
-// waitFor waits for the agent's end and forwards signals to it. told reports
-// whether a deadly signal was forwarded.
-func waitFor(agent *exec.Cmd, signals <-chan os.Signal) (end exitStatus, told bool) {
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = agent.Wait() // ProcessState says how the agent ended
-	}()
-	for {
-		select {
-		case s := <-signals:
-			if !fromTerminal(s) || hasGroup(agent.Process) {
-				_ = agent.Process.Signal(s) // the agent may have just ended
-				told = told || isDeadly(s)
-			}
-		case <-ended:
-			return endOfProcess(agent.ProcessState), told
-		}
-	}
+	return end.Err()
 }

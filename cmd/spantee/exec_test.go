@@ -15,7 +15,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/iotest"
 
 	"github.com/creack/pty"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -281,30 +280,10 @@ func TestExecKeepsTheEndOfStderr(t *testing.T) {
 	}
 }
 
-// What the agent has printed is read to its end, even if that took so long to be
-// written that no patience is left for what it left running.
-func TestOutputEnds(t *testing.T) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	defer w.Close() // later: somebody has it open
-	want := bytes.Repeat([]byte("x"), 50_000)
-	if _, err := w.Write(want); err != nil {
-		t.Fatal(err)
-	}
-	out := &output{File: r}
-	out.agentEnded()
-	got, err := io.ReadAll(iotest.HalfReader(out))
-	if !bytes.Equal(got, want) || err != nil {
-		t.Errorf("%d bytes, %v", len(got), err)
-	}
-}
-
 // Something that the agent left running has its stdout open: that holds up
 // nobody.
 func TestExecLeavesTheBackgroundAlone(t *testing.T) {
+	long(t)
 	cmd := spantee(t, []string{"OTEL_TRACES_EXPORTER=none"}, "exec", "--", "sh", "-c", "sleep 1000 2>/dev/null & echo $!")
 	if err := cmd.Run(); err != nil {
 		t.Error(err)

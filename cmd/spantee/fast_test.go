@@ -47,6 +47,7 @@ var fastStreams = []struct {
 // However fast a stream comes, and whatever room there is for what has not been
 // mapped yet, every span arrives, and nothing is said.
 func TestNoStreamIsTooFast(t *testing.T) {
+	long(t)
 	for _, s := range fastStreams {
 		lines := s.lines()
 		want, _ := spansIn(t, lines, false)
@@ -87,6 +88,7 @@ func TestNoStreamIsTooFast(t *testing.T) {
 
 // A process that is stopped in the middle, and goes on, loses nothing.
 func TestStopAndContinue(t *testing.T) {
+	long(t)
 	lines := fastStreams[0].lines()
 	want, _ := spansIn(t, lines, false)
 	for _, arg := range []string{"--spill-max=1GiB", "--spill-max=0"} {
@@ -124,6 +126,7 @@ func TestStopAndContinue(t *testing.T) {
 // What is mapped faster than a slow collector takes it waits for the collector:
 // a recording, for longer than the end may take, and a live stream in a backlog.
 func TestMapperWaitsForSlowCollector(t *testing.T) {
+	slow(t)
 	var lines [][]byte
 	for i := range 300 { // more spans than the exporter keeps in memory
 		lines = append(lines, stream(fmt.Sprint("s", i), 100)...)
@@ -168,7 +171,6 @@ func TestMapperWaitsForSlowCollector(t *testing.T) {
 // bulk returns a pipe that brings a stream in large pieces.
 func bulk(t *testing.T, stream []byte) *os.File {
 	r, w := newPipe(t)
-	enlargePipe(w)
 	go func() {
 		defer w.Close()
 		w.Write(stream)

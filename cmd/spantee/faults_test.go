@@ -89,6 +89,7 @@ func wantSpans(t *testing.T, got, want map[string]*tracepb.Span) {
 // must be told in one line, and once there is a good collector every span must
 // arrive as it ended.
 func TestCollectorFaults(t *testing.T) {
+	long(t)
 	const midway = 40
 	for _, tc := range []struct {
 		name   string
@@ -268,6 +269,7 @@ func TestSpoolAtItsCap(t *testing.T) {
 // Twenty processes put into one spool at once, and then twenty others send and
 // drain at once.
 func TestManyProcessesOneSpool(t *testing.T) {
+	long(t)
 	c := newCollector(t)
 	env := append(c.environment("grpc"), "XDG_STATE_HOME="+t.TempDir())
 	all := map[string]*tracepb.Span{}
@@ -324,6 +326,7 @@ func TestSilentListener(t *testing.T) {
 // A recording whose spans do not all fit into memory waits for the collector,
 // but not for one that hangs past the flush timeout; and every span is counted.
 func TestReplayToHungCollector(t *testing.T) {
+	slow(t)
 	r := receivertest.Start(t)
 	r.Hang()
 	const tools = 40_000
@@ -343,7 +346,7 @@ func TestReplayToHungCollector(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stdin.Close()
-	cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()}, "--flush-timeout=100ms", "--timeout=1s")
+	cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint(), "OTEL_EXPORTER_OTLP_TIMEOUT=1000"}, "--flush-timeout=100ms")
 	cmd.Stdin = stdin
 	if err := cmd.Run(); err != nil {
 		t.Errorf("spantee: %v", err)

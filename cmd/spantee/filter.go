@@ -2,22 +2,24 @@ package main
 
 import (
 	"os"
+
+	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 )
 
 // filter is what spantee does:
 //
-//	stdin -> passthrough -> stdout
-//	              |
-//	             tap -> mapper -> spans -> exporter, tree
+//	stdin -> tee -> stdout
+//	          |
+//	        mapper -> spans -> exporter, tree
 //
-// Only the upper line decides the exit status. An error other than an exitStatus
+// Only the upper line decides the exit status. An error other than a proc.Status
 // means that no byte was read.
 func filter(o *options, stdin, stdout, stderr *os.File) error {
 	cfg, err := o.resolve()
 	if err != nil {
 		return err
 	}
-	signals := catchSignals()
+	signals := proc.CatchSignals()
 	say := newReporter(o, cfg, stderr)
 	rec, err := o.recordingOf(stdin)
 	if err != nil {
@@ -32,35 +34,31 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 	}
 
 	tracing.status = newStatusLine(say, stdout)
-	tracing.start()
-	pass := newPassthrough(stdin, stdout, tracing.tap)
+	stream := tracing.start(stdin, stdout)
 	copied := make(chan error, 1)
-	go func() { copied <- pass.run() }()
+	go func() { copied <- stream.Copy() }()
 
-	var end exitStatus
+	var end proc.Status
 	select {
 	case err := <-copied:
 		end = endOfCopy(err)
-		if end.code != 0 {
+		if end.Code != 0 {
 			say.line("%v", err)
 		}
 	case s := <-signals:
-		end.signal = s
-		pass.stop()
+		end.Signal = s
+		stream.Stop()
 	}
-	disarm := dieOfNext(signals)
-	if end.signal == brokenPipe {
+	disarm := proc.DieOfNext(signals)
+	if end.Signal == proc.BrokenPipe {
 		stdin.Close() // so that the agent's next write fails
-	} else if err := stdout.Close(); err != nil && end == (exitStatus{}) { // so that the next program in the pipe can finish
+	} else if err := stdout.Close(); err != nil && end == (proc.Status{}) { // so that the next program in the pipe can finish
 		say.line("%v", err)
-		end.code = statusFailed
+		end.Code = proc.StatusFailed
 	}
-	tracing.end(end.interrupted())
+	tracing.end(end.Interrupted())
 	say.print()
 	disarm()
 	tracing.stay(end, signals)
-	if end == (exitStatus{}) {
-		return nil
-	}
-	return end
+	return end.Err()
 }

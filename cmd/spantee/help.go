@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // A helpWriter writes what cobra prints, and keeps the first error, because cobra
@@ -50,4 +51,43 @@ func commandOf(root *cobra.Command, args []string) (*cobra.Command, error) {
 		return nil, usageError{fmt.Errorf("unknown command %q", args[0])}
 	}
 	return found, nil
+}
+
+// printUsage prints how a command is used, with its flags by what people look for.
+// cobra has groups for commands only.
+func printUsage(cmd *cobra.Command) error {
+	w := cmd.OutOrStderr()
+	fmt.Fprintln(w, "Usage:")
+	if cmd.Runnable() {
+		fmt.Fprintf(w, "  %s\n", cmd.UseLine())
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(w, "  %s [command]\n\nCommands:\n", cmd.CommandPath())
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() || c.Name() == "help" {
+				fmt.Fprintf(w, "  %-*s %s\n", c.NamePadding(), c.Name(), c.Short)
+			}
+		}
+	}
+	var names []string
+	groups := map[string]*pflag.FlagSet{}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		name := "Flags"
+		if group := f.Annotations[groupKey]; group != nil {
+			name = group[0]
+		}
+		if groups[name] == nil {
+			names = append(names, name)
+			groups[name] = pflag.NewFlagSet("", pflag.ContinueOnError)
+			groups[name].SortFlags = false
+		}
+		groups[name].AddFlag(f)
+	})
+	for _, name := range names {
+		fmt.Fprintf(w, "\n%s:\n%s", name, groups[name].FlagUsages())
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(w, "\nUse \"%s [command] --help\" for more information about a command.\n", cmd.CommandPath())
+	}
+	return nil
 }

@@ -19,6 +19,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter/spool"
 )
 
@@ -28,7 +29,7 @@ import (
 func TestSignalsAtAnyLine(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE} {
 		for _, protocol := range []string{"grpc", "no collector"} {
-			name := fmt.Sprintf("spantee gets %s, %s", signalName(sig), protocol)
+			name := fmt.Sprintf("spantee gets %s, %s", proc.SignalName(sig), protocol)
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				c := newCollector(t)
@@ -99,10 +100,11 @@ func endBy(t *testing.T, cmd *run, sig syscall.Signal, lines [][]byte) {
 	in.Close()
 }
 
-// TestKillAtAnyPoint kills spantee at 240 points. Whatever it was told before
-// its first checkpoint apart, every run has its root; and what has ended arrives
-// as it did, with no gap.
+// TestKillAtAnyPoint kills spantee at 240 points. Except for
+// what came before the first checkpoint, every run has its root, and ended spans
+// arrive as they ended, without a gap.
 func TestKillAtAnyPoint(t *testing.T) {
+	long(t)
 	const points = 120
 	for _, collectorUp := range []bool{true, false} {
 		name := "spantee gets SIGKILL, grpc"
@@ -182,8 +184,8 @@ func wantNothingLeft(t *testing.T, dir string, env []string) {
 	}
 }
 
-// kill runs spantee on lines and kills it when they have come out: at once, if
-// only it has had the time for a checkpoint, or when all of them are traced.
+// kill runs spantee on lines and kills it once they have come out: after the first
+// checkpoint, or with traced, after all lines were traced.
 func kill(t *testing.T, state string, env []string, lines [][]byte, traced bool) {
 	cmd := spantee(t, env)
 	cmd.Stdout = nil
@@ -221,9 +223,10 @@ func kill(t *testing.T, state string, env []string, lines [][]byte, traced bool)
 	cmd.Wait()
 }
 
-// What was delivered is soon out of the journal, even if nothing more comes: a
-// kill does not send it again.
+// Delivered spans soon leave the journal, even if no more lines come: a kill does not
+// send them again.
 func TestKillAfterDelivery(t *testing.T) {
+	long(t)
 	c := newCollector(t)
 	c.start("well")
 	state := t.TempDir()
@@ -323,8 +326,8 @@ func wantPrefix(t *testing.T, got map[string]*tracepb.Span, lines [][]byte, whol
 	return len(mine)
 }
 
-// A disk that is full, as a limit on the size of files has it: the stream goes
-// on, and what could be neither sent nor kept is counted, and said once.
+// The disk is full, simulated by a limit on the size of files. The stream goes on, and
+// spans that could be neither sent nor kept are counted and reported once.
 func TestFullDisk(t *testing.T) {
 	c := newCollector(t)
 	lines := stream("s", 20)

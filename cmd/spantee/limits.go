@@ -2,15 +2,12 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 
-	"github.com/spantee/spantee/mapping/semconv"
+	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/exporter/runs"
 )
 
 // limitOptions are exec's flags that limit an agent. Zero means no limit.
@@ -28,12 +25,14 @@ const (
 )
 
 func (o *limitOptions) addFlags(f *pflag.FlagSet) {
-	f.DurationVar(&o.maxDuration, "max-duration", 0, "limit the run to `TIME`")
-	f.DurationVar(&o.maxIdle, "max-idle", 0, "limit silence to `TIME`, even while a tool is running")
-	f.Int64Var(&o.maxTools, "max-tools", 0, "limit the agent to `N` tool calls")
-	f.Int64Var(&o.maxTokens, "max-tokens", 0, "limit input plus output to `N` tokens, as far as the agent reports them while running")
-	f.Float64Var(&o.maxCost, "max-cost", 0, "limit the cost to `USD`, as far as the agent reports it while running")
-	f.StringVar(&o.onLimit, "on-limit", onLimitWarn, "`WHAT` to do when a limit is reached: warn, or kill the agent (and its process group, if it has one of its own)")
+	add(f, groupLimits, func(f *pflag.FlagSet) {
+		f.DurationVar(&o.maxDuration, "max-duration", 0, "limit the run to `TIME`")
+		f.DurationVar(&o.maxIdle, "max-idle", 0, "limit silence to `TIME`, even while a tool is running")
+		f.Int64Var(&o.maxTools, "max-tools", 0, "limit the agent to `N` tool calls")
+		f.Int64Var(&o.maxTokens, "max-tokens", 0, "limit input plus output to `N` tokens, as far as the agent reports them while running")
+		f.Float64Var(&o.maxCost, "max-cost", 0, "limit the cost to `USD`, as far as the agent reports it while running")
+		f.StringVar(&o.onLimit, "on-limit", onLimitWarn, "`WHAT` to do when a limit is reached: warn, or kill the agent (and its process group, if it has one of its own)")
+	})
 }
 
 func (o *limitOptions) check() error {
@@ -69,50 +68,19 @@ type limits struct {
 	tools   int64
 	tokens  int64
 	cost    float64
+	span    runs.Span
+	open    map[string]*runs.Run // by trace, until the root states the totals
 
-	unsettled float64 // cost of model calls of which no run has the total yet
+	reported map[string]bool // limits that were reached and reported
 
-	told map[string]bool // limits already reported as reached
-
-	mu      sync.Mutex
-	agent   *os.Process // nil until it is started
-	grouped bool        // the agent leads a process group of its own
-	kill    bool        // the agent must be killed
+	agent *proc.Agent
 }
-
-// killDelay is how long an agent has to end after SIGTERM.
-const killDelay = 5 * time.Second
 
 func newLimits(o limitOptions) *limits {
 	if !o.any() {
 		return nil
 	}
-	return &limits{limitOptions: o, started: time.Now(), told: map[string]bool{}}
-}
-
-// startedAs sets the process to kill.
-func (l *limits) startedAs(agent *os.Process) {
-	if l == nil {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.agent, l.grouped = agent, hasGroup(agent)
-	if l.kill {
-		go endProcess(agent, l.grouped, killDelay)
-	}
-}
-
-// agentEnded ends the processes that a killed agent left running.
-func (l *limits) agentEnded() {
-	if l == nil {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.kill && l.grouped {
-		endProcess(l.agent, true, 0)
-	}
+	return &limits{limitOptions: o, started: time.Now(), open: map[string]*runs.Run{}, reported: map[string]bool{}}
 }
 
 // ownGroup reports whether the agent needs a process group of its own.
@@ -131,10 +99,10 @@ func (l *limits) checkTime(now time.Time, idle time.Duration) string {
 
 // nextTime returns how long until time alone may reach a limit, zero for never.
 func (l *limits) nextTime(now time.Time, idle time.Duration) (next time.Duration) {
-	if l.maxIdle > 0 && !l.told["max-idle"] {
+	if l.maxIdle > 0 && !l.reported["max-idle"] {
 		next = max(l.maxIdle-idle, time.Millisecond)
 	}
-	if l.maxDuration > 0 && !l.told["max-duration"] {
+	if l.maxDuration > 0 && !l.reported["max-duration"] {
 		next = soonest(next, max(l.maxDuration-now.Sub(l.started), time.Millisecond))
 	}
 	return next
@@ -145,30 +113,25 @@ func (l *limits) count(wire []byte) string {
 	if l.maxTools == 0 && l.maxTokens == 0 && l.maxCost == 0 {
 		return ""
 	}
-	span := new(tracepb.Span)
-	if proto.Unmarshal(wire, span) != nil {
+	span := &l.span
+	if span.Read(wire) != nil {
 		return ""
 	}
-	var cost, total float64
-	for _, kv := range span.Attributes {
-		switch kv.Key {
-		case semconv.OperationName:
-			if kv.Value.GetStringValue() == semconv.OperationExecuteTool {
-				l.tools++
-			}
-		case semconv.InputTokens, semconv.OutputTokens: // on model calls or on the root, never on both
-			l.tokens += kv.Value.GetIntValue()
-		case semconv.UsageCost:
-			cost = kv.Value.GetDoubleValue()
-		case semconv.UsageTotalCost: // of the run, its model calls included
-			total = kv.Value.GetDoubleValue()
-		}
+	if span.Kind() == runs.Tool {
+		l.tools++
 	}
-	l.cost += cost
-	l.unsettled += cost
-	if total > 0 {
-		l.cost += max(total-l.unsettled, 0)
-		l.unsettled = 0
+	run := l.open[string(span.TraceID)]
+	if run == nil {
+		run = new(runs.Run)
+		l.open[string(span.TraceID)] = run
+	}
+	before := run.Usage()
+	run.Add(span)
+	used := run.Usage()
+	l.tokens += used.Input + used.Output - before.Input - before.Output
+	l.cost += used.Cost - before.Cost
+	if span.StatesTotals() {
+		delete(l.open, string(span.TraceID))
 	}
 	switch {
 	case l.maxTools > 0 && l.tools >= l.maxTools:
@@ -183,10 +146,10 @@ func (l *limits) count(wire []byte) string {
 
 // unlessReported returns the limit, or "" if the limit was reached before.
 func (l *limits) unlessReported(limit string) string {
-	if l.told[limit] {
+	if l.reported[limit] {
 		return ""
 	}
-	l.told[limit] = true
+	l.reported[limit] = true
 	return limit
 }
 
@@ -196,12 +159,7 @@ func (l *limits) reached(limit string, say *reporter) {
 	action := ""
 	if l.onLimit == onLimitKill {
 		action = ": ending the agent"
-		l.mu.Lock()
-		if !l.kill && l.agent != nil {
-			go endProcess(l.agent, l.grouped, killDelay)
-		}
-		l.kill = true
-		l.mu.Unlock()
+		l.agent.Kill()
 	}
 	say.mu.Lock()
 	defer say.mu.Unlock()

@@ -6,30 +6,41 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// TestMaxCost counts what a run cost once: by its model calls as they end, and by
-// its root what they do not have.
+// TestMaxCost counts the cost of a run once: the cost of model calls as they end, and
+// from the root only the rest.
 func TestMaxCost(t *testing.T) {
-	call := func(cost float64) map[string]float64 { return map[string]float64{"gen_ai.usage.cost": cost} }
-	root := func(cost float64) map[string]float64 { return map[string]float64{"spantee.usage.cost": cost} }
+	span := func(operation string, parent byte, key string, cost float64) *tracepb.Span {
+		s := &tracepb.Span{Attributes: []*commonpb.KeyValue{
+			{Key: semconv.OperationName, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: operation}}},
+			{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_DoubleValue{DoubleValue: cost}}},
+		}}
+		if parent > 0 {
+			s.ParentSpanId = []byte{parent}
+		} else {
+			s.Attributes = append(s.Attributes, &commonpb.KeyValue{Key: semconv.BadLines, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{}}})
+		}
+		return s
+	}
+	call := func(cost float64) *tracepb.Span { return span("chat", 1, semconv.UsageCost, cost) }
+	root := func(cost float64) *tracepb.Span { return span("invoke_agent", 0, semconv.UsageTotalCost, cost) }
+	tool := span("execute_tool", 1, "", 0)
 	for name, test := range map[string]struct {
-		spans []map[string]float64
+		spans []*tracepb.Span
 		want  int // the span that reaches 1 USD
 	}{
-		"calls":               {[]map[string]float64{call(0.5), call(0.25), call(0.25), root(1)}, 2},
-		"roots":               {[]map[string]float64{root(0.5), {}, root(0.25), root(0.25)}, 3},
-		"roots of calls":      {[]map[string]float64{call(0.25), root(0.25), call(0.25), root(0.25), root(0.5)}, 4},
-		"calls without costs": {[]map[string]float64{call(0.25), root(0.5), call(0.25), root(0.5)}, 3},
-		"one call is all":     {[]map[string]float64{call(0.5), call(0.5)}, 1},
+		"calls":               {[]*tracepb.Span{call(0.5), call(0.25), call(0.25), root(1)}, 2},
+		"roots":               {[]*tracepb.Span{root(0.5), tool, root(0.25), root(0.25)}, 3},
+		"roots of calls":      {[]*tracepb.Span{call(0.25), root(0.25), call(0.25), root(0.25), root(0.5)}, 4},
+		"calls without costs": {[]*tracepb.Span{call(0.25), root(0.5), call(0.25), root(0.5)}, 3},
+		"one call is all":     {[]*tracepb.Span{call(0.5), call(0.5)}, 1},
 	} {
 		l := newLimits(limitOptions{maxCost: 1})
 		reached := -1
-		for i, attributes := range test.spans {
-			span := new(tracepb.Span)
-			for key, value := range attributes {
-				span.Attributes = append(span.Attributes, &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_DoubleValue{DoubleValue: value}}})
-			}
+		for i, span := range test.spans {
 			wire, err := proto.Marshal(span)
 			if err != nil {
 				t.Fatal(err)

@@ -16,11 +16,14 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel"
+	"google.golang.org/grpc/grpclog"
+
+	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 )
 
 func main() {
-	quitQuietly()
-	collectRarely()
+	proc.QuitQuietly()
+	limitMemory(memoryLimit)
 	silenceLibraries()
 	cmd := filterCommand()
 	if len(os.Args) > 1 { // otherwise preparing the subcommands would only delay the filter
@@ -35,25 +38,26 @@ func main() {
 	if err == nil && stdout.err != nil {
 		running, err = true, stdout.err
 	}
-	var s exitStatus
+	var s proc.Status
 	switch {
 	case err == nil:
 	case errors.As(err, &s):
-		s.exit()
+		s.Exit()
 	default:
-		printFinal(os.Stderr, lastPatience, fmt.Sprintf("spantee: %s\n", withHint(err)))
+		proc.PrintFinal(os.Stderr, proc.LastPatience, fmt.Sprintf("spantee: %s\n", withHint(err)))
 		if !running || errors.As(err, new(usageError)) {
-			os.Exit(statusUsage)
+			os.Exit(proc.StatusUsage)
 		}
-		os.Exit(statusFailed)
+		os.Exit(proc.StatusFailed)
 	}
 }
 
-// silenceLibraries keeps OpenTelemetry and net/http from writing to stderr,
+// silenceLibraries keeps OpenTelemetry, grpc-go and net/http from writing to stderr,
 // where the agent writes, too. Everything that matters is also returned as an
 // error.
 func silenceLibraries() {
 	log.SetOutput(io.Discard) // net/http: "Unsolicited response received on idle HTTP channel"
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 	otel.SetLogger(logr.Discard())
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
 }

@@ -23,10 +23,10 @@ import (
 var update = flag.Bool("update", false, "rewrite what the scripts expect")
 
 func TestMain(m *testing.M) {
-	testscript.Main(tests{m}, map[string]func(){"spantee": main, "collector": collectorMain, "silent-agent": silentAgent})
+	testscript.Main(tests{m}, map[string]func(){"spantee": main, "collector": collectorMain, "silent-agent": silentAgent, "splice-writer": spliceWriter})
 }
 
-// tests are all that is not a spantee command run by one of them.
+// tests runs the tests, unless this process is a spantee command that a test started.
 type tests struct{ m *testing.M }
 
 func (t tests) Run() int {
@@ -55,8 +55,28 @@ func (t tests) Run() int {
 	return code
 }
 
+// long skips a test that takes a second or more if -short is set.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+}
+
+// thorough is read before Run takes spantee's own variables out of the environment.
+var thorough = os.Getenv("SPANTEE_THOROUGH") != ""
+
+// slow skips a test that takes half a minute or more, unless .ci/run has set the
+// variable.
+func slow(t *testing.T) {
+	t.Helper()
+	if !thorough {
+		t.Skip("takes half a minute: set SPANTEE_THOROUGH")
+	}
+}
+
 // TestScripts runs what a user types. A script has a receiver of its own, to
-// which the environment points; "trace FILE" writes what has come there.
+// which the environment points; "trace FILE" writes what the receiver got.
 func TestScripts(t *testing.T) {
 	fixtures, err := filepath.Abs("../../testdata/cursor")
 	if err != nil {

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -12,13 +13,14 @@ import (
 
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/tee"
 	"github.com/spantee/spantee/exporter/metrics/metricstest"
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
 )
 
-// TestMetricsOfNoAgent sends none of a stream without a run, and a collector that
-// is not there is mentioned once.
+// TestMetricsOfNoAgent checks that a stream without a run sends no metrics, and that a
+// missing collector is reported once.
 func TestMetricsOfNoAgent(t *testing.T) {
 	receiver := metricstest.Start(t)
 	gone := receivertest.Start(t)
@@ -47,8 +49,8 @@ func TestMetricsOfNoAgent(t *testing.T) {
 	}
 }
 
-// TestMetricsOfEachAgent sends the metrics of an agent as those of its service,
-// whatever agents are in the stream, and what became of the spans once.
+// TestMetricsOfEachAgent checks that each agent in a stream has metrics of its own
+// service, and that the outcome of spans is counted once.
 func TestMetricsOfEachAgent(t *testing.T) {
 	agents := map[string]string{"claude-code": "claude/background-tasks.jsonl", "cursor-agent": "cursor/parallel-tools.jsonl"}
 	for _, service := range []string{"", "shop"} {
@@ -140,8 +142,9 @@ func TestMetricsOfAKilledRun(t *testing.T) {
 	}
 }
 
-// TestMetricsOfAHungMapper counts what there was no time to send.
+// TestMetricsOfAHungMapper checks that unsent metrics are counted if the mapper hangs.
 func TestMetricsOfAHungMapper(t *testing.T) {
+	long(t)
 	receiver := metricstest.Start(t)
 	settings, err := otlp.Resolve(otlp.Config{Signal: otlp.Metrics, Endpoint: receiver.GRPCEndpoint()})
 	if err != nil {
@@ -151,13 +154,12 @@ func TestMetricsOfAHungMapper(t *testing.T) {
 	m := newMeter(settings, func(err error) { t.Error(err) })
 	m.from = func(string) *resourcepb.Resource { return nil }
 	m.stalled("an agent") // is counted
-	tr := &tracing{options: &options{}, say: say, metrics: m, live: true, came: time.Now()}
-	release := make(chan struct{})
-	tr.tap = newTap(&recorder{each: func(int) { <-release }}, true, "", 0)
-	_ = copyAll(t, tr.tap, []byte("x"))
-	tr.end(false)
-	close(release)
-	<-tr.tap.done
+	tr := &tracing{options: &options{}, say: say, metrics: m, live: true, arrival: time.Now()}
+	tr.tee, tr.done = tee.New(strings.NewReader("x"), io.Discard, tee.Options{}), make(chan struct{})
+	if err := tr.tee.Copy(); err != nil {
+		t.Fatal(err)
+	}
+	tr.end(false) // although nobody calls tr.run
 	if say.failure == nil || say.metrics.Lost == 0 || say.metrics.Delivered > 0 {
 		t.Errorf("%v, %+v", say.failure, say.metrics)
 	}

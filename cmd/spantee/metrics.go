@@ -66,13 +66,13 @@ type meter struct {
 	gate   *metrics.Gate
 	spool  *spool.Spool // nil if nothing is kept
 
-	mu       sync.Mutex // the end does not wait for a mapper that hangs
-	ended    bool
-	heard    time.Time
-	agents   map[string]*metrics.Recorder // nil for one that could not be started
-	services map[attr.Distinct]*metrics.Recorder
-	list     []*metrics.Recorder
-	own      *metrics.Recorder // of the stream's first agent; nil if there is none
+	mu          sync.Mutex // the end does not wait for a mapper that hangs
+	ended       bool
+	lastArrival time.Time
+	agents      map[string]*metrics.Recorder // nil for one that could not be started
+	services    map[attr.Distinct]*metrics.Recorder
+	list        []*metrics.Recorder
+	own         *metrics.Recorder // of the stream's first agent; nil if there is none
 
 	counting sync.Mutex          // is locked before mu
 	wire     []byte              // the spans that are not counted yet
@@ -98,7 +98,7 @@ func (t *tracing) meter(cfg *config, spans exporter.Client) *meter {
 		t.say.problem(err)
 	}
 	m := newMeter(cfg.metrics.to, t.say.problem)
-	m.spans, m.heard = spans, t.came
+	m.spans, m.lastArrival = spans, t.arrival
 	if t.live { // a recording can be sent again
 		m.spool = cfg.spool
 	}
@@ -111,7 +111,7 @@ func (t *tracing) meter(cfg *config, spans exporter.Client) *meter {
 
 func newMeter(to *otlp.Settings, failed func(error)) *meter {
 	return &meter{
-		to: to, failed: failed, gate: metrics.NewGate(), heard: time.Now(),
+		to: to, failed: failed, gate: metrics.NewGate(), lastArrival: time.Now(),
 		agents: map[string]*metrics.Recorder{}, services: map[attr.Distinct]*metrics.Recorder{},
 	}
 }
@@ -173,7 +173,7 @@ func (m *meter) start(resource *sdkresource.Resource) (*metrics.Recorder, error)
 	if err != nil {
 		return nil, err
 	}
-	r.Received(m.heard)
+	r.Received(m.lastArrival)
 	return r, nil
 }
 
@@ -188,7 +188,7 @@ func (m *meter) started() []*metrics.Recorder {
 func (m *meter) received(at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.heard = at
+	m.lastArrival = at
 	for _, r := range m.list {
 		r.Received(at)
 	}

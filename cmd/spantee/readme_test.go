@@ -170,7 +170,7 @@ func TestREADMEExitStatuses(t *testing.T) {
 	real := map[string]bool{"0": true, "129": true, "130": true, "131": true, "141": true, "143": true} // success and signals
 	eachCode(t, func(n ast.Node) {
 		spec, ok := n.(*ast.ValueSpec)
-		if !ok || !strings.HasPrefix(spec.Names[0].Name, "status") || len(spec.Values) != 1 {
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, "Status") || len(spec.Values) != 1 {
 			return
 		}
 		if code, ok := spec.Values[0].(*ast.BasicLit); ok && code.Kind == token.INT {
@@ -204,7 +204,7 @@ func eachCode(t *testing.T, visit func(ast.Node)) {
 	}
 }
 
-// called is the name of the function or method that is called.
+// called returns the name of the function or method that a call calls.
 func called(call *ast.CallExpr) string {
 	switch f := call.Fun.(type) {
 	case *ast.Ident:

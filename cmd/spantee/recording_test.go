@@ -16,9 +16,10 @@ import (
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
 )
 
-// TestARecordingWaitsForTheCollector has no stamps, so that all its spans come at
-// once, with its end: more than the queue holds, for a collector that is slow.
+// TestARecordingWaitsForTheCollector sends a recording without stamps to a slow
+// collector: all spans come at the end at once, more than the queue holds.
 func TestARecordingWaitsForTheCollector(t *testing.T) {
+	slow(t)
 	stamp := regexp.MustCompile(`,"timestamp_ms":\d+`)
 	lines := stamp.ReplaceAll(bytes.Join(stream("s", 20_000), nil), nil)
 	file := filepath.Join(t.TempDir(), "session.jsonl")

@@ -15,7 +15,9 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter"
 )
 
@@ -45,8 +47,10 @@ func replayCommand() *cobra.Command {
 		},
 		RunE: func(_ *cobra.Command, args []string) error { return replay(&o, args, recursive, os.Stderr) },
 	}
-	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "also read the folders in a DIR")
-	cmd.Flags().BoolVar(&o.now, "now", false, "shift the times of each recording so that it ends now")
+	add(cmd.Flags(), groupStream, func(f *pflag.FlagSet) {
+		f.BoolVarP(&recursive, "recursive", "r", false, "also read the folders in a DIR")
+		f.BoolVar(&o.now, "now", false, "shift the times of each recording so that it ends now")
+	})
 	o.addFlags(cmd.Flags())
 	return cmd
 }
@@ -64,7 +68,7 @@ func replay(o *options, names []string, recursive bool, stderr *os.File) error {
 	if err != nil {
 		return err
 	}
-	signals := catchSignals()
+	signals := proc.CatchSignals()
 	say := newReporter(o, cfg, stderr)
 	t, err := startTracing(o, cfg, say, &recording{again: "this command again"}, nil)
 	if err != nil {
@@ -76,7 +80,7 @@ func replay(o *options, names []string, recursive bool, stderr *os.File) error {
 	ctx, interrupt := context.WithCancel(context.Background())
 	defer interrupt()
 	r := &replayer{tracing: t, ctx: ctx}
-	var end exitStatus
+	var end proc.Status
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -86,22 +90,19 @@ func replay(o *options, names []string, recursive bool, stderr *os.File) error {
 	}()
 	select {
 	case <-done:
-		dieOfNext(signals)
-	case end.signal = <-signals:
-		dieOfNext(signals)
+		proc.DieOfNext(signals)
+	case end.Signal = <-signals:
+		proc.DieOfNext(signals)
 		interrupt()
-		t.backlog(false) // Export must not wait any more
+		t.setWait(false) // Export must not wait any more
 		<-done
 	}
 	r.finish()
 	d := say.delivery
-	if end.signal == nil && (r.failed || d.Delivered < d.Ended) {
-		end.code = statusFailed
+	if end.Signal == nil && (r.failed || d.Delivered < d.Ended) {
+		end.Code = proc.StatusFailed
 	}
-	if end == (exitStatus{}) {
-		return nil
-	}
-	return end
+	return end.Err()
 }
 
 // find returns the recordings among names, and their total size.

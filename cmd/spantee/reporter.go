@@ -12,9 +12,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/cmd/spantee/internal/tee"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/metrics"
 	"github.com/spantee/spantee/exporter/spool"
@@ -28,7 +31,7 @@ type reporter struct {
 	*options
 	cfg      *config
 	stderr   *os.File
-	w        *asyncStderr // on stderr
+	w        *proc.Stderr // on stderr
 	terminal bool
 
 	child          bool   // spantee started the agent
@@ -36,7 +39,7 @@ type reporter struct {
 	hasDestination bool   // spans have a destination
 	stats          mapping.Stats
 	failure        error // why the mapper did not see the whole stream
-	lost           untraced
+	lost           tee.Lost
 	delivery       exporter.Report
 	metrics        metrics.Report
 
@@ -50,20 +53,18 @@ type reporter struct {
 	unprotected error         // why crash protection is unavailable
 }
 
-const (
-	// maxRuns is how many runs are listed on a terminal. --summary lists all.
-	maxRuns = 20
-
-	// minPatience is the least time that a slow terminal gets.
-	minPatience = 100 * time.Millisecond
-)
+// maxRuns is how many runs are listed on a terminal. --summary lists all.
+const maxRuns = 20
 
 func newReporter(o *options, cfg *config, stderr *os.File) *reporter {
 	return &reporter{
-		options: o, cfg: cfg, stderr: stderr, w: newAsyncStderr(stderr, max(o.flushTimeout, minPatience)),
+		options: o, cfg: cfg, stderr: stderr, w: proc.NewStderr(stderr, o.patience()),
 		terminal: isTerminal(stderr), problems: cfg.problems,
 	}
 }
+
+// patience is how long the end waits for a stderr that accepts nothing.
+func (o *options) patience() time.Duration { return max(o.flushTimeout, proc.MinPatience) }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
@@ -154,7 +155,7 @@ func (r *reporter) checkpointed(err error) {
 // print prints the whole report.
 func (r *reporter) print() {
 	defer r.w.Flush()
-	r.w.status("")
+	r.w.Status("")
 	if r.quiet {
 		return
 	}
@@ -181,7 +182,7 @@ func (r *reporter) print() {
 		r.line("%s", p)
 	}
 	if r.failure != nil {
-		r.line("tracing stopped early: %v%s", r.failure, r.lost)
+		r.line("tracing stopped early: %v%s", r.failure, describeLost(r.lost))
 	}
 	if s := r.untraced(); s != "" {
 		r.line("%s", s)
@@ -235,8 +236,8 @@ func (r *reporter) link(id string) string {
 }
 
 // hangs records that the mapper hangs, because of failure if that is known.
-func (r *reporter) hangs(failure error, lost untraced) {
-	r.failure, r.lost = cmp.Or(failure, errStalled), lost
+func (r *reporter) hangs(failure error, lost tee.Lost) {
+	r.failure, r.lost = cmp.Or(failure, tee.ErrStalled), lost
 }
 
 // oddLines describes what the stream contained besides events.
@@ -288,6 +289,14 @@ func (r *reporter) untraced() string {
 }
 
 func supported() string { return strings.Join(mapping.Agents, ", ") }
+
+// describeLost says how much of the stream the mapper did not see, "" if it saw all.
+func describeLost(lost tee.Lost) string {
+	if lost.Bytes == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s (%s) untraced", humanize.IBytes(uint64(lost.Bytes)), count(int(lost.Lines), "line"))
+}
 
 // notAStream returns why a stream holds no run, "" if unknown.
 func notAStream(s mapping.Stats) string {
@@ -368,9 +377,17 @@ func count(n int, noun string) string {
 
 // treeStyle returns the style for a tree on stderr.
 func (r *reporter) treeStyle() tree.Style {
-	style := tree.Style{Color: r.terminal && r.cfg.color}
+	style := tree.Style{Color: r.terminal && r.cfg.color, ASCII: r.cfg.ascii}
 	if width, _, err := term.GetSize(int(r.stderr.Fd())); err == nil {
 		style.Width = width
 	}
 	return style
+}
+
+// asciiLocale reports whether the user asked for the C locale, in which nothing but
+// ASCII is a character. Most containers have no locale at all, and terminals that show
+// UTF-8.
+func asciiLocale() bool {
+	locale := cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG"))
+	return locale == "C" || locale == "POSIX"
 }

@@ -41,7 +41,7 @@ func resolveSampler(parent trace.SpanContext, problem func(error)) sampler {
 	}
 	if base && parent.IsValid() {
 		if !parent.IsSampled() {
-			return sampler{never: errors.New("$TRACEPARENT is not sampled (--ignore-traceparent overrides)")}
+			return sampler{never: errors.New("$TRACEPARENT is not sampled (env -u TRACEPARENT removes it)")}
 		}
 		return sampler{}
 	}

@@ -16,6 +16,7 @@ import (
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
 )
 
@@ -42,8 +43,7 @@ func errorType(s *tracepb.Span) string {
 	return ""
 }
 
-// A signal ends the spans, which are delivered, and then spantee, by that
-// signal.
+// A signal ends the open spans. spantee delivers them, and then dies of the signal.
 func TestSignals(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestSignals(t *testing.T) {
 func TestQuitIsQuiet(t *testing.T) {
 	r := receivertest.Start(t)
 	r.Hang()
-	cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()}, "doctor", "--timeout=1h")
+	cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint(), "OTEL_EXPORTER_OTLP_TIMEOUT=3600000"}, "doctor")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -109,12 +109,12 @@ func secondSignalKills(t *testing.T, second syscall.Signal) {
 	checkStderr(t, cmd.stderr.String(), "")
 }
 
-// insist sends a signal until spantee has ended: what comes within twinGrace does not
-// count. It returns what Wait does.
+// insist sends a signal again and again until spantee has ended, because signals within
+// proc.TwinGrace do not count. It returns the result of Wait.
 func insist(cmd *run, sig syscall.Signal) error {
 	died := make(chan error, 1)
 	go func() { died <- cmd.Wait() }()
-	again := time.NewTicker(twinGrace)
+	again := time.NewTicker(proc.TwinGrace)
 	defer again.Stop()
 	for {
 		cmd.Process.Signal(sig)
@@ -147,8 +147,8 @@ func TestForwardedSignalsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, s := range forwarded {
-		names = append(names, signalName(s))
+	for _, s := range proc.Forwarded {
+		names = append(names, proc.SignalName(s))
 	}
 	last := len(names) - 1
 	want := "passes " + strings.Join(names[:last], ", ") + " and " + names[last] + " on to the agent"
@@ -186,8 +186,8 @@ func startReading(t *testing.T, cmd *run, out io.Reader, stream []byte) io.Write
 	return in
 }
 
-// When nobody reads any more, as behind head -1, the agent is told by a broken
-// pipe, the trace is delivered, and spantee dies as cat would.
+// If nobody reads any more, as in a pipe to head -1, the agent gets a broken pipe, the
+// trace is delivered, and spantee dies of SIGPIPE like cat.
 func TestClosedStdout(t *testing.T) {
 	r := receivertest.Start(t)
 	cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()})

@@ -20,7 +20,7 @@ func TestLibrariesAreSilent(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_PROTOCOL=junk", "OTEL_EXPORTER_OTLP_ENDPOINT=127.0.0.1:1", "OTEL_RESOURCE_ATTRIBUTES=a=%zz,junk",
 	}
 	for protocol, endpoint := range map[string]string{"grpc": r.HTTPEndpoint(), "http/protobuf": r.GRPCEndpoint()} {
-		cmd := spantee(t, env, "-q", "--protocol", protocol, "--endpoint", endpoint, "--compression=none", "--header=a=b", "--timeout=1s")
+		cmd := spantee(t, env, "-q", "--protocol", protocol, "--endpoint", endpoint, "--header=a=b")
 		cmd.Stdin = bytes.NewReader(fixture(t, "parallel-tools.jsonl"))
 		if err := cmd.Run(); err != nil || cmd.stderr.Len() > 0 {
 			t.Errorf("%s: %v, stderr\n%s", protocol, err, cmd.stderr.String())

@@ -17,6 +17,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/file"
 	"github.com/spantee/spantee/exporter/otlp"
@@ -142,7 +143,7 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	if err != nil {
 		return err
 	}
-	messages := newAsyncStderr(stderr, lastPatience)
+	messages := proc.NewStderr(stderr, proc.LastPatience)
 	defer messages.Flush()
 	// Invalid flags have failed already, except with --to. Other errors are reported
 	// per request.
@@ -158,15 +159,9 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	s.Recovered = killed.countKilled
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	entries, err := s.List(ctx)
+	waiting, err := s.Waiting(ctx)
 	if err != nil {
 		return err
-	}
-	waiting := 0
-	for _, e := range entries {
-		if e.State == spool.Waiting || e.State == spool.Sending || e.State == spool.Killed {
-			waiting += e.Spans
-		}
 	}
 	var bar *progressbar.ProgressBar
 	done := func(int) {}
@@ -193,7 +188,7 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	case err != nil:
 		return err
 	case ofKilled.Spooled > 0:
-		return exitStatus{code: statusFailed}
+		return proc.Status{Code: proc.StatusFailed}
 	}
 	return said
 }
@@ -296,7 +291,7 @@ func reportFlush(w io.Writer, results []exporter.Flushed, redirected string) err
 		fmt.Fprintln(w, "nothing to send")
 	}
 	if left {
-		return exitStatus{code: statusFailed}
+		return proc.Status{Code: proc.StatusFailed}
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func totals(r *metricstest.Receiver) map[string]string {
 	return all
 }
 
-// pointsSaid adds up the data points that a message tells of.
+// pointsSaid adds up the data points that a message mentions.
 func pointsSaid(message string) (n int) {
 	for _, m := range regexp.MustCompile(`(\d+) data points? `).FindAllStringSubmatch(message, -1) {
 		more, _ := strconv.Atoi(m[1])
@@ -54,6 +54,7 @@ func pointsSaid(message string) (n int) {
 // collector is away. Whether the next spantee sends them or flush does, each run is
 // counted exactly once.
 func TestMetricsWithoutACollector(t *testing.T) {
+	long(t)
 	const name = "parallel-tools.jsonl"
 	for _, protocol := range []string{"grpc", "http/protobuf"} {
 		for _, temporality := range []string{"cumulative", "delta"} {

@@ -1,11 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"time"
 
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
+	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/exporter/runs"
 )
 
 // A statusLine says on the last line of a terminal, once a second, what the agent
@@ -13,13 +14,13 @@ import (
 type statusLine struct {
 	say *reporter
 
-	at   time.Time     // it was drawn last
+	at   time.Time     // when it was last drawn
 	took time.Duration // to find out what to draw
 }
 
-// newStatusLine returns nil where nothing may be drawn. A status line stands
-// alone only if nobody else prints to the terminal: spantee's stdout must lead
-// elsewhere, and what reads a pipe may well print there.
+// newStatusLine returns nil if another program may print to the terminal, which would
+// garble the status line: stdout must not be the terminal, nor a pipe, because whatever
+// reads the pipe may print there.
 func newStatusLine(say *reporter, stdout *os.File) *statusLine {
 	if !say.terminal || say.quiet || say.cfg.dumb || isTerminal(stdout) {
 		return nil
@@ -31,7 +32,7 @@ func newStatusLine(say *reporter, stdout *os.File) *statusLine {
 	return &statusLine{say: say}
 }
 
-// minStatusWidth is what a status needs to say something.
+// minStatusWidth is the least width, in columns, in which a status is readable.
 const minStatusWidth = 40
 
 // showStatus draws the status, and returns when to do so again, 0 for never. It
@@ -42,26 +43,26 @@ func (t *tracing) showStatus(now time.Time) (next time.Duration) {
 		return 0
 	}
 	out, stderr := s.say.w, s.say.stderr
-	if !inForeground(stderr) { // the last line is the shell's
-		out.forgetStatus()
+	if !proc.InForeground(stderr) { // the last line is the shell's
+		out.ForgetStatus()
 		return time.Second
 	}
 	style := s.say.treeStyle()
 	if style.Width < minStatusWidth {
-		out.status("")
+		out.Status("")
 		return time.Second
 	}
 	start := time.Now()
 	if start.Sub(s.at) < 20*s.took {
 		return time.Second
 	}
-	var open []*tracepb.Span
-	t.mapper.OpenAt(now, func(span []byte, _ string) {
-		if decoded := new(tracepb.Span); proto.Unmarshal(span, decoded) == nil { // the mapper's spans are valid
-			open = append(open, decoded)
+	var open []*runs.Span
+	t.mapper.OpenAt(now, func(wire []byte, _ string) {
+		if span := new(runs.Span); span.Read(bytes.Clone(wire)) == nil { // the mapper's spans are valid
+			open = append(open, span)
 		}
 	})
-	out.status(style.Status(open, now.Sub(t.heard)))
+	out.Status(style.Status(open, now.Sub(t.lastArrival)))
 	s.at, s.took = time.Now(), time.Since(start)
 	return time.Second
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/creack/pty"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter/viewer"
 )
 
@@ -36,9 +37,10 @@ func (s *screen) until(pattern string) {
 	}
 }
 
-// The status is drawn while an agent runs, fits the terminal whatever its width
-// becomes, and is gone before anything else is said.
+// The status is drawn while an agent runs, fits the terminal at any width, and is erased
+// before anything else is printed.
 func TestStatusOnATerminal(t *testing.T) {
+	long(t)
 	stream := fixture(t, "fix-failing-test.jsonl")
 	started := bytes.Index(stream, []byte(`"subtype":"started"`))
 	head := started + bytes.IndexByte(stream[started:], '\n') + 1 // a shell command runs
@@ -90,7 +92,7 @@ func TestStatusOnATerminal(t *testing.T) {
 	}
 }
 
-// Where somebody else may print to the terminal there is no status.
+// There is no status if another program may print to the terminal.
 func TestStatusStandsAlone(t *testing.T) {
 	terminal, tty, err := pty.Open()
 	if err != nil {
@@ -133,52 +135,8 @@ func TestStatusStandsAlone(t *testing.T) {
 			t.Errorf("%s: %v", test.name, got)
 		}
 	}
-	if inForeground(tty) {
+	if proc.InForeground(tty) {
 		t.Error("a terminal that is not the test's is in its foreground")
-	}
-}
-
-// A status that nobody reads is not waited for, and not piled up.
-func TestStatusIsUnread(t *testing.T) {
-	v := newAsyncStderr(unreadPipe(t), minPatience)
-	for range 10_000 {
-		v.status("cursor-agent 1s · thinking for 1s")
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if len(v.buffer) > 100 {
-		t.Errorf("%d bytes wait", len(v.buffer))
-	}
-}
-
-// A message erases the status, and so does the end.
-func TestStatusIsErased(t *testing.T) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	v := newAsyncStderr(w, lastPatience)
-	v.status("one")
-	v.Flush()
-	_, _ = io.WriteString(v, "message\n")
-	_, _ = io.WriteString(v, "another\n")
-	v.Flush()
-	v.status("two")
-	v.Flush()
-	v.status("")
-	v.status("")
-	v.Flush()
-	v.status("three")
-	v.Flush()
-	v.forgetStatus()
-	_, _ = io.WriteString(v, "last\n")
-	v.Flush()
-	w.Close()
-	got, err := io.ReadAll(r)
-	const e = "\r\x1b[2K"
-	if want := e + "one\r" + e + "message\nanother\n" + e + "two\r" + e + e + "three\r" + "last\n"; err != nil || string(got) != want {
-		t.Errorf("%v, got %q, want %q", err, got, want)
 	}
 }
 

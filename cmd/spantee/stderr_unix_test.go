@@ -44,8 +44,10 @@ func spansKept(t *testing.T, state string) (spans int) {
 	return spans
 }
 
-// TestStderrIsUnread has a lot to say, and nobody who listens. It hung for ever.
+// TestStderrIsUnread writes more to stderr than fits into a pipe that nobody reads:
+// spantee must not hang.
 func TestStderrIsUnread(t *testing.T) {
+	long(t)
 	stream := bytes.Repeat(fixture(t, "result-error.jsonl"), 3)
 	for _, args := range [][]string{
 		{"--summary", "--flush-timeout=200ms"},
@@ -80,6 +82,7 @@ func TestStderrIsUnread(t *testing.T) {
 
 // Commands without a stream exit even if nobody reads stderr.
 func TestStderrOfOtherCommandsIsUnread(t *testing.T) {
+	long(t)
 	session := "../../testdata/cursor/result-error.jsonl"
 	for _, args := range [][]string{
 		{"ls"},

@@ -8,8 +8,7 @@ import (
 	"strings"
 	"syscall"
 
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
+	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
 )
@@ -37,7 +36,7 @@ func newStepSummary(quiet bool) *stepSummary {
 	return s
 }
 
-func (s *stepSummary) take(span *tracepb.Span) { s.tree.Export(span) }
+func (s *stepSummary) take(span *runs.Span) { s.tree.Export(span) }
 
 func (s *stepSummary) runEnded(run mapping.Run) {
 	if len(s.runs) < maxRuns {

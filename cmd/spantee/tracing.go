@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,26 +13,28 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/contrib/propagators/envcar"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/cmd/spantee/internal/tee"
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
 	"github.com/spantee/spantee/mapping/content"
 )
 
-// tracing is the consumer of the tap: the mapper and all destinations of its spans.
+// tracing is the consumer of the stream: the mapper and all destinations of its
+// spans.
 type tracing struct {
 	*options
-	tap      *tap // nil if nothing needs the stream
+	tee      *tee.Tee
+	done     chan struct{} // closed when the mapper is finished
 	say      *reporter
-	came     time.Time // when the current bytes came
+	arrival  time.Time // of the current bytes
 	mapper   *mapping.Mapper
 	exporter *exporter.Exporter // nil if no spans are sent
 	tree     *tree.Writer       // nil without --tree
@@ -42,20 +46,20 @@ type tracing struct {
 	metrics  *meter       // nil if no metrics are sent
 	step     *stepSummary // nil outside of GitHub Actions
 
-	watch     watch
-	overLimit string    // the limit that the current bytes reached
-	heard     time.Time // when bytes came last
+	watch       watch
+	overLimit   string    // the limit that the current bytes reached
+	lastArrival time.Time // of any bytes
 
 	live    bool
-	process *mapping.Process // nil if spantee did not start the agent
-	ended   exitStatus       // how the agent ended
-	details bool             // content was asked for
-	stderr  *agentStderr     // nil unless exec records content
+	process *mapping.Process  // nil if spantee did not start the agent
+	ended   proc.Status       // how the agent ended
+	details bool              // content was asked for
+	stderr  *proc.AgentStderr // nil unless exec records content
 
-	untraced   untraced      // what the mapper did not see; set when it has finished
+	untraced   tee.Lost      // what the mapper did not see; set when it has finished
 	emitted    atomic.Int64  // spans that have ended
 	generation int           // of the runs at the last checkpoint
-	changed    bool          // something has come since
+	changed    bool          // bytes have arrived since the last checkpoint
 	unsaved    int           // bytes of spans since the last checkpoint or end of a piece
 	saved      time.Time     // when the last checkpoint was
 	saving     time.Duration // how long the last checkpoint took
@@ -64,12 +68,9 @@ type tracing struct {
 // startTracing sets up what the configuration asks for. rec is nil for a live
 // stream. process is the agent, nil if spantee did not start it.
 func startTracing(o *options, cfg *config, say *reporter, rec *recording, process *mapping.Process) (*tracing, error) {
-	if !o.show { // whose store has a limit of its own
-		limitHeap()
-	}
-	t := &tracing{options: o, say: say, came: time.Now(), live: rec == nil, process: process, sampler: cfg.sampler}
+	t := &tracing{options: o, say: say, arrival: time.Now(), live: rec == nil, process: process, sampler: cfg.sampler}
 	t.services = cfg.services(t.live, process)
-	t.heard = t.came
+	t.lastArrival = t.arrival
 	t.watch.stallAfter = o.stallAfter
 	t.details = cfg.content.level != content.None
 	if cfg.content.maxIsDefault && (cfg.to.file != "" || o.show && !cfg.to.isSet()) {
@@ -123,7 +124,7 @@ func (t *tracing) newMapper(rec *recording) (*mapping.Mapper, error) {
 	opts := mapping.Options{
 		Agent: t.agent, Deltas: mapping.Deltas(t.deltas), MaxSpanEvents: t.maxSpanEvents,
 		Replay: rec.written, Shift: rec.shift, Parent: t.say.cfg.parent,
-		Now:  func() time.Time { return t.came },
+		Now:  func() time.Time { return t.arrival },
 		Emit: t.emit, RunStarted: t.say.runStarted, RunEnded: t.runEnded,
 		Process: t.process,
 	}
@@ -145,33 +146,90 @@ func (t *tracing) startExporter(cfg *config, client exporter.Client, resource *r
 	return err
 }
 
-// start begins to trace what comes through the tap.
-func (t *tracing) start() {
-	if !t.say.hasDestination && t.metrics == nil && t.watch.limits == nil {
-		return
-	}
+// start returns the copy from in to out, and begins to trace it.
+func (t *tracing) start(in io.Reader, out io.Writer) *tee.Tee {
+	t.tee = tee.New(in, out, tee.Options{
+		Recording: !t.live, SpillDir: t.spillDir(), SpillMax: t.spillMax.bytes,
+		Progress: t.emitted.Load, Hurry: func() { t.setWait(false) },
+	})
 	t.changed = t.process != nil // the root of the process has begun
 	t.saved = time.Now()
-	t.tap = newTap(t, t.live, t.spillDir(), t.spillMax.bytes)
+	t.done = make(chan struct{})
+	if t.say.hasDestination || t.metrics != nil || t.watch.limits != nil {
+		go t.run()
+	} else {
+		t.tee.Detach(errUnneeded)
+		close(t.done)
+	}
+	return t.tee
+}
+
+// errUnneeded detaches a mapper whose spans have no destination.
+var errUnneeded = errors.New("tracing is disabled")
+
+// run maps the stream until its end. If the mapper panics, the stream goes on.
+func (t *tracing) run() {
+	defer close(t.done)
+	t.guard(t.follow)
+	whole, lost := t.tee.Ended()
+	t.guard(func() { t.finish(whole, lost) })
+}
+
+// guard recovers a panic of the mapper.
+func (t *tracing) guard(f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			t.tee.Detach(fmt.Errorf("a bug in spantee: %v", p))
+		}
+	}()
+	f()
 }
 
 // maxPiece is how much of the stream is mapped before its spans are journaled and
 // may be sent.
 const maxPiece = 64 << 10
 
-// consume maps the next bytes of the stream from the tap.
-func (t *tracing) consume(p []byte, came time.Time) {
-	t.came = came
-	t.heard, t.watch.stalled = came, false
-	if t.metrics != nil {
-		t.metrics.received(came)
-	}
-	for piece := range slices.Chunk(p, maxPiece) {
-		t.consumePiece(piece)
+// follow maps the stream.
+func (t *tracing) follow() {
+	buf := make([]byte, maxPiece)
+	behind := false
+	for due := after(t.tick()); ; {
+		piece, err := t.tee.Next(buf, due)
+		if err != nil {
+			return
+		}
+		if len(piece.Bytes) > 0 {
+			if piece.Behind != behind {
+				behind = piece.Behind
+				t.setWait(behind)
+			}
+			t.consume(piece.Bytes, piece.Arrived)
+		}
+		soon := time.Now().Add(time.Second)
+		switch {
+		case !due.IsZero() && !due.Add(time.Second).After(soon):
+			due = after(t.tick())
+		case due.IsZero() || due.After(soon):
+			due = soon
+		}
 	}
 }
 
-func (t *tracing) consumePiece(p []byte) {
+// after returns when a delay is over, the zero time if there is none.
+func after(delay time.Duration) time.Time {
+	if delay == 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(delay)
+}
+
+// consume maps a piece of the stream.
+func (t *tracing) consume(p []byte, arrival time.Time) {
+	t.arrival = arrival
+	t.lastArrival, t.watch.stalled = arrival, false
+	if t.metrics != nil {
+		t.metrics.received(arrival)
+	}
 	t.metrics.count()
 	t.begin()
 	t.fitViewer()
@@ -192,16 +250,17 @@ func (t *tracing) consumePiece(p []byte) {
 }
 
 // begin is called before a piece of the stream is mapped. It does nothing for a
-// recording, which has no journal and whose end may release all its spans at once,
-// so that they wait for room within the piece.
+// recording: it has no journal, and its end may release all its spans at once, so its
+// spans must be able to wait for room within the piece.
 func (t *tracing) begin() {
 	if t.exporter != nil && t.live {
 		t.exporter.Begin()
 	}
 }
 
-// tick is called a second after something came, again until the journal has
-// everything, and when the stream may have been silent for too long.
+// tick is called one second after bytes arrive, again until the journal has
+// everything, and when the stream may have been silent for too long. It returns how
+// long until it must be called in any case, 0 for never.
 func (t *tracing) tick() time.Duration {
 	next := soonest(t.look(time.Now()), soonest(t.showOpen(), t.showStatus(time.Now())))
 	switch {
@@ -217,15 +276,12 @@ func (t *tracing) tick() time.Duration {
 	return next
 }
 
-// backlog tells the exporter whether the mapper may wait for it.
-func (t *tracing) backlog(wait bool) {
+// setWait tells the exporter whether the mapper may wait for it.
+func (t *tracing) setWait(wait bool) {
 	if t.exporter != nil {
 		t.exporter.SetWait(wait)
 	}
 }
-
-// progress grows with every span.
-func (t *tracing) progress() int64 { return t.emitted.Load() }
 
 // maxUnsaved is how many bytes of spans may wait for a checkpoint.
 const maxUnsaved = 1 << 20
@@ -262,15 +318,15 @@ func (t *tracing) checkpoint() {
 }
 
 // finish ends all spans.
-func (t *tracing) finish(whole bool, lost untraced) {
+func (t *tracing) finish(whole bool, lost tee.Lost) {
 	if t.status != nil {
-		t.status.say.w.status("")
+		t.status.say.w.Status("")
 	}
-	t.came = time.Now()
+	t.arrival = time.Now()
 	t.untraced = lost
-	t.mapper.SetUntraced(lost.bytes, lost.lines)
+	t.mapper.SetUntraced(lost.Bytes, lost.Lines)
 	if t.process != nil {
-		t.mapper.SetExit(t.ended.code, signalName(t.ended.signal), t.stderr.String())
+		t.mapper.SetExit(t.ended.Code, proc.SignalName(t.ended.Signal), t.stderr.String())
 	}
 	t.begin()
 	t.mapper.Close(!whole)
@@ -297,9 +353,13 @@ func (t *tracing) environment() []string {
 		root = root.WithTraceFlags(root.TraceFlags().WithSampled(false))
 	}
 	ctx := trace.ContextWithSpanContext(context.Background(), root)
-	propagation.TraceContext{}.Inject(ctx, &envcar.Carrier{SetEnvFunc: func(key, value string) {
-		env = append(env, key+"="+value)
-	}})
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	for _, key := range []string{"traceparent", "tracestate"} {
+		if value := carrier.Get(key); value != "" {
+			env = append(env, strings.ToUpper(key)+"="+value)
+		}
+	}
 	return env
 }
 
@@ -317,20 +377,19 @@ func (t *tracing) emit(span []byte, agent string) {
 	if l := t.watch.limits; l != nil {
 		t.overLimit = cmp.Or(t.overLimit, l.count(span))
 	}
-	if t.tree == nil && t.page == nil && t.step == nil {
+	if t.page != nil {
+		t.page.take(span, from)
+	}
+	if t.tree == nil && t.step == nil {
 		return
 	}
-	decoded := new(tracepb.Span)
-	if err := proto.Unmarshal(span, decoded); err != nil {
+	decoded := new(runs.Span)
+	if err := decoded.Read(span); err != nil {
 		t.say.problem(fmt.Errorf("a span is not shown: %w", err))
 		return
 	}
 	if t.tree != nil {
 		t.tree.Export(decoded)
-	}
-	if t.page != nil {
-		t.page.resource = from
-		t.page.take(decoded)
 	}
 	if t.step != nil {
 		t.step.take(decoded)

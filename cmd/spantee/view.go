@@ -16,6 +16,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/viewer"
 )
@@ -44,9 +45,11 @@ const (
 
 // addViewFlags adds --view and related flags.
 func (o *options) addViewFlags(f *pflag.FlagSet) {
-	f.BoolVar(&o.show, "view", false, "also show each trace in the browser, until Ctrl-C")
-	f.StringVar(&o.view.page, "listen", "", "with --view, serve the page at `HOST:PORT` (default "+defaultPage+", or a free port)")
-	f.BoolVar(&o.view.noOpen, "no-open", false, "do not open the browser")
+	add(f, groupPage, func(f *pflag.FlagSet) {
+		f.BoolVar(&o.show, "view", false, "also show each trace in the browser, until Ctrl-C")
+		f.StringVar(&o.view.page, "listen", "", "with --view, serve the page at `HOST:PORT` (default "+defaultPage+", or a free port)")
+		f.BoolVar(&o.view.noOpen, "no-open", false, "do not open the browser")
+	})
 }
 
 // viewOptions are the flags of view. The filter has the first two.
@@ -111,8 +114,8 @@ func view(o *viewOptions, files []string, stderr *os.File) error {
 	if err != nil {
 		return err
 	}
-	signals := catchSignals()
-	messages := newAsyncStderr(stderr, lastPatience)
+	signals := proc.CatchSignals()
+	messages := proc.NewStderr(stderr, proc.LastPatience)
 	defer messages.Flush()
 	say := func(format string, args ...any) {
 		fmt.Fprintln(messages, "spantee: "+printableLines(fmt.Sprintf(format, args...)))
@@ -120,10 +123,10 @@ func view(o *viewOptions, files []string, stderr *os.File) error {
 	for _, problem := range problems {
 		say("%s", withHint(problem))
 	}
-	limitMemory(o.maxMemory.bytes)
+	limitMemory(o.maxMemory.bytes + memoryForPage)
 	read := fileReader{content: content, say: say}
 	var v *viewer.Viewer
-	err = unlessSignaled(signals, func() (err error) {
+	err = proc.UnlessSignaled(signals, func() (err error) {
 		v, err = o.show(read, files, isTerminal(stderr))
 		return err
 	})
@@ -131,7 +134,7 @@ func view(o *viewOptions, files []string, stderr *os.File) error {
 		return err
 	}
 	<-signals
-	dieOfNext(signals)
+	proc.DieOfNext(signals)
 	v.Close()
 	return nil
 }
@@ -199,35 +202,34 @@ type page struct {
 	store    *viewer.Store
 	viewer   *viewer.Viewer // nil if there is only a store
 	services services
-	resource *resourcepb.Resource // of the current agent
 }
 
 func newPage(store *viewer.Store) *page {
 	return &page{store: store, services: services{detectors: []string{exporter.HostDetector}}}
 }
 
-// takeEncoded shows a span that the mapper emitted.
-func (p *page) takeEncoded(span []byte, agent string) {
-	p.resource, _ = p.services.of(agent) // the exporter reports its error
-	decoded := new(tracepb.Span)
-	if proto.Unmarshal(span, decoded) == nil { // the mapper's spans are valid
-		p.take(decoded)
-	}
+// takeOf shows a span of an agent that the mapper emitted.
+func (p *page) takeOf(span []byte, agent string) {
+	from, _ := p.services.of(agent) // the exporter reports its error
+	p.take(span, from)
 }
 
 // take shows a finished span.
-func (p *page) take(span *tracepb.Span) {
-	if p.viewer != nil {
-		p.viewer.Take(wrap(p.resource, span))
-		return
+func (p *page) take(span []byte, from *resourcepb.Resource) {
+	decoded := new(tracepb.Span)
+	switch {
+	case proto.Unmarshal(span, decoded) != nil: // never: the mapper's spans are valid
+	case p.viewer != nil:
+		p.viewer.Take(wrap(from, decoded))
+	default:
+		p.store.Add(wrap(from, decoded))
 	}
-	p.store.Add(wrap(p.resource, span))
 }
 
 // startPage implements --view. Without --listen, it uses any free port if the
 // default is taken.
 func (o *options) startPage(say *reporter) (*page, error) {
-	limitMemory(defaultMemory)
+	limitMemory(defaultMemory + memoryForPage)
 	kept, err := keptSessions(defaultKept)
 	if err != nil {
 		kept = nil // view says why
@@ -257,17 +259,17 @@ func (o *options) startPage(say *reporter) (*page, error) {
 }
 
 // stay keeps serving the page after a stream that ended by itself, until a signal.
-func (t *tracing) stay(end exitStatus, signals <-chan os.Signal) {
+func (t *tracing) stay(end proc.Status, signals <-chan os.Signal) {
 	if t.page == nil {
 		return
 	}
-	if !end.interrupted() {
+	if !end.Interrupted() {
 		if !t.quiet {
 			t.say.line("serving the page until Ctrl-C")
 		}
-		for !isDeadly(<-signals) { // exec gets others, too
+		for !proc.IsDeadly(<-signals) { // exec gets others, too
 		}
 	}
-	dieOfNext(signals)
+	proc.DieOfNext(signals)
 	t.page.viewer.Close()
 }

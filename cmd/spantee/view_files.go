@@ -12,7 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/file"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/viewer"
 	"github.com/spantee/spantee/mapping"
@@ -75,7 +77,7 @@ func (f fileReader) read(store *viewer.Store, name string, content io.Reader, mo
 	}
 
 	p := newPage(store)
-	opts := mapping.Options{Replay: modified, Emit: p.takeEncoded}
+	opts := mapping.Options{Replay: modified, Emit: p.takeOf}
 	f.content.applyTo(&opts)
 	m, err := mapping.New(opts)
 	if err != nil {
@@ -97,7 +99,7 @@ func (f fileReader) read(store *viewer.Store, name string, content io.Reader, mo
 // isOTLP reports whether a file begins like OTLP JSON: as written by spantee, by a
 // collector, or formatted by hand.
 func isOTLP(head []byte) bool {
-	rest, ok := bytes.CutPrefix(bytes.TrimSpace(head), []byte("{"))
+	rest, ok := bytes.CutPrefix(bytes.TrimSpace(bytes.TrimPrefix(head, file.ByteOrderMark)), []byte("{"))
 	return ok && bytes.HasPrefix(bytes.TrimSpace(rest), []byte(`"resourceSpans"`))
 }
 
@@ -147,7 +149,7 @@ func (o *viewOptions) exportFiles(read fileReader, files []string) error {
 		return err
 	}
 	if skipped {
-		return exitStatus{code: statusFailed}
+		return proc.Status{Code: proc.StatusFailed}
 	}
 	return nil
 }

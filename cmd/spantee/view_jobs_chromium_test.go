@@ -251,6 +251,7 @@ func whole(key string, v int64) *commonpb.KeyValue {
 
 // List and search over 10,000 sessions. Nothing is asserted about the pace.
 func TestViewManySessions(t *testing.T) {
+	long(t)
 	m := newMade("many")
 	var spans []*tracepb.Span
 	for i := range 10_000 {

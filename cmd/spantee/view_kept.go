@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/exporter/viewer"
 )
@@ -29,7 +30,7 @@ func lsCommand() *cobra.Command {
 WORDs, it lists only sessions that contain all of them, in the prompt, commands,
 output, errors or ids.`,
 		RunE: func(_ *cobra.Command, words []string) error {
-			stderr := newAsyncStderr(os.Stderr, lastPatience)
+			stderr := proc.NewStderr(os.Stderr, proc.LastPatience)
 			defer stderr.Flush()
 			return listKept(words, os.Stdout, stderr)
 		},
@@ -43,7 +44,7 @@ func showCommand() *cobra.Command {
 		Long:  "show prints the latest session that the viewer kept, or the one whose trace id begins with ID.",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			stderr := newAsyncStderr(os.Stderr, lastPatience)
+			stderr := proc.NewStderr(os.Stderr, proc.LastPatience)
 			defer stderr.Flush()
 			return showKept(strings.Join(args, ""), os.Stdout, stderr)
 		},
@@ -52,7 +53,7 @@ func showCommand() *cobra.Command {
 
 // loadKept reads the sessions that were kept, and reports files that cannot be
 // read.
-func loadKept(stderr *asyncStderr) (*viewer.Store, error) {
+func loadKept(stderr *proc.Stderr) (*viewer.Store, error) {
 	kept, err := checkedSessions(defaultKept)
 	if err != nil {
 		return nil, err
@@ -65,7 +66,7 @@ func loadKept(stderr *asyncStderr) (*viewer.Store, error) {
 	return store, nil
 }
 
-func listKept(words []string, stdout *os.File, stderr *asyncStderr) error {
+func listKept(words []string, stdout *os.File, stderr *proc.Stderr) error {
 	store, err := loadKept(stderr)
 	if err != nil {
 		return err
@@ -163,7 +164,7 @@ func headline(s viewer.Session) string {
 	return strings.Join(parts, " · ")
 }
 
-func showKept(prefix string, stdout *os.File, stderr *asyncStderr) error {
+func showKept(prefix string, stdout *os.File, stderr *proc.Stderr) error {
 	store, err := loadKept(stderr)
 	if err != nil {
 		return err
@@ -172,7 +173,7 @@ func showKept(prefix string, stdout *os.File, stderr *asyncStderr) error {
 	if err != nil {
 		return err
 	}
-	style := tree.Style{Color: isTerminal(stdout) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+	style := tree.Style{Color: isTerminal(stdout) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb", ASCII: asciiLocale()}
 	if width, _, err := term.GetSize(int(stdout.Fd())); err == nil {
 		style.Width = width
 	}

@@ -47,7 +47,7 @@ func TestKeptSessions(t *testing.T) {
 	}
 	id := strings.Fields(strings.Split(stdout, "\n")[1])[0]
 	stdout, _, err = command("show", id)
-	if err != nil || !strings.Contains(stdout, "invoke_agent cursor-agent") || !strings.Contains(stdout, "execute_tool shell") || !strings.Contains(stdout, id) {
+	if err != nil || !strings.Contains(stdout, "\ncursor-agent ") || !strings.Contains(stdout, "─ shell ") || !strings.Contains(stdout, id) {
 		t.Errorf("%v %q", err, stdout)
 	}
 	if _, stderr, err := command("show", "zz"); err == nil || !strings.Contains(stderr, `no session whose id begins with "zz"`) {

@@ -23,9 +23,10 @@ func spanWith(id byte, field []byte) []byte {
 
 func request(spans ...[]byte) []byte { return message(1, message(2, spans...)) }
 
-// What is sent may be small and take much: the viewer's memory is bounded by
-// what it was told, and 100 MB.
+// Small requests may take much memory once decoded: the viewer's memory stays below
+// --max-memory plus 100 MB.
 func TestViewMemory(t *testing.T) {
+	long(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc")
 	}

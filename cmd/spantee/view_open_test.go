@@ -13,10 +13,10 @@ import (
 func TestNothingTicksBeforeTheFirstSpan(t *testing.T) {
 	feed := viewer.NewFeed("http://127.0.0.1:1", true, "spantee/test", nil, 0)
 	defer feed.Close()
-	tr := &tracing{options: new(options), say: new(reporter), live: true, came: time.Now()}
+	tr := &tracing{options: new(options), say: new(reporter), live: true, arrival: time.Now()}
 	tr.open = openSpans{feed: feed}
 	var err error
-	tr.mapper, err = mapping.New(mapping.Options{Agent: "cursor", Now: func() time.Time { return tr.came }, Emit: tr.emit})
+	tr.mapper, err = mapping.New(mapping.Options{Agent: "cursor", Now: func() time.Time { return tr.arrival }, Emit: tr.emit})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -171,7 +171,7 @@ func TestViewKindsOfFiles(t *testing.T) {
 	}
 	for name, file := range map[string]string{
 		"stream": "../../testdata/cursor/killed.jsonl", "stream.gz": pack("stream.gz", fixture(t, "killed.jsonl")),
-		"lines": lines, "lines.gz": pack("lines.gz", b),
+		"lines": lines, "lines.gz": pack("lines.gz", b), "lines with a byte order mark": pack("marked.gz", append([]byte("\ufeff"), b...)),
 	} {
 		v := viewFiles(t, file)
 		if l := v.list(t); len(l.Sessions) != 1 || l.Sessions[0].ID != v.id || l.Sessions[0].Spans < 3 {

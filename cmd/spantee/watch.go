@@ -15,10 +15,10 @@ type watch struct {
 // look checks for stalls and limits. It returns when to look again, zero if not
 // before something comes.
 func (t *tracing) look(now time.Time) (next time.Duration) {
-	idle := now.Sub(t.heard)
+	idle := now.Sub(t.lastArrival)
 	if after := t.watch.stallAfter; t.live && after > 0 && idle >= after && !t.watch.stalled {
 		t.watch.stalled = true
-		t.came = now
+		t.arrival = now
 		for _, agent := range t.mapper.NoteStall(idle) {
 			t.say.stalled(agent, idle)
 			if t.metrics != nil {

@@ -14,6 +14,7 @@ import (
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter/metrics/metricstest"
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
 )
@@ -30,7 +31,7 @@ func rootEvents(spans []*tracepb.Span) (events []string) {
 	return events
 }
 
-// TestStall stops in the middle of a stream until the silence has been told.
+// TestStall pauses in the middle of a stream until the stall is reported.
 func TestStall(t *testing.T) {
 	spans, points := receivertest.Start(t), metricstest.Start(t)
 	cmd := spantee(t, []string{
@@ -108,7 +109,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLimitWarns tells of a limit, and changes nothing.
+// TestLimitWarns reports a limit, and changes nothing else.
 func TestLimitWarns(t *testing.T) {
 	receiver := receivertest.Start(t)
 	cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + receiver.GRPCEndpoint()},
@@ -127,7 +128,7 @@ func TestLimitWarns(t *testing.T) {
 func TestLimitOptions(t *testing.T) {
 	for _, args := range [][]string{{"--on-limit=x"}, {"--max-tools=-1"}, {"--max-idle=-1s"}, {"--max-cost=NaN"}} {
 		cmd := spantee(t, nil, append(append([]string{"exec"}, args...), "--", "true")...)
-		if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != statusUsage {
+		if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != proc.StatusUsage {
 			t.Errorf("%v: %v %s", args, err, cmd.stderr.String())
 		}
 	}

@@ -1,5 +1,0 @@
-package main
-
-import "time"
-
-func cpuTime() time.Duration { return 0 } // not measured on Windows

@@ -1,0 +1,101 @@
+//go:build unix
+
+package proc
+
+import (
+	"io"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func unreadPipe(t *testing.T) *os.File {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	if err := w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	for block := make([]byte, 4096); err == nil; {
+		_, err = w.Write(block)
+	}
+	_ = w.SetWriteDeadline(time.Time{})
+	return w
+}
+
+// A stderr that accepts nothing is waited for until the deadline, and not for its
+// patience once more.
+func TestOneDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		s := NewStderr(w, time.Hour)
+		_, _ = io.WriteString(s, "message\n")
+		began := time.Now()
+		s.EndBy(began.Add(time.Second))
+		time.Sleep(900 * time.Millisecond) // what else has to end
+		if s.Flush() {
+			t.Error("stderr was read")
+		}
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("it took %v", took)
+		}
+		r.Close()
+		r, w = io.Pipe()
+		late := NewStderr(w, time.Hour)
+		late.EndBy(began)
+		began = time.Now()
+		_, _ = io.WriteString(late, "message\n")
+		if late.Flush() || time.Since(began) != MinPatience {
+			t.Errorf("after the deadline, it took %v", time.Since(began))
+		}
+		r.Close()
+	})
+}
+
+// A status that nobody reads is not waited for, and not piled up.
+func TestStatusIsUnread(t *testing.T) {
+	v := NewStderr(unreadPipe(t), time.Millisecond)
+	for range 10_000 {
+		v.Status("cursor-agent 1s · thinking for 1s")
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.buffer) > 100 {
+		t.Errorf("%d bytes wait", len(v.buffer))
+	}
+}
+
+// A message erases the status, and so does the end.
+func TestStatusIsErased(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	v := NewStderr(w, LastPatience)
+	v.Status("one")
+	v.Flush()
+	_, _ = io.WriteString(v, "message\n")
+	_, _ = io.WriteString(v, "another\n")
+	v.Flush()
+	v.Status("two")
+	v.Flush()
+	v.Status("")
+	v.Status("")
+	v.Flush()
+	v.Status("three")
+	v.Flush()
+	v.ForgetStatus()
+	_, _ = io.WriteString(v, "last\n")
+	v.Flush()
+	w.Close()
+	got, err := io.ReadAll(r)
+	const e = "\r\x1b[2K"
+	if want := e + "one\r" + e + "message\nanother\n" + e + "two\r" + e + e + "three\r" + "last\n"; err != nil || string(got) != want {
+		t.Errorf("%v, got %q, want %q", err, got, want)
+	}
+}

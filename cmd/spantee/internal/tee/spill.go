@@ -1,0 +1,154 @@
+package tee
+
+import (
+	"bytes"
+	"io"
+	"os"
+)
+
+// spillPiece is how much is written to the spill at once.
+const spillPiece = 128 << 10
+
+// A spill is an unlinked file, used as a ring of max bytes. It has the bytes between
+// the consumer and the ring.
+type spill struct {
+	dir  string
+	max  int64
+	open func(dir string) (spillFile, error)
+
+	f       spillFile     // nil if there are no bytes
+	origin  int64         // offset in the stream of the file's first byte
+	lines   int64         // newlines in it
+	written chan struct{} // closed when spillOver ends; nil if it is not running
+	failed  bool          // nothing more can be written
+	over    bool          // the consumer is finished
+}
+
+// A spillFile is what a spill needs of an os.File.
+type spillFile interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+}
+
+// at returns where n bytes at an offset in the stream are, or less at the end of the
+// file.
+func (s *spill) at(offset int64, n int) (int64, int) {
+	if s.f == nil {
+		return 0, int(min(int64(n), s.max))
+	}
+	at := (offset - s.origin) % s.max
+	return at, int(min(int64(n), s.max-at))
+}
+
+// hasRoom reports whether another piece can be spilled beside size bytes.
+func (s *spill) hasRoom(size int64) bool { return !s.failed && s.max-size >= spillPiece }
+
+// createUnlinked creates a file in dir and removes its name, so that a kill leaves
+// nothing of the stream on disk. Windows cannot remove an open file, and has no spill.
+func createUnlinked(dir string) (spillFile, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.CreateTemp(dir, ".spill-")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		f.Close()
+		os.Remove(f.Name())
+		return nil, err
+	}
+	return f, nil
+}
+
+// startSpilling starts spillOver if the ring is nearly full and the spill has room. It
+// returns a channel that is closed when spillOver ends, nil if it does not start it. It
+// is called with mu held.
+func (t *Tee) startSpilling() (written <-chan struct{}) {
+	if t.spill.written != nil || t.ring.len() < ringSize/4*3 || !t.mustSpill() {
+		return nil
+	}
+	t.spill.written = make(chan struct{})
+	go t.spillOver()
+	return t.spill.written
+}
+
+// spilledSize returns how many bytes are in the spill. It is called with mu held.
+func (t *Tee) spilledSize() int64 { return t.ring.from - t.consumer.next }
+
+// mustSpill is called with mu held.
+func (t *Tee) mustSpill() bool {
+	return t.ring.len() > ringSize/2 && t.spill.hasRoom(t.spilledSize()) && t.failure == nil
+}
+
+// spillOver moves the oldest bytes of the ring to the spill, until half of the ring is
+// free. It works on a copy of them: until they are written, the consumer may take
+// them from the ring, so a disk that hangs does not keep them from it.
+func (t *Tee) spillOver() {
+	buf := make([]byte, spillPiece)
+	for {
+		p, f, at, offset := t.toSpill(buf)
+		if len(p) == 0 {
+			break
+		}
+		var err error
+		if f == nil {
+			f, err = t.spill.open(t.spill.dir)
+		}
+		if err == nil {
+			_, err = f.WriteAt(p, at)
+		}
+		t.wroteSpill(f, p, offset, err)
+	}
+	t.closeSpill(false)
+}
+
+// toSpill returns the bytes that must be spilled next, where they belong in f, and
+// their offset in the stream. f is nil if a file must be opened. There are no bytes if
+// spillOver must end.
+func (t *Tee) toSpill(buf []byte) (p []byte, f spillFile, at, offset int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.mustSpill() {
+		close(t.spill.written)
+		t.spill.written = nil
+		return nil, nil, 0, 0
+	}
+	at, n := t.spill.at(t.ring.from, len(buf))
+	n = copy(buf[:n], t.ring.head(n))
+	return buf[:n], t.spill.f, at, t.ring.from
+}
+
+// wroteSpill records that p was written to f. After an error, nothing more is spilled:
+// the disk may be full, and other programs need it.
+func (t *Tee) wroteSpill(f spillFile, p []byte, offset int64, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.spill.f == nil {
+		t.spill.f, t.spill.origin = f, offset
+	}
+	switch {
+	case err != nil:
+		t.spill.failed = true
+	case t.ring.from == offset: // the consumer has not taken them meanwhile
+		t.ring.from += int64(len(p))
+		t.spill.lines += int64(bytes.Count(p, []byte{'\n'}))
+		t.madeRoom()
+	}
+}
+
+// closeSpill closes the spill once neither the consumer nor spillOver needs it. over
+// says that the consumer is finished.
+func (t *Tee) closeSpill(over bool) {
+	t.mu.Lock()
+	t.spill.over = t.spill.over || over
+	var f spillFile
+	if t.spill.written == nil && (t.spill.over || t.failure != nil) {
+		f, t.spill.f = t.spill.f, nil
+	}
+	t.mu.Unlock()
+	if f != nil {
+		_ = f.Close() // without mu, because the disk may hang
+	}
+}
