@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -11,34 +10,25 @@ import (
 	"strings"
 	"sync/atomic"
 
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
-
-	"github.com/spantee/spantee/exporter/receiver"
 )
 
-// A collector is a process of its own, as everywhere: inside this process, it would
-// hold up the goroutines that write to a command and read from it.
+// A collector is a process of its own: inside this process, it would hold up the
+// goroutines that write to a command and read from it.
 type collector struct {
 	endpoint string
 	ask      io.Writer
 	answers  *bufio.Scanner
 }
 
-// What a collector does with the spans.
-const (
-	decodes = "decodes" // as a real one
-	counts  = "counts"  // as if it were on another machine, and did all work there
-)
-
-func startCollector(does string) *collector {
+func startCollector() *collector {
 	own, err := os.Executable()
 	check(err)
-	cmd := exec.Command(own, "-collector="+does)
+	cmd := exec.Command(own, "-collector")
 	cmd.Stderr = os.Stderr
 	ask, err := cmd.StdinPipe()
 	check(err)
@@ -64,35 +54,11 @@ func (c *collector) answer(to any) {
 	check(err)
 }
 
-// collect is what the collector's process does, until its stdin ends. It prints its
-// endpoint, and for each line of stdin how many spans it has received.
-func collect(does string) {
+// collect is what the collector's process does, until its stdin ends: it prints its
+// endpoint, and for each line of stdin how many spans it has received. It only counts
+// them, as if it were on another machine.
+func collect() {
 	var received atomic.Int64
-	if does == counts {
-		fmt.Println(count(&received))
-	} else {
-		fmt.Println(decode(&received))
-	}
-	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		fmt.Println(received.Load())
-	}
-}
-
-func decode(received *atomic.Int64) (endpoint string) {
-	r, err := receiver.Start(receiver.Config{GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0",
-		Handle: func(_ context.Context, spans []*tracepb.ResourceSpans) (receiver.Rejected, error) {
-			for _, rs := range spans {
-				for _, ss := range rs.ScopeSpans {
-					received.Add(int64(len(ss.Spans)))
-				}
-			}
-			return receiver.Rejected{}, nil
-		}})
-	check(err)
-	return r.GRPCEndpoint()
-}
-
-func count(received *atomic.Int64) (endpoint string) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(err)
 	server := grpc.NewServer(grpc.ForceServerCodecV2(encoded{}), grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
@@ -110,7 +76,10 @@ func count(received *atomic.Int64) (endpoint string) {
 		return stream.SendMsg(nil)
 	}))
 	go server.Serve(listener)
-	return "http://" + listener.Addr().String()
+	fmt.Println("http://" + listener.Addr().String())
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		fmt.Println(received.Load())
+	}
 }
 
 // encoded leaves requests as they are, and encodes responses, which are all empty.

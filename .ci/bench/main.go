@@ -1,5 +1,6 @@
-// Bench pits spantee against cat, tee and jq, in rounds, and prints ratios: the
-// times of a shared machine mean nothing by themselves.
+// Bench measures spantee against cat, tee and jq, in rounds and in random order, and
+// prints each figure beside its limit: the times of a shared machine mean little by
+// themselves.
 //
 //	.ci/bench/run [--short]
 package main
@@ -17,14 +18,12 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/spantee/spantee/mapping/redact"
 )
 
 var (
 	short  = flag.Bool("short", false, "a tenth of everything, to see that it works")
 	rounds = flag.Int("rounds", 7, "runs of each command")
-	server = flag.String("collector", "", "be a collector that bench starts")
+	server = flag.Bool("collector", false, "be the collector that bench starts")
 )
 
 const mb = 1 << 20
@@ -32,8 +31,8 @@ const mb = 1 << 20
 func main() {
 	log.SetFlags(0)
 	flag.Parse()
-	if *server != "" {
-		collect(*server)
+	if *server {
+		collect()
 		return
 	}
 	scale := 1
@@ -43,28 +42,29 @@ func main() {
 	dir, err := os.MkdirTemp("", "spantee-bench")
 	check(err)
 	defer os.RemoveAll(dir)
-	b := &bench{spantee: install(dir), collector: startCollector(decodes), counter: startCollector(counts)}
+	b := &bench{spantee: install(dir), collector: startCollector()}
 	os.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", b.collector.endpoint)
 	os.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state")) // where spools are
 
-	mixed, deltas, tools := mixedSession(16*mb), deltaSession(16*mb), toolSession(16*mb)
-	for _, size := range []int{10, 100, 1024} {
-		b.throughput("mixed", mixed, size*mb/scale)
-	}
-	b.throughput("deltas", deltas, 1024*mb/scale)
-	b.latency(deltas, 3000/scale)
-	b.replay("mixed", mixed, 300*mb/scale)
-	b.replay("deltas", deltas, 300*mb/scale)
-	b.replay("small tool call", tools, 300*mb/scale)
-	b.replay("mixed", mixed, 100*mb/scale, "--content=full")
-	b.redaction(mixed)
-	b.memory(mixed, scale)
+	block := sessions(32 * mb)
+	fmt.Printf("sessions of several agents, %d bytes a line on average\n", len(block)/bytes.Count(block, newline))
+	b.bulk(block, 10*mb, 1.5)
+	b.bulk(block, 100*mb/scale, 1.1)
+	b.bulk(block, 1024*mb/scale, 1.1)
+	b.latency(block, 3000/scale)
+	b.steady(block, 10*time.Second/time.Duration(scale))
 	b.startup()
+	b.mapping("sessions", block, 300*mb/scale, 150)
+	b.mapping("deltas", deltas(16*mb), 300*mb/scale, 200)
+	b.mapping("small tool calls", calls(16*mb), 300*mb/scale, 60)
+	b.mapping("sessions", block, 100*mb/scale, 50, "--content=full")
 }
+
+var newline = []byte{'\n'}
 
 // install returns a binary like that of a release, which comes out of an archive. The
 // linker's own output starts a tenth slower while it is in the page cache: it was
-// written through a mapping, and therefore is there in single pages.
+// written through a mapping, so the cache holds it in single pages.
 func install(dir string) string {
 	linked := filepath.Join(dir, "linked")
 	build := exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", linked, "./cmd/spantee")
@@ -86,99 +86,89 @@ func check(err error) {
 
 type bench struct {
 	spantee   string
-	collector *collector // where spans go unless --endpoint says otherwise
-	counter   *collector
+	collector *collector
 }
 
-// A result is what one run of a command cost.
-type result struct {
-	wall   time.Duration
-	rss    int64 // bytes
-	stderr string
-}
-
-// pump runs a command, writes block to it until size bytes are through, and
-// reads what it prints. Wall is until all has come out, not until it exits:
-// that is what the next in the pipe waits for.
-func pump(block []byte, size int, args ...string) result {
-	cmd := exec.Command(args[0], args[1:]...)
-	in, err := cmd.StdinPipe()
-	check(err)
-	out, err := cmd.StdoutPipe()
-	check(err)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	began := time.Now()
-	check(cmd.Start())
-	peak := make(chan int64, 1)
-	go func() { peak <- watchMemory(cmd.Process.Pid) }()
-	go func() {
-		for left := size; left > 0; left -= len(block) {
-			in.Write(block)
-		}
-		in.Close()
-	}()
-	buf := make([]byte, mb)
-	n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, out, buf)
-	check(err)
-	wall := time.Since(began)
-	rss := <-peak
-	check(cmd.Wait())
-	if args[0] != "jq" && n < int64(size) {
-		log.Fatalf("bench: %s passed %d of %d bytes", args[0], n, size)
-	}
-	return result{wall, rss, stderr.String()}
-}
-
-// watchMemory returns the most memory that a process had until it ended. What
-// wait4 says of it includes what this program had when it forked.
-func watchMemory(pid int) (peak int64) {
-	for {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		_, rest, ok := strings.Cut(string(status), "VmHWM:")
-		if err != nil || !ok { // gone, or only its exit status is left
-			return peak
-		}
-		var kb int64
-		fmt.Sscan(rest, &kb)
-		peak = kb << 10
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
-func median[T int64 | float64 | time.Duration](values []T) T {
-	slices.Sort(values)
-	return values[len(values)/2]
-}
-
-// throughput compares pipe to pipe times. jq gets a part of the input only.
-func (b *bench) throughput(name string, block []byte, size int) {
-	commands := [][]string{{"tee", "/dev/null"}, {"cat"}, {b.spantee}, {b.spantee, "--content=full"}, {"jq", "-c", "."}}
-	walls := make([][]float64, len(commands)) // in seconds per MB
-	var lost string
+// contest runs each of the commands once a round, in random order, and returns what
+// run returns for each, by command and round.
+func contest(commands [][]string, run func(args []string) float64) [][]float64 {
+	figures := make([][]float64, len(commands))
 	for range *rounds {
 		for _, i := range rand.Perm(len(commands)) {
-			args, size := commands[i], size
-			if args[0] == "jq" {
-				if _, err := exec.LookPath("jq"); err != nil {
-					continue
-				}
-				size = max(size/20, mb)
-			}
-			r := pump(wholeLines(block, size), size, args...)
-			walls[i] = append(walls[i], r.wall.Seconds()/float64(size)*mb)
-			if args[0] == b.spantee && r.stderr != "" {
-				lost = "\n    spantee said: " + strings.TrimSpace(r.stderr)
-			}
+			figures[i] = append(figures[i], run(commands[i]))
 		}
 	}
-	fmt.Printf("%s lines, %d MB pipe to pipe, wall against tee:", name, size/mb)
-	for i, args := range commands {
-		if len(walls[i]) > 0 {
-			fmt.Printf("  %s %.2f", strings.Join(append([]string{filepath.Base(args[0])}, args[1:]...), " "), ratio(walls[i], walls[0]))
-		}
+	return figures
+}
+
+func median(figures []float64) float64 { return slices.Sorted(slices.Values(figures))[len(figures)/2] }
+
+// ratio returns the median of the ratios of each run to the other's of the same round.
+func ratio(of, to []float64) float64 {
+	ratios := make([]float64, len(of))
+	for i := range of {
+		ratios[i] = of[i] / to[i]
 	}
-	fmt.Printf("  (tee %.0f MB/s)%s\n", 1/median(walls[0]), lost)
+	return median(ratios)
+}
+
+// start starts a command between two pipes.
+func start(args ...string) (cmd *exec.Cmd, in io.WriteCloser, out io.Reader) {
+	cmd = exec.Command(args[0], args[1:]...)
+	in, err := cmd.StdinPipe()
+	check(err)
+	out, err = cmd.StdoutPipe()
+	check(err)
+	cmd.Stderr = os.Stderr
+	check(cmd.Start())
+	return cmd, in, out
+}
+
+// end closes a command's stdin, reads the rest and waits for its end.
+func end(cmd *exec.Cmd, in io.Closer, out io.Reader) (cpu time.Duration) {
+	in.Close()
+	_, err := io.Copy(io.Discard, out)
+	check(err)
+	check(cmd.Wait())
+	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+}
+
+// bulk measures when the last byte is out, which the next program in the pipe waits
+// for, when the process has ended, and its peak memory. jq gets a part of the input.
+func (b *bench) bulk(block []byte, size int, limit float64) {
+	commands := [][]string{{"tee", "/dev/null"}, {"cat"}, {b.spantee}, {"jq", "-c", ".type"}}
+	ended := map[string][]float64{}
+	var peaks []float64 // in MB
+	last := contest(commands, func(args []string) float64 {
+		size := size
+		if args[0] == "jq" {
+			size = max(size/20, mb)
+		}
+		began := time.Now()
+		cmd, in, out := start(args...)
+		peak := make(chan float64, 1)
+		go func() { peak <- watchMemory(cmd.Process.Pid) }()
+		go func() {
+			for left := size; left > 0; left -= len(block) {
+				in.Write(wholeLines(block, left))
+			}
+			in.Close()
+		}()
+		n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, out, make([]byte, mb))
+		check(err)
+		lastByte := time.Since(began)
+		check(cmd.Wait())
+		ended[args[0]] = append(ended[args[0]], time.Since(began).Seconds()/float64(size))
+		if args[0] == b.spantee {
+			peaks = append(peaks, <-peak)
+		}
+		if args[0] != "jq" && n < int64(size)*9/10 {
+			log.Fatalf("bench: %s passed %d of %d bytes", args[0], n, size)
+		}
+		return lastByte.Seconds() / float64(size)
+	})
+	fmt.Printf("%4d MB, against tee (%.0f MB/s): last byte out %.2f (limit %.1f), process ended %.2f; cat %.2f, jq %.0f. Peak memory %.0f MB (limit 64)\n",
+		size/mb, 1/median(last[0])/mb, ratio(last[2], last[0]), limit, ratio(ended[b.spantee], ended["tee"]), ratio(last[1], last[0]), ratio(last[3], last[0]), slices.Max(peaks))
 }
 
 // wholeLines returns the lines of block within size bytes.
@@ -189,189 +179,111 @@ func wholeLines(block []byte, size int) []byte {
 	return block[:bytes.LastIndexByte(block[:size], '\n')+1]
 }
 
-// ratio returns the median of the ratios of each run to the other's of the same
-// round.
-func ratio(of, to []float64) float64 {
-	ratios := make([]float64, len(of))
-	for i := range of {
-		ratios[i] = of[i] / to[i]
+// watchMemory returns the peak memory of a process until its end, in MB. The peak that
+// wait4 reports includes the memory that this program had when it forked.
+func watchMemory(pid int) (peak float64) {
+	for {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		_, rest, ok := strings.Cut(string(status), "VmHWM:")
+		if err != nil || !ok { // gone, or only its exit status is left
+			return peak
+		}
+		var kb float64
+		fmt.Sscan(rest, &kb)
+		peak = kb / 1024
+		time.Sleep(10 * time.Millisecond)
 	}
-	return median(ratios)
 }
 
-// latency compares how long one line takes from pipe to pipe.
+// latency measures how long one line takes from pipe to pipe.
 func (b *bench) latency(block []byte, lines int) {
-	line := block[:bytes.IndexByte(block, '\n')+1]
-	one := func(args ...string) time.Duration {
-		cmd := exec.Command(args[0], args[1:]...)
-		in, err := cmd.StdinPipe()
-		check(err)
-		out, err := cmd.StdoutPipe()
-		check(err)
-		check(cmd.Start())
-		var took []time.Duration
-		buf := make([]byte, len(line))
-		for range lines {
+	took := contest([][]string{{"tee", "/dev/null"}, {b.spantee}, {"jq", "--unbuffered", "-c", "."}}, func(args []string) float64 {
+		cmd, in, out := start(args...)
+		var took []float64
+		buf := make([]byte, mb)
+		for line := range bytes.Lines(wholeLines(block, lines*800)) {
 			began := time.Now()
-			in.Write(line)
-			_, err := io.ReadFull(out, buf)
+			_, err := in.Write(line)
 			check(err)
-			took = append(took, time.Since(began))
+			for n := 0; n == 0 || buf[n-1] != '\n'; {
+				more, err := out.Read(buf[n:])
+				check(err)
+				n += more
+			}
+			took = append(took, float64(time.Since(began))/1e3)
+		}
+		end(cmd, in, out)
+		return median(took)
+	})
+	fmt.Printf("a line through the pipe takes %.0f us longer than through tee (limit 15; tee takes %.0f us, jq %.0f us)\n",
+		median(took[1])-median(took[0]), median(took[0]), median(took[2]))
+}
+
+// steady measures the CPU time of 1,000 lines a second, which is more than agents print.
+func (b *bench) steady(block []byte, length time.Duration) {
+	core := contest([][]string{{"tee", "/dev/null"}, {b.spantee}, {"jq", "-c", ".type"}}, func(args []string) float64 {
+		cmd, in, out := start(args...)
+		go io.Copy(io.Discard, out)
+		began, n := time.Now(), 0
+		for line := range bytes.Lines(block) {
+			_, err := in.Write(line)
+			check(err)
+			n++
+			if time.Sleep(time.Until(began.Add(time.Duration(n) * time.Millisecond))); time.Since(began) > length {
+				break
+			}
 		}
 		in.Close()
-		io.Copy(io.Discard, out)
 		check(cmd.Wait())
-		return median(took)
-	}
-	var cat, added, full, down []time.Duration
-	for range *rounds {
-		c := one("cat")
-		cat = append(cat, c)
-		added = append(added, one(b.spantee)-c)
-		full = append(full, one(b.spantee, "--content=full")-c)
-		down = append(down, one(b.spantee, "-q", "--endpoint="+nobody)-c)
-	}
-	fmt.Printf("a line through the pipe: spantee takes %v longer than cat (cat %v), with --content=full %v, and %v with no collector\n",
-		median(added), median(cat), median(full), median(down))
+		return 100 * (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds() / time.Since(began).Seconds()
+	})
+	fmt.Printf("1,000 lines a second take %.1f %% of a core (limit tee + 1; tee takes %.1f %%, jq %.1f %%)\n", median(core[1]), median(core[0]), median(core[2]))
 }
 
-// nobody is where nobody listens.
-const nobody = "http://127.0.0.1:1"
+// startup measures a short session from start to exit.
+func (b *bench) startup() {
+	session, err := os.ReadFile("testdata/cursor/fix-failing-test.jsonl")
+	check(err)
+	*rounds *= 5
+	took := contest([][]string{{"cat"}, {b.spantee}, {"jq", "-c", ".type"}}, func(args []string) float64 {
+		began := time.Now()
+		cmd, in, out := start(args...)
+		_, err := in.Write(session)
+		check(err)
+		end(cmd, in, out)
+		return time.Since(began).Seconds() * 1e3
+	})
+	*rounds /= 5
+	fmt.Printf("a session of %d lines takes %.1f ms from start to exit, %.1f times cat (limit 9; cat %.1f ms, jq %.1f times)\n",
+		bytes.Count(session, newline), median(took[1]), ratio(took[1], took[0]), median(took[0]), ratio(took[2], took[0]))
+}
 
-// replay compares the CPU time of mapping and delivering a file with cat's. It does so
-// with both collectors: for one that decodes here, spantee has to wait all the time,
-// and the two share memory and caches.
-func (b *bench) replay(name string, block []byte, size int, args ...string) {
+// mapping measures the CPU time to map and deliver a file, and checks that all spans
+// arrive.
+func (b *bench) mapping(name string, block []byte, size int, limit float64, args ...string) {
 	file, err := os.CreateTemp("", "spantee-bench")
 	check(err)
 	defer os.Remove(file.Name())
 	for left := size; left > 0; left -= len(block) {
-		_, err := file.Write(block)
+		_, err := file.Write(wholeLines(block, left))
 		check(err)
 	}
-	var cat, own, decoded []float64 // in seconds
 	var spans int64
-	deliver := func(to *collector) (cpu float64) {
-		before := to.received()
-		cpu = fromFile(file, append([]string{b.spantee, "--flush-timeout=1m", "--endpoint=" + to.endpoint}, args...)...)
-		n := to.received() - before
+	cpu := contest([][]string{append([]string{b.spantee, "--flush-timeout=1m"}, args...)}, func(args []string) float64 {
+		before := b.collector.received()
+		_, err := file.Seek(0, io.SeekStart)
+		check(err)
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Stdin, cmd.Stderr = file, os.Stderr
+		check(cmd.Run())
+		n := b.collector.received() - before
 		if spans != 0 && n != spans {
-			log.Fatalf("bench: %d spans arrived, and another time %d", spans, n)
+			log.Fatalf("bench: %d spans arrived, and another time %d", n, spans)
 		}
 		spans = n
-		return cpu
-	}
-	for range *rounds {
-		cat = append(cat, fromFile(file, "cat"))
-		own = append(own, deliver(b.counter))
-		decoded = append(decoded, deliver(b.collector))
-	}
+		return (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
+	})
 	check(file.Close())
-	speed := func(cpu []float64) string {
-		return fmt.Sprintf("%.1f times cat's CPU time, %.0f MB per CPU second", ratio(cpu, cat), float64(size)/mb/median(cpu))
-	}
-	fmt.Printf("%s lines, a file of %d MB mapped and delivered%s: %s; to a collector that decodes here, %s; %d spans\n",
-		name, size/mb, strings.Join(append([]string{""}, args...), " "), speed(own), speed(decoded), spans)
-}
-
-// fromFile returns the CPU time, in seconds, of a command between a file and a pipe.
-func fromFile(file *os.File, args ...string) float64 {
-	_, err := file.Seek(0, io.SeekStart)
-	check(err)
-	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Stdin, cmd.Stderr = file, os.Stderr
-	out, err := cmd.StdoutPipe()
-	check(err)
-	check(cmd.Start())
-	_, err = io.CopyBuffer(struct{ io.Writer }{io.Discard}, out, make([]byte, mb))
-	check(err)
-	check(cmd.Wait())
-	return (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
-}
-
-// redaction tells how fast secrets are looked for, in texts as long as are
-// looked at.
-func (b *bench) redaction(block []byte) {
-	r, err := redact.New(nil, nil)
-	check(err)
-	r.Find("") // load the rules
-	var perSecond []float64
-	for range *rounds {
-		began := time.Now()
-		for text := range slices.Chunk(block, 16<<10) {
-			r.Find(string(text))
-		}
-		perSecond = append(perSecond, float64(len(block))/mb/time.Since(began).Seconds())
-	}
-	fmt.Printf("secrets are looked for in %.0f MB a second\n", median(perSecond))
-}
-
-// memory tells whether it depends on the input's size or on a turn's length.
-func (b *bench) memory(mixed []byte, scale int) {
-	hour := hourLongTurn()
-	inputs := []struct {
-		block []byte
-		size  int
-	}{{mixed, 10 * mb}, {mixed, 100 * mb}, {mixed, 1024 * mb / scale}, {hour, len(hour)}}
-	peaks := make([][]float64, len(inputs)) // in MB
-	for range *rounds {
-		for i, in := range inputs {
-			r := pump(wholeLines(in.block, in.size), in.size, b.spantee)
-			peaks[i] = append(peaks[i], float64(r.rss)/mb)
-		}
-	}
-	fmt.Print("most memory:")
-	for i, in := range inputs {
-		fmt.Printf("  %d MB of input %.0f MB (%.2f x), at most %.0f MB", in.size/mb, median(peaks[i]), ratio(peaks[i], peaks[0]), slices.Max(peaks[i]))
-	}
-	fmt.Println("; the last input is an hour-long turn")
-}
-
-// startup tells what a short session costs from start to exit.
-func (b *bench) startup() {
-	session, err := os.ReadFile("testdata/cursor/fix-failing-test.jsonl")
-	check(err)
-	// A spool of its own, because the others would look through what waits in it.
-	elsewhere := append(os.Environ(), "XDG_STATE_HOME="+os.Getenv("XDG_STATE_HOME")+"-down")
-	time1 := func(env []string, args ...string) time.Duration {
-		cmd := exec.Command(args[0], args[1:]...)
-		cmd.Stdin = bytes.NewReader(session)
-		cmd.Env = env
-		began := time.Now()
-		check(cmd.Run())
-		return time.Since(began)
-	}
-	var cat, own, down, bare, child []time.Duration
-	commands := []func(){
-		func() { cat = append(cat, time1(nil, "cat")) },
-		func() { own = append(own, time1(nil, b.spantee)) },
-		func() { down = append(down, time1(elsewhere, b.spantee, "-q", "--endpoint="+nobody)) },
-		func() { bare = append(bare, firstByte("echo", "hello")) },
-		func() { child = append(child, firstByte(b.spantee, "exec", "-q", "--", "echo", "hello")) },
-	}
-	for range 5 * *rounds {
-		for _, i := range rand.Perm(len(commands)) {
-			commands[i]()
-		}
-	}
-	ms := func(d []time.Duration) float64 { return median(d).Seconds() * 1e3 }
-	fmt.Printf("a session of %d lines, start to exit: %.1f ms, %.1f x cat's (%.1f ms), with no collector %.1f ms\n",
-		bytes.Count(session, []byte("\n")), ms(own), ms(own)/ms(cat), ms(cat), ms(down))
-	fmt.Printf("start to first byte: %.1f ms with exec, %.1f ms without\n", ms(child), ms(bare))
-}
-
-// firstByte is how long a command takes from its start to what it prints.
-func firstByte(args ...string) time.Duration {
-	cmd := exec.Command(args[0], args[1:]...)
-	out, err := cmd.StdoutPipe()
-	check(err)
-	began := time.Now()
-	check(cmd.Start())
-	_, err = io.ReadFull(out, make([]byte, 1))
-	check(err)
-	took := time.Since(began)
-	_, err = io.Copy(io.Discard, out)
-	check(err)
-	check(cmd.Wait())
-	return took
+	fmt.Printf("%s, a file of %d MB%s: %.0f MB per CPU second mapped and delivered (limit %.0f), %d spans\n",
+		name, size/mb, strings.Join(append([]string{""}, args...), " "), float64(size)/mb/median(cpu[0]), limit, spans)
 }
