@@ -197,7 +197,7 @@ func pipe(t *testing.T, lines [][]byte, env []string, args ...string) *run {
 	cmd := spantee(t, env, args...)
 	cmd.Stdin = bytes.NewReader(bytes.Join(lines, nil))
 	if err := cmd.Run(); err != nil {
-		t.Errorf("spantee: %v", err)
+		t.Errorf("spantee: %v\n%s", err, cmd.stderr.String())
 	}
 	if !bytes.Equal(cmd.stdout.Bytes(), bytes.Join(lines, nil)) {
 		t.Error("other bytes came out")

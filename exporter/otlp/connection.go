@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
@@ -194,8 +195,9 @@ type noAnswer struct {
 
 func (e *noAnswer) Unwrap() error { return e.error }
 
-// An answer says how far a request over gRPC has come.
-type answer struct{ sent, header, trailer bool }
+// An answer says how far a request over gRPC has come. A cancelled request returns while
+// its answer may still arrive.
+type answer struct{ sent, header, trailer atomic.Bool }
 
 type answerKey struct{}
 
@@ -211,11 +213,11 @@ func (watcher) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	got := ctx.Value(answerKey{}).(*answer)
 	switch event.(type) {
 	case *stats.OutPayload:
-		got.sent = true
+		got.sent.Store(true)
 	case *stats.InHeader:
-		got.header = true
+		got.header.Store(true)
 	case *stats.InTrailer:
-		got.trailer = true
+		got.trailer.Store(true)
 	}
 }
 
@@ -228,10 +230,10 @@ func (s *Settings) interceptAnswer(ctx context.Context, method string, request, 
 	switch {
 	case err == nil:
 		return partialSuccess(response)
-	case got.trailer:
+	case got.trailer.Load():
 		return err
-	case got.header, code == codes.Unavailable:
-		return &noAnswer{err, got.sent}
+	case got.header.Load(), code == codes.Unavailable:
+		return &noAnswer{err, got.sent.Load()}
 	case code == codes.Unknown, code == codes.Internal: // a web page, or the server cannot take the headers
 		return uploadError(exporter.Misconfigured, oneLine(status.Convert(err).Message()), s.hintAddress())
 	}
