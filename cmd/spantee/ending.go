@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/tee"
-	"github.com/spantee/spantee/exporter/spool"
 )
 
 const (
@@ -51,15 +50,13 @@ func (t *tracing) end(interrupted bool) {
 	t.endAll(timeout)
 }
 
-// endAll delivers the rest, completes the tree, and writes the step summary. All three
-// happen at the same time and have one deadline: stderr may be full, and the disk may
-// hang.
+// endAll delivers the rest, and completes the tree at the same time: stderr may be full.
 func (t *tracing) endAll(timeout time.Duration) {
-	late := time.After(t.patience())
+	t.late = time.Now().Add(t.patience())
 	if t.live {
 		t.say.w.EndBy(time.Now().Add(t.flushTimeout))
 	}
-	treeDone, stepDone := make(chan error, 1), make(chan error, 1)
+	treeDone := make(chan error, 1)
 	go func() {
 		if t.tree == nil {
 			treeDone <- nil
@@ -67,29 +64,9 @@ func (t *tracing) endAll(timeout time.Duration) {
 		}
 		treeDone <- t.tree.Close()
 	}()
-	go func() {
-		if t.step == nil {
-			stepDone <- nil
-			return
-		}
-		stepDone <- t.step.end(t.say.cfg)
-	}()
 	t.deliverAll(timeout)
 	if err := <-treeDone; err != nil { // stderr has a deadline of its own
 		t.say.problem(fmt.Errorf("the tree: %w", err))
-	}
-	var err error
-	select {
-	case err = <-stepDone:
-	case <-late:
-		select { // both may have happened during the delivery
-		case err = <-stepDone:
-		default:
-			err = spool.ErrFrozen
-		}
-	}
-	if err != nil {
-		t.say.problem(fmt.Errorf("cannot write the step summary: %w", err))
 	}
 }
 

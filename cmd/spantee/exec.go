@@ -83,8 +83,9 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	if err != nil {
 		tracing.end(false)
 		say.line("%v", err)
+		end := tracing.conclude(proc.NotStarted(err))
 		say.w.Flush()
-		return proc.NotStarted(err)
+		return end
 	}
 	process.PID = agent.PID()
 	if limits != nil {
@@ -147,6 +148,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	if !tracing.stderr.Flush() {
 		say.w.Abandon()
 	}
+	end = tracing.conclude(end)
 	say.print()
 	disarm()
 	tracing.stay(end, signals)

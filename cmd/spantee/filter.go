@@ -57,6 +57,7 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 		end.Code = proc.StatusFailed
 	}
 	tracing.end(end.Interrupted())
+	end = tracing.conclude(end)
 	say.print()
 	disarm()
 	tracing.stay(end, signals)

@@ -102,6 +102,8 @@ func replay(o *options, names []string, recursive bool, stderr *os.File) error {
 	if end.Signal == nil && (r.failed || d.Delivered < d.Ended) {
 		end.Code = proc.StatusFailed
 	}
+	end = t.conclude(end)
+	say.print()
 	return end.Err()
 }
 
@@ -258,14 +260,13 @@ func (r *replayer) endFileNow(rec *recording, f *os.File) error {
 	return err
 }
 
-// finish delivers the remaining spans, and reports what became of all spans.
+// finish delivers the remaining spans.
 func (r *replayer) finish() {
 	if r.bar != nil {
 		_ = r.bar.Clear()
 		r.say.bar = nil
 	}
 	r.endAll(r.flushTimeout)
-	r.say.print()
 }
 
 // progressEvery is how often the progress bar is drawn at most.

@@ -76,6 +76,12 @@ func (s sampler) keeps(id trace.TraceID) bool {
 	return !s.partly || binary.BigEndian.Uint64(id[8:])>>1 < s.bound
 }
 
+// keepsHex is keeps for a trace id in hexadecimal.
+func (s sampler) keepsHex(id string) bool {
+	trace, err := trace.TraceIDFromHex(id)
+	return err == nil && s.keeps(trace)
+}
+
 // keepsSpan is keeps for an encoded span, of which it reads the trace id.
 func (s sampler) keepsSpan(wire []byte) bool {
 	for s.partly && len(wire) > 0 {

@@ -2,15 +2,17 @@ package main
 
 import (
 	"bytes"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
+	"github.com/dustin/go-humanize"
+
+	"github.com/spantee/spantee/exporter/receipt"
 	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/exporter/tree"
-	"github.com/spantee/spantee/mapping"
 )
 
 // maxStepSummary is GitHub's limit for the file of a step, less some room for what
@@ -22,7 +24,6 @@ type stepSummary struct {
 	file string
 	text bytes.Buffer
 	tree *tree.Writer
-	runs []mapping.Run // the first maxRuns runs
 }
 
 // newStepSummary returns nil outside of GitHub Actions.
@@ -38,21 +39,28 @@ func newStepSummary(quiet bool) *stepSummary {
 
 func (s *stepSummary) take(span *runs.Span) { s.tree.Export(span) }
 
-func (s *stepSummary) runEnded(run mapping.Run) {
-	if len(s.runs) < maxRuns {
-		s.runs = append(s.runs, run)
-	}
-}
-
-// end appends the traces and links to them.
-func (s *stepSummary) end(cfg *config) error {
+// end appends the runs, with links, and their traces.
+func (s *stepSummary) end(r *receipt.Receipt, link func(*receipt.Run) string) error {
 	if err := s.tree.Close(); err != nil || s.text.Len() == 0 {
 		return err
 	}
-	if info, err := os.Stat(s.file); err == nil && !info.Mode().IsRegular() { // opening a device may have effects
-		return s.irregular()
+	return appendTo(s.file, func(size int64) (string, error) {
+		page := s.page(runTable(r, link), int(maxStepSummary-size))
+		if page == "" {
+			return "", fmt.Errorf("%s has no room for the trace (limit 900 KiB)", s.file)
+		}
+		return page, nil
+	})
+}
+
+// appendTo appends lines to a file that GitHub Actions reads. text gets the size of the
+// file.
+func appendTo(file string, text func(size int64) (string, error)) error {
+	irregular := fmt.Errorf("%s is not a regular file", file)
+	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() { // opening a device may have effects
+		return irregular
 	}
-	f, err := os.OpenFile(s.file, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return err
 	}
@@ -62,46 +70,92 @@ func (s *stepSummary) end(cfg *config) error {
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
-		return s.irregular()
+		return irregular
 	}
-	page := s.page(cfg, int(maxStepSummary-info.Size()))
-	if page == "" {
-		return fmt.Errorf("%s has no room for the trace (limit 900 KiB)", s.file)
+	lines, err := text(info.Size())
+	if err != nil {
+		return err
 	}
 	if last := make([]byte, 1); info.Size() > 0 {
 		if _, err := f.ReadAt(last, info.Size()-1); err != nil {
 			return err
 		}
-		if last[0] != '\n' { // else the page would begin within that line
-			page = "\n" + page
+		if last[0] != '\n' { // else the text would begin within that line
+			lines = "\n" + lines
 		}
 	}
-	_, err = f.WriteString(page)
+	_, err = f.WriteString(lines)
 	return err
 }
 
-func (s *stepSummary) irregular() error { return fmt.Errorf("%s is not a regular file", s.file) }
-
 // page returns what to append to the file, "" if there is too little room for it.
-func (s *stepSummary) page(cfg *config, room int) string {
+func (s *stepSummary) page(table string, room int) string {
 	text := strings.TrimRight(s.text.String(), "\n")
 	fence := "```"
 	for strings.Contains(text, fence) {
 		fence += "`"
 	}
-	var links strings.Builder
-	for _, run := range s.runs {
-		if id := hex.EncodeToString(run.TraceID[:]); cfg.traceURL != "" && cfg.sampler.keeps(run.TraceID) {
-			fmt.Fprintf(&links, "\n[Trace %s](%s)\n", id, strings.ReplaceAll(cfg.traceURL, placeholder, id))
-		}
-	}
 	const truncated = "\n(truncated)"
-	room -= 1 + len(fence+"text\n"+truncated+"\n"+fence+"\n") + links.Len() // 1 for the end of the last line
+	room -= 1 + len(table) + len(fence+"text\n"+truncated+"\n"+fence+"\n") // 1 for the end of the last line
 	switch {
 	case room < 0:
 		return ""
 	case len(text) > room:
 		text = strings.ToValidUTF8(text[:room], "") + truncated
 	}
-	return fence + "text\n" + text + "\n" + fence + "\n" + links.String()
+	return table + fence + "text\n" + text + "\n" + fence + "\n"
+}
+
+// runTable returns the first runs as a table with a heading, in Markdown.
+func runTable(r *receipt.Receipt, link func(*receipt.Run) string) string {
+	var b strings.Builder
+	heading := count(r.RunsTotal, "agent run")
+	if r.RunsTotal == 1 {
+		heading = cell(r.Runs[0].Agent) + ": " + runOutcome(&r.Runs[0])
+	}
+	fmt.Fprintf(&b, "### %s\n\n", heading)
+	b.WriteString("| agent | outcome | model | time | turns | tools | failed | tokens in | out | cost | trace |\n|---|---|---|--:|--:|--:|--:|--:|--:|--:|---|\n")
+	for i := range r.Runs[:min(len(r.Runs), maxRuns)] {
+		run := &r.Runs[i]
+		in, out, cost := "", "", ""
+		if run.TokensKnown {
+			in, out = humanize.Comma(run.InputTokens), humanize.Comma(run.OutputTokens)
+		}
+		if run.CostKnown {
+			cost = fmt.Sprintf("$%.4f", run.Cost)
+		}
+		trace := run.TraceID
+		if url := link(run); url != "" {
+			trace = fmt.Sprintf("[%s](%s)", trace, url)
+		}
+		took := time.Duration(run.Seconds * float64(time.Second)).Round(time.Millisecond)
+		fmt.Fprintf(&b, "| %s | %s | %s | %v | %d | %d | %d | %s | %s | %s | %s |\n", cell(run.Agent), runOutcome(run), cell(run.Model),
+			took, run.Turns, run.Tools, run.ToolsFailed, in, out, cost, trace)
+	}
+	if more := r.RunsTotal - maxRuns; more > 0 {
+		fmt.Fprintf(&b, "\nand %s\n", count(more, "more run"))
+	}
+	if len(r.LimitsReached) > 0 {
+		fmt.Fprintf(&b, "\nLimits reached: %s\n", strings.Join(r.LimitsReached, ", "))
+	}
+	return b.String() + "\n"
+}
+
+func runOutcome(run *receipt.Run) string {
+	if run.Succeeded {
+		return "success"
+	}
+	return cell(run.ErrorType)
+}
+
+// cell escapes a text for a cell of a table in Markdown.
+func cell(text string) string {
+	var b strings.Builder
+	for _, r := range printable(text) {
+		if strings.ContainsRune("\\`*_[]<>|#&~!", r) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }

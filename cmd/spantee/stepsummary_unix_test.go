@@ -55,18 +55,18 @@ func TestStepSummaryAppends(t *testing.T) {
 	}
 	const before = "no newline"
 	write(before)
-	if said := summarize(t, file); said != "" || !strings.HasPrefix(read(), before+"\n```text\n") {
+	if said := summarize(t, file); said != "" || !strings.HasPrefix(read(), before+"\n### cursor-agent: success\n") {
 		t.Errorf("%q, %q", said, read())
 	}
 
-	almost := strings.Repeat("x", maxStepSummary-400) + "\n"
+	almost := strings.Repeat("x", maxStepSummary-800) + "\n"
 	write(almost)
 	said := summarize(t, file)
-	if added := strings.TrimPrefix(read(), almost); said != "" || len(read()) > maxStepSummary || !strings.HasPrefix(added, "```text\ncursor-agent") || !strings.HasSuffix(added, "\n(truncated)\n```\n") {
+	if added := strings.TrimPrefix(read(), almost); said != "" || len(read()) > maxStepSummary || !strings.HasPrefix(added, "### cursor-agent: success\n") || !strings.Contains(added, "```text\ncursor-agent") || !strings.HasSuffix(added, "\n(truncated)\n```\n") {
 		t.Errorf("%q, %q", said, added)
 	}
 
-	full := almost + strings.Repeat("x", 399)
+	full := almost + strings.Repeat("x", 799)
 	write(full)
 	if said := summarize(t, file); read() != full || said != "spantee: cannot write the step summary: "+file+" has no room for the trace (limit 900 KiB)\n" {
 		t.Errorf("%q, %d bytes", said, len(read()))

@@ -44,7 +44,9 @@ type tracing struct {
 	services services
 	sampler  sampler
 	metrics  *meter       // nil if no metrics are sent
+	account  *account     // nil if nobody reads it
 	step     *stepSummary // nil outside of GitHub Actions
+	late     time.Time    // when the end should be over; zero if the mapper did not finish
 
 	watch       watch
 	overLimit   string    // the limit that the current bytes reached
@@ -71,6 +73,11 @@ func startTracing(o *options, cfg *config, say *reporter, rec *recording, proces
 	t := &tracing{options: o, say: say, arrival: time.Now(), live: rec == nil, process: process, sampler: cfg.sampler}
 	t.services = cfg.services(t.live, process)
 	t.lastArrival = t.arrival
+	var err error
+	if t.account, err = o.account(); err != nil {
+		return nil, err
+	}
+	t.step = newStepSummary(o.quiet)
 	t.watch.stallAfter = o.stallAfter
 	t.details = cfg.content.level != content.None
 	if cfg.content.maxIsDefault && (cfg.to.file != "" || o.show && !cfg.to.isSet()) {
@@ -80,7 +87,6 @@ func startTracing(o *options, cfg *config, say *reporter, rec *recording, proces
 		rec = new(recording)
 	}
 	say.again = rec.again
-	var err error
 	if t.mapper, err = t.newMapper(rec); err != nil {
 		return nil, err
 	}
@@ -105,7 +111,6 @@ func startTracing(o *options, cfg *config, say *reporter, rec *recording, proces
 	if o.tree {
 		t.tree = tree.NewWriter(say.w, say.treeStyle())
 	}
-	t.step = newStepSummary(o.quiet)
 	if o.show {
 		if t.page, err = o.startPage(say); err != nil {
 			return nil, err
@@ -115,7 +120,7 @@ func startTracing(o *options, cfg *config, say *reporter, rec *recording, proces
 	if !t.live {
 		t.askViewer(cfg)
 	}
-	say.hasDestination = t.exporter != nil || t.tree != nil || t.page != nil || t.step != nil
+	say.hasDestination = t.exporter != nil || t.tree != nil || t.page != nil || t.account != nil
 	return t, nil
 }
 
@@ -125,7 +130,7 @@ func (t *tracing) newMapper(rec *recording) (*mapping.Mapper, error) {
 		Agent: t.agent, Deltas: mapping.Deltas(t.deltas), MaxSpanEvents: t.maxSpanEvents,
 		Replay: rec.written, Shift: rec.shift, Parent: t.say.cfg.parent,
 		Now:  func() time.Time { return t.arrival },
-		Emit: t.emit, RunStarted: t.say.runStarted, RunEnded: t.runEnded,
+		Emit: t.emit, RunStarted: t.say.runStarted, RunEnded: t.say.runEnded,
 		Process: t.process,
 	}
 	t.say.cfg.content.applyTo(&opts)
@@ -380,7 +385,7 @@ func (t *tracing) emit(span []byte, agent string) {
 	if t.page != nil {
 		t.page.take(span, from)
 	}
-	if t.tree == nil && t.step == nil {
+	if t.tree == nil && t.account == nil {
 		return
 	}
 	decoded := new(runs.Span)
@@ -388,19 +393,14 @@ func (t *tracing) emit(span []byte, agent string) {
 		t.say.problem(fmt.Errorf("a span is not shown: %w", err))
 		return
 	}
+	if t.account != nil {
+		t.account.recorder.Add(decoded)
+	}
 	if t.tree != nil {
 		t.tree.Export(decoded)
 	}
 	if t.step != nil {
 		t.step.take(decoded)
-	}
-}
-
-// runEnded is called after all spans of a run were emitted.
-func (t *tracing) runEnded(run mapping.Run) {
-	t.say.runEnded(run)
-	if t.step != nil {
-		t.step.runEnded(run)
 	}
 }
 

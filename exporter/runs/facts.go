@@ -251,12 +251,12 @@ type Usage struct {
 	InputKnown, OutputKnown, CostKnown bool // stated, even if it is 0
 }
 
-// Usage returns what the span states: of a model call, or of a whole run. A root has
-// names of its own for totals if its model calls state theirs; they take precedence.
-func (s *Span) Usage() (u Usage) {
+// Usage returns what the span or event states: of a model call, or of a whole run. A root
+// has names of its own for totals if its model calls state theirs; they take precedence.
+func (as Attributes) Usage() (u Usage) {
 	read := func(key, total string) (float64, bool) {
 		for _, k := range [2]string{total, key} {
-			if a := s.find(k); a != nil {
+			if a := as.find(k); a != nil {
 				return cmp.Or(a.float, float64(a.number)), true
 			}
 		}
@@ -275,8 +275,8 @@ func (s *Span) Usage() (u Usage) {
 	return u
 }
 
-// add adds the usage of another model call.
-func (u *Usage) add(v Usage) {
+// Add adds the usage of another model call.
+func (u *Usage) Add(v Usage) {
 	u.Input += v.Input
 	u.Output += v.Output
 	u.CacheRead += v.CacheRead

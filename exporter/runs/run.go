@@ -151,7 +151,7 @@ func (r *Run) Size() int {
 
 func (r *Run) addChat(s *Span) {
 	r.Turns++
-	r.calls.add(s.Usage())
+	r.calls.Add(s.Usage())
 	if first := s.FirstChunk(); first > 0 && (r.FirstChunk == 0 || s.Start < r.firstChat) {
 		r.FirstChunk, r.firstChat = first, s.Start
 	}

@@ -52,10 +52,14 @@ type Span struct {
 	Failed              bool
 	Message             string // of the status
 
-	flags      uint64
-	attributes []attribute
-	events     [][]byte
+	Attributes
+
+	flags  uint64
+	events [][]byte
 }
+
+// Attributes are the attributes of a span or of an event.
+type Attributes []attribute
 
 // An attribute has the value of its type; other types are left out.
 type attribute struct {
@@ -66,7 +70,7 @@ type attribute struct {
 
 // Read reads the wire bytes of one opentelemetry.proto.trace.v1.Span.
 func (s *Span) Read(wire []byte) error {
-	*s = Span{attributes: s.attributes[:0], events: s.events[:0]}
+	*s = Span{Attributes: s.Attributes[:0], events: s.events[:0]}
 	err := field.Each(wire, func(number protowire.Number, v field.Value) {
 		switch number {
 		case fieldSpanTraceID:
@@ -82,7 +86,7 @@ func (s *Span) Read(wire []byte) error {
 		case fieldSpanEnd:
 			s.End = v.Number
 		case fieldSpanAttributes:
-			s.attributes = append(s.attributes, readAttribute(v.Bytes))
+			s.Attributes = append(s.Attributes, readAttribute(v.Bytes))
 		case fieldSpanEvents:
 			s.events = append(s.events, v.Bytes)
 		case fieldSpanStatus:
@@ -143,32 +147,32 @@ func readAttribute(keyValue []byte) (a attribute) {
 	return a
 }
 
-func (s *Span) find(key string) *attribute {
-	for i := range s.attributes {
-		if string(s.attributes[i].key) == key {
-			return &s.attributes[i]
+func (as Attributes) find(key string) *attribute {
+	for i := range as {
+		if string(as[i].key) == key {
+			return &as[i]
 		}
 	}
 	return nil
 }
 
-// Has reports whether the span has an attribute.
-func (s *Span) Has(key string) bool { return s.find(key) != nil }
+// Has reports whether there is an attribute.
+func (as Attributes) Has(key string) bool { return as.find(key) != nil }
 
 // Bytes returns a text attribute without copying it, nil if there is none.
-func (s *Span) Bytes(key string) []byte {
-	if a := s.find(key); a != nil {
+func (as Attributes) Bytes(key string) []byte {
+	if a := as.find(key); a != nil {
 		return a.text
 	}
 	return nil
 }
 
 // Text returns a text attribute, "" if there is none.
-func (s *Span) Text(key string) string { return string(s.Bytes(key)) }
+func (as Attributes) Text(key string) string { return string(as.Bytes(key)) }
 
 // List returns the text of a list, nil if there is none.
-func (s *Span) List(key string) (list []string) {
-	if a := s.find(key); a != nil {
+func (as Attributes) List(key string) (list []string) {
+	if a := as.find(key); a != nil {
 		_ = field.Each(a.array, func(_ protowire.Number, item field.Value) {
 			_ = field.Each(item.Bytes, func(number protowire.Number, v field.Value) {
 				if number == fieldString {
@@ -181,19 +185,19 @@ func (s *Span) List(key string) (list []string) {
 }
 
 // Int returns a whole number, 0 if there is none.
-func (s *Span) Int(key string) int64 {
-	if a := s.find(key); a != nil {
+func (as Attributes) Int(key string) int64 {
+	if a := as.find(key); a != nil {
 		return a.number
 	}
 	return 0
 }
 
 // Bool returns a bool, false if there is none.
-func (s *Span) Bool(key string) bool { return s.Int(key) != 0 }
+func (as Attributes) Bool(key string) bool { return as.Int(key) != 0 }
 
 // Number returns a number, whole or not, 0 if there is none.
-func (s *Span) Number(key string) float64 {
-	a := s.find(key)
+func (as Attributes) Number(key string) float64 {
+	a := as.find(key)
 	switch {
 	case a == nil:
 		return 0
@@ -203,7 +207,7 @@ func (s *Span) Number(key string) float64 {
 	return float64(a.number)
 }
 
-// An Event is an event of a span. Its Name refers to the span's bytes.
+// An Event is an event of a span. It refers to the span's bytes.
 type Event struct {
 	Name []byte
 	Time uint64 // in nanoseconds since 1970
@@ -211,6 +215,18 @@ type Event struct {
 	// Deltas is how many deltas the event stands for: neighbours may have been
 	// merged. It is 1 for an event of another kind.
 	Deltas int64
+
+	wire []byte
+}
+
+// Attributes decodes the event's attributes.
+func (e Event) Attributes() (list Attributes) {
+	_ = field.Each(e.wire, func(number protowire.Number, v field.Value) {
+		if number == fieldEventAttributes {
+			list = append(list, readAttribute(v.Bytes))
+		}
+	})
+	return list
 }
 
 // Events calls do with each event. A span may have hundreds of thousands.
@@ -229,7 +245,7 @@ func (s *Span) LastEvent() string {
 }
 
 func readEvent(event []byte) Event {
-	e := Event{Deltas: 1}
+	e := Event{Deltas: 1, wire: event}
 	_ = field.Each(event, func(number protowire.Number, v field.Value) {
 		switch number {
 		case fieldEventTime:

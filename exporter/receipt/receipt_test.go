@@ -1,0 +1,410 @@
+package receipt_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter/receipt"
+	"github.com/spantee/spantee/exporter/runs"
+	"github.com/spantee/spantee/mapping"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden receipts")
+
+func receiptSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	schema, err := jsonschema.NewCompiler().Compile("../../testdata/schema/receipt-1.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+// record maps a recording, and returns its receipt and its spans.
+func record(t *testing.T, in []byte) (*receipt.Receipt, []*tracepb.Span) {
+	t.Helper()
+	var recorder receipt.Recorder
+	var spans []*tracepb.Span
+	m, err := mapping.New(mapping.Options{
+		Replay: time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC), Now: time.Now,
+		Emit: func(wire []byte, _ string) {
+			span, read := new(tracepb.Span), new(runs.Span)
+			if err := errors.Join(proto.Unmarshal(wire, span), read.Read(wire)); err != nil {
+				t.Fatal(err)
+			}
+			spans = append(spans, span)
+			recorder.Add(read)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Write(in); err != nil {
+		t.Fatal(err)
+	}
+	m.Close(false)
+	return recorder.Receipt(), spans
+}
+
+// fixtures calls do with every recording in testdata.
+func fixtures(t *testing.T, do func(t *testing.T, name string, in []byte)) {
+	files, err := filepath.Glob("../../testdata/*/*.jsonl")
+	if err != nil || len(files) < 100 {
+		t.Fatalf("%v, %d files", err, len(files))
+	}
+	for _, file := range files {
+		in, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Base(filepath.Dir(file)) + "-" + strings.TrimSuffix(filepath.Base(file), ".jsonl")
+		t.Run(name, func(t *testing.T) { do(t, name, in) })
+	}
+}
+
+// Each receipt says what the trace says, and follows the schema. Some are golden.
+func TestReceiptAgreesWithTrace(t *testing.T) {
+	schema := receiptSchema(t)
+	fixtures(t, func(t *testing.T, name string, in []byte) {
+		r, spans := record(t, in)
+		b, err := json.MarshalIndent(r, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		document, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(document); err != nil {
+			t.Error(err)
+		}
+		byTrace := map[string][]*tracepb.Span{}
+		for _, s := range spans {
+			id := hex.EncodeToString(s.TraceId)
+			byTrace[id] = append(byTrace[id], s)
+		}
+		if len(r.Runs) != len(byTrace) || r.RunsTotal != len(byTrace) || r.Spans != len(spans) {
+			t.Errorf("%d runs and %d spans, want %d and %d", r.RunsTotal, r.Spans, len(byTrace), len(spans))
+		}
+		var sum receipt.Totals
+		for _, run := range r.Runs {
+			if diff := cmp.Diff(traced(byTrace[run.TraceID]), run); diff != "" {
+				t.Errorf("(-trace +receipt):\n%s", diff)
+			}
+			sum.Cost += run.Cost
+			sum.InputTokens += run.InputTokens
+			sum.ToolsFailed += run.ToolsFailed
+			sum.Idle += run.Idle
+		}
+		if math.Abs(sum.Cost-r.Cost) > 1e-9 || sum.InputTokens != r.InputTokens || sum.ToolsFailed != r.ToolsFailed || math.Abs(sum.Idle-r.Idle) > 1e-5 {
+			t.Errorf("the totals %+v are not the sum of the runs", r.Totals)
+		}
+		golden := "testdata/" + name + ".json"
+		want, err := os.ReadFile(golden)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			t.Error(err)
+		case *update:
+			if err := os.WriteFile(golden, append(b, '\n'), 0o644); err != nil {
+				t.Error(err)
+			}
+		case cmp.Diff(string(want), string(b)+"\n") != "":
+			t.Errorf("%s (-want +got):\n%s", golden, cmp.Diff(string(want), string(b)+"\n"))
+		}
+	})
+}
+
+// traced returns what a trace says of its run, read without package runs.
+func traced(spans []*tracepb.Span) receipt.Run {
+	root := spans[slices.IndexFunc(spans, func(s *tracepb.Span) bool {
+		return slices.ContainsFunc(s.Attributes, func(a *commonpb.KeyValue) bool { return a.Key == "spantee.bad_lines" })
+	})]
+	at := func(ns uint64) time.Time { return time.Unix(0, int64(ns)).UTC() }
+	length := func(s *tracepb.Span) float64 {
+		return math.Round(float64(s.EndTimeUnixNano-s.StartTimeUnixNano)/1e3) / 1e6
+	}
+	run := receipt.Run{
+		TraceID: hex.EncodeToString(root.TraceId), SessionID: text(root, "gen_ai.conversation.id"),
+		Agent: text(root, "gen_ai.agent.name"), Version: text(root, "spantee.agent.version"),
+		Model: text(root, "gen_ai.request.model"), ErrorType: text(root, "error.type"),
+		Models: []receipt.Model{}, Subagents: []receipt.Subagent{},
+	}
+	run.Succeeded = root.Status.GetCode() != tracepb.Status_STATUS_CODE_ERROR
+	run.Start, run.End, run.Seconds = at(root.StartTimeUnixNano), at(root.EndTimeUnixNano), length(root)
+	run.Times.Model, run.Tool = number(root, "spantee.model_seconds"), number(root, "spantee.tool_seconds")
+	run.Counts = receipt.Counts{
+		Spans: len(spans), Failures: map[string]int{},
+		Retries: int(number(root, "spantee.retries")), LimitsReached: []string{},
+	}
+	var work, asked []*tracepb.Span
+	below := map[string]*receipt.Subagent{}
+	parent := func(s *tracepb.Span) *receipt.Subagent {
+		if below[string(s.ParentSpanId)] == nil {
+			below[string(s.ParentSpanId)] = new(receipt.Subagent)
+		}
+		return below[string(s.ParentSpanId)]
+	}
+	var calls receipt.Usage
+	byModel := func(name string, u receipt.Usage) {
+		for i := range run.Models {
+			if run.Models[i].Model == name {
+				plus(&run.Models[i].Usage, u)
+				return
+			}
+		}
+		if u.TokensKnown || u.CostKnown {
+			run.Models = append(run.Models, receipt.Model{Model: name, Usage: u})
+		}
+	}
+	for _, s := range spans {
+		switch operation, _, _ := strings.Cut(s.Name, " "); operation {
+		case "chat":
+			work = append(work, s)
+			if run.Model == "" {
+				run.Model = text(s, "gen_ai.request.model")
+			}
+			model := text(s, "gen_ai.response.model")
+			if model == "" {
+				model = text(s, "gen_ai.request.model")
+			}
+			u := usageOf(s.Attributes, "gen_ai.usage.")
+			run.Turns++
+			byModel(model, u)
+			plus(&calls, u)
+			parent(s).Turns++
+			plus(&parent(s).Usage, u)
+		case "execute_tool":
+			work = append(work, s)
+			run.Tools++
+			parent(s).Tools++
+			if s.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR {
+				run.ToolsFailed++
+				parent(s).ToolsFailed++
+				run.Failures[text(s, "error.type")]++
+			}
+		case "await_approval":
+			work, asked = append(work, s), append(asked, s)
+		case "invoke_agent":
+			if s == root {
+				continue
+			}
+			sub := below[string(s.SpanId)]
+			if sub == nil {
+				sub = new(receipt.Subagent)
+			}
+			sub.Agent, sub.ErrorType, sub.Seconds = strings.TrimPrefix(s.Name, "invoke_agent "), text(s, "error.type"), length(s)
+			if !sub.TokensKnown {
+				plus(&sub.Usage, usageOf(s.Attributes, "gen_ai.usage."))
+			}
+			run.Subagents = append(run.Subagents, *sub)
+		}
+	}
+	for _, s := range work { // what outlived the root
+		s.StartTimeUnixNano, s.EndTimeUnixNano = min(s.StartTimeUnixNano, root.EndTimeUnixNano), min(s.EndTimeUnixNano, root.EndTimeUnixNano)
+	}
+	run.Approval = covered(asked)
+	run.Idle = math.Round((run.Seconds-covered(work))*1e6) / 1e6
+	for _, e := range root.Events {
+		if e.Name == "model.usage" {
+			if run.Models != nil && calls == (receipt.Usage{}) {
+				calls.TokensKnown, run.Models = true, nil
+			}
+			model := text(&tracepb.Span{Attributes: e.Attributes}, "gen_ai.response.model")
+			run.Models = append(run.Models, receipt.Model{Model: model, Usage: usageOf(e.Attributes, "gen_ai.usage.")})
+		}
+	}
+	run.Usage = usageOf(root.Attributes, "spantee.usage.")
+	if !run.TokensKnown {
+		direct := usageOf(root.Attributes, "gen_ai.usage.")
+		direct.Cost, direct.CostKnown = direct.Cost+run.Cost, direct.CostKnown || run.CostKnown
+		run.Usage = direct
+	}
+	if len(run.Models) == 0 {
+		byModel(run.Model, run.Usage)
+	}
+	return run
+}
+
+func text(s *tracepb.Span, key string) string {
+	for _, a := range s.Attributes {
+		if a.Key == key {
+			return a.Value.GetStringValue()
+		}
+	}
+	return ""
+}
+
+func number(s *tracepb.Span, key string) float64 {
+	for _, a := range s.Attributes {
+		if a.Key == key {
+			return a.Value.GetDoubleValue() + float64(a.Value.GetIntValue())
+		}
+	}
+	return 0
+}
+
+func plus(u *receipt.Usage, v receipt.Usage) {
+	u.InputTokens += v.InputTokens
+	u.OutputTokens += v.OutputTokens
+	u.CacheReadTokens += v.CacheReadTokens
+	u.CacheWriteTokens += v.CacheWriteTokens
+	u.ReasoningTokens += v.ReasoningTokens
+	u.Cost = math.Round((u.Cost+v.Cost)*1e12) / 1e12
+	u.TokensKnown, u.CostKnown = u.TokensKnown || v.TokensKnown, u.CostKnown || v.CostKnown
+}
+
+// covered returns in how many seconds at least one of the spans was open. Spans that
+// are 1 us apart hand over to one another.
+func covered(spans []*tracepb.Span) float64 {
+	const us = 1000
+	var total, reached uint64
+	for {
+		var next *tracepb.Span
+		for _, s := range spans {
+			if s.EndTimeUnixNano > reached && (next == nil || s.StartTimeUnixNano < next.StartTimeUnixNano) {
+				next = s
+			}
+		}
+		if next == nil {
+			return math.Round(float64(total)/1e3) / 1e6
+		}
+		from := max(next.StartTimeUnixNano, reached)
+		if reached > 0 && next.StartTimeUnixNano > reached && next.StartTimeUnixNano <= reached+us {
+			from = reached
+		}
+		total, reached = total+next.EndTimeUnixNano-from, next.EndTimeUnixNano
+	}
+}
+
+// usageOf reads usage from attributes whose names begin so.
+func usageOf(attributes []*commonpb.KeyValue, prefix string) (u receipt.Usage) {
+	for _, a := range attributes {
+		n := a.Value.GetIntValue()
+		name, found := strings.CutPrefix(a.Key, prefix)
+		if !found {
+			continue
+		}
+		switch name {
+		case "input_tokens":
+			u.InputTokens, u.TokensKnown = n, true
+		case "output_tokens":
+			u.OutputTokens, u.TokensKnown = n, true
+		case "cache_read.input_tokens", "cache_read_tokens":
+			u.CacheReadTokens = n
+		case "cache_write.input_tokens", "cache_write_tokens":
+			u.CacheWriteTokens = n
+		case "reasoning.output_tokens", "reasoning_tokens":
+			u.ReasoningTokens = n
+		case "cost":
+			u.Cost, u.CostKnown = a.Value.GetDoubleValue(), true
+		}
+	}
+	return u
+}
+
+// The receipt of a session says what the stream's own last line says.
+func TestReceiptAgreesWithStream(t *testing.T) {
+	compared := 0
+	fixtures(t, func(t *testing.T, name string, in []byte) {
+		var results []json.RawMessage
+		for line := range bytes.Lines(in) {
+			var v struct{ Type string }
+			if json.Unmarshal(line, &v) == nil && v.Type == "result" {
+				results = append(results, line)
+			}
+		}
+		var stated struct {
+			Cost  *float64 `json:"total_cost_usd"`
+			Usage *struct {
+				Output      int64 `json:"output_tokens"`
+				OutputCamel int64 `json:"outputTokens"`
+			}
+			ByModel map[string]struct{ OutputTokens int64 } `json:"modelUsage"` // with sub-agents
+		}
+		if len(results) != 1 || json.Unmarshal(results[0], &stated) != nil {
+			return
+		}
+		r, _ := record(t, in)
+		if len(r.Runs) != 1 || strings.HasPrefix(name, "foreign") {
+			return
+		}
+		if stated.Cost != nil {
+			compared++
+			if r.Cost != *stated.Cost || !r.CostKnown {
+				t.Errorf("cost %v, want %v", r.Cost, *stated.Cost)
+			}
+		}
+		if u := stated.Usage; u != nil && u.Output+u.OutputCamel > 0 {
+			compared++
+			want := u.Output + u.OutputCamel
+			if len(stated.ByModel) > 0 {
+				want = 0
+			}
+			for _, m := range stated.ByModel {
+				want += m.OutputTokens
+			}
+			if r.OutputTokens != want {
+				t.Errorf("%d output tokens, want %d", r.OutputTokens, want)
+			}
+		}
+	})
+	if compared < 30 {
+		t.Errorf("only %d totals were compared", compared)
+	}
+}
+
+// The totals are of all runs, also of those that are not listed, and of spans whose root
+// never came.
+func TestTotals(t *testing.T) {
+	var recorder receipt.Recorder
+	add := func(trace int, id byte, name string, attributes ...*commonpb.KeyValue) {
+		span := &tracepb.Span{
+			TraceId: fmt.Appendf(nil, "%016d", trace), SpanId: fmt.Appendf(nil, "%08d", id), Name: name,
+			StartTimeUnixNano: 1e9, EndTimeUnixNano: 2e9, Attributes: attributes,
+		}
+		if id > 1 {
+			span.ParentSpanId = fmt.Appendf(nil, "%08d", 1)
+		}
+		recorder.Add(runs.Of(span))
+	}
+	root := &commonpb.KeyValue{Key: "spantee.bad_lines", Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{}}}
+	for i := range 1100 {
+		add(i, 2, "execute_tool shell")
+		add(i, 1, "invoke_agent x", root)
+	}
+	if r := recorder.Receipt(); len(r.Runs) != 1000 || r.RunsTotal != 1100 || r.Tools != 1100 || r.Seconds != 1100 || !r.Succeeded {
+		t.Errorf("%d runs listed, %+v", len(r.Runs), r.Totals)
+	}
+	add(5, 3, "execute_tool shell") // after its root
+	if r := recorder.Receipt(); r.Runs[5].Tools != 2 || r.Tools != 1101 || r.RunsTotal != 1100 || !r.Succeeded {
+		t.Errorf("%+v", r.Totals)
+	}
+
+	recorder = *new(receipt.Recorder)
+	add(1, 2, "execute_tool shell")
+	if r := recorder.Receipt(); r.Succeeded || len(r.Runs) != 1 || r.Runs[0].ErrorType != "interrupted" || r.Tools != 1 {
+		t.Errorf("%+v", r)
+	}
+	if r := new(receipt.Recorder).Receipt(); r.Succeeded || r.RunsTotal != 0 {
+		t.Errorf("%+v", r)
+	}
+}

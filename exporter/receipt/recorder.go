@@ -1,0 +1,297 @@
+package receipt
+
+import (
+	"cmp"
+	"encoding/hex"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spantee/spantee/exporter/runs"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// Limits of what is kept, whatever the stream contains.
+const (
+	maxRuns      = 1000 // further runs count only in the totals
+	maxSubagents = 1000 // of a run
+	maxModels    = 100  // of a run; further models are semconv.ErrorOther
+)
+
+// A Recorder records the spans of a stream. The zero Recorder is ready for use, by several
+// goroutines.
+type Recorder struct {
+	mu      sync.Mutex
+	records map[string]*record // by trace id
+	order   []string           // of the keys of records
+	totals  Totals             // of the runs that are not in records any more
+	omitted int                // how many these are
+}
+
+// A record is what the spans of a run say.
+type record struct {
+	runs.Run
+	start, end    uint64 // of the root
+	version       string
+	stalls        int
+	limits        []string
+	models        []Model
+	modelsByEvent bool                 // the root's events say what each model used
+	steps         map[string]*Subagent // what was done below a span, by the span's id
+	subagents     []Subagent
+	busy          periods // of model calls, tools and approvals
+	approvals     periods
+}
+
+// Add adds a finished span. Background work may end after the root of its run.
+func (r *Recorder) Add(s *runs.Span) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id := string(s.TraceID)
+	run := r.records[id]
+	if run == nil {
+		run = &record{steps: map[string]*Subagent{}}
+		if r.records == nil {
+			r.records = map[string]*record{}
+		}
+		r.records[id] = run
+		r.order = append(r.order, id)
+	}
+	run.add(s)
+	if !s.StatesTotals() || !s.MayBeRoot() {
+		return
+	}
+	run.addRoot(s)
+	if len(r.order) > maxRuns {
+		delete(r.records, id)
+		r.order = slices.DeleteFunc(r.order, func(other string) bool { return other == id })
+		omitted := run.describe(id)
+		r.totals.add(&omitted.Totals, r.omitted == 0)
+		r.omitted++
+	}
+}
+
+// Receipt returns what was recorded so far. Runs without a root are interrupted.
+func (r *Recorder) Receipt() *Receipt {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	receipt := &Receipt{SchemaVersion: SchemaVersion, Totals: r.totals, RunsTotal: r.omitted, Runs: []Run{}}
+	receipt.Failures, receipt.LimitsReached = maps.Clone(r.totals.Failures), slices.Clone(r.totals.LimitsReached)
+	for _, id := range r.order {
+		run := r.records[id].describe(id)
+		if len(receipt.Runs) == maxRuns { // what ended after the root of an omitted run
+			receipt.Counts.add(&run.Counts)
+			continue
+		}
+		receipt.add(&run.Totals, receipt.RunsTotal == 0)
+		receipt.RunsTotal++
+		receipt.Runs = append(receipt.Runs, run)
+	}
+	receipt.fill()
+	return receipt
+}
+
+func (r *record) add(s *runs.Span) {
+	r.Add(s)
+	r.Calls, r.Called = nil, nil // not in a receipt
+	switch s.Kind() {
+	case runs.Chat:
+		r.busy.add(s.Start, s.End)
+		usage := s.Usage()
+		if !r.modelsByEvent {
+			r.addModel(cmp.Or(s.Text(semconv.ResponseModel), s.Text(semconv.RequestModel)), usage)
+		}
+		if by := r.step(s.Parent); by != nil {
+			by.Turns++
+			by.add(usage)
+		}
+	case runs.Tool:
+		r.busy.add(s.Start, s.End)
+		if by := r.step(s.Parent); by != nil {
+			by.Tools++
+			if s.Failed {
+				by.ToolsFailed++
+			}
+		}
+	case runs.Approval:
+		r.busy.add(s.Start, s.End)
+		r.approvals.add(s.Start, s.End)
+	case runs.Agent:
+		r.addAgent(s)
+	}
+}
+
+func (r *record) addAgent(s *runs.Span) {
+	by := r.step(s.ID)
+	if s.MayBeRoot() || by == nil || len(r.subagents) == maxSubagents {
+		return
+	}
+	delete(r.steps, string(s.ID))
+	by.Agent, by.ErrorType, by.Seconds = runs.Cut([]byte(s.Subject())), runs.Cut([]byte(s.ErrorType())), seconds(s.End-s.Start)
+	if !by.TokensKnown {
+		by.add(s.Usage())
+	}
+	r.subagents = append(r.subagents, *by)
+}
+
+// step returns what was done below a span, nil if there are too many of them.
+func (r *record) step(span []byte) *Subagent {
+	by := r.steps[string(span)]
+	if by == nil && len(r.steps) <= maxSubagents {
+		by = new(Subagent)
+		r.steps[string(span)] = by
+	}
+	return by
+}
+
+func (r *record) addModel(name string, usage runs.Usage) {
+	if !usage.InputKnown && !usage.OutputKnown && !usage.CostKnown {
+		return
+	}
+	name = runs.Cut([]byte(name))
+	index := func() int { return slices.IndexFunc(r.models, func(m Model) bool { return m.Model == name }) }
+	i := index()
+	if i < 0 && len(r.models) >= maxModels-1 {
+		name = semconv.ErrorOther
+		i = index()
+	}
+	if i < 0 {
+		r.models = append(r.models, Model{Model: name})
+		i = len(r.models) - 1
+	}
+	r.models[i].add(usage)
+}
+
+// addRoot adds what only a root says.
+func (r *record) addRoot(s *runs.Span) {
+	r.start, r.end = s.Start, s.End
+	r.version = runs.Cut(s.Bytes(semconv.AgentVersion))
+	s.Events(func(e runs.Event) {
+		switch string(e.Name) {
+		case semconv.EventStall:
+			r.stalls++
+		case semconv.EventLimit:
+			if limit := e.Attributes().Text(semconv.Limit); !slices.Contains(r.limits, limit) {
+				r.limits = append(r.limits, limit)
+			}
+		case semconv.EventModelUsage:
+			if !r.modelsByEvent {
+				r.modelsByEvent, r.models = true, nil
+			}
+			used := e.Attributes()
+			r.addModel(used.Text(semconv.ResponseModel), used.Usage())
+		}
+	})
+}
+
+// describe returns the run as far as its spans have come.
+func (r *record) describe(trace string) Run {
+	run := Run{
+		TraceID: hex.EncodeToString([]byte(trace)), SessionID: r.Conversation,
+		Agent: r.Agent, Version: r.version, Model: r.Model, ErrorType: r.ErrorType,
+		Models: append([]Model{}, r.models...), Subagents: append([]Subagent{}, r.subagents...),
+	}
+	start, end := r.start, r.end
+	if !r.Rooted {
+		start, end, run.ErrorType = r.Start, r.End, semconv.ErrorInterrupted
+	}
+	run.Succeeded = run.ErrorType == ""
+	run.Times = Times{
+		Start: instant(start), End: instant(end), Seconds: seconds(end - start),
+		Model: seconds(uint64(r.Stated.ModelTime)), Tool: seconds(uint64(r.Stated.ToolTime)),
+		Approval: seconds(r.approvals.within(start, end)), Idle: seconds(end - start - r.busy.within(start, end)),
+	}
+	run.Counts = Counts{
+		Spans: r.Spans, Turns: r.Turns, Tools: r.Tools, ToolsFailed: r.ToolErrors,
+		Failures: maps.Clone(r.Failures), Retries: int(r.Stated.Retries), Stalls: r.stalls, LimitsReached: slices.Clone(r.limits),
+	}
+	run.Usage.add(r.Usage())
+	if len(run.Models) == 0 && (run.TokensKnown || run.CostKnown) { // the agent states only totals
+		run.Models = []Model{{run.Model, run.Usage}}
+	}
+	run.fill()
+	return run
+}
+
+// fill makes empty what would be null in JSON.
+func (c *Counts) fill() {
+	if c.Failures == nil {
+		c.Failures = map[string]int{}
+	}
+	if c.LimitsReached == nil {
+		c.LimitsReached = []string{}
+	}
+}
+
+// add adds a run to the totals.
+func (t *Totals) add(run *Totals, first bool) {
+	t.Succeeded = run.Succeeded && (first || t.Succeeded)
+	if first || run.Start.Before(t.Start) {
+		t.Start = run.Start
+	}
+	if first || run.End.After(t.End) {
+		t.End = run.End
+	}
+	for _, sum := range []struct {
+		to   *float64
+		more float64
+	}{
+		{&t.Seconds, run.Seconds},
+		{&t.Model, run.Model},
+		{&t.Tool, run.Tool},
+		{&t.Approval, run.Approval},
+		{&t.Idle, run.Idle},
+	} {
+		*sum.to = math.Round((*sum.to+sum.more)*1e6) / 1e6
+	}
+	t.Counts.add(&run.Counts)
+	t.plus(run.Usage)
+}
+
+func (c *Counts) add(more *Counts) {
+	c.Spans += more.Spans
+	c.Turns += more.Turns
+	c.Tools += more.Tools
+	c.ToolsFailed += more.ToolsFailed
+	c.Retries += more.Retries
+	c.Stalls += more.Stalls
+	for kind, n := range more.Failures {
+		if c.Failures == nil {
+			c.Failures = map[string]int{}
+		}
+		if c.Failures[kind] == 0 && len(c.Failures) >= maxModels {
+			kind = semconv.ErrorOther
+		}
+		c.Failures[kind] += n
+	}
+	for _, limit := range more.LimitsReached {
+		if !slices.Contains(c.LimitsReached, limit) {
+			c.LimitsReached = append(c.LimitsReached, limit)
+		}
+	}
+}
+
+func (u *Usage) add(more runs.Usage) {
+	u.plus(Usage{
+		InputTokens: more.Input, OutputTokens: more.Output,
+		CacheReadTokens: more.CacheRead, CacheWriteTokens: more.CacheWrite, ReasoningTokens: more.Reasoning,
+		Cost: more.Cost, TokensKnown: more.InputKnown || more.OutputKnown, CostKnown: more.CostKnown,
+	})
+}
+
+func (u *Usage) plus(more Usage) {
+	u.InputTokens += more.InputTokens
+	u.OutputTokens += more.OutputTokens
+	u.CacheReadTokens += more.CacheReadTokens
+	u.CacheWriteTokens += more.CacheWriteTokens
+	u.ReasoningTokens += more.ReasoningTokens
+	u.Cost = math.Round((u.Cost+more.Cost)*1e12) / 1e12 // as decimals add up
+	u.TokensKnown = u.TokensKnown || more.TokensKnown
+	u.CostKnown = u.CostKnown || more.CostKnown
+}
+
+func instant(ns uint64) time.Time { return time.Unix(0, int64(ns)).UTC() }
+
+func seconds(ns uint64) float64 { return math.Round(float64(ns)/1000) / 1e6 }
