@@ -29,6 +29,7 @@ const (
 type logWriter struct {
 	s    Spool
 	to   Destination
+	dir  string
 	base string
 
 	wake    chan struct{} // there is something to write
@@ -44,7 +45,6 @@ type logWriter struct {
 	end     *ending
 
 	// Used by the goroutine only.
-	dir  string
 	lock *flock.Flock
 	f    *os.File // nil if a new one must be created
 	size int64
@@ -66,7 +66,7 @@ type ending struct {
 
 func newLogWriter(s Spool, to Destination, err error) *logWriter {
 	return &logWriter{
-		s: s, to: to, base: journalBase(), err: err,
+		s: s, to: to, dir: filepath.Join(s.Dir, openDir), base: journalBase(), err: err,
 		wake: make(chan struct{}, 1), stopped: make(chan struct{}), moved: make(chan struct{}),
 	}
 }
@@ -293,12 +293,10 @@ func (w *logWriter) replaceFile(b batch) error {
 }
 
 func (w *logWriter) begin() (err error) {
-	if w.dir == "" {
-		if w.dir, err = w.s.makeDir(openDir); err != nil {
+	if w.lock == nil {
+		if _, err = w.s.makeDir(openDir); err != nil {
 			return err
 		}
-	}
-	if w.lock == nil {
 		// On a disk without locks, the heartbeat has to suffice.
 		switch w.lock, err = tryLock(w.path(lockExt)); {
 		case isUnsupported(err):
