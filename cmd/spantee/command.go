@@ -40,6 +40,7 @@ type options struct {
 	summary, quiet bool
 	traceURL       string
 	receipt        string
+	failIf         string
 	contentOptions
 	limitOptions
 	show bool
@@ -164,6 +165,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	add(f, groupMessages, func(f *pflag.FlagSet) {
 		f.BoolVar(&o.tree, "tree", false, "also print each trace as a waterfall on stderr")
 		f.StringVar(&o.receipt, "receipt", "", "at the end, replace `FILE` by a JSON document that says what was done, used and failed")
+		f.StringVar(&o.failIf, "fail-if", "", "exit with status 1 instead of 0 if `CONDITION` is true at the end, such as 'cost > 2 or not succeeded'")
 		f.BoolVar(&o.summary, "summary", false, "report on stderr what was traced, even if stderr is not a terminal")
 		f.BoolVarP(&o.quiet, "quiet", "q", false, "report nothing about traces on stderr, even if spans were lost")
 		f.StringVar(&o.traceURL, "trace-url", "", "link to traces at `URL`, such as http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")

@@ -24,6 +24,7 @@ type account struct {
 	recorder receipt.Recorder
 	file     string // of the receipt; "" for none
 	output   string // $GITHUB_OUTPUT; "" for none
+	gate     *gate  // nil without --fail-if
 }
 
 // account returns nil if nobody reads it.
@@ -36,7 +37,10 @@ func (o *options) account() (*account, error) {
 	if a.file, err = receiptFile(o.receipt); err != nil {
 		return nil, err
 	}
-	if a.file == "" && a.output == "" && newStepSummary(o.quiet) == nil {
+	if a.gate, err = newGate(o.failIf); err != nil {
+		return nil, err
+	}
+	if a.gate == nil && a.file == "" && a.output == "" && newStepSummary(o.quiet) == nil {
 		return nil, nil
 	}
 	return a, nil
@@ -88,7 +92,29 @@ func (t *tracing) conclude(end proc.Status) proc.Status {
 	if err != nil {
 		t.say.problem(err)
 	}
+	if t.failed(r) && end == (proc.Status{}) {
+		end.Code = proc.StatusFailed
+	}
 	return end
+}
+
+// failed reports whether --fail-if is true. What cannot be evaluated counts as true.
+func (t *tracing) failed(r *receipt.Receipt) bool {
+	g := t.account.gate
+	if g == nil {
+		return false
+	}
+	if name := g.unstated(r); name != "" {
+		t.say.problem(fmt.Errorf("--fail-if uses %s, which the agent did not state: it counts as 0", name))
+	}
+	fails, err := g.holds(r)
+	switch {
+	case err != nil:
+		t.say.problem(fmt.Errorf("cannot evaluate --fail-if %q: %w", g.text, err))
+	case fails:
+		t.say.problem(fmt.Errorf("--fail-if is true: %s", g.text))
+	}
+	return fails || err != nil
 }
 
 // write writes the receipt to all who read it.

@@ -18,27 +18,27 @@ const SchemaVersion = 1
 
 // A Receipt says what the agents of a stream did, and what became of their spans.
 type Receipt struct {
-	SchemaVersion int    `json:"schema_version" expr:"schema_version"`
-	Spantee       string `json:"spantee_version" expr:"spantee_version"`
-	ExitStatus    int    `json:"exit_status" expr:"exit_status"` // as a shell reports it, before --fail-if
-	Complete      bool   `json:"complete" expr:"complete"`       // the whole stream was traced
+	SchemaVersion int    `json:"schema_version"`
+	Spantee       string `json:"spantee_version"`
+	ExitStatus    int    `json:"exit_status"` // as a shell reports it, before --fail-if
+	Complete      bool   `json:"complete"`    // the whole stream was traced
 	Totals               // of all runs
 	Delivery
-	RunsTotal int   `json:"runs_total" expr:"runs_total"`
-	Runs      []Run `json:"runs" expr:"runs"` // at most maxRuns
+	RunsTotal int   `json:"runs_total"`
+	Runs      []Run `json:"runs"` // at most maxRuns
 }
 
 // Delivery is what became of the spans that were sent.
 type Delivery struct {
-	Delivered int `json:"spans_delivered" expr:"spans_delivered"`
-	Spooled   int `json:"spans_spooled" expr:"spans_spooled"`
-	Rejected  int `json:"spans_rejected" expr:"spans_rejected"`
-	Dropped   int `json:"spans_dropped" expr:"spans_dropped"`
+	Delivered int `json:"spans_delivered"`
+	Spooled   int `json:"spans_spooled"`
+	Rejected  int `json:"spans_rejected"`
+	Dropped   int `json:"spans_dropped"`
 }
 
 // Totals are the facts that a Receipt and a Run have in common.
 type Totals struct {
-	Succeeded bool `json:"succeeded" expr:"succeeded"`
+	Succeeded bool `json:"succeeded"`
 	Times
 	Counts
 	Usage
@@ -47,67 +47,67 @@ type Totals struct {
 // Times say when and for how long. The time in a model or in tools is the agent's own:
 // that of its sub-agents is time in a tool.
 type Times struct {
-	Start    time.Time `json:"start,omitzero" expr:"start"`
-	End      time.Time `json:"end,omitzero" expr:"end"`
-	Seconds  float64   `json:"seconds" expr:"seconds"`
-	Model    float64   `json:"model_seconds" expr:"model_seconds"`
-	Tool     float64   `json:"tool_seconds" expr:"tool_seconds"`
-	Approval float64   `json:"approval_seconds" expr:"approval_seconds"` // awaiting at least one
-	Idle     float64   `json:"idle_seconds" expr:"idle_seconds"`         // none of these
+	Start    time.Time `json:"start,omitzero"`
+	End      time.Time `json:"end,omitzero"`
+	Seconds  float64   `json:"seconds"`
+	Model    float64   `json:"model_seconds"`
+	Tool     float64   `json:"tool_seconds"`
+	Approval float64   `json:"approval_seconds"` // awaiting at least one
+	Idle     float64   `json:"idle_seconds"`     // none of these
 }
 
 // Counts are counts.
 type Counts struct {
-	Spans         int            `json:"spans" expr:"spans"`
-	Turns         int            `json:"turns" expr:"turns"`
-	Tools         int            `json:"tools" expr:"tools"`
-	ToolsFailed   int            `json:"tools_failed" expr:"tools_failed"`
-	Failures      map[string]int `json:"failures" expr:"failures"` // failed tools by error.type
-	Retries       int            `json:"retries" expr:"retries"`
-	Stalls        int            `json:"stalls" expr:"stalls"`
-	LimitsReached []string       `json:"limits_reached" expr:"limits_reached"`
+	Spans         int            `json:"spans"`
+	Turns         int            `json:"turns"`
+	Tools         int            `json:"tools"`
+	ToolsFailed   int            `json:"tools_failed"`
+	Failures      map[string]int `json:"failures"` // failed tools by error.type
+	Retries       int            `json:"retries"`
+	Stalls        int            `json:"stalls"`
+	LimitsReached []string       `json:"limits_reached"`
 }
 
 // Usage is tokens and cost as the agent states them; what it does not state is 0.
 type Usage struct {
-	InputTokens      int64   `json:"input_tokens" expr:"input_tokens"`
-	OutputTokens     int64   `json:"output_tokens" expr:"output_tokens"`
-	CacheReadTokens  int64   `json:"cache_read_tokens" expr:"cache_read_tokens"`
-	CacheWriteTokens int64   `json:"cache_write_tokens" expr:"cache_write_tokens"`
-	ReasoningTokens  int64   `json:"reasoning_tokens" expr:"reasoning_tokens"`
-	Cost             float64 `json:"cost" expr:"cost"` // USD
-	TokensKnown      bool    `json:"tokens_known" expr:"tokens_known"`
-	CostKnown        bool    `json:"cost_known" expr:"cost_known"`
+	InputTokens      int64   `json:"input_tokens"`
+	OutputTokens     int64   `json:"output_tokens"`
+	CacheReadTokens  int64   `json:"cache_read_tokens"`
+	CacheWriteTokens int64   `json:"cache_write_tokens"`
+	ReasoningTokens  int64   `json:"reasoning_tokens"`
+	Cost             float64 `json:"cost"` // USD
+	TokensKnown      bool    `json:"tokens_known"`
+	CostKnown        bool    `json:"cost_known"`
 }
 
 // A Run is one run of an agent, which is one trace.
 type Run struct {
-	TraceID   string `json:"trace_id" expr:"trace_id"`
-	SessionID string `json:"session_id" expr:"session_id"`
-	Agent     string `json:"agent" expr:"agent"`
-	Version   string `json:"version" expr:"version"`
-	Model     string `json:"model" expr:"model"`
-	ErrorType string `json:"error_type" expr:"error_type"` // "" if it succeeded
+	TraceID   string `json:"trace_id"`
+	SessionID string `json:"session_id"`
+	Agent     string `json:"agent"`
+	Version   string `json:"version"`
+	Model     string `json:"model"`
+	ErrorType string `json:"error_type"` // "" if it succeeded
 	Totals
-	Models    []Model    `json:"models" expr:"models"`
-	Subagents []Subagent `json:"subagents" expr:"subagents"` // at most maxSubagents
+	Models    []Model    `json:"models"`
+	Subagents []Subagent `json:"subagents"` // at most maxSubagents
 }
 
 // A Model is the usage of a model in a run, as far as the agent states it by model or by
 // model call.
 type Model struct {
-	Model string `json:"model" expr:"model"`
+	Model string `json:"model"`
 	Usage
 }
 
 // A Subagent is an agent that another agent called, whose steps the stream shows.
 type Subagent struct {
-	Agent       string  `json:"agent" expr:"agent"`
-	ErrorType   string  `json:"error_type" expr:"error_type"`
-	Seconds     float64 `json:"seconds" expr:"seconds"`
-	Turns       int     `json:"turns" expr:"turns"`
-	Tools       int     `json:"tools" expr:"tools"`
-	ToolsFailed int     `json:"tools_failed" expr:"tools_failed"`
+	Agent       string  `json:"agent"`
+	ErrorType   string  `json:"error_type"`
+	Seconds     float64 `json:"seconds"`
+	Turns       int     `json:"turns"`
+	Tools       int     `json:"tools"`
+	ToolsFailed int     `json:"tools_failed"`
 	Usage
 }
 
