@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -12,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
@@ -188,21 +186,6 @@ func addOTLPFlags(f *pflag.FlagSet, o *otlp.Config) {
 	f.StringToStringVar(&o.Headers, "header", nil, "add the header `NAME=VALUE` to each request; may be repeated")
 	f.Lookup("header").DefValue = "" // pflag would show it as []
 	f.StringVar(&o.CACert, "certificate", "", "trust the certificate authority in this PEM `FILE`")
-}
-
-// A size is a flag value in bytes, such as 256MiB.
-type size struct{ bytes int64 }
-
-func (s *size) String() string { return strings.ReplaceAll(humanize.IBytes(uint64(s.bytes)), " ", "") }
-func (s *size) Type() string   { return "size" }
-
-func (s *size) Set(text string) error {
-	n, err := humanize.ParseBytes(text)
-	if err != nil || n > math.MaxInt64 {
-		return errors.New("not a size")
-	}
-	s.bytes = int64(n)
-	return nil
 }
 
 // version returns the version of the module the binary was built from.

@@ -75,7 +75,7 @@ func (o *options) resolve() (*config, error) {
 	c := &config{
 		spool:    o.spool(),
 		traceURL: cmp.Or(o.traceURL, os.Getenv("SPANTEE_TRACE_URL")),
-		dumb:     os.Getenv("TERM") == "dumb",
+		dumb:     dumbTerminal(),
 	}
 	c.color = os.Getenv("NO_COLOR") == "" && !c.dumb
 	c.ascii = asciiLocale()
@@ -113,6 +113,9 @@ func (o *options) resolve() (*config, error) {
 	}
 	return c, err
 }
+
+// dumbTerminal reports whether the terminal knows no escape sequences.
+func dumbTerminal() bool { return os.Getenv("TERM") == "dumb" }
 
 func (c *config) goNowhere(why error) {
 	c.to, c.nowhere = destination{}, why

@@ -11,7 +11,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -199,7 +198,7 @@ func examineSpool(w io.Writer) {
 	}
 	if len(entries) > 0 {
 		state = fmt.Sprintf("%s, %d rejected, %d set aside, %s of %s",
-			waiting, sums[spool.Rejected], sums[spool.Corrupt], humanize.IBytes(uint64(size)), humanize.IBytes(uint64(s.Max)))
+			waiting, sums[spool.Rejected], sums[spool.Corrupt], bytesText(size), bytesText(s.Max))
 	}
 	finding(w, mark, "spool", state+", in "+s.Dir)
 }

@@ -13,7 +13,6 @@ import (
 	"log"
 	"os"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel"
 	"google.golang.org/grpc/grpclog"
@@ -58,6 +57,13 @@ func main() {
 func silenceLibraries() {
 	log.SetOutput(io.Discard) // net/http: "Unsolicited response received on idle HTTP channel"
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
-	otel.SetLogger(logr.Discard())
+	discardLogs(otel.SetLogger)
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
+}
+
+// discardLogs sets the zero logger, which discards everything. Naming its type would
+// make the logger's module a dependency.
+func discardLogs[Logger any](set func(Logger)) {
+	var discard Logger
+	set(discard)
 }

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -58,9 +57,9 @@ func replayCommand() *cobra.Command {
 // A replayer traces one file after another.
 type replayer struct {
 	*tracing
-	bar    *progressbar.ProgressBar // nil without a terminal
-	ctx    context.Context          // ends when a signal comes
-	failed bool
+	progress *progress       // nil without a terminal
+	ctx      context.Context // ends when a signal comes
+	failed   bool
 }
 
 func replay(o *options, names []string, recursive bool, stderr *os.File) error {
@@ -85,7 +84,9 @@ func replay(o *options, names []string, recursive bool, stderr *os.File) error {
 	go func() {
 		defer close(done)
 		files, size := r.find(names, recursive)
-		r.showProgress(size)
+		if !r.quiet {
+			r.progress = newProgress(stderr, say.w, size, bytesText)
+		}
 		r.all(files)
 	}()
 	select {
@@ -171,16 +172,6 @@ func (r *replayer) skip(name string, why error) {
 	}
 }
 
-// showProgress draws a bar on a terminal.
-func (r *replayer) showProgress(size int64) {
-	if !r.say.terminal || r.quiet {
-		return
-	}
-	r.bar = progressbar.NewOptions64(size, progressbar.OptionSetWriter(r.say.w), progressbar.OptionShowBytes(true),
-		progressbar.OptionSetPredictTime(false), progressbar.OptionThrottle(progressEvery), progressbar.OptionClearOnFinish())
-	r.say.bar = r.bar
-}
-
 func (r *replayer) all(files []string) {
 	for _, name := range files {
 		if r.ctx.Err() != nil {
@@ -262,15 +253,9 @@ func (r *replayer) endFileNow(rec *recording, f *os.File) error {
 
 // finish delivers the remaining spans.
 func (r *replayer) finish() {
-	if r.bar != nil {
-		_ = r.bar.Clear()
-		r.say.bar = nil
-	}
+	r.progress.clear()
 	r.endAll(r.flushTimeout)
 }
-
-// progressEvery is how often the progress bar is drawn at most.
-const progressEvery = 100 * time.Millisecond
 
 // A counter reads a file and shows the progress.
 type counter struct {
@@ -280,9 +265,7 @@ type counter struct {
 
 func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.f.Read(p)
-	if c.r.bar != nil {
-		_ = c.r.bar.Add(n)
-	}
+	c.r.progress.add(n)
 	return n, err
 }
 

@@ -12,10 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dustin/go-humanize"
-	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
-
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/tee"
 	"github.com/spantee/spantee/exporter"
@@ -43,9 +39,8 @@ type reporter struct {
 	delivery       exporter.Report
 	metrics        metrics.Report
 
-	mu          sync.Mutex               // guards the following fields, which an abandoned mapper may still use
-	file        string                   // the file that the runs come from, for replay
-	bar         *progressbar.ProgressBar // nil if none is drawn
+	mu          sync.Mutex // guards the following fields, which an abandoned mapper may still use
+	file        string     // the file that the runs come from, for replay
 	problems    []string
 	begun       int // number of runs printed when they began
 	ended       int
@@ -66,12 +61,12 @@ func newReporter(o *options, cfg *config, stderr *os.File) *reporter {
 // patience is how long the end waits for a stderr that accepts nothing.
 func (o *options) patience() time.Duration { return max(o.flushTimeout, proc.MinPatience) }
 
-func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+func isTerminal(f *os.File) bool {
+	_, terminal := proc.TerminalWidth(f)
+	return terminal
+}
 
 func (r *reporter) line(format string, args ...any) {
-	if r.bar != nil {
-		_ = r.bar.Clear()
-	}
 	fmt.Fprintf(r.w, "spantee: "+format+"\n", args...)
 }
 
@@ -295,7 +290,7 @@ func describeLost(lost tee.Lost) string {
 	if lost.Bytes == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %s (%s) untraced", humanize.IBytes(uint64(lost.Bytes)), count(int(lost.Lines), "line"))
+	return fmt.Sprintf("; %s (%s) untraced", bytesText(lost.Bytes), count(int(lost.Lines), "line"))
 }
 
 // notAStream returns why a stream holds no run, "" if unknown.
@@ -377,11 +372,8 @@ func count(n int, noun string) string {
 
 // treeStyle returns the style for a tree on stderr.
 func (r *reporter) treeStyle() tree.Style {
-	style := tree.Style{Color: r.terminal && r.cfg.color, ASCII: r.cfg.ascii}
-	if width, _, err := term.GetSize(int(r.stderr.Fd())); err == nil {
-		style.Width = width
-	}
-	return style
+	width, _ := proc.TerminalWidth(r.stderr)
+	return tree.Style{Color: r.terminal && r.cfg.color, ASCII: r.cfg.ascii, Width: width}
 }
 
 // asciiLocale reports whether the user asked for the C locale, in which nothing but

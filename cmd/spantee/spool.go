@@ -13,8 +13,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/dustin/go-humanize"
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
@@ -81,9 +79,9 @@ func printSpool(w io.Writer, s spool.Spool, entries []spool.Entry) error {
 		case spool.Killed:
 			reason = fmt.Sprintf("process %d was killed", e.PID)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", age(e.Since), humanize.IBytes(uint64(e.Bytes)), holds, e.State, shown(e.Destination), printable(reason))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", age(e.Since), bytesText(e.Bytes), holds, e.State, shown(e.Destination), printable(reason))
 	}
-	fmt.Fprintf(tw, "\n%s in %s\n", humanize.IBytes(uint64(total)), s.Dir)
+	fmt.Fprintf(tw, "\n%s in %s\n", bytesText(total), s.Dir)
 	return tw.Flush()
 }
 
@@ -163,17 +161,9 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	if err != nil {
 		return err
 	}
-	var bar *progressbar.ProgressBar
-	done := func(int) {}
-	if isTerminal(stderr) {
-		bar = progressbar.NewOptions(waiting, progressbar.OptionSetWriter(messages), progressbar.OptionSetDescription("spans"),
-			progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(false))
-		done = func(spans int) { _ = bar.Add(spans) }
-	}
-	results, err := exporter.Flush(ctx, s, dial, done)
-	if bar != nil {
-		_ = bar.Clear()
-	}
+	sent := newProgress(stderr, messages, int64(waiting), func(n int64) string { return count(int(n), "span") })
+	results, err := exporter.Flush(ctx, s, dial, sent.add)
+	sent.clear()
 	inTime, cancel := context.WithTimeout(ctx, defaultFlushTimeout)
 	defer cancel()
 	ofKilled := killed.close(inTime, exporter.Report{})

@@ -8,8 +8,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	"github.com/spantee/spantee/exporter/receipt"
 	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/exporter/tree"
@@ -119,7 +117,7 @@ func runTable(r *receipt.Receipt, link func(*receipt.Run) string) string {
 		run := &r.Runs[i]
 		in, out, cost := "", "", ""
 		if run.TokensKnown {
-			in, out = humanize.Comma(run.InputTokens), humanize.Comma(run.OutputTokens)
+			in, out = tree.Thousands(run.InputTokens), tree.Thousands(run.OutputTokens)
 		}
 		if run.CostKnown {
 			cost = fmt.Sprintf("$%.4f", run.Cost)

@@ -97,7 +97,7 @@ func TestReplayShowsProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	tty.Close()
-	screen.line(`\r *spantee: ../../testdata/cursor/parallel-tools.jsonl: trace [0-9a-f]{32}: 5 spans`)
+	screen.line(`(?:^|\r\x1b\[2K)spantee: ../../testdata/cursor/parallel-tools.jsonl: trace [0-9a-f]{32}: 5 spans`)
 	_, _ = io.Copy(&screen.seen, screen.r)
 	if err := cmd.Wait(); err == nil {
 		t.Error("no error, and some of the fixtures are no recordings")

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/cli/browser"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
@@ -189,12 +188,6 @@ func receiving(v *viewer.Viewer) string {
 		return fmt.Sprintf("receiving OTLP at %s (HTTP)", http)
 	}
 	return "not receiving OTLP"
-}
-
-// openBrowser does not wait: some browsers run for as long as their window is open.
-func openBrowser(url string) {
-	browser.Stdout, browser.Stderr = io.Discard, io.Discard // stdout carries the stream
-	go func() { _ = browser.OpenURL(url) }()
 }
 
 // A page shows spans that are made in this process.

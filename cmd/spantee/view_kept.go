@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter/tree"
@@ -101,8 +100,8 @@ const (
 
 // writeSessions writes one line a session, as wide as the terminal.
 func writeSessions(stdout *os.File, sessions []viewer.Session) error {
-	width, _, err := term.GetSize(int(stdout.Fd()))
-	if err != nil {
+	width, terminal := proc.TerminalWidth(stdout)
+	if !terminal {
 		width = anyWidth
 	}
 	narrow := width < narrowList
@@ -173,10 +172,8 @@ func showKept(prefix string, stdout *os.File, stderr *proc.Stderr) error {
 	if err != nil {
 		return err
 	}
-	style := tree.Style{Color: isTerminal(stdout) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb", ASCII: asciiLocale()}
-	if width, _, err := term.GetSize(int(stdout.Fd())); err == nil {
-		style.Width = width
-	}
+	width, terminal := proc.TerminalWidth(stdout)
+	style := tree.Style{Color: terminal && os.Getenv("NO_COLOR") == "" && !dumbTerminal(), ASCII: asciiLocale(), Width: width}
 	_, err = io.WriteString(stdout, style.Render(spans))
 	return err
 }

@@ -50,9 +50,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
-
-	"github.com/adrg/xdg"
 )
 
 // DefaultMax is the default size limit of a spool, in bytes.
@@ -99,13 +98,23 @@ func (e *Evicted) Add(more Evicted) {
 var errNoHome = errors.New("no state directory: set $XDG_STATE_HOME or $HOME to an absolute path")
 
 // StateDir returns spantee's own directory in the state directory of the XDG base
-// directory specification, which ignores relative paths.
+// directory specification, which ignores relative paths, or of the system.
 func StateDir() (string, error) {
-	home, _ := os.UserHomeDir()
-	if !filepath.IsAbs(home) && !filepath.IsAbs(os.Getenv("XDG_STATE_HOME")) {
-		return "", errNoHome // the library would use the root directory or the current one
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "spantee"), nil
 	}
-	return filepath.Join(xdg.StateHome, "spantee"), nil
+	home, _ := os.UserHomeDir()
+	if !filepath.IsAbs(home) {
+		return "", errNoHome
+	}
+	dir, err := filepath.Join(home, ".local", "state"), error(nil)
+	switch runtime.GOOS {
+	case "darwin":
+		dir, err = os.UserConfigDir()
+	case "windows":
+		dir, err = os.UserCacheDir()
+	}
+	return filepath.Join(dir, "spantee"), err
 }
 
 // Default returns the user's spool.

@@ -47,7 +47,7 @@ func (s Style) Status(open []*runs.Span, silent time.Duration) string {
 		// The root of an open trace counts open calls as failures, because they would be
 		// if everything ended now.
 		if failed := int(p.run.Stated.ToolErrors) - p.run.Tools; failed > 0 {
-			tools += ", " + thousands(failed) + " failed"
+			tools += ", " + Thousands(failed) + " failed"
 		}
 		tail = append(tail, tools)
 	}

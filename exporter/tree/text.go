@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-
-	"github.com/dustin/go-humanize"
 )
 
 // ANSI colors, of the sixteen that every theme defines.
@@ -139,11 +137,17 @@ func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	return thousands(n) + " " + noun + "s"
+	return Thousands(n) + " " + noun + "s"
 }
 
-// thousands returns n with commas.
-func thousands(n int) string { return humanize.Comma(int64(n)) }
+// Thousands returns n with commas.
+func Thousands[N int | int64](n N) string {
+	digits := strconv.FormatInt(int64(n), 10)
+	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
 
 // money is a sum in USD, as the viewer has it.
 func money(usd float64) string {

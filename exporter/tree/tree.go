@@ -81,7 +81,7 @@ func (s Style) draw(p *partial) string {
 	if hidden.spans > 0 {
 		failed := "none"
 		if hidden.failed > 0 {
-			failed = thousands(hidden.failed)
+			failed = Thousands(hidden.failed)
 		}
 		more := fmt.Sprintf("… %s not shown, %s failed", plural(hidden.spans, "shorter span"), failed)
 		b.WriteString(s.paint(dim, cut(more, s.Width)) + "\n")
@@ -116,7 +116,7 @@ func (s Style) header(b *strings.Builder, p *partial, tr *traceTree) {
 		{"", plural(p.run.Tools, "tool")},
 	}
 	if p.run.ToolErrors > 0 {
-		facts = append(facts, fact{red, thousands(p.run.ToolErrors) + " failed"})
+		facts = append(facts, fact{red, Thousands(p.run.ToolErrors) + " failed"})
 	}
 	if tr.root == nil {
 		facts = append(facts, fact{red, "no root span"})
@@ -153,9 +153,9 @@ func totals(run *runs.Run) (facts []string) {
 	used := run.Usage()
 	switch {
 	case used.InputKnown:
-		facts = append(facts, fmt.Sprintf("%s tokens in, %s out", thousands(int(used.Input)), thousands(int(used.Output))))
+		facts = append(facts, fmt.Sprintf("%s tokens in, %s out", Thousands(used.Input), Thousands(used.Output)))
 	case used.OutputKnown:
-		facts = append(facts, thousands(int(used.Output))+" tokens out")
+		facts = append(facts, Thousands(used.Output)+" tokens out")
 	}
 	if used.Cost > 0 {
 		facts = append(facts, money(used.Cost))
@@ -173,7 +173,7 @@ func totals(run *runs.Run) (facts []string) {
 		case 1:
 			facts = append(facts, "1 "+count.one)
 		default:
-			facts = append(facts, thousands(int(count.times))+" "+count.many)
+			facts = append(facts, Thousands(count.times)+" "+count.many)
 		}
 	}
 	return facts

@@ -249,7 +249,7 @@ func TestHumanDuration(t *testing.T) {
 
 func TestThousands(t *testing.T) {
 	for in, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -123: "-123", -1234: "-1,234"} {
-		if got := thousands(in); got != want {
+		if got := Thousands(in); got != want {
 			t.Errorf("%d: got %s, want %s", in, got, want)
 		}
 	}

@@ -24,7 +24,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -213,7 +212,7 @@ func (v *Viewer) openFile() error {
 	}
 	defer f.Close()
 	if bad, err := v.Store.Read(f); bad > 0 {
-		v.problem(fmt.Errorf("%s: %s could not be read, the first: %w", v.cfg.File, english.Plural(bad, "line", ""), err))
+		v.problem(fmt.Errorf("%s: %d of its lines could not be read, the first: %w", v.cfg.File, bad, err))
 	}
 	if err := endLine(f); err != nil {
 		return err

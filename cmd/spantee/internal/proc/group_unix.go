@@ -7,15 +7,13 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
-
-	"golang.org/x/term"
 )
 
 // setGroup gives a process a group of its own, so that the whole group can be
 // ended. If stdin is a terminal, the process stays in spantee's group, because a
 // terminal stops background groups that read from it.
 func setGroup(cmd *exec.Cmd, stdin *os.File) {
-	if !term.IsTerminal(int(stdin.Fd())) {
+	if _, terminal := TerminalWidth(stdin); !terminal {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	}
 }
