@@ -63,7 +63,7 @@ type traceTree struct {
 	tops       []*node // the roots, or the orphans if there are none
 	root       *node   // the first of the roots, or nil
 	start, end uint64
-	timeless   bool // all happened at once: a recording without times
+	timeless   bool // a recording without times: everything happened at once
 }
 
 // duration formats a duration, "" if there are no times.
@@ -83,11 +83,11 @@ func newTraceTree(nodes []*node) *traceTree {
 	for _, n := range nodes {
 		tr.end = max(tr.end, n.end)
 	}
-	tr.timeless = len(nodes) > 2 && tr.end-tr.start < uint64(time.Millisecond)
 	isRoot := func(n *node) bool { return n.maybeRoot && byID[n.parentID] == nil }
 	if i := slices.IndexFunc(nodes, isRoot); i >= 0 {
 		tr.root = nodes[i]
 	}
+	tr.timeless = tr.end-tr.start < uint64(time.Millisecond) && (len(nodes) > 2 || tr.root != nil && tr.root.estimated)
 	for _, n := range nodes {
 		if isRoot(n) {
 			continue
