@@ -26,9 +26,12 @@ func quantize(t instant) instant { return t - t%quantum }
 // corrected by the offset of the newest timestamp from its own arrival: an old
 // capture fed through cat keeps its own times. In a recording, arrivals mean
 // nothing, and an arrival is the line number: a line without a timestamp inherits
-// the last one.
+// the last one. So it does in a capture that is fed through cat.
 type clock struct {
-	replay    bool
+	replay    bool    // arrivals are line numbers
+	fed       bool    // the stream is a capture that comes faster than it was made
+	began     instant // when the first line came
+	first     instant // the first stamp
 	stamped   bool    // a stamp has been seen
 	shift     instant // of all stamps, see Options.Shift
 	lastStamp instant // shifted
@@ -44,7 +47,13 @@ var (
 	latest   = instant(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
 )
 
-const maxJump = instant(24 * time.Hour)
+const (
+	maxJump = instant(24 * time.Hour)
+
+	// maxBack is how far a timestamp may lie before the lines ahead of it. Some lines
+	// are held back, and programs that agents start have clocks of their own.
+	maxBack = instant(time.Minute)
+)
 
 // believed returns a timestamp, or 0 if it is implausible.
 func (c *clock) believed(stamp instant) instant {
@@ -58,16 +67,34 @@ func (c *clock) believed(stamp instant) instant {
 	return stamp
 }
 
+// recording reports whether arrivals say nothing about when something happened.
+func (c *clock) recording() bool { return c.replay || c.fed }
+
+// compare compares how much time has passed by the stream's own account with how much
+// has passed since its first line came. A live stream runs ahead only if the agent began
+// long before it printed its first line.
+func (c *clock) compare(passed, arrival instant) {
+	c.fed = !c.replay && passed > 10*(arrival-c.began)+10*agent.Milliseconds
+}
+
+// setBack reports whether a timestamp lies far before the lines ahead of it. Such a
+// clock tells nothing about the line.
+func (c *clock) setBack(stamp instant) bool { return stamp != 0 && stamp+c.skew < c.last-maxBack }
+
 // at returns the instant of a line. Time never runs backwards within a run, because
 // a span that ended before it started would show as years long.
 func (c *clock) at(stamp, arrival instant) instant {
 	t := arrival + c.offset
 	switch {
 	case stamp != 0:
+		if !c.stamped {
+			c.first = stamp
+		}
 		c.stamped, c.lastStamp = true, stamp
+		c.compare(stamp-c.first, arrival)
 		t = stamp + c.skew
 		c.offset = t - arrival
-	case c.replay && c.stamped:
+	case c.recording() && c.stamped:
 		t = c.last
 	}
 	c.last = max(c.last, t)

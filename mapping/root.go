@@ -32,7 +32,7 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 
 	s := r.newSpan(ref, rootRef, r.main, spanName{operation: semconv.OperationInvokeAgent, subject: r.main.name})
 	s.start, s.end = r.start, max(at, r.lastEnd, r.start+quantum)
-	s.errorType, s.status, s.estimated = errorType, r.failure.text, r.estimated
+	s.errorType, s.status, s.estimated = errorType, r.failure.text, r.startGuessed()
 	if s.status == "" && r.failure.reported {
 		s.status = "the agent reported an error"
 	}
@@ -50,7 +50,7 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 		a.int(semconv.MaxRepeats, int64(n))
 	}
 	r.main.addTimes(a)
-	if !r.estimated {
+	if !s.estimated {
 		s.addFirstChunk(r.start, r.main.firstChunk)
 	}
 	r.content.Merge(r.main.dialog.attributes(r.m.capture))
@@ -123,7 +123,7 @@ func (r *run) settle(at, took instant) (end instant) {
 	if r.answered != 0 {
 		worked = r.answered
 	}
-	if spent := worked - r.start; (r.clock.replay || r.events == 1) && took > spent && took < spent+maxJump {
+	if spent := worked - r.start; (r.clock.recording() || r.events == 1) && took > spent && took < spent+maxJump {
 		// Time that the run took beyond its timestamps is mostly the wait for the
 		// first chunk, so it is added at the beginning.
 		head := max(worked-took, quantum)

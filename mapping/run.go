@@ -68,7 +68,7 @@ func (m *Mapper) newRun(a *agent.Agent, session string, number int, arrival inst
 	}
 	r.before.badLines, r.before.hidden = m.stats.BadLines, m.names.hidden
 	r.clock.replay, r.clock.shift = m.opts.replay(), quantize(instant(m.opts.Shift))
-	r.start = r.clock.at(0, arrival)
+	r.start, r.clock.began = r.clock.at(0, arrival), arrival
 	r.main = &invocation{ref: rootRef, name: a.Name, start: r.start, wait: r.start}
 	r.order = []*invocation{r.main}
 	return r
@@ -175,11 +175,17 @@ func (r *run) at(ev *agent.Event) instant {
 		if !r.clock.stamped {
 			r.stamped(stamp, ev.Arrival)
 		}
-	} else if r.events == 1 && r.clock.replay {
-		r.estimated = true // the run's first line has no stamp
 	}
-	r.guessed = r.clock.replay && (stamp == 0 || r.agent.CoarseStamps)
-	return r.clock.at(stamp, ev.Arrival)
+	if r.clock.setBack(stamp) {
+		stamp = 0
+	}
+	if ev.Kind == agent.RunEnd && !ev.Early && ev.Length < maxJump {
+		r.clock.compare(ev.Length, ev.Arrival)
+	}
+	r.unstamped = r.unstamped || r.events == 1 && stamp == 0
+	at := r.clock.at(stamp, ev.Arrival)
+	r.guessed = r.clock.recording() && (stamp == 0 || r.agent.CoarseStamps)
+	return at
 }
 
 // instantOf returns the instant of an additional timestamp of an event.
@@ -301,7 +307,7 @@ func (r *run) abandon(at instant, why string) {
 		case t != nil && (t.state == answered || ended):
 			r.closeIdle(inv, at)
 		case inv != r.main && t == nil:
-		case t != nil, inv.busy.running == 0 && inv.state != idle: // the run broke off while the model was working
+		case t != nil, inv.busy.running == 0 && inv.state != idle && (inv.counts.turns == 0 || inv.state == woken || at-inv.wait >= shortestTurn || !r.clock.recording()): // the run broke off while the model was working
 			r.openTurn(inv, at, nil).takeNotices(r, inv)
 			r.closeTurn(inv, at, broke)
 		}

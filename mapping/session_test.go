@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.opentelemetry.io/otel/trace"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -139,9 +141,73 @@ func TestLiveOldCapture(t *testing.T) {
 	spans := live(t, 0, initLine, thinking(old), thinking(old.Add(2e9)), tool(old.Add(3e9), "started", "a", ""),
 		tool(old.Add(4e9), "completed", "a", ""), result(9*time.Second))
 	wantTimes(t, spans, old,
-		"chat GPT-5 0.000-3.000",
 		"execute_tool read 3.000-4.000",
-		"invoke_agent cursor-agent 0.000-4.000")
+		"chat GPT-5 -5.000-3.000",
+		"invoke_agent cursor-agent -5.000-4.000")
+}
+
+// The traces of captures fed through a pipe are those of recordings: as long, and with
+// the same times marked as estimates.
+func TestFedCaptures(t *testing.T) {
+	differ := []string{
+		"cursor/older-page-shapes", // no stamps: all that is known is how long the run took
+		"cursor/translated-enums",  // hardly any: its first chat has left when the result comes
+		"cursor/absurd-duration",
+	}
+	for name, in := range fixtures(t) {
+		if !strings.HasPrefix(short(name), "cursor/") || slices.Contains(differ, short(name)) {
+			continue
+		}
+		t.Run(short(name), func(t *testing.T) {
+			replayed, _ := feed{}.spans(t, in)
+			for _, chunk := range []int{0, 100} {
+				fed, _ := feed{live: true, chunk: chunk, start: recorded.AddDate(0, 1, 0), tick: 10 * time.Microsecond}.spans(t, in)
+				if diff := cmp.Diff(offsets(replayed), offsets(fed), cmpopts.EquateApprox(0, 0.003)); diff != "" {
+					t.Errorf("in chunks of %d (-replayed +fed):\n%s", chunk, diff)
+				}
+			}
+		})
+	}
+}
+
+// An offset is when a span was, in seconds since its root began, and whether it says
+// that this is an estimate.
+type offset struct {
+	Name       string
+	Start, End float64
+	Estimated  bool
+}
+
+func offsets(spans []*tracepb.Span) (all []offset) {
+	began := map[string]uint64{}
+	for _, s := range spans {
+		if len(s.ParentSpanId) == 0 {
+			began[string(s.TraceId)] = s.StartTimeUnixNano
+		}
+	}
+	for _, s := range spans {
+		since := func(t uint64) float64 { return float64(int64(t-began[string(s.TraceId)])) / 1e9 }
+		all = append(all, offset{s.Name, since(s.StartTimeUnixNano), since(s.EndTimeUnixNano), attr(s, "spantee.time.estimated").GetBoolValue()})
+	}
+	return all
+}
+
+// Without stamps, only the result tells how long a capture took. A result that says
+// more than has passed is no capture's if time has passed.
+func TestFedCaptureWithoutStamps(t *testing.T) {
+	says := `{"type":"assistant","message":{"content":[{"type":"text","text":"done"}]}}`
+	for _, tc := range []struct {
+		tick, took time.Duration
+		want       []offset
+	}{
+		{time.Millisecond, 9 * time.Second, []offset{{"chat GPT-5", 0, 8.999, true}, {"invoke_agent cursor-agent", 0, 9, true}}},
+		{time.Second, 9 * time.Second, []offset{{"chat GPT-5", 0, 1, false}, {"invoke_agent cursor-agent", 0, 2, false}}},
+	} {
+		got := offsets(live(t, tc.tick, initLine, says, result(tc.took)))
+		if diff := cmp.Diff(tc.want, got, cmpopts.EquateApprox(0, 0.0015)); diff != "" {
+			t.Errorf("a line every %v (-want +got):\n%s", tc.tick, diff)
+		}
+	}
 }
 
 // A lone result, as --output-format json prints, starts duration_ms before it
@@ -170,14 +236,46 @@ func TestLiveEnd(t *testing.T) {
 // failed; one that fails at once did not wait for it.
 func TestLiveFailureAfterATool(t *testing.T) {
 	failed := `{"type":"result","subtype":"error","is_error":true,"duration_ms":9000}`
-	start, end := tool(now.Add(1e9), "started", "a", "r-0-abcd"), tool(now.Add(2e9), "completed", "a", "r-0-abcd")
-	spans := live(t, time.Second, initLine, start, end, failed)
+	after := func(d time.Duration) []string {
+		return []string{initLine, tool(now.Add(d), "started", "a", "r-0-abcd"), tool(now.Add(2*d), "completed", "a", "r-0-abcd"), failed}
+	}
+	spans := live(t, time.Second, after(time.Second)...)
 	wantTimes(t, spans, now, "chat GPT-5 0.000-1.000", "execute_tool read 1.000-2.000", "chat GPT-5 2.000-3.000", "invoke_agent cursor-agent 0.000-3.000")
 	if got := attr(spans[2], "error.type").GetStringValue(); got != "error" {
 		t.Errorf("error.type %q", got)
 	}
-	spans = live(t, time.Millisecond, initLine, start, end, failed)
-	wantTimes(t, spans, now.Add(1e9-1e6), "chat GPT-5 0.000-0.001", "execute_tool read 0.001-1.001", "invoke_agent cursor-agent 0.000-1.002")
+	failed = strings.Replace(failed, "9000", "30", 1)
+	spans = live(t, 10*time.Millisecond, after(10*time.Millisecond)...)
+	wantTimes(t, spans, now, "chat GPT-5 0.000-0.010", "execute_tool read 0.010-0.020", "invoke_agent cursor-agent 0.000-0.030")
+}
+
+// A stamp far back in time tells nothing about its line, which counts by its arrival in
+// a live stream. In a recording, what it would have told is an estimate.
+func TestStampAnHourBack(t *testing.T) {
+	back := now.Add(-time.Hour)
+	lines := []string{
+		initLine, thinking(now.Add(1e9)), tool(now.Add(2e9), "started", "a", "r-0-abcd"), tool(now.Add(3e9), "completed", "a", "r-0-abcd"),
+		tool(back.Add(4e9), "started", "b", "r-1-abcd"), tool(back.Add(5e9), "completed", "b", "r-1-abcd"), result(6 * time.Second),
+	}
+	wantTimes(t, live(t, time.Second, lines...), now, "chat GPT-5 0.000-2.000", "execute_tool read 2.000-3.000",
+		"chat GPT-5 3.000-4.000", "execute_tool read 4.000-5.000", "invoke_agent cursor-agent 0.000-6.000")
+	spans, _ := feed{}.spans(t, stream(lines...))
+	for _, s := range spans {
+		estimated := attr(s, "spantee.time.estimated").GetBoolValue()
+		if took := s.EndTimeUnixNano - s.StartTimeUnixNano; took < 1e6 && !estimated {
+			t.Errorf("%s is no estimate", times(s, now))
+		}
+	}
+}
+
+// A recording that is cut off when a tool has ended does not show that the model was
+// asked again. A live stream that ends then does.
+func TestCutAfterATool(t *testing.T) {
+	lines := []string{initLine, thinking(now.Add(1e9)), tool(now.Add(2e9), "started", "a", ""), tool(now.Add(3e9), "completed", "a", "")}
+	spans, _ := feed{}.spans(t, stream(lines...))
+	wantTimes(t, spans, now, "execute_tool read 2.000-3.000", "chat GPT-5 1.000-2.000", "invoke_agent cursor-agent 1.000-3.000")
+	wantTimes(t, live(t, time.Second, lines...), now, "chat GPT-5 0.000-2.000", "execute_tool read 2.000-3.000",
+		"chat GPT-5 3.000-4.000", "invoke_agent cursor-agent 0.000-4.000")
 }
 
 func TestTimeNeverRunsBack(t *testing.T) {

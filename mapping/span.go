@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/content"
 	"github.com/spantee/spantee/mapping/semconv"
 )
@@ -94,15 +95,20 @@ func (r *run) emit(s *span) {
 // recording, the start of a run and of its first turn is known only with the result;
 // without a single timestamp, no time is.
 func (r *run) timesPending(s *span) bool {
-	if !r.clock.replay || r.ended {
+	if !r.clock.recording() || r.ended {
 		return false
 	}
-	return !r.clock.stamped || (r.estimated || !r.began) && r.ownFirst && s.ref == (spanRef{chat, 1})
+	return !r.clock.stamped && r.clock.replay || (r.startGuessed() || !r.began) && r.ownFirst && s.ref == (spanRef{chat, 1})
 }
+
+// shortestTurn is less than any model takes. The stream does not show when a shorter
+// turn began or ended.
+const shortestTurn = agent.Milliseconds
 
 // settleTurn adds the attributes of a chat that depend on its start.
 func (s *span) settleTurn(r *run, t *turn) {
-	if r.estimated && r.ownFirst && t.n == 1 {
+	s.estimated = s.estimated || s.end-s.start < shortestTurn
+	if r.startGuessed() && r.ownFirst && t.n == 1 {
 		s.start, s.estimated = min(r.start, s.start), true
 		return
 	}

@@ -16,6 +16,7 @@ type timeline struct {
 	start     instant
 	answered  instant // when the main agent first answered, if it was woken later
 	lastEnd   instant // of the spans emitted
+	unstamped bool    // the first line has no timestamp
 	estimated bool    // start was inferred
 	guessed   bool    // the current event has no time of its own in the recording
 	ownFirst  bool    // the first turn is the main agent's, so it began with the run
@@ -29,6 +30,11 @@ type timeline struct {
 	approvals approvals
 	notices   []notice // of the root: stalls, limits, and what no chat covers
 	held      []*span
+}
+
+// startGuessed reports whether the start of the run is not when its first line came.
+func (l *timeline) startGuessed() bool {
+	return l.estimated || l.unstamped && l.clock.recording()
 }
 
 // leftRunning returns a call that is still working in the background, or nil.

@@ -155,6 +155,9 @@ func (t *tool) learn(r *run, call *agent.Tool) {
 func (r *run) toolEnd(inv *invocation, ev *agent.Event, at, printed instant) {
 	t := r.tools[string(ev.ID)]
 	end := r.ownTime(ev, at)
+	if t != nil && end < t.start {
+		end = at
+	}
 	start := end
 	if !r.guessed {
 		start = quantize(end - ev.Length)
@@ -165,7 +168,7 @@ func (r *run) toolEnd(inv *invocation, ev *agent.Event, at, printed instant) {
 		t = r.toolStart(inv, ev, at, start)
 	case ev.Length > 0:
 		r.correctStart(t, start)
-	case t.estimated && r.clock.replay && !r.guessed && printed <= t.start:
+	case t.estimated && r.clock.recording() && !r.guessed && printed <= t.start:
 		r.shareTime(t, at)
 	}
 	t.learn(r, ev.Tool)
@@ -205,7 +208,7 @@ func (r *run) correctStart(t *tool, start instant) {
 		t.start = min(t.start, start)
 		return
 	}
-	if r.estimated && r.ownFirst && caller.n == 1 { // the run began earlier than its first timestamp
+	if r.startGuessed() && r.ownFirst && caller.n == 1 { // the run began earlier than its first timestamp
 		caller.start = min(caller.start, start-quantum)
 		r.start = min(r.start, caller.start)
 	}

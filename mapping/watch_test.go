@@ -56,7 +56,7 @@ func TestStalled(t *testing.T) {
 func TestOpenLastsUntilNow(t *testing.T) {
 	at := func(second int) time.Time { return time.Date(2026, 10, 2, 12, 0, second, 0, time.UTC) }
 	for name, lines := range map[string][]byte{
-		"stamped":   stream(initLine, thinking(at(1)), tool(at(2), "started", "a", "")),
+		"stamped":   stream(initLine, thinking(at(0)), tool(at(0), "started", "a", "")),
 		"unstamped": stream(initLine),
 	} {
 		began := time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC)
