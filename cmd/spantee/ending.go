@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,49 +14,70 @@ import (
 const (
 	defaultFlushTimeout = 2 * time.Second
 
-	// mapperGrace is how long a mapper that is not waiting for anything may make no
-	// progress at the end before it counts as hanging.
-	mapperGrace = tee.StallLimit
+	// mapperReserve is the part of the flush timeout that is left for a mapper that has
+	// waited for the exporter all the time. With a shorter flush timeout, a mapper that
+	// makes no progress gets this long, too.
+	mapperReserve = 500 * time.Millisecond
 )
 
-// end ends the trace. It waits for the mapper as long as the mapper makes progress,
-// and then delivers what it can within the flush timeout.
+// end ends the trace. All of it, whatever is waited for, ends by one deadline: the flush
+// timeout after the stream ended or, if the mapper had a backlog, after the mapper made
+// its last progress.
 func (t *tracing) end(interrupted bool) {
 	defer t.open.feed.Close()
-	if t.tee == nil { // exec could not start the agent
-		t.deliverAll(t.flushTimeout)
+	if t.pump == nil { // exec could not start the agent
+		t.endBy(t.flushTimeout)
+		t.deliver()
 		return
 	}
-	t.tee.End(!interrupted)
-	patience := t.flushTimeout
-	if !t.live && !interrupted {
-		patience = math.MaxInt64 // leave it to the exporter, which notices when a collector accepts nothing
+	idle, ok := t.awaitMapper(interrupted)
+	t.endBy(t.flushTimeout - min(idle, t.flushTimeout))
+	o, stream := &t.result, t.pump.tee
+	if !ok {
+		o.failure, o.lost, o.hangs = cmp.Or(stream.Err(), tee.ErrStalled), stream.Lost(), true
+		t.endMetrics()
+		return
 	}
-	timeout := t.flushTimeout
-	if !t.tee.Await(t.done, patience) {
-		// The mapper may be waiting for the exporter, which releases it once the
-		// exporter delivers nothing more.
-		timeout = 0
-		t.deliver(timeout)
-		if !t.tee.Await(t.done, mapperGrace) {
-			t.say.hangs(t.tee.Err(), t.tee.Lost())
-			t.endMetrics(0)
-			return // the mapper must not be used any more
-		}
+	o.stats, o.unprotected = t.stream.Mapper.Stats(), t.pump.unprotected
+	if err := stream.Err(); !errors.Is(err, errUnneeded) {
+		o.failure, o.lost = err, t.pump.lost
 	}
-	t.say.stats = t.mapper.Stats()
-	if err := t.tee.Err(); !errors.Is(err, errUnneeded) {
-		t.say.failure, t.say.lost = err, t.untraced
+	t.endAll()
+}
+
+// endBy sets the deadline. For a live stream, it is also that of an stderr that nobody
+// reads.
+func (t *tracing) endBy(timeout time.Duration) {
+	t.deadline = time.Now().Add(timeout)
+	if t.to.Live {
+		t.say.w.EndBy(t.deadline)
 	}
-	t.endAll(timeout)
+}
+
+// awaitMapper waits for the mapper as long as the mapper makes progress. It returns
+// whether the mapper has finished, and how much of the flush timeout was spent.
+func (t *tracing) awaitMapper(interrupted bool) (spent time.Duration, finished bool) {
+	stream, done := t.pump.tee, t.pump.done
+	stream.End(!interrupted)
+	if !t.to.Live && !interrupted { // leave it to the exporter, which notices when a collector accepts nothing
+		_, finished = stream.Await(done, math.MaxInt64)
+		return 0, finished
+	}
+	patience := max(t.flushTimeout-mapperReserve, 0)
+	t.endBy(patience / 2) // the mapper may be waiting for stderr
+	if spent, finished = stream.Await(done, patience); finished {
+		return spent, true
+	}
+	// The mapper may be waiting for the exporter, which releases it once the
+	// exporter delivers nothing more.
+	t.endBy(0)
+	t.deliverSpans()
+	_, finished = stream.Await(done, mapperReserve)
+	return t.flushTimeout, finished
 }
 
 // endAll delivers the rest, and completes the tree at the same time: stderr may be full.
-func (t *tracing) endAll(timeout time.Duration) {
-	t.late = time.Now().Add(t.patience())
-	if t.live {
-		t.say.w.EndBy(time.Now().Add(t.flushTimeout))
-	}
+func (t *tracing) endAll() {
 	treeDone := make(chan error, 1)
 	go func() {
 		if t.tree == nil {
@@ -64,51 +86,65 @@ func (t *tracing) endAll(timeout time.Duration) {
 		}
 		treeDone <- t.tree.Close()
 	}()
-	t.deliverAll(timeout)
+	t.deliver()
 	if err := <-treeDone; err != nil { // stderr has a deadline of its own
 		t.say.problem(fmt.Errorf("the tree: %w", err))
 	}
 }
 
-// deliverAll delivers the spans, and then the metrics in what is left of timeout,
-// because metrics include what became of the spans.
-func (t *tracing) deliverAll(timeout time.Duration) {
-	start := time.Now()
-	t.deliver(timeout)
-	if t.live {
-		timeout -= time.Since(start)
-	}
-	t.endMetrics(timeout)
+// deliver delivers the spans, and then the metrics, because metrics include what became
+// of the spans.
+func (t *tracing) deliver() {
+	t.deliverSpans()
+	t.endMetrics()
 }
 
-// deliver closes the exporter. For a live stream, timeout bounds the whole
+// deliverSpans closes the exporter. For a live stream, the deadline bounds the whole
 // delivery; for a recording, each answer of the collector.
-func (t *tracing) deliver(timeout time.Duration) {
-	if t.exporter == nil {
+func (t *tracing) deliverSpans() {
+	e := t.to.Exporter
+	if e == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	if !t.live {
+	ctx, cancel := context.WithDeadline(context.Background(), t.deadline)
+	if !t.to.Live {
 		cancel()
-		ctx, cancel = t.whileAccepting(timeout)
+		ctx, cancel = t.whileAccepting()
 	}
 	defer cancel()
-	t.say.delivery = t.exporter.Close(ctx)
+	t.result.delivery = e.Close(ctx)
+	if !t.to.Live {
+		t.endBy(t.flushTimeout)
+	}
 }
 
 // whileAccepting returns a context that ends when the collector has accepted nothing
-// for timeout.
-func (t *tracing) whileAccepting(timeout time.Duration) (context.Context, context.CancelFunc) {
+// for as long as it is until the deadline.
+func (t *tracing) whileAccepting() (context.Context, context.CancelFunc) {
+	patience := time.Until(t.deadline)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		defer cancel()
-		for before := -1; t.exporter.Finished() != before; {
-			before = t.exporter.Finished()
+		for before := -1; t.to.Exporter.Finished() != before; {
+			before = t.to.Exporter.Finished()
 			select {
 			case <-ctx.Done():
-			case <-time.After(timeout):
+			case <-time.After(patience):
 			}
 		}
 	}()
 	return ctx, cancel
+}
+
+// endMetrics gives a collector what is left of the time for the metrics.
+func (t *tracing) endMetrics() {
+	if t.metrics == nil {
+		return
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), t.deadline)
+	defer cancel()
+	o := &t.result
+	o.metrics = t.metrics.close(ctx, o.delivery)
+	o.delivery.AddEvicted(o.metrics.Evicted)
+	o.delivery.Earlier.Add(o.metrics.Earlier)
 }

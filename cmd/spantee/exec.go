@@ -6,6 +6,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -13,8 +15,10 @@ import (
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/tee"
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/content"
 )
 
 const execUsage = `exec runs an agent as its child:
@@ -69,20 +73,20 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	if err != nil {
 		return err
 	}
-	agentStderr := stderr // the file itself, not a pipe
-	if tracing.details {
-		if tracing.stderr, err = proc.NewAgentStderr(stderr, o.patience()); err != nil {
+	var passed *proc.AgentStderr // nil for the file itself, not a pipe
+	agentStderr := stderr
+	if cfg.content.level != content.None {
+		if passed, err = proc.NewAgentStderr(stderr, o.patience()); err != nil {
 			return err
 		}
-		agentStderr = tracing.stderr.Agents
+		agentStderr = passed.Agents
 	}
-	limits := newLimits(o.limitOptions)
-	tracing.watch.limits = limits
+	limits := tracing.limits
 	agent, err := proc.Start(args, tracing.environment(), stdin, agentStderr, limits.ownGroup())
-	tracing.stderr.Start()
+	passed.Start()
 	if err != nil {
 		tracing.end(false)
-		say.line("%v", err)
+		say.failed(err)
 		end := tracing.conclude(proc.NotStarted(err))
 		say.w.Flush()
 		return end
@@ -92,11 +96,10 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		limits.agent = agent
 	}
 	out := agent.Stdout
-	if root := tracing.mapper.Root(); say.hasDestination {
+	if root := tracing.stream.Mapper.Root(); tracing.hasDestination() {
 		say.runStarted(mapping.Run{TraceID: root.TraceID()})
 	}
-	tracing.status = newStatusLine(say, stdout)
-	stream := tracing.start(out, stdout)
+	copying := tracing.start(out, stdout)
 	copied := make(chan error, 1)
 	stopWatch := proc.WatchClosed(stdout, func() { out.Close() }) // so that the agent's next write fails
 	closeStdout := sync.OnceValue(func() error {
@@ -104,7 +107,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		return stdout.Close()
 	})
 	go func() {
-		err := stream.Copy()
+		err := copying.Copy()
 		if errors.Is(err, os.ErrClosed) {
 			err = tee.OutputError{Err: syscall.EPIPE}
 		}
@@ -119,38 +122,58 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	linger, stop := context.WithTimeout(context.Background(), proc.Lingering)
 	defer stop()
 	out.AgentEnded()
-	tracing.stderr.AgentEnded()
+	passed.AgentEnded()
 	if !signaled {
 		err = <-copied
 	} else { // a signal asked for the end, whether anybody reads or not
 		select {
 		case err = <-copied:
 		case <-linger.Done():
-			stream.Stop()
+			copying.Stop()
 		}
 	}
-	tracing.stderr.AwaitRead(linger.Done())
-	if out.Cut() && (o.summary || say.terminal) && !o.quiet {
-		say.line("a process left running by the agent still has stdout open; its output is lost from now on")
+	passed.AwaitRead(linger.Done())
+	if out.Cut() {
+		say.outputCut()
 	}
-	tracing.ended = end
+	ended := end
+	tracing.pump.atEnd = func(m *mapping.Mapper) {
+		m.SetExit(ended.Code, proc.SignalName(ended.Signal), passed.String())
+	}
 	lost := endOfCopy(err).Code != 0
 	if closed := closeStdout(); closed != nil && !proc.IsBrokenPipe(closed) && !lost {
 		lost, err = true, closed
 	}
 	if lost {
-		say.line("%v", err)
+		say.failed(err)
 		if end == (proc.Status{}) { // the agent may succeed although its output was lost
 			end.Code = proc.StatusFailed
 		}
 	}
 	tracing.end(false)
-	if !tracing.stderr.Flush() {
+	if !passed.Flush() {
 		say.w.Abandon()
 	}
 	end = tracing.conclude(end)
-	say.print()
+	say.print(tracing.result, tracing.hasDestination())
 	disarm()
 	tracing.stay(end, signals)
 	return end.Err()
+}
+
+// environment returns the environment of the process, with the trace that it is
+// part of.
+func (t *tracing) environment() []string {
+	env := os.Environ()
+	if t.to.Exporter == nil {
+		return env
+	}
+	env = slices.DeleteFunc(env, func(kv string) bool {
+		return strings.HasPrefix(kv, "TRACEPARENT=") || strings.HasPrefix(kv, "TRACESTATE=")
+	})
+	root := t.stream.Mapper.Root()
+	if !t.cfg.sampler.keeps(root.TraceID()) {
+		root = root.WithTraceFlags(root.TraceFlags().WithSampled(false))
+	}
+	return append(env, tracer.Environment(root)...)
 }

@@ -10,7 +10,7 @@ import (
 //
 //	stdin -> tee -> stdout
 //	          |
-//	        mapper -> spans -> exporter, tree
+//	         pump -> mapper -> spans -> exporter, tree, ...
 //
 // Only the upper line decides the exit status. An error other than a proc.Status
 // means that no byte was read.
@@ -33,7 +33,6 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 		say.awaiting()
 	}
 
-	tracing.status = newStatusLine(say, stdout)
 	stream := tracing.start(stdin, stdout)
 	copied := make(chan error, 1)
 	go func() { copied <- stream.Copy() }()
@@ -43,7 +42,7 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 	case err := <-copied:
 		end = endOfCopy(err)
 		if end.Code != 0 {
-			say.line("%v", err)
+			say.failed(err)
 		}
 	case s := <-signals:
 		end.Signal = s
@@ -53,12 +52,12 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 	if end.Signal == proc.BrokenPipe {
 		stdin.Close() // so that the agent's next write fails
 	} else if err := stdout.Close(); err != nil && end == (proc.Status{}) { // so that the next program in the pipe can finish
-		say.line("%v", err)
+		say.failed(err)
 		end.Code = proc.StatusFailed
 	}
 	tracing.end(end.Interrupted())
 	end = tracing.conclude(end)
-	say.print()
+	say.print(tracing.result, tracing.hasDestination())
 	disarm()
 	tracing.stay(end, signals)
 	return end.Err()

@@ -97,6 +97,24 @@ func (g *gate) holds(r *receipt.Receipt) (bool, error) {
 	return bool(holds), nil
 }
 
+// fails reports whether the condition is true. What cannot be evaluated counts as true.
+func (g *gate) fails(r *receipt.Receipt, problem func(error)) bool {
+	if g == nil {
+		return false
+	}
+	if name := g.unstated(r); name != "" {
+		problem(fmt.Errorf("--fail-if uses %s, which the agent did not state: it counts as 0", name))
+	}
+	holds, err := g.holds(r)
+	switch {
+	case err != nil:
+		problem(fmt.Errorf("cannot evaluate --fail-if %q: %w", g.text, err))
+	case holds:
+		problem(fmt.Errorf("--fail-if is true: %s", g.text))
+	}
+	return holds || err != nil
+}
+
 // unstated returns what the condition uses although no agent stated it, "" if nothing.
 func (g *gate) unstated(r *receipt.Receipt) string {
 	switch {

@@ -2,11 +2,13 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter/runs"
 )
 
@@ -64,59 +66,66 @@ func (o *limitOptions) any() bool {
 // limits watch over an agent that exec runs.
 type limits struct {
 	limitOptions
+	agent   *proc.Agent
 	started time.Time
-	tools   int64
-	tokens  int64
-	cost    float64
-	span    runs.Span
-	open    map[string]*runs.Run // by trace, until the root states the totals
 
-	reported map[string]bool // limits that were reached and reported
+	tools  int64
+	tokens int64
+	cost   float64
+	open   map[string]*runs.Run // by trace, until the root states the totals
 
-	agent *proc.Agent
+	reached []string // in this order
+	acted   int      // on how many of them
 }
 
+// newLimits returns nil if there are none.
 func newLimits(o limitOptions) *limits {
 	if !o.any() {
 		return nil
 	}
-	return &limits{limitOptions: o, started: time.Now(), open: map[string]*runs.Run{}, reported: map[string]bool{}}
+	return &limits{limitOptions: o, started: time.Now(), open: map[string]*runs.Run{}}
 }
 
-// ownGroup reports whether the agent needs a process group of its own.
+// ownGroup reports whether the agent needs a process group of its own, to be killed.
 func (l *limits) ownGroup() bool { return l != nil && l.onLimit == onLimitKill }
 
-// checkTime returns the limit that the passing of time has reached, or "".
-func (l *limits) checkTime(now time.Time, idle time.Duration) string {
-	switch {
-	case l.maxIdle > 0 && idle >= l.maxIdle:
-		return l.unlessReported("max-idle")
-	case l.maxDuration > 0 && now.Sub(l.started) >= l.maxDuration:
-		return l.unlessReported("max-duration")
+// check notes a limit once that is reached.
+func (l *limits) check(limit string, reached bool) {
+	if reached && !slices.Contains(l.reached, limit) {
+		l.reached = append(l.reached, limit)
 	}
-	return ""
+}
+
+// takeReached returns the limits that were reached since the last call.
+func (l *limits) takeReached() []string {
+	list := l.reached[l.acted:]
+	l.acted = len(l.reached)
+	return list
+}
+
+// checkTime notes the limits that the passing of time has reached.
+func (l *limits) checkTime(now time.Time, idle time.Duration) {
+	l.check("max-idle", l.maxIdle > 0 && idle >= l.maxIdle)
+	l.check("max-duration", l.maxDuration > 0 && now.Sub(l.started) >= l.maxDuration)
 }
 
 // nextTime returns how long until time alone may reach a limit, zero for never.
 func (l *limits) nextTime(now time.Time, idle time.Duration) (next time.Duration) {
-	if l.maxIdle > 0 && !l.reported["max-idle"] {
+	if l.maxIdle > 0 && !slices.Contains(l.reached, "max-idle") {
 		next = max(l.maxIdle-idle, time.Millisecond)
 	}
-	if l.maxDuration > 0 && !l.reported["max-duration"] {
+	if l.maxDuration > 0 && !slices.Contains(l.reached, "max-duration") {
 		next = soonest(next, max(l.maxDuration-now.Sub(l.started), time.Millisecond))
 	}
 	return next
 }
 
-// count counts a finished span, and returns the limit that it reached, or "".
-func (l *limits) count(wire []byte) string {
+// Consume counts a span, and notes the limits that it reaches.
+func (l *limits) Consume(s *tracer.Span) {
 	if l.maxTools == 0 && l.maxTokens == 0 && l.maxCost == 0 {
-		return ""
+		return
 	}
-	span := &l.span
-	if span.Read(wire) != nil {
-		return ""
-	}
+	span := s.Facts()
 	if span.Kind() == runs.Tool {
 		l.tools++
 	}
@@ -133,37 +142,7 @@ func (l *limits) count(wire []byte) string {
 	if span.StatesTotals() {
 		delete(l.open, string(span.TraceID))
 	}
-	switch {
-	case l.maxTools > 0 && l.tools >= l.maxTools:
-		return l.unlessReported("max-tools")
-	case l.maxTokens > 0 && l.tokens >= l.maxTokens:
-		return l.unlessReported("max-tokens")
-	case l.maxCost > 0 && l.cost >= l.maxCost:
-		return l.unlessReported("max-cost")
-	}
-	return ""
-}
-
-// unlessReported returns the limit, or "" if the limit was reached before.
-func (l *limits) unlessReported(limit string) string {
-	if l.reported[limit] {
-		return ""
-	}
-	l.reported[limit] = true
-	return limit
-}
-
-// reached reports a limit that was reached and, with --on-limit=kill, ends the
-// agent.
-func (l *limits) reached(limit string, say *reporter) {
-	action := ""
-	if l.onLimit == onLimitKill {
-		action = ": ending the agent"
-		l.agent.Kill()
-	}
-	say.mu.Lock()
-	defer say.mu.Unlock()
-	if !say.quiet {
-		say.line("the agent reached --%s%s", limit, action)
-	}
+	l.check("max-tools", l.maxTools > 0 && l.tools >= l.maxTools)
+	l.check("max-tokens", l.maxTokens > 0 && l.tokens >= l.maxTokens)
+	l.check("max-cost", l.maxCost > 0 && l.cost >= l.maxCost)
 }

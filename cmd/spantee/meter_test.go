@@ -9,11 +9,11 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/tee"
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter/metrics/metricstest"
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
@@ -154,14 +154,14 @@ func TestMetricsOfAHungMapper(t *testing.T) {
 	m := newMeter(settings, func(err error) { t.Error(err) })
 	m.from = func(string) *resourcepb.Resource { return nil }
 	m.stalled("an agent") // is counted
-	tr := &tracing{options: &options{}, say: say, metrics: m, live: true, arrival: time.Now()}
-	tr.tee, tr.done = tee.New(strings.NewReader("x"), io.Discard, tee.Options{}), make(chan struct{})
-	if err := tr.tee.Copy(); err != nil {
+	tr := &tracing{options: &options{}, say: say, metrics: m, open: new(openSpans), to: tracer.Config{Live: true}}
+	tr.pump = &pump{tee: tee.New(strings.NewReader("x"), io.Discard, tee.Options{}), done: make(chan struct{})}
+	if err := tr.pump.tee.Copy(); err != nil {
 		t.Fatal(err)
 	}
-	tr.end(false) // although nobody calls tr.run
-	if say.failure == nil || say.metrics.Lost == 0 || say.metrics.Delivered > 0 {
-		t.Errorf("%v, %+v", say.failure, say.metrics)
+	tr.end(false) // although nobody calls tr.pump.run
+	if r := tr.result; r.failure == nil || r.metrics.Lost == 0 || r.metrics.Delivered > 0 {
+		t.Errorf("%v, %+v", r.failure, r.metrics)
 	}
 	if n := len(receiver.Arrivals()); n > 0 {
 		t.Errorf("%d requests", n)
@@ -172,7 +172,7 @@ func TestABugInCountingIsReportedOnce(t *testing.T) {
 	var failed []error
 	m := newMeter(nil, func(err error) { failed = append(failed, err) })
 	m.from = func(string) *resourcepb.Resource { panic("boom") }
-	m.add([]byte("span"), "agent")
+	m.Consume(&tracer.Span{Wire: []byte("span"), Agent: "agent"})
 	m.count()
 	m.count()
 	if len(failed) != 1 || !strings.Contains(failed[0].Error(), "boom") {
@@ -183,8 +183,8 @@ func TestABugInCountingIsReportedOnce(t *testing.T) {
 func TestALargeSpanIsNotKept(t *testing.T) {
 	m := newMeter(nil, func(error) {})
 	m.from = func(string) *resourcepb.Resource { return new(resourcepb.Resource) }
-	m.add(make([]byte, 1<<20), "agent") // counted at once
-	m.add([]byte("span"), "agent")
+	m.Consume(&tracer.Span{Wire: make([]byte, 1<<20), Agent: "agent"}) // counted at once
+	m.Consume(&tracer.Span{Wire: []byte("span"), Agent: "agent"})
 	if cap(m.wire) > maxUncounted {
 		t.Errorf("%d bytes are kept", cap(m.wire))
 	}

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	attr "go.opentelemetry.io/otel/attribute"
-	sdkresource "go.opentelemetry.io/otel/sdk/resource"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/metrics"
 	"github.com/spantee/spantee/exporter/otlp"
@@ -56,23 +56,12 @@ func (o *options) resolveMetrics(spans destination, problem func(error)) (c metr
 	return c
 }
 
-// A meter counts what agents do. Each of them is a service: it has a Recorder of
-// its own, from its first run on. A stream without a run has no metrics.
+// A meter counts what agents do. It counts most spans later, so that the spans of a short
+// session are counted while they are delivered. Its methods for a stream do nothing for
+// nil.
 type meter struct {
-	to     *otlp.Settings  // nil if metrics go nowhere
-	spans  exporter.Client // whose connection metrics share; may be nil
-	from   func(agent string) *resourcepb.Resource
-	failed func(error)
-	gate   *metrics.Gate
-	spool  *spool.Spool // nil if nothing is kept
-
-	mu          sync.Mutex // the end does not wait for a mapper that hangs
-	ended       bool
-	lastArrival time.Time
-	agents      map[string]*metrics.Recorder // nil for one that could not be started
-	services    map[attr.Distinct]*metrics.Recorder
-	list        []*metrics.Recorder
-	own         *metrics.Recorder // of the stream's first agent; nil if there is none
+	recorders
+	from func(agent string) *resourcepb.Resource
 
 	counting sync.Mutex          // is locked before mu
 	wire     []byte              // the spans that are not counted yet
@@ -89,66 +78,82 @@ type spanEnd struct {
 // maxUncounted is how many bytes of spans may wait to be counted.
 const maxUncounted = 64 << 10
 
+// recorders are the Recorders of the services: each agent is one, from its first run on.
+// A stream without a run has no metrics.
+type recorders struct {
+	to     *otlp.Settings  // nil if metrics go nowhere
+	spans  exporter.Client // whose connection metrics share; may be nil
+	spool  *spool.Spool    // nil if nothing is kept
+	gate   *metrics.Gate
+	failed func(error)
+
+	mu          sync.Mutex // the end does not wait for a mapper that hangs
+	ended       bool
+	lastArrival time.Time
+	byAgent     map[string]*metrics.Recorder // nil for one that could not be started
+	byService   map[attr.Distinct]*metrics.Recorder
+	list        []*metrics.Recorder // of byService
+	own         *metrics.Recorder   // of the stream's first agent; nil if there is none
+}
+
 // meter returns nil if metrics go nowhere.
-func (t *tracing) meter(cfg *config, spans exporter.Client) *meter {
-	if to := cfg.metrics; to.to == nil || !t.live && !to.recordings {
+func (t *tracing) meter(spans exporter.Client) *meter {
+	to := t.cfg.metrics
+	if to.to == nil || !t.to.Live && !to.recordings {
 		return nil
 	}
-	for _, err := range slices.Concat(cfg.metrics.to.Ignored(), metrics.CheckEnvironment()) {
+	for _, err := range slices.Concat(to.to.Ignored(), metrics.CheckEnvironment()) {
 		t.say.problem(err)
 	}
-	m := newMeter(cfg.metrics.to, t.say.problem)
-	m.spans, m.lastArrival = spans, t.arrival
-	if t.live { // a recording can be sent again
-		m.spool = cfg.spool
-	}
-	m.from = func(agent string) *resourcepb.Resource {
-		r, _ := t.services.of(agent) // an error is the same as for the first
-		return r
+	m := newMeter(to.to, t.say.problem)
+	m.spans, m.from = spans, t.to.Resources
+	if t.to.Live { // a recording can be sent again
+		m.spool = t.cfg.spool
 	}
 	return m
 }
 
 func newMeter(to *otlp.Settings, failed func(error)) *meter {
-	return &meter{
+	return &meter{recorders: recorders{
 		to: to, failed: failed, gate: metrics.NewGate(), lastArrival: time.Now(),
-		agents: map[string]*metrics.Recorder{}, services: map[attr.Distinct]*metrics.Recorder{},
-	}
+		byAgent: map[string]*metrics.Recorder{}, byService: map[attr.Distinct]*metrics.Recorder{},
+	}}
 }
 
 // of returns the Recorder of an agent, nil if there can be none.
 func (m *meter) of(agent string) *metrics.Recorder {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r, known := m.agents[agent]
+	r, known := m.byAgent[agent]
 	if !known {
 		r = m.service(m.from(agent))
-		m.agents[agent] = r
+		m.byAgent[agent] = r
 		m.own = cmp.Or(m.own, r)
 	}
 	return r
 }
 
-// service returns the Recorder of a service.
-func (m *meter) service(of *resourcepb.Resource) *metrics.Recorder {
+// service returns the Recorder of a service. It is called with mu held.
+func (rs *recorders) service(of *resourcepb.Resource) *metrics.Recorder {
 	resource := metrics.Resource(of, os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), newUUID())
 	same, _ := attr.NewSetWithFiltered(resource.Attributes(), attr.NewDenyKeysFilter("service.instance.id"))
 	name := same.Equivalent()
-	if r := m.services[name]; r != nil || m.ended || m.to == nil {
+	if r := rs.byService[name]; r != nil || rs.ended || rs.to == nil {
 		return r
 	}
-	r, err := m.start(resource)
+	r, err := metrics.New(metrics.Config{Exporter: rs.to.MetricExporter(rs.spans), Version: version(), Resource: resource, Gate: rs.gate, Spool: rs.spool})
 	if err != nil {
-		m.failed(fmt.Errorf("no metrics are sent: %w", err))
+		rs.failed(fmt.Errorf("no metrics are sent: %w", err))
 		return nil
 	}
-	m.services[name] = r
-	m.list = append(m.list, r)
+	r.Received(rs.lastArrival)
+	rs.byService[name] = r
+	rs.list = append(rs.list, r)
 	return r
 }
 
 // countKilled counts the runs of a process that was killed, which could not.
-func (m *meter) countKilled(recovered spool.Part) {
+func (rs *recorders) countKilled(recovered spool.Part) {
 	resource := new(resourcepb.Resource)
 	if err := proto.Unmarshal(recovered.Resource, resource); err != nil {
 		return // the spool has done it before
@@ -156,9 +161,9 @@ func (m *meter) countKilled(recovered spool.Part) {
 	resource.Attributes = slices.DeleteFunc(resource.Attributes, func(kv *commonpb.KeyValue) bool {
 		return kv.Key == "service.instance.id" // it is another's
 	})
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r := m.service(resource)
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	r := rs.service(resource)
 	for _, span := range recovered.Spans {
 		_, _, tag := protowire.ConsumeTag(span)
 		if wire, n := protowire.ConsumeBytes(span[max(tag, 0):]); n > 0 && r != nil {
@@ -167,25 +172,18 @@ func (m *meter) countKilled(recovered spool.Part) {
 	}
 }
 
-// start is called when there is something to count.
-func (m *meter) start(resource *sdkresource.Resource) (*metrics.Recorder, error) {
-	r, err := metrics.New(metrics.Config{Exporter: m.to.MetricExporter(m.spans), Version: version(), Resource: resource, Gate: m.gate, Spool: m.spool})
-	if err != nil {
-		return nil, err
-	}
-	r.Received(m.lastArrival)
-	return r, nil
-}
-
 // started returns the Recorders that there are.
-func (m *meter) started() []*metrics.Recorder {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.list
+func (rs *recorders) started() []*metrics.Recorder {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.list
 }
 
 // received notes that bytes of the stream came.
 func (m *meter) received(at time.Time) {
+	if m == nil {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lastArrival = at
@@ -194,12 +192,29 @@ func (m *meter) received(at time.Time) {
 	}
 }
 
-// add takes a span that has ended. It is counted later, so that the spans of a short
-// session are counted while they are delivered.
-func (m *meter) add(span []byte, agent string) {
+// stalled counts a silence of an agent.
+func (m *meter) stalled(agent string) {
+	if m == nil {
+		return
+	}
+	if r := m.of(agent); r != nil {
+		r.Stalled(agent)
+	}
+}
+
+// Consume counts a span at once if it is decoded already.
+func (m *meter) Consume(s *tracer.Span) {
+	if s.Decoded() {
+		m.counts(func() {
+			if r := m.of(s.Agent); r != nil {
+				r.Record(s.Facts())
+			}
+		})
+		return
+	}
 	m.counting.Lock()
-	m.wire = append(m.wire, span...)
-	m.spanEnds = append(m.spanEnds, spanEnd{len(m.wire), agent})
+	m.wire = append(m.wire, s.Wire...)
+	m.spanEnds = append(m.spanEnds, spanEnd{len(m.wire), s.Agent})
 	full := len(m.wire) > maxUncounted
 	m.counting.Unlock()
 	if full {
@@ -215,21 +230,28 @@ func (m *meter) setOpen(spans map[string][][]byte) {
 	m.open = spans
 }
 
-// count counts what has come since the last call. A bug there must end neither the
-// process nor the trace.
+// count counts what has come since the last call.
 func (m *meter) count() {
-	if m == nil {
-		return
+	if m != nil {
+		m.counts(m.countWaiting)
 	}
+}
+
+// counts calls do. A bug there must end neither the process nor the trace.
+func (m *meter) counts(do func()) {
 	m.counting.Lock()
 	defer m.counting.Unlock()
-	wire, ends, open := m.wire, m.spanEnds, m.open
-	m.wire, m.spanEnds, m.open = nil, nil, nil
 	defer func() {
 		if p := recover(); p != nil {
 			m.failed(fmt.Errorf("the metrics are incomplete: a bug in spantee: %v", p))
 		}
 	}()
+	do()
+}
+
+func (m *meter) countWaiting() {
+	wire, ends, open := m.wire, m.spanEnds, m.open
+	m.wire, m.spanEnds, m.open = nil, nil, nil
 	start := 0
 	for _, end := range ends {
 		if r := m.of(end.agent); r != nil {
@@ -256,13 +278,6 @@ func (m *meter) publishOpen(spans map[string][][]byte) {
 	}
 	for _, r := range m.started() {
 		r.SetOpen(open[r])
-	}
-}
-
-// stalled counts a silence of an agent.
-func (m *meter) stalled(agent string) {
-	if r := m.of(agent); r != nil {
-		r.Stalled(agent)
 	}
 }
 
@@ -297,39 +312,4 @@ func (m *meter) close(ctx context.Context, spans exporter.Report) (total metrics
 	total.Rejected -= total.Evicted.OwnPoints - kept
 	total.Lost += total.Evicted.OwnPoints
 	return total
-}
-
-// endMetrics gives a collector what is left of the time for the metrics.
-func (t *tracing) endMetrics(timeout time.Duration) {
-	if t.metrics == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	t.say.metrics = t.metrics.close(ctx, t.say.delivery)
-	t.say.delivery.AddEvicted(t.say.metrics.Evicted)
-	t.say.delivery.Earlier.Add(t.say.metrics.Earlier)
-}
-
-// undeliveredMetrics describes which metrics were not delivered, why, and what became
-// of them. It returns "" if there are none. fates is only what became of them.
-func undeliveredMetrics(m metrics.Report) (message, fates string) {
-	if m.Lost+m.Spooled+m.Rejected == 0 {
-		return "", ""
-	}
-	var list []string
-	for _, f := range []struct {
-		points int
-		what   string
-	}{{m.Spooled, "spooled"}, {m.Rejected, "rejected"}, {m.Lost, "lost"}} {
-		if f.points > 0 {
-			list = append(list, f.what)
-		}
-	}
-	fates = "metrics " + strings.Join(list, " and ")
-	message = fmt.Sprintf("%s of metrics not delivered: %s; %s", count(m.Lost+m.Spooled+m.Rejected, "data point"), withHint(m.Cause), fates)
-	if m.NotKept != nil {
-		message += fmt.Sprintf(" (spool: %v)", m.NotKept)
-	}
-	return message, fates
 }

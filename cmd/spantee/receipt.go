@@ -15,21 +15,24 @@ import (
 	"time"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter/receipt"
 	"github.com/spantee/spantee/exporter/spool"
 )
 
 // An account sums up the stream for whoever reads it at the end.
 type account struct {
-	recorder receipt.Recorder
-	file     string // of the receipt; "" for none
-	output   string // $GITHUB_OUTPUT; "" for none
-	gate     *gate  // nil without --fail-if
+	recorder  receipt.Recorder
+	file      string                    // of the receipt; "" for none
+	output    string                    // $GITHUB_OUTPUT; "" for none
+	gate      *gate                     // nil without --fail-if
+	step      *stepSummary              // nil outside of GitHub Actions
+	traceLink func(trace string) string // "" if there is none
 }
 
 // account returns nil if nobody reads it.
-func (o *options) account() (*account, error) {
-	a := new(account)
+func (o *options) account(cfg *config) (*account, error) {
+	a := &account{step: newStepSummary(o.quiet), traceLink: cfg.traceLink}
 	if os.Getenv("GITHUB_ACTIONS") == "true" {
 		a.output = os.Getenv("GITHUB_OUTPUT")
 	}
@@ -40,10 +43,18 @@ func (o *options) account() (*account, error) {
 	if a.gate, err = newGate(o.failIf); err != nil {
 		return nil, err
 	}
-	if a.gate == nil && a.file == "" && a.output == "" && newStepSummary(o.quiet) == nil {
+	if a.gate == nil && a.file == "" && a.output == "" && a.step == nil {
 		return nil, nil
 	}
 	return a, nil
+}
+
+// Consume adds a span.
+func (a *account) Consume(s *tracer.Span) {
+	a.recorder.Add(s.Facts())
+	if a.step != nil {
+		a.step.tree.Export(s.Facts())
+	}
 }
 
 // receiptFile returns the file that --receipt names, which need not exist. A device or a
@@ -73,81 +84,64 @@ const minWait = 500 * time.Millisecond
 // conclude writes the receipt and what GitHub Actions reads, after everything is
 // delivered. It returns how to end.
 func (t *tracing) conclude(end proc.Status) proc.Status {
-	if t.account == nil {
+	a, o := t.account, &t.result
+	if a == nil {
 		return end
 	}
-	r := t.account.recorder.Receipt()
-	r.Spantee, r.ExitStatus, r.Complete = version(), shellStatus(end), t.say.failure == nil
+	r := a.recorder.Receipt()
+	r.Spantee, r.ExitStatus, r.Complete = version(), shellStatus(end), o.failure == nil
 	r.Succeeded = r.Succeeded && r.Complete && r.ExitStatus == 0
-	d := t.say.delivery
+	d := o.delivery
 	r.Delivery = receipt.Delivery{Delivered: d.Delivered, Spooled: d.Spooled, Rejected: d.Rejected, Dropped: d.Dropped}
 	written := make(chan error, 1)
-	go func() { written <- t.write(r) }()
+	go func() { written <- a.write(r, o.hangs) }()
 	var err error
 	select {
 	case err = <-written:
-	case <-time.After(max(time.Until(t.late), minWait)):
+	case <-time.After(max(time.Until(t.deadline), minWait)):
 		err = fmt.Errorf("cannot write the receipt or the step summary: %w", spool.ErrFrozen)
 	}
 	if err != nil {
 		t.say.problem(err)
 	}
-	if t.failed(r) && end == (proc.Status{}) {
+	if a.gate.fails(r, t.say.problem) && end == (proc.Status{}) {
 		end.Code = proc.StatusFailed
 	}
 	return end
 }
 
-// failed reports whether --fail-if is true. What cannot be evaluated counts as true.
-func (t *tracing) failed(r *receipt.Receipt) bool {
-	g := t.account.gate
-	if g == nil {
-		return false
-	}
-	if name := g.unstated(r); name != "" {
-		t.say.problem(fmt.Errorf("--fail-if uses %s, which the agent did not state: it counts as 0", name))
-	}
-	fails, err := g.holds(r)
-	switch {
-	case err != nil:
-		t.say.problem(fmt.Errorf("cannot evaluate --fail-if %q: %w", g.text, err))
-	case fails:
-		t.say.problem(fmt.Errorf("--fail-if is true: %s", g.text))
-	}
-	return fails || err != nil
-}
-
-// write writes the receipt to all who read it.
-func (t *tracing) write(r *receipt.Receipt) error {
+// write writes the receipt to all who read it. A mapper that hangs may still use the step
+// summary.
+func (a *account) write(r *receipt.Receipt, hangs bool) error {
 	var errs []error
 	try := func(what string, err error) {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("cannot write %s: %w", what, err))
 		}
 	}
-	if t.account.file != "" {
-		try("the receipt", r.WriteFile(t.account.file))
+	if a.file != "" {
+		try("the receipt", r.WriteFile(a.file))
 	}
-	if t.account.output != "" {
-		try("$GITHUB_OUTPUT", appendTo(t.account.output, func(int64) (string, error) { return t.outputs(r) }))
+	if a.output != "" {
+		try("$GITHUB_OUTPUT", appendTo(a.output, func(int64) (string, error) { return a.outputs(r) }))
 	}
-	if t.step != nil && !t.late.IsZero() { // else the mapper may still use it
-		try("the step summary", t.step.end(r, t.traceLink))
+	if a.step != nil && !hangs {
+		try("the step summary", a.step.end(r, a.traceLink))
 	}
 	return errors.Join(errs...)
 }
 
 // traceLink returns the URL of a trace, "" if there is none.
-func (t *tracing) traceLink(run *receipt.Run) string {
-	if t.say.cfg.traceURL == "" || !t.sampler.keepsHex(run.TraceID) {
+func (c *config) traceLink(id string) string {
+	if c.traceURL == "" || !c.sampler.keepsHex(id) {
 		return ""
 	}
-	return strings.ReplaceAll(t.say.cfg.traceURL, placeholder, run.TraceID)
+	return strings.ReplaceAll(c.traceURL, placeholder, id)
 }
 
 // outputs returns the receipt as outputs of a step: its own fields, and the fields of its
 // run if it is the only one.
-func (t *tracing) outputs(r *receipt.Receipt) (string, error) {
+func (a *account) outputs(r *receipt.Receipt) (string, error) {
 	fields := map[string]json.RawMessage{}
 	add := func(v any) error {
 		b, err := json.Marshal(v)
@@ -158,7 +152,7 @@ func (t *tracing) outputs(r *receipt.Receipt) (string, error) {
 	}
 	if len(r.Runs) == 1 {
 		run := r.Runs[0]
-		if err := errors.Join(add(run), add(map[string]string{"trace_url": t.traceLink(&run)})); err != nil {
+		if err := errors.Join(add(run), add(map[string]string{"trace_url": a.traceLink(run.TraceID)})); err != nil {
 			return "", err
 		}
 	}

@@ -73,7 +73,7 @@ func replay(o *options, names []string, recursive bool, stderr *os.File) error {
 	if err != nil {
 		return err
 	}
-	if !say.hasDestination && t.metrics == nil {
+	if !t.hasDestination() && t.metrics == nil {
 		return errors.New("no spans are sent: " + say.whyNowhere())
 	}
 	ctx, interrupt := context.WithCancel(context.Background())
@@ -99,12 +99,12 @@ func replay(o *options, names []string, recursive bool, stderr *os.File) error {
 		<-done
 	}
 	r.finish()
-	d := say.delivery
+	d := t.result.delivery
 	if end.Signal == nil && (r.failed || d.Delivered < d.Ended) {
 		end.Code = proc.StatusFailed
 	}
 	end = t.conclude(end)
-	say.print()
+	say.print(t.result, t.hasDestination())
 	return end.Err()
 }
 
@@ -167,9 +167,7 @@ func (r *replayer) skip(name string, why error) {
 	if errors.As(why, &path) {
 		why = path.Err // the name is printed already
 	}
-	if !r.quiet {
-		r.say.line("%s: %s (skipped)", printable(name), withHint(why))
-	}
+	r.say.skipped(name, why)
 }
 
 func (r *replayer) all(files []string) {
@@ -201,9 +199,10 @@ func (r *replayer) one(name string) error {
 			return err
 		}
 	}
-	if r.mapper, err = r.newMapper(rec); err != nil {
+	if err := r.begin(rec, nil); err != nil {
 		return err
 	}
+	mapper := r.stream.Mapper
 	r.say.setFile(name)
 	defer r.say.setFile("")
 	in, err := unpack(bufio.NewReaderSize(&counter{f, r}, readSize))
@@ -213,10 +212,10 @@ func (r *replayer) one(name string) error {
 	if head, _ := in.Peek(512); isOTLP(head) {
 		return &exporter.Error{Err: errors.New("contains spans, not an agent's stream"), Hint: "spantee view shows them"}
 	}
-	_, err = io.Copy(r.mapper, r.untilSignal(in))
+	_, err = io.Copy(mapper, r.untilSignal(in))
 	cut := r.ctx.Err() != nil
-	r.mapper.Close(err != nil)
-	stats := r.mapper.Stats()
+	mapper.Close(err != nil)
+	stats := mapper.Stats()
 	if why := notAStream(stats); stats.Runs == 0 && err == nil {
 		switch {
 		case why != "":
@@ -254,7 +253,8 @@ func (r *replayer) endFileNow(rec *recording, f *os.File) error {
 // finish delivers the remaining spans.
 func (r *replayer) finish() {
 	r.progress.clear()
-	r.endAll(r.flushTimeout)
+	r.endBy(r.flushTimeout)
+	r.endAll()
 }
 
 // A counter reads a file and shows the progress.

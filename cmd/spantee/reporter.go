@@ -21,31 +21,38 @@ import (
 	"github.com/spantee/spantee/mapping"
 )
 
-// A reporter reports problems on stderr, and on a terminal or with --summary what
-// was traced.
+// A reporter says everything that the filter, exec and replay say on stderr: problems,
+// and on a terminal or with --summary what was traced.
 type reporter struct {
 	*options
 	cfg      *config
 	stderr   *os.File
 	w        *proc.Stderr // on stderr
 	terminal bool
+	child    bool   // spantee started the agent
+	again    string // the command that sends a recording again; "" for a live stream
 
-	child          bool   // spantee started the agent
-	again          string // the command that sends a recording again; "" for a live stream
-	hasDestination bool   // spans have a destination
-	stats          mapping.Stats
-	failure        error // why the mapper did not see the whole stream
-	lost           tee.Lost
-	delivery       exporter.Report
-	metrics        metrics.Report
+	mu       sync.Mutex // guards the following fields, which an abandoned mapper may still use
+	problems []string
+	runs     runList
+}
 
-	mu          sync.Mutex // guards the following fields, which an abandoned mapper may still use
-	file        string     // the file that the runs come from, for replay
-	problems    []string
-	begun       int // number of runs printed when they began
-	ended       int
-	runs        []mapping.Run // runs that ended and are not printed yet
-	unprotected error         // why crash protection is unavailable
+// A runList has the runs that are not printed yet.
+type runList struct {
+	file         string // that the runs come from, for replay
+	begun, ended int    // how many runs have; of those that have begun, only the printed ones count
+	waiting      []mapping.Run
+}
+
+// A result is what became of a stream.
+type result struct {
+	stats       mapping.Stats
+	failure     error // why the mapper did not see the whole stream
+	hangs       bool  // the mapper must not be used any more
+	lost        tee.Lost
+	unprotected error // why a kill would have lost spans
+	delivery    exporter.Report
+	metrics     metrics.Report
 }
 
 // maxRuns is how many runs are listed on a terminal. --summary lists all.
@@ -66,17 +73,65 @@ func isTerminal(f *os.File) bool {
 	return terminal
 }
 
+// say says at once what --quiet silences.
+func (r *reporter) say(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.quiet {
+		r.line(format, args...)
+	}
+}
+
+// failed says why the command fails, even with --quiet.
+func (r *reporter) failed(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.line("%v", err)
+}
+
+// line prints a line. It is called with mu held.
 func (r *reporter) line(format string, args ...any) {
 	fmt.Fprintf(r.w, "spantee: "+format+"\n", args...)
 }
 
 // awaiting tells a user who typed only spantee what it is waiting for.
 func (r *reporter) awaiting() {
-	if !r.quiet {
-		r.line("waiting for an agent's stream on stdin, for example from\n" +
-			`  cursor-agent -p --output-format stream-json "fix the test" | spantee`)
+	r.say("waiting for an agent's stream on stdin, for example from\n" +
+		`  cursor-agent -p --output-format stream-json "fix the test" | spantee`)
+}
+
+// stalled reports at once that an agent is silent, because somebody may be waiting
+// for it.
+func (r *reporter) stalled(agent string, idle time.Duration) {
+	r.say("%s has printed nothing for %v, and no tool is running", agent, idle.Round(time.Second))
+}
+
+// limitReached reports a limit, and that the agent is ended for it.
+func (r *reporter) limitReached(limit string, ends bool) {
+	action := ""
+	if ends {
+		action = ": ending the agent"
+	}
+	r.say("the agent reached --%s%s", limit, action)
+}
+
+// outputCut reports a process that the agent left running.
+func (r *reporter) outputCut() {
+	if r.summary || r.terminal {
+		r.say("a process left running by the agent still has stdout open; its output is lost from now on")
 	}
 }
+
+// skipped reports why a file is not traced.
+func (r *reporter) skipped(name string, why error) {
+	r.say("%s: %s (skipped)", printable(name), withHint(why))
+}
+
+// pageAt says where the page is.
+func (r *reporter) pageAt(url string) { r.say("the trace is at %s", url) }
+
+// pageStays says that spantee does not end yet.
+func (r *reporter) pageStays() { r.say("serving the page until Ctrl-C") }
 
 func (r *reporter) problem(err error) {
 	r.mu.Lock()
@@ -91,12 +146,12 @@ func (r *reporter) problem(err error) {
 func (r *reporter) runStarted(run mapping.Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.quiet || !r.terminal || r.again != "" || r.begun == maxRuns || !r.cfg.sampler.keeps(run.TraceID) {
+	if r.quiet || !r.terminal || r.again != "" || r.runs.begun == maxRuns || !r.cfg.sampler.keeps(run.TraceID) {
 		return
 	}
-	r.begun++
+	r.runs.begun++
 	id := hex.EncodeToString(run.TraceID[:])
-	r.line("trace %s began%s", id, r.link(id))
+	r.line("trace %s began%s", id, spaced(r.cfg.traceLink(id)))
 }
 
 // runEnded prints a run at once if all runs are listed, because there may be more
@@ -104,13 +159,13 @@ func (r *reporter) runStarted(run mapping.Run) {
 func (r *reporter) runEnded(run mapping.Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ended++
+	r.runs.ended++
 	switch {
 	case r.quiet:
-	case r.summary || r.file != "":
+	case r.summary || r.runs.file != "":
 		r.nameRun(run)
-	case len(r.runs) < maxRuns:
-		r.runs = append(r.runs, run)
+	case len(r.runs.waiting) < maxRuns:
+		r.runs.waiting = append(r.runs.waiting, run)
 	}
 }
 
@@ -118,37 +173,30 @@ func (r *reporter) runEnded(run mapping.Run) {
 func (r *reporter) setFile(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.file = name
+	r.runs.file = name
 }
 
 // odd reports what a file contained besides events.
 func (r *reporter) odd(name string, stats mapping.Stats) {
-	if s := oddLines(stats); s != "" && (r.terminal || r.summary) && !r.quiet {
-		r.line("%s: %s", printable(name), s)
+	if s := oddLines(stats); s != "" && (r.terminal || r.summary) {
+		r.say("%s: %s", printable(name), s)
 	}
 }
 
 // nameRun prints a run, unless a tree shows it.
 func (r *reporter) nameRun(run mapping.Run) {
-	if r.tree && r.cfg.traceURL == "" && r.file == "" {
+	if r.tree && r.cfg.traceURL == "" && r.runs.file == "" {
 		return
 	}
 	prefix := ""
-	if r.file != "" {
-		prefix = printable(r.file) + ": "
+	if r.runs.file != "" {
+		prefix = printable(r.runs.file) + ": "
 	}
 	r.line("%s%s", prefix, r.describe(run))
 }
 
-// checkpointed records the outcome of a checkpoint.
-func (r *reporter) checkpointed(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.unprotected = err
-}
-
 // print prints the whole report.
-func (r *reporter) print() {
+func (r *reporter) print(o result, hasDestination bool) {
 	defer r.w.Flush()
 	r.w.Status("")
 	if r.quiet {
@@ -157,33 +205,33 @@ func (r *reporter) print() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.terminal || r.summary {
-		for _, run := range r.runs {
+		for _, run := range r.runs.waiting {
 			r.nameRun(run)
 		}
-		if more := r.ended - len(r.runs); more > 0 && len(r.runs) > 0 {
+		if more := r.runs.ended - len(r.runs.waiting); more > 0 && len(r.runs.waiting) > 0 {
 			r.line("and %s (--summary names them all)", count(more, "more trace"))
 		}
-		if s := oddLines(r.stats); s != "" {
+		if s := oddLines(o.stats); s != "" {
 			r.line("%s", s)
 		}
-		if s := amount(r.delivery.Earlier.Delivered, r.delivery.Earlier.Metrics.Delivered); s != "" {
+		if s := amount(o.delivery.Earlier.Delivered, o.delivery.Earlier.Metrics.Delivered); s != "" {
 			r.line("%s of earlier runs delivered", s)
 		}
 	}
-	if why := cmp.Or(r.unprotected, r.delivery.Unprotected); why != nil && (r.terminal || r.summary || errors.As(why, new(*spool.Untrusted))) {
+	if why := cmp.Or(o.unprotected, o.delivery.Unprotected); why != nil && (r.terminal || r.summary || errors.As(why, new(*spool.Untrusted))) {
 		r.line("crash protection was unavailable: %v", why)
 	}
 	for _, p := range r.problems {
 		r.line("%s", p)
 	}
-	if r.failure != nil {
-		r.line("tracing stopped early: %v%s", r.failure, describeLost(r.lost))
+	if o.failure != nil {
+		r.line("tracing stopped early: %v%s", o.failure, describeLost(o.lost))
 	}
-	if s := r.untraced(); s != "" {
+	if s := r.untraced(o, hasDestination); s != "" {
 		r.line("%s", s)
 	}
-	s := r.undelivered()
-	m, fates := undeliveredMetrics(r.metrics)
+	s := r.undelivered(o.delivery)
+	m, fates := undeliveredMetrics(o.metrics)
 	if s != "" && m != "" { // usually for the same reason
 		s, m = s+"; "+fates, ""
 	}
@@ -192,10 +240,10 @@ func (r *reporter) print() {
 			r.line("%s", s)
 		}
 	}
-	if n := r.delivery.Earlier.SetAside; n > 0 {
+	if n := o.delivery.Earlier.SetAside; n > 0 {
 		r.line("%s in the spool set aside unread (spantee spool shows why)", count(n, "file"))
 	}
-	for _, s := range []string{amount(r.delivery.Earlier.Dropped, 0), amount(0, r.delivery.Earlier.Metrics.Dropped)} {
+	for _, s := range []string{amount(o.delivery.Earlier.Dropped, 0), amount(0, o.delivery.Earlier.Metrics.Dropped)} {
 		if s != "" {
 			r.line("%s of earlier runs dropped: unreadable, evicted for lack of room, or possibly delivered already (spantee spool shows what is left)", s)
 		}
@@ -219,20 +267,15 @@ func (r *reporter) describe(run mapping.Run) string {
 	if !r.cfg.sampler.keeps(run.TraceID) {
 		return s + ", not sampled"
 	}
-	return s + r.link(id)
+	return s + spaced(r.cfg.traceLink(id))
 }
 
-// link returns the URL of a trace, with a space before it, or "".
-func (r *reporter) link(id string) string {
-	if r.cfg.traceURL == "" {
+// spaced returns a text with a space before it, "" for none.
+func spaced(text string) string {
+	if text == "" {
 		return ""
 	}
-	return " " + strings.ReplaceAll(r.cfg.traceURL, placeholder, id)
-}
-
-// hangs records that the mapper hangs, because of failure if that is known.
-func (r *reporter) hangs(failure error, lost tee.Lost) {
-	r.failure, r.lost = cmp.Or(failure, tee.ErrStalled), lost
+	return " " + text
 }
 
 // oddLines describes what the stream contained besides events.
@@ -260,25 +303,21 @@ func oddLines(stats mapping.Stats) string {
 }
 
 // untraced says why there is no trace.
-func (r *reporter) untraced() string {
+func (r *reporter) untraced(o result, hasDestination bool) string {
+	why := notAStream(o.stats)
 	switch {
-	case r.summary && !r.hasDestination:
+	case r.summary && !hasDestination:
 		return "no trace: " + r.whyNowhere()
-	case r.summary && r.stats.Lines == 0 && r.failure == nil && r.ended == 0:
+	case r.summary && o.stats.Lines == 0 && o.failure == nil && r.runs.ended == 0:
 		return "no trace: the input was empty"
-	case r.stats.Runs > 0:
-		if r.stats.Foreign != "" {
-			return fmt.Sprintf("part of the input was not traced: it looks like %s (supported: %s)", r.stats.Foreign, supported())
+	case o.stats.Runs > 0:
+		if o.stats.Foreign != "" {
+			return fmt.Sprintf("part of the input was not traced: it looks like %s (supported: %s)", o.stats.Foreign, supported())
 		}
-		return ""
-	case r.ended > 0:
-		if why := notAStream(r.stats); why != "" {
-			return "the trace has only its root span: " + why
-		}
-	default:
-		if why := notAStream(r.stats); why != "" {
-			return "no trace: " + why
-		}
+	case why != "" && r.runs.ended > 0:
+		return "the trace has only its root span: " + why
+	case why != "":
+		return "no trace: " + why
 	}
 	return ""
 }
@@ -316,8 +355,7 @@ func (r *reporter) whyNowhere() string {
 
 // undelivered describes which spans were not delivered, why, and what became of
 // them.
-func (r *reporter) undelivered() string {
-	d := r.delivery
+func (r *reporter) undelivered(d exporter.Report) string {
 	if d.Delivered == d.Ended {
 		return ""
 	}
@@ -340,6 +378,29 @@ func (r *reporter) undelivered() string {
 		s += fmt.Sprintf(" (spool: %v)", d.NotKept)
 	}
 	return s
+}
+
+// undeliveredMetrics describes which metrics were not delivered, why, and what became
+// of them. It returns "" if there are none. fates is only what became of them.
+func undeliveredMetrics(m metrics.Report) (message, fates string) {
+	if m.Lost+m.Spooled+m.Rejected == 0 {
+		return "", ""
+	}
+	var list []string
+	for _, f := range []struct {
+		points int
+		what   string
+	}{{m.Spooled, "spooled"}, {m.Rejected, "rejected"}, {m.Lost, "lost"}} {
+		if f.points > 0 {
+			list = append(list, f.what)
+		}
+	}
+	fates = "metrics " + strings.Join(list, " and ")
+	message = fmt.Sprintf("%s of metrics not delivered: %s; %s", count(m.Lost+m.Spooled+m.Rejected, "data point"), withHint(m.Cause), fates)
+	if m.NotKept != nil {
+		message += fmt.Sprintf(" (spool: %v)", m.NotKept)
+	}
+	return message, fates
 }
 
 // withHint returns the text of an error with its hint, if it has one.

@@ -22,13 +22,13 @@ type services struct {
 	detectors []string // detectors of the shared attributes
 	facts     []string // the shared attributes: alternating keys and values
 
-	mu    sync.Mutex // the end, which counts spans, does not wait for a mapper that hangs
-	known map[string]*resourcepb.Resource
+	mu   sync.Mutex // the end, which counts spans, does not wait for a mapper that hangs
+	list map[string]*resourcepb.Resource
 }
 
 // services returns the resources of a stream's spans and metrics. A recording has
 // no instance id, because sending it again must produce the same bytes.
-func (c *config) services(live bool, process *mapping.Process) services {
+func (c *config) services(live bool, process *mapping.Process) *services {
 	var facts []string
 	if live {
 		facts = append(facts, "service.instance.id", newUUID())
@@ -36,7 +36,7 @@ func (c *config) services(live bool, process *mapping.Process) services {
 	if process != nil {
 		facts = append(facts, "process.executable.name", process.Executable, "process.parent_pid", fmt.Sprint(os.Getpid()))
 	}
-	return services{detectors: c.detectors, facts: facts}
+	return &services{detectors: c.detectors, facts: facts}
 }
 
 // of returns the resource of an agent. An error in the environment is the same for
@@ -44,15 +44,21 @@ func (c *config) services(live bool, process *mapping.Process) services {
 func (s *services) of(name string) (*resourcepb.Resource, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r := s.known[name]; r != nil {
+	if r := s.list[name]; r != nil {
 		return r, nil
 	}
 	r, err := exporter.ResourceFrom(context.Background(), s.detectors, append([]string{"service.name", name}, s.facts...)...)
-	if s.known == nil {
-		s.known = map[string]*resourcepb.Resource{}
+	if s.list == nil {
+		s.list = map[string]*resourcepb.Resource{}
 	}
-	s.known[name] = r
+	s.list[name] = r
 	return r, err
+}
+
+// known returns the resource of an agent. Its error was reported for the first agent.
+func (s *services) known(name string) *resourcepb.Resource {
+	r, _ := s.of(name)
+	return r
 }
 
 // presumed returns the name of the stream's agent to use while the agent is

@@ -20,9 +20,9 @@ type statusLine struct {
 
 // newStatusLine returns nil if another program may print to the terminal, which would
 // garble the status line: stdout must not be the terminal, nor a pipe, because whatever
-// reads the pipe may print there.
+// reads the pipe may print there. A recording has no status.
 func newStatusLine(say *reporter, stdout *os.File) *statusLine {
-	if !say.terminal || say.quiet || say.cfg.dumb || isTerminal(stdout) {
+	if say.again != "" || !say.terminal || say.quiet || say.cfg.dumb || isTerminal(stdout) {
 		return nil
 	}
 	info, err := stdout.Stat()
@@ -35,11 +35,10 @@ func newStatusLine(say *reporter, stdout *os.File) *statusLine {
 // minStatusWidth is the least width, in columns, in which a status is readable.
 const minStatusWidth = 40
 
-// showStatus draws the status, and returns when to do so again, 0 for never. It
-// takes at most a twentieth of the mapper's time.
-func (t *tracing) showStatus(now time.Time) (next time.Duration) {
-	s := t.status
-	if s == nil || !t.live {
+// show draws the status, and returns when to do so again, 0 for never. It takes at most
+// a twentieth of the mapper's time.
+func (s *statusLine) show(now time.Time, p *pump) (next time.Duration) {
+	if s == nil {
 		return 0
 	}
 	out, stderr := s.say.w, s.say.stderr
@@ -57,12 +56,19 @@ func (t *tracing) showStatus(now time.Time) (next time.Duration) {
 		return time.Second
 	}
 	var open []*runs.Span
-	t.mapper.OpenAt(now, func(wire []byte, _ string) {
+	p.stream.Mapper.OpenAt(now, func(wire []byte, _ string) {
 		if span := new(runs.Span); span.Read(bytes.Clone(wire)) == nil { // the mapper's spans are valid
 			open = append(open, span)
 		}
 	})
-	out.Status(style.Status(open, now.Sub(t.lastArrival)))
+	out.Status(style.Status(open, now.Sub(p.watch.lastArrival)))
 	s.at, s.took = time.Now(), time.Since(start)
 	return time.Second
+}
+
+// erase leaves the line empty.
+func (s *statusLine) erase() {
+	if s != nil {
+		s.say.w.Status("")
+	}
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spantee/spantee/exporter/receipt"
-	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/exporter/tree"
 )
 
@@ -35,10 +34,8 @@ func newStepSummary(quiet bool) *stepSummary {
 	return s
 }
 
-func (s *stepSummary) take(span *runs.Span) { s.tree.Export(span) }
-
 // end appends the runs, with links, and their traces.
-func (s *stepSummary) end(r *receipt.Receipt, link func(*receipt.Run) string) error {
+func (s *stepSummary) end(r *receipt.Receipt, link func(trace string) string) error {
 	if err := s.tree.Close(); err != nil || s.text.Len() == 0 {
 		return err
 	}
@@ -105,7 +102,7 @@ func (s *stepSummary) page(table string, room int) string {
 }
 
 // runTable returns the first runs as a table with a heading, in Markdown.
-func runTable(r *receipt.Receipt, link func(*receipt.Run) string) string {
+func runTable(r *receipt.Receipt, link func(trace string) string) string {
 	var b strings.Builder
 	heading := count(r.RunsTotal, "agent run")
 	if r.RunsTotal == 1 {
@@ -123,7 +120,7 @@ func runTable(r *receipt.Receipt, link func(*receipt.Run) string) string {
 			cost = fmt.Sprintf("$%.4f", run.Cost)
 		}
 		trace := run.TraceID
-		if url := link(run); url != "" {
+		if url := link(run.TraceID); url != "" {
 			trace = fmt.Sprintf("[%s](%s)", trace, url)
 		}
 		took := time.Duration(run.Seconds * float64(time.Second)).Round(time.Millisecond)

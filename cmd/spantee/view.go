@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/viewer"
 )
@@ -207,6 +208,9 @@ func (p *page) takeOf(span []byte, agent string) {
 	p.take(span, from)
 }
 
+// Consume shows a finished span.
+func (p *page) Consume(s *tracer.Span) { p.take(s.Wire, s.From) }
+
 // take shows a finished span.
 func (p *page) take(span []byte, from *resourcepb.Resource) {
 	decoded := new(tracepb.Span)
@@ -227,7 +231,7 @@ func (o *options) startPage(say *reporter) (*page, error) {
 	if err != nil {
 		kept = nil // view says why
 	}
-	cfg := viewer.Config{Page: o.view.page, MaxMemory: defaultMemory, Kept: kept, Problem: func(err error) { say.line("%v", err) }}
+	cfg := viewer.Config{Page: o.view.page, MaxMemory: defaultMemory, Kept: kept, Problem: say.failed}
 	if cfg.Page == "" {
 		cfg.Page = defaultPage
 	}
@@ -242,9 +246,7 @@ func (o *options) startPage(say *reporter) (*page, error) {
 	p := newPage(v.Store)
 	p.viewer = v
 	url := v.URL() + "#/latest"
-	if !o.quiet {
-		say.line("the trace is at %s", url)
-	}
+	say.pageAt(url)
 	if !o.view.noOpen && say.terminal {
 		openBrowser(url)
 	}
@@ -257,9 +259,7 @@ func (t *tracing) stay(end proc.Status, signals <-chan os.Signal) {
 		return
 	}
 	if !end.Interrupted() {
-		if !t.quiet {
-			t.say.line("serving the page until Ctrl-C")
-		}
+		t.say.pageStays()
 		for !proc.IsDeadly(<-signals) { // exec gets others, too
 		}
 	}

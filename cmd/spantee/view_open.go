@@ -7,15 +7,20 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/viewer"
 )
 
-// openSpans are the places that show spans that have not ended.
+// openSpans shows the spans that have not ended, on the page and in a viewer at the
+// endpoint.
 type openSpans struct {
-	page *page        // nil if there is none
-	feed *viewer.Feed // nil if no viewer can be at the endpoint
+	cfg    *config
+	stream *tracer.Stream
+	from   func(agent string) *resourcepb.Resource
+	page   *page        // nil if there is none
+	feed   *viewer.Feed // nil if no viewer can be at the endpoint
 
 	whole bool // content is sent whole, to the viewer at the endpoint
 
@@ -24,22 +29,24 @@ type openSpans struct {
 	generation int           // of the runs then
 }
 
-// feed returns a Feed for a viewer at the endpoint, nil if none can be there. It uses
-// the connection of the exporter's client.
-func (t *tracing) feed(cfg *config, client exporter.Client) *viewer.Feed {
-	if t.exporter == nil || !t.live || cfg.to.otlp == nil {
-		return nil
+// newOpenSpans returns the open spans of the stream. The feed uses the connection of the
+// exporter's client.
+func (t *tracing) newOpenSpans(client exporter.Client) *openSpans {
+	o := &openSpans{cfg: t.cfg, stream: t.stream, from: t.to.Resources, page: t.page}
+	if t.to.Exporter == nil || !t.to.Live || t.cfg.to.otlp == nil {
+		return o
 	}
-	to := cfg.to.otlp.Destination()
+	to := t.cfg.to.otlp.Destination()
 	var conn viewer.Conn
 	if share := otlp.ShareConn(client); share != nil { // a nil *SharedConn would be a Conn that is not nil
 		conn = share
 	}
 	delay := feedDelay
-	if cfg.content.fitsViewer() { // from the beginning
+	if t.cfg.content.fitsViewer() { // from the beginning
 		delay = 0
 	}
-	return viewer.NewFeed(to.Endpoint, to.Protocol == "grpc", userAgent(), conn, delay)
+	o.feed = viewer.NewFeed(to.Endpoint, to.Protocol == "grpc", userAgent(), conn, delay)
+	return o
 }
 
 // feedDelay spares short sessions the question, which takes a few percent of their time.
@@ -48,29 +55,28 @@ const feedDelay = 100 * time.Millisecond
 
 // fitViewer sends whole content while a viewer is at the endpoint. A live stream
 // learns that while it runs: nothing waits for the answer.
-func (t *tracing) fitViewer() {
-	whole := t.open.feed.Found()
-	if whole == t.open.whole {
+func (o *openSpans) fitViewer() {
+	whole := o.feed.Found()
+	if whole == o.whole {
 		return
 	}
-	t.open.whole = whole
+	o.whole = whole
 	switch {
-	case !t.say.cfg.content.fitsViewer():
+	case !o.cfg.content.fitsViewer():
 	case whole:
-		t.mapper.SetMaxAttributeBytes(wholeAttributeBytes)
+		o.stream.Mapper.SetMaxAttributeBytes(wholeAttributeBytes)
 	default:
-		t.mapper.SetMaxAttributeBytes(defaultAttributeBytes)
+		o.stream.Mapper.SetMaxAttributeBytes(defaultAttributeBytes)
 	}
 }
 
 // askViewer does the same for a recording, which has time to ask first.
-func (t *tracing) askViewer(cfg *config) {
-	if t.exporter == nil || cfg.to.otlp == nil || !cfg.content.fitsViewer() {
+func (t *tracing) askViewer() {
+	if t.to.Exporter == nil || t.cfg.to.otlp == nil || !t.cfg.content.fitsViewer() {
 		return
 	}
-	if to := cfg.to.otlp.Client().Destination(); viewer.Answers(to.Endpoint, to.Protocol == "grpc", userAgent()) {
-		cfg.content.maxAttributeBytes = wholeAttributeBytes
-		t.mapper.SetMaxAttributeBytes(wholeAttributeBytes)
+	if to := t.cfg.to.otlp.Client().Destination(); viewer.Answers(to.Endpoint, to.Protocol == "grpc", userAgent()) {
+		t.cfg.content.maxAttributeBytes = wholeAttributeBytes
 	}
 }
 
@@ -78,15 +84,21 @@ func (t *tracing) askViewer(cfg *config) {
 // process is dead.
 const maxOpenInterval = 4 * time.Second
 
-// showOpen shows the open spans, and returns when to do so again: zero if not before
+// showChanged shows the open spans if a run began or got its final ids.
+func (o *openSpans) showChanged() {
+	if o.stream.Mapper.Stats().Generation != o.generation {
+		o.show()
+	}
+}
+
+// show shows the open spans, and returns when to do so again: zero if not before
 // more of the stream has come. If showing them takes long, it runs less often.
-func (t *tracing) showOpen() (next time.Duration) {
-	o := &t.open
+func (o *openSpans) show() (next time.Duration) {
 	feed := o.feed.Wanted()
 	if o.page == nil && !feed {
 		return 0
 	}
-	if t.mapper.Stats().Generation == 0 {
+	if o.stream.Mapper.Stats().Generation == 0 {
 		return 0 // nothing has begun
 	}
 	start := time.Now()
@@ -94,21 +106,20 @@ func (t *tracing) showOpen() (next time.Duration) {
 		return time.Second
 	}
 	if o.page != nil {
-		o.page.store.Open("", t.openRequest(sampler{}))
+		o.page.store.Open("", o.request(sampler{}))
 	}
 	if feed {
-		o.feed.Show(t.openRequest(t.sampler)) // a second request, because the store modifies the first
+		o.feed.Show(o.request(o.cfg.sampler)) // a second request, because the store modifies the first
 	}
-	o.at, o.took, o.generation = time.Now(), time.Since(start), t.mapper.Stats().Generation
+	o.at, o.took, o.generation = time.Now(), time.Since(start), o.stream.Mapper.Stats().Generation
 	return time.Second
 }
 
-func (t *tracing) openRequest(of sampler) (request []*tracepb.ResourceSpans) {
-	t.mapper.OpenAt(time.Now(), func(span []byte, agent string) {
+func (o *openSpans) request(of sampler) (request []*tracepb.ResourceSpans) {
+	o.stream.Mapper.OpenAt(time.Now(), func(span []byte, agent string) {
 		decoded := new(tracepb.Span)
 		if of.keepsSpan(span) && proto.Unmarshal(span, decoded) == nil { // the mapper's spans are valid
-			from, _ := t.services.of(agent)
-			request = append(request, wrap(from, decoded)...)
+			request = append(request, wrap(o.from(agent), decoded)...)
 		}
 	})
 	return request

@@ -4,6 +4,9 @@ import (
 	"testing"
 	"time"
 
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter/viewer"
 	"github.com/spantee/spantee/mapping"
 )
@@ -13,18 +16,19 @@ import (
 func TestNothingTicksBeforeTheFirstSpan(t *testing.T) {
 	feed := viewer.NewFeed("http://127.0.0.1:1", true, "spantee/test", nil, 0)
 	defer feed.Close()
-	tr := &tracing{options: new(options), say: new(reporter), live: true, arrival: time.Now()}
-	tr.open = openSpans{feed: feed}
-	var err error
-	tr.mapper, err = mapping.New(mapping.Options{Agent: "cursor", Now: func() time.Time { return tr.arrival }, Emit: tr.emit})
+	stream, err := tracer.New(tracer.Config{
+		Mapping: mapping.Options{Agent: "cursor"}, Live: true, Resources: func(string) *resourcepb.Resource { return nil },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if next := tr.tick(); next != 0 {
+	p := &pump{stream: stream, watch: watch{lastArrival: time.Now()}, open: &openSpans{cfg: new(config), stream: stream, feed: feed}}
+	p.open.from = func(string) *resourcepb.Resource { return nil }
+	if next := p.tick(); next != 0 {
 		t.Errorf("ticks after %v, although nothing has begun", next)
 	}
-	tr.consume([]byte(`{"type":"system","subtype":"init","model":"GPT-5","session_id":"s"}`+"\n"), time.Now())
-	if next := tr.tick(); next != time.Second {
+	p.consume([]byte(`{"type":"system","subtype":"init","model":"GPT-5","session_id":"s"}`+"\n"), time.Now())
+	if next := p.tick(); next != time.Second {
 		t.Errorf("ticks after %v while a span is open", next)
 	}
 }

@@ -2,37 +2,50 @@ package main
 
 import (
 	"time"
+
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 )
 
-// A watch watches a stream between its lines: it reports stalls, and checks exec's
+// A watch watches a stream between its lines: it reports stalls, and acts on exec's
 // limits.
 type watch struct {
-	stallAfter time.Duration // zero for never
-	stalled    bool          // since the last byte
+	stream     *tracer.Stream
+	say        *reporter
+	metrics    *meter        // nil if no metrics are sent
 	limits     *limits       // nil if there are none
+	stallAfter time.Duration // zero for never
+
+	lastArrival time.Time
+	stalled     bool // since then
+}
+
+// arrived notes that bytes of the stream came.
+func (w *watch) arrived(at time.Time) {
+	w.lastArrival, w.stalled = at, false
+	w.metrics.received(at)
 }
 
 // look checks for stalls and limits. It returns when to look again, zero if not
 // before something comes.
-func (t *tracing) look(now time.Time) (next time.Duration) {
-	idle := now.Sub(t.lastArrival)
-	if after := t.watch.stallAfter; t.live && after > 0 && idle >= after && !t.watch.stalled {
-		t.watch.stalled = true
-		t.arrival = now
-		for _, agent := range t.mapper.NoteStall(idle) {
-			t.say.stalled(agent, idle)
-			if t.metrics != nil {
-				t.metrics.stalled(agent)
-			}
+func (w *watch) look(now time.Time) (next time.Duration) {
+	idle := now.Sub(w.lastArrival)
+	mayStall := w.stallAfter > 0 && !w.stalled
+	if mayStall && idle >= w.stallAfter {
+		mayStall, w.stalled = false, true
+		w.stream.At(now)
+		for _, agent := range w.stream.Mapper.NoteStall(idle) {
+			w.say.stalled(agent, idle)
+			w.metrics.stalled(agent)
 		}
-		t.changed = true
+		w.stream.Changed()
 	}
-	if l := t.watch.limits; l != nil {
-		t.reached(l.checkTime(now, idle))
-		next = l.nextTime(now, idle)
+	if w.limits != nil {
+		w.limits.checkTime(now, idle)
+		w.act()
+		next = w.limits.nextTime(now, idle)
 	}
-	if after := t.watch.stallAfter; t.live && after > 0 && !t.watch.stalled {
-		next = soonest(next, after-idle)
+	if mayStall {
+		next = soonest(next, w.stallAfter-idle)
 	}
 	return next
 }
@@ -45,22 +58,19 @@ func soonest(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// reached acts on a limit; "" is none.
-func (t *tracing) reached(limit string) {
-	if limit == "" {
+// act reports the limits that were reached since the last call and, with
+// --on-limit=kill, ends the agent.
+func (w *watch) act() {
+	if w.limits == nil {
 		return
 	}
-	t.mapper.NoteLimit(limit)
-	t.changed = true
-	t.watch.limits.reached(limit, t.say)
-}
-
-// stalled reports at once that an agent is silent, because somebody may be waiting
-// for it.
-func (r *reporter) stalled(agent string, idle time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.quiet {
-		r.line("%s has printed nothing for %v, and no tool is running", agent, idle.Round(time.Second))
+	for _, limit := range w.limits.takeReached() {
+		w.stream.Mapper.NoteLimit(limit)
+		w.stream.Changed()
+		kill := w.limits.ownGroup()
+		if kill {
+			w.limits.agent.Kill()
+		}
+		w.say.limitReached(limit, kill)
 	}
 }

@@ -24,6 +24,13 @@ func (r *Recorder) Export(wire []byte) error {
 	return nil
 }
 
+// Record is Export for a span that is decoded already. It does not retain s.
+func (r *Recorder) Record(s *runs.Span) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.record(s)
+}
+
 // ExportKilled counts a span of a killed process if the span was open at the kill:
 // spans that ended before were counted then.
 func (r *Recorder) ExportKilled(wire []byte) {

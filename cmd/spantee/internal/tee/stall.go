@@ -63,22 +63,22 @@ func (t *Tee) advanced() int64 {
 }
 
 // Await waits until done is closed. It returns false if the consumer makes no progress
-// for patience.
-func (t *Tee) Await(done <-chan struct{}, patience time.Duration) bool {
+// for patience. idle is how long the consumer and the process have been doing nothing.
+func (t *Tee) Await(done <-chan struct{}, patience time.Duration) (idle time.Duration, ok bool) {
 	stalled := t.newStall()
 	for {
 		look := min(stallLook, patience-stalled.idle)
 		select {
 		case <-done:
-			return true
+			return stalled.idle, true
 		case <-time.After(look):
 		}
 		if t.stalled(stalled, look, patience) {
 			select {
 			case <-done: // both happened
-				return true
+				return stalled.idle, true
 			default:
-				return false
+				return stalled.idle, false
 			}
 		}
 	}

@@ -142,7 +142,7 @@ func TestEverythingIsSeen(t *testing.T) {
 				if waited := time.Since(began) > 0; tee.Err() != nil || waited != tc.waits {
 					t.Errorf("the stream waited: %v; %v", waited, tee.Err())
 				}
-				if !tee.Await(seen.done, 2*pause) {
+				if _, ok := tee.Await(seen.done, 2*pause); !ok {
 					t.Fatal("the consumer is not finished")
 				}
 				seen.want(t, in)
@@ -246,7 +246,7 @@ func TestHangingConsumer(t *testing.T) {
 			if took := time.Since(began); took < StallLimit || took > pause+StallLimit+stallLook || !errors.Is(tee.Err(), ErrStalled) {
 				t.Errorf("the stream was held up for %v; %v", took, tee.Err())
 			}
-			if tee.Await(seen.done, time.Second) {
+			if _, ok := tee.Await(seen.done, time.Second); ok {
 				t.Error("it is finished")
 			}
 			lost := tee.Lost()

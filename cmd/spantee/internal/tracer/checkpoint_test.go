@@ -1,4 +1,4 @@
-package main
+package tracer
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -40,8 +41,10 @@ func TestAChangeOfIdsIsOnDiskAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close(t.Context())
-	tr := &tracing{options: new(options), say: new(reporter), exporter: e, services: services{}, live: true, arrival: time.Now()}
-	tr.mapper, err = mapping.New(mapping.Options{Agent: "cursor", Now: func() time.Time { return tr.arrival }, Emit: tr.emit})
+	tr, err := New(Config{
+		Mapping: mapping.Options{Agent: "cursor"}, Exporter: e, Live: true,
+		Resources: func(string) *resourcepb.Resource { return nil },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,8 +57,8 @@ func TestAChangeOfIdsIsOnDiskAtOnce(t *testing.T) {
 		{`{"type":"tool_call","subtype":"completed","call_id":"1","tool_call":{"readToolCall":{"args":{"path":"p"},"result":{"success":{"content":"c"}}}},"session_id":"s","timestamp_ms":1790000000500}`, 3},
 		{`{"type":"result","subtype":"success","is_error":false,"duration_ms":500,"session_id":"s","timestamp_ms":1790000000600}`, 3},
 	} {
-		tr.saving = 0 // however slow the machine is
-		tr.consume([]byte(step.line+"\n"), time.Now())
+		tr.journal.took = 0 // however slow the machine is
+		tr.Write([]byte(step.line+"\n"), time.Now())
 		var entries []spool.Entry
 		for deadline := time.Now().Add(30 * time.Second); ; {
 			if entries, err = s.List(t.Context()); err != nil {

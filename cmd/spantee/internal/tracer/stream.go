@@ -1,0 +1,183 @@
+// Package tracer maps one stream of an agent, and hands its spans to their consumers:
+//
+//	bytes -> Stream -> mapping.Mapper -> Span -> Consumers
+//	                        └─ open spans -> journal of the exporter
+//
+// The commands and package spantee are built on it. It prints nothing, and reads neither
+// the environment nor signals.
+package tracer
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/runs"
+	"github.com/spantee/spantee/mapping"
+)
+
+// A Consumer gets each span as it ends.
+type Consumer interface {
+	// Consume must not retain the span or any of its bytes.
+	Consume(s *Span)
+}
+
+// A Span is a finished span.
+type Span struct {
+	Wire  []byte // the encoding of an opentelemetry.proto.trace.v1.Span
+	Agent string
+	From  *resourcepb.Resource // the agent as a service
+
+	facts   runs.Span
+	decoded bool
+}
+
+// Facts decodes the span, for all consumers once.
+func (s *Span) Facts() *runs.Span {
+	if !s.decoded {
+		_ = s.facts.Read(s.Wire) // the mapper's spans are valid
+		s.decoded = true
+	}
+	return &s.facts
+}
+
+// Decoded reports whether Facts was called for this span.
+func (s *Span) Decoded() bool { return s.decoded }
+
+// A Config says what becomes of a stream's spans.
+type Config struct {
+	Mapping   mapping.Options                         // Now and Emit are the Stream's own
+	Resources func(agent string) *resourcepb.Resource // of an agent's spans
+
+	Exporter  *exporter.Exporter     // nil if no spans are sent
+	Sampled   func(wire []byte) bool // whether a span is sent; nil if all are
+	Live      bool                   // what a killed process would lose is saved
+	Consumers []Consumer             // of all spans, sent or not
+
+	// Open, if set, is called at each checkpoint with the spans that have not ended, by
+	// agent.
+	Open func(spans map[string][][]byte)
+}
+
+// A Stream turns an agent's output into spans. It is not safe for concurrent use, except
+// for Emitted.
+type Stream struct {
+	// Mapper may be told more than the bytes of the stream, see Changed.
+	Mapper *mapping.Mapper
+
+	cfg     Config
+	now     time.Time // when the current bytes came
+	journal journal
+	span    Span // for Consumers
+	emitted atomic.Int64
+}
+
+// New returns a Stream, or an error if the options of the mapping are invalid.
+func New(cfg Config) (*Stream, error) {
+	s := &Stream{cfg: cfg, now: time.Now()}
+	if cfg.Live {
+		s.journal.exporter = cfg.Exporter
+		s.journal.active = cfg.Exporter != nil || cfg.Open != nil
+	}
+	s.journal.changed = cfg.Mapping.Process != nil // the root of the process has begun
+	s.journal.saved = s.now
+	cfg.Mapping.Now = func() time.Time { return s.now }
+	cfg.Mapping.Emit = s.emit
+	var err error
+	s.Mapper, err = mapping.New(cfg.Mapping)
+	return s, err
+}
+
+// Emitted returns how many spans have ended.
+func (s *Stream) Emitted() int64 { return s.emitted.Load() }
+
+// Write maps a piece of the stream. Keep pieces short, see [exporter.Exporter.Begin].
+func (s *Stream) Write(piece []byte, arrived time.Time) {
+	s.now = arrived
+	s.journal.begin()
+	s.Mapper.Write(piece)
+	s.Changed()
+	if s.Mapper.Stats().Generation != s.journal.generation { // the journal has the wrong roots or ids
+		s.checkpoint()
+	} else {
+		s.journal.commit()
+	}
+}
+
+// At sets the time of what the Mapper is told besides the stream.
+func (s *Stream) At(now time.Time) { s.now = now }
+
+// Changed says that the open spans have changed since the last checkpoint.
+func (s *Stream) Changed() { s.journal.changed = true }
+
+// Save makes a checkpoint if anything has changed since the last one. Call it about once
+// a second. It reports whether it must be called again although nothing comes.
+func (s *Stream) Save() (again bool) {
+	if s.journal.active && s.journal.changed {
+		s.checkpoint()
+	}
+	return s.journal.active && s.journal.changed
+}
+
+func (s *Stream) checkpoint() {
+	if !s.journal.due() {
+		return
+	}
+	var open []exporter.OpenSpan
+	byAgent := map[string][][]byte{}
+	s.Mapper.Open(func(span []byte, agent string) {
+		span = slices.Clone(span)
+		if s.isSent(span) {
+			open = append(open, exporter.OpenSpan{Span: span, From: s.cfg.Resources(agent)})
+		}
+		byAgent[agent] = append(byAgent[agent], span)
+	})
+	if s.cfg.Open != nil {
+		s.cfg.Open(byAgent)
+	}
+	s.journal.save(open, s.Mapper.Stats().Generation)
+}
+
+// Close ends the stream and all of its spans. interrupted says that the stream was cut
+// off. It returns why a kill would have lost spans, nil if it would not.
+func (s *Stream) Close(interrupted bool) (unprotected error) {
+	s.journal.begin()
+	s.Mapper.Close(interrupted)
+	return s.journal.end()
+}
+
+func (s *Stream) isSent(wire []byte) bool {
+	return s.cfg.Exporter != nil && (s.cfg.Sampled == nil || s.cfg.Sampled(wire))
+}
+
+// emit hands a span to everyone.
+func (s *Stream) emit(wire []byte, agent string) {
+	defer s.emitted.Add(1)
+	s.journal.unsaved += len(wire)
+	s.span.Wire, s.span.Agent, s.span.From, s.span.decoded = wire, agent, s.cfg.Resources(agent), false
+	if s.isSent(wire) {
+		s.cfg.Exporter.Export(wire, s.span.From)
+	}
+	for _, c := range s.cfg.Consumers {
+		c.Consume(&s.span)
+	}
+}
+
+// Environment returns the variables that tell a process which span it runs in.
+func Environment(span trace.SpanContext) (env []string) {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(trace.ContextWithSpanContext(context.Background(), span), carrier)
+	for _, key := range []string{"traceparent", "tracestate"} {
+		if value := carrier.Get(key); value != "" {
+			env = append(env, strings.ToUpper(key)+"="+value)
+		}
+	}
+	return env
+}
