@@ -126,6 +126,7 @@ func (s *Settings) classifyGRPC(st *status.Status) *exporter.UploadError {
 	for _, detail := range st.Details() {
 		if info, ok := detail.(interface{ GetRetryDelay() *durationpb.Duration }); ok { // a RetryInfo
 			after, mayRetry = info.GetRetryDelay().AsDuration(), true
+			break
 		}
 	}
 	switch st.Code() {

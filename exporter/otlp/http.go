@@ -35,6 +35,9 @@ func (a answers) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, &noAnswer{err, sent}
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusSwitchingProtocols { // its body is the connection: reading it would not end with the context
+		return nil, newStatusError(resp, "", nil)
+	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if failed := newStatusError(resp, kind, body); failed != nil {

@@ -5,7 +5,7 @@ package httpclient
 import "net/http"
 
 // maxHeader bounds the header of an answer, also of a proxy's answer to CONNECT.
-const maxHeader = 64 << 10
+const maxHeader = 1 << 20
 
 // New returns a client that does not follow redirects: it returns them as answers. The
 // client shares no connection with others.
