@@ -40,8 +40,8 @@ type clock struct {
 	last      instant
 }
 
-// Timestamps are believed if they lie between 2000 and 2100 and within a day of the
-// one before.
+// Timestamps are believed if they lie between 2000 and 2100, and no more than a day
+// after the one before.
 var (
 	earliest = instant(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
 	latest   = instant(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
@@ -61,7 +61,7 @@ func (c *clock) believed(stamp instant) instant {
 	switch {
 	case stamp < earliest || stamp > latest:
 		return 0
-	case c.stamped && (stamp+c.shift > c.lastStamp+maxJump || stamp+c.shift < c.lastStamp-maxJump):
+	case c.stamped && stamp+c.shift > c.lastStamp+maxJump:
 		return 0
 	}
 	return stamp

@@ -71,6 +71,26 @@ func TestTurnWhileAToolRuns(t *testing.T) {
 	wantTimes(t, spans, now, "chat GPT-5 0.000-1.000", "execute_tool read 1.000-4.000", "chat GPT-5 2.000-5.000", "invoke_agent cursor-agent 0.000-6.000")
 }
 
+// A call whose sub-agent works is not among the oldest that end to make room.
+func TestManyCallsBesideASubagent(t *testing.T) {
+	lines := []string{
+		claudeInit, claudeSays(`{"type":"tool_use","id":"task","name":"Task","input":{}}`, ""), claudeSays(textBlock("I look."), `,"parent_tool_use_id":"task"`),
+	}
+	for i := range 2100 {
+		lines = append(lines, claudeSays(fmt.Sprintf(`{"type":"tool_use","id":"t%d","name":"X","input":{}}`, i), ""))
+	}
+	lines = append(lines, `{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"task","content":"ok"}]},"uuid":"u"}`)
+	spans, m := feed{opts: mapping.Options{Agent: "claude"}}.spans(t, stream(lines...))
+	for _, s := range spans {
+		if got := attr(s, "error.type").GetStringValue(); s.Name == "execute_tool Task" && got != "" {
+			t.Errorf("%s: error.type %q", s.Name, got)
+		}
+	}
+	if got := m.Stats().Evicted; got != 200 {
+		t.Errorf("%d calls ended early, want 200", got)
+	}
+}
+
 // Approvals of two kinds have the same id.
 func TestApprovalsAtOnce(t *testing.T) {
 	query := func(s float64, subtype, kind, body string) string {

@@ -249,6 +249,49 @@ func TestLiveFailureAfterATool(t *testing.T) {
 	wantTimes(t, spans, now, "chat GPT-5 0.000-0.010", "execute_tool read 0.010-0.020", "invoke_agent cursor-agent 0.000-0.030")
 }
 
+// A call's own clock corrects its start, but not to before what is known to have been
+// ahead of it.
+func TestCorrectedStarts(t *testing.T) {
+	at := func(s float64) time.Time { return now.Add(time.Duration(s * 1e9)) }
+	ran := func(end float64, id string, seconds float64) string {
+		return strings.Replace(tool(at(end), "completed", id, "r-0-abcd"), `"tool_call":{`,
+			fmt.Sprintf(`"tool_call":{"startedAtMs":%d,"completedAtMs":%d,`, at(end-seconds).UnixMilli(), at(end).UnixMilli()), 1)
+	}
+	says := func(s float64) string {
+		return stamped(at(s), `{"type":"assistant","message":{"content":[{"type":"text","text":"Looking."}]},"model_call_id":"r-0-abcd"}`)
+	}
+	for name, tc := range map[string]struct {
+		lines []string
+		want  []string
+	}{
+		"a notification that woke the agent": {
+			[]string{
+				initLine, thinking(at(1)), `{"type":"assistant","message":{"content":[{"type":"text","text":"hm"}]}}`,
+				stamped(at(5), `{"type":"system","subtype":"task_notification","task_id":"1","status":"success"}`),
+				tool(at(6), "started", "a", "r-0-abcd"), ran(7, "a", 3), result(7 * time.Second),
+			},
+			[]string{"deltas 1.000-3.000", "execute_tool read 5.000-7.000"},
+		},
+		"the second span of a turn's events": {
+			[]string{initLine, says(1), says(3), tool(at(4), "started", "a", "r-0-abcd"), ran(5, "a", 3), result(5 * time.Second)},
+			[]string{"deltas 3.000-3.000", "execute_tool read 3.000-5.000"},
+		},
+		"the end of a turn that has left": {
+			[]string{
+				initLine, thinking(at(1)), tool(at(2), "started", "a", "r-0-abcd"), tool(at(3), "started", "b", "r-0-abcd"), thinking(at(4)),
+				ran(5, "b", 3.5), ran(6, "a", 4), result(6 * time.Second),
+			},
+			[]string{"execute_tool read 2.000-5.000", "execute_tool read 2.000-6.000"},
+		},
+	} {
+		spans, _ := feed{opts: mapping.Options{Agent: "cursor", MaxSpanEvents: 1}}.spans(t, stream(tc.lines...))
+		spans = slices.DeleteFunc(spans, func(s *tracepb.Span) bool {
+			return strings.HasPrefix(s.Name, "chat") || strings.HasPrefix(s.Name, "invoke_agent")
+		})
+		t.Run(name, func(t *testing.T) { wantTimes(t, spans, now, tc.want...) })
+	}
+}
+
 // A stamp far back in time tells nothing about its line, which counts by its arrival in
 // a live stream. In a recording, what it would have told is an estimate.
 func TestStampAnHourBack(t *testing.T) {
