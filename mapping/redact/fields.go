@@ -9,14 +9,11 @@ import (
 
 // Names of the rules that are not in rules.txt.
 const (
-	ruleAssignment    = "assignment"
-	ruleAuthorization = "authorization"
-	ruleCookie        = "cookie"
-	rulePrivateKey    = "private-key"
-	ruleURL           = "url-credentials"
-	ruleCommand       = "command-password"
-	ruleCall          = "call-argument"
-	ruleFile          = "credentials-file"
+	ruleAssignment = "assignment"
+	rulePrivateKey = "private-key"
+	ruleCommand    = "command-password"
+	ruleCall       = "call-argument"
+	ruleFile       = "credentials-file"
 )
 
 const (
@@ -314,6 +311,9 @@ func (f *field) isItem(v string) bool {
 	if len(v) >= 2 && isQuote(v[0]) && v[len(v)-1] == v[0] {
 		v = v[1 : len(v)-1]
 	}
+	if f.class == datum {
+		return len(v) >= 4 && !placeholder(v)
+	}
 	if strings.ContainsAny(v, " :") || !f.class.secret(v, quoted) {
 		return false
 	}
@@ -406,6 +406,8 @@ func (f *field) list() int {
 // inList reports whether a value in brackets is a secret.
 func (f *field) inList(label, v string) bool {
 	switch {
+	case f.class == datum:
+		return f.isItem(v)
 	case is("value-label", label) || oneOf(label, "secret", "password", "token", "key", "current", "previous"):
 		return f.class.secret(v, quoted)
 	case is("no-value", label):

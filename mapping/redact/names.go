@@ -16,6 +16,7 @@ const (
 	key            // is letters and digits
 	phrase         // is a dozen words or two
 	pin            // is a number
+	datum          // may be anything: a part of a Kubernetes Secret
 )
 
 var classNames = map[string]class{"none": noSecret, "password": password, "secret": secret, "key": key, "phrase": phrase, "pin": pin}

@@ -36,6 +36,7 @@ type search struct {
 	prefixes           []string // what matches begin with, if anchored
 	folded             bool     // prefixes match in any case
 	assigned           bool     // a word is followed by an operator
+	suffix             string   // what matches end with, if that is known
 	looks              func(secret string) bool
 }
 
@@ -43,6 +44,25 @@ type search struct {
 var looks = map[string]func(string) bool{
 	"strong": func(v string) bool { return isStrong(strings.TrimRight(v, "=")) || isAppPassword(v) },
 	"random": isRandom,
+	"digits": func(v string) bool { return strings.ContainsAny(v, digits) },
+	"credentials": func(v string) bool { // of a header, after the scheme; neither prose nor a parameter's name
+		return len(v) >= 4 && strings.IndexByte("+.", v[0]) < 0 && !strings.HasSuffix(v, "...") && !is("plain", v) &&
+			(!strings.Contains(v, " ") || strings.Contains(v, "=")) && (len(v) >= 12 || !isIdentifier(strings.TrimSuffix(v, "=")) || v[len(v)-1] != '=')
+	},
+	"cookie": func(v string) bool {
+		name, value, _ := strings.Cut(v, "=")
+		value, _, _ = strings.Cut(value, ";")
+		return len(value) >= 4 && !placeholder(value) && (!strings.ContainsAny(name, " (.{}$<") || name == "connect.sid") && // Express's
+			!strings.ContainsAny(strings.TrimPrefix(value, "s:"), "(){}[]?:,!<>&|=") // code
+	},
+	"userinfo": func(v string) bool {
+		user, pass, ok := strings.Cut(v, ":")
+		if !ok { // a token instead of a user
+			return len(user) >= 16 && strings.ContainsAny(user, digits) && !strings.Contains(user, ".")
+		}
+		return pass != "" && !placeholder(pass) && !isMark(v) &&
+			(!oneOf(user, "user", "username", "login", "name", "redacted", "[user") || !oneOf(pass, "password", "passwd", "passwd]", "redacted"))
+	},
 }
 
 // Most of gitleaks' patterns are a vendor's name, an operator and a value. What
@@ -100,6 +120,11 @@ func newSearch(p pattern) *search {
 	if err != nil {
 		panic(err) // the patterns are ours
 	}
+	if parsed.Op == syntax.OpConcat {
+		if last := parsed.Sub[len(parsed.Sub)-1]; last.Op == syntax.OpLiteral && last.Flags&syntax.FoldCase == 0 {
+			s.suffix = string(last.Rune)
+		}
+	}
 	s.anchored = true
 	for _, prefix := range literalPrefixes(parsed) {
 		begins := false
@@ -127,31 +152,39 @@ func newSearch(p pattern) *search {
 }
 
 // in finds the pattern in a piece of text, and returns the end of the last secret. If a
-// match reaches the end of the piece, it searches a larger piece.
+// secret reaches the end of the piece, it searches a larger piece.
 func (s *search) in(text string, w place, found func(start, end int)) (done int) {
-	matches := s.re.FindAllStringSubmatchIndex(text[w.start:w.end], -1)
-	if n := len(matches); n > 0 && w.end < len(text) && w.start+matches[n-1][1] == w.end {
-		return s.in(text, place{w.start, min(len(text), w.end+w.end-w.start)}, found)
+	if !strings.Contains(text[w.start:w.end], s.suffix) {
+		return 0 // which is faster than to try
 	}
-	for _, m := range matches {
+	for _, m := range s.re.FindAllStringSubmatchIndex(text[w.start:w.end], -1) {
 		start, end := group(m, s.Group)
-		secret := text[w.start+start : w.start+end]
-		if continuesBase64(text, w.start+start) || s.assigned && !strings.ContainsAny(secret, digits) && isMixedWords(secret) {
+		start, end = w.start+start, w.start+end
+		if !s.isSecret(text, start, end) {
 			continue
 		}
-		if s.ID == "vault-service-token" && !strings.ContainsAny(secret, digits) {
-			continue // s.bypassDocumentValidation
+		if w.start+m[1] == w.end && w.end < len(text) {
+			return s.in(text, place{max(w.start, done), min(len(text), w.end+w.end-w.start)}, found)
 		}
-		if entropy(secret) >= s.Entropy && !placeholder(secret) && s.looks(secret) {
-			done = wordEnd(text, w.start+end)
-			found(w.start+start, done)
-		}
+		done = wordEnd(text, end)
+		found(start, done)
 	}
 	return done
 }
 
-// continuesBase64 reports whether the text at i is the continuation of base64.
-func continuesBase64(t string, i int) bool { return i > 1 && t[i-1] == '+' && isWordByte(t[i-2]) }
+// isSecret reports whether what the pattern matches passes its tests.
+func (s *search) isSecret(text string, start, end int) bool {
+	secret := text[start:end]
+	switch {
+	case start > 1 && text[start-1] == '+' && isWordByte(text[start-2]): // base64 goes on
+		return false
+	case s.assigned && !strings.ContainsAny(secret, digits) && isMixedWords(secret):
+		return false
+	case s.ID == "vault-service-token" && !strings.ContainsAny(secret, digits): // s.bypassDocumentValidation
+		return false
+	}
+	return entropy(secret) >= s.Entropy && !placeholder(secret) && s.looks(secret)
+}
 
 // wordEnd returns the end of the word that i is in: a key that is longer than its rule
 // expects must be redacted whole.

@@ -7,6 +7,7 @@ import (
 
 // How much of the end of a text MaybePrefix holds back at most.
 const (
+	heldKey   = 32 << 10 // a private key
 	heldLine  = 4 << 10  // a line, which names a secret and has its value
 	heldBlock = 16 << 10 // lines that a later one can make secret
 )
@@ -22,7 +23,7 @@ const (
 // more than 32 KiB; a text that ends in a line break usually needs no more than a
 // few bytes.
 func (r *Redactor) MaybePrefix(text string) int {
-	from := max(0, len(text)-maxKey)
+	from := max(0, len(text)-heldKey)
 	tail := text[from:]
 	hold := strings.LastIndexByte(tail, '\n') + 1
 	hold = min(hold, encodedLines(tail, hold), earlyValue(tail))
@@ -57,6 +58,19 @@ func encodedLines(s string, i int) int {
 		first = line
 	}
 	return first
+}
+
+// bareLine strips quotes, line numbers, and diff and comment marks from a line of
+// a key.
+func bareLine(line string) string {
+	line = strings.Trim(line, " \t\r\"'`,;\\>#*+-")
+	digits := strings.TrimLeft(line, "0123456789")
+	for _, mark := range []string{"|", ":", "→", "\t"} {
+		if rest, ok := strings.CutPrefix(digits, mark); ok && len(digits) < len(line) {
+			return strings.TrimSpace(rest)
+		}
+	}
+	return line
 }
 
 // earlyValue returns the start of the values whose names may follow: of pairs,

@@ -2,8 +2,8 @@
 //
 // Rules are data: rules.txt has our own, in one line each, and gitleaks.json those of
 // gitleaks. The ways in which people write a name and its value are a table, too. Code
-// reads what a table cannot describe: headers, URLs, command lines, private keys and
-// Kubernetes Secrets. README.md shows how to add a rule.
+// reads what a table cannot describe: command lines, pieces of private keys and Kubernetes
+// Secrets. README.md shows how to add a rule.
 //
 // Every rule has keywords. One pass over a text finds the keywords of all rules, and a
 // rule looks only at the text around its own. The cost is linear in the length of the
@@ -122,22 +122,21 @@ func (r *Redactor) Named(name, text string) (f Finding, ok bool) {
 	if isMark(text) {
 		return Finding{}, false
 	}
-	rule, start := "", 0
-	switch lower := strings.ToLower(name); {
-	case lower == "cookie" || lower == "set-cookie":
-		rule, ok = ruleCookie, isCookie(text)
-	case strings.HasSuffix(lower, "authorization"):
-		rule = ruleAuthorization
-		start, ok = credentials(text)
-	default:
-		rule = ruleAssignment
-		class, plural := classify(name)
-		ok = class != noSecret && (class.secret(text, env) || class == password && isNumber(text)) && (!plural || isRandom(text) || class == password)
-	}
-	if !ok || slices.Contains(r.off, rule) {
+	if lower := strings.ToLower(name); strings.HasSuffix(lower, "cookie") || strings.HasSuffix(lower, "authorization") {
+		header := name + ": "
+		for _, f := range r.Find(header + text) {
+			if f.Start >= len(header) {
+				return Finding{f.Start - len(header), f.End - len(header), f.Rule}, true
+			}
+		}
 		return Finding{}, false
 	}
-	return Finding{start, len(text), rule}, true
+	class, plural := classify(name)
+	ok = class != noSecret && (class.secret(text, env) || class == password && isNumber(text)) && (!plural || isRandom(text) || class == password)
+	if !ok || slices.Contains(r.off, ruleAssignment) {
+		return Finding{}, false
+	}
+	return Finding{0, len(text), ruleAssignment}, true
 }
 
 func isMark(s string) bool { return strings.HasPrefix(s, markPrefix) }

@@ -190,10 +190,6 @@ func builtin() []rule {
 	t := rulesTable()
 	rules := []rule{
 		{name: ruleAssignment, keywords: t.nameKeywords, accepts: mayBeName, find: assignments},
-		{name: ruleAuthorization, keywords: []string{"authorization", "bearer"}, find: authorizations},
-		{name: ruleCookie, keywords: []string{"cookie"}, find: cookies},
-		{name: rulePrivateKey, keywords: []string{"private key"}, find: privateKeys},
-		{name: ruleURL, keywords: []string{"://"}, find: urls},
 		{name: ruleCommand, keywords: t.programs(), accepts: isProgram, find: commands},
 		{name: ruleFile, keywords: []string{"kind: secret", `"kind":"secret"`, `"kind": "secret"`}, find: kubernetesSecrets},
 	}

@@ -101,7 +101,7 @@ func looksIssued(rest string) bool {
 // with the same name.
 func restOf(t string, end int) (p place, ok bool) {
 	const shortest = 8 // which tells it from a word
-	for _, from := range [...]int{skipSeparator(t, end), sameMember(t, end)} {
+	for _, from := range [...]int{end + len(halfSeparator().FindString(t[end:min(len(t), end+longestSeparator)])), sameMember(t, end)} {
 		to := from
 		for to < len(t) && to-from < maxValue && isNameByte(t[to]) {
 			to++
@@ -112,6 +112,21 @@ func restOf(t string, end int) (p place, ok bool) {
 	}
 	return place{}, false
 }
+
+const longestSeparator = 48
+
+// halfSeparator is what comes between the halves of a token: the end of a line and the
+// margin of the next one, the end of a string, of an argument or of an element of HTML.
+var halfSeparator = expr("\\A(?:=\r?\n|[ \t\r]*(?:" + nextLine + "|[\"'`]|  |" + inlineTag + "))(?:" + nextLine + "|[-\"'`+.,$@{}&|\\\\ \t\r]|" + inlineTag + ")*")
+
+const (
+	// nextLine is a line break and what a diff, a quotation or a listing with line
+	// numbers puts before a line.
+	nextLine = `\n(?:[ \t]*(?:\d{1,7}(?:→|[|:\t])|[+>|-][ \t]))?`
+
+	// inlineTag is a tag that does not end a word.
+	inlineTag = `</?(?:wbr|b|i|u|em|strong|span|font|mark|code)(?: [^<>\n]*)?/?>`
+)
 
 // sameMember returns where the next string begins that has the same name as the
 // string that ends at end, 0 if there is none. Texts that came in pieces are printed like
@@ -131,67 +146,4 @@ func sameMember(t string, end int) int {
 		return 0
 	}
 	return end + 1 + n + len(member)
-}
-
-// skipSeparator returns where the word behind the separator at i begins, 0 if there is no
-// separator.
-func skipSeparator(t string, i int) int {
-	const longest = 48
-	limit := min(len(t), i+longest)
-	from, lines, quotes := i, false, 0
-	if hasPrefix(t[i:limit], "=\n", "=\r\n") { // quoted-printable
-		i++
-	}
-	for i < limit {
-		switch c := t[i]; {
-		case c == '\n':
-			lines = true
-			i = skipGutter(t, i+1)
-		case isQuote(c):
-			quotes++
-			i++
-		case c == '<':
-			n := strings.IndexByte(t[i:limit], '>')
-			if n < 0 || !inlineTag(t[i+1:i+n]) {
-				return 0
-			}
-			i += n + 1
-			quotes++
-		case c == ' ' || c == '\t' || c == '\r' || c == ',' && quotes > 0, quotes > 0 && strings.IndexByte("+.$@{}&|\\", c) >= 0:
-			i++
-		case quotes > 0 || lines || i > from+1 && t[from] == ' ' && t[from+1] == ' ':
-			return i
-		default:
-			return 0
-		}
-	}
-	return 0
-}
-
-// inlineTag reports whether a tag does not end a word: </b>, <wbr>, <span class="x">.
-func inlineTag(tag string) bool {
-	name, _, _ := strings.Cut(strings.Trim(tag, "/"), " ")
-	return oneOf(name, "wbr", "b", "i", "u", "em", "strong", "span", "font", "mark", "code")
-}
-
-// skipGutter skips what a diff, a quotation or a listing with line numbers puts
-// before a line that begins at i.
-func skipGutter(t string, i int) int {
-	from := skipSpaces(t, i)
-	j := from
-	for j < len(t) && j-from < 7 && isDigit(t[j]) {
-		j++
-	}
-	if j > from {
-		for _, mark := range [...]string{"→", "|", ":", "\t"} {
-			if strings.HasPrefix(t[j:], mark) {
-				return j + len(mark)
-			}
-		}
-		return i
-	}
-	if j+1 < len(t) && strings.IndexByte("+->|", t[j]) >= 0 && (t[j+1] == ' ' || t[j+1] == '\t') {
-		return j + 1
-	}
-	return i
 }
