@@ -8,6 +8,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"runtime"
 	"slices"
@@ -262,6 +264,8 @@ const maxTaken = 32 << 20 // most of which may be in the system's buffers
 // is hostile for good, and, in another run, to the first request only.
 func TestNeverWorse(t *testing.T) {
 	ignored := goleak.IgnoreCurrent()
+	defer log.SetOutput(log.Writer())
+	log.SetOutput(io.Discard) // net/http reports answers that nobody asked for
 	servers := hostileServers()
 	if len(servers) < 129 {
 		t.Errorf("%d servers, want at least 129", len(servers))
