@@ -89,39 +89,26 @@ func (d *detector) take() []keptLine {
 	return kept
 }
 
-// decode passes a line to the decoder of its agent. While the stream has one agent, and
-// that agent has an open run, its decoder gets every line that cannot begin a run. Only
-// if the resulting events are doubtful is the line searched for another program's marks.
+// decode passes a line to the decoder of its agent, which it decides first: a decoder
+// remembers what it reads. A line is an agent's if it names a session of the agent, if it
+// is proof of the agent, or if the agent has an open run and prints such lines. Any other
+// line is only counted.
 func (m *Mapper) decode(text agent.Line, number int) {
 	d := &m.detector
-	decoded := d.given || len(d.sources) == 1 && len(d.kept) == 0 && m.working(d.current) && !agent.MayBegin(text.Text)
-	if decoded {
+	if s := m.sessions.current; d.given || len(d.kept) == 0 && s.isNamedBy(text) && s.agent == d.current.agent {
 		m.decodeAs(d.current, text, number)
-		if d.given || !m.doubtful() {
-			m.apply(d.current.agent)
-			return
-		}
+		return
 	}
 	d.marks.Read(text.Text)
 	line := keptLine{Line: text, session: d.marks.Session, begins: d.marks.Begins(), number: number}
-	var found *agent.Agent
-	var foreign string
-	if line.session != "" {
-		found = m.sessions.agentOf([]byte(line.session)) // agents with the same lines differ only in the first one
-	}
-	if found == nil {
-		found, foreign = d.marks.Agent()
-	}
+	found, foreign := m.identify(line)
 	switch {
+	case found != nil:
+		m.release(found, line)
+		m.decodeAs(d.current, text, number)
 	case foreign != "":
 		m.stats.Foreign = foreign
 		m.stats.Unidentified++
-	case found != nil:
-		if !decoded || d.current.agent != found {
-			m.release(found, line)
-			m.decodeAs(d.current, text, number)
-		}
-		m.apply(found)
 	case len(bytes.TrimSpace(text.Text)) == 0:
 	case !agent.IsObject(text.Text):
 		if d.current == nil || !m.working(d.current) {
@@ -129,48 +116,42 @@ func (m *Mapper) decode(text agent.Line, number int) {
 			return
 		}
 		m.decodeAs(d.current, text, number)
-		m.apply(d.current.agent)
-	case line.session == "" && !line.begins && m.presume(line, decoded):
-	case line.session != "" || d.marks.OfAny():
+	case d.current != nil && m.working(d.current) && d.marks.Broken:
+		m.badLine(number)
+	case line.session != "" || line.begins || d.marks.OfAny():
 		d.keep(line)
+	case d.current != nil && m.working(d.current) && d.marks.Typed():
+		m.stats.Unknown++
 	default:
 		m.stats.Unidentified++
 	}
+}
+
+// identify returns the agent that a line belongs to, or the name of the foreign kind
+// that it belongs to.
+func (m *Mapper) identify(line keptLine) (found *agent.Agent, foreign string) {
+	d := &m.detector
+	if line.session != "" {
+		found = m.sessions.agentOf([]byte(line.session)) // agents with the same lines differ only in the first one
+	}
+	if found == nil {
+		found, foreign = d.marks.Agent()
+	}
+	if found != nil || foreign != "" || line.session != "" || line.begins {
+		return found, foreign
+	}
+	for _, s := range append([]*source{d.current}, d.sources...) {
+		if s != nil && m.working(s) && d.marks.OneOf(s.agent) {
+			return s.agent, ""
+		}
+	}
+	return nil, ""
 }
 
 // working reports whether an agent has an open run.
 func (m *Mapper) working(s *source) bool {
 	last := m.sessions.last[s.agent]
 	return last != nil && last.run != nil
-}
-
-// doubtful reports whether the current events may be another program's: they begin
-// or end something, are not of the agent's sessions, or say nothing.
-func (m *Mapper) doubtful() bool {
-	a := m.detector.current.agent
-	for i := range m.events {
-		ev := &m.events[i]
-		switch ev.Kind {
-		case agent.SessionNamed:
-			return false // the run that began with the line before has another id
-		case agent.Malformed, agent.Unknown, agent.Ignored, agent.RunStart, agent.RunEnd, agent.RunError:
-			return true
-		case agent.Notice:
-			if ev.Notice == "" {
-				return true
-			}
-		}
-		if len(ev.Session) > 0 && m.sessions.agentOf(ev.Session) != a || len(ev.Session) == 0 && !a.Nameless {
-			return true
-		}
-	}
-	return false
-}
-
-// senseless reports whether the current events are of a line that their agent does not
-// print.
-func (m *Mapper) senseless() bool {
-	return len(m.events) > 0 && !slices.ContainsFunc(m.events, func(ev agent.Event) bool { return ev.Kind != agent.Unknown && ev.Kind != agent.Malformed })
 }
 
 // release makes an agent the current one, and decodes the agent's lines among those that
@@ -202,55 +183,20 @@ func (m *Mapper) release(found *agent.Agent, proof keptLine) {
 	}
 	for _, k := range slices.Backward(own) {
 		m.decodeAs(d.current, k.Line, k.number)
-		m.apply(found)
 	}
-}
-
-// presume attributes a line that proves nothing and names no session to an agent that has
-// an open run and whose decoder knows the line: first to an agent that prints such lines,
-// otherwise to an agent whose lines name no session. A line that no decoder knows is only
-// counted. If no run is open, a known line may belong to the next run: then presume
-// returns false.
-func (m *Mapper) presume(line keptLine, decoded bool) bool {
-	d := &m.detector
-	before := d.current
-	if before == nil {
-		return false
-	}
-	sources := append([]*source{before}, d.sources...)
-	for _, likely := range []func(*agent.Agent) bool{d.marks.OneOf, func(a *agent.Agent) bool { return a.Nameless }} {
-		for _, s := range sources {
-			if !m.working(s) || !likely(s.agent) {
-				continue
-			}
-			if !decoded || s != before {
-				m.decodeAs(s, line.Line, line.number)
-			}
-			if !m.senseless() {
-				d.current = s
-				m.apply(s.agent)
-				return true
-			}
-		}
-	}
-	if d.marks.OneOf(before.agent) {
-		return false
-	}
-	m.decodeAs(before, line.Line, line.number)
-	if !m.senseless() || m.events[0].Kind == agent.Malformed && (!m.working(before) || before.agent.EndsAtEOF) {
-		return false
-	}
-	m.apply(before.agent)
-	return true
 }
 
 // settle counts the lines that are still kept at the end.
 func (m *Mapper) settle() { m.stats.Unidentified += m.detector.unproven + len(m.detector.take()) }
 
-// decodeAs decodes a line into m.events.
+// decodeAs decodes a line, and applies its events.
 func (m *Mapper) decodeAs(source *source, line agent.Line, number int) {
 	m.number = number
+	if m.opts.replay() {
+		line.Arrival = m.place + quantum
+	}
 	m.events = source.decoder.Decode(line, m.events[:0])
+	m.apply(source.agent)
 }
 
 // badLine counts a line that is not JSON, or has no type.

@@ -155,6 +155,68 @@ func TestStrangersBesideAgents(t *testing.T) {
 	}
 }
 
+// same are the foreign lines that are an agent's own to the byte, and at which line of the
+// agent's plain stream they begin to be told apart: from what the stream said before or says
+// after them.
+var same = map[string]map[string]int{
+	"codex": {`{"type":"turn.started"}`: 1, `{"type":"error","message":"disk full"}`: 1},
+	"droid": {
+		`{"type":"message","id":"m1","role":"user","text":"Where is my order?"}`: 2,
+		`{"type":"reasoning","text":"The parcel left on Monday.","id":"r1"}`:     2,
+	},
+	"goose": {`{"type":"complete","total_tokens":12}`: 1},
+	"pi":    {`{"type":"session","version":3,"id":"01a1f1e0-1111-7aaa-8bbb-000000000009","timestamp":"2026-10-02T09:00:00.000Z","cwd":"/home/dev/shop"}`: 4},
+}
+
+// TestStrangersInside puts foreign lines between the lines of every agent's streams: all of
+// them at once, and one by one into a plain run. Nothing but the count of unknown lines may
+// change.
+func TestStrangersInside(t *testing.T) {
+	var corpus [][]byte
+	for line := range bytes.Lines(shuffled(t, 3)) {
+		corpus = append(corpus, line)
+	}
+	known := func(spans []*tracepb.Span) []string {
+		return slices.DeleteFunc(sortedGolden(spans), func(line string) bool { return strings.Contains(line, "spantee.unknown_lines") })
+	}
+	tried, triedAlone := oneIn(11), oneIn(41)
+	streams := fixtures(t)
+	for _, name := range slices.Sorted(maps.Keys(streams)) {
+		own := same[strings.Split(short(name), "/")[0]]
+		t.Run(short(name), func(t *testing.T) {
+			spans, m := feed{}.spans(t, streams[name])
+			if m.Stats().Runs == 0 || strings.HasSuffix(name, "text-output") {
+				t.Skip("its lines are nobody's")
+			}
+			alone := known(spans)
+			lines := slices.Collect(bytes.Lines(streams[name]))
+			check := func(at int, strange []byte) {
+				t.Helper()
+				spans, _ := feed{}.spans(t, slices.Concat(bytes.Join(lines[:at], nil), strange, bytes.Join(lines[at:], nil)))
+				if diff := gocmp.Diff(alone, known(spans)); diff != "" {
+					t.Errorf("before line %d (-alone +together):\n%.500s\n%s", at+1, strange, diff)
+				}
+			}
+			var others []byte
+			for _, line := range corpus {
+				if own[string(bytes.TrimSpace(line))] == 0 {
+					others = append(others, line...)
+				}
+			}
+			for at := 1; at < len(lines); at++ {
+				if tried() {
+					check(at, others)
+				}
+				for _, line := range corpus {
+					if strings.HasSuffix(name, "/plain") && at >= own[string(bytes.TrimSpace(line))] && triedAlone() {
+						check(at, line)
+					}
+				}
+			}
+		})
+	}
+}
+
 // sortedGolden returns the lines of a trace. Where spans begin at the same time, their order
 // says nothing.
 func sortedGolden(spans []*tracepb.Span) []string {

@@ -154,6 +154,7 @@ type Mapper struct {
 	detector detector
 	events   []agent.Event // of the current line
 	number   int           // of the line that they are of
+	place    instant       // in a recording: of the last line that said something about a run
 	sessions sessions
 	keys     runKeys
 	process
@@ -255,11 +256,11 @@ func (m *Mapper) SetUntraced(bytes, lines int64) {
 	m.untraced.bytes, m.untraced.lines = bytes, lines
 }
 
-// arrival returns when the current line came. In a recording it is the line's
-// number.
+// arrival returns when the current line came. In a recording it is how many lines have
+// said something about a run: the lines of other programs take no time.
 func (m *Mapper) arrival() instant {
 	if m.opts.replay() {
-		return instant(m.stats.Lines) * quantum
+		return m.place
 	}
 	return m.now
 }
@@ -276,7 +277,7 @@ func (m *Mapper) takeLine(line, tail []byte) {
 			m.lastWords = append(m.lastWords, line[:min(len(line), maxLastWords)]...)
 		}
 	}
-	m.decode(agent.Line{Text: line, Tail: tail, Arrival: m.arrival()}, m.stats.Lines)
+	m.decode(agent.Line{Text: line, Tail: tail, Arrival: m.now}, m.stats.Lines)
 }
 
 // maxLastWords is how much is kept of a line that may say why a run died.
@@ -288,6 +289,9 @@ func (m *Mapper) apply(a *agent.Agent) {
 		ev := &m.events[i]
 		if ev.Kind != agent.Malformed {
 			m.lastWords = m.lastWords[:0]
+		}
+		if ev.Kind != agent.Unknown {
+			m.place = max(m.place, ev.Arrival)
 		}
 		switch ev.Kind {
 		case agent.Malformed:

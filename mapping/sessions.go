@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"bytes"
 	"cmp"
 	"container/list"
 
@@ -10,6 +11,7 @@ import (
 // A session is a conversation that an agent can resume by its id: one or more runs.
 type session struct {
 	id         string
+	quoted     []byte // the id as a JSON string
 	alias      string // the id in its first line, if different
 	idCameLast bool   // its id came last, so lines without an id belong to another session
 	agent      *agent.Agent
@@ -18,6 +20,22 @@ type session struct {
 	run        *run   // nil between runs
 	ended      []*run // runs that left something running in the background
 	place      *list.Element
+}
+
+// name sets the session's id.
+func (s *session) name(id string) {
+	s.id, s.quoted = id, nil
+	if len(id) >= leastID {
+		s.quoted = []byte(`"` + id + `"`)
+	}
+}
+
+// leastID is the length of the shortest id that no other text in a line equals.
+const leastID = 16
+
+// isNamedBy reports whether a line has the session's id as a value.
+func (s *session) isNamedBy(line agent.Line) bool {
+	return s != nil && s.quoted != nil && (bytes.Contains(line.Text, s.quoted) || bytes.Contains(line.Tail, s.quoted))
 }
 
 // open reports whether a run of the session is open or has left work running.
@@ -80,7 +98,8 @@ func (ss *sessions) find(a *agent.Agent, id []byte) *session {
 		s = ss.byID[nameless(a)]
 	}
 	if s == nil {
-		s = &session{id: string(id), agent: a}
+		s = &session{agent: a}
+		s.name(string(id))
 		ss.byID[cmp.Or(s.id, nameless(a))] = s
 		s.place = ss.known.PushFront(s)
 	}
@@ -127,7 +146,7 @@ func (ss *sessions) remove(s *session) {
 	ss.open.Remove(s.place)
 	ss.forget(s)
 	if ss.last[s.agent] == s { // its next line may have no id
-		again := &session{id: s.id, agent: s.agent}
+		again := &session{id: s.id, quoted: s.quoted, agent: s.agent}
 		again.place = ss.known.PushFront(again)
 		ss.byID[s.id], ss.last[s.agent] = again, again
 	}
@@ -156,7 +175,8 @@ func (ss *sessions) rename(s *session, id string) {
 		s.idCameLast = true
 		delete(ss.byID, nameless(s.agent))
 	}
-	s.alias, s.id = s.id, id
+	s.alias = s.id
+	s.name(id)
 	ss.byID[id] = s
 	if r := s.run; r != nil {
 		if r.session == "" {

@@ -10,8 +10,6 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
-	"github.com/spantee/spantee/mapping/agent"
 )
 
 // tally counts the spans of each agent's sessions by their names.
@@ -121,10 +119,6 @@ func TestPairs(t *testing.T) {
 					"after":            slices.Concat(second, []byte("\n"), first),
 					"in turns with":    weave(first, second),
 					"in turns, behind": weave(second, first),
-				}
-				if bareErrors[short(name)] && agent.Find(path.Base(path.Dir(plain))).Nameless {
-					delete(streams, "in turns with")
-					delete(streams, "in turns, behind")
 				}
 				for how, in := range streams {
 					spans, _ := feed{}.spans(t, in)

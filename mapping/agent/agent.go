@@ -36,8 +36,8 @@ type Agent struct {
 	// print. One member with a common name is no proof.
 	Proof []Shape
 
-	// Lines are shapes that tell the agent's lines from those of other agents, once
-	// Proof has shown that the agent takes part in the stream.
+	// Lines are the shapes of further lines that are the agent's while it has an open
+	// run. Lines that name the session need none.
 	Lines []Shape
 
 	// TurnEnds says that the stream has TurnEnd events. One that comes after a
@@ -47,10 +47,6 @@ type Agent struct {
 	// CoarseStamps says that timestamps are whole seconds: in a live pipe, arrival
 	// times are more precise.
 	CoarseStamps bool
-
-	// Nameless says that lines have no session id. If several agents share a
-	// stream, a line without any mark is taken for this one's.
-	Nameless bool
 
 	// EndsAtEOF says that the stream has no result: a run whose last turn was an
 	// answer succeeds when the stream ends.

@@ -26,7 +26,10 @@ var claude = Agent{
 		"type=rate_limit_event rate_limit_info.status",
 		"type=result subtype is_error total_cost_usd num_turns session_id",
 	),
-	Lines:    shapes("uuid session_id", "parent_tool_use_id", "type=stream_event event"),
+	Lines: shapes(
+		"uuid session_id", "parent_tool_use_id", "type=stream_event event",
+		"type=control_request request_id request", "type=control_response response",
+	),
 	TurnEnds: true,
 }
 

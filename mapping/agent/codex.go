@@ -16,7 +16,6 @@ var codex = Agent{
 	Flag:     "codex",
 	Name:     "codex",
 	Provider: "openai",
-	Nameless: true,
 	New: func() Decoder {
 		return &codexDecoder{used: map[string]Usage{}, running: map[string]bool{}}
 	},
@@ -25,6 +24,13 @@ var codex = Agent{
 		"type=item.started|item.updated|item.completed item.id=item_* item.type",
 		"type=item.started|item.completed item.id item.type=agent_message|command_execution|file_change|mcp_tool_call|error",
 		"type=turn.completed usage.input_tokens usage.cached_input_tokens",
+	),
+	Lines: shapes(
+		"type=turn.started !id !data",
+		"type=turn.completed usage",
+		"type=turn.failed error",
+		"type=error message !timestamp !source",
+		"type=item.started|item.updated|item.completed item.id item.type",
 	),
 }
 
@@ -118,7 +124,10 @@ func (d *codexDecoder) classify() {
 	case "thread.started":
 		l.Kind = RunStart
 	case "turn.started":
-		l.Kind = TurnStart
+		l.Kind = Ignored
+		if !d.begun && d.thread != nil { // another turn of the thread
+			l.Kind = TurnStart
+		}
 	case "turn.completed":
 		l.Kind = RunEnd
 	case "turn.failed":

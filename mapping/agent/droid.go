@@ -13,9 +13,8 @@ import (
 // times. Newer ones repeat lines, and repeat a text whenever it has grown, so lines
 // are identified by their ids.
 var droid = Agent{
-	Flag:     "droid",
-	Name:     "droid",
-	Nameless: true,
+	Flag: "droid",
+	Name: "droid",
 	New: func() Decoder {
 		d := new(droidDecoder)
 		d.begin(nil)
@@ -28,7 +27,7 @@ var droid = Agent{
 		"type=completion finalText numTurns",
 	),
 	Lines: shapes(
-		"type=system subtype=init session_id !uuid !apiKeySource",
+		"type=system subtype=init session_id model !uuid !apiKeySource",
 		"type=message text role id",
 		"type=reasoning text id",
 		"type=tool_call toolName",
@@ -44,6 +43,7 @@ type droidDecoder struct {
 	line    droidLine
 	session []byte // of the last init line: most lines of some builds name none
 	unnamed bool   // lines came before any had a session id
+	stamped bool   // the build writes times
 	seed    maphash.Seed
 	texts   map[string]droidText
 	calls   map[string]*droidCall
@@ -123,7 +123,8 @@ func (d *droidDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 // text handles a text, or the part by which it has grown.
 func (d *droidDecoder) text() {
 	l := &d.line
-	if l.Text == nil {
+	d.stamped = d.stamped || l.Time != 0
+	if l.Text == nil || d.stamped && l.Time == 0 { // another program's
 		l.Kind = Unknown
 		return
 	}

@@ -13,7 +13,6 @@ import (
 // when the model asks for it, and the results of concurrent calls when the last one
 // has ended. Only the result has token counts.
 var gemini = Agent{
-	Nameless: true,
 	Flag:     "gemini",
 	Name:     "gemini-cli",
 	Provider: "gcp.gemini",
@@ -23,6 +22,12 @@ var gemini = Agent{
 		"type=tool_use timestamp=*-*T*:* tool_name tool_id parameters",
 		"type=tool_result timestamp=*-*T*:* tool_id status=success|error",
 		"type=result timestamp=*-*T*:* status stats.total_tokens",
+	),
+	Lines: shapes(
+		"type=message timestamp=????-??-??T??:??:??.???Z role content",
+		"type=tool_use|tool_result timestamp=????-??-??T??:??:??.???Z tool_id",
+		"type=error timestamp=????-??-??T??:??:??.???Z severity message",
+		"type=result timestamp=????-??-??T??:??:??.???Z status",
 	),
 }
 

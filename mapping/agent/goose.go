@@ -12,13 +12,20 @@ import (
 var goose = Agent{
 	Flag:         "goose",
 	Name:         "goose",
-	Nameless:     true,
 	CoarseStamps: true,
 	New:          func() Decoder { return new(gooseDecoder) },
 	Proof:        shapes("type=message message.role message.content=[ message.created !id !session_id"),
+	Lines: shapes(
+		"type=message message.role message.created",
+		"type=notification extension_id",
+		"type=model_change model !id",
+		"type=error error !timestamp !source",
+		"type=complete total_tokens",
+	),
 }
 
-// A gooseDecoder reads one stream of runs, one after the other.
+// A gooseDecoder reads one stream of runs, one after the other. It holds back the end of a
+// run: other programs print such a line, too.
 type gooseDecoder struct {
 	scanner
 	line     gooseLine
@@ -26,6 +33,18 @@ type gooseDecoder struct {
 	calls    map[string]bool // in flight
 	together bool            // several calls are in flight at once
 	failed   bool            // an error came, and no text since
+	last     []byte          // the id of the last message
+	answered bool            // the last message may be the last one of the run
+	end      *Event          // of the run, if no other message of it follows
+}
+
+// Flush implements [Decoder].
+func (d *gooseDecoder) Flush(dst []Event) []Event {
+	if d.end != nil {
+		dst = append(dst, *d.end)
+		d.begun, d.failed, d.end = false, false, nil
+	}
+	return dst
 }
 
 // Decode implements [Decoder].
@@ -61,6 +80,11 @@ func (d *gooseDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	if len(l.typ) == 0 {
 		return dst, false
 	}
+	if typ := string(l.typ); typ == "message" && (!d.answered || len(l.id) > 0 && bytes.Equal(l.id, d.last)) {
+		d.end = nil // it was another program's
+	} else if typ == "message" || typ == "error" {
+		dst = d.Flush(dst)
+	}
 	ev := Event{Kind: Unknown, Time: l.created}
 	if typ := string(l.typ); !d.begun && (typ == "message" || typ == "error") {
 		d.begun = true
@@ -70,7 +94,9 @@ func (d *gooseDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	switch string(l.typ) {
 	case "message":
 		if len(l.content) > 0 && l.content[0] == '[' {
-			return d.blocks(dst, ev), true
+			dst = d.blocks(dst, ev)
+			d.last, d.answered = bytes.Clone(l.id), string(l.role) == "assistant" && len(d.calls) == 0
+			return dst, true
 		}
 	case "notification", "model_change":
 		ev.Kind = Ignored
@@ -78,15 +104,21 @@ func (d *gooseDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		d.failed = true
 		ev.Kind, ev.Status, ev.Text = RunError, gooseError, l.text
 	case "complete": // printed after an error, too
-		ev.Kind, ev.Failed = RunEnd, d.failed
+		if !d.begun {
+			break
+		}
+		ev.Kind, ev.Failed, ev.Arrival = RunEnd, d.failed, d.arrival
 		if d.failed {
 			ev.Status = gooseError
 		}
-		d.begun, d.failed = false, false
 		if l.usage.Known || l.usage.CostKnown {
 			u := l.usage
 			ev.Usage = &u
 		}
+		if d.end == nil || d.end.Usage == nil {
+			d.end = &ev
+		}
+		return dst, true
 	}
 	return append(dst, ev), true
 }

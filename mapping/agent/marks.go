@@ -13,6 +13,7 @@ import (
 // members and of their members, and those values that are strings.
 type Marks struct {
 	Session string // the session it names, "" if none
+	Broken  bool   // it is no JSON
 	members []mark
 }
 
@@ -32,6 +33,7 @@ func (m *Marks) Read(line []byte) {
 	if r.Peek() == '{' {
 		m.read(&r, nil)
 	}
+	m.Broken = r.Bad
 }
 
 func (m *Marks) read(r *jsonscan.Reader, parent []byte) {
@@ -127,7 +129,7 @@ func (t *term) matches(value string) bool {
 		if value == pattern {
 			return true
 		}
-		if strings.Contains(pattern, "*") {
+		if strings.ContainsAny(pattern, "*?") {
 			if ok, _ := path.Match(pattern, value); ok {
 				return true
 			}
@@ -148,23 +150,10 @@ func IsObject(line []byte) bool {
 	return len(line) == 0 || line[0] == '{'
 }
 
-// MayBegin reports whether a line may begin a run in a form that several agents
-// share. Look at its marks first: a decoder would take it for its own agent's.
-func MayBegin(line []byte) bool {
-	if typ, ok := bytes.CutPrefix(line, []byte(`{"type":"`)); ok && len(typ) > 0 {
-		switch typ[0] {
-		case 's', 'i', '\\': // "system", "session", "init", or one of them escaped
-		default:
-			return false // as for most lines
-		}
-	}
-	line = line[:min(len(line), maxInit)]
-	return bytes.Contains(line, []byte(`"init"`)) || bytes.Contains(line, []byte(`"session"`)) || bytes.Contains(line, []byte(`"session.start"`))
-}
+// Typed reports whether a line has a type.
+func (m *Marks) Typed() bool { return m.Is(typed) }
 
-// maxInit is how much of a line MayBegin looks at. The longest first lines list tools
-// and take a few kilobytes.
-const maxInit = 16 << 10
+var typed = shapes("type")[0]
 
 // OfAny reports whether a line may be some agent's, or the first one of its run.
 func (m *Marks) OfAny() bool { return m.Begins() || slices.ContainsFunc(Agents, m.OneOf) }

@@ -14,7 +14,6 @@ import (
 var pi = Agent{
 	Flag:     "pi",
 	Name:     "pi",
-	Nameless: true,
 	TurnEnds: true,
 	New:      func() Decoder { return new(piDecoder) },
 	Proof: shapes(
@@ -27,8 +26,11 @@ var pi = Agent{
 	Lines: shapes(
 		"type=session version id cwd",
 		"type=agent_start|agent_end|agent_settled|turn_start|turn_end !event !session_id",
-		"type=message_start|message_end message.role !event",
+		"type=message_start|message_end message.role message.timestamp !event",
 		"type=tool_execution_start|tool_execution_update|tool_execution_end toolCallId",
+		"type=entry_appended entry",
+		"type=auto_retry_start|auto_retry_end attempt",
+		"type=compaction_start|compaction_end|auto_compaction_start|auto_compaction_end reason",
 	),
 }
 
@@ -40,6 +42,7 @@ type piDecoder struct {
 	scanner
 	line     piLine
 	session  []byte
+	next     *Event  // the start of a run, if an agent_start follows: session logs have such a line, too
 	begun    bool    // the model's message has a message_start
 	deltas   int     // of the current message
 	asked    Instant // when the model's message began
@@ -127,12 +130,20 @@ func (d *piDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	if len(l.typ) == 0 {
 		return dst, false
 	}
-	if string(l.typ) == "session" {
-		dst = d.Flush(dst) // builds without agent_settled do not end the previous session
-		d.session, d.running = bytes.Clone(l.id), 0
+	switch typ := string(l.typ); {
+	case typ == "session":
+		l.Kind, l.Session, l.Facts, l.Arrival = RunStart, l.id, l.facts, d.arrival
+		next := l.kept()
+		d.next = &next
+		return dst, true
+	case d.next != nil && (typ == "agent_start" || d.session == nil):
+		dst = append(d.Flush(dst), *d.next) // builds without agent_settled do not end the previous session
+		d.session, d.running = d.next.Session, 0
 	}
 	from := len(dst)
-	dst = d.events(dst)
+	if dst = d.events(dst); l.Kind != Unknown {
+		d.next = nil
+	}
 	for i := from; i < len(dst); i++ {
 		dst[i].Session = d.session
 	}
@@ -143,8 +154,6 @@ func (d *piDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 func (d *piDecoder) events(dst []Event) []Event {
 	l := &d.line
 	switch string(l.typ) {
-	case "session":
-		l.Kind, l.Facts = RunStart, l.facts
 	case "message_start":
 		return d.messageStart(dst)
 	case "message_update":
