@@ -2,111 +2,95 @@ package redact
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
 
-// A command tells where a secret is on the command line of a program: a row of
-// rules.txt.
-type command struct {
-	needs   string   // a word without which there is none
-	options []string // words before the secret; the program itself if there are none
-	skip    int      // words between such an option and the secret
-	kind    commandKind
-}
-
-type commandKind int
-
+// The parts of the expressions that the rows of commands become.
 const (
-	nextWord  commandKind = iota // --option SECRET or --option=SECRET
-	sameWord                     // -oSECRET
-	afterUser                    // -o user:SECRET
-	lastWord                     // -o user SECRET
-	fromStdin                    // echo SECRET | program -o
+	wordStart = "(?:^|[\\s\"'`,])"
+	wordBreak = "(?:=|[\"'`]?(?:[ \\t]+|,\\s*))" // also between the strings of ["curl", "-u", ..]
+	anyWord   = "[\"'`]?[^\\s\"'`,]+" + wordBreak
+	passTypes = "(?:pass:|file:)?" // of openssl
+	oneWord   = "(?:\\$?\"" + passTypes + "([^\"\n]+)|\\$?'" + passTypes + "([^'\n]+)|" + passTypes + "([^\\s\"'`|;)]+))"
+	joined    = "(?:\\$?\"([^\"\n]+)|\\$?'([^'\n]+)|([^\\s\"'`|;)]{4,}))"
+
+	// user:SECRET, user%SECRET, user/SECRET@host and domain/user:SECRET@host
+	userWord = "(?:\"[^\"\n:%/]*[:%]([^\"\n]+)|'[^'\n:%/]*[:%]([^'\n]+)|[^\\s\"'`:%/|;)]*[:%]([^\\s\"'`|;)]+)|[\"']?[^\\s\"'`:%/]+/(?:[^\\s\"'`:%/@]+:)?([^\\s\"'`@]+))"
 )
 
-// newCommand reads the words of a row.
-func newCommand(words string) *command {
-	c := &command{}
+// commandExpr returns an expression for the words of a row, which is searched for in
+// what begins with the program.
+func commandExpr(words string) string {
 	all := strings.Fields(words)
-	form := all[len(all)-1]
-	all = all[:len(all)-1]
-	if len(all) > 1 && all[1] == "..." {
-		c.needs, all = all[0], all[2:]
+	expr := wordStart
+	if strings.IndexByte("_{", all[0][0]) >= 0 {
+		expr = `^[\w.-]+` + wordBreak // only the program comes before
 	}
-	if joined, ok := strings.CutSuffix(form, "{}"); ok && joined != "" {
-		c.kind, all = sameWord, []string{joined}
-	} else if form == "{:}" {
-		c.kind = afterUser
-	}
-	for _, w := range all {
-		switch w {
-		case "_":
-			c.skip++
-		case "...":
-			c.kind = lastWord
-		case "<":
-			c.kind = fromStdin
+	for i, w := range all {
+		prefix, same := strings.CutSuffix(w, "{}")
+		switch {
+		case w == "{}" && i > 0 && all[i-1] == "...":
+			expr += oneWord + `\s*$`
+		case w == "{}":
+			expr += oneWord
+		case w == "{:}":
+			expr += userWord
+		case same:
+			expr += regexp.QuoteMeta(prefix) + joined
+		case w == "_":
+			expr += anyWord
+		case w == "...":
+			expr += `(?:.*?` + wordBreak + `)??`
 		default:
-			c.options = strings.Split(w, ",")
+			expr += options(w, all[i+1] == "{:}")
 		}
 	}
-	if c.needs != "" && c.options == nil { // -b ... {}
-		c.options, c.needs, c.kind = strings.Split(c.needs, ","), "", lastWord
+	return expr
+}
+
+// options returns an expression for one of several options, in front of another word. A
+// short one may end a cluster, as in -sSu, and be joined with user:SECRET.
+func options(list string, joined bool) string {
+	var all []string
+	for o := range strings.SplitSeq(list, ",") {
+		expr := regexp.QuoteMeta(o) + wordBreak
+		if joined && len(o) == 2 {
+			expr = `-[a-zA-Z]{0,6}` + o[1:] + wordBreak + "?"
+		}
+		all = append(all, expr)
 	}
-	return c
+	return "[\"'`]?(?:" + strings.Join(all, "|") + ")"
 }
 
 func (t *table) programs() []string { return slices.Sorted(maps.Keys(t.commands)) }
 
-// A commandWord is a word of a command line, without its quotes.
-type commandWord struct {
-	text   string
-	start  int
-	quoted bool
-}
-
-func (w commandWord) end() int { return w.start + len(w.text) }
-
-// from returns the word without its first n bytes, and without quotes around the rest.
-func (w commandWord) from(n int) commandWord {
-	w = commandWord{text: w.text[n:], start: w.start + n}
-	if len(w.text) > 1 && isQuote(w.text[0]) {
-		w = commandWord{text: strings.TrimRight(w.text[1:], w.text[:1]), start: w.start + 1}
-	}
-	return w
-}
-
 const longestCommand = 1 << 10
 
-// commands finds secrets on command lines and in argument lists:
-// ["curl", "-u", "bob:.."].
+// commands finds secrets on command lines and in argument lists.
 func commands(v *view, hits []place, found func(start, end int)) {
-	const mostPrograms = 8 // within longestCommand bytes; text with more is not commands
-	done, part, programs := 0, 0, 0
+	const mostPrograms = 8 // of a line; text with more is no command
+	done, lineEnd, programs := 0, 0, 0
 	for _, h := range hits {
 		if h.start < done {
 			continue
 		}
-		if h.start/longestCommand != part {
-			part, programs = h.start/longestCommand, 0
+		if h.start >= lineEnd {
+			rest, _, _ := strings.Cut(v.text[h.start:min(len(v.text), h.start+longestCommand)], "\n")
+			lineEnd, programs = h.start+len(rest), 0
 		}
 		if programs++; programs > mostPrograms {
 			continue
 		}
-		line := words(v, h.start, h.start+longestCommand)
-		for _, c := range rulesTable().commands[v.text[h.start:h.end]] {
-			if c.needs != "" && !slices.ContainsFunc(line, func(w commandWord) bool { return w.text == c.needs }) {
-				continue
+		line := v.text[h.start:commandEnd(v, h.start)]
+		for _, find := range rulesTable().commands[v.text[h.start:h.end]] {
+			for _, m := range find().FindAllStringSubmatchIndex(line, -1) {
+				if start, end := group(m, 0); isArgument(line[start:end]) {
+					found(h.start+start, h.start+end)
+					done = h.start + end
+				}
 			}
-			if c.kind == fromStdin {
-				c.findPiped(v, h.start, line, found)
-				continue
-			}
-			c.find(line, func(start, end int) {
-				found(start, end)
-				done = max(done, end)
-			})
 		}
 	}
 }
@@ -117,167 +101,35 @@ func isProgram(t string, h place) bool {
 		(h.start == 0 || strings.IndexByte(" \t\n/\"'`|;&(=$", t[h.start-1]) >= 0)
 }
 
-// words splits a command line, up to the end of the line, a pipe, or the end of
-// the string that contains the command.
-func words(v *view, i, limit int) (all []commandWord) {
-	const most = 64
-	t := v.text
-	limit = min(limit, len(t))
-	around := byte(0) // the quote around the command
-	if i > 0 && isQuote(t[i-1]) {
-		around = t[i-1]
+// isArgument reports whether a word may be a secret, and not another option, a variable
+// or the name of a file.
+func isArgument(w string) bool {
+	return len(w) >= 3 && !hasPrefix(w, "-", "env:", "//") && !placeholder(w) && !is("plain", w) && !isEnv(w) && !strings.Contains(w, "$(") && !hasSuffix(w, list("file-end")...)
+}
+
+// commandEnd returns the end of the command that begins at i: the end of the line, a
+// pipe, or the end of the list or of the string that contains the command.
+func commandEnd(v *view, i int) int {
+	t, limit := v.text, min(len(v.text), i+longestCommand)
+	around := i - 1 // the quote around the command
+	if i == 0 || !isQuote(t[around]) {
+		around = -1
 	}
-	for len(all) < most {
-		if i = skipSpaces(t, i); i >= limit || strings.IndexByte("\n|;)]}", t[i]) >= 0 {
-			break
-		}
-		if t[i] == '&' {
-			if i++; i < limit && t[i] == '&' {
-				break
+	for ; i < limit; i++ {
+		switch c := t[i]; {
+		case c == ',':
+			i = skipAll(t, i+1) - 1 // a list may have several lines
+		case strings.IndexByte("\n|;)]", c) >= 0, strings.HasPrefix(t[i:], "&&"):
+			return i
+		case !isQuote(c):
+		case around >= 0 && c == t[around] && v.width(i) <= v.width(around):
+			if i+1 >= limit || t[i+1] != ',' {
+				return i
 			}
-			continue
-		}
-		if t[i] == ',' { // between the elements of a list
-			i = skipAll(t, i+1)
-			continue
-		}
-		if t[i] == '$' && i+1 < limit && t[i+1] == '\'' {
-			i++
-		}
-		if isQuote(t[i]) {
-			end := v.closing(i, limit-i)
-			all = append(all, commandWord{t[i+1 : end], i + 1, true})
-			if end >= len(t) || t[end] == '\n' {
-				break
-			}
-			i = end + 1
-			continue
-		}
-		start := i
-		for i < limit && strings.IndexByte(" \t\n|;)", t[i]) < 0 && (!isQuote(t[i]) || t[i] != around && i > start && t[i-1] == '=') {
-			if isQuote(t[i]) { // --password='..'
-				i = min(limit, v.closing(i, limit-i)) + 1
-				continue
-			}
-			i++
-		}
-		i = min(i, limit)
-		all = append(all, commandWord{t[start:i], start, false})
-		if i == start || i < limit && t[i] == around && around != 0 && (i+1 >= limit || t[i+1] != ',') {
-			break
-		}
-		if i < limit && isQuote(t[i]) && t[i] == around { // "curl", "-u"
-			around = 0
-			i++
+			around = -1
+		default:
+			i = v.closing(i, limit-i)
 		}
 	}
-	return all
-}
-
-// find finds the secrets among the words of a command.
-func (c *command) find(line []commandWord, found func(start, end int)) {
-	for i, w := range line {
-		options := c.options
-		if options == nil {
-			if i > 0 {
-				return
-			}
-			options = []string{w.text}
-		}
-		for _, o := range options {
-			rest, ok := strings.CutPrefix(w.text, o)
-			last := i + 1 + c.skip
-			switch {
-			case c.kind == lastWord && w.text == o && i+1 < len(line):
-				line[len(line)-1].report(found)
-			case c.kind == sameWord && ok && len(rest) >= 4:
-				w.from(len(o)).report(found)
-			case c.kind == sameWord && ok && rest == "" && i+1 < len(line) && line[i+1].quoted && line[i+1].start == w.end()+1: // -p'my secret'
-				line[i+1].report(found)
-			case c.kind == afterUser && (ok && rest == "" || isCluster(w.text, o)) && last < len(line):
-				line[last].reportPair(found)
-			case c.kind == afterUser && ok && rest != "" && (len(o) == 2 || rest[0] == '='):
-				w.from(len(w.text) - len(strings.TrimPrefix(rest, "="))).reportPair(found)
-			case c.kind == nextWord && ok && strings.HasPrefix(rest, "="):
-				w.from(len(o) + 1).report(found)
-			case c.kind == nextWord && ok && rest == "" && last < len(line):
-				next := line[last]
-				if n := len("pass:"); hasPrefix(next.text, "pass:", "file:") { // of openssl
-					next = commandWord{text: next.text[n:], start: next.start + n}
-				}
-				if !hasPrefix(next.text, "-", "env:") && (hasPrefix(o, "-", "/") || isStrong(next.text)) {
-					next.report(found)
-				}
-			}
-		}
-	}
-}
-
-// isCluster reports whether a word is a cluster of short options that ends in one:
-// -sSu.
-func isCluster(w, option string) bool {
-	return len(option) == 2 && len(w) > 2 && len(w) < 8 && w[0] == '-' && w[1] != '-' && w[len(w)-1] == option[1]
-}
-
-// reportPair reports the password of user:password, user%password, user/password or
-// domain/user:password@host.
-func (w commandWord) reportPair(found func(start, end int)) {
-	n := strings.IndexAny(w.text, ":%/")
-	if n < 0 || strings.Contains(w.text, "://") {
-		return
-	}
-	pass := commandWord{text: w.text[n+1:], start: w.start + n + 1}
-	if w.text[n] == '/' {
-		pass.text, _, _ = strings.Cut(pass.text, "@")
-		if n := strings.LastIndexByte(pass.text, ':'); n >= 0 {
-			pass = commandWord{text: pass.text[n+1:], start: pass.start + n + 1}
-		}
-	}
-	if !isDigits(pass.text) { // docker run -u 1000:1000
-		pass.report(found)
-	}
-}
-
-// report reports a word, unless it is a placeholder.
-func (w commandWord) report(found func(start, end int)) {
-	if len(w.text) >= 3 && !placeholder(w.text) && !is("plain", w.text) && !isEnv(w.text) && !strings.Contains(w.text, "$(") && !hasSuffix(w.text, list("file-end")...) {
-		found(w.start, w.end())
-	}
-}
-
-// findPiped finds the secret that a program reads from stdin: echo .. | sudo -S,
-// sudo -S <<< "..".
-func (c *command) findPiped(v *view, start int, line []commandWord, found func(start, end int)) {
-	reads := c.options == nil
-	for i, w := range line {
-		reads = reads || slices.Contains(c.options, w.text)
-		if reads && w.text == "<<<" && i+1 < len(line) {
-			line[i+1].reportInput(found)
-			return
-		}
-	}
-	if !reads {
-		return
-	}
-	from := max(0, start-within)
-	from += strings.LastIndexByte(v.text[from:start], '\n') + 1
-	before := v.text[from:start]
-	for _, echo := range []string{"echo ", "printf "} {
-		n := strings.LastIndex(before, echo)
-		if n < 0 || !strings.Contains(before[n:], "|") {
-			continue
-		}
-		if ws := words(v, from+n, start); len(ws) > 1 {
-			ws[len(ws)-1].reportInput(found)
-		}
-	}
-}
-
-// reportInput reports a password or the one in bob:password.
-func (w commandWord) reportInput(found func(start, end int)) {
-	if n := strings.IndexByte(w.text, ':'); n >= 0 {
-		commandWord{text: w.text[n+1:], start: w.start + n + 1}.report(found)
-	} else if strings.ContainsAny(w.text, digits) {
-		w.report(found)
-	}
+	return min(i, limit)
 }

@@ -42,9 +42,10 @@ type search struct {
 
 // looks are the tests that a group of a pattern may be named after.
 var looks = map[string]func(string) bool{
-	"strong": func(v string) bool { return isStrong(strings.TrimRight(v, "=")) || isAppPassword(v) },
-	"random": isRandom,
-	"digits": func(v string) bool { return strings.ContainsAny(v, digits) },
+	"strong":   func(v string) bool { return isStrong(strings.TrimRight(v, "=")) || isAppPassword(v) },
+	"random":   isRandom,
+	"argument": func(v string) bool { return isArgument(v) && strings.ContainsAny(v, digits) },
+	"digits":   func(v string) bool { return strings.ContainsAny(v, digits) },
 	"credentials": func(v string) bool { // of a header, after the scheme; neither prose nor a parameter's name
 		return len(v) >= 4 && strings.IndexByte("+.", v[0]) < 0 && !strings.HasSuffix(v, "...") && !is("plain", v) &&
 			(!strings.Contains(v, " ") || strings.Contains(v, "=")) && (len(v) >= 12 || !isIdentifier(strings.TrimSuffix(v, "=")) || v[len(v)-1] != '=')

@@ -137,6 +137,23 @@ func TestNeighbors(t *testing.T) {
 	}
 }
 
+// TestManyCommands finds the passwords of all commands of a script, but looks for no
+// more than eight programs in a line.
+func TestManyCommands(t *testing.T) {
+	r := newRedactor(t, nil, nil)
+	const command, secret = "curl -u bob:", "velvet" + "4711"
+	script := strings.Repeat(command+secret+" https://h\n", 20)
+	if got := redacted(script, r.Find(script)); strings.Contains(got, secret) {
+		t.Errorf("%q is shown", got)
+	}
+	for programs, found := range map[int]bool{7: true, 8: false} {
+		line := strings.Repeat("cargo ", programs) + command + secret
+		if got := len(r.Find(line)) > 0; got != found {
+			t.Errorf("behind %d programs, found: %v", programs, got)
+		}
+	}
+}
+
 func around(s, part string) string {
 	i := strings.Index(s, part)
 	return s[max(0, i-60):min(len(s), i+len(part)+20)]

@@ -24,8 +24,8 @@ var gitleaks []byte
 type table struct {
 	tokens       []token
 	patterns     []pattern
-	commands     map[string][]*command // by program
-	classes      map[string]class      // by name, as written in the table
+	commands     map[string][]expression // by program
+	classes      map[string]class        // by name, as written in the table
 	nameSuffixes []nameSuffix
 	nameKeywords []string                   // what the names contain
 	words        map[string]map[string]bool // by list
@@ -38,7 +38,7 @@ type nameSuffix struct {
 }
 
 var rulesTable = sync.OnceValue(func() *table {
-	t := &table{commands: map[string][]*command{}, classes: map[string]class{}, words: map[string]map[string]bool{}, ordered: map[string][]string{}}
+	t := &table{commands: map[string][]expression{}, classes: map[string]class{}, words: map[string]map[string]bool{}, ordered: map[string][]string{}}
 	for line := range strings.Lines(ownRules) {
 		line, _, _ = strings.Cut(strings.TrimSpace(line), " # ")
 		if line == "" || line[0] == '#' {
@@ -114,9 +114,9 @@ func is(list, word string) bool { return rulesTable().words[list][strings.ToLowe
 func list(name string) []string { return rulesTable().ordered[name] }
 
 func (t *table) addCommand(column []string) {
-	c := newCommand(column[1])
+	e := expr(commandExpr(column[1]))
 	for program := range strings.SplitSeq(column[0], ",") {
-		t.commands[program] = append(t.commands[program], c)
+		t.commands[program] = append(t.commands[program], e)
 	}
 }
 
