@@ -425,9 +425,10 @@ var (
 		return regexp.MustCompile(`(?i)(?:<` + labels("name-label") + `>|\b` + labels("name-label") + "[\"'`]*(?:[ \\t]*[:=][ \\t]*[\"'`]*|[ \\t]+[\"'`]+))[\\w./-]*$")
 	})
 
-	// valueLabel is what comes before the value of such a name, or before the next name.
-	valueLabel = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\b(?:(` + labels("value-label") + ")\\b[\"'`]*[ \\t]*|" + labels("name-label") + "\\b[\"'`]*)[:=>]")
+	// pairPart is what an object or element has around its values: a brace; its end, or a
+	// tag that ends it; the label of a value; the label of a name.
+	pairPart = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)([{}])|</` + labels("name-label") + `>|(/>|</\w+|\n[ \t]*- )|\b(` + labels("value-label") + ")\\b[\"'`]*[ \\t]*[:=>]|\\b(" + labels("name-label") + ")\\b[\"'`]*[:=>]")
 	})
 )
 
@@ -443,72 +444,39 @@ func (f *field) pair() int {
 	if label == nil {
 		return 0
 	}
+	depth := 0
 	after := t[f.end:min(len(t), f.end+within)]
-	if tag := pairTag().FindString(after); tag != "" { // <entry key="password">..
-		if end := f.tagged(f.end + len(tag)); end > 0 {
-			return end
+	for _, m := range pairPart().FindAllStringSubmatchIndex(after, -1) {
+		part := after[m[0]:m[1]]
+		if part == "{" {
+			depth++
+		}
+		if part == "}" {
+			depth--
+		}
+		if depth < 0 || m[4] >= 0 || m[8] >= 0 && m[0] > 3 && !strings.HasSuffix(part, ">") {
+			break // the end, or another name
+		}
+		if m[6] >= 0 {
+			if end := f.labelled(f.end + m[1]); end > 0 {
+				return end
+			}
 		}
 	}
-	region := after[:pairEnd(after)]
-	for i := 0; ; {
-		m := valueLabel().FindStringSubmatchIndex(region[i:])
-		if m == nil || m[2] < 0 && i+m[0] > 3 && region[i+m[1]-1] != '>' {
-			break
-		}
-		if i += m[1]; m[2] < 0 {
-			continue
-		}
-		if end := f.labelled(f.end + i); end > 0 {
-			return end
-		}
-	}
+	last := 0 // the end of the label of the value before the name
 	before := lead[:label[0]]
-	if n := strings.LastIndexAny(before, "{}"); n >= 0 {
-		before = before[n+1:]
+	for _, m := range pairPart().FindAllStringSubmatchIndex(before, -1) {
+		switch {
+		case m[6] >= 0:
+			last = m[1]
+		case m[2] >= 0, before[m[0]] == '\n': // another object
+			last = 0
+		}
 	}
-	from := f.start - len(lead) + label[0] - len(before)
-	for _, m := range slices.Backward(valueLabel().FindAllStringSubmatchIndex(before, -1)) {
-		if strings.Contains(before[m[1]:], "\n- ") || strings.Count(before[m[1]:], "\n") > 1 {
-			break
-		}
-		if m[2] >= 0 && f.labelled(from+m[1]) > 0 {
-			break
-		}
+	if last > 0 && strings.Count(before[last:], "\n") < 2 {
+		f.labelled(f.start - len(lead) + last)
 	}
 	return 0
-}
-
-// pairTag is what comes between a name in a tag and the value behind it.
-var pairTag = expr("\\A[\"'`]>\\s*")
-
-var closingTag = expr(`\A</(\w+)`)
-
-// pairEnd returns where the object or element ends that s goes on with.
-func pairEnd(s string) int {
-	depth := 0
-	for i := range len(s) {
-		switch s[i] {
-		case '{':
-			depth++
-		case '}':
-			if depth--; depth < 0 {
-				return i
-			}
-		case '/':
-			if strings.HasPrefix(s[i:], "/>") {
-				return i
-			}
-		case '<':
-			if tag := closingTag().FindStringSubmatch(s[i:]); tag != nil && !is("name-label", tag[1]) {
-				return i
-			}
-		case '\n':
-			if strings.HasPrefix(strings.TrimLeft(s[i+1:], " \t"), "- ") {
-				return i
-			}
-		}
-	}
-	return len(s)
 }
 
 // labelled reads the value behind a label that ends at i.

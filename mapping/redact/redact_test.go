@@ -154,6 +154,23 @@ func TestManyCommands(t *testing.T) {
 	}
 }
 
+// TestNesting finds a value behind a nested object, but not in the next one.
+func TestNesting(t *testing.T) {
+	r := newRedactor(t, nil, nil)
+	const secret = "lantern" + "4711" + "Xk29"
+	for text, found := range map[string]bool{
+		`{"name":"DB_PASSWORD","meta":{"a":{"b":1},"c":2},"value":"` + secret + `"}`:           true,
+		`[{"name":"DB_PASSWORD","meta":{"a":{"b":1}}},{"title":"x","value":"` + secret + `"}]`: false,
+		`{"tokens":{"a":{"b":["x"]},"c":["y"],"d":"` + secret + `"}}`:                          true,
+		`{"tokens":{"a":{"b":["x"]},"c":["y"]},"d":"` + secret + `"}`:                          false,
+		`{"tokens":["x",["y"]],"title":"` + secret + `"}`:                                      false,
+	} {
+		if got := strings.Contains(redacted(text, r.Find(text)), "[redacted:"); got != found {
+			t.Errorf("%s: found: %v", text, got)
+		}
+	}
+}
+
 func around(s, part string) string {
 	i := strings.Index(s, part)
 	return s[max(0, i-60):min(len(s), i+len(part)+20)]

@@ -40,29 +40,22 @@ func expr(s string) expression {
 var ways = []way{
 	{example: "password: |\n  SECRET", first: ":", read: (*field).block},
 	{example: `passwords = ["SECRET"]`, first: `|?+.:=<`, read: (*field).list},
-	{example: `TOKENS=SECRET,SECRET`, first: `=`, between: expr(`\A(=)`), stops: wordStops, secret: (*field).inRow},
 	{example: `password: str = "SECRET"`, first: `:`, between: expr(closing + `[ \t]*:[ \t]*(?:&(?:'static |mut )?)?[\w.]+[ \t]+(=)[ \t]*`), stops: valueStops, secret: (*field).assigned},
 	{example: `["password"]=> string(6) "SECRET"`, first: `=`, between: expr(closing + `[ \t]*(=>)\s*string(?:\(\d+\))? `), secret: (*field).assigned},
 	{example: `password = SECRET`, first: `|?+.:=!<`, between: expr(closing + `[ \t]*` + separator + `[ \t]*`), stops: valueStops, secret: (*field).assigned},
 	{example: `setenv("PASSWORD", "SECRET")`, first: `,`, between: expr("\\A[\"'`]{1,3}[ \\t]*(,)\\s*"), secret: (*field).inArguments},
-	{example: `--password SECRET`, between: expr(closing + `()[ \t]+`), stops: wordStops, secret: (*field).inFlag},
-	{example: "- --password\n- SECRET", between: expr(`\A()[ \t]*\n[ \t]*- `), stops: wordStops, secret: (*field).inFlag},
-	{example: `<password>SECRET</password>`, before: expr(`<(?:\w+:)?$`), between: expr(`\A(?: [^<>\n]*)?(>)\s*(?:<!\[CDATA\[)?`), stops: "<]\n", secret: (*field).inElement},
+	{example: "--password SECRET, or in YAML\n- --password\n- SECRET", between: expr(closing + `()(?:[ \t]+|[ \t]*\n[ \t]*- )`), stops: wordStops, secret: (*field).inFlag},
+	{example: `<password>SECRET</password>`, before: expr("(?:<(?:\\w+:)?|=[ \t]*[\"'`])$"), between: expr("\\A(?:[\"'`]| [^<>\n]*)?(>)\\s*(?:<!\\[CDATA\\[)?"), stops: "<]\n", secret: (*field).inElement},
 	{example: `env.PASSWORD || "SECRET"`, first: `)|?o`, between: expr("\\A(?:[\"'`][\\])]{1,2})?\\)?[ \\t]*(\\|\\||\\?\\?|\\?:|or )[ \\t]*"), secret: (*field).inFallback},
 	{example: `setPassword("SECRET")`, first: `(`, between: expr(`\A(\()[ \t]*`), secret: (*field).inCall},
-	{example: `ENV PASSWORD SECRET`, before: directive, between: expr(closing + `()[ \t]+`), stops: wordStops, secret: (*field).inDirective},
-	{example: `machine h login bob password SECRET`, between: expr(`\A()[ \t]+`), stops: wordStops, secret: (*field).inNetrc},
+	{example: `ENV PASSWORD SECRET`, between: expr(closing + `()[ \t]+`), stops: wordStops, secret: (*field).inDirective},
 	{example: `(setq password "SECRET")`, first: "\"'`@$bfr", between: expr(closing + `()[ \t]+`), secret: (*field).inLisp},
-	{example: `requirepass SECRET`, between: expr(closing + `()[ \t]+`), stops: wordStops, secret: (*field).onLine},
 	{example: `{"name": "PASSWORD", "value": "SECRET"}`, read: (*field).pair},
 	{example: `Password [None]: SECRET`, between: expr(`\A(?:(?: again)?(?: \([^()\n]{1,40}\)| \[[^\[\]\n]{0,40}\]| for [^:\n]{1,80}?| for '[^'\n]{1,80}')[ \t]*(:)|[ \t]*(?:again)?[:?]?[ \t]*([›❯»]))[ \t]+`), stops: wordStops, secret: (*field).looksSecret},
 	{example: `| password | SECRET |`, between: expr("\\A((?:[|\\t*`:\\r ]|</?\\w[^<>\\n]{0,24}>\\n?)+)"), stops: wordStops + "|", secret: (*field).inCell},
 	{example: "| password |\n| SECRET |", read: (*field).column},
 	{example: `the password for bob is SECRET`, between: expr("\\A((?:[ :]?(?:是|为|為)[ :]*)|[\"'`]? (?:\\pL+:? ){0,6})\\**"), stops: wordStops + "()", secret: (*field).inProse},
 }
-
-// directive is what comes before a name that only a space separates from its value.
-var directive = expr(`(?i)(?:\A|[\s"'])(#[ \t]*define|env|arg|setenv|setx|set(?: -\w{1,3})?|config set|config --set|export)[ \t]+$`)
 
 // connection is what comes before a password in a connection string.
 var connection = expr(`(?i)(?:user ?id|username|uid|user|server|host|data source|database)=[^\n]*$`)
@@ -132,19 +125,6 @@ func (f *field) looksSecret(v *value, _ place) bool {
 	return f.class == pin && isNumber(t) || (f.class == password || strings.EqualFold(f.name, "pass")) && isStrong(t) || len(t) >= 12 && isRandom(t)
 }
 
-// inRow is for lists without brackets.
-func (f *field) inRow(v *value, _ place) bool {
-	if !f.many || v.quoted || !isEnv(f.name) {
-		return false
-	}
-	for item := range strings.SplitSeq(v.text, ",") {
-		if !f.isItem(item) {
-			return false
-		}
-	}
-	return true
-}
-
 func (f *field) inArguments(v *value, sep place) bool {
 	name := f.start == 0 || isQuote(f.text[f.start-1]) || isFlag(f.name)
 	return name && !isEnv(v.text) && (f.looksSecret(v, sep) || isEnv(f.name) && f.class.secret(v.text, quoted))
@@ -176,46 +156,15 @@ func (f *field) inCall(v *value, _ place) bool {
 	return f.class == password && isStrong(v.text) && !strings.Contains(v.text, ":") || isRandom(v.text) && len(v.text) >= 16
 }
 
-func (f *field) inDirective(v *value, _ place) bool {
-	m := directive().FindStringSubmatch(f.lead())
-	switch {
-	case v.quoted:
-		return f.class.secret(v.text, quoted)
-	case m[1][0] == '#':
-		return isRandom(v.text)
-	}
-	return f.class.secret(v.text, env) && strings.ContainsAny(v.text, digits)
-}
+// directive is what comes before a name that only a space separates from its value.
+var directive = expr(`(?i)(?:\A|[\s"'])(#[ \t]*define|env|arg|setenv|setx|set(?: -\w{1,3})?|config set|config --set|export|username .*)[ \t]+$`)
 
-// netrc is what comes before a password in a .netrc file.
-var netrc = expr(`machine\s[^"]*\blogin\s+\S+(?:\s+account\s+\S+)?\s*$`)
-
-// afterNetrc is what may follow a password in a .netrc file.
-var afterNetrc = expr(`\A["'\r]*\s*(?:\z|(?:machine|default|login|account|macdef|port)\b)`)
-
-func (f *field) inNetrc(v *value, _ place) bool {
-	return f.class == password && netrc().MatchString(f.lead()) && f.class.secret(v.text, env) && (f.endsLine(v.end) || afterNetrc().MatchString(f.text[v.end:min(len(f.text), v.end+within)]))
+func (f *field) inDirective(v *value, sep place) bool {
+	return directive().MatchString(f.lead()) && f.looksSecret(v, sep)
 }
 
 func (f *field) inLisp(v *value, sep place) bool {
 	return v.end+1 < len(f.text) && strings.IndexByte(")]\n;'", f.text[v.end+1]) >= 0 && f.looksSecret(v, sep)
-}
-
-// lineStart is what comes before a name at the start of a line: nothing, or the name of a user.
-var lineStart = expr(`(?i)\A[ \t("-]*(?:(username|user|enable|default|machine|login)[ \t].*)?\z`)
-
-// onLine is for lines that are a name and its value.
-func (f *field) onLine(v *value, _ place) bool {
-	m := lineStart().FindStringSubmatchIndex(f.line())
-	if m == nil {
-		return false
-	}
-	login := m[2] >= 0
-	rest, _, _ := strings.Cut(f.text[v.end:min(len(f.text), v.end+16)], "\n")
-	if strings.Trim(rest, "\"'`)\r ") != "" && (!login || f.class != password) {
-		return false
-	}
-	return f.class == password && isStrong(v.text) || login && f.class == secret && isStrong(v.text) || isRandom(v.text) && len(v.text) >= 16
 }
 
 // line returns what comes before the name in its line.
