@@ -85,17 +85,17 @@ func TestCutArray(t *testing.T) {
 // TestArrayInConstantMemory reads an array of 100 MB in pieces. What is held of it is
 // one object.
 func TestArrayInConstantMemory(t *testing.T) {
-	m, err := mapping.New(mapping.Options{Emit: func([]byte, string) {}})
+	m, err := mapping.New(mapping.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	object := []byte(`{"type":"assistant","session_id":"s","message":{"content":[{"type":"text","text":"` + strings.Repeat("x", 1<<20) + `"}]}},` + "\n")
-	m.Write([]byte("["))
+	m.Map([]byte("["))
 	for range 3 {
-		m.Write(object)
+		m.Map(object)
 	}
-	allocated := testing.AllocsPerRun(100, func() { m.Write(object) })
-	m.Write([]byte("]\n"))
+	allocated := testing.AllocsPerRun(100, func() { m.Map(object) })
+	m.Map([]byte("]\n"))
 	m.Close(false)
 	if s := m.Stats(); s.Lines < 100 || allocated > 20 {
 		t.Errorf("%d lines, %v allocations per object", s.Lines, allocated)

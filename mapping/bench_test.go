@@ -74,16 +74,18 @@ func BenchmarkMapper(b *testing.B) {
 			b.SetBytes(int64(len(in)))
 			b.ReportAllocs()
 			for b.Loop() {
-				m, err := New(Options{Now: time.Now, Emit: func([]byte, string) {}})
+				m, err := New(Options{Now: time.Now})
 				if err != nil {
 					b.Fatal(err)
 				}
 				for rest := in; len(rest) > 0; {
 					n := min(len(rest), 64<<10)
-					m.Write(rest[:n])
+					for range m.Map(rest[:n]) {
+					}
 					rest = rest[n:]
 				}
-				m.Close(false)
+				for range m.Close(false) {
+				}
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/spantee/spantee/mapping"
 )
@@ -17,24 +18,21 @@ func TestCodexLive(t *testing.T) {
 	in := fixtures(t)["../testdata/codex/background-terminal"]
 	at := now
 	var names []string
-	m, err := mapping.New(mapping.Options{
-		Now: func() time.Time { return at },
-		Emit: func(b []byte, _ string) {
-			s := decode(t, b)
-			if e := attr(s, "error.type").GetStringValue(); e != "" {
-				names = append(names, e)
-			}
-			names = append(names, times(s, now))
-		},
-	})
+	m, err := mapping.New(mapping.Options{Now: func() time.Time { return at }})
 	if err != nil {
 		t.Fatal(err)
 	}
+	var spans []*tracepb.Span
 	for line := range bytes.Lines(in) {
-		m.Write(line)
+		spans = append(spans, decoded(t, m.Map(line))...)
 		at = at.Add(time.Second)
 	}
-	m.Close(false)
+	for _, s := range append(spans, decoded(t, m.Close(false))...) {
+		if e := attr(s, "error.type").GetStringValue(); e != "" {
+			names = append(names, e)
+		}
+		names = append(names, times(s, now))
+	}
 	want := []string{
 		"chat 0.000-4.000", "execute_tool command_execution git 5.000-6.000",
 		"execute_tool command_execution npm 4.000-8.000", "chat 6.000-7.000", "invoke_agent codex 0.000-8.000",

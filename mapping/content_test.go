@@ -251,11 +251,11 @@ func TestManyShortDeltas(t *testing.T) {
 }
 
 func TestContentOptions(t *testing.T) {
-	_, err := mapping.New(mapping.Options{Content: "some", Emit: func([]byte, string) {}})
+	_, err := mapping.New(mapping.Options{Content: "some"})
 	if err == nil || err.Error() != `invalid content level "some" (want none, details or full)` {
 		t.Error(err)
 	}
-	if _, err := mapping.New(mapping.Options{Content: content.Full, Emit: func([]byte, string) {}}); err != nil { // with all rules
+	if _, err := mapping.New(mapping.Options{Content: content.Full}); err != nil { // with all rules
 		t.Error(err)
 	}
 }
@@ -309,14 +309,13 @@ func TestOpenContent(t *testing.T) {
 		for ask := range 2 {
 			m, err := mapping.New(mapping.Options{
 				Content: content.Full, Redactor: redactor(), Agent: agent, MaxSpanEvents: 100,
-				Now:  func() time.Time { return now },
-				Emit: func(b []byte, _ string) { ended[ask] = append(ended[ask], decode(t, b)) },
+				Now: func() time.Time { return now },
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for line := range bytes.Lines(in) {
-				m.Write(line)
+				ended[ask] = append(ended[ask], decoded(t, m.Map(line))...)
 				if ask == 1 {
 					open := encode(t, openSpans(t, m))
 					for _, secret := range secrets {
@@ -328,7 +327,7 @@ func TestOpenContent(t *testing.T) {
 					}
 				}
 			}
-			m.Close(false)
+			ended[ask] = append(ended[ask], decoded(t, m.Close(false))...)
 		}
 		if !bytes.Equal(encode(t, ended[0]), encode(t, ended[1])) {
 			t.Errorf("%s: other spans end if open ones are asked for", filepath.Base(name))
@@ -345,24 +344,24 @@ func TestOpenHoldsBack(t *testing.T) {
 		}
 		m, err := mapping.New(mapping.Options{
 			Content: content.Full, Redactor: redactor(), Agent: "cursor", MaxAttributeBytes: 16 << 10,
-			Now: func() time.Time { return now }, Emit: func([]byte, string) {},
+			Now: func() time.Time { return now },
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.Write(stream(initLine))
+		m.Map(stream(initLine))
 		part := secret.Parts[0]
 		end := strings.Index(secret.Bare, part) + len(part)
 		for at := 0; at < end; {
 			next := min(at+3, end)
 			quoted, _ := json.Marshal(secret.Bare[at:next])
 			at = next
-			m.Write(stream(stamped(now, fmt.Sprintf(`{"type":"thinking","subtype":"delta","text":%s}`, quoted))))
-			m.Open(func(span []byte, _ string) {
-				if said := strings.Join(texts(decode(t, span)), ""); len(part) > 8 && strings.Contains(said, part[:8]) {
+			m.Map(stream(stamped(now, fmt.Sprintf(`{"type":"thinking","subtype":"delta","text":%s}`, quoted))))
+			for _, span := range openSpans(t, m) {
+				if said := strings.Join(texts(span), ""); len(part) > 8 && strings.Contains(said, part[:8]) {
 					t.Errorf("%s: after %q the open span has %q", secret.Name, secret.Bare[:at], said)
 				}
-			})
+			}
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/spantee/spantee/mapping"
 )
@@ -46,8 +47,7 @@ func census(t *testing.T, in []byte, opts mapping.Options, seen ...string) map[s
 	var parents []string
 	at := now
 	opts.Redactor, opts.Now = redactor(), func() time.Time { return at }
-	opts.Emit = func(b []byte, _ string) {
-		s := decode(t, b)
+	take := func(s *tracepb.Span) {
 		counts[strings.Fields(s.Name)[0]]++
 		for _, key := range seen {
 			if attr(s, key) != nil {
@@ -71,27 +71,30 @@ func census(t *testing.T, in []byte, opts mapping.Options, seen ...string) map[s
 	}
 	feed := func(in []byte) {
 		for chunk := range slices.Chunk(in, 64<<10) {
-			m.Write(chunk)
+			for _, s := range decoded(t, m.Map(chunk)) {
+				take(s)
+			}
 			at = at.Add(10 * time.Millisecond)
 		}
 	}
 	feed(in[:len(in)/2])
 	open := map[string]bool{}
 	var openParents []string
-	m.Open(func(b []byte, _ string) {
-		s := decode(t, b)
+	for _, s := range openSpans(t, m) {
 		open[string(s.TraceId)+string(s.SpanId)] = true
 		if len(s.ParentSpanId) > 0 {
 			openParents = append(openParents, string(s.TraceId)+string(s.ParentSpanId))
 		}
-	})
+	}
 	for _, p := range openParents {
 		if !ids[p] && !open[p] {
 			counts["open orphans"]++
 		}
 	}
 	feed(in[len(in)/2:])
-	m.Close(false)
+	for _, s := range decoded(t, m.Close(false)) {
+		take(s)
+	}
 	counts["traces"] = len(traces)
 	for _, p := range parents {
 		if !ids[p] {
@@ -195,22 +198,21 @@ func TestDeltasOfAnEvictedRun(t *testing.T) {
 
 // A killed spantee leaves the calls in flight of all sessions, evicted or not.
 func TestOpenCallsOfEvictedRuns(t *testing.T) {
-	var ended map[string]bool
-	take := func(b []byte, _ string) {
-		if s := decode(t, b); strings.HasPrefix(s.Name, "execute_tool") {
-			ended[string(s.TraceId)+string(s.SpanId)] = true
+	calls := func(spans []*tracepb.Span) map[string]bool {
+		ids := map[string]bool{}
+		for _, s := range spans {
+			if strings.HasPrefix(s.Name, "execute_tool") {
+				ids[string(s.TraceId)+string(s.SpanId)] = true
+			}
 		}
+		return ids
 	}
-	m, err := mapping.New(mapping.Options{Redactor: redactor(), Now: func() time.Time { return now }, Emit: take})
+	m, err := mapping.New(mapping.Options{Redactor: redactor(), Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Write(callers(0))
-	ended = map[string]bool{}
-	m.Open(take)
-	open := ended
-	ended = map[string]bool{}
-	m.Close(false)
+	decoded(t, m.Map(callers(0)))
+	open, ended := calls(openSpans(t, m)), calls(decoded(t, m.Close(false)))
 	if len(open) != 1_500 || !cmp.Equal(open, ended) {
 		t.Errorf("%d calls are open, %d end", len(open), len(ended))
 	}

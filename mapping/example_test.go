@@ -2,7 +2,6 @@ package mapping_test
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -16,12 +15,6 @@ import (
 func Example() {
 	mapper, err := mapping.New(mapping.Options{
 		Replay: time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC), // when the recording was written
-		Emit: func(encoded []byte, agent string) {
-			var span tracepb.Span
-			if err := proto.Unmarshal(encoded, &span); err == nil {
-				fmt.Println(span.Name)
-			}
-		},
 	})
 	if err != nil {
 		panic(err)
@@ -31,10 +24,15 @@ func Example() {
 		panic(err)
 	}
 	defer stream.Close()
-	if _, err := io.Copy(mapper, stream); err != nil {
-		panic(err)
+	for out, err := range mapper.Read(stream) {
+		if err != nil {
+			panic(err)
+		}
+		var span tracepb.Span
+		if err := proto.Unmarshal(out.Span, &span); err == nil && out.Span != nil {
+			fmt.Println(span.Name)
+		}
 	}
-	mapper.Close(false)
 	fmt.Println(mapper.Stats().Runs, "run")
 	// Output:
 	// execute_tool read

@@ -1,17 +1,16 @@
 // Package mapping turns the output of a coding agent into OpenTelemetry spans.
 //
-// A [Mapper] is an io.Writer: it takes the stream in chunks of any size and emits
-// each span as it ends:
+// A [Mapper] takes the stream in pieces of any size, and returns each span as it ends:
 //
-//	lines -> agent.Decoder -> events -> sessions -> run (timeline, account) -> spans
+//	bytes -> lines -> agent.Decoder -> events -> sessions -> run (timeline, account) -> spans -> Output
 //
 // The package opens no connection, prints nothing, and reads no clock if Options.Now
 // is set.
 package mapping
 
 import (
-	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -31,7 +30,7 @@ const (
 	DeltasOff     Deltas = "off"     // counts only
 )
 
-// Options configure a Mapper. Emit is required.
+// Options configure a Mapper.
 type Options struct {
 	// Agent is the agent whose stream it is, one of [Agents]; "" detects it.
 	Agent string
@@ -53,19 +52,8 @@ type Options struct {
 	// Parent, if valid, is the parent of the root spans.
 	Parent trace.SpanContext
 
-	// Now returns when the bytes of the current Write came; nil means [time.Now].
+	// Now returns when the bytes of the current Map came; nil means [time.Now].
 	Now func() time.Time
-
-	// Emit is called with each finished span, the wire encoding of an
-	// opentelemetry.proto.trace.v1.Span, and the name of its agent, which is the
-	// service's name. It must not retain span.
-	Emit func(span []byte, agent string)
-
-	// RunStarted, if set, is called for every run once its trace id is known.
-	RunStarted func(Run)
-
-	// RunEnded, if set, is called for every root that was emitted.
-	RunEnded func(Run)
 
 	// Process, if set, is the agent's process: its first run begins in New, and
 	// Close emits its roots.
@@ -87,9 +75,6 @@ func (o *Options) check() error {
 	default:
 		return fmt.Errorf("invalid deltas %q (want each, message or off)", o.Deltas)
 	}
-	if o.Emit == nil {
-		return errors.New("mapping: Options.Emit is not set")
-	}
 	if o.Content == "" {
 		o.Content = content.None
 	}
@@ -102,12 +87,6 @@ func (o *Options) check() error {
 	o.MaxAttributeBytes = min(o.MaxAttributeBytes, MaxAttribute)
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.RunStarted == nil {
-		o.RunStarted = func(Run) {}
-	}
-	if o.RunEnded == nil {
-		o.RunEnded = func(Run) {}
 	}
 	return nil
 }
@@ -135,7 +114,7 @@ type Stats struct {
 	Evicted          int // runs, tasks and calls that were ended early because too many were open
 	Runs             int
 	Generation       int    // grows when a run begins, gets its final ids, or ends: Open then emits other roots
-	Spans            int    // emitted
+	Spans            int    // finished
 	Foreign          string // what the stream looks like, if spantee does not support it
 	Agent            string // the agent of the run that began last
 }
@@ -159,7 +138,8 @@ type Mapper struct {
 	keys     runKeys
 	process
 	stats     Stats
-	wire      []byte     // of the current span
+	results   []result
+	wire      []byte     // of the current Output
 	event     attributes // of the current span event
 	lastWords []byte     // the last line, if it is not JSON: agents print why they died
 	ghost     bool       // a copy, see Open
@@ -216,22 +196,28 @@ func (m *Mapper) Stats() Stats {
 // tick records the time.
 func (m *Mapper) tick() { m.now = quantize(instant(m.opts.Now().UnixNano())) }
 
-// Write maps the next bytes of the stream. It never fails.
-func (m *Mapper) Write(p []byte) (int, error) {
-	if m.closed {
-		return len(p), nil
+// Map maps the next bytes of the stream, and returns what ended in them. What the caller
+// does not take comes first the next time.
+func (m *Mapper) Map(p []byte) iter.Seq[Output] {
+	if !m.closed {
+		m.tick()
+		_, _ = m.lines.Write(p)
 	}
-	m.tick()
-	return m.lines.Write(p)
+	return m.outputs()
 }
 
-// Close ends the stream and every span that is still open. interrupted says that
-// the stream was cut off, so that an incomplete last line does not count as bad.
-func (m *Mapper) Close(interrupted bool) {
-	if m.closed {
-		return
+// Close ends the stream and every span that is still open, and returns the rest.
+// interrupted says that the stream was cut off, so that an incomplete last line does
+// not count as bad.
+func (m *Mapper) Close(interrupted bool) iter.Seq[Output] {
+	if !m.closed {
+		m.tick()
+		m.end(interrupted)
 	}
-	m.tick()
+	return m.outputs()
+}
+
+func (m *Mapper) end(interrupted bool) {
 	why := errInterrupted
 	if !interrupted {
 		why = errIncomplete

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -55,7 +56,7 @@ var redactor = sync.OnceValue(func() *redact.Redactor {
 })
 
 // spans maps a stream and resolves the spans that come out. It ruins every
-// buffer after Write, so that a slice kept of it shows up as garbage.
+// buffer after Map, so that a slice kept of it shows up as garbage.
 func (f feed) spans(t testing.TB, in []byte) ([]*tracepb.Span, *mapping.Mapper) {
 	t.Helper()
 	var spans []*tracepb.Span
@@ -63,7 +64,6 @@ func (f feed) spans(t testing.TB, in []byte) ([]*tracepb.Span, *mapping.Mapper) 
 	opts := f.opts
 	opts.Redactor = redactor()
 	opts.Now = func() time.Time { return now }
-	opts.Emit = func(b []byte, _ string) { spans = append(spans, decode(t, b)) }
 	if !f.live {
 		opts.Replay = recorded
 	}
@@ -76,15 +76,14 @@ func (f feed) spans(t testing.TB, in []byte) ([]*tracepb.Span, *mapping.Mapper) 
 	}
 	for chunk := range slices.Chunk(in, f.chunk) {
 		p := bytes.Clone(chunk)
-		if n, err := m.Write(p); n != len(p) || err != nil {
-			t.Fatalf("Write = %d, %v, want %d", n, err, len(p))
-		}
+		outputs := m.Map(p)
 		for i := range p {
 			p[i] = '#'
 		}
+		spans = append(spans, decoded(t, outputs)...)
 		now = now.Add(f.tick)
 	}
-	m.Close(f.close)
+	spans = append(spans, decoded(t, m.Close(f.close))...)
 	checkSpans(t, spans, cmp.Or(f.opts.MaxAttributeBytes, 2048))
 	if m.Stats().Spans != len(spans) {
 		t.Errorf("%d spans counted, %d emitted", m.Stats().Spans, len(spans))
@@ -291,6 +290,39 @@ func TestChunks(t *testing.T) {
 	}
 }
 
+// TestTakenLater leaves what the Mapper returns, or takes one Output at a time: the rest
+// comes later, and nothing is lost.
+func TestTakenLater(t *testing.T) {
+	for name, in := range fixtures(t) {
+		want, _ := feed{}.spans(t, in)
+		for _, each := range []int{0, 1} {
+			m, err := mapping.New(mapping.Options{Redactor: redactor(), Replay: recorded})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []*tracepb.Span
+			for line := range bytes.Lines(in) {
+				n := 0
+				for out := range m.Map(line) {
+					if out.Span != nil {
+						got = append(got, decode(t, out.Span))
+					}
+					if n++; n > each {
+						break
+					}
+				}
+			}
+			got = append(got, decoded(t, m.Close(false))...)
+			if !bytes.Equal(encode(t, got), encode(t, want)) {
+				t.Errorf("%s: %d spans, want %d", short(name), len(got), len(want))
+			}
+			if rest := decoded(t, m.Close(false)); len(rest) > 0 {
+				t.Errorf("%s: %d spans after the end", short(name), len(rest))
+			}
+		}
+	}
+}
+
 // decode reads a span as a receiver does.
 func decode(t testing.TB, b []byte) *tracepb.Span {
 	t.Helper()
@@ -302,7 +334,17 @@ func decode(t testing.TB, b []byte) *tracepb.Span {
 }
 
 func openSpans(t testing.TB, m *mapping.Mapper) (spans []*tracepb.Span) {
-	m.Open(func(b []byte, _ string) { spans = append(spans, decode(t, b)) })
+	return decoded(t, m.Open())
+}
+
+// decoded returns the spans of outputs.
+func decoded(t testing.TB, outputs iter.Seq[mapping.Output]) (spans []*tracepb.Span) {
+	t.Helper()
+	for out := range outputs {
+		if out.Span != nil {
+			spans = append(spans, decode(t, out.Span))
+		}
+	}
 	return spans
 }
 

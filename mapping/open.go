@@ -1,46 +1,61 @@
 package mapping
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"time"
 )
 
-// Open calls emit, like [Options.Emit], with the spans that have not ended, as they
-// would end if spantee were killed now. A span keeps its id when it ends later.
-func (m *Mapper) Open(emit func(span []byte, agent string)) {
-	m.openUntil(m.arrival(), m.now, emit)
+// Open returns the spans that have not ended, as they would end if spantee were killed
+// now. A span keeps its id when it ends later.
+func (m *Mapper) Open() iter.Seq[Output] {
+	return m.openUntil(m.arrival(), m.now)
 }
 
 // OpenAt is like Open, but spans last until now, however long the
 // stream has been silent.
-func (m *Mapper) OpenAt(now time.Time, emit func(span []byte, agent string)) {
+func (m *Mapper) OpenAt(now time.Time) iter.Seq[Output] {
 	if m.opts.replay() { // whose arrival times mean nothing
-		m.Open(emit)
-		return
+		return m.Open()
 	}
 	at := max(m.now, quantize(instant(now.UnixNano())))
-	m.openUntil(at, at, emit)
+	return m.openUntil(at, at)
 }
 
-func (m *Mapper) openUntil(arrival, now instant, emit func(span []byte, agent string)) {
-	if m.closed {
-		return
+func (m *Mapper) openUntil(arrival, now instant) iter.Seq[Output] {
+	return func(yield func(Output) bool) {
+		if !m.closed {
+			m.openIn(m.copied(now), arrival, yield)
+		}
 	}
-	ghost := &Mapper{
+}
+
+// copied returns a Mapper for copies of the open runs, which can end without changing m.
+func (m *Mapper) copied(now instant) *Mapper {
+	return &Mapper{
 		opts: m.opts, capture: m.capture, names: m.names.clone(), now: now, stats: m.stats, replayed: m.replayed,
 		keys:  runKeys{before: m.keys.latest, older: m.keys.before}, // it adds to a map of its own
 		ghost: true, traceState: m.traceState, lastWords: m.lastWords,
 		event: attributes{field: fieldEventAttributes, max: m.opts.MaxAttributeBytes},
 	}
-	ghost.opts.Emit = emit
-	ghost.opts.RunStarted, ghost.opts.RunEnded = func(Run) {}, func(Run) {}
+}
 
+// openIn ends copies of the open runs in ghost, and yields their spans.
+func (m *Mapper) openIn(ghost *Mapper, arrival instant, yield func(Output) bool) {
+	more := true // is wanted
+	take := func() {
+		for out := range ghost.outputs() {
+			if more = more && yield(out); !more {
+				return
+			}
+		}
+	}
 	for _, root := range m.roots { // in order; the last one lasts until now
 		root.run, root.span = root.run.clone(ghost), root.span.clone()
 		ghost.roots = append(ghost.roots, root)
 	}
-	for e := m.sessions.open.Back(); e != nil; e = e.Prev() {
+	for e := m.sessions.open.Back(); e != nil && more; e = e.Prev() {
 		s := e.Value.(*session)
 		for _, r := range s.ended {
 			r := r.clone(ghost)
@@ -50,16 +65,20 @@ func (m *Mapper) openUntil(arrival, now instant, emit func(span []byte, agent st
 			r := s.run.clone(ghost)
 			r.abandon(r.clock.at(0, arrival), errKilled)
 		}
+		take()
+	}
+	if !more {
+		return
 	}
 	ghost.sessions.evicted = m.sessions.evicted // only read
 	ghost.endEvictedCalls(errKilled)
-	if m.opts.Process == nil {
-		return
+	if m.opts.Process != nil {
+		if m.first != nil {
+			ghost.first = m.first.clone(ghost)
+		}
+		ghost.emitRoots(errKilled)
 	}
-	if m.first != nil {
-		ghost.first = m.first.clone(ghost)
-	}
-	ghost.emitRoots(errKilled)
+	take()
 }
 
 // clone returns a copy of r that can be ended without changing r.

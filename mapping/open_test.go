@@ -3,6 +3,7 @@ package mapping_test
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"maps"
 	"regexp"
 	"slices"
@@ -32,8 +33,16 @@ func watch(t testing.TB, chunks [][]byte, opts mapping.Options, ask bool, end fu
 	t.Helper()
 	at := now
 	opts.Now = func() time.Time { return at }
-	opts.Emit = func(b []byte, _ string) { w.emitted = append(w.emitted, decode(t, b)) }
-	opts.RunEnded = func(r mapping.Run) { w.runs = append(w.runs, r) }
+	take := func(outputs iter.Seq[mapping.Output]) {
+		for out := range outputs {
+			if out.Span != nil {
+				w.emitted = append(w.emitted, decode(t, out.Span))
+			}
+			if out.Ended != nil {
+				w.runs = append(w.runs, *out.Ended)
+			}
+		}
+	}
 	m, err := mapping.New(opts)
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +59,7 @@ func watch(t testing.TB, chunks [][]byte, opts mapping.Options, ask bool, end fu
 		peek()
 	}
 	for _, chunk := range chunks {
-		m.Write(bytes.Clone(chunk))
+		take(m.Map(bytes.Clone(chunk)))
 		if ask {
 			peek()
 		}
@@ -59,7 +68,7 @@ func watch(t testing.TB, chunks [][]byte, opts mapping.Options, ask bool, end fu
 	if end != nil {
 		end(m)
 	}
-	m.Close(false)
+	take(m.Close(false))
 	if open := openSpans(t, m); len(open) > 0 {
 		t.Errorf("%d spans are open after Close", len(open))
 	}
@@ -225,13 +234,13 @@ func TestOpenSpansKeepTheirTrace(t *testing.T) {
 // other roots, or roots of other ids: one kept before would be nobody's.
 func TestGenerationTellsOfOtherRoots(t *testing.T) {
 	for name, in := range fixtures(t) {
-		m, err := mapping.New(mapping.Options{Now: func() time.Time { return now }, Emit: func([]byte, string) {}})
+		m, err := mapping.New(mapping.Options{Now: func() time.Time { return now }})
 		if err != nil {
 			t.Fatal(err)
 		}
 		generation, before := 0, ""
 		for i, line := range bytes.SplitAfter(in, []byte("\n")) {
-			m.Write(line)
+			m.Map(line)
 			var ids []string
 			for _, r := range roots(openSpans(t, m)) {
 				ids = append(ids, fmt.Sprintf("%x-%x", r.TraceId, r.SpanId))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/spantee/spantee/mapping"
 )
@@ -20,28 +21,25 @@ func TestPiLive(t *testing.T) {
 		4: 0, 6: 40, 8: 1500, 11: 2440, 13: 2441, 14: 8449, 15: 8450, 19: 9000, 20: 9001, 21: 10450, 22: 10455, 26: 10460, 27: 12260,
 	}
 	var got []string
-	m, err := mapping.New(mapping.Options{
-		Now: func() time.Time { return at },
-		Emit: func(b []byte, _ string) {
-			s := decode(t, b)
-			if attr(s, "spantee.time.estimated").GetBoolValue() {
-				t.Errorf("%s is a guess", s.Name)
-			}
-			got = append(got, times(s, start))
-		},
-	})
+	m, err := mapping.New(mapping.Options{Now: func() time.Time { return at }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := 0
+	var spans []*tracepb.Span
 	for line := range bytes.Lines(in) {
 		n++
 		if ms, ok := arrivals[n]; ok {
 			at = start.Add(time.Duration(ms) * time.Millisecond)
 		}
-		m.Write(line)
+		spans = append(spans, decoded(t, m.Map(line))...)
 	}
-	m.Close(false)
+	for _, s := range append(spans, decoded(t, m.Close(false))...) {
+		if attr(s, "spantee.time.estimated").GetBoolValue() {
+			t.Errorf("%s is a guess", s.Name)
+		}
+		got = append(got, times(s, start))
+	}
 	want := []string{
 		"execute_tool bash sleep 2.441-8.450", "chat glm-5.3 0.000-2.441",
 		"execute_tool read 9.001-10.455", "chat glm-5.3 8.450-9.001",

@@ -65,7 +65,7 @@ func TestProcess(t *testing.T) {
 					opts := mapping.Options{Process: agentProcess(), Parent: parent}
 					w := watch(t, chunks, opts, ask, ended)
 					w.check(t)
-					opts.Now, opts.Emit = func() time.Time { return now }, func([]byte, string) {}
+					opts.Now = func() time.Time { return now }
 					m, err := mapping.New(opts)
 					if err != nil {
 						t.Fatal(err)

@@ -85,7 +85,7 @@ func (m *Mapper) emitRoot(root root) {
 	described := r.describe()
 	described.Duration = time.Duration(s.end - s.start)
 	described.ErrorType, described.Status = s.errorType, s.status
-	m.opts.RunEnded(described)
+	m.results[len(m.results)-1].ended = &described
 }
 
 // describe returns a description of a run.

@@ -246,7 +246,10 @@ func (r *run) settleKeyTo(first instant) {
 	r.m.names.id(r.session) // which all spans repeat, is counted once if it is hidden
 	r.ids = newIDs(r.m.keys.distinct(newRunKey(r.agent.Name, cmp.Or(r.session, r.seed), r.number, first, &r.m.opts)))
 	r.m.stats.Generation++
-	r.m.opts.RunStarted(r.describe())
+	if !r.m.ghost {
+		started := r.describe()
+		r.m.results = append(r.m.results, result{started: &started})
+	}
 }
 
 // leastWait is the shortest wait after a tool that counts as a failed model call. A

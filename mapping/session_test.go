@@ -61,16 +61,15 @@ func live(t *testing.T, tick time.Duration, lines ...string) []*tracepb.Span {
 	m, err := mapping.New(mapping.Options{
 		Agent: "cursor",
 		Now:   func() time.Time { return at },
-		Emit:  func(b []byte, _ string) { spans = append(spans, decode(t, b)) },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, l := range lines {
-		m.Write(stream(l))
+		spans = append(spans, decoded(t, m.Map(stream(l)))...)
 		at = at.Add(tick)
 	}
-	m.Close(false)
+	spans = append(spans, decoded(t, m.Close(false))...)
 	checkSpans(t, spans, 2048)
 	return spans
 }
@@ -496,9 +495,8 @@ func TestForeign(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for want, opts := range map[string]mapping.Options{
-		`unknown agent "nobody" (supported: ` + strings.Join(mapping.Agents, ", ") + `)`: {Agent: "nobody", Emit: func([]byte, string) {}},
+		`unknown agent "nobody" (supported: ` + strings.Join(mapping.Agents, ", ") + `)`: {Agent: "nobody"},
 		`invalid deltas "some" (want each, message or off)`:                              {Deltas: "some"},
-		`mapping: Options.Emit is not set`:                                               {},
 	} {
 		if _, err := mapping.New(opts); err == nil || err.Error() != want {
 			t.Errorf("New: %v, want %s", err, want)

@@ -87,8 +87,8 @@ func (r *run) emit(s *span) {
 	r.counts.spans++
 	r.m.stats.Spans++
 	r.lastEnd = max(r.lastEnd, s.end)
-	r.m.wire = r.encode(r.m.wire[:0], s)
-	r.m.opts.Emit(r.m.wire, r.agent.Name)
+	r.settleKey()
+	r.m.results = append(r.m.results, result{run: r, span: s})
 }
 
 // timesPending reports whether the times of a span are not settled yet. In a
@@ -118,7 +118,6 @@ func (s *span) settleTurn(r *run, t *turn) {
 // encode appends a span. Its end is a microsecond before the instant at which
 // it ended: see quantum.
 func (r *run) encode(b []byte, s *span) []byte {
-	r.settleKey()
 	start, end := max(s.start, quantum), s.end-microsecond
 	end = max(end, start+microsecond)
 	traceID, id := r.traceID(), r.ids.span(s.ref)

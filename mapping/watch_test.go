@@ -23,13 +23,13 @@ func TestStalled(t *testing.T) {
 	} {
 		now := time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC)
 		var spans []*tracepb.Span
-		m, err := mapping.New(mapping.Options{Now: func() time.Time { return now }, Emit: func(b []byte, _ string) { spans = append(spans, decode(t, b)) }})
+		m, err := mapping.New(mapping.Options{Now: func() time.Time { return now }})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got []string
 		for line := range bytes.Lines(test.lines) {
-			m.Write(line)
+			spans = append(spans, decoded(t, m.Map(line))...)
 			now = now.Add(10 * time.Minute)
 			got = append(got, string(rune('0'+len(m.NoteStall(10*time.Minute)))))
 		}
@@ -37,8 +37,8 @@ func TestStalled(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
 		m.NoteLimit("max-tools")
-		m.Open(func([]byte, string) {}) // which must leave no trace
-		m.Close(false)
+		openSpans(t, m) // which must leave no trace
+		spans = append(spans, decoded(t, m.Close(false))...)
 		r := root(t, spans)
 		if len(r.Events) != 4 || r.Events[3].Name != "limit.reached" {
 			t.Errorf("%s: events %v", name, r.Events)
@@ -61,24 +61,23 @@ func TestOpenLastsUntilNow(t *testing.T) {
 	} {
 		began := time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC)
 		var spans []*tracepb.Span
-		m, err := mapping.New(mapping.Options{Agent: "cursor", Now: func() time.Time { return began }, Emit: func(b []byte, _ string) { spans = append(spans, decode(t, b)) }})
+		m, err := mapping.New(mapping.Options{Agent: "cursor", Now: func() time.Time { return began }})
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.Write(lines)
+		spans = append(spans, decoded(t, m.Map(lines))...)
 		lasted := func(silent time.Duration) time.Duration {
 			var end, start uint64
-			m.OpenAt(began.Add(silent), func(b []byte, _ string) {
-				s := decode(t, b)
+			for _, s := range decoded(t, m.OpenAt(began.Add(silent))) {
 				start, end = s.StartTimeUnixNano, max(end, s.EndTimeUnixNano) // the root comes last
-			})
+			}
 			return time.Duration(end - start)
 		}
 		before := lasted(0)
 		if got := lasted(time.Minute) - before; got.Round(time.Millisecond) != time.Minute {
 			t.Errorf("%s: after a minute of silence it has lasted %v longer", name, got)
 		}
-		m.Close(false)
+		spans = append(spans, decoded(t, m.Close(false))...)
 		if r := root(t, spans); time.Duration(r.EndTimeUnixNano-r.StartTimeUnixNano) > 10*time.Second {
 			t.Errorf("%s: ended after %v", name, time.Duration(r.EndTimeUnixNano-r.StartTimeUnixNano))
 		}

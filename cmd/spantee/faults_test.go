@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"net"
 	"os"
 	"path/filepath"
@@ -46,23 +47,23 @@ func stream(session string, tools int) [][]byte {
 func spansIn(t *testing.T, lines [][]byte, interrupted bool) (ended, cut map[string]*tracepb.Span) {
 	t.Helper()
 	ended, cut = map[string]*tracepb.Span{}, map[string]*tracepb.Span{}
-	into := ended
-	m, err := mapping.New(mapping.Options{
-		Now: time.Now,
-		Emit: func(wire []byte, _ string) {
-			span := new(tracepb.Span)
-			if err := proto.Unmarshal(wire, span); err != nil {
-				t.Error(err)
-			}
-			into[spanKey(span)] = span
-		},
-	})
+	m, err := mapping.New(mapping.Options{Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Write(bytes.Join(lines, nil))
-	into = cut
-	m.Close(interrupted)
+	take := func(outputs iter.Seq[mapping.Output], into map[string]*tracepb.Span) {
+		for out := range outputs {
+			span := new(tracepb.Span)
+			if err := proto.Unmarshal(out.Span, span); err != nil {
+				t.Error(err)
+			}
+			if out.Span != nil {
+				into[spanKey(span)] = span
+			}
+		}
+	}
+	take(m.Map(bytes.Join(lines, nil)), ended)
+	take(m.Close(interrupted), cut)
 	return ended, cut
 }
 

@@ -56,17 +56,16 @@ func (o *options) recordingOf(stdin *os.File) (*recording, error) {
 // endNow shifts the times of a recording so that its last run ends now.
 func (o *options) endNow(rec *recording, r io.Reader) error {
 	var last uint64
-	m, err := mapping.New(mapping.Options{
-		Agent: o.agent, Deltas: mapping.DeltasOff, Replay: rec.written,
-		Emit: func(span []byte, _ string) { last = max(last, endOf(span)) },
-	})
+	m, err := mapping.New(mapping.Options{Agent: o.agent, Deltas: mapping.DeltasOff, Replay: rec.written})
 	if err != nil {
 		return err
 	}
-	if _, err := io.Copy(m, r); err != nil {
-		return err
+	for out, err := range m.Read(r) {
+		if err != nil {
+			return err
+		}
+		last = max(last, endOf(out.Span))
 	}
-	m.Close(false)
 	if last > 0 {
 		rec.shift = time.Since(time.Unix(0, int64(last)))
 	}

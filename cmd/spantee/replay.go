@@ -202,7 +202,6 @@ func (r *replayer) one(name string) error {
 	if err := r.begin(rec, nil); err != nil {
 		return err
 	}
-	mapper := r.stream.Mapper
 	r.say.setFile(name)
 	defer r.say.setFile("")
 	in, err := unpack(bufio.NewReaderSize(&counter{f, r}, readSize))
@@ -212,10 +211,10 @@ func (r *replayer) one(name string) error {
 	if head, _ := in.Peek(512); isOTLP(head) {
 		return &exporter.Error{Err: errors.New("contains spans, not an agent's stream"), Hint: "spantee view shows them"}
 	}
-	_, err = io.Copy(mapper, r.untilSignal(in))
+	_, err = r.stream.ReadFrom(r.untilSignal(in))
 	cut := r.ctx.Err() != nil
-	mapper.Close(err != nil)
-	stats := mapper.Stats()
+	_ = r.stream.Close(err != nil)
+	stats := r.stream.Mapper.Stats()
 	if why := notAStream(stats); stats.Runs == 0 && err == nil {
 		switch {
 		case why != "":

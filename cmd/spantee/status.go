@@ -56,11 +56,11 @@ func (s *statusLine) show(now time.Time, p *pump) (next time.Duration) {
 		return time.Second
 	}
 	var open []*runs.Span
-	p.stream.Mapper.OpenAt(now, func(wire []byte, _ string) {
-		if span := new(runs.Span); span.Read(bytes.Clone(wire)) == nil { // the mapper's spans are valid
+	for out := range p.stream.Mapper.OpenAt(now) {
+		if span := new(runs.Span); span.Read(bytes.Clone(out.Span)) == nil { // the mapper's spans are valid
 			open = append(open, span)
 		}
-	})
+	}
 	out.Status(style.Status(open, now.Sub(p.watch.lastArrival)))
 	s.at, s.took = time.Now(), time.Since(start)
 	return time.Second

@@ -120,8 +120,8 @@ func (t *tracing) begin(rec *recording, process *mapping.Process) (err error) {
 	to.Mapping = mapping.Options{
 		Agent: t.agent, Deltas: mapping.Deltas(t.deltas), MaxSpanEvents: t.maxSpanEvents,
 		Replay: rec.written, Shift: rec.shift, Parent: t.cfg.parent, Process: process,
-		RunStarted: t.say.runStarted, RunEnded: t.say.runEnded,
 	}
+	to.Started, to.Ended = t.say.runStarted, t.say.runEnded
 	t.cfg.content.applyTo(&to.Mapping)
 	t.stream, err = tracer.New(to)
 	return err

@@ -77,16 +77,20 @@ func (f fileReader) read(store *viewer.Store, name string, content io.Reader, mo
 	}
 
 	p := newPage(store)
-	opts := mapping.Options{Replay: modified, Emit: p.takeOf}
+	opts := mapping.Options{Replay: modified}
 	f.content.applyTo(&opts)
 	m, err := mapping.New(opts)
 	if err != nil {
 		return err
 	}
-	if _, err := io.Copy(m, r); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+	for out, err := range m.Read(r) {
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if out.Span != nil {
+			p.takeOf(out.Span, out.Agent)
+		}
 	}
-	m.Close(false)
 	if m.Stats().Runs == 0 {
 		return &exporter.Error{
 			Err:  fmt.Errorf("%s: no session found", name),

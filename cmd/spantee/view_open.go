@@ -116,12 +116,12 @@ func (o *openSpans) show() (next time.Duration) {
 }
 
 func (o *openSpans) request(of sampler) (request []*tracepb.ResourceSpans) {
-	o.stream.Mapper.OpenAt(time.Now(), func(span []byte, agent string) {
+	for out := range o.stream.Mapper.OpenAt(time.Now()) {
 		decoded := new(tracepb.Span)
-		if of.keepsSpan(span) && proto.Unmarshal(span, decoded) == nil { // the mapper's spans are valid
-			request = append(request, wrap(o.from(agent), decoded)...)
+		if of.keepsSpan(out.Span) && proto.Unmarshal(out.Span, decoded) == nil { // the mapper's spans are valid
+			request = append(request, wrap(o.from(out.Agent), decoded)...)
 		}
-	})
+	}
 	return request
 }
 

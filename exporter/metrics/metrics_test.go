@@ -1,6 +1,7 @@
 package metrics_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"math"
@@ -66,16 +67,21 @@ func finish(t *testing.T, r *metrics.Recorder) metrics.Report {
 // trace feeds a stream to a Recorder.
 func trace(t *testing.T, r *metrics.Recorder, stream []byte) {
 	t.Helper()
-	m, err := mapping.New(mapping.Options{Replay: time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC), Emit: func(span []byte, _ string) {
-		if err := r.Export(span); err != nil {
-			t.Error(err)
-		}
-	}})
+	m, err := mapping.New(mapping.Options{Replay: time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Write(stream)
-	m.Close(false)
+	for out, err := range m.Read(bytes.NewReader(stream)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Span == nil {
+			continue
+		}
+		if err := r.Export(out.Span); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // TestGolden sends the metrics of every fixture to a real receiver. They are what

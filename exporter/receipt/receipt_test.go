@@ -43,24 +43,21 @@ func record(t *testing.T, in []byte) (*receipt.Receipt, []*tracepb.Span) {
 	t.Helper()
 	var recorder receipt.Recorder
 	var spans []*tracepb.Span
-	m, err := mapping.New(mapping.Options{
-		Replay: time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC), Now: time.Now,
-		Emit: func(wire []byte, _ string) {
-			span, read := new(tracepb.Span), new(runs.Span)
-			if err := errors.Join(proto.Unmarshal(wire, span), read.Read(wire)); err != nil {
-				t.Fatal(err)
-			}
-			spans = append(spans, span)
-			recorder.Add(read)
-		},
-	})
+	m, err := mapping.New(mapping.Options{Replay: time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC), Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Write(in); err != nil {
-		t.Fatal(err)
+	for out, err := range m.Read(bytes.NewReader(in)) {
+		if out.Span == nil {
+			continue
+		}
+		span, read := new(tracepb.Span), new(runs.Span)
+		if err := errors.Join(err, proto.Unmarshal(out.Span, span), read.Read(out.Span)); err != nil {
+			t.Fatal(err)
+		}
+		spans = append(spans, span)
+		recorder.Add(read)
 	}
-	m.Close(false)
 	return recorder.Receipt(), spans
 }
 

@@ -28,18 +28,23 @@ import (
 func traces(t *testing.T, stream []byte) map[string][][]byte {
 	t.Helper()
 	found := map[string][][]byte{}
-	m, err := mapping.New(mapping.Options{Replay: time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC), Emit: func(wire []byte, _ string) {
-		var s runs.Span
-		if err := s.Read(wire); err != nil {
-			t.Fatal(err)
-		}
-		found[string(s.TraceID)] = append(found[string(s.TraceID)], bytes.Clone(wire))
-	}})
+	m, err := mapping.New(mapping.Options{Replay: time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Write(stream)
-	m.Close(false)
+	for out, err := range m.Read(bytes.NewReader(stream)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Span == nil {
+			continue
+		}
+		var s runs.Span
+		if err := s.Read(out.Span); err != nil {
+			t.Fatal(err)
+		}
+		found[string(s.TraceID)] = append(found[string(s.TraceID)], bytes.Clone(out.Span))
+	}
 	return found
 }
 

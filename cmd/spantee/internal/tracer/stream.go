@@ -9,6 +9,9 @@ package tracer
 
 import (
 	"context"
+	"errors"
+	"io"
+	"iter"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -53,13 +56,15 @@ func (s *Span) Decoded() bool { return s.decoded }
 
 // A Config says what becomes of a stream's spans.
 type Config struct {
-	Mapping   mapping.Options                         // Now and Emit are the Stream's own
+	Mapping   mapping.Options                         // Now is the Stream's own
 	Resources func(agent string) *resourcepb.Resource // of an agent's spans
 
 	Exporter  *exporter.Exporter     // nil if no spans are sent
 	Sampled   func(wire []byte) bool // whether a span is sent; nil if all are
 	Live      bool                   // what a killed process would lose is saved
 	Consumers []Consumer             // of all spans, sent or not
+
+	Started, Ended func(mapping.Run) // called for each run, if set
 
 	// Open, if set, is called at each checkpoint with the spans that have not ended, by
 	// agent.
@@ -89,7 +94,6 @@ func New(cfg Config) (*Stream, error) {
 	s.journal.changed = cfg.Mapping.Process != nil // the root of the process has begun
 	s.journal.saved = s.now
 	cfg.Mapping.Now = func() time.Time { return s.now }
-	cfg.Mapping.Emit = s.emit
 	var err error
 	s.Mapper, err = mapping.New(cfg.Mapping)
 	return s, err
@@ -102,7 +106,7 @@ func (s *Stream) Emitted() int64 { return s.emitted.Load() }
 func (s *Stream) Write(piece []byte, arrived time.Time) {
 	s.now = arrived
 	s.journal.begin()
-	s.Mapper.Write(piece)
+	s.take(s.Mapper.Map(piece))
 	s.Changed()
 	if s.Mapper.Stats().Generation != s.journal.generation { // the journal has the wrong roots or ids
 		s.checkpoint()
@@ -132,13 +136,13 @@ func (s *Stream) checkpoint() {
 	}
 	var open []exporter.OpenSpan
 	byAgent := map[string][][]byte{}
-	s.Mapper.Open(func(span []byte, agent string) {
-		span = slices.Clone(span)
+	for out := range s.Mapper.Open() {
+		span := slices.Clone(out.Span)
 		if s.isSent(span) {
-			open = append(open, exporter.OpenSpan{Span: span, From: s.cfg.Resources(agent)})
+			open = append(open, exporter.OpenSpan{Span: span, From: s.cfg.Resources(out.Agent)})
 		}
-		byAgent[agent] = append(byAgent[agent], span)
-	})
+		byAgent[out.Agent] = append(byAgent[out.Agent], span)
+	}
 	if s.cfg.Open != nil {
 		s.cfg.Open(byAgent)
 	}
@@ -149,12 +153,42 @@ func (s *Stream) checkpoint() {
 // off. It returns why a kill would have lost spans, nil if it would not.
 func (s *Stream) Close(interrupted bool) (unprotected error) {
 	s.journal.begin()
-	s.Mapper.Close(interrupted)
+	s.take(s.Mapper.Close(interrupted))
 	return s.journal.end()
 }
 
 func (s *Stream) isSent(wire []byte) bool {
 	return s.cfg.Exporter != nil && (s.cfg.Sampled == nil || s.cfg.Sampled(wire))
+}
+
+// take hands on what the Mapper has made of the stream.
+func (s *Stream) take(outputs iter.Seq[mapping.Output]) {
+	for out := range outputs {
+		if out.Started != nil && s.cfg.Started != nil {
+			s.cfg.Started(*out.Started)
+		}
+		if out.Span != nil {
+			s.emit(out.Span, out.Agent)
+		}
+		if out.Ended != nil && s.cfg.Ended != nil {
+			s.cfg.Ended(*out.Ended)
+		}
+	}
+}
+
+// ReadFrom maps a recording.
+func (s *Stream) ReadFrom(r io.Reader) (n int64, err error) {
+	buf := make([]byte, 64<<10)
+	for err == nil {
+		var read int
+		read, err = r.Read(buf)
+		n += int64(read)
+		s.Write(buf[:read], time.Now())
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return n, err
 }
 
 // emit hands a span to everyone.
