@@ -3,7 +3,6 @@ package exporter
 import (
 	"cmp"
 	"context"
-	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -16,32 +15,28 @@ const (
 	maxBackoff = 5 * time.Second
 )
 
-// errAbandoned ends delivery early: further attempts would fail too.
-var errAbandoned = errors.New("waiting for the receiver is pointless")
-
 // run sends one request after another until Close has been called and the queue is
 // empty.
 func (e *Exporter) run() {
 	defer close(e.done)
-	defer e.cancel(nil)
+	defer e.cancel()
 
 	broken := attempt(e.ctx, e.cfg.Client.Start)
 	if broken != nil {
 		e.queue.failed(broken)
 	}
 	for b := e.queue.next(); b != nil; b = e.queue.next() {
-		e.awaitJournal(b)
 		r, why := b.request(), broken
 		if broken == nil {
 			r, why = e.deliver(r)
 		}
-		if e.isClosed() && len(r.Spans) == len(b.ends) { // it is in the journal: Close decides
+		if e.isClosed() && len(r.Spans) == len(b.spans) { // it is in the journal: Close decides
 			e.leave(b)
 		} else {
 			if len(r.Spans) > 0 {
 				e.spoolOrDrop(r, why)
 			}
-			e.disk.markDone(b)
+			e.markDone(b)
 		}
 		e.queue.done()
 	}
@@ -85,7 +80,7 @@ func (e *Exporter) deliver(r request) (left request, why *UploadError) {
 		case out.why.Verdict == Misconfigured: // waiting does not help
 			return r, out.why
 		case out.why.Verdict == Unreachable && closing == nil:
-			e.cancel(errAbandoned) // the requests behind this one would fail, too
+			e.cancel() // the requests behind this one would fail, too
 		}
 		select {
 		case <-time.After(backoff/2 + rand.N(backoff)):
@@ -111,7 +106,7 @@ func (e *Exporter) awaitDelay() bool {
 		if deadline, closed := e.closeDeadline(); closed {
 			closing = nil
 			if !deadline.IsZero() && time.Until(deadline) <= delay {
-				e.cancel(errAbandoned)
+				e.cancel()
 				return false
 			}
 		}

@@ -3,7 +3,6 @@ package exporter
 import (
 	"cmp"
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -13,93 +12,58 @@ import (
 // A disk keeps what is not delivered.
 type disk struct {
 	journal *spool.Journal // nil for a recording, which can be sent again
-	late    bool           // the journal has not kept up; only the sender uses it
 
-	mu       sync.Mutex
-	closed   bool
-	deadline time.Time // once closed; zero for none
-	keeps    bool      // the journal, closed, has what was not delivered
+	mu     sync.Mutex
+	ctx    context.Context // of all calls
+	cancel context.CancelFunc
+	closed bool
+	kept   uint64 // the spans below this number, which were not delivered, are in the journal
 }
 
+// close makes all calls end at a deadline, or zero for none.
 func (d *disk) close(deadline time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.closed, d.deadline = true, deadline
+	before := d.cancel
+	if d.ctx, d.cancel = context.WithCancel(context.Background()); !deadline.IsZero() {
+		d.ctx, d.cancel = context.WithDeadline(context.Background(), deadline)
+	}
+	context.AfterFunc(d.ctx, before)
+	d.closed = true
 }
 
 // context returns the context for an operation that saves spans.
 func (d *disk) context() (context.Context, context.CancelFunc) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch {
-	case !d.closed:
-		return context.WithTimeout(context.Background(), diskPatience)
-	case d.deadline.IsZero():
-		return context.Background(), func() {}
+	if d.closed {
+		return context.WithCancel(d.ctx)
 	}
-	return context.WithDeadline(context.Background(), d.deadline)
+	return context.WithTimeout(d.ctx, diskPatience)
+}
+
+// has reports whether the journal, closed, has the span of a number.
+func (d *disk) has(number uint64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return number < d.kept
 }
 
 // markDone marks the spans of a batch as needing no recovery from the journal.
-func (d *disk) markDone(b *batch) {
-	for i := 0; i < len(b.numbers); {
-		from := b.numbers[i]
-		to := from
-		for ; i < len(b.numbers) && b.numbers[i] == to; i++ {
-			to++
-		}
-		d.journal.Done(from, to)
-	}
-}
-
-// kept reports whether the journal has what was not delivered.
-func (d *disk) kept() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.keeps
-}
-
-// awaitJournal waits until the spans of a batch are in the journal. If a span were
-// sent earlier and the process then killed, the span would be an orphan, because its
-// root may still be journaled under ids that have changed since. If the disk does
-// not answer in time, the spans go without this protection, and awaitJournal does
-// not wait again until the disk answers. Spans that will only be spooled wait, too: a
-// killed process would leave another version of an open span in its journal.
-func (e *Exporter) awaitJournal(b *batch) {
+func (e *Exporter) markDone(b *batch) {
 	if e.disk.journal == nil {
 		return
 	}
-	patience, closing, over := time.After(diskPatience), e.closing, e.ctx.Done()
-	for {
-		written, moved := e.disk.journal.Written(b.numbers[len(b.numbers)-1] + 1)
-		if written || e.disk.late {
-			e.disk.late = !written
-			return
-		}
-		select {
-		case <-moved:
-		case <-patience:
-			e.disk.late = true
-		case <-closing:
-			closing = nil
-			if deadline, _ := e.closeDeadline(); !deadline.IsZero() {
-				patience = time.After(time.Until(deadline) * 3 / 4) // the receiver needs the rest
-			}
-		case <-over:
-			if !errors.Is(context.Cause(e.ctx), errAbandoned) {
-				return
-			}
-			over = nil
-		}
-	}
+	ctx, cancel := e.disk.context()
+	defer cancel()
+	e.disk.journal.Done(ctx, b.numbers)
 }
 
-// closeJournal removes the journal, or leaves the undelivered spans in it. It returns the
-// number of the first span that the journal does not keep.
-func (e *Exporter) closeJournal(why *UploadError) (below uint64) {
+// closeJournal removes the journal, or leaves the undelivered spans in it.
+func (e *Exporter) closeJournal(why *UploadError) {
 	j := e.disk.journal
 	if j == nil {
-		return 0
+		return
 	}
 	unprotected := j.Err()
 	reason := ""
@@ -108,15 +72,15 @@ func (e *Exporter) closeJournal(why *UploadError) (below uint64) {
 	}
 	ctx, cancel := e.disk.context()
 	defer cancel()
-	below, kept := j.Close(ctx, reason)
+	kept := j.Close(ctx, reason)
 	e.disk.mu.Lock()
-	e.disk.keeps = e.disk.keeps || kept
+	e.disk.kept = max(e.disk.kept, kept)
 	e.disk.mu.Unlock()
+	evicted := j.TakeEvicted()
 	e.tally.count(func(r *Report) {
-		r.AddEvicted(j.TakeEvicted())
+		r.AddEvicted(evicted)
 		r.Unprotected = cmp.Or(r.Unprotected, unprotected)
 	})
-	return below
 }
 
 // spoolOrDrop spools spans that are not delivered now, or drops them.
@@ -154,8 +118,9 @@ func (e *Exporter) keep(req request, why *UploadError, put putFunc, fate func(*R
 }
 
 const (
-	// diskPatience is how long a disk may take for one request.
-	diskPatience = 2 * time.Second
+	// diskPatience is how long a disk may take for one call. It is less than the flush
+	// timeout usually is: spans that the disk does not take can still be delivered.
+	diskPatience = time.Second
 
 	// diskReserve is how long before the deadline of Close all attempts end, which
 	// leaves time for spooling. The disk gets at least this long in any case.

@@ -57,7 +57,7 @@ func TestRequestsAreAsProtobufEncodesThem(t *testing.T) {
 				}
 				b := &batch{origin: o}
 				for _, span := range spans {
-					b.add(encode(span), spool.SizeSpan(encode(span)))
+					b.spans = append(b.spans, spool.AppendSpan(nil, encode(span)))
 				}
 				r := b.request()
 				if got := r.AppendTo(nil); !bytes.Equal(got, want) {

@@ -59,7 +59,8 @@ func New(cfg Config) (*Exporter, error) {
 		limit: cfg.MaxQueue, full: batch, interval: cfg.Interval, recording: cfg.Wait, waits: cfg.Wait,
 		delay: e.sender.delay, closing: e.closing, wake: make(chan struct{}, 1), roomMade: make(chan struct{}),
 	}
-	e.ctx, e.cancel = context.WithCancelCause(context.Background())
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.disk.ctx, e.disk.cancel = context.WithCancel(context.Background())
 
 	if cfg.Spool != nil {
 		own := *cfg.Spool
@@ -87,6 +88,7 @@ const fullRequest = 512 << 10
 // An Exporter delivers spans in the background until Close.
 type Exporter struct {
 	cfg     Config
+	piece   piece
 	queue   queue
 	tally   tally
 	sender  sender
@@ -94,7 +96,7 @@ type Exporter struct {
 	disk    disk
 
 	ctx     context.Context // of every attempt; ends with the context of Close
-	cancel  context.CancelCauseFunc
+	cancel  context.CancelFunc
 	closing chan struct{}
 	done    chan struct{}
 
@@ -124,22 +126,57 @@ func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 		return
 	}
 	o := e.originOf(from)
-	if o.invalid != nil || o.overhead+spool.SizeSpan(span) > e.cfg.MaxRequest {
+	if size := spool.SizeSpan(span); o.invalid != nil || o.overhead+size > e.cfg.MaxRequest {
 		e.reject(o.with([][]byte{spool.AppendSpan(nil, span)}), cmp.Or(o.invalid, errTooLarge))
 		return
 	}
-	for _, b := range e.queue.add(o, span, e.disk.journal) {
-		e.spoolOrDrop(b.request(), cmp.Or(e.queue.lastFailure(), errTooSlow))
-		e.disk.markDone(b)
+	wire := spool.AppendSpan(make([]byte, 0, spool.SizeSpan(span)), span)
+	p := &e.piece
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.begun {
+		p.fits, p.excess = e.queue.awaitRoom(len(wire)), 0
+	}
+	p.add(o, wire)
+	if !p.begun {
+		e.commit((*spool.Journal).Append)
 	}
 }
 
+// A piece is the spans that have ended since the last Commit or Checkpoint.
+type piece struct {
+	mu      sync.Mutex // held until the piece is journaled and queued
+	begun   bool
+	fits    bool // there was room for it
+	excess  int  // the bytes by which it may overfill a full queue
+	spans   []spool.Span
+	origins []*origin // of each span
+	at      time.Time // when the first span arrived
+}
+
+// maxExcess is the excess of a piece of the stream.
+const maxExcess = 1 << 20
+
+func (p *piece) add(o *origin, wire []byte) {
+	if len(p.spans) == 0 {
+		p.at = time.Now()
+	}
+	p.spans, p.origins = append(p.spans, spool.Span{Wire: wire, Head: o.head}), append(p.origins, o)
+}
+
 // Begin starts a piece of the stream: the spans exported until Commit or Checkpoint
-// are journaled in one write. A span exported outside a piece is a piece of its
-// own. No span is sent before it is journaled. Where Export would wait for room,
-// Begin waits instead, and Export does not wait within the piece. Once there was
-// room, the piece may overfill the queue. So keep pieces short: 64 KiB of the stream.
-func (e *Exporter) Begin() { e.queue.begin() }
+// are journaled in one write, and not sent before. A span exported outside a piece is a
+// piece of its own. Where Export would wait for room, Begin waits instead, and Export does
+// not wait within the piece. Once there was room, the piece may overfill the queue. So keep
+// pieces short: 64 KiB of the stream.
+func (e *Exporter) Begin() {
+	p := &e.piece
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.begun {
+		p.begun, p.fits, p.excess = true, e.queue.awaitRoom(1), maxExcess
+	}
+}
 
 // SetWait sets whether Export and Begin wait for room as long as the collector accepts
 // anything. SetWait(false) also releases one that is waiting.
@@ -154,29 +191,50 @@ type OpenSpan struct {
 
 // Commit ends a piece in which no run began, ended or changed its ids.
 func (e *Exporter) Commit() {
-	e.queue.endPiece()
-	if j := e.disk.journal; j != nil {
-		j.Commit()
+	e.piece.mu.Lock()
+	defer e.piece.mu.Unlock()
+	if len(e.piece.spans) > 0 {
+		e.commit((*spool.Journal).Append)
 	}
+	e.piece.begun = false
 }
 
 // Checkpoint ends a piece and saves what a killed process would lose. open holds
 // the spans that have not ended, as they would end now. Call Checkpoint at the end
 // of each piece in which a run began, ended or changed its ids, and about once a
-// second while open spans grow. Checkpoint does not wait for the disk: it returns
-// the error of an earlier write.
-func (e *Exporter) Checkpoint(open []OpenSpan) error {
-	e.queue.endPiece()
-	if e.disk.journal == nil || e.isClosed() {
-		return nil
-	}
-	spans := make([]spool.OpenSpan, len(open))
+// second while open spans grow. Its error says why a kill would lose spans.
+func (e *Exporter) Checkpoint(open []OpenSpan) (err error) {
+	spans := make([]spool.Span, len(open))
 	for i, s := range open {
-		spans[i] = spool.OpenSpan{Wire: s.Span, Head: e.originOf(s.From).head}
+		spans[i] = spool.Span{Wire: spool.AppendSpan(nil, s.Span), Head: e.originOf(s.From).head}
 	}
-	err := e.disk.journal.Checkpoint(spans)
-	e.tally.count(func(r *Report) { r.AddEvicted(e.disk.journal.TakeEvicted()) })
+	e.piece.mu.Lock()
+	defer e.piece.mu.Unlock()
+	e.commit(func(j *spool.Journal, ctx context.Context, ended []spool.Span) (first uint64) {
+		first, err = j.Checkpoint(ctx, ended, spans)
+		return first
+	})
+	e.piece.begun = false
 	return err
+}
+
+// commit writes the piece to the journal, and only then to the queue. If a span were sent
+// earlier and the process then killed, the span would be an orphan: its root may still be
+// journaled under ids that have changed since. It is called with piece.mu held.
+func (e *Exporter) commit(write func(*spool.Journal, context.Context, []spool.Span) (first uint64)) {
+	first := uint64(0)
+	if j := e.disk.journal; j != nil {
+		ctx, cancel := e.disk.context()
+		defer cancel()
+		first = write(j, ctx, e.piece.spans)
+		evicted := j.TakeEvicted()
+		e.tally.count(func(r *Report) { r.AddEvicted(evicted) })
+	}
+	for _, b := range e.queue.add(&e.piece, first) {
+		e.spoolOrDrop(b.request(), cmp.Or(e.queue.lastFailure(), errTooSlow))
+		e.markDone(b)
+	}
+	e.piece.spans, e.piece.origins = nil, nil
 }
 
 func (e *Exporter) isClosed() bool {
@@ -200,10 +258,11 @@ func (e *Exporter) Close(ctx context.Context) Report {
 		attempts, cancel = context.WithDeadline(ctx, deadline)
 	}
 	defer cancel()
-	stop := context.AfterFunc(attempts, func() { e.cancel(nil) })
+	stop := context.AfterFunc(attempts, e.cancel)
 	defer stop()
 
-	if e.disk.close(diskDeadline); e.queue.close() {
+	e.disk.close(diskDeadline)
+	if e.queue.close() {
 		e.mu.Lock()
 		e.deadline = deadline
 		e.mu.Unlock()
@@ -217,15 +276,8 @@ func (e *Exporter) Close(ctx context.Context) Report {
 		case <-time.After(diskReserve / 2): // a client that ignores its context is left behind
 		}
 	}
-
-	// What is left is in the journal already. What the journal does not keep is spooled.
 	why := e.whyUndelivered()
-	below := e.closeJournal(why)
-	for _, b := range append(e.takeLeft(), e.queue.takeAll()...) {
-		if r := b.from(below); len(r.Spans) > 0 {
-			e.spoolOrDrop(r, why)
-		}
-	}
+	e.keepRest(why)
 
 	r := e.tally.snapshot()
 	missing := r.undecided()
@@ -233,7 +285,7 @@ func (e *Exporter) Close(ctx context.Context) Report {
 	case r.Delivered == r.Ended: // the spool has been drained since
 		r.Cause = nil
 	case missing == 0:
-	case e.disk.kept(): // in the journal
+	case e.disk.has(0): // in the journal
 		r.Spooled += missing
 		r.blame(why)
 	default:
@@ -244,4 +296,19 @@ func (e *Exporter) Close(ctx context.Context) Report {
 		}
 	}
 	return r
+}
+
+// keepRest keeps what is left: it is in the journal already, or else goes to the spool.
+func (e *Exporter) keepRest(why *UploadError) {
+	e.piece.mu.Lock() // no span comes meanwhile
+	defer e.piece.mu.Unlock()
+	if len(e.piece.spans) > 0 { // of somebody who hangs
+		e.commit((*spool.Journal).Append)
+	}
+	e.closeJournal(why)
+	for _, b := range append(e.takeLeft(), e.queue.takeAll()...) {
+		if !e.disk.has(b.numbers[0]) {
+			e.spoolOrDrop(b.request(), why)
+		}
+	}
 }

@@ -109,7 +109,7 @@ func TestExportLosesPatienceInAReplay(t *testing.T) {
 		takes  time.Duration
 		cause  string
 	}{
-		{"refused", always(errRefused), patience, "connection refused"},
+		{"refused", always(errRefused), shortPatience, "connection refused"},
 		{"hung", hang, longPatience, "the collector is too slow"},
 	}
 	for _, tt := range tests {

@@ -298,8 +298,8 @@ func TestADiskThatTakesNothingIsSaid(t *testing.T) {
 			}
 			e := newExporter(t, Config{Client: &fake{answer: answers(answer)}, Spool: s, MaxRequest: 1000})
 			exportAll(e, numbered(0, 10, 300))
-			if err := e.Checkpoint(encodeAll(numbered(10, 11, 300)...)); err != nil {
-				t.Error("Checkpoint waited for the disk", err)
+			if err := e.Checkpoint(encodeAll(numbered(10, 11, 300)...)); err == nil {
+				t.Error("Checkpoint does not say that nothing is protected")
 			}
 			r := closeKeeping(t, e, 2*time.Second)
 			wantFates(t, r, 0, 0, 0, 10)

@@ -4,20 +4,14 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/spantee/spantee/exporter/spool"
 )
-
-// maxPiece is the number of bytes by which the spans of a piece may overfill a queue
-// that was full at the beginning of the piece.
-const maxPiece = 1 << 20
 
 const (
 	// longPatience is how long a stream waits for room while the collector accepts
 	// nothing: it may be slow, or say that it is busy.
 	longPatience = time.Minute
-	// patience is the same for a collector that does not answer.
-	patience = 2 * time.Second
+	// shortPatience is the same for a collector that does not answer.
+	shortPatience = 2 * time.Second
 	// maxDelay is the longest delay asked for by a receiver that a stream or Flush waits
 	// out.
 	maxDelay = time.Minute
@@ -34,79 +28,50 @@ type queue struct {
 
 	wake chan struct{} // there may be a batch to send
 
-	mu         sync.Mutex
-	batches    []*batch
-	bytes      int
-	inFlight   int          // bytes of the batch that is being delivered
-	since      time.Time    // when delivery of inFlight began or last made progress
-	failure    *UploadError // the last one; nil after a success
-	roomMade   chan struct{}
-	waits      bool // for room
-	closed     bool
-	inPiece    bool
-	pieceLimit int // the limit during a piece
+	mu       sync.Mutex
+	batches  []*batch
+	bytes    int
+	inFlight int          // bytes of the batch that is being delivered
+	since    time.Time    // when delivery of inFlight began or last made progress
+	failure  *UploadError // the last one; nil after a success
+	roomMade chan struct{}
+	waits    bool // for room
+	closed   bool
 }
 
 // A batch is a request's worth of spans of one origin. They are kept encoded:
 // decoded, they would take several times the memory.
 type batch struct {
 	*origin
-	wire    []byte    // of the spans
-	ends    []int     // of each span, in wire
-	numbers []uint64  // of each span, in the journal
+	spans   [][]byte // as they appear in a ScopeSpans
+	numbers []uint64 // of the spans, in the journal
+	bytes   int
 	at      time.Time // when the first span arrived
 }
 
-// begin waits for room for a piece, which may then overfill the queue.
-func (q *queue) begin() {
+// add adds the spans of a piece, the first of which has this number in the journal. It
+// returns the batches that had to leave for them: the oldest leave first, because the
+// root ends last, and a trace without its root is worth little.
+func (q *queue) add(p *piece, first uint64) (evicted []*batch) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.inPiece {
-		return
-	}
-	q.awaitRoom(1)
-	q.inPiece, q.pieceLimit = true, q.limit+maxPiece
-	if q.hasRoom(1, q.limit) {
-		q.pieceLimit = q.bytes + q.inFlight + 1<<40
-	}
-}
-
-func (q *queue) endPiece() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.inPiece = false
-}
-
-// add adds a span. It returns the batches evicted for it: the oldest are evicted
-// first, because the root ends last, and a trace without its root is worth little.
-func (q *queue) add(o *origin, span []byte, j *spool.Journal) (evicted []*batch) {
-	size := spool.SizeSpan(span)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	limit := q.pieceLimit
-	if !q.inPiece {
-		limit = q.limit
-		q.awaitRoom(size)
-	}
-	for len(q.batches) > 0 && !q.hasRoom(size, limit) {
-		evicted = append(evicted, q.take())
-	}
-	b := o.filling
-	if b == nil || len(b.wire)+size > q.full {
-		b = &batch{origin: o, at: time.Now()}
-		o.filling = b
-		q.batches = append(q.batches, b)
-	}
-	start := len(b.wire)
-	b.add(span, size)
-	q.bytes += size
-	if j != nil {
-		b.numbers = append(b.numbers, j.Append(b.wire[start:], o.head))
-		if !q.inPiece {
-			j.Commit()
+	wake := len(q.batches) == 0
+	for i, s := range p.spans {
+		size := len(s.Wire)
+		for !p.fits && len(q.batches) > 0 && q.bytes+q.inFlight+size > q.limit+p.excess {
+			evicted = append(evicted, q.take())
 		}
+		o := p.origins[i]
+		b := o.filling
+		if b == nil || b.bytes+size > q.full {
+			b = &batch{origin: o, at: p.at}
+			o.filling = b
+			q.batches = append(q.batches, b)
+		}
+		b.spans, b.numbers, b.bytes = append(b.spans, s.Wire), append(b.numbers, first+uint64(i)), b.bytes+size
+		q.bytes += size
 	}
-	if len(b.ends) == 1 || q.isFull() {
+	if wake || q.isFull() {
 		select {
 		case q.wake <- struct{}{}:
 		default:
@@ -116,38 +81,47 @@ func (q *queue) add(o *origin, span []byte, j *spool.Journal) (evicted []*batch)
 }
 
 // awaitRoom waits, if the queue waits at all, until size more bytes fit or the collector
-// has accepted nothing for too long. Nothing else waits for room. It is called, and
-// returns, with q.mu held.
-func (q *queue) awaitRoom(size int) {
-	for q.waits && !q.closed && !q.hasRoom(size, q.limit) {
-		left := longPatience
-		if f := q.failure; f != nil && (f.Verdict == Unreachable || f == errTimeout) {
-			left = patience
-			if !q.recording {
-				return // a live stream may wait for us
-			}
+// has accepted nothing for too long. Nothing else waits for room. It reports whether there
+// is room.
+func (q *queue) awaitRoom(size int) (fits bool) {
+	for {
+		fits, patience, roomMade := q.room(size)
+		if fits || patience <= 0 {
+			return fits
 		}
-		if q.inFlight > 0 {
-			left -= time.Since(q.since)
-		}
-		if delay := q.delay(); delay > 0 && delay <= maxDelay {
-			left = max(left, delay+patience)
-		}
-		if left <= 0 {
-			return
-		}
-		roomMade := q.roomMade
-		q.mu.Unlock()
 		select {
 		case <-roomMade:
-		case <-q.closing:
-		case <-time.After(left):
+		case <-time.After(patience):
 		}
-		q.mu.Lock()
 	}
 }
 
-func (q *queue) hasRoom(size, limit int) bool { return q.bytes+q.inFlight+size <= limit }
+// room reports whether size more bytes fit, and if not, how long it makes sense to wait
+// until roomMade is closed.
+func (q *queue) room(size int) (fits bool, patience time.Duration, roomMade <-chan struct{}) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.bytes+q.inFlight+size <= q.limit {
+		return true, 0, nil
+	}
+	patience = longPatience
+	if f := q.failure; f != nil && (f.Verdict == Unreachable || f == errTimeout) {
+		patience = shortPatience
+		if !q.recording {
+			return false, 0, nil // a live stream may wait for us
+		}
+	}
+	if q.inFlight > 0 {
+		patience -= time.Since(q.since)
+	}
+	if delay := q.delay(); delay > 0 && delay <= maxDelay {
+		patience = max(patience, delay+shortPatience)
+	}
+	if !q.waits || q.closed {
+		patience = 0
+	}
+	return false, patience, q.roomMade
+}
 
 func (q *queue) isFull() bool {
 	return len(q.batches) > 0 && q.batches[0].overhead+q.bytes >= q.full
@@ -174,7 +148,7 @@ func (q *queue) take() *batch {
 	}
 	b := q.batches[0]
 	q.batches = slices.Delete(q.batches, 0, 1)
-	q.bytes -= len(b.wire)
+	q.bytes -= b.bytes
 	if b.filling == b {
 		b.filling = nil
 	}
@@ -210,7 +184,7 @@ func (q *queue) nextDue() (b *batch, due <-chan time.Time, last bool) {
 		return nil, time.After(left), false
 	}
 	b = q.take()
-	q.inFlight, q.since = len(b.wire), time.Now()
+	q.inFlight, q.since = b.bytes, time.Now()
 	return b, nil, false
 }
 
@@ -247,6 +221,7 @@ func (q *queue) close() (first bool) {
 	defer q.mu.Unlock()
 	first = !q.closed
 	q.closed = true
+	q.wakeWaiting()
 	return first
 }
 
@@ -260,37 +235,5 @@ func (q *queue) takeAll() (all []*batch) {
 	return all
 }
 
-// smallRequest is how many bytes of spans a small request has.
-const smallRequest = 32 << 10
-
-// add adds a span. A buffer that is not small grows to a full request at once,
-// because the journal keeps the former buffers in memory.
-func (b *batch) add(span []byte, size int) {
-	if cap(b.wire)-len(b.wire) < size {
-		more := max(size, len(b.wire))
-		if more > smallRequest {
-			more = max(size, fullRequest-len(b.wire))
-		}
-		b.wire = slices.Grow(b.wire, more)
-	}
-	b.wire = spool.AppendSpan(b.wire, span)
-	b.ends = append(b.ends, len(b.wire))
-}
-
 // request returns the request that the batch is sent in.
-func (b *batch) request() request {
-	r := b.with(make([][]byte, len(b.ends)))
-	start := 0
-	for i, end := range b.ends {
-		r.Spans[i] = b.wire[start:end]
-		start = end
-	}
-	return r
-}
-
-// from returns a request of the spans from a number in the journal on.
-func (b *batch) from(number uint64) request {
-	r := b.request()
-	first, _ := slices.BinarySearch(b.numbers, number)
-	return r.with(r.Spans[min(first, len(r.Spans)):])
-}
+func (b *batch) request() request { return b.with(b.spans) }

@@ -33,9 +33,9 @@ func hostileState(t *testing.T) (state, victim string) {
 		t.Fatal(err)
 	}
 	j := s.NewJournal(to, nil)
-	_, written := j.Written(1)
-	j.Checkpoint([]spool.OpenSpan{{Wire: span}})
-	<-written
+	if _, err := j.Checkpoint(t.Context(), nil, []spool.Span{{Wire: spool.AppendSpan(nil, span)}}); err != nil {
+		t.Fatal(err)
+	}
 	open := filepath.Join(s.Dir, "open")
 	logs, err := filepath.Glob(filepath.Join(open, "*.otlp"))
 	if err != nil || len(logs) != 1 {

@@ -49,12 +49,28 @@ const (
 	graceStep  = 10 * time.Millisecond
 )
 
-// within runs f, and returns without it if ctx ends first: a call to a disk that
-// does not answer cannot be interrupted, so f goes on in the background.
+// A diskLock is a mutex that is held while the disk is waited for. It is a channel because
+// a goroutine that waits for a sync.Mutex stops the clock of testing/synctest.
+type diskLock chan struct{}
+
+func newDiskLock() diskLock { return make(diskLock, 1) }
+func (l diskLock) Lock()    { l <- struct{}{} }
+func (l diskLock) Unlock()  { <-l }
+
+// A waitFunc is within or await.
+type waitFunc[T any] func(ctx context.Context, f func() (T, error)) (T, error)
+
+// within is await, unless the disk is known not to answer.
 func within[T any](ctx context.Context, f func() (T, error)) (result T, err error) {
 	if abandonedCalls.Load() > 0 {
 		return result, ErrFrozen
 	}
+	return await(ctx, f)
+}
+
+// await runs f, and returns without it if ctx ends first: a call to a disk that
+// does not answer cannot be interrupted, so f goes on in the background.
+func await[T any](ctx context.Context, f func() (T, error)) (result T, err error) {
 	if ctx.Done() == nil {
 		return f()
 	}
@@ -63,9 +79,13 @@ func within[T any](ctx context.Context, f func() (T, error)) (result T, err erro
 		err    error
 	}
 	answers := make(chan answer, 1)
+	var decided atomic.Bool // who is first: f has returned, or nobody waits for it any more
 	go func() {
 		result, err := f()
 		answers <- answer{result, err}
+		if !decided.CompareAndSwap(false, true) {
+			abandonedCalls.Add(-1)
+		}
 	}()
 	select {
 	case a := <-answers:
@@ -80,9 +100,10 @@ func within[T any](ctx context.Context, f func() (T, error)) (result T, err erro
 		}
 	}
 	abandonedCalls.Add(1)
-	go func() {
-		<-answers
-		abandonedCalls.Add(-1)
-	}()
-	return result, ErrFrozen
+	if decided.CompareAndSwap(false, true) {
+		return result, ErrFrozen
+	}
+	abandonedCalls.Add(-1)
+	a := <-answers
+	return a.result, a.err
 }

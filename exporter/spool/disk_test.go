@@ -76,48 +76,58 @@ func TestAJournalOnAFrozenDisk(t *testing.T) {
 	j := newJournal(t, s)
 	checkpoint(t, j, spanOf("root"))
 	release := freeze(t, "append")
-	end(t, j, spanOf("a"))
-	j.Commit()
-	if done, _ := j.Written(1); done {
-		t.Error("it is said to be on disk")
-	}
-	for range 2 * maxQueued / (1 << 20) { // meanwhile the stream goes on
-		long := spanOf("long")
-		long.TraceState = string(make([]byte, 1<<20))
-		n := j.Append(wire(t, long), 0)
-		j.Commit()
-		j.Done(n, n+1)
-	}
-	if err := await(j, j.next); err == nil || j.w.queued.size > 2*maxQueued {
-		t.Errorf("%d bytes are queued, %v", j.w.queued.size, err)
-	}
 	ctx, cancel := context.WithTimeout(background, time.Millisecond)
 	defer cancel()
-	if _, kept := j.Close(ctx, "the collector hangs"); kept {
+	j.Append(ctx, encodedSpans(t, spanOf("a")))
+	if !errors.Is(j.Err(), ErrFrozen) {
+		t.Errorf("error %v", j.Err())
+	}
+	for range 3 { // meanwhile the stream goes on
+		n := j.Append(background, encodedSpans(t, spanOf("b")))
+		j.done(n, n+1)
+	}
+	if err := j.save(nil); !errors.Is(err, ErrFrozen) {
+		t.Errorf("error %v", err)
+	}
+	if kept := j.Close(ctx, "the collector hangs"); kept > 0 {
 		t.Error("it is said to be kept")
 	}
 	release()
-	<-j.w.stopped
 }
 
-// A piece that does not end takes no more memory than a disk that is slow.
-func TestAPieceThatDoesNotEnd(t *testing.T) {
-	s := newSpool(t, 64<<20)
+// A write that takes too long may succeed later: what follows it is in a new log.
+func TestAJournalOnASlowDisk(t *testing.T) {
+	s := newSpool(t, 1<<20)
 	j := newJournal(t, s)
 	checkpoint(t, j, spanOf("root"))
-	for range 2 * maxQueued / (1 << 20) {
-		n := j.Append(wire(t, long("gone", 1<<20)), 0)
-		j.Done(n, n+1)
-		if len(j.piece) > maxQueued+2<<20 {
-			t.Fatalf("the piece has %d bytes", len(j.piece))
-		}
-	}
-	end(t, j, spanOf("last"))
-	if err := j.Checkpoint(encodedSpans(spanOf("root"))); err == nil {
-		t.Error("nothing says that a kill would have lost spans")
-	}
-	awaitDisk(t, j)
+	release := freeze(t, "append")
+	ctx, cancel := context.WithCancel(background)
+	cancel()
+	j.Append(ctx, encodedSpans(t, spanOf("a")))
+	j.Append(background, encodedSpans(t, spanOf("b")))
+	release()
+	awaitAbandoned()
+	end(t, j, spanOf("c"))
+	checkpoint(t, j, spanOf("root"))
 	die(t, j)
-	wantRecovered(t, s, 2)
-	want(t, drained(t, s, here), "last", "root")
+	want(t, states(t, s), "killed 4")
+	wantRecovered(t, s, 4)
+	want(t, drained(t, s, here), "a", "b", "c", "root")
+}
+
+// Close waits until its deadline for a disk that is slow.
+func TestCloseWaitsForAWrite(t *testing.T) {
+	s := newSpool(t, 1<<20)
+	j := newJournal(t, s)
+	checkpoint(t, j, spanOf("root"))
+	release := freeze(t, "append")
+	ctx, cancel := context.WithCancel(background)
+	cancel()
+	j.Append(ctx, encodedSpans(t, spanOf("a")))
+	go release()
+	if kept := j.Close(background, "the collector hangs"); kept != 1 {
+		t.Errorf("%d kept", kept)
+	}
+	awaitAbandoned()
+	want(t, drained(t, s, here), "a")
 }

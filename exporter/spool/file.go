@@ -15,7 +15,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/gofrs/flock"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -210,27 +209,4 @@ func readNote(path string) (Note, error) {
 	}
 	note, _, err := decodeNote(head)
 	return note, err
-}
-
-// tryLock creates the file at path, and locks it. It returns nil if another process
-// holds the lock, and an error if the disk does not support locks.
-func tryLock(path string) (*flock.Flock, error) {
-	if info, err := os.Lstat(path); err == nil && trust(path, info, 0) != nil {
-		discard(path)
-	}
-	onDisk("lock")
-	lock := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR|openFlags), flock.SetPermissions(0o600))
-	locked, err := lock.TryLock()
-	if err != nil || !locked {
-		return nil, err
-	}
-	return lock, nil
-}
-
-// unlock releases a lock. An error from Close does not matter: the system drops the
-// lock in any case.
-func unlock(lock *flock.Flock) {
-	if lock != nil {
-		_ = lock.Close()
-	}
 }

@@ -3,7 +3,6 @@
 package spool
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -48,9 +47,9 @@ func onAFullDisk() {
 	_, err = s.Reject(background, here, req, "400")
 	fmt.Println(err)
 	j := s.NewJournal(here, nil)
-	j.Append(make([]byte, 1000), 0)
-	fmt.Println(errors.Join(j.Checkpoint(nil), await(j, 1)))
-	if _, kept := j.Close(background, "the collector hangs"); kept {
+	_, err = j.Checkpoint(background, []Span{{Wire: make([]byte, 1000)}}, nil)
+	fmt.Println(err)
+	if kept := j.Close(background, "the collector hangs"); kept > 0 {
 		fmt.Println("kept")
 	}
 }

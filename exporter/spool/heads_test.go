@@ -17,18 +17,17 @@ func TestHeads(t *testing.T) {
 		j := newJournal(t, s)
 		checkpoint(t, j, spanOf("root"))
 		other := j.AddHead(Part{Scope: appendRecord(nil, fieldScope, appendRecord(nil, 1, []byte("other")))}.AppendTo(nil))
-		j.Append(wire(t, spanOf("first")), 0)
-		j.Append(wire(t, spanOf("second")), other)
-		j.Append(wire(t, spanOf("third")), 0)
-		open := encodedSpans(spanOf("root"), spanOf("root 2"))
+		ended := encodedSpans(t, spansOf("first", "second", "third")...)
+		ended[1].Head = other
+		open := encodedSpans(t, spansOf("root", "root 2")...)
 		open[1].Head = other
 		if compacted {
 			j.size = 1 << 30
 		}
-		must(t, j.Checkpoint(open))
-		awaitDisk(t, j)
+		j.piece = ended
+		must(t, j.save(open))
 
-		got, err := readLog(j.w.path(waitingExt))
+		got, err := readLog(j.file.path())
 		must(t, err)
 		var parts []string
 		for _, p := range got.parts() {

@@ -1,13 +1,16 @@
 package spool
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
-	"sync"
+	"time"
 )
 
 // A Journal holds what a running process would lose if it were killed: open spans,
@@ -16,42 +19,44 @@ import (
 // delivered when the process ends stays in the log, which is renamed to wait with
 // the requests.
 //
-// The stream comes in pieces. What a piece adds is buffered until Commit or
-// Checkpoint, then becomes one frame: a kill loses only pieces that had not
-// reached the kernel. A separate goroutine writes (writer.go).
+// Each call writes one frame, and returns when the kernel has it, or when its context
+// ends: a kill loses only what had not been written. After a failure, the next
+// Checkpoint writes a new log.
 type Journal struct {
 	note []byte
-	w    *logWriter
+	file *logFile
 
-	mu     sync.Mutex
-	heads  [][]byte // each a ResourceSpans without spans
-	next   uint64   // number of the next span
-	live   []entry
-	weight int // bytes of live
-	piece  []byte
-	first  uint64 // number of the first span in piece
-	head   int    // of the last span in piece
-	size   int    // bytes of the log once all is written
-	begun  bool   // there was a Checkpoint
-	closed bool
+	mu      diskLock
+	heads   [][]byte // each a ResourceSpans without spans
+	logged  int      // how many heads the log has
+	next    uint64   // number of the next span
+	live    []numbered
+	weight  int   // bytes of live
+	size    int   // bytes of the log
+	err     error // why the log does not have all that is live, or nil
+	evicted Evicted
+	closed  bool
 }
 
-// An entry is a span that has ended and is not delivered.
-type entry struct {
-	number uint64
-	head   int
-	wire   []byte
-}
-
-// An OpenSpan is an encoded span that has not ended.
-type OpenSpan struct {
+// A Span is a span as it appears in a ScopeSpans, and the number of its head: the resource
+// and scope that it belongs to.
+type Span struct {
 	Wire []byte
 	Head int
+}
+
+// numbered is a span that has ended and is not delivered.
+type numbered struct {
+	Span
+	number uint64
 }
 
 // slack is how many bytes a log may exceed twice its live contents by before it
 // is compacted.
 const slack = 256 << 10
+
+// errNotBegun is why a journal has no log before its first Checkpoint.
+var errNotBegun = errors.New("no checkpoint")
 
 // NewJournal returns a journal for this process. head, an ExportTraceServiceRequest
 // without spans, holds the resource and the scope of spans with head 0. Nothing is
@@ -59,7 +64,8 @@ const slack = 256 << 10
 func (s Spool) NewJournal(to Destination, head []byte) *Journal {
 	host, _ := os.Hostname()
 	note, err := encodeNote(Note{Destination: to, Host: host, PID: os.Getpid()})
-	return &Journal{note: note, w: newLogWriter(s, to, err), heads: [][]byte{head}}
+	file := &logFile{s: s, to: to, base: filepath.Join(s.Dir, openDir, fmt.Sprintf("%d-%s", os.Getpid(), random())), invalid: err, mu: newDiskLock()}
+	return &Journal{note: note, file: file, mu: newDiskLock(), heads: [][]byte{head}, err: errNotBegun}
 }
 
 // AddHead adds another resource or scope, as in NewJournal, and returns the
@@ -68,186 +74,353 @@ func (j *Journal) AddHead(head []byte) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.heads = append(j.heads, head)
-	if j.begun && !j.closed { // else the first Checkpoint has it
-		j.append(head, 0)
-	}
 	return len(j.heads) - 1
 }
 
-// Append adds a span that has ended, as it appears in a ScopeSpans, to the current
-// piece. It returns the span's number. wire must not change any more.
-func (j *Journal) Append(wire []byte, head int) uint64 {
+// Append adds spans that have ended. They are numbered from first on. Their bytes must not
+// change any more.
+func (j *Journal) Append(ctx context.Context, ended []Span) (first uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	n := j.next
-	j.next++
-	if j.closed {
-		return n
+	first = j.add(ended)
+	if len(ended) > 0 && j.err == nil {
+		j.append(ctx, within, newFrame(encodeEnded(first, ended)))
 	}
-	j.live = append(j.live, entry{n, head, wire})
-	j.weight += len(wire)
-	if !j.begun { // the first Checkpoint writes all that is live
-		return n
-	}
-	if len(j.piece) == 0 {
-		j.first, j.head = n, 0
-	}
-	if head != j.head {
-		j.piece, j.head = appendHead(j.piece, head), head
-	}
-	if j.piece = append(j.piece, wire...); len(j.piece) > maxQueued {
-		j.piece = nil
-		j.w.fail(errBehind)
-	}
-	return n
+	return first
 }
 
-// Commit ends a piece in which no run began, ended or changed its ids.
-func (j *Journal) Commit() {
+// Checkpoint is Append, and replaces the spans that have not ended.
+func (j *Journal) Checkpoint(ctx context.Context, ended, open []Span) (first uint64, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.piece) > 0 && !j.closed {
-		j.append(newFrame(j.takePiece()...), j.next)
-	}
+	first = j.add(ended)
+	j.checkpoint(ctx, within, encodeEnded(first, ended), encodeOpen(open))
+	return first, ignore(j.err, errNotBegun)
 }
 
-// Checkpoint ends a piece. open holds the spans that have not ended, encoded.
-// Checkpoint does not wait for the disk: it returns the error of an earlier write.
-func (j *Journal) Checkpoint(open []OpenSpan) error {
-	b := encodeOpen(open)
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.closed {
-		return nil
-	}
-	records := append(j.takePiece(), b)
-	failed := j.w.retry()
-	if !j.begun || failed != nil || j.size+sizeRecords(records) > min(2*(j.weight+len(b))+slack, maxLog) {
-		j.begun = true
-		j.compact(b)
+func (j *Journal) checkpoint(ctx context.Context, wait waitFunc[Evicted], ended, open []byte) {
+	size := len(ended) + len(open)
+	if j.err != nil || j.size+size > min(2*(j.weight+len(open))+slack, maxLog) {
+		j.compact(ctx, wait, open)
 	} else {
-		j.append(newFrame(records...), j.next)
+		j.append(ctx, wait, newFrame(ended, open))
 	}
-	return failed
 }
 
-// takePiece returns the records of the current piece, and begins another. They are
-// valid until the next Append.
-func (j *Journal) takePiece() (records [][]byte) {
-	if len(j.piece) > 0 {
-		records = [][]byte{appendFirst(nil, j.first), j.piece}
+func (j *Journal) add(ended []Span) (first uint64) {
+	first = j.next
+	for _, s := range ended {
+		if !j.closed {
+			j.live = append(j.live, numbered{s, j.next})
+			j.weight += len(s.Wire)
+		}
+		j.next++
 	}
-	j.piece = j.piece[:0]
-	return records
+	return first
 }
 
-// append queues bytes for the writer. The spans below upTo are on disk once they are.
-func (j *Journal) append(b []byte, upTo uint64) {
-	j.size += len(b)
-	j.w.append(b, upTo, maxQueued+j.weight)
+// append writes at the end of the log.
+func (j *Journal) append(ctx context.Context, wait waitFunc[Evicted], b []byte) {
+	if j.err != nil || j.closed {
+		return
+	}
+	if len(b) > maxFrame {
+		j.err = errTooBig
+		return
+	}
+	b = append(bytes.Join(j.heads[j.logged:], nil), b...)
+	j.size, j.logged = j.size+len(b), len(j.heads)
+	j.write(ctx, wait, func() (Evicted, error) { return j.file.append(b) })
 }
 
-// compact queues a new log with only what is still needed. It does not copy spans,
+// compact writes a new log with only what is still needed. It does not copy spans,
 // because there may be megabytes of them.
-func (j *Journal) compact(open []byte) {
+func (j *Journal) compact(ctx context.Context, wait waitFunc[Evicted], open []byte) {
+	if j.closed {
+		return
+	}
+	header := append(bytes.Clone(j.note), bytes.Join(j.heads, nil)...)
 	records := [][]byte{nil}
 	head := 0
-	for i, e := range j.live {
-		if i == 0 || e.number != j.live[i-1].number+1 {
-			records = append(records, appendFirst(nil, e.number))
+	for i, s := range j.live {
+		if i == 0 || s.number != j.live[i-1].number+1 {
+			records = append(records, appendFirst(nil, s.number))
 		}
-		if e.head != head {
-			records = append(records, appendHead(nil, e.head))
-			head = e.head
+		if s.Head != head {
+			records = append(records, appendHead(nil, s.Head))
+			head = s.Head
 		}
-		records = append(records, e.wire)
+		records = append(records, s.Wire)
 	}
 	records = append(records, open)
 	size := sizeRecords(records)
 	if size > maxFrame {
-		j.w.fail(errTooBig)
+		j.err = errTooBig
 		return
 	}
-	records[0] = appendFrameHeader(slices.Concat(append([][]byte{bytes.Clone(j.note)}, j.heads...)...), size)
-	j.size = len(records[0]) + size
-	j.w.replace(records, j.next)
+	records[0] = appendFrameHeader(header, size)
+	j.size, j.logged = len(records[0])+size, len(j.heads)
+	j.write(ctx, wait, func() (Evicted, error) { return j.file.replace(records) })
 }
 
-// Done marks the spans numbered from up to, but not including, to: they need no
-// recovery.
-func (j *Journal) Done(from, to uint64) {
+func (j *Journal) write(ctx context.Context, wait waitFunc[Evicted], f func() (Evicted, error)) {
+	evicted, err := wait(ctx, f)
+	j.evicted.Add(evicted)
+	j.err = err
+}
+
+// Done removes spans by their numbers: they need no recovery.
+func (j *Journal) Done(ctx context.Context, numbers []uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if from >= to || j.closed {
+	if j.closed {
 		return
 	}
-	j.live = slices.DeleteFunc(j.live, func(e entry) bool {
-		done := from <= e.number && e.number < to
-		if done {
-			j.weight -= len(e.wire)
+	var done []interval
+	for _, n := range numbers {
+		if last := len(done) - 1; last >= 0 && done[last].to == n {
+			done[last].to++
+		} else {
+			done = append(done, interval{n, n + 1})
 		}
-		return done
-	})
-	if j.begun {
-		j.append(newFrame(appendDone(nil, from, to)), 0)
 	}
+	j.live = slices.DeleteFunc(j.live, func(s numbered) bool {
+		if !includes(done, s.number) {
+			return false
+		}
+		j.weight -= len(s.Wire)
+		return true
+	})
+	var records []byte
+	for _, d := range done {
+		records = appendDone(records, d)
+	}
+	j.append(ctx, within, newFrame(records))
 }
 
-// Written reports whether the spans below number may be sent: they are on disk,
-// along with the open spans that belong to them, or the journal does not promise
-// that they will be. If not, moved is closed when that may have changed. A span that
-// is sent earlier would have a root with another id after a kill.
-func (j *Journal) Written(number uint64) (done bool, moved <-chan struct{}) {
-	j.mu.Lock()
-	unused := !j.begun || j.closed
-	j.mu.Unlock()
-	written, moved, err := j.w.progress()
-	return unused || err != nil || written >= number, moved
-}
-
-// Err returns why the log is not being written, or nil.
+// Err returns why a kill would lose spans, or nil.
 func (j *Journal) Err() error {
-	_, _, err := j.w.progress()
-	return err
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return ignore(j.err, errNotBegun)
 }
 
 // TakeEvicted returns what was evicted for the journal since the last call.
-func (j *Journal) TakeEvicted() Evicted { return j.w.takeEvicted() }
+func (j *Journal) TakeEvicted() (e Evicted) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	e, j.evicted = j.evicted, Evicted{}
+	return e
+}
 
 // Close ends the journal. It removes the log, or, given a reason why spans were not
 // delivered, leaves those spans in it for another process to send. If the log has all of
-// them, Close returns the number that comes after the last one. It returns shortly after
-// ctx has ended, even if the disk does not answer.
-func (j *Journal) Close(ctx context.Context, reason string) (below uint64, kept bool) {
+// them, kept is the number after the last one, and otherwise zero. Close returns shortly
+// after ctx has ended, even if the disk does not answer.
+func (j *Journal) Close(ctx context.Context, reason string) (kept uint64) {
 	j.mu.Lock()
-	keep := reason != "" && len(j.live) > 0
-	j.mu.Unlock()
-	if keep {
-		_ = j.Checkpoint(nil) // on failure, more is recovered than necessary
+	defer j.mu.Unlock()
+	if j.closed {
+		return 0
 	}
-	j.mu.Lock()
-	closed := j.closed
+	var end []byte
+	if reason != "" && len(j.live) > 0 {
+		if j.checkpoint(ctx, await, nil, encodeOpen(nil)); j.err == nil {
+			kept = j.next
+		}
+		end, _ = encodeNote(Note{Reason: reason}) // a note without an endpoint is always valid
+	}
 	j.closed = true
-	end := ending{spans: len(j.live)}
-	all := j.next
-	j.mu.Unlock()
-	if closed {
-		return 0, false
-	}
-	if keep {
-		end.note, _ = encodeNote(Note{Reason: reason}) // a note without an endpoint is always valid
-	}
-	stopped := j.w.close(end)
-	_, _ = within(ctx, func() (struct{}, error) { <-stopped; return struct{}{}, nil })
-	// A log that was written and could not be renamed in time is recovered all the same.
-	written, _, err := j.w.progress()
-	if end.note == nil || err != nil || written < all {
-		return 0, false
-	}
-	return all, true
+	failed := j.err != nil
+	// A log that could not be renamed in time is recovered all the same.
+	_, _ = await(ctx, func() (struct{}, error) { j.file.finish(end, len(j.live), failed); return struct{}{}, nil })
+	return kept
 }
 
-// errBehind says that the disk is too slow for the stream.
-var errBehind = errors.New("the disk is too slow")
+const (
+	// heartbeat is how often a process touches its log, to show other hosts that it is
+	// alive.
+	heartbeat = time.Hour
 
-func journalBase() string { return fmt.Sprintf("%d-%s", os.Getpid(), random()) }
+	lockExt = ".lock"
+)
+
+// A logFile is the file of a journal. The process holds a lock file beside it for as long
+// as it lives: its process id would not be enough, because ids are reused.
+type logFile struct {
+	s       Spool
+	to      Destination
+	base    string // the path without its extension
+	invalid error  // why there can be no log
+
+	mu   diskLock // held by a call for which nobody may be waiting any more
+	lock *os.File
+	beat *time.Timer
+	f    *os.File // nil if a new one must be created
+	size int64
+}
+
+func (l *logFile) path() string { return l.base + waitingExt }
+
+func (l *logFile) append(b []byte) (evicted Evicted, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.f == nil {
+		return evicted, errNoLog
+	}
+	if evicted, err = l.room(l.s, int64(len(b))); err == nil {
+		onDisk("append")
+		_, err = l.f.Write(b)
+	}
+	if err != nil { // part of a frame may have been written: nothing can follow it
+		l.closeFile()
+		return evicted, err
+	}
+	l.size += int64(len(b))
+	return evicted, nil
+}
+
+var errNoLog = errors.New("the journal could not be written")
+
+// room makes room in the spool.
+func (l *logFile) room(s Spool, size int64) (Evicted, error) {
+	if l.size+size > min(l.s.Max, maxLog) {
+		return Evicted{}, errFull
+	}
+	return s.makeRoom(size)
+}
+
+// replace writes a new log, and leaves the old log whole until then.
+func (l *logFile) replace(records [][]byte) (evicted Evicted, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err = l.begin(); err != nil {
+		return evicted, err
+	}
+	l.closeFile()
+	size, old := int64(sizeRecords(records)), l.size
+	l.size = 0
+	if evicted, err = l.room(l.s.withFreed(old), size); err == nil { // both logs exist for a moment
+		err = l.create(records, old > 0)
+	}
+	if l.size = size; err != nil {
+		l.size = old
+	}
+	return evicted, err
+}
+
+// begin locks the log.
+func (l *logFile) begin() (err error) {
+	if l.lock != nil || l.invalid != nil {
+		return l.invalid
+	}
+	if _, err = l.s.makeDir(openDir); err != nil {
+		return err
+	}
+	switch l.lock, err = tryLock(l.base + lockExt); {
+	case isUnsupported(err): // the heartbeat has to suffice
+	case err != nil:
+		return err
+	case l.lock == nil:
+		return ErrBusy // impossible: no other process uses this name
+	}
+	if l.beat == nil {
+		l.beat = time.AfterFunc(heartbeat, l.touch)
+	}
+	return nil
+}
+
+func (l *logFile) touch() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = os.Chtimes(l.path(), time.Time{}, time.Now())
+	l.beat.Reset(heartbeat)
+}
+
+// create writes a log. Only one that replaces another needs a rename: a kill during the
+// first write loses no more than a kill before it.
+func (l *logFile) create(records [][]byte, replaces bool) (err error) {
+	var f *os.File
+	if replaces {
+		f, err = createTemp(filepath.Dir(l.base))
+	} else {
+		onDisk("create")
+		f, _, err = OpenFile(l.path(), os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL)
+	}
+	if err != nil {
+		return err
+	}
+	onDisk("write")
+	w := bufio.NewWriterSize(f, min(sizeRecords(records), 64<<10)) // records may be small, and many
+	for _, r := range records {
+		_, _ = w.Write(r) // Flush returns the error
+	}
+	err = w.Flush()
+	if !replaces && err == nil {
+		l.f = f
+		return nil
+	}
+	if err = cmp.Or(err, f.Close()); err == nil { // Windows renames no open file
+		err = rename(f.Name(), l.path())
+	}
+	if err != nil {
+		discard(f.Name())
+		return err
+	}
+	l.f, _, err = OpenFile(l.path(), os.O_WRONLY|os.O_APPEND)
+	return err
+}
+
+func (l *logFile) closeFile() {
+	if l.f != nil {
+		l.f.Close() // it is not needed on disk
+		l.f = nil
+	}
+}
+
+// finish hands the log over to whoever sends next, with a note of why its spans were not
+// delivered, or removes it if there is none.
+func (l *logFile) finish(end []byte, spans int, failed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer unlock(l.lock)
+	defer l.closeFile()
+	if l.beat != nil {
+		l.beat.Stop()
+	}
+	switch {
+	case l.size == 0:
+	case end == nil:
+		discard(l.path())
+	case failed || l.handOver(end, spans) != nil: // what has been written is recovered
+		return
+	}
+	if l.lock != nil {
+		discard(l.base + lockExt)
+	}
+}
+
+func (l *logFile) handOver(end []byte, spans int) error {
+	onDisk("append")
+	if _, err := l.f.Write(end); err != nil {
+		return err
+	}
+	l.closeFile() // Windows renames no open file
+	return l.s.handOver(l.path(), l.to, spans, l.size+int64(len(end)))
+}
+
+// handOver moves the log of a process that has ended to where requests wait.
+func (s Spool) handOver(path string, to Destination, spans int, size int64) error {
+	dir, err := s.makeDir(to.dir())
+	if err != nil {
+		return err
+	}
+	n := name{at: time.Now(), spans: spans, bytes: size, tail: s.Owner + random(), log: true}
+	return rename(path, filepath.Join(dir, n.String()))
+}
+
+// withFreed returns the spool during a call that frees bytes in the end.
+func (s Spool) withFreed(bytes int64) Spool {
+	s.Max += bytes
+	return s
+}

@@ -8,84 +8,76 @@ import (
 	"testing"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 )
 
-func newJournal(t testing.TB, s Spool) *Journal {
-	t.Helper()
-	return s.NewJournal(here, head(t))
+// A testJournal collects the spans of a piece.
+type testJournal struct {
+	*Journal
+	piece []Span
 }
 
-// end appends spans to the current piece.
-func end(t testing.TB, j *Journal, spans ...*tracepb.Span) {
+func newJournal(t testing.TB, s Spool) *testJournal {
 	t.Helper()
-	for _, span := range spans {
-		j.Append(wire(t, span), 0)
-	}
+	return &testJournal{Journal: s.NewJournal(here, head(t))}
 }
 
-// commit ends a piece, and waits until it is on disk.
-func commit(t testing.TB, j *Journal, spans ...*tracepb.Span) {
+// end adds spans to the current piece.
+func end(t testing.TB, j *testJournal, spans ...*tracepb.Span) {
+	t.Helper()
+	j.piece = append(j.piece, encodedSpans(t, spans...)...)
+}
+
+// commit ends a piece.
+func commit(t testing.TB, j *testJournal, spans ...*tracepb.Span) {
 	t.Helper()
 	end(t, j, spans...)
-	j.Commit()
-	awaitDisk(t, j)
+	j.Append(background, j.takePiece())
+	must(t, j.Err())
 }
 
 // checkpoint does the same for a piece after which spans are open.
-func checkpoint(t testing.TB, j *Journal, open ...*tracepb.Span) {
+func checkpoint(t testing.TB, j *testJournal, open ...*tracepb.Span) {
 	t.Helper()
-	if err := j.Checkpoint(encodedSpans(open...)); err != nil {
-		t.Fatal(err)
-	}
-	awaitDisk(t, j)
+	must(t, j.save(encodedSpans(t, open...)))
 }
 
-// await returns once the spans below a number are on disk, or will not be.
-func await(j *Journal, number uint64) error {
-	for {
-		done, moved := j.Written(number)
-		if done {
-			return j.Err()
-		}
-		<-moved
-	}
+func (j *testJournal) save(open []Span) error {
+	_, err := j.Checkpoint(background, j.takePiece(), open)
+	return err
 }
 
-func encodedSpans(spans ...*tracepb.Span) (all []OpenSpan) {
+func (j *testJournal) takePiece() []Span {
+	piece := j.piece
+	j.piece = nil
+	return piece
+}
+
+// done says that the spans from, to but not including another, were delivered.
+func (j *testJournal) done(from, to uint64) {
+	var numbers []uint64
+	for n := from; n < to; n++ {
+		numbers = append(numbers, n)
+	}
+	j.Done(background, numbers)
+}
+
+func encodedSpans(t testing.TB, spans ...*tracepb.Span) (all []Span) {
+	t.Helper()
 	for _, span := range spans {
-		b, err := proto.Marshal(span)
-		if err != nil {
-			panic(err)
-		}
-		all = append(all, OpenSpan{Wire: b})
+		all = append(all, Span{Wire: wire(t, span)})
 	}
 	return all
 }
 
-func awaitDisk(t testing.TB, j *Journal) {
-	t.Helper()
-	if err := await(j, j.next); err != nil {
-		t.Fatal(err)
-	}
-	for { // what follows the last span has no number
-		_, moved, _ := j.w.progress()
-		if info, err := os.Stat(j.w.path(waitingExt)); err == nil && info.Size() == int64(j.size) {
-			return
-		}
-		<-moved
-	}
-}
-
 // die does to a journal what SIGKILL does: its file stays, its lock goes.
-func die(t testing.TB, j *Journal) {
+func die(t testing.TB, j *testJournal) {
 	t.Helper()
-	path := j.w.path(waitingExt)
+	path := j.file.path()
 	b, err := os.ReadFile(path)
 	must(t, err)
 	j.Close(background, "")
 	must(t, os.WriteFile(path, b, 0o600))
-	must(t, os.WriteFile(j.w.path(lockExt), nil, 0o600))
+	must(t, os.WriteFile(j.file.base+lockExt, nil, 0o600))
 }
 
 func wantRecovered(t testing.TB, s Spool, spans int) {
@@ -128,7 +120,7 @@ func TestAPieceIsNotWrittenBeforeItEnds(t *testing.T) {
 	j := newJournal(t, s)
 	checkpoint(t, j, spanOf("old"))
 	end(t, j, spanOf("tool"))
-	j.Done(0, 0) // which has nothing to write
+	j.done(0, 0) // which has nothing to write
 	die(t, j)
 	wantRecovered(t, s, 1)
 	want(t, drained(t, s, here), "old")
@@ -139,9 +131,8 @@ func TestWhatIsDeliveredIsNotRecovered(t *testing.T) {
 	j := newJournal(t, s)
 	checkpoint(t, j, spansOf("chat", "root")...)
 	commit(t, j, spansOf("a", "b", "c", "chat", "d")...)
-	j.Done(1, 2)
-	j.Done(3, 4)
-	awaitDisk(t, j)
+	j.done(1, 2)
+	j.done(3, 4)
 	die(t, j)
 	wantRecovered(t, s, 4)
 	want(t, drained(t, s, here), "a", "c", "d", "root") // and the chat is not open again
@@ -221,9 +212,9 @@ func TestALogIsWrittenAnewWhenItHasGrown(t *testing.T) {
 	most := int64(0)
 	for i := range 300 {
 		commit(t, j, spanOf("gone"))
-		j.Done(uint64(i), uint64(i+1))
+		j.done(uint64(i), uint64(i+1))
 		checkpoint(t, j, long)
-		info, err := os.Stat(j.w.path(waitingExt))
+		info, err := os.Stat(j.file.path())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,39 +231,36 @@ func TestALogIsWrittenAnewWhenItHasGrown(t *testing.T) {
 
 func TestCloseKeepsAJournal(t *testing.T) {
 	for name, tt := range map[string]struct {
-		use  func(*Journal)
+		use  func(*testJournal)
 		keep bool
 		kept bool
 		left int
 	}{
-		"all delivered": {func(j *Journal) { end(t, j, spanOf("a")); checkpoint(t, j) }, false, false, 0},
-		"some are not":  {func(j *Journal) { end(t, j, spanOf("a")); checkpoint(t, j) }, true, true, 1},
-		"never written": {func(*Journal) {}, true, false, 0},
-		"no checkpoint": {func(j *Journal) { end(t, j, spanOf("a")); j.Commit() }, true, true, 1},
-		"a write failed": {func(j *Journal) {
+		"all delivered": {func(j *testJournal) { end(t, j, spanOf("a")); checkpoint(t, j) }, false, false, 0},
+		"some are not":  {func(j *testJournal) { end(t, j, spanOf("a")); checkpoint(t, j) }, true, true, 1},
+		"never written": {func(*testJournal) {}, true, false, 0},
+		"no checkpoint": {func(j *testJournal) { end(t, j, spanOf("a")); j.Append(background, j.takePiece()) }, true, true, 1},
+		"a write failed": {func(j *testJournal) {
 			end(t, j, spanOf("a"))
 			checkpoint(t, j)
-			j.w.f.Close()
+			j.file.f.Close()
 			end(t, j, spanOf("b"))
-			j.Commit()
-			if err := await(j, 2); err == nil {
+			j.Append(background, j.takePiece())
+			if j.Err() == nil {
 				t.Error("nobody was told")
 			}
 		}, true, true, 2},
-		"and the next did not": {func(j *Journal) {
+		"and the next did not": {func(j *testJournal) {
 			end(t, j, spanOf("a"))
 			checkpoint(t, j)
-			j.w.f.Close()
+			j.file.f.Close()
 			end(t, j, spanOf("b"))
-			j.Commit()
-			if err := await(j, 2); err == nil {
+			j.Append(background, j.takePiece())
+			if j.Err() == nil {
 				t.Error("nobody was told")
 			}
 			end(t, j, spanOf("c"))
-			if err := j.Checkpoint(nil); err == nil {
-				t.Error("the next checkpoint does not say what went wrong before")
-			}
-			awaitDisk(t, j)
+			must(t, j.save(nil))
 		}, true, true, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -283,14 +271,11 @@ func TestCloseKeepsAJournal(t *testing.T) {
 			if tt.keep {
 				reason = "the collector hangs"
 			}
-			if _, kept := j.Close(background, reason); kept != tt.kept {
+			if kept := j.Close(background, reason) > 0; kept != tt.kept {
 				t.Errorf("kept %v, want %v", kept, tt.kept)
 			}
-			if err := j.Checkpoint(encodedSpans(spanOf("late"))); err != nil {
-				t.Error(err)
-			}
-			end(t, j, spanOf("late"))
-			j.Commit()
+			checkpoint(t, j, spanOf("late"))
+			commit(t, j, spanOf("late"))
 			recovered := tt.left // a log that a process has closed needs no recovery
 			if tt.kept {
 				recovered = 0
@@ -313,7 +298,7 @@ func TestATornJournal(t *testing.T) {
 	end(t, j, spansOf("a", "b")...)
 	checkpoint(t, j, spansOf("chat", "root")...)
 	read := func() []byte {
-		b, err := os.ReadFile(j.w.path(waitingExt))
+		b, err := os.ReadFile(j.file.path())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/gofrs/flock"
 )
 
 // A State says why a spool has a file.
@@ -119,10 +117,9 @@ func isDead(base string, note Note) bool {
 	if info, err := os.Lstat(path); err != nil || trust(path, info, 0) != nil {
 		return true // a live process of this user has a lock file
 	}
-	lock := flock.New(path, flock.SetFlag(os.O_RDWR|openFlags)) // which makes none
+	lock, err := lockIn(path, 0) // which makes none
 	defer unlock(lock)
-	locked, err := lock.TryLock()
-	return locked || errors.Is(err, fs.ErrNotExist)
+	return lock != nil || errors.Is(err, fs.ErrNotExist)
 }
 
 // Destinations returns the destinations of the waiting requests, the one that has

@@ -23,7 +23,7 @@ import (
 //	    head   = field 1005, varint: the number of the head of what follows, 0 if absent
 //	    first  = field 1003, varint: the number of the span that comes next
 //	    ended  = field 2: a span that has ended, as it stands in a ScopeSpans
-//	    open   = field 1001 { field 2: a span that has not ended, ... }; may be repeated
+//	    open   = field 1001 { head, field 2: a span that has not ended, ... }
 //	    done   = field 1002 { two varints }: spans of these numbers were delivered
 //	}
 //
@@ -74,32 +74,35 @@ func appendFirst(b []byte, n uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, fieldFirst, protowire.VarintType), n)
 }
 
-func appendOpen(b, open []byte) []byte {
-	return protowire.AppendBytes(protowire.AppendTag(b, fieldOpen, protowire.BytesType), open)
-}
-
 func appendHead(b []byte, n int) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, fieldHead, protowire.VarintType), uint64(n))
 }
 
-// encodeOpen returns the records that say which spans are open now.
-func encodeOpen(open []OpenSpan) (b []byte) {
-	b = appendOpen(b, nil) // there may be none
-	for len(open) > 0 {
-		head := open[0].Head
-		var group []byte
-		for len(open) > 0 && open[0].Head == head {
-			group = AppendSpan(group, open[0].Wire)
-			open = open[1:]
+func appendSpans(b []byte, spans []Span) []byte {
+	head := 0
+	for _, s := range spans {
+		if s.Head != head {
+			b, head = appendHead(b, s.Head), s.Head
 		}
-		b = appendOpen(appendHead(b, head), group)
+		b = append(b, s.Wire...)
 	}
 	return b
 }
 
-func appendDone(b []byte, from, to uint64) []byte {
-	done := protowire.AppendVarint(protowire.AppendVarint(nil, from), to)
-	return protowire.AppendBytes(protowire.AppendTag(b, fieldDone, protowire.BytesType), done)
+// encodeEnded returns the records of spans that have ended, the first of which has this
+// number.
+func encodeEnded(first uint64, ended []Span) []byte {
+	if len(ended) == 0 {
+		return nil
+	}
+	return appendSpans(appendFirst(nil, first), ended)
+}
+
+// encodeOpen returns the record that says which spans are open now.
+func encodeOpen(open []Span) []byte { return appendRecord(nil, fieldOpen, appendSpans(nil, open)) }
+
+func appendDone(b []byte, done interval) []byte {
+	return appendRecord(b, fieldDone, protowire.AppendVarint(protowire.AppendVarint(nil, done.from), done.to))
 }
 
 // A log is the contents of a journal.
@@ -215,33 +218,17 @@ func decodeLog(r io.Reader, size int64) (l *log, err error) {
 // add applies a frame. It skips what cannot be decoded, which a killed process does
 // not write.
 func (l *log) add(frame []byte) error {
-	head, replaced := uint64(0), false
-	_ = fields(frame, func(num protowire.Number, value, whole []byte) error {
+	_ = eachSpan(frame, &l.next, func(s logged) error {
+		l.end(s)
+		return l.check()
+	})
+	_ = fields(frame, func(num protowire.Number, value, _ []byte) error {
 		switch num {
-		case fieldFirst, fieldHead:
-			_, typ, tag := protowire.ConsumeTag(whole)
-			n, _ := protowire.ConsumeVarint(whole[tag:])
-			switch {
-			case typ != protowire.VarintType:
-			case num == fieldHead:
-				head = n
-			default:
-				l.next = n
-			}
-		case fieldSpans:
-			if value != nil {
-				l.end(logged{l.next, head, whole})
-			}
-			l.next++
 		case fieldOpen:
-			if !replaced {
-				l.open, replaced = nil, true
-			}
-			_ = fields(value, func(num protowire.Number, value, whole []byte) error {
-				if num == fieldSpans && value != nil && len(l.open) <= maxSpans {
-					l.open = append(l.open, logged{head: head, wire: whole})
-				}
-				return nil
+			l.open = nil
+			_ = eachSpan(value, new(uint64), func(s logged) error {
+				l.open = append(l.open, s)
+				return l.check()
 			})
 		case fieldDone:
 			from, n := protowire.ConsumeVarint(value)
@@ -252,15 +239,44 @@ func (l *log) add(frame []byte) error {
 				l.done = append(l.done, interval{from, to})
 			}
 		}
-		if max(len(l.ended), len(l.open), len(l.done)) > maxSpans {
-			return errCorrupt
-		}
-		return nil
+		return l.check()
 	})
+	return l.check()
+}
+
+// check fails if the log has more than any process writes.
+func (l *log) check() error {
 	if max(len(l.ended), len(l.open), len(l.done)) > maxSpans {
 		return errCorrupt
 	}
 	return nil
+}
+
+// eachSpan calls visit with every span of a frame, or of the open spans in one. next is
+// the number of the next span.
+func eachSpan(b []byte, next *uint64, visit func(logged) error) error {
+	head := uint64(0)
+	return fields(b, func(num protowire.Number, value, whole []byte) error {
+		switch num {
+		case fieldFirst, fieldHead:
+			_, typ, tag := protowire.ConsumeTag(whole)
+			n, _ := protowire.ConsumeVarint(whole[tag:])
+			switch {
+			case typ != protowire.VarintType:
+			case num == fieldHead:
+				head = n
+			default:
+				*next = n
+			}
+		case fieldSpans:
+			number := *next
+			*next++
+			if value != nil {
+				return visit(logged{number, head, whole})
+			}
+		}
+		return nil
+	})
 }
 
 func (l *log) end(s logged) {
@@ -284,11 +300,9 @@ func (l *log) end(s logged) {
 func (l *log) spans() (spans []logged) {
 	done := merge(l.done)
 	for _, s := range l.ended {
-		i, found := slices.BinarySearchFunc(done, s.number, func(d interval, n uint64) int { return cmp.Compare(d.from, n) })
-		if found || i > 0 && s.number < done[i-1].to {
-			continue
+		if !includes(done, s.number) {
+			spans = append(spans, s)
 		}
-		spans = append(spans, s)
 	}
 	if len(l.open) == 0 {
 		return spans
@@ -357,6 +371,12 @@ func split(head Part, spans [][]byte) (parts []Part) {
 		size += len(span)
 	}
 	return parts
+}
+
+// includes reports whether one of the sorted ranges has n.
+func includes(ranges []interval, n uint64) bool {
+	i, found := slices.BinarySearchFunc(ranges, n, func(r interval, n uint64) int { return cmp.Compare(r.from, n) })
+	return found || i > 0 && n < ranges[i-1].to
 }
 
 // merge sorts ranges and joins those that overlap.

@@ -6,9 +6,8 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
-
-	"github.com/gofrs/flock"
 )
 
 // ErrBusy means that another process is sending the backlog.
@@ -20,7 +19,7 @@ type Outbox struct {
 	to      Destination
 	dirName string
 	later   map[string]bool // requests to leave for another time
-	lock    *flock.Flock
+	lock    *os.File
 	files   []file
 	ahead   *Claim // already read, but not joined with the previous claim
 

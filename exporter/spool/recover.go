@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -155,12 +154,6 @@ func (s Spool) tellRecovered(p Part) {
 	if s.Recovered != nil {
 		s.Recovered(p)
 	}
-}
-
-// isUnsupported reports whether an error means that the disk does not support
-// locks.
-func isUnsupported(err error) bool {
-	return errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK)
 }
 
 // age returns how long ago a file was written, by the clock of its disk: another

@@ -10,14 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gofrs/flock"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 // dead leaves the journal of a process of some host that was killed.
 func dead(t testing.TB, s Spool, host string, to Destination, names ...string) (base string) {
 	t.Helper()
-	j := s.NewJournal(to, head(t))
+	j := &testJournal{Journal: s.NewJournal(to, head(t))}
 	if host != "" {
 		note, err := encodeNote(Note{Destination: to, Host: host, PID: 1})
 		if err != nil {
@@ -28,15 +27,15 @@ func dead(t testing.TB, s Spool, host string, to Destination, names ...string) (
 	end(t, j, spansOf(names...)...)
 	checkpoint(t, j)
 	die(t, j)
-	return filepath.Join(j.w.dir, j.w.base)
+	return j.file.base
 }
 
 func TestAJournalWhoseLockIsHeldIsLeftAlone(t *testing.T) {
 	s := newSpool(t, 1<<20)
 	base := dead(t, s, "", here, "a")
-	process := flock.New(base + lockExt)
-	if locked, err := process.TryLock(); !locked || err != nil {
-		t.Fatal(locked, err)
+	process, err := tryLock(base + lockExt)
+	if process == nil || err != nil {
+		t.Fatal(process, err)
 	}
 	old := time.Now().Add(-100 * presumedDead)
 	if err := os.Chtimes(base+waitingExt, old, old); err != nil {
@@ -223,9 +222,9 @@ func TestStaleLocksGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held := flock.New(filepath.Join(dir, "held"+lockExt))
-	if locked, err := held.TryLock(); !locked || err != nil {
-		t.Fatal(locked, err)
+	held, err := tryLock(filepath.Join(dir, "held"+lockExt))
+	if held == nil || err != nil {
+		t.Fatal(held, err)
 	}
 	defer held.Close()
 	old := time.Now().Add(-2 * staleAfter)

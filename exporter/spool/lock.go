@@ -1,0 +1,44 @@
+package spool
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// tryLock creates the file at path, and locks it for as long as it is open. It returns nil
+// if another process holds the lock, and an error if the disk does not support locks.
+func tryLock(path string) (*os.File, error) {
+	if info, err := os.Lstat(path); err == nil && trust(path, info, 0) != nil {
+		discard(path)
+	}
+	onDisk("lock")
+	return lockIn(path, os.O_CREATE)
+}
+
+// lockIn is tryLock, with flags for opening the file.
+func lockIn(path string, flag int) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|flag|openFlags, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if locked, err := flock(f); !locked {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// unlock releases a lock, which may be nil. An error from Close does not matter: the
+// system drops the lock in any case.
+func unlock(lock *os.File) {
+	if lock != nil {
+		lock.Close()
+	}
+}
+
+// isUnsupported reports whether an error means that the disk does not support
+// locks.
+func isUnsupported(err error) bool {
+	return errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK)
+}
