@@ -18,7 +18,7 @@ type journal struct {
 	unsaved    int           // bytes of spans since the last checkpoint or end of a piece
 	saved      time.Time     // when the last checkpoint was
 	began      time.Time     // when the current one did
-	took       time.Duration // how long the last one took
+	took       time.Duration // how long the last one took, without the disk
 	failed     error         // why the disk did not take the last one
 }
 
@@ -52,11 +52,12 @@ func (j *journal) due() bool {
 
 // save ends a piece with a checkpoint.
 func (j *journal) save(open []exporter.OpenSpan, generation int) {
+	j.took = time.Since(j.began)
 	if j.exporter != nil {
 		j.failed = j.exporter.Checkpoint(open)
 	}
 	j.unsaved, j.generation, j.changed = 0, generation, false
-	j.saved, j.took = time.Now(), time.Since(j.began)
+	j.saved = time.Now()
 }
 
 // end ends the last piece.
