@@ -45,6 +45,7 @@ func doctor(o *options, stdout io.Writer) error {
 	}
 	healthy := examine(stdout, o)
 	examineSpool(stdout)
+	examineSessions(stdout)
 	if !healthy {
 		return proc.Status{Code: proc.StatusFailed}
 	}
@@ -163,6 +164,22 @@ func testSpan() (*tracepb.Span, string) {
 
 // diskTimeout is how long the spool's disk may take to answer.
 const diskTimeout = 10 * time.Second
+
+// examineSessions checks the database of the viewer's sessions, if there is one.
+func examineSessions(w io.Writer) {
+	path, err := sessionsPath()
+	if err == nil {
+		if _, missing := os.Lstat(path); missing != nil {
+			return
+		}
+		err = viewer.Integrity(path)
+	}
+	if err != nil {
+		finding(w, "!", "sessions", err.Error())
+		return
+	}
+	finding(w, "✓", "sessions", "intact, in "+path)
+}
 
 func examineSpool(w io.Writer) {
 	s, err := spool.Default()

@@ -18,9 +18,9 @@ func limitMemory(limit int64) {
 }
 
 const (
-	// memoryLimit is the limit of a command without a store of traces.
+	// memoryLimit is the limit of a command without a viewer.
 	memoryLimit = 32 << 20
 
-	// memoryForPage is what a viewer may use beside its store.
-	memoryForPage = 64 << 20
+	// memoryForPage is the limit of a viewer, without its database's own memory.
+	memoryForPage = 96 << 20
 )

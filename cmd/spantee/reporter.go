@@ -130,6 +130,11 @@ func (r *reporter) skipped(name string, why error) {
 // pageAt says where the page is.
 func (r *reporter) pageAt(url string) { r.say("the trace is at %s", url) }
 
+// notStored says that the page lacks spans.
+func (r *reporter) notStored(spans int) {
+	r.line("%s could not be stored for the page", count(spans, "span"))
+}
+
 // pageStays says that spantee does not end yet.
 func (r *reporter) pageStays() { r.say("serving the page until Ctrl-C") }
 

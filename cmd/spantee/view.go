@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -27,7 +28,7 @@ const defaultPage = "127.0.0.1:4319"
 const viewUsage = `view shows traces in the browser. It receives OTLP, so that spantee and any
 other sender on this machine need no configuration, and it reads FILEs: recorded
 streams of an agent or OTLP JSON lines, which may be compressed with gzip or zstd.
-Received sessions are kept on disk and shown again next time.
+Sessions are kept on disk and shown again next time.
 
 If a viewer is already running, view hands it the FILEs and exits.
 
@@ -35,13 +36,11 @@ If a viewer is already running, view hands it the FILEs and exits.
   spantee view session.jsonl
   spantee view --export run.html session.jsonl`
 
-const (
-	// defaultMemory is what a viewer keeps in memory, in bytes.
-	defaultMemory = 256 << 20
+// defaultKept is how many bytes of sessions are kept on disk.
+const defaultKept = 2 << 30
 
-	// defaultKept is how many bytes all viewers together keep on disk.
-	defaultKept = 128 << 20
-)
+// maxUnkept is how many bytes of sessions are kept in memory if none are kept on disk.
+const maxUnkept = 128 << 20
 
 // addViewFlags adds --view and related flags.
 func (o *options) addViewFlags(f *pflag.FlagSet) {
@@ -58,15 +57,13 @@ type viewOptions struct {
 	noOpen         bool
 	grpc           string
 	http           string
-	maxMemory      size
-	keep           size
-	file           string
+	keep           retention
 	export         string
 	contentOptions // of the streams in FILEs
 }
 
 func viewCommand() *cobra.Command {
-	o := viewOptions{maxMemory: size{defaultMemory}, keep: size{defaultKept}}
+	o := viewOptions{keep: retention{Retention: viewer.Retention{Bytes: defaultKept}}}
 	cmd := &cobra.Command{
 		Use:   "view [FILE...]",
 		Short: "Show traces in the browser",
@@ -78,9 +75,7 @@ func viewCommand() *cobra.Command {
 	f.StringVar(&o.page, "listen", defaultPage, "serve the page at `HOST:PORT`; port 0 is any free one, as in --otlp-*")
 	f.StringVar(&o.grpc, "otlp-grpc", "127.0.0.1:4317", "receive OTLP/gRPC at `HOST:PORT`; empty to disable")
 	f.StringVar(&o.http, "otlp-http", "127.0.0.1:4318", "receive OTLP/HTTP at `HOST:PORT`; empty to disable")
-	f.Var(&o.maxMemory, "max-memory", "keep at most `SIZE` of traces in memory; beyond that, evict the least recently updated")
-	f.Var(&o.keep, "keep", "keep at most `SIZE` of received sessions on disk, across restarts; 0 keeps none")
-	f.StringVar(&o.file, "store", "", "append received spans to `FILE` as OTLP JSON lines, and load them at the next start")
+	f.Var(&o.keep, "keep", "keep sessions up to these `LIMITS`, such as 30d, 2GiB or 30d,2GiB, across restarts; pinned ones stay, 0 keeps none")
 	f.StringVar(&o.export, "export", "", "write the sessions to `FILE` and exit: one HTML page, or OTLP JSON if its name ends in .json")
 	f.BoolVar(&o.noOpen, "no-open", false, "do not open the browser")
 	o.addFlags(f)
@@ -123,7 +118,7 @@ func view(o *viewOptions, files []string, stderr *os.File) error {
 	for _, problem := range problems {
 		say("%s", withHint(problem))
 	}
-	limitMemory(o.maxMemory.bytes + memoryForPage)
+	limitMemory(memoryForPage)
 	read := fileReader{content: content, say: say}
 	var v *viewer.Viewer
 	err = proc.UnlessSignaled(signals, func() (err error) {
@@ -136,6 +131,7 @@ func view(o *viewOptions, files []string, stderr *os.File) error {
 	<-signals
 	proc.DieOfNext(signals)
 	v.Close()
+	v.Store.Close()
 	return nil
 }
 
@@ -145,27 +141,27 @@ func (o *viewOptions) show(read fileReader, files []string, terminal bool) (*vie
 	if o.export != "" {
 		return nil, o.exportFiles(read, files)
 	}
-	kept, err := checkedSessions(o.keep.bytes)
+	if viewer.Running(o.page) {
+		return nil, o.join(read, files, terminal)
+	}
+	store, err := openSessions(o.keep.Retention, func(err error) { read.say("%v", err) })
 	if err != nil {
-		read.say("sessions are not kept: %v", err)
+		return nil, err
 	}
 	v, err := viewer.Start(viewer.Config{
-		Page: o.page, GRPC: o.grpc, HTTP: o.http, MaxMemory: int(o.maxMemory.bytes), File: o.file,
-		Kept: kept, Restore: true,
-		Problem: func(err error) { read.say("%v", err) },
+		Page: o.page, GRPC: o.grpc, HTTP: o.http, Store: store,
 		ReadFile: func(store *viewer.Store, name string, r io.Reader) error {
 			return fileReader{read.content, func(string, ...any) {}}.read(store, name, r, time.Now())
 		},
 	})
-	if err != nil && viewer.Running(o.page) {
-		return nil, o.join(read, files, err, terminal)
-	}
 	if err != nil {
+		store.Close()
 		return nil, err
 	}
 	added, _, err := read.files(v.Store, files)
 	if err != nil {
 		v.Close()
+		store.Close()
 		return nil, err
 	}
 	url := v.URL()
@@ -193,13 +189,13 @@ func receiving(v *viewer.Viewer) string {
 
 // A page shows spans that are made in this process.
 type page struct {
-	store    *viewer.Store
+	queue    *viewer.Queue
 	viewer   *viewer.Viewer // nil if there is only a store
 	services services
 }
 
-func newPage(store *viewer.Store) *page {
-	return &page{store: store, services: services{detectors: []string{exporter.HostDetector}}}
+func newPage(store *viewer.Store, live bool) *page {
+	return &page{queue: viewer.NewQueue(store, live), services: services{detectors: []string{exporter.HostDetector}}}
 }
 
 // takeOf shows a span of an agent that the mapper emitted.
@@ -214,36 +210,38 @@ func (p *page) Consume(s *tracer.Span) { p.take(s.Wire, s.From) }
 // take shows a finished span.
 func (p *page) take(span []byte, from *resourcepb.Resource) {
 	decoded := new(tracepb.Span)
-	switch {
-	case proto.Unmarshal(span, decoded) != nil: // never: the mapper's spans are valid
-	case p.viewer != nil:
-		p.viewer.Take(wrap(from, decoded))
-	default:
-		p.store.Add(wrap(from, decoded))
+	if proto.Unmarshal(span, decoded) == nil { // the mapper's spans are valid
+		p.queue.Add(wrap(from, decoded)[0])
 	}
+}
+
+// close waits until everything is shown and stored.
+func (p *page) close() (lost int) {
+	lost = p.queue.Close()
+	p.viewer.Close()
+	p.viewer.Store.Close()
+	return lost
 }
 
 // startPage implements --view. Without --listen, it uses any free port if the
 // default is taken.
 func (o *options) startPage(say *reporter) (*page, error) {
-	limitMemory(defaultMemory + memoryForPage)
-	kept, err := keptSessions(defaultKept)
+	limitMemory(memoryForPage)
+	store, err := openSoon(say.failed)
 	if err != nil {
-		kept = nil // view says why
+		return nil, err
 	}
-	cfg := viewer.Config{Page: o.view.page, MaxMemory: defaultMemory, Kept: kept, Problem: say.failed}
-	if cfg.Page == "" {
-		cfg.Page = defaultPage
-	}
+	cfg := viewer.Config{Page: cmp.Or(o.view.page, defaultPage), Store: store}
 	v, err := viewer.Start(cfg)
 	if err != nil && o.view.page == "" {
 		cfg.Page = "127.0.0.1:0"
 		v, err = viewer.Start(cfg)
 	}
 	if err != nil {
+		store.Close()
 		return nil, err
 	}
-	p := newPage(v.Store)
+	p := newPage(store, true)
 	p.viewer = v
 	url := v.URL() + "#/latest"
 	say.pageAt(url)
@@ -264,5 +262,7 @@ func (t *tracing) stay(end proc.Status, signals <-chan os.Signal) {
 		}
 	}
 	proc.DieOfNext(signals)
-	t.page.viewer.Close()
+	if lost := t.page.close(); lost > 0 {
+		t.say.notStored(lost)
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -76,7 +77,8 @@ func (f fileReader) read(store *viewer.Store, name string, content io.Reader, mo
 		return nil
 	}
 
-	p := newPage(store)
+	p := newPage(store, false)
+	defer p.queue.Close()
 	opts := mapping.Options{Replay: modified}
 	f.content.applyTo(&opts)
 	m, err := mapping.New(opts)
@@ -90,6 +92,9 @@ func (f fileReader) read(store *viewer.Store, name string, content io.Reader, mo
 		if out.Span != nil {
 			p.takeOf(out.Span, out.Agent)
 		}
+	}
+	if lost := p.queue.Close(); lost > 0 {
+		return fmt.Errorf("%s: %s could not be stored", name, count(lost, "span"))
 	}
 	if m.Stats().Runs == 0 {
 		return &exporter.Error{
@@ -108,12 +113,16 @@ func isOTLP(head []byte) bool {
 }
 
 // join hands the files to the viewer that already has the port.
-func (o *viewOptions) join(read fileReader, files []string, inUse error, terminal bool) error {
+func (o *viewOptions) join(read fileReader, files []string, terminal bool) error {
 	page := "http://" + o.page + "/"
 	if len(files) == 0 {
-		return &exporter.Error{Err: inUse, Hint: "a viewer is running at " + page}
+		return &exporter.Error{Err: fmt.Errorf("a viewer is running at %s", page), Hint: "open that page, or choose other ports with --listen, --otlp-grpc and --otlp-http; port 0 is any free one"}
 	}
-	store := viewer.NewStore(int(o.maxMemory.bytes))
+	store, err := viewer.NewStore(viewer.Retention{}, func(err error) { read.say("%v", err) })
+	if err != nil {
+		return err
+	}
+	defer store.Close()
 	added, _, err := read.files(store, files)
 	if err != nil {
 		return err
@@ -136,7 +145,11 @@ func (o *viewOptions) exportFiles(read fileReader, files []string) error {
 	if len(files) == 0 {
 		return usageError{errors.New("--export needs a FILE to read")}
 	}
-	store := viewer.NewStore(int(o.maxMemory.bytes))
+	store, err := viewer.NewStore(viewer.Retention{}, func(err error) { read.say("%v", err) })
+	if err != nil {
+		return err
+	}
+	defer store.Close()
 	_, skipped, err := read.files(store, files)
 	if err != nil {
 		return err
@@ -158,28 +171,103 @@ func (o *viewOptions) exportFiles(read fileReader, files []string) error {
 	return nil
 }
 
-// keptSessions returns the folder in which received sessions survive a restart, nil
-// if there is none.
-func keptSessions(limit int64) (*viewer.Kept, error) {
-	if limit == 0 {
-		return nil, nil
+// openPatience bounds how long a filter waits for the disk before it starts.
+const openPatience = 2 * time.Second
+
+// openSoon opens the sessions that are kept. If the disk does not answer, sessions are not
+// kept.
+func openSoon(problem func(error)) (*viewer.Store, error) {
+	type opened struct {
+		store *viewer.Store
+		err   error
 	}
-	dir, err := spool.StateDir()
-	if err != nil {
-		return nil, err
+	answer := make(chan opened, 1)
+	go func() {
+		store, err := openSessions(viewer.Retention{Bytes: defaultKept}, problem)
+		answer <- opened{store, err}
+	}()
+	select {
+	case o := <-answer:
+		return o.store, o.err
+	case <-time.After(openPatience):
+		problem(errors.New("sessions are not kept: the state folder does not answer"))
+		return viewer.NewStore(viewer.Retention{Bytes: maxUnkept}, problem)
 	}
-	return &viewer.Kept{Dir: filepath.Join(dir, "sessions"), Max: limit}, nil
 }
 
-// checkedSessions is like keptSessions, but also fails if other users can write to the
-// folder. It waits for the disk, so the filter must not use it.
-func checkedSessions(limit int64) (*viewer.Kept, error) {
-	kept, err := keptSessions(limit)
-	if kept != nil {
-		err = kept.Check()
+// openSessions opens the sessions that are kept, or a store in memory if none can be.
+func openSessions(keep viewer.Retention, problem func(error)) (*viewer.Store, error) {
+	if keep != (viewer.Retention{}) {
+		store, err := openKept(keep, problem)
+		if err == nil {
+			return store, nil
+		}
+		problem(fmt.Errorf("sessions are not kept: %w", err))
 	}
+	return viewer.NewStore(viewer.Retention{Bytes: maxUnkept}, problem)
+}
+
+// openKept opens the database of sessions. It takes over those of earlier versions.
+func openKept(keep viewer.Retention, problem func(error)) (*viewer.Store, error) {
+	path, err := sessionsPath()
 	if err != nil {
 		return nil, err
 	}
-	return kept, nil
+	store, err := viewer.Open(path, keep, problem)
+	if err != nil {
+		return nil, err
+	}
+	for _, err := range store.TakeOver(filepath.Join(filepath.Dir(path), "..", "sessions")) {
+		problem(fmt.Errorf("kept sessions: %w", err))
+	}
+	return store, nil
+}
+
+// sessionsPath returns where sessions are kept.
+func sessionsPath() (string, error) {
+	dir, err := spool.StateDir()
+	return filepath.Join(dir, "viewer", "sessions.db"), err
+}
+
+// A retention is the value of --keep.
+type retention struct {
+	viewer.Retention
+	set bool // not the default
+}
+
+func (r *retention) Type() string { return "retention" }
+
+func (r *retention) String() string {
+	var parts []string
+	if r.Age > 0 {
+		parts = append(parts, strconv.Itoa(int(r.Age/day))+"d")
+	}
+	if r.Bytes > 0 {
+		parts = append(parts, (&size{r.Bytes}).String())
+	}
+	return strings.Join(parts, ",")
+}
+
+const day = 24 * time.Hour
+
+func (r *retention) Set(text string) error {
+	if !r.set {
+		*r = retention{set: true}
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		if days, ok := strings.CutSuffix(part, "d"); ok {
+			n, err := strconv.Atoi(days)
+			if err != nil || n <= 0 || n > 36500 {
+				return errors.New("neither days, such as 30d, nor a size")
+			}
+			r.Age = time.Duration(n) * day
+			continue
+		}
+		var limit size
+		if err := limit.Set(part); err != nil {
+			return errors.New("neither days, such as 30d, nor a size")
+		}
+		r.Bytes = limit.bytes
+	}
+	return nil
 }

@@ -264,10 +264,12 @@ func TestViewManySessions(t *testing.T) {
 	}
 	m.spans = spans
 	v := viewFiles(t, m.file(t))
+	for getJSON[viewer.List](t, v.page+"/api/sessions?q=tool").Unindexed > 0 { // each search goes on with it
+	}
 	for name, query := range map[string]string{"list": "", "search": "?q=tool+9999", "search for nothing": "?q=no-such-word"} {
 		began := time.Now()
 		l := getJSON[viewer.List](t, v.page+"/api/sessions"+query)
-		t.Logf("pace: %s over %d sessions and %d MB: %d found in %v", name, l.Total, l.Bytes>>20, l.Matching, time.Since(began).Round(time.Millisecond))
+		t.Logf("pace: %s over %d sessions and %d MB: %d found in %v", name, l.Total, l.Kept.Bytes>>20, l.Matching, time.Since(began).Round(time.Millisecond))
 		if query == "" && l.Matching != 10_000 || strings.HasPrefix(query, "?q=tool") && l.Matching != 1 || query == "?q=no-such-word" && l.Matching != 0 {
 			t.Errorf("%s: %d found", name, l.Matching)
 		}

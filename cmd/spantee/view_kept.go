@@ -26,8 +26,9 @@ func lsCommand() *cobra.Command {
 		Use:   "ls [WORD...]",
 		Short: "List the sessions that the viewer kept",
 		Long: `ls lists the sessions that view and --view kept on disk, the latest first. With
-WORDs, it lists only sessions that contain all of them, in the prompt, commands,
-output, errors or ids.`,
+WORDs, it lists only sessions that have all of them, in the prompt, commands, output,
+errors or ids. A WORD is the beginning of one, a "phrase in quotes" or a field, such as
+tool:shell, agent:codex, model:gpt, file:main.go or failed:yes.`,
 		RunE: func(_ *cobra.Command, words []string) error {
 			stderr := proc.NewStderr(os.Stderr, proc.LastPatience)
 			defer stderr.Flush()
@@ -50,30 +51,23 @@ func showCommand() *cobra.Command {
 	}
 }
 
-// loadKept reads the sessions that were kept, and reports files that cannot be
-// read.
-func loadKept(stderr *proc.Stderr) (*viewer.Store, error) {
-	kept, err := checkedSessions(defaultKept)
-	if err != nil {
-		return nil, err
-	}
-	store, problems := kept.Load(2 * defaultMemory)
-	for _, problem := range problems {
-		fmt.Fprintf(stderr, "spantee: kept sessions: %s\n", printableLines(problem.Error()))
-	}
+// readKept opens the sessions that were kept.
+func readKept(stderr *proc.Stderr) (*viewer.Store, error) {
+	store, err := openKept(viewer.Retention{}, func(err error) { fmt.Fprintf(stderr, "spantee: %s\n", printableLines(err.Error())) })
 	stderr.Flush() // before anything is printed on stdout
-	return store, nil
+	return store, err
 }
 
 func listKept(words []string, stdout *os.File, stderr *proc.Stderr) error {
-	store, err := loadKept(stderr)
+	store, err := readKept(stderr)
 	if err != nil {
 		return err
 	}
-	for i := range words {
-		words[i] = strings.ToLower(words[i])
+	defer store.Close()
+	l, err := store.List(viewer.Query{Search: strings.Join(words, " "), Limit: maxKeptListed})
+	if err != nil {
+		return err
 	}
-	l := store.List(viewer.Query{Words: words, Limit: maxKeptListed})
 	if l.Total == 0 {
 		fmt.Fprintln(stderr, "spantee: no sessions are kept yet: spantee view and --view keep what they receive")
 		return nil
@@ -164,10 +158,11 @@ func headline(s viewer.Session) string {
 }
 
 func showKept(prefix string, stdout *os.File, stderr *proc.Stderr) error {
-	store, err := loadKept(stderr)
+	store, err := readKept(stderr)
 	if err != nil {
 		return err
 	}
+	defer store.Close()
 	spans, err := store.Find(prefix)
 	if err != nil {
 		return err

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // What a viewer received is there after its end, for ls, show and the next one.
@@ -53,17 +56,24 @@ func TestKeptSessions(t *testing.T) {
 	if _, stderr, err := command("show", "zz"); err == nil || !strings.Contains(stderr, `no session whose id begins with "zz"`) {
 		t.Errorf("%v %s", err, stderr)
 	}
-	// A truncated file is reported, and its complete spans are shown.
-	files, err := filepath.Glob(filepath.Join(state, "spantee", "sessions", "*.spans"))
-	if err != nil || len(files) != 1 {
-		t.Fatal(files, err)
-	}
-	if info, err := os.Stat(files[0]); err != nil || os.Truncate(files[0], info.Size()-5) != nil {
+	// What an earlier version kept is taken over. A truncated file is reported once, and its
+	// complete spans are shown.
+	m := newMade("earlier")
+	m.span(nil, "invoke_agent cursor-agent", 0, 1000)
+	message := encodeRequest(m.request())
+	message = append(protowire.AppendVarint(nil, uint64(len(message))), message...)
+	folder := filepath.Join(state, "spantee", "sessions")
+	if err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(filepath.Join(folder, "1.spans"), append(message, message[:20]...), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	stdout, stderr, err := command("ls")
-	if err != nil || strings.Count(stdout, "\n") != 2 || !strings.HasPrefix(stderr, "spantee: kept sessions: ") || !strings.HasSuffix(stderr, " was truncated: its last spans are lost\n") {
-		t.Errorf("%v %q %q", err, stdout, stderr)
+	for _, said := range []string{"spantee: kept sessions: 1.spans was truncated: its last spans are lost\n", ""} {
+		stdout, stderr, err := command("ls")
+		if err != nil || strings.Count(stdout, "\n") != 4 || stderr != said {
+			t.Errorf("%v %q %q", err, stdout, stderr)
+		}
+	}
+	if stdout, _, _ = command("doctor"); !strings.Contains(stdout, "✓ sessions    intact, in "+filepath.Join(state, "spantee", "viewer", "sessions.db")+"\n") {
+		t.Errorf("%s", stdout)
 	}
 	again := startViewIn(t, state, append([]string{"view", "--listen", "127.0.0.1:0"}, freePorts...)...)
 	if status, _ := get(t, again.page+"/api/viewer"); status != 200 {

@@ -20,7 +20,11 @@ func TestPageNamesAreTheTrees(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		store := viewer.NewStore(1e9)
+		store, err := viewer.NewStore(viewer.Retention{}, func(err error) { t.Error(err) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
 		read := fileReader{content, t.Logf}
 		if err := read.read(store, file, strings.NewReader(string(fixture(t, file))), time.Unix(0, madeStart)); err != nil {
 			t.Fatal(err)

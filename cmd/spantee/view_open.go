@@ -106,7 +106,7 @@ func (o *openSpans) show() (next time.Duration) {
 		return time.Second
 	}
 	if o.page != nil {
-		o.page.store.Open("", o.request(sampler{}))
+		o.page.queue.Open(o.request(sampler{}))
 	}
 	if feed {
 		o.feed.Show(o.request(o.cfg.sampler)) // a second request, because the store modifies the first

@@ -232,47 +232,42 @@ func TestViewTelemetrygen(t *testing.T) {
 	}
 }
 
-// As many spans as come in five minutes at 100,000 a minute: none is lost below
-// the limit, and above it the process takes little more.
+// As many spans as come in five minutes at 100,000 a minute: all are there, and the process
+// takes little memory.
 func TestViewLoad(t *testing.T) {
 	generator(t) // it belongs to the same runs
 	const traces, perTrace, perRequest = 50_000, 10, 500
-	for _, limit := range []int{256, 64} { // MB
-		v := startView(t, nil, append([]string{"view", "--max-memory", fmt.Sprint(limit, "MB")}, freePorts...)...)
-		client, err := otlp.New(otlp.Config{Endpoint: v.grpc})
-		if err != nil {
-			t.Fatal(err)
+	v := startView(t, nil, append([]string{"view"}, freePorts...)...)
+	client, err := otlp.New(otlp.Config{Endpoint: v.grpc})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	request := new(made)
+	for i := range traces {
+		m := newMade(fmt.Sprint(i))
+		root := m.span(nil, "invoke_agent cursor-agent", 0, 1000, str("gen_ai.conversation.id", "17a8d050-5579-4abd-86b7-dda4569961fc"))
+		for range perTrace - 1 {
+			m.span(root, "execute_tool shell", 1, 2, str("gen_ai.agent.name", "cursor-agent"), str("net.peer.ip", "1.2.3.4"))
 		}
-		if err := client.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		request := new(made)
-		for i := range traces {
-			m := newMade(fmt.Sprint(i))
-			root := m.span(nil, "invoke_agent cursor-agent", 0, 1000, str("gen_ai.conversation.id", "17a8d050-5579-4abd-86b7-dda4569961fc"))
-			for range perTrace - 1 {
-				m.span(root, "execute_tool shell", 1, 2, str("gen_ai.agent.name", "cursor-agent"), str("net.peer.ip", "1.2.3.4"))
+		request.spans = append(request.spans, m.spans...)
+		if len(request.spans) == perRequest {
+			if err := client.UploadTraces(t.Context(), encodeRequest(request.request())); err != nil {
+				t.Fatal(err)
 			}
-			request.spans = append(request.spans, m.spans...)
-			if len(request.spans) == perRequest {
-				if err := client.UploadTraces(t.Context(), encodeRequest(request.request())); err != nil {
-					t.Fatal(err)
-				}
-				request.spans = nil
-			}
+			request.spans = nil
 		}
-		if err := client.Stop(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		l := v.list(t)
-		took := memory(v.cmd.Process.Pid)
-		t.Logf("limit %d MB: %d spans, %d of them given up; %d MB of traces, at most %d MB of memory", limit, l.Spans+l.Evicted.Spans, l.Evicted.Spans, l.Bytes/1e6, took/1e6)
-		if l.Spans+l.Evicted.Spans != traces*perTrace || l.Bytes > l.Limit || took > (limit+100)*1e6 {
-			t.Errorf("%d spans and %d given up, %d bytes", l.Spans, l.Evicted.Spans, l.Bytes)
-		}
-		if limit == 256 && l.Evicted.Spans > 0 {
-			t.Error("spans were given up below the limit")
-		}
+	}
+	if err := client.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l := v.list(t)
+	took := memory(v.cmd.Process.Pid)
+	t.Logf("%d spans, at most %d MB of memory", l.Spans, took/1e6)
+	if l.Spans != traces*perTrace || took > 150e6 {
+		t.Errorf("%d spans, %d MB", l.Spans, took/1e6)
 	}
 }
 

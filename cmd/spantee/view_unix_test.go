@@ -127,7 +127,7 @@ func TestViewRefusesSessionsOfOthers(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(state, "spantee"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	sessions := filepath.Join(state, "spantee", "sessions")
+	sessions := filepath.Join(state, "spantee", "viewer")
 	if err := os.Symlink(strange, sessions); err != nil {
 		t.Fatal(err)
 	}

@@ -77,13 +77,19 @@ func hashOf(content string) string {
 
 // answers returns the API's answers for sessions, by path.
 func (s *Store) answers(only []string) (map[string]any, error) {
-	list := s.List(Query{Limit: maxListed})
-	list.Bytes, list.Limit, list.Evicted = 0, 0, Lost{}
+	list, err := s.List(Query{Limit: maxListed})
+	if err != nil {
+		return nil, err
+	}
+	list.Kept = Kept{}
 	if len(only) > 0 {
 		list.Sessions, list.Spans, list.Agents, list.Models = nil, 0, nil, nil
 		for _, name := range only {
 			id, _ := parseTraceID(name)
-			session, ok := s.Session(id)
+			session, ok, err := s.Session(id)
+			if err != nil {
+				return nil, err
+			}
 			if !ok {
 				return nil, errors.New("no such session")
 			}
@@ -98,9 +104,19 @@ func (s *Store) answers(only []string) (map[string]any, error) {
 	for _, session := range list.Sessions {
 		id, _ := parseTraceID(session.ID)
 		base := "api/sessions/" + session.ID
-		answers[base] = s.wholeOverview(id)
-		answers[base+"/steps"] = s.wholeSteps(id)
-		spans, _ := s.Spans(id, 0)
+		overview, err := s.wholeOverview(id)
+		if err != nil {
+			return nil, err
+		}
+		steps, err := s.wholeSteps(id)
+		if err != nil {
+			return nil, err
+		}
+		answers[base], answers[base+"/steps"] = overview, steps
+		spans, _, err := s.Spans(id, 0)
+		if err != nil {
+			return nil, err
+		}
 		for i := range spans {
 			if size += proto.Size(spans[i].Span); size > maxExport {
 				return nil, errTooBig
@@ -112,44 +128,51 @@ func (s *Store) answers(only []string) (map[string]any, error) {
 	return answers, nil
 }
 
-func (s *Store) wholeOverview(id traceID) Overview {
-	whole, _ := s.Overview(id, 0)
-	for whole.More {
-		rest, ok := s.Overview(id, whole.Seq)
-		if !ok {
-			break // evicted meanwhile
+func (s *Store) wholeOverview(id traceID) (whole Overview, err error) {
+	whole, _, err = s.Overview(id, 0)
+	for err == nil && whole.More {
+		rest, ok, e := s.Overview(id, whole.Seq)
+		if err = e; err != nil || !ok {
+			break // removed meanwhile
 		}
 		rest.Spans = append(whole.Spans, rest.Spans...)
 		whole = rest
 	}
-	return whole
+	return whole, err
 }
 
-func (s *Store) wholeSteps(id traceID) Steps {
-	whole, _ := s.Steps(id, 0)
-	for whole.More {
-		rest, ok := s.Steps(id, whole.Seq)
-		if !ok {
+func (s *Store) wholeSteps(id traceID) (whole Steps, err error) {
+	whole, _, err = s.Steps(id, 0)
+	for err == nil && whole.More {
+		rest, ok, e := s.Steps(id, whole.Seq)
+		if err = e; err != nil || !ok {
 			break
 		}
 		rest.Spans = append(whole.Spans, rest.Spans...)
 		whole = rest
 	}
-	return whole
+	return whole, err
 }
 
 // ExportJSON writes sessions as one object of OTLP JSON, which any collector's
 // otlpjsonfile receiver reads, and so does view.
 func (s *Store) ExportJSON(w io.Writer, only ...string) error {
 	if len(only) == 0 {
-		for _, session := range s.List(Query{Limit: maxListed}).Sessions {
+		list, err := s.List(Query{Limit: maxListed})
+		if err != nil {
+			return err
+		}
+		for _, session := range list.Sessions {
 			only = append(only, session.ID)
 		}
 	}
 	var data tracepb.TracesData
 	for _, name := range only {
 		id, _ := parseTraceID(name)
-		spans, _ := s.Spans(id, 0)
+		spans, _, err := s.Spans(id, 0)
+		if err != nil {
+			return err
+		}
 		data.ResourceSpans = append(data.ResourceSpans, grouped(spans)...)
 	}
 	b, err := proto.Marshal(&data)
@@ -190,7 +213,12 @@ func (v *server) exportJSON(w http.ResponseWriter, r *http.Request) {
 
 func (v *server) export(w http.ResponseWriter, r *http.Request, kind, suffix string, write func(io.Writer, ...string) error) {
 	id, ok := parseTraceID(r.PathValue("id"))
-	if _, found := v.store.Session(id); !ok || !found {
+	_, found, err := v.store.Session(id)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	if !ok || !found {
 		http.Error(w, "no such session", http.StatusNotFound)
 		return
 	}

@@ -14,7 +14,7 @@ import (
 // An exported page asks for nothing, runs only our script, and no content ends
 // the element that it stands in.
 func TestExportHTML(t *testing.T) {
-	s := NewStore(1e6)
+	s := newStore(t)
 	const hostile = `</script><script>window.hacked=1</script><img src=x onerror=hacked()>`
 	root := span(1, 1, 0, "invoke_agent "+hostile, 1, 2, str(semconv.InputMessages, hostile))
 	s.Add(from("a", root, span(2, 1, 0, "invoke_agent other", 1, 2)))
@@ -59,14 +59,14 @@ func TestBundleParses(t *testing.T) {
 
 // What is exported as OTLP JSON can be read again.
 func TestExportJSON(t *testing.T) {
-	s := NewStore(1e6)
+	s := newStore(t)
 	s.Add(from("a", span(1, 1, 0, "invoke_agent x", 1, 2, str("k", "v"))))
 	s.Add(from("b", span(1, 2, 1, "execute_tool y", 1, 2), span(2, 1, 0, "z", 1, 2)))
 	var lines bytes.Buffer
 	if err := s.ExportJSON(&lines); err != nil {
 		t.Fatal(err)
 	}
-	again := NewStore(1e6)
+	again := newStore(t)
 	if bad, err := again.Read(&lines); bad > 0 {
 		t.Fatal(err)
 	}

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unique"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -79,11 +79,11 @@ type jaegerProcess struct {
 // from it.
 func newJaegerTrace(id traceID, spans []Span, room *int) jaegerTrace {
 	t := jaegerTrace{TraceID: id.String(), Spans: []jaegerSpan{}, Processes: make(map[string]jaegerProcess)}
-	processes := make(map[unique.Handle[string]]string) // ids
+	processes := make(map[origin]string) // ids
 	for _, s := range spans {
-		p, ok := processes[s.origin.resource]
+		p, ok := processes[s.origin]
 		if !ok {
-			*room -= len(s.origin.resource.Value())
+			*room -= len(s.origin)
 		}
 		if *room -= proto.Size(s.Span) + spanOverhead; *room < 0 {
 			t.Warnings = append(t.Warnings, "the trace is too large to be shown whole")
@@ -91,7 +91,7 @@ func newJaegerTrace(id traceID, spans []Span, room *int) jaegerTrace {
 		}
 		if !ok {
 			p = "p" + strconv.Itoa(len(processes)+1)
-			processes[s.origin.resource] = p
+			processes[s.origin] = p
 			t.Processes[p] = jaegerProcess{serviceName(s), jaegerTags(s.Resource.GetAttributes())}
 		}
 		t.Spans = append(t.Spans, newJaegerSpan(id, s, p))
@@ -162,37 +162,77 @@ func jaegerTags(attrs []*commonpb.KeyValue) []jaegerTag {
 // serviceName returns the name of a span's service, or the conventions' name for a
 // service without one.
 func serviceName(s Span) string {
-	return cmp.Or(cutText(text(s.Resource.GetAttributes(), keyService), maxDetail), "unknown_service")
+	return cmp.Or(cutText(text(s.Resource.GetAttributes(), keyService), maxDetail), unknownService)
+}
+
+// unknownService is the conventions' name for a service without one.
+const unknownService = "unknown_service"
+
+// services returns the names of services that sent spans.
+func (s *Store) services() (list []string, err error) {
+	list = []string{}
+	err = each(s.read.Query, func(scan func(...any) error) error {
+		var name string
+		err := scan(&name)
+		list = append(list, name)
+		return err
+	}, `SELECT DISTINCT name FROM service ORDER BY name LIMIT ?`, maxListed)
+	return list, err
+}
+
+// search calls found with the traces that began between from and to, the latest
+// first, until found returns false. If service is not empty, only traces with spans
+// of that service count.
+func (s *Store) search(service string, from, to int64, found func(traceID, []Span) bool) error {
+	var candidates []traceID
+	err := each(s.read.Query, func(scan func(...any) error) error {
+		var id []byte
+		err := scan(&id)
+		candidates = append(candidates, traceID(id))
+		return err
+	}, `SELECT trace FROM session WHERE spans > 0 AND started >= ?1 AND (?2 = 0 OR started <= ?2)
+		AND (?3 = '' OR row IN (SELECT session FROM service WHERE name = ?3)) ORDER BY started DESC, trace`, from, to, service)
+	for _, id := range candidates {
+		if err != nil {
+			return err
+		}
+		var spans []Span
+		if spans, _, err = s.Spans(id, 0); err == nil && len(spans) > 0 && !found(id, spans) {
+			return nil
+		}
+	}
+	return err
 }
 
 func (v *server) jaegerServices(w http.ResponseWriter, _ *http.Request) {
-	services := v.store.services()
-	answerJaeger(w, services, len(services))
+	services, err := v.store.services()
+	answerJaeger(w, services, len(services), err)
 }
 
 func (v *server) jaegerOperations(w http.ResponseWriter, r *http.Request) {
 	operations := make(map[string]bool)
-	v.store.search(r.PathValue("service"), 0, 0, func(_ traceID, spans []Span) bool {
+	err := v.store.search(r.PathValue("service"), 0, 0, func(_ traceID, spans []Span) bool {
 		for _, s := range spans {
 			if serviceName(s) == r.PathValue("service") {
 				operations[cutText(s.GetName(), maxDetail)] = true
 			}
 		}
-		return true
+		return len(operations) < maxListed
 	})
-	list := names(operations)
-	answerJaeger(w, list, len(list))
+	list := slices.Sorted(maps.Keys(operations))
+	list = list[:min(len(list), maxListed)]
+	answerJaeger(w, list, len(list), err)
 }
 
 func (v *server) jaegerTrace(w http.ResponseWriter, r *http.Request) {
 	id, ok := parseTraceID(r.PathValue("id"))
-	spans, _ := v.store.Spans(id, 0)
-	if !ok || len(spans) == 0 {
+	spans, _, err := v.store.Spans(id, 0)
+	if err == nil && (!ok || len(spans) == 0) {
 		writeJSON(w, http.StatusNotFound, jaegerAnswer{Errors: []jaegerError{{http.StatusNotFound, "trace not found"}}})
 		return
 	}
 	room := maxAnswer
-	answerJaeger(w, []jaegerTrace{newJaegerTrace(id, spans, &room)}, 1)
+	answerJaeger(w, []jaegerTrace{newJaegerTrace(id, spans, &room)}, 1, err)
 }
 
 func (v *server) jaegerSearch(w http.ResponseWriter, r *http.Request) {
@@ -202,16 +242,20 @@ func (v *server) jaegerSearch(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	found, room := []jaegerTrace{}, maxAnswer
-	v.store.search(q.service, q.from, q.to, func(id traceID, spans []Span) bool {
+	err = v.store.search(q.service, q.from, q.to, func(id traceID, spans []Span) bool {
 		if slices.ContainsFunc(spans, q.matches) {
 			found = append(found, newJaegerTrace(id, spans, &room))
 		}
 		return len(found) < q.limit && room > 0
 	})
-	answerJaeger(w, found, len(found))
+	answerJaeger(w, found, len(found), err)
 }
 
-func answerJaeger(w http.ResponseWriter, data any, total int) {
+func answerJaeger(w http.ResponseWriter, data any, total int, err error) {
+	if err != nil {
+		writeJSON(w, http.StatusInternalServerError, jaegerAnswer{Errors: []jaegerError{{http.StatusInternalServerError, err.Error()}}})
+		return
+	}
 	writeJSON(w, http.StatusOK, jaegerAnswer{Data: data, Total: total})
 }
 
@@ -219,7 +263,7 @@ func answerJaeger(w http.ResponseWriter, data any, total int) {
 type jaegerQuery struct {
 	service, operation string
 	tags               map[string]string
-	from, to           uint64 // nanoseconds; to is zero for no end
+	from, to           int64 // microseconds; to is zero for no end
 	min, max           time.Duration
 	limit              int
 }
@@ -248,7 +292,7 @@ func parseJaegerQuery(r *http.Request) (q jaegerQuery, err error) {
 		fail(e)
 		return d
 	}
-	q.from, q.to = uint64(number("start"))*1000, uint64(number("end"))*1000
+	q.from, q.to = int64(number("start")), int64(number("end"))
 	q.min, q.max = duration("minDuration"), duration("maxDuration")
 	q.limit = min(cmp.Or(number("limit"), q.limit), maxListed)
 	if tags := form.Get("tags"); tags != "" {

@@ -1,105 +1,269 @@
 package viewer
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protodelim"
 
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// count reads what is kept.
-func count(t *testing.T, k *Kept) (sessions int, names map[string]bool, problems int) {
-	t.Helper()
-	s := NewStore(100e6)
-	for spans, err := range k.Read() {
-		if err != nil {
-			problems++
-			continue
-		}
-		s.Add(spans)
-	}
-	names = make(map[string]bool)
-	l := s.List(Query{Limit: maxListed})
-	for _, session := range l.Sessions {
-		names[session.Name] = true
-	}
-	return l.Total, names, problems
-}
-
+// What was stored is there after a restart, and several viewers have the same sessions.
 func TestSessionsSurvive(t *testing.T) {
-	k := &Kept{Dir: filepath.Join(t.TempDir(), "state", "sessions"), Max: 1e6}
-	if n, _, problems := count(t, k); n != 0 || problems != 0 {
-		t.Errorf("%d sessions in a folder that is not there, %d problems", n, problems)
-	}
+	path := newPath(t)
 	for i := range 3 {
-		v := start(t, Config{Kept: k, Restore: true, Problem: func(error) {}})
-		v.Take(from("a", span(i+1, 1, 0, "invoke_agent x", 1, 2)))
-		eventually(t, v.Store, "restored", func() bool { return v.Store.List(Query{}).Total == i+1 })
+		s := openStore(t, path)
+		s.Add(from("a", span(i+1, 1, 0, "invoke_agent x", 1, 2)))
+		if n := s.List(Query{}).Total; n != i+1 {
+			t.Errorf("%d sessions", n)
+		}
+		s.Close()
 	}
-	info, err := os.Stat(k.Dir)
-	if err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("%v %v", info.Mode(), err)
-	}
-	files, err := k.files()
-	if err != nil || len(files) != 3 || files[0].Mode().Perm() != 0o600 {
-		t.Errorf("%v %v", files, err)
-	}
-
-	// A file that was cut short, or is no such file at all, costs only itself.
-	whole, err := os.ReadFile(filepath.Join(k.Dir, files[0].Name()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range map[string]string{"cut.spans": string(whole[:len(whole)-3]), "bad.spans": "\x05\xff\xff\xff\xff\xff", "other.txt": "hello", "huge.spans": "\xff\xff\xff\xff\x7f"} {
-		if err := os.WriteFile(filepath.Join(k.Dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
+	for _, name := range []string{filepath.Dir(path), path} {
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%v %v", info.Mode(), err)
 		}
 	}
-	if n, _, problems := count(t, k); n != 3 || problems != 3 {
-		t.Errorf("%d sessions, %d problems", n, problems)
+	a, b := openStore(t, path), openStore(t, path)
+	defer a.Close()
+	defer b.Close()
+	_, _, more := a.Changes(0, 0)
+	b.Add(from("a", span(1, 2, 1, "execute_tool shell", 1, 2)))
+	<-more
+	a.Add(from("a", span(1, 3, 1, "execute_tool shell", 1, 2)))
+	b.Add(from("a", span(1, 4, 1, "execute_tool shell", 1, 2)))
+	for _, s := range []testStore{a, b} {
+		if got, _ := s.Session(idOf(span(1, 1, 0, "", 0, 0))); got.Spans != 4 || got.Tools != 3 {
+			t.Errorf("%+v", got)
+		}
+	}
+	if err := Integrity(path); err != nil {
+		t.Error(err)
 	}
 }
 
-// The oldest go when there is too much.
 // The test span of spantee doctor is no session.
 func TestTestSpanIsNotKept(t *testing.T) {
-	k := &Kept{Dir: t.TempDir(), Max: 1e6}
-	v := start(t, Config{Kept: k})
-	v.Take(from("a", span(1, 1, 0, TestSpan, 1, 2)))
-	v.Take(from("a", span(2, 1, 0, "invoke_agent x", 1, 2)))
-	if n := v.Store.List(Query{}).Total; n != 2 {
+	path := newPath(t)
+	s := openStore(t, path)
+	s.Add(from("a", span(1, 1, 0, TestSpan, 1, 2)))
+	s.Add(from("a", span(2, 1, 0, "invoke_agent x", 1, 2)))
+	if n := s.List(Query{}).Total; n != 2 {
 		t.Errorf("%d of 2 are shown", n)
 	}
-	if runs := v.Store.Runs().Runs; len(runs) != 1 || runs[0].Name != "invoke_agent x" {
-		t.Errorf("runs: %+v", runs)
+	if runs, err := s.Runs(); err != nil || len(runs.Runs) != 1 || runs.Runs[0].Name != "invoke_agent x" {
+		t.Errorf("runs: %+v, %v", runs, err)
 	}
-	if n, names, _ := count(t, k); n != 1 || names[TestSpan] {
-		t.Errorf("kept: %v", names)
+	s.Close()
+	s = openStore(t, path)
+	defer s.Close()
+	if l := s.List(Query{Limit: 9}); l.Total != 1 || l.Sessions[0].Name != "invoke_agent x" {
+		t.Errorf("%+v", l)
 	}
 }
 
-func TestKeptIsCapped(t *testing.T) {
-	k := &Kept{Dir: t.TempDir(), Max: 160_000}
-	keeper := k.keeper()
-	defer keeper.close()
-	for i := range 100 {
-		name := "invoke_agent " + strings.Repeat("x", i)
-		if err := keeper.write(from("a", span(i+1, 1, 0, name, 1, 2, str(semconv.InputMessages, strings.Repeat("y", 5000))))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	files, err := k.files()
+// The least recently changed sessions go when there is too much, except for those that are
+// pinned, and that is said before.
+func TestRetention(t *testing.T) {
+	var said []string
+	s, err := NewStore(Retention{Bytes: 400_000}, func(err error) { said = append(said, err.Error()) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	size := int64(0)
-	for _, info := range files {
-		size += info.Size()
+	s.cancel() // what it does by itself is done here
+	s.done.Wait()
+	defer s.Close()
+	on := on(t, s)
+	add := func(first, n int) {
+		for i := range n {
+			on.Add(from("a", span(first+i, 1, 0, fmt.Sprintf("invoke_agent x%d", first+i), 1, 2, str(semconv.InputMessages, strings.Repeat("y", 5000)))))
+		}
 	}
-	n, names, problems := count(t, k)
-	if size > k.Max || n < 20 || problems != 0 || !names["invoke_agent "+strings.Repeat("x", 99)] || names["invoke_agent "] {
-		t.Errorf("%d bytes in %d files, %d sessions, %d problems", size, len(files), n, problems)
+	add(1, 10)
+	pinned := idOf(span(1, 1, 0, "", 0, 0))
+	if found, err := s.Pin(pinned, true); !found || err != nil {
+		t.Fatal(found, err)
+	}
+	announced := false
+	for next := 11; !announced; next++ {
+		add(next, 1)
+		announced, err = s.announce(false, time.Now())
+		on.ok(err)
+	}
+	before := on.List(Query{}).Total
+	if going := on.List(Query{}).Kept.Going; len(said) != 1 || !strings.Contains(said[0], "removed next") || going.Sessions == 0 {
+		t.Errorf("%q, %+v", said, going)
+	}
+	add(1000, 30)
+	on.ok(s.sweep(time.Now()))
+	l := on.List(Query{Limit: 100})
+	if l.Total >= before+30 || l.Kept.Bytes > 450_000 || len(said) != 2 || !strings.HasPrefix(said[1], "removed ") {
+		t.Errorf("%d of %d sessions, %d bytes: %q", l.Total, before+30, l.Kept.Bytes, said)
+	}
+	for _, session := range l.Sessions {
+		if session.ID != pinned.String() && session.Pinned {
+			t.Errorf("%+v", session)
+		}
+	}
+	if _, ok := on.Session(pinned); !ok {
+		t.Error("the pinned session went")
+	}
+	if _, ok := on.Session(idOf(span(2, 1, 0, "", 0, 0))); ok {
+		t.Error("the oldest stayed")
+	}
+	if found, err := s.Delete(pinned); !found || err != nil {
+		t.Error(found, err)
+	}
+	if found, err := s.Delete(pinned); found || err != nil {
+		t.Error(found, err)
+	}
+	for _, table := range []string{"span", "summary", "origin", "service"} {
+		if n := on.number(`SELECT count(*) FROM ` + table); n != l.Total-1 {
+			t.Errorf("%d rows of %d sessions in %s", n, l.Total-1, table)
+		}
+	}
+}
+
+func TestRetentionByAge(t *testing.T) {
+	s := newStore(t, Retention{Age: 30 * 24 * time.Hour})
+	now := time.Now()
+	for i, days := range []int{40, 31, 20, 1} {
+		_, err := s.add(from("a", span(i+1, 1, 0, "invoke_agent x", 1, 2)), now.Add(-time.Duration(days)*24*time.Hour))
+		s.ok(err)
+	}
+	if going := s.List(Query{}).Kept.Going; going.Sessions != 2 {
+		t.Errorf("%+v", going)
+	}
+	s.problem = func(error) {}
+	s.ok(s.sweep(now))
+	if n := s.List(Query{}).Total; n != 2 {
+		t.Errorf("%d sessions", n)
+	}
+}
+
+// A database that cannot be read is put aside, and one that a newer version wrote is left
+// alone.
+func TestCorruptDatabase(t *testing.T) {
+	path := newPath(t)
+	s := openStore(t, path)
+	s.Add(from("a", span(1, 1, 0, "invoke_agent x", 1, 2)))
+	s.Close()
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"not a database": []byte(strings.Repeat("hello ", 1000)), "destroyed": append(append([]byte{}, whole[:100]...), make([]byte, len(whole)-100)...)} {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := Integrity(path); err == nil {
+			t.Errorf("%s: intact", name)
+		}
+		var said []error
+		s, err := Open(path, Retention{}, func(err error) { said = append(said, err) })
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if n := on(t, s).List(Query{}).Total; n != 0 || len(said) != 1 || !strings.Contains(said[0].Error(), "a new one begins") {
+			t.Errorf("%s: %d sessions, %v", name, n, said)
+		}
+		s.Close()
+	}
+	aside, err := filepath.Glob(path + ".corrupt-*")
+	if err != nil || len(aside) == 0 {
+		t.Error(aside, err)
+	}
+
+	s = openStore(t, path)
+	if _, err := s.write.conn.ExecContext(context.Background(), `PRAGMA user_version = 99`); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if _, err := Open(path, Retention{}, func(err error) { t.Error(err) }); err == nil || !strings.Contains(err.Error(), "newer version") {
+		t.Error(err)
+	}
+}
+
+// When the disk is full, nothing is acknowledged, and what was stored can be read.
+func TestFullDisk(t *testing.T) {
+	s := openStore(t, newPath(t))
+	defer s.Close()
+	s.Add(from("a", span(1, 1, 0, "invoke_agent x", 1, 2)))
+	if _, err := s.write.conn.ExecContext(context.Background(), fmt.Sprintf(`PRAGMA max_page_count = %d`, s.number(`SELECT page_count FROM pragma_page_count`))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Store.Add(from("a", span(2, 1, 0, "invoke_agent x", 1, 2, str("k", strings.Repeat("y", 1<<20))))); err == nil || !strings.Contains(err.Error(), "full") {
+		t.Error(err)
+	}
+	if l := s.List(Query{Limit: 9}); l.Total != 1 || l.Sessions[0].Spans != 1 {
+		t.Errorf("%+v", l)
+	}
+	if _, err := s.write.conn.ExecContext(context.Background(), `PRAGMA max_page_count = 1000000`); err != nil {
+		t.Fatal(err)
+	}
+	s.Add(from("a", span(2, 1, 0, "invoke_agent x", 1, 2)))
+	if n := s.List(Query{}).Total; n != 2 {
+		t.Errorf("%d sessions", n)
+	}
+}
+
+// earlier writes a file as versions before the database did.
+func earlier(t *testing.T, name string, requests ...[]*tracepb.ResourceSpans) {
+	t.Helper()
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, spans := range requests {
+		if _, err := protodelim.MarshalTo(f, &tracepb.TracesData{ResourceSpans: spans}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Sessions that an earlier version kept are taken over once. A file that was cut short, or is
+// no such file at all, costs only itself.
+func TestTakeOver(t *testing.T) {
+	path := newPath(t)
+	dir := filepath.Join(filepath.Dir(filepath.Dir(path)), "spantee", "sessions")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		earlier(t, filepath.Join(dir, fmt.Sprint(i, keptSuffix)), from("a", span(2*i+1, 1, 0, "invoke_agent x", 1, 2)), from("a", span(2*i+2, 1, 0, "invoke_agent x", 1, 2)))
+	}
+	whole, err := os.ReadFile(filepath.Join(dir, "0"+keptSuffix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{"cut.spans": string(whole[:len(whole)-3]), "bad.spans": "\x05\xff\xff\xff\xff\xff", "huge.spans": "\xff\xff\xff\xff\x7f"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := openStore(t, path)
+	defer s.Close()
+	if problems := s.TakeOver(dir); len(problems) != 3 {
+		t.Errorf("%v", problems)
+	}
+	if n := s.List(Query{}).Total; n != 6 {
+		t.Errorf("%d sessions", n)
+	}
+	if problems := s.TakeOver(dir); len(problems) != 0 {
+		t.Errorf("again: %v", problems)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*.spans")); err != nil || len(left) != 0 {
+		t.Errorf("%v %v", left, err)
+	}
+	if problems := s.TakeOver(filepath.Join(dir, "none")); len(problems) != 0 {
+		t.Errorf("none: %v", problems)
 	}
 }

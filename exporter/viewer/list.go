@@ -1,23 +1,23 @@
 package viewer
 
 import (
-	"bytes"
 	"cmp"
-	"maps"
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spantee/spantee/exporter/runs"
 )
 
 // A Query says which sessions to list.
 type Query struct {
-	Words        []string // in lower case; all of them must occur
-	Failed       bool     // only where something failed
-	Agent, Model string
-	Sort         string // a column; the latest first if empty
-	Ascending    bool
-	Limit        int
+	Search        string // see parseSearch
+	Failed        bool   // only where something failed
+	Agent, Model  string
+	Sort          string // a column; the latest first if empty
+	Ascending     bool
+	Limit, Offset int
 }
 
 // A List is the answer to a Query: the latest sessions, how many more there are,
@@ -29,182 +29,165 @@ type List struct {
 	Spans    int       `json:"spans"` // of all
 	Agents   []string  `json:"agents"`
 	Models   []string  `json:"models"`
-	Evicted  Lost      `json:"evicted"`
-	Bytes    int       `json:"bytes"`
-	Limit    int       `json:"limit"`
-}
+	Kept     Kept      `json:"kept"`
 
-// Found is the first match of a search in the content of a session.
-type Found struct {
-	Span string `json:"span"`
-	Name string `json:"name"`
-	Text string `json:"text"`
-}
-
-// maxFound bounds how many sessions of a List have a Found.
-const maxFound = 100
-
-// List answers a Query.
-func (s *Store) List(q Query) List {
-	s.refresh()
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-
-	l := List{Sessions: []Session{}, Total: len(s.traces), Evicted: s.evicted, Bytes: s.size, Limit: s.limit}
-	var matching []*trace
-	agents, models := make(map[string]bool), make(map[string]bool)
-	for _, t := range s.traces {
-		r := t.full()
-		l.Spans += r.Spans
-		agents[t.who()], models[r.Model] = true, true
-		if q.matches(t) {
-			matching = append(matching, t)
-		}
-	}
-	l.Matching = len(matching)
-	slices.SortFunc(matching, q.order())
-	for i, t := range matching[:min(len(matching), q.Limit)] {
-		session := t.session()
-		if i < maxFound {
-			session.Found = t.whereIs(q.Words)
-		}
-		l.Sessions = append(l.Sessions, session)
-	}
-	l.Agents, l.Models = names(agents), names(models)
-	return l
+	// Unindexed is how many sessions a search does not find yet.
+	Unindexed int `json:"unindexed,omitempty"`
 }
 
 // columns are the values that a list can be sorted by.
-var columns = map[string]func(*runs.Run) float64{
-	"started":  func(r *runs.Run) float64 { return float64(r.Start) },
-	"duration": func(r *runs.Run) float64 { return float64(r.End - r.Start) },
-	"tools":    func(r *runs.Run) float64 { return float64(r.Tools) },
-	"errors":   func(r *runs.Run) float64 { return float64(r.Failed) },
-	"input":    func(r *runs.Run) float64 { return float64(r.Usage().Input) },
-	"output":   func(r *runs.Run) float64 { return float64(r.Usage().Output) },
-	"cost":     func(r *runs.Run) float64 { return r.Usage().Cost },
+var columns = map[string]string{
+	"started": "started", "duration": "duration", "tools": "tools", "errors": "errors", "input": "input", "output": "output", "cost": "cost",
 }
 
-func (q Query) order() func(a, b *trace) int {
-	column := columns[q.Sort]
-	if column == nil {
-		column = columns["started"]
+// List answers a Query.
+func (s *Store) List(q Query) (l List, err error) {
+	if err := s.facets(&l); err != nil {
+		return l, err
 	}
-	return func(a, b *trace) int {
-		way := cmp.Compare(column(b.full()), column(a.full()))
-		if q.Ascending {
-			way = -way
+	search := parseSearch(q.Search)
+	if len(search) > 0 {
+		if l.Unindexed, err = s.catchUp(); err != nil {
+			return l, err
 		}
-		return cmp.Or(way, byStart(a, b))
+	}
+	where, args := "TRUE", []any{}
+	add := func(condition string, arg any) {
+		where += " AND " + condition
+		args = append(args, arg)
+	}
+	if q.Failed {
+		add(`errors > ?`, 0)
+	}
+	if q.Agent != "" {
+		add(`agent = ?`, q.Agent)
+	}
+	if q.Model != "" {
+		add(`model = ?`, q.Model)
+	}
+	all := len(args) == 0
+	if len(search) > 0 {
+		err = s.restrict(search, all, add, &l.Matching)
+	}
+	if all && len(search) == 0 {
+		l.Matching = l.Total
+	} else if !all && err == nil {
+		err = one(s.read.Query, `SELECT count(*) FROM session WHERE `+where, args...)(&l.Matching)
+	}
+	column, order, ties := cmp.Or(columns[q.Sort], columns["started"]), "DESC", "row DESC"
+	if q.Ascending {
+		order, ties = "ASC", "row"
+	}
+	if column == columns["started"] { // ids are the same in every database
+		ties = map[string]string{"DESC": "trace", "ASC": "trace DESC"}[order]
+	}
+	var rows []any
+	if err == nil {
+		err = each(s.read.Query, func(scan func(...any) error) error {
+			var row int64
+			err := scan(&row)
+			rows = append(rows, row)
+			return err
+		}, fmt.Sprintf(`SELECT row FROM session INDEXED BY session_%[1]s WHERE %[2]s ORDER BY %[1]s %[3]s, %[4]s LIMIT ? OFFSET ?`,
+			column, where, order, ties), append(args, q.Limit, q.Offset)...)
+	}
+	if err == nil {
+		l.Sessions, err = s.inOrder(rows)
+	}
+	if err == nil {
+		l.Kept, err = s.kept(time.Now())
+	}
+	if err == nil && len(search) > 0 {
+		err = s.excerpt(search, l.Sessions, rows)
+	}
+	return l, err
+}
+
+// restrict adds a search to the conditions of a query. If there are no others, it counts
+// the sessions.
+func (s *Store) restrict(of search, alone bool, add func(condition string, arg any), matching *int) error {
+	add(`row IN (SELECT rowid >> 8 FROM search WHERE search MATCH ?)`, of.match())
+	if !alone {
+		return nil
+	}
+	var parts bool // of one session
+	err := one(s.read.Query, `SELECT EXISTS (SELECT 1 FROM session WHERE parts > 1)`)(&parts)
+	counted := "*"
+	if parts {
+		counted = "DISTINCT rowid >> 8"
+	}
+	if err == nil {
+		err = one(s.read.Query, `SELECT count(`+counted+`) FROM search WHERE search MATCH ?`, of.match())(matching)
+	}
+	return err
+}
+
+// inOrder reads the sessions of rows, in their order.
+func (s *Store) inOrder(rows []any) ([]Session, error) {
+	marks := strings.TrimPrefix(strings.Repeat(",?", len(rows)), ",")
+	found, at, err := s.sessions(listed+`WHERE row IN (`+marks+`)`, rows...)
+	sorted := make([]Session, 0, len(rows))
+	for _, row := range rows {
+		if i := slices.Index(at, row.(int64)); i >= 0 { // not if it was removed meanwhile
+			sorted = append(sorted, found[i])
+		}
+	}
+	return sorted, err
+}
+
+// facets reads what all sessions have.
+func (s *Store) facets(l *List) error {
+	agents, models := make(map[string]bool), make(map[string]bool)
+	l.Agents, l.Models = []string{}, []string{}
+	err := each(s.read.Query, func(scan func(...any) error) error {
+		var agent, model string
+		var sessions, spans int
+		if err := scan(&agent, &model, &sessions, &spans); err != nil {
+			return err
+		}
+		l.Total += sessions
+		l.Spans += spans
+		choose(&l.Agents, agents, agent)
+		choose(&l.Models, models, model)
+		return nil
+	}, `SELECT agent, model, sessions, spans FROM facet`)
+	slices.Sort(l.Agents)
+	slices.Sort(l.Models)
+	return err
+}
+
+// choose adds a name to those that a list offers, as many as it holds.
+func choose(list *[]string, known map[string]bool, name string) {
+	if name != "" && !known[name] && len(*list) < maxListed {
+		known[name] = true
+		*list = append(*list, name)
 	}
 }
 
-// byStart orders traces, the latest first. Ids decide last, so that the order is
-// stable.
-func byStart(a, b *trace) int {
-	return cmp.Or(cmp.Compare(b.full().Start, a.full().Start), slices.Compare(a.id[:], b.id[:]))
-}
-
-func (q Query) matches(t *trace) bool {
-	r := t.full()
-	if q.Failed && r.Failed == 0 || q.Agent != "" && t.who() != q.Agent || q.Model != "" && r.Model != q.Model {
-		return false
+// Find returns the spans of the session whose id begins with prefix, or of the
+// latest session if prefix is empty.
+func (s *Store) Find(prefix string) ([]*runs.Span, error) {
+	var found []traceID
+	err := each(s.read.Query, func(scan func(...any) error) error {
+		var id []byte
+		err := scan(&id)
+		found = append(found, traceID(id))
+		return err
+	}, `SELECT trace FROM session WHERE substr(lower(hex(trace)), 1, length(?1)) = ?1 ORDER BY started DESC, trace`, strings.ToLower(prefix))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(found) == 0 && prefix == "":
+		return nil, fmt.Errorf("no sessions are kept")
+	case len(found) == 0:
+		return nil, fmt.Errorf("no session whose id begins with %q", prefix)
+	case len(found) > 1 && prefix != "":
+		return nil, fmt.Errorf("%d sessions have an id that begins with %q", len(found), prefix)
 	}
-	for _, w := range q.Words {
-		if !t.mentions(w) && !strings.HasPrefix(t.id.String(), w) && !t.contains(w) {
-			return false
-		}
+	spans, _, err := s.Spans(found[0], 0)
+	list := make([]*runs.Span, len(spans))
+	for i := range spans {
+		list[i] = runs.Of(spans[i].Span)
 	}
-	return true
-}
-
-// contains searches all text of the spans. It searches the encoded spans, because
-// protobuf does not change text.
-func (t *trace) contains(lower string) bool {
-	for i := range t.spans {
-		if containsFold(t.spans[i].wire, lower) {
-			return true
-		}
-	}
-	for _, sp := range t.open {
-		if containsFold(sp.wire, lower) {
-			return true
-		}
-	}
-	return false
-}
-
-// containsFold reports whether text contains lower, ignoring the case of ASCII
-// letters.
-func containsFold(text []byte, lower string) bool {
-	var part [8 << 10]byte // on the stack
-	for {
-		n := copy(part[:], text)
-		for i, c := range part[:n] {
-			if 'A' <= c && c <= 'Z' {
-				part[i] = c + 'a' - 'A'
-			}
-		}
-		if bytes.Contains(part[:n], []byte(lower)) {
-			return true
-		}
-		if n == len(text) || len(lower) > len(part)/2 {
-			return false
-		}
-		text = text[n-len(lower):] // a match may begin in one part and end in the next
-	}
-}
-
-// whereIs returns the first place in the content that has one of the words.
-func (t *trace) whereIs(words []string) *Found {
-	for i := range t.spans {
-		for _, w := range words {
-			if !containsFold(t.spans[i].wire, w) {
-				continue
-			}
-			s := decodeAll(t.spans[i : i+1])[0]
-			for _, at := range texts(s) {
-				if excerpt, ok := around(at, w); ok {
-					return &Found{hexID(s.GetSpanId()), cutText(s.GetName(), maxDetail), excerpt}
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// texts returns the strings of a span that a person may have searched for.
-func texts(s Span) (list []string) {
-	for _, kv := range s.GetAttributes() {
-		list = append(list, kv.GetValue().GetStringValue())
-	}
-	for _, e := range s.GetEvents() {
-		for _, kv := range e.GetAttributes() {
-			list = append(list, kv.GetValue().GetStringValue())
-		}
-	}
-	return append(list, s.GetStatus().GetMessage())
-}
-
-// escapedSpace unescapes white space and quotes in JSON, which most content is.
-var escapedSpace = strings.NewReplacer(`\n`, " ", `\t`, " ", `\"`, `"`)
-
-// around returns the text around a match of lower, and whether there is one.
-func around(text, lower string) (string, bool) {
-	const before, after = 40, 100
-	i := strings.Index(strings.ToLower(text), lower)
-	if i < 0 || i > len(text) {
-		return "", false
-	}
-	from, to := max(0, i-before), min(len(text), i+len(lower)+after)
-	excerpt := escapedSpace.Replace(strings.ToValidUTF8(text[from:to], ""))
-	return strings.Join(strings.Fields(excerpt), " "), true
-}
-
-// names returns the names in a set, as many as a list holds.
-func names(set map[string]bool) []string {
-	delete(set, "")
-	sorted := slices.AppendSeq([]string{}, maps.Keys(set))
-	slices.Sort(sorted)
-	return sorted[:min(len(sorted), maxListed)]
+	return list, err
 }

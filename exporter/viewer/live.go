@@ -2,7 +2,6 @@ package viewer
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -12,17 +11,6 @@ import (
 	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/mapping/semconv"
 )
-
-// A source is a process that reports its open spans every second.
-type source struct {
-	lastReport time.Time
-	open       map[spanRef]struct{}
-}
-
-type spanRef struct {
-	trace traceID
-	span  spanID
-}
 
 // An openSpan is a span that has not ended. It is encoded as if it ended when its
 // source last reported.
@@ -35,14 +23,16 @@ type openSpan struct {
 // source reports every second.
 const silence = 10 * time.Second
 
-// Open sets the spans that a source has open. A span that was open before, is no
-// longer listed and has not ended is forgotten. The store keeps the spans, and
-// modifies them.
+// Open sets the spans that a source has open; the empty source is this process. A span
+// that was open before, is no longer listed and has not ended is forgotten. The store
+// modifies the spans.
 func (s *Store) Open(name string, spans []*tracepb.ResourceSpans) {
-	s.openAt(name, spans, time.Now())
+	if err := s.openAt(name, spans, time.Now()); err != nil {
+		s.problem(err)
+	}
 }
 
-func (s *Store) openAt(name string, spans []*tracepb.ResourceSpans, now time.Time) {
+func (s *Store) openAt(name string, spans []*tracepb.ResourceSpans, now time.Time) error {
 	for _, rs := range spans {
 		for _, ss := range rs.GetScopeSpans() {
 			for _, span := range ss.GetSpans() {
@@ -51,44 +41,56 @@ func (s *Store) openAt(name string, spans []*tracepb.ResourceSpans, now time.Tim
 		}
 	}
 	taken, _ := encode(spans)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	src := s.sources[name]
-	if src == nil && len(taken) == 0 {
-		return
+	source := cmp.Or(name, s.source)
+	if len(taken) == 0 {
+		var known bool
+		if err := one(s.read.Query, `SELECT EXISTS (SELECT 1 FROM open WHERE source = ?)`, source)(&known); err != nil || !known {
+			return err
+		}
 	}
-	if src == nil {
-		src = new(source)
-		s.sources[name] = src
+	return s.update(now, func(u *update) error { return u.report(source, taken, now) })
+}
+
+// report replaces the spans that a source has open.
+func (u *update) report(source string, taken []encoded, now time.Time) error {
+	before := make(map[traceID]string) // conversations
+	err := each(u.write.query, func(scan func(...any) error) error {
+		var id []byte
+		var conversation string
+		err := scan(&id, &conversation)
+		before[traceID(id)] = conversation
+		return err
+	}, `SELECT DISTINCT trace, summary ->> 'conversation' FROM open JOIN session ON row = open.session JOIN summary ON row = summary.session WHERE source = ?`, source)
+	if err == nil {
+		err = u.write.exec(`DELETE FROM open WHERE source = ?`, source)
 	}
-	before := src.open
-	src.lastReport, src.open = now, make(map[spanRef]struct{}, len(taken))
-	current := make(map[*trace]struct{})
+	current := make(map[traceID]bool)
 	for _, e := range taken {
-		ref := spanRef{traceID(e.span.GetTraceId()), spanID(e.span.GetSpanId())}
-		if t := s.traces[ref.trace]; t != nil {
-			if _, ended := t.index[ref.span]; ended {
-				continue // the span ended, and that arrived first
-			}
+		if err != nil {
+			return err
 		}
-		t := s.touch(ref.trace, now)
-		current[t] = struct{}{}
-		size := t.size
-		t.openSpan(stored{id: ref.span, seq: s.seq, origin: e.origin, wire: e.wire, cost: cost(e.wire, e.span) + e.origin.size()})
-		s.size += t.size - size
-		s.stale[t] = struct{}{}
-		src.open[ref] = struct{}{}
-	}
-	for ref := range before {
-		if _, still := src.open[ref]; !still {
-			s.forget(ref, current, now)
+		r, e2 := u.record(e.trace)
+		if err = e2; err != nil {
+			return err
+		}
+		var ended bool // that may arrive first
+		if err = u.write.row(`SELECT EXISTS (SELECT 1 FROM span WHERE at >> 24 = ? AND id = ?)`, r.row, e.id[:]).Scan(&ended); err != nil || ended {
+			continue
+		}
+		current[e.trace] = true
+		r.dirty = true
+		from, e3 := u.origin(r, e.origin)
+		if err = e3; err == nil {
+			err = u.write.exec(`INSERT OR REPLACE INTO open (source, session, id, origin, wire, reported) VALUES (?, ?, ?, ?, ?, ?)`,
+				source, r.row, e.id[:], from, e.wire, now.UnixNano())
 		}
 	}
-	if len(src.open) == 0 {
-		delete(s.sources, name)
+	for id := range before {
+		if err == nil && !current[id] {
+			err = u.forget(id, before[id], current)
+		}
 	}
-	s.makeRoom()
-	s.notify()
+	return err
 }
 
 // unfail removes the error from an open span: the mapper writes open spans as if
@@ -98,105 +100,82 @@ func unfail(span *tracepb.Span) {
 	span.Attributes = slices.DeleteFunc(span.Attributes, isErrorType)
 }
 
-// forget drops an open span that its source no longer has, and its trace if it has
-// no other span: ids are provisional until the first timestamp of a stream. A page
-// that shows the dropped trace is led to the source's current trace of the same
-// conversation.
-func (s *Store) forget(ref spanRef, others map[*trace]struct{}, now time.Time) {
-	t := s.traces[ref.trace]
-	if t == nil {
-		return
+// forget updates a session of which a source has nothing open any more. The session goes
+// if it has no other span: ids are provisional until the first timestamp of a stream. A
+// page that shows it is led to the source's current trace of the same conversation.
+func (u *update) forget(id traceID, conversation string, current map[traceID]bool) error {
+	r, err := u.record(id)
+	if err != nil || r.last > 0 {
+		return err
 	}
-	conversation, size := t.full().Conversation, t.size
-	t.closeSpan(ref.span)
-	s.size += t.size - size
-	if len(t.spans)+len(t.open) == 0 {
-		s.remove(t)
-		s.seq++
-		for other := range others {
-			if len(others) == 1 || other.full().Conversation == conversation {
-				s.move(t.id, other.id)
-			}
+	for other := range current {
+		var is string
+		if span, ok := u.touched[other]; ok && len(current) > 1 {
+			_ = u.write.row(`SELECT summary ->> 'conversation' FROM summary WHERE session = ?`, span.row).Scan(&is)
 		}
-		return
+		if len(current) == 1 || is == conversation {
+			u.move(id, other)
+		}
 	}
-	s.touch(ref.trace, now)
+	return nil
 }
 
 // maxMoved bounds how many provisional ids are remembered.
 const maxMoved = 1000
 
 func (s *Store) move(from, to traceID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if len(s.moved) >= maxMoved {
 		clear(s.moved)
 	}
 	s.moved[from] = to
 }
 
-func (t *trace) openSpan(sp stored) {
-	t.closeSpan(sp.id)
-	if t.service == "" || sp.read().MayBeRoot() {
-		t.service = serviceOf(sp.origin.resource)
-		t.count()
-	}
-	t.open[sp.id] = openSpan{stored: sp}
-	t.size += sp.cost
-}
-
-func (t *trace) closeSpan(id spanID) {
-	if sp, ok := t.open[id]; ok {
-		t.size -= sp.cost
-		delete(t.open, id)
-	}
+func (s *Store) movedTo(from traceID) (to traceID, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	to, ok = s.moved[from]
+	return to, ok
 }
 
 // expire marks the open spans of sources that have been silent as gone.
-func (s *Store) expire(now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	gone := false
-	for name, src := range s.sources {
-		if now.Sub(src.lastReport) < silence {
-			continue
-		}
-		delete(s.sources, name)
-		for ref := range src.open {
-			t := s.traces[ref.trace]
-			if t == nil {
-				continue
-			}
-			if sp, ok := t.open[ref.span]; ok {
-				sp.gone = true
-				t.open[ref.span] = sp
-				updated := t.updated
-				s.touch(ref.trace, updated)
-				s.stale[t] = struct{}{}
-				gone = true
-			}
-		}
+func (s *Store) expire(now time.Time) error {
+	const silent = `gone = 0 AND reported <= ?`
+	var any bool
+	limit := now.Add(-silence).UnixNano()
+	if err := one(s.read.Query, `SELECT EXISTS (SELECT 1 FROM open WHERE `+silent+`)`, limit)(&any); err != nil || !any {
+		return err
 	}
-	if gone {
+	err := s.write.transaction(func() error {
+		if err := s.write.exec(`UPDATE clock SET seq = seq + 1`); err != nil {
+			return err
+		}
+		if err := s.write.exec(`UPDATE session SET seq = (SELECT seq FROM clock) WHERE row IN (SELECT session FROM open WHERE `+silent+`)`, limit); err != nil {
+			return err
+		}
+		return s.write.exec(`UPDATE open SET gone = 1 WHERE `+silent, limit)
+	})
+	if err == nil {
 		s.notify()
 	}
+	return err
 }
 
-// openSpans returns the open spans of a trace, the first to begin first, and whether
-// they are gone.
-func (t *trace) openSpans() (spans []*runs.Span, gone bool) {
-	for _, sp := range t.openStored() {
-		spans = append(spans, sp.read())
-		gone = gone || t.open[sp.id].gone
-	}
-	slices.SortStableFunc(spans, func(a, b *runs.Span) int { return cmp.Compare(a.Start, b.Start) })
-	return spans, gone
-}
-
-// openStored returns the open spans of a trace, sorted by id.
-func (t *trace) openStored() (taken []stored) {
-	for _, id := range slices.SortedFunc(maps.Keys(t.open), func(a, b spanID) int { return slices.Compare(a[:], b[:]) }) {
-		taken = append(taken, t.open[id].stored)
-	}
-	return taken
+// openSpans returns the open spans of a session, the first to begin first.
+func openSpans(query queryFunc, row int64) (list []openSpan, err error) {
+	err = each(query, func(scan func(...any) error) error {
+		var sp openSpan
+		var id, from []byte
+		if err := scan(&id, &from, &sp.wire, &sp.gone); err != nil {
+			return err
+		}
+		sp.id, sp.origin = spanID(id), origin(from)
+		list = append(list, sp)
+		return nil
+	}, `SELECT id, origin.wire, open.wire, gone FROM open JOIN origin ON origin.session = open.session AND n = origin WHERE open.session = ? ORDER BY id`, row)
+	slices.SortStableFunc(list, func(a, b openSpan) int { return cmp.Compare(a.read().Start, b.read().Start) })
+	return list, err
 }
 
 // A Now is what a session that has not ended is doing.
@@ -211,8 +190,13 @@ type Now struct {
 	Gone         bool   `json:"gone"`  // its process has been silent for too long
 }
 
-// now describes a trace by its open spans, nil without any.
-func now(open []*runs.Span, gone bool, lastEnd uint64) *Now {
+// now describes a session by its open spans, nil without any.
+func now(list []openSpan, lastEnd uint64) *Now {
+	open, gone := make([]*runs.Span, len(list)), false
+	for i := range list {
+		open[i] = list[i].read()
+		gone = gone || list[i].gone
+	}
 	latest := runs.Latest(open)
 	if latest == nil {
 		return nil

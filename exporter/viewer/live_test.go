@@ -13,7 +13,7 @@ import (
 
 // A source's open spans are those of its last report.
 func TestOpenSpans(t *testing.T) {
-	s := NewStore(1e6)
+	s := newStore(t)
 	now := time.Now()
 	root := func() *tracepb.Span {
 		return fails(span(1, 1, 0, "invoke_agent cursor-agent", 1, 9, str(semconv.ErrorType, "killed")))
@@ -61,21 +61,21 @@ func TestOpenSpans(t *testing.T) {
 		t.Errorf("ended: %+v", got)
 	}
 	s.expire(now.Add(time.Hour))
-	if got, _ = s.Session(idOf(tool)); got.Now != nil || len(s.sources) > 0 {
-		t.Errorf("an hour later: %+v, %d sources", got, len(s.sources))
+	if got, _ = s.Session(idOf(tool)); got.Now != nil || s.number(`SELECT count(DISTINCT source) FROM open`) > 0 {
+		t.Errorf("an hour later: %+v, %d sources", got, s.number(`SELECT count(DISTINCT source) FROM open`))
 	}
 }
 
 // Until the first stamp of a stream its ids are provisional. Who looks at the
 // trace follows it, and nothing of the old one stays.
 func TestProvisionalTraceMoves(t *testing.T) {
-	s := NewStore(1e6)
+	s := newStore(t)
 	before := span(1, 1, 0, "invoke_agent x", 1, 2, str(semconv.ConversationID, "c"))
 	after := span(2, 1, 0, "invoke_agent x", 1, 2, str(semconv.ConversationID, "c"))
 	s.Open("p", from("a", before))
 	s.Add(from("a", span(2, 2, 1, "chat x", 1, 2)))
 	s.Open("p", from("a", after))
-	if l := s.List(Query{Limit: 9}); l.Total != 1 || l.Evicted.Traces != 0 {
+	if l := s.List(Query{Limit: 9}); l.Total != 1 {
 		t.Errorf("%+v", l)
 	}
 	o, ok := s.Overview(idOf(before), 17)
@@ -83,8 +83,8 @@ func TestProvisionalTraceMoves(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	s.Open("p", nil)
-	if s.size != s.traces[idOf(after)].size || len(s.sources) != 0 {
-		t.Errorf("%d bytes, %d sources", s.size, len(s.sources))
+	if s.number(`SELECT count(DISTINCT source) FROM open`) != 0 {
+		t.Errorf("%d sources", s.number(`SELECT count(DISTINCT source) FROM open`))
 	}
 }
 
@@ -93,7 +93,7 @@ func eventually(t *testing.T, s *Store, what string, ok func() bool) {
 	t.Helper()
 	timeout := time.After(20 * time.Second)
 	for {
-		_, _, more := s.Changes(0, 0)
+		_, _, more := on(t, s).Changes(0, 0)
 		if ok() {
 			return
 		}
@@ -113,7 +113,7 @@ func TestFeedReachesViewer(t *testing.T) {
 		open := span(i+1, 1, 0, "invoke_agent x", 1, 2)
 		feed.Show(from("a", open))
 		eventually(t, v.Store, "open", func() bool {
-			got, ok := v.Store.Session(idOf(open))
+			got, ok := on(t, v.Store).Session(idOf(open))
 			return ok && got.Now != nil
 		})
 		if !feed.Found() {
@@ -121,12 +121,12 @@ func TestFeedReachesViewer(t *testing.T) {
 		}
 		feed.Close()
 		eventually(t, v.Store, "closed", func() bool { // it never ended: its id was provisional
-			_, ok := v.Store.Session(idOf(open))
+			_, ok := on(t, v.Store).Session(idOf(open))
 			return !ok
 		})
 	}
-	if len(v.Store.sources) != 0 {
-		t.Errorf("%d sources", len(v.Store.sources))
+	if on(t, v.Store).number(`SELECT count(*) FROM open`) != 0 {
+		t.Errorf("%d sources", on(t, v.Store).number(`SELECT count(*) FROM open`))
 	}
 	if !Answers(v.GRPCEndpoint(), true, "spantee/test") || !Answers(v.HTTPEndpoint(), false, "spantee/test") {
 		t.Error("no answer")

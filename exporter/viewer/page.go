@@ -2,11 +2,9 @@ package viewer
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -20,7 +18,7 @@ import (
 // the last Overview, and all that are open.
 type Overview struct {
 	Session Session `json:"session"`
-	Seq     uint64  `json:"seq"`  // pass it as since next time
+	Seq     int64   `json:"seq"`  // pass it as since next time
 	More    bool    `json:"more"` // more can be fetched right away
 	Spans   []Bar   `json:"spans"`
 	Open    []Bar   `json:"open"`
@@ -145,60 +143,48 @@ func thin[T any](list []T) []T {
 
 // Overview returns the bars of the spans that came after since, as many as one
 // answer holds.
-func (s *Store) Overview(id traceID, since uint64) (o Overview, ok bool) {
-	s.refresh()
-	s.mu.RLock()
-	t := s.traces[id]
-	if t == nil { // the trace may have another id by now
-		t, since = s.traces[s.moved[id]], 0
+func (s *Store) Overview(id traceID, since int64) (o Overview, ok bool, err error) {
+	found, rows, err := s.sessions(listed+`WHERE trace = ?`, id[:])
+	if to, moved := s.movedTo(id); err == nil && len(found) == 0 && moved { // the trace may have another id by now
+		since = 0
+		found, rows, err = s.sessions(listed+`WHERE trace = ?`, to[:])
 	}
-	if t == nil {
-		s.mu.RUnlock()
-		return o, false
+	if err != nil || len(found) == 0 {
+		return o, false, err
 	}
-	o.Session, o.Seq = t.session(), t.seq
-	taken := t.since(since)
-	open, _ := t.openSpans()
-	s.mu.RUnlock()
-
-	o.Spans, o.Open = make([]Bar, 0, min(len(taken), maxBars)), []Bar{}
+	o = Overview{Session: found[0], Seq: since, Spans: []Bar{}, Open: []Bar{}}
+	open, err := openSpans(s.read.Query, rows[0])
+	if err != nil {
+		return o, false, err
+	}
 	most, events, size := maxBars, 0, 0
 	if since == 0 {
 		most = maxFirstBars
 	}
-	for i := range taken {
-		if i == most || events > maxBarEvents || size > maxAnswer {
-			o.More, o.Seq = true, taken[i-1].seq
+	for sp, err := range spans(s.read.Query, rows[0], since) {
+		if err != nil {
+			return o, false, err
+		}
+		if len(o.Spans) == most || events > maxBarEvents || size > maxAnswer {
+			o.More = true
 			break
 		}
-		b := newBar(taken[i].read())
+		b := newBar(sp.read())
 		events += len(b.Text) + len(b.Thinking) + len(b.Marks)
 		size += b.size()
-		o.Spans = append(o.Spans, b)
+		o.Spans, o.Seq = append(o.Spans, b), sp.n
 	}
 	size = 0
-	for _, sp := range open {
+	for i := range open {
 		if len(o.Open) == maxFirstBars || size > maxAnswer {
 			break // an agent does not do so much at once
 		}
-		b := newBar(sp)
+		b := newBar(open[i].read())
 		b.Open = true
 		size += b.size()
 		o.Open = append(o.Open, b)
 	}
-	return o, true
-}
-
-// since returns the spans that came after seq, in the order they came.
-func (t *trace) since(seq uint64) []stored {
-	var taken []stored
-	for _, sp := range t.spans {
-		if sp.seq > seq {
-			taken = append(taken, sp)
-		}
-	}
-	slices.SortFunc(taken, func(a, b stored) int { return cmp.Compare(a.seq, b.seq) })
-	return taken
+	return o, true, nil
 }
 
 // A Detail is every detail of one span.

@@ -1,8 +1,13 @@
 package viewer
 
 import (
+	"cmp"
+	"database/sql"
+	"encoding/json"
+	"errors"
 	"net/http"
-	"slices"
+
+	"github.com/spantee/spantee/exporter/runs"
 )
 
 // Runs is the data of "runs over time": what the list shows of each session, and how long
@@ -25,29 +30,54 @@ const (
 	maxRunCalls = 500_000
 )
 
-// Runs returns all sessions that ended, the latest first.
-func (s *Store) Runs() Runs {
-	s.refresh()
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	answer := Runs{Runs: []Run{}, Tools: []string{}, Total: len(s.traces)}
-	traces := make([]*trace, 0, len(s.traces))
-	for _, t := range s.traces {
-		traces = append(traces, t)
+// TestSpan is the name of the span that spantee doctor sends. The viewer shows it until
+// its next start, and does not count it as a run.
+const TestSpan = "spantee doctor"
+
+// calls are a run's tool calls, which refer to the names of its tools.
+type calls struct {
+	Tools []string   `json:"tools"`
+	Calls [][3]int64 `json:"calls"`
+}
+
+func callsOf(r *runs.Run) calls {
+	c := calls{Calls: make([][3]int64, len(r.Calls))}
+	for _, used := range r.Called {
+		c.Tools = append(c.Tools, used.Name)
 	}
-	slices.SortFunc(traces, byStart)
-	names, calls, size := make(map[string]int64), 0, 0
-	for _, t := range traces[:min(len(traces), maxRuns)] {
-		r := t.full()
-		if len(t.open) > 0 || r.Name == TestSpan {
-			continue
+	for i, call := range r.Calls {
+		failed := int64(0)
+		if call.Failed {
+			failed = 1
 		}
-		if calls > maxRunCalls || size > maxAnswer {
-			break
+		c.Calls[i] = [3]int64{int64(call.Tool), call.Took.Microseconds(), failed}
+	}
+	return c
+}
+
+// Runs returns all sessions that ended, the latest first.
+func (s *Store) Runs() (Runs, error) {
+	answer := Runs{Runs: []Run{}, Tools: []string{}}
+	if err := one(s.read.Query, `SELECT count(*) FROM session`)(&answer.Total); err != nil {
+		return answer, err
+	}
+	names, total, size := make(map[string]int64), 0, 0
+	full := errors.New("the answer is full")
+	err := each(s.read.Query, func(scan func(...any) error) error {
+		var summary, encoded sql.RawBytes
+		if err := scan(&summary, &encoded); err != nil {
+			return err
 		}
-		run := Run{t.session(), make([][3]int64, 0, len(r.Calls))}
-		for _, c := range r.Calls {
-			tool := r.Called[c.Tool].Name
+		if total > maxRunCalls || size > maxAnswer {
+			return full
+		}
+		var run Run
+		var c calls
+		if err := cmp.Or(json.Unmarshal(summary, &run.Session), json.Unmarshal(encoded, &c)); err != nil {
+			return err
+		}
+		for i, call := range c.Calls {
+			tool := c.Tools[call[0]]
 			name, known := names[tool]
 			if !known {
 				name = int64(len(answer.Tools))
@@ -55,19 +85,21 @@ func (s *Store) Runs() Runs {
 				answer.Tools = append(answer.Tools, tool)
 				size += len(tool)
 			}
-			failed := int64(0)
-			if c.Failed {
-				failed = 1
-			}
-			run.Calls = append(run.Calls, [3]int64{name, c.Took.Microseconds(), failed})
+			c.Calls[i][0] = name
 		}
-		calls += len(r.Calls)
+		run.Calls = c.Calls
+		total += len(c.Calls)
 		size += run.size()
 		answer.Runs = append(answer.Runs, run)
+		return nil
+	}, `SELECT summary, calls FROM session JOIN summary ON session = row WHERE NOT test AND row NOT IN (SELECT session FROM open) ORDER BY started DESC LIMIT ?`, maxRuns)
+	if errors.Is(err, full) {
+		err = nil
 	}
-	return answer
+	return answer, err
 }
 
 func (v *server) runs(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, v.store.Runs())
+	answer, err := v.store.Runs()
+	respond(w, answer, true, err)
 }

@@ -2,82 +2,525 @@ package viewer
 
 import (
 	"cmp"
+	"context"
+	"database/sql"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"maps"
 	"slices"
-	"unique"
+	"strings"
+	"time"
+	"unicode"
 
-	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
-	"google.golang.org/protobuf/proto"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// serviceOf returns the name of the service in an encoded resource.
-func serviceOf(resource unique.Handle[string]) string {
-	var r resourcepb.Resource
-	_ = proto.Unmarshal([]byte(resource.Value()), &r) // was encoded by us
-	return cutText(text(r.GetAttributes(), keyService), maxDetail)
+// A session's text is in the full-text index in rows of up to maxPart bytes: the row of the
+// session, and a number. The index is written after the spans, by another transaction.
+const (
+	partBits = 8
+	maxPart  = 1 << 20
+)
+
+// fields are the columns of the index that a search can name.
+var fields = []string{"text", "tool", "agent", "model", "file", "failed", "id"}
+
+// A term is what a search asks for: words that follow each other, in one field or in any.
+type term struct {
+	field  string   // empty for any
+	words  []string // in lower case
+	prefix bool     // the last word may go on
 }
 
-// services returns the names of services that sent spans.
-func (s *Store) services() []string {
-	s.mu.RLock()
-	origins := make(map[unique.Handle[string]]bool)
-	for _, t := range s.traces {
-		for i := range t.spans {
-			origins[t.spans[i].origin.resource] = true
-		}
-	}
-	s.mu.RUnlock()
-	found := make(map[string]bool)
-	for resource := range origins {
-		found[cmp.Or(serviceOf(resource), "unknown_service")] = true
-	}
-	return names(found)
-}
+// A search has terms that all must occur in a session.
+type search []term
 
-// search calls found with the traces that began between from and to, the latest
-// first, until found returns false. If service is not empty, only traces with spans
-// of that service count.
-func (s *Store) search(service string, from, to uint64, found func(traceID, []Span) bool) {
-	type candidate struct {
-		id    traceID
-		start uint64
-	}
-	var candidates []candidate
-	s.refresh()
-	s.mu.RLock()
-	known := make(map[unique.Handle[string]]bool)
-	for id, t := range s.traces {
-		if t.full().Start < from || to > 0 && t.full().Start > to {
-			continue
+// parseSearch reads a search: words, "phrases in quotes", and field:word. A word also
+// finds longer words that begin with it; a phrase does not.
+func parseSearch(text string) (s search) {
+	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
+		var t term
+		if name, rest, ok := strings.Cut(text, ":"); ok && slices.Contains(fields, strings.ToLower(name)) {
+			t.field, text = strings.ToLower(name), rest
 		}
-		of := func(sp stored) bool {
-			is, ok := known[sp.origin.resource]
-			if !ok {
-				is = cmp.Or(serviceOf(sp.origin.resource), "unknown_service") == service
-				known[sp.origin.resource] = is
+		var phrase string
+		if rest, quoted := strings.CutPrefix(text, `"`); quoted {
+			phrase, text, _ = strings.Cut(rest, `"`)
+		} else {
+			end := strings.IndexFunc(text, unicode.IsSpace)
+			if end < 0 {
+				end = len(text)
 			}
-			return is
+			phrase, text, t.prefix = text[:end], text[end:], true
 		}
-		if service == "" || slices.ContainsFunc(t.spans, of) {
-			candidates = append(candidates, candidate{id, t.full().Start})
+		for w := range words(phrase) {
+			t.words = append(t.words, w.text)
+		}
+		if len(t.words) > 0 {
+			s = append(s, t)
 		}
 	}
-	s.mu.RUnlock()
-	slices.SortFunc(candidates, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(b.start, a.start), slices.Compare(a.id[:], b.id[:]))
-	})
-	for _, c := range candidates {
-		if spans, _ := s.Spans(c.id, 0); len(spans) > 0 && !found(c.id, spans) {
+	return s
+}
+
+// match returns the search in the language of the index.
+func (s search) match() string {
+	terms := make([]string, len(s))
+	for i, t := range s {
+		terms[i] = `{` + cmp.Or(t.field, "text tool agent model file id") + `} : "` + strings.Join(t.words, " ") + `"`
+		if t.prefix {
+			terms[i] += " *"
+		}
+	}
+	return strings.Join(terms, " AND ")
+}
+
+// A word is where a word is in a text, and its lower case.
+type word struct {
+	text     string
+	from, to int
+}
+
+// words calls yield with the words of a text, as the index splits it: letters, digits and
+// marks are parts of words.
+func words(text string) func(yield func(word) bool) {
+	return func(yield func(word) bool) {
+		from := -1
+		for i, r := range text {
+			switch part := unicode.In(r, unicode.L, unicode.N, unicode.Mn, unicode.Co); {
+			case part && from < 0:
+				from = i
+			case !part && from >= 0:
+				if !yield(word{strings.ToLower(text[from:i]), from, i}) {
+					return
+				}
+				from = -1
+			}
+		}
+		if from >= 0 {
+			yield(word{strings.ToLower(text[from:]), from, len(text)})
+		}
+	}
+}
+
+// humps calls yield with the parts of camelCase words that begin inside, each to the end of
+// its word: caseWord and Word of camelCaseWord are found, too.
+func humps(text string) func(yield func(word) bool) {
+	return func(yield func(word) bool) {
+		for i := 1; i < len(text); i++ {
+			if a, b := text[i-1], text[i]; a < 'a' || a > 'z' || b < 'A' || b > 'Z' {
+				continue
+			}
+			for w := range words(text[i:]) {
+				if !yield(word{w.text, i + w.from, i + w.to}) {
+					return
+				}
+				break
+			}
+		}
+	}
+}
+
+// A passage is a text of a span, and the field that it belongs to.
+type passage struct{ field, text string }
+
+// vocabulary are attributes with values that the conventions list, which nobody looks for.
+var vocabulary = map[string]bool{
+	semconv.OperationName: true, semconv.ToolType: true, semconv.FinishReasons: true, semconv.MCPMethodName: true, semconv.OpenInferenceKind: true,
+}
+
+var fieldsByKey = map[string]string{
+	semconv.AgentName: "agent", semconv.RequestModel: "model", semconv.ResponseModel: "model", semconv.ToolName: "tool",
+	semconv.ProcessExecutable: "tool", semconv.FilePath: "file", semconv.ConversationID: "id", "session.id": "id", semconv.ResponseID: "id", semconv.ToolCallID: "id",
+}
+
+// passages returns the texts of a span, decoded.
+func passages(s Span) (list []passage) {
+	add := func(field, text string) {
+		if text != "" {
+			list = append(list, passage{field, text})
+		}
+	}
+	if value(s.GetAttributes(), semconv.OperationName) == nil {
+		add("text", s.GetName())
+	}
+	for _, kv := range s.GetAttributes() {
+		switch key, v := kv.GetKey(), kv.GetValue(); {
+		case vocabulary[key]:
+		case fieldsByKey[key] != "":
+			add(fieldsByKey[key], v.GetStringValue())
+		case v.GetStringValue() != "":
+			decodeText(v.GetStringValue(), add)
+		default:
+			strs(plainStrings(v), add)
+		}
+	}
+	add("text", s.GetStatus().GetMessage())
+	var said strings.Builder // deltas are parts of words
+	for _, e := range s.GetEvents() {
+		for _, kv := range e.GetAttributes() {
+			if kv.GetKey() == semconv.DeltaText {
+				said.WriteString(kv.GetValue().GetStringValue())
+			} else {
+				add("text", kv.GetValue().GetStringValue())
+			}
+		}
+	}
+	if value(s.GetAttributes(), semconv.OutputMessages) == nil {
+		add("text", said.String())
+	}
+	return list
+}
+
+// plainStrings returns a list or a map as a value of JSON, nil for anything else.
+func plainStrings(v *commonpb.AnyValue) any {
+	if v.GetArrayValue() == nil && v.GetKvlistValue() == nil {
+		return nil
+	}
+	return plain(v, 0)
+}
+
+// decodeText adds the strings of JSON, or else a text as it is.
+func decodeText(text string, add func(field, text string)) {
+	if strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
+		var v any
+		d := json.NewDecoder(strings.NewReader(text))
+		d.UseNumber()
+		if d.Decode(&v) == nil {
+			strs(v, add)
 			return
 		}
+		text = escapedSpace.Replace(text) // it was cut
+	}
+	add("text", text)
+}
+
+// escapedSpace unescapes white space and quotes of JSON that is not whole.
+var escapedSpace = strings.NewReplacer(`\n`, "\n", `\t`, "\t", `\"`, `"`)
+
+// strs adds the strings of a JSON value.
+func strs(v any, add func(field, text string)) {
+	switch v := v.(type) {
+	case string:
+		add("text", v)
+	case json.Number:
+		add("text", v.String())
+	case []any:
+		for _, e := range v {
+			strs(e, add)
+		}
+	case map[string]any:
+		part := v["type"] != nil && (v["content"] != nil || v["response"] != nil || v["arguments"] != nil || v["id"] != nil)
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			e := v[key]
+			switch path, isText := e.(string); {
+			case key == "role" && v["parts"] != nil, key == "finish_reason" && v["parts"] != nil, key == "type" && part: // the conventions' words
+			case isText && pathKeys[strings.ToLower(strings.ReplaceAll(key, "_", ""))]:
+				add("file", path)
+			default:
+				strs(e, add)
+			}
+		}
 	}
 }
 
-// parseTraceID reads an id in hex. Jaeger and Grafana leave out leading zeros.
-func parseTraceID(s string) (id traceID, ok bool) {
-	for len(s) < 2*len(id) {
-		s = "0" + s
+// pathKeys are the arguments of tools that name files.
+var pathKeys = map[string]bool{"path": true, "filepath": true, "file": true, "filename": true, "absolutepath": true, "notebookpath": true}
+
+// catchUp indexes what has come, so that a search finds it. It returns how many sessions
+// are left when the search should not wait any longer.
+func (s *Store) catchUp() (left int, err error) {
+	more := true
+	for begin := time.Now(); more && err == nil && time.Since(begin) < 2*indexTime; {
+		more, err = s.index()
 	}
-	n, err := hex.Decode(id[:], []byte(s[:min(len(s), 2*len(id))]))
-	return id, err == nil && n == len(id) && len(s) == 2*len(id)
+	if more && err == nil {
+		err = one(s.read.Query, `SELECT count(*) FROM session WHERE dirty`)(&left)
+	}
+	return left, err
+}
+
+// indexTime bounds a transaction that indexes: meanwhile nothing can be received.
+const indexTime = 30 * time.Millisecond
+
+// index indexes some of the sessions whose text changed, and reports whether there are more.
+func (s *Store) index() (more bool, err error) {
+	if err := one(s.read.Query, `SELECT EXISTS (SELECT 1 FROM session WHERE dirty)`)(&more); err != nil || !more {
+		return false, err
+	}
+	err = s.write.transaction(func() error {
+		for begin := time.Now(); time.Since(begin) < indexTime; {
+			var row, parts int64
+			var id []byte
+			err := s.write.row(`SELECT row, trace, parts FROM session WHERE dirty ORDER BY seq LIMIT 1`).Scan(&row, &id, &parts)
+			if errors.Is(err, sql.ErrNoRows) {
+				more = false
+				return nil
+			}
+			if err == nil {
+				err = s.indexSession(row, traceID(id), parts)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return more, err
+}
+
+func (s *Store) indexSession(row int64, id traceID, before int64) error {
+	if err := s.unindex(row, before); err != nil {
+		return err
+	}
+	parts := int64(0)
+	doc := make(map[string]*strings.Builder)
+	for _, f := range fields {
+		doc[f] = new(strings.Builder)
+	}
+	known := make(map[passage]bool) // short ones are repeated by every span
+	flush := func() error {
+		doc["id"].WriteString(" " + id.String())
+		if doc["failed"].Len() == 0 {
+			doc["failed"].WriteString("no")
+		}
+		args := []any{row<<partBits + parts}
+		for _, f := range fields {
+			args = append(args, doc[f].String())
+			doc[f].Reset()
+		}
+		clear(known)
+		parts++
+		return s.write.exec(`INSERT INTO search (rowid, text, tool, agent, model, file, failed, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, args...)
+	}
+	d := decoder{}
+	take := func(sp stored, open bool) error {
+		span := d.decode(sp)
+		list := passages(span)
+		list = append(list, passage{"agent", serviceOf(sp.origin)})
+		if sp.read().Failed && !open {
+			list = append(list, passage{"failed", "yes"})
+		}
+		for _, p := range list {
+			if len(p.text) < 100 {
+				if known[p] {
+					continue
+				}
+				known[p] = true
+			}
+			doc[p.field].WriteString(" \x00 ") // no phrase goes from one to the next
+			doc[p.field].WriteString(p.text)
+			for w := range humps(p.text) {
+				doc[p.field].WriteString(" \x00 ")
+				doc[p.field].WriteString(w.text)
+			}
+		}
+		if doc["text"].Len()+doc["file"].Len() > maxPart && parts < 1<<partBits-1 {
+			return flush()
+		}
+		return nil
+	}
+	for sp, err := range spans(s.write.query, row, 0) {
+		if err == nil {
+			err = take(sp, false)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	open, err := openSpans(s.write.query, row)
+	for i := range open {
+		if err == nil {
+			err = take(open[i].stored, true)
+		}
+	}
+	if err == nil {
+		err = flush()
+	}
+	if err == nil {
+		err = s.write.exec(`UPDATE session SET dirty = 0, parts = ? WHERE row = ?`, parts, row)
+	}
+	return err
+}
+
+func (s *Store) unindex(row, parts int64) error {
+	for part := range parts {
+		if err := s.write.exec(`DELETE FROM search WHERE rowid = ?`, row<<partBits+part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A Hit is a text of a span that has what was searched. Every second string of Text is
+// what was found, those before and after are what is around it.
+type Hit struct {
+	Span string   `json:"span"`
+	Name string   `json:"name"`
+	Text []string `json:"text"`
+}
+
+// Hits are what a search finds in one session.
+type Hits struct {
+	Total int   `json:"total"`
+	Hits  []Hit `json:"hits"`
+}
+
+const (
+	// maxHits bounds an answer; the total is exact.
+	maxHits = 500
+
+	// excerptTime bounds how long a list looks for excerpts. The page asks for those that
+	// are missing one by one.
+	excerptTime = 25 * time.Millisecond
+)
+
+// Hits finds where a session has the words of a search.
+func (s *Store) Hits(id traceID, text string) (found Hits, ok bool, err error) {
+	row, _, err := s.find(s.read.Query, id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return found, false, nil
+	}
+	if err == nil {
+		found, err = s.hits(context.Background(), row, parseSearch(text))
+	}
+	return found, true, err
+}
+
+func (s *Store) hits(ctx context.Context, row int64, of search) (found Hits, err error) {
+	found.Hits = []Hit{}
+	d := decoder{}
+	look := func(sp stored) {
+		span := d.decode(sp)
+		for _, p := range passages(span) {
+			marks := of.marks(p)
+			if len(marks) == 0 {
+				continue
+			}
+			if found.Total++; len(found.Hits) < maxHits {
+				found.Hits = append(found.Hits, Hit{hex.EncodeToString(sp.id[:]), cutText(span.GetName(), maxDetail), excerptOf(p.text, marks)})
+			}
+		}
+	}
+	for sp, err := range spans(s.read.Query, row, 0) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return found, err
+		}
+		look(sp)
+	}
+	open, err := openSpans(s.read.Query, row)
+	for i := range open {
+		look(open[i].stored)
+	}
+	return found, err
+}
+
+// excerpt adds to listed sessions where the words of a search are.
+func (s *Store) excerpt(of search, list []Session, rows []any) error {
+	ctx, cancel := context.WithTimeout(context.Background(), excerptTime)
+	defer cancel()
+	for i := range list {
+		found, err := s.hits(ctx, rows[i].(int64), of)
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if list[i].Hits = &found.Total; found.Total > 0 {
+			list[i].Found = &found.Hits[0]
+		}
+	}
+	return nil
+}
+
+// marks returns where a passage has one of the terms. Agents, models and ids are on every
+// span: they choose sessions and are no hits.
+func (s search) marks(p passage) (marks [][2]int) {
+	if p.field != "text" && p.field != "tool" && p.field != "file" {
+		return nil
+	}
+	var all []word
+	for _, t := range s {
+		if t.field != "" && t.field != p.field {
+			continue
+		}
+		if all == nil {
+			all = slices.Collect(words(p.text))
+		}
+		for i := range all {
+			if t.at(all[i:]) {
+				marks = append(marks, [2]int{all[i].from, all[i+len(t.words)-1].to})
+			}
+		}
+		for w := range humps(p.text) {
+			if t.at([]word{w}) {
+				marks = append(marks, [2]int{w.from, w.to})
+			}
+		}
+	}
+	slices.SortFunc(marks, func(a, b [2]int) int { return cmp.Compare(a[0], b[0]) })
+	return marks
+}
+
+// at reports whether a text goes on with the term.
+func (t term) at(text []word) bool {
+	if len(text) < len(t.words) {
+		return false
+	}
+	last := len(t.words) - 1
+	for i, w := range t.words {
+		goesOn := i == last && t.prefix && strings.HasPrefix(text[i].text, w)
+		if text[i].text != w && !goesOn {
+			return false
+		}
+	}
+	return true
+}
+
+// excerptOf returns the text around the first marks.
+func excerptOf(text string, marks [][2]int) []string {
+	const before, after = 40, 120
+	from, to := max(0, marks[0][0]-before), min(len(text), marks[0][1]+after)
+	clean := func(part string) string {
+		var b strings.Builder
+		space := false
+		for _, r := range strings.ToValidUTF8(part, "") {
+			if unicode.IsSpace(r) || unicode.IsControl(r) {
+				if !space {
+					b.WriteByte(' ')
+				}
+				space = true
+				continue
+			}
+			space = false
+			b.WriteRune(r)
+		}
+		return b.String()
+	}
+	pieces, at := []string{}, from
+	if from > 0 {
+		pieces = append(pieces, "… ")
+	} else {
+		pieces = append(pieces, "")
+	}
+	for _, m := range marks {
+		if m[0] < at || m[1] > to {
+			continue
+		}
+		pieces[len(pieces)-1] += clean(text[at:m[0]])
+		pieces = append(pieces, clean(cutText(text[m[0]:m[1]], maxDetail)), "")
+		at = m[1]
+	}
+	pieces[len(pieces)-1] += clean(text[at:to])
+	if to < len(text) {
+		pieces[len(pieces)-1] += " …"
+	}
+	return pieces
 }

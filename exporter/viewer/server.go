@@ -71,6 +71,10 @@ func (v *server) handler() http.Handler {
 	mux.HandleFunc("GET /api/sessions/{id}", part(v.store.Overview))
 	mux.HandleFunc("GET /api/sessions/{id}/spans/{span}", v.detail)
 	mux.HandleFunc("GET /api/sessions/{id}/steps", part(v.store.Steps))
+	mux.HandleFunc("GET /api/sessions/{id}/hits", v.hits)
+	mux.HandleFunc("POST /api/sessions/{id}/delete", v.change(v.store.Delete))
+	mux.HandleFunc("POST /api/sessions/{id}/pin", v.change(func(id traceID) (bool, error) { return v.store.Pin(id, true) }))
+	mux.HandleFunc("POST /api/sessions/{id}/unpin", v.change(func(id traceID) (bool, error) { return v.store.Pin(id, false) }))
 	mux.HandleFunc("GET /api/runs", v.runs)
 	mux.HandleFunc("GET /api/changes", v.changes)
 	mux.HandleFunc("GET /api/viewer", v.identify)
@@ -159,45 +163,84 @@ func writeJSON(w http.ResponseWriter, code int, v any) {
 	_, _ = w.Write(b) // the client may be gone
 }
 
+// respond answers a request with what was read of the store.
+func respond(w http.ResponseWriter, answer any, found bool, err error) {
+	switch {
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	case !found:
+		http.Error(w, "no such session: it may have been removed to make room, or deleted", http.StatusNotFound)
+	default:
+		writeJSON(w, http.StatusOK, answer)
+	}
+}
+
 func (v *server) list(w http.ResponseWriter, r *http.Request) {
 	form := r.URL.Query()
-	writeJSON(w, http.StatusOK, v.store.List(Query{
-		Words:  strings.Fields(strings.ToLower(form.Get("q"))),
+	offset, _ := strconv.Atoi(form.Get("offset"))
+	list, err := v.store.List(Query{
+		Search: form.Get("q"),
 		Failed: form.Get("failed") != "",
 		Agent:  form.Get("agent"),
 		Model:  form.Get("model"),
 		Sort:   strings.TrimPrefix(form.Get("sort"), "-"), Ascending: strings.HasPrefix(form.Get("sort"), "-"),
-		Limit: maxListed,
-	}))
+		Limit: maxListed, Offset: max(0, offset),
+	})
+	respond(w, list, true, err)
 }
 
-// part serves a part of a session: what came after the sequence number since.
-func part[T any](of func(id traceID, since uint64) (T, bool)) http.HandlerFunc {
+// part serves a part of a session: what came after the number since.
+func part[T any](of func(id traceID, since int64) (T, bool, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id, ok := parseTraceID(r.PathValue("id"))
-		since, _ := strconv.ParseUint(r.URL.Query().Get("since"), 10, 64)
-		answer, found := of(id, since)
-		if !ok || !found {
-			http.Error(w, "no such session", http.StatusNotFound)
-			return
-		}
-		writeJSON(w, http.StatusOK, answer)
+		since, _ := strconv.ParseInt(r.URL.Query().Get("since"), 10, 64)
+		answer, found, err := of(id, min(max(0, since), maxSpans))
+		respond(w, answer, ok && found, err)
 	}
 }
 
 func (v *server) detail(w http.ResponseWriter, r *http.Request) {
 	id, ok := parseTraceID(r.PathValue("id"))
 	b, err := hex.DecodeString(r.PathValue("span"))
-	if ok && err == nil && len(b) == len(spanID{}) {
-		if s, open := v.store.Span(id, spanID(b)); s != nil {
-			d := newDetail(s)
-			d.Open = open
-			writeJSON(w, http.StatusOK, d)
+	if !ok || err != nil || len(b) != len(spanID{}) {
+		http.Error(w, "no such span", http.StatusNotFound)
+		return
+	}
+	s, open, err := v.store.Span(id, spanID(b))
+	var d Detail
+	if s != nil {
+		d = newDetail(s)
+		d.Open = open
+	}
+	respond(w, d, s != nil, err)
+}
+
+// hits finds where a session has what was searched.
+func (v *server) hits(w http.ResponseWriter, r *http.Request) {
+	id, ok := parseTraceID(r.PathValue("id"))
+	hits, found, err := v.store.Hits(id, r.URL.Query().Get("q"))
+	respond(w, hits, ok && found, err)
+}
+
+// change handles a request to change a session, which only this viewer's own page may send.
+func (v *server) change(do func(id traceID) (bool, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !fromOwnPage(r) {
+			http.Error(w, "sessions are changed only from this viewer's own page", http.StatusForbidden)
 			return
 		}
+		id, ok := parseTraceID(r.PathValue("id"))
+		if !ok {
+			respond(w, nil, false, nil)
+			return
+		}
+		found, err := do(id)
+		respond(w, struct{}{}, found, err)
 	}
-	http.Error(w, "no such span", http.StatusNotFound)
 }
+
+// fromOwnPage reports whether a request is from the page: another page's origin differs.
+func fromOwnPage(r *http.Request) bool { return r.Header.Get("Origin") == "http://"+r.Host }
 
 // changes tells a page which traces have grown, as server-sent events, for as
 // long as the page listens.
@@ -217,7 +260,10 @@ func (v *server) changes(w http.ResponseWriter, r *http.Request) {
 		return err == nil && out.Flush() == nil
 	}
 
-	_, seq, more := v.store.Changes(0, 0)
+	_, seq, more, err := v.store.Changes(0, 0)
+	if err != nil {
+		return // the page asks again
+	}
 	alive := time.NewTicker(heartbeat)
 	defer alive.Stop()
 	for ok := send("retry: 1000\nevent: epoch\ndata: %s\n\n", v.epoch); ok; {
@@ -230,7 +276,9 @@ func (v *server) changes(w http.ResponseWriter, r *http.Request) {
 			ok = send(": still here\n\n")
 		case <-more:
 			var ids []traceID
-			ids, seq, more = v.store.Changes(seq, maxChanged)
+			if ids, seq, more, err = v.store.Changes(seq, maxChanged); err != nil {
+				return
+			}
 			ok = send("data: [%s]\n\n", quoted(ids)) && v.rest(r)
 		}
 	}
@@ -263,10 +311,9 @@ func (v *server) identify(w http.ResponseWriter, _ *http.Request) {
 // maxFile is the size of the largest file that can be dropped on the page.
 const maxFile = 256 << 20
 
-// addFile takes a file from the page. Another page cannot send one: its origin
-// differs.
+// addFile takes a file from the page.
 func (v *server) addFile(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("Origin") != "http://"+r.Host {
+	if !fromOwnPage(r) {
 		http.Error(w, "files are accepted only from this viewer's own page", http.StatusForbidden)
 		return
 	}

@@ -28,11 +28,8 @@ func start(t *testing.T, cfg Config) *Viewer {
 	if cfg.Page == "" {
 		cfg.Page = "127.0.0.1:0"
 	}
-	if cfg.MaxMemory == 0 {
-		cfg.MaxMemory = 10e6
-	}
-	if cfg.Problem == nil {
-		cfg.Problem = func(err error) { t.Error(err) }
+	if cfg.Store == nil {
+		cfg.Store = newStore(t).Store
 	}
 	v, err := Start(cfg)
 	if err != nil {
@@ -179,7 +176,7 @@ func TestChangesAreTold(t *testing.T) {
 		}
 	}
 	s := span(7, 1, 0, "x", 0, 1)
-	v.Store.Add(from("a", s))
+	on(t, v.Store).Add(from("a", s))
 	if got, err := lines.ReadString('\n'); got != `data: ["`+idOf(s).String()+"\"]\n" {
 		t.Errorf("%q %v", got, err)
 	}
@@ -220,13 +217,13 @@ func TestTooManyPages(t *testing.T) {
 func TestSessionInParts(t *testing.T) {
 	v := start(t, Config{})
 	root := fails(span(1, 1, 0, "invoke_agent cursor-agent", 1, 9, str(semconv.ErrorType, "incomplete")))
-	v.Store.Add(from("a", root))
+	on(t, v.Store).Add(from("a", root))
 	id := idOf(root).String()
 	first := getJSON[Overview](t, v, "/api/sessions/"+id)
 	if len(first.Spans) != 1 || first.Spans[0].Failure != "incomplete" || first.Session.Failure != "incomplete" {
 		t.Errorf("%+v", first)
 	}
-	v.Store.Add(from("a", span(1, 2, 1, "execute_tool shell", 2, 3)))
+	on(t, v.Store).Add(from("a", span(1, 2, 1, "execute_tool shell", 2, 3)))
 	rest := getJSON[Overview](t, v, "/api/sessions/"+id+"?since="+jsonNumber(first.Seq))
 	if len(rest.Spans) != 1 || rest.Spans[0].Tool != "shell" || rest.Spans[0].Start != 2e6 {
 		t.Errorf("%+v", rest)
@@ -242,16 +239,16 @@ func TestSessionInParts(t *testing.T) {
 	}
 }
 
-func jsonNumber(n uint64) string { b, _ := json.Marshal(n); return string(b) }
+func jsonNumber(n int64) string { b, _ := json.Marshal(n); return string(b) }
 
 // As Grafana's Jaeger data source asks.
 func TestJaegerAPI(t *testing.T) {
 	v := start(t, Config{})
 	root := span(0xabc, 1, 0, "GET /", 10, 12, integer("http.response.status_code", 500))
 	child := fails(span(0xabc, 2, 1, "SELECT", 10, 11, str("db.system", "postgresql")))
-	v.Store.Add(from("web", root))
-	v.Store.Add(from("db", child))
-	v.Store.Add(from("web", span(0xdef, 1, 0, "GET /other", 100, 101)))
+	on(t, v.Store).Add(from("web", root))
+	on(t, v.Store).Add(from("db", child))
+	on(t, v.Store).Add(from("web", span(0xdef, 1, 0, "GET /other", 100, 101)))
 
 	type list[T any] struct {
 		Data  T   `json:"data"`

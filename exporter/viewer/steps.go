@@ -1,6 +1,8 @@
 package viewer
 
 import (
+	"database/sql"
+	"errors"
 	"strings"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -10,7 +12,7 @@ import (
 
 // Steps are what the transcript shows of spans, beyond what is in their bars.
 type Steps struct {
-	Seq   uint64 `json:"seq"`
+	Seq   int64  `json:"seq"`
 	More  bool   `json:"more"`
 	Spans []Step `json:"spans"`
 	Open  []Step `json:"open"`
@@ -50,43 +52,48 @@ const (
 )
 
 // Steps returns the content of the spans that came after since.
-func (s *Store) Steps(id traceID, since uint64) (steps Steps, ok bool) {
-	s.mu.RLock()
-	t := s.traces[id]
-	if t == nil {
-		s.mu.RUnlock()
-		return steps, false
+func (s *Store) Steps(id traceID, since int64) (steps Steps, ok bool, err error) {
+	row, _, err := s.find(s.read.Query, id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return steps, false, nil
 	}
-	taken := t.since(since)
-	open := t.openStored()
-	steps.Seq = t.seq
-	s.mu.RUnlock()
-
-	steps.Spans, steps.Open = []Step{}, []Step{}
-	size := 0
-	for i := range taken {
-		if size > maxStepsSize || i == maxBars {
-			steps.Seq, steps.More = taken[i-1].seq, true
+	if err != nil {
+		return steps, false, err
+	}
+	open, err := openSpans(s.read.Query, row)
+	if err != nil {
+		return steps, false, err
+	}
+	steps = Steps{Seq: since, Spans: []Step{}, Open: []Step{}}
+	d, size, read := decoder{}, 0, 0
+	for sp, err := range spans(s.read.Query, row, since) {
+		if err != nil {
+			return steps, false, err
+		}
+		if size > maxStepsSize || read == maxBars {
+			steps.More = true
 			break
 		}
-		step, bytes := newStep(decodeAll(taken[i : i+1])[0])
+		step, bytes := newStep(d.decode(sp))
 		size += bytes
 		if bytes > 0 {
 			steps.Spans = append(steps.Spans, step)
 		}
+		steps.Seq = sp.n
+		read++
 	}
 	size = 0
-	for i := range open {
+	for _, sp := range open {
 		if size > maxStepsSize {
 			break // an agent does not say so much at once
 		}
-		step, bytes := newStep(decodeAll(open[i : i+1])[0])
+		step, bytes := newStep(d.decode(sp.stored))
 		size += bytes
 		if bytes > 0 {
 			steps.Open = append(steps.Open, step)
 		}
 	}
-	return steps, true
+	return steps, true, nil
 }
 
 // newStep returns the content of a span, and its size in bytes.

@@ -1,12 +1,20 @@
 package viewer
 
 import (
-	"container/list"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"database/sql"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
-	"unique"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
@@ -23,234 +31,378 @@ type (
 
 func (id traceID) String() string { return hex.EncodeToString(id[:]) }
 
-// A Store keeps traces in memory, as bytes, up to a limit. Beyond it whole
-// traces are evicted, least recently updated first.
+// A Store keeps sessions in an SQLite database, which several processes may use at
+// once. What is shown is read from there: memory holds only what speeds up writing.
 type Store struct {
-	limit int
+	path    string // empty if the database is in memory
+	retain  Retention
+	problem func(error)
+	source  string // names this process among those that report open spans
 
-	mu      sync.RWMutex
-	traces  map[traceID]*trace
-	byAge   *list.List // of *trace, the most recently updated last
-	size    int
-	seq     uint64        // counts updates
+	read  *sql.DB
+	write *writer // its lock guards the fields below
+	cache map[traceID]*record
+	size  int // of the cache, in bytes
+
+	mu      sync.Mutex
 	changed chan struct{} // closed, and replaced, when something has come
-	stale   map[*trace]struct{}
-	sources map[string]*source // processes that have open spans
 	moved   map[traceID]traceID
-	evicted Lost
-	reading runs.Span // the span that is added
+	last    string // error that was reported
+
+	seen  atomic.Int64 // the clock when changed was last closed
+	grown atomic.Int64 // bytes since sessions were last removed
+
+	wake   chan struct{} // holds a token when there is something to index
+	cancel context.CancelFunc
+	done   sync.WaitGroup
 }
 
-// Lost is what a store evicted to make room.
-type Lost struct {
-	Traces int `json:"traces"`
-	Spans  int `json:"spans"`
+// A record is what adding spans to a session takes.
+type record struct {
+	row     int64
+	last    int64 // number of the last span
+	bytes   int64 // of the spans
+	open    int   // how many spans are open
+	origins map[origin]int64
+	run     runs.Run // of the spans that ended
+	service string   // of the root
+	stale   bool     // a span was replaced, so run is wrong
+	dirty   bool     // its text changed
+	size    int      // in the cache
 }
 
-// A trace is the part of a trace that has arrived, in any order.
-type trace struct {
-	id      traceID
-	age     *list.Element
-	seq     uint64 // of its last span
-	updated time.Time
-	spans   []stored
-	index   map[spanID]int // of spans
-	open    map[spanID]openSpan
-	size    int
-	service string // of the root
-
-	run     runs.Run  // of the spans that ended
-	runSize int       // what run and service count as
-	stale   bool      // a span was replaced, so run is wrong
-	live    *runs.Run // with the open spans too; nil if none is open, or stale
-}
-
-// An origin is the encoded resource and scope of spans. Many spans share it, so it
-// is stored once.
-type origin struct{ resource, scope unique.Handle[string] }
+// An origin is the resource and the scope of spans: an encoded ResourceSpans without
+// spans.
+type origin string
 
 // A stored is an encoded span: decoded, it would take several times the memory.
 type stored struct {
 	id     spanID
-	seq    uint64
+	n      int64 // its number in the session: later spans have higher ones
 	origin origin
-	cost   int // bytes it is counted as
 	wire   []byte
 }
 
-// read needs no lock: stored spans are never changed, only replaced.
 func (sp *stored) read() *runs.Span {
 	s := new(runs.Span)
 	_ = s.Read(sp.wire) // the store encoded it
 	return s
 }
 
-// Memory that a trace and a span take besides their bytes and the run, as measured by
-// TestStoreKeepsToItsLimit.
 const (
-	traceOverhead = 350
-	spanOverhead  = 140
+	// A span's row is its session's row and its number in the session, so that a session
+	// lies together and its latest spans are a range.
+	spanBits = 24
+	maxSpans = 1<<spanBits - 1
 
-	// eventCost is the least an event counts as. An empty one weighs two bytes
-	// here, but a page has to draw it.
-	eventCost = 24
+	// spanOverhead is what a span takes on disk besides its bytes.
+	spanOverhead = 100
+
+	recordOverhead = 300
+
+	// maxCache bounds the records in memory, in bytes.
+	maxCache = 16 << 20
 )
 
-func cost(wire []byte, span *tracepb.Span) int {
-	return max(len(wire), eventCost*len(span.GetEvents())) + spanOverhead
-}
-
-// NewStore returns a store that takes up to limit bytes.
-func NewStore(limit int) *Store {
-	return &Store{
-		limit:   limit,
-		traces:  make(map[traceID]*trace),
-		byAge:   list.New(),
-		changed: make(chan struct{}),
-		stale:   make(map[*trace]struct{}),
-		sources: make(map[string]*source),
-		moved:   make(map[traceID]traceID),
-	}
-}
-
 // Add adds spans that ended, replacing spans with the same id. It returns how many
-// it rejected: those without a valid id, or with text that is not UTF-8.
-func (s *Store) Add(spans []*tracepb.ResourceSpans) (rejected int) {
+// it rejected: those without a valid id, or with text that is not UTF-8. After an
+// error, none of the spans was added.
+func (s *Store) Add(spans []*tracepb.ResourceSpans) (rejected int, err error) {
+	return s.add(spans, time.Now())
+}
+
+func (s *Store) add(spans []*tracepb.ResourceSpans, now time.Time) (rejected int, err error) {
 	taken, rejected := encode(spans)
 	if len(taken) == 0 {
-		return rejected
+		return rejected, nil
 	}
-	now := time.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, e := range taken {
-		s.add(e, now)
-	}
-	s.makeRoom()
-	s.notify()
-	return rejected
+	err = s.update(now, func(u *update) error {
+		for _, e := range taken {
+			r, err := u.record(e.trace)
+			if err == nil && r.last == maxSpans {
+				rejected++
+				continue
+			}
+			if err == nil {
+				err = u.add(r, e)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return rejected, err
 }
 
-// An encoded span is what is stored, and what it was made from.
+// An encoded span is what is stored of it.
 type encoded struct {
-	span   *tracepb.Span
-	wire   []byte
-	origin origin
+	trace traceID
+	stored
 }
 
 func encode(spans []*tracepb.ResourceSpans) (taken []encoded, rejected int) {
 	for _, rs := range spans {
-		resource := internMessage(rs.GetResource())
 		for _, ss := range rs.GetScopeSpans() {
-			from := origin{resource, internMessage(ss.GetScope())}
+			header, err := proto.MarshalOptions{Deterministic: true}.Marshal(&tracepb.ResourceSpans{
+				Resource: rs.GetResource(), ScopeSpans: []*tracepb.ScopeSpans{{Scope: ss.GetScope()}},
+			})
+			if err != nil { // the spans are useful without it
+				header = nil
+			}
+			from := origin(header)
 			for _, span := range ss.GetSpans() {
 				wire, err := proto.Marshal(span)
 				if err != nil || !validID(span.GetTraceId(), len(traceID{})) || !validID(span.GetSpanId(), len(spanID{})) {
 					rejected++
 					continue
 				}
-				taken = append(taken, encoded{span, wire, from})
+				taken = append(taken, encoded{traceID(span.GetTraceId()), stored{id: spanID(span.GetSpanId()), origin: from, wire: wire}})
 			}
 		}
 	}
 	return taken, rejected
 }
 
+func validID(id []byte, size int) bool {
+	return len(id) == size && slices.ContainsFunc(id, func(b byte) bool { return b != 0 })
+}
+
+// An update is a transaction that changes sessions.
+type update struct {
+	*Store
+	seq     int64
+	touched map[traceID]*record
+	reading runs.Span
+}
+
+// update runs a transaction, and tells whoever waits for changes.
+func (s *Store) update(now time.Time, change func(*update) error) error {
+	u := &update{Store: s, touched: make(map[traceID]*record)}
+	err := s.write.transaction(func() error {
+		if err := s.write.row(`UPDATE clock SET seq = seq + 1 RETURNING seq`).Scan(&u.seq); err != nil {
+			return err
+		}
+		err := change(u)
+		for id, r := range u.touched {
+			if err == nil {
+				err = u.summarize(id, r, now)
+			}
+		}
+		if err != nil {
+			s.cache, s.size = make(map[traceID]*record), 0 // what was read may not be there
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("store sessions: %w", err)
+	}
+	s.seen.Store(u.seq)
+	s.notify()
+	return nil
+}
+
 // notify wakes whoever waits for changes.
 func (s *Store) notify() {
+	s.mu.Lock()
 	close(s.changed)
 	s.changed = make(chan struct{})
+	s.mu.Unlock()
+	s.notifyIndexer()
 }
 
-func internMessage(m proto.Message) unique.Handle[string] {
-	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
-	if err != nil { // the spans are useful without it
-		b = nil
+func (s *Store) notifyIndexer() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
 	}
-	return unique.Make(string(b))
 }
 
-func validID(id []byte, size int) bool {
-	if len(id) != size {
-		return false
+// record returns the record of a session, which is new if there is none.
+func (u *update) record(id traceID) (*record, error) {
+	if r := u.touched[id]; r != nil {
+		return r, nil
 	}
-	for _, b := range id {
-		if b != 0 {
-			return true
+	r := &record{origins: make(map[origin]int64)}
+	err := u.write.row(`SELECT row, last, bytes, (SELECT count(*) FROM open WHERE session = session.row) FROM session WHERE trace = ?`, id[:]).
+		Scan(&r.row, &r.last, &r.bytes, &r.open)
+	switch known := u.cache[id]; {
+	case errors.Is(err, sql.ErrNoRows):
+		err = u.write.row(`INSERT INTO session (trace) VALUES (?) RETURNING row`, id[:]).Scan(&r.row)
+	case err == nil && known != nil && known.row == r.row && known.last == r.last: // no other process added to it
+		known.open = r.open
+		r = known
+	case err == nil:
+		if r.origins, err = origins(u.write.query, r.row); err == nil {
+			r.stale = true
 		}
 	}
-	return false
+	u.touched[id] = r
+	return r, err
 }
 
-func (s *Store) add(e encoded, now time.Time) {
-	t := s.touch(traceID(e.span.GetTraceId()), now)
-	size := t.size
-	t.closeSpan(spanID(e.span.GetSpanId()))
-	_ = s.reading.Read(e.wire) // it was encoded just now
-	t.put(stored{id: spanID(e.span.GetSpanId()), seq: s.seq, origin: e.origin, wire: e.wire, cost: cost(e.wire, e.span)}, &s.reading)
-	s.size += t.size - size
-	if t.stale || len(t.open) > 0 {
-		s.stale[t] = struct{}{}
+// origins returns the origins of a session's spans, with their numbers.
+func origins(query queryFunc, row int64) (map[origin]int64, error) {
+	list := make(map[origin]int64)
+	err := each(query, func(scan func(...any) error) error {
+		var n int64
+		var wire []byte
+		err := scan(&n, &wire)
+		list[origin(wire)] = n
+		return err
+	}, `SELECT n, wire FROM origin WHERE session = ?`, row)
+	return list, err
+}
+
+func (u *update) origin(r *record, from origin) (int64, error) {
+	n, ok := r.origins[from]
+	if !ok {
+		n = int64(len(r.origins))
+		if err := u.write.exec(`INSERT INTO origin (session, n, wire) VALUES (?, ?, ?)`, r.row, n, []byte(from)); err != nil {
+			return 0, err
+		}
+		r.origins[from] = n
+		r.bytes += int64(len(from))
+		service := cmp.Or(serviceOf(from), unknownService)
+		if err := u.write.exec(`INSERT OR IGNORE INTO service (name, session) VALUES (?, ?)`, service, r.row); err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+// add adds a span, or replaces the span with its id.
+func (u *update) add(r *record, e encoded) error {
+	from, err := u.origin(r, e.origin)
+	if err != nil {
+		return err
+	}
+	if r.open > 0 {
+		if err := u.write.exec(`DELETE FROM open WHERE session = ? AND id = ?`, r.row, e.id[:]); err != nil {
+			return err
+		}
+	}
+	r.last++
+	insert := func() (added int64, err error) {
+		result, err := u.write.result(`INSERT OR IGNORE INTO span (at, id, origin, wire) VALUES (?, ?, ?, ?)`, r.row<<spanBits+r.last, e.id[:], from, e.wire)
+		if err == nil {
+			added, err = result.RowsAffected()
+		}
+		return added, err
+	}
+	added, err := insert()
+	if err == nil && added == 0 {
+		r.stale = true
+		if err = u.write.exec(`DELETE FROM span WHERE at >> 24 = ? AND id = ?`, r.row, e.id[:]); err == nil {
+			_, err = insert()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	r.dirty = true
+	r.bytes += int64(len(e.wire)) + spanOverhead
+	u.grown.Add(int64(len(e.wire)) + spanOverhead)
+	if !r.stale {
+		_ = u.reading.Read(e.wire) // it was encoded just now
+		r.take(&u.reading, e.origin)
+	}
+	return nil
+}
+
+func (r *record) take(s *runs.Span, from origin) {
+	if isRoot := r.run.Add(s); isRoot || r.service == "" {
+		r.service = serviceOf(from)
 	}
 }
 
-// touch returns a trace, which is now the most recently updated one.
-func (s *Store) touch(id traceID, now time.Time) *trace {
-	t := s.traces[id]
-	if t == nil {
-		t = &trace{id: id, index: make(map[spanID]int), open: make(map[spanID]openSpan)}
-		t.age = s.byAge.PushBack(t)
-		s.traces[id] = t
-		t.size, s.size = traceOverhead, s.size+traceOverhead
+// summarize writes what the list shows of a session. A session without spans is gone.
+func (u *update) summarize(id traceID, r *record, now time.Time) error {
+	if r.stale {
+		r.run, r.service, r.stale = runs.Run{}, "", false
+		r.bytes = 0
+		for sp, err := range spans(u.write.query, r.row, 0) {
+			if err != nil {
+				return err
+			}
+			_ = u.reading.Read(sp.wire)
+			r.take(&u.reading, sp.origin)
+			r.bytes += int64(len(sp.wire)) + spanOverhead
+		}
 	}
-	s.byAge.MoveToBack(t.age)
-	s.seq++
-	t.seq, t.updated, t.live = s.seq, now, nil
-	return t
+	open, err := openSpans(u.write.query, r.row)
+	if err != nil {
+		return err
+	}
+	if r.open = len(open); r.open == 0 && r.run.Spans == 0 {
+		return u.remove(r.row)
+	}
+	run, service := &r.run, r.service
+	if len(open) > 0 {
+		run = run.Clone()
+		for i := range open {
+			span := open[i].read()
+			if run.Add(span) || service == "" {
+				service = serviceOf(open[i].origin)
+			}
+		}
+	}
+	session := newSession(id, run, service, now)
+	session.Ended = run.Rooted && !slices.ContainsFunc(open, func(sp openSpan) bool { return sp.read().MayBeRoot() })
+	summary, err := json.Marshal(session)
+	if err != nil {
+		return err
+	}
+	calls, err := json.Marshal(callsOf(run))
+	if err != nil {
+		return err
+	}
+	if err := u.write.exec(`INSERT OR REPLACE INTO summary (session, summary, calls) VALUES (?, ?, ?)`, r.row, string(summary), string(calls)); err != nil {
+		return err
+	}
+	usage := run.Usage()
+	err = u.write.exec(`UPDATE session SET seq = ?, updated = ?, last = ?, bytes = ?, heard = ?, spans = ?, started = ?, duration = ?, tools = ?, errors = ?,
+		input = ?, output = ?, cost = ?, agent = ?, model = ?, failed = ?, ended = ?, test = ?, dirty = dirty OR ? WHERE row = ?`,
+		u.seq, now.UnixMicro(), r.last, r.bytes, int64(min(r.run.End, math.MaxInt64)), run.Spans, session.Start, session.End-session.Start, run.Tools, run.Failed,
+		usage.Input, usage.Output, usage.Cost, cmp.Or(session.Agent, service), session.Model, session.Failure != "", session.Ended, run.Name == TestSpan, r.dirty, r.row)
+	r.dirty = false
+	if err == nil {
+		u.remember(id, r)
+	}
+	return err
 }
 
-// put adds a span, or replaces the span with its id.
-func (t *trace) put(sp stored, span *runs.Span) {
-	i, replaces := t.index[sp.id]
-	if !replaces {
-		i = len(t.spans)
+// remember keeps a record for the next spans of its session.
+func (s *Store) remember(id traceID, r *record) {
+	if s.size > maxCache {
+		s.cache, s.size = make(map[traceID]*record), 0
 	}
-	if i == 0 || t.spans[i-1].origin != sp.origin {
-		sp.cost += sp.origin.size()
+	if s.cache[id] != r {
+		s.cache[id], r.size = r, 0
 	}
-	t.size += sp.cost
-	if replaces {
-		t.size -= t.spans[i].cost
-		t.spans[i] = sp
-		t.stale = true
-		return
+	s.size -= r.size
+	r.size = r.run.Size() + recordOverhead
+	for from := range r.origins {
+		r.size += len(from)
 	}
-	t.spans = append(t.spans, sp)
-	t.index[sp.id] = i
-	if !t.stale {
-		t.add(span, sp.origin)
-	}
+	s.size += r.size
 }
 
-// size returns how many bytes a resource and a scope count as for the spans that share
-// them.
-func (o origin) size() int { return len(o.resource.Value()) + len(o.scope.Value()) }
-
-func (s *Store) makeRoom() {
-	for s.size > s.limit && s.byAge.Len() > 0 {
-		s.remove(s.byAge.Front().Value.(*trace))
+// remove removes a session. Pages that show it learn that something changed.
+func (s *Store) remove(row int64) error {
+	var parts int64
+	if err := s.write.row(`DELETE FROM session WHERE row = ? RETURNING parts`, row).Scan(&parts); err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
 	}
-}
-
-func (s *Store) remove(t *trace) {
-	s.byAge.Remove(t.age)
-	delete(s.traces, t.id)
-	delete(s.stale, t)
-	s.size -= t.size
-	if len(t.spans) > 0 {
-		s.evicted.Traces++
-		s.evicted.Spans += len(t.spans)
+	for _, statement := range []string{
+		`DELETE FROM span WHERE at > ?1 << 24 AND at < (?1 + 1) << 24`, `DELETE FROM summary WHERE session = ?1`, `DELETE FROM origin WHERE session = ?1`,
+		`DELETE FROM service WHERE session = ?1`, `DELETE FROM open WHERE session = ?1`,
+	} {
+		if err := s.write.exec(statement, row); err != nil {
+			return err
+		}
 	}
+	return s.unindex(row, parts)
 }
 
 // A Span is a span with its resource and scope.
@@ -261,90 +413,125 @@ type Span struct {
 	origin   origin
 }
 
+// find returns the row of a session, or sql.ErrNoRows.
+func (s *Store) find(query queryFunc, id traceID) (row, last int64, err error) {
+	err = one(query, `SELECT row, last FROM session WHERE trace = ?`, id[:])(&row, &last)
+	return row, last, err
+}
+
 // Spans returns the spans of a trace that came after since, and the value of since
 // for the next call. since is zero in the first call. For an unknown trace there
 // are no spans.
-func (s *Store) Spans(id traceID, since uint64) (spans []Span, seq uint64) {
-	s.mu.RLock()
-	t := s.traces[id]
-	if t == nil {
-		s.mu.RUnlock()
-		return nil, 0
+func (s *Store) Spans(id traceID, since int64) (list []Span, seq int64, err error) {
+	row, seq, err := s.find(s.read.Query, id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, 0, nil
 	}
-	taken, seq := t.since(since), t.seq
-	s.mu.RUnlock()
-	return decodeAll(taken), seq
+	d := decoder{}
+	if err == nil {
+		for sp, e := range spans(s.read.Query, row, since) {
+			if e != nil {
+				err = e
+				break
+			}
+			list = append(list, d.decode(sp))
+		}
+	}
+	return list, seq, err
 }
 
 // Span returns one span, nil if it is not there, and whether it is open.
-func (s *Store) Span(id traceID, span spanID) (*Span, bool) {
-	s.mu.RLock()
-	t := s.traces[id]
-	if t == nil {
-		s.mu.RUnlock()
-		return nil, false
-	}
-	found, open := t.open[span]
-	if !open {
-		i, ended := t.index[span]
-		if !ended {
-			s.mu.RUnlock()
-			return nil, false
+func (s *Store) Span(id traceID, span spanID) (found *Span, open bool, err error) {
+	row, _, err := s.find(s.read.Query, id)
+	for _, table := range []string{
+		`SELECT span.wire, origin.wire, 0 FROM span JOIN origin ON session = at >> 24 AND n = origin WHERE at >> 24 = ? AND id = ?`,
+		`SELECT open.wire, origin.wire, 1 FROM open JOIN origin ON origin.session = open.session AND n = origin WHERE open.session = ? AND id = ?`,
+	} {
+		if err != nil || found != nil {
+			break
 		}
-		found.stored = t.spans[i]
+		var wire, from []byte
+		err = one(s.read.Query, table, row, span[:])(&wire, &from, &open)
+		if err == nil {
+			sp := decoder{}.decode(stored{id: span, origin: origin(from), wire: wire})
+			found = &sp
+		} else if errors.Is(err, sql.ErrNoRows) {
+			err = nil
+		}
 	}
-	s.mu.RUnlock()
-	return &decodeAll([]stored{found.stored})[0], open
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return found, open, err
 }
 
-// decodeAll decodes spans without error because the store encoded them.
-func decodeAll(taken []stored) []Span {
-	decoded := make(map[origin]Span)
-	spans := make([]Span, len(taken))
-	for i, sp := range taken {
-		s, known := decoded[sp.origin]
-		if !known {
-			s = Span{Resource: new(resourcepb.Resource), Scope: new(commonpb.InstrumentationScope), origin: sp.origin}
-			_ = proto.Unmarshal([]byte(sp.origin.resource.Value()), s.Resource)
-			_ = proto.Unmarshal([]byte(sp.origin.scope.Value()), s.Scope)
-			decoded[sp.origin] = s
+// A decoder decodes spans. It decodes an origin once.
+type decoder map[origin]Span
+
+// decode returns no error because the store encoded the span.
+func (d decoder) decode(sp stored) Span {
+	s, known := d[sp.origin]
+	if !known {
+		var header tracepb.ResourceSpans
+		_ = proto.Unmarshal([]byte(sp.origin), &header)
+		s = Span{Resource: header.GetResource(), Scope: new(commonpb.InstrumentationScope), origin: sp.origin}
+		if scopes := header.GetScopeSpans(); len(scopes) > 0 {
+			s.Scope = scopes[0].GetScope()
 		}
-		s.Span = new(tracepb.Span)
-		_ = proto.Unmarshal(sp.wire, s.Span)
-		spans[i] = s
+		d[sp.origin] = s
 	}
-	return spans
+	s.Span = new(tracepb.Span)
+	_ = proto.Unmarshal(sp.wire, s.Span)
+	return s
+}
+
+// serviceOf returns the name of the service in an encoded origin.
+func serviceOf(from origin) string {
+	var header tracepb.ResourceSpans
+	_ = proto.Unmarshal([]byte(from), &header) // was encoded by us
+	return cutText(text(header.GetResource().GetAttributes(), keyService), maxDetail)
 }
 
 // Changes returns the ids of up to limit traces that changed after since, the
 // latest first, the value of since for the next call, and a channel that is closed
 // at the next change.
-func (s *Store) Changes(since uint64, limit int) (ids []traceID, seq uint64, more <-chan struct{}) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	for e := s.byAge.Back(); e != nil && len(ids) < limit; e = e.Prev() {
-		t := e.Value.(*trace)
-		if t.seq <= since {
-			break
-		}
-		ids = append(ids, t.id)
+func (s *Store) Changes(since int64, limit int) (ids []traceID, seq int64, more <-chan struct{}, err error) {
+	s.mu.Lock()
+	more = s.changed
+	s.mu.Unlock()
+	if err = one(s.read.Query, `SELECT seq FROM clock`)(&seq); err != nil {
+		return nil, since, more, err
 	}
-	return ids, s.seq, s.changed
+	err = each(s.read.Query, func(scan func(...any) error) error {
+		var id []byte
+		err := scan(&id)
+		ids = append(ids, traceID(id))
+		return err
+	}, `SELECT trace FROM session WHERE seq > ? AND seq <= ? ORDER BY seq DESC LIMIT ?`, since, seq, limit)
+	return ids, seq, more, err
 }
 
 // Sequence returns the value to pass to Since or Changes to get only later changes.
-func (s *Store) Sequence() uint64 {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.seq
+func (s *Store) Sequence() int64 {
+	_, seq, _, _ := s.Changes(math.MaxInt64, 0)
+	return seq
 }
 
 // Since returns the ids of the traces that changed after seq.
-func (s *Store) Since(seq uint64) []string {
-	found, _, _ := s.Changes(seq, math.MaxInt)
+func (s *Store) Since(seq int64) []string {
+	found, _, _, _ := s.Changes(seq, math.MaxInt32)
 	ids := make([]string, len(found))
 	for i, id := range found {
 		ids[i] = id.String()
 	}
 	return ids
 }
+
+// parseTraceID reads an id in hex. Jaeger and Grafana leave out leading zeros.
+func parseTraceID(s string) (id traceID, ok bool) {
+	s = strings.Repeat("0", max(0, 2*len(id)-len(s))) + s
+	n, err := hex.Decode(id[:], []byte(s[:2*len(id)]))
+	return id, err == nil && n == len(id) && len(s) == 2*len(id)
+}
+
+func newSource() string { return rand.Text() }

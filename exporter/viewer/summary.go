@@ -1,9 +1,9 @@
 package viewer
 
 import (
-	"cmp"
-	"slices"
-	"strings"
+	"database/sql"
+	"encoding/json"
+	"time"
 
 	"github.com/spantee/spantee/exporter/runs"
 )
@@ -33,22 +33,22 @@ type Session struct {
 	Ended        bool    `json:"ended"`   // its root has arrived
 	Failure      string  `json:"failure"` // the root's, if it failed
 	LastReceived int64   `json:"came"`    // when its last span arrived, in microseconds since 1970
+	Pinned       bool    `json:"pinned,omitempty"`
 	Now          *Now    `json:"now,omitempty"`
-	Found        *Found  `json:"found,omitempty"` // where a search found its words
+	Hits         *int    `json:"hits,omitempty"`  // of a search
+	Found        *Hit    `json:"found,omitempty"` // the first of them
 }
 
-func (t *trace) session() Session {
-	r := t.full()
+// newSession returns a run as it is listed, without what depends on its open spans.
+func newSession(id traceID, r *runs.Run, service string, now time.Time) Session {
 	u := r.Usage()
-	open, gone := t.openSpans()
 	return Session{
-		ID: t.id.String(), Name: r.Name, Service: t.service, Agent: r.Agent, Model: r.Model,
+		ID: id.String(), Name: r.Name, Service: service, Agent: r.Agent, Model: r.Model,
 		Conversation: r.Conversation, Prompt: r.Prompt, Folder: r.Folder,
 		Start: microseconds(r.Start), End: microseconds(r.End),
 		Spans: r.Spans, Errors: r.Failed, Turns: r.Turns, Tools: r.Tools, ToolErrors: r.ToolErrors,
 		FirstChunk: r.FirstChunk.Microseconds(), Input: u.Input, Output: u.Output, Cached: u.CacheRead, Cost: u.Cost,
-		Ended: r.Rooted && !slices.ContainsFunc(open, (*runs.Span).MayBeRoot), Failure: r.Failure, LastReceived: t.updated.UnixMicro(),
-		Now: now(open, gone, t.closed().End),
+		Failure: r.Failure, LastReceived: now.UnixMicro(),
 	}
 }
 
@@ -57,83 +57,42 @@ func (s *Session) size() int {
 	return len(s.ID) + len(s.Name) + len(s.Service) + len(s.Agent) + len(s.Model) + len(s.Conversation) + len(s.Prompt) + len(s.Folder) + len(s.Failure)
 }
 
-// add adds a span that ended to the run.
-func (t *trace) add(s *runs.Span, from origin) {
-	if isRoot := t.run.Add(s); isRoot || t.service == "" {
-		t.service = serviceOf(from.resource)
-	}
-	t.count()
-}
+// listed is the part of a query that reads sessions for listing.
+const listed = `SELECT row, summary, heard, pinned, EXISTS (SELECT 1 FROM open WHERE open.session = row) FROM session JOIN summary ON summary.session = row `
 
-// count updates the trace's size after its run has changed.
-func (t *trace) count() {
-	size := t.run.Size() + len(t.service)
-	t.size += size - t.runSize
-	t.runSize = size
-}
-
-// closed returns the run of the spans that ended.
-func (t *trace) closed() *runs.Run {
-	if !t.stale {
-		return &t.run
-	}
-	run := new(runs.Run)
-	for _, sp := range t.spans {
-		run.Add(sp.read())
-	}
-	return run
-}
-
-// full returns the run including the open spans. Turns and tools in progress count.
-func (t *trace) full() *runs.Run {
-	if t.live != nil {
-		return t.live
-	}
-	closed := t.closed()
-	if len(t.open) == 0 {
-		return closed
-	}
-	run := closed.Clone()
-	for _, sp := range t.open {
-		run.Add(sp.read())
-	}
-	return run
-}
-
-// who returns the agent, or the service if there is none.
-func (t *trace) who() string { return cmp.Or(t.full().Agent, t.service) }
-
-// mentions reports whether the run contains lower, a lower-case text.
-func (t *trace) mentions(lower string) bool {
-	r := t.full()
-	has := func(text string) bool { return strings.Contains(strings.ToLower(text), lower) }
-	return slices.ContainsFunc([]string{r.Agent, r.Model, r.Name, t.service, r.Conversation, r.Failure, r.Prompt, r.Folder}, has) ||
-		slices.ContainsFunc(r.Called, func(used runs.ToolUse) bool { return has(used.Name) })
-}
-
-// refresh recomputes what is stale.
-func (s *Store) refresh() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for t := range s.stale {
-		size := t.size
-		t.run, t.stale = *t.closed(), false
-		t.count()
-		s.size += t.size - size
-		if len(t.open) > 0 {
-			t.live = t.full()
+// sessions reads sessions, with their rows. The query begins with listed.
+func (s *Store) sessions(query string, args ...any) (list []Session, rows []int64, err error) {
+	var heard []int64
+	var open []bool
+	list = []Session{}
+	err = each(s.read.Query, func(scan func(...any) error) error {
+		var summary sql.RawBytes
+		var session Session
+		var row, end int64
+		var pinned, live bool
+		err := scan(&row, &summary, &end, &pinned, &live)
+		if err == nil {
+			err = json.Unmarshal(summary, &session)
+		}
+		session.Pinned = pinned
+		list, rows, heard, open = append(list, session), append(rows, row), append(heard, end), append(open, live)
+		return err
+	}, query, args...)
+	for i := range list {
+		if err == nil && open[i] {
+			var spans []openSpan
+			spans, err = openSpans(s.read.Query, rows[i])
+			list[i].Now = now(spans, uint64(heard[i]))
 		}
 	}
-	clear(s.stale)
+	return list, rows, err
 }
 
 // Session returns a trace as the page lists it.
-func (s *Store) Session(id traceID) (Session, bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	t := s.traces[id]
-	if t == nil {
-		return Session{}, false
+func (s *Store) Session(id traceID) (Session, bool, error) {
+	found, _, err := s.sessions(listed+`WHERE trace = ?`, id[:])
+	if err != nil || len(found) == 0 {
+		return Session{}, false, err
 	}
-	return t.session(), true
+	return found[0], true, nil
 }

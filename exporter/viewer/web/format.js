@@ -53,7 +53,7 @@ export const money = (usd) => (usd >= 100 ? `$${Math.round(usd)}` : usd >= 0.995
 // size is a number of bytes.
 export function size(n) {
   if (n < 1024) return `${n} B`;
-  const [part, unit] = n < 1 << 20 ? [n / 1024, "KiB"] : [n / (1 << 20), "MiB"];
+  const [part, unit] = n < 1 << 20 ? [n / 1024, "KiB"] : n < 2 ** 30 ? [n / 2 ** 20, "MiB"] : [n / 2 ** 30, "GiB"];
   return `${part < 99.95 ? Number(part.toFixed(1)) : Math.round(part)} ${unit}`;
 }
 

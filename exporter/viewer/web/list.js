@@ -163,7 +163,7 @@ class Row {
     this.found.hidden = !s.found;
     if (s.found) {
       this.found.href = `#/trace/${s.id}/${s.found.span}`;
-      set(this.found, `${s.found.name}: … ${s.found.text} …`);
+      this.found.replaceChildren(h("span", { class: "hits" }, plural(s.hits, "hit")), ` ${s.found.name}: `, ...marked(s.found.text));
     }
     const values = [
       moment(s.start), "", s.tools ? count(s.tools) : "–", s.errors ? count(s.errors) : "–",
@@ -213,14 +213,20 @@ function filtered(list, { q, failed }) {
   return { ...list, agents: list.agents ?? [], models: list.models ?? [], sessions, matching: sessions.length };
 }
 
+// marked are the pieces of a text, of which every second was found.
+function marked(pieces) {
+  return pieces.map((p, i) => (i % 2 ? h("mark", {}, p) : p));
+}
+
 function footer(l) {
   const facts = [];
   if (l.matching > l.sessions.length) facts.push(`the first ${count(l.sessions.length)} of ${count(l.matching)}, search to find the others`);
   else if (l.matching < l.total) facts.push(`${count(l.matching)} of ${plural(l.total, "session")}`);
   else if (l.total) facts.push(plural(l.total, "session"));
   if (l.total) facts.push(plural(l.spans, "span"));
-  if (l.limit) facts.push(`${size(l.bytes)} of ${size(l.limit)} in memory`);
-  if (l.evicted.traces) facts.push(`${plural(l.evicted.traces, "older trace")} evicted to make room (--max-memory)`);
+  if (l.kept.limit) facts.push(`${size(l.kept.bytes)} of ${size(l.kept.limit)}${l.kept.memory ? " in memory: nothing is kept" : ""}`);
+  if (l.kept.going.sessions) facts.push(`${plural(l.kept.going.sessions, "session")} not changed since ${moment(l.kept.going.before)} will be removed next: pin what should stay, or raise --keep`);
+  if (l.unindexed) facts.push(`${plural(l.unindexed, "session")} still to be indexed`);
   return facts.join(" · ");
 }
 

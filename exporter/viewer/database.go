@@ -1,0 +1,428 @@
+package viewer
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/spantee/spantee/exporter/spool"
+)
+
+// migrations are the steps from an empty database to the present one. A step, once
+// released, is never changed.
+var migrations = []string{`
+CREATE TABLE clock (seq INTEGER NOT NULL);
+INSERT INTO clock VALUES (0);
+
+-- What sessions are listed, sorted and found by. Rows are narrow because lists read
+-- all of them.
+CREATE TABLE session (
+	row INTEGER PRIMARY KEY AUTOINCREMENT,
+	trace BLOB NOT NULL UNIQUE,
+	seq INTEGER NOT NULL DEFAULT 0,     -- the clock at its last change
+	updated INTEGER NOT NULL DEFAULT 0, -- microseconds since 1970, like started
+	last INTEGER NOT NULL DEFAULT 0,    -- number of its last span
+	bytes INTEGER NOT NULL DEFAULT 0,
+	heard INTEGER NOT NULL DEFAULT 0,   -- last end of a span, in nanoseconds since 1970
+	spans INTEGER NOT NULL DEFAULT 0,
+	started INTEGER NOT NULL DEFAULT 0,
+	duration INTEGER NOT NULL DEFAULT 0,
+	tools INTEGER NOT NULL DEFAULT 0,
+	errors INTEGER NOT NULL DEFAULT 0,
+	input INTEGER NOT NULL DEFAULT 0,
+	output INTEGER NOT NULL DEFAULT 0,
+	cost REAL NOT NULL DEFAULT 0,
+	agent TEXT NOT NULL DEFAULT '',
+	model TEXT NOT NULL DEFAULT '',
+	failed INTEGER NOT NULL DEFAULT 0,  -- the root did
+	ended INTEGER NOT NULL DEFAULT 0,
+	test INTEGER NOT NULL DEFAULT 0,    -- it is the test span of doctor
+	pinned INTEGER NOT NULL DEFAULT 0,
+	dirty INTEGER NOT NULL DEFAULT 1,   -- its text is not indexed
+	parts INTEGER NOT NULL DEFAULT 0    -- rows in the index
+);
+CREATE INDEX session_seq ON session (seq);
+CREATE INDEX session_updated ON session (pinned, updated, bytes);
+CREATE INDEX session_agent ON session (agent, model);
+CREATE INDEX session_started ON session (started DESC, trace);
+CREATE INDEX session_duration ON session (duration);
+CREATE INDEX session_tools ON session (tools);
+CREATE INDEX session_errors ON session (errors);
+CREATE INDEX session_input ON session (input);
+CREATE INDEX session_output ON session (output);
+CREATE INDEX session_cost ON session (cost);
+CREATE INDEX session_parts ON session (row) WHERE parts > 1;
+CREATE INDEX session_test ON session (row) WHERE test;
+CREATE INDEX session_dirty ON session (seq) WHERE dirty;
+
+-- How many sessions there are of each agent and model.
+CREATE TABLE facet (agent TEXT, model TEXT, sessions INTEGER NOT NULL, spans INTEGER NOT NULL, PRIMARY KEY (agent, model)) WITHOUT ROWID;
+CREATE TRIGGER facet_insert AFTER INSERT ON session BEGIN
+	INSERT INTO facet VALUES (new.agent, new.model, 1, new.spans) ON CONFLICT DO UPDATE SET sessions = sessions + 1, spans = spans + excluded.spans;
+END;
+CREATE TRIGGER facet_delete AFTER DELETE ON session BEGIN
+	UPDATE facet SET sessions = sessions - 1, spans = spans - old.spans WHERE agent = old.agent AND model = old.model;
+	DELETE FROM facet WHERE agent = old.agent AND model = old.model AND sessions = 0;
+END;
+CREATE TRIGGER facet_update AFTER UPDATE OF agent, model, spans ON session BEGIN
+	UPDATE facet SET sessions = sessions - 1, spans = spans - old.spans WHERE agent = old.agent AND model = old.model;
+	INSERT INTO facet VALUES (new.agent, new.model, 1, new.spans) ON CONFLICT DO UPDATE SET sessions = sessions + 1, spans = spans + excluded.spans;
+	DELETE FROM facet WHERE agent = old.agent AND model = old.model AND sessions = 0;
+END;
+
+CREATE TABLE summary (session INTEGER PRIMARY KEY, summary BLOB NOT NULL, calls BLOB NOT NULL);
+
+CREATE TABLE span (at INTEGER PRIMARY KEY, id BLOB NOT NULL, origin INTEGER NOT NULL, wire BLOB NOT NULL);
+CREATE UNIQUE INDEX span_id ON span (at >> 24, id);
+CREATE TABLE origin (session INTEGER, n INTEGER, wire BLOB NOT NULL, PRIMARY KEY (session, n)) WITHOUT ROWID;
+CREATE TABLE service (name TEXT, session INTEGER, PRIMARY KEY (name, session)) WITHOUT ROWID;
+CREATE INDEX service_session ON service (session);
+
+-- Spans that have not ended, as their process last reported them, in nanoseconds since 1970.
+CREATE TABLE open (
+	source TEXT, session INTEGER, id BLOB, origin INTEGER NOT NULL, wire BLOB NOT NULL,
+	reported INTEGER NOT NULL, gone INTEGER NOT NULL DEFAULT 0,
+	PRIMARY KEY (source, session, id)
+) WITHOUT ROWID;
+CREATE INDEX open_session ON open (session);
+
+CREATE VIRTUAL TABLE search USING fts5 (
+	text, tool, agent, model, file, failed, id,
+	content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 0'
+);
+`}
+
+// Retention is what a store keeps of the sessions that are not pinned.
+type Retention struct {
+	Age   time.Duration // since the last change; 0 for any
+	Bytes int64         // of the database; 0 for any
+}
+
+// Open opens the database of a file, and creates it if it is not there. The file and its
+// folder are used only if nobody else can write to them. A database that cannot be read is
+// put aside. problem is called with what was put aside, and later with whatever fails in
+// the background.
+func Open(path string, retain Retention, problem func(error)) (*Store, error) {
+	if err := checkFiles(path, true); err != nil {
+		return nil, err
+	}
+	s, err := open(path, "file:"+(&url.URL{Path: filepath.ToSlash(path)}).EscapedPath()+"?_pragma=journal_mode(wal)&", retain, problem)
+	if !isCorrupt(err) {
+		return s, err
+	}
+	aside := fmt.Sprintf("%s.corrupt-%d", path, time.Now().Unix())
+	if err := os.Rename(path, aside); err != nil {
+		return nil, err
+	}
+	for _, suffix := range []string{"-wal", "-shm"} {
+		_ = os.Remove(path + suffix) // they belong to the file that was put aside
+	}
+	problem(fmt.Errorf("%s cannot be read (%w): it is now %s, and a new one begins", path, err, aside))
+	return Open(path, retain, problem)
+}
+
+// NewStore returns a store in memory.
+func NewStore(retain Retention, problem func(error)) (*Store, error) {
+	return open("", "file:/"+newSource()+"?vfs=memdb&", retain, problem)
+}
+
+func open(path, dsn string, retain Retention, problem func(error)) (s *Store, err error) {
+	s = &Store{
+		path: path, retain: retain, problem: problem, source: newSource(), write: &writer{statements: make(map[string]*sql.Stmt)},
+		cache: make(map[traceID]*record), moved: make(map[traceID]traceID), changed: make(chan struct{}), wake: make(chan struct{}, 1),
+	}
+	dsn += "_pragma=busy_timeout(10000)&_pragma=synchronous(normal)&_pragma=temp_store(memory)&_pragma=cache_size(-8000)"
+	if s.write.db, err = sql.Open("sqlite", dsn+"&_pragma=auto_vacuum(incremental)"); err != nil {
+		return nil, err
+	}
+	if s.read, err = sql.Open("sqlite", dsn); err == nil {
+		s.read.SetMaxOpenConns(maxReaders)
+		if s.write.conn, err = s.write.db.Conn(context.Background()); err == nil {
+			err = s.write.transaction(s.migrate)
+		}
+	}
+	if err != nil {
+		s.closeFiles()
+		return nil, err
+	}
+	var ctx context.Context
+	ctx, s.cancel = context.WithCancel(context.Background())
+	s.done.Go(func() { s.maintain(ctx) })
+	return s, nil
+}
+
+// maxReaders bounds what connections take: each has a cache of 8 MB.
+const maxReaders = 4
+
+// Close waits for what is being written.
+func (s *Store) Close() {
+	s.cancel()
+	s.done.Wait()
+	s.closeFiles()
+}
+
+func (s *Store) closeFiles() {
+	if s.read != nil {
+		_ = s.read.Close()
+	}
+	s.write.close()
+}
+
+func (s *Store) migrate() error {
+	var version int
+	if err := s.write.row(`PRAGMA user_version`).Scan(&version); err != nil {
+		return err
+	}
+	if version > len(migrations) {
+		return errors.New("it was written by a newer version of spantee")
+	}
+	for _, step := range migrations[version:] {
+		if _, err := s.write.conn.ExecContext(context.Background(), step); err != nil {
+			return err
+		}
+	}
+	if version < len(migrations) {
+		_, err := s.write.conn.ExecContext(context.Background(), fmt.Sprintf("PRAGMA user_version = %d", len(migrations)))
+		return err
+	}
+	return s.forgetTests() // fails if the database is corrupt
+}
+
+// forgetTests removes the sessions of spantee doctor.
+func (s *Store) forgetTests() error {
+	var rows []int64
+	err := each(s.write.query, func(scan func(...any) error) error {
+		var row int64
+		err := scan(&row)
+		rows = append(rows, row)
+		return err
+	}, `SELECT row FROM session WHERE test`)
+	for _, row := range rows {
+		if err == nil {
+			err = s.remove(row)
+		}
+	}
+	return err
+}
+
+func isCorrupt(err error) bool {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && (e.Code()&0xff == sqlite3.SQLITE_CORRUPT || e.Code()&0xff == sqlite3.SQLITE_NOTADB)
+}
+
+// Check returns an error if the database must not be used, such as a *spool.Untrusted.
+func Check(path string) error {
+	if err := checkFiles(path, false); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil // it will be created
+}
+
+// checkFiles checks the files of a database, and creates the first of them, which gives its
+// mode to the others.
+func checkFiles(path string, create bool) error {
+	if err := spool.EnterDir(filepath.Dir(path), create); err != nil {
+		return err
+	}
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		flag := os.O_RDONLY
+		if suffix == "" && create {
+			flag = os.O_RDWR | os.O_CREATE
+		}
+		f, _, err := spool.OpenFile(path+suffix, flag)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		_ = f.Close()
+	}
+	return nil
+}
+
+// Integrity returns what is wrong with a database, nil if nothing is.
+func Integrity(path string) error {
+	if err := Check(path); err != nil {
+		return err
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: filepath.ToSlash(path)}).EscapedPath()+"?mode=ro&_pragma=busy_timeout(1000)")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	var problems []string
+	err = each(db.Query, func(scan func(...any) error) error {
+		var line string
+		err := scan(&line)
+		if line != "ok" {
+			problems = append(problems, line)
+		}
+		return err
+	}, `PRAGMA quick_check(3)`)
+	if err == nil && len(problems) > 0 {
+		err = errors.New(strings.Join(problems, "; "))
+	}
+	return err
+}
+
+// A writer is the one connection that writes. Its lock is held for a transaction.
+type writer struct {
+	mu         sync.Mutex
+	db         *sql.DB
+	conn       *sql.Conn
+	statements map[string]*sql.Stmt
+}
+
+// transaction commits what run wrote, unless it returns an error.
+func (w *writer) transaction(run func() error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, err := w.conn.ExecContext(context.Background(), `BEGIN IMMEDIATE`); err != nil {
+		return err
+	}
+	err := run()
+	if err == nil {
+		_, err = w.conn.ExecContext(context.Background(), `COMMIT`)
+	}
+	if err != nil {
+		_, _ = w.conn.ExecContext(context.Background(), `ROLLBACK`) // SQLite may have done so
+	}
+	return err
+}
+
+func (w *writer) prepared(query string) (*sql.Stmt, error) {
+	statement := w.statements[query]
+	if statement == nil {
+		var err error
+		if statement, err = w.conn.PrepareContext(context.Background(), query); err != nil {
+			return nil, err
+		}
+		w.statements[query] = statement
+	}
+	return statement, nil
+}
+
+func (w *writer) result(query string, args ...any) (sql.Result, error) {
+	statement, err := w.prepared(query)
+	if err != nil {
+		return nil, err
+	}
+	return statement.ExecContext(context.Background(), args...)
+}
+
+func (w *writer) exec(query string, args ...any) error {
+	_, err := w.result(query, args...)
+	return err
+}
+
+func (w *writer) query(query string, args ...any) (*sql.Rows, error) {
+	statement, err := w.prepared(query)
+	if err != nil {
+		return nil, err
+	}
+	return statement.QueryContext(context.Background(), args...)
+}
+
+// row returns the first row of a query.
+func (w *writer) row(query string, args ...any) scanner {
+	return one(w.query, query, args...)
+}
+
+func (w *writer) close() {
+	for _, statement := range w.statements {
+		_ = statement.Close()
+	}
+	if w.conn != nil {
+		_ = w.conn.Close()
+	}
+	_ = w.db.Close()
+}
+
+// A queryFunc runs a query, inside the writer's transaction or outside.
+type queryFunc func(query string, args ...any) (*sql.Rows, error)
+
+// A scanner reads one row.
+type scanner func(...any) error
+
+// Scan reads the row, or returns sql.ErrNoRows.
+func (s scanner) Scan(into ...any) error { return s(into...) }
+
+func one(query queryFunc, text string, args ...any) scanner {
+	return func(into ...any) error {
+		found := false
+		err := each(query, func(scan func(...any) error) error {
+			if found {
+				return nil
+			}
+			found = true
+			return scan(into...)
+		}, text, args...)
+		if err == nil && !found {
+			err = sql.ErrNoRows
+		}
+		return err
+	}
+}
+
+// each calls do with each row of a query.
+func each(query queryFunc, do func(scan func(...any) error) error, text string, args ...any) error {
+	rows, err := query(text, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := do(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// spans returns the spans of a session after the number since, in the order they came.
+func spans(query queryFunc, row, since int64) iter.Seq2[stored, error] {
+	return func(yield func(stored, error) bool) {
+		numbers, err := origins(query, row)
+		if err != nil {
+			yield(stored{}, err)
+			return
+		}
+		from := make(map[int64]origin, len(numbers))
+		for o, n := range numbers {
+			from[n] = o
+		}
+		stop := errors.New("no more")
+		err = each(query, func(scan func(...any) error) error {
+			var sp stored
+			var at, n int64
+			var id sql.RawBytes
+			if err := scan(&at, &id, &n, &sp.wire); err != nil {
+				return err
+			}
+			sp.n, sp.id, sp.origin = at&maxSpans, spanID(id), from[n]
+			if !yield(sp, nil) {
+				return stop
+			}
+			return nil
+		}, `SELECT at, id, origin, wire FROM span WHERE at > ? AND at < ? ORDER BY at`, row<<spanBits+since, (row+1)<<spanBits)
+		if err != nil && !errors.Is(err, stop) {
+			yield(stored{}, err)
+		}
+	}
+}

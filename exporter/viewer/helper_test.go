@@ -1,0 +1,98 @@
+package viewer
+
+import (
+	"path/filepath"
+	"testing"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+)
+
+// A testStore fails the test where a Store returns an error.
+type testStore struct {
+	*Store
+	t *testing.T
+}
+
+func on(t *testing.T, s *Store) testStore { return testStore{s, t} }
+
+// newStore returns a store in memory.
+func newStore(t *testing.T, retain ...Retention) testStore {
+	t.Helper()
+	s, err := NewStore(append(retain, Retention{})[0], func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return on(t, s)
+}
+
+// openStore opens a database for a time.
+func openStore(t *testing.T, path string) testStore {
+	t.Helper()
+	s, err := Open(path, Retention{}, func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return on(t, s)
+}
+
+func newPath(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), "spantee", "sessions.db")
+}
+
+func (s testStore) ok(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s testStore) Add(spans []*tracepb.ResourceSpans) int {
+	s.t.Helper()
+	rejected, err := s.Store.Add(spans)
+	s.ok(err)
+	return rejected
+}
+
+func (s testStore) List(q Query) List {
+	s.t.Helper()
+	l, err := s.Store.List(q)
+	s.ok(err)
+	return l
+}
+
+func (s testStore) Session(id traceID) (Session, bool) {
+	s.t.Helper()
+	session, ok, err := s.Store.Session(id)
+	s.ok(err)
+	return session, ok
+}
+
+func (s testStore) Spans(id traceID, since int64) ([]Span, int64) {
+	s.t.Helper()
+	spans, seq, err := s.Store.Spans(id, since)
+	s.ok(err)
+	return spans, seq
+}
+
+func (s testStore) Overview(id traceID, since int64) (Overview, bool) {
+	s.t.Helper()
+	o, ok, err := s.Store.Overview(id, since)
+	s.ok(err)
+	return o, ok
+}
+
+func (s testStore) Changes(since int64, limit int) ([]traceID, int64, <-chan struct{}) {
+	s.t.Helper()
+	ids, seq, more, err := s.Store.Changes(since, limit)
+	s.ok(err)
+	return ids, seq, more
+}
+
+// number returns what a query counts.
+func (s testStore) number(query string) (n int) {
+	s.t.Helper()
+	s.ok(one(s.read.Query, query)(&n))
+	return n
+}

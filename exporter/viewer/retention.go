@@ -1,0 +1,221 @@
+package viewer
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Kept is what a store has, what it may have, and what goes next.
+type Kept struct {
+	Bytes  int64 `json:"bytes"`
+	Limit  int64 `json:"limit,omitempty"`  // bytes
+	Days   int   `json:"days,omitempty"`   // of the oldest
+	Memory bool  `json:"memory,omitempty"` // nothing is on disk
+	Going  Going `json:"going"`
+}
+
+// Going are sessions that are to be removed.
+type Going struct {
+	Sessions int   `json:"sessions"`
+	Before   int64 `json:"before,omitempty"` // the last change of the newest of them, in microseconds since 1970
+
+	rows []int64
+}
+
+const (
+	// sweepInterval is how long after the start sessions are removed at the earliest, and how
+	// often from then on.
+	sweepInterval = time.Minute
+
+	// notice is how long before its removal by age a session is announced.
+	notice = 24 * time.Hour
+)
+
+// kept returns what the store has, and what it will remove before long.
+func (s *Store) kept(now time.Time) (k Kept, err error) {
+	k = Kept{Limit: s.retain.Bytes, Days: int(s.retain.Age / (24 * time.Hour)), Memory: s.path == ""}
+	if k.Bytes, err = s.bytes(); err != nil {
+		return k, err
+	}
+	soon := s.retain
+	soon.Bytes -= soon.Bytes / 10
+	if soon.Age > 0 {
+		now = now.Add(notice)
+	}
+	k.Going, err = s.going(soon, k.Bytes, now)
+	return k, err
+}
+
+// bytes returns how much of the database is in use.
+func (s *Store) bytes() (n int64, err error) {
+	err = one(s.read.Query, `SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size`)(&n)
+	return n, err
+}
+
+// going returns the sessions that exceed a retention: the least recently changed of those
+// that are not pinned.
+func (s *Store) going(retain Retention, bytes int64, now time.Time) (g Going, err error) {
+	excess, oldest := int64(0), int64(0)
+	if retain.Bytes > 0 {
+		excess = bytes - retain.Bytes
+	}
+	if retain.Age > 0 {
+		oldest = now.Add(-retain.Age).UnixMicro()
+	}
+	if excess > 0 { // a session takes its share of the indexes, too
+		var spans int64
+		if err := one(s.read.Query, `SELECT coalesce(sum(bytes), 0) FROM session`)(&spans); err != nil {
+			return g, err
+		}
+		excess = int64(float64(excess) * float64(spans) / float64(bytes))
+	}
+	err = each(s.read.Query, func(scan func(...any) error) error {
+		var row, updated, size int64
+		err := scan(&row, &updated, &size)
+		if excess > 0 || updated < oldest {
+			g.rows, g.Before = append(g.rows, row), updated
+			g.Sessions++
+			excess -= size
+		}
+		return err
+	}, `SELECT row, updated, bytes FROM session WHERE pinned = 0 AND (updated < ?1 OR ?2) ORDER BY updated`, oldest, excess > 0)
+	return g, err
+}
+
+// sweep removes what exceeds the retention.
+func (s *Store) sweep(now time.Time) error {
+	bytes, err := s.bytes()
+	if err != nil {
+		return err
+	}
+	g, err := s.going(s.retain, bytes, now)
+	const atOnce = 100 // meanwhile nothing can be received
+	for rows := g.rows; err == nil && len(rows) > 0; rows = rows[min(len(rows), atOnce):] {
+		err = s.update(now, func(*update) error {
+			for _, row := range rows[:min(len(rows), atOnce)] {
+				if err := s.remove(row); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err == nil && g.Sessions > 0 {
+		s.problem(fmt.Errorf("removed %s that had not changed since %s (--keep)", sessionCount(g.Sessions), day(g.Before)))
+		err = s.vacuum()
+	}
+	return err
+}
+
+// vacuum gives the room of removed sessions back to the file system.
+func (s *Store) vacuum() error {
+	s.write.mu.Lock()
+	defer s.write.mu.Unlock()
+	return each(s.write.query, func(func(...any) error) error { return nil }, `PRAGMA incremental_vacuum`)
+}
+
+func sessionCount(n int) string {
+	if n == 1 {
+		return "1 session"
+	}
+	return fmt.Sprintf("%d sessions", n)
+}
+
+func day(microseconds int64) string { return time.UnixMicro(microseconds).Format("2 January 2006") }
+
+// announce says what will be removed before long, once.
+func (s *Store) announce(said bool, now time.Time) (bool, error) {
+	k, err := s.kept(now)
+	if err != nil || k.Going.Sessions == 0 || said {
+		return said && k.Going.Sessions > 0, err
+	}
+	limits := ""
+	if k.Limit > 0 {
+		limits = fmt.Sprintf("%d of %d MiB are in use; ", k.Bytes>>20, k.Limit>>20)
+	}
+	s.problem(fmt.Errorf("%s%s that did not change after %s will be removed next: pin what should stay, or raise --keep", limits, sessionCount(k.Going.Sessions), day(k.Going.Before)))
+	return true, nil
+}
+
+// Delete removes a session, and reports whether it was there.
+func (s *Store) Delete(id traceID) (found bool, err error) {
+	return s.alter(id, s.remove)
+}
+
+// Pin protects a session from being removed to make room.
+func (s *Store) Pin(id traceID, pinned bool) (found bool, err error) {
+	return s.alter(id, func(row int64) error {
+		return s.write.exec(`UPDATE session SET pinned = ?, seq = (SELECT seq FROM clock) WHERE row = ?`, pinned, row)
+	})
+}
+
+func (s *Store) alter(id traceID, do func(row int64) error) (found bool, err error) {
+	err = s.update(time.Now(), func(*update) error {
+		row, _, err := s.find(s.write.query, id)
+		if found = err == nil; !found {
+			return nil
+		}
+		return do(row)
+	})
+	return found, err
+}
+
+// maintain does what nobody waits for.
+func (s *Store) maintain(ctx context.Context) {
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	said := false
+	swept := time.Now()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wake:
+			var more bool
+			if more, err = s.index(); more { // what comes has precedence
+				time.AfterFunc(5*indexTime, s.notifyIndexer)
+			}
+		case now := <-second.C:
+			if err = s.expire(now); err == nil {
+				err = s.poll()
+			}
+			if err == nil {
+				said, err = s.announce(said, now)
+			}
+			if err == nil && (now.Sub(swept) > sweepInterval || s.retain.Bytes > 0 && s.grown.Load() > s.retain.Bytes/16) {
+				swept = now
+				s.grown.Store(0)
+				err = s.sweep(now)
+			}
+		}
+		s.failed(err)
+	}
+}
+
+// poll notices what other processes wrote.
+func (s *Store) poll() error {
+	var seq int64
+	if err := one(s.read.Query, `SELECT seq FROM clock`)(&seq); err != nil {
+		return err
+	}
+	if s.seen.Swap(seq) != seq {
+		s.notify()
+	}
+	return nil
+}
+
+// failed reports an error of the database, unless it is the last one again.
+func (s *Store) failed(err error) {
+	if err == nil {
+		return
+	}
+	s.mu.Lock()
+	again := s.last == err.Error()
+	s.last = err.Error()
+	s.mu.Unlock()
+	if !again {
+		s.problem(fmt.Errorf("the sessions' database: %w", err))
+	}
+}

@@ -1,0 +1,103 @@
+//go:build unix
+
+package viewer
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// nth is a session with one span for the agent, and so many of tools.
+func nth(n, tools int) []*tracepb.ResourceSpans {
+	random := rand.New(rand.NewPCG(uint64(n), 0))
+	list := []*tracepb.Span{span(n+1, 1, 0, "invoke_agent cursor-agent", uint64(n), uint64(n)+100, str(semconv.RequestModel, "GPT-5"),
+		str(semconv.InputMessages, fmt.Sprintf(`[{"role":"user","parts":[{"type":"text","content":"Fix the failing test number%d of the package"}]}]`, n)))}
+	for i := range tools {
+		list = append(list, span(n+1, i+2, 1, "execute_tool shell", uint64(n), uint64(n)+random.Uint64N(100), str(semconv.AgentName, "cursor-agent"), integer(semconv.TurnNumber, 3),
+			str(semconv.ProcessCommandLine, fmt.Sprintf("go test -run Test%d ./package%d", random.IntN(1000), random.IntN(1000)))))
+	}
+	return from("cursor-agent", list...)
+}
+
+// processor is the processor time of this process.
+func processor(t *testing.T) time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// Whatever a store has, it starts, lists and searches at once, and takes little memory.
+func TestStoreScales(t *testing.T) {
+	if os.Getenv("SPANTEE_THOROUGH") == "" {
+		t.Skip("takes minutes: set SPANTEE_THOROUGH")
+	}
+	sessions := 100_000
+	if n, err := strconv.Atoi(os.Getenv("SPANTEE_SESSIONS")); err == nil {
+		sessions = n
+	}
+	path := newPath(t)
+	s := openStore(t, path)
+	begin, used := time.Now(), processor(t)
+	for n := 0; n < sessions; n += 50 {
+		var request []*tracepb.ResourceSpans
+		for i := range 50 {
+			request = append(request, nth(n+i, 9)...)
+		}
+		s.Add(request)
+	}
+	received, adding := time.Since(begin), processor(t)-used
+	s.Add(nth(sessions, 10_000))
+	for more := true; more; {
+		var err error
+		more, err = s.index()
+		s.ok(err)
+	}
+	t.Logf("%d spans: received %.0f a second and processor %v, indexed after %v, %v of processor time", sessions*10, float64(sessions*10)/received.Seconds(), adding, time.Since(begin), processor(t)-used)
+	s.Close()
+
+	begin = time.Now()
+	s = openStore(t, path)
+	defer s.Close()
+	t.Logf("start: %v", time.Since(begin))
+	for name, q := range map[string]Query{
+		"list": {}, "sorted": {Sort: "duration"}, "page": {Offset: sessions / 2}, "agent": {Agent: "cursor-agent"}, "failed": {Failed: true},
+		"rare": {Search: "number" + strconv.Itoa(sessions/2)}, "common": {Search: "failing"}, "prefix": {Search: "fail"}, "phrase": {Search: `"failing test"`}, "field": {Search: "tool:shell agent:cursor"},
+		"two": {Search: "package17 Test5"},
+	} {
+		q.Limit = 100
+		for range 2 {
+			begin, used := time.Now(), processor(t)
+			l := s.List(q)
+			t.Logf("%s: %d of %d in %v, %v of processor time", name, l.Matching, l.Total, time.Since(begin), processor(t)-used)
+		}
+	}
+	begin, used = time.Now(), processor(t)
+	o, _ := s.Overview(idOf(span(sessions+1, 1, 0, "", 0, 0)), 0)
+	for o.More {
+		o, _ = s.Overview(idOf(span(sessions+1, 1, 0, "", 0, 0)), o.Seq)
+	}
+	t.Logf("a session of 10,000 spans: %v, %v of processor time", time.Since(begin), processor(t)-used)
+	begin = time.Now()
+	r, err := s.Runs()
+	t.Logf("%d runs: %v %v", len(r.Runs), time.Since(begin), err)
+	status, _ := os.ReadFile("/proc/self/status")
+	for line := range strings.Lines(string(status)) {
+		if strings.HasPrefix(line, "VmHWM") || strings.HasPrefix(line, "VmRSS") {
+			t.Log(strings.TrimSpace(line))
+		}
+	}
+	info, _ := os.Stat(path)
+	t.Logf("file: %d MB", info.Size()>>20)
+}

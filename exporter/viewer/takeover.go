@@ -1,0 +1,95 @@
+package viewer
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protodelim"
+
+	"github.com/spantee/spantee/exporter/spool"
+)
+
+// Versions before the database kept sessions in files of a folder: OTLP TracesData
+// messages, each with its length before it.
+const (
+	keptSuffix = ".spans"
+
+	// maxKeptMessage is larger than any request.
+	maxKeptMessage = 64 << 20
+)
+
+// TakeOver moves the sessions that an earlier version kept in a folder to the database. An
+// error says what is wrong with one file.
+func (s *Store) TakeOver(dir string) (problems []error) {
+	if err := spool.EnterDir(dir, false); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return []error{err}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return []error{err}
+	}
+	type file struct {
+		path string
+		info fs.FileInfo
+	}
+	var files []file
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && strings.HasSuffix(e.Name(), keptSuffix) {
+			files = append(files, file{filepath.Join(dir, e.Name()), info})
+		}
+	}
+	slices.SortFunc(files, func(a, b file) int {
+		return cmp.Or(a.info.ModTime().Compare(b.info.ModTime()), cmp.Compare(a.path, b.path))
+	})
+	for _, f := range files {
+		err := s.takeOver(f.path)
+		if err == nil {
+			err = os.Remove(f.path)
+		}
+		if err != nil {
+			problems = append(problems, err)
+		}
+	}
+	_ = os.Remove(dir) // if it is empty
+	return problems
+}
+
+// takeOver adds the sessions of a file. What follows a message that cannot be read is put
+// aside, so that it is reported once.
+func (s *Store) takeOver(name string) error {
+	f, info, err := spool.OpenFile(name, os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r := bufio.NewReader(f)
+	for {
+		var data tracepb.TracesData
+		err := protodelim.UnmarshalOptions{MaxSize: maxKeptMessage}.UnmarshalFrom(r, &data)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			err = fmt.Errorf("%s was truncated: its last spans are lost", filepath.Base(name))
+		case err != nil:
+			err = fmt.Errorf("%s: %w", filepath.Base(name), err)
+		}
+		if err != nil {
+			return errors.Join(err, os.Rename(name, strings.TrimSuffix(name, keptSuffix)+".unreadable"))
+		}
+		if _, err := s.add(data.GetResourceSpans(), info.ModTime()); err != nil {
+			return err
+		}
+	}
+}
