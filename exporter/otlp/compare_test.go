@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -162,7 +161,7 @@ const retryInterval = 100 * time.Millisecond
 
 // sendPlain is what a program does that uses OpenTelemetry's client, and retries soon.
 func sendPlain(ctx context.Context, h *hostile, address string) (bool, error) {
-	var client otlptrace.Client
+	var client tracesClient
 	deadline, _ := ctx.Deadline()
 	trusted := &tls.Config{RootCAs: x509.NewCertPool()}
 	trusted.RootCAs.AddCert(authority.Leaf)

@@ -10,10 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
@@ -41,7 +41,14 @@ type link struct {
 type connection struct {
 	grpc   *grpc.ClientConn // nil over HTTP
 	http   *http.Client     // nil over gRPC
-	traces otlptrace.Client
+	traces tracesClient
+}
+
+// A tracesClient is one of OpenTelemetry's.
+type tracesClient interface {
+	Start(ctx context.Context) error
+	Stop(ctx context.Context) error
+	UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error
 }
 
 // get returns the connection.

@@ -5,10 +5,12 @@ import (
 
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	_ "google.golang.org/grpc/encoding/gzip" // clients may compress
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/proto"
 )
@@ -29,13 +31,15 @@ const (
 	// maxMessage is gRPC's default, compressed and uncompressed.
 	maxMessage = 4 << 20
 
-	// maxStreams is how many requests of a connection are read at a time.
-	maxStreams = 8
+	// maxStreams is how many requests of a connection are read at a time, and maxRequests
+	// of all: a client that stalls keeps what it has sent in memory.
+	maxStreams  = 8
+	maxRequests = 32
 )
 
 // grpcServer returns a server of OTLP/gRPC.
 func (s *service) grpcServer() *grpc.Server {
-	server := grpc.NewServer(grpc.ForceServerCodecV2(codec{}), grpc.InTapHandle(limitTime),
+	server := grpc.NewServer(grpc.ForceServerCodecV2(codec{}), grpc.InTapHandle(s.limit),
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeader),
 		grpc.ConnectionTimeout(headerTimeout), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout}))
 	register := func(service, method string, do operation) {
@@ -62,9 +66,15 @@ func (s *service) method(do operation) grpc.MethodHandler {
 	}
 }
 
-// limitTime ends a request that takes too long, so that a client that stalls does not
-// keep what it has sent in memory.
-func limitTime(ctx context.Context, _ *tap.Info) (context.Context, error) {
+// limit refuses a request while too many others are read, and ends one that takes too
+// long.
+func (s *service) limit(ctx context.Context, _ *tap.Info) (context.Context, error) {
+	select {
+	case s.requests <- struct{}{}:
+	default:
+		return nil, status.Error(codes.Unavailable, "too many requests at a time")
+	}
+	context.AfterFunc(ctx, func() { <-s.requests })
 	ctx, cancel := context.WithTimeout(ctx, bodyTimeout)
 	context.AfterFunc(ctx, cancel)
 	return ctx, nil

@@ -58,7 +58,7 @@ type Receiver struct {
 const (
 	headerTimeout = 10 * time.Second
 	bodyTimeout   = 30 * time.Second
-	idleTimeout   = 5 * time.Minute
+	idleTimeout   = time.Minute
 )
 
 // Start listens on both addresses.
@@ -84,7 +84,7 @@ func Start(cfg Config) (*Receiver, error) {
 	r := &Receiver{cancel: cancel}
 	if grpcListener != nil {
 		r.grpcAddr, r.grpc = grpcListener.Addr(), s.grpcServer()
-		r.grpcListener = &listener{Listener: grpcListener, open: map[net.Conn]bool{}}
+		r.grpcListener = newListener(grpcListener)
 		r.serving.Go(func() { _ = r.grpc.Serve(r.grpcListener) }) // returns when Close is called, like the HTTP server
 	}
 	if httpListener != nil {
@@ -98,7 +98,7 @@ func Start(cfg Config) (*Receiver, error) {
 			BaseContext:       func(net.Listener) context.Context { return ctx },
 			ErrorLog:          log.New(io.Discard, "", 0), // by default it prints to stderr
 		}
-		r.serving.Go(func() { _ = r.http.Serve(httpListener) })
+		r.serving.Go(func() { _ = r.http.Serve(newListener(httpListener)) })
 	}
 	return r, nil
 }
@@ -146,8 +146,12 @@ func (r *Receiver) Close() {
 	r.serving.Wait()
 }
 
-// A listener can close the connections that it has accepted, because a gRPC server that
-// stops waits for every client that has connected and sent nothing.
+// maxConnections is how many connections a port has at a time. Further ones are closed at
+// once: clients try again.
+const maxConnections = 256
+
+// A listener bounds the connections that are open. It can close all of them, because a
+// gRPC server that stops waits for every client that has connected and sent nothing.
 type listener struct {
 	net.Listener
 
@@ -155,16 +159,33 @@ type listener struct {
 	open map[net.Conn]bool
 }
 
+func newListener(l net.Listener) *listener {
+	return &listener{Listener: l, open: map[net.Conn]bool{}}
+}
+
 func (l *listener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if accepted := l.add(conn); accepted != nil {
+			return accepted, nil
+		}
+		_ = conn.Close()
 	}
+}
+
+// add returns nil if too many connections are open.
+func (l *listener) add(conn net.Conn) net.Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if len(l.open) == maxConnections {
+		return nil
+	}
 	accepted := &acceptedConn{conn, l}
 	l.open[accepted] = true
-	return accepted, nil
+	return accepted
 }
 
 // cut closes the listener and all connections.

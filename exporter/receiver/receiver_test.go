@@ -8,8 +8,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -170,33 +172,119 @@ func TestBigRequestsAtOnce(t *testing.T) {
 // A client that announces a message and sends nothing stops nobody else.
 func TestStalledClient(t *testing.T) {
 	r := start(t, takeAll)
-	conn, err := net.Dial("tcp", strings.TrimPrefix(r.GRPCEndpoint(), "http://"))
+	conn := dial(t, r.GRPCEndpoint())
+	stall(t, conn, 1)
+	if _, err := overGRPC(t, r).Export(t.Context(), request(3<<20), grpc.UseCompressor("gzip")); err != nil {
+		t.Error(err)
+	}
+}
+
+// Clients that stall keep a bounded number of requests in memory. Others are told to try
+// again, and succeed once one of them has gone.
+func TestStalledClients(t *testing.T) {
+	r := start(t, takeAll)
+	var conns []net.Conn
+	for range maxRequests / maxStreams {
+		conn := dial(t, r.GRPCEndpoint())
+		stall(t, conn, maxStreams)
+		conns = append(conns, conn)
+	}
+	client := overGRPC(t, r)
+	export := func() codes.Code {
+		_, err := client.Export(t.Context(), request(1))
+		return status.Code(err)
+	}
+	await(t, func() bool { return export() == codes.Unavailable })
+	conns[0].Close()
+	await(t, func() bool { return export() == codes.OK })
+}
+
+// Only so many connections are open at a time. Others are closed, until there is room.
+func TestConnections(t *testing.T) {
+	r := start(t, takeAll)
+	fill := func(endpoint, greeting string) (leave func() error) {
+		var conns []net.Conn
+		for range maxConnections {
+			conns = append(conns, dial(t, endpoint))
+		}
+		if _, err := io.Copy(io.Discard, dial(t, endpoint)); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+			t.Error(err)
+		}
+		if _, err := io.WriteString(conns[0], greeting); err != nil {
+			t.Error(err)
+		}
+		if _, err := conns[0].Read(make([]byte, 1)); err != nil {
+			t.Error("another was closed:", err)
+		}
+		return conns[0].Close
+	}
+	leave := fill(r.GRPCEndpoint(), http2.ClientPreface+"\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+	leave()
+	if _, err := overGRPC(t, r).Export(t.Context(), request(1), grpc.WaitForReady(true)); err != nil {
+		t.Error(err)
+	}
+	leave = fill(r.HTTPEndpoint(), "GET / HTTP/1.0\r\n\r\n")
+	leave()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	await(t, func() bool {
+		resp, err := client.Get(r.HTTPEndpoint())
+		if err != nil {
+			return false
+		}
+		return resp.Body.Close() == nil
+	})
+}
+
+// await waits until ok returns true.
+func await(t *testing.T, ok func() bool) {
+	t.Helper()
+	for !ok() {
+		if t.Context().Err() != nil {
+			t.Fatal("in vain")
+		}
+		runtime.Gosched()
+	}
+}
+
+func dial(t *testing.T, endpoint string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(endpoint, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// stall announces messages of 3 MiB, and sends nothing of them.
+func stall(t *testing.T, conn net.Conn, messages int) {
+	t.Helper()
 	io.WriteString(conn, http2.ClientPreface)
 	frames := http2.NewFramer(conn, conn)
-	var header bytes.Buffer
-	fields := hpack.NewEncoder(&header)
-	for _, f := range [][2]string{
-		{":method", "POST"},
-		{":scheme", "http"},
-		{":authority", "a"},
-		{":path", "/opentelemetry.proto.collector.trace.v1.TraceService/Export"},
-		{"content-type", "application/grpc"},
-		{"grpc-encoding", "gzip"},
-		{"te", "trailers"},
-	} {
-		fields.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
-	}
-	if err := errors.Join(frames.WriteSettings(), frames.WriteSettingsAck(),
-		frames.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: header.Bytes(), EndHeaders: true}),
-		frames.WriteData(1, false, []byte("\x01\x00\x30\x00\x00"))); err != nil { // 3 MiB
+	if err := errors.Join(frames.WriteSettings(), frames.WriteSettingsAck()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := overGRPC(t, r).Export(t.Context(), request(3<<20), grpc.UseCompressor("gzip")); err != nil {
-		t.Error(err)
+	var header bytes.Buffer
+	fields := hpack.NewEncoder(&header)
+	for n := range messages {
+		header.Reset()
+		for _, f := range [][2]string{
+			{":method", "POST"},
+			{":scheme", "http"},
+			{":authority", "a"},
+			{":path", "/opentelemetry.proto.collector.trace.v1.TraceService/Export"},
+			{"content-type", "application/grpc"},
+			{"grpc-encoding", "gzip"},
+			{"te", "trailers"},
+		} {
+			fields.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+		}
+		stream := uint32(2*n + 1)
+		if err := errors.Join(
+			frames.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: header.Bytes(), EndHeaders: true}),
+			frames.WriteData(stream, false, []byte("\x01\x00\x30\x00\x00"))); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -19,8 +19,9 @@ import (
 // A service is what both protocols do with a request.
 type service struct {
 	Config
-	body chan struct{} // one big body is read at a time
-	big  chan struct{} // one big request is decoded and handled at a time
+	requests chan struct{} // are read over gRPC
+	body     chan struct{} // one big body is read at a time
+	big      chan struct{} // one big request is decoded and handled at a time
 }
 
 // defaultMaxCost is the cost of a collector's largest request, if its spans are
@@ -32,7 +33,7 @@ const bigCost = 2 << 20
 
 func newService(cfg Config) *service {
 	cfg.MaxCost = cmp.Or(cfg.MaxCost, defaultMaxCost)
-	return &service{cfg, make(chan struct{}, 1), make(chan struct{}, 1)}
+	return &service{cfg, make(chan struct{}, maxRequests), make(chan struct{}, 1), make(chan struct{}, 1)}
 }
 
 // An operation handles the spans of a request from a source.
