@@ -38,35 +38,59 @@ type pace struct {
 }
 
 const (
-	// restTime is how long the consumer rests before the pace is measured again.
-	restTime = 10 * time.Millisecond
+	// restTime is how long the pace is measured, at least.
+	restTime = 2 * time.Millisecond
 
-	// restSize is how much must have come by then: 200 MB a second.
-	restSize = 2 << 20
+	// restSize is how much must come in that time: 200 MB a second.
+	restSize = 400 << 10
 )
 
-// rest waits while the stream arrives fast and there is room for it. On a machine with
-// two processors, a consumer that works meanwhile takes one of them from the copy or
-// from the other programs in the pipe.
+// measure is called when the stream has come to an offset.
+func (p *pace) measure(to int64, now time.Time) {
+	if p.at.IsZero() {
+		p.at = now
+	}
+	if d := now.Sub(p.at); d >= restTime {
+		*p = pace{now, to, float64(to-p.to)/restSize >= float64(d)/float64(restTime)}
+	}
+}
+
+const (
+	// gatherTime is how long the consumer lets a few lines gather, after the first. Waking
+	// it for each line would double the processor time of 1,000 lines a second.
+	gatherTime = 10 * time.Millisecond
+
+	// gatherSize is how much it lets gather.
+	gatherSize = 64 << 10
+)
+
+// rest waits while the consumer need not work.
 func (t *Tee) rest() {
-	for t.mayRest() {
+	for wait := t.restFor(time.Now()); wait > 0; wait = t.restFor(time.Now()) {
 		select {
 		case <-t.ended:
-		case <-time.After(restTime):
+		case <-time.After(wait):
 		}
 	}
 }
 
-func (t *Tee) mayRest() bool {
+// restFor returns how long the consumer must rest: while the stream arrives fast and
+// there is room for it, because on a machine with two processors the consumer would
+// take one of them from the copy or from the other programs in the pipe; and while
+// lines gather.
+func (t *Tee) restFor(now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.spill.f == nil || !t.spill.hasRoom(t.spilledSize()) || t.over() || t.failure != nil {
-		return false
+	c := &t.consumer
+	switch {
+	case t.over() || t.failure != nil:
+		return 0
+	case t.pace.fast && now.Sub(t.pace.at) < 3*restTime && t.spill.hasRoom(t.spilledSize()):
+		return restTime
+	case c.next >= c.gathered && t.ring.to-c.next < gatherSize && now.Sub(c.began) < gatherTime:
+		return gatherTime - now.Sub(c.began)
 	}
-	if now := time.Now(); now.Sub(t.pace.at) >= restTime {
-		t.pace = pace{now, t.ring.to, t.ring.to-t.pace.to >= restSize}
-	}
-	return t.pace.fast
+	return 0
 }
 
 // awaitMore waits for more of the stream. It returns false at the deadline.
@@ -111,15 +135,10 @@ func (t *Tee) fromRing(buf []byte) (Piece, error) {
 	return t.taken(buf[:n]), nil
 }
 
-// fromSpill returns the next piece if it is in the spill. It closes a spill that is
-// empty, to free its disk space.
+// fromSpill returns the next piece if it is in the spill.
 func (t *Tee) fromSpill(buf []byte) (Piece, error) {
 	f, at, n := t.spilled(len(buf))
-	switch {
-	case f == nil:
-		return Piece{}, nil
-	case n == 0:
-		_ = f.Close()
+	if n == 0 {
 		return Piece{}, nil
 	}
 	n, err := f.ReadAt(buf[:n], at)
@@ -131,20 +150,17 @@ func (t *Tee) fromSpill(buf []byte) (Piece, error) {
 }
 
 // spilled returns where up to size of the next bytes are in the spill: n bytes at an
-// offset of f. If n is 0, the spill has no bytes, and the caller must close f, if
-// there is one.
+// offset of f. It closes a spill that is empty, to free its disk space.
 func (t *Tee) spilled(size int) (f spillFile, at int64, n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if spilled := t.spilledSize(); spilled > 0 {
-		next := t.consumer.next
-		at, n = t.spill.at(next, int(min(int64(size), spilled, t.arrivals[0].to-next)))
-		return t.spill.f, at, n
+	if t.spilledSize() == 0 {
+		t.closeSpill()
+		return nil, 0, 0
 	}
-	if t.spill.written == nil {
-		f, t.spill.f = t.spill.f, nil
-	}
-	return f, 0, 0
+	next := t.consumer.next
+	at, n = t.spill.at(next, int(min(int64(size), t.spilledSize(), t.arrivals[0].to-next)))
+	return t.spill.f, at, n
 }
 
 // read records bytes that were read from the spill.
@@ -160,6 +176,9 @@ func (t *Tee) read(p []byte) Piece {
 func (t *Tee) taken(p []byte) Piece {
 	c := &t.consumer
 	piece := Piece{Bytes: p, Arrived: t.arrivals[0].at, Behind: c.lag == behind}
+	if now := time.Now(); now.Sub(c.began) >= gatherTime {
+		c.began, c.gathered = now, t.ring.to
+	}
 	c.next += int64(len(p))
 	c.taken.add(p)
 	t.arrivals.drop(c.next)
@@ -188,6 +207,7 @@ func (t *Tee) detach(why error) {
 	if t.failure == nil {
 		t.failure = why
 	}
+	t.closeSpill()
 	notify(t.room)
 	notify(t.more)
 }
@@ -203,6 +223,10 @@ func (t *Tee) Err() error {
 func (t *Tee) Lost() Lost {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.lost()
+}
+
+func (t *Tee) lost() Lost {
 	lost, taken := t.late, t.consumer.taken
 	lost.Bytes += taken.Bytes + t.spilledSize()
 	lost.Lines += taken.Lines + t.spill.lines
@@ -219,9 +243,12 @@ func (t *Tee) Lost() Lost {
 // returns what the consumer has not seen. The consumer must not call Next any more.
 func (t *Tee) Ended() (whole bool, lost Lost) {
 	<-t.ended
-	t.closeSpill(true)
-	if t.Err() != nil {
-		return false, t.Lost()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.spill.over = true
+	t.closeSpill()
+	if t.failure != nil {
+		return false, t.lost()
 	}
-	return t.whole, lost
+	return t.whole, Lost{}
 }

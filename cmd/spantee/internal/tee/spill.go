@@ -22,6 +22,7 @@ type spill struct {
 	written chan struct{} // closed when spillOver ends; nil if it is not running
 	failed  bool          // nothing more can be written
 	over    bool          // the consumer is finished
+	buf     []byte        // the piece that spillOver writes
 }
 
 // A spillFile is what a spill needs of an os.File.
@@ -86,11 +87,10 @@ func (t *Tee) mustSpill() bool {
 // free. It works on a copy of them: until they are written, the consumer may take
 // them from the ring, so a disk that hangs does not keep them from it.
 func (t *Tee) spillOver() {
-	buf := make([]byte, spillPiece)
 	for {
-		p, f, at, offset := t.toSpill(buf)
+		p, f, at, offset := t.toSpill()
 		if len(p) == 0 {
-			break
+			return
 		}
 		var err error
 		if f == nil {
@@ -101,23 +101,28 @@ func (t *Tee) spillOver() {
 		}
 		t.wroteSpill(f, p, offset, err)
 	}
-	t.closeSpill(false)
 }
 
 // toSpill returns the bytes that must be spilled next, where they belong in f, and
 // their offset in the stream. f is nil if a file must be opened. There are no bytes if
 // spillOver must end.
-func (t *Tee) toSpill(buf []byte) (p []byte, f spillFile, at, offset int64) {
+func (t *Tee) toSpill() (p []byte, f spillFile, at, offset int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.mustSpill() {
 		close(t.spill.written)
 		t.spill.written = nil
+		if t.spill.over || t.failure != nil {
+			t.closeSpill()
+		}
 		return nil, nil, 0, 0
 	}
-	at, n := t.spill.at(t.ring.from, len(buf))
-	n = copy(buf[:n], t.ring.head(n))
-	return buf[:n], t.spill.f, at, t.ring.from
+	if t.spill.buf == nil {
+		t.spill.buf = make([]byte, spillPiece)
+	}
+	at, n := t.spill.at(t.ring.from, spillPiece)
+	p = t.spill.buf[:copy(t.spill.buf[:n], t.ring.head(n))]
+	return p, t.spill.f, at, t.ring.from
 }
 
 // wroteSpill records that p was written to f. After an error, nothing more is spilled:
@@ -138,17 +143,11 @@ func (t *Tee) wroteSpill(f spillFile, p []byte, offset int64, err error) {
 	}
 }
 
-// closeSpill closes the spill once neither the consumer nor spillOver needs it. over
-// says that the consumer is finished.
-func (t *Tee) closeSpill(over bool) {
-	t.mu.Lock()
-	t.spill.over = t.spill.over || over
-	var f spillFile
-	if t.spill.written == nil && (t.spill.over || t.failure != nil) {
-		f, t.spill.f = t.spill.f, nil
-	}
-	t.mu.Unlock()
-	if f != nil {
-		_ = f.Close() // without mu, because the disk may hang
+// closeSpill closes the spill, unless spillOver is writing. It is called with mu held,
+// and does not wait for the disk, which may hang.
+func (t *Tee) closeSpill() {
+	if f := t.spill.f; f != nil && t.spill.written == nil {
+		t.spill.f = nil
+		go func() { _ = f.Close() }()
 	}
 }

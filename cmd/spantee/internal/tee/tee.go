@@ -87,6 +87,9 @@ type consumer struct {
 	next  int64 // offset of its next byte
 	taken Lost  // the piece that the consumer works on
 	lag   lag
+
+	began    time.Time // when it last began to take what had gathered
+	gathered int64     // the end of that
 }
 
 // A lag says whether the consumer may wait, such as for a collector.
@@ -102,7 +105,7 @@ const (
 func New(in io.Reader, out io.Writer, opts Options) *Tee {
 	t := &Tee{
 		in: in, out: out, opts: opts, cpu: cpuTime,
-		ring: ring{buf: make([]byte, ringSize)}, spill: spill{dir: opts.SpillDir, max: opts.SpillMax, open: createUnlinked},
+		ring: ring{buf: newBuffer(ringSize)}, spill: spill{dir: opts.SpillDir, max: opts.SpillMax, open: createUnlinked},
 		room: make(chan struct{}, 1), more: make(chan struct{}, 1), passed: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	if opts.Recording || opts.SpillDir == "" || opts.SpillMax < spillPiece {
@@ -230,6 +233,7 @@ func (t *Tee) commit(p []byte, at time.Time) (written <-chan struct{}) {
 	}
 	t.ring.to += int64(len(p))
 	t.arrivals.add(t.ring.to, at)
+	t.pace.measure(t.ring.to, at)
 	notify(t.more)
 	return t.startSpilling()
 }

@@ -409,7 +409,9 @@ func TestRest(t *testing.T) {
 		for range 12 {
 			send(1000)
 		}
-		if waiting := send(1000); waiting > 0 {
+		time.Sleep(gatherTime)
+		synctest.Wait()
+		if waiting := sent - seen.seen.Len(); waiting > 0 {
 			t.Errorf("%d bytes wait although the stream only flows", waiting)
 		}
 		send(restSize)
@@ -418,5 +420,41 @@ func TestRest(t *testing.T) {
 		tee.End(true)
 		<-seen.done
 		seen.want(t, in[:sent])
+	})
+}
+
+// The consumer sees a line at once, and those that come right after it together.
+func TestGather(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var pieces atomic.Int64
+		seen := &recorder{each: func(int) { pieces.Add(1) }}
+		r, w := io.Pipe()
+		tee := seen.follow(r, io.Discard, Options{})
+		copied := make(chan error)
+		go func() { copied <- tee.Copy() }()
+		var in []byte
+		send := func(line []byte, want int64) {
+			t.Helper()
+			in = append(in, line...)
+			w.Write(line)
+			synctest.Wait()
+			if got := pieces.Load(); got != want {
+				t.Errorf("%d pieces after %d bytes, want %d", got, len(in), want)
+			}
+		}
+		for before := int64(0); before < 6; before += 2 {
+			send([]byte("the first\n"), before+1)
+			for range 5 {
+				send([]byte("another\n"), before+1)
+			}
+			time.Sleep(gatherTime)
+			send(nil, before+2)
+			time.Sleep(time.Second)
+		}
+		w.Close()
+		<-copied
+		tee.End(true)
+		<-seen.done
+		seen.want(t, in)
 	})
 }
