@@ -27,19 +27,26 @@ type lines struct {
 	cut       bool // the current line is past max
 	short     shortener
 
-	opening  bool // the current line may begin an array
-	opened   int  // how much of arrayStart it has matched
-	inArray  bool // the stream is in an array
-	depth    int  // of the brackets in the array's current object, 0 between objects
-	inString bool // of the object
+	opening bool // the current line may begin an array
+	inArray bool // the stream is in an array
+	arrayObject
+}
+
+// An arrayObject is the state of an array's current object.
+type arrayObject struct {
+	depth    int  // of its brackets, 0 between objects
+	inString bool // the last byte is part of a string
 	escaped  bool // the next byte of the string is
-	broken   int  // how many of the last bytes match the beginning of brokenArray
+	last     byte // outside of strings and white space
+	fits     bool // the last bracket may stand where it does
+	newLine  int  // how many of the last bytes match the beginning of newLineObject
+	inner    int  // where the last object within it that began a line begins, in buf
 }
 
 const (
-	arrayStart  = `[{"` // with white space in between
-	beforeArray = " \t\uFEFF"
-	brokenArray = "\n{\"" // a line of its own within an object: the array was cut off
+	beforeArray   = " \t\uFEFF"
+	space         = " \t\r\n"
+	newLineObject = "\n{\"" // a line of its own within an object: the array may have been cut off
 )
 
 // Write implements io.Writer. The slices it hands to line are valid only
@@ -50,7 +57,7 @@ func (l *lines) Write(p []byte) (int, error) {
 		switch {
 		case l.inArray:
 			p = l.objects(p)
-		case l.opening, len(l.buf) == 0 && strings.IndexByte(beforeArray+arrayStart[:1], p[0]) >= 0:
+		case l.opening, len(l.buf) == 0 && strings.IndexByte(beforeArray+"[", p[0]) >= 0:
 			p = l.openArray(p)
 		default:
 			head, rest, whole := bytes.Cut(p, newline)
@@ -66,29 +73,59 @@ var newline = []byte{'\n'}
 // openArray takes the bytes of which it is unknown yet whether they begin an array,
 // and returns the rest.
 func (l *lines) openArray(p []byte) []byte {
-	l.opening = true
-	for i, c := range p {
-		switch {
-		case c == arrayStart[l.opened]:
-			if l.opened++; l.opened < len(arrayStart) {
-				continue
-			}
-			l.opening, l.opened, l.inArray, l.depth, l.buf = false, 0, true, 1, append(l.buf[:0], '{')
-			return p[i:]
-		case len(l.buf)+i >= 1<<10:
-		case l.opened > 0 && (c == ' ' || c == '\n' || c == '\r' || c == '\t'), l.opened == 0 && strings.IndexByte(beforeArray, c) >= 0:
-			continue
-		}
-		before := append(bytes.Clone(l.buf), p[:i]...)
-		l.opening, l.opened, l.buf = false, 0, l.buf[:0]
-		for line := range bytes.Lines(before) {
-			head, whole := bytes.CutSuffix(line, newline)
-			l.piece(head, whole)
-		}
-		return p[i:]
+	known := len(l.buf)
+	text := append(l.buf, p[:min(len(p), maxOpening-known)]...)
+	at, begins := firstObject(text)
+	if l.opening = at < 0 && len(text) < maxOpening; l.opening {
+		l.buf = text
+		return nil
 	}
-	l.buf = append(l.buf, p...)
-	return nil
+	if begins {
+		l.inArray, l.arrayObject, l.buf = true, arrayObject{depth: 1, last: '{'}, append(l.buf[:0], '{')
+		return p[max(0, at+1-known):]
+	}
+	if at < 0 {
+		at = len(text)
+	}
+	at = max(at, known)
+	before := bytes.Clone(text[:at])
+	l.buf = l.buf[:0]
+	for line := range bytes.Lines(before) {
+		head, whole := bytes.CutSuffix(line, newline)
+		l.piece(head, whole)
+	}
+	return p[at-known:]
+}
+
+// maxOpening is how many bytes may come before the first object of an array.
+const maxOpening = 1 << 10
+
+// firstObject returns where an array's first object with members begins, or where it
+// shows that a text begins no array, or -1 if that takes more of the text.
+func firstObject(text []byte) (at int, begins bool) {
+	for at < len(text) && strings.IndexByte(beforeArray, text[at]) >= 0 {
+		at++
+	}
+	if at < len(text) && text[at] != '[' {
+		return at, false
+	}
+	for at++; at < len(text); {
+		rest := bytes.TrimLeft(text[at:], space+",")
+		at = len(text) - len(rest)
+		object, inner := bytes.CutPrefix(rest, []byte{'{'})
+		object = bytes.TrimLeft(object, space)
+		switch {
+		case bytes.HasPrefix([]byte("null"), rest), inner && len(object) == 0:
+			return -1, false
+		case bytes.HasPrefix(rest, []byte("null")):
+			at += len("null")
+		case inner && object[0] == '}':
+			at = len(text) - len(object) + 1
+		default:
+			return at, inner && object[0] == '"'
+		}
+	}
+	return -1, false
 }
 
 // objects takes the bytes of an array, passes on its objects, and returns what follows
@@ -99,8 +136,8 @@ func (l *lines) objects(p []byte) []byte {
 		if l.depth == 0 {
 			switch c {
 			case '{':
-				l.depth, from = 1, i
-			case ',', ' ', '\n', '\r', '\t':
+				l.arrayObject, from = arrayObject{depth: 1, last: c}, i
+			case ',', ' ', '\n', '\r', '\t', 'n', 'u', 'l':
 			case ']':
 				l.inArray = false
 				return p[i+1:]
@@ -111,42 +148,62 @@ func (l *lines) objects(p []byte) []byte {
 			continue
 		}
 		switch {
-		case c == '\n':
-			l.broken = 1
-		case l.broken > 0 && c == brokenArray[l.broken]:
-			l.broken++
+		case c == newLineObject[0]:
+			l.newLine = 1
+		case 0 < l.newLine && l.newLine < len(newLineObject) && c == newLineObject[l.newLine]:
+			l.newLine++
 		default:
-			l.broken = 0
+			l.newLine = 0
 		}
 		switch {
-		case l.broken == len(brokenArray):
+		case l.newLine == len(newLineObject) && (l.inString || !l.fits):
 			l.keep(p[from:i])
-			l.flush()
-			l.inArray, l.depth, l.inString, l.escaped, l.broken = false, 0, false, false, 0
-			l.buf = append(l.buf, '{')
+			l.breakOff()
 			return p[i:]
 		case l.escaped:
 			l.escaped = false
 		case l.inString:
 			l.inString, l.escaped = c != '"', c == '\\'
-		case c == '"':
-			l.inString = true
 		case c == ' ' || c == '\n' || c == '\r' || c == '\t': // is no part of a value's size
 			l.keep(p[from:i])
 			from = i + 1
+		case c == '"':
+			l.inString, l.last = true, c
 		case c == '{' || c == '[':
 			l.depth++
+			l.fits = l.last == ':' || l.last == ',' || l.last == '['
+			if l.newLine > 0 && l.fits && !l.short.on {
+				l.inner = len(l.buf) + i - from
+			}
+			l.last = c
 		case c == '}' || c == ']':
-			if l.depth--; l.depth == 0 {
+			if l.last = c; l.depth == 1 {
 				l.keep(p[from : i+1])
 				l.flush()
 			}
+			l.depth--
+		default:
+			l.last = c
 		}
 	}
 	if l.depth > 0 {
 		l.keep(p[from:])
 	}
 	return nil
+}
+
+// breakOff ends an array within an object, where an object begins that is a line of its
+// own. If the last object within it began a line, too, the array was cut off before that.
+func (l *lines) breakOff() {
+	if i := l.inner; 0 < i && i < len(l.buf) && !l.short.on {
+		inner := bytes.Clone(bytes.TrimSuffix(l.buf[i:], []byte{'{'}))
+		l.buf = l.buf[:i]
+		l.flush()
+		l.buf = append(l.buf, inner...)
+	}
+	l.flush()
+	l.inArray, l.arrayObject = false, arrayObject{}
+	l.buf = append(l.buf, '{')
 }
 
 // piece takes a piece of a line, or all the rest of it.
