@@ -10,7 +10,7 @@ import (
 
 // copilotCalls returns a session of a number of model calls in one turn. All but
 // the last one call a tool. odd leaves out the texts of every other message.
-func copilotCalls(calls int, turnLines, usageLines, odd bool) []byte {
+func copilotCalls(calls int, turnLines, usageLines, odd bool, order copilotOrder) []byte {
 	var b strings.Builder
 	ms := 0
 	line := func(typ, data string) {
@@ -23,7 +23,13 @@ func copilotCalls(calls int, turnLines, usageLines, odd bool) []byte {
 	if turnLines {
 		line("assistant.turn_start", `{"turnId":"0"}`)
 	}
+	turn := 0
+	owed := func() {} // prints the usage of the call before
 	for n := range calls {
+		if n > 0 && turnLines && order == usageAfterTurnEnd {
+			turn++
+			line("assistant.turn_start", fmt.Sprintf(`{"turnId":"%d"}`, turn))
+		}
 		text, requests := "Next.", ""
 		if odd && n%2 == 1 {
 			text = ""
@@ -31,18 +37,38 @@ func copilotCalls(calls int, turnLines, usageLines, odd bool) []byte {
 		if n < calls-1 {
 			requests = fmt.Sprintf(`{"toolCallId":"c%d","name":"bash","arguments":{}}`, n)
 		}
+		usage := func() {
+			if usageLines {
+				line("assistant.usage", fmt.Sprintf(`{"model":"gpt-5.4","inputTokens":%d,"outputTokens":%d,"cacheReadTokens":%d,"apiCallId":"a%d"}`, 1000+n, 10+n, n, n))
+			}
+		}
+		if order == usageBeforeMessage {
+			usage()
+		}
+		if order == usageAfterTurnStart {
+			owed()
+			owed = usage
+		}
 		line("assistant.message", fmt.Sprintf(`{"messageId":"m%d","content":%q,"toolRequests":[%s],"outputTokens":%d}`, n, text, requests, 10+n))
-		if usageLines {
-			line("assistant.usage", fmt.Sprintf(`{"model":"gpt-5.4","inputTokens":%d,"outputTokens":%d,"cacheReadTokens":%d,"apiCallId":"a%d"}`, 1000+n, 10+n, n, n))
+		if order == usageAfterMessage {
+			usage()
 		}
 		if n < calls-1 {
 			line("tool.execution_start", fmt.Sprintf(`{"toolCallId":"c%d","toolName":"bash","arguments":{}}`, n))
 			line("tool.execution_complete", fmt.Sprintf(`{"toolCallId":"c%d","success":true,"result":{"content":"1"}}`, n))
 		}
+		if order == usageAfterTools {
+			usage()
+		}
+		if turnLines && (n == calls-1 || order == usageAfterTurnEnd) {
+			line("assistant.turn_end", fmt.Sprintf(`{"turnId":"%d"}`, turn))
+		}
+		if order == usageAfterTurnEnd {
+			line("session.idle", `{}`)
+			usage()
+		}
 	}
-	if turnLines {
-		line("assistant.turn_end", `{"turnId":"0"}`)
-	}
+	owed()
 	in, out, cached := 0, 0, 0
 	for n := range calls {
 		in, out, cached = in+1000+n, out+10+n, cached+n
@@ -52,13 +78,26 @@ func copilotCalls(calls int, turnLines, usageLines, odd bool) []byte {
 	return []byte(b.String())
 }
 
+// A copilotOrder says where a call's usage is printed.
+type copilotOrder int
+
+const (
+	usageAfterMessage copilotOrder = iota
+	usageBeforeMessage
+	usageAfterTools
+	usageAfterTurnEnd   // each call is a turn
+	usageAfterTurnStart // when the next call has begun
+	copilotOrders
+)
+
 // The model calls of a turn add up to what the session states, however many they
 // are.
 func TestCopilotCalls(t *testing.T) {
 	for calls := 1; calls <= 50; calls++ {
-		for variant := range 8 {
+		for variant := range 8 * int(copilotOrders) {
+			order := copilotOrder(variant >> 3)
 			turnLines, usageLines, odd := variant&1 != 0, variant&2 != 0, variant&4 != 0
-			spans, _ := feed{}.spans(t, copilotCalls(calls, turnLines, usageLines, odd))
+			spans, _ := feed{}.spans(t, copilotCalls(calls, turnLines, usageLines, odd, order))
 			got := totalsOf(spans)
 			want := totals{Runs: 1, Turns: calls, Tools: calls - 1}
 			for _, s := range spans {
@@ -71,10 +110,10 @@ func TestCopilotCalls(t *testing.T) {
 				}
 			}
 			if got != want || want.Output == 0 {
-				t.Fatalf("%d calls, turn lines %v, usage lines %v, odd %v: the chats have\n%+v, the session\n%+v", calls, turnLines, usageLines, odd, got, want)
+				t.Fatalf("%d calls, turn lines %v, usage lines %v, odd %v, order %d: the chats have\n%+v, the session\n%+v", calls, turnLines, usageLines, odd, order, got, want)
 			}
 			if err := mappingtest.Conserved(spans); err != nil {
-				t.Errorf("%d calls, turn lines %v, usage lines %v, odd %v: %v", calls, turnLines, usageLines, odd, err)
+				t.Errorf("%d calls, turn lines %v, usage lines %v, odd %v, order %d: %v", calls, turnLines, usageLines, odd, order, err)
 			}
 		}
 	}

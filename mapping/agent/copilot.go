@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
@@ -53,6 +54,7 @@ type copilotDecoder struct {
 	shut    []byte                  // the session that ended with session.shutdown
 	running map[string]bool         // tool calls
 	early   copilotEnd
+	turnEnd *Event // of the turn before: its usage may follow
 }
 
 // A copilotEnd is the end of a tool call whose start has not come.
@@ -73,20 +75,78 @@ type copilotCall struct {
 	id              string // the API's id of the call
 	usage           Usage
 	counted         bool   // by assistant.usage: a message states only its output
+	late            Usage  // of earlier calls, which came too late for their own chats
+	uncounted       []copilotOutput
 	tools           bool   // it asks for tools
 	answered        bool   // with a whole message or a tool call
 	fault           string // the type of an error after which nothing came
 }
 
+// A copilotOutput is the output of an earlier call, whose usage has not come.
+type copilotOutput struct {
+	id     string
+	tokens int64
+}
+
+// maxUncounted is how many calls are remembered whose usage has not come: older builds
+// print none.
+const maxUncounted = 64
+
+// next begins another call.
+func (c *copilotCall) next(turn string) {
+	c.leave()
+	*c = copilotCall{turn: turn, begun: true, uncounted: c.uncounted}
+}
+
+// leave records that the chat of a call gets no more usage.
+func (c *copilotCall) leave() {
+	if c.message == nil || c.counted || !c.usage.Known {
+		return
+	}
+	c.counted = true
+	c.uncounted = append(c.uncounted[max(0, len(c.uncounted)-maxUncounted+1):], copilotOutput{c.id, c.usage.Output})
+}
+
+// earlier takes the earlier call that a usage belongs to from those that have none: the
+// oldest one, if the lines have no ids.
+func (c *copilotCall) earlier(id string) (output int64, ok bool) {
+	if id != "" && id == c.id {
+		return 0, false
+	}
+	i := slices.IndexFunc(c.uncounted, func(o copilotOutput) bool { return id == "" || o.id == "" || o.id == id })
+	if i < 0 {
+		return 0, false
+	}
+	output = c.uncounted[i].tokens
+	c.uncounted = slices.Delete(c.uncounted, i, i+1)
+	return output, true
+}
+
 // begin resets the state for a new session.
 func (d *copilotDecoder) begin() {
-	d.session, d.begun, d.fault, d.end, d.started = nil, false, "", nil, nil
+	d.session, d.begun, d.fault, d.end, d.started, d.turnEnd = nil, false, "", nil, nil, nil
 	d.calls, d.parents, d.asked = map[string]*copilotCall{}, map[string][]byte{}, map[string]string{}
 	d.running, d.names = map[string]bool{}, map[string]string{}
 }
 
 // Flush implements [Decoder].
-func (d *copilotDecoder) Flush(dst []Event) []Event { return d.endRun(d.takeEarly(dst)) }
+func (d *copilotDecoder) Flush(dst []Event) []Event {
+	return d.endRun(d.endTurn(d.takeEarly(dst)))
+}
+
+// endTurn appends the end of a turn that was held back.
+func (d *copilotDecoder) endTurn(dst []Event) []Event {
+	if d.turnEnd != nil {
+		dst = append(dst, *d.turnEnd)
+		d.turnEnd = nil
+		for _, c := range d.calls {
+			if c.ended {
+				c.leave()
+			}
+		}
+	}
+	return dst
+}
 
 // endRun appends the end of a run that ended with session.shutdown.
 func (d *copilotDecoder) endRun(dst []Event) []Event {
@@ -101,6 +161,10 @@ func (d *copilotDecoder) endRun(dst []Event) []Event {
 
 // Decode implements [Decoder].
 func (d *copilotDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
+
+// besideUsage are the types of lines that may come between the end of a turn and its usage,
+// and the usage.
+var besideUsage = set("assistant.usage", "session.usage_info", "session.idle", "hook.start", "hook.end")
 
 // releasing are the types of lines that release the held end of a tool call: the
 // call's start cannot follow them.
@@ -127,6 +191,9 @@ func (d *copilotDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	if l.typ == "tool.execution_complete" && d.begun && len(l.ID) > 0 && !d.running[string(l.ID)] && !r.Bad {
 		d.early = copilotEnd{bytes.Clone(r.B[start:r.I]), string(l.ID), d.arrival}
 		return dst, true
+	}
+	if !besideUsage[l.typ] {
+		dst = d.endTurn(dst)
 	}
 	dst = d.lineEvents(dst)
 	if starts {
@@ -228,14 +295,16 @@ func (d *copilotDecoder) call() *copilotCall {
 func (d *copilotDecoder) output(dst []Event) ([]Event, *copilotCall) {
 	l, c := &d.line, d.call()
 	over := c.message != nil && c.usage.Known && !bytes.Equal(c.message, l.messageID)
+	ended := c.ended
 	if l.typ == "assistant.usage" {
 		over = c.message != nil && c.counted
+		ended = ended && (over || c.message == nil)
 	}
 	if id := string(l.ModelCallID); id != "" && c.id != "" {
 		over = id != c.id
 	}
-	if !c.begun || c.ended || over {
-		*c = copilotCall{turn: c.turn, begun: true}
+	if !c.begun || ended || over {
+		c.next(c.turn)
 		dst = append(dst, Event{Kind: TurnStart, Time: l.Time, Parent: l.Parent})
 	}
 	if len(l.ModelCallID) > 0 {
@@ -255,7 +324,7 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 	case "user.message":
 		l.Kind, l.Text = Prompt, l.content
 	case "assistant.turn_start":
-		*d.call() = copilotCall{turn: l.turn, begun: true}
+		d.call().next(l.turn)
 		l.Kind = TurnStart
 	case "assistant.message_delta":
 		dst, c := d.output(dst)
@@ -274,6 +343,14 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 	case "assistant.message":
 		return d.message(dst)
 	case "assistant.usage":
+		if c := d.call(); c.begun {
+			if output, ok := c.earlier(string(l.ModelCallID)); ok {
+				l.used.Output = max(0, l.used.Output-output)
+				c.late.add(&l.used)
+				l.Kind, l.Usage, l.ModelCallID, l.FinishReason = TextEnd, c.used(), nil, ""
+				break
+			}
+		}
 		dst, c := d.output(dst)
 		if !c.counted {
 			c.usage = Usage{}
@@ -289,8 +366,12 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 			break
 		}
 		c.ended = true
-		l.Kind, l.Final = TurnEnd, !c.tools
+		l.Kind, l.Final, l.Arrival = TurnEnd, !c.tools, d.arrival
 		l.Failed, l.Status = c.fault != "", c.fault
+		l.Session = d.session
+		end := l.kept()
+		d.turnEnd = &end
+		return dst
 	case "tool.execution_start":
 		d.call().answered = true
 		remember(d.running, l.ID, true)
@@ -406,14 +487,17 @@ func (d *copilotDecoder) message(dst []Event) []Event {
 		c.usage = l.used
 		c.usage.OutputOnly = true
 	}
-	if c.usage.Known {
+	if c.usage.Known || c.late.Known {
 		l.Usage = c.used()
 	}
 	return append(dst, l.Event)
 }
 
+// used returns the usage that the chat of a call has.
 func (c *copilotCall) used() *Usage {
 	u := c.usage
+	u.add(&c.late)
+	u.OutputOnly = u.OutputOnly && !c.late.Known
 	return &u
 }
 
