@@ -74,8 +74,8 @@ type copilotCall struct {
 	thought         bool
 	id              string // the API's id of the call
 	usage           Usage
-	counted         bool   // by assistant.usage: a message states only its output
-	late            Usage  // of earlier calls, which came too late for their own chats
+	counted         bool  // by assistant.usage: a message states only its output
+	late            Usage // of earlier calls, which came too late for their own chats
 	uncounted       []copilotOutput
 	tools           bool   // it asks for tools
 	answered        bool   // with a whole message or a tool call
