@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
@@ -89,10 +88,7 @@ func (t *tracing) conclude(end proc.Status) proc.Status {
 		return end
 	}
 	r := a.recorder.Receipt()
-	r.Spantee, r.ExitStatus, r.Complete = version(), shellStatus(end), o.failure == nil
-	r.Succeeded = r.Succeeded && r.Complete && r.ExitStatus == 0
-	d := o.delivery
-	r.Delivery = receipt.Delivery{Delivered: d.Delivered, Spooled: d.Spooled, Rejected: d.Rejected, Dropped: d.Dropped}
+	r.Finish(version(), end.ShellStatus(), o.failure == nil, o.delivery)
 	written := make(chan error, 1)
 	go func() { written <- a.write(r, o.hangs) }()
 	var err error
@@ -170,12 +166,4 @@ func (a *account) outputs(r *receipt.Receipt) (string, error) {
 		fmt.Fprintf(&text, "spantee_%s=%s\n", name, printable(value)) // one line, or a name could add outputs of its own
 	}
 	return text.String(), nil
-}
-
-// shellStatus returns the exit status as a shell reports it.
-func shellStatus(end proc.Status) int {
-	if s, ok := end.Signal.(syscall.Signal); ok {
-		return 128 + int(s)
-	}
-	return end.Code
 }

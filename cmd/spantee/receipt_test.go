@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,15 +13,24 @@ import (
 	"github.com/spantee/spantee/exporter/receipt"
 )
 
-// Whenever spantee is killed, the receipt is the old one or the whole new one.
+// Whenever spantee is killed, the receipt is the old one, if there was one, or the whole
+// new one.
 func TestReceiptIsWhole(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "receipt.json")
-	old := []byte(`{"old":true}`)
 	in := fixture(t, "parallel-tools.jsonl")
 	replaced := 0
+	var whole time.Duration // of a run that is not killed, the first
 	for i := range 40 {
-		if err := os.WriteFile(file, old, 0o600); err != nil {
+		var old []byte
+		var err error
+		if i%2 == 0 {
+			old = []byte(`{"old":true}`)
+			err = os.WriteFile(file, old, 0o600)
+		} else if err = os.Remove(file); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		cmd := spantee(t, []string{"OTEL_TRACES_EXPORTER=none"}, "--receipt", file)
@@ -27,15 +38,21 @@ func TestReceiptIsWhole(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		kill := time.AfterFunc(time.Duration(i)*time.Millisecond, func() { cmd.Process.Kill() })
-		_ = cmd.Wait() // it may have been killed
-		kill.Stop()
-		got, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
+		began := time.Now()
+		if i > 0 { // in the first half of the runs before the end, in the second about the end
+			at := whole * time.Duration(min(i, 20)) / 20
+			defer time.AfterFunc(at, func() { cmd.Process.Kill() }).Stop()
 		}
-		if bytes.Equal(got, old) {
+		_ = cmd.Wait() // it may have been killed
+		if i == 0 {
+			whole = time.Since(began)
+		}
+		got, err := os.ReadFile(file)
+		switch {
+		case old == nil && errors.Is(err, fs.ErrNotExist), old != nil && bytes.Equal(got, old):
 			continue
+		case err != nil:
+			t.Fatal(err)
 		}
 		replaced++
 		var r receipt.Receipt

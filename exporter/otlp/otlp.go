@@ -49,6 +49,10 @@ type Config struct {
 
 	CACert, ClientCert, ClientKey string // PEM files, read for each connection
 
+	// IgnoreEnvironment says that no standard variable counts, except for those that name
+	// a proxy.
+	IgnoreEnvironment bool
+
 	// UserAgent, such as "spantee/1.2", is prepended to the client's own.
 	UserAgent string
 }

@@ -28,6 +28,7 @@ type Settings struct {
 	tls         tlsFiles
 	userAgent   string
 	signal      Signal
+	bare        bool // no variable is read
 
 	list    []Setting
 	ignored []error
@@ -69,7 +70,7 @@ func (e *SettingError) Describe(name string) string {
 // returns an error, which may be a *[SettingError], the settings are good for
 // List and Ignored only.
 func Resolve(cfg Config) (*Settings, error) {
-	s := &Settings{userAgent: cfg.UserAgent, signal: cmp.Or(cfg.Signal, Traces)}
+	s := &Settings{userAgent: cfg.UserAgent, signal: cmp.Or(cfg.Signal, Traces), bare: cfg.IgnoreEnvironment}
 	for _, read := range []func(Config) error{s.readProtocol, s.readEndpoint, s.readTLS, s.readHeaders, s.readCompression, s.readTimeout} {
 		if err := read(cfg); err != nil {
 			return s, err
@@ -133,7 +134,7 @@ type source struct{ name, variable, value string }
 // lookup returns value if it is set, or else the signal's variable, or else the
 // variable for all signals. name is the name of the setting.
 func (s *Settings) lookup(value, name string) source {
-	if value != "" {
+	if value != "" || s.bare {
 		return source{name: name, value: value}
 	}
 	for _, prefix := range []string{s.signal.prefix(), "OTEL_EXPORTER_OTLP_"} {

@@ -10,7 +10,10 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
+
+	"github.com/spantee/spantee/exporter"
 )
 
 // SchemaVersion is the version of the schema.
@@ -111,14 +114,25 @@ type Subagent struct {
 	Usage
 }
 
+// Finish adds what is known at the end: the exit status, whether the whole stream was
+// traced, and what became of the spans.
+func (r *Receipt) Finish(version string, exitStatus int, complete bool, spans exporter.Report) {
+	r.Spantee, r.ExitStatus, r.Complete = version, exitStatus, complete
+	r.Succeeded = r.Succeeded && complete && exitStatus == 0
+	r.Delivery = Delivery{Delivered: spans.Delivered, Spooled: spans.Spooled, Rejected: spans.Rejected, Dropped: spans.Dropped}
+}
+
 // WriteFile replaces a file. Whenever the process is killed, the file is either the old
-// one or the whole new one.
+// one or the whole new one. What a process that was killed has left beside the file is
+// removed.
 func (r *Receipt) WriteFile(name string) error {
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*") // with mode 0600
+	dir, prefix := filepath.Dir(name), "."+filepath.Base(name)+"."
+	removeLeftovers(dir, prefix)
+	f, err := os.CreateTemp(dir, prefix+"*"+partial) // with mode 0600
 	if err != nil {
 		return err
 	}
@@ -134,4 +148,24 @@ func (r *Receipt) WriteFile(name string) error {
 		return err
 	}
 	return os.Rename(f.Name(), name)
+}
+
+const (
+	// partial ends the name of a file that is being written.
+	partial = ".partial"
+
+	// leftoverAge is far more than writing a file takes: another process may be at it.
+	leftoverAge = time.Minute
+)
+
+func removeLeftovers(dir, prefix string) {
+	files, _ := os.ReadDir(dir) // an error comes again
+	for _, f := range files {
+		if !strings.HasPrefix(f.Name(), prefix) || !strings.HasSuffix(f.Name(), partial) {
+			continue
+		}
+		if info, err := f.Info(); err == nil && time.Since(info.ModTime()) > leftoverAge {
+			os.Remove(filepath.Join(dir, f.Name()))
+		}
+	}
 }

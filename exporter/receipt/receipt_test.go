@@ -405,3 +405,32 @@ func TestTotals(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// A killed process may leave a part of a receipt, which the next one removes, unless it may
+// be another process's that is still being written.
+func TestLeftovers(t *testing.T) {
+	dir := t.TempDir()
+	long := time.Now().Add(-time.Hour)
+	for name, at := range map[string]time.Time{
+		".r.json.1.partial": long, ".r.json.2.partial": time.Now(), ".r.json.bak": long, ".other.json.1.partial": long,
+	} {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Chtimes(file, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := new(receipt.Receipt).WriteFile(filepath.Join(dir, "r.json")); err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range files {
+		names = append(names, f.Name())
+	}
+	if want := []string{".other.json.1.partial", ".r.json.2.partial", ".r.json.bak", "r.json"}; !slices.Equal(names, want) {
+		t.Errorf("%q, want %q", names, want)
+	}
+}

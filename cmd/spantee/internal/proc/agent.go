@@ -75,7 +75,7 @@ func (a *Agent) Wait(signals <-chan os.Signal) (end Status, signaled bool) {
 			if a.killed.Load() && a.grouped {
 				endProcess(a.cmd.Process, true, 0) // what the agent left running
 			}
-			return endOfProcess(a.cmd.ProcessState), signaled
+			return EndOf(a.cmd.ProcessState), signaled
 		}
 	}
 }

@@ -112,8 +112,8 @@ func TerminalWidth(f *os.File) (columns int, terminal bool) {
 	return int(size.Col), true
 }
 
-// endOfProcess returns how a process ended.
-func endOfProcess(state *os.ProcessState) Status {
+// EndOf returns how a process ended.
+func EndOf(state *os.ProcessState) Status {
 	if ws := state.Sys().(syscall.WaitStatus); ws.Signaled() {
 		return Status{Signal: ws.Signal()}
 	}

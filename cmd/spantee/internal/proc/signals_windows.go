@@ -28,7 +28,7 @@ func IsDeadly(os.Signal) bool { return true }
 
 func fromTerminal(os.Signal) bool { return true }
 
-func endOfProcess(state *os.ProcessState) Status { return Status{Code: state.ExitCode()} }
+func EndOf(state *os.ProcessState) Status { return Status{Code: state.ExitCode()} }
 
 func SignalName(os.Signal) string { return "" }
 

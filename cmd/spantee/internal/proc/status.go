@@ -3,6 +3,7 @@ package proc
 import (
 	"fmt"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -31,6 +32,14 @@ func (s Status) Err() error {
 		return nil
 	}
 	return s
+}
+
+// ShellStatus returns the exit status as a shell reports it.
+func (s Status) ShellStatus() int {
+	if sig, ok := s.Signal.(syscall.Signal); ok {
+		return 128 + int(sig)
+	}
+	return s.Code
 }
 
 // Interrupted reports whether a signal ended the stream although it could have gone

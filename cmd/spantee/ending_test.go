@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+
+	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/cmd/spantee/internal/tee"
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/spool"
+	"github.com/spantee/spantee/exporter/tree"
+)
+
+// A hungCollector accepts requests and never answers.
+type hungCollector struct{}
+
+func (hungCollector) Start(context.Context) error { return nil }
+func (hungCollector) Stop(context.Context) error  { return nil }
+func (hungCollector) UploadTraces(ctx context.Context, _ []byte) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+func (hungCollector) Destination() spool.Destination { return spool.Destination{} }
+
+// A fullPipe blocks whoever writes to it.
+type fullPipe struct{ emptied chan struct{} }
+
+func (p fullPipe) Write(b []byte) (int, error) {
+	<-p.emptied
+	return len(b), nil
+}
+
+// Whatever hangs at the end, it hangs until one deadline. Time is synctest's.
+func TestOneDeadline(t *testing.T) {
+	stream := bytes.Repeat(fixture(t, "parallel-tools.jsonl"), 100) // its trees do not fit into stderr's buffer
+	for name, test := range map[string]struct{ tree, mapped bool }{
+		"collector and stderr":          {false, true},
+		"collector, stderr and tree":    {true, true},
+		"collector, stderr and mapper":  {true, false},
+		"collector and mapper, no tree": {false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				stderr := fullPipe{make(chan struct{})}
+				defer close(stderr.emptied)
+				const timeout = time.Minute
+				o := &options{flushTimeout: timeout, summary: true}
+				say := &reporter{options: o, cfg: new(config), w: proc.NewStderr(stderr, o.patience())}
+				e, err := exporter.New(exporter.Config{Client: hungCollector{}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				tr := &tracing{options: o, cfg: say.cfg, say: say, open: new(openSpans)}
+				tr.to = tracer.Config{Live: true, Exporter: e, Resources: func(string) *resourcepb.Resource { return nil }}
+				if test.tree {
+					tr.tree = tree.NewWriter(say.w, tree.Style{})
+				}
+				tr.addConsumers()
+				if err := tr.begin(new(recording), nil); err != nil {
+					t.Fatal(err)
+				}
+				tr.open.stream = tr.stream
+				tr.pump = &pump{tee: tee.New(bytes.NewReader(stream), io.Discard, tee.Options{}), done: make(chan struct{}),
+					stream: tr.stream, setWait: tr.setWait, open: tr.open, watch: watch{stream: tr.stream, say: say}}
+				if test.mapped {
+					go tr.pump.run()
+				}
+				if err := tr.pump.tee.Copy(); err != nil {
+					t.Fatal(err)
+				}
+				ended := time.Now()
+				tr.end(false)
+				say.print(tr.result, true)
+				if took := time.Since(ended); took > timeout+timeout/10 {
+					t.Errorf("the end took %v", took)
+				}
+			})
+		})
+	}
+}

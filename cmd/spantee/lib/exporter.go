@@ -1,0 +1,150 @@
+package spantee
+
+import (
+	"context"
+	"crypto/rand"
+	"maps"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/otlp"
+	"github.com/spantee/spantee/exporter/spool"
+	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/agent"
+)
+
+// ExporterOptions say where spans go. The zero ExporterOptions send them to
+// http://localhost:4317 over OTLP/gRPC.
+type ExporterOptions struct {
+	Endpoint string            // such as http://collector:4317; https turns TLS on
+	Protocol string            // grpc, http/protobuf or http/json; "" means grpc
+	Headers  map[string]string // sent with every request
+	CACert   string            // a PEM file
+
+	// Environment says that the standard OTEL_EXPORTER_OTLP_* variables count for what is
+	// not set here, and OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES for the resource.
+	Environment bool
+
+	// Resource has attributes of all spans. service.name is the agent's name unless it is
+	// one of them.
+	Resource map[string]string
+
+	// SpoolDir, if set, is a folder for spans that cannot be delivered, and for what a
+	// killed process would lose. Later Tracers and "spantee flush" send them. The folder
+	// belongs to spantee alone; it is created if it is missing.
+	SpoolDir string
+}
+
+// An Exporter sends the spans of any number of Tracers over one connection.
+type Exporter struct {
+	client exporter.Client // nil if no spans are sent
+	spool  *spool.Spool    // nil without one
+	o      ExporterOptions
+
+	mu        sync.Mutex
+	resources map[string]*resourcepb.Resource // by agent
+}
+
+// NewExporter returns an Exporter, which connects once there is a span to send. The error
+// may be an *[OptionError].
+func NewExporter(o ExporterOptions) (*Exporter, error) {
+	client, err := otlp.New(otlp.Config{
+		Endpoint: o.Endpoint, Protocol: o.Protocol, Headers: o.Headers, CACert: o.CACert,
+		UserAgent: "spantee/" + strings.Trim(version(), "()"), IgnoreEnvironment: !o.Environment,
+	})
+	if err != nil {
+		return nil, &OptionError{"ExporterOptions", err}
+	}
+	if err := client.Start(context.Background()); err != nil {
+		return nil, err
+	}
+	e := &Exporter{client: client, o: o, resources: map[string]*resourcepb.Resource{}}
+	if o.SpoolDir != "" {
+		dir, err := filepath.Abs(o.SpoolDir)
+		if err != nil {
+			return nil, &OptionError{"ExporterOptions.SpoolDir", err}
+		}
+		e.spool = &spool.Spool{Dir: dir, Max: spool.DefaultMax}
+	}
+	return e, nil
+}
+
+// Close closes the connection. Close all Tracers first.
+func (e *Exporter) Close(ctx context.Context) error { return e.client.Stop(ctx) }
+
+// start starts the delivery of one stream's spans, which has an account of its own.
+func (e *Exporter) start(flag string) (*exporter.Exporter, error) {
+	presumed := agent.Agents[0]
+	if known := agent.Find(flag); known != nil {
+		presumed = known
+	}
+	return exporter.New(exporter.Config{
+		Client: shared{e.client}, Spool: e.spool, Resource: e.resource(presumed.Name),
+		Scope: &commonpb.InstrumentationScope{Name: module, Version: version()},
+	})
+}
+
+// shared is a client that one of its users cannot stop.
+type shared struct{ exporter.Client }
+
+func (shared) Start(context.Context) error { return nil }
+
+func (shared) Stop(context.Context) error { return nil }
+
+// resource returns the resource of an agent's spans.
+func (e *Exporter) resource(agent string) *resourcepb.Resource {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r := e.resources[agent]; r != nil || e.client == nil {
+		return r
+	}
+	attributes := map[string]string{"service.name": agent}
+	maps.Copy(attributes, e.o.Resource)
+	keys := slices.Sorted(maps.Keys(attributes))
+	r := new(resourcepb.Resource)
+	if e.o.Environment {
+		var list []string
+		for _, key := range keys {
+			list = append(list, key, attributes[key])
+		}
+		r, _ = exporter.ResourceFrom(context.Background(), nil, list...) // the valid part
+	} else {
+		for _, key := range keys {
+			r.Attributes = append(r.Attributes, &commonpb.KeyValue{
+				Key: strings.ToValidUTF8(key, "\uFFFD"), Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{
+					StringValue: strings.ToValidUTF8(attributes[key], "\uFFFD"),
+				}},
+			})
+		}
+	}
+	e.resources[agent] = r
+	return r
+}
+
+func newProcess(executable string) *mapping.Process {
+	p := &mapping.Process{Executable: executable}
+	_, _ = rand.Read(p.Key[:]) // it never fails
+	return p
+}
+
+const module = "github.com/spantee/spantee"
+
+// version returns the version of the module in this program.
+var version = sync.OnceValue(func() string {
+	info, _ := debug.ReadBuildInfo()
+	if info != nil {
+		for _, m := range append(info.Deps, &info.Main) {
+			if m.Path == module && m.Version != "" {
+				return m.Version
+			}
+		}
+	}
+	return "(devel)"
+})

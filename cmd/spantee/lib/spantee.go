@@ -1,0 +1,298 @@
+// Package spantee traces coding agents whose output a Go program reads, such as an
+// orchestrator that runs many of them. It passes an agent's stream through unchanged,
+// turns it into an OpenTelemetry trace, and says at the end what the agent did, used and
+// failed at:
+//
+//	exporter, err := spantee.NewExporter(spantee.ExporterOptions{})
+//	...
+//	t, err := spantee.New(ctx, spantee.Options{Exporter: exporter})
+//	...
+//	cmd.Stdout = t.Tee(os.Stdout)
+//	err = cmd.Run()
+//	receipt, err := t.Close(ctx)
+//
+// Each agent has a [Tracer] of its own. Any number of them may run at once and share an
+// [Exporter]. Telemetry never hurts the run: writing neither fails nor waits for a
+// collector, and only Close waits, at most as long as its context says.
+//
+// The package changes nothing global, handles no signals, prints nothing, starts no
+// goroutine that outlives Close, and keeps nothing on disk unless ExporterOptions.SpoolDir
+// names a folder. It reads the environment only if ExporterOptions.Environment is set,
+// except for the proxy variables that net/http and grpc-go read.
+//
+// The names of this package and the fields of a [Receipt] stay: within a major version of
+// the module, none is renamed or removed, and none changes its meaning. Spans follow the
+// OpenTelemetry conventions for generative AI, which may still change.
+package spantee
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
+	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/receipt"
+	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/content"
+)
+
+// Options configure a Tracer. The zero Options trace an agent only for its Receipt.
+type Options struct {
+	Exporter *Exporter // sends the spans; nil sends none
+
+	// Agent is the agent's name, such as "cursor", "claude" or "codex"; "" detects it.
+	Agent string
+
+	// Content says which content spans have, besides names, sizes, counts and times:
+	// "none", "details" (also paths and commands) or "full" (also prompts and results).
+	// Secrets are redacted. "" means "none".
+	Content string
+
+	// Command, if set, is the program that is run as the agent. The trace then has a root
+	// even if the program prints nothing, which Environ names for the program's own
+	// spans, and which records what Exited says.
+	Command string
+}
+
+// A Receipt says what an agent did, and what became of its spans. Its schema is
+// testdata/schema/receipt-1.json.
+type Receipt = receipt.Receipt
+
+// An OptionError is an invalid option.
+type OptionError struct {
+	Option string // such as "Options.Agent"
+	Err    error
+}
+
+func (e *OptionError) Error() string { return fmt.Sprintf("spantee: invalid %s: %v", e.Option, e.Err) }
+func (e *OptionError) Unwrap() error { return e.Err }
+
+// A DeliveryError says that spans were not delivered. The Receipt has the numbers.
+type DeliveryError struct {
+	Lost  int   // spans that nobody will deliver: they are neither delivered nor spooled
+	Cause error // why the first of all undelivered spans was not delivered
+}
+
+func (e *DeliveryError) Error() string {
+	return fmt.Sprintf("spantee: spans were not delivered (%d lost): %v", e.Lost, e.Cause)
+}
+func (e *DeliveryError) Unwrap() error { return e.Cause }
+
+// A StoppedError says that tracing ended before the stream, by a bug in spantee. The
+// stream went on.
+type StoppedError struct{ Panic any }
+
+func (e *StoppedError) Error() string { return fmt.Sprintf("spantee: a bug: %v", e.Panic) }
+
+// A Tracer traces the output of one agent. It may be used by several goroutines.
+type Tracer struct {
+	recorder recorder
+	exporter *exporter.Exporter // nil if no spans are sent
+	close    sync.Once
+	receipt  *Receipt // of Close
+	err      error    // of Close
+
+	mu      sync.Mutex // guards the following fields
+	stream  *tracer.Stream
+	over    bool        // nothing more is traced
+	stopped error       // why tracing ended early; may be nil
+	save    *time.Timer // calls saveOpen; nil without a spool
+	saving  bool        // save runs
+	process *mapping.Process
+	exit    proc.Status
+}
+
+// A recorder is a receipt's Recorder as a consumer of spans.
+type recorder struct{ receipt.Recorder }
+
+func (r *recorder) Consume(s *tracer.Span) { r.Add(s.Facts()) }
+
+// New returns a Tracer. If ctx has a span, that span is the parent of the agent's. The end
+// of ctx does not end the Tracer. The error may be an *[OptionError]. The caller must
+// Close the Tracer.
+func New(ctx context.Context, o Options) (*Tracer, error) {
+	if o.Agent != "" && !slices.Contains(mapping.Agents, o.Agent) {
+		return nil, &OptionError{"Options.Agent", fmt.Errorf("unknown agent %q (supported: %s)", o.Agent, strings.Join(mapping.Agents, ", "))}
+	}
+	level := content.Level(o.Content)
+	switch level {
+	case "", content.None, content.Details, content.Full:
+	default:
+		return nil, &OptionError{"Options.Content", fmt.Errorf("%q (want none, details or full)", o.Content)}
+	}
+	e := o.Exporter
+	if e == nil {
+		e = new(Exporter)
+	}
+	t := new(Tracer)
+	cfg := tracer.Config{
+		Mapping:   mapping.Options{Agent: o.Agent, Content: level, Parent: trace.SpanContextFromContext(ctx)},
+		Resources: e.resource, Live: e.spool != nil, Consumers: []tracer.Consumer{&t.recorder},
+	}
+	if o.Command != "" {
+		t.process = newProcess(filepath.Base(o.Command))
+		cfg.Mapping.Process = t.process
+	}
+	var err error
+	if e.client != nil {
+		if cfg.Exporter, err = e.start(o.Agent); err != nil {
+			return nil, err
+		}
+	}
+	t.exporter = cfg.Exporter
+	if t.stream, err = tracer.New(cfg); err != nil {
+		return nil, err
+	}
+	if e.spool != nil {
+		t.save, t.saving = time.AfterFunc(saveInterval, t.saveOpen), true
+	}
+	return t, nil
+}
+
+// saveInterval is how much a killed process may lose of spans that have not ended.
+const saveInterval = time.Second
+
+// Tee returns a Writer for the agent's output: it writes to w, and then to the Tracer.
+// Only w's errors count.
+func (t *Tracer) Tee(w io.Writer) io.Writer { return tee{w, t} }
+
+type tee struct {
+	w io.Writer
+	t *Tracer
+}
+
+func (t tee) Write(p []byte) (int, error) {
+	n, err := t.w.Write(p)
+	_, _ = t.t.Write(p[:max(n, 0)]) // it never fails
+	return n, err
+}
+
+// maxPiece is how much of the stream is mapped before its spans may be sent.
+const maxPiece = 64 << 10
+
+// Write takes the next bytes of the agent's output. It never fails, also after Close.
+func (t *Tracer) Write(p []byte) (int, error) {
+	now := time.Now()
+	t.locked(func() {
+		for piece := range slices.Chunk(p, maxPiece) {
+			t.stream.Write(piece, now)
+		}
+		t.saveSoon()
+	})
+	return len(p), nil
+}
+
+// locked calls do, unless tracing is over. A panic ends tracing, not the program.
+func (t *Tracer) locked(do func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over {
+		return
+	}
+	defer func() {
+		if why := recover(); why != nil {
+			t.over, t.stopped = true, &StoppedError{why}
+		}
+	}()
+	do()
+}
+
+// saveOpen saves what a killed process would lose.
+func (t *Tracer) saveOpen() {
+	t.locked(func() {
+		t.saving = false
+		if t.stream.Save() {
+			t.saveSoon()
+		}
+	})
+}
+
+// saveSoon is called with mu held.
+func (t *Tracer) saveSoon() {
+	if t.save != nil && !t.saving {
+		t.save.Reset(saveInterval)
+		t.saving = true
+	}
+}
+
+// Environ returns variables for the agent, which make the spans of its tools part of the
+// trace. There are none without Options.Command and Options.Exporter, or once the agent
+// has printed something.
+func (t *Tracer) Environ() (env []string) {
+	if t.exporter != nil {
+		t.locked(func() { env = tracer.Environment(t.stream.Mapper.Root()) })
+	}
+	return env
+}
+
+// Exited records how the agent's process ended, such as cmd.ProcessState. The Receipt
+// then has the exit status as a shell reports it.
+func (t *Tracer) Exited(state *os.ProcessState) {
+	if state == nil { // it was not started
+		return
+	}
+	end := proc.EndOf(state)
+	t.locked(func() {
+		t.exit = end
+		if t.process != nil {
+			t.process.PID = state.Pid()
+		}
+		t.stream.Mapper.SetExit(end.Code, proc.SignalName(end.Signal), "")
+	})
+}
+
+// Receipt returns what the agent has done so far, as far as its spans have ended.
+func (t *Tracer) Receipt() *Receipt { return t.recorder.Receipt() }
+
+// Close ends the trace, and delivers its spans as long as ctx allows, or 10 seconds if it
+// has no deadline. What cannot be delivered is spooled if there is a spool. The error may
+// be a *[DeliveryError] or a *[StoppedError], or both joined; the Receipt is valid in any
+// case. A further call returns the same.
+func (t *Tracer) Close(ctx context.Context) (*Receipt, error) {
+	t.close.Do(func() { t.receipt, t.err = t.end(ctx) })
+	return t.receipt, t.err
+}
+
+// closeTimeout is for a context without a deadline.
+const closeTimeout = 10 * time.Second
+
+func (t *Tracer) end(ctx context.Context) (*Receipt, error) {
+	t.locked(func() {
+		t.stream.At(time.Now())
+		_ = t.stream.Close(false) // an error of the journal counts if a span is lost
+		t.over = true
+	})
+	t.mu.Lock() // saveOpen may have to end
+	stopped, exit := t.stopped, t.exit
+	if t.save != nil {
+		t.save.Stop()
+	}
+	t.mu.Unlock()
+
+	var delivered exporter.Report
+	if t.exporter != nil {
+		if _, bounded := ctx.Deadline(); !bounded {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, closeTimeout)
+			defer cancel()
+		}
+		delivered = t.exporter.Close(ctx)
+	}
+	r := t.recorder.Receipt()
+	r.Finish(version(), exit.ShellStatus(), stopped == nil, delivered)
+	if delivered.Delivered == delivered.Ended {
+		return r, stopped
+	}
+	return r, errors.Join(stopped, &DeliveryError{delivered.Rejected + delivered.Dropped, delivered.Cause})
+}
