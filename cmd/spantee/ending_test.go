@@ -67,8 +67,10 @@ func TestOneDeadline(t *testing.T) {
 					t.Fatal(err)
 				}
 				tr.open.stream = tr.stream
-				tr.pump = &pump{tee: tee.New(bytes.NewReader(stream), io.Discard, tee.Options{}), done: make(chan struct{}),
-					stream: tr.stream, setWait: tr.setWait, open: tr.open, watch: watch{stream: tr.stream, say: say}}
+				tr.pump = &pump{
+					tee: tee.New(bytes.NewReader(stream), io.Discard, tee.Options{}), done: make(chan struct{}),
+					stream: tr.stream, setWait: tr.setWait, open: tr.open, watch: watch{stream: tr.stream, say: say},
+				}
 				if test.mapped {
 					go tr.pump.run()
 				}
