@@ -35,7 +35,7 @@ func TestPatterns(t *testing.T) {
 			if !slices.ContainsFunc(p.Keywords, func(k string) bool { return strings.Contains(strings.ToLower(sample), k) }) {
 				sample = p.Keywords[0] + " " + sample
 			}
-			text := newView(filler+sample+"\n"+filler, new([]escape)).text
+			text := newView(filler + sample + "\n" + filler).text
 			for _, m := range re.FindAllStringSubmatchIndex(text, -1) {
 				search := newSearch(p)
 				start, end := group(m, search.Group)

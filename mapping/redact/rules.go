@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // A place is a range of a text.
@@ -25,47 +24,12 @@ type ruleSet struct {
 	matcher        *matcher
 	rulesByKeyword [][]int
 	bareKeys       bool // is looked for
-	hits           sync.Pool
-	rooms          sync.Pool // for the escapes of a view
 }
 
-// ruleHits are the words that were found in a text. They are reused, because
-// allocating room for each rule would cost more than searching a short text.
-type ruleHits struct {
-	rules  []int     // that have hits
-	places [][]place // by rule
-}
-
-func (s *ruleSet) newHits() *ruleHits {
-	if h, ok := s.hits.Get().(*ruleHits); ok {
-		return h
-	}
-	return &ruleHits{places: make([][]place, len(s.rules))}
-}
-
-func (s *ruleSet) newRoom() *[]escape {
-	if r, ok := s.rooms.Get().(*[]escape); ok {
-		return r
-	}
-	return new([]escape)
-}
-
-func (h *ruleHits) add(rule int, at place) {
-	if len(h.places[rule]) == 0 {
-		h.rules = append(h.rules, rule)
-	}
-	h.places[rule] = append(h.places[rule], at)
-}
-
-func (h *ruleHits) free(s *ruleSet) {
-	const mostKept = 1 << 10 // of the hits of a rule
-	for _, n := range h.rules {
-		if h.places[n] = h.places[n][:0]; cap(h.places[n]) > mostKept {
-			h.places[n] = nil
-		}
-	}
-	h.rules = h.rules[:0]
-	s.hits.Put(h)
+// A hit is a keyword of a rule in a text.
+type hit struct {
+	rule int
+	at   place
 }
 
 func newRuleSet(rules []rule, off []string) *ruleSet {
@@ -102,26 +66,12 @@ func (s *ruleSet) find(text string) []Finding {
 	if len(s.anywhere) > 0 {
 		found = s.findAnywhere(text)
 	}
-	v, shown := (*view)(nil), text
-	if nextEscape(text, 0) < len(text) {
-		room := s.newRoom()
-		v = newView(text, room)
-		defer s.rooms.Put(room)
-		shown = v.text
+	v := newView(text)
+	if hits := s.hitsIn(v.text); len(hits) > 0 || len(v.text) >= shortestKey {
+		v.json = inBrackets(text)
+		found = s.findAt(hits, v, found)
 	}
-	hits := s.hitsIn(shown)
-	if hits == nil {
-		if len(shown) < shortestKey {
-			return found // most texts
-		}
-		hits = s.newHits()
-	}
-	defer hits.free(s)
-	if v == nil {
-		v = &view{text: text}
-	}
-	v.json = inBrackets(text)
-	return s.findAt(hits, v, found)
+	return found
 }
 
 // findAnywhere returns the findings of the rules without keywords.
@@ -133,13 +83,12 @@ func (s *ruleSet) findAnywhere(text string) (found []Finding) {
 	return found
 }
 
-// hitsIn returns the words in the text of a view, nil if there are none.
-func (s *ruleSet) hitsIn(text string) *ruleHits {
-	var hits *ruleHits
-	var marks []place
+// hitsIn returns the keywords in the text of a view.
+func (s *ruleSet) hitsIn(text string) (hits []hit) {
+	marks, marked := []place(nil), false
 	s.matcher.find(text, func(word, start, end int) {
-		if hits == nil {
-			hits, marks = s.newHits(), marksIn(text)
+		if !marked {
+			marks, marked = marksIn(text), true
 		}
 		for len(marks) > 0 && marks[0].end <= start {
 			marks = marks[1:]
@@ -148,28 +97,28 @@ func (s *ruleSet) hitsIn(text string) *ruleHits {
 			return
 		}
 		for _, n := range s.rulesByKeyword[word] {
-			if accepts := s.rules[n].accepts; accepts != nil && !accepts(text, place{start, end}) {
-				continue
+			if accepts := s.rules[n].accepts; accepts == nil || accepts(text, place{start, end}) {
+				hits = append(hits, hit{n, place{start, end}})
 			}
-			hits.add(n, place{start, end})
 		}
 	})
-	if hits != nil && len(hits.rules) == 0 {
-		hits.free(s)
-		return nil
-	}
 	return hits
 }
 
-// findAt adds what the rules find at their words to found.
-func (s *ruleSet) findAt(hits *ruleHits, v *view, found []Finding) []Finding {
+// findAt adds what the rules find at their keywords to found.
+func (s *ruleSet) findAt(hits []hit, v *view, found []Finding) []Finding {
 	if s.bareKeys {
 		bareKeys(v, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), rulePrivateKey}) })
 	}
-	slices.Sort(hits.rules)
-	for _, n := range hits.rules {
-		r, places := &s.rules[n], hits.places[n]
-		r.find(v, places, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), r.name}) })
+	slices.SortStableFunc(hits, func(a, b hit) int { return a.rule - b.rule })
+	var places []place
+	for i, h := range hits {
+		places = append(places, h.at)
+		if i+1 == len(hits) || hits[i+1].rule != h.rule {
+			r := &s.rules[h.rule]
+			r.find(v, places, func(start, end int) { found = append(found, Finding{v.start(start), v.end(end), r.name}) })
+			places = places[:0]
+		}
 	}
 	return found
 }

@@ -15,7 +15,6 @@ type view struct {
 	text    string
 	escapes []escape // in order; none if the text is its own view
 	json    bool     // the text is a JSON object or array, whose strings are texts of their own
-	last    int      // the number of escapes before the character that was last asked for
 }
 
 // An escape is what a character of a view is written as, or what the view leaves out.
@@ -39,14 +38,12 @@ func (e *escape) after() int {
 // looked at if they may be invisible, a space or full-width.
 var mayEscape = setOfLetters("\\\x1b%&\xc2\xcd\xe1\xe2\xe3\xef\xf3")
 
-// newView returns the view of a text. Its escapes are in the room, unless they are many.
-func newView(raw string, room *[]escape) *view {
+func newView(raw string) *view {
 	i := nextEscape(raw, 0)
 	if i == len(raw) {
 		return &view{text: raw}
 	}
-	const mostKept = 4 << 10
-	v := &view{escapes: (*room)[:0]}
+	v := &view{}
 	var b strings.Builder
 	b.Grow(len(raw))
 	percent := isPercentEncoded(raw[i:])
@@ -62,9 +59,6 @@ func newView(raw string, room *[]escape) *view {
 			last = i + width
 		}
 		i = nextEscape(raw, i+width)
-	}
-	if cap(v.escapes) <= mostKept {
-		*room = v.escapes
 	}
 	if len(v.escapes) == 0 {
 		return &view{text: raw}
@@ -270,24 +264,12 @@ func hexByte(s string) (byte, bool) {
 	return c, true
 }
 
-// before returns the number of escapes before the character at i. Readers move forward,
-// so the search starts at the previous answer.
+// before returns the number of escapes before the character at i.
 func (v *view) before(i int) int {
-	const steps = 4
-	behind := func(n int) bool {
+	return sort.Search(len(v.escapes), func(n int) bool {
 		e := &v.escapes[n]
 		return e.at > i || e.at == i && !e.omitted
-	}
-	if n := v.last; n == 0 || !behind(n-1) {
-		for end := min(len(v.escapes), n+steps); n < end; n++ {
-			if behind(n) {
-				v.last = n
-				return n
-			}
-		}
-	}
-	v.last = sort.Search(len(v.escapes), behind)
-	return v.last
+	})
 }
 
 // escapeAt returns the escape of the character at i, nil if it is written as it is.

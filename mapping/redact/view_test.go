@@ -27,7 +27,7 @@ func TestView(t *testing.T) {
 		{"a\x1b", "a\x1b", "a", "a"},
 		{`größe=\"ü\"`, `größe="ü"`, "ü", "ü"},
 	} {
-		v := newView(c.in, new([]escape))
+		v := newView(c.in)
 		if v.text != c.want {
 			t.Errorf("%q is read as %q, want %q", c.in, v.text, c.want)
 			continue
@@ -51,7 +51,7 @@ func TestClosing(t *testing.T) {
 		{`"a\nb"`, "a\nb"},
 		{`"ab`, "ab"},
 	} {
-		v := newView(c.in, new([]escape))
+		v := newView(c.in)
 		if got := v.text[1:v.closing(0, 100)]; got != c.want {
 			t.Errorf("%s: the first string is %q, want %q", c.in, got, c.want)
 		}
