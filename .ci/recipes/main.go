@@ -12,6 +12,7 @@ import (
 	"os"
 	"regexp"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,9 +22,15 @@ import (
 func main() {
 	var errs []error
 	for _, file := range os.Args[1:] {
-		if err := check(file); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", file, err))
+		b, err := os.ReadFile(file)
+		if err == nil {
+			err = check(b)
 		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", file, err))
+			continue
+		}
+		fmt.Println(file, "is valid")
 	}
 	if err := errors.Join(errs...); err != nil || len(os.Args) == 1 {
 		fmt.Fprintln(os.Stderr, "recipes:", err)
@@ -31,54 +38,68 @@ func main() {
 	}
 }
 
-func check(file string) error {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
+// check checks each document of a file.
+func check(file []byte) error {
 	claims := map[string]bool{}
-	var jobs []batchv1.Job
-	for _, document := range bytes.Split(b, []byte("\n---\n")) {
-		var kind metav1.TypeMeta
-		if err := yaml.Unmarshal(document, &kind); err != nil {
+	for _, document := range bytes.Split(file, []byte("\n---\n")) {
+		var object struct {
+			metav1.TypeMeta
+			Metadata metav1.ObjectMeta
+		}
+		if err := yaml.Unmarshal(document, &object); err != nil {
 			return err
 		}
-		switch kind.Kind {
-		case "PersistentVolumeClaim":
-			var claim corev1.PersistentVolumeClaim
-			if err := yaml.UnmarshalStrict(document, &claim); err != nil {
-				return err
-			}
-			claims[claim.Namespace+"/"+claim.Name] = true
-		case "Job":
-			var job batchv1.Job
-			if err := yaml.UnmarshalStrict(document, &job); err != nil {
-				return err
-			}
-			jobs = append(jobs, job)
-		default:
-			return fmt.Errorf("a %q", kind.Kind)
+		if object.Metadata.Name == "" || object.Metadata.Namespace == "" {
+			return fmt.Errorf("a %s without a name or a namespace", object.Kind)
 		}
-	}
-	if len(jobs) == 0 {
-		return errors.New("no Job")
-	}
-	for _, job := range jobs {
-		if err := checkJob(job, claims); err != nil {
-			return fmt.Errorf("%s: %w", job.Name, err)
+		if err := checkObject(object.APIVersion+" "+object.Kind, document, claims); err != nil {
+			return fmt.Errorf("%s %s: %w", object.Kind, object.Metadata.Name, err)
 		}
-		fmt.Printf("%s: %s/%s is valid\n", file, job.Kind, job.Name)
 	}
 	return nil
 }
 
-func checkJob(job batchv1.Job, claims map[string]bool) error {
-	pod := job.Spec.Template.Spec
+// checkObject checks a document, and adds the claims that it makes.
+func checkObject(kind string, document []byte, claims map[string]bool) error {
+	switch kind {
+	case "v1 PersistentVolumeClaim":
+		var claim corev1.PersistentVolumeClaim
+		err := yaml.UnmarshalStrict(document, &claim)
+		claims[claim.Name] = true
+		return err
+	case "v1 Service":
+		return yaml.UnmarshalStrict(document, new(corev1.Service))
+	case "batch/v1 Job":
+		var job batchv1.Job
+		if err := yaml.UnmarshalStrict(document, &job); err != nil {
+			return err
+		}
+		return checkPod(job.Spec.Template.Spec, claims)
+	case "apps/v1 DaemonSet":
+		var set appsv1.DaemonSet
+		if err := yaml.UnmarshalStrict(document, &set); err != nil {
+			return err
+		}
+		return checkPod(set.Spec.Template.Spec, claims)
+	case "apps/v1 StatefulSet":
+		var set appsv1.StatefulSet
+		if err := yaml.UnmarshalStrict(document, &set); err != nil {
+			return err
+		}
+		pod := set.Spec.Template.Spec
+		for _, claim := range set.Spec.VolumeClaimTemplates {
+			claims[claim.Name] = true
+			pod.Volumes = append(pod.Volumes, corev1.Volume{Name: claim.Name, VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name},
+			}})
+		}
+		return checkPod(pod, claims)
+	}
+	return fmt.Errorf("no check for %s", kind)
+}
+
+func checkPod(pod corev1.PodSpec, claims map[string]bool) error {
 	switch {
-	case job.APIVersion != "batch/v1" || job.Name == "":
-		return errors.New("not a Job of batch/v1 with a name")
-	case pod.RestartPolicy != "Never" && pod.RestartPolicy != "OnFailure":
-		return errors.New("a Job's restartPolicy is Never or OnFailure")
 	case pod.TerminationGracePeriodSeconds == nil || *pod.TerminationGracePeriodSeconds < 6:
 		return errors.New("the grace period leaves no time for --flush-timeout")
 	case pod.SecurityContext == nil || !isTrue(pod.SecurityContext.RunAsNonRoot) || pod.SecurityContext.SeccompProfile == nil:
@@ -88,7 +109,7 @@ func checkJob(job batchv1.Job, claims map[string]bool) error {
 	for _, v := range pod.Volumes {
 		claim := v.PersistentVolumeClaim
 		persistent[v.Name] = claim != nil
-		if claim != nil && !claims[job.Namespace+"/"+claim.ClaimName] {
+		if claim != nil && !claims[claim.ClaimName] {
 			return fmt.Errorf("no claim %q", claim.ClaimName)
 		}
 	}
@@ -111,6 +132,8 @@ func checkContainer(c corev1.Container, persistent map[string]bool) error {
 		return errors.New("a writable root file system, or privileges may grow")
 	case security.Capabilities == nil || len(security.Capabilities.Drop) != 1 || security.Capabilities.Drop[0] != "ALL":
 		return errors.New("capabilities are not dropped")
+	case c.Resources.Limits.Memory().IsZero():
+		return errors.New("no memory limit")
 	}
 	kept := map[string]bool{} // paths that outlive the pod
 	for _, m := range c.VolumeMounts {

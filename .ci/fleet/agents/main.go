@@ -37,12 +37,14 @@ const killedEvery = 20
 // fixtures are what the agents print.
 var fixtures = []string{
 	"cursor/fix-failing-test", "cursor/parallel-tools", "cursor/tool-failures", "cursor/retries", "cursor/partial-output",
+	"cursor/result-error",
 	"claude/parallel-tools", // which states what it cost
 }
 
 // A truth is what has to arrive.
 type truth struct {
-	Runs, Killed, Tools, InputTokens int
+	Runs, Failed, Killed             int // runs that failed are counted in Runs, too
+	Tools, InputTokens, OutputTokens int
 	Requests, Refused                int            // of the collector
 	Spans                            map[string]int // of each trace of a run that was not killed
 }
@@ -101,7 +103,8 @@ func (f *fleet) failed(err error) {
 var (
 	sessionID   = regexp.MustCompile(`"session_id":"[^"]*"`)
 	summaryLine = regexp.MustCompile(`trace ([0-9a-f]{32}): (\d+) spans?,`)
-	goldenInt   = regexp.MustCompile(`(?m)^ *(spantee\.tools|gen_ai\.usage\.input_tokens) = (\d+)$`)
+	failedRoot  = regexp.MustCompile(`(?m)^invoke_agent .* error: `)
+	goldenInt   = regexp.MustCompile(`(?m)^ *(spantee\.tools|gen_ai\.usage\.(?:input|output)_tokens) = (\d+)$`)
 )
 
 // run is one agent, from its first line to the end of its spantee.
@@ -169,13 +172,19 @@ func (f *fleet) ended(golden, stderr string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.truth.Runs++
+	if failedRoot.Match(text) {
+		f.truth.Failed++
+	}
 	f.truth.Spans[said[1]], _ = strconv.Atoi(said[2])
 	for _, m := range goldenInt.FindAllStringSubmatch(string(text), -1) {
 		n, _ := strconv.Atoi(m[2])
-		if m[1] == "spantee.tools" {
+		switch m[1] {
+		case "spantee.tools":
 			f.truth.Tools += n
-		} else {
+		case "gen_ai.usage.input_tokens":
 			f.truth.InputTokens += n
+		default:
+			f.truth.OutputTokens += n
 		}
 	}
 	return nil
