@@ -38,7 +38,7 @@ func (t *tally) addTo(a *attributes, deltas, bytes string) {
 }
 
 // addCountsTo adds the counts to a root.
-func (c *account) addCountsTo(a *attributes, m *Mapper) {
+func (c *account) addCountsTo(a *attributes, s *stream) {
 	n := &c.counts
 	a.int(semconv.Turns, int64(n.turns-c.before.turns))
 	a.int(semconv.Tools, int64(n.tools-c.before.tools))
@@ -46,15 +46,15 @@ func (c *account) addCountsTo(a *attributes, m *Mapper) {
 	a.int(semconv.Deltas, int64(n.deltas))
 	n.text.addTo(a, semconv.TextDeltas, semconv.TextBytes)
 	n.thinking.addTo(a, semconv.ThinkingDeltas, semconv.ThinkingBytes)
-	a.int(semconv.BadLines, int64(m.stats.BadLines-c.before.badLines))
+	a.int(semconv.BadLines, int64(s.stats.BadLines-c.before.badLines))
 	for _, n := range []struct {
 		key   string
 		count int
 	}{
-		{semconv.UntracedBytes, int(m.untraced.bytes)},
-		{semconv.UntracedLines, int(m.untraced.lines)},
+		{semconv.UntracedBytes, int(s.untraced.bytes)},
+		{semconv.UntracedLines, int(s.untraced.lines)},
 		{semconv.UnknownLines, n.unknown},
-		{semconv.HiddenNames, m.names.hidden - c.before.hidden},
+		{semconv.HiddenNames, s.names.hidden - c.before.hidden},
 		{semconv.Retries, n.retries},
 		{semconv.Reconnects, n.reconnects},
 		{semconv.Compactions, n.compactions},

@@ -71,27 +71,6 @@ func (es *evictedRuns) add(e *evictedRun) (forgotten *evictedRun) {
 	return forgotten
 }
 
-// evict ends the session that has been silent for longest.
-func (m *Mapper) evict(s *session) {
-	if s.run == nil || s.run.part == 0 {
-		m.stats.Evicted++
-	}
-	if s.run == nil || s.id == "" || s.idCameLast { // nothing to continue, or lines that do not say whose they are
-		m.abandon(s, errIncomplete)
-		m.sessions.touch(s, true)
-		return
-	}
-	arrival := m.arrival()
-	for _, r := range s.ended {
-		r.endTasks(r.clock.at(0, arrival))
-	}
-	e := s.run.evict(s.id)
-	m.sessions.remove(s)
-	if forgotten := m.sessions.evicted.add(e); forgotten != nil {
-		m.endEvictedCall(forgotten, errIncomplete)
-	}
-}
-
 // evict ends a run at its last line, and returns what it takes to continue the run.
 // The newest call stays in flight.
 func (r *run) evict(session string) *evictedRun {
@@ -125,19 +104,11 @@ func (r *run) evict(session string) *evictedRun {
 	return e
 }
 
-// continueRun continues the run of a session that was evicted, if there is one.
-func (m *Mapper) continueRun(s *session, arrival instant) {
-	if e := m.sessions.evicted.remove(s.id); e != nil {
-		s.runs = e.number
-		s.run = m.continued(e, arrival)
-	}
-}
-
 // continued returns a run that continues an evicted one. Its spans are below the
 // same root, but their ids are derived from another key: nothing is known of the ids
 // that were used.
-func (m *Mapper) continued(e *evictedRun, arrival instant) *run {
-	r := m.newRun(e.agent, e.session, e.number, arrival)
+func (s *stream) continued(e *evictedRun, arrival instant) *run {
+	r := s.newRun(e.agent, e.session, e.number, arrival)
 	r.part = e.part + 1
 	r.ids = newIDs(digest("part", string(e.traceID[:]), string(e.rootID[:]), strconv.Itoa(r.part), strconv.FormatInt(int64(e.clock.last), 10)))
 	r.ids.trace, r.ids.root = e.traceID, e.rootID
@@ -154,24 +125,9 @@ func (m *Mapper) continued(e *evictedRun, arrival instant) *run {
 	}
 	if c := e.call; c != nil {
 		t := &tool{id: c.id, n: c.n, inv: inv, name: c.name, start: c.start, floor: c.start}
-		t.arguments = attributes{field: fieldAttributes, max: m.opts.MaxAttributeBytes}
+		t.arguments = attributes{field: fieldAttributes, max: s.opts.MaxAttributeBytes}
 		r.tools[t.id] = t
 		inv.busy.running = 1
 	}
 	return r
-}
-
-// endEvictedCalls ends the calls in flight of evicted runs, in order of eviction.
-func (m *Mapper) endEvictedCalls(why string) {
-	for e := m.sessions.evicted.order.Front(); e != nil; e = e.Next() {
-		m.endEvictedCall(e.Value.(*evictedRun), why)
-	}
-}
-
-func (m *Mapper) endEvictedCall(e *evictedRun, why string) {
-	if e.call != nil {
-		r := m.continued(e, m.arrival())
-		t := r.tools[e.call.id]
-		r.endTool(t, r.clock.after(t.start, r.clock.last), why, "")
-	}
 }

@@ -8,9 +8,6 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// facts are the facts of a root. A newer value replaces an older one.
-type facts []agent.Fact
-
 func (f *facts) set(fact *agent.Fact) {
 	own := *fact
 	own.Text = slices.Clone(fact.Text)
@@ -30,22 +27,14 @@ func (r *run) takeFacts(list []agent.Fact) {
 			r.facts.set(&list[i])
 		}
 	}
-	r.m.captureFacts(list, &r.content)
-}
-
-// A dialog is what an agent was asked and what it answered, if content is captured.
-type dialog struct {
-	asked   []content.Value    // the messages that the next turn answers: the prompt, or what tools returned
-	prompts content.Endings    // of the prompts so far
-	answer  string             // the last text that was said
-	content content.Attributes // the first prompt
+	r.stream.captureFacts(list, &r.content)
 }
 
 // maxAsked is how many messages a turn may answer.
 const maxAsked = 16
 
 func (r *run) takePrompt(inv *invocation, ev *agent.Event) {
-	c := r.m.capture
+	c := r.stream.capture
 	if !c.Full() || len(ev.Text) == 0 {
 		return
 	}
@@ -81,7 +70,7 @@ func (r *run) takeAnswer(end *agent.Event) {
 		r.takeErrorText(end.Text)
 		return
 	}
-	if c := r.m.capture; c.Full() && r.main.dialog.answer == "" && len(end.Text) > 0 {
+	if c := r.stream.capture; c.Full() && r.main.dialog.answer == "" && len(end.Text) > 0 {
 		var lost int
 		r.main.dialog.answer, lost = c.String(end.Text)
 		r.content.Lost += lost
@@ -93,7 +82,7 @@ func (r *run) takeErrorText(escaped []byte) {
 	if len(escaped) == 0 {
 		return
 	}
-	if s, lost := r.m.capture.String(escaped); s != "" {
+	if s, lost := r.stream.capture.String(escaped); s != "" {
 		r.failure.text = s
 		r.content.Lost += lost
 	}

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"strconv"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // A runKey is what the ids of a run are derived from, so that the same capture
@@ -108,6 +110,14 @@ func (i *ids) span(ref spanRef) [8]byte {
 		*latest = spanIDs{true, block, sha256.Sum256(b[:])}
 	}
 	return [8]byte(latest.sum[ref.n%idsPerDigest*8:])
+}
+
+// traceID returns the trace's id, which is the parent's if there is one.
+func (i *ids) traceID(parent trace.SpanContext) [16]byte {
+	if parent.IsValid() {
+		return parent.TraceID()
+	}
+	return i.trace
 }
 
 // digest hashes parts with their lengths: (12, 3) and (1, 23) must differ.

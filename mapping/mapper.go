@@ -4,12 +4,16 @@
 //
 //	bytes -> lines -> agent.Decoder -> events -> sessions -> run (timeline, account) -> spans -> Output
 //
+// Its files use each other in the order of that flow: mapper, lines, detect, sessions,
+// run, tool, turn, deltas, emit, timeline, account, stream, span.
+//
 // The package opens no connection, prints nothing, and reads no clock if Options.Now
 // is set.
 package mapping
 
 import (
-	"fmt"
+	"errors"
+	"io"
 	"iter"
 	"time"
 
@@ -17,136 +21,18 @@ import (
 
 	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/content"
-	"github.com/spantee/spantee/mapping/redact"
+	"github.com/spantee/spantee/mapping/semconv"
 )
-
-// Deltas says how the pieces in which a model's answer arrives are recorded.
-type Deltas string
-
-// The values of [Options.Deltas].
-const (
-	DeltasEach    Deltas = "each"    // one event per delta, merged where a trace grows too big
-	DeltasMessage Deltas = "message" // one event per message or block of thinking
-	DeltasOff     Deltas = "off"     // counts only
-)
-
-// Options configure a Mapper.
-type Options struct {
-	// Agent is the agent whose stream it is, one of [Agents]; "" detects it.
-	Agent string
-
-	Deltas        Deltas // "" means DeltasEach
-	MaxSpanEvents int    // events in a span before they continue in another; 0 means 512
-
-	Content           content.Level    // "" means content.None
-	Redactor          *redact.Redactor // removes secrets from content; nil means one with all rules
-	MaxAttributeBytes int              // of a string in a span; 0 means 2048, the maximum is [MaxAttribute]
-
-	// Replay, if set, says that the stream is a recording, and when it was last
-	// written. Arrival times then mean nothing.
-	Replay time.Time
-
-	// Shift is added to all times of a recording.
-	Shift time.Duration
-
-	// Parent, if valid, is the parent of the root spans.
-	Parent trace.SpanContext
-
-	// Now returns when the bytes of the current Map came; nil means [time.Now].
-	Now func() time.Time
-
-	// Process, if set, is the agent's process: its first run begins in New, and
-	// Close emits its roots.
-	Process *Process
-}
-
-// MaxAttribute is the maximum of Options.MaxAttributeBytes. It is small enough for
-// several strings to fit into a request.
-const MaxAttribute = 256 << 10
-
-func (o *Options) replay() bool { return !o.Replay.IsZero() }
-
-// check fills in defaults, and returns an error for an invalid option.
-func (o *Options) check() error {
-	switch o.Deltas {
-	case "":
-		o.Deltas = DeltasEach
-	case DeltasEach, DeltasMessage, DeltasOff:
-	default:
-		return fmt.Errorf("invalid deltas %q (want each, message or off)", o.Deltas)
-	}
-	if o.Content == "" {
-		o.Content = content.None
-	}
-	if o.MaxSpanEvents <= 0 {
-		o.MaxSpanEvents = 512
-	}
-	if o.MaxAttributeBytes <= 0 {
-		o.MaxAttributeBytes = 2048
-	}
-	o.MaxAttributeBytes = min(o.MaxAttributeBytes, MaxAttribute)
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	return nil
-}
-
-// A Run describes one run of an agent, from its first line to its result.
-type Run struct {
-	Agent, Model, Session    string
-	TraceID                  trace.TraceID
-	Spans, Tools, ToolErrors int // so far; background work may end later
-	Duration                 time.Duration
-	ErrorType                string // "" if it went well
-	Status                   string // says more than ErrorType
-}
-
-// Stats count what a [Mapper] saw.
-type Stats struct {
-	Lines            int
-	BadLines         int // not JSON, or without a type
-	FirstBad         int // the first such line, from 1
-	Unknown          int // JSON of an unknown type
-	Unidentified     int // lines that do not identify an agent
-	EndsWithoutStart int
-	Oversize         int // lines past the parse limit, of which only ids and times were read
-	Hidden           int // names and ids that may be secrets, replaced by _OTHER
-	Evicted          int // runs, tasks and calls that were ended early because too many were open
-	Runs             int
-	Generation       int    // grows when a run begins, gets its final ids, or ends: Open then emits other roots
-	Spans            int    // finished
-	Foreign          string // what the stream looks like, if spantee does not support it
-	Agent            string // the agent of the run that began last
-}
-
-// Agents are the values of [Options.Agent].
-var Agents = agent.Flags()
 
 // A Mapper turns a stream into spans. It is not safe for concurrent use.
 type Mapper struct {
-	opts     Options
-	capture  *content.Capture
-	names    *names
-	replayed instant // when the recording was last written
-	now      instant // when the current bytes came
+	stream
 	lines    lines
 	detector detector
 	events   []agent.Event // of the current line
 	number   int           // of the line that they are of
-	place    instant       // in a recording: of the last line that said something about a run
 	sessions sessions
-	keys     runKeys
-	process
-	stats     Stats
-	results   []result
-	wire      []byte     // of the current Output
-	event     attributes // of the current span event
-	lastWords []byte     // the last line, if it is not JSON: agents print why they died
-	ghost     bool       // a copy, see Open
-
-	traceState string // of Options.Parent
-
-	untraced struct{ bytes, lines int64 }
+	exit     *exit // of the Process, nil as long as it is not known
 	closed   bool
 }
 
@@ -162,9 +48,9 @@ func New(opts Options) (*Mapper, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	m := &Mapper{opts: opts, sessions: newSessions()}
+	m := &Mapper{stream: stream{opts: opts}}
+	m.sessions = newSessions(&m.stream)
 	m.event = attributes{field: fieldEventAttributes, max: opts.MaxAttributeBytes}
-	m.traceState = opts.Parent.TraceState().String()
 	var err error
 	if m.capture, err = content.New(opts.Content, opts.MaxAttributeBytes, opts.Redactor); err != nil {
 		return nil, err
@@ -175,14 +61,11 @@ func New(opts Options) (*Mapper, error) {
 	if m.detector, err = newDetector(opts.Agent); err != nil {
 		return nil, err
 	}
-	if opts.replay() {
-		m.replayed = quantize(instant(opts.Replay.UnixNano()))
-	}
 	m.lines = lines{max: maxLine, line: m.takeLine}
 	if p := opts.Process; p != nil {
 		m.tick()
-		m.first = m.newRun(m.detector.presumed(), "", 1, m.now)
-		m.first.ids = newIDs(p.Key)
+		m.sessions.first = m.newRun(m.detector.presumed(), "", 1, m.now)
+		m.sessions.first.ids = newIDs(p.Key)
 	}
 	return m, nil
 }
@@ -228,8 +111,8 @@ func (m *Mapper) end(interrupted bool) {
 		m.events = s.decoder.Flush(m.events[:0])
 		m.apply(s.agent)
 	}
-	m.abandonAll(why)
-	m.endEvictedCalls(why)
+	m.sessions.abandonAll(why)
+	m.sessions.endEvictedCalls(why)
 	m.closed = true
 	if m.opts.Process != nil {
 		m.emitRoots(m.exit.errorType())
@@ -240,15 +123,6 @@ func (m *Mapper) end(interrupted bool) {
 // on the roots that are still open.
 func (m *Mapper) SetUntraced(bytes, lines int64) {
 	m.untraced.bytes, m.untraced.lines = bytes, lines
-}
-
-// arrival returns when the current line came. In a recording it is how many lines have
-// said something about a run: the lines of other programs take no time.
-func (m *Mapper) arrival() instant {
-	if m.opts.replay() {
-		return m.place
-	}
-	return m.now
 }
 
 // takeLine maps one line, or the head and tail of a line past the parse limit.
@@ -290,7 +164,131 @@ func (m *Mapper) apply(a *agent.Agent) {
 				s.run.skip(ev)
 			}
 		default:
-			m.dispatch(a, ev)
+			m.sessions.dispatch(a, ev)
+		}
+	}
+}
+
+// Read maps all that r has, and then closes the Mapper. If r fails, the last Output comes
+// with its error, and the Mapper stays open.
+func (m *Mapper) Read(r io.Reader) iter.Seq2[Output, error] {
+	return func(yield func(Output, error) bool) {
+		taken := func(outputs iter.Seq[Output]) bool {
+			for out := range outputs {
+				if !yield(out, nil) {
+					return false
+				}
+			}
+			return true
+		}
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := r.Read(buf)
+			if !taken(m.Map(buf[:n])) {
+				return
+			}
+			switch {
+			case errors.Is(err, io.EOF):
+				taken(m.Close(false))
+				return
+			case err != nil:
+				yield(Output{}, err)
+				return
+			}
+		}
+	}
+}
+
+// SetExit records how the Process ended: its code, or a signal such as SIGKILL, and
+// the end of its stderr.
+func (m *Mapper) SetExit(code int, signal, stderr string) { m.exit = &exit{code, signal, stderr} }
+
+// Root returns the span context of the first root of the Process. The process gets
+// it in its environment, so Root is called before the process starts. The result is
+// not valid without a Process, or once its first run has begun.
+func (m *Mapper) Root() trace.SpanContext {
+	if m.sessions.first == nil {
+		return trace.SpanContext{}
+	}
+	return trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID:    m.sessions.first.traceID(),
+		SpanID:     m.sessions.first.ids.root,
+		TraceFlags: trace.FlagsSampled,
+		TraceState: m.opts.Parent.TraceState(),
+	})
+}
+
+// emitRoots emits the roots of the Process, with how it ended. There is a root even
+// if the process printed nothing, because processes that it started may have joined
+// its trace. silent is the error type of that root.
+func (m *Mapper) emitRoots(silent string) {
+	p := m.opts.Process
+	if r := m.sessions.first; r != nil {
+		m.sessions.first = nil
+		r.endRoot(r.clock.at(0, m.now), silent, 0)
+	}
+	for i, root := range m.roots {
+		a := &root.span.attributes
+		a.int(semconv.ProcessPID, int64(p.PID))
+		a.strIfSet(semconv.ProcessExecutable, p.Executable)
+		if i == len(m.roots)-1 {
+			m.endProcess(root)
+		}
+		root.run.emitRoot(root.span)
+	}
+	m.roots = nil
+}
+
+// NoteStall records that the stream was silent for idle. Every open run without a running
+// tool gets an event on its root. NoteStall returns the agents of those runs.
+func (m *Mapper) NoteStall(idle time.Duration) (agents []string) {
+	m.tick()
+	for _, r := range m.openRuns() {
+		if len(r.tools) == 0 {
+			r.note(semconv.EventStall, func(a *attributes) { a.int(semconv.IdleMillis, idle.Milliseconds()) })
+			agents = append(agents, r.main.name)
+		}
+	}
+	return agents
+}
+
+// NoteLimit records on the root of every open run that a limit was reached.
+func (m *Mapper) NoteLimit(limit string) {
+	m.tick()
+	for _, r := range m.openRuns() {
+		r.note(semconv.EventLimit, func(a *attributes) { a.str(semconv.Limit, limit) })
+	}
+}
+
+// openRuns returns the runs that have not ended, including that of a silent
+// Process.
+func (m *Mapper) openRuns() (runs []*run) {
+	if m.sessions.first != nil {
+		runs = append(runs, m.sessions.first)
+	}
+	for e := m.sessions.open.Back(); e != nil; e = e.Prev() {
+		if r := e.Value.(*session).run; r != nil {
+			runs = append(runs, r)
+		}
+	}
+	return runs
+}
+
+// endProcess ends the last run together with the process.
+func (m *Mapper) endProcess(root root) {
+	s := root.span
+	s.end = max(s.end, root.run.clock.at(0, m.now))
+	if m.exit == nil {
+		return
+	}
+	if m.exit.signal == "" {
+		s.attributes.int(semconv.ProcessExitCode, int64(m.exit.code))
+	}
+	m.capture.Tail(&s.content, semconv.Stderr, m.exit.stderr)
+	if e := m.exit.errorType(); e != "" && (s.errorType == "" || s.errorType == errIncomplete || s.errorType == e) {
+		s.errorType = e // more specific than the lack of a result
+		if s.status == "" {
+			s.status = m.exit.status()
 		}
 	}
 }

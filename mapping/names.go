@@ -1,9 +1,6 @@
 package mapping
 
 import (
-	"github.com/spantee/spantee/mapping/agent"
-	"github.com/spantee/spantee/mapping/content"
-	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/redact"
 	"github.com/spantee/spantee/mapping/semconv"
 )
@@ -75,37 +72,4 @@ func (n *names) harmless(s string) bool {
 		n.known[s] = ok
 	}
 	return ok
-}
-
-// fact appends a harmless fact, and captures one that is content.
-func (m *Mapper) fact(a *attributes, f *agent.Fact, to *content.Attributes) {
-	switch {
-	case f.Kind == agent.FactInt:
-		a.int(f.Key, f.Int)
-	case f.Kind == agent.FactBool:
-		a.bool(f.Key, f.Int != 0)
-	case f.Level == agent.Harmless:
-		a.str(f.Key, m.names.pass(string(jsonscan.Unquote(f.Text))))
-	default:
-		m.captureFact(f, to)
-	}
-}
-
-// captureFact captures a fact that is content.
-func (m *Mapper) captureFact(f *agent.Fact, to *content.Attributes) {
-	c := m.capture
-	switch {
-	case f.Level == agent.Harmless, f.Level == agent.Full && !c.Full():
-	case f.Kind == agent.FactJSON:
-		c.Raw(to, f.Key, f.Text)
-	default:
-		c.Text(to, f.Key, f.Text)
-	}
-}
-
-// captureFacts captures those facts that are content.
-func (m *Mapper) captureFacts(list []agent.Fact, to *content.Attributes) {
-	for i := range list {
-		m.captureFact(&list[i], to)
-	}
 }

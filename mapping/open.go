@@ -33,12 +33,14 @@ func (m *Mapper) openUntil(arrival, now instant) iter.Seq[Output] {
 
 // copied returns a Mapper for copies of the open runs, which can end without changing m.
 func (m *Mapper) copied(now instant) *Mapper {
-	return &Mapper{
-		opts: m.opts, capture: m.capture, names: m.names.clone(), now: now, stats: m.stats, replayed: m.replayed,
+	c := &Mapper{stream: stream{
+		opts: m.opts, capture: m.capture, names: m.names.clone(), now: now, place: m.place, stats: m.stats, lastWords: m.lastWords, copy: true,
 		keys:  runKeys{before: m.keys.latest, older: m.keys.before}, // it adds to a map of its own
-		ghost: true, traceState: m.traceState, lastWords: m.lastWords,
 		event: attributes{field: fieldEventAttributes, max: m.opts.MaxAttributeBytes},
-	}
+	}}
+	c.sessions = newSessions(&c.stream)
+	c.sessions.evicted = m.sessions.evicted // only read
+	return c
 }
 
 // openIn ends copies of the open runs in ghost, and yields their spans.
@@ -52,17 +54,17 @@ func (m *Mapper) openIn(ghost *Mapper, arrival instant, yield func(Output) bool)
 		}
 	}
 	for _, root := range m.roots { // in order; the last one lasts until now
-		root.run, root.span = root.run.clone(ghost), root.span.clone()
+		root.run, root.span = root.run.clone(&ghost.stream), root.span.clone()
 		ghost.roots = append(ghost.roots, root)
 	}
 	for e := m.sessions.open.Back(); e != nil && more; e = e.Prev() {
 		s := e.Value.(*session)
 		for _, r := range s.ended {
-			r := r.clone(ghost)
+			r := r.clone(&ghost.stream)
 			r.endTasks(r.clock.at(0, arrival))
 		}
 		if s.run != nil {
-			r := s.run.clone(ghost)
+			r := s.run.clone(&ghost.stream)
 			r.abandon(r.clock.at(0, arrival), errKilled)
 		}
 		take()
@@ -70,11 +72,10 @@ func (m *Mapper) openIn(ghost *Mapper, arrival instant, yield func(Output) bool)
 	if !more {
 		return
 	}
-	ghost.sessions.evicted = m.sessions.evicted // only read
-	ghost.endEvictedCalls(errKilled)
+	ghost.sessions.endEvictedCalls(errKilled)
 	if m.opts.Process != nil {
-		if m.first != nil {
-			ghost.first = m.first.clone(ghost)
+		if m.sessions.first != nil {
+			ghost.sessions.first = m.sessions.first.clone(&ghost.stream)
 		}
 		ghost.emitRoots(errKilled)
 	}
@@ -82,9 +83,9 @@ func (m *Mapper) openIn(ghost *Mapper, arrival instant, yield func(Output) bool)
 }
 
 // clone returns a copy of r that can be ended without changing r.
-func (r *run) clone(m *Mapper) *run {
+func (r *run) clone(s *stream) *run {
 	c := *r
-	c.m = m
+	c.stream = s
 	copies := map[*invocation]*invocation{}
 	turns := map[*turn]*turn{}
 	tools := map[*tool]*tool{}
@@ -134,10 +135,8 @@ func (r *run) clone(m *Mapper) *run {
 	c.content.List = slices.Clone(r.content.List)
 	c.notices = slices.Clone(r.notices)
 	c.held = nil
-	for _, s := range r.held {
-		s = s.clone()
-		s.turn = turn(s.turn)
-		c.held = append(c.held, s)
+	for _, h := range r.held {
+		c.held = append(c.held, held{h.clone(), turn(h.turn), copies[h.times]})
 	}
 	return &c
 }

@@ -2,10 +2,6 @@ package mapping
 
 import (
 	"slices"
-	"strconv"
-	"time"
-
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -21,9 +17,9 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 	}
 	at = r.settle(at, spread)
 	r.ended = true
-	r.m.stats.Generation++
+	r.stream.stats.Generation++
 	for _, s := range r.held {
-		r.emit(s)
+		r.emitSettled(s)
 	}
 	r.held = nil
 	if r.part > 0 && !r.hasResult {
@@ -39,13 +35,13 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 	a := &s.attributes
 	a.strIfSet(semconv.RequestModel, r.main.model)
 	for i := range r.facts {
-		r.m.fact(a, &r.facts[i], nil)
+		r.stream.fact(a, &r.facts[i], nil)
 	}
 	if took > 0 {
 		a.int(semconv.DurationReported, int64(took/agent.Milliseconds))
 	}
 	r.addUsageTo(a)
-	r.addCountsTo(a, r.m)
+	r.addCountsTo(a, r.stream)
 	if n := r.maxRepeats(); n > 1 {
 		a.int(semconv.MaxRepeats, int64(n))
 	}
@@ -53,47 +49,16 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 	if !s.estimated {
 		s.addFirstChunk(r.start, r.main.firstChunk)
 	}
-	r.content.Merge(r.main.dialog.attributes(r.m.capture))
+	r.content.Merge(r.main.dialog.attributes(r.stream.capture))
 	s.content = r.content
 	for _, n := range r.rootNotices() {
 		s.events.add(n.name, min(max(n.at, s.start), s.end-microsecond), n.attributes)
 	}
-	r.m.endRoot(root{run: r, span: s})
-}
-
-// A root is a run's finished root span.
-type root struct {
-	run  *run
-	span *span
-}
-
-// endRoot emits a root, unless the end of its process may still add to it.
-func (m *Mapper) endRoot(root root) {
-	if m.opts.Process != nil {
-		m.roots = append(m.roots, root)
+	if r.stream.opts.Process != nil { // whose end may still add to it
+		r.stream.roots = append(r.stream.roots, root{run: r, span: s})
 		return
 	}
-	m.emitRoot(root)
-}
-
-func (m *Mapper) emitRoot(root root) {
-	r, s := root.run, root.span
-	r.emit(s)
-	if r.part > 0 {
-		return
-	}
-	described := r.describe()
-	described.Duration = time.Duration(s.end - s.start)
-	described.ErrorType, described.Status = s.errorType, s.status
-	m.results[len(m.results)-1].ended = &described
-}
-
-// describe returns a description of a run.
-func (r *run) describe() Run {
-	return Run{
-		Agent: r.agent.Name, Model: r.main.model, Session: r.session, TraceID: trace.TraceID(r.traceID()),
-		Spans: r.counts.spans, Tools: r.counts.tools, ToolErrors: r.counts.toolErrors,
-	}
+	r.emitRoot(s)
 }
 
 // settle finalizes the times of a run, and returns its end.
@@ -104,7 +69,7 @@ func (r *run) settle(at, took instant) (end instant) {
 		r.estimated = true
 		from := r.start
 		span := max(at-from, quantum)
-		end = r.m.replayed + quantize(instant(r.m.opts.Shift))
+		end = r.stream.written() + quantize(instant(r.stream.opts.Shift))
 		took = max(min(took, end), span)
 		scale := func(t instant) instant {
 			return end - took + quantize(instant(float64(t)*(float64(took)/float64(span))))
@@ -134,5 +99,3 @@ func (r *run) settle(at, took instant) (end instant) {
 	}
 	return at
 }
-
-func exitStatus(code int64) string { return "exit code " + strconv.FormatInt(code, 10) }

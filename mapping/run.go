@@ -7,67 +7,15 @@ import (
 	"slices"
 
 	"github.com/spantee/spantee/mapping/agent"
-	"github.com/spantee/spantee/mapping/content"
-	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// Short names for values of error.type.
-const (
-	errIncomplete  = semconv.ErrorIncomplete
-	errInterrupted = semconv.ErrorInterrupted
-	errKilled      = semconv.ErrorKilled
-	errOther       = semconv.ErrorOther
-)
-
-// A run is one trace: what an agent does from its first line to its result. A
-// session consists of one or more runs, because an agent can resume it.
-type run struct {
-	m       *Mapper
-	agent   *agent.Agent
-	session string
-	seed    string // identifies the run while its session has no id
-	number  int    // of the run in its session, from 1
-	part    int    // 0, and one more after each eviction; only part 0 emits the root
-	ids     ids
-	timeline
-	account
-
-	events    int
-	began     bool // there was a RunStart
-	ended     bool // the root span is finished
-	hasResult bool // the agent reported one
-	failure   failure
-
-	facts   facts              // of the root
-	content content.Attributes // of the root
-	endings content.Endings    // of the texts before
-}
-
-// A failure is an error that the agent reported.
-type failure struct {
-	reported   bool
-	kind, text string
-}
-
-// nextRun begins the next run of a session.
-func (m *Mapper) nextRun(s *session, arrival instant) *run {
-	if r := m.first; r != nil {
-		m.first = nil
-		r.session, r.before.badLines = s.id, 0
-		r.agent = s.agent
-		r.main.name = s.agent.Name
-		return r
-	}
-	return m.newRun(s.agent, s.id, s.runs, arrival)
-}
-
-func (m *Mapper) newRun(a *agent.Agent, session string, number int, arrival instant) *run {
+func (s *stream) newRun(a *agent.Agent, session string, number int, arrival instant) *run {
 	r := &run{
-		m: m, agent: a, session: session, number: number,
+		stream: s, agent: a, session: session, number: number,
 		timeline: timeline{tools: map[string]*tool{}, tasks: map[string]*tool{}},
 	}
-	r.before.badLines, r.before.hidden = m.stats.BadLines, m.names.hidden
-	r.clock.replay, r.clock.shift = m.opts.replay(), quantize(instant(m.opts.Shift))
+	r.before.badLines, r.before.hidden = s.stats.BadLines, s.names.hidden
+	r.clock.replay, r.clock.shift = s.opts.replay(), quantize(instant(s.opts.Shift))
 	r.start, r.clock.began = r.clock.at(0, arrival), arrival
 	r.main = &invocation{ref: rootRef, name: a.Name, start: r.start, wait: r.start}
 	r.order = []*invocation{r.main}
@@ -87,7 +35,7 @@ func (r *run) apply(ev *agent.Event) {
 	switch ev.Kind {
 	case agent.RunStart:
 		r.began = true
-		r.main.model = cmp.Or(r.m.names.pass(string(ev.Model)), r.main.model)
+		r.main.model = cmp.Or(r.stream.names.pass(string(ev.Model)), r.main.model)
 		r.takeFacts(ev.Facts)
 	case agent.Prompt:
 		r.wake(inv, at)
@@ -161,97 +109,6 @@ func (r *run) skip(ev *agent.Event) {
 	}
 }
 
-// at returns the instant of an event.
-func (r *run) at(ev *agent.Event) instant {
-	stamp := r.clock.believed(ev.Time)
-	if r.ended && r.clock.replay && !r.clock.stamped {
-		stamp = 0 // the run's times were settled without timestamps
-	}
-	if (ev.Estimated && ev.Kind != agent.TaskEnd || r.agent.CoarseStamps) && !r.clock.replay && r.clock.stamped {
-		stamp = 0 // its arrival is more precise
-	}
-	if stamp != 0 {
-		stamp += r.clock.shift
-		if !r.clock.stamped {
-			r.stamped(stamp, ev.Arrival)
-		}
-	}
-	if r.clock.setBack(stamp) {
-		stamp = 0
-	}
-	if ev.Kind == agent.RunEnd && !ev.Early && ev.Length < maxJump {
-		r.clock.compare(ev.Length, ev.Arrival)
-	}
-	r.unstamped = r.unstamped || r.events == 1 && stamp == 0
-	at := r.clock.at(stamp, ev.Arrival)
-	r.guessed = r.clock.recording() && (stamp == 0 || r.agent.CoarseStamps)
-	return at
-}
-
-// instantOf returns the instant of an additional timestamp of an event.
-func (r *run) instantOf(stamp instant) instant {
-	return quantize(stamp + r.clock.skew + instant(r.m.opts.Shift))
-}
-
-// ownTime returns the event's own time if it states one, and at otherwise: some
-// events are printed late.
-func (r *run) ownTime(ev *agent.Event, at instant) instant {
-	if stamp := r.clock.believed(ev.Time); stamp != 0 && !ev.Estimated && !r.agent.CoarseStamps {
-		return min(r.instantOf(stamp), at)
-	}
-	return at
-}
-
-// stamped is called at the first timestamp: everything before it was placed without
-// knowing the agent's clock.
-func (r *run) stamped(stamp, arrival instant) {
-	r.settleKeyTo(stamp)
-	switch {
-	case r.clock.replay:
-		last := r.clock.last
-		if r.counts.tools+r.counts.turns == 0 {
-			r.shift(func(instant) instant { return stamp })
-		} else { // lines before it, one after the other just before it
-			r.shift(func(t instant) instant { return t - last + stamp - quantum })
-		}
-		r.clock.stamped = true
-		held := r.held
-		r.held = nil
-		for _, s := range held {
-			r.emit(s)
-		}
-	case r.counts.spans == 0:
-		r.shift(func(t instant) instant { return max(t+stamp-arrival, quantum) }) // not before 1970
-	default: // sent spans cannot move, so shift the timestamps
-		r.clock.skew = arrival - stamp
-	}
-}
-
-// settleKey makes sure that the run has ids.
-func (r *run) settleKey() {
-	if r.ids.known {
-		return
-	}
-	first := r.start
-	if r.clock.replay && !r.clock.stamped {
-		first = r.m.replayed
-	}
-	r.settleKeyTo(first)
-}
-
-func (r *run) settleKeyTo(first instant) {
-	if r.ids.known {
-		return
-	}
-	r.m.names.id(r.session) // which all spans repeat, is counted once if it is hidden
-	r.ids = newIDs(r.m.keys.distinct(newRunKey(r.agent.Name, cmp.Or(r.session, r.seed), r.number, first, &r.m.opts)))
-	r.m.stats.Generation++
-	if !r.m.ghost {
-		started := r.describe()
-		r.m.results = append(r.m.results, result{started: &started})
-	}
-}
-
 // leastWait is the shortest wait after a tool that counts as a failed model call. A
 // run that fails sooner failed for another reason, such as a limit on turns.
 const leastWait = 100 * agent.Milliseconds
@@ -265,7 +122,7 @@ func (r *run) finish(at instant, end *agent.Event) {
 	}
 	errorType := ""
 	if end.Failed {
-		errorType = r.m.names.pass(end.Status)
+		errorType = r.stream.names.pass(end.Status)
 		for _, inv := range r.order {
 			inv.reopenCaller()
 		}
@@ -323,7 +180,7 @@ func (r *run) abandon(at instant, why string) {
 		errorType = errOther
 	}
 	if r.failure.text == "" && errorType != "" {
-		quoted, _ := json.Marshal(string(bytes.TrimSpace(r.m.lastWords))) // of a string, which never fails
+		quoted, _ := json.Marshal(string(bytes.TrimSpace(r.stream.lastWords))) // of a string, which never fails
 		r.takeErrorText(quoted[1 : len(quoted)-1])
 	}
 	r.close(at, why, errorType, 0)

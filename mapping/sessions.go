@@ -53,6 +53,8 @@ const (
 
 // sessions are the sessions of a stream, the most recently active first.
 type sessions struct {
+	stream  *stream
+	first   *run // of the Process, until its first line comes
 	byID    map[string]*session
 	open    *list.List
 	known   *list.List                // sessions that are not open
@@ -61,9 +63,10 @@ type sessions struct {
 	evicted evictedRuns
 }
 
-func newSessions() sessions {
+func newSessions(s *stream) sessions {
 	return sessions{
-		byID: map[string]*session{}, last: map[*agent.Agent]*session{}, open: list.New(), known: list.New(),
+		stream: s,
+		byID:   map[string]*session{}, last: map[*agent.Agent]*session{}, open: list.New(), known: list.New(),
 		evicted: newEvictedRuns(),
 	}
 }
@@ -181,7 +184,7 @@ func (ss *sessions) rename(s *session, id string) {
 	if r := s.run; r != nil {
 		if r.session == "" {
 			for _, held := range r.held {
-				held.attributes.conversation(r.m.names.id(id))
+				held.attributes.conversation(r.stream.names.id(id))
 			}
 		}
 		r.session = id
@@ -189,28 +192,28 @@ func (ss *sessions) rename(s *session, id string) {
 }
 
 // dispatch passes an event to its run.
-func (m *Mapper) dispatch(a *agent.Agent, ev *agent.Event) {
+func (ss *sessions) dispatch(a *agent.Agent, ev *agent.Event) {
 	if ev.Kind == agent.SessionNamed {
 		// The line of an unfinished session only happens to follow the first line of
 		// another one.
-		if !m.sessions.unfinished(ev.ID) {
-			m.sessions.rename(m.sessions.find(a, ev.Session), string(ev.ID))
+		if !ss.unfinished(ev.ID) {
+			ss.rename(ss.find(a, ev.Session), string(ev.ID))
 		}
 		return
 	}
-	s := m.sessions.find(a, ev.Session)
+	s := ss.find(a, ev.Session)
 	wasOpen := s.open()
-	m.deliver(s, ev)
-	if evicted := m.sessions.touch(s, wasOpen); evicted != nil {
-		m.evict(evicted)
+	ss.deliver(s, ev)
+	if evicted := ss.touch(s, wasOpen); evicted != nil {
+		ss.evict(evicted)
 	}
 }
 
-func (m *Mapper) deliver(s *session, ev *agent.Event) {
+func (ss *sessions) deliver(s *session, ev *agent.Event) {
 	if s.runs == 0 {
-		m.continueRun(s, ev.Arrival)
+		ss.continueRun(s, ev.Arrival)
 	}
-	if ev.Kind == agent.TaskEnd && m.taskEnd(s, ev) {
+	if ev.Kind == agent.TaskEnd && ss.taskEnd(s, ev) {
 		if s.run != nil && ev.Wakes {
 			s.run.taskWakes(s.run.main, s.run.at(ev))
 		}
@@ -224,29 +227,29 @@ func (m *Mapper) deliver(s *session, ev *agent.Event) {
 	}
 	if s.run != nil && s.run.began && ev.Kind == agent.RunStart { // the agent was killed and has resumed the session
 		s.run.abandon(s.run.clock.at(0, ev.Arrival), errIncomplete)
-		m.endedRun(s)
+		ss.endedRun(s)
 	}
 	if s.run == nil {
 		if !s.beginsWith(ev.Kind) || len(ev.Parent) > 0 && s.runs > 0 {
 			if ev.Kind != agent.Notice {
-				m.stats.EndsWithoutStart++
+				ss.stream.stats.EndsWithoutStart++
 			}
 			return
 		}
 		s.runs++
-		m.stats.Runs++
-		m.stats.Generation++
-		m.stats.Agent = s.agent.Name
-		s.run = m.nextRun(s, ev.Arrival)
+		ss.stream.stats.Runs++
+		ss.stream.stats.Generation++
+		ss.stream.stats.Agent = s.agent.Name
+		s.run = ss.nextRun(s, ev.Arrival)
 	}
 	s.run.apply(ev)
 	if s.run.ended {
 		s.resultOnly = s.run.events == 1
-		m.endedRun(s)
+		ss.endedRun(s)
 	}
 }
 
-func (m *Mapper) endedRun(s *session) {
+func (ss *sessions) endedRun(s *session) {
 	if len(s.run.tasks) > 0 {
 		s.ended = append(s.ended, s.run)
 	}
@@ -271,7 +274,7 @@ func (s *session) beginsWith(k agent.Kind) bool {
 
 // taskEnd looks for the run that left a task running, and reports whether it has
 // ended since. A run that has not ended takes the event itself.
-func (m *Mapper) taskEnd(s *session, ev *agent.Event) bool {
+func (ss *sessions) taskEnd(s *session, ev *agent.Event) bool {
 	for i, r := range s.ended {
 		if !r.endTask(ev) {
 			continue
@@ -285,8 +288,8 @@ func (m *Mapper) taskEnd(s *session, ev *agent.Event) bool {
 }
 
 // abandon ends what is open in a session.
-func (m *Mapper) abandon(s *session, why string) {
-	arrival := m.arrival()
+func (ss *sessions) abandon(s *session, why string) {
+	arrival := ss.stream.arrival()
 	for _, r := range s.ended {
 		r.endTasks(r.clock.at(0, arrival))
 	}
@@ -299,8 +302,64 @@ func (m *Mapper) abandon(s *session, why string) {
 
 // abandonAll ends all open sessions, the one that has been silent for longest
 // first.
-func (m *Mapper) abandonAll(why string) {
-	for e := m.sessions.open.Back(); e != nil; e = e.Prev() {
-		m.abandon(e.Value.(*session), why)
+func (ss *sessions) abandonAll(why string) {
+	for e := ss.open.Back(); e != nil; e = e.Prev() {
+		ss.abandon(e.Value.(*session), why)
 	}
+}
+
+// evict ends the session that has been silent for longest.
+func (ss *sessions) evict(s *session) {
+	if s.run == nil || s.run.part == 0 {
+		ss.stream.stats.Evicted++
+	}
+	if s.run == nil || s.id == "" || s.idCameLast { // nothing to continue, or lines that do not say whose they are
+		ss.abandon(s, errIncomplete)
+		ss.touch(s, true)
+		return
+	}
+	arrival := ss.stream.arrival()
+	for _, r := range s.ended {
+		r.endTasks(r.clock.at(0, arrival))
+	}
+	e := s.run.evict(s.id)
+	ss.remove(s)
+	if forgotten := ss.evicted.add(e); forgotten != nil {
+		ss.endEvictedCall(forgotten, errIncomplete)
+	}
+}
+
+// continueRun continues the run of a session that was evicted, if there is one.
+func (ss *sessions) continueRun(s *session, arrival instant) {
+	if e := ss.evicted.remove(s.id); e != nil {
+		s.runs = e.number
+		s.run = ss.stream.continued(e, arrival)
+	}
+}
+
+// endEvictedCalls ends the calls in flight of evicted runs, in order of eviction.
+func (ss *sessions) endEvictedCalls(why string) {
+	for e := ss.evicted.order.Front(); e != nil; e = e.Next() {
+		ss.endEvictedCall(e.Value.(*evictedRun), why)
+	}
+}
+
+func (ss *sessions) endEvictedCall(e *evictedRun, why string) {
+	if e.call != nil {
+		r := ss.stream.continued(e, ss.stream.arrival())
+		t := r.tools[e.call.id]
+		r.endTool(t, r.clock.after(t.start, r.clock.last), why, "")
+	}
+}
+
+// nextRun begins the next run of a session.
+func (ss *sessions) nextRun(s *session, arrival instant) *run {
+	if r := ss.first; r != nil {
+		ss.first = nil
+		r.session, r.before.badLines = s.id, 0
+		r.agent = s.agent
+		r.main.name = s.agent.Name
+		return r
+	}
+	return ss.stream.newRun(s.agent, s.id, s.runs, arrival)
 }

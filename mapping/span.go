@@ -2,10 +2,11 @@ package mapping
 
 import (
 	"slices"
+	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/content"
 	"github.com/spantee/spantee/mapping/semconv"
 )
@@ -24,14 +25,7 @@ type span struct {
 	status      string // says more than errorType
 	estimated   bool   // its start or its end was inferred
 	content     content.Attributes
-	turn        *turn       // of a chat, see settle
-	times       *invocation // a sub-agent whose times become final with its run
 	texts       []textEvent // events that wait for their texts
-}
-
-// newSpan returns a span without times.
-func (r *run) newSpan(ref, parent spanRef, inv *invocation, name spanName) *span {
-	return &span{ref: ref, parent: parent, name: name, attributes: inv.common(r, ref.operation)}
 }
 
 // A spanName is an operation, its subject and, as the conventions allow for tools,
@@ -56,81 +50,21 @@ func (n *spanName) appendTo(b []byte) []byte {
 	return b
 }
 
-// operationNames are the values of gen_ai.operation.name.
-var operationNames = [...]string{
-	invokeAgent: semconv.OperationInvokeAgent,
-	chat:        semconv.OperationChat,
-	executeTool: semconv.OperationExecuteTool,
-	deltas:      "", background: "", approval: "",
-}
-
-// emit emits a span as soon as its times are settled.
-func (r *run) emit(s *span) {
-	if r.timesPending(s) {
-		s.attributes.wire = slices.Clone(s.attributes.wire) // no more room than it needs: there may be many
-		r.held = append(r.held, s)
-		return
-	}
-	if t := s.turn; t != nil {
-		s.settleTurn(r, t)
-	}
-	if s.times != nil {
-		s.times.addTimes(&s.attributes)
-	}
-	switch {
-	case s.errorType != errIncomplete || s.status != "":
-	case s.ref == rootRef:
-		s.status = "the stream ended without a result"
-	default:
-		s.status = "the stream does not show its end"
-	}
-	r.counts.spans++
-	r.m.stats.Spans++
-	r.lastEnd = max(r.lastEnd, s.end)
-	r.settleKey()
-	r.m.results = append(r.m.results, result{run: r, span: s})
-}
-
-// timesPending reports whether the times of a span are not settled yet. In a
-// recording, the start of a run and of its first turn is known only with the result;
-// without a single timestamp, no time is.
-func (r *run) timesPending(s *span) bool {
-	if !r.clock.recording() || r.ended {
-		return false
-	}
-	return !r.clock.stamped && r.clock.replay || (r.startGuessed() || !r.began) && r.ownFirst && s.ref == (spanRef{chat, 1})
-}
-
-// shortestTurn is less than any model takes. The stream does not show when a shorter
-// turn began or ended.
-const shortestTurn = agent.Milliseconds
-
-// settleTurn adds the attributes of a chat that depend on its start.
-func (s *span) settleTurn(r *run, t *turn) {
-	s.estimated = s.estimated || s.end-s.start < shortestTurn
-	if r.startGuessed() && r.ownFirst && t.n == 1 {
-		s.start, s.estimated = min(r.start, s.start), true
-		return
-	}
-	s.addFirstChunk(s.start, t.firstChunk)
-}
-
 // encode appends a span. Its end is a microsecond before the instant at which
 // it ended: see quantum.
-func (r *run) encode(b []byte, s *span) []byte {
+func (s *span) encode(b []byte, ids *ids, remote trace.SpanContext) []byte {
 	start, end := max(s.start, quantum), s.end-microsecond
 	end = max(end, start+microsecond)
-	traceID, id := r.traceID(), r.ids.span(s.ref)
+	traceID, id := ids.traceID(remote), ids.span(s.ref)
 	b = appendBytes(b, fieldTraceID, traceID[:])
 	b = appendBytes(b, fieldSpanID, id[:])
 	flags := uint32(flagsLocal)
-	remote := r.m.opts.Parent
-	if r.m.traceState != "" {
-		b = appendString(b, fieldTraceState, r.m.traceState)
+	if state := remote.TraceState(); state.Len() > 0 {
+		b = appendString(b, fieldTraceState, state.String())
 	}
 	switch {
 	case s.ref != rootRef:
-		parent := r.ids.span(s.parent)
+		parent := ids.span(s.parent)
 		b = appendBytes(b, fieldParentID, parent[:])
 	case remote.IsValid():
 		parent := remote.SpanID()
@@ -163,7 +97,7 @@ func (r *run) encode(b []byte, s *span) []byte {
 	}
 	b = append(a.wire, s.events.wire...)
 	if s.link.operation != noOperation {
-		b = r.appendLink(b, s.link)
+		b = appendLink(b, traceID, ids.span(s.link))
 	}
 	if s.errorType != "" {
 		b = appendStatus(b, status)
@@ -178,15 +112,7 @@ const (
 	flagsRemote = 0x301
 )
 
-func (r *run) traceID() [16]byte {
-	if p := r.m.opts.Parent; p.IsValid() {
-		return p.TraceID()
-	}
-	return r.ids.trace
-}
-
-func (r *run) appendLink(b []byte, to spanRef) []byte {
-	traceID, id := r.traceID(), r.ids.span(to)
+func appendLink(b []byte, traceID [16]byte, id [8]byte) []byte {
 	var scratch [64]byte
 	link := appendBytes(scratch[:0], fieldLinkTraceID, traceID[:])
 	link = appendBytes(link, fieldLinkSpanID, id[:])
@@ -224,4 +150,70 @@ func (s *span) shift(f func(instant) instant) {
 	s.events.wire = slices.Clone(s.events.wire) // a copy of the span may share it
 	s.events.shift(f)
 	shiftTexts(s.texts, f)
+}
+
+// textKind is what the model produces.
+type textKind int
+
+const (
+	thinkingText textKind = iota
+	answerText
+)
+
+func (k textKind) event(mode Deltas) string {
+	switch {
+	case k == answerText && mode == DeltasMessage:
+		return semconv.EventTextMessage
+	case k == answerText:
+		return semconv.EventTextDelta
+	case mode == DeltasMessage:
+		return semconv.EventThinkingMessage
+	}
+	return semconv.EventThinkingDelta
+}
+
+func (k textKind) message() string { return k.event(DeltasMessage) }
+
+// part returns the type of the message part.
+func (k textKind) part() string {
+	if k == answerText {
+		return "text"
+	}
+	return "reasoning"
+}
+
+// A textEvent is an event for a text: for one delta, several, or all of it.
+type textEvent struct {
+	name  string
+	at    instant
+	kind  textKind
+	index int
+	bytes int
+	count int
+
+	piece content.Piece
+	open  bool   // the text has not ended
+	text  string // once the text has ended
+}
+
+// encode adds the event. a is memory for its attributes.
+func (e *textEvent) encode(a *attributes, to *encodedEvents) {
+	a.wire = a.wire[:0]
+	a.int(semconv.DeltaIndex, int64(e.index))
+	a.int(semconv.DeltaBytes, int64(e.bytes))
+	if e.count > 1 {
+		a.int(semconv.DeltaCount, int64(e.count))
+	}
+	a.strIfSet(semconv.DeltaText, e.text)
+	to.add(e.name, e.at, a.wire)
+}
+
+func shiftTexts(texts []textEvent, f func(instant) instant) {
+	for i := range texts {
+		texts[i].at = f(texts[i].at)
+	}
+}
+
+func formatTime(t instant) string {
+	return time.Unix(0, int64(t)).UTC().Format("2006-01-02T15:04:05.000Z")
 }

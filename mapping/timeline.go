@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/spantee/spantee/mapping/agent"
+	"github.com/spantee/spantee/mapping/content"
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
 // A timeline is what went on in a run, and when: the agents with their turns, the calls,
@@ -29,7 +31,14 @@ type timeline struct {
 	early     map[string]earlyEnd    // ends of work that may belong to a call in flight, by task id
 	approvals approvals
 	notices   []notice // of the root: stalls, limits, and what no chat covers
-	held      []*span
+	held      []held
+}
+
+// A held span waits until the times of its run are settled.
+type held struct {
+	*span
+	turn  *turn       // of a chat
+	times *invocation // a sub-agent whose times become final with its run
 }
 
 // startGuessed reports whether the start of the run is not when its first line came.
@@ -129,10 +138,375 @@ func (l *timeline) shift(f func(instant) instant) {
 	for _, a := range l.approvals.sorted() {
 		move(&a.start)
 	}
-	for _, s := range l.held {
-		s.shift(f)
-		if s.turn != nil {
-			move(&s.turn.start, &s.turn.firstChunk)
+	for _, h := range l.held {
+		h.shift(f)
+		if h.turn != nil {
+			move(&h.turn.start, &h.turn.firstChunk)
 		}
+	}
+}
+
+// A run is one trace: what an agent does from its first line to its result. A
+// session consists of one or more runs, because an agent can resume it.
+type run struct {
+	stream  *stream
+	agent   *agent.Agent
+	session string
+	seed    string // identifies the run while its session has no id
+	number  int    // of the run in its session, from 1
+	part    int    // 0, and one more after each eviction; only part 0 emits the root
+	ids     ids
+	timeline
+	account
+
+	events    int
+	began     bool // there was a RunStart
+	ended     bool // the root span is finished
+	hasResult bool // the agent reported one
+	failure   failure
+
+	facts   facts              // of the root
+	content content.Attributes // of the root
+	endings content.Endings    // of the texts before
+}
+
+// A failure is an error that the agent reported.
+type failure struct {
+	reported   bool
+	kind, text string
+}
+
+// Short names for values of error.type.
+const (
+	errIncomplete  = semconv.ErrorIncomplete
+	errInterrupted = semconv.ErrorInterrupted
+	errKilled      = semconv.ErrorKilled
+	errOther       = semconv.ErrorOther
+)
+
+// An invocation is the work of one agent: the run's main agent or a sub-agent.
+type invocation struct {
+	ref   spanRef
+	tool  spanRef // the call that started it
+	task  *tool   // the call that runs it in the background, or nil
+	name  string
+	model string
+	start instant
+
+	turn     *turn // the current one
+	caller   *turn // ended by a tool call, but the stream may still add to it
+	lastTurn *turn // the one that ended last
+	forNextTurn
+	state    agentState
+	wait     instant // when the agent began to wait for the model
+	lastStep instant // the last delta, end of thinking or end of a call: a call that starts later began after it
+	busy     busy
+
+	firstOutput
+	modelTime instant // how long it has waited for the model
+	repeats   repeats
+	counts    struct{ turns, tools, toolErrors, deltas int }
+	dialog    dialog
+	ended     bool
+}
+
+// forNextTurn is what waits for output of the model, or for the turn after it.
+type forNextTurn struct {
+	notices   []notice
+	compacted bool // the agent has shortened its context since its last turn
+}
+
+// firstOutput says when an agent's model first produced something.
+type firstOutput struct {
+	hasOutput  bool
+	firstChunk instant // 0 if its time is unknown
+}
+
+// An agentState says whether an agent without a current turn waits for the model.
+type agentState uint8
+
+const (
+	working agentState = iota // it waits for the model, or for tools
+	woken                     // a notification, a prompt or a retry made it wait for the model
+	idle                      // the model has answered
+)
+
+// busy is the time in which tools run.
+type busy struct {
+	running   int                          // calls in flight
+	intervals []struct{ from, to instant } // the latest ones, without overlaps
+	total     instant
+}
+
+// maxIntervals is how many intervals are kept for merging with a later one.
+const maxIntervals = 64
+
+// add adds a call that has ended. Calls end in order, but a call that is reported only
+// at its end may have begun before calls that ended earlier.
+func (b *busy) add(from, to instant) {
+	n := len(b.intervals)
+	for ; n > 0 && b.intervals[n-1].to >= from; n-- {
+		last := b.intervals[n-1]
+		b.total -= last.to - last.from
+		from, to = min(from, last.from), max(to, last.to)
+	}
+	b.total += to - from
+	if n == maxIntervals {
+		n = copy(b.intervals, b.intervals[1:])
+	}
+	b.intervals = append(b.intervals[:n], struct{ from, to instant }{from, to})
+}
+
+// last returns when a call last ended, 0 if none has.
+func (b *busy) last() instant {
+	if n := len(b.intervals); n > 0 {
+		return b.intervals[n-1].to
+	}
+	return 0
+}
+
+// answered reports whether the model has given its answer.
+func (inv *invocation) answered() bool {
+	return inv.state == idle || inv.turn != nil && inv.turn.state == answered
+}
+
+// A turn is one model call, from when the agent began to wait for the model to the
+// first tool call or the end of the answer. Its span is a chat.
+type turn struct {
+	n          int // in the run, from 1
+	state      turnState
+	start, end instant // the end is set with the first tool call, or with the span
+	guessed    bool    // its end was inferred
+
+	firstChunk   instant // 0 if its time is unknown
+	lastOutputAt instant // the last event of the model
+	askedAt      instant // when the agent asked its user something, 0 if the model has said more since
+	thinks       bool    // a block of thinking has not ended
+	open         turnOpen
+
+	compacted      bool // the agent shortened its context before
+	errorType      string
+	response       response
+	text, thinking tally
+	log            *eventLog       // nil once the turn has its span
+	asked          []content.Value // the messages it answers
+	callPart       []content.Value // the tool call that ends it
+}
+
+// A turnState is how far a turn has come. The states are in order, except that a turn
+// may call a tool before it says anything.
+type turnState uint8
+
+const (
+	waiting    turnState = iota // for the model to produce something
+	speaking                    // the model has produced something
+	answered                    // the answer is complete
+	calledTool                  // the turn has ended with a tool call
+	resumed                     // the model has said more after its tool call
+)
+
+// hasOutput reports whether the model has produced something.
+func (t *turn) hasOutput() bool { return t.state != waiting }
+
+// A turnOpen says how long a turn that has called a tool waits for its span.
+type turnOpen uint8
+
+const (
+	notOpen       turnOpen = iota // its end is known
+	untilCallsEnd                 // the ends of its calls tell when they began
+	untilNextTurn                 // the model may say more
+)
+
+// A response is what a stream states about a model's response.
+type response struct {
+	id, model, provider string
+	reason              string // why the model stopped, in its words
+	usage               agent.Usage
+}
+
+// A tool is a call in flight, or one that left something running.
+type tool struct {
+	id         string
+	n          int
+	inv        *invocation
+	turn       *turn // the turn that called it
+	name       string
+	executable string
+	subagent   string
+	mcp        bool
+	start      instant
+	floor      instant // the call cannot have started earlier
+	estimated  bool    // it, or what it left running, may have ended before its end was reported
+	awaited    spanRef // the background work that it waited for
+	repeat     int     // how often in a row this call was made; zero until its arguments are known
+
+	arguments attributes // in wire format
+	asked     content.Attributes
+	callPart  content.Value
+	work
+}
+
+func (t *tool) ref() spanRef { return spanRef{executeTool, t.n} }
+
+// maxOpen is how many calls, tasks or approvals a run may have open at once.
+// Beyond that, the oldest tenth is ended at once, because finding the oldest means
+// sorting all of them.
+const maxOpen = 2_000
+
+// work is what a call left running in the background.
+type work struct {
+	task       string
+	background int     // the number of its span
+	from       instant // when the call ended
+	over       instant // when the work ended, if an await said so
+	exit       agent.Exit
+	status     string
+	failed     bool
+}
+
+func (w *work) backgroundRef() spanRef { return spanRef{background, w.background} }
+
+// taskKey is the id of what a call left running. For work without an id, no end will be
+// reported.
+func (t *tool) taskKey() string {
+	if t.task == "" {
+		return "\x00" + t.id
+	}
+	return t.task
+}
+
+// sortedTools returns calls in the order in which they started.
+func sortedTools(tools map[string]*tool) []*tool {
+	return slices.SortedFunc(maps.Values(tools), func(a, b *tool) int { return a.n - b.n })
+}
+
+// An earlyEnd is the end of background work that may belong to a call in flight.
+type earlyEnd struct {
+	status, errorType string
+	said              content.Attributes
+	notice            notice // the root's event if no call claims the work
+}
+
+// approvals are the approvals that wait for an answer.
+type approvals struct {
+	byKey map[approvalKey][]*pendingApproval
+	n     int
+}
+
+// An approvalKey pairs a request with its response. The id alone is not enough:
+// Cursor's is always 0.
+type approvalKey struct{ id, query string }
+
+type pendingApproval struct {
+	key           approvalKey
+	query, callID string
+	n             int
+	inv           *invocation
+	start         instant
+	content       content.Attributes
+}
+
+func (as *approvals) add(a *pendingApproval) {
+	if as.byKey == nil {
+		as.byKey = map[approvalKey][]*pendingApproval{}
+	}
+	as.byKey[a.key] = append(as.byKey[a.key], a)
+	as.n++
+}
+
+// take removes and returns the oldest approval of a key, nil if there is none.
+func (as *approvals) take(key approvalKey) *pendingApproval {
+	list := as.byKey[key]
+	if len(list) == 0 {
+		return nil
+	}
+	as.n--
+	if len(list) == 1 {
+		delete(as.byKey, key)
+	} else {
+		as.byKey[key] = list[1:]
+	}
+	return list[0]
+}
+
+// sorted returns the approvals, the oldest first.
+func (as *approvals) sorted() (all []*pendingApproval) {
+	for _, list := range as.byKey {
+		all = append(all, list...)
+	}
+	slices.SortFunc(all, func(a, b *pendingApproval) int { return a.n - b.n })
+	return all
+}
+
+// clone returns a copy for copies of the invocations.
+func (as *approvals) clone(copies map[*invocation]*invocation) (c approvals) {
+	for _, a := range as.sorted() {
+		own := *a
+		own.inv = copies[a.inv]
+		c.add(&own)
+	}
+	return c
+}
+
+// A notice is something that happened between the agent and the model.
+type notice struct {
+	name       string
+	at         instant
+	attributes []byte
+}
+
+// An eventLog collects the events of a turn. Those that do not fit into the
+// turn's own span go to child spans.
+type eventLog struct {
+	own     encodedEvents // of the turn's span
+	inChild bool          // the current span is a child of the turn's own
+	start   instant       // of the current span
+	last    instant       // its last event, or the turn's
+	at      encodedEvents // its events
+	texts   []textEvent   // events that wait for their texts, if content is captured
+	size    int           // of the texts
+
+	index   int // of the next event
+	pending struct {
+		kind         textKind
+		at           instant
+		bytes, count int
+	}
+
+	segments [2]content.Segment
+	speech   content.Speech
+	waiting  []*span // spans whose texts are not all resolved
+	held     int     // number of events of the waiting spans
+	lost     int     // bytes cut from texts
+}
+
+// A dialog is what an agent was asked and what it answered, if content is captured.
+type dialog struct {
+	asked   []content.Value    // the messages that the next turn answers: the prompt, or what tools returned
+	prompts content.Endings    // of the prompts so far
+	answer  string             // the last text that was said
+	content content.Attributes // the first prompt
+}
+
+// facts are the facts of a root. A newer value replaces an older one.
+type facts []agent.Fact
+
+// shift puts the times of a turn through f.
+func (t *turn) shift(f func(instant) instant, move func(...*instant)) {
+	move(&t.start, &t.firstChunk, &t.lastOutputAt, &t.askedAt, &t.end)
+	t.log.shift(f)
+}
+
+func (l *eventLog) shift(f func(instant) instant) {
+	for _, at := range []*instant{&l.start, &l.last, &l.pending.at} {
+		if *at != 0 {
+			*at = f(*at)
+		}
+	}
+	l.own.shift(f)
+	l.at.shift(f)
+	shiftTexts(l.texts, f)
+	for _, s := range l.waiting {
+		s.shift(f)
 	}
 }

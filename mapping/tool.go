@@ -1,6 +1,8 @@
 package mapping
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -8,35 +10,6 @@ import (
 	"github.com/spantee/spantee/mapping/content"
 	"github.com/spantee/spantee/mapping/semconv"
 )
-
-// A tool is a call in flight, or one that left something running.
-type tool struct {
-	id         string
-	n          int
-	inv        *invocation
-	turn       *turn // the turn that called it
-	name       string
-	executable string
-	subagent   string
-	mcp        bool
-	start      instant
-	floor      instant // the call cannot have started earlier
-	estimated  bool    // it, or what it left running, may have ended before its end was reported
-	awaited    spanRef // the background work that it waited for
-	repeat     int     // how often in a row this call was made; zero until its arguments are known
-
-	arguments attributes // in wire format
-	asked     content.Attributes
-	callPart  content.Value
-	work
-}
-
-func (t *tool) ref() spanRef { return spanRef{executeTool, t.n} }
-
-// maxOpen is how many calls, tasks or approvals a run may have open at once.
-// Beyond that, the oldest tenth is ended at once, because finding the oldest means
-// sorting all of them.
-const maxOpen = 2_000
 
 // toolStart handles the start of a call, which may be earlier than its line.
 func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start instant) *tool {
@@ -60,7 +33,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start instant) *to
 	}
 	if inv.turn != nil {
 		inv.turn.response.learn(ev)
-		if r.m.capture.Full() {
+		if r.stream.capture.Full() {
 			inv.turn.callPart = []content.Value{t.callPart}
 		}
 		t.start = max(start, r.endWithCall(inv, start, r.openAfter(ev)))
@@ -98,7 +71,7 @@ func (r *run) oldest(open map[string]*tool, newest *tool) []*tool {
 	if len(old) == 0 {
 		old = []*tool{newest}
 	}
-	r.m.stats.Evicted += len(old)
+	r.stream.stats.Evicted += len(old)
 	return old
 }
 
@@ -121,23 +94,23 @@ func (t *tool) learn(r *run, call *agent.Tool) {
 		return
 	}
 	if call.Name != "" {
-		t.name = r.m.names.pass(call.Name)
+		t.name = r.stream.names.pass(call.Name)
 	}
 	t.mcp, t.executable = call.MCP, ""
-	if r.m.names.pass(call.Executable) == call.Executable {
+	if r.stream.names.pass(call.Executable) == call.Executable {
 		t.executable = call.Executable
 	}
 	if t.repeat == 0 && len(call.Arguments) > 0 {
 		t.repeat = t.inv.repeats.called(call)
 	}
 	if call.Subagent != "" {
-		t.subagent = r.m.names.pass(call.Subagent)
+		t.subagent = r.stream.names.pass(call.Subagent)
 	}
-	c := r.m.capture
+	c := r.stream.capture
 	t.asked = content.Attributes{}
-	t.arguments = attributes{wire: t.arguments.wire[:0], field: fieldAttributes, max: r.m.opts.MaxAttributeBytes}
+	t.arguments = attributes{wire: t.arguments.wire[:0], field: fieldAttributes, max: r.stream.opts.MaxAttributeBytes}
 	for i := range call.ArgumentFacts {
-		r.m.fact(&t.arguments, &call.ArgumentFacts[i], &t.asked)
+		r.stream.fact(&t.arguments, &call.ArgumentFacts[i], &t.asked)
 	}
 	t.arguments.strIfSet(semconv.ProcessExecutable, t.executable)
 	c.Text(&t.asked, semconv.ToolDescription, call.Description)
@@ -147,7 +120,7 @@ func (t *tool) learn(r *run, call *agent.Tool) {
 			arguments, lost = c.Value(call.Arguments)
 			c.JSON(&t.asked, semconv.ToolArguments, &arguments, lost)
 		}
-		t.callPart = content.ToolCallPart(r.m.names.idAgain(strings.ToValidUTF8(t.id, "\uFFFD")), t.name, arguments)
+		t.callPart = content.ToolCallPart(r.stream.names.idAgain(strings.ToValidUTF8(t.id, "\uFFFD")), t.name, arguments)
 	}
 }
 
@@ -236,17 +209,17 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	if call == nil {
 		call = &agent.Tool{}
 	}
-	c := r.m.capture
+	c := r.stream.capture
 	a := &t.arguments
 	answered := content.Attributes{}
 	for i := range call.OutcomeFacts {
-		r.m.fact(a, &call.OutcomeFacts[i], &answered)
+		r.stream.fact(a, &call.OutcomeFacts[i], &answered)
 	}
 	if missing {
 		a.bool(semconv.StartMissing, true)
 	}
 	t.estimated = t.estimated || ev.Estimated || r.guessed
-	errorType, status := r.m.names.pass(call.ErrorType), call.Reason
+	errorType, status := r.stream.names.pass(call.ErrorType), call.Reason
 	if errorType != call.ErrorType { // the reason may repeat the type
 		status = ""
 	}
@@ -266,7 +239,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	at = r.endTool(t, at, errorType, status)
 	if response != nil && t.inv.turn == nil {
 		t.inv.dialog.ask(content.Message("tool", []content.Value{
-			content.ToolResponsePart(r.m.names.idAgain(strings.ToValidUTF8(t.id, "\uFFFD")), *response),
+			content.ToolResponsePart(r.stream.names.idAgain(strings.ToValidUTF8(t.id, "\uFFFD")), *response),
 		}, ""))
 	}
 	if call.Background {
@@ -289,7 +262,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	s.start, s.end = t.start, at
 	a := &s.attributes
 	a.str(semconv.ToolName, t.name)
-	a.strIfSet(semconv.ToolCallID, r.m.names.id(t.id))
+	a.strIfSet(semconv.ToolCallID, r.stream.names.id(t.id))
 	if t.mcp {
 		a.str(semconv.ToolType, "extension")
 		a.str(semconv.MCPMethodName, "tools/call")
@@ -298,7 +271,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	}
 	if t.turn != nil {
 		a.int(semconv.TurnNumber, int64(t.turn.n))
-		a.strIfSet(semconv.ResponseID, r.m.names.id(t.turn.response.id))
+		a.strIfSet(semconv.ResponseID, r.stream.names.id(t.turn.response.id))
 	}
 	if t.repeat > 1 {
 		a.int(semconv.ToolRepeat, int64(t.repeat))
@@ -320,4 +293,227 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 		inv.wait, inv.state = max(inv.wait, at), working
 	}
 	return at
+}
+
+// invocation returns the invocation that an event belongs to: a sub-agent's if a
+// tool call started one.
+func (r *run) invocation(ev *agent.Event, at instant) *invocation {
+	if len(ev.Parent) == 0 {
+		return r.main
+	}
+	if inv := r.nested[string(ev.Parent)]; inv != nil {
+		return inv
+	}
+	r.counts.invocations++
+	inv := &invocation{
+		ref: spanRef{invokeAgent, r.counts.invocations}, tool: rootRef, name: "subagent", start: at, wait: at,
+	}
+	t := r.tools[string(ev.Parent)]
+	switch {
+	case t != nil:
+		inv.tool, inv.start, inv.wait, inv.task = t.ref(), t.start, t.start, t.inv.task
+	case r.leftRunning(ev.Parent) != nil:
+		t = r.leftRunning(ev.Parent)
+		inv.tool, inv.start, inv.wait, inv.task = t.backgroundRef(), t.from, t.from, t
+	}
+	if t != nil && t.subagent != "" {
+		inv.name = t.subagent
+	}
+	if r.nested == nil {
+		r.nested = map[string]*invocation{}
+	}
+	r.nested[string(ev.Parent)] = inv
+	r.order = append(r.order, inv)
+	return inv
+}
+
+// endNested ends what a background call left open. It returns when the call ended,
+// which is not before its work ended.
+func (r *run) endNested(task *tool, at instant, errorType string) instant {
+	for _, t := range slices.Backward(sortedTools(r.tools)) {
+		if t.inv.task == task {
+			at = r.endTool(t, r.clock.after(t.start, at), errIncomplete, "")
+		}
+	}
+	for i, inv := range slices.Backward(r.order) {
+		if inv.task != task {
+			continue
+		}
+		at = r.endInvocation(inv, max(at, r.clock.last), errorType)
+		r.order = slices.Delete(r.order, i, i+1)
+		maps.DeleteFunc(r.nested, func(_ string, nested *invocation) bool { return nested == inv })
+	}
+	return at
+}
+
+// endInvocation finishes a sub-agent's span, and returns when it ended: not
+// before its last turn.
+func (r *run) endInvocation(inv *invocation, at instant, errorType string) instant {
+	if inv.ended {
+		return at
+	}
+	inv.ended = true
+	for _, t := range slices.Backward(sortedTools(r.tools)) { // end what is open within it
+		if t.inv == inv && r.tools[t.id] == t {
+			at = max(at, r.endTool(t, r.clock.after(t.start, at), errIncomplete, ""))
+		}
+	}
+	if t := inv.turn; t != nil {
+		r.closeTurn(inv, t.lastWord(at), errorType)
+	}
+	r.finishCaller(inv)
+	if inv.lastTurn != nil {
+		at = max(at, inv.lastTurn.end)
+	}
+	s := r.newSpan(inv.ref, inv.tool, inv, spanName{operation: semconv.OperationInvokeAgent, subject: inv.name})
+	s.start, s.end = inv.start, max(at, r.clock.last, inv.start+quantum)
+	a := &s.attributes
+	a.strIfSet(semconv.RequestModel, inv.model)
+	a.int(semconv.Turns, int64(inv.counts.turns))
+	a.int(semconv.Tools, int64(inv.counts.tools))
+	a.int(semconv.ToolErrors, int64(inv.counts.toolErrors))
+	a.int(semconv.Deltas, int64(inv.counts.deltas))
+	for _, n := range inv.notices {
+		s.events.add(n.name, min(max(n.at, s.start), s.end-microsecond), n.attributes)
+	}
+	s.addFirstChunk(inv.start, inv.firstChunk)
+	s.errorType, s.content = errorType, inv.dialog.attributes(r.stream.capture)
+	r.emitSettled(held{span: s, times: inv})
+	return s.end
+}
+
+// leaveRunning records that a call has ended but has left something running.
+func (r *run) leaveRunning(t *tool, call *agent.Tool, at instant) {
+	t.task = string(call.Task)
+	r.counts.tasks++
+	t.background, t.estimated = r.counts.tasks, false
+	if old := r.tasks[t.task]; old != nil && t.task != "" { // the id is reused: the older task will never be reported again
+		r.endBackground(old, r.clock.after(old.from, at), "running", "", content.Attributes{})
+	}
+	if early, ok := r.early[t.task]; ok { // its end was printed before the call's
+		delete(r.early, t.task)
+		t.estimated = true
+		r.endBackground(t, r.clock.after(at, at), early.status, early.errorType, early.said)
+		return
+	}
+	r.tasks[t.taskKey()] = t
+	if len(r.tasks) > maxOpen {
+		for _, old := range r.oldest(r.tasks, t) {
+			delete(r.tasks, old.taskKey())
+			r.endBackground(old, r.clock.after(old.from, at), "running", "", content.Attributes{})
+		}
+	}
+}
+
+// taskEnd handles the end of background work, or a notification of it. Some work
+// belongs to a nested agent whose calls are not in the stream.
+func (r *run) taskEnd(inv *invocation, ev *agent.Event, at instant) {
+	if ev.Wakes {
+		r.taskWakes(inv, at)
+	}
+	if r.tasks[string(ev.ID)] != nil {
+		r.endTaskAt(ev, at)
+		return
+	}
+	if !ev.Wakes {
+		return // it was reported before
+	}
+	note := *ev
+	note.Notice = semconv.EventTaskNotification
+	note.Facts = []agent.Fact{{Key: semconv.TaskID, Kind: agent.FactText, Text: ev.ID}}
+	if ev.Status != "" {
+		note.Facts = append(note.Facts, agent.Fact{Key: semconv.TaskStatus, Kind: agent.FactText, Text: []byte(ev.Status)})
+	}
+	if len(r.tools) == 0 || len(r.early) >= maxOpen {
+		r.notice(inv, &note, at)
+		return
+	}
+	early := earlyEnd{notice: r.newNotice(&note, at)}
+	early.status, early.errorType = r.taskStatus(ev)
+	r.stream.captureFacts(ev.Facts, &early.said)
+	if r.early == nil {
+		r.early = map[string]earlyEnd{}
+	}
+	r.early[string(ev.ID)] = early
+}
+
+// endTask handles the end of work that a run left running, and reports whether the
+// work was this run's.
+func (r *run) endTask(ev *agent.Event) bool {
+	if r.tasks[string(ev.ID)] == nil {
+		return false
+	}
+	r.endTaskAt(ev, r.at(ev))
+	return true
+}
+
+func (r *run) endTaskAt(ev *agent.Event, at instant) {
+	at = r.ownTime(ev, at)
+	t := r.tasks[string(ev.ID)]
+	if ev.Length > 0 || !ev.Wakes && ev.ExitCode.Known { // an await knows how long the work took, and how it ended
+		if ev.Length > 0 {
+			at = min(quantize(t.start+ev.Length), at)
+		}
+		t.over = max(at, t.from+quantum)
+		t.exit, t.status, t.failed = ev.ExitCode, ev.Status, ev.Failed
+		return // the notification may say more
+	}
+	delete(r.tasks, string(ev.ID))
+	if t.estimated = ev.Estimated; t.over != 0 {
+		at, t.estimated = t.over, false
+	}
+	status, errorType := r.taskStatus(ev)
+	if t.failed && errorType == "" {
+		status, errorType = t.status, cmp.Or(t.status, errOther)
+	}
+	var said content.Attributes
+	r.stream.captureFacts(ev.Facts, &said)
+	if t.start < at && at <= t.from { // the work was over before its call ended, so it began with the call
+		t.from = t.start
+	}
+	r.endBackground(t, r.clock.after(t.from, at), status, errorType, said)
+}
+
+// taskStatus returns the status of work that ended, and its error.type if it failed.
+func (r *run) taskStatus(ev *agent.Event) (status, errorType string) {
+	status = r.stream.names.pass(ev.Status)
+	if ev.Failed {
+		errorType = cmp.Or(status, errOther)
+	}
+	return status, errorType
+}
+
+func (r *run) endBackground(t *tool, at instant, status, errorType string, said content.Attributes) {
+	at = r.endNested(t, at, errorType)
+	s := r.newSpan(t.backgroundRef(), t.inv.ref, t.inv, spanName{operation: semconv.OperationBackground, subject: t.name})
+	s.start, s.end = t.from, at
+	s.link, s.estimated = t.ref(), t.estimated
+	s.attributes.strIfSet(semconv.TaskID, r.stream.names.id(t.task))
+	s.attributes.str(semconv.TaskStatus, status)
+	if t.exit.Known {
+		s.attributes.int(semconv.ProcessExitCode, t.exit.Code)
+	}
+	s.errorType = errorType
+	if errorType != "" && t.exit.Known {
+		s.status = exitStatus(t.exit.Code)
+	}
+	s.content = said
+	r.emit(s)
+}
+
+// endTasks ends what was still running in the background when the stream ended. It
+// is only known to have outlived the stream.
+func (r *run) endTasks(at instant) {
+	for _, t := range sortedTools(r.tasks) {
+		if t.over == 0 {
+			r.endBackground(t, r.clock.after(t.from, at), "running", "", content.Attributes{})
+			continue
+		}
+		errorType := ""
+		if t.failed {
+			errorType = cmp.Or(t.status, errOther)
+		}
+		r.endBackground(t, t.over, t.status, errorType, content.Attributes{})
+	}
+	clear(r.tasks)
 }

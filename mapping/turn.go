@@ -3,65 +3,12 @@ package mapping
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/content"
 	"github.com/spantee/spantee/mapping/semconv"
 )
-
-// A turn is one model call, from when the agent began to wait for the model to the
-// first tool call or the end of the answer. Its span is a chat.
-type turn struct {
-	n          int // in the run, from 1
-	state      turnState
-	start, end instant // the end is set with the first tool call, or with the span
-	guessed    bool    // its end was inferred
-
-	firstChunk   instant // 0 if its time is unknown
-	lastOutputAt instant // the last event of the model
-	askedAt      instant // when the agent asked its user something, 0 if the model has said more since
-	thinks       bool    // a block of thinking has not ended
-	open         turnOpen
-
-	compacted      bool // the agent shortened its context before
-	errorType      string
-	response       response
-	text, thinking tally
-	log            *eventLog       // nil once the turn has its span
-	asked          []content.Value // the messages it answers
-	callPart       []content.Value // the tool call that ends it
-}
-
-// A turnState is how far a turn has come. The states are in order, except that a turn
-// may call a tool before it says anything.
-type turnState uint8
-
-const (
-	waiting    turnState = iota // for the model to produce something
-	speaking                    // the model has produced something
-	answered                    // the answer is complete
-	calledTool                  // the turn has ended with a tool call
-	resumed                     // the model has said more after its tool call
-)
-
-// hasOutput reports whether the model has produced something.
-func (t *turn) hasOutput() bool { return t.state != waiting }
-
-// A turnOpen says how long a turn that has called a tool waits for its span.
-type turnOpen uint8
-
-const (
-	notOpen       turnOpen = iota // its end is known
-	untilCallsEnd                 // the ends of its calls tell when they began
-	untilNextTurn                 // the model may say more
-)
-
-// A response is what a stream states about a model's response.
-type response struct {
-	id, model, provider string
-	reason              string // why the model stopped, in its words
-	usage               agent.Usage
-}
 
 // reopenCaller makes a turn that was resumed after its tool call the current one again,
 // because the run breaks off.
@@ -301,23 +248,22 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 		t.log.shift(func(at instant) instant { return min(at, end) })
 	}
 	t.log.finish(r, inv, t)
-	answers := r.m.names.pass(t.response.model)
+	answers := r.stream.names.pass(t.response.model)
 	request := cmp.Or(inv.model, answers)
 	span := r.newSpan(spanRef{chat, t.n}, inv.ref, inv, spanName{operation: semconv.OperationChat, subject: label(request)})
 	span.client, span.estimated = true, t.guessed
 	span.start, span.end = t.start, t.end
-	span.turn = t
 	a := &span.attributes
-	a.strIfSet(semconv.ProviderName, r.m.names.pass(cmp.Or(t.response.provider, r.agent.Provider)))
+	a.strIfSet(semconv.ProviderName, r.stream.names.pass(cmp.Or(t.response.provider, r.agent.Provider)))
 	a.strIfSet(semconv.RequestModel, request)
 	a.strIfSet(semconv.ResponseModel, answers)
-	a.strIfSet(semconv.ResponseID, r.m.names.id(t.response.id))
+	a.strIfSet(semconv.ResponseID, r.stream.names.id(t.response.id))
 	a.words(semconv.FinishReasons, t.finishReason())
 	if t.text.deltas+t.thinking.deltas > 0 {
 		a.bool(semconv.RequestStream, true)
 	}
 	if i := slices.IndexFunc(r.facts, func(f agent.Fact) bool { return f.Key == semconv.ReasoningLevel }); i >= 0 && inv == r.main {
-		r.m.fact(a, &r.facts[i], nil)
+		r.stream.fact(a, &r.facts[i], nil)
 	}
 	if t.compacted {
 		a.bool(semconv.Compacted, true)
@@ -333,7 +279,7 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 	}
 	span.errorType = t.errorType
 	span.events = t.log.own
-	if c := r.m.capture; c.Full() {
+	if c := r.stream.capture; c.Full() {
 		if len(t.asked) > 0 {
 			m := content.Messages(t.asked...).Clone()
 			c.JSON(&span.content, semconv.InputMessages, &m, 0)
@@ -344,7 +290,7 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 		}
 	}
 	t.log = nil
-	r.emit(span)
+	r.emitSettled(held{span: span, turn: t})
 }
 
 // finishReason returns why the model stopped, in the conventions' terms if the
@@ -361,25 +307,6 @@ func (t *turn) finishReason() string {
 	return "stop"
 }
 
-// addFirstChunk adds the time to the first chunk, if that is known.
-func (s *span) addFirstChunk(since, chunk instant) {
-	if chunk <= since {
-		return
-	}
-	a := &s.attributes
-	if s.client {
-		a.str(semconv.LangfuseCompletionStarted, formatTime(chunk))
-	}
-	a.float(semconv.TimeToFirstChunk, chunk.Seconds(since))
-	a.int(semconv.FirstChunkMillis, int64((chunk-since+agent.Milliseconds/2)/agent.Milliseconds))
-}
-
-// shift puts the times of a turn through f.
-func (t *turn) shift(f func(instant) instant, move func(...*instant)) {
-	move(&t.start, &t.firstChunk, &t.lastOutputAt, &t.askedAt, &t.end)
-	t.log.shift(f)
-}
-
 // label returns a model's name for use in a span's name, or "" if it may be
 // something else.
 func label(s string) string {
@@ -392,4 +319,194 @@ func label(s string) string {
 		}
 	}
 	return s
+}
+
+// delta handles a piece of text.
+func (t *turn) delta(r *run, inv *invocation, kind textKind, at instant, ev *agent.Event) {
+	at = max(at, t.start)
+	r.noteOutput(inv, t, at, true)
+	t.thinks = kind == thinkingText
+	r.counts.deltas++
+	inv.counts.deltas++
+	tally := t.tally(kind)
+	tally.deltas++
+	tally.bytes += ev.Bytes
+
+	l := t.log
+	at = l.makeRoom(r, inv, t, at)
+	p := &l.pending
+	mode := r.stream.opts.Deltas
+	merge := mode == DeltasMessage || mode == DeltasOff || r.eventBytes > maxTraceBytes && at-p.at < mergeWithin
+	if p.count > 0 && (p.kind != kind || !merge) {
+		l.endPending(r)
+	}
+	if p.count == 0 {
+		p.kind, p.at = kind, at
+	}
+	p.bytes += ev.Bytes
+	p.count++
+	l.last = max(l.last, at)
+	if r.stream.capture.Full() {
+		l.segments[kind].Add(ev.Text)
+	}
+}
+
+// message handles a whole text that came without deltas.
+func (t *turn) message(r *run, inv *invocation, kind textKind, at instant, ev *agent.Event) {
+	at = max(at, t.start)
+	r.noteOutput(inv, t, at, false)
+	t.thinks = false
+	t.tally(kind).bytes += ev.Bytes
+	l := t.log
+	l.endPending(r)
+	l.resolve(r, kind)
+	at = l.makeRoom(r, inv, t, at)
+	if r.stream.capture.Full() {
+		l.segments[kind].Add(ev.Text)
+	}
+	l.add(r, kind, kind.message(), at, ev.Bytes, 1)
+	l.last = max(l.last, at)
+	l.resolve(r, kind)
+	if ev.Final {
+		t.state = answered
+	}
+}
+
+// endText ends a text whose deltas came before.
+func (t *turn) endText(r *run, kind textKind, at instant) {
+	t.thinks = t.thinks && kind != thinkingText
+	if t.hasOutput() {
+		t.lastOutputAt = max(t.lastOutputAt, at)
+	}
+	t.log.endPending(r)
+	t.log.resolve(r, kind)
+}
+
+func (t *turn) tally(kind textKind) *tally {
+	if kind == answerText {
+		return &t.text
+	}
+	return &t.thinking
+}
+
+// takeNotices adds the events that wait for a turn to the turn's own span. The last
+// retry before the first chunk gets how long it took.
+func (t *turn) takeNotices(r *run, inv *invocation) {
+	l := t.log
+	l.endPending(r)
+	to := &l.own
+	if !l.inChild {
+		to = &l.at
+	}
+	retry := -1
+	if !t.hasOutput() && t.firstChunk != 0 {
+		for i, n := range inv.notices {
+			if n.name == semconv.EventRetry {
+				retry = i
+			}
+		}
+	}
+	for i, n := range inv.notices {
+		if i == retry {
+			a := attributes{wire: n.attributes, field: fieldEventAttributes}
+			a.int(semconv.AttemptMillis, int64((t.firstChunk-n.at)/agent.Milliseconds))
+			n.attributes = a.wire
+		}
+		at := max(n.at, t.start)
+		to.add(n.name, at, n.attributes)
+		r.eventBytes += len(n.attributes)
+		l.last = max(l.last, at)
+	}
+	inv.notices = nil
+}
+
+// notice puts an event on the current or the next turn, or on the root if the agent is
+// not waiting for the model: no turn covers that instant. The event of a turn waits for
+// output: until then the agent may be idle.
+func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
+	switch ev.Notice {
+	case "":
+		return
+	case semconv.EventRetry:
+		r.counts.retries++
+		if inv.answered() {
+			r.wake(inv, at) // the answer was an error
+		}
+	case semconv.EventConnectionLost:
+		r.counts.reconnects++
+	case semconv.EventCompaction:
+		r.counts.compactions++
+		if t := inv.turn; t != nil && !t.hasOutput() {
+			t.compacted = true
+		} else {
+			inv.compacted = true
+		}
+	}
+	list := &inv.notices
+	if !r.ended && (inv.answered() || inv.turn == nil && inv.busy.running > 0) {
+		list = &r.notices
+	} else if inv.turn == nil && ofRequest[ev.Notice] && inv.busy.running == 0 {
+		r.openTurn(inv, at, nil)
+	}
+	if len(*list) < maxNotices {
+		*list = append(*list, r.newNotice(ev, at))
+	}
+}
+
+func (r *run) newNotice(ev *agent.Event, at instant) notice {
+	a := attributes{field: fieldEventAttributes, max: r.stream.opts.MaxAttributeBytes}
+	var said content.Attributes
+	for i := range ev.Facts {
+		r.stream.fact(&a, &ev.Facts[i], &said)
+	}
+	for _, c := range said.List {
+		a.str(c.Key, c.Text)
+	}
+	return notice{ev.Notice, at, a.wire}
+}
+
+// maxNotices is how many may wait for a turn, or be on the root.
+const maxNotices = 10_000
+
+// ofRequest are the notices that imply a request to the model.
+var ofRequest = map[string]bool{
+	semconv.EventRetry: true, semconv.EventConnectionLost: true, semconv.EventConnectionRestored: true,
+}
+
+// wake records that the end of background work, or a prompt, makes the agent call
+// its model. If the agent was idle until then, it was not waiting.
+func (r *run) wake(inv *invocation, at instant) {
+	if t := inv.turn; t != nil && t.hasOutput() && inv.busy.running == 0 && (!t.thinks || at-t.lastOutputAt >= maxThought) {
+		r.closeIdle(inv, at)
+	}
+	if inv.turn == nil && inv.state == idle {
+		if inv == r.main && r.answered == 0 {
+			r.answered = inv.wait
+		}
+		inv.wait, inv.state = at, woken
+	}
+}
+
+// taskWakes records that the end of background work makes the agent call its model.
+// A stream without deltas does not show whether the agent was idle.
+func (r *run) taskWakes(inv *invocation, at instant) {
+	r.wake(inv, at)
+	if inv.turn == nil && inv.busy.running == 0 && inv.state != woken && r.counts.deltas == 0 && !r.agent.TurnEnds {
+		inv.wait, inv.state = at, woken
+	}
+}
+
+// maxThought is how long a block of thinking may be silent: some blocks
+// never end in the stream.
+const maxThought = 10 * instant(time.Second)
+
+// capture adds the text of a turn as a message.
+func (l *eventLog) capture(c *content.Capture, s *span, t *turn) {
+	s.content.Lost += l.lost
+	parts, lost := l.speech.Parts(c)
+	parts = append(parts, t.callPart...)
+	if len(parts) > 0 {
+		m := content.Messages(content.Message("assistant", parts, t.finishReason())).Clone()
+		c.JSON(&s.content, semconv.OutputMessages, &m, lost)
+	}
 }

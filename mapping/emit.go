@@ -1,0 +1,252 @@
+package mapping
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/spantee/spantee/mapping/agent"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// newSpan returns a span without times.
+func (r *run) newSpan(ref, parent spanRef, inv *invocation, name spanName) *span {
+	return &span{ref: ref, parent: parent, name: name, attributes: inv.common(r, ref.operation)}
+}
+
+// common returns the attributes shared by all spans of an invocation and an
+// operation.
+func (inv *invocation) common(r *run, op operation) attributes {
+	a := attributes{field: fieldAttributes, max: r.stream.opts.MaxAttributeBytes, wire: make([]byte, 0, 1024)}
+	a.str(semconv.AgentName, inv.name)
+	if name := operationNames[op]; name != "" {
+		a.str(semconv.OperationName, name)
+	} else {
+		a.str(semconv.OpenInferenceKind, semconv.KindChain)
+	}
+	if r.session != "" {
+		a.conversation(r.stream.names.idAgain(r.session))
+	}
+	return a
+}
+
+// conversation adds the id of the session.
+func (a *attributes) conversation(id string) {
+	a.str(semconv.ConversationID, id)
+	a.str(semconv.SessionID, id)
+}
+
+// operationNames are the values of gen_ai.operation.name.
+var operationNames = [...]string{
+	invokeAgent: semconv.OperationInvokeAgent,
+	chat:        semconv.OperationChat,
+	executeTool: semconv.OperationExecuteTool,
+	deltas:      "", background: "", approval: "",
+}
+
+// emit emits a span as soon as its times are settled.
+func (r *run) emit(s *span) { r.emitSettled(held{span: s}) }
+
+func (r *run) emitSettled(s held) {
+	if r.timesPending(s) {
+		s.attributes.wire = slices.Clone(s.attributes.wire) // no more room than it needs: there may be many
+		r.held = append(r.held, s)
+		return
+	}
+	if s.turn != nil {
+		s.settleTurn(r, s.turn)
+	}
+	if s.times != nil {
+		s.times.addTimes(&s.attributes)
+	}
+	switch {
+	case s.errorType != errIncomplete || s.status != "":
+	case s.ref == rootRef:
+		s.status = "the stream ended without a result"
+	default:
+		s.status = "the stream does not show its end"
+	}
+	r.counts.spans++
+	r.stream.stats.Spans++
+	r.lastEnd = max(r.lastEnd, s.end)
+	r.settleKey()
+	r.stream.results = append(r.stream.results, result{ids: &r.ids, agent: r.agent.Name, span: s.span})
+}
+
+// timesPending reports whether the times of a span are not settled yet. In a
+// recording, the start of a run and of its first turn is known only with the result;
+// without a single timestamp, no time is.
+func (r *run) timesPending(s held) bool {
+	if !r.clock.recording() || r.ended {
+		return false
+	}
+	return !r.clock.stamped && r.clock.replay || (r.startGuessed() || !r.began) && r.ownFirst && s.ref == (spanRef{chat, 1})
+}
+
+// shortestTurn is less than any model takes. The stream does not show when a shorter
+// turn began or ended.
+const shortestTurn = agent.Milliseconds
+
+// settleTurn adds the attributes of a chat that depend on its start.
+func (s *span) settleTurn(r *run, t *turn) {
+	s.estimated = s.estimated || s.end-s.start < shortestTurn
+	if r.startGuessed() && r.ownFirst && t.n == 1 {
+		s.start, s.estimated = min(r.start, s.start), true
+		return
+	}
+	s.addFirstChunk(s.start, t.firstChunk)
+}
+
+// addFirstChunk adds the time to the first chunk, if that is known.
+func (s *span) addFirstChunk(since, chunk instant) {
+	if chunk <= since {
+		return
+	}
+	a := &s.attributes
+	if s.client {
+		a.str(semconv.LangfuseCompletionStarted, formatTime(chunk))
+	}
+	a.float(semconv.TimeToFirstChunk, chunk.Seconds(since))
+	a.int(semconv.FirstChunkMillis, int64((chunk-since+agent.Milliseconds/2)/agent.Milliseconds))
+}
+
+// settleKey makes sure that the run has ids.
+func (r *run) settleKey() {
+	if r.ids.known {
+		return
+	}
+	first := r.start
+	if r.clock.replay && !r.clock.stamped {
+		first = r.stream.written()
+	}
+	r.settleKeyTo(first)
+}
+
+func (r *run) settleKeyTo(first instant) {
+	if r.ids.known {
+		return
+	}
+	r.stream.names.id(r.session) // which all spans repeat, is counted once if it is hidden
+	r.ids = newIDs(r.stream.keys.distinct(newRunKey(r.agent.Name, cmp.Or(r.session, r.seed), r.number, first, &r.stream.opts)))
+	r.stream.stats.Generation++
+	if !r.stream.copy {
+		started := r.describe()
+		r.stream.results = append(r.stream.results, result{started: &started})
+	}
+}
+
+func (r *run) traceID() [16]byte { return r.ids.traceID(r.stream.opts.Parent) }
+
+// addTimes adds how long the model and the tools took.
+func (inv *invocation) addTimes(a *attributes) {
+	model, tools := inv.modelTime/agent.Milliseconds, inv.busy.total/agent.Milliseconds
+	a.float(semconv.ModelSeconds, float64(model)/1000)
+	a.int(semconv.ModelMillis, int64(model))
+	a.float(semconv.ToolSeconds, float64(tools)/1000)
+	a.int(semconv.ToolMillis, int64(tools))
+}
+
+// describe returns a description of a run.
+func (r *run) describe() Run {
+	return Run{
+		Agent: r.agent.Name, Model: r.main.model, Session: r.session, TraceID: trace.TraceID(r.traceID()),
+		Spans: r.counts.spans, Tools: r.counts.tools, ToolErrors: r.counts.toolErrors,
+	}
+}
+
+func (r *run) emitRoot(s *span) {
+	r.emit(s)
+	if r.part > 0 {
+		return
+	}
+	described := r.describe()
+	described.Duration = time.Duration(s.end - s.start)
+	described.ErrorType, described.Status = s.errorType, s.status
+	r.stream.results[len(r.stream.results)-1].ended = &described
+}
+
+func exitStatus(code int64) string { return "exit code " + strconv.FormatInt(code, 10) }
+
+// note adds an event with the current time to the root. The event is not part of
+// the stream, so it does not move the run's clock.
+func (r *run) note(name string, describe func(*attributes)) {
+	a := attributes{field: fieldEventAttributes, max: r.stream.opts.MaxAttributeBytes}
+	describe(&a)
+	at := max(r.clock.last, quantize(r.stream.now+r.clock.offset))
+	r.notices = append(r.notices, notice{name, at, a.wire})
+}
+
+// at returns the instant of an event.
+func (r *run) at(ev *agent.Event) instant {
+	stamp := r.clock.believed(ev.Time)
+	if r.ended && r.clock.replay && !r.clock.stamped {
+		stamp = 0 // the run's times were settled without timestamps
+	}
+	if (ev.Estimated && ev.Kind != agent.TaskEnd || r.agent.CoarseStamps) && !r.clock.replay && r.clock.stamped {
+		stamp = 0 // its arrival is more precise
+	}
+	if stamp != 0 {
+		stamp += r.clock.shift
+		if !r.clock.stamped {
+			r.stamped(stamp, ev.Arrival)
+		}
+	}
+	if r.clock.setBack(stamp) {
+		stamp = 0
+	}
+	if ev.Kind == agent.RunEnd && !ev.Early && ev.Length < maxJump {
+		r.clock.compare(ev.Length, ev.Arrival)
+	}
+	r.unstamped = r.unstamped || r.events == 1 && stamp == 0
+	at := r.clock.at(stamp, ev.Arrival)
+	r.guessed = r.clock.recording() && (stamp == 0 || r.agent.CoarseStamps)
+	return at
+}
+
+// instantOf returns the instant of an additional timestamp of an event.
+func (r *run) instantOf(stamp instant) instant {
+	return quantize(stamp + r.clock.skew + instant(r.stream.opts.Shift))
+}
+
+// ownTime returns the event's own time if it states one, and at otherwise: some
+// events are printed late.
+func (r *run) ownTime(ev *agent.Event, at instant) instant {
+	if stamp := r.clock.believed(ev.Time); stamp != 0 && !ev.Estimated && !r.agent.CoarseStamps {
+		return min(r.instantOf(stamp), at)
+	}
+	return at
+}
+
+// stamped is called at the first timestamp: everything before it was placed without
+// knowing the agent's clock.
+func (r *run) stamped(stamp, arrival instant) {
+	r.settleKeyTo(stamp)
+	switch {
+	case r.clock.replay:
+		last := r.clock.last
+		if r.counts.tools+r.counts.turns == 0 {
+			r.shift(func(instant) instant { return stamp })
+		} else { // lines before it, one after the other just before it
+			r.shift(func(t instant) instant { return t - last + stamp - quantum })
+		}
+		r.clock.stamped = true
+		held := r.held
+		r.held = nil
+		for _, s := range held {
+			r.emitSettled(s)
+		}
+	case r.counts.spans == 0:
+		r.shift(func(t instant) instant { return max(t+stamp-arrival, quantum) }) // not before 1970
+	default: // sent spans cannot move, so shift the timestamps
+		r.clock.skew = arrival - stamp
+	}
+}
+
+// A root is a run's finished root span.
+type root struct {
+	run  *run
+	span *span
+}

@@ -1,0 +1,121 @@
+package mapping
+
+import (
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/spantee/spantee/mapping/agent"
+	"github.com/spantee/spantee/mapping/content"
+	"github.com/spantee/spantee/mapping/redact"
+)
+
+// Deltas says how the pieces in which a model's answer arrives are recorded.
+type Deltas string
+
+// The values of [Options.Deltas].
+const (
+	DeltasEach    Deltas = "each"    // one event per delta, merged where a trace grows too big
+	DeltasMessage Deltas = "message" // one event per message or block of thinking
+	DeltasOff     Deltas = "off"     // counts only
+)
+
+// Options configure a Mapper.
+type Options struct {
+	// Agent is the agent whose stream it is, one of [Agents]; "" detects it.
+	Agent string
+
+	Deltas        Deltas // "" means DeltasEach
+	MaxSpanEvents int    // events in a span before they continue in another; 0 means 512
+
+	Content           content.Level    // "" means content.None
+	Redactor          *redact.Redactor // removes secrets from content; nil means one with all rules
+	MaxAttributeBytes int              // of a string in a span; 0 means 2048, the maximum is [MaxAttribute]
+
+	// Replay, if set, says that the stream is a recording, and when it was last
+	// written. Arrival times then mean nothing.
+	Replay time.Time
+
+	// Shift is added to all times of a recording.
+	Shift time.Duration
+
+	// Parent, if valid, is the parent of the root spans.
+	Parent trace.SpanContext
+
+	// Now returns when the bytes of the current Map came; nil means [time.Now].
+	Now func() time.Time
+
+	// Process, if set, is the agent's process: its first run begins in New, and
+	// Close emits its roots.
+	Process *Process
+}
+
+// MaxAttribute is the maximum of Options.MaxAttributeBytes. It is small enough for
+// several strings to fit into a request.
+const MaxAttribute = 256 << 10
+
+func (o *Options) replay() bool { return !o.Replay.IsZero() }
+
+// check fills in defaults, and returns an error for an invalid option.
+func (o *Options) check() error {
+	switch o.Deltas {
+	case "":
+		o.Deltas = DeltasEach
+	case DeltasEach, DeltasMessage, DeltasOff:
+	default:
+		return fmt.Errorf("invalid deltas %q (want each, message or off)", o.Deltas)
+	}
+	if o.Content == "" {
+		o.Content = content.None
+	}
+	if o.MaxSpanEvents <= 0 {
+		o.MaxSpanEvents = 512
+	}
+	if o.MaxAttributeBytes <= 0 {
+		o.MaxAttributeBytes = 2048
+	}
+	o.MaxAttributeBytes = min(o.MaxAttributeBytes, MaxAttribute)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return nil
+}
+
+// A Run describes one run of an agent, from its first line to its result.
+type Run struct {
+	Agent, Model, Session    string
+	TraceID                  trace.TraceID
+	Spans, Tools, ToolErrors int // so far; background work may end later
+	Duration                 time.Duration
+	ErrorType                string // "" if it went well
+	Status                   string // says more than ErrorType
+}
+
+// Stats count what a [Mapper] saw.
+type Stats struct {
+	Lines            int
+	BadLines         int // not JSON, or without a type
+	FirstBad         int // the first such line, from 1
+	Unknown          int // JSON of an unknown type
+	Unidentified     int // lines that do not identify an agent
+	EndsWithoutStart int
+	Oversize         int // lines past the parse limit, of which only ids and times were read
+	Hidden           int // names and ids that may be secrets, replaced by _OTHER
+	Evicted          int // runs, tasks and calls that were ended early because too many were open
+	Runs             int
+	Generation       int    // grows when a run begins, gets its final ids, or ends: Open then emits other roots
+	Spans            int    // finished
+	Foreign          string // what the stream looks like, if spantee does not support it
+	Agent            string // the agent of the run that began last
+}
+
+// Agents are the values of [Options.Agent].
+var Agents = agent.Flags()
+
+// A Process is the process of an agent that spantee started.
+type Process struct {
+	Key        [32]byte // random: the ids of its first run are derived from it
+	Executable string   // its name, without the path
+	PID        int      // may be set after New: Root is needed to start the process
+}

@@ -1,0 +1,113 @@
+package mapping
+
+import (
+	"iter"
+
+	"github.com/spantee/spantee/mapping/agent"
+	"github.com/spantee/spantee/mapping/content"
+	"github.com/spantee/spantee/mapping/jsonscan"
+)
+
+// A stream is what the runs of one stream share.
+type stream struct {
+	opts      Options
+	capture   *content.Capture
+	names     *names
+	keys      runKeys
+	now       instant // when the current bytes came
+	place     instant // in a recording: of the last line that said something about a run
+	stats     Stats
+	untraced  struct{ bytes, lines int64 }
+	lastWords []byte     // the last line, if it is not JSON: agents print why they died
+	event     attributes // of the current span event
+	copy      bool       // of a stream, see Open
+
+	results []result
+	wire    []byte // of the current Output
+	roots   []root // which wait for the end of the Process
+}
+
+// arrival returns when the current line came. In a recording it is how many lines have
+// said something about a run: the lines of other programs take no time.
+func (s *stream) arrival() instant {
+	if s.opts.replay() {
+		return s.place
+	}
+	return s.now
+}
+
+// written returns when the recording was last written.
+func (s *stream) written() instant { return quantize(instant(s.opts.Replay.UnixNano())) }
+
+// A result is an Output whose span is encoded when its turn comes: a recording may
+// release all its spans at once.
+type result struct {
+	span           *span
+	ids            *ids
+	agent          string
+	started, ended *Run
+}
+
+// An Output is a finished span, or says that a run has started.
+type Output struct {
+	// Span is the wire encoding of an opentelemetry.proto.trace.v1.Span, nil if a run has
+	// started. It is valid until the next Output.
+	Span  []byte
+	Agent string // the name of its agent, which is the service's
+
+	Started *Run // a run whose trace id is known from now on
+	Ended   *Run // the run whose root Span is
+}
+
+// outputs are what was mapped and not taken yet.
+func (s *stream) outputs() iter.Seq[Output] {
+	return func(yield func(Output) bool) {
+		for len(s.results) > 0 {
+			r := s.results[0]
+			s.results[0] = result{}
+			s.results = s.results[1:]
+			out := Output{Started: r.started, Ended: r.ended}
+			if r.span != nil {
+				s.wire = r.span.encode(s.wire[:0], r.ids, s.opts.Parent)
+				out.Span, out.Agent = s.wire, r.agent
+			}
+			if !yield(out) {
+				return
+			}
+		}
+		s.results = nil
+	}
+}
+
+// fact appends a harmless fact, and captures one that is content.
+func (s *stream) fact(a *attributes, f *agent.Fact, to *content.Attributes) {
+	switch {
+	case f.Kind == agent.FactInt:
+		a.int(f.Key, f.Int)
+	case f.Kind == agent.FactBool:
+		a.bool(f.Key, f.Int != 0)
+	case f.Level == agent.Harmless:
+		a.str(f.Key, s.names.pass(string(jsonscan.Unquote(f.Text))))
+	default:
+		s.captureFact(f, to)
+	}
+}
+
+// captureFact captures a fact that is content.
+func (s *stream) captureFact(f *agent.Fact, to *content.Attributes) {
+	c := s.capture
+	switch {
+	case f.Level == agent.Harmless, f.Level == agent.Full && !c.Full():
+	case f.Kind == agent.FactJSON:
+		c.Raw(to, f.Key, f.Text)
+	default:
+		c.Text(to, f.Key, f.Text)
+	}
+}
+
+// captureFacts captures those facts that are content.
+func (s *stream) captureFacts(list []agent.Fact, to *content.Attributes) {
+	for i := range list {
+		s.captureFact(&list[i], to)
+	}
+}
