@@ -79,14 +79,6 @@ type ids struct {
 	key   runKey
 	trace [16]byte // used if there is no parent
 	root  [8]byte
-	spans [approval + 1]spanIDs // the latest of each operation
-}
-
-// spanIDs are the ids that one digest gives: of spans n to n+3 of an operation.
-type spanIDs struct {
-	known bool
-	block int
-	sum   [sha256.Size]byte
 }
 
 func newIDs(key runKey) ids {
@@ -101,15 +93,12 @@ func (i *ids) span(ref spanRef) [8]byte {
 	if ref == rootRef && i.root != [8]byte{} { // of the run that this one continues
 		return i.root
 	}
-	latest := &i.spans[ref.operation]
-	if block := ref.n / idsPerDigest; !latest.known || latest.block != block {
-		var b [sha256.Size + 1 + 8]byte
-		copy(b[:], i.key[:])
-		b[sha256.Size] = byte(ref.operation)
-		binary.LittleEndian.PutUint64(b[sha256.Size+1:], uint64(block))
-		*latest = spanIDs{true, block, sha256.Sum256(b[:])}
-	}
-	return [8]byte(latest.sum[ref.n%idsPerDigest*8:])
+	var b [sha256.Size + 1 + 8]byte
+	copy(b[:], i.key[:])
+	b[sha256.Size] = byte(ref.operation)
+	binary.LittleEndian.PutUint64(b[sha256.Size+1:], uint64(ref.n/idsPerDigest))
+	sum := sha256.Sum256(b[:])
+	return [8]byte(sum[ref.n%idsPerDigest*8:])
 }
 
 // traceID returns the trace's id, which is the parent's if there is one.
