@@ -66,7 +66,9 @@ func (r *recorder) takeAll(t *Tee) {
 		if r.each != nil {
 			r.each(r.seen.Len())
 		}
+		r.mu.Lock()
 		r.seen.Write(p.Bytes)
+		r.mu.Unlock()
 	}
 }
 
@@ -74,6 +76,13 @@ func (r *recorder) waited() []bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.waits)
+}
+
+// size returns how many bytes the consumer has seen.
+func (r *recorder) size() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seen.Len()
 }
 
 // want fails unless the consumer saw all of in, and nothing else.
@@ -399,7 +408,7 @@ func TestRest(t *testing.T) {
 			sent += size
 			time.Sleep(restTime / 4)
 			synctest.Wait()
-			return sent - seen.seen.Len()
+			return sent - seen.size()
 		}
 		for range 20 {
 			if waiting := send(restSize); waiting < sent-ringSize {
@@ -411,7 +420,7 @@ func TestRest(t *testing.T) {
 		}
 		time.Sleep(gatherTime)
 		synctest.Wait()
-		if waiting := sent - seen.seen.Len(); waiting > 0 {
+		if waiting := sent - seen.size(); waiting > 0 {
 			t.Errorf("%d bytes wait although the stream only flows", waiting)
 		}
 		send(restSize)
