@@ -21,25 +21,14 @@ import (
 	"github.com/spantee/spantee/mapping"
 )
 
-// options are the filter's flags.
+// options are the filter's flags, by what people look for.
 type options struct {
-	otlp           otlp.Config
-	toFile         string
-	tree           bool
-	agent          string
-	deltas         string
-	maxSpanEvents  int
-	flushTimeout   time.Duration
-	stallAfter     time.Duration
-	spoolMax       size
-	noSpool        bool
-	spillMax       size
-	now            bool
-	summary, quiet bool
-	traceURL       string
-	receipt        string
-	failIf         string
+	destinationOptions
 	contentOptions
+	deltaOptions
+	streamOptions
+	reportOptions
+	diskOptions
 	limitOptions
 	show bool
 	view viewOptions
@@ -147,35 +136,81 @@ const groupKey = "group"
 
 // addFlags adds the flags of every command that traces a stream.
 func (o *options) addFlags(f *pflag.FlagSet) {
-	add(f, groupDestination, func(f *pflag.FlagSet) {
-		addOTLPFlags(f, &o.otlp)
-		f.StringVar(&o.toFile, "to", "", "append spans to `FILE` as OTLP JSON lines instead of sending them (default $SPANTEE_TO)")
-		f.DurationVar(&o.flushTimeout, "flush-timeout", defaultFlushTimeout, "at the end, wait at most `TIME` for the collector")
-	})
-	add(f, groupContent, func(f *pflag.FlagSet) {
-		o.contentOptions.addFlags(f)
-		f.StringVar(&o.deltas, "deltas", "each", "record deltas as events on chat spans: `WHAT` is each, message (one event per message) or off")
-		f.IntVar(&o.maxSpanEvents, "max-span-events", 512, "record at most `N` events on a chat span, and the rest on child spans")
-	})
-	add(f, groupStream, func(f *pflag.FlagSet) {
-		f.StringVar(&o.agent, "agent", "", "skip agent detection: `NAME` is one of "+strings.Join(mapping.Agents, ", "))
-	})
-	add(f, groupMessages, func(f *pflag.FlagSet) {
-		f.BoolVar(&o.tree, "tree", false, "also print each trace as a waterfall on stderr")
-		f.StringVar(&o.receipt, "receipt", "", "at the end, replace `FILE` by a JSON document that says what was done, used and failed")
-		f.StringVar(&o.failIf, "fail-if", "", "exit with status 1 instead of 0 if `CONDITION` is true at the end, such as 'cost > 2 or not succeeded'")
-		f.BoolVar(&o.summary, "summary", false, "report on stderr what was traced, even if stderr is not a terminal")
-		f.BoolVarP(&o.quiet, "quiet", "q", false, "report nothing about traces on stderr, even if spans were lost")
-		f.StringVar(&o.traceURL, "trace-url", "", "link to traces at `URL`, such as http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")
-		f.DurationVar(&o.stallAfter, "stall-after", 10*time.Minute, "report an agent that prints nothing for `TIME` while no tool is running; 0s turns this off")
-	})
-	add(f, groupDisk, func(f *pflag.FlagSet) {
-		f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: undelivered spans and metrics are lost")
-		o.spoolMax = size{spool.DefaultMax}
-		f.Var(&o.spoolMax, "spool-max", "keep at most `SIZE` of undelivered spans and metrics on disk, across all runs")
-		o.spillMax = size{1 << 30}
-		f.Var(&o.spillMax, "spill-max", "buffer at most `SIZE` of untraced input on disk if the stream outpaces tracing; 0 delays the stream instead")
-	})
+	add(f, groupDestination, o.destinationOptions.addFlags)
+	add(f, groupContent, o.contentOptions.addFlags)
+	add(f, groupContent, o.deltaOptions.addFlags)
+	add(f, groupStream, o.streamOptions.addFlags)
+	add(f, groupMessages, o.reportOptions.addFlags)
+	add(f, groupDisk, o.diskOptions.addFlags)
+}
+
+// destinationOptions say where spans go.
+type destinationOptions struct {
+	otlp         otlp.Config
+	toFile       string
+	flushTimeout time.Duration
+}
+
+func (o *destinationOptions) addFlags(f *pflag.FlagSet) {
+	addOTLPFlags(f, &o.otlp)
+	f.StringVar(&o.toFile, "to", "", "append spans to `FILE` as OTLP JSON lines instead of sending them (default $SPANTEE_TO)")
+	f.DurationVar(&o.flushTimeout, "flush-timeout", defaultFlushTimeout, "at the end, wait at most `TIME` for the collector")
+}
+
+// deltaOptions say how deltas are recorded.
+type deltaOptions struct {
+	deltas        string
+	maxSpanEvents int
+}
+
+func (o *deltaOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.deltas, "deltas", "each", "record deltas as events on chat spans: `WHAT` is each, message (one event per message) or off")
+	f.IntVar(&o.maxSpanEvents, "max-span-events", 512, "record at most `N` events on a chat span, and the rest on child spans")
+}
+
+// streamOptions say what the stream is.
+type streamOptions struct {
+	agent string
+	now   bool // not a flag of exec, whose stream is live
+}
+
+func (o *streamOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.agent, "agent", "", "skip agent detection: `NAME` is one of "+strings.Join(mapping.Agents, ", "))
+}
+
+// reportOptions say what is reported about the traces, and when.
+type reportOptions struct {
+	tree           bool
+	receipt        string
+	failIf         string
+	summary, quiet bool
+	traceURL       string
+	stallAfter     time.Duration
+}
+
+func (o *reportOptions) addFlags(f *pflag.FlagSet) {
+	f.BoolVar(&o.tree, "tree", false, "also print each trace as a waterfall on stderr")
+	f.StringVar(&o.receipt, "receipt", "", "at the end, replace `FILE` by a JSON document that says what was done, used and failed")
+	f.StringVar(&o.failIf, "fail-if", "", "exit with status 1 instead of 0 if `CONDITION` is true at the end, such as 'cost > 2 or not succeeded'")
+	f.BoolVar(&o.summary, "summary", false, "report on stderr what was traced, even if stderr is not a terminal")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "report nothing about traces on stderr, even if spans were lost")
+	f.StringVar(&o.traceURL, "trace-url", "", "link to traces at `URL`, such as http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")
+	f.DurationVar(&o.stallAfter, "stall-after", 10*time.Minute, "report an agent that prints nothing for `TIME` while no tool is running; 0s turns this off")
+}
+
+// diskOptions say what is kept on disk.
+type diskOptions struct {
+	noSpool  bool
+	spoolMax size
+	spillMax size
+}
+
+func (o *diskOptions) addFlags(f *pflag.FlagSet) {
+	f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: undelivered spans and metrics are lost")
+	o.spoolMax = size{spool.DefaultMax}
+	f.Var(&o.spoolMax, "spool-max", "keep at most `SIZE` of undelivered spans and metrics on disk, across all runs")
+	o.spillMax = size{1 << 30}
+	f.Var(&o.spillMax, "spill-max", "buffer at most `SIZE` of untraced input on disk if the stream outpaces tracing; 0 delays the stream instead")
 }
 
 // addOTLPFlags adds the flags for where to send spans, and how. Other settings have

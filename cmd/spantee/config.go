@@ -11,10 +11,12 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/file"
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/spool"
+	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
 	"github.com/spantee/spantee/mapping/content"
 	"github.com/spantee/spantee/mapping/redact"
@@ -31,13 +33,32 @@ type config struct {
 	spool     *spool.Spool // nil with --no-spool, or without a state directory
 	parent    trace.SpanContext
 	traceURL  string
-	color     bool
-	dumb      bool // the terminal knows no escape sequences
-	ascii     bool // the locale is C
+	display   display
 	content   contentConfig
 
 	problems []string // invalid variables: they must not break a pipe
 	nowhere  error    // why no spans are sent, if that is one of the problems
+}
+
+// A display is what the environment says about terminals.
+type display struct {
+	dumb  bool // they know no escape sequences
+	color bool
+	ascii bool // the locale is C, in which nothing but ASCII is a character
+}
+
+// resolveDisplay takes a missing locale for UTF-8: most containers have none, and their
+// terminals show it.
+func resolveDisplay() display {
+	locale := cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG"))
+	dumb := os.Getenv("TERM") == "dumb"
+	return display{dumb: dumb, color: os.Getenv("NO_COLOR") == "" && !dumb, ascii: locale == "C" || locale == "POSIX"}
+}
+
+// treeStyle returns the style of a tree on f.
+func (d display) treeStyle(f *os.File) tree.Style {
+	width, terminal := proc.TerminalWidth(f)
+	return tree.Style{Color: terminal && d.color, ASCII: d.ascii, Width: width}
 }
 
 // A contentConfig says which content is recorded.
@@ -75,10 +96,8 @@ func (o *options) resolve() (*config, error) {
 	c := &config{
 		spool:    o.spool(),
 		traceURL: cmp.Or(o.traceURL, os.Getenv("SPANTEE_TRACE_URL")),
-		dumb:     dumbTerminal(),
+		display:  resolveDisplay(),
 	}
-	c.color = os.Getenv("NO_COLOR") == "" && !c.dumb
-	c.ascii = asciiLocale()
 	var err error
 	if c.content, err = o.contentOptions.resolve(c.problem); err != nil {
 		return nil, err
@@ -113,9 +132,6 @@ func (o *options) resolve() (*config, error) {
 	}
 	return c, err
 }
-
-// dumbTerminal reports whether the terminal knows no escape sequences.
-func dumbTerminal() bool { return os.Getenv("TERM") == "dumb" }
 
 func (c *config) goNowhere(why error) {
 	c.to, c.nowhere = destination{}, why

@@ -19,7 +19,7 @@ type progress struct {
 
 // newProgress returns nil if stderr is no terminal that can erase a line.
 func newProgress(stderr *os.File, w *proc.Stderr, total int64, text func(n int64) string) *progress {
-	if !isTerminal(stderr) || dumbTerminal() {
+	if !isTerminal(stderr) || resolveDisplay().dumb {
 		return nil
 	}
 	p := &progress{w: w, text: text, total: total}

@@ -17,7 +17,6 @@ import (
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/metrics"
 	"github.com/spantee/spantee/exporter/spool"
-	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
 )
 
@@ -434,18 +433,4 @@ func count(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// treeStyle returns the style for a tree on stderr.
-func (r *reporter) treeStyle() tree.Style {
-	width, _ := proc.TerminalWidth(r.stderr)
-	return tree.Style{Color: r.terminal && r.cfg.color, ASCII: r.cfg.ascii, Width: width}
-}
-
-// asciiLocale reports whether the user asked for the C locale, in which nothing but
-// ASCII is a character. Most containers have no locale at all, and terminals that show
-// UTF-8.
-func asciiLocale() bool {
-	locale := cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG"))
-	return locale == "C" || locale == "POSIX"
 }

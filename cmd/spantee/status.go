@@ -22,7 +22,7 @@ type statusLine struct {
 // garble the status line: stdout must not be the terminal, nor a pipe, because whatever
 // reads the pipe may print there. A recording has no status.
 func newStatusLine(say *reporter, stdout *os.File) *statusLine {
-	if say.again != "" || !say.terminal || say.quiet || say.cfg.dumb || isTerminal(stdout) {
+	if say.again != "" || !say.terminal || say.quiet || say.cfg.display.dumb || isTerminal(stdout) {
 		return nil
 	}
 	info, err := stdout.Stat()
@@ -46,7 +46,7 @@ func (s *statusLine) show(now time.Time, p *pump) (next time.Duration) {
 		out.ForgetStatus()
 		return time.Second
 	}
-	style := s.say.treeStyle()
+	style := s.say.cfg.display.treeStyle(s.say.stderr)
 	if style.Width < minStatusWidth {
 		out.Status("")
 		return time.Second

@@ -70,7 +70,7 @@ func startTracing(o *options, cfg *config, say *reporter, rec *recording, proces
 		return nil, err
 	}
 	if o.tree {
-		t.tree = tree.NewWriter(say.w, say.treeStyle())
+		t.tree = tree.NewWriter(say.w, cfg.display.treeStyle(say.stderr))
 	}
 	if o.show {
 		if t.page, err = o.startPage(say); err != nil {

@@ -167,8 +167,6 @@ func showKept(prefix string, stdout *os.File, stderr *proc.Stderr) error {
 	if err != nil {
 		return err
 	}
-	width, terminal := proc.TerminalWidth(stdout)
-	style := tree.Style{Color: terminal && os.Getenv("NO_COLOR") == "" && !dumbTerminal(), ASCII: asciiLocale(), Width: width}
-	_, err = io.WriteString(stdout, style.Render(spans))
+	_, err = io.WriteString(stdout, resolveDisplay().treeStyle(stdout).Render(spans))
 	return err
 }
