@@ -23,8 +23,8 @@ import (
 )
 
 // A config is the configuration that the flags and the environment result in. Flags
-// take precedence. Nothing else in this package reads the environment, except
-// through libraries.
+// take precedence. Beside it, only limitMemory reads the environment, and what writes
+// to GitHub's files: receipts and step summaries.
 type config struct {
 	to        destination
 	metrics   metricsConfig

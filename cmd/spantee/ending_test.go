@@ -51,7 +51,7 @@ func TestOneDeadline(t *testing.T) {
 				stderr := fullPipe{make(chan struct{})}
 				defer close(stderr.emptied)
 				const timeout = time.Minute
-				o := &options{flushTimeout: timeout, summary: true}
+				o := &options{destinationOptions: destinationOptions{flushTimeout: timeout}, reportOptions: reportOptions{summary: true}}
 				say := &reporter{options: o, cfg: new(config), w: proc.NewStderr(stderr, o.patience())}
 				e, err := exporter.New(exporter.Config{Client: hungCollector{}})
 				if err != nil {
