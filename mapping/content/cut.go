@@ -1,6 +1,9 @@
 package content
 
-import "unicode/utf8"
+import (
+	"math"
+	"unicode/utf8"
+)
 
 // Truncated stands where text was cut, as a redaction's mark does.
 const Truncated = "[truncated]"
@@ -33,18 +36,15 @@ func truncated(s string, limit int, cut bool) (shown string, lost int) {
 func (v *Value) cut(limit int) (lost int) {
 	const shortest = 16
 	low, high := shortest, limit // low is short enough, or as short as it gets
-	var m measured
-	m.add(v, shortest)
 	for low < high {
-		if middle := (low + high + 1) / 2; m.size(middle) <= limit {
+		if middle := (low + high + 1) / 2; v.sizeAt(middle) <= limit {
 			low = middle
 		} else {
 			high = middle - 1
 		}
 	}
-	full := m.size(low)
 	lost = v.shorten(low)
-	if full > limit {
+	if full := v.size(); full > limit {
 		if left, ok := v.prune(limit); ok {
 			lost += full - left
 		} else {
@@ -55,69 +55,27 @@ func (v *Value) cut(limit int) (lost int) {
 	return lost
 }
 
-// A measured is how long a value is as JSON when its strings are cut. To measure the
-// whole value for each length would take longer than all else that is done with it.
-type measured struct {
-	fixed int // the size of what is not cut
-	texts []measuredText
-}
+// size returns how many bytes v takes.
+func (v *Value) size() int { return v.sizeAt(math.MaxInt - len(Truncated)) }
 
-type measuredText struct {
-	text    string
-	open    bool
-	at, len int // the length, quoted, of the beginning that was measured last
-}
-
-// add adds a value. Its strings are cut to shortest bytes at least.
-func (m *measured) add(v *Value, shortest int) {
+// sizeAt returns how many bytes v takes if its strings are cut to longest bytes.
+func (v *Value) sizeAt(longest int) int {
 	switch {
-	case v.kind == text && !v.fixed && shortened(v.text, shortest) < len(v.text):
-		m.texts = append(m.texts, measuredText{text: v.text, open: v.open, len: quotedLen("")})
-	case v.kind < array:
-		m.fixed += v.size()
-	default:
-		m.fixed += v.ownSize()
-		for i := range v.items {
-			m.add(&v.items[i], shortest)
-		}
-	}
-}
-
-// size returns the size with the strings cut to longest bytes.
-func (m *measured) size(longest int) int {
-	size := m.fixed
-	for i := range m.texts {
-		t := &m.texts[i]
-		n := shortened(t.text, longest)
-		if n > t.at {
-			t.len += quotedLen(t.text[t.at:n]) - quotedLen("")
-		} else {
-			t.len -= quotedLen(t.text[n:t.at]) - quotedLen("")
-		}
-		t.at = n
-		size += t.len
-		if n < len(t.text) || t.open {
+	case v.kind == literal:
+		return len(v.text)
+	case v.kind == text && v.fixed:
+		return quotedLen(v.text)
+	case v.kind == text:
+		n := shortened(v.text, longest)
+		size := quotedLen(v.text[:n])
+		if n < len(v.text) || v.open {
 			size += len(Truncated)
 		}
-	}
-	return size
-}
-
-// size returns how many bytes v takes.
-func (v *Value) size() int {
-	switch v.kind {
-	case literal:
-		return len(v.text)
-	case text:
-		n := quotedLen(v.text)
-		if v.open && !v.fixed {
-			n += len(Truncated)
-		}
-		return n
+		return size
 	}
 	n := v.ownSize()
 	for i := range v.items {
-		n += v.items[i].size()
+		n += v.items[i].sizeAt(longest)
 	}
 	return n
 }

@@ -151,6 +151,8 @@ func hostile(size int) map[string]string {
 		"mysql -p", "echo x | sudo -S ", "://", "://a:", "://a@", "eyJ", "sk-", "pat", "key-", "-----BEGIN PRIVATE KEY-----", "PRIVATE KEY-----\n", "private-lines: 1\n", "\"kty\"", "\"kty\":{", "kind: secret\n", "data:\n kind: secret\n",
 		":5432:", "@tcp(", "@//", "cookie: a=b", "set-cookie: [", "authorization: digest ", "auth=(", "securestring -asplaintext ", "basicauth(\"", "a.G", "\ttrue\t", "psk ", "<password ", "<password>", "password is ", "password or ", "password || ",
 		strings.Repeat("QUJD", 16) + "\n", strings.Repeat("QUJD", 16), "password=\\\"", "secret=%22", "facebook", "x ", "the password for a ",
+		"echo a ", "echo a|sudo ", "sudo <<<", "://a:b/c", "-----BEGIN PRIVATE KEY-----\nx: y", "machine x login y ", "cookie: a", "set-cookie: [\"a=bbbb\",", "curl -u a -u ", "curl \"",
+		"kind: secret\ndata:\n a: b\n", "name=\"token\" {", "curl cargo sudo ", "authorization: basic a b ",
 		"\"ab\" + ", "\"ab\" + 'cd'.", "'ab''cd'", "\"ab\"\n", "[\"ab\", \"cd\", ", "concat(\"ab\",\"cd\",", "[\"ab\", \"cd\"].join(\"\")", "\"a\" // b\n + ", "=ab\"cd", "\u200b", "\u00ad\xe2",
 		"{\"text\":\"npm_" + strings.Repeat("a1B2", 9) + "\"},", "npm_" + strings.Repeat("a1B2", 9) + "\n", "npm_" + strings.Repeat("a1B2", 9) + "<b>",
 	} {

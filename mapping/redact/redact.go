@@ -2,8 +2,8 @@
 //
 // Rules are data: rules.txt has our own, in one line each, and gitleaks.json those of
 // gitleaks. The ways in which people write a name and its value are a table, too. Code
-// reads what a table cannot describe: command lines, pieces of private keys and Kubernetes
-// Secrets. README.md shows how to add a rule.
+// reads what a table cannot describe: lists, tables of text, pieces of private keys and
+// Kubernetes Secrets. README.md shows how to add a rule.
 //
 // Every rule has keywords. One pass over a text finds the keywords of all rules, and a
 // rule looks only at the text around its own. The cost is linear in the length of the
