@@ -272,7 +272,7 @@ func otherServers() (rows []hostile) {
 // authority signs the certificates of servers that a client trusts, if nothing else is
 // wrong about them. Its certificate is in authorityFile.
 var (
-	authority     = certificate(nil, func(c *x509.Certificate) { c.IsCA, c.BasicConstraintsValid = true, true })
+	authority     = certificate(nil, func(c *x509.Certificate) { c.IsCA, c.BasicConstraintsValid, c.ExtKeyUsage = true, true, nil })
 	authorityFile = filepath.Join(os.TempDir(), fmt.Sprintf("spantee-test-%d.pem", os.Getpid()))
 )
 

@@ -161,7 +161,8 @@ func (s *Settings) readProtocol(cfg Config) error {
 		s.protocol = "grpc"
 	case "grpc", "http/protobuf", "http/json":
 	default:
-		return from.invalid("want grpc, http/protobuf or http/json")
+		s.protocol = "grpc"
+		return s.ignore(from.invalid("want grpc, http/protobuf or http/json"))
 	}
 	s.note(from, s.protocol)
 	return nil
@@ -175,8 +176,13 @@ func (s *Settings) readEndpoint(cfg Config) error {
 		v = "http://localhost:4317"
 	case v == "":
 		v = "http://localhost:4318"
-	case !strings.Contains(v, "://") && !strings.HasPrefix(v, "unix:"):
+	case strings.Contains(v, "://"), strings.HasPrefix(v, "unix:"):
+	case s.protocol != "grpc", from.variable == "":
 		return from.invalid("want a scheme: http://" + v)
+	case strings.EqualFold(s.lookup("", "insecure").value, "true"):
+		v = "http://" + v
+	default: // by the specification
+		v = "https://" + v
 	}
 	u, err := url.Parse(v)
 	if err != nil {
@@ -186,13 +192,21 @@ func (s *Settings) readEndpoint(cfg Config) error {
 		}
 		return from.invalid(err.Error())
 	}
-	switch from.value = ""; { // do not repeat a key in the query either
+	from.value = "" // do not repeat a key in the query either
+	want := ""
+	switch {
 	case u.User != nil:
-		return from.invalid("want no user or password: send a header, such as authorization=Basic%20...")
+		want = "want no user or password: send a header, such as authorization=Basic%20..."
 	case u.RawQuery != "" || u.ForceQuery:
-		return from.invalid("want no query: send keys as headers")
+		want = "want no query: send keys as headers"
 	case strings.Contains(v, "#"):
-		return from.invalid("want a URL without a #fragment")
+		want = "want a URL without a #fragment"
+	}
+	if want != "" {
+		if err := s.ignore(from.invalid(want)); err != nil {
+			return err
+		}
+		u = &url.URL{Scheme: u.Scheme, Opaque: u.Opaque, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
 	}
 	from.value = Shown(u.String())
 	switch {
@@ -229,11 +243,18 @@ func (s *Settings) readTLS(cfg Config) error {
 		return nil
 	}
 	ca, cert, key := s.lookup(cfg.CACert, "certificate"), s.lookup(cfg.ClientCert, "client-certificate"), s.lookup(cfg.ClientKey, "client-key")
+	var alone *SettingError
 	switch {
 	case cert.value == "" && key.value != "":
-		return key.invalid("want a client certificate, too")
+		alone = key.invalid("want a client certificate, too")
 	case cert.value != "" && key.value == "":
-		return cert.invalid("want its key, too")
+		alone = cert.invalid("want its key, too")
+	}
+	if alone != nil {
+		if err := s.ignore(alone); err != nil {
+			return err
+		}
+		cert.value, key.value = "", ""
 	}
 	s.tls = tlsFiles{on: true, ca: ca.value, cert: cert.value, key: key.value}
 	for _, from := range []source{ca, cert} {
@@ -298,11 +319,11 @@ func (s *Settings) readHeaders(cfg Config) error {
 		}
 		from := source{name: "header", variable: from.variable}
 		name, value, ok := strings.Cut(pair, "=")
-		value, err := url.PathUnescape(strings.TrimSpace(value))
+		value, err := url.PathUnescape(value)
 		if !ok || err != nil {
 			err = from.invalid("want key=value,key=value, with special characters escaped, such as %20")
 		} else {
-			err = set(from, name, value)
+			err = set(from, name, strings.TrimSpace(value))
 		}
 		if err != nil {
 			s.ignored = append(s.ignored, err)

@@ -57,21 +57,25 @@ func TestSettings(t *testing.T) {
 		{name: "unix socket", cfg: Config{Endpoint: "unix:///run/otel.sock"}, want: "grpc unix:///run/otel.sock - 10s map[]"},
 
 		{name: "no scheme", cfg: Config{Endpoint: "localhost:4317"}, err: `invalid endpoint "localhost:4317" (want a scheme: http://localhost:4317)`},
-		{name: "no scheme in a variable", env: env{"ENDPOINT": "127.0.0.1:4317"}, err: `invalid $OTEL_EXPORTER_OTLP_ENDPOINT "127.0.0.1:4317" (want a scheme: http://127.0.0.1:4317)`},
+		{name: "no scheme in a variable", env: env{"ENDPOINT": "127.0.0.1:4317"}, want: "grpc https://127.0.0.1:4317 - 10s map[]"},
+		{name: "no scheme, and insecure", env: env{"ENDPOINT": "collector:4317", "INSECURE": "true"}, want: "grpc http://collector:4317 - 10s map[]"},
+		{name: "no scheme over HTTP", env: env{"PROTOCOL": "http/protobuf", "ENDPOINT": "collector:4318"}, err: `invalid $OTEL_EXPORTER_OTLP_ENDPOINT "collector:4318" (want a scheme: http://collector:4318)`},
 		{name: "unknown scheme", cfg: Config{Endpoint: "grpc://localhost:4317"}, err: `invalid endpoint "grpc://localhost:4317" (want http:// or https://)`},
 		{name: "no host", cfg: Config{Endpoint: "http://:4317"}, err: `invalid endpoint "http://:4317" (want a host)`},
 		{name: "no port", cfg: Config{Endpoint: "http://a:99999"}, err: `invalid endpoint "http://a:99999" (want a port from 1 to 65535)`},
 		{name: "no URL", cfg: Config{Endpoint: "http://a:secret@c:port"}, err: `invalid endpoint (invalid port ":port" after host)`},
 		{name: "a password", cfg: Config{Endpoint: "http://a:secret@c"}, err: `invalid endpoint (want no user or password: send a header, such as authorization=Basic%20...)`},
-		{name: "a fragment", env: env{"ENDPOINT": "https://c/v1#key"}, err: `invalid $OTEL_EXPORTER_OTLP_ENDPOINT (want a URL without a #fragment)`},
+		{name: "a fragment", env: env{"ENDPOINT": "https://c/v1#key"}, want: "grpc https://c/v1 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_ENDPOINT (want a URL without a #fragment)`},
 		{name: "an empty fragment", cfg: Config{Endpoint: "https://c/v1#"}, err: `invalid endpoint (want a URL without a #fragment)`},
-		{name: "a key in the query", env: env{"ENDPOINT": "https://c/v1?key=secret"}, err: `invalid $OTEL_EXPORTER_OTLP_ENDPOINT (want no query: send keys as headers)`},
+		{name: "a key in the query", env: env{"ENDPOINT": "https://c/v1?key=secret"}, want: "grpc https://c/v1 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_ENDPOINT (want no query: send keys as headers)`},
 		{name: "a key in the path", cfg: Config{Endpoint: "ftp://c/in/0secret1secret2/v1"}, err: `invalid endpoint "ftp://c/in/***/v1" (want http:// or https://)`},
 		{
 			name: "unix socket over HTTP", cfg: Config{Endpoint: "unix:///run/otel.sock", Protocol: "http/protobuf"},
 			err: `invalid endpoint "unix:///run/otel.sock" (want http:// or https://: a unix socket needs protocol grpc)`,
 		},
-		{name: "unknown protocol", env: env{"PROTOCOL": "http"}, err: `invalid $OTEL_EXPORTER_OTLP_PROTOCOL "http" (want grpc, http/protobuf or http/json)`},
+		{name: "a key in the query, by a field", cfg: Config{Endpoint: "https://c/v1?key=secret"}, err: `invalid endpoint (want no query: send keys as headers)`},
+		{name: "unknown protocol by a field", cfg: Config{Protocol: "http"}, err: `invalid protocol "http" (want grpc, http/protobuf or http/json)`},
+		{name: "unknown protocol", env: env{"PROTOCOL": "http"}, want: "grpc http://localhost:4317 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_PROTOCOL "http" (want grpc, http/protobuf or http/json)`},
 		{name: "unknown compression", cfg: Config{Compression: "zstd"}, err: `invalid compression "zstd" (want gzip or none)`},
 		{name: "zero timeout", env: env{"TIMEOUT": "0"}, want: "grpc http://localhost:4317 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_TIMEOUT "0" (want a positive number of milliseconds, such as 10000)`},
 		{name: "bad timeout", env: env{"TIMEOUT": "10s"}, want: "grpc http://localhost:4317 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_TIMEOUT "10s" (want a positive number of milliseconds, such as 10000)`},
@@ -87,7 +91,7 @@ func TestSettings(t *testing.T) {
 		{name: "certificate in a variable without TLS", env: env{"ENDPOINT": "http://a:1", "CERTIFICATE": "missing.pem"}, want: "grpc http://a:1 - 10s map[]"},
 		{name: "missing certificate", env: env{"ENDPOINT": "https://a:1", "CERTIFICATE": "missing.pem"}, want: "grpc https://a:1 - 10s map[]"},
 		{name: "certificate without key", cfg: Config{Endpoint: "https://a:1", ClientCert: "c.pem"}, err: `invalid client-certificate "c.pem" (want its key, too)`},
-		{name: "key without certificate", env: env{"ENDPOINT": "https://a:1", "CLIENT_KEY": "k.pem"}, err: `invalid $OTEL_EXPORTER_OTLP_CLIENT_KEY "k.pem" (want a client certificate, too)`},
+		{name: "key without certificate", env: env{"ENDPOINT": "https://a:1", "CLIENT_KEY": "k.pem"}, want: "grpc https://a:1 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_CLIENT_KEY "k.pem" (want a client certificate, too)`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
