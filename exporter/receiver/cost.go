@@ -1,9 +1,12 @@
 package receiver
 
 import (
+	"cmp"
 	"errors"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/spantee/spantee/exporter/internal/field"
 )
 
 // A decoded protobuf message takes more memory than its encoding: an empty event is
@@ -62,41 +65,22 @@ var errTooDeep = errors.New("values are nested too deeply")
 
 // cost returns how much memory an encoded message takes once decoded. It stops
 // counting past limit.
-func cost(b []byte, kind messageKind, limit, depth int) (int, error) {
+func cost(b []byte, kind messageKind, limit, depth int) (total int, err error) {
 	if depth > maxNesting {
 		return 0, errTooDeep
 	}
-	total := sizes[kind]
-	for len(b) > 0 {
-		number, wireType, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return 0, protowire.ParseError(n)
-		}
-		b = b[n:]
-		if wireType != protowire.BytesType {
-			if n = protowire.ConsumeFieldValue(number, wireType, b); n < 0 {
-				return 0, protowire.ParseError(n)
-			}
-			b = b[n:]
-			continue
-		}
-		field, n := protowire.ConsumeBytes(b)
-		if n < 0 {
-			return 0, protowire.ParseError(n)
-		}
-		b = b[n:]
-		if inner, ok := nested[kind][number]; ok {
-			more, err := cost(field, inner, limit-total, depth+1)
-			if err != nil {
-				return 0, err
-			}
+	total = sizes[kind]
+	malformed := field.Each(b, func(number protowire.Number, v field.Value) {
+		inner, isMessage := nested[kind][number]
+		switch {
+		case v.Bytes == nil, err != nil, total > limit:
+		case isMessage:
+			var more int
+			more, err = cost(v.Bytes, inner, limit-total, depth+1)
 			total += more
-		} else {
-			total += len(field) + 24 // a string, and the smallest piece of memory it can be in
+		default:
+			total += len(v.Bytes) + 24 // a string, and the smallest piece of memory it can be in
 		}
-		if total > limit {
-			return total, nil
-		}
-	}
-	return total, nil
+	})
+	return total, cmp.Or(err, malformed)
 }
