@@ -223,6 +223,50 @@ func kill(t *testing.T, state string, env []string, lines [][]byte, traced bool)
 	cmd.Wait()
 }
 
+// Once anything has come out, a kill leaves a root.
+func TestKillAfterTheFirstByte(t *testing.T) {
+	c := newCollector(t) // nobody listens
+	env := append(c.environment("grpc"), "XDG_STATE_HOME="+t.TempDir())
+	const runs = 20
+	for i := range runs {
+		cmd := spantee(t, env)
+		cmd.Stdout = nil
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		go in.Write(bytes.Join(stream(fmt.Sprint("s", i), 5)[:3], nil))
+		if _, err := out.Read(make([]byte, 1)); err != nil {
+			t.Error(err)
+		}
+		cmd.Process.Kill()
+		cmd.Wait()
+		in.Close()
+	}
+	c.start("well")
+	if err := spantee(t, env, "flush").Run(); err != nil {
+		t.Error(err)
+	}
+	roots := 0
+	got, _ := c.taken()
+	for _, span := range got {
+		if span.Name == "invoke_agent cursor-agent" {
+			roots++
+		}
+	}
+	if roots != runs {
+		t.Errorf("%d runs of %d have a root", roots, runs)
+	}
+	faults.add("SIGKILL after the first byte", len(got), 0, len(got), 0)
+}
+
 // Delivered spans soon leave the journal, even if no more lines come: a kill does not
 // send them again.
 func TestKillAfterDelivery(t *testing.T) {

@@ -42,6 +42,7 @@ func (t *tracing) start(in io.Reader, out *os.File) *tee.Tee {
 	}
 	p.tee = tee.New(in, out, tee.Options{
 		Recording: !t.to.Live, SpillDir: t.spillDir(), SpillMax: t.spillMax.bytes,
+		Ahead:    t.aheadOfKill(),
 		Progress: t.stream.Emitted, Hurry: func() { t.setWait(false) },
 	})
 	t.pump = p
@@ -52,6 +53,18 @@ func (t *tracing) start(in io.Reader, out *os.File) *tee.Tee {
 		close(p.done)
 	}
 	return p.tee
+}
+
+// maxAhead is how long the first bytes may wait for a disk, within the flush timeout.
+const maxAhead = 250 * time.Millisecond
+
+// aheadOfKill returns how long the first bytes may wait until their run is in the journal:
+// if spantee is killed, what came out has at least a root.
+func (t *tracing) aheadOfKill() time.Duration {
+	if !t.to.Live || t.to.Exporter == nil || t.cfg.spool == nil {
+		return 0
+	}
+	return min(maxAhead, t.flushTimeout)
 }
 
 // errUnneeded detaches a mapper whose spans have no destination.

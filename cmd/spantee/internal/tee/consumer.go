@@ -115,6 +115,9 @@ func (t *Tee) fromRing(buf []byte) (Piece, error) {
 	defer t.mu.Unlock()
 	c := &t.consumer
 	c.taken = Lost{} // the consumer is done with the last piece
+	if c.next > 0 {
+		t.endFirst()
+	}
 	if t.failure != nil {
 		return Piece{}, io.EOF
 	}
@@ -208,8 +211,18 @@ func (t *Tee) detach(why error) {
 		t.failure = why
 	}
 	t.closeSpill()
+	t.endFirst()
 	notify(t.room)
 	notify(t.more)
+}
+
+// endFirst is called with mu held.
+func (t *Tee) endFirst() {
+	select {
+	case <-t.first:
+	default:
+		close(t.first)
+	}
 }
 
 // Err returns why the consumer was detached, nil if it was not.

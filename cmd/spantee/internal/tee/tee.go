@@ -39,6 +39,10 @@ type Options struct {
 	SpillDir  string // directory for the spill, "" for no spill
 	SpillMax  int64  // size of the spill
 
+	// Ahead is how long the first bytes may wait until the consumer is done with them,
+	// so that it can save what a kill would lose. All other bytes are written at once.
+	Ahead time.Duration
+
 	Progress func() int64 // grows while the consumer works on a single piece
 	Hurry    func()       // called when the consumer must not wait for anything any more
 }
@@ -63,11 +67,12 @@ type Tee struct {
 	consumer consumer
 	pace     pace
 	stopped  bool  // the copy must end
-	passing  bool  // the copy has read bytes that the ring does not have yet
+	passing  bool  // the copy has read bytes that are not written yet, or not in the ring
 	whole    bool  // the stream ended by itself
 	failure  error // why the consumer is detached
 	late     Lost  // what came after the consumer was detached
 
+	first  chan struct{} // closed when the consumer is done with its first piece, or detached
 	room   chan struct{} // wakes Copy: there is room, or nobody to keep room for
 	more   chan struct{} // wakes the consumer: there are bytes, or there will be none
 	passed chan struct{} // wakes Stop: passing is false
@@ -106,7 +111,7 @@ func New(in io.Reader, out io.Writer, opts Options) *Tee {
 	t := &Tee{
 		in: in, out: out, opts: opts, cpu: cpuTime,
 		ring: ring{buf: newBuffer(ringSize)}, spill: spill{dir: opts.SpillDir, max: opts.SpillMax, open: createUnlinked},
-		room: make(chan struct{}, 1), more: make(chan struct{}, 1), passed: make(chan struct{}, 1), ended: make(chan struct{}),
+		first: make(chan struct{}), room: make(chan struct{}, 1), more: make(chan struct{}, 1), passed: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	if opts.Recording || opts.SpillDir == "" || opts.SpillMax < spillPiece {
 		t.spill.max = 0
@@ -122,21 +127,30 @@ func (e OutputError) Error() string { return e.Err.Error() }
 func (e OutputError) Unwrap() error { return e.Err }
 
 // Copy copies until the input ends, or until Stop. Bytes are written as they come,
-// before the consumer sees them.
+// before the consumer sees them, but for the first if the consumer is ahead.
 func (t *Tee) Copy() error {
 	scratch := make([]byte, minRoom) // once there is no consumer
-	for {
+	for ahead := t.opts.Ahead; ; ahead = 0 {
 		buf := t.awaitRoom(scratch)
 		n, err := t.in.Read(buf)
 		if n > 0 {
 			if !t.begin() {
 				return nil
 			}
+			if ahead > 0 {
+				t.commit(buf[:n], time.Now())
+				select {
+				case <-t.first:
+				case <-time.After(ahead):
+				}
+			}
 			_, failed := t.out.Write(buf[:n])
-			if failed != nil {
+			if failed != nil || ahead > 0 {
 				n = 0
 			}
-			if written := t.commit(buf[:n], time.Now()); written != nil {
+			written := t.commit(buf[:n], time.Now())
+			t.pass()
+			if written != nil {
 				select {
 				case <-written:
 				case <-time.After(spillPatience):
@@ -217,13 +231,19 @@ func (t *Tee) begin() bool {
 	return t.passing
 }
 
-// commit hands bytes that were written to the consumer. If it starts spillOver, it
-// returns a channel that is closed when spillOver ends.
-func (t *Tee) commit(p []byte, at time.Time) (written <-chan struct{}) {
+// pass says that what begin allowed has happened.
+func (t *Tee) pass() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.passing = false
 	notify(t.passed)
+}
+
+// commit hands bytes to the consumer. If it starts spillOver, it returns a channel that
+// is closed when spillOver ends.
+func (t *Tee) commit(p []byte, at time.Time) (written <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	switch {
 	case t.over() || len(p) == 0:
 		return nil
