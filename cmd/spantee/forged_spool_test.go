@@ -88,7 +88,8 @@ func TestAForgedSpoolTakesLittleMemory(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := forge(filepath.Dir(entries[0].Path), bytes.TrimSuffix(request, body), request); err != nil {
+			note := bytesField(1000, fmt.Appendf(nil, `{"protocol":%q,"endpoint":%q,"format":2}`, to.Protocol, to.Endpoint))
+			if err := forge(filepath.Dir(entries[0].Path), note, request); err != nil {
 				t.Fatal(err)
 			}
 			flush := spantee(t, []string{"XDG_STATE_HOME=" + state}, "flush")

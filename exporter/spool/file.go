@@ -106,9 +106,10 @@ type Note struct {
 	Reason string `json:"reason,omitempty"`
 	Sum    string `json:"sum,omitempty"` // checksum of the request after the note
 
-	// Of a journal: who writes it.
-	Host string `json:"host,omitempty"`
-	PID  int    `json:"pid,omitempty"`
+	// Of a log: its format, and who writes it.
+	Format int    `json:"format,omitempty"`
+	Host   string `json:"host,omitempty"`
+	PID    int    `json:"pid,omitempty"`
 }
 
 // fieldNote is the field number of a note, which OTLP does not use.

@@ -15,7 +15,7 @@ import (
 // forgedRecords are journals that no process wrote.
 func forgedRecords(t testing.TB) [][]byte {
 	t.Helper()
-	note, err := encodeNote(Note{Destination: Destination{Protocol: "file", Endpoint: "/home/victim/.profile"}})
+	note, err := encodeNote(Note{Destination: Destination{Protocol: "file", Endpoint: "/home/victim/.profile"}, Format: logFormat})
 	if err != nil {
 		t.Fatal(err)
 	}

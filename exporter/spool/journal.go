@@ -63,7 +63,7 @@ var errNotBegun = errors.New("no checkpoint")
 // on disk before the first Checkpoint.
 func (s Spool) NewJournal(to Destination, head []byte) *Journal {
 	host, _ := os.Hostname()
-	note, err := encodeNote(Note{Destination: to, Host: host, PID: os.Getpid()})
+	note, err := encodeNote(Note{Destination: to, Format: logFormat, Host: host, PID: os.Getpid()})
 	file := &logFile{s: s, to: to, base: filepath.Join(s.Dir, openDir, fmt.Sprintf("%d-%s", os.Getpid(), random())), invalid: err, mu: newDiskLock()}
 	return &Journal{note: note, file: file, mu: newDiskLock(), heads: [][]byte{head}, err: errNotBegun}
 }

@@ -27,6 +27,8 @@ import (
 //	    done   = field 1002 { two varints }: spans of these numbers were delivered
 //	}
 //
+// The note has the format's number. A log of another format is set aside.
+//
 // The open spans of a frame replace those of all earlier frames, because their ids
 // may have changed since. Spans are numbered in the order in which they ended.
 const (
@@ -36,6 +38,9 @@ const (
 	fieldFrame = 1004
 	fieldHead  = 1005
 )
+
+// logFormat is the number of the format.
+const logFormat = 2
 
 const (
 	// maxFrame is the longest frame that is written, or read.
@@ -188,6 +193,10 @@ func decodeLog(r io.Reader, size int64) (l *log, err error) {
 		return l, errCorrupt
 	}
 	l.note, _, err = decodeNote(appendRecord(nil, num, value))
+	if err == nil && l.note.Format != logFormat {
+		err = errCorrupt
+	}
+	l.note.Format = 0 // of no use in a list
 	for err == nil {
 		num, value, err := nextRecord(records, size, maxFrame)
 		if err != nil { // the end, or a frame that was cut short

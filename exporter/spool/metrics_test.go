@@ -102,6 +102,32 @@ func TestSpansOfOldVersions(t *testing.T) {
 	want(t, drained(t, s, here), "a")
 }
 
+// TestLogsOfOldVersions sets them aside: their frames would be misread.
+func TestLogsOfOldVersions(t *testing.T) {
+	s := newSpool(t, 1<<20)
+	j := newJournal(t, s)
+	var err error
+	j.note, err = encodeNote(Note{Destination: here, PID: 1}) // as before logs had a format
+	must(t, err)
+	checkpoint(t, j, spanOf("open"))
+	die(t, j)
+	wantRecovered(t, s, 0)
+	want(t, states(t, s), "corrupt 0")
+
+	j = newJournal(t, s)
+	j.note, _ = encodeNote(Note{Destination: here, PID: 1})
+	end(t, j, spanOf("ended"))
+	checkpoint(t, j)
+	if j.Close(background, "the collector hangs") == 0 {
+		t.Error("nothing was kept")
+	}
+	o := openBox(t, s, here)
+	defer o.Close()
+	if c, corrupt, err := o.Next(background); c != nil || corrupt != 1 || err != nil {
+		t.Errorf("Next: %v, %d corrupt, %v", c, corrupt, err)
+	}
+}
+
 // TestMetricsInTheWrongPlace takes no spans for metrics, nor metrics for spans.
 func TestMetricsInTheWrongPlace(t *testing.T) {
 	for _, to := range []Destination{here, metricsHere} {

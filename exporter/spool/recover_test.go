@@ -18,7 +18,7 @@ func dead(t testing.TB, s Spool, host string, to Destination, names ...string) (
 	t.Helper()
 	j := &testJournal{Journal: s.NewJournal(to, head(t))}
 	if host != "" {
-		note, err := encodeNote(Note{Destination: to, Host: host, PID: 1})
+		note, err := encodeNote(Note{Destination: to, Format: logFormat, Host: host, PID: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
