@@ -3,8 +3,10 @@ package proc
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/windows"
 )
@@ -62,3 +64,16 @@ func TerminalWidth(f *os.File) (columns int, terminal bool) {
 	}
 	return int(screen.Window.Right-screen.Window.Left) + 1, true
 }
+
+// Windows has no process groups to end.
+func setGroup(*exec.Cmd, *os.File) {}
+
+func hasGroup(*os.Process) bool { return false }
+
+func endProcess(p *os.Process, _ bool, _ time.Duration) { _ = p.Kill() }
+
+// WatchClosed watches nothing: the next write notices that there is no reader.
+func WatchClosed(*os.File, func()) (stop func()) { return func() {} }
+
+// LowLimits returns nothing: the limits of Go's runtime are measured on Linux only.
+func LowLimits() []string { return nil }
