@@ -20,6 +20,7 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/viewer"
+	contentlevel "github.com/spantee/spantee/mapping/content"
 )
 
 // defaultPage is the address of the page, next to OTLP's own ports, 4317 and 4318.
@@ -79,6 +80,8 @@ func viewCommand() *cobra.Command {
 	f.StringVar(&o.export, "export", "", "write the sessions to `FILE` and exit: one HTML page, or OTLP JSON if its name ends in .json")
 	f.BoolVar(&o.noOpen, "no-open", false, "do not open the browser")
 	o.addFlags(f)
+	f.Lookup("content").Usage = "record content of streams from FILEs: `WHAT` is none, details (such as paths and commands) or full (also prompts and results) " +
+		"(default $" + captureVariable + ", or else full, or none with --export)"
 	o.maxAttributeBytes = wholeAttributeBytes
 	max := f.Lookup("max-attribute-bytes")
 	max.Usage, max.DefValue = "truncate strings in streams from FILEs to `N` bytes", strconv.Itoa(wholeAttributeBytes)
@@ -105,6 +108,9 @@ func view(o *viewOptions, files []string, stderr *os.File) error {
 		return err
 	}
 	var problems []error
+	if o.export == "" && os.Getenv(captureVariable) == "" { // who opens a file can read it; who exports one may give it away
+		o.content = cmp.Or(o.content, string(contentlevel.Full))
+	}
 	content, err := o.resolve(func(err error) { problems = append(problems, err) })
 	if err != nil {
 		return err

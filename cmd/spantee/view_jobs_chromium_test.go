@@ -40,6 +40,13 @@ func TestChromiumSearch(t *testing.T) {
 	c.screenshot("found")
 	c.do(chromedp.Click(chromedp.CSS("a.found")))
 	c.await(`%s > 5 && document.querySelector(".transcript .selected")`, rowCount)
+	// The words go along, from hit to hit.
+	c.await(`/^hit \d+ of \d+$/.test(document.querySelector(".hits-line [role=status]").innerText) && document.querySelector(".hits-line mark").innerText === "TotalWithCoupon"`)
+	c.await(`CSS.highlights.get("found")?.size > 0 && location.hash.includes("find=totalwithcoupon")`)
+	first := eval[string](c, `document.querySelector(".hits-line [role=status]").innerText`)
+	c.do(chromedp.Click(`//button[@aria-label="Next hit"]`))
+	c.await(`document.querySelector(".hits-line [role=status]").innerText !== %q`, first)
+	c.screenshot("hits")
 
 	// Filter, zoom and tab live in the address.
 	c.write(".chart input[type=search]", "is:error")
@@ -69,6 +76,31 @@ func TestChromiumSearch(t *testing.T) {
 	if labels := eval[int](c, `new Set([...document.querySelectorAll(".sessions tbody input")].map((i) => i.ariaLabel)).size`); labels != 3 {
 		t.Errorf("%d names of 3 boxes", labels)
 	}
+}
+
+// A session is pinned and deleted with two clicks each, and is gone from the list.
+func TestChromiumPinAndDelete(t *testing.T) {
+	c := startChromium(t)
+	v := viewWhole(t, "fix-failing-test.jsonl", "tool-kinds.jsonl")
+	l := v.list(t)
+	id := l.Sessions[0].ID
+	c.open(v.page + "/#/trace/" + id)
+	c.await(`%s > 5`, rowCount)
+	c.do(chromedp.Click(`//div[@class="actions"]/button[1]`))
+	c.await(`document.querySelector(".actions button[aria-pressed=true]")?.innerText === "Unpin"`)
+	if !v.list(t).Sessions[0].Pinned {
+		t.Error("not pinned")
+	}
+	c.do(chromedp.Click(`//div[@class="actions"]/button[2]`))
+	c.await(`document.querySelector(".actions button:nth-of-type(2)").innerText === "Delete for good"`)
+	if n := v.list(t).Total; n != 2 {
+		t.Errorf("%d sessions after one click", n)
+	}
+	c.screenshot("delete")
+	c.do(chromedp.Click(`//div[@class="actions"]/button[2]`))
+	c.await(`document.querySelectorAll(".sessions tbody tr").length === 1`)
+	c.open(v.page + "/#/trace/" + id)
+	c.await(`document.querySelector(".empty p").innerText.includes("removed to make room, or deleted")`)
 }
 
 // The legend and the tools filter, the arrows step through errors, turns fold,

@@ -51,6 +51,30 @@ func showCommand() *cobra.Command {
 	}
 }
 
+func rmCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rm ID...",
+		Short: "Delete kept sessions",
+		Long:  "rm deletes the sessions whose trace ids begin with an ID, each of which must name one session.",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, ids []string) error {
+			stderr := proc.NewStderr(os.Stderr, proc.LastPatience)
+			defer stderr.Flush()
+			store, err := readKept(stderr)
+			if err != nil {
+				return err
+			}
+			defer store.Close()
+			for _, id := range ids {
+				if err == nil {
+					err = store.DeletePrefix(id)
+				}
+			}
+			return err
+		},
+	}
+}
+
 // readKept opens the sessions that were kept.
 func readKept(stderr *proc.Stderr) (*viewer.Store, error) {
 	store, err := openKept(viewer.Retention{}, func(err error) { fmt.Fprintf(stderr, "spantee: %s\n", printableLines(err.Error())) })

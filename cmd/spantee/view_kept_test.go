@@ -72,6 +72,15 @@ func TestKeptSessions(t *testing.T) {
 			t.Errorf("%v %q %q", err, stdout, stderr)
 		}
 	}
+	if _, stderr, err := command("rm", "zz"); err == nil || stderr != "spantee: no session whose id begins with \"zz\"\n" {
+		t.Errorf("%v %q", err, stderr)
+	}
+	if _, stderr, err := command("rm", id); err != nil || stderr != "" {
+		t.Errorf("%v %q", err, stderr)
+	}
+	if stdout, _, err = command("ls"); err != nil || strings.Count(stdout, "\n") != 3 || strings.Contains(stdout, id) {
+		t.Errorf("%v %q", err, stdout)
+	}
 	if stdout, _, _ = command("doctor"); !strings.Contains(stdout, "✓ sessions    intact, in "+filepath.Join(state, "spantee", "viewer", "sessions.db")+"\n") {
 		t.Errorf("%s", stdout)
 	}

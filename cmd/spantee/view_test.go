@@ -180,13 +180,13 @@ func TestViewKindsOfFiles(t *testing.T) {
 	}
 }
 
-// What was said and done is shown if one asks for it.
+// What was said and done in a file is shown unless one asks for less.
 func TestViewContent(t *testing.T) {
 	const file = "../../testdata/cursor/fix-failing-test.jsonl"
 	for _, want := range []bool{false, true} {
 		args := append([]string{"view"}, freePorts...)
-		if want {
-			args = append(args, "--content", "full")
+		if !want {
+			args = append(args, "--content", "none")
 		}
 		v := startView(t, nil, append(args, file)...)
 		shell := ""

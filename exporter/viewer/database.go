@@ -23,13 +23,13 @@ import (
 // migrations are the steps from an empty database to the present one. A step, once
 // released, is never changed.
 var migrations = []string{`
-CREATE TABLE clock (seq INTEGER NOT NULL);
-INSERT INTO clock VALUES (0);
+CREATE TABLE clock (seq INTEGER NOT NULL, rows INTEGER NOT NULL); -- changes, and sessions there ever were
+INSERT INTO clock VALUES (0, 0);
 
 -- What sessions are listed, sorted and found by. Rows are narrow because lists read
 -- all of them.
 CREATE TABLE session (
-	row INTEGER PRIMARY KEY AUTOINCREMENT,
+	row INTEGER PRIMARY KEY,
 	trace BLOB NOT NULL UNIQUE,
 	seq INTEGER NOT NULL DEFAULT 0,     -- the clock at its last change
 	updated INTEGER NOT NULL DEFAULT 0, -- microseconds since 1970, like started

@@ -2,6 +2,7 @@ package viewer
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -167,8 +168,34 @@ func choose(list *[]string, known map[string]bool, name string) {
 // Find returns the spans of the session whose id begins with prefix, or of the
 // latest session if prefix is empty.
 func (s *Store) Find(prefix string) ([]*runs.Span, error) {
+	id, err := s.named(prefix)
+	if err != nil {
+		return nil, err
+	}
+	spans, _, err := s.Spans(id, 0)
+	list := make([]*runs.Span, len(spans))
+	for i := range spans {
+		list[i] = runs.Of(spans[i].Span)
+	}
+	return list, err
+}
+
+// DeletePrefix removes the session whose id begins with prefix.
+func (s *Store) DeletePrefix(prefix string) error {
+	if prefix == "" {
+		return errors.New("no id")
+	}
+	id, err := s.named(prefix)
+	if err == nil {
+		_, err = s.Delete(id)
+	}
+	return err
+}
+
+// named returns the session whose id begins with prefix, or the latest one if prefix is empty.
+func (s *Store) named(prefix string) (id traceID, err error) {
 	var found []traceID
-	err := each(s.read.Query, func(scan func(...any) error) error {
+	err = each(s.read.Query, func(scan func(...any) error) error {
 		var id []byte
 		err := scan(&id)
 		found = append(found, traceID(id))
@@ -176,18 +203,13 @@ func (s *Store) Find(prefix string) ([]*runs.Span, error) {
 	}, `SELECT trace FROM session WHERE substr(lower(hex(trace)), 1, length(?1)) = ?1 ORDER BY started DESC, trace`, strings.ToLower(prefix))
 	switch {
 	case err != nil:
-		return nil, err
+		return id, err
 	case len(found) == 0 && prefix == "":
-		return nil, fmt.Errorf("no sessions are kept")
+		return id, errors.New("no sessions are kept")
 	case len(found) == 0:
-		return nil, fmt.Errorf("no session whose id begins with %q", prefix)
+		return id, fmt.Errorf("no session whose id begins with %q", prefix)
 	case len(found) > 1 && prefix != "":
-		return nil, fmt.Errorf("%d sessions have an id that begins with %q", len(found), prefix)
+		return id, fmt.Errorf("%d sessions have an id that begins with %q", len(found), prefix)
 	}
-	spans, _, err := s.Spans(found[0], 0)
-	list := make([]*runs.Span, len(spans))
-	for i := range spans {
-		list[i] = runs.Of(spans[i].Span)
-	}
-	return list, err
+	return found[0], nil
 }

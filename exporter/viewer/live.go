@@ -79,6 +79,7 @@ func (u *update) report(source string, taken []encoded, now time.Time) error {
 		}
 		current[e.trace] = true
 		r.dirty = true
+		r.open++
 		from, e3 := u.origin(r, e.origin)
 		if err = e3; err == nil {
 			err = u.write.exec(`INSERT OR REPLACE INTO open (source, session, id, origin, wire, reported) VALUES (?, ?, ?, ?, ?, ?)`,

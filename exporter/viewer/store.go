@@ -60,6 +60,7 @@ type Store struct {
 // A record is what adding spans to a session takes.
 type record struct {
 	row     int64
+	fresh   bool  // it is not in the database
 	last    int64 // number of the last span
 	bytes   int64 // of the spans
 	open    int   // how many spans are open
@@ -228,7 +229,8 @@ func (u *update) record(id traceID) (*record, error) {
 		Scan(&r.row, &r.last, &r.bytes, &r.open)
 	switch known := u.cache[id]; {
 	case errors.Is(err, sql.ErrNoRows):
-		err = u.write.row(`INSERT INTO session (trace) VALUES (?) RETURNING row`, id[:]).Scan(&r.row)
+		err = u.write.row(`UPDATE clock SET rows = rows + 1 RETURNING rows`).Scan(&r.row)
+		r.fresh = true
 	case err == nil && known != nil && known.row == r.row && known.last == r.last: // no other process added to it
 		known.open = r.open
 		r = known
@@ -330,9 +332,12 @@ func (u *update) summarize(id traceID, r *record, now time.Time) error {
 			r.bytes += int64(len(sp.wire)) + spanOverhead
 		}
 	}
-	open, err := openSpans(u.write.query, r.row)
-	if err != nil {
-		return err
+	var open []openSpan
+	if r.open > 0 {
+		var err error
+		if open, err = openSpans(u.write.query, r.row); err != nil {
+			return err
+		}
 	}
 	if r.open = len(open); r.open == 0 && r.run.Spans == 0 {
 		return u.remove(r.row)
@@ -361,16 +366,26 @@ func (u *update) summarize(id traceID, r *record, now time.Time) error {
 		return err
 	}
 	usage := run.Usage()
-	err = u.write.exec(`UPDATE session SET seq = ?, updated = ?, last = ?, bytes = ?, heard = ?, spans = ?, started = ?, duration = ?, tools = ?, errors = ?,
-		input = ?, output = ?, cost = ?, agent = ?, model = ?, failed = ?, ended = ?, test = ?, dirty = dirty OR ? WHERE row = ?`,
-		u.seq, now.UnixMicro(), r.last, r.bytes, int64(min(r.run.End, math.MaxInt64)), run.Spans, session.Start, session.End-session.Start, run.Tools, run.Failed,
-		usage.Input, usage.Output, usage.Cost, cmp.Or(session.Agent, service), session.Model, session.Failure != "", session.Ended, run.Name == TestSpan, r.dirty, r.row)
+	write := updateSession
+	if r.fresh {
+		write = insertSession
+	}
+	err = u.write.exec(write, u.seq, now.UnixMicro(), r.last, r.bytes, int64(min(r.run.End, math.MaxInt64)), run.Spans, session.Start, session.End-session.Start, run.Tools, run.Failed,
+		usage.Input, usage.Output, usage.Cost, cmp.Or(session.Agent, service), session.Model, session.Failure != "", session.Ended, run.Name == TestSpan, r.dirty, r.row, id[:])
+	r.fresh = false
 	r.dirty = false
 	if err == nil {
 		u.remember(id, r)
 	}
 	return err
 }
+
+const (
+	insertSession = `INSERT INTO session (seq, updated, last, bytes, heard, spans, started, duration, tools, errors, input, output, cost,
+		agent, model, failed, ended, test, dirty, row, trace) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	updateSession = `UPDATE session SET seq = ?, updated = ?, last = ?, bytes = ?, heard = ?, spans = ?, started = ?, duration = ?, tools = ?, errors = ?,
+		input = ?, output = ?, cost = ?, agent = ?, model = ?, failed = ?, ended = ?, test = ?, dirty = dirty OR ? WHERE row = ? AND trace = ?`
+)
 
 // remember keeps a record for the next spans of its session.
 func (s *Store) remember(id traceID, r *record) {

@@ -24,6 +24,14 @@ export const getSpan = (id, span, signal) => json(`${session(id)}/spans/${encode
 export const getRuns = (signal) => json("api/runs", "", signal);
 export const exportPath = (id, kind) => `${session(id)}/export.${kind}`;
 
+// change pins, unpins or deletes a session.
+export async function change(id, what) {
+  const answer = await fetch(`${session(id)}/${what}`, { method: "POST" });
+  if (!answer.ok) throw new Error((await answer.text()).trim());
+}
+
+export const getHits = (id, query, signal) => json(`${session(id)}/hits`, new URLSearchParams({ q: query }), signal);
+
 // addFile sends a file that was dropped on the page, and returns the ids of its traces.
 export async function addFile(file) {
   const answer = await fetch(`api/files?name=${encodeURIComponent(file.name)}`, { method: "POST", body: file });

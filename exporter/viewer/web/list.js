@@ -5,6 +5,7 @@ import { dropFiles } from "./drop.js";
 import { h } from "./dom.js";
 import { writeAddress } from "./finding.js";
 import { count, duration, exactMoment, moment, money, plural, roughly, size } from "./format.js";
+import { marked } from "./hits.js";
 import { folderName, headline, state, what, who } from "./words.js";
 
 const columns = [
@@ -16,7 +17,7 @@ const columns = [
 const interval = 500;
 
 export function listView({ main, signal, address }) {
-  const search = h("input", { type: "search", placeholder: "Search prompts, commands, output, errors, ids", "aria-label": "Search", autofocus: true });
+  const search = h("input", { type: "search", placeholder: "Search: words, \"a phrase\", tool:shell, file:main.go", title: "Words are found by their beginning. Fields: tool, agent, model, file, failed, id, text", "aria-label": "Search", autofocus: true });
   const agent = h("select", { "aria-label": "Agent" });
   const model = h("select", { "aria-label": "Model" });
   const failed = h("input", { type: "checkbox" });
@@ -54,7 +55,8 @@ export function listView({ main, signal, address }) {
     const wait = drawn + interval - performance.now();
     if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
     try {
-      const list = await listSessions(new URLSearchParams(query()), signal);
+      const asked = query();
+      const list = { ...await listSessions(new URLSearchParams(asked), signal), words: asked.q };
       if (!signal.aborted) draw(offline ? filtered(list, query()) : list);
     } catch (e) {
       if (!signal.aborted) foot.textContent = e.message;
@@ -93,7 +95,7 @@ export function listView({ main, signal, address }) {
         row = new Row(s, picked, pick);
         rows.set(s.id, row);
       }
-      row.show(s);
+      row.show(s, list.words ?? "");
       return row.element;
     });
     // Only if needed: what moves loses the focus.
@@ -149,20 +151,21 @@ class Row {
       h("td", { class: "name" }, h("div", { class: "line" }, this.dot, this.link), h("div", { class: "line" }, this.about, this.outcome), this.found),
       this.cells);
     this.element.addEventListener("click", (e) => {
-      if (!e.target.closest("input, a, .pick") && !getSelection().toString()) location.hash = `#/trace/${s.id}`;
+      if (!e.target.closest("input, a, .pick") && !getSelection().toString()) location.hash = this.link.hash;
     });
   }
 
-  show(s) {
+  show(s, words) {
     this.session = s;
     const title = headline(s);
     set(this.link, title);
     this.link.title = title;
+    this.link.href = writeAddress(["trace", s.id], { find: words });
     this.box.setAttribute("aria-label", `Compare ${title}, ${moment(s.start)}`);
-    set(this.about, [s.prompt && [who(s), what(s)].filter(Boolean).join(" "), s.folder && folderName(s)].filter(Boolean).join(" · "));
+    set(this.about, [s.prompt && [who(s), what(s)].filter(Boolean).join(" "), s.folder && folderName(s), s.pinned && "pinned"].filter(Boolean).join(" · "));
     this.found.hidden = !s.found;
     if (s.found) {
-      this.found.href = `#/trace/${s.id}/${s.found.span}`;
+      this.found.href = writeAddress(["trace", s.id, s.found.span], { find: words });
       this.found.replaceChildren(h("span", { class: "hits" }, plural(s.hits, "hit")), ` ${s.found.name}: `, ...marked(s.found.text));
     }
     const values = [
@@ -213,11 +216,6 @@ function filtered(list, { q, failed }) {
   return { ...list, agents: list.agents ?? [], models: list.models ?? [], sessions, matching: sessions.length };
 }
 
-// marked are the pieces of a text, of which every second was found.
-function marked(pieces) {
-  return pieces.map((p, i) => (i % 2 ? h("mark", {}, p) : p));
-}
-
 function footer(l) {
   const facts = [];
   if (l.matching > l.sessions.length) facts.push(`the first ${count(l.sessions.length)} of ${count(l.matching)}, search to find the others`);
@@ -231,7 +229,8 @@ function footer(l) {
 }
 
 function noMatch() {
-  return [h("h2", {}, "Nothing matches"), h("p", {}, "All words must match. Try fewer of them.")];
+  return [h("h2", {}, "Nothing matches"), h("p", {}, "All words must match. Try fewer of them."),
+    h("p", {}, "Also: \"a phrase\", tool:shell, agent:codex, model:gpt, file:main.go, failed:yes, id:17a8.")];
 }
 
 function welcome() {

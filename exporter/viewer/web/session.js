@@ -1,10 +1,11 @@
 // One session: what it was, where its time went, its waterfall and its transcript.
 
-import { exportPath, getSession, getSteps, listSessions, offline } from "./api.js";
+import { change, exportPath, getSession, getSteps, listSessions, offline } from "./api.js";
 import { Details } from "./details.js";
 import { copyButton, h } from "./dom.js";
 import { parseFilter, writeAddress } from "./finding.js";
 import { count, duration, exactMoment, moment, money, plural } from "./format.js";
+import { Search } from "./hits.js";
 import { Loader } from "./loader.js";
 import { Minimap } from "./minimap.js";
 import { Reader } from "./reader.js";
@@ -18,7 +19,8 @@ import { folderName, state, what, who } from "./words.js";
 
 export function sessionView({ main, crumbs, signal, address }, id, span) {
   const headFacts = h("div", { class: "head-facts" });
-  const head = h("div", { class: "head" }, headFacts, actions(id));
+  const act = actions(id);
+  const head = h("div", { class: "head" }, headFacts, act.element);
   const spent = h("div", { class: "spent" });
   const filter = h("input", { type: "search", placeholder: "Filter: words, is:error, tool:shell", "aria-label": "Filter spans" });
   const found = h("span", { class: "dim found", role: "status" });
@@ -52,6 +54,24 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
         waterfall.element),
       side.element),
   );
+  const without = h("p", { class: "foot", hidden: true }, "Without content: it was not recorded. Run spantee with --content=full, or open the recording here.");
+  reader.element.prepend(without);
+
+  // What was searched in the list goes on here.
+  let search = address.get("find") && !offline ? new Search(id, address.get("find"), signal, {
+    select: (to) => waterfall.select(to),
+    end: () => { search = null; remember(); },
+  }) : null;
+  if (search) {
+    head.after(search.element);
+    let marking;
+    const watcher = new MutationObserver(() => {
+      clearTimeout(marking);
+      marking = setTimeout(() => search?.mark(side.element), 50);
+    });
+    watcher.observe(side.element, { childList: true, subtree: true });
+    signal.addEventListener("abort", () => watcher.disconnect());
+  }
 
   // Where one is lives in the address, so that Back and a copied link lead here.
   timeline.views.add({ redraw: remember });
@@ -62,7 +82,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
     remember.timer = setTimeout(() => {
       if (signal.aborted) return;
       history.replaceState(null, "", writeAddress(["trace", id, waterfall.selected], {
-        q: filter.value.trim(), tab: side.chosen === "Transcript" ? "" : side.chosen,
+        find: search?.words ?? "", q: filter.value.trim(), tab: side.chosen === "Transcript" ? "" : side.chosen,
         from: timeline.zoomed ? Math.round(timeline.from) : "", to: timeline.zoomed ? Math.round(timeline.to) : "",
       }));
     }, 100);
@@ -73,6 +93,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
     if (to > from) timeline.set(from, to);
     if (address.get("tab")) side.choose(address.get("tab"));
     if (span && trace.byId.has(span)) waterfall.select(trace.byId.get(span).id);
+    search?.load(span);
   }
 
   let wanted = span;
@@ -118,6 +139,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
         }
       }
       if (filter.value) applyFilter();
+      without.hidden = loader.trace.nodes.length === 0 || [...content.steps.values(), ...content.open.values()].some(hasText);
     } catch (e) {
       if (!signal.aborted) found.textContent = e.message;
     }
@@ -125,6 +147,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
   }
 
   function headline() {
+    act.show(loader.trace.session);
     headFacts.replaceChildren(...facts(loader.trace));
   }
 
@@ -230,11 +253,42 @@ export function facts(trace) {
   ].filter(Boolean);
 }
 
+// hasText reports whether a step has content: notes are there without it.
+const hasText = (s) => Boolean(s.prompt || s.answer || s.arguments || s.result || s.said?.length);
+
+// actions are the buttons of a session.
 function actions(id) {
-  if (offline) return "";
-  return h("div", { class: "actions" },
-    h("a", { class: "quiet", href: exportPath(id, "html"), download: "" }, "Save as HTML"),
-    h("a", { class: "quiet", href: exportPath(id, "json"), download: "" }, "OTLP JSON"));
+  if (offline) return { element: "", show() {} };
+  const status = h("span", { class: "dim", role: "status" });
+  const button = (name, does) => h("button", { type: "button", class: "quiet", onclick: async (e) => {
+    try {
+      await does(e.target);
+    } catch (error) {
+      status.textContent = error.message;
+    }
+  } }, name);
+  let pinned = false;
+  const pin = button("Pin", () => change(id, pinned ? "unpin" : "pin"));
+  pin.title = "Pinned sessions are not removed to make room";
+  const remove = button("Delete", async (self) => {
+    if (self.textContent === "Delete") {
+      self.textContent = "Delete for good";
+      return;
+    }
+    await change(id, "delete");
+    location.hash = "#/";
+  });
+  remove.addEventListener("blur", () => { remove.textContent = "Delete"; });
+  return {
+    element: h("div", { class: "actions" }, status, pin, remove,
+      h("a", { class: "quiet", href: exportPath(id, "html"), download: "" }, "Save as HTML"),
+      h("a", { class: "quiet", href: exportPath(id, "json"), download: "" }, "OTLP JSON")),
+    show(s) {
+      pinned = Boolean(s.pinned);
+      pin.textContent = pinned ? "Unpin" : "Pin";
+      pin.setAttribute("aria-pressed", String(pinned));
+    },
+  };
 }
 
 function help() {

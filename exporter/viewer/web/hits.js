@@ -1,0 +1,75 @@
+// Where a session has what was searched in the list: a line that leads from hit to hit, and
+// marks in the texts beside the waterfall.
+
+import { getHits } from "./api.js";
+import { h } from "./dom.js";
+import { count, plural } from "./format.js";
+
+// marked are the pieces of a text, of which every second was found.
+export const marked = (pieces) => pieces.map((p, i) => (i % 2 ? h("mark", {}, p) : p));
+
+// maxMarks bounds how many marks are drawn.
+const maxMarks = 1000;
+
+export class Search {
+  // select is told of the span of a hit, end that the search is over.
+  constructor(id, words, signal, { select, end }) {
+    Object.assign(this, { id, words, signal, select, at: -1, hits: [] });
+    this.where = h("span", { role: "status" });
+    this.excerpt = h("span", { class: "dim excerpt" });
+    const step = (way, name, arrow) => h("button", { type: "button", class: "quiet step", "aria-label": name, onclick: () => this.go(this.at + way) }, arrow);
+    this.element = h("div", { class: "hits-line" }, h("span", {}, "Search: ", h("b", {}, words)),
+      step(-1, "Previous hit", "↑"), step(1, "Next hit", "↓"), this.where, this.excerpt,
+      h("button", { type: "button", class: "quiet", onclick: () => {
+        this.mark(null);
+        this.element.remove();
+        end();
+      } }, "End search"));
+    signal.addEventListener("abort", () => this.mark(null));
+  }
+
+  // load looks for the hits, and goes to the first one in a span.
+  async load(span) {
+    try {
+      const { total, hits } = await getHits(this.id, this.words, this.signal);
+      Object.assign(this, { total, hits });
+      this.where.textContent = plural(total, "hit");
+      const first = hits.findIndex((hit) => hit.span === span);
+      if (hits.length) this.go(Math.max(0, first));
+    } catch (e) {
+      if (!this.signal.aborted) this.where.textContent = e.message;
+    }
+  }
+
+  go(to) {
+    const { length } = this.hits;
+    if (!length) return;
+    this.at = (to + length) % length;
+    const hit = this.hits[this.at];
+    this.where.textContent = `hit ${count(this.at + 1)} of ${count(this.total)}`;
+    this.excerpt.replaceChildren(...marked(hit.text));
+    this.select(hit.span);
+  }
+
+  // mark marks the words in an element, or nowhere.
+  mark(element) {
+    if (!globalThis.CSS?.highlights) return;
+    CSS.highlights.delete("found");
+    const found = new Set(this.hits.flatMap((hit) => hit.text.filter((_, i) => i % 2)).map((text) => text.toLowerCase()));
+    if (!element || !found.size) return;
+    const ranges = [];
+    const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+    for (let node = texts.nextNode(); node && ranges.length < maxMarks; node = texts.nextNode()) {
+      const text = node.data.toLowerCase();
+      for (const word of found) {
+        for (let i = text.indexOf(word); i >= 0 && ranges.length < maxMarks; i = text.indexOf(word, i + word.length)) {
+          const range = new Range();
+          range.setStart(node, i);
+          range.setEnd(node, i + word.length);
+          ranges.push(range);
+        }
+      }
+    }
+    CSS.highlights.set("found", new Highlight(...ranges));
+  }
+}
