@@ -215,7 +215,7 @@ func claudeCanary(agent string, always ...string) canaryCase {
 	return canaryCase{
 		agent: agent, script: func(_ testing.TB, fill func(string) string) []byte { return claudeScript(fill) }, marks: 200,
 		always: append(always,
-			"model", "response_model", "permission_mode", "api_key_source", "version", "hook_event", "hook_outcome", "terminal_reason",
+			"model", "response_model", "result.model", "permission_mode", "api_key_source", "version", "hook_event", "hook_outcome", "terminal_reason",
 			"tool_name", "mcp_tool", "tool_call_id", "subagent_type", "agent_id", "resolved_model", "task_id", "task_other", "task_status",
 			"retry_error", "retry_category", "api_error", "compact_trigger", "rate_status", "rate_type", "result_subtype",
 		),

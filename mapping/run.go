@@ -150,6 +150,7 @@ func (r *run) finish(at instant, end *agent.Event) {
 		r.reported = end.Usage
 	}
 	r.takeAnswer(end)
+	r.noteModels(end.Models, at)
 	r.close(at, errIncomplete, errorType, end.Length)
 }
 

@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"time"
@@ -463,6 +464,17 @@ func (r *run) newNotice(ev *agent.Event, at instant) notice {
 		a.str(c.Key, c.Text)
 	}
 	return notice{ev.Notice, at, a.wire}
+}
+
+// noteModels adds what each model used to the root.
+func (r *run) noteModels(models []agent.ModelUsage, at instant) {
+	slices.SortFunc(models, func(a, b agent.ModelUsage) int { return bytes.Compare(a.Model, b.Model) })
+	for _, m := range models[:min(len(models), maxNotices)] {
+		a := attributes{field: fieldEventAttributes, max: r.stream.opts.MaxAttributeBytes}
+		a.strIfSet(semconv.ResponseModel, r.stream.names.pass(string(m.Model)))
+		a.usage(&m.Usage)
+		r.notices = append(r.notices, notice{semconv.EventModelUsage, at, a.wire})
+	}
 }
 
 // maxNotices is how many may wait for a turn, or be on the root.

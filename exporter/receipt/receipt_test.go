@@ -160,7 +160,6 @@ func traced(spans []*tracepb.Span) receipt.Run {
 		}
 		return below[string(s.ParentSpanId)]
 	}
-	var calls receipt.Usage
 	byModel := func(name string, u receipt.Usage) {
 		for i := range run.Models {
 			if run.Models[i].Model == name {
@@ -186,7 +185,6 @@ func traced(spans []*tracepb.Span) receipt.Run {
 			u := usageOf(s.Attributes, "gen_ai.usage.")
 			run.Turns++
 			byModel(model, u)
-			plus(&calls, u)
 			parent(s).Turns++
 			plus(&parent(s).Usage, u)
 		case "execute_tool":
@@ -220,14 +218,15 @@ func traced(spans []*tracepb.Span) receipt.Run {
 	}
 	run.Approval = covered(asked)
 	run.Idle = math.Round((run.Seconds-covered(work))*1e6) / 1e6
+	var stated []receipt.Model // by the result
 	for _, e := range root.Events {
 		if e.Name == "model.usage" {
-			if run.Models != nil && calls == (receipt.Usage{}) {
-				calls.TokensKnown, run.Models = true, nil
-			}
 			model := text(&tracepb.Span{Attributes: e.Attributes}, "gen_ai.response.model")
-			run.Models = append(run.Models, receipt.Model{Model: model, Usage: usageOf(e.Attributes, "gen_ai.usage.")})
+			stated = append(stated, receipt.Model{Model: model, Usage: usageOf(e.Attributes, "gen_ai.usage.")})
 		}
+	}
+	if len(stated) > 0 {
+		run.Models = stated
 	}
 	run.Usage = usageOf(root.Attributes, "spantee.usage.")
 	if !run.TokensKnown {

@@ -132,7 +132,7 @@ const (
 	TaskEnd         // background work ended: ID, Status, Failed, Wakes, Length, ExitCode
 	Notice          // something between the model and the agent: Notice, Facts
 	RunError        // the agent reports an error: Status, Text, Notice, Facts. The run may go on
-	RunEnd          // the result: Status, Failed, Length, Usage, Text
+	RunEnd          // the result: Status, Failed, Length, Usage, Models, Text
 )
 
 // An Event is one thing that an agent did. Which fields are set depends on its
@@ -170,9 +170,10 @@ type Event struct {
 	Early        bool // RunEnd: its Length is the time until the agent first answered, though it went on
 	Estimated    bool // its time is the agent's estimate, or an upper bound
 
-	Tool  *Tool
-	Usage *Usage
-	Facts []Fact
+	Tool   *Tool
+	Usage  *Usage
+	Models []ModelUsage
+	Facts  []Fact
 }
 
 // kept returns a copy of an event without a tool that outlives its line.
@@ -224,6 +225,12 @@ type Usage struct {
 	OutputOnly                                      bool // the input tokens are unknown
 	Cost                                            float64
 	CostKnown                                       bool // Cost, in USD, is stated
+}
+
+// A ModelUsage is what one model used in a run.
+type ModelUsage struct {
+	Model []byte
+	Usage
 }
 
 // Level says how much content a [Fact] reveals.

@@ -3,7 +3,7 @@ package agent
 import (
 	"bytes"
 	"hash/maphash"
-	"math"
+	"slices"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -142,16 +142,17 @@ func (s *claudeSession) trait(call []byte, trait callTrait) {
 // sub-agents and small helper calls.
 type claudeTotal struct {
 	usage     Usage // Input without the cached tokens
+	models    []ModelUsage
 	apiMillis int64 // that model calls took
 }
 
 // readModels reads {"<model>":{"inputTokens":..,"outputTokens":..},..}.
 func (t *claudeTotal) readModels(r *jsonscan.Reader) {
-	u := &t.usage
-	for range r.Members() {
-		var model Usage
+	for name := range r.Members() {
+		model := ModelUsage{Model: bytes.Clone(jsonscan.Unquote(name))}
 		model.read(r)
-		u.add(&model)
+		t.usage.add(&model.Usage)
+		t.models = append(t.models, model)
 	}
 }
 
@@ -159,13 +160,15 @@ func (t *claudeTotal) readModels(r *jsonscan.Reader) {
 // total is another process's: then the difference is less than what the run is known
 // to have used.
 func (t claudeTotal) since(earlier claudeTotal, run *Usage) (claudeTotal, bool) {
-	u, e := &t.usage, &earlier.usage
-	u.Input -= e.Input
-	u.Output -= e.Output
-	u.CacheRead -= e.CacheRead
-	u.CacheWrite -= e.CacheWrite
-	u.Reasoning = max(0, u.Reasoning-e.Reasoning)
-	u.Cost = math.Round((u.Cost-e.Cost)*1e12) / 1e12 // as decimals subtract
+	u := &t.usage
+	u.sub(&earlier.usage)
+	t.models = slices.Clone(t.models)
+	for i := range t.models {
+		m := &t.models[i]
+		if k := slices.IndexFunc(earlier.models, func(e ModelUsage) bool { return bytes.Equal(e.Model, m.Model) }); k >= 0 {
+			m.sub(&earlier.models[k].Usage)
+		}
+	}
 	if t.apiMillis >= earlier.apiMillis {
 		t.apiMillis -= earlier.apiMillis
 	}
@@ -199,6 +202,11 @@ func (d *claudeDecoder) result(dst []Event) []Event {
 	}
 	l.usage.Cost, l.usage.CostKnown = total.usage.Cost, total.usage.CostKnown
 	ev := &l.Event
+	for _, m := range total.models {
+		if m.Input+m.Output+m.CacheRead+m.CacheWrite > 0 {
+			ev.Models = append(ev.Models, ModelUsage{m.Model, *d.settle(&m.Usage)})
+		}
+	}
 	if l.usage.Known || l.usage.CostKnown {
 		ev.Usage = d.settle(&l.usage)
 	}

@@ -3,7 +3,6 @@ package agent
 import (
 	"bytes"
 	"cmp"
-	"slices"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -65,12 +64,6 @@ func (d *geminiDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		l.Estimated = d.together
 	}
 	l.Session = d.session
-	if l.Kind == RunEnd && len(l.models) > 1 { // the total is not of one model
-		slices.SortFunc(l.models, func(a, b geminiModel) int { return bytes.Compare(a.name, b.name) })
-		for i := range l.models {
-			dst = append(dst, Event{Kind: Notice, Session: l.Session, Time: l.Time, Notice: semconv.EventModelUsage, Facts: l.models[i].facts()})
-		}
-	}
 	return append(dst, l.Event), len(l.typ) > 0
 }
 
@@ -84,7 +77,6 @@ type geminiLine struct {
 	errorType    string
 	fault        []byte // the text of an error
 	said, delta  bool
-	models       []geminiModel
 }
 
 func (l *geminiLine) field(r *jsonscan.Reader, key []byte) {
@@ -132,6 +124,10 @@ func (l *geminiLine) classify() {
 	switch string(l.typ) {
 	case "init":
 		l.Kind = RunStart
+		if bytes.HasPrefix(l.Model, []byte("auto")) { // the CLI chooses the models
+			l.Facts = []Fact{{Key: semconv.RequestModel, Kind: FactText, Text: l.Model}}
+			l.Model = nil
+		}
 	case "message":
 		switch {
 		case !l.said:
@@ -165,8 +161,8 @@ func (l *geminiLine) classify() {
 		if l.Failed = l.status == "error"; l.Failed {
 			l.Status = cmp.Or(l.errorType, "error")
 		}
-		if len(l.models) == 1 {
-			l.Facts = []Fact{{Key: semconv.ResponseModel, Kind: FactText, Text: l.models[0].name}}
+		if len(l.Models) == 1 {
+			l.Facts = []Fact{{Key: semconv.ResponseModel, Kind: FactText, Text: l.Models[0].Model}}
 		}
 	default:
 		l.Kind = Unknown
@@ -176,19 +172,19 @@ func (l *geminiLine) classify() {
 // stats reads the usage of the run. If the CLI chose the models, their names are only
 // here.
 func (l *geminiLine) stats(r *jsonscan.Reader) {
-	var total geminiModel
+	var total geminiUsage
 	for key := range r.Members() {
 		switch string(key) {
 		case "duration_ms":
 			l.Length = millis(r)
 		case "models":
 			for name := range r.Members() {
-				model := geminiModel{name: name}
+				var model geminiUsage
 				for key := range r.Members() {
 					model.count(r, key)
 				}
 				model.finish()
-				l.models = append(l.models, model)
+				l.Models = append(l.Models, ModelUsage{jsonscan.Unquote(name), model.Usage})
 			}
 		default:
 			total.count(r, key)
@@ -198,15 +194,14 @@ func (l *geminiLine) stats(r *jsonscan.Reader) {
 	l.Usage = &total.Usage
 }
 
-// A geminiModel is the usage of one model, or of all.
-type geminiModel struct {
-	name []byte
+// A geminiUsage is the usage of one model, or of all.
+type geminiUsage struct {
 	Usage
 	total int64
 }
 
 // count reads a count. The input includes the cached tokens.
-func (m *geminiModel) count(r *jsonscan.Reader, key []byte) {
+func (m *geminiUsage) count(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
 	case "total_tokens":
 		m.total, _ = r.Int()
@@ -218,20 +213,9 @@ func (m *geminiModel) count(r *jsonscan.Reader, key []byte) {
 }
 
 // finish counts the tokens of thoughts, which are only in the total, as output.
-func (m *geminiModel) finish() {
+func (m *geminiUsage) finish() {
 	if thoughts := m.total - m.Input - m.Output; thoughts > 0 && m.Known {
 		m.Reasoning = thoughts
 		m.Output += thoughts
 	}
-}
-
-// facts returns the usage of a model.
-func (m *geminiModel) facts() []Fact {
-	var f facts
-	f.word(semconv.ResponseModel, m.name)
-	f.int(semconv.InputTokens, m.Input)
-	f.int(semconv.OutputTokens, m.Output)
-	f.int(semconv.CacheReadTokens, m.CacheRead)
-	f.int(semconv.ReasoningTokens, m.Reasoning)
-	return f
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"math"
 	"strconv"
 	"time"
 
@@ -181,7 +182,7 @@ func (u *Usage) count(r *jsonscan.Reader, key []byte) {
 	case "cache", "output_tokens_details":
 		u.read(r)
 		return
-	case "cost", "cost_usd":
+	case "cost", "cost_usd", "costUSD":
 		u.readCost(r)
 		return
 	default:
@@ -213,6 +214,16 @@ func (u *Usage) add(v *Usage) {
 	u.CacheWrite += v.CacheWrite
 	u.Reasoning += v.Reasoning
 	u.Known = u.Known || v.Known
+}
+
+// sub subtracts earlier counts of the same total.
+func (u *Usage) sub(earlier *Usage) {
+	u.Input -= earlier.Input
+	u.Output -= earlier.Output
+	u.CacheRead -= earlier.CacheRead
+	u.CacheWrite -= earlier.CacheWrite
+	u.Reasoning = max(0, u.Reasoning-earlier.Reasoning)
+	u.Cost = math.Round((u.Cost-earlier.Cost)*1e12) / 1e12 // as decimals subtract
 }
 
 // addCached adds the cached tokens to an input that leaves them out.

@@ -43,7 +43,7 @@ const (
 	EventCompaction         = "compaction"
 	EventRateLimit          = "rate_limit"
 	EventWarning            = "warning"            // the agent's warning of something other than a failure
-	EventModelUsage         = "model.usage"        // what one of several models used
+	EventModelUsage         = "model.usage"        // what one model used
 	EventTodoList           = "todo.list"          // the agent's plan and its progress
 	EventHook               = "hook"               // a program of the user's ran
 	EventBackgroundTimeout  = "background.timeout" // of a shell
