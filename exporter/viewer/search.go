@@ -486,7 +486,7 @@ func (t term) at(text []word) bool {
 
 // excerptOf returns the text around the first marks.
 func excerptOf(text string, marks [][2]int) []string {
-	const before, after = 40, 120
+	const before, after = 20, 120
 	from, to := max(0, marks[0][0]-before), min(len(text), marks[0][1]+after)
 	clean := func(part string) string {
 		var b strings.Builder

@@ -1,6 +1,6 @@
 // The list of sessions.
 
-import { listSessions, offline } from "./api.js";
+import { getHits, listSessions, offline } from "./api.js";
 import { dropFiles } from "./drop.js";
 import { h } from "./dom.js";
 import { writeAddress } from "./finding.js";
@@ -105,6 +105,21 @@ export function listView({ main, signal, address }) {
     if (!order.length) nothing.replaceChildren(...(list.total ? noMatch() : welcome()));
     const words = order.length ? footer(list) : "";
     if (foot.textContent !== words) foot.textContent = words;
+    askHits(list);
+  }
+
+  // A list has the hits of as many sessions as it has time for. The others are asked for.
+  let asking = "";
+  async function askHits(list) {
+    if (!list.words || asking === list.words) return;
+    asking = list.words;
+    for (const s of list.sessions) {
+      if (s.hits !== undefined) continue;
+      const { total, hits } = await getHits(s.id, list.words, signal).catch(() => ({}));
+      if (signal.aborted || asking !== search.value.trim()) break;
+      if (total !== undefined) rows.get(s.id).show({ ...s, hits: total, found: hits[0] }, list.words);
+    }
+    asking = "";
   }
 
   function pick() {
