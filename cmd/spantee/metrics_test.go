@@ -35,7 +35,7 @@ func TestMetrics(t *testing.T) {
 		{name: "nothing", env: []string{"OTEL_TRACES_EXPORTER=none"}},
 		{name: "disabled", env: []string{"OTEL_METRICS_EXPORTER=otlp", "OTEL_SDK_DISABLED=true"}},
 		{name: "unknown", env: []string{"OTEL_METRICS_EXPORTER=x"}, stderr: `invalid $OTEL_METRICS_EXPORTER "x"`},
-		{name: "invalid", env: []string{"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=x"}, stderr: "no metrics are sent: invalid $OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"},
+		{name: "invalid", env: []string{"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=ftp://x"}, stderr: "no metrics are sent: invalid $OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"},
 		{name: "recording", recording: true},
 		{name: "recording, chosen", recording: true, env: []string{"OTEL_METRICS_EXPORTER=otlp"}, sent: true},
 	} {

@@ -258,14 +258,14 @@ func (r *retention) Set(text string) error {
 		if days, ok := strings.CutSuffix(part, "d"); ok {
 			n, err := strconv.Atoi(days)
 			if err != nil || n <= 0 || n > 36500 {
-				return errors.New("neither days, such as 30d, nor a size")
+				return errors.New("days such as 30d, a size such as 2GiB, or both with a comma between")
 			}
 			r.Age = time.Duration(n) * day
 			continue
 		}
 		var limit size
 		if err := limit.Set(part); err != nil {
-			return errors.New("neither days, such as 30d, nor a size")
+			return errors.New("days such as 30d, a size such as 2GiB, or both with a comma between")
 		}
 		r.Bytes = limit.bytes
 	}

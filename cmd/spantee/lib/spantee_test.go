@@ -221,11 +221,16 @@ func isOptionError(err error) bool {
 func TestEnvironment(t *testing.T) {
 	r := receivertest.Start(t)
 	t.Setenv("OTEL_SERVICE_NAME", "shop")
-	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "smtp")
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "ftp://x")
 	t.Setenv("TRACEPARENT", "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01")
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	if _, err := spantee.NewExporter(spantee.ExporterOptions{Environment: true}); err == nil {
 		t.Error("the environment does not count")
+	}
+	if e, err := spantee.NewExporter(spantee.ExporterOptions{}); err != nil {
+		t.Errorf("the environment counts: %v", err)
+	} else {
+		_ = e.Close(t.Context())
 	}
 	for _, environment := range []bool{false, true} {
 		e := newExporter(t, spantee.ExporterOptions{Endpoint: r.GRPCEndpoint(), Protocol: "grpc", Environment: environment})
