@@ -115,6 +115,9 @@ func (t *tracing) deliverSpans() {
 	t.result.delivery = e.Close(ctx)
 	if !t.to.Live {
 		t.endBy(t.flushTimeout)
+		if ctx.Err() != nil { // the collector has used up what an stderr that nobody reads would get
+			t.say.w.EndBy(time.Now())
+		}
 	}
 }
 

@@ -40,11 +40,12 @@ func (p fullPipe) Write(b []byte) (int, error) {
 // Whatever hangs at the end, it hangs until one deadline. Time is synctest's.
 func TestOneDeadline(t *testing.T) {
 	stream := bytes.Repeat(fixture(t, "parallel-tools.jsonl"), 100) // its trees do not fit into stderr's buffer
-	for name, test := range map[string]struct{ tree, mapped bool }{
-		"collector and stderr":          {false, true},
-		"collector, stderr and tree":    {true, true},
-		"collector, stderr and mapper":  {true, false},
-		"collector and mapper, no tree": {false, false},
+	for name, test := range map[string]struct{ tree, mapped, recording bool }{
+		"collector and stderr":              {false, true, false},
+		"collector, stderr and tree":        {true, true, false},
+		"collector, stderr and mapper":      {true, false, false},
+		"collector and mapper, no tree":     {false, false, false},
+		"collector and stderr, a recording": {false, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -53,12 +54,12 @@ func TestOneDeadline(t *testing.T) {
 				const timeout = time.Minute
 				o := &options{destinationOptions: destinationOptions{flushTimeout: timeout}, reportOptions: reportOptions{summary: true}}
 				say := &reporter{options: o, cfg: new(config), w: proc.NewStderr(stderr, o.patience())}
-				e, err := exporter.New(exporter.Config{Client: hungCollector{}})
+				e, err := exporter.New(exporter.Config{Client: hungCollector{}, Wait: test.recording})
 				if err != nil {
 					t.Fatal(err)
 				}
 				tr := &tracing{options: o, cfg: say.cfg, say: say, open: new(openSpans)}
-				tr.to = tracer.Config{Live: true, Exporter: e, Resources: func(string) *resourcepb.Resource { return nil }}
+				tr.to = tracer.Config{Live: !test.recording, Exporter: e, Resources: func(string) *resourcepb.Resource { return nil }}
 				if test.tree {
 					tr.tree = tree.NewWriter(say.w, tree.Style{})
 				}
@@ -68,7 +69,7 @@ func TestOneDeadline(t *testing.T) {
 				}
 				tr.open.stream = tr.stream
 				tr.pump = &pump{
-					tee: tee.New(bytes.NewReader(stream), io.Discard, tee.Options{}), done: make(chan struct{}),
+					tee: tee.New(bytes.NewReader(stream), io.Discard, tee.Options{Recording: test.recording}), done: make(chan struct{}),
 					stream: tr.stream, setWait: tr.setWait, open: tr.open, watch: watch{stream: tr.stream, say: say},
 				}
 				if test.mapped {

@@ -17,8 +17,9 @@
 //
 // The package changes nothing global, handles no signals, prints nothing, starts no
 // goroutine that outlives Close, and keeps nothing on disk unless ExporterOptions.SpoolDir
-// names a folder. It reads the environment only if ExporterOptions.Environment is set,
-// except for the proxy variables that net/http and grpc-go read.
+// names a folder. It reads the environment only if ExporterOptions.Environment is set.
+// The libraries beneath it read a few variables by themselves: net/http and grpc-go those
+// of proxies, OpenTelemetry's clients OTEL_EXPORTER_OTLP_CERTIFICATE.
 //
 // The names of this package and the fields of a [Receipt] stay: within a major version of
 // the module, none is renamed or removed, and none changes its meaning. Spans follow the
