@@ -120,7 +120,7 @@ func (e *Exporter) keep(req request, why *UploadError, put putFunc, fate func(*R
 const (
 	// diskPatience is how long a disk may take for one call. It is less than the flush
 	// timeout usually is: spans that the disk does not take can still be delivered.
-	diskPatience = time.Second
+	diskPatience = 1500 * time.Millisecond
 
 	// diskReserve is how long before the deadline of Close all attempts end, which
 	// leaves time for spooling. The disk gets at least this long in any case.

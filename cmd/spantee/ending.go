@@ -15,8 +15,8 @@ const (
 	defaultFlushTimeout = 2 * time.Second
 
 	// mapperReserve is the part of the flush timeout that is left for a mapper that has
-	// waited for the exporter all the time. With a shorter flush timeout, a mapper that
-	// makes no progress gets this long, too.
+	// waited for the exporter all the time. With a flush timeout under a second, a mapper
+	// that makes no progress gets this long in addition to half of that.
 	mapperReserve = 500 * time.Millisecond
 )
 
@@ -63,7 +63,7 @@ func (t *tracing) awaitMapper(interrupted bool) (spent time.Duration, finished b
 		_, finished = stream.Await(done, math.MaxInt64)
 		return 0, finished
 	}
-	patience := max(t.flushTimeout-mapperReserve, 0)
+	patience := max(t.flushTimeout-mapperReserve, t.flushTimeout/2)
 	t.endBy(patience / 2) // the mapper may be waiting for stderr
 	if spent, finished = stream.Await(done, patience); finished {
 		return spent, true

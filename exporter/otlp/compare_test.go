@@ -315,7 +315,7 @@ func each[E any](atATime int, list []E, do func(E)) {
 
 // TestHostileMemory meets servers that send as much as they can, one after the other.
 func TestHostileMemory(t *testing.T) {
-	const limit = 32 << 20
+	const limit = 64 << 20
 	once := func(ctx context.Context, h *hostile, address string) (bool, error) {
 		client, err := h.client(address)
 		if err != nil {
