@@ -263,7 +263,10 @@ func (t *tracing) stay(end proc.Status, signals <-chan os.Signal) {
 		return
 	}
 	if !end.Interrupted() {
-		t.say.pageStays()
+		go func() { // a signal must not wait for the disk
+			t.page.queue.Close() // the page has all spans
+			t.say.pageStays()
+		}()
 		for !proc.IsDeadly(<-signals) { // exec gets others, too
 		}
 	}
