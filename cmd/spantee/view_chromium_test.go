@@ -190,7 +190,7 @@ func TestChromiumSession(t *testing.T) {
 			t.Errorf("no %q in the details: %q", want, details)
 		}
 	}
-	c.await(`location.hash === %q`, "#/trace/"+id+"/"+shell.ID+"?tab=Span")
+	c.await(`location.hash === %q`, "#/trace/"+id+"/"+shell.ID+"?find="+id[:6]+"&tab=Span") // what was searched in the list goes along
 	c.screenshot("details")
 
 	// A step in the transcript selects its span.
@@ -222,7 +222,7 @@ func TestChromiumSession(t *testing.T) {
 	c.screenshot("readme") // testdata/view.png
 
 	// The filter leaves what matches, and what it belongs to.
-	c.write(".chart input[type=search]", "grep")
+	c.write(".chart input[type=search]", "tool:grep")
 	c.await(`%s === 3`, rowCount) // with its turn and its agent
 }
 
@@ -265,7 +265,7 @@ func TestChromiumLarge(t *testing.T) {
 		eval[bool](c, `(() => { const w = %s, n = w.all[%d]; w.select(n.id); w.timeline.set(n.start - w.trace.start - 5e6, n.start - w.trace.start + 5e6); return true; })()`, waterfall, at)
 		c.checkBars(fmt.Sprint("part ", i+1), session)
 	}
-	c.write(".chart input[type=search]", "grep")
+	c.write(".chart input[type=search]", "tool:grep")
 	c.await(`%s.all.length > 100 && %s.all.length < 5000`, waterfall, waterfall)
 }
 

@@ -126,7 +126,7 @@ func TestChromiumLong(t *testing.T) {
 	c.do(chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent(kb.End))
 	c.await(`%s.selected === %s.rows.at(-1).id`, waterfall, waterfall)
 
-	eval[bool](c, `(() => { document.querySelector("[aria-pressed]").click(); return true; })()`)
+	eval[bool](c, `(() => { [...document.querySelectorAll("[aria-pressed]")].find((b) => b.innerText === "Fold turns").click(); return true; })()`)
 	c.await(`%s === 1 + %s.trace.nodes.filter((n) => n.op === "chat").length`, rowCount, waterfall)
 	eval[bool](c, `(() => { document.querySelector("#tab-summary").click(); document.querySelector(".slowest button").click(); return true; })()`)
 	c.await(`%s.selected === %s.trace.nodes.filter((n) => n.op !== "agent").sort((a, b) => b.duration - a.duration)[0].id && %s.trace.byId.get(%s.selected).row >= 0`, waterfall, waterfall, waterfall, waterfall)
