@@ -103,6 +103,7 @@ func (f *fleet) failed(err error) {
 var (
 	sessionID   = regexp.MustCompile(`"session_id":"[^"]*"`)
 	summaryLine = regexp.MustCompile(`trace ([0-9a-f]{32}): (\d+) spans?,`)
+	modelUsage  = regexp.MustCompile(`(?m)^  model\.usage .*\n(?:    .*\n)*`) // says again what the chats used
 	failedRoot  = regexp.MustCompile(`(?m)^invoke_agent .* error: `)
 	goldenInt   = regexp.MustCompile(`(?m)^ *(spantee\.tools|gen_ai\.usage\.(?:input|output)_tokens) = (\d+)$`)
 )
@@ -176,7 +177,7 @@ func (f *fleet) ended(golden, stderr string) error {
 		f.truth.Failed++
 	}
 	f.truth.Spans[said[1]], _ = strconv.Atoi(said[2])
-	for _, m := range goldenInt.FindAllStringSubmatch(string(text), -1) {
+	for _, m := range goldenInt.FindAllStringSubmatch(string(modelUsage.ReplaceAll(text, nil)), -1) {
 		n, _ := strconv.Atoi(m[2])
 		switch m[1] {
 		case "spantee.tools":
