@@ -111,17 +111,16 @@ func (r *Recorder) observe() {
 	tools, _ := r.meter.Int64ObservableUpDownCounter(semconv.MetricActiveTools, metric.WithUnit("{tool_call}"), metric.WithDescription("Tool calls that have not ended."))
 	idle, _ := r.meter.Float64ObservableGauge(semconv.MetricIdle, metric.WithUnit("s"), metric.WithDescription("Time since the stream's last byte, while a run is open."))
 	_, _ = r.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		for key, n := range r.open {
+		open := r.open.Load()
+		for key, n := range open.counts {
 			if key.tool == "" {
 				o.ObserveInt64(runs, n, with(semconv.AgentName, key.agent))
 			} else {
 				o.ObserveInt64(tools, n, with(semconv.AgentName, key.agent, semconv.ToolName, key.tool))
 			}
 		}
-		if r.agent != "" {
-			o.ObserveFloat64(idle, time.Since(time.Unix(0, r.lastArrival.Load())).Seconds(), with(semconv.AgentName, r.agent))
+		if open.agent != "" {
+			o.ObserveFloat64(idle, time.Since(time.Unix(0, r.lastArrival.Load())).Seconds(), with(semconv.AgentName, open.agent))
 		}
 		return nil
 	}, runs, tools, idle)

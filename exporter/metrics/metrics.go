@@ -89,10 +89,10 @@ type Recorder struct {
 	sets   map[string]metric.MeasurementOption // of attributes, by what is in them
 	setKey []byte
 
-	gaps  map[string][]float64 // between chunks of chats that have not ended, by their span ids
-	open  map[openKey]int64
-	agent string // of a run that is open; empty if there is none
+	gaps map[string][]float64 // between chunks of chats that have not ended, by their span ids
 
+	// open is read while the SDK holds its own lock, for which a holder of mu may wait.
+	open        atomic.Pointer[openSpans]
 	lastArrival atomic.Int64 // of bytes of the stream, in nanoseconds since 1970
 
 	ending chan struct{}      // closed by Close
@@ -107,6 +107,7 @@ func New(cfg Config) (*Recorder, error) {
 	}
 	r := &Recorder{sender: sender{exporter: cfg.Exporter, gate: cmp.Or(cfg.Gate, NewGate())}, backlog: backlog{spool: cfg.Spool, exporter: cfg.Exporter}, gaps: map[string][]float64{}, sets: map[string]metric.MeasurementOption{}, ending: make(chan struct{}), ended: make(chan struct{})}
 	r.Received(time.Now())
+	r.open.Store(new(openSpans))
 	r.reader = sdk.NewManualReader(sdk.WithTemporalitySelector(cfg.Exporter.Temporality), sdk.WithAggregationSelector(cfg.Exporter.Aggregation))
 	provider := sdk.NewMeterProvider(sdk.WithReader(r.reader), sdk.WithResource(cfg.Resource), sdk.WithCardinalityLimit(maxSeries))
 	r.instruments = newInstruments(provider.Meter(scope, metric.WithInstrumentationVersion(cfg.Version)))

@@ -190,15 +190,20 @@ func (r *Recorder) Spans(delivered, spooled, dropped int) {
 // and tool.
 type openKey struct{ agent, tool string }
 
+// openSpans are the spans that have not ended. They are not changed.
+type openSpans struct {
+	counts map[openKey]int64
+	agent  string // of a run that is open; empty if there is none
+}
+
 // SetOpen takes the spans that have not ended, as Export has them.
 func (r *Recorder) SetOpen(spans [][]byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	open := map[openKey]int64{}
-	for key := range r.open {
-		open[key] = 0 // report zero once, or the series of what has ended would keep its last value
+	open := &openSpans{counts: map[openKey]int64{}}
+	for key := range r.open.Load().counts {
+		open.counts[key] = 0 // report zero once, or the series of what has ended would keep its last value
 	}
-	r.open, r.agent = open, ""
 	s := &r.span
 	for _, wire := range spans {
 		if s.Read(wire) != nil {
@@ -207,12 +212,13 @@ func (r *Recorder) SetOpen(spans [][]byte) {
 		agent := s.Text(semconv.AgentName)
 		switch {
 		case s.StatesTotals():
-			open[openKey{agent: agent}]++
-			r.agent = agent
+			open.counts[openKey{agent: agent}]++
+			open.agent = agent
 		case s.Kind() == runs.Tool && s.ErrorType() == semconv.ErrorKilled:
-			open[openKey{agent, s.Text(semconv.ToolName)}]++
+			open.counts[openKey{agent, s.Text(semconv.ToolName)}]++
 		}
 	}
+	r.open.Store(open)
 }
 
 // with returns the attributes that the span has, of those named by keys. Sets are kept,
