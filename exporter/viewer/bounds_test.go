@@ -60,7 +60,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		resp, body := ask(t, v, http.MethodGet, path, "")
 		onlyOpen := resp.StatusCode == http.StatusNotFound && strings.HasPrefix(path, "/api/traces/")
 		if resp.StatusCode != http.StatusOK && !onlyOpen || len(body) > 16<<20 {
-			t.Errorf("%s: %d, %d bytes", path, resp.StatusCode, len(body))
+			t.Errorf("%s: %d, %d bytes: %.100s", path, resp.StatusCode, len(body), body)
 		}
 	}
 	whole, err := v.Store.wholeOverview(idOf(span(102, 1, 0, "", 0, 0)))
