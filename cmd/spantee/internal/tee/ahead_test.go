@@ -12,19 +12,23 @@ import (
 // The first bytes wait for a consumer that is ahead, within a limit, and no others do.
 func TestTheFirstBytesWaitForTheConsumer(t *testing.T) {
 	const ahead, second = 250 * time.Millisecond, time.Hour
-	for name, tt := range map[string]struct {
-		consume func(*Tee)
-		takes   time.Duration
-	}{
-		"done": {func(tee *Tee) {
+	consumeIn := func(work time.Duration) func(*Tee) {
+		return func(tee *Tee) {
 			buf := make([]byte, 100)
 			for {
 				if _, err := tee.Next(buf, time.Time{}); err != nil {
 					return
 				}
-				time.Sleep(50 * time.Millisecond)
+				time.Sleep(work)
 			}
-		}, 50 * time.Millisecond},
+		}
+	}
+	for name, tt := range map[string]struct {
+		consume func(*Tee)
+		takes   time.Duration
+	}{
+		"done":  {consumeIn(50 * time.Millisecond), 50 * time.Millisecond},
+		"rests": {consumeIn(gatherTime / 10), gatherTime / 10},
 		"hangs": {func(tee *Tee) {
 			_, _ = tee.Next(make([]byte, 100), time.Time{})
 		}, ahead},

@@ -18,6 +18,7 @@ type Piece struct {
 // none come; a zero deadline is none. Its error is io.EOF at the end of the stream,
 // and once the consumer is detached.
 func (t *Tee) Next(buf []byte, deadline time.Time) (Piece, error) {
+	t.doneWithLast()
 	for {
 		t.rest()
 		p, err := t.fromRing(buf)
@@ -27,6 +28,17 @@ func (t *Tee) Next(buf []byte, deadline time.Time) (Piece, error) {
 		if err != nil || len(p.Bytes) > 0 || !t.awaitMore(deadline) {
 			return p, err
 		}
+	}
+}
+
+// doneWithLast records that the consumer is done with the last piece. The first bytes wait
+// for that, and must not wait for the consumer's rest, too.
+func (t *Tee) doneWithLast() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.consumer.taken = Lost{}
+	if t.consumer.next > 0 {
+		t.endFirst()
 	}
 }
 
@@ -114,10 +126,6 @@ func (t *Tee) fromRing(buf []byte) (Piece, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := &t.consumer
-	c.taken = Lost{} // the consumer is done with the last piece
-	if c.next > 0 {
-		t.endFirst()
-	}
 	if t.failure != nil {
 		return Piece{}, io.EOF
 	}
