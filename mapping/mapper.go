@@ -79,8 +79,8 @@ func (m *Mapper) Stats() Stats {
 // tick records the time.
 func (m *Mapper) tick() { m.now = quantize(instant(m.opts.Now().UnixNano())) }
 
-// Map maps the next bytes of the stream, and returns what ended in them. What the caller
-// does not take comes first the next time.
+// Map maps the next bytes of the stream, and returns the spans and runs that ended in them.
+// Outputs that the caller does not take are returned first by the next call.
 func (m *Mapper) Map(p []byte) iter.Seq[Output] {
 	if !m.closed {
 		m.tick()

@@ -8,7 +8,7 @@ import (
 	"github.com/spantee/spantee/mapping/jsonscan"
 )
 
-// A stream is what the runs of one stream share.
+// A stream holds the state that the runs of one stream share.
 type stream struct {
 	opts      Options
 	capture   *content.Capture

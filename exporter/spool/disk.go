@@ -41,9 +41,9 @@ var ErrFrozen = errors.New("the disk did not answer in time")
 // long.
 var abandonedCalls atomic.Int32
 
-// After its context has ended, a call may take as many steps more. They are steps and
-// not a time because a busy machine, which may hold a call up as long as a disk that
-// hangs, holds up the steps as well.
+// After its context has ended, a call may take graceSteps more steps. The grace period is
+// counted in steps, because a busy machine, which may delay a call for as long as a disk
+// that hangs, delays the steps as well.
 const (
 	graceSteps = 10
 	graceStep  = 10 * time.Millisecond

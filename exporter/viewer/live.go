@@ -101,9 +101,9 @@ func unfail(span *tracepb.Span) {
 	span.Attributes = slices.DeleteFunc(span.Attributes, isErrorType)
 }
 
-// forget updates a session of which a source has nothing open any more. The session goes
-// if it has no other span: ids are provisional until the first timestamp of a stream. A
-// page that shows it is led to the source's current trace of the same conversation.
+// forget updates a session in which a source has no open spans any more. The session is
+// removed if it has no other span: ids are provisional until the first timestamp of a stream.
+// A page that shows it is redirected to the source's current trace of the same conversation.
 func (u *update) forget(id traceID, conversation string, current map[traceID]bool) error {
 	r, err := u.record(id)
 	if err != nil || r.last > 0 {

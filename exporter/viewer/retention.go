@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Kept is what a store has, what it may have, and what goes next.
+// Kept says how much a store holds, what its limits are, and what is removed next.
 type Kept struct {
 	Bytes  int64 `json:"bytes"`
 	Limit  int64 `json:"limit,omitempty"`  // bytes
@@ -161,7 +161,7 @@ func (s *Store) alter(id traceID, do func(row int64) error) (found bool, err err
 	return found, err
 }
 
-// maintain does what nobody waits for.
+// maintain does the background work: indexing, expiring open spans, removing sessions.
 func (s *Store) maintain(ctx context.Context) {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()

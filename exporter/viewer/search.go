@@ -355,8 +355,8 @@ func (s *Store) unindex(row, parts int64) error {
 	return nil
 }
 
-// A Hit is a text of a span that has what was searched. Every second string of Text is
-// what was found, those before and after are what is around it.
+// A Hit is a text of a span that matches a search. The strings of Text alternate between
+// context and match, and begin with context.
 type Hit struct {
 	Span string   `json:"span"`
 	Name string   `json:"name"`

@@ -57,7 +57,7 @@ type Store struct {
 	done   sync.WaitGroup
 }
 
-// A record is what adding spans to a session takes.
+// A record is what a Store must know of a session to add spans to it.
 type record struct {
 	row     int64
 	fresh   bool  // it is not in the database
@@ -136,7 +136,7 @@ func (s *Store) add(spans []*tracepb.ResourceSpans, now time.Time) (rejected int
 	return rejected, err
 }
 
-// An encoded span is what is stored of it.
+// An encoded is a span in the form in which it is stored.
 type encoded struct {
 	trace traceID
 	stored

@@ -28,17 +28,17 @@ type ExporterOptions struct {
 	Headers  map[string]string // sent with every request
 	CACert   string            // a PEM file
 
-	// Environment says that the standard OTEL_EXPORTER_OTLP_* variables count for what is
-	// not set here, and OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES for the resource.
+	// Environment makes the standard OTEL_EXPORTER_OTLP_* variables apply to fields that are
+	// not set, and OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES to the resource.
 	Environment bool
 
 	// Resource has attributes of all spans. service.name is the agent's name unless it is
 	// one of them.
 	Resource map[string]string
 
-	// SpoolDir, if set, is a folder for spans that cannot be delivered, and for what a
-	// killed process would lose. Later Tracers and "spantee flush" send them. The folder
-	// belongs to spantee alone; it is created if it is missing.
+	// SpoolDir, if set, is a folder for undelivered spans, and for a journal from which the
+	// spans of a killed process are recovered. Later Tracers and "spantee flush" send them.
+	// The folder belongs to spantee alone; it is created if it is missing.
 	SpoolDir string
 }
 

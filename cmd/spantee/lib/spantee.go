@@ -1,7 +1,7 @@
 // Package spantee traces coding agents whose output a Go program reads, such as an
 // orchestrator that runs many of them. It passes an agent's stream through unchanged,
-// turns it into an OpenTelemetry trace, and says at the end what the agent did, used and
-// failed at:
+// turns it into an OpenTelemetry trace, and reports at the end what the agent did, what it
+// used and what failed:
 //
 //	exporter, err := spantee.NewExporter(spantee.ExporterOptions{})
 //	...
@@ -21,8 +21,8 @@
 // The libraries beneath it read a few variables by themselves: net/http and grpc-go those
 // of proxies, OpenTelemetry's clients OTEL_EXPORTER_OTLP_CERTIFICATE.
 //
-// The names of this package and the fields of a [Receipt] stay: within a major version of
-// the module, none is renamed or removed, and none changes its meaning. Spans follow the
+// The names of this package and the fields of a [Receipt] are stable: within a major version
+// of the module, none is renamed or removed, and none changes its meaning. Spans follow the
 // OpenTelemetry conventions for generative AI, which may still change.
 package spantee
 
@@ -61,8 +61,8 @@ type Options struct {
 	Content string
 
 	// Command, if set, is the program that is run as the agent. The trace then has a root
-	// even if the program prints nothing, which Environ names for the program's own
-	// spans, and which records what Exited says.
+	// span even if the program prints nothing. Environ makes that span the parent of the
+	// program's own spans, and Exited records on it how the program ended.
 	Command string
 }
 
@@ -90,11 +90,13 @@ func (e *DeliveryError) Error() string {
 }
 func (e *DeliveryError) Unwrap() error { return e.Cause }
 
-// A StoppedError says that tracing ended before the stream, by a bug in spantee. The
+// A StoppedError says that a bug in spantee ended tracing before the end of the stream. The
 // stream went on.
 type StoppedError struct{ Panic any }
 
-func (e *StoppedError) Error() string { return fmt.Sprintf("spantee: a bug: %v", e.Panic) }
+func (e *StoppedError) Error() string {
+	return fmt.Sprintf("spantee: tracing stopped because of a bug: %v", e.Panic)
+}
 
 // A Tracer traces the output of one agent. It may be used by several goroutines.
 type Tracer struct {
@@ -161,11 +163,11 @@ func New(ctx context.Context, o Options) (*Tracer, error) {
 	return t, nil
 }
 
-// saveInterval is how much a killed process may lose of spans that have not ended.
+// saveInterval is how often open spans are saved, in case the process is killed.
 const saveInterval = time.Second
 
-// Tee returns a Writer for the agent's output: it writes to w, and then to the Tracer.
-// Only w's errors count.
+// Tee returns a Writer for the agent's output: it writes to w, and then to the Tracer. Its
+// errors are those of w.
 func (t *Tracer) Tee(w io.Writer) io.Writer { return tee{w, t} }
 
 type tee struct {
@@ -227,9 +229,9 @@ func (t *Tracer) saveSoon() {
 	}
 }
 
-// Environ returns variables for the agent, which make the spans of its tools part of the
-// trace. There are none without Options.Command and Options.Exporter, or once the agent
-// has printed something.
+// Environ returns environment variables for the agent that make the spans of its tools part
+// of the trace. It returns none unless Options.Command and Options.Exporter are set, and
+// none once the agent has printed something.
 func (t *Tracer) Environ() (env []string) {
 	if t.exporter != nil {
 		t.locked(func() { env = tracer.Environment(t.stream.Mapper.Root()) })
@@ -237,8 +239,8 @@ func (t *Tracer) Environ() (env []string) {
 	return env
 }
 
-// Exited records how the agent's process ended, such as cmd.ProcessState. The Receipt
-// then has the exit status as a shell reports it.
+// Exited records how the agent's process ended. With os/exec, state is cmd.ProcessState.
+// The Receipt then has the exit status as a shell reports it.
 func (t *Tracer) Exited(state *os.ProcessState) {
 	if state == nil { // it was not started
 		return
@@ -256,8 +258,8 @@ func (t *Tracer) Exited(state *os.ProcessState) {
 // Receipt returns what the agent has done so far, as far as its spans have ended.
 func (t *Tracer) Receipt() *Receipt { return t.recorder.Receipt() }
 
-// Close ends the trace, and delivers its spans as long as ctx allows, or 10 seconds if it
-// has no deadline. What cannot be delivered is spooled if there is a spool. The error may
+// Close ends the trace, and delivers its spans until ctx ends, or for at most 10 seconds if
+// ctx has no deadline. Undelivered spans are spooled if there is a spool. The error may
 // be a *[DeliveryError] or a *[StoppedError], or both joined; the Receipt is valid in any
 // case. A further call returns the same.
 func (t *Tracer) Close(ctx context.Context) (*Receipt, error) {

@@ -87,14 +87,14 @@ func (l *Lost) add(p []byte) {
 	l.Lines += int64(bytes.Count(p, []byte{'\n'}))
 }
 
-// A consumer is how far the consumer has come.
+// A consumer is the consumer's position in the stream.
 type consumer struct {
 	next  int64 // offset of its next byte
 	taken Lost  // the piece that the consumer works on
 	lag   lag
 
-	began    time.Time // when it last began to take what had gathered
-	gathered int64     // the end of that
+	began    time.Time // when it last began to take a batch of gathered bytes
+	gathered int64     // offset of the end of that batch
 }
 
 // A lag says whether the consumer may wait, such as for a collector.
@@ -127,7 +127,7 @@ func (e OutputError) Error() string { return e.Err.Error() }
 func (e OutputError) Unwrap() error { return e.Err }
 
 // Copy copies until the input ends, or until Stop. Bytes are written as they come,
-// before the consumer sees them, but for the first if the consumer is ahead.
+// before the consumer sees them. Only the first bytes may wait, see Options.Ahead.
 func (t *Tee) Copy() error {
 	scratch := make([]byte, minRoom) // once there is no consumer
 	for ahead := t.opts.Ahead; ; ahead = 0 {

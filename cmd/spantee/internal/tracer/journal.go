@@ -6,15 +6,15 @@ import (
 	"github.com/spantee/spantee/exporter"
 )
 
-// A journal decides when what a killed process would lose is saved: after each piece of
-// the stream what has ended, and at checkpoints what has not. A recording needs neither,
+// A journal decides when spans are saved in case the process is killed: ended spans after
+// each piece of the stream, and open spans at checkpoints. A recording needs neither,
 // because it can be sent again.
 type journal struct {
 	active   bool               // checkpoints are made
 	exporter *exporter.Exporter // nil if it has no journal
 
 	generation int           // of the runs at the last checkpoint
-	changed    bool          // anything has since the last checkpoint
+	changed    bool          // open spans have changed since the last checkpoint
 	unsaved    int           // bytes of spans since the last checkpoint or end of a piece
 	saved      time.Time     // when the last checkpoint was
 	began      time.Time     // when the current one did

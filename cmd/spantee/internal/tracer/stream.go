@@ -74,7 +74,7 @@ type Config struct {
 // A Stream turns an agent's output into spans. It is not safe for concurrent use, except
 // for Emitted.
 type Stream struct {
-	// Mapper may be told more than the bytes of the stream, see Changed.
+	// Mapper's other methods, such as NoteStall, may be called directly: see At and Changed.
 	Mapper *mapping.Mapper
 
 	cfg     Config
@@ -115,7 +115,7 @@ func (s *Stream) Write(piece []byte, arrived time.Time) {
 	}
 }
 
-// At sets the time of what the Mapper is told besides the stream.
+// At sets the current time for direct calls to the Mapper.
 func (s *Stream) At(now time.Time) { s.now = now }
 
 // Changed says that the open spans have changed since the last checkpoint.
@@ -150,7 +150,7 @@ func (s *Stream) checkpoint() {
 }
 
 // Close ends the stream and all of its spans. interrupted says that the stream was cut
-// off. It returns why a kill would have lost spans, nil if it would not.
+// off. It returns why the spans were not protected against a kill, or nil if they were.
 func (s *Stream) Close(interrupted bool) (unprotected error) {
 	s.journal.begin()
 	s.take(s.Mapper.Close(interrupted))
