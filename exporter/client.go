@@ -12,9 +12,6 @@ import (
 // A Client uploads requests to one destination. Packages exporter/otlp and
 // exporter/file provide implementations.
 type Client interface {
-	// Start is called once, before all other methods but Destination.
-	Start(ctx context.Context) error
-
 	// Stop is called once, after all uploads.
 	Stop(ctx context.Context) error
 

@@ -21,15 +21,8 @@ func (e *Exporter) run() {
 	defer close(e.done)
 	defer e.cancel()
 
-	broken := attempt(e.ctx, e.cfg.Client.Start)
-	if broken != nil {
-		e.queue.failed(broken)
-	}
 	for b := e.queue.next(); b != nil; b = e.queue.next() {
-		r, why := b.request(), broken
-		if broken == nil {
-			r, why = e.deliver(r)
-		}
+		r, why := e.deliver(b.request())
 		if e.isClosed() && len(r.Spans) == len(b.spans) { // it is in the journal: Close decides
 			e.leave(b)
 		} else {

@@ -20,13 +20,11 @@ import (
 // from 1. The methods are called by one goroutine.
 type scripted struct {
 	upload func(ctx context.Context, n int, spans []*tracepb.Span) error
-	start  error
 	at     []time.Time // of each attempt
 	taken  []string    // names of the spans that were delivered
 }
 
-func (s *scripted) Start(context.Context) error { return s.start }
-func (s *scripted) Stop(context.Context) error  { return nil }
+func (s *scripted) Stop(context.Context) error { return nil }
 
 func (s *scripted) Destination() spool.Destination {
 	return spool.Destination{Protocol: "grpc", Endpoint: "http://scripted:4317"}
@@ -263,14 +261,6 @@ func TestOneRequestIsRefusedForGood(t *testing.T) {
 			wantReport(t, r, 6, 3, "")
 			t.Logf("%s: %v", name, r.Cause)
 		}
-	})
-}
-
-func TestStartFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newExporter(t, Config{Client: &scripted{start: errors.New("no such directory")}})
-		e.Export(encode(sized("a", 100)), nil)
-		wantReport(t, closeWithin(t, e, time.Second), 0, 1, "no such directory")
 	})
 }
 

@@ -16,8 +16,7 @@ import (
 // A printer is a Client that accepts spans once it is ready.
 type printer struct{ ready bool }
 
-func (p *printer) Start(context.Context) error { return nil }
-func (p *printer) Stop(context.Context) error  { return nil }
+func (p *printer) Stop(context.Context) error { return nil }
 
 func (p *printer) Destination() spool.Destination {
 	return spool.Destination{Protocol: "printer", Endpoint: "stdout"}

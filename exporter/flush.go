@@ -65,9 +65,6 @@ func dialTrusted(to spool.Destination, dial func(spool.Destination) (Client, err
 }
 
 func flush(ctx context.Context, s spool.Spool, to spool.Destination, client Client, sum *Earlier, done func(spans int)) error {
-	if failed := attempt(ctx, client.Start); failed != nil {
-		return failed
-	}
 	before := 0
 	d := drain{spool: s, to: to, sender: &sender{client: client}}
 	d.more = func(time.Duration) bool {
@@ -96,9 +93,6 @@ func stop(ctx context.Context, client Client, err error) error {
 
 // flushMetrics is flush for metrics.
 func flushMetrics(ctx context.Context, s spool.Spool, to spool.Destination, client Client, uploader MetricsUploader, sum *Earlier) error {
-	if failed := attempt(ctx, client.Start); failed != nil {
-		return failed
-	}
 	b := MetricsBacklog{
 		Spool: s, To: to, Client: uploader,
 		More:  func() bool { return ctx.Err() == nil },

@@ -36,8 +36,7 @@ type fake struct {
 	attempts int
 }
 
-func (f *fake) Start(context.Context) error { return nil }
-func (f *fake) Stop(context.Context) error  { return nil }
+func (f *fake) Stop(context.Context) error { return nil }
 
 func (f *fake) Destination() spool.Destination {
 	return spool.Destination{Protocol: "grpc", Endpoint: "http://fake:4317"}

@@ -44,9 +44,6 @@ func TestChromiumHostile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := client.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	defer client.Stop(context.Background())
 	if err := client.UploadTraces(t.Context(), encodeRequest(m.hostileRequest())); err != nil {
 		t.Fatal(err)

@@ -21,8 +21,7 @@ import (
 // A hungCollector accepts requests and never answers.
 type hungCollector struct{}
 
-func (hungCollector) Start(context.Context) error { return nil }
-func (hungCollector) Stop(context.Context) error  { return nil }
+func (hungCollector) Stop(context.Context) error { return nil }
 func (hungCollector) UploadTraces(ctx context.Context, _ []byte) error {
 	<-ctx.Done()
 	return ctx.Err()

@@ -170,9 +170,6 @@ func upload(endpoint string, spans []*tracepb.ResourceSpans) error {
 	if err != nil {
 		return err
 	}
-	if err := client.Start(context.Background()); err != nil {
-		return err
-	}
 	defer client.Stop(context.Background())
 	return client.UploadTraces(context.Background(), encodeRequest(spans))
 }

@@ -242,9 +242,6 @@ func TestViewLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := client.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	request := new(made)
 	for i := range traces {
 		m := newMade(fmt.Sprint(i))

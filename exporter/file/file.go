@@ -64,8 +64,6 @@ func (c *client) Destination() spool.Destination {
 	return spool.Destination{Protocol: Protocol, Endpoint: path}
 }
 
-func (c *client) Start(context.Context) error { return nil }
-
 func (c *client) Stop(context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

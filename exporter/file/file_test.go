@@ -41,9 +41,6 @@ func writeFile(t *testing.T, path string, uploads ...[]*tracepb.ResourceSpans) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	for _, u := range uploads {
 		if err := c.UploadTraces(t.Context(), encode(t, u)); err != nil {
 			t.Fatal(err)

@@ -196,8 +196,9 @@ func TestAttemptsTimeOut(t *testing.T) {
 		t.Run(protocol, func(t *testing.T) {
 			r := receivertest.Start(t)
 			r.Hang()
+			t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "50")
 			e := newExporter(t, exporter.Config{
-				Client:   newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol), Timeout: 50 * time.Millisecond}),
+				Client:   newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol)}),
 				Interval: time.Millisecond,
 			})
 			e.Export(encode(sized("a", 100)), nil)

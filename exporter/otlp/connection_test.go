@@ -65,7 +65,8 @@ func TestMetricsShareTheConnection(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			settings, err := Resolve(Config{Signal: Metrics, Protocol: test.protocol, Endpoint: "http://" + address, Compression: test.compression})
+			t.Setenv("OTEL_EXPORTER_OTLP_METRICS_COMPRESSION", test.compression)
+			settings, err := Resolve(Config{Signal: Metrics, Protocol: test.protocol, Endpoint: "http://" + address})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,9 +80,6 @@ func TestMetricsShareTheConnection(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-			}
-			if err := spans.Start(t.Context()); err != nil {
-				t.Fatal(err)
 			}
 			if err := spans.UploadTraces(t.Context(), encodeRequest(&tracepb.ResourceSpans{})); err != nil {
 				t.Error(err)
@@ -112,9 +110,6 @@ func TestShareConn(t *testing.T) {
 	call := func() codes.Code {
 		t.Helper()
 		return status.Code(share.Invoke(t.Context(), "/another.Service/Method", new(coltracepb.ExportTraceServiceRequest), new(coltracepb.ExportTraceServiceResponse)))
-	}
-	if err := spans.Start(t.Context()); err != nil {
-		t.Fatal(err)
 	}
 	if err := spans.UploadTraces(t.Context(), encodeRequest(&tracepb.ResourceSpans{})); err != nil {
 		t.Error(err)

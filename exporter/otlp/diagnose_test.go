@@ -49,8 +49,10 @@ func TestDiagnose(t *testing.T) {
 		"not a collector":   {cfg: func(*testing.T) Config { return Config{Protocol: "http/protobuf", Endpoint: plain.URL} }, ok: "name connection", bad: "span", err: "404", hint: "right address"},
 		"unknown authority": {cfg: func(*testing.T) Config { return Config{Protocol: "http/protobuf", Endpoint: secure.URL} }, ok: "name connection", bad: "TLS span", err: "x509: certificate signed by unknown authority", hint: "OTEL_EXPORTER_OTLP_CERTIFICATE"},
 		"no TLS there":      {cfg: func(*testing.T) Config { return Config{Protocol: "http/protobuf", Endpoint: "https" + plain.URL[4:]} }, ok: "name connection", bad: "TLS span", err: "does not speak TLS", hint: "try http://"},
-		"TLS and taken": {cfg: func(*testing.T) Config {
-			return Config{Protocol: "http/protobuf", Endpoint: mutual, CACert: cert, ClientCert: cert, ClientKey: key}
+		"TLS and taken": {cfg: func(t *testing.T) Config {
+			t.Setenv("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", cert)
+			t.Setenv("OTEL_EXPORTER_OTLP_CLIENT_KEY", key)
+			return Config{Protocol: "http/protobuf", Endpoint: mutual, CACert: cert}
 		}, ok: "name connection TLS span"},
 		"unknown host":     {cfg: func(*testing.T) Config { return Config{Endpoint: "http://collector.invalid:4317"} }, bad: "name span", err: "no such host", hint: "right address"},
 		"the other's port": {cfg: func(*testing.T) Config { return Config{Endpoint: "http://collector.invalid:4318"} }, ok: "port", bad: "name span", err: "no such host", hint: "right address"},

@@ -7,7 +7,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -56,6 +55,7 @@ func fields(frames *http2.Framer, stream uint32, last bool, namesAndValues ...st
 
 // Servers that do not answer as a collector does: the spans are kept, whatever they do.
 func TestHostileServers(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1000")
 	ok := []string{":status", "200", "content-type", "application/grpc"}
 	for name, test := range map[string]struct {
 		answer func(*http2.Framer, uint32)
@@ -81,7 +81,7 @@ func TestHostileServers(t *testing.T) {
 			fields(f, s, true, append(ok, "grpc-status", "13", "x", strings.Repeat("x", 15_000))...)
 		}, "Internal"},
 	} {
-		failed := errorOf(t, Config{Endpoint: serveHTTP2(t, test.answer), Timeout: time.Second})
+		failed := errorOf(t, Config{Endpoint: serveHTTP2(t, test.answer)})
 		switch {
 		case failed == nil:
 			t.Errorf("%s: accepted", name)

@@ -28,7 +28,8 @@ func TestMetricsAsJSON(t *testing.T) {
 		_, _ = io.WriteString(w, answer)
 	}))
 	defer s.Close()
-	e := metricExporter(t, Config{Protocol: "http/json", Endpoint: s.URL, Compression: "gzip"})
+	t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
+	e := metricExporter(t, Config{Protocol: "http/json", Endpoint: s.URL})
 	request, err := e.Encode(measure(t, metric.NewManualReader()))
 	if err != nil {
 		t.Fatal(err)

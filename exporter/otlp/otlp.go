@@ -12,7 +12,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -40,14 +39,11 @@ func (s Signal) prefix() string { return "OTEL_EXPORTER_OTLP_" + strings.ToUpper
 // variables, and otherwise have the defaults of the OpenTelemetry specification.
 // Only the scheme of the endpoint turns TLS on or off.
 type Config struct {
-	Signal      Signal            // whose variables are read; "" is Traces
-	Protocol    string            // grpc, http/protobuf or http/json
-	Endpoint    string            // http://host:port, https:// or, for grpc, unix:; over HTTP, /v1/traces or /v1/metrics is appended
-	Headers     map[string]string // sent with every request
-	Compression string            // gzip or none
-	Timeout     time.Duration     // of one attempt
-
-	CACert, ClientCert, ClientKey string // PEM files, read for each connection
+	Signal   Signal            // whose variables are read; "" is Traces
+	Protocol string            // grpc, http/protobuf or http/json
+	Endpoint string            // http://host:port, https:// or, for grpc, unix:; over HTTP, /v1/traces or /v1/metrics is appended
+	Headers  map[string]string // sent with every request
+	CACert   string            // a PEM file, read for each connection
 
 	// IgnoreEnvironment says that no standard variable counts, except for those that name
 	// a proxy.
@@ -94,8 +90,6 @@ type client struct {
 	settings *Settings
 	link     *link
 }
-
-func (c *client) Start(context.Context) error { return nil }
 
 func (c *client) Stop(context.Context) error {
 	c.link.release()

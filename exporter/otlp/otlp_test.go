@@ -34,9 +34,6 @@ func errorOf(t *testing.T, cfg Config) *exporter.UploadError {
 	c := newClient(t, cfg)
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // a DNS server may lose a question, which is repeated after 5 s
 	defer cancel()
-	if err := c.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
 	defer c.Stop(ctx)
 	var err error
 	if cfg.Signal == Metrics {
@@ -194,7 +191,9 @@ func TestTLS(t *testing.T) {
 			if failed := errorOf(t, Config{Protocol: protocol, Endpoint: url, CACert: cert}); verdictOf(failed) == want {
 				t.Error("arrived without a client certificate")
 			}
-			if failed := errorOf(t, Config{Protocol: protocol, Endpoint: url, CACert: cert, ClientCert: cert, ClientKey: key}); verdictOf(failed) != want {
+			t.Setenv("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", cert)
+			t.Setenv("OTEL_EXPORTER_OTLP_CLIENT_KEY", key)
+			if failed := errorOf(t, Config{Protocol: protocol, Endpoint: url, CACert: cert}); verdictOf(failed) != want {
 				t.Errorf("with a client certificate: %s %v", verdictOf(failed), failed)
 			}
 		})

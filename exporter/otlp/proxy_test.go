@@ -30,7 +30,7 @@ func proxied() {
 	if err == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
-		err = errors.Join(c.Start(ctx), c.UploadTraces(ctx, encodeRequest(&tracepb.ResourceSpans{})), c.Stop(ctx))
+		err = errors.Join(c.UploadTraces(ctx, encodeRequest(&tracepb.ResourceSpans{})), c.Stop(ctx))
 	}
 	if failed, ok := errors.AsType[*exporter.UploadError](err); ok {
 		fmt.Println(verdictOf(failed), failed)

@@ -71,9 +71,6 @@ func TestTimeoutEndsTheConnection(t *testing.T) {
 		r := receivertest.Start(t)
 		address, connections := forward(t, strings.TrimPrefix(endpointOf(r, protocol), "http://"))
 		c := newClient(t, Config{Protocol: protocol, Endpoint: "http://" + address})
-		if err := c.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
 		for attempt := range int32(3) {
 			ctx, cancel := context.WithCancel(t.Context())
 			r.Respond(func(int) (*coltracepb.ExportTraceServiceResponse, error) {

@@ -71,11 +71,13 @@ func (e *SettingError) Describe(name string) string {
 // List and Ignored only.
 func Resolve(cfg Config) (*Settings, error) {
 	s := &Settings{userAgent: cfg.UserAgent, signal: cmp.Or(cfg.Signal, Traces), bare: cfg.IgnoreEnvironment}
-	for _, read := range []func(Config) error{s.readProtocol, s.readEndpoint, s.readTLS, s.readHeaders, s.readCompression, s.readTimeout} {
+	for _, read := range []func(Config) error{s.readProtocol, s.readEndpoint, s.readTLS, s.readHeaders} {
 		if err := read(cfg); err != nil {
 			return s, err
 		}
 	}
+	s.readCompression()
+	s.readTimeout()
 	if s.signal == Metrics {
 		s.checkPreferences()
 	}
@@ -235,26 +237,19 @@ func (s *Settings) readEndpoint(cfg Config) error {
 
 func (s *Settings) readTLS(cfg Config) error {
 	if s.endpoint.Scheme != "https" {
-		for _, f := range []source{{name: "certificate", value: cfg.CACert}, {name: "client-certificate", value: cfg.ClientCert}, {name: "client-key", value: cfg.ClientKey}} {
-			if f.value != "" {
-				return f.invalid("want an https:// endpoint, not " + s.shown())
-			}
+		if cfg.CACert != "" {
+			return source{name: "certificate", value: cfg.CACert}.invalid("want an https:// endpoint, not " + s.shown())
 		}
 		return nil
 	}
-	ca, cert, key := s.lookup(cfg.CACert, "certificate"), s.lookup(cfg.ClientCert, "client-certificate"), s.lookup(cfg.ClientKey, "client-key")
-	var alone *SettingError
+	ca, cert, key := s.lookup(cfg.CACert, "certificate"), s.lookup("", "client-certificate"), s.lookup("", "client-key")
 	switch {
 	case cert.value == "" && key.value != "":
-		alone = key.invalid("want a client certificate, too")
+		s.ignored = append(s.ignored, key.invalid("want a client certificate, too"))
+		key.value = ""
 	case cert.value != "" && key.value == "":
-		alone = cert.invalid("want its key, too")
-	}
-	if alone != nil {
-		if err := s.ignore(alone); err != nil {
-			return err
-		}
-		cert.value, key.value = "", ""
+		s.ignored = append(s.ignored, cert.invalid("want its key, too"))
+		cert.value = ""
 	}
 	s.tls = tlsFiles{on: true, ca: ca.value, cert: cert.value, key: key.value}
 	for _, from := range []source{ca, cert} {
@@ -369,17 +364,16 @@ func (s *Settings) protocolName() string {
 	return "HTTP"
 }
 
-func (s *Settings) readCompression(cfg Config) error {
-	from := s.lookup(cfg.Compression, "compression")
-	switch s.compression = strings.ToLower(from.value); s.compression {
+func (s *Settings) readCompression() {
+	from := s.lookup("", "compression")
+	switch v := strings.ToLower(from.value); v {
 	case "":
-		return nil
 	case "none", "gzip":
-		s.note(from, s.compression)
-		return nil
+		s.compression = v
+		s.note(from, v)
+	default:
+		s.ignored = append(s.ignored, from.invalid("want gzip or none"))
 	}
-	s.compression = ""
-	return s.ignore(from.invalid("want gzip or none"))
 }
 
 // ignore returns an error if a Config has the invalid setting. A variable is ignored.
@@ -391,28 +385,16 @@ func (s *Settings) ignore(err *SettingError) error {
 	return nil
 }
 
-func (s *Settings) readTimeout(cfg Config) error {
+func (s *Settings) readTimeout() {
 	s.timeout = defaultTimeout
-	from := source{name: "timeout"}
+	from := s.lookup("", "timeout")
+	ms, err := strconv.Atoi(from.value)
 	switch {
-	case cfg.Timeout < 0:
-		from.value = cfg.Timeout.String()
-		return from.invalid("want a positive duration")
-	case cfg.Timeout > 0:
-		s.timeout, from.value = cfg.Timeout, cfg.Timeout.String()
-	default:
-		from = s.lookup("", "timeout")
-		if from.value == "" {
-			break
-		}
-		ms, err := strconv.Atoi(from.value)
-		if err != nil || ms <= 0 {
-			s.ignored = append(s.ignored, from.invalid("want a positive number of milliseconds, such as 10000"))
-			from = source{name: from.name}
-			break
-		}
+	case err == nil && ms > 0:
 		s.timeout = time.Duration(ms) * time.Millisecond
+	case from.value != "":
+		s.ignored = append(s.ignored, from.invalid("want a positive number of milliseconds, such as 10000"))
+		from = source{name: from.name}
 	}
 	s.note(from, s.timeout.String())
-	return nil
 }

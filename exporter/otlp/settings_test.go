@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -43,12 +42,9 @@ func TestSettings(t *testing.T) {
 		},
 		{
 			name: "fields win",
-			env:  env{"TRACES_PROTOCOL": "grpc", "TRACES_ENDPOINT": "http://b:1", "TRACES_HEADERS": "k=v", "TRACES_COMPRESSION": "gzip", "TRACES_TIMEOUT": "1"},
-			cfg: Config{
-				Protocol: "http/protobuf", Endpoint: "https://c:2", Headers: map[string]string{"h": "1"},
-				Compression: "none", Timeout: time.Minute,
-			},
-			want: "http/protobuf https://c:2/v1/traces none 1m0s map[h:1 k:v]",
+			env:  env{"TRACES_PROTOCOL": "grpc", "TRACES_ENDPOINT": "http://b:1", "TRACES_HEADERS": "k=v"},
+			cfg:  Config{Protocol: "http/protobuf", Endpoint: "https://c:2", Headers: map[string]string{"h": "1"}},
+			want: "http/protobuf https://c:2/v1/traces - 10s map[h:1 k:v]",
 		},
 
 		{name: "the path is appended to", env: env{"PROTOCOL": "http/protobuf", "ENDPOINT": "http://a:4318/base/"}, want: "http/protobuf http://a:4318/base/v1/traces - 10s map[]"},
@@ -76,11 +72,10 @@ func TestSettings(t *testing.T) {
 		{name: "a key in the query, by a field", cfg: Config{Endpoint: "https://c/v1?key=secret"}, err: `invalid endpoint (want no query: send keys as headers)`},
 		{name: "unknown protocol by a field", cfg: Config{Protocol: "http"}, err: `invalid protocol "http" (want grpc, http/protobuf or http/json)`},
 		{name: "unknown protocol", env: env{"PROTOCOL": "http"}, want: "grpc http://localhost:4317 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_PROTOCOL "http" (want grpc, http/protobuf or http/json)`},
-		{name: "unknown compression", cfg: Config{Compression: "zstd"}, err: `invalid compression "zstd" (want gzip or none)`},
 		{name: "zero timeout", env: env{"TIMEOUT": "0"}, want: "grpc http://localhost:4317 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_TIMEOUT "0" (want a positive number of milliseconds, such as 10000)`},
 		{name: "bad timeout", env: env{"TIMEOUT": "10s"}, want: "grpc http://localhost:4317 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_TIMEOUT "10s" (want a positive number of milliseconds, such as 10000)`},
 		{name: "bad preferences", cfg: Config{Signal: Metrics}, env: env{"METRICS_TEMPORALITY_PREFERENCE": "x"}, want: "grpc http://localhost:4317 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE "x" (want cumulative, delta or lowmemory)`},
-		{name: "negative timeout", cfg: Config{Timeout: -time.Second}, err: `invalid timeout "-1s" (want a positive duration)`},
+		{name: "negative timeout", env: env{"TIMEOUT": "-1"}, want: "grpc http://localhost:4317 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_TIMEOUT "-1" (want a positive number of milliseconds, such as 10000)`},
 		{name: "bad headers", env: env{"HEADERS": "token secret,a=b"}, want: "grpc http://localhost:4317 - 10s map[a:b]", ignored: "invalid $OTEL_EXPORTER_OTLP_HEADERS (want key=value,key=value, with special characters escaped, such as %20)"},
 		{name: "bad escape in headers", env: env{"HEADERS": "a=b,token=secret%zz"}, want: "grpc http://localhost:4317 - 10s map[a:b]", ignored: "invalid $OTEL_EXPORTER_OTLP_HEADERS (want key=value,key=value, with special characters escaped, such as %20)"},
 		{name: "header that gRPC cannot carry", env: env{"HEADERS": "token=größer,a=b,grpc-x=1,x-bin=é"}, want: "grpc http://localhost:4317 - 10s map[a:b x-bin:é]", ignored: "invalid $OTEL_EXPORTER_OTLP_HEADERS \"token\" (want a name and a value that gRPC can carry)\ninvalid $OTEL_EXPORTER_OTLP_HEADERS \"grpc-x\" (want a name and a value that gRPC can carry)"},
@@ -90,7 +85,7 @@ func TestSettings(t *testing.T) {
 		{name: "certificate without TLS", cfg: Config{Endpoint: "http://a:1", CACert: "ca.pem"}, err: `invalid certificate "ca.pem" (want an https:// endpoint, not http://a:1)`},
 		{name: "certificate in a variable without TLS", env: env{"ENDPOINT": "http://a:1", "CERTIFICATE": "missing.pem"}, want: "grpc http://a:1 - 10s map[]"},
 		{name: "missing certificate", env: env{"ENDPOINT": "https://a:1", "CERTIFICATE": "missing.pem"}, want: "grpc https://a:1 - 10s map[]"},
-		{name: "certificate without key", cfg: Config{Endpoint: "https://a:1", ClientCert: "c.pem"}, err: `invalid client-certificate "c.pem" (want its key, too)`},
+		{name: "certificate without key", env: env{"ENDPOINT": "https://a:1", "CLIENT_CERTIFICATE": "c.pem"}, want: "grpc https://a:1 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE "c.pem" (want its key, too)`},
 		{name: "key without certificate", env: env{"ENDPOINT": "https://a:1", "CLIENT_KEY": "k.pem"}, want: "grpc https://a:1 - 10s map[]", ignored: `invalid $OTEL_EXPORTER_OTLP_CLIENT_KEY "k.pem" (want a client certificate, too)`},
 	}
 	for _, tt := range tests {
@@ -143,16 +138,18 @@ func TestSettingsTellTheirSources(t *testing.T) {
 			},
 		},
 		"flags": {
-			env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "nonsense", "OTEL_EXPORTER_OTLP_TIMEOUT": "nonsense"},
-			cfg: Config{Protocol: "http/protobuf", Endpoint: url, Headers: map[string]string{"A": "secret"}, Compression: "none", Timeout: time.Second, CACert: cert, ClientCert: cert, ClientKey: key},
+			env: map[string]string{
+				"OTEL_EXPORTER_OTLP_ENDPOINT": "nonsense", "OTEL_EXPORTER_OTLP_TIMEOUT": "nonsense",
+				"OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE": cert, "OTEL_EXPORTER_OTLP_CLIENT_KEY": key,
+			},
+			cfg: Config{Protocol: "http/protobuf", Endpoint: url, Headers: map[string]string{"A": "secret"}, CACert: cert},
 			want: []Setting{
 				{Name: "protocol", Value: "http/protobuf"},
 				{Name: "endpoint", Value: url + "/v1/traces"},
 				{Name: "certificate", Value: cert},
-				{Name: "client-certificate", Value: cert},
+				{Name: "client-certificate", Value: cert, Variable: "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"},
 				{Name: "header", Value: "a"},
-				{Name: "compression", Value: "none"},
-				{Name: "timeout", Value: "1s"},
+				{Name: "timeout", Value: "10s", Default: true},
 			},
 		},
 		"as far as it makes sense": {

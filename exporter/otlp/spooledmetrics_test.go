@@ -88,7 +88,8 @@ func (partialServer) Export(context.Context, *colmetricpb.ExportMetricsServiceRe
 func TestPartialSuccessOfMetrics(t *testing.T) {
 	url := metricsServer(t, partialServer{})
 	for _, compression := range []string{"none", "gzip"} {
-		e := metricExporter(t, Config{Endpoint: url, Compression: compression})
+		t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", compression)
+		e := metricExporter(t, Config{Endpoint: url})
 		wantPartial(t, e.UploadMetrics(t.Context(), nil))
 	}
 }

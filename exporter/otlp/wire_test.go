@@ -93,8 +93,9 @@ func TestSpansArriveWhole(t *testing.T) {
 					{Key: "host.name", Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: "here"}}},
 				}}
 				scope := &commonpb.InstrumentationScope{Name: "spantee", Version: "1"}
+				t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", compression)
 				e := newExporter(t, exporter.Config{
-					Client:   newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol), Compression: compression}),
+					Client:   newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol)}),
 					Resource: resource,
 					Scope:    scope,
 				})

@@ -62,9 +62,6 @@ func NewExporter(o ExporterOptions) (*Exporter, error) {
 	if err != nil {
 		return nil, &OptionError{"ExporterOptions", err}
 	}
-	if err := client.Start(context.Background()); err != nil {
-		return nil, err
-	}
 	e := &Exporter{client: client, o: o, resources: map[string]*resourcepb.Resource{}}
 	if o.SpoolDir != "" {
 		dir, err := filepath.Abs(o.SpoolDir)
@@ -93,8 +90,6 @@ func (e *Exporter) start(flag string) (*exporter.Exporter, error) {
 
 // shared is a client that one of its users cannot stop.
 type shared struct{ exporter.Client }
-
-func (shared) Start(context.Context) error { return nil }
 
 func (shared) Stop(context.Context) error { return nil }
 

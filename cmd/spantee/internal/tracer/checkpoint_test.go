@@ -21,8 +21,7 @@ import (
 // A nowhere is a collector that is not there.
 type nowhere struct{}
 
-func (nowhere) Start(context.Context) error { return nil }
-func (nowhere) Stop(context.Context) error  { return nil }
+func (nowhere) Stop(context.Context) error { return nil }
 func (nowhere) UploadTraces(context.Context, []byte) error {
 	return &exporter.UploadError{Verdict: exporter.Misconfigured, Err: errors.New("nowhere")}
 }
