@@ -15,6 +15,7 @@ import (
 // Open calls take memory, and may never end. Beyond a limit, the oldest ones end and are
 // counted, and later lines are traced as usual.
 func TestOpenBudget(t *testing.T) {
+	t.Parallel()
 	const many = 5_000
 	var calls, tasks, approvals, sessions strings.Builder
 	calls.WriteString(initLine)

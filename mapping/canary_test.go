@@ -282,11 +282,16 @@ func (c *canaryCase) check(t *testing.T, in []byte, level content.Level, want []
 // TestNoSecrets puts secrets into every field that may have content, each time
 // others.
 func TestNoSecrets(t *testing.T) {
+	t.Parallel()
 	secrets := redacttest.All()
 	for _, c := range canaries {
 		next := 0
+		tried := oneIn(3)
 		for range 10 {
 			next += len(secrets) / 10
+			if !tried() {
+				continue
+			}
 			in := c.script(t, func(field string) string {
 				if slices.Contains(c.always, field) {
 					return "plain"

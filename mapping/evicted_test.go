@@ -107,6 +107,7 @@ func census(t *testing.T, in []byte, opts mapping.Options, seen ...string) map[s
 // However many sessions are open at once, each is one trace with all its calls, and
 // no span is without its root.
 func TestManySessionsAtOnce(t *testing.T) {
+	t.Parallel()
 	many := 1_500
 	if thorough {
 		many = 12_000

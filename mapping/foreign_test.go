@@ -109,6 +109,7 @@ var unfinished = map[string]bool{"droid/error": true, "pi/two-prompts": true}
 // TestStrangersBesideAgents puts foreign lines before and after every agent's
 // streams, all of them in any order, and one by one. The traces must not change.
 func TestStrangersBesideAgents(t *testing.T) {
+	t.Parallel()
 	strangers := map[string][]byte{"all": shuffled(t, 1), "all, again": shuffled(t, 2)}
 	single := map[string][]byte{}
 	for name, lines := range foreign(t) {
@@ -172,12 +173,13 @@ var same = map[string]map[string]int{
 // them at once, and one by one into a plain run. Nothing but the count of unknown lines may
 // change.
 func TestStrangersInside(t *testing.T) {
+	t.Parallel()
 	corpus := slices.Concat(slices.Collect(maps.Values(foreign(t)))...)
 	slices.SortFunc(corpus, bytes.Compare)
 	known := func(spans []*tracepb.Span) []string {
 		return slices.DeleteFunc(sortedGolden(spans), func(line string) bool { return strings.Contains(line, "spantee.unknown_lines") })
 	}
-	tried, one := oneIn(11), 0
+	tried, triedOne := oneIn(37), oneIn(67)
 	streams := fixtures(t)
 	for _, name := range slices.Sorted(maps.Keys(streams)) {
 		own := same[strings.Split(short(name), "/")[0]]
@@ -207,7 +209,7 @@ func TestStrangersInside(t *testing.T) {
 				}
 				for _, line := range corpus {
 					if strings.HasSuffix(name, "/plain") && at >= own[string(bytes.TrimSpace(line))] {
-						if one++; one%17 == 0 {
+						if triedOne() {
 							check(at, line)
 						}
 					}

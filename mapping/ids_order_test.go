@@ -20,7 +20,7 @@ func TestIDsOfRunsDiffer(t *testing.T) {
 		`{"type":"result","subtype":"success","is_error":false,"duration_ms":5,"duration_api_ms":5,"result":"","session_id":"a","request_id":"r"}`,
 		`{"type":"result","subtype":"success","is_error":false,"duration_ms":5,"duration_api_ms":5,"result":"","session_id":"b","request_id":"r"}`,
 	}
-	tried := oneIn(5)
+	tried := oneIn(17)
 	for n := range 7 * 7 * 7 * 7 * 7 {
 		if !tried() {
 			continue

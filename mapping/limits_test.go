@@ -40,6 +40,7 @@ func TestSpanBytes(t *testing.T) {
 // Past 3 MB, deltas within a second become one event; those a second apart do
 // not.
 func TestMergeWithinASecond(t *testing.T) {
+	t.Parallel()
 	for gap, merged := range map[time.Duration]bool{10 * time.Millisecond: true, 1100 * time.Millisecond: false} {
 		lines := []string{initLine}
 		for i := range 60_000 {

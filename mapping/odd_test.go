@@ -110,6 +110,7 @@ func TestStampOfNotification(t *testing.T) {
 // A line of many objects, or of one key over and over, costs no more than its
 // length.
 func TestHostileLines(t *testing.T) {
+	t.Parallel()
 	many := strings.Repeat(strings.TrimSuffix(thinking(now), "}")+`,"session_id":"s"}`, 50_000)
 	if _, m := (feed{opts: mapping.Options{Agent: "cursor"}}).spans(t, []byte(many)); m.Stats().Runs != 1 {
 		t.Errorf("stats %+v", m.Stats())

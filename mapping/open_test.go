@@ -140,8 +140,9 @@ func TestOpenChangesNothing(t *testing.T) {
 // TestOpenReplay asks for the open spans of recordings without timestamps, whose times
 // all change when a run ends.
 func TestOpenReplay(t *testing.T) {
+	t.Parallel()
 	stamps := regexp.MustCompile(`,"(timestamp_ms|timestamp)":("[^"]*"|\d+)`)
-	tried := oneIn(5)
+	tried := oneIn(17)
 	streams := fixtures(t)
 	for _, name := range slices.Sorted(maps.Keys(streams)) {
 		if !tried() {
@@ -233,7 +234,12 @@ func TestOpenSpansKeepTheirTrace(t *testing.T) {
 // Whoever keeps the open spans for the case of a kill is told when there are
 // other roots, or roots of other ids: one kept before would be nobody's.
 func TestGenerationTellsOfOtherRoots(t *testing.T) {
+	t.Parallel()
+	tried := oneIn(5)
 	for name, in := range fixtures(t) {
+		if !tried() {
+			continue
+		}
 		m, err := mapping.New(mapping.Options{Now: func() time.Time { return now }})
 		if err != nil {
 			t.Fatal(err)

@@ -364,6 +364,7 @@ func TestTurns(t *testing.T) {
 // A long turn goes on in further spans, and a big trace merges neighbours: no
 // backend takes it else. What is counted stays exact.
 func TestLongTurn(t *testing.T) {
+	t.Parallel()
 	const deltas = 200_000 // at 10 ms, more than half an hour
 	lines := []string{initLine}
 	for i := range deltas {
@@ -507,6 +508,7 @@ func TestOptions(t *testing.T) {
 // A line past the parse limit still ends its span: what matters of it stands
 // at its beginning and its end.
 func TestHugeLine(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs a line of 70 MB")
 	}

@@ -14,6 +14,7 @@ import (
 // TestShortener feeds long lines in chunks. Only the beginning of their long strings
 // is kept, and how long they were is not forgotten.
 func TestShortener(t *testing.T) {
+	t.Parallel()
 	pieces := []string{"a", `\n`, `\\`, `\"`, `\u00e9`, `\ud83d\ude00`, "é", strings.Repeat("x", 100)}
 	for seed := range uint64(6) {
 		random := rand.New(rand.NewPCG(seed, 0))

@@ -60,6 +60,7 @@ func claudeSplitter(agent string) deltaLines {
 // in a thought, also where a span is full in between. No eight letters of one
 // may be left.
 func TestSplitSecrets(t *testing.T) {
+	t.Parallel()
 	for _, s := range splitters {
 		t.Run(s.agent, func(t *testing.T) {
 			tried := oneIn(15)

@@ -18,6 +18,7 @@ import (
 // the agent's stderr.
 func TestAgentStderrIsUnread(t *testing.T) {
 	long(t)
+	t.Parallel()
 	for _, script := range []string{
 		"cat; (echo last words >&2) & exit 3",
 		"cat; head -c 50000 /dev/zero | tr '\\0' x >&2; echo last words >&2; exit 3",
@@ -61,6 +62,7 @@ func TestSignalWhileStderrIsUnread(t *testing.T) {
 // even if they never stop printing.
 func TestExecCutsLeftoverProcesses(t *testing.T) {
 	long(t)
+	t.Parallel()
 	between := filepath.Join(t.TempDir(), "between")
 	if err := syscall.Mkfifo(between, 0o600); err != nil {
 		t.Fatal(err)

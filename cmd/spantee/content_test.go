@@ -163,6 +163,7 @@ func TestContentOnDisk(t *testing.T) {
 // TestNoSecretOnTheWire sends a session of every secret.
 func TestNoSecretOnTheWire(t *testing.T) {
 	long(t)
+	t.Parallel()
 	var in []byte
 	secrets := redacttest.All()
 	for _, s := range secrets {
@@ -185,6 +186,7 @@ func TestNoSecretOnTheWire(t *testing.T) {
 // may hand on: there, content is whole.
 func TestNoSecretInAFile(t *testing.T) {
 	long(t)
+	t.Parallel()
 	secrets := redacttest.All()
 	var in []byte
 	for _, s := range secrets {

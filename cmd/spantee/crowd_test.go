@@ -15,7 +15,7 @@ import (
 // hangs. Each span is spooled, none is said to be lost, and a later flush sends each
 // once. $SPANTEE_CROWD is how many commands.
 func TestCrowdOnOneSpool(t *testing.T) {
-	runs := 100
+	runs := 40
 	if n, err := strconv.Atoi(os.Getenv("SPANTEE_CROWD")); err == nil {
 		runs = n
 	} else if testing.Short() {

@@ -17,26 +17,34 @@ import (
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
 )
 
+// lessWork returns by what to divide a test's work, unless .ci/run wants all of it.
+func lessWork() int {
+	if thorough {
+		return 1
+	}
+	return 5
+}
+
 // fastStreams come much faster than they can be mapped.
 var fastStreams = []struct {
 	name  string
 	lines func() [][]byte
 }{
 	{"sessions", func() (lines [][]byte) {
-		for i := range 60 {
+		for i := range 60 / lessWork() {
 			lines = append(lines, stream(fmt.Sprint("s", i), 100)...)
 		}
 		return lines
 	}},
 	{"deltas", func() [][]byte {
 		lines := stream("s", 1)
-		deltas := bytes.Repeat(lines[1], 100_000)
+		deltas := bytes.Repeat(lines[1], 100_000/lessWork())
 		return append([][]byte{lines[0], deltas}, lines[1:]...)
 	}},
-	{"lines of 27 to 60 MB", func() [][]byte {
+	{"long lines", func() [][]byte {
 		lines := stream("s", 3)
 		for i, mb := range []int{27, 60, 40} {
-			content := `"content":"` + strings.Repeat("x", mb<<20) + `"`
+			content := `"content":"` + strings.Repeat("x", mb<<20/lessWork()) + `"`
 			at := 1 + 7*(i+1) - 1 // where a tool completes
 			lines[at] = bytes.Replace(lines[at], []byte(`"content":"c"`), []byte(content), 1)
 		}
@@ -89,6 +97,7 @@ func TestNoStreamIsTooFast(t *testing.T) {
 // A process that is stopped in the middle, and goes on, loses nothing.
 func TestStopAndContinue(t *testing.T) {
 	long(t)
+	t.Parallel()
 	lines := fastStreams[0].lines()
 	want, _ := spansIn(t, lines, false)
 	for _, arg := range []string{"--spill-max=1GiB", "--spill-max=0"} {

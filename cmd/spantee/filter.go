@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"os"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/cmd/spantee/internal/tee"
 )
 
 // filter is what spantee does:
@@ -61,4 +63,16 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 	disarm()
 	tracing.stay(end, signals)
 	return end.Err()
+}
+
+// endOfCopy returns how to end after a copy that returned err.
+func endOfCopy(err error) proc.Status {
+	var out tee.OutputError
+	switch {
+	case err == nil:
+		return proc.Status{}
+	case errors.As(err, &out) && proc.IsBrokenPipe(err):
+		return proc.Status{Signal: proc.BrokenPipe}
+	}
+	return proc.Status{Code: proc.StatusFailed}
 }

@@ -40,7 +40,7 @@ func init() {
 
 // stormRuns is how many commands the storm has, unless $SPANTEE_STORM says
 // another number.
-const stormRuns = 120
+const stormRuns = 40
 
 // TestStorm runs the command many times at once, over one spool, while commands,
 // flushes and the collector are killed at random. In the end every trace has its

@@ -55,6 +55,7 @@ func pointsSaid(message string) (n int) {
 // counted exactly once.
 func TestMetricsWithoutACollector(t *testing.T) {
 	long(t)
+	t.Parallel()
 	const name = "parallel-tools.jsonl"
 	for _, protocol := range []string{"grpc", "http/protobuf"} {
 		for _, temporality := range []string{"cumulative", "delta"} {

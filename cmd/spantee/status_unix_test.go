@@ -41,6 +41,7 @@ func (s *screen) until(pattern string) {
 // before anything else is printed.
 func TestStatusOnATerminal(t *testing.T) {
 	long(t)
+	t.Parallel()
 	stream := fixture(t, "fix-failing-test.jsonl")
 	started := bytes.Index(stream, []byte(`"subtype":"started"`))
 	head := started + bytes.IndexByte(stream[started:], '\n') + 1 // a shell command runs

@@ -48,6 +48,7 @@ func spansKept(t *testing.T, state string) (spans int) {
 // spantee must not hang.
 func TestStderrIsUnread(t *testing.T) {
 	long(t)
+	t.Parallel()
 	stream := bytes.Repeat(fixture(t, "result-error.jsonl"), 3)
 	for _, args := range [][]string{
 		{"--summary", "--flush-timeout=200ms"},
@@ -83,6 +84,7 @@ func TestStderrIsUnread(t *testing.T) {
 // Commands without a stream exit even if nobody reads stderr.
 func TestStderrOfOtherCommandsIsUnread(t *testing.T) {
 	long(t)
+	t.Parallel()
 	session := "../../testdata/cursor/result-error.jsonl"
 	for _, args := range [][]string{
 		{"ls"},

@@ -3,6 +3,9 @@ package main
 import (
 	"runtime/debug"
 	"strings"
+	"sync"
+
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 )
 
 // versionLine is what --version prints after the program's name.
@@ -32,4 +35,20 @@ func built(info *debug.BuildInfo) string {
 		facts = append(facts, "modified")
 	}
 	return "(" + strings.Join(append(facts, info.GoVersion), ", ") + ")"
+}
+
+// version returns the version of the module the binary was built from.
+func version() string {
+	if info, ok := buildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// buildInfo parses the build information once: several parts of a run need it.
+var buildInfo = sync.OnceValues(debug.ReadBuildInfo)
+
+// scope returns the instrumentation scope of spantee's spans.
+func scope() *commonpb.InstrumentationScope {
+	return &commonpb.InstrumentationScope{Name: "github.com/spantee/spantee", Version: version()}
 }

@@ -34,6 +34,7 @@ func checkOutput(t *testing.T, name, text string, whole bool, most int) {
 // What goes to a file or a viewer is whole, up to 256 KiB, unless somebody said
 // otherwise. What goes elsewhere is what backends take.
 func TestContentIsWhole(t *testing.T) {
+	t.Parallel()
 	const long = 100_000
 	for _, test := range []struct {
 		name  string

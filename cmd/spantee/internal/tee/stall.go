@@ -32,6 +32,7 @@ type stall struct {
 	advanced  int64
 	cpu       time.Duration
 	idle, all time.Duration
+	longest   time.Duration // of all idle times
 }
 
 func (t *Tee) newStall() *stall {
@@ -49,6 +50,7 @@ func (t *Tee) look(s *stall, after time.Duration) {
 	if advanced != s.advanced {
 		s.idle, s.all = 0, 0
 	}
+	s.longest = max(s.longest, s.idle)
 	s.advanced, s.cpu = advanced, cpu
 }
 
@@ -63,22 +65,22 @@ func (t *Tee) advanced() int64 {
 }
 
 // Await waits until done is closed. It returns false if the consumer makes no progress
-// for patience. idle is how long the consumer and the process have been doing nothing.
+// for patience. idle is the longest time in which the consumer and the process did nothing.
 func (t *Tee) Await(done <-chan struct{}, patience time.Duration) (idle time.Duration, ok bool) {
 	stalled := t.newStall()
 	for {
 		look := min(stallLook, patience-stalled.idle)
 		select {
 		case <-done:
-			return stalled.idle, true
+			return stalled.longest, true
 		case <-time.After(look):
 		}
 		if t.stalled(stalled, look, patience) {
 			select {
 			case <-done: // both happened
-				return stalled.idle, true
+				return stalled.longest, true
 			default:
-				return stalled.idle, false
+				return stalled.longest, false
 			}
 		}
 	}
