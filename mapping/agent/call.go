@@ -103,8 +103,6 @@ var argumentFacts = map[string]string{
 func (f *facts) argument(r *jsonscan.Reader, name []byte) {
 	if key := argumentFacts[string(name)]; key != "" && r.Peek() == '"' {
 		f.text(key, Detail, r.Str())
-	} else {
-		r.Skip()
 	}
 }
 
@@ -165,14 +163,11 @@ func (f *facts) measure(r *jsonscan.Reader, name []byte) {
 		}
 	case fact.kind == size && r.Peek() == '"':
 		f.int(fact.key, int64(jsonscan.UnquotedLen(r.Str())))
-	default:
-		r.Skip()
 	}
 }
 
 // readArguments reads a call's arguments, an object.
 func (c *call) readArguments(r *jsonscan.Reader) {
-	r.Peek()
 	start := r.I
 	var simple, parsed []byte // programs
 	for key := range r.Members() {
@@ -201,8 +196,6 @@ func (c *call) readArguments(r *jsonscan.Reader) {
 		default:
 			if r.Peek() == '"' && argumentFacts[string(key)] != "" {
 				c.argument(key, r.Str())
-			} else {
-				r.Skip()
 			}
 		}
 	}
@@ -237,7 +230,6 @@ func (c *call) readSubagentType(r *jsonscan.Reader) {
 			c.Subagent = name
 			c.arguments.word(semconv.SubagentType, key)
 		}
-		r.Skip()
 	}
 }
 
@@ -283,14 +275,10 @@ func resultText(result []byte) (text []byte) {
 					read(depth + 1)
 				case "text":
 					text = r.Str()
-				default:
-					r.Skip()
 				}
 			}
 		case c == '"':
 			text = r.Str()
-		default:
-			r.Skip()
 		}
 	}
 	read(0)
@@ -376,7 +364,6 @@ func readTodos(r *jsonscan.Reader, to *facts) {
 	for range r.Elements() {
 		for key := range r.Members() {
 			if string(key) != "status" {
-				r.Skip()
 				continue
 			}
 			switch status := strings.ToLower(string(r.Str())); {

@@ -191,7 +191,6 @@ func (l *claudeLine) fact(r *jsonscan.Reader, key []byte) {
 		n := 0
 		for range r.Elements() {
 			n++
-			r.Skip()
 		}
 		if n > 0 {
 			l.facts.int(semconv.PermissionDenials, int64(n))
@@ -215,15 +214,12 @@ func (l *claudeLine) fact(r *jsonscan.Reader, key []byte) {
 				l.leaf(r, key)
 			}
 		}
-	default:
-		r.Skip()
 	}
 }
 
 // leaf reads a member of a nested object in a line of the program.
 func (l *claudeLine) leaf(r *jsonscan.Reader, key []byte) {
 	if c := r.Peek(); c == '{' || c == '[' || string(key) == "cwd" {
-		r.Skip()
 		return
 	}
 	l.fact(r, key)
@@ -246,8 +242,6 @@ func (l *claudeLine) patch(r *jsonscan.Reader) {
 			l.ended = millis(r)
 		case "is_backgrounded":
 			l.background = r.Bool()
-		default:
-			r.Skip()
 		}
 	}
 }
@@ -273,8 +267,6 @@ func (l *claudeLine) readMessage(r *jsonscan.Reader) {
 			for range r.Elements() {
 				l.block().read(r)
 			}
-		default:
-			r.Skip()
 		}
 	}
 }
@@ -307,8 +299,6 @@ func (l *claudeLine) streamEvent(r *jsonscan.Reader) {
 			l.usage.read(r)
 		case "delta":
 			l.readDelta(r)
-		default:
-			r.Skip()
 		}
 	}
 }
@@ -320,15 +310,12 @@ func (l *claudeLine) readDelta(r *jsonscan.Reader) {
 			l.deltaType = r.Str()
 		case "text", "thinking":
 			if r.Peek() != '"' {
-				r.Skip()
 				continue
 			}
 			l.Text = r.Str()
 			l.Bytes = jsonscan.UnquotedLen(l.Text)
 		case "stop_reason":
 			l.stop = jsonscan.Unquote(r.Str())
-		default:
-			r.Skip()
 		}
 	}
 }
@@ -358,8 +345,6 @@ func (b *claudeBlock) read(r *jsonscan.Reader) {
 			b.readResult(r)
 		case "is_error":
 			b.isError = r.Bool()
-		default:
-			r.Skip()
 		}
 	}
 	if b.kind != toolResultBlock {
@@ -443,8 +428,6 @@ func (b *claudeBlock) failAsCoded() {
 			failed = bytes.HasSuffix(r.Str(), []byte("_tool_result_error"))
 		case "error_code":
 			code = enum(jsonscan.Unquote(r.Str()))
-		default:
-			r.Skip()
 		}
 	}
 	if failed {
@@ -463,8 +446,6 @@ func firstTextOf(blocks []byte) (text []byte) {
 		for key := range r.Members() {
 			if string(key) == "text" && text == nil {
 				text = r.Str()
-			} else {
-				r.Skip()
 			}
 		}
 	}
@@ -511,9 +492,7 @@ func (c *claudeResult) read(r *jsonscan.Reader) {
 }
 
 func (c *claudeResult) measure(r *jsonscan.Reader, key []byte) {
-	if string(key) == "content" { // of a file
-		r.Skip()
-	} else {
+	if string(key) != "content" { // of a file
 		c.facts.measure(r, key)
 	}
 }
@@ -524,7 +503,6 @@ func (c *claudeResult) readPatch(r *jsonscan.Reader) {
 	for range r.Elements() {
 		for key := range r.Members() {
 			if string(key) != "lines" {
-				r.Skip()
 				continue
 			}
 			for range r.Elements() {

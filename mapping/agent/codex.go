@@ -70,8 +70,6 @@ func (d *codexDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 			l.Text = r.Str()
 		case "error":
 			l.Text, _ = readFailure(r)
-		default:
-			r.Skip()
 		}
 	}
 	if len(l.typ) == 0 {
@@ -205,9 +203,7 @@ func (l *codexLine) item(r *jsonscan.Reader) {
 		case "aggregated_output":
 			l.tool().readOutput(r)
 		case "exit_code":
-			if r.Peek() == 'n' { // null: still running
-				r.Skip()
-			} else if code, ok := r.Int(); ok {
+			if code, ok := r.Int(); ok { // null: still running
 				l.tool().exited(code)
 			}
 		case "result", "agents_states":

@@ -604,8 +604,6 @@ func (l *copilotLine) field(r *jsonscan.Reader, key []byte) {
 		for key := range r.Members() {
 			l.data(r, key)
 		}
-	default:
-		r.Skip()
 	}
 }
 
@@ -683,8 +681,6 @@ func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 		l.facts.number(r, semconv.TokensAfter)
 	case "modelMetrics":
 		l.metrics(r)
-	default:
-		r.Skip()
 	}
 }
 
@@ -700,8 +696,6 @@ func readToolRequest(r *jsonscan.Reader) (t toolRequest) {
 			t.id = readID(r)
 		case "name":
 			t.name = word(jsonscan.Unquote(r.Str()))
-		default:
-			r.Skip()
 		}
 	}
 	return t
@@ -722,8 +716,6 @@ func (l *copilotLine) result(r *jsonscan.Reader) {
 		case "content":
 			text := again.Str()
 			l.tool().textSize(text)
-		default:
-			again.Skip()
 		}
 	}
 	if l.outcome != "" {
@@ -750,7 +742,6 @@ func (l *copilotLine) finishTool() {
 }
 
 func (l *copilotLine) permission(r *jsonscan.Reader) {
-	r.Peek()
 	start := r.I
 	for key := range r.Members() {
 		switch string(key) {
@@ -771,13 +762,11 @@ func (l *copilotLine) metrics(r *jsonscan.Reader) {
 	l.total = new(Usage)
 	for range r.Members() {
 		for key := range r.Members() {
-			if string(key) != "usage" {
-				r.Skip()
-				continue
+			if string(key) == "usage" {
+				var u Usage
+				u.read(r)
+				l.total.add(&u)
 			}
-			var u Usage
-			u.read(r)
-			l.total.add(&u)
 		}
 	}
 }
@@ -791,8 +780,6 @@ func (l *copilotLine) runUsage(r *jsonscan.Reader) {
 			l.premiumRequests(r)
 		case "sessionDurationMs":
 			l.Length = millis(r)
-		default:
-			r.Skip()
 		}
 	}
 }

@@ -107,8 +107,6 @@ func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 		l.Length = millis(r)
 	case "is_error":
 		l.Failed = r.Bool()
-	default:
-		r.Skip()
 	}
 }
 
@@ -213,7 +211,6 @@ func (l *cursorLine) message(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		switch {
 		case string(key) != "content":
-			r.Skip()
 		case r.Peek() == '"': // builds of 2025 wrote a string
 			l.said(r)
 		default:
@@ -230,7 +227,6 @@ func (l *cursorLine) contentBlock(r *jsonscan.Reader) {
 
 func (l *cursorLine) said(r *jsonscan.Reader) {
 	if r.Peek() != '"' {
-		r.Skip()
 		return
 	}
 	words := r.Str()
@@ -257,7 +253,6 @@ func (l *cursorLine) approval(r *jsonscan.Reader) {
 			if l.Query == "" { // query_type may be absent
 				l.Query = queryName(bytes.TrimSuffix(key, []byte("Response")))
 			}
-			r.Peek()
 			start := r.I
 			l.approvalOutcome(r, 0)
 			l.facts.set(Fact{Key: semconv.QueryResponse, Kind: FactJSON, Level: Full, Text: r.B[start:r.I]})
@@ -274,7 +269,6 @@ func (l *cursorLine) approvalQuery(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		switch string(key) {
 		case "args":
-			r.Peek()
 			start := r.I
 			for key := range r.Members() {
 				if string(key) == "toolCallId" {
@@ -286,8 +280,6 @@ func (l *cursorLine) approvalQuery(r *jsonscan.Reader) {
 			l.facts.set(Fact{Key: semconv.QueryArguments, Kind: FactJSON, Level: Full, Text: r.B[start:r.I]})
 		case "toolCallId":
 			l.ToolCallID = readID(r)
-		default:
-			r.Skip()
 		}
 	}
 }
@@ -304,7 +296,6 @@ func (l *cursorLine) approvalOutcome(r *jsonscan.Reader, depth int) {
 		case name == "approved", name == "rejected", l.Status == "" && r.Peek() == '{':
 			l.Status, l.Failed = name, name == "rejected"
 		}
-		r.Skip()
 	}
 }
 

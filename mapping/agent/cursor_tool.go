@@ -29,8 +29,6 @@ func (l *cursorLine) toolCall(r *jsonscan.Reader) {
 			l.callTime(r, key)
 		case string(key) == "hookAdditionalContexts":
 			l.readHooks(r)
-		default:
-			r.Skip()
 		}
 	}
 }
@@ -38,7 +36,6 @@ func (l *cursorLine) toolCall(r *jsonscan.Reader) {
 func (l *cursorLine) readTool(r *jsonscan.Reader) {
 	t := l.tool()
 	for key := range r.Members() {
-		r.Peek()
 		start := r.I
 		switch string(key) {
 		case "args":
@@ -62,8 +59,6 @@ func (l *cursorLine) readTool(r *jsonscan.Reader) {
 			t.outcome.int(semconv.ToolResultBytes, int64(jsonscan.Len(t.Result)))
 		case "description":
 			t.Description = r.Str()
-		default:
-			r.Skip()
 		}
 	}
 }
@@ -96,8 +91,6 @@ func (l *cursorLine) readHooks(r *jsonscan.Reader) {
 				}
 			case "content":
 				l.hookBytes += jsonscan.UnquotedLen(r.Str())
-			default:
-				r.Skip()
 			}
 		}
 	}
@@ -171,7 +164,6 @@ func (l *cursorLine) readResult(r *jsonscan.Reader) {
 			if !known && !cursorSiblings[string(name)] && r.Peek() == '{' {
 				other = cmp.Or(string(name), semconv.ErrorOther)
 			}
-			r.Skip()
 		}
 	}
 	variant = cmp.Or(variant, other) // of a future version
@@ -345,8 +337,6 @@ func readMatches(r *jsonscan.Reader, outcome *facts, depth int) {
 		default:
 			if depth < maxNesting && r.Peek() == '{' {
 				readMatches(r, outcome, depth+1)
-			} else {
-				r.Skip()
 			}
 		}
 	}
@@ -375,8 +365,6 @@ func (l *cursorLine) readAwaited(r *jsonscan.Reader) {
 			if a.exit.Known {
 				l.call.outcome.int(semconv.ProcessExitCode, a.exit.Code)
 			}
-		default:
-			r.Skip()
 		}
 	}
 }

@@ -235,7 +235,6 @@ func (l *droidLine) field(r *jsonscan.Reader, key []byte) {
 			l.call.named(name)
 		}
 	case "parameters":
-		r.Peek()
 		start := r.I
 		l.tool().readArguments(r)
 		l.parameters = r.B[start:r.I]
@@ -253,7 +252,5 @@ func (l *droidLine) field(r *jsonscan.Reader, key []byte) {
 		l.Usage = new(Usage)
 		l.Usage.read(r)
 		l.Usage.addCached()
-	default:
-		r.Skip()
 	}
 }

@@ -115,8 +115,6 @@ func (l *geminiLine) field(r *jsonscan.Reader, key []byte) {
 		l.fault, l.errorType = readFailure(r)
 	case "stats":
 		l.stats(r)
-	default:
-		r.Skip()
 	}
 }
 
@@ -206,7 +204,6 @@ func (m *geminiUsage) count(r *jsonscan.Reader, key []byte) {
 	case "total_tokens":
 		m.total, _ = r.Int()
 	case "input": // the input without the cached tokens
-		r.Skip()
 	default:
 		m.Usage.count(r, key)
 	}

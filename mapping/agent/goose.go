@@ -146,8 +146,6 @@ func (l *gooseLine) message(r *jsonscan.Reader) {
 			}
 		case "content":
 			l.content = r.Raw()
-		default:
-			r.Skip()
 		}
 	}
 }
@@ -194,8 +192,6 @@ func (b *gooseBlock) field(r *jsonscan.Reader, key []byte) {
 		b.response(r)
 	case "_meta":
 		readMember(r, "goose_extension", func() { b.server = r.Str() })
-	default:
-		r.Skip()
 	}
 }
 
@@ -212,12 +208,8 @@ func (b *gooseBlock) request(r *jsonscan.Reader) {
 					b.tool().named(r.Str())
 				case "arguments":
 					b.tool().readArguments(r)
-				default:
-					r.Skip()
 				}
 			}
-		default:
-			r.Skip()
 		}
 	}
 }
@@ -234,8 +226,6 @@ func (b *gooseBlock) response(r *jsonscan.Reader) {
 			b.tool().readResult(r)
 		case "error":
 			b.tool().ErrorText, _ = readFailure(r)
-		default:
-			r.Skip()
 		}
 	}
 }

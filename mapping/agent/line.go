@@ -103,8 +103,6 @@ func readMember(r *jsonscan.Reader, name string, read func()) {
 	for key := range r.Members() {
 		if string(key) == name {
 			read()
-		} else {
-			r.Skip()
 		}
 	}
 }
@@ -139,8 +137,6 @@ func readFailure(r *jsonscan.Reader) (text []byte, name string) {
 			name = word(jsonscan.Unquote(bytes.Trim(r.Raw(), `"`)))
 		case "data":
 			text, _ = readFailure(r)
-		default:
-			r.Skip()
 		}
 	}
 	return text, name
@@ -186,7 +182,6 @@ func (u *Usage) count(r *jsonscan.Reader, key []byte) {
 		u.readCost(r)
 		return
 	default:
-		r.Skip()
 		return
 	}
 	if n, ok := r.Int(); ok && n >= 0 {

@@ -39,7 +39,6 @@ func (m *Marks) Read(line []byte) {
 func (m *Marks) read(r *jsonscan.Reader, parent []byte) {
 	for key := range r.Members() {
 		if len(m.members) == maxMarks {
-			r.Skip()
 			continue
 		}
 		at := len(m.members)
@@ -54,13 +53,10 @@ func (m *Marks) read(r *jsonscan.Reader, parent []byte) {
 			m.members[at].value = r.Str()
 		case c == '[' && parent != nil:
 			m.members[at].value = list
-			r.Skip()
 		case parent == nil && string(key) == "tools":
 			if tools := r.Raw(); len(bytes.Trim(tools, "[] \t")) == 0 {
 				m.members = m.members[:at] // an empty list proves nothing
 			}
-		default:
-			r.Skip()
 		}
 	}
 }

@@ -58,8 +58,6 @@ func (l *opencodeLine) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		case "error":
 			l.fault = r.Peek() != 'n'
 			l.Text, l.Status = readFailure(r)
-		default:
-			r.Skip()
 		}
 	}
 	l.classify()
@@ -147,8 +145,6 @@ func (l *opencodeLine) part(r *jsonscan.Reader) {
 			l.tool().named(r.Str())
 		case "state":
 			l.toolState(r)
-		default:
-			r.Skip()
 		}
 	}
 }
@@ -167,8 +163,6 @@ func (l *opencodeLine) times(r *jsonscan.Reader) {
 			l.start = millis(r)
 		case "end":
 			l.end = millis(r)
-		default:
-			r.Skip()
 		}
 	}
 }
@@ -211,8 +205,6 @@ func (l *opencodeLine) toolState(r *jsonscan.Reader) {
 			l.metadata(r)
 		case "time":
 			l.times(r)
-		default:
-			r.Skip()
 		}
 	}
 }
@@ -232,8 +224,6 @@ func (l *opencodeLine) metadata(r *jsonscan.Reader) {
 			}
 		case "sessionId":
 			c.outcome.word(semconv.SubagentID, []byte(word(jsonscan.Unquote(r.Str()))))
-		default:
-			r.Skip()
 		}
 	}
 }

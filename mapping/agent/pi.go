@@ -386,8 +386,6 @@ func (l *piLine) field(r *jsonscan.Reader, key []byte) {
 		l.facts.word(semconv.Reason, []byte(enum(jsonscan.Unquote(r.Str()))))
 	case "entry":
 		readMember(r, "timestamp", func() { l.Time = isoTime(r) })
-	default:
-		r.Skip()
 	}
 }
 
@@ -400,8 +398,6 @@ func (l *piLine) compaction() {
 			l.facts.number(&r, semconv.TokensBefore)
 		case "tokensAfter", "estimatedTokensAfter":
 			l.facts.number(&r, semconv.TokensAfter)
-		default:
-			r.Skip()
 		}
 	}
 }
@@ -415,8 +411,6 @@ func (l *piLine) deltaEvent(r *jsonscan.Reader) {
 		case "delta":
 			l.Text = r.Str()
 			l.Bytes = jsonscan.UnquotedLen(l.Text)
-		default:
-			r.Skip()
 		}
 	}
 }
@@ -447,8 +441,6 @@ func (l *piLine) message(r *jsonscan.Reader) {
 			l.fault = r.Str()
 		case "toolCallId":
 			l.callID = readID(r)
-		default:
-			r.Skip()
 		}
 	}
 }
@@ -468,7 +460,6 @@ func (l *piLine) content(r *jsonscan.Reader) {
 				kind = ThinkingMessage
 			case "text":
 			default:
-				r.Skip()
 				continue
 			}
 			if text := r.Str(); len(text) > 0 {

@@ -34,8 +34,8 @@ func (r *Reader) Peek() byte {
 }
 
 // Members iterates over the keys of the next value, an object. Keys are still
-// escaped. The loop body must consume each member's value. If the value is not an
-// object, Members consumes it.
+// escaped. A value that the loop body does not consume is skipped. If the value is not
+// an object, Members consumes it.
 func (r *Reader) Members() iter.Seq[[]byte] {
 	return func(yield func(key []byte) bool) {
 		if r.Peek() != '{' {
@@ -43,13 +43,13 @@ func (r *Reader) Members() iter.Seq[[]byte] {
 			return
 		}
 		r.I++
-		for key, ok := r.member(); ok && yield(key); key, ok = r.member() {
+		for key, at := r.member(0); at > 0 && yield(key); key, at = r.member(at) {
 		}
 	}
 }
 
-// Elements iterates over the next value, an array. The loop body must consume each
-// element. If the value is not an array, Elements consumes it.
+// Elements iterates over the next value, an array. An element that the loop body does
+// not consume is skipped. If the value is not an array, Elements consumes it.
 func (r *Reader) Elements() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if r.Peek() != '[' {
@@ -57,7 +57,9 @@ func (r *Reader) Elements() iter.Seq[int] {
 			return
 		}
 		r.I++
-		for n := 0; r.element() && yield(n); n++ {
+		n := 0
+		for at := r.element(0); at > 0 && yield(n); at = r.element(at) {
+			n++
 		}
 	}
 }
@@ -65,9 +67,13 @@ func (r *Reader) Elements() iter.Seq[int] {
 // End reports whether nothing but white space is left.
 func (r *Reader) End() bool { return r.Peek() == 0 && r.I == len(r.B) }
 
-// member moves to the next value of the object last entered and returns its key. At
-// the end it leaves the object and returns false.
-func (r *Reader) member() (key []byte, ok bool) {
+// member moves to the next value of the object last entered, and returns its key and
+// position. At the end it leaves the object and returns 0. If nobody has read the value
+// before, which begins at last, member skips it.
+func (r *Reader) member(last int) (key []byte, at int) {
+	if r.I == last {
+		r.Skip()
+	}
 	if r.at(',') || r.Peek() == ',' {
 		r.I++
 	}
@@ -76,22 +82,27 @@ func (r *Reader) member() (key []byte, ok bool) {
 		key = r.Quoted()
 		if r.at(':') || r.Peek() == ':' {
 			r.I++
-			return key, !r.Bad
+			if r.Peek(); r.Bad {
+				return nil, 0
+			}
+			return key, r.I
 		}
 	case r.at('}'):
 		r.I++
-		return nil, false
+		return nil, 0
 	}
 	r.Fail()
-	return nil, false
+	return nil, 0
 }
 
 // at reports whether c is the next byte: agents rarely write white space.
 func (r *Reader) at(c byte) bool { return r.I < len(r.B) && r.B[r.I] == c }
 
-// element moves to the next value of the array last entered. At the end it leaves
-// the array and returns false.
-func (r *Reader) element() bool {
+// element is like member, but for arrays.
+func (r *Reader) element(last int) (at int) {
+	if r.I == last {
+		r.Skip()
+	}
 	c := r.Peek()
 	if c == ',' {
 		r.I++
@@ -100,12 +111,12 @@ func (r *Reader) element() bool {
 	switch c {
 	case ']':
 		r.I++
-		return false
+		return 0
 	case 0, '}', ':', ',':
 		r.Fail()
-		return false
+		return 0
 	}
-	return true
+	return r.I
 }
 
 // Str consumes a value and returns a string's contents, still escaped; nil if the
