@@ -23,7 +23,7 @@ func (e *Exporter) run() {
 
 	for b := e.queue.next(); b != nil; b = e.queue.next() {
 		r, why := e.deliver(b.request())
-		if e.isClosed() && len(r.Spans) == len(b.spans) { // it is in the journal: Close decides
+		if e.queue.isClosed() && len(r.Spans) == len(b.spans) { // it is in the journal: Close decides
 			e.leave(b)
 		} else {
 			if len(r.Spans) > 0 {
@@ -33,7 +33,7 @@ func (e *Exporter) run() {
 		}
 		e.queue.done()
 	}
-	e.backlog.finish()
+	e.draining.finish()
 	_ = attempt(e.ctx, e.cfg.Client.Stop) // the queue is empty, so an error loses nothing
 }
 
@@ -56,8 +56,8 @@ func (e *Exporter) takeLeft() []*batch {
 func (e *Exporter) deliver(r request) (left request, why *UploadError) {
 	backoff := minBackoff
 	for e.awaitDelay() {
-		closing := e.closing // nil once Close has begun, so that Close cuts only one wait short
-		if e.isClosed() {
+		closing := e.queue.closing // nil once Close has begun, so that Close cuts only one wait short
+		if e.queue.isClosed() {
 			closing = nil
 		}
 		out := e.sender.send(e.ctx, r)
@@ -95,8 +95,8 @@ func (e *Exporter) awaitDelay() bool {
 		if delay == 0 {
 			return true
 		}
-		closing := e.closing
-		if deadline, closed := e.closeDeadline(); closed {
+		closing := e.queue.closing
+		if deadline, closed := e.queue.closeDeadline(); closed {
 			closing = nil
 			if !deadline.IsZero() && time.Until(deadline) <= delay {
 				e.cancel()
@@ -110,12 +110,6 @@ func (e *Exporter) awaitDelay() bool {
 		}
 	}
 	return false
-}
-
-func (e *Exporter) closeDeadline() (deadline time.Time, closed bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.deadline, e.isClosed()
 }
 
 // applyOutcome counts the spans with a final outcome, and keeps rejected ones apart.
@@ -153,8 +147,8 @@ const (
 	maxPause = time.Second
 )
 
-// A backlog is the state of draining the spool in the background.
-type backlog struct {
+// A drain is the state of sending the spool's backlog in the background.
+type drain struct {
 	running sync.WaitGroup
 	one     sync.Mutex // held while the spool is drained
 
@@ -163,21 +157,21 @@ type backlog struct {
 	until time.Time // when Close stops draining; zero until all own spans are done
 }
 
-func (b *backlog) rest() {
+func (b *drain) rest() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.from = time.Now().Add(drainRest + rand.N(drainRest))
 }
 
 // finish waits for the draining to end.
-func (b *backlog) finish() {
+func (b *drain) finish() {
 	b.mu.Lock()
 	b.until = time.Now().Add(drainGrace)
 	b.mu.Unlock()
 	b.running.Wait()
 }
 
-func (b *backlog) mayRun() bool {
+func (b *drain) mayRun() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return !time.Now().Before(b.from) && (b.until.IsZero() || time.Now().Before(b.until))
@@ -186,23 +180,19 @@ func (b *backlog) mayRun() bool {
 // drain sends the spool's backlog in the background, so that new spans need not
 // wait. It starts once the collector is known to be there.
 func (e *Exporter) drain() {
-	if e.cfg.Spool == nil || !e.mayDrain(0) || !e.backlog.one.TryLock() {
+	if e.cfg.Spool == nil || !e.mayDrain(0) || !e.draining.one.TryLock() {
 		return
 	}
-	e.backlog.running.Go(func() {
-		defer e.backlog.one.Unlock()
-		d := drain{
-			spool: *e.cfg.Spool, to: e.cfg.Client.Destination(), sender: &e.sender,
-			more:  e.mayDrain,
-			retry: func(time.Duration) bool { return false },
-		}
+	e.draining.running.Go(func() {
+		defer e.draining.one.Unlock()
+		b := Backlog{Spool: *e.cfg.Spool, To: e.cfg.Client.Destination(), More: e.mayDrain, sender: &e.sender}
 		// Close leaves this goroutine behind, so the disk may take its time.
 		disk := context.Background()
-		d.others.Recovered, _ = d.spool.RecoverDue(disk) // on failure, the next process looks
-		err := d.sendAll(e.ctx, disk)                    // what fails stays in the spool
-		e.tally.count(func(r *Report) { r.addDrained(d.drained) })
+		b.Earlier.Recovered, _ = b.Spool.RecoverDue(disk) // on failure, the next process looks
+		err := b.Send(e.ctx, disk)                        // what fails stays in the spool
+		e.tally.count(func(r *Report) { r.addSent(&b) })
 		if err != nil {
-			e.backlog.rest()
+			e.draining.rest()
 		}
 	})
 }
@@ -213,9 +203,9 @@ func (e *Exporter) mayDrain(took time.Duration) bool {
 	if took > 0 {
 		select {
 		case <-time.After(rand.N(min(2*took, maxPause))):
-		case <-e.closing:
+		case <-e.queue.closing:
 		case <-e.ctx.Done():
 		}
 	}
-	return e.ctx.Err() == nil && e.sender.delay() == 0 && e.backlog.mayRun()
+	return e.ctx.Err() == nil && e.sender.delay() == 0 && e.draining.mayRun()
 }

@@ -16,7 +16,6 @@ type disk struct {
 	mu     sync.Mutex
 	ctx    context.Context // of all calls
 	cancel context.CancelFunc
-	closed bool
 	kept   uint64 // the spans below this number, which were not delivered, are in the journal
 }
 
@@ -29,17 +28,16 @@ func (d *disk) close(deadline time.Time) {
 		d.ctx, d.cancel = context.WithDeadline(context.Background(), deadline)
 	}
 	context.AfterFunc(d.ctx, before)
-	d.closed = true
 }
 
-// context returns the context for an operation that saves spans.
-func (d *disk) context() (context.Context, context.CancelFunc) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return context.WithCancel(d.ctx)
+// diskContext returns the context for an operation that saves spans.
+func (e *Exporter) diskContext() (context.Context, context.CancelFunc) {
+	e.disk.mu.Lock()
+	defer e.disk.mu.Unlock()
+	if e.queue.isClosed() {
+		return context.WithCancel(e.disk.ctx)
 	}
-	return context.WithTimeout(d.ctx, diskPatience)
+	return context.WithTimeout(e.disk.ctx, diskPatience)
 }
 
 // has reports whether the journal, closed, has the span of a number.
@@ -54,7 +52,7 @@ func (e *Exporter) markDone(b *batch) {
 	if e.disk.journal == nil {
 		return
 	}
-	ctx, cancel := e.disk.context()
+	ctx, cancel := e.diskContext()
 	defer cancel()
 	e.disk.journal.Done(ctx, b.numbers)
 }
@@ -70,7 +68,7 @@ func (e *Exporter) closeJournal(why *UploadError) {
 	if r := e.tally.snapshot(); r.undecided() > 0 {
 		reason = why.Error()
 	}
-	ctx, cancel := e.disk.context()
+	ctx, cancel := e.diskContext()
 	defer cancel()
 	kept := j.Close(ctx, reason)
 	e.disk.mu.Lock()
@@ -99,7 +97,7 @@ func (e *Exporter) keep(req request, why *UploadError, put putFunc, fate func(*R
 	var evicted spool.Evicted
 	var err error
 	if e.cfg.Spool != nil {
-		ctx, cancel := e.disk.context()
+		ctx, cancel := e.diskContext()
 		defer cancel()
 		evicted, err = put(*e.cfg.Spool, ctx, e.cfg.Client.Destination(), req.body(), why.Error())
 	}

@@ -54,10 +54,10 @@ func New(cfg Config) (*Exporter, error) {
 	batch := min(cfg.MaxRequest, fullRequest)
 	cfg.MaxQueue = max(cmp.Or(cfg.MaxQueue, 4<<20), batch+cfg.MaxRequest) // one request in flight plus any one span
 	cfg.Interval = cmp.Or(cfg.Interval, time.Second)
-	e := &Exporter{cfg: cfg, sender: sender{client: cfg.Client}, closing: make(chan struct{}), done: make(chan struct{})}
+	e := &Exporter{cfg: cfg, sender: sender{client: cfg.Client}, done: make(chan struct{})}
 	e.queue = queue{
 		limit: cfg.MaxQueue, full: batch, interval: cfg.Interval, recording: cfg.Wait, waits: cfg.Wait,
-		delay: e.sender.delay, closing: e.closing, wake: make(chan struct{}, 1), roomMade: make(chan struct{}),
+		delay: e.sender.delay, closing: make(chan struct{}), wake: make(chan struct{}, 1), roomMade: make(chan struct{}),
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.disk.ctx, e.disk.cancel = context.WithCancel(context.Background())
@@ -87,23 +87,21 @@ const fullRequest = 512 << 10
 
 // An Exporter delivers spans in the background until Close.
 type Exporter struct {
-	cfg     Config
-	piece   piece
-	queue   queue
-	tally   tally
-	sender  sender
-	backlog backlog
-	disk    disk
+	cfg      Config
+	piece    piece
+	queue    queue
+	tally    tally
+	sender   sender
+	draining drain
+	disk     disk
 
-	ctx     context.Context // of every attempt; ends with the context of Close
-	cancel  context.CancelFunc
-	closing chan struct{}
-	done    chan struct{}
+	ctx    context.Context // of every attempt; ends with the context of Close
+	cancel context.CancelFunc
+	done   chan struct{}
 
-	mu       sync.Mutex
-	origins  map[*resourcepb.Resource]*origin
-	deadline time.Time // of attempts, once Close has begun; zero for none
-	left     []*batch  // undelivered when the sender ended
+	mu      sync.Mutex
+	origins map[*resourcepb.Resource]*origin
+	left    []*batch // undelivered when the sender ended
 }
 
 // Export queues a finished span, the wire encoding of an
@@ -114,7 +112,7 @@ type Exporter struct {
 // or, without a spool, dropped and counted. A span exported after Close is treated
 // the same way.
 func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
-	late := e.isClosed() && e.cfg.Spool == nil
+	late := e.queue.isClosed() && e.cfg.Spool == nil
 	e.tally.count(func(r *Report) {
 		r.Ended++
 		if late {
@@ -135,7 +133,7 @@ func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.begun {
-		p.fits, p.excess = e.queue.awaitRoom(len(wire)), 0
+		p.excess = e.queue.awaitRoom(len(wire), 0)
 	}
 	p.add(o, wire)
 	if !p.begun {
@@ -147,14 +145,13 @@ func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 type piece struct {
 	mu      sync.Mutex // held until the piece is journaled and queued
 	begun   bool
-	fits    bool // there was room for it
-	excess  int  // the bytes by which it may overfill a full queue
+	excess  int // the bytes by which it may overfill the queue
 	spans   []spool.Span
 	origins []*origin // of each span
 	at      time.Time // when the first span arrived
 }
 
-// maxExcess is the excess of a piece of the stream.
+// maxExcess is the excess of a piece of the stream that begins when there is no room.
 const maxExcess = 1 << 20
 
 func (p *piece) add(o *origin, wire []byte) {
@@ -174,7 +171,7 @@ func (e *Exporter) Begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.begun {
-		p.begun, p.fits, p.excess = true, e.queue.awaitRoom(1), maxExcess
+		p.begun, p.excess = true, e.queue.awaitRoom(1, maxExcess)
 	}
 }
 
@@ -224,7 +221,7 @@ func (e *Exporter) Checkpoint(open []OpenSpan) (err error) {
 func (e *Exporter) commit(write func(*spool.Journal, context.Context, []spool.Span) (first uint64)) {
 	first := uint64(0)
 	if j := e.disk.journal; j != nil {
-		ctx, cancel := e.disk.context()
+		ctx, cancel := e.diskContext()
 		defer cancel()
 		first = write(j, ctx, e.piece.spans)
 		evicted := j.TakeEvicted()
@@ -235,15 +232,6 @@ func (e *Exporter) commit(write func(*spool.Journal, context.Context, []spool.Sp
 		e.markDone(b)
 	}
 	e.piece.spans, e.piece.origins = nil, nil
-}
-
-func (e *Exporter) isClosed() bool {
-	select {
-	case <-e.closing:
-		return true
-	default:
-		return false
-	}
 }
 
 // Close sends what is left, retrying until shortly before ctx ends, and
@@ -262,12 +250,7 @@ func (e *Exporter) Close(ctx context.Context) Report {
 	defer stop()
 
 	e.disk.close(diskDeadline)
-	if e.queue.close() {
-		e.mu.Lock()
-		e.deadline = deadline
-		e.mu.Unlock()
-		close(e.closing)
-	}
+	e.queue.close(deadline)
 	select {
 	case <-e.done:
 	case <-attempts.Done():

@@ -38,14 +38,13 @@ func Flush(ctx context.Context, s spool.Spool, dial func(spool.Destination) (Cli
 	for _, to := range destinations {
 		f := Flushed{To: to}
 		client, err := dialTrusted(to, dial)
-		switch uploader, ok := client.(MetricsUploader); {
+		uploader, ok := client.(MetricsUploader)
+		switch {
 		case err != nil:
-		case to.Signal != spool.Metrics:
-			err = flush(ctx, s, to, client, &f.Earlier, done)
-		case ok:
-			err = flushMetrics(ctx, s, to, client, uploader, &f.Earlier)
-		default:
+		case to.Signal == spool.Metrics && !ok:
 			err = errors.New("metrics cannot be sent there")
+		default:
+			err = flush(ctx, &Backlog{Spool: s, To: to, Metrics: uploader, sender: &sender{client: client}}, &f.Earlier, done)
 		}
 		f.Err = err
 		all = append(all, f)
@@ -64,44 +63,22 @@ func dialTrusted(to spool.Destination, dial func(spool.Destination) (Client, err
 	return client, err
 }
 
-func flush(ctx context.Context, s spool.Spool, to spool.Destination, client Client, sum *Earlier, done func(spans int)) error {
+func flush(ctx context.Context, b *Backlog, sum *Earlier, done func(spans int)) error {
 	before := 0
-	d := drain{spool: s, to: to, sender: &sender{client: client}}
-	d.more = func(time.Duration) bool {
-		now := d.others.Delivered + d.others.Rejected + d.others.Dropped
+	b.More = func(time.Duration) bool {
+		now := b.Earlier.Delivered + b.Earlier.Rejected + b.Earlier.Dropped
 		done(now - before)
 		before = now
-		return ctx.Err() == nil && sleep(ctx, d.sender.delay())
+		return ctx.Err() == nil && sleep(ctx, b.sender.delay())
 	}
-	d.retry = func(after time.Duration) bool { return sleep(ctx, after) }
-	defer func() {
-		*sum = d.others
-		sum.addEvicted(d.evicted)
-	}()
-	return stop(ctx, client, d.sendAll(ctx, ctx))
-}
-
-// stop stops a client, and returns why not everything was sent: err, or else the error of
-// stopping.
-func stop(ctx context.Context, client Client, err error) error {
-	stopped := attempt(context.WithoutCancel(ctx), client.Stop)
-	if err == nil && stopped != nil {
+	b.Retry = func(after time.Duration) bool { return sleep(ctx, after) }
+	err := b.Send(ctx, ctx)
+	*sum = b.Earlier
+	sum.addEvicted(b.Evicted)
+	if stopped := attempt(context.WithoutCancel(ctx), b.sender.client.Stop); err == nil && stopped != nil {
 		return stopped
 	}
 	return errors.Join(err, ctx.Err())
-}
-
-// flushMetrics is flush for metrics.
-func flushMetrics(ctx context.Context, s spool.Spool, to spool.Destination, client Client, uploader MetricsUploader, sum *Earlier) error {
-	b := MetricsBacklog{
-		Spool: s, To: to, Client: uploader,
-		More:  func() bool { return ctx.Err() == nil },
-		Retry: func(after time.Duration) bool { return sleep(ctx, after) },
-	}
-	err := b.Send(ctx, ctx)
-	*sum = Earlier{Metrics: b.Earlier}
-	sum.addEvicted(b.Evicted)
-	return stop(ctx, client, err)
 }
 
 // sleep waits for delay, unless that exceeds maxDelay or ctx ends first, and

@@ -426,13 +426,9 @@ func (c *capture) UploadTraces(_ context.Context, request []byte) error {
 
 func drainAll(t *testing.T, s *spool.Spool, c Client) (Earlier, error) {
 	t.Helper()
-	d := drain{
-		spool: *s, to: new(fake).Destination(), sender: &sender{client: c},
-		more:  func(time.Duration) bool { return true },
-		retry: func(time.Duration) bool { return false },
-	}
+	b := Backlog{Spool: *s, To: new(fake).Destination(), sender: &sender{client: c}, More: func(time.Duration) bool { return true }}
 	var recovering error
-	d.others.Recovered, recovering = s.Recover(t.Context())
-	err := d.sendAll(t.Context(), t.Context())
-	return d.others, errors.Join(err, recovering)
+	b.Earlier.Recovered, recovering = s.Recover(t.Context())
+	err := b.Send(t.Context(), t.Context())
+	return b.Earlier, errors.Join(err, recovering)
 }

@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -24,9 +25,9 @@ type queue struct {
 	interval  time.Duration // how long a span waits for others to join it
 	recording bool
 	delay     func() time.Duration // for which the receiver wants no requests
-	closing   <-chan struct{}
 
-	wake chan struct{} // there may be a batch to send
+	closing chan struct{} // closed when Close has begun
+	wake    chan struct{} // there may be a batch to send
 
 	mu       sync.Mutex
 	batches  []*batch
@@ -35,8 +36,8 @@ type queue struct {
 	since    time.Time    // when delivery of inFlight began or last made progress
 	failure  *UploadError // the last one; nil after a success
 	roomMade chan struct{}
-	waits    bool // for room
-	closed   bool
+	waits    bool      // for room
+	deadline time.Time // of attempts, once Close has begun; zero for none
 }
 
 // A batch is a request's worth of spans of one origin. They are kept encoded:
@@ -58,7 +59,7 @@ func (q *queue) add(p *piece, first uint64) (evicted []*batch) {
 	wake := len(q.batches) == 0
 	for i, s := range p.spans {
 		size := len(s.Wire)
-		for !p.fits && len(q.batches) > 0 && q.bytes+q.inFlight+size > q.limit+p.excess {
+		for len(q.batches) > 0 && q.bytes+q.inFlight+size-q.limit > p.excess {
 			evicted = append(evicted, q.take())
 		}
 		o := p.origins[i]
@@ -81,13 +82,16 @@ func (q *queue) add(p *piece, first uint64) (evicted []*batch) {
 }
 
 // awaitRoom waits, if the queue waits at all, until size more bytes fit or the collector
-// has accepted nothing for too long. Nothing else waits for room. It reports whether there
-// is room.
-func (q *queue) awaitRoom(size int) (fits bool) {
+// has accepted nothing for too long. Nothing else waits for room. It returns the bytes by
+// which what comes may overfill the queue: any number if there is room, or else excess.
+func (q *queue) awaitRoom(size, excess int) int {
 	for {
 		fits, patience, roomMade := q.room(size)
-		if fits || patience <= 0 {
-			return fits
+		switch {
+		case fits:
+			return math.MaxInt
+		case patience <= 0:
+			return excess
 		}
 		select {
 		case <-roomMade:
@@ -117,7 +121,7 @@ func (q *queue) room(size int) (fits bool, patience time.Duration, roomMade <-ch
 	if delay := q.delay(); delay > 0 && delay <= maxDelay {
 		patience = max(patience, delay+shortPatience)
 	}
-	if !q.waits || q.closed {
+	if !q.waits || q.isClosed() {
 		patience = 0
 	}
 	return false, patience, q.roomMade
@@ -177,10 +181,10 @@ func (q *queue) nextDue() (b *batch, due <-chan time.Time, last bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.batches) == 0 {
-		return nil, nil, q.closed
+		return nil, nil, q.isClosed()
 	}
 	left := q.interval - time.Since(q.batches[0].at)
-	if left > 0 && !q.isFull() && !q.closed {
+	if left > 0 && !q.isFull() && !q.isClosed() {
 		return nil, time.After(left), false
 	}
 	b = q.take()
@@ -216,13 +220,32 @@ func (q *queue) lastFailure() *UploadError {
 	return q.failure
 }
 
-func (q *queue) close() (first bool) {
+// close ends the queue. Attempts to deliver what is left end at the deadline of the first
+// call.
+func (q *queue) close(deadline time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	first = !q.closed
-	q.closed = true
+	if !q.isClosed() {
+		q.deadline = deadline
+		close(q.closing)
+	}
 	q.wakeWaiting()
-	return first
+}
+
+func (q *queue) isClosed() bool {
+	select {
+	case <-q.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// closeDeadline returns when attempts end, if Close has begun.
+func (q *queue) closeDeadline() (deadline time.Time, closed bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.deadline, q.isClosed()
 }
 
 // takeAll takes what the sender left behind.

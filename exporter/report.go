@@ -68,14 +68,14 @@ func (e *Earlier) addEvicted(evicted spool.Evicted) {
 // undecided returns how many spans have no final outcome yet.
 func (r *Report) undecided() int { return r.Ended - r.Delivered - r.Spooled - r.Rejected - r.Dropped }
 
-// addDrained moves spans that had counted as spooled to their new outcome.
-func (r *Report) addDrained(d drained) {
-	r.AddEvicted(d.evicted)
-	r.Earlier.Add(d.others)
-	r.Spooled -= d.own.Delivered + d.own.Rejected + d.own.Dropped
-	r.Delivered += d.own.Delivered
-	r.Rejected += d.own.Rejected
-	r.Dropped += d.own.Dropped
+// addSent counts what became of a backlog: spans of this process had counted as spooled.
+func (r *Report) addSent(b *Backlog) {
+	r.AddEvicted(b.Evicted)
+	r.Earlier.Add(b.Earlier)
+	r.Spooled -= b.own.Delivered + b.own.Rejected + b.own.Dropped
+	r.Delivered += b.own.Delivered
+	r.Rejected += b.own.Rejected
+	r.Dropped += b.own.Dropped
 }
 
 // AddEvicted counts spans that were evicted from the spool after Close, and metrics.

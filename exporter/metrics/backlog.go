@@ -82,14 +82,10 @@ func (b *backlog) send(ctx context.Context, more func() bool) {
 	}
 	s := *b.spool
 	s.SetAside = func(*spool.Untrusted) { b.earlier.SetAside++ }
-	earlier := exporter.MetricsBacklog{
-		Spool: s, To: b.exporter.Destination(), Client: b.exporter,
-		More:  more,
-		Retry: func(time.Duration) bool { return false },
-	}
-	if err := earlier.Send(ctx, ctx); err != nil { // what fails stays in the spool
+	waiting := exporter.Backlog{Spool: s, To: b.exporter.Destination(), Metrics: b.exporter, More: func(time.Duration) bool { return more() }}
+	if err := waiting.Send(ctx, ctx); err != nil { // what fails stays in the spool
 		b.notBefore = time.Now().Add(drainRest)
 	}
-	b.earlier.Add(exporter.Earlier{Metrics: earlier.Earlier})
-	b.evicted.Add(earlier.Evicted)
+	b.earlier.Add(waiting.Earlier)
+	b.evicted.Add(waiting.Evicted)
 }

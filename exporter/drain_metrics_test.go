@@ -84,14 +84,14 @@ func TestMetricsBacklog(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			b := MetricsBacklog{Spool: s, To: metricsThere, Client: &metricsScript{with: []error{tc.answer}}, More: func() bool { return true }, Retry: func(time.Duration) bool { return false }}
+			b := Backlog{Spool: s, To: metricsThere, Metrics: &metricsScript{with: []error{tc.answer}}, More: func(time.Duration) bool { return true }}
 			err := b.Send(t.Context(), t.Context())
 			waits := tc.waits
 			if temporality == metricpb.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA {
 				waits = tc.deltasWait
 			}
-			if b.Earlier != want || (err != nil) != (waits > 0) {
-				t.Errorf("%s, %v: %+v, want %+v, error %v", tc.name, temporality, b.Earlier, want, err)
+			if b.Earlier.Metrics != want || (err != nil) != (waits > 0) {
+				t.Errorf("%s, %v: %+v, want %+v, error %v", tc.name, temporality, b.Earlier.Metrics, want, err)
 			}
 			states := map[spool.State]int{}
 			entries, err := s.List(t.Context())
@@ -121,12 +121,12 @@ func TestMetricsBacklogWaits(t *testing.T) {
 	client := &metricsScript{with: []error{busy, busy, nil}}
 	var waited []time.Duration
 	left := 2
-	b := MetricsBacklog{
-		Spool: s, To: metricsThere, Client: client,
-		More:  func() bool { left--; return left >= 0 },
+	b := Backlog{
+		Spool: s, To: metricsThere, Metrics: client,
+		More:  func(time.Duration) bool { left--; return left >= 0 },
 		Retry: func(after time.Duration) bool { waited = append(waited, after); return true },
 	}
-	if err := b.Send(t.Context(), t.Context()); err != nil || b.Earlier.Delivered != 2 {
+	if err := b.Send(t.Context(), t.Context()); err != nil || b.Earlier.Metrics.Delivered != 2 {
 		t.Errorf("%+v, %v", b.Earlier, err)
 	}
 	if !slices.Equal(client.requests, []int64{0, 0, 0, 1}) || !slices.Equal(waited, []time.Duration{time.Second, time.Second}) {
@@ -146,8 +146,8 @@ func TestMetricsBacklogLeavesItsOwn(t *testing.T) {
 		}
 	}
 	client := &metricsScript{with: []error{nil}}
-	b := MetricsBacklog{Spool: s, To: metricsThere, Client: client, More: func() bool { return true }}
-	if err := b.Send(t.Context(), t.Context()); err != nil || b.Earlier.Delivered != 1 || !slices.Equal(client.requests, []int64{1}) {
+	b := Backlog{Spool: s, To: metricsThere, Metrics: client, More: func(time.Duration) bool { return true }}
+	if err := b.Send(t.Context(), t.Context()); err != nil || b.Earlier.Metrics.Delivered != 1 || !slices.Equal(client.requests, []int64{1}) {
 		t.Errorf("%+v, %v, sent %v", b.Earlier, err, client.requests)
 	}
 	if entries, err := s.List(t.Context()); err != nil || len(entries) != 1 || entries[0].State != spool.Waiting {
