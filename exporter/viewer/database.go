@@ -1,6 +1,7 @@
 package viewer
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -102,6 +103,17 @@ CREATE VIRTUAL TABLE search USING fts5 (
 	text, tool, agent, model, file, failed, id,
 	content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 0'
 );
+`, `
+-- Rows of the index are not written again when their session grows.
+DROP TABLE search;
+DROP INDEX session_parts;
+DROP INDEX session_dirty;
+ALTER TABLE session DROP COLUMN dirty;
+ALTER TABLE session DROP COLUMN parts;
+CREATE VIRTUAL TABLE search USING fts5 (
+	text, tool, agent, model, file, id,
+	content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 0'
+);
 `}
 
 // Retention is what a store keeps of the sessions that are not pinned.
@@ -141,14 +153,18 @@ func NewStore(retain Retention, problem func(error)) (*Store, error) {
 func open(path, dsn string, retain Retention, problem func(error)) (s *Store, err error) {
 	s = &Store{
 		path: path, retain: retain, problem: problem, source: newSource(), write: &writer{statements: make(map[string]*sql.Stmt)},
-		cache: make(map[traceID]*record), moved: make(map[traceID]traceID), changed: make(chan struct{}), wake: make(chan struct{}, 1),
+		cache: make(map[traceID]*record), moved: make(map[traceID]traceID), changed: make(chan struct{}),
+	}
+	s.read.mu = new(sync.RWMutex)
+	if path == "" {
+		s.read.mu = &s.write.mu
 	}
 	dsn += "_pragma=busy_timeout(10000)&_pragma=synchronous(normal)&_pragma=temp_store(memory)&_pragma=cache_size(-8000)"
 	if s.write.db, err = sql.Open("sqlite", dsn+"&_pragma=auto_vacuum(incremental)"); err != nil {
 		return nil, err
 	}
-	if s.read, err = sql.Open("sqlite", dsn); err == nil {
-		s.read.SetMaxOpenConns(maxReaders)
+	if s.read.db, err = sql.Open("sqlite", dsn); err == nil {
+		s.read.db.SetMaxOpenConns(maxReaders)
 		if s.write.conn, err = s.write.db.Conn(context.Background()); err == nil {
 			err = s.write.transaction(s.migrate)
 		}
@@ -174,15 +190,15 @@ func (s *Store) Close() {
 }
 
 func (s *Store) closeFiles() {
-	if s.read != nil {
-		_ = s.read.Close()
+	if s.read.db != nil {
+		_ = s.read.db.Close()
 	}
 	s.write.close()
 }
 
 func (s *Store) migrate() error {
 	var version int
-	if err := s.write.row(`PRAGMA user_version`).Scan(&version); err != nil {
+	if err := one(s.write, `PRAGMA user_version`)(&version); err != nil {
 		return err
 	}
 	if version > len(migrations) {
@@ -194,16 +210,41 @@ func (s *Store) migrate() error {
 		}
 	}
 	if version < len(migrations) {
-		_, err := s.write.conn.ExecContext(context.Background(), fmt.Sprintf("PRAGMA user_version = %d", len(migrations)))
-		return err
+		if _, err := s.write.conn.ExecContext(context.Background(), fmt.Sprintf("PRAGMA user_version = %d", len(migrations))); err != nil {
+			return err
+		}
+		return s.indexAll()
 	}
 	return s.forgetTests() // fails if the database is corrupt
+}
+
+// indexAll indexes what is in the database.
+func (s *Store) indexAll() error {
+	var records []*record
+	err := each(s.write, func(scan func(...any) error) error {
+		r := &record{stale: true, replaced: true}
+		var id []byte
+		err := scan(&r.row, &id)
+		r.id = traceID(id)
+		records = append(records, r)
+		return err
+	}, `SELECT row, trace FROM session`)
+	u := &update{Store: s, decoder: decoder{}}
+	for _, r := range records {
+		if err == nil {
+			err = u.rebuild(r)
+		}
+		if err == nil {
+			err = u.flush(r, r.last)
+		}
+	}
+	return err
 }
 
 // forgetTests removes the sessions of spantee doctor.
 func (s *Store) forgetTests() error {
 	var rows []int64
-	err := each(s.write.query, func(scan func(...any) error) error {
+	err := each(s.write, func(scan func(...any) error) error {
 		var row int64
 		err := scan(&row)
 		rows = append(rows, row)
@@ -267,7 +308,7 @@ func Integrity(path string) error {
 	}
 	defer func() { _ = db.Close() }()
 	var problems []string
-	err = each(db.Query, func(scan func(...any) error) error {
+	err = each(reader{db, new(sync.RWMutex)}, func(scan func(...any) error) error {
 		var line string
 		err := scan(&line)
 		if line != "ok" {
@@ -281,9 +322,31 @@ func Integrity(path string) error {
 	return err
 }
 
+// A querier runs queries, inside the writer's transaction or outside. done ends a query.
+type querier interface {
+	query(text string, args ...any) (rows *sql.Rows, done func(), err error)
+}
+
+// A reader reads outside of transactions, and never nests queries. A file can be read while
+// it is written. A database in memory cannot: its readers share the writer's lock.
+type reader struct {
+	db *sql.DB
+	mu *sync.RWMutex
+}
+
+func (r reader) query(text string, args ...any) (*sql.Rows, func(), error) {
+	r.mu.RLock()
+	rows, err := r.db.QueryContext(context.Background(), text, args...)
+	if err != nil {
+		r.mu.RUnlock()
+		return nil, nil, err
+	}
+	return rows, func() { _ = rows.Close(); r.mu.RUnlock() }, nil
+}
+
 // A writer is the one connection that writes. Its lock is held for a transaction.
 type writer struct {
-	mu         sync.Mutex
+	mu         sync.RWMutex
 	db         *sql.DB
 	conn       *sql.Conn
 	statements map[string]*sql.Stmt
@@ -331,17 +394,13 @@ func (w *writer) exec(query string, args ...any) error {
 	return err
 }
 
-func (w *writer) query(query string, args ...any) (*sql.Rows, error) {
-	statement, err := w.prepared(query)
+func (w *writer) query(text string, args ...any) (*sql.Rows, func(), error) {
+	statement, err := w.prepared(text)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return statement.QueryContext(context.Background(), args...)
-}
-
-// row returns the first row of a query.
-func (w *writer) row(query string, args ...any) scanner {
-	return one(w.query, query, args...)
+	rows, err := statement.QueryContext(context.Background(), args...)
+	return rows, func() { _ = rows.Close() }, err
 }
 
 func (w *writer) close() {
@@ -354,39 +413,29 @@ func (w *writer) close() {
 	_ = w.db.Close()
 }
 
-// A queryFunc runs a query, inside the writer's transaction or outside.
-type queryFunc func(query string, args ...any) (*sql.Rows, error)
-
-// A scanner reads one row.
-type scanner func(...any) error
-
-// Scan reads the row, or returns sql.ErrNoRows.
-func (s scanner) Scan(into ...any) error { return s(into...) }
-
-func one(query queryFunc, text string, args ...any) scanner {
+// one returns a function that reads the first row of a query. It returns sql.ErrNoRows if
+// there is none.
+func one(from querier, text string, args ...any) func(into ...any) error {
 	return func(into ...any) error {
-		found := false
-		err := each(query, func(scan func(...any) error) error {
-			if found {
-				return nil
-			}
-			found = true
-			return scan(into...)
-		}, text, args...)
-		if err == nil && !found {
-			err = sql.ErrNoRows
+		rows, done, err := from.query(text, args...)
+		if err != nil {
+			return err
 		}
-		return err
+		defer done()
+		if !rows.Next() {
+			return cmp.Or(rows.Err(), sql.ErrNoRows)
+		}
+		return rows.Scan(into...)
 	}
 }
 
 // each calls do with each row of a query.
-func each(query queryFunc, do func(scan func(...any) error) error, text string, args ...any) error {
-	rows, err := query(text, args...)
+func each(from querier, do func(scan func(...any) error) error, text string, args ...any) error {
+	rows, done, err := from.query(text, args...)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = rows.Close() }()
+	defer done()
 	for rows.Next() {
 		if err := do(rows.Scan); err != nil {
 			return err
@@ -396,26 +445,26 @@ func each(query queryFunc, do func(scan func(...any) error) error, text string, 
 }
 
 // spans returns the spans of a session after the number since, in the order they came.
-func spans(query queryFunc, row, since int64) iter.Seq2[stored, error] {
+func spans(from querier, row, since int64) iter.Seq2[stored, error] {
 	return func(yield func(stored, error) bool) {
-		numbers, err := origins(query, row)
+		numbers, err := origins(from, row)
 		if err != nil {
 			yield(stored{}, err)
 			return
 		}
-		from := make(map[int64]origin, len(numbers))
+		byNumber := make(map[int64]origin, len(numbers))
 		for o, n := range numbers {
-			from[n] = o
+			byNumber[n] = o
 		}
 		stop := errors.New("no more")
-		err = each(query, func(scan func(...any) error) error {
+		err = each(from, func(scan func(...any) error) error {
 			var sp stored
 			var at, n int64
 			var id sql.RawBytes
 			if err := scan(&at, &id, &n, &sp.wire); err != nil {
 				return err
 			}
-			sp.n, sp.id, sp.origin = at&maxSpans, spanID(id), from[n]
+			sp.n, sp.id, sp.origin = at&maxSpans, spanID(id), byNumber[n]
 			if !yield(sp, nil) {
 				return stop
 			}

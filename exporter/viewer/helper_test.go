@@ -93,6 +93,6 @@ func (s testStore) Changes(since int64, limit int) ([]traceID, int64, <-chan str
 // number returns what a query counts.
 func (s testStore) number(query string) (n int) {
 	s.t.Helper()
-	s.ok(one(s.read.Query, query)(&n))
+	s.ok(one(s.read, query)(&n))
 	return n
 }

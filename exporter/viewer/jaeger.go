@@ -171,7 +171,7 @@ const unknownService = "unknown_service"
 // services returns the names of services that sent spans.
 func (s *Store) services() (list []string, err error) {
 	list = []string{}
-	err = each(s.read.Query, func(scan func(...any) error) error {
+	err = each(s.read, func(scan func(...any) error) error {
 		var name string
 		err := scan(&name)
 		list = append(list, name)
@@ -185,7 +185,7 @@ func (s *Store) services() (list []string, err error) {
 // of that service count.
 func (s *Store) search(service string, from, to int64, found func(traceID, []Span) bool) error {
 	var candidates []traceID
-	err := each(s.read.Query, func(scan func(...any) error) error {
+	err := each(s.read, func(scan func(...any) error) error {
 		var id []byte
 		err := scan(&id)
 		candidates = append(candidates, traceID(id))

@@ -50,6 +50,34 @@ func TestSessionsSurvive(t *testing.T) {
 }
 
 // The test span of spantee doctor is no session.
+// A database of the first version keeps its sessions, and they are found.
+func TestMigration(t *testing.T) {
+	path := newPath(t)
+	s := openStore(t, path)
+	s.Add(from("a", span(1, 1, 0, "invoke_agent x", 0, 1, str(semconv.ToolResult, "before"))))
+	s.Add(from("a", span(1, 2, 0, "execute_tool shell", 0, 1, str(semconv.ToolResult, "after"))))
+	sessions := s.number(`SELECT updated FROM session`)
+	for _, step := range []string{
+		`DROP TABLE search`, `CREATE VIRTUAL TABLE search USING fts5 (text, tool, agent, model, file, failed, id, content = '', contentless_delete = 1)`,
+		`ALTER TABLE session ADD COLUMN dirty INTEGER NOT NULL DEFAULT 1`, `ALTER TABLE session ADD COLUMN parts INTEGER NOT NULL DEFAULT 0`,
+		`CREATE INDEX session_parts ON session (row) WHERE parts > 1`, `CREATE INDEX session_dirty ON session (seq) WHERE dirty`, `PRAGMA user_version = 1`,
+	} {
+		if _, err := s.write.conn.ExecContext(context.Background(), step); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Close()
+	s = openStore(t, path)
+	defer s.Close()
+	if n := s.matching("before after"); n != 1 || s.number(`SELECT updated FROM session`) != sessions {
+		t.Errorf("%d sessions are found", n)
+	}
+	s.Add(from("a", span(1, 3, 0, "execute_tool shell", 0, 1, str(semconv.ToolResult, "since"))))
+	if n := s.matching("before since"); n != 1 {
+		t.Errorf("%d sessions are found", n)
+	}
+}
+
 func TestTestSpanIsNotKept(t *testing.T) {
 	path := newPath(t)
 	s := openStore(t, path)

@@ -2,6 +2,7 @@ package viewer
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -31,9 +32,6 @@ type List struct {
 	Agents   []string  `json:"agents"`
 	Models   []string  `json:"models"`
 	Kept     Kept      `json:"kept"`
-
-	// Unindexed is how many sessions a search does not find yet.
-	Unindexed int `json:"unindexed,omitempty"`
 }
 
 // columns are the values that a list can be sorted by.
@@ -45,12 +43,6 @@ var columns = map[string]string{
 func (s *Store) List(q Query) (l List, err error) {
 	if err := s.facets(&l); err != nil {
 		return l, err
-	}
-	search := parseSearch(q.Search)
-	if len(search) > 0 {
-		if l.Unindexed, err = s.catchUp(); err != nil {
-			return l, err
-		}
 	}
 	where, args := "TRUE", []any{}
 	add := func(condition string, arg any) {
@@ -66,14 +58,35 @@ func (s *Store) List(q Query) (l List, err error) {
 	if q.Model != "" {
 		add(`model = ?`, q.Model)
 	}
+	search := parseSearch(q.Search)
+	words := slices.DeleteFunc(slices.Clone(search), func(t term) bool {
+		if t.field == failedField {
+			add(`(errors > 0) = ?`, strings.HasPrefix("yes", t.words[0]))
+		}
+		return t.field == failedField
+	})
 	all := len(args) == 0
-	if len(search) > 0 {
-		err = s.restrict(search, all, add, &l.Matching)
+	found, err := s.matching(words)
+	if err != nil {
+		return l, err
 	}
-	if all && len(search) == 0 {
+	// Whether a row is among many is faster to tell here than in SQL.
+	index, many := "INDEXED BY session_%[1]s", len(found) > manyRows
+	if len(words) > 0 && !many {
+		list, _ := json.Marshal(found) // numbers: without error
+		add(`row IN (SELECT value FROM json_each(?))`, string(list))
+		index = "NOT INDEXED"
+	}
+	limit, offset := q.Limit, q.Offset
+	switch {
+	case many:
+		limit, offset = -1, 0
+	case len(args) == 0:
 		l.Matching = l.Total
-	} else if !all && err == nil {
-		err = one(s.read.Query, `SELECT count(*) FROM session WHERE `+where, args...)(&l.Matching)
+	default:
+		if err := one(s.read, `SELECT count(*) FROM session WHERE `+where, args...)(&l.Matching); err != nil {
+			return l, err
+		}
 	}
 	column, order, ties := cmp.Or(columns[q.Sort], columns["started"]), "DESC", "row DESC"
 	if q.Ascending {
@@ -82,15 +95,33 @@ func (s *Store) List(q Query) (l List, err error) {
 	if column == columns["started"] { // ids are the same in every database
 		ties = map[string]string{"DESC": "trace", "ASC": "trace DESC"}[order]
 	}
-	var rows []any
-	if err == nil {
-		err = each(s.read.Query, func(scan func(...any) error) error {
-			var row int64
-			err := scan(&row)
-			rows = append(rows, row)
+	var rows []int64
+	full := errors.New("the page is full")
+	err = each(s.read, func(scan func(...any) error) error {
+		var row int64
+		if err := scan(&row); err != nil {
 			return err
-		}, fmt.Sprintf(`SELECT row FROM session INDEXED BY session_%[1]s WHERE %[2]s ORDER BY %[1]s %[3]s, %[4]s LIMIT ? OFFSET ?`,
-			column, where, order, ties), append(args, q.Limit, q.Offset)...)
+		}
+		if many {
+			if _, ok := slices.BinarySearch(found, row); !ok {
+				return nil
+			}
+			if l.Matching++; l.Matching <= q.Offset {
+				return nil
+			}
+			if len(rows) == q.Limit {
+				if all {
+					return full
+				}
+				return nil
+			}
+		}
+		rows = append(rows, row)
+		return nil
+	}, fmt.Sprintf(`SELECT row FROM session `+index+` WHERE %[2]s ORDER BY %[1]s %[3]s, %[4]s LIMIT ? OFFSET ?`,
+		column, where, order, ties), append(args, limit, offset)...)
+	if errors.Is(err, full) {
+		l.Matching, err = len(found), nil
 	}
 	if err == nil {
 		l.Sessions, err = s.inOrder(rows)
@@ -104,32 +135,16 @@ func (s *Store) List(q Query) (l List, err error) {
 	return l, err
 }
 
-// restrict adds a search to the conditions of a query. If there are no others, it counts
-// the sessions.
-func (s *Store) restrict(of search, alone bool, add func(condition string, arg any), matching *int) error {
-	add(`row IN (SELECT rowid >> 8 FROM search WHERE search MATCH ?)`, of.match())
-	if !alone {
-		return nil
-	}
-	var parts bool // of one session
-	err := one(s.read.Query, `SELECT EXISTS (SELECT 1 FROM session WHERE parts > 1)`)(&parts)
-	counted := "*"
-	if parts {
-		counted = "DISTINCT rowid >> 8"
-	}
-	if err == nil {
-		err = one(s.read.Query, `SELECT count(`+counted+`) FROM search WHERE search MATCH ?`, of.match())(matching)
-	}
-	return err
-}
+// manyRows is more rows than are worth a search for each in SQL.
+const manyRows = 1000
 
 // inOrder reads the sessions of rows, in their order.
-func (s *Store) inOrder(rows []any) ([]Session, error) {
-	marks := strings.TrimPrefix(strings.Repeat(",?", len(rows)), ",")
-	found, at, err := s.sessions(listed+`WHERE row IN (`+marks+`)`, rows...)
+func (s *Store) inOrder(rows []int64) ([]Session, error) {
+	list, _ := json.Marshal(rows) // numbers: without error
+	found, at, err := s.sessions(listed+`WHERE row IN (SELECT value FROM json_each(?))`, string(list))
 	sorted := make([]Session, 0, len(rows))
 	for _, row := range rows {
-		if i := slices.Index(at, row.(int64)); i >= 0 { // not if it was removed meanwhile
+		if i := slices.Index(at, row); i >= 0 { // not if it was removed meanwhile
 			sorted = append(sorted, found[i])
 		}
 	}
@@ -140,7 +155,7 @@ func (s *Store) inOrder(rows []any) ([]Session, error) {
 func (s *Store) facets(l *List) error {
 	agents, models := make(map[string]bool), make(map[string]bool)
 	l.Agents, l.Models = []string{}, []string{}
-	err := each(s.read.Query, func(scan func(...any) error) error {
+	err := each(s.read, func(scan func(...any) error) error {
 		var agent, model string
 		var sessions, spans int
 		if err := scan(&agent, &model, &sessions, &spans); err != nil {
@@ -195,7 +210,7 @@ func (s *Store) DeletePrefix(prefix string) error {
 // named returns the session whose id begins with prefix, or the latest one if prefix is empty.
 func (s *Store) named(prefix string) (id traceID, err error) {
 	var found []traceID
-	err = each(s.read.Query, func(scan func(...any) error) error {
+	err = each(s.read, func(scan func(...any) error) error {
 		var id []byte
 		err := scan(&id)
 		found = append(found, traceID(id))

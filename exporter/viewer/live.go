@@ -44,7 +44,7 @@ func (s *Store) openAt(name string, spans []*tracepb.ResourceSpans, now time.Tim
 	source := cmp.Or(name, s.source)
 	if len(taken) == 0 {
 		var known bool
-		if err := one(s.read.Query, `SELECT EXISTS (SELECT 1 FROM open WHERE source = ?)`, source)(&known); err != nil || !known {
+		if err := one(s.read, `SELECT EXISTS (SELECT 1 FROM open WHERE source = ?)`, source)(&known); err != nil || !known {
 			return err
 		}
 	}
@@ -54,7 +54,7 @@ func (s *Store) openAt(name string, spans []*tracepb.ResourceSpans, now time.Tim
 // report replaces the spans that a source has open.
 func (u *update) report(source string, taken []encoded, now time.Time) error {
 	before := make(map[traceID]string) // conversations
-	err := each(u.write.query, func(scan func(...any) error) error {
+	err := each(u.write, func(scan func(...any) error) error {
 		var id []byte
 		var conversation string
 		err := scan(&id, &conversation)
@@ -74,11 +74,11 @@ func (u *update) report(source string, taken []encoded, now time.Time) error {
 			return err
 		}
 		var ended bool // that may arrive first
-		if err = u.write.row(`SELECT EXISTS (SELECT 1 FROM span WHERE at >> 24 = ? AND id = ?)`, r.row, e.id[:]).Scan(&ended); err != nil || ended {
+		if err = one(u.write, `SELECT EXISTS (SELECT 1 FROM span WHERE at >> 24 = ? AND id = ?)`, r.row, e.id[:])(&ended); err != nil || ended {
 			continue
 		}
 		current[e.trace] = true
-		r.dirty = true
+		r.reported = true
 		r.open++
 		from, e3 := u.origin(r, e.origin)
 		if err = e3; err == nil {
@@ -106,13 +106,16 @@ func unfail(span *tracepb.Span) {
 // A page that shows it is redirected to the source's current trace of the same conversation.
 func (u *update) forget(id traceID, conversation string, current map[traceID]bool) error {
 	r, err := u.record(id)
-	if err != nil || r.last > 0 {
+	if err != nil {
 		return err
+	}
+	if r.reported = true; r.last > 0 {
+		return nil
 	}
 	for other := range current {
 		var is string
 		if span, ok := u.touched[other]; ok && len(current) > 1 {
-			_ = u.write.row(`SELECT summary ->> 'conversation' FROM summary WHERE session = ?`, span.row).Scan(&is)
+			_ = one(u.write, `SELECT summary ->> 'conversation' FROM summary WHERE session = ?`, span.row)(&is)
 		}
 		if len(current) == 1 || is == conversation {
 			u.move(id, other)
@@ -145,7 +148,7 @@ func (s *Store) expire(now time.Time) error {
 	const silent = `gone = 0 AND reported <= ?`
 	var any bool
 	limit := now.Add(-silence).UnixNano()
-	if err := one(s.read.Query, `SELECT EXISTS (SELECT 1 FROM open WHERE `+silent+`)`, limit)(&any); err != nil || !any {
+	if err := one(s.read, `SELECT EXISTS (SELECT 1 FROM open WHERE `+silent+`)`, limit)(&any); err != nil || !any {
 		return err
 	}
 	err := s.write.transaction(func() error {
@@ -164,14 +167,14 @@ func (s *Store) expire(now time.Time) error {
 }
 
 // openSpans returns the open spans of a session, the first to begin first.
-func openSpans(query queryFunc, row int64) (list []openSpan, err error) {
-	err = each(query, func(scan func(...any) error) error {
+func openSpans(from querier, row int64) (list []openSpan, err error) {
+	err = each(from, func(scan func(...any) error) error {
 		var sp openSpan
-		var id, from []byte
-		if err := scan(&id, &from, &sp.wire, &sp.gone); err != nil {
+		var id, header []byte
+		if err := scan(&id, &header, &sp.wire, &sp.gone); err != nil {
 			return err
 		}
-		sp.id, sp.origin = spanID(id), origin(from)
+		sp.id, sp.origin = spanID(id), origin(header)
 		list = append(list, sp)
 		return nil
 	}, `SELECT id, origin.wire, open.wire, gone FROM open JOIN origin ON origin.session = open.session AND n = origin WHERE open.session = ? ORDER BY id`, row)

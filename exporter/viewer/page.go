@@ -153,7 +153,7 @@ func (s *Store) Overview(id traceID, since int64) (o Overview, ok bool, err erro
 		return o, false, err
 	}
 	o = Overview{Session: found[0], Seq: since, Spans: []Bar{}, Open: []Bar{}}
-	open, err := openSpans(s.read.Query, rows[0])
+	open, err := openSpans(s.read, rows[0])
 	if err != nil {
 		return o, false, err
 	}
@@ -161,7 +161,7 @@ func (s *Store) Overview(id traceID, since int64) (o Overview, ok bool, err erro
 	if since == 0 {
 		most = maxFirstBars
 	}
-	for sp, err := range spans(s.read.Query, rows[0], since) {
+	for sp, err := range spans(s.read, rows[0], since) {
 		if err != nil {
 			return o, false, err
 		}

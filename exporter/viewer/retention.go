@@ -49,7 +49,7 @@ func (s *Store) kept(now time.Time) (k Kept, err error) {
 
 // bytes returns how much of the database is in use.
 func (s *Store) bytes() (n int64, err error) {
-	err = one(s.read.Query, `SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size`)(&n)
+	err = one(s.read, `SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size`)(&n)
 	return n, err
 }
 
@@ -65,12 +65,12 @@ func (s *Store) going(retain Retention, bytes int64, now time.Time) (g Going, er
 	}
 	if excess > 0 { // a session takes its share of the indexes, too
 		var spans int64
-		if err := one(s.read.Query, `SELECT coalesce(sum(bytes), 0) FROM session`)(&spans); err != nil {
+		if err := one(s.read, `SELECT coalesce(sum(bytes), 0) FROM session`)(&spans); err != nil {
 			return g, err
 		}
 		excess = int64(float64(excess) * float64(spans) / float64(bytes))
 	}
-	err = each(s.read.Query, func(scan func(...any) error) error {
+	err = each(s.read, func(scan func(...any) error) error {
 		var row, updated, size int64
 		err := scan(&row, &updated, &size)
 		if excess > 0 || updated < oldest {
@@ -112,7 +112,7 @@ func (s *Store) sweep(now time.Time) error {
 func (s *Store) vacuum() error {
 	s.write.mu.Lock()
 	defer s.write.mu.Unlock()
-	return each(s.write.query, func(func(...any) error) error { return nil }, `PRAGMA incremental_vacuum`)
+	return each(s.write, func(func(...any) error) error { return nil }, `PRAGMA incremental_vacuum`)
 }
 
 func sessionCount(n int) string {
@@ -152,7 +152,7 @@ func (s *Store) Pin(id traceID, pinned bool) (found bool, err error) {
 
 func (s *Store) alter(id traceID, do func(row int64) error) (found bool, err error) {
 	err = s.update(time.Now(), func(*update) error {
-		row, _, err := s.find(s.write.query, id)
+		row, _, err := s.find(s.write, id)
 		if found = err == nil; !found {
 			return nil
 		}
@@ -161,7 +161,7 @@ func (s *Store) alter(id traceID, do func(row int64) error) (found bool, err err
 	return found, err
 }
 
-// maintain does the background work: indexing, expiring open spans, removing sessions.
+// maintain does the background work: expiring open spans, removing sessions.
 func (s *Store) maintain(ctx context.Context) {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
@@ -172,11 +172,6 @@ func (s *Store) maintain(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.wake:
-			var more bool
-			if more, err = s.index(); more { // what comes has precedence
-				time.AfterFunc(5*indexTime, s.notifyIndexer)
-			}
 		case now := <-second.C:
 			if err = s.expire(now); err == nil {
 				err = s.poll()
@@ -197,7 +192,7 @@ func (s *Store) maintain(ctx context.Context) {
 // poll notices what other processes wrote.
 func (s *Store) poll() error {
 	var seq int64
-	if err := one(s.read.Query, `SELECT seq FROM clock`)(&seq); err != nil {
+	if err := one(s.read, `SELECT seq FROM clock`)(&seq); err != nil {
 		return err
 	}
 	if s.seen.Swap(seq) != seq {

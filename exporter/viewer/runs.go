@@ -58,12 +58,12 @@ func callsOf(r *runs.Run) calls {
 // Runs returns all sessions that ended, the latest first.
 func (s *Store) Runs() (Runs, error) {
 	answer := Runs{Runs: []Run{}, Tools: []string{}}
-	if err := one(s.read.Query, `SELECT count(*) FROM session`)(&answer.Total); err != nil {
+	if err := one(s.read, `SELECT count(*) FROM session`)(&answer.Total); err != nil {
 		return answer, err
 	}
 	names, total, size := make(map[string]int64), 0, 0
 	full := errors.New("the answer is full")
-	err := each(s.read.Query, func(scan func(...any) error) error {
+	err := each(s.read, func(scan func(...any) error) error {
 		var summary, encoded sql.RawBytes
 		if err := scan(&summary, &encoded); err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -18,15 +19,11 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// A session's text is in the full-text index in rows of up to maxPart bytes: the row of the
-// session, and a number. The index is written after the spans, by another transaction.
-const (
-	partBits = 8
-	maxPart  = 1 << 20
-)
+// fields are the columns of the index.
+var fields = [...]string{"text", "tool", "agent", "model", "file", "id"}
 
-// fields are the columns of the index that a search can name.
-var fields = []string{"text", "tool", "agent", "model", "file", "failed", "id"}
+// failedField is not in the index: the list counts failures.
+const failedField = "failed"
 
 // A term is what a search asks for: words that follow each other, in one field or in any.
 type term struct {
@@ -43,8 +40,10 @@ type search []term
 func parseSearch(text string) (s search) {
 	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
 		var t term
-		if name, rest, ok := strings.Cut(text, ":"); ok && slices.Contains(fields, strings.ToLower(name)) {
-			t.field, text = strings.ToLower(name), rest
+		if name, rest, ok := strings.Cut(text, ":"); ok {
+			if name = strings.ToLower(name); name == failedField || slices.Contains(fields[:], name) {
+				t.field, text = name, rest
+			}
 		}
 		var phrase string
 		if rest, quoted := strings.CutPrefix(text, `"`); quoted {
@@ -66,16 +65,16 @@ func parseSearch(text string) (s search) {
 	return s
 }
 
-// match returns the search in the language of the index.
-func (s search) match() string {
-	terms := make([]string, len(s))
-	for i, t := range s {
-		terms[i] = `{` + cmp.Or(t.field, "text tool agent model file id") + `} : "` + strings.Join(t.words, " ") + `"`
-		if t.prefix {
-			terms[i] += " *"
-		}
+// match returns the term in the language of the index.
+func (t term) match() string {
+	match := `"` + strings.Join(t.words, " ") + `"`
+	if t.prefix {
+		match += " *"
 	}
-	return strings.Join(terms, " AND ")
+	if t.field != "" {
+		match = t.field + " : " + match
+	}
+	return match
 }
 
 // A word is where a word is in a text, and its lower case.
@@ -137,7 +136,7 @@ var fieldsByKey = map[string]string{
 	semconv.ProcessExecutable: "tool", semconv.FilePath: "file", semconv.ConversationID: "id", "session.id": "id", semconv.ResponseID: "id", semconv.ToolCallID: "id",
 }
 
-// passages returns the texts of a span, decoded.
+// passages returns the texts of a span, decoded, and its service.
 func passages(s Span) (list []passage) {
 	add := func(field, text string) {
 		if text != "" {
@@ -159,6 +158,7 @@ func passages(s Span) (list []passage) {
 		}
 	}
 	add("text", s.GetStatus().GetMessage())
+	add("agent", cutText(text(s.Resource.GetAttributes(), keyService), maxDetail))
 	var said strings.Builder // deltas are parts of words
 	for _, e := range s.GetEvents() {
 		for _, kv := range e.GetAttributes() {
@@ -230,129 +230,122 @@ func strs(v any, add func(field, text string)) {
 // pathKeys are the arguments of tools that name files.
 var pathKeys = map[string]bool{"path": true, "filepath": true, "file": true, "filename": true, "absolutepath": true, "notebookpath": true}
 
-// catchUp indexes what has come, so that a search finds it. It returns how many sessions
-// are left when the search should not wait any longer.
-func (s *Store) catchUp() (left int, err error) {
-	more := true
-	for begin := time.Now(); more && err == nil && time.Since(begin) < 2*indexTime; {
-		more, err = s.index()
-	}
-	if more && err == nil {
-		err = one(s.read.Query, `SELECT count(*) FROM session WHERE dirty`)(&left)
-	}
-	return left, err
+// A document is what is to be indexed of a session, by field.
+type document struct {
+	fields [len(fields)]strings.Builder
+	size   int
 }
 
-// indexTime bounds a transaction that indexes: meanwhile nothing can be received.
-const indexTime = 30 * time.Millisecond
+func (d *document) add(field, text string) {
+	d.size += len(text)
+	b := &d.fields[slices.Index(fields[:], field)]
+	b.WriteString(text)
+	b.WriteString(" \x00 ") // no phrase goes from one to the next
+}
 
-// index indexes some of the sessions whose text changed, and reports whether there are more.
-func (s *Store) index() (more bool, err error) {
-	if err := one(s.read.Query, `SELECT EXISTS (SELECT 1 FROM session WHERE dirty)`)(&more); err != nil || !more {
-		return false, err
+func (d *document) take(p passage) {
+	d.add(p.field, p.text)
+	for w := range humps(p.text) {
+		d.add(p.field, w.text)
 	}
-	err = s.write.transaction(func() error {
-		for begin := time.Now(); time.Since(begin) < indexTime; {
-			var row, parts int64
-			var id []byte
-			err := s.write.row(`SELECT row, trace, parts FROM session WHERE dirty ORDER BY seq LIMIT 1`).Scan(&row, &id, &parts)
-			if errors.Is(err, sql.ErrNoRows) {
-				more = false
-				return nil
+}
+
+// A session's text is in the full-text index in rows of up to maxDocument bytes, and in
+// one row for each time that spans came. Their numbers are those of a span. The text of the
+// open spans is in a row of its own, with the number 0.
+const maxDocument = 1 << 20
+
+// index takes the texts of a span. Short ones, which every span repeats, are indexed once.
+func (u *update) index(r *record, n int64, texts []passage) error {
+	const short, most = 100, 1000
+	if r.known == nil {
+		r.known = make(map[passage]bool)
+	}
+	for _, p := range texts {
+		if len(p.text) < short {
+			if r.known[p] {
+				continue
 			}
-			if err == nil {
-				err = s.indexSession(row, traceID(id), parts)
+			if len(r.known) == most {
+				clear(r.known)
 			}
-			if err != nil {
+			r.known[p] = true
+		}
+		if r.text == nil {
+			r.text = new(document)
+		}
+		r.text.take(p)
+	}
+	if r.text != nil && r.text.size > maxDocument {
+		return u.flush(r, n)
+	}
+	return nil
+}
+
+// indexOpen takes the texts of all open spans.
+func (u *update) indexOpen(r *record, open []openSpan) {
+	r.live = new(document)
+	for i := range open {
+		for _, p := range passages(u.decoder.decode(open[i].stored)) {
+			r.live.take(p)
+		}
+	}
+}
+
+// flush writes what is to be indexed.
+func (u *update) flush(r *record, n int64) error {
+	id := passage{"id", r.id.String()}
+	if live := r.live; live != nil {
+		r.live = nil
+		if err := u.write.exec(`DELETE FROM search WHERE rowid = ?`, r.row<<spanBits); err != nil {
+			return err
+		}
+		if live.size > 0 {
+			live.take(id)
+			if err := u.writeIndex(r.row<<spanBits, live); err != nil {
 				return err
 			}
 		}
-		return nil
-	})
-	return more, err
-}
-
-func (s *Store) indexSession(row int64, id traceID, before int64) error {
-	if err := s.unindex(row, before); err != nil {
-		return err
 	}
-	parts := int64(0)
-	doc := make(map[string]*strings.Builder)
-	for _, f := range fields {
-		doc[f] = new(strings.Builder)
-	}
-	known := make(map[passage]bool) // short ones are repeated by every span
-	flush := func() error {
-		doc["id"].WriteString(" " + id.String())
-		if doc["failed"].Len() == 0 {
-			doc["failed"].WriteString("no")
-		}
-		args := []any{row<<partBits + parts}
-		for _, f := range fields {
-			args = append(args, doc[f].String())
-			doc[f].Reset()
-		}
-		clear(known)
-		parts++
-		return s.write.exec(`INSERT INTO search (rowid, text, tool, agent, model, file, failed, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, args...)
-	}
-	d := decoder{}
-	take := func(sp stored, open bool) error {
-		span := d.decode(sp)
-		list := passages(span)
-		list = append(list, passage{"agent", serviceOf(sp.origin)})
-		if sp.read().Failed && !open {
-			list = append(list, passage{"failed", "yes"})
-		}
-		for _, p := range list {
-			if len(p.text) < 100 {
-				if known[p] {
-					continue
-				}
-				known[p] = true
-			}
-			doc[p.field].WriteString(" \x00 ") // no phrase goes from one to the next
-			doc[p.field].WriteString(p.text)
-			for w := range humps(p.text) {
-				doc[p.field].WriteString(" \x00 ")
-				doc[p.field].WriteString(w.text)
-			}
-		}
-		if doc["text"].Len()+doc["file"].Len() > maxPart && parts < 1<<partBits-1 {
-			return flush()
-		}
+	text := r.text
+	if text == nil {
 		return nil
 	}
-	for sp, err := range spans(s.write.query, row, 0) {
-		if err == nil {
-			err = take(sp, false)
-		}
-		if err != nil {
-			return err
-		}
+	if r.text = nil; !r.known[id] {
+		r.known[id] = true
+		text.take(id)
 	}
-	open, err := openSpans(s.write.query, row)
-	for i := range open {
-		if err == nil {
-			err = take(open[i].stored, true)
-		}
-	}
-	if err == nil {
-		err = flush()
-	}
-	if err == nil {
-		err = s.write.exec(`UPDATE session SET dirty = 0, parts = ? WHERE row = ?`, parts, row)
-	}
-	return err
+	return u.writeIndex(r.row<<spanBits+n, text)
 }
 
-func (s *Store) unindex(row, parts int64) error {
-	for part := range parts {
-		if err := s.write.exec(`DELETE FROM search WHERE rowid = ?`, row<<partBits+part); err != nil {
-			return err
-		}
+func (s *Store) writeIndex(rowid int64, d *document) error {
+	args := []any{rowid}
+	for i := range d.fields {
+		args = append(args, d.fields[i].String())
 	}
-	return nil
+	return s.write.exec(`INSERT INTO search (rowid, text, tool, agent, model, file, id) VALUES (?, ?, ?, ?, ?, ?, ?)`, args...)
+}
+
+// matching returns the rows of the sessions that have all of a search's terms, in order.
+func (s *Store) matching(of search) (rows []int64, err error) {
+	for i, t := range of {
+		var list string
+		if err := one(s.read, `SELECT coalesce(group_concat(rowid >> 24), '') FROM search WHERE search MATCH ?`, t.match())(&list); err != nil {
+			return nil, err
+		}
+		found := make([]int64, 0, strings.Count(list, ",")+1)
+		for number := range strings.SplitSeq(list, ",") {
+			if row, err := strconv.ParseInt(number, 10, 64); err == nil { // else there are none
+				found = append(found, row)
+			}
+		}
+		slices.Sort(found)
+		if found = slices.Compact(found); i > 0 {
+			found = slices.DeleteFunc(found, func(row int64) bool { _, both := slices.BinarySearch(rows, row); return !both })
+		}
+		rows = found
+	}
+	return rows, nil
 }
 
 // A Hit is a text of a span that matches a search. The strings of Text alternate between
@@ -380,7 +373,7 @@ const (
 
 // Hits finds where a session has the words of a search.
 func (s *Store) Hits(id traceID, text string) (found Hits, ok bool, err error) {
-	row, _, err := s.find(s.read.Query, id)
+	row, _, err := s.find(s.read, id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return found, false, nil
 	}
@@ -405,7 +398,7 @@ func (s *Store) hits(ctx context.Context, row int64, of search) (found Hits, err
 			}
 		}
 	}
-	for sp, err := range spans(s.read.Query, row, 0) {
+	for sp, err := range spans(s.read, row, 0) {
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -414,7 +407,7 @@ func (s *Store) hits(ctx context.Context, row int64, of search) (found Hits, err
 		}
 		look(sp)
 	}
-	open, err := openSpans(s.read.Query, row)
+	open, err := openSpans(s.read, row)
 	for i := range open {
 		look(open[i].stored)
 	}
@@ -422,11 +415,11 @@ func (s *Store) hits(ctx context.Context, row int64, of search) (found Hits, err
 }
 
 // excerpt adds to listed sessions where the words of a search are.
-func (s *Store) excerpt(of search, list []Session, rows []any) error {
+func (s *Store) excerpt(of search, list []Session, rows []int64) error {
 	ctx, cancel := context.WithTimeout(context.Background(), excerptTime)
 	defer cancel()
 	for i := range list {
-		found, err := s.hits(ctx, rows[i].(int64), of)
+		found, err := s.hits(ctx, rows[i], of)
 		if errors.Is(err, context.DeadlineExceeded) {
 			return nil
 		}

@@ -53,20 +53,20 @@ const (
 
 // Steps returns the content of the spans that came after since.
 func (s *Store) Steps(id traceID, since int64) (steps Steps, ok bool, err error) {
-	row, _, err := s.find(s.read.Query, id)
+	row, _, err := s.find(s.read, id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return steps, false, nil
 	}
 	if err != nil {
 		return steps, false, err
 	}
-	open, err := openSpans(s.read.Query, row)
+	open, err := openSpans(s.read, row)
 	if err != nil {
 		return steps, false, err
 	}
 	steps = Steps{Seq: since, Spans: []Step{}, Open: []Step{}}
 	d, size, read := decoder{}, 0, 0
-	for sp, err := range spans(s.read.Query, row, since) {
+	for sp, err := range spans(s.read, row, since) {
 		if err != nil {
 			return steps, false, err
 		}

@@ -39,7 +39,7 @@ type Store struct {
 	problem func(error)
 	source  string // names this process among those that report open spans
 
-	read  *sql.DB
+	read  reader
 	write *writer // its lock guards the fields below
 	cache map[traceID]*record
 	size  int // of the cache, in bytes
@@ -52,13 +52,13 @@ type Store struct {
 	seen  atomic.Int64 // the clock when changed was last closed
 	grown atomic.Int64 // bytes since sessions were last removed
 
-	wake   chan struct{} // holds a token when there is something to index
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
 
 // A record is what a Store must know of a session to add spans to it.
 type record struct {
+	id      traceID
 	row     int64
 	fresh   bool  // it is not in the database
 	last    int64 // number of the last span
@@ -67,9 +67,15 @@ type record struct {
 	origins map[origin]int64
 	run     runs.Run // of the spans that ended
 	service string   // of the root
-	stale   bool     // a span was replaced, so run is wrong
-	dirty   bool     // its text changed
 	size    int      // in the cache
+
+	text  *document        // to be indexed; nil if there is nothing
+	live  *document        // the same of the open spans; nil if they did not change
+	known map[passage]bool // short texts that are indexed
+
+	stale    bool // run is unknown
+	replaced bool // a span was replaced: run and the index are wrong
+	reported bool // the open spans changed
 }
 
 // An origin is the resource and the scope of spans: an encoded ResourceSpans without
@@ -100,6 +106,7 @@ const (
 	spanOverhead = 100
 
 	recordOverhead = 300
+	knownOverhead  = 100
 
 	// maxCache bounds the records in memory, in bytes.
 	maxCache = 16 << 20
@@ -136,10 +143,11 @@ func (s *Store) add(spans []*tracepb.ResourceSpans, now time.Time) (rejected int
 	return rejected, err
 }
 
-// An encoded is a span in the form in which it is stored.
+// An encoded is a span in the form in which it is stored, and its texts.
 type encoded struct {
 	trace traceID
 	stored
+	texts []passage
 }
 
 func encode(spans []*tracepb.ResourceSpans) (taken []encoded, rejected int) {
@@ -158,7 +166,11 @@ func encode(spans []*tracepb.ResourceSpans) (taken []encoded, rejected int) {
 					rejected++
 					continue
 				}
-				taken = append(taken, encoded{traceID(span.GetTraceId()), stored{id: spanID(span.GetSpanId()), origin: from, wire: wire}})
+				taken = append(taken, encoded{
+					traceID(span.GetTraceId()),
+					stored{id: spanID(span.GetSpanId()), origin: from, wire: wire},
+					passages(Span{Span: span, Resource: rs.GetResource()}),
+				})
 			}
 		}
 	}
@@ -175,19 +187,25 @@ type update struct {
 	seq     int64
 	touched map[traceID]*record
 	reading runs.Span
+	decoder decoder
 }
 
 // update runs a transaction, and tells whoever waits for changes.
 func (s *Store) update(now time.Time, change func(*update) error) error {
-	u := &update{Store: s, touched: make(map[traceID]*record)}
+	u := &update{Store: s, touched: make(map[traceID]*record), decoder: decoder{}}
 	err := s.write.transaction(func() error {
-		if err := s.write.row(`UPDATE clock SET seq = seq + 1 RETURNING seq`).Scan(&u.seq); err != nil {
+		if err := one(s.write, `UPDATE clock SET seq = seq + 1 RETURNING seq`)(&u.seq); err != nil {
 			return err
 		}
 		err := change(u)
-		for id, r := range u.touched {
+		for _, r := range u.touched {
 			if err == nil {
-				err = u.summarize(id, r, now)
+				err = u.summarize(r, now)
+			}
+		}
+		for _, r := range u.touched { // together: SQLite writes what is in memory of the index before it does anything else
+			if err == nil {
+				err = u.flush(r, r.last)
 			}
 		}
 		if err != nil {
@@ -209,14 +227,6 @@ func (s *Store) notify() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 	s.mu.Unlock()
-	s.notifyIndexer()
-}
-
-func (s *Store) notifyIndexer() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
 }
 
 // record returns the record of a session, which is new if there is none.
@@ -224,18 +234,18 @@ func (u *update) record(id traceID) (*record, error) {
 	if r := u.touched[id]; r != nil {
 		return r, nil
 	}
-	r := &record{origins: make(map[origin]int64)}
-	err := u.write.row(`SELECT row, last, bytes, (SELECT count(*) FROM open WHERE session = session.row) FROM session WHERE trace = ?`, id[:]).
-		Scan(&r.row, &r.last, &r.bytes, &r.open)
+	r := &record{id: id, origins: make(map[origin]int64)}
+	err := one(u.write, `SELECT row, last, bytes, (SELECT count(*) FROM open WHERE session = session.row) FROM session WHERE trace = ?`, id[:])(
+		&r.row, &r.last, &r.bytes, &r.open)
 	switch known := u.cache[id]; {
 	case errors.Is(err, sql.ErrNoRows):
-		err = u.write.row(`UPDATE clock SET rows = rows + 1 RETURNING rows`).Scan(&r.row)
+		err = one(u.write, `UPDATE clock SET rows = rows + 1 RETURNING rows`)(&r.row)
 		r.fresh = true
 	case err == nil && known != nil && known.row == r.row && known.last == r.last: // no other process added to it
 		known.open = r.open
 		r = known
 	case err == nil:
-		if r.origins, err = origins(u.write.query, r.row); err == nil {
+		if r.origins, err = origins(u.write, r.row); err == nil {
 			r.stale = true
 		}
 	}
@@ -244,9 +254,9 @@ func (u *update) record(id traceID) (*record, error) {
 }
 
 // origins returns the origins of a session's spans, with their numbers.
-func origins(query queryFunc, row int64) (map[origin]int64, error) {
+func origins(from querier, row int64) (map[origin]int64, error) {
 	list := make(map[origin]int64)
-	err := each(query, func(scan func(...any) error) error {
+	err := each(from, func(scan func(...any) error) error {
 		var n int64
 		var wire []byte
 		err := scan(&n, &wire)
@@ -294,7 +304,7 @@ func (u *update) add(r *record, e encoded) error {
 	}
 	added, err := insert()
 	if err == nil && added == 0 {
-		r.stale = true
+		r.stale, r.replaced = true, true
 		if err = u.write.exec(`DELETE FROM span WHERE at >> 24 = ? AND id = ?`, r.row, e.id[:]); err == nil {
 			_, err = insert()
 		}
@@ -302,42 +312,60 @@ func (u *update) add(r *record, e encoded) error {
 	if err != nil {
 		return err
 	}
-	r.dirty = true
-	r.bytes += int64(len(e.wire)) + spanOverhead
 	u.grown.Add(int64(len(e.wire)) + spanOverhead)
 	if !r.stale {
-		_ = u.reading.Read(e.wire) // it was encoded just now
-		r.take(&u.reading, e.origin)
+		u.sum(r, &e.stored)
 	}
+	return u.index(r, r.last, e.texts)
+}
+
+// sum adds a span to what is known of its session.
+func (u *update) sum(r *record, sp *stored) {
+	_ = u.reading.Read(sp.wire) // the store encoded it
+	if isRoot := r.run.Add(&u.reading); isRoot || r.service == "" {
+		r.service = serviceOf(sp.origin)
+	}
+	r.bytes += int64(len(sp.wire)) + spanOverhead
+}
+
+// rebuild reads all spans of a session, and indexes them again if one was replaced.
+func (u *update) rebuild(r *record) error {
+	r.run, r.service, r.bytes = runs.Run{}, "", 0
+	if r.replaced {
+		r.text, r.known = nil, nil
+		if err := u.write.exec(`DELETE FROM search WHERE rowid > ? AND rowid < ?`, r.row<<spanBits, (r.row+1)<<spanBits); err != nil {
+			return err
+		}
+	}
+	for sp, err := range spans(u.write, r.row, 0) {
+		if err != nil {
+			return err
+		}
+		u.sum(r, &sp)
+		if r.last = max(r.last, sp.n); r.replaced {
+			if err := u.index(r, sp.n, passages(u.decoder.decode(sp))); err != nil {
+				return err
+			}
+		}
+	}
+	r.stale, r.replaced = false, false
 	return nil
 }
 
-func (r *record) take(s *runs.Span, from origin) {
-	if isRoot := r.run.Add(s); isRoot || r.service == "" {
-		r.service = serviceOf(from)
-	}
-}
-
 // summarize writes what the list shows of a session. A session without spans is gone.
-func (u *update) summarize(id traceID, r *record, now time.Time) error {
+func (u *update) summarize(r *record, now time.Time) error {
 	if r.stale {
-		r.run, r.service, r.stale = runs.Run{}, "", false
-		r.bytes = 0
-		for sp, err := range spans(u.write.query, r.row, 0) {
-			if err != nil {
-				return err
-			}
-			_ = u.reading.Read(sp.wire)
-			r.take(&u.reading, sp.origin)
-			r.bytes += int64(len(sp.wire)) + spanOverhead
+		if err := u.rebuild(r); err != nil {
+			return err
 		}
 	}
 	var open []openSpan
-	if r.open > 0 {
+	if r.open > 0 || r.reported {
 		var err error
-		if open, err = openSpans(u.write.query, r.row); err != nil {
+		if open, err = openSpans(u.write, r.row); err != nil {
 			return err
 		}
+		u.indexOpen(r, open)
 	}
 	if r.open = len(open); r.open == 0 && r.run.Spans == 0 {
 		return u.remove(r.row)
@@ -352,7 +380,7 @@ func (u *update) summarize(id traceID, r *record, now time.Time) error {
 			}
 		}
 	}
-	session := newSession(id, run, service, now)
+	session := newSession(r.id, run, service, now)
 	session.Ended = run.Rooted && !slices.ContainsFunc(open, func(sp openSpan) bool { return sp.read().MayBeRoot() })
 	summary, err := json.Marshal(session)
 	if err != nil {
@@ -371,32 +399,31 @@ func (u *update) summarize(id traceID, r *record, now time.Time) error {
 		write = insertSession
 	}
 	err = u.write.exec(write, u.seq, now.UnixMicro(), r.last, r.bytes, int64(min(r.run.End, math.MaxInt64)), run.Spans, session.Start, session.End-session.Start, run.Tools, run.Failed,
-		usage.Input, usage.Output, usage.Cost, cmp.Or(session.Agent, service), session.Model, session.Failure != "", session.Ended, run.Name == TestSpan, r.dirty, r.row, id[:])
-	r.fresh = false
-	r.dirty = false
+		usage.Input, usage.Output, usage.Cost, cmp.Or(session.Agent, service), session.Model, session.Failure != "", session.Ended, run.Name == TestSpan, r.row, r.id[:])
+	r.fresh, r.reported = false, false
 	if err == nil {
-		u.remember(id, r)
+		u.remember(r)
 	}
 	return err
 }
 
 const (
 	insertSession = `INSERT INTO session (seq, updated, last, bytes, heard, spans, started, duration, tools, errors, input, output, cost,
-		agent, model, failed, ended, test, dirty, row, trace) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		agent, model, failed, ended, test, row, trace) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	updateSession = `UPDATE session SET seq = ?, updated = ?, last = ?, bytes = ?, heard = ?, spans = ?, started = ?, duration = ?, tools = ?, errors = ?,
-		input = ?, output = ?, cost = ?, agent = ?, model = ?, failed = ?, ended = ?, test = ?, dirty = dirty OR ? WHERE row = ? AND trace = ?`
+		input = ?, output = ?, cost = ?, agent = ?, model = ?, failed = ?, ended = ?, test = ? WHERE row = ? AND trace = ?`
 )
 
 // remember keeps a record for the next spans of its session.
-func (s *Store) remember(id traceID, r *record) {
+func (s *Store) remember(r *record) {
 	if s.size > maxCache {
 		s.cache, s.size = make(map[traceID]*record), 0
 	}
-	if s.cache[id] != r {
-		s.cache[id], r.size = r, 0
+	if s.cache[r.id] != r {
+		s.cache[r.id], r.size = r, 0
 	}
 	s.size -= r.size
-	r.size = r.run.Size() + recordOverhead
+	r.size = r.run.Size() + recordOverhead + len(r.known)*knownOverhead
 	for from := range r.origins {
 		r.size += len(from)
 	}
@@ -405,11 +432,8 @@ func (s *Store) remember(id traceID, r *record) {
 
 // remove removes a session. Pages that show it learn that something changed.
 func (s *Store) remove(row int64) error {
-	var parts int64
-	if err := s.write.row(`DELETE FROM session WHERE row = ? RETURNING parts`, row).Scan(&parts); err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return err
-	}
 	for _, statement := range []string{
+		`DELETE FROM session WHERE row = ?1`, `DELETE FROM search WHERE rowid >= ?1 << 24 AND rowid < (?1 + 1) << 24`,
 		`DELETE FROM span WHERE at > ?1 << 24 AND at < (?1 + 1) << 24`, `DELETE FROM summary WHERE session = ?1`, `DELETE FROM origin WHERE session = ?1`,
 		`DELETE FROM service WHERE session = ?1`, `DELETE FROM open WHERE session = ?1`,
 	} {
@@ -417,7 +441,7 @@ func (s *Store) remove(row int64) error {
 			return err
 		}
 	}
-	return s.unindex(row, parts)
+	return nil
 }
 
 // A Span is a span with its resource and scope.
@@ -429,8 +453,8 @@ type Span struct {
 }
 
 // find returns the row of a session, or sql.ErrNoRows.
-func (s *Store) find(query queryFunc, id traceID) (row, last int64, err error) {
-	err = one(query, `SELECT row, last FROM session WHERE trace = ?`, id[:])(&row, &last)
+func (s *Store) find(from querier, id traceID) (row, last int64, err error) {
+	err = one(from, `SELECT row, last FROM session WHERE trace = ?`, id[:])(&row, &last)
 	return row, last, err
 }
 
@@ -438,13 +462,13 @@ func (s *Store) find(query queryFunc, id traceID) (row, last int64, err error) {
 // for the next call. since is zero in the first call. For an unknown trace there
 // are no spans.
 func (s *Store) Spans(id traceID, since int64) (list []Span, seq int64, err error) {
-	row, seq, err := s.find(s.read.Query, id)
+	row, seq, err := s.find(s.read, id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, 0, nil
 	}
 	d := decoder{}
 	if err == nil {
-		for sp, e := range spans(s.read.Query, row, since) {
+		for sp, e := range spans(s.read, row, since) {
 			if e != nil {
 				err = e
 				break
@@ -457,7 +481,7 @@ func (s *Store) Spans(id traceID, since int64) (list []Span, seq int64, err erro
 
 // Span returns one span, nil if it is not there, and whether it is open.
 func (s *Store) Span(id traceID, span spanID) (found *Span, open bool, err error) {
-	row, _, err := s.find(s.read.Query, id)
+	row, _, err := s.find(s.read, id)
 	for _, table := range []string{
 		`SELECT span.wire, origin.wire, 0 FROM span JOIN origin ON session = at >> 24 AND n = origin WHERE at >> 24 = ? AND id = ?`,
 		`SELECT open.wire, origin.wire, 1 FROM open JOIN origin ON origin.session = open.session AND n = origin WHERE open.session = ? AND id = ?`,
@@ -466,7 +490,7 @@ func (s *Store) Span(id traceID, span spanID) (found *Span, open bool, err error
 			break
 		}
 		var wire, from []byte
-		err = one(s.read.Query, table, row, span[:])(&wire, &from, &open)
+		err = one(s.read, table, row, span[:])(&wire, &from, &open)
 		if err == nil {
 			sp := decoder{}.decode(stored{id: span, origin: origin(from), wire: wire})
 			found = &sp
@@ -514,10 +538,10 @@ func (s *Store) Changes(since int64, limit int) (ids []traceID, seq int64, more 
 	s.mu.Lock()
 	more = s.changed
 	s.mu.Unlock()
-	if err = one(s.read.Query, `SELECT seq FROM clock`)(&seq); err != nil {
+	if err = one(s.read, `SELECT seq FROM clock`)(&seq); err != nil {
 		return nil, since, more, err
 	}
-	err = each(s.read.Query, func(scan func(...any) error) error {
+	err = each(s.read, func(scan func(...any) error) error {
 		var id []byte
 		err := scan(&id)
 		ids = append(ids, traceID(id))

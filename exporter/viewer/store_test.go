@@ -211,6 +211,83 @@ func TestListFindsContent(t *testing.T) {
 	}
 }
 
+// matching returns how many sessions a search finds.
+func (s testStore) matching(words string) int {
+	s.t.Helper()
+	return s.List(Query{Search: words, Limit: 9}).Matching
+}
+
+// The text of a session comes with many requests, and changes.
+func TestSearchFollowsSessions(t *testing.T) {
+	s := newStore(t)
+	s.Add(from("a", span(1, 1, 0, "invoke_agent x", 0, 1, str(semconv.ToolResult, "early"))))
+	s.Open("other", from("a", span(1, 2, 1, "execute_tool shell", 1, 2, str(semconv.ToolResult, "running"))))
+	if s.matching("early running") != 1 || s.matching("failed:yes") != 0 || s.matching("failed:no early") != 1 {
+		t.Error("what came with two requests is not found")
+	}
+	s.Add(from("a", fails(span(1, 2, 1, "execute_tool shell", 1, 2, str(semconv.ToolResult, "finished")))))
+	if s.matching("running") != 0 || s.matching("early finished failed:yes") != 1 || s.matching("failed:no") != 0 {
+		t.Error("an open span did not end")
+	}
+	s.Add(from("a", span(1, 1, 0, "invoke_agent x", 0, 1, str(semconv.ToolResult, "late"))))
+	if s.matching("early") != 0 || s.matching("late finished") != 1 {
+		t.Error("a span was not replaced")
+	}
+	if ok, err := s.Delete(idOf(span(1, 1, 0, "", 0, 0))); !ok || err != nil {
+		t.Error(ok, err)
+	}
+	if n := s.number(`SELECT count(*) FROM search`); n != 0 {
+		t.Errorf("%d rows are left in the index", n)
+	}
+}
+
+// Many sessions are read in another way than few. Sessions are found in the order of the list.
+func TestSearchInManySessions(t *testing.T) {
+	s := newStore(t)
+	const many = manyRows + 200
+	var spans []*tracepb.Span
+	for i := range many {
+		status := []string{"even", "odd"}[i%2]
+		spans = append(spans, span(i+1, 1, 0, "invoke_agent "+status, uint64(i), uint64(i)+1, str(semconv.RequestModel, status)))
+	}
+	s.Add(from("a", spans...))
+	for _, tt := range []struct {
+		q      Query
+		latest int
+		want   int
+	}{
+		{Query{Search: "invoke"}, 0, 0},
+		{Query{Search: "agent:a"}, many, many},
+		{Query{Search: "agent:a", Offset: 100}, many - 100, many},
+		{Query{Search: "agent:a", Model: "odd"}, many, many / 2},
+		{Query{Search: "agent:a", Model: "even"}, many - 1, many / 2},
+		{Query{Search: "even"}, many - 1, many / 2},
+		{Query{Search: "even agent:a", Offset: 1}, many - 3, many / 2},
+		{Query{Search: "agent:a failed:yes"}, 0, 0},
+		{Query{Search: "agent:a", Sort: "duration", Ascending: true}, 1, many},
+	} {
+		tt.q.Limit = 5
+		l := s.List(tt.q)
+		if l.Matching != tt.want || tt.want > 0 && (len(l.Sessions) != 5 || l.Sessions[0].ID != idOf(span(tt.latest, 1, 0, "", 0, 0)).String()) {
+			t.Errorf("%+v: %d, %d, first %v", tt.q, l.Matching, len(l.Sessions), l.Sessions)
+		}
+	}
+}
+
+// A list waits for no writer of a file, and writes nothing.
+func TestListWaitsForNobody(t *testing.T) {
+	s := openStore(t, newPath(t))
+	defer s.Close()
+	s.Add(from("a", span(1, 1, 0, "invoke_agent x", 0, 1)))
+	s.ok(s.write.transaction(func() error {
+		s.ok(s.write.exec(`UPDATE clock SET seq = seq + 1`))
+		if n := s.matching("x"); n != 1 {
+			t.Errorf("%d sessions", n)
+		}
+		return nil
+	}))
+}
+
 func TestListIsSorted(t *testing.T) {
 	s := newStore(t)
 	for i, length := range []uint64{3, 1, 2} {

@@ -65,7 +65,7 @@ func (s *Store) sessions(query string, args ...any) (list []Session, rows []int6
 	var heard []int64
 	var open []bool
 	list = []Session{}
-	err = each(s.read.Query, func(scan func(...any) error) error {
+	err = each(s.read, func(scan func(...any) error) error {
 		var summary sql.RawBytes
 		var session Session
 		var row, end int64
@@ -81,7 +81,7 @@ func (s *Store) sessions(query string, args ...any) (list []Session, rows []int6
 	for i := range list {
 		if err == nil && open[i] {
 			var spans []openSpan
-			spans, err = openSpans(s.read.Query, rows[i])
+			spans, err = openSpans(s.read, rows[i])
 			list[i].Now = now(spans, uint64(heard[i]))
 		}
 	}

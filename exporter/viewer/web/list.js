@@ -239,7 +239,6 @@ function footer(l) {
   if (l.total) facts.push(plural(l.spans, "span"));
   if (l.kept.limit) facts.push(`${size(l.kept.bytes)} of ${size(l.kept.limit)}${l.kept.memory ? " in memory: nothing is kept" : ""}`);
   if (l.kept.going.sessions) facts.push(`${plural(l.kept.going.sessions, "session")} not changed since ${moment(l.kept.going.before)} will be removed next: pin what should stay, or raise --keep`);
-  if (l.unindexed) facts.push(`${plural(l.unindexed, "session")} still to be indexed`);
   return facts.join(" · ");
 }
 
