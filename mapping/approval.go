@@ -1,6 +1,8 @@
 package mapping
 
 import (
+	"cmp"
+
 	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/semconv"
 )
@@ -11,8 +13,8 @@ func (r *run) approvalStart(inv *invocation, ev *agent.Event, at instant) {
 	a := &pendingApproval{key: key, query: r.stream.names.pass(ev.Query), callID: r.stream.names.id(string(ev.ToolCallID)), n: r.counts.approvals, inv: inv, start: at}
 	r.stream.captureFacts(ev.Facts, &a.content)
 	r.approvals.add(a)
-	if t := inv.turn; t != nil && t.hasOutput() && t.askedAt == 0 {
-		t.askedAt = at
+	if q := &inv.question; inv.turn != nil || inv.state != idle && inv.busy.running == 0 {
+		q.asked, q.answered = cmp.Or(q.asked, at), 0
 	}
 	if r.approvals.n > maxOpen {
 		for _, old := range r.approvals.sorted()[:maxOpen/10] {
@@ -34,6 +36,9 @@ func (r *run) approvalEnd(ev *agent.Event, at instant) {
 		errorType = r.stream.names.pass(ev.Status)
 	}
 	r.stream.captureFacts(ev.Facts, &a.content)
+	if r.approvals.n == 0 {
+		a.inv.question.answered = at
+	}
 	r.endApproval(a, r.clock.after(a.start, at), r.stream.names.pass(ev.Status), errorType)
 }
 

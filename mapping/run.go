@@ -60,7 +60,7 @@ func (r *run) apply(ev *agent.Event) {
 		if last := inv.lastTurn; last != nil && last.thinks && inv.turn == nil {
 			last.thinks = false // the end of the block was printed after the turn
 		} else if inv.turn == nil && inv.state != idle && inv.busy.running == 0 && !r.agent.TurnEnds {
-			r.noteOutput(inv, r.openTurn(inv, at, nil), at, false) // thinking without deltas
+			r.noteOutput(inv, r.openTurn(inv, at, ev), at, false) // thinking without deltas
 		}
 		if t := inv.turn; t != nil {
 			t.endText(r, thinkingText, at)

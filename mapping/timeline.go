@@ -116,7 +116,7 @@ func (l *timeline) shift(f func(instant) instant) {
 		l.early[id] = early
 	}
 	for _, inv := range l.order {
-		move(&inv.start, &inv.wait, &inv.lastStep, &inv.firstChunk)
+		move(&inv.start, &inv.wait, &inv.lastStep, &inv.firstChunk, &inv.question.asked, &inv.question.answered)
 		for i := range inv.busy.intervals {
 			move(&inv.busy.intervals[i].from, &inv.busy.intervals[i].to)
 		}
@@ -200,6 +200,7 @@ type invocation struct {
 	state    agentState
 	wait     instant // when the agent began to wait for the model
 	lastStep instant // the last delta, end of thinking or end of a call: a call that starts later began after it
+	question question
 	busy     busy
 
 	firstOutput
@@ -230,6 +231,13 @@ const (
 	woken                     // a notification, a prompt or a retry made it wait for the model
 	idle                      // the model has answered
 )
+
+// A question is what an agent asked its user instead of saying more, or calling a tool.
+// That ends its turn: while it waits for an answer, no model works.
+type question struct {
+	asked    instant // 0 if it asked nothing
+	answered instant // 0 while it waits
+}
 
 // busy is the time in which tools run.
 type busy struct {
@@ -280,7 +288,6 @@ type turn struct {
 
 	firstChunk   instant // 0 if its time is unknown
 	lastOutputAt instant // the last event of the model
-	askedAt      instant // when the agent asked its user something, 0 if the model has said more since
 	thinks       bool    // a block of thinking has not ended
 	open         turnOpen
 
@@ -493,7 +500,7 @@ type facts []agent.Fact
 
 // shift puts the times of a turn through f.
 func (t *turn) shift(f func(instant) instant, move func(...*instant)) {
-	move(&t.start, &t.firstChunk, &t.lastOutputAt, &t.askedAt, &t.end)
+	move(&t.start, &t.firstChunk, &t.lastOutputAt, &t.end)
 	t.log.shift(f)
 }
 

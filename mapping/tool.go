@@ -38,7 +38,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start instant) *to
 		}
 		t.start = max(start, r.endWithCall(inv, start, r.openAfter(ev)))
 	}
-	t.turn = inv.lastTurn
+	t.turn, inv.question = inv.lastTurn, question{}
 	inv.busy.running++
 	if inv.state == woken {
 		inv.state = working

@@ -33,6 +33,14 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 		t.response.learn(ev)
 		return t
 	}
+	if q := inv.question; ev != nil && q.asked != 0 {
+		if q.answered != 0 { // the model speaks again
+			r.openTurn(inv, at, nil)
+			r.endWithCall(inv, q.asked, notOpen)
+			inv.wait = q.answered
+		}
+		inv.question = question{}
+	}
 	if inv.turn == nil {
 		r.finishCaller(inv)
 		if inv.busy.running > 0 {
@@ -108,7 +116,7 @@ func (r *run) noteOutput(inv *invocation, t *turn, at instant, delta bool) {
 	if len(inv.notices) > 0 {
 		t.takeNotices(r, inv)
 	}
-	t.state, inv.hasOutput, t.askedAt = max(t.state, speaking), true, 0
+	t.state, inv.hasOutput = max(t.state, speaking), true
 	t.lastOutputAt, t.guessed = max(t.lastOutputAt, at), r.guessed
 }
 
@@ -197,7 +205,8 @@ func (r *run) closeTurn(inv *invocation, at instant, errorType string) {
 	}
 	inv.turn, inv.lastTurn = nil, t
 	t.errorType = errorType
-	t.end = r.endOf(t, at)
+	t.end = r.endOf(inv, t, at)
+	inv.question = question{}
 	inv.wait, inv.state = t.end, idle
 	r.finishTurn(inv, t)
 }
@@ -209,7 +218,8 @@ func (r *run) endWithCall(inv *invocation, at instant, open turnOpen) instant {
 	inv.turn, inv.lastTurn, inv.caller = nil, t, t
 	t.state, t.open = calledTool, open
 	t.guessed = r.guessed
-	t.end = r.endOf(t, at)
+	t.end = r.endOf(inv, t, at)
+	inv.question = question{}
 	inv.wait = t.end
 	if open == notOpen {
 		r.finishCaller(inv)
@@ -219,9 +229,9 @@ func (r *run) endWithCall(inv *invocation, at instant, open turnOpen) instant {
 
 // endOf returns when a turn ends, which is after its last event and after its
 // start. While the agent waits for its user, it does not wait for the model.
-func (r *run) endOf(t *turn, at instant) instant {
-	if t.askedAt != 0 {
-		at = min(at, t.askedAt)
+func (r *run) endOf(inv *invocation, t *turn, at instant) instant {
+	if asked := inv.question.asked; asked != 0 {
+		at = min(at, asked)
 	}
 	if t.log.last != 0 {
 		at = max(at, t.log.last+quantum)
@@ -235,7 +245,7 @@ func (r *run) finishCaller(inv *invocation) {
 	if t := inv.caller; t != nil {
 		inv.caller = nil
 		if t.state == resumed {
-			t.end = r.endOf(t, t.lastOutputAt)
+			t.end = r.endOf(inv, t, t.lastOutputAt)
 			inv.wait = max(inv.wait, t.end)
 		}
 		r.finishTurn(inv, t)

@@ -44,6 +44,7 @@ class Reader {
     this.tools = [];
     this.open = new Map(); // call id → tool that has not completed
     this.approvals = [];
+    this.asked = null; // the agent asked its user something, and said or did nothing since
     this.background = [];
     this.nested = []; // notifications of tasks that no tool result names
     this.idle = [];
@@ -108,6 +109,7 @@ class Reader {
     } else if (kind === 'thinking/completed') {
       const late = this.turn?.ended && this.turn.thinks; // the end of the block was printed after the turn
       if (!late && (!this.turn || this.turn.ended) && this.open.size === 0 && !this.turn?.answered) {
+        this.takeAnswer();
         this.beginTurn(); // thinking without deltas
         this.turn.first = at;
       }
@@ -168,10 +170,11 @@ class Reader {
   say(kind, { at, stamped }, text, isDelta, id) {
     const same = id !== undefined && this.turn?.id === id;
     this.goOn();
+    this.takeAnswer();
     if (!this.turn || (this.turn.ended && !same)) this.beginTurn();
     const { turn } = this;
     if (turn.first === null) Object.assign(turn, { first: at, firstMeasured: isDelta && stamped === true });
-    Object.assign(turn, { last: at, unstamped: stamped !== true, asked: undefined });
+    Object.assign(turn, { last: at, unstamped: stamped !== true });
     if (isDelta) this.floor = at;
     turn.thinks = kind === 'thinking';
     if (turn.ended) turn.end = Math.max(turn.end, at); // it went on after its tool call
@@ -197,7 +200,20 @@ class Reader {
 
   // endTurn: "an approval's wait is not model time".
   endTurn(at, finish) {
-    Object.assign(this.turn, { end: Math.min(at, this.turn.asked ?? at), ended: true, finish });
+    Object.assign(this.turn, { end: Math.min(at, this.asked?.at ?? at), ended: true, finish });
+    this.asked = null;
+  }
+
+  // takeAnswer: a chat ends with "the question that the agent asks its user". A model that
+  // speaks after the answer has been called again; one that speaks before it was not done.
+  takeAnswer() {
+    if (this.asked?.answer != null) {
+      const { answer } = this.asked;
+      if (!this.turn || this.turn.ended) this.beginTurn();
+      this.endTurn(this.asked.at, 'tool_call');
+      this.waitingSince = answer;
+    }
+    this.asked = null;
   }
 
   // callTool: the first tool call ends the turn's chat. A call with another
@@ -210,6 +226,7 @@ class Reader {
     this.turn.id ??= id;
     this.turn.tools++;
     if (!this.turn.ended) this.endTurn(tool.start, 'tool_call');
+    this.asked = null;
     tool.turn = this.turns.length - 1;
     this.tools.push(tool);
   }
@@ -282,7 +299,7 @@ class Reader {
 
   request(o, at) {
     const query = o.query?.[o.query_type] ?? {};
-    if (this.turn && !this.turn.ended && this.turn.first !== null) this.turn.asked ??= at;
+    if ((this.turn && !this.turn.ended) || (this.open.size === 0 && !this.turn?.answered)) this.asked = { at: this.asked?.at ?? at, answer: null };
     this.approvals.push({
       query: o.query_type, number: o.query?.id, tool: query.args?.toolCallId ?? query.toolCallId ?? null,
       start: at, end: null, outcome: null,
@@ -298,6 +315,7 @@ class Reader {
     const answer = Object.entries(o.response).find(([key, value]) => key !== 'id' && isObject(value))?.[1] ?? {};
     const inner = isObject(answer.result) ? answer.result : answer;
     Object.assign(approval, { end: at, outcome: Object.keys(inner)[0] ?? null });
+    if (this.asked && this.approvals.every((a) => a.end !== null)) this.asked.answer = at;
   }
 
   // notification: "a turn ends when the agent went idle: never idle time", and
