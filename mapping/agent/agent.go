@@ -135,8 +135,12 @@ const (
 	RunEnd          // the result: Status, Failed, Length, Usage, Models, Text
 )
 
-// An Event is one thing that an agent did. Which fields are set depends on its
-// Kind. Texts are still escaped, as between the quotes of a JSON string.
+// An Event is one thing that an agent did. Its Kind tells which fields count: a decoder
+// may set others, too. Texts are still escaped, as between the quotes of a JSON string.
+//
+// It is one type for all kinds, with many fields, so that a decoder can fill it in the
+// order of a line's members before it knows the kind, and so that the events of a stream
+// share one slice.
 type Event struct {
 	Kind    Kind
 	Session []byte  // nil for the session of the agent's line before
@@ -173,12 +177,13 @@ type Event struct {
 	Tool   *Tool
 	Usage  *Usage
 	Models []ModelUsage
-	Facts  []Fact
+	Facts  facts
 }
 
 // kept returns a copy of an event without a tool that outlives its line.
 func (ev *Event) kept() Event {
 	kept := *ev
+	kept.Tool = nil
 	for _, b := range []*[]byte{&kept.Session, &kept.Parent, &kept.Text, &kept.ID, &kept.ToolCallID, &kept.ModelCallID, &kept.Model, &kept.Provider} {
 		*b = bytes.Clone(*b)
 	}
@@ -205,10 +210,10 @@ type Tool struct {
 
 	Arguments     []byte // JSON
 	Description   []byte // the agent's description of the call
-	ArgumentFacts []Fact
+	ArgumentFacts facts
 
 	Result       []byte // JSON
-	OutcomeFacts []Fact
+	OutcomeFacts facts
 	ErrorType    string // "" if it went well
 	Reason       string // why it failed, in words that are never content
 	ErrorText    []byte // why it failed, in the tool's words

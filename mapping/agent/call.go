@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -9,59 +10,36 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// A call collects what a line states about a tool call.
-type call struct {
-	Tool
-	arguments, outcome facts
-	built              []byte // Arguments, if they stand among other members of the line
-}
-
-// A callLine is the part of a line that is about a call.
-type callLine struct {
-	call *call // nil until the line says something about a call
-}
-
-func (l *callLine) tool() *call {
-	if l.call == nil {
-		l.call = new(call)
-	}
-	return l.call
-}
-
 // named sets the name of the tool.
-func (c *call) named(name []byte) {
+func (c *Tool) named(name []byte) {
 	c.Name = word(jsonscan.Unquote(name))
 }
 
 // finish returns what was collected.
-func (c *call) finish() *Tool {
+func (c *Tool) finish() *Tool {
 	if strings.Contains(strings.ToLower(c.Name), "edit") { // its command is an editing operation, not a program
 		c.Executable = ""
-		c.arguments.remove(semconv.ProcessCommandLine)
-	}
-	if len(c.built) > 0 {
-		c.Arguments = c.built
+		c.ArgumentFacts.remove(semconv.ProcessCommandLine)
 	}
 	if len(c.Arguments) > 0 {
-		c.arguments.int(semconv.ToolArgumentBytes, int64(jsonscan.Len(c.Arguments)))
+		c.ArgumentFacts.int(semconv.ToolArgumentBytes, int64(jsonscan.Len(c.Arguments)))
 	}
-	for _, f := range c.outcome { // the result repeats the list of tasks
-		c.arguments.remove(f.Key)
+	for _, f := range c.OutcomeFacts { // the result repeats the list of tasks
+		c.ArgumentFacts.remove(f.Key)
 	}
-	c.ArgumentFacts, c.OutcomeFacts = c.arguments, c.outcome
-	return &c.Tool
+	return c
 }
 
 // exited records an exit code. Any code but 0 is a failure.
-func (c *call) exited(code int64) {
-	c.outcome.int(semconv.ProcessExitCode, code)
+func (c *Tool) exited(code int64) {
+	c.OutcomeFacts.int(semconv.ProcessExitCode, code)
 	if code != 0 {
 		c.ErrorType, c.Reason = "failure", "exit code "+strconv.FormatInt(code, 10)
 	}
 }
 
 // exitedAsText records an exit code that a tool states only in its output.
-func (c *call) exitedAsText(text []byte) {
+func (c *Tool) exitedAsText(text []byte) {
 	_, after, ok := bytes.Cut(text, []byte("exited with code "))
 	digits := bytes.TrimLeft(after, "0123456789")
 	code, err := strconv.ParseInt(string(after[:len(after)-len(digits)]), 10, 32)
@@ -71,14 +49,25 @@ func (c *call) exitedAsText(text []byte) {
 }
 
 // failed records that a call failed, unless a more specific reason is known.
-func (c *call) failed() {
+func (c *Tool) failed() {
 	if c.ErrorType == "" {
 		c.ErrorType, c.Reason = "error", "the tool reported an error"
 	}
 }
 
+// failedAs records that a call failed, by the name and the text of the error. Without a
+// text, the result says what went wrong.
+func (c *Tool) failedAs(name string, text []byte) {
+	c.failed()
+	c.ErrorType = cmp.Or(name, c.ErrorType)
+	if c.ErrorText = text; text == nil {
+		c.ErrorText = resultText(c.Result)
+	}
+	c.exitedAsText(c.ErrorText)
+}
+
 // rejected records that the call was rejected.
-func (c *call) rejected() { c.ErrorType, c.Reason = "rejected", "rejected" }
+func (c *Tool) rejected() { c.ErrorType, c.Reason = "rejected", "rejected" }
 
 // argumentFacts are the attributes for arguments that show what a call or a question is
 // about, by the names that any agent or tool has for them.
@@ -108,10 +97,7 @@ func (f *facts) argument(r *jsonscan.Reader, name []byte) {
 
 // resultFacts are the attributes for members of a result that do not reveal what the call
 // was about, by the names that any agent or tool has for them.
-var resultFacts = map[string]struct {
-	key  string
-	kind resultKind
-}{
+var resultFacts = factTable{
 	"executionTime":        {semconv.ToolExecutionTime, number},
 	"localExecutionTimeMs": {semconv.ToolLocalTime, number},
 	"durationMs":           {semconv.ToolDuration, number},
@@ -142,32 +128,8 @@ var resultFacts = map[string]struct {
 	"content":              {semconv.ToolContentBytes, size},
 }
 
-type resultKind uint8
-
-const (
-	number resultKind = iota + 1
-	flag              // recorded only if true
-	size              // of a text
-)
-
-// measure records a member of a result that the table has.
-func (f *facts) measure(r *jsonscan.Reader, name []byte) {
-	switch fact := resultFacts[string(name)]; {
-	case fact.kind == number:
-		if n, ok := r.Int(); ok {
-			f.int(fact.key, n)
-		}
-	case fact.kind == flag:
-		if r.Bool() {
-			f.bool(fact.key)
-		}
-	case fact.kind == size && r.Peek() == '"':
-		f.int(fact.key, int64(jsonscan.UnquotedLen(r.Str())))
-	}
-}
-
 // readArguments reads a call's arguments, an object.
-func (c *call) readArguments(r *jsonscan.Reader) {
+func (c *Tool) readArguments(r *jsonscan.Reader) {
 	start := r.I
 	var simple, parsed []byte // programs
 	for key := range r.Members() {
@@ -175,7 +137,7 @@ func (c *call) readArguments(r *jsonscan.Reader) {
 		case "description":
 			c.Description = r.Str()
 		case "todos":
-			readTodos(r, &c.arguments)
+			readTodos(r, &c.ArgumentFacts)
 		case "simpleCommands":
 			simple = firstProgram(r, (*jsonscan.Reader).Str)
 		case "parsingResult":
@@ -188,10 +150,10 @@ func (c *call) readArguments(r *jsonscan.Reader) {
 			}
 		case "taskId":
 			c.Task = taskID(r)
-			c.arguments.word(semconv.TaskID, c.Task)
+			c.ArgumentFacts.word(semconv.TaskID, c.Task)
 		case "model":
 			if model := r.Str(); c.Name == "task" {
-				c.arguments.word(semconv.SubagentModel, []byte(word(jsonscan.Unquote(model))))
+				c.ArgumentFacts.word(semconv.SubagentModel, []byte(word(jsonscan.Unquote(model))))
 			}
 		default:
 			if r.Peek() == '"' && argumentFacts[string(key)] != "" {
@@ -208,53 +170,39 @@ func (c *call) readArguments(r *jsonscan.Reader) {
 }
 
 // argument records an argument, and what can be derived from it.
-func (c *call) argument(name, value []byte) {
+func (c *Tool) argument(name, value []byte) {
 	switch key := argumentFacts[string(name)]; key {
 	case "":
 	case semconv.ProcessCommandLine:
 		c.Executable = program(jsonscan.Unquote(value))
-		c.arguments.text(key, Detail, value)
+		c.ArgumentFacts.text(key, Detail, value)
 	case semconv.SubagentType:
 		if c.Subagent = word(jsonscan.Unquote(value)); c.Subagent != "" {
-			c.arguments.word(key, value)
+			c.ArgumentFacts.word(key, value)
 		}
 	default:
-		c.arguments.text(key, Detail, value)
+		c.ArgumentFacts.text(key, Detail, value)
 	}
 }
 
 // readSubagentType reads {"<type>":{}}.
-func (c *call) readSubagentType(r *jsonscan.Reader) {
+func (c *Tool) readSubagentType(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		if name := enum(key); name != "" && !isUnspecified(key) {
 			c.Subagent = name
-			c.arguments.word(semconv.SubagentType, key)
+			c.ArgumentFacts.word(semconv.SubagentType, key)
 		}
 	}
 }
 
-// addArgument adds an argument that stands among other members of the line.
-func (c *call) addArgument(key, value []byte) {
-	if n := len(c.built); n > 0 {
-		c.built[n-1] = ','
-	} else {
-		c.built = append(c.built, '{')
-	}
-	c.built = append(append(append(c.built, '"'), key...), `":`...)
-	c.built = append(append(c.built, value...), '}')
-	if len(value) > 1 && value[0] == '"' {
-		c.argument(key, value[1:len(value)-1])
-	}
-}
-
 // readResult keeps the next value as the result of the call.
-func (c *call) readResult(r *jsonscan.Reader) {
+func (c *Tool) readResult(r *jsonscan.Reader) {
 	c.Result = r.Raw()
 	if string(c.Result) == "null" {
 		c.Result = nil
 		return
 	}
-	c.outcome.int(semconv.ToolResultBytes, int64(jsonscan.Len(c.Result)))
+	c.OutcomeFacts.int(semconv.ToolResultBytes, int64(jsonscan.Len(c.Result)))
 }
 
 // resultText returns the text of a result, {"content":[{"text":..}]} or a part of
@@ -287,7 +235,7 @@ func resultText(result []byte) (text []byte) {
 
 // readOutput keeps the next value as the call's result, and records its size if it is
 // a text.
-func (c *call) readOutput(r *jsonscan.Reader) {
+func (c *Tool) readOutput(r *jsonscan.Reader) {
 	c.readResult(r)
 	if n := len(c.Result); n > 1 && c.Result[0] == '"' {
 		c.textSize(c.Result[1 : n-1])
@@ -296,8 +244,8 @@ func (c *call) readOutput(r *jsonscan.Reader) {
 
 // textSize records the size of a tool's text, given as it stands between the quotes
 // of a JSON string.
-func (c *call) textSize(escaped []byte) {
-	c.outcome.int(semconv.ToolContentBytes, int64(jsonscan.UnquotedLen(escaped)))
+func (c *Tool) textSize(escaped []byte) {
+	c.OutcomeFacts.int(semconv.ToolContentBytes, int64(jsonscan.UnquotedLen(escaped)))
 }
 
 // program returns the name of the program that a command runs. It looks inside a

@@ -92,11 +92,11 @@ func (d *claudeDecoder) events(dst []Event) []Event {
 	case "result":
 		return d.result(dst)
 	case "rate_limit_event":
-		l.Kind, l.Notice, l.Facts = Notice, semconv.EventRateLimit, l.facts
+		l.Kind, l.Notice = Notice, semconv.EventRateLimit
 	case "tool_progress":
 		d.subagentRetry()
 	case "error":
-		l.Kind, l.Text = RunError, l.errorText
+		l.Kind, l.Text = RunError, l.fault
 	case "control_request", "control_response", "control_cancel_request", "keep_alive",
 		"tool_use_summary", "auth_status", "prompt_suggestion":
 	default:
@@ -109,7 +109,6 @@ func (d *claudeDecoder) events(dst []Event) []Event {
 // unknown one says nothing about the run.
 func (d *claudeDecoder) system() {
 	l, s := &d.line, d.session(&d.line.Event)
-	l.Facts = l.facts
 	switch string(l.subtype) {
 	case "init":
 		l.Kind = RunStart
@@ -119,8 +118,7 @@ func (d *claudeDecoder) system() {
 		l.Kind, l.Notice = Notice, semconv.EventHook
 	case "api_retry":
 		l.Kind, l.Notice = Notice, semconv.EventRetry
-		l.facts.word(semconv.Reason, []byte(enum(jsonscan.Unquote(l.errorText))))
-		l.Facts = l.facts
+		l.Facts.word(semconv.Reason, []byte(enum(jsonscan.Unquote(l.fault))))
 	case "compact_boundary":
 		l.Kind, l.Notice = Notice, semconv.EventCompaction
 	case "permission_denied":
@@ -168,12 +166,11 @@ func (d *claudeDecoder) taskEnd(s *claudeSession, notified bool) {
 		l.Kind, l.ID = TaskEnd, l.task
 		l.Failed = l.Status != "completed"
 		l.Time = cmp.Or(l.Time, l.ended)
-		l.facts.text(semconv.TaskDetail, Full, l.summary)
+		l.Facts.text(semconv.TaskDetail, Full, l.summary)
 	}
 	if l.Wakes = notified; notified && s.answer == 0 {
 		s.answer = s.said
 	}
-	l.Facts = l.facts
 	t = s.task(l.task)
 	t.over = t.over || l.Kind == TaskEnd
 }
@@ -187,7 +184,7 @@ func (d *claudeDecoder) subagentRetry() {
 	}
 	a := d.session(&l.Event).agent(l.ID)
 	if a.attempt != l.attempt {
-		l.Kind, l.Notice, l.Facts, l.Parent = Notice, semconv.EventRetry, l.facts, l.ID
+		l.Kind, l.Notice, l.Parent = Notice, semconv.EventRetry, l.ID
 	}
 	a.attempt = l.attempt
 }
@@ -198,7 +195,7 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 	l, s := &d.line, d.session(&d.line.Event)
 	a := s.agent(l.Parent)
 	s.nested = s.nested || len(l.Parent) > 0
-	if l.apiError || len(l.errorText) > 0 || d.isAPIError(l.firstText()) {
+	if l.apiError || len(l.fault) > 0 || d.isAPIError(l.firstText()) {
 		return d.failed(s, dst)
 	}
 	s.fault = ""
@@ -270,7 +267,7 @@ func (d *claudeDecoder) failed(s *claudeSession, dst []Event) []Event {
 	l := &d.line
 	ev := l.Event
 	ev.Model = nil
-	ev.Status = cmp.Or(enum(jsonscan.Unquote(l.errorText)), "api_error")
+	ev.Status = cmp.Or(enum(jsonscan.Unquote(l.fault)), "api_error")
 	if len(l.Parent) == 0 {
 		s.fault = ev.Status
 		report := ev
@@ -324,7 +321,7 @@ func (d *claudeDecoder) user(dst []Event) []Event {
 					Kind: TaskEnd, Session: ev.Session, Parent: ev.Parent, Arrival: ev.Arrival,
 					ID: b.Task, Time: t.ended, Status: t.status, Failed: t.status != "completed",
 				}
-				(*facts)(&over.Facts).text(semconv.TaskDetail, Full, t.summary)
+				over.Facts.text(semconv.TaskDetail, Full, t.summary)
 				dst = append(dst, ev, over)
 				continue
 			}

@@ -11,17 +11,14 @@ import (
 // A claudeLine is one line. Members may come in any order; the type may be the last
 // one.
 type claudeLine struct {
-	Event
-	typ, subtype []byte
-	facts        facts
-	errorText    []byte
-	apiError     bool
-	synthetic    bool // a user message that the program wrote
-	background   bool
-	attempt      int64
-	task         []byte  // whose state changed
-	ended        Instant // when that task ended
-	summary      []byte  // of that task
+	line
+	apiError   bool
+	synthetic  bool // a user message that the program wrote
+	background bool
+	attempt    int64
+	task       []byte  // whose state changed
+	ended      Instant // when that task ended
+	summary    []byte  // of that task
 
 	message []byte // its id
 	stop    []byte // why the model stopped
@@ -37,7 +34,7 @@ type claudeLine struct {
 
 // claudeBlock is a block of a message's content.
 type claudeBlock struct {
-	call
+	Tool
 	kind    claudeBlockKind
 	id      []byte // of the tool call
 	text    []byte
@@ -64,21 +61,15 @@ func (l *claudeLine) read(r *jsonscan.Reader) {
 
 func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
-	case "type":
-		l.typ = r.Str()
-	case "subtype":
-		l.subtype = r.Str()
-	case "session_id":
-		l.Session = readID(r)
-	case "parent_tool_use_id":
-		l.Parent = readID(r)
 	case "timestamp":
 		l.Time = isoTime(r)
+	case "parent_tool_use_id":
+		l.Parent = readID(r)
 	case "event":
 		l.streamEvent(r)
 	case "message":
 		if r.Peek() == '"' {
-			l.errorText = r.Str()
+			l.fault = r.Str()
 		} else {
 			l.readMessage(r)
 		}
@@ -88,8 +79,6 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 		l.ID = readID(r)
 	case "task_id":
 		l.task = wordOf(r)
-	case "status":
-		l.Status = enum(jsonscan.Unquote(r.Str()))
 	case "summary":
 		l.summary = r.Str()
 	case "is_backgrounded":
@@ -97,11 +86,13 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 	case "patch":
 		l.patch(r)
 	case "error":
-		l.readError(r)
+		if text, _ := readFailure(r); len(text) > 0 {
+			l.fault = text
+		}
 	case "errors":
 		for range r.Elements() {
-			if s := r.Str(); len(l.errorText) == 0 {
-				l.errorText = s
+			if s := r.Str(); len(l.fault) == 0 {
+				l.fault = s
 			}
 		}
 	case "isApiErrorMessage", "is_api_error_message":
@@ -110,10 +101,6 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 		l.synthetic = r.Bool() || l.synthetic
 	case "result":
 		l.Text = r.Str()
-	case "is_error":
-		l.Failed = r.Bool()
-	case "duration_ms":
-		l.Length = millis(r)
 	case "usage":
 		l.usage.read(r)
 	case "modelUsage":
@@ -124,84 +111,19 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 		if n, ok := r.Int(); ok {
 			l.resultIndex = n
 		}
-	default:
-		l.fact(r, key)
-	}
-}
-
-// claudeFacts are the attributes for members that state a fact about the run or an
-// incident, and what their values may be.
-var claudeFacts = map[string]struct {
-	key  string
-	kind claudeFactKind
-}{
-	"permissionMode":      {semconv.PermissionMode, enumFact},
-	"permission_mode":     {semconv.PermissionMode, enumFact},
-	"claude_code_version": {semconv.AgentVersion, wordFact},
-	"qwen_code_version":   {semconv.AgentVersion, wordFact},
-	"apiKeySource":        {semconv.ClaudeAPIKeySource, wordFact},
-	"terminal_reason":     {semconv.ClaudeTerminalReason, enumFact},
-	"api_error_status":    {semconv.HTTPResponseStatus, numberFact},
-	"error_status":        {semconv.HTTPResponseStatus, numberFact},
-	"max_retries":         {semconv.MaxAttempts, numberFact},
-	"retry_delay_ms":      {semconv.DelayMillis, numberFact},
-	"error_category":      {semconv.Reason, enumFact},
-	"hook_event":          {semconv.HookEvent, enumFact},
-	"outcome":             {semconv.HookOutcome, enumFact},
-	"exit_code":           {semconv.ProcessExitCode, numberFact},
-	"trigger":             {semconv.Reason, enumFact},
-	"pre_tokens":          {semconv.TokensBefore, numberFact},
-	"post_tokens":         {semconv.TokensAfter, numberFact},
-	"rateLimitType":       {semconv.RateLimitType, enumFact},
-	"resetsAt":            {semconv.RateLimitResets, numberFact},
-}
-
-type claudeFactKind uint8
-
-const (
-	numberFact claudeFactKind = iota + 1
-	enumFact
-	wordFact
-)
-
-// fact reads a member with a fact about the run or an incident.
-func (l *claudeLine) fact(r *jsonscan.Reader, key []byte) {
-	switch fact := claudeFacts[string(key)]; fact.kind {
-	case numberFact:
-		l.facts.number(r, fact.key)
-		return
-	case enumFact:
-		l.facts.word(fact.key, enumOf(r))
-		return
-	case wordFact:
-		l.facts.word(fact.key, wordOf(r))
-		return
-	}
-	switch string(key) {
-	case "model":
-		l.Model = jsonscan.Unquote(r.Str())
-	case "cwd":
-		l.facts.text(semconv.ProcessWorkingDirectory, Detail, r.Str())
 	case "duration_api_ms":
 		if n, ok := r.Int(); ok && n >= 0 {
 			l.total.apiMillis = n
-			l.facts.int(semconv.APIMillis, n)
+			l.Facts.int(semconv.APIMillis, n)
 		}
 	case "permission_denials":
-		n := 0
-		for range r.Elements() {
-			n++
+		for n := range r.Elements() {
+			l.Facts.int(semconv.PermissionDenials, int64(n+1))
 		}
-		if n > 0 {
-			l.facts.int(semconv.PermissionDenials, int64(n))
-		}
-	case "attempt":
-		l.attempt, _ = r.Int()
-		l.facts.int(semconv.Attempt, l.attempt)
 	case "compact_metadata", "subagent_retry", "data":
 		for key := range r.Members() {
 			if string(key) == "compact_metadata" {
-				l.fact(r, key)
+				l.field(r, key)
 			} else {
 				l.leaf(r, key)
 			}
@@ -209,26 +131,26 @@ func (l *claudeLine) fact(r *jsonscan.Reader, key []byte) {
 	case "rate_limit_info":
 		for key := range r.Members() {
 			if string(key) == "status" {
-				l.facts.word(semconv.RateLimitStatus, enumOf(r))
+				l.Facts.word(semconv.RateLimitStatus, enumOf(r))
 			} else {
 				l.leaf(r, key)
 			}
 		}
+	case "attempt":
+		again := *r
+		l.attempt, _ = again.Int()
+		l.line.field(r, key)
+	default:
+		l.line.field(r, key)
 	}
 }
 
-// leaf reads a member of a nested object in a line of the program.
+// leaf reads a fact in a nested object of a line of the program.
 func (l *claudeLine) leaf(r *jsonscan.Reader, key []byte) {
-	if c := r.Peek(); c == '{' || c == '[' || string(key) == "cwd" {
-		return
-	}
-	l.fact(r, key)
-}
-
-// readError reads what went wrong: a word, a text, or {"type":..,"message":..}.
-func (l *claudeLine) readError(r *jsonscan.Reader) {
-	if text, _ := readFailure(r); len(text) > 0 {
-		l.errorText = text
+	if string(key) == "attempt" {
+		l.field(r, key)
+	} else {
+		l.Facts.read(r, lineFacts, key)
 	}
 }
 
@@ -312,8 +234,7 @@ func (l *claudeLine) readDelta(r *jsonscan.Reader) {
 			if r.Peek() != '"' {
 				continue
 			}
-			l.Text = r.Str()
-			l.Bytes = jsonscan.UnquotedLen(l.Text)
+			l.readText(r)
 		case "stop_reason":
 			l.stop = jsonscan.Unquote(r.Str())
 		}
@@ -375,7 +296,7 @@ func (b *claudeBlock) named(name []byte) {
 	if rest, ok := bytes.CutPrefix(name, []byte("mcp__")); ok {
 		if server, tool, ok := bytes.Cut(rest, []byte("__")); ok && len(tool) > 0 {
 			b.MCP = true
-			b.arguments.text(semconv.MCPServer, Detail, wordChars.in(server))
+			b.ArgumentFacts.text(semconv.MCPServer, Detail, wordChars.in(server))
 			name = tool
 		}
 	}
@@ -493,7 +414,7 @@ func (c *claudeResult) read(r *jsonscan.Reader) {
 
 func (c *claudeResult) measure(r *jsonscan.Reader, key []byte) {
 	if string(key) != "content" { // of a file
-		c.facts.measure(r, key)
+		c.facts.read(r, resultFacts, key)
 	}
 }
 
@@ -523,7 +444,7 @@ func (c *claudeResult) readPatch(r *jsonscan.Reader) {
 func (l *claudeLine) finishResult(b *claudeBlock) {
 	c := &l.result
 	for _, fact := range c.facts {
-		b.outcome.set(fact)
+		b.OutcomeFacts.set(fact)
 	}
 	b.Background, b.Task = c.background, nil
 	if c.background {
@@ -545,7 +466,7 @@ func (s *claudeSession) toolEnd(b *claudeBlock) *Tool {
 	}
 	if t.Background {
 		s.task(t.Task).background = true
-		b.outcome.bool(semconv.ToolIsBackground)
+		b.OutcomeFacts.bool(semconv.ToolIsBackground)
 	}
 	switch s.calls[string(b.id)] {
 	case callDenied:

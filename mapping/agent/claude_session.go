@@ -211,16 +211,16 @@ func (d *claudeDecoder) result(dst []Event) []Event {
 		ev.Usage = d.settle(&l.usage)
 	}
 	if total.apiMillis > 0 || l.total.apiMillis > 0 {
-		l.facts.int(semconv.APIMillis, total.apiMillis)
+		l.Facts.int(semconv.APIMillis, total.apiMillis)
 	}
-	ev.Kind, ev.Facts = RunEnd, l.facts
+	ev.Kind = RunEnd
 	status := enum(jsonscan.Unquote(l.subtype))
 	if d.isAPIError(ev.Text) {
 		ev.Failed = true
 	}
 	if ev.Failed {
 		if len(ev.Text) == 0 {
-			ev.Text = l.errorText
+			ev.Text = l.fault
 		}
 		switch {
 		case status != "" && status != "success":

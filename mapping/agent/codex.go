@@ -57,27 +57,26 @@ func (d *codexDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	*l = codexLine{}
 	for key := range r.Members() {
 		switch string(key) {
-		case "type":
-			l.typ = r.Str()
 		case "thread_id":
-			l.thread = readID(r)
+			l.Session = readID(r)
 		case "item":
 			l.item(r)
 		case "usage":
-			l.Usage = new(Usage) // the thread's total
-			l.Usage.read(r)
+			l.readUsage(r) // the thread's total
 		case "message":
 			l.Text = r.Str()
 		case "error":
 			l.Text, _ = readFailure(r)
+		case "type":
+			l.field(r, key)
 		}
 	}
 	if len(l.typ) == 0 {
 		return dst, false
 	}
 	d.classify()
-	if len(l.thread) > 0 {
-		d.thread = bytes.Clone(l.thread)
+	if len(l.Session) > 0 {
+		d.thread = bytes.Clone(l.Session)
 		clear(d.running)
 	}
 	if l.Kind == Notice && !d.begun && len(d.early) < maxSessions {
@@ -144,8 +143,8 @@ func (d *codexDecoder) endTurn(dst []Event) []Event {
 	l := &d.line
 	if !l.Failed {
 		for _, id := range slices.Sorted(maps.Keys(d.running)) {
-			c := new(call)
-			c.outcome.bool(semconv.ToolIsBackground)
+			c := new(Tool)
+			c.OutcomeFacts.bool(semconv.ToolIsBackground)
 			dst = append(dst, Event{Kind: ToolEnd, ID: []byte(id), Tool: c.finish(), Estimated: true})
 		}
 	}
@@ -166,13 +165,11 @@ func (d *codexDecoder) endTurn(dst []Event) []Event {
 
 // A codexLine is one line.
 type codexLine struct {
-	Event
-	callLine
-	typ, thread []byte
-	itemType    []byte
-	toolName    []byte // of an MCP server or of a collaboration
-	isCall      bool   // the item has a member that only calls have
-	todos       facts
+	line
+	itemType []byte
+	toolName []byte // of an MCP server or of a collaboration
+	isCall   bool   // the item has a member that only calls have
+	built    []byte // the arguments of the call, which stand among other members
 }
 
 // begins reports whether the line shows that a run has begun.
@@ -193,15 +190,14 @@ func (l *codexLine) item(r *jsonscan.Reader) {
 		case "type":
 			l.itemType = r.Str()
 		case "text", "message":
-			l.Text = r.Str()
-			l.Bytes = jsonscan.UnquotedLen(l.Text)
+			l.readText(r)
 		case "status":
 			l.isCall = true
-			l.Status = enum(jsonscan.Unquote(r.Str()))
+			l.field(r, key)
+		case "aggregated_output", "arguments":
+			l.field(r, key)
 		case "items":
 			l.todoList(r)
-		case "aggregated_output":
-			l.tool().readOutput(r)
 		case "exit_code":
 			if code, ok := r.Int(); ok { // null: still running
 				l.tool().exited(code)
@@ -210,40 +206,52 @@ func (l *codexLine) item(r *jsonscan.Reader) {
 			l.tool().readResult(r)
 		case "error":
 			l.tool().ErrorText, _ = readFailure(r)
-		case "arguments":
-			l.tool().readArguments(r)
 		case "tool":
 			l.isCall = true
 			l.toolName = r.Str()
 		case "server":
 			l.tool().MCP = true
-			l.call.arguments.text(semconv.MCPServer, Detail, r.Str())
+			l.Tool.ArgumentFacts.text(semconv.MCPServer, Detail, r.Str())
 		case "changes":
 			again := *r
 			l.changes(&again)
-			l.tool().addArgument(key, r.Raw())
+			l.addArgument(key, r.Raw())
 		case "receiver_thread_ids":
 			again := *r
 			for range again.Elements() {
-				l.tool().arguments.word(semconv.SubagentID, []byte(word(jsonscan.Unquote(again.Str()))))
+				l.tool().ArgumentFacts.word(semconv.SubagentID, []byte(word(jsonscan.Unquote(again.Str()))))
 			}
-			l.tool().addArgument(key, r.Raw())
+			l.addArgument(key, r.Raw())
 		case "command", "query":
 			l.isCall = true
-			l.tool().addArgument(key, r.Raw())
+			l.addArgument(key, r.Raw())
 		default:
-			l.tool().addArgument(key, r.Raw())
+			l.addArgument(key, r.Raw())
 		}
+	}
+}
+
+// addArgument adds an argument that stands among other members of the line.
+func (l *codexLine) addArgument(key, value []byte) {
+	if n := len(l.built); n > 0 {
+		l.built[n-1] = ','
+	} else {
+		l.built = append(l.built, '{')
+	}
+	l.built = append(append(append(l.built, '"'), key...), `":`...)
+	l.built = append(append(l.built, value...), '}')
+	if len(value) > 1 && value[0] == '"' {
+		l.tool().argument(key, value[1:len(value)-1])
 	}
 }
 
 // changes reads [{"path":..,"kind":"add"}], and keeps the first path.
 func (l *codexLine) changes(r *jsonscan.Reader) {
 	for n := range r.Elements() {
-		l.tool().arguments.int(semconv.ToolTotalFiles, int64(n+1))
+		l.tool().ArgumentFacts.int(semconv.ToolTotalFiles, int64(n+1))
 		for key := range r.Members() {
 			if value := r.Raw(); string(key) == "path" && n == 0 && len(value) > 2 {
-				l.call.arguments.text(semconv.FilePath, Detail, bytes.Trim(value, `"`))
+				l.Tool.ArgumentFacts.text(semconv.FilePath, Detail, bytes.Trim(value, `"`))
 			}
 		}
 	}
@@ -262,9 +270,9 @@ func (l *codexLine) todoList(r *jsonscan.Reader) {
 			open++
 		}
 	}
-	l.todos.int(semconv.ToolTodosCompleted, done)
-	l.todos.int(semconv.ToolTodosPending, open)
-	l.todos.set(Fact{Key: semconv.TodoItems, Kind: FactJSON, Level: Full, Text: r.Raw()})
+	l.Facts.int(semconv.ToolTodosCompleted, done)
+	l.Facts.int(semconv.ToolTodosPending, open)
+	l.Facts.set(Fact{Key: semconv.TodoItems, Kind: FactJSON, Level: Full, Text: r.Raw()})
 }
 
 func (l *codexLine) classifyItem(typ string) {
@@ -280,10 +288,9 @@ func (l *codexLine) classifyItem(typ string) {
 			l.Kind = TextMessage
 		}
 	case "error":
-		l.Kind, l.Notice = Notice, semconv.EventWarning
-		l.Facts = []Fact{{Key: semconv.Message, Kind: FactText, Level: Full, Text: l.Text}}
+		l.warn(l.Text)
 	case "todo_list":
-		l.Kind, l.Notice, l.Facts = Notice, semconv.EventTodoList, l.todos
+		l.Kind, l.Notice = Notice, semconv.EventTodoList
 	case "":
 	default:
 		switch {
@@ -303,20 +310,22 @@ func (l *codexLine) classifyItem(typ string) {
 
 func (l *codexLine) finishTool() {
 	c := l.tool()
+	if len(l.built) > 0 {
+		c.Arguments = l.built
+	}
 	c.named(l.itemType)
 	if name := word(jsonscan.Unquote(l.toolName)); name != "" {
 		c.Name = name
 	}
 	switch {
 	case l.Kind == ToolStart:
-		c.Result, c.outcome = nil, c.outcome[:0]
+		c.Result, c.OutcomeFacts = nil, nil
 	case l.Status == "declined":
 		c.rejected()
 	case l.Status == "failed", len(c.ErrorText) > 0:
 		c.failed()
 	}
-	l.Status = ""
-	l.Tool = c.finish()
+	c.finish()
 }
 
 // retry distinguishes "Reconnecting... 2/5" from an error that ends the run.
@@ -328,12 +337,11 @@ func (l *codexLine) retry() {
 	l.Kind, l.Notice = Notice, semconv.EventRetry
 	attempt, rest, _ := bytes.Cut(counts, []byte("/"))
 	limit, _, _ := bytes.Cut(rest, []byte(" "))
-	var f facts
 	for i, text := range [][]byte{attempt, limit} {
 		r := jsonscan.Reader{B: text}
 		if n, ok := r.Int(); ok && n > 0 {
-			f.int([]string{semconv.Attempt, semconv.MaxAttempts}[i], n)
+			l.Facts.int([]string{semconv.Attempt, semconv.MaxAttempts}[i], n)
 		}
 	}
-	l.Facts, l.Text = f, nil
+	l.Text = nil
 }

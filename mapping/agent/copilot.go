@@ -175,24 +175,24 @@ func (d *copilotDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	l := &d.line
 	start := r.I
 	l.read(r)
-	if len(l.typ) == 0 || r.Bad && d.tail == nil {
+	if len(l.name) == 0 || r.Bad && d.tail == nil {
 		return dst, false
 	}
-	if l.typ == "result" && len(l.session) == 0 && !l.exit.Known { // another agent's
+	if l.name == "result" && len(l.session) == 0 && !l.exit.Known { // another agent's
 		return append(dst, Event{Kind: Unknown}), true
 	}
-	waiting := len(d.early.text) > 0 && releasing[l.typ]
-	starts := waiting && l.typ == "tool.execution_start" && string(l.ID) == d.early.id
+	waiting := len(d.early.text) > 0 && releasing[l.name]
+	starts := waiting && l.name == "tool.execution_start" && string(l.ID) == d.early.id
 	if waiting && !starts {
 		now := *l
 		dst = d.takeEarly(dst)
 		*l = now
 	}
-	if l.typ == "tool.execution_complete" && d.begun && len(l.ID) > 0 && !d.running[string(l.ID)] && !r.Bad {
+	if l.name == "tool.execution_complete" && d.begun && len(l.ID) > 0 && !d.running[string(l.ID)] && !r.Bad {
 		d.early = copilotEnd{bytes.Clone(r.B[start:r.I]), string(l.ID), d.arrival}
 		return dst, true
 	}
-	if !besideUsage[l.typ] {
+	if !besideUsage[l.name] {
 		dst = d.endTurn(dst)
 	}
 	dst = d.lineEvents(dst)
@@ -224,20 +224,20 @@ func (d *copilotDecoder) lineEvents(dst []Event) []Event {
 	if d.end != nil && l.begins(true) {
 		dst = d.endRun(dst)
 	}
-	if l.typ == "session.start" && d.begun && len(d.session) > 0 && !bytes.Equal(l.session, d.session) {
+	if l.name == "session.start" && d.begun && len(d.session) > 0 && !bytes.Equal(l.session, d.session) {
 		d.begin()
 	}
 	from := len(dst)
 	if !d.begun && l.begins(d.over) {
 		d.begun, d.over = true, false
-		if l.typ == "session.start" {
+		if l.name == "session.start" {
 			d.session = bytes.Clone(l.session)
 		}
-		dst = append(dst, Event{Kind: RunStart, Time: l.Time, ID: l.id, Model: l.selected, Facts: l.facts})
+		dst = append(dst, Event{Kind: RunStart, Time: l.Time, ID: l.id, Model: l.selected, Facts: l.Facts})
 	}
-	if !d.begun && (l.typ != "result" || len(l.session) > 0 && bytes.Equal(l.session, d.shut)) {
+	if !d.begun && (l.name != "result" || len(l.session) > 0 && bytes.Equal(l.session, d.shut)) {
 		l.Kind = Ignored // a cleanup line of a run that is over
-		if !strings.Contains(l.typ, ".") && l.typ != "result" {
+		if !strings.Contains(l.name, ".") && l.name != "result" {
 			l.Kind = Unknown
 		}
 		return append(dst, l.Event)
@@ -251,7 +251,7 @@ func (d *copilotDecoder) lineEvents(dst []Event) []Event {
 			dst[i].Session = d.session
 		}
 	}
-	if l.typ == "result" {
+	if l.name == "result" {
 		d.begin()
 		d.over = true
 	}
@@ -266,7 +266,7 @@ func (d *copilotDecoder) parent() []byte {
 	}
 	var p []byte
 	switch {
-	case strings.HasPrefix(l.typ, "subagent.") && len(l.ID) > 0:
+	case strings.HasPrefix(l.name, "subagent.") && len(l.ID) > 0:
 		p = bytes.Clone(l.ID)
 	case len(l.parentCall) > 0:
 		p = bytes.Clone(l.parentCall)
@@ -296,7 +296,7 @@ func (d *copilotDecoder) output(dst []Event) ([]Event, *copilotCall) {
 	l, c := &d.line, d.call()
 	over := c.message != nil && c.usage.Known && !bytes.Equal(c.message, l.messageID)
 	ended := c.ended
-	if l.typ == "assistant.usage" {
+	if l.name == "assistant.usage" {
 		over = c.message != nil && c.counted
 		ended = ended && (over || c.message == nil)
 	}
@@ -310,7 +310,7 @@ func (d *copilotDecoder) output(dst []Event) ([]Event, *copilotCall) {
 	if len(l.ModelCallID) > 0 {
 		c.id = string(l.ModelCallID)
 	}
-	if l.typ != "assistant.usage" {
+	if l.name != "assistant.usage" {
 		c.fault = ""
 	}
 	return dst, c
@@ -319,7 +319,7 @@ func (d *copilotDecoder) output(dst []Event) ([]Event, *copilotCall) {
 func (d *copilotDecoder) classify(dst []Event) []Event {
 	l := &d.line
 	l.Kind = Ignored
-	switch l.typ {
+	switch l.name {
 	case "session.start":
 	case "user.message":
 		l.Kind, l.Text = Prompt, l.content
@@ -376,7 +376,8 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		d.call().answered = true
 		remember(d.running, l.ID, true)
 		d.nameTool()
-		l.Kind, l.Tool = ToolStart, l.tool().finish()
+		l.Kind = ToolStart
+		l.tool().finish()
 	case "tool.execution_complete":
 		delete(d.running, string(l.ID))
 		d.nameTool()
@@ -388,15 +389,14 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 			d.started = append(d.started, bytes.Clone(l.ID))
 		}
 	case "session.error":
-		d.fail(cmp.Or(l.errorType, "error"))
-		l.Text = l.message
+		d.fail(cmp.Or(l.code, "error"))
+		l.Text = l.fault
 	case "abort":
 		d.fail("aborted")
 	case "session.warning":
-		l.Kind, l.Notice = Notice, semconv.EventWarning
-		l.Facts = []Fact{{Key: semconv.Message, Kind: FactText, Level: Full, Text: l.message}}
+		l.warn(l.fault)
 	case "session.compaction_complete":
-		l.Kind, l.Notice, l.Facts = Notice, semconv.EventCompaction, l.facts
+		l.Kind, l.Notice = Notice, semconv.EventCompaction
 	case "session.shutdown":
 		d.shutdown()
 		if len(d.session) > 0 {
@@ -424,20 +424,20 @@ func (d *copilotDecoder) fail(fault string) {
 // lines only the time counts.
 func (d *copilotDecoder) question() {
 	l := &d.line
-	kind, end := strings.CutSuffix(l.typ, ".completed")
+	kind, end := strings.CutSuffix(l.name, ".completed")
 	kind, start := strings.CutSuffix(kind, ".requested")
 	id := string(l.requestID)
 	switch {
 	case id != "" && start:
-		l.Kind, l.Query = ApprovalStart, cmp.Or(l.askedFor, kind)
+		l.Kind, l.Query = ApprovalStart, cmp.Or(l.Query, kind)
 		remember(d.asked, l.requestID, l.Query)
-		l.ToolCallID, l.Facts = l.ID, l.facts
+		l.ToolCallID = l.ID
 	case id != "" && end:
 		l.Kind, l.Query = ApprovalEnd, cmp.Or(d.asked[id], kind)
 		delete(d.asked, id)
-		l.Status = cmp.Or(l.outcome, "completed")
+		l.Status = cmp.Or(l.Status, "completed")
 		l.Failed = strings.HasPrefix(l.Status, "denied")
-	case !strings.Contains(l.typ, "."):
+	case !strings.Contains(l.name, "."):
 		l.Kind = Unknown
 	default:
 		l.Kind = Notice
@@ -505,9 +505,9 @@ func (c *copilotCall) used() *Usage {
 // it; the CLI prints a result after it.
 func (d *copilotDecoder) shutdown() {
 	l := &d.line
-	end := Event{Kind: RunEnd, Time: l.Time, Arrival: d.arrival, Session: d.session, Usage: l.total, Facts: l.facts}
+	end := Event{Kind: RunEnd, Time: l.Time, Arrival: d.arrival, Session: d.session, Usage: l.total, Facts: l.Facts}
 	if l.shutdown == "error" {
-		end.Failed, end.Status, end.Text = true, cmp.Or(d.fault, "error"), l.message
+		end.Failed, end.Status, end.Text = true, cmp.Or(d.fault, "error"), l.fault
 	}
 	end = end.kept()
 	d.end = &end
@@ -523,7 +523,7 @@ func (d *copilotDecoder) result(dst []Event) []Event {
 		}
 		d.session = id
 	}
-	l.Kind, l.Facts = RunEnd, l.facts
+	l.Kind = RunEnd
 	if d.end != nil {
 		l.Usage = d.end.Usage
 	}
@@ -537,17 +537,14 @@ func (d *copilotDecoder) result(dst []Event) []Event {
 // The meaning of a member of data does not depend on the line's type, which may
 // come last.
 type copilotLine struct {
-	Event
-	callLine
-	typ, errorType     string
+	line
+	name               string // the type
 	turn               string // its id
 	id, agent, session []byte
 	parentCall         []byte
 	selected           []byte // model
 	content, thinking  []byte
-	message            []byte // of an error
 	requestID          []byte
-	askedFor, outcome  string
 	messageID          []byte
 	requests           []toolRequest
 	shutdown           string // how the session ended
@@ -555,7 +552,6 @@ type copilotLine struct {
 	used               Usage
 	total              *Usage
 	exit               Exit
-	facts              facts
 }
 
 // A toolRequest is a tool call that a message asks for.
@@ -567,11 +563,11 @@ type toolRequest struct {
 // begins reports whether a run begins with a line. After the end of a run, cleanup
 // lines may follow, which begin none.
 func (l *copilotLine) begins(over bool) bool {
-	family, _, dotted := strings.Cut(l.typ, ".")
+	family, _, dotted := strings.Cut(l.name, ".")
 	switch {
 	case !dotted:
 		return false
-	case !over, l.typ == "session.start", l.typ == "session.error":
+	case !over, l.name == "session.start", l.name == "session.error":
 		return true
 	}
 	return family == "user" || family == "assistant" || family == "tool"
@@ -586,10 +582,6 @@ func (l *copilotLine) read(r *jsonscan.Reader) {
 
 func (l *copilotLine) field(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
-	case "type":
-		l.typ = string(r.Str())
-	case "timestamp":
-		l.Time = isoTime(r)
 	case "id":
 		l.id = r.Str()
 	case "agentId":
@@ -604,6 +596,10 @@ func (l *copilotLine) field(r *jsonscan.Reader, key []byte) {
 		for key := range r.Members() {
 			l.data(r, key)
 		}
+	case "type":
+		l.name = string(r.Str())
+	case "timestamp":
+		l.Time = isoTime(r)
 	}
 }
 
@@ -614,16 +610,13 @@ func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 	case "selectedModel":
 		l.selected = jsonscan.Unquote(r.Str())
 	case "context":
-		l.context(r)
-	case "model":
-		l.Model = jsonscan.Unquote(r.Str())
+		readMember(r, "cwd", func() { l.line.field(r, []byte("cwd")) })
 	case "content":
 		l.content = r.Str()
 	case "reasoningText":
 		l.thinking = r.Str()
 	case "deltaContent":
-		l.Text = r.Str()
-		l.Bytes = jsonscan.UnquotedLen(l.Text)
+		l.readText(r)
 	case "toolRequests":
 		for range r.Elements() {
 			l.requests = append(l.requests, readToolRequest(r))
@@ -642,7 +635,7 @@ func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 		l.parentCall = readID(r)
 	case "toolName":
 		if name := r.Str(); l.tool().Name == "" {
-			l.call.named(name)
+			l.Tool.named(name)
 		}
 	case "mcpToolName":
 		if name := r.Str(); len(name) > 0 {
@@ -651,41 +644,35 @@ func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 	case "mcpServerName":
 		if server := r.Str(); len(server) > 0 {
 			l.tool().MCP = true
-			l.call.arguments.text(semconv.MCPServer, Detail, server)
+			l.Tool.ArgumentFacts.text(semconv.MCPServer, Detail, server)
 		}
-	case "arguments":
-		l.tool().readArguments(r)
 	case "success":
 		l.success = r.Bool()
 	case "result":
 		l.result(r)
-	case "error":
-		l.message, l.errorType = readFailure(r)
-	case "message", "errorReason":
-		l.message = r.Str()
+	case "errorReason":
+		l.fault = r.Str()
 	case "shutdownType":
 		l.shutdown = enum(r.Str())
 	case "totalPremiumRequests":
 		l.premiumRequests(r)
 	case "errorType":
-		l.errorType = enum(r.Str())
+		l.code = enum(r.Str())
 	case "turnId":
 		l.turn = string(readID(r))
 	case "requestId":
 		l.requestID = readID(r)
 	case "permissionRequest":
 		l.permission(r)
-	case "preCompactionTokens":
-		l.facts.number(r, semconv.TokensBefore)
-	case "postCompactionTokens":
-		l.facts.number(r, semconv.TokensAfter)
 	case "modelMetrics":
 		l.metrics(r)
+	case "model", "arguments", "error", "message", "preCompactionTokens", "postCompactionTokens":
+		l.line.field(r, key)
 	}
 }
 
 func (l *copilotLine) premiumRequests(r *jsonscan.Reader) {
-	l.facts.word(semconv.CopilotPremiumRequests, []byte(word(r.Raw())))
+	l.Facts.word(semconv.CopilotPremiumRequests, []byte(word(r.Raw())))
 }
 
 // readToolRequest reads {"toolCallId":..,"name":..}.
@@ -701,10 +688,6 @@ func readToolRequest(r *jsonscan.Reader) (t toolRequest) {
 	return t
 }
 
-func (l *copilotLine) context(r *jsonscan.Reader) {
-	readMember(r, "cwd", func() { l.facts.text(semconv.ProcessWorkingDirectory, Detail, r.Str()) })
-}
-
 // result reads what a tool returned, {"content":..,"detailedContent":..}, or
 // what became of a question, {"kind":"approved"}.
 func (l *copilotLine) result(r *jsonscan.Reader) {
@@ -712,22 +695,19 @@ func (l *copilotLine) result(r *jsonscan.Reader) {
 	for key := range again.Members() {
 		switch string(key) {
 		case "kind":
-			l.outcome = enum(again.Str())
+			l.Status = enum(again.Str())
 		case "content":
-			text := again.Str()
-			l.tool().textSize(text)
+			l.tool().textSize(again.Str())
 		}
 	}
-	if l.outcome != "" {
-		l.facts.set(Fact{Key: semconv.QueryResponse, Kind: FactJSON, Level: Full, Text: r.Raw()})
-		return
+	if l.Status == "" {
+		l.tool().readResult(r)
 	}
-	l.tool().readResult(r)
 }
 
 func (l *copilotLine) finishTool() {
 	c := l.tool()
-	switch code := l.errorType; {
+	switch code := l.code; {
 	case l.success:
 	case code == "denied" || code == "rejected" || strings.HasPrefix(code, "permission"):
 		c.rejected()
@@ -736,9 +716,9 @@ func (l *copilotLine) finishTool() {
 		c.ErrorType = cmp.Or(code, c.ErrorType)
 	}
 	if !l.success {
-		c.ErrorText = l.message
+		c.ErrorText = l.fault
 	}
-	l.Tool = c.finish()
+	c.finish()
 }
 
 func (l *copilotLine) permission(r *jsonscan.Reader) {
@@ -746,14 +726,14 @@ func (l *copilotLine) permission(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		switch string(key) {
 		case "kind":
-			l.askedFor = enum(r.Str())
+			l.Query = enum(r.Str())
 		case "toolCallId":
 			l.ID = readID(r)
 		default:
-			l.facts.argument(r, key)
+			l.Facts.argument(r, key)
 		}
 	}
-	l.facts.set(Fact{Key: semconv.QueryArguments, Kind: FactJSON, Level: Full, Text: r.B[start:r.I]})
+	l.Facts.set(Fact{Key: semconv.QueryArguments, Kind: FactJSON, Level: Full, Text: r.B[start:r.I]})
 }
 
 // metrics reads the session's counts by model,

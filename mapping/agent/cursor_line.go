@@ -10,14 +10,10 @@ import (
 
 // A cursorLine is one line's top level.
 type cursorLine struct {
-	Event
-	callLine
-	typ, subtype []byte
-	result       []byte // a result's or an error's text
-	facts        facts
-	unquoted     []byte // ids that were escaped
-	awaited      awaited
-	background   backgrounding
+	line
+	result     []byte // a result's or an error's text
+	awaited    awaited
+	background backgrounding
 
 	// Times by the clock of the tool runner.
 	startedAt, completedAt Instant
@@ -40,17 +36,11 @@ func (l *cursorLine) read(r *jsonscan.Reader) {
 
 func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
-	case "type":
-		l.typ = r.Str()
-	case "subtype":
-		l.subtype = r.Str()
-	case "session_id":
-		l.Session = l.id(r)
 	case "timestamp_ms":
 		l.stamped = true
 		l.Time = millis(r)
 	case "model_call_id":
-		l.ModelCallID = l.id(r)
+		l.ModelCallID = readID(r)
 	case "text":
 		l.said(r)
 	case "message":
@@ -60,31 +50,21 @@ func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 			l.message(r)
 		}
 	case "call_id", "task_id":
-		l.ID = l.id(r)
+		l.ID = readID(r)
 	case "tool_call":
 		l.toolCall(r)
 	case "query", "response":
 		l.approval(r)
 	case "query_type":
 		l.Query = queryName(jsonscan.Unquote(r.Str()))
-	case "status":
-		l.Status = enum(jsonscan.Unquote(r.Str()))
-	case "model":
-		l.Model = jsonscan.Unquote(r.Str())
 	case "apiKeySource":
-		l.facts.word(semconv.CursorAPIKeySource, r.Str())
+		l.Facts.word(semconv.CursorAPIKeySource, r.Str())
 	case "permissionMode":
-		l.facts.word(semconv.CursorPermissionMode, r.Str())
+		l.Facts.word(semconv.CursorPermissionMode, r.Str())
 	case "request_id":
-		l.facts.word(semconv.CursorRequestID, r.Str())
-	case "usage":
-		l.Usage = new(Usage)
-		l.Usage.read(r)
-		l.Usage.addCached()
-	case "cwd":
-		l.facts.text(semconv.ProcessWorkingDirectory, Detail, r.Str())
+		l.Facts.word(semconv.CursorRequestID, r.Str())
 	case "title":
-		l.facts.text(semconv.TaskTitle, Detail, r.Str())
+		l.Facts.text(semconv.TaskTitle, Detail, r.Str())
 	case "detail":
 		if s := r.Str(); len(l.result) == 0 {
 			l.result = s
@@ -93,30 +73,15 @@ func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 		if s := r.Str(); len(s) > 0 {
 			l.result = s
 		}
-	case "attempt":
-		l.facts.number(r, semconv.Attempt)
 	case "is_resume":
 		if r.Bool() {
-			l.facts.bool(semconv.RetryResumes)
+			l.Facts.bool(semconv.RetryResumes)
 		}
 	case "endpoint_url":
-		l.facts.text(semconv.URLFull, Detail, r.Str())
-	case "delayMs", "delay_ms":
-		l.facts.number(r, semconv.DelayMillis)
-	case "duration_ms":
-		l.Length = millis(r)
-	case "is_error":
-		l.Failed = r.Bool()
+		l.Facts.text(semconv.URLFull, Detail, r.Str())
+	default:
+		l.line.field(r, key)
 	}
-}
-
-// id reads an id. Cursor's ids of calls have a newline, so they are escaped.
-func (l *cursorLine) id(r *jsonscan.Reader) []byte {
-	if r.Peek() != '"' {
-		return readID(r)
-	}
-	id := r.Quoted()
-	return unquoteID(&l.unquoted, id, r.Plain)
 }
 
 // classify sets the kind of event of the line.
@@ -131,10 +96,10 @@ func (l *cursorLine) classify() {
 		case "task_notification":
 			l.Kind, l.Wakes, l.Estimated = TaskEnd, true, true // it may be printed late
 			l.Failed = l.Status != "success"
-			l.facts.text(semconv.TaskDetail, Full, l.result)
+			l.Facts.text(semconv.TaskDetail, Full, l.result)
 		case "background_shell_timeout":
 			l.Kind, l.Notice = Notice, semconv.EventBackgroundTimeout
-			l.facts.word(semconv.TaskID, []byte(word(l.ID)))
+			l.Facts.word(semconv.TaskID, []byte(word(l.ID)))
 		case "error":
 			l.error()
 		}
@@ -189,12 +154,11 @@ func (l *cursorLine) classify() {
 	case RunError, RunEnd:
 		l.Text = l.result
 	}
-	l.Facts = l.facts
 }
 
 func (l *cursorLine) error() {
 	l.Kind, l.Notice = RunError, semconv.EventError
-	l.facts.text(semconv.Message, Full, l.result)
+	l.Facts.text(semconv.Message, Full, l.result)
 }
 
 // cursorNotices maps lines about the connection between the CLI and its server to
@@ -255,7 +219,7 @@ func (l *cursorLine) approval(r *jsonscan.Reader) {
 			}
 			start := r.I
 			l.approvalOutcome(r, 0)
-			l.facts.set(Fact{Key: semconv.QueryResponse, Kind: FactJSON, Level: Full, Text: r.B[start:r.I]})
+			l.Facts.set(Fact{Key: semconv.QueryResponse, Kind: FactJSON, Level: Full, Text: r.B[start:r.I]})
 		default:
 			if l.Query == "" && bytes.HasSuffix(key, []byte("Query")) {
 				l.Query = queryName(key)
@@ -274,10 +238,10 @@ func (l *cursorLine) approvalQuery(r *jsonscan.Reader) {
 				if string(key) == "toolCallId" {
 					l.ToolCallID = readID(r)
 				} else {
-					l.facts.argument(r, key)
+					l.Facts.argument(r, key)
 				}
 			}
-			l.facts.set(Fact{Key: semconv.QueryArguments, Kind: FactJSON, Level: Full, Text: r.B[start:r.I]})
+			l.Facts.set(Fact{Key: semconv.QueryArguments, Kind: FactJSON, Level: Full, Text: r.B[start:r.I]})
 		case "toolCallId":
 			l.ToolCallID = readID(r)
 		}

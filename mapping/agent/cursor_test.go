@@ -63,7 +63,7 @@ func TestExecutable(t *testing.T) {
 		`{"command":""}`:                                                                                  "",
 		`{"command":"x","parsingResult":{"executableCommands":[{"name":"cd"},{"args":[],"name":"npm"}]}}`: "npm",
 	} {
-		var c call
+		var c Tool
 		c.readArguments(&jsonscan.Reader{B: []byte(args)})
 		if got := c.Executable; got != want {
 			t.Errorf("executable of %s = %q, want %q", args, got, want)

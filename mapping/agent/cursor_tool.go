@@ -42,7 +42,7 @@ func (l *cursorLine) readTool(r *jsonscan.Reader) {
 			said := t.Description
 			t.Description = nil
 			t.readArguments(r)
-			t.arguments.text(semconv.ToolDescription, Detail, t.Description)
+			t.ArgumentFacts.text(semconv.ToolDescription, Detail, t.Description)
 			t.Description = said
 		case "arguments":
 			t.Arguments = r.Raw()
@@ -56,7 +56,7 @@ func (l *cursorLine) readTool(r *jsonscan.Reader) {
 		case "result":
 			l.readResult(r)
 			t.Result = r.B[start:r.I]
-			t.outcome.int(semconv.ToolResultBytes, int64(jsonscan.Len(t.Result)))
+			t.OutcomeFacts.int(semconv.ToolResultBytes, int64(jsonscan.Len(t.Result)))
 		case "description":
 			t.Description = r.Str()
 		}
@@ -131,14 +131,14 @@ func (l *cursorLine) finishTool() {
 	c := l.tool()
 	l.StartPending = l.Kind == ToolStart
 	if l.Kind == ToolEnd {
-		l.Length = ownLength(l.startedAt, l.completedAt, &c.outcome)
+		l.Length = ownLength(l.startedAt, l.completedAt, &c.OutcomeFacts)
 	}
 	if l.Kind == ToolEnd && l.hooks > 0 {
-		c.outcome.word(semconv.ToolHooks, l.hookNames)
-		c.outcome.int(semconv.ToolHookBytes, int64(l.hookBytes))
+		c.OutcomeFacts.word(semconv.ToolHooks, l.hookNames)
+		c.OutcomeFacts.int(semconv.ToolHookBytes, int64(l.hookBytes))
 	}
 	l.GoesOn = goesOn(l.ModelCallID)
-	if l.Tool = c.finish(); c.MCP {
+	if c.finish(); c.MCP {
 		c.Arguments = member(c.Arguments, "args")
 	}
 }
@@ -148,7 +148,7 @@ func (l *cursorLine) finishTool() {
 // first.
 func (l *cursorLine) readResult(r *jsonscan.Reader) {
 	t := l.tool()
-	outcome := &t.outcome
+	outcome := &t.OutcomeFacts
 	var variant, other string
 	var body cursorVariant
 	for key := range r.Members() {
@@ -252,7 +252,7 @@ func splitWords(name string) string {
 // variant reads the body of a result.
 func (l *cursorLine) variant(r *jsonscan.Reader) (v cursorVariant) {
 	t := l.tool()
-	outcome := &t.outcome
+	outcome := &t.OutcomeFacts
 	for key := range r.Members() {
 		switch string(key) {
 		case "exitCode":
@@ -290,7 +290,7 @@ func (l *cursorLine) variant(r *jsonscan.Reader) (v cursorVariant) {
 			if string(key) == "stderr" {
 				r.Peek()
 				again := *r
-				outcome.measure(&again, key)
+				outcome.read(&again, resultFacts, key)
 			}
 			if s := r.Str(); len(v.text) == 0 {
 				v.text = s
@@ -300,7 +300,7 @@ func (l *cursorLine) variant(r *jsonscan.Reader) (v cursorVariant) {
 				again := *r
 				v.aborted = again.Bool()
 			}
-			outcome.measure(r, key)
+			outcome.read(r, resultFacts, key)
 		}
 	}
 	return v
@@ -333,7 +333,7 @@ func readMatches(r *jsonscan.Reader, outcome *facts, depth int) {
 				outcome.addInt(semconv.ToolTotalFiles, n)
 			}
 		case "clientTruncated", "ripgrepTruncated":
-			outcome.measure(r, key)
+			outcome.read(r, resultFacts, key)
 		default:
 			if depth < maxNesting && r.Peek() == '{' {
 				readMatches(r, outcome, depth+1)
@@ -363,7 +363,7 @@ func (l *cursorLine) readAwaited(r *jsonscan.Reader) {
 		case "exitCode":
 			a.exit.Code, a.exit.Known = r.Int()
 			if a.exit.Known {
-				l.call.outcome.int(semconv.ProcessExitCode, a.exit.Code)
+				l.Tool.OutcomeFacts.int(semconv.ProcessExitCode, a.exit.Code)
 			}
 		}
 	}

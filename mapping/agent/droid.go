@@ -6,7 +6,6 @@ import (
 	"hash/maphash"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
-	"github.com/spantee/spantee/mapping/semconv"
 )
 
 // droid is Factory's Droid, run as droid exec -o stream-json. Some builds write
@@ -79,9 +78,9 @@ func (d *droidDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	case "":
 		return dst, false
 	case "system":
-		if l.Kind = Unknown; l.subtype == "init" {
+		if l.Kind = Unknown; string(l.subtype) == "init" {
 			d.begin(l.Session)
-			l.Kind, l.Facts = RunStart, l.facts
+			l.Kind = RunStart
 		}
 	case "message", "reasoning":
 		d.text()
@@ -95,13 +94,9 @@ func (d *droidDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 			d.toolResult()
 		}
 	case "error":
-		l.Kind, l.Text = RunError, l.fault
-		l.Status = cmp.Or(l.code, "error")
+		l.Kind, l.Text, l.Status = RunError, l.fault, cmp.Or(l.code, "error")
 	case "completion":
-		l.Kind = RunEnd
-		if l.Failed = l.isError; l.Failed {
-			l.Status = cmp.Or(l.code, "error")
-		}
+		l.Kind, l.Status = RunEnd, cmp.Or(l.code, "error")
 	default:
 		l.Kind = Unknown
 	}
@@ -161,7 +156,8 @@ func (d *droidDecoder) toolCall() {
 		return
 	}
 	remember(d.calls, l.id, new(droidCall))
-	l.Kind, l.Tool = ToolStart, l.tool().finish()
+	l.Kind = ToolStart
+	l.tool().finish()
 }
 
 func (d *droidDecoder) toolResult() {
@@ -180,59 +176,33 @@ func (d *droidDecoder) toolResult() {
 	} else {
 		remember(d.calls, l.id, &droidCall{ended: true})
 	}
-	if l.isError {
-		c.failed()
-		c.ErrorType = cmp.Or(l.code, c.ErrorType)
-		if c.ErrorText = l.fault; c.ErrorText == nil {
-			c.ErrorText = resultText(c.Result)
-		}
-		c.exitedAsText(c.ErrorText)
+	if l.Failed {
+		c.failedAs(l.code, l.fault)
 	}
-	l.Kind, l.Tool = ToolEnd, c.finish()
+	l.Kind = ToolEnd
+	c.finish()
 }
 
 // A droidLine is one line.
 type droidLine struct {
-	Event
-	callLine
-	typ, id       []byte
-	subtype, role string
-	parameters    []byte
-	fault         []byte // the text of an error
-	code          string // the name of that error
-	isError       bool
-	facts         facts
+	line
+	id         []byte
+	parameters []byte
 }
 
 func (l *droidLine) field(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
-	case "type":
-		l.typ = r.Str()
-	case "subtype":
-		l.subtype = enum(r.Str())
-	case "session_id":
-		l.Session = readID(r)
 	case "timestamp":
 		l.Time = millis(r)
-	case "cwd":
-		l.facts.text(semconv.ProcessWorkingDirectory, Detail, r.Str())
-	case "model":
-		l.Model = jsonscan.Unquote(r.Str())
-	case "reasoning_effort":
-		l.facts.word(semconv.ReasoningLevel, []byte(enum(r.Str())))
-	case "role":
-		l.role = enum(r.Str())
 	case "id":
 		l.id = readID(r)
 	case "messageId":
 		l.ModelCallID = readID(r)
 	case "text", "finalText":
 		l.Text = r.Str()
-	case "toolName":
-		l.tool().named(r.Str())
 	case "toolId":
 		if name := r.Str(); l.tool().Name == "" {
-			l.call.named(name)
+			l.Tool.named(name)
 		}
 	case "parameters":
 		start := r.I
@@ -240,17 +210,7 @@ func (l *droidLine) field(r *jsonscan.Reader, key []byte) {
 		l.parameters = r.B[start:r.I]
 	case "value":
 		l.tool().readOutput(r)
-	case "isError":
-		l.isError = r.Bool()
-	case "error":
-		l.fault, l.code = readFailure(r)
-	case "message":
-		l.fault = r.Str()
-	case "durationMs":
-		l.Length = millis(r)
-	case "usage":
-		l.Usage = new(Usage)
-		l.Usage.read(r)
-		l.Usage.addCached()
+	default:
+		l.line.field(r, key)
 	}
 }

@@ -69,52 +69,28 @@ func (d *geminiDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 
 // A geminiLine is one line.
 type geminiLine struct {
-	Event
-	callLine
-	typ          []byte
-	role, status string
-	severity     string
-	errorType    string
-	fault        []byte // the text of an error
-	said, delta  bool
+	line
+	severity    string
+	said, delta bool
 }
 
 func (l *geminiLine) field(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
-	case "type":
-		l.typ = r.Str()
 	case "timestamp":
 		l.Time = isoTime(r)
-	case "session_id":
-		l.Session = readID(r)
-	case "model":
-		l.Model = jsonscan.Unquote(r.Str())
-	case "role":
-		l.role = enum(r.Str())
 	case "content":
 		l.said = r.Peek() == '"'
-		l.Text = r.Str()
-		l.Bytes = jsonscan.UnquotedLen(l.Text)
+		l.readText(r)
 	case "delta":
 		l.delta = r.Bool()
-	case "tool_name":
-		l.tool().named(r.Str())
 	case "tool_id":
 		l.ID = readID(r)
-	case "parameters":
-		l.tool().readArguments(r)
-	case "output":
-		l.tool().readOutput(r)
-	case "status":
-		l.status = enum(r.Str())
 	case "severity":
 		l.severity = enum(r.Str())
-	case "message":
-		l.fault = r.Str()
-	case "error":
-		l.fault, l.errorType = readFailure(r)
 	case "stats":
 		l.stats(r)
+	default:
+		l.line.field(r, key)
 	}
 }
 
@@ -123,7 +99,7 @@ func (l *geminiLine) classify() {
 	case "init":
 		l.Kind = RunStart
 		if bytes.HasPrefix(l.Model, []byte("auto")) { // the CLI chooses the models
-			l.Facts = []Fact{{Key: semconv.RequestModel, Kind: FactText, Text: l.Model}}
+			l.Facts.word(semconv.RequestModel, l.Model)
 			l.Model = nil
 		}
 	case "message":
@@ -138,29 +114,24 @@ func (l *geminiLine) classify() {
 			l.Kind = TextMessage
 		}
 	case "tool_use":
-		l.Kind, l.Tool = ToolStart, l.tool().finish()
+		l.Kind = ToolStart
+		l.tool().finish()
 	case "tool_result":
 		l.Kind = ToolEnd
-		c := l.tool()
-		if l.status == "error" {
-			c.failed()
-			c.ErrorType = cmp.Or(l.errorType, c.ErrorType)
-			c.ErrorText = l.fault
+		if l.Status == "error" {
+			l.tool().failedAs(l.code, l.fault)
 		}
-		l.Tool = c.finish()
+		l.tool().finish()
 	case "error":
 		l.Kind, l.Text = RunError, l.fault
 		if l.severity == "warning" {
-			l.Kind, l.Notice = Notice, semconv.EventWarning
-			l.Facts = []Fact{{Key: semconv.Message, Kind: FactText, Level: Full, Text: l.fault}}
+			l.warn(l.fault)
 		}
 	case "result":
-		l.Kind, l.Text = RunEnd, l.fault
-		if l.Failed = l.status == "error"; l.Failed {
-			l.Status = cmp.Or(l.errorType, "error")
-		}
+		l.Kind, l.Text, l.Failed = RunEnd, l.fault, l.Status == "error"
+		l.Status = cmp.Or(l.code, "error")
 		if len(l.Models) == 1 {
-			l.Facts = []Fact{{Key: semconv.ResponseModel, Kind: FactText, Text: l.Models[0].Model}}
+			l.Facts.word(semconv.ResponseModel, l.Models[0].Model)
 		}
 	default:
 		l.Kind = Unknown

@@ -52,12 +52,9 @@ func (d *gooseDecoder) Decode(line Line, dst []Event) []Event { return d.readObj
 
 // A gooseLine is one line.
 type gooseLine struct {
-	typ, role, id []byte
-	created       Instant
-	content       []byte
-	text          []byte // of an error
-	usage         Usage
-	model         []byte
+	line
+	id, content []byte
+	usage       Usage
 }
 
 func (d *gooseDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
@@ -65,14 +62,10 @@ func (d *gooseDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	*l = gooseLine{}
 	for key := range r.Members() {
 		switch string(key) {
-		case "type":
-			l.typ = r.Str()
 		case "message":
 			l.message(r)
-		case "error":
-			l.text, _ = readFailure(r)
-		case "model":
-			l.model = jsonscan.Unquote(r.Str())
+		case "type", "error", "model":
+			l.field(r, key)
 		default:
 			l.usage.count(r, key)
 		}
@@ -85,24 +78,24 @@ func (d *gooseDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	} else if typ == "message" || typ == "error" {
 		dst = d.Flush(dst)
 	}
-	ev := Event{Kind: Unknown, Time: l.created}
+	ev := Event{Kind: Unknown, Time: l.Time}
 	if typ := string(l.typ); !d.begun && (typ == "message" || typ == "error") {
 		d.begun = true
 		d.calls = map[string]bool{}
-		dst = append(dst, Event{Kind: RunStart, Time: ev.Time, ID: bytes.Clone(l.id), Model: l.model})
+		dst = append(dst, Event{Kind: RunStart, Time: ev.Time, ID: bytes.Clone(l.id), Model: l.Model})
 	}
 	switch string(l.typ) {
 	case "message":
 		if len(l.content) > 0 && l.content[0] == '[' {
 			dst = d.blocks(dst, ev)
-			d.last, d.answered = bytes.Clone(l.id), string(l.role) == "assistant" && len(d.calls) == 0
+			d.last, d.answered = bytes.Clone(l.id), l.role == "assistant" && len(d.calls) == 0
 			return dst, true
 		}
 	case "notification", "model_change":
 		ev.Kind = Ignored
 	case "error":
 		d.failed = true
-		ev.Kind, ev.Status, ev.Text = RunError, gooseError, l.text
+		ev.Kind, ev.Status, ev.Text = RunError, gooseError, l.fault
 	case "complete": // printed after an error, too
 		if !d.begun {
 			break
@@ -131,7 +124,7 @@ const maxSeconds = maxMillis / 1000
 
 func (l *gooseLine) message(r *jsonscan.Reader) {
 	if r.Peek() == '"' { // of a notification
-		l.text = r.Str()
+		l.fault = r.Str()
 		return
 	}
 	for key := range r.Members() {
@@ -139,10 +132,10 @@ func (l *gooseLine) message(r *jsonscan.Reader) {
 		case "id":
 			l.id = readID(r)
 		case "role":
-			l.role = r.Str()
+			l.role = enum(r.Str())
 		case "created":
 			if s, ok := r.Int(); ok && 0 < s && s < maxSeconds {
-				l.created = Instant(s) * 1000 * Milliseconds
+				l.Time = Instant(s) * 1000 * Milliseconds
 			}
 		case "content":
 			l.content = r.Raw()
@@ -171,21 +164,18 @@ func (d *gooseDecoder) blocks(dst []Event, ev Event) []Event {
 
 // A gooseBlock is a part of a message.
 type gooseBlock struct {
-	callLine
-	typ      string
-	id, text []byte
-	server   []byte // whose tool it is
-	failed   bool
+	line
+	server []byte // whose tool it is
 }
 
 func (b *gooseBlock) field(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
 	case "type":
-		b.typ = enum(r.Str())
+		b.typ = r.Str()
 	case "id":
-		b.id = readID(r)
+		b.ID = readID(r)
 	case "text", "thinking":
-		b.text = r.Str()
+		b.readText(r)
 	case "toolCall":
 		b.request(r)
 	case "toolResult":
@@ -199,19 +189,16 @@ func (b *gooseBlock) field(r *jsonscan.Reader, key []byte) {
 // belong to extensions, which are MCP servers.
 func (b *gooseBlock) request(r *jsonscan.Reader) {
 	b.tool().MCP = true
-	for key := range r.Members() {
-		switch string(key) {
-		case "value":
-			for key := range r.Members() {
-				switch string(key) {
-				case "name":
-					b.tool().named(r.Str())
-				case "arguments":
-					b.tool().readArguments(r)
-				}
+	readMember(r, "value", func() {
+		for key := range r.Members() {
+			switch string(key) {
+			case "name":
+				b.Tool.named(r.Str())
+			case "arguments":
+				b.Tool.readArguments(r)
 			}
 		}
-	}
+	})
 }
 
 // response reads {"status":"success","value":{"content":[..],"isError":false}}.
@@ -219,13 +206,13 @@ func (b *gooseBlock) response(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		switch string(key) {
 		case "status":
-			b.failed = string(r.Str()) == "error" || b.failed
+			b.Failed = string(r.Str()) == "error" || b.Failed
 		case "value":
 			again := *r
-			readMember(&again, "isError", func() { b.failed = again.Bool() || b.failed })
+			readMember(&again, "isError", func() { b.Failed = again.Bool() || b.Failed })
 			b.tool().readResult(r)
 		case "error":
-			b.tool().ErrorText, _ = readFailure(r)
+			b.fault, _ = readFailure(r)
 		}
 	}
 }
@@ -233,32 +220,28 @@ func (b *gooseBlock) response(r *jsonscan.Reader) {
 // block returns the event of a part of a message.
 func (d *gooseDecoder) block(b *gooseBlock, ev Event) Event {
 	l := &d.line
-	switch b.typ {
+	switch string(b.typ) {
 	case "text", "thinking":
-		ev.Text, ev.Bytes = b.text, jsonscan.UnquotedLen(b.text)
+		ev.Text, ev.Bytes = b.Text, b.Bytes
 		switch {
-		case string(l.role) == "user":
+		case l.role == "user":
 			ev.Kind = Prompt
-		case b.typ == "text":
+		case string(b.typ) == "text":
 			ev.Kind, d.failed = TextDelta, false
 		default:
 			ev.Kind = ThinkingDelta
 		}
 	case "toolRequest":
-		b.tool().arguments.text(semconv.MCPServer, Detail, b.server)
-		remember(d.calls, b.id, true)
+		b.tool().ArgumentFacts.text(semconv.MCPServer, Detail, b.server)
+		remember(d.calls, b.ID, true)
 		d.together = len(d.calls) > 1 // their results may come in one message
-		ev.Kind, ev.ID, ev.Tool = ToolStart, b.id, b.tool().finish()
+		ev.Kind, ev.ID, ev.Tool = ToolStart, b.ID, b.tool().finish()
 	case "toolResponse":
-		if c := b.tool(); b.failed {
-			c.failed()
-			if c.ErrorText == nil {
-				c.ErrorText = resultText(c.Result)
-			}
-			c.exitedAsText(c.ErrorText)
+		if b.Failed {
+			b.tool().failedAs("", b.fault)
 		}
-		delete(d.calls, string(b.id))
-		ev.Kind, ev.ID, ev.Tool, ev.Estimated = ToolEnd, b.id, b.tool().finish(), d.together
+		delete(d.calls, string(b.ID))
+		ev.Kind, ev.ID, ev.Tool, ev.Estimated = ToolEnd, b.ID, b.tool().finish(), d.together
 	default:
 		ev.Kind = Notice // only its time counts
 	}

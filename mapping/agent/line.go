@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
 // maxMillis is the largest time in milliseconds that fits into an Instant.
 const maxMillis = 1 << 63 / 1000000
 
-// millis reads an instant in milliseconds.
+// millis reads an instant or a duration in milliseconds.
 func millis(r *jsonscan.Reader) Instant {
 	if ms, ok := r.Int(); ok && 0 < ms && ms < maxMillis {
 		return Instant(ms) * Milliseconds
@@ -39,17 +40,6 @@ func readID(r *jsonscan.Reader) []byte {
 	}
 	r.Skip()
 	return nil
-}
-
-// unquoteID returns an unescaped id, in buf if the id has escapes. plain says that it has
-// none.
-func unquoteID(buf *[]byte, id []byte, plain bool) []byte {
-	if plain || bytes.IndexByte(id, '\\') < 0 {
-		return id
-	}
-	from := len(*buf)
-	*buf = jsonscan.AppendUnquoted(*buf, id)
-	return (*buf)[from:len(*buf):len(*buf)]
 }
 
 // trimLine removes a byte order mark and white space around a line.
@@ -98,6 +88,115 @@ func (s *scanner) readObjects(line Line, dst []Event, reader objectReader) []Eve
 	return dst
 }
 
+// A line is what a line states, whichever agent wrote it. Decoders read what only their
+// agent has, and make an event of it.
+type line struct {
+	Event
+	typ, subtype []byte
+	role         string
+	fault        []byte // the text of an error
+	code         string // the name of that error
+}
+
+// field reads a member that means the same in the lines of all agents that have it.
+func (l *line) field(r *jsonscan.Reader, key []byte) {
+	switch string(key) {
+	case "type":
+		l.typ = r.Str()
+	case "subtype":
+		l.subtype = r.Str()
+	case "session_id":
+		l.Session = readID(r)
+	case "model":
+		l.Model = jsonscan.Unquote(r.Str())
+	case "role":
+		l.role = enum(r.Str())
+	case "status":
+		l.Status = enum(jsonscan.Unquote(r.Str()))
+	case "is_error", "isError":
+		l.Failed = r.Bool()
+	case "error":
+		l.fault, l.code = readFailure(r)
+	case "message":
+		l.fault = r.Str()
+	case "duration_ms", "durationMs":
+		l.Length = millis(r)
+	case "usage":
+		l.readUsage(r)
+		l.Usage.addCached()
+	case "toolName", "tool_name":
+		l.tool().named(r.Str())
+	case "arguments", "args", "parameters":
+		l.tool().readArguments(r)
+	case "output", "aggregated_output":
+		l.tool().readOutput(r)
+	case "cwd":
+		l.Facts.text(semconv.ProcessWorkingDirectory, Detail, r.Str())
+	default:
+		l.Facts.read(r, lineFacts, key)
+	}
+}
+
+// tool returns what the line states about a call.
+func (l *line) tool() *Tool {
+	if l.Tool == nil {
+		l.Tool = new(Tool)
+	}
+	return l.Tool
+}
+
+// readText reads a text or a piece of one.
+func (l *line) readText(r *jsonscan.Reader) {
+	l.Text = r.Str()
+	l.Bytes = jsonscan.UnquotedLen(l.Text)
+}
+
+// readUsage reads token counts.
+func (l *line) readUsage(r *jsonscan.Reader) {
+	l.Usage = new(Usage)
+	l.Usage.read(r)
+}
+
+// warn makes a notice of a line that warns of something.
+func (l *line) warn(text []byte) {
+	l.Kind, l.Notice = Notice, semconv.EventWarning
+	l.Facts.text(semconv.Message, Full, text)
+}
+
+// lineFacts are the attributes for members that state a fact about a run or an incident.
+var lineFacts = factTable{
+	"attempt":              {semconv.Attempt, count},
+	"maxAttempts":          {semconv.MaxAttempts, count},
+	"max_retries":          {semconv.MaxAttempts, count},
+	"delayMs":              {semconv.DelayMillis, count},
+	"delay_ms":             {semconv.DelayMillis, count},
+	"retry_delay_ms":       {semconv.DelayMillis, count},
+	"permissionMode":       {semconv.PermissionMode, enumText},
+	"permission_mode":      {semconv.PermissionMode, enumText},
+	"claude_code_version":  {semconv.AgentVersion, wordText},
+	"qwen_code_version":    {semconv.AgentVersion, wordText},
+	"apiKeySource":         {semconv.ClaudeAPIKeySource, wordText},
+	"terminal_reason":      {semconv.ClaudeTerminalReason, enumText},
+	"api_error_status":     {semconv.HTTPResponseStatus, count},
+	"error_status":         {semconv.HTTPResponseStatus, count},
+	"error_category":       {semconv.Reason, enumText},
+	"reason":               {semconv.Reason, enumText},
+	"trigger":              {semconv.Reason, enumText},
+	"reasoning_effort":     {semconv.ReasoningLevel, enumText},
+	"hook_event":           {semconv.HookEvent, enumText},
+	"outcome":              {semconv.HookOutcome, enumText},
+	"exit_code":            {semconv.ProcessExitCode, count},
+	"pre_tokens":           {semconv.TokensBefore, count},
+	"preCompactionTokens":  {semconv.TokensBefore, count},
+	"tokensBefore":         {semconv.TokensBefore, count},
+	"post_tokens":          {semconv.TokensAfter, count},
+	"postCompactionTokens": {semconv.TokensAfter, count},
+	"tokensAfter":          {semconv.TokensAfter, count},
+	"estimatedTokensAfter": {semconv.TokensAfter, count},
+	"rateLimitType":        {semconv.RateLimitType, enumText},
+	"resetsAt":             {semconv.RateLimitResets, count},
+}
+
 // readMember reads one member of an object, and skips the others.
 func readMember(r *jsonscan.Reader, name string, read func()) {
 	for key := range r.Members() {
@@ -116,10 +215,42 @@ func salvage(tail []byte, field func(*jsonscan.Reader, []byte), names ...string)
 	}
 }
 
-// number reads a count.
-func (f *facts) number(r *jsonscan.Reader, key string) {
-	if n, ok := r.Int(); ok && n >= 0 {
-		f.int(key, n)
+// A factTable has the attributes for members, by name, and what their values may be.
+type factTable map[string]struct {
+	key  string
+	kind valueKind
+}
+
+type valueKind uint8
+
+const (
+	number   valueKind = iota + 1
+	count              // a number that is not negative
+	flag               // recorded only if true
+	size               // of a text
+	enumText           // see enum
+	wordText           // see word
+)
+
+// read records a member that the table has.
+func (f *facts) read(r *jsonscan.Reader, table factTable, name []byte) {
+	switch fact := table[string(name)]; fact.kind {
+	case number, count:
+		if n, ok := r.Int(); ok && (n >= 0 || fact.kind == number) {
+			f.int(fact.key, n)
+		}
+	case flag:
+		if r.Bool() {
+			f.bool(fact.key)
+		}
+	case size:
+		if r.Peek() == '"' {
+			f.int(fact.key, int64(jsonscan.UnquotedLen(r.Str())))
+		}
+	case enumText:
+		f.word(fact.key, enumOf(r))
+	case wordText:
+		f.word(fact.key, wordOf(r))
 	}
 }
 

@@ -34,12 +34,9 @@ func (d *opencodeDecoder) Decode(line Line, dst []Event) []Event {
 
 // An opencodeLine is one line.
 type opencodeLine struct {
-	Event
-	callLine
-	typ        []byte
+	line
 	start, end Instant // of the part
-	state      string  // of a tool
-	fault      bool    // the line says what went wrong
+	failed     bool    // the line says what went wrong
 	goesOn     bool    // the model is called again after the step
 }
 
@@ -47,8 +44,6 @@ func (l *opencodeLine) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	*l = opencodeLine{}
 	for key := range r.Members() {
 		switch string(key) {
-		case "type":
-			l.typ = r.Str()
 		case "timestamp":
 			l.Time = millis(r)
 		case "sessionID":
@@ -56,8 +51,10 @@ func (l *opencodeLine) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		case "part":
 			l.part(r)
 		case "error":
-			l.fault = r.Peek() != 'n'
-			l.Text, l.Status = readFailure(r)
+			l.failed = r.Peek() != 'n'
+			l.Text, l.code = readFailure(r)
+		case "type":
+			l.field(r, key)
 		}
 	}
 	l.classify()
@@ -76,32 +73,28 @@ func (l *opencodeLine) classify() {
 		l.Kind = ThinkingMessage
 		l.timed()
 	case "tool_use":
-		if l.state == "pending" || l.state == "running" { // the call will be printed again
+		if l.Status == "pending" || l.Status == "running" { // the call will be printed again
 			l.Kind = Notice
 			return
 		}
 		l.Kind = ToolCall
 		l.timed()
-		if c := l.call; c != nil {
-			l.toolFailed(c)
-			l.Tool = c.finish()
-		}
+		l.toolFailed()
+		l.Tool.finish()
 	case "step_finish":
-		l.Kind = TurnEnd
-		l.Final = !l.goesOn
+		l.Kind, l.Final = TurnEnd, !l.goesOn
 	case "error":
-		if len(l.Session) == 0 || !l.fault { // another program's, on the same pipe
-			return
+		if len(l.Session) > 0 && l.failed { // else it is another program's, on the same pipe
+			l.Kind, l.Status = RunError, cmp.Or(l.code, semconv.ErrorOther)
 		}
-		l.Kind = RunError
-		l.Status = cmp.Or(l.Status, semconv.ErrorOther)
 	}
 }
 
 // toolFailed distinguishes failures by their text, the only thing that differs.
-func (l *opencodeLine) toolFailed(c *call) {
+func (l *opencodeLine) toolFailed() {
+	c := l.tool()
 	switch text := c.ErrorText; {
-	case l.state != "error":
+	case l.Status != "error":
 	case bytes.Contains(text, []byte("rejected permission")), bytes.Contains(text, []byte("rule which prevents")):
 		c.rejected()
 	default:
@@ -127,8 +120,7 @@ func (l *opencodeLine) part(r *jsonscan.Reader) {
 		case "messageID":
 			l.ModelCallID = readID(r)
 		case "text":
-			l.Text = r.Str()
-			l.Bytes = jsonscan.UnquotedLen(l.Text)
+			l.readText(r)
 		case "time":
 			l.times(r)
 		case "reason":
@@ -190,7 +182,7 @@ func (l *opencodeLine) toolState(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		switch string(key) {
 		case "status":
-			l.state = enum(jsonscan.Unquote(r.Str()))
+			l.Status = enum(jsonscan.Unquote(r.Str()))
 		case "input":
 			c.readArguments(r)
 		case "output":
@@ -211,7 +203,7 @@ func (l *opencodeLine) toolState(r *jsonscan.Reader) {
 
 // metadata reads what a tool says of its call besides its output.
 func (l *opencodeLine) metadata(r *jsonscan.Reader) {
-	c := l.call
+	c := l.Tool
 	for key := range r.Members() {
 		switch string(key) {
 		case "exit", "exitCode":
@@ -220,10 +212,10 @@ func (l *opencodeLine) metadata(r *jsonscan.Reader) {
 			}
 		case "truncated":
 			if r.Bool() {
-				c.outcome.bool(semconv.ToolTruncated)
+				c.OutcomeFacts.bool(semconv.ToolTruncated)
 			}
 		case "sessionId":
-			c.outcome.word(semconv.SubagentID, []byte(word(jsonscan.Unquote(r.Str()))))
+			c.OutcomeFacts.word(semconv.SubagentID, []byte(word(jsonscan.Unquote(r.Str()))))
 		}
 	}
 }

@@ -132,7 +132,7 @@ func (d *piDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	}
 	switch typ := string(l.typ); {
 	case typ == "session":
-		l.Kind, l.Session, l.Facts, l.Arrival = RunStart, l.id, l.facts, d.arrival
+		l.Kind, l.Session, l.Arrival = RunStart, l.id, d.arrival
 		next := l.kept()
 		d.next = &next
 		return dst, true
@@ -163,7 +163,8 @@ func (d *piDecoder) events(dst []Event) []Event {
 	case "tool_execution_start":
 		dst = d.endMessage(dst, 0)
 		d.running++
-		l.Kind, l.ID, l.Tool = ToolStart, l.callID, l.tool().finish()
+		l.Kind = ToolStart
+		l.tool().finish()
 		l.Time, l.Estimated = d.endedAt, true
 	case "tool_execution_end":
 		d.toolEnd()
@@ -183,12 +184,12 @@ func (d *piDecoder) events(dst []Event) []Event {
 		return d.endRun(d.endMessage(dst, 0))
 	case "auto_retry_start":
 		d.end = nil
-		l.Kind, l.Notice, l.Facts = Notice, semconv.EventRetry, l.facts
+		l.Kind, l.Notice = Notice, semconv.EventRetry
 		d.delay = l.delay
 		return d.after(dst)
 	case "compaction_end", "auto_compaction_end":
 		l.compaction()
-		l.Kind, l.Notice, l.Facts = Notice, semconv.EventCompaction, l.facts
+		l.Kind, l.Notice = Notice, semconv.EventCompaction
 		return d.after(dst)
 	case "entry_appended":
 		if len(d.answered) > 0 {
@@ -233,7 +234,7 @@ func (d *piDecoder) toolResult(dst []Event) []Event {
 	l := &d.line
 	for i := range d.ended {
 		ev := d.ended[i]
-		if !bytes.Equal(ev.ID, l.callID) {
+		if !bytes.Equal(ev.ID, l.ID) {
 			continue
 		}
 		ev.Time = l.Time
@@ -296,18 +297,15 @@ func (d *piDecoder) update() {
 func (d *piDecoder) toolEnd() {
 	l := &d.line
 	d.endedAt = 0
-	c := new(call)
-	c.named(l.name)
+	c := &Tool{Name: l.tool().Name}
 	if len(l.result) > 0 {
 		c.readResult(&jsonscan.Reader{B: bytes.Clone(l.result)})
 	}
-	if l.isError {
-		c.failed()
-		c.ErrorText = resultText(c.Result)
-		c.exitedAsText(c.ErrorText)
+	if l.Failed {
+		c.failedAs("", nil)
 	}
 	d.ended = append(d.ended, Event{
-		Kind: ToolEnd, ID: bytes.Clone(l.callID), Tool: c.finish(), Arrival: d.arrival, Estimated: d.running > 1 || len(d.ended) > 0,
+		Kind: ToolEnd, ID: bytes.Clone(l.ID), Tool: c.finish(), Arrival: d.arrival, Estimated: d.running > 1 || len(d.ended) > 0,
 	})
 	d.running = max(0, d.running-1)
 }
@@ -327,29 +325,20 @@ func (d *piDecoder) holdEnd() {
 
 // A piLine is one line.
 type piLine struct {
-	Event
-	callLine
-	typ, id      []byte
-	role, stop   string // of a message
-	said         []Event
-	fault        []byte
-	update       string
-	callID, name []byte
-	result       []byte // of a tool, or of a compaction
-	isError      bool
-	goesOn       bool // the agent tries again
-	delay        Instant
-	facts        facts
+	line
+	id     []byte
+	stop   string // of a message
+	said   []Event
+	update string
+	result []byte // of a tool, or of a compaction
+	goesOn bool   // the agent tries again
+	delay  Instant
 }
 
 func (l *piLine) field(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
-	case "type":
-		l.typ = r.Str()
 	case "id":
 		l.id = readID(r)
-	case "cwd":
-		l.facts.text(semconv.ProcessWorkingDirectory, Detail, r.Str())
 	case "message":
 		l.message(r)
 	case "messages":
@@ -360,32 +349,21 @@ func (l *piLine) field(r *jsonscan.Reader, key []byte) {
 	case "assistantMessageEvent":
 		l.deltaEvent(r)
 	case "toolCallId":
-		l.callID = readID(r)
-	case "toolName":
-		l.name = r.Str()
-		l.tool().named(l.name)
-	case "args":
-		l.tool().readArguments(r)
+		l.ID = readID(r)
 	case "result":
 		l.result = r.Raw()
-	case "isError":
-		l.isError = r.Bool()
 	case "willRetry":
 		l.goesOn = r.Bool()
-	case "attempt":
-		l.facts.number(r, semconv.Attempt)
-	case "maxAttempts":
-		l.facts.number(r, semconv.MaxAttempts)
 	case "delayMs":
 		again := *r
 		l.delay = millis(&again)
-		l.facts.number(r, semconv.DelayMillis)
+		l.line.field(r, key)
 	case "errorMessage":
-		l.facts.text(semconv.Message, Full, r.Str())
-	case "reason":
-		l.facts.word(semconv.Reason, []byte(enum(jsonscan.Unquote(r.Str()))))
+		l.Facts.text(semconv.Message, Full, r.Str())
 	case "entry":
 		readMember(r, "timestamp", func() { l.Time = isoTime(r) })
+	default:
+		l.line.field(r, key)
 	}
 }
 
@@ -393,12 +371,7 @@ func (l *piLine) field(r *jsonscan.Reader, key []byte) {
 func (l *piLine) compaction() {
 	r := jsonscan.Reader{B: l.result}
 	for key := range r.Members() {
-		switch string(key) {
-		case "tokensBefore":
-			l.facts.number(&r, semconv.TokensBefore)
-		case "tokensAfter", "estimatedTokensAfter":
-			l.facts.number(&r, semconv.TokensAfter)
-		}
+		l.Facts.read(&r, lineFacts, key)
 	}
 }
 
@@ -409,8 +382,7 @@ func (l *piLine) deltaEvent(r *jsonscan.Reader) {
 		case "type":
 			l.update = enum(r.Str())
 		case "delta":
-			l.Text = r.Str()
-			l.Bytes = jsonscan.UnquotedLen(l.Text)
+			l.readText(r)
 		}
 	}
 }
@@ -418,29 +390,23 @@ func (l *piLine) deltaEvent(r *jsonscan.Reader) {
 func (l *piLine) message(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		switch string(key) {
-		case "role":
-			l.role = enum(r.Str())
 		case "content":
 			l.content(r)
 		case "timestamp":
 			l.Time = millis(r)
-		case "model":
-			l.Model = jsonscan.Unquote(r.Str())
 		case "provider":
 			l.Provider = jsonscan.Unquote(r.Str())
 		case "responseId":
 			l.ModelCallID = readID(r)
-		case "usage":
-			l.Usage = new(Usage)
-			l.Usage.read(r)
-			l.Usage.addCached()
 		case "stopReason":
 			reason := r.Str()
 			l.stop, l.FinishReason = enum(reason), finishReason(reason)
 		case "errorMessage":
 			l.fault = r.Str()
 		case "toolCallId":
-			l.callID = readID(r)
+			l.ID = readID(r)
+		case "role", "model", "usage":
+			l.line.field(r, key)
 		}
 	}
 }
