@@ -158,13 +158,22 @@ func TestJaeger(t *testing.T) {
 	if err != nil || len(fixtures) < 60 {
 		t.Fatal(len(fixtures), "fixtures", err)
 	}
-	for _, to := range []struct{ name, protocol, endpoint string }{
-		{"gRPC", "grpc", j.grpc}, {"HTTP", "http/protobuf", j.http}, {"again", "grpc", j.grpc},
+	want := map[string]string{}
+	for _, to := range []struct {
+		name, protocol, endpoint string
+		oneIn                    int
+	}{
+		{"gRPC", "grpc", j.grpc, 1}, {"HTTP", "http/protobuf", j.http, 3}, {"again", "grpc", j.grpc, 3},
 	} {
-		for _, file := range fixtures {
+		for i, file := range fixtures {
+			if i%to.oneIn > 0 {
+				continue
+			}
 			name := filepath.Base(filepath.Dir(file)) + "/" + filepath.Base(file)
 			t.Run(to.name+" "+name, func(t *testing.T) {
-				want := wanted(t, file)
+				if want[file] == "" {
+					want[file] = wanted(t, file)
+				}
 				cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_PROTOCOL=" + to.protocol, "OTEL_EXPORTER_OTLP_ENDPOINT=" + to.endpoint}, "--summary")
 				cmd.Stdin = recordedRun(t, file)
 				if err := cmd.Run(); err != nil {
@@ -179,12 +188,12 @@ func TestJaeger(t *testing.T) {
 				poll(func() bool {
 					spans = j.spans(t, ids)
 					got = treetest.Golden(sorted(spans))
-					return got == want
+					return got == want[file]
 				})
 				if _, err := mappingtest.Covered(spans); err != nil {
 					t.Errorf("Jaeger's critical path: %v", err)
 				}
-				if diff := gocmp.Diff(want, got); diff != "" {
+				if diff := gocmp.Diff(want[file], got); diff != "" {
 					t.Errorf("trace in Jaeger (-want +got):\n%s", diff)
 				}
 			})
