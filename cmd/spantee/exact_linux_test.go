@@ -73,6 +73,7 @@ func spliceWriter() {
 // The stream is passed on byte for byte, also from writers that change the memory
 // which they have rest to a pipe.
 func TestExactFromSplicingWriters(t *testing.T) {
+	long(t)
 	in := manyLines(t)
 	path := filepath.Join(t.TempDir(), "stream")
 	if err := os.WriteFile(path, in, 0o600); err != nil {

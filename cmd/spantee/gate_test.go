@@ -78,6 +78,7 @@ var gated = []string{
 // The exit status is 1 if the condition is true, as a shell with pipefail sees it, and the
 // stream goes through.
 func TestFailIf(t *testing.T) {
+	long(t)
 	if len(conditions) < 30 || len(gated) < 20 {
 		t.Fatal("too few")
 	}

@@ -16,6 +16,7 @@ import (
 // Whenever spantee is killed, the receipt is the old one, if there was one, or the whole
 // new one.
 func TestReceiptIsWhole(t *testing.T) {
+	long(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "receipt.json")
 	in := fixture(t, "parallel-tools.jsonl")

@@ -11,6 +11,7 @@ import (
 
 // The page calls a span what the text tree calls it.
 func TestPageNamesAreTheTrees(t *testing.T) {
+	long(t)
 	for _, file := range []string{"fix-failing-test.jsonl", "tool-kinds.jsonl", "tool-failures.jsonl", "background-shell.jsonl"} {
 		v := startView(t, nil, append(append([]string{"view", "--content", "details"}, freePorts...), fixtures+file)...)
 		session := v.session(t, v.id)

@@ -34,6 +34,7 @@ func checkOutput(t *testing.T, name, text string, whole bool, most int) {
 // What goes to a file or a viewer is whole, up to 256 KiB, unless somebody said
 // otherwise. What goes elsewhere is what backends take.
 func TestContentIsWhole(t *testing.T) {
+	long(t)
 	t.Parallel()
 	const long = 100_000
 	for _, test := range []struct {
@@ -103,6 +104,7 @@ func TestContentIsWhole(t *testing.T) {
 
 // The filter finds out that a viewer is at its endpoint.
 func TestContentIsWholeInAViewer(t *testing.T) {
+	long(t)
 	const long = 100_000
 	stream := longOutput(t, long)
 	first := bytes.IndexByte(stream, '\n') + 1
