@@ -8,20 +8,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spantee/spantee/exporter/internal/field"
 	"github.com/spantee/spantee/exporter/spool"
-)
-
-// Field numbers of opentelemetry.proto.resource.v1 and common.v1, by message.
-const (
-	fieldAttributes = 1 // Resource
-
-	fieldName    = 1 // InstrumentationScope
-	fieldVersion = 2
-
-	fieldKey   = 1 // KeyValue
-	fieldValue = 2
-
-	fieldString = 1 // AnyValue
 )
 
 // A request holds spans that are sent together.
@@ -46,18 +34,18 @@ func (r request) with(spans [][]byte) request {
 	return r
 }
 
-func appendField[T string | []byte](b []byte, field protowire.Number, content T) []byte {
-	b = protowire.AppendTag(b, field, protowire.BytesType)
+func appendField[T string | []byte](b []byte, number protowire.Number, content T) []byte {
+	b = protowire.AppendTag(b, number, protowire.BytesType)
 	b = protowire.AppendVarint(b, uint64(len(content)))
 	return append(b, content...)
 }
 
 // appendText appends a string. protobuf leaves out an empty one.
-func appendText(b []byte, field protowire.Number, s string) []byte {
+func appendText(b []byte, number protowire.Number, s string) []byte {
 	if s == "" {
 		return b
 	}
-	return appendField(b, field, s)
+	return appendField(b, number, s)
 }
 
 // encodeResource and encodeScope encode the usual resource and scope without
@@ -70,8 +58,8 @@ func encodeResource(r *resourcepb.Resource) ([]byte, error) {
 		if !ok || kv.KeyStrindex != 0 || !utf8.ValidString(kv.Key) || !utf8.ValidString(value.StringValue) {
 			return proto.Marshal(r)
 		}
-		attribute := appendField(appendText(nil, fieldKey, kv.Key), fieldValue, appendField(nil, fieldString, value.StringValue))
-		b = appendField(b, fieldAttributes, attribute)
+		attribute := appendField(appendText(nil, field.Key, kv.Key), field.Value, appendField(nil, field.String, value.StringValue))
+		b = appendField(b, field.ResourceAttributes, attribute)
 	}
 	if r.DroppedAttributesCount != 0 || len(r.EntityRefs) > 0 {
 		return proto.Marshal(r)
@@ -83,5 +71,5 @@ func encodeScope(s *commonpb.InstrumentationScope) ([]byte, error) {
 	if len(s.Attributes) > 0 || s.DroppedAttributesCount != 0 || !utf8.ValidString(s.Name) || !utf8.ValidString(s.Version) {
 		return proto.Marshal(s)
 	}
-	return appendText(appendText([]byte{}, fieldName, s.Name), fieldVersion, s.Version), nil
+	return appendText(appendText([]byte{}, field.ScopeName, s.Name), field.ScopeVersion, s.Version), nil
 }

@@ -73,7 +73,7 @@ func New(cfg Config) (*Exporter, error) {
 		return nil, err
 	}
 	if cfg.Spool != nil && !cfg.Wait {
-		e.disk.journal = e.cfg.Spool.NewJournal(cfg.Client.Destination(), presumed.body().Body)
+		e.disk.journal = e.cfg.Spool.NewJournal(cfg.Client.Destination())
 	}
 	e.origins = map[*resourcepb.Resource]*origin{nil: presumed, cfg.Resource: presumed}
 	go e.run()
@@ -158,7 +158,7 @@ func (p *piece) add(o *origin, wire []byte) {
 	if len(p.spans) == 0 {
 		p.at = time.Now()
 	}
-	p.spans, p.origins = append(p.spans, spool.Span{Wire: wire, Head: o.head}), append(p.origins, o)
+	p.spans, p.origins = append(p.spans, spool.Span{Wire: wire, Of: &o.Part}), append(p.origins, o)
 }
 
 // Begin starts a piece of the stream: the spans exported until Commit or Checkpoint
@@ -203,7 +203,7 @@ func (e *Exporter) Commit() {
 func (e *Exporter) Checkpoint(open []OpenSpan) (err error) {
 	spans := make([]spool.Span, len(open))
 	for i, s := range open {
-		spans[i] = spool.Span{Wire: spool.AppendSpan(nil, s.Span), Head: e.originOf(s.From).head}
+		spans[i] = spool.Span{Wire: spool.AppendSpan(nil, s.Span), Of: &e.originOf(s.From).Part}
 	}
 	e.piece.mu.Lock()
 	defer e.piece.mu.Unlock()

@@ -18,7 +18,6 @@ type origin struct {
 	request               // without spans
 	invalid  *UploadError // why its spans cannot be sent, or nil
 	overhead int          // bytes of a request besides its spans
-	head     int          // in the journal
 	filling  *batch       // in the queue, the batch that spans are added to, or nil
 }
 
@@ -38,8 +37,6 @@ func (e *Exporter) originOf(resource *resourcepb.Resource) *origin {
 	o, err := newOrigin(resource, e.cfg.Scope)
 	if err != nil {
 		o.invalid = &UploadError{Verdict: Permanent, Err: err}
-	} else if e.disk.journal != nil {
-		o.head = e.disk.journal.AddHead(o.body().Body)
 	}
 	e.origins[resource] = o
 	return o

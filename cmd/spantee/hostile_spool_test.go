@@ -32,8 +32,8 @@ func hostileState(t *testing.T) (state, victim string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := s.NewJournal(to, nil)
-	if _, err := j.Checkpoint(t.Context(), nil, []spool.Span{{Wire: spool.AppendSpan(nil, span)}}); err != nil {
+	j := s.NewJournal(to)
+	if _, err := j.Checkpoint(t.Context(), nil, []spool.Span{{Wire: spool.AppendSpan(nil, span), Of: new(spool.Part)}}); err != nil {
 		t.Fatal(err)
 	}
 	open := filepath.Join(s.Dir, "open")

@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter"
@@ -115,13 +114,12 @@ func (s *Settings) resourceSpans(request []byte) (parts []*tracepb.ResourceSpans
 		err := proto.Unmarshal(request, decoded)
 		return decoded.GetResourceSpans(), err
 	}
-	const fieldResourceSpans = 1
-	err = field.Each(request, func(number protowire.Number, v field.Value) {
-		if number == fieldResourceSpans {
+	for number, v := range field.All(request, &err) {
+		if number == field.ResourceSpans {
 			part := new(tracepb.ResourceSpans)
 			part.ProtoReflect().SetUnknown(v.Bytes)
 			parts = append(parts, part)
 		}
-	})
+	}
 	return parts, err
 }

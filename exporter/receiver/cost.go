@@ -1,7 +1,6 @@
 package receiver
 
 import (
-	"cmp"
 	"errors"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -70,17 +69,21 @@ func cost(b []byte, kind messageKind, limit, depth int) (total int, err error) {
 		return 0, errTooDeep
 	}
 	total = sizes[kind]
-	malformed := field.Each(b, func(number protowire.Number, v field.Value) {
+	for number, v := range field.All(b, &err) {
 		inner, isMessage := nested[kind][number]
 		switch {
-		case v.Bytes == nil, err != nil, total > limit:
+		case v.Bytes == nil:
+		case total > limit:
+			return total, nil
 		case isMessage:
-			var more int
-			more, err = cost(v.Bytes, inner, limit-total, depth+1)
+			more, err := cost(v.Bytes, inner, limit-total, depth+1)
+			if err != nil {
+				return 0, err
+			}
 			total += more
 		default:
 			total += len(v.Bytes) + 24 // a string, and the smallest piece of memory it can be in
 		}
-	})
-	return total, cmp.Or(err, malformed)
+	}
+	return total, err
 }

@@ -12,36 +12,6 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// Field numbers of opentelemetry.proto.trace.v1 and common.v1.
-const (
-	fieldSpanTraceID    protowire.Number = 1
-	fieldSpanID         protowire.Number = 2
-	fieldSpanParentID   protowire.Number = 4
-	fieldSpanName       protowire.Number = 5
-	fieldSpanStart      protowire.Number = 7
-	fieldSpanEnd        protowire.Number = 8
-	fieldSpanAttributes protowire.Number = 9
-	fieldSpanEvents     protowire.Number = 11
-	fieldSpanStatus     protowire.Number = 15
-	fieldSpanFlags      protowire.Number = 16
-
-	fieldStatusMessage protowire.Number = 2
-	fieldStatusCode    protowire.Number = 3
-
-	fieldEventTime       protowire.Number = 1
-	fieldEventName       protowire.Number = 2
-	fieldEventAttributes protowire.Number = 3
-
-	fieldKey   protowire.Number = 1
-	fieldValue protowire.Number = 2
-
-	fieldString protowire.Number = 1
-	fieldBool   protowire.Number = 2
-	fieldInt    protowire.Number = 3
-	fieldDouble protowire.Number = 4
-	fieldArray  protowire.Number = 5
-)
-
 // A Span is an encoded span whose fields are located but not copied: decoding a span with
 // package proto takes longer than everything that this package reads. It refers to the
 // bytes that it was read from. Read replaces its content, so one Span can read many.
@@ -71,30 +41,31 @@ type attribute struct {
 // Read reads the wire bytes of one opentelemetry.proto.trace.v1.Span.
 func (s *Span) Read(wire []byte) error {
 	*s = Span{Attributes: s.Attributes[:0], events: s.events[:0]}
-	err := field.Each(wire, func(number protowire.Number, v field.Value) {
+	var err error
+	for number, v := range field.All(wire, &err) {
 		switch number {
-		case fieldSpanTraceID:
+		case field.SpanTraceID:
 			s.TraceID = v.Bytes
-		case fieldSpanID:
+		case field.SpanID:
 			s.ID = v.Bytes
-		case fieldSpanParentID:
+		case field.SpanParentID:
 			s.Parent = v.Bytes
-		case fieldSpanName:
+		case field.SpanName:
 			s.Name = string(v.Bytes)
-		case fieldSpanStart:
+		case field.SpanStart:
 			s.Start = v.Number
-		case fieldSpanEnd:
+		case field.SpanEnd:
 			s.End = v.Number
-		case fieldSpanAttributes:
+		case field.SpanAttributes:
 			s.Attributes = append(s.Attributes, readAttribute(v.Bytes))
-		case fieldSpanEvents:
+		case field.SpanEvents:
 			s.events = append(s.events, v.Bytes)
-		case fieldSpanStatus:
+		case field.SpanStatus:
 			s.readStatus(v.Bytes)
-		case fieldSpanFlags:
+		case field.SpanFlags:
 			s.flags = v.Number
 		}
-	})
+	}
 	s.End = max(s.Start, s.End)
 	if err != nil {
 		return fmt.Errorf("read a span: %w", err)
@@ -113,37 +84,37 @@ func Of(span *tracepb.Span) *Span {
 }
 
 func (s *Span) readStatus(status []byte) {
-	_ = field.Each(status, func(number protowire.Number, v field.Value) {
+	for number, v := range field.All(status, nil) {
 		switch number {
-		case fieldStatusCode:
+		case field.StatusCode:
 			s.Failed = v.Number == uint64(tracepb.Status_STATUS_CODE_ERROR)
-		case fieldStatusMessage:
+		case field.StatusMessage:
 			s.Message = string(v.Bytes)
 		}
-	})
+	}
 }
 
 // readAttribute reads an encoded KeyValue.
 func readAttribute(keyValue []byte) (a attribute) {
-	_ = field.Each(keyValue, func(number protowire.Number, v field.Value) {
+	for number, v := range field.All(keyValue, nil) {
 		switch number {
-		case fieldKey:
+		case field.Key:
 			a.key = v.Bytes
-		case fieldValue:
-			_ = field.Each(v.Bytes, func(number protowire.Number, v field.Value) {
+		case field.Value:
+			for number, v := range field.All(v.Bytes, nil) {
 				switch number {
-				case fieldString:
+				case field.String:
 					a.text = v.Bytes
-				case fieldInt, fieldBool:
+				case field.Int, field.Bool:
 					a.number = int64(v.Number)
-				case fieldDouble:
+				case field.Double:
 					a.float = math.Float64frombits(v.Number)
-				case fieldArray:
+				case field.Array:
 					a.array = v.Bytes
 				}
-			})
+			}
 		}
-	})
+	}
 	return a
 }
 
@@ -173,13 +144,13 @@ func (as Attributes) Text(key string) string { return string(as.Bytes(key)) }
 // List returns the text of a list, nil if there is none.
 func (as Attributes) List(key string) (list []string) {
 	if a := as.find(key); a != nil {
-		_ = field.Each(a.array, func(_ protowire.Number, item field.Value) {
-			_ = field.Each(item.Bytes, func(number protowire.Number, v field.Value) {
-				if number == fieldString {
+		for _, item := range field.All(a.array, nil) {
+			for number, v := range field.All(item.Bytes, nil) {
+				if number == field.String {
 					list = append(list, string(v.Bytes))
 				}
-			})
-		})
+			}
+		}
 	}
 	return list
 }
@@ -221,11 +192,11 @@ type Event struct {
 
 // Attributes decodes the event's attributes.
 func (e Event) Attributes() (list Attributes) {
-	_ = field.Each(e.wire, func(number protowire.Number, v field.Value) {
-		if number == fieldEventAttributes {
+	for number, v := range field.All(e.wire, nil) {
+		if number == field.EventAttributes {
 			list = append(list, readAttribute(v.Bytes))
 		}
-	})
+	}
 	return list
 }
 
@@ -246,18 +217,18 @@ func (s *Span) LastEvent() string {
 
 func readEvent(event []byte) Event {
 	e := Event{Deltas: 1, wire: event}
-	_ = field.Each(event, func(number protowire.Number, v field.Value) {
+	for number, v := range field.All(event, nil) {
 		switch number {
-		case fieldEventTime:
+		case field.EventTime:
 			e.Time = v.Number
-		case fieldEventName:
+		case field.EventName:
 			e.Name = v.Bytes
-		case fieldEventAttributes:
+		case field.EventAttributes:
 			if string(readKey(v.Bytes)) == semconv.DeltaCount {
 				e.Deltas = readAttribute(v.Bytes).number
 			}
 		}
-	})
+	}
 	return e
 }
 
@@ -265,7 +236,7 @@ func readEvent(event []byte) Event {
 // every encoder.
 func readKey(keyValue []byte) []byte {
 	number, kind, n := protowire.ConsumeTag(keyValue)
-	if n < 0 || number != fieldKey || kind != protowire.BytesType {
+	if n < 0 || number != field.Key || kind != protowire.BytesType {
 		return nil
 	}
 	key, _ := protowire.ConsumeBytes(keyValue[n:])

@@ -57,9 +57,6 @@ func newDiskLock() diskLock { return make(diskLock, 1) }
 func (l diskLock) Lock()    { l <- struct{}{} }
 func (l diskLock) Unlock()  { <-l }
 
-// A waitFunc is within or await.
-type waitFunc[T any] func(ctx context.Context, f func() (T, error)) (T, error)
-
 // within is await, unless the disk is known not to answer.
 func within[T any](ctx context.Context, f func() (T, error)) (result T, err error) {
 	if abandonedCalls.Load() > 0 {

@@ -46,8 +46,8 @@ func onAFullDisk() {
 	fmt.Println(err)
 	_, err = s.Reject(background, here, req, "400")
 	fmt.Println(err)
-	j := s.NewJournal(here, nil)
-	_, err = j.Checkpoint(background, []Span{{Wire: make([]byte, 1000)}}, nil)
+	j := s.NewJournal(here)
+	_, err = j.Checkpoint(background, []Span{{Wire: make([]byte, 1000), Of: new(Part)}}, nil)
 	fmt.Println(err)
 	if kept := j.Close(background, "the collector hangs"); kept > 0 {
 		fmt.Println("kept")

@@ -20,7 +20,10 @@ func forgedRecords(t testing.TB) [][]byte {
 		t.Fatal(err)
 	}
 	with := func(more ...byte) []byte { return append(bytes.Clone(note), more...) }
-	frame := func(b []byte) []byte { return append(bytes.Clone(note), newFrame(b)...) }
+	frame := func(b []byte) []byte {
+		return append(bytes.Clone(note), bytes.Join(enclose(fieldFrame, [][]byte{b}), nil)...)
+	}
+	request := func(name string) []byte { return Part{Spans: [][]byte{wire(t, spanOf(name))}}.AppendTo(nil) }
 	huge := protowire.AppendVarint(protowire.AppendTag(nil, fieldFrame, protowire.BytesType), 1<<62)
 	return [][]byte{
 		nil,
@@ -37,7 +40,7 @@ func forgedRecords(t testing.TB) [][]byte {
 		frame(appendFirst(nil, 1<<63)),
 		frame(appendRecord(nil, fieldOpen, bytes.Repeat([]byte{0x12}, 9))),
 		frame(huge),
-		append(frame(appendFirst(wire(t, spanOf("a")), 0)), frame(appendRecord(wire(t, spanOf("a")), fieldOpen, wire(t, spanOf("b"))))...),
+		append(frame(appendFirst(request("a"), 0)), frame(appendRecord(request("a"), fieldOpen, request("b")))...),
 	}
 }
 
@@ -73,7 +76,7 @@ func FuzzJournal(f *testing.F) {
 		spans := l.spans()
 		seen := map[spanID]bool{}
 		for _, span := range spans {
-			id, _, _, _ := span.facts()
+			id, _, _, _ := span.extent()
 			if seen[id] {
 				t.Errorf("span %x is there twice", id)
 			}

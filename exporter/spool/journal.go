@@ -27,27 +27,21 @@ type Journal struct {
 	file *logFile
 
 	mu      diskLock
-	heads   [][]byte // each a ResourceSpans without spans
-	logged  int      // how many heads the log has
-	next    uint64   // number of the next span
-	live    []numbered
-	weight  int   // bytes of live
-	size    int   // bytes of the log
-	err     error // why the log does not have all that is live, or nil
+	next    uint64 // number of the next span
+	live    []Span // that have ended and are not delivered
+	weight  int    // bytes of live
+	size    int    // bytes of the log
+	err     error  // why the log does not have all that is live, or nil
 	evicted Evicted
+	closing bool
 	closed  bool
 }
 
-// A Span is a span as it appears in a ScopeSpans, and the number of its head: the resource
-// and scope that it belongs to.
+// A Span is a span as it appears in a ScopeSpans.
 type Span struct {
 	Wire []byte
-	Head int
-}
+	Of   *Part // its resource and scope, without spans
 
-// numbered is a span that has ended and is not delivered.
-type numbered struct {
-	Span
 	number uint64
 }
 
@@ -58,23 +52,13 @@ const slack = 256 << 10
 // errNotBegun is why a journal has no log before its first Checkpoint.
 var errNotBegun = errors.New("no checkpoint")
 
-// NewJournal returns a journal for this process. head, an ExportTraceServiceRequest
-// without spans, holds the resource and the scope of spans with head 0. Nothing is
-// on disk before the first Checkpoint.
-func (s Spool) NewJournal(to Destination, head []byte) *Journal {
+// NewJournal returns a journal for this process. Nothing is on disk before the first
+// Checkpoint.
+func (s Spool) NewJournal(to Destination) *Journal {
 	host, _ := os.Hostname()
 	note, err := encodeNote(Note{Destination: to, Format: logFormat, Host: host, PID: os.Getpid()})
 	file := &logFile{s: s, to: to, base: filepath.Join(s.Dir, openDir, fmt.Sprintf("%d-%s", os.Getpid(), random())), invalid: err, mu: newDiskLock()}
-	return &Journal{note: note, file: file, mu: newDiskLock(), heads: [][]byte{head}, err: errNotBegun}
-}
-
-// AddHead adds another resource or scope, as in NewJournal, and returns the
-// number of this head.
-func (j *Journal) AddHead(head []byte) int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.heads = append(j.heads, head)
-	return len(j.heads) - 1
+	return &Journal{note: note, file: file, mu: newDiskLock(), err: errNotBegun}
 }
 
 // Append adds spans that have ended. They are numbered from first on. Their bytes must not
@@ -83,8 +67,8 @@ func (j *Journal) Append(ctx context.Context, ended []Span) (first uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	first = j.add(ended)
-	if len(ended) > 0 && j.err == nil {
-		j.append(ctx, within, newFrame(encodeEnded(first, ended)))
+	if len(ended) > 0 {
+		j.write(ctx, recordsOf(ended), false)
 	}
 	return first
 }
@@ -94,77 +78,59 @@ func (j *Journal) Checkpoint(ctx context.Context, ended, open []Span) (first uin
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	first = j.add(ended)
-	j.checkpoint(ctx, within, encodeEnded(first, ended), encodeOpen(open))
+	j.checkpoint(ctx, ended, open)
 	return first, ignore(j.err, errNotBegun)
 }
 
-func (j *Journal) checkpoint(ctx context.Context, wait waitFunc[Evicted], ended, open []byte) {
-	size := len(ended) + len(open)
-	if j.err != nil || j.size+size > min(2*(j.weight+len(open))+slack, maxLog) {
-		j.compact(ctx, wait, open)
-	} else {
-		j.append(ctx, wait, newFrame(ended, open))
-	}
-}
-
+// add numbers spans that have ended.
 func (j *Journal) add(ended []Span) (first uint64) {
 	first = j.next
-	for _, s := range ended {
-		if !j.closed {
-			j.live = append(j.live, numbered{s, j.next})
-			j.weight += len(s.Wire)
-		}
+	for i := range ended {
+		ended[i].number = j.next
 		j.next++
+		if !j.closed {
+			j.live = append(j.live, ended[i])
+			j.weight += len(ended[i].Wire)
+		}
 	}
 	return first
 }
 
-// append writes at the end of the log.
-func (j *Journal) append(ctx context.Context, wait waitFunc[Evicted], b []byte) {
-	if j.err != nil || j.closed {
+// checkpoint appends to the log, or writes a new one with only what is still needed.
+func (j *Journal) checkpoint(ctx context.Context, ended, open []Span) {
+	for i := range open {
+		open[i].number = uint64(i)
+	}
+	still := enclose(fieldOpen, recordsOf(open))
+	more := append(recordsOf(ended), still...)
+	anew := j.err != nil || j.size+sizeRecords(more) > min(2*(j.weight+sizeRecords(still))+slack, maxLog)
+	if anew {
+		more = append(recordsOf(j.live), still...)
+	}
+	j.write(ctx, more, anew)
+}
+
+// write appends a frame to the log, or writes a new log.
+func (j *Journal) write(ctx context.Context, records [][]byte, anew bool) {
+	if j.closed || j.err != nil && !anew {
 		return
 	}
-	if len(b) > maxFrame {
+	if sizeRecords(records) > maxFrame {
 		j.err = errTooBig
 		return
 	}
-	b = append(bytes.Join(j.heads[j.logged:], nil), b...)
-	j.size, j.logged = j.size+len(b), len(j.heads)
-	j.write(ctx, wait, func() (Evicted, error) { return j.file.append(b) })
-}
-
-// compact writes a new log with only what is still needed. It does not copy spans,
-// because there may be megabytes of them.
-func (j *Journal) compact(ctx context.Context, wait waitFunc[Evicted], open []byte) {
-	if j.closed {
-		return
+	records = enclose(fieldFrame, records)
+	to := j.file.append
+	if anew {
+		records = append([][]byte{j.note}, records...)
+		to, j.size = j.file.replace, 0
 	}
-	header := append(bytes.Clone(j.note), bytes.Join(j.heads, nil)...)
-	records := [][]byte{nil}
-	head := 0
-	for i, s := range j.live {
-		if i == 0 || s.number != j.live[i-1].number+1 {
-			records = append(records, appendFirst(nil, s.number))
-		}
-		if s.Head != head {
-			records = append(records, appendHead(nil, s.Head))
-			head = s.Head
-		}
-		records = append(records, s.Wire)
+	j.size += sizeRecords(records)
+	wait := within[Evicted]
+	if j.closing { // the last chance, whatever the disk did before
+		wait = await
 	}
-	records = append(records, open)
-	size := sizeRecords(records)
-	if size > maxFrame {
-		j.err = errTooBig
-		return
-	}
-	records[0] = appendFrameHeader(header, size)
-	j.size, j.logged = len(records[0])+size, len(j.heads)
-	j.write(ctx, wait, func() (Evicted, error) { return j.file.replace(records) })
-}
-
-func (j *Journal) write(ctx context.Context, wait waitFunc[Evicted], f func() (Evicted, error)) {
-	evicted, err := wait(ctx, f)
+	evicted, err := wait(ctx, func() (Evicted, error) { return to(records) })
 	j.evicted.Add(evicted)
 	j.err = err
 }
@@ -184,7 +150,7 @@ func (j *Journal) Done(ctx context.Context, numbers []uint64) {
 			done = append(done, interval{n, n + 1})
 		}
 	}
-	j.live = slices.DeleteFunc(j.live, func(s numbered) bool {
+	j.live = slices.DeleteFunc(j.live, func(s Span) bool {
 		if !includes(done, s.number) {
 			return false
 		}
@@ -195,7 +161,7 @@ func (j *Journal) Done(ctx context.Context, numbers []uint64) {
 	for _, d := range done {
 		records = appendDone(records, d)
 	}
-	j.append(ctx, within, newFrame(records))
+	j.write(ctx, [][]byte{records}, false)
 }
 
 // Err returns why a kill would lose spans, or nil.
@@ -224,8 +190,8 @@ func (j *Journal) Close(ctx context.Context, reason string) (kept uint64) {
 		return 0
 	}
 	var end []byte
-	if reason != "" && len(j.live) > 0 {
-		if j.checkpoint(ctx, await, nil, encodeOpen(nil)); j.err == nil {
+	if j.closing = true; reason != "" && len(j.live) > 0 {
+		if j.checkpoint(ctx, nil, nil); j.err == nil {
 			kept = j.next
 		}
 		end, _ = encodeNote(Note{Reason: reason}) // a note without an endpoint is always valid
@@ -262,7 +228,9 @@ type logFile struct {
 
 func (l *logFile) path() string { return l.base + waitingExt }
 
-func (l *logFile) append(b []byte) (evicted Evicted, err error) {
+// append writes at the end of the log.
+func (l *logFile) append(records [][]byte) (evicted Evicted, err error) {
+	b := bytes.Join(records, nil)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.f == nil {

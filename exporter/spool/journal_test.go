@@ -18,7 +18,7 @@ type testJournal struct {
 
 func newJournal(t testing.TB, s Spool) *testJournal {
 	t.Helper()
-	return &testJournal{Journal: s.NewJournal(here, head(t))}
+	return &testJournal{Journal: s.NewJournal(here)}
 }
 
 // end adds spans to the current piece.
@@ -63,8 +63,9 @@ func (j *testJournal) done(from, to uint64) {
 
 func encodedSpans(t testing.TB, spans ...*tracepb.Span) (all []Span) {
 	t.Helper()
+	of := originOf(t)
 	for _, span := range spans {
-		all = append(all, Span{Wire: wire(t, span)})
+		all = append(all, Span{Wire: wire(t, span), Of: of})
 	}
 	return all
 }
@@ -112,6 +113,24 @@ func TestAJournalIsRecoveredFromTheDead(t *testing.T) {
 	if left, _ := os.ReadDir(filepath.Join(s.Dir, openDir)); len(left) > 0 {
 		t.Errorf("left %v", left)
 	}
+}
+
+// The log of another version is set aside, and its spans are counted.
+func TestALogOfAnotherVersionIsSetAside(t *testing.T) {
+	s := newSpool(t, 1<<20)
+	note, err := encodeNote(Note{Destination: here, Format: logFormat - 1})
+	must(t, err)
+	path := filepath.Join(s.Dir, "old")
+	_, err = s.makeDir()
+	must(t, err)
+	must(t, os.WriteFile(path, note, 0o600))
+	must(t, s.handOver(path, here, 3, int64(len(note))))
+	o := openBox(t, s, here)
+	defer o.Close()
+	if c, corrupt, err := o.Next(background); c != nil || corrupt != 3 || err != nil {
+		t.Errorf("%+v, %d spans are corrupt, %v", c, corrupt, err)
+	}
+	want(t, states(t, s), "corrupt 3")
 }
 
 // What a piece adds is there whole or not at all.

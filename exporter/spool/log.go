@@ -3,8 +3,8 @@ package spool
 import (
 	"bufio"
 	"cmp"
+	"errors"
 	"io"
-	"maps"
 	"os"
 	"slices"
 
@@ -14,16 +14,14 @@ import (
 )
 
 // A journal is a log in protobuf's wire format, so that every record has its
-// length. It begins with a note; then come heads, each a ResourceSpans with a
-// resource and a scope, and frames. A frame counts whole or not at all: a
+// length. It begins with a note; then come frames. A frame counts whole or not at all: a
 // truncated frame is ignored. The log of a process that has ended by itself ends with
 // another note, which says why its spans were not delivered.
 //
 //	frame = field 1004 {
-//	    head   = field 1005, varint: the number of the head of what follows, 0 if absent
 //	    first  = field 1003, varint: the number of the span that comes next
-//	    ended  = field 2: a span that has ended, as it stands in a ScopeSpans
-//	    open   = field 1001 { head, field 2: a span that has not ended, ... }
+//	    ended  = field 1: a ResourceSpans of spans that have ended, as in a request
+//	    open   = field 1001 { field 1: a ResourceSpans of spans that have not ended, ... }
 //	    done   = field 1002 { two varints }: spans of these numbers were delivered
 //	}
 //
@@ -36,11 +34,10 @@ const (
 	fieldDone  = 1002
 	fieldFirst = 1003
 	fieldFrame = 1004
-	fieldHead  = 1005
 )
 
 // logFormat is the number of the format.
-const logFormat = 2
+const logFormat = 3
 
 const (
 	// maxFrame is the longest frame that is written, or read.
@@ -54,18 +51,10 @@ const (
 	maxSpans = 1 << 16
 )
 
-func appendFrameHeader(b []byte, size int) []byte {
-	return protowire.AppendVarint(protowire.AppendTag(b, fieldFrame, protowire.BytesType), uint64(size))
-}
-
-// newFrame returns a frame of records.
-func newFrame(records ...[]byte) []byte {
-	size := sizeRecords(records)
-	b := slices.Grow(appendFrameHeader(nil, size), size)
-	for _, r := range records {
-		b = append(b, r...)
-	}
-	return b
+// enclose returns records as one record with this number.
+func enclose(number protowire.Number, records [][]byte) [][]byte {
+	head := protowire.AppendVarint(protowire.AppendTag(nil, number, protowire.BytesType), uint64(sizeRecords(records)))
+	return append([][]byte{head}, records...)
 }
 
 func sizeRecords(records [][]byte) (size int) {
@@ -75,36 +64,28 @@ func sizeRecords(records [][]byte) (size int) {
 	return size
 }
 
+// recordsOf returns a ResourceSpans for each row of spans of one resource and scope,
+// preceded by the number of its first span. It does not copy spans, because there may be
+// megabytes of them.
+func recordsOf(spans []Span) (records [][]byte) {
+	for len(spans) > 0 {
+		first, n, size := spans[0], 0, 0
+		for n < len(spans) && spans[n].Of == first.Of && spans[n].number == first.number+uint64(n) {
+			size += len(spans[n].Wire)
+			n++
+		}
+		records = append(records, first.Of.AppendHead(appendFirst(nil, first.number), size))
+		for _, s := range spans[:n] {
+			records = append(records, s.Wire)
+		}
+		spans = spans[n:]
+	}
+	return records
+}
+
 func appendFirst(b []byte, n uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, fieldFirst, protowire.VarintType), n)
 }
-
-func appendHead(b []byte, n int) []byte {
-	return protowire.AppendVarint(protowire.AppendTag(b, fieldHead, protowire.VarintType), uint64(n))
-}
-
-func appendSpans(b []byte, spans []Span) []byte {
-	head := 0
-	for _, s := range spans {
-		if s.Head != head {
-			b, head = appendHead(b, s.Head), s.Head
-		}
-		b = append(b, s.Wire...)
-	}
-	return b
-}
-
-// encodeEnded returns the records of spans that have ended, the first of which has this
-// number.
-func encodeEnded(first uint64, ended []Span) []byte {
-	if len(ended) == 0 {
-		return nil
-	}
-	return appendSpans(appendFirst(nil, first), ended)
-}
-
-// encodeOpen returns the record that says which spans are open now.
-func encodeOpen(open []Span) []byte { return appendRecord(nil, fieldOpen, appendSpans(nil, open)) }
 
 func appendDone(b []byte, done interval) []byte {
 	return appendRecord(b, fieldDone, protowire.AppendVarint(protowire.AppendVarint(nil, done.from), done.to))
@@ -113,54 +94,54 @@ func appendDone(b []byte, done interval) []byte {
 // A log is the contents of a journal.
 type log struct {
 	note   Note
-	closed bool   // its process ended by itself
-	heads  []Part // without spans
+	closed bool // its process ended by itself
 	size   int64
 
-	next  uint64 // number of the next span
-	ended []logged
-	open  []logged
-	done  []interval
-	place map[spanID]int // in ended
+	next    uint64 // number of the next span
+	ended   []logged
+	open    []logged
+	done    []interval
+	place   map[spanID]int // in ended
+	origins map[origin]*Part
 }
+
+// An origin is what the spans of a Part share.
+type origin struct{ resource, scope string }
 
 // An interval is a range of span numbers; to is excluded.
 type interval struct{ from, to uint64 }
 
 type logged struct {
 	number uint64
-	head   uint64
+	of     *Part  // its resource and scope
 	wire   []byte // as it stands in a ScopeSpans
 }
 
 // A spanID is a trace's id and a span's id.
 type spanID [16 + 8]byte
 
-// Field numbers of a Span.
-const (
-	fieldTraceID      = 1
-	fieldSpanID       = 2
-	fieldParentSpanID = 4
-	fieldEndTime      = 8
-)
-
-// facts returns what the reader of a log has to know of a span.
-func (s logged) facts() (id, parent spanID, end uint64, err error) {
+// span returns the encoded span.
+func (s logged) span() []byte {
 	_, _, tag := protowire.ConsumeTag(s.wire)
 	span, _ := protowire.ConsumeBytes(s.wire[tag:])
-	err = field.Each(span, func(num protowire.Number, v field.Value) {
-		switch num {
-		case fieldTraceID:
+	return span
+}
+
+// extent returns whose a span is, and when it ends.
+func (s logged) extent() (id, parent spanID, end uint64, err error) {
+	for number, v := range field.All(s.span(), &err) {
+		switch number {
+		case field.SpanTraceID:
 			copy(id[:16], v.Bytes)
 			copy(parent[:16], v.Bytes)
-		case fieldSpanID:
+		case field.SpanID:
 			copy(id[16:], v.Bytes)
-		case fieldParentSpanID:
+		case field.SpanParentID:
 			copy(parent[16:], v.Bytes)
-		case fieldEndTime:
+		case field.SpanEnd:
 			end = v.Number
 		}
-	})
+	}
 	return id, parent, end, err
 }
 
@@ -178,12 +159,9 @@ func readLog(path string) (l *log, err error) {
 	return decodeLog(f, info.Size())
 }
 
-// maxHeads is more than there are agents.
-const maxHeads = 100
-
 // decodeLog reads a log of size bytes, one frame in memory at a time.
 func decodeLog(r io.Reader, size int64) (l *log, err error) {
-	l = &log{size: size}
+	l = &log{size: size, place: map[spanID]int{}, origins: map[origin]*Part{}}
 	records := bufio.NewReader(r)
 	num, value, err := nextRecord(records, size, maxNote)
 	if err != nil {
@@ -211,90 +189,75 @@ func decodeLog(r io.Reader, size int64) (l *log, err error) {
 			if last, _, err := decodeNote(appendRecord(nil, num, value)); err == nil {
 				l.note.Reason, l.closed = last.Reason, true
 			}
-		case fieldResourceSpans:
-			head := Part{}
-			if parts, err := readParts(appendRecord(nil, num, value)); err == nil && len(parts) > 0 {
-				head = Part{Resource: parts[0].Resource, Scope: parts[0].Scope}
-			}
-			if len(l.heads) < maxHeads {
-				l.heads = append(l.heads, head)
-			}
 		}
 	}
 	return l, err
 }
 
 // add applies a frame. It skips what cannot be decoded, which a killed process does
-// not write.
+// not write. It fails if the log has more than any process writes.
 func (l *log) add(frame []byte) error {
-	_ = eachSpan(frame, &l.next, func(s logged) error {
+	ended, err := l.read(frame, &l.next)
+	for _, s := range ended {
 		l.end(s)
-		return l.check()
-	})
-	_ = fields(frame, func(num protowire.Number, value, _ []byte) error {
-		switch num {
+	}
+	for number, v := range field.All(frame, nil) {
+		switch number {
 		case fieldOpen:
-			l.open = nil
-			_ = eachSpan(value, new(uint64), func(s logged) error {
-				l.open = append(l.open, s)
-				return l.check()
-			})
+			l.open, err = l.read(v.Bytes, new(uint64))
 		case fieldDone:
-			from, n := protowire.ConsumeVarint(value)
+			from, n := protowire.ConsumeVarint(v.Bytes)
 			if n < 0 {
 				break
 			}
-			if to, m := protowire.ConsumeVarint(value[n:]); m > 0 && from < to {
+			if to, m := protowire.ConsumeVarint(v.Bytes[n:]); m > 0 && from < to {
 				l.done = append(l.done, interval{from, to})
 			}
 		}
-		return l.check()
-	})
-	return l.check()
-}
-
-// check fails if the log has more than any process writes.
-func (l *log) check() error {
-	if max(len(l.ended), len(l.open), len(l.done)) > maxSpans {
-		return errCorrupt
+		if err != nil || max(len(l.ended), len(l.done)) > maxSpans {
+			return errCorrupt
+		}
 	}
 	return nil
 }
 
-// eachSpan calls visit with every span of a frame, or of the open spans in one. next is
-// the number of the next span.
-func eachSpan(b []byte, next *uint64, visit func(logged) error) error {
-	head := uint64(0)
-	return fields(b, func(num protowire.Number, value, whole []byte) error {
-		switch num {
-		case fieldFirst, fieldHead:
-			_, typ, tag := protowire.ConsumeTag(whole)
-			n, _ := protowire.ConsumeVarint(whole[tag:])
-			switch {
-			case typ != protowire.VarintType:
-			case num == fieldHead:
-				head = n
-			default:
-				*next = n
+// read returns the spans of a frame, or the open spans in one. next is the number of the
+// next span.
+func (l *log) read(b []byte, next *uint64) (spans []logged, err error) {
+	for number, v := range field.All(b, nil) {
+		switch number {
+		case fieldFirst:
+			*next = v.Number
+		case field.ResourceSpans:
+			parts, err := readParts(v.Whole)
+			if errors.Is(err, errTooMany) {
+				return nil, err
 			}
-		case fieldSpans:
-			number := *next
-			*next++
-			if value != nil {
-				return visit(logged{number, head, whole})
+			for _, p := range parts {
+				of := l.origins[origin{string(p.Resource), string(p.Scope)}]
+				if of == nil {
+					of = &Part{Resource: p.Resource, Scope: p.Scope}
+					l.origins[origin{string(p.Resource), string(p.Scope)}] = of
+				}
+				for _, wire := range p.Spans {
+					spans = append(spans, logged{*next, of, wire})
+					*next++
+				}
 			}
 		}
-		return nil
-	})
+		if len(spans) > maxSpans {
+			return nil, errTooMany
+		}
+	}
+	return spans, nil
 }
 
+var errTooMany = errors.New("more spans than any process writes")
+
 func (l *log) end(s logged) {
-	id, _, _, err := s.facts()
+	id, _, _, err := s.extent()
 	if err != nil {
 		return
-	}
-	if l.place == nil {
-		l.place = map[spanID]int{}
 	}
 	if i, known := l.place[id]; known {
 		l.ended[i] = s
@@ -319,7 +282,7 @@ func (l *log) spans() (spans []logged) {
 	// An open span ends no earlier than the spans within it that have ended.
 	ends := map[spanID]uint64{}
 	for _, s := range l.open {
-		id, _, end, err := s.facts()
+		id, _, end, err := s.extent()
 		_, ended := l.place[id] // since
 		if _, twice := ends[id]; err == nil && !ended && !twice {
 			ends[id] = end
@@ -327,13 +290,13 @@ func (l *log) spans() (spans []logged) {
 		}
 	}
 	for _, s := range spans {
-		id, parent, end, _ := s.facts()
+		id, parent, end, _ := s.extent()
 		if latest, open := ends[parent]; open {
 			ends[parent] = max(latest, end, ends[id])
 		}
 	}
 	for i, s := range spans {
-		id, _, _, _ := s.facts()
+		id, _, _, _ := s.extent()
 		if end, open := ends[id]; open {
 			spans[i].wire = s.endingAt(end)
 		}
@@ -344,9 +307,7 @@ func (l *log) spans() (spans []logged) {
 // endingAt returns the span with another end: of a field that occurs twice, the last one
 // counts.
 func (s logged) endingAt(end uint64) []byte {
-	_, _, tag := protowire.ConsumeTag(s.wire)
-	span, _ := protowire.ConsumeBytes(s.wire[tag:])
-	span = protowire.AppendTag(slices.Clip(span), fieldEndTime, protowire.Fixed64Type)
+	span := protowire.AppendTag(slices.Clip(s.span()), field.SpanEnd, protowire.Fixed64Type)
 	return AppendSpan(nil, protowire.AppendFixed64(span, end))
 }
 
@@ -354,30 +315,17 @@ func (l *log) count() int { return len(l.spans()) }
 
 // parts splits the spans of a log into requests that receivers accept.
 func (l *log) parts() (parts []Part) {
-	byHead := map[uint64][][]byte{}
+	var sizes []int
+	last := map[*Part]int{} // of the parts of a resource and scope
 	for _, s := range l.spans() {
-		byHead[s.head] = append(byHead[s.head], s.wire)
-	}
-	for _, n := range slices.Sorted(maps.Keys(byHead)) {
-		head := Part{}
-		if n < uint64(len(l.heads)) {
-			head = l.heads[n]
+		i, known := last[s.of]
+		if !known || sizes[i]+len(s.wire) > maxRequest {
+			i = len(parts)
+			last[s.of] = i
+			parts, sizes = append(parts, *s.of), append(sizes, s.of.Overhead())
 		}
-		parts = append(parts, split(head, byHead[n])...)
-	}
-	return parts
-}
-
-func split(head Part, spans [][]byte) (parts []Part) {
-	size := 0
-	for _, span := range spans {
-		if len(parts) == 0 || size+len(span) > maxRequest {
-			parts = append(parts, head)
-			size = head.Overhead()
-		}
-		part := &parts[len(parts)-1]
-		part.Spans = append(part.Spans, span)
-		size += len(span)
+		parts[i].Spans = append(parts[i].Spans, s.wire)
+		sizes[i] += len(s.wire)
 	}
 	return parts
 }

@@ -18,6 +18,8 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter/internal/field"
 )
 
 func TestMain(m *testing.M) {
@@ -76,10 +78,12 @@ func encoded(t testing.TB, spans []*tracepb.Span) Request {
 	return Request{Body: body, Spans: len(spans)}
 }
 
-// head is the resource and scope of requestOf.
-func head(t testing.TB) []byte {
+// originOf is the resource and scope of requestOf's spans.
+func originOf(t testing.TB) *Part {
 	t.Helper()
-	return encoded(t, nil).Body
+	parts, err := readParts(encoded(t, nil).Body)
+	must(t, err)
+	return &parts[0]
 }
 
 // wire is what a span adds to a ScopeSpans.
@@ -89,7 +93,7 @@ func wire(t testing.TB, span *tracepb.Span) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return protowire.AppendBytes(protowire.AppendTag(nil, fieldSpans, protowire.BytesType), b)
+	return protowire.AppendBytes(protowire.AppendTag(nil, field.Spans, protowire.BytesType), b)
 }
 
 // background never ends.

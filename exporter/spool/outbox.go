@@ -199,8 +199,8 @@ func (o *Outbox) leave(f file, why error) {
 // errExpanded means that a log was replaced by requests, which have to be listed.
 var errExpanded = errors.New("more than one request")
 
-// claim takes one file, and sets it aside if it is not a request. A log of more spans
-// than receivers accept at once is replaced by requests.
+// claim takes one file, and sets it aside if it is not a request. One of several resources,
+// or of more spans than receivers accept at once, is replaced by requests.
 func (o *Outbox) claim(f file) (*Claim, error) {
 	c := &Claim{Own: f.name.ownedBy(o.s.Owner), outbox: o, bytes: f.name.bytes}
 	var note Note
@@ -216,18 +216,19 @@ func (o *Outbox) claim(f file) (*Claim, error) {
 	case err != nil:
 	case note.Destination != o.to:
 		err = errCorrupt // this package did not write the file
-	case f.name.log && len(parts) > 1:
-		return nil, cmp.Or(o.expand(f, note, parts), errExpanded)
-	case f.name.log:
-		if len(parts) > 0 {
-			c.Part = parts[0]
-		}
 	case o.to.Signal == Metrics:
 		if c.MetricsRequest, err = readMetrics(body); err == nil && c.Delta && f.name.sending {
 			err = errCorrupt
 		}
-	default:
-		c.Part, err = readSpans(body)
+	case !f.name.log:
+		parts, err = readParts(body)
+	}
+	switch {
+	case err != nil:
+	case len(parts) > 1:
+		return nil, cmp.Or(o.expand(f, note, parts), errExpanded)
+	case len(parts) == 1:
+		c.Part = parts[0]
 	}
 	if errors.Is(err, errCorrupt) {
 		return nil, cmp.Or(setAside(f.path()), err)

@@ -16,7 +16,7 @@ import (
 // dead leaves the journal of a process of some host that was killed.
 func dead(t testing.TB, s Spool, host string, to Destination, names ...string) (base string) {
 	t.Helper()
-	j := &testJournal{Journal: s.NewJournal(to, head(t))}
+	j := &testJournal{Journal: s.NewJournal(to)}
 	if host != "" {
 		note, err := encodeNote(Note{Destination: to, Format: logFormat, Host: host, PID: 1})
 		if err != nil {
@@ -171,14 +171,14 @@ func TestRecoveredSpansGoInRequestsThatReceiversTake(t *testing.T) {
 	}
 }
 
-func TestSplitFillsRequests(t *testing.T) {
+func TestALogFillsRequests(t *testing.T) {
 	for _, sizes := range [][]int{nil, {1}, {maxRequest}, {maxRequest - 100, 1, 1, 1}, {1, maxRequest, 1}, {maxRequest / 2, maxRequest / 2, maxRequest / 2}} {
-		var all [][]byte
+		l, of := new(log), new(Part)
 		for _, size := range sizes {
-			all = append(all, wire(t, &tracepb.Span{TraceState: string(make([]byte, size))}))
+			l.ended = append(l.ended, logged{of: of, wire: wire(t, &tracepb.Span{TraceState: string(make([]byte, size))})})
 		}
 		spans := 0
-		for _, p := range split(Part{}, all) {
+		for _, p := range l.parts() {
 			n := len(p.Spans)
 			if spans += n; n > 1 && len(p.AppendTo(nil)) > maxRequest {
 				t.Errorf("%v: a request has %d bytes", sizes, len(p.AppendTo(nil)))

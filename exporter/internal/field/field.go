@@ -2,43 +2,54 @@
 // decoding them.
 package field
 
-import "google.golang.org/protobuf/encoding/protowire"
+import (
+	"iter"
 
-// A Value is the value of a field: its bytes, or its number. It is empty if the field is a
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// A Content is the value of a field: its bytes, or its number. It is empty if the field is a
 // group.
-type Value struct {
+type Content struct {
 	Bytes  []byte
 	Number uint64
+	Whole  []byte // with the tag
 }
 
-// Each calls do with every field of an encoded message.
-func Each(message []byte, do func(protowire.Number, Value)) error {
-	for len(message) > 0 {
-		number, kind, n := protowire.ConsumeTag(message)
-		if n < 0 {
-			return protowire.ParseError(n)
+// All yields the fields of an encoded message. If it is malformed, the sequence ends there,
+// and malformed, unless nil, is set.
+func All(message []byte, malformed *error) iter.Seq2[protowire.Number, Content] {
+	return func(yield func(protowire.Number, Content) bool) {
+		for len(message) > 0 {
+			number, kind, tag := protowire.ConsumeTag(message)
+			n := tag
+			var v Content
+			if tag >= 0 {
+				switch rest := message[tag:]; kind {
+				case protowire.BytesType:
+					v.Bytes, n = protowire.ConsumeBytes(rest)
+				case protowire.VarintType:
+					v.Number, n = protowire.ConsumeVarint(rest)
+				case protowire.Fixed64Type:
+					v.Number, n = protowire.ConsumeFixed64(rest)
+				case protowire.Fixed32Type:
+					var short uint32
+					short, n = protowire.ConsumeFixed32(rest)
+					v.Number = uint64(short)
+				default:
+					n = protowire.ConsumeFieldValue(number, kind, rest)
+				}
+			}
+			if n < 0 {
+				if malformed != nil {
+					*malformed = protowire.ParseError(n)
+				}
+				return
+			}
+			v.Whole, message = message[:tag+n], message[tag+n:]
+			if !yield(number, v) {
+				return
+			}
 		}
-		message = message[n:]
-		var v Value
-		switch kind {
-		case protowire.BytesType:
-			v.Bytes, n = protowire.ConsumeBytes(message)
-		case protowire.VarintType:
-			v.Number, n = protowire.ConsumeVarint(message)
-		case protowire.Fixed64Type:
-			v.Number, n = protowire.ConsumeFixed64(message)
-		case protowire.Fixed32Type:
-			var short uint32
-			short, n = protowire.ConsumeFixed32(message)
-			v.Number = uint64(short)
-		default:
-			n = protowire.ConsumeFieldValue(number, kind, message)
-		}
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		do(number, v)
-		message = message[n:]
 	}
-	return nil
 }
