@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -18,7 +19,11 @@ import (
 // hostile fills a store with long names, many of them open, and many resources.
 func hostile(s testStore) {
 	long := strings.Repeat("\x01é", 40_000)
-	for i := range 30 {
+	sessions := 6
+	if os.Getenv("SPANTEE_THOROUGH") != "" {
+		sessions = 30
+	}
+	for i := range sessions {
 		name := fmt.Sprint(i) + long
 		root := fails(span(i+1, 1, 0, "invoke_agent "+name, 1, 9, str(semconv.RequestModel, name), str(semconv.ConversationID, name), str(semconv.ErrorType, name)))
 		tool := fails(span(i+1, 2, 1, "execute_tool "+name, 1, 2, str(semconv.ToolCallID, name), str(semconv.ProcessCommandLine, name), str(semconv.ErrorType, name)))
