@@ -159,7 +159,7 @@ func open(path, dsn string, retain Retention, problem func(error)) (s *Store, er
 	if path == "" {
 		s.read.mu = &s.write.mu
 	}
-	dsn += "_pragma=busy_timeout(10000)&_pragma=synchronous(normal)&_pragma=temp_store(memory)&_pragma=cache_size(-8000)"
+	dsn += "_pragma=busy_timeout(10000)&_pragma=synchronous(normal)&_pragma=wal_autocheckpoint(4000)&_pragma=temp_store(memory)&_pragma=cache_size(-8000)"
 	if s.write.db, err = sql.Open("sqlite", dsn+"&_pragma=auto_vacuum(incremental)"); err != nil {
 		return nil, err
 	}

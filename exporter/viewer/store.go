@@ -125,20 +125,23 @@ func (s *Store) add(spans []*tracepb.ResourceSpans, now time.Time) (rejected int
 		return rejected, nil
 	}
 	err = s.update(now, func(u *update) error {
+		rows := make([]row, 0, len(taken))
 		for _, e := range taken {
 			r, err := u.record(e.trace)
 			if err == nil && r.last == maxSpans {
 				rejected++
 				continue
 			}
+			var from int64
 			if err == nil {
-				err = u.add(r, e)
+				from, err = u.add(r, &e)
 			}
 			if err != nil {
 				return err
 			}
+			rows = append(rows, row{r, e.stored, from})
 		}
-		return nil
+		return u.insert(rows)
 	})
 	return rejected, err
 }
@@ -185,6 +188,7 @@ func validID(id []byte, size int) bool {
 type update struct {
 	*Store
 	seq     int64
+	rows    int64 // sessions there ever were
 	touched map[traceID]*record
 	reading runs.Span
 	decoder decoder
@@ -194,10 +198,14 @@ type update struct {
 func (s *Store) update(now time.Time, change func(*update) error) error {
 	u := &update{Store: s, touched: make(map[traceID]*record), decoder: decoder{}}
 	err := s.write.transaction(func() error {
-		if err := one(s.write, `UPDATE clock SET seq = seq + 1 RETURNING seq`)(&u.seq); err != nil {
+		if err := one(s.write, `UPDATE clock SET seq = seq + 1 RETURNING seq, rows`)(&u.seq, &u.rows); err != nil {
 			return err
 		}
+		rows := u.rows
 		err := change(u)
+		if err == nil && u.rows > rows {
+			err = s.write.exec(`UPDATE clock SET rows = ?`, u.rows)
+		}
 		for _, r := range u.touched {
 			if err == nil {
 				err = u.summarize(r, now)
@@ -239,8 +247,8 @@ func (u *update) record(id traceID) (*record, error) {
 		&r.row, &r.last, &r.bytes, &r.open)
 	switch known := u.cache[id]; {
 	case errors.Is(err, sql.ErrNoRows):
-		err = one(u.write, `UPDATE clock SET rows = rows + 1 RETURNING rows`)(&r.row)
-		r.fresh = true
+		u.rows++
+		r.row, r.fresh, err = u.rows, true, nil
 	case err == nil && known != nil && known.row == r.row && known.last == r.last: // no other process added to it
 		known.open = r.open
 		r = known
@@ -283,40 +291,75 @@ func (u *update) origin(r *record, from origin) (int64, error) {
 	return n, nil
 }
 
-// add adds a span, or replaces the span with its id.
-func (u *update) add(r *record, e encoded) error {
-	from, err := u.origin(r, e.origin)
-	if err != nil {
-		return err
+// add takes a span, numbers it, and returns the number of its origin.
+func (u *update) add(r *record, e *encoded) (from int64, err error) {
+	if from, err = u.origin(r, e.origin); err != nil {
+		return from, err
 	}
 	if r.open > 0 {
 		if err := u.write.exec(`DELETE FROM open WHERE session = ? AND id = ?`, r.row, e.id[:]); err != nil {
-			return err
+			return from, err
 		}
 	}
 	r.last++
-	insert := func() (added int64, err error) {
-		result, err := u.write.result(`INSERT OR IGNORE INTO span (at, id, origin, wire) VALUES (?, ?, ?, ?)`, r.row<<spanBits+r.last, e.id[:], from, e.wire)
-		if err == nil {
-			added, err = result.RowsAffected()
-		}
-		return added, err
-	}
-	added, err := insert()
-	if err == nil && added == 0 {
-		r.stale, r.replaced = true, true
-		if err = u.write.exec(`DELETE FROM span WHERE at >> 24 = ? AND id = ?`, r.row, e.id[:]); err == nil {
-			_, err = insert()
-		}
-	}
-	if err != nil {
-		return err
-	}
+	e.n = r.last
 	u.grown.Add(int64(len(e.wire)) + spanOverhead)
 	if !r.stale {
 		u.sum(r, &e.stored)
 	}
-	return u.index(r, r.last, e.texts)
+	return from, u.index(r, e.n, e.texts)
+}
+
+// A row is a row of the table of spans.
+type row struct {
+	*record
+	stored
+	from int64 // number of the origin
+}
+
+// insert writes spans. A span replaces one with its id.
+func (u *update) insert(rows []row) error {
+	const atOnce = 16 // each statement has its price
+	for len(rows) > 0 {
+		n := 1
+		if len(rows) >= atOnce {
+			n = atOnce
+		}
+		added, err := u.insertNew(rows[:n])
+		for i := 0; i < n && err == nil && added < int64(n); i++ {
+			r := &rows[i]
+			var result sql.Result
+			result, err = u.write.result(`DELETE FROM span WHERE at >> 24 = ? AND id = ? AND at <> ?`, r.row, r.stored.id[:], r.at())
+			if err == nil {
+				deleted, _ := result.RowsAffected() // without error in SQLite
+				if deleted > 0 {
+					r.stale, r.replaced = true, true
+				}
+				_, err = u.insertNew(rows[i : i+1])
+			}
+		}
+		if err != nil {
+			return err
+		}
+		rows = rows[n:]
+	}
+	return nil
+}
+
+func (r *row) at() int64 { return r.row<<spanBits + r.n }
+
+// insertNew inserts the spans whose ids are new.
+func (u *update) insertNew(rows []row) (added int64, err error) {
+	args := make([]any, 0, 4*len(rows))
+	for i := range rows {
+		r := &rows[i]
+		args = append(args, r.at(), r.stored.id[:], r.from, r.wire)
+	}
+	result, err := u.write.result(`INSERT OR IGNORE INTO span (at, id, origin, wire) VALUES (?, ?, ?, ?)`+strings.Repeat(`, (?, ?, ?, ?)`, len(rows)-1), args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 // sum adds a span to what is known of its session.

@@ -2,6 +2,7 @@ package viewer
 
 import (
 	"encoding/binary"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -333,5 +334,32 @@ func TestPromptIsTheSessions(t *testing.T) {
 		if got, _ := s.Session(idOf(root)); got.Prompt != name || got.Agent != "main" {
 			t.Errorf("%+v, want %q", got, name)
 		}
+	}
+}
+
+// A request may have a span twice, and spans that were stored before: the last one counts.
+func TestStoreReplacesWithinRequests(t *testing.T) {
+	s := newStore(t)
+	var first, second []*tracepb.Span
+	for i := range 40 {
+		first = append(first, span(1, i+1, 0, fmt.Sprint("first ", i), 0, 1))
+		second = append(second, span(1, i%30+21, 0, fmt.Sprint("second ", i), 0, 1))
+	}
+	s.Add(from("a", first...))
+	s.Add(from("a", second...))
+	list, _ := s.Spans(idOf(first[0]), 0)
+	got := make(map[string]string)
+	for _, sp := range list {
+		got[sp.GetName()] = string(sp.GetSpanId())
+	}
+	for i := range 40 {
+		_, ok := got[fmt.Sprint("first ", i)]
+		_, again := got[fmt.Sprint("second ", i)]
+		if ok != (i < 20) || again != (i >= 10) {
+			t.Errorf("%d: %v %v", i, ok, again)
+		}
+	}
+	if session, _ := s.Session(idOf(first[0])); len(list) != 50 || session.Spans != 50 {
+		t.Errorf("%d spans, %d in the list", len(list), session.Spans)
 	}
 }
