@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // Names of the rules that are not in rules.txt.
@@ -133,7 +134,7 @@ func (f *field) lead() string {
 // value reads the value that begins at i, up to one of the stops if it is not in quotes.
 func (f *field) value(i int, stops string, sep place) value {
 	t := f.text
-	for n := 0; i+1 < len(t) && n < 2 && strings.IndexByte("bfr@$", t[i]) >= 0 && isQuote(t[i+1]); n++ {
+	for n := 0; i+1 < len(t) && n < 2 && strings.IndexByte("bfrN@$", t[i]) >= 0 && isQuote(t[i+1]); n++ {
 		i++ // b"..", f"..", @"..", $'..'
 	}
 	if start, end, ok := f.v.literal(i); ok {
@@ -195,9 +196,9 @@ func (f *field) widen() bool {
 	t := f.text
 	name := strings.ToLower(f.name)
 	one := strings.TrimSuffix(name, "s")
-	for from := f.start; from > 1 && f.end-from < longest && t[from-1] == ' ' && isLetter(t[from-2]); {
+	for from := f.start; from > 1 && f.end-from < longest && t[from-1] == ' ' && isNameLetter(t[from-2]); {
 		end := from - 1
-		for from--; from > 0 && isLetter(t[from-1]); from-- {
+		for from--; from > 0 && isNameLetter(t[from-1]); from-- {
 		}
 		before := strings.ToLower(t[from:end]) + "~"
 		name, one = before+name, before+one
@@ -213,6 +214,9 @@ func (f *field) widen() bool {
 	}
 	return false
 }
+
+// isNameLetter reports whether a byte is of a letter of any language.
+func isNameLetter(c byte) bool { return isLetter(c) || c >= utf8.RuneSelf }
 
 // before returns the byte before the name, ignoring spaces, dashes and export; 0
 // if there is none.

@@ -117,7 +117,7 @@ func splitName(words []string, name string) []string {
 		case c == '_' || c == '-' || c == '.':
 			cut(i)
 			start = i + 1
-		case isUpper(c) && i > start && !isUpper(name[i-1]):
+		case isUpper(c) && i > start && !isUpper(name[i-1]) && name[i-1] < utf8.RuneSelf:
 			cut(i)
 			start = i
 		}

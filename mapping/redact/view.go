@@ -116,6 +116,8 @@ func plainOf(r rune) (c byte, ok bool) {
 		return byte(r - 0xff01 + '!'), true
 	case r == 0xa0 || r == 0x3000 || r >= 0x2000 && r <= 0x200a:
 		return ' ', true
+	case strings.ContainsRune("“”„«»", r):
+		return '"', true
 	case r == 0x34f || r == 0x115f || r == 0x3164 || r >= 0xfe00 && r <= 0xfe0f: // joiners, fillers, variation selectors
 		return 0, true
 	}
@@ -156,7 +158,7 @@ func readBackslash(s string) (c byte, width int, ok bool) {
 			c, ok = plainOf(r)
 			return c, n + size, ok
 		}
-		if isStructure(byte(r)) || c == 'u' && isWordByte(byte(r)) {
+		if isStructure(byte(r)) || (c == 'u' || c == 'x') && isWordByte(byte(r)) {
 			return byte(r), n + size, true
 		}
 	}

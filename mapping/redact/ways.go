@@ -51,10 +51,10 @@ var ways = []way{
 	{example: `ENV PASSWORD SECRET`, between: expr(closing + `()[ \t]+`), stops: wordStops, secret: (*field).inDirective},
 	{example: `(setq password "SECRET")`, first: "\"'`@$bfr", between: expr(closing + `()[ \t]+`), secret: (*field).inLisp},
 	{example: `{"name": "PASSWORD", "value": "SECRET"}`, read: (*field).pair},
-	{example: `Password [None]: SECRET`, between: expr(`\A(?:(?: again)?(?: \([^()\n]{1,40}\)| \[[^\[\]\n]{0,40}\]| for [^:\n]{1,80}?| for '[^'\n]{1,80}')[ \t]*(:)|[ \t]*(?:again)?[:?]?[ \t]*([›❯»]))[ \t]+`), stops: wordStops, secret: (*field).looksSecret},
+	{example: `Password [None]: SECRET`, between: expr(`\A(?:(?: again)?(?: \([^()\n]{1,40}\)| \[[^\[\]\n]{0,40}\]| for [^:\n]{1,80}?| for '[^'\n]{1,80}')[ \t]*(:)|[ \t]*(?:again)?[:?]?[ \t]*([›❯»?]))[ \t]+`), stops: wordStops, secret: (*field).looksSecret},
 	{example: `| password | SECRET |`, between: expr("\\A((?:[|\\t*`:\\r ]|</?\\w[^<>\\n]{0,24}>\\n?)+)"), stops: wordStops + "|", secret: (*field).inCell},
 	{example: "| password |\n| SECRET |", read: (*field).column},
-	{example: `the password for bob is SECRET`, between: expr("\\A((?:[ :]?(?:是|为|為)[ :]*)|[\"'`]? (?:\\pL+:? ){0,6})\\**"), stops: wordStops + "()", secret: (*field).inProse},
+	{example: `the password for bob is SECRET`, between: expr("\\A((?:[ :]?(?:是|为|為)[ :]*)|[\"'`]? (?:(?:\\pL+:?|:) ){0,6})\\**"), stops: wordStops + "()", secret: (*field).inProse},
 }
 
 // connection is what comes before a password in a connection string.
@@ -214,6 +214,6 @@ func (f *field) inProse(v *value, sep place) bool {
 	case v.quoted && f.class == password && statement().MatchString(between):
 		return f.class.secret(v.text, quoted)
 	default:
-		return (said || last) && f.looksSecret(v, sep)
+		return (said || last || v.quoted && between == " ") && f.looksSecret(v, sep)
 	}
 }
