@@ -1,9 +1,11 @@
+// @ts-check
 // The viewer's answers. In an exported page they are all in one element, by path.
 
 const embedded = document.getElementById("answers");
-const answers = embedded && JSON.parse(embedded.textContent);
+const answers = embedded && JSON.parse(embedded.textContent ?? "");
 export const offline = answers !== null;
 
+/** @param {string} path @param {string | URLSearchParams} query @param {AbortSignal} signal */
 async function json(path, query, signal) {
   if (offline) {
     const found = answers[path];
@@ -15,24 +17,34 @@ async function json(path, query, signal) {
   return answer.json();
 }
 
+/** @type {(id: string) => string} */
 const session = (id) => `api/sessions/${encodeURIComponent(id)}`;
 
+/** @type {(query: string | URLSearchParams, signal: AbortSignal) => Promise<List>} */
 export const listSessions = (query, signal) => json("api/sessions", query, signal);
+/** @type {(id: string, since: number, signal: AbortSignal) => Promise<Overview>} */
 export const getSession = (id, since, signal) => json(session(id), `since=${since}`, signal);
+/** @type {(id: string, since: number, signal: AbortSignal) => Promise<Steps>} */
 export const getSteps = (id, since, signal) => json(`${session(id)}/steps`, `since=${since}`, signal);
+/** @type {(id: string, span: string, signal: AbortSignal) => Promise<Detail>} */
 export const getSpan = (id, span, signal) => json(`${session(id)}/spans/${encodeURIComponent(span)}`, "", signal);
+/** @type {(signal: AbortSignal) => Promise<Runs>} */
 export const getRuns = (signal) => json("api/runs", "", signal);
+/** @type {(id: string, kind: string) => string} */
 export const exportPath = (id, kind) => `${session(id)}/export.${kind}`;
 
 // change pins, unpins or deletes a session.
+/** @param {string} id @param {string} what */
 export async function change(id, what) {
   const answer = await fetch(`${session(id)}/${what}`, { method: "POST" });
   if (!answer.ok) throw new Error((await answer.text()).trim());
 }
 
+/** @type {(id: string, query: string, signal: AbortSignal) => Promise<Hits>} */
 export const getHits = (id, query, signal) => json(`${session(id)}/hits`, new URLSearchParams({ q: query }), signal);
 
 // addFile sends a file that was dropped on the page, and returns the ids of its traces.
+/** @param {File} file @returns {Promise<string[]>} */
 export async function addFile(file) {
   const answer = await fetch(`api/files?name=${encodeURIComponent(file.name)}`, { method: "POST", body: file });
   if (!answer.ok) throw new Error((await answer.text()).trim());
@@ -42,9 +54,13 @@ export async function addFile(file) {
 // watch calls changed with the ids of traces that have grown, and with null
 // when some may have been missed. state is told whether the viewer answers. A
 // viewer that was restarted counts from zero again, so the page starts anew.
+/** @param {View["changed"]} changed @param {(up: boolean) => void} state */
 export function watch(changed, state) {
   if (offline) return;
-  let source, epoch;
+  /** @type {EventSource} */
+  let source;
+  /** @type {string | undefined} */
+  let epoch;
   const open = () => {
     source = new EventSource("api/changes");
     source.addEventListener("epoch", (e) => {

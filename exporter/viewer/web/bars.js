@@ -1,9 +1,11 @@
+// @ts-check
 // How a node is drawn in its row. A turn of the model shows its rhythm: a thin
 // line while it waits for the first chunk, then a band with a mark for every chunk.
 
 import { rowHeight } from "./layout.js";
 
 // bar is the place of a node's bar.
+/** @param {Waterfall} waterfall @param {TraceNode} n */
 export function bar(waterfall, n) {
   const height = n.op === "agent" ? 4 : 12;
   const x = waterfall.x(n.start);
@@ -17,11 +19,13 @@ export function bar(waterfall, n) {
 }
 
 // waited tells until when a turn waited for its first chunk.
+/** @param {TraceNode} n */
 export function waited(n) {
   if (n.firstChunk) return Math.min(n.firstChunk, n.end);
   return n.open && !n.chunks ? n.end : n.start;
 }
 
+/** @param {Pen} pen @param {Waterfall} w @param {TraceNode} n @param {Box} b */
 export function drawBar(pen, w, n, b) {
   // Nothing is drawn beyond the edges: coordinates of a million pixels do not help.
   const x0 = Math.max(b.x, w.left - 8), x1 = Math.min(b.x + b.width, w.width + 8);
@@ -31,6 +35,7 @@ export function drawBar(pen, w, n, b) {
   if (n.open && x1 < w.width) pen.fill("accent", x1 - 1, b.y - 3, 2, b.height + 6);
 }
 
+/** @param {Pen} pen @param {Waterfall} w @param {TraceNode} n @param {Box} b @param {number} x0 @param {number} x1 */
 function drawTurn(pen, w, n, b, x0, x1) {
   const until = waited(n), ink = n.failure ? "error" : "chat";
   const from = Math.min(Math.max(w.x(until), x0), x1);
@@ -47,6 +52,7 @@ function drawTurn(pen, w, n, b, x0, x1) {
 
 // rhythm draws instants as lines, the denser the stronger: one look per pixel,
 // however many there are.
+/** @param {Pen} pen @param {Waterfall} w @param {number[]} times @param {Box} b @param {string} ink */
 function rhythm(pen, w, times, b, ink) {
   const end = Math.min(b.x + b.width, w.width);
   let i = lowerBound(times, w.trace.start + w.at(Math.max(b.x, w.left)));
@@ -59,6 +65,7 @@ function rhythm(pen, w, times, b, ink) {
   }
 }
 
+/** @param {Pen} pen @param {Waterfall} w @param {number[]} times @param {Box} b */
 function drawMarks(pen, w, times, b) {
   const end = Math.min(b.x + b.width, w.width);
   let i = lowerBound(times, w.trace.start + w.at(Math.max(b.x, w.left)));
@@ -70,6 +77,7 @@ function drawMarks(pen, w, times, b) {
   }
 }
 
+/** @param {number[]} list @param {number} value */
 export function lowerBound(list, value, low = 0) {
   let high = list.length;
   while (low < high) {

@@ -1,9 +1,10 @@
+// @ts-check
 // Two sessions side by side, on one scale of time that both start on, and step
 // by step.
 
 import { align } from "./align.js";
 import { timeSpent, toolStats } from "./breakdown.js";
-import { h } from "./dom.js";
+import { fill, h } from "./dom.js";
 import { count, duration, money, roughly } from "./format.js";
 import { Loader } from "./loader.js";
 import { facts } from "./session.js";
@@ -12,6 +13,7 @@ import { Timeline } from "./timeline.js";
 import { Waterfall } from "./waterfall.js";
 import { rowDetail } from "./words.js";
 
+/** @param {Place} place @param {...string} ids @returns {View} */
 export function compareView({ main, crumbs, signal }, ...ids) {
   crumbs.replaceChildren(h("a", { href: "#/" }, "Sessions"), h("span", {}, "Compare"));
   document.title = "Compare · spantee";
@@ -25,35 +27,36 @@ export function compareView({ main, crumbs, signal }, ...ids) {
       open: (n) => { location.hash = `#/trace/${id}/${n.id}`; },
     }, 270);
     const element = h("section", { class: "side" }, h("div", { class: "head" }, head), spent, waterfall.element);
-    const side = { element, waterfall, trace: null };
-    side.loader = new Loader(id, signal, (trace) => {
-      side.trace = trace;
-      const list = facts(trace);
-      const title = list[0];
-      head.replaceChildren(h("a", { href: `#/trace/${id}` }, title), ...list.slice(1));
+    const loader = new Loader(id, signal, (trace) => {
+      const [title, ...rest] = facts(trace);
+      fill(head, h("a", { href: `#/trace/${id}` }, title), ...rest);
       spent.replaceChildren(...strip(trace));
-      timeline.extend(Math.max(...sides.map((s) => s.trace?.duration ?? 0)));
+      timeline.extend(Math.max(...sides.map((s) => s.loader.trace.duration)));
       waterfall.show(trace);
-      if (sides.every((s) => s.trace)) {
-        const traces = sides.map((s) => s.trace);
-        table.replaceChildren(totals(...traces), h("h2", {}, "Step by step"), ...steps(...traces), h("h2", {}, "Where the time went"), difference(...traces));
+      const [a, b] = sides.map((s) => s.loader.trace);
+      if (a.nodes.length && b.nodes.length) {
+        fill(table, totals(a, b), h("h2", {}, "Step by step"), ...steps(a, b), h("h2", {}, "Where the time went"), difference(a, b));
       }
     }, (e) => head.replaceChildren(h("p", {}, `${id}: ${e.message}`)));
-    return side;
+    return { element, loader };
   });
   main.append(h("div", { class: "sides" }, sides.map((s) => s.element)), table);
   return { changed: (changed) => sides.forEach((s) => s.loader.changed(changed)) };
 }
 
+/** @type {(names: string[]) => Element} */
 const headings = (names) => h("thead", {}, h("tr", {}, names.map((t, i) => h("th", { scope: "col", class: i ? "num" : "" }, t))));
 
 // totals compare what is not a time.
+/** @param {Trace} a @param {Trace} b */
 function totals(a, b) {
-  const rows = [
+  /** @type {[string, number, number, (v: number) => string][]} */
+  const all = [
     ["Duration", a.duration, b.duration, duration], ["Turns", a.session.turns, b.session.turns, count], ["Tool calls", a.session.tools, b.session.tools, count],
     ["Errors", a.session.errors, b.session.errors, count], ["Tokens in", a.session.input, b.session.input, roughly],
     ["Tokens out", a.session.output, b.session.output, roughly], ["Cost", a.session.cost, b.session.cost, money],
-  ].filter(([, x, y]) => x || y);
+  ];
+  const rows = all.filter(([, x, y]) => x || y);
   return h("table", { class: "stats totals" }, headings(["Total", "Left", "Right", "Difference"]), h("tbody", {}, rows.map(([label, x, y, format]) => h("tr", {},
     h("th", { scope: "row" }, label), h("td", { class: "num" }, format(x)), h("td", { class: "num" }, format(y)),
     h("td", { class: "num" }, x === y ? "same" : `${y > x ? "+" : "−"}${format(Math.abs(y - x))}`)))));
@@ -62,8 +65,10 @@ function totals(a, b) {
 const shown = 400;
 
 // steps has the two sessions' steps in pairs, and says where they first differ.
+/** @param {Trace} a @param {Trace} b */
 function steps(a, b) {
   const { rows, diverged, cut } = align(a, b);
+  /** @type {(n: TraceNode | null, trace: Trace) => Element[]} */
   const cell = (n, trace) => (n ? [
     h("td", { class: n.failure ? "red" : "" }, h("a", { href: `#/trace/${trace.id}/${n.id}` }, n.title, " ", h("span", { class: "dim" }, rowDetail(n, trace.session.folder))), n.failure && ` ${n.failure}`),
     h("td", { class: "num" }, duration(n.duration)),
@@ -73,13 +78,16 @@ function steps(a, b) {
     h("table", { class: "stats steps" }, headings(["Left", "Duration", "Right", "Duration"]),
       h("tbody", {}, rows.slice(0, shown).map((r, i) => h("tr", { class: i === diverged ? "first" : !r.left || !r.right ? "only" : "" }, cell(r.left, a), cell(r.right, b))))),
     (cut || rows.length > shown) && h("p", { class: "dim" }, `Only the first ${count(Math.min(rows.length, shown))} steps are shown.`),
-  ].filter(Boolean);
+  ];
 }
 
 // difference has a line for everything that took time in one of the two.
+/** @param {Trace} a @param {Trace} b */
 function difference(a, b) {
+  /** @type {Map<string, { label: string, us: number[], calls: string[] }>} */
   const lines = new Map();
-  const put = (key, label, side, us, calls) => {
+  /** @type {(key: string, label: string, side: number, us: number, calls?: string) => void} */
+  const put = (key, label, side, us, calls = "") => {
     const line = lines.get(key) ?? { label, us: [0, 0], calls: ["", ""] };
     line.us[side] = us;
     line.calls[side] = calls;
@@ -91,7 +99,9 @@ function difference(a, b) {
     for (const p of timeSpent(trace).parts) put(p.key, p.label, side, p.us, p.order === 2 ? calls.get(p.label) : "");
   });
   const rows = [...lines.values()].sort((x, y) => Math.max(...y.us) - Math.max(...x.us));
+  /** @type {(us: number) => string} */
   const time = (us) => (us === 0 ? "–" : duration(us));
+  /** @type {(us: number) => string} */
   const signed = (us) => (us === 0 ? "–" : (us > 0 ? "+" : "") + duration(us));
   return h("table", { class: "stats difference" }, headings(["Time in", "Left", "calls", "Right", "calls", "Difference"]),
     h("tbody", {}, rows.map((r) => h("tr", {},

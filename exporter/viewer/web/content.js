@@ -1,15 +1,20 @@
+// @ts-check
 // Prompts, answers, arguments and results: JSON strings in the shapes of the
 // GenAI conventions, shown as the text that they are.
 
 import { h } from "./dom.js";
 
-const content = new Set([
-  "gen_ai.system_instructions", "gen_ai.input.messages", "gen_ai.output.messages",
-  "gen_ai.tool.call.arguments", "gen_ai.tool.call.result",
-]);
+// contentTitles are the attributes with content.
+/** @type {Record<string, string>} */
+export const contentTitles = {
+  "gen_ai.system_instructions": "Instructions",
+  "gen_ai.input.messages": "Prompt",
+  "gen_ai.output.messages": "Answer",
+  "gen_ai.tool.call.arguments": "Arguments",
+  "gen_ai.tool.call.result": "Result",
+};
 
-export const isContent = (key) => content.has(key);
-
+/** @param {string} key @param {string} text */
 export function readable(key, text) {
   let value;
   try {
@@ -22,6 +27,7 @@ export function readable(key, text) {
   return tree(value, 0);
 }
 
+/** @param {Foreign | null} m */
 function message(m) {
   if (m === null || typeof m !== "object") return tree(m, 0);
   const parts = Array.isArray(m.parts) ? m.parts : [m.content ?? m];
@@ -30,6 +36,7 @@ function message(m) {
     parts.map(part));
 }
 
+/** @param {Foreign | string | null} p */
 function part(p) {
   if (typeof p === "string") return h("pre", {}, p);
   if (p === null || typeof p !== "object") return tree(p, 0);
@@ -42,9 +49,11 @@ function part(p) {
   return tree(p, 0);
 }
 
+/** @type {(v: unknown) => string} */
 const text = (v) => (typeof v === "string" ? v : JSON.stringify(v, null, 2) ?? "");
 
 // tree shows a value with its strings as text, line ends and all.
+/** @param {unknown} v @param {number} depth @returns {Element} */
 function tree(v, depth) {
   if (typeof v === "string") {
     try {
@@ -64,6 +73,7 @@ function tree(v, depth) {
 }
 
 // isShort tells what fits beside its name.
+/** @param {unknown} v */
 function isShort(v) {
-  return v === null || typeof v !== "object" && !/[\n[{]/.test(v) && String(v).length < 40;
+  return v === null || typeof v !== "object" && !/[\n[{]/.test(String(v)) && String(v).length < 40;
 }

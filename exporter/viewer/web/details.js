@@ -1,25 +1,33 @@
+// @ts-check
 // Every detail of the selected span.
 
 import { getSpan } from "./api.js";
-import { isContent, readable } from "./content.js";
-import { copyButton, h } from "./dom.js";
+import { contentTitles, readable } from "./content.js";
+import { copyButton, fill, h } from "./dom.js";
 import { count, duration, exactMoment, plural } from "./format.js";
 
 const atFirst = 100; // events shown until one asks for more
 
 export class Details {
+  /** @param {string} trace @param {AbortSignal} signal @param {Select} go */
   constructor(trace, signal, go) {
-    Object.assign(this, { trace, signal, go, node: null });
+    this.trace = trace;
+    this.signal = signal;
+    this.go = go;
     this.element = h("div", { class: "details" });
+    /** @type {TraceNode | null} */
+    this.node = null;
     this.show(null);
   }
 
   // refresh shows a node again if it has grown.
+  /** @param {Trace} trace */
   refresh(trace) {
     const node = this.node && trace.byId.get(this.node.id);
     if (node && (node !== this.node || node.open)) this.show(node);
   }
 
+  /** @param {TraceNode | null} node */
   async show(node) {
     this.node = node;
     if (!node) {
@@ -28,17 +36,18 @@ export class Details {
     }
     try {
       const parts = await Promise.all(node.parts.map((id) => getSpan(this.trace, id, this.signal)));
-      if (this.node === node) this.element.replaceChildren(...this.span(node, parts));
+      if (this.node === node) fill(this.element, ...this.span(node, parts));
     } catch (e) {
       if (!this.signal.aborted && this.node === node) this.element.replaceChildren(h("p", {}, e.message));
     }
   }
 
+  /** @param {TraceNode} node @param {Detail[]} parts */
   span(node, parts) {
     const s = parts[0];
     const last = parts[parts.length - 1];
     const attributes = s.attributes;
-    const content = attributes.filter((a) => isContent(a.key));
+    const content = attributes.filter((a) => a.key in contentTitles);
     const events = parts.flatMap((p) => p.events.map((e) => ({ ...e, at: e.at + p.start - s.start })));
     const links = parts.flatMap((p) => p.links);
     const dropped = parts.reduce((n, p) => n + p.dropped, 0);
@@ -53,8 +62,8 @@ export class Details {
         fact("Started", exactMoment(s.start)),
         fact("Status", (node.open ? "open" : s.status) + (s.message ? `: ${s.message}` : "")),
         fact("Kind", s.kind)),
-      content.map((a) => section(contentTitle(a.key), readable(a.key, a.value))),
-      section(`Attributes`, table(attributes.filter((a) => !isContent(a.key)))),
+      content.map((a) => section(contentTitles[a.key], readable(a.key, a.value))),
+      section(`Attributes`, table(attributes.filter((a) => !(a.key in contentTitles)))),
       events.length > 0 && section(plural(events.length, "event"), eventList(events)),
       links.length > 0 && section("Links", h("ul", { class: "links" }, links.map((l) => this.link(l)))),
       section("Resource", table(s.resource), s.scope && h("p", { class: "dim" }, s.scope)),
@@ -64,15 +73,17 @@ export class Details {
         parts.length > 1 && fact("More deltas in", parts.slice(1).map((p) => p.id).join(" ")))),
       parts.some((p) => p.omitted) && h("p", { class: "dim" }, `${plural(parts.reduce((n, p) => n + p.omitted, 0), "event")} more, not shown here.`),
       dropped > 0 && h("p", { class: "dim" }, `The sender dropped ${plural(dropped, "attribute, event or link")}.`),
-    ].flat().filter(Boolean);
+    ];
   }
 
+  /** @param {SpanLink} l */
   link(l) {
     const label = l.trace === this.trace ? `span ${l.span}` : `span ${l.span} of trace ${l.trace}`;
     return h("li", {}, this.to(l.trace, l.span, label), l.attributes.length > 0 && table(l.attributes));
   }
 
   // to leads to a span, of this trace or another.
+  /** @param {string} trace @param {string} span @param {string} label */
   to(trace, span, label) {
     return h("a", { href: `#/trace/${trace}/${span}`, onclick: (e) => {
       if (trace !== this.trace) return;
@@ -82,12 +93,15 @@ export class Details {
   }
 }
 
+/** @type {(label: string, value: Child) => Leaf} */
 const fact = (label, value) => value && h("div", {}, h("dt", {}, label), h("dd", {}, value));
 
+/** @param {string} title @param {...Child} children */
 function section(title, ...children) {
   return h("details", { open: true }, h("summary", {}, title), ...children);
 }
 
+/** @param {Attribute[]} attributes */
 export function table(attributes) {
   if (!attributes.length) return h("p", { class: "dim" }, "None.");
   const sorted = [...attributes].sort((a, b) => (a.key < b.key ? -1 : 1));
@@ -95,16 +109,19 @@ export function table(attributes) {
     h("tr", {}, h("th", { scope: "row" }, a.key), h("td", { class: a.type }, value(a))))));
 }
 
+/** @param {Attribute} a */
 function value(a) {
   if (a.type === "int") return count(BigInt(a.value));
   if (a.type === "json") return readable(a.key, a.value);
   return a.value === "" ? h("span", { class: "dim" }, "empty") : a.value;
 }
 
+/** @param {SpanEvent[]} events */
 function eventList(events) {
   const list = h("ol", { class: "events" });
   let shown = 0;
   const more = h("button", { type: "button", class: "quiet" });
+  /** @type {(n: number) => void} */
   const add = (n) => {
     list.append(...events.slice(shown, shown + n).map((e, i) => {
       const before = events[shown + i - 1];
@@ -122,14 +139,5 @@ function eventList(events) {
   return h("div", {}, list, more);
 }
 
+/** @type {(key: string) => string} */
 const short = (key) => key.replace(/^spantee\.(delta\.)?/, "");
-
-function contentTitle(key) {
-  return {
-    "gen_ai.system_instructions": "Instructions",
-    "gen_ai.input.messages": "Prompt",
-    "gen_ai.output.messages": "Answer",
-    "gen_ai.tool.call.arguments": "Arguments",
-    "gen_ai.tool.call.result": "Result",
-  }[key];
-}

@@ -1,17 +1,38 @@
-// h makes an element. Strings become text, never HTML.
+// @ts-check
+/**
+ * h makes an element. Strings become text, never HTML.
+ * @template {keyof HTMLElementTagNameMap} T
+ * @param {T} tag
+ * @param {Props} props
+ * @param {...Child} children
+ */
 export function h(tag, props = {}, ...children) {
   const el = document.createElement(tag);
   for (const [key, value] of Object.entries(props)) {
     if (value === undefined || value === null || value === false) continue;
-    if (key === "class") el.className = value;
-    else if (key.startsWith("on")) el.addEventListener(key.slice(2), value);
-    else el.setAttribute(key, value === true ? "" : value);
+    if (typeof value === "function") el.addEventListener(key.slice(2), /** @type {EventListener} */ (value));
+    else el.setAttribute(key, value === true ? "" : String(value));
   }
-  el.append(...children.flat().filter((c) => c !== undefined && c !== null && c !== false));
+  return fill(el, ...children);
+}
+
+/**
+ * fill puts children in place of those that an element has, and leaves out what is missing.
+ * @template {Element} T
+ * @param {T} el
+ * @param {...Child} children
+ */
+export function fill(el, ...children) {
+  el.replaceChildren(.../** @type {(Element | string)[]} */ (children.flat().filter((c) => c !== undefined && c !== null && c !== false && c !== "")));
   return el;
 }
 
+// inField reports whether a key is typed into a field.
+/** @param {KeyboardEvent} e */
+export const inField = (e) => e.target instanceof Element && e.target.closest("input, select") !== null;
+
 // copyButton copies text, and says that it did.
+/** @param {string} text @param {string} label */
 export function copyButton(text, label) {
   const b = h("button", { class: "quiet copy", type: "button", title: "Copy" }, label);
   b.addEventListener("click", async () => {

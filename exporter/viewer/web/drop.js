@@ -1,11 +1,14 @@
+// @ts-check
 // Files that are dropped on the page.
 
 import { addFile, offline } from "./api.js";
 
+/** @param {HTMLElement} target @param {AbortSignal} signal @param {HTMLElement} status */
 export function dropFiles(target, signal, status) {
   if (offline) return;
+  /** @type {(e: DragEvent) => void} */
   const over = (e) => {
-    if (![...e.dataTransfer.types].includes("Files")) return;
+    if (!e.dataTransfer?.types.includes("Files")) return;
     e.preventDefault();
     target.classList.add("dropping");
   };
@@ -15,7 +18,7 @@ export function dropFiles(target, signal, status) {
     e.preventDefault();
     target.classList.remove("dropping");
     const added = [];
-    for (const file of e.dataTransfer.files) {
+    for (const file of e.dataTransfer?.files ?? []) {
       try {
         status.textContent = `reading ${file.name}`;
         added.push(...await addFile(file));

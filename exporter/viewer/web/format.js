@@ -1,7 +1,9 @@
+// @ts-check
 // Times are in microseconds.
 
 // duration has three digits that matter, as in the text tree: 850µs, 850ms,
 // 6.26s, 12.4s, 1m02s, 1h05m.
+/** @param {number} us @returns {string} */
 export function duration(us) {
   if (us < 0) return "−" + duration(-us);
   if (us < 999.5) return `${Math.round(us)}µs`;
@@ -13,18 +15,22 @@ export function duration(us) {
   if (s < 9.995) return `${s.toFixed(2)}s`;
   if (s < 59.95) return `${s.toFixed(1)}s`;
   const whole = Math.round(s);
+  /** @type {(n: number) => string} */
   const two = (n) => String(n).padStart(2, "0");
   if (whole < 3600) return `${Math.floor(whole / 60)}m${two(whole % 60)}s`;
   return `${Math.floor(whole / 3600)}h${two(Math.floor(whole / 60) % 60)}m`;
 }
 
+/** @type {(n: number | bigint) => string} */
 export const count = (n) => n.toLocaleString("en-US");
 
+/** @param {number} n @param {string} noun */
 export function plural(n, noun) {
   return n === 1 ? `1 ${noun}` : `${count(n)} ${noun}s`;
 }
 
 // roughly is short: 950, 1.2k, 79.7k, 1.3M.
+/** @param {number} n */
 export function roughly(n) {
   if (n < 1000) return String(n);
   if (n < 99_950) return `${(n / 1e3).toFixed(1)}k`;
@@ -32,6 +38,7 @@ export function roughly(n) {
   return `${(n / 1e6).toFixed(1)}M`;
 }
 
+/** @type {(part: number) => string} */
 export const percent = (part) => (part > 0 && part < 0.01 ? "<1%" : `${Math.round(part * 100)}%`);
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
@@ -39,18 +46,22 @@ const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" 
 const dayOfYear = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" });
 
 // moment is a time of day, with the day unless it is today.
+/** @param {number} us */
 export function moment(us) {
   const at = new Date(us / 1e3), now = new Date();
   if (at.toDateString() === now.toDateString()) return clock.format(at);
   return `${(at.getFullYear() === now.getFullYear() ? day : dayOfYear).format(at)}, ${clock.format(at)}`;
 }
 
+/** @type {(us: number) => string} */
 export const exactMoment = (us) => new Date(us / 1e3).toISOString();
 
 // money is in US dollars.
+/** @type {(usd: number) => string} */
 export const money = (usd) => (usd >= 100 ? `$${Math.round(usd)}` : usd >= 0.995 ? `$${usd.toFixed(2)}` : usd >= 0.01 ? `$${usd.toFixed(3)}` : `$${usd.toPrecision(2)}`);
 
 // size is a number of bytes.
+/** @param {number} n */
 export function size(n) {
   if (n < 1024) return `${n} B`;
   const [part, unit] = n < 1 << 20 ? [n / 1024, "KiB"] : n < 2 ** 30 ? [n / 2 ** 20, "MiB"] : [n / 2 ** 30, "GiB"];
@@ -58,6 +69,7 @@ export function size(n) {
 }
 
 // seconds is a duration that ticks: no digits that would only flicker.
+/** @param {number} us */
 export function seconds(us) {
   const s = Math.max(0, Math.floor(us / 1e6));
   return s < 60 ? `${s}s` : duration(s * 1e6);

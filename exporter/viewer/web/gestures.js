@@ -1,9 +1,11 @@
+// @ts-check
 // Mouse, wheel and keys on a waterfall.
 
 import { duration } from "./format.js";
 import { axisHeight, lead, rowHeight } from "./layout.js";
 import { rowDetail } from "./words.js";
 
+/** @param {Waterfall} w */
 export function gestures(w) {
   const { scroller } = w;
   scroller.addEventListener("wheel", (e) => wheel(w, e), { passive: false });
@@ -24,6 +26,7 @@ export function gestures(w) {
   });
 }
 
+/** @param {Waterfall} w @param {MouseEvent} e */
 function place(w, e) {
   const box = w.scroller.getBoundingClientRect();
   return { x: e.clientX - box.left, y: e.clientY - box.top };
@@ -31,6 +34,7 @@ function place(w, e) {
 
 // wheel scrolls; with Ctrl (and by a pinch), or over the axis, it zooms; with
 // Shift or sideways it pans.
+/** @param {Waterfall} w @param {WheelEvent} e */
 function wheel(w, e) {
   const { x, y } = place(w, e);
   if (e.ctrlKey || e.metaKey || y < axisHeight) {
@@ -42,6 +46,7 @@ function wheel(w, e) {
   }
 }
 
+/** @param {Waterfall} w @param {PointerEvent} e */
 function press(w, e) {
   if (e.button !== 0) return;
   const from = place(w, e);
@@ -69,11 +74,13 @@ function press(w, e) {
   });
 }
 
+/** @param {Waterfall} w @param {TraceNode} n @param {number} x */
 function onCaret(w, n, x) {
   const at = lead(n, w.narrow);
   return n.below.length > 0 && x > at - 8 && x < at + 16;
 }
 
+/** @param {Waterfall} w @param {PointerEvent} e @param {(to: { x: number, y: number }) => void} move */
 function drag(w, e, move, end = () => {}) {
   const over = new AbortController();
   const options = { signal: over.signal };
@@ -89,6 +96,7 @@ function drag(w, e, move, end = () => {}) {
   addEventListener("pointercancel", () => { over.abort(); w.dragging = false; }, options);
 }
 
+/** @param {Waterfall} w @param {PointerEvent} e */
 function hover(w, e) {
   if (w.dragging) return;
   const { x, y } = place(w, e);
@@ -117,14 +125,17 @@ function hover(w, e) {
   w.tip.style.top = `${y + 20 + w.tip.offsetHeight > w.height ? y - 12 - w.tip.offsetHeight : y + 20}px`;
 }
 
+/** @param {Waterfall} w */
 function leave(w) {
   w.hovered = null;
   w.tip.hidden = true;
   w.redraw();
 }
 
+/** @type {(w: Waterfall) => TraceNode | undefined} */
 const chosen = (w) => w.rows.find((n) => n.id === w.selected);
 
+/** @param {number} by @returns {Act} */
 function step(by) {
   return (w) => {
     const n = chosen(w);
@@ -134,17 +145,21 @@ function step(by) {
   };
 }
 
+/** @param {number} factor @returns {Act} */
 function zoom(factor) {
   return (w) => w.timeline.zoom(factor, (w.timeline.from + w.timeline.to) / 2);
 }
 
+/** @param {Waterfall} w @param {TraceNode} n */
 function zoomTo(w, n) {
   const margin = Math.max(n.duration * 0.1, 10);
   w.timeline.set(n.start - w.trace.start - margin, n.end - w.trace.start + margin);
 }
 
+/** @type {(w: Waterfall) => number} */
 const page = (w) => Math.max(1, Math.floor((w.height - axisHeight) / rowHeight) - 1);
 
+/** @type {Record<string, Act>} */
 const keys = {
   ArrowDown: step(1), j: step(1),
   ArrowUp: step(-1), k: step(-1),

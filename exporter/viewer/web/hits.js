@@ -1,11 +1,13 @@
+// @ts-check
 // Where a session has what was searched in the list: a line that leads from hit to hit, and
 // marks in the texts beside the waterfall.
 
 import { getHits } from "./api.js";
-import { h } from "./dom.js";
+import { fill, h } from "./dom.js";
 import { count, plural } from "./format.js";
 
 // marked are the pieces of a text, of which every second was found.
+/** @type {(pieces: string[]) => Leaf[]} */
 export const marked = (pieces) => pieces.map((p, i) => (i % 2 ? h("mark", {}, p) : p));
 
 // maxMarks bounds how many marks are drawn.
@@ -13,10 +15,19 @@ const maxMarks = 1000;
 
 export class Search {
   // select is told of the span of a hit, end that the search is over.
+  /** @param {string} id @param {string} words @param {AbortSignal} signal @param {{ select: Select, end(): void }} on */
   constructor(id, words, signal, { select, end }) {
-    Object.assign(this, { id, words, signal, select, at: -1, hits: [] });
+    this.id = id;
+    this.words = words;
+    this.signal = signal;
+    this.select = select;
+    this.at = -1;
+    this.total = 0;
+    /** @type {Hit[]} */
+    this.hits = [];
     this.where = h("span", { role: "status" });
     this.excerpt = h("span", { class: "dim excerpt" });
+    /** @type {(way: number, name: string, arrow: string) => Element} */
     const step = (way, name, arrow) => h("button", { type: "button", class: "quiet step", "aria-label": name, onclick: () => this.go(this.at + way) }, arrow);
     this.element = h("div", { class: "hits-line" }, h("span", {}, "Search: ", h("b", {}, words)),
       step(-1, "Previous hit", "↑"), step(1, "Next hit", "↓"), this.where, this.excerpt,
@@ -29,6 +40,7 @@ export class Search {
   }
 
   // load looks for the hits, and goes to the first one in a span.
+  /** @param {string} [span] */
   async load(span) {
     try {
       const { total, hits } = await getHits(this.id, this.words, this.signal);
@@ -41,17 +53,19 @@ export class Search {
     }
   }
 
+  /** @param {number} to */
   go(to) {
     const { length } = this.hits;
     if (!length) return;
     this.at = (to + length) % length;
     const hit = this.hits[this.at];
     this.where.textContent = `hit ${count(this.at + 1)} of ${count(this.total)}`;
-    this.excerpt.replaceChildren(...marked(hit.text));
+    fill(this.excerpt, marked(hit.text));
     this.select(hit.span);
   }
 
   // mark marks the words in an element, or nowhere.
+  /** @param {Element | null} element */
   mark(element) {
     if (!globalThis.CSS?.highlights) return;
     CSS.highlights.delete("found");
@@ -60,7 +74,7 @@ export class Search {
     const ranges = [];
     const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
     for (let node = texts.nextNode(); node && ranges.length < maxMarks; node = texts.nextNode()) {
-      const text = node.data.toLowerCase();
+      const text = (node.nodeValue ?? "").toLowerCase();
       for (const word of found) {
         for (let i = text.indexOf(word); i >= 0 && ranges.length < maxMarks; i = text.indexOf(word, i + word.length)) {
           const range = new Range();

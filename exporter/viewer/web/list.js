@@ -1,12 +1,13 @@
+// @ts-check
 // The list of sessions.
 
 import { getHits, listSessions, offline } from "./api.js";
 import { dropFiles } from "./drop.js";
-import { h } from "./dom.js";
+import { fill, h } from "./dom.js";
 import { writeAddress } from "./finding.js";
 import { count, duration, exactMoment, moment, money, plural, roughly, size } from "./format.js";
 import { marked } from "./hits.js";
-import { folderName, headline, state, what, who } from "./words.js";
+import { folderName, headline, present, state, what, who } from "./words.js";
 
 const columns = [
   ["", "pick"], ["Session", "name"], ["Started", "num", "started"], ["Duration", "num", "duration"], ["Tools", "num", "tools"],
@@ -16,6 +17,7 @@ const columns = [
 // interval is how often the list is drawn at most, in milliseconds.
 const interval = 500;
 
+/** @param {Place} place @returns {View} */
 export function listView({ main, signal, address }) {
   const search = h("input", { type: "search", placeholder: "Search: words, \"a phrase\", tool:shell, file:main.go", title: "Words are found by their beginning. Fields: tool, agent, model, file, failed, id, text", "aria-label": "Search", autofocus: true });
   const agent = h("select", { "aria-label": "Agent" });
@@ -38,11 +40,14 @@ export function listView({ main, signal, address }) {
   search.value = address.get("q") ?? "";
   failed.checked = address.get("failed") === "1";
 
+  /** @type {Map<string, Row>} */
   const rows = new Map(); // by trace id
+  /** @type {Set<string>} */
   const picked = new Set();
   let busy = false, again = false, drawn = 0;
 
   // Until the first answer there is nothing to choose from.
+  /** @type {(select: HTMLSelectElement, key: string) => string} */
   const choice = (select, key) => (select.options.length ? select.value : address.get(key) ?? "");
   const query = () => ({ q: search.value.trim(), agent: choice(agent, "agent"), model: choice(model, "model"), failed: failed.checked ? "1" : "", sort });
 
@@ -56,8 +61,8 @@ export function listView({ main, signal, address }) {
     if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
     try {
       const asked = query();
-      const list = { ...await listSessions(new URLSearchParams(asked), signal), words: asked.q };
-      if (!signal.aborted) draw(offline ? filtered(list, query()) : list);
+      const list = await listSessions(new URLSearchParams(asked), signal);
+      if (!signal.aborted) draw(offline ? filtered(list, query()) : list, asked.q);
     } catch (e) {
       if (!signal.aborted) foot.textContent = e.message;
     }
@@ -76,12 +81,14 @@ export function listView({ main, signal, address }) {
     refresh();
   }
 
+  /** @param {string} key */
   function sortBy(key) {
     sort = sort === key ? `-${key}` : sort === `-${key}` ? "" : key;
     chosen();
   }
 
-  function draw(list) {
+  /** @param {List} list @param {string} words */
+  function draw(list, words) {
     choices(agent, "all agents", list.agents, address.get("agent"));
     choices(model, "all models", list.models, address.get("model"));
     for (const [i, [, , key]] of columns.entries()) {
@@ -95,7 +102,7 @@ export function listView({ main, signal, address }) {
         row = new Row(s, picked, pick);
         rows.set(s.id, row);
       }
-      row.show(s, list.words ?? "");
+      row.show(s, words);
       return row.element;
     });
     // Only if needed: what moves loses the focus.
@@ -103,21 +110,21 @@ export function listView({ main, signal, address }) {
     table.hidden = !order.length;
     nothing.hidden = order.length > 0;
     if (!order.length) nothing.replaceChildren(...(list.total ? noMatch() : welcome()));
-    const words = order.length ? footer(list) : "";
-    if (foot.textContent !== words) foot.textContent = words;
-    askHits(list);
+    set(foot, order.length ? footer(list) : "");
+    askHits(list, words);
   }
 
   // A list has the hits of as many sessions as it has time for. The others are asked for.
   let asking = "";
-  async function askHits(list) {
-    if (!list.words || asking === list.words) return;
-    asking = list.words;
+  /** @param {List} list @param {string} words */
+  async function askHits(list, words) {
+    if (!words || asking === words) return;
+    asking = words;
     for (const s of list.sessions) {
       if (s.hits !== undefined) continue;
-      const { total, hits } = await getHits(s.id, list.words, signal).catch(() => ({}));
+      const found = await getHits(s.id, words, signal).catch(() => null);
       if (signal.aborted || asking !== search.value.trim()) break;
-      if (total !== undefined) rows.get(s.id).show({ ...s, hits: total, found: hits[0] }, list.words);
+      if (found) rows.get(s.id)?.show({ ...s, hits: found.total, found: found.hits[0] }, words);
     }
     asking = "";
   }
@@ -149,6 +156,9 @@ export function listView({ main, signal, address }) {
 // A Row changes only the cells whose text has changed: there may be hundreds
 // of rows, several times a second.
 class Row {
+  /** @type {Session} */ session;
+
+  /** @param {Session} s @param {Set<string>} picked @param {() => void} changed */
   constructor(s, picked, changed) {
     this.box = h("input", { type: "checkbox", onchange: () => {
       if (this.box.checked) picked.add(s.id);
@@ -166,10 +176,11 @@ class Row {
       h("td", { class: "name" }, h("div", { class: "line" }, this.dot, this.link), h("div", { class: "line" }, this.about, this.outcome), this.found),
       this.cells);
     this.element.addEventListener("click", (e) => {
-      if (!e.target.closest("input, a, .pick") && !getSelection().toString()) location.hash = this.link.hash;
+      if (!(e.target instanceof Element && e.target.closest("input, a, .pick")) && !getSelection()?.toString()) location.hash = this.link.hash;
     });
   }
 
+  /** @param {Session} s @param {string} words */
   show(s, words) {
     this.session = s;
     const title = headline(s);
@@ -181,7 +192,7 @@ class Row {
     this.found.hidden = !s.found;
     if (s.found) {
       this.found.href = writeAddress(["trace", s.id, s.found.span], { find: words });
-      this.found.replaceChildren(h("span", { class: "hits" }, plural(s.hits, "hit")), ` ${s.found.name}: `, ...marked(s.found.text));
+      fill(this.found, h("span", { class: "hits" }, plural(s.hits ?? 0, "hit")), ` ${s.found.name}: `, marked(s.found.text));
     }
     const values = [
       moment(s.start), "", s.tools ? count(s.tools) : "–", s.errors ? count(s.errors) : "–",
@@ -197,31 +208,33 @@ class Row {
   // tick shows what depends on the time of day.
   tick() {
     const s = this.session;
-    const now = s.now ? (s.now.gone ? s.now.asked : s.now.asked + Math.max(0, Date.now() * 1e3 - s.came)) : 0;
-    const [kind, words] = state(s, s.now ? now / 1e3 : Date.now());
+    const [kind, words] = state(s);
     const name = `state ${kind}`;
     if (this.dot.className !== name) {
       this.dot.className = name;
       this.outcome.className = `outcome ${kind}`;
     }
     set(this.outcome, words);
-    set(this.cells[1], duration(Math.max(s.end, now) - s.start));
+    set(this.cells[1], duration((s.now ? Math.max(s.end, present(s)) : s.end) - s.start));
   }
 }
 
+/** @param {Element} el @param {string} text */
 function set(el, text) {
   if (el.textContent !== text) el.textContent = text;
 }
 
+/** @param {HTMLSelectElement} select @param {string} all @param {string[]} values @param {string | null} wanted */
 function choices(select, all, values, wanted) {
   const have = [...select.options].slice(1).map((o) => o.value);
   if (select.options.length && have.length === values.length && have.every((v, i) => v === values[i])) return;
   const chosen = select.options.length ? select.value : wanted;
   select.replaceChildren(h("option", { value: "" }, all), ...values.map((v) => h("option", { value: v }, v)));
-  select.value = values.includes(chosen) ? chosen : "";
+  select.value = chosen && values.includes(chosen) ? chosen : "";
 }
 
 // filtered searches an exported page, which has no viewer to ask.
+/** @param {List} list @param {{ q: string, failed: string }} query */
 function filtered(list, { q, failed }) {
   const words = q.toLowerCase().split(/\s+/).filter(Boolean);
   const sessions = list.sessions.filter((s) => {
@@ -231,6 +244,7 @@ function filtered(list, { q, failed }) {
   return { ...list, agents: list.agents ?? [], models: list.models ?? [], sessions, matching: sessions.length };
 }
 
+/** @param {List} l */
 function footer(l) {
   const facts = [];
   if (l.matching > l.sessions.length) facts.push(`the first ${count(l.sessions.length)} of ${count(l.matching)}, search to find the others`);

@@ -1,3 +1,4 @@
+// @ts-check
 // A Loader keeps a trace up to date: it asks for what is new, one question at
 // a time.
 
@@ -7,8 +8,14 @@ import { Trace } from "./trace.js";
 export class Loader {
   // moved is told of a trace's other id: until the first stamp of a stream, it
   // has a provisional one.
+  /** @param {string} id @param {AbortSignal} signal @param {(trace: Trace) => void} draw @param {(e: Error) => void} fail @param {(id: string) => void} moved */
   constructor(id, signal, draw, fail, moved = () => {}) {
-    Object.assign(this, { trace: new Trace(id), signal, draw, fail, moved });
+    this.trace = new Trace(id);
+    this.signal = signal;
+    this.draw = draw;
+    this.fail = fail;
+    this.moved = moved;
+    this.busy = this.again = false;
     this.load();
   }
 
@@ -40,6 +47,7 @@ export class Loader {
     }
   }
 
+  /** @param {Set<string> | null} ids */
   changed(ids) {
     if (!ids || ids.has(this.trace.id) || this.trace.session?.now) this.load();
   }

@@ -1,3 +1,4 @@
+// @ts-check
 // The page: a list of sessions (#/), a session (#/trace/ID, and the latest
 // #/latest), two side by side (#/compare/A/B), and all over time (#/runs).
 
@@ -9,11 +10,11 @@ import { runsView } from "./runs.js";
 import { latestView, sessionView } from "./session.js";
 import { startTheme } from "./theme.js";
 
-const main = document.getElementById("view");
-const crumbs = document.getElementById("crumbs");
-const live = document.getElementById("live");
-let leave; // the view that is shown, by its AbortController
-let view; // what it does when traces change
+const [main, crumbs, live, theme] = ["view", "crumbs", "live", "theme"].map((id) => /** @type {HTMLElement} */ (document.getElementById(id)));
+/** @type {AbortController | undefined} */
+let leave; // the view that is shown
+/** @type {View} */
+let view;
 
 function route() {
   const { parts: [name, ...args], query } = parseAddress(location.hash);
@@ -31,7 +32,7 @@ function route() {
   else view = listView(place);
 }
 
-startTheme(document.getElementById("theme"));
+startTheme(theme);
 addEventListener("hashchange", route);
 route();
 if (offline) {

@@ -1,3 +1,4 @@
+// @ts-check
 // A Minimap shows the whole session, what ran at the same time in lanes, and
 // marks the piece of time that is in sight. Dragging on it chooses another.
 
@@ -11,6 +12,11 @@ const height = 54;
 const mostLanes = 8;
 
 export class Minimap {
+  /** @type {Trace} */ trace;
+  /** @type {number | undefined} */ frame;
+  width = 0;
+
+  /** @param {Timeline} timeline @param {AbortSignal} signal */
   constructor(timeline, signal) {
     this.timeline = timeline;
     this.canvas = h("canvas", { class: "minimap", "aria-hidden": "true", title: "Drag to zoom, double-click for all" });
@@ -28,6 +34,7 @@ export class Minimap {
     this.listen();
   }
 
+  /** @param {Trace} trace */
   show(trace) {
     this.trace = trace;
     this.layout();
@@ -43,7 +50,9 @@ export class Minimap {
     this.redraw();
   }
 
+  /** @param {number} at */
   x(at) { return at / this.timeline.total * this.width; }
+  /** @param {MouseEvent} e */
   at(e) { return (e.clientX - this.canvas.getBoundingClientRect().left) / this.width * this.timeline.total; }
 
   paint() {
@@ -55,6 +64,7 @@ export class Minimap {
     const each = Math.min(12, (height - 12) / used);
     const top = (height - used * each) / 2;
     for (const { node, lane } of placed) {
+      /** @type {(ink: string, from: number, to: number, thin?: number) => void} */
       const draw = (ink, from, to, thin = 1) => {
         const height = Math.max(1, (each - 1.5) * thin);
         pen.fill(ink, this.x(from - this.trace.start), top + (lane + 0.5) * each - height / 2, Math.max(1, this.x(to - from) - 0.5), height);
@@ -92,6 +102,7 @@ export class Minimap {
       canvas.setPointerCapture(e.pointerId);
       const start = this.at(e), { from, to } = timeline;
       const inside = timeline.zoomed && start > from && start < to;
+      /** @type {(e: PointerEvent) => void} */
       const move = (e) => {
         const now = this.at(e);
         if (inside) timeline.set(from + now - start, to + now - start);

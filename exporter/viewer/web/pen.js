@@ -1,3 +1,4 @@
+// @ts-check
 // A Pen draws on a canvas, in the colors of base.css.
 
 import { color } from "./theme.js";
@@ -12,12 +13,15 @@ const fonts = {
 const ellipsis = "…";
 
 export class Pen {
+  /** @param {HTMLCanvasElement} canvas */
   constructor(canvas) {
     this.canvas = canvas;
-    this.context = canvas.getContext("2d");
+    this.context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+    /** @type {Map<string, [string, number]>} */
     this.cuts = new Map();
   }
 
+  /** @param {number} width @param {number} height */
   size(width, height) {
     const ratio = devicePixelRatio || 1;
     const w = Math.round(width * ratio), hgt = Math.round(height * ratio);
@@ -31,8 +35,10 @@ export class Pen {
     this.context.textBaseline = "middle";
   }
 
+  /** @param {number} width @param {number} height */
   clear(width, height) { this.context.clearRect(0, 0, width, height); }
 
+  /** @param {number} x @param {number} y @param {number} width @param {number} height @param {() => void} draw */
   clip(x, y, width, height, draw) {
     this.context.save();
     this.context.beginPath();
@@ -42,6 +48,7 @@ export class Pen {
     this.context.restore();
   }
 
+  /** @param {string} ink @param {number} x @param {number} y @param {number} width @param {number} height */
   fill(ink, x, y, width, height, alpha = 1) {
     this.context.globalAlpha = alpha;
     this.context.fillStyle = color(ink);
@@ -49,6 +56,7 @@ export class Pen {
     this.context.globalAlpha = 1;
   }
 
+  /** @param {string} ink @param {number} x @param {number} y @param {number} width @param {number} height */
   rounded(ink, x, y, width, height) {
     this.context.fillStyle = color(ink);
     if (width < 4) {
@@ -60,6 +68,7 @@ export class Pen {
     this.context.fill();
   }
 
+  /** @param {number} x @param {number} y @param {string} ink */
   dot(x, y, ink) {
     this.context.fillStyle = color(ink);
     this.context.beginPath();
@@ -67,6 +76,7 @@ export class Pen {
     this.context.fill();
   }
 
+  /** @param {number} x @param {number} y @param {boolean} closed */
   caret(x, y, closed) {
     this.context.strokeStyle = color("dim");
     this.context.lineWidth = 1.4;
@@ -84,6 +94,7 @@ export class Pen {
   }
 
   // text returns where it ends.
+  /** @param {string} text @param {number} x @param {number} y @param {string} ink @param {Font} font @param {CanvasTextAlign} align @param {number} room */
   text(text, x, y, ink, font, align = "left", room = Infinity) {
     this.context.font = fonts[font];
     this.context.fillStyle = color(ink);
@@ -94,12 +105,14 @@ export class Pen {
   }
 
   // cut shortens text to what fits. Measuring is slow: what it found is kept.
+  /** @param {string} text @param {Font} font @param {number} room @returns {[string, number]} */
   cut(text, font, room) {
     const key = `${font} ${room} ${text}`;
     let found = this.cuts.get(key);
     if (found) return found;
     if (this.cuts.size > 5000) this.cuts.clear();
     if (text.length > 300) text = text.slice(0, 300) + ellipsis;
+    /** @type {(s: string) => number} */
     const measure = (s) => this.context.measureText(s).width;
     let width = measure(text), shown = text;
     if (width > room) {

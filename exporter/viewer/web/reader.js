@@ -1,3 +1,4 @@
+// @ts-check
 // The transcript as it is read, beside the waterfall.
 
 import { h } from "./dom.js";
@@ -9,7 +10,11 @@ const around = 120; // entries shown before and after the one that is looked at
 const longText = 1600; // characters shown until one asks for more
 
 export class Reader {
+  /** @type {Trace} */ trace;
+  /** @type {Map<string, number>} */ index = new Map();
+
   // select is told of a node that was chosen here.
+  /** @param {Select} select */
   constructor(select) {
     this.select = select;
     this.list = h("ol", { class: "transcript", "aria-label": "Transcript" });
@@ -17,6 +22,7 @@ export class Reader {
     this.after = h("button", { type: "button", class: "quiet", onclick: () => this.grow(1) }, "Later steps");
     this.element = h("div", { class: "reader" }, this.before, this.list, this.after);
     this.made = new Map(); // elements by span id, with what they were made of
+    /** @type {Entry[]} */
     this.entries = [];
     this.from = 0;
     this.to = 2 * around;
@@ -26,6 +32,7 @@ export class Reader {
 
   // show draws what is there by now. At the end of a session that goes on, it
   // stays at the end.
+  /** @param {Trace} trace @param {Content} content */
   show(trace, content) {
     const following = trace.live && this.to >= this.entries.length && this.isAtEnd();
     this.trace = trace;
@@ -45,6 +52,7 @@ export class Reader {
     return box && box.scrollHeight > 0 && box.scrollTop + box.clientHeight > box.scrollHeight - 40;
   }
 
+  /** @param {number} way */
   grow(way) {
     if (way < 0) this.from -= 2 * around;
     else this.to += 2 * around;
@@ -69,6 +77,7 @@ export class Reader {
   }
 
   // look brings the step of a node into sight.
+  /** @param {TraceNode | null | undefined} node */
   look(node, scroll = true) {
     this.selected = node?.id ?? null;
     const i = node ? this.index?.get(node.id) : undefined;
@@ -96,18 +105,20 @@ export class Reader {
     }
   }
 
+  /** @param {Entry} e */
   entry(e) {
     const n = e.node;
-    const li = h("li", { class: `entry ${e.kind}${n.failure ? " failed" : ""}${n.open ? " open" : ""}`, "data-id": n.id });
-    if (e.depth) li.style.marginLeft = `${Math.min(e.depth, 6) * 14}px`;
     const go = h("button", { type: "button", class: "go", title: "Show in the waterfall", onclick: () => this.select(n.id) },
       h("b", {}, name(n)), " ", h("span", { class: "about" }, rowDetail(n, this.trace.session?.folder)));
-    li.append(h("div", { class: "what" }, go, h("span", { class: "took" }, n.open ? seconds(n.duration) : duration(n.duration))));
-    li.append(...this.body(e, n));
+    const li = h("li", { class: `entry ${e.kind}${n.failure ? " failed" : ""}${n.open ? " open" : ""}`, "data-id": n.id },
+      h("div", { class: "what" }, go, h("span", { class: "took" }, n.open ? seconds(n.duration) : duration(n.duration))), ...this.body(e, n));
+    if (e.depth) li.style.marginLeft = `${Math.min(e.depth, 6) * 14}px`;
     return li;
   }
 
+  /** @param {Entry} e @param {TraceNode} n */
   body(e, n) {
+    /** @type {(key: string, text: string, kind?: string) => Element} */
     const fold = (key, text, kind) => this.long(`${n.id} ${key}`, text, kind);
     const blocks = e.blocks;
     return [
@@ -122,9 +133,10 @@ export class Reader {
       e.cut > 0 && h("p", { class: "note" }, `${size(e.cut)} truncated here`),
       e.raw?.length > 0 && h("details", { class: "raw" }, h("summary", {}, "raw"),
         e.raw.map(([title, text]) => h("div", {}, h("h4", {}, title), h("pre", { tabindex: "0" }, text)))),
-    ].filter(Boolean);
+    ];
   }
 
+  /** @param {string} key @param {string} text */
   thinking(key, text) {
     const el = h("details", { class: "thought", open: this.opened.has(key) },
       h("summary", {}, h("span", {}, "thought"), " ", h("span", { class: "dim" }, text.replace(/\s+/g, " ").slice(0, 90))),
@@ -137,6 +149,7 @@ export class Reader {
   }
 
   // long shows the beginning of a long text, and the rest on request.
+  /** @param {string} key @param {string} text */
   long(key, text, kind = "") {
     const pre = h("pre", { class: kind });
     if (text.length <= longText * 1.2 || this.opened.has(key)) {
@@ -152,6 +165,7 @@ export class Reader {
     return h("div", {}, pre, more);
   }
 
+  /** @param {Block} b @param {string} key @param {TraceNode} n */
   block(b, key, n) {
     switch (b.kind) {
       case "command": return h("pre", { class: "command" }, h("span", { class: "prompt-sign", "aria-hidden": "true" }, "$ "), b.value);
@@ -172,17 +186,21 @@ export class Reader {
 
 const mostLines = 80;
 
+/** @param {DiffLine[]} lines */
 function diff(lines) {
+  /** @type {Record<string, string>} */
   const kinds = { "+": "added", "-": "removed", "@": "hunk" };
   return h("div", { class: "diff" },
     lines.slice(0, mostLines).map((l) => h("div", { class: kinds[l.sign] ?? "" }, h("span", { class: "sign" }, l.sign === "@" ? "" : l.sign), h("span", {}, l.text || " "))),
     lines.length > mostLines && h("p", { class: "dim" }, `${count(lines.length - mostLines)} more lines: see raw`));
 }
 
+/** @param {TraceNode} n */
 function name(n) {
   return [n.prefix === "chat" ? "" : n.prefix, n.title].filter(Boolean).join(" ");
 }
 
+/** @param {TraceNode} n */
 function turnFacts(n) {
   const b = n.bar;
   return [
@@ -196,6 +214,7 @@ function turnFacts(n) {
 }
 
 // signature changes with everything that is shown of an entry, but not with time.
+/** @param {Entry} e */
 function signature(e) {
   const n = e.node;
   return [n.open ? "open" : n.end, n.failure, n.chunks, n.firstChunk, n.detail, e.weight, e.depth].join(" ");

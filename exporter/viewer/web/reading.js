@@ -1,16 +1,20 @@
+// @ts-check
 // Arguments and results of tools as a person reads them: blocks made of JSON in
 // the shapes that agents use. What is left over, and what parsers put in, is
 // in the raw text.
 
 // A block has a kind and its text, or lines, or items:
 // command, path, query, output, error, diff, list, links, todos, fields.
+/** @param {string | undefined} args @param {string | undefined} result */
 export function readCall(args, result) {
   const a = parse(args), r = parse(result);
   const [variant, body] = unwrap(r);
+  /** @type {Block[]} */
   const blocks = [];
+  /** @type {Add} */
   const add = (kind, value, more = {}) => {
     const empty = value === undefined || value === null || value === "" || Array.isArray(value) && !value.length;
-    if (!empty) blocks.push({ kind, value, ...more });
+    if (!empty) blocks.push(/** @type {Block} */ ({ kind, value, ...more }));
     return !empty;
   };
   if (isObject(a)) readArguments(a, add, blocks);
@@ -22,6 +26,7 @@ export function readCall(args, result) {
   return blocks;
 }
 
+/** @type {(o: Foreign, ...keys: string[]) => any} */
 const first = (o, ...keys) => {
   for (const key of keys) {
     const v = o[key];
@@ -38,8 +43,11 @@ const noise = new Set(["toolCallId", "tool_call_id", "parsingResult", "simpleCom
   "fileOutputThresholdBytes", "isBackground", "workingDirectory", "timeout", "timeoutMs", "skipApproval", "requestedSandboxPolicy",
   "executionTime", "localExecutionTimeMs", "signal", "aborted", "isEmpty", "exceededLimit", "readRange", "isReadonly", "fileSize"]);
 
+/** @param {Foreign} a @param {Add} add @param {Block[]} blocks */
 function readArguments(a, add, blocks) {
+  /** @type {Set<string>} */
   const known = new Set(noise);
+  /** @type {(kind: Block["kind"], keys: string[]) => void} */
   const take = (kind, keys) => {
     const v = first(a, ...keys);
     if (v === undefined || v.length && typeof v[0] === "object") return;
@@ -64,10 +72,11 @@ function readArguments(a, add, blocks) {
   }
   take("query", queryKeys);
   if (Array.isArray(a.todos)) add("todos", a.todos.map(todo));
-  if (Array.isArray(a.questions)) add("list", a.questions.filter(isObject).map((q) => [q.prompt ?? q.question, ...(q.options ?? []).map((o) => `  ${o.label ?? o}`)].join("\n")));
+  if (Array.isArray(a.questions)) add("list", a.questions.filter(isObject).map((q) => [q.prompt ?? q.question, ...(q.options ?? []).map((/** @type {any} */ o) => `  ${o.label ?? o}`)].join("\n")));
   if (!blocks.length) add("fields", Object.entries(a).filter(([k, v]) => !known.has(k) && meaningful(v)));
 }
 
+/** @param {Foreign} body @param {unknown} a @param {string} variant @param {Add} add */
 function readResult(body, a, variant, add) {
   const bad = variant && !/success/i.test(variant);
   const diff = first(body, "diffString", "diff", "unified_diff", "gitDiff");
@@ -97,12 +106,17 @@ function readResult(body, a, variant, add) {
   if (exit) add("error", `exit code ${exit}`);
 }
 
+/** @type {(t: Foreign) => { done: boolean, doing: boolean, text: string }} */
 const todo = (t) => ({ done: /complete|done/i.test(t.status ?? ""), doing: /progress/i.test(t.status ?? ""), text: t.content ?? t.text ?? t.description ?? t.title ?? "" });
+/** @type {(a: unknown, key: string, v: unknown) => boolean} */
 const repeats = (a, key, v) => isObject(a) && JSON.stringify(a[key]) === JSON.stringify(v);
+/** @type {(v: unknown) => boolean} */
 const meaningful = (v) => v !== null && v !== "" && v !== false && !(typeof v === "object" && !Object.keys(v).length);
+/** @type {(body: Foreign) => string} */
 const counted = (body) => (body.clientTruncated || body.ripgrepTruncated || body.truncated ? "truncated by the tool" : "");
 
 // workspace finds the matches of a search over several folders.
+/** @param {Foreign} body */
 function workspace(body) {
   if (!isObject(body.workspaceResults)) return;
   const lines = [];
@@ -116,6 +130,7 @@ function workspace(body) {
   return lines;
 }
 
+/** @param {string | undefined} text @returns {unknown} */
 function parse(text) {
   if (!text) return undefined;
   try {
@@ -125,9 +140,11 @@ function parse(text) {
   }
 }
 
-const isObject = (v) => v !== null && typeof v === "object" && !Array.isArray(v);
+/** @type {(v: unknown) => v is Foreign} */
+const isObject = /** @returns {v is Foreign} */ (v) => v !== null && typeof v === "object" && !Array.isArray(v);
 
 // unwrap takes a result out of its variant, such as {"success": {...}}.
+/** @param {unknown} r @returns {[string, unknown]} */
 function unwrap(r) {
   if (!isObject(r)) return ["", r];
   const variants = Object.keys(r).filter((k) => isObject(r[k]));
@@ -139,16 +156,20 @@ function unwrap(r) {
 }
 
 // words writes camelCase as words.
+/** @type {(name: string) => string} */
 const words = (name) => name.replace(/([A-Z])/g, (c) => ` ${c.toLowerCase()}`).trim();
 
 // texts is the text in a list of content parts.
+/** @param {any[]} parts */
 function texts(parts) {
   return parts.map((p) => (typeof p === "string" ? p : typeof p?.text === "string" ? p.text : p?.text?.text ?? p?.content ?? JSON.stringify(p))).join("\n");
 }
 
+/** @type {(s: string) => boolean} */
 const looksLikeDiff = (s) => /^(\*\*\* |--- |@@ |diff )/m.test(s) && /^[+-]/m.test(s);
 
 // patchLines are the lines of a unified diff.
+/** @param {string} diff */
 export function patchLines(diff) {
   return diff.replace(/\n$/, "").split("\n").map((line) => {
     if (/^(@@|\*\*\*|diff |index |--- |\+\+\+ )/.test(line)) return { sign: "@", text: line };
@@ -159,12 +180,14 @@ export function patchLines(diff) {
 
 // diffLines compares two texts line by line: what they begin and end with is
 // the same, and between them the longest common sequence, if it is not too long.
+/** @param {string} before @param {string} after */
 export function diffLines(before, after) {
   const a = before === "" ? [] : before.replace(/\n$/, "").split("\n");
   const b = after === "" ? [] : after.replace(/\n$/, "").split("\n");
   let head = 0, tail = 0;
   while (head < a.length && head < b.length && a[head] === b[head]) head++;
   while (tail < a.length - head && tail < b.length - head && a[a.length - 1 - tail] === b[b.length - 1 - tail]) tail++;
+  /** @type {(list: string[]) => DiffLine[]} */
   const same = (list) => list.map((text) => ({ sign: " ", text }));
   return [
     ...same(a.slice(0, head)),
@@ -173,8 +196,11 @@ export function diffLines(before, after) {
   ];
 }
 
+/** @param {string[]} a @param {string[]} b */
 function middle(a, b) {
+  /** @type {(list: string[]) => DiffLine[]} */
   const removed = (list) => list.map((text) => ({ sign: "-", text }));
+  /** @type {(list: string[]) => DiffLine[]} */
   const added = (list) => list.map((text) => ({ sign: "+", text }));
   if (a.length * b.length > 1e6) return [...removed(a), ...added(b)];
   const { pairs } = longestCommon(a, b);
@@ -190,6 +216,7 @@ function middle(a, b) {
 }
 
 // longestCommon returns the pairs of indexes of a longest common subsequence.
+/** @param {string[]} a @param {string[]} b */
 export function longestCommon(a, b) {
   const width = b.length + 1;
   const best = new Uint32Array((a.length + 1) * width);
@@ -198,6 +225,7 @@ export function longestCommon(a, b) {
       best[i * width + j] = a[i] === b[j] ? best[(i + 1) * width + j + 1] + 1 : Math.max(best[(i + 1) * width + j], best[i * width + j + 1]);
     }
   }
+  /** @type {[number, number][]} */
   const pairs = [];
   for (let i = 0, j = 0; i < a.length && j < b.length;) {
     if (a[i] === b[j]) pairs.push([i++, j++]);

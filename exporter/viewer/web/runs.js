@@ -1,3 +1,4 @@
+// @ts-check
 // Runs over time: what many sessions took, by day, agent, model or folder.
 
 import { getRuns } from "./api.js";
@@ -7,25 +8,34 @@ import { writeAddress } from "./finding.js";
 import { count, duration, money, percent, plural, roughly } from "./format.js";
 import { failedRun, group, groupings, localDay, sortBy, summarize, toolTimes } from "./stats.js";
 
+/** @type {(us: number) => string} */
 const time = (us) => (Number.isNaN(us) ? "–" : duration(us));
+/** @type {(n: number) => string} */
 const number = (n) => (n ? count(n) : "–");
 
+/** @type {[keyof Measures, string, (v: number) => string][]} */
 const columns = [
-  ["name", "Group", (v) => v], ["runs", "Runs", count], ["failed", "Failed", number],
+  ["runs", "Runs", count], ["failed", "Failed", number],
   ["durationP50", "Duration p50", time], ["durationP95", "p95", time], ["firstP50", "First chunk p50", time], ["firstP95", "p95", time],
   ["toolP50", "Tool call p50", time], ["toolP95", "p95", time], ["tools", "Tool calls", number], ["toolErrors", "Failed", number],
   ["input", "Tokens in", roughly], ["output", "Tokens out", roughly], ["cost", "Cost", (v) => (v ? money(v) : "–")],
 ];
 
+/** @type {[keyof Group, string][]} */
+const titles = [["name", "Group"], ...columns.map(([column, title]) => /** @type {[keyof Group, string]} */ ([column, title]))];
+
 // long are the titles that only stand beside their neighbour's.
+/** @type {Record<string, string>} */
 const long = { durationP95: "Duration p95", firstP95: "First chunk p95", toolP95: "Tool call p95", toolErrors: "Tool calls failed" };
 
+/** @param {Place} place @returns {View} */
 export function runsView({ main, crumbs, signal, address }) {
   crumbs.replaceChildren(h("a", { href: "#/" }, "Sessions"), h("span", {}, "Runs over time"));
   document.title = "Runs over time · spantee";
+  /** @type {(label: string, names: string[], chosen: string | null) => HTMLSelectElement} */
   const choose = (label, names, chosen) => {
     const el = h("select", { "aria-label": label }, names.map((n) => h("option", { value: n }, n)));
-    el.value = names.includes(chosen) ? chosen : names[0];
+    el.value = chosen && names.includes(chosen) ? chosen : names[0];
     el.addEventListener("change", () => redraw());
     return el;
   };
@@ -33,7 +43,10 @@ export function runsView({ main, crumbs, signal, address }) {
   const measure = choose("Chart", Object.keys(measures), address.get("chart"));
   const charts = h("div", { class: "charts" });
   const table = h("div", { class: "scroll" }), tools = h("div", { class: "scroll" }), total = h("p", { class: "foot" });
-  let sort = address.get("sort") ?? "name", runs = { runs: [], tools: [] };
+  let sort = address.get("sort") ?? "name";
+  /** @type {Runs} */
+  let runs = { runs: [], tools: [] };
+  /** @type {string[]} */
   let picked = [];
   const difference = h("div", {});
   main.append(
@@ -54,8 +67,8 @@ export function runsView({ main, crumbs, signal, address }) {
     history.replaceState(null, "", writeAddress(["runs"], { by: by.value, chart: measure.value, sort: sort === "name" ? "" : sort }));
     const groups = group(runs.runs, by.value);
     drawChart();
-    const descending = sort.startsWith("-"), key = sort.replace("-", "");
-    const head = columns.map(([column, title]) => {
+    const descending = sort.startsWith("-"), key = /** @type {keyof Group} */ (sort.replace("-", ""));
+    const head = titles.map(([column, title]) => {
       const way = key === column ? (descending ? "descending" : "ascending") : "none";
       return h("th", { scope: "col", class: column === "name" ? "" : "num", "aria-sort": way },
         h("button", { type: "button", class: "quiet", onclick: () => {
@@ -63,10 +76,12 @@ export function runsView({ main, crumbs, signal, address }) {
           redraw();
         } }, title));
     });
+    /** @type {(g: Group) => Element} */
     const box = (g) => h("input", { type: "checkbox", "aria-label": `Compare ${g.name}`, checked: picked.includes(g.name),
-      disabled: picked.length === 2 && !picked.includes(g.name), onchange: (e) => pick(g.name, e.target.checked) });
+      disabled: picked.length === 2 && !picked.includes(g.name), onchange: () => pick(g.name) });
+    /** @type {(g: Group, first: Child, kind?: string) => Element} */
     const row = (g, first, kind) => h("tr", { class: kind }, h("td", {}, first),
-      columns.map(([column, , format], i) => (i ? h("td", { class: "num" }, format(g[column])) : h("th", { scope: "row" }, g.name))));
+      h("th", { scope: "row" }, g.name), columns.map(([column, , format]) => h("td", { class: "num" }, format(g[column]))));
     table.replaceChildren(h("table", { class: "stats runs" },
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, h("span", { class: "unseen" }, "Compare")), head)),
       h("tbody", {}, sortBy(groups, key, descending).map((g) => row(g, box(g)))),
@@ -84,32 +99,35 @@ export function runsView({ main, crumbs, signal, address }) {
   resized.observe(charts);
   signal.addEventListener("abort", () => resized.disconnect());
 
-  function pick(name, on) {
-    picked = on ? [...picked, name] : picked.filter((p) => p !== name);
+  /** @param {string} name */
+  function pick(name) {
+    picked = picked.includes(name) ? picked.filter((p) => p !== name) : [...picked, name];
     redraw();
   }
 
+  /** @param {Group[]} groups */
   function compareGroups(groups) {
     const [a, b] = picked.map((name) => groups.find((g) => g.name === name));
     difference.replaceChildren(...(a && b ? [h("h2", {}, `${a.name} and ${b.name}`), h("table", { class: "stats" },
       h("thead", {}, h("tr", {}, ["Measure", a.name, b.name, "Change"].map((t, i) => h("th", { scope: "col", class: i ? "num" : "" }, t)))),
-      h("tbody", {}, columns.slice(1).map(([column, title, format], i) => h("tr", {},
+      h("tbody", {}, columns.map(([column, title, format]) => h("tr", {},
         h("th", { scope: "row" }, long[column] ?? title),
         h("td", { class: "num" }, format(a[column])), h("td", { class: "num" }, format(b[column])),
         h("td", { class: "num" }, change(a[column], b[column]))))))] : []));
   }
 
   load();
-  let waiting = null;
+  let waiting = 0;
   return { changed: () => {
-    waiting ??= setTimeout(() => {
-      waiting = null;
+    waiting ||= setTimeout(() => {
+      waiting = 0;
       if (!signal.aborted) load();
     }, 2000);
   } };
 }
 
 // measures are what a chart can show of each day: lines, and how to write a value.
+/** @type {Record<string, Measure>} */
 const measures = {
   duration: { lines: [["p50", "durationP50"], ["p95", "durationP95"]], format: duration },
   "first chunk": { lines: [["p50", "firstP50"], ["p95", "firstP95"]], format: duration },
@@ -119,6 +137,7 @@ const measures = {
   cost: { lines: [["cost", "cost"]], format: money },
 };
 
+/** @param {number} a @param {number} b */
 function change(a, b) {
   if (Number.isNaN(a) || Number.isNaN(b) || !a) return "–";
   const part = b / a - 1;
@@ -126,6 +145,7 @@ function change(a, b) {
   return `${part > 0 ? "+" : part < 0 ? "−" : ""}${percent(Math.abs(part))}`;
 }
 
+/** @param {ReturnType<typeof toolTimes>} list */
 function toolsTable(list) {
   return h("table", { class: "stats" },
     h("thead", {}, h("tr", {}, ["Tool", "Calls", "Failed", "Total", "p50", "p95"].map((t, i) => h("th", { scope: "col", class: i ? "num" : "" }, t)))),

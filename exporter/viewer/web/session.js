@@ -1,8 +1,9 @@
+// @ts-check
 // One session: what it was, where its time went, its waterfall and its transcript.
 
 import { change, exportPath, getSession, getSteps, listSessions, offline } from "./api.js";
 import { Details } from "./details.js";
-import { copyButton, h } from "./dom.js";
+import { copyButton, fill, h, inField } from "./dom.js";
 import { parseFilter, writeAddress } from "./finding.js";
 import { count, duration, exactMoment, moment, money, plural } from "./format.js";
 import { Search } from "./hits.js";
@@ -15,8 +16,9 @@ import { tabs } from "./tabs.js";
 import { Timeline } from "./timeline.js";
 import { Content } from "./transcript.js";
 import { Waterfall } from "./waterfall.js";
-import { folderName, state, what, who } from "./words.js";
+import { folderName, present, state, what, who } from "./words.js";
 
+/** @param {Place} place @param {string} id @param {string} [span] @returns {View} */
 export function sessionView({ main, crumbs, signal, address }, id, span) {
   const headFacts = h("div", { class: "head-facts" });
   const act = actions(id);
@@ -40,9 +42,10 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
       if (n) side.raise();
       remember();
     },
-    open() { side.choose("Span").focus(); },
+    open() { side.choose("Span")?.focus(); },
     rows: () => tally(),
   });
+  /** @type {(way: number) => Element} */
   const steps = (way) => h("button", { type: "button", class: "quiet step", "aria-label": way < 0 ? "Previous" : "Next",
     title: way < 0 ? "Previous match, or error" : "Next match, or error", onclick: () => waterfall.step(way, stepWanted()) }, way < 0 ? "↑" : "↓");
   main.append(
@@ -58,13 +61,15 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
   reader.element.prepend(without);
 
   // What was searched in the list goes on here.
-  let search = address.get("find") && !offline ? new Search(id, address.get("find"), signal, {
+  const find = address.get("find");
+  /** @type {Search | null} */
+  let search = find && !offline ? new Search(id, find, signal, {
     select: (to) => waterfall.select(to),
     end: () => { search = null; remember(); },
   }) : null;
   if (search) {
     head.after(search.element);
-    let marking;
+    let marking = 0;
     const watcher = new MutationObserver(() => {
       clearTimeout(marking);
       marking = setTimeout(() => search?.mark(side.element), 50);
@@ -75,11 +80,11 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
 
   // Where one is lives in the address, so that Back and a copied link lead here.
   timeline.views.add({ redraw: remember });
-  let restored = false;
+  let restored = false, remembering = 0;
   function remember() {
     if (!restored || signal.aborted) return;
-    clearTimeout(remember.timer);
-    remember.timer = setTimeout(() => {
+    clearTimeout(remembering);
+    remembering = setTimeout(() => {
       if (signal.aborted) return;
       history.replaceState(null, "", writeAddress(["trace", id, waterfall.selected], {
         find: search?.words ?? "", q: filter.value.trim(), tab: side.chosen === "Transcript" ? "" : side.chosen,
@@ -87,12 +92,14 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
       }));
     }, 100);
   }
+  /** @param {Trace} trace */
   function restore(trace) {
     restored = true;
     const from = Number(address.get("from")), to = Number(address.get("to"));
     if (to > from) timeline.set(from, to);
-    if (address.get("tab")) side.choose(address.get("tab"));
-    if (span && trace.byId.has(span)) waterfall.select(trace.byId.get(span).id);
+    side.choose(address.get("tab") ?? side.chosen);
+    const n = span && trace.byId.get(span);
+    if (n) waterfall.select(n.id);
     search?.load(span);
   }
 
@@ -107,10 +114,10 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
     waterfall.show(trace);
     reader.show(trace, content);
     details.refresh(trace);
-    overall.replaceChildren(...summary(trace, { select: (to) => waterfall.select(to), filter: toggleFilter }));
+    fill(overall, ...summary(trace, { select: (to) => waterfall.select(to), filter: toggleFilter }));
     if (!restored) restore(trace);
     else if (wanted && trace.byId.has(wanted) && !waterfall.selected) waterfall.select(wanted);
-    if (waterfall.selected) wanted = null;
+    if (waterfall.selected) wanted = undefined;
     applyFilter();
     readMore();
   }, (e) => {
@@ -148,7 +155,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
 
   function headline() {
     act.show(loader.trace.session);
-    headFacts.replaceChildren(...facts(loader.trace));
+    fill(headFacts, ...facts(loader.trace));
   }
 
   // Open spans last until now.
@@ -156,7 +163,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
   const clock = setInterval(() => {
     const { trace } = loader;
     if (!trace.session?.now || document.hidden) return;
-    trace.tick(now(trace.session));
+    trace.tick(present(trace.session));
     timeline.extend(trace.duration);
     minimap.show(trace);
     if (ticks++ % 4 === 0) {
@@ -167,7 +174,9 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
   }, 250);
   signal.addEventListener("abort", () => clearInterval(clock));
 
+  /** @type {Match | null} */
   let match = null, matching = 0, errors = 0;
+  /** @type {() => Match} */
   const stepWanted = () => match ?? ((n) => n.failure !== "");
   function applyFilter() {
     match = parseFilter(filter.value);
@@ -182,11 +191,13 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
     const inSight = waterfall.rows.length < waterfall.all.length ? `, ${count(waterfall.rows.length)} in sight` : "";
     found.textContent = (match ? `${count(matching)} of ${all}` : `${all}, ${plural(errors, "error")}`) + inSight;
   }
+  /** @param {string} text */
   function setFilter(text) {
     filter.value = text;
     applyFilter();
     remember();
   }
+  /** @type {(word: string) => void} */
   const toggleFilter = (word) => setFilter(filter.value.trim() === word ? "" : word);
   filter.value = address.get("q") ?? "";
   filter.addEventListener("input", () => setFilter(filter.value));
@@ -201,7 +212,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
     waterfall.foldTurns(closed);
   });
   addEventListener("keydown", (e) => {
-    if (e.key === "/" && !e.target.closest("input, select")) {
+    if (e.key === "/" && !inField(e)) {
       e.preventDefault();
       filter.focus();
     }
@@ -210,12 +221,8 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
   return { changed: (ids) => loader.changed(ids) };
 }
 
-// now is the time by the clock of the spans: a recording that is played has its own.
-function now(session) {
-  return session.now.gone ? session.now.asked : session.now.asked + Math.max(0, Date.now() * 1e3 - session.came);
-}
-
 // latestView waits for a session and goes to the latest.
+/** @param {Place} place @returns {View} */
 export function latestView({ main, signal }) {
   main.append(h("div", { class: "empty" }, h("h1", {}, "Waiting for the first span"),
     h("p", {}, "A session appears here with its first line."),
@@ -229,9 +236,11 @@ export function latestView({ main, signal }) {
 }
 
 // facts are the headline of a session.
+/** @param {Trace} trace */
 export function facts(trace) {
   const s = trace.session;
-  const [kind, words] = state(s, s.now ? now(s) / 1e3 : Date.now());
+  const [kind, words] = state(s);
+  /** @type {(label: string, value: Child, extra?: Props) => Leaf} */
   const fact = (label, value, extra = {}) => value && h("div", { class: "fact" }, h("dt", {}, label), h("dd", extra, value));
   const share = s.input > 0 && s.cached > 0 ? ` (${Math.round(100 * s.cached / s.input)}% cached)` : "";
   return [
@@ -250,19 +259,22 @@ export function facts(trace) {
       s.cost > 0 && fact("Cost", money(s.cost)),
       s.folder && fact("Folder", folderName(s), { title: s.folder }),
       h("div", { class: "fact trace-id" }, h("dt", {}, "Trace"), h("dd", { class: "mono" }, copyButton(s.id, s.id.slice(0, 8))))),
-  ].filter(Boolean);
+  ];
 }
 
 // hasText reports whether a step has content: notes are there without it.
+/** @type {(s: Step) => boolean} */
 const hasText = (s) => Boolean(s.prompt || s.answer || s.arguments || s.result || s.said?.length);
 
 // actions are the buttons of a session.
+/** @param {string} id */
 function actions(id) {
-  if (offline) return { element: "", show() {} };
+  if (offline) return { element: null, show() {} };
   const status = h("span", { class: "dim", role: "status" });
-  const button = (name, does) => h("button", { type: "button", class: "quiet", onclick: async (e) => {
+  /** @type {(name: string, does: () => Promise<void>) => HTMLButtonElement} */
+  const button = (name, does) => h("button", { type: "button", class: "quiet", onclick: async () => {
     try {
-      await does(e.target);
+      await does();
     } catch (error) {
       status.textContent = error.message;
     }
@@ -270,9 +282,9 @@ function actions(id) {
   let pinned = false;
   const pin = button("Pin", () => change(id, pinned ? "unpin" : "pin"));
   pin.title = "Pinned sessions are not removed to make room";
-  const remove = button("Delete", async (self) => {
-    if (self.textContent === "Delete") {
-      self.textContent = "Delete for good";
+  const remove = button("Delete", async () => {
+    if (remove.textContent === "Delete") {
+      remove.textContent = "Delete for good";
       return;
     }
     await change(id, "delete");
@@ -283,8 +295,9 @@ function actions(id) {
     element: h("div", { class: "actions" }, status, pin, remove,
       h("a", { class: "quiet", href: exportPath(id, "html"), download: "" }, "Save as HTML"),
       h("a", { class: "quiet", href: exportPath(id, "json"), download: "" }, "OTLP JSON")),
-    show(s) {
-      pinned = Boolean(s.pinned);
+    /** @param {Session} session */
+    show(session) {
+      pinned = Boolean(session.pinned);
       pin.textContent = pinned ? "Unpin" : "Pin";
       pin.setAttribute("aria-pressed", String(pinned));
     },

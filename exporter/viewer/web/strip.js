@@ -1,3 +1,4 @@
+// @ts-check
 // The strip that says where the time went, and the table of tools.
 
 import { timeSpent, toolStats } from "./breakdown.js";
@@ -8,6 +9,7 @@ import { count, duration, percent } from "./format.js";
 const mostTools = 6;
 
 // filter is told of the word that finds the spans of a part.
+/** @param {Trace} trace @param {(word: string) => void} [filter] */
 export function strip(trace, filter) {
   const { total, parts } = shorten(timeSpent(trace));
   let tool = 0;
@@ -16,7 +18,7 @@ export function strip(trace, filter) {
     h("div", { class: "strip", role: "img", "aria-label": "Where the time went: " + painted.map((p) => `${p.label} ${percent(p.us / total)}`).join(", ") },
       painted.map((p) => {
         const el = h("span", { title: `${p.label}: ${duration(p.us)}, ${percent(p.us / total)}` });
-        el.style.flexGrow = p.us / total;
+        el.style.flexGrow = String(p.us / total);
         el.style.background = p.paint;
         return el;
       })),
@@ -30,12 +32,17 @@ export function strip(trace, filter) {
   ];
 }
 
+/** @type {Record<string, string>} */
+const words = { wait: "is:wait", model: "op:chat", approval: "op:approval", background: "op:background" };
+
+/** @param {Part} part */
 function wordFor(part) {
   if (part.tool) return toolWord(part.tool);
-  return { wait: "is:wait", model: "op:chat", approval: "op:approval", background: "op:background" }[part.key];
+  return words[part.key];
 }
 
 // shorten makes one of the tools that took least.
+/** @param {{ total: number, parts: Part[] }} spent */
 function shorten({ total, parts }) {
   const tools = parts.filter((p) => p.order === 2);
   const few = tools.slice(mostTools);
@@ -45,8 +52,10 @@ function shorten({ total, parts }) {
 }
 
 // shade tells tools apart, all of them being tools.
+/** @type {(color: string, i: number) => string} */
 const shade = (color, i) => `color-mix(in oklab, var(--${color}), var(--text) ${Math.min(i * 13, 65)}%)`;
 
+/** @param {Trace} trace @param {(word: string) => void} filter */
 export function toolTable(trace, filter) {
   const stats = toolStats(trace);
   if (!stats.length) return h("p", { class: "dim" }, "No tools.");

@@ -1,3 +1,4 @@
+// @ts-check
 // What a session comes down to: its tools, the slowest steps, and how its
 // context and cost grew.
 
@@ -7,6 +8,7 @@ import { count, duration, money, roughly } from "./format.js";
 import { toolTable } from "./strip.js";
 import { rowDetail } from "./words.js";
 
+/** @param {Trace} trace @param {{ select: Select, filter(word: string): void }} on */
 export function summary(trace, { select, filter }) {
   const steps = slowest(trace), used = usage(trace);
   return [
@@ -19,10 +21,11 @@ export function summary(trace, { select, filter }) {
     h("h2", {}, "Tools"), toolTable(trace, filter),
     used.turns.length > 0 && h("h2", {}, "Context by turn"),
     used.turns.length > 0 && context(used, select),
-  ].filter(Boolean);
+  ];
 }
 
 // context has a bar for each model call: what it read, the cached part darker.
+/** @param {ReturnType<typeof usage>} used @param {Select} select */
 function context({ turns, ...sums }, select) {
   const most = Math.max(1, ...turns.map((t) => t.input));
   const shown = turns.slice(-200);

@@ -1,15 +1,21 @@
+// @ts-check
 // The theme follows the system until the button says otherwise.
 
 const key = "spantee.theme";
+/** @type {Record<string, string>} */
 const next = { auto: "light", light: "dark", dark: "auto" };
 const system = matchMedia("(prefers-color-scheme: dark)");
+/** @type {Set<() => void>} */
 const listeners = new Set();
+/** @type {Map<string, string>} */
 const resolved = new Map();
+/** @type {HTMLElement | undefined} */
 let probe;
 
 let chosen = "auto";
 try {
-  chosen = next[localStorage.getItem(key)] ? localStorage.getItem(key) : "auto";
+  const stored = localStorage.getItem(key) ?? "";
+  if (next[stored]) chosen = stored;
 } catch {
   // No storage, as in a private window.
 }
@@ -20,9 +26,10 @@ function apply() {
   for (const f of listeners) f();
 }
 
+/** @param {HTMLElement} button */
 export function startTheme(button) {
   const label = () => {
-    button.textContent = { auto: "Theme: system", light: "Theme: light", dark: "Theme: dark" }[chosen];
+    button.textContent = `Theme: ${chosen === "auto" ? "system" : chosen}`;
   };
   button.addEventListener("click", () => {
     chosen = next[chosen];
@@ -40,6 +47,7 @@ export function startTheme(button) {
 }
 
 // onTheme calls f whenever colors have changed, until signal is aborted.
+/** @param {() => void} f @param {AbortSignal} signal */
 export function onTheme(f, signal) {
   listeners.add(f);
   signal.addEventListener("abort", () => listeners.delete(f));
@@ -47,6 +55,7 @@ export function onTheme(f, signal) {
 
 // color is a color of base.css as a canvas takes it: there a custom property
 // would be the light-dark() it was written as.
+/** @param {string} name */
 export function color(name) {
   let c = resolved.get(name);
   if (c === undefined) {

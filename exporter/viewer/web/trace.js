@@ -1,18 +1,31 @@
+// @ts-check
 // A Trace is what came of one trace, as a tree of nodes. It grows.
 
 export class Trace {
+  /** @type {Session} */ session;
+  /** @type {Map<string, Node>} */ byId = new Map();
+  start = 0;
+  end = 0;
+
+  /** @param {string} id */
   constructor(id) {
     this.id = id;
     this.seq = 0;
+    /** @type {Map<string, Bar>} */
     this.bars = new Map(); // of spans that ended, by id
+    /** @type {Map<string, Bar>} */
     this.open = new Map(); // of those that did not
+    /** @type {TraceNode[]} */
     this.nodes = [];
+    /** @type {TraceNode[]} */
     this.tops = [];
+    /** @type {TraceNode | null} */
     this.root = null;
   }
 
   // merge takes what the viewer says of the spans that are new, and of all that
   // are open. It tells whether nodes came or went.
+  /** @param {Overview} overview */
   merge(overview) {
     this.session = overview.session;
     this.seq = overview.seq;
@@ -34,7 +47,9 @@ export class Trace {
     const bars = [...this.bars.values()];
     for (const bar of this.open.values()) if (!this.bars.has(bar.id)) bars.push(bar);
     bars.sort(byTime);
+    /** @type {Map<string, Node>} */
     const byId = new Map();
+    /** @type {Bar[]} */
     const deltas = [];
     this.nodes = [];
     for (const bar of bars) {
@@ -63,7 +78,9 @@ export class Trace {
     this.tick(this.at);
   }
 
+  /** @param {Map<string, Node>} byId */
   connect(byId) {
+    /** @type {(n: Node) => boolean} */
     const isRoot = (n) => (!n.bar.parent || n.op === "agent") && !byId.has(n.bar.parent);
     this.root = this.nodes.find(isRoot) ?? null;
     this.tops = [];
@@ -82,6 +99,7 @@ export class Trace {
 
   // tick sets the time, in microseconds since 1970. Open spans last until then,
   // and those that nobody will end until they were last heard of.
+  /** @param {number} [at] */
   tick(at) {
     this.at = at;
     const gone = this.session?.now?.gone;
@@ -97,29 +115,36 @@ export class Trace {
 
   // rows are the nodes in the order they are drawn. Only those that match, and
   // what they belong to, if match is given.
+  /** @param {Set<string>} collapsed @param {Match | null} [match] */
   rows(collapsed, match) {
-    const wanted = match && new Set();
-    if (match) {
+    /** @type {Set<Node> | null} */
+    const wanted = match ? new Set() : null;
+    if (match && wanted) {
       for (const n of this.nodes) {
-        if (match(n)) for (let p = n; p && !wanted.has(p); p = p.above) wanted.add(p);
+        if (!match(n)) continue;
+        /** @type {Node | null} */
+        let p = n;
+        for (; p && !wanted.has(p); p = p.above) wanted.add(p);
       }
     }
     for (const n of this.nodes) n.row = -1;
+    /** @type {Node[]} */
     const rows = [];
-    const stack = this.tops.filter((n) => !n.above).map((n) => [n, 0]).reverse();
-    while (stack.length) {
-      const [n, depth] = stack.pop();
+    const stack = this.tops.filter((n) => !n.above).map((n) => ({ n, depth: 0 })).reverse();
+    for (let next = stack.pop(); next; next = stack.pop()) {
+      const { n, depth } = next;
       if (wanted && !wanted.has(n)) continue;
       n.depth = depth;
       n.row = rows.push(n) - 1;
       if (collapsed.has(n.id)) continue;
-      for (let i = n.below.length - 1; i >= 0; i--) stack.push([n.below[i], depth + 1]);
+      for (let i = n.below.length - 1; i >= 0; i--) stack.push({ n: n.below[i], depth: depth + 1 });
     }
     return rows;
   }
 }
 
 // innerAgent is the sub-agent that a node works for, or null.
+/** @param {Node} n */
 function innerAgent(n) {
   for (let p = n.op === "agent" ? n.parent : n; p; p = p.parent) {
     if (p.op === "agent") return p.parent ? p : null;
@@ -129,28 +154,55 @@ function innerAgent(n) {
 
 // groupTurns sets what is drawn below what: the calls of a turn below the chat
 // that asked for them, if the spans say which turn they belong to.
+/** @param {Node[]} siblings @param {Node | null} parent */
 function groupTurns(siblings, parent) {
+  /** @type {Map<number, Node>} */
   const chats = new Map();
   for (const n of siblings) if (n.op === "chat" && n.bar.turn) chats.set(n.bar.turn, n);
   for (const n of siblings) {
-    n.above = (n.op !== "chat" && chats.get(n.bar.turn)) || parent;
+    n.above = (n.op !== "chat" && chats.get(n.bar.turn ?? 0)) || parent;
     if (n.above) n.above.below.push(n);
   }
 }
 
 // A Node is a span, or a turn of the model with the spans that hold more of its deltas.
 export class Node {
+  /** @type {Bar} */ bar;
+  /** @type {string[]} */ parts;
+  /** @type {number[]} */ text;
+  /** @type {number[]} */ thinking;
+  /** @type {Mark[]} */ marks;
+  start = 0;
+  end = 0;
+  firstChunk = 0;
+  chunks = 0;
+  open = false;
+  failure = "";
+  title = "";
+  prefix = "";
+  detail = "";
+  content = ""; // what a filter finds
+
+  /** @param {Bar} bar */
   constructor(bar) {
     this.id = bar.id;
     this.op = bar.op === "deltas" ? "chat" : bar.op ?? "";
-    this.parent = this.above = this.inner = null;
+    /** @type {Node | null} */
+    this.parent = null;
+    /** @type {Node | null} */
+    this.above = null; // the one it is drawn below
+    /** @type {Node | null} */
+    this.inner = null; // the sub-agent it works for
+    /** @type {Node[]} */
     this.children = [];
+    /** @type {Node[]} */
     this.below = [];
     this.depth = 0;
     this.row = -1;
     this.replace(bar);
   }
 
+  /** @param {Bar} bar */
   replace(bar) {
     this.bar = bar;
     this.open = Boolean(bar.open);
@@ -171,6 +223,7 @@ export class Node {
 
   get duration() { return this.end - this.start; }
 
+  /** @param {Bar} bar */
   append(bar) {
     this.parts.push(bar.id);
     this.end = Math.max(this.end, bar.end);
@@ -198,11 +251,13 @@ export class Node {
   }
 }
 
+/** @param {Bar} a @param {Bar} b */
 function byTime(a, b) {
   return a.start - b.start || a.end - b.end || (a.id < b.id ? -1 : 1);
 }
 
 // absolute makes the instants of events microseconds since 1970, in order.
+/** @param {Bar} bar @param {number[]} offsets */
 function absolute(bar, offsets = []) {
   const at = offsets.map((o) => bar.start + o);
   return at.every((t, i) => i === 0 || at[i - 1] <= t) ? at : at.sort((a, b) => a - b);
@@ -210,7 +265,9 @@ function absolute(bar, offsets = []) {
 
 // lanes parts nodes so that none overlaps another of its lane; what finds no
 // lane goes to the last.
+/** @template {{ start: number, end: number }} T @param {T[]} nodes @param {number} most */
 export function lanes(nodes, most) {
+  /** @type {number[]} */
   const ends = [];
   return nodes.map((node) => {
     let lane = ends.findIndex((end) => end <= node.start);

@@ -1,3 +1,4 @@
+// @ts-check
 // A transcript is a trace as a conversation: what was asked, thought, said and
 // done, in order. Without content it is a list of steps.
 
@@ -7,10 +8,13 @@ import { readCall } from "./reading.js";
 export class Content {
   constructor() {
     this.seq = 0;
+    /** @type {Map<string, Step>} */
     this.steps = new Map(); // by span id
+    /** @type {Map<string, Step>} */
     this.open = new Map();
   }
 
+  /** @param {Steps} answer */
   merge(answer) {
     this.seq = answer.seq;
     for (const s of answer.spans) this.steps.set(s.id, s);
@@ -19,12 +23,16 @@ export class Content {
   }
 
   // of returns the content of a node, in all of its spans.
-  of(node) { return node.parts.map((id) => this.steps.get(id) ?? this.open.get(id)).filter(Boolean); }
+  /** @param {TraceNode} node */
+  of(node) { return node.parts.flatMap((id) => this.steps.get(id) ?? this.open.get(id) ?? []); }
 }
 
 // entries are the lines of a transcript, in order.
+/** @param {Trace} trace @param {Content} content */
 export function entries(trace, content) {
+  /** @type {Entry[]} */
   const list = [];
+  /** @type {(node: TraceNode, depth: number) => void} */
   const add = (node, depth) => {
     list.push(new Entry(node, depth, content));
     const inner = node.holdsAgent || node.op === "agent" && node !== trace.root ? depth + 1 : depth;
@@ -38,10 +46,17 @@ export function entries(trace, content) {
 // and a depth that counts sub-agents. Its content is only read when it is
 // shown: there may be 50,000 entries.
 class Entry {
+  /** @type {Step[] | undefined} */ found;
+
+  /** @param {TraceNode} node @param {number} depth @param {Content} content */
   constructor(node, depth, content) {
-    Object.assign(this, { node, depth, content, kind: kinds[node.op] ?? "span" });
+    this.node = node;
+    this.depth = depth;
+    this.content = content;
+    this.kind = kinds[node.op] ?? "span";
   }
 
+  /** @returns {Step[]} */
   get steps() { return this.found ??= this.content.of(this.node); }
   get cut() { return this.steps.reduce((sum, s) => sum + (s.cut ?? 0), 0); }
   get prompt() { return this.node.op === "agent" ? this.steps.map((s) => lastPrompt(s.prompt)).find(Boolean) ?? "" : ""; }
@@ -54,9 +69,11 @@ class Entry {
   get weight() { return this.steps.reduce((sum, s) => sum + (s.weight ??= JSON.stringify(s).length), 0); }
 }
 
+/** @type {Record<string, string>} */
 const kinds = { agent: "agent", chat: "turn", tool: "tool", approval: "approval", background: "background" };
 
 // lastPrompt is what the user said last, in gen_ai.input.messages.
+/** @param {string} [text] */
 export function lastPrompt(text) {
   const messages = list(text).filter((m) => m?.role === "user");
   const said = messages.map((m) => partsOf(m).filter((p) => p?.type === "text" && typeof p.content === "string").map((p) => p.content).join("\n"));
@@ -64,7 +81,9 @@ export function lastPrompt(text) {
 }
 
 // answer is what gen_ai.output.messages say, null if they say nothing.
+/** @param {string} [text] */
 export function answer(text) {
+  /** @type {Said[]} */
   const said = [];
   for (const m of list(text)) {
     for (const p of partsOf(m)) {
@@ -76,8 +95,10 @@ export function answer(text) {
   return said.length ? said : null;
 }
 
+/** @type {(m: Foreign) => Foreign[]} */
 const partsOf = (m) => (Array.isArray(m?.parts) ? m.parts : []);
 
+/** @param {string} [text] @returns {Foreign[]} */
 function list(text) {
   try {
     const value = JSON.parse(text || "[]");

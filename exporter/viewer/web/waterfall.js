@@ -1,3 +1,4 @@
+// @ts-check
 // A Waterfall draws a trace on a canvas: only the rows and instants in sight.
 
 import { bar, drawBar } from "./bars.js";
@@ -13,17 +14,31 @@ import { rowDetail, spoken } from "./words.js";
 const rightMargin = 24;
 
 export class Waterfall {
+  /** @type {Trace} */ trace;
+  /** @type {number | undefined} */ frame;
+  width = 0;
+  height = 0;
+  dragging = false;
+
   // on.select is told of the node that was selected, or null; on.open of one to
   // look at; on.rows that the rows have changed.
+  /** @param {Timeline} timeline @param {AbortSignal} signal @param {On} on */
   constructor(timeline, signal, on, labels = 360) {
     this.timeline = timeline;
     this.on = on;
     this.labels = labels;
+    /** @type {Set<string>} */
     this.collapsed = new Set();
+    /** @type {Match | null} */
     this.match = null;
+    /** @type {TraceNode[]} */
     this.all = []; // rows, whatever the zoom
+    /** @type {TraceNode[]} */
     this.rows = [];
-    this.selected = this.hovered = null; // ids
+    /** @type {string | null} */
+    this.selected = null; // an id
+    /** @type {string | null} */
+    this.hovered = null;
     this.canvas = h("canvas", { "aria-hidden": "true" });
     this.spacer = h("div");
     this.tip = h("div", { class: "tip", hidden: true });
@@ -34,7 +49,7 @@ export class Waterfall {
     }, this.canvas, this.spacer);
     this.element = h("div", { class: "waterfall" }, this.scroller, this.tip, this.spoken, h("div", { class: "focus" }));
     this.pen = new Pen(this.canvas);
-    this.canvas.waterfall = this; // for a look from the console, and the tests
+    Object.assign(this.canvas, { waterfall: this }); // for a look from the console, and the tests
 
     timeline.views.add(this);
     const resized = new ResizeObserver(() => this.layout());
@@ -49,12 +64,14 @@ export class Waterfall {
   }
 
   // show draws a trace, which may have grown.
+  /** @param {Trace} trace */
   show(trace) {
     this.trace = trace;
     this.arrange();
   }
 
   // filter leaves the nodes that match, or all.
+  /** @param {Match | null} match */
   filter(match) {
     this.match = match;
     this.arrange();
@@ -109,16 +126,21 @@ export class Waterfall {
   get narrow() { return this.width < 480; }
   get left() { return Math.min(this.labels, this.width * 0.5); }
   get plot() { return Math.max(1, this.width - this.left - rightMargin); }
+  /** @param {number} at */
   x(at) { return this.left + (at - this.trace.start - this.timeline.from) / this.timeline.span * this.plot; }
+  /** @param {number} x */
   at(x) { return (x - this.left) / this.plot * this.timeline.span + this.timeline.from; }
+  /** @param {number} row */
   y(row) { return axisHeight + row * rowHeight - this.scroller.scrollTop; }
 
+  /** @param {number} y */
   rowAt(y) {
     if (y < axisHeight) return null;
     return this.rows[Math.floor((y + this.scroller.scrollTop - axisHeight) / rowHeight)] ?? null;
   }
 
   // bar is where the bar of a span is drawn, in pixels of the canvas.
+  /** @param {string} id */
   bar(id) {
     const n = this.trace.byId.get(id);
     if (!n || n.row < 0) return null;
@@ -155,6 +177,7 @@ export class Waterfall {
     return steps(from, to, Math.max(2, this.plot / 90));
   }
 
+  /** @param {ReturnType<typeof steps>} axis */
   drawAxis({ list, step }) {
     const { pen } = this;
     pen.fill("panel", 0, 0, this.width, axisHeight);
@@ -169,6 +192,7 @@ export class Waterfall {
     }
   }
 
+  /** @param {TraceNode} n @param {number} top */
   drawLabel(n, top) {
     const { pen } = this;
     const middle = top + rowHeight / 2;
@@ -185,6 +209,7 @@ export class Waterfall {
     pen.text(duration(n.duration), this.left - 12, middle, n.failure ? "error-text" : "dim", "number", "right");
   }
 
+  /** @param {TraceNode} n */
   drawBar(n) {
     const b = bar(this, n);
     if (b.x > this.width || b.x + b.width < this.left) {
@@ -202,11 +227,13 @@ export class Waterfall {
   }
 
   // drawPointer says where a bar that is out of sight is.
+  /** @param {Box} b */
   drawPointer(b) {
     const before = b.x < this.left;
     this.pen.text(before ? "‹" : "›", before ? this.left + 4 : this.width - 8, b.y + b.height / 2, "faint", "body", before ? "left" : "right");
   }
 
+  /** @param {string | null} id */
   select(id, { reveal = true } = {}) {
     this.selected = id;
     const n = id && this.trace.byId.get(id);
@@ -218,6 +245,7 @@ export class Waterfall {
   }
 
   // reveal brings a node into sight, in time and among the rows.
+  /** @param {TraceNode} n */
   reveal(n) {
     this.timeline.reveal(n.start - this.trace.start, n.end - this.trace.start);
     let closed = false;
@@ -230,6 +258,7 @@ export class Waterfall {
     else if (top + rowHeight > this.scroller.scrollTop + room) this.scroller.scrollTop = top + rowHeight - room;
   }
 
+  /** @param {TraceNode} n */
   toggle(n, collapse = !this.collapsed.has(n.id)) {
     if (!n.below.length || this.match) return;
     if (collapse) this.collapsed.add(n.id);
@@ -237,6 +266,7 @@ export class Waterfall {
     this.arrange();
   }
   // foldTurns closes or opens all turns at once.
+  /** @param {boolean} fold */
   foldTurns(fold) {
     for (const n of this.trace.nodes) {
       if (n.op !== "chat" || !n.below.length) continue;
@@ -247,6 +277,7 @@ export class Waterfall {
   }
 
   // step selects the next or previous row that a condition is true of.
+  /** @param {number} way @param {Match} wanted */
   step(way, wanted) {
     const rows = this.all, at = rows.findIndex((n) => n.id === this.selected);
     for (let i = 1; i <= rows.length; i++) {

@@ -1,21 +1,34 @@
+// @ts-check
 // How a session is called and how it goes, in words.
 
 import { duration, plural, seconds } from "./format.js";
 
+/** @type {(s: Session) => string} */
 export const who = (s) => s.agent || s.service || "unknown service";
+/** @type {(s: Session) => string} */
 export const what = (s) => s.model || (s.agent ? "" : s.name);
+/** @type {(s: Session) => string} */
 export const folderName = (s) => s.folder.replace(/[/\\]+$/, "").split(/[/\\]/).pop() ?? "";
 
 // headline is what tells a session from others: the prompt's first words if
 // they were recorded.
+/** @type {(s: Session) => string} */
 export const headline = (s) => s.prompt || [who(s), what(s)].filter(Boolean).join(" · ");
 
 // recent is how long after its last span a session whose sender does not tell
 // what is open is taken to be running, in milliseconds.
 const recent = 10 * 60e3;
 
+// present is the time by the clock of a session's spans, in microseconds: a recording that is played has its own.
+/** @param {Session} s */
+export function present({ now, came }) {
+  if (!now) return Date.now() * 1e3;
+  return now.gone ? now.asked : now.asked + Math.max(0, Date.now() * 1e3 - came);
+}
+
 // state returns a color and words. now is in milliseconds.
-export function state(s, now = Date.now()) {
+/** @param {Session} s @param {number} now @returns {[kind: string, words: string]} */
+export function state(s, now = present(s) / 1e3) {
   if (s.now?.gone) return ["gone", "gone: the process stopped reporting"];
   if (s.now) return ["running", activity(s.now, now)];
   if (s.failure) return ["failed", `failed: ${s.failure}`];
@@ -27,12 +40,14 @@ export function state(s, now = Date.now()) {
 const silent = 5e6;
 
 // activity is what an agent does this second, and since when.
+/** @param {Now} n */
 export function activity(n, now = Date.now()) {
   const us = now * 1e3;
   const quiet = us - n.heard > silent && us - n.since > silent ? `, silent for ${seconds(us - n.heard)}` : "";
   return `${doing(n)} for ${seconds(us - n.since)}${quiet}`;
 }
 
+/** @param {Now} n */
 function doing(n) {
   switch (n.op) {
     case "chat": return !n.event ? "waiting for the model" : n.event.startsWith("thinking") ? "thinking" : n.event.startsWith("text") ? "writing" : n.event;
@@ -45,18 +60,21 @@ function doing(n) {
 }
 
 // withoutProgram leaves the program out of a name if the command has it.
+/** @param {string} what @param {string} command */
 function withoutProgram(what, command) {
   const [tool, program] = what.split(" ");
   return program && command.split(/\s+/).includes(program) ? tool : what;
 }
 
 // rowDetail is what a row of the waterfall says besides its title.
+/** @param {TraceNode} n */
 export function rowDetail(n, folder = "") {
   if (!n.detail) return "";
   return n.bar.path && folder && n.detail.startsWith(folder + "/") ? n.detail.slice(folder.length + 1) : n.detail;
 }
 
 // spoken is a span in a sentence, for who cannot see the bars.
+/** @param {TraceNode} n @param {number} start */
 export function spoken(n, start) {
   const parts = [n.bar.name, rowDetail(n), duration(n.duration), `at ${duration(n.start - start)}`];
   if (n.open) parts.push("still running");

@@ -1,0 +1,94 @@
+// Types that the modules of the page share. Only the type checker reads this file.
+
+// The API's answers, which the Go types of the same names describe. Times are in microseconds.
+interface Session {
+  id: string; name: string; service: string; agent: string; model: string; prompt: string; folder: string; failure: string;
+  start: number; end: number; came: number; firstChunk: number;
+  spans: number; errors: number; turns: number; tools: number; toolErrors: number;
+  input: number; output: number; cached: number; cost: number;
+  ended: boolean; pinned?: boolean; now?: Now; hits?: number; found?: Hit;
+}
+interface Now { op: string; what: string; text: string; event: string; since: number; heard: number; asked: number; gone: boolean }
+interface Hit { span: string; name: string; text: string[] }
+interface Hits { total: number; hits: Hit[] }
+interface List {
+  sessions: Session[]; matching: number; total: number; spans: number; agents: string[]; models: string[];
+  kept: { bytes: number; limit?: number; memory?: boolean; going: { sessions: number; before: number } };
+}
+interface Bar {
+  id: string; parent: string; name: string; op?: string; title?: string; detail?: string; path?: boolean; tool?: string; turn?: number;
+  start: number; end: number; failure?: string; executable?: string; firstChunk?: number; open?: boolean; estimated?: boolean;
+  input?: number; output?: number; cached?: number; cost?: number;
+  chunks?: number; text?: number[]; thinking?: number[]; marks?: Mark[];
+}
+interface Mark { name: string; at: number }
+interface Overview { session: Session; seq: number; more: boolean; spans: Bar[]; open: Bar[] }
+interface Step {
+  id: string; prompt?: string; answer?: string; arguments?: string; result?: string; said?: Said[]; notes?: Note[]; cut?: number;
+  weight?: number; // see Entry
+}
+interface Said { kind: string; text: string }
+interface Note { at: number; name: string; text: string }
+interface Steps { seq: number; more: boolean; spans: Step[]; open: Step[] }
+interface Attribute { key: string; type: string; value: string }
+interface SpanEvent { name: string; at: number; attributes: Attribute[] }
+interface SpanLink { trace: string; span: string; attributes: Attribute[] }
+interface Detail {
+  id: string; trace: string; parent: string; name: string; kind: string; status: string; message: string; start: number; end: number;
+  attributes: Attribute[]; events: SpanEvent[]; links: SpanLink[]; resource: Attribute[]; scope: string; dropped: number; omitted: number;
+}
+interface Run extends Session { calls: [tool: number, us: number, failed: number][] }
+interface Runs { runs: Run[]; tools: string[] }
+
+type Trace = import("./web/trace.js").Trace;
+type TraceNode = import("./web/trace.js").Node;
+type Content = import("./web/transcript.js").Content;
+type Entry = ReturnType<typeof import("./web/transcript.js").entries>[number];
+type Timeline = import("./web/timeline.js").Timeline;
+type Waterfall = import("./web/waterfall.js").Waterfall;
+type Pen = import("./web/pen.js").Pen;
+type Match = (n: TraceNode) => boolean;
+type Select = (id: string | null) => void;
+
+// A View fills a Place, which is its own until the signal is aborted.
+interface Place { main: HTMLElement; crumbs: HTMLElement; signal: AbortSignal; address: URLSearchParams }
+interface View { changed(ids: Set<string> | null): void }
+
+// What h makes elements of.
+interface Props {
+  onclick?: (e: MouseEvent) => void;
+  onchange?: (e: Event) => void;
+  [name: string]: string | number | boolean | null | undefined | ((e: MouseEvent) => void);
+}
+type Child = Leaf | Leaf[];
+type Leaf = Element | string | number | false | null | undefined;
+
+// A Part is a share of the time of a session, from a kind of work.
+interface Kind { key: string; label: string; color: string; rank: number; order: number; tool?: string }
+interface Part extends Kind { us: number }
+
+type Measures = ReturnType<typeof import("./web/stats.js").summarize>;
+type Group = Measures & { name: string };
+
+// A Block is a piece of a tool call as people read it.
+type Block =
+  | { kind: "command" | "path" | "query" | "output" | "text" | "error"; value: string; error?: boolean }
+  | { kind: "diff"; value: DiffLine[] }
+  | { kind: "list"; value: string[]; note?: string }
+  | { kind: "links"; value: { title: string; url: string; text: string }[] }
+  | { kind: "todos"; value: { done: boolean; doing: boolean; text: string }[] }
+  | { kind: "fields"; value: [string, unknown][] };
+interface DiffLine { sign: string; text: string }
+
+// A Foreign is JSON of an agent's tool, whose fields nobody promises.
+type Foreign = Record<string, any>;
+
+// What draws a Trace, and how.
+interface TimeView { redraw(): void; moved?(): void }
+interface Box { x: number; y: number; width: number; height: number; color: string }
+interface On { select(n: TraceNode | null): void; open(n: TraceNode): void; rows?(): void }
+type Act = (w: Waterfall) => void;
+type Font = "body" | "strong" | "small" | "number";
+type Measure = { lines: [label: string, key: keyof Measures][]; format(v: number): string };
+type Add = (kind: Block["kind"], value: unknown, more?: { error?: boolean; note?: string }) => boolean;
+type Active = Map<string, { kind: Kind; n: number }>; // by key, how many go on
