@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/exporter/viewer"
 )
 
@@ -152,9 +153,9 @@ func TestSessionsFitTheTerminal(t *testing.T) {
 		return s
 	}
 	sessions := []viewer.Session{
-		session(5*time.Minute, 8100*time.Millisecond, viewer.Session{Agent: "cursor-agent", Prompt: "Find out why\nthe 値段 \x1b[31mtest fails since this morning, and fix it", Ended: true, Tools: 6}),
-		session(30*time.Hour, 3*time.Hour, viewer.Session{Agent: "claude-code", Model: "claude-opus-5", Failure: "max_turns", Ended: true, Tools: 1234}),
-		session(65*24*time.Hour, 0, viewer.Session{Agent: "codex"}),
+		session(5*time.Minute, 8100*time.Millisecond, viewer.Session{Identity: runs.Identity{Agent: "cursor-agent", Prompt: "Find out why\nthe 値段 \x1b[31mtest fails since this morning, and fix it"}, Counts: runs.Counts{Tools: 6}, Ended: true}),
+		session(30*time.Hour, 3*time.Hour, viewer.Session{Identity: runs.Identity{Agent: "claude-code", Model: "claude-opus-5"}, Counts: runs.Counts{Tools: 1234}, Failure: "max_turns", Ended: true}),
+		session(65*24*time.Hour, 0, viewer.Session{Identity: runs.Identity{Agent: "codex"}}),
 	}
 	for width, want := range map[uint16]string{
 		40: `ID        AGE  TOOK   SESSION

@@ -95,7 +95,7 @@ func (r *Recorder) Receipt() *Receipt {
 
 func (r *record) add(s *runs.Span) {
 	r.Add(s)
-	r.Calls, r.Called = nil, nil // not in a receipt
+	r.Calls, r.ToolNames = nil, nil // not in a receipt
 	switch s.Kind() {
 	case runs.Chat:
 		r.busy.add(s.Start, s.End)

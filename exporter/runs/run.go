@@ -20,50 +20,47 @@ import (
 // A Run is what the spans of a trace say about an agent's run. Spans may be added in
 // any order, and at any time. What the root states takes precedence.
 type Run struct {
-	Name         string // of the root span
-	Agent        string
-	Model        string
-	Conversation string
-	Folder       string // where the agent works
-	Prompt       string // its first words
-
+	Identity
+	Counts
 	Start, End uint64 // in nanoseconds since 1970
 	Rooted     bool   // the root was added
 	ErrorType  string // of the root; "" if it did not fail
 	Failure    string // the root's failure in a few words
 	Stated     Stated
-
-	Spans, Failed int
-	Turns         int
-	Tools         int
-	ToolErrors    int
-	Failures      map[string]int // of tool calls, by error type
-	Called        []ToolUse      // the calls of each tool, in the order of the first calls
-	Calls         []Call         // at most maxCalls
-	FirstChunk    time.Duration  // of the first chat that has one; 0 if unknown
-	Approvals     int
-	Rejected      int           // approvals
-	Awaited       time.Duration // the approvals
-	Subagents     int
-	Background    int // work that outlived its call
+	Failures   map[string]int // of tool calls, by error type
+	ToolNames  []string       // in the order of the first calls
+	Calls      []Call         // at most maxCalls
+	FirstChunk time.Duration  // of the first chat that has one; 0 if unknown
 
 	total, calls Usage // as the root states it, and the sum of the chats
 	root         rootRank
-	agents       int    // spans of agents, the root among them
 	firstChat    uint64 // when the chat of FirstChunk began
 	text         int    // bytes of all strings
 }
 
-// A ToolUse sums up all calls of one tool.
-type ToolUse struct {
-	Name          string
-	Calls, Failed int
-	Took          time.Duration // together
+// Identity says whose run it is. In JSON it is part of what a viewer tells its page, as
+// are Counts.
+type Identity struct {
+	Name         string `json:"name"` // of the root span
+	Agent        string `json:"agent"`
+	Model        string `json:"model"`
+	Conversation string `json:"conversation"`
+	Prompt       string `json:"prompt"` // its first words
+	Folder       string `json:"folder"` // where the agent works
+}
+
+// Counts are the counts of a run's spans.
+type Counts struct {
+	Spans      int `json:"spans"`
+	Errors     int `json:"errors"`
+	Turns      int `json:"turns"`
+	Tools      int `json:"tools"`
+	ToolErrors int `json:"toolErrors"`
 }
 
 // A Call is one call of a tool.
 type Call struct {
-	Tool   int32 // an index of Run.Called
+	Tool   int32 // an index of Run.ToolNames
 	Failed bool
 	Took   time.Duration
 }
@@ -84,7 +81,7 @@ func (r *Run) Add(s *Span) (isRoot bool) {
 	r.End = max(r.End, s.End)
 	r.Spans++
 	if s.Failed {
-		r.Failed++
+		r.Errors++
 	}
 
 	// Of several agents the outermost began first.
@@ -107,21 +104,10 @@ func (r *Run) Add(s *Span) (isRoot bool) {
 		r.put(&r.Prompt, []byte(s.Prompt()))
 	}
 	switch kind {
-	case Agent:
-		r.agents++
-		r.Subagents = r.agents - 1
 	case Chat:
 		r.addChat(s)
 	case Tool:
 		r.addTool(s)
-	case Approval:
-		r.Approvals++
-		r.Awaited += s.Duration()
-		if s.Failed {
-			r.Rejected++
-		}
-	case Background:
-		r.Background++
 	}
 	return isRoot
 }
@@ -146,7 +132,7 @@ func (r *Run) put(to *string, v []byte) {
 
 // Size returns about how many bytes the Run takes.
 func (r *Run) Size() int {
-	return int(unsafe.Sizeof(*r)) + r.text + cap(r.Calls)*int(unsafe.Sizeof(Call{})) + cap(r.Called)*int(unsafe.Sizeof(ToolUse{})) + len(r.Failures)*48
+	return int(unsafe.Sizeof(*r)) + r.text + cap(r.Calls)*int(unsafe.Sizeof(Call{})) + cap(r.ToolNames)*int(unsafe.Sizeof("")) + len(r.Failures)*48
 }
 
 func (r *Run) addChat(s *Span) {
@@ -163,15 +149,8 @@ func (r *Run) addTool(s *Span) {
 		r.ToolErrors++
 		r.addFailure(Cut([]byte(s.ErrorType())))
 	}
-	i := r.tool(s)
-	used := &r.Called[i]
-	used.Calls++
-	used.Took += s.Duration()
-	if s.Failed {
-		used.Failed++
-	}
 	if len(r.Calls) < maxCalls {
-		r.Calls = append(r.Calls, Call{int32(i), s.Failed, s.Duration()})
+		r.Calls = append(r.Calls, Call{r.tool(s), s.Failed, s.Duration()})
 	}
 }
 
@@ -195,21 +174,20 @@ func Cut(text []byte) string {
 	return strings.ToValidUTF8(string(text[:maxText]), "") + "…"
 }
 
-// tool returns the index of the span's tool in r.Called.
-func (r *Run) tool(s *Span) int {
+// tool returns the index of the span's tool in r.ToolNames.
+func (r *Run) tool(s *Span) int32 {
 	name := s.ToolName()
-	index := func() int { return slices.IndexFunc(r.Called, func(u ToolUse) bool { return u.Name == name }) }
-	i := index()
-	if i < 0 && len(r.Called) >= maxTools-1 {
+	i := slices.Index(r.ToolNames, name)
+	if i < 0 && len(r.ToolNames) >= maxTools-1 {
 		name = semconv.ErrorOther
-		i = index()
+		i = slices.Index(r.ToolNames, name)
 	}
 	if i < 0 {
-		r.Called = append(r.Called, ToolUse{Name: name})
+		i = len(r.ToolNames)
+		r.ToolNames = append(r.ToolNames, name)
 		r.text += len(name)
-		i = len(r.Called) - 1
 	}
-	return i
+	return int32(i)
 }
 
 // Usage returns the usage of the run, preferably as the root states it.
@@ -228,7 +206,7 @@ func (r *Run) Usage() Usage {
 // Clone returns a copy to which spans can be added.
 func (r *Run) Clone() *Run {
 	c := *r
-	c.Failures, c.Called, c.Calls = maps.Clone(r.Failures), slices.Clone(r.Called), slices.Clip(r.Calls)
+	c.Failures, c.ToolNames, c.Calls = maps.Clone(r.Failures), slices.Clip(r.ToolNames), slices.Clip(r.Calls)
 	return &c
 }
 

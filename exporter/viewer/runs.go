@@ -41,10 +41,7 @@ type calls struct {
 }
 
 func callsOf(r *runs.Run) calls {
-	c := calls{Calls: make([][3]int64, len(r.Calls))}
-	for _, used := range r.Called {
-		c.Tools = append(c.Tools, used.Name)
-	}
+	c := calls{Tools: r.ToolNames, Calls: make([][3]int64, len(r.Calls))}
 	for i, call := range r.Calls {
 		failed := int64(0)
 		if call.Failed {

@@ -441,7 +441,7 @@ func (u *update) summarize(r *record, now time.Time) error {
 	if r.fresh {
 		write = insertSession
 	}
-	err = u.write.exec(write, u.seq, now.UnixMicro(), r.last, r.bytes, int64(min(r.run.End, math.MaxInt64)), run.Spans, session.Start, session.End-session.Start, run.Tools, run.Failed,
+	err = u.write.exec(write, u.seq, now.UnixMicro(), r.last, r.bytes, int64(min(r.run.End, math.MaxInt64)), run.Spans, session.Start, session.End-session.Start, run.Tools, run.Errors,
 		usage.Input, usage.Output, usage.Cost, cmp.Or(session.Agent, service), session.Model, session.Failure != "", session.Ended, run.Name == TestSpan, r.row, r.id[:])
 	r.fresh, r.reported = false, false
 	if err == nil {

@@ -10,21 +10,12 @@ import (
 
 // A Session is a trace as the page lists it.
 type Session struct {
-	ID           string  `json:"id"`
-	Name         string  `json:"name"` // of the root span
+	ID string `json:"id"`
+	runs.Identity
+	runs.Counts
 	Service      string  `json:"service"`
-	Agent        string  `json:"agent"`
-	Model        string  `json:"model"`
-	Conversation string  `json:"conversation"`
-	Prompt       string  `json:"prompt"` // its first words, if content was recorded
-	Folder       string  `json:"folder"`
 	Start        int64   `json:"start"` // microseconds since 1970
 	End          int64   `json:"end"`
-	Spans        int     `json:"spans"`
-	Errors       int     `json:"errors"`
-	Turns        int     `json:"turns"`
-	Tools        int     `json:"tools"`
-	ToolErrors   int     `json:"toolErrors"`
 	FirstChunk   int64   `json:"firstChunk"` // microseconds
 	Input        int64   `json:"input"`
 	Output       int64   `json:"output"`
@@ -43,10 +34,8 @@ type Session struct {
 func newSession(id traceID, r *runs.Run, service string, now time.Time) Session {
 	u := r.Usage()
 	return Session{
-		ID: id.String(), Name: r.Name, Service: service, Agent: r.Agent, Model: r.Model,
-		Conversation: r.Conversation, Prompt: r.Prompt, Folder: r.Folder,
+		ID: id.String(), Identity: r.Identity, Counts: r.Counts, Service: service,
 		Start: microseconds(r.Start), End: microseconds(r.End),
-		Spans: r.Spans, Errors: r.Failed, Turns: r.Turns, Tools: r.Tools, ToolErrors: r.ToolErrors,
 		FirstChunk: r.FirstChunk.Microseconds(), Input: u.Input, Output: u.Output, Cached: u.CacheRead, Cost: u.Cost,
 		Failure: r.Failure, LastReceived: now.UnixMicro(),
 	}
