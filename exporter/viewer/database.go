@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -220,22 +221,19 @@ func (s *Store) migrate() error {
 
 // indexAll indexes what is in the database.
 func (s *Store) indexAll() error {
-	var records []*record
-	err := each(s.write, func(scan func(...any) error) error {
-		r := &record{stale: true, replaced: true}
-		var id []byte
-		err := scan(&r.row, &id)
-		r.id = traceID(id)
-		records = append(records, r)
-		return err
-	}, `SELECT row, trace FROM session`)
-	u := &update{Store: s, decoder: decoder{}}
-	for _, r := range records {
+	ids, err := all[traceID](s.write, `SELECT trace FROM session`)
+	u := &update{Store: s, touched: make(map[traceID]*record), decoder: decoder{}}
+	for _, id := range ids {
+		r, err := u.record(id)
 		if err == nil {
+			r.replaced = true
 			err = u.rebuild(r)
 		}
 		if err == nil {
 			err = u.flush(r, r.last)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return err
@@ -243,13 +241,7 @@ func (s *Store) indexAll() error {
 
 // forgetTests removes the sessions of spantee doctor.
 func (s *Store) forgetTests() error {
-	var rows []int64
-	err := each(s.write, func(scan func(...any) error) error {
-		var row int64
-		err := scan(&row)
-		rows = append(rows, row)
-		return err
-	}, `SELECT row FROM session WHERE test`)
+	rows, err := all[int64](s.write, `SELECT row FROM session WHERE test`)
 	for _, row := range rows {
 		if err == nil {
 			err = s.remove(row)
@@ -307,16 +299,8 @@ func Integrity(path string) error {
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	var problems []string
-	err = each(reader{db, new(sync.RWMutex)}, func(scan func(...any) error) error {
-		var line string
-		err := scan(&line)
-		if line != "ok" {
-			problems = append(problems, line)
-		}
-		return err
-	}, `PRAGMA quick_check(3)`)
-	if err == nil && len(problems) > 0 {
+	problems, err := all[string](reader{db, new(sync.RWMutex)}, `PRAGMA quick_check(3)`)
+	if err == nil && !slices.Equal(problems, []string{"ok"}) {
 		err = errors.New(strings.Join(problems, "; "))
 	}
 	return err
@@ -442,6 +426,18 @@ func each(from querier, do func(scan func(...any) error) error, text string, arg
 		}
 	}
 	return rows.Err()
+}
+
+// all returns the one column of a query.
+func all[T any](from querier, text string, args ...any) ([]T, error) {
+	list := []T{}
+	err := each(from, func(scan func(...any) error) error {
+		var v T
+		err := scan(&v)
+		list = append(list, v)
+		return err
+	}, text, args...)
+	return list, err
 }
 
 // spans returns the spans of a session after the number since, in the order they came.

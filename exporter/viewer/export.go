@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"math"
 	"net/http"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -104,11 +105,11 @@ func (s *Store) answers(only []string) (map[string]any, error) {
 	for _, session := range list.Sessions {
 		id, _ := parseTraceID(session.ID)
 		base := "api/sessions/" + session.ID
-		overview, err := s.wholeOverview(id)
+		overview, _, err := s.overview(id, 0, math.MaxInt, math.MaxInt, math.MaxInt)
 		if err != nil {
 			return nil, err
 		}
-		steps, err := s.wholeSteps(id)
+		steps, _, err := s.steps(id, 0, math.MaxInt, math.MaxInt)
 		if err != nil {
 			return nil, err
 		}
@@ -126,32 +127,6 @@ func (s *Store) answers(only []string) (map[string]any, error) {
 		}
 	}
 	return answers, nil
-}
-
-func (s *Store) wholeOverview(id traceID) (whole Overview, err error) {
-	whole, _, err = s.Overview(id, 0)
-	for err == nil && whole.More {
-		rest, ok, e := s.Overview(id, whole.Seq)
-		if err = e; err != nil || !ok {
-			break // removed meanwhile
-		}
-		rest.Spans = append(whole.Spans, rest.Spans...)
-		whole = rest
-	}
-	return whole, err
-}
-
-func (s *Store) wholeSteps(id traceID) (whole Steps, err error) {
-	whole, _, err = s.Steps(id, 0)
-	for err == nil && whole.More {
-		rest, ok, e := s.Steps(id, whole.Seq)
-		if err = e; err != nil || !ok {
-			break
-		}
-		rest.Spans = append(whole.Spans, rest.Spans...)
-		whole = rest
-	}
-	return whole, err
 }
 
 // ExportJSON writes sessions as one object of OTLP JSON, which any collector's
@@ -203,29 +178,24 @@ func grouped(spans []Span) []*tracepb.ResourceSpans {
 	return groups
 }
 
-func (v *server) exportHTML(w http.ResponseWriter, r *http.Request) {
-	v.export(w, r, "text/html; charset=utf-8", ".html", v.store.ExportHTML)
-}
-
-func (v *server) exportJSON(w http.ResponseWriter, r *http.Request) {
-	v.export(w, r, "application/json", ".json", v.store.ExportJSON)
-}
-
-func (v *server) export(w http.ResponseWriter, r *http.Request, kind, suffix string, write func(io.Writer, ...string) error) {
-	id, ok := parseTraceID(r.PathValue("id"))
-	_, found, err := v.store.Session(id)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	if !ok || !found {
-		http.Error(w, "no such session", http.StatusNotFound)
-		return
-	}
-	w.Header().Set("Content-Type", kind)
-	w.Header().Set("Content-Disposition", `attachment; filename="spantee-`+id.String()[:8]+suffix+`"`)
-	if err := write(w, id.String()); err != nil {
-		w.Header().Del("Content-Disposition")
-		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+// export serves a file with a session.
+func (v *server) export(kind, suffix string, write func(io.Writer, ...string) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		id, ok := parseTraceID(r.PathValue("id"))
+		_, found, err := v.store.Session(id)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		if !ok || !found {
+			http.Error(w, "no such session", http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", kind)
+		w.Header().Set("Content-Disposition", `attachment; filename="spantee-`+id.String()[:8]+suffix+`"`)
+		if err := write(w, id.String()); err != nil {
+			w.Header().Del("Content-Disposition")
+			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+		}
 	}
 }

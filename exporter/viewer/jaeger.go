@@ -169,28 +169,15 @@ func serviceName(s Span) string {
 const unknownService = "unknown_service"
 
 // services returns the names of services that sent spans.
-func (s *Store) services() (list []string, err error) {
-	list = []string{}
-	err = each(s.read, func(scan func(...any) error) error {
-		var name string
-		err := scan(&name)
-		list = append(list, name)
-		return err
-	}, `SELECT DISTINCT name FROM service ORDER BY name LIMIT ?`, maxListed)
-	return list, err
+func (s *Store) services() ([]string, error) {
+	return all[string](s.read, `SELECT DISTINCT name FROM service ORDER BY name LIMIT ?`, maxListed)
 }
 
 // search calls found with the traces that began between from and to, the latest
 // first, until found returns false. If service is not empty, only traces with spans
 // of that service count.
 func (s *Store) search(service string, from, to int64, found func(traceID, []Span) bool) error {
-	var candidates []traceID
-	err := each(s.read, func(scan func(...any) error) error {
-		var id []byte
-		err := scan(&id)
-		candidates = append(candidates, traceID(id))
-		return err
-	}, `SELECT trace FROM session WHERE spans > 0 AND started >= ?1 AND (?2 = 0 OR started <= ?2)
+	candidates, err := all[traceID](s.read, `SELECT trace FROM session WHERE spans > 0 AND started >= ?1 AND (?2 = 0 OR started <= ?2)
 		AND (?3 = '' OR row IN (SELECT session FROM service WHERE name = ?3)) ORDER BY started DESC, trace`, from, to, service)
 	for _, id := range candidates {
 		if err != nil {

@@ -209,13 +209,7 @@ func (s *Store) DeletePrefix(prefix string) error {
 
 // named returns the session whose id begins with prefix, or the latest one if prefix is empty.
 func (s *Store) named(prefix string) (id traceID, err error) {
-	var found []traceID
-	err = each(s.read, func(scan func(...any) error) error {
-		var id []byte
-		err := scan(&id)
-		found = append(found, traceID(id))
-		return err
-	}, `SELECT trace FROM session WHERE substr(lower(hex(trace)), 1, length(?1)) = ?1 ORDER BY started DESC, trace`, strings.ToLower(prefix))
+	found, err := all[traceID](s.read, `SELECT trace FROM session WHERE substr(lower(hex(trace)), 1, length(?1)) = ?1 ORDER BY started DESC, trace`, strings.ToLower(prefix))
 	switch {
 	case err != nil:
 		return id, err

@@ -55,10 +55,10 @@ func (s *Store) openAt(name string, spans []*tracepb.ResourceSpans, now time.Tim
 func (u *update) report(source string, taken []encoded, now time.Time) error {
 	before := make(map[traceID]string) // conversations
 	err := each(u.write, func(scan func(...any) error) error {
-		var id []byte
+		var id traceID
 		var conversation string
 		err := scan(&id, &conversation)
-		before[traceID(id)] = conversation
+		before[id] = conversation
 		return err
 	}, `SELECT DISTINCT trace, summary ->> 'conversation' FROM open JOIN session ON row = open.session JOIN summary ON row = summary.session WHERE source = ?`, source)
 	if err == nil {

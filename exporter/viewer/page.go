@@ -35,32 +35,37 @@ const (
 // A Bar is a span in the waterfall. Times are in microseconds: those of the
 // span since 1970, those of its events since its start.
 type Bar struct {
-	ID         string  `json:"id"`
-	Parent     string  `json:"parent,omitempty"`
-	Name       string  `json:"name"`
-	Op         string  `json:"op,omitempty"`
-	Title      string  `json:"title"`
-	Detail     string  `json:"detail,omitempty"`
-	Path       bool    `json:"path,omitempty"` // Detail is a path
-	Tool       string  `json:"tool,omitempty"`
-	Call       string  `json:"call,omitempty"`
-	Turn       int64   `json:"turn,omitempty"`
-	Start      int64   `json:"start"`
-	End        int64   `json:"end"`
-	Failure    string  `json:"failure,omitempty"`
-	Executable string  `json:"executable,omitempty"`
+	ID         string `json:"id"`
+	Parent     string `json:"parent,omitempty"`
+	Name       string `json:"name"`
+	Op         string `json:"op,omitempty"`
+	Title      string `json:"title"`
+	Detail     string `json:"detail,omitempty"`
+	Path       bool   `json:"path,omitempty"` // Detail is a path
+	Tool       string `json:"tool,omitempty"`
+	Call       string `json:"call,omitempty"`
+	Turn       int64  `json:"turn,omitempty"`
+	Start      int64  `json:"start"`
+	End        int64  `json:"end"`
+	Failure    string `json:"failure,omitempty"`
+	Executable string `json:"executable,omitempty"`
+	Estimated  bool   `json:"estimated,omitempty"`
+	Open       bool   `json:"open,omitempty"`
+	Marks      []Mark `json:"marks,omitempty"`
+	ModelCall
+}
+
+// A ModelCall is what a bar says of a call of a model.
+type ModelCall struct {
 	FirstChunk int64   `json:"firstChunk,omitempty"`
 	Finish     string  `json:"finish,omitempty"`
-	Input      float64 `json:"input,omitempty"`
-	Output     float64 `json:"output,omitempty"`
-	Cached     float64 `json:"cached,omitempty"`
+	Input      int64   `json:"input,omitempty"`
+	Output     int64   `json:"output,omitempty"`
+	Cached     int64   `json:"cached,omitempty"`
 	Cost       float64 `json:"cost,omitempty"`
-	Estimated  bool    `json:"estimated,omitempty"`
-	Open       bool    `json:"open,omitempty"`
 	Chunks     int64   `json:"chunks,omitempty"` // how many deltas there are
 	Text       []int64 `json:"text,omitempty"`
 	Thinking   []int64 `json:"thinking,omitempty"`
-	Marks      []Mark  `json:"marks,omitempty"`
 }
 
 // A Mark is an event other than a delta, such as a retry.
@@ -85,9 +90,8 @@ func newBar(s *runs.Span) Bar {
 		End:        microseconds(s.End),
 		Failure:    cutText(s.Failure(), maxDetail),
 		Executable: attribute(semconv.ProcessExecutable),
-		FirstChunk: s.FirstChunk().Microseconds(),
-		Input:      float64(used.Input), Output: float64(used.Output), Cached: float64(used.CacheRead), Cost: used.Cost,
-		Estimated: s.Bool(semconv.TimeEstimated),
+		Estimated:  s.Bool(semconv.TimeEstimated),
+		ModelCall:  ModelCall{FirstChunk: s.FirstChunk().Microseconds(), Input: used.Input, Output: used.Output, Cached: used.CacheRead, Cost: used.Cost},
 	}
 	b.Detail, b.Path = detail(s)
 	if reasons := s.List(semconv.FinishReasons); reasons != nil {
@@ -143,7 +147,14 @@ func thin[T any](list []T) []T {
 
 // Overview returns the bars of the spans that came after since, as many as one
 // answer holds.
-func (s *Store) Overview(id traceID, since int64) (o Overview, ok bool, err error) {
+func (s *Store) Overview(id traceID, since int64) (Overview, bool, error) {
+	if since == 0 {
+		return s.overview(id, since, maxAnswer, maxFirstBars, maxBarEvents)
+	}
+	return s.overview(id, since, maxAnswer, maxBars, maxBarEvents)
+}
+
+func (s *Store) overview(id traceID, since int64, maxSize, most, maxEvents int) (o Overview, ok bool, err error) {
 	found, rows, err := s.sessions(listed+`WHERE trace = ?`, id[:])
 	if to, moved := s.movedTo(id); err == nil && len(found) == 0 && moved { // the trace may have another id by now
 		since = 0
@@ -157,15 +168,12 @@ func (s *Store) Overview(id traceID, since int64) (o Overview, ok bool, err erro
 	if err != nil {
 		return o, false, err
 	}
-	most, events, size := maxBars, 0, 0
-	if since == 0 {
-		most = maxFirstBars
-	}
+	events, size := 0, 0
 	for sp, err := range spans(s.read, rows[0], since) {
 		if err != nil {
 			return o, false, err
 		}
-		if len(o.Spans) == most || events > maxBarEvents || size > maxAnswer {
+		if len(o.Spans) == most || events > maxEvents || size > maxSize {
 			o.More = true
 			break
 		}

@@ -153,8 +153,8 @@ func (s *Store) Pin(id traceID, pinned bool) (found bool, err error) {
 func (s *Store) alter(id traceID, do func(row int64) error) (found bool, err error) {
 	err = s.update(time.Now(), func(*update) error {
 		row, _, err := s.find(s.write, id)
-		if found = err == nil; !found {
-			return nil
+		if found = row > 0; err != nil || !found {
+			return err
 		}
 		return do(row)
 	})

@@ -3,7 +3,6 @@ package viewer
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -374,12 +373,10 @@ const (
 // Hits finds where a session has the words of a search.
 func (s *Store) Hits(id traceID, text string) (found Hits, ok bool, err error) {
 	row, _, err := s.find(s.read, id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return found, false, nil
+	if err != nil || row == 0 {
+		return found, false, err
 	}
-	if err == nil {
-		found, err = s.hits(context.Background(), row, parseSearch(text))
-	}
+	found, err = s.hits(context.Background(), row, parseSearch(text))
 	return found, true, err
 }
 

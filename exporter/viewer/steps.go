@@ -1,8 +1,6 @@
 package viewer
 
 import (
-	"database/sql"
-	"errors"
 	"strings"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -51,13 +49,15 @@ const (
 	maxNotes     = 200
 )
 
-// Steps returns the content of the spans that came after since.
-func (s *Store) Steps(id traceID, since int64) (steps Steps, ok bool, err error) {
+// Steps returns the content of the spans that came after since, as much as one answer
+// holds.
+func (s *Store) Steps(id traceID, since int64) (Steps, bool, error) {
+	return s.steps(id, since, maxStepsSize, maxBars)
+}
+
+func (s *Store) steps(id traceID, since int64, maxSize, most int) (steps Steps, ok bool, err error) {
 	row, _, err := s.find(s.read, id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return steps, false, nil
-	}
-	if err != nil {
+	if err != nil || row == 0 {
 		return steps, false, err
 	}
 	open, err := openSpans(s.read, row)
@@ -70,7 +70,7 @@ func (s *Store) Steps(id traceID, since int64) (steps Steps, ok bool, err error)
 		if err != nil {
 			return steps, false, err
 		}
-		if size > maxStepsSize || read == maxBars {
+		if size > maxSize || read == most {
 			steps.More = true
 			break
 		}

@@ -31,6 +31,15 @@ type (
 
 func (id traceID) String() string { return hex.EncodeToString(id[:]) }
 
+// Scan reads an id from the database.
+func (id *traceID) Scan(value any) error {
+	b, ok := value.([]byte)
+	if !ok || copy(id[:], b) != len(id) {
+		return fmt.Errorf("%v is no id", value)
+	}
+	return nil
+}
+
 // A Store keeps sessions in an SQLite database, which several processes may use at
 // once. What is shown is read from there: memory holds only what speeds up writing.
 type Store struct {
@@ -385,7 +394,7 @@ func (u *update) rebuild(r *record) error {
 			return err
 		}
 		u.sum(r, &sp)
-		if r.last = max(r.last, sp.n); r.replaced {
+		if r.replaced {
 			if err := u.index(r, sp.n, passages(u.decoder.decode(sp))); err != nil {
 				return err
 			}
@@ -495,9 +504,12 @@ type Span struct {
 	origin   origin
 }
 
-// find returns the row of a session, or sql.ErrNoRows.
+// find returns the row of a session and the number of its last span, 0 if there is none.
 func (s *Store) find(from querier, id traceID) (row, last int64, err error) {
 	err = one(from, `SELECT row, last FROM session WHERE trace = ?`, id[:])(&row, &last)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
 	return row, last, err
 }
 
@@ -506,45 +518,35 @@ func (s *Store) find(from querier, id traceID) (row, last int64, err error) {
 // are no spans.
 func (s *Store) Spans(id traceID, since int64) (list []Span, seq int64, err error) {
 	row, seq, err := s.find(s.read, id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, 0, nil
+	if err != nil || row == 0 {
+		return nil, 0, err
 	}
 	d := decoder{}
-	if err == nil {
-		for sp, e := range spans(s.read, row, since) {
-			if e != nil {
-				err = e
-				break
-			}
-			list = append(list, d.decode(sp))
+	for sp, err := range spans(s.read, row, since) {
+		if err != nil {
+			return nil, 0, err
 		}
+		list = append(list, d.decode(sp))
 	}
-	return list, seq, err
+	return list, seq, nil
 }
 
 // Span returns one span, nil if it is not there, and whether it is open.
 func (s *Store) Span(id traceID, span spanID) (found *Span, open bool, err error) {
-	row, _, err := s.find(s.read, id)
-	for _, table := range []string{
-		`SELECT span.wire, origin.wire, 0 FROM span JOIN origin ON session = at >> 24 AND n = origin WHERE at >> 24 = ? AND id = ?`,
-		`SELECT open.wire, origin.wire, 1 FROM open JOIN origin ON origin.session = open.session AND n = origin WHERE open.session = ? AND id = ?`,
-	} {
-		if err != nil || found != nil {
-			break
-		}
-		var wire, from []byte
-		err = one(s.read, table, row, span[:])(&wire, &from, &open)
-		if err == nil {
-			sp := decoder{}.decode(stored{id: span, origin: origin(from), wire: wire})
-			found = &sp
-		} else if errors.Is(err, sql.ErrNoRows) {
-			err = nil
-		}
-	}
+	var wire, from []byte
+	err = one(s.read, `
+		SELECT span.wire, origin.wire, 0 FROM session JOIN span ON at >> 24 = row AND id = ?2 JOIN origin ON session = row AND n = origin WHERE trace = ?1
+		UNION ALL
+		SELECT open.wire, origin.wire, 1 FROM session JOIN open ON open.session = row AND id = ?2 JOIN origin ON origin.session = row AND n = origin WHERE trace = ?1`,
+		id[:], span[:])(&wire, &from, &open)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
+		return nil, false, nil
 	}
-	return found, open, err
+	if err != nil {
+		return nil, false, err
+	}
+	sp := decoder{}.decode(stored{id: span, origin: origin(from), wire: wire})
+	return &sp, open, nil
 }
 
 // A decoder decodes spans. It decodes an origin once.
@@ -584,12 +586,7 @@ func (s *Store) Changes(since int64, limit int) (ids []traceID, seq int64, more 
 	if err = one(s.read, `SELECT seq FROM clock`)(&seq); err != nil {
 		return nil, since, more, err
 	}
-	err = each(s.read, func(scan func(...any) error) error {
-		var id []byte
-		err := scan(&id)
-		ids = append(ids, traceID(id))
-		return err
-	}, `SELECT trace FROM session WHERE seq > ? AND seq <= ? ORDER BY seq DESC LIMIT ?`, since, seq, limit)
+	ids, err = all[traceID](s.read, `SELECT trace FROM session WHERE seq > ? AND seq <= ? ORDER BY seq DESC LIMIT ?`, since, seq, limit)
 	return ids, seq, more, err
 }
 
