@@ -51,7 +51,7 @@ var operationNames = [...]string{
 func (r *run) emit(s *span) { r.emitSettled(held{span: s}) }
 
 func (r *run) emitSettled(s held) {
-	if r.timesPending(s) {
+	if r.timesPending(s) || r.namePending() {
 		s.attributes.wire = slices.Clone(s.attributes.wire) // no more room than it needs: there may be many
 		r.held = append(r.held, s)
 		return
@@ -86,18 +86,26 @@ func (r *run) timesPending(s held) bool {
 	return !r.clock.stamped && r.clock.replay || (r.startGuessed() || !r.began) && r.ownFirst && s.ref == (spanRef{chat, 1})
 }
 
+// namePending reports whether spans wait for the id of their session: a recording can
+// wait until its last line.
+func (r *run) namePending() bool {
+	return r.agent.NamedLast && r.session == "" && r.clock.recording() && !r.ended
+}
+
 // shortestTurn is less than any model takes. The stream does not show when a shorter
 // turn began or ended.
 const shortestTurn = agent.Milliseconds
 
 // settleTurn adds the attributes of a chat that depend on its start.
 func (s *span) settleTurn(r *run, t *turn) {
-	s.estimated = s.estimated || s.end-s.start < shortestTurn
+	s.estimated = s.estimated || t.guessedStart || s.end-s.start < shortestTurn
 	if r.startGuessed() && r.ownFirst && t.n == 1 {
 		s.start, s.estimated = min(r.start, s.start), true
 		return
 	}
-	s.addFirstChunk(s.start, t.firstChunk)
+	if !t.guessedStart {
+		s.addFirstChunk(s.start, t.firstChunk)
+	}
 }
 
 // addFirstChunk adds the time to the first chunk, if that is known.

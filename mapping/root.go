@@ -92,7 +92,7 @@ func (r *run) settle(at, took instant) (end instant) {
 		// Time that the run took beyond its timestamps is mostly the wait for the
 		// first chunk, so it is added at the beginning.
 		head := max(worked-took, quantum)
-		if slices.ContainsFunc(r.held, r.timesPending) {
+		if r.ownFirst && slices.ContainsFunc(r.held, func(h held) bool { return h.ref == spanRef{chat, 1} }) {
 			r.main.modelTime += r.start - head
 		}
 		r.start, r.estimated = head, true

@@ -199,6 +199,7 @@ type invocation struct {
 	forNextTurn
 	state    agentState
 	wait     instant // when the agent began to wait for the model
+	guessed  bool    // wait was inferred
 	lastStep instant // the last delta, end of thinking or end of a call: a call that starts later began after it
 	question question
 	busy     busy
@@ -281,10 +282,11 @@ func (inv *invocation) answered() bool {
 // A turn is one model call, from when the agent began to wait for the model to the
 // first tool call or the end of the answer. Its span is a chat.
 type turn struct {
-	n          int // in the run, from 1
-	state      turnState
-	start, end instant // the end is set with the first tool call, or with the span
-	guessed    bool    // its end was inferred
+	n            int // in the run, from 1
+	state        turnState
+	start, end   instant // the end is set with the first tool call, or with the span
+	guessed      bool    // its end was inferred
+	guessedStart bool    // and so was its start
 
 	firstChunk   instant // 0 if its time is unknown
 	lastOutputAt instant // the last event of the model

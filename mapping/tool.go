@@ -290,7 +290,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	inv.busy.running--
 	inv.busy.add(t.start, at)
 	if inv.busy.running == 0 && inv.turn == nil {
-		inv.wait, inv.state = max(inv.wait, at), working
+		inv.wait, inv.guessed, inv.state = max(inv.wait, at), r.guessed, working
 	}
 	return at
 }
@@ -459,7 +459,7 @@ func (r *run) endTaskAt(ev *agent.Event, at instant) {
 		return // the notification may say more
 	}
 	delete(r.tasks, string(ev.ID))
-	if t.estimated = ev.Estimated; t.over != 0 {
+	if t.estimated = ev.Estimated || r.guessed; t.over != 0 {
 		at, t.estimated = t.over, false
 	}
 	status, errorType := r.taskStatus(ev)

@@ -50,7 +50,7 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 			r.ownFirst = inv == r.main
 		}
 		inv.counts.turns++
-		t := &turn{n: r.counts.turns, start: inv.wait, lastOutputAt: inv.wait, asked: inv.dialog.asked, log: new(eventLog)}
+		t := &turn{n: r.counts.turns, start: inv.wait, guessedStart: inv.guessed, lastOutputAt: inv.wait, asked: inv.dialog.asked, log: new(eventLog)}
 		t.compacted = inv.compacted
 		inv.dialog.asked, inv.state, inv.compacted = nil, working, false
 		inv.turn = t
@@ -207,7 +207,7 @@ func (r *run) closeTurn(inv *invocation, at instant, errorType string) {
 	t.errorType = errorType
 	t.end = r.endOf(inv, t, at)
 	inv.question = question{}
-	inv.wait, inv.state = t.end, idle
+	inv.wait, inv.guessed, inv.state = t.end, t.guessed, idle
 	r.finishTurn(inv, t)
 }
 
@@ -220,7 +220,7 @@ func (r *run) endWithCall(inv *invocation, at instant, open turnOpen) instant {
 	t.guessed = r.guessed
 	t.end = r.endOf(inv, t, at)
 	inv.question = question{}
-	inv.wait = t.end
+	inv.wait, inv.guessed = t.end, t.guessed
 	if open == notOpen {
 		r.finishCaller(inv)
 	}
@@ -505,7 +505,7 @@ func (r *run) wake(inv *invocation, at instant) {
 		if inv == r.main && r.answered == 0 {
 			r.answered = inv.wait
 		}
-		inv.wait, inv.state = at, woken
+		inv.wait, inv.guessed, inv.state = at, r.guessed, woken
 	}
 }
 
@@ -514,7 +514,7 @@ func (r *run) wake(inv *invocation, at instant) {
 func (r *run) taskWakes(inv *invocation, at instant) {
 	r.wake(inv, at)
 	if inv.turn == nil && inv.busy.running == 0 && inv.state != woken && r.counts.deltas == 0 && !r.agent.TurnEnds {
-		inv.wait, inv.state = at, woken
+		inv.wait, inv.guessed, inv.state = at, r.guessed, woken
 	}
 }
 

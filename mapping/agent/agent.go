@@ -51,6 +51,9 @@ type Agent struct {
 	// EndsAtEOF says that the stream has no result: a run whose last turn was an
 	// answer succeeds when the stream ends.
 	EndsAtEOF bool
+
+	// NamedLast says that the session's id may come only with the last line of a run.
+	NamedLast bool
 }
 
 // Agents are the agents that spantee supports. If two could claim a line, the first

@@ -19,7 +19,7 @@ var copilot = Agent{
 	Flag:     "copilot",
 	Name:     "copilot-cli",
 	Provider: "github",
-	TurnEnds: true,
+	TurnEnds: true, NamedLast: true,
 	New: func() Decoder {
 		d := new(copilotDecoder)
 		d.begin()
