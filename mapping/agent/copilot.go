@@ -78,6 +78,7 @@ type copilotCall struct {
 	late            Usage // of earlier calls, which came too late for their own chats
 	uncounted       []copilotOutput
 	tools           bool   // it asks for tools
+	called          bool   // a tool that it asked for has started
 	answered        bool   // with a whole message or a tool call
 	fault           string // the type of an error after which nothing came
 }
@@ -107,10 +108,12 @@ func (c *copilotCall) leave() {
 	c.uncounted = append(c.uncounted[max(0, len(c.uncounted)-maxUncounted+1):], copilotOutput{c.id, c.usage.Output})
 }
 
-// earlier takes the earlier call that a usage belongs to from those that have none: the
-// oldest one, if the lines have no ids.
-func (c *copilotCall) earlier(id string) (output int64, ok bool) {
-	if id != "" && id == c.id {
+// earlier takes the earlier call that a usage belongs to from those that have none. If the
+// lines have no ids, it is the oldest one, unless the current call's message has just that
+// output.
+func (c *copilotCall) earlier(id string, used *Usage) (output int64, ok bool) {
+	own := c.message != nil && !c.counted && c.usage.Output == used.Output
+	if id == c.id && (id != "" || own) {
 		return 0, false
 	}
 	i := slices.IndexFunc(c.uncounted, func(o copilotOutput) bool { return id == "" || o.id == "" || o.id == id })
@@ -303,6 +306,9 @@ func (d *copilotDecoder) output(dst []Event) ([]Event, *copilotCall) {
 	if id := string(l.ModelCallID); id != "" && c.id != "" {
 		over = id != c.id
 	}
+	if c.counted && c.called && l.name != "assistant.usage" { // and a message after its tools is another call's
+		over = true
+	}
 	if !c.begun || ended || over {
 		c.next(c.turn)
 		dst = append(dst, Event{Kind: TurnStart, Time: l.Time, Parent: l.Parent})
@@ -344,7 +350,7 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		return d.message(dst)
 	case "assistant.usage":
 		if c := d.call(); c.begun {
-			if output, ok := c.earlier(string(l.ModelCallID)); ok {
+			if output, ok := c.earlier(string(l.ModelCallID), &l.used); ok {
 				l.used.Output = max(0, l.used.Output-output)
 				c.late.add(&l.used)
 				l.Kind, l.Usage, l.ModelCallID, l.FinishReason = TextEnd, c.used(), nil, ""
@@ -373,7 +379,8 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		d.turnEnd = &end
 		return dst
 	case "tool.execution_start":
-		d.call().answered = true
+		c := d.call()
+		c.answered, c.called = true, true
 		remember(d.running, l.ID, true)
 		d.nameTool()
 		l.Kind = ToolStart
