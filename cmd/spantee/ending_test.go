@@ -58,6 +58,7 @@ func TestOneDeadline(t *testing.T) {
 					t.Fatal(err)
 				}
 				tr := &tracing{options: o, cfg: say.cfg, say: say, open: new(openSpans)}
+				tr.open.tracing = tr
 				tr.to = tracer.Config{Live: !test.recording, Exporter: e, Resources: func(string) *resourcepb.Resource { return nil }}
 				if test.tree {
 					tr.tree = tree.NewWriter(say.w, tree.Style{})
@@ -66,10 +67,9 @@ func TestOneDeadline(t *testing.T) {
 				if err := tr.begin(new(recording), nil); err != nil {
 					t.Fatal(err)
 				}
-				tr.open.stream = tr.stream
 				tr.pump = &pump{
-					tee: tee.New(bytes.NewReader(stream), io.Discard, tee.Options{Recording: test.recording}), done: make(chan struct{}),
-					stream: tr.stream, setWait: tr.setWait, open: tr.open, watch: watch{stream: tr.stream, say: say},
+					tracing: tr, tee: tee.New(bytes.NewReader(stream), io.Discard, tee.Options{Recording: test.recording}), done: make(chan struct{}),
+					watch: watch{tracing: tr},
 				}
 				if test.mapped {
 					go tr.pump.run()

@@ -155,7 +155,7 @@ func TestMetricsOfAHungMapper(t *testing.T) {
 	m.from = func(string) *resourcepb.Resource { return nil }
 	m.stalled("an agent") // is counted
 	tr := &tracing{options: &options{}, say: say, metrics: m, open: new(openSpans), to: tracer.Config{Live: true}}
-	tr.pump = &pump{tee: tee.New(strings.NewReader("x"), io.Discard, tee.Options{}), done: make(chan struct{})}
+	tr.pump = &pump{tracing: tr, tee: tee.New(strings.NewReader("x"), io.Discard, tee.Options{}), done: make(chan struct{})}
 	if err := tr.pump.tee.Copy(); err != nil {
 		t.Fatal(err)
 	}

@@ -8,21 +8,17 @@ import (
 	"time"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/tee"
-	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/mapping"
 )
 
 // A pump takes the pieces of a stream from the tee, maps them, and watches the stream
 // between them.
 type pump struct {
-	tee     *tee.Tee
-	done    chan struct{} // closed when the stream is mapped
-	stream  *tracer.Stream
-	setWait func(bool)
-	watch   watch
-	open    *openSpans
-	status  *statusLine // nil if none is drawn
-	metrics *meter      // nil if no metrics are sent
+	*tracing
+	tee    *tee.Tee
+	done   chan struct{} // closed when the stream is mapped
+	watch  watch
+	status *statusLine // nil if none is drawn
 
 	atEnd func(*mapping.Mapper) // called before the mapper is closed; may be nil
 
@@ -33,13 +29,7 @@ type pump struct {
 
 // start returns the copy from in to out, and begins to trace it.
 func (t *tracing) start(in io.Reader, out *os.File) *tee.Tee {
-	p := &pump{
-		done: make(chan struct{}), stream: t.stream, setWait: t.setWait, open: t.open, status: newStatusLine(t.say, out), metrics: t.metrics,
-		watch: watch{stream: t.stream, say: t.say, metrics: t.metrics, limits: t.limits, lastArrival: time.Now()},
-	}
-	if t.to.Live {
-		p.watch.stallAfter = t.stallAfter
-	}
+	p := &pump{tracing: t, done: make(chan struct{}), status: newStatusLine(t.say, out), watch: watch{tracing: t, lastArrival: time.Now()}}
 	p.tee = tee.New(in, out, tee.Options{
 		Recording: !t.to.Live, SpillDir: t.spillDir(), SpillMax: t.spillMax.bytes,
 		Ahead:    t.aheadOfKill(),

@@ -7,7 +7,6 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/viewer"
@@ -16,11 +15,8 @@ import (
 // openSpans shows the spans that have not ended, on the page and in a viewer at the
 // endpoint.
 type openSpans struct {
-	cfg    *config
-	stream *tracer.Stream
-	from   func(agent string) *resourcepb.Resource
-	page   *page        // nil if there is none
-	feed   *viewer.Feed // nil if no viewer can be at the endpoint
+	*tracing
+	feed *viewer.Feed // nil if no viewer can be at the endpoint
 
 	whole bool // content is sent whole, to the viewer at the endpoint
 
@@ -32,7 +28,7 @@ type openSpans struct {
 // newOpenSpans returns the open spans of the stream. The feed uses the connection of the
 // exporter's client.
 func (t *tracing) newOpenSpans(client exporter.Client) *openSpans {
-	o := &openSpans{cfg: t.cfg, stream: t.stream, from: t.to.Resources, page: t.page}
+	o := &openSpans{tracing: t}
 	if t.to.Exporter == nil || !t.to.Live || t.cfg.to.otlp == nil {
 		return o
 	}
@@ -119,7 +115,7 @@ func (o *openSpans) request(of sampler) (request []*tracepb.ResourceSpans) {
 	for out := range o.stream.Mapper.OpenAt(time.Now()) {
 		decoded := new(tracepb.Span)
 		if of.keepsSpan(out.Span) && proto.Unmarshal(out.Span, decoded) == nil { // the mapper's spans are valid
-			request = append(request, wrap(o.from(out.Agent), decoded)...)
+			request = append(request, wrap(o.to.Resources(out.Agent), decoded)...)
 		}
 	}
 	return request

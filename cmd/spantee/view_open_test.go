@@ -22,8 +22,10 @@ func TestNothingTicksBeforeTheFirstSpan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &pump{stream: stream, watch: watch{lastArrival: time.Now()}, open: &openSpans{cfg: new(config), stream: stream, feed: feed}}
-	p.open.from = func(string) *resourcepb.Resource { return nil }
+	tr := &tracing{options: new(options), cfg: new(config), stream: stream}
+	tr.open = &openSpans{tracing: tr, feed: feed}
+	p := &pump{tracing: tr, watch: watch{tracing: tr, lastArrival: time.Now()}}
+	tr.to.Resources = func(string) *resourcepb.Resource { return nil }
 	if next := p.tick(); next != 0 {
 		t.Errorf("ticks after %v, although nothing has begun", next)
 	}

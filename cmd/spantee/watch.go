@@ -2,19 +2,12 @@ package main
 
 import (
 	"time"
-
-	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 )
 
 // A watch watches a stream between its lines: it reports stalls, and acts on exec's
 // limits.
 type watch struct {
-	stream     *tracer.Stream
-	say        *reporter
-	metrics    *meter        // nil if no metrics are sent
-	limits     *limits       // nil if there are none
-	stallAfter time.Duration // zero for never
-
+	*tracing
 	lastArrival time.Time
 	stalled     bool // since then
 }
@@ -29,7 +22,7 @@ func (w *watch) arrived(at time.Time) {
 // before something comes.
 func (w *watch) look(now time.Time) (next time.Duration) {
 	idle := now.Sub(w.lastArrival)
-	mayStall := w.stallAfter > 0 && !w.stalled
+	mayStall := w.to.Live && w.stallAfter > 0 && !w.stalled
 	if mayStall && idle >= w.stallAfter {
 		mayStall, w.stalled = false, true
 		w.stream.At(now)
