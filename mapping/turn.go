@@ -292,7 +292,7 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 	span.events = t.log.own
 	if c := r.stream.capture; c.Full() {
 		if len(t.asked) > 0 {
-			m := content.Messages(t.asked...).Clone()
+			m := content.Messages(t.asked...)
 			c.JSON(&span.content, semconv.InputMessages, &m, 0)
 		}
 		t.log.capture(c, span, t)
@@ -528,7 +528,7 @@ func (l *eventLog) capture(c *content.Capture, s *span, t *turn) {
 	parts, lost := l.speech.Parts(c)
 	parts = append(parts, t.callPart...)
 	if len(parts) > 0 {
-		m := content.Messages(content.Message("assistant", parts, t.finishReason())).Clone()
+		m := content.Messages(content.Message("assistant", parts, t.finishReason()))
 		c.JSON(&s.content, semconv.OutputMessages, &m, lost)
 	}
 }

@@ -169,11 +169,13 @@ func suffix(s string, n int) int {
 	return from
 }
 
-// JSON captures a value as JSON, cut to the maximum size of an attribute.
+// JSON captures a value as JSON. If it is longer than the maximum size of an attribute,
+// v becomes a cut copy.
 func (c *Capture) JSON(to *Attributes, key string, v *Value, lost int) {
 	b := v.append(nil, c.max)
 	if len(b) > c.max {
-		cut := v.cut(c.max)
+		var cut int
+		*v, cut = v.cut(c.max)
 		lost += cut
 		if cut > 0 && v.kind >= array && len(v.items) == 0 {
 			to.Lost += lost // not even a part of it fits

@@ -22,11 +22,11 @@ func TestCutAlone(t *testing.T) {
 	small := c.WithMax(40)
 	v, lost := small.Value(raw)
 	for range 2 {
-		message := content.Messages(content.Message("assistant", []content.Value{content.ToolCallPart("call_1", "Edit", v)}, "")).Clone()
+		message := content.Messages(content.Message("assistant", []content.Value{content.ToolCallPart("call_1", "Edit", v)}, ""))
 		small.JSON(&cut, "messages", &message, lost)
 		v, lost = small.Value(raw)
 	}
-	part := content.ToolCallPart("call_1", "Edit", first.Clone())
+	part := content.ToolCallPart("call_1", "Edit", first)
 	small.JSON(&cut, "part", &part, 0)
 	second, lost := c.Value(raw)
 	c.JSON(&again, "arguments", &second, lost)

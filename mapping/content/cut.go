@@ -2,6 +2,7 @@ package content
 
 import (
 	"math"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -30,10 +31,10 @@ func truncated(s string, limit int, cut bool) (shown string, lost int) {
 	return s[:n] + Truncated, len(s) - n
 }
 
-// cut shortens v, which is longer than limit bytes, to at most that, and returns how
-// many it cut: first from the ends of the longest strings, then whole elements and
+// cut returns a copy of v, which is longer than limit bytes, with at most that, and how
+// many bytes it cut: first from the ends of the longest strings, then whole elements and
 // members, the last first.
-func (v *Value) cut(limit int) (lost int) {
+func (v Value) cut(limit int) (short Value, lost int) {
 	const shortest = 16
 	low, high := shortest, limit // low is short enough, or as short as it gets
 	for low < high {
@@ -43,16 +44,15 @@ func (v *Value) cut(limit int) (lost int) {
 			high = middle - 1
 		}
 	}
-	lost = v.shorten(low)
-	if full := v.size(); full > limit {
-		if left, ok := v.prune(limit); ok {
-			lost += full - left
-		} else {
-			*v = fixedValue(Truncated)
-			lost += full
-		}
+	short, lost = v.shorten(low)
+	full := short.size()
+	if full <= limit {
+		return short, lost
 	}
-	return lost
+	if left, ok := short.prune(limit); ok {
+		return short, lost + full - left
+	}
+	return fixedValue(Truncated), lost + full
 }
 
 // size returns how many bytes v takes.
@@ -91,18 +91,21 @@ func (v *Value) ownSize() int {
 	return n
 }
 
-// shorten cuts all strings to longest and returns how many bytes it cut.
-func (v *Value) shorten(longest int) (lost int) {
+// shorten returns a copy of v with all strings cut to longest, and how many bytes that
+// cuts.
+func (v Value) shorten(longest int) (short Value, lost int) {
 	if v.kind == text && !v.fixed {
 		n := shortened(v.text, longest)
 		lost = len(v.text) - n
 		v.text, v.open = v.text[:n], v.open || lost > 0
 	}
-	v.own()
+	v.items = slices.Clone(v.items)
 	for i := range v.items {
-		lost += v.items[i].shorten(longest)
+		var n int
+		v.items[i], n = v.items[i].shorten(longest)
+		lost += n
 	}
-	return lost
+	return v, lost
 }
 
 // prune removes what does not fit into room. It returns the size of the rest, and
@@ -118,7 +121,6 @@ func (v *Value) prune(room int) (size int, ok bool) {
 		room -= mark
 	}
 	size = 2
-	v.own()
 	kept := 0
 	for i := range v.items {
 		own := 0

@@ -1,7 +1,6 @@
 package content
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/spantee/spantee/mapping/redact"
@@ -9,14 +8,13 @@ import (
 
 // A Value is a piece of JSON that is to become an attribute.
 type Value struct {
-	kind   valueKind
-	open   bool   // the end of the text was cut
-	fixed  bool   // never cut: one of our own texts, or an object that needs all of its members
-	typed  bool   // an array of messages or parts, in which no mark may stand
-	shared bool   // another value has the same items
-	name   string // of a member
-	text   string // of a string; a literal as it stands
-	items  []Value
+	kind  valueKind
+	open  bool   // the end of the text was cut
+	fixed bool   // never cut: one of our own texts, or an object that needs all of its members
+	typed bool   // an array of messages or parts, in which no mark may stand
+	name  string // of a member
+	text  string // of a string; a literal as it stands
+	items []Value
 }
 
 type valueKind byte
@@ -50,25 +48,6 @@ func named(name string, v Value) Value {
 
 // fixedObject returns an object that needs all of its members.
 func fixedObject(members ...Value) Value { return Value{kind: object, fixed: true, items: members} }
-
-// Clone returns a value that can be cut without cutting v, as long as v itself is not
-// cut. What it has in common with v is copied when it is cut, which few values are.
-func (v Value) Clone() Value {
-	v.shared = true
-	return v
-}
-
-// own makes the items of a value its own before one of them is cut.
-func (v *Value) own() {
-	if !v.shared {
-		return
-	}
-	v.shared = false
-	v.items = slices.Clone(v.items)
-	for i := range v.items {
-		v.items[i].shared = true
-	}
-}
 
 // forget removes from all strings the secrets found in any of them: Cursor writes a
 // command down as a whole and again word by word.
