@@ -67,12 +67,12 @@ var list = []byte{'['}
 // A Shape is what the lines of a kind have in common: their members.
 type Shape []term
 
-// A term is a member that a line has, or must not have. If there are patterns, the
-// member is a string that matches one of them.
+// A term is a member that a line has, or must not have. If there are words or patterns,
+// the member is a string that is one of the words or matches one of the patterns.
 type term struct {
-	parent, name string
-	patterns     []string
-	not          bool
+	parent, name    string
+	words, patterns []string
+	valued, not     bool
 }
 
 // shapes reads shapes:
@@ -86,13 +86,17 @@ func shapes(texts ...string) (list []Shape) {
 		var s Shape
 		for word := range strings.FieldsSeq(text) {
 			word, not := strings.CutPrefix(word, "!")
-			member, patterns, valued := strings.Cut(word, "=")
-			t := term{name: member, not: not}
+			member, values, valued := strings.Cut(word, "=")
+			t := term{name: member, valued: valued, not: not}
 			if parent, name, nested := strings.Cut(member, "."); nested {
 				t.parent, t.name = parent, name
 			}
-			if valued {
-				t.patterns = strings.Split(patterns, "|")
+			for value := range strings.SplitSeq(values, "|") {
+				if strings.ContainsAny(value, "*?") {
+					t.patterns = append(t.patterns, value)
+				} else {
+					t.words = append(t.words, value)
+				}
 			}
 			s = append(s, t)
 		}
@@ -114,24 +118,17 @@ func (m *Marks) Is(shape Shape) bool {
 func (m *Marks) has(t *term) bool {
 	for i := range m.members {
 		if k := &m.members[i]; string(k.name) == t.name && string(k.parent) == t.parent {
-			return t.patterns == nil || t.matches(string(jsonscan.Unquote(k.value)))
+			return !t.valued || t.matches(string(jsonscan.Unquote(k.value)))
 		}
 	}
 	return false
 }
 
 func (t *term) matches(value string) bool {
-	for _, pattern := range t.patterns {
-		if value == pattern {
-			return true
-		}
-		if strings.ContainsAny(pattern, "*?") {
-			if ok, _ := path.Match(pattern, value); ok {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.Contains(t.words, value) || slices.ContainsFunc(t.patterns, func(pattern string) bool {
+		ok, _ := path.Match(pattern, value)
+		return ok
+	})
 }
 
 // any reports whether a line has one of these shapes.
