@@ -139,9 +139,9 @@ func (c *Tool) readArguments(r *jsonscan.Reader) {
 		case "todos":
 			readTodos(r, &c.ArgumentFacts)
 		case "simpleCommands":
-			simple = firstProgram(r, (*jsonscan.Reader).Str)
+			simple = firstProgram(r)
 		case "parsingResult":
-			parsed = parsedProgram(r)
+			readMember(r, "executableCommands", func() { parsed = firstProgram(r) })
 		case "subagentType":
 			c.readSubagentType(r)
 		case "toolName":
@@ -326,22 +326,17 @@ func readTodos(r *jsonscan.Reader, to *facts) {
 	}
 }
 
-// parsedProgram reads {"executableCommands":[{"name":..},..],..}.
-func parsedProgram(r *jsonscan.Reader) (name []byte) {
-	readMember(r, "executableCommands", func() { name = firstProgram(r, nameMember) })
-	return name
-}
-
-func nameMember(r *jsonscan.Reader) (name []byte) {
-	readMember(r, "name", func() { name = r.Str() })
-	return name
-}
-
-// firstProgram returns the first program of a list that is not cd: Cursor
-// begins most commands with one.
-func firstProgram(r *jsonscan.Reader, read func(*jsonscan.Reader) []byte) (first []byte) {
+// firstProgram returns the first program of a list that is not cd: Cursor begins most
+// commands with one. The list has names, or objects with names.
+func firstProgram(r *jsonscan.Reader) (first []byte) {
 	for range r.Elements() {
-		if name := read(r); len(first) == 0 || string(first) == "cd" {
+		var name []byte
+		if r.Peek() == '"' {
+			name = r.Str()
+		} else {
+			readMember(r, "name", func() { name = r.Str() })
+		}
+		if len(first) == 0 || string(first) == "cd" {
 			first = name
 		}
 	}

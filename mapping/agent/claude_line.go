@@ -24,7 +24,7 @@ type claudeLine struct {
 	stop    []byte // why the model stopped
 	usage   Usage
 	blocks  []claudeBlock
-	result  claudeResult
+	result  Tool // its outcome, besides the result that the model gets
 
 	eventType, deltaType []byte // of a stream_event
 
@@ -74,7 +74,7 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 			l.readMessage(r)
 		}
 	case "tool_use_result":
-		l.result.read(r)
+		l.readOutcome(r)
 	case "tool_use_id":
 		l.ID = readID(r)
 	case "task_id":
@@ -373,53 +373,44 @@ func firstTextOf(blocks []byte) (text []byte) {
 	return text
 }
 
-// claudeResult is what a line states about a tool's outcome, besides the result
-// that the model gets.
-type claudeResult struct {
-	facts      facts
-	task       []byte
-	background bool
-}
-
-// read reads a claudeResult. Every tool has members of its own.
-func (c *claudeResult) read(r *jsonscan.Reader) {
+// readOutcome reads what a line states about a tool's outcome. Every tool has members of
+// its own.
+func (l *claudeLine) readOutcome(r *jsonscan.Reader) {
+	c := &l.result
 	for key := range r.Members() {
 		switch string(key) {
 		case "backgroundTaskId":
-			c.task = wordOf(r)
-			c.background = len(c.task) > 0
+			c.Task = wordOf(r)
+			c.Background = len(c.Task) > 0
 		case "agentId":
 			id := wordOf(r)
-			c.facts.word(semconv.SubagentID, id)
-			if len(c.task) == 0 {
-				c.task = id
+			c.OutcomeFacts.word(semconv.SubagentID, id)
+			if len(c.Task) == 0 {
+				c.Task = id
 			}
 		case "isAsync":
-			c.background = r.Bool() || c.background
+			c.Background = r.Bool() || c.Background
 		case "status":
-			c.background = string(r.Str()) == "async_launched" || c.background
+			c.Background = string(r.Str()) == "async_launched" || c.Background
 		case "resolvedModel":
-			c.facts.word(semconv.SubagentModel, wordOf(r))
+			c.OutcomeFacts.word(semconv.SubagentModel, wordOf(r))
 		case "structuredPatch":
-			c.readPatch(r)
+			readPatch(r, &c.OutcomeFacts)
 		case "file":
 			for key := range r.Members() {
-				c.measure(r, key)
+				if string(key) != "content" {
+					c.OutcomeFacts.read(r, resultFacts, key)
+				}
 			}
+		case "content": // of a file
 		default:
-			c.measure(r, key)
+			c.OutcomeFacts.read(r, resultFacts, key)
 		}
 	}
 }
 
-func (c *claudeResult) measure(r *jsonscan.Reader, key []byte) {
-	if string(key) != "content" { // of a file
-		c.facts.read(r, resultFacts, key)
-	}
-}
-
 // readPatch counts the lines of an edit: [{"lines":["-old","+new"," same"]}].
-func (c *claudeResult) readPatch(r *jsonscan.Reader) {
+func readPatch(r *jsonscan.Reader, to *facts) {
 	added, removed := int64(0), int64(0)
 	for range r.Elements() {
 		for key := range r.Members() {
@@ -436,19 +427,17 @@ func (c *claudeResult) readPatch(r *jsonscan.Reader) {
 			}
 		}
 	}
-	c.facts.int(semconv.ToolLinesAdded, added)
-	c.facts.int(semconv.ToolLinesRemoved, removed)
+	to.int(semconv.ToolLinesAdded, added)
+	to.int(semconv.ToolLinesRemoved, removed)
 }
 
-// finishResult adds the line's claudeResult to its only result block.
+// finishResult adds the line's outcome to its only result block.
 func (l *claudeLine) finishResult(b *claudeBlock) {
-	c := &l.result
-	for _, fact := range c.facts {
+	for _, fact := range l.result.OutcomeFacts {
 		b.OutcomeFacts.set(fact)
 	}
-	b.Background, b.Task = c.background, nil
-	if c.background {
-		b.Task = c.task
+	if b.Background = l.result.Background; b.Background {
+		b.Task = l.result.Task
 	}
 }
 

@@ -43,11 +43,11 @@ type codexDecoder struct {
 	used    map[string]Usage // by thread, so far: a thread reports its total
 	running map[string]bool  // items that have not completed
 	begun   bool             // a run has begun and not ended
-	early   []Event          // notices, until the next run begins or ends
+	early   held             // notices, until the next run begins or ends
 }
 
 // Flush implements [Decoder].
-func (d *codexDecoder) Flush(dst []Event) []Event { return d.takeEarly(dst) }
+func (d *codexDecoder) Flush(dst []Event) []Event { return d.early.take(dst) }
 
 // Decode implements [Decoder].
 func (d *codexDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
@@ -92,26 +92,17 @@ func (d *codexDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	case ToolEnd:
 		delete(d.running, string(l.ID))
 	case RunEnd:
-		dst = d.endTurn(d.takeEarly(dst))
+		dst = d.endTurn(d.early.take(dst))
 	}
 	d.begun = (d.begun || l.begins()) && l.Kind != RunEnd
 	if d.begun && len(d.early) > 0 {
 		l.Arrival = d.early[0].Arrival // the run's first line
-		dst = d.takeEarly(append(dst, l.Event))
+		dst = d.early.take(append(dst, l.Event))
 	} else {
 		dst = append(dst, l.Event)
 	}
-	for i := from; i < len(dst); i++ {
-		dst[i].Session = d.thread
-	}
+	inSession(d.thread, dst[from:])
 	return dst, true
-}
-
-// takeEarly appends the notices that were held back.
-func (d *codexDecoder) takeEarly(dst []Event) []Event {
-	dst = append(dst, d.early...)
-	d.early = nil
-	return dst
 }
 
 func (d *codexDecoder) classify() {

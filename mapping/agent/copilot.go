@@ -53,15 +53,8 @@ type copilotDecoder struct {
 	end     *Event                  // of the run, by session.shutdown: a result may follow that names the session
 	shut    []byte                  // the session that ended with session.shutdown
 	running map[string]bool         // tool calls
-	early   copilotEnd
-	turnEnd *Event // of the turn before: its usage may follow
-}
-
-// A copilotEnd is the end of a tool call whose start has not come.
-type copilotEnd struct {
-	text    []byte
-	id      string
-	arrival Instant
+	early   held                    // the end of a tool call whose start has not come
+	turnEnd held                    // of the turn before: its usage may follow
 }
 
 // A copilotCall is the state of a model call.
@@ -134,14 +127,13 @@ func (d *copilotDecoder) begin() {
 
 // Flush implements [Decoder].
 func (d *copilotDecoder) Flush(dst []Event) []Event {
-	return d.endRun(d.endTurn(d.takeEarly(dst)))
+	return d.endRun(d.endTurn(d.early.take(dst)))
 }
 
 // endTurn appends the end of a turn that was held back.
 func (d *copilotDecoder) endTurn(dst []Event) []Event {
 	if d.turnEnd != nil {
-		dst = append(dst, *d.turnEnd)
-		d.turnEnd = nil
+		dst = d.turnEnd.take(dst)
 		for _, c := range d.calls {
 			if c.ended {
 				c.leave()
@@ -184,15 +176,14 @@ func (d *copilotDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	if l.name == "result" && len(l.session) == 0 && !l.exit.Known { // another agent's
 		return append(dst, Event{Kind: Unknown}), true
 	}
-	waiting := len(d.early.text) > 0 && releasing[l.name]
-	starts := waiting && l.name == "tool.execution_start" && string(l.ID) == d.early.id
-	if waiting && !starts {
-		now := *l
-		dst = d.takeEarly(dst)
-		*l = now
+	starts := l.name == "tool.execution_start" && len(d.early) > 0 && bytes.Equal(l.ID, d.early[0].ID)
+	if releasing[l.name] && !starts {
+		dst = d.early.take(dst)
 	}
 	if l.name == "tool.execution_complete" && d.begun && len(l.ID) > 0 && !d.running[string(l.ID)] && !r.Bad {
-		d.early = copilotEnd{bytes.Clone(r.B[start:r.I]), string(l.ID), d.arrival}
+		l.read(&jsonscan.Reader{B: bytes.Clone(r.B[start:r.I])}) // which outlives the line
+		l.Arrival = d.arrival
+		d.early = d.lineEvents(nil)
 		return dst, true
 	}
 	if !besideUsage[l.name] {
@@ -200,24 +191,10 @@ func (d *copilotDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	}
 	dst = d.lineEvents(dst)
 	if starts {
-		dst = d.takeEarly(dst)
+		delete(d.running, string(l.ID))
+		dst = d.early.take(dst)
 	}
 	return dst, true
-}
-
-// takeEarly appends the end of a tool call that was held back.
-func (d *copilotDecoder) takeEarly(dst []Event) []Event {
-	if len(d.early.text) == 0 {
-		return dst
-	}
-	from := len(dst)
-	d.line.read(&jsonscan.Reader{B: d.early.text})
-	dst = d.lineEvents(dst)
-	for i := from; i < len(dst); i++ {
-		dst[i].Arrival = d.early.arrival
-	}
-	d.early = copilotEnd{}
-	return dst
 }
 
 // lineEvents appends the events of the current line, and of the session that begins
@@ -376,7 +353,7 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		l.Failed, l.Status = c.fault != "", c.fault
 		l.Session = d.session
 		end := l.kept()
-		d.turnEnd = &end
+		d.turnEnd = held{end}
 		return dst
 	case "tool.execution_start":
 		c := d.call()
@@ -388,7 +365,6 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 	case "tool.execution_complete":
 		delete(d.running, string(l.ID))
 		d.nameTool()
-		delete(d.names, string(l.ID))
 		l.Kind = ToolEnd
 		l.finishTool()
 	case "subagent.started":

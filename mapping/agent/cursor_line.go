@@ -84,90 +84,73 @@ func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 	}
 }
 
+// cursorKinds are the events of lines, by type and subtype. A retry may have several
+// lines, of which one counts: see cursorSession.
+var cursorKinds = map[string]struct {
+	kind   Kind
+	notice string
+}{
+	"system/init":                     {RunStart, ""},
+	"system/task_notification":        {TaskEnd, ""},
+	"system/background_shell_timeout": {Notice, semconv.EventBackgroundTimeout},
+	"system/error":                    {RunError, semconv.EventError},
+	"error":                           {RunError, semconv.EventError},
+	"user":                            {Prompt, ""},
+	"thinking/delta":                  {ThinkingDelta, ""},
+	"thinking/completed":              {ThinkingEnd, ""},
+	"assistant":                       {TextMessage, ""},
+	"tool_call/started":               {ToolStart, ""},
+	"tool_call/completed":             {ToolEnd, ""},
+	"interaction_query/request":       {ApprovalStart, ""},
+	"interaction_query/response":      {ApprovalEnd, ""},
+	"result":                          {RunEnd, ""},
+	"connection/reconnecting":         {Notice, semconv.EventConnectionLost},
+	"connection/reconnected":          {Notice, semconv.EventConnectionRestored},
+	"connection":                      {Notice, ""},
+	"retry/starting":                  {Notice, semconv.EventRetry},
+	"retry/resuming":                  {Notice, semconv.EventRetry},
+	"retry":                           {Notice, ""},
+}
+
 // classify sets the kind of event of the line.
 func (l *cursorLine) classify() {
-	subtype := string(l.subtype)
-	l.Kind = Unknown
-	switch string(l.typ) {
-	case "system":
-		switch subtype {
-		case "init":
-			l.Kind = RunStart
-		case "task_notification":
-			l.Kind, l.Wakes, l.Estimated = TaskEnd, true, true // it may be printed late
-			l.Failed = l.Status != "success"
-			l.Facts.text(semconv.TaskDetail, Full, l.result)
-		case "background_shell_timeout":
-			l.Kind, l.Notice = Notice, semconv.EventBackgroundTimeout
-			l.Facts.word(semconv.TaskID, []byte(word(l.ID)))
-		case "error":
-			l.error()
-		}
-	case "error":
-		l.error()
-	case "user":
-		l.Kind = Prompt
-	case "thinking":
-		switch subtype {
-		case "delta":
-			l.Kind = ThinkingDelta
-		case "completed":
-			l.Kind = ThinkingEnd
-		}
-	case "assistant":
-		switch { // The last text of an answer has neither a timestamp nor a model call.
+	row, ok := cursorKinds[string(l.typ)+"/"+string(l.subtype)]
+	if !ok {
+		row, ok = cursorKinds[string(l.typ)]
+	}
+	if l.Kind, l.Notice = row.kind, row.notice; !ok {
+		l.Kind = Unknown
+	}
+	switch l.Kind {
+	case TaskEnd:
+		l.Wakes, l.Estimated = true, true // it may be printed late
+		l.Failed = l.Status != "success"
+		l.Facts.text(semconv.TaskDetail, Full, l.result)
+	case TextMessage: // the last text of an answer has neither a timestamp nor a model call
+		switch {
 		case len(l.ModelCallID) > 0:
-			l.Kind = TextMessage
 		case l.stamped:
 			l.Kind = TextDelta // or a text that repeats the deltas, or is their only copy: see cursorSession
 		default:
-			l.Kind, l.Final = TextMessage, true
+			l.Final = true
 		}
-	case "tool_call":
-		switch subtype {
-		case "started":
-			l.Kind = ToolStart
-		case "completed":
-			l.Kind = ToolEnd
-		}
-	case "interaction_query":
-		switch subtype {
-		case "request":
-			l.Kind = ApprovalStart
-		case "response":
-			l.Kind = ApprovalEnd
-		}
-	case "result":
-		l.Kind = RunEnd
-		if l.Failed = l.Failed || subtype == "error"; l.Failed {
+	case ToolStart, ToolEnd:
+		l.finishTool()
+	case RunError:
+		l.Text = l.result
+		l.Facts.text(semconv.Message, Full, l.result)
+	case RunEnd:
+		l.Text = l.result
+		if l.Failed = l.Failed || string(l.subtype) == "error"; l.Failed {
 			l.Status = enum(l.subtype)
 			if l.Status == "" || l.Status == "success" {
 				l.Status = semconv.ErrorOther
 			}
 		}
-	case "connection", "retry":
-		l.Kind, l.Notice = Notice, cursorNotices[string(l.typ)+"/"+subtype]
 	}
-	switch l.Kind {
-	case ToolStart, ToolEnd:
-		l.finishTool()
-	case RunError, RunEnd:
-		l.Text = l.result
+	if l.Notice == semconv.EventBackgroundTimeout {
+		l.Facts.word(semconv.TaskID, []byte(word(l.ID)))
 	}
-}
-
-func (l *cursorLine) error() {
-	l.Kind, l.Notice = RunError, semconv.EventError
-	l.Facts.text(semconv.Message, Full, l.result)
-}
-
-// cursorNotices maps lines about the connection between the CLI and its server to
-// events. A retry may have several lines, of which one counts: see cursorSession.
-var cursorNotices = map[string]string{
-	"connection/reconnecting": semconv.EventConnectionLost,
-	"connection/reconnected":  semconv.EventConnectionRestored,
-	"retry/starting":          semconv.EventRetry,
-	"retry/resuming":          semconv.EventRetry,
 }
 
 // message reads {"role":..,"content":[{"type":"text","text":..}]}.
@@ -179,14 +162,10 @@ func (l *cursorLine) message(r *jsonscan.Reader) {
 			l.said(r)
 		default:
 			for range r.Elements() {
-				l.contentBlock(r)
+				readMember(r, "text", func() { l.said(r) })
 			}
 		}
 	}
-}
-
-func (l *cursorLine) contentBlock(r *jsonscan.Reader) {
-	readMember(r, "text", func() { l.said(r) })
 }
 
 func (l *cursorLine) said(r *jsonscan.Reader) {

@@ -197,6 +197,23 @@ var lineFacts = factTable{
 	"resetsAt":             {semconv.RateLimitResets, count},
 }
 
+// held are events that wait for a later line.
+type held []Event
+
+// take appends the events to dst, and holds none of them any more.
+func (h *held) take(dst []Event) []Event {
+	dst = append(dst, *h...)
+	*h = nil
+	return dst
+}
+
+// inSession sets the session of events.
+func inSession(session []byte, events []Event) {
+	for i := range events {
+		events[i].Session = session
+	}
+}
+
 // readMember reads one member of an object, and skips the others.
 func readMember(r *jsonscan.Reader, name string, read func()) {
 	for key := range r.Members() {

@@ -50,30 +50,20 @@ type piDecoder struct {
 	delay    Instant // before the retry in answered
 	endedAt  Instant // when the model's message ended, if that is known and no line with a time has come since
 	running  int     // tools
-	ended    []Event // of tools
-	end      *Event  // of the run
+	ended    held    // of tools
+	end      held    // of the run
 }
 
 // Flush implements [Decoder].
 func (d *piDecoder) Flush(dst []Event) []Event {
 	from := len(dst)
-	dst = d.endRun(d.endTools(d.endMessage(dst, 0)))
-	for i := from; i < len(dst); i++ {
-		dst[i].Session = d.session
-	}
+	dst = d.end.take(d.ended.take(d.endMessage(dst, 0)))
+	inSession(d.session, dst[from:])
 	return dst
 }
 
 // Decode implements [Decoder].
 func (d *piDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
-
-func (d *piDecoder) endRun(dst []Event) []Event {
-	if d.end != nil {
-		dst = append(dst, *d.end)
-		d.end = nil
-	}
-	return dst
-}
 
 // endMessage appends the end of the model's message, at the given time if that is known.
 func (d *piDecoder) endMessage(dst []Event, at Instant) []Event {
@@ -114,13 +104,6 @@ func (d *piDecoder) after(dst []Event) []Event {
 	return dst
 }
 
-func (d *piDecoder) endTools(dst []Event) []Event {
-	dst = append(dst, d.ended...)
-	clear(d.ended)
-	d.ended = d.ended[:0]
-	return dst
-}
-
 func (d *piDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	l := &d.line
 	*l = piLine{}
@@ -144,9 +127,7 @@ func (d *piDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	if dst = d.events(dst); l.Kind != Unknown {
 		d.next = nil
 	}
-	for i := from; i < len(dst); i++ {
-		dst[i].Session = d.session
-	}
+	inSession(d.session, dst[from:])
 	return dst, true
 }
 
@@ -170,18 +151,18 @@ func (d *piDecoder) events(dst []Event) []Event {
 		d.toolEnd()
 		return dst
 	case "turn_end":
-		dst = d.endTools(dst)
+		dst = d.ended.take(dst)
 		l.Kind, l.Final = TurnEnd, l.stop == "stop" || l.stop == "length"
 		l.Failed = l.stop == "error" || l.stop == "aborted"
 		l.Status = l.stop
 		l.Time, l.Estimated = d.endedAt, true
 		return d.after(dst)
 	case "agent_end":
-		dst = d.endTools(dst)
+		dst = d.ended.take(dst)
 		d.holdEnd()
 		l.Kind = Ignored
 	case "agent_settled":
-		return d.endRun(d.endMessage(dst, 0))
+		return d.end.take(d.endMessage(dst, 0))
 	case "auto_retry_start":
 		d.end = nil
 		l.Kind, l.Notice = Notice, semconv.EventRetry
@@ -213,7 +194,7 @@ func (d *piDecoder) messageStart(dst []Event) []Event {
 	dst = d.endMessageBefore(dst, l.Time)
 	switch l.role {
 	case "user":
-		dst = d.endRun(dst)
+		dst = d.end.take(dst)
 		l.Kind = Prompt
 	case "assistant":
 		d.end = nil // the agent goes on
@@ -317,10 +298,11 @@ func (d *piDecoder) holdEnd() {
 	if l.goesOn {
 		return
 	}
-	d.end = &Event{Kind: RunEnd, Arrival: d.arrival}
+	end := Event{Kind: RunEnd, Arrival: d.arrival}
 	if l.stop == "error" || l.stop == "aborted" {
-		d.end.Failed, d.end.Status, d.end.Text = true, l.stop, bytes.Clone(l.fault)
+		end.Failed, end.Status, end.Text = true, l.stop, bytes.Clone(l.fault)
 	}
+	d.end = held{end}
 }
 
 // A piLine is one line.
