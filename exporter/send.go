@@ -13,6 +13,20 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
+// A request holds spans that are sent together.
+type request struct{ spool.Part }
+
+// with returns a request of other spans.
+func (r request) with(spans [][]byte) request {
+	r.Spans = spans
+	return r
+}
+
+// body returns the request in the form that a spool keeps.
+func (r request) body() spool.Request {
+	return spool.Request{Body: r.AppendTo(nil), Spans: len(r.Spans)}
+}
+
 // An origin is what the spans of one resource share.
 type origin struct {
 	request               // without spans
@@ -21,9 +35,16 @@ type origin struct {
 	filling  *batch       // in the queue, the batch that spans are added to, or nil
 }
 
-func newOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationScope) (*origin, error) {
-	r, err := newRequest(resource, scope)
-	return &origin{request: r, overhead: r.Overhead()}, err
+func newOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationScope) (o *origin, err error) {
+	o = new(origin)
+	if resource != nil {
+		o.Resource, err = proto.Marshal(resource)
+	}
+	if scope != nil && err == nil {
+		o.Scope, err = proto.Marshal(scope)
+	}
+	o.overhead = o.Overhead()
+	return o, err
 }
 
 // originOf returns the origin of spans of a resource.
@@ -40,11 +61,6 @@ func (e *Exporter) originOf(resource *resourcepb.Resource) *origin {
 	}
 	e.origins[resource] = o
 	return o
-}
-
-// body returns the request in the form that a spool keeps.
-func (r request) body() spool.Request {
-	return spool.Request{Body: r.AppendTo(nil), Spans: len(r.Spans)}
 }
 
 // A sender makes attempts to deliver requests to one receiver.

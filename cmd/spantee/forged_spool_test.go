@@ -36,6 +36,7 @@ func TestAForgedSpoolTakesLittleMemory(t *testing.T) {
 		}
 		return bytesField(2, b)
 	}
+	frame := func(spans []byte) []byte { return bytesField(1004, bytesField(1, bytesField(2, spans))) }
 	for name, forge := range map[string]func(dir string, note, request []byte) error{
 		"a request of 200 MB": func(dir string, note, _ []byte) error {
 			path := filepath.Join(dir, fmt.Sprintf("1-5-%d-a.otlp", 200<<20))
@@ -45,15 +46,21 @@ func TestAForgedSpoolTakesLittleMemory(t *testing.T) {
 			return os.Truncate(path, 200<<20)
 		},
 		"a log of many spans": func(dir string, note, _ []byte) error {
-			var frame []byte
+			var spans []byte
 			for i := range 60_000 {
-				frame = append(frame, span(i)...)
+				spans = append(spans, span(i)...)
 			}
-			return os.WriteFile(filepath.Join(dir, "1-60000-5-a.log"), append(note, bytesField(1004, frame)...), 0o600)
+			return os.WriteFile(filepath.Join(dir, "1-60000-5-a.log"), append(note, frame(spans)...), 0o600)
 		},
 		"a log of too many spans": func(dir string, note, _ []byte) error {
-			frame := bytesField(1004, bytes.Repeat(span(1), 250_000))
-			return os.WriteFile(filepath.Join(dir, "1-5-5-a.log"), append(note, bytes.Repeat(frame, 2)...), 0o600)
+			return os.WriteFile(filepath.Join(dir, "1-5-5-a.log"), append(note, bytes.Repeat(frame(bytes.Repeat(span(1), 250_000)), 2)...), 0o600)
+		},
+		"a log of many requests": func(dir string, note, _ []byte) error {
+			var requests []byte
+			for i := range 60_000 {
+				requests = append(requests, bytesField(1, bytesField(2, span(i)))...)
+			}
+			return os.WriteFile(filepath.Join(dir, "1-60000-5-a.log"), append(note, bytesField(1004, requests)...), 0o600)
 		},
 		"many requests": func(dir string, _, request []byte) error {
 			for i := range 12_000 {
@@ -88,7 +95,7 @@ func TestAForgedSpoolTakesLittleMemory(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			note := bytesField(1000, fmt.Appendf(nil, `{"protocol":%q,"endpoint":%q,"format":2}`, to.Protocol, to.Endpoint))
+			note := bytesField(1000, fmt.Appendf(nil, `{"protocol":%q,"endpoint":%q,"format":3}`, to.Protocol, to.Endpoint))
 			if err := forge(filepath.Dir(entries[0].Path), note, request); err != nil {
 				t.Fatal(err)
 			}

@@ -211,7 +211,7 @@ func dialer(cfg otlp.Config, toFile string) (func(spool.Destination) (exporter.C
 	}
 	if cfg.Endpoint == "" {
 		return func(to spool.Destination) (exporter.Client, error) {
-			if to.Protocol == file.Protocol {
+			if to.Protocol == spool.File {
 				return nil, nil // the user has to name the file again
 			}
 			return otlp.ClientFor(to, cfg)
@@ -288,7 +288,7 @@ func reportFlush(w io.Writer, results []exporter.Flushed, redirected string) err
 
 // shown returns a destination as it may be printed.
 func shown(to spool.Destination) string {
-	if to.Protocol == file.Protocol {
+	if to.Protocol == spool.File {
 		return printable(to.Endpoint)
 	}
 	return otlp.Shown(to.Endpoint)

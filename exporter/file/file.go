@@ -53,15 +53,12 @@ func open(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600) // opening a pipe without a reader would block
 }
 
-// Protocol is the protocol of a destination that is a file.
-const Protocol = "file"
-
 func (c *client) Destination() spool.Destination {
 	path, err := filepath.Abs(c.f.Name())
 	if err != nil {
 		path = c.f.Name()
 	}
-	return spool.Destination{Protocol: Protocol, Endpoint: path}
+	return spool.Destination{Protocol: spool.File, Endpoint: path}
 }
 
 func (c *client) Stop(context.Context) error {

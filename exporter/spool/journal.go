@@ -1,9 +1,7 @@
 package spool
 
 import (
-	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -269,7 +267,9 @@ func (l *logFile) replace(records [][]byte) (evicted Evicted, err error) {
 	size, old := int64(sizeRecords(records)), l.size
 	l.size = 0
 	if evicted, err = l.room(l.s.withFreed(old), size); err == nil { // both logs exist for a moment
-		err = l.create(records, old > 0)
+		if err = write(l.path(), records...); err == nil {
+			l.f, _, err = OpenFile(l.path(), os.O_WRONLY|os.O_APPEND)
+		}
 	}
 	if l.size = size; err != nil {
 		l.size = old
@@ -303,40 +303,6 @@ func (l *logFile) touch() {
 	defer l.mu.Unlock()
 	_ = os.Chtimes(l.path(), time.Time{}, time.Now())
 	l.beat.Reset(heartbeat)
-}
-
-// create writes a log. Only one that replaces another needs a rename: a kill during the
-// first write loses no more than a kill before it.
-func (l *logFile) create(records [][]byte, replaces bool) (err error) {
-	var f *os.File
-	if replaces {
-		f, err = createTemp(filepath.Dir(l.base))
-	} else {
-		onDisk("create")
-		f, _, err = OpenFile(l.path(), os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL)
-	}
-	if err != nil {
-		return err
-	}
-	onDisk("write")
-	w := bufio.NewWriterSize(f, min(sizeRecords(records), 64<<10)) // records may be small, and many
-	for _, r := range records {
-		_, _ = w.Write(r) // Flush returns the error
-	}
-	err = w.Flush()
-	if !replaces && err == nil {
-		l.f = f
-		return nil
-	}
-	if err = cmp.Or(err, f.Close()); err == nil { // Windows renames no open file
-		err = rename(f.Name(), l.path())
-	}
-	if err != nil {
-		discard(f.Name())
-		return err
-	}
-	l.f, _, err = OpenFile(l.path(), os.O_WRONLY|os.O_APPEND)
-	return err
 }
 
 func (l *logFile) closeFile() {

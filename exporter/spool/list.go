@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -162,21 +163,10 @@ func (s Spool) destinationOf(dir string) (to Destination, since time.Time, err e
 		}
 		for _, f := range o.files {
 			note, err := readNote(f.path())
-			if err == nil && note.dir() != dir {
-				err = errCorrupt
-			}
-			switch {
-			case err == nil:
+			if err == nil && note.dir() == dir {
 				return note.Destination, f.at, nil
-			case errors.Is(err, errCorrupt):
-				err = setAside(f.path())
-			case isUntrusted(err):
-				err = s.refuse(f.path(), err)
 			}
-			o.later[f.name.key()] = true
-			if err = ignore(err, fs.ErrNotExist); err != nil {
-				o.unreadable = err
-			}
+			o.pass(f, cmp.Or(err, errCorrupt))
 		}
 	}
 }

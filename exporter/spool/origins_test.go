@@ -7,8 +7,6 @@ import (
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/spantee/spantee/exporter/internal/field"
 )
 
 // TestOrigins has spans of two resources, ended and open, before and after the log
@@ -18,7 +16,7 @@ func TestOrigins(t *testing.T) {
 		s := newSpool(t, 1<<20)
 		j := newJournal(t, s)
 		checkpoint(t, j, spanOf("root"))
-		one, other := originOf(t), &Part{Scope: appendRecord(nil, field.ScopeName, []byte("other"))}
+		one, other := originOf(t), &Part{Scope: appendRecord(nil, 1, []byte("other"))}
 		ended := encodedSpans(t, spansOf("first", "second", "third")...)
 		ended[1].Of = other
 		open := encodedSpans(t, spansOf("root", "root 2")...)

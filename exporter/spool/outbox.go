@@ -174,26 +174,30 @@ func (o *Outbox) one(listed bool) (c *Claim, corrupt int, err error) {
 		switch {
 		case err == nil:
 			return c, corrupt, nil
-		case errors.Is(err, fs.ErrNotExist): // another process has evicted it or set it aside
 		case errors.Is(err, errExpanded):
 			if !listed {
 				o.files = nil // the requests are as old as the log was
 			}
-		case errors.Is(err, errCorrupt):
+		case o.pass(f, err) && errors.Is(err, errCorrupt):
 			corrupt += f.name.spans + f.name.points
-		case isUntrusted(err): // its name cannot be trusted
-			if err := o.s.refuse(f.path(), err); err != nil {
-				o.leave(f, err)
-			}
-		default:
-			o.leave(f, err)
 		}
 	}
 }
 
-func (o *Outbox) leave(f file, why error) {
-	o.later[f.name.key()] = true
-	o.unreadable = why
+// pass leaves out a file that cannot be sent. One that is no request, or that is not this
+// user's, is set aside; pass reports whether it was.
+func (o *Outbox) pass(f file, why error) (aside bool) {
+	err := why
+	switch {
+	case errors.Is(why, errCorrupt):
+		err = setAside(f.path())
+	case isUntrusted(why): // its name cannot be trusted
+		err = o.s.refuse(f.path(), why)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // otherwise another process has evicted it or set it aside
+		o.later[f.name.key()], o.unreadable = true, err
+	}
+	return err == nil
 }
 
 // errExpanded means that a log was replaced by requests, which have to be listed.
@@ -229,9 +233,6 @@ func (o *Outbox) claim(f file) (*Claim, error) {
 		return nil, cmp.Or(o.expand(f, note, parts), errExpanded)
 	case len(parts) == 1:
 		c.Part = parts[0]
-	}
-	if errors.Is(err, errCorrupt) {
-		return nil, cmp.Or(setAside(f.path()), err)
 	}
 	if err != nil {
 		return nil, err

@@ -144,16 +144,12 @@ func (s Spool) revive(path string, l *log) (spans int, err error) {
 	if err := s.handOver(path, l.note.Destination, spans, l.size); err != nil || l.closed {
 		return 0, err
 	}
-	for _, p := range parts {
-		s.tellRecovered(p)
+	if s.Recovered != nil {
+		for _, p := range parts {
+			s.Recovered(p)
+		}
 	}
 	return spans, nil
-}
-
-func (s Spool) tellRecovered(p Part) {
-	if s.Recovered != nil {
-		s.Recovered(p)
-	}
 }
 
 // age returns how long ago a file was written, by the clock of its disk: another

@@ -42,6 +42,7 @@
 package spool
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -186,17 +187,17 @@ func (s Spool) put(to Destination, req Request, reason, owner string, sub ...str
 	if err != nil {
 		return Evicted{}, err
 	}
-	b := append(note, req.Body...)
+	size := len(note) + len(req.Body)
 	dir, err := s.makeDir(append([]string{to.dir()}, sub...)...)
 	if err != nil {
 		return Evicted{}, err
 	}
-	evicted, err := s.makeRoom(int64(len(b)))
+	evicted, err := s.makeRoom(int64(size))
 	if err != nil {
 		return evicted, err
 	}
-	name := newName(req, len(b), owner)
-	if err = write(filepath.Join(dir, name.String()), b); err != nil {
+	name := newName(req, size, owner)
+	if err = write(filepath.Join(dir, name.String()), note, req.Body); err != nil {
 		return evicted, err
 	}
 	if req.Key != "" {
@@ -222,14 +223,18 @@ func (s Spool) replaceFormer(dir string, newer name) {
 
 // write creates a file that exists whole or not at all. It is not synced: many processes
 // that end at once would wait for the disk longer than they may.
-func write(path string, b []byte) (err error) {
+func write(path string, records ...[]byte) (err error) {
 	f, err := createTemp(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
 	onDisk("write")
-	_, err = f.Write(b)
-	if err = cmp.Or(err, f.Close()); err == nil {
+	w := bufio.NewWriterSize(f, min(sizeRecords(records), 64<<10)) // records may be small, and many
+	for _, r := range records {
+		_, _ = w.Write(r) // Flush returns the error
+	}
+	err = w.Flush()
+	if err = cmp.Or(err, f.Close()); err == nil { // Windows renames no open file
 		err = rename(f.Name(), path)
 	}
 	if err != nil {

@@ -12,11 +12,6 @@ const (
 	Scope protowire.Number = 1 // ScopeSpans
 	Spans protowire.Number = 2
 
-	ResourceAttributes protowire.Number = 1 // Resource
-
-	ScopeName    protowire.Number = 1 // InstrumentationScope
-	ScopeVersion protowire.Number = 2
-
 	SpanTraceID    protowire.Number = 1 // Span
 	SpanID         protowire.Number = 2
 	SpanParentID   protowire.Number = 4
