@@ -1,7 +1,6 @@
 package viewer
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +21,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter/internal/httpclient"
 	"github.com/spantee/spantee/exporter/receiver"
@@ -214,15 +212,10 @@ func (f *Feed) send(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 		}
 		return err
 	}
-	body, err := proto.Marshal(request)
+	post, err := newPost(ctx, f.endpoint+receiver.OpenPath, request)
 	if err != nil {
 		return err
 	}
-	post, err := http.NewRequestWithContext(ctx, http.MethodPost, f.endpoint+receiver.OpenPath, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	post.Header.Set("Content-Type", "application/x-protobuf")
 	post.Header.Set("User-Agent", f.userAgent)
 	post.Header.Set(receiver.SourceHeader, f.source)
 	resp, err := f.http.Do(post)

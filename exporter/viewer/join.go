@@ -69,18 +69,26 @@ func (s *Store) SendTo(ctx context.Context, page string) error {
 	return nil
 }
 
-func post(ctx context.Context, page string, m proto.Message) error {
+// newPost returns a request with a message of OTLP.
+func newPost(ctx context.Context, url string, m proto.Message) (*http.Request, error) {
 	body, err := proto.Marshal(m)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err == nil {
+		req.Header.Set("Content-Type", "application/x-protobuf")
+	}
+	return req, err
+}
+
+func post(ctx context.Context, page string, m proto.Message) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(page, "/")+"/v1/traces", bytes.NewReader(body))
+	req, err := newPost(ctx, strings.TrimSuffix(page, "/")+"/v1/traces", m)
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Content-Type", "application/x-protobuf")
 	resp, err := once(req)
 	if err != nil {
 		return err

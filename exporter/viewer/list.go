@@ -58,8 +58,7 @@ func (s *Store) List(q Query) (l List, err error) {
 	if q.Model != "" {
 		add(`model = ?`, q.Model)
 	}
-	search := parseSearch(q.Search)
-	words := slices.DeleteFunc(slices.Clone(search), func(t term) bool {
+	words := slices.DeleteFunc(parseSearch(q.Search), func(t term) bool {
 		if t.field == failedField {
 			add(`(errors > 0) = ?`, strings.HasPrefix("yes", t.words[0]))
 		}
@@ -128,9 +127,6 @@ func (s *Store) List(q Query) (l List, err error) {
 	}
 	if err == nil {
 		l.Kept, err = s.kept(time.Now())
-	}
-	if err == nil && len(search) > 0 {
-		err = s.excerpt(search, l.Sessions, rows)
 	}
 	return l, err
 }

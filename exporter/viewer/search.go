@@ -2,15 +2,12 @@ package viewer
 
 import (
 	"cmp"
-	"context"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
@@ -361,14 +358,8 @@ type Hits struct {
 	Hits  []Hit `json:"hits"`
 }
 
-const (
-	// maxHits bounds an answer; the total is exact.
-	maxHits = 500
-
-	// excerptTime bounds how long a list looks for excerpts. The page asks for those that
-	// are missing one by one.
-	excerptTime = 25 * time.Millisecond
-)
+// maxHits bounds an answer; the total is exact.
+const maxHits = 500
 
 // Hits finds where a session has the words of a search.
 func (s *Store) Hits(id traceID, text string) (found Hits, ok bool, err error) {
@@ -376,13 +367,8 @@ func (s *Store) Hits(id traceID, text string) (found Hits, ok bool, err error) {
 	if err != nil || row == 0 {
 		return found, false, err
 	}
-	found, err = s.hits(context.Background(), row, parseSearch(text))
-	return found, true, err
-}
-
-func (s *Store) hits(ctx context.Context, row int64, of search) (found Hits, err error) {
 	found.Hits = []Hit{}
-	d := decoder{}
+	of, d := parseSearch(text), decoder{}
 	look := func(sp stored) {
 		span := d.decode(sp)
 		for _, p := range passages(span) {
@@ -396,11 +382,8 @@ func (s *Store) hits(ctx context.Context, row int64, of search) (found Hits, err
 		}
 	}
 	for sp, err := range spans(s.read, row, 0) {
-		if err == nil {
-			err = ctx.Err()
-		}
 		if err != nil {
-			return found, err
+			return found, false, err
 		}
 		look(sp)
 	}
@@ -408,26 +391,7 @@ func (s *Store) hits(ctx context.Context, row int64, of search) (found Hits, err
 	for i := range open {
 		look(open[i].stored)
 	}
-	return found, err
-}
-
-// excerpt adds to listed sessions where the words of a search are.
-func (s *Store) excerpt(of search, list []Session, rows []int64) error {
-	ctx, cancel := context.WithTimeout(context.Background(), excerptTime)
-	defer cancel()
-	for i := range list {
-		found, err := s.hits(ctx, rows[i], of)
-		if errors.Is(err, context.DeadlineExceeded) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if list[i].Hits = &found.Total; found.Total > 0 {
-			list[i].Found = &found.Hits[0]
-		}
-	}
-	return nil
+	return found, true, err
 }
 
 // marks returns where a passage has one of the terms. Agents, models and ids are on every

@@ -279,7 +279,8 @@ func (v *server) changes(w http.ResponseWriter, r *http.Request) {
 			if ids, seq, more, err = v.store.Changes(seq, maxChanged); err != nil {
 				return
 			}
-			ok = send("data: [%s]\n\n", quoted(ids)) && v.rest(r)
+			list, _ := json.Marshal(ids) // without error
+			ok = send("data: %s\n\n", list) && v.rest(r)
 		}
 	}
 }
@@ -293,14 +294,6 @@ func (v *server) rest(r *http.Request) bool {
 	case <-r.Context().Done():
 	}
 	return false
-}
-
-func quoted(ids []traceID) string {
-	list := make([]string, len(ids))
-	for i, id := range ids {
-		list[i] = strconv.Quote(id.String())
-	}
-	return strings.Join(list, ",")
 }
 
 // identify lets a second viewer find out that a viewer already has the port.

@@ -31,6 +31,9 @@ type (
 
 func (id traceID) String() string { return hex.EncodeToString(id[:]) }
 
+// MarshalText writes an id in JSON.
+func (id traceID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
 // Scan reads an id from the database.
 func (id *traceID) Scan(value any) error {
 	b, ok := value.([]byte)

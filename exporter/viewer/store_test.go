@@ -204,8 +204,10 @@ func TestListFindsContent(t *testing.T) {
 		}
 	}
 	l := s.List(Query{Search: "testtotal", Limit: 9})
-	if f := l.Sessions[0].Found; f == nil || f.Span != "0000000000000002" || strings.Join(f.Text, "|") != "--- FAIL: |TestTotalWithCoupon|" || *l.Sessions[0].Hits != 1 {
-		t.Errorf("%+v", f)
+	id, _ := parseTraceID(l.Sessions[0].ID)
+	found, ok, err := s.Hits(id, "testtotal")
+	if !ok || err != nil || found.Total != 1 || found.Hits[0].Span != "0000000000000002" || strings.Join(found.Hits[0].Text, "|") != "--- FAIL: |TestTotalWithCoupon|" {
+		t.Errorf("%+v %v", found, err)
 	}
 	if got := l.Sessions[0].Prompt; got != "Fix the Coupon code" {
 		t.Errorf("the prompt is %q", got)

@@ -26,8 +26,6 @@ type Session struct {
 	LastReceived int64   `json:"came"`    // when its last span arrived, in microseconds since 1970
 	Pinned       bool    `json:"pinned,omitempty"`
 	Now          *Now    `json:"now,omitempty"`
-	Hits         *int    `json:"hits,omitempty"`  // of a search
-	Found        *Hit    `json:"found,omitempty"` // the first of them
 }
 
 // newSession returns a run as it is listed, without what depends on its open spans.

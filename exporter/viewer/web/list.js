@@ -114,17 +114,17 @@ export function listView({ main, signal, address }) {
     askHits(list, words);
   }
 
-  // A list has the hits of as many sessions as it has time for. The others are asked for.
+  // Rows say where they have the words, one after the other.
   let asking = "";
   /** @param {List} list @param {string} words */
   async function askHits(list, words) {
     if (!words || asking === words) return;
     asking = words;
     for (const s of list.sessions) {
-      if (s.hits !== undefined) continue;
+      if (rows.get(s.id)?.knows(words, s.came)) continue;
       const found = await getHits(s.id, words, signal).catch(() => null);
       if (signal.aborted || asking !== search.value.trim()) break;
-      if (found) rows.get(s.id)?.show({ ...s, hits: found.total, found: found.hits[0] }, words);
+      if (found) rows.get(s.id)?.showHits(found, words, s.came);
     }
     asking = "";
   }
@@ -157,6 +157,8 @@ export function listView({ main, signal, address }) {
 // of rows, several times a second.
 class Row {
   /** @type {Session} */ session;
+  words = ""; // of the hits
+  asked = 0;
 
   /** @param {Session} s @param {Set<string>} picked @param {() => void} changed */
   constructor(s, picked, changed) {
@@ -180,6 +182,21 @@ class Row {
     });
   }
 
+  /** knows reports whether the row has the hits of words, as of an instant. @param {string} words @param {number} came */
+  knows(words, came) {
+    return this.words === words && this.asked === came;
+  }
+
+  /** @param {Hits} found @param {string} words @param {number} came */
+  showHits({ total, hits }, words, came) {
+    this.words = words;
+    this.asked = came;
+    this.found.hidden = !hits.length;
+    if (!hits.length) return;
+    this.found.href = writeAddress(["trace", this.session.id, hits[0].span], { find: words });
+    fill(this.found, h("span", { class: "hits" }, plural(total, "hit")), ` ${hits[0].name}: `, marked(hits[0].text));
+  }
+
   /** @param {Session} s @param {string} words */
   show(s, words) {
     this.session = s;
@@ -189,11 +206,7 @@ class Row {
     this.link.href = writeAddress(["trace", s.id], { find: words });
     this.box.setAttribute("aria-label", `Compare ${title}, ${moment(s.start)}`);
     set(this.about, [s.prompt && [who(s), what(s)].filter(Boolean).join(" "), s.folder && folderName(s), s.pinned && "pinned"].filter(Boolean).join(" · "));
-    this.found.hidden = !s.found;
-    if (s.found) {
-      this.found.href = writeAddress(["trace", s.id, s.found.span], { find: words });
-      fill(this.found, h("span", { class: "hits" }, plural(s.hits ?? 0, "hit")), ` ${s.found.name}: `, marked(s.found.text));
-    }
+    if (this.words !== words) this.found.hidden = true;
     const values = [
       moment(s.start), "", s.tools ? count(s.tools) : "–", s.errors ? count(s.errors) : "–",
       s.input ? roughly(s.input) : "–", s.output ? roughly(s.output) : "–", s.cost ? money(s.cost) : "–",
