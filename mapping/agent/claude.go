@@ -200,7 +200,7 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 	}
 	s.fault = ""
 	ev := l.Event
-	ev.FinishReason = claudeStops[string(l.stop)]
+	ev.FinishReason = finishReason(l.stop)
 	if string(l.Model) == "<synthetic>" { // written by the program, not by the model
 		ev.Model, l.usage = nil, Usage{}
 	}
@@ -222,28 +222,29 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 	before := len(dst)
 	for i := range l.blocks {
 		b := &l.blocks[i]
-		ev.Text, ev.Bytes, ev.ID, ev.Tool = b.text, jsonscan.UnquotedLen(b.text), nil, nil
-		if b.kind == textBlock && len(l.Parent) == 0 {
-			s.said = maphash.Bytes(d.seed, b.text)
-		}
-		switch {
-		case b.kind == textBlock && streamedText:
-			ev.Kind, a.text = TextEnd, false
-		case b.kind == textBlock && len(b.text) > 0:
-			ev.Kind = TextMessage
-		case b.kind == thinkingBlock && streamedThinking:
-			ev.Kind, a.thinking = ThinkingEnd, false
-		case b.kind == thinkingBlock:
-			ev.Kind = ThinkingMessage
-		case b.kind == toolUseBlock:
-			ev.Kind, ev.ID, ev.Tool = ToolStart, b.id, b.finish()
-			a.tools = true
-			s.trait(b.id, callRunning)
-			if b.MCP {
-				s.trait(b.id, callOfMCP)
+		ev.Kind, ev.Text, ev.Bytes, ev.ID, ev.Tool = b.Kind, b.Text, jsonscan.UnquotedLen(b.Text), b.ID, nil
+		switch b.Kind {
+		case TextMessage:
+			if len(l.Parent) == 0 {
+				s.said = maphash.Bytes(d.seed, b.Text)
 			}
-		case b.kind == toolResultBlock:
-			ev.Kind, ev.ID, ev.Tool = ToolEnd, b.id, b.finish()
+			if streamedText {
+				ev.Kind, a.text = TextEnd, false
+			} else if len(b.Text) == 0 {
+				continue
+			}
+		case ThinkingMessage:
+			if streamedThinking {
+				ev.Kind, a.thinking = ThinkingEnd, false
+			}
+		case ToolStart:
+			ev.Tool, a.tools = b.tool().finish(), true
+			s.trait(b.ID, callRunning)
+			if b.Tool.MCP {
+				s.trait(b.ID, callOfMCP)
+			}
+		case ToolEnd:
+			ev.Tool = b.tool().finish()
 		default:
 			continue
 		}
@@ -302,33 +303,33 @@ func (d *claudeDecoder) user(dst []Event) []Event {
 	ev := l.Event
 	results := 0
 	for i := range l.blocks {
-		if l.blocks[i].kind == toolResultBlock {
+		if l.blocks[i].Kind == ToolEnd {
 			results++
 		}
 	}
 	for i := range l.blocks {
 		b := &l.blocks[i]
-		ev.ID, ev.Tool, ev.Text = b.id, nil, nil
+		ev.ID, ev.Tool, ev.Text = b.ID, nil, nil
 		switch {
-		case b.kind == toolResultBlock:
+		case b.Kind == ToolEnd:
 			if results == 1 {
-				l.finishResult(b)
+				l.finishResult(b.tool())
 			}
-			ev.Kind, ev.Tool = ToolEnd, s.toolEnd(b)
-			if t := s.tasks[string(b.Task)]; b.Background && t.status != "" && !t.over { // it was over before its call
+			ev.Kind, ev.Tool = ToolEnd, s.toolEnd(b.ID, b.tool())
+			if t := s.tasks[string(b.Tool.Task)]; b.Tool.Background && t.status != "" && !t.over { // it was over before its call
 				t.over = true
 				over := Event{
 					Kind: TaskEnd, Session: ev.Session, Parent: ev.Parent, Arrival: ev.Arrival,
-					ID: b.Task, Time: t.ended, Status: t.status, Failed: t.status != "completed",
+					ID: b.Tool.Task, Time: t.ended, Status: t.status, Failed: t.status != "completed",
 				}
 				over.Facts.text(semconv.TaskDetail, Full, t.summary)
 				dst = append(dst, ev, over)
 				continue
 			}
-		case b.kind == textBlock && results == 0 && l.synthetic:
+		case b.Kind == TextMessage && results == 0 && l.synthetic:
 			ev.Kind, ev.Wakes = Notice, true
-		case b.kind == textBlock && results == 0:
-			ev.Kind, ev.Text = Prompt, b.text
+		case b.Kind == TextMessage && results == 0:
+			ev.Kind, ev.Text = Prompt, b.Text
 		default:
 			continue
 		}
@@ -361,7 +362,7 @@ func (d *claudeDecoder) streamed(dst []Event) []Event {
 	case "message_delta":
 		a.usage.raise(&l.usage)
 		l.Kind, l.ModelCallID, a.over = TurnEnd, d.call(a), true
-		l.FinishReason = claudeStops[string(l.stop)]
+		l.FinishReason = finishReason(l.stop)
 		l.Final = l.FinishReason != "tool_call" && l.FinishReason != "continued"
 		total := a.usage
 		if total.Known {
@@ -383,12 +384,6 @@ func (d *claudeDecoder) delta(ev *Event, dst []Event) []Event {
 	a.text = a.text || ev.Kind == TextDelta
 	a.thinking = a.thinking || ev.Kind == ThinkingDelta
 	return append(dst, *ev)
-}
-
-// claudeStops maps the API's stop reasons to the conventions' finish reasons.
-var claudeStops = map[string]string{
-	"end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_call", "pause_turn": "continued",
-	"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "content_filter",
 }
 
 // call returns the id of the model call that an agent is streaming.

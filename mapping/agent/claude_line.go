@@ -23,33 +23,14 @@ type claudeLine struct {
 	message []byte // its id
 	stop    []byte // why the model stopped
 	usage   Usage
-	blocks  []claudeBlock
-	result  Tool // its outcome, besides the result that the model gets
+	blocks  []line // of the message's content
+	result  Tool   // its outcome, besides the result that the model gets
 
 	eventType, deltaType []byte // of a stream_event
 
 	total       claudeTotal // of the process so far
 	resultIndex int64       // -1 if there is none
 }
-
-// claudeBlock is a block of a message's content.
-type claudeBlock struct {
-	Tool
-	kind    claudeBlockKind
-	id      []byte // of the tool call
-	text    []byte
-	isError bool
-}
-
-type claudeBlockKind uint8
-
-const (
-	otherBlock claudeBlockKind = iota
-	textBlock
-	thinkingBlock
-	toolUseBlock
-	toolResultBlock
-)
 
 // read reads one JSON object.
 func (l *claudeLine) read(r *jsonscan.Reader) {
@@ -182,27 +163,20 @@ func (l *claudeLine) readMessage(r *jsonscan.Reader) {
 			l.usage.read(r)
 		case "content":
 			if r.Peek() == '"' {
-				b := l.block()
-				b.kind, b.text = textBlock, r.Str()
+				l.blocks = append(l.blocks, line{Event: Event{Kind: TextMessage, Text: r.Str()}})
 				continue
 			}
 			for range r.Elements() {
-				l.block().read(r)
+				l.blocks = append(l.blocks, readBlock(r))
 			}
 		}
 	}
 }
 
-// block returns a new block of the message.
-func (l *claudeLine) block() *claudeBlock {
-	l.blocks = append(l.blocks, claudeBlock{})
-	return &l.blocks[len(l.blocks)-1]
-}
-
 func (l *claudeLine) firstText() []byte {
 	for i := range l.blocks {
-		if l.blocks[i].kind == textBlock {
-			return l.blocks[i].text
+		if l.blocks[i].Kind == TextMessage {
+			return l.blocks[i].Text
 		}
 	}
 	return nil
@@ -247,71 +221,62 @@ func (l *claudeLine) salvage(tail []byte) {
 	salvage(tail, l.field, "parent_tool_use_id", "session_id", "timestamp")
 }
 
-// read reads a block. Tools that the API itself runs have types of their own, such
-// as server_tool_use and web_search_tool_result.
-func (b *claudeBlock) read(r *jsonscan.Reader) {
+// readBlock reads a block of a message's content. Tools that the API itself runs have
+// types of their own, such as server_tool_use and web_search_tool_result.
+func readBlock(r *jsonscan.Reader) (b line) {
 	for key := range r.Members() {
 		switch string(key) {
-		case "type":
-			b.kind = blockKind(r.Str())
 		case "text", "thinking":
-			b.text = r.Str()
+			b.Text = r.Str()
 		case "id", "tool_use_id":
-			b.id = readID(r)
+			b.ID = readID(r)
 		case "name":
-			b.named(jsonscan.Unquote(r.Str()))
+			b.tool().namedByClaude(jsonscan.Unquote(r.Str()))
 		case "input":
-			b.readArguments(r)
+			b.tool().readArguments(r)
 		case "content":
-			b.readResult(r)
-		case "is_error":
-			b.isError = r.Bool()
+			b.tool().readResult(r)
+		case "type", "is_error":
+			b.field(r, key)
 		}
 	}
-	if b.kind != toolResultBlock {
-		return
-	}
-	if b.isError {
-		b.fail()
-	}
-	b.failAsCoded()
-}
-
-func blockKind(typ []byte) claudeBlockKind {
 	switch {
-	case string(typ) == "text":
-		return textBlock
-	case bytes.HasSuffix(typ, []byte("thinking")):
-		return thinkingBlock
-	case bytes.HasSuffix(typ, []byte("tool_use")):
-		return toolUseBlock
-	case bytes.HasSuffix(typ, []byte("tool_result")):
-		return toolResultBlock
+	case string(b.typ) == "text":
+		b.Kind = TextMessage
+	case bytes.HasSuffix(b.typ, []byte("thinking")):
+		b.Kind = ThinkingMessage
+	case bytes.HasSuffix(b.typ, []byte("tool_use")):
+		b.Kind = ToolStart
+	case bytes.HasSuffix(b.typ, []byte("tool_result")):
+		b.Kind = ToolEnd
+		if b.Failed {
+			b.tool().failedInClaude()
+		}
+		b.tool().failedAsCoded()
 	}
-	return otherBlock
+	return b
 }
 
-// named sets a tool's name. In mcp__server__tool, it is the tool of an MCP server.
-func (b *claudeBlock) named(name []byte) {
+// namedByClaude sets a tool's name. In mcp__server__tool, it is the tool of an MCP server.
+func (t *Tool) namedByClaude(name []byte) {
 	if rest, ok := bytes.CutPrefix(name, []byte("mcp__")); ok {
 		if server, tool, ok := bytes.Cut(rest, []byte("__")); ok && len(tool) > 0 {
-			b.MCP = true
-			b.ArgumentFacts.text(semconv.MCPServer, Detail, wordChars.in(server))
+			t.MCP = true
+			t.ArgumentFacts.text(semconv.MCPServer, Detail, wordChars.in(server))
 			name = tool
 		}
 	}
-	b.Name = word(name)
+	t.Name = word(name)
 }
 
-// fail sets why a call failed, in words that are never content.
-func (b *claudeBlock) fail() {
-	t := &b.Tool
+// failedInClaude sets why a call failed, in words that are never content.
+func (t *Tool) failedInClaude() {
 	text := t.Result
 	if len(text) > 0 && text[0] == '[' {
 		text = firstTextOf(text)
 	}
 	text = bytes.Trim(text, `"`)
-	b.failed()
+	t.failed()
 	t.ErrorText = text
 	var exit Exit
 	if rest, ok := bytes.CutPrefix(text, []byte("Exit code ")); ok {
@@ -322,7 +287,7 @@ func (b *claudeBlock) fail() {
 	}
 	switch {
 	case exit.Known:
-		b.exited(exit.Code)
+		t.exited(exit.Code)
 	case bytes.Contains(text, []byte("InputValidationError")):
 		t.Reason = "invalid arguments"
 	case bytes.HasPrefix(text, []byte("[Request interrupted by user")):
@@ -335,14 +300,14 @@ func (b *claudeBlock) fail() {
 	}
 }
 
-// failAsCoded sets why a tool of the API failed, which has no is_error:
+// failedAsCoded sets why a tool of the API failed, which has no is_error:
 // {"type":"web_search_tool_result_error","error_code":"unavailable"}.
-func (b *claudeBlock) failAsCoded() {
-	if len(b.Result) == 0 || b.Result[0] != '{' {
+func (t *Tool) failedAsCoded() {
+	if len(t.Result) == 0 || t.Result[0] != '{' {
 		return
 	}
 	failed, code := false, ""
-	r := jsonscan.Reader{B: b.Result}
+	r := jsonscan.Reader{B: t.Result}
 	for key := range r.Members() {
 		switch string(key) {
 		case "type":
@@ -352,8 +317,8 @@ func (b *claudeBlock) failAsCoded() {
 		}
 	}
 	if failed {
-		b.failed()
-		b.ErrorType = cmp.Or(code, b.ErrorType)
+		t.failed()
+		t.ErrorType = cmp.Or(code, t.ErrorType)
 	}
 }
 
@@ -432,32 +397,31 @@ func readPatch(r *jsonscan.Reader, to *facts) {
 }
 
 // finishResult adds the line's outcome to its only result block.
-func (l *claudeLine) finishResult(b *claudeBlock) {
+func (l *claudeLine) finishResult(t *Tool) {
 	for _, fact := range l.result.OutcomeFacts {
-		b.OutcomeFacts.set(fact)
+		t.OutcomeFacts.set(fact)
 	}
-	if b.Background = l.result.Background; b.Background {
-		b.Task = l.result.Task
+	if t.Background = l.result.Background; t.Background {
+		t.Task = l.result.Task
 	}
 }
 
 // toolEnd returns the end of a tool call, completed from the session's state.
-func (s *claudeSession) toolEnd(b *claudeBlock) *Tool {
-	t := &b.Tool
-	if a := s.agents[string(b.id)]; a != nil { // its sub-agent's
+func (s *claudeSession) toolEnd(id []byte, t *Tool) *Tool {
+	if a := s.agents[string(id)]; a != nil { // its sub-agent's
 		s.subagentUsage.add(&a.spent)
-		delete(s.agents, string(b.id))
+		delete(s.agents, string(id))
 	}
-	for id, task := range s.tasks {
-		if task.call == string(b.id) && task.background && !t.Background {
-			t.Background, t.Task = true, []byte(id)
+	for task, state := range s.tasks {
+		if state.call == string(id) && state.background && !t.Background {
+			t.Background, t.Task = true, []byte(task)
 		}
 	}
 	if t.Background {
 		s.task(t.Task).background = true
-		b.OutcomeFacts.bool(semconv.ToolIsBackground)
+		t.OutcomeFacts.bool(semconv.ToolIsBackground)
 	}
-	switch s.calls[string(b.id)] {
+	switch s.calls[string(id)] {
 	case callDenied:
 		t.deny()
 	case callOfMCP:
@@ -465,6 +429,6 @@ func (s *claudeSession) toolEnd(b *claudeBlock) *Tool {
 			t.ErrorType = semconv.ErrorTool
 		}
 	}
-	delete(s.calls, string(b.id))
-	return b.finish()
+	delete(s.calls, string(id))
+	return t.finish()
 }

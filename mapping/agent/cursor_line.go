@@ -12,7 +12,7 @@ import (
 type cursorLine struct {
 	line
 	result     []byte // a result's or an error's text
-	awaited    awaited
+	awaited    Event  // the end of background work that a tool waited for
 	background backgrounding
 
 	// Times by the clock of the tool runner.

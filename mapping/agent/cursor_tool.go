@@ -342,28 +342,24 @@ func readMatches(r *jsonscan.Reader, outcome *facts, depth int) {
 	}
 }
 
-// awaited is the end of background work that a tool waited for.
-type awaited struct {
-	known  bool
-	task   []byte
-	length Instant
-	exit   Exit
-}
-
-// readAwaited reads {"taskId":..,"runtimeMs":..,"exitCode":..}.
+// readAwaited reads the end of background work that a tool waited for:
+// {"taskId":..,"runtimeMs":..,"exitCode":..}.
 func (l *cursorLine) readAwaited(r *jsonscan.Reader) {
 	a := &l.awaited
-	a.known = true
+	a.Kind, a.Status = TaskEnd, "success"
 	for key := range r.Members() {
 		switch string(key) {
 		case "taskId":
-			a.task = taskID(r)
+			a.ID = taskID(r)
 		case "runtimeMs":
-			a.length = millis(r)
+			a.Length = millis(r)
 		case "exitCode":
-			a.exit.Code, a.exit.Known = r.Int()
-			if a.exit.Known {
-				l.Tool.OutcomeFacts.int(semconv.ProcessExitCode, a.exit.Code)
+			if a.ExitCode.Code, a.ExitCode.Known = r.Int(); !a.ExitCode.Known {
+				continue
+			}
+			l.Tool.OutcomeFacts.int(semconv.ProcessExitCode, a.ExitCode.Code)
+			if a.ExitCode.Code != 0 {
+				a.Status, a.Failed = "error", true
 			}
 		}
 	}
@@ -373,15 +369,9 @@ func (l *cursorLine) readAwaited(r *jsonscan.Reader) {
 // notification may come seconds later.
 func (l *cursorLine) appendAwaited(dst []Event) []Event {
 	a := &l.awaited
-	if !a.known || len(a.task) == 0 {
+	if len(a.ID) == 0 {
 		return dst
 	}
-	ev := Event{
-		Kind: TaskEnd, Session: l.Session, Time: l.Time, Arrival: l.Arrival,
-		ID: a.task, Length: a.length, ExitCode: a.exit, Status: "success",
-	}
-	if a.exit.Known && a.exit.Code != 0 {
-		ev.Status, ev.Failed = "error", true
-	}
-	return append(dst, ev)
+	a.Session, a.Time, a.Arrival = l.Session, l.Time, l.Arrival
+	return append(dst, *a)
 }

@@ -294,9 +294,9 @@ func readFailure(r *jsonscan.Reader) (text []byte, name string) {
 var finishReasons = map[string]string{
 	"stop": "stop", "end_turn": "stop", "stop_sequence": "stop", "endTurn": "stop",
 	"tool-calls": "tool_call", "tool_calls": "tool_call", "tool_use": "tool_call", "toolUse": "tool_call",
-	"length": "length", "max_tokens": "length",
+	"length": "length", "max_tokens": "length", "model_context_window_exceeded": "length",
 	"content-filter": "content_filter", "content_filter": "content_filter", "refusal": "content_filter",
-	"error": "error",
+	"error": "error", "pause_turn": "continued",
 }
 
 // finishReason returns why a model stopped, "" if that is not known.
