@@ -64,63 +64,24 @@ func (s *Store) List(q Query) (l List, err error) {
 		}
 		return t.field == failedField
 	})
-	all := len(args) == 0
 	found, err := s.matching(words)
 	if err != nil {
 		return l, err
 	}
-	// Whether a row is among many is faster to tell here than in SQL.
-	index, many := "INDEXED BY session_%[1]s", len(found) > manyRows
-	if len(words) > 0 && !many {
-		list, _ := json.Marshal(found) // numbers: without error
-		add(`row IN (SELECT value FROM json_each(?))`, string(list))
-		index = "NOT INDEXED"
-	}
-	limit, offset := q.Limit, q.Offset
-	switch {
-	case many:
-		limit, offset = -1, 0
-	case len(args) == 0:
-		l.Matching = l.Total
-	default:
-		if err := one(s.read, `SELECT count(*) FROM session WHERE `+where, args...)(&l.Matching); err != nil {
-			return l, err
-		}
-	}
-	column, order, ties := cmp.Or(columns[q.Sort], columns["started"]), "DESC", "row DESC"
-	if q.Ascending {
-		order, ties = "ASC", "row"
-	}
-	if column == columns["started"] { // ids are the same in every database
-		ties = map[string]string{"DESC": "trace", "ASC": "trace DESC"}[order]
-	}
 	var rows []int64
-	full := errors.New("the page is full")
-	err = each(s.read, func(scan func(...any) error) error {
-		var row int64
-		if err := scan(&row); err != nil {
-			return err
+	if len(found) > manyRows {
+		rows, l.Matching, err = s.among(found, q, where, args)
+	} else {
+		if len(words) > 0 {
+			list, _ := json.Marshal(found) // numbers: without error
+			add(`row IN (SELECT value FROM json_each(?))`, string(list))
 		}
-		if many {
-			if _, ok := slices.BinarySearch(found, row); !ok {
-				return nil
-			}
-			if l.Matching++; l.Matching <= q.Offset {
-				return nil
-			}
-			if len(rows) == q.Limit {
-				if all {
-					return full
-				}
-				return nil
-			}
+		if l.Matching = l.Total; len(args) > 0 {
+			err = one(s.read, `SELECT count(*) FROM session WHERE `+where, args...)(&l.Matching)
 		}
-		rows = append(rows, row)
-		return nil
-	}, fmt.Sprintf(`SELECT row FROM session `+index+` WHERE %[2]s ORDER BY %[1]s %[3]s, %[4]s LIMIT ? OFFSET ?`,
-		column, where, order, ties), append(args, limit, offset)...)
-	if errors.Is(err, full) {
-		l.Matching, err = len(found), nil
+		if err == nil {
+			rows, err = all[int64](s.read, q.selecting(where, len(words) == 0)+` LIMIT ? OFFSET ?`, append(args, q.Limit, q.Offset)...)
+		}
 	}
 	if err == nil {
 		l.Sessions, err = s.inOrder(rows)
@@ -131,7 +92,50 @@ func (s *Store) List(q Query) (l List, err error) {
 	return l, err
 }
 
-// manyRows is more rows than are worth a search for each in SQL.
+// selecting returns the statement that selects rows in the order of the query, without a
+// sort if it is to read an index.
+func (q Query) selecting(where string, indexed bool) string {
+	column, order, ties := cmp.Or(columns[q.Sort], columns["started"]), "DESC", "row DESC"
+	if q.Ascending {
+		order, ties = "ASC", "row"
+	}
+	if column == columns["started"] { // ids are the same in every database
+		ties = map[string]string{"DESC": "trace", "ASC": "trace DESC"}[order]
+	}
+	index := "NOT INDEXED"
+	if indexed {
+		index = "INDEXED BY session_" + column
+	}
+	return fmt.Sprintf(`SELECT row FROM session %s WHERE %s ORDER BY %s %s, %s`, index, where, column, order, ties)
+}
+
+// among returns a page of those rows that meet conditions, and how many do. The rows are
+// so many that it is faster to look for each here than in SQL.
+func (s *Store) among(found []int64, q Query, where string, args []any) (rows []int64, matching int, err error) {
+	full := errors.New("the page is full")
+	err = each(s.read, func(scan func(...any) error) error {
+		var row int64
+		if err := scan(&row); err != nil {
+			return err
+		}
+		if _, ok := slices.BinarySearch(found, row); !ok {
+			return nil
+		}
+		if matching++; matching > q.Offset && len(rows) < q.Limit {
+			rows = append(rows, row)
+		}
+		if len(rows) == q.Limit && len(args) == 0 {
+			return full
+		}
+		return nil
+	}, q.selecting(where, true), args...)
+	if errors.Is(err, full) {
+		matching, err = len(found), nil
+	}
+	return rows, matching, err
+}
+
+// manyRows is how many rows are looked for in SQL at most.
 const manyRows = 1000
 
 // inOrder reads the sessions of rows, in their order.
