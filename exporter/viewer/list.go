@@ -80,7 +80,7 @@ func (s *Store) List(q Query) (l List, err error) {
 			err = one(s.read, `SELECT count(*) FROM session WHERE `+where, args...)(&l.Matching)
 		}
 		if err == nil {
-			rows, err = all[int64](s.read, q.selecting(where, len(words) == 0)+` LIMIT ? OFFSET ?`, append(args, q.Limit, q.Offset)...)
+			rows, err = all[int64](s.read, q.selecting(where, l.Matching <= manyRows)+` LIMIT ? OFFSET ?`, append(args, q.Limit, q.Offset)...)
 		}
 	}
 	if err == nil {
@@ -92,9 +92,9 @@ func (s *Store) List(q Query) (l List, err error) {
 	return l, err
 }
 
-// selecting returns the statement that selects rows in the order of the query, without a
-// sort if it is to read an index.
-func (q Query) selecting(where string, indexed bool) string {
+// selecting returns the statement that selects rows in the order of the query: few are
+// found and sorted, many are read in their order.
+func (q Query) selecting(where string, few bool) string {
 	column, order, ties := cmp.Or(columns[q.Sort], columns["started"]), "DESC", "row DESC"
 	if q.Ascending {
 		order, ties = "ASC", "row"
@@ -102,9 +102,9 @@ func (q Query) selecting(where string, indexed bool) string {
 	if column == columns["started"] { // ids are the same in every database
 		ties = map[string]string{"DESC": "trace", "ASC": "trace DESC"}[order]
 	}
-	index := "NOT INDEXED"
-	if indexed {
-		index = "INDEXED BY session_" + column
+	index := "INDEXED BY session_" + column
+	if few {
+		index, column = "", "+"+column // which no index has
 	}
 	return fmt.Sprintf(`SELECT row FROM session %s WHERE %s ORDER BY %s %s, %s`, index, where, column, order, ties)
 }
@@ -128,14 +128,14 @@ func (s *Store) among(found []int64, q Query, where string, args []any) (rows []
 			return full
 		}
 		return nil
-	}, q.selecting(where, true), args...)
+	}, q.selecting(where, false), args...)
 	if errors.Is(err, full) {
 		matching, err = len(found), nil
 	}
 	return rows, matching, err
 }
 
-// manyRows is how many rows are looked for in SQL at most.
+// manyRows is how many rows are looked for, or sorted, in SQL at most.
 const manyRows = 1000
 
 // inOrder reads the sessions of rows, in their order.

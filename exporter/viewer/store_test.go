@@ -365,3 +365,21 @@ func TestStoreReplacesWithinRequests(t *testing.T) {
 		t.Errorf("%d spans, %d in the list", len(list), session.Spans)
 	}
 }
+
+// Few failed sessions are sorted as many are.
+func TestListSortsFailed(t *testing.T) {
+	s := newStore(t)
+	for i, length := range []uint64{3, 1, 2} {
+		s.Add(from("a", fails(span(i+1, 1, 0, "invoke_agent x", uint64(10-i), uint64(10-i)+length))))
+	}
+	s.Add(from("a", span(4, 1, 0, "invoke_agent x", 50, 60)))
+	for sort, want := range map[string]string{"": "123", "duration": "132"} {
+		l, got := s.List(Query{Failed: true, Sort: sort, Limit: 9}), ""
+		for _, session := range l.Sessions {
+			got += session.ID[31:]
+		}
+		if got != want || l.Matching != 3 {
+			t.Errorf("by %q: %s of %d, want %s", sort, got, l.Matching, want)
+		}
+	}
+}
