@@ -36,9 +36,7 @@ func (r *run) approvalEnd(ev *agent.Event, at instant) {
 		errorType = r.stream.names.pass(ev.Status)
 	}
 	r.stream.captureFacts(ev.Facts, &a.content)
-	if r.approvals.n == 0 {
-		a.inv.question.answered = at
-	}
+	a.inv.question.answered = at
 	r.endApproval(a, r.clock.after(a.start, at), r.stream.names.pass(ev.Status), errorType)
 }
 

@@ -59,11 +59,12 @@ class Reader {
     run.lines.forEach((line, i) => this.line(line, run.lines.slice(i + 1, i + 9).find((l) => KNOWN.has(l.o.type))?.o));
     const completed = run.result !== null && run.result.is_error !== true && run.result.subtype !== 'error';
     for (const tool of this.open.values()) Object.assign(tool, { end: run.end, outcome: 'incomplete' });
-    if (this.turn && !this.turn.ended && !completed) this.goOn();
-    // The run broke off inside a turn: the turn ends with the run.
     if (this.turn && !this.turn.ended) {
-      this.endTurn(completed ? this.turn.last : run.end, completed ? 'stop' : 'error');
-      this.shareUnstamped(completed);
+      const said = completed || this.turn.answered;
+      if (!said) this.goOn();
+      // A run that breaks off inside a turn ends it.
+      this.endTurn(said ? this.turn.last : run.end, said ? 'stop' : 'error');
+      this.shareUnstamped(said);
     }
     for (const line of run.after) this.line(line);
     for (const approval of this.approvals) approval.end ??= run.end;
@@ -315,7 +316,7 @@ class Reader {
     const answer = Object.entries(o.response).find(([key, value]) => key !== 'id' && isObject(value))?.[1] ?? {};
     const inner = isObject(answer.result) ? answer.result : answer;
     Object.assign(approval, { end: at, outcome: Object.keys(inner)[0] ?? null });
-    if (this.asked && this.approvals.every((a) => a.end !== null)) this.asked.answer = at;
+    if (this.asked) this.asked.answer = at;
   }
 
   // notification: "a turn ends when the agent went idle: never idle time", and
