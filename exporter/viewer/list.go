@@ -16,6 +16,8 @@ import (
 type Query struct {
 	Search        string // see parseSearch
 	Failed        bool   // only where something failed
+	Running       bool   // only with open spans
+	Since         int64  // only those that started then or later, in microseconds since 1970
 	Agent, Model  string
 	Sort          string // a column; the latest first if empty
 	Ascending     bool
@@ -51,6 +53,12 @@ func (s *Store) List(q Query) (l List, err error) {
 	}
 	if q.Failed {
 		add(`errors > ?`, 0)
+	}
+	if q.Running {
+		add(`row IN (SELECT session FROM open WHERE session > ?)`, 0)
+	}
+	if q.Since > 0 {
+		add(`started >= ?`, q.Since)
 	}
 	if q.Agent != "" {
 		add(`agent = ?`, q.Agent)

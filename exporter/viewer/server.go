@@ -178,12 +178,13 @@ func respond(w http.ResponseWriter, answer any, found bool, err error) {
 func (v *server) list(w http.ResponseWriter, r *http.Request) {
 	form := r.URL.Query()
 	offset, _ := strconv.Atoi(form.Get("offset"))
+	since, _ := strconv.ParseInt(form.Get("since"), 10, 64)
 	list, err := v.store.List(Query{
 		Search: form.Get("q"),
-		Failed: form.Get("failed") != "",
-		Agent:  form.Get("agent"),
-		Model:  form.Get("model"),
-		Sort:   strings.TrimPrefix(form.Get("sort"), "-"), Ascending: strings.HasPrefix(form.Get("sort"), "-"),
+		Failed: form.Get("failed") != "", Running: form.Get("running") != "", Since: since,
+		Agent: form.Get("agent"),
+		Model: form.Get("model"),
+		Sort:  strings.TrimPrefix(form.Get("sort"), "-"), Ascending: strings.HasPrefix(form.Get("sort"), "-"),
 		Limit: maxListed, Offset: max(0, offset),
 	})
 	respond(w, list, true, err)

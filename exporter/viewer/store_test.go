@@ -142,6 +142,8 @@ func TestListFinds(t *testing.T) {
 		fails(span(1, 2, 1, "execute_tool shell", 0, 1))))
 	s.Add(from("a", span(2, 1, 0, "invoke_agent codex", 5, 6, str(semconv.RequestModel, "Sonnet"))))
 	s.Add(from("web", span(3, 1, 0, "GET /", 9, 10)))
+	s.Open("process", from("a", span(2, 2, 1, "chat Sonnet", 6, 7)))
+	second := s.List(Query{Limit: 9}).Sessions[1].Start
 	tests := []struct {
 		q    Query
 		want string // the last digits of the ids
@@ -154,6 +156,9 @@ func TestListFinds(t *testing.T) {
 		{Query{Search: "get"}, "3"},
 		{Query{Search: "00000000000000000000000000000002"}, "2"},
 		{Query{Failed: true}, "1"},
+		{Query{Running: true}, "2"},
+		{Query{Since: second}, "32"},
+		{Query{Since: second + 1}, "3"},
 		{Query{Agent: "web"}, "3"},
 		{Query{Model: "Sonnet"}, "2"},
 		{Query{Offset: 1}, "21"},

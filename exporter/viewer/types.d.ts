@@ -52,6 +52,7 @@ type Select = (id: string | null) => void;
 
 // A View fills a Place, which is its own until the signal is aborted.
 interface Place { main: HTMLElement; crumbs: HTMLElement; signal: AbortSignal; address: URLSearchParams }
+interface Chosen { q: string; state: string; time: string; agent: string; model: string; sort: string; offset: string }
 interface View { changed(ids: Set<string> | null): void }
 
 // What h makes elements of.

@@ -31,6 +31,7 @@ export function drawBar(pen, w, n, b) {
   const x0 = Math.max(b.x, w.left - 8), x1 = Math.min(b.x + b.width, w.width + 8);
   if (n.op === "chat") drawTurn(pen, w, n, b, x0, x1);
   else pen.rounded(b.color, x0, b.y, x1 - x0, b.height);
+  if (n.failure) pen.cross(b.x + b.width + 8, b.y + b.height / 2, "error");
   drawMarks(pen, w, n.marks.map((m) => m.at), b);
   if (n.open && x1 < w.width) pen.fill("accent", x1 - 1, b.y - 3, 2, b.height + 6);
 }

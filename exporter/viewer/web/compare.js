@@ -6,6 +6,7 @@ import { align } from "./align.js";
 import { timeSpent, toolStats } from "./breakdown.js";
 import { fill, h } from "./dom.js";
 import { count, duration, money, roughly } from "./format.js";
+import { toList } from "./list.js";
 import { Loader } from "./loader.js";
 import { facts } from "./session.js";
 import { strip } from "./strip.js";
@@ -15,7 +16,7 @@ import { rowDetail } from "./words.js";
 
 /** @param {Place} place @param {...string} ids @returns {View} */
 export function compareView({ main, crumbs, signal }, ...ids) {
-  crumbs.replaceChildren(h("a", { href: "#/" }, "Sessions"), h("span", {}, "Compare"));
+  crumbs.replaceChildren(toList(), h("span", {}, "Compare"));
   document.title = "Compare · spantee";
   const timeline = new Timeline();
   const table = h("div", { class: "page" });

@@ -27,9 +27,16 @@ export function fill(el, ...children) {
   return el;
 }
 
+// help is a table of keys and what they do.
+/** @param {string[][]} rows */
+export function help(rows) {
+  return h("details", { class: "help" }, h("summary", {}, "Keys"),
+    h("table", {}, rows.map(([keys, what]) => h("tr", {}, h("th", { scope: "row" }, keys), h("td", {}, what)))));
+}
+
 // inField reports whether a key is typed into a field.
 /** @param {KeyboardEvent} e */
-export const inField = (e) => e.target instanceof Element && e.target.closest("input, select") !== null;
+export const inField = (e) => e.target instanceof Element && e.target.closest("input:not([type=checkbox]), select") !== null;
 
 // copyButton copies text, and says that it did.
 /** @param {string} text @param {string} label */

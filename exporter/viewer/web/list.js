@@ -3,26 +3,43 @@
 
 import { getHits, listSessions, offline } from "./api.js";
 import { dropFiles } from "./drop.js";
-import { fill, h } from "./dom.js";
+import { fill, h, help, inField } from "./dom.js";
 import { writeAddress } from "./finding.js";
 import { count, duration, exactMoment, moment, money, plural, roughly, size } from "./format.js";
 import { marked } from "./hits.js";
-import { folderName, headline, present, state, what, who } from "./words.js";
+import { folderName, headline, inState, present, state, what, who } from "./words.js";
 
 const columns = [
   ["", "pick"], ["Session", "name"], ["Started", "num", "started"], ["Duration", "num", "duration"], ["Tools", "num", "tools"],
   ["Errors", "num", "errors"], ["Tokens in", "num", "input"], ["Tokens out", "num", "output"], ["Cost", "num", "cost"],
 ];
 
+const states = [["", "any state"], ["running", "running"], ["stuck", "stuck"], ["failed", "with errors"]];
+
+// times are in hours.
+const times = [["", "any time"], ["1", "last hour"], ["24", "last day"], ["168", "last 7 days"], ["720", "last 30 days"]];
+
+const pageSize = 500; // of the API
+
+// left is how the list was left: its address, how far down, and on which session.
+const left = { address: "#/", top: 0, id: "" };
+
+// toList leads back to the list as it was left.
+export const toList = () => h("a", { href: left.address }, "Sessions");
+
+/** @type {Record<string, number>} */
+const ways = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 };
+
 // interval is how often the list is drawn at most, in milliseconds.
 const interval = 500;
+const hiddenInterval = 60e3;
 
 /** @param {Place} place @returns {View} */
 export function listView({ main, signal, address }) {
-  const search = h("input", { type: "search", placeholder: "Search: words, \"a phrase\", tool:shell, file:main.go", title: "Words are found by their beginning. Fields: tool, agent, model, file, failed, id, text", "aria-label": "Search", autofocus: true });
-  const agent = h("select", { "aria-label": "Agent" });
-  const model = h("select", { "aria-label": "Model" });
-  const failed = h("input", { type: "checkbox" });
+  const search = h("input", { type: "search", placeholder: "Search: words, \"a phrase\", tool:shell, file:main.go", title: "Words are found by their beginning. Fields: tool, agent, model, file, failed, id, text", "aria-label": "Search" });
+  const [of, time, agent, model] = ["State", "Time", "Agent", "Model"].map((label) => h("select", { "aria-label": label }));
+  options(of, states, address.get("state"));
+  options(time, times, address.get("time"));
   const compare = h("a", { class: "button", hidden: true }, "Compare the two");
   const body = h("tbody");
   let sort = address.get("sort") ?? "";
@@ -31,14 +48,18 @@ export function listView({ main, signal, address }) {
   const table = h("table", { class: "sessions" }, h("thead", {}, h("tr", {}, heads)), body);
   const nothing = h("div", { class: "empty", hidden: true });
   const foot = h("p", { class: "foot" });
+  /** @type {(way: number, name: string) => HTMLButtonElement} */
+  const turn = (way, name) => h("button", { type: "button", class: "quiet", onclick: () => chosen(offset + way * pageSize) }, name);
+  const earlier = turn(-1, "← Previous page"), later = turn(1, "Next page →");
+  const page = h("div", { class: "page" }, h("h1", { class: "unseen" }, "Sessions"), table, nothing, h("nav", { "aria-label": "Pages" }, earlier, later), foot);
   main.append(
-    h("div", { class: "tools" }, search, agent, model, h("label", { class: "check" }, failed, "with errors"), compare, h("span", { class: "grow" }),
-      !offline && h("a", { class: "quiet", href: "#/runs" }, "Runs over time")),
-    h("div", { class: "page" }, h("h1", { class: "unseen" }, "Sessions"), table, nothing, foot),
+    h("div", { class: "tools" }, search, of, time, agent, model, compare, h("span", { class: "grow" }),
+      !offline && h("a", { class: "quiet", href: "#/runs" }, "Runs over time"), help([["↓ ↑ or J K", "select a session"], ["Enter", "open it"], ["Esc", "back to the list"], ["/", "search"]])),
+    page,
   );
   dropFiles(main, signal, foot);
   search.value = address.get("q") ?? "";
-  failed.checked = address.get("failed") === "1";
+  let offset = Math.max(0, Number(address.get("offset")) || 0);
 
   /** @type {Map<string, Row>} */
   const rows = new Map(); // by trace id
@@ -49,7 +70,7 @@ export function listView({ main, signal, address }) {
   // Until the first answer there is nothing to choose from.
   /** @type {(select: HTMLSelectElement, key: string) => string} */
   const choice = (select, key) => (select.options.length ? select.value : address.get(key) ?? "");
-  const query = () => ({ q: search.value.trim(), agent: choice(agent, "agent"), model: choice(model, "model"), failed: failed.checked ? "1" : "", sort });
+  const query = () => ({ q: search.value.trim(), state: of.value, time: time.value, agent: choice(agent, "agent"), model: choice(model, "model"), sort, offset: offset ? String(offset) : "" });
 
   async function refresh() {
     if (busy) {
@@ -61,8 +82,8 @@ export function listView({ main, signal, address }) {
     if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
     try {
       const asked = query();
-      const list = await listSessions(new URLSearchParams(asked), signal);
-      if (!signal.aborted) draw(offline ? filtered(list, query()) : list, asked.q);
+      const list = await listSessions(parameters(asked), signal);
+      if (!signal.aborted) draw(narrow(list, asked), asked.q);
     } catch (e) {
       if (!signal.aborted) foot.textContent = e.message;
     }
@@ -75,7 +96,9 @@ export function listView({ main, signal, address }) {
   }
 
   // chosen keeps what was chosen in the address, so that Back brings it back.
-  function chosen() {
+  function chosen(to = 0) {
+    offset = Math.max(0, to);
+    page.scrollTop = 0;
     history.replaceState(null, "", writeAddress([], query()));
     drawn = 0;
     refresh();
@@ -96,6 +119,7 @@ export function listView({ main, signal, address }) {
       const way = sort === key || !sort && key === "started" ? "descending" : sort === `-${key}` ? "ascending" : "none";
       if (heads[i].getAttribute("aria-sort") !== way) heads[i].setAttribute("aria-sort", way);
     }
+    /** @type {Element[]} */
     const order = list.sessions.map((s) => {
       let row = rows.get(s.id);
       if (!row) {
@@ -105,12 +129,19 @@ export function listView({ main, signal, address }) {
       row.show(s, words);
       return row.element;
     });
-    // Only if needed: what moves loses the focus.
-    if (order.length !== body.children.length || order.some((el, i) => body.children[i] !== el)) body.replaceChildren(...order);
+    // As few rows as possible move, because what moves loses the focus.
+    for (const el of [...body.children].filter((el) => !order.includes(el))) el.remove();
+    order.forEach((el, i) => {
+      if (body.children[i] !== el) body.insertBefore(el, body.children[i] ?? null);
+    });
+    earlier.hidden = offset === 0;
+    later.hidden = list.matching <= offset + pageSize;
     table.hidden = !order.length;
     nothing.hidden = order.length > 0;
     if (!order.length) nothing.replaceChildren(...(list.total ? noMatch() : welcome()));
-    set(foot, order.length ? footer(list) : "");
+    set(foot, order.length ? footer(list, offset) : "");
+    countStuck();
+    if (!restored) restore();
     askHits(list, words);
   }
 
@@ -136,18 +167,49 @@ export function listView({ main, signal, address }) {
     for (const box of body.querySelectorAll("input")) box.disabled = picked.size === 2 && !box.checked;
   }
 
-  // What runs now lasts a second longer every second.
+  // A list that one comes back to is where it was left.
+  let restored = false;
+  function restore() {
+    restored = true;
+    if (left.address !== writeAddress([], query())) return;
+    page.scrollTop = left.top;
+    rows.get(left.id)?.link.focus({ preventScroll: true });
+  }
+  const selected = () => body.querySelector("tr:focus-within");
+  /** @param {number} way */
+  function step(way) {
+    const all = [...body.querySelectorAll("tr")], from = all.findIndex((el) => el === selected());
+    const to = all[Math.min(Math.max(from + way, 0), all.length - 1)];
+    rows.get(to?.dataset.id ?? "")?.link.focus();
+  }
+
+  function countStuck() {
+    const stuck = body.querySelectorAll(".state.stuck").length;
+    document.title = stuck ? `(${stuck} stuck) spantee` : "spantee";
+  }
+
+  // What runs now lasts a second longer every second, and may be stuck by then. A hidden page, which hears of no changes, still has a title.
   const clock = setInterval(() => {
-    if (!document.hidden) for (const row of rows.values()) if (row.element.isConnected) row.tick();
-  }, 1000);
-  signal.addEventListener("abort", () => clearInterval(clock));
-  for (const control of [agent, model, failed]) control.addEventListener("change", chosen);
-  search.addEventListener("input", chosen);
-  addEventListener("keydown", (e) => {
-    if (e.key === "/" && e.target === document.body) {
-      e.preventDefault();
-      search.focus();
+    if (document.hidden) {
+      if (performance.now() - drawn > hiddenInterval) refresh();
+      return;
     }
+    for (const row of rows.values()) if (row.element.isConnected) row.tick();
+    countStuck();
+  }, 1000);
+  signal.addEventListener("abort", () => {
+    clearInterval(clock);
+    Object.assign(left, { address: writeAddress([], query()), top: page.scrollTop, id: selected()?.getAttribute("data-id") ?? "" });
+  });
+  for (const control of [of, time, agent, model]) control.addEventListener("change", () => chosen());
+  search.addEventListener("input", () => chosen());
+  addEventListener("keydown", (e) => {
+    const way = ways[e.key];
+    if (e.ctrlKey || e.metaKey || e.altKey || inField(e) && !(e.target === search && e.key === "ArrowDown")) return;
+    if (e.key !== "/" && !way) return;
+    e.preventDefault();
+    if (way) step(way);
+    else search.focus();
   }, { signal });
   refresh();
   return { changed: refresh };
@@ -178,7 +240,10 @@ class Row {
       h("td", { class: "name" }, h("div", { class: "line" }, this.dot, this.link), h("div", { class: "line" }, this.about, this.outcome), this.found),
       this.cells);
     this.element.addEventListener("click", (e) => {
-      if (!(e.target instanceof Element && e.target.closest("input, a, .pick")) && !getSelection()?.toString()) location.hash = this.link.hash;
+      if (!(e.target instanceof Element && e.target.closest("input, a, .pick")) && !getSelection()?.toString()) {
+        this.link.focus();
+        location.hash = this.link.hash;
+      }
     });
   }
 
@@ -242,25 +307,37 @@ function choices(select, all, values, wanted) {
   const have = [...select.options].slice(1).map((o) => o.value);
   if (select.options.length && have.length === values.length && have.every((v, i) => v === values[i])) return;
   const chosen = select.options.length ? select.value : wanted;
-  select.replaceChildren(h("option", { value: "" }, all), ...values.map((v) => h("option", { value: v }, v)));
-  select.value = chosen && values.includes(chosen) ? chosen : "";
+  options(select, [["", all], ...values.map((v) => [v, v])], chosen);
 }
 
-// filtered searches an exported page, which has no viewer to ask.
-/** @param {List} list @param {{ q: string, failed: string }} query */
-function filtered(list, { q, failed }) {
-  const words = q.toLowerCase().split(/\s+/).filter(Boolean);
-  const sessions = list.sessions.filter((s) => {
-    const text = JSON.stringify(s).toLowerCase();
-    return words.every((w) => text.includes(w)) && (!failed || s.errors > 0);
+/** @param {HTMLSelectElement} select @param {string[][]} list @param {string | null} chosen */
+function options(select, list, chosen) {
+  fill(select, list.map(([value, name]) => h("option", { value, selected: value === chosen }, name)));
+}
+
+// parameters are those of the API for what was chosen.
+/** @param {Chosen} chosen */
+function parameters({ state, time, ...rest }) {
+  return new URLSearchParams({
+    ...rest, failed: state === "failed" ? "1" : "", running: state === "running" || state === "stuck" ? "1" : "",
+    since: time ? String((Date.now() - Number(time) * 3600e3) * 1e3) : "",
   });
-  return { ...list, agents: list.agents ?? [], models: list.models ?? [], sessions, matching: sessions.length };
 }
 
-/** @param {List} l */
-function footer(l) {
+// narrow leaves out what the API does not know to leave out: whether a session is stuck changes with time. An exported page has no API.
+/** @param {List} list @param {Chosen} chosen */
+function narrow(list, { q, state, time, agent, model }) {
+  const words = offline ? q.toLowerCase().split(/\s+/).filter(Boolean) : [];
+  const since = offline && time ? (Date.now() - Number(time) * 3600e3) * 1e3 : 0;
+  const sessions = list.sessions.filter((s) => inState(s, state) && (!words.length || words.every((w) => JSON.stringify(s).toLowerCase().includes(w))) &&
+    (!offline || s.start >= since && (!agent || s.agent === agent) && (!model || s.model === model)));
+  return { ...list, agents: list.agents ?? [], models: list.models ?? [], sessions, matching: list.matching - list.sessions.length + sessions.length };
+}
+
+/** @param {List} l @param {number} offset */
+function footer(l, offset) {
   const facts = [];
-  if (l.matching > l.sessions.length) facts.push(`the first ${count(l.sessions.length)} of ${count(l.matching)}, search to find the others`);
+  if (l.matching > l.sessions.length) facts.push(`${count(offset + 1)}–${count(offset + l.sessions.length)} of ${plural(l.matching, "session")}`);
   else if (l.matching < l.total) facts.push(`${count(l.matching)} of ${plural(l.total, "session")}`);
   else if (l.total) facts.push(plural(l.total, "session"));
   if (l.total) facts.push(plural(l.spans, "span"));

@@ -73,6 +73,8 @@ export class Minimap {
       if (until > node.start) draw("chat-wait", node.start, until, 0.4);
       if (until < node.end || node.end === node.start) draw(node.failure ? "error" : node.op || "other", until, node.end);
     }
+    const marked = new Set(shown.filter((n) => n.failure).map((n) => Math.round(this.x((n.start + n.end) / 2 - this.trace.start) / 5) * 5));
+    for (const x of marked) pen.cross(x, 3.5, "error", 2);
   }
 
   redraw() {

@@ -76,6 +76,19 @@ export class Pen {
     this.context.fill();
   }
 
+  // cross marks what failed, for those who cannot tell its color.
+  /** @param {number} x @param {number} y @param {string} ink */
+  cross(x, y, ink, size = 3) {
+    this.context.strokeStyle = color(ink);
+    this.context.lineWidth = 2;
+    this.context.beginPath();
+    for (const way of [-1, 1]) {
+      this.context.moveTo(x - size, y - way * size);
+      this.context.lineTo(x + size, y + way * size);
+    }
+    this.context.stroke();
+  }
+
   /** @param {number} x @param {number} y @param {boolean} closed */
   caret(x, y, closed) {
     this.context.strokeStyle = color("dim");

@@ -6,6 +6,7 @@ import { chart } from "./chart.js";
 import { h } from "./dom.js";
 import { writeAddress } from "./finding.js";
 import { count, duration, money, percent, plural, roughly } from "./format.js";
+import { toList } from "./list.js";
 import { failedRun, group, groupings, localDay, sortBy, summarize, toolTimes } from "./stats.js";
 
 /** @type {(us: number) => string} */
@@ -30,7 +31,7 @@ const long = { durationP95: "Duration p95", firstP95: "First chunk p95", toolP95
 
 /** @param {Place} place @returns {View} */
 export function runsView({ main, crumbs, signal, address }) {
-  crumbs.replaceChildren(h("a", { href: "#/" }, "Sessions"), h("span", {}, "Runs over time"));
+  crumbs.replaceChildren(toList(), h("span", {}, "Runs over time"));
   document.title = "Runs over time · spantee";
   /** @type {(label: string, names: string[], chosen: string | null) => HTMLSelectElement} */
   const choose = (label, names, chosen) => {

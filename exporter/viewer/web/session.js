@@ -3,10 +3,11 @@
 
 import { change, exportPath, getSession, getSteps, listSessions, offline } from "./api.js";
 import { Details } from "./details.js";
-import { copyButton, fill, h, inField } from "./dom.js";
+import { copyButton, fill, h, help, inField } from "./dom.js";
 import { parseFilter, writeAddress } from "./finding.js";
 import { count, duration, exactMoment, moment, money, plural } from "./format.js";
 import { Search } from "./hits.js";
+import { toList } from "./list.js";
 import { Loader } from "./loader.js";
 import { Minimap } from "./minimap.js";
 import { Reader } from "./reader.js";
@@ -53,7 +54,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
     h("div", { class: "split" },
       h("section", { class: "chart", "aria-label": "Waterfall" },
         h("div", { class: "overview" }, minimap.element),
-        h("div", { class: "tools" }, filter, steps(-1), steps(1), found, h("span", { class: "grow" }), fold, help()),
+        h("div", { class: "tools" }, filter, steps(-1), steps(1), found, h("span", { class: "grow" }), fold, help(keys)),
         waterfall.element),
       side.element),
   );
@@ -106,7 +107,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
   let wanted = span;
   const loader = new Loader(id, signal, (trace) => {
     document.title = `${who(trace.session)} · spantee`;
-    crumbs.replaceChildren(h("a", { href: "#/" }, "Sessions"), h("span", {}, trace.session.prompt || `${who(trace.session)} ${what(trace.session)}`));
+    crumbs.replaceChildren(toList(), h("span", {}, trace.session.prompt || `${who(trace.session)} ${what(trace.session)}`));
     headline();
     spent.replaceChildren(...strip(trace, toggleFilter));
     timeline.extend(trace.duration);
@@ -211,12 +212,17 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
     fold.setAttribute("aria-pressed", String(closed));
     waterfall.foldTurns(closed);
   });
+  // Before the waterfall, which deselects at Esc.
   addEventListener("keydown", (e) => {
-    if (e.key === "/" && !inField(e)) {
+    if (inField(e)) return;
+    if (e.key === "/") {
       e.preventDefault();
       filter.focus();
+    } else if (e.key === "Escape") {
+      if (waterfall.selected) waterfall.select(null);
+      else location.hash = toList().hash;
     }
-  }, { signal });
+  }, { signal, capture: true });
   waterfall.scroller.focus({ preventScroll: true });
   return { changed: (ids) => loader.changed(ids) };
 }
@@ -304,11 +310,7 @@ function actions(id) {
   };
 }
 
-function help() {
-  const rows = [
-    ["↑ ↓", "select a span"], ["← →", "fold, unfold"], ["+ − or Ctrl-wheel", "zoom"], ["A D or drag", "pan"],
-    ["0", "everything"], ["F or double-click", "zoom to the span"], ["E", "next error"], ["/", "filter"], ["Enter", "details"], ["Esc", "deselect"],
-  ];
-  return h("details", { class: "help" }, h("summary", {}, "Keys"),
-    h("table", {}, rows.map(([k, v]) => h("tr", {}, h("th", { scope: "row" }, k), h("td", {}, v)))));
-}
+const keys = [
+  ["↑ ↓", "select a span"], ["← →", "fold, unfold"], ["+ − or Ctrl-wheel", "zoom"], ["A D or drag", "pan"],
+  ["0", "everything"], ["F or double-click", "zoom to the span"], ["E", "next error"], ["/", "filter"], ["Enter", "details"], ["Esc", "deselect, then back to the list"],
+];

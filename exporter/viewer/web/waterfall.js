@@ -200,7 +200,8 @@ export class Waterfall {
     let x = Math.min(lead(n, this.narrow), room * 0.6);
     if (n.below.length) pen.caret(x + 4, middle, this.collapsed.has(n.id) && !this.match);
     x += 14;
-    pen.dot(x + 3, middle, n.failure ? "error" : n.op || "other");
+    if (n.failure) pen.cross(x + 3, middle, "error");
+    else pen.dot(x + 3, middle, n.op || "other");
     x += 12;
     if (n.prefix && !(this.narrow && n.op === "chat")) x = pen.text(n.prefix, x, middle, "dim", "body", "left", room - x) + 5;
     x = pen.text(n.title, x, middle, n.failure ? "error-text" : "text", n.op === "agent" ? "strong" : "body", "left", room - x);
@@ -219,7 +220,7 @@ export class Waterfall {
     drawBar(this.pen, this, n, b);
     const notes = n.notes().join(" · ");
     if (!notes) return;
-    const after = b.x + b.width + 8;
+    const after = b.x + b.width + (n.failure ? 16 : 8);
     const ink = n.failure ? "error-text" : "dim";
     const middle = b.y + b.height / 2;
     if (this.width - after > 90) this.pen.text(notes, after, middle, ink, "small", "left", this.width - after - 8);

@@ -30,10 +30,26 @@ export function present({ now, came }) {
 /** @param {Session} s @param {number} now @returns {[kind: string, words: string]} */
 export function state(s, now = present(s) / 1e3) {
   if (s.now?.gone) return ["gone", "gone: the process stopped reporting"];
+  if (s.now && isStuck(s.now, now * 1e3)) return ["stuck", `stuck: ${activity(s.now, now)}`];
   if (s.now) return ["running", activity(s.now, now)];
   if (s.failure) return ["failed", `failed: ${s.failure}`];
   if (s.ended) return s.errors ? ["mixed", `ended, ${plural(s.errors, "error")}`] : ["ok", "ended well"];
   return now - s.came / 1e3 < recent ? ["running", "no end yet"] : ["open", "no end was received"];
+}
+
+// stuckAfter is the default of --stall-after, in microseconds.
+const stuckAfter = 600e6;
+
+// isStuck tells that an agent has been silent for long, and that no tool keeps it.
+/** @param {Now} n @param {number} us */
+const isStuck = (n, us) => n.op !== "tool" && n.op !== "background" && us - n.heard >= stuckAfter;
+
+// inState reports whether a session is in a state that a list can be narrowed to.
+/** @param {Session} s @param {string} wanted */
+export function inState(s, wanted) {
+  if (wanted === "failed") return s.errors > 0;
+  const [kind] = state(s);
+  return !wanted || kind === wanted || wanted === "running" && kind === "stuck";
 }
 
 // silent is how long nothing has to happen before it is said.

@@ -228,6 +228,8 @@ test("what goes on, in words", () => {
   assert.equal(activity(now({ op: "chat", event: "text.delta", heard: t0 + 2 * s }), t0 / 1e3 + 3000), "writing for 3s");
   assert.equal(state({ now: now({}), came: 0 }, t0 / 1e3 + 3_600_000)[0], "running"); // however long
   assert.equal(state({ now: now({ gone: true }), came: 0 })[0], "gone");
+  assert.equal(state({ now: now({ op: "chat" }), came: 0 }, t0 / 1e3 + 599_000)[0], "running");
+  assert.equal(state({ now: now({ op: "chat" }), came: 0 }, t0 / 1e3 + 600_000)[0], "stuck"); // no tool keeps it
   assert.equal(state({ came: t0, failure: "", ended: false }, t0 / 1e3 + 60_000)[0], "running");
   assert.equal(state({ came: t0, failure: "", ended: false }, t0 / 1e3 + 3_600_000)[0], "open");
   assert.equal(headline({ ...session, prompt: "Fix it" }), "Fix it");
@@ -252,13 +254,15 @@ test("a turn shows its wait apart from its rhythm, failed or not", () => {
       bar("r", "", "agent", "cursor-agent", 0, 10),
       bar("c", "r", "chat", "GPT-5", 0, 10, { failure, firstChunk: 4 * s, text: [4 * s, 6 * s, 8 * s], chunks: 3 }),
     ]);
-    const filled = [];
-    const pen = { fill: (ink, x, y, width, height) => filled.push([ink, Math.round(x), Math.round(width), height]), rounded: () => assert.fail("no rhythm") };
+    const filled = [], crossed = [];
+    const pen = { fill: (ink, x, y, width, height) => filled.push([ink, Math.round(x), Math.round(width), height]), rounded: () => assert.fail("no rhythm"),
+      cross: (x, y, ink) => crossed.push([Math.round(x), y, ink]) };
     const w = { left: 0, width: 100, trace, x: (at) => (at - t0) / s * 10, at: (x) => x / 10 * s };
     drawBar(pen, w, trace.byId.get("c"), { x: 0, y: 0, width: 100, height: 12, color: failure ? "error" : "chat" });
     const [stream, ink] = failure ? ["error-stream", "error"] : ["chat-stream", "chat"];
     assert.deepEqual(filled.slice(0, 2), [["chat-wait", 0, 40, 4], [stream, 40, 60, 12]]);
     assert.deepEqual(filled.slice(2, 5), [[ink, 40, 1, 12], [ink, 60, 1, 12], [ink, 80, 1, 12]]);
+    assert.deepEqual(crossed, failure ? [[108, 6, "error"]] : []); // told by shape, too
   }
 });
 
