@@ -97,14 +97,9 @@ func (d *claudeDecoder) session(ev *Event) *claudeSession {
 	return s
 }
 
-func (s *claudeSession) agent(parent []byte) *claudeAgent {
-	a := s.agents[string(parent)]
-	if a == nil {
-		a = &claudeAgent{}
-		remember(s.agents, parent, a)
-	}
-	return a
-}
+func (s *claudeSession) agent(parent []byte) *claudeAgent { return recall(s.agents, parent) }
+
+func (s *claudeSession) task(id []byte) *claudeTask { return recall(s.tasks, id) }
 
 // delegates reports whether a sub-agent is working.
 func (s *claudeSession) delegates() bool {
@@ -114,15 +109,6 @@ func (s *claudeSession) delegates() bool {
 		}
 	}
 	return false
-}
-
-func (s *claudeSession) task(id []byte) *claudeTask {
-	t := s.tasks[string(id)]
-	if t == nil {
-		t = &claudeTask{}
-		remember(s.tasks, id, t)
-	}
-	return t
 }
 
 // A callTrait is something that must be known about a tool call when it ends.

@@ -165,11 +165,7 @@ type codexLine struct {
 
 // begins reports whether the line shows that a run has begun.
 func (l *codexLine) begins() bool {
-	switch l.Kind {
-	case Unknown, Ignored, Notice, RunError, RunEnd:
-		return false
-	}
-	return true
+	return !slices.Contains([]Kind{Unknown, Ignored, Notice, RunError, RunEnd}, l.Kind)
 }
 
 // item reads the item of a line. Its members other than the outcome are arguments.

@@ -260,14 +260,7 @@ func (d *copilotDecoder) parent() []byte {
 }
 
 // call returns the current model call of the current line's agent.
-func (d *copilotDecoder) call() *copilotCall {
-	c := d.calls[string(d.line.agent)]
-	if c == nil {
-		c = new(copilotCall)
-		remember(d.calls, d.line.agent, c)
-	}
-	return c
-}
+func (d *copilotDecoder) call() *copilotCall { return recall(d.calls, d.line.agent) }
 
 // output returns the model call that the current line is part of, and appends the
 // beginning of a new one: the one before is over once its message and its usage have

@@ -380,5 +380,15 @@ func remember[V any](m map[string]V, key []byte, value V) {
 	m[string(key)] = value
 }
 
+// recall returns the value of a key of a map of bounded size, a new one if there is none.
+func recall[V any](m map[string]*V, key []byte) *V {
+	v := m[string(key)]
+	if v == nil {
+		v = new(V)
+		remember(m, key, v)
+	}
+	return v
+}
+
 // maxSessions is how many sessions, calls or texts a decoder remembers at once.
 const maxSessions = 4096

@@ -84,10 +84,6 @@ func (a *Attributes) Add(key, text string, lost int) {
 			return
 		}
 	}
-	if a.List == nil {
-		const usual = 4
-		a.List = make([]Attribute, 0, usual)
-	}
 	a.List = append(a.List, Attribute{key, text})
 }
 

@@ -33,10 +33,7 @@ type search struct {
 	// saves a look at most words: "s." is in every other line of code, but seldom
 	// at a word boundary.
 	anchored, boundary bool
-	prefixes           []string // what matches begin with, if anchored
-	folded             bool     // prefixes match in any case
-	assigned           bool     // a word is followed by an operator
-	suffix             string   // what matches end with, if that is known
+	assigned           bool // a word is followed by an operator
 	looks              func(secret string) bool
 }
 
@@ -76,10 +73,7 @@ const (
 
 // accepts reports whether a match may begin at a hit.
 func (s *search) accepts(text string, h place) bool {
-	if s.anchored && s.boundary && h.start > 0 && isWordByte(text[h.start-1]) {
-		return false
-	}
-	return !s.anchored || s.folded || hasPrefix(text[h.start:], s.prefixes...)
+	return !s.anchored || !s.boundary || h.start == 0 || !isWordByte(text[h.start-1])
 }
 
 // rule compiles the pattern when a text first has one of its words. Most are
@@ -121,22 +115,15 @@ func newSearch(p pattern) *search {
 	if err != nil {
 		panic(err) // the patterns are ours
 	}
-	if parsed.Op == syntax.OpConcat {
-		if last := parsed.Sub[len(parsed.Sub)-1]; last.Op == syntax.OpLiteral && last.Flags&syntax.FoldCase == 0 {
-			s.suffix = string(last.Rune)
-		}
-	}
 	s.anchored = true
 	for _, prefix := range literalPrefixes(parsed) {
 		begins := false
 		for _, k := range p.Keywords {
 			begins = begins || strings.HasPrefix(strings.ToLower(prefix), strings.ToLower(k))
 		}
-		s.prefixes = append(s.prefixes, prefix)
 		s.anchored = s.anchored && begins
 	}
 	if s.anchored {
-		s.folded = strings.Contains(expr, "(?i")
 		s.assigned = strings.Contains(expr, operator)
 		s.boundary = strings.HasPrefix(strings.TrimLeft(expr, "("), `\b`)
 		expr = `\A(?:` + expr + `)`
@@ -155,9 +142,6 @@ func newSearch(p pattern) *search {
 // in finds the pattern in a piece of text, and returns the end of the last secret. If a
 // secret reaches the end of the piece, it searches a larger piece.
 func (s *search) in(text string, w place, found func(start, end int)) (done int) {
-	if !strings.Contains(text[w.start:w.end], s.suffix) {
-		return 0 // which is faster than to try
-	}
 	for _, m := range s.re.FindAllStringSubmatchIndex(text[w.start:w.end], -1) {
 		start, end := group(m, s.Group)
 		start, end = w.start+start, w.start+end
