@@ -27,7 +27,7 @@ var codex = Agent{
 	),
 	Lines: shapes(
 		"type=turn.started !id !data",
-		"type=turn.completed usage",
+		"type=turn.completed usage.input_tokens",
 		"type=turn.failed error",
 		"type=error message !timestamp !source",
 		"type=item.started|item.updated|item.completed item.id item.type",

@@ -34,7 +34,7 @@ var copilot = Agent{
 		"type=session.shutdown data.shutdownType id timestamp parentId",
 		"type=result sessionId exitCode usage.premiumRequests",
 	),
-	Lines: shapes("type=*.* data id timestamp parentId", "type=result sessionId exitCode"),
+	Lines: shapes("type=*.* data id timestamp parentId", "type=result sessionId exitCode usage"),
 }
 
 // A copilotDecoder reads one stream.

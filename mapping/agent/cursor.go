@@ -23,7 +23,7 @@ var cursor = Agent{
 		"type=assistant message.role model_call_id",
 		"type=result subtype is_error duration_api_ms request_id session_id !uuid",
 	),
-	Lines: shapes("model_call_id", "type=assistant|user message", "type=tool_call subtype call_id", "type=thinking subtype text", "type=result subtype is_error duration_ms"),
+	Lines: shapes("model_call_id", "type=assistant|user message session_id", "type=tool_call subtype call_id", "type=thinking subtype session_id", "type=result subtype is_error duration_ms"),
 }
 
 // A cursorDecoder decodes one stream, in which the lines of several sessions may
