@@ -74,7 +74,7 @@ var (
 	errTooSlow  = &UploadError{Verdict: Retryable, Err: errors.New("the collector is too slow")}
 	errTimeout  = &UploadError{Verdict: Retryable, Err: errors.New("the collector did not answer in time")}
 	errInvalid  = &UploadError{Verdict: Permanent, Err: errors.New("a span is invalid, or contains text that is not UTF-8")}
-	errClosed   = &UploadError{Verdict: Permanent, Err: errors.New("time ran out")}
+	errLate     = &UploadError{Verdict: Permanent, Err: errors.New("time ran out")}
 )
 
 // attempt calls a Client's method. If the method panics, only the request fails.

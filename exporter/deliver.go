@@ -23,7 +23,7 @@ func (e *Exporter) run() {
 
 	for b := e.queue.next(); b != nil; b = e.queue.next() {
 		r, why := e.deliver(b.request())
-		if e.queue.isClosed() && len(r.Spans) == len(b.spans) { // it is in the journal: Close decides
+		if e.queue.isClosed() && len(r.Spans) == len(b.spans) { // if it is in the journal, Close leaves it there
 			e.leave(b)
 		} else {
 			if len(r.Spans) > 0 {

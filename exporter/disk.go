@@ -19,8 +19,8 @@ type disk struct {
 	kept   uint64 // the spans below this number, which were not delivered, are in the journal
 }
 
-// close makes all calls end at a deadline, or zero for none.
-func (d *disk) close(deadline time.Time) {
+// endBy makes all calls end at a deadline, or zero for none.
+func (d *disk) endBy(deadline time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	before := d.cancel

@@ -3,6 +3,15 @@
 // accounts for every exported span: delivered, spooled, rejected or dropped, and
 // why.
 //
+//	Export -> piece -> Commit -> queue -> deliver -> Client     exporter.go, queue.go, deliver.go, send.go
+//	                     |                   |
+//	                     v                   v
+//	             journal: all spans      spool: what the         disk.go
+//	             until they are          receiver cannot take
+//	             delivered
+//
+// What is still in the journal at Close stays there: it becomes a file of the spool.
+//
 // A [Client] sends the requests. Package exporter/otlp provides clients for OTLP
 // receivers, and package exporter/file one that writes OTLP JSON lines.
 package exporter
@@ -117,7 +126,7 @@ func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 		r.Ended++
 		if late {
 			r.Dropped++
-			r.blame(errClosed)
+			r.blame(errLate)
 		}
 	})
 	if late {
@@ -249,7 +258,7 @@ func (e *Exporter) Close(ctx context.Context) Report {
 	stop := context.AfterFunc(attempts, e.cancel)
 	defer stop()
 
-	e.disk.close(diskDeadline)
+	e.disk.endBy(diskDeadline)
 	e.queue.close(deadline)
 	select {
 	case <-e.done:
@@ -268,7 +277,7 @@ func (e *Exporter) Close(ctx context.Context) Report {
 	case r.Delivered == r.Ended: // the spool has been drained since
 		r.Cause = nil
 	case missing == 0:
-	case e.disk.has(0): // in the journal
+	case e.disk.has(0): // the journal has all of them
 		r.Spooled += missing
 		r.blame(why)
 	default:

@@ -5,7 +5,7 @@
 //	bytes -> lines -> agent.Decoder -> events -> sessions -> run (timeline, account) -> spans -> Output
 //
 // Its files use each other in the order of that flow: mapper, lines, detect, sessions,
-// run, tool, turn, deltas, emit, timeline, account, stream, span.
+// run, root, tool, turn, deltas, emit, timeline, account, stream, span, wire.
 //
 // The package opens no connection, prints nothing, and reads no clock if Options.Now
 // is set.

@@ -64,7 +64,7 @@ func TestOneDeadline(t *testing.T) {
 					tr.tree = tree.NewWriter(say.w, tree.Style{})
 				}
 				tr.addConsumers()
-				if err := tr.begin(new(recording), nil); err != nil {
+				if err := tr.newStream(new(recording), nil); err != nil {
 					t.Fatal(err)
 				}
 				tr.pump = &pump{

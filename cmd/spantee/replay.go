@@ -199,7 +199,7 @@ func (r *replayer) one(name string) error {
 			return err
 		}
 	}
-	if err := r.begin(rec, nil); err != nil {
+	if err := r.newStream(rec, nil); err != nil {
 		return err
 	}
 	r.say.setFile(name)

@@ -85,7 +85,7 @@ func startTracing(o *options, cfg *config, say *reporter, rec *recording, proces
 		rec = new(recording)
 	}
 	say.again = rec.again
-	if err := t.begin(rec, process); err != nil {
+	if err := t.newStream(rec, process); err != nil {
 		return nil, err
 	}
 	t.open = t.newOpenSpans(client)
@@ -114,8 +114,8 @@ func (t *tracing) addConsumers() {
 	}
 }
 
-// begin begins a stream.
-func (t *tracing) begin(rec *recording, process *mapping.Process) (err error) {
+// newStream makes the stream of a mapper, for a recording or for stdin.
+func (t *tracing) newStream(rec *recording, process *mapping.Process) (err error) {
 	to := t.to
 	to.Mapping = mapping.Options{
 		Agent: t.agent, Deltas: mapping.Deltas(t.deltas), MaxSpanEvents: t.maxSpanEvents,

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // A testJournal collects the spans of a piece.
@@ -119,7 +118,7 @@ func TestAJournalIsRecoveredFromTheDead(t *testing.T) {
 // The log of another version is set aside, and its spans are counted.
 func TestALogOfAnotherVersionIsSetAside(t *testing.T) {
 	s := newSpool(t, 1<<20)
-	note, err := encodeNote(Note{Destination: here, Format: formerFormat - 1})
+	note, err := encodeNote(Note{Destination: here, Format: logFormat - 1})
 	must(t, err)
 	path := filepath.Join(s.Dir, "old")
 	_, err = s.makeDir()
@@ -132,30 +131,6 @@ func TestALogOfAnotherVersionIsSetAside(t *testing.T) {
 		t.Errorf("%+v, %d spans are corrupt, %v", c, corrupt, err)
 	}
 	want(t, states(t, s), "corrupt 3")
-}
-
-// A log of the former format is recovered, with the resource and scope of each span.
-func TestALogOfTheFormerFormat(t *testing.T) {
-	s := newSpool(t, 1<<20)
-	b, err := encodeNote(Note{Destination: here, Format: formerFormat})
-	must(t, err)
-	head := func(n byte) []byte { return append(protowire.AppendTag(nil, fieldHead, protowire.VarintType), n) }
-	scope := appendRecord(nil, 1, []byte("other"))
-	b = slices.Concat(b, encoded(t, nil).Body, Part{Scope: scope}.AppendTo(nil),
-		appendRecord(nil, fieldFrame, slices.Concat(wire(t, spanOf("a")), head(1), wire(t, spanOf("b")), wire(t, spanOf("gone")), appendRecord(nil, fieldOpen, slices.Concat(head(1), wire(t, spanOf("root")))))),
-		appendRecord(nil, fieldFrame, appendDone(appendFirst(nil, 3), interval{2, 3})),
-		appendRecord(nil, fieldFrame, slices.Concat(appendFirst(nil, 3), wire(t, spanOf("c")))))
-	dir, err := s.makeDir(openDir)
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(dir, "1-a"+waitingExt), b, 0o600))
-	l, err := readLog(filepath.Join(dir, "1-a"+waitingExt))
-	must(t, err)
-	parts := l.parts()
-	if len(parts) != 2 || !parts[0].same(*originOf(t)) || !bytes.Equal(parts[1].Scope, scope) {
-		t.Errorf("parts %+v", parts)
-	}
-	want(t, namesIn(parts[0]), "a", "c")
-	want(t, namesIn(parts[1]), "b", "root")
 }
 
 // What a piece adds is there whole or not at all.

@@ -36,16 +36,8 @@ const (
 	fieldFrame = 1004
 )
 
-// logFormat is the number of the format. Format 2 is read, too: its resources and scopes
-// are records of their own, and its spans name them by number.
-//
-//	head  = field 1, outside of frames: a ResourceSpans without spans
-//	frame = field 1004 { head = field 1005, varint: the number of the head of what follows; span = field 2; ... }
-const (
-	logFormat    = 3
-	formerFormat = 2
-	fieldHead    = 1005
-)
+// logFormat is the number of the format.
+const logFormat = 3
 
 const (
 	// maxFrame is the longest frame that is written, or read.
@@ -111,7 +103,6 @@ type log struct {
 	done    []interval
 	place   map[spanID]int // in ended
 	origins map[origin]*Part
-	heads   []*Part // of format 2
 }
 
 // An origin is what the spans of a Part share.
@@ -180,7 +171,7 @@ func decodeLog(r io.Reader, size int64) (l *log, err error) {
 		return l, errCorrupt
 	}
 	l.note, _, err = decodeNote(appendRecord(nil, num, value))
-	if err == nil && l.note.Format != logFormat && l.note.Format != formerFormat {
+	if err == nil && l.note.Format != logFormat {
 		err = errCorrupt
 	}
 	l.note.Format = 0 // of no use in a list
@@ -193,14 +184,6 @@ func decodeLog(r io.Reader, size int64) (l *log, err error) {
 		case fieldFrame:
 			if err = l.add(value); err != nil {
 				return l, err
-			}
-		case field.ResourceSpans:
-			head := new(Part)
-			if parts, err := readParts(appendRecord(nil, num, value)); err == nil && len(parts) > 0 {
-				head = l.origin(parts[0])
-			}
-			if len(l.heads) < maxParts {
-				l.heads = append(l.heads, head)
 			}
 		case fieldNote:
 			if last, _, err := decodeNote(appendRecord(nil, num, value)); err == nil {
@@ -241,23 +224,10 @@ func (l *log) add(frame []byte) error {
 // read returns the spans of a frame, or the open spans in one. next is the number of the
 // next span.
 func (l *log) read(b []byte, next *uint64) (spans []logged, err error) {
-	head := new(Part)
-	if len(l.heads) > 0 {
-		head = l.heads[0]
-	}
 	for number, v := range field.All(b, nil) {
 		switch number {
 		case fieldFirst:
 			*next = v.Number
-		case fieldHead:
-			if v.Number < uint64(len(l.heads)) {
-				head = l.heads[v.Number]
-			}
-		case field.Spans:
-			if v.Bytes != nil {
-				spans = append(spans, logged{*next, head, v.Whole})
-			}
-			*next++
 		case field.ResourceSpans:
 			parts, err := readParts(v.Whole)
 			if errors.Is(err, errTooMany) {

@@ -1,7 +1,7 @@
 // Package tracer maps one stream of an agent, and hands its spans to their consumers:
 //
-//	bytes -> Stream -> mapping.Mapper -> Span -> Consumers
-//	                        └─ open spans -> journal of the exporter
+//	bytes -> Stream -> mapping.Mapper -> Span -> Exporter, Consumers
+//	                        └─ open spans -> journal of the Exporter
 //
 // The commands and package spantee are built on it. It prints nothing, and reads neither
 // the environment nor signals.
