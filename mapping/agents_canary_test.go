@@ -103,7 +103,7 @@ func TestNoContent(t *testing.T) {
 	}
 	for _, agent := range mapping.Agents[1:] {
 		if found["../testdata/"+agent] < 10 {
-			t.Errorf("%s: %d marks with all content", agent, found["../testdata/"+agent])
+			t.Errorf("%s: the content of its fixtures has %d marks, want at least 10: add fixtures with more texts", agent, found["../testdata/"+agent])
 		}
 	}
 }

@@ -3,11 +3,10 @@ package mapping_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,7 +31,11 @@ func TestTotals(t *testing.T) {
 	streams := fixtures(t)
 	for _, name := range mapping.Agents {
 		b, err := os.ReadFile(filepath.Join("../testdata", name, "totals.json"))
-		if errors.Is(err, fs.ErrNotExist) {
+		if slices.Contains([]string{"amp", "claude", "cursor", "qwen"}, name) {
+			continue // conserve_test.go adds up what their streams state
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
 			continue
 		}
 		want := map[string]totals{}
