@@ -118,6 +118,25 @@ func TestARecordingWaitsForADelay(t *testing.T) {
 	})
 }
 
+// A receiver that always asks for another minute does not hold the stream for ever.
+func TestARecordingGivesUpOnEndlessDelays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &scripted{upload: func(context.Context, int, []*tracepb.Span) error { return after(time.Minute) }}
+		e := newExporter(t, Config{Client: c, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
+		began := time.Now()
+		const spans = 100
+		for i := range spans {
+			e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
+		}
+		if took := time.Since(began); took < maxDelays || took > maxDelays+2*maxDelay {
+			t.Errorf("the stream waited %v", took)
+		}
+		if r := closeWithin(t, e, time.Second); r.Ended != spans || r.Dropped != spans {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
 func TestFlushObeysDelays(t *testing.T) {
 	for _, tt := range []struct {
 		name      string

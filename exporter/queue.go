@@ -8,14 +8,17 @@ import (
 )
 
 const (
-	// longPatience is how long a stream waits for room while the collector accepts
-	// nothing: it may be slow, or say that it is busy.
+	// longPatience is how long a stream waits for room after the collector last accepted
+	// something: it may be slow, or say that it is busy.
 	longPatience = time.Minute
 	// shortPatience is the same for a collector that does not answer.
 	shortPatience = 2 * time.Second
 	// maxDelay is the longest delay asked for by a receiver that a stream or Flush waits
 	// out.
 	maxDelay = time.Minute
+	// maxDelays is how long a stream waits for a receiver that asks for one delay after
+	// another, and accepts nothing.
+	maxDelays = 5 * time.Minute
 )
 
 // A queue holds the spans that are not being sent yet, in batches, the oldest first.
@@ -112,13 +115,13 @@ func (q *queue) room(size int) (fits bool, patience time.Duration, roomMade <-ch
 	if f := q.failure; f != nil && (f.Verdict == Unreachable || f == errTimeout) {
 		patience = shortPatience
 		if !q.recording {
-			return false, 0, nil // a live stream may wait for us
+			return false, 0, nil // an agent must not wait for a collector that is not there
 		}
 	}
 	if q.inFlight > 0 {
 		patience -= time.Since(q.since)
 	}
-	if delay := q.delay(); delay > 0 && delay <= maxDelay {
+	if delay := q.delay(); delay > 0 && delay <= maxDelay && time.Since(q.since) < maxDelays {
 		patience = max(patience, delay+shortPatience)
 	}
 	if !q.waits || q.isClosed() {
