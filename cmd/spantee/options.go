@@ -98,6 +98,9 @@ func (o *streamOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.agent, "agent", "", "skip agent detection: `NAME` is one of "+strings.Join(mapping.Agents, ", "))
 }
 
+// defaultStall is how long an agent may print nothing.
+const defaultStall = 10 * time.Minute
+
 // reportOptions say what is reported about the traces, and when.
 type reportOptions struct {
 	tree           bool
@@ -115,7 +118,7 @@ func (o *reportOptions) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.summary, "summary", false, "report on stderr what was traced, even if stderr is not a terminal")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "report nothing about traces on stderr, even if spans were lost")
 	f.StringVar(&o.traceURL, "trace-url", "", "link to traces at `URL`, such as http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")
-	f.DurationVar(&o.stallAfter, "stall-after", 10*time.Minute, "report an agent that prints nothing for `TIME` while no tool is running; 0s turns this off")
+	f.DurationVar(&o.stallAfter, "stall-after", defaultStall, "report an agent that prints nothing for `TIME` while no tool is running; 0s turns this off")
 }
 
 // diskOptions say what is kept on disk.

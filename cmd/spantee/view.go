@@ -61,6 +61,7 @@ type viewOptions struct {
 	grpc           string
 	http           string
 	keep           retention
+	stallAfter     time.Duration
 	export         string
 	contentOptions // of the streams in FILEs
 }
@@ -79,6 +80,7 @@ func viewCommand() *cobra.Command {
 	f.StringVar(&o.grpc, "otlp-grpc", "127.0.0.1:4317", "receive OTLP/gRPC at `HOST:PORT`; empty to disable")
 	f.StringVar(&o.http, "otlp-http", "127.0.0.1:4318", "receive OTLP/HTTP at `HOST:PORT`; empty to disable")
 	f.Var(&o.keep, "keep", "keep sessions up to these `LIMITS`, such as 30d, 2GiB or 30d,2GiB, across restarts; pinned ones stay, 0 keeps none")
+	f.DurationVar(&o.stallAfter, "stall-after", defaultStall, "show a session as stuck if it is silent for `TIME` while no tool is running; 0s turns this off")
 	f.StringVar(&o.export, "export", "", "write the sessions to `FILE` and exit: one HTML page, or OTLP JSON if its name ends in .json")
 	f.BoolVar(&o.noOpen, "no-open", false, "do not open the browser")
 	o.addFlags(f)
@@ -90,8 +92,11 @@ func viewCommand() *cobra.Command {
 	return cmd
 }
 
-// check returns an error for an invalid address.
+// check returns an error for an invalid flag.
 func (o *viewOptions) check() error {
+	if o.stallAfter < 0 {
+		return invalid("--stall-after", o.stallAfter.String(), "0s or more")
+	}
 	for _, f := range []struct{ flag, address string }{{"--listen", o.page}, {"--otlp-grpc", o.grpc}, {"--otlp-http", o.http}} {
 		_, port, err := net.SplitHostPort(f.address)
 		if err == nil {
@@ -156,6 +161,7 @@ func (o *viewOptions) show(read fileReader, files []string, terminal bool) (*vie
 	if err != nil {
 		return nil, err
 	}
+	store.StallAfter = o.stallAfter
 	v, err := viewer.Start(viewer.Config{
 		Page: o.page, GRPC: o.grpc, HTTP: o.http, Store: store,
 		ReadFile: func(store *viewer.Store, name string, r io.Reader) error {
@@ -239,6 +245,7 @@ func (o *options) startPage(say *reporter) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
+	store.StallAfter = o.stallAfter
 	cfg := viewer.Config{Page: cmp.Or(o.view.page, defaultPage), Store: store}
 	v, err := viewer.Start(cfg)
 	if err != nil && o.view.page == "" {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -171,12 +172,10 @@ func outcome(s viewer.Session) string {
 	return "ok"
 }
 
-// headline is the agent and its prompt, or its model without content.
+// headline is the agent and what tells the session from others: its prompt, first command
+// or answer, or its model without content.
 func headline(s viewer.Session) string {
-	parts := []string{s.Agent, s.Prompt}
-	if s.Prompt == "" {
-		parts = []string{s.Agent, s.Model}
-	}
+	parts := []string{s.Agent, cmp.Or(s.Prompt, s.First, s.Model)}
 	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
 	return strings.Join(parts, " · ")
 }

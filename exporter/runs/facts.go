@@ -180,7 +180,13 @@ func oneLine(text string, limit int) string {
 
 // Prompt returns the first words that a user said to an agent or a model, if they
 // were recorded.
-func (s *Span) Prompt() string {
+func (s *Span) Prompt() string { return firstWords(s.Bytes(semconv.InputMessages), "user") }
+
+// Answer returns the first words of a model's answer, if they were recorded.
+func (s *Span) Answer() string { return firstWords(s.Bytes(semconv.OutputMessages), "assistant") }
+
+// firstWords returns the first words of the last message of a role.
+func firstWords(messages []byte, role string) string {
 	var list []struct {
 		Role  string `json:"role"`
 		Parts []struct {
@@ -188,12 +194,12 @@ func (s *Span) Prompt() string {
 			Content any    `json:"content"`
 		} `json:"parts"`
 	}
-	if json.Unmarshal(s.Bytes(semconv.InputMessages), &list) != nil {
+	if json.Unmarshal(messages, &list) != nil {
 		return ""
 	}
 	for _, m := range slices.Backward(list) {
 		for _, p := range m.Parts {
-			if words, ok := p.Content.(string); ok && p.Type == "text" && m.Role == "user" {
+			if words, ok := p.Content.(string); ok && p.Type == "text" && m.Role == role {
 				return oneLine(words[:min(len(words), 4*maxDetail)], maxDetail)
 			}
 		}

@@ -35,7 +35,11 @@ type Run struct {
 	total, calls Usage // as the root states it, and the sum of the chats
 	root         rootRank
 	firstChat    uint64 // when the chat of FirstChunk began
-	text         int    // bytes of all strings
+	first        struct {
+		start   uint64
+		command bool
+	} // the step of Identity.First
+	text int // bytes of all strings
 }
 
 // Identity says whose run it is. In JSON it is part of what a viewer tells its page, as
@@ -46,6 +50,7 @@ type Identity struct {
 	Model        string `json:"model"`
 	Conversation string `json:"conversation"`
 	Prompt       string `json:"prompt"` // its first words
+	First        string `json:"first"`  // the first command or else the first answer of a run without a prompt
 	Folder       string `json:"folder"` // where the agent works
 }
 
@@ -103,6 +108,7 @@ func (r *Run) Add(s *Span) (isRoot bool) {
 	if isRoot || r.Prompt == "" && kind == Chat { // the root's prompt replaces that of a sub-agent, which ended earlier
 		r.put(&r.Prompt, []byte(s.Prompt()))
 	}
+	r.addFirst(s, kind)
 	switch kind {
 	case Chat:
 		r.addChat(s)
@@ -118,6 +124,28 @@ func (r *Run) addRoot(s *Span, rank rootRank) {
 	r.put(&r.ErrorType, []byte(s.ErrorType()))
 	r.put(&r.Failure, []byte(s.ShortFailure()))
 	r.total, r.Stated = s.Usage(), s.Stated()
+}
+
+// addFirst looks for what tells a run without a prompt from others: a command rather than
+// an answer.
+func (r *Run) addFirst(s *Span, kind Kind) {
+	if r.Prompt != "" {
+		r.put(&r.First, nil)
+		return
+	}
+	command := kind == Tool
+	earlier := r.First == "" || command && !r.first.command || command == r.first.command && s.Start < r.first.start
+	if kind != Tool && kind != Chat || !earlier {
+		return
+	}
+	words := s.Answer
+	if command {
+		words = func() string { return oneLine(s.Text(semconv.ProcessCommandLine), maxText) }
+	}
+	if first := words(); first != "" {
+		r.put(&r.First, []byte(first))
+		r.first.start, r.first.command = s.Start, command
+	}
 }
 
 // put sets one of the run's strings.

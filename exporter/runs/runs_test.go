@@ -349,3 +349,30 @@ func FuzzSpan(f *testing.F) {
 		s.DeltaCount()
 	})
 }
+
+// A run without a prompt is known by its first command, or else its first answer.
+func TestRunFirst(t *testing.T) {
+	said := func(role, text string) string {
+		return fmt.Sprintf(`[{"role":%q,"parts":[{"type":"text","content":%q}]}]`, role, text)
+	}
+	later := span(2, 1, "execute_tool shell", 5, 6, semconv.ProcessCommandLine, "go vet")
+	command := span(3, 1, "execute_tool shell", 3, 4, semconv.ProcessCommandLine, "go test\n./...")
+	read := span(4, 1, "execute_tool read", 2, 3)
+	answer := span(5, 1, "chat m", 1, 2, semconv.OutputMessages, said("assistant", "Let me see."))
+	root := span(1, 0, "invoke_agent x", 0, 9)
+	asked := span(1, 0, "invoke_agent x", 0, 9, semconv.InputMessages, said("user", "fix it"), semconv.OutputMessages, said("assistant", "Fixed."))
+	for _, test := range []struct {
+		run  *runs.Run
+		want string
+	}{
+		{add(later, command, read, answer, root), "go test ./..."},
+		{add(answer, read, command, later, root), "go test ./..."},
+		{add(read, answer, root), "Let me see."},
+		{add(read, root), ""},
+		{add(command, answer, asked), ""},
+	} {
+		if test.run.First != test.want {
+			t.Errorf("%q, want %q", test.run.First, test.want)
+		}
+	}
+}

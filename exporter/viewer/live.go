@@ -192,6 +192,7 @@ type Now struct {
 	LastActivity int64  `json:"heard"` // when something last happened
 	LastReport   int64  `json:"asked"` // when its process last reported
 	Gone         bool   `json:"gone"`  // its process has been silent for too long
+	StallAfter   int64  `json:"stall"` // how long it is silent before it is stuck, in microseconds; 0 for never
 }
 
 // now describes a session by its open spans, nil without any.

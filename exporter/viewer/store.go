@@ -51,6 +51,10 @@ type Store struct {
 	problem func(error)
 	source  string // names this process among those that report open spans
 
+	// StallAfter is how long an agent is silent before the page calls its session stuck; 0
+	// for never. It is set before the store is used.
+	StallAfter time.Duration
+
 	read  reader
 	write *writer // its lock guards the fields below
 	cache map[traceID]*record

@@ -69,7 +69,9 @@ func (s *Store) sessions(query string, args ...any) (list []Session, rows []int6
 		if err == nil && open[i] {
 			var spans []openSpan
 			spans, err = openSpans(s.read, rows[i])
-			list[i].Now = now(spans, uint64(heard[i]))
+			if list[i].Now = now(spans, uint64(heard[i])); list[i].Now != nil {
+				list[i].Now.StallAfter = s.StallAfter.Microseconds()
+			}
 		}
 	}
 	return list, rows, err

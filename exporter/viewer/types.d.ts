@@ -2,13 +2,13 @@
 
 // The API's answers, which the Go types of the same names describe. Times are in microseconds.
 interface Session {
-  id: string; name: string; service: string; agent: string; model: string; prompt: string; folder: string; failure: string;
+  id: string; name: string; service: string; agent: string; model: string; prompt: string; first: string; folder: string; failure: string;
   start: number; end: number; came: number; firstChunk: number;
   spans: number; errors: number; turns: number; tools: number; toolErrors: number;
   input: number; output: number; cached: number; cost: number;
   ended: boolean; pinned?: boolean; now?: Now;
 }
-interface Now { op: string; what: string; text: string; event: string; since: number; heard: number; asked: number; gone: boolean }
+interface Now { op: string; what: string; text: string; event: string; since: number; heard: number; asked: number; gone: boolean; stall: number }
 interface Hit { span: string; name: string; text: string[] }
 interface Hits { total: number; hits: Hit[] }
 interface List {

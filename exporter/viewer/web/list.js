@@ -270,7 +270,7 @@ class Row {
     this.link.title = title;
     this.link.href = writeAddress(["trace", s.id], { find: words });
     this.box.setAttribute("aria-label", `Compare ${title}, ${moment(s.start)}`);
-    set(this.about, [s.prompt && [who(s), what(s)].filter(Boolean).join(" "), s.folder && folderName(s), s.pinned && "pinned"].filter(Boolean).join(" · "));
+    set(this.about, [(s.prompt || s.first) && [who(s), what(s)].filter(Boolean).join(" "), s.folder && folderName(s), s.pinned && "pinned"].filter(Boolean).join(" · "));
     if (this.words !== words) this.found.hidden = true;
     const values = [
       moment(s.start), "", s.tools ? count(s.tools) : "–", s.errors ? count(s.errors) : "–",

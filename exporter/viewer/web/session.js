@@ -17,7 +17,7 @@ import { tabs } from "./tabs.js";
 import { Timeline } from "./timeline.js";
 import { Content } from "./transcript.js";
 import { Waterfall } from "./waterfall.js";
-import { folderName, present, state, what, who } from "./words.js";
+import { folderName, headline as title, present, state, what, who } from "./words.js";
 
 /** @param {Place} place @param {string} id @param {string} [span] @returns {View} */
 export function sessionView({ main, crumbs, signal, address }, id, span) {
@@ -107,7 +107,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
   let wanted = span;
   const loader = new Loader(id, signal, (trace) => {
     document.title = `${who(trace.session)} · spantee`;
-    crumbs.replaceChildren(toList(), h("span", {}, trace.session.prompt || `${who(trace.session)} ${what(trace.session)}`));
+    crumbs.replaceChildren(toList(), h("span", {}, title(trace.session)));
     headline();
     spent.replaceChildren(...strip(trace, toggleFilter));
     timeline.extend(trace.duration);

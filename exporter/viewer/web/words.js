@@ -10,10 +10,10 @@ export const what = (s) => s.model || (s.agent ? "" : s.name);
 /** @type {(s: Session) => string} */
 export const folderName = (s) => s.folder.replace(/[/\\]+$/, "").split(/[/\\]/).pop() ?? "";
 
-// headline is what tells a session from others: the prompt's first words if
-// they were recorded.
+// headline is what tells a session from others: the first words of its prompt, or else its
+// first command or answer, as far as they were recorded.
 /** @type {(s: Session) => string} */
-export const headline = (s) => s.prompt || [who(s), what(s)].filter(Boolean).join(" · ");
+export const headline = (s) => s.prompt || s.first || [who(s), what(s)].filter(Boolean).join(" · ");
 
 // recent is how long after its last span a session whose sender does not tell
 // what is open is taken to be running, in milliseconds.
@@ -37,12 +37,9 @@ export function state(s, now = present(s) / 1e3) {
   return now - s.came / 1e3 < recent ? ["running", "no end yet"] : ["open", "no end was received"];
 }
 
-// stuckAfter is the default of --stall-after, in microseconds.
-const stuckAfter = 600e6;
-
-// isStuck tells that an agent has been silent for long, and that no tool keeps it.
+// isStuck tells that an agent has been silent for --stall-after, and that no tool keeps it.
 /** @param {Now} n @param {number} us */
-const isStuck = (n, us) => n.op !== "tool" && n.op !== "background" && us - n.heard >= stuckAfter;
+const isStuck = (n, us) => n.stall > 0 && n.op !== "tool" && n.op !== "background" && us - n.heard >= n.stall;
 
 // inState reports whether a session is in a state that a list can be narrowed to.
 /** @param {Session} s @param {string} wanted */

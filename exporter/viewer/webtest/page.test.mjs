@@ -219,7 +219,7 @@ test("runs over time are sums and nearest ranks", () => {
 });
 
 test("what goes on, in words", () => {
-  const now = (more) => ({ op: "tool", what: "shell", text: "go test", event: "", since: t0, heard: t0, ...more });
+  const now = (more) => ({ op: "tool", what: "shell", text: "go test", event: "", since: t0, heard: t0, stall: 600 * s, ...more });
   assert.equal(activity(now({}), t0 / 1e3 + 3000), "running shell go test for 3s");
   assert.equal(activity(now({ what: "shell go" }), t0 / 1e3 + 3000), "running shell go test for 3s");
   assert.equal(activity(now({ what: "shell go", text: "" }), t0 / 1e3 + 3000), "running shell go for 3s");
@@ -230,9 +230,12 @@ test("what goes on, in words", () => {
   assert.equal(state({ now: now({ gone: true }), came: 0 })[0], "gone");
   assert.equal(state({ now: now({ op: "chat" }), came: 0 }, t0 / 1e3 + 599_000)[0], "running");
   assert.equal(state({ now: now({ op: "chat" }), came: 0 }, t0 / 1e3 + 600_000)[0], "stuck"); // no tool keeps it
+  assert.equal(state({ now: now({ op: "chat", stall: 60 * s }), came: 0 }, t0 / 1e3 + 60_000)[0], "stuck");
+  assert.equal(state({ now: now({ op: "chat", stall: 0 }), came: 0 }, t0 / 1e3 + 3_600_000)[0], "running"); // --stall-after=0s
   assert.equal(state({ came: t0, failure: "", ended: false }, t0 / 1e3 + 60_000)[0], "running");
   assert.equal(state({ came: t0, failure: "", ended: false }, t0 / 1e3 + 3_600_000)[0], "open");
   assert.equal(headline({ ...session, prompt: "Fix it" }), "Fix it");
+  assert.equal(headline({ ...session, first: "go test ./..." }), "go test ./...");
   assert.equal(headline(session), "cursor-agent · GPT-5");
 });
 
