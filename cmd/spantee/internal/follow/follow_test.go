@@ -1,0 +1,380 @@
+package follow
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A tail is a Tailer of one folder.
+type tail struct {
+	*testing.T
+	*Tailer
+	dir string
+}
+
+// eachWay runs a test with events, and with polling.
+func eachWay(t *testing.T, test func(t tail)) {
+	for name, w := range map[string]func() watcher{
+		"events":  func() watcher { return watcher{} },
+		"polling": func() watcher { return watcher{poll: time.NewTicker(time.Millisecond)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			test(tail{t, start(t, w(), dir, nil), dir})
+		})
+	}
+}
+
+func start(t *testing.T, w watcher, dir string, known []Position) *Tailer {
+	tailer := newTailer([]Folder{{Path: dir}}, known, w)
+	t.Cleanup(tailer.Close)
+	return tailer
+}
+
+func (t tail) path(name string) string { return filepath.Join(t.dir, name) }
+
+func (t tail) write(name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(t.path(name)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(t.path(name), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (t tail) next() Piece {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	p, err := t.Next(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// want reads until a file has given a text, which comes in pieces of any size.
+func (t tail) want(name, text string) (last Piece) {
+	t.Helper()
+	got := ""
+	for len(got) < len(text) {
+		last = t.next()
+		if last.Err != nil || last.Path != t.path(name) {
+			t.Fatalf("got a piece of %s (%v), want one of %s", last.Path, last.Err, name)
+		}
+		if !strings.HasSuffix(string(last.Bytes), "\n") {
+			t.Errorf("%q is no whole line", last.Bytes)
+		}
+		got += string(last.Bytes)
+	}
+	if got != text {
+		t.Fatalf("got %q, want %q", got, text)
+	}
+	return last
+}
+
+func TestAHalfLineWaits(t *testing.T) {
+	eachWay(t, func(t tail) {
+		t.write("a.jsonl", "1\n2")
+		t.want("a.jsonl", "1\n")
+		t.write("a.jsonl", "3")
+		t.write("b.jsonl", "other\n")
+		t.want("b.jsonl", "other\n")
+		t.write("a.jsonl", "4\n5\n")
+		t.want("a.jsonl", "234\n5\n")
+	})
+}
+
+func TestAFileAppearsInANewFolder(t *testing.T) {
+	eachWay(t, func(t tail) {
+		t.write("one/two/three/a.jsonl", "1\n")
+		t.want("one/two/three/a.jsonl", "1\n")
+		t.write("one/two/three/a.jsonl", "2\n")
+		t.want("one/two/three/a.jsonl", "2\n")
+	})
+}
+
+func TestAFolderAppears(t *testing.T) {
+	eachWay(t, func(t tail) {
+		folder := t.path("not/there/yet")
+		later := tail{t.T, newTailer([]Folder{{Path: folder}}, nil, watcher{poll: t.watch.poll}), folder}
+		defer later.Close()
+		later.write("a.jsonl", "1\n")
+		later.want("a.jsonl", "1\n")
+		if err := os.RemoveAll(t.path("not")); err != nil {
+			t.Fatal(err)
+		}
+		later.write("b.jsonl", "2\n")
+		later.want("b.jsonl", "2\n")
+	})
+}
+
+func TestATruncatedFileBeginsAnew(t *testing.T) {
+	eachWay(t, func(t tail) {
+		t.write("a.jsonl", "first\nsecond\n")
+		t.want("a.jsonl", "first\nsecond\n")
+		if err := os.Truncate(t.path("a.jsonl"), 0); err != nil {
+			t.Fatal(err)
+		}
+		t.write("a.jsonl", "third\n")
+		if p := t.want("a.jsonl", "third\n"); !p.Replaced || p.From != 0 {
+			t.Errorf("the piece does not say that it begins anew: %+v", p)
+		}
+	})
+}
+
+func TestAReplacedFileBeginsAnew(t *testing.T) {
+	eachWay(t, func(t tail) {
+		for i, text := range []string{"first\n", "longer than the first\n", "no longer than that\n"} {
+			t.write("new", text)
+			if err := os.Rename(t.path("new"), t.path("a.jsonl")); err != nil {
+				t.Fatal(err)
+			}
+			if p := t.want("a.jsonl", text); p.Replaced != (i > 0) {
+				t.Errorf("%q: replaced is %v", text, p.Replaced)
+			}
+		}
+	})
+}
+
+// Editors and agents rewrite a file with what it had and more.
+func TestARewrittenFileGoesOn(t *testing.T) {
+	eachWay(t, func(t tail) {
+		t.write("a.jsonl", "first\n")
+		t.want("a.jsonl", "first\n")
+		t.write("new", "first\nsecond\n")
+		if err := os.Rename(t.path("new"), t.path("a.jsonl")); err != nil {
+			t.Fatal(err)
+		}
+		if p := t.want("a.jsonl", "second\n"); p.Replaced {
+			t.Error("the file is said to be another one")
+		}
+	})
+}
+
+func TestARenamedFileGoesOn(t *testing.T) {
+	eachWay(t, func(t tail) {
+		t.write("sessions/a.jsonl", "first\n")
+		t.write("archive/b.jsonl", "other\n")
+		seen := map[string]bool{}
+		for range 2 {
+			seen[t.next().Path] = true
+		}
+		if len(seen) != 2 {
+			t.Fatal(seen)
+		}
+		if err := os.Rename(t.path("sessions/a.jsonl"), t.path("archive/c.jsonl")); err != nil {
+			t.Fatal(err)
+		}
+		t.write("archive/c.jsonl", "second\n")
+		if p := t.want("archive/c.jsonl", "second\n"); p.Renamed != t.path("sessions/a.jsonl") {
+			t.Errorf("renamed from %q", p.Renamed)
+		}
+		if err := os.Rename(t.path("archive"), t.path("attic")); err != nil {
+			t.Fatal(err)
+		}
+		t.write("attic/c.jsonl", "third\n")
+		if p := t.want("attic/c.jsonl", "third\n"); p.Renamed != t.path("archive/c.jsonl") {
+			t.Errorf("renamed from %q", p.Renamed)
+		}
+	})
+}
+
+// Log rotation moves a file aside and begins another one under its name.
+func TestARotatedFileGoesOn(t *testing.T) {
+	eachWay(t, func(t tail) {
+		t.write("a.jsonl", "first\n")
+		t.want("a.jsonl", "first\n")
+		if err := os.Rename(t.path("a.jsonl"), t.path("a.1.jsonl")); err != nil {
+			t.Fatal(err)
+		}
+		t.write("a.1.jsonl", "second\n")
+		if p := t.want("a.1.jsonl", "second\n"); p.Renamed != t.path("a.jsonl") || p.Replaced {
+			t.Errorf("%+v", p)
+		}
+		t.write("a.jsonl", "third\n")
+		t.want("a.jsonl", "third\n")
+	})
+}
+
+func TestADeletedFileIsForgotten(t *testing.T) {
+	eachWay(t, func(t tail) {
+		t.write("a.jsonl", "first\n")
+		t.want("a.jsonl", "first\n")
+		if err := os.Remove(t.path("a.jsonl")); err != nil {
+			t.Fatal(err)
+		}
+		t.write("b.jsonl", "other\n")
+		t.want("b.jsonl", "other\n")
+		t.write("a.jsonl", "second\n")
+		if p := t.want("a.jsonl", "second\n"); !p.Replaced {
+			t.Error("the file is taken for the one that was deleted")
+		}
+	})
+}
+
+func TestWhereItLeftOff(t *testing.T) {
+	dir := t.TempDir()
+	first := tail{t, newTailer([]Folder{{Path: dir}}, nil, watcher{}), dir}
+	first.write("a.jsonl", "1\n")
+	first.write("b.jsonl", "2\n")
+	var known []Position
+	for range 2 {
+		known = append(known, first.next().Position)
+	}
+	first.Close()
+	first.write("b.jsonl", "3\n")
+	first.write("c.jsonl", "4\n")
+	again := tail{t, start(t, watcher{}, dir, known), dir}
+	again.want("b.jsonl", "3\n")
+	again.want("c.jsonl", "4\n")
+	in, err := again.Open(known[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Close()
+	known[0].Sum = "of another file"
+	if in, err := again.Open(known[0]); err == nil {
+		in.Close()
+		t.Error("a file was taken for another one")
+	}
+}
+
+func TestOldFilesAreReadOnceTheyGrow(t *testing.T) {
+	dir := t.TempDir()
+	old := tail{t, nil, dir}
+	old.write("a.jsonl", "1\n")
+	before := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(old.path("a.jsonl"), before, before); err != nil {
+		t.Fatal(err)
+	}
+	old.Tailer = newTailer([]Folder{{Path: dir, Since: before.Add(time.Minute)}}, nil, watcher{})
+	defer old.Close()
+	if len(old.queue) > 0 {
+		t.Error("an old file is read")
+	}
+	old.write("a.jsonl", "2\n")
+	old.want("a.jsonl", "1\n2\n")
+}
+
+func TestAPieceThatIsPutBackComesLater(t *testing.T) {
+	eachWay(t, func(t tail) {
+		t.write("a.jsonl", "1\n")
+		p := t.want("a.jsonl", "1\n")
+		t.PutBack(p, time.Now().Add(time.Hour))
+		t.write("a.jsonl", "2\n")
+		t.write("b.jsonl", "other\n")
+		t.want("b.jsonl", "other\n")
+		t.held[t.path("a.jsonl")] = time.Now()
+		t.want("a.jsonl", "1\n2\n")
+	})
+}
+
+func TestLongLines(t *testing.T) {
+	eachWay(t, func(t tail) {
+		long := strings.Repeat("x", 3*maxPiece) + "\n"
+		t.write("a.jsonl", "short\n"+long+"short\n")
+		t.want("a.jsonl", "short\n"+long+"short\n")
+	})
+}
+
+func TestLinksAndPipesAreNotFollowed(t *testing.T) {
+	outside := tail{t, nil, t.TempDir()}
+	outside.write("secret.jsonl", "secret\n")
+	eachWay(t, func(t tail) {
+		for name, target := range map[string]string{
+			"link.jsonl": outside.path("secret.jsonl"), "folder": outside.dir, "loop": t.dir,
+		} {
+			if err := os.Symlink(target, t.path(name)); err != nil {
+				t.Skip(err)
+			}
+		}
+		makePipe(t.T, t.path("pipe.jsonl"))
+		t.write("a.jsonl", "1\n")
+		t.want("a.jsonl", "1\n")
+		outside.write("secret.jsonl", "more\n")
+		t.write("a.jsonl", "2\n")
+		t.want("a.jsonl", "2\n")
+	})
+}
+
+func TestAFileThatCannotBeRead(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root can read everything")
+	}
+	eachWay(t, func(t tail) {
+		t.write("new", "1\n")
+		if err := os.Chmod(t.path("new"), 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(t.path("new"), t.path("a.jsonl")); err != nil {
+			t.Fatal(err)
+		}
+		if p := t.next(); p.Err == nil || p.Path != t.path("a.jsonl") {
+			t.Errorf("%+v", p)
+		}
+	})
+}
+
+func TestLostEventsAreMadeUpFor(t *testing.T) {
+	dir := t.TempDir()
+	lossy := tail{t, start(t, watcher{}, dir, nil), dir}
+	events := lossy.watch.events.Events
+	lossy.watch.events.Events = nil // nobody reads them
+	go func() {
+		for range events {
+		}
+	}()
+	lossy.write("new/a.jsonl", "1\n")
+	go func() { lossy.watch.events.Errors <- fsnotify.ErrEventOverflow }()
+	lossy.want("new/a.jsonl", "1\n")
+}
+
+func TestWhereWatchingFails(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := watcher{}
+	w.start()
+	defer w.stop()
+	w.add(filepath.Join(file, "folder"))
+	if w.why == nil || w.poll == nil {
+		t.Error("the folder is neither watched nor polled")
+	}
+}
+
+// Five thousand idle files are found within two seconds, and not read.
+func TestIdleFiles(t *testing.T) {
+	dir := t.TempDir()
+	idle := tail{t, nil, dir}
+	for i := range 5000 {
+		idle.write(fmt.Sprintf("%d/%d.jsonl", i/50, i), "1\n")
+	}
+	idle.Tailer = start(t, watcher{}, dir, nil)
+	idle.Tailer.roots[0].Since = time.Now().Add(time.Hour)
+	var known []Position
+	for range 5000 {
+		known = append(known, idle.next().Position)
+	}
+	again := start(t, watcher{}, dir, known)
+	if len(again.queue) > 0 || len(again.held) > 0 || again.watch.poll != nil {
+		t.Errorf("%d idle files are read again; polling: %v", len(again.queue), again.Polling())
+	}
+}

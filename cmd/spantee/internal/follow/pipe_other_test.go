@@ -1,0 +1,7 @@
+//go:build !unix
+
+package follow
+
+import "testing"
+
+func makePipe(*testing.T, string) {}
