@@ -14,9 +14,8 @@ import (
 // because hooks, wrappers and other programs print JSON lines, too, and some agents
 // begin with a line that another program could have printed.
 type detector struct {
-	sources  []*source
 	current  *source     // of the line before
-	given    bool        // by Options.Agent
+	given    bool        // by Options.Agent, or by the first lines of a session log
 	marks    agent.Marks // of the current line
 	kept     []keptLine
 	size     int // of kept, in bytes
@@ -40,17 +39,12 @@ type keptLine struct {
 // maxKept is how many bytes of a stream are kept while its agent is unknown.
 const maxKept = 1 << 20
 
-func newDetector(flag string) (d detector, err error) {
-	if flag == "" {
-		return d, nil
+// checkAgent returns an error if there is no agent with this flag.
+func checkAgent(flag string) error {
+	if flag != "" && agent.Find(flag) == nil {
+		return fmt.Errorf("unknown agent %q (supported: %s)", flag, strings.Join(agent.Flags(), ", "))
 	}
-	a := agent.Find(flag)
-	if a == nil {
-		return d, fmt.Errorf("unknown agent %q (supported: %s)", flag, strings.Join(agent.Flags(), ", "))
-	}
-	d.given = true
-	d.current = d.join(a)
-	return d, nil
+	return nil
 }
 
 // presumed returns the agent to name while none is known.
@@ -61,14 +55,15 @@ func (d *detector) presumed() *agent.Agent {
 	return agent.Agents[0]
 }
 
-func (d *detector) join(a *agent.Agent) *source {
-	for _, s := range d.sources {
+// join returns the source of an agent, which all inputs share.
+func (m *Mapper) join(a *agent.Agent) *source {
+	for _, s := range m.sources {
 		if s.agent == a {
 			return s
 		}
 	}
 	s := &source{a, a.New()}
-	d.sources = append(d.sources, s)
+	m.sources = append(m.sources, s)
 	return s
 }
 
@@ -93,18 +88,18 @@ func (d *detector) take() []keptLine {
 // remembers what it reads. A line is an agent's if it names a session of the agent, if it
 // is proof of the agent, or if the agent has an open run and prints such lines. Any other
 // line is only counted.
-func (m *Mapper) decode(text agent.Line, number int) {
-	d := &m.detector
+func (in *Input) decode(text agent.Line, number int) {
+	m, d := in.mapper, &in.detector
 	if s := m.sessions.current; d.given || len(d.kept) == 0 && s.isNamedBy(text) && s.agent == d.current.agent {
 		m.decodeAs(d.current, text, number)
 		return
 	}
 	d.marks.Read(text.Text)
 	line := keptLine{Line: text, session: d.marks.Session, begins: d.marks.Begins(), number: number}
-	found, foreign := m.identify(line)
+	found, foreign := in.identify(line)
 	switch {
 	case found != nil:
-		m.release(found, line)
+		in.release(found, line)
 		m.decodeAs(d.current, text, number)
 	case foreign != "":
 		m.stats.Foreign = foreign
@@ -129,8 +124,8 @@ func (m *Mapper) decode(text agent.Line, number int) {
 
 // identify returns the agent that a line belongs to, or the name of the foreign kind
 // that it belongs to.
-func (m *Mapper) identify(line keptLine) (found *agent.Agent, foreign string) {
-	d := &m.detector
+func (in *Input) identify(line keptLine) (found *agent.Agent, foreign string) {
+	m, d := in.mapper, &in.detector
 	if line.session != "" {
 		found = m.sessions.agentOf([]byte(line.session)) // agents with the same lines differ only in the first one
 	}
@@ -140,7 +135,7 @@ func (m *Mapper) identify(line keptLine) (found *agent.Agent, foreign string) {
 	if found != nil || foreign != "" || line.session != "" || line.begins {
 		return found, foreign
 	}
-	for _, s := range append([]*source{d.current}, d.sources...) {
+	for _, s := range append([]*source{d.current}, m.sources...) {
 		if s != nil && m.working(s) && d.marks.OneOf(s.agent) {
 			return s.agent, ""
 		}
@@ -158,9 +153,10 @@ func (m *Mapper) working(s *source) bool {
 // were kept. A line is the agent's if it has the session that the proof names. If the
 // line or the proof names no session, the line is the agent's if it has one of the
 // agent's shapes and comes no earlier than the first line of the run.
-func (m *Mapper) release(found *agent.Agent, proof keptLine) {
-	d := &m.detector
-	d.current = d.join(found)
+func (in *Input) release(found *agent.Agent, proof keptLine) {
+	m, d := in.mapper, &in.detector
+	d.current = m.join(found)
+	d.given = d.given || in.isFile() && found.Log
 	if len(d.kept) == 0 {
 		return
 	}
@@ -187,7 +183,7 @@ func (m *Mapper) release(found *agent.Agent, proof keptLine) {
 }
 
 // settle counts the lines that are still kept at the end.
-func (m *Mapper) settle() { m.stats.Unidentified += m.detector.unproven + len(m.detector.take()) }
+func (in *Input) settle() { in.mapper.stats.Unidentified += in.unproven + len(in.take()) }
 
 // decodeAs decodes a line, and applies its events.
 func (m *Mapper) decodeAs(source *source, line agent.Line, number int) {

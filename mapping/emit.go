@@ -138,7 +138,11 @@ func (r *run) settleKeyTo(first instant) {
 		return
 	}
 	r.stream.names.id(r.session) // which all spans repeat, is counted once if it is hidden
-	r.ids = newIDs(r.stream.keys.distinct(newRunKey(r.agent.Name, cmp.Or(r.session, r.seed), r.number, first, &r.stream.opts)))
+	number := r.number
+	if r.agent.Log { // which may be read from any run on
+		number = 0
+	}
+	r.ids = newIDs(r.stream.keys.distinct(newRunKey(r.agent.Name, cmp.Or(r.session, r.seed), number, first, &r.stream.opts)))
 	r.stream.stats.Generation++
 	if !r.stream.copy {
 		started := r.describe()

@@ -4,7 +4,7 @@
 //
 //	bytes -> lines -> agent.Decoder -> events -> sessions -> run (timeline, account) -> spans -> Output
 //
-// Its files use each other in the order of that flow: mapper, lines, detect, sessions,
+// Its files use each other in the order of that flow: mapper, input, lines, detect, sessions,
 // run, root, tool, turn, deltas, emit, timeline, account, stream, span, wire.
 //
 // The package opens no connection, prints nothing, and reads no clock if Options.Now
@@ -27,8 +27,9 @@ import (
 // A Mapper turns a stream into spans. It is not safe for concurrent use.
 type Mapper struct {
 	stream
-	lines    lines
-	detector detector
+	inputs   []*Input      // that are open; the first one is the stream's
+	opened   int           // how many inputs there were
+	sources  []*source     // the agents of all inputs
 	events   []agent.Event // of the current line
 	number   int           // of the line that they are of
 	sessions sessions
@@ -58,13 +59,13 @@ func New(opts Options) (*Mapper, error) {
 	if m.names, err = newNames(opts.Redactor); err != nil {
 		return nil, err
 	}
-	if m.detector, err = newDetector(opts.Agent); err != nil {
+	if err := checkAgent(opts.Agent); err != nil {
 		return nil, err
 	}
-	m.lines = lines{max: maxLine, line: m.takeLine}
+	first := m.Input()
 	if p := opts.Process; p != nil {
 		m.tick()
-		m.sessions.first = m.newRun(m.detector.presumed(), "", 1, m.now)
+		m.sessions.first = m.newRun(first.presumed(), "", 1, m.now)
 		m.sessions.first.ids = newIDs(p.Key)
 	}
 	return m, nil
@@ -81,13 +82,7 @@ func (m *Mapper) tick() { m.now = quantize(instant(m.opts.Now().UnixNano())) }
 
 // Map maps the next bytes of the stream, and returns the spans and runs that ended in them.
 // Outputs that the caller does not take are returned first by the next call.
-func (m *Mapper) Map(p []byte) iter.Seq[Output] {
-	if !m.closed {
-		m.tick()
-		_, _ = m.lines.Write(p)
-	}
-	return m.outputs()
-}
+func (m *Mapper) Map(p []byte) iter.Seq[Output] { return m.inputs[0].Map(p) }
 
 // Close ends the stream and every span that is still open, and returns the rest.
 // interrupted says that the stream was cut off, so that an incomplete last line does
@@ -104,12 +99,9 @@ func (m *Mapper) end(interrupted bool) {
 	why := errInterrupted
 	if !interrupted {
 		why = errIncomplete
-		m.lines.end()
 	}
-	m.settle()
-	for _, s := range m.detector.sources {
-		m.events = s.decoder.Flush(m.events[:0])
-		m.apply(s.agent)
+	for _, in := range m.inputs {
+		in.end(interrupted)
 	}
 	m.sessions.abandonAll(why)
 	m.sessions.endEvictedCalls(why)
@@ -123,21 +115,6 @@ func (m *Mapper) end(interrupted bool) {
 // on the roots that are still open.
 func (m *Mapper) SetUntraced(bytes, lines int64) {
 	m.untraced.bytes, m.untraced.lines = bytes, lines
-}
-
-// takeLine maps one line, or the head and tail of a line past the parse limit.
-func (m *Mapper) takeLine(line, tail []byte) {
-	m.stats.Lines++
-	if tail != nil {
-		m.stats.Oversize++
-	}
-	if len(line) > 0 { // the events of a line with a prefix change it, see apply
-		m.lastWords = m.lastWords[:0]
-		if line[0] != '{' {
-			m.lastWords = append(m.lastWords, line[:min(len(line), maxLastWords)]...)
-		}
-	}
-	m.decode(agent.Line{Text: line, Tail: tail, Arrival: m.now}, m.stats.Lines)
 }
 
 // maxLastWords is how much is kept of a line that may say why a run died.

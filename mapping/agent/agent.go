@@ -52,6 +52,10 @@ type Agent struct {
 	// answer succeeds when the stream ends.
 	EndsAtEOF bool
 
+	// Log says that the lines are those of a session log: a file of its own, in which
+	// every run begins with a RunStart.
+	Log bool
+
 	// NamedLast says that the session's id may come only with the last line of a run.
 	NamedLast bool
 }
@@ -65,6 +69,7 @@ var Agents = []*Agent{
 	&qwen,
 	&amp,
 	&claude,
+	&claudeLog,
 	&pi,
 	&gemini,
 	&copilot,
@@ -95,6 +100,7 @@ type Line struct {
 	Text    []byte
 	Tail    []byte  // the end of a line past the parse limit, of which Text is the beginning
 	Arrival Instant // when the line came
+	Input   int     // which of the inputs that are read together it is from
 }
 
 // A Decoder reads the lines of one stream.
@@ -103,8 +109,9 @@ type Decoder interface {
 	// of the Decoder, and are valid until the next call.
 	Decode(line Line, dst []Event) []Event
 
-	// Flush appends, at the end of the stream, the events that Decode held back.
-	Flush(dst []Event) []Event
+	// Flush appends the events that Decode held back for the next line of an input, which
+	// has ended or paused.
+	Flush(input int, dst []Event) []Event
 }
 
 // Kind says what an [Event] is.

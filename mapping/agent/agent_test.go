@@ -60,7 +60,7 @@ func FuzzDecoders(f *testing.F) {
 				}
 			}
 			d.Decode(Line{Text: second, Tail: []byte(`"}`), Arrival: 3}, nil)
-			d.Flush(nil)
+			d.Flush(0, nil)
 		}
 	})
 }

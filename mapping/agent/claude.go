@@ -41,6 +41,7 @@ type claudeDialect struct {
 	// of a call has usage, which is final.
 	callIDs bool
 
+	finalUsage     bool   // the last usage of a call is final, although callIDs
 	inputHasCached bool   // the input tokens include the cached ones
 	apiError       string // a text with this prefix is an error, not an answer
 }
@@ -210,7 +211,7 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 		s.spend(a, l.message, &l.usage, len(l.Parent) > 0)
 		ev.ModelCallID = l.message
 		if l.usage.Known && !a.isOver(l.message) {
-			l.usage.OutputUnknown = len(l.stop) == 0
+			l.usage.OutputUnknown = len(l.stop) == 0 && !d.finalUsage
 			ev.Usage = &l.usage
 		}
 	case l.usage.Known && l.usage.Input+l.usage.Output > 0:

@@ -47,7 +47,7 @@ type codexDecoder struct {
 }
 
 // Flush implements [Decoder].
-func (d *codexDecoder) Flush(dst []Event) []Event { return d.early.take(dst) }
+func (d *codexDecoder) Flush(_ int, dst []Event) []Event { return d.early.take(dst) }
 
 // Decode implements [Decoder].
 func (d *codexDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }

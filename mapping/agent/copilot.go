@@ -126,7 +126,7 @@ func (d *copilotDecoder) begin() {
 }
 
 // Flush implements [Decoder].
-func (d *copilotDecoder) Flush(dst []Event) []Event {
+func (d *copilotDecoder) Flush(_ int, dst []Event) []Event {
 	return d.endRun(d.endTurn(d.early.take(dst)))
 }
 

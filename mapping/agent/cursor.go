@@ -58,7 +58,7 @@ func (d *cursorDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 }
 
 // Flush implements [Decoder].
-func (d *cursorDecoder) Flush(dst []Event) []Event {
+func (d *cursorDecoder) Flush(_ int, dst []Event) []Event {
 	for _, id := range slices.Sorted(maps.Keys(d.sessions)) { // sorted, so that the spans come in the same order each time
 		dst = d.sessions[id].release(nil, dst)
 	}

@@ -39,7 +39,7 @@ type gooseDecoder struct {
 }
 
 // Flush implements [Decoder].
-func (d *gooseDecoder) Flush(dst []Event) []Event {
+func (d *gooseDecoder) Flush(_ int, dst []Event) []Event {
 	if d.end != nil {
 		dst = append(dst, *d.end)
 		d.begun, d.failed, d.end = false, false, nil
@@ -76,7 +76,7 @@ func (d *gooseDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 	if typ := string(l.typ); typ == "message" && (!d.answered || len(l.id) > 0 && bytes.Equal(l.id, d.last)) {
 		d.end = nil // it was another program's
 	} else if typ == "message" || typ == "error" {
-		dst = d.Flush(dst)
+		dst = d.Flush(0, dst)
 	}
 	ev := Event{Kind: Unknown, Time: l.Time}
 	if typ := string(l.typ); !d.begun && (typ == "message" || typ == "error") {

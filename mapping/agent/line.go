@@ -64,7 +64,7 @@ type scanner struct {
 }
 
 // Flush implements [Decoder].
-func (s *scanner) Flush(dst []Event) []Event { return dst }
+func (s *scanner) Flush(_ int, dst []Event) []Event { return dst }
 
 // readObjects appends the events of every JSON object of a line.
 func (s *scanner) readObjects(line Line, dst []Event, reader objectReader) []Event {
@@ -170,6 +170,9 @@ var lineFacts = factTable{
 	"max_retries":          {semconv.MaxAttempts, count},
 	"delayMs":              {semconv.DelayMillis, count},
 	"delay_ms":             {semconv.DelayMillis, count},
+	"retryAttempt":         {semconv.Attempt, count},
+	"maxRetries":           {semconv.MaxAttempts, count},
+	"retryInMs":            {semconv.DelayMillis, count},
 	"retry_delay_ms":       {semconv.DelayMillis, count},
 	"permissionMode":       {semconv.PermissionMode, enumText},
 	"permission_mode":      {semconv.PermissionMode, enumText},
@@ -188,9 +191,11 @@ var lineFacts = factTable{
 	"exit_code":            {semconv.ProcessExitCode, count},
 	"pre_tokens":           {semconv.TokensBefore, count},
 	"preCompactionTokens":  {semconv.TokensBefore, count},
+	"preTokens":            {semconv.TokensBefore, count},
 	"tokensBefore":         {semconv.TokensBefore, count},
 	"post_tokens":          {semconv.TokensAfter, count},
 	"postCompactionTokens": {semconv.TokensAfter, count},
+	"postTokens":           {semconv.TokensAfter, count},
 	"tokensAfter":          {semconv.TokensAfter, count},
 	"estimatedTokensAfter": {semconv.TokensAfter, count},
 	"rateLimitType":        {semconv.RateLimitType, enumText},

@@ -193,7 +193,6 @@ var foreignLines = []foreignKind{
 	{name: "Auggie", shapes: shapes("type=result request_id session_id result !uuid")},
 	{name: "a result that several agents print", shapes: shapes("type=result subtype is_error session_id")},
 
-	{name: "a session log of Claude Code", shapes: shapes("sessionId uuid isSidechain", "type=summary summary leafUuid", "type=queue-operation sessionId", "type=file-history-snapshot snapshot")},
 	{name: "a session log of Codex", shapes: shapes("type=session_meta|turn_context|response_item|event_msg|compacted timestamp payload")},
 	{name: "a session log of pi", shapes: shapes(
 		"type=message timestamp message.role",

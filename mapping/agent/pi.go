@@ -55,7 +55,7 @@ type piDecoder struct {
 }
 
 // Flush implements [Decoder].
-func (d *piDecoder) Flush(dst []Event) []Event {
+func (d *piDecoder) Flush(_ int, dst []Event) []Event {
 	from := len(dst)
 	dst = d.end.take(d.ended.take(d.endMessage(dst, 0)))
 	inSession(d.session, dst[from:])
@@ -120,7 +120,7 @@ func (d *piDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		d.next = &next
 		return dst, true
 	case d.next != nil && (typ == "agent_start" || d.session == nil):
-		dst = append(d.Flush(dst), *d.next) // builds without agent_settled do not end the previous session
+		dst = append(d.Flush(0, dst), *d.next) // builds without agent_settled do not end the previous session
 		d.session, d.running = d.next.Session, 0
 	}
 	from := len(dst)

@@ -1,0 +1,410 @@
+package agent
+
+import (
+	"bytes"
+	"cmp"
+	"hash/maphash"
+
+	"github.com/spantee/spantee/mapping/jsonscan"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// claudeLog is a session log of Claude Code, a file below ~/.claude/projects. Its rows
+// hold the messages of the stream, but no row begins or ends a run: a run is a prompt and
+// what follows it up to the model's last word. Shapes are those of 1.0.0 to 2.1.290.
+var claudeLog = Agent{
+	Flag:     "claude-log",
+	Name:     "claude-code",
+	Provider: "anthropic",
+	New:      newClaudeLogDecoder,
+	Proof: shapes(
+		"type sessionId uuid isSidechain",
+		"type=summary summary leafUuid",
+		"type=queue-operation operation sessionId",
+		"type=file-history-snapshot snapshot messageId",
+		"type=last-prompt lastPrompt sessionId",
+	),
+	Lines:    shapes("type sessionId !session_id"),
+	TurnEnds: true,
+	Log:      true,
+}
+
+// A claudeLogDecoder decodes the logs of the sessions of a folder, and of their sub-agents.
+type claudeLogDecoder struct {
+	claudeDecoder
+	input int // of the current line
+	row   claudeRow
+	logs  map[string]*claudeLogSession
+	files map[int]*claudeLogSession // whose rows an input has
+	known memory                    // the rows that were read and the model calls, by who wrote them: a fork begins with copies
+	count uint64                    // of rows
+}
+
+func newClaudeLogDecoder() Decoder {
+	return &claudeLogDecoder{
+		claudeDecoder: *newClaudeDecoder(claudeDialect{callIDs: true, finalUsage: true}).(*claudeDecoder),
+		logs:          map[string]*claudeLogSession{}, files: map[int]*claudeLogSession{},
+	}
+}
+
+// A claudeLogSession is what the rows of a session depend on, besides its claudeSession.
+type claudeLogSession struct {
+	running bool                // a run has begun, and its end was not reported
+	begin   held                // the beginning of a run, if the model answers a command or a notification
+	end     held                // the end of the run, unless the model says more
+	prompts map[uint64][][]byte // the calls whose sub-agents have not said anything yet, by the hash of their prompts
+	agents  map[string][]byte   // the calls of sub-agents, by the sub-agent's id
+	chains  map[string][]byte   // the same by the id of a sub-agent's row, in builds without ids of sub-agents
+}
+
+// A claudeRow is what a row states besides the line of the stream.
+type claudeRow struct {
+	uuid, parent []byte
+	agent        []byte // the id of the sub-agent whose row it is
+	sidechain    bool   // it is a sub-agent's
+	request      []byte // the id of the request to the model
+	agentCall    []byte // of a progress row: the call that started the sub-agent
+	progressOf   []byte // and the sub-agent's id
+	version, cwd []byte
+}
+
+// Decode implements [Decoder].
+func (d *claudeLogDecoder) Decode(line Line, dst []Event) []Event {
+	d.input = line.Input
+	return d.readObjects(line, dst, d)
+}
+
+// Flush implements [Decoder].
+func (d *claudeLogDecoder) Flush(input int, dst []Event) []Event {
+	if s := d.files[input]; s != nil {
+		delete(d.files, input)
+		dst = s.finish(dst)
+	}
+	return dst
+}
+
+// finish appends the end of a run that was held back.
+func (s *claudeLogSession) finish(dst []Event) []Event {
+	s.running = s.running && len(s.end) == 0
+	return s.end.take(dst)
+}
+
+func (d *claudeLogDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
+	l, row := &d.line, &d.row
+	*l, *row = claudeLine{resultIndex: -1}, claudeRow{}
+	field := func(r *jsonscan.Reader, key []byte) { row.field(l, r, key) }
+	for key := range r.Members() {
+		field(r, key)
+	}
+	if d.tail != nil {
+		salvage(d.tail, field, "sessionId", "timestamp", "uuid", "requestId")
+	}
+	l.Arrival = d.arrival
+	d.count++
+	if len(l.typ) == 0 || r.Bad && d.tail == nil {
+		return dst, false
+	}
+	if len(l.Session) == 0 || len(row.uuid) > 0 && d.known.keep(d.hash(row.uuid), d.count) != d.count {
+		return append(dst, Event{Kind: Ignored}), true
+	}
+	s := d.logs[string(l.Session)]
+	if s == nil {
+		s = &claudeLogSession{prompts: map[uint64][][]byte{}, agents: map[string][]byte{}, chains: map[string][]byte{}}
+		remember(d.logs, l.Session, s)
+	}
+	from := len(dst)
+	if row.sidechain {
+		l.Parent = d.callOf(s)
+		dst = d.subagent(dst)
+	} else {
+		d.files[d.input] = s
+		dst = d.main(s, dst)
+	}
+	d.link(s)
+	if len(dst) == from {
+		dst = append(dst, Event{Kind: Ignored})
+	}
+	return dst, true
+}
+
+func (row *claudeRow) field(l *claudeLine, r *jsonscan.Reader, key []byte) {
+	switch string(key) {
+	case "sessionId":
+		l.Session = readID(r)
+	case "uuid":
+		row.uuid = readID(r)
+	case "parentUuid":
+		row.parent = readID(r)
+	case "agentId":
+		row.agent = readID(r)
+		row.sidechain = row.sidechain || len(row.agent) > 0
+	case "isSidechain":
+		row.sidechain = r.Bool() || row.sidechain
+	case "requestId":
+		row.request = readID(r)
+	case "toolUseResult":
+		l.readOutcome(r)
+	case "version":
+		row.version = wordOf(r)
+	case "cwd":
+		row.cwd = r.Str()
+	case "parentToolUseID":
+		row.agentCall = readID(r)
+	case "compactMetadata":
+		for key := range r.Members() {
+			l.leaf(r, key)
+		}
+	case "data":
+		readMember(r, "agentId", func() { row.progressOf = readID(r) })
+	case "parent_tool_use_id", "session_id", "result", "event": // of the stream
+	default:
+		l.field(r, key)
+	}
+}
+
+// main appends the events of a row of the session's main agent.
+func (d *claudeLogDecoder) main(s *claudeLogSession, dst []Event) []Event {
+	l := &d.line
+	switch string(l.typ) {
+	case "user":
+		return d.userRow(s, dst)
+	case "assistant":
+		return d.answer(s, dst)
+	case "system":
+		return d.systemRow(s, dst)
+	case "attachment", "progress", "summary", "queue-operation", "file-history-snapshot", "last-prompt":
+		return dst
+	}
+	return append(dst, Event{Kind: Unknown, Session: l.Session})
+}
+
+// subagent appends the events of a row of a sub-agent.
+func (d *claudeLogDecoder) subagent(dst []Event) []Event {
+	switch string(d.line.typ) {
+	case "user":
+		return d.user(dst)
+	case "assistant":
+		if d.copied() {
+			return dst
+		}
+		return d.assistant(dst)
+	}
+	return dst
+}
+
+// copied reports whether the row repeats a model call of another session or agent.
+func (d *claudeLogDecoder) copied() bool {
+	l := &d.line
+	owner := d.hash(l.Session, l.Parent)
+	return len(l.message) > 0 && d.known.keep(d.hash(l.message, d.row.request), owner) != owner
+}
+
+// userRow appends the events of tool results, or of what else the model gets to read.
+func (d *claudeLogDecoder) userRow(s *claudeLogSession, dst []Event) []Event {
+	l := &d.line
+	text := l.firstText()
+	switch {
+	case len(l.blocks) == 0 || l.blocks[0].Kind == ToolEnd || !l.synthetic && text == nil:
+		if !s.running {
+			return dst
+		}
+	case bytes.HasPrefix(text, []byte("[Request interrupted by user")):
+		if s.running && len(s.end) == 0 {
+			s.end = held{d.runEnd(semconv.ErrorInterrupted)}
+		}
+		return s.finish(dst)
+	case bytes.HasPrefix(text, []byte("<local-command-")), bytes.HasPrefix(text, []byte("<bash-")):
+		return dst // ran without the model
+	case l.synthetic:
+		if !s.running { // such as the explanation of a local command
+			return dst
+		}
+	case bytes.HasPrefix(text, []byte("<task-notification>")):
+		dst = d.notification(s.finish(dst), text)
+		if !s.running {
+			s.begin = held{d.runStart()}
+		}
+		return dst
+	case bytes.HasPrefix(text, []byte("<command-")):
+		dst = s.finish(dst)
+		s.begin = held{d.runStart(), d.prompt(text)}
+		return dst
+	default:
+		dst, s.begin = append(s.finish(dst), d.runStart(), d.prompt(text)), nil
+		s.running = true
+		return dst
+	}
+	return d.user(dst)
+}
+
+// answer appends the events of a message of the model.
+func (d *claudeLogDecoder) answer(s *claudeLogSession, dst []Event) []Event {
+	l := &d.line
+	if string(l.Model) == "<synthetic>" && !l.apiError && !s.running || d.copied() {
+		return dst
+	}
+	s.end = nil
+	if !s.running {
+		if s.running = true; len(s.begin) == 0 {
+			s.begin = held{d.runStart()}
+		}
+		dst = s.begin.take(dst)
+	}
+	dst = d.assistant(dst)
+	switch failure := d.session(&l.Event).fault; {
+	case failure != "":
+		s.end = held{d.runEnd(failure)}
+	case string(l.stop) == "end_turn", string(l.stop) == "stop_sequence", string(l.stop) == "refusal", string(l.stop) == "max_tokens":
+		s.end = held{d.runEnd("")}
+	}
+	return dst
+}
+
+// systemRow appends the events of a row that the program itself wrote.
+func (d *claudeLogDecoder) systemRow(s *claudeLogSession, dst []Event) []Event {
+	l := &d.line
+	switch string(l.subtype) {
+	case "turn_duration":
+		return s.finish(dst)
+	case "compact_boundary":
+		l.Kind, l.Notice = Notice, semconv.EventCompaction
+		dst = s.finish(dst)
+	case "api_error":
+		l.Kind, l.Notice = Notice, semconv.EventRetry
+	default:
+		return dst
+	}
+	if !s.running {
+		return dst
+	}
+	return append(dst, l.Event)
+}
+
+// event returns an event of the current row, without what the row states of a message.
+func (d *claudeLogDecoder) event(kind Kind) Event {
+	l := &d.line
+	return Event{Kind: kind, Session: bytes.Clone(l.Session), Time: l.Time, Arrival: l.Arrival}
+}
+
+func (d *claudeLogDecoder) runStart() Event {
+	ev := d.event(RunStart)
+	ev.Facts = d.line.Facts
+	ev.Facts.word(semconv.AgentVersion, d.row.version)
+	ev.Facts.text(semconv.ProcessWorkingDirectory, Detail, d.row.cwd)
+	return ev.kept()
+}
+
+func (d *claudeLogDecoder) prompt(text []byte) Event {
+	ev := d.event(Prompt)
+	ev.Text = bytes.Clone(text)
+	return ev
+}
+
+func (d *claudeLogDecoder) runEnd(failure string) Event {
+	ev := d.event(RunEnd)
+	ev.Status, ev.Failed = failure, failure != ""
+	return ev
+}
+
+// notification appends the end of background work, which a message in the user's name
+// reports.
+func (d *claudeLogDecoder) notification(dst []Event, text []byte) []Event {
+	element := func(name string) []byte {
+		_, rest, _ := bytes.Cut(text, []byte("<"+name+">"))
+		value, _, _ := bytes.Cut(rest, []byte("</"+name+">"))
+		return value
+	}
+	ev := d.event(TaskEnd)
+	ev.ID, ev.Status, ev.Wakes = []byte(word(element("task-id"))), enum(element("status")), true
+	ev.Failed = ev.Status != "completed"
+	ev.Facts.text(semconv.TaskDetail, Full, element("summary"))
+	if len(ev.ID) == 0 {
+		return dst
+	}
+	return append(dst, ev)
+}
+
+// link remembers which calls start sub-agents, and which sub-agents they started.
+func (d *claudeLogDecoder) link(s *claudeLogSession) {
+	l, row := &d.line, &d.row
+	if len(row.progressOf) > 0 && len(row.agentCall) > 0 {
+		s.started(row.progressOf, row.agentCall)
+	}
+	for i := range l.blocks {
+		b := &l.blocks[i]
+		switch {
+		case b.Kind == ToolStart && (b.Tool.Subagent != "" || b.Tool.Name == "Agent" || b.Tool.Name == "Task"):
+			r := jsonscan.Reader{B: b.Tool.Arguments}
+			readMember(&r, "prompt", func() {
+				prompt := d.hash(jsonscan.Unquote(r.Str()))
+				s.prompts[prompt] = append(s.prompts[prompt], bytes.Clone(b.ID))
+			})
+		case b.Kind == ToolEnd && len(l.result.Task) > 0:
+			s.started(l.result.Task, b.ID)
+		}
+	}
+}
+
+// started records which call started a sub-agent.
+func (s *claudeLogSession) started(agent, call []byte) {
+	if s.agents[string(agent)] == nil {
+		remember(s.agents, agent, bytes.Clone(call))
+	}
+}
+
+// callOf returns the call that started the sub-agent of the current row. A row may come
+// before the log states that: the first one repeats the prompt in the call's arguments.
+func (d *claudeLogDecoder) callOf(s *claudeLogSession) []byte {
+	l, row := &d.line, &d.row
+	call := s.agents[string(row.agent)]
+	if len(row.agent) == 0 {
+		call = s.chains[string(row.parent)]
+	}
+	if call == nil {
+		prompt := d.hash(jsonscan.Unquote(l.firstText()))
+		if calls := s.prompts[prompt]; len(calls) > 0 {
+			call, s.prompts[prompt] = calls[0], calls[1:]
+		} else {
+			call = append([]byte("sub-agent "), cmp.Or(string(row.agent), string(row.uuid))...)
+		}
+		s.started(row.agent, call)
+	}
+	if len(row.agent) == 0 {
+		remember(s.chains, row.uuid, call)
+	}
+	return call
+}
+
+func (d *claudeLogDecoder) hash(ids ...[]byte) uint64 {
+	var h maphash.Hash
+	h.SetSeed(d.seed)
+	for _, id := range ids {
+		_, _ = h.Write(id)
+		_ = h.WriteByte(0)
+	}
+	return h.Sum64()
+}
+
+// A memory maps hashes of ids to values. It forgets the oldest half of them when it is
+// full.
+type memory struct{ latest, before map[uint64]uint64 }
+
+// maxMemory is how many ids are in one map before the next is begun.
+const maxMemory = 1 << 20
+
+// keep keeps the value of an id that it does not know. It returns the value it has.
+func (m *memory) keep(id, value uint64) uint64 {
+	for _, ids := range []map[uint64]uint64{m.latest, m.before} {
+		if known, ok := ids[id]; ok {
+			return known
+		}
+	}
+	if len(m.latest) >= maxMemory {
+		m.before, m.latest = m.latest, nil
+	}
+	if m.latest == nil {
+		m.latest = map[uint64]uint64{}
+	}
+	m.latest[id] = value
+	return value
+}

@@ -1,0 +1,98 @@
+package mapping
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/spantee/spantee/mapping/agent"
+)
+
+// An Input is one of several files that a Mapper reads together, because a session may
+// go on in another file than the one it began in: a sub-agent's, or a fork's. Sessions
+// are the Mapper's, whichever file their lines are in. Lines of different files have to
+// be mapped in the order of their timestamps.
+type Input struct {
+	mapper *Mapper
+	number int // 0 for the stream
+	lines  lines
+	detector
+}
+
+// Input returns a further input, for a session log.
+func (m *Mapper) Input() *Input {
+	in := &Input{mapper: m, number: m.opened}
+	in.lines = lines{max: maxLine, line: in.takeLine}
+	if a := agent.Find(m.opts.Agent); a != nil {
+		in.given, in.current = true, m.join(a)
+	}
+	m.opened++
+	m.inputs = append(m.inputs, in)
+	return in
+}
+
+// isFile reports whether the input is a file of its own, which has one agent's lines.
+func (in *Input) isFile() bool { return in.number > 0 }
+
+// Map maps the next bytes of the input, like [Mapper.Map].
+func (in *Input) Map(p []byte) iter.Seq[Output] {
+	m := in.mapper
+	if !m.closed {
+		m.tick()
+		_, _ = in.lines.Write(p)
+	}
+	return m.outputs()
+}
+
+// Flush says that the input has not grown for a while: it maps what waits for the next
+// line, such as the end of a run that no line reports.
+func (in *Input) Flush() iter.Seq[Output] {
+	if m := in.mapper; !m.closed {
+		m.tick()
+		in.flush()
+	}
+	return in.mapper.outputs()
+}
+
+// Close says that the input has ended. Runs that it leaves open may go on in other
+// inputs.
+func (in *Input) Close() iter.Seq[Output] {
+	m := in.mapper
+	if i := slices.Index(m.inputs, in); i >= 0 && !m.closed {
+		m.tick()
+		in.end(false)
+		m.inputs = slices.Delete(m.inputs, i, i+1)
+	}
+	return m.outputs()
+}
+
+func (in *Input) end(interrupted bool) {
+	if !interrupted {
+		in.lines.end()
+	}
+	in.settle()
+	in.flush()
+}
+
+func (in *Input) flush() {
+	m := in.mapper
+	for _, s := range m.sources {
+		m.events = s.decoder.Flush(in.number, m.events[:0])
+		m.apply(s.agent)
+	}
+}
+
+// takeLine maps one line, or the head and tail of a line past the parse limit.
+func (in *Input) takeLine(line, tail []byte) {
+	m := in.mapper
+	m.stats.Lines++
+	if tail != nil {
+		m.stats.Oversize++
+	}
+	if len(line) > 0 { // the events of a line with a prefix change it, see apply
+		m.lastWords = m.lastWords[:0]
+		if line[0] != '{' {
+			m.lastWords = append(m.lastWords, line[:min(len(line), maxLastWords)]...)
+		}
+	}
+	in.decode(agent.Line{Text: line, Tail: tail, Arrival: m.now, Input: in.number}, m.stats.Lines)
+}
