@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -18,10 +17,10 @@ type backlog struct {
 	spool    *spool.Spool // nil if nothing is kept
 	exporter Exporter
 
-	key       string    // of the cumulative metrics of this Recorder
-	notBefore time.Time // no sending before this time, after a failure
-	evicted   spool.Evicted
-	earlier   exporter.Earlier
+	waiting, rejected spool.Series // of this Recorder
+	notBefore         time.Time    // no sending before this time, after a failure
+	evicted           spool.Evicted
+	earlier           exporter.Earlier
 }
 
 const (
@@ -57,9 +56,9 @@ func (b *backlog) keep(disk context.Context, data *metricdata.ResourceMetrics, p
 	if b.spool == nil {
 		return errNoSpool
 	}
-	put := spool.Spool.Put
+	put, series := spool.Spool.Put, &b.waiting
 	if rejected {
-		put = spool.Spool.Reject
+		put, series = spool.Spool.Reject, &b.rejected
 	}
 	body, err := b.exporter.Encode(data)
 	if err != nil {
@@ -67,8 +66,7 @@ func (b *backlog) keep(disk context.Context, data *metricdata.ResourceMetrics, p
 	}
 	request := spool.Request{Body: body, Points: points}
 	if _, deltas := count(data); deltas == 0 {
-		b.key = cmp.Or(b.key, spool.NewOwner())
-		request.Key = b.key
+		request.Series = series
 	}
 	evicted, err := put(*b.spool, disk, b.exporter.Destination(), request, why.Error())
 	b.evicted.Add(evicted)

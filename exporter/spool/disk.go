@@ -45,8 +45,8 @@ var abandonedCalls atomic.Int32
 // counted in steps, because a busy machine, which may delay a call for as long as a disk
 // that hangs, delays the steps as well.
 const (
-	graceSteps = 10
-	graceStep  = 10 * time.Millisecond
+	graceSteps = 100
+	graceStep  = time.Millisecond
 )
 
 // A diskLock is a mutex that is held while the disk is waited for. It is a channel because

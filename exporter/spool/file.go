@@ -44,7 +44,7 @@ const (
 )
 
 func newName(req Request, bytes int, owner string) name {
-	return name{at: time.Now(), spans: req.Spans, points: req.Points, bytes: int64(bytes), tail: owner + cmp.Or(req.Key, random())}
+	return name{at: time.Now(), spans: req.Spans, points: req.Points, bytes: int64(bytes), tail: owner + random()}
 }
 
 // key returns what is the same whether the request is waiting or being sent.

@@ -161,15 +161,16 @@ func TestLaterMetricsReplaceFormer(t *testing.T) {
 	s := newSpool(t, 1<<20)
 	other := s
 	s.Owner, other.Owner = NewOwner(), NewOwner()
-	keyed := func(value int64, key string) Request {
+	of := func(series *Series, value int64) Request {
 		r := metricsOf(t, cumulative, 2, value)
-		r.Key = key
+		r.Series = series
 		return r
 	}
-	putMetrics(t, s, keyed(1, "a"))
-	putMetrics(t, s, keyed(2, "b"))
-	putMetrics(t, other, keyed(3, "a"))
-	last := keyed(4, "a")
+	var a, b, others Series
+	putMetrics(t, s, of(&a, 1))
+	putMetrics(t, s, of(&b, 2))
+	putMetrics(t, other, of(&others, 3))
+	last := of(&a, 4)
 	putMetrics(t, s, last)
 	want(t, states(t, s), "waiting 0", "waiting 0", "waiting 0")
 
@@ -179,7 +180,7 @@ func TestLaterMetricsReplaceFormer(t *testing.T) {
 	for range 3 {
 		bodies = append(bodies, claimMetrics(t, o).Body)
 	}
-	for i, want := range []Request{keyed(2, ""), keyed(3, ""), last} {
+	for i, want := range []Request{of(nil, 2), of(nil, 3), last} {
 		if !bytes.Equal(bodies[i], want.Body) {
 			t.Errorf("request %d is another", i)
 		}

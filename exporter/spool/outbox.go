@@ -31,9 +31,11 @@ type Outbox struct {
 func (s Spool) Outbox(ctx context.Context, to Destination) (*Outbox, error) {
 	return within(ctx, func() (*Outbox, error) {
 		o := &Outbox{s: s, to: to, dirName: to.dir(), later: map[string]bool{}}
-		if waits, err := o.list(); err != nil || !waits {
+		dir, err := s.openDir(o.dirName)
+		if dir == nil || err != nil {
 			return nil, err
 		}
+		dir.Close()
 		lock, err := tryLock(filepath.Join(o.dir(), lockFile))
 		switch {
 		case isUnsupported(err): // without locks, some requests may be sent twice
@@ -43,8 +45,12 @@ func (s Spool) Outbox(ctx context.Context, to Destination) (*Outbox, error) {
 			return nil, ErrBusy
 		}
 		o.lock = lock
-		_, err = o.list() // leaves out what another process has sent meanwhile
-		return o, err
+		waits, err := o.list() // by the lock's holder only: there may be many files, and processes
+		if err != nil || !waits {
+			o.Close()
+			return nil, err
+		}
+		return o, nil
 	})
 }
 

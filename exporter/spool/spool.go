@@ -164,10 +164,12 @@ type Request struct {
 	Spans  int
 	Points int // data points; a request has either spans or data points
 
-	// Key, if set, names cumulative metrics. They include what this process kept
-	// with the same Key before, which they replace. It has letters and digits only.
-	Key string
+	Series *Series // of cumulative metrics, otherwise nil
 }
+
+// A Series is the requests with cumulative metrics that a process keeps one after
+// another. Each includes the one before, and replaces it.
+type Series struct{ path string } // of the last request
 
 // Put keeps a request until it can be sent. If the spool is full the oldest
 // requests are evicted, whatever their destination. Put fails if the room is
@@ -196,29 +198,17 @@ func (s Spool) put(to Destination, req Request, reason, owner string, sub ...str
 	if err != nil {
 		return evicted, err
 	}
-	name := newName(req, size, owner)
-	if err = write(filepath.Join(dir, name.String()), note, req.Body); err != nil {
+	path := filepath.Join(dir, newName(req, size, owner).String())
+	if err = write(path, note, req.Body); err != nil {
 		return evicted, err
 	}
-	if req.Key != "" {
-		s.replaceFormer(dir, name)
+	if of := req.Series; of != nil {
+		if of.path != "" {
+			discard(of.path) // one that is being sent has another name by now
+		}
+		of.path = path
 	}
 	return evicted, nil
-}
-
-// replaceFormer removes the waiting requests that a newer one includes. If one
-// cannot be removed it is sent too, which does no harm: its metrics are cumulative.
-func (s Spool) replaceFormer(dir string, newer name) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		n, ok := parseName(e.Name())
-		if ok && n.tail == newer.tail && n.key() != newer.key() && !n.sending {
-			discard(filepath.Join(dir, e.Name()))
-		}
-	}
 }
 
 // write creates a file that exists whole or not at all. It is not synced: many processes

@@ -153,12 +153,7 @@ func (s *Stderr) await(done func() bool) bool {
 			patience = min(patience, max(time.Until(s.deadline), MinPatience))
 		}
 		s.mu.Unlock()
-		var late bool
-		select {
-		case <-changed:
-		case <-time.After(patience):
-			late = true
-		}
+		late := !closesWithin(patience, changed)
 		s.mu.Lock()
 		if late && changed == s.changed && !s.gone {
 			s.gone = true
@@ -168,8 +163,28 @@ func (s *Stderr) await(done func() bool) bool {
 	return !s.gone
 }
 
-// MinPatience is the least time that a slow terminal gets.
-const MinPatience = 100 * time.Millisecond
+// closesWithin reports whether a channel is closed within patience. The last MinPatience is
+// counted in steps, because a busy machine, which may delay the writing for longer than
+// that, delays the steps as well.
+func closesWithin(patience time.Duration, changed <-chan struct{}) bool {
+	wait := patience - MinPatience
+	for range 1 + lastSteps {
+		select {
+		case <-changed:
+			return true
+		case <-time.After(wait):
+			wait = MinPatience / lastSteps
+		}
+	}
+	return false
+}
+
+const (
+	// MinPatience is the least time that a slow terminal gets.
+	MinPatience = 100 * time.Millisecond
+
+	lastSteps = 100
+)
 
 // LastPatience is the patience of commands without a flush timeout.
 const LastPatience = 2 * time.Second
