@@ -152,7 +152,8 @@ func (rs *recorders) service(of *resourcepb.Resource) *metrics.Recorder {
 	return r
 }
 
-// countKilled counts the runs of a process that was killed, which could not.
+// countKilled counts the spans that were open when a process was killed. The process has
+// counted those that had ended, and its metrics wait in the spool.
 func (rs *recorders) countKilled(recovered spool.Part) {
 	resource := new(resourcepb.Resource)
 	if err := proto.Unmarshal(recovered.Resource, resource); err != nil {
@@ -167,7 +168,7 @@ func (rs *recorders) countKilled(recovered spool.Part) {
 	for _, span := range recovered.Spans {
 		_, _, tag := protowire.ConsumeTag(span)
 		if wire, n := protowire.ConsumeBytes(span[max(tag, 0):]); n > 0 && r != nil {
-			r.ExportKilled(wire)
+			_ = r.Export(wire) // the spool has read it
 		}
 	}
 }
@@ -234,6 +235,17 @@ func (m *meter) setOpen(spans map[string][][]byte) {
 func (m *meter) count() {
 	if m != nil {
 		m.counts(m.countWaiting)
+	}
+}
+
+// save counts what has come, and makes it survive a kill.
+func (m *meter) save() {
+	if m == nil {
+		return
+	}
+	m.count()
+	for _, r := range m.started() {
+		r.Save()
 	}
 }
 

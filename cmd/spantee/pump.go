@@ -135,7 +135,7 @@ func (p *pump) tick() time.Duration {
 	if p.stream.Save() {
 		next = soonest(next, time.Second)
 	}
-	p.metrics.count()
+	p.metrics.save()
 	return next
 }
 

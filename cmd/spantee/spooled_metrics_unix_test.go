@@ -6,16 +6,22 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/spantee/spantee/exporter/metrics/metricstest"
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
+	"github.com/spantee/spantee/exporter/spool"
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
 // toMetrics makes spantee send metrics to one receiver and spans to another.
@@ -133,6 +139,114 @@ func TestMetricsOfAKilledRunAreKept(t *testing.T) {
 			t.Errorf("%s: killed runs %+v", temporality, p)
 		}
 	}
+}
+
+// TestMetricsOfAKilledRunAreWhole kills a spantee that has delivered the metrics of no tool
+// call, of two of three, or of all. All runs of the fleet add up to the truth.
+func TestMetricsOfAKilledRunAreWhole(t *testing.T) {
+	lines := bytes.SplitAfter(fixture(t, "../claude/parallel-tools.jsonl"), []byte("\n"))[:11]
+	const calls = "gen_ai.execute_tool.duration"
+	want := map[string]float64{calls: 0, semconv.MetricInputTokens: 0, semconv.MetricRuns: 1}
+	ended, open := spansIn(t, lines, true)
+	for _, spans := range []map[string]*tracepb.Span{ended, open} {
+		for _, span := range spans {
+			if strings.HasPrefix(span.Name, "execute_tool ") {
+				want[calls]++
+			}
+			for _, kv := range span.Attributes {
+				if kv.Key == semconv.InputTokens {
+					want[semconv.MetricInputTokens] += float64(kv.Value.GetIntValue())
+				}
+			}
+		}
+	}
+	for _, temporality := range []string{"cumulative", "delta"} {
+		for delivered, interval := range map[float64]string{0: "3600000", 2: "100", want[calls]: "2000"} { // saved after a second
+			t.Run(fmt.Sprint(temporality, delivered), func(t *testing.T) {
+				t.Parallel()
+				spans, receiver, state := receivertest.Start(t), metricstest.Start(t), t.TempDir()
+				env := append(toMetrics("grpc", temporality, receiver, spans), "XDG_STATE_HOME="+state)
+				cmd := spantee(t, append(env, "OTEL_METRIC_EXPORT_INTERVAL="+interval))
+				in, err := cmd.StdinPipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer in.Close()
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				write := func(lines [][]byte) {
+					if _, err := in.Write(bytes.Join(lines, nil)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				sums := func() map[string]float64 {
+					sums := map[string]float64{}
+					for key, p := range receiver.Points() {
+						if name, _, _ := strings.Cut(key, "{"); name == calls {
+							sums[name] += float64(p.Count)
+						} else if _, ok := want[name]; ok {
+							sums[name] += p.Sum
+						}
+					}
+					return sums
+				}
+				arrived := func() bool { return sums()[calls] == delivered }
+				resume := func() {}
+				switch delivered {
+				case 0:
+					write(lines)
+					awaitJournal(t, state, "Grep")
+				case 2:
+					write(lines[:9])
+					receiver.Await(t, arrived)
+					receiver.Stop()
+					write(lines[9:])
+					awaitJournal(t, state, "Grep")
+					resume = receiver.Restart
+				default:
+					write(lines)
+					receiver.Await(t, arrived)
+				}
+				if err := cmd.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+				_ = cmd.Wait() // ends by the signal
+				resume()
+				for range 2 {
+					flushed := spantee(t, env, "flush")
+					if err := flushed.Run(); err != nil {
+						t.Errorf("flush: %v, %s%s", err, flushed.stdout.String(), flushed.stderr.String())
+					}
+					if got := sums(); !maps.Equal(got, want) {
+						t.Errorf("received %v, want %v", got, want)
+					}
+				}
+				s := spool.Spool{Dir: filepath.Join(state, "spantee/spool")}
+				if left, err := s.List(t.Context()); err != nil || len(left) > 0 {
+					t.Errorf("left in the spool: %v, %v", left, err)
+				}
+			})
+		}
+	}
+}
+
+// awaitJournal waits until a journal of metrics has a word.
+func awaitJournal(t *testing.T, state, word string) {
+	t.Helper()
+	s := spool.Spool{Dir: filepath.Join(state, "spantee/spool")}
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+		entries, err := s.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if b, _ := os.ReadFile(e.Path); e.State == spool.Open && e.Points > 0 && bytes.Contains(b, []byte(word)) {
+				return
+			}
+		}
+	}
+	t.Fatal("nothing came to the journal of metrics")
 }
 
 // TestMetricsThatAreTooOld shows what a collector rejected for good, and does not send

@@ -6,7 +6,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -19,6 +23,7 @@ import (
 	"github.com/spantee/spantee/exporter/metrics"
 	"github.com/spantee/spantee/exporter/metrics/metricstest"
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // span returns a span of two seconds: keys, each with a string, an int or a float.
@@ -323,5 +328,43 @@ func TestGate(t *testing.T) {
 	arrivals := receiver.Arrivals()
 	if len(arrivals) != 3 || arrivals[1].Sub(arrivals[0]) < delay {
 		t.Errorf("requests at %v", arrivals)
+	}
+}
+
+// stubborn is an Exporter whose requests end when it is closed, whatever their context.
+type stubborn chan struct{}
+
+func (s stubborn) UploadMetrics(context.Context, []byte) error      { <-s; return nil }
+func (stubborn) Encode(*metricdata.ResourceMetrics) ([]byte, error) { return []byte("request"), nil }
+func (stubborn) Destination() spool.Destination                     { return spool.Destination{} }
+func (stubborn) Temporality(kind sdk.InstrumentKind) metricdata.Temporality {
+	return metricdata.CumulativeTemporality
+}
+
+func (stubborn) Aggregation(kind sdk.InstrumentKind) sdk.Aggregation {
+	return sdk.DefaultAggregationSelector(kind)
+}
+func (stubborn) Close() {}
+
+// TestCloseIsBounded closes a Recorder whose Exporter ignores its context, during the last
+// request and during one before.
+func TestCloseIsBounded(t *testing.T) {
+	for _, interval := range []time.Duration{time.Hour, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			e := make(stubborn)
+			r, err := metrics.New(metrics.Config{Exporter: e, Interval: interval})
+			if err != nil {
+				t.Fatal(err)
+			}
+			export(t, r, call("a", "t"))
+			time.Sleep(2 * time.Second) // of the bubble
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if report := r.Close(ctx); report.Lost != 1 || report.Cause == nil || time.Since(began) > 2*time.Second {
+				t.Errorf("%+v after %v", report, time.Since(began))
+			}
+			close(e)
+		})
 	}
 }

@@ -124,13 +124,29 @@ func extreme(a, b metricdata.Extrema[float64], of func(a, b float64) float64) me
 
 // withoutDeltas returns the metrics that may be repeated.
 func withoutDeltas(data *metricdata.ResourceMetrics) *metricdata.ResourceMetrics {
+	return only(data, func(m metricdata.Metrics) bool {
+		_, delta := pointsOf(m.Data)
+		return !delta
+	})
+}
+
+// isTotal reports whether a metric adds up what has happened.
+func isTotal(m metricdata.Metrics) bool {
+	switch data := m.Data.(type) {
+	case metricdata.Sum[int64]:
+		return data.IsMonotonic
+	case metricdata.Gauge[float64]:
+		return false
+	}
+	return true
+}
+
+// only returns the metrics for which keep returns true.
+func only(data *metricdata.ResourceMetrics, keep func(metricdata.Metrics) bool) *metricdata.ResourceMetrics {
 	rest := *data
 	rest.ScopeMetrics = nil
 	for _, scope := range data.ScopeMetrics {
-		scope.Metrics = slices.DeleteFunc(slices.Clone(scope.Metrics), func(m metricdata.Metrics) bool {
-			_, delta := pointsOf(m.Data)
-			return delta
-		})
+		scope.Metrics = slices.DeleteFunc(slices.Clone(scope.Metrics), func(m metricdata.Metrics) bool { return !keep(m) })
 		rest.ScopeMetrics = append(rest.ScopeMetrics, scope)
 	}
 	return &rest

@@ -67,9 +67,9 @@ type Config struct {
 	// Gate, if set, is shared with the other Recorders that send to the receiver.
 	Gate *Gate
 
-	// Spool, if set, keeps the last metrics if they cannot be delivered. Metrics of
-	// earlier processes for the same destination are sent once the receiver has
-	// accepted a request.
+	// Spool, if set, keeps the last metrics if they cannot be delivered, and a journal
+	// of those that a killed process would lose. Metrics of earlier processes for the
+	// same destination are sent once the receiver has accepted a request.
 	Spool *spool.Spool
 
 	// Interval is how long to wait between requests; zero is
@@ -89,15 +89,18 @@ type Recorder struct {
 	sets   map[string]metric.MeasurementOption // of attributes, by what is in them
 	setKey []byte
 
+	changed bool // something was counted since the last Save
+
 	gaps map[string][]float64 // between chunks of chats that have not ended, by their span ids
 
 	// open is read while the SDK holds its own lock, for which a holder of mu may wait.
 	open        atomic.Pointer[openSpans]
 	lastArrival atomic.Int64 // of bytes of the stream, in nanoseconds since 1970
 
-	ending chan struct{}      // closed by Close
-	cancel context.CancelFunc // ends a request in flight
-	ended  chan struct{}      // closed when run has returned
+	unsaved chan struct{}      // has a value after Save
+	ending  chan struct{}      // closed by Close
+	cancel  context.CancelFunc // ends a request in flight
+	ended   chan struct{}      // closed when run has returned
 }
 
 // New starts a Recorder.
@@ -105,7 +108,10 @@ func New(cfg Config) (*Recorder, error) {
 	if cfg.Exporter == nil {
 		return nil, errors.New("metrics: no Exporter")
 	}
-	r := &Recorder{sender: sender{exporter: cfg.Exporter, gate: cmp.Or(cfg.Gate, NewGate())}, backlog: backlog{spool: cfg.Spool, exporter: cfg.Exporter}, gaps: map[string][]float64{}, sets: map[string]metric.MeasurementOption{}, ending: make(chan struct{}), ended: make(chan struct{})}
+	r := &Recorder{sender: sender{exporter: cfg.Exporter, gate: cmp.Or(cfg.Gate, NewGate())}, backlog: backlog{spool: cfg.Spool, exporter: cfg.Exporter}, gaps: map[string][]float64{}, sets: map[string]metric.MeasurementOption{}, unsaved: make(chan struct{}, 1), ending: make(chan struct{}), ended: make(chan struct{})}
+	if cfg.Spool != nil {
+		r.sender.journal = cfg.Spool.NewMetricsJournal(cfg.Exporter.Destination())
+	}
 	r.Received(time.Now())
 	r.open.Store(new(openSpans))
 	r.reader = sdk.NewManualReader(sdk.WithTemporalitySelector(cfg.Exporter.Temporality), sdk.WithAggregationSelector(cfg.Exporter.Aggregation))
@@ -167,8 +173,26 @@ func (r *Recorder) run(ctx context.Context, interval time.Duration) {
 				r.backlog.send(attempt, func() bool { return !r.isEnding() && r.sender.gate.delay() <= 0 })
 			}
 			cancel()
+			r.sender.save(ctx)
+		case <-r.unsaved:
+			r.sender.hold(r.collect())
+			r.sender.save(ctx)
 		case <-r.ending:
 			return
+		}
+	}
+}
+
+// Save makes what was counted until now survive a kill of the process, if there is a
+// spool. It does not wait for the disk. Call it about once a second.
+func (r *Recorder) Save() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.changed && r.sender.journal != nil {
+		r.changed = false
+		select {
+		case r.unsaved <- struct{}{}:
+		default: // it is about to be saved
 		}
 	}
 }
@@ -205,13 +229,36 @@ type Report struct {
 	Earlier exporter.Earlier // what became of other processes' metrics, and of files in the spool
 }
 
+// closeGrace is how long after its context Close waits for the disk, which has a grace
+// period of its own.
+const closeGrace = 400 * time.Millisecond
+
+// errAbandoned is why nothing is known of the metrics.
+var errAbandoned = errors.New("neither the receiver nor the disk answered in time")
+
 // Close sends the last values and stops, or spools them. It returns when ctx ends
 // or, if the disk is slow, soon after, and does not wait for an unreachable
 // collector.
 func (r *Recorder) Close(ctx context.Context) Report {
 	disk, attempts, cancel := r.backlog.deadlines(ctx)
 	defer cancel()
-	ctx = attempts
+	closed := make(chan Report, 1)
+	go func() { closed <- r.end(attempts, disk) }()
+	select {
+	case report := <-closed:
+		return report
+	case <-ctx.Done():
+	}
+	select {
+	case report := <-closed:
+		return report
+	case <-time.After(closeGrace): // an exporter that ignores its context is left behind
+		cumulative, deltas := count(r.collect())
+		return Report{Lost: cumulative + deltas, Cause: errAbandoned}
+	}
+}
+
+func (r *Recorder) end(ctx, disk context.Context) Report {
 	close(r.ending)
 	select {
 	case <-r.ended:
@@ -232,6 +279,9 @@ func (r *Recorder) Close(ctx context.Context) Report {
 		return r.backlog.keep(disk, data, points, rejected, r.sender.report.Cause)
 	})
 	report.Evicted, report.Earlier = r.backlog.evicted, r.backlog.earlier
+	if r.sender.journal != nil {
+		r.sender.journal.Close(disk)
+	}
 	r.sender.exporter.Close()
 	return report
 }

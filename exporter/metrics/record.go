@@ -31,17 +31,8 @@ func (r *Recorder) Record(s *runs.Span) {
 	r.record(s)
 }
 
-// ExportKilled counts a span of a killed process if the span was open at the kill:
-// spans that ended before were counted then.
-func (r *Recorder) ExportKilled(wire []byte) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.span.Read(wire) == nil && r.span.ErrorType() == semconv.ErrorKilled {
-		r.record(&r.span)
-	}
-}
-
 func (r *Recorder) record(s *runs.Span) {
+	r.changed = true
 	ctx := contextOf(s)
 	switch s.Kind() {
 	case runs.Agent:
@@ -175,6 +166,9 @@ func (r *Recorder) usage(ctx context.Context, s *runs.Span) {
 
 // Stalled counts a stall of an agent's run.
 func (r *Recorder) Stalled(agent string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.changed = true
 	r.count(context.Background(), semconv.MetricStalls, 1, with(semconv.AgentName, agent))
 }
 

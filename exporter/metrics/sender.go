@@ -3,10 +3,12 @@ package metrics
 import (
 	"context"
 	"errors"
+	"time"
 
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // A sender counts what becomes of the data points. A cumulative point is lost
@@ -15,6 +17,7 @@ import (
 type sender struct {
 	exporter Exporter
 	gate     *Gate
+	journal  *spool.MetricsJournal // of held; nil without a spool
 
 	report   Report
 	held     *metricdata.ResourceMetrics // what the receiver has not taken: the last values, and all deltas that may be sent again
@@ -32,14 +35,44 @@ func (s *sender) send(ctx context.Context, data *metricdata.ResourceMetrics) err
 	}
 	data = merge(s.held, data)
 	s.held, s.rejected = nil, nil
-	if cumulative, deltas := count(data); s.silent || cumulative+deltas == 0 {
+	cumulative, deltas := count(data)
+	if s.silent || cumulative+deltas == 0 {
 		return nil
+	}
+	if s.journal != nil && deltas > 0 { // from now on they may have arrived
+		s.journal.Clear(ctx)
 	}
 	request, err := s.exporter.Encode(data)
 	if err == nil {
 		err = s.gate.pass(ctx, func() error { return s.exporter.UploadMetrics(ctx, request) })
 	}
 	return s.settle(data, err)
+}
+
+// hold adds later metrics to those that the receiver has not taken.
+func (s *sender) hold(later *metricdata.ResourceMetrics) { s.held = merge(s.held, later) }
+
+// diskPatience is how long the disk may take to save them.
+const diskPatience = 1500 * time.Millisecond
+
+// save makes the held metrics survive a kill of the process. What is open then is not
+// counted.
+func (s *sender) save(ctx context.Context) {
+	if s.journal == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, diskPatience)
+	defer cancel()
+	if s.held != nil && !s.silent {
+		totals := only(s.held, isTotal)
+		if cumulative, deltas := count(totals); cumulative+deltas > 0 {
+			if request, err := s.exporter.Encode(totals); err == nil {
+				_ = s.journal.Replace(ctx, request) // on failure, a kill loses what was counted since the last time
+			}
+			return
+		}
+	}
+	s.journal.Clear(ctx)
 }
 
 // settle counts what became of a request, and holds what may be sent again.

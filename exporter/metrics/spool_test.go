@@ -155,6 +155,31 @@ func TestSpoolNeverCountsTwice(t *testing.T) {
 	}
 }
 
+// TestJournalNeverCountsTwice saves what a killed process would lose. Deltas leave the
+// journal before they are sent, because a kill after that must not repeat them.
+func TestJournalNeverCountsTwice(t *testing.T) {
+	for temporality, journaled := range map[string]int{"cumulative": 1, "delta": 0} {
+		t.Setenv("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", temporality)
+		receiver, s := metricstest.Start(t), newSpool(t)
+		r := start(t, "grpc", receiver.GRPCEndpoint(), metrics.Config{Interval: time.Hour, Spool: s})
+		export(t, r, call("a", "t"))
+		r.Save()
+		for deadline := time.Now().Add(30 * time.Second); inSpool(t, s)[spool.Open] != 1; {
+			if time.Now().After(deadline) {
+				t.Fatal("nothing was saved")
+			}
+		}
+		during := -1
+		receiver.Refuse(func(int) error {
+			during = inSpool(t, s)[spool.Open]
+			return nil
+		})
+		if report := finish(t, r); report.Delivered != 1 || during != journaled || len(inSpool(t, s)) > 0 {
+			t.Errorf("%s: %d points in the journal while they are sent, then %v, %+v", temporality, during, inSpool(t, s), report)
+		}
+	}
+}
+
 // TestSpoolOfRejected keeps metrics that the receiver rejects for good, and does not
 // send them again.
 func TestSpoolOfRejected(t *testing.T) {

@@ -53,10 +53,46 @@ var errNotBegun = errors.New("no checkpoint")
 // NewJournal returns a journal for this process. Nothing is on disk before the first
 // Checkpoint.
 func (s Spool) NewJournal(to Destination) *Journal {
+	note, file := s.newLogFile(to)
+	return &Journal{note: note, file: file, mu: newDiskLock(), err: errNotBegun}
+}
+
+// newLogFile returns a file of this process, which is not created yet, and its note.
+func (s Spool) newLogFile(to Destination) (note []byte, file *logFile) {
 	host, _ := os.Hostname()
 	note, err := encodeNote(Note{Destination: to, Format: logFormat, Host: host, PID: os.Getpid()})
-	file := &logFile{s: s, to: to, base: filepath.Join(s.Dir, openDir, fmt.Sprintf("%d-%s", os.Getpid(), random())), invalid: err, mu: newDiskLock()}
-	return &Journal{note: note, file: file, mu: newDiskLock(), err: errNotBegun}
+	return note, &logFile{s: s, to: to, base: filepath.Join(s.Dir, openDir, fmt.Sprintf("%d-%s", os.Getpid(), random())), invalid: err, mu: newDiskLock()}
+}
+
+// A MetricsJournal holds the metrics that a running process would lose if it were killed.
+// Its log has no frames: after the note comes the request, so that the log itself
+// becomes the file of a request.
+type MetricsJournal struct {
+	note []byte
+	file *logFile
+}
+
+// NewMetricsJournal returns a journal for this process. Nothing is on disk before the first
+// Replace.
+func (s Spool) NewMetricsJournal(to Destination) *MetricsJournal {
+	note, file := s.newLogFile(to)
+	return &MetricsJournal{note, file}
+}
+
+// Replace replaces what the journal has with a request.
+func (j *MetricsJournal) Replace(ctx context.Context, request []byte) error {
+	_, err := within(ctx, func() (Evicted, error) { return j.file.replace([][]byte{j.note, request}) })
+	return err
+}
+
+// Clear removes what the journal has: it needs no recovery any more.
+func (j *MetricsJournal) Clear(ctx context.Context) {
+	_, _ = within(ctx, func() (struct{}, error) { j.file.clear(); return struct{}{}, nil })
+}
+
+// Close ends the journal, and removes what it has.
+func (j *MetricsJournal) Close(ctx context.Context) {
+	_, _ = within(ctx, func() (struct{}, error) { j.file.finish(nil, 0, false); return struct{}{}, nil })
 }
 
 // Append adds spans that have ended. They are numbered from first on. Their bytes must not
@@ -312,6 +348,17 @@ func (l *logFile) closeFile() {
 	}
 }
 
+// clear removes the log, but keeps its lock for the next one.
+func (l *logFile) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.size > 0 {
+		l.closeFile()
+		discard(l.path())
+		l.size = 0
+	}
+}
+
 // finish hands the log over to whoever sends next, with a note of why its spans were not
 // delivered, or removes it if there is none.
 func (l *logFile) finish(end []byte, spans int, failed bool) {
@@ -345,11 +392,15 @@ func (l *logFile) handOver(end []byte, spans int) error {
 
 // handOver moves the log of a process that has ended to where requests wait.
 func (s Spool) handOver(path string, to Destination, spans int, size int64) error {
+	return s.enqueue(path, to, name{at: time.Now(), spans: spans, bytes: size, tail: s.Owner + random(), log: true})
+}
+
+// enqueue moves a file to where requests wait.
+func (s Spool) enqueue(path string, to Destination, n name) error {
 	dir, err := s.makeDir(to.dir())
 	if err != nil {
 		return err
 	}
-	n := name{at: time.Now(), spans: spans, bytes: size, tail: s.Owner + random(), log: true}
 	return rename(path, filepath.Join(dir, n.String()))
 }
 

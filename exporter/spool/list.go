@@ -101,7 +101,7 @@ func (s Spool) journalEntry(path string, state State, info fs.FileInfo) (entry E
 	case state != Open || err != nil: // it has just ended, or is no journal
 		return entry, false
 	default:
-		entry.Spans = l.count()
+		entry.Spans, entry.Points = l.count(), l.points
 		if isDead(strings.TrimSuffix(path, waitingExt), l.note) {
 			entry.State = Killed
 		}

@@ -27,6 +27,8 @@ import (
 //
 // The note has the format's number. A log of another format is set aside.
 //
+// The log of metrics has a request instead of frames.
+//
 // The open spans of a frame replace those of all earlier frames, because their ids
 // may have changed since. Spans are numbered in the order in which they ended.
 const (
@@ -96,6 +98,7 @@ type log struct {
 	note   Note
 	closed bool // its process ended by itself
 	size   int64
+	points int // data points, if the log is of metrics
 
 	next    uint64 // number of the next span
 	ended   []logged
@@ -185,6 +188,9 @@ func decodeLog(r io.Reader, size int64) (l *log, err error) {
 			if err = l.add(value); err != nil {
 				return l, err
 			}
+		case field.ResourceMetrics:
+			m, _ := readMetrics(appendRecord(nil, num, value)) // as every reader of the request does
+			l.points += m.Points
 		case fieldNote:
 			if last, _, err := decodeNote(appendRecord(nil, num, value)); err == nil {
 				l.note.Reason, l.closed = last.Reason, true
@@ -273,24 +279,25 @@ func (l *log) end(s logged) {
 	l.ended = append(l.ended, s)
 }
 
-// spans returns the spans that were lost with the process: first those that had
+// lost returns the spans that were lost with the process: first those that had
 // ended and were not delivered, then those that were open.
-func (l *log) spans() (spans []logged) {
+func (l *log) lost() (spans []logged, ended int) {
 	done := merge(l.done)
 	for _, s := range l.ended {
 		if !includes(done, s.number) {
 			spans = append(spans, s)
 		}
 	}
+	ended = len(spans)
 	if len(l.open) == 0 {
-		return spans
+		return spans, ended
 	}
 	// An open span ends no earlier than the spans within it that have ended.
 	ends := map[spanID]uint64{}
 	for _, s := range l.open {
 		id, _, end, err := s.extent()
-		_, ended := l.place[id] // since
-		if _, twice := ends[id]; err == nil && !ended && !twice {
+		_, since := l.place[id] // ended since
+		if _, twice := ends[id]; err == nil && !since && !twice {
 			ends[id] = end
 			spans = append(spans, s)
 		}
@@ -307,7 +314,7 @@ func (l *log) spans() (spans []logged) {
 			spans[i].wire = s.endingAt(end)
 		}
 	}
-	return spans
+	return spans, ended
 }
 
 // endingAt returns the span with another end: of a field that occurs twice, the last one
@@ -317,13 +324,20 @@ func (s logged) endingAt(end uint64) []byte {
 	return AppendSpan(nil, protowire.AppendFixed64(span, end))
 }
 
+func (l *log) spans() []logged {
+	spans, _ := l.lost()
+	return spans
+}
+
 func (l *log) count() int { return len(l.spans()) }
 
-// parts splits the spans of a log into requests that receivers accept.
-func (l *log) parts() (parts []Part) {
+func (l *log) parts() []Part { return partsOf(l.spans()) }
+
+// partsOf splits the spans of a log into requests that receivers accept.
+func partsOf(spans []logged) (parts []Part) {
 	var sizes []int
 	last := map[*Part]int{} // of the parts of a resource and scope
-	for _, s := range l.spans() {
+	for _, s := range spans {
 		i, known := last[s.of]
 		if !known || sizes[i]+len(s.wire) > maxRequest {
 			i = len(parts)

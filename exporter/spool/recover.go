@@ -133,23 +133,23 @@ func (s Spool) isKilled(path string, locked bool, note Note) bool {
 // revive moves a log to where requests wait, or removes it if nothing in it was lost. It
 // returns how many spans of a killed process the log has.
 func (s Spool) revive(path string, l *log) (spans int, err error) {
-	parts := l.parts()
-	for _, p := range parts {
-		spans += len(p.Spans)
+	if l.points > 0 {
+		return 0, s.enqueue(path, l.note.Destination, newName(Request{Points: l.points}, int(l.size), ""))
 	}
-	if spans == 0 {
+	lost, ended := l.lost()
+	if len(lost) == 0 {
 		return 0, remove(path)
 	}
 	s.Owner = ""
-	if err := s.handOver(path, l.note.Destination, spans, l.size); err != nil || l.closed {
+	if err := s.handOver(path, l.note.Destination, len(lost), l.size); err != nil || l.closed {
 		return 0, err
 	}
 	if s.Recovered != nil {
-		for _, p := range parts {
+		for _, p := range partsOf(lost[ended:]) {
 			s.Recovered(p)
 		}
 	}
-	return spans, nil
+	return len(lost), nil
 }
 
 // age returns how long ago a file was written, by the clock of its disk: another

@@ -68,9 +68,7 @@ func (s Spool) evict(f file, evicted *Evicted) bool {
 		}
 		defer unlock(lock)
 	case Open:
-		spans, ok := s.evictJournal(f.path())
-		evicted.Others += spans
-		return ok
+		return s.evictJournal(f.path(), evicted)
 	}
 	err := remove(f.path())
 	if err != nil { // another process may have removed it
@@ -93,24 +91,26 @@ func (s Spool) evict(f file, evicted *Evicted) bool {
 }
 
 // evictJournal removes the journal of a process that was killed.
-func (s Spool) evictJournal(path string) (spans int, ok bool) {
+func (s Spool) evictJournal(path string, evicted *Evicted) bool {
 	base := strings.TrimSuffix(path, waitingExt)
 	lock, err := tryLock(base + lockExt)
 	if lock == nil || err != nil {
-		return 0, false // the process is alive
+		return false // the process is alive
 	}
 	defer unlock(lock)
-	if l, err := readLog(path); err == nil {
-		if host, _ := os.Hostname(); l.note.Host != host {
-			return 0, false
-		}
-		spans = l.count()
+	l, err := readLog(path)
+	if host, _ := os.Hostname(); err == nil && l.note.Host != host {
+		return false
 	}
-	if err := remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, false
+	if removed := remove(path); removed != nil && !errors.Is(removed, fs.ErrNotExist) {
+		return false
 	}
 	discard(base + lockExt)
-	return spans, true
+	if err == nil {
+		evicted.Others += l.count()
+		evicted.OtherPoints += l.points
+	}
+	return true
 }
 
 // A file is a file in the spool.

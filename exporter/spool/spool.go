@@ -70,9 +70,9 @@ type Spool struct {
 	// it is not this user's.
 	SetAside func(why *Untrusted)
 
-	// Recovered, if set, is told of the spans of each process that was killed, once
-	// they are requests.
-	Recovered func(Part)
+	// Recovered, if set, is told of the spans that were open in each process that was
+	// killed, once they are requests.
+	Recovered func(open Part)
 }
 
 // NewOwner returns an Owner for this process that no other process has. A Key may be
