@@ -17,7 +17,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
@@ -241,18 +240,7 @@ func golden(t *testing.T, file string, in []byte, content content.Level) {
 	stats := m.Stats()
 	got := fmt.Sprintf("%d lines: %d bad, %d unknown, %d unpaired\n\n%s",
 		stats.Lines, stats.BadLines, stats.Unknown, stats.EndsWithoutStart, treetest.Golden(spans))
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := gocmp.Diff(string(want), got); diff != "" {
-		t.Errorf("trace (-want +got):\n%s", diff)
-	}
+	compareGolden(t, file, got)
 }
 
 // TestChunks checks that chunks, line ends and a byte order mark do not change the

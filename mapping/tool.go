@@ -37,6 +37,8 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start instant) *to
 			inv.turn.callPart = []content.Value{t.callPart}
 		}
 		t.start = max(start, r.endWithCall(inv, start, r.openAfter(ev)))
+	} else if caller := inv.caller; caller != nil && len(ev.ModelCallID) > 0 && caller.response.id == string(ev.ModelCallID) {
+		caller.response.learn(ev) // its usage may have grown
 	}
 	t.turn, inv.question = inv.lastTurn, question{}
 	inv.busy.running++
@@ -236,6 +238,12 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 		response = &v
 	}
 	t.asked.Merge(answered)
+	nested := r.nested[t.id]
+	if nested != nil && call.Background && nested.counts.turns+nested.counts.tools == 0 { // it will work in the background
+		delete(r.nested, t.id)
+	} else {
+		nested = nil
+	}
 	at = r.endTool(t, at, errorType, status)
 	if response != nil && t.inv.turn == nil {
 		t.inv.dialog.ask(content.Message("tool", []content.Value{
@@ -243,7 +251,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 		}, ""))
 	}
 	if call.Background {
-		r.leaveRunning(t, call, at)
+		r.leaveRunning(t, call, at, nested)
 	}
 }
 
@@ -382,11 +390,16 @@ func (r *run) endInvocation(inv *invocation, at instant, errorType string) insta
 	return s.end
 }
 
-// leaveRunning records that a call has ended but has left something running.
-func (r *run) leaveRunning(t *tool, call *agent.Tool, at instant) {
+// leaveRunning records that a call has ended but has left something running, perhaps a
+// sub-agent that was asked already.
+func (r *run) leaveRunning(t *tool, call *agent.Tool, at instant, asked *invocation) {
 	t.task = string(call.Task)
 	r.counts.tasks++
 	t.background, t.estimated = r.counts.tasks, false
+	if asked != nil {
+		r.nested[t.id] = asked
+		asked.tool, asked.start, asked.wait, asked.task = t.backgroundRef(), t.from, t.from, t
+	}
 	if old := r.tasks[t.task]; old != nil && t.task != "" { // the id is reused: the older task will never be reported again
 		r.endBackground(old, r.clock.after(old.from, at), "running", "", content.Attributes{})
 	}

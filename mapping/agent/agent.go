@@ -56,6 +56,10 @@ type Agent struct {
 	// every run begins with a RunStart.
 	Log bool
 
+	// Kin returns names that a session log has in common with the logs that belong to it:
+	// those of its sub-agents and forks. It gets the marks of a line that is proof.
+	Kin func(path string, m *Marks) []string
+
 	// NamedLast says that the session's id may come only with the last line of a run.
 	NamedLast bool
 }

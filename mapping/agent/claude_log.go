@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"hash/maphash"
+	"path/filepath"
+	"strings"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -27,6 +29,12 @@ var claudeLog = Agent{
 	Lines:    shapes("type sessionId !session_id"),
 	TurnEnds: true,
 	Log:      true,
+	Kin: func(path string, _ *Marks) []string {
+		if session, _, ok := strings.Cut(path, string(filepath.Separator)+"subagents"+string(filepath.Separator)); ok {
+			path = session
+		}
+		return []string{"claude " + filepath.Dir(path)} // its forks are in the same folder
+	},
 }
 
 // A claudeLogDecoder decodes the logs of the sessions of a folder, and of their sub-agents.

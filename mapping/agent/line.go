@@ -30,6 +30,20 @@ func isoTime(r *jsonscan.Reader) Instant {
 	return Instant(t.UnixNano())
 }
 
+// RowTime returns the timestamp of a session log's row, 0 if it has none.
+func RowTime(row []byte) (at Instant) {
+	r := jsonscan.Reader{B: row}
+	if r.Peek() != '{' {
+		return 0
+	}
+	for key := range r.Members() {
+		if string(key) == "timestamp" {
+			return isoTime(&r)
+		}
+	}
+	return 0
+}
+
 // readID reads an id: a string, or a number as some programs write it.
 func readID(r *jsonscan.Reader) []byte {
 	switch c := r.Peek(); {

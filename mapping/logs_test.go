@@ -1,0 +1,166 @@
+package mapping_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/spantee/spantee/exporter/tree/treetest"
+	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/content"
+	"github.com/spantee/spantee/mapping/mappingtest"
+)
+
+// logFolders are the fixtures that consist of several session logs: the folders in those
+// of the agents.
+func logFolders(t testing.TB) (folders []string) {
+	t.Helper()
+	files, err := filepath.Glob("../testdata/*-log/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if filepath.Ext(file) == "" {
+			folders = append(folders, file)
+		}
+	}
+	if len(folders) == 0 {
+		t.Fatal("no folders of logs")
+	}
+	return folders
+}
+
+// logsIn returns the logs of a folder, as one group.
+func logsIn(t testing.TB, folder string) []mapping.Log {
+	t.Helper()
+	var logs []mapping.Log
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		log, ok := mapping.FindLog(path, b[:min(len(b), mapping.LogHead)])
+		if !ok {
+			t.Fatalf("%s is no log", path)
+		}
+		log.Open = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
+		logs = append(logs, log)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups := mapping.GroupLogs(logs)
+	if len(groups) != 1 {
+		t.Fatalf("%s: %d groups", folder, len(groups))
+	}
+	return groups[0]
+}
+
+func spansOfLogs(t testing.TB, logs []mapping.Log, opts mapping.Options) (spans []*tracepb.Span, m *mapping.Mapper) {
+	t.Helper()
+	opts.Redactor, opts.Replay = redactor(), recorded
+	m, err := mapping.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for out, err := range m.ReadLogs(logs) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Span != nil {
+			spans = append(spans, decode(t, out.Span))
+		}
+	}
+	checkSpans(t, spans, max(opts.MaxAttributeBytes, 2048))
+	return spans, m
+}
+
+// TestLogFolders compares the traces of logs that are read together with those that they
+// must become, and their sums with the totals.
+func TestLogFolders(t *testing.T) {
+	for _, folder := range logFolders(t) {
+		t.Run(short(folder), func(t *testing.T) {
+			logs := logsIn(t, folder)
+			spans, m := spansOfLogs(t, logs, mapping.Options{})
+			stats := m.Stats()
+			compareGolden(t, folder+".trace", fmt.Sprintf("%d lines: %d bad, %d unknown, %d unpaired\n\n%s",
+				stats.Lines, stats.BadLines, stats.Unknown, stats.EndsWithoutStart, treetest.Golden(spans)))
+			if err := mappingtest.Conserved(spans); err != nil {
+				t.Error(err)
+			}
+			var want map[string]totals
+			b, err := os.ReadFile(filepath.Join(filepath.Dir(folder), "totals.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal(b, &want); err != nil {
+				t.Fatal(err)
+			}
+			if got := totalsOf(spans); got != want[filepath.Base(folder)] {
+				t.Errorf("the trace has\n%+v, the logs\n%+v", got, want[filepath.Base(folder)])
+			}
+			again, _ := spansOfLogs(t, logs, mapping.Options{})
+			if !bytes.Equal(encode(t, spans), encode(t, again)) {
+				t.Error("other spans the second time")
+			}
+			if full, _ := spansOfLogs(t, logs, mapping.Options{Content: content.Full}); len(full) != len(spans) {
+				t.Errorf("%d spans with content, %d without", len(full), len(spans))
+			}
+		})
+	}
+}
+
+func compareGolden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff(string(want), got); diff != "" {
+		t.Errorf("trace (-want +got):\n%s", diff)
+	}
+}
+
+// TestLogsReadLater reads a session from its second run on, as after a restart: the spans
+// have the ids that they would have had.
+func TestLogsReadLater(t *testing.T) {
+	b, err := os.ReadFile("../testdata/claude-log/prompts.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, _ := feed{}.spans(t, b)
+	known := map[string]bool{}
+	for _, s := range all {
+		known[string(s.SpanId)] = true
+	}
+	later, _ := feed{}.spans(t, b[bytes.Index(b, []byte("Are you still there?"))-300:])
+	if len(later) == 0 {
+		t.Fatal("no spans")
+	}
+	for _, s := range later {
+		if !known[string(s.SpanId)] {
+			t.Errorf("%s has another id", s.Name)
+		}
+	}
+	if !strings.HasPrefix(later[0].Name, "chat") {
+		t.Errorf("the first span is %s", later[0].Name)
+	}
+}
