@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"hash/maphash"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
@@ -26,7 +27,6 @@ var claudeLog = Agent{
 		"type=file-history-snapshot snapshot messageId",
 		"type=last-prompt lastPrompt sessionId",
 	),
-	Lines:    shapes("type sessionId !session_id"),
 	TurnEnds: true,
 	Log:      true,
 	Kin: func(path string, _ *Marks) []string {
@@ -43,15 +43,15 @@ type claudeLogDecoder struct {
 	input int // of the current line
 	row   claudeRow
 	logs  map[string]*claudeLogSession
-	files map[int]*claudeLogSession // whose rows an input has
-	known memory                    // the rows that were read and the model calls, by who wrote them: a fork begins with copies
-	count uint64                    // of rows
+	files map[int][]*claudeLogSession // whose rows an input has
+	known memory                      // the rows that were read and the model calls, by who wrote them: a fork begins with copies
+	count uint64                      // of rows
 }
 
 func newClaudeLogDecoder() Decoder {
 	return &claudeLogDecoder{
 		claudeDecoder: *newClaudeDecoder(claudeDialect{callIDs: true, finalUsage: true}).(*claudeDecoder),
-		logs:          map[string]*claudeLogSession{}, files: map[int]*claudeLogSession{},
+		logs:          map[string]*claudeLogSession{}, files: map[int][]*claudeLogSession{},
 	}
 }
 
@@ -84,10 +84,10 @@ func (d *claudeLogDecoder) Decode(line Line, dst []Event) []Event {
 
 // Flush implements [Decoder].
 func (d *claudeLogDecoder) Flush(input int, dst []Event) []Event {
-	if s := d.files[input]; s != nil {
-		delete(d.files, input)
+	for _, s := range d.files[input] {
 		dst = s.finish(dst)
 	}
+	delete(d.files, input)
 	return dst
 }
 
@@ -125,7 +125,9 @@ func (d *claudeLogDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool)
 		l.Parent = d.callOf(s)
 		dst = d.subagent(dst)
 	} else {
-		d.files[d.input] = s
+		if files := d.files[d.input]; !slices.Contains(files, s) {
+			d.files[d.input] = append(files, s)
+		}
 		dst = d.main(s, dst)
 	}
 	d.link(s)
