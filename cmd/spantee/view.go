@@ -62,6 +62,7 @@ type viewOptions struct {
 	http           string
 	keep           retention
 	stallAfter     time.Duration
+	prices         string
 	export         string
 	contentOptions // of the streams in FILEs
 }
@@ -81,6 +82,7 @@ func viewCommand() *cobra.Command {
 	f.StringVar(&o.http, "otlp-http", "127.0.0.1:4318", "receive OTLP/HTTP at `HOST:PORT`; empty to disable")
 	f.Var(&o.keep, "keep", "keep sessions up to these `LIMITS`, such as 30d, 2GiB or 30d,2GiB, across restarts; pinned ones stay, 0 keeps none")
 	f.DurationVar(&o.stallAfter, "stall-after", defaultStall, "show a session as stuck if it is silent for `TIME` while no tool is running; 0s turns this off")
+	f.StringVar(&o.prices, "prices", "", "compute the cost of runs that state none by the prices in `FILE`, in the format of LiteLLM's model_prices_and_context_window.json")
 	f.StringVar(&o.export, "export", "", "write the sessions to `FILE` and exit: one HTML page, or OTLP JSON if its name ends in .json")
 	f.BoolVar(&o.noOpen, "no-open", false, "do not open the browser")
 	o.addFlags(f)
@@ -157,13 +159,17 @@ func (o *viewOptions) show(read fileReader, files []string, terminal bool) (*vie
 	if viewer.Running(o.page) {
 		return nil, o.join(read, files, terminal)
 	}
+	prices, err := readPrices(o.prices)
+	if err != nil {
+		return nil, err
+	}
 	store, err := openSessions(o.keep.Retention, func(err error) { read.say("%v", err) })
 	if err != nil {
 		return nil, err
 	}
 	store.StallAfter = o.stallAfter
 	v, err := viewer.Start(viewer.Config{
-		Page: o.page, GRPC: o.grpc, HTTP: o.http, Store: store,
+		Page: o.page, GRPC: o.grpc, HTTP: o.http, Store: store, Prices: prices,
 		ReadFile: func(store *viewer.Store, name string, r io.Reader) error {
 			return fileReader{read.content, func(string, ...any) {}}.read(store, name, r, time.Now())
 		},
@@ -187,6 +193,23 @@ func (o *viewOptions) show(read fileReader, files []string, terminal bool) (*vie
 		openBrowser(url)
 	}
 	return v, nil
+}
+
+// readPrices reads the file of --prices.
+func readPrices(name string) (viewer.Prices, error) {
+	if name == "" {
+		return nil, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	prices, err := viewer.ReadPrices(f)
+	if err != nil {
+		err = fmt.Errorf("--prices %s: %w", name, err)
+	}
+	return prices, err
 }
 
 func receiving(v *viewer.Viewer) string {

@@ -241,42 +241,6 @@ func TestViewWithoutOTLP(t *testing.T) {
 	}
 }
 
-// The page's sums are those of the spans themselves.
-func TestChromiumRuns(t *testing.T) {
-	c := startChromium(t)
-	random := newMade("runs")
-	var spans []*tracepb.Span
-	input, cost, calls := int64(0), 0.0, 0
-	for i := range 40 {
-		m := newMade(fmt.Sprint("run ", i))
-		m.start = time.Unix(0, madeStart).Add(time.Duration(i) * 7 * time.Hour)
-		root := m.span(nil, "invoke_agent "+[]string{"cursor-agent", "claude"}[i%2], 0, float64(1000+i))
-		root.Attributes = append(root.Attributes, whole("gen_ai.usage.input_tokens", int64(1000*i)), number("gen_ai.usage.cost", float64(i)/100))
-		if i%10 == 0 {
-			root.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR}
-		}
-		input, cost = input+int64(1000*i), cost+float64(i)/100
-		for range i % 4 {
-			m.span(root, "execute_tool shell", 0, 10)
-			calls++
-		}
-		spans = append(spans, m.spans...)
-	}
-	random.spans = spans
-	v := viewFiles(t, random.file(t))
-	c.open(v.page + "/#/runs?by=agent")
-	c.await(`document.querySelectorAll("table.runs tbody tr").length === 2`)
-	sums := eval[[]string](c, `[...document.querySelectorAll("table.runs tr.sum td, table.runs tr.sum th")].map((c) => c.innerText)`)
-	want := []string{"", "All", "40", "4", "1.02s", "1.04s", "–", "–", "10.0ms", "10.0ms", fmt.Sprint(calls), "–", fmt.Sprintf("%.0fk", float64(input)/1000), "0", fmt.Sprintf("$%.2f", cost)}
-	if strings.Join(sums, " ") != strings.Join(want, " ") {
-		t.Errorf("%q, want %q", sums, want)
-	}
-	// Two groups side by side.
-	eval[bool](c, `(() => { for (const n of [0, 1]) document.querySelectorAll("table.runs input")[n].click(); return true; })()`)
-	c.await(`[...document.querySelectorAll("h2")].some((h) => h.innerText === "claude and cursor-agent")`)
-	c.screenshot("groups")
-}
-
 func whole(key string, v int64) *commonpb.KeyValue {
 	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: v}}}
 }

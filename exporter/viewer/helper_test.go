@@ -1,6 +1,7 @@
 package viewer
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"testing"
 
@@ -60,6 +61,24 @@ func (s testStore) List(q Query) List {
 	l, err := s.Store.List(q)
 	s.ok(err)
 	return l
+}
+
+// Runs returns the sessions of the answer for "runs over time".
+func (s testStore) Runs(q Query) (list []Session) {
+	s.t.Helper()
+	b, err := s.Store.Runs(q, nil)
+	s.ok(err)
+	var answer struct {
+		RunsHead
+		Runs [][2]json.RawMessage
+	}
+	s.ok(json.Unmarshal(b, &answer))
+	list = make([]Session, len(answer.Runs))
+	for i, run := range answer.Runs {
+		s.ok(json.Unmarshal(run[0], &list[i]))
+		s.ok(json.Unmarshal(run[1], new(calls)))
+	}
+	return list
 }
 
 func (s testStore) Session(id traceID) (Session, bool) {

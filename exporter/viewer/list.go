@@ -46,7 +46,39 @@ func (s *Store) List(q Query) (l List, err error) {
 	if err := s.facets(&l); err != nil {
 		return l, err
 	}
-	where, args := "TRUE", []any{}
+	where, args, words := q.conditions()
+	found, err := s.matching(words)
+	if err != nil {
+		return l, err
+	}
+	var rows []int64
+	if len(found) > manyRows {
+		rows, l.Matching, err = s.among(found, q, where, args)
+	} else {
+		if len(words) > 0 {
+			where += ` AND row IN (SELECT value FROM json_each(?))`
+			list, _ := json.Marshal(found) // numbers: without error
+			args = append(args, string(list))
+		}
+		if l.Matching = l.Total; len(args) > 0 {
+			err = one(s.read, `SELECT count(*) FROM session WHERE `+where, args...)(&l.Matching)
+		}
+		if err == nil {
+			rows, err = all[int64](s.read, q.selecting(where, l.Matching <= manyRows)+` LIMIT ? OFFSET ?`, append(args, q.Limit, q.Offset)...)
+		}
+	}
+	if err == nil {
+		l.Sessions, err = s.inOrder(rows)
+	}
+	if err == nil {
+		l.Kept, err = s.kept(time.Now())
+	}
+	return l, err
+}
+
+// conditions returns what SQL finds sessions by, and what the full-text index finds.
+func (q Query) conditions() (where string, args []any, words search) {
+	where = "TRUE"
 	add := func(condition string, arg any) {
 		where += " AND " + condition
 		args = append(args, arg)
@@ -66,38 +98,13 @@ func (s *Store) List(q Query) (l List, err error) {
 	if q.Model != "" {
 		add(`model = ?`, q.Model)
 	}
-	words := slices.DeleteFunc(parseSearch(q.Search), func(t term) bool {
+	words = slices.DeleteFunc(parseSearch(q.Search), func(t term) bool {
 		if t.field == failedField {
 			add(`(errors > 0) = ?`, strings.HasPrefix("yes", t.words[0]))
 		}
 		return t.field == failedField
 	})
-	found, err := s.matching(words)
-	if err != nil {
-		return l, err
-	}
-	var rows []int64
-	if len(found) > manyRows {
-		rows, l.Matching, err = s.among(found, q, where, args)
-	} else {
-		if len(words) > 0 {
-			list, _ := json.Marshal(found) // numbers: without error
-			add(`row IN (SELECT value FROM json_each(?))`, string(list))
-		}
-		if l.Matching = l.Total; len(args) > 0 {
-			err = one(s.read, `SELECT count(*) FROM session WHERE `+where, args...)(&l.Matching)
-		}
-		if err == nil {
-			rows, err = all[int64](s.read, q.selecting(where, l.Matching <= manyRows)+` LIMIT ? OFFSET ?`, append(args, q.Limit, q.Offset)...)
-		}
-	}
-	if err == nil {
-		l.Sessions, err = s.inOrder(rows)
-	}
-	if err == nil {
-		l.Kept, err = s.kept(time.Now())
-	}
-	return l, err
+	return where, args, words
 }
 
 // selecting returns the statement that selects rows in the order of the query: few are

@@ -1,33 +1,29 @@
 package viewer
 
 import (
-	"cmp"
+	"bytes"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/spantee/spantee/exporter/runs"
 )
 
-// Runs is the data of "runs over time": what the list shows of each session, and how long
-// the session's tools took.
-type Runs struct {
-	Runs  []Run    `json:"runs"`
-	Tools []string `json:"tools"` // names, which Run.Calls refer to
-	Total int      `json:"total"`
+// RunsHead is how the answer for "runs over time" begins. Its last member is "runs": for
+// each run, a pair of its Session and its calls, as the database has them in JSON.
+type RunsHead struct {
+	Total  int      `json:"total"` // sessions in the database
+	Agents []string `json:"agents"`
+	Models []string `json:"models"`
+	Prices Prices   `json:"prices"` // of these models, as far as they are known
 }
 
-// A Run is a session, with its tool calls as [tool, microseconds, failed].
-type Run struct {
-	Session
-	Calls [][3]int64 `json:"calls"`
-}
-
-// Limits of one answer.
+// Limits of the answer.
 const (
-	maxRuns     = 20_000
-	maxRunCalls = 500_000
+	maxRuns      = 20_000
+	maxRunsBytes = 15 << 20
 )
 
 // TestSpan is the name of the span that spantee doctor sends. The viewer shows it until
@@ -37,7 +33,7 @@ const TestSpan = "spantee doctor"
 // calls are a run's tool calls, which refer to the names of its tools.
 type calls struct {
 	Tools []string   `json:"tools"`
-	Calls [][3]int64 `json:"calls"`
+	Calls [][3]int64 `json:"calls"` // tool, microseconds, 1 if it failed
 }
 
 func callsOf(r *runs.Run) calls {
@@ -52,51 +48,61 @@ func callsOf(r *runs.Run) calls {
 	return c
 }
 
-// Runs returns all sessions that ended, the latest first.
-func (s *Store) Runs() (Runs, error) {
-	answer := Runs{Runs: []Run{}, Tools: []string{}}
-	if err := one(s.read, `SELECT count(*) FROM session`)(&answer.Total); err != nil {
-		return answer, err
+// Runs returns the sessions that a query selects and that ended, the latest first, in JSON.
+// What the database has in JSON is not decoded: there may be a lot of it.
+func (s *Store) Runs(q Query, prices Prices) ([]byte, error) {
+	var l List
+	if err := s.facets(&l); err != nil {
+		return nil, err
 	}
-	names, total, size := make(map[string]int64), 0, 0
+	head, err := json.Marshal(RunsHead{Total: l.Total, Agents: l.Agents, Models: l.Models, Prices: prices.of(l.Models)})
+	if err != nil {
+		return nil, err
+	}
+	where, args, words := q.conditions()
+	found, err := s.matching(words)
+	if err != nil {
+		return nil, err
+	}
+	answer, n := bytes.NewBuffer(head[:len(head)-1]), 0
+	answer.WriteString(`,"runs":[`)
 	full := errors.New("the answer is full")
-	err := each(s.read, func(scan func(...any) error) error {
-		var summary, encoded sql.RawBytes
-		if err := scan(&summary, &encoded); err != nil {
+	err = each(s.read, func(scan func(...any) error) error {
+		var row int64
+		var summary, calls sql.RawBytes
+		if err := scan(&row, &summary, &calls); err != nil {
 			return err
 		}
-		if total > maxRunCalls || size > maxAnswer {
+		if _, ok := slices.BinarySearch(found, row); len(words) > 0 && !ok {
+			return nil
+		}
+		if n == maxRuns || answer.Len()+len(summary)+len(calls) > maxRunsBytes {
 			return full
 		}
-		var run Run
-		var c calls
-		if err := cmp.Or(json.Unmarshal(summary, &run.Session), json.Unmarshal(encoded, &c)); err != nil {
-			return err
+		if n++; n > 1 {
+			answer.WriteByte(',')
 		}
-		for i, call := range c.Calls {
-			tool := c.Tools[call[0]]
-			name, known := names[tool]
-			if !known {
-				name = int64(len(answer.Tools))
-				names[tool] = name
-				answer.Tools = append(answer.Tools, tool)
-				size += len(tool)
-			}
-			c.Calls[i][0] = name
-		}
-		run.Calls = c.Calls
-		total += len(c.Calls)
-		size += run.size()
-		answer.Runs = append(answer.Runs, run)
+		answer.WriteByte('[')
+		answer.Write(summary)
+		answer.WriteByte(',')
+		answer.Write(calls)
+		answer.WriteByte(']')
 		return nil
-	}, `SELECT summary, calls FROM session JOIN summary ON session = row WHERE NOT test AND row NOT IN (SELECT session FROM open) ORDER BY started DESC LIMIT ?`, maxRuns)
-	if errors.Is(err, full) {
-		err = nil
+	}, `SELECT row, summary, calls FROM session JOIN summary ON session = row
+		WHERE NOT test AND row NOT IN (SELECT session FROM open) AND `+where+` ORDER BY started DESC`, args...)
+	if err != nil && !errors.Is(err, full) {
+		return nil, err
 	}
-	return answer, err
+	answer.WriteString(`]}`)
+	return answer.Bytes(), nil
 }
 
-func (v *server) runs(w http.ResponseWriter, _ *http.Request) {
-	answer, err := v.store.Runs()
-	respond(w, answer, true, err)
+func (v *server) runs(w http.ResponseWriter, r *http.Request) {
+	answer, err := v.store.Runs(queryOf(r), v.prices)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(answer) // the client may be gone
 }

@@ -93,8 +93,8 @@ func TestStoreScales(t *testing.T) {
 	}
 	t.Logf("a session of 10,000 spans: %v, %v of processor time", time.Since(begin), processor(t)-used)
 	begin = time.Now()
-	r, err := s.Runs()
-	t.Logf("%d runs: %v %v", len(r.Runs), time.Since(begin), err)
+	r, err := s.Store.Runs(Query{}, nil)
+	t.Logf("runs: %d MiB in %v, %v", len(r)>>20, time.Since(begin), err)
 	status, err := os.ReadFile("/proc/self/status")
 	for line := range strings.Lines(string(status)) {
 		var most int // KiB

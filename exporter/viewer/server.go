@@ -31,6 +31,7 @@ type server struct {
 	done    chan struct{} // closed at the end
 	epoch   string        // identifies this process: a page that knows another epoch starts over
 
+	prices   Prices
 	otlp     http.Handler // for spans, from programs and not from pages
 	readFile func(*Store, string, io.Reader) error
 }
@@ -176,18 +177,23 @@ func respond(w http.ResponseWriter, answer any, found bool, err error) {
 }
 
 func (v *server) list(w http.ResponseWriter, r *http.Request) {
+	list, err := v.store.List(queryOf(r))
+	respond(w, list, true, err)
+}
+
+// queryOf reads the query of the list and of runs.
+func queryOf(r *http.Request) Query {
 	form := r.URL.Query()
 	offset, _ := strconv.Atoi(form.Get("offset"))
 	since, _ := strconv.ParseInt(form.Get("since"), 10, 64)
-	list, err := v.store.List(Query{
+	return Query{
 		Search: form.Get("q"),
 		Failed: form.Get("failed") != "", Running: form.Get("running") != "", Since: since,
 		Agent: form.Get("agent"),
 		Model: form.Get("model"),
 		Sort:  strings.TrimPrefix(form.Get("sort"), "-"), Ascending: strings.HasPrefix(form.Get("sort"), "-"),
 		Limit: maxListed, Offset: max(0, offset),
-	})
-	respond(w, list, true, err)
+	}
 }
 
 // part serves a part of a session: what came after the number since.

@@ -19,8 +19,10 @@ type Session struct {
 	FirstChunk   int64   `json:"firstChunk"` // microseconds
 	Input        int64   `json:"input"`
 	Output       int64   `json:"output"`
-	Cached       int64   `json:"cached"`
-	Cost         float64 `json:"cost"`    // US dollars
+	Cached       int64   `json:"cached"`            // read from the cache, part of Input
+	Written      int64   `json:"written,omitempty"` // to the cache, part of Input
+	Cost         float64 `json:"cost"`              // US dollars
+	CostStated   bool    `json:"costStated,omitempty"`
 	Ended        bool    `json:"ended"`   // its root has arrived
 	Failure      string  `json:"failure"` // the root's, if it failed
 	LastReceived int64   `json:"came"`    // when its last span arrived, in microseconds since 1970
@@ -34,14 +36,9 @@ func newSession(id traceID, r *runs.Run, service string, now time.Time) Session 
 	return Session{
 		ID: id.String(), Identity: r.Identity, Counts: r.Counts, Service: service,
 		Start: microseconds(r.Start), End: microseconds(r.End),
-		FirstChunk: r.FirstChunk.Microseconds(), Input: u.Input, Output: u.Output, Cached: u.CacheRead, Cost: u.Cost,
+		FirstChunk: r.FirstChunk.Microseconds(), Input: u.Input, Output: u.Output, Cached: u.CacheRead, Written: u.CacheWrite, Cost: u.Cost, CostStated: u.CostKnown,
 		Failure: r.Failure, LastReceived: now.UnixMicro(),
 	}
-}
-
-// size returns how many bytes of text a session has.
-func (s *Session) size() int {
-	return len(s.ID) + len(s.Name) + len(s.Service) + len(s.Agent) + len(s.Model) + len(s.Conversation) + len(s.Prompt) + len(s.Folder) + len(s.Failure)
 }
 
 // listed is the part of a query that reads sessions for listing.

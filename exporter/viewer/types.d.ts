@@ -5,7 +5,7 @@ interface Session {
   id: string; name: string; service: string; agent: string; model: string; prompt: string; first: string; folder: string; failure: string;
   start: number; end: number; came: number; firstChunk: number;
   spans: number; errors: number; turns: number; tools: number; toolErrors: number;
-  input: number; output: number; cached: number; cost: number;
+  input: number; output: number; cached: number; written?: number; cost: number; costStated?: boolean;
   ended: boolean; pinned?: boolean; now?: Now;
 }
 interface Now { op: string; what: string; text: string; event: string; since: number; heard: number; asked: number; gone: boolean; stall: number }
@@ -37,8 +37,13 @@ interface Detail {
   id: string; trace: string; parent: string; name: string; kind: string; status: string; message: string; start: number; end: number;
   attributes: Attribute[]; events: SpanEvent[]; links: SpanLink[]; resource: Attribute[]; scope: string; dropped: number; omitted: number;
 }
-interface Run extends Session { calls: [tool: number, us: number, failed: number][] }
-interface Runs { runs: Run[]; tools: string[] }
+type Call = [tool: number, us: number, failed: number];
+interface RunsAnswer { total: number; agents: string[]; models: string[]; prices: Record<string, Price>; runs: [Session, { tools: string[] | null; calls: Call[] }][] }
+interface Price {
+  input_cost_per_token: number; output_cost_per_token: number;
+  cache_read_input_token_cost?: number; cache_creation_input_token_cost?: number;
+}
+interface Run extends Session { toolNames: string[]; calls: Call[]; costFrom: "stated" | "computed" | "" }
 
 type Trace = import("./web/trace.js").Trace;
 type TraceNode = import("./web/trace.js").Node;
@@ -52,7 +57,8 @@ type Select = (id: string | null) => void;
 
 // A View fills a Place, which is its own until the signal is aborted.
 interface Place { main: HTMLElement; crumbs: HTMLElement; signal: AbortSignal; address: URLSearchParams }
-interface Chosen { q: string; state: string; time: string; agent: string; model: string; sort: string; offset: string }
+type Filtered = { q: string; state: string; time: string; agent: string; model: string };
+type Chosen = Filtered & { sort: string; offset: string };
 interface View { changed(ids: Set<string> | null): void }
 
 // What h makes elements of.
@@ -91,5 +97,13 @@ interface On { select(n: TraceNode | null): void; open(n: TraceNode): void; rows
 type Act = (w: Waterfall) => void;
 type Font = "body" | "strong" | "small" | "number";
 type Measure = { lines: [label: string, key: keyof Measures][]; format(v: number): string };
+type Column<T> = { key: keyof T & string; title: string; long?: string; cell(row: T): Child };
+declare class uPlot {
+  constructor(options: object, data: (number | null)[][], into: HTMLElement);
+  root: HTMLElement; over: HTMLElement;
+  posToIdx(left: number): number;
+  setSize(size: { width: number; height: number }): void;
+  destroy(): void;
+}
 type Add = (kind: Block["kind"], value: unknown, more?: { error?: boolean; note?: string }) => boolean;
 type Active = Map<string, { kind: Kind; n: number }>; // by key, how many go on

@@ -38,6 +38,8 @@ type Config struct {
 	HTTP  string
 	Store *Store // remains open when the viewer is closed
 
+	Prices Prices // of models, for runs that do not state their cost
+
 	// ReadFile adds the sessions of a file that was dropped on the page. If it
 	// is nil, the page takes none.
 	ReadFile func(store *Store, name string, content io.Reader) error
@@ -72,7 +74,7 @@ func Start(cfg Config) (*Viewer, error) {
 	host, _, _ := net.SplitHostPort(cfg.Page)
 	v.server = &server{
 		store: v.Store, host: host, streams: make(chan struct{}, maxStreams), done: make(chan struct{}),
-		epoch: rand.Text(), otlp: receiver.Handler(receives), readFile: cfg.ReadFile,
+		epoch: rand.Text(), prices: cfg.Prices, otlp: receiver.Handler(receives), readFile: cfg.ReadFile,
 	}
 	v.http = &http.Server{
 		Handler:           v.server.handler(),

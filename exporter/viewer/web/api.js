@@ -28,8 +28,8 @@ export const getSession = (id, since, signal) => json(session(id), `since=${sinc
 export const getSteps = (id, since, signal) => json(`${session(id)}/steps`, `since=${since}`, signal);
 /** @type {(id: string, span: string, signal: AbortSignal) => Promise<Detail>} */
 export const getSpan = (id, span, signal) => json(`${session(id)}/spans/${encodeURIComponent(span)}`, "", signal);
-/** @type {(signal: AbortSignal) => Promise<Runs>} */
-export const getRuns = (signal) => json("api/runs", "", signal);
+/** @type {(query: URLSearchParams, signal: AbortSignal) => Promise<RunsAnswer>} */
+export const getRuns = (query, signal) => json("api/runs", query, signal);
 /** @type {(id: string, kind: string) => string} */
 export const exportPath = (id, kind) => `${session(id)}/export.${kind}`;
 

@@ -1,47 +1,46 @@
 // @ts-check
-// A chart of days, as SVG: one line for each of two values.
+// A chart of days: one line for each of two values.
 
 import { h } from "./dom.js";
+import { color } from "./theme.js";
 
-const height = 180, left = 64, bottom = 24, top = 12;
+const day = 86400; // seconds
+const name = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 
-// label is the room that a day needs below the chart.
-const label = 80;
-
-// chart draws measure.lines, each a label and a key of the groups, so many pixels wide.
-/** @param {Measure} measure @param {Group[]} groups @param {string} title @param {number} width */
-export function chart(measure, groups, title, width) {
-  const values = measure.lines.flatMap(([, key]) => groups.map((g) => g[key])).filter((v) => v > 0);
-  const most = Math.max(1e-9, ...values);
-  /** @type {(i: number) => number} */
-  const x = (i) => (groups.length < 2 ? (left + width) / 2 : left + i * (width - left - 24) / (groups.length - 1));
-  /** @type {(v: number) => number} */
-  const y = (v) => height - bottom - v / most * (height - bottom - top);
-  const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: "chart-lines",
-    "aria-label": `${title} by day: ` + groups.map((g) => `${g.name} ${measure.lines.map(([label, key]) => `${label} ${Number.isNaN(g[key]) ? "none" : measure.format(g[key])}`).join(", ")}`).join("; ") });
-  for (const part of [0, 0.5, 1]) {
-    svg.append(s("line", { x1: left, x2: width, y1: y(most * part), y2: y(most * part), class: "grid" }));
-    svg.append(s("text", { x: left - 8, y: y(most * part) + 4, "text-anchor": "end" }, !values.length ? "" : part ? measure.format(most * part) : "0"));
-  }
-  const every = Math.ceil(groups.length / Math.max(1, Math.floor((width - left) / label)));
-  groups.forEach((g, i) => {
-    if (i % every === 0) svg.append(s("text", { x: x(i), y: height - 6, "text-anchor": "middle" }, g.name.slice(5)));
+// chart draws measure.lines, each a label and a key of the groups, and calls choose with the day of a point that was clicked.
+/** @param {HTMLElement} box @param {Measure} measure @param {Group[]} days @param {string} title @param {(day: string) => void} choose */
+export function chart(box, measure, days, title, choose) {
+  const { lines, format } = measure;
+  /** @type {(v: number | null) => string} */
+  const shown = (v) => (v === null || Number.isNaN(v) ? "–" : format(v));
+  const grid = { stroke: color("grid"), width: 1 }, axis = { stroke: color("dim"), grid, ticks: grid, font: "11px system-ui, sans-serif" };
+  const plot = new uPlot({
+    width: Math.max(240, box.clientWidth), height: 190,
+    cursor: { y: false, drag: { x: false, y: false } },
+    scales: {
+      x: { range: (/** @type {unknown} */ _, /** @type {number} */ from, /** @type {number} */ to) => [from - day / 2, to + day / 2] },
+      y: { range: (/** @type {unknown} */ _, /** @type {number} */ __, /** @type {number} */ most) => [0, most * 1.05 || 1] },
+    },
+    series: [
+      { label: "day", value: (/** @type {unknown} */ _, /** @type {number | null} */ v) => (v === null ? "–" : name.format(v * 1e3)) },
+      ...lines.map(([label], i) => ({
+        label, stroke: color(i ? "approval" : "chat"), width: i ? 2 : 3, dash: i ? [5, 4] : [], points: { show: true, size: 8, fill: color(i ? "approval" : "chat") },
+        value: (/** @type {unknown} */ _, /** @type {number | null} */ v) => shown(v),
+      })),
+    ],
+    axes: [
+      { ...axis, space: 64, incrs: [1, 2, 7, 14, 28, 91, 182, 364].map((n) => n * day), values: (/** @type {unknown} */ _, /** @type {number[]} */ at) => at.map((s) => name.format(s * 1e3)) },
+      { ...axis, size: 64, values: (/** @type {unknown} */ _, /** @type {number[]} */ at) => at.map(format) },
+    ],
+  }, [
+    days.map((d) => new Date(`${d.name}T12:00`).getTime() / 1e3),
+    ...lines.map(([, key]) => days.map((d) => (Number.isNaN(d[key]) ? null : d[key]))),
+  ], box);
+  const text = `${title} by day: ` + days.filter((d) => d.runs).map((d) => `${d.name} ${lines.map(([label, key]) => `${label} ${shown(d[key])}`).join(", ")}`).join("; ");
+  plot.root.prepend(h("span", { class: "unseen" }, text));
+  plot.over.addEventListener("click", (e) => {
+    const at = days[plot.posToIdx(e.offsetX)];
+    if (at?.runs) choose(at.name);
   });
-  measure.lines.forEach(([label, key], n) => {
-    const points = groups.map((g, i) => ({ g, x: x(i), y: y(g[key] || 0) })).filter(({ g }) => !Number.isNaN(g[key]));
-    svg.append(s("polyline", { points: points.map((p) => `${p.x},${p.y}`).join(" "), class: `line${n}` }));
-    for (const { g, ...p } of points) {
-      svg.append(s("circle", { cx: p.x, cy: p.y, r: 3, class: `line${n}` }, s("title", {}, `${g.name}, ${label}: ${measure.format(g[key])}`)));
-    }
-  });
-  return h("figure", {}, svg, h("figcaption", { class: "legend" }, measure.lines.map(([label], n) => h("span", {}, h("i", { class: `line${n}` }), label))));
-}
-
-// s makes an element of SVG.
-/** @param {string} tag @param {Record<string, string | number>} props @param {...(Element | string)} children */
-function s(tag, props, ...children) {
-  const el = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [key, value] of Object.entries(props)) el.setAttribute(key, String(value));
-  el.append(...children);
-  return el;
+  return plot;
 }

@@ -46,10 +46,10 @@ function decode(part) {
 }
 
 // writeAddress leaves out what is empty.
-/** @param {(string | null | undefined)[]} parts @param {Record<string, string | number>} values */
+/** @param {(string | null | undefined)[]} parts @param {Record<string, string | number | string[]>} values */
 export function writeAddress(parts, values) {
   const query = new URLSearchParams();
-  for (const [key, value] of Object.entries(values)) if (value || value === 0) query.set(key, String(value));
+  for (const [key, value] of Object.entries(values)) for (const v of Array.isArray(value) ? value : [value]) if (v || v === 0) query.append(key, String(v));
   const path = "#/" + parts.flatMap((p) => (p ? encodeURIComponent(p) : [])).join("/");
   return query.size ? `${path}?${query}` : path;
 }

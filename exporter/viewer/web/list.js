@@ -4,6 +4,7 @@
 import { getHits, listSessions, offline } from "./api.js";
 import { dropFiles } from "./drop.js";
 import { fill, h, help, inField } from "./dom.js";
+import { Filters, parameters, since } from "./filters.js";
 import { writeAddress } from "./finding.js";
 import { count, duration, exactMoment, moment, money, plural, roughly, size } from "./format.js";
 import { marked } from "./hits.js";
@@ -15,9 +16,6 @@ const columns = [
 ];
 
 const states = [["", "any state"], ["running", "running"], ["stuck", "stuck"], ["failed", "with errors"]];
-
-// times are in hours.
-const times = [["", "any time"], ["1", "last hour"], ["24", "last day"], ["168", "last 7 days"], ["720", "last 30 days"]];
 
 const pageSize = 500; // of the API
 
@@ -36,10 +34,8 @@ const hiddenInterval = 60e3;
 
 /** @param {Place} place @returns {View} */
 export function listView({ main, signal, address }) {
-  const search = h("input", { type: "search", placeholder: "Search: words, \"a phrase\", tool:shell, file:main.go", title: "Words are found by their beginning. Fields: tool, agent, model, file, failed, id, text", "aria-label": "Search" });
-  const [of, time, agent, model] = ["State", "Time", "Agent", "Model"].map((label) => h("select", { "aria-label": label }));
-  options(of, states, address.get("state"));
-  options(time, times, address.get("time"));
+  const filters = new Filters(address, states, () => chosen()), { search } = filters;
+  const over = h("a", { class: "quiet" }, "Runs over time");
   const compare = h("a", { class: "button", hidden: true }, "Compare the two");
   const body = h("tbody");
   let sort = address.get("sort") ?? "";
@@ -53,12 +49,11 @@ export function listView({ main, signal, address }) {
   const earlier = turn(-1, "← Previous page"), later = turn(1, "Next page →");
   const page = h("div", { class: "page" }, h("h1", { class: "unseen" }, "Sessions"), table, nothing, h("nav", { "aria-label": "Pages" }, earlier, later), foot);
   main.append(
-    h("div", { class: "tools" }, search, of, time, agent, model, compare, h("span", { class: "grow" }),
-      !offline && h("a", { class: "quiet", href: "#/runs" }, "Runs over time"), help([["↓ ↑ or J K", "select a session"], ["Enter", "open it"], ["Esc", "back to the list"], ["/", "search"]])),
+    h("div", { class: "tools" }, filters.elements, compare, h("span", { class: "grow" }),
+      !offline && over, help([["↓ ↑ or J K", "select a session"], ["Enter", "open it"], ["Esc", "back to the list"], ["/", "search"]])),
     page,
   );
   dropFiles(main, signal, foot);
-  search.value = address.get("q") ?? "";
   let offset = Math.max(0, Number(address.get("offset")) || 0);
 
   /** @type {Map<string, Row>} */
@@ -67,10 +62,7 @@ export function listView({ main, signal, address }) {
   const picked = new Set();
   let busy = false, again = false, drawn = 0;
 
-  // Until the first answer there is nothing to choose from.
-  /** @type {(select: HTMLSelectElement, key: string) => string} */
-  const choice = (select, key) => (select.options.length ? select.value : address.get(key) ?? "");
-  const query = () => ({ q: search.value.trim(), state: of.value, time: time.value, agent: choice(agent, "agent"), model: choice(model, "model"), sort, offset: offset ? String(offset) : "" });
+  const query = () => ({ ...filters.chosen, sort, offset: offset ? String(offset) : "" });
 
   async function refresh() {
     if (busy) {
@@ -112,8 +104,8 @@ export function listView({ main, signal, address }) {
 
   /** @param {List} list @param {string} words */
   function draw(list, words) {
-    choices(agent, "all agents", list.agents, address.get("agent"));
-    choices(model, "all models", list.models, address.get("model"));
+    filters.offer(list.agents, list.models);
+    over.href = writeAddress(["runs"], filters.chosen);
     for (const [i, [, , key]] of columns.entries()) {
       if (!key) continue;
       const way = sort === key || !sort && key === "started" ? "descending" : sort === `-${key}` ? "ascending" : "none";
@@ -201,8 +193,6 @@ export function listView({ main, signal, address }) {
     clearInterval(clock);
     Object.assign(left, { address: writeAddress([], query()), top: page.scrollTop, id: selected()?.getAttribute("data-id") ?? "" });
   });
-  for (const control of [of, time, agent, model]) control.addEventListener("change", () => chosen());
-  search.addEventListener("input", () => chosen());
   addEventListener("keydown", (e) => {
     const way = ways[e.key];
     if (e.ctrlKey || e.metaKey || e.altKey || inField(e) && !(e.target === search && e.key === "ArrowDown")) return;
@@ -302,35 +292,12 @@ function set(el, text) {
   if (el.textContent !== text) el.textContent = text;
 }
 
-/** @param {HTMLSelectElement} select @param {string} all @param {string[]} values @param {string | null} wanted */
-function choices(select, all, values, wanted) {
-  const have = [...select.options].slice(1).map((o) => o.value);
-  if (select.options.length && have.length === values.length && have.every((v, i) => v === values[i])) return;
-  const chosen = select.options.length ? select.value : wanted;
-  options(select, [["", all], ...values.map((v) => [v, v])], chosen);
-}
-
-/** @param {HTMLSelectElement} select @param {string[][]} list @param {string | null} chosen */
-function options(select, list, chosen) {
-  fill(select, list.map(([value, name]) => h("option", { value, selected: value === chosen }, name)));
-}
-
-// parameters are those of the API for what was chosen.
-/** @param {Chosen} chosen */
-function parameters({ state, time, ...rest }) {
-  return new URLSearchParams({
-    ...rest, failed: state === "failed" ? "1" : "", running: state === "running" || state === "stuck" ? "1" : "",
-    since: time ? String((Date.now() - Number(time) * 3600e3) * 1e3) : "",
-  });
-}
-
 // narrow leaves out what the API does not know to leave out: whether a session is stuck changes with time. An exported page has no API.
 /** @param {List} list @param {Chosen} chosen */
 function narrow(list, { q, state, time, agent, model }) {
   const words = offline ? q.toLowerCase().split(/\s+/).filter(Boolean) : [];
-  const since = offline && time ? (Date.now() - Number(time) * 3600e3) * 1e3 : 0;
   const sessions = list.sessions.filter((s) => inState(s, state) && (!words.length || words.every((w) => JSON.stringify(s).toLowerCase().includes(w))) &&
-    (!offline || s.start >= since && (!agent || s.agent === agent) && (!model || s.model === model)));
+    (!offline || s.start >= since(time) && (!agent || s.agent === agent) && (!model || s.model === model)));
   return { ...list, agents: list.agents ?? [], models: list.models ?? [], sessions, matching: list.matching - list.sessions.length + sessions.length };
 }
 

@@ -1,104 +1,165 @@
 // @ts-check
-// Runs over time: what many sessions took, by day, agent, model or folder.
+// Runs over time: what many sessions took, by day, agent, model or folder. Everything
+// leads to its runs: a click narrows all that is shown.
 
 import { getRuns } from "./api.js";
 import { chart } from "./chart.js";
-import { h } from "./dom.js";
+import { fill, h } from "./dom.js";
+import { Filters, parameters } from "./filters.js";
 import { writeAddress } from "./finding.js";
-import { count, duration, money, percent, plural, roughly } from "./format.js";
+import { count, duration, moment, money, percent, plural, roughly } from "./format.js";
 import { toList } from "./list.js";
-import { failedRun, group, groupings, localDay, sortBy, summarize, toolTimes } from "./stats.js";
+import { byDay, errors, failedRun, group, groupings, narrow, outliers, priced, sortBy, summarize, toolTimes } from "./stats.js";
+import { onTheme } from "./theme.js";
+import { headline, who } from "./words.js";
 
 /** @type {(us: number) => string} */
 const time = (us) => (Number.isNaN(us) ? "–" : duration(us));
 /** @type {(n: number) => string} */
 const number = (n) => (n ? count(n) : "–");
 
-/** @type {[keyof Measures, string, (v: number) => string][]} */
+// cost says of how many runs it is, if not of all.
+/** @param {Measures} m */
+function cost(m) {
+  if (!m.cost) return "–";
+  const known = m.stated + m.computed;
+  return known < m.runs ? [money(m.cost), h("span", { class: "dim" }, ` of ${count(known)}`)] : money(m.cost);
+}
+
+/** @type {(key: keyof Measures, title: string, format: (v: number) => string, long?: string) => Column<Group>} */
+const measured = (key, title, format, long) => ({ key, title, long, cell: (g) => format(g[key]) });
+
+/** @type {Column<Group>[]} */
 const columns = [
-  ["runs", "Runs", count], ["failed", "Failed", number],
-  ["durationP50", "Duration p50", time], ["durationP95", "p95", time], ["firstP50", "First chunk p50", time], ["firstP95", "p95", time],
-  ["toolP50", "Tool call p50", time], ["toolP95", "p95", time], ["tools", "Tool calls", number], ["toolErrors", "Failed", number],
-  ["input", "Tokens in", roughly], ["output", "Tokens out", roughly], ["cost", "Cost", (v) => (v ? money(v) : "–")],
+  measured("runs", "Runs", count), measured("failed", "Failed", number),
+  measured("durationP50", "Duration p50", time), measured("durationP95", "p95", time, "Duration p95"),
+  measured("firstP50", "First chunk p50", time), measured("firstP95", "p95", time, "First chunk p95"),
+  measured("toolP50", "Tool call p50", time), measured("toolP95", "p95", time, "Tool call p95"),
+  measured("tools", "Tool calls", number), measured("toolErrors", "Failed", number, "Tool calls failed"),
+  measured("input", "Tokens in", roughly), measured("output", "Tokens out", roughly), { key: "cost", title: "Cost", cell: cost },
 ];
 
-/** @type {[keyof Group, string][]} */
-const titles = [["name", "Group"], ...columns.map(([column, title]) => /** @type {[keyof Group, string]} */ ([column, title]))];
-
-// long are the titles that only stand beside their neighbour's.
-/** @type {Record<string, string>} */
-const long = { durationP95: "Duration p95", firstP95: "First chunk p95", toolP95: "Tool call p95", toolErrors: "Tool calls failed" };
+const states = [["", "any state"], ["failed", "with errors"]];
+const mostShown = 100; // rows of a table
 
 /** @param {Place} place @returns {View} */
 export function runsView({ main, crumbs, signal, address }) {
   crumbs.replaceChildren(toList(), h("span", {}, "Runs over time"));
   document.title = "Runs over time · spantee";
-  /** @type {(label: string, names: string[], chosen: string | null) => HTMLSelectElement} */
-  const choose = (label, names, chosen) => {
-    const el = h("select", { "aria-label": label }, names.map((n) => h("option", { value: n }, n)));
-    el.value = chosen && names.includes(chosen) ? chosen : names[0];
-    el.addEventListener("change", () => redraw());
+  /** @type {(label: string, names: string[]) => HTMLSelectElement} */
+  const choose = (label, names) => {
+    const el = h("select", { "aria-label": label, onchange: () => redraw() }, names.map((n) => h("option", { value: n }, n)));
+    el.value = names.find((n) => n === address.get(label)) ?? names[0];
     return el;
   };
-  const by = choose("Group by", Object.keys(groupings), address.get("by"));
-  const measure = choose("Chart", Object.keys(measures), address.get("chart"));
-  const charts = h("div", { class: "charts" });
-  const table = h("div", { class: "scroll" }), tools = h("div", { class: "scroll" }), total = h("p", { class: "foot" });
-  let sort = address.get("sort") ?? "name";
-  /** @type {Runs} */
-  let runs = { runs: [], tools: [] };
+  const by = choose("by", Object.keys(groupings)), measure = choose("chart", Object.keys(measures));
+  const filters = new Filters(address, states, () => load());
+  const list = h("a", { class: "quiet" }, "List of sessions");
+  const narrowed = h("p", { class: "narrowed" }), total = h("p", { class: "foot", role: "status" }), charts = h("div", { class: "charts" });
+  const [peaks, table, difference, slow, tools, failures] = ["peaks", "scroll", "", "scroll", "scroll", "scroll"].map((name) => h("div", { class: name }));
+  const page = h("div", { class: "page" }, h("h1", { class: "unseen" }, "Runs over time"), total, narrowed, charts, peaks, table, difference, slow, tools, failures);
+  main.append(h("div", { class: "tools" }, filters.elements, h("label", { class: "check" }, "by", by), h("label", { class: "check" }, "chart", measure), h("span", { class: "grow" }), list), page);
+  /** @type {Record<string, string>} */
+  const sort = { sort: address.get("sort") ?? "name", runs: address.get("runs") ?? "-took", tools: address.get("tools") ?? "-total" };
+  let only = address.getAll("only");
+  /** @type {Run[]} */
+  let runs = [];
   /** @type {string[]} */
   let picked = [];
-  const difference = h("div", {});
-  main.append(
-    h("div", { class: "tools" }, h("label", { class: "check" }, "by", by), h("label", { class: "check" }, "chart", measure), h("span", { class: "grow" })),
-    h("div", { class: "page" }, h("h1", { class: "unseen" }, "Runs over time"), charts, table, difference, h("h2", {}, "Tools"), tools, total));
 
   async function load() {
     try {
-      runs = await getRuns(signal);
+      const answer = await getRuns(parameters(filters.chosen), signal);
+      filters.offer(answer.agents, answer.models);
+      runs = answer.runs.map((r) => priced(r, answer.prices));
       redraw();
     } catch (e) {
       if (!signal.aborted) total.textContent = e.message;
     }
   }
 
-  function redraw() {
-    if (signal.aborted) return;
-    history.replaceState(null, "", writeAddress(["runs"], { by: by.value, chart: measure.value, sort: sort === "name" ? "" : sort }));
-    const groups = group(runs.runs, by.value);
-    drawChart();
-    const descending = sort.startsWith("-"), key = /** @type {keyof Group} */ (sort.replace("-", ""));
-    const head = titles.map(([column, title]) => {
-      const way = key === column ? (descending ? "descending" : "ascending") : "none";
-      return h("th", { scope: "col", class: column === "name" ? "" : "num", "aria-sort": way },
-        h("button", { type: "button", class: "quiet", onclick: () => {
-          sort = key === column && !descending ? `-${column}` : column;
-          redraw();
-        } }, title));
-    });
-    /** @type {(g: Group) => Element} */
-    const box = (g) => h("input", { type: "checkbox", "aria-label": `Compare ${g.name}`, checked: picked.includes(g.name),
-      disabled: picked.length === 2 && !picked.includes(g.name), onchange: () => pick(g.name) });
-    /** @type {(g: Group, first: Child, kind?: string) => Element} */
-    const row = (g, first, kind) => h("tr", { class: kind }, h("td", {}, first),
-      h("th", { scope: "row" }, g.name), columns.map(([column, , format]) => h("td", { class: "num" }, format(g[column]))));
-    table.replaceChildren(h("table", { class: "stats runs" },
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, h("span", { class: "unseen" }, "Compare")), head)),
-      h("tbody", {}, sortBy(groups, key, descending).map((g) => row(g, box(g)))),
-      h("tfoot", {}, row({ name: "All", ...summarize(runs.runs) }, "", "sum"))));
-    compareGroups(groups);
-    tools.replaceChildren(toolsTable(toolTimes(runs.runs, runs.tools)));
-    const days = new Set(runs.runs.map((r) => localDay(r.start))).size;
-    total.textContent = `${plural(runs.runs.length, "run")} on ${plural(days, "day")}, ${number(runs.runs.filter(failedRun).length)} failed`;
+  // to narrows what is shown to a group, or takes that back.
+  /** @type {(key: string, name: string, label?: Child) => Element} */
+  const to = (key, name, label = name) => h("button", { type: "button", class: "quiet to", onclick: () => toggle(`${key}:${name}`) }, label);
+  /** @param {string} each */
+  function toggle(each) {
+    only = only.includes(each) ? only.filter((o) => o !== each) : [...only, each];
+    page.scrollTop = 0;
+    redraw();
   }
 
-  function drawChart() {
-    charts.replaceChildren(chart(measures[measure.value], group(runs.runs, "day"), measure.value, Math.max(240, charts.clientWidth)));
+  // sorted is a table whose columns sort it.
+  /** @template T @param {string} name @param {string} kind @param {Column<T>[]} columns @param {T[]} rows @param {T} [sum] @param {(row: T) => Child} [before] */
+  function sorted(name, kind, columns, rows, sum, before) {
+    const head = columns.map(({ key, title }, i) => h("th", { scope: "col", class: i ? "num" : "", "aria-sort": sort[name] === key ? "ascending" : sort[name] === `-${key}` ? "descending" : "none" },
+      h("button", { type: "button", class: "quiet", onclick: () => {
+        sort[name] = sort[name] === `-${key}` || i === 0 && sort[name] !== key ? key : `-${key}`;
+        redraw();
+      } }, title)));
+    /** @type {(row: T, first: Child, kind?: string) => Element} */
+    const line = (row, first, kind) => h("tr", { class: kind }, before && h("td", {}, first),
+      columns.map(({ cell }, i) => (i ? h("td", { class: "num" }, cell(row)) : h("th", { scope: "row" }, cell(row)))));
+    return h("table", { class: `stats ${kind}` },
+      h("thead", {}, h("tr", {}, before && h("th", { scope: "col" }, h("span", { class: "unseen" }, "Compare")), head)),
+      h("tbody", {}, sortBy(rows, sort[name]).slice(0, mostShown).map((row) => line(row, before?.(row)))),
+      sum && h("tfoot", {}, line(sum, "", "sum")));
   }
-  const resized = new ResizeObserver(drawChart);
+
+  function redraw() {
+    if (signal.aborted) return;
+    const { sort: groups, ...others } = sort;
+    history.replaceState(null, "", writeAddress(["runs"], { ...filters.chosen, by: by.value, chart: measure.value, sort: groups === "name" ? "" : groups,
+      runs: others.runs === "-took" ? "" : others.runs, tools: others.tools === "-total" ? "" : others.tools, only }));
+    list.href = writeAddress([], filters.chosen);
+    const shown = narrow(runs, only), all = summarize(shown);
+    const days = new Set(shown.map(groupings.day)).size;
+    fill(total, [`${plural(all.runs, "run")} on ${plural(days, "day")}`, `${count(all.failed)} failed`,
+      all.stated > 0 && `${money(costs(shown, "stated"))} of ${plural(all.stated, "run")} that ${all.stated === 1 ? "states" : "state"} it`,
+      all.computed > 0 && `${money(costs(shown, "computed"))} computed for ${plural(all.computed, "run")} by --prices`].filter(Boolean).join(" · "));
+    fill(narrowed, only.map((each) => h("button", { type: "button", onclick: () => toggle(each) }, `${each.replace(":", " ")} ✕`)));
+    narrowed.hidden = !only.length;
+    drawChart();
+    fill(peaks, outliers(shown).map(({ title, run, times }) => h("p", {}, h("b", {}, title), " ", link(run), " ",
+      h("span", { class: "dim" }, title === "Slowest" ? duration(run.end - run.start) : title === "Dearest" ? money(run.cost) : plural(run.errors, "error"),
+        times >= 1.5 && `, ${times.toFixed(1)} times the median`))));
+
+    const grouped = group(shown, by.value);
+    /** @type {Column<Group>} */
+    const name = { key: "name", title: "Group", cell: (g) => (g.name === "All" ? g.name : to(by.value, g.name)) };
+    fill(table, sorted("sort", "runs", [name, ...columns], grouped, { name: "All", ...all }, (g) => h("input", { type: "checkbox", "aria-label": `Compare ${g.name}`,
+      checked: picked.includes(g.name), disabled: picked.length === 2 && !picked.includes(g.name), onchange: () => pick(g.name) })));
+    compareGroups(grouped);
+    fill(slow, h("h2", {}, "Runs"), sorted("runs", "each", runColumns, shown.map((r) => ({ ...r, took: r.end - r.start, title: headline(r) }))),
+      shown.length > mostShown && h("p", { class: "foot" }, `${count(mostShown)} of ${count(shown.length)} are shown.`));
+    fill(tools, h("h2", {}, "Tools"), sorted("tools", "tools-table", [
+      { key: "name", title: "Tool", cell: (t) => to("tool", t.name) }, { key: "calls", title: "Calls", cell: (t) => count(t.calls) },
+      { key: "failed", title: "Failed", cell: (t) => (t.failed ? to("failing tool", t.name, count(t.failed)) : "–") },
+      { key: "rate", title: "Failure rate", cell: (t) => (t.failed ? percent(t.rate) : "–") }, { key: "total", title: "Total", cell: (t) => duration(t.total) },
+      { key: "p50", title: "p50", cell: (t) => time(t.p50) }, { key: "p95", title: "p95", cell: (t) => time(t.p95) },
+    ], toolTimes(shown)));
+    const wrong = errors(shown);
+    fill(failures, wrong.length > 0 && h("h2", {}, "Errors"), wrong.length > 0 && h("table", { class: "stats" },
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Error"), h("th", { scope: "col", class: "num" }, "Runs"))),
+      h("tbody", {}, wrong.slice(0, mostShown).map((e) => h("tr", {}, h("th", { scope: "row" }, to("error", e.name)), h("td", { class: "num" }, count(e.runs)))))));
+  }
+
+  // The chart stays as it is while one looks at one day after the other.
+  /** @type {uPlot | undefined} */
+  let plot;
+  function drawChart() {
+    plot?.destroy();
+    plot = chart(charts, measures[measure.value], byDay(narrow(runs, only.filter((o) => !o.startsWith("day:")))), measure.value, (day) => {
+      only = only.filter((o) => !o.startsWith("day:") || o === `day:${day}`);
+      toggle(`day:${day}`);
+    });
+  }
+  const resized = new ResizeObserver(() => plot?.setSize({ width: Math.max(240, charts.clientWidth), height: 190 }));
   resized.observe(charts);
-  signal.addEventListener("abort", () => resized.disconnect());
+  onTheme(drawChart, signal);
+  signal.addEventListener("abort", () => {
+    resized.disconnect();
+    plot?.destroy();
+  });
 
   /** @param {string} name */
   function pick(name) {
@@ -111,10 +172,9 @@ export function runsView({ main, crumbs, signal, address }) {
     const [a, b] = picked.map((name) => groups.find((g) => g.name === name));
     difference.replaceChildren(...(a && b ? [h("h2", {}, `${a.name} and ${b.name}`), h("table", { class: "stats" },
       h("thead", {}, h("tr", {}, ["Measure", a.name, b.name, "Change"].map((t, i) => h("th", { scope: "col", class: i ? "num" : "" }, t)))),
-      h("tbody", {}, columns.map(([column, title, format]) => h("tr", {},
-        h("th", { scope: "row" }, long[column] ?? title),
-        h("td", { class: "num" }, format(a[column])), h("td", { class: "num" }, format(b[column])),
-        h("td", { class: "num" }, change(a[column], b[column]))))))] : []));
+      h("tbody", {}, columns.map(({ key, title, long, cell }) => h("tr", {},
+        h("th", { scope: "row" }, long ?? title), h("td", { class: "num" }, cell(a)), h("td", { class: "num" }, cell(b)),
+        h("td", { class: "num" }, change(Number(a[key]), Number(b[key])))))))] : []));
   }
 
   load();
@@ -127,6 +187,21 @@ export function runsView({ main, crumbs, signal, address }) {
   } };
 }
 
+/** @type {(r: Session) => Element} */
+const link = (r) => h("a", { href: writeAddress(["trace", r.id], {}) }, headline(r));
+
+/** @type {(runs: Run[], from: Run["costFrom"]) => number} */
+const costs = (runs, from) => runs.reduce((sum, r) => sum + (r.costFrom === from ? r.cost : 0), 0);
+
+/** @type {Column<Run & { took: number, title: string }>[]} */
+const runColumns = [
+  { key: "title", title: "Session", cell: (r) => [link(r), r.failure && h("span", { class: "red" }, ` ${r.failure}`)] },
+  { key: "agent", title: "Agent", cell: who }, { key: "start", title: "Started", cell: (r) => moment(r.start) }, { key: "took", title: "Duration", cell: (r) => duration(r.took) },
+  { key: "tools", title: "Tool calls", cell: (r) => number(r.tools) }, { key: "errors", title: "Errors", cell: (r) => number(r.errors) },
+  { key: "input", title: "Tokens in", cell: (r) => (r.input ? roughly(r.input) : "–") },
+  { key: "cost", title: "Cost", cell: (r) => (r.costFrom ? [money(r.cost), r.costFrom === "computed" && h("span", { class: "dim" }, " computed")] : "–") },
+];
+
 // measures are what a chart can show of each day: lines, and how to write a value.
 /** @type {Record<string, Measure>} */
 const measures = {
@@ -135,7 +210,7 @@ const measures = {
   "tool time": { lines: [["p50", "toolP50"], ["p95", "toolP95"]], format: duration },
   failures: { lines: [["runs", "runs"], ["failed", "failed"]], format: count },
   tokens: { lines: [["in", "input"], ["out", "output"]], format: roughly },
-  cost: { lines: [["cost", "cost"]], format: money },
+  cost: { lines: [["cost", "cost"]], format: (v) => (v ? money(v) : "$0") },
 };
 
 /** @param {number} a @param {number} b */
@@ -144,13 +219,4 @@ function change(a, b) {
   const part = b / a - 1;
   if (Math.abs(part) < 0.005) return "same";
   return `${part > 0 ? "+" : part < 0 ? "−" : ""}${percent(Math.abs(part))}`;
-}
-
-/** @param {ReturnType<typeof toolTimes>} list */
-function toolsTable(list) {
-  return h("table", { class: "stats" },
-    h("thead", {}, h("tr", {}, ["Tool", "Calls", "Failed", "Total", "p50", "p95"].map((t, i) => h("th", { scope: "col", class: i ? "num" : "" }, t)))),
-    h("tbody", {}, list.slice(0, 100).map((t) => h("tr", {}, h("th", { scope: "row" }, t.name), h("td", { class: "num" }, count(t.calls)),
-      h("td", { class: t.failed ? "num red" : "num" }, number(t.failed)), h("td", { class: "num" }, duration(t.total)),
-      h("td", { class: "num" }, duration(t.p50)), h("td", { class: "num" }, duration(t.p95))))));
 }

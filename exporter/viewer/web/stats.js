@@ -12,6 +12,7 @@ export function localDay(us) {
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
 }
 
+// groupings put a run into one group.
 /** @type {Record<string, (r: Run) => string>} */
 export const groupings = {
   day: (r) => localDay(r.start),
@@ -20,8 +21,44 @@ export const groupings = {
   folder: (r) => r.folder || "unknown",
 };
 
+// has tells what runs can be narrowed to, besides groups.
+/** @type {Record<string, (r: Run, value: string) => boolean>} */
+const has = {
+  tool: (r, tool) => r.toolNames.includes(tool),
+  "failing tool": (r, tool) => r.calls.some(([name, , failed]) => failed && r.toolNames[name] === tool),
+  error: (r, error) => r.failure === error,
+};
+
+// narrow leaves the runs that are in all of some groups, each written as "day:2026-11-25".
+/** @param {Run[]} runs @param {string[]} only */
+export function narrow(runs, only) {
+  return only.reduce((left, each) => {
+    const [, key, value] = /^([^:]*):(.*)$/s.exec(each) ?? [];
+    const is = has[key] ?? ((r, v) => key in groupings && groupings[key](r) === v);
+    return left.filter((r) => is(r, value));
+  }, runs);
+}
+
 /** @type {(r: Run) => boolean} */
 export const failedRun = (r) => r.failure !== "";
+
+// timed tells that a run's spans have times: those of some recordings all happened at once.
+/** @type {(r: Run) => boolean} */
+const timed = (r) => r.end > r.start;
+
+// priced is a run as the API has it, with its cost by a price list unless it states one.
+/** @param {RunsAnswer["runs"][number]} run @param {RunsAnswer["prices"]} prices @returns {Run} */
+export function priced([session, { tools, calls }], prices) {
+  const run = { ...session, toolNames: tools ?? [], calls, costFrom: /** @type {Run["costFrom"]} */ ("") };
+  const { input, output, cached, written = 0 } = session, price = prices[session.model];
+  if (session.costStated || session.cost) run.costFrom = "stated";
+  else if (price && (input || output)) {
+    const { input_cost_per_token: each, output_cost_per_token, cache_read_input_token_cost: read = each, cache_creation_input_token_cost: write = each } = price;
+    run.cost = Math.max(0, input - cached - written) * each + cached * read + written * write + output * output_cost_per_token;
+    run.costFrom = "computed";
+  }
+  return run;
+}
 
 // summarize is what a group of runs has in common. Quantiles leave out runs
 // that do not say.
@@ -32,7 +69,7 @@ export function summarize(runs) {
   /** @type {(f: (r: Run) => number) => number[]} */
   const sorted = (f) => runs.map(f).filter((v) => v > 0).sort((a, b) => a - b);
   const durations = sorted((r) => r.end - r.start), firsts = sorted((r) => r.firstChunk);
-  const calls = runs.flatMap((r) => r.calls.map((c) => c[1])).sort((a, b) => a - b);
+  const calls = runs.filter(timed).flatMap((r) => r.calls.map((c) => c[1])).sort((a, b) => a - b);
   return {
     runs: runs.length,
     failed: runs.filter(failedRun).length,
@@ -41,52 +78,98 @@ export function summarize(runs) {
     toolP50: quantile(calls, 0.5), toolP95: quantile(calls, 0.95),
     tools: sum((r) => r.tools), toolErrors: sum((r) => r.toolErrors),
     input: sum((r) => r.input), output: sum((r) => r.output), cached: sum((r) => r.cached), cost: sum((r) => r.cost),
+    stated: runs.filter((r) => r.costFrom === "stated").length, computed: runs.filter((r) => r.costFrom === "computed").length,
   };
 }
 
-// group puts runs together by one of the groupings, in the order of its names.
-/** @param {Run[]} runs @param {string} by */
-export function group(runs, by) {
+/** @param {Run[]} runs @param {(r: Run) => string} by */
+function grouped(runs, by) {
   /** @type {Map<string, Run[]>} */
   const groups = new Map();
   for (const r of runs) {
-    const name = groupings[by](r);
-    groups.set(name, [...groups.get(name) ?? [], r]);
+    const name = by(r), list = groups.get(name);
+    if (list) list.push(r);
+    else groups.set(name, [r]);
   }
-  return [...groups].map(([name, list]) => ({ name, ...summarize(list) }))
+  return [...groups];
+}
+
+// group puts runs together by one of the groupings, in the order of its names.
+/** @param {Run[]} runs @param {string} by @returns {Group[]} */
+export function group(runs, by) {
+  return grouped(runs, groupings[by]).map(([name, list]) => ({ name, ...summarize(list) }))
     .sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-// sortBy sorts by a column; what has no value comes last, whichever way.
-/** @param {Group[]} rows @param {keyof Group} column @param {boolean} descending */
-export function sortBy(rows, column, descending) {
-  /** @type {(v: string | number) => boolean} */
+// byDay has a group for each day from the first to the last, also for those without a run.
+/** @param {Run[]} runs */
+export function byDay(runs) {
+  /** @type {Group[]} */
+  const days = [];
+  for (const g of group(runs, "day")) {
+    const next = days.length ? new Date(`${days[days.length - 1].name}T12:00`) : null;
+    while (next) {
+      next.setDate(next.getDate() + 1);
+      const name = localDay(next.getTime() * 1e3);
+      if (name >= g.name || days.length > mostDays) break;
+      days.push({ name, ...summarize([]) });
+    }
+    days.push(g);
+  }
+  return days;
+}
+
+const mostDays = 3660;
+
+// sortBy sorts by a column, descending if it begins with -; what has no value comes last, whichever way.
+/** @template T @param {T[]} rows @param {string} column */
+export function sortBy(rows, column) {
+  const descending = column.startsWith("-"), key = /** @type {keyof T} */ (column.replace("-", ""));
+  /** @type {(v: unknown) => boolean} */
   const missing = (v) => v === undefined || v === null || Number.isNaN(v);
   return [...rows].sort((a, b) => {
-    const x = a[column], y = b[column];
+    const x = a[key], y = b[key];
     if (missing(x) || missing(y)) return Number(missing(x)) - Number(missing(y));
     const way = x < y ? -1 : x > y ? 1 : 0;
     return descending ? -way : way;
   });
 }
 
-// toolTimes are the tools over all runs: calls, failures and quantiles.
-/** @param {Run[]} runs @param {string[]} names */
-export function toolTimes(runs, names) {
-  /** @type {Map<number, { name: string, calls: number, failed: number, total: number, times: number[] }>} */
+// toolTimes are the tools over all runs: calls, failures and quantiles, without times of runs that have none.
+/** @param {Run[]} runs */
+export function toolTimes(runs) {
+  /** @type {Map<string, { calls: number, failed: number, total: number, times: number[] }>} */
   const tools = new Map();
   for (const r of runs) {
-    for (const [name, us, failed] of r.calls) {
-      const t = tools.get(name) ?? { name: names[name], calls: 0, failed: 0, total: 0, times: [] };
+    for (const [i, us, failed] of r.calls) {
+      const name = r.toolNames[i], t = tools.get(name) ?? { calls: 0, failed: 0, total: 0, times: [] };
       t.calls++;
       t.failed += failed;
       t.total += us;
-      t.times.push(us);
+      if (timed(r)) t.times.push(us);
       tools.set(name, t);
     }
   }
-  return [...tools.values()].map((t) => {
-    t.times.sort((a, b) => a - b);
-    return { name: t.name, calls: t.calls, failed: t.failed, total: t.total, p50: quantile(t.times, 0.5), p95: quantile(t.times, 0.95) };
-  }).sort((a, b) => b.total - a.total);
+  return [...tools].map(([name, { times, ...sums }]) => {
+    times.sort((a, b) => a - b);
+    return { name, ...sums, rate: sums.failed / sums.calls, p50: quantile(times, 0.5), p95: quantile(times, 0.95) };
+  });
+}
+
+// errors are the ways in which runs failed, the most frequent first.
+/** @param {Run[]} runs */
+export function errors(runs) {
+  return grouped(runs.filter(failedRun), (r) => r.failure).map(([name, list]) => ({ name, runs: list.length })).sort((a, b) => b.runs - a.runs);
+}
+
+// outliers names the run with most of each measure, with how many times the median it has.
+/** @param {Run[]} runs */
+export function outliers(runs) {
+  /** @type {[string, (r: Run) => number][]} */
+  const measures = [["Slowest", (r) => r.end - r.start], ["Dearest", (r) => r.cost], ["Most failures", (r) => r.errors]];
+  return measures.flatMap(([title, of]) => {
+    const values = runs.map(of).filter((v) => v > 0).sort((a, b) => a - b);
+    const run = runs.find((r) => of(r) === values[values.length - 1]);
+    return run ? [{ title, run, times: of(run) / quantile(values, 0.5) }] : [];
+  });
 }

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+)
+
+// The page's sums are those of the spans themselves.
+func TestChromiumRuns(t *testing.T) {
+	c := startChromium(t)
+	random := newMade("runs")
+	var spans []*tracepb.Span
+	input, cost, calls := int64(0), 0.0, 0
+	for i := range 40 {
+		m := newMade(fmt.Sprint("run ", i))
+		m.start = time.Unix(0, madeStart).Add(time.Duration(i) * 7 * time.Hour)
+		root := m.span(nil, "invoke_agent "+[]string{"cursor-agent", "claude"}[i%2], 0, float64(1000+i))
+		root.Attributes = append(root.Attributes, whole("gen_ai.usage.input_tokens", int64(1000*i)), number("gen_ai.usage.cost", float64(i)/100))
+		if i%10 == 0 {
+			root.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR}
+		}
+		input, cost = input+int64(1000*i), cost+float64(i)/100
+		for range i % 4 {
+			m.span(root, "execute_tool shell", 0, 10)
+			calls++
+		}
+		spans = append(spans, m.spans...)
+	}
+	random.spans = spans
+	v := viewFiles(t, random.file(t))
+	c.open(v.page + "/#/runs?by=agent")
+	c.await(`document.querySelectorAll("table.runs tbody tr").length === 2`)
+	sums := eval[[]string](c, `[...document.querySelectorAll("table.runs tr.sum td, table.runs tr.sum th")].map((c) => c.innerText)`)
+	want := []string{"", "All", "40", "4", "1.02s", "1.04s", "–", "–", "10.0ms", "10.0ms", fmt.Sprint(calls), "–", fmt.Sprintf("%.0fk", float64(input)/1000), "0", fmt.Sprintf("$%.2f", cost)}
+	if strings.Join(sums, " ") != strings.Join(want, " ") {
+		t.Errorf("%q, want %q", sums, want)
+	}
+	// Two groups side by side.
+	eval[bool](c, `(() => { for (const n of [0, 1]) document.querySelectorAll("table.runs input")[n].click(); return true; })()`)
+	c.await(`[...document.querySelectorAll("h2")].some((h) => h.innerText === "claude and cursor-agent")`)
+	c.screenshot("groups")
+}
+
+const runRows = `document.querySelectorAll("table.each tbody tr").length`
+
+// A slowdown that hides among 300 runs is found in three clicks: on the peak of the chart, on
+// the slowest run, and on what it spent its time on.
+func TestChromiumSlowdown(t *testing.T) {
+	c := startChromium(t)
+	all := newMade("all")
+	for i := range 300 {
+		m := newMade(fmt.Sprint("run ", i))
+		m.start = time.Unix(0, madeStart).Add(time.Duration(i) * 2 * time.Hour)
+		took := float64(1000 + 7*(i%13))
+		if i == 207 {
+			took = 9000
+		}
+		root := m.span(nil, "invoke_agent cursor-agent", 0, took)
+		m.span(root, "execute_tool read", 0, 100)
+		m.span(root, "execute_tool shell", 200, took-500)
+		if i%50 == 3 {
+			m.spans[2].Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR}
+		}
+		all.spans = append(all.spans, m.spans...)
+	}
+	v := viewFiles(t, all.file(t))
+	c.open(v.page + "/")
+	c.await(`document.querySelectorAll(".sessions tbody tr").length === 300`)
+	c.do(chromedp.Click(`//a[text()="Runs over time"]`))
+	c.await(`%s === 100 && document.querySelector(".u-over")`, runRows)
+	c.screenshot("all")
+
+	day := time.Unix(0, madeStart).Add(207 * 2 * time.Hour).Format(time.DateOnly)
+	first := time.Unix(0, madeStart)
+	last := first.Add(299 * 2 * time.Hour)
+	midnight := func(at time.Time) time.Time {
+		return time.Date(at.Year(), at.Month(), at.Day(), 12, 0, 0, 0, at.Location())
+	}
+	days := midnight(last).Sub(midnight(first)).Hours()/24 + 1
+	peak := (midnight(first.Add(207*2*time.Hour)).Sub(midnight(first)).Hours()/24 + 0.5) / days
+	c.click(fmt.Sprintf(`(() => { const box = document.querySelector(".u-over").getBoundingClientRect(); return { x: box.left + %f * box.width, y: box.top + 9 }; })()`, peak))
+	c.await(`document.querySelector(".narrowed").innerText.startsWith("day %s") && %s === 12`, day, runRows)
+	c.screenshot("narrowed")
+	c.do(chromedp.Click(`//div[@class="peaks"]//a`))
+	c.await(`%s === 3`, rowCount)
+	c.do(chromedp.Click("#tab-summary"))
+	c.await(`document.querySelector(".slowest li").innerText.startsWith("shell")`)
+
+	// Back leads to the same runs, and the way there can be taken back.
+	c.do(chromedp.NavigateBack())
+	c.await(`%s === 12`, runRows)
+	c.do(chromedp.Click(".narrowed button"))
+	c.await(`%s === 100 && document.querySelector(".foot").innerText.startsWith("300 runs on 26 days")`, runRows)
+
+	// So do tools and their failures, and what was chosen in the list.
+	c.do(chromedp.Click(`//table[contains(@class, "tools-table")]//tbody//tr[1]/td[2]/button`))
+	c.await(`%s === 6 && document.querySelector(".narrowed").innerText.startsWith("failing tool shell")`, runRows)
+	c.do(chromedp.Click(".narrowed button"))
+	c.do(chromedp.Click(`//table[contains(@class, "tools-table")]//th//button[text()="Failure rate"]`))
+	c.await(`document.querySelector(".tools-table [aria-sort=descending]").innerText === "Failure rate" && document.querySelector(".tools-table tbody tr").innerText.startsWith("shell")`)
+	eval[bool](c, `(() => { const s = document.querySelector("select[aria-label=State]"); s.value = "failed"; s.dispatchEvent(new Event("change")); return true; })()`)
+	c.await(`%s === 6`, runRows)
+	c.do(chromedp.Click(`//a[text()="List of sessions"]`))
+	c.await(`document.querySelectorAll(".sessions tbody tr").length === 6 && location.hash === "#/?state=failed"`)
+}
+
+// Runs say of how many of them the cost is, and what was computed.
+func TestChromiumPrices(t *testing.T) {
+	c := startChromium(t)
+	all := newMade("all")
+	for i, attributes := range [][]*commonpb.KeyValue{
+		{number("gen_ai.usage.cost", 2)},
+		{str("gen_ai.request.model", "m"), whole("gen_ai.usage.input_tokens", 1_000_000), whole("gen_ai.usage.output_tokens", 100_000)},
+		{str("gen_ai.request.model", "unknown"), whole("gen_ai.usage.input_tokens", 1_000_000)},
+	} {
+		m := newMade(fmt.Sprint("priced ", i))
+		m.span(nil, "invoke_agent cursor-agent", 0, 1000, attributes...)
+		all.spans = append(all.spans, m.spans...)
+	}
+	prices := filepath.Join(t.TempDir(), "prices.json")
+	if err := os.WriteFile(prices, []byte(`{"m": {"input_cost_per_token": 3e-06, "output_cost_per_token": 1.5e-05}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v := startView(t, nil, append([]string{"view", "--prices", prices, all.file(t)}, freePorts...)...)
+	c.open(v.page + "/#/runs")
+	c.await(`document.querySelector(".foot").innerText.includes("$2.00 of 1 run that states it · $4.50 computed for 1 run by --prices")`)
+	c.await(`document.querySelector("table.runs tr.sum").innerText.includes("$6.50 of 2") && document.querySelector("table.each").innerText.includes("$4.50 computed")`)
+	c.screenshot("runs")
+}
