@@ -29,7 +29,7 @@ type Earlier struct {
 	Delivered int
 	Rejected  int // by the receiver, and kept
 	Dropped   int // evicted for newer ones, or unreadable
-	SetAside  int // files, not spans, that are not this user's and were not read
+	SetAside  int // files, not spans, that were not read: not this user's, or corrupt journals
 
 	Metrics EarlierMetrics
 }

@@ -236,3 +236,27 @@ func TestADiskThatHangs(t *testing.T) {
 		}
 	}
 }
+
+// A killed process's journal that cannot be read is set aside, which is said once.
+func TestACorruptJournalIsReported(t *testing.T) {
+	for _, args := range [][]string{{"flush"}, nil} {
+		c := newCollector(t)
+		c.start("well")
+		state := t.TempDir()
+		env := append(c.environment("grpc"), "XDG_STATE_HOME="+state)
+		journals := filepath.Join(state, "spantee/spool/open")
+		if err := os.MkdirAll(journals, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(journals, "1-2345.otlp"), []byte("no journal"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, said := range []bool{true, false} {
+			cmd := spantee(t, env, args...)
+			cmd.Stdin = bytes.NewReader(bytes.Join(stream("s", 1), nil))
+			if err := within(t, cmd); err != nil || strings.Contains(cmd.stderr.String(), "set aside unread") != said {
+				t.Errorf("%q: %v, %q", args, err, cmd.stderr.String())
+			}
+		}
+	}
+}

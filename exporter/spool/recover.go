@@ -109,7 +109,7 @@ func (s Spool) recoverOne(base string) (spans int, err error) {
 	case isUntrusted(err):
 		err = s.refuse(path, err)
 	case errors.Is(err, errCorrupt):
-		err = setAside(path)
+		err = s.refuse(path, &Untrusted{Path: path, Why: "is not a journal of this version"})
 	case err != nil:
 		return 0, nil // the journal may be readable later
 	case !s.isKilled(path, lock != nil, l.note):

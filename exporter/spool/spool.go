@@ -67,7 +67,7 @@ type Spool struct {
 	Owner string
 
 	// SetAside, if set, is told of each file that is moved away unread because
-	// it is not this user's.
+	// it is not this user's, or is in a journal's place and is none.
 	SetAside func(why *Untrusted)
 
 	// Recovered, if set, is told of the spans that were open in each process that was
