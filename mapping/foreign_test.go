@@ -82,7 +82,6 @@ func TestStrangers(t *testing.T) {
 // looksLike is what spantee reports the files to look like.
 var looksLike = map[string]string{
 	"agent-client-protocol": "JSON-RPC messages",
-	"codex-session-log":     "a session log of Codex",
 	"gemini-session-log":    "a session log of Gemini CLI",
 	"opencode-session-log":  "a session log of opencode",
 	"pi-session-log":        "a session log of pi",

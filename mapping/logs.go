@@ -91,13 +91,12 @@ func GroupLogs(logs []Log) (groups [][]Log) {
 func (m *Mapper) ReadLogs(logs []Log) iter.Seq2[Output, error] {
 	return func(yield func(Output, error) bool) {
 		more := true
-		take := func(outputs iter.Seq[Output]) bool {
+		take := func(outputs iter.Seq[Output]) {
 			for out := range outputs {
 				if more = more && yield(out, nil); !more {
-					return false
+					return
 				}
 			}
-			return more
 		}
 		var open []*logReader
 		defer func() {

@@ -70,6 +70,7 @@ var Agents = []*Agent{
 	&cursor,
 	&opencode,
 	&codex,
+	&codexLog,
 	&qwen,
 	&amp,
 	&claude,

@@ -156,8 +156,11 @@ func (c *Tool) readArguments(r *jsonscan.Reader) {
 				c.ArgumentFacts.word(semconv.SubagentModel, []byte(word(jsonscan.Unquote(model))))
 			}
 		default:
-			if r.Peek() == '"' && argumentFacts[string(key)] != "" {
+			switch fact := argumentFacts[string(key)]; {
+			case r.Peek() == '"' && fact != "":
 				c.argument(key, r.Str())
+			case r.Peek() == '[' && fact == semconv.ProcessCommandLine:
+				c.argument(key, commandOf(r))
 			}
 		}
 	}
@@ -167,6 +170,18 @@ func (c *Tool) readArguments(r *jsonscan.Reader) {
 		}
 	}
 	c.Arguments = r.B[start:r.I]
+}
+
+// commandOf reads a list such as ["bash","-lc","go test"], and returns the command.
+func commandOf(r *jsonscan.Reader) []byte {
+	var words [][]byte
+	for range r.Elements() {
+		words = append(words, r.Str())
+	}
+	if len(words) == 3 && bytes.HasSuffix(words[0], []byte("sh")) && bytes.HasPrefix(words[1], []byte("-")) {
+		return words[2]
+	}
+	return bytes.Join(words, []byte(" "))
 }
 
 // argument records an argument, and what can be derived from it.

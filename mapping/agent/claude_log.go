@@ -3,7 +3,6 @@ package agent
 import (
 	"bytes"
 	"cmp"
-	"hash/maphash"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,7 +50,7 @@ type claudeLogDecoder struct {
 func newClaudeLogDecoder() Decoder {
 	return &claudeLogDecoder{
 		claudeDecoder: *newClaudeDecoder(claudeDialect{callIDs: true, finalUsage: true}).(*claudeDecoder),
-		logs:          map[string]*claudeLogSession{}, files: map[int][]*claudeLogSession{},
+		logs:          map[string]*claudeLogSession{}, files: map[int][]*claudeLogSession{}, known: newMemory(),
 	}
 }
 
@@ -112,7 +111,7 @@ func (d *claudeLogDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool)
 	if len(l.typ) == 0 || r.Bad && d.tail == nil {
 		return dst, false
 	}
-	if len(l.Session) == 0 || len(row.uuid) > 0 && d.known.keep(d.hash(row.uuid), d.count) != d.count {
+	if len(l.Session) == 0 || len(row.uuid) > 0 && d.known.keep(d.known.hash(row.uuid), d.count) != d.count {
 		return append(dst, Event{Kind: Ignored}), true
 	}
 	s := d.logs[string(l.Session)]
@@ -205,8 +204,8 @@ func (d *claudeLogDecoder) subagent(dst []Event) []Event {
 // copied reports whether the row repeats a model call of another session or agent.
 func (d *claudeLogDecoder) copied() bool {
 	l := &d.line
-	owner := d.hash(l.Session, l.Parent)
-	return len(l.message) > 0 && d.known.keep(d.hash(l.message, d.row.request), owner) != owner
+	owner := d.known.hash(l.Session, l.Parent)
+	return len(l.message) > 0 && d.known.keep(d.known.hash(l.message, d.row.request), owner) != owner
 }
 
 // userRow appends the events of tool results, or of what else the model gets to read.
@@ -346,7 +345,7 @@ func (d *claudeLogDecoder) link(s *claudeLogSession) {
 		case b.Kind == ToolStart && (b.Tool.Subagent != "" || b.Tool.Name == "Agent" || b.Tool.Name == "Task"):
 			r := jsonscan.Reader{B: b.Tool.Arguments}
 			readMember(&r, "prompt", func() {
-				prompt := d.hash(jsonscan.Unquote(r.Str()))
+				prompt := d.known.hash(jsonscan.Unquote(r.Str()))
 				s.prompts[prompt] = append(s.prompts[prompt], bytes.Clone(b.ID))
 			})
 		case b.Kind == ToolEnd && len(l.result.Task) > 0:
@@ -371,7 +370,7 @@ func (d *claudeLogDecoder) callOf(s *claudeLogSession) []byte {
 		call = s.chains[string(row.parent)]
 	}
 	if call == nil {
-		prompt := d.hash(jsonscan.Unquote(l.firstText()))
+		prompt := d.known.hash(jsonscan.Unquote(l.firstText()))
 		if calls := s.prompts[prompt]; len(calls) > 0 {
 			call, s.prompts[prompt] = calls[0], calls[1:]
 		} else {
@@ -383,38 +382,4 @@ func (d *claudeLogDecoder) callOf(s *claudeLogSession) []byte {
 		remember(s.chains, row.uuid, call)
 	}
 	return call
-}
-
-func (d *claudeLogDecoder) hash(ids ...[]byte) uint64 {
-	var h maphash.Hash
-	h.SetSeed(d.seed)
-	for _, id := range ids {
-		_, _ = h.Write(id)
-		_ = h.WriteByte(0)
-	}
-	return h.Sum64()
-}
-
-// A memory maps hashes of ids to values. It forgets the oldest half of them when it is
-// full.
-type memory struct{ latest, before map[uint64]uint64 }
-
-// maxMemory is how many ids are in one map before the next is begun.
-const maxMemory = 1 << 20
-
-// keep keeps the value of an id that it does not know. It returns the value it has.
-func (m *memory) keep(id, value uint64) uint64 {
-	for _, ids := range []map[uint64]uint64{m.latest, m.before} {
-		if known, ok := ids[id]; ok {
-			return known
-		}
-	}
-	if len(m.latest) >= maxMemory {
-		m.before, m.latest = m.latest, nil
-	}
-	if m.latest == nil {
-		m.latest = map[uint64]uint64{}
-	}
-	m.latest[id] = value
-	return value
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"hash/maphash"
 	"math"
 	"strconv"
 	"time"
@@ -407,6 +408,42 @@ func recall[V any](m map[string]*V, key []byte) *V {
 		remember(m, key, v)
 	}
 	return v
+}
+
+// A memory maps hashes of ids to values. It forgets the oldest half of them when it is
+// full.
+type memory struct {
+	seed           maphash.Seed
+	latest, before map[uint64]uint64
+}
+
+func newMemory() memory { return memory{seed: maphash.MakeSeed(), latest: map[uint64]uint64{}} }
+
+// maxMemory is how many ids are in one map before the next is begun.
+const maxMemory = 1 << 20
+
+func (m *memory) hash(ids ...[]byte) uint64 {
+	var h maphash.Hash
+	h.SetSeed(m.seed)
+	for _, id := range ids {
+		_, _ = h.Write(id)
+		_ = h.WriteByte(0)
+	}
+	return h.Sum64()
+}
+
+// keep keeps the value of an id that it does not know. It returns the value it has.
+func (m *memory) keep(id, value uint64) uint64 {
+	for _, ids := range []map[uint64]uint64{m.latest, m.before} {
+		if known, ok := ids[id]; ok {
+			return known
+		}
+	}
+	if len(m.latest) >= maxMemory {
+		m.before, m.latest = m.latest, map[uint64]uint64{}
+	}
+	m.latest[id] = value
+	return value
 }
 
 // maxSessions is how many sessions, calls or texts a decoder remembers at once.

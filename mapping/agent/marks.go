@@ -131,6 +131,16 @@ func (t *term) matches(value string) bool {
 	})
 }
 
+// value returns the string that a member of an object has, "" if there is none.
+func (m *Marks) value(parent, name string) string {
+	for i := range m.members {
+		if k := &m.members[i]; string(k.name) == name && string(k.parent) == parent {
+			return string(jsonscan.Unquote(k.value))
+		}
+	}
+	return ""
+}
+
 // any reports whether a line has one of these shapes.
 func (m *Marks) any(list []Shape) bool { return slices.ContainsFunc(list, m.Is) }
 
@@ -193,7 +203,6 @@ var foreignLines = []foreignKind{
 	{name: "Auggie", shapes: shapes("type=result request_id session_id result !uuid")},
 	{name: "a result that several agents print", shapes: shapes("type=result subtype is_error session_id")},
 
-	{name: "a session log of Codex", shapes: shapes("type=session_meta|turn_context|response_item|event_msg|compacted timestamp payload")},
 	{name: "a session log of pi", shapes: shapes(
 		"type=message timestamp message.role",
 		"type=model_change|thinking_level_change|compaction|branch_summary|session_info|custom|custom_message|label id timestamp",

@@ -1,0 +1,538 @@
+package agent
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/spantee/spantee/mapping/jsonscan"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// codexLog is a rollout, the session log of Codex, a file below ~/.codex/sessions. Unlike
+// the stream, it has times, models, and the tokens of each model call. Shapes are those of
+// 0.40 to 0.159.
+var codexLog = Agent{
+	Flag:     "codex-log",
+	Name:     "codex",
+	Provider: "openai",
+	New: func() Decoder {
+		return &codexLogDecoder{threads: map[string]*codexThread{}, files: map[int]*codexThread{}, turns: newMemory()}
+	},
+	Proof:    shapes("type=session_meta|turn_context|response_item|event_msg|compacted timestamp payload"),
+	TurnEnds: true,
+	Log:      true,
+	Kin: func(_ string, m *Marks) (kin []string) {
+		for _, name := range []string{"id", "session_id", "parent_thread_id", "forked_from_id"} {
+			if id := m.value("payload", name); id != "" {
+				kin = append(kin, "codex "+id)
+			}
+		}
+		return kin
+	},
+}
+
+// A codexLogDecoder decodes the rollouts of threads: of sessions, their forks and their
+// sub-agents. Only the first row of a rollout says whose it is.
+type codexLogDecoder struct {
+	scanner
+	row     codexRow
+	input   int // of the current row
+	threads map[string]*codexThread
+	files   map[int]*codexThread
+	turns   memory // the turns that were read, by thread: a fork begins with copies
+}
+
+// A codexThread is an agent at work: a session, or a sub-agent of one.
+type codexThread struct {
+	id, session     []byte
+	call            []byte            // that started the sub-agent
+	spawned         map[string][]byte // the calls that started this thread's own sub-agents, by their threads
+	calls           []*codexCall      // in flight
+	facts           facts             // of its runs
+	model, provider []byte
+
+	copied   bool  // the rows so far are copies of another thread's
+	tasks    bool  // the build marks where runs begin and end
+	running  bool  // a run has begun
+	begin    held  // the beginning of a run, until its model is known
+	end      held  // the end of a run, unless more follows, in builds that do not mark it
+	speaking bool  // the model call goes on
+	counted  bool  // its tokens are known
+	failed   bool  // the run reported an error
+	total    Usage // of the thread so far
+}
+
+// A codexCall is a tool call in flight.
+type codexCall struct {
+	id      []byte
+	outcome Tool           // what was reported of it besides its output
+	started []*codexThread // the sub-agents that it started
+}
+
+// A codexRow is a row of a rollout.
+type codexRow struct {
+	codexLine
+	name, namespace []byte   // of a tool
+	custom          []byte   // the input of a tool that takes a text
+	texts           [][]byte // of a message
+	parent, fork    []byte   // the threads that the row's one comes from
+	child           []byte   // the thread of a sub-agent
+	turn            []byte
+	last, total     Usage // of the last model call, and of the thread
+}
+
+// Decode implements [Decoder].
+func (d *codexLogDecoder) Decode(line Line, dst []Event) []Event {
+	d.input = line.Input
+	return d.readObjects(line, dst, d)
+}
+
+// Flush implements [Decoder].
+func (d *codexLogDecoder) Flush(input int, dst []Event) []Event {
+	if t := d.files[input]; t != nil {
+		dst = t.end.take(t.release(dst))
+	}
+	return dst
+}
+
+func (d *codexLogDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
+	l := &d.row
+	*l = codexRow{}
+	for key := range r.Members() {
+		switch string(key) {
+		case "timestamp":
+			l.Time = isoTime(r)
+		case "type":
+			l.typ = r.Str()
+		case "payload":
+			l.payload(r)
+		}
+	}
+	if d.tail != nil {
+		salvage(d.tail, l.member, "call_id")
+	}
+	if len(l.typ) == 0 {
+		return dst, false
+	}
+	l.Arrival = d.arrival
+	from := len(dst)
+	t, dst := d.thread(dst)
+	switch {
+	case !t.copied:
+		dst = d.events(t, dst)
+	case l.total.Known:
+		t.total = l.total
+	}
+	if len(dst) == from {
+		dst = append(dst, Event{Kind: Ignored})
+	}
+	return dst, true
+}
+
+func (l *codexRow) payload(r *jsonscan.Reader) {
+	for key := range r.Members() {
+		l.member(r, key)
+	}
+}
+
+func (l *codexRow) member(r *jsonscan.Reader, key []byte) {
+	switch string(key) {
+	case "type":
+		l.itemType = r.Str()
+	case "id":
+		l.ID = readID(r)
+	case "call_id":
+		l.ToolCallID = readID(r)
+	case "name":
+		l.name = jsonscan.Unquote(r.Str())
+	case "namespace":
+		l.namespace = jsonscan.Unquote(r.Str())
+	case "role", "status", "model", "cwd":
+		l.field(r, key)
+	case "model_provider":
+		l.Provider = wordOf(r)
+	case "cli_version":
+		l.Facts.word(semconv.AgentVersion, wordOf(r))
+	case "effort":
+		l.Facts.word(semconv.ReasoningLevel, enumOf(r))
+	case "approval_policy":
+		l.Facts.word(semconv.PermissionMode, enumOf(r))
+	case "turn_id":
+		l.turn = readID(r)
+	case "parent_thread_id", "sender_thread_id":
+		l.parent = readID(r)
+	case "new_thread_id":
+		l.child = readID(r)
+	case "receiver_thread_ids":
+		for range r.Elements() {
+			l.child = readID(r)
+		}
+	case "forked_from_id":
+		l.fork = readID(r)
+	case "source", "subagent", "thread_spawn":
+		if r.Peek() == '{' {
+			l.payload(r)
+		}
+	case "item":
+		for key := range r.Members() {
+			switch string(key) {
+			case "tool", "receiver_thread_ids":
+				l.member(r, key)
+			}
+		}
+	case "tool":
+		l.toolName = r.Str()
+	case "content", "summary":
+		l.readTexts(r)
+	case "message", "last_agent_message":
+		l.Text = r.Str()
+	case "arguments": // JSON in a string
+		inner := jsonscan.Reader{B: jsonscan.Unquote(r.Str())}
+		l.tool().readArguments(&inner)
+	case "action":
+		l.tool().readArguments(r)
+	case "input":
+		l.custom = r.Raw()
+	case "output":
+		l.tool().readResult(r)
+	case "exit_code":
+		if code, ok := r.Int(); ok {
+			l.tool().exited(code)
+		}
+	case "success":
+		if !r.Bool() {
+			l.tool().failed()
+		}
+	case "result":
+		readMember(r, "Err", func() { l.tool().failed() })
+	case "info":
+		for key := range r.Members() {
+			switch string(key) {
+			case "last_token_usage":
+				l.last.read(r)
+			case "total_token_usage":
+				l.total.read(r)
+			}
+		}
+	case "reason":
+		l.Status = enum(r.Str())
+	}
+}
+
+// readTexts reads [{"type":"output_text","text":..}].
+func (l *codexRow) readTexts(r *jsonscan.Reader) {
+	for range r.Elements() {
+		readMember(r, "text", func() { l.texts = append(l.texts, r.Str()) })
+	}
+}
+
+// thread returns the thread of the current row.
+func (d *codexLogDecoder) thread(dst []Event) (*codexThread, []Event) {
+	l, t := &d.row, d.files[d.input]
+	if t == nil || string(l.typ) == "session_meta" && len(l.ID) > 0 && !t.copied && !bytes.Equal(l.ID, t.id) {
+		dst = d.Flush(d.input, dst)
+		t = d.begin()
+		d.files[d.input] = t
+	}
+	if len(l.turn) > 0 {
+		owner := d.turns.hash(t.id)
+		own := d.turns.keep(d.turns.hash(l.turn), owner) == owner
+		t.copied = t.copied && !own
+	}
+	return t, dst
+}
+
+// begin returns the thread that a rollout's first row describes.
+func (d *codexLogDecoder) begin() *codexThread {
+	l := &d.row
+	t := &codexThread{id: bytes.Clone(l.ID), copied: len(l.parent)+len(l.fork) > 0, spawned: map[string][]byte{}}
+	if string(l.typ) != "session_meta" { // whose it is is not known
+		t.id = nil
+	}
+	t.session = t.id
+	if len(l.parent) > 0 {
+		t.session, t.call = bytes.Clone(l.parent), append([]byte("thread "), t.id...)
+	}
+	if parent := d.threads[string(l.parent)]; parent != nil {
+		t.session = parent.session
+		call := parent.callInFlight(parent.spawned[string(t.id)])
+		if call != nil {
+			t.call, call.started = call.id, append(call.started, t)
+		}
+	}
+	kept := l.kept()
+	t.facts, t.provider = kept.Facts, kept.Provider
+	remember(d.threads, t.id, t)
+	return t
+}
+
+// callInFlight returns the call with this id or, if there is none, the newest one.
+func (t *codexThread) callInFlight(id []byte) *codexCall {
+	for _, call := range slices.Backward(t.calls) {
+		if len(id) == 0 || bytes.Equal(call.id, id) {
+			return call
+		}
+	}
+	if len(t.calls) > 0 && len(id) > 0 {
+		return t.callInFlight(nil)
+	}
+	return nil
+}
+
+// event returns an event of a thread at the current row.
+func (d *codexLogDecoder) event(t *codexThread, kind Kind) Event {
+	return Event{Kind: kind, Session: t.session, Parent: t.call, Time: d.row.Time, Arrival: d.arrival}
+}
+
+func (d *codexLogDecoder) events(t *codexThread, dst []Event) []Event {
+	l := &d.row
+	ev := d.event(t, Ignored)
+	switch string(l.typ) {
+	case "turn_context":
+		kept := l.kept()
+		for _, fact := range kept.Facts {
+			t.facts.set(fact)
+		}
+		t.model = kept.Model
+		return t.release(dst)
+	case "compacted":
+		if t.running {
+			ev.Kind, ev.Notice = Notice, semconv.EventCompaction
+			dst = append(t.release(dst), ev)
+		}
+	case "response_item":
+		return d.item(t, dst)
+	case "event_msg":
+		return d.message(t, dst)
+	}
+	return dst
+}
+
+// start appends the beginning of a run, or holds it back until the run's model is known.
+func (d *codexLogDecoder) start(t *codexThread) {
+	t.running, t.failed, t.speaking, t.counted, t.calls = true, false, false, true, nil
+	if t.call == nil {
+		t.begin = held{d.event(t, RunStart)}
+	}
+}
+
+// release appends the beginning of a run that was held back.
+func (t *codexThread) release(dst []Event) []Event {
+	if len(t.begin) > 0 {
+		t.begin[0].Model, t.begin[0].Facts = t.model, t.facts
+	}
+	return t.begin.take(dst)
+}
+
+// finish appends the end of a run.
+func (d *codexLogDecoder) finish(t *codexThread, dst []Event, failure string) []Event {
+	dst = t.release(dst)
+	if !t.running {
+		return dst
+	}
+	t.running, t.end = false, nil
+	ev := d.event(t, RunEnd)
+	ev.Text, ev.Status, ev.Failed = d.row.Text, failure, failure != ""
+	if t.call != nil {
+		ev.Kind, ev.Parent, ev.ID, ev.Text = TaskEnd, nil, t.id, nil
+		if !ev.Failed {
+			ev.Status = "completed"
+		}
+	}
+	return append(dst, ev)
+}
+
+// speak appends the beginning of a model call, before its first output.
+func (d *codexLogDecoder) speak(t *codexThread, dst []Event) []Event {
+	if !t.running {
+		d.start(t)
+	}
+	dst, t.end = t.release(dst), nil
+	if !t.speaking {
+		t.speaking, t.counted = true, false
+		ev := d.event(t, TurnStart)
+		ev.Model, ev.Provider = t.model, t.provider
+		dst = append(dst, ev)
+	}
+	return dst
+}
+
+// item appends the events of what the model said, or got to read.
+func (d *codexLogDecoder) item(t *codexThread, dst []Event) []Event {
+	l := &d.row
+	switch typ := string(l.itemType); {
+	case typ == "message" && l.role == "assistant":
+		dst = d.speak(t, dst)
+		for _, text := range l.texts {
+			dst = append(dst, d.said(t, TextMessage, text))
+		}
+		if end := d.event(t, RunEnd); !t.tasks && t.call == nil {
+			t.end = held{end}
+		}
+	case typ == "message" && l.role == "user":
+		for _, text := range l.texts {
+			if bytes.HasPrefix(text, []byte("<")) || bytes.HasPrefix(text, []byte("# AGENTS.md")) {
+				continue // the surroundings
+			}
+			if !t.tasks || !t.running {
+				t.running = t.running && len(t.end) == 0
+				dst = t.end.take(dst)
+				d.start(t)
+			}
+			dst = append(t.release(dst), d.said(t, Prompt, text))
+		}
+	case typ == "reasoning":
+		if dst = d.speak(t, dst); len(l.texts) == 0 {
+			l.texts = [][]byte{nil}
+		}
+		for _, text := range l.texts {
+			dst = append(dst, d.said(t, ThinkingMessage, text))
+		}
+	case strings.HasSuffix(typ, "_call"):
+		return d.called(t, d.speak(t, dst))
+	case strings.HasSuffix(typ, "_output"):
+		return d.returned(t, dst)
+	}
+	return dst
+}
+
+func (d *codexLogDecoder) said(t *codexThread, kind Kind, text []byte) Event {
+	ev := d.event(t, kind)
+	ev.Text, ev.Bytes = text, jsonscan.UnquotedLen(text)
+	return ev
+}
+
+// called appends the start of a tool call. A search has no end.
+func (d *codexLogDecoder) called(t *codexThread, dst []Event) []Event {
+	l := &d.row
+	ev, c := d.event(t, ToolStart), l.tool()
+	ev.ID, ev.Tool = l.ToolCallID, c
+	name := slices.Concat(l.namespace, l.name)
+	if bytes.HasPrefix(l.namespace, []byte("mcp__")) && !bytes.HasSuffix(l.namespace, []byte("__")) {
+		name = slices.Concat(l.namespace, []byte("__"), l.name)
+	}
+	if len(name) == 0 {
+		name = bytes.TrimSuffix(l.itemType, []byte("_call"))
+	}
+	if c.namedByClaude(name); len(l.custom) > 0 {
+		c.Arguments = l.custom
+	}
+	c.finish()
+	if len(ev.ID) == 0 {
+		ev.Kind, ev.ID = ToolCall, l.ID
+	} else if len(t.calls) < maxSessions {
+		t.calls = append(t.calls, &codexCall{id: bytes.Clone(ev.ID)})
+	}
+	return append(dst, ev)
+}
+
+// returned appends the end of a tool call.
+func (d *codexLogDecoder) returned(t *codexThread, dst []Event) []Event {
+	l := &d.row
+	t.speaking = false
+	ev, c := d.event(t, ToolEnd), l.tool()
+	ev.ID, ev.Tool = l.ToolCallID, c
+	text := bytes.Trim(resultText(c.Result), `"`)
+	c.exitedAsText(text)
+	switch {
+	case bytes.Contains(text[:min(len(text), 200)], []byte("rejected by user")):
+		c.rejected()
+	case bytes.HasPrefix(text, []byte("aborted")):
+		c.failed()
+		c.ErrorType, c.Reason = semconv.ErrorInterrupted, "interrupted by the user"
+	}
+	t.calls = slices.DeleteFunc(t.calls, func(call *codexCall) bool {
+		if !bytes.Equal(call.id, ev.ID) {
+			return false
+		}
+		for _, fact := range call.outcome.OutcomeFacts {
+			c.OutcomeFacts.set(fact)
+		}
+		if c.ErrorType == "" {
+			c.ErrorType, c.Reason = call.outcome.ErrorType, call.outcome.Reason
+		}
+		for _, child := range call.started {
+			if child.running || !child.tasks { // or has not begun
+				c.Background, c.Task = true, child.id
+			}
+		}
+		return true
+	})
+	if c.ErrorType != "" {
+		c.ErrorText = text
+	}
+	c.finish()
+	return append(dst, ev)
+}
+
+// message appends the events of a message from the program.
+func (d *codexLogDecoder) message(t *codexThread, dst []Event) []Event {
+	l := &d.row
+	switch string(l.itemType) {
+	case "task_started", "turn_started":
+		t.tasks = true
+		d.start(t)
+	case "task_complete", "turn_complete":
+		failure := ""
+		if t.failed && len(l.Text) == 0 {
+			failure = "failed"
+		}
+		return d.finish(t, dst, failure)
+	case "turn_aborted":
+		return d.finish(t, dst, cmp.Or(l.Status, semconv.ErrorInterrupted))
+	case "token_count":
+		return d.tokens(t, dst)
+	case "error", "stream_error":
+		if !t.running {
+			return dst
+		}
+		l.Kind = RunError
+		l.retry()
+		t.failed = t.failed || l.Kind == RunError
+		ev := d.event(t, l.Kind)
+		ev.Notice, ev.Facts, ev.Text = l.Notice, l.Facts, l.Text
+		return append(t.release(dst), ev)
+	case "exec_command_end", "mcp_tool_call_end", "patch_apply_end":
+		for _, call := range t.calls {
+			if bytes.Equal(call.id, l.ToolCallID) {
+				call.outcome = Tool{OutcomeFacts: slices.Clone(l.tool().OutcomeFacts), ErrorType: l.Tool.ErrorType, Reason: l.Tool.Reason}
+			}
+		}
+	case "collab_agent_spawn_end", "item_completed":
+		if call := t.callInFlight(l.ToolCallID); call != nil && len(l.child) > 0 && (len(l.toolName) == 0 || string(l.toolName) == "spawn_agent") {
+			remember(t.spawned, l.child, call.id)
+		}
+	}
+	return dst
+}
+
+// tokens appends what a model call used. A count that repeats the thread's total is about
+// something else, such as the limits of the account.
+func (d *codexLogDecoder) tokens(t *codexThread, dst []Event) []Event {
+	l := &d.row
+	used := l.last
+	if l.total.Known {
+		if l.total == t.total {
+			return dst
+		}
+		if before := t.total; !used.Known {
+			used = l.total
+			used.sub(&before)
+		}
+		t.total = l.total
+	}
+	if used.Input+used.Output == 0 || !t.running {
+		return dst
+	}
+	if end := t.end; t.counted { // the call's output is not in the log
+		t.speaking = false
+		dst = d.speak(t, dst)
+		t.end = end
+	}
+	t.speaking, t.counted = false, true
+	ev := d.event(t, TurnEnd)
+	ev.Usage = &used
+	return append(dst, ev)
+}
