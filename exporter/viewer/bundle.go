@@ -2,6 +2,7 @@ package viewer
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"strings"
 )
@@ -20,10 +21,11 @@ func asset(name string) string {
 //
 // The page's modules are written so that a few rules are enough to put them
 // into one script: imports have names in braces and come first, exports are
-// declarations, and no two modules import each other.
+// declarations or a list at the end, and no two modules import each other.
 func bundle() string {
-	importLine := regexp.MustCompile(`(?m)^import \{([^}]*)\} from "\./([a-z]+)\.js";\n`)
+	importLine := regexp.MustCompile(`(?m)^import \{([^}]*)\} from "\./((?:vendor/)?([a-z]+))\.js";\n`)
 	exportLine := regexp.MustCompile(`(?m)^export ((?:async )?function|const|class) ([A-Za-z0-9_]+)`)
+	exportList := regexp.MustCompile(`(?m)export\{([^}]*)\};?$`)
 	var b strings.Builder
 	written := make(map[string]bool)
 	var add func(module string)
@@ -38,14 +40,22 @@ func bundle() string {
 		}
 		body := importLine.ReplaceAllStringFunc(source, func(line string) string {
 			m := importLine.FindStringSubmatch(line)
-			return fmt.Sprintf("const {%s} = module_%s;\n", strings.ReplaceAll(m[1], " as ", ": "), m[2])
+			return fmt.Sprintf("const {%s} = module_%s;\n", strings.ReplaceAll(m[1], " as ", ": "), m[3])
 		})
 		var names []string
 		for _, m := range exportLine.FindAllStringSubmatch(body, -1) {
 			names = append(names, m[2])
 		}
 		body = exportLine.ReplaceAllString(body, "$1 $2")
-		fmt.Fprintf(&b, "const module_%s = (() => {\n%sreturn { %s };\n})();\n", module, body, strings.Join(names, ", "))
+		for _, m := range exportList.FindAllStringSubmatch(body, -1) {
+			for export := range strings.SplitSeq(m[1], ",") {
+				name, as, _ := strings.Cut(export, " as ")
+				names = append(names, as+": "+name)
+			}
+		}
+		body = exportList.ReplaceAllString(body, "")
+		body = strings.ReplaceAll(body, "<!--", `\x3C!--`) // in a script of HTML, a comment may hide the script's end
+		fmt.Fprintf(&b, "const module_%s = (() => {\n%s\nreturn { %s };\n})();\n", path.Base(module), body, strings.Join(names, ", "))
 	}
 	add("main")
 	return b.String()

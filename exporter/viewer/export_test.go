@@ -26,10 +26,13 @@ func TestExportHTML(t *testing.T) {
 	if n := strings.Count(html, "<script"); n != 2 {
 		t.Errorf("%d scripts", n)
 	}
-	for _, bad := range []string{"<img src=x", "invoke_agent other", `src="http`, `href="http`, "url(", "import {", "\nexport "} {
+	for _, bad := range []string{"<img src=x", "invoke_agent other", `src="http`, `href="http`, "import {", "\nexport "} {
 		if strings.Contains(html, bad) {
 			t.Errorf("the page has %q", bad)
 		}
+	}
+	if style, _, _ := strings.Cut(html, "</style>"); strings.Contains(style, "url(") {
+		t.Error("the style may ask for something")
 	}
 	if !strings.Contains(html, "connect-src") && !strings.Contains(html, "default-src &#39;none&#39;") {
 		t.Error("the page may ask for something")

@@ -3,6 +3,7 @@
 // GenAI conventions, shown as the text that they are.
 
 import { h } from "./dom.js";
+import { markdown } from "./markdown.js";
 
 // contentTitles are the attributes with content.
 /** @type {Record<string, string>} */
@@ -41,7 +42,7 @@ function part(p) {
   if (typeof p === "string") return h("pre", {}, p);
   if (p === null || typeof p !== "object") return tree(p, 0);
   switch (p.type) {
-    case "text": return h("pre", {}, text(p.content));
+    case "text": return markdown(text(p.content));
     case "reasoning": return h("pre", { class: "dim" }, text(p.content));
     case "tool_call": return h("div", {}, h("h4", {}, `calls ${text(p.name)}`), tree(p.arguments ?? null, 0));
     case "tool_call_response": return h("div", {}, h("h4", {}, "result"), tree(p.response ?? p.result ?? null, 0));

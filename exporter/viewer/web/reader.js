@@ -3,6 +3,7 @@
 
 import { h } from "./dom.js";
 import { count, duration, money, plural, seconds, size } from "./format.js";
+import { markdown } from "./markdown.js";
 import { entries } from "./transcript.js";
 import { rowDetail } from "./words.js";
 
@@ -118,15 +119,15 @@ export class Reader {
 
   /** @param {Entry} e @param {TraceNode} n */
   body(e, n) {
-    /** @type {(key: string, text: string, kind?: string) => Element} */
-    const fold = (key, text, kind) => this.long(`${n.id} ${key}`, text, kind);
+    /** @type {(key: string, text: string, show?: (text: string) => Element) => Element} */
+    const fold = (key, text, show) => this.long(`${n.id} ${key}`, text, show);
     const blocks = e.blocks;
     return [
-      e.prompt && h("div", { class: "said prompt" }, fold("prompt", e.prompt, "prose")),
+      e.prompt && h("div", { class: "said prompt" }, fold("prompt", e.prompt, markdown)),
       n.op === "chat" && h("p", { class: "facts-line" }, turnFacts(n)),
       ...e.said.map((s, i) => (s.kind === "thinking"
         ? this.thinking(`${n.id} thinking ${i}`, s.text)
-        : h("div", { class: "said" }, fold(`said ${i}`, s.text, "prose")))),
+        : h("div", { class: "said" }, fold(`said ${i}`, s.text, markdown)))),
       ...blocks.map((b, i) => this.block(b, `block ${i}`, n)),
       ...e.notes.map((note) => h("p", { class: "note" }, h("b", {}, note.name), " ", h("span", {}, `after ${duration(note.at)} ${note.text}`))),
       n.failure && !blocks.some((b) => b.kind === "error") && h("p", { class: "wrong" }, n.failure),
@@ -149,20 +150,16 @@ export class Reader {
   }
 
   // long shows the beginning of a long text, and the rest on request.
-  /** @param {string} key @param {string} text */
-  long(key, text, kind = "") {
-    const pre = h("pre", { class: kind });
-    if (text.length <= longText * 1.2 || this.opened.has(key)) {
-      pre.append(text);
-      return pre;
-    }
+  /** @param {string} key @param {string} text @param {(text: string) => Element} show */
+  long(key, text, show = (part) => h("pre", {}, part)) {
+    if (text.length <= longText * 1.2 || this.opened.has(key)) return show(text);
+    const beginning = show(text.slice(0, longText));
     const more = h("button", { type: "button", class: "quiet", onclick: () => {
       this.opened.add(key);
-      pre.textContent = text;
+      beginning.replaceWith(show(text));
       more.remove();
     } }, `${count(text.length - longText)} more characters`);
-    pre.append(text.slice(0, longText));
-    return h("div", {}, pre, more);
+    return h("div", {}, beginning, more);
   }
 
   /** @param {Block} b @param {string} key @param {TraceNode} n */
