@@ -69,6 +69,9 @@ func (r *run) emitSettled(s held) {
 	default:
 		s.status = "the stream does not show its end"
 	}
+	if since := r.stream.opts.Since; !since.IsZero() && r.start < instant(since.UnixNano()) {
+		return
+	}
 	r.counts.spans++
 	r.stream.stats.Spans++
 	r.lastEnd = max(r.lastEnd, s.end)
@@ -170,8 +173,9 @@ func (r *run) describe() Run {
 }
 
 func (r *run) emitRoot(s *span) {
+	emitted := r.counts.spans
 	r.emit(s)
-	if r.part > 0 {
+	if r.part > 0 || r.counts.spans == emitted {
 		return
 	}
 	described := r.describe()

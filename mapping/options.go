@@ -37,6 +37,9 @@ type Options struct {
 	// written. Arrival times then mean nothing.
 	Replay time.Time
 
+	// Since, if set, leaves out runs that began earlier.
+	Since time.Time
+
 	// Shift is added to all times of a recording.
 	Shift time.Duration
 

@@ -20,6 +20,7 @@ import (
 type recording struct {
 	written time.Time     // modification time of the file
 	shift   time.Duration // added to all times
+	since   time.Time     // if set, the start of the earliest run
 	again   string        // the command that sends it again
 }
 
@@ -56,7 +57,7 @@ func (o *options) recordingOf(stdin *os.File) (*recording, error) {
 // endNow shifts the times of a recording so that its last run ends now.
 func (o *options) endNow(rec *recording, r io.Reader) error {
 	var last uint64
-	m, err := mapping.New(mapping.Options{Agent: o.agent, Deltas: mapping.DeltasOff, Replay: rec.written})
+	m, err := o.unshifted(rec)
 	if err != nil {
 		return err
 	}
@@ -66,10 +67,20 @@ func (o *options) endNow(rec *recording, r io.Reader) error {
 		}
 		last = max(last, endOf(out.Span))
 	}
+	rec.endsNow(last)
+	return nil
+}
+
+// unshifted returns a Mapper for finding out when a recording ended.
+func (o *options) unshifted(rec *recording) (*mapping.Mapper, error) {
+	return mapping.New(mapping.Options{Agent: o.agent, Deltas: mapping.DeltasOff, Replay: rec.written})
+}
+
+// endsNow shifts a recording whose last span ended at last.
+func (rec *recording) endsNow(last uint64) {
 	if last > 0 {
 		rec.shift = time.Since(time.Unix(0, int64(last)))
 	}
-	return nil
 }
 
 // endOf returns when an encoded span ended, 0 if it has no end.

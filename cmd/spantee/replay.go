@@ -9,15 +9,19 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/mapping"
 )
 
 const replayUsage = `replay traces recorded streams:
@@ -29,11 +33,19 @@ FILEs may be compressed with gzip or zstd. In a DIR, replay reads the files whos
 names end in .jsonl or .ndjson, optionally followed by .gz or .zst. A file that
 cannot be read is skipped. The same recording and flags give the same trace ids, so
 a recording can be sent again. The exit status is 1 if a file was skipped or a span
-was not delivered.`
+was not delivered.
+
+It also traces the session logs that agents keep:
+
+  spantee replay --since 7d ~/.claude/projects ~/.codex/sessions
+
+Logs are also read in the folders of a DIR, and those of sub-agents and forks
+together with the logs that they belong to. Symbolic links in a DIR are not followed.`
 
 func replayCommand() *cobra.Command {
 	var o options
 	var recursive bool
+	var since sinceFlag
 	cmd := &cobra.Command{
 		Use:   "replay FILE|DIR...",
 		Short: "Trace recorded streams",
@@ -44,25 +56,29 @@ func replayCommand() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return replay(&o, args, recursive, os.Stderr) },
+		RunE: func(_ *cobra.Command, args []string) error { return replay(&o, args, recursive, since.Time, os.Stderr) },
 	}
 	add(cmd.Flags(), groupStream, func(f *pflag.FlagSet) {
 		f.BoolVarP(&recursive, "recursive", "r", false, "also read the folders in a DIR")
+		f.Var(&since, "since", "leave out runs that began before TIME: a date, or a duration such as 7d or 12h before now")
 		f.BoolVar(&o.now, "now", false, "shift the times of each recording so that it ends now")
 	})
 	o.addFlags(cmd.Flags())
 	return cmd
 }
 
-// A replayer traces one file after another.
+// A replayer traces streams one after the other, and then groups of session logs, several
+// at a time.
 type replayer struct {
 	*tracing
+	since    time.Time       // if set, the start of the earliest run
 	progress *progress       // nil without a terminal
 	ctx      context.Context // ends when a signal comes
+	mu       sync.Mutex      // guards the fields below and what all groups of logs share
 	failed   bool
 }
 
-func replay(o *options, names []string, recursive bool, stderr *os.File) error {
+func replay(o *options, names []string, recursive bool, since time.Time, stderr *os.File) error {
 	cfg, err := o.resolve()
 	if err != nil {
 		return err
@@ -78,7 +94,7 @@ func replay(o *options, names []string, recursive bool, stderr *os.File) error {
 	}
 	ctx, interrupt := context.WithCancel(context.Background())
 	defer interrupt()
-	r := &replayer{tracing: t, ctx: ctx}
+	r := &replayer{tracing: t, since: since, ctx: ctx}
 	var end proc.Status
 	done := make(chan struct{})
 	go func() {
@@ -87,7 +103,7 @@ func replay(o *options, names []string, recursive bool, stderr *os.File) error {
 		if !r.quiet {
 			r.progress = newProgress(stderr, say.w, size, bytesText)
 		}
-		r.all(files)
+		r.logs(r.streams(files))
 	}()
 	select {
 	case <-done:
@@ -108,13 +124,24 @@ func replay(o *options, names []string, recursive bool, stderr *os.File) error {
 	return end.Err()
 }
 
+// A recordedFile is a file to replay.
+type recordedFile struct {
+	name  string
+	named bool // by the user, not found in a DIR
+	info  fs.FileInfo
+	log   *mapping.Log // nil if it is a stream
+}
+
 // find returns the recordings among names, and their total size.
-func (r *replayer) find(names []string, recursive bool) (files []string, size int64) {
-	add := func(name string, info fs.FileInfo) {
-		files = append(files, name)
-		if info.Mode().IsRegular() {
-			size += info.Size()
+func (r *replayer) find(names []string, recursive bool) (files []recordedFile, size int64) {
+	add := func(f recordedFile) {
+		if f.info.Mode().IsRegular() {
+			if f.info.ModTime().Before(r.since) {
+				return
+			}
+			size += f.info.Size()
 		}
+		files = append(files, f)
 	}
 	for _, name := range names {
 		info, err := os.Stat(name)
@@ -123,17 +150,17 @@ func (r *replayer) find(names []string, recursive bool) (files []string, size in
 			continue
 		}
 		if !info.IsDir() {
-			add(name, info)
+			add(recordedFile{name, true, info, r.logAt(name, info)})
 			continue
 		}
-		before := len(files)
-		err = filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
+		found, logs := 0, 0 // in the DIR itself, where a walk begins if directories come last
+		err = walkFilesFirst(name, func(path string, d fs.DirEntry, err error) error {
 			switch {
 			case r.ctx.Err() != nil:
 				return r.ctx.Err()
 			case err != nil:
 				r.skip(path, err)
-			case d.IsDir() && path != name && !recursive:
+			case d.IsDir() && path != name && !recursive && found > logs:
 				return fs.SkipDir
 			case d.Type().IsRegular() && isRecording(path):
 				info, err := d.Info()
@@ -141,15 +168,87 @@ func (r *replayer) find(names []string, recursive bool) (files []string, size in
 					r.skip(path, err)
 					return nil
 				}
-				add(path, info)
+				log := r.logAt(path, info)
+				if log == nil && !recursive && filepath.Dir(path) != filepath.Clean(name) {
+					return nil
+				}
+				if found++; log != nil {
+					logs++
+				}
+				add(recordedFile{path, false, info, log})
 			}
 			return nil
 		})
-		if err == nil && len(files) == before {
+		if err == nil && found == 0 {
 			r.skip(name, errors.New("no .jsonl or .ndjson file found"))
 		}
 	}
 	return files, size
+}
+
+// walkFilesFirst is [filepath.WalkDir] with the files of a folder before its folders.
+func walkFilesFirst(dir string, visit fs.WalkDirFunc) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return visit(dir, nil, err)
+	}
+	for _, folders := range []bool{false, true} {
+		for _, d := range entries {
+			path := filepath.Join(dir, d.Name())
+			if d.IsDir() != folders {
+				continue
+			}
+			if err := visit(path, d, nil); errors.Is(err, fs.SkipDir) {
+				continue
+			} else if err != nil {
+				return err
+			}
+			if folders {
+				if err := walkFilesFirst(path, visit); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// logAt describes the session log in a file, and returns nil if it is none.
+func (r *replayer) logAt(name string, info fs.FileInfo) *mapping.Log {
+	if !info.Mode().IsRegular() {
+		return nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	in, err := unpack(bufio.NewReader(f))
+	if err != nil {
+		return nil
+	}
+	head := make([]byte, mapping.LogHead)
+	n, _ := io.ReadFull(in, head)
+	log, ok := mapping.FindLog(name, head[:n])
+	if !ok || r.agent != "" && r.agent != log.Agent {
+		return nil
+	}
+	log.Open = func() (io.ReadCloser, error) {
+		f, err := r.open(name)
+		if err != nil {
+			return nil, err
+		}
+		in, err := unpack(bufio.NewReaderSize(&counter{f, r}, 16<<10))
+		if err != nil {
+			_ = f.Close()
+			return nil, err
+		}
+		return struct {
+			io.Reader
+			io.Closer
+		}{in, f}, nil
+	}
+	return &log
 }
 
 // isRecording reports whether a file's name is that of a recording.
@@ -162,6 +261,8 @@ func isRecording(name string) bool {
 
 // skip reports why a file is not traced.
 func (r *replayer) skip(name string, why error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.failed = true
 	var path *fs.PathError
 	if errors.As(why, &path) {
@@ -170,14 +271,84 @@ func (r *replayer) skip(name string, why error) {
 	r.say.skipped(name, why)
 }
 
-func (r *replayer) all(files []string) {
-	for _, name := range files {
-		if r.ctx.Err() != nil {
-			return
+// streams traces the streams among files, and returns the session logs.
+func (r *replayer) streams(files []recordedFile) (logs []recordedFile) {
+	for _, f := range files {
+		switch {
+		case r.ctx.Err() != nil:
+			return nil
+		case f.log != nil:
+			logs = append(logs, f)
+		default:
+			if err := r.one(f.name); err != nil && r.ctx.Err() == nil {
+				r.skip(f.name, err)
+			}
 		}
-		if err := r.one(name); err != nil && r.ctx.Err() == nil {
-			r.skip(name, err)
+	}
+	return logs
+}
+
+// logs traces session logs, a group of them on each processor.
+func (r *replayer) logs(files []recordedFile) {
+	slices.SortStableFunc(files, func(a, b recordedFile) int { return a.info.ModTime().Compare(b.info.ModTime()) })
+	var logs []mapping.Log
+	written := map[string]recordedFile{}
+	for _, f := range files {
+		logs = append(logs, *f.log)
+		written[f.name] = f
+	}
+	groups := make(chan []mapping.Log)
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for group := range groups {
+				r.group(group, written[group[0].Path])
+			}
+		})
+	}
+	for _, group := range mapping.GroupLogs(logs) {
+		groups <- group
+	}
+	close(groups)
+	workers.Wait()
+}
+
+// group traces session logs that belong together.
+func (r *replayer) group(logs []mapping.Log, first recordedFile) {
+	if r.ctx.Err() != nil {
+		return
+	}
+	rec := &recording{written: first.info.ModTime(), since: r.since}
+	var sessions sessionLines
+	err := r.endLogsNow(rec, logs)
+	to := r.streamConfig(rec, nil)
+	to.Lock, to.Started, to.Ended = &r.mu, nil, sessions.ended
+	var stream *tracer.Stream
+	if err == nil {
+		stream, err = tracer.New(to)
+	}
+	if err != nil {
+		r.skip(first.name, err)
+		return
+	}
+	stream.ReadLogs(logs, func(err error) bool {
+		if failed := new(mapping.LogError); errors.As(err, &failed) && r.ctx.Err() == nil {
+			r.skip(failed.Path, failed.Err)
 		}
+		return r.ctx.Err() == nil
+	})
+	stats := stream.Mapper.Stats()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	name := logs[0].Path
+	if len(logs) > 1 {
+		name = filepath.Dir(name)
+	}
+	r.say.sessions(sessions.list)
+	r.say.odd(name, stats)
+	if first.named && stats.Runs == 0 {
+		r.failed = true
+		r.say.skipped(name, errors.New("no session found: no line begins one"))
 	}
 }
 
@@ -193,7 +364,7 @@ func (r *replayer) one(name string) error {
 	if err != nil {
 		return err
 	}
-	rec := &recording{written: info.ModTime()}
+	rec := &recording{written: info.ModTime(), since: r.since}
 	if r.now {
 		if err := r.endFileNow(rec, f); err != nil {
 			return err
@@ -249,6 +420,28 @@ func (r *replayer) endFileNow(rec *recording, f *os.File) error {
 	return err
 }
 
+// endLogsNow shifts the times of logs so that the last of their runs ends now.
+func (r *replayer) endLogsNow(rec *recording, logs []mapping.Log) error {
+	if !r.now {
+		return nil
+	}
+	m, err := r.unshifted(rec)
+	if err != nil {
+		return err
+	}
+	var last uint64
+	for out, err := range m.ReadLogs(logs) {
+		if err == nil {
+			last = max(last, endOf(out.Span))
+		}
+		if r.ctx.Err() != nil {
+			return r.ctx.Err()
+		}
+	}
+	rec.endsNow(last)
+	return nil
+}
+
 // finish delivers the remaining spans.
 func (r *replayer) finish() {
 	r.progress.clear()
@@ -264,6 +457,8 @@ type counter struct {
 
 func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.f.Read(p)
+	c.r.mu.Lock()
+	defer c.r.mu.Unlock()
 	c.r.progress.add(n)
 	return n, err
 }
@@ -302,3 +497,67 @@ func (r *replayer) untilSignal(in io.Reader) io.Reader {
 type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// sessionLines collects the runs of sessions, in the order in which they ended.
+type sessionLines struct {
+	list []*sessionLine
+	byID map[string]*sessionLine
+}
+
+// A sessionLine is what is said about a session.
+type sessionLine struct {
+	mapping.Run
+	runs, failed int
+}
+
+func (l *sessionLines) ended(run mapping.Run) {
+	s := l.byID[run.Session]
+	if s == nil {
+		if l.byID == nil {
+			l.byID = map[string]*sessionLine{}
+		}
+		s = &sessionLine{Run: mapping.Run{Agent: run.Agent, Session: run.Session}}
+		l.byID[run.Session], l.list = s, append(l.list, s)
+	}
+	s.runs++
+	s.Tools += run.Tools
+	s.ToolErrors += run.ToolErrors
+	s.Duration += run.Duration
+	if run.ErrorType != "" {
+		s.failed++
+	}
+}
+
+// A sinceFlag is a time: a date, or a duration before now.
+type sinceFlag struct {
+	time.Time
+	text string
+}
+
+// Set implements [pflag.Value].
+func (f *sinceFlag) Set(text string) error {
+	f.text = text
+	for _, layout := range []string{time.DateOnly, time.RFC3339, "2006-01-02T15:04:05"} {
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			f.Time = t
+			return nil
+		}
+	}
+	day := time.Duration(1)
+	hours := text
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		hours, day = days+"h", 24
+	}
+	d, err := time.ParseDuration(hours)
+	if err != nil || d < 0 {
+		return errors.New("a date such as 2026-11-01, or a duration such as 7d or 12h")
+	}
+	f.Time = time.Now().Add(-d * day)
+	return nil
+}
+
+// String implements [pflag.Value].
+func (f *sinceFlag) String() string { return f.text }
+
+// Type implements [pflag.Value].
+func (f *sinceFlag) Type() string { return "TIME" }

@@ -181,6 +181,26 @@ func (r *reporter) setFile(name string) {
 	r.runs.file = name
 }
 
+// sessions names the sessions in session logs.
+func (r *reporter) sessions(list []*sessionLine) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range list {
+		if r.runs.ended += s.runs; r.quiet || !r.terminal && !r.summary {
+			continue
+		}
+		line := fmt.Sprintf("%s session %s: %s", s.Agent, printable(s.Session), count(s.runs, "run"))
+		if s.failed > 0 {
+			line += fmt.Sprintf(" (%d failed)", s.failed)
+		}
+		line += ", " + count(s.Tools, "tool")
+		if s.ToolErrors > 0 {
+			line += fmt.Sprintf(" (%d failed)", s.ToolErrors)
+		}
+		r.line("%s, %s", line, s.Duration.Round(time.Millisecond))
+	}
+}
+
 // odd reports what a file contained besides events.
 func (r *reporter) odd(name string, stats mapping.Stats) {
 	if s := oddLines(stats); s != "" && (r.terminal || r.summary) {

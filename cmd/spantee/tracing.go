@@ -116,15 +116,20 @@ func (t *tracing) addConsumers() {
 
 // newStream makes the stream of a mapper, for a recording or for stdin.
 func (t *tracing) newStream(rec *recording, process *mapping.Process) (err error) {
+	t.stream, err = tracer.New(t.streamConfig(rec, process))
+	return err
+}
+
+// streamConfig returns the configuration of the stream of a mapper.
+func (t *tracing) streamConfig(rec *recording, process *mapping.Process) tracer.Config {
 	to := t.to
 	to.Mapping = mapping.Options{
 		Agent: t.agent, Deltas: mapping.Deltas(t.deltas), MaxSpanEvents: t.maxSpanEvents,
-		Replay: rec.written, Shift: rec.shift, Parent: t.cfg.parent, Process: process,
+		Replay: rec.written, Since: rec.since, Shift: rec.shift, Parent: t.cfg.parent, Process: process,
 	}
 	to.Started, to.Ended = t.say.runStarted, t.say.runEnded
 	t.cfg.content.applyTo(&to.Mapping)
-	t.stream, err = tracer.New(to)
-	return err
+	return to
 }
 
 // startExporter starts an exporter, unless spans go nowhere. A recording needs no

@@ -14,6 +14,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -65,6 +66,10 @@ type Config struct {
 	Consumers []Consumer             // of all spans, sent or not
 
 	Started, Ended func(mapping.Run) // called for each run, if set
+
+	// Lock, if set, is held while a span or a run is handed on: several Streams may share
+	// an Exporter and Consumers.
+	Lock sync.Locker
 
 	// Open, if set, is called at each checkpoint with the spans that have not ended, by
 	// agent.
@@ -164,16 +169,38 @@ func (s *Stream) isSent(wire []byte) bool {
 // take hands on what the Mapper has made of the stream.
 func (s *Stream) take(outputs iter.Seq[mapping.Output]) {
 	for out := range outputs {
-		if out.Started != nil && s.cfg.Started != nil {
-			s.cfg.Started(*out.Started)
-		}
-		if out.Span != nil {
-			s.emit(out.Span, out.Agent)
-		}
-		if out.Ended != nil && s.cfg.Ended != nil {
-			s.cfg.Ended(*out.Ended)
-		}
+		s.handOn(&out)
 	}
+}
+
+func (s *Stream) handOn(out *mapping.Output) {
+	if s.cfg.Lock != nil {
+		s.cfg.Lock.Lock()
+		defer s.cfg.Lock.Unlock()
+	}
+	if out.Started != nil && s.cfg.Started != nil {
+		s.cfg.Started(*out.Started)
+	}
+	if out.Span != nil {
+		s.emit(out.Span, out.Agent)
+	}
+	if out.Ended != nil && s.cfg.Ended != nil {
+		s.cfg.Ended(*out.Ended)
+	}
+}
+
+// ReadLogs maps session logs that belong together, and ends the Stream. It calls goOn
+// for each output, with the error of a log that it cannot read, and breaks off when goOn
+// returns false.
+func (s *Stream) ReadLogs(logs []mapping.Log, goOn func(error) bool) {
+	s.now = time.Now()
+	for out, err := range s.Mapper.ReadLogs(logs) {
+		if !goOn(err) {
+			break
+		}
+		s.handOn(&out)
+	}
+	_ = s.Close(true)
 }
 
 // ReadFrom maps a recording.
