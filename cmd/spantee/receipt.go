@@ -16,6 +16,7 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter/receipt"
+	"github.com/spantee/spantee/exporter/receipt/condition"
 	"github.com/spantee/spantee/exporter/spool"
 )
 
@@ -24,7 +25,7 @@ type account struct {
 	recorder  receipt.Recorder
 	file      string                    // of the receipt; "" for none
 	output    string                    // $GITHUB_OUTPUT; "" for none
-	gate      *gate                     // nil without --fail-if
+	failIf    *condition.Condition      // nil without --fail-if
 	step      *stepSummary              // nil outside of GitHub Actions
 	traceLink func(trace string) string // "" if there is none
 }
@@ -39,10 +40,12 @@ func (o *options) account(cfg *config) (*account, error) {
 	if a.file, err = receiptFile(o.receipt); err != nil {
 		return nil, err
 	}
-	if a.gate, err = newGate(o.failIf); err != nil {
-		return nil, err
+	if o.failIf != "" {
+		if a.failIf, err = condition.Parse(o.failIf); err != nil {
+			return nil, usageError{fmt.Errorf("invalid --fail-if %q: %w", o.failIf, err)}
+		}
 	}
-	if a.gate == nil && a.file == "" && a.output == "" && a.step == nil {
+	if a.failIf == nil && a.file == "" && a.output == "" && a.step == nil {
 		return nil, nil
 	}
 	return a, nil
@@ -100,10 +103,27 @@ func (t *tracing) conclude(end proc.Status) proc.Status {
 	if err != nil {
 		t.say.problem(err)
 	}
-	if a.gate.fails(r, t.say.problem) && end == (proc.Status{}) {
+	if a.failIf != nil && t.mustFail(r) && end == (proc.Status{}) {
 		end.Code = proc.StatusFailed
 	}
 	return end
+}
+
+// mustFail reports whether the condition of --fail-if is true, and says so. What cannot be
+// evaluated counts as true.
+func (t *tracing) mustFail(r *receipt.Receipt) bool {
+	c := t.account.failIf
+	if name := c.Unstated(r); name != "" {
+		t.say.problem(fmt.Errorf("--fail-if uses %s, which the agent did not state: it counts as 0", name))
+	}
+	holds, err := c.Holds(r)
+	switch {
+	case err != nil:
+		t.say.problem(fmt.Errorf("cannot evaluate --fail-if %q: %w", t.failIf, err))
+	case holds:
+		t.say.problem(fmt.Errorf("--fail-if is true: %s", t.failIf))
+	}
+	return holds || err != nil
 }
 
 // write writes the receipt to all who read it. A mapper that hangs may still use the step

@@ -1,4 +1,6 @@
-package main
+// Package condition evaluates conditions over receipts, such as
+// "cost > 2 or not succeeded".
+package condition
 
 import (
 	"bytes"
@@ -14,10 +16,8 @@ import (
 	"github.com/spantee/spantee/exporter/receipt"
 )
 
-// A gate is the condition of --fail-if: a Starlark expression over the fields of a
-// receipt.
-type gate struct {
-	text string
+// A Condition is a Starlark expression over the fields of a receipt.
+type Condition struct {
 	expr syntax.Expr
 	uses map[string]bool // names in the expression
 }
@@ -25,30 +25,26 @@ type gate struct {
 // maxSteps is far more than an expression over the longest receipt takes.
 const maxSteps = 10_000_000
 
-// newGate returns nil without a condition. The error is a usage error: what can be wrong
-// is found before the run.
-func newGate(text string) (*gate, error) {
-	if text == "" {
-		return nil, nil
-	}
-	wrong := func(err error) error { return usageError{fmt.Errorf("invalid --fail-if %q: %w", text, err)} }
-	g := &gate{text: text, uses: map[string]bool{}}
+// Parse returns an error for whatever can be wrong with a condition before there is a
+// receipt.
+func Parse(text string) (*Condition, error) {
+	c := &Condition{uses: map[string]bool{}}
 	var err error
-	if g.expr, err = new(syntax.FileOptions).ParseExpr("", text, 0); err != nil {
-		return nil, wrong(plain(err))
+	if c.expr, err = new(syntax.FileOptions).ParseExpr("", text, 0); err != nil {
+		return nil, plain(err)
 	}
-	syntax.Walk(g.expr, func(n syntax.Node) bool {
+	syntax.Walk(c.expr, func(n syntax.Node) bool {
 		if name, ok := n.(*syntax.Ident); ok {
-			g.uses[name.Name] = true
+			c.uses[name.Name] = true
 		}
 		return true
 	})
 	for _, sample := range samples() {
-		if _, err := g.holds(sample); err != nil {
-			return nil, wrong(err)
+		if _, err := c.Holds(sample); err != nil {
+			return nil, err
 		}
 	}
-	return g, nil
+	return c, nil
 }
 
 // samples returns receipts with which each part of an expression is evaluated at least
@@ -78,15 +74,15 @@ func samples() (list []*receipt.Receipt) {
 	return list
 }
 
-// holds reports whether the condition is true.
-func (g *gate) holds(r *receipt.Receipt) (bool, error) {
+// Holds reports whether the condition is true.
+func (c *Condition) Holds(r *receipt.Receipt) (bool, error) {
 	fields, err := fieldsOf(r)
 	if err != nil {
 		return false, err
 	}
 	thread := &starlark.Thread{Print: func(*starlark.Thread, string) {}}
 	thread.SetMaxExecutionSteps(maxSteps)
-	value, err := starlark.EvalExprOptions(new(syntax.FileOptions), thread, g.expr, fields)
+	value, err := starlark.EvalExprOptions(new(syntax.FileOptions), thread, c.expr, fields)
 	if err != nil {
 		return false, plain(err)
 	}
@@ -97,32 +93,14 @@ func (g *gate) holds(r *receipt.Receipt) (bool, error) {
 	return bool(holds), nil
 }
 
-// fails reports whether the condition is true. What cannot be evaluated counts as true.
-func (g *gate) fails(r *receipt.Receipt, problem func(error)) bool {
-	if g == nil {
-		return false
-	}
-	if name := g.unstated(r); name != "" {
-		problem(fmt.Errorf("--fail-if uses %s, which the agent did not state: it counts as 0", name))
-	}
-	holds, err := g.holds(r)
+// Unstated returns what the condition uses although no agent stated it, "" if nothing.
+func (c *Condition) Unstated(r *receipt.Receipt) string {
 	switch {
-	case err != nil:
-		problem(fmt.Errorf("cannot evaluate --fail-if %q: %w", g.text, err))
-	case holds:
-		problem(fmt.Errorf("--fail-if is true: %s", g.text))
-	}
-	return holds || err != nil
-}
-
-// unstated returns what the condition uses although no agent stated it, "" if nothing.
-func (g *gate) unstated(r *receipt.Receipt) string {
-	switch {
-	case g.uses["cost"] && !g.uses["cost_known"] && !r.CostKnown:
+	case c.uses["cost"] && !c.uses["cost_known"] && !r.CostKnown:
 		return "cost"
-	case !r.TokensKnown && !g.uses["tokens_known"]:
+	case !r.TokensKnown && !c.uses["tokens_known"]:
 		for _, name := range []string{"input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens"} {
-			if g.uses[name] {
+			if c.uses[name] {
 				return name
 			}
 		}
