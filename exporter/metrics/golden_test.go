@@ -97,8 +97,12 @@ func expect(t *testing.T, spans []*goldenSpan) map[string]sum {
 		return number(t, s.attributes[key])
 	}
 	model := []string{"gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.response.model"}
+	usage := func(s *goldenSpan, key string, n float64) {
+		add("gen_ai.client.inference.usage."+key, s, n, true,
+			"gen_ai.agent.name", "gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.response.model", "gen_ai.token.modality=unknown")
+	}
 	var chat *goldenSpan // the last one, which what did not fit into it comes after
-	for _, s := range spans {
+	for i, s := range spans {
 		if s.failed && s.attributes["error.type"] == "" {
 			t.Fatal("an error without a type")
 		}
@@ -151,8 +155,24 @@ func expect(t *testing.T, spans []*goldenSpan) map[string]sum {
 		if s.attributes["gen_ai.usage.input_tokens"]+s.attributes["gen_ai.usage.output_tokens"] != "" {
 			for _, key := range []string{"input_tokens", "output_tokens", "cache_read.input_tokens", "cache_write.input_tokens", "reasoning.output_tokens"} {
 				if s.attributes["gen_ai.usage."+key] != "" {
-					add("gen_ai.client.inference.usage."+key, s, optional(s, "gen_ai.usage."+key), true,
-						"gen_ai.agent.name", "gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.response.model", "gen_ai.token.modality=unknown")
+					usage(s, key, optional(s, "gen_ai.usage."+key))
+				}
+			}
+		}
+		if s.attributes["spantee.usage.input_tokens"]+s.attributes["spantee.usage.output_tokens"] != "" { // the rest of what the run used
+			for key, total := range map[string]string{
+				"input_tokens": "input_tokens", "output_tokens": "output_tokens", "cache_read.input_tokens": "cache_read_tokens",
+				"cache_write.input_tokens": "cache_write_tokens", "reasoning.output_tokens": "reasoning_tokens",
+			} {
+				rest := optional(s, "spantee.usage."+total)
+				for _, call := range spans[i+1:] {
+					if call.attributes["spantee.bad_lines"] != "" { // the next run
+						break
+					}
+					rest -= optional(call, "gen_ai.usage."+key)
+				}
+				if rest > 0 {
+					usage(s, key, rest)
 				}
 			}
 		}

@@ -91,7 +91,8 @@ type Recorder struct {
 
 	changed bool // something was counted since the last Save
 
-	gaps map[string][]float64 // between chunks of chats that have not ended, by their span ids
+	used map[string][len(usages)]int64 // by model calls of runs that have not ended, by trace
+	gaps map[string][]float64          // between chunks of chats that have not ended, by their span ids
 
 	// open is read while the SDK holds its own lock, for which a holder of mu may wait.
 	open        atomic.Pointer[openSpans]
@@ -108,7 +109,7 @@ func New(cfg Config) (*Recorder, error) {
 	if cfg.Exporter == nil {
 		return nil, errors.New("metrics: no Exporter")
 	}
-	r := &Recorder{sender: sender{exporter: cfg.Exporter, gate: cmp.Or(cfg.Gate, NewGate())}, backlog: backlog{spool: cfg.Spool, exporter: cfg.Exporter}, gaps: map[string][]float64{}, sets: map[string]metric.MeasurementOption{}, unsaved: make(chan struct{}, 1), ending: make(chan struct{}), ended: make(chan struct{})}
+	r := &Recorder{sender: sender{exporter: cfg.Exporter, gate: cmp.Or(cfg.Gate, NewGate())}, backlog: backlog{spool: cfg.Spool, exporter: cfg.Exporter}, used: map[string][len(usages)]int64{}, gaps: map[string][]float64{}, sets: map[string]metric.MeasurementOption{}, unsaved: make(chan struct{}, 1), ending: make(chan struct{}), ended: make(chan struct{})}
 	if cfg.Spool != nil {
 		r.sender.journal = cfg.Spool.NewMetricsJournal(cfg.Exporter.Destination())
 	}

@@ -141,26 +141,42 @@ func (r *Recorder) toolCalled(ctx context.Context, s *runs.Span) {
 	}
 }
 
-// usage counts tokens. They are on the model calls or else on the root, never on
-// both.
+// usages are the kinds of tokens: what a model call states, or the root for all of them,
+// and what the root states if model calls state theirs.
+var usages = [...]struct{ metric, key, total string }{
+	{semconv.MetricInputTokens, semconv.InputTokens, semconv.UsageInput},
+	{semconv.MetricOutputTokens, semconv.OutputTokens, semconv.UsageOutput},
+	{semconv.MetricCacheReadTokens, semconv.CacheReadTokens, semconv.UsageCacheRead},
+	{semconv.MetricCacheWriteTokens, semconv.CacheWriteTokens, semconv.UsageCacheWrite},
+	{semconv.MetricReasoningTokens, semconv.ReasoningTokens, semconv.UsageReasoning},
+}
+
+// maxUsed is the number of open runs of which it is known what their model calls used.
+const maxUsed = 10_000
+
+// usage counts tokens: those of model calls as they end, and at the end of the run those
+// that only its root states. Claude Code, for example, states output tokens only there.
 func (r *Recorder) usage(ctx context.Context, s *runs.Span) {
-	if !s.Has(semconv.InputTokens) && !s.Has(semconv.OutputTokens) {
+	used, counted := r.used[string(s.TraceID)]
+	isTotal := counted && s.StatesTotals() && s.ErrorType() != semconv.ErrorKilled // of a killed run, another Recorder has counted most
+	if isTotal {
+		delete(r.used, string(s.TraceID))
+	} else if !s.Has(semconv.InputTokens) && !s.Has(semconv.OutputTokens) {
 		return
 	}
 	attributes := r.with(s, usageAttributes...)
 	modality := metric.WithAttributes(attribute.String(semconv.TokenModality, "unknown"))
-	for _, u := range []struct {
-		name, key string
-	}{
-		{semconv.MetricInputTokens, semconv.InputTokens},
-		{semconv.MetricOutputTokens, semconv.OutputTokens},
-		{semconv.MetricCacheReadTokens, semconv.CacheReadTokens},
-		{semconv.MetricCacheWriteTokens, semconv.CacheWriteTokens},
-		{semconv.MetricReasoningTokens, semconv.ReasoningTokens},
-	} {
-		if s.Has(u.key) {
-			r.count(ctx, u.name, s.Int(u.key), attributes, modality)
+	for i, u := range usages {
+		switch {
+		case s.Has(u.key):
+			used[i] += s.Int(u.key)
+			r.count(ctx, u.metric, s.Int(u.key), attributes, modality)
+		case isTotal && s.Int(u.total) > used[i]:
+			r.count(ctx, u.metric, s.Int(u.total)-used[i], attributes, modality)
 		}
+	}
+	if !s.StatesTotals() && (counted || len(r.used) < maxUsed) {
+		r.used[string(s.TraceID)] = used
 	}
 }
 
