@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/file"
 	"github.com/spantee/spantee/exporter/otlp"
@@ -266,7 +267,7 @@ func (o *options) resolveOTLP(source string) (destination, error) {
 }
 
 // userAgent returns the user agent sent to receivers.
-func userAgent() string { return "spantee/" + strings.Trim(version(), "()") }
+func userAgent() string { return "spantee/" + strings.Trim(tracer.Version(), "()") }
 
 // resolveOTLP returns the settings for spans sent by OTLP, and an error for an
 // invalid flag or variable.

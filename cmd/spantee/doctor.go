@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/spool"
@@ -78,7 +79,7 @@ func examine(w io.Writer, o *options) bool {
 		return false
 	}
 
-	resource, err := exporter.Resource(context.Background(), "spantee", version())
+	resource, err := exporter.Resource(context.Background(), "spantee", tracer.Version())
 	if err != nil {
 		finding(w, "!", "resource", withHint(err))
 	}

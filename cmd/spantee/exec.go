@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -67,8 +65,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	signals := proc.CatchForwarded()
 	say := newReporter(o, cfg, stderr)
 	say.child = true
-	process := &mapping.Process{Executable: filepath.Base(args[0])}
-	_, _ = rand.Read(process.Key[:]) // it never fails
+	process := tracer.NewProcess(args[0])
 	tracing, err := startTracing(o, cfg, say, nil, process)
 	if err != nil {
 		return err

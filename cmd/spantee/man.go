@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 )
 
 const manUsage = `man prints the manual page of spantee, or of one of its commands:
@@ -39,7 +41,7 @@ func manCommand() *cobra.Command {
 func printManual(w io.Writer, of *cobra.Command) error {
 	name := strings.ReplaceAll(of.CommandPath(), " ", "-")
 	page := bufio.NewWriter(w)
-	fmt.Fprintf(page, ".TH %q \"1\" \"\" %q %q\n", strings.ToUpper(name), "spantee "+version(), "spantee")
+	fmt.Fprintf(page, ".TH %q \"1\" \"\" %q %q\n", strings.ToUpper(name), "spantee "+tracer.Version(), "spantee")
 	fmt.Fprintf(page, ".SH NAME\n%s \\- %s\n", roff(name), roff(strings.TrimSuffix(of.Short, ".")))
 	fmt.Fprintf(page, ".SH SYNOPSIS\n.B %s\n.SH DESCRIPTION\n", roff(of.UseLine()))
 	for i, paragraph := range strings.Split(cmp.Or(of.Long, of.Short), "\n\n") {

@@ -141,7 +141,7 @@ func (rs *recorders) service(of *resourcepb.Resource) *metrics.Recorder {
 	if r := rs.byService[name]; r != nil || rs.ended || rs.to == nil {
 		return r
 	}
-	r, err := metrics.New(metrics.Config{Exporter: rs.to.MetricExporter(rs.spans), Version: version(), Resource: resource, Gate: rs.gate, Spool: rs.spool})
+	r, err := metrics.New(metrics.Config{Exporter: rs.to.MetricExporter(rs.spans), Version: tracer.Version(), Resource: resource, Gate: rs.gate, Spool: rs.spool})
 	if err != nil {
 		rs.failed(fmt.Errorf("no metrics are sent: %w", err))
 		return nil

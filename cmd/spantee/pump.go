@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/tee"
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/mapping"
 )
 
@@ -78,13 +79,9 @@ func (p *pump) guard(f func()) {
 	f()
 }
 
-// maxPiece is how much of the stream is mapped before its spans are journaled and
-// may be sent.
-const maxPiece = 64 << 10
-
 // follow maps the stream.
 func (p *pump) follow() {
-	buf := make([]byte, maxPiece)
+	buf := make([]byte, tracer.MaxPiece)
 	behind := false
 	for due := after(p.tick()); ; {
 		piece, err := p.tee.Next(buf, due)

@@ -91,7 +91,7 @@ func (t *tracing) conclude(end proc.Status) proc.Status {
 		return end
 	}
 	r := a.recorder.Receipt()
-	r.Finish(version(), end.ShellStatus(), o.failure == nil, o.delivery)
+	r.Finish(tracer.Version(), end.ShellStatus(), o.failure == nil, o.delivery)
 	written := make(chan error, 1)
 	go func() { written <- a.write(r, o.hangs) }()
 	var err error

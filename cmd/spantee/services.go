@@ -11,24 +11,15 @@ import (
 
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/mapping"
-	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/content"
 )
 
-// services are the resources of agents by their names: the agent is the service.
-type services struct {
-	detectors []string // detectors of the shared attributes
-	facts     []string // the shared attributes: alternating keys and values
-
-	mu   sync.Mutex // the end, which counts spans, does not wait for a mapper that hangs
-	list map[string]*resourcepb.Resource
-}
-
 // services returns the resources of a stream's spans and metrics. A recording has
 // no instance id, because sending it again must produce the same bytes.
-func (c *config) services(live bool, process *mapping.Process) *services {
+func (c *config) services(live bool, process *mapping.Process, problem func(error)) func(agent string) *resourcepb.Resource {
 	var facts []string
 	if live {
 		facts = append(facts, "service.instance.id", newUUID())
@@ -36,38 +27,14 @@ func (c *config) services(live bool, process *mapping.Process) *services {
 	if process != nil {
 		facts = append(facts, "process.executable.name", process.Executable, "process.parent_pid", fmt.Sprint(os.Getpid()))
 	}
-	return &services{detectors: c.detectors, facts: facts}
-}
-
-// of returns the resource of an agent. An error in the environment is the same for
-// all agents.
-func (s *services) of(name string) (*resourcepb.Resource, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r := s.list[name]; r != nil {
-		return r, nil
-	}
-	r, err := exporter.ResourceFrom(context.Background(), s.detectors, append([]string{"service.name", name}, s.facts...)...)
-	if s.list == nil {
-		s.list = map[string]*resourcepb.Resource{}
-	}
-	s.list[name] = r
-	return r, err
-}
-
-// known returns the resource of an agent. Its error was reported for the first agent.
-func (s *services) known(name string) *resourcepb.Resource {
-	r, _ := s.of(name)
-	return r
-}
-
-// presumed returns the name of the stream's agent to use while the agent is
-// unknown.
-func presumed(flag string) string {
-	if a := agent.Find(flag); a != nil {
-		return a.Name
-	}
-	return agent.Agents[0].Name
+	var reported sync.Once // an error in the environment is the same for all agents
+	return tracer.PerAgent(func(agent string) *resourcepb.Resource {
+		r, err := exporter.ResourceFrom(context.Background(), c.detectors, append([]string{"service.name", agent}, facts...)...)
+		if err != nil {
+			reported.Do(func() { problem(err) })
+		}
+		return r
+	})
 }
 
 // detectors returns the names of the resource detectors to run. The repository of the

@@ -42,8 +42,8 @@ type tracing struct {
 // stream. process is the agent, nil if spantee did not start it.
 func startTracing(o *options, cfg *config, say *reporter, rec *recording, process *mapping.Process) (*tracing, error) {
 	t := &tracing{options: o, cfg: cfg, say: say, limits: newLimits(o.limitOptions)}
-	services := cfg.services(rec == nil, process)
-	t.to = tracer.Config{Live: rec == nil, Resources: services.known, Sampled: cfg.sampler.keepsSpan}
+	resources := cfg.services(rec == nil, process, say.problem)
+	t.to = tracer.Config{Live: rec == nil, Resources: resources, Sampled: cfg.sampler.keepsSpan}
 	var err error
 	if t.account, err = o.account(cfg); err != nil {
 		return nil, err
@@ -51,10 +51,7 @@ func startTracing(o *options, cfg *config, say *reporter, rec *recording, proces
 	if cfg.content.maxIsDefault && (cfg.to.file != "" || o.show && !cfg.to.isSet()) {
 		cfg.content.maxAttributeBytes = wholeAttributeBytes // only a file or the viewer gets these spans
 	}
-	resource, err := services.of(presumed(o.agent))
-	if err != nil {
-		say.problem(err)
-	}
+	resource := resources(tracer.Presumed(o.agent))
 	client, err := cfg.to.open()
 	if err != nil && strings.HasPrefix(cfg.to.source, "$") {
 		say.problem(fmt.Errorf("no spans are sent: %w", err))
@@ -138,7 +135,7 @@ func (t *tracing) startExporter(client exporter.Client, resource *resourcepb.Res
 	if client == nil {
 		return nil
 	}
-	to := exporter.Config{Client: client, Spool: t.cfg.spool, Resource: resource, Scope: scope()}
+	to := exporter.Config{Client: client, Spool: t.cfg.spool, Resource: resource, Scope: tracer.Scope()}
 	if !t.to.Live {
 		to.Spool, to.Wait = nil, true
 	}

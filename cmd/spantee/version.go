@@ -3,18 +3,17 @@ package main
 import (
 	"runtime/debug"
 	"strings"
-	"sync"
 
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 )
 
 // versionLine is what --version prints after the program's name.
 func versionLine() string {
-	info, ok := buildInfo()
+	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return version()
+		return tracer.Version()
 	}
-	return version() + " " + built(info)
+	return tracer.Version() + " " + built(info)
 }
 
 // built returns the commit and the Go release a binary was built from. A binary
@@ -35,20 +34,4 @@ func built(info *debug.BuildInfo) string {
 		facts = append(facts, "modified")
 	}
 	return "(" + strings.Join(append(facts, info.GoVersion), ", ") + ")"
-}
-
-// version returns the version of the module the binary was built from.
-func version() string {
-	if info, ok := buildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
-}
-
-// buildInfo parses the build information once: several parts of a run need it.
-var buildInfo = sync.OnceValues(debug.ReadBuildInfo)
-
-// scope returns the instrumentation scope of spantee's spans.
-func scope() *commonpb.InstrumentationScope {
-	return &commonpb.InstrumentationScope{Name: "github.com/spantee/spantee", Version: version()}
 }

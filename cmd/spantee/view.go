@@ -226,19 +226,19 @@ func receiving(v *viewer.Viewer) string {
 
 // A page shows spans that are made in this process.
 type page struct {
-	queue    *viewer.Queue
-	viewer   *viewer.Viewer // nil if there is only a store
-	services services
+	queue     *viewer.Queue
+	viewer    *viewer.Viewer // nil if there is only a store
+	resources func(agent string) *resourcepb.Resource
 }
 
 func newPage(store *viewer.Store, live bool) *page {
-	return &page{queue: viewer.NewQueue(store, live), services: services{detectors: []string{exporter.HostDetector}}}
+	resources := (&config{detectors: []string{exporter.HostDetector}}).services(false, nil, func(error) {}) // the exporter reports them
+	return &page{queue: viewer.NewQueue(store, live), resources: resources}
 }
 
 // takeOf shows a span of an agent that the mapper emitted.
 func (p *page) takeOf(span []byte, agent string) {
-	from, _ := p.services.of(agent) // the exporter reports its error
-	p.take(span, from)
+	p.take(span, p.resources(agent))
 }
 
 // Consume shows a finished span.

@@ -7,6 +7,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/viewer"
@@ -125,6 +126,6 @@ func (o *openSpans) request(of sampler) (request []*tracepb.ResourceSpans) {
 func wrap(from *resourcepb.Resource, span *tracepb.Span) []*tracepb.ResourceSpans {
 	return []*tracepb.ResourceSpans{{
 		Resource:   from,
-		ScopeSpans: []*tracepb.ScopeSpans{{Scope: scope(), Spans: []*tracepb.Span{span}}},
+		ScopeSpans: []*tracepb.ScopeSpans{{Scope: tracer.Scope(), Spans: []*tracepb.Span{span}}},
 	}}
 }

@@ -2,22 +2,18 @@ package spantee
 
 import (
 	"context"
-	"crypto/rand"
 	"maps"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/spool"
-	"github.com/spantee/spantee/mapping"
-	"github.com/spantee/spantee/mapping/agent"
 )
 
 // ExporterOptions say where spans go. The zero ExporterOptions send them to
@@ -44,12 +40,9 @@ type ExporterOptions struct {
 
 // An Exporter sends the spans of any number of Tracers over one connection.
 type Exporter struct {
-	client exporter.Client // nil if no spans are sent
-	spool  *spool.Spool    // nil without one
-	o      ExporterOptions
-
-	mu        sync.Mutex
-	resources map[string]*resourcepb.Resource // by agent
+	client   exporter.Client // nil if no spans are sent
+	spool    *spool.Spool    // nil without one
+	resource func(agent string) *resourcepb.Resource
 }
 
 // NewExporter returns an Exporter, which connects once there is a span to send. The error
@@ -57,12 +50,12 @@ type Exporter struct {
 func NewExporter(o ExporterOptions) (*Exporter, error) {
 	client, err := otlp.New(otlp.Config{
 		Endpoint: o.Endpoint, Protocol: o.Protocol, Headers: o.Headers, CACert: o.CACert,
-		UserAgent: "spantee/" + strings.Trim(version(), "()"), IgnoreEnvironment: !o.Environment,
+		UserAgent: "spantee/" + strings.Trim(tracer.Version(), "()"), IgnoreEnvironment: !o.Environment,
 	})
 	if err != nil {
 		return nil, &OptionError{"ExporterOptions", err}
 	}
-	e := &Exporter{client: client, o: o, resources: map[string]*resourcepb.Resource{}}
+	e := &Exporter{client: client, resource: tracer.PerAgent(o.describe)}
 	if o.SpoolDir != "" {
 		dir, err := filepath.Abs(o.SpoolDir)
 		if err != nil {
@@ -77,14 +70,9 @@ func NewExporter(o ExporterOptions) (*Exporter, error) {
 func (e *Exporter) Close(ctx context.Context) error { return e.client.Stop(ctx) }
 
 // start starts the delivery of one stream's spans, which has an account of its own.
-func (e *Exporter) start(flag string) (*exporter.Exporter, error) {
-	presumed := agent.Agents[0]
-	if known := agent.Find(flag); known != nil {
-		presumed = known
-	}
+func (e *Exporter) start(agent string) (*exporter.Exporter, error) {
 	return exporter.New(exporter.Config{
-		Client: shared{e.client}, Spool: e.spool, Resource: e.resource(presumed.Name),
-		Scope: &commonpb.InstrumentationScope{Name: module, Version: version()},
+		Client: shared{e.client}, Spool: e.spool, Resource: e.resource(tracer.Presumed(agent)), Scope: tracer.Scope(),
 	})
 }
 
@@ -93,53 +81,26 @@ type shared struct{ exporter.Client }
 
 func (shared) Stop(context.Context) error { return nil }
 
-// resource returns the resource of an agent's spans.
-func (e *Exporter) resource(agent string) *resourcepb.Resource {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if r := e.resources[agent]; r != nil || e.client == nil {
-		return r
-	}
+// describe returns an agent as a service. Only the valid part of the environment counts.
+func (o ExporterOptions) describe(agent string) *resourcepb.Resource {
 	attributes := map[string]string{"service.name": agent}
-	maps.Copy(attributes, e.o.Resource)
+	maps.Copy(attributes, o.Resource)
 	keys := slices.Sorted(maps.Keys(attributes))
-	r := new(resourcepb.Resource)
-	if e.o.Environment {
+	if o.Environment {
 		var list []string
 		for _, key := range keys {
 			list = append(list, key, attributes[key])
 		}
-		r, _ = exporter.ResourceFrom(context.Background(), nil, list...) // the valid part
-	} else {
-		for _, key := range keys {
-			r.Attributes = append(r.Attributes, &commonpb.KeyValue{
-				Key: strings.ToValidUTF8(key, "\uFFFD"), Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{
-					StringValue: strings.ToValidUTF8(attributes[key], "\uFFFD"),
-				}},
-			})
-		}
+		r, _ := exporter.ResourceFrom(context.Background(), nil, list...)
+		return r
 	}
-	e.resources[agent] = r
+	r := new(resourcepb.Resource)
+	for _, key := range keys {
+		r.Attributes = append(r.Attributes, &commonpb.KeyValue{
+			Key: strings.ToValidUTF8(key, "\uFFFD"), Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{
+				StringValue: strings.ToValidUTF8(attributes[key], "\uFFFD"),
+			}},
+		})
+	}
 	return r
 }
-
-func newProcess(executable string) *mapping.Process {
-	p := &mapping.Process{Executable: executable}
-	_, _ = rand.Read(p.Key[:]) // it never fails
-	return p
-}
-
-const module = "github.com/spantee/spantee"
-
-// version returns the version of the module in this program.
-var version = sync.OnceValue(func() string {
-	info, _ := debug.ReadBuildInfo()
-	if info != nil {
-		for _, m := range append(info.Deps, &info.Main) {
-			if m.Path == module && m.Version != "" {
-				return m.Version
-			}
-		}
-	}
-	return "(devel)"
-})

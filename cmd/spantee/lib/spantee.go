@@ -32,7 +32,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -144,7 +143,7 @@ func New(ctx context.Context, o Options) (*Tracer, error) {
 		Resources: e.resource, Live: e.spool != nil, Consumers: []tracer.Consumer{&t.recorder},
 	}
 	if o.Command != "" {
-		t.process = newProcess(filepath.Base(o.Command))
+		t.process = tracer.NewProcess(o.Command)
 		cfg.Mapping.Process = t.process
 	}
 	var err error
@@ -181,16 +180,11 @@ func (t tee) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// maxPiece is how much of the stream is mapped before its spans may be sent.
-const maxPiece = 64 << 10
-
 // Write takes the next bytes of the agent's output. It never fails, also after Close.
 func (t *Tracer) Write(p []byte) (int, error) {
 	now := time.Now()
 	t.locked(func() {
-		for piece := range slices.Chunk(p, maxPiece) {
-			t.stream.Write(piece, now)
-		}
+		t.stream.Write(p, now)
 		t.saveSoon()
 	})
 	return len(p), nil
@@ -293,7 +287,7 @@ func (t *Tracer) end(ctx context.Context) (*Receipt, error) {
 		delivered = t.exporter.Close(ctx)
 	}
 	r := t.recorder.Receipt()
-	r.Finish(version(), exit.ShellStatus(), stopped == nil, delivered)
+	r.Finish(tracer.Version(), exit.ShellStatus(), stopped == nil, delivered)
 	if delivered.Delivered == delivered.Ended {
 		return r, stopped
 	}

@@ -3,8 +3,11 @@
 //	bytes -> Stream -> mapping.Mapper -> Span -> Exporter, Consumers
 //	                        └─ open spans -> journal of the Exporter
 //
-// The commands and package spantee are built on it. It prints nothing, and reads neither
-// the environment nor signals.
+// The commands and package spantee are built on it. The commands are not built on package
+// spantee, because they need what a stable API should not promise: recordings, sampling,
+// spans that are open, and how a mapper that hangs is left behind.
+//
+// The package prints nothing, and reads neither the environment nor signals.
 package tracer
 
 import (
@@ -58,7 +61,7 @@ func (s *Span) Decoded() bool { return s.decoded }
 // A Config says what becomes of a stream's spans.
 type Config struct {
 	Mapping   mapping.Options                         // Now is the Stream's own
-	Resources func(agent string) *resourcepb.Resource // of an agent's spans
+	Resources func(agent string) *resourcepb.Resource // of an agent's spans; nil if they have none
 
 	Exporter  *exporter.Exporter     // nil if no spans are sent
 	Sampled   func(wire []byte) bool // whether a span is sent; nil if all are
@@ -96,6 +99,9 @@ func New(cfg Config) (*Stream, error) {
 		s.journal.exporter = cfg.Exporter
 		s.journal.active = cfg.Exporter != nil || cfg.Open != nil
 	}
+	if cfg.Resources == nil {
+		s.cfg.Resources = func(string) *resourcepb.Resource { return nil }
+	}
 	s.journal.changed = cfg.Mapping.Process != nil // the root of the process has begun
 	s.journal.saved = s.now
 	cfg.Mapping.Now = func() time.Time { return s.now }
@@ -107,9 +113,19 @@ func New(cfg Config) (*Stream, error) {
 // Emitted returns how many spans have ended.
 func (s *Stream) Emitted() int64 { return s.emitted.Load() }
 
-// Write maps a piece of the stream. Keep pieces short, see [exporter.Exporter.Begin].
-func (s *Stream) Write(piece []byte, arrived time.Time) {
+// MaxPiece is how much of the stream is mapped before its spans are journaled and may be
+// sent: see [exporter.Exporter.Begin].
+const MaxPiece = 64 << 10
+
+// Write maps the next bytes of the stream.
+func (s *Stream) Write(p []byte, arrived time.Time) {
 	s.now = arrived
+	for piece := range slices.Chunk(p, MaxPiece) {
+		s.write(piece)
+	}
+}
+
+func (s *Stream) write(piece []byte) {
 	s.journal.begin()
 	s.take(s.Mapper.Map(piece))
 	s.Changed()
@@ -205,7 +221,7 @@ func (s *Stream) ReadLogs(logs []mapping.Log, goOn func(error) bool) {
 
 // ReadFrom maps a recording.
 func (s *Stream) ReadFrom(r io.Reader) (n int64, err error) {
-	buf := make([]byte, 64<<10)
+	buf := make([]byte, MaxPiece)
 	for err == nil {
 		var read int
 		read, err = r.Read(buf)

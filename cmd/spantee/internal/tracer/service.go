@@ -1,0 +1,64 @@
+package tracer
+
+import (
+	"crypto/rand"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+
+	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/agent"
+)
+
+// PerAgent returns a function that describes each agent once: the agent is the service. It
+// may be called by several goroutines.
+func PerAgent(describe func(agent string) *resourcepb.Resource) func(agent string) *resourcepb.Resource {
+	var mu sync.Mutex // the end, which counts spans, does not wait for a mapper that hangs
+	known := map[string]*resourcepb.Resource{}
+	return func(agent string) *resourcepb.Resource {
+		mu.Lock()
+		defer mu.Unlock()
+		if known[agent] == nil {
+			known[agent] = describe(agent)
+		}
+		return known[agent]
+	}
+}
+
+// Presumed returns the name of a stream's agent to use while the agent is unknown. chosen
+// is the user's choice, if any.
+func Presumed(chosen string) string {
+	if a := agent.Find(chosen); a != nil {
+		return a.Name
+	}
+	return agent.Agents[0].Name
+}
+
+// NewProcess returns a program that is to be run as an agent.
+func NewProcess(program string) *mapping.Process {
+	p := &mapping.Process{Executable: filepath.Base(program)}
+	_, _ = rand.Read(p.Key[:]) // it never fails
+	return p
+}
+
+const module = "github.com/spantee/spantee"
+
+// Version returns the version of spantee's module in this program.
+var Version = sync.OnceValue(func() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range append(info.Deps, &info.Main) {
+			if m.Path == module && m.Version != "" {
+				return m.Version
+			}
+		}
+	}
+	return "(devel)"
+})
+
+// Scope returns the instrumentation scope of spantee's spans.
+func Scope() *commonpb.InstrumentationScope {
+	return &commonpb.InstrumentationScope{Name: module, Version: Version()}
+}
