@@ -84,7 +84,6 @@ var looksLike = map[string]string{
 	"agent-client-protocol": "JSON-RPC messages",
 	"gemini-session-log":    "a session log of Gemini CLI",
 	"opencode-session-log":  "a session log of opencode",
-	"pi-session-log":        "a session log of pi",
 	"chat-export":           "a chat log",
 	"cloudevents":           "CloudEvents",
 	"container-log":         "a container's log",

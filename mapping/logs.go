@@ -28,8 +28,10 @@ const LogHead = 64 << 10
 // FindLog describes the session log at path, which begins with head. It returns false if
 // the file is not a log, or belongs with no other file.
 func FindLog(path string, head []byte) (log Log, ok bool) {
-	var marks agent.Marks
+	var first, marks agent.Marks
 	log.Path = path
+	line, _, _ := bytes.Cut(head, newline)
+	first.Read(line)
 	for line := range bytes.Lines(head) {
 		if at := agent.RowTime(line); at != 0 && log.First.IsZero() {
 			log.First = time.Unix(0, int64(at))
@@ -37,7 +39,7 @@ func FindLog(path string, head []byte) (log Log, ok bool) {
 		if log.Agent == "" {
 			marks.Read(line)
 			if a, _ := marks.Agent(); a != nil && a.Kin != nil {
-				log.Agent, log.Kin = a.Flag, a.Kin(path, &marks)
+				log.Agent, log.Kin = a.Flag, a.Kin(path, &first)
 			} else if a != nil {
 				return log, false
 			}

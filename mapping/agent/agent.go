@@ -57,7 +57,7 @@ type Agent struct {
 	Log bool
 
 	// Kin returns names that a session log has in common with the logs that belong to it:
-	// those of its sub-agents and forks. It gets the marks of a line that is proof.
+	// those of its sub-agents and forks. It gets the marks of the log's first line.
 	Kin func(path string, m *Marks) []string
 
 	// NamedLast says that the session's id may come only with the last line of a run.
@@ -76,6 +76,7 @@ var Agents = []*Agent{
 	&claude,
 	&claudeLog,
 	&pi,
+	&piLog,
 	&gemini,
 	&copilot,
 	&droid,

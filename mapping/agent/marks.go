@@ -203,10 +203,6 @@ var foreignLines = []foreignKind{
 	{name: "Auggie", shapes: shapes("type=result request_id session_id result !uuid")},
 	{name: "a result that several agents print", shapes: shapes("type=result subtype is_error session_id")},
 
-	{name: "a session log of pi", shapes: shapes(
-		"type=message timestamp message.role",
-		"type=model_change|thinking_level_change|compaction|branch_summary|session_info|custom|custom_message|label id timestamp",
-	)},
 	{name: "a session log of Gemini CLI", shapes: shapes("sessionId projectHash startTime", "type=user|gemini|info id timestamp content", "$set", "sessionId messageId type message timestamp")},
 	{name: "a session log of opencode", shapes: shapes("id=msg_* sessionID role", "id=prt_* sessionID messageID", "id=ses_* projectID time.created")},
 	{name: "a transcript of Cursor", shapes: shapes("!type role message.content")},

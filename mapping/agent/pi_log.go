@@ -1,0 +1,296 @@
+package agent
+
+import (
+	"bytes"
+	"path/filepath"
+
+	"github.com/spantee/spantee/mapping/jsonscan"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// piLog is a session log of pi, a file below ~/.pi/agent/sessions. A row has the time at
+// which it was written, and its message the time at which that began. The rows form a tree,
+// in which a user goes back and branches off: each branch was paid for, so each prompt is a
+// run. Shapes are those of versions 1 to 3.
+var piLog = Agent{
+	Flag: "pi-log",
+	Name: "pi",
+	New:  func() Decoder { return &piLogDecoder{files: map[int]*piLogSession{}, rows: newMemory()} },
+	Proof: shapes(
+		"type=message timestamp message.role message.timestamp !session_id",
+		"type=model_change timestamp provider modelId",
+		"type=thinking_level_change timestamp thinkingLevel",
+		"type=compaction timestamp summary tokensBefore",
+		"type=session_info|branch_summary|custom|custom_message|label id parentId timestamp",
+	),
+	Lines:    shapes("type=session id timestamp cwd"),
+	TurnEnds: true,
+	Log:      true,
+	Kin: func(path string, m *Marks) []string {
+		kin := []string{"pi " + filepath.Base(path)}
+		for _, name := range []string{"branchedFrom", "parentSession"} {
+			if parent := m.value("", name); parent != "" {
+				kin = append(kin, "pi "+filepath.Base(parent))
+			}
+		}
+		return kin
+	},
+}
+
+// A piLogDecoder decodes session logs, in which only the first row names the session.
+type piLogDecoder struct {
+	scanner
+	row   piRow
+	input int // of the current row
+	files map[int]*piLogSession
+	rows  memory // that were read: a branch of a session in a file of its own begins with copies
+	count uint64 // of rows
+}
+
+// A piLogSession is the state of a session.
+type piLogSession struct {
+	id      []byte
+	facts   facts // of the session's runs
+	model   []byte
+	running bool // a run has begun
+	end     held // the end of the run, unless the model says more
+}
+
+// A piRow is a row.
+type piRow struct {
+	line
+	id      []byte
+	began   Instant // when the message began
+	stop    string  // why the message ended
+	content []byte  // of the message
+}
+
+// Decode implements [Decoder].
+func (d *piLogDecoder) Decode(line Line, dst []Event) []Event {
+	d.input = line.Input
+	return d.readObjects(line, dst, d)
+}
+
+// Flush implements [Decoder].
+func (d *piLogDecoder) Flush(input int, dst []Event) []Event {
+	if s := d.files[input]; s != nil {
+		dst = s.finish(dst)
+	}
+	return dst
+}
+
+// finish appends the end of a run that was held back.
+func (s *piLogSession) finish(dst []Event) []Event {
+	s.running = s.running && len(s.end) == 0
+	return s.end.take(dst)
+}
+
+func (d *piLogDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
+	l, start := &d.row, r.I
+	*l = piRow{}
+	for key := range r.Members() {
+		l.field(r, key)
+	}
+	if len(l.typ) == 0 {
+		return dst, false
+	}
+	from := len(dst)
+	s := d.files[d.input]
+	if s == nil || string(l.typ) == "session" {
+		dst = d.Flush(d.input, dst)
+		s = new(piLogSession)
+		d.files[d.input] = s
+	}
+	d.count++
+	if d.rows.keep(d.rows.hash(r.B[start:r.I]), d.count) == d.count {
+		dst = d.events(s, dst)
+	}
+	if len(dst) == from {
+		dst = append(dst, Event{Kind: Ignored})
+	}
+	return dst, true
+}
+
+func (l *piRow) field(r *jsonscan.Reader, key []byte) {
+	switch string(key) {
+	case "timestamp":
+		l.Time = isoTime(r)
+	case "id":
+		l.id = readID(r)
+	case "modelId":
+		l.Model = jsonscan.Unquote(r.Str())
+	case "provider":
+		l.Provider = jsonscan.Unquote(r.Str())
+	case "thinkingLevel":
+		l.Facts.word(semconv.ReasoningLevel, enumOf(r))
+	case "message":
+		for key := range r.Members() {
+			switch string(key) {
+			case "timestamp":
+				l.began = millis(r)
+			case "provider":
+				l.Provider = jsonscan.Unquote(r.Str())
+			case "responseId":
+				l.ModelCallID = readID(r)
+			case "stopReason":
+				reason := r.Str()
+				l.stop, l.FinishReason = enum(reason), finishReason(reason)
+			case "errorMessage":
+				l.fault = r.Str()
+			case "toolCallId":
+				l.ID = readID(r)
+			case "content":
+				l.content = r.Raw()
+			case "role", "model", "usage", "toolName", "isError":
+				l.line.field(r, key)
+			}
+		}
+	case "type", "cwd", "tokensBefore":
+		l.line.field(r, key)
+	}
+}
+
+// events appends the events of the current row.
+func (d *piLogDecoder) events(s *piLogSession, dst []Event) []Event {
+	l := &d.row
+	switch string(l.typ) {
+	case "session":
+		s.id = bytes.Clone(l.id)
+		s.learn(l)
+	case "model_change", "thinking_level_change":
+		s.learn(l)
+	case "compaction":
+		if s.running && len(s.end) == 0 {
+			l.Session, l.Kind, l.Notice = s.id, Notice, semconv.EventCompaction
+			dst = append(dst, l.Event)
+		}
+	case "message":
+		l.Session = s.id
+		switch l.role {
+		case "user":
+			return d.prompt(s, dst)
+		case "assistant":
+			return d.answer(s, dst)
+		case "toolResult":
+			return d.result(s, dst)
+		}
+	case "session_info", "branch_summary", "custom", "custom_message", "label":
+	default:
+		dst = append(dst, Event{Kind: Unknown, Session: s.id})
+	}
+	return dst
+}
+
+// learn records what a row states about the runs that follow.
+func (s *piLogSession) learn(l *piRow) {
+	kept := l.kept()
+	for _, fact := range kept.Facts {
+		s.facts.set(fact)
+	}
+	if len(kept.Model) > 0 {
+		s.model = kept.Model
+	}
+}
+
+// begin appends the beginning of a run.
+func (d *piLogDecoder) begin(s *piLogSession, dst []Event) []Event {
+	s.running = true
+	return append(dst, Event{Kind: RunStart, Session: s.id, Time: d.row.Time, Model: s.model, Facts: s.facts})
+}
+
+// prompt appends the events of a message of the user, which begins a run unless the agent
+// is at work.
+func (d *piLogDecoder) prompt(s *piLogSession, dst []Event) []Event {
+	l := &d.row
+	if dst = s.finish(dst); !s.running {
+		dst = d.begin(s, dst)
+	}
+	ev := Event{Kind: Prompt, Session: s.id, Time: l.Time}
+	r := jsonscan.Reader{B: l.content}
+	if r.Peek() == '"' {
+		ev.Text = r.Str()
+	} else {
+		ev.Text = firstTextOf(l.content)
+	}
+	return append(dst, ev)
+}
+
+// answer appends the events of a message of the model.
+func (d *piLogDecoder) answer(s *piLogSession, dst []Event) []Event {
+	l := &d.row
+	if s.end = nil; !s.running {
+		dst = d.begin(s, dst)
+	}
+	start := l.Event
+	start.Kind, start.Usage, start.FinishReason = TurnStart, nil, ""
+	if l.began > 0 {
+		start.Time = min(l.began, l.Time)
+	}
+	dst = append(dst, start)
+	r := jsonscan.Reader{B: l.content}
+	for range r.Elements() {
+		if ev := l.block(&r); ev.Kind == ToolStart || len(ev.Text) > 0 {
+			dst = append(dst, ev)
+		}
+	}
+	end := l.Event
+	end.Kind, end.Final = TurnEnd, l.stop == "stop" || l.stop == "length"
+	if end.Failed = l.stop == "error" || l.stop == "aborted"; end.Failed {
+		end.Status = l.stop
+	}
+	if end.Final || end.Failed {
+		s.end = held{{
+			Kind: RunEnd, Session: s.id, Time: l.Time, Arrival: d.arrival, Failed: end.Failed, Status: end.Status, Text: bytes.Clone(l.fault),
+		}}
+	}
+	return append(dst, end)
+}
+
+// block reads a part of a message: a text, thinking, or a tool call.
+func (l *piRow) block(r *jsonscan.Reader) Event {
+	ev := Event{Session: l.Session, Time: l.Time, ModelCallID: l.ModelCallID}
+	for key := range r.Members() {
+		switch string(key) {
+		case "text", "thinking":
+			ev.Text = r.Str()
+			ev.Bytes = jsonscan.UnquotedLen(ev.Text)
+			ev.Kind = TextMessage
+			if string(key) == "thinking" {
+				ev.Kind = ThinkingMessage
+			}
+		case "id":
+			ev.ID = readID(r)
+		case "name", "arguments":
+			if ev.Tool == nil {
+				ev.Kind, ev.Tool = ToolStart, new(Tool)
+			}
+			if string(key) == "name" {
+				ev.Tool.named(r.Str())
+			} else {
+				ev.Tool.readArguments(r)
+			}
+		}
+	}
+	if ev.Tool != nil {
+		ev.Tool.finish()
+	}
+	return ev
+}
+
+// result appends the end of a tool call.
+func (d *piLogDecoder) result(s *piLogSession, dst []Event) []Event {
+	l := &d.row
+	if !s.running {
+		return dst
+	}
+	c := l.tool()
+	c.readResult(&jsonscan.Reader{B: l.content})
+	if l.Failed {
+		c.failedAs("", nil)
+	}
+	ev := Event{Kind: ToolEnd, Session: s.id, Time: l.Time, ID: l.ID, Tool: c.finish()}
+	if l.began > 0 {
+		ev.Time = min(l.began, l.Time)
+	}
+	return append(dst, ev)
+}
