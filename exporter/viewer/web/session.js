@@ -3,6 +3,7 @@
 
 import { change, exportPath, getSession, getSteps, listSessions, offline } from "./api.js";
 import { Details } from "./details.js";
+import { divider } from "./divider.js";
 import { copyButton, fill, h, help, inField } from "./dom.js";
 import { parseFilter, writeAddress } from "./finding.js";
 import { count, duration, exactMoment, moment, money, plural } from "./format.js";
@@ -49,15 +50,13 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
   /** @type {(way: number) => Element} */
   const steps = (way) => h("button", { type: "button", class: "quiet step", "aria-label": way < 0 ? "Previous" : "Next",
     title: way < 0 ? "Previous match, or error" : "Next match, or error", onclick: () => waterfall.step(way, stepWanted()) }, way < 0 ? "↑" : "↓");
-  main.append(
-    head, spent,
-    h("div", { class: "split" },
-      h("section", { class: "chart", "aria-label": "Waterfall" },
-        h("div", { class: "overview" }, minimap.element),
-        h("div", { class: "tools" }, filter, steps(-1), steps(1), found, h("span", { class: "grow" }), fold, help(keys)),
-        waterfall.element),
-      side.element),
-  );
+  const split = h("div", { class: "split" },
+    h("section", { class: "chart", "aria-label": "Waterfall" },
+      h("div", { class: "overview" }, minimap.element),
+      h("div", { class: "tools" }, filter, steps(-1), steps(1), found, h("span", { class: "grow" }), fold, help(keys)),
+      waterfall.element));
+  split.append(divider(split), side.element);
+  main.append(head, spent, split);
   const without = h("p", { class: "foot", hidden: true }, "Without content: it was not recorded. Run spantee with --content=full, or open the recording here.");
   reader.element.prepend(without);
 
