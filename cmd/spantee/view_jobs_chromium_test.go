@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -188,6 +190,41 @@ func TestChromiumExport(t *testing.T) {
 			t.Errorf("the page has %q", content)
 		}
 	}
+}
+
+// A session is exported without what its user leaves out, and the page opens on it.
+func TestChromiumExportWithout(t *testing.T) {
+	c := startChromium(t)
+	v := viewWhole(t, "fix-failing-test.jsonl")
+	c.open(v.page + "/#/trace/" + v.id)
+	c.await(`%s > 5`, rowCount)
+	c.do(chromedp.Click(".export summary"))
+	c.screenshot("menu")
+	c.axe("menu")
+	c.do(chromedp.Click(`.export input[value="paths"]`), chromedp.Click(`.export input[value="host"]`))
+	c.await(`document.querySelector(".export input[value=content]").disabled && !document.querySelector(".export input[value=content]").checked`)
+	link := eval[string](c, `document.querySelector(".export a").href`)
+	resp, err := http.Get(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	page, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatal(resp.Status, err)
+	}
+	for _, left := range []string{"TestTotalWithCoupon", "/home/dev/shop", "since this morning"} {
+		if strings.Contains(string(page), left) {
+			t.Errorf("the page has %q", left)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "run.html")
+	if err := os.WriteFile(file, page, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.open("file://" + file)
+	c.await(`%s === 11 && document.querySelector("#live").innerText === "exported with names, sizes and times only"`, rowCount)
+	c.screenshot("left out")
 }
 
 // A file that is dropped on the page is read, and one that cannot be is named.

@@ -1,6 +1,8 @@
 package viewer
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -10,6 +12,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"strings"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -101,7 +104,7 @@ func (s *Store) answers(only []string) (map[string]any, error) {
 		list.Matching = len(only)
 	}
 	answers := map[string]any{"api/sessions": list}
-	size := 0
+	size, found := 0, make(map[Part]bool)
 	for _, session := range list.Sessions {
 		id, _ := parseTraceID(session.ID)
 		base := "api/sessions/" + session.ID
@@ -118,6 +121,7 @@ func (s *Store) answers(only []string) (map[string]any, error) {
 		if err != nil {
 			return nil, err
 		}
+		parts(found, spans)
 		for i := range spans {
 			if size += proto.Size(spans[i].Span); size > maxExport {
 				return nil, errTooBig
@@ -126,6 +130,7 @@ func (s *Store) answers(only []string) (map[string]any, error) {
 			answers[base+"/spans/"+d.ID] = d
 		}
 	}
+	answers["contains"] = names(found)
 	return answers, nil
 }
 
@@ -178,24 +183,45 @@ func grouped(spans []Span) []*tracepb.ResourceSpans {
 	return groups
 }
 
-// export serves a file with a session.
-func (v *server) export(kind, suffix string, write func(io.Writer, ...string) error) http.HandlerFunc {
+// export serves a file with a session, without the parts that the query names.
+func (v *server) export(kind, suffix string, write func(*Store, io.Writer, ...string) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id, ok := parseTraceID(r.PathValue("id"))
-		_, found, err := v.store.Session(id)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
+		session, found, err := v.store.Session(id)
+		if err != nil || !ok || !found {
+			respond(w, nil, false, err)
 			return
 		}
-		if !ok || !found {
-			http.Error(w, "no such session", http.StatusNotFound)
+		store := v.store
+		if leave := r.URL.Query()["without"]; len(leave) > 0 {
+			list := make([]Part, len(leave))
+			for i, part := range leave {
+				list[i] = Part(part)
+			}
+			if store, err = v.store.Without(id.String(), list...); err == nil {
+				defer store.Close()
+				session, _, err = store.Session(id)
+			}
+		}
+		var file bytes.Buffer
+		if err == nil {
+			err = write(store, &file, id.String())
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 			return
 		}
 		w.Header().Set("Content-Type", kind)
-		w.Header().Set("Content-Disposition", `attachment; filename="spantee-`+id.String()[:8]+suffix+`"`)
-		if err := write(w, id.String()); err != nil {
-			w.Header().Del("Content-Disposition")
-			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
-		}
+		w.Header().Set("Content-Disposition", `attachment; filename="`+fileName(&session)+suffix+`"`)
+		_, _ = w.Write(file.Bytes()) // the client may be gone
 	}
+}
+
+// fileName names an exported file after its session.
+func fileName(s *Session) string {
+	const longest = 60
+	name := strings.Join(strings.FieldsFunc(strings.ToLower(cmp.Or(s.Prompt, s.First, s.Agent, s.Name)), func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	}), "-")
+	return strings.Trim(name[:min(len(name), longest)], "-") + "-" + s.ID[:8]
 }

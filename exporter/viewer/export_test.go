@@ -2,11 +2,16 @@ package viewer
 
 import (
 	"bytes"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/spantee/spantee/mapping/semconv"
 )
@@ -75,5 +80,55 @@ func TestExportJSON(t *testing.T) {
 	}
 	if before, after := s.List(Query{Limit: 9}), again.List(Query{Limit: 9}); after.Spans != 3 || before.Total != after.Total || after.Sessions[1].Service != before.Sessions[1].Service {
 		t.Errorf("%+v became %+v", before, after)
+	}
+}
+
+// What is left out of an export is nowhere in it, whoever sent it, and the page says what it has.
+func TestExportWithout(t *testing.T) {
+	v := start(t, Config{})
+	s := on(t, v.Store)
+	agent := span(1, 1, 0, "invoke_agent x", 1, 9, str(semconv.InputMessages, `[{"role":"user","parts":[{"type":"text","content":"secret prompt"}]}]`), str(semconv.ProcessWorkingDirectory, "/secret/folder"))
+	tool := span(1, 2, 1, "execute_tool shell", 1, 2, str(semconv.ToolName, "shell"), str(semconv.ProcessCommandLine, "cat secret path"), str(semconv.FilePath, "/secret/file"),
+		str(semconv.ToolResult, "secret result"), str("input.value", "secret of another convention"), str("gen_ai.prompt.0.content", "secret of an old one"), integer(semconv.ProcessExitCode, 7))
+	tool.Events = []*tracepb.Span_Event{{Name: "text.delta", Attributes: []*commonpb.KeyValue{str(semconv.DeltaText, "secret delta"), integer(semconv.DeltaIndex, 1)}}}
+	tool.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: "secret message"}
+	spans := from("a", agent, tool)
+	spans[0].Resource.Attributes = append(spans[0].Resource.Attributes, str("host.name", "secret-host"), integer("process.pid", 4711))
+	s.Add(spans)
+	content := []string{"secret prompt", "secret result", "secret delta", "secret of another convention", "secret of an old one", "secret message"}
+	paths := []string{"/secret/folder", "cat secret path", "/secret/file"}
+	host := []string{"secret-host", "4711"}
+	for _, tt := range []struct {
+		query, name, contains string
+		has, left             []string
+	}{
+		{"", "secret-prompt-00000000", `["prompts, answers and output","paths and commands","the host"]`, slices.Concat(content, paths, host), nil},
+		{"?without=content", "cat-secret-path-00000000", `["paths and commands","the host"]`, slices.Concat(paths, host), content},
+		{"?without=paths", "x-00000000", `["the host"]`, host, slices.Concat(content, paths)},
+		{"?without=host", "secret-prompt-00000000", `["prompts, answers and output","paths and commands"]`, slices.Concat(content, paths), host},
+		{"?without=content&without=paths&without=host", "x-00000000", `"contains":[]`, nil, slices.Concat(content, paths, host)},
+	} {
+		for _, kind := range []string{"html", "json"} {
+			resp, body := ask(t, v, http.MethodGet, "/api/sessions/"+idOf(agent).String()+"/export."+kind+tt.query, "")
+			if name := resp.Header.Get("Content-Disposition"); resp.StatusCode != http.StatusOK || name != `attachment; filename="`+tt.name+"."+kind+`"` {
+				t.Errorf("%s %s: %d %s", kind, tt.query, resp.StatusCode, name)
+			}
+			if kind == "html" {
+				_, body, _ = strings.Cut(body, `id="answers">`)
+				if body, _, _ = strings.Cut(body, "</script>"); !strings.Contains(body, tt.contains) {
+					t.Errorf("%s: the page does not say %s", tt.query, tt.contains)
+				}
+			}
+			for _, text := range append(tt.has, "shell", "spantee.delta.index", semconv.ProcessExitCode) {
+				if !strings.Contains(body, text) {
+					t.Errorf("%s %s: no %q", kind, tt.query, text)
+				}
+			}
+			for _, text := range tt.left {
+				if strings.Contains(body, text) {
+					t.Errorf("%s %s has %q", kind, tt.query, text)
+				}
+			}
+		}
 	}
 }

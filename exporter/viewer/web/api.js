@@ -4,6 +4,8 @@
 const embedded = document.getElementById("answers");
 const answers = embedded && JSON.parse(embedded.textContent ?? "");
 export const offline = answers !== null;
+/** @type {string[]} */
+export const contains = answers?.contains ?? []; // in an exported page
 
 /** @param {string} path @param {string | URLSearchParams} query @param {AbortSignal} signal */
 async function json(path, query, signal) {
@@ -30,8 +32,8 @@ export const getSteps = (id, since, signal) => json(`${session(id)}/steps`, `sin
 export const getSpan = (id, span, signal) => json(`${session(id)}/spans/${encodeURIComponent(span)}`, "", signal);
 /** @type {(query: URLSearchParams, signal: AbortSignal) => Promise<RunsAnswer>} */
 export const getRuns = (query, signal) => json("api/runs", query, signal);
-/** @type {(id: string, kind: string) => string} */
-export const exportPath = (id, kind) => `${session(id)}/export.${kind}`;
+/** @type {(id: string, kind: string, without: string[]) => string} */
+export const exportPath = (id, kind, without) => `${session(id)}/export.${kind}?${new URLSearchParams(without.map((part) => ["without", part]))}`;
 
 // change pins, unpins or deletes a session.
 /** @param {string} id @param {string} what */

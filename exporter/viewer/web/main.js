@@ -2,7 +2,7 @@
 // The page: a list of sessions (#/), a session (#/trace/ID, and the latest
 // #/latest), two side by side (#/compare/A/B), and all over time (#/runs).
 
-import { offline, watch } from "./api.js";
+import { contains, listSessions, offline, watch } from "./api.js";
 import { compareView } from "./compare.js";
 import { parseAddress } from "./finding.js";
 import { listView } from "./list.js";
@@ -34,9 +34,15 @@ function route() {
 
 startTheme(theme);
 addEventListener("hashchange", route);
-route();
+// An exported page opens on its session, unless there are several.
+if (offline && !location.hash) {
+  listSessions("", new AbortController().signal).then(({ sessions: [first, ...more] }) => {
+    if (first && !more.length) location.replace(`#/trace/${first.id}`);
+    else route();
+  });
+} else route();
 if (offline) {
-  live.textContent = "exported";
+  live.textContent = `exported with ${contains.length ? contains.join(", ") : "names, sizes and times only"}`;
   live.classList.add("still");
 }
 watch(

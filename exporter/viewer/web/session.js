@@ -57,7 +57,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
       waterfall.element));
   split.append(divider(split), side.element);
   main.append(head, spent, split);
-  const without = h("p", { class: "foot", hidden: true }, "Without content: it was not recorded. Run spantee with --content=full, or open the recording here.");
+  const without = h("p", { class: "foot", hidden: true }, offline ? "Exported without content." : "Without content: it was not recorded. Run spantee with --content=full, or open the recording here.");
   reader.element.prepend(without);
 
   // What was searched in the list goes on here.
@@ -105,7 +105,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
 
   let wanted = span;
   const loader = new Loader(id, signal, (trace) => {
-    document.title = `${who(trace.session)} · spantee`;
+    document.title = `${title(trace.session)} · spantee`;
     crumbs.replaceChildren(toList(), h("span", {}, title(trace.session)));
     headline();
     spent.replaceChildren(...strip(trace, toggleFilter));
@@ -271,6 +271,9 @@ export function facts(trace) {
 /** @type {(s: Step) => boolean} */
 const hasText = (s) => Boolean(s.prompt || s.answer || s.arguments || s.result || s.said?.length);
 
+// exported are the parts of a session that an export may leave out.
+const exported = [["content", "Prompts, answers, output"], ["paths", "Paths and commands"], ["host", "Host and user"]];
+
 // actions are the buttons of a session.
 /** @param {string} id */
 function actions(id) {
@@ -296,10 +299,21 @@ function actions(id) {
     location.hash = "#/";
   });
   remove.addEventListener("blur", () => { remove.textContent = "Delete"; });
+  const [html, json] = ["Save as HTML", "OTLP JSON"].map((name) => h("a", { class: "quiet", download: "" }, name));
+  const boxes = exported.map(([part, label]) => h("label", { class: "check" }, h("input", { type: "checkbox", value: part, checked: true, onchange: () => choose() }), label));
+  const choose = () => {
+    const inputs = boxes.map((label) => label.querySelector("input")).filter((input) => input !== null);
+    const [content, paths] = inputs;
+    content.disabled = !paths.checked; // content has paths in it
+    if (!paths.checked) content.checked = false;
+    const without = inputs.filter((input) => !input.checked).map((input) => input.value);
+    html.href = exportPath(id, "html", without);
+    json.href = exportPath(id, "json", without);
+  };
+  choose();
   return {
     element: h("div", { class: "actions" }, status, pin, remove,
-      h("a", { class: "quiet", href: exportPath(id, "html"), download: "" }, "Save as HTML"),
-      h("a", { class: "quiet", href: exportPath(id, "json"), download: "" }, "OTLP JSON")),
+      h("details", { class: "help export" }, h("summary", {}, "Export"), h("div", {}, boxes, html, json))),
     /** @param {Session} session */
     show(session) {
       pinned = Boolean(session.pinned);

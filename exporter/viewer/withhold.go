@@ -1,0 +1,133 @@
+package viewer
+
+import (
+	"slices"
+	"strings"
+
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// A Part is a kind of data that an export may leave out.
+type Part string
+
+// The parts of a session.
+const (
+	Content Part = "content" // what was said and printed
+	Paths   Part = "paths"   // files, commands, patterns, URLs
+	Host    Part = "host"    // the machine and its user
+)
+
+// scopeName is the scope of spantee's own spans, whose status messages have no content.
+const scopeName = "github.com/spantee/spantee"
+
+// partNames are how an exported page calls what it contains.
+var partNames = map[Part]string{Content: "prompts, answers and output", Paths: "paths and commands", Host: "the host"}
+
+var (
+	contentKeys = []string{semconv.Stderr, semconv.DeltaText, semconv.Message, semconv.TodoItems, semconv.TaskTitle, semconv.TaskDetail, semconv.QueryArguments, semconv.QueryResponse, semconv.ToolDescription}
+	detailKeys  = []string{semconv.ProcessWorkingDirectory, semconv.ProcessCommandLine, semconv.ToolPattern, semconv.ToolGlob, semconv.ToolSearch, semconv.MCPResourceURI}
+
+	pathPrefixes = []string{"file.", "url.", "code.", "vcs."}
+	hostPrefixes = []string{"host.", "os.", "container.", "k8s.", "cloud.", "process.owner", "process.pid", "process.command_args", "user.", "service.instance."}
+
+	// plainPrefixes are those of strings that are names and ids. A string of any other
+	// attribute may be content.
+	plainPrefixes = []string{"gen_ai.", "spantee.", "cursor.", "claude.", "copilot.", "mcp.", "process.", "service.", "telemetry.", "http.", "openinference.span.kind", "session.", "error.type"}
+	contentWords  = []string{"messages", "instructions", "arguments", "result", "prompt", "completion", "content", "definitions", "description"} // in names that begin with gen_ai.
+)
+
+// partOf returns the part that an attribute belongs to, "" for what is always exported.
+func partOf(kv *commonpb.KeyValue) Part {
+	key := kv.GetKey()
+	has := func(prefixes []string) bool {
+		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+	}
+	switch kv.GetValue().GetValue().(type) {
+	case *commonpb.AnyValue_BoolValue, *commonpb.AnyValue_IntValue, *commonpb.AnyValue_DoubleValue:
+		if !has(hostPrefixes) {
+			return ""
+		}
+	}
+	words := strings.HasPrefix(key, "gen_ai.") && slices.ContainsFunc(contentWords, func(word string) bool { return strings.Contains(key, word) })
+	switch {
+	case has(hostPrefixes):
+		return Host
+	case has(pathPrefixes), slices.Contains(detailKeys, key):
+		return Paths
+	case !has(plainPrefixes), words, slices.Contains(contentKeys, key):
+		return Content
+	}
+	return ""
+}
+
+// lists calls do with every list of attributes of a span.
+func (s *Span) lists(do func(*[]*commonpb.KeyValue)) {
+	do(&s.Attributes)
+	for _, e := range s.Events {
+		do(&e.Attributes)
+	}
+	for _, l := range s.Links {
+		do(&l.Attributes)
+	}
+	if s.Resource != nil {
+		do(&s.Resource.Attributes)
+	}
+	if s.Scope != nil {
+		do(&s.Scope.Attributes)
+	}
+}
+
+// parts notes which parts spans have.
+func parts(found map[Part]bool, spans []Span) {
+	for i := range spans {
+		spans[i].lists(func(list *[]*commonpb.KeyValue) {
+			for _, kv := range *list {
+				found[partOf(kv)] = true
+			}
+		})
+	}
+}
+
+// names are the parts that were found, as people read them.
+func names(found map[Part]bool) []string {
+	names := []string{}
+	for _, part := range []Part{Content, Paths, Host} {
+		if found[part] {
+			names = append(names, partNames[part])
+		}
+	}
+	return names
+}
+
+// Without returns a copy in memory of a session, without some parts of it. Content has paths
+// in it, so that it goes with them.
+func (s *Store) Without(id string, leave ...Part) (*Store, error) {
+	trace, _ := parseTraceID(id)
+	list, _, err := s.Spans(trace, 0)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(leave, Paths) {
+		leave = append(leave, Content)
+	}
+	for i := range list {
+		sp := &list[i]
+		sp.lists(func(list *[]*commonpb.KeyValue) {
+			*list = slices.DeleteFunc(*list, func(kv *commonpb.KeyValue) bool { return slices.Contains(leave, partOf(kv)) })
+		})
+		if slices.Contains(leave, Content) && sp.Scope.GetName() != scopeName && sp.Status != nil {
+			sp.Status.Message = "" // other senders may say anything
+		}
+	}
+	left, err := NewStore(Retention{}, func(error) {})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := left.Add(grouped(list)); err != nil {
+		left.Close()
+		return nil, err
+	}
+	return left, nil
+}
