@@ -38,9 +38,11 @@ func FindLog(path string, head []byte) (log Log, ok bool) {
 		}
 		if log.Agent == "" {
 			marks.Read(line)
-			if a, _ := marks.Agent(); a != nil && a.Kin != nil {
+			a, _ := marks.Agent()
+			if a != nil && a.Kin != nil {
 				log.Agent, log.Kin = a.Flag, a.Kin(path, &first)
-			} else if a != nil {
+			}
+			if a != nil && len(log.Kin) == 0 {
 				return log, false
 			}
 		}

@@ -2,12 +2,14 @@ package mapping_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -163,4 +165,70 @@ func TestLogsReadLater(t *testing.T) {
 	if !strings.HasPrefix(later[0].Name, "chat") {
 		t.Errorf("the first span is %s", later[0].Name)
 	}
+}
+
+// TestPipedAndLogged compares what the stream of a session gives with what its log gives:
+// the same calls of tools in the same order with the same outcomes, as many sub-agents,
+// and the same tokens and cost. Streams of Claude Code estimate the output of a call, and
+// count small helper calls, which the log does not have.
+func TestPipedAndLogged(t *testing.T) {
+	streams := fixtures(t)
+	for stream, log := range map[string]string{
+		"claude/plain": "claude-log/plain", "claude/subagent": "claude-log/piped", "codex/plain": "codex-log/piped", "pi/plain": "pi-log/piped",
+	} {
+		t.Run(stream, func(t *testing.T) {
+			piped, _ := feed{}.spans(t, streams["../testdata/"+stream])
+			var logged []*tracepb.Span
+			if in, ok := streams["../testdata/"+log]; ok {
+				logged, _ = feed{}.spans(t, in)
+			} else {
+				logged, _ = spansOfLogs(t, logsIn(t, "../testdata/"+log), mapping.Options{})
+			}
+			if diff := gocmp.Diff(work(piped), work(logged)); diff != "" {
+				t.Errorf("tools (-piped +logged):\n%s", diff)
+			}
+			a, b := totalsOf(piped), totalsOf(logged)
+			switch stream {
+			case "claude/plain", "claude/subagent": // the output is only in the result
+				a.Output, b.Output, a.Cost = 0, 0, 0
+				fallthrough
+			case "pi/plain":
+				if a != b {
+					t.Errorf("piped\n%+v, logged\n%+v", a, b)
+				}
+			default: // the stream has no model calls
+				a.Turns, b.Turns = 0, 0
+				if a != b {
+					t.Errorf("piped\n%+v, logged\n%+v", a, b)
+				}
+			}
+			if stream == "claude/plain" && rootTokens(piped) != rootTokens(logged) {
+				t.Errorf("root: piped %v, logged %v", rootTokens(piped), rootTokens(logged))
+			}
+		})
+	}
+}
+
+// work returns the calls of tools in order, and the sub-agents. Codex has other names for
+// its tools in the log.
+func work(spans []*tracepb.Span) (list []string) {
+	names := strings.NewReplacer("apply_patch", "file_change", "exec_command", "command_execution")
+	spans = slices.SortedStableFunc(slices.Values(spans), func(a, b *tracepb.Span) int { return cmp.Compare(a.StartTimeUnixNano, b.StartTimeUnixNano) })
+	for _, s := range spans {
+		if !strings.HasPrefix(s.Name, "chat") {
+			list = append(list, names.Replace(s.Name)+" "+s.Status.GetMessage())
+		}
+	}
+	return list
+}
+
+func rootTokens(spans []*tracepb.Span) (tokens [4]int64) {
+	for _, s := range spans {
+		if len(s.ParentSpanId) == 0 {
+			for i, key := range []string{"input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"} {
+				tokens[i] = attr(s, "spantee.usage."+key).GetIntValue()
+			}
+		}
+	}
+	return tokens
 }

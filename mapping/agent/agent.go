@@ -57,7 +57,8 @@ type Agent struct {
 	Log bool
 
 	// Kin returns names that a session log has in common with the logs that belong to it:
-	// those of its sub-agents and forks. It gets the marks of the log's first line.
+	// those of its sub-agents and forks. It gets the marks of the log's first line, and
+	// returns none for a file that is no log.
 	Kin func(path string, m *Marks) []string
 
 	// NamedLast says that the session's id may come only with the last line of a run.

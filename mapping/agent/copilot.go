@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"cmp"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -35,6 +36,12 @@ var copilot = Agent{
 		"type=result sessionId exitCode usage.premiumRequests",
 	),
 	Lines: shapes("type=*.* data id timestamp parentId", "type=result sessionId exitCode usage"),
+	Kin: func(path string, _ *Marks) []string {
+		if filepath.Base(path) != "events.jsonl" { // the session log has the stream's lines
+			return nil
+		}
+		return []string{"copilot " + path}
+	},
 }
 
 // A copilotDecoder reads one stream.
