@@ -1,0 +1,277 @@
+// Reads session logs of Claude Code, Codex and pi, as the agents keep them on disk, into
+// the runs that their traces must have. It shares no code with the Go mapper: it
+// is a second reading of the same rows.
+//
+//   node .ci/reading/logs.mjs LOG|FOLDER
+import { readFileSync, readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+// read returns the runs of a log, or of all logs in a folder: a run has its session,
+// start and end, whether it failed, its calls, its model calls (turns), and what its
+// session's sub-agents did in it.
+export function read(path) {
+  const files = logs(path).map((file) => rows(readFileSync(file, 'utf8'))).filter((file) => file.length > 0);
+  files.sort((a, b) => a[0].at - b[0].at);
+  if (files.length === 0) return [];
+  const reading = { session_meta: codex, session: pi }[files[0][0].type] ?? claude;
+  return reading(files).map(finish).sort((a, b) => a.start - b.start);
+}
+
+function logs(path) {
+  if (!statSync(path).isDirectory()) return [path];
+  return readdirSync(path).sort().flatMap((name) => (/\.jsonl$/.test(name) || statSync(join(path, name)).isDirectory() ? logs(join(path, name)) : []));
+}
+
+// rows returns the rows with an instant: what is cut, or has none, says nothing of a run.
+function rows(text) {
+  return text.split('\n').flatMap((line) => {
+    try {
+      const row = JSON.parse(line);
+      return row?.timestamp === undefined ? [] : [{ ...row, at: Date.parse(row.timestamp) }];
+    } catch {
+      return [];
+    }
+  });
+}
+
+const blocks = (row) => (Array.isArray(row.message?.content) ? row.message.content : []);
+const words = (row) => (typeof row.message?.content === 'string' ? row.message.content
+  : blocks(row).filter((block) => block.type === 'text').map((block) => block.text).join('\n'));
+
+// claude: "a row's uuid counts once, in the oldest file"; "a sub-agent's rows carry the
+// parent's sessionId", in a file of their own, in the main one, or in both.
+function claude(files) {
+  const seen = new Set();
+  const all = files.flat().filter((row) => {
+    const fresh = row.uuid === undefined || !seen.has(row.uuid);
+    seen.add(row.uuid);
+    return fresh;
+  }).sort((a, b) => a.at - b.at);
+
+  const runs = [], agents = new Map(), owners = new Map(), threads = new Map();
+  for (const row of all) {
+    if (row.type === 'progress' && row.data?.agentId) owners.set(row.data.agentId, row.parentToolUseID);
+    const result = blocks(row).find((block) => block.type === 'tool_result');
+    if (result && row.toolUseResult?.agentId) owners.set(row.toolUseResult.agentId, result.tool_use_id);
+    // Version 1.0 names no agents: the rows of one hang together by their parents.
+    const thread = row.isSidechain ? row.agentId ?? threads.get(row.parentUuid) ?? row.uuid : row.sessionId;
+    threads.set(row.uuid, thread);
+    if (row.isSidechain && !agents.has(thread)) agents.set(thread, []);
+    if (row.isSidechain) agents.get(thread).push(row);
+  }
+  const main = all.filter((row) => !row.isSidechain);
+  for (const session of new Set(main.map((row) => row.sessionId))) runs.push(...claudeRuns(main.filter((row) => row.sessionId === session)));
+
+  // A call without agents' ids is found by its prompt, "two with the same prompt" in their order.
+  const works = new Map([...agents].map(([id, rows]) => [id, claudeWork(rows)]));
+  const calls = [...runs, ...works.values()].flatMap((work) => work.calls);
+  const named = new Set(owners.values());
+  for (const [id, rows] of agents) {
+    if (owners.has(id)) continue;
+    const call = calls.find((c) => c.prompt === words(rows[0]) && !named.has(c.id));
+    if (call) owners.set(id, call.id);
+    if (call) named.add(call.id);
+  }
+  const holder = (call) => {
+    const run = runs.find((r) => r.calls.some((c) => c.id === call));
+    if (run) return run;
+    const [agent] = [...works].find(([, work]) => work.calls.some((c) => c.id === call)) ?? [];
+    return agent && owners.has(agent) ? holder(owners.get(agent)) : undefined;
+  };
+  for (const [id, work] of works) {
+    const run = holder(owners.get(id));
+    if (!run) continue;
+    run.agents.push({ call: owners.get(id), ...work });
+    if (!run.complete) run.end = Math.max(run.end, work.end); // it waited for its agent
+  }
+  return runs;
+}
+
+const LOCAL = /^<(local-command-|bash-(input|stdout|stderr)>)/;
+
+// claudeRuns: "each prompt to its last word is one run". What the user has done without the model is none.
+function claudeRuns(session) {
+  const runs = [];
+  let run, begun;
+  for (const row of session) {
+    const said = row.type === 'user' ? words(row) : '';
+    const prompt = row.type === 'user' && !row.isMeta && !row.isCompactSummary && said !== '' && !LOCAL.test(said) &&
+      !said.startsWith('[Request interrupted by user');
+    if (prompt && (row.origin?.kind !== 'task-notification' || !run || run.at(-1)?.message?.stop_reason === 'end_turn' || begun.closed)) {
+      run = [];
+      begun = { command: /^<command-(name|message)>/.test(said), closed: false };
+      runs.push(Object.assign(begun, { rows: run }));
+    }
+    if (run && (row.type === 'user' || row.type === 'assistant') && !LOCAL.test(said)) run.push(row);
+    if (said.startsWith('[Request interrupted by user')) begun.closed = true;
+  }
+  const answered = (row) => row.isMeta || row.type === 'assistant';
+  return runs.filter(({ command, rows }) => !command || rows.some(answered)).map(({ rows }) => claudeWork(rows));
+}
+
+// claudeWork reads the rows of one agent from its prompt to its last word.
+function claudeWork(rows) {
+  const work = { session: rows[0].sessionId, start: rows[0].at, end: rows[0].at, complete: false, failed: false, calls: [], turns: [], agents: [] };
+  let asked = rows[0].at;
+  for (const row of rows) {
+    const results = blocks(row).filter((block) => block.type === 'tool_result');
+    for (const result of results) {
+      const call = work.calls.find((c) => c.id === result.tool_use_id && c.end === null);
+      if (call) Object.assign(call, { end: row.at, failed: result.is_error === true });
+    }
+    if (results.length > 0) work.end = row.at;
+    // A compaction is no reason for the model to go on: it waited since its last call.
+    if (row.type === 'user' && !row.isCompactSummary) asked = row.at;
+    if (row.type === 'user' && words(row).startsWith('[Request interrupted by user')) Object.assign(work, { end: row.at, interrupted: true });
+    if (row.type !== 'assistant' || (row.message.model === '<synthetic>' && !row.isApiErrorMessage)) continue;
+    claudeAnswer(work, row, asked);
+  }
+  const last = work.turns.at(-1);
+  work.complete = !work.interrupted && last?.stop !== null && last?.stop !== undefined && last.stop !== 'tool_use';
+  work.failed = !work.complete || last.failed;
+  return work;
+}
+
+// claudeAnswer: "one model call is several rows with one message.id + requestId,
+// output_tokens growing: the largest counts".
+function claudeAnswer(work, row, asked) {
+  const { id, model, stop_reason: stop, usage = {} } = row.message;
+  let turn = work.turns.find((t) => t.id === id);
+  if (!turn) {
+    turn = { id, model, start: asked, end: row.at, stop: null, called: false, usage: {}, failed: row.isApiErrorMessage === true };
+    work.turns.push(turn);
+  }
+  turn.stop = stop ?? turn.stop;
+  const cacheRead = usage.cache_read_input_tokens ?? 0, cacheWrite = usage.cache_creation_input_tokens ?? 0;
+  const now = { input: (usage.input_tokens ?? 0) + cacheRead + cacheWrite, output: usage.output_tokens ?? 0, cacheRead, cacheWrite };
+  for (const key of Object.keys(now)) turn.usage[key] = Math.max(turn.usage[key] ?? 0, now[key]);
+  if (!turn.called) turn.end = row.at; // "first tool call of this turn, the last word of the answer"
+  for (const block of blocks(row).filter((b) => b.type === 'tool_use')) {
+    turn.called = true;
+    work.calls.push({ id: block.id, name: block.name, prompt: block.input?.prompt, start: row.at, end: null, failed: true });
+  }
+  work.end = row.at;
+}
+
+// codex: "only the first session_meta counts, leading turns whose turn_id is in the parent are dropped".
+function codex(files) {
+  const sessions = files.map((rows) => ({ meta: rows.find((row) => row.type === 'session_meta').payload, rows }));
+  const runs = [], dropped = new Map();
+  for (const { meta, rows } of sessions) {
+    const parent = meta.forked_from_id ?? meta.parent_thread_id ?? meta.source?.subagent?.thread_spawn?.parent_thread_id;
+    const works = codexRuns(rows, meta.id);
+    dropped.set(meta.id, new Set([...(dropped.get(parent) ?? []), ...works.map((work) => work.turn)]));
+    const own = works.filter((work) => work.turn === undefined || !dropped.get(parent)?.has(work.turn));
+    const call = meta.forked_from_id ? undefined
+      : runs.flatMap((run) => [run, ...run.agents].flatMap((work) => work.calls.map((c) => ({ run, ...c })))).find((c) => c.made.includes(meta.id));
+    if (call) call.run.agents.push(...own.map((work) => ({ ...work, call: call.id })));
+    else runs.push(...own);
+  }
+  return runs;
+}
+
+// codexRuns: "one run per task_started to task_complete or turn_aborted"; version 0.40
+// has neither: there one goes from what the user says to the last row before he says more.
+function codexRuns(rows, session) {
+  const runs = [], marked = rows.some((row) => row.payload?.type === 'task_started');
+  let run, model, total = '';
+  for (const row of rows) {
+    const p = row.payload ?? {}, kind = row.type === 'response_item' ? p.type : `${row.type}/${p.type ?? ''}`;
+    if (kind === (marked ? 'event_msg/task_started' : 'event_msg/user_message')) {
+      run = { session, turn: p.turn_id, start: row.at, end: row.at, complete: !marked, failed: false, calls: [], turns: [], agents: [] };
+      runs.push(run);
+    }
+    if (row.type === 'turn_context') model = p.model;
+    const changed = kind === 'event_msg/token_count' && p.info != null && JSON.stringify(p.info.total_token_usage) !== total;
+    if (changed) total = JSON.stringify(p.info.total_token_usage);
+    if (!run || run.closed) continue;
+    // What the user's next words are preceded by is no part of the run.
+    if (marked || p.role !== 'user') run.end = row.at;
+    if (changed) run.turns.push({ model, usage: codexUsage(p.info.last_token_usage) });
+    if (kind === 'event_msg/error') run.failed = true;
+    if (kind === 'event_msg/turn_aborted') run.failed = true;
+    if (['event_msg/task_complete', 'event_msg/turn_aborted'].includes(kind)) Object.assign(run, { complete: true, closed: true });
+    codexCall(run, kind, p, row.at);
+  }
+  return runs;
+}
+
+const codexUsage = (usage) => ({ input: usage.input_tokens, output: usage.output_tokens, cacheRead: usage.cached_input_tokens ?? 0, cacheWrite: 0 });
+
+function codexCall(run, kind, p, at) {
+  const call = run.calls.find((c) => c.id === p.call_id && c.end === null);
+  if (kind === 'function_call' || kind === 'custom_tool_call') {
+    run.calls.push({ id: p.call_id, name: p.name, start: at, end: null, failed: true, broken: false, made: '' });
+  } else if (kind === 'web_search_call') {
+    run.calls.push({ id: p.id, name: 'web_search', start: at, end: at, failed: p.status !== 'completed', made: '' });
+  } else if (call && kind === 'event_msg/mcp_tool_call_end') {
+    call.broken = p.result?.Err !== undefined || p.result?.Ok?.isError === true;
+  } else if (call && kind === 'event_msg/patch_apply_end') {
+    call.broken = p.success === false;
+  } else if (call && kind.endsWith('_call_output')) {
+    const said = typeof p.output === 'string' ? p.output : (p.output ?? []).map((part) => part.text ?? '').join('\n');
+    const code = /(?:^|\n)(?:Process exited with code|Exit code:) (-?\d+)|"exit_code": ?(-?\d+)/.exec(said);
+    const refused = /rejected by user|^aborted by user/.test(said);
+    Object.assign(call, { end: at, failed: call.broken || refused || Number(code?.[1] ?? code?.[2] ?? 0) !== 0, made: said });
+  }
+}
+
+// pi: "the rows form a tree, and only the active branch is the conversation, but every
+// branch was paid for"; a session that branched off another begins with copies of its rows.
+function pi(files) {
+  const runs = [], seen = new Set();
+  for (const [header, ...rows] of files) {
+    let run;
+    for (const { message, ...row } of rows) {
+      const key = row.id === undefined ? JSON.stringify([row.timestamp, message]) : `${row.id} ${row.timestamp}`;
+      if (row.type !== 'message' || seen.has(key)) continue;
+      seen.add(key);
+      // What the user says to an agent at work begins no run.
+      if (message.role === 'user' && (!run || run.turns.at(-1)?.stop !== 'toolUse')) {
+        run = { session: header.id, start: row.at, end: row.at, complete: false, failed: false, calls: [], turns: [], agents: [] };
+        runs.push(run);
+      }
+      if (run) piMessage(run, message, row.at);
+    }
+  }
+  return runs;
+}
+
+// piMessage: "a row's timestamp is when it was stored, message.timestamp when it began":
+// an answer has ended when it is stored, and a result begins when its call has ended.
+function piMessage(run, message, stored) {
+  if (message.role === 'assistant') {
+    const { input, output, cacheRead, cacheWrite, cost } = message.usage;
+    const usage = { input: input + cacheRead + cacheWrite, output, cacheRead, cacheWrite };
+    run.turns.push({ model: message.model, usage, cost: cost?.total ?? 0, stop: message.stopReason });
+    for (const block of message.content.filter((b) => b.type === 'toolCall')) {
+      run.calls.push({ id: block.id, name: block.name, start: stored, end: null, failed: true });
+    }
+    Object.assign(run, { end: stored, complete: message.stopReason !== 'toolUse', failed: ['error', 'aborted'].includes(message.stopReason) });
+  } else if (message.role === 'toolResult') {
+    const call = run.calls.find((c) => c.id === message.toolCallId && c.end === null);
+    if (call) Object.assign(call, { end: message.timestamp, failed: message.isError });
+    run.end = message.timestamp;
+  }
+}
+
+// finish: a call whose end no row has ends with its run, as incomplete; tokens and
+// counts are those of all model calls, of sub-agents too: they "are real spend". One
+// that continues after the run has counts of its own.
+function finish(run) {
+  const works = [run, ...run.agents];
+  for (const work of works) {
+    for (const call of work.calls) call.end ??= work === run ? run.end : null;
+  }
+  const tokens = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 };
+  const counted = works.filter((work) => work.end <= run.end);
+  for (const turn of counted.flatMap((work) => work.turns)) {
+    for (const key of Object.keys(tokens)) tokens[key] += turn.usage[key] ?? 0;
+  }
+  return { ...run, failed: run.failed || !run.complete, tokens, cost: counted.flatMap((work) => work.turns).reduce((sum, turn) => sum + (turn.cost ?? 0), 0), tools: counted.flatMap((work) => work.calls).length };
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+  console.log(JSON.stringify(read(process.argv[2]), null, 2));
+}
