@@ -13,6 +13,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/spantee/spantee/exporter/viewer"
 )
@@ -241,6 +242,49 @@ func TestChromiumCompare(t *testing.T) {
 	c.theme("dark")
 	c.drawn()
 	c.screenshot("dark")
+}
+
+// Two runs stand side by side step by step, scroll, zoom and filter as one, and one can go
+// from difference to difference.
+func TestChromiumCompareAligned(t *testing.T) {
+	c := startChromium(t)
+	m := [2]*made{}
+	all := newMade("all")
+	for side := range m {
+		m[side] = newMade(fmt.Sprint("side ", side))
+		root := m[side].span(nil, "invoke_agent cursor-agent", 0, 60_000)
+		for i := range 60 {
+			if side == 1 && (i == 20 || i == 21) {
+				continue
+			}
+			call := m[side].span(root, fmt.Sprint("execute_tool tool", i), float64(1000*i), float64(1000*i+500+300*side))
+			if side == 1 && i == 40 {
+				call.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR}
+			}
+		}
+		all.spans = append(all.spans, m[side].spans...)
+	}
+	v := viewFiles(t, all.file(t))
+	c.open(fmt.Sprintf("%s/#/compare/%x/%x", v.page, m[0].trace, m[1].trace))
+	const (
+		both  = `[...document.querySelectorAll(".scroller canvas")].map((c) => c.waterfall)`
+		lines = `JSON.stringify(` + both + `.map((w) => [w.trace.nodes.find((n) => n.title === "tool50").row, w.lines.length]))`
+	)
+	c.await(`%s === "[[51,61],[51,61]]" && document.querySelector(".tools .found").innerText === "2 differences"`, lines)
+	c.do(chromedp.Click(`//button[@aria-label="Next difference"]`))
+	c.await(`document.querySelector(".tools .found").innerText === "difference 1 of 2" && %s.every((w) => w.scroller.scrollTop === 19 * 24)`, both)
+	c.drawn()
+	c.screenshot("difference")
+	c.axe("compare")
+	c.do(chromedp.Click(`//button[@aria-label="Next difference"]`))
+	c.await(`document.querySelector(".tools .found").innerText === "difference 2 of 2" && %s.every((w) => w.trace.byId.get(w.selected).title === "tool40")`, both)
+	eval[bool](c, `(() => { %s[1].scroller.scrollTop = 100; return true; })()`, both)
+	c.await(`%s.every((w) => w.scroller.scrollTop === 100)`, both)
+	c.write(`.tools input[type=search]`, "tool5")
+	c.await(`%s.map((w) => w.rows.length).join() === "12,12"`, both) // tool5 and tool50 to tool59, with their agent
+	eval[bool](c, `(() => { %s[0].timeline.set(50e6, 55e6); return true; })()`, both)
+	// There is little room: rows without anything in sight are left out.
+	c.await(`%s.every((w) => w.timeline.from === 50e6 && w.rows.length === 7)`, both)
 }
 
 // 10,000 spans with 100,000 events.

@@ -90,6 +90,8 @@ interface DiffLine { sign: string; text: string }
 // A Foreign is JSON of an agent's tool, whose fields nobody promises.
 type Foreign = Record<string, any>;
 
+interface Pair { left: TraceNode | null; right: TraceNode | null }
+
 // What draws a Trace, and how.
 interface TimeView { redraw(): void; moved?(): void }
 interface Box { x: number; y: number; width: number; height: number; color: string }

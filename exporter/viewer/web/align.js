@@ -27,8 +27,27 @@ export function signature(n) {
 /** @param {Trace} left @param {Trace} right */
 export function align(left, right) {
   const a = stepsOf(left).slice(0, mostSteps), b = stepsOf(right).slice(0, mostSteps);
+  const rows = weave(a, b);
+  const diverged = rows.findIndex(differs);
+  const cut = stepsOf(left).length > mostSteps || stepsOf(right).length > mostSteps;
+  return { rows, diverged, cut };
+}
+
+/** @type {(pair: Pair) => boolean} */
+const differs = ({ left, right }) => !left || !right || Boolean(left.failure) !== Boolean(right.failure);
+
+// alignLines pairs the rows of two waterfalls, and says on which lines differences begin.
+/** @param {TraceNode[]} left @param {TraceNode[]} right */
+export function alignLines(left, right) {
+  const lines = [...weave(left.slice(0, mostSteps), right.slice(0, mostSteps)), ...weave(left.slice(mostSteps), []), ...weave([], right.slice(mostSteps))];
+  return { lines, differences: lines.flatMap((line, i) => (differs(line) && (i === 0 || !differs(lines[i - 1])) ? [i] : [])) };
+}
+
+// weave pairs what is the same in two lists, in order.
+/** @param {TraceNode[]} a @param {TraceNode[]} b */
+function weave(a, b) {
   const { pairs } = longestCommon(a.map(signature), b.map(signature));
-  /** @type {{ left: TraceNode | null, right: TraceNode | null }[]} */
+  /** @type {Pair[]} */
   const rows = [];
   let i = 0, j = 0;
   for (const [x, y] of [...pairs, [a.length, b.length]]) {
@@ -36,7 +55,5 @@ export function align(left, right) {
     while (j < y) rows.push({ left: null, right: b[j++] });
     if (x < a.length) rows.push({ left: a[i++], right: b[j++] });
   }
-  const diverged = rows.findIndex((r) => !r.left || !r.right || Boolean(r.left.failure) !== Boolean(r.right.failure));
-  const cut = stepsOf(left).length > mostSteps || stepsOf(right).length > mostSteps;
-  return { rows, diverged, cut };
+  return rows;
 }

@@ -2,10 +2,12 @@
 // Two sessions side by side, on one scale of time that both start on, and step
 // by step.
 
-import { align } from "./align.js";
+import { align, alignLines } from "./align.js";
 import { timeSpent, toolStats } from "./breakdown.js";
 import { fill, h } from "./dom.js";
-import { count, duration, money, roughly } from "./format.js";
+import { parseFilter } from "./finding.js";
+import { count, duration, money, plural, roughly } from "./format.js";
+import { rowHeight } from "./layout.js";
 import { toList } from "./list.js";
 import { Loader } from "./loader.js";
 import { facts } from "./session.js";
@@ -19,12 +21,17 @@ export function compareView({ main, crumbs, signal }, ...ids) {
   crumbs.replaceChildren(toList(), h("span", {}, "Compare"));
   document.title = "Compare · spantee";
   const timeline = new Timeline();
+  const filter = h("input", { type: "search", placeholder: "Filter: words, is:error, tool:shell", "aria-label": "Filter spans" });
+  const where = h("span", { class: "dim found", role: "status" });
+  /** @type {(way: number, name: string, arrow: string) => Element} */
+  const jump = (way, name, arrow) => h("button", { type: "button", class: "quiet step", "aria-label": name, title: name, onclick: () => go(way) }, arrow);
   const table = h("div", { class: "page" });
   const sides = ids.map((id) => {
     const head = h("div", { class: "head-facts" });
     const spent = h("div", { class: "spent" });
     const waterfall = new Waterfall(timeline, signal, {
       select() {},
+      rows: () => place(),
       open: (n) => { location.hash = `#/trace/${id}/${n.id}`; },
     }, 270);
     const element = h("section", { class: "side" }, h("div", { class: "head" }, head), spent, waterfall.element);
@@ -39,9 +46,54 @@ export function compareView({ main, crumbs, signal }, ...ids) {
         fill(table, totals(a, b), h("h2", {}, "Step by step"), ...steps(a, b), h("h2", {}, "Where the time went"), difference(a, b));
       }
     }, (e) => head.replaceChildren(h("p", {}, `${id}: ${e.message}`)));
-    return { element, loader };
+    return { element, loader, waterfall };
   });
-  main.append(h("div", { class: "sides" }, sides.map((s) => s.element)), table);
+  main.append(h("div", { class: "tools" }, filter, jump(-1, "Previous difference", "↑"), jump(1, "Next difference", "↓"), where),
+    h("div", { class: "sides" }, sides.map((s) => s.element)), table);
+  filter.addEventListener("input", () => {
+    for (const { waterfall } of sides) if (waterfall.trace) waterfall.filter(parseFilter(filter.value));
+  });
+
+  // What is the same stands side by side, and scrolls as one.
+  /** @type {ReturnType<typeof alignLines>} */
+  let aligned = { lines: [], differences: [] };
+  let at = -1;
+  /** @type {TraceNode[][]} */
+  let of = []; // rows
+  function place() {
+    const [a, b] = sides.map((s) => s.waterfall);
+    if (!a.trace || !b.trace) return;
+    if (a.rows !== of[0] || b.rows !== of[1]) {
+      aligned = alignLines(a.rows, b.rows);
+      of = [a.rows, b.rows];
+      at = -1;
+      where.textContent = plural(aligned.differences.length, "difference");
+    }
+    a.place(aligned.lines.map((l) => l.left));
+    b.place(aligned.lines.map((l) => l.right));
+  }
+  let top = 0; // of both: a scroll event that was pending must not move the other back
+  /** @param {number} to */
+  function scroll(to) {
+    if (top === to) return;
+    top = to;
+    for (const { waterfall } of sides) waterfall.scroller.scrollTop = to;
+  }
+  for (const { waterfall: { scroller } } of sides) scroller.addEventListener("scroll", () => scroll(scroller.scrollTop), { passive: true });
+  /** @param {number} way */
+  function go(way) {
+    const { lines, differences } = aligned;
+    if (!differences.length) return;
+    const next = (at < 0 && way < 0 ? 0 : at) + way + differences.length, index = next % differences.length, line = differences[index];
+    for (const [side, n] of [lines[line].left, lines[line].right].entries()) {
+      const { waterfall } = sides[side];
+      waterfall.selected = n?.id ?? null;
+      waterfall.redraw();
+    }
+    scroll(Math.max(0, (line - 2) * rowHeight));
+    at = index;
+    where.textContent = `difference ${count(index + 1)} of ${count(differences.length)}`;
+  }
   return { changed: (changed) => sides.forEach((s) => s.loader.changed(changed)) };
 }
 

@@ -138,8 +138,7 @@ const chosen = (w) => w.rows.find((n) => n.id === w.selected);
 /** @param {number} by @returns {Act} */
 function step(by) {
   return (w) => {
-    const n = chosen(w);
-    const from = n ? n.row : by === 1 ? -1 : 0;
+    const at = w.rows.findIndex((n) => n.id === w.selected), from = at < 0 && by !== 1 ? 0 : at;
     const i = Math.min(Math.max(from + by, 0), w.rows.length - 1);
     if (w.rows[i]) w.select(w.rows[i].id);
   };

@@ -35,6 +35,8 @@ export class Waterfall {
     this.all = []; // rows, whatever the zoom
     /** @type {TraceNode[]} */
     this.rows = [];
+    /** @type {(TraceNode | null)[]} */
+    this.lines = []; // the rows, with gaps if another waterfall is beside this one
     /** @type {string | null} */
     this.selected = null; // an id
     /** @type {string | null} */
@@ -92,13 +94,18 @@ export class Waterfall {
     } else {
       this.rows = all;
     }
-    if (this.rows !== all || this.followed) {
-      for (const n of all) n.row = -1;
-      this.rows.forEach((n, i) => { n.row = i; });
-    }
-    this.followed = this.rows !== all;
-    this.spacer.style.height = `${Math.max(0, axisHeight + this.rows.length * rowHeight + 12 - this.height)}px`;
+    this.place(this.rows);
     this.on.rows?.();
+  }
+
+  // place puts each row on a line.
+  /** @param {(TraceNode | null)[]} lines */
+  place(lines) {
+    this.lines = lines;
+    for (const n of this.trace.nodes) n.row = -1;
+    lines.forEach((n, i) => { if (n) n.row = i; });
+    this.spacer.style.height = `${Math.max(0, axisHeight + lines.length * rowHeight + 12 - this.height)}px`;
+    this.redraw();
   }
 
   layout() {
@@ -136,7 +143,7 @@ export class Waterfall {
   /** @param {number} y */
   rowAt(y) {
     if (y < axisHeight) return null;
-    return this.rows[Math.floor((y + this.scroller.scrollTop - axisHeight) / rowHeight)] ?? null;
+    return this.lines[Math.floor((y + this.scroller.scrollTop - axisHeight) / rowHeight)] ?? null;
   }
 
   // bar is where the bar of a span is drawn, in pixels of the canvas.
@@ -151,21 +158,22 @@ export class Waterfall {
     const { pen, width, height, left } = this;
     pen.clear(width, height);
     const first = Math.max(0, Math.floor(this.scroller.scrollTop / rowHeight));
-    const last = Math.min(this.rows.length, Math.ceil((this.scroller.scrollTop + height - axisHeight) / rowHeight));
+    const last = Math.min(this.lines.length, Math.ceil((this.scroller.scrollTop + height - axisHeight) / rowHeight));
     const axis = this.axis();
 
     for (let i = first; i < last; i++) {
-      const id = this.rows[i].id;
-      if (id === this.selected) pen.fill("selected", 0, this.y(i), width, rowHeight);
+      const id = this.lines[i]?.id;
+      if (!id) pen.fill("page", 0, this.y(i), width, rowHeight);
+      else if (id === this.selected) pen.fill("selected", 0, this.y(i), width, rowHeight);
       else if (id === this.hovered) pen.fill("hover", 0, this.y(i), width, rowHeight);
     }
     for (const at of axis.list) pen.fill("grid", Math.round(this.x(this.trace.start + at)), axisHeight, 1, height);
 
     pen.clip(left, axisHeight, width - left, height - axisHeight, () => {
-      for (let i = first; i < last; i++) this.drawBar(this.rows[i]);
+      for (const n of this.lines.slice(first, last)) if (n) this.drawBar(n);
     });
     pen.clip(0, axisHeight, left, height - axisHeight, () => {
-      for (let i = first; i < last; i++) this.drawLabel(this.rows[i], this.y(i));
+      for (const n of this.lines.slice(first, last)) if (n) this.drawLabel(n, this.y(n.row));
     });
     this.drawAxis(axis);
     pen.fill("line", Math.round(left) - 1, 0, 1, height);

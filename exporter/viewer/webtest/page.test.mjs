@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { align } from "../web/align.js";
+import { align, alignLines } from "../web/align.js";
 import { drawBar } from "../web/bars.js";
 import { slowest, timeSpent, toolStats, usage } from "../web/breakdown.js";
 import { parseAddress, parseFilter, toolWord, writeAddress } from "../web/finding.js";
@@ -197,6 +197,13 @@ test("two sessions, step by step", () => {
   const { rows, diverged } = align(run(), other);
   assert.equal(diverged, 1);
   assert.ok(rows.some((r) => r.left?.id === "a" && !r.right) && rows.some((r) => r.right?.id === "a" && !r.left));
+  const [x, y] = [run(), other].map((trace) => trace.rows(new Set()));
+  const { lines, differences } = alignLines(x, y);
+  assert.deepEqual(lines.map((l) => l.left).filter(Boolean), x);
+  assert.deepEqual(lines.map((l) => l.right).filter(Boolean), y);
+  assert.equal(lines.length, x.length + 1); // all stand side by side, but for one step that differs
+  assert.deepEqual(differences.map((i) => lines[i].left?.id), ["a"]);
+  assert.deepEqual(alignLines(x, []).differences, [0]);
   const failed = run();
   failed.byId.get("a").failure = "no";
   assert.equal(align(run(), failed).diverged, 1);
