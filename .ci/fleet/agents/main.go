@@ -25,6 +25,7 @@ import (
 
 	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
 var (
@@ -53,7 +54,12 @@ type truth struct {
 	Spans             map[string]int // of each trace of a run that was not killed
 }
 
-type totals struct{ Tools, InputTokens, OutputTokens int64 }
+type totals struct {
+	Tools, ToolErrors, LinesAdded, LinesRemoved int64
+	InputTokens, OutputTokens, CacheRead        int64
+	Retries                                     int64
+	Cost                                        float64
+}
 
 func main() {
 	log.SetFlags(0)
@@ -197,11 +203,20 @@ func (t *totals) add(lines [][]byte) (failed bool, err error) {
 		}
 		switch {
 		case span.StatesTotals():
+			used := span.Usage()
 			failed = span.Failed
-			t.InputTokens += span.Usage().Input
-			t.OutputTokens += span.Usage().Output
+			t.InputTokens += used.Input
+			t.OutputTokens += used.Output
+			t.CacheRead += used.CacheRead
+			t.Cost += used.Cost
+			t.Retries += span.Stated().Retries
 		case span.Kind() == runs.Tool:
 			t.Tools++
+			if span.Failed {
+				t.ToolErrors++
+			}
+			t.LinesAdded += span.Int(semconv.ToolLinesAdded)
+			t.LinesRemoved += span.Int(semconv.ToolLinesRemoved)
 		}
 	}
 	return failed, nil
