@@ -149,6 +149,7 @@ func (r *run) settleKeyTo(first instant) {
 	r.stream.stats.Generation++
 	if !r.stream.copy {
 		started := r.describe()
+		started.Start = time.Unix(0, int64(first))
 		r.stream.results = append(r.stream.results, result{started: &started})
 	}
 }
@@ -179,7 +180,7 @@ func (r *run) emitRoot(s *span) {
 		return
 	}
 	described := r.describe()
-	described.Duration = time.Duration(s.end - s.start)
+	described.Start, described.Duration = time.Unix(0, int64(s.start)), time.Duration(s.end-s.start)
 	described.ErrorType, described.Status = s.errorType, s.status
 	r.stream.results[len(r.stream.results)-1].ended = &described
 }
@@ -191,7 +192,10 @@ func exitStatus(code int64) string { return "exit code " + strconv.FormatInt(cod
 func (r *run) note(name string, describe func(*attributes)) {
 	a := attributes{field: fieldEventAttributes, max: r.stream.opts.MaxAttributeBytes}
 	describe(&a)
-	at := max(r.clock.last, quantize(r.stream.now+r.clock.offset))
+	at := r.clock.last
+	if !r.clock.replay {
+		at = max(at, quantize(r.stream.now+r.clock.offset))
+	}
 	r.notices = append(r.notices, notice{name, at, a.wire})
 }
 

@@ -111,6 +111,22 @@ func (m *Mapper) end(interrupted bool) {
 	}
 }
 
+// Busy reports whether a run is open, or has left something running in the background.
+func (m *Mapper) Busy() bool { return m.sessions.open.Len() > 0 }
+
+// EndRuns ends the open runs as incomplete. Others may follow.
+func (m *Mapper) EndRuns() iter.Seq[Output] {
+	if !m.closed {
+		m.tick()
+		for e := m.sessions.open.Back(); e != nil; e = m.sessions.open.Back() {
+			s := e.Value.(*session)
+			m.sessions.abandon(s, errIncomplete)
+			m.sessions.touch(s, true)
+		}
+	}
+	return m.outputs()
+}
+
 // SetUntraced sets how much of the stream the Mapper will not see, which is recorded
 // on the roots that are still open.
 func (m *Mapper) SetUntraced(bytes, lines int64) {

@@ -89,6 +89,7 @@ func (o *Options) check() error {
 type Run struct {
 	Agent, Model, Session    string
 	TraceID                  trace.TraceID
+	Start                    time.Time
 	Spans, Tools, ToolErrors int // so far; background work may end later
 	Duration                 time.Duration
 	ErrorType                string // "" if it went well

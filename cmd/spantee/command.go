@@ -28,7 +28,7 @@ and sent by a later run.`
 func rootCommand() *cobra.Command {
 	cmd := filterCommand()
 	cmd.Version = versionLine()
-	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand(), lsCommand(), showCommand(), rmCommand(), replayCommand(), manCommand())
+	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand(), lsCommand(), showCommand(), rmCommand(), replayCommand(), followCommand(), manCommand())
 	return cmd
 }
 

@@ -97,6 +97,7 @@ func (t *tracing) endAll() {
 func (t *tracing) deliver() {
 	t.deliverSpans()
 	t.endMetrics()
+	t.claims.wait(t.deadline)
 }
 
 // deliverSpans closes the exporter. For a live stream, the deadline bounds the whole

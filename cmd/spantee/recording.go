@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/spantee/spantee/mapping"
@@ -22,6 +23,7 @@ type recording struct {
 	shift   time.Duration // added to all times
 	since   time.Time     // if set, the start of the earliest run
 	again   string        // the command that sends it again
+	grows   bool          // it is a session log that is followed
 }
 
 // recordingOf returns nil if stdin is live.
@@ -86,22 +88,34 @@ func (rec *recording) endsNow(last uint64) {
 // endOf returns when an encoded span ended, 0 if it has no end.
 func endOf(span []byte) uint64 {
 	const fieldEnd = 8
+	at, _ := protowire.ConsumeFixed64(fieldOf(span, fieldEnd))
+	return at
+}
+
+// traceOf returns the trace id of an encoded span.
+func traceOf(span []byte) (id trace.TraceID) {
+	const fieldTraceID = 1
+	b, _ := protowire.ConsumeBytes(fieldOf(span, fieldTraceID))
+	copy(id[:], b)
+	return id
+}
+
+// fieldOf returns the encoded value of a field and what follows it, nil if there is none.
+func fieldOf(span []byte, field protowire.Number) []byte {
 	for len(span) > 0 {
 		num, typ, n := protowire.ConsumeTag(span)
 		if n < 0 {
-			return 0
+			return nil
 		}
-		span = span[n:]
-		if num == fieldEnd && typ == protowire.Fixed64Type {
-			at, _ := protowire.ConsumeFixed64(span)
-			return at
+		if span = span[n:]; num == field {
+			return span
 		}
 		if n = protowire.ConsumeFieldValue(num, typ, span); n < 0 {
-			return 0
+			return nil
 		}
 		span = span[n:]
 	}
-	return 0
+	return nil
 }
 
 // maxWindow is how much memory a zstd file may require: zstd's own default limit.

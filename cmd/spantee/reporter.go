@@ -127,6 +127,13 @@ func (r *reporter) skipped(name string, why error) {
 	r.say("%s: %s (skipped)", printable(name), withHint(why))
 }
 
+// following says what is followed.
+func (r *reporter) following(folder string, since time.Time) {
+	if r.summary || r.terminal {
+		r.say("following %s: runs that ended after %s", printable(folder), since.Format(time.DateTime))
+	}
+}
+
 // pageAt says where the page is.
 func (r *reporter) pageAt(url string) { r.say("the trace is at %s", url) }
 

@@ -32,6 +32,7 @@ type tracing struct {
 	account *account     // nil if nobody reads it
 	limits  *limits      // nil without a limit
 	open    *openSpans
+	claims  *claims // nil unless follow must leave out the runs
 
 	pump     *pump     // nil for replay, and before start
 	deadline time.Time // of everything at the end
@@ -43,7 +44,7 @@ type tracing struct {
 func startTracing(o *options, cfg *config, say *reporter, rec *recording, process *mapping.Process) (*tracing, error) {
 	t := &tracing{options: o, cfg: cfg, say: say, limits: newLimits(o.limitOptions)}
 	resources := cfg.services(rec == nil, process, say.problem)
-	t.to = tracer.Config{Live: rec == nil, Resources: resources, Sampled: cfg.sampler.keepsSpan}
+	t.to = tracer.Config{Live: rec == nil || rec.grows, Resources: resources, Sampled: cfg.sampler.keepsSpan}
 	var err error
 	if t.account, err = o.account(cfg); err != nil {
 		return nil, err
@@ -75,11 +76,11 @@ func startTracing(o *options, cfg *config, say *reporter, rec *recording, proces
 		}
 	}
 	t.addConsumers()
-	if !t.to.Live {
+	if rec != nil {
 		t.askViewer()
-	}
-	if rec == nil {
+	} else {
 		rec = new(recording)
+		t.claims = t.newClaims()
 	}
 	say.again = rec.again
 	if err := t.newStream(rec, process); err != nil {
@@ -120,13 +121,25 @@ func (t *tracing) newStream(rec *recording, process *mapping.Process) (err error
 // streamConfig returns the configuration of the stream of a mapper.
 func (t *tracing) streamConfig(rec *recording, process *mapping.Process) tracer.Config {
 	to := t.to
-	to.Mapping = mapping.Options{
+	to.Mapping = t.mapping(rec, process)
+	to.Started, to.Ended = t.runStarted, t.say.runEnded
+	return to
+}
+
+// mapping returns the options of a mapper.
+func (t *tracing) mapping(rec *recording, process *mapping.Process) mapping.Options {
+	o := mapping.Options{
 		Agent: t.agent, Deltas: mapping.Deltas(t.deltas), MaxSpanEvents: t.maxSpanEvents,
 		Replay: rec.written, Since: rec.since, Shift: rec.shift, Parent: t.cfg.parent, Process: process,
 	}
-	to.Started, to.Ended = t.say.runStarted, t.say.runEnded
-	t.cfg.content.applyTo(&to.Mapping)
-	return to
+	t.cfg.content.applyTo(&o)
+	return o
+}
+
+// runStarted is called when the ids of a run are known.
+func (t *tracing) runStarted(run mapping.Run) {
+	t.say.runStarted(run)
+	t.claims.add(run.Session)
 }
 
 // startExporter starts an exporter, unless spans go nowhere. A recording needs no

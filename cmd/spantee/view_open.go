@@ -1,6 +1,7 @@
 package main
 
 import (
+	"iter"
 	"time"
 
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
@@ -11,13 +12,15 @@ import (
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/viewer"
+	"github.com/spantee/spantee/mapping"
 )
 
 // openSpans shows the spans that have not ended, on the page and in a viewer at the
 // endpoint.
 type openSpans struct {
 	*tracing
-	feed *viewer.Feed // nil if no viewer can be at the endpoint
+	source openSource
+	feed   *viewer.Feed // nil if no viewer can be at the endpoint
 
 	whole bool // content is sent whole, to the viewer at the endpoint
 
@@ -26,10 +29,17 @@ type openSpans struct {
 	generation int           // of the runs then
 }
 
+// An openSource has spans that have not ended: a Mapper, or the session logs that are
+// followed.
+type openSource interface {
+	OpenAt(now time.Time) iter.Seq[mapping.Output]
+	Stats() mapping.Stats
+}
+
 // newOpenSpans returns the open spans of the stream. The feed uses the connection of the
 // exporter's client.
 func (t *tracing) newOpenSpans(client exporter.Client) *openSpans {
-	o := &openSpans{tracing: t}
+	o := &openSpans{tracing: t, source: t.stream.Mapper}
 	if t.to.Exporter == nil || !t.to.Live || t.cfg.to.otlp == nil {
 		return o
 	}
@@ -83,7 +93,7 @@ const maxOpenInterval = 4 * time.Second
 
 // showChanged shows the open spans if a run began or got its final ids.
 func (o *openSpans) showChanged() {
-	if o.stream.Mapper.Stats().Generation != o.generation {
+	if o.source.Stats().Generation != o.generation {
 		o.show()
 	}
 }
@@ -95,7 +105,7 @@ func (o *openSpans) show() (next time.Duration) {
 	if o.page == nil && !feed {
 		return 0
 	}
-	if o.stream.Mapper.Stats().Generation == 0 {
+	if o.source.Stats().Generation == 0 {
 		return 0 // nothing has begun
 	}
 	start := time.Now()
@@ -108,12 +118,12 @@ func (o *openSpans) show() (next time.Duration) {
 	if feed {
 		o.feed.Show(o.request(o.cfg.sampler)) // a second request, because the store modifies the first
 	}
-	o.at, o.took, o.generation = time.Now(), time.Since(start), o.stream.Mapper.Stats().Generation
+	o.at, o.took, o.generation = time.Now(), time.Since(start), o.source.Stats().Generation
 	return time.Second
 }
 
 func (o *openSpans) request(of sampler) (request []*tracepb.ResourceSpans) {
-	for out := range o.stream.Mapper.OpenAt(time.Now()) {
+	for out := range o.source.OpenAt(time.Now()) {
 		decoded := new(tracepb.Span)
 		if of.keepsSpan(out.Span) && proto.Unmarshal(out.Span, decoded) == nil { // the mapper's spans are valid
 			request = append(request, wrap(o.to.Resources(out.Agent), decoded)...)

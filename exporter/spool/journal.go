@@ -321,7 +321,7 @@ func (l *logFile) begin() (err error) {
 	if _, err = l.s.makeDir(openDir); err != nil {
 		return err
 	}
-	switch l.lock, err = tryLock(l.base + lockExt); {
+	switch l.lock, err = TryLock(l.base + lockExt); {
 	case isUnsupported(err): // the heartbeat has to suffice
 	case err != nil:
 		return err

@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// tryLock creates the file at path, and locks it for as long as it is open. It returns nil
+// TryLock creates the file at path, and locks it for as long as it is open. It returns nil
 // if another process holds the lock, and an error if the disk does not support locks.
-func tryLock(path string) (*os.File, error) {
+func TryLock(path string) (*os.File, error) {
 	if info, err := os.Lstat(path); err == nil && trust(path, info, 0) != nil {
 		discard(path)
 	}
@@ -16,7 +16,7 @@ func tryLock(path string) (*os.File, error) {
 	return lockIn(path, os.O_CREATE)
 }
 
-// lockIn is tryLock, with flags for opening the file.
+// lockIn is TryLock, with flags for opening the file.
 func lockIn(path string, flag int) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|flag|openFlags, 0o600)
 	if err != nil {

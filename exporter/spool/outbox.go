@@ -36,7 +36,7 @@ func (s Spool) Outbox(ctx context.Context, to Destination) (*Outbox, error) {
 			return nil, err
 		}
 		dir.Close()
-		lock, err := tryLock(filepath.Join(o.dir(), lockFile))
+		lock, err := TryLock(filepath.Join(o.dir(), lockFile))
 		switch {
 		case isUnsupported(err): // without locks, some requests may be sent twice
 		case err != nil:

@@ -78,7 +78,7 @@ func removeStaleLock(dir string, e fs.DirEntry) {
 	if _, err := os.Lstat(base + waitingExt); !errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	if lock, err := tryLock(base + lockExt); lock != nil && err == nil {
+	if lock, err := TryLock(base + lockExt); lock != nil && err == nil {
 		discard(base + lockExt)
 		unlock(lock)
 	}
@@ -92,7 +92,7 @@ func (s Spool) recoverOne(base string) (spans int, err error) {
 	path := base + waitingExt
 	// Create the lock if it is gone, so that only one of two processes that recover
 	// at once proceeds.
-	lock, err := tryLock(base + lockExt)
+	lock, err := TryLock(base + lockExt)
 	if lock == nil && err == nil {
 		return 0, nil // the process is alive
 	}

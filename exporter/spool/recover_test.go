@@ -33,7 +33,7 @@ func dead(t testing.TB, s Spool, host string, to Destination, names ...string) (
 func TestAJournalWhoseLockIsHeldIsLeftAlone(t *testing.T) {
 	s := newSpool(t, 1<<20)
 	base := dead(t, s, "", here, "a")
-	process, err := tryLock(base + lockExt)
+	process, err := TryLock(base + lockExt)
 	if process == nil || err != nil {
 		t.Fatal(process, err)
 	}
@@ -222,7 +222,7 @@ func TestStaleLocksGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held, err := tryLock(filepath.Join(dir, "held"+lockExt))
+	held, err := TryLock(filepath.Join(dir, "held"+lockExt))
 	if held == nil || err != nil {
 		t.Fatal(held, err)
 	}

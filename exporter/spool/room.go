@@ -62,7 +62,7 @@ func (s Spool) evict(f file, evicted *Evicted) bool {
 	case "":
 		return false
 	case Sending: // a live process may be delivering it at this moment
-		lock, err := tryLock(filepath.Join(f.dir, lockFile))
+		lock, err := TryLock(filepath.Join(f.dir, lockFile))
 		if lock == nil || err != nil {
 			return false
 		}
@@ -93,7 +93,7 @@ func (s Spool) evict(f file, evicted *Evicted) bool {
 // evictJournal removes the journal of a process that was killed.
 func (s Spool) evictJournal(path string, evicted *Evicted) bool {
 	base := strings.TrimSuffix(path, waitingExt)
-	lock, err := tryLock(base + lockExt)
+	lock, err := TryLock(base + lockExt)
 	if lock == nil || err != nil {
 		return false // the process is alive
 	}

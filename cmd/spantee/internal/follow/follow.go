@@ -17,6 +17,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -137,11 +138,55 @@ func (t *Tailer) Next(ctx context.Context) (Piece, error) {
 	}
 }
 
-// PutBack returns a piece that is to be read again at a time. The file is not read before.
-func (t *Tailer) PutBack(p Piece, until time.Time) {
+// Pending reports whether one of the files that the caller wants may have changed.
+func (t *Tailer) Pending(wanted func(path string) bool) bool {
+	return slices.ContainsFunc(t.queue, wanted)
+}
+
+// Also returns the next piece of a file that may have changed and that the caller wants,
+// without waiting for one.
+func (t *Tailer) Also(wanted func(path string) bool) (Piece, bool) {
+	for i := 0; i < len(t.queue); i++ {
+		path := t.queue[i]
+		if !wanted(path) {
+			continue
+		}
+		t.queue = slices.Delete(t.queue, i, i+1)
+		i--
+		delete(t.queued, path)
+		if p, ok := t.read(path); ok {
+			return p, true
+		}
+	}
+	return Piece{}, false
+}
+
+// PutBack returns what follows the first n bytes of a piece, to be read again at a time. It
+// returns the position after these bytes. The file is not read before.
+func (t *Tailer) PutBack(p Piece, n int, at time.Time) Position {
 	f := t.files[p.Path]
-	f.Offset, f.Sum, f.replaced = p.From, p.fromSum, p.Replaced
-	t.held[p.Path] = until
+	f.Offset, f.Sum, f.replaced = p.From, p.fromSum, p.Replaced && n == 0
+	if n > 0 {
+		f.Offset += int64(n)
+		if in, _, err := t.open(p.Path); err == nil {
+			f.Sum, _ = sumAt(in, f.Offset) // if it fails, the file was replaced
+			_ = in.Close()
+		}
+	}
+	if at.After(time.Now()) {
+		t.held[p.Path] = at
+	} else {
+		t.enqueue(p.Path)
+	}
+	return f.Position
+}
+
+// Rewind makes a file be read again from its beginning.
+func (t *Tailer) Rewind(path string) {
+	if f := t.files[path]; f != nil {
+		f.Position = Position{Path: path}
+		t.enqueue(path)
+	}
 }
 
 func (t *Tailer) enqueue(path string) {

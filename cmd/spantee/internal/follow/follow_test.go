@@ -277,7 +277,7 @@ func TestAPieceThatIsPutBackComesLater(t *testing.T) {
 	eachWay(t, func(t tail) {
 		t.write("a.jsonl", "1\n")
 		p := t.want("a.jsonl", "1\n")
-		t.PutBack(p, time.Now().Add(time.Hour))
+		t.PutBack(p, 0, time.Now().Add(time.Hour))
 		t.write("a.jsonl", "2\n")
 		t.write("b.jsonl", "other\n")
 		t.want("b.jsonl", "other\n")

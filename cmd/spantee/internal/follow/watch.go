@@ -91,8 +91,8 @@ func (t *Tailer) await(ctx context.Context) error {
 	case <-poll:
 		t.scan()
 	case now := <-due:
-		for path, until := range t.held {
-			if !until.After(now) {
+		for path, at := range t.held {
+			if !at.After(now) {
 				delete(t.held, path)
 				t.enqueue(path)
 			}

@@ -198,7 +198,7 @@ func (s *Stream) handOn(out *mapping.Output) {
 		s.cfg.Started(*out.Started)
 	}
 	if out.Span != nil {
-		s.emit(out.Span, out.Agent)
+		s.Emit(out.Span, out.Agent)
 	}
 	if out.Ended != nil && s.cfg.Ended != nil {
 		s.cfg.Ended(*out.Ended)
@@ -234,8 +234,8 @@ func (s *Stream) ReadFrom(r io.Reader) (n int64, err error) {
 	return n, err
 }
 
-// emit hands a span to everyone.
-func (s *Stream) emit(wire []byte, agent string) {
+// Emit hands a span to everyone, as if the stream had made it.
+func (s *Stream) Emit(wire []byte, agent string) {
 	defer s.emitted.Add(1)
 	s.journal.unsaved += len(wire)
 	s.span.Wire, s.span.Agent, s.span.From, s.span.decoded = wire, agent, s.cfg.Resources(agent), false

@@ -1,0 +1,735 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/spantee/spantee/cmd/spantee/internal/follow"
+	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/exporter/spool"
+	"github.com/spantee/spantee/mapping"
+)
+
+const followUsage = `follow traces sessions that nobody pipes into spantee, such as those in a terminal or an
+editor. It reads the session logs that agents write, as they grow, until Ctrl-C:
+
+  spantee follow
+
+Without a FOLDER, it follows the folders of this user's agents, which spantee doctor
+lists. It begins with what comes from now on and, when it is started again, where it
+left off. Sessions that the filter or exec traces are left out. The logs are only read,
+and symbolic links in a FOLDER are not followed.`
+
+// followOptions are the flags of follow.
+type followOptions struct {
+	idle  time.Duration
+	since time.Duration
+}
+
+func followCommand() *cobra.Command {
+	var o options
+	var f followOptions
+	cmd := &cobra.Command{
+		Use:   "follow [FOLDER...]",
+		Short: "Trace the session logs of agents as they grow",
+		Long:  followUsage,
+		RunE:  func(_ *cobra.Command, folders []string) error { return followLogs(&o, f, folders, os.Stderr) },
+	}
+	add(cmd.Flags(), groupStream, func(flags *pflag.FlagSet) {
+		flags.DurationVar(&f.idle, "idle", 10*time.Minute, "a session whose log has not grown for `TIME` is over")
+		flags.DurationVar(&f.since, "since", 0, "when a FOLDER is followed for the first time, also trace the runs that ended at most `TIME` ago")
+	})
+	o.addFlags(cmd.Flags())
+	o.addViewFlags(cmd.Flags())
+	return cmd
+}
+
+// agentFolders are where agents keep the logs of their sessions.
+var agentFolders = []struct {
+	agent    string
+	variable string // names the agent's folder; "" if none does
+	home     string // the agent's folder in the home directory
+	logs     []string
+}{
+	{"Claude Code", "CLAUDE_CONFIG_DIR", ".claude", []string{"projects"}},
+	{"Codex", "CODEX_HOME", ".codex", []string{"sessions", "archived_sessions"}},
+	{"pi", "", ".pi/agent", []string{"sessions"}},
+	{"Copilot", "", ".copilot", []string{"session-state"}},
+}
+
+// defaultFolders returns the folders of this user's agents, by the agents' names.
+func defaultFolders() iter.Seq2[string, string] {
+	return func(yield func(agent, folder string) bool) {
+		home, _ := os.UserHomeDir()
+		for _, a := range agentFolders {
+			dir := os.Getenv(a.variable)
+			if dir == "" {
+				dir = filepath.Join(home, a.home)
+			}
+			for _, logs := range a.logs {
+				if path := filepath.Join(dir, logs); filepath.IsAbs(path) && !yield(a.agent, path) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// A follower traces session logs:
+//
+//	follow.Tailer -> Piece -> followed.mapper -> spans -> tracer.Stream
+//	                              └─ steps -> follow.State
+type follower struct {
+	*tracing
+	followOptions
+	state  *follow.State // nil if nothing is kept on disk
+	piped  follow.Claims
+	since  map[string]time.Time // by folder
+	tailer *follow.Tailer
+	byFile map[string]*followed // by the paths of their files
+	byName map[string]*followed // by the paths of their sessions
+	awake  []*followed
+	failed map[string]bool // files that cannot be read
+
+	journaled bool // all spans that were handed over are in the journal
+}
+
+func followLogs(o *options, fo followOptions, names []string, stderr *os.File) error {
+	if fo.idle <= 0 {
+		return invalid("--idle", fo.idle.String(), "more than 0s")
+	}
+	cfg, err := o.resolve()
+	if err != nil {
+		return err
+	}
+	cfg.parent = trace.SpanContext{} // the sessions are not what started this process
+	signals := proc.CatchSignals()
+	say := newReporter(o, cfg, stderr)
+	t, err := startTracing(o, cfg, say, &recording{written: time.Unix(0, 0), grows: true}, nil)
+	if err != nil {
+		return err
+	}
+	if !t.hasDestination() && t.metrics == nil {
+		return errors.New("no spans are sent: " + say.whyNowhere())
+	}
+	f := &follower{
+		tracing: t, followOptions: fo, since: map[string]time.Time{},
+		byFile: map[string]*followed{}, byName: map[string]*followed{}, failed: map[string]bool{},
+	}
+	if err := f.begin(names); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.run(ctx)
+	}()
+	<-signals
+	disarm := proc.DieOfNext(signals)
+	stop()
+	t.setWait(false) // Begin must not wait any more
+	<-done
+	return f.end(disarm)
+}
+
+// begin reads where the former process left off.
+func (f *follower) begin(names []string) error {
+	var logs []*follow.Log
+	if stateDir, err := spool.StateDir(); err == nil {
+		f.piped = follow.ClaimsIn(stateDir)
+		if f.cfg.spool != nil {
+			if f.state, err = follow.OpenState(stateDir); err == nil {
+				logs, err = f.state.Logs()
+			}
+			if err == nil {
+				f.since, err = f.state.Folders()
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	folders, err := f.folders(names)
+	if err != nil {
+		return err
+	}
+	var known []follow.Position
+	for _, l := range logs {
+		s := &followed{Log: l}
+		f.name(s, l.Files)
+		known = append(known, l.Files...)
+	}
+	f.checkpoint()
+	f.open.source = f
+	f.setWait(true) // no agent waits for this
+	f.tailer = follow.New(folders, known)
+	if err := f.tailer.Polling(); err != nil {
+		f.say.say("polling for changes: %v", err)
+	}
+	for _, l := range logs {
+		if l.Open {
+			f.wake(f.byFile[l.Files[0].Path])
+		}
+	}
+	return nil
+}
+
+// folders returns the folders to follow, and remembers those that are new.
+func (f *follower) folders(names []string) (folders []follow.Folder, err error) {
+	if len(names) == 0 {
+		for _, folder := range defaultFolders() {
+			names = append(names, folder)
+		}
+	}
+	now := time.Now()
+	for _, name := range names {
+		path, err := filepath.Abs(name)
+		if err != nil {
+			return nil, err
+		}
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			return nil, invalid("FOLDER", name, "a folder; for a file use spantee replay")
+		}
+		since, known := f.since[path]
+		if !known {
+			since = now.Add(-f.followOptions.since)
+			f.since[path] = since
+		}
+		f.say.following(path, since)
+		folders = append(folders, follow.Folder{Path: path, Since: since})
+	}
+	if f.state != nil {
+		err = f.state.SaveFolders(f.since)
+	}
+	return folders, err
+}
+
+// run traces what the logs get until ctx ends.
+func (f *follower) run(ctx context.Context) {
+	for due := time.Now(); ctx.Err() == nil; {
+		if now := time.Now(); !due.After(now) {
+			f.tick(now)
+			due = now.Add(time.Second)
+		}
+		wait, cancel := ctx, context.CancelFunc(func() {})
+		if len(f.awake) > 0 {
+			wait, cancel = context.WithDeadline(ctx, due)
+		}
+		if p, err := f.tailer.Next(wait); err == nil {
+			f.take(p)
+		}
+		cancel()
+	}
+	for _, s := range f.awake {
+		f.save(s)
+	}
+}
+
+// end delivers what is left. Open runs go on when follow is started again.
+func (f *follower) end(disarm func()) error {
+	defer f.open.feed.Close()
+	f.tailer.Close()
+	if f.state != nil {
+		f.state.Close()
+	}
+	f.endBy(f.flushTimeout)
+	f.endAll()
+	end := f.conclude(proc.Status{})
+	f.say.print(f.result, f.hasDestination())
+	disarm()
+	if f.page != nil {
+		f.page.close()
+	}
+	return end.Err()
+}
+
+const (
+	// headStart is how long a run waits in which the filter or exec may claim it.
+	headStart = 5 * time.Second
+
+	// pauseAfter is how long a log has not grown when a model's answer counts as its last
+	// word: programs that the agent runs after that may make it go on.
+	pauseAfter = 5 * time.Second
+)
+
+// A followed session is mapped by a Mapper of its own. When the session grows after a
+// restart, or after it has been idle, it is mapped again from its beginning: the ids and
+// counts of a run depend on what was before it.
+type followed struct {
+	*follow.Log
+	mapper *mapping.Mapper // nil while the session sleeps
+	inputs []*mapping.Input
+	runs   map[trace.TraceID]*followedRun
+
+	grown           time.Time
+	paused, stalled bool      // since then
+	mayBegin        time.Time // when its next run may; zero if it has not grown
+	unsaved         bool
+}
+
+// A followedRun is a run that may be left out.
+type followedRun struct {
+	leftOut bool
+	old     bool             // it began before Since, and may have ended before
+	waiting []mapping.Output // spans of an old run
+}
+
+// name returns the path that stands for a session: Claude Code keeps the logs of sub-agents
+// in a folder beside the session's own log.
+func sessionName(path string) string {
+	if dir, _, in := strings.Cut(path, string(filepath.Separator)+"subagents"+string(filepath.Separator)); in {
+		return dir + ".jsonl"
+	}
+	return path
+}
+
+// name makes a session known by its files.
+func (f *follower) name(s *followed, files []follow.Position) {
+	for _, file := range files {
+		f.byFile[file.Path], f.byName[sessionName(file.Path)] = s, s
+	}
+}
+
+// take traces a piece, together with what other files of its session have got.
+func (f *follower) take(p follow.Piece) {
+	if p.Err != nil {
+		if !f.failed[p.Path] {
+			f.failed[p.Path] = true
+			f.say.skipped(p.Path, p.Err)
+		}
+		return
+	}
+	s := f.sessionOf(p)
+	if p.Replaced {
+		f.restart(s, p.Path)
+	}
+	if s.mapper == nil && f.wake(s) != nil {
+		return
+	}
+	pieces := []*unmapped{newUnmapped(p)}
+	for {
+		also, ok := f.tailer.Also(func(path string) bool { return path != p.Path && sessionName(path) == sessionName(p.Path) })
+		if !ok || also.Err != nil {
+			break
+		}
+		if also.Replaced {
+			f.tailer.PutBack(also, 0, time.Now())
+			break
+		}
+		pieces = append(pieces, newUnmapped(also))
+	}
+	emitted := f.handOver(s, s.mapRows(pieces))
+	now := time.Now()
+	for _, u := range pieces {
+		position := u.Position
+		if len(u.rest) > 0 {
+			position = f.tailer.PutBack(u.Piece, len(u.Bytes)-len(u.rest), s.mayBegin)
+		}
+		if position.Offset == u.From {
+			continue
+		}
+		s.Files[s.file(u.Path)] = position
+		if s.grown, s.paused, s.stalled = u.Modified, false, false; now.Sub(u.Modified) < time.Minute {
+			s.grown = now // by a clock that stops while the computer sleeps
+		}
+	}
+	if emitted {
+		f.save(s)
+	}
+	if s.busy() {
+		s.mayBegin = time.Time{}
+	}
+	f.metrics.received(s.grown)
+	if !p.More {
+		f.look(s, now)
+	}
+	f.open.showChanged()
+}
+
+// unmapped is a piece whose rows are not all mapped yet.
+type unmapped struct {
+	follow.Piece
+	rest []byte
+}
+
+func newUnmapped(p follow.Piece) *unmapped {
+	p.Bytes = slices.Clone(p.Bytes) // the Tailer's are valid until its next piece
+	return &unmapped{p, p.Bytes}
+}
+
+// row returns the next row.
+func (u *unmapped) row() []byte {
+	head, _, _ := bytes.Cut(u.rest, []byte{'\n'})
+	return u.rest[:min(len(head)+1, len(u.rest))]
+}
+
+// mapRows maps rows in the order of their timestamps until a file may have an earlier one
+// that was not read yet, or until a row may begin a run that is too young.
+func (s *followed) mapRows(pieces []*unmapped) iter.Seq[mapping.Output] {
+	return func(yield func(mapping.Output) bool) {
+		for {
+			var next *unmapped
+			for _, u := range pieces {
+				switch {
+				case len(u.rest) == 0 && u.More:
+					return
+				case len(u.rest) > 0 && (next == nil || stampOf(u.rest).Before(stampOf(next.rest))):
+					next = u
+				}
+			}
+			if next == nil || !s.mayMap(next) {
+				return
+			}
+			row := next.row()
+			next.rest = next.rest[len(row):]
+			i := s.file(next.Path)
+			s.Add(follow.Step{File: i, To: next.From + int64(len(next.Bytes)-len(next.rest))})
+			for out := range s.inputs[i].Map(row) {
+				if !yield(out) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// mayMap reports whether the next row may be mapped. If no run is open, the row may begin
+// one, which the filter or exec may be about to claim.
+func (s *followed) mayMap(u *unmapped) bool {
+	now := time.Now()
+	if s.busy() || now.Sub(stampOf(u.row())) >= headStart || !s.mayBegin.IsZero() && !now.Before(s.mayBegin) {
+		return true
+	}
+	if s.mayBegin.IsZero() {
+		s.mayBegin = now.Add(headStart) // whatever the timestamp is
+	}
+	return false
+}
+
+// stampOf returns the timestamp of the first of some rows, the zero time if it has none.
+func stampOf(rows []byte) time.Time {
+	row, _, _ := bytes.Cut(rows, []byte{'\n'})
+	_, rest, _ := bytes.Cut(row, []byte(`"timestamp":"`))
+	text, _, _ := bytes.Cut(rest, []byte{'"'})
+	t, _ := time.Parse(time.RFC3339, string(text))
+	return t
+}
+
+// sessionOf returns the session that a piece belongs to.
+func (f *follower) sessionOf(p follow.Piece) *followed {
+	if s := f.byFile[p.Renamed]; s != nil && p.Renamed != "" {
+		delete(f.byFile, p.Renamed)
+		s.Files[s.file(p.Renamed)].Path = p.Path
+		f.byFile[p.Path] = s
+		s.unsaved = true
+	}
+	s := f.byFile[p.Path]
+	if s == nil {
+		s = f.byName[sessionName(p.Path)]
+	}
+	if s == nil {
+		s = &followed{Log: &follow.Log{Since: f.sinceOf(p.Path)}}
+	}
+	f.name(s, []follow.Position{p.Position})
+	return s
+}
+
+func (f *follower) sinceOf(path string) (since time.Time) {
+	for folder, at := range f.since {
+		if strings.HasPrefix(path, folder+string(filepath.Separator)) {
+			since = at
+		}
+	}
+	return since
+}
+
+// file returns the index of a file, which it adds if it is new.
+func (s *followed) file(path string) int {
+	i := slices.IndexFunc(s.Files, func(p follow.Position) bool { return p.Path == path })
+	if i < 0 {
+		i = len(s.Files)
+		s.Files = append(s.Files, follow.Position{Path: path})
+		if s.mapper != nil {
+			s.inputs = append(s.inputs, s.mapper.Input())
+		}
+	}
+	return i
+}
+
+// busy reports whether a run is open.
+func (s *followed) busy() bool {
+	if s.mapper == nil {
+		return s.Open
+	}
+	return s.mapper.Busy()
+}
+
+// wake maps again what was handed over. A file that is not there any more is left out.
+func (f *follower) wake(s *followed) (err error) {
+	if s.mapper, err = mapping.New(f.mapping(&recording{written: s.Since}, nil)); err != nil {
+		return err
+	}
+	s.inputs, s.runs = nil, map[trace.TraceID]*followedRun{}
+	f.awake = append(f.awake, s)
+	from := make([]int64, len(s.Files))
+	files := make([]*os.File, len(s.Files))
+	for i, p := range s.Files {
+		s.inputs = append(s.inputs, s.mapper.Input())
+		if files[i], err = f.tailer.Open(p); err != nil {
+			continue
+		}
+		defer files[i].Close()
+		if info, err := files[i].Stat(); err == nil && info.ModTime().After(s.grown) {
+			s.grown = info.ModTime()
+		}
+	}
+	again := func(mapping.Output) {}
+	for _, step := range s.Steps {
+		if step.To == 0 {
+			f.filter(s, s.repeat(step), again)
+			continue
+		}
+		if files[step.File] != nil {
+			piece := io.NewSectionReader(files[step.File], from[step.File], step.To-from[step.File])
+			buf := make([]byte, readSize)
+			for n := 1; n > 0; {
+				n, _ = piece.Read(buf)
+				f.filter(s, s.inputs[step.File].Map(buf[:n]), again)
+			}
+		}
+		from[step.File] = step.To
+	}
+	return nil
+}
+
+// repeat does what happened while no file grew.
+func (s *followed) repeat(step follow.Step) iter.Seq[mapping.Output] {
+	switch {
+	case step.Stall > 0:
+		s.mapper.NoteStall(step.Stall)
+	case step.Pause:
+		return func(yield func(mapping.Output) bool) {
+			for _, in := range s.inputs {
+				for out := range in.Flush() {
+					if !yield(out) {
+						return
+					}
+				}
+			}
+		}
+	case step.End:
+		return s.mapper.EndRuns()
+	}
+	return func(func(mapping.Output) bool) {}
+}
+
+// restart begins a session anew whose file was replaced. What the new file repeats is not
+// sent again.
+func (f *follower) restart(s *followed, replaced string) {
+	if s.mapper != nil {
+		for id := range s.runs {
+			s.Ended = append(s.Ended, id.String())
+		}
+		f.do(s, follow.Step{End: true})
+		f.sleep(s)
+	}
+	for _, file := range s.Files {
+		if file.Path != replaced {
+			f.tailer.Rewind(file.Path)
+		}
+	}
+	s.Since = latest(s.Since, s.Latest)
+	s.Files, s.Steps = nil, nil
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// sleep frees the memory of a session.
+func (f *follower) sleep(s *followed) {
+	f.save(s)
+	f.awake = slices.DeleteFunc(f.awake, func(a *followed) bool { return a == s })
+	s.mapper, s.inputs, s.runs = nil, nil, nil
+}
+
+// tick is called every second while a session is awake.
+func (f *follower) tick(now time.Time) {
+	if !f.journaled {
+		f.checkpoint()
+	}
+	for _, s := range slices.Clone(f.awake) {
+		f.look(s, now)
+	}
+	if f.to.Open != nil {
+		open := map[string][][]byte{}
+		for out := range f.OpenAt(now) {
+			open[out.Agent] = append(open[out.Agent], slices.Clone(out.Span))
+		}
+		f.to.Open(open)
+	}
+	f.open.show()
+	f.metrics.count()
+}
+
+// look does what is due because a session has not grown.
+func (f *follower) look(s *followed, now time.Time) {
+	if f.tailer.Pending(func(path string) bool { return f.byFile[path] == s }) {
+		return // it has grown
+	}
+	idle := now.Sub(s.grown)
+	if !s.paused && idle >= min(pauseAfter, f.idle) {
+		s.paused = true
+		f.do(s, follow.Step{Pause: true})
+	}
+	if f.stallAfter > 0 && !s.stalled && idle >= f.stallAfter && s.busy() {
+		s.stalled = true
+		for _, agent := range s.mapper.NoteStall(idle) {
+			s.Add(follow.Step{Stall: idle})
+			f.say.stalled(agent, idle)
+			f.metrics.stalled(agent)
+		}
+	}
+	if idle >= f.idle {
+		if s.busy() {
+			f.do(s, follow.Step{End: true})
+		}
+		f.sleep(s)
+		return
+	}
+	f.save(s)
+}
+
+// do takes a step other than a piece.
+func (f *follower) do(s *followed, step follow.Step) {
+	s.Add(step)
+	if f.handOver(s, s.repeat(step)) {
+		f.save(s)
+	}
+}
+
+// handOver hands over spans, and reports whether there were any. Then the caller saves how
+// far the session was mapped. The order makes sure that no kill loses a span: the journal
+// has the spans before the state says so. A kill between the two, within the time of one
+// small write, makes the next process map the piece again, which gives the same spans with
+// the same ids. The journal gets no open spans, because they are mapped again, too.
+func (f *follower) handOver(s *followed, outputs iter.Seq[mapping.Output]) (emitted bool) {
+	if e := f.to.Exporter; e != nil {
+		e.Begin()
+	}
+	f.filter(s, outputs, func(out mapping.Output) {
+		if out.Started != nil {
+			f.result.stats.Runs++
+			f.say.runStarted(*out.Started)
+			return
+		}
+		emitted = true
+		f.stream.Emit(out.Span, out.Agent)
+		s.Latest = latest(s.Latest, time.Unix(0, int64(endOf(out.Span))))
+		if out.Ended != nil {
+			f.say.runEnded(*out.Ended)
+		}
+	})
+	s.unsaved = true
+	f.checkpoint()
+	return emitted
+}
+
+// checkpoint ends a piece in the journal. If that fails, the state must not get ahead of the
+// journal until it has worked.
+func (f *follower) checkpoint() {
+	f.journaled = f.to.Exporter == nil || f.to.Exporter.Checkpoint(nil) == nil
+}
+
+// filter hands on the spans of a session, except those of runs that are left out: runs that
+// ended before the session was followed, and runs that a pipe has traced.
+func (f *follower) filter(s *followed, outputs iter.Seq[mapping.Output], emit func(mapping.Output)) {
+	for out := range outputs {
+		if run := out.Started; run != nil {
+			r := &followedRun{old: run.Start.Before(s.Since)}
+			r.leftOut = slices.Contains(s.Ended, run.TraceID.String()) || f.piped.Has(run.Session, run.Start)
+			s.runs[run.TraceID] = r
+			if !r.old && !r.leftOut {
+				emit(out)
+			}
+		}
+		if out.Span == nil {
+			continue
+		}
+		r := s.runs[traceOf(out.Span)]
+		if r == nil {
+			r = new(followedRun)
+		}
+		early := r.old && time.Unix(0, int64(endOf(out.Span))).Before(s.Since)
+		switch {
+		case r.leftOut:
+		case early && out.Ended != nil:
+			r.leftOut, r.waiting = true, nil
+		case early:
+			out.Span = slices.Clone(out.Span)
+			r.waiting = append(r.waiting, out)
+		default:
+			for _, w := range r.waiting {
+				emit(w)
+			}
+			r.old, r.waiting = false, nil
+			emit(out)
+		}
+	}
+}
+
+func (f *follower) save(s *followed) {
+	if !s.unsaved || !f.journaled || f.state == nil || len(s.Files) == 0 {
+		return
+	}
+	s.Open = s.busy()
+	if err := f.state.Save(s.Log); err != nil {
+		f.say.problem(fmt.Errorf("cannot save where follow left off: %w", err))
+		return
+	}
+	s.unsaved = false
+}
+
+// OpenAt returns the spans that have not ended.
+func (f *follower) OpenAt(now time.Time) iter.Seq[mapping.Output] {
+	return func(yield func(mapping.Output) bool) {
+		for _, s := range f.awake {
+			if !s.busy() {
+				continue
+			}
+			for out := range s.mapper.OpenAt(now) {
+				if r := s.runs[traceOf(out.Span)]; r != nil && r.leftOut {
+					continue
+				}
+				if !yield(out) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Stats returns the generation of all runs.
+func (f *follower) Stats() (stats mapping.Stats) {
+	for _, s := range f.awake {
+		stats.Generation += s.mapper.Stats().Generation
+	}
+	return stats
+}

@@ -1,0 +1,447 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/cmd/spantee/internal/follow"
+	"github.com/spantee/spantee/exporter/receiver/receivertest"
+	"github.com/spantee/spantee/mapping"
+)
+
+// A sessionLog is written like Claude Code's.
+type sessionLog struct {
+	t       *testing.T
+	path    string
+	session string
+	rows    int
+	at      time.Time // of the next row
+	slow    bool      // a row is written in halves, with pauses
+}
+
+func newSessionLog(t *testing.T, dir, session string, at time.Time) *sessionLog {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return &sessionLog{t: t, path: filepath.Join(dir, session+".jsonl"), session: session, at: at}
+}
+
+func (l *sessionLog) row(kind, message string) {
+	l.rows++
+	l.at = l.at.Add(time.Millisecond)
+	l.write(fmt.Sprintf(`{"type":"%s","message":%s,"uuid":"%s-%d","requestId":"r%d","isSidechain":false,"sessionId":"%s","timestamp":"%s"}`+"\n",
+		kind, message, l.session, l.rows, l.rows, l.session, l.at.UTC().Format("2006-01-02T15:04:05.000Z")))
+}
+
+func (l *sessionLog) write(text string) {
+	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		l.t.Error(err)
+		return
+	}
+	defer f.Close()
+	if l.slow {
+		pause(20 * time.Millisecond)
+		half := rand.IntN(len(text))
+		_, _ = f.WriteString(text[:half])
+		pause(2 * time.Millisecond)
+		text = text[half:]
+	}
+	if _, err := f.WriteString(text); err != nil {
+		l.t.Error(err)
+	}
+}
+
+func (l *sessionLog) prompt() { l.row("user", `{"role":"user","content":"go on"}`) }
+
+// tool writes a call, and its result.
+func (l *sessionLog) tool() {
+	id := fmt.Sprintf("%s-call-%d", l.session, l.rows)
+	l.row("assistant", fmt.Sprintf(`{"id":"m%d","model":"claude-opus-5","role":"assistant","content":[{"type":"tool_use","id":"%s","name":"Bash","input":{"command":"ls"}}],"stop_reason":"tool_use","usage":{"input_tokens":3,"output_tokens":5}}`, l.rows, id))
+	l.row("user", fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"%s","content":"ok"}]}`, id))
+}
+
+func (l *sessionLog) answer() {
+	l.row("assistant", fmt.Sprintf(`{"id":"m%d","model":"claude-opus-5","role":"assistant","content":[{"type":"text","text":"done"}],"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":5}}`, l.rows))
+}
+
+// spans are those of the whole log, by their keys.
+func (l *sessionLog) spans() map[string]*tracepb.Span {
+	l.t.Helper()
+	m, err := mapping.New(mapping.Options{Replay: time.Unix(1, 0)})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	text, err := os.ReadFile(l.path)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	spans := map[string]*tracepb.Span{}
+	take := func(out mapping.Output) {
+		if span := new(tracepb.Span); out.Span != nil {
+			if err := proto.Unmarshal(out.Span, span); err != nil {
+				l.t.Fatal(err)
+			}
+			spans[spanKey(span)] = span
+		}
+	}
+	in := m.Input()
+	for out := range in.Map(text) {
+		take(out)
+	}
+	for out := range in.Flush() {
+		take(out)
+	}
+	for out := range m.EndRuns() {
+		take(out)
+	}
+	return spans
+}
+
+// followed reports whether everything in the logs was handed over.
+func followedAll(state string, logs []*sessionLog) bool {
+	done := map[string]int64{}
+	dir := filepath.Join(state, "spantee/follow/logs")
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		var l follow.Log
+		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err == nil && json.Unmarshal(b, &l) == nil && !l.Open {
+			for _, f := range l.Files {
+				done[f.Path] = f.Offset
+			}
+		}
+	}
+	for _, l := range logs {
+		if info, err := os.Stat(l.path); err != nil || done[l.path] != info.Size() {
+			return false
+		}
+	}
+	return true
+}
+
+// until waits for something that only the disk tells.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(time.Minute)
+	for again := time.NewTicker(10 * time.Millisecond); !ok(); {
+		select {
+		case <-again.C:
+		case <-deadline:
+			t.Fatal("no ", what)
+		}
+	}
+}
+
+// follow is killed while 20 logs grow. In the end every span has arrived as if there had been
+// no kill.
+func TestFollowIsKilled(t *testing.T) {
+	kills := 10
+	if thorough {
+		kills = 200
+	}
+	c := newCollector(t)
+	c.start("well")
+	state, dir := t.TempDir(), t.TempDir()
+	env := append(c.environment("grpc"), "XDG_STATE_HOME="+state)
+	var logs []*sessionLog
+	var writing sync.WaitGroup
+	var over atomic.Bool
+	for i := range 20 {
+		l := newSessionLog(t, filepath.Join(dir, fmt.Sprint(i%3)), fmt.Sprint("s", i), time.Now().Add(-time.Hour))
+		l.slow = true
+		logs = append(logs, l)
+		writing.Go(func() {
+			for !over.Load() {
+				l.prompt()
+				for range rand.IntN(5) {
+					l.tool()
+				}
+				l.answer()
+			}
+			if i == 0 { // a run that is cut off
+				l.prompt()
+				l.tool()
+			}
+		})
+	}
+	for i := range kills {
+		cmd := spantee(t, env, "follow", "--since", "24h", dir)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		pause(700 * time.Millisecond)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if cmd.stderr.Len() > 0 {
+			t.Errorf("run %d: %s", i, cmd.stderr.String())
+		}
+	}
+	over.Store(true)
+	writing.Wait()
+	last := spantee(t, env, "follow", "--since", "24h", "--idle", "1s", dir)
+	if err := last.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "end of the logs", func() bool { return followedAll(state, logs) })
+	_ = last.Process.Signal(os.Interrupt)
+	if err := last.Wait(); err != nil {
+		t.Errorf("%v: %s", err, last.stderr.String())
+	}
+	if flushed := spantee(t, env, "flush"); flushed.Run() != nil {
+		t.Errorf("flush: %s", flushed.stdout.String())
+	}
+	got, again := c.taken()
+	arrived := len(got)
+	missing := 0
+	for _, l := range logs {
+		for id, want := range l.spans() {
+			switch span := got[id]; {
+			case span == nil:
+				missing++
+				t.Errorf("%s: %s is missing", l.session, want.Name)
+			case !proto.Equal(span, want):
+				t.Errorf("%s: got\n%v\nwant\n%v", l.session, span, want)
+			}
+			delete(got, id)
+		}
+	}
+	for _, span := range got {
+		t.Errorf("%s: %s is too much", attribute(span, "session.id"), span.Name)
+	}
+	if t.Failed() {
+		os.CopyFS(fmt.Sprint("/tmp/fsn/fail/", time.Now().Unix()), os.DirFS(dir))
+		os.CopyFS(fmt.Sprint("/tmp/fsn/fail/state", time.Now().Unix()), os.DirFS(filepath.Join(state,"spantee/follow")))
+	}
+	t.Logf("%d kills; %d spans, %d missing, %d came twice", kills, arrived, missing, again)
+}
+
+// followIn follows a folder until the test ends it.
+func followIn(t *testing.T, r *receivertest.Receiver, state, dir string, flags ...string) (stop func() (stderr string)) {
+	t.Helper()
+	cmd := spantee(t, []string{"XDG_STATE_HOME=" + state, "OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()}, append([]string{"follow", dir}, flags...)...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return func() string {
+		_ = cmd.Process.Signal(os.Interrupt)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%v: %s", err, cmd.stderr.String())
+		}
+		return cmd.stderr.String()
+	}
+}
+
+// roots are the error types of the runs that have arrived, by session.
+func roots(r *receivertest.Receiver) map[string][]string {
+	list := map[string][]string{}
+	for _, span := range r.Spans() {
+		if len(span.ParentSpanId) == 0 {
+			session := attribute(span, "session.id")
+			list[session] = append(list[session], errorType(span))
+		}
+	}
+	return list
+}
+
+func await(r *receivertest.Receiver, session string, runs int) {
+	r.Await(func() bool { return len(roots(r)[session]) >= runs })
+}
+
+// A log that was there when follow first started is not sent, but a run that goes on is,
+// as a whole.
+func TestFollowBeginsNow(t *testing.T) {
+	r := receivertest.Start(t)
+	state, dir := t.TempDir(), t.TempDir()
+	l := newSessionLog(t, dir, "s1", time.Now().Add(-time.Minute))
+	l.prompt()
+	l.tool()
+	l.answer()
+	l.prompt()
+	l.tool()
+	began := newSessionLog(t, dir, "before", time.Now().Add(-time.Minute))
+	began.prompt()
+	began.answer()
+	stop := followIn(t, r, state, dir)
+	until(t, "beginning", func() bool {
+		_, err := os.Stat(filepath.Join(state, "spantee/follow/folders"))
+		return err == nil
+	})
+	l.at = time.Now()
+	l.tool()
+	l.answer()
+	l.prompt()
+	l.tool()
+	l.answer()
+	await(r, "s1", 2)
+	stop()
+	if got := roots(r); len(got["s1"]) != 2 || len(got["before"]) > 0 {
+		t.Errorf("runs: %v", got)
+	}
+	tools := 0
+	for _, span := range r.Spans() {
+		if strings.HasPrefix(span.Name, "execute_tool") {
+			tools++
+		}
+	}
+	if tools != 3 {
+		t.Errorf("%d tool calls, want 2 of the run that went on and 1 of the next one", tools)
+	}
+}
+
+func TestFollowGoesOnAfterARestart(t *testing.T) {
+	r := receivertest.Start(t)
+	state, dir := t.TempDir(), t.TempDir()
+	l := newSessionLog(t, dir, "s1", time.Now().Add(-time.Minute))
+	l.prompt()
+	l.tool()
+	stop := followIn(t, r, state, dir, "--since", "1h")
+	r.Await(func() bool { return len(r.Spans()) == 1 }) // the tool; the chat may still grow
+	stop()
+	if got := len(r.Spans()); got != 1 {
+		t.Errorf("%d spans: a run that goes on was ended", got)
+	}
+	l.tool()
+	stop = followIn(t, r, state, dir)
+	l.answer()
+	await(r, "s1", 1)
+	if stderr := stop(); stderr != "" {
+		t.Error(stderr)
+	}
+	want := l.spans()
+	if got := r.Spans(); len(got) != len(want) {
+		t.Errorf("%d spans, want %d", len(got), len(want))
+	}
+	for _, span := range r.Spans() {
+		if !proto.Equal(span, want[spanKey(span)]) {
+			t.Errorf("got\n%v\nwant\n%v", span, want[spanKey(span)])
+		}
+	}
+}
+
+func TestFollowEndsIdleRuns(t *testing.T) {
+	r := receivertest.Start(t)
+	dir := t.TempDir()
+	l := newSessionLog(t, dir, "s1", time.Now().Add(-time.Minute))
+	l.prompt()
+	l.answer()
+	l.prompt()
+	l.row("assistant", `{"id":"m","model":"claude-opus-5","role":"assistant","content":[{"type":"text","text":"let me see"}],"stop_reason":null}`)
+	stop := followIn(t, r, t.TempDir(), dir, "--since", "1h", "--idle", "2s", "--stall-after", "1s")
+	await(r, "s1", 2)
+	stderr := stop()
+	if got := fmt.Sprint(roots(r)["s1"]); got != "[ incomplete]" {
+		t.Errorf("runs: %v", got)
+	}
+	if !strings.Contains(stderr, "claude-code has printed nothing for") {
+		t.Errorf("no stall was reported: %q", stderr)
+	}
+}
+
+func TestFollowOfAReplacedLog(t *testing.T) {
+	r := receivertest.Start(t)
+	dir := t.TempDir()
+	l := newSessionLog(t, dir, "s1", time.Now().Add(-time.Minute))
+	l.prompt()
+	l.answer()
+	l.prompt()
+	l.tool()
+	stop := followIn(t, r, t.TempDir(), dir, "--since", "1h")
+	r.Await(func() bool { return len(r.Spans()) >= 3 })
+	whole, err := os.ReadFile(l.path)
+	if err == nil { // without its last row, but with others
+		err = os.WriteFile(l.path, whole[:strings.LastIndex(strings.TrimSpace(string(whole)), "\n")+1], 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.answer()
+	l.prompt()
+	l.answer()
+	l.prompt()
+	await(r, "s1", 3)
+	stop()
+	seen := map[string]*tracepb.Span{}
+	for _, span := range r.Spans() {
+		if before := seen[spanKey(span)]; before != nil && !proto.Equal(before, span) {
+			t.Errorf("came twice, and not the same:\n%v\n%v", before, span)
+		}
+		seen[spanKey(span)] = span
+	}
+	if got := fmt.Sprint(roots(r)["s1"]); got != "[ incomplete ]" {
+		t.Errorf("runs: %v", got)
+	}
+}
+
+// A run that the filter traces is not traced again from the agent's log, whichever begins
+// first.
+func TestFollowLeavesOutWhatIsPiped(t *testing.T) {
+	long(t)
+	r := receivertest.Start(t)
+	state, dir := t.TempDir(), t.TempDir()
+	stop := followIn(t, r, state, dir)
+	until(t, "beginning", func() bool {
+		_, err := os.Stat(filepath.Join(state, "spantee/follow/folders"))
+		return err == nil
+	})
+	logged := newSessionLog(t, dir, "piped-session-0001", time.Now())
+	logged.prompt()
+	logged.answer()
+	pipe := spantee(t, []string{"XDG_STATE_HOME=" + state, "OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()})
+	pipe.Stdin = strings.NewReader(`{"type":"system","subtype":"init","session_id":"piped-session-0001","model":"claude-opus-5","tools":[],"mcp_servers":[],"permissionMode":"default","apiKeySource":"none","cwd":"/","uuid":"u1"}
+{"type":"result","subtype":"success","is_error":false,"duration_ms":5,"num_turns":1,"result":"done","session_id":"piped-session-0001","total_cost_usd":0,"uuid":"u2"}
+`)
+	if err := pipe.Run(); err != nil {
+		t.Fatal(err, pipe.stderr.String())
+	}
+	other := newSessionLog(t, dir, "typed-session-0001", time.Now())
+	other.prompt()
+	other.answer()
+	await(r, other.session, 1)
+	later := newSessionLog(t, dir, logged.session, time.Now().Add(time.Hour)) // the same session, typed
+	later.rows = 10
+	later.prompt()
+	later.answer()
+	await(r, logged.session, 2)
+	stop()
+	if got := roots(r); len(got[logged.session]) != 2 || len(got[other.session]) != 1 {
+		t.Errorf("runs: %v", got)
+	}
+}
+
+func TestFollowTwice(t *testing.T) {
+	r := receivertest.Start(t)
+	state, dir := t.TempDir(), t.TempDir()
+	stop := followIn(t, r, state, dir)
+	until(t, "lock", func() bool {
+		_, err := os.Stat(filepath.Join(state, "spantee/follow/folders"))
+		return err == nil
+	})
+	second := spantee(t, []string{"XDG_STATE_HOME=" + state}, "follow", dir)
+	if second.Run() == nil || second.ProcessState.ExitCode() != 1 || !strings.Contains(second.stderr.String(), "already running") {
+		t.Errorf("%v: %s", second.ProcessState, second.stderr.String())
+	}
+	stop()
+	err := filepath.WalkDir(state, func(path string, d fs.DirEntry, err error) error {
+		if info, _ := d.Info(); err == nil && info.Mode().Perm()&0o077 != 0 && path != state {
+			t.Errorf("%s: %v", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

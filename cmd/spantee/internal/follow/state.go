@@ -1,0 +1,161 @@
+package follow
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spantee/spantee/exporter/spool"
+)
+
+// A State is a folder that remembers what was traced. One process uses it at a time.
+type State struct {
+	dir  string
+	lock *os.File // nil if the disk has no locks
+}
+
+// ErrBusy means that another process follows already.
+var ErrBusy = errors.New("spantee follow is already running")
+
+// OpenState opens the state in spantee's state folder. The caller must Close it.
+func OpenState(stateDir string) (*State, error) {
+	s := &State{dir: filepath.Join(stateDir, "follow")}
+	if err := spool.EnterDir(s.dir, true); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.lock, err = spool.TryLock(filepath.Join(s.dir, "lock")); s.lock == nil && err == nil {
+		return nil, ErrBusy
+	}
+	return s, nil
+}
+
+// Close lets another process use the state.
+func (s *State) Close() {
+	if s.lock != nil {
+		_ = s.lock.Close()
+	}
+}
+
+// A Log is the files of one session, and how they were mapped. Mapping them again in the same
+// Steps gives the same spans.
+type Log struct {
+	Files []Position `json:"files"`
+	Steps []Step     `json:"steps"`
+	Open  bool       `json:"open,omitempty"` // a run has not ended
+
+	// Runs that ended before Since, or that are among Ended, are not sent.
+	Since time.Time `json:"since"`
+	Ended []string  `json:"ended,omitempty"`
+
+	Latest time.Time `json:"latest"` // end of a span that was handed over
+
+	name string // of its file
+}
+
+// A Step is a piece of a file, or else what happened while no file grew.
+type Step struct {
+	File  int           `json:"file,omitempty"`
+	To    int64         `json:"to,omitempty"` // where the piece ends
+	Stall time.Duration `json:"stall,omitempty"`
+	Pause bool          `json:"pause,omitempty"` // what waits for the next line was mapped
+	End   bool          `json:"end,omitempty"`   // the open runs were ended
+}
+
+// Add adds a step. A piece goes on with the one before it.
+func (l *Log) Add(s Step) {
+	if last := len(l.Steps) - 1; s.To > 0 && last >= 0 && l.Steps[last].To > 0 && l.Steps[last].File == s.File {
+		l.Steps[last].To = s.To
+		return
+	}
+	l.Steps = append(l.Steps, s)
+}
+
+// forgetAfter is how long a log is remembered whose files do not exist any more.
+const forgetAfter = 30 * 24 * time.Hour
+
+// Logs returns the logs that were saved.
+func (s *State) Logs() (logs []*Log, err error) {
+	dir := filepath.Join(s.dir, "logs")
+	if err := spool.PrivateDir(dir); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		l := &Log{name: e.Name()}
+		if s.read(path, l) != nil || l.gone() && isOlder(path, forgetAfter) {
+			_ = os.Remove(path)
+			continue
+		}
+		logs = append(logs, l)
+	}
+	return logs, err
+}
+
+func (l *Log) gone() bool {
+	for _, f := range l.Files {
+		if _, err := os.Lstat(f.Path); !errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+	}
+	return true
+}
+
+func isOlder(path string, age time.Duration) bool {
+	info, err := os.Lstat(path)
+	return err == nil && time.Since(info.ModTime()) > age
+}
+
+// Save saves a log.
+func (s *State) Save(l *Log) error {
+	if l.name == "" {
+		l.name = strconv.FormatUint(rand.Uint64(), 36)
+	}
+	return s.write(filepath.Join("logs", l.name), l)
+}
+
+// Folders returns since when each folder is followed, by its path.
+func (s *State) Folders() (since map[string]time.Time, err error) {
+	since = map[string]time.Time{}
+	err = s.read(filepath.Join(s.dir, "folders"), &since)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return since, err
+}
+
+// SaveFolders replaces what Folders returns.
+func (s *State) SaveFolders(since map[string]time.Time) error { return s.write("folders", since) }
+
+func (s *State) read(path string, to any) error {
+	f, _, err := spool.OpenFile(path, os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(f)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, to)
+}
+
+// write replaces a file, which others see whole or not at all.
+func (s *State) write(name string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	temp := filepath.Join(s.dir, "new")
+	if err = os.WriteFile(temp, b, 0o600); err == nil {
+		err = os.Rename(temp, filepath.Join(s.dir, name))
+	}
+	return err
+}
