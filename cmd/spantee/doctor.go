@@ -47,6 +47,13 @@ func doctor(o *options, stdout io.Writer) error {
 	healthy := examine(stdout, o)
 	examineSpool(stdout)
 	examineSessions(stdout)
+	for agent, folder := range defaultFolders() {
+		if info, err := os.Stat(folder); err == nil && info.IsDir() {
+			finding(stdout, "✓", "follow", fmt.Sprintf("%s's session logs are in %s", agent, folder))
+		} else {
+			finding(stdout, "-", "follow", fmt.Sprintf("%s has no session logs in %s", agent, folder))
+		}
+	}
 	if !healthy {
 		return proc.Status{Code: proc.StatusFailed}
 	}

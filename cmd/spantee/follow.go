@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/mapping"
+	"github.com/spantee/spantee/mapping/agent"
 )
 
 const followUsage = `follow traces sessions that nobody pipes into spantee, such as those in a terminal or an
@@ -100,7 +102,7 @@ type follower struct {
 	since  map[string]time.Time // by folder
 	tailer *follow.Tailer
 	byFile map[string]*followed // by the paths of their files
-	byName map[string]*followed // by the paths of their sessions
+	byKin  map[string]*followed // by what their files have in common
 	awake  []*followed
 	failed map[string]bool // files that cannot be read
 
@@ -127,7 +129,7 @@ func followLogs(o *options, fo followOptions, names []string, stderr *os.File) e
 	}
 	f := &follower{
 		tracing: t, followOptions: fo, since: map[string]time.Time{},
-		byFile: map[string]*followed{}, byName: map[string]*followed{}, failed: map[string]bool{},
+		byFile: map[string]*followed{}, byKin: map[string]*followed{}, failed: map[string]bool{},
 	}
 	if err := f.begin(names); err != nil {
 		return err
@@ -170,7 +172,12 @@ func (f *follower) begin(names []string) error {
 	var known []follow.Position
 	for _, l := range logs {
 		s := &followed{Log: l}
-		f.name(s, l.Files)
+		for _, file := range l.Files {
+			f.byFile[file.Path] = s
+		}
+		for _, name := range l.Kin {
+			f.byKin[name] = s
+		}
 		known = append(known, l.Files...)
 	}
 	f.checkpoint()
@@ -182,7 +189,7 @@ func (f *follower) begin(names []string) error {
 	}
 	for _, l := range logs {
 		if l.Open {
-			f.wake(f.byFile[l.Files[0].Path])
+			_ = f.wake(f.byFile[l.Files[0].Path], "") // or once it grows
 		}
 	}
 	return nil
@@ -266,6 +273,16 @@ const (
 	pauseAfter = 5 * time.Second
 )
 
+const (
+	// maxPieces bounds how many files of a session are read at once.
+	maxPieces = 100
+
+	// forgetAfter is how long a file that belongs to a session has not grown when it is left
+	// out until it grows: Claude Code's sessions of a project belong together, and their
+	// logs only get more.
+	forgetAfter = 7 * 24 * time.Hour
+)
+
 // A followed session is mapped by a Mapper of its own. When the session grows after a
 // restart, or after it has been idle, it is mapped again from its beginning: the ids and
 // counts of a run depend on what was before it.
@@ -288,22 +305,6 @@ type followedRun struct {
 	waiting []mapping.Output // spans of an old run
 }
 
-// name returns the path that stands for a session: Claude Code keeps the logs of sub-agents
-// in a folder beside the session's own log.
-func sessionName(path string) string {
-	if dir, _, in := strings.Cut(path, string(filepath.Separator)+"subagents"+string(filepath.Separator)); in {
-		return dir + ".jsonl"
-	}
-	return path
-}
-
-// name makes a session known by its files.
-func (f *follower) name(s *followed, files []follow.Position) {
-	for _, file := range files {
-		f.byFile[file.Path], f.byName[sessionName(file.Path)] = s, s
-	}
-}
-
 // take traces a piece, together with what other files of its session have got.
 func (f *follower) take(p follow.Piece) {
 	if p.Err != nil {
@@ -313,20 +314,27 @@ func (f *follower) take(p follow.Piece) {
 		}
 		return
 	}
-	s := f.sessionOf(p)
+	s := f.find(p)
+	if s == nil { // the other new files are found before this one is mapped
+		f.add(p)
+		f.tailer.PutBack(p, 0, time.Now())
+		return
+	}
 	if p.Replaced {
 		f.restart(s, p.Path)
 	}
-	if s.mapper == nil && f.wake(s) != nil {
-		return
+	if i := s.file(p.Path); s.mapper == nil || s.inputs[i] == nil {
+		if f.wake(s, p.Path) != nil {
+			return
+		}
 	}
 	pieces := []*unmapped{newUnmapped(p)}
-	for {
-		also, ok := f.tailer.Also(func(path string) bool { return path != p.Path && sessionName(path) == sessionName(p.Path) })
+	for len(pieces) < maxPieces {
+		also, ok := f.tailer.Also(func(path string) bool { return path != p.Path && f.byFile[path] == s })
 		if !ok || also.Err != nil {
 			break
 		}
-		if also.Replaced {
+		if i := s.file(also.Path); also.Replaced || s.inputs[i] == nil { // not before this piece
 			f.tailer.PutBack(also, 0, time.Now())
 			break
 		}
@@ -377,6 +385,9 @@ func (u *unmapped) row() []byte {
 	return u.rest[:min(len(head)+1, len(u.rest))]
 }
 
+// stamp returns the timestamp of the next row, zero if it has none.
+func (u *unmapped) stamp() agent.Instant { return agent.RowTime(u.row()) }
+
 // mapRows maps rows in the order of their timestamps until a file may have an earlier one
 // that was not read yet, or until a row may begin a run that is too young.
 func (s *followed) mapRows(pieces []*unmapped) iter.Seq[mapping.Output] {
@@ -387,7 +398,7 @@ func (s *followed) mapRows(pieces []*unmapped) iter.Seq[mapping.Output] {
 				switch {
 				case len(u.rest) == 0 && u.More:
 					return
-				case len(u.rest) > 0 && (next == nil || stampOf(u.rest).Before(stampOf(next.rest))):
+				case len(u.rest) > 0 && (next == nil || u.stamp() < next.stamp()):
 					next = u
 				}
 			}
@@ -411,7 +422,7 @@ func (s *followed) mapRows(pieces []*unmapped) iter.Seq[mapping.Output] {
 // one, which the filter or exec may be about to claim.
 func (s *followed) mayMap(u *unmapped) bool {
 	now := time.Now()
-	if s.busy() || now.Sub(stampOf(u.row())) >= headStart || !s.mayBegin.IsZero() && !now.Before(s.mayBegin) {
+	if s.busy() || now.Sub(time.Unix(0, int64(u.stamp()))) >= headStart || !s.mayBegin.IsZero() && !now.Before(s.mayBegin) {
 		return true
 	}
 	if s.mayBegin.IsZero() {
@@ -420,32 +431,34 @@ func (s *followed) mayMap(u *unmapped) bool {
 	return false
 }
 
-// stampOf returns the timestamp of the first of some rows, the zero time if it has none.
-func stampOf(rows []byte) time.Time {
-	row, _, _ := bytes.Cut(rows, []byte{'\n'})
-	_, rest, _ := bytes.Cut(row, []byte(`"timestamp":"`))
-	text, _, _ := bytes.Cut(rest, []byte{'"'})
-	t, _ := time.Parse(time.RFC3339, string(text))
-	return t
-}
-
-// sessionOf returns the session that a piece belongs to.
-func (f *follower) sessionOf(p follow.Piece) *followed {
+// find returns the session that a piece belongs to, nil if its file is new.
+func (f *follower) find(p follow.Piece) *followed {
 	if s := f.byFile[p.Renamed]; s != nil && p.Renamed != "" {
 		delete(f.byFile, p.Renamed)
 		s.Files[s.file(p.Renamed)].Path = p.Path
 		f.byFile[p.Path] = s
 		s.unsaved = true
 	}
-	s := f.byFile[p.Path]
-	if s == nil {
-		s = f.byName[sessionName(p.Path)]
+	return f.byFile[p.Path]
+}
+
+// add adds a new file to the session that it belongs to.
+func (f *follower) add(p follow.Piece) {
+	var s *followed
+	log, _ := mapping.FindLog(p.Path, p.Bytes)
+	for _, name := range log.Kin {
+		s = cmp.Or(s, f.byKin[name])
 	}
 	if s == nil {
 		s = &followed{Log: &follow.Log{Since: f.sinceOf(p.Path)}}
 	}
-	f.name(s, []follow.Position{p.Position})
-	return s
+	for _, name := range log.Kin {
+		if f.byKin[name] == nil {
+			f.byKin[name] = s
+			s.Kin = append(s.Kin, name)
+		}
+	}
+	f.byFile[p.Path] = s
 }
 
 func (f *follower) sinceOf(path string) (since time.Time) {
@@ -478,8 +491,12 @@ func (s *followed) busy() bool {
 	return s.mapper.Busy()
 }
 
-// wake maps again what was handed over. A file that is not there any more is left out.
-func (f *follower) wake(s *followed) (err error) {
+// wake maps again what was handed over, because a file has grown. Files that are not there
+// any more, or that have not grown for long, are left out.
+func (f *follower) wake(s *followed, grown string) (err error) {
+	if s.mapper != nil {
+		f.sleep(s)
+	}
 	if s.mapper, err = mapping.New(f.mapping(&recording{written: s.Since}, nil)); err != nil {
 		return err
 	}
@@ -488,13 +505,22 @@ func (f *follower) wake(s *followed) (err error) {
 	from := make([]int64, len(s.Files))
 	files := make([]*os.File, len(s.Files))
 	for i, p := range s.Files {
-		s.inputs = append(s.inputs, s.mapper.Input())
-		if files[i], err = f.tailer.Open(p); err != nil {
+		s.inputs = append(s.inputs, nil)
+		if p.Path == grown {
+			s.inputs[i] = s.mapper.Input()
+		}
+		file, err := f.tailer.Open(p)
+		if err != nil {
 			continue
 		}
-		defer files[i].Close()
-		if info, err := files[i].Stat(); err == nil && info.ModTime().After(s.grown) {
-			s.grown = info.ModTime()
+		defer file.Close()
+		info, err := file.Stat()
+		if err != nil || p.Path != grown && time.Since(info.ModTime()) > forgetAfter {
+			continue
+		}
+		files[i], s.grown = file, latest(s.grown, info.ModTime())
+		if s.inputs[i] == nil {
+			s.inputs[i] = s.mapper.Input()
 		}
 	}
 	again := func(mapping.Output) {}
@@ -524,6 +550,9 @@ func (s *followed) repeat(step follow.Step) iter.Seq[mapping.Output] {
 	case step.Pause:
 		return func(yield func(mapping.Output) bool) {
 			for _, in := range s.inputs {
+				if in == nil {
+					continue
+				}
 				for out := range in.Flush() {
 					if !yield(out) {
 						return

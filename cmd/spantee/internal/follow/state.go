@@ -49,6 +49,7 @@ type Log struct {
 	Files []Position `json:"files"`
 	Steps []Step     `json:"steps"`
 	Open  bool       `json:"open,omitempty"` // a run has not ended
+	Kin   []string   `json:"kin,omitempty"`  // names that other files of the session have, too
 
 	// Runs that ended before Since, or that are among Ended, are not sent.
 	Since time.Time `json:"since"`
