@@ -37,8 +37,8 @@ and symbolic links in a FOLDER are not followed.`
 
 // followOptions are the flags of follow.
 type followOptions struct {
-	idle  time.Duration
-	since time.Duration
+	idle      time.Duration
+	sinceFlag // for folders that were not followed before
 }
 
 func followCommand() *cobra.Command {
@@ -52,7 +52,7 @@ func followCommand() *cobra.Command {
 	}
 	add(cmd.Flags(), groupStream, func(flags *pflag.FlagSet) {
 		flags.DurationVar(&f.idle, "idle", 10*time.Minute, "a session whose log has not grown for `TIME` is over")
-		flags.DurationVar(&f.since, "since", 0, "when a FOLDER is followed for the first time, also trace the runs that ended at most `TIME` ago")
+		flags.Var(&f.sinceFlag, "since", "in folders that were not followed before, also trace runs that began after TIME: a date, or a duration such as 7d or 12h before now (default now)")
 	})
 	o.addFlags(cmd.Flags())
 	o.addViewFlags(cmd.Flags())
@@ -97,14 +97,14 @@ func defaultFolders() iter.Seq2[string, string] {
 type follower struct {
 	*tracing
 	followOptions
-	state  *follow.State // nil if nothing is kept on disk
-	piped  follow.Claims
-	since  map[string]time.Time // by folder
-	tailer *follow.Tailer
-	byFile map[string]*followed // by the paths of their files
-	byKin  map[string]*followed // by what their files have in common
-	awake  []*followed
-	failed map[string]bool // files that cannot be read
+	state   *follow.State // nil if nothing is kept on disk
+	claimed follow.Claims
+	since   map[string]time.Time // by folder
+	tailer  *follow.Tailer
+	byFile  map[string]*followed // by the paths of their files
+	byKin   map[string]*followed // by what their files have in common
+	awake   []*followed
+	failed  map[string]bool // files that cannot be read
 
 	journaled bool // all spans that were handed over are in the journal
 }
@@ -152,7 +152,7 @@ func followLogs(o *options, fo followOptions, names []string, stderr *os.File) e
 func (f *follower) begin(names []string) error {
 	var logs []*follow.Log
 	if stateDir, err := spool.StateDir(); err == nil {
-		f.piped = follow.ClaimsIn(stateDir)
+		f.claimed = follow.ClaimsIn(stateDir)
 		if f.cfg.spool != nil {
 			if f.state, err = follow.OpenState(stateDir); err == nil {
 				logs, err = f.state.Logs()
@@ -213,7 +213,10 @@ func (f *follower) folders(names []string) (folders []follow.Folder, err error) 
 		}
 		since, known := f.since[path]
 		if !known {
-			since = now.Add(-f.followOptions.since)
+			since = f.Time
+			if since.IsZero() {
+				since = now
+			}
 			f.since[path] = since
 		}
 		f.say.following(path, since)
@@ -290,19 +293,12 @@ type followed struct {
 	*follow.Log
 	mapper *mapping.Mapper // nil while the session sleeps
 	inputs []*mapping.Input
-	runs   map[trace.TraceID]*followedRun
+	piped  map[trace.TraceID]bool // the runs that the filter or exec has traced
 
 	grown           time.Time
 	paused, stalled bool      // since then
 	mayBegin        time.Time // when its next run may; zero if it has not grown
 	unsaved         bool
-}
-
-// A followedRun is a run that may be left out.
-type followedRun struct {
-	leftOut bool
-	old     bool             // it began before Since, and may have ended before
-	waiting []mapping.Output // spans of an old run
 }
 
 // take traces a piece, together with what other files of its session have got.
@@ -497,10 +493,10 @@ func (f *follower) wake(s *followed, grown string) (err error) {
 	if s.mapper != nil {
 		f.sleep(s)
 	}
-	if s.mapper, err = mapping.New(f.mapping(&recording{written: s.Since}, nil)); err != nil {
+	if s.mapper, err = mapping.New(f.mapping(&recording{written: s.Since, since: s.Since}, nil)); err != nil {
 		return err
 	}
-	s.inputs, s.runs = nil, map[trace.TraceID]*followedRun{}
+	s.inputs, s.piped = nil, map[trace.TraceID]bool{}
 	f.awake = append(f.awake, s)
 	from := make([]int64, len(s.Files))
 	files := make([]*os.File, len(s.Files))
@@ -566,13 +562,10 @@ func (s *followed) repeat(step follow.Step) iter.Seq[mapping.Output] {
 	return func(func(mapping.Output) bool) {}
 }
 
-// restart begins a session anew whose file was replaced. What the new file repeats is not
-// sent again.
+// restart begins a session anew whose file was replaced. The runs that the new file repeats
+// began before the last span that was sent.
 func (f *follower) restart(s *followed, replaced string) {
 	if s.mapper != nil {
-		for id := range s.runs {
-			s.Ended = append(s.Ended, id.String())
-		}
 		f.do(s, follow.Step{End: true})
 		f.sleep(s)
 	}
@@ -596,7 +589,7 @@ func latest(a, b time.Time) time.Time {
 func (f *follower) sleep(s *followed) {
 	f.save(s)
 	f.awake = slices.DeleteFunc(f.awake, func(a *followed) bool { return a == s })
-	s.mapper, s.inputs, s.runs = nil, nil, nil
+	s.mapper, s.inputs, s.piped = nil, nil, nil
 }
 
 // tick is called every second while a session is awake.
@@ -665,8 +658,9 @@ func (f *follower) handOver(s *followed, outputs iter.Seq[mapping.Output]) (emit
 	}
 	f.filter(s, outputs, func(out mapping.Output) {
 		if out.Started != nil {
-			f.result.stats.Runs++
-			f.say.runStarted(*out.Started)
+			if f.result.stats.Runs++; !out.Started.Start.Before(s.Since) {
+				f.say.runStarted(*out.Started)
+			}
 			return
 		}
 		emitted = true
@@ -687,38 +681,16 @@ func (f *follower) checkpoint() {
 	f.journaled = f.to.Exporter == nil || f.to.Exporter.Checkpoint(nil) == nil
 }
 
-// filter hands on the spans of a session, except those of runs that are left out: runs that
-// ended before the session was followed, and runs that a pipe has traced.
+// filter hands on the spans of a session, except those of runs that the filter or exec has
+// traced.
 func (f *follower) filter(s *followed, outputs iter.Seq[mapping.Output], emit func(mapping.Output)) {
 	for out := range outputs {
+		id := traceOf(out.Span)
 		if run := out.Started; run != nil {
-			r := &followedRun{old: run.Start.Before(s.Since)}
-			r.leftOut = slices.Contains(s.Ended, run.TraceID.String()) || f.piped.Has(run.Session, run.Start)
-			s.runs[run.TraceID] = r
-			if !r.old && !r.leftOut {
-				emit(out)
-			}
+			id = run.TraceID
+			s.piped[id] = f.claimed.Has(run.Session, run.Start)
 		}
-		if out.Span == nil {
-			continue
-		}
-		r := s.runs[traceOf(out.Span)]
-		if r == nil {
-			r = new(followedRun)
-		}
-		early := r.old && time.Unix(0, int64(endOf(out.Span))).Before(s.Since)
-		switch {
-		case r.leftOut:
-		case early && out.Ended != nil:
-			r.leftOut, r.waiting = true, nil
-		case early:
-			out.Span = slices.Clone(out.Span)
-			r.waiting = append(r.waiting, out)
-		default:
-			for _, w := range r.waiting {
-				emit(w)
-			}
-			r.old, r.waiting = false, nil
+		if !s.piped[id] {
 			emit(out)
 		}
 	}
@@ -744,10 +716,7 @@ func (f *follower) OpenAt(now time.Time) iter.Seq[mapping.Output] {
 				continue
 			}
 			for out := range s.mapper.OpenAt(now) {
-				if r := s.runs[traceOf(out.Span)]; r != nil && r.leftOut {
-					continue
-				}
-				if !yield(out) {
+				if !s.piped[traceOf(out.Span)] && !yield(out) {
 					return
 				}
 			}

@@ -130,7 +130,7 @@ func (r *reporter) skipped(name string, why error) {
 // following says what is followed.
 func (r *reporter) following(folder string, since time.Time) {
 	if r.summary || r.terminal {
-		r.say("following %s: runs that ended after %s", printable(folder), since.Format(time.DateTime))
+		r.say("following %s: runs that began after %s", printable(folder), since.Format(time.DateTime))
 	}
 }
 

@@ -51,10 +51,7 @@ type Log struct {
 	Open  bool       `json:"open,omitempty"` // a run has not ended
 	Kin   []string   `json:"kin,omitempty"`  // names that other files of the session have, too
 
-	// Runs that ended before Since, or that are among Ended, are not sent.
-	Since time.Time `json:"since"`
-	Ended []string  `json:"ended,omitempty"`
-
+	Since  time.Time `json:"since"`  // runs that began before are left out
 	Latest time.Time `json:"latest"` // end of a span that was handed over
 
 	name string // of its file
