@@ -326,7 +326,9 @@ func (f *follower) take(p follow.Piece) {
 	}
 	pieces := []*unmapped{newUnmapped(p)}
 	for len(pieces) < maxPieces {
-		also, ok := f.tailer.Also(func(path string) bool { return path != p.Path && f.byFile[path] == s })
+		also, ok := f.tailer.Also(func(path string) bool {
+			return f.byFile[path] == s && !slices.ContainsFunc(pieces, func(u *unmapped) bool { return u.Path == path })
+		})
 		if !ok || also.Err != nil {
 			break
 		}

@@ -9,11 +9,13 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
 
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
@@ -76,7 +78,8 @@ func slow(t *testing.T) {
 }
 
 // TestScripts runs what a user types. A script has a receiver of its own, to
-// which the environment points; "trace FILE" writes what the receiver got.
+// which the environment points; "trace FILE" writes what the receiver got, and
+// "arrived N" waits for N roots.
 func TestScripts(t *testing.T) {
 	fixtures, err := filepath.Abs("../../testdata/cursor")
 	if err != nil {
@@ -102,8 +105,23 @@ func TestScripts(t *testing.T) {
 				r := ts.Value("receiver").(*receivertest.Receiver)
 				ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(treetest.Golden(r.Spans())), 0o644))
 			},
+			"arrived": func(ts *testscript.TestScript, _ bool, args []string) {
+				r := ts.Value("receiver").(*receivertest.Receiver)
+				n, err := strconv.Atoi(args[0])
+				ts.Check(err)
+				r.Await(func() bool { return countRoots(r.Spans()) >= n })
+			},
 		},
 	})
+}
+
+func countRoots(spans []*tracepb.Span) (roots int) {
+	for _, span := range spans {
+		if len(span.ParentSpanId) == 0 {
+			roots++
+		}
+	}
+	return roots
 }
 
 // A run of the spantee command.

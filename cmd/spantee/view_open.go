@@ -19,7 +19,7 @@ import (
 // endpoint.
 type openSpans struct {
 	*tracing
-	source openSource
+	source openSource   // nil for the stream
 	feed   *viewer.Feed // nil if no viewer can be at the endpoint
 
 	whole bool // content is sent whole, to the viewer at the endpoint
@@ -36,10 +36,17 @@ type openSource interface {
 	Stats() mapping.Stats
 }
 
+func (o *openSpans) runs() openSource {
+	if o.source != nil {
+		return o.source
+	}
+	return o.stream.Mapper
+}
+
 // newOpenSpans returns the open spans of the stream. The feed uses the connection of the
 // exporter's client.
 func (t *tracing) newOpenSpans(client exporter.Client) *openSpans {
-	o := &openSpans{tracing: t, source: t.stream.Mapper}
+	o := &openSpans{tracing: t}
 	if t.to.Exporter == nil || !t.to.Live || t.cfg.to.otlp == nil {
 		return o
 	}
@@ -93,7 +100,7 @@ const maxOpenInterval = 4 * time.Second
 
 // showChanged shows the open spans if a run began or got its final ids.
 func (o *openSpans) showChanged() {
-	if o.source.Stats().Generation != o.generation {
+	if o.runs().Stats().Generation != o.generation {
 		o.show()
 	}
 }
@@ -105,7 +112,7 @@ func (o *openSpans) show() (next time.Duration) {
 	if o.page == nil && !feed {
 		return 0
 	}
-	if o.source.Stats().Generation == 0 {
+	if o.runs().Stats().Generation == 0 {
 		return 0 // nothing has begun
 	}
 	start := time.Now()
@@ -118,12 +125,12 @@ func (o *openSpans) show() (next time.Duration) {
 	if feed {
 		o.feed.Show(o.request(o.cfg.sampler)) // a second request, because the store modifies the first
 	}
-	o.at, o.took, o.generation = time.Now(), time.Since(start), o.source.Stats().Generation
+	o.at, o.took, o.generation = time.Now(), time.Since(start), o.runs().Stats().Generation
 	return time.Second
 }
 
 func (o *openSpans) request(of sampler) (request []*tracepb.ResourceSpans) {
-	for out := range o.source.OpenAt(time.Now()) {
+	for out := range o.runs().OpenAt(time.Now()) {
 		decoded := new(tracepb.Span)
 		if of.keepsSpan(out.Span) && proto.Unmarshal(out.Span, decoded) == nil { // the mapper's spans are valid
 			request = append(request, wrap(o.to.Resources(out.Agent), decoded)...)

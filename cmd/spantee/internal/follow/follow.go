@@ -253,7 +253,7 @@ func (t *Tailer) identify(path string, in *os.File) (f *file, former string) {
 		sum, err := sumAt(in, f.Offset)
 		return err == nil && f.Offset > 0 && sum == f.Sum
 	}
-	if f = t.gone[path]; f != nil && same(f) {
+	if f = t.gone[path]; f != nil && (f.Offset == 0 || same(f)) {
 		delete(t.gone, path)
 		return f, ""
 	}
