@@ -2,6 +2,9 @@ package mapping
 
 import (
 	"iter"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/content"
@@ -52,8 +55,10 @@ type result struct {
 type Output struct {
 	// Span is the wire encoding of an opentelemetry.proto.trace.v1.Span, nil if a run has
 	// started. It is valid until the next Output.
-	Span  []byte
-	Agent string // the name of its agent, which is the service's
+	Span    []byte
+	Agent   string // the name of its agent, which is the service's
+	TraceID trace.TraceID
+	End     time.Time
 
 	Started *Run // a run whose trace id is known from now on
 	Ended   *Run // the run whose root Span is
@@ -70,6 +75,7 @@ func (s *stream) outputs() iter.Seq[Output] {
 			if r.span != nil {
 				s.wire = r.span.encode(s.wire[:0], r.ids, s.opts.Parent)
 				out.Span, out.Agent = s.wire, r.agent
+				out.TraceID, out.End = r.ids.traceID(s.opts.Parent), time.Unix(0, int64(r.span.end))
 			}
 			if !yield(out) {
 				return

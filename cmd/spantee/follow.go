@@ -59,30 +59,17 @@ func followCommand() *cobra.Command {
 	return cmd
 }
 
-// agentFolders are where agents keep the logs of their sessions.
-var agentFolders = []struct {
-	agent    string
-	variable string // names the agent's folder; "" if none does
-	home     string // the agent's folder in the home directory
-	logs     []string
-}{
-	{"Claude Code", "CLAUDE_CONFIG_DIR", ".claude", []string{"projects"}},
-	{"Codex", "CODEX_HOME", ".codex", []string{"sessions", "archived_sessions"}},
-	{"pi", "", ".pi/agent", []string{"sessions"}},
-	{"Copilot", "", ".copilot", []string{"session-state"}},
-}
-
 // defaultFolders returns the folders of this user's agents, by the agents' names.
 func defaultFolders() iter.Seq2[string, string] {
 	return func(yield func(agent, folder string) bool) {
 		home, _ := os.UserHomeDir()
-		for _, a := range agentFolders {
-			dir := os.Getenv(a.variable)
+		for _, a := range agent.Agents {
+			dir := os.Getenv(a.Folders.Variable)
 			if dir == "" {
-				dir = filepath.Join(home, a.home)
+				dir = filepath.Join(home, filepath.FromSlash(a.Folders.Default))
 			}
-			for _, logs := range a.logs {
-				if path := filepath.Join(dir, logs); filepath.IsAbs(path) && !yield(a.agent, path) {
+			for _, name := range a.Folders.Names {
+				if path := filepath.Join(dir, name); filepath.IsAbs(path) && !yield(a.Name, path) {
 					return
 				}
 			}
@@ -666,8 +653,8 @@ func (f *follower) handOver(s *followed, outputs iter.Seq[mapping.Output]) (emit
 			return
 		}
 		emitted = true
-		f.stream.Emit(out.Span, out.Agent)
-		s.Latest = latest(s.Latest, time.Unix(0, int64(endOf(out.Span))))
+		f.stream.Emit(out)
+		s.Latest = latest(s.Latest, out.End)
 		if out.Ended != nil {
 			f.say.runEnded(*out.Ended)
 		}
@@ -687,7 +674,7 @@ func (f *follower) checkpoint() {
 // traced.
 func (f *follower) filter(s *followed, outputs iter.Seq[mapping.Output], emit func(mapping.Output)) {
 	for out := range outputs {
-		id := traceOf(out.Span)
+		id := out.TraceID
 		if run := out.Started; run != nil {
 			id = run.TraceID
 			s.piped[id] = f.claimed.Has(run.Session, run.Start)
@@ -718,7 +705,7 @@ func (f *follower) OpenAt(now time.Time) iter.Seq[mapping.Output] {
 				continue
 			}
 			for out := range s.mapper.OpenAt(now) {
-				if !s.piped[traceOf(out.Span)] && !yield(out) {
+				if !s.piped[out.TraceID] && !yield(out) {
 					return
 				}
 			}

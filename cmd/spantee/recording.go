@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
-	"go.opentelemetry.io/otel/trace"
-	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/spantee/spantee/mapping"
 )
@@ -58,7 +56,7 @@ func (o *options) recordingOf(stdin *os.File) (*recording, error) {
 
 // endNow shifts the times of a recording so that its last run ends now.
 func (o *options) endNow(rec *recording, r io.Reader) error {
-	var last uint64
+	var last time.Time
 	m, err := o.unshifted(rec)
 	if err != nil {
 		return err
@@ -67,7 +65,7 @@ func (o *options) endNow(rec *recording, r io.Reader) error {
 		if err != nil {
 			return err
 		}
-		last = max(last, endOf(out.Span))
+		last = latest(last, out.End)
 	}
 	rec.endsNow(last)
 	return nil
@@ -79,43 +77,10 @@ func (o *options) unshifted(rec *recording) (*mapping.Mapper, error) {
 }
 
 // endsNow shifts a recording whose last span ended at last.
-func (rec *recording) endsNow(last uint64) {
-	if last > 0 {
-		rec.shift = time.Since(time.Unix(0, int64(last)))
+func (rec *recording) endsNow(last time.Time) {
+	if !last.IsZero() {
+		rec.shift = time.Since(last)
 	}
-}
-
-// endOf returns when an encoded span ended, 0 if it has no end.
-func endOf(span []byte) uint64 {
-	const fieldEnd = 8
-	at, _ := protowire.ConsumeFixed64(fieldOf(span, fieldEnd))
-	return at
-}
-
-// traceOf returns the trace id of an encoded span.
-func traceOf(span []byte) (id trace.TraceID) {
-	const fieldTraceID = 1
-	b, _ := protowire.ConsumeBytes(fieldOf(span, fieldTraceID))
-	copy(id[:], b)
-	return id
-}
-
-// fieldOf returns the encoded value of a field and what follows it, nil if there is none.
-func fieldOf(span []byte, field protowire.Number) []byte {
-	for len(span) > 0 {
-		num, typ, n := protowire.ConsumeTag(span)
-		if n < 0 {
-			return nil
-		}
-		if span = span[n:]; num == field {
-			return span
-		}
-		if n = protowire.ConsumeFieldValue(num, typ, span); n < 0 {
-			return nil
-		}
-		span = span[n:]
-	}
-	return nil
 }
 
 // maxWindow is how much memory a zstd file may require: zstd's own default limit.

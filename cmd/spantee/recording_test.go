@@ -11,7 +11,6 @@ import (
 	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
 )
@@ -88,17 +87,4 @@ func rootOf(spans []*tracepb.Span) *tracepb.Span {
 		}
 	}
 	return nil
-}
-
-func TestEndOf(t *testing.T) {
-	full, err := proto.Marshal(&tracepb.Span{TraceId: []byte("0123456789abcdef"), Name: "n", EndTimeUnixNano: 1 << 60, Flags: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := endOf(full); got != 1<<60 {
-		t.Errorf("%d", got)
-	}
-	for n := range full {
-		_ = endOf(full[:n]) // which does not panic, nor go on for ever
-	}
 }

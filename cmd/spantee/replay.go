@@ -429,10 +429,10 @@ func (r *replayer) endLogsNow(rec *recording, logs []mapping.Log) error {
 	if err != nil {
 		return err
 	}
-	var last uint64
+	var last time.Time
 	for out, err := range m.ReadLogs(logs) {
 		if err == nil {
-			last = max(last, endOf(out.Span))
+			last = latest(last, out.End)
 		}
 		if r.ctx.Err() != nil {
 			return r.ctx.Err()

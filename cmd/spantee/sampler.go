@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	"go.opentelemetry.io/otel/trace"
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // A sampler decides by trace id, so that a run is sent whole or not at all, and so
@@ -80,24 +79,4 @@ func (s sampler) keeps(id trace.TraceID) bool {
 func (s sampler) keepsHex(id string) bool {
 	trace, err := trace.TraceIDFromHex(id)
 	return err == nil && s.keeps(trace)
-}
-
-// keepsSpan is keeps for an encoded span, of which it reads the trace id.
-func (s sampler) keepsSpan(wire []byte) bool {
-	for s.partly && len(wire) > 0 {
-		number, kind, n := protowire.ConsumeTag(wire)
-		if n < 0 {
-			return true
-		}
-		size := protowire.ConsumeFieldValue(number, kind, wire[n:])
-		if size < 0 {
-			return true
-		}
-		if number == 1 && kind == protowire.BytesType {
-			id, _ := protowire.ConsumeBytes(wire[n:])
-			return len(id) != 16 || s.keeps(trace.TraceID(id))
-		}
-		wire = wire[n+size:]
-	}
-	return true
 }

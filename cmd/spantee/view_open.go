@@ -132,7 +132,7 @@ func (o *openSpans) show() (next time.Duration) {
 func (o *openSpans) request(of sampler) (request []*tracepb.ResourceSpans) {
 	for out := range o.runs().OpenAt(time.Now()) {
 		decoded := new(tracepb.Span)
-		if of.keepsSpan(out.Span) && proto.Unmarshal(out.Span, decoded) == nil { // the mapper's spans are valid
+		if of.keeps(out.TraceID) && proto.Unmarshal(out.Span, decoded) == nil { // the mapper's spans are valid
 			request = append(request, wrap(o.to.Resources(out.Agent), decoded)...)
 		}
 	}

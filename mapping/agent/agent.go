@@ -61,8 +61,18 @@ type Agent struct {
 	// returns none for a file that is no log.
 	Kin func(path string, m *Marks) []string
 
+	// Folders are where the agent keeps session logs.
+	Folders Folders
+
 	// NamedLast says that the session's id may come only with the last line of a run.
 	NamedLast bool
+}
+
+// Folders are folders in an agent's own one.
+type Folders struct {
+	Variable string   // names the agent's own folder; "" if none does
+	Default  string   // the agent's own folder otherwise, in the home directory
+	Names    []string // in the agent's own folder
 }
 
 // Agents are the agents that spantee supports. If two could claim a line, the first

@@ -22,6 +22,7 @@ var codexLog = Agent{
 	},
 	Proof:    shapes("type=session_meta|turn_context|response_item|event_msg|compacted timestamp payload"),
 	TurnEnds: true,
+	Folders:  Folders{"CODEX_HOME", ".codex", []string{"sessions", "archived_sessions"}},
 	Log:      true,
 	Kin: func(_ string, m *Marks) (kin []string) {
 		for _, name := range []string{"id", "session_id", "parent_thread_id", "forked_from_id"} {

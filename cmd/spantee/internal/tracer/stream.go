@@ -63,10 +63,10 @@ type Config struct {
 	Mapping   mapping.Options                         // Now is the Stream's own
 	Resources func(agent string) *resourcepb.Resource // of an agent's spans; nil if they have none
 
-	Exporter  *exporter.Exporter     // nil if no spans are sent
-	Sampled   func(wire []byte) bool // whether a span is sent; nil if all are
-	Live      bool                   // what a killed process would lose is saved
-	Consumers []Consumer             // of all spans, sent or not
+	Exporter  *exporter.Exporter       // nil if no spans are sent
+	Sampled   func(trace.TraceID) bool // whether a trace is sent; nil if all are
+	Live      bool                     // what a killed process would lose is saved
+	Consumers []Consumer               // of all spans, sent or not
 
 	Started, Ended func(mapping.Run) // called for each run, if set
 
@@ -159,7 +159,7 @@ func (s *Stream) checkpoint() {
 	byAgent := map[string][][]byte{}
 	for out := range s.Mapper.Open() {
 		span := slices.Clone(out.Span)
-		if s.isSent(span) {
+		if s.isSent(out.TraceID) {
 			open = append(open, exporter.OpenSpan{Span: span, From: s.cfg.Resources(out.Agent)})
 		}
 		byAgent[out.Agent] = append(byAgent[out.Agent], span)
@@ -178,8 +178,8 @@ func (s *Stream) Close(interrupted bool) (unprotected error) {
 	return s.journal.end()
 }
 
-func (s *Stream) isSent(wire []byte) bool {
-	return s.cfg.Exporter != nil && (s.cfg.Sampled == nil || s.cfg.Sampled(wire))
+func (s *Stream) isSent(id trace.TraceID) bool {
+	return s.cfg.Exporter != nil && (s.cfg.Sampled == nil || s.cfg.Sampled(id))
 }
 
 // take hands on what the Mapper has made of the stream.
@@ -198,7 +198,7 @@ func (s *Stream) handOn(out *mapping.Output) {
 		s.cfg.Started(*out.Started)
 	}
 	if out.Span != nil {
-		s.Emit(out.Span, out.Agent)
+		s.Emit(*out)
 	}
 	if out.Ended != nil && s.cfg.Ended != nil {
 		s.cfg.Ended(*out.Ended)
@@ -235,12 +235,12 @@ func (s *Stream) ReadFrom(r io.Reader) (n int64, err error) {
 }
 
 // Emit hands a span to everyone, as if the stream had made it.
-func (s *Stream) Emit(wire []byte, agent string) {
+func (s *Stream) Emit(out mapping.Output) {
 	defer s.emitted.Add(1)
-	s.journal.unsaved += len(wire)
-	s.span.Wire, s.span.Agent, s.span.From, s.span.decoded = wire, agent, s.cfg.Resources(agent), false
-	if s.isSent(wire) {
-		s.cfg.Exporter.Export(wire, s.span.From)
+	s.journal.unsaved += len(out.Span)
+	s.span.Wire, s.span.Agent, s.span.From, s.span.decoded = out.Span, out.Agent, s.cfg.Resources(out.Agent), false
+	if s.isSent(out.TraceID) {
+		s.cfg.Exporter.Export(out.Span, s.span.From)
 	}
 	for _, c := range s.cfg.Consumers {
 		c.Consume(&s.span)
