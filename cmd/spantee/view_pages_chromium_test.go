@@ -11,7 +11,7 @@ import (
 )
 
 // sizes are the windows that every page is looked at in.
-var sizes = map[string][2]int64{"1440": {1440, 900}, "1024": {1024, 768}, "390": {390, 844}}
+var sizes = map[string][2]int64{"2560": {2560, 1440}, "1440": {1440, 900}, "1024": {1024, 768}, "375": {375, 812}}
 
 // look keeps a picture of the page in every theme and size, and lets axe look
 // for what keeps people from using it.
@@ -70,7 +70,7 @@ func (c *chromium) axe(page string) {
 	}
 }
 
-// Every page, in both themes and three sizes.
+// Every page, in both themes and all sizes.
 func TestChromiumPages(t *testing.T) {
 	c := startChromium(t)
 	v := startView(t, nil, append(append([]string{"view", "--content", "full"}, freePorts...),
