@@ -85,6 +85,10 @@ const (
 	// memoryLimit is the limit of a command without a viewer.
 	memoryLimit = 32 << 20
 
+	// memoryForLogs is the limit of a command that reads folders of session logs, which
+	// takes remembering their rows.
+	memoryForLogs = 80 << 20
+
 	// memoryForPage is the limit of a viewer, without its database's own memory.
 	memoryForPage = 96 << 20
 )

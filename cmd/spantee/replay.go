@@ -297,6 +297,9 @@ func (r *replayer) logs(files []recordedFile) {
 		logs = append(logs, *f.log)
 		written[f.name] = f
 	}
+	if len(logs) > 1 {
+		limitMemory(memoryForLogs)
+	}
 	groups := make(chan []mapping.Log)
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {

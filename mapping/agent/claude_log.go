@@ -44,14 +44,14 @@ type claudeLogDecoder struct {
 	row   claudeRow
 	logs  map[string]*claudeLogSession
 	files map[int][]*claudeLogSession // whose rows an input has
-	known memory                      // the rows that were read and the model calls, by who wrote them: a fork begins with copies
-	count uint64                      // of rows
+	rows  memory[struct{}]            // that were read: a fork begins with copies
+	calls memory[uint64]              // the model calls, by the agent that made them
 }
 
 func newClaudeLogDecoder() Decoder {
 	return &claudeLogDecoder{
 		claudeDecoder: *newClaudeDecoder(claudeDialect{callIDs: true, finalUsage: true}).(*claudeDecoder),
-		logs:          map[string]*claudeLogSession{}, files: map[int][]*claudeLogSession{}, known: newMemory(),
+		logs:          map[string]*claudeLogSession{}, files: map[int][]*claudeLogSession{}, rows: newMemory[struct{}](), calls: newMemory[uint64](),
 	}
 }
 
@@ -108,11 +108,14 @@ func (d *claudeLogDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool)
 		salvage(d.tail, field, "sessionId", "timestamp", "uuid", "requestId")
 	}
 	l.Arrival = d.arrival
-	d.count++
 	if len(l.typ) == 0 || r.Bad && d.tail == nil {
 		return dst, false
 	}
-	if len(l.Session) == 0 || len(row.uuid) > 0 && d.known.keep(d.known.hash(row.uuid), d.count) != d.count {
+	copied := false
+	if len(row.uuid) > 0 {
+		_, copied = d.rows.keep(d.rows.hash(row.uuid), struct{}{})
+	}
+	if copied || len(l.Session) == 0 {
 		return append(dst, Event{Kind: Ignored}), true
 	}
 	s := d.logs[string(l.Session)]
@@ -205,8 +208,12 @@ func (d *claudeLogDecoder) subagent(dst []Event) []Event {
 // copied reports whether the row repeats a model call of another session or agent.
 func (d *claudeLogDecoder) copied() bool {
 	l := &d.line
-	owner := d.known.hash(l.Session, l.Parent)
-	return len(l.message) > 0 && d.known.keep(d.known.hash(l.message, d.row.request), owner) != owner
+	if len(l.message) == 0 {
+		return false
+	}
+	own := d.calls.hash(l.Session, l.Parent)
+	owner, _ := d.calls.keep(d.calls.hash(l.message, d.row.request), own)
+	return owner != own
 }
 
 // userRow appends the events of tool results, or of what else the model gets to read.
@@ -346,7 +353,7 @@ func (d *claudeLogDecoder) link(s *claudeLogSession) {
 		case b.Kind == ToolStart && (b.Tool.Subagent != "" || b.Tool.Name == "Agent" || b.Tool.Name == "Task"):
 			r := jsonscan.Reader{B: b.Tool.Arguments}
 			readMember(&r, "prompt", func() {
-				prompt := d.known.hash(jsonscan.Unquote(r.Str()))
+				prompt := d.rows.hash(jsonscan.Unquote(r.Str()))
 				s.prompts[prompt] = append(s.prompts[prompt], bytes.Clone(b.ID))
 			})
 		case b.Kind == ToolEnd && len(l.result.Task) > 0:
@@ -371,7 +378,7 @@ func (d *claudeLogDecoder) callOf(s *claudeLogSession) []byte {
 		call = s.chains[string(row.parent)]
 	}
 	if call == nil {
-		prompt := d.known.hash(jsonscan.Unquote(l.firstText()))
+		prompt := d.rows.hash(jsonscan.Unquote(l.firstText()))
 		if calls := s.prompts[prompt]; len(calls) > 0 {
 			call, s.prompts[prompt] = calls[0], calls[1:]
 		} else {

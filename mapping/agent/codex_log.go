@@ -18,7 +18,7 @@ var codexLog = Agent{
 	Name:     "codex",
 	Provider: "openai",
 	New: func() Decoder {
-		return &codexLogDecoder{threads: map[string]*codexThread{}, files: map[int]*codexThread{}, turns: newMemory()}
+		return &codexLogDecoder{threads: map[string]*codexThread{}, files: map[int]*codexThread{}, turns: newMemory[uint64]()}
 	},
 	Proof:    shapes("type=session_meta|turn_context|response_item|event_msg|compacted timestamp payload"),
 	TurnEnds: true,
@@ -42,7 +42,7 @@ type codexLogDecoder struct {
 	input   int // of the current row
 	threads map[string]*codexThread
 	files   map[int]*codexThread
-	turns   memory // the turns that were read, by thread: a fork begins with copies
+	turns   memory[uint64] // the turns that were read, by thread: a fork begins with copies
 }
 
 // A codexThread is an agent at work: a session, or a sub-agent of one.
@@ -238,9 +238,9 @@ func (d *codexLogDecoder) thread(dst []Event) (*codexThread, []Event) {
 		d.files[d.input] = t
 	}
 	if len(l.turn) > 0 {
-		owner := d.turns.hash(t.id)
-		own := d.turns.keep(d.turns.hash(l.turn), owner) == owner
-		t.copied = t.copied && !own
+		own := d.turns.hash(t.id)
+		owner, _ := d.turns.keep(d.turns.hash(l.turn), own)
+		t.copied = t.copied && owner != own
 	}
 	return t, dst
 }

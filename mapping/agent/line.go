@@ -412,17 +412,19 @@ func recall[V any](m map[string]*V, key []byte) *V {
 
 // A memory maps hashes of ids to values. It forgets the oldest half of them when it is
 // full.
-type memory struct {
+type memory[V any] struct {
 	seed           maphash.Seed
-	latest, before map[uint64]uint64
+	latest, before map[uint64]V
 }
 
-func newMemory() memory { return memory{seed: maphash.MakeSeed(), latest: map[uint64]uint64{}} }
+func newMemory[V any]() memory[V] {
+	return memory[V]{seed: maphash.MakeSeed(), latest: map[uint64]V{}}
+}
 
 // maxMemory is how many ids are in one map before the next is begun.
 const maxMemory = 1 << 20
 
-func (m *memory) hash(ids ...[]byte) uint64 {
+func (m *memory[V]) hash(ids ...[]byte) uint64 {
 	var h maphash.Hash
 	h.SetSeed(m.seed)
 	for _, id := range ids {
@@ -432,18 +434,19 @@ func (m *memory) hash(ids ...[]byte) uint64 {
 	return h.Sum64()
 }
 
-// keep keeps the value of an id that it does not know. It returns the value it has.
-func (m *memory) keep(id, value uint64) uint64 {
-	for _, ids := range []map[uint64]uint64{m.latest, m.before} {
-		if known, ok := ids[id]; ok {
-			return known
+// keep keeps the value of an id that it does not know. It returns the value that it has,
+// and whether it knew the id.
+func (m *memory[V]) keep(id uint64, value V) (kept V, known bool) {
+	for _, ids := range []map[uint64]V{m.latest, m.before} {
+		if kept, known = ids[id]; known {
+			return kept, true
 		}
 	}
 	if len(m.latest) >= maxMemory {
-		m.before, m.latest = m.latest, map[uint64]uint64{}
+		m.before, m.latest = m.latest, map[uint64]V{}
 	}
 	m.latest[id] = value
-	return value
+	return value, false
 }
 
 // maxSessions is how many sessions, calls or texts a decoder remembers at once.

@@ -15,7 +15,7 @@ import (
 var piLog = Agent{
 	Flag: "pi-log",
 	Name: "pi",
-	New:  func() Decoder { return &piLogDecoder{files: map[int]*piLogSession{}, rows: newMemory()} },
+	New:  func() Decoder { return &piLogDecoder{files: map[int]*piLogSession{}, rows: newMemory[struct{}]()} },
 	Proof: shapes(
 		"type=message timestamp message.role message.timestamp !session_id",
 		"type=model_change timestamp provider modelId",
@@ -44,8 +44,7 @@ type piLogDecoder struct {
 	row   piRow
 	input int // of the current row
 	files map[int]*piLogSession
-	rows  memory // that were read: a branch of a session in a file of its own begins with copies
-	count uint64 // of rows
+	rows  memory[struct{}] // that were read: a branch of a session in a file of its own begins with copies
 }
 
 // A piLogSession is the state of a session.
@@ -102,8 +101,7 @@ func (d *piLogDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		s = new(piLogSession)
 		d.files[d.input] = s
 	}
-	d.count++
-	if d.rows.keep(d.rows.hash(r.B[start:r.I]), d.count) == d.count {
+	if _, copied := d.rows.keep(d.rows.hash(r.B[start:r.I]), struct{}{}); !copied {
 		dst = d.events(s, dst)
 	}
 	if len(dst) == from {
