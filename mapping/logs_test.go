@@ -167,6 +167,32 @@ func TestLogsReadLater(t *testing.T) {
 	}
 }
 
+// TestWordlessRows adds to a log rows of its model calls that have no words: they are
+// no calls of their own.
+func TestWordlessRows(t *testing.T) {
+	b, err := os.ReadFile("../testdata/claude-log/plain.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var more bytes.Buffer
+	for line := range bytes.Lines(b) {
+		more.Write(line)
+		if before, rest, ok := bytes.Cut(line, []byte(`"content":[`)); ok && bytes.Contains(before, []byte(`"role":"assistant"`)) {
+			_, after, _ := bytes.Cut(rest, []byte(`}],"stop_reason"`))
+			row := slices.Concat(before, []byte(`"content":[{"type":"text","text":""}],"stop_reason"`), after)
+			more.Write(bytes.Replace(row, []byte(`"uuid":"b`), []byte(`"uuid":"f`), 1))
+		}
+	}
+	want, _ := feed{}.spans(t, b)
+	got, _ := feed{}.spans(t, more.Bytes())
+	if totalsOf(got) != totalsOf(want) || len(got) != len(want) {
+		t.Errorf("with rows without words\n%+v, without\n%+v", totalsOf(got), totalsOf(want))
+	}
+	if more.Len() < len(b)*3/2 {
+		t.Error("few rows were added")
+	}
+}
+
 // TestPipedAndLogged compares what the stream of a session gives with what its log gives:
 // the same calls of tools in the same order with the same outcomes, as many sub-agents,
 // and the same tokens and cost. Streams of Claude Code estimate the output of a call, and

@@ -44,7 +44,7 @@ func (r *run) apply(ev *agent.Event) {
 		if inv.state == idle {
 			r.wake(inv, at)
 		}
-		if t := inv.turn; t == nil || t.hasOutput() || t.response.usage.Known { // a retry may have begun the turn
+		if t := inv.turn; !inv.inCall(ev.ModelCallID) && (t == nil || t.hasOutput() || t.response.usage.Known) { // a retry may have begun the turn
 			r.endTurn(inv, at)
 		}
 		r.openTurn(inv, at, ev)

@@ -75,6 +75,13 @@ func (t *turn) otherCall(call []byte) bool {
 	return t.hasOutput() && len(call) > 0 && t.response.id != "" && t.response.id != string(call)
 }
 
+// inCall reports whether the last turn belongs to a model call: a line of the call that
+// has no words looks like its start.
+func (inv *invocation) inCall(call []byte) bool {
+	t := cmp.Or(inv.turn, inv.caller)
+	return t != nil && len(call) > 0 && t.response.id == string(call)
+}
+
 // learn records what an event states about the response.
 func (p *response) learn(ev *agent.Event) {
 	if len(ev.ModelCallID) > 0 && string(ev.ModelCallID) != p.id {
