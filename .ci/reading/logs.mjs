@@ -82,8 +82,7 @@ function claude(files) {
   for (const [id, work] of works) {
     const run = holder(owners.get(id));
     if (!run) continue;
-    run.agents.push({ call: owners.get(id), ...work });
-    if (!run.complete) run.end = Math.max(run.end, work.end); // it waited for its agent
+    attach(run, { ...work, call: owners.get(id) });
   }
   return runs;
 }
@@ -165,8 +164,8 @@ function codex(files) {
     const own = works.filter((work) => work.turn === undefined || !dropped.get(parent)?.has(work.turn));
     const call = meta.forked_from_id ? undefined
       : runs.flatMap((run) => [run, ...run.agents].flatMap((work) => work.calls.map((c) => ({ run, ...c })))).find((c) => c.made.includes(meta.id));
-    if (call) call.run.agents.push(...own.map((work) => ({ ...work, call: call.id })));
-    else runs.push(...own);
+    if (!call) runs.push(...own);
+    for (const work of call ? own : []) attach(call.run, { ...work, call: call.id });
   }
   return runs;
 }
@@ -179,7 +178,7 @@ function codexRuns(rows, session) {
   for (const row of rows) {
     const p = row.payload ?? {}, kind = row.type === 'response_item' ? p.type : `${row.type}/${p.type ?? ''}`;
     if (kind === (marked ? 'event_msg/task_started' : 'event_msg/user_message')) {
-      run = { session, turn: p.turn_id, start: row.at, end: row.at, complete: !marked, failed: false, calls: [], turns: [], agents: [] };
+      run = { session, turn: p.turn_id, start: row.at, end: row.at, complete: false, failed: false, calls: [], turns: [], agents: [] };
       runs.push(run);
     }
     if (row.type === 'turn_context') model = p.model;
@@ -189,6 +188,7 @@ function codexRuns(rows, session) {
     // What the user's next words are preceded by is no part of the run.
     if (marked || p.role !== 'user') run.end = row.at;
     if (changed) run.turns.push({ model, usage: codexUsage(p.info.last_token_usage) });
+    if (!marked && row.type === 'response_item' && p.role !== 'user') run.complete = p.role === 'assistant';
     if (kind === 'event_msg/error') run.failed = true;
     if (kind === 'event_msg/turn_aborted') run.failed = true;
     if (['event_msg/task_complete', 'event_msg/turn_aborted'].includes(kind)) Object.assign(run, { complete: true, closed: true });
@@ -227,8 +227,10 @@ function pi(files) {
       const key = row.id === undefined ? JSON.stringify([row.timestamp, message]) : `${row.id} ${row.timestamp}`;
       if (row.type !== 'message' || seen.has(key)) continue;
       seen.add(key);
-      // What the user says to an agent at work begins no run.
-      if (message.role === 'user' && (!run || run.turns.at(-1)?.stop !== 'toolUse')) {
+      // What the user says to an agent at work begins no run; what is typed after a prompt
+      // without an answer does.
+      const working = run && (run.turns.length === 0 ? message.timestamp < run.start : run.turns.at(-1).stop === 'toolUse');
+      if (message.role === 'user' && !working) {
         run = { session: header.id, start: row.at, end: row.at, complete: false, failed: false, calls: [], turns: [], agents: [] };
         runs.push(run);
       }
@@ -254,6 +256,12 @@ function piMessage(run, message, stored) {
     if (call) Object.assign(call, { end: message.timestamp, failed: message.isError });
     run.end = message.timestamp;
   }
+}
+
+// attach: a run that broke off waited for its agents.
+function attach(run, agent) {
+  run.agents.push(agent);
+  if (!run.complete) run.end = Math.max(run.end, agent.end);
 }
 
 // finish: a call whose end no row has ends with its run, as incomplete; tokens and
