@@ -440,3 +440,49 @@ func TestFollowTwice(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What follow sends of logs, with those of sub-agents and forks, is what replay sends.
+func TestFollowSendsWhatReplaySends(t *testing.T) {
+	dir := t.TempDir()
+	for _, agent := range []string{"claude-log", "codex-log"} {
+		fixtures := os.DirFS(filepath.Join("../../testdata", agent))
+		err := fs.WalkDir(fixtures, ".", func(name string, d fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(name) != ".jsonl" {
+				return err
+			}
+			text, err := fs.ReadFile(fixtures, name)
+			if err != nil || !strings.HasSuffix(string(text), "\n") { // half a line is not mapped before its end
+				return err
+			}
+			path := filepath.Join(dir, agent, name)
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				return err
+			}
+			return os.WriteFile(path, text, 0o600)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	replayed, followed := receivertest.Start(t), receivertest.Start(t)
+	replay := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + replayed.GRPCEndpoint()}, "replay", "-r", dir)
+	if err := replay.Run(); err != nil {
+		t.Fatal(err, replay.stderr.String())
+	}
+	stop := followIn(t, followed, t.TempDir(), dir, "--since", "2000-01-01", "--idle", "1s")
+	want := map[string]*tracepb.Span{}
+	for _, span := range replayed.Spans() {
+		want[spanKey(span)] = span
+	}
+	followed.Await(func() bool { return len(followed.Spans()) >= len(want) })
+	stop()
+	for _, span := range followed.Spans() {
+		if !proto.Equal(span, want[spanKey(span)]) {
+			t.Errorf("got\n%v\nwant\n%v", span, want[spanKey(span)])
+		}
+		delete(want, spanKey(span))
+	}
+	for _, span := range want {
+		t.Errorf("%s of %s is missing", span.Name, attribute(span, "session.id"))
+	}
+}
