@@ -47,7 +47,7 @@ function claude(files) {
     const fresh = row.uuid === undefined || !seen.has(row.uuid);
     seen.add(row.uuid);
     return fresh;
-  }).sort((a, b) => a.at - b.at);
+  }).sort((a, b) => a.at - b.at).filter(first());
 
   const runs = [], agents = new Map(), owners = new Map(), threads = new Map();
   for (const row of all) {
@@ -90,6 +90,19 @@ function claude(files) {
 const LOCAL = /^<(local-command-|bash-(input|stdout|stderr)>)/;
 
 // claudeRuns: "each prompt to its last word is one run". What the user has done without the model is none.
+// first: a model call counts once, for the agent that made it: a copied history repeats it in
+// rows with other ids.
+function first() {
+  const makers = new Map();
+  return (row) => {
+    if (!row.message?.id) return true;
+    const call = `${row.message.id} ${row.requestId}`;
+    const maker = `${row.sessionId} ${row.agentId}`;
+    if (!makers.has(call)) makers.set(call, row.isSidechain && !row.agentId ? undefined : maker);
+    return makers.get(call) === undefined || makers.get(call) === maker;
+  };
+}
+
 function claudeRuns(session) {
   const runs = [];
   let run, begun;
