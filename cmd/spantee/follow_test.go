@@ -259,6 +259,7 @@ func await(r *receivertest.Receiver, session string, runs int) {
 
 // Runs that began before follow first started are not sent.
 func TestFollowBeginsNow(t *testing.T) {
+	t.Parallel()
 	r := receivertest.Start(t)
 	state, dir := t.TempDir(), t.TempDir()
 	l := newSessionLog(t, dir, "s1", time.Now().Add(-time.Minute))
@@ -298,6 +299,7 @@ func TestFollowBeginsNow(t *testing.T) {
 }
 
 func TestFollowGoesOnAfterARestart(t *testing.T) {
+	t.Parallel()
 	r := receivertest.Start(t)
 	state, dir := t.TempDir(), t.TempDir()
 	l := newSessionLog(t, dir, "s1", time.Now().Add(-time.Minute))
@@ -328,6 +330,7 @@ func TestFollowGoesOnAfterARestart(t *testing.T) {
 }
 
 func TestFollowEndsIdleRuns(t *testing.T) {
+	t.Parallel()
 	r := receivertest.Start(t)
 	dir := t.TempDir()
 	l := newSessionLog(t, dir, "s1", time.Now().Add(-time.Minute))
@@ -347,6 +350,7 @@ func TestFollowEndsIdleRuns(t *testing.T) {
 }
 
 func TestFollowOfAReplacedLog(t *testing.T) {
+	t.Parallel()
 	r := receivertest.Start(t)
 	dir := t.TempDir()
 	l := newSessionLog(t, dir, "s1", time.Now().Add(-time.Minute))
@@ -384,6 +388,7 @@ func TestFollowOfAReplacedLog(t *testing.T) {
 // A run that the filter traces is not traced again from the agent's log, whichever begins
 // first.
 func TestFollowLeavesOutWhatIsPiped(t *testing.T) {
+	t.Parallel()
 	long(t)
 	r := receivertest.Start(t)
 	state, dir := t.TempDir(), t.TempDir()
@@ -418,6 +423,7 @@ func TestFollowLeavesOutWhatIsPiped(t *testing.T) {
 }
 
 func TestFollowTwice(t *testing.T) {
+	t.Parallel()
 	r := receivertest.Start(t)
 	state, dir := t.TempDir(), t.TempDir()
 	stop := followIn(t, r, state, dir)
