@@ -29,7 +29,7 @@ import (
 type config struct {
 	to        destination
 	metrics   metricsConfig
-	sampler   sampler
+	sampler   tracer.Sampler
 	detectors []string     // of resource attributes
 	spool     *spool.Spool // nil with --no-spool, or without a state directory
 	parent    trace.SpanContext
@@ -127,8 +127,8 @@ func (o *options) resolve() (*config, error) {
 		}
 	}
 	c.metrics = o.resolveMetrics(c.to, c.problem) // metrics count all runs, sampled or not
-	c.sampler = resolveSampler(c.parent, c.problem)
-	if why := c.sampler.never; c.to.isSet() && why != nil {
+	c.sampler = tracer.NewSampler(c.parent, c.problem)
+	if why := c.sampler.Never; c.to.isSet() && why != nil {
 		c.goNowhere(why)
 	}
 	return c, err

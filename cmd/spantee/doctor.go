@@ -140,7 +140,7 @@ func warn(w io.Writer) {
 		finding(w, "!", "parent", err.Error())
 	}
 	problem := func(err error) { finding(w, "!", "sampler", err.Error()) }
-	if why := resolveSampler(parent, problem).never; why != nil {
+	if why := tracer.NewSampler(parent, problem).Never; why != nil {
 		problem(fmt.Errorf("no spans are sent: %w", why))
 	}
 }

@@ -169,7 +169,7 @@ func (t *tracing) environment() []string {
 		return strings.HasPrefix(kv, "TRACEPARENT=") || strings.HasPrefix(kv, "TRACESTATE=")
 	})
 	root := t.stream.Mapper.Root()
-	if !t.cfg.sampler.keeps(root.TraceID()) {
+	if !t.cfg.sampler.Keeps(root.TraceID()) {
 		root = root.WithTraceFlags(root.TraceFlags().WithSampled(false))
 	}
 	return append(env, tracer.Environment(root)...)

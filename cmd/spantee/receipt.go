@@ -149,7 +149,7 @@ func (a *account) write(r *receipt.Receipt, hangs bool) error {
 
 // traceLink returns the URL of a trace, "" if there is none.
 func (c *config) traceLink(id string) string {
-	if c.traceURL == "" || !c.sampler.keepsHex(id) {
+	if c.traceURL == "" || !c.sampler.KeepsHex(id) {
 		return ""
 	}
 	return strings.ReplaceAll(c.traceURL, placeholder, id)

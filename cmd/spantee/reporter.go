@@ -158,7 +158,7 @@ func (r *reporter) problem(err error) {
 func (r *reporter) runStarted(run mapping.Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.quiet || !r.terminal || r.again != "" || r.runs.begun == maxRuns || !r.cfg.sampler.keeps(run.TraceID) {
+	if r.quiet || !r.terminal || r.again != "" || r.runs.begun == maxRuns || !r.cfg.sampler.Keeps(run.TraceID) {
 		return
 	}
 	r.runs.begun++
@@ -296,7 +296,7 @@ func (r *reporter) describe(run mapping.Run) string {
 	default:
 		s += ", " + run.ErrorType
 	}
-	if !r.cfg.sampler.keeps(run.TraceID) {
+	if !r.cfg.sampler.Keeps(run.TraceID) {
 		return s + ", not sampled"
 	}
 	return s + spaced(r.cfg.traceLink(id))

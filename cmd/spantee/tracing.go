@@ -44,7 +44,7 @@ type tracing struct {
 func startTracing(o *options, cfg *config, say *reporter, rec *recording, process *mapping.Process) (*tracing, error) {
 	t := &tracing{options: o, cfg: cfg, say: say, limits: newLimits(o.limitOptions)}
 	resources := cfg.services(rec == nil, process, say.problem)
-	t.to = tracer.Config{Live: rec == nil || rec.grows, Resources: resources, Sampled: cfg.sampler.keeps}
+	t.to = tracer.Config{Live: rec == nil || rec.grows, Resources: resources, Sampled: cfg.sampler.Keeps}
 	var err error
 	if t.account, err = o.account(cfg); err != nil {
 		return nil, err

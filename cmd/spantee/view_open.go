@@ -120,7 +120,7 @@ func (o *openSpans) show() (next time.Duration) {
 		return time.Second
 	}
 	if o.page != nil {
-		o.page.queue.Open(o.request(sampler{}))
+		o.page.queue.Open(o.request(tracer.Sampler{}))
 	}
 	if feed {
 		o.feed.Show(o.request(o.cfg.sampler)) // a second request, because the store modifies the first
@@ -129,10 +129,10 @@ func (o *openSpans) show() (next time.Duration) {
 	return time.Second
 }
 
-func (o *openSpans) request(of sampler) (request []*tracepb.ResourceSpans) {
+func (o *openSpans) request(of tracer.Sampler) (request []*tracepb.ResourceSpans) {
 	for out := range o.runs().OpenAt(time.Now()) {
 		decoded := new(tracepb.Span)
-		if of.keeps(out.TraceID) && proto.Unmarshal(out.Span, decoded) == nil { // the mapper's spans are valid
+		if of.Keeps(out.TraceID) && proto.Unmarshal(out.Span, decoded) == nil { // the mapper's spans are valid
 			request = append(request, wrap(o.to.Resources(out.Agent), decoded)...)
 		}
 	}

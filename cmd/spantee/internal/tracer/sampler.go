@@ -1,4 +1,4 @@
-package main
+package tracer
 
 import (
 	"encoding/binary"
@@ -11,18 +11,19 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// A sampler decides by trace id, so that a run is sent whole or not at all, and so
+// A Sampler decides by trace id, so that a run is sent whole or not at all, and so
 // that every sampler with the same ratio agrees. Trace ids are derived by SHA-256,
 // so they are as good as random ones. Metrics are counted before sampling.
-type sampler struct {
+type Sampler struct {
 	partly bool   // only trace ids below bound are kept
 	bound  uint64 // of the last 63 bits of a trace id, as OpenTelemetry's SDK has it
-	never  error  // why nothing is kept; nil if something is
+
+	Never error // why nothing is kept; nil if something is
 }
 
-// resolveSampler reads $OTEL_TRACES_SAMPLER. By default the parent's decision
+// NewSampler reads $OTEL_TRACES_SAMPLER. By default the parent's decision
 // counts, and without a parent everything is sampled.
-func resolveSampler(parent trace.SpanContext, problem func(error)) sampler {
+func NewSampler(parent trace.SpanContext, problem func(error)) Sampler {
 	name := os.Getenv("OTEL_TRACES_SAMPLER")
 	base, root := true, name
 	switch name {
@@ -40,43 +41,43 @@ func resolveSampler(parent trace.SpanContext, problem func(error)) sampler {
 	}
 	if base && parent.IsValid() {
 		if !parent.IsSampled() {
-			return sampler{never: errors.New("$TRACEPARENT is not sampled (env -u TRACEPARENT removes it)")}
+			return Sampler{Never: errors.New("$TRACEPARENT is not sampled (env -u TRACEPARENT removes it)")}
 		}
-		return sampler{}
+		return Sampler{}
 	}
 	switch root {
 	case "always_off":
-		return sampler{never: errors.New("$OTEL_TRACES_SAMPLER is " + name)}
+		return Sampler{Never: errors.New("$OTEL_TRACES_SAMPLER is " + name)}
 	case "traceidratio":
 		return ratioSampler(os.Getenv("OTEL_TRACES_SAMPLER_ARG"), problem)
 	}
-	return sampler{}
+	return Sampler{}
 }
 
 // ratioSampler keeps the fraction arg of all runs, or all runs if arg is not a
 // number from 0 to 1.
-func ratioSampler(arg string, problem func(error)) sampler {
+func ratioSampler(arg string, problem func(error)) Sampler {
 	if arg == "" {
-		return sampler{}
+		return Sampler{}
 	}
 	ratio, err := strconv.ParseFloat(arg, 64)
 	if err != nil || math.IsNaN(ratio) || ratio < 0 || ratio > 1 {
 		problem(fmt.Errorf("all runs are sampled: invalid $OTEL_TRACES_SAMPLER_ARG %q (want a number from 0 to 1)", arg))
-		return sampler{}
+		return Sampler{}
 	}
 	if ratio == 1 {
-		return sampler{}
+		return Sampler{}
 	}
-	return sampler{partly: true, bound: uint64(ratio * (1 << 63))}
+	return Sampler{partly: true, bound: uint64(ratio * (1 << 63))}
 }
 
-// keeps reports whether the spans of a trace are sent.
-func (s sampler) keeps(id trace.TraceID) bool {
+// Keeps reports whether the spans of a trace are sent.
+func (s Sampler) Keeps(id trace.TraceID) bool {
 	return !s.partly || binary.BigEndian.Uint64(id[8:])>>1 < s.bound
 }
 
-// keepsHex is keeps for a trace id in hexadecimal.
-func (s sampler) keepsHex(id string) bool {
+// KeepsHex is Keeps for a trace id in hexadecimal.
+func (s Sampler) KeepsHex(id string) bool {
 	trace, err := trace.TraceIDFromHex(id)
-	return err == nil && s.keeps(trace)
+	return err == nil && s.Keeps(trace)
 }
