@@ -336,7 +336,8 @@ func (f *follower) take(p follow.Piece) {
 			continue
 		}
 		s.Files[s.file(u.Path)] = position
-		if s.grown, s.paused, s.stalled = u.Modified, false, false; now.Sub(u.Modified) < time.Minute {
+		age := now.Sub(u.Modified)
+		if s.grown, s.paused, s.stalled = u.Modified, false, age >= f.idle; age < time.Minute { // a stall of long ago is no news
 			s.grown = now // by a clock that stops while the computer sleeps
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -415,7 +416,11 @@ func TestFollowLeavesOutWhatIsPiped(t *testing.T) {
 	later.rows = 10
 	later.prompt()
 	later.answer()
-	await(r, logged.session, 2)
+	r.Await(func() bool {
+		return slices.ContainsFunc(r.Spans(), func(span *tracepb.Span) bool {
+			return len(span.ParentSpanId) == 0 && span.StartTimeUnixNano > uint64(time.Now().Add(time.Minute).UnixNano())
+		})
+	})
 	stop()
 	if got := roots(r); len(got[logged.session]) != 2 || len(got[other.session]) != 1 {
 		t.Errorf("runs: %v", got)
