@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -165,6 +166,54 @@ func TestLogsReadLater(t *testing.T) {
 	if !strings.HasPrefix(later[0].Name, "chat") {
 		t.Errorf("the first span is %s", later[0].Name)
 	}
+}
+
+// TestCutLogs cuts logs after a row, as they are when the agent is killed: what is open
+// ends with the last row, whatever it says.
+func TestCutLogs(t *testing.T) {
+	for _, c := range []struct {
+		log  string
+		rows int
+		span string // the end of its name
+		end  time.Duration
+	}{
+		{"codex-log/parallel-tools", 12, "codex", 3000 * time.Millisecond},
+		{"codex-log/parallel-tools", 12, "shell cat", 3000 * time.Millisecond},
+		{"codex-log/plain", 20, "codex", 9000 * time.Millisecond},
+		{"codex-log/tool-failures", 15, "codex", 6500 * time.Millisecond},
+	} {
+		t.Run(fmt.Sprint(c.log, " ", c.rows, " ", c.span), func(t *testing.T) {
+			spans, _ := spansOfLogs(t, cutLogs(t, "../testdata/"+c.log, c.rows), mapping.Options{})
+			root := spans[len(spans)-1]
+			var last uint64
+			for _, s := range spans {
+				if strings.HasSuffix(s.Name, c.span) {
+					last = max(last, s.EndTimeUnixNano)
+				}
+			}
+			if end := time.Duration(last - root.StartTimeUnixNano).Round(time.Millisecond); end != c.end {
+				t.Errorf("ends after %v, want %v", end, c.end)
+			}
+		})
+	}
+}
+
+// cutLogs returns the logs of a fixture, the oldest one without the rows after the first ones.
+func cutLogs(t *testing.T, fixture string, rows int) []mapping.Log {
+	t.Helper()
+	var logs []mapping.Log
+	if info, err := os.Stat(fixture); err == nil && info.IsDir() {
+		logs = logsIn(t, fixture)
+	} else {
+		logs = logsIn(t, fixture+".jsonl")
+	}
+	b, err := os.ReadFile(logs[0].Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := bytes.Join(bytes.SplitAfter(b, []byte("\n"))[:rows], nil)
+	logs[0].Open = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(cut)), nil }
+	return logs
 }
 
 // TestWordlessRows adds to a log rows of its model calls that have no words: they are

@@ -126,8 +126,12 @@ func (d *codexLogDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) 
 	case l.total.Known:
 		t.total = l.total
 	}
-	if len(dst) == from {
+	switch {
+	case len(dst) > from:
+	case t.copied || len(t.end) > 0: // its time is not the run's
 		dst = append(dst, Event{Kind: Ignored})
+	default:
+		dst = append(dst, d.event(t, Ignored))
 	}
 	return dst, true
 }
