@@ -52,8 +52,9 @@ type piLogSession struct {
 	id      []byte
 	facts   facts // of the session's runs
 	model   []byte
-	running bool // a run has begun
-	end     held // the end of the run, unless the model says more
+	running bool    // a run has begun
+	asked   Instant // when its prompt was written, 0 once the model has answered
+	end     held    // the end of the run, unless the model says more
 }
 
 // A piRow is a row.
@@ -193,15 +194,16 @@ func (s *piLogSession) learn(l *piRow) {
 
 // begin appends the beginning of a run.
 func (d *piLogDecoder) begin(s *piLogSession, dst []Event) []Event {
-	s.running = true
+	s.running, s.asked = true, d.row.Time
 	return append(dst, Event{Kind: RunStart, Session: s.id, Time: d.row.Time, Model: s.model, Facts: s.facts})
 }
 
 // prompt appends the events of a message of the user, which begins a run unless the agent
-// is at work.
+// is at work. Prompts that wait together are written one after another; one that was made
+// after an unanswered one was written shows that the agent had stopped.
 func (d *piLogDecoder) prompt(s *piLogSession, dst []Event) []Event {
 	l := &d.row
-	if dst = s.finish(dst); !s.running {
+	if dst = s.finish(dst); !s.running || s.asked > 0 && l.began > s.asked {
 		dst = d.begin(s, dst)
 	}
 	ev := Event{Kind: Prompt, Session: s.id, Time: l.Time}
@@ -220,6 +222,7 @@ func (d *piLogDecoder) answer(s *piLogSession, dst []Event) []Event {
 	if s.end = nil; !s.running {
 		dst = d.begin(s, dst)
 	}
+	s.asked = 0
 	start := l.Event
 	start.Kind, start.Usage, start.FinishReason = TurnStart, nil, ""
 	if l.began > 0 {
