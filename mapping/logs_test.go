@@ -169,29 +169,39 @@ func TestLogsReadLater(t *testing.T) {
 }
 
 // TestCutLogs cuts logs after a row, as they are when the agent is killed: what is open
-// ends with the last row, whatever it says.
+// ends with the last row, whatever it says, and the root counts all that was done.
 func TestCutLogs(t *testing.T) {
 	for _, c := range []struct {
 		log  string
 		rows int
-		span string // the end of its name
+		span string // the end of its name, or the id of its response
 		end  time.Duration
 	}{
 		{"codex-log/parallel-tools", 12, "codex", 3000 * time.Millisecond},
 		{"codex-log/parallel-tools", 12, "shell cat", 3000 * time.Millisecond},
 		{"codex-log/plain", 20, "codex", 9000 * time.Millisecond},
 		{"codex-log/tool-failures", 15, "codex", 6500 * time.Millisecond},
+		{"claude-log/background-agent", 3, "claude-code", 10000 * time.Millisecond},
 	} {
 		t.Run(fmt.Sprint(c.log, " ", c.rows, " ", c.span), func(t *testing.T) {
 			spans, _ := spansOfLogs(t, cutLogs(t, "../testdata/"+c.log, c.rows), mapping.Options{})
-			root := spans[len(spans)-1]
-			var last uint64
+			if err := mappingtest.Conserved(spans); err != nil {
+				t.Error(err)
+			}
+			all := totalsOf(spans)
+			if got, want := rootTokens(spans), [4]int64{all.Input, all.Output, all.CacheRead, all.CacheWrite}; got != want {
+				t.Errorf("the root has the tokens %v, the model calls %v", got, want)
+			}
+			var start, last uint64
 			for _, s := range spans {
-				if strings.HasSuffix(s.Name, c.span) {
+				if len(s.ParentSpanId) == 0 {
+					start = s.StartTimeUnixNano
+				}
+				if strings.HasSuffix(s.Name, c.span) || attr(s, "gen_ai.response.id").GetStringValue() == c.span {
 					last = max(last, s.EndTimeUnixNano)
 				}
 			}
-			if end := time.Duration(last - root.StartTimeUnixNano).Round(time.Millisecond); end != c.end {
+			if end := time.Duration(last - start).Round(time.Millisecond); end != c.end {
 				t.Errorf("ends after %v, want %v", end, c.end)
 			}
 		})

@@ -184,8 +184,8 @@ func (r *run) abandon(at instant, why string) {
 		quoted, _ := json.Marshal(string(bytes.TrimSpace(r.stream.lastWords))) // of a string, which never fails
 		r.takeErrorText(quoted[1 : len(quoted)-1])
 	}
+	r.endTasks(at) // before the root, which counts what their agents did
 	r.close(at, why, errorType, 0)
-	r.endTasks(at)
 }
 
 // close finishes all spans but those of the background, the root last.
