@@ -40,10 +40,16 @@ const killedEvery = 20
 
 // fixtures are what the agents print.
 var fixtures = []string{
-	"cursor/fix-failing-test", "cursor/parallel-tools", "cursor/tool-failures", "cursor/retries", "cursor/partial-output",
-	"cursor/result-error",
-	"claude/parallel-tools", // which states what it cost
+	"testdata/cursor/fix-failing-test.jsonl", "testdata/cursor/parallel-tools.jsonl", "testdata/cursor/tool-failures.jsonl",
+	"testdata/cursor/retries.jsonl", "testdata/cursor/partial-output.jsonl", "testdata/cursor/result-error.jsonl",
+	statesCost, ".ci/fleet/agents/looping.jsonl",
 }
+
+// statesCost states what it cost, and its tokens while it runs.
+const statesCost = "testdata/claude/parallel-tools.jsonl"
+
+// loop is how many repetitions of a call are one, as the dashboard has it.
+const loop = 3
 
 // A truth is what has to arrive.
 type truth struct {
@@ -57,7 +63,7 @@ type truth struct {
 type totals struct {
 	Tools, ToolErrors, LinesAdded, LinesRemoved int64
 	InputTokens, OutputTokens, CacheRead        int64
-	Retries                                     int64
+	Retries, Loops                              int64
 	Cost                                        float64
 }
 
@@ -122,9 +128,9 @@ func (f *fleet) run(n int) error {
 	killed := n%killedEvery == killedEvery/2
 	fixture := fixtures[n%len(fixtures)]
 	if killed {
-		fixture = "claude/parallel-tools" // which states its tokens while it runs
+		fixture = statesCost
 	}
-	stream, err := os.ReadFile("testdata/" + fixture + ".jsonl")
+	stream, err := os.ReadFile(fixture)
 	if err != nil {
 		return err
 	}
@@ -210,6 +216,9 @@ func (t *totals) add(lines [][]byte) (failed bool, err error) {
 			t.CacheRead += used.CacheRead
 			t.Cost += used.Cost
 			t.Retries += span.Stated().Retries
+			if span.Stated().Repeats >= loop {
+				t.Loops++
+			}
 		case span.Kind() == runs.Tool:
 			t.Tools++
 			if span.Failed {
