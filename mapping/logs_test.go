@@ -182,6 +182,10 @@ func TestCutLogs(t *testing.T) {
 		{"codex-log/plain", 20, "codex", 9000 * time.Millisecond},
 		{"codex-log/tool-failures", 15, "codex", 6500 * time.Millisecond},
 		{"claude-log/background-agent", 3, "claude-code", 10000 * time.Millisecond},
+		{"claude-log/sidechains", 8, "claude-code", 3600 * time.Millisecond},
+		{"claude-log/sidechains", 8, "msg_01SideY", 3500 * time.Millisecond},
+		{"claude-log/subagents", 3, "msg_01SubY", 3400 * time.Millisecond},
+		{"claude-log/subagents", 4, "msg_01SubY", 3400 * time.Millisecond},
 	} {
 		t.Run(fmt.Sprint(c.log, " ", c.rows, " ", c.span), func(t *testing.T) {
 			spans, _ := spansOfLogs(t, cutLogs(t, "../testdata/"+c.log, c.rows), mapping.Options{})

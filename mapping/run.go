@@ -165,7 +165,7 @@ func (r *run) abandon(at instant, why string) {
 		inv.reopenCaller()
 		switch t := inv.turn; {
 		case inv.task != nil:
-		case t != nil && (t.state == answered || ended):
+		case t != nil && (t.state == answered || t.response.reason == "stop" || ended):
 			r.closeIdle(inv, at)
 		case inv != r.main && t == nil:
 		case t != nil, inv.busy.running == 0 && inv.state != idle && (inv.counts.turns == 0 || inv.state == woken || at-inv.wait >= shortestTurn || !r.clock.recording()): // the run broke off while the model was working
