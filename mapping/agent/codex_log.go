@@ -257,11 +257,8 @@ func (d *codexLogDecoder) begin() *codexThread {
 		t.id = nil
 	}
 	t.session = t.id
-	if len(l.parent) > 0 {
-		t.session, t.call = bytes.Clone(l.parent), append([]byte("thread "), t.id...)
-	}
 	if parent := d.threads[string(l.parent)]; parent != nil {
-		t.session = parent.session
+		t.session, t.call = parent.session, append([]byte("thread "), t.id...)
 		call := parent.callInFlight(parent.spawned[string(t.id)])
 		if call != nil {
 			t.call, call.started = call.id, append(call.started, t)
