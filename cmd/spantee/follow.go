@@ -31,9 +31,9 @@ editor. It reads the session logs that agents write, as they grow, until Ctrl-C:
   spantee follow
 
 Without a FOLDER, it follows the folders of this user's agents, which spantee doctor
-lists. It begins with what comes from now on and, when it is started again, where it
-left off. Sessions that the filter or exec traces are left out. The logs are only read,
-and symbolic links in a FOLDER are not followed.`
+lists. The first time, it traces the runs that begin from now on (see --since); later, it
+resumes where it left off. Runs that the filter or exec has traced are skipped. The logs
+are only read, and symbolic links in a FOLDER are not followed.`
 
 // followOptions are the flags of follow.
 type followOptions struct {
@@ -51,8 +51,8 @@ func followCommand() *cobra.Command {
 		RunE:  func(_ *cobra.Command, folders []string) error { return followLogs(&o, f, folders, os.Stderr) },
 	}
 	add(cmd.Flags(), groupStream, func(flags *pflag.FlagSet) {
-		flags.DurationVar(&f.idle, "idle", 10*time.Minute, "a session whose log has not grown for `TIME` is over")
-		flags.Var(&f.sinceFlag, "since", "in folders that were not followed before, also trace runs that began after TIME: a date, or a duration such as 7d or 12h before now (default now)")
+		flags.DurationVar(&f.idle, "idle", 10*time.Minute, "end open runs as incomplete if their log has not grown for `TIME`; the session goes on if it grows again")
+		flags.Var(&f.sinceFlag, "since", "in folders that were never followed, also trace runs that began after TIME: a date, or a duration such as 7d or 12h before now (default now)")
 	})
 	o.addFlags(cmd.Flags())
 	o.addViewFlags(cmd.Flags())
@@ -172,7 +172,7 @@ func (f *follower) begin(names []string) error {
 	f.setWait(true) // no agent waits for this
 	f.tailer = follow.New(folders, known)
 	if err := f.tailer.Polling(); err != nil {
-		f.say.say("polling for changes: %v", err)
+		f.say.say("polling for changes every 2 s: %v", err)
 	}
 	for _, l := range logs {
 		if l.Open {
@@ -692,7 +692,7 @@ func (f *follower) save(s *followed) {
 	}
 	s.Open = s.busy()
 	if err := f.state.Save(s.Log); err != nil {
-		f.say.problem(fmt.Errorf("cannot save where follow left off: %w", err))
+		f.say.problem(fmt.Errorf("cannot save the position, so a restart may send spans again: %w", err))
 		return
 	}
 	s.unsaved = false

@@ -39,8 +39,9 @@ It also traces the session logs that agents keep:
 
   spantee replay --since 7d ~/.claude/projects ~/.codex/sessions
 
-Logs are also read in the folders of a DIR, and those of sub-agents and forks
-together with the logs that they belong to. Symbolic links in a DIR are not followed.`
+Session logs in subfolders of a DIR are read even without -r. Logs of sub-agents and
+forks are read together with the log that they belong to. Symbolic links in a DIR are
+not followed.`
 
 func replayCommand() *cobra.Command {
 	var o options
@@ -59,9 +60,9 @@ func replayCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error { return replay(&o, args, recursive, since.Time, os.Stderr) },
 	}
 	add(cmd.Flags(), groupStream, func(f *pflag.FlagSet) {
-		f.BoolVarP(&recursive, "recursive", "r", false, "also read the folders in a DIR")
+		f.BoolVarP(&recursive, "recursive", "r", false, "also read recorded streams in subfolders of a DIR; session logs are always read there")
 		f.Var(&since, "since", "leave out runs that began before TIME: a date, or a duration such as 7d or 12h before now")
-		f.BoolVar(&o.now, "now", false, "shift the times of each recording so that it ends now")
+		f.BoolVar(&o.now, "now", false, "shift the times of each recording, or group of related session logs, so that its last run ends now")
 	})
 	o.addFlags(cmd.Flags())
 	return cmd

@@ -120,7 +120,7 @@ export function runsView({ main, crumbs, signal, address }) {
     narrowed.hidden = !only.length;
     drawChart();
     fill(peaks, outliers(shown).map(({ title, run, times }) => h("p", {}, h("b", {}, title), " ", link(run), " ",
-      h("span", { class: "dim" }, title === "Slowest" ? duration(run.end - run.start) : title === "Dearest" ? money(run.cost) : plural(run.errors, "error"),
+      h("span", { class: "dim" }, title === "Slowest" ? duration(run.end - run.start) : title === "Most expensive" ? money(run.cost) : plural(run.errors, "error"),
         times >= 1.5 && `, ${times.toFixed(1)} times the median`))));
 
     const grouped = group(shown, by.value);

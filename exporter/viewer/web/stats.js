@@ -166,7 +166,7 @@ export function errors(runs) {
 /** @param {Run[]} runs */
 export function outliers(runs) {
   /** @type {[string, (r: Run) => number][]} */
-  const measures = [["Slowest", (r) => r.end - r.start], ["Dearest", (r) => r.cost], ["Most failures", (r) => r.errors]];
+  const measures = [["Slowest", (r) => r.end - r.start], ["Most expensive", (r) => r.cost], ["Most failures", (r) => r.errors]];
   return measures.flatMap(([title, of]) => {
     const values = runs.map(of).filter((v) => v > 0).sort((a, b) => a - b);
     const run = runs.find((r) => of(r) === values[values.length - 1]);

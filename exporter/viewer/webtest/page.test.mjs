@@ -236,7 +236,7 @@ test("runs over time are sums and nearest ranks", () => {
   assert.equal(narrow(runs, ["failing tool:read"]).length, 0);
   assert.equal(narrow(runs, ["nonsense"]).length, 0);
   assert.deepEqual(errors(runs), [{ name: "x", runs: 1 }]);
-  assert.deepEqual(outliers(runs).map(({ title, run, times }) => [title, runs.indexOf(run), times]), [["Slowest", 1, 3], ["Dearest", 0, 1], ["Most failures", 0, 1]]);
+  assert.deepEqual(outliers(runs).map(({ title, run, times }) => [title, runs.indexOf(run), times]), [["Slowest", 1, 3], ["Most expensive", 0, 1], ["Most failures", 0, 1]]);
 });
 
 test("costs are stated, or computed by prices", () => {

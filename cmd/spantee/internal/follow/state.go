@@ -21,7 +21,7 @@ type State struct {
 }
 
 // ErrBusy means that another process follows already.
-var ErrBusy = errors.New("spantee follow is already running")
+var ErrBusy = errors.New("spantee follow is already running (one per user: name all folders in one command)")
 
 // OpenState opens the state in spantee's state folder. The caller must Close it.
 func OpenState(stateDir string) (*State, error) {
