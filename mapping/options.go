@@ -111,7 +111,7 @@ type Stats struct {
 	Generation       int    // grows when a run begins, gets its final ids, or ends: Open then emits other roots
 	Spans            int    // finished
 	Foreign          string // what the stream looks like, if spantee does not support it
-	Agent            string // the agent of the run that began last
+	Agent, Session   string // of the run that began last
 }
 
 // Agents are the values of [Options.Agent].

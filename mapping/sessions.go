@@ -180,6 +180,7 @@ func (ss *sessions) rename(s *session, id string) {
 	}
 	s.alias = s.id
 	s.name(id)
+	ss.stream.stats.Session = id
 	ss.byID[id] = s
 	if r := s.run; r != nil {
 		if r.session == "" {
@@ -239,7 +240,7 @@ func (ss *sessions) deliver(s *session, ev *agent.Event) {
 		s.runs++
 		ss.stream.stats.Runs++
 		ss.stream.stats.Generation++
-		ss.stream.stats.Agent = s.agent.Name
+		ss.stream.stats.Agent, ss.stream.stats.Session = s.agent.Name, s.id
 		s.run = ss.nextRun(s, ev.Arrival)
 	}
 	s.run.apply(ev)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/follow"
+	"github.com/spantee/spantee/mapping"
 )
 
 // claims tell spantee follow which runs this process traces: the agent may also write a log
@@ -13,6 +14,9 @@ type claims struct {
 	follow.Claims
 	from time.Time
 	done chan struct{} // closed when the last claim was written
+
+	runs    int    // that have begun
+	session string // of the last one
 }
 
 const (
@@ -31,6 +35,16 @@ func (t *tracing) newClaims() *claims {
 	c := &claims{Claims: follow.ClaimsIn(filepath.Dir(t.cfg.spool.Dir)), from: time.Now().Add(-agentAhead), done: make(chan struct{})}
 	close(c.done)
 	return c
+}
+
+// begun claims the run that began last as soon as its session is known: its ids may not be
+// known for long.
+func (c *claims) begun(stats mapping.Stats) {
+	if c == nil || stats.Runs == c.runs && stats.Session == c.session {
+		return
+	}
+	c.runs, c.session = stats.Runs, stats.Session
+	c.add(stats.Session)
 }
 
 // add claims the runs of a session that have begun since this process did.

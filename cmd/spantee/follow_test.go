@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -426,6 +427,31 @@ func TestFollowLeavesOutWhatIsPiped(t *testing.T) {
 	stop()
 	if got := roots(r); len(got[logged.session]) != 2 || len(got[other.session]) != 1 {
 		t.Errorf("runs: %v", got)
+	}
+}
+
+// A run is claimed as soon as its session is known, also by exec, however long its first
+// model call takes.
+func TestRunsAreClaimedAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{nil, {"exec", "--", "cat"}} {
+		state := t.TempDir()
+		cmd := spantee(t, []string{"XDG_STATE_HOME=" + state, "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1"}, args...)
+		in, err := cmd.StdinPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err == nil {
+			_, err = io.WriteString(in, `{"type":"thread.started","thread_id":"01a1f0c2-91d4-7f31-8a55-3c7e5d0b9a11"}`+"\n")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		until(t, "claim", func() bool {
+			return follow.ClaimsIn(filepath.Join(state, "spantee")).Has("01a1f0c2-91d4-7f31-8a55-3c7e5d0b9a11", time.Now())
+		})
+		in.Close()
+		_ = cmd.Wait()
 	}
 }
 

@@ -119,6 +119,7 @@ func (p *pump) consume(bytes []byte, arrived time.Time) {
 	p.metrics.count()
 	p.open.fitViewer()
 	p.stream.Write(bytes, arrived)
+	p.claims.begun(p.stream.Mapper.Stats())
 	p.watch.act()
 	p.open.showChanged()
 }
