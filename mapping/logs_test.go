@@ -230,6 +230,15 @@ func cutLogs(t *testing.T, fixture string, rows int) []mapping.Log {
 	return logs
 }
 
+// TestForkAlone reads a fork without the log that it copies: only its own turns count.
+func TestForkAlone(t *testing.T) {
+	logs := logsIn(t, "../testdata/codex-log/fork")
+	spans, _ := spansOfLogs(t, logs[len(logs)-1:], mapping.Options{})
+	if got := totalsOf(spans); got.Runs != 1 || got.Turns != 1 || got.Input != 700 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestWordlessRows adds to a log rows of its model calls that have no words: they are
 // no calls of their own.
 func TestWordlessRows(t *testing.T) {

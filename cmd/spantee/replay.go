@@ -133,11 +133,14 @@ type recordedFile struct {
 	log   *mapping.Log // nil if it is a stream
 }
 
+// isOld reports whether a file was last written before a time.
+func (f *recordedFile) isOld(since time.Time) bool { return f.info.ModTime().Before(since) }
+
 // find returns the recordings among names, and their total size.
 func (r *replayer) find(names []string, recursive bool) (files []recordedFile, size int64) {
 	add := func(f recordedFile) {
 		if f.info.Mode().IsRegular() {
-			if f.info.ModTime().Before(r.since) {
+			if f.log == nil && f.isOld(r.since) {
 				return
 			}
 			size += f.info.Size()
@@ -311,7 +314,10 @@ func (r *replayer) logs(files []recordedFile) {
 		})
 	}
 	for _, group := range mapping.GroupLogs(logs) {
-		groups <- group
+		isNew := func(log mapping.Log) bool { f := written[log.Path]; return !f.isOld(r.since) }
+		if slices.ContainsFunc(group, isNew) { // a fork counts right only together with the log that it copies
+			groups <- group
+		}
 	}
 	close(groups)
 	workers.Wait()

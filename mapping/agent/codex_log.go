@@ -54,15 +54,16 @@ type codexThread struct {
 	facts           facts             // of its runs
 	model, provider []byte
 
-	copied   bool  // the rows so far are copies of another thread's
-	tasks    bool  // the build marks where runs begin and end
-	running  bool  // a run has begun
-	begin    held  // the beginning of a run, until its model is known
-	end      held  // the end of a run, unless more follows, in builds that do not mark it
-	speaking bool  // the model call goes on
-	counted  bool  // its tokens are known
-	failed   bool  // the run reported an error
-	total    Usage // of the thread so far
+	copied   bool    // the rows so far are copies of another thread's
+	ownAfter Instant // when its own rows may begin, if the log that it copies was not read: copies have the time of the fork
+	tasks    bool    // the build marks where runs begin and end
+	running  bool    // a run has begun
+	begin    held    // the beginning of a run, until its model is known
+	end      held    // the end of a run, unless more follows, in builds that do not mark it
+	speaking bool    // the model call goes on
+	counted  bool    // its tokens are known
+	failed   bool    // the run reported an error
+	total    Usage   // of the thread so far
 }
 
 // A codexCall is a tool call in flight.
@@ -244,7 +245,7 @@ func (d *codexLogDecoder) thread(dst []Event) (*codexThread, []Event) {
 	if len(l.turn) > 0 {
 		own := d.turns.hash(t.id)
 		owner, _ := d.turns.keep(d.turns.hash(l.turn), own)
-		t.copied = t.copied && owner != own
+		t.copied = t.copied && (owner != own || l.Time < t.ownAfter)
 	}
 	return t, dst
 }
@@ -257,6 +258,9 @@ func (d *codexLogDecoder) begin() *codexThread {
 		t.id = nil
 	}
 	t.session = t.id
+	if len(l.fork) > 0 && d.threads[string(l.fork)] == nil {
+		t.ownAfter = l.Time + 500*Milliseconds
+	}
 	if parent := d.threads[string(l.parent)]; parent != nil {
 		t.session, t.call = parent.session, append([]byte("thread "), t.id...)
 		call := parent.callInFlight(parent.spawned[string(t.id)])
