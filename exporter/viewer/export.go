@@ -196,7 +196,10 @@ func (v *server) export(kind, suffix string, write func(*Store, io.Writer, ...st
 		if leave := r.URL.Query()["without"]; len(leave) > 0 {
 			list := make([]Part, len(leave))
 			for i, part := range leave {
-				list[i] = Part(part)
+				if list[i] = Part(part); partNames[list[i]] == "" {
+					http.Error(w, "want without=content, paths or host", http.StatusBadRequest)
+					return
+				}
 			}
 			if store, err = v.store.Without(id.String(), list...); err == nil {
 				defer store.Close()

@@ -19,9 +19,6 @@ const (
 	Host    Part = "host"    // the machine and its user
 )
 
-// scopeName is the scope of spantee's own spans, whose status messages have no content.
-const scopeName = "github.com/spantee/spantee"
-
 // partNames are how an exported page calls what it contains.
 var partNames = map[Part]string{Content: "prompts, answers and output", Paths: "paths and commands", Host: "the host"}
 
@@ -34,8 +31,8 @@ var (
 
 	// plainPrefixes are those of strings that are names and ids. A string of any other
 	// attribute may be content.
-	plainPrefixes = []string{"gen_ai.", "spantee.", "cursor.", "claude.", "copilot.", "mcp.", "process.", "service.", "telemetry.", "http.", "openinference.span.kind", "session.", "error.type"}
-	contentWords  = []string{"messages", "instructions", "arguments", "result", "prompt", "completion", "content", "definitions", "description"} // in names that begin with gen_ai.
+	plainPrefixes = []string{"gen_ai.", "spantee.", "cursor.", "claude.", "copilot.", "mcp.", "process.exit.code", "process.executable.name", "service.", "telemetry.", "openinference.span.kind", "session.", "error.type"}
+	contentWords  = []string{"messages", "instructions", "arguments", "result", "prompt", "completion", "content", "definitions", "description", "query", "explanation"} // in names that begin with gen_ai.
 )
 
 // partOf returns the part that an attribute belongs to, "" for what is always exported.
@@ -117,8 +114,8 @@ func (s *Store) Without(id string, leave ...Part) (*Store, error) {
 		sp.lists(func(list *[]*commonpb.KeyValue) {
 			*list = slices.DeleteFunc(*list, func(kv *commonpb.KeyValue) bool { return slices.Contains(leave, partOf(kv)) })
 		})
-		if slices.Contains(leave, Content) && sp.Scope.GetName() != scopeName && sp.Status != nil {
-			sp.Status.Message = "" // other senders may say anything
+		if slices.Contains(leave, Content) && sp.Status != nil {
+			sp.Status.Message = "" // it may have a tool's output
 		}
 	}
 	left, err := NewStore(Retention{}, func(error) {})
