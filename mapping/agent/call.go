@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"cmp"
+	"path"
 	"strconv"
 	"strings"
 
@@ -178,7 +179,7 @@ func commandOf(r *jsonscan.Reader) []byte {
 	for range r.Elements() {
 		words = append(words, r.Str())
 	}
-	if len(words) == 3 && bytes.HasSuffix(words[0], []byte("sh")) && bytes.HasPrefix(words[1], []byte("-")) {
+	if len(words) == 3 && shells[path.Base(string(words[0]))] && bytes.HasPrefix(words[1], []byte("-")) && bytes.HasSuffix(words[1], []byte("c")) {
 		return words[2]
 	}
 	return bytes.Join(words, []byte(" "))
