@@ -113,7 +113,7 @@ func (m *Mapper) ReadLogs(logs []Log) iter.Seq2[Output, error] {
 			slices.SortFunc(open, func(a, b *logReader) int {
 				return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.in.number, b.in.number)) // the older log first
 			})
-			if len(logs) > 0 && (len(open) == 0 || instant(logs[0].First.UnixNano()) < open[0].at) {
+			if len(logs) > 0 && (len(open) == 0 || logs[0].begins() < open[0].at) {
 				r, err := m.open(logs[0])
 				if err != nil {
 					fail(logs[0].Path, err)
@@ -131,7 +131,7 @@ func (m *Mapper) ReadLogs(logs []Log) iter.Seq2[Output, error] {
 				}
 			}
 			if len(logs) > 0 {
-				until = min(until, instant(logs[0].First.UnixNano()))
+				until = min(until, logs[0].begins())
 			}
 			for more && r.err == nil && r.at <= until {
 				take(r.in.Map(r.row))
@@ -150,6 +150,14 @@ func (m *Mapper) ReadLogs(logs []Log) iter.Seq2[Output, error] {
 			take(m.Close(false))
 		}
 	}
+}
+
+// begins returns the time of the first row that has one, 0 if none has.
+func (l *Log) begins() instant {
+	if l.First.IsZero() {
+		return 0
+	}
+	return instant(l.First.UnixNano())
 }
 
 // A LogError says why a log was not read to its end.
