@@ -105,7 +105,6 @@ func followLogs(o *options, fo followOptions, names []string, stderr *os.File) e
 		return err
 	}
 	cfg.parent = trace.SpanContext{} // the sessions are not what started this process
-	signals := proc.CatchSignals()
 	say := newReporter(o, cfg, stderr)
 	t, err := startTracing(o, cfg, say, &recording{written: time.Unix(0, 0), grows: true}, nil)
 	if err != nil {
@@ -121,6 +120,7 @@ func followLogs(o *options, fo followOptions, names []string, stderr *os.File) e
 	if err := f.begin(names); err != nil {
 		return err
 	}
+	signals := proc.CatchSignals() // until here, nothing needs to end well
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -264,8 +264,9 @@ const (
 )
 
 const (
-	// maxPieces bounds how many files of a session are read at once.
-	maxPieces = 100
+	// maxPieces and maxPieceBytes bound how many files of a session are read at once.
+	maxPieces     = 100
+	maxPieceBytes = 1 << 20
 
 	// forgetAfter is how long a file that belongs to a session has not grown when it is left
 	// out until it grows: Claude Code's sessions of a project belong together, and their
@@ -311,19 +312,23 @@ func (f *follower) take(p follow.Piece) {
 			return
 		}
 	}
-	pieces := []*unmapped{newUnmapped(p)}
-	for len(pieces) < maxPieces {
+	pieces, size := []*unmapped{newUnmapped(p)}, len(p.Bytes)
+	for len(pieces) < maxPieces && size < maxPieceBytes {
 		also, ok := f.tailer.Also(func(path string) bool {
 			return f.byFile[path] == s && !slices.ContainsFunc(pieces, func(u *unmapped) bool { return u.Path == path })
 		})
-		if !ok || also.Err != nil {
+		if !ok {
 			break
+		}
+		if also.Err != nil {
+			f.take(also)
+			continue
 		}
 		if i := s.file(also.Path); also.Replaced || s.inputs[i] == nil { // not before this piece
 			f.tailer.PutBack(also, 0, time.Now())
 			break
 		}
-		pieces = append(pieces, newUnmapped(also))
+		pieces, size = append(pieces, newUnmapped(also)), size+len(also.Bytes)
 	}
 	emitted := f.handOver(s, s.mapRows(pieces))
 	now := time.Now()
@@ -344,8 +349,8 @@ func (f *follower) take(p follow.Piece) {
 	if emitted {
 		f.save(s)
 	}
-	if s.busy() {
-		s.mayBegin = time.Time{}
+	if s.busy() || !slices.ContainsFunc(pieces, func(u *unmapped) bool { return len(u.rest) > 0 }) {
+		s.mayBegin = time.Time{} // the next run gets a head start of its own
 	}
 	f.metrics.received(s.grown)
 	if !p.More {
@@ -447,10 +452,12 @@ func (f *follower) add(p follow.Piece) {
 	f.byFile[p.Path] = s
 }
 
+// sinceOf returns since when a file's folder is followed, the innermost if there are several.
 func (f *follower) sinceOf(path string) (since time.Time) {
+	innermost := 0
 	for folder, at := range f.since {
-		if strings.HasPrefix(path, folder+string(filepath.Separator)) {
-			since = at
+		if strings.HasPrefix(path, folder+string(filepath.Separator)) && len(folder) > innermost {
+			innermost, since = len(folder), at
 		}
 	}
 	return since
@@ -510,6 +517,7 @@ func (f *follower) wake(s *followed, grown string) (err error) {
 		}
 	}
 	again := func(mapping.Output) {}
+	buf := make([]byte, readSize)
 	for _, step := range s.Steps {
 		if step.To == 0 {
 			f.filter(s, s.repeat(step), again)
@@ -517,7 +525,6 @@ func (f *follower) wake(s *followed, grown string) (err error) {
 		}
 		if files[step.File] != nil {
 			piece := io.NewSectionReader(files[step.File], from[step.File], step.To-from[step.File])
-			buf := make([]byte, readSize)
 			for n := 1; n > 0; {
 				n, _ = piece.Read(buf)
 				f.filter(s, s.inputs[step.File].Map(buf[:n]), again)
@@ -598,7 +605,7 @@ func (f *follower) tick(now time.Time) {
 		f.to.Open(open)
 	}
 	f.open.show()
-	f.metrics.count()
+	f.metrics.save()
 }
 
 // look does what is due because a session has not grown.
@@ -613,8 +620,12 @@ func (f *follower) look(s *followed, now time.Time) {
 	}
 	if f.stallAfter > 0 && !s.stalled && idle >= f.stallAfter && s.busy() {
 		s.stalled = true
-		for _, agent := range s.mapper.NoteStall(idle) {
+		agents := s.mapper.NoteStall(idle)
+		if len(agents) > 0 {
 			s.Add(follow.Step{Stall: idle})
+			s.unsaved = true
+		}
+		for _, agent := range agents {
 			f.say.stalled(agent, idle)
 			f.metrics.stalled(agent)
 		}

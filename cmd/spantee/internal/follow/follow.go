@@ -229,6 +229,9 @@ func (t *Tailer) read(path string) (p Piece, ok bool) {
 
 // lines reads whole lines at an offset: a piece of them, or else one longer line.
 func (t *Tailer) lines(in *os.File, offset int64) ([]byte, error) {
+	if len(t.buf) > 16*maxPiece { // of one long line
+		t.buf = nil
+	}
 	for size := maxPiece; ; size *= 4 {
 		if len(t.buf) < size {
 			t.buf = make([]byte, size)

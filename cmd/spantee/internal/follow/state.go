@@ -88,7 +88,8 @@ func (s *State) Logs() (logs []*Log, err error) {
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		l := &Log{name: e.Name()}
-		if s.read(path, l) != nil || l.gone() && isOlder(path, forgetAfter) {
+		_, malformed := errors.AsType[*json.SyntaxError](s.read(path, l))
+		if malformed || l.gone() && isOlder(path, forgetAfter) {
 			_ = os.Remove(path)
 			continue
 		}
