@@ -291,7 +291,7 @@ func TestQuotedNumbers(t *testing.T) {
 
 // structural are the members without which nobody can tell what a line is, or
 // which lines belong together.
-var structural = regexp.MustCompile(`(?i)(^|\.)(type|subtype|id|\w+_id|\w+id|message|content|item|part|data|payload|role|status|state)$`)
+var structural = regexp.MustCompile(`(?i)(^|\.)(type|subtype|id|\w+_id|\w+id|message|content|item|part|data|payload|role|status|state|isSidechain)$`)
 
 // TestOtherMembers leaves members out one after the other, makes them null, or
 // of another type: no call of a tool gets lost, and all spans end as they should.
