@@ -24,7 +24,7 @@ func TestChromiumContent(t *testing.T) {
 		fmt.Sprintf("%x", tool.SpanId): {"Arguments", "command", "go test ./...\necho done", `{"stdout":"ok  \tall\n","cut sh`},
 	} {
 		c.open(v.page + "/#/trace/" + v.id + "/" + id + "?tab=Span")
-		c.await(`document.querySelectorAll(".details pre").length > 0`)
+		c.await(`document.querySelectorAll(".details pre, .details .markdown").length > 0`)
 		details := eval[string](c, `document.querySelector(".details").innerText`)
 		for _, want := range wants {
 			if !strings.Contains(strings.ToLower(details), strings.ToLower(want)) {
