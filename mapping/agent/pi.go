@@ -152,8 +152,8 @@ func (d *piDecoder) events(dst []Event) []Event {
 		return dst
 	case "turn_end":
 		dst = d.ended.take(dst)
-		l.Kind, l.Final = TurnEnd, l.stop == "stop" || l.stop == "length"
-		l.Failed = l.stop == "error" || l.stop == "aborted"
+		l.Kind, l.Final = TurnEnd, l.answered()
+		l.Failed = l.broke()
 		l.Status = l.stop
 		l.Time, l.Estimated = d.endedAt, true
 		return d.after(dst)
@@ -240,7 +240,7 @@ func (d *piDecoder) messageEnd(dst []Event) []Event {
 		d.asked, d.endedAt = l.Time, 0
 	}
 	l.Time = 0 // of its beginning
-	l.Kind, l.Text, l.Final = TextEnd, nil, l.stop == "stop" || l.stop == "length"
+	l.Kind, l.Text, l.Final = TextEnd, nil, l.answered()
 	events := append(l.said, l.Event)
 	if d.deltas > 0 {
 		events = events[len(l.said):]
@@ -299,17 +299,47 @@ func (d *piDecoder) holdEnd() {
 		return
 	}
 	end := Event{Kind: RunEnd, Arrival: d.arrival}
-	if l.stop == "error" || l.stop == "aborted" {
+	if l.broke() {
 		end.Failed, end.Status, end.Text = true, l.stop, bytes.Clone(l.fault)
 	}
 	d.end = held{end}
 }
 
+// A piMessage is what a line of the stream and a row of a log say of a message.
+type piMessage struct {
+	line
+	id   []byte
+	stop string // why the message ended
+}
+
+// answered reports whether the message ended as an answer.
+func (m *piMessage) answered() bool { return m.stop == "stop" || m.stop == "length" }
+
+// broke reports whether the message broke off.
+func (m *piMessage) broke() bool { return m.stop == "error" || m.stop == "aborted" }
+
+// member reads a member of the message.
+func (m *piMessage) member(r *jsonscan.Reader, key []byte) {
+	switch string(key) {
+	case "provider":
+		m.Provider = jsonscan.Unquote(r.Str())
+	case "responseId":
+		m.ModelCallID = readID(r)
+	case "stopReason":
+		reason := r.Str()
+		m.stop, m.FinishReason = enum(reason), finishReason(reason)
+	case "errorMessage":
+		m.fault = r.Str()
+	case "toolCallId":
+		m.ID = readID(r)
+	case "role", "model", "usage":
+		m.field(r, key)
+	}
+}
+
 // A piLine is one line.
 type piLine struct {
-	line
-	id     []byte
-	stop   string // of a message
+	piMessage
 	said   []Event
 	update string
 	result []byte // of a tool, or of a compaction
@@ -376,19 +406,8 @@ func (l *piLine) message(r *jsonscan.Reader) {
 			l.content(r)
 		case "timestamp":
 			l.Time = millis(r)
-		case "provider":
-			l.Provider = jsonscan.Unquote(r.Str())
-		case "responseId":
-			l.ModelCallID = readID(r)
-		case "stopReason":
-			reason := r.Str()
-			l.stop, l.FinishReason = enum(reason), finishReason(reason)
-		case "errorMessage":
-			l.fault = r.Str()
-		case "toolCallId":
-			l.ID = readID(r)
-		case "role", "model", "usage":
-			l.line.field(r, key)
+		default:
+			l.member(r, key)
 		}
 	}
 }

@@ -59,10 +59,8 @@ type piLogSession struct {
 
 // A piRow is a row.
 type piRow struct {
-	line
-	id      []byte
+	piMessage
 	began   Instant // when the message began
-	stop    string  // why the message ended
 	content []byte  // of the message
 }
 
@@ -128,21 +126,12 @@ func (l *piRow) field(r *jsonscan.Reader, key []byte) {
 			switch string(key) {
 			case "timestamp":
 				l.began = millis(r)
-			case "provider":
-				l.Provider = jsonscan.Unquote(r.Str())
-			case "responseId":
-				l.ModelCallID = readID(r)
-			case "stopReason":
-				reason := r.Str()
-				l.stop, l.FinishReason = enum(reason), finishReason(reason)
-			case "errorMessage":
-				l.fault = r.Str()
-			case "toolCallId":
-				l.ID = readID(r)
 			case "content":
 				l.content = r.Raw()
-			case "role", "model", "usage", "toolName", "isError":
+			case "toolName", "isError":
 				l.line.field(r, key)
+			default:
+				l.member(r, key)
 			}
 		}
 	case "type", "cwd", "tokensBefore":
@@ -236,8 +225,8 @@ func (d *piLogDecoder) answer(s *piLogSession, dst []Event) []Event {
 		}
 	}
 	end := l.Event
-	end.Kind, end.Final = TurnEnd, l.stop == "stop" || l.stop == "length"
-	if end.Failed = l.stop == "error" || l.stop == "aborted"; end.Failed {
+	end.Kind, end.Final = TurnEnd, l.answered()
+	if end.Failed = l.broke(); end.Failed {
 		end.Status = l.stop
 	}
 	if end.Final || end.Failed {
