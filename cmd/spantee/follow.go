@@ -362,12 +362,21 @@ func (f *follower) take(p follow.Piece) {
 // unmapped is a piece whose rows are not all mapped yet.
 type unmapped struct {
 	follow.Piece
-	rest []byte
+	rest  []byte
+	stamp agent.Instant // of the next row, zero if it has none
 }
 
 func newUnmapped(p follow.Piece) *unmapped {
 	p.Bytes = slices.Clone(p.Bytes) // the Tailer's are valid until its next piece
-	return &unmapped{p, p.Bytes}
+	u := &unmapped{Piece: p, rest: p.Bytes}
+	u.stamp = agent.RowTime(u.row())
+	return u
+}
+
+// skip goes on behind the next row.
+func (u *unmapped) skip(row []byte) {
+	u.rest = u.rest[len(row):]
+	u.stamp = agent.RowTime(u.row())
 }
 
 // row returns the next row.
@@ -375,9 +384,6 @@ func (u *unmapped) row() []byte {
 	head, _, _ := bytes.Cut(u.rest, []byte{'\n'})
 	return u.rest[:min(len(head)+1, len(u.rest))]
 }
-
-// stamp returns the timestamp of the next row, zero if it has none.
-func (u *unmapped) stamp() agent.Instant { return agent.RowTime(u.row()) }
 
 // mapRows maps rows in the order of their timestamps until a file may have an earlier one
 // that was not read yet, or until a row may begin a run that is too young.
@@ -389,7 +395,7 @@ func (s *followed) mapRows(pieces []*unmapped) iter.Seq[mapping.Output] {
 				switch {
 				case len(u.rest) == 0 && u.More:
 					return
-				case len(u.rest) > 0 && (next == nil || u.stamp() < next.stamp()):
+				case len(u.rest) > 0 && (next == nil || u.stamp < next.stamp):
 					next = u
 				}
 			}
@@ -397,7 +403,7 @@ func (s *followed) mapRows(pieces []*unmapped) iter.Seq[mapping.Output] {
 				return
 			}
 			row := next.row()
-			next.rest = next.rest[len(row):]
+			next.skip(row)
 			i := s.file(next.Path)
 			s.Add(follow.Step{File: i, To: next.From + int64(len(next.Bytes)-len(next.rest))})
 			for out := range s.inputs[i].Map(row) {
@@ -413,7 +419,7 @@ func (s *followed) mapRows(pieces []*unmapped) iter.Seq[mapping.Output] {
 // one, which the filter or exec may be about to claim.
 func (s *followed) mayMap(u *unmapped) bool {
 	now := time.Now()
-	if s.busy() || now.Sub(time.Unix(0, int64(u.stamp()))) >= headStart || !s.mayBegin.IsZero() && !now.Before(s.mayBegin) {
+	if s.busy() || now.Sub(time.Unix(0, int64(u.stamp))) >= headStart || !s.mayBegin.IsZero() && !now.Before(s.mayBegin) {
 		return true
 	}
 	if s.mayBegin.IsZero() {
