@@ -317,6 +317,10 @@ func (r *replayer) logs(files []recordedFile) {
 		isNew := func(log mapping.Log) bool { f := written[log.Path]; return !f.isOld(r.since) }
 		if slices.ContainsFunc(group, isNew) { // a fork counts right only together with the log that it copies
 			groups <- group
+			continue
+		}
+		for _, log := range group {
+			r.read(int(written[log.Path].info.Size()))
 		}
 	}
 	close(groups)
@@ -467,10 +471,15 @@ type counter struct {
 
 func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.f.Read(p)
-	c.r.mu.Lock()
-	defer c.r.mu.Unlock()
-	c.r.progress.add(n)
+	c.r.read(n)
 	return n, err
+}
+
+// read notes that bytes were read, or need not be.
+func (r *replayer) read(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.progress.add(n)
 }
 
 // open opens a file, but returns at the first signal without waiting, because opening
