@@ -1,8 +1,6 @@
 package main
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -71,18 +69,4 @@ func unexpected(args []string) error {
 		hint = "to trace a recording: spantee replay FILE"
 	}
 	return &exporter.Error{Err: usageError{fmt.Errorf("unexpected argument %q", args[0])}, Hint: hint}
-}
-
-// flagError rewrites an error of pflag in the form of all other errors.
-func flagError(err error) error {
-	e, ok := errors.AsType[*pflag.InvalidValueError](err)
-	if !ok {
-		return usageError{err}
-	}
-	want := map[string]string{
-		"size": "a size such as 256MiB", "duration": "a duration such as 2s", "bool": "true or false",
-		"int": "a whole number", "int64": "a whole number", "float64": "a number",
-		"stringToString": "NAME=VALUE",
-	}[e.GetFlag().Value.Type()]
-	return invalid("--"+e.GetFlag().Name, e.GetValue(), cmp.Or(want, e.Unwrap().Error()))
 }

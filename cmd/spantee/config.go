@@ -6,18 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/file"
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/spool"
-	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
 	"github.com/spantee/spantee/mapping/content"
 	"github.com/spantee/spantee/mapping/redact"
@@ -41,25 +40,10 @@ type config struct {
 	nowhere  error    // why no spans are sent, if that is one of the problems
 }
 
-// A display is what the environment says about terminals.
-type display struct {
-	dumb  bool // they know no escape sequences
-	color bool
-	ascii bool // the locale is C, in which nothing but ASCII is a character
-}
-
-// resolveDisplay takes a missing locale for UTF-8: most containers have none, and their
-// terminals show it.
-func resolveDisplay() display {
-	locale := cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG"))
-	dumb := os.Getenv("TERM") == "dumb"
-	return display{dumb: dumb, color: os.Getenv("NO_COLOR") == "" && !dumb, ascii: locale == "C" || locale == "POSIX"}
-}
-
-// treeStyle returns the style of a tree on f.
-func (d display) treeStyle(f *os.File) tree.Style {
-	width, terminal := proc.TerminalWidth(f)
-	return tree.Style{Color: terminal && d.color, ASCII: d.ascii, Width: width}
+// A metricsConfig says where metrics go.
+type metricsConfig struct {
+	to         *otlp.Settings // nil if they go nowhere
+	recordings bool           // also for recordings
 }
 
 // A contentConfig says which content is recorded.
@@ -68,15 +52,6 @@ type contentConfig struct {
 	redactor          *redact.Redactor
 	maxAttributeBytes int
 	maxIsDefault      bool // no flag set maxAttributeBytes
-}
-
-// A usageError is an invalid flag or argument.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-func invalid(what, value, want string) error {
-	return usageError{fmt.Errorf("invalid %s %q (want %s)", what, value, want)}
 }
 
 // A variableError is an invalid environment variable.
@@ -144,27 +119,30 @@ const placeholder = "{trace_id}"
 
 func hasPlaceholder(url string) bool { return url == "" || strings.Contains(url, placeholder) }
 
+// detectors returns the names of the resource detectors to run. The repository of the
+// working directory counts as content.
+func detectors(level content.Level) []string {
+	return slices.DeleteFunc(exporter.DetectorNames(), func(name string) bool { return name == "vcs" && level == content.None })
+}
+
+// traceLink returns the URL of a trace, "" if there is none.
+func (c *config) traceLink(id string) string {
+	if c.traceURL == "" || !c.sampler.KeepsHex(id) {
+		return ""
+	}
+	return strings.ReplaceAll(c.traceURL, placeholder, id)
+}
+
 // check returns an error for an invalid flag.
 func (o *options) check() error {
 	switch {
-	case o.flushTimeout < 0:
-		return invalid("--flush-timeout", o.flushTimeout.String(), "0s or more")
-	case o.stallAfter < 0:
-		return invalid("--stall-after", o.stallAfter.String(), "0s or more")
 	case o.maxSpanEvents < 1:
 		return invalid("--max-span-events", fmt.Sprint(o.maxSpanEvents), "1 or more")
 	case !hasPlaceholder(o.traceURL):
 		return invalid("--trace-url", o.traceURL, placeholder+" in it")
 	}
-	switch mapping.Deltas(o.deltas) {
-	case mapping.DeltasEach, mapping.DeltasMessage, mapping.DeltasOff:
-	default:
-		return invalid("--deltas", o.deltas, "each, message or off")
-	}
-	for _, known := range append(mapping.Agents, "") {
-		if o.agent == known {
-			return nil
-		}
+	if o.agent == "" || slices.Contains(mapping.Agents, o.agent) {
+		return nil
 	}
 	return usageError{fmt.Errorf("unknown agent %q (supported: %s)", o.agent, strings.Join(mapping.Agents, ", "))}
 }
@@ -227,6 +205,33 @@ func (o *options) destination() (destination, error) {
 		return destination{source: "--view"}, nil // the page needs no collector
 	}
 	return o.resolveOTLP("")
+}
+
+// resolveMetrics determines where metrics go: where their own variables say, or
+// else where spans go.
+//
+// Unless $OTEL_METRICS_EXPORTER is set, metrics are sent only if spans are sent by
+// OTLP, and only for a live stream: a recording that is sent twice would count
+// twice.
+func (o *options) resolveMetrics(spans destination, problem func(error)) (c metricsConfig) {
+	switch chosen := os.Getenv("OTEL_METRICS_EXPORTER"); {
+	case strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true"), chosen == "none", chosen == "" && spans.otlp == nil:
+		return metricsConfig{}
+	case chosen != "" && chosen != "otlp":
+		problem(fmt.Errorf("no metrics are sent: invalid $OTEL_METRICS_EXPORTER %q (want otlp or none)", chosen))
+		return metricsConfig{}
+	case chosen == "otlp":
+		c.recordings = true
+	}
+	cfg := o.otlp
+	cfg.Signal = otlp.Metrics
+	settings, err := resolveOTLP(cfg)
+	if err != nil {
+		problem(fmt.Errorf("no metrics are sent: %w", err))
+		return metricsConfig{}
+	}
+	c.to = settings
+	return c
 }
 
 const wantFile = "a file, not stdout"
@@ -305,9 +310,6 @@ func parentFromEnvironment() (trace.SpanContext, error) {
 	return parent, nil
 }
 
-// captureVariable is the GenAI conventions' variable that turns on content.
-const captureVariable = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-
 // minAttributeBytes is room for an id and for a message without its text.
 const minAttributeBytes = 128
 
@@ -323,12 +325,8 @@ func (o *contentOptions) resolve(problem func(error)) (contentConfig, error) {
 	if c.redactor, err = redact.New(o.redactRules, o.redactOff); err != nil {
 		return c, usageError{err}
 	}
-	switch c.level {
-	case content.None, content.Details, content.Full:
+	if c.level != "" {
 		return c, nil
-	case "":
-	default:
-		return c, invalid("--content", o.content, "none, details or full")
 	}
 	// Spantee sends no log events, so content for events only means no content.
 	switch v := os.Getenv(captureVariable); strings.ToUpper(v) {

@@ -6,14 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"time"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/tee"
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
+	"github.com/spantee/spantee/exporter/receipt"
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 const (
-	defaultFlushTimeout = 2 * time.Second
-
 	// mapperReserve is the part of the flush timeout that is left for a mapper that has
 	// waited for the exporter all the time. With a flush timeout under a second, a mapper
 	// that makes no progress gets this long in addition to half of that.
@@ -23,26 +26,21 @@ const (
 // end ends the trace. All of it, whatever is waited for, ends by one deadline: the flush
 // timeout after the stream ended or, if the mapper had a backlog, after the mapper made
 // its last progress.
-func (t *tracing) end(interrupted bool) {
-	defer t.open.feed.Close()
-	if t.pump == nil { // exec could not start the agent
-		t.endBy(t.flushTimeout)
-		t.deliver()
-		return
-	}
-	idle, ok := t.awaitMapper(interrupted)
-	t.endBy(t.flushTimeout - min(idle, t.flushTimeout))
-	o, stream := &t.result, t.pump.tee
+func (p *pump) end(interrupted bool) {
+	defer p.open.feed.Close()
+	idle, ok := p.awaitMapper(interrupted)
+	p.endBy(p.flushTimeout - min(idle, p.flushTimeout))
+	o := &p.result
 	if !ok {
-		o.failure, o.lost, o.hangs = cmp.Or(stream.Err(), tee.ErrStalled), stream.Lost(), true
-		t.endMetrics()
+		o.failure, o.lost, o.hangs = cmp.Or(p.tee.Err(), tee.ErrStalled), p.tee.Lost(), true
+		p.endMetrics()
 		return
 	}
-	o.stats, o.unprotected = t.stream.Mapper.Stats(), t.pump.unprotected
-	if err := stream.Err(); !errors.Is(err, errUnneeded) {
-		o.failure, o.lost = err, t.pump.lost
+	o.stats, o.unprotected = p.stream.Mapper.Stats(), p.unprotected
+	if err := p.tee.Err(); !errors.Is(err, errUnneeded) {
+		o.failure, o.lost = err, p.lost
 	}
-	t.endAll()
+	p.endAll()
 }
 
 // endBy sets the deadline. For a live stream, it is also that of an stderr that nobody
@@ -56,24 +54,23 @@ func (t *tracing) endBy(timeout time.Duration) {
 
 // awaitMapper waits for the mapper as long as the mapper makes progress. It returns
 // whether the mapper has finished, and how much of the flush timeout was spent.
-func (t *tracing) awaitMapper(interrupted bool) (spent time.Duration, finished bool) {
-	stream, done := t.pump.tee, t.pump.done
-	stream.End(!interrupted)
-	if !t.to.Live && !interrupted { // leave it to the exporter, which notices when a collector accepts nothing
-		_, finished = stream.Await(done, math.MaxInt64)
+func (p *pump) awaitMapper(interrupted bool) (spent time.Duration, finished bool) {
+	p.tee.End(!interrupted)
+	if !p.to.Live && !interrupted { // leave it to the exporter, which notices when a collector accepts nothing
+		_, finished = p.tee.Await(p.done, math.MaxInt64)
 		return 0, finished
 	}
-	patience := max(t.flushTimeout-mapperReserve, t.flushTimeout/2)
-	t.endBy(patience / 2) // the mapper may be waiting for stderr
-	if spent, finished = stream.Await(done, patience); finished {
+	patience := max(p.flushTimeout-mapperReserve, p.flushTimeout/2)
+	p.endBy(patience / 2) // the mapper may be waiting for stderr
+	if spent, finished = p.tee.Await(p.done, patience); finished {
 		return spent, true
 	}
 	// The mapper may be waiting for the exporter, which releases it once the
 	// exporter delivers nothing more.
-	t.endBy(0)
-	t.deliverSpans()
-	_, finished = stream.Await(done, mapperReserve)
-	return t.flushTimeout, finished
+	p.endBy(0)
+	p.deliverSpans()
+	_, finished = p.tee.Await(p.done, mapperReserve)
+	return p.flushTimeout, finished
 }
 
 // endAll delivers the rest, and completes the tree at the same time: stderr may be full.
@@ -151,4 +148,69 @@ func (t *tracing) endMetrics() {
 	o.metrics = t.metrics.close(ctx, o.delivery)
 	o.delivery.AddEvicted(o.metrics.Evicted)
 	o.delivery.Earlier.Add(o.metrics.Earlier)
+}
+
+// minWait is what the disk gets for the receipt, however long the delivery took.
+const minWait = 500 * time.Millisecond
+
+// conclude writes the receipt and what GitHub Actions reads, after everything is
+// delivered. It returns how to end.
+func (t *tracing) conclude(end proc.Status) proc.Status {
+	a, o := t.account, &t.result
+	if a == nil {
+		return end
+	}
+	r := a.recorder.Receipt()
+	r.Finish(tracer.Version(), end.ShellStatus(), o.failure == nil, o.delivery)
+	written := make(chan error, 1)
+	go func() { written <- a.write(r, o.hangs) }()
+	var err error
+	select {
+	case err = <-written:
+	case <-time.After(max(time.Until(t.deadline), minWait)):
+		err = fmt.Errorf("cannot write the receipt or the step summary: %w", spool.ErrFrozen)
+	}
+	if err != nil {
+		t.say.problem(err)
+	}
+	if a.failIf != nil && t.mustFail(r) && end == (proc.Status{}) {
+		end.Code = proc.StatusFailed
+	}
+	return end
+}
+
+// mustFail reports whether the condition of --fail-if is true, and says so. What cannot be
+// evaluated counts as true.
+func (t *tracing) mustFail(r *receipt.Receipt) bool {
+	c := t.account.failIf
+	if name := c.Unstated(r); name != "" {
+		t.say.problem(fmt.Errorf("--fail-if uses %s, which the agent did not state: it counts as 0", name))
+	}
+	holds, err := c.Holds(r)
+	switch {
+	case err != nil:
+		t.say.problem(fmt.Errorf("cannot evaluate --fail-if %q: %w", t.failIf, err))
+	case holds:
+		t.say.problem(fmt.Errorf("--fail-if is true: %s", t.failIf))
+	}
+	return holds || err != nil
+}
+
+// stay keeps serving the page after a stream that ended by itself, until a signal.
+func (t *tracing) stay(end proc.Status, signals <-chan os.Signal) {
+	if t.page == nil {
+		return
+	}
+	if !end.Interrupted() {
+		go func() { // a signal must not wait for the disk
+			t.page.queue.Close() // the page has all spans
+			t.say.pageStays()
+		}()
+		for !proc.IsDeadly(<-signals) { // exec gets others, too
+		}
+	}
+	proc.DieOfNext(signals)
+	if lost := t.page.close(); lost > 0 {
+		t.say.notStored(lost)
+	}
 }

@@ -67,18 +67,17 @@ func TestOneDeadline(t *testing.T) {
 				if err := tr.newStream(new(recording), nil); err != nil {
 					t.Fatal(err)
 				}
-				tr.pump = &pump{
+				p := &pump{
 					tracing: tr, tee: tee.New(bytes.NewReader(stream), io.Discard, tee.Options{Recording: test.recording}), done: make(chan struct{}),
-					watch: watch{tracing: tr},
 				}
 				if test.mapped {
-					go tr.pump.run()
+					go p.run()
 				}
-				if err := tr.pump.tee.Copy(); err != nil {
+				if err := p.tee.Copy(); err != nil {
 					t.Fatal(err)
 				}
 				ended := time.Now()
-				tr.end(false)
+				p.end(false)
 				say.print(tr.result, true)
 				if took := time.Since(ended); took > timeout+timeout/10 {
 					t.Errorf("the end took %v", took)

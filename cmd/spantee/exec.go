@@ -55,9 +55,6 @@ func execCommand() *cobra.Command {
 
 // runAgent is like filter, with the agent as a child process.
 func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
-	if err := o.limitOptions.check(); err != nil {
-		return err
-	}
 	cfg, err := o.resolve()
 	if err != nil {
 		return err
@@ -82,7 +79,9 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	agent, err := proc.Start(args, tracing.environment(), stdin, agentStderr, limits.ownGroup())
 	passed.Start()
 	if err != nil {
-		tracing.end(false)
+		tracing.endBy(o.flushTimeout)
+		tracing.deliver()
+		tracing.open.feed.Close()
 		say.failed(err)
 		end := tracing.conclude(proc.NotStarted(err))
 		say.w.Flush()
@@ -96,7 +95,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	if root := tracing.stream.Mapper.Root(); tracing.hasDestination() {
 		say.runStarted(mapping.Run{TraceID: root.TraceID()})
 	}
-	copying := tracing.start(out, stdout)
+	pump := tracing.start(out, stdout)
 	copied := make(chan error, 1)
 	stopWatch := proc.WatchClosed(stdout, func() { out.Close() }) // so that the agent's next write fails
 	closeStdout := sync.OnceValue(func() error {
@@ -104,7 +103,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		return stdout.Close()
 	})
 	go func() {
-		err := copying.Copy()
+		err := pump.tee.Copy()
 		if errors.Is(err, os.ErrClosed) {
 			err = tee.OutputError{Err: syscall.EPIPE}
 		}
@@ -126,7 +125,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		select {
 		case err = <-copied:
 		case <-linger.Done():
-			copying.Stop()
+			pump.tee.Stop()
 		}
 	}
 	passed.AwaitRead(linger.Done())
@@ -134,7 +133,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		say.outputCut()
 	}
 	ended := end
-	tracing.pump.atEnd = func(m *mapping.Mapper) {
+	pump.atEnd = func(m *mapping.Mapper) {
 		m.SetExit(ended.Code, proc.SignalName(ended.Signal), passed.String())
 	}
 	lost := endOfCopy(err).Code != 0
@@ -147,7 +146,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 			end.Code = proc.StatusFailed
 		}
 	}
-	tracing.end(false)
+	pump.end(false)
 	if !passed.Flush() {
 		say.w.Abandon()
 	}

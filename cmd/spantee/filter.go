@@ -35,9 +35,9 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 		say.awaiting()
 	}
 
-	stream := tracing.start(stdin, stdout)
+	pump := tracing.start(stdin, stdout)
 	copied := make(chan error, 1)
-	go func() { copied <- stream.Copy() }()
+	go func() { copied <- pump.tee.Copy() }()
 
 	var end proc.Status
 	select {
@@ -48,7 +48,7 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 		}
 	case s := <-signals:
 		end.Signal = s
-		stream.Stop()
+		pump.tee.Stop()
 	}
 	disarm := proc.DieOfNext(signals)
 	if end.Signal == proc.BrokenPipe {
@@ -57,7 +57,7 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 		say.failed(err)
 		end.Code = proc.StatusFailed
 	}
-	tracing.end(end.Interrupted())
+	pump.end(end.Interrupted())
 	end = tracing.conclude(end)
 	say.print(tracing.result, tracing.hasDestination())
 	disarm()

@@ -581,13 +581,6 @@ func (f *follower) restart(s *followed, replaced string) {
 	s.Files, s.Steps = nil, nil
 }
 
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
 // sleep frees the memory of a session.
 func (f *follower) sleep(s *followed) {
 	f.save(s)

@@ -33,7 +33,10 @@ func main() {
 	stdout := &helpWriter{w: os.Stdout}
 	cmd.SetOut(stdout)
 	running := false
-	cmd.PersistentPreRun = func(*cobra.Command, []string) { running = true }
+	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		running = true
+		return notNegative(cmd.Flags())
+	}
 	err := cmd.Execute()
 	if err == nil && stdout.err != nil {
 		running, err = true, stdout.err

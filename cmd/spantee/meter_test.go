@@ -155,11 +155,11 @@ func TestMetricsOfAHungMapper(t *testing.T) {
 	m.from = func(string) *resourcepb.Resource { return nil }
 	m.stalled("an agent") // is counted
 	tr := &tracing{options: &options{}, say: say, metrics: m, open: new(openSpans), to: tracer.Config{Live: true}}
-	tr.pump = &pump{tracing: tr, tee: tee.New(strings.NewReader("x"), io.Discard, tee.Options{}), done: make(chan struct{})}
-	if err := tr.pump.tee.Copy(); err != nil {
+	p := &pump{tracing: tr, tee: tee.New(strings.NewReader("x"), io.Discard, tee.Options{}), done: make(chan struct{})}
+	if err := p.tee.Copy(); err != nil {
 		t.Fatal(err)
 	}
-	tr.end(false) // although nobody calls tr.pump.run
+	p.end(false) // although nobody calls p.run
 	if r := tr.result; r.failure == nil || r.metrics.Lost == 0 || r.metrics.Delivered > 0 {
 		t.Errorf("%v, %+v", r.failure, r.metrics)
 	}
@@ -185,7 +185,7 @@ func TestALargeSpanIsNotKept(t *testing.T) {
 	m.from = func(string) *resourcepb.Resource { return new(resourcepb.Resource) }
 	m.Consume(&tracer.Span{Wire: make([]byte, 1<<20), Agent: "agent"}) // counted at once
 	m.Consume(&tracer.Span{Wire: []byte("span"), Agent: "agent"})
-	if cap(m.wire) > maxUncounted {
-		t.Errorf("%d bytes are kept", cap(m.wire))
+	if m.size > maxUncounted {
+		t.Errorf("%d bytes are kept", m.size)
 	}
 }

@@ -1,12 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,101 +24,44 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-// A metricsConfig says where metrics go.
-type metricsConfig struct {
-	to         *otlp.Settings // nil if they go nowhere
-	recordings bool           // also for recordings
-}
-
-// resolveMetrics determines where metrics go: where their own variables say, or
-// else where spans go.
-//
-// Unless $OTEL_METRICS_EXPORTER is set, metrics are sent only if spans are sent by
-// OTLP, and only for a live stream: a recording that is sent twice would count
-// twice.
-func (o *options) resolveMetrics(spans destination, problem func(error)) (c metricsConfig) {
-	switch chosen := os.Getenv("OTEL_METRICS_EXPORTER"); {
-	case strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true"), chosen == "none", chosen == "" && spans.otlp == nil:
-		return metricsConfig{}
-	case chosen != "" && chosen != "otlp":
-		problem(fmt.Errorf("no metrics are sent: invalid $OTEL_METRICS_EXPORTER %q (want otlp or none)", chosen))
-		return metricsConfig{}
-	case chosen == "otlp":
-		c.recordings = true
-	}
-	cfg := o.otlp
-	cfg.Signal = otlp.Metrics
-	settings, err := resolveOTLP(cfg)
-	if err != nil {
-		problem(fmt.Errorf("no metrics are sent: %w", err))
-		return metricsConfig{}
-	}
-	c.to = settings
-	return c
-}
-
-// A meter counts what agents do. It counts most spans later, so that the spans of a short
-// session are counted while they are delivered. Its methods for a stream do nothing for
-// nil.
+// A meter counts what agents do. Each agent is a service, which has a Recorder from the
+// agent's first run on. Spans are counted later, so that those of a short session are
+// counted while they are delivered. The methods for a stream do nothing for nil.
 type meter struct {
-	recorders
-	from func(agent string) *resourcepb.Resource
-
-	counting sync.Mutex          // is locked before mu
-	wire     []byte              // the spans that are not counted yet
-	spanEnds []spanEnd           // of each of them
-	open     map[string][][]byte // from setOpen; nil if it was not called since the last count
-}
-
-// A spanEnd is where a span ends in meter.wire, and whose it is.
-type spanEnd struct {
-	at    int
-	agent string
-}
-
-// maxUncounted is how many bytes of spans may wait to be counted.
-const maxUncounted = 64 << 10
-
-// recorders are the Recorders of the services: each agent is one, from its first run on.
-// A stream without a run has no metrics.
-type recorders struct {
-	to     *otlp.Settings  // nil if metrics go nowhere
-	spans  exporter.Client // whose connection metrics share; may be nil
-	spool  *spool.Spool    // nil if nothing is kept
-	gate   *metrics.Gate
+	to     *otlp.Settings                          // nil if metrics go nowhere
+	spans  exporter.Client                         // whose connection metrics share; may be nil
+	spool  *spool.Spool                            // nil if nothing is kept
+	from   func(agent string) *resourcepb.Resource // of its spans
 	failed func(error)
+	gate   *metrics.Gate
+
+	counting  sync.Mutex // is locked before mu
+	uncounted []uncounted
+	size      int                 // of the uncounted, in bytes
+	open      map[string][][]byte // from setOpen; nil if it was not called since the last count
 
 	mu          sync.Mutex // the end does not wait for a mapper that hangs
 	ended       bool
 	lastArrival time.Time
 	byAgent     map[string]*metrics.Recorder // nil for one that could not be started
 	byService   map[attr.Distinct]*metrics.Recorder
-	list        []*metrics.Recorder // of byService
-	own         *metrics.Recorder   // of the stream's first agent; nil if there is none
+	own         *metrics.Recorder // of the stream's first agent; nil if there is none
 }
 
-// meter returns nil if metrics go nowhere.
-func (t *tracing) meter(spans exporter.Client) *meter {
-	to := t.cfg.metrics
-	if to.to == nil || !t.to.Live && !to.recordings {
-		return nil
-	}
-	for _, err := range slices.Concat(to.to.Ignored(), metrics.CheckEnvironment()) {
-		t.say.problem(err)
-	}
-	m := newMeter(to.to, t.say.problem)
-	m.spans, m.from = spans, t.to.Resources
-	if t.to.Live { // a recording can be sent again
-		m.spool = t.cfg.spool
-	}
-	return m
+// An uncounted span was not counted yet.
+type uncounted struct {
+	wire  []byte
+	agent string
 }
+
+// maxUncounted is how many bytes of spans may wait to be counted.
+const maxUncounted = 64 << 10
 
 func newMeter(to *otlp.Settings, failed func(error)) *meter {
-	return &meter{recorders: recorders{
+	return &meter{
 		to: to, failed: failed, gate: metrics.NewGate(), lastArrival: time.Now(),
 		byAgent: map[string]*metrics.Recorder{}, byService: map[attr.Distinct]*metrics.Recorder{},
-	}}
+	}
 }
 
 // of returns the Recorder of an agent, nil if there can be none.
@@ -134,27 +78,26 @@ func (m *meter) of(agent string) *metrics.Recorder {
 }
 
 // service returns the Recorder of a service. It is called with mu held.
-func (rs *recorders) service(of *resourcepb.Resource) *metrics.Recorder {
+func (m *meter) service(of *resourcepb.Resource) *metrics.Recorder {
 	resource := metrics.Resource(of, os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), newUUID())
 	same, _ := attr.NewSetWithFiltered(resource.Attributes(), attr.NewDenyKeysFilter("service.instance.id"))
 	name := same.Equivalent()
-	if r := rs.byService[name]; r != nil || rs.ended || rs.to == nil {
+	if r := m.byService[name]; r != nil || m.ended || m.to == nil {
 		return r
 	}
-	r, err := metrics.New(metrics.Config{Exporter: rs.to.MetricExporter(rs.spans), Version: tracer.Version(), Resource: resource, Gate: rs.gate, Spool: rs.spool})
+	r, err := metrics.New(metrics.Config{Exporter: m.to.MetricExporter(m.spans), Version: tracer.Version(), Resource: resource, Gate: m.gate, Spool: m.spool})
 	if err != nil {
-		rs.failed(fmt.Errorf("no metrics are sent: %w", err))
+		m.failed(fmt.Errorf("no metrics are sent: %w", err))
 		return nil
 	}
-	r.Received(rs.lastArrival)
-	rs.byService[name] = r
-	rs.list = append(rs.list, r)
+	r.Received(m.lastArrival)
+	m.byService[name] = r
 	return r
 }
 
 // countKilled counts the spans that were open when a process was killed. The process has
 // counted those that had ended, and its metrics wait in the spool.
-func (rs *recorders) countKilled(recovered spool.Part) {
+func (m *meter) countKilled(recovered spool.Part) {
 	resource := new(resourcepb.Resource)
 	if err := proto.Unmarshal(recovered.Resource, resource); err != nil {
 		return // the spool has done it before
@@ -162,9 +105,9 @@ func (rs *recorders) countKilled(recovered spool.Part) {
 	resource.Attributes = slices.DeleteFunc(resource.Attributes, func(kv *commonpb.KeyValue) bool {
 		return kv.Key == "service.instance.id" // it is another's
 	})
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	r := rs.service(resource)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.service(resource)
 	for _, span := range recovered.Spans {
 		_, _, tag := protowire.ConsumeTag(span)
 		if wire, n := protowire.ConsumeBytes(span[max(tag, 0):]); n > 0 && r != nil {
@@ -174,10 +117,10 @@ func (rs *recorders) countKilled(recovered spool.Part) {
 }
 
 // started returns the Recorders that there are.
-func (rs *recorders) started() []*metrics.Recorder {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	return rs.list
+func (m *meter) started() []*metrics.Recorder {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Values(m.byService))
 }
 
 // received notes that bytes of the stream came.
@@ -188,7 +131,7 @@ func (m *meter) received(at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lastArrival = at
-	for _, r := range m.list {
+	for _, r := range m.byService {
 		r.Received(at)
 	}
 }
@@ -203,20 +146,12 @@ func (m *meter) stalled(agent string) {
 	}
 }
 
-// Consume counts a span at once if it is decoded already.
+// Consume counts a span later.
 func (m *meter) Consume(s *tracer.Span) {
-	if s.Decoded() {
-		m.counts(func() {
-			if r := m.of(s.Agent); r != nil {
-				r.Record(s.Facts())
-			}
-		})
-		return
-	}
 	m.counting.Lock()
-	m.wire = append(m.wire, s.Wire...)
-	m.spanEnds = append(m.spanEnds, spanEnd{len(m.wire), s.Agent})
-	full := len(m.wire) > maxUncounted
+	m.uncounted = append(m.uncounted, uncounted{bytes.Clone(s.Wire), s.Agent})
+	m.size += len(s.Wire)
+	full := m.size > maxUncounted
 	m.counting.Unlock()
 	if full {
 		m.count()
@@ -231,10 +166,30 @@ func (m *meter) setOpen(spans map[string][][]byte) {
 	m.open = spans
 }
 
-// count counts what has come since the last call.
+// count counts what has come since the last call. A bug there must end neither the process
+// nor the trace.
 func (m *meter) count() {
-	if m != nil {
-		m.counts(m.countWaiting)
+	if m == nil {
+		return
+	}
+	m.counting.Lock()
+	defer m.counting.Unlock()
+	defer func() {
+		if p := recover(); p != nil {
+			m.failed(fmt.Errorf("the metrics are incomplete: a bug in spantee: %v", p))
+		}
+	}()
+	spans, open := m.uncounted, m.open
+	m.uncounted, m.size, m.open = nil, 0, nil
+	for _, s := range spans {
+		if r := m.of(s.agent); r != nil {
+			if err := r.Export(s.wire); err != nil {
+				m.failed(err)
+			}
+		}
+	}
+	if open != nil {
+		m.publishOpen(open)
 	}
 }
 
@@ -246,38 +201,6 @@ func (m *meter) save() {
 	m.count()
 	for _, r := range m.started() {
 		r.Save()
-	}
-}
-
-// counts calls do. A bug there must end neither the process nor the trace.
-func (m *meter) counts(do func()) {
-	m.counting.Lock()
-	defer m.counting.Unlock()
-	defer func() {
-		if p := recover(); p != nil {
-			m.failed(fmt.Errorf("the metrics are incomplete: a bug in spantee: %v", p))
-		}
-	}()
-	do()
-}
-
-func (m *meter) countWaiting() {
-	wire, ends, open := m.wire, m.spanEnds, m.open
-	m.wire, m.spanEnds, m.open = nil, nil, nil
-	start := 0
-	for _, end := range ends {
-		if r := m.of(end.agent); r != nil {
-			if err := r.Export(wire[start:end.at]); err != nil {
-				m.failed(err)
-			}
-		}
-		start = end.at
-	}
-	if open != nil {
-		m.publishOpen(open)
-	}
-	if cap(wire) <= 2*maxUncounted {
-		m.wire, m.spanEnds = wire[:0], ends[:0]
 	}
 }
 

@@ -1,10 +1,9 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"fmt"
-	"math"
-	"strconv"
+	"net"
 	"strings"
 	"time"
 
@@ -25,34 +24,8 @@ type options struct {
 	diskOptions
 	limitOptions
 	show bool
-	view viewOptions
+	view pageOptions
 }
-
-// Groups of flags in --help, by what people look for.
-const (
-	groupDestination = "Where spans go"
-	groupContent     = "What spans contain"
-	groupStream      = "What the stream is"
-	groupMessages    = "What is reported"
-	groupPage        = "The page in the browser"
-	groupDisk        = "What is kept on disk"
-	groupLimits      = "Limits for the agent"
-)
-
-// add adds flags to f, which --help shows in a group.
-func add(f *pflag.FlagSet, group string, flags func(f *pflag.FlagSet)) {
-	grouped := pflag.NewFlagSet("", pflag.ContinueOnError)
-	grouped.SortFlags = false
-	flags(grouped)
-	grouped.VisitAll(func(flag *pflag.Flag) {
-		flag.Annotations = map[string][]string{groupKey: {group}}
-		f.AddFlag(flag)
-	})
-	f.SortFlags = false
-}
-
-// groupKey is the annotation that names a flag's group.
-const groupKey = "group"
 
 // addFlags adds the flags of every command that traces a stream.
 func (o *options) addFlags(f *pflag.FlagSet) {
@@ -77,6 +50,9 @@ func (o *destinationOptions) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.flushTimeout, "flush-timeout", defaultFlushTimeout, "at the end, wait at most `TIME` for the collector")
 }
 
+// defaultFlushTimeout is that of all commands that deliver.
+const defaultFlushTimeout = 2 * time.Second
+
 // deltaOptions say how deltas are recorded.
 type deltaOptions struct {
 	deltas        string
@@ -84,7 +60,8 @@ type deltaOptions struct {
 }
 
 func (o *deltaOptions) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.deltas, "deltas", "each", "record deltas as events on chat spans: `WHAT` is each, message (one event per message) or off")
+	o.deltas = string(mapping.DeltasEach)
+	f.Var(oneOf{&o.deltas, []string{"each", "message", "off"}}, "deltas", "record deltas as events on chat spans: `WHAT` is each, message (one event per message) or off")
 	f.IntVar(&o.maxSpanEvents, "max-span-events", 512, "record at most `N` events on a chat span, and the rest on child spans")
 }
 
@@ -136,6 +113,63 @@ func (o *diskOptions) addFlags(f *pflag.FlagSet) {
 	f.Var(&o.spillMax, "spill-max", "buffer at most `SIZE` of untraced input on disk if the stream outpaces tracing; 0 delays the stream instead")
 }
 
+// defaultPage is the address of the page, next to OTLP's own ports, 4317 and 4318.
+const defaultPage = "127.0.0.1:4319"
+
+// pageOptions say where the page is, and how it is opened.
+type pageOptions struct {
+	address string
+	noOpen  bool
+}
+
+// addViewFlags adds --view and related flags.
+func (o *options) addViewFlags(f *pflag.FlagSet) {
+	add(f, groupPage, func(f *pflag.FlagSet) {
+		f.BoolVar(&o.show, "view", false, "also show each trace in the browser, until Ctrl-C")
+		f.StringVar(&o.view.address, "listen", "", "with --view, serve the page at `HOST:PORT` (default "+defaultPage+", or a free port)")
+		f.BoolVar(&o.view.noOpen, "no-open", false, "do not open the browser")
+	})
+}
+
+func (o *pageOptions) check() error { return checkAddress("--listen", o.address) }
+
+func checkAddress(flag, address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", port)
+	}
+	if address != "" && err != nil {
+		return invalid(flag, address, "HOST:PORT, such as "+defaultPage)
+	}
+	return nil
+}
+
+// limitOptions are exec's flags that limit an agent. Zero means no limit.
+type limitOptions struct {
+	maxDuration, maxIdle time.Duration
+	maxTools, maxTokens  int64
+	maxCost              float64
+	onLimit              string
+}
+
+// The values of --on-limit.
+const (
+	onLimitWarn = "warn"
+	onLimitKill = "kill"
+)
+
+func (o *limitOptions) addFlags(f *pflag.FlagSet) {
+	add(f, groupLimits, func(f *pflag.FlagSet) {
+		f.DurationVar(&o.maxDuration, "max-duration", 0, "limit the run to `TIME`")
+		f.DurationVar(&o.maxIdle, "max-idle", 0, "limit silence to `TIME`, even while a tool is running")
+		f.Int64Var(&o.maxTools, "max-tools", 0, "limit the agent to `N` tool calls")
+		f.Int64Var(&o.maxTokens, "max-tokens", 0, "limit input plus output to `N` tokens, as far as the agent reports them while running")
+		f.Float64Var(&o.maxCost, "max-cost", 0, "limit the cost to `USD`, as far as the agent reports it while running")
+		o.onLimit = onLimitWarn
+		f.Var(oneOf{&o.onLimit, []string{onLimitWarn, onLimitKill}}, "on-limit", "`WHAT` to do when a limit is reached: warn, or kill the agent (and its process group, if it has one of its own)")
+	})
+}
+
 // addOTLPFlags adds the flags for where to send spans, and how. Other settings have
 // only a standard variable.
 func addOTLPFlags(f *pflag.FlagSet, o *otlp.Config) {
@@ -152,6 +186,9 @@ const defaultAttributeBytes = 2048
 // wholeAttributeBytes is where strings are cut that only a file or a viewer gets.
 const wholeAttributeBytes = mapping.MaxAttribute
 
+// captureVariable is the GenAI conventions' variable that turns on content.
+const captureVariable = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+
 // contentOptions are --content and related flags.
 type contentOptions struct {
 	content           string
@@ -163,54 +200,11 @@ type contentOptions struct {
 
 func (o *contentOptions) addFlags(f *pflag.FlagSet) {
 	o.flags = f
-	f.StringVar(&o.content, "content", "", "record content: `WHAT` is none, details (such as paths and commands) or full (also prompts and results) "+
+	f.Var(oneOf{&o.content, []string{"none", "details", "full"}}, "content", "record content: `WHAT` is none, details (such as paths and commands) or full (also prompts and results) "+
 		"(default $"+captureVariable+" or none)")
 	f.StringArrayVar(&o.redactRules, "redact-rule", nil, "add the redaction rule `NAME=REGEX`, which redacts its first group or else the whole match; may be repeated")
 	f.StringArrayVar(&o.redactOff, "redact-off", nil, "turn off the redaction rule `NAME`; may be repeated")
 	f.IntVar(&o.maxAttributeBytes, "max-attribute-bytes", defaultAttributeBytes,
 		fmt.Sprintf("truncate strings in spans to `N` bytes (default %d, or %d with --to or if a viewer receives them)", defaultAttributeBytes, wholeAttributeBytes))
 	f.Lookup("max-attribute-bytes").DefValue = "0" // it is not shown twice
-}
-
-// A size is a flag value in bytes, such as 256MiB.
-type size struct{ bytes int64 }
-
-func (s *size) String() string { return strings.ReplaceAll(bytesText(s.bytes), " ", "") }
-func (s *size) Type() string   { return "size" }
-
-// units are the units of sizes: each is 1024 or 1000 times the one before it.
-const units = "KMGTPE"
-
-func (s *size) Set(text string) error {
-	number := strings.TrimRight(text, " BIKMGTPEbikmgtpe")
-	unit := strings.ToUpper(strings.TrimSpace(text[len(number):]))
-	n, err := strconv.ParseFloat(number, 64)
-	if err != nil {
-		return errors.New("not a size")
-	}
-	if unit != "" && unit != "B" {
-		power := strings.IndexByte(units, unit[0]) + 1
-		base := map[string]float64{"": 1000, "B": 1000, "I": 1024, "IB": 1024}[unit[1:]]
-		if power == 0 || base == 0 {
-			return errors.New("not a size")
-		}
-		n *= math.Pow(base, float64(power))
-	}
-	if !(n >= 0 && n < math.MaxInt64) { // NaN is neither
-		return errors.New("not a size")
-	}
-	s.bytes = int64(n)
-	return nil
-}
-
-// bytesText returns a size with two significant digits at least: 8 B, 1.5 MiB, 256 MiB.
-func bytesText(n int64) string {
-	size, unit := float64(n), "B"
-	for i := 0; size >= 1024 && i < len(units); i++ {
-		size, unit = size/1024, units[i:i+1]+"iB"
-	}
-	if n >= 10 && size < 9.95 {
-		return fmt.Sprintf("%.1f %s", size, unit)
-	}
-	return fmt.Sprintf("%.0f %s", size, unit)
 }

@@ -18,8 +18,10 @@ type pump struct {
 	*tracing
 	tee    *tee.Tee
 	done   chan struct{} // closed when the stream is mapped
-	watch  watch
-	status *statusLine // nil if none is drawn
+	status *statusLine   // nil if none is drawn
+
+	lastArrival time.Time // of bytes
+	stalled     bool      // since then
 
 	atEnd func(*mapping.Mapper) // called before the mapper is closed; may be nil
 
@@ -28,22 +30,21 @@ type pump struct {
 	unprotected error
 }
 
-// start returns the copy from in to out, and begins to trace it.
-func (t *tracing) start(in io.Reader, out *os.File) *tee.Tee {
-	p := &pump{tracing: t, done: make(chan struct{}), status: newStatusLine(t.say, out), watch: watch{tracing: t, lastArrival: time.Now()}}
+// start begins to trace what the tee copies from in to out.
+func (t *tracing) start(in io.Reader, out *os.File) *pump {
+	p := &pump{tracing: t, done: make(chan struct{}), status: newStatusLine(t.say, out), lastArrival: time.Now()}
 	p.tee = tee.New(in, out, tee.Options{
 		Recording: !t.to.Live, SpillDir: t.spillDir(), SpillMax: t.spillMax.bytes,
 		Ahead:    t.aheadOfKill(),
 		Progress: t.stream.Emitted, Hurry: func() { t.setWait(false) },
 	})
-	t.pump = p
 	if t.hasDestination() || t.metrics != nil || t.limits != nil {
 		go p.run()
 	} else {
 		p.tee.Detach(errUnneeded)
 		close(p.done)
 	}
-	return p.tee
+	return p
 }
 
 // maxAhead is how long the first bytes may wait for a disk, within the flush timeout.
@@ -115,12 +116,13 @@ func after(delay time.Duration) time.Time {
 
 // consume maps a piece of the stream.
 func (p *pump) consume(bytes []byte, arrived time.Time) {
-	p.watch.arrived(arrived)
+	p.lastArrival, p.stalled = arrived, false
+	p.metrics.received(arrived)
 	p.metrics.count()
 	p.open.fitViewer()
 	p.stream.Write(bytes, arrived)
 	p.claims.begun(p.stream.Mapper.Stats())
-	p.watch.act()
+	p.actOnLimits()
 	p.open.showChanged()
 }
 
@@ -129,12 +131,58 @@ func (p *pump) consume(bytes []byte, arrived time.Time) {
 // long until it must be called in any case, 0 for never.
 func (p *pump) tick() time.Duration {
 	now := time.Now()
-	next := soonest(p.watch.look(now), soonest(p.open.show(), p.status.show(now, p)))
+	next := soonest(p.checkStall(now), p.limits.checkTime(now, now.Sub(p.lastArrival)))
+	p.actOnLimits()
+	next = soonest(next, p.open.show(), p.status.show(now, p.stream.Mapper, p.lastArrival))
 	if p.stream.Save() {
 		next = soonest(next, time.Second)
 	}
 	p.metrics.save()
 	return next
+}
+
+// soonest returns the shortest of several delays, where zero means none.
+func soonest(delays ...time.Duration) (next time.Duration) {
+	for _, d := range delays {
+		if next == 0 || d > 0 && d < next {
+			next = d
+		}
+	}
+	return next
+}
+
+// checkStall reports once that the agent is silent. It returns how long until that may be
+// due, zero if not before something comes.
+func (p *pump) checkStall(now time.Time) time.Duration {
+	if !p.to.Live || p.stallAfter == 0 || p.stalled {
+		return 0
+	}
+	idle := now.Sub(p.lastArrival)
+	if idle < p.stallAfter {
+		return p.stallAfter - idle
+	}
+	p.stalled = true
+	p.stream.At(now)
+	for _, agent := range p.stream.Mapper.NoteStall(idle) {
+		p.say.stalled(agent, idle)
+		p.metrics.stalled(agent)
+	}
+	p.stream.Changed()
+	return 0
+}
+
+// actOnLimits reports the limits that were reached since the last call and, with
+// --on-limit=kill, ends the agent.
+func (p *pump) actOnLimits() {
+	for _, limit := range p.limits.takeReached() {
+		p.stream.Mapper.NoteLimit(limit)
+		p.stream.Changed()
+		kill := p.limits.ownGroup()
+		if kill {
+			p.limits.agent.Kill()
+		}
+		p.say.limitReached(limit, kill)
+	}
 }
 
 // finish ends all spans.

@@ -10,14 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-	"time"
 
-	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter/receipt"
 	"github.com/spantee/spantee/exporter/receipt/condition"
-	"github.com/spantee/spantee/exporter/spool"
 )
 
 // An account sums up the stream for whoever reads it at the end.
@@ -80,52 +76,6 @@ func receiptFile(name string) (string, error) {
 	return file, nil
 }
 
-// minWait is what the disk gets for the receipt, however long the delivery took.
-const minWait = 500 * time.Millisecond
-
-// conclude writes the receipt and what GitHub Actions reads, after everything is
-// delivered. It returns how to end.
-func (t *tracing) conclude(end proc.Status) proc.Status {
-	a, o := t.account, &t.result
-	if a == nil {
-		return end
-	}
-	r := a.recorder.Receipt()
-	r.Finish(tracer.Version(), end.ShellStatus(), o.failure == nil, o.delivery)
-	written := make(chan error, 1)
-	go func() { written <- a.write(r, o.hangs) }()
-	var err error
-	select {
-	case err = <-written:
-	case <-time.After(max(time.Until(t.deadline), minWait)):
-		err = fmt.Errorf("cannot write the receipt or the step summary: %w", spool.ErrFrozen)
-	}
-	if err != nil {
-		t.say.problem(err)
-	}
-	if a.failIf != nil && t.mustFail(r) && end == (proc.Status{}) {
-		end.Code = proc.StatusFailed
-	}
-	return end
-}
-
-// mustFail reports whether the condition of --fail-if is true, and says so. What cannot be
-// evaluated counts as true.
-func (t *tracing) mustFail(r *receipt.Receipt) bool {
-	c := t.account.failIf
-	if name := c.Unstated(r); name != "" {
-		t.say.problem(fmt.Errorf("--fail-if uses %s, which the agent did not state: it counts as 0", name))
-	}
-	holds, err := c.Holds(r)
-	switch {
-	case err != nil:
-		t.say.problem(fmt.Errorf("cannot evaluate --fail-if %q: %w", t.failIf, err))
-	case holds:
-		t.say.problem(fmt.Errorf("--fail-if is true: %s", t.failIf))
-	}
-	return holds || err != nil
-}
-
 // write writes the receipt to all who read it. A mapper that hangs may still use the step
 // summary.
 func (a *account) write(r *receipt.Receipt, hangs bool) error {
@@ -145,14 +95,6 @@ func (a *account) write(r *receipt.Receipt, hangs bool) error {
 		try("the step summary", a.step.end(r, a.traceLink))
 	}
 	return errors.Join(errs...)
-}
-
-// traceLink returns the URL of a trace, "" if there is none.
-func (c *config) traceLink(id string) string {
-	if c.traceURL == "" || !c.sampler.KeepsHex(id) {
-		return ""
-	}
-	return strings.ReplaceAll(c.traceURL, placeholder, id)
 }
 
 // outputs returns the receipt as outputs of a step: its own fields, and the fields of its

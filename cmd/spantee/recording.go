@@ -76,6 +76,14 @@ func (o *options) unshifted(rec *recording) (*mapping.Mapper, error) {
 	return mapping.New(mapping.Options{Agent: o.agent, Deltas: mapping.DeltasOff, Replay: rec.written})
 }
 
+// latest returns the later of two times.
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // endsNow shifts a recording whose last span ended at last.
 func (rec *recording) endsNow(last time.Time) {
 	if !last.IsZero() {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/tee"
@@ -67,11 +66,6 @@ func newReporter(o *options, cfg *config, stderr *os.File) *reporter {
 
 // patience is how long the end waits for a stderr that accepts nothing.
 func (o *options) patience() time.Duration { return max(o.flushTimeout, proc.MinPatience) }
-
-func isTerminal(f *os.File) bool {
-	_, terminal := proc.TerminalWidth(f)
-	return terminal
-}
 
 // say says at once what --quiet silences.
 func (r *reporter) say(format string, args ...any) {
@@ -208,6 +202,36 @@ func (r *reporter) sessions(list []*sessionLine) {
 	}
 }
 
+// sessionLines collects the runs of sessions, in the order in which they ended.
+type sessionLines struct {
+	list []*sessionLine
+	byID map[string]*sessionLine
+}
+
+// A sessionLine is what is said about a session.
+type sessionLine struct {
+	mapping.Run
+	runs, failed int
+}
+
+func (l *sessionLines) ended(run mapping.Run) {
+	s := l.byID[run.Session]
+	if s == nil {
+		if l.byID == nil {
+			l.byID = map[string]*sessionLine{}
+		}
+		s = &sessionLine{Run: mapping.Run{Agent: run.Agent, Session: run.Session}}
+		l.byID[run.Session], l.list = s, append(l.list, s)
+	}
+	s.runs++
+	s.Tools += run.Tools
+	s.ToolErrors += run.ToolErrors
+	s.Duration += run.Duration
+	if run.ErrorType != "" {
+		s.failed++
+	}
+}
+
 // odd reports what a file contained besides events.
 func (r *reporter) odd(name string, stats mapping.Stats) {
 	if s := oddLines(stats); s != "" && (r.terminal || r.summary) {
@@ -300,14 +324,6 @@ func (r *reporter) describe(run mapping.Run) string {
 		return s + ", not sampled"
 	}
 	return s + spaced(r.cfg.traceLink(id))
-}
-
-// spaced returns a text with a space before it, "" for none.
-func spaced(text string) string {
-	if text == "" {
-		return ""
-	}
-	return " " + text
 }
 
 // oddLines describes what the stream contained besides events.
@@ -433,63 +449,4 @@ func undeliveredMetrics(m metrics.Report) (message, fates string) {
 		message += fmt.Sprintf(" (spool: %v)", m.NotKept)
 	}
 	return message, fates
-}
-
-// withHint returns the text of an error with its hint, if it has one.
-func withHint(err error) string {
-	var hinted *exporter.Error
-	if errors.As(err, &hinted) && hinted.Hint != "" {
-		return printableLines(fmt.Sprintf("%v (%s)", err, hinted.Hint))
-	}
-	return printableLines(err.Error())
-}
-
-// amount returns how many spans and data points there are, "" if there are none.
-func amount(spans, points int) string {
-	var list []string
-	if spans > 0 {
-		list = append(list, count(spans, "span"))
-	}
-	if points > 0 {
-		list = append(list, count(points, "data point"))
-	}
-	return strings.Join(list, " and ")
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// printable replaces control characters that a terminal would obey: file names,
-// file contents and server messages may contain escape sequences.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
-}
-
-// printableLines is like printable, but keeps line breaks.
-func printableLines(s string) string {
-	lines := strings.Split(s, "\n")
-	for i, line := range lines {
-		lines[i] = printable(strings.ReplaceAll(line, "\t", "        "))
-	}
-	return strings.Join(lines, "\n")
-}
-
-// quoted quotes a file name for a shell.
-func quoted(name string) string {
-	plain := func(r rune) bool {
-		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-+,:@%", r)
-	}
-	if name != "" && strings.IndexFunc(name, func(r rune) bool { return !plain(r) }) < 0 {
-		return name
-	}
-	return "'" + strings.ReplaceAll(printable(name), "'", `'\''`) + "'"
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"sync"
 
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
@@ -14,7 +13,6 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/mapping"
-	"github.com/spantee/spantee/mapping/content"
 )
 
 // services returns the resources of a stream's spans and metrics. A recording has
@@ -35,12 +33,6 @@ func (c *config) services(live bool, process *mapping.Process, problem func(erro
 		}
 		return r
 	})
-}
-
-// detectors returns the names of the resource detectors to run. The repository of the
-// working directory counts as content.
-func detectors(level content.Level) []string {
-	return slices.DeleteFunc(exporter.DetectorNames(), func(name string) bool { return name == "vcs" && level == content.None })
 }
 
 // newUUID returns a random UUID.

@@ -11,7 +11,6 @@ import (
 	"os/signal"
 	"syscall"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -83,20 +82,6 @@ func printSpool(w io.Writer, s spool.Spool, entries []spool.Entry) error {
 	}
 	fmt.Fprintf(tw, "\n%s in %s\n", bytesText(total), s.Dir)
 	return tw.Flush()
-}
-
-// age returns the time since an instant in short form: 40s, 5m, 3h, 12d.
-func age(since time.Time) string {
-	switch d := time.Since(since); {
-	case d < time.Minute:
-		return fmt.Sprintf("%.0fs", max(d.Seconds(), 0))
-	case d < time.Hour:
-		return fmt.Sprintf("%.0fm", d.Minutes())
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%.0fh", d.Hours())
-	default:
-		return fmt.Sprintf("%.0fd", d.Hours()/24)
-	}
 }
 
 const flushUsage = `flush sends the spans and metrics that could not be delivered, each to the endpoint

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"time"
 
@@ -38,7 +37,7 @@ const minStatusWidth = 40
 
 // show draws the status, and returns when to do so again, 0 for never. It takes at most
 // a twentieth of the mapper's time.
-func (s *statusLine) show(now time.Time, p *pump) (next time.Duration) {
+func (s *statusLine) show(now time.Time, of openSource, lastArrival time.Time) (next time.Duration) {
 	if s == nil {
 		return 0
 	}
@@ -57,12 +56,12 @@ func (s *statusLine) show(now time.Time, p *pump) (next time.Duration) {
 		return time.Second
 	}
 	var open []*runs.Span
-	for out := range p.stream.Mapper.OpenAt(now) {
+	for out := range of.OpenAt(now) {
 		if span := new(runs.Span); span.Read(bytes.Clone(out.Span)) == nil { // the mapper's spans are valid
 			open = append(open, span)
 		}
 	}
-	out.Status(style.Status(open, now.Sub(p.watch.lastArrival)))
+	out.Status(style.Status(open, now.Sub(lastArrival)))
 	s.at, s.took = time.Now(), time.Since(start)
 	return time.Second
 }
@@ -71,47 +70,5 @@ func (s *statusLine) show(now time.Time, p *pump) (next time.Duration) {
 func (s *statusLine) erase() {
 	if s != nil {
 		s.say.w.Status("")
-	}
-}
-
-// A progress says on the last line of a terminal how much of some work is done. Its
-// methods do nothing for nil.
-type progress struct {
-	w           *proc.Stderr
-	text        func(n int64) string // an amount of work
-	done, total int64
-	drawn       time.Time
-}
-
-// newProgress returns nil if stderr is no terminal that can erase a line.
-func newProgress(stderr *os.File, w *proc.Stderr, total int64, text func(n int64) string) *progress {
-	if !isTerminal(stderr) || resolveDisplay().dumb {
-		return nil
-	}
-	p := &progress{w: w, text: text, total: total}
-	p.add(0)
-	return p
-}
-
-// progressEvery is how often a progress is drawn at most.
-const progressEvery = 100 * time.Millisecond
-
-func (p *progress) add(n int) {
-	if p == nil {
-		return
-	}
-	p.done += int64(n)
-	if time.Since(p.drawn) < progressEvery {
-		return
-	}
-	p.drawn = time.Now()
-	percent := 100 * min(p.done, p.total) / max(p.total, 1) // a file may grow
-	p.w.Status(fmt.Sprintf("%3d%%  %s of %s", percent, p.text(p.done), p.text(p.total)))
-}
-
-// clear empties the line.
-func (p *progress) clear() {
-	if p != nil {
-		p.w.Status("")
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/metrics"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/mapping"
@@ -34,7 +36,6 @@ type tracing struct {
 	open    *openSpans
 	claims  *claims // nil unless follow must leave out the runs
 
-	pump     *pump     // nil for replay, and before start
 	deadline time.Time // of everything at the end
 	result   result
 }
@@ -88,6 +89,23 @@ func startTracing(o *options, cfg *config, say *reporter, rec *recording, proces
 	}
 	t.open = t.newOpenSpans(client)
 	return t, nil
+}
+
+// meter returns nil if metrics go nowhere.
+func (t *tracing) meter(spans exporter.Client) *meter {
+	to := t.cfg.metrics
+	if to.to == nil || !t.to.Live && !to.recordings {
+		return nil
+	}
+	for _, err := range slices.Concat(to.to.Ignored(), metrics.CheckEnvironment()) {
+		t.say.problem(err)
+	}
+	m := newMeter(to.to, t.say.problem)
+	m.spans, m.from = spans, t.to.Resources
+	if t.to.Live { // a recording can be sent again
+		m.spool = t.cfg.spool
+	}
+	return m
 }
 
 // addConsumers adds who gets the spans besides the exporter. The meter is the last,

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -24,9 +22,6 @@ import (
 	"github.com/spantee/spantee/exporter/viewer"
 	contentlevel "github.com/spantee/spantee/mapping/content"
 )
-
-// defaultPage is the address of the page, next to OTLP's own ports, 4317 and 4318.
-const defaultPage = "127.0.0.1:4319"
 
 const viewUsage = `view shows traces in the browser. It receives OTLP, so that spantee and any
 other sender on this machine need no configuration, and it reads FILEs: recorded
@@ -45,19 +40,9 @@ const defaultKept = 2 << 30
 // maxUnkept is how many bytes of sessions are kept in memory if none are kept on disk.
 const maxUnkept = 128 << 20
 
-// addViewFlags adds --view and related flags.
-func (o *options) addViewFlags(f *pflag.FlagSet) {
-	add(f, groupPage, func(f *pflag.FlagSet) {
-		f.BoolVar(&o.show, "view", false, "also show each trace in the browser, until Ctrl-C")
-		f.StringVar(&o.view.page, "listen", "", "with --view, serve the page at `HOST:PORT` (default "+defaultPage+", or a free port)")
-		f.BoolVar(&o.view.noOpen, "no-open", false, "do not open the browser")
-	})
-}
-
-// viewOptions are the flags of view. The filter has the first two.
+// viewOptions are the flags of view.
 type viewOptions struct {
-	page           string
-	noOpen         bool
+	pageOptions
 	grpc           string
 	http           string
 	keep           retention
@@ -77,7 +62,7 @@ func viewCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.page, "listen", defaultPage, "serve the page at `HOST:PORT`; port 0 is any free one, as in --otlp-*")
+	f.StringVar(&o.address, "listen", defaultPage, "serve the page at `HOST:PORT`; port 0 is any free one, as in --otlp-*")
 	f.StringVar(&o.grpc, "otlp-grpc", "127.0.0.1:4317", "receive OTLP/gRPC at `HOST:PORT`; empty to disable")
 	f.StringVar(&o.http, "otlp-http", "127.0.0.1:4318", "receive OTLP/HTTP at `HOST:PORT`; empty to disable")
 	f.Var(&o.keep, "keep", "keep sessions up to these `LIMITS`, such as 30d, 2GiB or 30d,2GiB, across restarts; pinned ones stay, 0 keeps none")
@@ -96,19 +81,7 @@ func viewCommand() *cobra.Command {
 
 // check returns an error for an invalid flag.
 func (o *viewOptions) check() error {
-	if o.stallAfter < 0 {
-		return invalid("--stall-after", o.stallAfter.String(), "0s or more")
-	}
-	for _, f := range []struct{ flag, address string }{{"--listen", o.page}, {"--otlp-grpc", o.grpc}, {"--otlp-http", o.http}} {
-		_, port, err := net.SplitHostPort(f.address)
-		if err == nil {
-			_, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", port)
-		}
-		if f.address != "" && err != nil {
-			return invalid(f.flag, f.address, "HOST:PORT, such as "+defaultPage)
-		}
-	}
-	return nil
+	return cmp.Or(o.pageOptions.check(), checkAddress("--otlp-grpc", o.grpc), checkAddress("--otlp-http", o.http))
 }
 
 // view runs until Ctrl-C.
@@ -156,7 +129,7 @@ func (o *viewOptions) show(read fileReader, files []string, terminal bool) (*vie
 	if o.export != "" {
 		return nil, o.exportFiles(read, files)
 	}
-	if viewer.Running(o.page) {
+	if viewer.Running(o.address) {
 		return nil, o.join(read, files, terminal)
 	}
 	prices, err := readPrices(o.prices)
@@ -169,7 +142,7 @@ func (o *viewOptions) show(read fileReader, files []string, terminal bool) (*vie
 	}
 	store.StallAfter = o.stallAfter
 	v, err := viewer.Start(viewer.Config{
-		Page: o.page, GRPC: o.grpc, HTTP: o.http, Store: store, Prices: prices,
+		Page: o.address, GRPC: o.grpc, HTTP: o.http, Store: store, Prices: prices,
 		ReadFile: func(store *viewer.Store, name string, r io.Reader) error {
 			return fileReader{read.content, func(string, ...any) {}}.read(store, name, r, time.Now())
 		},
@@ -269,9 +242,9 @@ func (o *options) startPage(say *reporter) (*page, error) {
 		return nil, err
 	}
 	store.StallAfter = o.stallAfter
-	cfg := viewer.Config{Page: cmp.Or(o.view.page, defaultPage), Store: store}
+	cfg := viewer.Config{Page: cmp.Or(o.view.address, defaultPage), Store: store}
 	v, err := viewer.Start(cfg)
-	if err != nil && o.view.page == "" {
+	if err != nil && o.view.address == "" {
 		cfg.Page = "127.0.0.1:0"
 		v, err = viewer.Start(cfg)
 	}
@@ -287,25 +260,6 @@ func (o *options) startPage(say *reporter) (*page, error) {
 		openBrowser(url)
 	}
 	return p, nil
-}
-
-// stay keeps serving the page after a stream that ended by itself, until a signal.
-func (t *tracing) stay(end proc.Status, signals <-chan os.Signal) {
-	if t.page == nil {
-		return
-	}
-	if !end.Interrupted() {
-		go func() { // a signal must not wait for the disk
-			t.page.queue.Close() // the page has all spans
-			t.say.pageStays()
-		}()
-		for !proc.IsDeadly(<-signals) { // exec gets others, too
-		}
-	}
-	proc.DieOfNext(signals)
-	if lost := t.page.close(); lost > 0 {
-		t.say.notStored(lost)
-	}
 }
 
 // openBrowser opens url in the user's browser, and does not wait: some browsers run for

@@ -114,7 +114,7 @@ func isOTLP(head []byte) bool {
 
 // join hands the files to the viewer that already has the port.
 func (o *viewOptions) join(read fileReader, files []string, terminal bool) error {
-	page := "http://" + o.page + "/"
+	page := "http://" + o.address + "/"
 	if len(files) == 0 {
 		return &exporter.Error{Err: fmt.Errorf("a viewer is running at %s", page), Hint: "open that page, or choose other ports with --listen, --otlp-grpc and --otlp-http; port 0 is any free one"}
 	}

@@ -24,7 +24,7 @@ func TestNothingTicksBeforeTheFirstSpan(t *testing.T) {
 	}
 	tr := &tracing{options: new(options), cfg: new(config), stream: stream}
 	tr.open = &openSpans{tracing: tr, feed: feed}
-	p := &pump{tracing: tr, watch: watch{tracing: tr, lastArrival: time.Now()}}
+	p := &pump{tracing: tr}
 	tr.to.Resources = func(string) *resourcepb.Resource { return nil }
 	if next := p.tick(); next != 0 {
 		t.Errorf("ticks after %v, although nothing has begun", next)

@@ -55,9 +55,6 @@ func (s *Span) Facts() *runs.Span {
 	return &s.facts
 }
 
-// Decoded reports whether Facts was called for this span.
-func (s *Span) Decoded() bool { return s.decoded }
-
 // A Config says what becomes of a stream's spans.
 type Config struct {
 	Mapping   mapping.Options                         // Now is the Stream's own

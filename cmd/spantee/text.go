@@ -1,0 +1,107 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/spantee/spantee/exporter"
+)
+
+// withHint returns the text of an error with its hint, if it has one.
+func withHint(err error) string {
+	var hinted *exporter.Error
+	if errors.As(err, &hinted) && hinted.Hint != "" {
+		return printableLines(fmt.Sprintf("%v (%s)", err, hinted.Hint))
+	}
+	return printableLines(err.Error())
+}
+
+// amount returns how many spans and data points there are, "" if there are none.
+func amount(spans, points int) string {
+	var list []string
+	if spans > 0 {
+		list = append(list, count(spans, "span"))
+	}
+	if points > 0 {
+		list = append(list, count(points, "data point"))
+	}
+	return strings.Join(list, " and ")
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// printable replaces control characters that a terminal would obey: file names,
+// file contents and server messages may contain escape sequences.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}
+
+// printableLines is like printable, but keeps line breaks.
+func printableLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		lines[i] = printable(strings.ReplaceAll(line, "\t", "        "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// quoted quotes a file name for a shell.
+func quoted(name string) string {
+	plain := func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-+,:@%", r)
+	}
+	if name != "" && strings.IndexFunc(name, func(r rune) bool { return !plain(r) }) < 0 {
+		return name
+	}
+	return "'" + strings.ReplaceAll(printable(name), "'", `'\''`) + "'"
+}
+
+// spaced returns a text with a space before it, "" for none.
+func spaced(text string) string {
+	if text == "" {
+		return ""
+	}
+	return " " + text
+}
+
+// age returns the time since an instant in short form: 40s, 5m, 3h, 12d.
+func age(since time.Time) string {
+	switch d := time.Since(since); {
+	case d < time.Minute:
+		return fmt.Sprintf("%.0fs", max(d.Seconds(), 0))
+	case d < time.Hour:
+		return fmt.Sprintf("%.0fm", d.Minutes())
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%.0fh", d.Hours())
+	default:
+		return fmt.Sprintf("%.0fd", d.Hours()/24)
+	}
+}
+
+// units are the units of sizes: each is 1024 or 1000 times the one before it.
+const units = "KMGTPE"
+
+// bytesText returns a size with two significant digits at least: 8 B, 1.5 MiB, 256 MiB.
+func bytesText(n int64) string {
+	size, unit := float64(n), "B"
+	for i := 0; size >= 1024 && i < len(units); i++ {
+		size, unit = size/1024, units[i:i+1]+"iB"
+	}
+	if n >= 10 && size < 9.95 {
+		return fmt.Sprintf("%.1f %s", size, unit)
+	}
+	return fmt.Sprintf("%.0f %s", size, unit)
+}
