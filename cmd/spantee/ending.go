@@ -162,12 +162,8 @@ func (t *tracing) conclude(end proc.Status) proc.Status {
 	}
 	r := a.recorder.Receipt()
 	r.Finish(tracer.Version(), end.ShellStatus(), o.failure == nil, o.delivery)
-	written := make(chan error, 1)
-	go func() { written <- a.write(r, o.hangs) }()
-	var err error
-	select {
-	case err = <-written:
-	case <-time.After(max(time.Until(t.deadline), minWait)):
+	err, _, written := proc.Unless(time.After(max(time.Until(t.deadline), minWait)), func() error { return a.write(r, o.hangs) })
+	if !written {
 		err = fmt.Errorf("cannot write the receipt or the step summary: %w", spool.ErrFrozen)
 	}
 	if err != nil {

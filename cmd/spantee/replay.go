@@ -157,64 +157,29 @@ func (r *replayer) find(names []string, recursive bool) (files []recordedFile, s
 			add(recordedFile{name, true, info, r.logAt(name, info)})
 			continue
 		}
-		found, logs := 0, 0 // in the DIR itself, where a walk begins if directories come last
-		err = walkFilesFirst(name, func(path string, d fs.DirEntry, err error) error {
-			switch {
-			case r.ctx.Err() != nil:
-				return r.ctx.Err()
-			case err != nil:
-				r.skip(path, err)
-			case d.IsDir() && path != name && !recursive && found > logs:
-				return fs.SkipDir
-			case d.Type().IsRegular() && isRecording(path):
-				info, err := d.Info()
-				if err != nil {
-					r.skip(path, err)
-					return nil
-				}
-				log := r.logAt(path, info)
-				if log == nil && !recursive && filepath.Dir(path) != filepath.Clean(name) {
-					return nil
-				}
-				if found++; log != nil {
-					logs++
-				}
-				add(recordedFile{path, false, info, log})
+		found := false
+		dir := filepath.Clean(name)
+		// The separator makes WalkDir follow a DIR that is a link.
+		err = filepath.WalkDir(dir+string(filepath.Separator), func(path string, d fs.DirEntry, err error) error {
+			var info fs.FileInfo
+			if err == nil && d.Type().IsRegular() && isRecording(path) {
+				info, err = d.Info()
 			}
-			return nil
+			if err != nil {
+				r.skip(path, err)
+			} else if info != nil {
+				if log := r.logAt(path, info); log != nil || recursive || filepath.Dir(path) == dir {
+					found = true
+					add(recordedFile{path, false, info, log})
+				}
+			}
+			return r.ctx.Err()
 		})
-		if err == nil && found == 0 {
+		if err == nil && !found {
 			r.skip(name, errors.New("no .jsonl or .ndjson file found"))
 		}
 	}
 	return files, size
-}
-
-// walkFilesFirst is [filepath.WalkDir] with the files of a folder before its folders.
-func walkFilesFirst(dir string, visit fs.WalkDirFunc) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return visit(dir, nil, err)
-	}
-	for _, folders := range []bool{false, true} {
-		for _, d := range entries {
-			path := filepath.Join(dir, d.Name())
-			if d.IsDir() != folders {
-				continue
-			}
-			if err := visit(path, d, nil); errors.Is(err, fs.SkipDir) {
-				continue
-			} else if err != nil {
-				return err
-			}
-			if folders {
-				if err := walkFilesFirst(path, visit); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
 }
 
 // logAt describes the session log in a file, and returns nil if it is none.
@@ -485,21 +450,18 @@ func (r *replayer) read(n int) {
 // open opens a file, but returns at the first signal without waiting, because opening
 // a pipe without a writer cannot be interrupted.
 func (r *replayer) open(name string) (*os.File, error) {
-	type result struct {
+	type opened struct {
 		f   *os.File
 		err error
 	}
-	opened := make(chan result, 1)
-	go func() {
+	o, _, done := proc.Unless(r.ctx.Done(), func() opened {
 		f, err := os.Open(name)
-		opened <- result{f, err}
-	}()
-	select {
-	case o := <-opened:
-		return o.f, o.err
-	case <-r.ctx.Done():
+		return opened{f, err}
+	})
+	if !done {
 		return nil, r.ctx.Err()
 	}
+	return o.f, o.err
 }
 
 // untilSignal returns a reader of in that fails once a signal has come. It wraps

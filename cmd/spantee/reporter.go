@@ -328,26 +328,21 @@ func (r *reporter) describe(run mapping.Run) string {
 
 // oddLines describes what the stream contained besides events.
 func oddLines(stats mapping.Stats) string {
-	var odd []string
-	if n := stats.BadLines; n > 0 {
-		odd = append(odd, fmt.Sprintf("%s not JSON or without a type (the first is line %d)", count(n, "line"), stats.FirstBad))
+	var list []string
+	odd := func(n int, noun, what string) {
+		if n > 0 {
+			list = append(list, count(n, noun)+" "+what)
+		}
 	}
-	if n := stats.Unknown; n > 0 {
-		odd = append(odd, count(n, "line")+" of an unknown type")
+	odd(stats.BadLines, "line", fmt.Sprintf("not JSON or without a type (the first is line %d)", stats.FirstBad))
+	odd(stats.Unknown, "line", "of an unknown type")
+	odd(stats.EndsWithoutStart, "event", "of something whose start is missing")
+	if stats.Runs > 0 {
+		odd(stats.Unidentified, "line", "that could be from any agent")
 	}
-	if n := stats.EndsWithoutStart; n > 0 {
-		odd = append(odd, count(n, "event")+" of something whose start is missing")
-	}
-	if n := stats.Unidentified; n > 0 && stats.Runs > 0 {
-		odd = append(odd, count(n, "line")+" that could be from any agent")
-	}
-	if n := stats.Evicted; n > 0 {
-		odd = append(odd, count(n, "span")+" ended early because too much was open")
-	}
-	if n := stats.Oversize; n > 0 {
-		odd = append(odd, count(n, "line")+" too long to parse")
-	}
-	return strings.Join(odd, ", ")
+	odd(stats.Evicted, "span", "ended early because too much was open")
+	odd(stats.Oversize, "line", "too long to parse")
+	return strings.Join(list, ", ")
 }
 
 // untraced says why there is no trace.

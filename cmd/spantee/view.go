@@ -109,10 +109,13 @@ func view(o *viewOptions, files []string, stderr *os.File) error {
 	limitMemory(memoryForPage)
 	read := fileReader{content: content, say: say}
 	var v *viewer.Viewer
-	err = proc.UnlessSignaled(signals, func() (err error) {
+	err, signal, done := proc.Unless(signals, func() (err error) {
 		v, err = o.show(read, files, isTerminal(stderr))
 		return err
 	})
+	if !done {
+		return proc.Status{Signal: signal}
+	}
 	if err != nil || v == nil {
 		return err
 	}

@@ -181,18 +181,15 @@ func openSoon(problem func(error)) (*viewer.Store, error) {
 		store *viewer.Store
 		err   error
 	}
-	answer := make(chan opened, 1)
-	go func() {
+	o, _, answered := proc.Unless(time.After(openPatience), func() opened {
 		store, err := openSessions(viewer.Retention{Bytes: defaultKept}, problem)
-		answer <- opened{store, err}
-	}()
-	select {
-	case o := <-answer:
+		return opened{store, err}
+	})
+	if answered {
 		return o.store, o.err
-	case <-time.After(openPatience):
-		problem(errors.New("sessions are not kept: the state folder does not answer"))
-		return viewer.NewStore(viewer.Retention{Bytes: maxUnkept}, problem)
 	}
+	problem(errors.New("sessions are not kept: the state folder does not answer"))
+	return viewer.NewStore(viewer.Retention{Bytes: maxUnkept}, problem)
 }
 
 // openSessions opens the sessions that are kept, or a store in memory if none can be.

@@ -54,17 +54,17 @@ func (s Status) Exit() {
 	os.Exit(s.Code)
 }
 
-// UnlessSignaled runs f, but returns at the first signal without waiting for f,
-// because opening a pipe without a writer, for example, cannot be interrupted. The
-// caller must then exit: f is still running.
-func UnlessSignaled(signals <-chan os.Signal, f func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- f() }()
+// Unless runs f, but does not wait for it once over has a value or is closed, because
+// opening a pipe without a writer, for example, cannot be interrupted. It then returns that
+// value, with done false: f is still running.
+func Unless[S, T any](over <-chan S, f func() T) (result T, cut S, done bool) {
+	results := make(chan T, 1)
+	go func() { results <- f() }()
 	select {
-	case err := <-done:
-		return err
-	case s := <-signals:
-		return Status{Signal: s}
+	case result = <-results:
+		return result, cut, true
+	case cut = <-over:
+		return result, cut, false
 	}
 }
 
