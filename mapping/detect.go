@@ -55,8 +55,8 @@ func (d *detector) presumed() *agent.Agent {
 	return agent.Agents[0]
 }
 
-// join returns the source of an agent, which all inputs share.
-func (m *Mapper) join(a *agent.Agent) *source {
+// sourceOf returns the source of an agent, which all inputs share.
+func (m *Mapper) sourceOf(a *agent.Agent) *source {
 	for _, s := range m.sources {
 		if s.agent == a {
 			return s
@@ -155,7 +155,7 @@ func (m *Mapper) working(s *source) bool {
 // agent's shapes and comes no earlier than the first line of the run.
 func (in *Input) release(found *agent.Agent, proof keptLine) {
 	m, d := in.mapper, &in.detector
-	d.current = m.join(found)
+	d.current = m.sourceOf(found)
 	d.given = d.given || in.isFile() && found.Log
 	if len(d.kept) == 0 {
 		return

@@ -23,7 +23,7 @@ func (m *Mapper) Input() *Input {
 	in := &Input{mapper: m, number: m.opened}
 	in.lines = lines{max: maxLine, line: in.takeLine}
 	if a := agent.Find(m.opts.Agent); a != nil {
-		in.given, in.current = true, m.join(a)
+		in.given, in.current = true, m.sourceOf(a)
 	}
 	m.opened++
 	m.inputs = append(m.inputs, in)

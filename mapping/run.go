@@ -134,6 +134,7 @@ func (r *run) finish(at instant, end *agent.Event) {
 	if r.guessed && r.part == 0 && r.answered == 0 && end.Length < maxJump { // and the result came later than any timestamp
 		latest = max(at, r.start+quantize(end.Length))
 	}
+	r.addRest(end.Usage)
 	for _, inv := range slices.Backward(r.order) {
 		switch t := inv.turn; {
 		case t == nil, inv.task != nil:

@@ -163,6 +163,7 @@ type run struct {
 	began     bool // there was a RunStart
 	ended     bool // the root span is finished
 	hasResult bool // the agent reported one
+	joined    bool // its session log says more
 	failure   failure
 
 	facts   facts              // of the root

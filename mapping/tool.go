@@ -57,7 +57,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start instant) *to
 // openAfter returns how long a turn stays open after a tool call.
 func (r *run) openAfter(ev *agent.Event) turnOpen {
 	switch {
-	case ev.GoesOn || r.agent.TurnEnds:
+	case ev.GoesOn || r.agent.TurnEnds || r.joined:
 		return untilNextTurn
 	case ev.StartPending:
 		return untilCallsEnd

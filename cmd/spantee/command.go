@@ -45,6 +45,7 @@ func filterCommand() *cobra.Command {
 	}
 	o.addFlags(cmd.Flags())
 	o.addViewFlags(cmd.Flags())
+	add(cmd.Flags(), groupStream, o.addLogFlag)
 	add(cmd.Flags(), groupStream, func(f *pflag.FlagSet) {
 		f.BoolVar(&o.now, "now", false, "shift the times of a recording so that it ends now")
 	})

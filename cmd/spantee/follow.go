@@ -62,16 +62,27 @@ func followCommand() *cobra.Command {
 // defaultFolders returns the folders of this user's agents, by the agents' names.
 func defaultFolders() iter.Seq2[string, string] {
 	return func(yield func(agent, folder string) bool) {
-		home, _ := os.UserHomeDir()
 		for _, a := range agent.Agents {
-			dir := os.Getenv(a.Folders.Variable)
-			if dir == "" {
-				dir = filepath.Join(home, filepath.FromSlash(a.Folders.Default))
-			}
-			for _, name := range a.Folders.Names {
-				if path := filepath.Join(dir, name); filepath.IsAbs(path) && !yield(a.Name, path) {
+			for folder := range agentFolders(a.Folders) {
+				if !yield(a.Name, folder) {
 					return
 				}
+			}
+		}
+	}
+}
+
+// agentFolders returns the paths of an agent's folders for this user.
+func agentFolders(f agent.Folders) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		dir := os.Getenv(f.Variable)
+		if dir == "" {
+			home, _ := os.UserHomeDir()
+			dir = filepath.Join(home, filepath.FromSlash(f.Default))
+		}
+		for _, name := range f.Names {
+			if path := filepath.Join(dir, name); filepath.IsAbs(path) && !yield(path) {
+				return
 			}
 		}
 	}

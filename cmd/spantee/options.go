@@ -69,10 +69,17 @@ func (o *deltaOptions) addFlags(f *pflag.FlagSet) {
 type streamOptions struct {
 	agent string
 	now   bool // not a flag of exec, whose stream is live
+
+	noSessionLog bool // a flag of the commands with a live stream
 }
 
 func (o *streamOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.agent, "agent", "", "skip agent detection: `NAME` is one of "+strings.Join(mapping.Agents, ", "))
+}
+
+// addLogFlag adds the flag about the log of the session in a live stream.
+func (o *streamOptions) addLogFlag(f *pflag.FlagSet) {
+	f.BoolVar(&o.noSessionLog, "no-session-log", false, "do not read Codex's own log of the session, which has the model and the tokens of each call")
 }
 
 // defaultStall is how long an agent may print nothing.

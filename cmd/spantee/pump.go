@@ -19,6 +19,7 @@ type pump struct {
 	tee    *tee.Tee
 	done   chan struct{} // closed when the stream is mapped
 	status *statusLine   // nil if none is drawn
+	log    *joinedLog    // nil if none may be read
 
 	lastArrival time.Time // of bytes
 	stalled     bool      // since then
@@ -38,6 +39,9 @@ func (t *tracing) start(in io.Reader, out *os.File) *pump {
 		Ahead:    t.aheadOfKill(),
 		Progress: t.stream.Emitted, Hurry: func() { t.setWait(false) },
 	})
+	if t.to.Live && !t.noSessionLog {
+		p.log = new(joinedLog)
+	}
 	if t.hasDestination() || t.metrics != nil || t.limits != nil {
 		go p.run()
 	} else {
@@ -120,8 +124,10 @@ func (p *pump) consume(bytes []byte, arrived time.Time) {
 	p.metrics.received(arrived)
 	p.metrics.count()
 	p.open.fitViewer()
+	p.log.take(p.stream, arrived)
 	p.stream.Write(bytes, arrived)
 	p.claims.begun(p.stream.Mapper.Stats())
+	p.log.join(p.stream.Mapper, arrived)
 	p.actOnLimits()
 	p.open.showChanged()
 }
@@ -188,6 +194,8 @@ func (p *pump) actOnLimits() {
 // finish ends all spans.
 func (p *pump) finish(whole bool, lost tee.Lost) {
 	p.status.erase()
+	p.log.take(p.stream, time.Now())
+	p.log.close()
 	p.stream.At(time.Now())
 	p.lost = lost
 	p.stream.Mapper.SetUntraced(lost.Bytes, lost.Lines)

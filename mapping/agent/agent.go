@@ -64,6 +64,10 @@ type Agent struct {
 	// Folders are where the agent keeps session logs.
 	Folders Folders
 
+	// Joined is the session log that has what the stream lacks. The stream's decoder is a
+	// Joiner.
+	Joined *Agent
+
 	// NamedLast says that the session's id may come only with the last line of a run.
 	NamedLast bool
 }
@@ -73,6 +77,10 @@ type Folders struct {
 	Variable string   // names the agent's own folder; "" if none does
 	Default  string   // the agent's own folder otherwise, in the home directory
 	Names    []string // in the agent's own folder
+
+	// Log returns the pattern, as of package path, of the log of a session in one of the
+	// folders. It is nil for an agent whose logs are not joined with its stream.
+	Log func(session string) string
 }
 
 // Agents are the agents that spantee supports. If two could claim a line, the first
@@ -129,6 +137,16 @@ type Decoder interface {
 	// Flush appends the events that Decode held back for the next line of an input, which
 	// has ended or paused.
 	Flush(input int, dst []Event) []Event
+}
+
+// A Joiner is the Decoder of a stream that lacks what its agent's session log has.
+type Joiner interface {
+	Decoder
+
+	// Join returns a decoder for the log of a session in the stream, from its first line.
+	// Its events since a time say what the stream lacks: RunStart has the model and facts of
+	// a run that the stream has begun, and TurnEnd has the usage of a model call.
+	Join(since Instant) Decoder
 }
 
 // Kind says what an [Event] is.

@@ -27,7 +27,7 @@ var claudeLog = Agent{
 		"type=last-prompt lastPrompt sessionId",
 	),
 	TurnEnds: true,
-	Folders:  Folders{"CLAUDE_CONFIG_DIR", ".claude", []string{"projects"}},
+	Folders:  Folders{Variable: "CLAUDE_CONFIG_DIR", Default: ".claude", Names: []string{"projects"}},
 	Log:      true,
 	Kin: func(path string, _ *Marks) []string {
 		if session, _, ok := strings.Cut(path, string(filepath.Separator)+"subagents"+string(filepath.Separator)); ok {

@@ -147,12 +147,12 @@ func (t *claudeTotal) readModels(r *jsonscan.Reader) {
 // to have used.
 func (t claudeTotal) since(earlier claudeTotal, run *Usage) (claudeTotal, bool) {
 	u := &t.usage
-	u.sub(&earlier.usage)
+	u.Sub(&earlier.usage)
 	t.models = slices.Clone(t.models)
 	for i := range t.models {
 		m := &t.models[i]
 		if k := slices.IndexFunc(earlier.models, func(e ModelUsage) bool { return bytes.Equal(e.Model, m.Model) }); k >= 0 {
-			m.sub(&earlier.models[k].Usage)
+			m.Sub(&earlier.models[k].Usage)
 		}
 	}
 	if t.apiMillis >= earlier.apiMillis {

@@ -19,6 +19,7 @@ var codex = Agent{
 	New: func() Decoder {
 		return &codexDecoder{used: map[string]Usage{}, running: map[string]bool{}}
 	},
+	Joined: &codexLog,
 	Proof: shapes(
 		"type=thread.started thread_id !id !data",
 		"type=item.started|item.updated|item.completed item.id=item_* item.type",

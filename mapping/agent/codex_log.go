@@ -22,8 +22,11 @@ var codexLog = Agent{
 	},
 	Proof:    shapes("type=session_meta|turn_context|response_item|event_msg|compacted timestamp payload"),
 	TurnEnds: true,
-	Folders:  Folders{"CODEX_HOME", ".codex", []string{"sessions", "archived_sessions"}},
-	Log:      true,
+	Folders: Folders{
+		Variable: "CODEX_HOME", Default: ".codex", Names: []string{"sessions", "archived_sessions"},
+		Log: func(session string) string { return "*/*/*/rollout-*-" + session + ".jsonl" },
+	},
+	Log: true,
 	Kin: func(_ string, m *Marks) (kin []string) {
 		for _, name := range []string{"id", "session_id", "parent_thread_id", "forked_from_id"} {
 			if id := m.value("payload", name); id != "" {
@@ -525,7 +528,7 @@ func (d *codexLogDecoder) tokens(t *codexThread, dst []Event) []Event {
 		}
 		if before := t.total; !used.Known {
 			used = l.total
-			used.sub(&before)
+			used.Sub(&before)
 		}
 		t.total = l.total
 	}

@@ -21,7 +21,7 @@ var copilot = Agent{
 	Name:     "copilot-cli",
 	Provider: "github",
 	TurnEnds: true, NamedLast: true,
-	Folders: Folders{"", ".copilot", []string{"session-state"}},
+	Folders: Folders{Default: ".copilot", Names: []string{"session-state"}},
 	New: func() Decoder {
 		d := new(copilotDecoder)
 		d.begin()

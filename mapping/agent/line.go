@@ -379,8 +379,8 @@ func (u *Usage) add(v *Usage) {
 	u.Known = u.Known || v.Known
 }
 
-// sub subtracts earlier counts of the same total.
-func (u *Usage) sub(earlier *Usage) {
+// Sub subtracts earlier counts of the same total.
+func (u *Usage) Sub(earlier *Usage) {
 	u.Input -= earlier.Input
 	u.Output -= earlier.Output
 	u.CacheRead -= earlier.CacheRead

@@ -25,7 +25,7 @@ var piLog = Agent{
 	),
 	Lines:    shapes("type=session id timestamp cwd"),
 	TurnEnds: true,
-	Folders:  Folders{"", ".pi/agent", []string{"sessions"}},
+	Folders:  Folders{Default: ".pi/agent", Names: []string{"sessions"}},
 	Log:      true,
 	Kin: func(path string, m *Marks) []string {
 		kin := []string{"pi " + filepath.Base(path)}

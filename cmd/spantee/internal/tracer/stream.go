@@ -118,13 +118,20 @@ const MaxPiece = 64 << 10
 func (s *Stream) Write(p []byte, arrived time.Time) {
 	s.now = arrived
 	for piece := range slices.Chunk(p, MaxPiece) {
-		s.write(piece)
+		s.write(s.Mapper.Map, piece)
 	}
 }
 
-func (s *Stream) write(piece []byte) {
+// Join maps the next bytes of a session log that is joined with the stream. arrived is
+// when the next bytes of the stream came.
+func (s *Stream) Join(log *mapping.Joined, rows []byte, arrived time.Time) {
+	s.now = arrived
+	s.write(log.Map, rows)
+}
+
+func (s *Stream) write(mapped func([]byte) iter.Seq[mapping.Output], piece []byte) {
 	s.journal.begin()
-	s.take(s.Mapper.Map(piece))
+	s.take(mapped(piece))
 	s.Changed()
 	if s.Mapper.Stats().Generation != s.journal.generation { // the journal has the wrong roots or ids
 		s.checkpoint()

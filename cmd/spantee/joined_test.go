@@ -1,0 +1,150 @@
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spantee/spantee/exporter/receiver/receivertest"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+)
+
+const joinedThread = "01a1f0c2-91d4-7f31-8a55-3c7e5d0b9a11"
+
+// joinedFixture returns the lines of a stream of Codex, and the log of its session with
+// rows that are written now.
+func joinedFixture(t *testing.T) (lines []string, log string) {
+	t.Helper()
+	read := func(name string) string {
+		b, err := os.ReadFile("../../testdata/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	for row := range strings.Lines(read("codex-log/piped.jsonl")) {
+		_, rest, _ := strings.Cut(row, `Z"`)
+		log += `{"timestamp":"` + time.Now().UTC().Format("2006-01-02T15:04:05.000Z") + `"` + rest
+	}
+	for line := range strings.Lines(read("codex/plain.jsonl")) {
+		lines = append(lines, line)
+	}
+	return lines, log
+}
+
+// codexLogIn writes the log of the fixture's session into a folder of Codex's.
+func codexLogIn(t *testing.T, home, log string) (path string) {
+	t.Helper()
+	path = filepath.Join(home, "sessions/2026/10/02/rollout-2026-10-02T09-00-00-"+joinedThread+".jsonl")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(log), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestJoined pipes a stream of Codex on a machine that has the log of the session.
+func TestJoined(t *testing.T) {
+	for name, c := range map[string]struct {
+		flags  []string
+		hide   func(t *testing.T, path string)
+		joined bool
+	}{
+		"log":        {joined: true},
+		"turned off": {flags: []string{"--no-session-log"}},
+		"link out of the folder": {hide: func(t *testing.T, path string) {
+			outside := filepath.Join(t.TempDir(), "log")
+			if err := os.Rename(path, outside); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(outside, path); err != nil {
+				t.Skip(err)
+			}
+		}},
+		"folder": {hide: func(t *testing.T, path string) {
+			if os.Remove(path) != nil || os.Mkdir(path, 0o700) != nil {
+				t.Fatal("no folder ", path)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := receivertest.Start(t)
+			home, state := t.TempDir(), t.TempDir()
+			lines, log := joinedFixture(t)
+			path := codexLogIn(t, home, log)
+			if c.hide != nil {
+				c.hide(t, path)
+			}
+			cmd := spantee(t, []string{"CODEX_HOME=" + home, "XDG_STATE_HOME=" + state, "OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()}, c.flags...)
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			write := func(lines ...string) {
+				if _, err := io.WriteString(in, strings.Join(lines, "")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write(lines[0])
+			until(t, "session", func() bool { // is claimed when it is known
+				_, err := os.Stat(filepath.Join(state, "spantee/traced"))
+				return err == nil
+			})
+			write(lines[1:7]...) // chat 1 is held until its end is in the log
+			r.Await(func() bool { return len(r.Spans()) > 0 })
+			write(lines[7:]...)
+			in.Close()
+			if err := cmd.Wait(); err != nil {
+				t.Fatal(err, cmd.stderr.String())
+			}
+			number := func(s *tracepb.Span, key string) (n int) {
+				n, _ = strconv.Atoi(attribute(s, key))
+				return n
+			}
+			var input, total int
+			for _, s := range r.Spans() {
+				switch joined := attribute(s, "spantee.session_log") != ""; {
+				case len(s.ParentSpanId) == 0:
+					if joined != c.joined {
+						t.Errorf("joined: %t", joined)
+					}
+					total = number(s, "spantee.usage.input_tokens") + number(s, "gen_ai.usage.input_tokens")
+				case strings.HasPrefix(s.Name, "chat"):
+					if (s.Name == "chat gpt-5.4-codex") != c.joined {
+						t.Error(s.Name)
+					}
+					input += number(s, "gen_ai.usage.input_tokens")
+				}
+			}
+			if total != 51306 || c.joined && input != total || !c.joined && input != 0 {
+				t.Errorf("%d tokens on the root, %d on the chats", total, input)
+			}
+		})
+	}
+}
+
+// TestHungLog joins a log that does not answer, or late.
+func TestHungLog(t *testing.T) {
+	l := &joinedLog{ask: make(chan struct{}, 1), rows: make(chan []byte, 1)}
+	for range 1000 {
+		if rows := l.next(); rows != nil {
+			t.Fatal(string(rows))
+		}
+	}
+	if len(l.ask) != 1 {
+		t.Error("not asked once")
+	}
+	l.rows <- []byte("row")
+	until(t, "answer", func() bool { return string(l.next()) == "row" })
+}
