@@ -48,8 +48,11 @@ func collectorMain() {
 	}
 	_, err = receiver.Start(receiver.Config{
 		GRPC: grpcAddr, HTTP: httpAddr,
-		Handle: func(ctx context.Context, spans []*tracepb.ResourceSpans) (none receiver.Rejected, err error) {
-			req := &coltracepb.ExportTraceServiceRequest{ResourceSpans: spans}
+		Handle: func(ctx context.Context, request []byte) (none receiver.Rejected, err error) {
+			req := new(coltracepb.ExportTraceServiceRequest)
+			if err := proto.Unmarshal(request, req); err != nil {
+				return none, err
+			}
 			switch mode {
 			case "hung":
 				<-ctx.Done()

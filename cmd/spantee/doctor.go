@@ -91,11 +91,7 @@ func examine(w io.Writer, o *options) bool {
 		finding(w, "!", "resource", withHint(err))
 	}
 	span, id := testSpan()
-	request, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: wrap(resource, span)})
-	if err != nil {
-		finding(w, "✗", "span", withHint(err))
-		return false
-	}
+	request := wrap(resource, span)
 	ctx, cancel := context.WithTimeout(context.Background(), doctorPatience)
 	defer cancel()
 	healthy := false
@@ -159,15 +155,16 @@ func examineFile(w io.Writer, to destination) bool {
 	return true
 }
 
-// testSpan returns a span that ends now, and its trace id.
-func testSpan() (*tracepb.Span, string) {
+// testSpan returns an encoded span that ends now, and its trace id.
+func testSpan() ([]byte, string) {
 	var id [24]byte
 	_, _ = rand.Read(id[:]) // it never fails
 	now := uint64(time.Now().UnixNano())
-	return &tracepb.Span{
+	span, _ := proto.Marshal(&tracepb.Span{ // all text is UTF-8
 		TraceId: id[:16], SpanId: id[16:], Name: viewer.TestSpan, Kind: tracepb.Span_SPAN_KIND_INTERNAL,
 		StartTimeUnixNano: now - 1, EndTimeUnixNano: now, Flags: 1,
-	}, hex.EncodeToString(id[:16])
+	})
+	return span, hex.EncodeToString(id[:16])
 }
 
 // diskTimeout is how long the spool's disk may take to answer.

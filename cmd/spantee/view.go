@@ -13,8 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
@@ -222,10 +220,7 @@ func (p *page) Consume(s *tracer.Span) { p.take(s.Wire, s.From) }
 
 // take shows a finished span.
 func (p *page) take(span []byte, from *resourcepb.Resource) {
-	decoded := new(tracepb.Span)
-	if proto.Unmarshal(span, decoded) == nil { // the mapper's spans are valid
-		p.queue.Add(wrap(from, decoded)[0])
-	}
+	p.queue.Add(wrap(from, span))
 }
 
 // close waits until everything is shown and stored.

@@ -105,7 +105,7 @@ func TestChromiumListFilters(t *testing.T) {
 		go func() { // a source that is silent is gone
 			defer close(shown)
 			for ticker := time.NewTicker(time.Second); t.Context().Err() == nil; {
-				feed.Show(m.request())
+				feed.Show(encodeRequest(m.request()))
 				select {
 				case <-ticker.C:
 				case <-t.Context().Done():

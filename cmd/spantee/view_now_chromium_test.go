@@ -82,7 +82,7 @@ func TestChromiumGone(t *testing.T) {
 			m.span(root, "execute_tool shell", 0, 1, str("process.command_line", "sleep 1000"))
 			c.open(v.page + "/")
 			c.await(`document.querySelector(".empty h2")`)
-			feed.Show(m.request())
+			feed.Show(encodeRequest(m.request()))
 			c.await(`document.querySelector(".outcome.running").innerText.startsWith("running shell sleep 1000 for")`)
 			c.await(`/silent for/.test(document.querySelector(".outcome.running").innerText)`)
 			shown := time.Now()

@@ -6,6 +6,7 @@ import (
 
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
@@ -123,26 +124,27 @@ func (o *openSpans) show() (next time.Duration) {
 		o.page.queue.Open(o.request(tracer.Sampler{}))
 	}
 	if feed {
-		o.feed.Show(o.request(o.cfg.sampler)) // a second request, because the store modifies the first
+		o.feed.Show(o.request(o.cfg.sampler))
 	}
 	o.at, o.took, o.generation = time.Now(), time.Since(start), o.runs().Stats().Generation
 	return time.Second
 }
 
-func (o *openSpans) request(of tracer.Sampler) (request []*tracepb.ResourceSpans) {
+func (o *openSpans) request(of tracer.Sampler) (request []byte) {
 	for out := range o.runs().OpenAt(time.Now()) {
-		decoded := new(tracepb.Span)
-		if of.Keeps(out.TraceID) && proto.Unmarshal(out.Span, decoded) == nil { // the mapper's spans are valid
-			request = append(request, wrap(o.to.Resources(out.Agent), decoded)...)
+		if of.Keeps(out.TraceID) {
+			request = append(request, wrap(o.to.Resources(out.Agent), out.Span)...)
 		}
 	}
 	return request
 }
 
-// wrap returns a request with one span.
-func wrap(from *resourcepb.Resource, span *tracepb.Span) []*tracepb.ResourceSpans {
-	return []*tracepb.ResourceSpans{{
-		Resource:   from,
-		ScopeSpans: []*tracepb.ScopeSpans{{Scope: tracer.Scope(), Spans: []*tracepb.Span{span}}},
-	}}
+// wrap returns an encoded TracesData with one encoded span.
+func wrap(from *resourcepb.Resource, span []byte) []byte {
+	spans := &tracepb.ScopeSpans{Scope: tracer.Scope()}
+	spans.ProtoReflect().SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, spansField, protowire.BytesType), span))
+	request, _ := proto.Marshal(&tracepb.TracesData{ResourceSpans: []*tracepb.ResourceSpans{{Resource: from, ScopeSpans: []*tracepb.ScopeSpans{spans}}}}) // all text is UTF-8
+	return request
 }
+
+const spansField = 2 // of a ScopeSpans

@@ -29,7 +29,7 @@ func TestChromiumTenJobs(t *testing.T) {
 	go func() { // a source that is silent is gone
 		defer close(shown)
 		for ticker := time.NewTicker(time.Second); t.Context().Err() == nil; {
-			feed.Show(stuck.request())
+			feed.Show(encodeRequest(stuck.request()))
 			select {
 			case <-ticker.C:
 			case <-t.Context().Done():

@@ -16,11 +16,15 @@ import (
 func Example() {
 	// Any collector would do. This one accepts everything.
 	collector, err := receiver.Start(receiver.Config{
-		Handle: func(_ context.Context, spans []*tracepb.ResourceSpans) (receiver.Rejected, error) {
-			for _, span := range spans[0].ScopeSpans[0].Spans {
+		Handle: func(_ context.Context, request []byte) (none receiver.Rejected, err error) {
+			var data tracepb.TracesData
+			if err := proto.Unmarshal(request, &data); err != nil {
+				return none, err
+			}
+			for _, span := range data.ResourceSpans[0].ScopeSpans[0].Spans {
 				fmt.Println("received", span.Name)
 			}
-			return receiver.Rejected{}, nil
+			return none, nil
 		},
 	})
 	if err != nil {

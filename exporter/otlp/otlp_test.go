@@ -249,7 +249,7 @@ func TestHeadersAreSent(t *testing.T) {
 // sink runs in a process of its own: a collector that reads and forgets.
 func sink() {
 	r, err := receiver.Start(receiver.Config{
-		Handle: func(context.Context, []*tracepb.ResourceSpans) (none receiver.Rejected, err error) { return },
+		Handle: func(context.Context, []byte) (none receiver.Rejected, err error) { return },
 	})
 	if err != nil {
 		panic(err)

@@ -2,21 +2,21 @@ package receiver
 
 import (
 	"errors"
-
-	"google.golang.org/protobuf/encoding/protowire"
+	"unicode/utf8"
 
 	"github.com/spantee/spantee/exporter/internal/field"
 )
 
 // A decoded protobuf message takes more memory than its encoding: an empty event is
 // two bytes on the wire, and a hundred once decoded. So the cost of a request is
-// estimated before it is decoded.
+// estimated, and the request checked, without decoding it.
 
-// A messageKind is the type of a protobuf message.
-type messageKind int
+// A kind is the type of a protobuf field: text, a message, or 0 for anything else.
+type kind int
 
 const (
-	exportRequest messageKind = iota
+	text kind = iota + 1
+	exportRequest
 	resourceSpans
 	resource
 	entity
@@ -39,20 +39,20 @@ var sizes = [...]int{
 	spanStatus: 72, keyValue: 88, anyValue: 96, arrayValue: 72, listValue: 72,
 }
 
-// nested are the fields that are messages themselves.
-var nested = [...]map[protowire.Number]messageKind{
+// kinds are the kinds of fields, by message and number.
+var kinds = [...][16]kind{
 	exportRequest: {1: resourceSpans},
-	resourceSpans: {1: resource, 2: scopeSpans},
+	resourceSpans: {1: resource, 2: scopeSpans, 3: text},
 	resource:      {1: keyValue, 3: entity},
-	entity:        {},
-	scopeSpans:    {1: scope, 2: span},
-	scope:         {3: keyValue},
-	span:          {9: keyValue, 11: event, 13: link, 15: spanStatus},
-	event:         {3: keyValue},
-	link:          {4: keyValue},
-	spanStatus:    {},
-	keyValue:      {2: anyValue},
-	anyValue:      {5: arrayValue, 6: listValue},
+	entity:        {1: text, 2: text, 3: text, 4: text},
+	scopeSpans:    {1: scope, 2: span, 3: text},
+	scope:         {1: text, 2: text, 3: keyValue},
+	span:          {3: text, 5: text, 9: keyValue, 11: event, 13: link, 15: spanStatus},
+	event:         {2: text, 3: keyValue},
+	link:          {3: text, 4: keyValue},
+	spanStatus:    {2: text},
+	keyValue:      {1: text, 2: anyValue},
+	anyValue:      {1: text, 5: arrayValue, 6: listValue},
 	arrayValue:    {1: anyValue},
 	listValue:     {1: keyValue},
 }
@@ -60,22 +60,30 @@ var nested = [...]map[protowire.Number]messageKind{
 // maxNesting is far beyond what a span has.
 const maxNesting = 100
 
-var errTooDeep = errors.New("values are nested too deeply")
+var (
+	errTooDeep = errors.New("values are nested too deeply")
+	errNotUTF8 = errors.New("text is not UTF-8")
+)
 
-// cost returns how much memory an encoded message takes once decoded. It stops
-// counting past limit.
-func cost(b []byte, kind messageKind, limit, depth int) (total int, err error) {
+// cost returns how much memory an encoded message takes once decoded, and an error if it
+// cannot be decoded. It stops past limit.
+func cost(b []byte, message kind, limit, depth int) (total int, err error) {
 	if depth > maxNesting {
 		return 0, errTooDeep
 	}
-	total = sizes[kind]
+	total = sizes[message]
 	for number, v := range field.All(b, &err) {
-		inner, isMessage := nested[kind][number]
+		var inner kind
+		if int(number) < len(kinds[message]) {
+			inner = kinds[message][number]
+		}
 		switch {
 		case v.Bytes == nil:
 		case total > limit:
 			return total, nil
-		case isMessage:
+		case inner == text && !utf8.Valid(v.Bytes):
+			return 0, errNotUTF8
+		case inner > text:
 			more, err := cost(v.Bytes, inner, limit-total, depth+1)
 			if err != nil {
 				return 0, err

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"testing"
 
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -14,33 +15,36 @@ import (
 
 // Messages that cost does not know would count as their encodings.
 func TestNestedMessages(t *testing.T) {
-	seen := map[messageKind]bool{}
-	var check func(messageKind, protoreflect.MessageDescriptor)
-	check = func(k messageKind, d protoreflect.MessageDescriptor) {
+	seen := map[kind]bool{text: true}
+	var check func(kind, protoreflect.MessageDescriptor)
+	check = func(k kind, d protoreflect.MessageDescriptor) {
 		if seen[k] {
 			return
 		}
 		seen[k] = true
 		for i := range d.Fields().Len() {
 			f := d.Fields().Get(i)
-			inner, known := nested[k][f.Number()]
-			if known != (f.Kind() == protoreflect.MessageKind) {
-				t.Errorf("%s: known %v", f.FullName(), known)
+			var inner kind
+			if int(f.Number()) < len(kinds[k]) {
+				inner = kinds[k][f.Number()]
 			}
-			if known {
+			if isMessage, isText := f.Kind() == protoreflect.MessageKind, f.Kind() == protoreflect.StringKind; (inner > text) != isMessage || (inner == text) != isText {
+				t.Errorf("%s: kind %v", f.FullName(), inner)
+			}
+			if inner > text {
 				check(inner, f.Message())
 			}
 		}
 	}
 	check(exportRequest, (*tracepb.TracesData)(nil).ProtoReflect().Descriptor())
-	if len(seen) != len(nested) {
-		t.Errorf("%d messages, want %d", len(seen), len(nested))
+	if len(seen) != len(kinds)-1 {
+		t.Errorf("%d messages, want %d", len(seen), len(kinds)-1)
 	}
 }
 
 // A request that would take too much memory once decoded is refused, whatever takes it.
 func TestMaxCost(t *testing.T) {
-	r, err := Start(Config{MaxCost: 100 << 10, Handle: func(context.Context, []*tracepb.ResourceSpans) (none Rejected, err error) { return none, nil }})
+	r, err := Start(Config{MaxCost: 100 << 10, Handle: func(context.Context, []byte) (none Rejected, err error) { return none, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,5 +79,36 @@ func TestMaxCost(t *testing.T) {
 	}
 	if code, answer := post(t, r, b, typeProtobuf); code != http.StatusBadRequest {
 		t.Errorf("protobuf: %d %s", code, answer)
+	}
+}
+
+// A request is accepted if and only if it can be decoded, without decoding it.
+func TestChecked(t *testing.T) {
+	text := func(s string) *commonpb.AnyValue {
+		return &commonpb.AnyValue{Value: &commonpb.AnyValue_ArrayValue{ArrayValue: &commonpb.ArrayValue{Values: []*commonpb.AnyValue{{Value: &commonpb.AnyValue_StringValue{StringValue: s}}}}}}
+	}
+	valid, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: []*tracepb.ResourceSpans{{ScopeSpans: []*tracepb.ScopeSpans{{Spans: []*tracepb.Span{{
+		TraceId: []byte("\xff\xfe"), Name: "name", Attributes: []*commonpb.KeyValue{{Key: "key", Value: text("value")}},
+		Events: []*tracepb.Span_Event{{Name: "event"}}, Status: &tracepb.Status{Message: "message"},
+	}}}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for i := range valid {
+		for _, b := range []byte{0, 0xff, valid[i] + 1} {
+			request := bytes.Clone(valid)
+			request[i] = b
+			_, got := cost(request, exportRequest, defaultMaxCost, 0)
+			if want := proto.Unmarshal(request, new(tracepb.TracesData)); (got == nil) != (want == nil) {
+				t.Errorf("byte %d is %#x: %v, want %v", i, b, got, want)
+			}
+			if got != nil {
+				refused++
+			}
+		}
+	}
+	if _, err := cost(valid, exportRequest, defaultMaxCost, 0); err != nil || refused == 0 {
+		t.Errorf("%v, %d refused", err, refused)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
 )
 
@@ -25,14 +24,14 @@ const Off = "off"
 type Config struct {
 	GRPC, HTTP string // host:port, or Off; empty is a free port on loopback
 
-	// Handle is required. It is called for every request, by several goroutines at
-	// once. Its error is returned to the client: a gRPC status unchanged, any other
+	// Handle is required. It is called for every request, an encoded TracesData, by several
+	// goroutines at once. Its error is returned to the client: a gRPC status unchanged, any other
 	// error as Internal.
-	Handle func(context.Context, []*tracepb.ResourceSpans) (Rejected, error)
+	Handle func(ctx context.Context, request []byte) (Rejected, error)
 
-	// Open is called with the spans that a process, named by source, has open. If
+	// Open is called with the same of the spans that a process, named by source, has open. If
 	// Open is nil, such requests are refused, as by any collector.
-	Open func(source string, spans []*tracepb.ResourceSpans)
+	Open func(source string, request []byte)
 
 	// MaxCost is how much memory a request may take once decoded; 64 MB if zero.
 	MaxCost int

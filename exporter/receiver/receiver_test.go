@@ -39,7 +39,13 @@ type handler = func(context.Context, []*tracepb.ResourceSpans) (Rejected, error)
 
 func start(t *testing.T, handle handler) *Receiver {
 	t.Helper()
-	r, err := Start(Config{Handle: handle})
+	r, err := Start(Config{Handle: func(ctx context.Context, request []byte) (Rejected, error) {
+		data := new(tracepb.TracesData)
+		if err := proto.Unmarshal(request, data); err != nil {
+			t.Error(err)
+		}
+		return handle(ctx, data.ResourceSpans)
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,10 +8,8 @@ import (
 	"fmt"
 
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/exporter/internal/otlpjson"
 )
@@ -21,7 +19,7 @@ type service struct {
 	Config
 	requests chan struct{} // are read over gRPC
 	body     chan struct{} // one big body is read at a time
-	big      chan struct{} // one big request is decoded and handled at a time
+	big      chan struct{} // one big request is handled at a time
 }
 
 // defaultMaxCost is the cost of a collector's largest request, if its spans are
@@ -36,24 +34,24 @@ func newService(cfg Config) *service {
 	return &service{cfg, make(chan struct{}, maxRequests), make(chan struct{}, 1), make(chan struct{}, 1)}
 }
 
-// An operation handles the spans of a request from a source.
-type operation func(ctx context.Context, source string, spans []*tracepb.ResourceSpans) (*coltracepb.ExportTraceServiceResponse, error)
+// An operation handles a request from a source.
+type operation func(ctx context.Context, source string, request []byte) (*coltracepb.ExportTraceServiceResponse, error)
 
-func (s *service) export(ctx context.Context, _ string, spans []*tracepb.ResourceSpans) (*coltracepb.ExportTraceServiceResponse, error) {
+func (s *service) export(ctx context.Context, _ string, request []byte) (*coltracepb.ExportTraceServiceResponse, error) {
 	response := new(coltracepb.ExportTraceServiceResponse)
-	rejected, err := s.Handle(ctx, spans)
+	rejected, err := s.Handle(ctx, request)
 	if err == nil && rejected != (Rejected{}) {
 		response.PartialSuccess = &coltracepb.ExportTracePartialSuccess{RejectedSpans: rejected.Spans, ErrorMessage: rejected.Message}
 	}
 	return response, toStatus(err)
 }
 
-func (s *service) open(_ context.Context, source string, spans []*tracepb.ResourceSpans) (*coltracepb.ExportTraceServiceResponse, error) {
-	s.Open(source, spans)
+func (s *service) open(_ context.Context, source string, request []byte) (*coltracepb.ExportTraceServiceResponse, error) {
+	s.Open(source, request)
 	return new(coltracepb.ExportTraceServiceResponse), nil
 }
 
-// handle decodes a request and handles it. Its error is a gRPC status.
+// handle checks a request and handles it. Its error is a gRPC status.
 func (s *service) handle(ctx context.Context, source string, request []byte, do operation) (*coltracepb.ExportTraceServiceResponse, error) {
 	took, err := cost(request, exportRequest, s.MaxCost, 0)
 	if err != nil {
@@ -69,11 +67,7 @@ func (s *service) handle(ctx context.Context, source string, request []byte, do 
 		}
 		defer done()
 	}
-	spans := new(tracepb.TracesData) // has the same encoding as an ExportTraceServiceRequest
-	if err := proto.Unmarshal(request, spans); err != nil {
-		return nil, status.Error(codes.InvalidArgument, err.Error())
-	}
-	return do(ctx, source, spans.ResourceSpans)
+	return do(ctx, source, request)
 }
 
 // fromJSON returns a request in JSON as protobuf.

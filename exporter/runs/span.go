@@ -33,9 +33,10 @@ type Attributes []attribute
 
 // An attribute has the value of its type; other types are left out.
 type attribute struct {
-	key, text, array []byte
-	number           int64 // 1 for true
-	float            float64
+	key, text []byte
+	nested    []byte // the encoded AnyValue of a list or a map
+	number    int64  // 1 for true
+	float     float64
 }
 
 // Read reads the wire bytes of one opentelemetry.proto.trace.v1.Span.
@@ -101,7 +102,8 @@ func readAttribute(keyValue []byte) (a attribute) {
 		case field.Key:
 			a.key = v.Bytes
 		case field.Value:
-			for number, v := range field.All(v.Bytes, nil) {
+			value := v.Bytes
+			for number, v := range field.All(value, nil) {
 				switch number {
 				case field.String:
 					a.text = v.Bytes
@@ -109,8 +111,8 @@ func readAttribute(keyValue []byte) (a attribute) {
 					a.number = int64(v.Number)
 				case field.Double:
 					a.float = math.Float64frombits(v.Number)
-				case field.Array:
-					a.array = v.Bytes
+				case field.Array, field.Map:
+					a.nested = value
 				}
 			}
 		}
@@ -144,15 +146,28 @@ func (as Attributes) Text(key string) string { return string(as.Bytes(key)) }
 // List returns the text of a list, nil if there is none.
 func (as Attributes) List(key string) (list []string) {
 	if a := as.find(key); a != nil {
-		for _, item := range field.All(a.array, nil) {
-			for number, v := range field.All(item.Bytes, nil) {
-				if number == field.String {
-					list = append(list, string(v.Bytes))
+		for number, array := range field.All(a.nested, nil) {
+			if number != field.Array {
+				continue
+			}
+			for _, item := range field.All(array.Bytes, nil) {
+				for number, v := range field.All(item.Bytes, nil) {
+					if number == field.String {
+						list = append(list, string(v.Bytes))
+					}
 				}
 			}
 		}
 	}
 	return list
+}
+
+// Each calls do with each attribute. Its value is text, or an encoded AnyValue if it is a
+// list or a map, or neither.
+func (as Attributes) Each(do func(key, text, nested []byte)) {
+	for i := range as {
+		do(as[i].key, as[i].text, as[i].nested)
+	}
 }
 
 // Int returns a whole number, 0 if there is none.

@@ -222,7 +222,7 @@ func (s *Store) migrate() error {
 // indexAll indexes what is in the database.
 func (s *Store) indexAll() error {
 	ids, err := all[traceID](s.write, `SELECT trace FROM session`)
-	u := &update{Store: s, touched: make(map[traceID]*record), decoder: decoder{}}
+	u := &update{Store: s, touched: make(map[traceID]*record)}
 	for _, id := range ids {
 		r, err := u.record(id)
 		if err == nil {
@@ -231,6 +231,9 @@ func (s *Store) indexAll() error {
 		}
 		if err == nil {
 			err = u.flush(r, r.last)
+		}
+		if err == nil {
+			err = u.insertSessions()
 		}
 		if err != nil {
 			return err
@@ -376,6 +379,25 @@ func (w *writer) result(query string, args ...any) (sql.Result, error) {
 func (w *writer) exec(query string, args ...any) error {
 	_, err := w.result(query, args...)
 	return err
+}
+
+// insert inserts rows, and returns how many. into is the statement up to its values.
+func (w *writer) insert(into string, rows [][]any) (inserted int64, err error) {
+	const atOnce = 16 // each statement has its price
+	for len(rows) > 0 {
+		n := 1
+		if len(rows) >= atOnce {
+			n = atOnce
+		}
+		values := `(?` + strings.Repeat(`, ?`, len(rows[0])-1) + `)`
+		result, err := w.result(into+` VALUES `+values+strings.Repeat(`, `+values, n-1), slices.Concat(rows[:n]...)...)
+		if err != nil {
+			return inserted, err
+		}
+		some, _ := result.RowsAffected() // without error in SQLite
+		inserted, rows = inserted+some, rows[n:]
+	}
+	return inserted, nil
 }
 
 func (w *writer) query(text string, args ...any) (*sql.Rows, func(), error) {

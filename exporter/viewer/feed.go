@@ -15,7 +15,6 @@ import (
 	"time"
 
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -36,9 +35,9 @@ type Feed struct {
 	conn      Conn         // nil over HTTP
 	http      *http.Client // nil over gRPC
 
-	latest chan []*tracepb.ResourceSpans // the newest that was not sent yet
-	over   atomic.Bool                   // another backend has answered
-	found  atomic.Bool                   // a viewer has answered
+	latest chan []byte // the newest that was not sent yet
+	over   atomic.Bool // another backend has answered
+	found  atomic.Bool // a viewer has answered
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
@@ -98,7 +97,7 @@ func newFeed(endpoint string, overGRPC bool, userAgent string, conn Conn) *Feed 
 	if !overGRPC {
 		base += strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1/traces")
 	}
-	f := &Feed{endpoint: base, userAgent: userAgent, source: fmt.Sprintf("%016x", rand.Uint64()), conn: conn, latest: make(chan []*tracepb.ResourceSpans, 1)}
+	f := &Feed{endpoint: base, userAgent: userAgent, source: fmt.Sprintf("%016x", rand.Uint64()), conn: conn, latest: make(chan []byte, 1)}
 	switch {
 	case !overGRPC:
 		f.http = httpclient.New(func(t *http.Transport) { t.Proxy = nil })
@@ -115,10 +114,10 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// Show sends the open spans in the background. They replace those of an earlier
+// Show sends the open spans, an encoded TracesData, in the background. They replace those of an earlier
 // call that were not sent yet. Call it every second: a viewer assumes that a source
 // is dead after ten seconds of silence. The spans must not be modified afterwards.
-func (f *Feed) Show(spans []*tracepb.ResourceSpans) {
+func (f *Feed) Show(spans []byte) {
 	if f == nil {
 		return
 	}
@@ -164,7 +163,6 @@ func (f *Feed) run(ctx context.Context, delay time.Duration) {
 	case <-ctx.Done():
 		return
 	}
-	var spans []*tracepb.ResourceSpans
 	for {
 		if !f.found.Load() {
 			err := f.send(ctx, nil)
@@ -177,7 +175,7 @@ func (f *Feed) run(ctx context.Context, delay time.Duration) {
 		case <-ctx.Done():
 			f.sayGoodbye()
 			return
-		case spans = <-f.latest:
+		case spans := <-f.latest:
 			if f.found.Load() && errors.Is(f.send(ctx, spans), errNoViewer) {
 				return // another backend took the viewer's place
 			}
@@ -201,18 +199,19 @@ func (f *Feed) sayGoodbye() {
 	_ = f.send(ctx, nil)
 }
 
-func (f *Feed) send(ctx context.Context, spans []*tracepb.ResourceSpans) error {
+func (f *Feed) send(ctx context.Context, spans []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
 	defer cancel()
-	request := &coltracepb.ExportTraceServiceRequest{ResourceSpans: spans}
 	if f.http == nil {
+		request := new(coltracepb.ExportTraceServiceRequest)
+		request.ProtoReflect().SetUnknown(spans)
 		err := f.conn.Invoke(metadata.AppendToOutgoingContext(ctx, receiver.SourceHeader, f.source), receiver.OpenMethod, request, new(coltracepb.ExportTraceServiceResponse))
 		if isRefusal(err) {
 			return errNoViewer
 		}
 		return err
 	}
-	post, err := newPost(ctx, f.endpoint+receiver.OpenPath, request)
+	post, err := newPost(ctx, f.endpoint+receiver.OpenPath, spans)
 	if err != nil {
 		return err
 	}

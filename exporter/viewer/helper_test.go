@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"testing"
+	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 )
 
 // A testStore fails the test where a Store returns an error.
@@ -51,9 +53,22 @@ func (s testStore) ok(err error) {
 
 func (s testStore) Add(spans []*tracepb.ResourceSpans) int {
 	s.t.Helper()
-	rejected, err := s.Store.Add(spans)
+	rejected, err := s.Store.addSpans(spans, time.Now())
 	s.ok(err)
 	return rejected
+}
+
+func (s testStore) Open(source string, spans []*tracepb.ResourceSpans) {
+	s.t.Helper()
+	s.Store.Open(source, encode(s.t, spans))
+}
+
+// encode returns an encoded TracesData.
+func encode(t *testing.T, spans []*tracepb.ResourceSpans) []byte {
+	t.Helper()
+	request, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
+	must(t, err)
+	return request
 }
 
 func (s testStore) List(q Query) List {

@@ -83,7 +83,7 @@ func newJaegerTrace(id traceID, spans []Span, room *int) jaegerTrace {
 	for _, s := range spans {
 		p, ok := processes[s.origin]
 		if !ok {
-			*room -= len(s.origin)
+			*room -= len(s.origin.wire)
 		}
 		if *room -= proto.Size(s.Span) + spanOverhead; *room < 0 {
 			t.Warnings = append(t.Warnings, "the trace is too large to be shown whole")

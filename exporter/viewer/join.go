@@ -60,7 +60,11 @@ func (s *Store) SendTo(ctx context.Context, page string) error {
 				size += proto.Size(spans[n].Span)
 				n++
 			}
-			if err := post(ctx, page, &tracepb.TracesData{ResourceSpans: grouped(spans[:n])}); err != nil {
+			body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: grouped(spans[:n])})
+			if err == nil {
+				err = post(ctx, page, body)
+			}
+			if err != nil {
 				return err
 			}
 			spans = spans[n:]
@@ -69,12 +73,8 @@ func (s *Store) SendTo(ctx context.Context, page string) error {
 	return nil
 }
 
-// newPost returns a request with a message of OTLP.
-func newPost(ctx context.Context, url string, m proto.Message) (*http.Request, error) {
-	body, err := proto.Marshal(m)
-	if err != nil {
-		return nil, err
-	}
+// newPost returns a request with an encoded message of OTLP.
+func newPost(ctx context.Context, url string, body []byte) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err == nil {
 		req.Header.Set("Content-Type", "application/x-protobuf")
@@ -82,10 +82,10 @@ func newPost(ctx context.Context, url string, m proto.Message) (*http.Request, e
 	return req, err
 }
 
-func post(ctx context.Context, page string, m proto.Message) error {
+func post(ctx context.Context, page string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	req, err := newPost(ctx, strings.TrimSuffix(page, "/")+"/v1/traces", m)
+	req, err := newPost(ctx, strings.TrimSuffix(page, "/")+"/v1/traces", body)
 	if err != nil {
 		return err
 	}

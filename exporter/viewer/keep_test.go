@@ -163,7 +163,7 @@ func TestRetentionByAge(t *testing.T) {
 	s := newStore(t, Retention{Age: 30 * 24 * time.Hour})
 	now := time.Now()
 	for i, days := range []int{40, 31, 20, 1} {
-		_, err := s.add(from("a", span(i+1, 1, 0, "invoke_agent x", 1, 2)), now.Add(-time.Duration(days)*24*time.Hour))
+		_, err := s.addSpans(from("a", span(i+1, 1, 0, "invoke_agent x", 1, 2)), now.Add(-time.Duration(days)*24*time.Hour))
 		s.ok(err)
 	}
 	if going := s.List(Query{}).Kept.Going; going.Sessions != 2 {
@@ -227,7 +227,7 @@ func TestFullDisk(t *testing.T) {
 	if _, err := s.write.conn.ExecContext(context.Background(), fmt.Sprintf(`PRAGMA max_page_count = %d`, s.number(`SELECT page_count FROM pragma_page_count`))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Store.Add(from("a", span(2, 1, 0, "invoke_agent x", 1, 2, str("k", strings.Repeat("y", 1<<20))))); err == nil || !strings.Contains(err.Error(), "full") {
+	if _, err := s.Store.Add(encode(t, from("a", span(2, 1, 0, "invoke_agent x", 1, 2, str("k", strings.Repeat("y", 1<<20)))))); err == nil || !strings.Contains(err.Error(), "full") {
 		t.Error(err)
 	}
 	if l := s.List(Query{Limit: 9}); l.Total != 1 || l.Sessions[0].Spans != 1 {

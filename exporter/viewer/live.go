@@ -5,9 +5,7 @@ import (
 	"slices"
 	"time"
 
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
+	"github.com/spantee/spantee/exporter/internal/field"
 	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/mapping/semconv"
 )
@@ -24,23 +22,16 @@ type openSpan struct {
 const silence = 10 * time.Second
 
 // Open sets the spans that a source has open; the empty source is this process. A span
-// that was open before, is no longer listed and has not ended is forgotten. The store
-// modifies the spans.
-func (s *Store) Open(name string, spans []*tracepb.ResourceSpans) {
-	if err := s.openAt(name, spans, time.Now()); err != nil {
+// that was open before, is no longer listed and has not ended is forgotten. The request is an
+// encoded TracesData.
+func (s *Store) Open(name string, request []byte) {
+	if err := s.openAt(name, request, time.Now()); err != nil {
 		s.problem(err)
 	}
 }
 
-func (s *Store) openAt(name string, spans []*tracepb.ResourceSpans, now time.Time) error {
-	for _, rs := range spans {
-		for _, ss := range rs.GetScopeSpans() {
-			for _, span := range ss.GetSpans() {
-				unfail(span)
-			}
-		}
-	}
-	taken, _ := encode(spans)
+func (s *Store) openAt(name string, request []byte, now time.Time) error {
+	taken := split(request)
 	source := cmp.Or(name, s.source)
 	if len(taken) == 0 {
 		var known bool
@@ -52,7 +43,7 @@ func (s *Store) openAt(name string, spans []*tracepb.ResourceSpans, now time.Tim
 }
 
 // report replaces the spans that a source has open.
-func (u *update) report(source string, taken []encoded, now time.Time) error {
+func (u *update) report(source string, taken []stored, now time.Time) error {
 	before := make(map[traceID]string) // conversations
 	err := each(u.write, func(scan func(...any) error) error {
 		var id traceID
@@ -65,26 +56,26 @@ func (u *update) report(source string, taken []encoded, now time.Time) error {
 		err = u.write.exec(`DELETE FROM open WHERE source = ?`, source)
 	}
 	current := make(map[traceID]bool)
-	for _, e := range taken {
+	for _, sp := range taken {
+		var r *record
+		if err == nil {
+			r, err = u.take(&sp)
+		}
 		if err != nil {
 			return err
 		}
-		r, e2 := u.record(e.trace)
-		if err = e2; err != nil {
-			return err
-		}
-		var ended bool // that may arrive first
-		if err = one(u.write, `SELECT EXISTS (SELECT 1 FROM span WHERE at >> 24 = ? AND id = ?)`, r.row, e.id[:])(&ended); err != nil || ended {
+		if r == nil {
 			continue
 		}
-		current[e.trace] = true
+		var ended bool // that may arrive first
+		if err = one(u.write, `SELECT EXISTS (SELECT 1 FROM span WHERE at >> 24 = ? AND id = ?)`, r.row, sp.id[:])(&ended); err != nil || ended {
+			continue
+		}
+		current[r.id] = true
 		r.reported = true
 		r.open++
-		from, e3 := u.origin(r, e.origin)
-		if err = e3; err == nil {
-			err = u.write.exec(`INSERT OR REPLACE INTO open (source, session, id, origin, wire, reported) VALUES (?, ?, ?, ?, ?, ?)`,
-				source, r.row, e.id[:], from, e.wire, now.UnixNano())
-		}
+		err = u.write.exec(`INSERT OR REPLACE INTO open (source, session, id, origin, wire, reported) VALUES (?, ?, ?, ?, ?, ?)`,
+			source, r.row, sp.id[:], u.origin(r, sp.origin), withoutFailure(sp.wire), now.UnixNano())
 	}
 	for id := range before {
 		if err == nil && !current[id] {
@@ -94,11 +85,22 @@ func (u *update) report(source string, taken []encoded, now time.Time) error {
 	return err
 }
 
-// unfail removes the error from an open span: the mapper writes open spans as if
-// the process were killed now.
-func unfail(span *tracepb.Span) {
-	span.Status = nil
-	span.Attributes = slices.DeleteFunc(span.Attributes, isErrorType)
+// withoutFailure returns an encoded open span without the error: the mapper writes open spans
+// as if the process were killed now.
+func withoutFailure(span []byte) []byte {
+	clean := make([]byte, 0, len(span))
+	for number, v := range field.All(span, nil) {
+		fails := number == field.SpanStatus
+		if number == field.SpanAttributes {
+			for key := range field.Of(v.Bytes, field.Key) {
+				fails = string(key.Bytes) == semconv.ErrorType
+			}
+		}
+		if !fails {
+			clean = append(clean, v.Whole...)
+		}
+	}
+	return clean
 }
 
 // forget updates a session in which a source has no open spans any more. The session is
@@ -174,7 +176,7 @@ func openSpans(from querier, row int64) (list []openSpan, err error) {
 		if err := scan(&id, &header, &sp.wire, &sp.gone); err != nil {
 			return err
 		}
-		sp.id, sp.origin = spanID(id), origin(header)
+		sp.id, sp.origin = spanID(id), newOrigin(header)
 		list = append(list, sp)
 		return nil
 	}, `SELECT id, origin.wire, open.wire, gone FROM open JOIN origin ON origin.session = open.session AND n = origin WHERE open.session = ? ORDER BY id`, row)
@@ -220,5 +222,3 @@ func now(list []openSpan, lastEnd uint64) *Now {
 	n.Since, n.LastActivity = microseconds(since), microseconds(heard)
 	return n
 }
-
-func isErrorType(kv *commonpb.KeyValue) bool { return kv.GetKey() == semconv.ErrorType }

@@ -19,14 +19,14 @@ func TestOpenSpans(t *testing.T) {
 		return fails(span(1, 1, 0, "invoke_agent cursor-agent", 1, 9, str(semconv.ErrorType, "killed")))
 	}
 	tool := span(1, 3, 1, "execute_tool shell go", 5, 9, str(semconv.ProcessCommandLine, "go test\n ./..."))
-	s.openAt("p", from("a", root(), span(1, 2, 1, "chat GPT-5", 1, 9, str(semconv.OperationName, "chat"))), now)
+	s.openAt("p", encode(t, from("a", root(), span(1, 2, 1, "chat GPT-5", 1, 9, str(semconv.OperationName, "chat")))), now)
 	got, ok := s.Session(idOf(tool))
 	if !ok || got.Ended || got.Failure != "" || got.Errors != 0 || got.Now == nil || got.Now.Op != "chat" || got.Now.Event != "" {
 		t.Fatalf("waiting for the model: %+v %+v", got, got.Now)
 	}
 
 	s.Add(from("a", span(1, 2, 1, "chat GPT-5", 1, 5)))
-	s.openAt("p", from("a", root(), span(1, 2, 1, "chat GPT-5", 1, 9, str(semconv.OperationName, "chat")), tool), now.Add(time.Second)) // the chat's end overtook this
+	s.openAt("p", encode(t, from("a", root(), span(1, 2, 1, "chat GPT-5", 1, 9, str(semconv.OperationName, "chat")), tool)), now.Add(time.Second)) // the chat's end overtook this
 	got, _ = s.Session(idOf(tool))
 	if got.Now.What != "shell go" || got.Now.Text != "go test ./..." || got.Now.Since != 5e6 || got.Spans != 3 || got.Tools != 1 {
 		t.Errorf("a tool: %+v %+v", got, got.Now)
@@ -52,7 +52,7 @@ func TestOpenSpans(t *testing.T) {
 	}
 
 	// It was only suspended, and ends well.
-	s.openAt("p", from("a", root(), tool), now.Add(time.Minute))
+	s.openAt("p", encode(t, from("a", root(), tool)), now.Add(time.Minute))
 	if got, _ = s.Session(idOf(tool)); got.Now.Gone {
 		t.Error("still gone")
 	}
@@ -111,7 +111,7 @@ func TestFeedReachesViewer(t *testing.T) {
 		NewFeed(v.GRPCEndpoint(), true, "spantee/test", nil, 0), NewFeed(v.HTTPEndpoint(), false, "spantee/test", nil, 0), NewFeed(v.HTTPEndpoint()+"/v1/traces", false, "spantee/test", nil, 0), NewFeed(v.URL(), false, "spantee/test", nil, 0),
 	} {
 		open := span(i+1, 1, 0, "invoke_agent x", 1, 2)
-		feed.Show(from("a", open))
+		feed.Show(encode(t, from("a", open)))
 		eventually(t, v.Store, "open", func() bool {
 			got, ok := on(t, v.Store).Session(idOf(open))
 			return ok && got.Now != nil
@@ -138,7 +138,7 @@ func TestFeedReachesViewer(t *testing.T) {
 func TestFeedLeavesOthersAlone(t *testing.T) {
 	r := receivertest.Start(t)
 	for _, feed := range []*Feed{NewFeed(r.GRPCEndpoint(), true, "spantee/test", nil, 0), NewFeed(r.HTTPEndpoint(), false, "spantee/test", nil, 0)} {
-		feed.Show(from("a", span(1, 1, 0, "invoke_agent x", 1, 2)))
+		feed.Show(encode(t, from("a", span(1, 1, 0, "invoke_agent x", 1, 2))))
 		feed.done.Wait() // it ends by itself
 		feed.Close()
 	}

@@ -1,11 +1,6 @@
 package viewer
 
-import (
-	"sync"
-
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
-)
+import "sync"
 
 // A Queue adds spans of this process to a store, several at a time and in the background:
 // nothing else waits for the disk.
@@ -15,10 +10,10 @@ type Queue struct {
 
 	mu      sync.Mutex
 	changed sync.Cond // when anything below changes
-	spans   []*tracepb.ResourceSpans
-	size    int // of spans, in bytes
-	open    []*tracepb.ResourceSpans
-	opened  bool // open is to be reported
+	spans   []byte    // an encoded TracesData
+	queued  int       // spans in it
+	open    []byte    // the same of open spans
+	opened  bool      // open is to be reported
 	closed  bool
 	lost    int // spans
 
@@ -36,24 +31,24 @@ func NewQueue(store *Store, lossy bool) *Queue {
 	return q
 }
 
-// Add adds a request with spans that ended.
-func (q *Queue) Add(request *tracepb.ResourceSpans) {
+// Add adds a span that ended, as an encoded TracesData.
+func (q *Queue) Add(span []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.size > maxQueue {
+	for len(q.spans) > maxQueue {
 		if q.lossy {
 			q.lost++
 			return
 		}
 		q.changed.Wait()
 	}
-	q.spans = append(q.spans, request)
-	q.size += proto.Size(request)
+	q.spans = append(q.spans, span...) // encoded messages, one after the other, are one
+	q.queued++
 	q.changed.Broadcast()
 }
 
-// Open sets the spans that are open. The store modifies them.
-func (q *Queue) Open(request []*tracepb.ResourceSpans) {
+// Open sets the spans that are open, as an encoded TracesData.
+func (q *Queue) Open(request []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.open, q.opened = request, true
@@ -80,8 +75,8 @@ func (q *Queue) run() {
 		if len(q.spans) == 0 && !q.opened {
 			return
 		}
-		spans, open, opened := q.spans, q.open, q.opened
-		q.spans, q.open, q.opened, q.size = nil, nil, false, 0
+		spans, queued, open, opened := q.spans, q.queued, q.open, q.opened
+		q.spans, q.queued, q.open, q.opened = nil, 0, nil, false
 		q.changed.Broadcast()
 		q.mu.Unlock()
 		_, err := q.store.Add(spans)
@@ -91,7 +86,7 @@ func (q *Queue) run() {
 		}
 		q.mu.Lock()
 		if err != nil {
-			q.lost += len(spans)
+			q.lost += queued
 		}
 	}
 }

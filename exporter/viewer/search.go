@@ -1,6 +1,7 @@
 package viewer
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/hex"
 	"encoding/json"
@@ -11,7 +12,9 @@ import (
 	"unicode"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
@@ -132,64 +135,53 @@ var fieldsByKey = map[string]string{
 	semconv.ProcessExecutable: "tool", semconv.FilePath: "file", semconv.ConversationID: "id", "session.id": "id", semconv.ResponseID: "id", semconv.ToolCallID: "id",
 }
 
-// passages returns the texts of a span, decoded, and its service.
-func passages(s Span) (list []passage) {
-	add := func(field, text string) {
-		if text != "" {
-			list = append(list, passage{field, text})
-		}
+// texts calls add with the texts of a span, decoded, and with its service. add must not keep
+// a text.
+func texts(s *runs.Span, service string, add func(field string, text []byte)) {
+	if !s.Has(semconv.OperationName) {
+		add("text", []byte(s.Name))
 	}
-	if value(s.GetAttributes(), semconv.OperationName) == nil {
-		add("text", s.GetName())
-	}
-	for _, kv := range s.GetAttributes() {
-		switch key, v := kv.GetKey(), kv.GetValue(); {
-		case vocabulary[key]:
-		case fieldsByKey[key] != "":
-			add(fieldsByKey[key], v.GetStringValue())
-		case v.GetStringValue() != "":
-			decodeText(v.GetStringValue(), add)
+	s.Each(func(key, text, nested []byte) {
+		switch field := fieldsByKey[string(key)]; {
+		case vocabulary[string(key)]:
+		case field != "":
+			add(field, text)
+		case nested != nil:
+			v := new(commonpb.AnyValue)
+			_ = proto.Unmarshal(nested, v) // the span is valid
+			strs(plain(v, 0), add)
 		default:
-			strs(plainStrings(v), add)
+			decodeText(text, add)
 		}
-	}
-	add("text", s.GetStatus().GetMessage())
-	add("agent", cutText(text(s.Resource.GetAttributes(), keyService), maxDetail))
-	var said strings.Builder // deltas are parts of words
-	for _, e := range s.GetEvents() {
-		for _, kv := range e.GetAttributes() {
-			if kv.GetKey() == semconv.DeltaText {
-				said.WriteString(kv.GetValue().GetStringValue())
+	})
+	add("text", []byte(s.Message))
+	add("agent", []byte(service))
+	var said []byte // deltas are parts of words
+	s.Events(func(e runs.Event) {
+		e.Attributes().Each(func(key, text, _ []byte) {
+			if string(key) == semconv.DeltaText {
+				said = append(said, text...)
 			} else {
-				add("text", kv.GetValue().GetStringValue())
+				add("text", text)
 			}
-		}
+		})
+	})
+	if !s.Has(semconv.OutputMessages) {
+		add("text", said)
 	}
-	if value(s.GetAttributes(), semconv.OutputMessages) == nil {
-		add("text", said.String())
-	}
-	return list
-}
-
-// plainStrings returns a list or a map as a value of JSON, nil for anything else.
-func plainStrings(v *commonpb.AnyValue) any {
-	if v.GetArrayValue() == nil && v.GetKvlistValue() == nil {
-		return nil
-	}
-	return plain(v, 0)
 }
 
 // decodeText adds the strings of JSON, or else a text as it is.
-func decodeText(text string, add func(field, text string)) {
-	if strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
+func decodeText(text []byte, add func(field string, text []byte)) {
+	if bytes.HasPrefix(text, []byte("{")) || bytes.HasPrefix(text, []byte("[")) {
 		var v any
-		d := json.NewDecoder(strings.NewReader(text))
+		d := json.NewDecoder(bytes.NewReader(text))
 		d.UseNumber()
 		if d.Decode(&v) == nil {
 			strs(v, add)
 			return
 		}
-		text = escapedSpace.Replace(text) // it was cut
+		text = []byte(escapedSpace.Replace(string(text))) // it was cut
 	}
 	add("text", text)
 }
@@ -198,12 +190,12 @@ func decodeText(text string, add func(field, text string)) {
 var escapedSpace = strings.NewReplacer(`\n`, "\n", `\t`, "\t", `\"`, `"`)
 
 // strs adds the strings of a JSON value.
-func strs(v any, add func(field, text string)) {
+func strs(v any, add func(field string, text []byte)) {
 	switch v := v.(type) {
 	case string:
-		add("text", v)
+		add("text", []byte(v))
 	case json.Number:
-		add("text", v.String())
+		add("text", []byte(v))
 	case []any:
 		for _, e := range v {
 			strs(e, add)
@@ -215,7 +207,7 @@ func strs(v any, add func(field, text string)) {
 			switch path, isText := e.(string); {
 			case key == "role" && v["parts"] != nil, key == "finish_reason" && v["parts"] != nil, key == "type" && part: // the conventions' words
 			case isText && pathKeys[strings.ToLower(strings.ReplaceAll(key, "_", ""))]:
-				add("file", path)
+				add("file", []byte(path))
 			default:
 				strs(e, add)
 			}
@@ -251,17 +243,19 @@ func (d *document) take(p passage) {
 // open spans is in a row of its own, with the number 0.
 const maxDocument = 1 << 20
 
-// index takes the texts of a span. Short ones, which every span repeats, are indexed once.
-func (u *update) index(r *record, n int64, texts []passage) error {
+// index takes the texts of the span that was read. Short ones, which every span repeats, are
+// indexed once.
+func (u *update) index(r *record, sp *stored) error {
 	const short, most = 100, 1000
 	if r.known == nil {
 		r.known = make(map[passage]bool)
 	}
-	for _, p := range texts {
-		if len(p.text) < short {
-			if r.known[p] {
-				continue
-			}
+	texts(&u.reading, sp.origin.service, func(field string, text []byte) {
+		if len(text) == 0 || r.known[passage{field, string(text)}] {
+			return
+		}
+		p := passage{field, string(text)}
+		if len(text) < short {
 			if len(r.known) == most {
 				clear(r.known)
 			}
@@ -271,9 +265,9 @@ func (u *update) index(r *record, n int64, texts []passage) error {
 			r.text = new(document)
 		}
 		r.text.take(p)
-	}
+	})
 	if r.text != nil && r.text.size > maxDocument {
-		return u.flush(r, n)
+		return u.flush(r, sp.n)
 	}
 	return nil
 }
@@ -282,9 +276,7 @@ func (u *update) index(r *record, n int64, texts []passage) error {
 func (u *update) indexOpen(r *record, open []openSpan) {
 	r.live = new(document)
 	for i := range open {
-		for _, p := range passages(u.decoder.decode(open[i].stored)) {
-			r.live.take(p)
-		}
+		texts(open[i].read(), open[i].origin.service, func(field string, text []byte) { r.live.take(passage{field, string(text)}) })
 	}
 }
 
@@ -314,12 +306,16 @@ func (u *update) flush(r *record, n int64) error {
 	return u.writeIndex(r.row<<spanBits+n, text)
 }
 
-func (s *Store) writeIndex(rowid int64, d *document) error {
-	args := []any{rowid}
+func (u *update) writeIndex(rowid int64, d *document) error {
+	row := []any{rowid}
 	for i := range d.fields {
-		args = append(args, d.fields[i].String())
+		row = append(row, d.fields[i].String())
 	}
-	return s.write.exec(`INSERT INTO search (rowid, text, tool, agent, model, file, id) VALUES (?, ?, ?, ?, ?, ?, ?)`, args...)
+	u.texts = append(u.texts, row)
+	if d.size > maxDocument {
+		return u.insertTexts()
+	}
+	return nil
 }
 
 // matching returns the rows of the sessions that have all of a search's terms, in order.
@@ -368,18 +364,19 @@ func (s *Store) Hits(id traceID, text string) (found Hits, ok bool, err error) {
 		return found, false, err
 	}
 	found.Hits = []Hit{}
-	of, d := parseSearch(text), decoder{}
+	of := parseSearch(text)
 	look := func(sp stored) {
-		span := d.decode(sp)
-		for _, p := range passages(span) {
+		span := sp.read()
+		texts(span, sp.origin.service, func(field string, text []byte) {
+			p := passage{field, string(text)}
 			marks := of.marks(p)
 			if len(marks) == 0 {
-				continue
+				return
 			}
 			if found.Total++; len(found.Hits) < maxHits {
-				found.Hits = append(found.Hits, Hit{hex.EncodeToString(sp.id[:]), cutText(span.GetName(), maxDetail), excerptOf(p.text, marks)})
+				found.Hits = append(found.Hits, Hit{hex.EncodeToString(sp.id[:]), cutText(span.Name, maxDetail), excerptOf(p.text, marks)})
 			}
-		}
+		})
 	}
 	for sp, err := range spans(s.read, row, 0) {
 		if err != nil {

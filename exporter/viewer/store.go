@@ -19,8 +19,10 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spantee/spantee/exporter/internal/field"
 	"github.com/spantee/spantee/exporter/runs"
 )
 
@@ -94,9 +96,25 @@ type record struct {
 	reported bool // the open spans changed
 }
 
-// An origin is the resource and the scope of spans: an encoded ResourceSpans without
-// spans.
-type origin string
+// An origin is the resource and the scope of spans.
+type origin struct {
+	wire    string // an encoded ResourceSpans without spans
+	service string // its name
+}
+
+func newOrigin(wire []byte) origin {
+	o := origin{wire: string(wire)}
+	for resource := range field.Of(wire, field.Resource) {
+		for attribute := range field.Of(resource.Bytes, field.ResourceAttributes) {
+			var kv commonpb.KeyValue
+			_ = proto.Unmarshal(attribute.Bytes, &kv) // it is valid
+			if kv.GetKey() == keyService {
+				o.service = cutText(kv.GetValue().GetStringValue(), maxDetail)
+			}
+		}
+	}
+	return o
+}
 
 // A stored is an encoded span: decoded, it would take several times the memory.
 type stored struct {
@@ -108,7 +126,7 @@ type stored struct {
 
 func (sp *stored) read() *runs.Span {
 	s := new(runs.Span)
-	_ = s.Read(sp.wire) // the store encoded it
+	_ = s.Read(sp.wire) // it is valid
 	return s
 }
 
@@ -128,72 +146,80 @@ const (
 	maxCache = 16 << 20
 )
 
-// Add adds spans that ended, replacing spans with the same id. It returns how many
-// it rejected: those without a valid id, or with text that is not UTF-8. After an
-// error, none of the spans was added.
-func (s *Store) Add(spans []*tracepb.ResourceSpans) (rejected int, err error) {
-	return s.add(spans, time.Now())
+// Add adds the spans of an encoded TracesData: spans that ended, which replace those with
+// the same id. It returns how many it rejected, because they have no valid id. After an
+// error, none of the spans was added. The request must be valid.
+func (s *Store) Add(request []byte) (rejected int, err error) {
+	return s.add(request, time.Now())
 }
 
-func (s *Store) add(spans []*tracepb.ResourceSpans, now time.Time) (rejected int, err error) {
-	taken, rejected := encode(spans)
+func (s *Store) add(request []byte, now time.Time) (rejected int, err error) {
+	taken := split(request)
 	if len(taken) == 0 {
-		return rejected, nil
+		return 0, nil
 	}
 	err = s.update(now, func(u *update) error {
 		rows := make([]row, 0, len(taken))
-		for _, e := range taken {
-			r, err := u.record(e.trace)
-			if err == nil && r.last == maxSpans {
-				rejected++
-				continue
-			}
-			var from int64
-			if err == nil {
-				from, err = u.add(r, &e)
-			}
+		for _, sp := range taken {
+			r, err := u.take(&sp)
 			if err != nil {
 				return err
 			}
-			rows = append(rows, row{r, e.stored, from})
+			if r == nil || r.last == maxSpans {
+				rejected++
+				continue
+			}
+			from, err := u.add(r, &sp)
+			if err != nil {
+				return err
+			}
+			rows = append(rows, row{r, sp, from})
 		}
 		return u.insert(rows)
 	})
 	return rejected, err
 }
 
-// An encoded is a span in the form in which it is stored, and its texts.
-type encoded struct {
-	trace traceID
-	stored
-	texts []passage
+// addSpans adds decoded spans.
+func (s *Store) addSpans(spans []*tracepb.ResourceSpans, now time.Time) (rejected int, err error) {
+	request, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
+	if err != nil {
+		return 0, err
+	}
+	return s.add(request, now)
 }
 
-func encode(spans []*tracepb.ResourceSpans) (taken []encoded, rejected int) {
-	for _, rs := range spans {
-		for _, ss := range rs.GetScopeSpans() {
-			header, err := proto.MarshalOptions{Deterministic: true}.Marshal(&tracepb.ResourceSpans{
-				Resource: rs.GetResource(), ScopeSpans: []*tracepb.ScopeSpans{{Scope: ss.GetScope()}},
-			})
-			if err != nil { // the spans are useful without it
-				header = nil
+// split returns the spans of an encoded TracesData, which refer to its bytes. Their ids are
+// not read.
+func split(request []byte) (list []stored) {
+	for rs := range field.Of(request, field.ResourceSpans) {
+		var resource []byte
+		for v := range field.Of(rs.Bytes, field.Resource) {
+			resource = v.Whole
+		}
+		for ss := range field.Of(rs.Bytes, field.ScopeSpans) {
+			var scope []byte
+			for v := range field.Of(ss.Bytes, field.Scope) {
+				scope = v.Whole
 			}
-			from := origin(header)
-			for _, span := range ss.GetSpans() {
-				wire, err := proto.Marshal(span)
-				if err != nil || !validID(span.GetTraceId(), len(traceID{})) || !validID(span.GetSpanId(), len(spanID{})) {
-					rejected++
-					continue
-				}
-				taken = append(taken, encoded{
-					traceID(span.GetTraceId()),
-					stored{id: spanID(span.GetSpanId()), origin: from, wire: wire},
-					passages(Span{Span: span, Resource: rs.GetResource()}),
-				})
+			header := protowire.AppendTag(slices.Clone(resource), field.ScopeSpans, protowire.BytesType)
+			from := newOrigin(protowire.AppendBytes(header, scope))
+			for v := range field.Of(ss.Bytes, field.Spans) {
+				list = append(list, stored{origin: from, wire: v.Bytes})
 			}
 		}
 	}
-	return taken, rejected
+	return list
+}
+
+// take reads a span, and returns the record of its session, nil if the span has no valid id.
+func (u *update) take(sp *stored) (*record, error) {
+	_ = u.reading.Read(sp.wire) // it is valid
+	if !validID(u.reading.TraceID, len(traceID{})) || !validID(u.reading.ID, len(spanID{})) {
+		return nil, nil
+	}
+	sp.id = spanID(u.reading.ID)
+	return u.record(traceID(u.reading.TraceID))
 }
 
 func validID(id []byte, size int) bool {
@@ -206,19 +232,23 @@ type update struct {
 	seq     int64
 	rows    int64 // sessions there ever were
 	touched map[traceID]*record
-	reading runs.Span
-	decoder decoder
+	reading runs.Span // the span that is added
+
+	origins, services, sessions, summaries, texts [][]any // rows to insert
 }
 
 // update runs a transaction, and tells whoever waits for changes.
 func (s *Store) update(now time.Time, change func(*update) error) error {
-	u := &update{Store: s, touched: make(map[traceID]*record), decoder: decoder{}}
+	u := &update{Store: s, touched: make(map[traceID]*record)}
 	err := s.write.transaction(func() error {
 		if err := one(s.write, `UPDATE clock SET seq = seq + 1 RETURNING seq, rows`)(&u.seq, &u.rows); err != nil {
 			return err
 		}
 		rows := u.rows
 		err := change(u)
+		if err == nil {
+			err = u.insertOrigins()
+		}
 		if err == nil && u.rows > rows {
 			err = s.write.exec(`UPDATE clock SET rows = ?`, u.rows)
 		}
@@ -231,6 +261,9 @@ func (s *Store) update(now time.Time, change func(*update) error) error {
 			if err == nil {
 				err = u.flush(r, r.last)
 			}
+		}
+		if err == nil {
+			err = u.insertSessions()
 		}
 		if err != nil {
 			s.cache, s.size = make(map[traceID]*record), 0 // what was read may not be there
@@ -284,46 +317,67 @@ func origins(from querier, row int64) (map[origin]int64, error) {
 		var n int64
 		var wire []byte
 		err := scan(&n, &wire)
-		list[origin(wire)] = n
+		list[newOrigin(wire)] = n
 		return err
 	}, `SELECT n, wire FROM origin WHERE session = ?`, row)
 	return list, err
 }
 
-func (u *update) origin(r *record, from origin) (int64, error) {
+// origin returns the number of an origin in a session.
+func (u *update) origin(r *record, from origin) int64 {
 	n, ok := r.origins[from]
 	if !ok {
 		n = int64(len(r.origins))
-		if err := u.write.exec(`INSERT INTO origin (session, n, wire) VALUES (?, ?, ?)`, r.row, n, []byte(from)); err != nil {
-			return 0, err
-		}
 		r.origins[from] = n
-		r.bytes += int64(len(from))
-		service := cmp.Or(serviceOf(from), unknownService)
-		if err := u.write.exec(`INSERT OR IGNORE INTO service (name, session) VALUES (?, ?)`, service, r.row); err != nil {
-			return 0, err
-		}
+		r.bytes += int64(len(from.wire))
+		u.origins = append(u.origins, []any{r.row, n, []byte(from.wire)})
+		u.services = append(u.services, []any{cmp.Or(from.service, unknownService), r.row})
 	}
-	return n, nil
+	return n
 }
 
-// add takes a span, numbers it, and returns the number of its origin.
-func (u *update) add(r *record, e *encoded) (from int64, err error) {
-	if from, err = u.origin(r, e.origin); err != nil {
-		return from, err
+func (u *update) insertOrigins() error {
+	_, err := u.write.insert(`INSERT INTO origin (session, n, wire)`, u.origins)
+	if err == nil {
+		_, err = u.write.insert(`INSERT OR IGNORE INTO service (name, session)`, u.services)
 	}
+	u.origins, u.services = nil, nil
+	return err
+}
+
+func (u *update) insertSessions() error {
+	_, err := u.write.insert(insertSession, u.sessions)
+	if err == nil {
+		_, err = u.write.insert(`INSERT OR REPLACE INTO summary (session, summary, calls)`, u.summaries)
+	}
+	if err == nil {
+		err = u.insertTexts()
+	}
+	u.sessions, u.summaries = nil, nil
+	return err
+}
+
+func (u *update) insertTexts() error {
+	_, err := u.write.insert(`INSERT INTO search (rowid, text, tool, agent, model, file, id)`, u.texts)
+	u.texts = nil
+	return err
+}
+
+// add takes the span that was read, numbers it, and returns the number of its origin.
+func (u *update) add(r *record, sp *stored) (from int64, err error) {
+	from = u.origin(r, sp.origin)
 	if r.open > 0 {
-		if err := u.write.exec(`DELETE FROM open WHERE session = ? AND id = ?`, r.row, e.id[:]); err != nil {
+		if err := u.write.exec(`DELETE FROM open WHERE session = ? AND id = ?`, r.row, sp.id[:]); err != nil {
 			return from, err
 		}
 	}
 	r.last++
-	e.n = r.last
-	u.grown.Add(int64(len(e.wire)) + spanOverhead)
+	sp.n = r.last
+	u.grown.Add(int64(len(sp.wire)) + spanOverhead)
 	if !r.stale {
-		u.sum(r, &e.stored)
+		u.sum(r, sp)
 	}
-	return from, u.index(r, e.n, e.texts)
+	return from, u.index(r, sp)
 }
 
 // A row is a row of the table of spans.
@@ -333,56 +387,38 @@ type row struct {
 	from int64 // number of the origin
 }
 
+func (r *row) values() []any { return []any{r.at(), r.stored.id[:], r.from, r.wire} }
+
+const insertSpan = `INSERT OR IGNORE INTO span (at, id, origin, wire)`
+
 // insert writes spans. A span replaces one with its id.
 func (u *update) insert(rows []row) error {
-	const atOnce = 16 // each statement has its price
-	for len(rows) > 0 {
-		n := 1
-		if len(rows) >= atOnce {
-			n = atOnce
-		}
-		added, err := u.insertNew(rows[:n])
-		for i := 0; i < n && err == nil && added < int64(n); i++ {
-			r := &rows[i]
-			var result sql.Result
-			result, err = u.write.result(`DELETE FROM span WHERE at >> 24 = ? AND id = ? AND at <> ?`, r.row, r.stored.id[:], r.at())
-			if err == nil {
-				deleted, _ := result.RowsAffected() // without error in SQLite
-				if deleted > 0 {
-					r.stale, r.replaced = true, true
-				}
-				_, err = u.insertNew(rows[i : i+1])
-			}
-		}
-		if err != nil {
-			return err
-		}
-		rows = rows[n:]
+	values := make([][]any, len(rows))
+	for i := range rows {
+		values[i] = rows[i].values()
 	}
-	return nil
+	added, err := u.write.insert(insertSpan, values)
+	for i := 0; i < len(rows) && err == nil && added < int64(len(rows)); i++ { // which of them were ignored is not known
+		r := &rows[i]
+		var result sql.Result
+		result, err = u.write.result(`DELETE FROM span WHERE at >> 24 = ? AND id = ? AND at <> ?`, r.row, r.stored.id[:], r.at())
+		if err == nil {
+			deleted, _ := result.RowsAffected() // without error in SQLite
+			if deleted > 0 {
+				r.stale, r.replaced = true, true
+			}
+			_, err = u.write.insert(insertSpan, values[i:i+1])
+		}
+	}
+	return err
 }
 
 func (r *row) at() int64 { return r.row<<spanBits + r.n }
 
-// insertNew inserts the spans whose ids are new.
-func (u *update) insertNew(rows []row) (added int64, err error) {
-	args := make([]any, 0, 4*len(rows))
-	for i := range rows {
-		r := &rows[i]
-		args = append(args, r.at(), r.stored.id[:], r.from, r.wire)
-	}
-	result, err := u.write.result(`INSERT OR IGNORE INTO span (at, id, origin, wire) VALUES (?, ?, ?, ?)`+strings.Repeat(`, (?, ?, ?, ?)`, len(rows)-1), args...)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
-}
-
-// sum adds a span to what is known of its session.
+// sum adds the span that was read to what is known of its session.
 func (u *update) sum(r *record, sp *stored) {
-	_ = u.reading.Read(sp.wire) // the store encoded it
 	if isRoot := r.run.Add(&u.reading); isRoot || r.service == "" {
-		r.service = serviceOf(sp.origin)
+		r.service = sp.origin.service
 	}
 	r.bytes += int64(len(sp.wire)) + spanOverhead
 }
@@ -400,9 +436,10 @@ func (u *update) rebuild(r *record) error {
 		if err != nil {
 			return err
 		}
+		_ = u.reading.Read(sp.wire) // it was valid
 		u.sum(r, &sp)
 		if r.replaced {
-			if err := u.index(r, sp.n, passages(u.decoder.decode(sp))); err != nil {
+			if err := u.index(r, &sp); err != nil {
 				return err
 			}
 		}
@@ -435,7 +472,7 @@ func (u *update) summarize(r *record, now time.Time) error {
 		for i := range open {
 			span := open[i].read()
 			if run.Add(span) || service == "" {
-				service = serviceOf(open[i].origin)
+				service = open[i].origin.service
 			}
 		}
 	}
@@ -449,26 +486,25 @@ func (u *update) summarize(r *record, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := u.write.exec(`INSERT OR REPLACE INTO summary (session, summary, calls) VALUES (?, ?, ?)`, r.row, string(summary), string(calls)); err != nil {
-		return err
-	}
+	u.summaries = append(u.summaries, []any{r.row, string(summary), string(calls)})
 	usage := run.Usage()
-	write := updateSession
+	row := []any{
+		u.seq, now.UnixMicro(), r.last, r.bytes, int64(min(r.run.End, math.MaxInt64)), run.Spans, session.Start, session.End - session.Start, run.Tools, run.Errors,
+		usage.Input, usage.Output, usage.Cost, cmp.Or(session.Agent, service), session.Model, session.Failure != "", session.Ended, run.Name == TestSpan, r.row, r.id[:],
+	}
 	if r.fresh {
-		write = insertSession
+		u.sessions = append(u.sessions, row)
+	} else {
+		err = u.write.exec(updateSession, row...)
 	}
-	err = u.write.exec(write, u.seq, now.UnixMicro(), r.last, r.bytes, int64(min(r.run.End, math.MaxInt64)), run.Spans, session.Start, session.End-session.Start, run.Tools, run.Errors,
-		usage.Input, usage.Output, usage.Cost, cmp.Or(session.Agent, service), session.Model, session.Failure != "", session.Ended, run.Name == TestSpan, r.row, r.id[:])
 	r.fresh, r.reported = false, false
-	if err == nil {
-		u.remember(r)
-	}
+	u.remember(r)
 	return err
 }
 
 const (
 	insertSession = `INSERT INTO session (seq, updated, last, bytes, heard, spans, started, duration, tools, errors, input, output, cost,
-		agent, model, failed, ended, test, row, trace) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		agent, model, failed, ended, test, row, trace)`
 	updateSession = `UPDATE session SET seq = ?, updated = ?, last = ?, bytes = ?, heard = ?, spans = ?, started = ?, duration = ?, tools = ?, errors = ?,
 		input = ?, output = ?, cost = ?, agent = ?, model = ?, failed = ?, ended = ?, test = ? WHERE row = ? AND trace = ?`
 )
@@ -484,7 +520,7 @@ func (s *Store) remember(r *record) {
 	s.size -= r.size
 	r.size = r.run.Size() + recordOverhead + len(r.known)*knownOverhead
 	for from := range r.origins {
-		r.size += len(from)
+		r.size += len(from.wire)
 	}
 	s.size += r.size
 }
@@ -552,19 +588,19 @@ func (s *Store) Span(id traceID, span spanID) (found *Span, open bool, err error
 	if err != nil {
 		return nil, false, err
 	}
-	sp := decoder{}.decode(stored{id: span, origin: origin(from), wire: wire})
+	sp := decoder{}.decode(stored{id: span, origin: newOrigin(from), wire: wire})
 	return &sp, open, nil
 }
 
 // A decoder decodes spans. It decodes an origin once.
 type decoder map[origin]Span
 
-// decode returns no error because the store encoded the span.
+// decode returns no error because the span is valid.
 func (d decoder) decode(sp stored) Span {
 	s, known := d[sp.origin]
 	if !known {
 		var header tracepb.ResourceSpans
-		_ = proto.Unmarshal([]byte(sp.origin), &header)
+		_ = proto.Unmarshal([]byte(sp.origin.wire), &header)
 		s = Span{Resource: header.GetResource(), Scope: new(commonpb.InstrumentationScope), origin: sp.origin}
 		if scopes := header.GetScopeSpans(); len(scopes) > 0 {
 			s.Scope = scopes[0].GetScope()
@@ -574,13 +610,6 @@ func (d decoder) decode(sp stored) Span {
 	s.Span = new(tracepb.Span)
 	_ = proto.Unmarshal(sp.wire, s.Span)
 	return s
-}
-
-// serviceOf returns the name of the service in an encoded origin.
-func serviceOf(from origin) string {
-	var header tracepb.ResourceSpans
-	_ = proto.Unmarshal([]byte(from), &header) // was encoded by us
-	return cutText(text(header.GetResource().GetAttributes(), keyService), maxDetail)
 }
 
 // Changes returns the ids of up to limit traces that changed after since, the

@@ -20,8 +20,8 @@ import (
 	"net/http"
 	"sync"
 	"syscall"
+	"time"
 
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -113,8 +113,8 @@ func (v *Viewer) GRPCEndpoint() string { return v.receiver.GRPCEndpoint() }
 func (v *Viewer) HTTPEndpoint() string { return v.receiver.HTTPEndpoint() }
 
 // receive handles a request. A sender keeps spans that could not be stored, and tries again.
-func (v *Viewer) receive(_ context.Context, spans []*tracepb.ResourceSpans) (receiver.Rejected, error) {
-	rejected, err := v.Store.Add(spans)
+func (v *Viewer) receive(_ context.Context, request []byte) (receiver.Rejected, error) {
+	rejected, err := v.Store.Add(request)
 	if err != nil {
 		v.Store.failed(err)
 		return receiver.Rejected{}, status.Error(codes.Unavailable, err.Error())
@@ -122,7 +122,7 @@ func (v *Viewer) receive(_ context.Context, spans []*tracepb.ResourceSpans) (rec
 	if rejected == 0 {
 		return receiver.Rejected{}, nil
 	}
-	return receiver.Rejected{Spans: int64(rejected), Message: "spans without a valid id, or with text that is not UTF-8"}, nil
+	return receiver.Rejected{Spans: int64(rejected), Message: "spans without a valid id"}, nil
 }
 
 // Close ends all connections.
@@ -143,7 +143,7 @@ func (s *Store) Read(r io.Reader) (bad int, first error) {
 			}
 			continue
 		}
-		if _, err := s.Add(spans); err != nil {
+		if _, err := s.addSpans(spans, time.Now()); err != nil {
 			return bad, err
 		}
 	}

@@ -3,6 +3,7 @@ package viewer
 import (
 	"slices"
 	"strings"
+	"time"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 
@@ -122,7 +123,7 @@ func (s *Store) Without(id string, leave ...Part) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := left.Add(grouped(list)); err != nil {
+	if _, err := left.addSpans(grouped(list), time.Now()); err != nil {
 		left.Close()
 		return nil, err
 	}

@@ -53,3 +53,14 @@ func All(message []byte, malformed *error) iter.Seq2[protowire.Number, Content] 
 		}
 	}
 }
+
+// Of yields the fields with one number.
+func Of(message []byte, number protowire.Number) iter.Seq[Content] {
+	return func(yield func(Content) bool) {
+		for n, v := range All(message, nil) {
+			if n == number && !yield(v) {
+				return
+			}
+		}
+	}
+}

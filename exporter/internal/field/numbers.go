@@ -12,6 +12,8 @@ const (
 	Scope protowire.Number = 1 // ScopeSpans
 	Spans protowire.Number = 2
 
+	ResourceAttributes protowire.Number = 1 // Resource
+
 	SpanTraceID    protowire.Number = 1 // Span
 	SpanID         protowire.Number = 2
 	SpanParentID   protowire.Number = 4
@@ -38,6 +40,7 @@ const (
 	Int    protowire.Number = 3
 	Double protowire.Number = 4
 	Array  protowire.Number = 5
+	Map    protowire.Number = 6
 
 	ResourceMetrics protowire.Number = 1 // ExportMetricsServiceRequest
 	ScopeMetrics    protowire.Number = 2 // ResourceMetrics

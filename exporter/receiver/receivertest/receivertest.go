@@ -125,8 +125,11 @@ func (r *Receiver) set(f func(context.Context, int) (*coltracepb.ExportTraceServ
 	r.attempts, r.respond = 0, f
 }
 
-func (r *Receiver) handle(ctx context.Context, spans []*tracepb.ResourceSpans) (receiver.Rejected, error) {
-	req := &coltracepb.ExportTraceServiceRequest{ResourceSpans: spans}
+func (r *Receiver) handle(ctx context.Context, request []byte) (receiver.Rejected, error) {
+	req := new(coltracepb.ExportTraceServiceRequest)
+	if err := proto.Unmarshal(request, req); err != nil {
+		return receiver.Rejected{}, err
+	}
 	r.mu.Lock()
 	r.attempts++
 	n, respond := r.attempts, r.respond
