@@ -48,10 +48,8 @@ type metricsConfig struct {
 
 // A contentConfig says which content is recorded.
 type contentConfig struct {
-	level             content.Level
-	redactor          *redact.Redactor
-	maxAttributeBytes int
-	maxIsDefault      bool // no flag set maxAttributeBytes
+	mapping.Options      // those of content
+	maxIsDefault    bool // no flag set MaxAttributeBytes
 }
 
 // A variableError is an invalid environment variable.
@@ -78,7 +76,7 @@ func (o *options) resolve() (*config, error) {
 	if c.content, err = o.contentOptions.resolve(c.problem); err != nil {
 		return nil, err
 	}
-	c.detectors = detectors(c.content.level)
+	c.detectors = detectors(c.content.Content)
 	if o.traceURL == "" && !hasPlaceholder(c.traceURL) {
 		c.problem(fmt.Errorf("invalid $SPANTEE_TRACE_URL %q (want %s in it)", c.traceURL, placeholder))
 		c.traceURL = ""
@@ -316,35 +314,30 @@ const minAttributeBytes = 128
 // resolve determines which content is recorded. An invalid variable is a problem,
 // and turns content off.
 func (o *contentOptions) resolve(problem func(error)) (contentConfig, error) {
-	c := contentConfig{level: content.Level(o.content), maxAttributeBytes: o.maxAttributeBytes}
-	c.maxIsDefault = o.flags != nil && !o.flags.Changed("max-attribute-bytes")
+	c := contentConfig{maxIsDefault: o.flags != nil && !o.flags.Changed("max-attribute-bytes")}
+	c.Content, c.MaxAttributeBytes = content.Level(o.content), o.maxAttributeBytes
 	if n := o.maxAttributeBytes; n < minAttributeBytes || n > mapping.MaxAttribute {
 		return c, invalid("--max-attribute-bytes", fmt.Sprint(n), fmt.Sprintf("%d to %d", minAttributeBytes, mapping.MaxAttribute))
 	}
 	var err error
-	if c.redactor, err = redact.New(o.redactRules, o.redactOff); err != nil {
+	if c.Redactor, err = redact.New(o.redactRules, o.redactOff); err != nil {
 		return c, usageError{err}
 	}
-	if c.level != "" {
+	if c.Content != "" {
 		return c, nil
 	}
 	// Spantee sends no log events, so content for events only means no content.
 	switch v := os.Getenv(captureVariable); strings.ToUpper(v) {
 	case "TRUE", "SPAN_ONLY", "SPAN_AND_EVENT":
-		c.level = content.Full
+		c.Content = content.Full
 	case "", "FALSE", "NO_CONTENT", "EVENT_ONLY":
-		c.level = content.None
+		c.Content = content.None
 	default:
-		c.level = content.None
+		c.Content = content.None
 		problem(fmt.Errorf("no content is recorded: invalid $%s %q (want true, span_only, span_and_event, event_only, no_content or false)", captureVariable, v))
 	}
 	return c, nil
 }
 
-// applyTo sets the mapper's content options.
-func (c contentConfig) applyTo(opts *mapping.Options) {
-	opts.Content, opts.Redactor, opts.MaxAttributeBytes = c.level, c.redactor, c.maxAttributeBytes
-}
-
 // fitsViewer reports whether a viewer gets longer texts than other backends.
-func (c contentConfig) fitsViewer() bool { return c.maxIsDefault && c.level != content.None }
+func (c contentConfig) fitsViewer() bool { return c.maxIsDefault && c.Content != content.None }

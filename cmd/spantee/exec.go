@@ -70,7 +70,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	}
 	var passed *proc.AgentStderr // nil for the file itself, not a pipe
 	agentStderr := stderr
-	if cfg.content.level != content.None {
+	if cfg.content.Content != content.None {
 		if passed, err = proc.NewAgentStderr(stderr, o.patience()); err != nil {
 			return err
 		}

@@ -51,7 +51,7 @@ func startTracing(o *options, cfg *config, say *reporter, rec *recording, proces
 		return nil, err
 	}
 	if cfg.content.maxIsDefault && (cfg.to.file != "" || o.show && !cfg.to.isSet()) {
-		cfg.content.maxAttributeBytes = wholeAttributeBytes // only a file or the viewer gets these spans
+		cfg.content.MaxAttributeBytes = wholeAttributeBytes // only a file or the viewer gets these spans
 	}
 	resource := resources(tracer.Presumed(o.agent))
 	client, err := cfg.to.open()
@@ -146,11 +146,10 @@ func (t *tracing) streamConfig(rec *recording, process *mapping.Process) tracer.
 
 // mapping returns the options of a mapper.
 func (t *tracing) mapping(rec *recording, process *mapping.Process) mapping.Options {
-	o := mapping.Options{
-		Agent: t.agent, Deltas: mapping.Deltas(t.deltas), MaxSpanEvents: t.maxSpanEvents,
-		Replay: rec.written, Since: rec.since, Shift: rec.shift, Parent: t.cfg.parent, Process: process,
-	}
-	t.cfg.content.applyTo(&o)
+	o := t.cfg.content.Options
+	o.Agent, o.Deltas, o.MaxSpanEvents = t.agent, mapping.Deltas(t.deltas), t.maxSpanEvents
+	o.Replay, o.Since, o.Shift = rec.written, rec.since, rec.shift
+	o.Parent, o.Process = t.cfg.parent, process
 	return o
 }
 

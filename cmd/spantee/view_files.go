@@ -79,8 +79,8 @@ func (f fileReader) read(store *viewer.Store, name string, content io.Reader, mo
 
 	p := newPage(store, false)
 	defer p.queue.Close()
-	opts := mapping.Options{Replay: modified}
-	f.content.applyTo(&opts)
+	opts := f.content.Options
+	opts.Replay = modified
 	m, err := mapping.New(opts)
 	if err != nil {
 		return err

@@ -91,7 +91,7 @@ func (t *tracing) askViewer() {
 		return
 	}
 	if to := t.cfg.to.otlp.Client().Destination(); viewer.Answers(to.Endpoint, to.Protocol == "grpc", userAgent()) {
-		t.cfg.content.maxAttributeBytes = wholeAttributeBytes
+		t.cfg.content.MaxAttributeBytes = wholeAttributeBytes
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -35,32 +36,24 @@ func QuitQuietly() {
 // closed stdout into an error. By default either ends a Go program before it has
 // flushed, and SIGQUIT prints its goroutines. Ignored signals, such as those of
 // nohup, stay ignored.
-func CatchSignals() <-chan os.Signal {
-	signal.Notify(make(chan os.Signal, 1), BrokenPipe)
-	keepIgnored()
-	c := make(chan os.Signal, 1)
-	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP} {
-		if !signal.Ignored(s) {
-			signal.Notify(c, s)
-		}
-	}
-	signal.Stop(starting)
-	return c
-}
-
-// Forwarded are the signals that exec passes on.
-var Forwarded = []os.Signal{
-	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
-	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT,
-}
+func CatchSignals() <-chan os.Signal { return catch(deadly) }
 
 // CatchForwarded delivers the signals to forward to an agent. The agent gets
 // signals from the terminal's keys by itself.
-func CatchForwarded() <-chan os.Signal {
+func CatchForwarded() <-chan os.Signal { return catch(Forwarded) }
+
+var (
+	deadly = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
+
+	// Forwarded are the signals that exec passes on.
+	Forwarded = append(deadly, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT)
+)
+
+func catch(signals []os.Signal) <-chan os.Signal {
 	signal.Notify(make(chan os.Signal, 1), BrokenPipe)
 	keepIgnored()
 	c := make(chan os.Signal, 16)
-	for _, s := range Forwarded {
+	for _, s := range signals {
 		if !signal.Ignored(s) {
 			signal.Notify(c, s)
 		}
@@ -79,9 +72,7 @@ func keepIgnored() {
 }
 
 // IsDeadly reports whether a signal asks for the process to end.
-func IsDeadly(s os.Signal) bool {
-	return s == syscall.SIGINT || s == syscall.SIGQUIT || s == syscall.SIGTERM || s == syscall.SIGHUP
-}
+func IsDeadly(s os.Signal) bool { return slices.Contains(deadly, s) }
 
 // fromTerminal reports whether a signal most likely came from a key: then every
 // foreground process gets it. Go does not report the sender of a signal.

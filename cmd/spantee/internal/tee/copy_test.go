@@ -132,9 +132,7 @@ func TestCopyBetweenPipes(t *testing.T) {
 							t.Error(err)
 						}
 					} else {
-						for !tee.stop() { // without the patience of Stop
-							<-tee.passed
-						}
+						<-tee.stop() // without the patience of Stop
 					}
 					tee.End(true)
 					outW.Close()

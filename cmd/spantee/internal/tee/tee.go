@@ -66,17 +66,16 @@ type Tee struct {
 	arrivals arrivals
 	consumer consumer
 	pace     pace
-	stopped  bool  // the copy must end
-	passing  bool  // the copy has read bytes that are not written yet, or not in the ring
-	whole    bool  // the stream ended by itself
-	failure  error // why the consumer is detached
-	late     Lost  // what came after the consumer was detached
+	stopped  bool          // the copy must end
+	passing  chan struct{} // closed once the bytes that the copy has read are written and in the ring
+	whole    bool          // the stream ended by itself
+	failure  error         // why the consumer is detached
+	late     Lost          // what came after the consumer was detached
 
-	first  chan struct{} // closed when the consumer is done with its first piece, or detached
-	room   chan struct{} // wakes Copy: there is room, or nobody to keep room for
-	more   chan struct{} // wakes the consumer: there are bytes, or there will be none
-	passed chan struct{} // wakes Stop: passing is false
-	ended  chan struct{} // closed when nothing more comes
+	first chan struct{} // closed when the consumer is done with its first piece, or detached
+	room  chan struct{} // wakes Copy: there is room, or nobody to keep room for
+	more  chan struct{} // wakes the consumer: there are bytes, or there will be none
+	ended chan struct{} // closed when nothing more comes
 }
 
 // Lost counts the part of the stream that the consumer has not seen.
@@ -111,8 +110,9 @@ func New(in io.Reader, out io.Writer, opts Options) *Tee {
 	t := &Tee{
 		in: in, out: out, opts: opts, cpu: cpuTime,
 		ring: ring{buf: newBuffer(ringSize)}, spill: spill{dir: opts.SpillDir, max: opts.SpillMax, open: createUnlinked},
-		first: make(chan struct{}), room: make(chan struct{}, 1), more: make(chan struct{}, 1), passed: make(chan struct{}, 1), ended: make(chan struct{}),
+		passing: make(chan struct{}), first: make(chan struct{}), room: make(chan struct{}, 1), more: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
+	close(t.passing)
 	if opts.Recording || opts.SpillDir == "" || opts.SpillMax < spillPiece {
 		t.spill.max = 0
 	}
@@ -145,10 +145,10 @@ func (t *Tee) Copy() error {
 				}
 			}
 			_, failed := t.out.Write(buf[:n])
-			if failed != nil || ahead > 0 {
-				n = 0
+			var written <-chan struct{}
+			if failed == nil && ahead == 0 {
+				written = t.commit(buf[:n], time.Now())
 			}
-			written := t.commit(buf[:n], time.Now())
 			t.pass()
 			if written != nil {
 				select {
@@ -227,16 +227,17 @@ func (t *Tee) waitedForRoom(waited *stall) {
 func (t *Tee) begin() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.passing = !t.stopped
-	return t.passing
+	if !t.stopped {
+		t.passing = make(chan struct{})
+	}
+	return !t.stopped
 }
 
 // pass says that what begin allowed has happened.
 func (t *Tee) pass() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.passing = false
-	notify(t.passed)
+	close(t.passing)
 }
 
 // commit hands bytes to the consumer. If it starts spillOver, it returns a channel that
@@ -245,7 +246,7 @@ func (t *Tee) commit(p []byte, at time.Time) (written <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case t.over() || len(p) == 0:
+	case t.over():
 		return nil
 	case t.failure != nil:
 		t.late.add(p)
@@ -261,22 +262,19 @@ func (t *Tee) commit(p []byte, at time.Time) (written <-chan struct{}) {
 // Stop ends the copy after the bytes that it is writing, even if it is reading. It
 // does not wait for an output that accepts nothing.
 func (t *Tee) Stop() {
-	late := time.After(stopPatience)
-	for !t.stop() {
-		select {
-		case <-t.passed:
-		case <-late:
-			return
-		}
+	select {
+	case <-t.stop():
+	case <-time.After(stopPatience):
 	}
 }
 
-func (t *Tee) stop() (done bool) {
+// stop returns a channel that is closed once the copy does nothing but read.
+func (t *Tee) stop() (passed <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stopped = true
 	notify(t.room)
-	return !t.passing
+	return t.passing
 }
 
 // End says that nothing more comes for the consumer. whole says that the stream

@@ -1,13 +1,14 @@
 package tracer
 
 import (
-	"encoding/binary"
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"strconv"
 
+	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -15,8 +16,7 @@ import (
 // that every sampler with the same ratio agrees. Trace ids are derived by SHA-256,
 // so they are as good as random ones. Metrics are counted before sampling.
 type Sampler struct {
-	partly bool   // only trace ids below bound are kept
-	bound  uint64 // of the last 63 bits of a trace id, as OpenTelemetry's SDK has it
+	ratio sdk.Sampler // nil if all are kept
 
 	Never error // why nothing is kept; nil if something is
 }
@@ -65,15 +65,12 @@ func ratioSampler(arg string, problem func(error)) Sampler {
 		problem(fmt.Errorf("all runs are sampled: invalid $OTEL_TRACES_SAMPLER_ARG %q (want a number from 0 to 1)", arg))
 		return Sampler{}
 	}
-	if ratio == 1 {
-		return Sampler{}
-	}
-	return Sampler{partly: true, bound: uint64(ratio * (1 << 63))}
+	return Sampler{ratio: sdk.TraceIDRatioBased(ratio)}
 }
 
 // Keeps reports whether the spans of a trace are sent.
 func (s Sampler) Keeps(id trace.TraceID) bool {
-	return !s.partly || binary.BigEndian.Uint64(id[8:])>>1 < s.bound
+	return s.ratio == nil || s.ratio.ShouldSample(sdk.SamplingParameters{ParentContext: context.Background(), TraceID: id}).Decision == sdk.RecordAndSample
 }
 
 // KeepsHex is Keeps for a trace id in hexadecimal.
