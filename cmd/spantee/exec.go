@@ -56,21 +56,16 @@ func execCommand() *cobra.Command {
 
 // runAgent is like filter, with the agent as a child process.
 func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
-	cfg, err := o.resolve()
-	if err != nil {
-		return err
-	}
 	signals := proc.CatchForwarded()
-	say := newReporter(o, cfg, stderr)
-	say.child = true
 	process := tracer.NewProcess(args[0])
-	tracing, err := startTracing(o, cfg, say, nil, process)
+	tracing, err := startTracing(o, stderr, nil, process)
 	if err != nil {
 		return err
 	}
+	say := tracing.say
 	var passed *proc.AgentStderr // nil for the file itself, not a pipe
 	agentStderr := stderr
-	if cfg.content.Content != content.None {
+	if tracing.cfg.content.Content != content.None {
 		if passed, err = proc.NewAgentStderr(stderr, o.patience()); err != nil {
 			return err
 		}

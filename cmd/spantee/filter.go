@@ -17,20 +17,16 @@ import (
 // Only the upper line decides the exit status. An error other than a proc.Status
 // means that no byte was read.
 func filter(o *options, stdin, stdout, stderr *os.File) error {
-	cfg, err := o.resolve()
-	if err != nil {
-		return err
-	}
 	signals := proc.CatchSignals()
-	say := newReporter(o, cfg, stderr)
 	rec, err := o.recordingOf(stdin)
 	if err != nil {
 		return err
 	}
-	tracing, err := startTracing(o, cfg, say, rec, nil)
+	tracing, err := startTracing(o, stderr, rec, nil)
 	if err != nil {
 		return err
 	}
+	say := tracing.say
 	if isTerminal(stdin) {
 		say.awaiting()
 	}

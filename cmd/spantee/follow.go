@@ -111,19 +111,14 @@ func followLogs(o *options, fo followOptions, names []string, stderr *os.File) e
 	if fo.idle <= 0 {
 		return invalid("--idle", fo.idle.String(), "more than 0s")
 	}
-	cfg, err := o.resolve()
+	t, err := startTracing(o, stderr, &recording{written: time.Unix(0, 0), grows: true}, nil)
 	if err != nil {
 		return err
 	}
-	cfg.parent = trace.SpanContext{} // the sessions are not what started this process
-	say := newReporter(o, cfg, stderr)
-	t, err := startTracing(o, cfg, say, &recording{written: time.Unix(0, 0), grows: true}, nil)
-	if err != nil {
-		return err
+	if !t.isNeeded() {
+		return errors.New("no spans are sent: " + t.say.whyNowhere())
 	}
-	if !t.hasDestination() && t.metrics == nil {
-		return errors.New("no spans are sent: " + say.whyNowhere())
-	}
+	t.cfg.parent = trace.SpanContext{} // the sessions are not what started this process
 	f := &follower{
 		tracing: t, followOptions: fo, since: map[string]time.Time{},
 		byFile: map[string]*followed{}, byKin: map[string]*followed{}, failed: map[string]bool{},

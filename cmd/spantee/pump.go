@@ -12,7 +12,7 @@ import (
 	"github.com/spantee/spantee/mapping"
 )
 
-// A pump takes the pieces of a stream from the tee, maps them, and watches the stream
+// A pump takes the chunks of a stream from the tee, maps them, and watches the stream
 // between them.
 type pump struct {
 	*tracing
@@ -42,7 +42,7 @@ func (t *tracing) start(in io.Reader, out *os.File) *pump {
 	if t.to.Live && !t.noSessionLog {
 		p.log = new(joinedLog)
 	}
-	if t.hasDestination() || t.metrics != nil || t.limits != nil {
+	if t.isNeeded() {
 		go p.run()
 	} else {
 		p.tee.Detach(errUnneeded)
@@ -89,16 +89,16 @@ func (p *pump) follow() {
 	buf := make([]byte, tracer.MaxPiece)
 	behind := false
 	for due := after(p.tick()); ; {
-		piece, err := p.tee.Next(buf, due)
+		chunk, err := p.tee.Next(buf, due)
 		if err != nil {
 			return
 		}
-		if len(piece.Bytes) > 0 {
-			if piece.Behind != behind {
-				behind = piece.Behind
+		if len(chunk.Bytes) > 0 {
+			if chunk.Behind != behind {
+				behind = chunk.Behind
 				p.setWait(behind)
 			}
-			p.consume(piece.Bytes, piece.Arrived)
+			p.consume(chunk.Bytes, chunk.Arrived)
 		}
 		soon := time.Now().Add(time.Second)
 		switch {
@@ -118,7 +118,7 @@ func after(delay time.Duration) time.Time {
 	return time.Now().Add(delay)
 }
 
-// consume maps a piece of the stream.
+// consume maps a chunk of the stream.
 func (p *pump) consume(bytes []byte, arrived time.Time) {
 	p.lastArrival, p.stalled = arrived, false
 	p.metrics.received(arrived)

@@ -73,7 +73,11 @@ func (o *options) endNow(rec *recording, r io.Reader) error {
 
 // unshifted returns a Mapper for finding out when a recording ended.
 func (o *options) unshifted(rec *recording) (*mapping.Mapper, error) {
-	return mapping.New(mapping.Options{Agent: o.agent, Deltas: mapping.DeltasOff, Replay: rec.written})
+	m, err := mapping.New(mapping.Options{Agent: o.agent, Deltas: mapping.DeltasOff, Replay: rec.written})
+	if err != nil {
+		return nil, usageError{err} // --agent
+	}
+	return m, nil
 }
 
 // latest returns the later of two times.

@@ -80,17 +80,13 @@ type replayer struct {
 }
 
 func replay(o *options, names []string, recursive bool, since time.Time, stderr *os.File) error {
-	cfg, err := o.resolve()
-	if err != nil {
-		return err
-	}
 	signals := proc.CatchSignals()
-	say := newReporter(o, cfg, stderr)
-	t, err := startTracing(o, cfg, say, &recording{again: "this command again"}, nil)
+	t, err := startTracing(o, stderr, &recording{again: "this command again"}, nil)
 	if err != nil {
 		return err
 	}
-	if !t.hasDestination() && t.metrics == nil {
+	say := t.say
+	if !t.isNeeded() {
 		return errors.New("no spans are sent: " + say.whyNowhere())
 	}
 	ctx, interrupt := context.WithCancel(context.Background())

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -40,13 +41,18 @@ type tracing struct {
 	result   result
 }
 
-// startTracing sets up what the configuration asks for. rec is nil for a live
+// startTracing sets up what the flags and the environment ask for. rec is nil for a live
 // stream. process is the agent, nil if spantee did not start it.
-func startTracing(o *options, cfg *config, say *reporter, rec *recording, process *mapping.Process) (*tracing, error) {
+func startTracing(o *options, stderr *os.File, rec *recording, process *mapping.Process) (*tracing, error) {
+	cfg, err := o.resolve()
+	if err != nil {
+		return nil, err
+	}
+	say := newReporter(o, cfg, stderr)
+	say.child = process != nil
 	t := &tracing{options: o, cfg: cfg, say: say, limits: newLimits(o.limitOptions)}
 	resources := cfg.services(rec == nil, process, say.problem)
 	t.to = tracer.Config{Live: rec == nil || rec.grows, Resources: resources, Sampled: cfg.sampler.Keeps}
-	var err error
 	if t.account, err = o.account(cfg); err != nil {
 		return nil, err
 	}
@@ -177,6 +183,9 @@ func (t *tracing) startExporter(client exporter.Client, resource *resourcepb.Res
 func (t *tracing) hasDestination() bool {
 	return t.to.Exporter != nil || t.tree != nil || t.page != nil || t.account != nil
 }
+
+// isNeeded reports whether anything is done with the spans.
+func (t *tracing) isNeeded() bool { return t.to.Exporter != nil || len(t.to.Consumers) > 0 }
 
 // setWait tells the exporter whether the mapper may wait for it.
 func (t *tracing) setWait(wait bool) {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A Piece is a part of the stream for the consumer. It has no bytes if none came
+// A Chunk is a part of the stream for the consumer. It has no bytes if none came
 // before the deadline.
-type Piece struct {
+type Chunk struct {
 	Bytes   []byte
 	Arrived time.Time // when they were written to the output
 	Behind  bool      // the consumer may wait, such as for a collector: the stream does not wait for the consumer
@@ -17,7 +17,7 @@ type Piece struct {
 // Next reads the next bytes of the stream into buf. It returns at the deadline if
 // none come; a zero deadline is none. Its error is io.EOF at the end of the stream,
 // and once the consumer is detached.
-func (t *Tee) Next(buf []byte, deadline time.Time) (Piece, error) {
+func (t *Tee) Next(buf []byte, deadline time.Time) (Chunk, error) {
 	t.doneWithLast()
 	for {
 		t.rest()
@@ -31,7 +31,7 @@ func (t *Tee) Next(buf []byte, deadline time.Time) (Piece, error) {
 	}
 }
 
-// doneWithLast records that the consumer is done with the last piece. The first bytes wait
+// doneWithLast records that the consumer is done with the last chunk. The first bytes wait
 // for that, and must not wait for the consumer's rest, too.
 func (t *Tee) doneWithLast() {
 	t.mu.Lock()
@@ -121,13 +121,13 @@ func (t *Tee) awaitMore(deadline time.Time) bool {
 	}
 }
 
-// fromRing returns the next piece if it is in the ring.
-func (t *Tee) fromRing(buf []byte) (Piece, error) {
+// fromRing returns the next chunk if it is in the ring.
+func (t *Tee) fromRing(buf []byte) (Chunk, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := &t.consumer
 	if t.failure != nil {
-		return Piece{}, io.EOF
+		return Chunk{}, io.EOF
 	}
 	waiting := t.ring.to - c.next
 	switch {
@@ -138,24 +138,24 @@ func (t *Tee) fromRing(buf []byte) (Piece, error) {
 	}
 	switch {
 	case waiting == 0 && t.over():
-		return Piece{}, io.EOF
+		return Chunk{}, io.EOF
 	case c.next < t.ring.from || waiting == 0:
-		return Piece{}, nil
+		return Chunk{}, nil
 	}
 	n := t.ring.take(buf[:min(int64(len(buf)), t.arrivals[0].to-c.next)])
 	return t.taken(buf[:n]), nil
 }
 
-// fromSpill returns the next piece if it is in the spill.
-func (t *Tee) fromSpill(buf []byte) (Piece, error) {
+// fromSpill returns the next chunk if it is in the spill.
+func (t *Tee) fromSpill(buf []byte) (Chunk, error) {
 	f, at, n := t.spilled(len(buf))
 	if n == 0 {
-		return Piece{}, nil
+		return Chunk{}, nil
 	}
 	n, err := f.ReadAt(buf[:n], at)
 	if n == 0 {
 		t.Detach(fmt.Errorf("cannot read back the spilled input: %w", err))
-		return Piece{}, io.EOF
+		return Chunk{}, io.EOF
 	}
 	return t.read(buf[:n]), nil
 }
@@ -175,18 +175,18 @@ func (t *Tee) spilled(size int) (f spillFile, at int64, n int) {
 }
 
 // read records bytes that were read from the spill.
-func (t *Tee) read(p []byte) Piece {
+func (t *Tee) read(p []byte) Chunk {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	piece := t.taken(p)
+	chunk := t.taken(p)
 	t.spill.lines -= t.consumer.taken.Lines
-	return piece
+	return chunk
 }
 
 // taken records that the consumer works on p. It is called with mu held.
-func (t *Tee) taken(p []byte) Piece {
+func (t *Tee) taken(p []byte) Chunk {
 	c := &t.consumer
-	piece := Piece{Bytes: p, Arrived: t.arrivals[0].at, Behind: c.lag == behind}
+	chunk := Chunk{Bytes: p, Arrived: t.arrivals[0].at, Behind: c.lag == behind}
 	if now := time.Now(); now.Sub(c.began) >= gatherTime {
 		c.began, c.gathered = now, t.ring.to
 	}
@@ -194,7 +194,7 @@ func (t *Tee) taken(p []byte) Piece {
 	c.taken.add(p)
 	t.arrivals.drop(c.next)
 	t.madeRoom()
-	return piece
+	return chunk
 }
 
 // madeRoom wakes a copy that waits for room once half of the ring is free, and

@@ -61,11 +61,11 @@ func TestCopyDoesNotHoldBack(t *testing.T) {
 	tee := seen.follow(inR, outW, Options{})
 	done := make(chan error)
 	go func() { done <- tee.Copy() }()
-	for _, piece := range []string{"{\"type\":", "\"user\"}", "\n", "x"} {
-		io.WriteString(inW, piece)
-		got := make([]byte, len(piece))
-		if _, err := io.ReadFull(outR, got); err != nil || string(got) != piece {
-			t.Fatalf("%q came out of %q, %v", got, piece, err)
+	for _, chunk := range []string{"{\"type\":", "\"user\"}", "\n", "x"} {
+		io.WriteString(inW, chunk)
+		got := make([]byte, len(chunk))
+		if _, err := io.ReadFull(outR, got); err != nil || string(got) != chunk {
+			t.Fatalf("%q came out of %q, %v", got, chunk, err)
 		}
 	}
 	inW.Close()
@@ -105,8 +105,8 @@ func TestCopyBetweenPipes(t *testing.T) {
 				written := make(chan struct{})
 				go func() {
 					defer close(written)
-					for piece := range slices.Chunk(in, writes) {
-						if _, err := inW.Write(piece); err != nil {
+					for chunk := range slices.Chunk(in, writes) {
+						if _, err := inW.Write(chunk); err != nil {
 							return // stopped
 						}
 					}

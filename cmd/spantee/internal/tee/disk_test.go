@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// A slowDisk calls write before it writes a piece, with the piece's number from 0.
+// A slowDisk calls write before it writes a chunk, with the chunk's number from 0.
 type slowDisk struct {
 	spillFile
 	write  func(n int) error
-	pieces int
+	chunks int
 }
 
 func (f *slowDisk) WriteAt(p []byte, offset int64) (int, error) {
-	n := f.pieces
-	f.pieces++
+	n := f.chunks
+	f.chunks++
 	if err := f.write(n); err != nil {
 		return 0, err
 	}
@@ -76,8 +76,8 @@ func TestFullDisk(t *testing.T) {
 				time.Sleep(pause) // until the disk has answered
 				synctest.Wait()
 				seen.want(t, in)
-				if disk.pieces != failing+1 {
-					t.Errorf("%d pieces were spilled, the last of which should have been number %d", disk.pieces, failing)
+				if disk.chunks != failing+1 {
+					t.Errorf("%d chunks were spilled, the last of which should have been number %d", disk.chunks, failing)
 				}
 				wantClosed(t, disk)
 			})
@@ -192,7 +192,7 @@ func TestSlowDisk(t *testing.T) {
 			time.Sleep(pause)
 			return nil
 		}}
-		in := lines(ringSize + int(2*busyLimit/pause)*spillPiece)
+		in := lines(ringSize + int(2*busyLimit/pause)*spillChunk)
 		tee := seen.copyTo(disk, bytes.NewReader(in), io.Discard, Options{SpillDir: dir, SpillMax: 1 << 30})
 		if err := tee.Copy(); err != nil || tee.Err() != nil {
 			t.Error(err, tee.Err())
@@ -200,7 +200,7 @@ func TestSlowDisk(t *testing.T) {
 		tee.End(true)
 		close(resume)
 		<-seen.done
-		time.Sleep(pause) // until the last piece is written
+		time.Sleep(pause) // until the last chunk is written
 		synctest.Wait()
 		seen.want(t, in)
 		wantClosed(t, disk)

@@ -6,21 +6,21 @@ import "time"
 // stream.
 type ring struct {
 	buf      []byte
-	origin   int64 // offset of buf[0], set when the ring is empty
+	base   int64 // offset of buf[0], set when the ring is empty
 	from, to int64 // the bytes in it
 }
 
 func (r *ring) len() int  { return int(r.to - r.from) }
 func (r *ring) free() int { return len(r.buf) - r.len() }
 
-func (r *ring) index(offset int64) int { return int((offset - r.origin) % int64(len(r.buf))) }
+func (r *ring) index(offset int64) int { return int((offset - r.base) % int64(len(r.buf))) }
 
 // space returns up to limit bytes of room, less at the end of the buffer. An empty
 // ring starts over: while the consumer keeps up, only a small part of the buffer is
 // in use, and stays in the processor's cache.
 func (r *ring) space(limit int) []byte {
 	if r.from == r.to {
-		r.origin = r.to
+		r.base = r.to
 	}
 	start := r.index(r.to)
 	return r.buf[start:min(start+limit, start+r.free(), len(r.buf))]

@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// spillPiece is how much is written to the spill at once.
-const spillPiece = 128 << 10
+// spillChunk is how much is written to the spill at once.
+const spillChunk = 128 << 10
 
 // A spill is an unlinked file, used as a ring of max bytes. It has the bytes between
 // the consumer and the ring.
@@ -17,12 +17,12 @@ type spill struct {
 	open func(dir string) (spillFile, error)
 
 	f       spillFile     // nil if there are no bytes
-	origin  int64         // offset in the stream of the file's first byte
+	base  int64         // offset in the stream of the file's first byte
 	lines   int64         // newlines in it
 	written chan struct{} // closed when spillOver ends; nil if it is not running
 	failed  bool          // nothing more can be written
 	over    bool          // the consumer is finished
-	buf     []byte        // the piece that spillOver writes
+	buf     []byte        // the chunk that spillOver writes
 }
 
 // A spillFile is what a spill needs of an os.File.
@@ -38,12 +38,12 @@ func (s *spill) at(offset int64, n int) (int64, int) {
 	if s.f == nil {
 		return 0, int(min(int64(n), s.max))
 	}
-	at := (offset - s.origin) % s.max
+	at := (offset - s.base) % s.max
 	return at, int(min(int64(n), s.max-at))
 }
 
-// hasRoom reports whether another piece can be spilled beside size bytes.
-func (s *spill) hasRoom(size int64) bool { return !s.failed && s.max-size >= spillPiece }
+// hasRoom reports whether another chunk can be spilled beside size bytes.
+func (s *spill) hasRoom(size int64) bool { return !s.failed && s.max-size >= spillChunk }
 
 // createUnlinked creates a file in dir and removes its name, so that a kill leaves
 // nothing of the stream on disk. Windows cannot remove an open file, and has no spill.
@@ -118,9 +118,9 @@ func (t *Tee) toSpill() (p []byte, f spillFile, at, offset int64) {
 		return nil, nil, 0, 0
 	}
 	if t.spill.buf == nil {
-		t.spill.buf = make([]byte, spillPiece)
+		t.spill.buf = make([]byte, spillChunk)
 	}
-	at, n := t.spill.at(t.ring.from, spillPiece)
+	at, n := t.spill.at(t.ring.from, spillChunk)
 	p = t.spill.buf[:copy(t.spill.buf[:n], t.ring.head(n))]
 	return p, t.spill.f, at, t.ring.from
 }
@@ -131,7 +131,7 @@ func (t *Tee) wroteSpill(f spillFile, p []byte, offset int64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.spill.f == nil {
-		t.spill.f, t.spill.origin = f, offset
+		t.spill.f, t.spill.base = f, offset
 	}
 	switch {
 	case err != nil:

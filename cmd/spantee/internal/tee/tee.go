@@ -21,7 +21,7 @@ const (
 	maxRead = 256 << 10
 
 	// minRoom is how much room there must be for a read, so that a slow consumer does
-	// not cut the stream into small pieces.
+	// not cut the stream into small chunks.
 	minRoom = 64 << 10
 
 	// spillPatience is how long the copy waits for a write to the spill. Otherwise the
@@ -43,7 +43,7 @@ type Options struct {
 	// so that it can save what a kill would lose. All other bytes are written at once.
 	Ahead time.Duration
 
-	Progress func() int64 // grows while the consumer works on a single piece
+	Progress func() int64 // grows while the consumer works on a single chunk
 	Hurry    func()       // called when the consumer must not wait for anything any more
 }
 
@@ -72,7 +72,7 @@ type Tee struct {
 	failure  error         // why the consumer is detached
 	late     Lost          // what came after the consumer was detached
 
-	first chan struct{} // closed when the consumer is done with its first piece, or detached
+	first chan struct{} // closed when the consumer is done with its first chunk, or detached
 	room  chan struct{} // wakes Copy: there is room, or nobody to keep room for
 	more  chan struct{} // wakes the consumer: there are bytes, or there will be none
 	ended chan struct{} // closed when nothing more comes
@@ -89,7 +89,7 @@ func (l *Lost) add(p []byte) {
 // A consumer is the consumer's position in the stream.
 type consumer struct {
 	next  int64 // offset of its next byte
-	taken Lost  // the piece that the consumer works on
+	taken Lost  // the chunk that the consumer works on
 	lag   lag
 
 	began    time.Time // when it last began to take a batch of gathered bytes
@@ -113,7 +113,7 @@ func New(in io.Reader, out io.Writer, opts Options) *Tee {
 		passing: make(chan struct{}), first: make(chan struct{}), room: make(chan struct{}, 1), more: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	close(t.passing)
-	if opts.Recording || opts.SpillDir == "" || opts.SpillMax < spillPiece {
+	if opts.Recording || opts.SpillDir == "" || opts.SpillMax < spillChunk {
 		t.spill.max = 0
 	}
 	return t
@@ -134,11 +134,11 @@ func (t *Tee) Copy() error {
 		buf := t.awaitRoom(scratch)
 		n, err := t.in.Read(buf)
 		if n > 0 {
-			if !t.begin() {
+			if !t.mayWrite() {
 				return nil
 			}
 			if ahead > 0 {
-				t.commit(buf[:n], time.Now())
+				t.push(buf[:n], time.Now())
 				select {
 				case <-t.first:
 				case <-time.After(ahead):
@@ -147,9 +147,9 @@ func (t *Tee) Copy() error {
 			_, failed := t.out.Write(buf[:n])
 			var written <-chan struct{}
 			if failed == nil && ahead == 0 {
-				written = t.commit(buf[:n], time.Now())
+				written = t.push(buf[:n], time.Now())
 			}
-			t.pass()
+			t.wrote()
 			if written != nil {
 				select {
 				case <-written:
@@ -223,8 +223,8 @@ func (t *Tee) waitedForRoom(waited *stall) {
 	}
 }
 
-// begin reports whether the bytes that were read may be written.
-func (t *Tee) begin() bool {
+// mayWrite reports whether the bytes that were read may be written.
+func (t *Tee) mayWrite() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.stopped {
@@ -233,16 +233,16 @@ func (t *Tee) begin() bool {
 	return !t.stopped
 }
 
-// pass says that what begin allowed has happened.
-func (t *Tee) pass() {
+// wrote says that what mayWrite allowed has happened.
+func (t *Tee) wrote() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	close(t.passing)
 }
 
-// commit hands bytes to the consumer. If it starts spillOver, it returns a channel that
+// push hands bytes to the consumer. If it starts spillOver, it returns a channel that
 // is closed when spillOver ends.
-func (t *Tee) commit(p []byte, at time.Time) (written <-chan struct{}) {
+func (t *Tee) push(p []byte, at time.Time) (written <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {

@@ -19,7 +19,7 @@ import (
 
 // A recorder is a consumer that keeps everything it gets.
 type recorder struct {
-	each func(offset int) // is called for each piece, if set
+	each func(offset int) // is called for each chunk, if set
 
 	seen    bytes.Buffer
 	moved   atomic.Int64
@@ -182,7 +182,7 @@ func TestOrder(t *testing.T) {
 				n := copy(p[:min(len(p), 1+r.IntN(maxRead))], rest)
 				rest = rest[n:]
 				return n, nil
-			}), io.Discard, Options{SpillDir: t.TempDir(), SpillMax: int64(spillPiece + r.IntN(ringSize))})
+			}), io.Discard, Options{SpillDir: t.TempDir(), SpillMax: int64(spillChunk + r.IntN(ringSize))})
 			go func() {
 				for {
 					select {
@@ -435,8 +435,8 @@ func TestRest(t *testing.T) {
 // The consumer sees a line at once, and those that come right after it together.
 func TestGather(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var pieces atomic.Int64
-		seen := &recorder{each: func(int) { pieces.Add(1) }}
+		var chunks atomic.Int64
+		seen := &recorder{each: func(int) { chunks.Add(1) }}
 		r, w := io.Pipe()
 		tee := seen.follow(r, io.Discard, Options{})
 		copied := make(chan error)
@@ -447,8 +447,8 @@ func TestGather(t *testing.T) {
 			in = append(in, line...)
 			w.Write(line)
 			synctest.Wait()
-			if got := pieces.Load(); got != want {
-				t.Errorf("%d pieces after %d bytes, want %d", got, len(in), want)
+			if got := chunks.Load(); got != want {
+				t.Errorf("%d chunks after %d bytes, want %d", got, len(in), want)
 			}
 		}
 		for before := int64(0); before < 6; before += 2 {
