@@ -52,7 +52,7 @@ func TestOneDeadline(t *testing.T) {
 				defer close(stderr.emptied)
 				const timeout = time.Minute
 				o := &options{destinationOptions: destinationOptions{flushTimeout: timeout}, reportOptions: reportOptions{summary: true}}
-				say := &reporter{options: o, cfg: new(config), w: proc.NewStderr(stderr, o.patience())}
+				say := &reporter{options: o, verbose: true, cfg: new(config), w: proc.NewStderr(stderr, o.patience())}
 				e, err := exporter.New(exporter.Config{Client: hungCollector{}, Wait: test.recording})
 				if err != nil {
 					t.Fatal(err)
@@ -64,7 +64,7 @@ func TestOneDeadline(t *testing.T) {
 					tr.tree = tree.NewWriter(say.w, tree.Style{})
 				}
 				tr.addConsumers()
-				if err := tr.newStream(new(recording), nil); err != nil {
+				if tr.stream, err = tracer.New(tr.streamConfig(new(recording), nil)); err != nil {
 					t.Fatal(err)
 				}
 				p := &pump{

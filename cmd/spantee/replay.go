@@ -345,11 +345,11 @@ func (r *replayer) one(name string) error {
 			return err
 		}
 	}
-	if err := r.newStream(rec, nil); err != nil {
+	to := r.streamConfig(rec, nil)
+	to.Ended = func(run mapping.Run) { r.say.runInFile(name, run) }
+	if r.stream, err = tracer.New(to); err != nil {
 		return err
 	}
-	r.say.setFile(name)
-	defer r.say.setFile("")
 	in, err := unpack(bufio.NewReaderSize(&counter{f, r}, readSize))
 	if err != nil {
 		return err

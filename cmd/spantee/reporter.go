@@ -28,19 +28,15 @@ type reporter struct {
 	stderr   *os.File
 	w        *proc.Stderr // on stderr
 	terminal bool
+	verbose  bool   // what was traced is said, too
 	child    bool   // spantee started the agent
 	again    string // the command that sends a recording again; "" for a live stream
 
 	mu       sync.Mutex // guards the following fields, which an abandoned mapper may still use
 	problems []string
-	runs     runList
-}
-
-// A runList has the runs that are not printed yet.
-type runList struct {
-	file         string // that the runs come from, for replay
-	begun, ended int    // how many runs have; of those that have begun, only the printed ones count
-	waiting      []mapping.Run
+	begun    int           // how many runs were printed when they began
+	ended    int           // how many runs have
+	waiting  []mapping.Run // that have ended, to be printed at the end
 }
 
 // A result is what became of a stream.
@@ -58,9 +54,10 @@ type result struct {
 const maxRuns = 20
 
 func newReporter(o *options, cfg *config, stderr *os.File) *reporter {
+	terminal := isTerminal(stderr)
 	return &reporter{
 		options: o, cfg: cfg, stderr: stderr, w: proc.NewStderr(stderr, o.patience()),
-		terminal: isTerminal(stderr), problems: cfg.problems,
+		terminal: terminal, verbose: terminal || o.summary, problems: cfg.problems,
 	}
 }
 
@@ -76,6 +73,13 @@ func (r *reporter) say(format string, args ...any) {
 	}
 }
 
+// note says at once what is said only on a terminal or with --summary.
+func (r *reporter) note(format string, args ...any) {
+	if r.verbose {
+		r.say(format, args...)
+	}
+}
+
 // failed says why the command fails, even with --quiet.
 func (r *reporter) failed(err error) {
 	r.mu.Lock()
@@ -86,6 +90,13 @@ func (r *reporter) failed(err error) {
 // line prints a line. It is called with mu held.
 func (r *reporter) line(format string, args ...any) {
 	fmt.Fprintf(r.w, "spantee: "+format+"\n", args...)
+}
+
+// text prints a text unless it is empty. It is called with mu held.
+func (r *reporter) text(text string) {
+	if text != "" {
+		r.line("%s", text)
+	}
 }
 
 // awaiting tells a user who typed only spantee what it is waiting for.
@@ -111,9 +122,7 @@ func (r *reporter) limitReached(limit string, ends bool) {
 
 // outputCut reports a process that the agent left running.
 func (r *reporter) outputCut() {
-	if r.summary || r.terminal {
-		r.say("a process left running by the agent still has stdout open; its output is lost from now on")
-	}
+	r.note("a process left running by the agent still has stdout open; its output is lost from now on")
 }
 
 // skipped reports why a file is not traced.
@@ -123,9 +132,7 @@ func (r *reporter) skipped(name string, why error) {
 
 // following says what is followed.
 func (r *reporter) following(folder string, since time.Time) {
-	if r.summary || r.terminal {
-		r.say("following %s: runs that began after %s", printable(folder), since.Format(time.DateTime))
-	}
+	r.note("following %s: runs that began after %s", printable(folder), since.Format(time.DateTime))
 }
 
 // pageAt says where the page is.
@@ -152,10 +159,10 @@ func (r *reporter) problem(err error) {
 func (r *reporter) runStarted(run mapping.Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.quiet || !r.terminal || r.again != "" || r.runs.begun == maxRuns || !r.cfg.sampler.Keeps(run.TraceID) {
+	if r.quiet || !r.terminal || r.again != "" || r.begun == maxRuns || !r.cfg.sampler.Keeps(run.TraceID) {
 		return
 	}
-	r.runs.begun++
+	r.begun++
 	id := hex.EncodeToString(run.TraceID[:])
 	r.line("trace %s began%s", id, spaced(r.cfg.traceLink(id)))
 }
@@ -165,21 +172,22 @@ func (r *reporter) runStarted(run mapping.Run) {
 func (r *reporter) runEnded(run mapping.Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.runs.ended++
+	r.ended++
 	switch {
 	case r.quiet:
-	case r.summary || r.runs.file != "":
+	case r.summary:
 		r.nameRun(run)
-	case len(r.runs.waiting) < maxRuns:
-		r.runs.waiting = append(r.runs.waiting, run)
+	case len(r.waiting) < maxRuns:
+		r.waiting = append(r.waiting, run)
 	}
 }
 
-// setFile sets the file of the next runs.
-func (r *reporter) setFile(name string) {
+// runInFile prints a run of a recording.
+func (r *reporter) runInFile(name string, run mapping.Run) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.runs.file = name
+	r.ended++
+	r.mu.Unlock()
+	r.say("%s: %s", printable(name), r.describe(run))
 }
 
 // sessions names the sessions in session logs.
@@ -187,18 +195,10 @@ func (r *reporter) sessions(list []*sessionLine) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range list {
-		if r.runs.ended += s.runs; r.quiet || !r.terminal && !r.summary {
-			continue
+		if r.ended += s.runs; r.verbose && !r.quiet {
+			r.line("%s session %s: %s, %s, %s", s.Agent, printable(s.Session), countFailed(s.runs, "run", s.failed),
+				countFailed(s.Tools, "tool", s.ToolErrors), s.Duration.Round(time.Millisecond))
 		}
-		line := fmt.Sprintf("%s session %s: %s", s.Agent, printable(s.Session), count(s.runs, "run"))
-		if s.failed > 0 {
-			line += fmt.Sprintf(" (%d failed)", s.failed)
-		}
-		line += ", " + count(s.Tools, "tool")
-		if s.ToolErrors > 0 {
-			line += fmt.Sprintf(" (%d failed)", s.ToolErrors)
-		}
-		r.line("%s, %s", line, s.Duration.Round(time.Millisecond))
 	}
 }
 
@@ -234,21 +234,16 @@ func (l *sessionLines) ended(run mapping.Run) {
 
 // odd reports what a file contained besides events.
 func (r *reporter) odd(name string, stats mapping.Stats) {
-	if s := oddLines(stats); s != "" && (r.terminal || r.summary) {
-		r.say("%s: %s", printable(name), s)
+	if s := oddLines(stats); s != "" {
+		r.note("%s: %s", printable(name), s)
 	}
 }
 
 // nameRun prints a run, unless a tree shows it.
 func (r *reporter) nameRun(run mapping.Run) {
-	if r.tree && r.cfg.traceURL == "" && r.runs.file == "" {
-		return
+	if !r.tree || r.cfg.traceURL != "" {
+		r.line("%s", r.describe(run))
 	}
-	prefix := ""
-	if r.runs.file != "" {
-		prefix = printable(r.runs.file) + ": "
-	}
-	r.line("%s%s", prefix, r.describe(run))
 }
 
 // print prints the whole report.
@@ -260,21 +255,19 @@ func (r *reporter) print(o result, hasDestination bool) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.terminal || r.summary {
-		for _, run := range r.runs.waiting {
+	if r.verbose {
+		for _, run := range r.waiting {
 			r.nameRun(run)
 		}
-		if more := r.runs.ended - len(r.runs.waiting); more > 0 && len(r.runs.waiting) > 0 {
+		if more := r.ended - len(r.waiting); more > 0 && len(r.waiting) > 0 {
 			r.line("and %s (--summary names them all)", count(more, "more trace"))
 		}
-		if s := oddLines(o.stats); s != "" {
-			r.line("%s", s)
-		}
+		r.text(oddLines(o.stats))
 		if s := amount(o.delivery.Earlier.Delivered, o.delivery.Earlier.Metrics.Delivered); s != "" {
 			r.line("%s of earlier runs delivered", s)
 		}
 	}
-	if why := cmp.Or(o.unprotected, o.delivery.Unprotected); why != nil && (r.terminal || r.summary || errors.As(why, new(*spool.Untrusted))) {
+	if why := cmp.Or(o.unprotected, o.delivery.Unprotected); why != nil && (r.verbose || errors.As(why, new(*spool.Untrusted))) {
 		r.line("crash protection was unavailable: %v", why)
 	}
 	for _, p := range r.problems {
@@ -283,19 +276,14 @@ func (r *reporter) print(o result, hasDestination bool) {
 	if o.failure != nil {
 		r.line("tracing stopped early: %v%s", o.failure, describeLost(o.lost))
 	}
-	if s := r.untraced(o, hasDestination); s != "" {
-		r.line("%s", s)
-	}
+	r.text(r.untraced(o, hasDestination))
 	s := r.undelivered(o.delivery)
 	m, fates := undeliveredMetrics(o.metrics)
 	if s != "" && m != "" { // usually for the same reason
 		s, m = s+"; "+fates, ""
 	}
-	for _, s := range []string{s, m} {
-		if s != "" {
-			r.line("%s", s)
-		}
-	}
+	r.text(s)
+	r.text(m)
 	if n := o.delivery.Earlier.SetAside; n > 0 {
 		r.line("%s in the spool set aside unread (spantee spool shows why)", count(n, "file"))
 	}
@@ -308,11 +296,8 @@ func (r *reporter) print(o result, hasDestination bool) {
 
 func (r *reporter) describe(run mapping.Run) string {
 	id := hex.EncodeToString(run.TraceID[:])
-	s := fmt.Sprintf("trace %s: %s, %s", id, count(run.Spans, "span"), count(run.Tools, "tool"))
-	if run.ToolErrors > 0 {
-		s += fmt.Sprintf(" (%d failed)", run.ToolErrors)
-	}
-	s += ", " + run.Duration.Round(time.Millisecond).String()
+	s := fmt.Sprintf("trace %s: %s, %s, %s", id, count(run.Spans, "span"),
+		countFailed(run.Tools, "tool", run.ToolErrors), run.Duration.Round(time.Millisecond))
 	switch _, notCode := strconv.Atoi(run.ErrorType); {
 	case run.ErrorType == "":
 	case notCode == nil && r.child:
@@ -351,13 +336,13 @@ func (r *reporter) untraced(o result, hasDestination bool) string {
 	switch {
 	case r.summary && !hasDestination:
 		return "no trace: " + r.whyNowhere()
-	case r.summary && o.stats.Lines == 0 && o.failure == nil && r.runs.ended == 0:
+	case r.summary && o.stats.Lines == 0 && o.failure == nil && r.ended == 0:
 		return "no trace: the input was empty"
 	case o.stats.Runs > 0:
 		if o.stats.Foreign != "" {
 			return fmt.Sprintf("part of the input was not traced: it looks like %s (supported: %s)", o.stats.Foreign, supported())
 		}
-	case why != "" && r.runs.ended > 0:
+	case why != "" && r.ended > 0:
 		return "the trace has only its root span: " + why
 	case why != "":
 		return "no trace: " + why

@@ -38,6 +38,14 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// countFailed says how many there are, and how many of them failed.
+func countFailed(n int, noun string, failed int) string {
+	if failed == 0 {
+		return count(n, noun)
+	}
+	return fmt.Sprintf("%s (%d failed)", count(n, noun), failed)
+}
+
 // printable replaces control characters that a terminal would obey: file names,
 // file contents and server messages may contain escape sequences.
 func printable(s string) string {

@@ -90,7 +90,7 @@ func startTracing(o *options, stderr *os.File, rec *recording, process *mapping.
 		t.claims = t.newClaims()
 	}
 	say.again = rec.again
-	if err := t.newStream(rec, process); err != nil {
+	if t.stream, err = tracer.New(t.streamConfig(rec, process)); err != nil {
 		return nil, err
 	}
 	t.open = t.newOpenSpans(client)
@@ -134,12 +134,6 @@ func (t *tracing) addConsumers() {
 		add(t.metrics)
 		t.to.Open = t.metrics.setOpen
 	}
-}
-
-// newStream makes the stream of a mapper, for a recording or for stdin.
-func (t *tracing) newStream(rec *recording, process *mapping.Process) (err error) {
-	t.stream, err = tracer.New(t.streamConfig(rec, process))
-	return err
 }
 
 // streamConfig returns the configuration of the stream of a mapper.
