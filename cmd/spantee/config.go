@@ -314,9 +314,9 @@ const minAttributeBytes = 128
 // resolve determines which content is recorded. An invalid variable is a problem,
 // and turns content off.
 func (o *contentOptions) resolve(problem func(error)) (contentConfig, error) {
-	c := contentConfig{maxIsDefault: o.flags != nil && !o.flags.Changed("max-attribute-bytes")}
-	c.Content, c.MaxAttributeBytes = content.Level(o.content), o.maxAttributeBytes
-	if n := o.maxAttributeBytes; n < minAttributeBytes || n > mapping.MaxAttribute {
+	c := contentConfig{maxIsDefault: o.maxAttributeBytes == 0}
+	c.Content, c.MaxAttributeBytes = content.Level(o.content), cmp.Or(o.maxAttributeBytes, defaultAttributeBytes)
+	if n := c.MaxAttributeBytes; n < minAttributeBytes || n > mapping.MaxAttribute {
 		return c, invalid("--max-attribute-bytes", fmt.Sprint(n), fmt.Sprintf("%d to %d", minAttributeBytes, mapping.MaxAttribute))
 	}
 	var err error

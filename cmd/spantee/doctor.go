@@ -202,25 +202,26 @@ func examineSpool(w io.Writer) {
 		finding(w, "!", "spool", err.Error())
 		return
 	}
-	sums, points := map[spool.State]int{}, map[spool.State]int{}
+	var spans, points, rejected, aside int
 	var size int64
 	for _, e := range entries {
 		size += e.Bytes
-		sums[e.State] += e.Spans
-		points[e.State] += e.Points
+		switch e.State {
+		case spool.Waiting, spool.Sending, spool.Killed:
+			spans += e.Spans
+			points += e.Points
+		case spool.Rejected:
+			rejected += e.Spans + e.Points
+		case spool.Corrupt:
+			aside += e.Spans + e.Points
+		}
 	}
-	waiting := amount(sums[spool.Waiting]+sums[spool.Sending]+sums[spool.Killed], points[spool.Waiting]+points[spool.Sending])
-	sums[spool.Rejected] += points[spool.Rejected]
-	sums[spool.Corrupt] += points[spool.Corrupt]
-	mark, state := "✓", "empty"
-	if waiting == "" {
-		waiting = "0 spans waiting"
-	} else {
-		mark, waiting = "!", waiting+" waiting (spantee flush sends them)"
+	mark, waiting, state := "✓", "0 spans waiting", "empty"
+	if spans+points > 0 {
+		mark, waiting = "!", amount(spans, points)+" waiting (spantee flush sends them)"
 	}
 	if len(entries) > 0 {
-		state = fmt.Sprintf("%s, %d rejected, %d set aside, %s of %s",
-			waiting, sums[spool.Rejected], sums[spool.Corrupt], bytesText(size), bytesText(s.Max))
+		state = fmt.Sprintf("%s, %d rejected, %d set aside, %s of %s", waiting, rejected, aside, bytesText(size), bytesText(s.Max))
 	}
 	finding(w, mark, "spool", state+", in "+s.Dir)
 }

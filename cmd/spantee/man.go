@@ -54,21 +54,14 @@ func printManual(w io.Writer, of *cobra.Command) error {
 		}
 		fmt.Fprintf(page, format, roff(paragraph))
 	}
-	printOptions(page, "OPTIONS", of.NonInheritedFlags())
-	printOptions(page, "OPTIONS OF ALL COMMANDS", of.InheritedFlags())
+	printOptions(page, of.LocalFlags())
 	printRelated(page, of)
 	return page.Flush()
 }
 
-func printOptions(w io.Writer, title string, flags *pflag.FlagSet) {
-	if !flags.HasAvailableFlags() {
-		return
-	}
-	fmt.Fprintf(w, ".SH %s\n", title)
+func printOptions(w io.Writer, flags *pflag.FlagSet) {
+	fmt.Fprintf(w, ".SH OPTIONS\n")
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden {
-			return
-		}
 		value, usage := pflag.UnquoteUsage(f)
 		names := roff("--" + f.Name)
 		if f.Shorthand != "" {

@@ -201,17 +201,14 @@ type contentOptions struct {
 	content           string
 	redactRules       []string
 	redactOff         []string
-	maxAttributeBytes int
-	flags             *pflag.FlagSet // to tell a default from the same value given
+	maxAttributeBytes int // 0 for the default
 }
 
 func (o *contentOptions) addFlags(f *pflag.FlagSet) {
-	o.flags = f
 	f.Var(oneOf{&o.content, []string{"none", "details", "full"}}, "content", "record content: `WHAT` is none, details (such as paths and commands) or full (also prompts and results) "+
 		"(default $"+captureVariable+" or none)")
 	f.StringArrayVar(&o.redactRules, "redact-rule", nil, "add the redaction rule `NAME=REGEX`, which redacts its first group or else the whole match; may be repeated")
 	f.StringArrayVar(&o.redactOff, "redact-off", nil, "turn off the redaction rule `NAME`; may be repeated")
-	f.IntVar(&o.maxAttributeBytes, "max-attribute-bytes", defaultAttributeBytes,
+	f.IntVar(&o.maxAttributeBytes, "max-attribute-bytes", 0,
 		fmt.Sprintf("truncate strings in spans to `N` bytes (default %d, or %d with --to or if a viewer receives them)", defaultAttributeBytes, wholeAttributeBytes))
-	f.Lookup("max-attribute-bytes").DefValue = "0" // it is not shown twice
 }

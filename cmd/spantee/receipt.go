@@ -100,22 +100,19 @@ func (a *account) write(r *receipt.Receipt, hangs bool) error {
 // outputs returns the receipt as outputs of a step: its own fields, and the fields of its
 // run if it is the only one.
 func (a *account) outputs(r *receipt.Receipt) (string, error) {
-	fields := map[string]json.RawMessage{}
-	add := func(v any) error {
-		b, err := json.Marshal(v)
-		if err != nil {
-			return err
-		}
-		return json.Unmarshal(b, &fields)
-	}
+	parts := []any{r} // of several with one name, the last counts
 	if len(r.Runs) == 1 {
-		run := r.Runs[0]
-		if err := errors.Join(add(run), add(map[string]string{"trace_url": a.traceLink(run.TraceID)})); err != nil {
+		parts = []any{r.Runs[0], map[string]string{"trace_url": a.traceLink(r.Runs[0].TraceID)}, r}
+	}
+	fields := map[string]json.RawMessage{}
+	for _, part := range parts {
+		b, err := json.Marshal(part)
+		if err != nil {
 			return "", err
 		}
-	}
-	if err := add(r); err != nil {
-		return "", err
+		if err := json.Unmarshal(b, &fields); err != nil {
+			return "", err
+		}
 	}
 	delete(fields, "runs")
 	var text bytes.Buffer

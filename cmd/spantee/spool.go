@@ -182,31 +182,22 @@ func meterOfKilled(s spool.Spool, cfg otlp.Config, toFile string) *meter {
 // dialer returns clients for the requests in the spool: for the file or endpoint
 // that the flags name, or else for the endpoint that a request was meant for.
 func dialer(cfg otlp.Config, toFile string) (func(spool.Destination) (exporter.Client, error), error) {
-	if toFile != "" {
-		return func(to spool.Destination) (exporter.Client, error) {
-			if to.Signal == spool.Metrics {
-				return nil, errSpansOnly
-			}
-			return file.New(toFile, nil)
-		}, nil
-	}
 	settings, err := resolveOTLP(cfg)
-	if errors.As(err, new(usageError)) {
-		return nil, err
-	}
-	if cfg.Endpoint == "" {
-		return func(to spool.Destination) (exporter.Client, error) {
-			if to.Protocol == spool.File {
-				return nil, nil // the user has to name the file again
-			}
-			return otlp.ClientFor(to, cfg)
-		}, nil
-	}
-	if err != nil {
+	if toFile == "" && err != nil && (cfg.Endpoint != "" || errors.As(err, new(usageError))) {
 		return nil, err
 	}
 	return func(to spool.Destination) (exporter.Client, error) {
-		if to.Signal != spool.Metrics {
+		metrics := to.Signal == spool.Metrics
+		switch {
+		case toFile != "" && metrics:
+			return nil, errSpansOnly
+		case toFile != "":
+			return file.New(toFile, nil)
+		case cfg.Endpoint == "" && to.Protocol == spool.File:
+			return nil, nil // the user has to name the file again
+		case cfg.Endpoint == "":
+			return otlp.ClientFor(to, cfg)
+		case !metrics:
 			return settings.Client(), nil
 		}
 		cfg := cfg

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -196,9 +195,9 @@ func (d drawn) Consume(s *tracer.Span) { d.Export(s.Facts()) }
 // spillDir returns the directory for the spill, "" for none. It is beside the
 // spool, and never where others can write.
 func (o *options) spillDir() string {
-	s, err := spool.Default()
+	dir, err := spool.StateDir()
 	if o.noSpool || err != nil {
 		return ""
 	}
-	return filepath.Dir(s.Dir)
+	return dir
 }

@@ -39,7 +39,6 @@ type Run struct {
 		start   uint64
 		command bool
 	} // the step of Identity.First
-	text int // bytes of all strings
 }
 
 // Identity says whose run it is. In JSON it is part of what a viewer tells its page, as
@@ -97,7 +96,7 @@ func (r *Run) Add(s *Span) (isRoot bool) {
 	}
 	set := func(to *string, key string) {
 		if v := s.Bytes(key); len(v) > 0 && (*to == "" || isRoot) {
-			r.put(to, v)
+			put(to, v)
 		}
 	}
 	set(&r.Agent, semconv.AgentName)
@@ -106,7 +105,7 @@ func (r *Run) Add(s *Span) (isRoot bool) {
 	set(&r.Folder, semconv.ProcessWorkingDirectory)
 	kind := s.Kind()
 	if isRoot || r.Prompt == "" && kind == Chat { // the root's prompt replaces that of a sub-agent, which ended earlier
-		r.put(&r.Prompt, []byte(s.Prompt()))
+		put(&r.Prompt, []byte(s.Prompt()))
 	}
 	r.addFirst(s, kind)
 	switch kind {
@@ -120,9 +119,9 @@ func (r *Run) Add(s *Span) (isRoot bool) {
 
 func (r *Run) addRoot(s *Span, rank rootRank) {
 	r.root, r.Rooted = rank, true
-	r.put(&r.Name, []byte(s.Name))
-	r.put(&r.ErrorType, []byte(s.ErrorType()))
-	r.put(&r.Failure, []byte(s.ShortFailure()))
+	put(&r.Name, []byte(s.Name))
+	put(&r.ErrorType, []byte(s.ErrorType()))
+	put(&r.Failure, []byte(s.ShortFailure()))
 	r.total, r.Stated = s.Usage(), s.Stated()
 }
 
@@ -130,7 +129,7 @@ func (r *Run) addRoot(s *Span, rank rootRank) {
 // an answer.
 func (r *Run) addFirst(s *Span, kind Kind) {
 	if r.Prompt != "" {
-		r.put(&r.First, nil)
+		put(&r.First, nil)
 		return
 	}
 	command := kind == Tool
@@ -143,24 +142,31 @@ func (r *Run) addFirst(s *Span, kind Kind) {
 		words = func() string { return oneLine(s.Text(semconv.ProcessCommandLine), maxText) }
 	}
 	if first := words(); first != "" {
-		r.put(&r.First, []byte(first))
+		put(&r.First, []byte(first))
 		r.first.start, r.first.command = s.Start, command
 	}
 }
 
 // put sets one of the run's strings.
-func (r *Run) put(to *string, v []byte) {
-	if string(v) == *to {
-		return
+func put(to *string, v []byte) {
+	if string(v) != *to {
+		*to = Cut(v)
 	}
-	r.text -= len(*to)
-	*to = Cut(v)
-	r.text += len(*to)
 }
 
 // Size returns about how many bytes the Run takes.
 func (r *Run) Size() int {
-	return int(unsafe.Sizeof(*r)) + r.text + cap(r.Calls)*int(unsafe.Sizeof(Call{})) + cap(r.ToolNames)*int(unsafe.Sizeof("")) + len(r.Failures)*48
+	size := int(unsafe.Sizeof(*r)) + cap(r.Calls)*int(unsafe.Sizeof(Call{})) + cap(r.ToolNames)*int(unsafe.Sizeof("")) + len(r.Failures)*48
+	for _, s := range [...]string{r.Name, r.Agent, r.Model, r.Conversation, r.Prompt, r.First, r.Folder, r.ErrorType, r.Failure} {
+		size += len(s)
+	}
+	for _, name := range r.ToolNames {
+		size += len(name)
+	}
+	for kind := range r.Failures {
+		size += len(kind)
+	}
+	return size
 }
 
 func (r *Run) addChat(s *Span) {
@@ -189,9 +195,7 @@ func (r *Run) addFailure(kind string) {
 	if _, known := r.Failures[kind]; !known && len(r.Failures) >= maxFailures {
 		kind = semconv.ErrorOther
 	}
-	if r.Failures[kind]++; r.Failures[kind] == 1 {
-		r.text += len(kind)
-	}
+	r.Failures[kind]++
 }
 
 // Cut returns the beginning of a text that is too long for a list.
@@ -213,7 +217,6 @@ func (r *Run) tool(s *Span) int32 {
 	if i < 0 {
 		i = len(r.ToolNames)
 		r.ToolNames = append(r.ToolNames, name)
-		r.text += len(name)
 	}
 	return int32(i)
 }

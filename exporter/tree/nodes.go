@@ -45,7 +45,7 @@ func newNode(s *runs.Span) *node {
 	return n
 }
 
-func (n *node) duration() uint64 { return n.end - n.start }
+func (n *node) duration() time.Duration { return between(n.start, n.end) }
 
 // A tally counts spans that are not drawn.
 type tally struct{ spans, failed int }
@@ -67,12 +67,14 @@ type traceTree struct {
 }
 
 // duration formats a duration, "" if there are no times.
-func (tr *traceTree) duration(nanos uint64) string {
+func (tr *traceTree) duration(d time.Duration) string {
 	if tr.timeless {
 		return ""
 	}
-	return humanDuration(nanos)
+	return Duration(d)
 }
+
+func (tr *traceTree) length() time.Duration { return between(tr.start, tr.end) }
 
 // newTraceTree links nodes, at least one of them, into a tree. A span whose
 // parent is not among them hangs under the root.
@@ -87,7 +89,7 @@ func newTraceTree(nodes []*node) *traceTree {
 	if i := slices.IndexFunc(nodes, isRoot); i >= 0 {
 		tr.root = nodes[i]
 	}
-	tr.timeless = tr.end-tr.start < uint64(time.Millisecond) && (len(nodes) > 2 || tr.root != nil && tr.root.estimated)
+	tr.timeless = tr.length() < time.Millisecond && (len(nodes) > 2 || tr.root != nil && tr.root.estimated)
 	for _, n := range nodes {
 		if isRoot(n) {
 			continue

@@ -16,7 +16,7 @@ const maxSlowest = 5
 // slowest names the slowest third of the calls that matter: how long each took,
 // its share of the trace, and when it started.
 func (s Style) slowest(b *strings.Builder, tr *traceTree) {
-	least := (tr.end - tr.start) / 100
+	least := tr.length() / 100
 	calls := tr.calls()
 	n := min(maxSlowest, len(calls)/3)
 	calls = slices.DeleteFunc(calls, func(n *node) bool { return n.duration() <= least })
@@ -28,11 +28,11 @@ func (s Style) slowest(b *strings.Builder, tr *traceTree) {
 	})
 	b.WriteString("\n" + s.paint(bold, "Slowest calls") + "\n")
 	for _, call := range calls[:n] {
-		share := math.Round(100 * float64(call.duration()) / float64(tr.end-tr.start))
-		line := fmt.Sprintf("%6s  %3.0f%%  ", humanDuration(call.duration()), share)
+		share := math.Round(100 * float64(call.duration()) / float64(tr.length()))
+		line := fmt.Sprintf("%6s  %3.0f%%  ", Duration(call.duration()), share)
 		failure := ""
 		if s.Width >= narrow {
-			line += fmt.Sprintf("at %-6s  ", humanDuration(call.start-tr.start))
+			line += fmt.Sprintf("at %-6s  ", Duration(between(tr.start, call.start)))
 			if call.failure != "" {
 				failure = cut("  ✗ "+call.failure, s.Width/3)
 			}

@@ -2,7 +2,6 @@ package tree
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -57,7 +56,7 @@ func (s Style) Status(open []*runs.Span, silent time.Duration) string {
 	if silent > silence {
 		tail = append([]string{"silent for " + humanSeconds(silent)}, tail...)
 	}
-	who := cmp.Or(printable(p.run.Agent), tr.root.title()) + " " + humanSeconds(time.Duration(min(tr.root.duration(), math.MaxInt64)))
+	who := cmp.Or(printable(p.run.Agent), tr.root.title()) + " " + humanSeconds(tr.root.duration())
 	n := index(tr.nodes)[string(latest.ID)]
 	return s.statusLine(who, n, n.doing(latest.LastEvent()), " for "+humanSeconds(since), tail)
 }
@@ -122,5 +121,5 @@ func humanSeconds(d time.Duration) string {
 	if d < time.Minute {
 		return strings.TrimSuffix(d.String(), ".0s")
 	}
-	return humanDuration(uint64(d))
+	return Duration(d)
 }

@@ -111,13 +111,12 @@ func Line(s string, width int) string {
 	return cut(printable(strings.Join(strings.Fields(s), " ")), width)
 }
 
-// Duration gives three significant digits: 850ms, 6.26s, 12.4s, 1m02s, 1h05m.
-func Duration(d time.Duration) string { return humanDuration(uint64(max(0, d))) }
+// between returns the time between two instants. A sender may say anything.
+func between(start, end uint64) time.Duration { return time.Duration(min(end-start, math.MaxInt64)) }
 
-// humanDuration formats nanos with three significant digits: 850ms, 6.26s, 12.4s,
-// 1m02s, 1h05m.
-func humanDuration(nanos uint64) string {
-	d := time.Duration(min(nanos, math.MaxInt64)).Round(time.Millisecond)
+// Duration gives three significant digits: 850ms, 6.26s, 12.4s, 1m02s, 1h05m.
+func Duration(d time.Duration) string {
+	d = max(0, d).Round(time.Millisecond)
 	switch s := d.Seconds(); {
 	case s < 1:
 		return fmt.Sprintf("%dms", d.Milliseconds())

@@ -112,7 +112,7 @@ func (s Style) header(b *strings.Builder, p *partial, tr *traceTree) {
 	facts := []fact{
 		{bold, p.run.Agent},
 		{"", p.run.Model},
-		{"", tr.duration(tr.end - tr.start)},
+		{"", tr.duration(tr.length())},
 		{"", plural(p.run.Tools, "tool")},
 	}
 	if p.run.ToolErrors > 0 {

@@ -225,7 +225,7 @@ func TestGoldenEvents(t *testing.T) {
 	compareGolden(t, "golden_events.txt", treetest.Golden(s.spans))
 }
 
-func TestHumanDuration(t *testing.T) {
+func TestDuration(t *testing.T) {
 	for in, want := range map[time.Duration]string{
 		0:                            "0ms",
 		400 * time.Microsecond:       "0ms",
@@ -241,7 +241,7 @@ func TestHumanDuration(t *testing.T) {
 		math.MaxInt64:  "2562047h47m",
 		30 * time.Hour: "30h00m",
 	} {
-		if got := humanDuration(uint64(in)); got != want {
+		if got := Duration(in); got != want {
 			t.Errorf("%v: got %s, want %s", in, got, want)
 		}
 	}

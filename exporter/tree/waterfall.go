@@ -157,7 +157,7 @@ func (n *node) waited() uint64 {
 	switch {
 	case n.kind == runs.Approval:
 		return n.end
-	case n.kind == runs.Chat && uint64(n.firstChunk) < n.duration():
+	case n.kind == runs.Chat && n.firstChunk < n.duration():
 		return n.start + uint64(n.firstChunk)
 	}
 	return n.start
@@ -176,7 +176,7 @@ func (r row) bar(tr *traceTree, width int) string {
 
 	glyphs := []rune(" ▌▐█")
 	switch {
-	case r.node.duration() < uint64(time.Microsecond):
+	case r.node.duration() < time.Microsecond:
 		glyphs = []rune(" ▏▕ ")
 	case r.parent == nil && r.maybeRoot:
 		glyphs = []rune(" ╸╺━")

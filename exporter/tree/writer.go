@@ -110,7 +110,7 @@ func (w *Writer) addLate(span *runs.Span) {
 		return
 	}
 	n := newNode(span)
-	line := fmt.Sprintf("%s  %s", printable(n.name), humanDuration(n.duration()))
+	line := fmt.Sprintf("%s  %s", printable(n.name), Duration(n.duration()))
 	if notes := n.notes(); len(notes) > 0 {
 		line += "  " + strings.Join(notes, " · ")
 	}
