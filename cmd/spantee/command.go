@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/spantee/spantee/exporter"
 )
@@ -45,10 +44,9 @@ func filterCommand() *cobra.Command {
 	}
 	o.addFlags(cmd.Flags())
 	o.addViewFlags(cmd.Flags())
-	add(cmd.Flags(), groupStream, o.addLogFlag)
-	add(cmd.Flags(), groupStream, func(f *pflag.FlagSet) {
-		f.BoolVar(&o.now, "now", false, "shift the times of a recording so that it ends now")
-	})
+	o.addLogFlag(cmd.Flags())
+	cmd.Flags().BoolVar(&o.now, "now", false, "shift the times of a recording so that it ends now")
+	group(cmd.Flags(), groupStream)
 	cmd.SetUsageFunc(printUsage)
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if c == cmd && c.Flags().NArg() > 0 { // the flag belongs to the command before it, as in: spantee claude -p

@@ -51,7 +51,7 @@ func TestOneDeadline(t *testing.T) {
 				stderr := fullPipe{make(chan struct{})}
 				defer close(stderr.emptied)
 				const timeout = time.Minute
-				o := &options{destinationOptions: destinationOptions{flushTimeout: timeout}, reportOptions: reportOptions{summary: true}}
+				o := &options{flushTimeout: timeout, summary: true}
 				say := &reporter{options: o, verbose: true, cfg: new(config), w: proc.NewStderr(stderr, o.patience())}
 				e, err := exporter.New(exporter.Config{Client: hungCollector{}, Wait: test.recording})
 				if err != nil {

@@ -48,7 +48,7 @@ func execCommand() *cobra.Command {
 	}
 	o.addFlags(cmd.Flags())
 	o.addViewFlags(cmd.Flags())
-	add(cmd.Flags(), groupStream, o.addLogFlag)
+	o.addLogFlag(cmd.Flags())
 	o.limitOptions.addFlags(cmd.Flags())
 	cmd.Flags().SetInterspersed(false) // flags after the command are the command's
 	return cmd

@@ -60,16 +60,14 @@ const (
 	groupLimits      = "Limits for the agent"
 )
 
-// add adds flags to f, which --help shows in a group.
-func add(f *pflag.FlagSet, group string, flags func(f *pflag.FlagSet)) {
-	grouped := pflag.NewFlagSet("", pflag.ContinueOnError)
-	grouped.SortFlags = false
-	flags(grouped)
-	grouped.VisitAll(func(flag *pflag.Flag) {
-		flag.Annotations = map[string][]string{groupKey: {group}}
-		f.AddFlag(flag)
-	})
+// group makes --help show the flags that were added since the last call in a group.
+func group(f *pflag.FlagSet, name string) {
 	f.SortFlags = false
+	f.VisitAll(func(flag *pflag.Flag) {
+		if flag.Annotations == nil {
+			flag.Annotations = map[string][]string{groupKey: {name}}
+		}
+	})
 }
 
 // groupKey is the annotation that names a flag's group.

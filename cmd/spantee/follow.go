@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/follow"
@@ -50,12 +49,12 @@ func followCommand() *cobra.Command {
 		Long:  followUsage,
 		RunE:  func(_ *cobra.Command, folders []string) error { return followLogs(&o, f, folders, os.Stderr) },
 	}
-	add(cmd.Flags(), groupStream, func(flags *pflag.FlagSet) {
-		flags.DurationVar(&f.idle, "idle", 10*time.Minute, "end open runs as incomplete if their log has not grown for `TIME`; the session goes on if it grows again")
-		flags.Var(&f.sinceFlag, "since", "in folders that were never followed, also trace runs that began after TIME: a date, or a duration such as 7d or 12h before now (default now)")
-	})
-	o.addFlags(cmd.Flags())
-	o.addViewFlags(cmd.Flags())
+	flags := cmd.Flags()
+	flags.DurationVar(&f.idle, "idle", 10*time.Minute, "end open runs as incomplete if their log has not grown for `TIME`; the session goes on if it grows again")
+	flags.Var(&f.sinceFlag, "since", "in folders that were never followed, also trace runs that began after TIME: a date, or a duration such as 7d or 12h before now (default now)")
+	group(flags, groupStream)
+	o.addFlags(flags)
+	o.addViewFlags(flags)
 	return cmd
 }
 

@@ -14,88 +14,61 @@ import (
 	"github.com/spantee/spantee/mapping"
 )
 
-// options are the filter's flags, by what people look for.
+// options are the filter's flags.
 type options struct {
-	destinationOptions
-	contentOptions
-	deltaOptions
-	streamOptions
-	reportOptions
-	diskOptions
-	limitOptions
-	show bool
-	view pageOptions
-}
-
-// addFlags adds the flags of every command that traces a stream.
-func (o *options) addFlags(f *pflag.FlagSet) {
-	add(f, groupDestination, o.destinationOptions.addFlags)
-	add(f, groupContent, o.contentOptions.addFlags)
-	add(f, groupContent, o.deltaOptions.addFlags)
-	add(f, groupStream, o.streamOptions.addFlags)
-	add(f, groupMessages, o.reportOptions.addFlags)
-	add(f, groupDisk, o.diskOptions.addFlags)
-}
-
-// destinationOptions say where spans go.
-type destinationOptions struct {
 	otlp         otlp.Config
 	toFile       string
 	flushTimeout time.Duration
-}
 
-func (o *destinationOptions) addFlags(f *pflag.FlagSet) {
-	addOTLPFlags(f, &o.otlp)
-	f.StringVar(&o.toFile, "to", "", "append spans to `FILE` as OTLP JSON lines instead of sending them (default $SPANTEE_TO)")
-	f.DurationVar(&o.flushTimeout, "flush-timeout", defaultFlushTimeout, "at the end, wait at most `TIME` for the collector")
-}
-
-// defaultFlushTimeout is that of all commands that deliver.
-const defaultFlushTimeout = 2 * time.Second
-
-// deltaOptions say how deltas are recorded.
-type deltaOptions struct {
+	contentOptions
 	deltas        string
 	maxSpanEvents int
-}
 
-func (o *deltaOptions) addFlags(f *pflag.FlagSet) {
-	o.deltas = string(mapping.DeltasEach)
-	f.Var(oneOf{&o.deltas, []string{"each", "message", "off"}}, "deltas", "record deltas as events on chat spans: `WHAT` is each, message (one event per message) or off")
-	f.IntVar(&o.maxSpanEvents, "max-span-events", 512, "record at most `N` events on a chat span, and the rest on child spans")
-}
-
-// streamOptions say what the stream is.
-type streamOptions struct {
 	agent string
 	now   bool // not a flag of exec, whose stream is live
 
 	noSessionLog bool // a flag of the commands with a live stream
-}
 
-func (o *streamOptions) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.agent, "agent", "", "skip agent detection: `NAME` is one of "+strings.Join(mapping.Agents, ", "))
-}
-
-// addLogFlag adds the flag about the log of the session in a live stream.
-func (o *streamOptions) addLogFlag(f *pflag.FlagSet) {
-	f.BoolVar(&o.noSessionLog, "no-session-log", false, "do not read Codex's own log of the session, which has the model and the tokens of each call")
-}
-
-// defaultStall is how long an agent may print nothing.
-const defaultStall = 10 * time.Minute
-
-// reportOptions say what is reported about the traces, and when.
-type reportOptions struct {
 	tree           bool
 	receipt        string
 	failIf         string
 	summary, quiet bool
 	traceURL       string
 	stallAfter     time.Duration
+
+	noSpool  bool
+	spoolMax size
+	spillMax size
+
+	limitOptions
+	show bool
+	view pageOptions
 }
 
-func (o *reportOptions) addFlags(f *pflag.FlagSet) {
+const (
+	// defaultFlushTimeout is that of all commands that deliver.
+	defaultFlushTimeout = 2 * time.Second
+
+	// defaultStall is how long an agent may print nothing.
+	defaultStall = 10 * time.Minute
+)
+
+// addFlags adds the flags of every command that traces a stream.
+func (o *options) addFlags(f *pflag.FlagSet) {
+	addOTLPFlags(f, &o.otlp)
+	f.StringVar(&o.toFile, "to", "", "append spans to `FILE` as OTLP JSON lines instead of sending them (default $SPANTEE_TO)")
+	f.DurationVar(&o.flushTimeout, "flush-timeout", defaultFlushTimeout, "at the end, wait at most `TIME` for the collector")
+	group(f, groupDestination)
+
+	o.contentOptions.addFlags(f)
+	o.deltas = string(mapping.DeltasEach)
+	f.Var(oneOf{&o.deltas, []string{"each", "message", "off"}}, "deltas", "record deltas as events on chat spans: `WHAT` is each, message (one event per message) or off")
+	f.IntVar(&o.maxSpanEvents, "max-span-events", 512, "record at most `N` events on a chat span, and the rest on child spans")
+	group(f, groupContent)
+
+	f.StringVar(&o.agent, "agent", "", "skip agent detection: `NAME` is one of "+strings.Join(mapping.Agents, ", "))
+	group(f, groupStream)
+
 	f.BoolVar(&o.tree, "tree", false, "also print each trace as a waterfall on stderr")
 	f.StringVar(&o.receipt, "receipt", "", "at the end, replace `FILE` by a JSON document that says what was done, used and failed")
 	f.StringVar(&o.failIf, "fail-if", "", "exit with status 1 instead of 0 if `CONDITION` is true at the end, such as 'cost > 2 or not succeeded'")
@@ -103,21 +76,20 @@ func (o *reportOptions) addFlags(f *pflag.FlagSet) {
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "report nothing about traces on stderr, even if spans were lost")
 	f.StringVar(&o.traceURL, "trace-url", "", "link to traces at `URL`, such as http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")
 	f.DurationVar(&o.stallAfter, "stall-after", defaultStall, "report an agent that prints nothing for `TIME` while no tool is running; 0s turns this off")
-}
+	group(f, groupMessages)
 
-// diskOptions say what is kept on disk.
-type diskOptions struct {
-	noSpool  bool
-	spoolMax size
-	spillMax size
-}
-
-func (o *diskOptions) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: undelivered spans and metrics are lost")
 	o.spoolMax = size{spool.DefaultMax}
 	f.Var(&o.spoolMax, "spool-max", "keep at most `SIZE` of undelivered spans and metrics on disk, across all runs")
 	o.spillMax = size{1 << 30}
 	f.Var(&o.spillMax, "spill-max", "buffer at most `SIZE` of untraced input on disk if the stream outpaces tracing; 0 delays the stream instead")
+	group(f, groupDisk)
+}
+
+// addLogFlag adds the flag about the log of the session in a live stream.
+func (o *options) addLogFlag(f *pflag.FlagSet) {
+	f.BoolVar(&o.noSessionLog, "no-session-log", false, "do not read Codex's own log of the session, which has the model and the tokens of each call")
+	group(f, groupStream)
 }
 
 // defaultPage is the address of the page, next to OTLP's own ports, 4317 and 4318.
@@ -131,11 +103,10 @@ type pageOptions struct {
 
 // addViewFlags adds --view and related flags.
 func (o *options) addViewFlags(f *pflag.FlagSet) {
-	add(f, groupPage, func(f *pflag.FlagSet) {
-		f.BoolVar(&o.show, "view", false, "also show each trace in the browser, until Ctrl-C")
-		f.StringVar(&o.view.address, "listen", "", "with --view, serve the page at `HOST:PORT` (default "+defaultPage+", or a free port)")
-		f.BoolVar(&o.view.noOpen, "no-open", false, "do not open the browser")
-	})
+	f.BoolVar(&o.show, "view", false, "also show each trace in the browser, until Ctrl-C")
+	f.StringVar(&o.view.address, "listen", "", "with --view, serve the page at `HOST:PORT` (default "+defaultPage+", or a free port)")
+	f.BoolVar(&o.view.noOpen, "no-open", false, "do not open the browser")
+	group(f, groupPage)
 }
 
 func (o *pageOptions) check() error { return checkAddress("--listen", o.address) }
@@ -166,15 +137,14 @@ const (
 )
 
 func (o *limitOptions) addFlags(f *pflag.FlagSet) {
-	add(f, groupLimits, func(f *pflag.FlagSet) {
-		f.DurationVar(&o.maxDuration, "max-duration", 0, "limit the run to `TIME`")
-		f.DurationVar(&o.maxIdle, "max-idle", 0, "limit silence to `TIME`, even while a tool is running")
-		f.Int64Var(&o.maxTools, "max-tools", 0, "limit the agent to `N` tool calls")
-		f.Int64Var(&o.maxTokens, "max-tokens", 0, "limit input plus output to `N` tokens, as far as the agent reports them while running")
-		f.Float64Var(&o.maxCost, "max-cost", 0, "limit the cost to `USD`, as far as the agent reports it while running")
-		o.onLimit = onLimitWarn
-		f.Var(oneOf{&o.onLimit, []string{onLimitWarn, onLimitKill}}, "on-limit", "`WHAT` to do when a limit is reached: warn, or kill the agent (and its process group, if it has one of its own)")
-	})
+	f.DurationVar(&o.maxDuration, "max-duration", 0, "limit the run to `TIME`")
+	f.DurationVar(&o.maxIdle, "max-idle", 0, "limit silence to `TIME`, even while a tool is running")
+	f.Int64Var(&o.maxTools, "max-tools", 0, "limit the agent to `N` tool calls")
+	f.Int64Var(&o.maxTokens, "max-tokens", 0, "limit input plus output to `N` tokens, as far as the agent reports them while running")
+	f.Float64Var(&o.maxCost, "max-cost", 0, "limit the cost to `USD`, as far as the agent reports it while running")
+	o.onLimit = onLimitWarn
+	f.Var(oneOf{&o.onLimit, []string{onLimitWarn, onLimitKill}}, "on-limit", "`WHAT` to do when a limit is reached: warn, or kill the agent (and its process group, if it has one of its own)")
+	group(f, groupLimits)
 }
 
 // addOTLPFlags adds the flags for where to send spans, and how. Other settings have

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
@@ -59,12 +58,12 @@ func replayCommand() *cobra.Command {
 		},
 		RunE: func(_ *cobra.Command, args []string) error { return replay(&o, args, recursive, since.Time, os.Stderr) },
 	}
-	add(cmd.Flags(), groupStream, func(f *pflag.FlagSet) {
-		f.BoolVarP(&recursive, "recursive", "r", false, "also read recorded streams in subfolders of a DIR; session logs are always read there")
-		f.Var(&since, "since", "leave out runs that began before TIME: a date, or a duration such as 7d or 12h before now")
-		f.BoolVar(&o.now, "now", false, "shift the times of each recording, or group of related session logs, so that its last run ends now")
-	})
-	o.addFlags(cmd.Flags())
+	f := cmd.Flags()
+	f.BoolVarP(&recursive, "recursive", "r", false, "also read recorded streams in subfolders of a DIR; session logs are always read there")
+	f.Var(&since, "since", "leave out runs that began before TIME: a date, or a duration such as 7d or 12h before now")
+	f.BoolVar(&o.now, "now", false, "shift the times of each recording, or group of related session logs, so that its last run ends now")
+	group(f, groupStream)
+	o.addFlags(f)
 	return cmd
 }
 

@@ -170,7 +170,7 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 
 // meterOfKilled counts runs whose spantee was killed.
 func meterOfKilled(s spool.Spool, cfg otlp.Config, toFile string) *meter {
-	o, spans := options{destinationOptions: destinationOptions{otlp: cfg}}, destination{}
+	o, spans := options{otlp: cfg}, destination{}
 	if toFile == "" {
 		spans.otlp, _ = resolveOTLP(cfg) // see flush for its errors
 	}

@@ -6,7 +6,7 @@ import "time"
 // stream.
 type ring struct {
 	buf      []byte
-	base   int64 // offset of buf[0], set when the ring is empty
+	base     int64 // offset of buf[0], set when the ring is empty
 	from, to int64 // the bytes in it
 }
 

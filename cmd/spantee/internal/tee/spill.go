@@ -17,7 +17,7 @@ type spill struct {
 	open func(dir string) (spillFile, error)
 
 	f       spillFile     // nil if there are no bytes
-	base  int64         // offset in the stream of the file's first byte
+	base    int64         // offset in the stream of the file's first byte
 	lines   int64         // newlines in it
 	written chan struct{} // closed when spillOver ends; nil if it is not running
 	failed  bool          // nothing more can be written
