@@ -68,8 +68,8 @@ func (l *limits) checkTime(now time.Time, idle time.Duration) (next time.Duratio
 	return next
 }
 
-// Consume counts a span, and notes the limits that it reaches.
-func (l *limits) Consume(s *tracer.Span) {
+// consume counts a span, and notes the limits that it reaches.
+func (l *limits) consume(s *tracer.Span) {
 	if l.maxTools == 0 && l.maxTokens == 0 && l.maxCost == 0 {
 		return
 	}

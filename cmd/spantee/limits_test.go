@@ -47,7 +47,7 @@ func TestMaxCost(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l.Consume(&tracer.Span{Wire: wire})
+			l.consume(&tracer.Span{Wire: wire})
 			if slices.Contains(l.takeReached(), "max-cost") {
 				reached = i
 			}

@@ -172,7 +172,7 @@ func TestABugInCountingIsReportedOnce(t *testing.T) {
 	var failed []error
 	m := newMeter(nil, func(err error) { failed = append(failed, err) })
 	m.from = func(string) *resourcepb.Resource { panic("boom") }
-	m.Consume(&tracer.Span{Wire: []byte("span"), Agent: "agent"})
+	m.consume(&tracer.Span{Wire: []byte("span"), Agent: "agent"})
 	m.count()
 	m.count()
 	if len(failed) != 1 || !strings.Contains(failed[0].Error(), "boom") {
@@ -183,8 +183,8 @@ func TestABugInCountingIsReportedOnce(t *testing.T) {
 func TestALargeSpanIsNotKept(t *testing.T) {
 	m := newMeter(nil, func(error) {})
 	m.from = func(string) *resourcepb.Resource { return new(resourcepb.Resource) }
-	m.Consume(&tracer.Span{Wire: make([]byte, 1<<20), Agent: "agent"}) // counted at once
-	m.Consume(&tracer.Span{Wire: []byte("span"), Agent: "agent"})
+	m.consume(&tracer.Span{Wire: make([]byte, 1<<20), Agent: "agent"}) // counted at once
+	m.consume(&tracer.Span{Wire: []byte("span"), Agent: "agent"})
 	if m.size > maxUncounted {
 		t.Errorf("%d bytes are kept", m.size)
 	}

@@ -146,8 +146,8 @@ func (m *meter) stalled(agent string) {
 	}
 }
 
-// Consume counts a span later.
-func (m *meter) Consume(s *tracer.Span) {
+// consume counts a span later.
+func (m *meter) consume(s *tracer.Span) {
 	m.counting.Lock()
 	m.uncounted = append(m.uncounted, uncounted{bytes.Clone(s.Wire), s.Agent})
 	m.size += len(s.Wire)

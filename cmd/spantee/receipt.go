@@ -47,8 +47,8 @@ func (o *options) account(cfg *config) (*account, error) {
 	return a, nil
 }
 
-// Consume adds a span.
-func (a *account) Consume(s *tracer.Span) {
+// consume adds a span.
+func (a *account) consume(s *tracer.Span) {
 	a.recorder.Add(s.Facts())
 	if a.step != nil {
 		a.step.tree.Export(s.Facts())

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"time"
 
@@ -46,29 +47,15 @@ func (o *options) recordingOf(stdin *os.File) (*recording, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = o.endNow(rec, io.NewSectionReader(stdin, from, info.Size()-from))
+		m, err := o.unshifted(rec)
+		if err == nil {
+			err = rec.endNow(m.Read(io.NewSectionReader(stdin, from, info.Size()-from)))
+		}
 		if err != nil {
 			return nil, err
 		}
 	}
 	return rec, nil
-}
-
-// endNow shifts the times of a recording so that its last run ends now.
-func (o *options) endNow(rec *recording, r io.Reader) error {
-	var last time.Time
-	m, err := o.unshifted(rec)
-	if err != nil {
-		return err
-	}
-	for out, err := range m.Read(r) {
-		if err != nil {
-			return err
-		}
-		last = latest(last, out.End)
-	}
-	rec.endsNow(last)
-	return nil
 }
 
 // unshifted returns a Mapper for finding out when a recording ended.
@@ -80,19 +67,27 @@ func (o *options) unshifted(rec *recording) (*mapping.Mapper, error) {
 	return m, nil
 }
 
+// endNow shifts the times of a recording so that the last of its spans ends now.
+func (rec *recording) endNow(spans iter.Seq2[mapping.Output, error]) error {
+	var last time.Time
+	for out, err := range spans {
+		if err != nil {
+			return err
+		}
+		last = latest(last, out.End)
+	}
+	if !last.IsZero() {
+		rec.shift = time.Since(last)
+	}
+	return nil
+}
+
 // latest returns the later of two times.
 func latest(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
 	return b
-}
-
-// endsNow shifts a recording whose last span ended at last.
-func (rec *recording) endsNow(last time.Time) {
-	if !last.IsZero() {
-		rec.shift = time.Since(last)
-	}
 }
 
 // maxWindow is how much memory a zstd file may require: zstd's own default limit.

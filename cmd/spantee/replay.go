@@ -110,7 +110,9 @@ func replay(o *options, names []string, recursive bool, since time.Time, stderr 
 		t.setWait(false) // Export must not wait any more
 		<-done
 	}
-	r.finish()
+	r.progress.clear()
+	t.endBy(t.flushTimeout)
+	t.endAll()
 	d := t.result.delivery
 	if end.Signal == nil && (r.failed || d.Delivered < d.Ended) {
 		end.Code = proc.StatusFailed
@@ -385,8 +387,12 @@ const readSize = 128 << 10
 // reading the file twice.
 func (r *replayer) endFileNow(rec *recording, f *os.File) error {
 	in, err := unpack(bufio.NewReaderSize(f, readSize))
+	if err != nil {
+		return err
+	}
+	m, err := r.unshifted(rec)
 	if err == nil {
-		err = r.endNow(rec, r.untilSignal(in))
+		err = rec.endNow(m.Read(r.untilSignal(in)))
 	}
 	if err == nil {
 		_, err = f.Seek(0, io.SeekStart)
@@ -403,24 +409,13 @@ func (r *replayer) endLogsNow(rec *recording, logs []mapping.Log) error {
 	if err != nil {
 		return err
 	}
-	var last time.Time
-	for out, err := range m.ReadLogs(logs) {
-		if err == nil {
-			last = latest(last, out.End)
+	return rec.endNow(func(yield func(mapping.Output, error) bool) {
+		for out, err := range m.ReadLogs(logs) {
+			if err == nil && !yield(out, r.ctx.Err()) { // errors are reported when the logs are traced
+				return
+			}
 		}
-		if r.ctx.Err() != nil {
-			return r.ctx.Err()
-		}
-	}
-	rec.endsNow(last)
-	return nil
-}
-
-// finish delivers the remaining spans.
-func (r *replayer) finish() {
-	r.progress.clear()
-	r.endBy(r.flushTimeout)
-	r.endAll()
+	})
 }
 
 // A counter reads a file and shows the progress.

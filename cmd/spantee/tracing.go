@@ -113,24 +113,23 @@ func (t *tracing) meter(spans exporter.Client) *meter {
 	return m
 }
 
-// addConsumers adds who gets the spans besides the exporter. The meter is the last,
-// because it decodes later what nobody has decoded.
+// addConsumers adds who gets the spans besides the exporter.
 func (t *tracing) addConsumers() {
 	add := func(c tracer.Consumer) { t.to.Consumers = append(t.to.Consumers, c) }
 	if t.limits != nil {
-		add(t.limits)
+		add(t.limits.consume)
 	}
 	if t.page != nil {
-		add(t.page)
+		add(t.page.consume)
 	}
 	if t.account != nil {
-		add(t.account)
+		add(t.account.consume)
 	}
 	if t.tree != nil {
-		add(drawn{t.tree})
+		add(func(s *tracer.Span) { t.tree.Export(s.Facts()) })
 	}
 	if t.metrics != nil {
-		add(t.metrics)
+		add(t.metrics.consume)
 		t.to.Open = t.metrics.setOpen
 	}
 }
@@ -186,11 +185,6 @@ func (t *tracing) setWait(wait bool) {
 		t.to.Exporter.SetWait(wait)
 	}
 }
-
-// drawn is the tree as a consumer.
-type drawn struct{ *tree.Writer }
-
-func (d drawn) Consume(s *tracer.Span) { d.Export(s.Facts()) }
 
 // spillDir returns the directory for the spill, "" for none. It is beside the
 // spool, and never where others can write.

@@ -215,8 +215,8 @@ func (p *page) takeOf(span []byte, agent string) {
 	p.take(span, p.resources(agent))
 }
 
-// Consume shows a finished span.
-func (p *page) Consume(s *tracer.Span) { p.take(s.Wire, s.From) }
+// consume shows a finished span.
+func (p *page) consume(s *tracer.Span) { p.take(s.Wire, s.From) }
 
 // take shows a finished span.
 func (p *page) take(span []byte, from *resourcepb.Resource) {

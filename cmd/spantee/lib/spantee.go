@@ -99,7 +99,7 @@ func (e *StoppedError) Error() string {
 
 // A Tracer traces the output of one agent. It may be used by several goroutines.
 type Tracer struct {
-	recorder recorder
+	recorder receipt.Recorder
 	exporter *exporter.Exporter // nil if no spans are sent
 	close    sync.Once
 	receipt  *Receipt // of Close
@@ -114,11 +114,6 @@ type Tracer struct {
 	process *mapping.Process
 	exit    proc.Status
 }
-
-// A recorder is a receipt's Recorder as a consumer of spans.
-type recorder struct{ receipt.Recorder }
-
-func (r *recorder) Consume(s *tracer.Span) { r.Add(s.Facts()) }
 
 // New returns a Tracer. If ctx has a span, that span is the parent of the agent's. The end
 // of ctx does not end the Tracer. The error may be an *[OptionError]. The caller must
@@ -140,7 +135,7 @@ func New(ctx context.Context, o Options) (*Tracer, error) {
 	t := new(Tracer)
 	cfg := tracer.Config{
 		Mapping:   mapping.Options{Agent: o.Agent, Content: level, Parent: trace.SpanContextFromContext(ctx)},
-		Resources: e.resource, Live: e.spool != nil, Consumers: []tracer.Consumer{&t.recorder},
+		Resources: e.resource, Live: e.spool != nil, Consumers: []tracer.Consumer{func(s *tracer.Span) { t.recorder.Add(s.Facts()) }},
 	}
 	if o.Command != "" {
 		t.process = tracer.NewProcess(o.Command)

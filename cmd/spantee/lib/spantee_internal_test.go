@@ -10,9 +10,7 @@ import (
 	"github.com/spantee/spantee/mapping"
 )
 
-type bug struct{}
-
-func (bug) Consume(*tracer.Span) { panic("boom") }
+func bug(*tracer.Span) { panic("boom") }
 
 const lines = `{"type":"system","subtype":"init","model":"GPT-5","session_id":"s"}
 {"type":"result","subtype":"success","is_error":false,"duration_ms":500,"session_id":"s"}
@@ -24,7 +22,7 @@ func TestABugStopsOnlyTracing(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := new(Exporter)
-	tr.stream, err = tracer.New(tracer.Config{Mapping: mapping.Options{Agent: "cursor"}, Resources: e.resource, Consumers: []tracer.Consumer{bug{}}})
+	tr.stream, err = tracer.New(tracer.Config{Mapping: mapping.Options{Agent: "cursor"}, Resources: e.resource, Consumers: []tracer.Consumer{bug}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,11 +30,8 @@ import (
 	"github.com/spantee/spantee/mapping"
 )
 
-// A Consumer gets each span as it ends.
-type Consumer interface {
-	// Consume must not retain the span or any of its bytes.
-	Consume(s *Span)
-}
+// A Consumer gets each span as it ends. It must not retain the span or any of its bytes.
+type Consumer func(*Span)
 
 // A Span is a finished span.
 type Span struct {
@@ -247,7 +244,7 @@ func (s *Stream) Emit(out mapping.Output) {
 		s.cfg.Exporter.Export(out.Span, s.span.From)
 	}
 	for _, c := range s.cfg.Consumers {
-		c.Consume(&s.span)
+		c(&s.span)
 	}
 }
 
