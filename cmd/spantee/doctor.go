@@ -74,7 +74,7 @@ func examine(w io.Writer, o *options) bool {
 	settings, wrong := resolveOTLP(o.otlp)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, s := range settings.List() { // as far as they are valid
-		fmt.Fprintf(table, "  %s\t%s\t%s\n", s.Name, s.Value, source(s))
+		fmt.Fprintf(table, "  %s\t%s\t%s\n", s.Name, s.Value, whereSet(s))
 	}
 	_ = table.Flush()
 	for _, err := range settings.Ignored() {
@@ -111,8 +111,8 @@ func examine(w io.Writer, o *options) bool {
 	return healthy
 }
 
-// source says where a setting was set.
-func source(s otlp.Setting) string {
+// whereSet says where a setting was set.
+func whereSet(s otlp.Setting) string {
 	switch {
 	case s.Default:
 		return "default"

@@ -150,6 +150,15 @@ func (t *tracing) endMetrics() {
 	o.delivery.Earlier.Add(o.metrics.Earlier)
 }
 
+// finish reports, and serves the page, if there is one, until a signal.
+func (t *tracing) finish(end proc.Status, signals <-chan os.Signal, disarm func()) error {
+	end = t.conclude(end)
+	t.say.print(t.result, t.hasDestination())
+	disarm()
+	t.stay(end, signals)
+	return end.Err()
+}
+
 // minWait is what the disk gets for the receipt, however long the delivery took.
 const minWait = 500 * time.Millisecond
 

@@ -146,11 +146,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	if !passed.Flush() {
 		say.w.Abandon()
 	}
-	end = tracing.conclude(end)
-	say.print(tracing.result, tracing.hasDestination())
-	disarm()
-	tracing.stay(end, signals)
-	return end.Err()
+	return tracing.finish(end, signals, disarm)
 }
 
 // environment returns the environment of the process, with the trace that it is

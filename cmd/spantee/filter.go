@@ -54,11 +54,7 @@ func filter(o *options, stdin, stdout, stderr *os.File) error {
 		end.Code = proc.StatusFailed
 	}
 	pump.end(end.Interrupted())
-	end = tracing.conclude(end)
-	say.print(tracing.result, tracing.hasDestination())
-	disarm()
-	tracing.stay(end, signals)
-	return end.Err()
+	return tracing.finish(end, signals, disarm)
 }
 
 // endOfCopy returns how to end after a copy that returned err.

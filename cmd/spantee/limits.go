@@ -68,6 +68,16 @@ func (l *limits) checkTime(now time.Time, idle time.Duration) (next time.Duratio
 	return next
 }
 
+// soonest returns the shortest of several delays, where zero means none.
+func soonest(delays ...time.Duration) (next time.Duration) {
+	for _, d := range delays {
+		if next == 0 || d > 0 && d < next {
+			next = d
+		}
+	}
+	return next
+}
+
 // consume counts a span, and notes the limits that it reaches.
 func (l *limits) consume(s *tracer.Span) {
 	if l.maxTools == 0 && l.maxTokens == 0 && l.maxCost == 0 {

@@ -147,16 +147,6 @@ func (p *pump) tick() time.Duration {
 	return next
 }
 
-// soonest returns the shortest of several delays, where zero means none.
-func soonest(delays ...time.Duration) (next time.Duration) {
-	for _, d := range delays {
-		if next == 0 || d > 0 && d < next {
-			next = d
-		}
-	}
-	return next
-}
-
 // checkStall reports once that the agent is silent. It returns how long until that may be
 // due, zero if not before something comes.
 func (p *pump) checkStall(now time.Time) time.Duration {

@@ -379,10 +379,6 @@ func (r *replayer) one(name string) error {
 	return err
 }
 
-// readSize is how much of a file is read at once. Each file has a buffer of its own,
-// so a larger one makes thousands of short recordings slower.
-const readSize = 128 << 10
-
 // endFileNow shifts the times of a recording so that it ends now, which takes
 // reading the file twice.
 func (r *replayer) endFileNow(rec *recording, f *os.File) error {

@@ -92,8 +92,8 @@ func (r *reporter) line(format string, args ...any) {
 	fmt.Fprintf(r.w, "spantee: "+format+"\n", args...)
 }
 
-// text prints a text unless it is empty. It is called with mu held.
-func (r *reporter) text(text string) {
+// lineUnlessEmpty prints a text unless it is empty. It is called with mu held.
+func (r *reporter) lineUnlessEmpty(text string) {
 	if text != "" {
 		r.line("%s", text)
 	}
@@ -262,7 +262,7 @@ func (r *reporter) print(o result, hasDestination bool) {
 		if more := r.ended - len(r.waiting); more > 0 && len(r.waiting) > 0 {
 			r.line("and %s (--summary names them all)", count(more, "more trace"))
 		}
-		r.text(oddLines(o.stats))
+		r.lineUnlessEmpty(oddLines(o.stats))
 		if s := amount(o.delivery.Earlier.Delivered, o.delivery.Earlier.Metrics.Delivered); s != "" {
 			r.line("%s of earlier runs delivered", s)
 		}
@@ -276,14 +276,14 @@ func (r *reporter) print(o result, hasDestination bool) {
 	if o.failure != nil {
 		r.line("tracing stopped early: %v%s", o.failure, describeLost(o.lost))
 	}
-	r.text(r.untraced(o, hasDestination))
+	r.lineUnlessEmpty(r.untraced(o, hasDestination))
 	s := r.undelivered(o.delivery)
 	m, fates := undeliveredMetrics(o.metrics)
 	if s != "" && m != "" { // usually for the same reason
 		s, m = s+"; "+fates, ""
 	}
-	r.text(s)
-	r.text(m)
+	r.lineUnlessEmpty(s)
+	r.lineUnlessEmpty(m)
 	if n := o.delivery.Earlier.SetAside; n > 0 {
 		r.line("%s in the spool set aside unread (spantee spool shows why)", count(n, "file"))
 	}

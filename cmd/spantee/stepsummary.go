@@ -40,7 +40,7 @@ func (s *stepSummary) end(r *receipt.Receipt, link func(trace string) string) er
 		return err
 	}
 	return appendTo(s.file, func(size int64) (string, error) {
-		page := s.page(runTable(r, link), int(maxStepSummary-size))
+		page := s.markdown(runTable(r, link), int(maxStepSummary-size))
 		if page == "" {
 			return "", fmt.Errorf("%s has no room for the trace (limit 900 KiB)", s.file)
 		}
@@ -83,8 +83,8 @@ func appendTo(file string, text func(size int64) (string, error)) error {
 	return err
 }
 
-// page returns what to append to the file, "" if there is too little room for it.
-func (s *stepSummary) page(table string, room int) string {
+// markdown returns what to append to the file, "" if there is too little room for it.
+func (s *stepSummary) markdown(table string, room int) string {
 	text := strings.TrimRight(s.text.String(), "\n")
 	fence := "```"
 	for strings.Contains(text, fence) {

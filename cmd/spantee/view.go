@@ -56,7 +56,7 @@ func viewCommand() *cobra.Command {
 		Use:   "view [FILE...]",
 		Short: "Show traces in the browser",
 		Long:  viewUsage,
-		RunE:  func(_ *cobra.Command, files []string) error { return view(&o, files, os.Stderr) },
+		RunE:  func(_ *cobra.Command, files []string) error { return runViewer(&o, files, os.Stderr) },
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
@@ -82,8 +82,8 @@ func (o *viewOptions) check() error {
 	return cmp.Or(o.pageOptions.check(), checkAddress("--otlp-grpc", o.grpc), checkAddress("--otlp-http", o.http))
 }
 
-// view runs until Ctrl-C.
-func view(o *viewOptions, files []string, stderr *os.File) error {
+// runViewer runs until Ctrl-C.
+func runViewer(o *viewOptions, files []string, stderr *os.File) error {
 	if err := o.check(); err != nil {
 		return err
 	}
