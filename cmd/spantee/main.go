@@ -47,7 +47,9 @@ func main() {
 	case errors.As(err, &s):
 		s.Exit()
 	default:
-		proc.PrintFinal(os.Stderr, proc.LastPatience, fmt.Sprintf("spantee: %s\n", withHint(err)))
+		stderr := proc.NewStderr(os.Stderr, proc.LastPatience)
+		fmt.Fprintf(stderr, "spantee: %s\n", withHint(err))
+		stderr.Flush()
 		if !running || errors.As(err, new(usageError)) {
 			os.Exit(proc.StatusUsage)
 		}

@@ -100,11 +100,10 @@ func (p *pump) follow() {
 			}
 			p.consume(chunk.Bytes, chunk.Arrived)
 		}
-		soon := time.Now().Add(time.Second)
-		switch {
-		case !due.IsZero() && !due.Add(time.Second).After(soon):
+		now := time.Now()
+		if !due.IsZero() && !due.After(now) {
 			due = after(p.tick())
-		case due.IsZero() || due.After(soon):
+		} else if soon := now.Add(time.Second); due.IsZero() || due.After(soon) {
 			due = soon
 		}
 	}

@@ -3,7 +3,6 @@ package proc
 import (
 	"errors"
 	"io"
-	"os"
 	"sync"
 	"time"
 )
@@ -188,10 +187,3 @@ const (
 
 // LastPatience is the patience of commands without a flush timeout.
 const LastPatience = 2 * time.Second
-
-// PrintFinal writes text to w before the process exits.
-func PrintFinal(w *os.File, patience time.Duration, text string) {
-	s := NewStderr(w, patience)
-	_, _ = io.WriteString(s, text)
-	s.Flush()
-}
