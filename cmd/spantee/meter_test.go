@@ -185,7 +185,7 @@ func TestALargeSpanIsNotKept(t *testing.T) {
 	m.from = func(string) *resourcepb.Resource { return new(resourcepb.Resource) }
 	m.consume(&tracer.Span{Wire: make([]byte, 1<<20), Agent: "agent"}) // counted at once
 	m.consume(&tracer.Span{Wire: []byte("span"), Agent: "agent"})
-	if m.size > maxUncounted {
-		t.Errorf("%d bytes are kept", m.size)
+	if cap(m.wire) > maxUncounted {
+		t.Errorf("%d bytes are kept", cap(m.wire))
 	}
 }

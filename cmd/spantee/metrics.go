@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -35,10 +34,10 @@ type meter struct {
 	failed func(error)
 	gate   *metrics.Gate
 
-	counting  sync.Mutex // is locked before mu
-	uncounted []uncounted
-	size      int                 // of the uncounted, in bytes
-	open      map[string][][]byte // from setOpen; nil if it was not called since the last count
+	counting sync.Mutex          // is locked before mu
+	wire     []byte              // the spans that are not counted yet
+	spanEnds []spanEnd           // of each of them
+	open     map[string][][]byte // from setOpen; nil if it was not called since the last count
 
 	mu          sync.Mutex // the end does not wait for a mapper that hangs
 	ended       bool
@@ -48,9 +47,9 @@ type meter struct {
 	own         *metrics.Recorder // of the stream's first agent; nil if there is none
 }
 
-// An uncounted span was not counted yet.
-type uncounted struct {
-	wire  []byte
+// A spanEnd is where a span ends in meter.wire, and whose it is.
+type spanEnd struct {
+	at    int
 	agent string
 }
 
@@ -149,9 +148,9 @@ func (m *meter) stalled(agent string) {
 // consume counts a span later.
 func (m *meter) consume(s *tracer.Span) {
 	m.counting.Lock()
-	m.uncounted = append(m.uncounted, uncounted{bytes.Clone(s.Wire), s.Agent})
-	m.size += len(s.Wire)
-	full := m.size > maxUncounted
+	m.wire = append(m.wire, s.Wire...)
+	m.spanEnds = append(m.spanEnds, spanEnd{len(m.wire), s.Agent})
+	full := len(m.wire) > maxUncounted
 	m.counting.Unlock()
 	if full {
 		m.count()
@@ -175,21 +174,25 @@ func (m *meter) count() {
 	m.counting.Lock()
 	defer m.counting.Unlock()
 	defer func() {
+		if m.wire = m.wire[:0]; cap(m.wire) > 2*maxUncounted {
+			m.wire = nil
+		}
+		m.spanEnds, m.open = m.spanEnds[:0], nil
 		if p := recover(); p != nil {
 			m.failed(fmt.Errorf("the metrics are incomplete: a bug in spantee: %v", p))
 		}
 	}()
-	spans, open := m.uncounted, m.open
-	m.uncounted, m.size, m.open = nil, 0, nil
-	for _, s := range spans {
-		if r := m.of(s.agent); r != nil {
-			if err := r.Export(s.wire); err != nil {
+	start := 0
+	for _, end := range m.spanEnds {
+		if r := m.of(end.agent); r != nil {
+			if err := r.Export(m.wire[start:end.at]); err != nil {
 				m.failed(err)
 			}
 		}
+		start = end.at
 	}
-	if open != nil {
-		m.publishOpen(open)
+	if m.open != nil {
+		m.publishOpen(m.open)
 	}
 }
 
