@@ -61,10 +61,7 @@ func (c *config) problem(err error) { c.problems = append(c.problems, withHint(e
 
 // resolve returns the configuration of a command that traces a stream.
 func (o *options) resolve() (*config, error) {
-	if err := o.check(); err != nil {
-		return nil, err
-	}
-	if err := o.view.check(); err != nil {
+	if err := cmp.Or(o.check(), o.view.check()); err != nil {
 		return nil, err
 	}
 	c := &config{
