@@ -39,8 +39,8 @@ type keptLine struct {
 // maxKept is how many bytes of a stream are kept while its agent is unknown.
 const maxKept = 1 << 20
 
-// checkAgent returns an error if there is no agent with this flag.
-func checkAgent(flag string) error {
+// CheckAgent returns an error unless a value is valid for [Options.Agent].
+func CheckAgent(flag string) error {
 	if flag != "" && agent.Find(flag) == nil {
 		return fmt.Errorf("unknown agent %q (supported: %s)", flag, strings.Join(agent.Flags(), ", "))
 	}

@@ -59,7 +59,7 @@ func New(opts Options) (*Mapper, error) {
 	if m.names, err = newNames(opts.Redactor); err != nil {
 		return nil, err
 	}
-	if err := checkAgent(opts.Agent); err != nil {
+	if err := CheckAgent(opts.Agent); err != nil {
 		return nil, err
 	}
 	first := m.Input()

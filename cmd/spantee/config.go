@@ -136,10 +136,10 @@ func (o *options) check() error {
 	case !hasPlaceholder(o.traceURL):
 		return invalid("--trace-url", o.traceURL, placeholder+" in it")
 	}
-	if o.agent == "" || slices.Contains(mapping.Agents, o.agent) {
-		return nil
+	if err := mapping.CheckAgent(o.agent); err != nil {
+		return usageError{err}
 	}
-	return usageError{fmt.Errorf("unknown agent %q (supported: %s)", o.agent, strings.Join(mapping.Agents, ", "))}
+	return nil
 }
 
 // A destination is where spans go: a file, an OTLP endpoint, or nowhere.

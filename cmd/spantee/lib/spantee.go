@@ -32,8 +32,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -119,8 +117,8 @@ type Tracer struct {
 // of ctx does not end the Tracer. The error may be an *[OptionError]. The caller must
 // Close the Tracer.
 func New(ctx context.Context, o Options) (*Tracer, error) {
-	if o.Agent != "" && !slices.Contains(mapping.Agents, o.Agent) {
-		return nil, &OptionError{"Options.Agent", fmt.Errorf("unknown agent %q (supported: %s)", o.Agent, strings.Join(mapping.Agents, ", "))}
+	if err := mapping.CheckAgent(o.Agent); err != nil {
+		return nil, &OptionError{"Options.Agent", err}
 	}
 	level := content.Level(o.Content)
 	switch level {
