@@ -313,21 +313,17 @@ func (r *reporter) describe(run mapping.Run) string {
 
 // oddLines describes what the stream contained besides events.
 func oddLines(stats mapping.Stats) string {
-	var list []string
-	odd := func(n int, noun, what string) {
-		if n > 0 {
-			list = append(list, count(n, noun)+" "+what)
-		}
+	unidentified := stats.Unidentified
+	if stats.Runs == 0 {
+		unidentified = 0 // notAStream says it
 	}
-	odd(stats.BadLines, "line", fmt.Sprintf("not JSON or without a type (the first is line %d)", stats.FirstBad))
-	odd(stats.Unknown, "line", "of an unknown type")
-	odd(stats.EndsWithoutStart, "event", "of something whose start is missing")
-	if stats.Runs > 0 {
-		odd(stats.Unidentified, "line", "that could be from any agent")
-	}
-	odd(stats.Evicted, "span", "ended early because too much was open")
-	odd(stats.Oversize, "line", "too long to parse")
-	return strings.Join(list, ", ")
+	return enumerate(", ",
+		part{stats.BadLines, fmt.Sprintf("%s not JSON or without a type (the first is line %d)", count(stats.BadLines, "line"), stats.FirstBad)},
+		part{stats.Unknown, count(stats.Unknown, "line") + " of an unknown type"},
+		part{stats.EndsWithoutStart, count(stats.EndsWithoutStart, "event") + " of something whose start is missing"},
+		part{unidentified, count(unidentified, "line") + " that could be from any agent"},
+		part{stats.Evicted, count(stats.Evicted, "span") + " ended early because too much was open"},
+		part{stats.Oversize, count(stats.Oversize, "line") + " too long to parse"})
 }
 
 // untraced says why there is no trace.
@@ -389,19 +385,13 @@ func (r *reporter) undelivered(d exporter.Report) string {
 	}
 	s := fmt.Sprintf("%d of %s not delivered: %s", d.Ended-d.Delivered, count(d.Ended, "span"),
 		withHint(d.Cause))
-	fates := []string{}
-	for _, f := range []struct {
-		spans int
-		what  string
-	}{{d.Spooled, "spooled for retry"}, {d.Rejected, "rejected, and kept in the spool without being sent again"}, {d.Dropped, "lost"}} {
-		if f.spans > 0 {
-			fates = append(fates, fmt.Sprintf("%d %s", f.spans, f.what))
-		}
-	}
 	if r.again != "" { // a recording is not spooled
 		return s + "; to send them, run " + r.again
 	}
-	s += "; " + strings.Join(fates, ", ")
+	s += "; " + enumerate(", ",
+		part{d.Spooled, fmt.Sprintf("%d spooled for retry", d.Spooled)},
+		part{d.Rejected, fmt.Sprintf("%d rejected, and kept in the spool without being sent again", d.Rejected)},
+		part{d.Dropped, fmt.Sprintf("%d lost", d.Dropped)})
 	if d.NotKept != nil {
 		s += fmt.Sprintf(" (spool: %v)", d.NotKept)
 	}
@@ -414,16 +404,7 @@ func undeliveredMetrics(m metrics.Report) (message, fates string) {
 	if m.Lost+m.Spooled+m.Rejected == 0 {
 		return "", ""
 	}
-	var list []string
-	for _, f := range []struct {
-		points int
-		what   string
-	}{{m.Spooled, "spooled"}, {m.Rejected, "rejected"}, {m.Lost, "lost"}} {
-		if f.points > 0 {
-			list = append(list, f.what)
-		}
-	}
-	fates = "metrics " + strings.Join(list, " and ")
+	fates = "metrics " + enumerate(" and ", part{m.Spooled, "spooled"}, part{m.Rejected, "rejected"}, part{m.Lost, "lost"})
 	message = fmt.Sprintf("%s of metrics not delivered: %s; %s", count(m.Lost+m.Spooled+m.Rejected, "data point"), withHint(m.Cause), fates)
 	if m.NotKept != nil {
 		message += fmt.Sprintf(" (spool: %v)", m.NotKept)

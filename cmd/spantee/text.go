@@ -19,16 +19,26 @@ func withHint(err error) string {
 	return printableLines(err.Error())
 }
 
+// A part is one of several amounts.
+type part struct {
+	n    int
+	text string
+}
+
+// enumerate joins the texts of the parts that are not 0.
+func enumerate(separator string, parts ...part) string {
+	var list []string
+	for _, p := range parts {
+		if p.n > 0 {
+			list = append(list, p.text)
+		}
+	}
+	return strings.Join(list, separator)
+}
+
 // amount returns how many spans and data points there are, "" if there are none.
 func amount(spans, points int) string {
-	var list []string
-	if spans > 0 {
-		list = append(list, count(spans, "span"))
-	}
-	if points > 0 {
-		list = append(list, count(points, "data point"))
-	}
-	return strings.Join(list, " and ")
+	return enumerate(" and ", part{spans, count(spans, "span")}, part{points, count(points, "data point")})
 }
 
 func count(n int, noun string) string {
