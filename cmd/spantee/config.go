@@ -8,9 +8,11 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
@@ -118,6 +120,26 @@ func hasPlaceholder(url string) bool { return url == "" || strings.Contains(url,
 // working directory counts as content.
 func detectors(level content.Level) []string {
 	return slices.DeleteFunc(exporter.DetectorNames(), func(name string) bool { return name == "vcs" && level == content.None })
+}
+
+// services returns the resources of a stream's spans and metrics. A recording has
+// no instance id, because sending it again must produce the same bytes.
+func (c *config) services(live bool, process *mapping.Process, problem func(error)) func(agent string) *resourcepb.Resource {
+	var facts []string
+	if live {
+		facts = append(facts, "service.instance.id", tracer.NewInstanceID())
+	}
+	if process != nil {
+		facts = append(facts, "process.executable.name", process.Executable, "process.parent_pid", fmt.Sprint(os.Getpid()))
+	}
+	var reported sync.Once // an error in the environment is the same for all agents
+	return tracer.PerAgent(func(agent string) *resourcepb.Resource {
+		r, err := exporter.ResourceFrom(context.Background(), c.detectors, append([]string{"service.name", agent}, facts...)...)
+		if err != nil {
+			reported.Do(func() { problem(err) })
+		}
+		return r
+	})
 }
 
 // traceLink returns the URL of a trace, "" if there is none.

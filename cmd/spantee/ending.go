@@ -1,47 +1,16 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"math"
 	"os"
 	"time"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
-	"github.com/spantee/spantee/cmd/spantee/internal/tee"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter/receipt"
 	"github.com/spantee/spantee/exporter/spool"
 )
-
-const (
-	// mapperReserve is the part of the flush timeout that is left for a mapper that has
-	// waited for the exporter all the time. With a flush timeout under a second, a mapper
-	// that makes no progress gets this long in addition to half of that.
-	mapperReserve = 500 * time.Millisecond
-)
-
-// end ends the trace. All of it, whatever is waited for, ends by one deadline: the flush
-// timeout after the stream ended or, if the mapper had a backlog, after the mapper made
-// its last progress.
-func (p *pump) end(interrupted bool) {
-	defer p.open.feed.Close()
-	idle, ok := p.awaitMapper(interrupted)
-	p.endBy(p.flushTimeout - min(idle, p.flushTimeout))
-	o := &p.result
-	if !ok {
-		o.failure, o.lost, o.hangs = cmp.Or(p.tee.Err(), tee.ErrStalled), p.tee.Lost(), true
-		p.endMetrics()
-		return
-	}
-	o.stats, o.unprotected = p.stream.Mapper.Stats(), p.unprotected
-	if err := p.tee.Err(); !errors.Is(err, errUnneeded) {
-		o.failure, o.lost = err, p.lost
-	}
-	p.endAll()
-}
 
 // endBy sets the deadline. For a live stream, it is also that of an stderr that nobody
 // reads.
@@ -50,27 +19,6 @@ func (t *tracing) endBy(timeout time.Duration) {
 	if t.to.Live {
 		t.say.w.EndBy(t.deadline)
 	}
-}
-
-// awaitMapper waits for the mapper as long as the mapper makes progress. It returns
-// whether the mapper has finished, and how much of the flush timeout was spent.
-func (p *pump) awaitMapper(interrupted bool) (spent time.Duration, finished bool) {
-	p.tee.End(!interrupted)
-	if !p.to.Live && !interrupted { // leave it to the exporter, which notices when a collector accepts nothing
-		_, finished = p.tee.Await(p.done, math.MaxInt64)
-		return 0, finished
-	}
-	patience := max(p.flushTimeout-mapperReserve, p.flushTimeout/2)
-	p.endBy(patience / 2) // the mapper may be waiting for stderr
-	if spent, finished = p.tee.Await(p.done, patience); finished {
-		return spent, true
-	}
-	// The mapper may be waiting for the exporter, which releases it once the
-	// exporter delivers nothing more.
-	p.endBy(0)
-	p.deliverSpans()
-	_, finished = p.tee.Await(p.done, mapperReserve)
-	return p.flushTimeout, finished
 }
 
 // endAll delivers the rest, and completes the tree at the same time: stderr may be full.

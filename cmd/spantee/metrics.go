@@ -78,7 +78,7 @@ func (m *meter) of(agent string) *metrics.Recorder {
 
 // service returns the Recorder of a service. It is called with mu held.
 func (m *meter) service(of *resourcepb.Resource) *metrics.Recorder {
-	resource := metrics.Resource(of, os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), newUUID())
+	resource := metrics.Resource(of, os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), tracer.NewInstanceID())
 	same, _ := attr.NewSetWithFiltered(resource.Attributes(), attr.NewDenyKeysFilter("service.instance.id"))
 	name := same.Equivalent()
 	if r := m.byService[name]; r != nil || m.ended || m.to == nil {
