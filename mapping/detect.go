@@ -25,7 +25,7 @@ type detector struct {
 // A source is an agent that takes part in the stream.
 type source struct {
 	agent   *agent.Agent
-	decoder agent.Decoder
+	decoder *agent.Decoder
 }
 
 type keptLine struct {

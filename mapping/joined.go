@@ -18,7 +18,7 @@ type Joined struct {
 	Name    string // pattern of its name in one of the folders, as of package path
 
 	mapper  *Mapper
-	decoder agent.Decoder
+	decoder *agent.Decoder
 	lines   lines
 	rows    [][]byte // that were written after what has come of the stream
 }
@@ -30,12 +30,8 @@ func (m *Mapper) Join(session string, since time.Time) *Joined {
 	if s == nil || s.agent.Joined == nil || !isPlainID(session) {
 		return nil
 	}
-	joiner, ok := m.sourceOf(s.agent).decoder.(agent.Joiner)
-	if !ok {
-		return nil
-	}
 	folders := s.agent.Joined.Folders
-	j := &Joined{Folders: folders, Name: folders.Log(session), mapper: m, decoder: joiner.Join(instant(since.UnixNano()))}
+	j := &Joined{Folders: folders, Name: folders.Log(session), mapper: m, decoder: m.sourceOf(s.agent).decoder.Join(instant(since.UnixNano()))}
 	j.lines = lines{max: maxLine, line: j.takeLine}
 	return j
 }

@@ -29,8 +29,14 @@ type Agent struct {
 	Name     string // gen_ai.agent.name, and the service's name
 	Provider string // gen_ai.provider.name, where the stream names none
 
-	// New returns a Decoder for one stream.
-	New func() Decoder
+	// objects returns what decodes the objects of one stream.
+	objects func() objectDecoder
+
+	// prefix is what old wrappers of the agent write before its lines.
+	prefix string
+
+	// last are members at the end of a line, which are read of one past the parse limit.
+	last []string
 
 	// Proof are the shapes of lines that no other program in the world is known to
 	// print. One member with a common name is no proof.
@@ -65,7 +71,7 @@ type Agent struct {
 	Folders Folders
 
 	// Joined is the session log that has what the stream lacks. The stream's decoder is a
-	// Joiner.
+	// joiner.
 	Joined *Agent
 
 	// NamedLast says that the session's id may come only with the last line of a run.
@@ -126,27 +132,6 @@ type Line struct {
 	Tail    []byte  // the end of a line past the parse limit, of which Text is the beginning
 	Arrival Instant // when the line came
 	Input   int     // which of the inputs that are read together it is from
-}
-
-// A Decoder reads the lines of one stream.
-type Decoder interface {
-	// Decode appends the events of a line to dst. They refer to memory of the line and
-	// of the Decoder, and are valid until the next call.
-	Decode(line Line, dst []Event) []Event
-
-	// Flush appends the events that Decode held back for the next line of an input, which
-	// has ended or paused.
-	Flush(input int, dst []Event) []Event
-}
-
-// A Joiner is the Decoder of a stream that lacks what its agent's session log has.
-type Joiner interface {
-	Decoder
-
-	// Join returns a decoder for the log of a session in the stream, from its first line.
-	// Its events since a time say what the stream lacks: RunStart has the model and facts of
-	// a run that the stream has begun, and TurnEnd has the usage of a model call.
-	Join(since Instant) Decoder
 }
 
 // Kind says what an [Event] is.

@@ -6,7 +6,7 @@ var amp = Agent{
 	Flag:     "amp",
 	Name:     "amp",
 	Provider: "amp", // Amp chooses the models itself, and does not name them
-	New:      func() Decoder { return newClaudeDecoder(claudeDialect{}) },
+	objects:  func() objectDecoder { return newClaudeDecoder(claudeDialect{}) },
 	Proof: shapes(
 		"session_id=T-* type=system tools mcp_servers",
 		"session_id=T-* type=assistant|user message parent_tool_use_id",

@@ -42,6 +42,9 @@ func (c *Tool) exited(code int64) {
 // exitedAsText records an exit code that a tool states only in its output.
 func (c *Tool) exitedAsText(text []byte) {
 	_, after, ok := bytes.Cut(text, []byte("exited with code "))
+	if !ok {
+		after, ok = bytes.CutPrefix(text, []byte("Exit code "))
+	}
 	digits := bytes.TrimLeft(after, "0123456789")
 	code, err := strconv.ParseInt(string(after[:len(after)-len(digits)]), 10, 32)
 	if ok && err == nil {
@@ -221,7 +224,7 @@ func (c *Tool) readResult(r *jsonscan.Reader) {
 	c.OutcomeFacts.int(semconv.ToolResultBytes, int64(jsonscan.Len(c.Result)))
 }
 
-// resultText returns the text of a result, {"content":[{"text":..}]} or a part of
+// resultText returns the first text of a result, {"content":[{"text":..}]} or a part of
 // it.
 func resultText(result []byte) (text []byte) {
 	r := jsonscan.Reader{B: result}
@@ -234,15 +237,14 @@ func resultText(result []byte) (text []byte) {
 			}
 		case c == '{' && depth < maxNesting:
 			for key := range r.Members() {
-				switch string(key) {
-				case "content":
+				if k := string(key); k == "content" || k == "text" {
 					read(depth + 1)
-				case "text":
-					text = r.Str()
 				}
 			}
 		case c == '"':
-			text = r.Str()
+			if s := r.Str(); text == nil {
+				text = s
+			}
 		}
 	}
 	read(0)

@@ -15,7 +15,8 @@ var claude = Agent{
 	Flag:     "claude",
 	Name:     "claude-code",
 	Provider: "anthropic",
-	New:      func() Decoder { return newClaudeDecoder(claudeDialect{callIDs: true}) },
+	objects:  func() objectDecoder { return newClaudeDecoder(claudeDialect{callIDs: true}) },
+	last:     []string{"parent_tool_use_id", "session_id", "timestamp"}, // after the message
 	Proof: shapes(
 		"type=system subtype uuid session_id !qwen_code_version",
 		"claude_code_version type=system",
@@ -49,35 +50,18 @@ type claudeDialect struct {
 // A claudeDecoder decodes one stream, in which the lines of several sessions may
 // alternate.
 type claudeDecoder struct {
+	lineOf[claudeLine, *claudeLine]
 	claudeDialect
 	seed maphash.Seed
-	scanner
-	line     claudeLine
+	holdsNothing
 	sessions map[string]*claudeSession
 	current  *claudeSession // of the line before
 }
 
-func newClaudeDecoder(dialect claudeDialect) Decoder {
+func newClaudeDecoder(dialect claudeDialect) *claudeDecoder {
 	return &claudeDecoder{claudeDialect: dialect, seed: maphash.MakeSeed(), sessions: map[string]*claudeSession{}}
 }
 
-// Decode implements [Decoder].
-func (d *claudeDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
-
-func (d *claudeDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
-	l := &d.line
-	l.read(r)
-	if d.tail != nil {
-		l.salvage(d.tail)
-	}
-	l.Arrival = d.arrival
-	if len(l.typ) == 0 || r.Bad && d.tail == nil {
-		return dst, false
-	}
-	return d.events(dst), true
-}
-
-// events appends the events of the current line.
 func (d *claudeDecoder) events(dst []Event) []Event {
 	l := &d.line
 	l.Kind = Ignored
@@ -196,7 +180,7 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 	l, s := &d.line, d.session(&d.line.Event)
 	a := s.agent(l.Parent)
 	s.nested = s.nested || len(l.Parent) > 0
-	if l.apiError || len(l.fault) > 0 || d.isAPIError(l.firstText()) {
+	if l.apiError || len(l.fault) > 0 || d.isAPIError(firstText(l.blocks)) {
 		return d.failed(s, dst)
 	}
 	s.fault = ""
@@ -223,7 +207,7 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 	before := len(dst)
 	for i := range l.blocks {
 		b := &l.blocks[i]
-		ev.Kind, ev.Text, ev.Bytes, ev.ID, ev.Tool = b.Kind, b.Text, jsonscan.UnquotedLen(b.Text), b.ID, nil
+		ev.Kind, ev.Text, ev.Bytes, ev.ID, ev.Tool = b.Kind, b.Text, b.Bytes, b.ID, nil
 		switch b.Kind {
 		case TextMessage:
 			if len(l.Parent) == 0 {
@@ -273,7 +257,7 @@ func (d *claudeDecoder) failed(s *claudeSession, dst []Event) []Event {
 	if len(l.Parent) == 0 {
 		s.fault = ev.Status
 		report := ev
-		report.Kind, report.Text = RunError, l.firstText()
+		report.Kind, report.Text = RunError, firstText(l.blocks)
 		dst = append(dst, report)
 	}
 	ev.Kind, ev.Failed, ev.Final = TurnEnd, true, true

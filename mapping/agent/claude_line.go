@@ -28,22 +28,12 @@ type claudeLine struct {
 
 	eventType, deltaType []byte // of a stream_event
 
-	total       claudeTotal // of the process so far
-	resultIndex int64       // -1 if there is none
-}
-
-// read reads one JSON object.
-func (l *claudeLine) read(r *jsonscan.Reader) {
-	*l = claudeLine{resultIndex: -1}
-	for key := range r.Members() {
-		l.field(r, key)
-	}
+	total  claudeTotal // of the process so far
+	number int64       // of the result in the process, from 1; 0 if it is not stated
 }
 
 func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
-	case "timestamp":
-		l.Time = isoTime(r)
 	case "parent_tool_use_id":
 		l.Parent = readID(r)
 	case "event":
@@ -56,8 +46,6 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 		}
 	case "tool_use_result":
 		l.readOutcome(r)
-	case "tool_use_id":
-		l.ID = readID(r)
 	case "task_id":
 		l.task = wordOf(r)
 	case "summary":
@@ -90,7 +78,7 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 		l.total.usage.readCost(r)
 	case "result_index":
 		if n, ok := r.Int(); ok {
-			l.resultIndex = n
+			l.number = n + 1
 		}
 	case "duration_api_ms":
 		if n, ok := r.Int(); ok && n >= 0 {
@@ -162,24 +150,14 @@ func (l *claudeLine) readMessage(r *jsonscan.Reader) {
 		case "usage":
 			l.usage.read(r)
 		case "content":
-			if r.Peek() == '"' {
-				l.blocks = append(l.blocks, line{Event: Event{Kind: TextMessage, Text: r.Str()}})
-				continue
-			}
-			for range r.Elements() {
-				l.blocks = append(l.blocks, readBlock(r))
+			l.blocks = readBlocks(r)
+			for i := range l.blocks {
+				if b := &l.blocks[i]; b.Kind == ToolEnd {
+					b.tool().endedInClaude(b.Failed)
+				}
 			}
 		}
 	}
-}
-
-func (l *claudeLine) firstText() []byte {
-	for i := range l.blocks {
-		if l.blocks[i].Kind == TextMessage {
-			return l.blocks[i].Text
-		}
-	}
-	return nil
 }
 
 // streamEvent reads an event of the streaming API, which the line contains
@@ -215,48 +193,6 @@ func (l *claudeLine) readDelta(r *jsonscan.Reader) {
 	}
 }
 
-// salvage completes a line past the parse limit from its tail, because these
-// members come after the message.
-func (l *claudeLine) salvage(tail []byte) {
-	salvage(tail, l.field, "parent_tool_use_id", "session_id", "timestamp")
-}
-
-// readBlock reads a block of a message's content. Tools that the API itself runs have
-// types of their own, such as server_tool_use and web_search_tool_result.
-func readBlock(r *jsonscan.Reader) (b line) {
-	for key := range r.Members() {
-		switch string(key) {
-		case "text", "thinking":
-			b.Text = r.Str()
-		case "id", "tool_use_id":
-			b.ID = readID(r)
-		case "name":
-			b.tool().namedByClaude(jsonscan.Unquote(r.Str()))
-		case "input":
-			b.tool().readArguments(r)
-		case "content":
-			b.tool().readResult(r)
-		case "type", "is_error":
-			b.field(r, key)
-		}
-	}
-	switch {
-	case string(b.typ) == "text":
-		b.Kind = TextMessage
-	case bytes.HasSuffix(b.typ, []byte("thinking")):
-		b.Kind = ThinkingMessage
-	case bytes.HasSuffix(b.typ, []byte("tool_use")):
-		b.Kind = ToolStart
-	case bytes.HasSuffix(b.typ, []byte("tool_result")):
-		b.Kind = ToolEnd
-		if b.Failed {
-			b.tool().failedInClaude()
-		}
-		b.tool().failedAsCoded()
-	}
-	return b
-}
-
 // namedByClaude sets a tool's name. In mcp__server__tool, it is the tool of an MCP server.
 func (t *Tool) namedByClaude(name []byte) {
 	if rest, ok := bytes.CutPrefix(name, []byte("mcp__")); ok {
@@ -269,25 +205,15 @@ func (t *Tool) namedByClaude(name []byte) {
 	t.Name = word(name)
 }
 
-// failedInClaude sets why a call failed, in words that are never content.
-func (t *Tool) failedInClaude() {
-	text := t.Result
-	if len(text) > 0 && text[0] == '[' {
-		text = firstTextOf(text)
+// endedInClaude sets whether and why a call failed, in words that are never content.
+func (t *Tool) endedInClaude(failed bool) {
+	if !failed {
+		t.failedAsCoded()
+		return
 	}
-	text = bytes.Trim(text, `"`)
-	t.failed()
-	t.ErrorText = text
-	var exit Exit
-	if rest, ok := bytes.CutPrefix(text, []byte("Exit code ")); ok {
-		if i := bytes.IndexFunc(rest, func(c rune) bool { return c < '0' || c > '9' }); i >= 0 {
-			rest = rest[:i]
-		}
-		exit.Code, exit.Known = (&jsonscan.Reader{B: rest}).Int()
-	}
-	switch {
-	case exit.Known:
-		t.exited(exit.Code)
+	t.failedAs("", nil)
+	switch text := t.ErrorText; {
+	case t.ErrorType == "failure": // with an exit code
 	case bytes.Contains(text, []byte("InputValidationError")):
 		t.Reason = "invalid arguments"
 	case bytes.HasPrefix(text, []byte("[Request interrupted by user")):
@@ -324,19 +250,6 @@ func (t *Tool) failedAsCoded() {
 
 // deny marks a failed call as not permitted.
 func (t *Tool) deny() { t.ErrorType, t.Reason = "permission_denied", "permission denied" }
-
-// firstTextOf returns the first text of a list of blocks, between its quotes.
-func firstTextOf(blocks []byte) (text []byte) {
-	r := jsonscan.Reader{B: blocks}
-	for range r.Elements() {
-		for key := range r.Members() {
-			if string(key) == "text" && text == nil {
-				text = r.Str()
-			}
-		}
-	}
-	return text
-}
 
 // readOutcome reads what a line states about a tool's outcome. Every tool has members of
 // its own.

@@ -18,7 +18,8 @@ var claudeLog = Agent{
 	Flag:     "claude-log",
 	Name:     "claude-code",
 	Provider: "anthropic",
-	New:      newClaudeLogDecoder,
+	objects:  newClaudeLogDecoder,
+	last:     []string{"sessionId", "timestamp", "uuid", "requestId"},
 	Proof: shapes(
 		"type sessionId uuid isSidechain",
 		"type=summary summary leafUuid",
@@ -40,7 +41,6 @@ var claudeLog = Agent{
 // A claudeLogDecoder decodes the logs of the sessions of a folder, and of their sub-agents.
 type claudeLogDecoder struct {
 	claudeDecoder
-	input int // of the current line
 	row   claudeRow
 	logs  map[string]*claudeLogSession
 	files map[int][]*claudeLogSession // whose rows an input has
@@ -48,9 +48,9 @@ type claudeLogDecoder struct {
 	calls memory[uint64]              // the model calls, by the agent that made them
 }
 
-func newClaudeLogDecoder() Decoder {
+func newClaudeLogDecoder() objectDecoder {
 	return &claudeLogDecoder{
-		claudeDecoder: *newClaudeDecoder(claudeDialect{callIDs: true, finalUsage: true}).(*claudeDecoder),
+		claudeDecoder: *newClaudeDecoder(claudeDialect{callIDs: true, finalUsage: true}),
 		logs:          map[string]*claudeLogSession{}, files: map[int][]*claudeLogSession{}, rows: newMemory[struct{}](), calls: newMemory[uint64](),
 	}
 }
@@ -76,13 +76,6 @@ type claudeRow struct {
 	version, cwd []byte
 }
 
-// Decode implements [Decoder].
-func (d *claudeLogDecoder) Decode(line Line, dst []Event) []Event {
-	d.input = line.Input
-	return d.readObjects(line, dst, d)
-}
-
-// Flush implements [Decoder].
 func (d *claudeLogDecoder) Flush(input int, dst []Event) []Event {
 	for _, s := range d.files[input] {
 		dst = s.finish(dst)
@@ -97,26 +90,21 @@ func (s *claudeLogSession) finish(dst []Event) []Event {
 	return s.end.take(dst)
 }
 
-func (d *claudeLogDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
+func (d *claudeLogDecoder) begin() *line {
+	d.row = claudeRow{}
+	return d.claudeDecoder.begin()
+}
+
+func (d *claudeLogDecoder) field(r *jsonscan.Reader, key []byte) { d.row.field(&d.line, r, key) }
+
+func (d *claudeLogDecoder) events(dst []Event) []Event {
 	l, row := &d.line, &d.row
-	*l, *row = claudeLine{resultIndex: -1}, claudeRow{}
-	field := func(r *jsonscan.Reader, key []byte) { row.field(l, r, key) }
-	for key := range r.Members() {
-		field(r, key)
-	}
-	if d.tail != nil {
-		salvage(d.tail, field, "sessionId", "timestamp", "uuid", "requestId")
-	}
-	l.Arrival = d.arrival
-	if len(l.typ) == 0 || r.Bad && d.tail == nil {
-		return dst, false
-	}
 	copied := false
 	if len(row.uuid) > 0 {
 		_, copied = d.rows.keep(d.rows.hash(row.uuid), struct{}{})
 	}
 	if copied || len(l.Session) == 0 {
-		return append(dst, Event{Kind: Ignored}), true
+		return append(dst, Event{Kind: Ignored})
 	}
 	s := d.logs[string(l.Session)]
 	if s == nil {
@@ -128,8 +116,8 @@ func (d *claudeLogDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool)
 		l.Parent = d.callOf(s)
 		dst = d.subagent(dst)
 	} else {
-		if files := d.files[d.input]; !slices.Contains(files, s) {
-			d.files[d.input] = append(files, s)
+		if files := d.files[l.input]; !slices.Contains(files, s) {
+			d.files[l.input] = append(files, s)
 		}
 		dst = d.main(s, dst)
 	}
@@ -137,13 +125,11 @@ func (d *claudeLogDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool)
 	if len(dst) == from {
 		dst = append(dst, Event{Kind: Ignored})
 	}
-	return dst, true
+	return dst
 }
 
 func (row *claudeRow) field(l *claudeLine, r *jsonscan.Reader, key []byte) {
 	switch string(key) {
-	case "sessionId":
-		l.Session = readID(r)
 	case "uuid":
 		row.uuid = readID(r)
 	case "parentUuid":
@@ -219,7 +205,7 @@ func (d *claudeLogDecoder) copied() bool {
 // userRow appends the events of tool results, or of what else the model gets to read.
 func (d *claudeLogDecoder) userRow(s *claudeLogSession, dst []Event) []Event {
 	l := &d.line
-	text := l.firstText()
+	text := firstText(l.blocks)
 	switch {
 	case len(l.blocks) == 0 || l.blocks[0].Kind == ToolEnd || !l.synthetic && text == nil:
 		if !s.running {
@@ -378,7 +364,7 @@ func (d *claudeLogDecoder) callOf(s *claudeLogSession) []byte {
 		call = s.chains[string(row.parent)]
 	}
 	if call == nil {
-		prompt := d.rows.hash(jsonscan.Unquote(l.firstText()))
+		prompt := d.rows.hash(jsonscan.Unquote(firstText(l.blocks)))
 		if calls := s.prompts[prompt]; len(calls) > 0 {
 			call, s.prompts[prompt] = calls[0], calls[1:]
 		} else {

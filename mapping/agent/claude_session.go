@@ -174,12 +174,12 @@ func (d *claudeDecoder) result(dst []Event) []Event {
 		return append(dst, l.Event) // Qwen Code writes a result for a sub-agent; the sub-agent's tool call will fail
 	}
 	used := l.usage
-	if l.resultIndex < 0 { // then only the usage, with the sub-agents', shows another process
+	if l.number == 0 { // then only the usage, with the sub-agents', shows another process
 		used.add(&s.subagentUsage)
 	}
 	total := l.total
 	since, same := total.since(s.total, &used)
-	if same && l.resultIndex != 0 {
+	if same && l.number != 1 {
 		total = since
 	}
 	s.total = l.total

@@ -16,7 +16,7 @@ var codex = Agent{
 	Flag:     "codex",
 	Name:     "codex",
 	Provider: "openai",
-	New: func() Decoder {
+	objects: func() objectDecoder {
 		return &codexDecoder{used: map[string]Usage{}, running: map[string]bool{}}
 	},
 	Joined: &codexLog,
@@ -38,8 +38,7 @@ var codex = Agent{
 // A codexDecoder remembers the current thread, because most lines have no thread
 // id. It holds back warnings until the thread that they are about has started.
 type codexDecoder struct {
-	scanner
-	line    codexLine
+	lineOf[codexLine, *codexLine]
 	thread  []byte
 	used    map[string]Usage // by thread, so far: a thread reports its total
 	running map[string]bool  // items that have not completed
@@ -47,44 +46,18 @@ type codexDecoder struct {
 	early   held             // notices, until the next run begins or ends
 }
 
-// Flush implements [Decoder].
 func (d *codexDecoder) Flush(_ int, dst []Event) []Event { return d.early.take(dst) }
 
-// Decode implements [Decoder].
-func (d *codexDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
-
-func (d *codexDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
+func (d *codexDecoder) events(dst []Event) []Event {
 	l := &d.line
-	*l = codexLine{}
-	for key := range r.Members() {
-		switch string(key) {
-		case "thread_id":
-			l.Session = readID(r)
-		case "item":
-			l.item(r)
-		case "usage":
-			l.readUsage(r) // the thread's total
-		case "message":
-			l.Text = r.Str()
-		case "error":
-			l.Text, _ = readFailure(r)
-		case "type":
-			l.field(r, key)
-		}
-	}
-	if len(l.typ) == 0 {
-		return dst, false
-	}
 	d.classify()
 	if len(l.Session) > 0 {
 		d.thread = bytes.Clone(l.Session)
 		clear(d.running)
 	}
 	if l.Kind == Notice && !d.begun && len(d.early) < maxSessions {
-		early := l.kept()
-		early.Arrival = d.arrival
-		d.early = append(d.early, early)
-		return dst, true
+		d.early = append(d.early, l.kept())
+		return dst
 	}
 	from := len(dst)
 	switch l.Kind {
@@ -103,7 +76,7 @@ func (d *codexDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		dst = append(dst, l.Event)
 	}
 	inSession(d.thread, dst[from:])
-	return dst, true
+	return dst
 }
 
 func (d *codexDecoder) classify() {
@@ -164,6 +137,23 @@ type codexLine struct {
 	built    []byte // the arguments of the call, which stand among other members
 }
 
+func (l *codexLine) field(r *jsonscan.Reader, key []byte) {
+	switch string(key) {
+	case "thread_id":
+		l.Session = readID(r)
+	case "item":
+		l.item(r)
+	case "usage":
+		l.readUsage(r) // the thread's total
+	case "message":
+		l.Text = r.Str()
+	case "error":
+		l.Text, _ = readFailure(r)
+	case "type":
+		l.line.field(r, key)
+	}
+}
+
 // begins reports whether the line shows that a run has begun.
 func (l *codexLine) begins() bool {
 	return !slices.Contains([]Kind{Unknown, Ignored, Notice, RunError, RunEnd}, l.Kind)
@@ -181,9 +171,9 @@ func (l *codexLine) item(r *jsonscan.Reader) {
 			l.readText(r)
 		case "status":
 			l.isCall = true
-			l.field(r, key)
+			l.line.field(r, key)
 		case "aggregated_output", "arguments":
-			l.field(r, key)
+			l.line.field(r, key)
 		case "items":
 			l.todoList(r)
 		case "exit_code":

@@ -1,32 +1,29 @@
 package agent
 
-import (
-	"slices"
-)
+import "slices"
 
 // A codexJoined decodes the rollout of a thread whose stream is decoded as well. It keeps
 // what the stream lacks: the model, and the tokens of each model call.
 type codexJoined struct {
-	log    *codexLogDecoder
+	*codexLogDecoder
 	stream *codexDecoder
 	since  Instant // when the stream began: rows before are about earlier turns
 	begun  bool    // there was a row since then
 }
 
-// Join implements [Joiner].
-func (d *codexDecoder) Join(since Instant) Decoder {
-	return &codexJoined{log: codexLog.New().(*codexLogDecoder), stream: d, since: since}
+// join implements [joiner].
+func (d *codexDecoder) join(since Instant) objectDecoder {
+	return &codexJoined{codexLogDecoder: newCodexLogDecoder(), stream: d, since: since}
 }
 
-// Decode implements [Decoder].
-func (d *codexJoined) Decode(line Line, dst []Event) []Event {
-	thread, before := d.log.files[line.Input], Usage{}
+func (d *codexJoined) events(dst []Event) []Event {
+	thread, before := d.files[d.line.input], Usage{}
 	if thread != nil {
 		before = thread.total
 	}
 	from := len(dst)
-	dst = d.log.Decode(line, dst)
-	if d.log.row.Time < d.since {
+	dst = d.codexLogDecoder.events(dst)
+	if d.line.Time < d.since {
 		return dst[:from]
 	}
 	if !d.begun && thread != nil {
@@ -41,6 +38,6 @@ func (d *codexJoined) Decode(line Line, dst []Event) []Event {
 	return dst[:from+len(added)]
 }
 
-// Flush implements [Decoder]. Ends of runs, which the log's decoder holds back, are in the
+// Flush appends nothing: ends of runs, which the log's decoder holds back, are in the
 // stream.
 func (d *codexJoined) Flush(_ int, dst []Event) []Event { return dst }

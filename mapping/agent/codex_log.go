@@ -17,10 +17,9 @@ var codexLog = Agent{
 	Flag:     "codex-log",
 	Name:     "codex",
 	Provider: "openai",
-	New: func() Decoder {
-		return &codexLogDecoder{threads: map[string]*codexThread{}, files: map[int]*codexThread{}, turns: newMemory[uint64]()}
-	},
+	objects:  func() objectDecoder { return newCodexLogDecoder() },
 	Proof:    shapes("type=session_meta|turn_context|response_item|event_msg|compacted timestamp payload"),
+	last:     []string{"call_id"},
 	TurnEnds: true,
 	Folders: Folders{
 		Variable: "CODEX_HOME", Default: ".codex", Names: []string{"sessions", "archived_sessions"},
@@ -40,12 +39,14 @@ var codexLog = Agent{
 // A codexLogDecoder decodes the rollouts of threads: of sessions, their forks and their
 // sub-agents. Only the first row of a rollout says whose it is.
 type codexLogDecoder struct {
-	scanner
-	row     codexRow
-	input   int // of the current row
+	lineOf[codexRow, *codexRow]
 	threads map[string]*codexThread
 	files   map[int]*codexThread
 	turns   memory[uint64] // the turns that were read, by thread: a fork begins with copies
+}
+
+func newCodexLogDecoder() *codexLogDecoder {
+	return &codexLogDecoder{threads: map[string]*codexThread{}, files: map[int]*codexThread{}, turns: newMemory[uint64]()}
 }
 
 // A codexThread is an agent at work: a session, or a sub-agent of one.
@@ -88,13 +89,17 @@ type codexRow struct {
 	last, total     Usage // of the last model call, and of the thread
 }
 
-// Decode implements [Decoder].
-func (d *codexLogDecoder) Decode(line Line, dst []Event) []Event {
-	d.input = line.Input
-	return d.readObjects(line, dst, d)
+func (l *codexRow) field(r *jsonscan.Reader, key []byte) {
+	switch string(key) {
+	case "timestamp", "type":
+		l.line.field(r, key)
+	case "payload":
+		l.payload(r)
+	case "call_id": // of the payload of a row that was cut
+		l.member(r, key)
+	}
 }
 
-// Flush implements [Decoder].
 func (d *codexLogDecoder) Flush(input int, dst []Event) []Event {
 	if t := d.files[input]; t != nil {
 		dst = t.end.take(t.release(dst))
@@ -102,31 +107,13 @@ func (d *codexLogDecoder) Flush(input int, dst []Event) []Event {
 	return dst
 }
 
-func (d *codexLogDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
-	l := &d.row
-	*l = codexRow{}
-	for key := range r.Members() {
-		switch string(key) {
-		case "timestamp":
-			l.Time = isoTime(r)
-		case "type":
-			l.typ = r.Str()
-		case "payload":
-			l.payload(r)
-		}
-	}
-	if d.tail != nil {
-		salvage(d.tail, l.member, "call_id")
-	}
-	if len(l.typ) == 0 {
-		return dst, false
-	}
-	l.Arrival = d.arrival
+func (d *codexLogDecoder) events(dst []Event) []Event {
+	l := &d.line
 	from := len(dst)
 	t, dst := d.thread(dst)
 	switch {
 	case !t.copied:
-		dst = d.events(t, dst)
+		dst = d.threadEvents(t, dst)
 	case l.total.Known:
 		t.total = l.total
 	}
@@ -137,7 +124,7 @@ func (d *codexLogDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) 
 	default:
 		dst = append(dst, d.event(t, Ignored))
 	}
-	return dst, true
+	return dst
 }
 
 func (l *codexRow) payload(r *jsonscan.Reader) {
@@ -159,7 +146,7 @@ func (l *codexRow) member(r *jsonscan.Reader, key []byte) {
 	case "namespace":
 		l.namespace = jsonscan.Unquote(r.Str())
 	case "role", "status", "model", "cwd":
-		l.field(r, key)
+		l.line.field(r, key)
 	case "model_provider":
 		l.Provider = wordOf(r)
 	case "cli_version":
@@ -239,11 +226,11 @@ func (l *codexRow) readTexts(r *jsonscan.Reader) {
 
 // thread returns the thread of the current row.
 func (d *codexLogDecoder) thread(dst []Event) (*codexThread, []Event) {
-	l, t := &d.row, d.files[d.input]
+	l, t := &d.line, d.files[d.line.input]
 	if t == nil || string(l.typ) == "session_meta" && len(l.ID) > 0 && !t.copied && !bytes.Equal(l.ID, t.id) {
-		dst = d.Flush(d.input, dst)
-		t = d.begin()
-		d.files[d.input] = t
+		dst = d.Flush(l.input, dst)
+		t = d.newThread()
+		d.files[l.input] = t
 	}
 	if len(l.turn) > 0 {
 		own := d.turns.hash(t.id)
@@ -253,9 +240,9 @@ func (d *codexLogDecoder) thread(dst []Event) (*codexThread, []Event) {
 	return t, dst
 }
 
-// begin returns the thread that a rollout's first row describes.
-func (d *codexLogDecoder) begin() *codexThread {
-	l := &d.row
+// newThread returns the thread that a rollout's first row describes.
+func (d *codexLogDecoder) newThread() *codexThread {
+	l := &d.line
 	t := &codexThread{id: bytes.Clone(l.ID), copied: len(l.parent)+len(l.fork) > 0, spawned: map[string][]byte{}}
 	if string(l.typ) != "session_meta" { // whose it is is not known
 		t.id = nil
@@ -292,11 +279,11 @@ func (t *codexThread) callInFlight(id []byte) *codexCall {
 
 // event returns an event of a thread at the current row.
 func (d *codexLogDecoder) event(t *codexThread, kind Kind) Event {
-	return Event{Kind: kind, Session: t.session, Parent: t.call, Time: d.row.Time, Arrival: d.arrival}
+	return Event{Kind: kind, Session: t.session, Parent: t.call, Time: d.line.Time, Arrival: d.line.Arrival}
 }
 
-func (d *codexLogDecoder) events(t *codexThread, dst []Event) []Event {
-	l := &d.row
+func (d *codexLogDecoder) threadEvents(t *codexThread, dst []Event) []Event {
+	l := &d.line
 	ev := d.event(t, Ignored)
 	switch string(l.typ) {
 	case "turn_context":
@@ -343,7 +330,7 @@ func (d *codexLogDecoder) finish(t *codexThread, dst []Event, failure string) []
 	}
 	t.running, t.end = false, nil
 	ev := d.event(t, RunEnd)
-	ev.Text, ev.Status, ev.Failed = d.row.Text, failure, failure != ""
+	ev.Text, ev.Status, ev.Failed = d.line.Text, failure, failure != ""
 	if t.call != nil {
 		ev.Kind, ev.Parent, ev.ID, ev.Text = TaskEnd, nil, t.id, nil
 		if !ev.Failed {
@@ -370,7 +357,7 @@ func (d *codexLogDecoder) speak(t *codexThread, dst []Event) []Event {
 
 // item appends the events of what the model said, or got to read.
 func (d *codexLogDecoder) item(t *codexThread, dst []Event) []Event {
-	l := &d.row
+	l := &d.line
 	switch typ := string(l.itemType); {
 	case typ == "message" && l.role == "assistant":
 		dst = d.speak(t, dst)
@@ -415,7 +402,7 @@ func (d *codexLogDecoder) said(t *codexThread, kind Kind, text []byte) Event {
 
 // called appends the start of a tool call. A search has no end.
 func (d *codexLogDecoder) called(t *codexThread, dst []Event) []Event {
-	l := &d.row
+	l := &d.line
 	ev, c := d.event(t, ToolStart), l.tool()
 	ev.ID, ev.Tool = l.ToolCallID, c
 	name := slices.Concat(l.namespace, l.name)
@@ -439,7 +426,7 @@ func (d *codexLogDecoder) called(t *codexThread, dst []Event) []Event {
 
 // returned appends the end of a tool call.
 func (d *codexLogDecoder) returned(t *codexThread, dst []Event) []Event {
-	l := &d.row
+	l := &d.line
 	t.speaking = false
 	ev, c := d.event(t, ToolEnd), l.tool()
 	ev.ID, ev.Tool = l.ToolCallID, c
@@ -478,7 +465,7 @@ func (d *codexLogDecoder) returned(t *codexThread, dst []Event) []Event {
 
 // message appends the events of a message from the program.
 func (d *codexLogDecoder) message(t *codexThread, dst []Event) []Event {
-	l := &d.row
+	l := &d.line
 	switch string(l.itemType) {
 	case "task_started", "turn_started":
 		t.tasks = true
@@ -520,7 +507,7 @@ func (d *codexLogDecoder) message(t *codexThread, dst []Event) []Event {
 // tokens appends what a model call used. A count that repeats the thread's total is about
 // something else, such as the limits of the account.
 func (d *codexLogDecoder) tokens(t *codexThread, dst []Event) []Event {
-	l := &d.row
+	l := &d.line
 	used := l.last
 	if l.total.Known {
 		if l.total == t.total {

@@ -22,9 +22,9 @@ var copilot = Agent{
 	Provider: "github",
 	TurnEnds: true, NamedLast: true,
 	Folders: Folders{Default: ".copilot", Names: []string{"session-state"}},
-	New: func() Decoder {
+	objects: func() objectDecoder {
 		d := new(copilotDecoder)
-		d.begin()
+		d.newRun()
 		return d
 	},
 	Proof: shapes(
@@ -47,8 +47,7 @@ var copilot = Agent{
 
 // A copilotDecoder reads one stream.
 type copilotDecoder struct {
-	scanner
-	line    copilotLine
+	lineOf[copilotLine, *copilotLine]
 	session []byte
 	begun   bool
 	over    bool                    // the run is over: only another run may follow
@@ -126,14 +125,13 @@ func (c *copilotCall) earlier(id string, used *Usage) (output int64, ok bool) {
 	return output, true
 }
 
-// begin resets the state for a new session.
-func (d *copilotDecoder) begin() {
+// newRun resets the state for a new session.
+func (d *copilotDecoder) newRun() {
 	d.session, d.begun, d.fault, d.end, d.started, d.turnEnd = nil, false, "", nil, nil, nil
 	d.calls, d.parents, d.asked = map[string]*copilotCall{}, map[string][]byte{}, map[string]string{}
 	d.running, d.names = map[string]bool{}, map[string]string{}
 }
 
-// Flush implements [Decoder].
 func (d *copilotDecoder) Flush(_ int, dst []Event) []Event {
 	return d.endRun(d.endTurn(d.early.take(dst)))
 }
@@ -156,14 +154,11 @@ func (d *copilotDecoder) endRun(dst []Event) []Event {
 	if d.end != nil {
 		dst = append(dst, *d.end)
 		d.shut = d.session
-		d.begin()
+		d.newRun()
 		d.over = true
 	}
 	return dst
 }
-
-// Decode implements [Decoder].
-func (d *copilotDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
 
 // besideUsage are the types of lines that may come between the end of a turn and its usage,
 // and the usage.
@@ -174,25 +169,20 @@ var besideUsage = set("assistant.usage", "session.usage_info", "session.idle", "
 var releasing = set("user.message", "assistant.turn_start", "assistant.turn_end", "assistant.message", "assistant.message_delta",
 	"tool.execution_start", "tool.execution_complete", "session.start", "session.shutdown", "result")
 
-func (d *copilotDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
+func (d *copilotDecoder) events(dst []Event) []Event {
 	l := &d.line
-	start := r.I
-	l.read(r)
-	if len(l.name) == 0 || r.Bad && d.tail == nil {
-		return dst, false
-	}
+	l.name = string(l.typ)
 	if l.name == "result" && len(l.session) == 0 && !l.exit.Known { // another agent's
-		return append(dst, Event{Kind: Unknown}), true
+		return append(dst, Event{Kind: Unknown})
 	}
 	starts := l.name == "tool.execution_start" && len(d.early) > 0 && bytes.Equal(l.ID, d.early[0].ID)
 	if releasing[l.name] && !starts {
 		dst = d.early.take(dst)
 	}
-	if l.name == "tool.execution_complete" && d.begun && len(l.ID) > 0 && !d.running[string(l.ID)] && !r.Bad {
-		l.read(&jsonscan.Reader{B: bytes.Clone(r.B[start:r.I])}) // which outlives the line
-		l.Arrival = d.arrival
+	if l.name == "tool.execution_complete" && d.begun && len(l.ID) > 0 && !d.running[string(l.ID)] && !l.cut {
+		l.reread(bytes.Clone(l.object)) // which outlives the line
 		d.early = d.lineEvents(nil)
-		return dst, true
+		return dst
 	}
 	if !besideUsage[l.name] {
 		dst = d.endTurn(dst)
@@ -202,7 +192,7 @@ func (d *copilotDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		delete(d.running, string(l.ID))
 		dst = d.early.take(dst)
 	}
-	return dst, true
+	return dst
 }
 
 // lineEvents appends the events of the current line, and of the session that begins
@@ -213,7 +203,7 @@ func (d *copilotDecoder) lineEvents(dst []Event) []Event {
 		dst = d.endRun(dst)
 	}
 	if l.name == "session.start" && d.begun && len(d.session) > 0 && !bytes.Equal(l.session, d.session) {
-		d.begin()
+		d.newRun()
 	}
 	from := len(dst)
 	if !d.begun && l.begins(d.over) {
@@ -240,7 +230,7 @@ func (d *copilotDecoder) lineEvents(dst []Event) []Event {
 		}
 	}
 	if l.name == "result" {
-		d.begin()
+		d.newRun()
 		d.over = true
 	}
 	return dst
@@ -350,7 +340,7 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 			break
 		}
 		c.ended = true
-		l.Kind, l.Final, l.Arrival = TurnEnd, !c.tools, d.arrival
+		l.Kind, l.Final = TurnEnd, !c.tools
 		l.Failed, l.Status = c.fault != "", c.fault
 		l.Session = d.session
 		end := l.kept()
@@ -489,7 +479,7 @@ func (c *copilotCall) used() *Usage {
 // it; the CLI prints a result after it.
 func (d *copilotDecoder) shutdown() {
 	l := &d.line
-	end := Event{Kind: RunEnd, Time: l.Time, Arrival: d.arrival, Session: d.session, Usage: l.total, Facts: l.Facts}
+	end := Event{Kind: RunEnd, Time: l.Time, Arrival: l.Arrival, Session: d.session, Usage: l.total, Facts: l.Facts}
 	if l.shutdown == "error" {
 		end.Failed, end.Status, end.Text = true, cmp.Or(d.fault, "error"), l.fault
 	}
@@ -557,10 +547,12 @@ func (l *copilotLine) begins(over bool) bool {
 	return family == "user" || family == "assistant" || family == "tool"
 }
 
-func (l *copilotLine) read(r *jsonscan.Reader) {
-	*l = copilotLine{}
+// reread reads a copy of the line.
+func (l *copilotLine) reread(object []byte) {
+	*l = copilotLine{name: l.name, line: line{typ: l.typ, Event: Event{Arrival: l.Arrival}}}
+	r := jsonscan.Reader{B: object}
 	for key := range r.Members() {
-		l.field(r, key)
+		l.field(&r, key)
 	}
 }
 
@@ -580,10 +572,8 @@ func (l *copilotLine) field(r *jsonscan.Reader, key []byte) {
 		for key := range r.Members() {
 			l.data(r, key)
 		}
-	case "type":
-		l.name = string(r.Str())
-	case "timestamp":
-		l.Time = isoTime(r)
+	case "type", "timestamp":
+		l.line.field(r, key)
 	}
 }
 
@@ -613,8 +603,6 @@ func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 		l.ModelCallID = readID(r)
 	case "messageId":
 		l.messageID = readID(r)
-	case "toolCallId":
-		l.ID = readID(r)
 	case "parentToolCallId":
 		l.parentCall = readID(r)
 	case "toolName":
@@ -650,7 +638,7 @@ func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 		l.permission(r)
 	case "modelMetrics":
 		l.metrics(r)
-	case "model", "arguments", "error", "message", "preCompactionTokens", "postCompactionTokens":
+	case "toolCallId", "model", "arguments", "error", "message", "preCompactionTokens", "postCompactionTokens":
 		l.line.field(r, key)
 	}
 }

@@ -14,7 +14,9 @@ var cursor = Agent{
 	Flag:     "cursor",
 	Name:     "cursor-agent",
 	Provider: "cursor", // Cursor serves all its models itself
-	New:      func() Decoder { return &cursorDecoder{sessions: map[string]*cursorSession{}} },
+	objects:  func() objectDecoder { return &cursorDecoder{sessions: map[string]*cursorSession{}} },
+	prefix:   "stdout:",
+	last:     []string{"timestamp_ms", "session_id", "model_call_id", "completedAtMs", "startedAtMs"},
 	Proof: shapes(
 		"type=system subtype=init apiKeySource permissionMode !uuid !tools !claude_code_version",
 		"type=tool_call subtype call_id tool_call",
@@ -29,35 +31,16 @@ var cursor = Agent{
 // A cursorDecoder decodes one stream, in which the lines of several sessions may
 // alternate.
 type cursorDecoder struct {
-	scanner
-	line     cursorLine
+	lineOf[cursorLine, *cursorLine]
 	sessions map[string]*cursorSession
 	current  *cursorSession // of the line before
 }
 
-// Decode implements [Decoder].
-func (d *cursorDecoder) Decode(line Line, dst []Event) []Event {
-	if text := line.Text; len(text) > 0 && text[0] != '{' {
-		// Old wrappers prefix lines with the name of the stream they came from.
-		line.Text = bytes.TrimPrefix(trimLine(text), []byte("stdout:"))
-	}
-	return d.readObjects(line, dst, d)
+func (d *cursorDecoder) events(dst []Event) []Event {
+	d.line.classify()
+	return d.text(&d.line.Event, dst)
 }
 
-func (d *cursorDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
-	l := &d.line
-	l.read(r)
-	if d.tail != nil {
-		l.salvage(d.tail)
-	}
-	l.Arrival = d.arrival
-	if len(l.typ) == 0 || r.Bad && d.tail == nil {
-		return dst, false
-	}
-	return d.text(&l.Event, dst), true
-}
-
-// Flush implements [Decoder].
 func (d *cursorDecoder) Flush(_ int, dst []Event) []Event {
 	for _, id := range slices.Sorted(maps.Keys(d.sessions)) { // sorted, so that the spans come in the same order each time
 		dst = d.sessions[id].release(nil, dst)

@@ -25,20 +25,11 @@ type cursorLine struct {
 	stamped bool // there is a timestamp
 }
 
-// read reads one JSON object.
-func (l *cursorLine) read(r *jsonscan.Reader) {
-	*l = cursorLine{}
-	for key := range r.Members() {
-		l.field(r, key)
-	}
-	l.classify()
-}
-
 func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
 	case "timestamp_ms":
 		l.stamped = true
-		l.Time = millis(r)
+		l.line.field(r, key)
 	case "model_call_id":
 		l.ModelCallID = readID(r)
 	case "text":
@@ -49,7 +40,7 @@ func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 		} else {
 			l.message(r)
 		}
-	case "call_id", "task_id":
+	case "task_id":
 		l.ID = readID(r)
 	case "tool_call":
 		l.toolCall(r)
@@ -77,6 +68,10 @@ func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 		if r.Bool() {
 			l.Facts.bool(semconv.RetryResumes)
 		}
+	case "startedAtMs":
+		l.startedAt = millis(r)
+	case "completedAtMs":
+		l.completedAt = millis(r)
 	case "endpoint_url":
 		l.Facts.text(semconv.URLFull, Detail, r.Str())
 	default:
@@ -247,21 +242,4 @@ func (l *cursorLine) approvalOutcome(r *jsonscan.Reader, depth int) {
 func queryName(s []byte) string {
 	name := strings.TrimSuffix(enum(s), "Query")
 	return strings.TrimSuffix(strings.TrimSuffix(name, "Request"), "Interaction")
-}
-
-// salvage completes a line past the parse limit from its tail, because Cursor
-// writes these keys last.
-func (l *cursorLine) salvage(tail []byte) {
-	salvage(tail, l.field, "timestamp_ms", "session_id", "model_call_id")
-	salvage(tail, l.callTime, "completedAtMs", "startedAtMs")
-	l.classify()
-}
-
-// callTime reads a time by the clock of the tool runner.
-func (l *cursorLine) callTime(r *jsonscan.Reader, key []byte) {
-	if string(key) == "startedAtMs" {
-		l.startedAt = millis(r)
-	} else {
-		l.completedAt = millis(r)
-	}
 }

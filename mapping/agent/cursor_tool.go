@@ -26,7 +26,7 @@ func (l *cursorLine) toolCall(r *jsonscan.Reader) {
 		case string(key) == "function": // {"name":..,"arguments":..}, from 2025
 			l.readTool(r)
 		case string(key) == "startedAtMs", string(key) == "completedAtMs":
-			l.callTime(r, key)
+			l.field(r, key)
 		case string(key) == "hookAdditionalContexts":
 			l.readHooks(r)
 		}

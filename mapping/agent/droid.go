@@ -14,9 +14,9 @@ import (
 var droid = Agent{
 	Flag: "droid",
 	Name: "droid",
-	New: func() Decoder {
+	objects: func() objectDecoder {
 		d := new(droidDecoder)
-		d.begin(nil)
+		d.newRun(nil)
 		return d
 	},
 	Proof: shapes(
@@ -38,8 +38,8 @@ var droid = Agent{
 
 // A droidDecoder remembers the texts and calls of a run, by id.
 type droidDecoder struct {
-	scanner
-	line    droidLine
+	lineOf[droidLine, *droidLine]
+	holdsNothing
 	session []byte // of the last init line: most lines of some builds name none
 	unnamed bool   // lines came before any had a session id
 	stamped bool   // the build writes times
@@ -60,26 +60,17 @@ type droidCall struct {
 	ended      bool
 }
 
-func (d *droidDecoder) begin(session []byte) {
+func (d *droidDecoder) newRun(session []byte) {
 	d.session, d.seed = bytes.Clone(session), maphash.MakeSeed()
 	d.texts, d.calls = map[string]droidText{}, map[string]*droidCall{}
 }
 
-// Decode implements [Decoder].
-func (d *droidDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
-
-func (d *droidDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
+func (d *droidDecoder) events(dst []Event) []Event {
 	l := &d.line
-	*l = droidLine{}
-	for key := range r.Members() {
-		l.field(r, key)
-	}
 	switch string(l.typ) {
-	case "":
-		return dst, false
 	case "system":
 		if l.Kind = Unknown; string(l.subtype) == "init" {
-			d.begin(l.Session)
+			d.newRun(l.Session)
 			l.Kind = RunStart
 		}
 	case "message", "reasoning":
@@ -110,9 +101,9 @@ func (d *droidDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		}
 	}
 	if string(l.typ) == "completion" {
-		d.begin(d.session)
+		d.newRun(d.session)
 	}
-	return append(dst, l.Event), true
+	return append(dst, l.Event)
 }
 
 // text handles a text, or the part by which it has grown.
@@ -192,13 +183,11 @@ type droidLine struct {
 
 func (l *droidLine) field(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
-	case "timestamp":
-		l.Time = millis(r)
 	case "id":
 		l.id = readID(r)
 	case "messageId":
 		l.ModelCallID = readID(r)
-	case "text", "finalText":
+	case "finalText":
 		l.Text = r.Str()
 	case "toolId":
 		if name := r.Str(); l.tool().Name == "" {

@@ -15,7 +15,7 @@ var gemini = Agent{
 	Flag:     "gemini",
 	Name:     "gemini-cli",
 	Provider: "gcp.gemini",
-	New:      func() Decoder { return new(geminiDecoder) },
+	objects:  func() objectDecoder { return new(geminiDecoder) },
 	Proof: shapes(
 		"type=init timestamp=*-*T*:* session_id model",
 		"type=tool_use timestamp=*-*T*:* tool_name tool_id parameters",
@@ -33,22 +33,15 @@ var gemini = Agent{
 // A geminiDecoder remembers the current session, and whether several tools run at
 // once.
 type geminiDecoder struct {
-	scanner
-	line     geminiLine
+	lineOf[geminiLine, *geminiLine]
+	holdsNothing
 	session  []byte
 	running  int
 	together bool
 }
 
-// Decode implements [Decoder].
-func (d *geminiDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
-
-func (d *geminiDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
+func (d *geminiDecoder) events(dst []Event) []Event {
 	l := &d.line
-	*l = geminiLine{}
-	for key := range r.Members() {
-		l.field(r, key)
-	}
 	if l.classify(); len(l.ID) == 0 && (l.Kind == ToolStart || l.Kind == ToolEnd) {
 		l.Kind = Unknown
 	}
@@ -64,7 +57,7 @@ func (d *geminiDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		l.Estimated = d.together
 	}
 	l.Session = d.session
-	return append(dst, l.Event), len(l.typ) > 0
+	return append(dst, l.Event)
 }
 
 // A geminiLine is one line.
@@ -76,15 +69,11 @@ type geminiLine struct {
 
 func (l *geminiLine) field(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
-	case "timestamp":
-		l.Time = isoTime(r)
 	case "content":
 		l.said = r.Peek() == '"'
 		l.readText(r)
 	case "delta":
 		l.delta = r.Bool()
-	case "tool_id":
-		l.ID = readID(r)
 	case "severity":
 		l.severity = enum(r.Str())
 	case "stats":

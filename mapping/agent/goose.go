@@ -13,7 +13,7 @@ var goose = Agent{
 	Flag:         "goose",
 	Name:         "goose",
 	CoarseStamps: true,
-	New:          func() Decoder { return new(gooseDecoder) },
+	objects:      func() objectDecoder { return new(gooseDecoder) },
 	Proof:        shapes("type=message message.role message.content=[ message.created !id !session_id"),
 	Lines: shapes(
 		"type=message message.role message.created",
@@ -27,8 +27,7 @@ var goose = Agent{
 // A gooseDecoder reads one stream of runs, one after the other. It holds back the end of a
 // run: other programs print such a line, too.
 type gooseDecoder struct {
-	scanner
-	line     gooseLine
+	lineOf[gooseLine, *gooseLine]
 	begun    bool
 	calls    map[string]bool // in flight
 	together bool            // several calls are in flight at once
@@ -38,7 +37,6 @@ type gooseDecoder struct {
 	end      *Event          // of the run, if no other message of it follows
 }
 
-// Flush implements [Decoder].
 func (d *gooseDecoder) Flush(_ int, dst []Event) []Event {
 	if d.end != nil {
 		dst = append(dst, *d.end)
@@ -47,9 +45,6 @@ func (d *gooseDecoder) Flush(_ int, dst []Event) []Event {
 	return dst
 }
 
-// Decode implements [Decoder].
-func (d *gooseDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
-
 // A gooseLine is one line.
 type gooseLine struct {
 	line
@@ -57,22 +52,19 @@ type gooseLine struct {
 	usage       Usage
 }
 
-func (d *gooseDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
+func (l *gooseLine) field(r *jsonscan.Reader, key []byte) {
+	switch string(key) {
+	case "message":
+		l.message(r)
+	case "type", "error", "model":
+		l.line.field(r, key)
+	default:
+		l.usage.count(r, key)
+	}
+}
+
+func (d *gooseDecoder) events(dst []Event) []Event {
 	l := &d.line
-	*l = gooseLine{}
-	for key := range r.Members() {
-		switch string(key) {
-		case "message":
-			l.message(r)
-		case "type", "error", "model":
-			l.field(r, key)
-		default:
-			l.usage.count(r, key)
-		}
-	}
-	if len(l.typ) == 0 {
-		return dst, false
-	}
 	if typ := string(l.typ); typ == "message" && (!d.answered || len(l.id) > 0 && bytes.Equal(l.id, d.last)) {
 		d.end = nil // it was another program's
 	} else if typ == "message" || typ == "error" {
@@ -89,7 +81,7 @@ func (d *gooseDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		if len(l.content) > 0 && l.content[0] == '[' {
 			dst = d.blocks(dst, ev)
 			d.last, d.answered = bytes.Clone(l.id), l.role == "assistant" && len(d.calls) == 0
-			return dst, true
+			return dst
 		}
 	case "notification", "model_change":
 		ev.Kind = Ignored
@@ -100,7 +92,7 @@ func (d *gooseDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		if !d.begun {
 			break
 		}
-		ev.Kind, ev.Failed, ev.Arrival = RunEnd, d.failed, d.arrival
+		ev.Kind, ev.Failed, ev.Arrival = RunEnd, d.failed, l.Arrival
 		if d.failed {
 			ev.Status = gooseError
 		}
@@ -111,9 +103,9 @@ func (d *gooseDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
 		if d.end == nil || d.end.Usage == nil {
 			d.end = &ev
 		}
-		return dst, true
+		return dst
 	}
-	return append(dst, ev), true
+	return append(dst, ev)
 }
 
 // gooseError is the type of all errors: the lines have only a text.
@@ -170,12 +162,10 @@ type gooseBlock struct {
 
 func (b *gooseBlock) field(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
-	case "type":
-		b.typ = r.Str()
 	case "id":
 		b.ID = readID(r)
-	case "text", "thinking":
-		b.readText(r)
+	case "type", "text", "thinking":
+		b.line.field(r, key)
 	case "toolCall":
 		b.request(r)
 	case "toolResult":

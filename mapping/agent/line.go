@@ -31,6 +31,14 @@ func isoTime(r *jsonscan.Reader) Instant {
 	return Instant(t.UnixNano())
 }
 
+// stamp reads an instant: a date, or milliseconds.
+func stamp(r *jsonscan.Reader) Instant {
+	if again := *r; again.Peek() == '"' && bytes.IndexByte(again.Str(), '-') > 0 {
+		return isoTime(r)
+	}
+	return millis(r)
+}
+
 // RowTime returns the timestamp of a session log's row, 0 if it has none.
 func RowTime(row []byte) (at Instant) {
 	r := jsonscan.Reader{B: row}
@@ -65,43 +73,96 @@ func trimLine(text []byte) []byte {
 // trimMark removes a byte order mark before a line.
 func trimMark(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\uFEFF")) }
 
-// An objectReader appends the events of the next JSON object. It returns false if
-// the object has no type.
-type objectReader interface {
-	read(*jsonscan.Reader, []Event) ([]Event, bool)
+// A Decoder reads the lines of one stream.
+type Decoder struct {
+	agent *Agent
+	objectDecoder
+	r jsonscan.Reader
 }
 
-// A scanner walks lines. It is part of a Decoder so that no line has to allocate it.
-type scanner struct {
-	r       jsonscan.Reader
-	tail    []byte // of a line past the parse limit
-	arrival Instant
+// An objectDecoder decodes the objects of an agent's lines. It gets the members of an
+// object, in the line's order, and then appends the events.
+type objectDecoder interface {
+	// begin returns the line that the members of the next object are read into, empty.
+	begin() *line
+	field(r *jsonscan.Reader, key []byte)
+
+	// events appends the events of the object. They refer to memory of the line and of the
+	// decoder, and are valid until the next call.
+	events(dst []Event) []Event
+
+	// Flush appends the events that events held back for the next line of an input, which
+	// has ended or paused.
+	Flush(input int, dst []Event) []Event
 }
 
-// Flush implements [Decoder].
-func (s *scanner) Flush(_ int, dst []Event) []Event { return dst }
+// New returns a Decoder for one stream.
+func (a *Agent) New() *Decoder { return &Decoder{agent: a, objectDecoder: a.objects()} }
 
-// readObjects appends the events of every JSON object of a line.
-func (s *scanner) readObjects(line Line, dst []Event, reader objectReader) []Event {
-	s.r, s.tail, s.arrival = jsonscan.Reader{B: trimLine(line.Text)}, line.Tail, line.Arrival
-	r := &s.r
-	for !r.End() {
+// Decode appends the events of every JSON object of a line to dst. They are valid until
+// the next call.
+func (d *Decoder) Decode(text Line, dst []Event) []Event {
+	d.r = jsonscan.Reader{B: bytes.TrimPrefix(trimLine(text.Text), []byte(d.agent.prefix))}
+	for r := &d.r; !r.End(); {
+		l := d.begin()
+		l.Arrival, l.input = text.Arrival, text.Input
+		start := r.I
+		for key := range r.Members() {
+			d.field(r, key)
+		}
+		l.object = r.B[start:r.I]
+		if l.cut = r.Bad && text.Tail != nil; l.cut {
+			salvage(text.Tail, d.field, d.agent.last...)
+		}
+		if len(l.typ) == 0 || r.Bad && !l.cut {
+			return append(dst, Event{Kind: Malformed})
+		}
 		from := len(dst)
-		ok := r.Peek() == '{'
-		if ok {
-			dst, ok = reader.read(r, dst)
-		}
-		if !ok || r.Bad && line.Tail == nil {
-			return append(dst[:from], Event{Kind: Malformed})
-		}
+		dst = d.events(dst)
 		for i := from; i < len(dst); i++ {
 			if dst[i].Arrival == 0 { // the event was not held back
-				dst[i].Arrival = line.Arrival
+				dst[i].Arrival = text.Arrival
 			}
 		}
 	}
 	return dst
 }
+
+// A joiner is the decoder of a stream that lacks what its agent's session log has.
+type joiner interface {
+	join(since Instant) objectDecoder
+}
+
+// Join returns a decoder for the log of a session in the stream, from its first line; nil
+// if the stream lacks nothing that a log has. Its events since a time say what the stream
+// lacks: RunStart has the model and facts of a run that the stream has begun, and TurnEnd
+// has the usage of a model call.
+func (d *Decoder) Join(since Instant) *Decoder {
+	if stream, ok := d.objectDecoder.(joiner); ok {
+		return &Decoder{agent: d.agent.Joined, objectDecoder: stream.join(since)}
+	}
+	return nil
+}
+
+// A lineOf is the line that a decoder reads.
+type lineOf[L any, P interface {
+	*L
+	head() *line
+	field(*jsonscan.Reader, []byte)
+}] struct{ line L }
+
+func (c *lineOf[L, P]) begin() *line {
+	var empty L
+	c.line = empty
+	return P(&c.line).head()
+}
+
+func (c *lineOf[L, P]) field(r *jsonscan.Reader, key []byte) { P(&c.line).field(r, key) }
+
+// holdsNothing is the Flush of a decoder that emits all events at once.
+type holdsNothing struct{}
+
+func (holdsNothing) Flush(_ int, dst []Event) []Event { return dst }
 
 // A line is what a line states, whichever agent wrote it. Decoders read what only their
 // agent has, and make an event of it.
@@ -111,7 +172,13 @@ type line struct {
 	role         string
 	fault        []byte // the text of an error
 	code         string // the name of that error
+
+	object []byte // as it is written
+	cut    bool   // the line was past the parse limit, and the end of the object is missing
+	input  int    // that the line is from
 }
+
+func (l *line) head() *line { return l }
 
 // field reads a member that means the same in the lines of all agents that have it.
 func (l *line) field(r *jsonscan.Reader, key []byte) {
@@ -120,10 +187,18 @@ func (l *line) field(r *jsonscan.Reader, key []byte) {
 		l.typ = r.Str()
 	case "subtype":
 		l.subtype = r.Str()
-	case "session_id":
+	case "session_id", "sessionID", "sessionId":
 		l.Session = readID(r)
+	case "timestamp", "timestamp_ms":
+		l.Time = stamp(r)
+	case "call_id", "callID", "toolCallId", "tool_id", "tool_use_id":
+		l.ID = readID(r)
+	case "text", "thinking":
+		l.readText(r)
 	case "model":
 		l.Model = jsonscan.Unquote(r.Str())
+	case "provider":
+		l.Provider = jsonscan.Unquote(r.Str())
 	case "role":
 		l.role = enum(r.Str())
 	case "status":
@@ -164,6 +239,59 @@ func (l *line) tool() *Tool {
 func (l *line) readText(r *jsonscan.Reader) {
 	l.Text = r.Str()
 	l.Bytes = jsonscan.UnquotedLen(l.Text)
+}
+
+// readBlocks reads the content of a message: a text, or a list of blocks.
+func readBlocks(r *jsonscan.Reader) (blocks []line) {
+	if r.Peek() == '"' {
+		b := line{Event: Event{Kind: TextMessage}}
+		b.readText(r)
+		return []line{b}
+	}
+	for range r.Elements() {
+		blocks = append(blocks, readBlock(r))
+	}
+	return blocks
+}
+
+// readBlock reads a block of a message's content. Tools that a model's API itself runs have
+// types of their own, such as server_tool_use and web_search_tool_result.
+func readBlock(r *jsonscan.Reader) (b line) {
+	for key := range r.Members() {
+		switch string(key) {
+		case "id":
+			b.ID = readID(r)
+		case "name":
+			b.tool().namedByClaude(jsonscan.Unquote(r.Str()))
+		case "input":
+			b.tool().readArguments(r)
+		case "content":
+			b.tool().readResult(r)
+		case "type", "text", "thinking", "tool_use_id", "arguments", "is_error":
+			b.field(r, key)
+		}
+	}
+	switch {
+	case string(b.typ) == "text":
+		b.Kind = TextMessage
+	case bytes.HasSuffix(b.typ, []byte("thinking")):
+		b.Kind = ThinkingMessage
+	case bytes.HasSuffix(b.typ, []byte("tool_use")), string(b.typ) == "toolCall":
+		b.Kind = ToolStart
+	case bytes.HasSuffix(b.typ, []byte("tool_result")):
+		b.Kind = ToolEnd
+	}
+	return b
+}
+
+// firstText returns the first text of a message, nil if it has none.
+func firstText(blocks []line) []byte {
+	for i := range blocks {
+		if blocks[i].Kind == TextMessage {
+			return blocks[i].Text
+		}
+	}
+	return nil
 }
 
 // readUsage reads token counts.

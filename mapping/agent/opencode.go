@@ -16,20 +16,20 @@ var opencode = Agent{
 	Name:      "opencode",
 	TurnEnds:  true,
 	EndsAtEOF: true,
-	New:       func() Decoder { return new(opencodeDecoder) },
+	objects:   func() objectDecoder { return new(opencodeDecoder) },
 	Proof:     shapes("sessionID part.messageID part.type", "type=error timestamp sessionID error.name"),
 }
 
 // An opencodeDecoder is stateless: every line has its session, and every part its
 // message.
 type opencodeDecoder struct {
-	scanner
-	line opencodeLine
+	lineOf[opencodeLine, *opencodeLine]
+	holdsNothing
 }
 
-// Decode implements [Decoder].
-func (d *opencodeDecoder) Decode(line Line, dst []Event) []Event {
-	return d.readObjects(line, dst, &d.line)
+func (d *opencodeDecoder) events(dst []Event) []Event {
+	d.line.classify()
+	return append(dst, d.line.Event)
 }
 
 // An opencodeLine is one line.
@@ -40,25 +40,16 @@ type opencodeLine struct {
 	goesOn     bool    // the model is called again after the step
 }
 
-func (l *opencodeLine) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
-	*l = opencodeLine{}
-	for key := range r.Members() {
-		switch string(key) {
-		case "timestamp":
-			l.Time = millis(r)
-		case "sessionID":
-			l.Session = readID(r)
-		case "part":
-			l.part(r)
-		case "error":
-			l.failed = r.Peek() != 'n'
-			l.Text, l.code = readFailure(r)
-		case "type":
-			l.field(r, key)
-		}
+func (l *opencodeLine) field(r *jsonscan.Reader, key []byte) {
+	switch string(key) {
+	case "part":
+		l.part(r)
+	case "error":
+		l.failed = r.Peek() != 'n'
+		l.Text, l.code = readFailure(r)
+	case "type", "timestamp", "sessionID":
+		l.line.field(r, key)
 	}
-	l.classify()
-	return append(dst, l.Event), len(l.typ) > 0
 }
 
 func (l *opencodeLine) classify() {
@@ -119,8 +110,8 @@ func (l *opencodeLine) part(r *jsonscan.Reader) {
 		switch string(key) {
 		case "messageID":
 			l.ModelCallID = readID(r)
-		case "text":
-			l.readText(r)
+		case "text", "callID":
+			l.line.field(r, key)
 		case "time":
 			l.times(r)
 		case "reason":
@@ -131,8 +122,6 @@ func (l *opencodeLine) part(r *jsonscan.Reader) {
 			l.used().readCost(r)
 		case "tokens":
 			l.tokens(r)
-		case "callID":
-			l.ID = readID(r)
 		case "tool":
 			l.tool().named(r.Str())
 		case "state":

@@ -15,7 +15,7 @@ var pi = Agent{
 	Flag:     "pi",
 	Name:     "pi",
 	TurnEnds: true,
-	New:      func() Decoder { return new(piDecoder) },
+	objects:  func() objectDecoder { return new(piDecoder) },
 	Proof: shapes(
 		"type=message_update assistantMessageEvent",
 		"type=message_start|message_end message.role message.content message.timestamp !id",
@@ -39,8 +39,7 @@ var pi = Agent{
 // model's message until the next line with a time, and the end of the run because a
 // retry or a compaction may follow.
 type piDecoder struct {
-	scanner
-	line     piLine
+	lineOf[piLine, *piLine]
 	session  []byte
 	next     *Event  // the start of a run, if an agent_start follows: session logs have such a line, too
 	begun    bool    // the model's message has a message_start
@@ -54,16 +53,12 @@ type piDecoder struct {
 	end      held    // of the run
 }
 
-// Flush implements [Decoder].
 func (d *piDecoder) Flush(_ int, dst []Event) []Event {
 	from := len(dst)
 	dst = d.end.take(d.ended.take(d.endMessage(dst, 0)))
 	inSession(d.session, dst[from:])
 	return dst
 }
-
-// Decode implements [Decoder].
-func (d *piDecoder) Decode(line Line, dst []Event) []Event { return d.readObjects(line, dst, d) }
 
 // endMessage appends the end of the model's message, at the given time if that is known.
 func (d *piDecoder) endMessage(dst []Event, at Instant) []Event {
@@ -99,40 +94,35 @@ func (d *piDecoder) after(dst []Event) []Event {
 	if len(d.answered) == 0 {
 		return append(dst, d.line.Event)
 	}
-	d.line.Arrival = d.arrival
 	d.answered = append(d.answered, d.line.kept())
 	return dst
 }
 
-func (d *piDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
+func (d *piDecoder) events(dst []Event) []Event {
 	l := &d.line
-	*l = piLine{}
-	for key := range r.Members() {
-		l.field(r, key)
-	}
-	if len(l.typ) == 0 {
-		return dst, false
+	if l.began > 0 {
+		l.Time = l.began
 	}
 	switch typ := string(l.typ); {
 	case typ == "session":
-		l.Kind, l.Session, l.Arrival = RunStart, l.id, d.arrival
+		l.Kind, l.Session = RunStart, l.id
 		next := l.kept()
 		d.next = &next
-		return dst, true
+		return dst
 	case d.next != nil && (typ == "agent_start" || d.session == nil):
 		dst = append(d.Flush(0, dst), *d.next) // builds without agent_settled do not end the previous session
 		d.session, d.running = d.next.Session, 0
 	}
 	from := len(dst)
-	if dst = d.events(dst); l.Kind != Unknown {
+	if dst = d.lineEvents(dst); l.Kind != Unknown {
 		d.next = nil
 	}
 	inSession(d.session, dst[from:])
-	return dst, true
+	return dst
 }
 
-// events appends the events of the current line.
-func (d *piDecoder) events(dst []Event) []Event {
+// lineEvents appends the events of a line that belongs to a session.
+func (d *piDecoder) lineEvents(dst []Event) []Event {
 	l := &d.line
 	switch string(l.typ) {
 	case "message_start":
@@ -195,11 +185,11 @@ func (d *piDecoder) messageStart(dst []Event) []Event {
 	switch l.role {
 	case "user":
 		dst = d.end.take(dst)
-		l.Kind = Prompt
+		l.Kind, l.Text = Prompt, firstText(l.blocks())
 	case "assistant":
 		d.end = nil // the agent goes on
 		d.begun, d.asked, d.endedAt = true, l.Time, 0
-		l.Kind, l.Usage, l.Text, l.FinishReason = TurnStart, nil, nil, ""
+		l.Kind, l.Usage, l.FinishReason = TurnStart, nil, ""
 		l.Estimated = true
 	case "toolResult":
 		return d.toolResult(dst)
@@ -220,7 +210,7 @@ func (d *piDecoder) toolResult(dst []Event) []Event {
 		}
 		ev.Time = l.Time
 		if !ev.Estimated { // the time is that of this line
-			ev.Arrival = d.arrival
+			ev.Arrival = l.Arrival
 		}
 		d.ended = append(d.ended[:i], d.ended[i+1:]...)
 		return append(dst, ev)
@@ -240,15 +230,16 @@ func (d *piDecoder) messageEnd(dst []Event) []Event {
 		d.asked, d.endedAt = l.Time, 0
 	}
 	l.Time = 0 // of its beginning
-	l.Kind, l.Text, l.Final = TextEnd, nil, l.answered()
-	events := append(l.said, l.Event)
-	if d.deltas > 0 {
-		events = events[len(l.said):]
+	if d.deltas == 0 {
+		for _, b := range l.blocks() {
+			if len(b.Text) > 0 {
+				b.Arrival = l.Arrival
+				d.answered = append(d.answered, b.kept())
+			}
+		}
 	}
-	for _, ev := range events {
-		ev.Arrival = d.arrival
-		d.answered = append(d.answered, ev.kept())
-	}
+	l.Kind, l.Final = TextEnd, l.answered()
+	d.answered = append(d.answered, l.kept())
 	d.begun, d.deltas = false, 0
 	return dst
 }
@@ -286,7 +277,7 @@ func (d *piDecoder) toolEnd() {
 		c.failedAs("", nil)
 	}
 	d.ended = append(d.ended, Event{
-		Kind: ToolEnd, ID: bytes.Clone(l.ID), Tool: c.finish(), Arrival: d.arrival, Estimated: d.running > 1 || len(d.ended) > 0,
+		Kind: ToolEnd, ID: bytes.Clone(l.ID), Tool: c.finish(), Arrival: l.Arrival, Estimated: d.running > 1 || len(d.ended) > 0,
 	})
 	d.running = max(0, d.running-1)
 }
@@ -298,7 +289,7 @@ func (d *piDecoder) holdEnd() {
 	if l.goesOn {
 		return
 	}
-	end := Event{Kind: RunEnd, Arrival: d.arrival}
+	end := Event{Kind: RunEnd, Arrival: l.Arrival}
 	if l.broke() {
 		end.Failed, end.Status, end.Text = true, l.stop, bytes.Clone(l.fault)
 	}
@@ -308,8 +299,10 @@ func (d *piDecoder) holdEnd() {
 // A piMessage is what a line of the stream and a row of a log say of a message.
 type piMessage struct {
 	line
-	id   []byte
-	stop string // why the message ended
+	id      []byte
+	stop    string  // why the message ended
+	began   Instant // when the message began
+	content []byte  // of the message
 }
 
 // answered reports whether the message ended as an answer.
@@ -318,29 +311,33 @@ func (m *piMessage) answered() bool { return m.stop == "stop" || m.stop == "leng
 // broke reports whether the message broke off.
 func (m *piMessage) broke() bool { return m.stop == "error" || m.stop == "aborted" }
 
-// member reads a member of the message.
-func (m *piMessage) member(r *jsonscan.Reader, key []byte) {
-	switch string(key) {
-	case "provider":
-		m.Provider = jsonscan.Unquote(r.Str())
-	case "responseId":
-		m.ModelCallID = readID(r)
-	case "stopReason":
-		reason := r.Str()
-		m.stop, m.FinishReason = enum(reason), finishReason(reason)
-	case "errorMessage":
-		m.fault = r.Str()
-	case "toolCallId":
-		m.ID = readID(r)
-	case "role", "model", "usage":
-		m.field(r, key)
+// message reads the message.
+func (m *piMessage) message(r *jsonscan.Reader) {
+	for key := range r.Members() {
+		switch string(key) {
+		case "responseId":
+			m.ModelCallID = readID(r)
+		case "stopReason":
+			reason := r.Str()
+			m.stop, m.FinishReason = enum(reason), finishReason(reason)
+		case "errorMessage":
+			m.fault = r.Str()
+		case "timestamp":
+			m.began = millis(r)
+		case "content":
+			m.content = r.Raw()
+		case "role", "model", "provider", "usage", "toolCallId", "toolName", "isError":
+			m.line.field(r, key)
+		}
 	}
 }
+
+// blocks returns the blocks of the message.
+func (m *piMessage) blocks() []line { return readBlocks(&jsonscan.Reader{B: m.content}) }
 
 // A piLine is one line.
 type piLine struct {
 	piMessage
-	said   []Event
 	update string
 	result []byte // of a tool, or of a compaction
 	goesOn bool   // the agent tries again
@@ -360,8 +357,6 @@ func (l *piLine) field(r *jsonscan.Reader, key []byte) {
 		}
 	case "assistantMessageEvent":
 		l.deltaEvent(r)
-	case "toolCallId":
-		l.ID = readID(r)
 	case "result":
 		l.result = r.Raw()
 	case "willRetry":
@@ -372,6 +367,7 @@ func (l *piLine) field(r *jsonscan.Reader, key []byte) {
 		l.line.field(r, key)
 	case "errorMessage":
 		l.Facts.text(semconv.Message, Full, r.Str())
+	case "timestamp": // of the session
 	case "entry":
 		readMember(r, "timestamp", func() { l.Time = isoTime(r) })
 	default:
@@ -395,44 +391,6 @@ func (l *piLine) deltaEvent(r *jsonscan.Reader) {
 			l.update = enum(r.Str())
 		case "delta":
 			l.readText(r)
-		}
-	}
-}
-
-func (l *piLine) message(r *jsonscan.Reader) {
-	for key := range r.Members() {
-		switch string(key) {
-		case "content":
-			l.content(r)
-		case "timestamp":
-			l.Time = millis(r)
-		default:
-			l.member(r, key)
-		}
-	}
-}
-
-// content reads a text, or [{"type":"text","text":..},..].
-func (l *piLine) content(r *jsonscan.Reader) {
-	l.said = l.said[:0]
-	if r.Peek() == '"' {
-		l.Text = r.Str()
-		return
-	}
-	for range r.Elements() {
-		for key := range r.Members() {
-			kind := TextMessage
-			switch string(key) {
-			case "thinking":
-				kind = ThinkingMessage
-			case "text":
-			default:
-				continue
-			}
-			if text := r.Str(); len(text) > 0 {
-				l.said = append(l.said, Event{Kind: kind, Text: text, Bytes: jsonscan.UnquotedLen(text)})
-				l.Text = text
-			}
 		}
 	}
 }

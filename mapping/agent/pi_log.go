@@ -15,7 +15,9 @@ import (
 var piLog = Agent{
 	Flag: "pi-log",
 	Name: "pi",
-	New:  func() Decoder { return &piLogDecoder{files: map[int]*piLogSession{}, rows: newMemory[struct{}]()} },
+	objects: func() objectDecoder {
+		return &piLogDecoder{files: map[int]*piLogSession{}, rows: newMemory[struct{}]()}
+	},
 	Proof: shapes(
 		"type=message timestamp message.role message.timestamp !session_id",
 		"type=model_change timestamp provider modelId",
@@ -40,9 +42,7 @@ var piLog = Agent{
 
 // A piLogDecoder decodes session logs, in which only the first row names the session.
 type piLogDecoder struct {
-	scanner
-	row   piRow
-	input int // of the current row
+	lineOf[piRow, *piRow]
 	files map[int]*piLogSession
 	rows  memory[struct{}] // that were read: a branch of a session in a file of its own begins with copies
 }
@@ -60,17 +60,8 @@ type piLogSession struct {
 // A piRow is a row.
 type piRow struct {
 	piMessage
-	began   Instant // when the message began
-	content []byte  // of the message
 }
 
-// Decode implements [Decoder].
-func (d *piLogDecoder) Decode(line Line, dst []Event) []Event {
-	d.input = line.Input
-	return d.readObjects(line, dst, d)
-}
-
-// Flush implements [Decoder].
 func (d *piLogDecoder) Flush(input int, dst []Event) []Event {
 	if s := d.files[input]; s != nil {
 		dst = s.finish(dst)
@@ -84,64 +75,41 @@ func (s *piLogSession) finish(dst []Event) []Event {
 	return s.end.take(dst)
 }
 
-func (d *piLogDecoder) read(r *jsonscan.Reader, dst []Event) ([]Event, bool) {
-	l, start := &d.row, r.I
-	*l = piRow{}
-	for key := range r.Members() {
-		l.field(r, key)
-	}
-	if len(l.typ) == 0 {
-		return dst, false
-	}
-	from := len(dst)
-	s := d.files[d.input]
+func (d *piLogDecoder) events(dst []Event) []Event {
+	l, from := &d.line, len(dst)
+	s := d.files[l.input]
 	if s == nil || string(l.typ) == "session" {
-		dst = d.Flush(d.input, dst)
+		dst = d.Flush(l.input, dst)
 		s = new(piLogSession)
-		d.files[d.input] = s
+		d.files[l.input] = s
 	}
-	if _, copied := d.rows.keep(d.rows.hash(r.B[start:r.I]), struct{}{}); !copied {
-		dst = d.events(s, dst)
+	if _, copied := d.rows.keep(d.rows.hash(l.object), struct{}{}); !copied {
+		dst = d.rowEvents(s, dst)
 	}
 	if len(dst) == from {
 		dst = append(dst, Event{Kind: Ignored})
 	}
-	return dst, true
+	return dst
 }
 
 func (l *piRow) field(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
-	case "timestamp":
-		l.Time = isoTime(r)
 	case "id":
 		l.id = readID(r)
 	case "modelId":
 		l.Model = jsonscan.Unquote(r.Str())
-	case "provider":
-		l.Provider = jsonscan.Unquote(r.Str())
 	case "thinkingLevel":
 		l.Facts.word(semconv.ReasoningLevel, enumOf(r))
 	case "message":
-		for key := range r.Members() {
-			switch string(key) {
-			case "timestamp":
-				l.began = millis(r)
-			case "content":
-				l.content = r.Raw()
-			case "toolName", "isError":
-				l.line.field(r, key)
-			default:
-				l.member(r, key)
-			}
-		}
-	case "type", "cwd", "tokensBefore":
+		l.message(r)
+	case "type", "timestamp", "provider", "cwd", "tokensBefore":
 		l.line.field(r, key)
 	}
 }
 
-// events appends the events of the current row.
-func (d *piLogDecoder) events(s *piLogSession, dst []Event) []Event {
-	l := &d.row
+// rowEvents appends the events of the current row.
+func (d *piLogDecoder) rowEvents(s *piLogSession, dst []Event) []Event {
+	l := &d.line
 	switch string(l.typ) {
 	case "session":
 		s.id = bytes.Clone(l.id)
@@ -181,35 +149,28 @@ func (s *piLogSession) learn(l *piRow) {
 	}
 }
 
-// begin appends the beginning of a run.
-func (d *piLogDecoder) begin(s *piLogSession, dst []Event) []Event {
-	s.running, s.asked = true, d.row.Time
-	return append(dst, Event{Kind: RunStart, Session: s.id, Time: d.row.Time, Model: s.model, Facts: s.facts})
+// beginRun appends the beginning of a run.
+func (d *piLogDecoder) beginRun(s *piLogSession, dst []Event) []Event {
+	s.running, s.asked = true, d.line.Time
+	return append(dst, Event{Kind: RunStart, Session: s.id, Time: d.line.Time, Model: s.model, Facts: s.facts})
 }
 
 // prompt appends the events of a message of the user, which begins a run unless the agent
 // is at work. Prompts that wait together are written one after another; one that was made
 // after an unanswered one was written shows that the agent had stopped.
 func (d *piLogDecoder) prompt(s *piLogSession, dst []Event) []Event {
-	l := &d.row
+	l := &d.line
 	if dst = s.finish(dst); !s.running || s.asked > 0 && l.began > s.asked {
-		dst = d.begin(s, dst)
+		dst = d.beginRun(s, dst)
 	}
-	ev := Event{Kind: Prompt, Session: s.id, Time: l.Time}
-	r := jsonscan.Reader{B: l.content}
-	if r.Peek() == '"' {
-		ev.Text = r.Str()
-	} else {
-		ev.Text = firstTextOf(l.content)
-	}
-	return append(dst, ev)
+	return append(dst, Event{Kind: Prompt, Session: s.id, Time: l.Time, Text: firstText(l.blocks())})
 }
 
 // answer appends the events of a message of the model.
 func (d *piLogDecoder) answer(s *piLogSession, dst []Event) []Event {
-	l := &d.row
+	l := &d.line
 	if s.end = nil; !s.running {
-		dst = d.begin(s, dst)
+		dst = d.beginRun(s, dst)
 	}
 	s.asked = 0
 	start := l.Event
@@ -218,11 +179,13 @@ func (d *piLogDecoder) answer(s *piLogSession, dst []Event) []Event {
 		start.Time = min(l.began, l.Time)
 	}
 	dst = append(dst, start)
-	r := jsonscan.Reader{B: l.content}
-	for range r.Elements() {
-		if ev := l.block(&r); ev.Kind == ToolStart || len(ev.Text) > 0 {
-			dst = append(dst, ev)
+	for _, b := range l.blocks() {
+		if b.Session, b.Time, b.ModelCallID = l.Session, l.Time, l.ModelCallID; b.Kind == ToolStart {
+			b.tool().finish()
+		} else if len(b.Text) == 0 {
+			continue
 		}
+		dst = append(dst, b.Event)
 	}
 	end := l.Event
 	end.Kind, end.Final = TurnEnd, l.answered()
@@ -231,46 +194,15 @@ func (d *piLogDecoder) answer(s *piLogSession, dst []Event) []Event {
 	}
 	if end.Final || end.Failed {
 		s.end = held{{
-			Kind: RunEnd, Session: s.id, Time: l.Time, Arrival: d.arrival, Failed: end.Failed, Status: end.Status, Text: bytes.Clone(l.fault),
+			Kind: RunEnd, Session: s.id, Time: l.Time, Arrival: l.Arrival, Failed: end.Failed, Status: end.Status, Text: bytes.Clone(l.fault),
 		}}
 	}
 	return append(dst, end)
 }
 
-// block reads a part of a message: a text, thinking, or a tool call.
-func (l *piRow) block(r *jsonscan.Reader) Event {
-	ev := Event{Session: l.Session, Time: l.Time, ModelCallID: l.ModelCallID}
-	for key := range r.Members() {
-		switch string(key) {
-		case "text", "thinking":
-			ev.Text = r.Str()
-			ev.Bytes = jsonscan.UnquotedLen(ev.Text)
-			ev.Kind = TextMessage
-			if string(key) == "thinking" {
-				ev.Kind = ThinkingMessage
-			}
-		case "id":
-			ev.ID = readID(r)
-		case "name", "arguments":
-			if ev.Tool == nil {
-				ev.Kind, ev.Tool = ToolStart, new(Tool)
-			}
-			if string(key) == "name" {
-				ev.Tool.named(r.Str())
-			} else {
-				ev.Tool.readArguments(r)
-			}
-		}
-	}
-	if ev.Tool != nil {
-		ev.Tool.finish()
-	}
-	return ev
-}
-
 // result appends the end of a tool call.
 func (d *piLogDecoder) result(s *piLogSession, dst []Event) []Event {
-	l := &d.row
+	l := &d.line
 	if !s.running {
 		return dst
 	}

@@ -7,7 +7,7 @@ var qwen = Agent{
 	Flag:     "qwen",
 	Name:     "qwen-code",
 	Provider: "qwen",
-	New: func() Decoder {
+	objects: func() objectDecoder {
 		return newClaudeDecoder(claudeDialect{inputHasCached: true, apiError: "[API Error: "})
 	},
 	Proof:    shapes("type=system qwen_code_version"),
