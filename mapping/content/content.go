@@ -173,7 +173,7 @@ func (c *Capture) JSON(to *Attributes, key string, v *Value, lost int) {
 		var cut int
 		*v, cut = v.cut(c.max)
 		lost += cut
-		if cut > 0 && v.kind >= array && len(v.items) == 0 {
+		if cut > 0 && v.kind >= array && len(v.items) == 0 && !v.open {
 			to.Lost += lost // not even a part of it fits
 			return
 		}

@@ -82,7 +82,10 @@ func (v *Value) sizeAt(longest int) int {
 
 // ownSize returns how many bytes an array or an object takes without its items.
 func (v *Value) ownSize() int {
-	n := 2 + max(0, len(v.items)-1)
+	n := 2 + max(0, len(v.items)-1) + len(v.mark())
+	if v.open && len(v.items) > 0 {
+		n++ // the comma before the mark
+	}
 	if v.kind == object {
 		for i := range v.items {
 			n += quotedLen(v.items[i].name) + 1
@@ -116,7 +119,7 @@ func (v *Value) prune(room int) (size int, ok bool) {
 		return size, size <= room
 	}
 	mark := 0
-	if !v.fixed && !v.typed && v.size() > room {
+	if !v.fixed && !v.typed && (v.open || v.size() > room) {
 		mark = len(`,"[truncated]":true`)
 		room -= mark
 	}
@@ -141,25 +144,11 @@ func (v *Value) prune(room int) (size int, ok bool) {
 		v.items[kept] = v.items[i]
 		kept++
 	}
-	dropped := kept < len(v.items)
-	v.items = v.items[:kept]
-	if dropped && mark > 0 {
-		v.markEnd()
+	v.open = v.open || kept < len(v.items) && mark > 0
+	if v.items = v.items[:kept]; v.open {
 		size = v.size()
 	}
 	return size, size <= room+mark
-}
-
-// markEnd marks an array or an object of which the end was cut.
-func (v *Value) markEnd() {
-	if v.typed {
-		return
-	}
-	mark := fixedValue(Truncated)
-	if v.kind == object {
-		mark = named(Truncated, Value{text: "true"})
-	}
-	v.items = append(v.items, mark)
 }
 
 // Prefix returns the length of the longest prefix of s that has at most n bytes

@@ -114,10 +114,9 @@ func (vr *valueReader) read(r *jsonscan.Reader, name string, depth int) Value {
 	switch c {
 	case '{':
 		v := Value{kind: object}
-		dropped := false
 		for key := range r.Members() {
 			if vr.full(r) {
-				dropped = true
+				v.open = true
 				continue
 			}
 			shown, itsName := vr.name(key)
@@ -128,16 +127,12 @@ func (vr *valueReader) read(r *jsonscan.Reader, name string, depth int) Value {
 			item.name = shown
 			v.items = append(v.items, item)
 		}
-		if dropped {
-			v.markEnd()
-		}
 		return v
 	case '[':
 		v := Value{kind: array}
-		dropped := false
 		for range r.Elements() {
 			if vr.full(r) {
-				dropped = true
+				v.open = true
 				continue
 			}
 			item := vr.read(r, name, depth+1)
@@ -145,9 +140,6 @@ func (vr *valueReader) read(r *jsonscan.Reader, name string, depth int) Value {
 			if name = ""; item.kind == text && strings.HasPrefix(item.text, "--") {
 				name = item.text // ["--password", ".."]
 			}
-		}
-		if dropped {
-			v.markEnd()
 		}
 		return v
 	case '"':

@@ -9,7 +9,7 @@ import (
 // A Value is a piece of JSON that is to become an attribute.
 type Value struct {
 	kind  valueKind
-	open  bool   // the end of the text was cut
+	open  bool   // the end was cut: of the text, or of the items
 	fixed bool   // never cut: one of our own texts, or an object that needs all of its members
 	typed bool   // an array of messages or parts, in which no mark may stand
 	name  string // of a member
@@ -72,20 +72,8 @@ func (v *Value) append(b []byte, limit int) []byte {
 			b = append(append(b[:len(b)-1], Truncated...), '"')
 		}
 		return b
-	case array:
-		b = append(b, '[')
-		for i := range v.items {
-			if len(b) > limit {
-				return b
-			}
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = v.items[i].append(b, limit)
-		}
-		return append(b, ']')
 	}
-	b = append(b, '{')
+	b = append(b, brackets[v.kind][0])
 	for i := range v.items {
 		if len(b) > limit {
 			return b
@@ -93,8 +81,26 @@ func (v *Value) append(b []byte, limit int) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(appendQuoted(b, v.items[i].name), ':')
+		if v.kind == object {
+			b = append(appendQuoted(b, v.items[i].name), ':')
+		}
 		b = v.items[i].append(b, limit)
 	}
-	return append(b, '}')
+	if v.open && len(v.items) > 0 {
+		b = append(b, ',')
+	}
+	return append(append(b, v.mark()...), brackets[v.kind][1])
+}
+
+var brackets = [...]string{array: "[]", object: "{}"}
+
+// mark returns the last item of an array or an object whose end was cut, "" if it was not.
+func (v *Value) mark() string {
+	switch {
+	case !v.open:
+		return ""
+	case v.kind == array:
+		return `"` + Truncated + `"`
+	}
+	return `"` + Truncated + `":true`
 }
