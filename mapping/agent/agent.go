@@ -325,6 +325,13 @@ func (f *facts) remove(key string) {
 	*f = slices.DeleteFunc(*f, func(fact Fact) bool { return fact.Key == key })
 }
 
+// merge sets the facts of others.
+func (f *facts) merge(others facts) {
+	for _, fact := range others {
+		f.set(fact)
+	}
+}
+
 func (f *facts) int(key string, n int64) { f.set(Fact{Key: key, Int: n}) }
 
 func (f *facts) addInt(key string, n int64) {

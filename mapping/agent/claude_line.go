@@ -311,9 +311,7 @@ func readPatch(r *jsonscan.Reader, to *facts) {
 
 // finishResult adds the line's outcome to its only result block.
 func (l *claudeLine) finishResult(t *Tool) {
-	for _, fact := range l.result.OutcomeFacts {
-		t.OutcomeFacts.set(fact)
-	}
+	t.OutcomeFacts.merge(l.result.OutcomeFacts)
 	if t.Background = l.result.Background; t.Background {
 		t.Task = l.result.Task
 	}

@@ -57,9 +57,8 @@ func newClaudeLogDecoder() objectDecoder {
 
 // A claudeLogSession is what the rows of a session depend on, besides its claudeSession.
 type claudeLogSession struct {
-	running bool                // a run has begun, and its end was not reported
+	logRun
 	begin   held                // the beginning of a run, if the model answers a command or a notification
-	end     held                // the end of the run, unless the model says more
 	prompts map[uint64][][]byte // the calls whose sub-agents have not said anything yet, by the hash of their prompts
 	agents  map[string][]byte   // the calls of sub-agents, by the sub-agent's id
 	chains  map[string][]byte   // the same by the id of a sub-agent's row, in builds without ids of sub-agents
@@ -82,12 +81,6 @@ func (d *claudeLogDecoder) Flush(input int, dst []Event) []Event {
 	}
 	delete(d.files, input)
 	return dst
-}
-
-// finish appends the end of a run that was held back.
-func (s *claudeLogSession) finish(dst []Event) []Event {
-	s.running = s.running && len(s.end) == 0
-	return s.end.take(dst)
 }
 
 func (d *claudeLogDecoder) begin() *line {

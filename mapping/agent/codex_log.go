@@ -61,9 +61,8 @@ type codexThread struct {
 	copied   bool    // the rows so far are copies of another thread's
 	ownAfter Instant // when its own rows may begin, if the log that it copies was not read: copies have the time of the fork
 	tasks    bool    // the build marks where runs begin and end
-	running  bool    // a run has begun
+	logRun           // its end is held in builds that do not mark it
 	begin    held    // the beginning of a run, until its model is known
-	end      held    // the end of a run, unless more follows, in builds that do not mark it
 	speaking bool    // the model call goes on
 	counted  bool    // its tokens are known
 	failed   bool    // the run reported an error
@@ -288,9 +287,7 @@ func (d *codexLogDecoder) threadEvents(t *codexThread, dst []Event) []Event {
 	switch string(l.typ) {
 	case "turn_context":
 		kept := l.kept()
-		for _, fact := range kept.Facts {
-			t.facts.set(fact)
-		}
+		t.facts.merge(kept.Facts)
 		t.model = kept.Model
 		return t.release(dst)
 	case "compacted":
@@ -373,8 +370,7 @@ func (d *codexLogDecoder) item(t *codexThread, dst []Event) []Event {
 				continue // the surroundings
 			}
 			if !t.tasks || !t.running {
-				t.running = t.running && len(t.end) == 0
-				dst = t.end.take(dst)
+				dst = t.finish(dst)
 				d.start(t)
 			}
 			dst = append(t.release(dst), d.said(t, Prompt, text))
@@ -443,9 +439,7 @@ func (d *codexLogDecoder) returned(t *codexThread, dst []Event) []Event {
 		if !bytes.Equal(call.id, ev.ID) {
 			return false
 		}
-		for _, fact := range call.outcome.OutcomeFacts {
-			c.OutcomeFacts.set(fact)
-		}
+		c.OutcomeFacts.merge(call.outcome.OutcomeFacts)
 		if c.ErrorType == "" {
 			c.ErrorType, c.Reason = call.outcome.ErrorType, call.outcome.Reason
 		}

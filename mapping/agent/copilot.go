@@ -57,7 +57,7 @@ type copilotDecoder struct {
 	asked   map[string]string       // kinds of open questions, by their ids
 	names   map[string]string       // of the tools that messages ask for, by call
 	fault   string                  // the last error's type
-	end     *Event                  // of the run, by session.shutdown: a result may follow that names the session
+	end     held                    // of the run, by session.shutdown: a result may follow that names the session
 	shut    []byte                  // the session that ended with session.shutdown
 	running map[string]bool         // tool calls
 	early   held                    // the end of a tool call whose start has not come
@@ -152,7 +152,7 @@ func (d *copilotDecoder) endTurn(dst []Event) []Event {
 // endRun appends the end of a run that ended with session.shutdown.
 func (d *copilotDecoder) endRun(dst []Event) []Event {
 	if d.end != nil {
-		dst = append(dst, *d.end)
+		dst = d.end.take(dst)
 		d.shut = d.session
 		d.newRun()
 		d.over = true
@@ -343,8 +343,7 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		l.Kind, l.Final = TurnEnd, !c.tools
 		l.Failed, l.Status = c.fault != "", c.fault
 		l.Session = d.session
-		end := l.kept()
-		d.turnEnd = held{end}
+		d.turnEnd = held{l.kept()}
 		return dst
 	case "tool.execution_start":
 		c := d.call()
@@ -483,8 +482,7 @@ func (d *copilotDecoder) shutdown() {
 	if l.shutdown == "error" {
 		end.Failed, end.Status, end.Text = true, cmp.Or(d.fault, "error"), l.fault
 	}
-	end = end.kept()
-	d.end = &end
+	d.end = held{end.kept()}
 }
 
 // result handles the last line, which has the session's id.
@@ -499,7 +497,7 @@ func (d *copilotDecoder) result(dst []Event) []Event {
 	}
 	l.Kind = RunEnd
 	if d.end != nil {
-		l.Usage = d.end.Usage
+		l.Usage = d.end[0].Usage
 	}
 	if l.exit.Known && l.exit.Code != 0 {
 		l.Failed, l.Status = true, cmp.Or(d.fault, "failure")

@@ -34,15 +34,14 @@ type gooseDecoder struct {
 	failed   bool            // an error came, and no text since
 	last     []byte          // the id of the last message
 	answered bool            // the last message may be the last one of the run
-	end      *Event          // of the run, if no other message of it follows
+	end      held            // of the run, if no other message of it follows
 }
 
 func (d *gooseDecoder) Flush(_ int, dst []Event) []Event {
 	if d.end != nil {
-		dst = append(dst, *d.end)
-		d.begun, d.failed, d.end = false, false, nil
+		d.begun, d.failed = false, false
 	}
-	return dst
+	return d.end.take(dst)
 }
 
 // A gooseLine is one line.
@@ -100,8 +99,8 @@ func (d *gooseDecoder) events(dst []Event) []Event {
 			u := l.usage
 			ev.Usage = &u
 		}
-		if d.end == nil || d.end.Usage == nil {
-			d.end = &ev
+		if d.end == nil || d.end[0].Usage == nil {
+			d.end = held{ev}
 		}
 		return dst
 	}

@@ -355,6 +355,18 @@ func (h *held) take(dst []Event) []Event {
 	return dst
 }
 
+// A logRun is a run in a session log. Its end is held back, because the model may say more.
+type logRun struct {
+	running bool // the run has begun, and its end was not emitted
+	end     held
+}
+
+// finish appends the end of the run if it was held back.
+func (r *logRun) finish(dst []Event) []Event {
+	r.running = r.running && len(r.end) == 0
+	return r.end.take(dst)
+}
+
 // inSession sets the session of events.
 func inSession(session []byte, events []Event) {
 	for i := range events {

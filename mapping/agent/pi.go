@@ -41,7 +41,7 @@ var pi = Agent{
 type piDecoder struct {
 	lineOf[piLine, *piLine]
 	session  []byte
-	next     *Event  // the start of a run, if an agent_start follows: session logs have such a line, too
+	next     held    // the start of a run, if an agent_start follows: session logs have such a line, too
 	begun    bool    // the model's message has a message_start
 	deltas   int     // of the current message
 	asked    Instant // when the model's message began
@@ -106,12 +106,12 @@ func (d *piDecoder) events(dst []Event) []Event {
 	switch typ := string(l.typ); {
 	case typ == "session":
 		l.Kind, l.Session = RunStart, l.id
-		next := l.kept()
-		d.next = &next
+		d.next = held{l.kept()}
 		return dst
 	case d.next != nil && (typ == "agent_start" || d.session == nil):
-		dst = append(d.Flush(0, dst), *d.next) // builds without agent_settled do not end the previous session
-		d.session, d.running = d.next.Session, 0
+		dst = d.Flush(0, dst) // builds without agent_settled do not end the previous session
+		d.session, d.running = d.next[0].Session, 0
+		dst = d.next.take(dst)
 	}
 	from := len(dst)
 	if dst = d.lineEvents(dst); l.Kind != Unknown {

@@ -49,12 +49,11 @@ type piLogDecoder struct {
 
 // A piLogSession is the state of a session.
 type piLogSession struct {
-	id      []byte
-	facts   facts // of the session's runs
-	model   []byte
-	running bool    // a run has begun
-	asked   Instant // when its prompt was written, 0 once the model has answered
-	end     held    // the end of the run, unless the model says more
+	logRun
+	id    []byte
+	facts facts // of the session's runs
+	model []byte
+	asked Instant // when the run's prompt was written, 0 once the model has answered
 }
 
 // A piRow is a row.
@@ -67,12 +66,6 @@ func (d *piLogDecoder) Flush(input int, dst []Event) []Event {
 		dst = s.finish(dst)
 	}
 	return dst
-}
-
-// finish appends the end of a run that was held back.
-func (s *piLogSession) finish(dst []Event) []Event {
-	s.running = s.running && len(s.end) == 0
-	return s.end.take(dst)
 }
 
 func (d *piLogDecoder) events(dst []Event) []Event {
@@ -141,9 +134,7 @@ func (d *piLogDecoder) rowEvents(s *piLogSession, dst []Event) []Event {
 // learn records what a row states about the runs that follow.
 func (s *piLogSession) learn(l *piRow) {
 	kept := l.kept()
-	for _, fact := range kept.Facts {
-		s.facts.set(fact)
-	}
+	s.facts.merge(kept.Facts)
 	if len(kept.Model) > 0 {
 		s.model = kept.Model
 	}
