@@ -270,10 +270,7 @@ func (f *field) block() int {
 			continue
 		}
 		if !f.isLine(item) {
-			if first > 0 || n == 1 {
-				break
-			}
-			return 0
+			break
 		}
 		if first == 0 {
 			first = from
@@ -398,9 +395,7 @@ func (f *field) list() int {
 				f.found(start, end)
 				done = end
 			}
-			if i = max(i, end); end < len(t) && t[end] == '\n' {
-				limit = i
-			}
+			i = max(i, end)
 		}
 	}
 	f.listed, f.plural = i, f.many

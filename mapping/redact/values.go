@@ -36,8 +36,6 @@ func (c class) secret(v string, how writing) bool {
 		return true
 	case how == env: // but not process.env.TOKEN
 		return len(v) >= 6 && m.letters > 0 && (!m.plain() || !strings.Contains(v, "."))
-	case c != password && isName(v):
-		return false
 	case how == conf && strings.HasPrefix(v, "!!"):
 		return false // a tag of YAML
 	case how == conf && m.plain():
@@ -78,18 +76,9 @@ func isReference(lower string) bool {
 	if host, port, ok := strings.Cut(lower, ":"); ok && len(port) >= 2 && isDigits(port) && isIdentifier(host) && !isDigits(host) {
 		return true
 	}
-	if hex, ok := strings.CutPrefix(lower, "0x"); ok && len(hex) <= 8 && inHexes.all(hex) {
-		return true
-	}
 	number := strings.TrimLeft(lower, "^~>=v ")
 	return number != "" && isDigit(number[0]) && strings.Count(number, ".") == 2 && strings.Trim(number, "0123456789.-abcdehlrpt") == "" &&
 		strings.Trim(number[:strings.LastIndexByte(number, '.')], "0123456789.") == ""
-}
-
-// isName reports whether a value is itself a name of a secret:
-// encryptionKey1024.
-func isName(v string) bool {
-	return isIdentifier(strings.ReplaceAll(v, "-", "_")) && len(splitName(nil, v)) > 1 && classOf(v) != noSecret && !isRandom(v)
 }
 
 // isStrong reports whether a word looks like a password: it has letters and
@@ -181,9 +170,6 @@ func (m makeup) isKey(v string) bool {
 func isExpression(v string) bool {
 	if isIdentifier(v) && (classOf(v) != noSecret || !isRandom(v) && turnsOf(v) < 2 && isMixed(v)) {
 		return true // testRSA2048PrivateKey, defaultToConfig2
-	}
-	if name, number, ok := strings.Cut(v, "$"); ok && isIdentifier(name) && isDigits(number) {
-		return true // SemicolonToken$1
 	}
 	v = strings.TrimRight(v, "!;")
 	return hasPrefix(strings.ToLower(v), list("code")...) || isChain(v) || v != "" && v[0] == ':' || containsAny(v, "?.", "??", "/*", "=!", "!!", "[^", "(?")

@@ -100,8 +100,6 @@ func (f *field) assigned(v *value, sep place) bool {
 		return false
 	case how == bare && v.end < len(t) && strings.IndexByte("([{", t[v.end]) >= 0: // a call, an element
 		return false
-	case how == bare && spaced && c != password && len(v.text) < 16:
-		return false
 	}
 	return c.secret(v.text, how) && !strings.EqualFold(v.text, f.name)
 }
@@ -119,9 +117,6 @@ func (f *field) endsLine(i int) bool {
 // looksSecret is for values in prose and tables.
 func (f *field) looksSecret(v *value, _ place) bool {
 	t := v.text
-	if len(t) < 32 && !strings.ContainsAny(t, digits) {
-		return false
-	}
 	return f.class == pin && isNumber(t) || (f.class == password || strings.EqualFold(f.name, "pass")) && isStrong(t) || len(t) >= 12 && isRandom(t)
 }
 
