@@ -91,19 +91,6 @@ var nameWords = sync.OnceValue(func() *matcher { return newMatcher(rulesTable().
 // split a name takes ten times as long.
 func mayName(name string) bool { return nameWords().in(name) }
 
-// mayBeName reports whether a keyword is the word of a name. Short ones are also in other
-// words: pin in mapping.
-func mayBeName(t string, h place) bool {
-	const short = 3
-	if h.end-h.start > short || t[h.start] >= utf8.RuneSelf || strings.EqualFold(t[h.start:h.end], "key") {
-		return true
-	}
-	if h.end < len(t) && isLetter(t[h.end]) && (isUpper(t[h.end]) == isUpper(t[h.end-1]) || !isUpper(t[h.end])) && !oneOf(t[h.start:h.end+1], "pins") {
-		return false
-	}
-	return h.start == 0 || !isLetter(t[h.start-1]) || isUpper(t[h.start]) && !isUpper(t[h.start-1]) || oneOf(t[h.start:h.end], "pwd", "mdp", "pw")
-}
-
 // splitName splits a name into lower-case words, which it appends to words.
 func splitName(words []string, name string) []string {
 	start := 0

@@ -189,7 +189,7 @@ func builtin() []rule {
 	}
 	t := rulesTable()
 	rules := []rule{
-		{name: ruleAssignment, keywords: t.nameKeywords, accepts: mayBeName, find: assignments},
+		{name: ruleAssignment, keywords: t.nameKeywords, find: assignments},
 		{name: ruleCommand, keywords: t.programs(), accepts: isProgram, find: commands},
 		{name: ruleFile, keywords: []string{"kind: secret", `"kind":"secret"`, `"kind": "secret"`}, find: kubernetesSecrets},
 	}
