@@ -34,8 +34,10 @@ type Backlog struct {
 	Earlier Earlier
 	Evicted spool.Evicted
 
-	own    Earlier // of this process
-	sender *sender // of spans
+	own     Earlier      // of this process
+	sender  *sender      // of spans
+	why     *UploadError // of the last request that has to wait
+	stopped bool         // nothing more is sent
 }
 
 // Send sends the backlog until ctx ends. disk bounds the waits for the disk. Its error
@@ -45,105 +47,90 @@ func (b *Backlog) Send(ctx, disk context.Context) error {
 	if box == nil || err != nil {
 		return err
 	}
-	defer func() {
-		b.Evicted.Add(box.Evicted)
-		box.Close()
-	}()
-	ofMetrics := b.To.Signal == spool.Metrics
-	var failed error
+	defer box.Close()
+	send, dropped := b.sendSpans, &b.Earlier.Dropped
+	if b.To.Signal == spool.Metrics {
+		send, dropped = b.sendMetrics, &b.Earlier.Metrics.Dropped
+	}
 	var took time.Duration
-	for b.More(took) {
+	for !b.stopped && b.More(took) {
 		claim, corrupt, err := box.Next(disk)
-		if ofMetrics {
-			b.Earlier.Metrics.Dropped += corrupt
-		} else {
-			b.Earlier.Dropped += corrupt
-		}
+		*dropped += corrupt
 		if claim == nil || err != nil {
-			return errors.Join(failed, err)
+			return errors.Join(b.failure(), err)
 		}
 		start := time.Now()
-		var why *UploadError
-		if ofMetrics {
-			why, err = b.sendMetrics(ctx, claim)
-		} else {
-			why, err = b.sendSpans(ctx, claim, maxHalvings)
+		if err := send(ctx, claim); err != nil {
+			return err
 		}
 		took = time.Since(start)
-		switch {
-		case err != nil:
-			return err
-		case why == nil:
-		case failed != nil || why.Verdict != Retryable || ofMetrics:
-			return why
-		default: // one request that the receiver cannot take must not hold up all others
-			failed = why
-		}
 	}
-	return failed
+	return b.failure()
+}
+
+// failed records why a request has to wait. One request that the receiver cannot take must
+// not hold up all others; after a second one, nothing more is sent.
+func (b *Backlog) failed(why *UploadError) {
+	b.stopped = b.why != nil || why.Verdict != Retryable
+	b.why = why
+}
+
+func (b *Backlog) failure() error {
+	if b.why == nil {
+		return nil
+	}
+	return b.why
 }
 
 func (b *Backlog) retries(after time.Duration) bool {
 	return after > 0 && b.Retry != nil && b.Retry(after)
 }
 
-// maxHalvings is how often a joined request is halved to find the part that the
-// receiver rejects. The part left after that is rejected as a whole.
+// maxHalvings is how often a request is halved to find the part that the receiver
+// rejects. The part left after that is rejected as a whole.
 const maxHalvings = 6
 
-// sendSpans sends one request. why is not nil if the request, or a part of it, has to
-// wait.
-func (b *Backlog) sendSpans(ctx context.Context, claim *spool.Claim, halvings int) (why *UploadError, err error) {
-	r := request{Part: claim.Part}
-	if len(r.Spans) == 0 {
-		return nil, claim.Done()
-	}
-	out := b.sender.send(ctx, r)
-	for len(out.left) == len(r.Spans) && b.retries(out.why.RetryAfter) {
-		out = b.sender.send(ctx, r)
-	}
-	first, second := claim.Halves()
-	if second != nil && halvings > 0 && len(out.rejected) == 1 && len(out.rejected[0].spans) == len(r.Spans) {
-		why, err := b.sendSpans(ctx, first, halvings-1)
-		if err != nil {
-			return why, err
+// sendSpans sends the requests of a claim.
+func (b *Backlog) sendSpans(ctx context.Context, claim *spool.Claim) error {
+	outcomes := make([]outcome, len(claim.Parts))
+	spans, left := 0, 0
+	for i, p := range claim.Parts {
+		out := outcome{left: p.Spans, why: b.why}
+		if !b.stopped {
+			out = b.sendRequest(ctx, request{p})
 		}
-		also, err := b.sendSpans(ctx, second, halvings-1)
-		if why == nil {
-			why = also
-		}
-		return why, err
+		outcomes[i] = out
+		spans, left = spans+len(p.Spans), left+len(out.left)
 	}
-	return b.settle(claim, r, out)
-}
-
-// settle applies the receiver's answer to the spans of a request.
-func (b *Backlog) settle(claim *spool.Claim, r request, out outcome) (why *UploadError, err error) {
-	if len(out.left) == len(r.Spans) {
-		_ = claim.Release() // on failure, the next process to hold the lock finds the request unchanged
-		return out.why, nil
+	if left > 0 && left == spans {
+		_ = claim.Release() // on failure, the next process to hold the lock finds the files unchanged
+		return nil
 	}
 	// No context: a request that was sent must be removed even after the deadline,
 	// or it is sent again.
-	if len(out.left) > 0 {
-		evicted, err := claim.Room().Put(context.Background(), b.To, r.with(out.left).body(), out.why.Error())
-		b.Evicted.Add(evicted)
-		if err != nil { // the whole request still waits, and some of its spans will arrive twice
-			_ = claim.Release()
-			return nil, err
+	for i, out := range outcomes {
+		if len(out.left) == 0 {
+			continue
 		}
-		why = out.why
+		evicted, err := claim.Room().Put(context.Background(), b.To, request{claim.Parts[i]}.with(out.left).body(), out.why.Error())
+		b.Evicted.Add(evicted)
+		if err != nil { // the whole claim still waits, and some of its spans will arrive twice
+			_ = claim.Release()
+			return err
+		}
 	}
 	sum := &b.Earlier
 	if claim.Own {
 		sum = &b.own
 	}
-	sum.Delivered += out.delivered
-	sum.Dropped += out.lost
-	for _, rejected := range out.rejected {
-		b.reject(claim, r.with(rejected.spans).body(), rejected.why, len(rejected.spans), &sum.Rejected, &sum.Dropped)
+	for i, out := range outcomes {
+		sum.Delivered += out.delivered
+		sum.Dropped += out.lost
+		for _, rejected := range out.rejected {
+			b.reject(claim, request{claim.Parts[i]}.with(rejected.spans).body(), rejected.why, len(rejected.spans), &sum.Rejected, &sum.Dropped)
+		}
 	}
-	return why, claim.Done()
+	return claim.Done()
 }
 
 // reject keeps what the receiver will never accept, and counts the items in it.
@@ -156,11 +143,22 @@ func (b *Backlog) reject(claim *spool.Claim, request spool.Request, why *UploadE
 	*rejected += items
 }
 
-// sendMetrics is sendSpans for metrics.
-func (b *Backlog) sendMetrics(ctx context.Context, claim *spool.Claim) (why *UploadError, err error) {
+func (b *Backlog) sendRequest(ctx context.Context, r request) outcome {
+	out := b.sender.send(ctx, r, maxHalvings)
+	for len(out.left) == len(r.Spans) && b.retries(out.why.RetryAfter) {
+		out = b.sender.send(ctx, r, maxHalvings)
+	}
+	if len(out.left) > 0 {
+		b.failed(out.why)
+	}
+	return out
+}
+
+// sendMetrics sends the request of metrics of a claim.
+func (b *Backlog) sendMetrics(ctx context.Context, claim *spool.Claim) error {
 	if claim.Own { // this process has reported it as spooled
 		_ = claim.Release() // on failure, the next process to hold the lock finds it unchanged
-		return nil, nil
+		return nil
 	}
 	unwanted := false
 	upload := func(ctx context.Context) error {
@@ -168,7 +166,7 @@ func (b *Backlog) sendMetrics(ctx context.Context, claim *spool.Claim) (why *Upl
 		unwanted = errors.Is(err, errors.ErrUnsupported)
 		return err
 	}
-	why = attempt(ctx, upload)
+	why := attempt(ctx, upload)
 	for why != nil && b.retries(why.RetryAfter) {
 		why = attempt(ctx, upload)
 	}
@@ -176,22 +174,21 @@ func (b *Backlog) sendMetrics(ctx context.Context, claim *spool.Claim) (why *Upl
 	switch {
 	case unwanted:
 		sum.Unwanted += claim.Points
-		why = nil
 	case why == nil:
 		sum.Delivered += claim.Points
 	case why.Verdict == Partial:
 		lost := min(max(why.Rejected, 0), claim.Points)
 		sum.Delivered += claim.Points - lost
 		sum.Dropped += lost
-		why = nil
 	case why.Verdict == Permanent, why.Verdict == TooLarge:
 		b.reject(claim, spool.Request{Body: claim.Body, Points: claim.Points}, why, claim.Points, &sum.Rejected, &sum.Dropped)
-		why = nil
-	case claim.Delta && !why.Refused:
-		sum.Dropped += claim.Points
 	default:
-		_ = claim.Release() // on failure, the next process to hold the lock finds it unchanged
-		return why, nil
+		b.why, b.stopped = why, true
+		if !claim.Delta || why.Refused {
+			_ = claim.Release() // on failure, the next process to hold the lock finds it unchanged
+			return nil
+		}
+		sum.Dropped += claim.Points
 	}
-	return why, claim.Done()
+	return claim.Done()
 }

@@ -60,7 +60,7 @@ func (e *Exporter) deliver(r request) (left request, why *UploadError) {
 		if e.queue.isClosed() {
 			closing = nil
 		}
-		out := e.sender.send(e.ctx, r)
+		out := e.sender.send(e.ctx, r, 0)
 		e.applyOutcome(r, out)
 		r = r.with(out.left)
 		if len(r.Spans) == 0 {

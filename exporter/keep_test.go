@@ -174,9 +174,12 @@ func logged(t *testing.T, s *spool.Spool, entry spool.Entry) (spans []*tracepb.S
 		if claim == nil {
 			return spans
 		}
-		full, err := decode(claim.AppendTo(nil))
-		must(t, errors.Join(err, claim.Done()))
-		spans = append(spans, full.ScopeSpans[0].Spans...)
+		for _, p := range claim.Parts {
+			full, err := decode(p.AppendTo(nil))
+			must(t, err)
+			spans = append(spans, full.ScopeSpans[0].Spans...)
+		}
+		must(t, claim.Done())
 	}
 }
 

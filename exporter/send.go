@@ -101,13 +101,15 @@ type rejection struct {
 }
 
 // send makes one attempt. A request that is too large is sent in halves, and a
-// span that cannot be decoded is rejected alone.
-func (s *sender) send(ctx context.Context, r request) (out outcome) {
-	s.sendInto(ctx, r, &out)
+// span that cannot be decoded is rejected alone. A request that is rejected is sent in
+// halves, too, but no more than this many times, to find the spans that the receiver does
+// not accept.
+func (s *sender) send(ctx context.Context, r request, halvings int) (out outcome) {
+	s.sendInto(ctx, r, halvings, &out)
 	return out
 }
 
-func (s *sender) sendInto(ctx context.Context, r request, out *outcome) {
+func (s *sender) sendInto(ctx context.Context, r request, halvings int, out *outcome) {
 	if len(out.left) > 0 { // after a half that failed
 		out.left = append(out.left, r.Spans...)
 		return
@@ -126,22 +128,29 @@ func (s *sender) sendInto(ctx context.Context, r request, out *outcome) {
 		out.delivered += len(r.Spans) - lost
 		out.lost += lost
 	case failed.Verdict == TooLarge && len(r.Spans) > 1:
-		half := len(r.Spans) / 2
-		s.sendInto(ctx, r.with(r.Spans[:half]), out)
-		s.sendInto(ctx, r.with(r.Spans[half:]), out)
+		s.sendHalves(ctx, r, halvings, out)
 	case failed.Verdict == TooLarge, failed.Verdict == Permanent:
 		valid, invalid := partition(r.Spans)
-		if len(invalid) == 0 {
-			out.rejected = append(out.rejected, rejection{r.Spans, failed})
-			return
-		}
-		out.rejected = append(out.rejected, rejection{invalid, errInvalid})
-		if len(valid) > 0 {
-			s.sendInto(ctx, r.with(valid), out)
+		switch {
+		case len(invalid) > 0:
+			out.rejected = append(out.rejected, rejection{invalid, errInvalid})
+			if len(valid) > 0 {
+				s.sendInto(ctx, r.with(valid), halvings, out)
+			}
+		case len(valid) > 1 && halvings > 0:
+			s.sendHalves(ctx, r, halvings-1, out)
+		default:
+			out.rejected = append(out.rejected, rejection{valid, failed})
 		}
 	default:
 		out.left = append(out.left, r.Spans...)
 	}
+}
+
+func (s *sender) sendHalves(ctx context.Context, r request, halvings int, out *outcome) {
+	half := len(r.Spans) / 2
+	s.sendInto(ctx, r.with(r.Spans[:half]), halvings, out)
+	s.sendInto(ctx, r.with(r.Spans[half:]), halvings, out)
 }
 
 // partition separates spans that can be decoded from those that cannot: for one

@@ -192,13 +192,13 @@ func TestWhatHasEndedReplacesWhatWasOpen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, span := range decode(c.Part).Spans {
+			for _, span := range decode(c.Parts[0]).Spans {
 				if span.EndTimeUnixNano != tt.want[span.Name] {
 					t.Errorf("%s ends at %d, want %d", span.Name, span.EndTimeUnixNano, tt.want[span.Name])
 				}
 			}
-			if want, _ := readParts(requestOf(t, "a").Body); !c.same(want[0]) {
-				t.Errorf("resource %q, scope %q", c.Resource, c.Scope)
+			if want, _ := readParts(requestOf(t, "a").Body); len(c.Parts) != 1 || !c.Parts[0].same(want[0]) {
+				t.Errorf("resources and scopes of %q", c.Parts)
 			}
 		})
 	}

@@ -106,9 +106,11 @@ func put(t testing.TB, s Spool, to Destination, names ...string) {
 	}
 }
 
-func namesIn(p Part) (names []string) {
-	for _, span := range decode(p).Spans {
-		names = append(names, span.Name)
+func namesIn(parts ...Part) (names []string) {
+	for _, p := range parts {
+		for _, span := range decode(p).Spans {
+			names = append(names, span.Name)
+		}
 	}
 	return names
 }
@@ -138,7 +140,7 @@ func drained(t testing.TB, s Spool, to Destination) (names []string) {
 		if c == nil {
 			return names
 		}
-		names = append(names, namesIn(c.Part)...)
+		names = append(names, namesIn(c.Parts...)...)
 		if err := c.Done(); err != nil {
 			t.Fatal(err)
 		}

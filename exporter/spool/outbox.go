@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // ErrBusy means that another process is sending the backlog.
@@ -21,10 +22,8 @@ type Outbox struct {
 	later   map[string]bool // requests to leave for another time
 	lock    *os.File
 	files   []file
-	ahead   *Claim // already read, but not joined with the previous claim
 
-	Evicted    Evicted // to make room for the requests of a log
-	unreadable error   // why a file was left in place
+	unreadable error // why a file was left in place
 }
 
 // Outbox opens the backlog for a destination. It returns nil if there is none.
@@ -74,47 +73,21 @@ func (o *Outbox) list() (waits bool, err error) {
 }
 
 // Close releases the Outbox for other processes.
-func (o *Outbox) Close() {
-	if o.ahead != nil {
-		_ = o.ahead.Release() // on failure, the next process to hold the lock finds the request unchanged
-	}
-	unlock(o.lock)
-}
+func (o *Outbox) Close() { unlock(o.lock) }
 
-// A Claim is a request taken from an Outbox, joined from one or more files. Done or
-// Release ends it.
+// A Claim is one or more files taken from an Outbox. Done or Release ends it.
 type Claim struct {
-	Part
-	MetricsRequest      // of a destination of metrics, whose requests are never joined
-	Own            bool // this process put it there
+	Parts          []Part // each a request that receivers accept
+	MetricsRequest        // of a destination of metrics, whose requests are never joined
+	Own            bool   // this process put it there
 
 	outbox *Outbox
 	files  []file
-	spans  []int // of each file
-	bytes  int64
 }
 
-// Halves splits a claim into two; second is nil if the claim has only one file. A
-// file that the receiver cannot take should not cost the others.
-func (c *Claim) Halves() (first, second *Claim) {
-	n := len(c.files) / 2
-	if n == 0 {
-		return c, nil
-	}
-	spans := 0
-	for _, k := range c.spans[:n] {
-		spans += k
-	}
-	a, b := *c, *c
-	a.files, a.spans, a.Spans = c.files[:n], c.spans[:n], c.Spans[:spans]
-	b.files, b.spans, b.Spans = c.files[n:], c.spans[n:], c.Spans[spans:]
-	return &a, &b
-}
-
-// Next claims the oldest request that was not put back; c is nil if none is left.
-// Following requests of the same resource are joined with it, up to a size that
-// receivers accept and up to a quarter of the spool's limit, because requests being
-// sent cannot be evicted.
+// Next claims the oldest file that was not put back; c is nil if none is left.
+// Following files are joined with it, up to a size that receivers accept and up to a
+// quarter of the spool's limit, because files being sent cannot be evicted.
 //
 // A file that is not a request is set aside; corrupt is the number of spans or data
 // points it claimed to have. A file of deltas is set aside, too, if its process died
@@ -134,59 +107,43 @@ func (o *Outbox) Next(ctx context.Context) (c *Claim, corrupt int, err error) {
 }
 
 func (o *Outbox) next() (c *Claim, corrupt int, err error) {
-	most := min(maxRequest, o.s.Max/4)
-	c, o.ahead = o.ahead, nil
-	for {
-		more, n, err := o.one(c != nil)
-		corrupt += n
-		switch {
-		case more == nil:
-			return c, corrupt, err
-		case c == nil:
-			c = more
-			if o.to.Signal == Metrics {
-				return c, corrupt, nil
-			}
-		case c.bytes+more.bytes > most || c.Own != more.Own || !c.same(more.Part):
-			o.ahead = more
-			return c, corrupt, nil
-		default:
-			c.files, c.spans = append(c.files, more.files...), append(c.spans, more.spans...)
-			c.Spans = append(c.Spans, more.Spans...)
-			c.bytes += more.bytes
-		}
-		if c.bytes >= most {
-			return c, corrupt, nil
-		}
-	}
-}
-
-// one claims the next file that is a request. With listed, it considers only files
-// that are already known.
-func (o *Outbox) one(listed bool) (c *Claim, corrupt int, err error) {
+	most, size := min(maxRequest, o.s.Max/4), int64(0)
 	for {
 		if len(o.files) == 0 {
-			if listed {
-				return nil, corrupt, nil
+			if c != nil {
+				return c, corrupt, nil
 			}
-			waits, err := o.list()
-			if err != nil || !waits {
+			if waits, err := o.list(); err != nil || !waits {
 				return nil, corrupt, cmp.Or(err, o.unreadable)
 			}
 		}
 		f := o.files[0]
-		o.files = o.files[1:]
-		c, err := o.claim(f)
-		switch {
-		case err == nil:
+		size += f.name.bytes
+		if c != nil && (o.to.Signal == Metrics || size > most || c.Own != f.name.ownedBy(o.s.Owner)) {
 			return c, corrupt, nil
-		case errors.Is(err, errExpanded):
-			if !listed {
-				o.files = nil // the requests are as old as the log was
-			}
+		}
+		o.files = o.files[1:]
+		more, err := o.claim(f)
+		switch {
+		case err == nil && c == nil:
+			c = more
+		case err == nil:
+			c.join(more)
 		case o.pass(f, err) && errors.Is(err, errCorrupt):
 			corrupt += f.name.spans + f.name.points
 		}
+	}
+}
+
+func (c *Claim) join(more *Claim) {
+	c.files = append(c.files, more.files...)
+	for _, p := range more.Parts {
+		i := slices.IndexFunc(c.Parts, p.same)
+		if i < 0 {
+			c.Parts = append(c.Parts, p)
+			continue
+		}
+		c.Parts[i].Spans = append(c.Parts[i].Spans, p.Spans...)
 	}
 }
 
@@ -206,19 +163,14 @@ func (o *Outbox) pass(f file, why error) (aside bool) {
 	return err == nil
 }
 
-// errExpanded means that a log was replaced by requests, which have to be listed.
-var errExpanded = errors.New("more than one request")
-
-// claim takes one file, and sets it aside if it is not a request. One of several resources,
-// or of more spans than receivers accept at once, is replaced by requests.
+// claim takes one file, and returns an error if it is not a request.
 func (o *Outbox) claim(f file) (*Claim, error) {
-	c := &Claim{Own: f.name.ownedBy(o.s.Owner), outbox: o, bytes: f.name.bytes}
+	c := &Claim{Own: f.name.ownedBy(o.s.Owner), outbox: o}
 	var note Note
 	var body []byte
-	var parts []Part
 	var err error
 	if f.name.log {
-		note, parts, err = readParted(f.path())
+		note, c.Parts, err = readParted(f.path())
 	} else {
 		note, body, err = readRequest(f.path(), f.name.bytes)
 	}
@@ -231,18 +183,12 @@ func (o *Outbox) claim(f file) (*Claim, error) {
 			err = errCorrupt
 		}
 	case !f.name.log:
-		parts, err = readParts(body)
-	}
-	switch {
-	case err != nil:
-	case len(parts) > 1:
-		return nil, cmp.Or(o.expand(f, note, parts), errExpanded)
-	case len(parts) == 1:
-		c.Part = parts[0]
+		c.Parts, err = readParts(body)
 	}
 	if err != nil {
 		return nil, err
 	}
+	c.Parts = slices.DeleteFunc(c.Parts, func(p Part) bool { return len(p.Spans) == 0 })
 	if !f.name.sending {
 		from := f.path()
 		f.name.sending = true
@@ -251,7 +197,7 @@ func (o *Outbox) claim(f file) (*Claim, error) {
 			return nil, err
 		}
 	}
-	c.files, c.spans = []file{f}, []int{len(c.Spans)}
+	c.files = []file{f}
 	return c, nil
 }
 
@@ -261,23 +207,6 @@ func readParted(path string) (Note, []Part, error) {
 		return Note{}, nil, cmp.Or(ignore(ignore(err, io.EOF), io.ErrUnexpectedEOF), errCorrupt)
 	}
 	return l.note, l.parts(), nil
-}
-
-// expand replaces a log by requests. A kill meanwhile may double its spans.
-func (o *Outbox) expand(f file, note Note, parts []Part) error {
-	owner := ""
-	if f.name.ownedBy(o.s.Owner) {
-		owner = o.s.Owner
-	}
-	room := o.s.withFreed(f.name.bytes)
-	for _, p := range parts {
-		evicted, err := room.put(o.to, Request{Body: p.AppendTo(nil), Spans: len(p.Spans)}, note.Reason, owner)
-		o.Evicted.Add(evicted)
-		if err != nil {
-			return err
-		}
-	}
-	return remove(f.path())
 }
 
 // Room returns the spool, in which the bytes that Done will free count as free.

@@ -18,18 +18,16 @@ func next(t testing.TB, o *Outbox, names ...string) *Claim {
 	if c == nil || corrupt != 0 || err != nil {
 		t.Fatalf("Next: %v, %d corrupt, %v, want %q", c, corrupt, err, names)
 	}
-	want(t, namesIn(c.Part), names...)
+	want(t, namesIn(c.Parts...), names...)
 	return c
 }
 
 // putAlone puts a request that is not joined with others.
 func putAlone(t testing.TB, s Spool, to Destination, names ...string) {
 	t.Helper()
-	p := Part{Resource: appendRecord(nil, 1000, []byte(names[0]))}
-	for _, name := range names {
-		p.Spans = append(p.Spans, wire(t, spanOf(name)))
-	}
-	if _, err := s.Put(background, to, Request{Body: p.AppendTo(nil), Spans: len(names)}, ""); err != nil {
+	spans := spansOf(names...)
+	spans[0].TraceState = strings.Repeat("x", int(min(maxRequest, s.Max/4)*5/8))
+	if _, err := s.Put(background, to, encoded(t, spans), ""); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -45,7 +43,10 @@ func TestSmallRequestsAreJoined(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	putAlone(t, s, here, "other")
+	other := Part{Spans: [][]byte{wire(t, spanOf("other"))}} // without a resource
+	if _, err := s.Put(background, here, Request{Body: other.AppendTo(nil), Spans: 1}, ""); err != nil {
+		t.Fatal(err)
+	}
 	o := openBox(t, s, here)
 	defer o.Close()
 	var names []string
@@ -59,8 +60,10 @@ func TestSmallRequestsAreJoined(t *testing.T) {
 			break
 		}
 		claims++
-		if n := len(c.AppendTo(nil)); n > maxRequest {
-			t.Errorf("a request has %d bytes", n)
+		for _, p := range c.Parts {
+			if n := len(p.AppendTo(nil)); n > maxRequest || p.same(other) != slices.Contains(namesIn(p), "other") {
+				t.Errorf("a request has %d bytes and the resource %q", n, p.Resource)
+			}
 		}
 		if claims == 2 { // it comes again with the next Outbox
 			if err := c.Release(); err != nil {
@@ -68,7 +71,7 @@ func TestSmallRequestsAreJoined(t *testing.T) {
 			}
 			continue
 		}
-		names = append(names, namesIn(c.Part)...)
+		names = append(names, namesIn(c.Parts...)...)
 		if err := c.Done(); err != nil {
 			t.Fatal(err)
 		}
@@ -81,27 +84,6 @@ func TestSmallRequestsAreJoined(t *testing.T) {
 	if slices.Sort(names); len(slices.Compact(names)) != requests+1 {
 		t.Errorf("%d spans of %d", len(names), requests+1)
 	}
-}
-
-func TestAJoinedRequestCanBeSplit(t *testing.T) {
-	s := newSpool(t, 1<<20)
-	put(t, s, here, "a")
-	put(t, s, here, "b", "c")
-	o := openBox(t, s, here)
-	first, second := next(t, o, "a", "b", "c").Halves()
-	want(t, namesIn(first.Part), "a")
-	want(t, namesIn(second.Part), "b", "c")
-	if _, more := second.Halves(); more != nil {
-		t.Error("one file has halves")
-	}
-	if err := first.Done(); err != nil {
-		t.Fatal(err)
-	}
-	if err := second.Release(); err != nil {
-		t.Fatal(err)
-	}
-	o.Close()
-	want(t, drained(t, s, here), "b", "c")
 }
 
 func TestAnOutboxIsForOne(t *testing.T) {
@@ -203,7 +185,7 @@ func TestAnOutboxSetsCorruptFilesAside(t *testing.T) {
 			if corrupt != 2 || err != nil {
 				t.Fatalf("Next: %d corrupt, %v", corrupt, err)
 			}
-			want(t, namesIn(c.Part), "c")
+			want(t, namesIn(c.Parts...), "c")
 			if err := c.Done(); err != nil {
 				t.Fatal(err)
 			}

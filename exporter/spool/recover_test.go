@@ -154,13 +154,15 @@ func TestRecoveredSpansGoInRequestsThatReceiversTake(t *testing.T) {
 		if c == nil {
 			break
 		}
-		requests++
-		got += len(namesIn(c.Part))
-		if n := len(c.AppendTo(nil)); n > maxRequest {
-			t.Errorf("a request has %d bytes", n)
-		}
-		if len(c.Resource) == 0 || len(c.Scope) == 0 {
-			t.Error("a request has no resource, or no scope")
+		for _, p := range c.Parts {
+			requests++
+			got += len(namesIn(p))
+			if n := len(p.AppendTo(nil)); n > maxRequest {
+				t.Errorf("a request has %d bytes", n)
+			}
+			if len(p.Resource) == 0 || len(p.Scope) == 0 {
+				t.Error("a request has no resource, or no scope")
+			}
 		}
 		if err := c.Done(); err != nil {
 			t.Fatal(err)
