@@ -17,10 +17,9 @@ type backlog struct {
 	spool    *spool.Spool // nil if nothing is kept
 	exporter Exporter
 
-	waiting, rejected spool.Series // of this Recorder
-	notBefore         time.Time    // no sending before this time, after a failure
-	evicted           spool.Evicted
-	earlier           exporter.Earlier
+	notBefore time.Time // no sending before this time, after a failure
+	evicted   spool.Evicted
+	earlier   exporter.Earlier
 }
 
 const (
@@ -50,25 +49,20 @@ func (b *backlog) deadlines(ctx context.Context) (disk, attempts context.Context
 	}
 }
 
-// keep spools metrics that were not delivered. Cumulative ones replace what this
-// Recorder kept before.
+// keep spools metrics that were not delivered.
 func (b *backlog) keep(disk context.Context, data *metricdata.ResourceMetrics, points int, rejected bool, why error) error {
 	if b.spool == nil {
 		return errNoSpool
 	}
-	put, series := spool.Spool.Put, &b.waiting
+	put := spool.Spool.Put
 	if rejected {
-		put, series = spool.Spool.Reject, &b.rejected
+		put = spool.Spool.Reject
 	}
 	body, err := b.exporter.Encode(data)
 	if err != nil {
 		return err
 	}
-	request := spool.Request{Body: body, Points: points}
-	if _, deltas := count(data); deltas == 0 {
-		request.Series = series
-	}
-	evicted, err := put(*b.spool, disk, b.exporter.Destination(), request, why.Error())
+	evicted, err := put(*b.spool, disk, b.exporter.Destination(), spool.Request{Body: body, Points: points}, why.Error())
 	b.evicted.Add(evicted)
 	return err
 }

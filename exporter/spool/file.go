@@ -76,13 +76,14 @@ func (n name) String() string {
 	return fmt.Sprintf("%d-%s-%d-%s%s", n.at.UnixNano(), items, n.bytes, n.tail, ext)
 }
 
-func parseName(s string) (n name, ok bool) {
+// parseName returns the name that String returns as s, a zero one if there is none.
+func parseName(s string) (n name) {
 	ext := filepath.Ext(s)
 	n.log = ext == logExt || ext == sendingLogExt
 	n.sending = ext == sendingExt || ext == sendingLogExt
 	parts := strings.Split(strings.TrimSuffix(s, ext), "-")
 	if len(parts) != 4 {
-		return name{}, false
+		return name{}
 	}
 	at, err1 := strconv.ParseInt(parts[0], 10, 64)
 	number, ofPoints := strings.CutSuffix(parts[1], pointsMark)
@@ -95,7 +96,10 @@ func parseName(s string) (n name, ok bool) {
 		n.spans = int(items)
 	}
 	// A name that String would write differently is not ours.
-	return n, errors.Join(err1, err2, err3) == nil && items >= 0 && size >= 0 && n.String() == s
+	if errors.Join(err1, err2, err3) != nil || items < 0 || size < 0 || n.String() != s {
+		return name{}
+	}
+	return n
 }
 
 func isTemp(name string) bool { return strings.HasPrefix(name, tempPrefix) }

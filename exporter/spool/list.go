@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -44,38 +43,17 @@ func (s Spool) List(ctx context.Context) ([]Entry, error) {
 
 func (s Spool) list() (entries []Entry, err error) {
 	var journals []Entry
-	err = s.walk(func(dir string, state State, e fs.DirEntry) {
-		info, err := e.Info()
-		if err != nil || info.IsDir() {
-			return // it has just been sent
-		}
-		path := filepath.Join(dir, e.Name())
-		n, ok := parseName(e.Name())
+	err = s.walk(func(f file, info fs.FileInfo) {
+		entry := Entry{State: f.state, Since: f.at, Bytes: info.Size(), Path: f.path()}
 		switch {
-		case ok && state != Open:
-			if n.sending {
-				state = Sending
+		case f.isRequest() && f.state != Open:
+			if entry.readRequest(f) {
+				entries = append(entries, entry)
 			}
-			note, err := readNote(path)
-			if n.log && err == nil { // its process has ended, and said why at the end
-				l, _ := readLog(path)
-				note = Note{Destination: note.Destination, Reason: l.note.Reason}
-			}
-			if errors.Is(err, fs.ErrNotExist) {
-				return
-			}
-			note.Sum = "" // of no use in a list
-			entry := Entry{Note: note, State: state, Since: n.at, Bytes: info.Size(), Spans: n.spans, Points: n.points, Path: path}
-			if isUntrusted(err) {
-				entry.refuse(err)
-			}
-			entries = append(entries, entry)
-		case strings.HasSuffix(e.Name(), waitingExt):
-			if entry, ok := s.journalEntry(path, state, info); ok {
+		case strings.HasSuffix(f.Name(), waitingExt):
+			if entry.readJournal() {
 				journals = append(journals, entry)
 			}
-		case state == Waiting || state == Rejected:
-			removeStale(dir, e)
 		}
 	})
 	byAge := func(a, b Entry) int { return a.Since.Compare(b.Since) }
@@ -84,29 +62,59 @@ func (s Spool) list() (entries []Entry, err error) {
 	return append(entries, journals...), err
 }
 
+// Waiting returns how many spans can be sent now.
+func (s Spool) Waiting(ctx context.Context) (spans int, err error) {
+	entries, err := s.List(ctx)
+	for _, e := range entries {
+		switch e.State {
+		case Waiting, Sending, Killed:
+			spans += e.Spans
+		}
+	}
+	return spans, err
+}
+
 // refuse records why the entry's file was not read.
 func (e *Entry) refuse(err error) {
 	u, _ := errors.AsType[*Untrusted](err)
 	e.State, e.Reason, e.Spans, e.Points = Corrupt, u.Why, 0, 0
 }
 
-func (s Spool) journalEntry(path string, state State, info fs.FileInfo) (entry Entry, ok bool) {
-	entry = Entry{State: state, Since: info.ModTime(), Bytes: info.Size(), Path: path}
-	l, err := readLog(path)
-	entry.Note = l.note
+// readRequest completes the entry of a request. It reports false if the file has just been
+// sent.
+func (e *Entry) readRequest(f file) bool {
+	var err error
+	e.Spans, e.Points = f.name.spans, f.name.points
+	e.Note, err = readNote(e.Path)
+	if f.name.log && err == nil { // its process has ended, and said why at the end
+		l, _ := readLog(e.Path)
+		e.Note = Note{Destination: e.Destination, Reason: l.note.Reason}
+	}
+	e.Sum = "" // of no use in a list
+	if isUntrusted(err) {
+		e.refuse(err)
+	}
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// readJournal completes the entry of a journal. It reports false if the process has just
+// ended, or the file is no journal.
+func (e *Entry) readJournal() bool {
+	l, err := readLog(e.Path)
+	e.Note = l.note
 	switch {
 	case isUntrusted(err):
-		entry.refuse(err)
-	case state == Corrupt:
-	case state != Open || err != nil: // it has just ended, or is no journal
-		return entry, false
+		e.refuse(err)
+	case e.State == Corrupt:
+	case e.State != Open || err != nil:
+		return false
 	default:
-		entry.Spans, entry.Points = l.count(), l.points
-		if isDead(strings.TrimSuffix(path, waitingExt), l.note) {
-			entry.State = Killed
+		e.Spans, e.Points = l.count(), l.points
+		if isDead(strings.TrimSuffix(e.Path, waitingExt), l.note) {
+			e.State = Killed
 		}
 	}
-	return entry, true
+	return true
 }
 
 // isDead reports whether the process that wrote a journal on this host has ended.
@@ -132,18 +140,18 @@ func (s Spool) Destinations(ctx context.Context) ([]Destination, error) {
 			since time.Time
 		}
 		var all []waiting
-		var errs []error
-		err := s.eachFile(func(e fs.DirEntry) {
-			if !e.IsDir() || e.Name() == openDir {
-				return
+		names, err := s.directories()
+		errs := []error{err}
+		for _, name := range names {
+			if name == openDir {
+				continue
 			}
-			to, since, err := s.destinationOf(e.Name())
+			to, since, err := s.destinationOf(name)
 			errs = append(errs, err)
 			if to != (Destination{}) {
 				all = append(all, waiting{to, since})
 			}
-		})
-		errs = append(errs, err)
+		}
 		slices.SortFunc(all, func(a, b waiting) int { return a.since.Compare(b.since) })
 		var to []Destination
 		for _, w := range all {

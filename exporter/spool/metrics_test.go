@@ -156,37 +156,6 @@ func TestMetricsInTheWrongPlace(t *testing.T) {
 	}
 }
 
-// TestLaterMetricsReplaceFormer keeps only the newest of those that include each other.
-func TestLaterMetricsReplaceFormer(t *testing.T) {
-	s := newSpool(t, 1<<20)
-	other := s
-	s.Owner, other.Owner = NewOwner(), NewOwner()
-	of := func(series *Series, value int64) Request {
-		r := metricsOf(t, cumulative, 2, value)
-		r.Series = series
-		return r
-	}
-	var a, b, others Series
-	putMetrics(t, s, of(&a, 1))
-	putMetrics(t, s, of(&b, 2))
-	putMetrics(t, other, of(&others, 3))
-	last := of(&a, 4)
-	putMetrics(t, s, last)
-	want(t, states(t, s), "waiting 0", "waiting 0", "waiting 0")
-
-	o := openBox(t, s, metricsHere)
-	defer o.Close()
-	var bodies [][]byte
-	for range 3 {
-		bodies = append(bodies, claimMetrics(t, o).Body)
-	}
-	for i, want := range []Request{of(nil, 2), of(nil, 3), last} {
-		if !bytes.Equal(bodies[i], want.Body) {
-			t.Errorf("request %d is another", i)
-		}
-	}
-}
-
 // TestDeltasOfADeadSender repeats no deltas that may have arrived.
 func TestDeltasOfADeadSender(t *testing.T) {
 	for _, temporality := range []metricpb.AggregationTemporality{cumulative, delta} {

@@ -59,13 +59,9 @@ func (o *Outbox) dir() string { return filepath.Join(o.s.Dir, o.dirName) }
 // marked as being sent were left by a process that died.
 func (o *Outbox) list() (waits bool, err error) {
 	var files []file
-	err = o.s.eachFile(func(e fs.DirEntry) {
-		n, ok := parseName(e.Name())
-		switch {
-		case !ok:
-			removeStale(o.dir(), e)
-		case !e.IsDir() && !o.later[n.key()]:
-			files = addOldest(files, file{dir: o.dir(), base: e.Name(), name: n, at: n.at})
+	err = o.s.eachFile(Waiting, func(f file) {
+		if f.isRequest() && !o.later[f.name.key()] {
+			files = addOldest(files, f)
 		}
 	}, o.dirName)
 	o.files = oldest(files)
@@ -192,7 +188,6 @@ func (o *Outbox) claim(f file) (*Claim, error) {
 	if !f.name.sending {
 		from := f.path()
 		f.name.sending = true
-		f.base = f.name.String()
 		if err := rename(from, f.path()); err != nil {
 			return nil, err
 		}
@@ -234,7 +229,7 @@ func (c *Claim) Release() error {
 		from := f.path()
 		f.name.sending = false
 		c.outbox.later[f.name.key()] = true
-		errs = append(errs, rename(from, filepath.Join(f.dir, f.name.String())))
+		errs = append(errs, rename(from, f.path()))
 	}
 	return errors.Join(errs...)
 }

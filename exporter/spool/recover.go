@@ -50,15 +50,12 @@ func (s Spool) RecoverDue(ctx context.Context) (spans int, err error) {
 
 func (s Spool) recoverAll() (spans int, err error) {
 	var errs []error
-	dir := filepath.Join(s.Dir, openDir)
-	err = s.eachFile(func(e fs.DirEntry) {
-		base, ok := strings.CutSuffix(e.Name(), waitingExt)
-		if !ok {
-			removeStale(dir, e)
-			removeStaleLock(dir, e)
+	err = s.eachFile(Open, func(f file) {
+		if !f.isJournal() {
+			removeStaleLock(f)
 			return
 		}
-		n, err := s.recoverOne(filepath.Join(dir, base))
+		n, err := s.recoverOne(strings.TrimSuffix(f.path(), waitingExt))
 		spans += n
 		if err != nil && len(errs) < maxFiles {
 			errs = append(errs, err)
@@ -69,9 +66,9 @@ func (s Spool) recoverAll() (spans int, err error) {
 
 // removeStaleLock removes the lock of a process that was killed before it wrote a
 // journal or after it removed the journal.
-func removeStaleLock(dir string, e fs.DirEntry) {
-	base, ok := strings.CutSuffix(filepath.Join(dir, e.Name()), lockExt)
-	info, err := e.Info()
+func removeStaleLock(f file) {
+	base, ok := strings.CutSuffix(f.path(), lockExt)
+	info, err := f.Info()
 	if !ok || err != nil || time.Since(info.ModTime()) < staleAfter {
 		return
 	}

@@ -2,7 +2,6 @@ package spool
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -59,8 +58,6 @@ func (s Spool) makeRoom(size int64) (evicted Evicted, err error) {
 // evict removes a file, unless it is in use.
 func (s Spool) evict(f file, evicted *Evicted) bool {
 	switch f.state {
-	case "":
-		return false
 	case Sending: // a live process may be delivering it at this moment
 		lock, err := TryLock(filepath.Join(f.dir, lockFile))
 		if lock == nil || err != nil {
@@ -115,15 +112,27 @@ func (s Spool) evictJournal(path string, evicted *Evicted) bool {
 
 // A file is a file in the spool.
 type file struct {
+	fs.DirEntry
 	dir   string
-	base  string
-	name  name // of a request
-	state State
+	name  name  // of a request, or of a log that waits; zero if it is neither
+	state State // whatever the file contains
 	at    time.Time
 	size  int64
 }
 
-func (f file) path() string { return filepath.Join(f.dir, f.base) }
+func (f file) path() string { return filepath.Join(f.dir, f.base()) }
+
+// base returns the file's name, which changes when the file is claimed.
+func (f file) base() string {
+	if f.isRequest() {
+		return f.name.String()
+	}
+	return f.Name()
+}
+
+func (f file) isRequest() bool { return f.name != name{} }
+
+func (f file) isJournal() bool { return f.state == Open && strings.HasSuffix(f.Name(), waitingExt) }
 
 func byAge(a, b file) int {
 	return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.path(), b.path()))
@@ -150,86 +159,87 @@ func oldest(files []file) []file {
 // inventory returns how many bytes the spool has, and the oldest of the files that may
 // be evicted.
 func (s Spool) inventory() (total int64, files []file, err error) {
-	err = s.walk(func(dir string, state State, e fs.DirEntry) {
-		info, err := e.Info()
-		if err != nil || info.IsDir() {
-			return
-		}
-		f := file{dir: dir, base: e.Name(), state: state, at: info.ModTime(), size: info.Size()}
-		if !info.Mode().IsRegular() {
-			f.size = 0
+	err = s.walk(func(f file, info fs.FileInfo) {
+		if info.Mode().IsRegular() {
+			f.size = info.Size()
 		}
 		total += f.size
-		var isRequest bool
-		f.name, isRequest = parseName(e.Name())
-		if state != Open && trust(f.path(), info, 0) != nil {
-			f.state = Corrupt // whatever its name claims
-		}
-		switch {
-		case state == Open && strings.HasSuffix(e.Name(), waitingExt):
-		case state == Open, isTemp(e.Name()), !isRequest && state != Corrupt:
+		if !f.isJournal() && (f.state == Open || !f.isRequest() && f.state != Corrupt || isTemp(f.Name())) {
 			return // not to be evicted
-		case isRequest:
-			f.at = f.name.at
-			if f.name.sending && f.state == Waiting {
-				f.state = Sending
-			}
+		}
+		if f.state != Open && trust(f.path(), info, 0) != nil {
+			f.state = Corrupt // whatever its name claims
 		}
 		files = addOldest(files, f)
 	})
 	return total, oldest(files), err
 }
 
-// Waiting returns how many spans can be sent now.
-func (s Spool) Waiting(ctx context.Context) (spans int, err error) {
-	return within(ctx, func() (int, error) {
-		err := s.walk(func(dir string, state State, e fs.DirEntry) {
-			n, ok := parseName(e.Name())
-			switch {
-			case state == Waiting && ok:
-				spans += n.spans
-			case state == Open && strings.HasSuffix(e.Name(), waitingExt):
-				path := filepath.Join(dir, e.Name())
-				if l, err := readLog(path); err == nil && isDead(strings.TrimSuffix(path, waitingExt), l.note) {
-					spans += l.count()
-				}
-			}
-		})
-		return spans, err
-	})
-}
-
 // walk visits the files in the spool's directories. It skips directories that are
 // not this user's.
-func (s Spool) walk(visit func(dir string, state State, e fs.DirEntry)) error {
+func (s Spool) walk(visit func(file, fs.FileInfo)) error {
 	var errs []error
-	err := s.eachFile(func(e fs.DirEntry) {
-		if !e.IsDir() {
-			return
-		}
+	names, err := s.directories()
+	for _, name := range names {
 		state := Waiting
-		if e.Name() == openDir {
+		if name == openDir {
 			state = Open
 		}
 		for _, sub := range []struct {
 			names []string
 			state State
 		}{
-			{[]string{e.Name()}, state}, {[]string{e.Name(), rejectedDir}, Rejected}, {[]string{e.Name(), corruptDir}, Corrupt},
+			{[]string{name}, state}, {[]string{name, rejectedDir}, Rejected}, {[]string{name, corruptDir}, Corrupt},
 		} {
-			dir := filepath.Join(append([]string{s.Dir}, sub.names...)...)
-			err := s.eachFile(func(e fs.DirEntry) { visit(dir, sub.state, e) }, sub.names...)
+			err := s.eachFile(sub.state, func(f file) {
+				info, err := f.Info()
+				if err != nil {
+					return // it has just been sent
+				}
+				if !f.isRequest() {
+					f.at = info.ModTime()
+				}
+				visit(f, info)
+			}, sub.names...)
 			if err != nil && !isUntrusted(err) {
 				errs = append(errs, err)
 			}
 		}
-	})
+	}
 	return errors.Join(append(errs, err)...)
 }
 
+// directories returns the names of the directories in the spool: one for each destination,
+// and openDir.
+func (s Spool) directories() (names []string, err error) {
+	err = s.eachEntry(func(e fs.DirEntry) {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	})
+	return names, err
+}
+
 // eachFile calls visit with every file in a directory of the spool, which may be
-// missing.
-func (s Spool) eachFile(visit func(fs.DirEntry), names ...string) error {
+// missing. It removes temporary files that killed processes left.
+func (s Spool) eachFile(state State, visit func(file), names ...string) error {
+	dir := filepath.Join(append([]string{s.Dir}, names...)...)
+	return s.eachEntry(func(e fs.DirEntry) {
+		f := file{DirEntry: e, dir: dir, state: state}
+		f.name = parseName(e.Name())
+		f.at = f.name.at
+		if f.name.sending && state == Waiting {
+			f.state = Sending
+		}
+		removeStale(dir, e)
+		if !e.IsDir() {
+			visit(f)
+		}
+	}, names...)
+}
+
+// eachEntry calls visit with every entry of a directory of the spool, which may be missing.
+func (s Spool) eachEntry(visit func(fs.DirEntry), names ...string) error {
 	dir, err := s.openDir(names...)
 	if dir == nil || err != nil {
 		return err

@@ -163,28 +163,22 @@ type Request struct {
 	Body   []byte
 	Spans  int
 	Points int // data points; a request has either spans or data points
-
-	Series *Series // of cumulative metrics, otherwise nil
 }
-
-// A Series is the requests with cumulative metrics that a process keeps one after
-// another. Each includes the one before, and replaces it.
-type Series struct{ path string } // of the last request
 
 // Put keeps a request until it can be sent. If the spool is full the oldest
 // requests are evicted, whatever their destination. Put fails if the room is
 // held by journals of running processes or requests in flight, which cannot be
 // evicted.
 func (s Spool) Put(ctx context.Context, to Destination, req Request, reason string) (Evicted, error) {
-	return within(ctx, func() (Evicted, error) { return s.put(to, req, reason, s.Owner) })
+	return within(ctx, func() (Evicted, error) { return s.put(to, req, reason) })
 }
 
 // Reject keeps a request that is not to be sent again.
 func (s Spool) Reject(ctx context.Context, to Destination, req Request, reason string) (Evicted, error) {
-	return within(ctx, func() (Evicted, error) { return s.put(to, req, reason, s.Owner, rejectedDir) })
+	return within(ctx, func() (Evicted, error) { return s.put(to, req, reason, rejectedDir) })
 }
 
-func (s Spool) put(to Destination, req Request, reason, owner string, sub ...string) (Evicted, error) {
+func (s Spool) put(to Destination, req Request, reason string, sub ...string) (Evicted, error) {
 	note, err := encodeNote(Note{Destination: to, Reason: reason, Sum: checksum(req.Body)})
 	if err != nil {
 		return Evicted{}, err
@@ -198,17 +192,7 @@ func (s Spool) put(to Destination, req Request, reason, owner string, sub ...str
 	if err != nil {
 		return evicted, err
 	}
-	path := filepath.Join(dir, newName(req, size, owner).String())
-	if err = write(path, note, req.Body); err != nil {
-		return evicted, err
-	}
-	if of := req.Series; of != nil {
-		if of.path != "" {
-			discard(of.path) // one that is being sent has another name by now
-		}
-		of.path = path
-	}
-	return evicted, nil
+	return evicted, write(filepath.Join(dir, newName(req, size, s.Owner).String()), note, req.Body)
 }
 
 // write creates a file that exists whole or not at all. It is not synced: many processes
@@ -265,7 +249,7 @@ func setAside(path string) error {
 // aside returns where setAside moves a file.
 func aside(path string) string {
 	base := filepath.Base(path)
-	if n, ok := parseName(base); ok {
+	if n := parseName(base); n != (name{}) {
 		base = n.key()
 	}
 	return filepath.Join(filepath.Dir(path), corruptDir, base)

@@ -21,9 +21,9 @@ func TestNamesRoundTrip(t *testing.T) {
 		}
 		n := newName(r, random.IntN(1<<40), "owner")
 		n.sending = random.IntN(2) == 0
-		got, ok := parseName(n.String())
-		if !ok || !got.at.Equal(n.at) || got.spans != n.spans || got.points != n.points || got.bytes != n.bytes || got.sending != n.sending || got.String() != n.String() {
-			t.Fatalf("%+v is %s is %+v, %v", n, n, got, ok)
+		got := parseName(n.String())
+		if !got.at.Equal(n.at) || got.spans != n.spans || got.points != n.points || got.bytes != n.bytes || got.sending != n.sending || got.String() != n.String() {
+			t.Fatalf("%+v is %s is %+v", n, n, got)
 		}
 	}
 }
@@ -34,7 +34,7 @@ func TestForeignNames(t *testing.T) {
 		"-1-2-3-a.otlp", "1--2-3-a.otlp", "1-2--3-a.otlp", "1-99999999999-3-a.otlp", "1-2-99999999999999999999-a.otlp",
 		"01-2-3-a.otlp", "+1-2-3-a.otlp", "1-+2-3-a.otlp", "1-2-03-a.otlp", "1-0p-3-a.otlp", "1-02p-3-a.otlp", "1-2pp-3-a.otlp", // would be looked for by other names
 	} {
-		if n, ok := parseName(s); ok {
+		if n := parseName(s); n != (name{}) {
 			t.Errorf("%q is taken for %+v", s, n)
 		}
 	}
@@ -57,8 +57,7 @@ func TestPutIsPrivateAndWhole(t *testing.T) {
 	}
 	for _, f := range files {
 		info, err := os.Stat(filepath.Join(s.Dir, f))
-		n, ok := parseName(filepath.Base(f))
-		if err != nil || info.Mode() != 0o600 || !ok || info.Size() != n.bytes {
+		if err != nil || info.Mode() != 0o600 || info.Size() != parseName(filepath.Base(f)).bytes {
 			t.Errorf("%s: %v, %d bytes, %v", f, info.Mode(), info.Size(), err)
 		}
 	}
