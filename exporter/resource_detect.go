@@ -56,14 +56,14 @@ func detectKubernetes(set func(key, value string)) {
 		return
 	}
 	setFrom(set, [][]string{
-		{"k8s.cluster.name", "K8S_CLUSTER_NAME"},
-		{"k8s.namespace.name", "K8S_NAMESPACE_NAME", "POD_NAMESPACE"},
-		{"k8s.node.name", "K8S_NODE_NAME", "NODE_NAME"},
-		{"k8s.pod.name", "K8S_POD_NAME", "POD_NAME"},
-		{"k8s.pod.uid", "K8S_POD_UID", "POD_UID"},
-		{"k8s.container.name", "K8S_CONTAINER_NAME"},
-		{"k8s.job.name", "K8S_JOB_NAME"},
-		{"k8s.cronjob.name", "K8S_CRONJOB_NAME"},
+		{"k8s.cluster.name", "$K8S_CLUSTER_NAME"},
+		{"k8s.namespace.name", "$K8S_NAMESPACE_NAME", "$POD_NAMESPACE"},
+		{"k8s.node.name", "$K8S_NODE_NAME", "$NODE_NAME"},
+		{"k8s.pod.name", "$K8S_POD_NAME", "$POD_NAME"},
+		{"k8s.pod.uid", "$K8S_POD_UID", "$POD_UID"},
+		{"k8s.container.name", "$K8S_CONTAINER_NAME"},
+		{"k8s.job.name", "$K8S_JOB_NAME"},
+		{"k8s.cronjob.name", "$K8S_CRONJOB_NAME"},
 	})
 }
 
