@@ -23,32 +23,18 @@ func (e *Exporter) run() {
 
 	for b := e.queue.next(); b != nil; b = e.queue.next() {
 		r, why := e.deliver(b.request())
-		if e.queue.isClosed() && len(r.Spans) == len(b.spans) { // if it is in the journal, Close leaves it there
-			e.leave(b)
-		} else {
-			if len(r.Spans) > 0 {
-				e.spoolOrDrop(r, why)
-			}
-			e.markDone(b)
+		if e.queue.isClosed() && len(r.Spans) == len(b.spans) { // nothing more can be sent
+			e.queue.putBack(b) // if it is in the journal, Close leaves it there
+			break
 		}
+		if len(r.Spans) > 0 {
+			e.spoolOrDrop(r, why)
+		}
+		e.markDone(b)
 		e.queue.done()
 	}
 	e.draining.finish()
 	_ = attempt(e.ctx, e.cfg.Client.Stop) // the queue is empty, so an error loses nothing
-}
-
-func (e *Exporter) leave(b *batch) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.left = append(e.left, b)
-}
-
-func (e *Exporter) takeLeft() []*batch {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	left := e.left
-	e.left = nil
-	return left
 }
 
 // deliver retries a request until its spans are accepted or rejected, or until
@@ -56,10 +42,7 @@ func (e *Exporter) takeLeft() []*batch {
 func (e *Exporter) deliver(r request) (left request, why *UploadError) {
 	backoff := minBackoff
 	for e.awaitDelay() {
-		closing := e.queue.closing // nil once Close has begun, so that Close cuts only one wait short
-		if e.queue.isClosed() {
-			closing = nil
-		}
+		closed := e.queue.isClosed()
 		out := e.sender.send(e.ctx, r, 0)
 		e.applyOutcome(r, out)
 		r = r.with(out.left)
@@ -72,18 +55,32 @@ func (e *Exporter) deliver(r request) (left request, why *UploadError) {
 		switch {
 		case out.why.Verdict == Misconfigured: // waiting does not help
 			return r, out.why
-		case out.why.Verdict == Unreachable && closing == nil:
+		case out.why.Verdict == Unreachable && closed:
 			e.cancel() // the requests behind this one would fail, too
 		}
-		select {
-		case <-time.After(backoff/2 + rand.N(backoff)):
+		if e.pause(backoff/2+rand.N(backoff), closed) {
 			backoff = min(2*backoff, maxBackoff)
-		case <-closing:
+		} else {
 			backoff = minBackoff
-		case <-e.ctx.Done():
 		}
 	}
 	return r, e.whyUndelivered()
+}
+
+// pause waits, and reports whether it did so for the whole time. Close cuts the wait short,
+// unless it had begun before.
+func (e *Exporter) pause(d time.Duration, closed bool) bool {
+	closing := e.queue.closing
+	if closed {
+		closing = nil
+	}
+	select {
+	case <-time.After(d):
+		return true
+	case <-closing:
+	case <-e.ctx.Done():
+	}
+	return false
 }
 
 // awaitDelay waits out the delay that the receiver asked for, and reports whether a
@@ -95,19 +92,12 @@ func (e *Exporter) awaitDelay() bool {
 		if delay == 0 {
 			return true
 		}
-		closing := e.queue.closing
-		if deadline, closed := e.queue.closeDeadline(); closed {
-			closing = nil
-			if !deadline.IsZero() && time.Until(deadline) <= delay {
-				e.cancel()
-				return false
-			}
+		deadline, closed := e.queue.closeDeadline()
+		if closed && !deadline.IsZero() && time.Until(deadline) <= delay {
+			e.cancel()
+			return false
 		}
-		select {
-		case <-time.After(delay):
-		case <-closing:
-		case <-e.ctx.Done():
-		}
+		e.pause(delay, closed)
 	}
 	return false
 }
@@ -201,11 +191,7 @@ func (e *Exporter) drain() {
 // this long.
 func (e *Exporter) mayDrain(took time.Duration) bool {
 	if took > 0 {
-		select {
-		case <-time.After(rand.N(min(2*took, maxPause))):
-		case <-e.queue.closing:
-		case <-e.ctx.Done():
-		}
+		e.pause(rand.N(min(2*took, maxPause)), false)
 	}
 	return e.ctx.Err() == nil && e.sender.delay() == 0 && e.draining.mayRun()
 }

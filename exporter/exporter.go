@@ -110,7 +110,6 @@ type Exporter struct {
 
 	mu      sync.Mutex
 	origins map[*resourcepb.Resource]*origin
-	left    []*batch // undelivered when the sender ended
 }
 
 // Export queues a finished span, the wire encoding of an
@@ -298,7 +297,7 @@ func (e *Exporter) keepRest(why *UploadError) {
 		e.commit((*spool.Journal).Append)
 	}
 	e.closeJournal(why)
-	for _, b := range append(e.takeLeft(), e.queue.takeAll()...) {
+	for _, b := range e.queue.takeAll() {
 		if !e.disk.has(b.numbers[0]) {
 			e.spoolOrDrop(b.request(), why)
 		}

@@ -195,6 +195,14 @@ func (q *queue) nextDue() (b *batch, due <-chan time.Time, last bool) {
 	return b, nil, false
 }
 
+// putBack returns the batch in flight to the queue.
+func (q *queue) putBack(b *batch) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.batches = slices.Insert(q.batches, 0, b)
+	q.bytes, q.inFlight = q.bytes+b.bytes, 0
+}
+
 // done makes room: the batch in flight was delivered or abandoned.
 func (q *queue) done() {
 	q.mu.Lock()

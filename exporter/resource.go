@@ -49,28 +49,27 @@ func ResourceFrom(ctx context.Context, detectors []string, keysAndValues ...stri
 		})
 	}
 	wrong := malformedAttributes(os.Getenv("OTEL_RESOURCE_ATTRIBUTES"))
-	if _, what, ok := strings.Cut(fmt.Sprint(err), resource.ErrPartialResource.Error()+": "); ok {
-		wrong = append([]string{what}, wrong...)
-	}
 	if len(wrong) > 0 {
 		err = &Error{fmt.Errorf("invalid $OTEL_RESOURCE_ATTRIBUTES: %s", strings.Join(wrong, ", ")), "want key=value,key=value"}
 	}
 	return out, err
 }
 
-// malformedAttributes returns the pairs that the SDK accepts silently: it drops a pair
-// without a key, and keeps an invalid escape verbatim.
+// malformedAttributes returns what is wrong with a list. The SDK drops a pair without a
+// key or a value, and keeps an invalid escape verbatim.
 func malformedAttributes(list string) (wrong []string) {
+	if strings.TrimSpace(list) == "" {
+		return nil
+	}
 	for pair := range strings.SplitSeq(list, ",") {
 		key, value, ok := strings.Cut(pair, "=")
-		if !ok {
-			continue // the SDK reports these
-		}
-		if strings.TrimSpace(key) == "" {
+		_, err := url.PathUnescape(value)
+		switch {
+		case !ok:
+			wrong = append(wrong, "missing value: ["+pair+"]")
+		case strings.TrimSpace(key) == "":
 			wrong = append(wrong, "missing key: ["+pair+"]")
-			continue
-		}
-		if _, err := url.PathUnescape(value); err != nil {
+		case err != nil:
 			wrong = append(wrong, "invalid escape: ["+pair+"]")
 		}
 	}
