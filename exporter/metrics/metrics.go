@@ -80,9 +80,8 @@ type Config struct {
 // A Recorder counts until Close. It may be used by several goroutines.
 type Recorder struct {
 	*instruments
-	reader  *sdk.ManualReader // neither the reader nor its provider has to be closed
-	sender  sender
-	backlog backlog
+	reader *sdk.ManualReader // neither the reader nor its provider has to be closed
+	sender sender
 
 	mu     sync.Mutex
 	span   runs.Span
@@ -109,7 +108,7 @@ func New(cfg Config) (*Recorder, error) {
 	if cfg.Exporter == nil {
 		return nil, errors.New("metrics: no Exporter")
 	}
-	r := &Recorder{sender: sender{exporter: cfg.Exporter, gate: cmp.Or(cfg.Gate, NewGate())}, backlog: backlog{spool: cfg.Spool, exporter: cfg.Exporter}, used: map[string][len(usages)]int64{}, gaps: map[string][]float64{}, sets: map[string]metric.MeasurementOption{}, unsaved: make(chan struct{}, 1), ending: make(chan struct{}), ended: make(chan struct{})}
+	r := &Recorder{sender: sender{exporter: cfg.Exporter, gate: cmp.Or(cfg.Gate, NewGate()), spool: cfg.Spool}, used: map[string][len(usages)]int64{}, gaps: map[string][]float64{}, sets: map[string]metric.MeasurementOption{}, unsaved: make(chan struct{}, 1), ending: make(chan struct{}), ended: make(chan struct{})}
 	if cfg.Spool != nil {
 		r.sender.journal = cfg.Spool.NewMetricsJournal(cfg.Exporter.Destination())
 	}
@@ -170,8 +169,8 @@ func (r *Recorder) run(ctx context.Context, interval time.Duration) {
 			}
 			observe() // a run that ends before has no need to report what was open
 			attempt, cancel := context.WithTimeout(ctx, timeout)
-			if r.sender.send(attempt, r.collect()) == nil && r.sender.hasAnswer() { // otherwise the next request repeats it
-				r.backlog.send(attempt, func() bool { return !r.isEnding() && r.sender.gate.delay() <= 0 })
+			if r.sender.send(attempt, r.collect()) == nil { // otherwise the next request repeats it
+				r.sender.drain(attempt, func() bool { return !r.isEnding() })
 			}
 			cancel()
 			r.sender.save(ctx)
@@ -230,6 +229,9 @@ type Report struct {
 	Earlier exporter.Earlier // what became of other processes' metrics, and of files in the spool
 }
 
+// drainGrace is how long Close goes on sending metrics of earlier processes.
+const drainGrace = 200 * time.Millisecond
+
 // closeGrace is how long after its context Close waits for the disk, which has a grace
 // period of its own.
 const closeGrace = 400 * time.Millisecond
@@ -241,7 +243,7 @@ var errAbandoned = errors.New("neither the receiver nor the disk answered in tim
 // or, if the disk is slow, soon after, and does not wait for an unreachable
 // collector.
 func (r *Recorder) Close(ctx context.Context) Report {
-	disk, attempts, cancel := r.backlog.deadlines(ctx)
+	disk, attempts, cancel := r.sender.deadlines(ctx)
 	defer cancel()
 	closed := make(chan Report, 1)
 	go func() { closed <- r.end(attempts, disk) }()
@@ -272,17 +274,9 @@ func (r *Recorder) end(ctx, disk context.Context) Report {
 	for backoff := 50 * time.Millisecond; r.sender.mayRetry(err) && wait(ctx, backoff) == nil; backoff *= 2 {
 		err = r.sender.send(ctx, r.collect())
 	}
-	if err == nil && r.sender.hasAnswer() {
+	if err == nil {
 		start := time.Now()
-		r.backlog.send(ctx, func() bool { return time.Since(start) < drainGrace && ctx.Err() == nil && r.sender.gate.delay() <= 0 })
+		r.sender.drain(ctx, func() bool { return time.Since(start) < drainGrace && ctx.Err() == nil })
 	}
-	report := r.sender.close(func(data *metricdata.ResourceMetrics, points int, rejected bool) error {
-		return r.backlog.keep(disk, data, points, rejected, r.sender.report.Cause)
-	})
-	report.Evicted, report.Earlier = r.backlog.evicted, r.backlog.earlier
-	if r.sender.journal != nil {
-		r.sender.journal.Close(disk)
-	}
-	r.sender.exporter.Close()
-	return report
+	return r.sender.close(disk)
 }

@@ -17,6 +17,7 @@ import (
 type sender struct {
 	exporter Exporter
 	gate     *Gate
+	spool    *spool.Spool          // nil if nothing is kept
 	journal  *spool.MetricsJournal // of held; nil without a spool
 
 	report   Report
@@ -24,6 +25,8 @@ type sender struct {
 	rejected *metricdata.ResourceMetrics // by the receiver for good, in the last attempt
 	retry    bool                        // another attempt may succeed
 	silent   bool                        // the receiver takes no metrics
+
+	drainFrom time.Time // no sending of earlier processes' metrics before this time, after a failure
 }
 
 // send makes one attempt for data, and for the deltas that the receiver has not
@@ -114,39 +117,85 @@ func (s *sender) mayRetry(err error) bool {
 	return err != nil && s.retry && s.held != nil && !errors.Is(err, errDelay) && !errors.Is(err, errNoTime)
 }
 
-// hasAnswer reports whether the receiver has taken metrics, or said that it takes
-// none.
-func (s *sender) hasAnswer() bool { return s.report.Delivered > 0 || s.silent }
+// drainRest is the pause after a failure, or after another process was found sending.
+const drainRest = 10 * time.Second
 
-// close returns what became of everything, after keep has tried to save the rest.
-func (s *sender) close(keep func(data *metricdata.ResourceMetrics, points int, rejected bool) error) Report {
-	for _, rest := range []*metricdata.ResourceMetrics{s.held, s.rejected} {
-		if rest == nil {
-			continue
-		}
-		cumulative, deltas := count(rest)
-		points := cumulative + deltas
-		if points == 0 {
-			continue
-		}
-		err := keep(rest, points, rest == s.rejected)
-		switch {
-		case err != nil:
-			s.report.Lost += points
-			if !errors.Is(err, errNoSpool) {
-				s.report.NotKept = err
-			}
-		case rest == s.rejected:
-			s.report.Rejected += points
-		default:
-			s.report.Spooled += points
-		}
+// drain sends the metrics that earlier processes left in the spool while more returns true,
+// once the receiver has taken metrics, or said that it takes none.
+func (s *sender) drain(ctx context.Context, more func() bool) {
+	if s.spool == nil || s.report.Delivered == 0 && !s.silent || time.Now().Before(s.drainFrom) {
+		return
 	}
+	from := *s.spool
+	from.SetAside = func(*spool.Untrusted) { s.report.Earlier.SetAside++ }
+	b := exporter.Backlog{
+		Spool: from, To: s.exporter.Destination(), Metrics: s.exporter,
+		More: func(time.Duration) bool { return s.gate.delay() <= 0 && more() },
+	}
+	if err := b.Send(ctx, ctx); err != nil { // what fails stays in the spool
+		s.drainFrom = time.Now().Add(drainRest)
+	}
+	s.report.Earlier.Add(b.Earlier)
+	s.report.Evicted.Add(b.Evicted)
+}
+
+// deadlines returns the contexts for the disk and for attempts to deliver until ctx
+// ends. If there is a spool, attempts end early enough for it.
+func (s *sender) deadlines(ctx context.Context) (disk, attempts context.Context, cancel context.CancelFunc) {
+	deadline, diskDeadline, bounded := exporter.Deadlines(ctx)
+	if s.spool == nil || !bounded {
+		return context.WithoutCancel(ctx), ctx, func() {}
+	}
+	disk, cancelDisk := context.WithDeadline(context.WithoutCancel(ctx), diskDeadline)
+	attempts, cancelAttempts := context.WithDeadline(ctx, deadline)
+	return disk, attempts, func() {
+		cancelAttempts()
+		cancelDisk()
+	}
+}
+
+// close spools what is left, and returns what became of everything.
+func (s *sender) close(disk context.Context) Report {
+	s.keep(disk, s.held, spool.Spool.Put, &s.report.Spooled)
+	s.keep(disk, s.rejected, spool.Spool.Reject, &s.report.Rejected)
+	if s.journal != nil {
+		s.journal.Close(disk)
+	}
+	s.exporter.Close()
 	r := s.report
 	if r.Lost+r.Spooled+r.Rejected == 0 {
 		r.Cause = nil
 	}
 	return r
+}
+
+type putFunc func(spool.Spool, context.Context, spool.Destination, spool.Request, string) (spool.Evicted, error)
+
+// keep spools metrics that were not delivered, and counts them as kept or lost.
+func (s *sender) keep(disk context.Context, rest *metricdata.ResourceMetrics, put putFunc, kept *int) {
+	if rest == nil {
+		return
+	}
+	cumulative, deltas := count(rest)
+	points := cumulative + deltas
+	if points == 0 {
+		return
+	}
+	if s.spool == nil {
+		s.report.Lost += points
+		return
+	}
+	body, err := s.exporter.Encode(rest)
+	if err == nil {
+		var evicted spool.Evicted
+		evicted, err = put(*s.spool, disk, s.exporter.Destination(), spool.Request{Body: body, Points: points}, s.report.Cause.Error())
+		s.report.Evicted.Add(evicted)
+	}
+	if err != nil {
+		s.report.Lost, s.report.NotKept = s.report.Lost+points, err
+		return
+	}
+	*kept += points
 }
 
 // count returns how many data points there are of either kind.
