@@ -116,6 +116,12 @@ type Note struct {
 	PID    int    `json:"pid,omitempty"`
 }
 
+// isLocal reports whether this host's process wrote a log.
+func (n Note) isLocal() bool {
+	host, _ := os.Hostname()
+	return n.Host == host
+}
+
 // fieldNote is the field number of a note, which OTLP does not use.
 const fieldNote = 1000
 

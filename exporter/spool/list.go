@@ -119,7 +119,7 @@ func (e *Entry) readJournal() bool {
 
 // isDead reports whether the process that wrote a journal on this host has ended.
 func isDead(base string, note Note) bool {
-	if host, _ := os.Hostname(); note.Host != host {
+	if !note.isLocal() {
 		return false // Recover decides by the age of the journal
 	}
 	path := base + lockExt

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -98,7 +99,8 @@ type log struct {
 	note   Note
 	closed bool // its process ended by itself
 	size   int64
-	points int // data points, if the log is of metrics
+	age    time.Duration // since it was written or touched
+	points int           // data points, if the log is of metrics
 
 	next    uint64 // number of the next span
 	ended   []logged
@@ -159,7 +161,9 @@ func readLog(path string) (l *log, err error) {
 	if info.Size() > maxLog {
 		return &log{size: info.Size()}, errCorrupt
 	}
-	return decodeLog(f, info.Size())
+	l, err = decodeLog(f, info.Size())
+	l.age = time.Since(info.ModTime())
+	return l, err
 }
 
 // decodeLog reads a log of size bytes, one frame in memory at a time.

@@ -109,7 +109,7 @@ func (s Spool) recoverOne(base string) (spans int, err error) {
 		err = s.refuse(path, &Untrusted{Path: path, Why: "is not a journal of this version"})
 	case err != nil:
 		return 0, nil // the journal may be readable later
-	case !s.isKilled(path, lock != nil, l.note):
+	case (lock == nil || !l.note.isLocal()) && l.age < presumedDead: // its process may be alive
 		return 0, nil
 	default:
 		spans, err = s.revive(path, l)
@@ -118,13 +118,6 @@ func (s Spool) recoverOne(base string) (spans int, err error) {
 		discard(base + lockExt)
 	}
 	return spans, err
-}
-
-// isKilled reports whether the process of a log is known to have ended. Without a lock,
-// or on another host, only the log's age tells.
-func (s Spool) isKilled(path string, locked bool, note Note) bool {
-	host, _ := os.Hostname()
-	return locked && note.Host == host || s.age(path) >= presumedDead
 }
 
 // revive moves a log to where requests wait, or removes it if nothing in it was lost. It
@@ -147,26 +140,6 @@ func (s Spool) revive(path string, l *log) (spans int, err error) {
 		}
 	}
 	return len(lost), nil
-}
-
-// age returns how long ago a file was written, by the clock of its disk: another
-// host's clock may be wrong.
-func (s Spool) age(path string) time.Duration {
-	written, err := os.Stat(path)
-	if err != nil {
-		return 0
-	}
-	f, err := createTemp(filepath.Dir(path))
-	if err != nil {
-		return 0
-	}
-	defer discard(f.Name())
-	defer f.Close()
-	now, err := f.Stat()
-	if err != nil {
-		return 0
-	}
-	return now.ModTime().Sub(written.ModTime())
 }
 
 // ignore returns nil for an error that is expected.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -96,7 +95,7 @@ func (s Spool) evictJournal(path string, evicted *Evicted) bool {
 	}
 	defer unlock(lock)
 	l, err := readLog(path)
-	if host, _ := os.Hostname(); err == nil && l.note.Host != host {
+	if err == nil && !l.note.isLocal() {
 		return false
 	}
 	if removed := remove(path); removed != nil && !errors.Is(removed, fs.ErrNotExist) {
