@@ -79,6 +79,7 @@ type Claim struct {
 
 	outbox *Outbox
 	files  []file
+	bytes  int64 // of the files, whatever their names say
 }
 
 // Next claims the oldest file that was not put back; c is nil if none is left.
@@ -103,7 +104,7 @@ func (o *Outbox) Next(ctx context.Context) (c *Claim, corrupt int, err error) {
 }
 
 func (o *Outbox) next() (c *Claim, corrupt int, err error) {
-	most, size := min(maxRequest, o.s.Max/4), int64(0)
+	most := min(maxRequest, o.s.Max/4)
 	for {
 		if len(o.files) == 0 {
 			if c != nil {
@@ -114,8 +115,7 @@ func (o *Outbox) next() (c *Claim, corrupt int, err error) {
 			}
 		}
 		f := o.files[0]
-		size += f.name.bytes
-		if c != nil && (o.to.Signal == Metrics || size > most || c.Own != f.name.ownedBy(o.s.Owner)) {
+		if c != nil && (o.to.Signal == Metrics || c.bytes+f.name.bytes > most || c.Own != f.name.ownedBy(o.s.Owner)) {
 			return c, corrupt, nil
 		}
 		o.files = o.files[1:]
@@ -132,7 +132,7 @@ func (o *Outbox) next() (c *Claim, corrupt int, err error) {
 }
 
 func (c *Claim) join(more *Claim) {
-	c.files = append(c.files, more.files...)
+	c.files, c.bytes = append(c.files, more.files...), c.bytes+more.bytes
 	for _, p := range more.Parts {
 		i := slices.IndexFunc(c.Parts, p.same)
 		if i < 0 {
@@ -166,9 +166,10 @@ func (o *Outbox) claim(f file) (*Claim, error) {
 	var body []byte
 	var err error
 	if f.name.log {
-		note, c.Parts, err = readParted(f.path())
+		note, c.Parts, c.bytes, err = readParted(f.path())
 	} else {
-		note, body, err = readRequest(f.path(), f.name.bytes)
+		c.bytes = f.name.bytes
+		note, body, err = readRequest(f.path(), c.bytes)
 	}
 	switch {
 	case err != nil:
@@ -196,21 +197,17 @@ func (o *Outbox) claim(f file) (*Claim, error) {
 	return c, nil
 }
 
-func readParted(path string) (Note, []Part, error) {
+func readParted(path string) (note Note, parts []Part, size int64, err error) {
 	l, err := readLog(path)
 	if err != nil {
-		return Note{}, nil, cmp.Or(ignore(ignore(err, io.EOF), io.ErrUnexpectedEOF), errCorrupt)
+		return Note{}, nil, 0, cmp.Or(ignore(ignore(err, io.EOF), io.ErrUnexpectedEOF), errCorrupt)
 	}
-	return l.note, l.parts(), nil
+	return l.note, l.parts(), l.size, nil
 }
 
 // Room returns the spool, in which the bytes that Done will free count as free.
 func (c *Claim) Room() Spool {
-	s := c.outbox.s
-	for _, f := range c.files {
-		s.Max += f.name.bytes
-	}
-	return s
+	return c.outbox.s.withFreed(c.bytes)
 }
 
 // Done removes a request that has arrived.
