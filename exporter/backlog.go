@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -34,10 +35,11 @@ type Backlog struct {
 	Earlier Earlier
 	Evicted spool.Evicted
 
-	own     Earlier      // of this process
-	sender  *sender      // of spans
-	why     *UploadError // of the last request that has to wait
-	stopped bool         // nothing more is sent
+	own     Earlier       // of this process
+	sender  *sender       // of spans
+	why     *UploadError  // of the last request that has to wait
+	took    time.Duration // of the last request
+	stopped bool          // nothing more is sent
 }
 
 // Send sends the backlog until ctx ends. disk bounds the waits for the disk. Its error
@@ -52,20 +54,23 @@ func (b *Backlog) Send(ctx, disk context.Context) error {
 	if b.To.Signal == spool.Metrics {
 		send, dropped = b.sendMetrics, &b.Earlier.Metrics.Dropped
 	}
-	var took time.Duration
-	for !b.stopped && b.More(took) {
+	for b.goesOn() {
 		claim, corrupt, err := box.Next(disk)
 		*dropped += corrupt
 		if claim == nil || err != nil {
 			return errors.Join(b.failure(), err)
 		}
-		start := time.Now()
 		if err := send(ctx, claim); err != nil {
 			return err
 		}
-		took = time.Since(start)
 	}
 	return b.failure()
+}
+
+// goesOn reports whether another request is sent.
+func (b *Backlog) goesOn() bool {
+	b.stopped = b.stopped || !b.More(b.took)
+	return !b.stopped
 }
 
 // failed records why a request has to wait. One request that the receiver cannot take must
@@ -95,8 +100,8 @@ func (b *Backlog) sendSpans(ctx context.Context, claim *spool.Claim) error {
 	outcomes := make([]outcome, len(claim.Parts))
 	spans, left := 0, 0
 	for i, p := range claim.Parts {
-		out := outcome{left: p.Spans, why: b.why}
-		if !b.stopped {
+		out := outcome{left: p.Spans, why: cmp.Or(b.why, errLate)}
+		if i == 0 || b.goesOn() {
 			out = b.sendRequest(ctx, request{p})
 		}
 		outcomes[i] = out
@@ -144,10 +149,12 @@ func (b *Backlog) reject(claim *spool.Claim, request spool.Request, why *UploadE
 }
 
 func (b *Backlog) sendRequest(ctx context.Context, r request) outcome {
+	start := time.Now()
 	out := b.sender.send(ctx, r, maxHalvings)
 	for len(out.left) == len(r.Spans) && b.retries(out.why.RetryAfter) {
 		out = b.sender.send(ctx, r, maxHalvings)
 	}
+	b.took = time.Since(start)
 	if len(out.left) > 0 {
 		b.failed(out.why)
 	}
@@ -166,10 +173,12 @@ func (b *Backlog) sendMetrics(ctx context.Context, claim *spool.Claim) error {
 		unwanted = errors.Is(err, errors.ErrUnsupported)
 		return err
 	}
+	start := time.Now()
 	why := attempt(ctx, upload)
 	for why != nil && b.retries(why.RetryAfter) {
 		why = attempt(ctx, upload)
 	}
+	b.took = time.Since(start)
 	sum := &b.Earlier.Metrics
 	switch {
 	case unwanted:

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/spantee/spantee/exporter/spool"
@@ -147,4 +148,27 @@ func TestFlushNamesNoFile(t *testing.T) {
 func requestOfNumbers(t *testing.T, from, to int) spool.Request {
 	t.Helper()
 	return request{Part: spool.Part{Spans: frames(numbered(from, to, 300)...)}}.body()
+}
+
+// A file with spans of two resources goes in two requests, and draining may end between
+// them.
+func TestDrainingMayEndWithinAFile(t *testing.T) {
+	s := newSpool(t)
+	other, err := newOrigin(nil, &commonpb.InstrumentationScope{Name: "other"})
+	must(t, err)
+	body := request{Part: spool.Part{Spans: frames(numbered(0, 2, 300)...)}}.AppendTo(nil)
+	body = other.with(frames(numbered(2, 5, 300)...)).AppendTo(body)
+	c := new(fake)
+	_, err = s.Put(t.Context(), c.Destination(), spool.Request{Body: body, Spans: 5}, "it was down")
+	must(t, err)
+	for _, want := range []int{2, 3} {
+		asked := 0
+		b := Backlog{Spool: *s, To: c.Destination(), sender: &sender{client: c}, More: func(time.Duration) bool { asked++; return asked == 1 }}
+		if err := b.Send(t.Context(), t.Context()); err != nil || b.Earlier != (Earlier{Delivered: want}) {
+			t.Errorf("%+v, %v", b.Earlier, err)
+		}
+	}
+	if got := fmt.Sprint(c.names()); got != "[0000 0001 0002 0003 0004]" || c.attempts != 2 {
+		t.Errorf("taken are %s in %d requests", got, c.attempts)
+	}
 }
