@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"os"
-	"strconv"
 	"sync"
 	"testing"
 
@@ -13,14 +11,10 @@ import (
 
 // TestCrowdOnOneSpool runs many commands at once over one spool, while the collector
 // hangs. Each span is spooled, none is said to be lost, and a later flush sends each
-// once. $SPANTEE_CROWD is how many commands.
+// once.
 func TestCrowdOnOneSpool(t *testing.T) {
-	runs := 40
-	if n, err := strconv.Atoi(os.Getenv("SPANTEE_CROWD")); err == nil {
-		runs = n
-	} else if testing.Short() {
-		runs = 10
-	}
+	t.Parallel()
+	runs := cases(10, 300)
 	c := newCollector(t)
 	c.start("hung")
 	env := append(c.environment("grpc"), "XDG_STATE_HOME="+t.TempDir())

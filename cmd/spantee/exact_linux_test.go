@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
 
 	"github.com/creack/pty"
@@ -15,22 +14,11 @@ import (
 	"golang.org/x/term"
 )
 
-// exactLines is how many lines each test of exactness passes, unless $SPANTEE_EXACT
-// says otherwise.
-const exactLines = 20_000
-
 // manyLines returns a session of deltas.
-func manyLines(t *testing.T) []byte {
-	n := exactLines
-	if text := os.Getenv("SPANTEE_EXACT"); text != "" {
-		var err error
-		if n, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
+func manyLines() []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"type":"system","subtype":"init","model":"GPT-5","session_id":"s"}` + "\n")
-	for i := range n {
+	for i := range cases(20_000, 1_000_000) {
 		fmt.Fprintf(&b, `{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"%d"}]},"session_id":"s","timestamp_ms":%d}`+"\n", i, 1790000000000+i)
 	}
 	return b.Bytes()
@@ -74,7 +62,8 @@ func spliceWriter() {
 // which they have rest to a pipe.
 func TestExactFromSplicingWriters(t *testing.T) {
 	long(t)
-	in := manyLines(t)
+	t.Parallel()
+	in := manyLines()
 	path := filepath.Join(t.TempDir(), "stream")
 	if err := os.WriteFile(path, in, 0o600); err != nil {
 		t.Fatal(err)
@@ -156,7 +145,8 @@ func openFile(t *testing.T, flag int) *os.File {
 // The stream is passed on byte for byte between all kinds of files.
 func TestExactBetweenFiles(t *testing.T) {
 	long(t)
-	in := manyLines(t)
+	t.Parallel()
+	in := manyLines()
 	inputs := map[string]func(t *testing.T) end{
 		"pipe":     func(t *testing.T) end { r, w := pipeEnds(t); return end{r, w} },
 		"socket":   func(t *testing.T) end { a, b := socketEnds(t); return end{a, b} },

@@ -48,6 +48,7 @@ func rootsOf(r *receivertest.Receiver) (roots []*tracepb.Span) {
 // How an agent ended is how spantee ends, and is on the root: there is one even
 // if the agent printed nothing.
 func TestExecEndsAsTheAgent(t *testing.T) {
+	t.Parallel()
 	session := filepath.Join("..", "..", "testdata", "cursor", "fix-failing-test.jsonl")
 	for _, tc := range []struct {
 		name, script string
@@ -175,6 +176,7 @@ func TestExecPropagatesTheTrace(t *testing.T) {
 
 // A signal that is sent to spantee is the agent's.
 func TestExecPassesSignalsOn(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "CONT"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -284,6 +286,7 @@ func TestExecKeepsTheEndOfStderr(t *testing.T) {
 // nobody.
 func TestExecLeavesTheBackgroundAlone(t *testing.T) {
 	long(t)
+	t.Parallel()
 	cmd := spantee(t, []string{"OTEL_TRACES_EXPORTER=none"}, "exec", "--", "sh", "-c", "sleep 1000 2>/dev/null & echo $!")
 	if err := cmd.Run(); err != nil {
 		t.Error(err)

@@ -80,6 +80,7 @@ var gated = []string{
 // stream goes through.
 func TestFailIf(t *testing.T) {
 	long(t)
+	t.Parallel()
 	if len(conditions) < 30 || len(gated) < 20 {
 		t.Fatal("too few")
 	}

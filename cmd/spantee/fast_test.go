@@ -17,34 +17,26 @@ import (
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
 )
 
-// lessWork returns by what to divide a test's work, unless .ci/run wants all of it.
-func lessWork() int {
-	if thorough {
-		return 1
-	}
-	return 5
-}
-
 // fastStreams come much faster than they can be mapped.
 var fastStreams = []struct {
 	name  string
 	lines func() [][]byte
 }{
 	{"sessions", func() (lines [][]byte) {
-		for i := range 60 / lessWork() {
+		for i := range cases(12, 60) {
 			lines = append(lines, stream(fmt.Sprint("s", i), 100)...)
 		}
 		return lines
 	}},
 	{"deltas", func() [][]byte {
 		lines := stream("s", 1)
-		deltas := bytes.Repeat(lines[1], 100_000/lessWork())
+		deltas := bytes.Repeat(lines[1], cases(20_000, 100_000))
 		return append([][]byte{lines[0], deltas}, lines[1:]...)
 	}},
 	{"long lines", func() [][]byte {
 		lines := stream("s", 3)
 		for i, mb := range []int{27, 60, 40} {
-			content := `"content":"` + strings.Repeat("x", mb<<20/lessWork()) + `"`
+			content := `"content":"` + strings.Repeat("x", mb<<20/cases(5, 1)) + `"`
 			at := 1 + 7*(i+1) - 1 // where a tool completes
 			lines[at] = bytes.Replace(lines[at], []byte(`"content":"c"`), []byte(content), 1)
 		}
@@ -56,6 +48,7 @@ var fastStreams = []struct {
 // mapped yet, every span arrives, and nothing is said.
 func TestNoStreamIsTooFast(t *testing.T) {
 	long(t)
+	t.Parallel()
 	for _, s := range fastStreams {
 		lines := s.lines()
 		want, _ := spansIn(t, lines, false)
@@ -136,6 +129,7 @@ func TestStopAndContinue(t *testing.T) {
 // a recording, for longer than the end may take, and a live stream in a backlog.
 func TestMapperWaitsForSlowCollector(t *testing.T) {
 	slow(t)
+	t.Parallel()
 	var lines [][]byte
 	for i := range 300 { // more spans than the exporter keeps in memory
 		lines = append(lines, stream(fmt.Sprint("s", i), 100)...)

@@ -91,6 +91,7 @@ func wantSpans(t *testing.T, got, want map[string]*tracepb.Span) {
 // arrive as it ended.
 func TestCollectorFaults(t *testing.T) {
 	long(t)
+	t.Parallel()
 	const midway = 40
 	for _, tc := range []struct {
 		name   string
@@ -271,6 +272,7 @@ func TestSpoolAtItsCap(t *testing.T) {
 // drain at once.
 func TestManyProcessesOneSpool(t *testing.T) {
 	long(t)
+	t.Parallel()
 	c := newCollector(t)
 	env := append(c.environment("grpc"), "XDG_STATE_HOME="+t.TempDir())
 	all := map[string]*tracepb.Span{}
@@ -328,6 +330,7 @@ func TestSilentListener(t *testing.T) {
 // but not for one that hangs past the flush timeout; and every span is counted.
 func TestReplayToHungCollector(t *testing.T) {
 	slow(t)
+	t.Parallel()
 	r := receivertest.Start(t)
 	r.Hang()
 	const tools = 40_000

@@ -137,6 +137,17 @@ func followedAll(state string, logs []*sessionLog) bool {
 	return true
 }
 
+// lastSaved returns when follow last saved how far a session is mapped.
+func lastSaved(state string) (last time.Time) {
+	entries, _ := os.ReadDir(filepath.Join(state, "spantee/follow/logs"))
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.ModTime().After(last) {
+			last = info.ModTime()
+		}
+	}
+	return last
+}
+
 // until waits for something that only the disk tells.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
@@ -153,10 +164,9 @@ func until(t *testing.T, what string, ok func() bool) {
 // follow is killed while 20 logs grow. In the end every span has arrived as if there had been
 // no kill.
 func TestFollowIsKilled(t *testing.T) {
-	kills := 10
-	if thorough {
-		kills = 200
-	}
+	long(t)
+	t.Parallel()
+	kills := cases(10, 200)
 	c := newCollector(t)
 	c.start("well")
 	state, dir := t.TempDir(), t.TempDir()
@@ -187,7 +197,9 @@ func TestFollowIsKilled(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		pause(700 * time.Millisecond)
+		before := lastSaved(state)
+		until(t, "progress", func() bool { return lastSaved(state).After(before) })
+		pause(200 * time.Millisecond)
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		if cmd.stderr.Len() > 0 {
@@ -482,6 +494,7 @@ func TestFollowTwice(t *testing.T) {
 
 // What follow sends of logs, with those of sub-agents and forks, is what replay sends.
 func TestFollowSendsWhatReplaySends(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, agent := range []string{"claude-log", "codex-log"} {
 		fixtures := os.DirFS(filepath.Join("../../testdata", agent))

@@ -22,6 +22,7 @@ import (
 // TestAForgedSpoolTakesLittleMemory flushes files that are larger, and more, than any
 // process leaves.
 func TestAForgedSpoolTakesLittleMemory(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("makes large files")
 	}
@@ -63,7 +64,7 @@ func TestAForgedSpoolTakesLittleMemory(t *testing.T) {
 			return os.WriteFile(filepath.Join(dir, "1-60000-5-a.log"), append(note, bytesField(1004, requests)...), 0o600)
 		},
 		"many requests": func(dir string, _, request []byte) error {
-			for i := range 12_000 {
+			for i := range cases(3_000, 12_000) {
 				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d-1-%d-a.otlp", i, len(request))), request, 0o600); err != nil {
 					return err
 				}

@@ -143,6 +143,7 @@ func TestAHostileSpool(t *testing.T) {
 
 // A neighbour who made the folder first, or a link to his own, gets nothing.
 func TestAForeignStateFolder(t *testing.T) {
+	t.Parallel()
 	for name, forge := range map[string]func(t *testing.T, dir string){
 		"a link": func(t *testing.T, dir string) {
 			elsewhere := t.TempDir()
@@ -202,6 +203,7 @@ func TestAForeignStateFolder(t *testing.T) {
 // A disk that hangs costs its spans, and nobody's time.
 func TestADiskThatHangs(t *testing.T) {
 	long(t)
+	t.Parallel()
 	for _, call := range []string{"create", "write", "sync", "rename", "append", "lock", "remove"} {
 		for _, up := range []bool{true, false} {
 			name := "disk hangs, in " + call

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -38,20 +37,11 @@ func init() {
 	}
 }
 
-// stormRuns is how many commands the storm has, unless $SPANTEE_STORM says
-// another number.
-const stormRuns = 40
-
 // TestStorm runs the command many times at once, over one spool, while commands,
 // flushes and the collector are killed at random. In the end every trace has its
 // root, no span lacks its parent, and no span is there in two versions.
 func TestStorm(t *testing.T) {
-	runs := stormRuns
-	if n, err := strconv.Atoi(os.Getenv("SPANTEE_STORM")); err == nil {
-		runs = n
-	} else if testing.Short() {
-		runs = 20
-	}
+	t.Parallel()
 	s := newStorm(t)
 	over := make(chan struct{})
 	var chaos, workers sync.WaitGroup
@@ -65,7 +55,7 @@ func TestStorm(t *testing.T) {
 			}
 		})
 	}
-	for i := range runs {
+	for i := range cases(20, 500) {
 		work <- i
 	}
 	close(work)

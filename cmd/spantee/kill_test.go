@@ -27,6 +27,7 @@ import (
 // The spans of the lines that came out end as they should, with a collector or
 // later.
 func TestSignalsAtAnyLine(t *testing.T) {
+	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE} {
 		for _, protocol := range []string{"grpc", "no collector"} {
 			name := fmt.Sprintf("spantee gets %s, %s", proc.SignalName(sig), protocol)
@@ -100,12 +101,12 @@ func endBy(t *testing.T, cmd *run, sig syscall.Signal, lines [][]byte) {
 	in.Close()
 }
 
-// TestKillAtAnyPoint kills spantee at 240 points. Except for
-// what came before the first checkpoint, every run has its root, and ended spans
-// arrive as they ended, without a gap.
+// TestKillAtAnyPoint kills spantee at random points. Except for what came before the first
+// checkpoint, every run has its root, and ended spans arrive as they ended, without a gap.
 func TestKillAtAnyPoint(t *testing.T) {
 	long(t)
-	const points = 120
+	t.Parallel()
+	points := cases(20, 120)
 	for _, collectorUp := range []bool{true, false} {
 		name := "spantee gets SIGKILL, grpc"
 		if !collectorUp {
@@ -225,6 +226,7 @@ func kill(t *testing.T, state string, env []string, lines [][]byte, traced bool)
 
 // Once anything has come out, a kill leaves a root.
 func TestKillAfterTheFirstByte(t *testing.T) {
+	t.Parallel()
 	c := newCollector(t) // nobody listens
 	env := append(c.environment("grpc"), "XDG_STATE_HOME="+t.TempDir())
 	const runs = 20
@@ -271,6 +273,7 @@ func TestKillAfterTheFirstByte(t *testing.T) {
 // send them again.
 func TestKillAfterDelivery(t *testing.T) {
 	long(t)
+	t.Parallel()
 	c := newCollector(t)
 	c.start("well")
 	state := t.TempDir()

@@ -48,6 +48,7 @@ func (t tests) Run() int {
 		}
 	}
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
+	_ = flag.Set("test.parallel", "8") // most tests wait for processes; -parallel overrides it
 	code := t.m.Run()
 	faults.print(os.Stdout)
 	if err := errors.Join(faults.check(), goleak.Find()); code == 0 && err != nil {
@@ -67,6 +68,14 @@ func long(t *testing.T) {
 
 // thorough is read before Run takes spantee's own variables out of the environment.
 var thorough = os.Getenv("SPANTEE_THOROUGH") != ""
+
+// cases returns how many cases a test tries: the greater number for .ci/run.
+func cases(few, many int) int {
+	if thorough {
+		return many
+	}
+	return few
+}
 
 // slow skips a test that takes half a minute or more, unless .ci/run has set the
 // variable.

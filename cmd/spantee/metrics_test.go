@@ -70,6 +70,7 @@ func TestMetrics(t *testing.T) {
 // TestSampler sends whole traces or nothing of them.
 func TestSampler(t *testing.T) {
 	long(t)
+	t.Parallel()
 	traces := map[string]int{}
 	for _, file := range []string{"parallel-tools.jsonl", "fix-failing-test.jsonl", "retries.jsonl", "approvals.jsonl", "resumed.jsonl", "tool-failures.jsonl"} {
 		sizes := map[string]int{}

@@ -17,6 +17,7 @@ import (
 // new one.
 func TestReceiptIsWhole(t *testing.T) {
 	long(t)
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "receipt.json")
 	in := fixture(t, "parallel-tools.jsonl")

@@ -19,6 +19,7 @@ import (
 // collector: all spans come at the end at once, more than the queue holds.
 func TestARecordingWaitsForTheCollector(t *testing.T) {
 	slow(t)
+	t.Parallel()
 	stamp := regexp.MustCompile(`,"timestamp_ms":\d+`)
 	lines := stamp.ReplaceAll(bytes.Join(stream("s", 20_000), nil), nil)
 	file := filepath.Join(t.TempDir(), "session.jsonl")

@@ -117,6 +117,7 @@ func TestMetricsWithoutACollector(t *testing.T) {
 // TestMetricsOfAKilledRunAreKept counts a killed run once, even if its metrics cannot
 // be delivered when it is recovered.
 func TestMetricsOfAKilledRunAreKept(t *testing.T) {
+	t.Parallel()
 	const killed = "spantee.run.count{gen_ai.agent.name=cursor-agent,gen_ai.request.model=GPT-5,spantee.outcome=killed}"
 	for _, temporality := range []string{"cumulative", "delta"} {
 		spans, receiver, state := receivertest.Start(t), metricstest.Start(t), t.TempDir()
@@ -144,6 +145,7 @@ func TestMetricsOfAKilledRunAreKept(t *testing.T) {
 // TestMetricsOfAKilledRunAreWhole kills a spantee that has delivered the metrics of no tool
 // call, of two of three, or of all. All runs of the fleet add up to the truth.
 func TestMetricsOfAKilledRunAreWhole(t *testing.T) {
+	t.Parallel()
 	lines := bytes.SplitAfter(fixture(t, "../claude/parallel-tools.jsonl"), []byte("\n"))[:11]
 	const calls = "gen_ai.execute_tool.duration"
 	want := map[string]float64{calls: 0, semconv.MetricInputTokens: 0, semconv.MetricRuns: 1}

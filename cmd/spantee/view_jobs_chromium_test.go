@@ -285,10 +285,7 @@ func whole(key string, v int64) *commonpb.KeyValue {
 // List and search over 10,000 sessions. Nothing is asserted about the pace.
 func TestViewManySessions(t *testing.T) {
 	long(t)
-	sessions := 1000
-	if thorough {
-		sessions = 10_000
-	}
+	sessions := cases(1000, 10_000)
 	m := newMade("many")
 	var spans []*tracepb.Span
 	for i := range sessions {

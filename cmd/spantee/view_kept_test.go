@@ -12,6 +12,7 @@ import (
 
 // What a viewer received is there after its end, for ls, show and the next one.
 func TestKeptSessions(t *testing.T) {
+	t.Parallel()
 	state := t.TempDir()
 	command := func(args ...string) (stdout, stderr string, err error) {
 		t.Helper()

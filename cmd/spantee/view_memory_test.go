@@ -65,11 +65,7 @@ func TestViewMemory(t *testing.T) {
 	t.Logf("refused: at most %d MB", memory(v.cmd.Process.Pid)>>20)
 
 	// What fits is taken, until there is no room.
-	sessions := 6
-	if thorough {
-		sessions = 60
-	}
-	for i := range sessions {
+	for i := range cases(6, 60) {
 		body := bytes.ReplaceAll(request(events(120_000)), bytes.Repeat([]byte{1}, 16), bytes.Repeat([]byte{byte(i + 1)}, 16))
 		if status := send("", body); status != http.StatusOK {
 			t.Fatalf("120,000 empty events: %d", status)

@@ -105,6 +105,7 @@ func TestContentIsWhole(t *testing.T) {
 // The filter finds out that a viewer is at its endpoint.
 func TestContentIsWholeInAViewer(t *testing.T) {
 	long(t)
+	t.Parallel()
 	const long = 100_000
 	stream := longOutput(t, long)
 	first := bytes.IndexByte(stream, '\n') + 1
