@@ -66,7 +66,7 @@ func TestEverySpanIsAccountedFor(t *testing.T) {
 	switch {
 	case testing.Short():
 		scripts = 30
-	case os.Getenv("SPANTEE_STORM") != "":
+	case os.Getenv("SPANTEE_THOROUGH") != "":
 		scripts = 300
 	}
 	for seed := range scripts {

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -166,48 +165,49 @@ func until(t *testing.T, what string, ok func() bool) {
 func TestFollowIsKilled(t *testing.T) {
 	long(t)
 	t.Parallel()
-	kills := cases(10, 200)
+	kills := cases(10, 100)
 	c := newCollector(t)
 	c.start("well")
 	state, dir := t.TempDir(), t.TempDir()
 	env := append(c.environment("grpc"), "XDG_STATE_HOME="+state)
 	var logs []*sessionLog
-	var writing sync.WaitGroup
-	var over atomic.Bool
 	for i := range 20 {
 		l := newSessionLog(t, filepath.Join(dir, fmt.Sprint(i%3)), fmt.Sprint("s", i), time.Now().Add(-time.Hour))
 		l.slow = true
 		logs = append(logs, l)
-		writing.Go(func() {
-			for !over.Load() {
+	}
+	var writing sync.WaitGroup
+	write := func() { // a run to each log
+		for _, l := range logs {
+			writing.Go(func() {
 				l.prompt()
 				for range rand.IntN(5) {
 					l.tool()
 				}
 				l.answer()
-			}
-			if i == 0 { // a run that is cut off
-				l.prompt()
-				l.tool()
-			}
-		})
+			})
+		}
 	}
 	for i := range kills {
+		write()
 		cmd := spantee(t, env, "follow", "--since", "24h", dir)
+		before := lastSaved(state)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		before := lastSaved(state)
 		until(t, "progress", func() bool { return lastSaved(state).After(before) })
+		writing.Wait()
+		write()
 		pause(200 * time.Millisecond)
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		if cmd.stderr.Len() > 0 {
 			t.Errorf("run %d: %s", i, cmd.stderr.String())
 		}
+		writing.Wait()
 	}
-	over.Store(true)
-	writing.Wait()
+	logs[0].prompt() // a run that is cut off
+	logs[0].tool()
 	last := spantee(t, env, "follow", "--since", "24h", "--idle", "1s", dir)
 	if err := last.Start(); err != nil {
 		t.Fatal(err)
