@@ -115,6 +115,16 @@ CREATE VIRTUAL TABLE search USING fts5 (
 	text, tool, agent, model, file, id,
 	content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 0'
 );
+`, `
+-- What is drawn of a run is in one list: see runValues.
+CREATE TABLE run (session INTEGER PRIMARY KEY, run BLOB NOT NULL);
+INSERT INTO run SELECT session, json_array(
+	summary ->> 'id', summary ->> 'name', summary ->> 'agent', summary ->> 'service', summary ->> 'model', summary ->> 'folder',
+	summary ->> 'prompt', summary ->> 'first', summary ->> 'failure', summary ->> 'start', summary ->> 'end', summary ->> 'firstChunk',
+	summary ->> 'input', summary ->> 'output', summary ->> 'cached', coalesce(summary ->> 'written', 0), summary ->> 'cost',
+	json(iif(summary ->> 'costStated', 'true', 'false')), summary ->> 'errors', summary ->> 'tools', summary ->> 'toolErrors',
+	json(calls -> 'tools'), json(calls -> 'calls')) FROM summary;
+ALTER TABLE summary DROP COLUMN calls;
 `}
 
 // Retention is what a store keeps of the sessions that are not pinned.
@@ -214,6 +224,8 @@ func (s *Store) migrate() error {
 		if _, err := s.write.conn.ExecContext(context.Background(), fmt.Sprintf("PRAGMA user_version = %d", len(migrations))); err != nil {
 			return err
 		}
+	}
+	if version < 2 { // the second step emptied the index
 		return s.indexAll()
 	}
 	return s.forgetTests() // fails if the database is corrupt

@@ -85,13 +85,21 @@ func (s testStore) Runs(q Query) (list []Session) {
 	s.ok(err)
 	var answer struct {
 		RunsHead
-		Runs [][2]json.RawMessage
+		Runs [][]any
 	}
 	s.ok(json.Unmarshal(b, &answer))
 	list = make([]Session, len(answer.Runs))
 	for i, run := range answer.Runs {
-		s.ok(json.Unmarshal(run[0], &list[i]))
-		s.ok(json.Unmarshal(run[1], new(calls)))
+		if len(run) != len(answer.Values) {
+			s.t.Fatalf("%d values, want %d", len(run), len(answer.Values))
+		}
+		named := make(map[string]any)
+		for i, name := range answer.Values {
+			named[name] = run[i]
+		}
+		b, err := json.Marshal(named)
+		s.ok(err)
+		s.ok(json.Unmarshal(b, &list[i]))
 	}
 	return list
 }

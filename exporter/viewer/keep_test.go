@@ -57,10 +57,16 @@ func TestMigration(t *testing.T) {
 	s.Add(from("a", span(1, 1, 0, "invoke_agent x", 0, 1, str(semconv.ToolResult, "before"))))
 	s.Add(from("a", span(1, 2, 0, "execute_tool shell", 0, 1, str(semconv.ToolResult, "after"))))
 	sessions := s.number(`SELECT updated FROM session`)
+	values := func() (run string) {
+		s.ok(one(s.read, `SELECT run FROM run`)(&run))
+		return run
+	}
+	before := values()
 	for _, step := range []string{
 		`DROP TABLE search`, `CREATE VIRTUAL TABLE search USING fts5 (text, tool, agent, model, file, failed, id, content = '', contentless_delete = 1)`,
 		`ALTER TABLE session ADD COLUMN dirty INTEGER NOT NULL DEFAULT 1`, `ALTER TABLE session ADD COLUMN parts INTEGER NOT NULL DEFAULT 0`,
-		`CREATE INDEX session_parts ON session (row) WHERE parts > 1`, `CREATE INDEX session_dirty ON session (seq) WHERE dirty`, `PRAGMA user_version = 1`,
+		`CREATE INDEX session_parts ON session (row) WHERE parts > 1`, `CREATE INDEX session_dirty ON session (seq) WHERE dirty`, `ALTER TABLE summary ADD COLUMN calls BLOB NOT NULL DEFAULT ''`,
+		`UPDATE summary SET calls = (SELECT json_object('tools', run -> 21, 'calls', run -> 22) FROM run WHERE run.session = summary.session)`, `DROP TABLE run`, `PRAGMA user_version = 1`,
 	} {
 		if _, err := s.write.conn.ExecContext(context.Background(), step); err != nil {
 			t.Fatal(err)
@@ -69,6 +75,9 @@ func TestMigration(t *testing.T) {
 	s.Close()
 	s = openStore(t, path)
 	defer s.Close()
+	if after := values(); after != before {
+		t.Errorf("run %s, want %s", after, before)
+	}
 	if n := s.matching("before after"); n != 1 || s.number(`SELECT updated FROM session`) != sessions {
 		t.Errorf("%d sessions are found", n)
 	}

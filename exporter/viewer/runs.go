@@ -11,13 +11,14 @@ import (
 	"github.com/spantee/spantee/exporter/runs"
 )
 
-// RunsHead is how the answer for "runs over time" begins. Its last member is "runs": for
-// each run, a pair of its Session and its calls, as the database has them in JSON.
+// RunsHead is how the answer for "runs over time" begins. Its last member is "runs": each run
+// is a list of its values, in JSON as the database has it.
 type RunsHead struct {
 	Total  int      `json:"total"` // sessions in the database
 	Agents []string `json:"agents"`
 	Models []string `json:"models"`
 	Prices Prices   `json:"prices"` // of these models, as far as they are known
+	Values []string `json:"values"` // what they are called
 }
 
 // Limits of the answer.
@@ -30,22 +31,26 @@ const (
 // its next start, and does not count it as a run.
 const TestSpan = "spantee doctor"
 
-// calls are a run's tool calls, which refer to the names of its tools.
-type calls struct {
-	Tools []string   `json:"tools"`
-	Calls [][3]int64 `json:"calls"` // tool, microseconds, 1 if it failed
+// runValues are the values of a run. They are what a Session has under these names, and at last
+// its tool calls, which refer to the names of its tools. What the database has is changed by
+// a migration.
+var runValues = []string{
+	"id", "name", "agent", "service", "model", "folder", "prompt", "first", "failure", "start", "end", "firstChunk",
+	"input", "output", "cached", "written", "cost", "costStated", "errors", "tools", "toolErrors", "toolNames", "calls",
 }
 
-func callsOf(r *runs.Run) calls {
-	c := calls{Tools: r.ToolNames, Calls: make([][3]int64, len(r.Calls))}
+func valuesOf(s *Session, r *runs.Run) []any {
+	calls := make([][3]int64, len(r.Calls)) // tool, microseconds, 1 if it failed
 	for i, call := range r.Calls {
-		failed := int64(0)
+		calls[i] = [3]int64{int64(call.Tool), call.Took.Microseconds(), 0}
 		if call.Failed {
-			failed = 1
+			calls[i][2] = 1
 		}
-		c.Calls[i] = [3]int64{int64(call.Tool), call.Took.Microseconds(), failed}
 	}
-	return c
+	return []any{
+		s.ID, s.Name, s.Agent, s.Service, s.Model, s.Folder, s.Prompt, s.First, s.Failure, s.Start, s.End, s.FirstChunk,
+		s.Input, s.Output, s.Cached, s.Written, s.Cost, s.CostStated, s.Errors, s.Tools, s.ToolErrors, r.ToolNames, calls,
+	}
 }
 
 // Runs returns the sessions that a query selects and that ended, the latest first, in JSON.
@@ -55,7 +60,7 @@ func (s *Store) Runs(q Query, prices Prices) ([]byte, error) {
 	if err := s.facets(&l); err != nil {
 		return nil, err
 	}
-	head, err := json.Marshal(RunsHead{Total: l.Total, Agents: l.Agents, Models: l.Models, Prices: prices.of(l.Models)})
+	head, err := json.Marshal(RunsHead{Total: l.Total, Agents: l.Agents, Models: l.Models, Prices: prices.of(l.Models), Values: runValues})
 	if err != nil {
 		return nil, err
 	}
@@ -69,26 +74,22 @@ func (s *Store) Runs(q Query, prices Prices) ([]byte, error) {
 	full := errors.New("the answer is full")
 	err = each(s.read, func(scan func(...any) error) error {
 		var row int64
-		var summary, calls sql.RawBytes
-		if err := scan(&row, &summary, &calls); err != nil {
+		var run sql.RawBytes
+		if err := scan(&row, &run); err != nil {
 			return err
 		}
 		if _, ok := slices.BinarySearch(found, row); len(words) > 0 && !ok {
 			return nil
 		}
-		if n == maxRuns || answer.Len()+len(summary)+len(calls) > maxRunsBytes {
+		if n == maxRuns || answer.Len()+len(run) > maxRunsBytes {
 			return full
 		}
 		if n++; n > 1 {
 			answer.WriteByte(',')
 		}
-		answer.WriteByte('[')
-		answer.Write(summary)
-		answer.WriteByte(',')
-		answer.Write(calls)
-		answer.WriteByte(']')
+		answer.Write(run)
 		return nil
-	}, `SELECT row, summary, calls FROM session JOIN summary ON session = row
+	}, `SELECT row, run FROM session JOIN run ON session = row
 		WHERE NOT test AND row NOT IN (SELECT session FROM open) AND `+where+` ORDER BY started DESC`, args...)
 	if err != nil && !errors.Is(err, full) {
 		return nil, err

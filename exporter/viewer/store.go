@@ -234,7 +234,7 @@ type update struct {
 	touched map[traceID]*record
 	reading runs.Span // the span that is added
 
-	origins, services, sessions, summaries, texts [][]any // rows to insert
+	origins, services, sessions, summaries, runs, texts [][]any // rows to insert
 }
 
 // update runs a transaction, and tells whoever waits for changes.
@@ -348,12 +348,15 @@ func (u *update) insertOrigins() error {
 func (u *update) insertSessions() error {
 	_, err := u.write.insert(insertSession, u.sessions)
 	if err == nil {
-		_, err = u.write.insert(`INSERT OR REPLACE INTO summary (session, summary, calls)`, u.summaries)
+		_, err = u.write.insert(`INSERT OR REPLACE INTO summary (session, summary)`, u.summaries)
+	}
+	if err == nil {
+		_, err = u.write.insert(`INSERT OR REPLACE INTO run (session, run)`, u.runs)
 	}
 	if err == nil {
 		err = u.insertTexts()
 	}
-	u.sessions, u.summaries = nil, nil
+	u.sessions, u.summaries, u.runs = nil, nil, nil
 	return err
 }
 
@@ -482,11 +485,12 @@ func (u *update) summarize(r *record, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	calls, err := json.Marshal(callsOf(run))
+	values, err := json.Marshal(valuesOf(&session, run))
 	if err != nil {
 		return err
 	}
-	u.summaries = append(u.summaries, []any{r.row, string(summary), string(calls)})
+	u.summaries = append(u.summaries, []any{r.row, string(summary)})
+	u.runs = append(u.runs, []any{r.row, string(values)})
 	usage := run.Usage()
 	row := []any{
 		u.seq, now.UnixMicro(), r.last, r.bytes, int64(min(r.run.End, math.MaxInt64)), run.Spans, session.Start, session.End - session.Start, run.Tools, run.Errors,
@@ -529,7 +533,7 @@ func (s *Store) remember(r *record) {
 func (s *Store) remove(row int64) error {
 	for _, statement := range []string{
 		`DELETE FROM session WHERE row = ?1`, `DELETE FROM search WHERE rowid >= ?1 << 24 AND rowid < (?1 + 1) << 24`,
-		`DELETE FROM span WHERE at > ?1 << 24 AND at < (?1 + 1) << 24`, `DELETE FROM summary WHERE session = ?1`, `DELETE FROM origin WHERE session = ?1`,
+		`DELETE FROM span WHERE at > ?1 << 24 AND at < (?1 + 1) << 24`, `DELETE FROM summary WHERE session = ?1`, `DELETE FROM run WHERE session = ?1`, `DELETE FROM origin WHERE session = ?1`,
 		`DELETE FROM service WHERE session = ?1`, `DELETE FROM open WHERE session = ?1`,
 	} {
 		if err := s.write.exec(statement, row); err != nil {

@@ -38,12 +38,16 @@ interface Detail {
   attributes: Attribute[]; events: SpanEvent[]; links: SpanLink[]; resource: Attribute[]; scope: string; dropped: number; omitted: number;
 }
 type Call = [tool: number, us: number, failed: number];
-interface RunsAnswer { total: number; agents: string[]; models: string[]; prices: Record<string, Price>; runs: [Session, { tools: string[] | null; calls: Call[] }][] }
+interface RunsAnswer { total: number; agents: string[]; models: string[]; prices: Record<string, Price>; values: string[]; runs: unknown[][] }
 interface Price {
   input_cost_per_token: number; output_cost_per_token: number;
   cache_read_input_token_cost?: number; cache_creation_input_token_cost?: number;
 }
-interface Run extends Session { toolNames: string[]; calls: Call[]; costFrom: "stated" | "computed" | "" }
+type Named = Pick<Session, "name" | "agent" | "service" | "model" | "prompt" | "first">;
+interface Run extends Named, Pick<Session, "id" | "folder" | "failure" | "start" | "end" | "firstChunk" |
+  "input" | "output" | "cached" | "cost" | "costStated" | "errors" | "tools" | "toolErrors"> {
+  written: number; toolNames: string[]; calls: Call[]; costFrom: "stated" | "computed" | "";
+}
 
 type Trace = import("./web/trace.js").Trace;
 type TraceNode = import("./web/trace.js").Node;

@@ -71,7 +71,7 @@ export function runsView({ main, crumbs, signal, address }) {
     try {
       const answer = await getRuns(parameters(filters.chosen), signal);
       filters.offer(answer.agents, answer.models);
-      runs = answer.runs.map((r) => priced(r, answer.prices));
+      runs = priced(answer);
       redraw();
     } catch (e) {
       if (!signal.aborted) total.textContent = e.message;
@@ -187,7 +187,7 @@ export function runsView({ main, crumbs, signal, address }) {
   } };
 }
 
-/** @type {(r: Session) => Element} */
+/** @type {(r: Run) => Element} */
 const link = (r) => h("a", { href: writeAddress(["trace", r.id], {}) }, headline(r));
 
 /** @type {(runs: Run[], from: Run["costFrom"]) => number} */

@@ -46,12 +46,18 @@ export const failedRun = (r) => r.failure !== "";
 /** @type {(r: Run) => boolean} */
 const timed = (r) => r.end > r.start;
 
-// priced is a run as the API has it, with its cost by a price list unless it states one.
-/** @param {RunsAnswer["runs"][number]} run @param {RunsAnswer["prices"]} prices @returns {Run} */
-export function priced([session, { tools, calls }], prices) {
-  const run = { ...session, toolNames: tools ?? [], calls, costFrom: /** @type {Run["costFrom"]} */ ("") };
-  const { input, output, cached, written = 0 } = session, price = prices[session.model];
-  if (session.costStated || session.cost) run.costFrom = "stated";
+// priced are the runs of an answer, with their cost by a price list unless they state one.
+/** @param {RunsAnswer} answer @returns {Run[]} */
+export function priced({ runs, values, prices }) {
+  return runs.map((run) => pricedRun(/** @type {Run} */ (Object.fromEntries(values.map((name, i) => [name, run[i]]))), prices));
+}
+
+/** @param {Run} run @param {RunsAnswer["prices"]} prices */
+function pricedRun(run, prices) {
+  const { input, output, cached, written, costStated } = run, price = prices[run.model];
+  run.toolNames ??= [];
+  run.costFrom = "";
+  if (costStated || run.cost) run.costFrom = "stated";
   else if (price && (input || output)) {
     const { input_cost_per_token: each, output_cost_per_token, cache_read_input_token_cost: read = each, cache_creation_input_token_cost: write = each } = price;
     run.cost = Math.max(0, input - cached - written) * each + cached * read + written * write + output * output_cost_per_token;

@@ -3,16 +3,16 @@
 
 import { duration, plural, seconds } from "./format.js";
 
-/** @type {(s: Session) => string} */
+/** @type {(s: Named) => string} */
 export const who = (s) => s.agent || s.service || "unknown service";
-/** @type {(s: Session) => string} */
+/** @type {(s: Named) => string} */
 export const what = (s) => s.model || (s.agent ? "" : s.name);
 /** @type {(s: Session) => string} */
 export const folderName = (s) => s.folder.replace(/[/\\]+$/, "").split(/[/\\]/).pop() ?? "";
 
 // headline is what tells a session from others: the first words of its prompt, or else its
 // first command or answer, as far as they were recorded.
-/** @type {(s: Session) => string} */
+/** @type {(s: Named) => string} */
 export const headline = (s) => s.prompt || s.first || [who(s), what(s)].filter(Boolean).join(" · ");
 
 // recent is how long after its last span a session whose sender does not tell

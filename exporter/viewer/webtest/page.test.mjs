@@ -242,7 +242,10 @@ test("runs over time are sums and nearest ranks", () => {
 test("costs are stated, or computed by prices", () => {
   const session = { model: "m", input: 1000, output: 100, cached: 400, written: 100, cost: 0 };
   const prices = { m: { input_cost_per_token: 2e-6, output_cost_per_token: 1e-5, cache_read_input_token_cost: 1e-6 } };
-  const of = (more) => { const { cost, costFrom } = priced([{ ...session, ...more }, { tools: null, calls: [] }], prices); return [Number(cost.toFixed(9)), costFrom]; };
+  const of = (more) => {
+    const run = { ...session, ...more }, [{ cost, costFrom }] = priced({ values: Object.keys(run), runs: [Object.values(run)], prices });
+    return [Number(cost.toFixed(9)), costFrom];
+  };
   assert.deepEqual(of({}), [0.0026, "computed"]); // 500 at 2, 400 at 1, 100 written at 2, 100 out at 10 millionths
   assert.deepEqual(of({ cost: 3 }), [3, "stated"]);
   assert.deepEqual(of({ costStated: true }), [0, "stated"]);
