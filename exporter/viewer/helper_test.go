@@ -2,12 +2,16 @@ package viewer
 
 import (
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"testing"
 	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
 // A testStore fails the test where a Store returns an error.
@@ -137,4 +141,16 @@ func (s testStore) number(query string) (n int) {
 	s.t.Helper()
 	s.ok(one(s.read, query)(&n))
 	return n
+}
+
+// nth is a session with one span for the agent, and so many of tools.
+func nth(n, tools int) []*tracepb.ResourceSpans {
+	random := rand.New(rand.NewPCG(uint64(n), 0))
+	list := []*tracepb.Span{span(n+1, 1, 0, "invoke_agent cursor-agent", uint64(n), uint64(n)+100, str(semconv.RequestModel, "GPT-5"),
+		str(semconv.InputMessages, fmt.Sprintf(`[{"role":"user","parts":[{"type":"text","content":"Fix the failing test number%d of the package"}]}]`, n)))}
+	for i := range tools {
+		list = append(list, span(n+1, i+2, 1, "execute_tool shell", uint64(n), uint64(n)+random.Uint64N(100), str(semconv.AgentName, "cursor-agent"), integer(semconv.TurnNumber, 3),
+			str(semconv.ProcessCommandLine, fmt.Sprintf("go test -run Test%d ./package%d", random.IntN(1000), random.IntN(1000)))))
+	}
+	return from("cursor-agent", list...)
 }

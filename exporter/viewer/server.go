@@ -1,6 +1,7 @@
 package viewer
 
 import (
+	"compress/gzip"
 	"embed"
 	"encoding/hex"
 	"encoding/json"
@@ -15,6 +16,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/klauspost/compress/gzhttp"
 
 	"github.com/spantee/spantee/exporter/receiver"
 )
@@ -88,7 +91,11 @@ func (v *server) handler() http.Handler {
 	mux.HandleFunc("GET /api/services/{service}/operations", v.jaegerOperations)
 	mux.HandleFunc("GET /api/traces", v.jaegerSearch)
 	mux.HandleFunc("GET /api/traces/{id}", v.jaegerTrace)
-	return v.guard(mux)
+	packed, err := gzhttp.NewWrapper(gzhttp.EnableZstd(false), gzhttp.CompressionLevel(gzip.BestSpeed)) // zstd takes megabytes for each response
+	if err != nil {
+		panic(err) // the options are valid
+	}
+	return v.guard(packed(mux))
 }
 
 // A limiter closes new connections while there are maxConnections.
@@ -260,6 +267,7 @@ func (v *server) changes(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set(gzhttp.HeaderNoCompression, "true")
 	out := http.NewResponseController(w)
 	send := func(format string, args ...any) bool {
 		_ = out.SetWriteDeadline(time.Now().Add(writeTimeout)) // net/http's own connections have one

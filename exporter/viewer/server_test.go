@@ -2,6 +2,7 @@ package viewer
 
 import (
 	"bufio"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -344,4 +345,56 @@ func TestTakenPort(t *testing.T) {
 			t.Errorf("%+v: %v", cfg, err)
 		}
 	}
+}
+
+// Responses are compressed, except for events, which arrive at once.
+func TestResponsesAreCompressed(t *testing.T) {
+	s := newStore(t)
+	for n := range 9 {
+		s.Add(nth(n, 3))
+	}
+	v := start(t, Config{Store: s.Store})
+	get := func(path, accept string) *http.Response {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, v.URL()+path, nil)
+		must(t, err)
+		req.Header.Set("Accept-Encoding", accept) // and the client does not decompress
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		must(t, err)
+		t.Cleanup(func() { _ = resp.Body.Close() })
+		return resp
+	}
+	for _, path := range []string{"list.js", "base.css", "api/sessions", "api/runs"} {
+		plain, packed := get(path, "identity"), get(path, "gzip, br, zstd")
+		want, err := io.ReadAll(plain.Body)
+		must(t, err)
+		if plain.Header.Get("Content-Encoding") != "" || packed.Header.Get("Content-Encoding") != "gzip" || packed.Header.Get("Content-Type") != plain.Header.Get("Content-Type") {
+			t.Errorf("%s: %v, and compressed %v", path, plain.Header, packed.Header)
+			continue
+		}
+		unpacked, err := gzip.NewReader(packed.Body)
+		must(t, err)
+		if got, err := io.ReadAll(unpacked); err != nil || string(got) != string(want) {
+			t.Errorf("%s: %q, %v", path, got, err)
+		}
+	}
+
+	events := get("api/changes", "gzip")
+	lines := bufio.NewReader(events.Body)
+	next := func(prefix string) {
+		t.Helper()
+		for {
+			line, err := lines.ReadString('\n')
+			must(t, err)
+			if strings.HasPrefix(line, prefix) {
+				return
+			}
+		}
+	}
+	next("event: epoch")
+	if kind := events.Header.Get("Content-Encoding"); kind != "" {
+		t.Errorf("events are compressed by %s", kind)
+	}
+	s.Add(nth(9, 3))
+	next(`data: ["`)
 }
