@@ -87,7 +87,7 @@ func (s *Store) answers(only []string) (map[string]any, error) {
 	}
 	list.Kept = Kept{}
 	if len(only) > 0 {
-		list.Sessions, list.Spans, list.Agents, list.Models = nil, 0, nil, nil
+		list.Order, list.Sessions, list.Spans, list.Agents, list.Models = nil, nil, 0, nil, nil
 		for _, name := range only {
 			id, _ := parseTraceID(name)
 			session, ok, err := s.Session(id)
@@ -97,7 +97,7 @@ func (s *Store) answers(only []string) (map[string]any, error) {
 			if !ok {
 				return nil, errors.New("no such session")
 			}
-			list.Sessions = append(list.Sessions, session)
+			list.Order, list.Sessions = append(list.Order, session.ID), append(list.Sessions, session)
 			list.Spans += session.Spans
 		}
 		list.Total = len(only)

@@ -22,12 +22,15 @@ type Query struct {
 	Sort          string // a column; the latest first if empty
 	Ascending     bool
 	Limit, Offset int
+	After         int64 // a List's Seq: sessions that did not change since are not sent again
 }
 
 // A List is the answer to a Query: the latest sessions, how many more there are,
 // and the agents and models to choose from.
 type List struct {
-	Sessions []Session `json:"sessions"`
+	Seq      int64     `json:"seq"`      // pass it as After next time
+	Order    []string  `json:"order"`    // ids
+	Sessions []Session `json:"sessions"` // that changed after After, in this order
 	Matching int       `json:"matching"`
 	Total    int       `json:"total"`
 	Spans    int       `json:"spans"` // of all
@@ -43,6 +46,9 @@ var columns = map[string]string{
 
 // List answers a Query.
 func (s *Store) List(q Query) (l List, err error) {
+	if err := one(s.read, `SELECT seq FROM clock`)(&l.Seq); err != nil { // before anything else is read
+		return l, err
+	}
 	if err := s.facets(&l); err != nil {
 		return l, err
 	}
@@ -68,7 +74,7 @@ func (s *Store) List(q Query) (l List, err error) {
 		}
 	}
 	if err == nil {
-		l.Sessions, err = s.inOrder(rows)
+		err = s.inOrder(&l, rows, q.After)
 	}
 	if err == nil {
 		l.Kept, err = s.kept(time.Now())
@@ -153,17 +159,31 @@ func (s *Store) among(found []int64, q Query, where string, args []any) (rows []
 // manyRows is how many rows are looked for, or sorted, in SQL at most.
 const manyRows = 1000
 
-// inOrder reads the sessions of rows, in their order.
-func (s *Store) inOrder(rows []int64) ([]Session, error) {
+// inOrder reads the ids of rows, and those of their sessions that changed after a number.
+func (s *Store) inOrder(l *List, rows []int64, after int64) error {
 	list, _ := json.Marshal(rows) // numbers: without error
-	found, at, err := s.sessions(listed+`WHERE row IN (SELECT value FROM json_each(?))`, string(list))
-	sorted := make([]Session, 0, len(rows))
+	ids := make(map[int64]traceID)
+	err := each(s.read, func(scan func(...any) error) error {
+		var row int64
+		var id traceID
+		err := scan(&row, &id)
+		ids[row] = id
+		return err
+	}, `SELECT row, trace FROM session WHERE row IN (SELECT value FROM json_each(?))`, string(list))
+	if err != nil {
+		return err
+	}
+	found, at, err := s.sessions(listed+`WHERE row IN (SELECT value FROM json_each(?)) AND seq > ?`, string(list), after)
+	l.Order, l.Sessions = []string{}, []Session{}
 	for _, row := range rows {
-		if i := slices.Index(at, row); i >= 0 { // not if it was removed meanwhile
-			sorted = append(sorted, found[i])
+		if id, ok := ids[row]; ok { // not if it was removed meanwhile
+			l.Order = append(l.Order, id.String())
+		}
+		if i := slices.Index(at, row); i >= 0 {
+			l.Sessions = append(l.Sessions, found[i])
 		}
 	}
-	return sorted, err
+	return err
 }
 
 // facets reads what all sessions have.

@@ -193,13 +193,14 @@ func queryOf(r *http.Request) Query {
 	form := r.URL.Query()
 	offset, _ := strconv.Atoi(form.Get("offset"))
 	since, _ := strconv.ParseInt(form.Get("since"), 10, 64)
+	after, _ := strconv.ParseInt(form.Get("after"), 10, 64)
 	return Query{
 		Search: form.Get("q"),
 		Failed: form.Get("failed") != "", Running: form.Get("running") != "", Since: since,
 		Agent: form.Get("agent"),
 		Model: form.Get("model"),
 		Sort:  strings.TrimPrefix(form.Get("sort"), "-"), Ascending: strings.HasPrefix(form.Get("sort"), "-"),
-		Limit: maxListed, Offset: max(0, offset),
+		Limit: maxListed, Offset: max(0, offset), After: after,
 	}
 }
 

@@ -3,6 +3,7 @@ package viewer
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -386,5 +387,44 @@ func TestListSortsFailed(t *testing.T) {
 		if got != want || l.Matching != 3 {
 			t.Errorf("by %q: %s of %d, want %s", sort, got, l.Matching, want)
 		}
+	}
+}
+
+// A list that is asked for again has only what changed, and where everything is.
+func TestListTellsWhatChanged(t *testing.T) {
+	s := newStore(t)
+	for n := range 3 {
+		s.Add(from("a", span(n+1, 1, 0, "x", uint64(n), uint64(n)+1)))
+	}
+	id := func(n int) string { return idOf(span(n, 1, 0, "", 0, 0)).String() }
+	ids := func(sessions []Session) (list []string) {
+		for _, session := range sessions {
+			list = append(list, session.ID)
+		}
+		return list
+	}
+	all := s.List(Query{Limit: 2})
+	if !slices.Equal(all.Order, []string{id(3), id(2)}) || !slices.Equal(ids(all.Sessions), all.Order) {
+		t.Errorf("%v, and %v in full", all.Order, ids(all.Sessions))
+	}
+	for _, change := range []struct {
+		name        string
+		do          func()
+		order, full []string
+	}{
+		{"nothing", func() {}, all.Order, nil},
+		{"a span", func() { s.Add(from("a", span(2, 2, 1, "y", 1, 2))) }, all.Order, []string{id(2)}},
+		{"an open span", func() { s.Open("p", from("a", span(3, 3, 1, "z", 2, 3))) }, all.Order, []string{id(3)}},
+		{"a pin", func() { _, err := s.Pin(idOf(span(3, 1, 0, "", 0, 0)), true); s.ok(err) }, all.Order, []string{id(3)}},
+		{"elsewhere", func() { s.Add(from("a", span(1, 2, 1, "y", 0, 1))) }, all.Order, nil},
+		{"a new one", func() { s.Add(from("a", span(4, 1, 0, "x", 9, 10))) }, []string{id(4), id(3)}, []string{id(4)}},
+		{"one that goes", func() { _, err := s.Delete(idOf(span(4, 1, 0, "", 0, 0))); s.ok(err) }, []string{id(3), id(2)}, nil},
+	} {
+		change.do()
+		l := s.List(Query{Limit: 2, After: all.Seq})
+		if !slices.Equal(l.Order, change.order) || !slices.Equal(ids(l.Sessions), change.full) {
+			t.Errorf("%s: %v, want %v; %v in full, want %v", change.name, l.Order, change.order, ids(l.Sessions), change.full)
+		}
+		all = l
 	}
 }

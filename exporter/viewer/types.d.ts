@@ -12,6 +12,7 @@ interface Now { op: string; what: string; text: string; event: string; since: nu
 interface Hit { span: string; name: string; text: string[] }
 interface Hits { total: number; hits: Hit[] }
 interface List {
+  seq: number; order: string[];
   sessions: Session[]; matching: number; total: number; spans: number; agents: string[]; models: string[];
   kept: { bytes: number; limit?: number; memory?: boolean; going: { sessions: number; before: number } };
 }
@@ -38,7 +39,7 @@ interface Detail {
   attributes: Attribute[]; events: SpanEvent[]; links: SpanLink[]; resource: Attribute[]; scope: string; dropped: number; omitted: number;
 }
 type Call = [tool: number, us: number, failed: number];
-interface RunsAnswer { total: number; agents: string[]; models: string[]; prices: Record<string, Price>; values: string[]; runs: unknown[][] }
+interface RunsAnswer { total: number; agents: string[]; models: string[]; prices: Record<string, Price>; values: string[]; runs: any[][] }
 interface Price {
   input_cost_per_token: number; output_cost_per_token: number;
   cache_read_input_token_cost?: number; cache_creation_input_token_cost?: number;

@@ -73,8 +73,7 @@ export function listView({ main, signal, address }) {
     const wait = drawn + interval - performance.now();
     if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
     try {
-      const asked = query();
-      const list = await listSessions(parameters(asked), signal);
+      const asked = query(), list = await ask(asked);
       if (!signal.aborted) draw(narrow(list, asked), asked.q);
     } catch (e) {
       if (!signal.aborted) foot.textContent = e.message;
@@ -85,6 +84,22 @@ export function listView({ main, signal, address }) {
       again = false;
       refresh();
     }
+  }
+
+  // ask asks for the sessions that changed since the last answer to the same question, and puts them with the others.
+  /** @type {{ question: string, seq: number, sessions: Map<string, Session> }} */
+  let last = { question: "", seq: 0, sessions: new Map() };
+  /** @param {ReturnType<typeof query>} asked @returns {Promise<List>} */
+  async function ask(asked) {
+    const question = JSON.stringify(asked), from = question === last.question ? last : { seq: 0, sessions: new Map() }, words = parameters(asked);
+    if (from.seq) words.set("after", String(from.seq));
+    const list = await listSessions(words, signal);
+    const known = new Map(from.sessions);
+    for (const s of list.sessions) known.set(s.id, s);
+    const sessions = list.order.flatMap((id) => known.get(id) ?? []);
+    const whole = sessions.length === list.order.length; // not if one comes from another page of the list
+    last = { question, seq: whole ? list.seq : 0, sessions: new Map(sessions.map((s) => [s.id, s])) };
+    return whole ? { ...list, sessions } : ask(asked);
   }
 
   // chosen keeps what was chosen in the address, so that Back brings it back.
