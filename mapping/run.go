@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/spantee/spantee/mapping/agent"
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
 func (s *stream) newRun(a *agent.Agent, session string, number int, arrival instant) *run {
@@ -109,6 +110,48 @@ func (r *run) skip(ev *agent.Event) {
 	}
 }
 
+// joinLog takes from the session's log how the run began.
+func (r *run) joinLog(start *agent.Event) {
+	r.joined = true
+	r.main.model = cmp.Or(r.stream.names.pass(string(start.Model)), r.main.model)
+	r.takeFacts(start.Facts)
+	r.takeFacts([]agent.Fact{{Key: semconv.SessionLog, Kind: agent.FactBool, Int: 1}})
+}
+
+// addLogged adds what the session's log says a model call used. The log may say so after the
+// call's tools have ended, but not after the next output. Calls that the stream does not
+// show are parts of the next chat.
+func (r *run) addLogged(u *agent.Usage) {
+	if t := cmp.Or(r.main.turn, r.main.caller); t != nil && !t.counted {
+		t.response.usage.Add(u)
+		t.counted = true
+		return
+	}
+	r.logged.Add(u)
+}
+
+// endLogged gives the last chat what no other has, and what is left of the run's total: the
+// log may be behind the stream.
+func (r *run) endLogged(total *agent.Usage) {
+	t := cmp.Or(r.main.turn, r.main.caller)
+	if t == nil {
+		return
+	}
+	u := &t.response.usage
+	u.Add(&r.logged)
+	r.logged = agent.Usage{}
+	counted := r.usage
+	counted.Add(u)
+	if total == nil || !total.Known || !counted.Known {
+		return
+	}
+	rest := *total
+	rest.Sub(&counted)
+	if min(rest.Input, rest.Output, rest.CacheRead, rest.CacheWrite) >= 0 && rest.Input+rest.Output > 0 {
+		u.Add(&rest)
+	}
+}
+
 // leastWait is the shortest wait after a tool that counts as a failed model call. A
 // run that fails sooner failed for another reason, such as a limit on turns.
 const leastWait = 100 * agent.Milliseconds
@@ -134,7 +177,9 @@ func (r *run) finish(at instant, end *agent.Event) {
 	if r.guessed && r.part == 0 && r.answered == 0 && end.Length < maxJump { // and the result came later than any timestamp
 		latest = max(at, r.start+quantize(end.Length))
 	}
-	r.addRest(end.Usage)
+	if r.joined {
+		r.endLogged(end.Usage)
+	}
 	for _, inv := range slices.Backward(r.order) {
 		switch t := inv.turn; {
 		case t == nil, inv.task != nil:

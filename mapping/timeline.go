@@ -293,6 +293,7 @@ type turn struct {
 	lastOutputAt instant // the last event of the model
 	thinks       bool    // a block of thinking has not ended
 	open         turnOpen
+	counted      bool // the session's log has said what its call used
 
 	compacted      bool // the agent shortened its context before
 	errorType      string

@@ -1,41 +1,45 @@
-//go:build unix
+//go:build linux
 
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
+	"github.com/spantee/spantee/mapping"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 const joinedThread = "01a1f0c2-91d4-7f31-8a55-3c7e5d0b9a11"
 
-// joinedFixture returns the lines of a stream of Codex, and the log of its session with
-// rows that are written now.
-func joinedFixture(t *testing.T) (lines []string, log string) {
+// joinedFixture returns the lines of a stream of Codex, and the log of its session.
+func joinedFixture(t *testing.T) (lines, rows []string) {
 	t.Helper()
-	read := func(name string) string {
+	read := func(name string) []string {
 		b, err := os.ReadFile("../../testdata/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return string(b)
+		return slices.Collect(strings.Lines(string(b)))
 	}
-	for row := range strings.Lines(read("codex-log/piped.jsonl")) {
+	return read("codex/plain.jsonl"), read("codex-log/piped.jsonl")
+}
+
+// stamped returns rows that are written now.
+func stamped(rows []string) (log string) {
+	for _, row := range rows {
 		_, rest, _ := strings.Cut(row, `Z"`)
 		log += `{"timestamp":"` + time.Now().UTC().Format("2006-01-02T15:04:05.000Z") + `"` + rest
 	}
-	for line := range strings.Lines(read("codex/plain.jsonl")) {
-		lines = append(lines, line)
-	}
-	return lines, log
+	return log
 }
 
 // codexLogIn writes the log of the fixture's session into a folder of Codex's.
@@ -78,11 +82,6 @@ func TestJoined(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := receivertest.Start(t)
 			home, state := t.TempDir(), t.TempDir()
-			lines, log := joinedFixture(t)
-			path := codexLogIn(t, home, log)
-			if c.hide != nil {
-				c.hide(t, path)
-			}
 			cmd := spantee(t, []string{"CODEX_HOME=" + home, "XDG_STATE_HOME=" + state, "OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()}, c.flags...)
 			in, err := cmd.StdinPipe()
 			if err != nil {
@@ -96,14 +95,27 @@ func TestJoined(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			write(lines[0])
+			lines, rows := joinedFixture(t)
+			write(lines[:3]...)
 			until(t, "session", func() bool { // is claimed when it is known
 				_, err := os.Stat(filepath.Join(state, "spantee/traced"))
 				return err == nil
 			})
-			write(lines[1:7]...) // chat 1 is held until its end is in the log
-			r.Await(func() bool { return len(r.Spans()) > 0 })
-			write(lines[7:]...)
+			path := codexLogIn(t, home, stamped(rows))
+			if c.hide != nil {
+				c.hide(t, path)
+			}
+			write(lines[3]) // Codex begins the log with its first turn
+			if c.joined {
+				until(t, "open log", func() bool {
+					files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", cmd.Process.Pid))
+					return slices.ContainsFunc(files, func(fd string) bool {
+						file, _ := os.Readlink(fd)
+						return file == path
+					})
+				})
+			}
+			write(lines[4:]...)
 			in.Close()
 			if err := cmd.Wait(); err != nil {
 				t.Fatal(err, cmd.stderr.String())
@@ -112,6 +124,7 @@ func TestJoined(t *testing.T) {
 				n, _ = strconv.Atoi(attribute(s, key))
 				return n
 			}
+			chats := 0
 			var input, total int
 			for _, s := range r.Spans() {
 				switch joined := attribute(s, "spantee.session_log") != ""; {
@@ -121,30 +134,40 @@ func TestJoined(t *testing.T) {
 					}
 					total = number(s, "spantee.usage.input_tokens") + number(s, "gen_ai.usage.input_tokens")
 				case strings.HasPrefix(s.Name, "chat"):
+					chats++
 					if (s.Name == "chat gpt-5.4-codex") != c.joined {
 						t.Error(s.Name)
 					}
 					input += number(s, "gen_ai.usage.input_tokens")
 				}
 			}
-			if total != 51306 || c.joined && input != total || !c.joined && input != 0 {
-				t.Errorf("%d tokens on the root, %d on the chats", total, input)
+			if chats != 3 || total != 51306 || c.joined && input != total || !c.joined && input != 0 {
+				t.Errorf("%d tokens on the root, %d on %d chats", total, input, chats)
 			}
 		})
 	}
 }
 
-// TestHungLog joins a log that does not answer, or late.
+// TestHungLog has a log that does not answer, answers late, or for another session.
 func TestHungLog(t *testing.T) {
-	l := &joinedLog{ask: make(chan struct{}, 1), rows: make(chan []byte, 1)}
-	for range 1000 {
-		if rows := l.next(); rows != nil {
+	questions, answers := make(chan *mapping.JoinedLog, 1), make(chan grownLog, 1)
+	l := &joinedLog{log: new(mapping.JoinedLog), questions: questions, answers: answers, open: true}
+	deadline := make(chan time.Time, 1)
+	deadline <- time.Now()
+	for range 1000 { // waits only once
+		if rows := l.next(deadline); rows != nil {
 			t.Fatal(string(rows))
 		}
 	}
-	if len(l.ask) != 1 {
+	if len(questions) != 1 {
 		t.Error("not asked once")
 	}
-	l.rows <- []byte("row")
-	until(t, "answer", func() bool { return string(l.next()) == "row" })
+	answers <- grownLog{log: <-questions, rows: []byte("late"), open: true}
+	if rows := l.next(deadline); string(rows) != "late" {
+		t.Errorf("%q", rows)
+	}
+	answers <- grownLog{log: new(mapping.JoinedLog), rows: []byte("another"), open: true}
+	if rows := l.next(deadline); rows != nil {
+		t.Errorf("%q", rows)
+	}
 }

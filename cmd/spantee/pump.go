@@ -35,15 +35,12 @@ type pump struct {
 
 // start begins to trace what the tee copies from in to out.
 func (t *tracing) start(in io.Reader, out *os.File) *pump {
-	p := &pump{tracing: t, done: make(chan struct{}), status: newStatusLine(t.say, out), lastArrival: time.Now()}
+	p := &pump{tracing: t, done: make(chan struct{}), status: newStatusLine(t.say, out), log: t.newJoinedLog(), lastArrival: time.Now()}
 	p.tee = tee.New(in, out, tee.Options{
 		Recording: !t.to.Live, SpillDir: t.spillDir(), SpillMax: t.spillMax.bytes,
 		Ahead:    t.aheadOfKill(),
 		Progress: t.stream.Emitted, Hurry: func() { t.setWait(false) },
 	})
-	if t.to.Live && !t.noSessionLog {
-		p.log = new(joinedLog)
-	}
 	if t.isNeeded() {
 		go p.run()
 	} else {
@@ -128,7 +125,7 @@ func (p *pump) consume(bytes []byte, arrived time.Time) {
 	p.log.take(p.stream, arrived)
 	p.stream.Write(bytes, arrived)
 	p.claims.begun(p.stream.Mapper.Stats())
-	p.log.join(p.stream.Mapper, arrived)
+	p.log.follow(p.stream.Mapper, arrived)
 	p.actOnLimits()
 	p.open.showChanged()
 }
@@ -138,6 +135,7 @@ func (p *pump) consume(bytes []byte, arrived time.Time) {
 // long until it must be called in any case, 0 for never.
 func (p *pump) tick() time.Duration {
 	now := time.Now()
+	p.log.take(p.stream, now)
 	next := soonest(p.checkStall(now), p.limits.checkTime(now, now.Sub(p.lastArrival)))
 	p.actOnLimits()
 	next = soonest(next, p.open.show(), p.status.show(now, p.stream.Mapper, p.lastArrival))

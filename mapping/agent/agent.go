@@ -83,10 +83,7 @@ type Folders struct {
 	Variable string   // names the agent's own folder; "" if none does
 	Default  string   // the agent's own folder otherwise, in the home directory
 	Names    []string // in the agent's own folder
-
-	// Log returns the pattern, as of package path, of the log of a session in one of the
-	// folders. It is nil for an agent whose logs are not joined with its stream.
-	Log func(session string) string
+	LogOf    string   // pattern of the path of a session's log in the first one, with %s for the session; "" if it is not joined
 }
 
 // Agents are the agents that spantee supports. If two could claim a line, the first
@@ -210,8 +207,8 @@ type Event struct {
 	Facts  facts
 }
 
-// kept returns a copy of an event without a tool that outlives its line.
-func (ev *Event) kept() Event {
+// Kept returns a copy of an event without a tool that outlives its line.
+func (ev *Event) Kept() Event {
 	kept := *ev
 	kept.Tool = nil
 	for _, b := range []*[]byte{&kept.Session, &kept.Parent, &kept.Text, &kept.ID, &kept.ToolCallID, &kept.ModelCallID, &kept.Model, &kept.Provider} {

@@ -320,7 +320,7 @@ func (l *claudeLine) finishResult(t *Tool) {
 // toolEnd returns the end of a tool call, completed from the session's state.
 func (s *claudeSession) toolEnd(id []byte, t *Tool) *Tool {
 	if a := s.agents[string(id)]; a != nil { // its sub-agent's
-		s.subagentUsage.add(&a.spent)
+		s.subagentUsage.Add(&a.spent)
 		delete(s.agents, string(id))
 	}
 	for task, state := range s.tasks {

@@ -287,7 +287,7 @@ func (d *claudeLogDecoder) runStart() Event {
 	ev.Facts = d.line.Facts
 	ev.Facts.word(semconv.AgentVersion, d.row.version)
 	ev.Facts.text(semconv.ProcessWorkingDirectory, Detail, d.row.cwd)
-	return ev.kept()
+	return ev.Kept()
 }
 
 func (d *claudeLogDecoder) prompt(text []byte) Event {

@@ -57,7 +57,7 @@ func (s *claudeSession) spend(a *claudeAgent, call []byte, u *Usage, nested bool
 		a.spent = *u
 	default:
 		if nested {
-			s.subagentUsage.add(&a.spent)
+			s.subagentUsage.Add(&a.spent)
 		}
 		a.call, a.spent = append(a.call[:0], call...), *u
 	}
@@ -137,7 +137,7 @@ func (t *claudeTotal) readModels(r *jsonscan.Reader) {
 	for name := range r.Members() {
 		model := ModelUsage{Model: bytes.Clone(jsonscan.Unquote(name))}
 		model.read(r)
-		t.usage.add(&model.Usage)
+		t.usage.Add(&model.Usage)
 		t.models = append(t.models, model)
 	}
 }
@@ -175,7 +175,7 @@ func (d *claudeDecoder) result(dst []Event) []Event {
 	}
 	used := l.usage
 	if l.number == 0 { // then only the usage, with the sub-agents', shows another process
-		used.add(&s.subagentUsage)
+		used.Add(&s.subagentUsage)
 	}
 	total := l.total
 	since, same := total.since(s.total, &used)

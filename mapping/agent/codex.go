@@ -56,7 +56,7 @@ func (d *codexDecoder) events(dst []Event) []Event {
 		clear(d.running)
 	}
 	if l.Kind == Notice && !d.begun && len(d.early) < maxSessions {
-		d.early = append(d.early, l.kept())
+		d.early = append(d.early, l.Kept())
 		return dst
 	}
 	from := len(dst)

@@ -23,7 +23,7 @@ var codexLog = Agent{
 	TurnEnds: true,
 	Folders: Folders{
 		Variable: "CODEX_HOME", Default: ".codex", Names: []string{"sessions", "archived_sessions"},
-		Log: func(session string) string { return "*/*/*/rollout-*-" + session + ".jsonl" },
+		LogOf: "*/*/*/rollout-*-%s.jsonl",
 	},
 	Log: true,
 	Kin: func(_ string, m *Marks) (kin []string) {
@@ -257,7 +257,7 @@ func (d *codexLogDecoder) newThread() *codexThread {
 			t.call, call.started = call.id, append(call.started, t)
 		}
 	}
-	kept := l.kept()
+	kept := l.Kept()
 	t.facts, t.provider = kept.Facts, kept.Provider
 	remember(d.threads, t.id, t)
 	return t
@@ -286,7 +286,7 @@ func (d *codexLogDecoder) threadEvents(t *codexThread, dst []Event) []Event {
 	ev := d.event(t, Ignored)
 	switch string(l.typ) {
 	case "turn_context":
-		kept := l.kept()
+		kept := l.Kept()
 		t.facts.merge(kept.Facts)
 		t.model = kept.Model
 		return t.release(dst)

@@ -320,7 +320,7 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		if c := d.call(); c.begun {
 			if output, ok := c.earlier(string(l.ModelCallID), &l.used); ok {
 				l.used.Output = max(0, l.used.Output-output)
-				c.late.add(&l.used)
+				c.late.Add(&l.used)
 				l.Kind, l.Usage, l.ModelCallID, l.FinishReason = TextEnd, c.used(), nil, ""
 				break
 			}
@@ -330,7 +330,7 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 			c.usage = Usage{}
 		}
 		c.counted = true
-		c.usage.add(&l.used)
+		c.usage.Add(&l.used)
 		l.Kind, l.Usage = TextEnd, c.used()
 		return append(dst, l.Event)
 	case "assistant.turn_end":
@@ -343,7 +343,7 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		l.Kind, l.Final = TurnEnd, !c.tools
 		l.Failed, l.Status = c.fault != "", c.fault
 		l.Session = d.session
-		d.turnEnd = held{l.kept()}
+		d.turnEnd = held{l.Kept()}
 		return dst
 	case "tool.execution_start":
 		c := d.call()
@@ -469,7 +469,7 @@ func (d *copilotDecoder) message(dst []Event) []Event {
 // used returns the usage that the chat of a call has.
 func (c *copilotCall) used() *Usage {
 	u := c.usage
-	u.add(&c.late)
+	u.Add(&c.late)
 	u.OutputOnly = u.OutputOnly && !c.late.Known
 	return &u
 }
@@ -482,7 +482,7 @@ func (d *copilotDecoder) shutdown() {
 	if l.shutdown == "error" {
 		end.Failed, end.Status, end.Text = true, cmp.Or(d.fault, "error"), l.fault
 	}
-	d.end = held{end.kept()}
+	d.end = held{end.Kept()}
 }
 
 // result handles the last line, which has the session's id.
@@ -715,7 +715,7 @@ func (l *copilotLine) metrics(r *jsonscan.Reader) {
 			if string(key) == "usage" {
 				var u Usage
 				u.read(r)
-				l.total.add(&u)
+				l.total.Add(&u)
 			}
 		}
 	}

@@ -130,16 +130,15 @@ func (d *Decoder) Decode(text Line, dst []Event) []Event {
 
 // A joiner is the decoder of a stream that lacks what its agent's session log has.
 type joiner interface {
-	join(since Instant) objectDecoder
+	joinLog(session string, since Instant) objectDecoder
 }
 
-// Join returns a decoder for the log of a session in the stream, from its first line; nil
-// if the stream lacks nothing that a log has. Its events since a time say what the stream
-// lacks: RunStart has the model and facts of a run that the stream has begun, and TurnEnd
-// has the usage of a model call.
-func (d *Decoder) Join(since Instant) *Decoder {
+// JoinLog returns a decoder for the log of a session in the stream, from its first row; nil
+// if the stream lacks nothing that a log has. Its events say what happened since a time:
+// RunStart has the model and facts of a run, and TurnEnd has the usage of a model call.
+func (d *Decoder) JoinLog(session string, since Instant) *Decoder {
 	if stream, ok := d.objectDecoder.(joiner); ok {
-		return &Decoder{agent: d.agent.Joined, objectDecoder: stream.join(since)}
+		return &Decoder{agent: d.agent.Joined, objectDecoder: stream.joinLog(session, since)}
 	}
 	return nil
 }
@@ -509,8 +508,8 @@ func (u *Usage) readCost(r *jsonscan.Reader) {
 	}
 }
 
-// add adds counts.
-func (u *Usage) add(v *Usage) {
+// Add adds counts.
+func (u *Usage) Add(v *Usage) {
 	u.Input += v.Input
 	u.Output += v.Output
 	u.CacheRead += v.CacheRead

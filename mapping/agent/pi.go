@@ -94,7 +94,7 @@ func (d *piDecoder) after(dst []Event) []Event {
 	if len(d.answered) == 0 {
 		return append(dst, d.line.Event)
 	}
-	d.answered = append(d.answered, d.line.kept())
+	d.answered = append(d.answered, d.line.Kept())
 	return dst
 }
 
@@ -106,7 +106,7 @@ func (d *piDecoder) events(dst []Event) []Event {
 	switch typ := string(l.typ); {
 	case typ == "session":
 		l.Kind, l.Session = RunStart, l.id
-		d.next = held{l.kept()}
+		d.next = held{l.Kept()}
 		return dst
 	case d.next != nil && (typ == "agent_start" || d.session == nil):
 		dst = d.Flush(0, dst) // builds without agent_settled do not end the previous session
@@ -234,12 +234,12 @@ func (d *piDecoder) messageEnd(dst []Event) []Event {
 		for _, b := range l.blocks() {
 			if len(b.Text) > 0 {
 				b.Arrival = l.Arrival
-				d.answered = append(d.answered, b.kept())
+				d.answered = append(d.answered, b.Kept())
 			}
 		}
 	}
 	l.Kind, l.Final = TextEnd, l.answered()
-	d.answered = append(d.answered, l.kept())
+	d.answered = append(d.answered, l.Kept())
 	d.begun, d.deltas = false, 0
 	return dst
 }

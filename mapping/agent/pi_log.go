@@ -133,7 +133,7 @@ func (d *piLogDecoder) rowEvents(s *piLogSession, dst []Event) []Event {
 
 // learn records what a row states about the runs that follow.
 func (s *piLogSession) learn(l *piRow) {
-	kept := l.kept()
+	kept := l.Kept()
 	s.facts.merge(kept.Facts)
 	if len(kept.Model) > 0 {
 		s.model = kept.Model

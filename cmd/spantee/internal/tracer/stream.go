@@ -119,9 +119,9 @@ func (s *Stream) Write(p []byte, arrived time.Time) {
 	}
 }
 
-// Join maps the next bytes of a session log that is joined with the stream. arrived is
+// WriteLog maps the next bytes of a session log that is joined with the stream. arrived is
 // when the next bytes of the stream came.
-func (s *Stream) Join(log *mapping.Joined, rows []byte, arrived time.Time) {
+func (s *Stream) WriteLog(log *mapping.JoinedLog, rows []byte, arrived time.Time) {
 	s.now = arrived
 	s.write(log.Map, rows)
 }
