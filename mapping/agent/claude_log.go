@@ -66,6 +66,7 @@ type claudeLogSession struct {
 
 // A claudeRow is what a row states besides the line of the stream.
 type claudeRow struct {
+	*claudeLine
 	uuid, parent []byte
 	agent        []byte // the id of the sub-agent whose row it is
 	sidechain    bool   // it is a sub-agent's
@@ -83,12 +84,11 @@ func (d *claudeLogDecoder) Flush(input int, dst []Event) []Event {
 	return dst
 }
 
-func (d *claudeLogDecoder) begin() *line {
-	d.row = claudeRow{}
-	return d.claudeDecoder.begin()
+func (d *claudeLogDecoder) begin() lineReader {
+	d.claudeDecoder.begin()
+	d.row = claudeRow{claudeLine: &d.line}
+	return &d.row
 }
-
-func (d *claudeLogDecoder) field(r *jsonscan.Reader, key []byte) { d.row.field(&d.line, r, key) }
 
 func (d *claudeLogDecoder) events(dst []Event) []Event {
 	l, row := &d.line, &d.row
@@ -121,7 +121,7 @@ func (d *claudeLogDecoder) events(dst []Event) []Event {
 	return dst
 }
 
-func (row *claudeRow) field(l *claudeLine, r *jsonscan.Reader, key []byte) {
+func (row *claudeRow) field(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
 	case "uuid":
 		row.uuid = readID(r)
@@ -135,7 +135,7 @@ func (row *claudeRow) field(l *claudeLine, r *jsonscan.Reader, key []byte) {
 	case "requestId":
 		row.request = readID(r)
 	case "toolUseResult":
-		l.readOutcome(r)
+		row.readOutcome(r)
 	case "version":
 		row.version = wordOf(r)
 	case "cwd":
@@ -144,13 +144,13 @@ func (row *claudeRow) field(l *claudeLine, r *jsonscan.Reader, key []byte) {
 		row.agentCall = readID(r)
 	case "compactMetadata":
 		for key := range r.Members() {
-			l.leaf(r, key)
+			row.leaf(r, key)
 		}
 	case "data":
 		readMember(r, "agentId", func() { row.progressOf = readID(r) })
 	case "parent_tool_use_id", "session_id", "result", "event": // of the stream
 	default:
-		l.field(r, key)
+		row.claudeLine.field(r, key)
 	}
 }
 

@@ -117,11 +117,8 @@ func (d *codexDecoder) endTurn(dst []Event) []Event {
 	if u := l.Usage; u != nil && u.Known {
 		total, before := *u, d.used[string(d.thread)]
 		if before.Input <= u.Input && before.Output <= u.Output {
-			u.Input -= before.Input
-			u.Output -= before.Output
-			u.CacheRead = max(0, u.CacheRead-before.CacheRead)
-			u.CacheWrite = max(0, u.CacheWrite-before.CacheWrite)
-			u.Reasoning = max(0, u.Reasoning-before.Reasoning)
+			u.Sub(&before)
+			u.CacheRead, u.CacheWrite = max(0, u.CacheRead), max(0, u.CacheWrite)
 		}
 		remember(d.used, d.thread, total)
 	}
@@ -144,7 +141,7 @@ func (l *codexLine) field(r *jsonscan.Reader, key []byte) {
 	case "item":
 		l.item(r)
 	case "usage":
-		l.readUsage(r) // the thread's total
+		l.used().read(r) // the thread's total
 	case "message":
 		l.Text = r.Str()
 	case "error":
@@ -228,8 +225,8 @@ func (l *codexLine) changes(r *jsonscan.Reader) {
 	for n := range r.Elements() {
 		l.tool().ArgumentFacts.int(semconv.ToolTotalFiles, int64(n+1))
 		for key := range r.Members() {
-			if value := r.Raw(); string(key) == "path" && n == 0 && len(value) > 2 {
-				l.Tool.ArgumentFacts.text(semconv.FilePath, Detail, bytes.Trim(value, `"`))
+			if string(key) == "path" && n == 0 {
+				l.Tool.ArgumentFacts.text(semconv.FilePath, Detail, r.Str())
 			}
 		}
 	}

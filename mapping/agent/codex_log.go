@@ -180,7 +180,9 @@ func (l *codexRow) member(r *jsonscan.Reader, key []byte) {
 	case "tool":
 		l.toolName = r.Str()
 	case "content", "summary":
-		l.readTexts(r)
+		for range r.Elements() {
+			readMember(r, "text", func() { l.texts = append(l.texts, r.Str()) })
+		}
 	case "message", "last_agent_message":
 		l.Text = r.Str()
 	case "arguments": // JSON in a string
@@ -213,13 +215,6 @@ func (l *codexRow) member(r *jsonscan.Reader, key []byte) {
 		}
 	case "reason":
 		l.Status = enum(r.Str())
-	}
-}
-
-// readTexts reads [{"type":"output_text","text":..}].
-func (l *codexRow) readTexts(r *jsonscan.Reader) {
-	for range r.Elements() {
-		readMember(r, "text", func() { l.texts = append(l.texts, r.Str()) })
 	}
 }
 

@@ -591,7 +591,16 @@ func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 		l.readText(r)
 	case "toolRequests":
 		for range r.Elements() {
-			l.requests = append(l.requests, readToolRequest(r))
+			var t toolRequest
+			for key := range r.Members() {
+				switch string(key) {
+				case "toolCallId":
+					t.id = readID(r)
+				case "name":
+					t.name = word(jsonscan.Unquote(r.Str()))
+				}
+			}
+			l.requests = append(l.requests, t)
 		}
 	case "inputTokens", "outputTokens", "reasoningTokens", "cacheReadTokens", "cacheWriteTokens":
 		l.used.count(r, key)
@@ -643,19 +652,6 @@ func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 
 func (l *copilotLine) premiumRequests(r *jsonscan.Reader) {
 	l.Facts.word(semconv.CopilotPremiumRequests, []byte(word(r.Raw())))
-}
-
-// readToolRequest reads {"toolCallId":..,"name":..}.
-func readToolRequest(r *jsonscan.Reader) (t toolRequest) {
-	for key := range r.Members() {
-		switch string(key) {
-		case "toolCallId":
-			t.id = readID(r)
-		case "name":
-			t.name = word(jsonscan.Unquote(r.Str()))
-		}
-	}
-	return t
 }
 
 // result reads what a tool returned, {"content":..,"detailedContent":..}, or

@@ -77,7 +77,7 @@ func (d *droidDecoder) events(dst []Event) []Event {
 		d.text()
 	case "tool_call", "tool_result":
 		switch {
-		case len(l.id) == 0:
+		case len(l.ID) == 0:
 			l.Kind = Unknown
 		case string(l.typ) == "tool_call":
 			d.toolCall()
@@ -114,17 +114,17 @@ func (d *droidDecoder) text() {
 		l.Kind = Unknown
 		return
 	}
-	said := d.texts[string(l.id)]
+	said := d.texts[string(l.ID)]
 	all := l.Text
 	switch {
-	case said.size == 0 || len(l.id) == 0:
+	case said.size == 0 || len(l.ID) == 0:
 	case len(all) <= said.size:
 		l.Kind = Ignored
 		return
 	case maphash.Bytes(d.seed, all[:said.size]) == said.hash:
 		l.Text = all[said.size:]
 	}
-	remember(d.texts, l.id, droidText{len(all), maphash.Bytes(d.seed, all)})
+	remember(d.texts, l.ID, droidText{len(all), maphash.Bytes(d.seed, all)})
 	l.Bytes = jsonscan.UnquotedLen(l.Text)
 	switch {
 	case string(l.typ) == "reasoning":
@@ -138,24 +138,22 @@ func (d *droidDecoder) text() {
 
 func (d *droidDecoder) toolCall() {
 	l := &d.line
-	l.ID = l.id
-	c := d.calls[string(l.id)]
+	c := d.calls[string(l.ID)]
 	if c != nil {
 		if l.Kind = Ignored; !c.ended {
 			c.parameters = bytes.Clone(l.parameters)
 		}
 		return
 	}
-	remember(d.calls, l.id, new(droidCall))
+	remember(d.calls, l.ID, new(droidCall))
 	l.Kind = ToolStart
 	l.tool().finish()
 }
 
 func (d *droidDecoder) toolResult() {
 	l := &d.line
-	l.ID = l.id
 	c := l.tool()
-	if known := d.calls[string(l.id)]; known != nil {
+	if known := d.calls[string(l.ID)]; known != nil {
 		if known.ended {
 			l.Kind = Ignored
 			return
@@ -165,7 +163,7 @@ func (d *droidDecoder) toolResult() {
 		}
 		known.parameters, known.ended = nil, true
 	} else {
-		remember(d.calls, l.id, &droidCall{ended: true})
+		remember(d.calls, l.ID, &droidCall{ended: true})
 	}
 	if l.Failed {
 		c.failedAs(l.code, l.fault)
@@ -177,14 +175,13 @@ func (d *droidDecoder) toolResult() {
 // A droidLine is one line.
 type droidLine struct {
 	line
-	id         []byte
 	parameters []byte
 }
 
 func (l *droidLine) field(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
 	case "id":
-		l.id = readID(r)
+		l.ID = readID(r)
 	case "messageId":
 		l.ModelCallID = readID(r)
 	case "finalText":

@@ -22,9 +22,9 @@ func millis(r *jsonscan.Reader) Instant {
 	return 0
 }
 
-// isoTime reads an instant such as "2026-08-09T19:08:20.940Z".
-func isoTime(r *jsonscan.Reader) Instant {
-	t, err := time.Parse(time.RFC3339Nano, string(r.Str()))
+// isoTime returns an instant such as 2026-08-09T19:08:20.940Z.
+func isoTime(s []byte) Instant {
+	t, err := time.Parse(time.RFC3339Nano, string(s))
 	if err != nil || t.Year() < 1970 || t.Year() > 2200 {
 		return 0
 	}
@@ -33,10 +33,14 @@ func isoTime(r *jsonscan.Reader) Instant {
 
 // stamp reads an instant: a date, or milliseconds.
 func stamp(r *jsonscan.Reader) Instant {
-	if again := *r; again.Peek() == '"' && bytes.IndexByte(again.Str(), '-') > 0 {
-		return isoTime(r)
+	if r.Peek() != '"' {
+		return millis(r)
 	}
-	return millis(r)
+	s := r.Quoted()
+	if bytes.IndexByte(s, '-') > 0 {
+		return isoTime(s)
+	}
+	return millis(&jsonscan.Reader{B: s})
 }
 
 // RowTime returns the timestamp of a session log's row, 0 if it has none.
@@ -47,7 +51,7 @@ func RowTime(row []byte) (at Instant) {
 	}
 	for key := range r.Members() {
 		if string(key) == "timestamp" {
-			return isoTime(&r)
+			return stamp(&r)
 		}
 	}
 	return 0
@@ -83,9 +87,8 @@ type Decoder struct {
 // An objectDecoder decodes the objects of an agent's lines. It gets the members of an
 // object, in the line's order, and then appends the events.
 type objectDecoder interface {
-	// begin returns the line that the members of the next object are read into, empty.
-	begin() *line
-	field(r *jsonscan.Reader, key []byte)
+	// begin returns what reads the next object, empty.
+	begin() lineReader
 
 	// events appends the events of the object. They refer to memory of the line and of the
 	// decoder, and are valid until the next call.
@@ -104,15 +107,16 @@ func (a *Agent) New() *Decoder { return &Decoder{agent: a, objectDecoder: a.obje
 func (d *Decoder) Decode(text Line, dst []Event) []Event {
 	d.r = jsonscan.Reader{B: bytes.TrimPrefix(trimLine(text.Text), []byte(d.agent.prefix))}
 	for r := &d.r; !r.End(); {
-		l := d.begin()
+		reader := d.begin()
+		l := reader.head()
 		l.Arrival, l.input = text.Arrival, text.Input
 		start := r.I
 		for key := range r.Members() {
-			d.field(r, key)
+			reader.field(r, key)
 		}
 		l.object = r.B[start:r.I]
 		if l.cut = r.Bad && text.Tail != nil; l.cut {
-			salvage(text.Tail, d.field, d.agent.last...)
+			salvage(text.Tail, reader.field, d.agent.last...)
 		}
 		if len(l.typ) == 0 || r.Bad && !l.cut {
 			return append(dst, Event{Kind: Malformed})
@@ -143,20 +147,23 @@ func (d *Decoder) JoinLog(session string, since Instant) *Decoder {
 	return nil
 }
 
+// A lineReader reads the members of an object.
+type lineReader interface {
+	head() *line
+	field(r *jsonscan.Reader, key []byte)
+}
+
 // A lineOf is the line that a decoder reads.
 type lineOf[L any, P interface {
 	*L
-	head() *line
-	field(*jsonscan.Reader, []byte)
+	lineReader
 }] struct{ line L }
 
-func (c *lineOf[L, P]) begin() *line {
+func (c *lineOf[L, P]) begin() lineReader {
 	var empty L
 	c.line = empty
-	return P(&c.line).head()
+	return P(&c.line)
 }
-
-func (c *lineOf[L, P]) field(r *jsonscan.Reader, key []byte) { P(&c.line).field(r, key) }
 
 // holdsNothing is the Flush of a decoder that emits all events at once.
 type holdsNothing struct{}
@@ -211,7 +218,7 @@ func (l *line) field(r *jsonscan.Reader, key []byte) {
 	case "duration_ms", "durationMs":
 		l.Length = millis(r)
 	case "usage":
-		l.readUsage(r)
+		l.used().read(r)
 		l.Usage.addCached()
 	case "toolName", "tool_name":
 		l.tool().named(r.Str())
@@ -293,10 +300,12 @@ func firstText(blocks []line) []byte {
 	return nil
 }
 
-// readUsage reads token counts.
-func (l *line) readUsage(r *jsonscan.Reader) {
-	l.Usage = new(Usage)
-	l.Usage.read(r)
+// used returns what the line states about token counts.
+func (l *line) used() *Usage {
+	if l.Usage == nil {
+		l.Usage = new(Usage)
+	}
+	return l.Usage
 }
 
 // warn makes a notice of a line that warns of something.

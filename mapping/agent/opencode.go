@@ -130,13 +130,6 @@ func (l *opencodeLine) part(r *jsonscan.Reader) {
 	}
 }
 
-func (l *opencodeLine) used() *Usage {
-	if l.Usage == nil {
-		l.Usage = new(Usage)
-	}
-	return l.Usage
-}
-
 func (l *opencodeLine) times(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		switch string(key) {

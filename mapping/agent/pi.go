@@ -369,7 +369,7 @@ func (l *piLine) field(r *jsonscan.Reader, key []byte) {
 		l.Facts.text(semconv.Message, Full, r.Str())
 	case "timestamp": // of the session
 	case "entry":
-		readMember(r, "timestamp", func() { l.Time = isoTime(r) })
+		readMember(r, "timestamp", func() { l.Time = stamp(r) })
 	default:
 		l.line.field(r, key)
 	}

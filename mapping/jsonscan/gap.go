@@ -47,9 +47,9 @@ func gap(s []byte, at int) (length, unquoted, size int) {
 	s = s[at:]
 	text, _, ok := bytes.Cut(s[2:min(len(s), 2+maxGap)], []byte{';'})
 	a, b, two := bytes.Cut(text, []byte{','})
-	missing, ok1 := digits(a)
-	bare, ok2 := digits(b)
-	if !ok || !two || !ok1 || !ok2 {
+	missing, n := digits(a)
+	bare, m := digits(b)
+	if !ok || !two || n == 0 || n < len(a) || m == 0 || m < len(b) {
 		return 0, 0, 0
 	}
 	return int(missing), int(bare), 2 + len(text) + 1

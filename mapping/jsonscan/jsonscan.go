@@ -15,10 +15,9 @@ import (
 // in linear time and without recursion, so that neither a wrong type nor deep
 // nesting can break it.
 type Reader struct {
-	B     []byte // the text
-	I     int    // the position in B
-	Bad   bool   // the text ended early or is not JSON
-	Plain bool   // the string that Quoted read last has no escapes; false if it is long
+	B   []byte // the text
+	I   int    // the position in B
+	Bad bool   // the text ended early or is not JSON
 }
 
 // Peek skips white space and returns the byte it stops at, 0 at the end.
@@ -141,7 +140,7 @@ func (r *Reader) Raw() []byte {
 // 64-bit integers as strings.
 func (r *Reader) Int() (n int64, ok bool) {
 	r.Peek()
-	n, size := Digits(r.B[r.I:])
+	n, size := digits(r.B[r.I:])
 	if next := r.I + size; size > 0 && next < len(r.B) && ends[r.B[next]] {
 		r.I = next
 		return n, true
@@ -200,7 +199,6 @@ func (r *Reader) nested() {
 func (r *Reader) Quoted() []byte {
 	b, start := r.B, r.I+1
 	end := start
-	r.Plain = false
 	for near := min(start+maxShort, len(b)-7); end < near; end += 8 { // most are short
 		x := binary.LittleEndian.Uint64(b[end:])
 		quotes, slashes := zeros(x^'"'*each), zeros(x^'\\'*each)
@@ -209,7 +207,7 @@ func (r *Reader) Quoted() []byte {
 		}
 		if n := bits.TrailingZeros64(quotes); n < bits.TrailingZeros64(slashes) {
 			end += n / 8
-			r.I, r.Plain = end+1, true
+			r.I = end + 1
 			return b[start:end]
 		}
 		break

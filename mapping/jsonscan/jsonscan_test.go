@@ -154,10 +154,10 @@ func TestDigits(t *testing.T) {
 		"": 0, "x": 0, "7": 1, "12345678": 8, "1234567x": 7, "/2345678": 0, ":": 0, "1234567:": 7,
 		"1790000000020,": 13, "1790000000020": 13, "123456789012345678": 18, "1234567890123456789": 0, "99999999999999999999999": 0,
 	} {
-		n, got := Digits([]byte(in))
+		n, got := digits([]byte(in))
 		want, _ := strconv.ParseInt(in[:size], 10, 64)
 		if got != size || n != want && size > 0 {
-			t.Errorf("Digits(%q) = %d, %d, want %d, %d", in, n, got, want, size)
+			t.Errorf("digits(%q) = %d, %d, want %d, %d", in, n, got, want, size)
 		}
 	}
 }
