@@ -6,27 +6,19 @@ import (
 )
 
 // A matcher finds many words in one pass, ignoring case. A table of the first three
-// bytes of all words rules out more than nine of ten positions, and one of the first
-// four nearly all others. The first table fits in the L1 cache, and unlike the states of
-// an automaton, its look-ups do not depend on each other.
+// bytes of all words rules out more than nine of ten positions. The table fits in the L1
+// cache, and unlike the states of an automaton, its look-ups do not depend on each other.
 type matcher struct {
 	class      [256]uint8 // of a byte: 0 if it is in no word
 	classes    int
 	beginnings [1 << (3 * classBits) / 64]uint64 // which three classes begin a word
-	fours      [1 << hashBits / 64]uint64        // the hashes of four classes that begin a word of three bytes or more
-	pairs      [1 << classBits]uint64            // the words of two bytes: by class, which classes follow
 	next       []uint16                          // the trie: by node and class, 0 where no word goes on
 	words      [][]uint16                        // that end in a node
 	foreign    map[uint16]string                 // the words with other bytes than ASCII, all of which have one class
 }
 
-const (
-	// classBits is the number of bits of a class in the tables.
-	classBits = 6
-
-	// hashBits is the number of bits of the hash of four classes.
-	hashBits = 16
-)
+// classBits is the number of bits of a class in the table.
+const classBits = 6
 
 func newMatcher(words []string) *matcher {
 	m := &matcher{classes: 2, words: [][]uint16{nil}, foreign: map[uint16]string{}}
@@ -70,54 +62,27 @@ func newMatcher(words []string) *matcher {
 	return m
 }
 
-// addBeginning adds the first classes of a word to the tables; of a short word, with
-// whatever follows.
+// addBeginning adds the first three classes of a word to the table; of a word of two
+// bytes, with whatever follows.
 func (m *matcher) addBeginning(w string) {
-	const all = 1 << classBits
-	at := uint32(m.class[w[0]])<<classBits | uint32(m.class[w[1]])
-	if len(w) == 2 {
-		m.pairs[m.class[w[0]]] |= 1 << m.class[w[1]]
-		for third := range uint32(all) {
-			set(m.beginnings[:], at<<classBits|third)
-		}
-		return
-	}
-	at = at<<classBits | uint32(m.class[w[2]])
-	set(m.beginnings[:], at)
-	for fourth := range uint32(all) {
-		if len(w) == 3 || fourth == uint32(m.class[w[3]]) {
-			set(m.fours[:], hashClasses(at<<classBits|fourth))
+	two := uint32(m.class[w[0]])<<classBits | uint32(m.class[w[1]])
+	for third := range uint32(1 << classBits) {
+		if len(w) == 2 || third == uint32(m.class[w[2]]) {
+			at := two<<classBits | third
+			m.beginnings[at/64] |= 1 << (at % 64)
 		}
 	}
-}
-
-func set(bits []uint64, n uint32) { bits[n/64] |= 1 << (n % 64) }
-
-// hashClasses returns the hash of the last four of the classes in at.
-func hashClasses(at uint32) uint32 {
-	const multiplier = 0x9e3779b1 // a prime near 2^32 divided by the golden ratio
-	return (at << (32 - 4*classBits)) * multiplier >> (32 - hashBits)
 }
 
 // find calls hit with the position of every word in text, ordered by start.
 func (m *matcher) find(text string, hit func(word, start, end int)) {
-	const (
-		one   = 1<<classBits - 1
-		three = 1<<(3*classBits) - 1
-	)
+	const three = 1<<(3*classBits) - 1
 	at := uint32(0) // the classes of the latest bytes
 	for i := range len(text) {
 		at = at<<classBits | uint32(m.class[text[i]])
-		if m.beginnings[(at&three)/64]&(1<<(at%64)) == 0 || i < 2 {
-			continue
+		if m.beginnings[(at&three)/64]&(1<<(at%64)) != 0 && i >= 2 {
+			m.from(text, i-2, hit)
 		}
-		if i+1 < len(text) && m.pairs[at>>(2*classBits)&one]&(1<<(at>>classBits&one)) == 0 {
-			h := hashClasses(at<<classBits | uint32(m.class[text[i+1]]))
-			if m.fours[h/64]&(1<<(h%64)) == 0 {
-				continue
-			}
-		}
-		m.from(text, i-2, hit)
 	}
 	if n := len(text); n >= 2 { // a word of two bytes at the end
 		m.from(text, n-2, hit)
