@@ -123,7 +123,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte, more uint16) {
 		n := name{at: time.Unix(0, 1), spans: 1, bytes: int64(len(b)) + int64(more), tail: "a"}
-		file := file{dir: t.TempDir(), name: n, state: Waiting}
+		file := file{dir: t.TempDir(), base: n.String(), name: n, state: Waiting}
 		if err := os.WriteFile(file.path(), b, 0o600); err != nil {
 			t.Fatal(err)
 		}

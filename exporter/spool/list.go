@@ -50,7 +50,7 @@ func (s Spool) list() (entries []Entry, err error) {
 			if entry.readRequest(f) {
 				entries = append(entries, entry)
 			}
-		case strings.HasSuffix(f.Name(), waitingExt):
+		case strings.HasSuffix(f.base, waitingExt):
 			if entry.readJournal() {
 				journals = append(journals, entry)
 			}

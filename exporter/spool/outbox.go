@@ -188,7 +188,7 @@ func (o *Outbox) claim(f file) (*Claim, error) {
 	c.Parts = slices.DeleteFunc(c.Parts, func(p Part) bool { return len(p.Spans) == 0 })
 	if !f.name.sending {
 		from := f.path()
-		f.name.sending = true
+		f.setSending(true)
 		if err := rename(from, f.path()); err != nil {
 			return nil, err
 		}
@@ -224,7 +224,7 @@ func (c *Claim) Release() error {
 	var errs []error
 	for _, f := range c.files {
 		from := f.path()
-		f.name.sending = false
+		f.setSending(false)
 		c.outbox.later[f.name.key()] = true
 		errs = append(errs, rename(from, f.path()))
 	}

@@ -112,29 +112,27 @@ func (s Spool) evictJournal(path string, evicted *Evicted) bool {
 // A file is a file in the spool.
 type file struct {
 	fs.DirEntry
-	dir   string
-	name  name  // of a request, or of a log that waits; zero if it is neither
-	state State // whatever the file contains
-	at    time.Time
-	size  int64
+	dir, base string // base is the name, which changes when the file is claimed
+	name      name   // of a request, or of a log that waits; zero if it is neither
+	state     State  // whatever the file contains
+	at        time.Time
+	size      int64
 }
 
-func (f file) path() string { return filepath.Join(f.dir, f.base()) }
+func (f file) path() string { return filepath.Join(f.dir, f.base) }
 
-// base returns the file's name, which changes when the file is claimed.
-func (f file) base() string {
-	if f.isRequest() {
-		return f.name.String()
-	}
-	return f.Name()
+// setSending changes the name of a request, which says whether it is being sent.
+func (f *file) setSending(sending bool) {
+	f.name.sending = sending
+	f.base = f.name.String()
 }
 
 func (f file) isRequest() bool { return f.name != name{} }
 
-func (f file) isJournal() bool { return f.state == Open && strings.HasSuffix(f.Name(), waitingExt) }
+func (f file) isJournal() bool { return f.state == Open && strings.HasSuffix(f.base, waitingExt) }
 
 func byAge(a, b file) int {
-	return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.path(), b.path()))
+	return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.base, b.base))
 }
 
 // maxFiles is how many files are listed at a time, the oldest first: there may be any
@@ -163,7 +161,7 @@ func (s Spool) inventory() (total int64, files []file, err error) {
 			f.size = info.Size()
 		}
 		total += f.size
-		if !f.isJournal() && (f.state == Open || !f.isRequest() && f.state != Corrupt || isTemp(f.Name())) {
+		if !f.isJournal() && (f.state == Open || !f.isRequest() && f.state != Corrupt || isTemp(f.base)) {
 			return // not to be evicted
 		}
 		if f.state != Open && trust(f.path(), info, 0) != nil {
@@ -224,13 +222,14 @@ func (s Spool) directories() (names []string, err error) {
 func (s Spool) eachFile(state State, visit func(file), names ...string) error {
 	dir := filepath.Join(append([]string{s.Dir}, names...)...)
 	return s.eachEntry(func(e fs.DirEntry) {
-		f := file{DirEntry: e, dir: dir, state: state}
-		f.name = parseName(e.Name())
+		f := file{DirEntry: e, dir: dir, base: e.Name(), state: state, name: parseName(e.Name())}
 		f.at = f.name.at
 		if f.name.sending && state == Waiting {
 			f.state = Sending
 		}
-		removeStale(dir, e)
+		if isTemp(e.Name()) {
+			removeStale(f)
+		}
 		if !e.IsDir() {
 			visit(f)
 		}

@@ -48,7 +48,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -230,10 +229,10 @@ func createTemp(dir string) (*os.File, error) {
 const staleAfter = time.Hour
 
 // removeStale removes a temporary file that a killed process left behind.
-func removeStale(dir string, e fs.DirEntry) {
-	info, err := e.Info()
-	if err == nil && isTemp(e.Name()) && time.Since(info.ModTime()) > staleAfter {
-		discard(filepath.Join(dir, e.Name()))
+func removeStale(f file) {
+	info, err := f.Info()
+	if err == nil && time.Since(info.ModTime()) > staleAfter {
+		discard(f.path())
 	}
 }
 
