@@ -234,7 +234,7 @@ func (s *Store) migrate() error {
 // indexAll indexes what is in the database.
 func (s *Store) indexAll() error {
 	ids, err := all[traceID](s.write, `SELECT trace FROM session`)
-	u := &update{Store: s, touched: make(map[traceID]*record)}
+	u := s.newUpdate()
 	for _, id := range ids {
 		r, err := u.record(id)
 		if err == nil {
@@ -245,7 +245,7 @@ func (s *Store) indexAll() error {
 			err = u.flush(r, r.last)
 		}
 		if err == nil {
-			err = u.insertSessions()
+			err = u.insertQueued(insertText)
 		}
 		if err != nil {
 			return err

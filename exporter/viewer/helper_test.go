@@ -57,7 +57,7 @@ func (s testStore) ok(err error) {
 
 func (s testStore) Add(spans []*tracepb.ResourceSpans) int {
 	s.t.Helper()
-	rejected, err := s.Store.addSpans(spans, time.Now())
+	rejected, err := s.addSpans(spans, time.Now())
 	s.ok(err)
 	return rejected
 }

@@ -153,19 +153,12 @@ func (s *Store) expire(now time.Time) error {
 	if err := one(s.read, `SELECT EXISTS (SELECT 1 FROM open WHERE `+silent+`)`, limit)(&any); err != nil || !any {
 		return err
 	}
-	err := s.write.transaction(func() error {
-		if err := s.write.exec(`UPDATE clock SET seq = seq + 1`); err != nil {
+	return s.update(now, func(u *update) error {
+		if err := u.write.exec(`UPDATE session SET seq = ? WHERE row IN (SELECT session FROM open WHERE `+silent+`)`, u.seq, limit); err != nil {
 			return err
 		}
-		if err := s.write.exec(`UPDATE session SET seq = (SELECT seq FROM clock) WHERE row IN (SELECT session FROM open WHERE `+silent+`)`, limit); err != nil {
-			return err
-		}
-		return s.write.exec(`UPDATE open SET gone = 1 WHERE `+silent, limit)
+		return u.write.exec(`UPDATE open SET gone = 1 WHERE `+silent, limit)
 	})
-	if err == nil {
-		s.notify()
-	}
-	return err
 }
 
 // openSpans returns the open spans of a session, the first to begin first.

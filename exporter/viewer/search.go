@@ -311,9 +311,9 @@ func (u *update) writeIndex(rowid int64, d *document) error {
 	for i := range d.fields {
 		row = append(row, d.fields[i].String())
 	}
-	u.texts = append(u.texts, row)
+	u.queue(insertText, row...)
 	if d.size > maxDocument {
-		return u.insertTexts()
+		return u.insertQueued(insertText)
 	}
 	return nil
 }

@@ -232,14 +232,17 @@ type update struct {
 	seq     int64
 	rows    int64 // sessions there ever were
 	touched map[traceID]*record
-	reading runs.Span // the span that is added
+	reading runs.Span          // the span that is added
+	queued  map[string][][]any // rows to insert, by statement
+}
 
-	origins, services, sessions, summaries, runs, texts [][]any // rows to insert
+func (s *Store) newUpdate() *update {
+	return &update{Store: s, touched: make(map[traceID]*record), queued: make(map[string][][]any)}
 }
 
 // update runs a transaction, and tells whoever waits for changes.
 func (s *Store) update(now time.Time, change func(*update) error) error {
-	u := &update{Store: s, touched: make(map[traceID]*record)}
+	u := s.newUpdate()
 	err := s.write.transaction(func() error {
 		if err := one(s.write, `UPDATE clock SET seq = seq + 1 RETURNING seq, rows`)(&u.seq, &u.rows); err != nil {
 			return err
@@ -247,7 +250,7 @@ func (s *Store) update(now time.Time, change func(*update) error) error {
 		rows := u.rows
 		err := change(u)
 		if err == nil {
-			err = u.insertOrigins()
+			err = u.insertQueued(insertOrigin, insertService)
 		}
 		if err == nil && u.rows > rows {
 			err = s.write.exec(`UPDATE clock SET rows = ?`, u.rows)
@@ -263,7 +266,7 @@ func (s *Store) update(now time.Time, change func(*update) error) error {
 			}
 		}
 		if err == nil {
-			err = u.insertSessions()
+			err = u.insertQueued(insertSession, insertSummary, insertRun, insertText)
 		}
 		if err != nil {
 			s.cache, s.size = make(map[traceID]*record), 0 // what was read may not be there
@@ -330,40 +333,36 @@ func (u *update) origin(r *record, from origin) int64 {
 		n = int64(len(r.origins))
 		r.origins[from] = n
 		r.bytes += int64(len(from.wire))
-		u.origins = append(u.origins, []any{r.row, n, []byte(from.wire)})
-		u.services = append(u.services, []any{cmp.Or(from.service, unknownService), r.row})
+		u.queue(insertOrigin, r.row, n, []byte(from.wire))
+		u.queue(insertService, cmp.Or(from.service, unknownService), r.row)
 	}
 	return n
 }
 
-func (u *update) insertOrigins() error {
-	_, err := u.write.insert(`INSERT INTO origin (session, n, wire)`, u.origins)
-	if err == nil {
-		_, err = u.write.insert(`INSERT OR IGNORE INTO service (name, session)`, u.services)
-	}
-	u.origins, u.services = nil, nil
-	return err
-}
+// Statements of an update, up to their values.
+const (
+	insertOrigin  = `INSERT INTO origin (session, n, wire)`
+	insertService = `INSERT OR IGNORE INTO service (name, session)`
+	insertSpan    = `INSERT OR IGNORE INTO span (at, id, origin, wire)`
+	insertSession = `INSERT INTO session (seq, updated, last, bytes, heard, spans, started, duration, tools, errors, input, output, cost,
+		agent, model, failed, ended, test, row, trace)`
+	insertSummary = `INSERT OR REPLACE INTO summary (session, summary)`
+	insertRun     = `INSERT OR REPLACE INTO run (session, run)`
+	insertText    = `INSERT INTO search (rowid, text, tool, agent, model, file, id)`
+)
 
-func (u *update) insertSessions() error {
-	_, err := u.write.insert(insertSession, u.sessions)
-	if err == nil {
-		_, err = u.write.insert(`INSERT OR REPLACE INTO summary (session, summary)`, u.summaries)
-	}
-	if err == nil {
-		_, err = u.write.insert(`INSERT OR REPLACE INTO run (session, run)`, u.runs)
-	}
-	if err == nil {
-		err = u.insertTexts()
-	}
-	u.sessions, u.summaries, u.runs = nil, nil, nil
-	return err
-}
+// queue remembers a row to insert.
+func (u *update) queue(into string, values ...any) { u.queued[into] = append(u.queued[into], values) }
 
-func (u *update) insertTexts() error {
-	_, err := u.write.insert(`INSERT INTO search (rowid, text, tool, agent, model, file, id)`, u.texts)
-	u.texts = nil
-	return err
+// insertQueued inserts the rows of some statements.
+func (u *update) insertQueued(statements ...string) error {
+	for _, into := range statements {
+		if _, err := u.write.insert(into, u.queued[into]); err != nil {
+			return err
+		}
+		delete(u.queued, into)
+	}
+	return nil
 }
 
 // add takes the span that was read, numbers it, and returns the number of its origin.
@@ -391,8 +390,6 @@ type row struct {
 }
 
 func (r *row) values() []any { return []any{r.at(), r.stored.id[:], r.from, r.wire} }
-
-const insertSpan = `INSERT OR IGNORE INTO span (at, id, origin, wire)`
 
 // insert writes spans. A span replaces one with its id.
 func (u *update) insert(rows []row) error {
@@ -489,15 +486,15 @@ func (u *update) summarize(r *record, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	u.summaries = append(u.summaries, []any{r.row, string(summary)})
-	u.runs = append(u.runs, []any{r.row, string(values)})
+	u.queue(insertSummary, r.row, string(summary))
+	u.queue(insertRun, r.row, string(values))
 	usage := run.Usage()
 	row := []any{
 		u.seq, now.UnixMicro(), r.last, r.bytes, int64(min(r.run.End, math.MaxInt64)), run.Spans, session.Start, session.End - session.Start, run.Tools, run.Errors,
 		usage.Input, usage.Output, usage.Cost, cmp.Or(session.Agent, service), session.Model, session.Failure != "", session.Ended, run.Name == TestSpan, r.row, r.id[:],
 	}
 	if r.fresh {
-		u.sessions = append(u.sessions, row)
+		u.queue(insertSession, row...)
 	} else {
 		err = u.write.exec(updateSession, row...)
 	}
@@ -506,12 +503,8 @@ func (u *update) summarize(r *record, now time.Time) error {
 	return err
 }
 
-const (
-	insertSession = `INSERT INTO session (seq, updated, last, bytes, heard, spans, started, duration, tools, errors, input, output, cost,
-		agent, model, failed, ended, test, row, trace)`
-	updateSession = `UPDATE session SET seq = ?, updated = ?, last = ?, bytes = ?, heard = ?, spans = ?, started = ?, duration = ?, tools = ?, errors = ?,
-		input = ?, output = ?, cost = ?, agent = ?, model = ?, failed = ?, ended = ?, test = ? WHERE row = ? AND trace = ?`
-)
+const updateSession = `UPDATE session SET seq = ?, updated = ?, last = ?, bytes = ?, heard = ?, spans = ?, started = ?, duration = ?, tools = ?, errors = ?,
+	input = ?, output = ?, cost = ?, agent = ?, model = ?, failed = ?, ended = ?, test = ? WHERE row = ? AND trace = ?`
 
 // remember keeps a record for the next spans of its session.
 func (s *Store) remember(r *record) {
