@@ -3,7 +3,6 @@ package mapping
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"errors"
 	"io"
 	"iter"
@@ -20,37 +19,43 @@ type Log struct {
 	First time.Time // its first timestamp
 	Kin   []string  // logs that share one of these names have to be read by one Mapper
 	Open  func() (io.ReadCloser, error)
+
+	KinKnown bool // the head was long enough to find all of Kin
 }
 
 // LogHead is how many bytes of a file FindLog needs.
 const LogHead = 64 << 10
 
 // FindLog describes the session log at path, which begins with head. It returns false if
-// the file is not a log, or belongs with no other file.
+// the file is not a log, belongs with no other file, or does not show yet what it is.
 func FindLog(path string, head []byte) (log Log, ok bool) {
-	var first, marks agent.Marks
-	log.Path = path
-	line, _, _ := bytes.Cut(head, newline)
-	first.Read(line)
-	for line := range bytes.Lines(head) {
-		if at := agent.RowTime(line); at != 0 && log.First.IsZero() {
+	rows := func(yield func(*agent.Marks) bool) {
+		var marks agent.Marks
+		for row := range bytes.Lines(head) {
+			if marks.Read(row); !yield(&marks) {
+				return
+			}
+		}
+	}
+	for m := range rows {
+		a, _ := m.Agent()
+		if a == nil {
+			continue
+		}
+		if a.Kin != nil {
+			log.Agent = a.Flag
+			log.Kin, log.KinKnown = a.Kin(path, rows)
+		}
+		break
+	}
+	for row := range bytes.Lines(head) {
+		if at := agent.RowTime(row); at != 0 {
 			log.First = time.Unix(0, int64(at))
-		}
-		if log.Agent == "" {
-			marks.Read(line)
-			a, _ := marks.Agent()
-			if a != nil && a.Kin != nil {
-				log.Agent, log.Kin = a.Flag, a.Kin(path, &first)
-			}
-			if a != nil && len(log.Kin) == 0 {
-				return log, false
-			}
-		}
-		if log.Agent != "" && !log.First.IsZero() {
 			break
 		}
 	}
-	return log, log.Agent != ""
+	log.Path = path
+	return log, len(log.Kin) > 0
 }
 
 // GroupLogs splits logs into groups that are read by one Mapper each, the oldest log of a
@@ -102,62 +107,32 @@ func (m *Mapper) ReadLogs(logs []Log) iter.Seq2[Output, error] {
 				}
 			}
 		}
-		var open []*logReader
-		defer func() {
-			for _, r := range open {
-				_ = r.file.Close()
+		inputs := map[*Rows]*Input{}
+		var all []*Rows
+		for _, log := range logs {
+			all = append(all, log.rows())
+		}
+		for r := range MergeRows(all) {
+			in := inputs[r]
+			if in == nil {
+				in = m.Input()
+				inputs[r] = in
 			}
-		}()
-		fail := func(path string, err error) { more = more && yield(Output{}, &LogError{path, err}) }
-		for more && len(open)+len(logs) > 0 {
-			slices.SortFunc(open, func(a, b *logReader) int {
-				return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.in.number, b.in.number)) // the older log first
-			})
-			if len(logs) > 0 && (len(open) == 0 || logs[0].begins() < open[0].at) {
-				r, err := m.open(logs[0])
-				if err != nil {
-					fail(logs[0].Path, err)
-				} else {
-					open = append(open, r)
-				}
-				logs = logs[1:]
-				continue
+			if r.err == nil {
+				take(in.Map(r.Row))
+			} else {
+				take(in.Close())
+				delete(inputs, r)
 			}
-			r, until := open[0], latest
-			if len(open) > 1 {
-				until = open[1].at
-				if open[1].in.number < r.in.number {
-					until--
-				}
+			if more && r.Err() != nil {
+				more = yield(Output{}, &LogError{r.path, r.Err()})
 			}
-			if len(logs) > 0 {
-				until = min(until, logs[0].begins())
-			}
-			for more && r.err == nil && r.at <= until {
-				take(r.in.Map(r.row))
-				r.next()
-			}
-			if r.err != nil {
-				open = open[1:]
-				_ = r.file.Close()
-				take(r.in.Close())
-				if !errors.Is(r.err, io.EOF) {
-					fail(r.path, r.err)
-				}
+			if !more {
+				return
 			}
 		}
-		if more {
-			take(m.Close(false))
-		}
+		take(m.Close(false))
 	}
-}
-
-// begins returns the time of the first row that has one, 0 if none has.
-func (l *Log) begins() instant {
-	if l.First.IsZero() {
-		return 0
-	}
-	return instant(l.First.UnixNano())
 }
 
 // A LogError says why a log was not read to its end.
@@ -171,49 +146,134 @@ func (e *LogError) Error() string { return e.Path + ": " + e.Err.Error() }
 // Unwrap returns why.
 func (e *LogError) Unwrap() error { return e.Err }
 
-// A logReader reads the rows of a log.
-type logReader struct {
+// Rows reads the rows of a log, or of a part of it.
+type Rows struct {
+	Row []byte // the current one, or a piece of a long one
+
 	path string
-	file io.ReadCloser
-	in   *Input
+	open func() (io.ReadCloser, error)
+	file io.ReadCloser // nil unless it is open
 	buf  *bufio.Reader
 	long []byte
-	row  []byte  // the next one, or a piece of it
-	at   instant // when the row was written, no earlier than the rows before
-	err  error   // why there is no next row
+	at   instant // when Row was written, no earlier than the rows before
+	err  error   // why there is no Row
 }
 
-func (m *Mapper) open(log Log) (*logReader, error) {
-	file, err := log.Open()
-	if err != nil {
-		return nil, err
+// NewRows returns the rows that file has from where it is read next.
+func NewRows(file io.ReadCloser) *Rows {
+	return &Rows{open: func() (io.ReadCloser, error) { return file, nil }}
+}
+
+// rows returns the rows of a log, which is opened when the first of them comes next.
+func (l *Log) rows() *Rows {
+	r := &Rows{path: l.Path, open: l.Open}
+	if !l.First.IsZero() {
+		r.at = instant(l.First.UnixNano())
 	}
-	r := &logReader{path: log.Path, file: file, in: m.Input(), buf: bufio.NewReaderSize(file, 32<<10)}
-	r.next()
-	return r, nil
+	return r
+}
+
+// Err returns why the rows cannot be read to their end.
+func (r *Rows) Err() error {
+	if errors.Is(r.err, io.EOF) {
+		return nil
+	}
+	return r.err
+}
+
+// AtEnd reports whether there is no further Row.
+func (r *Rows) AtEnd() bool { return r.err != nil }
+
+// Written returns when Row was written, as far as its log says.
+func (r *Rows) Written() time.Time { return time.Unix(0, int64(r.at)) }
+
+// MergeRows returns the next of the rows in the order of their timestamps, or else in that
+// of all. Each Rows comes once more at its end. Those that are not read to their end are
+// closed.
+func MergeRows(all []*Rows) iter.Seq[*Rows] {
+	return func(yield func(*Rows) bool) {
+		all := slices.Clone(all)
+		defer func() {
+			for _, r := range all {
+				r.close()
+			}
+		}()
+		for len(all) > 0 {
+			next, until := firstOf(all)
+			r := all[next]
+			if r.file == nil {
+				r.start()
+				continue
+			}
+			for r.err == nil && r.at <= until {
+				if !yield(r) {
+					return
+				}
+				r.next()
+			}
+			if r.err != nil {
+				all = slices.Delete(all, next, next+1)
+				r.close()
+				if !yield(r) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// firstOf returns which of the rows come next, and until when.
+func firstOf(all []*Rows) (next int, until instant) {
+	until = latest
+	for i, r := range all {
+		switch {
+		case i == 0:
+		case r.at < all[next].at:
+			next, until = i, all[next].at-1 // that one is the older log
+		default:
+			until = min(until, r.at)
+		}
+	}
+	return next, until
 }
 
 // maxRow is how much of a row is read to find its timestamp. The rest of a longer row is
 // mapped piece by piece, as if it was written at the same time as the row before.
 const maxRow = 1 << 20
 
+// start opens the log.
+func (r *Rows) start() {
+	if r.file, r.err = r.open(); r.err != nil {
+		r.file = io.NopCloser(nil)
+		return
+	}
+	r.buf = bufio.NewReaderSize(r.file, 32<<10)
+	r.next()
+}
+
+func (r *Rows) close() {
+	if r.file != nil {
+		_ = r.file.Close()
+	}
+}
+
 // next reads the next row.
-func (r *logReader) next() {
+func (r *Rows) next() {
 	r.long = r.long[:0]
 	for {
 		row, err := r.buf.ReadSlice('\n')
-		r.row = row
+		r.Row = row
 		if whole := err == nil; !whole || len(r.long) > 0 {
 			r.long = append(r.long, row...)
-			r.row = r.long
+			r.Row = r.long
 			if errors.Is(err, bufio.ErrBufferFull) && len(r.long) < maxRow {
 				continue
 			}
 		}
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) && len(r.row) == 0 {
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) && len(r.Row) == 0 {
 			r.err = err
 		}
-		r.at = max(r.at, agent.RowTime(r.row))
+		r.at = max(r.at, agent.RowTime(r.Row))
 		return
 	}
 }

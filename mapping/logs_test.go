@@ -330,3 +330,37 @@ func rootTokens(spans []*tracepb.Span) (tokens [4]int64) {
 	}
 	return tokens
 }
+
+// TestSessionsOfAFolder groups Claude Code's logs by session, with forks and sub-agents.
+func TestSessionsOfAFolder(t *testing.T) {
+	row := func(typ, session, uuid string) string {
+		return fmt.Sprintf(`{"type":%q,"sessionId":%q,"uuid":%q,"isSidechain":false,"timestamp":"2026-11-03T10:00:00.000Z"}`+"\n", typ, session, uuid)
+	}
+	var logs []mapping.Log
+	for _, file := range []struct{ path, head string }{
+		{"p/one.jsonl", row("attachment", "one", "a") + row("user", "one", "b")},
+		{"p/one/subagents/agent-1.jsonl", row("user", "one", "c")},
+		{"p/fork.jsonl", row("user", "fork", "b")},
+		{"p/agent-2.jsonl", row("user", "fork", "d")}, // as older builds name it
+		{"p/other.jsonl", row("user", "other", "e")},
+		{"p/begun.jsonl", row("attachment", "begun", "f")},
+	} {
+		log, ok := mapping.FindLog(filepath.FromSlash(file.path), []byte(file.head))
+		if begun := strings.Contains(file.path, "begun"); !ok || log.KinKnown == begun {
+			t.Errorf("%s: %+v", file.path, log)
+		}
+		logs = append(logs, log)
+	}
+	var got [][]string
+	for _, group := range mapping.GroupLogs(logs) {
+		var paths []string
+		for _, log := range group {
+			paths = append(paths, filepath.ToSlash(log.Path))
+		}
+		got = append(got, paths)
+	}
+	want := [][]string{{"p/one.jsonl", "p/one/subagents/agent-1.jsonl", "p/fork.jsonl", "p/agent-2.jsonl"}, {"p/other.jsonl"}, {"p/begun.jsonl"}}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -10,6 +10,7 @@ package agent
 
 import (
 	"bytes"
+	"iter"
 	"slices"
 	"time"
 )
@@ -63,9 +64,9 @@ type Agent struct {
 	Log bool
 
 	// Kin returns names that a session log has in common with the logs that belong to it:
-	// those of its sub-agents and forks. It gets the marks of the log's first line, and
-	// returns none for a file that is no log.
-	Kin func(path string, m *Marks) []string
+	// those of its sub-agents and forks. It returns none for a file that is no log. It gets
+	// the log's first rows, and returns false if later ones may say more.
+	Kin func(path string, rows iter.Seq[*Marks]) (kin []string, all bool)
 
 	// Folders are where the agent keeps session logs.
 	Folders Folders

@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"cmp"
+	"iter"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,12 +31,26 @@ var claudeLog = Agent{
 	TurnEnds: true,
 	Folders:  Folders{Variable: "CLAUDE_CONFIG_DIR", Default: ".claude", Names: []string{"projects"}},
 	Log:      true,
-	Kin: func(path string, _ *Marks) []string {
-		if session, _, ok := strings.Cut(path, string(filepath.Separator)+"subagents"+string(filepath.Separator)); ok {
-			path = session
+	Kin:      claudeKin,
+}
+
+// claudeKin returns the path and the id of a log's session, and the id of its first prompt:
+// a fork begins with a copy of that row.
+func claudeKin(path string, rows iter.Seq[*Marks]) (kin []string, all bool) {
+	session, _, _ := strings.Cut(path, string(filepath.Separator)+"subagents"+string(filepath.Separator))
+	kin = []string{"claude " + strings.TrimSuffix(session, ".jsonl")}
+	id := ""
+	for m := range rows {
+		if id == "" {
+			if id = m.value("", "sessionId"); id != "" {
+				kin = append(kin, "claude "+id)
+			}
 		}
-		return []string{"claude " + filepath.Dir(path)} // its forks are in the same folder
-	},
+		if prompt := m.value("", "uuid"); prompt != "" && m.value("", "type") == "user" {
+			return append(kin, "claude "+prompt), true
+		}
+	}
+	return kin, false
 }
 
 // A claudeLogDecoder decodes the logs of the sessions of a folder, and of their sub-agents.

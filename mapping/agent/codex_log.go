@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 
@@ -26,13 +27,11 @@ var codexLog = Agent{
 		LogOf: "*/*/*/rollout-*-%s.jsonl",
 	},
 	Log: true,
-	Kin: func(_ string, m *Marks) (kin []string) {
-		for _, name := range []string{"id", "session_id", "parent_thread_id", "forked_from_id"} {
-			if id := m.value("payload", name); id != "" {
-				kin = append(kin, "codex "+id)
-			}
+	Kin: func(_ string, rows iter.Seq[*Marks]) (kin []string, all bool) {
+		for _, id := range firstValues(rows, "payload", "id", "session_id", "parent_thread_id", "forked_from_id") {
+			kin = append(kin, "codex "+id)
 		}
-		return kin
+		return kin, true
 	},
 }
 

@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"cmp"
+	"iter"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,11 +38,11 @@ var copilot = Agent{
 		"type=result sessionId exitCode usage.premiumRequests",
 	),
 	Lines: shapes("type=*.* data id timestamp parentId", "type=result sessionId exitCode usage"),
-	Kin: func(path string, _ *Marks) []string {
+	Kin: func(path string, _ iter.Seq[*Marks]) (kin []string, all bool) {
 		if filepath.Base(path) != "events.jsonl" { // the session log has the stream's lines
-			return nil
+			return nil, true
 		}
-		return []string{"copilot " + path}
+		return []string{"copilot " + path}, true
 	},
 }
 

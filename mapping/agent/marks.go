@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"iter"
 	"path"
 	"slices"
 	"strings"
@@ -185,6 +186,19 @@ func (m *Marks) Agent() (agent *Agent, foreign string) {
 		}
 	}
 	return nil, ""
+}
+
+// firstValues returns the strings that the first row has among the members of an object.
+func firstValues(rows iter.Seq[*Marks], parent string, names ...string) (values []string) {
+	for m := range rows {
+		for _, name := range names {
+			if value := m.value(parent, name); value != "" {
+				values = append(values, value)
+			}
+		}
+		break
+	}
+	return values
 }
 
 // A foreignKind is a kind of lines that spantee does not support, but recognizes, so that

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"iter"
 	"path/filepath"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
@@ -29,14 +30,12 @@ var piLog = Agent{
 	TurnEnds: true,
 	Folders:  Folders{Default: ".pi/agent", Names: []string{"sessions"}},
 	Log:      true,
-	Kin: func(path string, m *Marks) []string {
-		kin := []string{"pi " + filepath.Base(path)}
-		for _, name := range []string{"branchedFrom", "parentSession"} {
-			if parent := m.value("", name); parent != "" {
-				kin = append(kin, "pi "+filepath.Base(parent))
-			}
+	Kin: func(path string, rows iter.Seq[*Marks]) (kin []string, all bool) {
+		kin = []string{"pi " + filepath.Base(path)}
+		for _, parent := range firstValues(rows, "", "branchedFrom", "parentSession") {
+			kin = append(kin, "pi "+filepath.Base(parent))
 		}
-		return kin
+		return kin, true
 	},
 }
 
