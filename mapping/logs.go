@@ -156,12 +156,13 @@ type Rows struct {
 	buf  *bufio.Reader
 	long []byte
 	at   instant // when Row was written, no earlier than the rows before
+	cut  bool    // the log ends within Row
 	err  error   // why there is no Row
 }
 
-// NewRows returns the rows that file has from where it is read next.
-func NewRows(file io.ReadCloser) *Rows {
-	return &Rows{open: func() (io.ReadCloser, error) { return file, nil }}
+// NewRows returns the rows that in has.
+func NewRows(in io.Reader) *Rows {
+	return &Rows{open: func() (io.ReadCloser, error) { return io.NopCloser(in), nil }}
 }
 
 // rows returns the rows of a log, which is opened when the first of them comes next.
@@ -183,6 +184,9 @@ func (r *Rows) Err() error {
 
 // AtEnd reports whether there is no further Row.
 func (r *Rows) AtEnd() bool { return r.err != nil }
+
+// Cut reports whether the log ends within Row.
+func (r *Rows) Cut() bool { return r.cut }
 
 // Written returns when Row was written, as far as its log says.
 func (r *Rows) Written() time.Time { return time.Unix(0, int64(r.at)) }
@@ -270,7 +274,7 @@ func (r *Rows) next() {
 				continue
 			}
 		}
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) && len(r.Row) == 0 {
+		if r.cut = err != nil && !errors.Is(err, bufio.ErrBufferFull); r.cut && len(r.Row) == 0 {
 			r.err = err
 		}
 		r.at = max(r.at, agent.RowTime(r.Row))

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"os"
 	"path/filepath"
@@ -89,19 +87,20 @@ func agentFolders(f agent.Folders) iter.Seq[string] {
 
 // A follower traces session logs:
 //
-//	follow.Tailer -> Piece -> followed.mapper -> spans -> tracer.Stream
-//	                              └─ steps -> follow.State
+//	follow.Tailer -> follow.Session -> spans -> tracer.Stream
+//	                      └─ steps -> follow.State
 type follower struct {
 	*tracing
 	followOptions
-	state   *follow.State // nil if nothing is kept on disk
-	claimed follow.Claims
-	since   map[string]time.Time // by folder
-	tailer  *follow.Tailer
-	byFile  map[string]*followed // by the paths of their files
-	byKin   map[string]*followed // by what their files have in common
-	awake   []*followed
-	failed  map[string]bool // files that cannot be read
+	state    *follow.State // nil if nothing is kept on disk
+	claimed  follow.Claims
+	since    map[string]time.Time // by folder
+	tailer   *follow.Tailer
+	sessions map[*follow.File]*follow.Session // nil for a file that is no log
+	byKin    map[string]*follow.Session       // by what their files have in common
+	ready    []*follow.Session                // have grown
+	awake    []*follow.Session
+	failed   map[string]bool // files that cannot be read
 
 	journaled bool // all spans that were handed over are in the journal
 }
@@ -120,7 +119,7 @@ func followLogs(o *options, fo followOptions, names []string, stderr *os.File) e
 	t.cfg.parent = trace.SpanContext{} // the sessions are not what started this process
 	f := &follower{
 		tracing: t, followOptions: fo, since: map[string]time.Time{},
-		byFile: map[string]*followed{}, byKin: map[string]*followed{}, failed: map[string]bool{},
+		sessions: map[*follow.File]*follow.Session{}, byKin: map[string]*follow.Session{}, failed: map[string]bool{},
 	}
 	if err := f.begin(names); err != nil {
 		return err
@@ -161,15 +160,8 @@ func (f *follower) begin(names []string) error {
 	if err != nil {
 		return err
 	}
-	var known []follow.Position
+	var known []*follow.File
 	for _, l := range logs {
-		s := &followed{Log: l}
-		for _, file := range l.Files {
-			f.byFile[file.Path] = s
-		}
-		for _, name := range l.Kin {
-			f.byKin[name] = s
-		}
 		known = append(known, l.Files...)
 	}
 	f.checkpoint()
@@ -180,8 +172,15 @@ func (f *follower) begin(names []string) error {
 		f.say.say("polling for changes every 2 s: %v", err)
 	}
 	for _, l := range logs {
+		s := f.tailer.Session(l, f.claimed)
+		for _, file := range l.Files {
+			f.sessions[file] = s
+		}
+		for _, name := range l.Kin {
+			f.byKin[name] = s
+		}
 		if l.Open {
-			_ = f.wake(f.byFile[l.Files[0].Path], "") // or once it grows
+			_ = f.wake(s) // or once it grows
 		}
 	}
 	return nil
@@ -223,17 +222,22 @@ func (f *follower) folders(names []string) (folders []follow.Folder, err error) 
 // run traces what the logs get until ctx ends.
 func (f *follower) run(ctx context.Context) {
 	for due := time.Now(); ctx.Err() == nil; {
+		f.changed()
+		if len(f.ready) > 0 {
+			f.read(f.ready[0])
+		}
 		if now := time.Now(); !due.After(now) {
 			f.tick(now)
 			due = now.Add(time.Second)
+		}
+		if len(f.ready) > 0 {
+			continue
 		}
 		wait, cancel := ctx, context.CancelFunc(func() {})
 		if len(f.awake) > 0 {
 			wait, cancel = context.WithDeadline(ctx, due)
 		}
-		if p, err := f.tailer.Next(wait); err == nil {
-			f.take(p)
-		}
+		f.tailer.Wait(wait)
 		cancel()
 	}
 	for _, s := range f.awake {
@@ -259,200 +263,45 @@ func (f *follower) end(disarm func()) error {
 	return end.Err()
 }
 
-const (
-	// headStart is how long a run waits in which the filter or exec may claim it.
-	headStart = 5 * time.Second
+// pauseAfter is how long a log has not grown when a model's answer counts as its last word:
+// programs that the agent runs after that may make it go on.
+const pauseAfter = 5 * time.Second
 
-	// pauseAfter is how long a log has not grown when a model's answer counts as its last
-	// word: programs that the agent runs after that may make it go on.
-	pauseAfter = 5 * time.Second
-)
-
-const (
-	// maxPieces and maxPieceBytes bound how many files of a session are read at once.
-	maxPieces     = 100
-	maxPieceBytes = 1 << 20
-
-	// forgetAfter is how long a file that belongs to a session has not grown when it is left
-	// out until it grows: Claude Code's sessions of a project belong together, and their
-	// logs only get more.
-	forgetAfter = 7 * 24 * time.Hour
-)
-
-// A followed session is mapped by a Mapper of its own. When the session grows after a
-// restart, or after it has been idle, it is mapped again from its beginning: the ids and
-// counts of a run depend on what was before it.
-type followed struct {
-	*follow.Log
-	mapper *mapping.Mapper // nil while the session sleeps
-	inputs []*mapping.Input
-	piped  map[trace.TraceID]bool // the runs that the filter or exec has traced
-
-	grown           time.Time
-	paused, stalled bool      // since then
-	mayBegin        time.Time // when its next run may; zero if it has not grown
-	unsaved         bool
-}
-
-// take traces a piece, together with what other files of its session have got.
-func (f *follower) take(p follow.Piece) {
-	if p.Err != nil {
-		if !f.failed[p.Path] {
-			f.failed[p.Path] = true
-			f.say.skipped(p.Path, p.Err)
-		}
-		return
+// changed finds the sessions that have grown. All new files are found before one of them is
+// read, the oldest logs first: others begin with copies of their rows.
+func (f *follower) changed() {
+	type newLog struct {
+		mapping.Log
+		file *follow.File
 	}
-	s := f.find(p)
-	if s == nil { // the other new files are found before this one is mapped
-		f.add(p)
-		f.tailer.PutBack(p, 0, time.Now())
-		return
-	}
-	if p.Replaced {
-		f.restart(s, p.Path)
-	}
-	if i := s.file(p.Path); s.mapper == nil || s.inputs[i] == nil {
-		if f.wake(s, p.Path) != nil {
-			return
+	var added []newLog
+	for file, err := range f.tailer.Changed() {
+		if err != nil {
+			f.fail(file.Path, err)
+		} else if s, known := f.sessions[file]; known {
+			f.setReady(s)
+		} else if log, ok := f.tailer.Describe(file); ok {
+			added = append(added, newLog{log, file})
 		}
 	}
-	pieces, size := []*unmapped{newUnmapped(p)}, len(p.Bytes)
-	for len(pieces) < maxPieces && size < maxPieceBytes {
-		also, ok := f.tailer.Also(func(path string) bool {
-			return f.byFile[path] == s && !slices.ContainsFunc(pieces, func(u *unmapped) bool { return u.Path == path })
-		})
-		if !ok {
-			break
+	slices.SortStableFunc(added, func(a, b newLog) int { return a.First.Compare(b.First) })
+	for _, log := range added {
+		f.sessions[log.file] = nil
+		if len(log.Kin) > 0 && (f.agent == "" || f.agent == log.Agent) {
+			f.add(log.Log, log.file)
 		}
-		if also.Err != nil {
-			f.take(also)
-			continue
-		}
-		if i := s.file(also.Path); also.Replaced || s.inputs[i] == nil { // not before this piece
-			f.tailer.PutBack(also, 0, time.Now())
-			break
-		}
-		pieces, size = append(pieces, newUnmapped(also)), size+len(also.Bytes)
+		f.setReady(f.sessions[log.file])
 	}
-	emitted := f.handOver(s, s.mapRows(pieces))
-	now := time.Now()
-	for _, u := range pieces {
-		position := u.Position
-		if len(u.rest) > 0 {
-			position = f.tailer.PutBack(u.Piece, len(u.Bytes)-len(u.rest), s.mayBegin)
-		}
-		if position.Offset == u.From {
-			continue
-		}
-		s.Files[s.file(u.Path)] = position
-		age := now.Sub(u.Modified)
-		if s.grown, s.paused, s.stalled = u.Modified, false, age >= f.idle; age < time.Minute { // a stall of long ago is no news
-			s.grown = now // by a clock that stops while the computer sleeps
-		}
-	}
-	if emitted {
-		f.save(s)
-	}
-	if s.busy() || !slices.ContainsFunc(pieces, func(u *unmapped) bool { return len(u.rest) > 0 }) {
-		s.mayBegin = time.Time{} // the next run gets a head start of its own
-	}
-	f.metrics.received(s.grown)
-	if !p.More {
-		f.look(s, now)
-	}
-	f.open.showChanged()
-}
-
-// unmapped is a piece whose rows are not all mapped yet.
-type unmapped struct {
-	follow.Piece
-	rest  []byte
-	stamp agent.Instant // of the next row, zero if it has none
-}
-
-func newUnmapped(p follow.Piece) *unmapped {
-	p.Bytes = slices.Clone(p.Bytes) // the Tailer's are valid until its next piece
-	u := &unmapped{Piece: p, rest: p.Bytes}
-	u.stamp = agent.RowTime(u.row())
-	return u
-}
-
-// skip goes on behind the next row.
-func (u *unmapped) skip(row []byte) {
-	u.rest = u.rest[len(row):]
-	u.stamp = agent.RowTime(u.row())
-}
-
-// row returns the next row.
-func (u *unmapped) row() []byte {
-	head, _, _ := bytes.Cut(u.rest, []byte{'\n'})
-	return u.rest[:min(len(head)+1, len(u.rest))]
-}
-
-// mapRows maps rows in the order of their timestamps until a file may have an earlier one
-// that was not read yet, or until a row may begin a run that is too young.
-func (s *followed) mapRows(pieces []*unmapped) iter.Seq[mapping.Output] {
-	return func(yield func(mapping.Output) bool) {
-		for {
-			var next *unmapped
-			for _, u := range pieces {
-				switch {
-				case len(u.rest) == 0 && u.More:
-					return
-				case len(u.rest) > 0 && (next == nil || u.stamp < next.stamp):
-					next = u
-				}
-			}
-			if next == nil || !s.mayMap(next) {
-				return
-			}
-			row := next.row()
-			next.skip(row)
-			i := s.file(next.Path)
-			s.Add(follow.Step{File: i, To: next.From + int64(len(next.Bytes)-len(next.rest))})
-			for out := range s.inputs[i].Map(row) {
-				if !yield(out) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// mayMap reports whether the next row may be mapped. If no run is open, the row may begin
-// one, which the filter or exec may be about to claim.
-func (s *followed) mayMap(u *unmapped) bool {
-	now := time.Now()
-	if s.busy() || now.Sub(time.Unix(0, int64(u.stamp))) >= headStart || !s.mayBegin.IsZero() && !now.Before(s.mayBegin) {
-		return true
-	}
-	if s.mayBegin.IsZero() {
-		s.mayBegin = now.Add(headStart) // whatever the timestamp is
-	}
-	return false
-}
-
-// find returns the session that a piece belongs to, nil if its file is new.
-func (f *follower) find(p follow.Piece) *followed {
-	if s := f.byFile[p.Renamed]; s != nil && p.Renamed != "" {
-		delete(f.byFile, p.Renamed)
-		s.Files[s.file(p.Renamed)].Path = p.Path
-		f.byFile[p.Path] = s
-		s.unsaved = true
-	}
-	return f.byFile[p.Path]
 }
 
 // add adds a new file to the session that it belongs to.
-func (f *follower) add(p follow.Piece) {
-	var s *followed
-	log, _ := mapping.FindLog(p.Path, p.Bytes)
+func (f *follower) add(log mapping.Log, file *follow.File) {
+	var s *follow.Session
 	for _, name := range log.Kin {
 		s = cmp.Or(s, f.byKin[name])
 	}
 	if s == nil {
-		s = &followed{Log: &follow.Log{Since: f.sinceOf(p.Path)}}
+		s = f.tailer.Session(&follow.Log{Since: f.sinceOf(log.Path)}, f.claimed)
 	}
 	for _, name := range log.Kin {
 		if f.byKin[name] == nil {
@@ -460,7 +309,47 @@ func (f *follower) add(p follow.Piece) {
 			s.Kin = append(s.Kin, name)
 		}
 	}
-	f.byFile[p.Path] = s
+	s.AddFile(file)
+	f.sessions[file] = s
+}
+
+func (f *follower) setReady(s *follow.Session) {
+	if s != nil && s.MayRead() && !slices.Contains(f.ready, s) {
+		f.ready = append(f.ready, s)
+	}
+}
+
+func (f *follower) fail(path string, why error) {
+	if !f.failed[path] {
+		f.failed[path] = true
+		f.say.skipped(path, why)
+	}
+}
+
+// read traces what the first session that is ready has got.
+func (f *follower) read(s *follow.Session) {
+	f.ready = f.ready[1:]
+	if !s.IsAwake() && f.wake(s) != nil {
+		return
+	}
+	emitted := false
+	err := s.Read(func(outputs iter.Seq[mapping.Output]) { emitted = f.handOver(s, outputs) })
+	if errors.Is(err, follow.ErrReplaced) {
+		f.do(s, follow.Step{End: true})
+		f.sleep(s)
+		s.Restart()
+	} else if failed := new(mapping.LogError); errors.As(err, &failed) {
+		f.fail(failed.Path, failed.Err)
+	}
+	if emitted {
+		f.save(s)
+	}
+	f.metrics.received(s.Grown)
+	s.Stalled = time.Since(s.Grown) >= f.idle // a stall of long ago is no news
+	if f.setReady(s); s.IsAwake() {
+		f.look(s, time.Now())
+	}
+	f.open.showChanged()
 }
 
 // sinceOf returns since when a file's folder is followed, the innermost if there are several.
@@ -474,123 +363,25 @@ func (f *follower) sinceOf(path string) (since time.Time) {
 	return since
 }
 
-// file returns the index of a file, which it adds if it is new.
-func (s *followed) file(path string) int {
-	i := slices.IndexFunc(s.Files, func(p follow.Position) bool { return p.Path == path })
-	if i < 0 {
-		i = len(s.Files)
-		s.Files = append(s.Files, follow.Position{Path: path})
-		if s.mapper != nil {
-			s.inputs = append(s.inputs, s.mapper.Input())
+// wake maps again what was handed over, because a file has grown.
+func (f *follower) wake(s *follow.Session) error {
+	f.metrics.count() // what this process has traced of the session
+	err := s.Wake(f.mapping(&recording{written: s.Since, since: s.Since}, nil), func(outputs iter.Seq[mapping.Output]) {
+		for out := range outputs {
+			f.metrics.remember(out)
 		}
+	})
+	if err == nil {
+		f.awake = append(f.awake, s)
 	}
-	return i
-}
-
-// busy reports whether a run is open.
-func (s *followed) busy() bool {
-	if s.mapper == nil {
-		return s.Open
-	}
-	return s.mapper.Busy()
-}
-
-// wake maps again what was handed over, because a file has grown. Files that are not there
-// any more, or that have not grown for long, are left out.
-func (f *follower) wake(s *followed, grown string) (err error) {
-	if s.mapper != nil {
-		f.sleep(s)
-	}
-	if s.mapper, err = mapping.New(f.mapping(&recording{written: s.Since, since: s.Since}, nil)); err != nil {
-		return err
-	}
-	s.inputs, s.piped = nil, map[trace.TraceID]bool{}
-	f.awake = append(f.awake, s)
-	from := make([]int64, len(s.Files))
-	files := make([]*os.File, len(s.Files))
-	for i, p := range s.Files {
-		s.inputs = append(s.inputs, nil)
-		if p.Path == grown {
-			s.inputs[i] = s.mapper.Input()
-		}
-		file, err := f.tailer.Open(p)
-		if err != nil {
-			continue
-		}
-		defer file.Close()
-		info, err := file.Stat()
-		if err != nil || p.Path != grown && time.Since(info.ModTime()) > forgetAfter {
-			continue
-		}
-		files[i], s.grown = file, latest(s.grown, info.ModTime())
-		if s.inputs[i] == nil {
-			s.inputs[i] = s.mapper.Input()
-		}
-	}
-	again := func(mapping.Output) {}
-	buf := make([]byte, readSize)
-	for _, step := range s.Steps {
-		if step.To == 0 {
-			f.filter(s, s.repeat(step), again)
-			continue
-		}
-		if files[step.File] != nil {
-			piece := io.NewSectionReader(files[step.File], from[step.File], step.To-from[step.File])
-			for n := 1; n > 0; {
-				n, _ = piece.Read(buf)
-				f.filter(s, s.inputs[step.File].Map(buf[:n]), again)
-			}
-		}
-		from[step.File] = step.To
-	}
-	return nil
-}
-
-// repeat does what happened while no file grew.
-func (s *followed) repeat(step follow.Step) iter.Seq[mapping.Output] {
-	switch {
-	case step.Stall > 0:
-		s.mapper.NoteStall(step.Stall)
-	case step.Pause:
-		return func(yield func(mapping.Output) bool) {
-			for _, in := range s.inputs {
-				if in == nil {
-					continue
-				}
-				for out := range in.Flush() {
-					if !yield(out) {
-						return
-					}
-				}
-			}
-		}
-	case step.End:
-		return s.mapper.EndRuns()
-	}
-	return func(func(mapping.Output) bool) {}
-}
-
-// restart begins a session anew whose file was replaced. The runs that the new file repeats
-// began before the last span that was sent.
-func (f *follower) restart(s *followed, replaced string) {
-	if s.mapper != nil {
-		f.do(s, follow.Step{End: true})
-		f.sleep(s)
-	}
-	for _, file := range s.Files {
-		if file.Path != replaced {
-			f.tailer.Rewind(file.Path)
-		}
-	}
-	s.Since = latest(s.Since, s.Latest)
-	s.Files, s.Steps = nil, nil
+	return err
 }
 
 // sleep frees the memory of a session.
-func (f *follower) sleep(s *followed) {
+func (f *follower) sleep(s *follow.Session) {
 	f.save(s)
-	f.awake = slices.DeleteFunc(f.awake, func(a *followed) bool { return a == s })
-	s.mapper, s.inputs, s.piped = nil, nil, nil
+	f.awake = slices.DeleteFunc(f.awake, func(a *follow.Session) bool { return a == s })
+	s.Sleep()
 }
 
 // tick is called every second while a session is awake.
@@ -599,6 +390,7 @@ func (f *follower) tick(now time.Time) {
 		f.checkpoint()
 	}
 	for _, s := range slices.Clone(f.awake) {
+		f.setReady(s)
 		f.look(s, now)
 	}
 	if f.to.Open != nil {
@@ -613,29 +405,24 @@ func (f *follower) tick(now time.Time) {
 }
 
 // look does what is due because a session has not grown.
-func (f *follower) look(s *followed, now time.Time) {
-	if f.tailer.Pending(func(path string) bool { return f.byFile[path] == s }) {
-		return // it has grown
+func (f *follower) look(s *follow.Session, now time.Time) {
+	if s.HasGrown() {
+		return
 	}
-	idle := now.Sub(s.grown)
-	if !s.paused && idle >= min(pauseAfter, f.idle) {
-		s.paused = true
+	idle := now.Sub(s.Grown)
+	if !s.Paused && idle >= min(pauseAfter, f.idle) {
+		s.Paused = true
 		f.do(s, follow.Step{Pause: true})
 	}
-	if f.stallAfter > 0 && !s.stalled && idle >= f.stallAfter && s.busy() {
-		s.stalled = true
-		agents := s.mapper.NoteStall(idle)
-		if len(agents) > 0 {
-			s.Add(follow.Step{Stall: idle})
-			s.unsaved = true
-		}
-		for _, agent := range agents {
+	if f.stallAfter > 0 && !s.Stalled && idle >= f.stallAfter && s.Busy() {
+		s.Stalled = true
+		for _, agent := range s.Stall(idle) {
 			f.say.stalled(agent, idle)
 			f.metrics.stalled(agent)
 		}
 	}
 	if idle >= f.idle {
-		if s.busy() {
+		if s.Busy() {
 			f.do(s, follow.Step{End: true})
 		}
 		f.sleep(s)
@@ -645,9 +432,13 @@ func (f *follower) look(s *followed, now time.Time) {
 }
 
 // do takes a step other than a piece.
-func (f *follower) do(s *followed, step follow.Step) {
+func (f *follower) do(s *follow.Session, step follow.Step) {
 	s.Add(step)
-	if f.handOver(s, s.repeat(step)) {
+	emitted := f.handOver(s, s.Take(step))
+	if !s.Busy() {
+		s.Prune()
+	}
+	if emitted {
 		f.save(s)
 	}
 }
@@ -657,16 +448,16 @@ func (f *follower) do(s *followed, step follow.Step) {
 // has the spans before the state says so. A kill between the two, within the time of one
 // small write, makes the next process map the piece again, which gives the same spans with
 // the same ids. The journal gets no open spans, because they are mapped again, too.
-func (f *follower) handOver(s *followed, outputs iter.Seq[mapping.Output]) (emitted bool) {
+func (f *follower) handOver(s *follow.Session, outputs iter.Seq[mapping.Output]) (emitted bool) {
 	if e := f.to.Exporter; e != nil {
 		e.Begin()
 	}
-	f.filter(s, outputs, func(out mapping.Output) {
+	for out := range outputs {
 		if out.Started != nil {
 			if f.result.stats.Runs++; !out.Started.Start.Before(s.Since) {
 				f.say.runStarted(*out.Started)
 			}
-			return
+			continue
 		}
 		emitted = true
 		f.stream.Emit(out)
@@ -674,8 +465,8 @@ func (f *follower) handOver(s *followed, outputs iter.Seq[mapping.Output]) (emit
 		if out.Ended != nil {
 			f.say.runEnded(*out.Ended)
 		}
-	})
-	s.unsaved = true
+	}
+	s.Unsaved = true
 	f.checkpoint()
 	return emitted
 }
@@ -686,42 +477,24 @@ func (f *follower) checkpoint() {
 	f.journaled = f.to.Exporter == nil || f.to.Exporter.Checkpoint(nil) == nil
 }
 
-// filter hands on the spans of a session, except those of runs that the filter or exec has
-// traced.
-func (f *follower) filter(s *followed, outputs iter.Seq[mapping.Output], emit func(mapping.Output)) {
-	for out := range outputs {
-		id := out.TraceID
-		if run := out.Started; run != nil {
-			id = run.TraceID
-			s.piped[id] = f.claimed.Has(run.Session, run.Start)
-		}
-		if !s.piped[id] {
-			emit(out)
-		}
-	}
-}
-
-func (f *follower) save(s *followed) {
-	if !s.unsaved || !f.journaled || f.state == nil || len(s.Files) == 0 {
+func (f *follower) save(s *follow.Session) {
+	if !s.Unsaved || !f.journaled || f.state == nil || len(s.Files) == 0 {
 		return
 	}
-	s.Open = s.busy()
+	s.Open = s.Busy()
 	if err := f.state.Save(s.Log); err != nil {
 		f.say.problem(fmt.Errorf("cannot save the position, so a restart may send spans again: %w", err))
 		return
 	}
-	s.unsaved = false
+	s.Unsaved = false
 }
 
 // OpenAt returns the spans that have not ended.
 func (f *follower) OpenAt(now time.Time) iter.Seq[mapping.Output] {
 	return func(yield func(mapping.Output) bool) {
 		for _, s := range f.awake {
-			if !s.busy() {
-				continue
-			}
-			for out := range s.mapper.OpenAt(now) {
-				if !s.piped[out.TraceID] && !yield(out) {
+			for out := range s.OpenAt(now) {
+				if !yield(out) {
 					return
 				}
 			}
@@ -732,7 +505,7 @@ func (f *follower) OpenAt(now time.Time) iter.Seq[mapping.Output] {
 // Stats returns the generation of all runs.
 func (f *follower) Stats() (stats mapping.Stats) {
 	for _, s := range f.awake {
-		stats.Generation += s.mapper.Stats().Generation
+		stats.Generation += s.Stats().Generation
 	}
 	return stats
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/spantee/spantee/exporter/metrics"
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/spool"
+	"github.com/spantee/spantee/mapping"
 )
 
 // A meter counts what agents do. Each agent is a service, which has a Recorder from the
@@ -155,6 +156,18 @@ func (m *meter) consume(s *tracer.Span) {
 	if full {
 		m.count()
 	}
+}
+
+// remember notes a span that was counted before, perhaps by another process.
+func (m *meter) remember(out mapping.Output) {
+	if m == nil || out.Span == nil {
+		return
+	}
+	m.counts(func() {
+		if r := m.of(out.Agent); r != nil {
+			r.Remember(out.Span)
+		}
+	})
 }
 
 // setOpen takes the spans that have not ended, by their agents. They replace those of

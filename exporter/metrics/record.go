@@ -24,6 +24,16 @@ func (r *Recorder) Export(wire []byte) error {
 	return nil
 }
 
+// Remember notes a span of a run that another Recorder, or this one, has counted: what the
+// rest of the run uses is known by it.
+func (r *Recorder) Remember(wire []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.span.Read(wire) == nil {
+		r.usage(&r.span, func(string, int64) {})
+	}
+}
+
 // Record is Export for a span that is decoded already. It does not retain s.
 func (r *Recorder) Record(s *runs.Span) {
 	r.mu.Lock()
@@ -50,7 +60,9 @@ func (r *Recorder) record(s *runs.Span) {
 			r.gaps[string(s.Parent)] = append(r.gaps[string(s.Parent)], gaps...)
 		}
 	}
-	r.usage(ctx, s)
+	r.usage(s, func(name string, tokens int64) {
+		r.count(ctx, name, tokens, r.with(s, usageAttributes...), anyModality)
+	})
 }
 
 // contextOf returns a context that makes the span an exemplar.
@@ -108,6 +120,7 @@ var (
 	inferenceAttributes = []string{semconv.OperationName, semconv.ProviderName, semconv.RequestModel, semconv.ResponseModel}
 	failureAttributes   = append(inferenceAttributes[:4:4], semconv.ErrorType)
 	usageAttributes     = append(inferenceAttributes[:4:4], semconv.AgentName)
+	anyModality         = metric.WithAttributes(attribute.String(semconv.TokenModality, "unknown"))
 )
 
 // modelCalled counts a model call; gaps are the seconds between its chunks.
@@ -156,27 +169,26 @@ const maxUsed = 10_000
 
 // usage counts tokens: those of model calls as they end, and at the end of the run those
 // that only its root states. Claude Code, for example, states output tokens only there.
-func (r *Recorder) usage(ctx context.Context, s *runs.Span) {
-	used, counted := r.used[string(s.TraceID)]
+func (r *Recorder) usage(s *runs.Span, count func(metric string, tokens int64)) {
+	run := string(s.TraceID) + s.Text(semconv.SessionID) // a trace may have several
+	used, counted := r.used[run]
 	isTotal := counted && s.StatesTotals() && s.ErrorType() != semconv.ErrorKilled // of a killed run, another Recorder has counted most
 	if isTotal {
-		delete(r.used, string(s.TraceID))
+		delete(r.used, run)
 	} else if !s.Has(semconv.InputTokens) && !s.Has(semconv.OutputTokens) {
 		return
 	}
-	attributes := r.with(s, usageAttributes...)
-	modality := metric.WithAttributes(attribute.String(semconv.TokenModality, "unknown"))
 	for i, u := range usages {
 		switch {
 		case s.Has(u.key):
 			used[i] += s.Int(u.key)
-			r.count(ctx, u.metric, s.Int(u.key), attributes, modality)
+			count(u.metric, s.Int(u.key))
 		case isTotal && s.Int(u.total) > used[i]:
-			r.count(ctx, u.metric, s.Int(u.total)-used[i], attributes, modality)
+			count(u.metric, s.Int(u.total)-used[i])
 		}
 	}
 	if !s.StatesTotals() && (counted || len(r.used) < maxUsed) {
-		r.used[string(s.TraceID)] = used
+		r.used[run] = used
 	}
 }
 

@@ -1,20 +1,20 @@
-// Package follow reads what programs append to the .jsonl files in folders, as whole
-// lines:
+// Package follow maps the session logs in folders as they grow:
 //
-//	watch.go: events, polling -> changed files -> follow.go: Tailer.Next -> Piece
+//	watch.go: events, polling -> follow.go: Tailer.Changed -> session.go: Session.Read -> spans
+//	                                                                 └─ steps -> state.go
 //
 // A file is recognized by its contents, so it may be renamed, rewritten or moved to another
 // disk. Files are opened read-only, and symbolic links in a folder are not followed.
 package follow
 
 import (
-	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"io"
 	"io/fs"
+	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,44 +36,25 @@ type Position struct {
 	Sum    string `json:"sum"` // of the file's beginning and of what precedes Offset
 }
 
-// A Piece is what was read of a file: whole lines, except where a line is longer than
-// maxLine.
-type Piece struct {
-	Position           // after the piece
-	From     int64     // offset of the piece
-	Bytes    []byte    // valid until the next call of Next
-	Modified time.Time // when the file was last modified
-	Renamed  string    // the file's former path, if this is its first piece under a new one
-	Replaced bool      // the file is not the one that was read before: the piece is its beginning
-	More     bool      // more of the file can be read now
-
-	Err error // why the file cannot be read; the other fields except Path are not set
-
-	fromSum string // the Sum at From
+// A File is one that is followed.
+type File struct {
+	Position
+	changed  bool      // it may have more than what was read
+	size     int64     // when it was last read
+	modified time.Time // when it was last read
 }
 
-const (
-	// maxPiece is how many bytes a piece has, unless a line is longer.
-	maxPiece = 64 << 10
+// sumBytes is how much of a file's beginning, and of what precedes an offset, says which file
+// it is.
+const sumBytes = 1 << 10
 
-	// maxLine is how much is read of a line that has not ended.
-	maxLine = 64 << 20
-
-	// sumBytes is how much of a file's beginning, and of what precedes an offset, says
-	// which file it is.
-	sumBytes = 1 << 10
-)
-
-// A Tailer follows the files. It is used by one goroutine.
+// A Tailer finds the files that have changed. It is used by one goroutine.
 type Tailer struct {
-	roots  []*root
-	files  map[string]*file // that were read, by path
-	gone   map[string]*file // that were read and are not at their path any more
-	queue  []string         // paths of files that may have changed
-	queued map[string]bool
-	held   map[string]time.Time // paths that are read again at a time
-	buf    []byte
-	watch  watcher
+	roots []*root
+	files map[string]*File // by path
+	gone  map[string]*File // that are not at their path any more
+	queue map[string]bool  // paths of files that may have changed
+	watch watcher
 }
 
 // A root is a Folder.
@@ -82,21 +63,13 @@ type root struct {
 	dir *os.Root // nil as long as it does not exist
 }
 
-// A file is one that was read.
-type file struct {
-	Position
-	replaced bool      // not reported yet
-	size     int64     // at the last look
-	modified time.Time // at the last look
-}
+// New returns a Tailer that goes on with the known files. The caller must Close it.
+func New(folders []Folder, known []*File) *Tailer { return newTailer(folders, known, watcher{}) }
 
-// New returns a Tailer that goes on at the known positions. The caller must Close it.
-func New(folders []Folder, known []Position) *Tailer { return newTailer(folders, known, watcher{}) }
-
-func newTailer(folders []Folder, known []Position, w watcher) *Tailer {
-	t := &Tailer{files: map[string]*file{}, gone: map[string]*file{}, queued: map[string]bool{}, held: map[string]time.Time{}, watch: w}
-	for _, p := range known {
-		t.gone[p.Path] = &file{Position: p}
+func newTailer(folders []Folder, known []*File, w watcher) *Tailer {
+	t := &Tailer{files: map[string]*File{}, gone: map[string]*File{}, queue: map[string]bool{}, watch: w}
+	for _, f := range known {
+		t.gone[f.Path] = f
 	}
 	for _, f := range folders {
 		t.roots = append(t.roots, &root{Folder: f})
@@ -118,156 +91,86 @@ func (t *Tailer) Close() {
 	}
 }
 
-// Next waits for the next piece until ctx ends.
-func (t *Tailer) Next(ctx context.Context) (Piece, error) {
-	for {
-		for len(t.queue) > 0 {
-			path := t.queue[0]
-			t.queue = t.queue[1:]
-			delete(t.queued, path)
-			if _, held := t.held[path]; held {
+// Changed returns the files that may have changed since the last call, or why one that was
+// not read before cannot be.
+func (t *Tailer) Changed() iter.Seq2[*File, error] {
+	return func(yield func(*File, error) bool) {
+		paths := slices.Sorted(maps.Keys(t.queue))
+		clear(t.queue)
+		for _, path := range paths {
+			f, err := t.find(path)
+			switch {
+			case errors.Is(err, fs.ErrNotExist), errors.Is(err, errIrregular):
 				continue
+			case err != nil:
+				f = &File{Position: Position{Path: path}}
+			default:
+				f.changed = true
 			}
-			if p, ok := t.read(path); ok {
-				return p, nil
+			if !yield(f, err) {
+				return
 			}
 		}
-		if err := t.await(ctx); err != nil {
-			return Piece{}, err
-		}
 	}
 }
 
-// Pending reports whether one of the files that the caller wants may have changed.
-func (t *Tailer) Pending(wanted func(path string) bool) bool {
-	return slices.ContainsFunc(t.queue, wanted)
-}
-
-// Also returns the next piece of a file that may have changed and that the caller wants,
-// without waiting for one.
-func (t *Tailer) Also(wanted func(path string) bool) (Piece, bool) {
-	for i := 0; i < len(t.queue); i++ {
-		path := t.queue[i]
-		if !wanted(path) {
-			continue
-		}
-		t.queue = slices.Delete(t.queue, i, i+1)
-		i--
-		delete(t.queued, path)
-		if p, ok := t.read(path); ok {
-			return p, true
-		}
-	}
-	return Piece{}, false
-}
-
-// PutBack returns what follows the first n bytes of a piece, to be read again at a time. It
-// returns the position after these bytes. The file is not read before.
-func (t *Tailer) PutBack(p Piece, n int, at time.Time) Position {
-	f := t.files[p.Path]
-	f.Offset, f.Sum, f.replaced = p.From, p.fromSum, p.Replaced && n == 0
-	if n > 0 {
-		f.Offset += int64(n)
-		if in, _, err := t.open(p.Path); err == nil {
-			f.Sum, _ = sumAt(in, f.Offset) // if it fails, the file was replaced
-			_ = in.Close()
-		}
-	}
-	if at.After(time.Now()) {
-		t.held[p.Path] = at
-	} else {
-		t.enqueue(p.Path)
-	}
-	return f.Position
-}
-
-// Rewind makes a file be read again from its beginning.
-func (t *Tailer) Rewind(path string) {
+// find returns the file at a path.
+func (t *Tailer) find(path string) (*File, error) {
 	if f := t.files[path]; f != nil {
-		f.Position = Position{Path: path}
-		t.enqueue(path)
+		return f, nil
 	}
-}
-
-func (t *Tailer) enqueue(path string) {
-	if _, held := t.held[path]; !held && !t.queued[path] {
-		t.queued[path] = true
-		t.queue = append(t.queue, path)
-	}
-}
-
-// read reads the next piece of a file. It returns false if there is none.
-func (t *Tailer) read(path string) (p Piece, ok bool) {
-	in, info, err := t.open(path)
+	in, err := t.open(path)
 	if err != nil {
-		t.vanished(path)
-		return Piece{Position: Position{Path: path}, Err: err}, !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errIrregular)
+		return nil, err
 	}
 	defer in.Close()
-	f := t.files[path]
-	if f == nil {
-		f, p.Renamed = t.identify(path, in)
-		t.files[path] = f
+	f := t.identify(path, in)
+	delete(t.gone, f.Path)
+	f.Path = path
+	t.files[path] = f
+	return f, nil
+}
+
+// identify returns the file that was read before, perhaps under another path where it is no
+// more, or else a new one.
+func (t *Tailer) identify(path string, in *os.File) *File {
+	before := t.gone[path]
+	if before != nil && before.isIn(in) {
+		return before
 	}
-	f.size, f.modified = info.Size(), info.ModTime()
-	if sum, err := sumAt(in, f.Offset); f.Offset > 0 && (err != nil || sum != f.Sum) {
-		f.Position, f.replaced = Position{Path: path}, true
+	for _, f := range t.gone {
+		if f.Offset > 0 && f.isIn(in) && !t.isThere(f) {
+			return f
+		}
 	}
-	p.From, p.fromSum, p.Modified, p.Replaced = f.Offset, f.Sum, f.modified, f.replaced
-	if p.Bytes, err = t.lines(in, f.Offset); err != nil || len(p.Bytes) == 0 {
-		return Piece{Position: Position{Path: path}, Err: err}, err != nil
+	if before != nil {
+		return before // with other contents
 	}
-	f.Offset, f.replaced = f.Offset+int64(len(p.Bytes)), false
+	return &File{Position: Position{Path: path}}
+}
+
+// isIn reports whether a file has what was read of f.
+func (f *File) isIn(in io.ReaderAt) bool {
+	sum, err := sumAt(in, f.Offset)
+	return f.Offset == 0 || err == nil && sum == f.Sum
+}
+
+// isThere reports whether a file is at its path: one that resembles it is a copy.
+func (t *Tailer) isThere(f *File) bool {
+	in, err := t.Open(f)
+	if err == nil {
+		_ = in.Close()
+	}
+	return err == nil
+}
+
+// advance notes that the next n bytes were read.
+func (f *File) advance(in io.ReaderAt, n int64) {
+	f.Offset += n
+	var err error
 	if f.Sum, err = sumAt(in, f.Offset); err != nil { // it has just been truncated
 		f.Sum = ""
 	}
-	if p.Position, p.More = f.Position, f.Offset < f.size; p.More {
-		t.enqueue(path)
-	}
-	return p, true
-}
-
-// lines reads whole lines at an offset: a piece of them, or else one longer line.
-func (t *Tailer) lines(in *os.File, offset int64) ([]byte, error) {
-	if len(t.buf) > 16*maxPiece { // of one long line
-		t.buf = nil
-	}
-	for size := maxPiece; ; size *= 4 {
-		if len(t.buf) < size {
-			t.buf = make([]byte, size)
-		}
-		n, err := in.ReadAt(t.buf[:size], offset)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
-		}
-		if end := bytes.LastIndexByte(t.buf[:n], '\n') + 1; end > 0 || n < size {
-			return t.buf[:end], nil
-		}
-		if size >= maxLine {
-			return t.buf[:n], nil
-		}
-	}
-}
-
-// identify returns the file that was read before under a path that does not exist any
-// more, or a new one.
-func (t *Tailer) identify(path string, in *os.File) (f *file, former string) {
-	same := func(f *file) bool {
-		sum, err := sumAt(in, f.Offset)
-		return err == nil && f.Offset > 0 && sum == f.Sum
-	}
-	if f = t.gone[path]; f != nil && (f.Offset == 0 || same(f)) {
-		delete(t.gone, path)
-		return f, ""
-	}
-	for former, f := range t.gone {
-		if same(f) {
-			delete(t.gone, former)
-			f.Path = path
-			return f, former
-		}
-	}
-	return &file{Position: Position{Path: path}, replaced: f != nil}, ""
 }
 
 // vanished notes that a file is not at its path any more.
@@ -291,39 +194,39 @@ func sumAt(in io.ReaderAt, offset int64) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// Open returns what a file has up to a position, and fails if the file is another one.
-func (t *Tailer) Open(to Position) (*os.File, error) {
-	in, _, err := t.open(to.Path)
+// Open opens a file, and fails if it has not what was read of it.
+func (t *Tailer) Open(f *File) (*os.File, error) {
+	in, err := t.open(f.Path)
 	if err != nil {
 		return nil, err
 	}
-	if sum, err := sumAt(in, to.Offset); err != nil || sum != to.Sum {
+	if !f.isIn(in) {
 		in.Close()
-		return nil, errReplaced
+		return nil, ErrReplaced
 	}
 	return in, nil
 }
 
-var (
-	errReplaced  = errors.New("the file was replaced")
-	errIrregular = errors.New("not a regular file")
-)
+// ErrReplaced means that a file is not the one that was read before.
+var ErrReplaced = errors.New("the file was replaced")
+
+var errIrregular = errors.New("not a regular file")
 
 // open opens a file in a folder. A link that leads out of the folder fails.
-func (t *Tailer) open(path string) (*os.File, fs.FileInfo, error) {
+func (t *Tailer) open(path string) (*os.File, error) {
 	for _, r := range t.roots {
 		name, in := strings.CutPrefix(path, r.Path+string(filepath.Separator))
 		if !in || r.dir == nil {
 			continue
 		}
 		if info, err := r.dir.Lstat(name); err != nil {
-			return nil, nil, err
+			return nil, err
 		} else if !info.Mode().IsRegular() {
-			return nil, nil, errIrregular
+			return nil, errIrregular
 		}
 		f, err := r.dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe may have taken its place
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		info, err := f.Stat()
 		if err == nil && !info.Mode().IsRegular() {
@@ -331,9 +234,9 @@ func (t *Tailer) open(path string) (*os.File, fs.FileInfo, error) {
 		}
 		if err != nil {
 			f.Close()
-			return nil, nil, err
+			return nil, err
 		}
-		return f, info, nil
+		return f, nil
 	}
-	return nil, nil, fs.ErrNotExist
+	return nil, fs.ErrNotExist
 }

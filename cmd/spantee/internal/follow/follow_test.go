@@ -2,10 +2,12 @@ package follow
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +21,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type tail struct {
 	*testing.T
 	*Tailer
-	dir string
+	dir   string
+	later *[]change
+}
+
+func newTail(t *testing.T, tailer *Tailer, dir string) tail {
+	return tail{t, tailer, dir, new([]change)}
 }
 
 // eachWay runs a test with events, and with polling.
@@ -30,12 +37,12 @@ func eachWay(t *testing.T, test func(t tail)) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			test(tail{t, start(t, w(), dir, nil), dir})
+			test(newTail(t, start(t, w(), dir, nil), dir))
 		})
 	}
 }
 
-func start(t *testing.T, w watcher, dir string, known []Position) *Tailer {
+func start(t *testing.T, w watcher, dir string, known []*File) *Tailer {
 	tailer := newTailer([]Folder{{Path: dir}}, known, w)
 	t.Cleanup(tailer.Close)
 	return tailer
@@ -58,47 +65,82 @@ func (t tail) write(name, text string) {
 	}
 }
 
-func (t tail) next() Piece {
+// A change is what was read of a file.
+type change struct {
+	*File
+	text     string
+	err      error
+	replaced bool
+}
+
+// next waits for a file that has got more.
+func (t tail) next() change {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	p, err := t.Next(ctx)
+	for len(*t.later) == 0 {
+		t.Wait(ctx)
+		if ctx.Err() != nil {
+			t.Fatal(ctx.Err())
+		}
+		for f, err := range t.Changed() {
+			if c := t.read(f, err); c.err != nil || c.text != "" {
+				*t.later = append(*t.later, c)
+			}
+		}
+	}
+	c := (*t.later)[0]
+	*t.later = (*t.later)[1:]
+	return c
+}
+
+func (t tail) read(f *File, err error) change {
+	t.Helper()
+	c := change{File: f, err: err}
+	if err != nil {
+		return c
+	}
+	in, err := t.Open(f)
+	if c.replaced = errors.Is(err, ErrReplaced); c.replaced {
+		f.Position = Position{Path: f.Path}
+		in, err = t.Open(f)
+	}
+	if errors.Is(err, fs.ErrNotExist) { // it has just been renamed
+		return c
+	}
+	if err != nil {
+		c.err = err
+		return c
+	}
+	defer in.Close()
+	info, err := in.Stat()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	text, err := io.ReadAll(io.NewSectionReader(in, f.Offset, info.Size()-f.Offset))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.size, f.modified, c.text = info.Size(), info.ModTime(), string(text)
+	f.advance(in, int64(len(text)))
+	return c
 }
 
 // want reads until a file has given a text, which comes in pieces of any size.
-func (t tail) want(name, text string) (last Piece) {
+func (t tail) want(name, text string) (last change) {
 	t.Helper()
 	got := ""
 	for len(got) < len(text) {
 		last = t.next()
-		if last.Err != nil || last.Path != t.path(name) {
-			t.Fatalf("got a piece of %s (%v), want one of %s", last.Path, last.Err, name)
+		if last.err != nil || last.Path != t.path(name) {
+			t.Fatalf("got a change of %s (%v), want one of %s", last.Path, last.err, name)
 		}
-		if !strings.HasSuffix(string(last.Bytes), "\n") {
-			t.Errorf("%q is no whole line", last.Bytes)
-		}
-		got += string(last.Bytes)
+		got += last.text
 	}
 	if got != text {
 		t.Fatalf("got %q, want %q", got, text)
 	}
 	return last
-}
-
-func TestAHalfLineWaits(t *testing.T) {
-	eachWay(t, func(t tail) {
-		t.write("a.jsonl", "1\n2")
-		t.want("a.jsonl", "1\n")
-		t.write("a.jsonl", "3")
-		t.write("b.jsonl", "other\n")
-		t.want("b.jsonl", "other\n")
-		t.write("a.jsonl", "4\n5\n")
-		t.want("a.jsonl", "234\n5\n")
-	})
 }
 
 func TestAFileAppearsInANewFolder(t *testing.T) {
@@ -113,7 +155,7 @@ func TestAFileAppearsInANewFolder(t *testing.T) {
 func TestAFolderAppears(t *testing.T) {
 	eachWay(t, func(t tail) {
 		folder := t.path("not/there/yet")
-		later := tail{t.T, newTailer([]Folder{{Path: folder}}, nil, watcher{poll: t.watch.poll}), folder}
+		later := newTail(t.T, newTailer([]Folder{{Path: folder}}, nil, watcher{poll: t.watch.poll}), folder)
 		defer later.Close()
 		later.write("a.jsonl", "1\n")
 		later.want("a.jsonl", "1\n")
@@ -133,8 +175,8 @@ func TestATruncatedFileBeginsAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.write("a.jsonl", "third\n")
-		if p := t.want("a.jsonl", "third\n"); !p.Replaced || p.From != 0 {
-			t.Errorf("the piece does not say that it begins anew: %+v", p)
+		if p := t.want("a.jsonl", "third\n"); !p.replaced {
+			t.Errorf("the change does not say that the file begins anew: %+v", p)
 		}
 	})
 }
@@ -146,8 +188,8 @@ func TestAReplacedFileBeginsAnew(t *testing.T) {
 			if err := os.Rename(t.path("new"), t.path("a.jsonl")); err != nil {
 				t.Fatal(err)
 			}
-			if p := t.want("a.jsonl", text); p.Replaced != (i > 0) {
-				t.Errorf("%q: replaced is %v", text, p.Replaced)
+			if p := t.want("a.jsonl", text); p.replaced != (i > 0) {
+				t.Errorf("%q: replaced is %v", text, p.replaced)
 			}
 		}
 	})
@@ -162,7 +204,7 @@ func TestARewrittenFileGoesOn(t *testing.T) {
 		if err := os.Rename(t.path("new"), t.path("a.jsonl")); err != nil {
 			t.Fatal(err)
 		}
-		if p := t.want("a.jsonl", "second\n"); p.Replaced {
+		if p := t.want("a.jsonl", "second\n"); p.replaced {
 			t.Error("the file is said to be another one")
 		}
 	})
@@ -172,26 +214,25 @@ func TestARenamedFileGoesOn(t *testing.T) {
 	eachWay(t, func(t tail) {
 		t.write("sessions/a.jsonl", "first\n")
 		t.write("archive/b.jsonl", "other\n")
-		seen := map[string]bool{}
+		seen := map[string]*File{}
 		for range 2 {
-			seen[t.next().Path] = true
+			c := t.next()
+			seen[c.Path] = c.File
 		}
-		if len(seen) != 2 {
-			t.Fatal(seen)
-		}
+		file := seen[t.path("sessions/a.jsonl")]
 		if err := os.Rename(t.path("sessions/a.jsonl"), t.path("archive/c.jsonl")); err != nil {
 			t.Fatal(err)
 		}
 		t.write("archive/c.jsonl", "second\n")
-		if p := t.want("archive/c.jsonl", "second\n"); p.Renamed != t.path("sessions/a.jsonl") {
-			t.Errorf("renamed from %q", p.Renamed)
+		if p := t.want("archive/c.jsonl", "second\n"); p.File != file {
+			t.Errorf("%+v is taken for a new file", p)
 		}
 		if err := os.Rename(t.path("archive"), t.path("attic")); err != nil {
 			t.Fatal(err)
 		}
 		t.write("attic/c.jsonl", "third\n")
-		if p := t.want("attic/c.jsonl", "third\n"); p.Renamed != t.path("archive/c.jsonl") {
-			t.Errorf("renamed from %q", p.Renamed)
+		if p := t.want("attic/c.jsonl", "third\n"); p.File != file {
+			t.Errorf("%+v is taken for a new file", p)
 		}
 	})
 }
@@ -200,17 +241,35 @@ func TestARenamedFileGoesOn(t *testing.T) {
 func TestARotatedFileGoesOn(t *testing.T) {
 	eachWay(t, func(t tail) {
 		t.write("a.jsonl", "first\n")
-		t.want("a.jsonl", "first\n")
+		file := t.want("a.jsonl", "first\n").File
 		if err := os.Rename(t.path("a.jsonl"), t.path("a.1.jsonl")); err != nil {
 			t.Fatal(err)
 		}
 		t.write("a.1.jsonl", "second\n")
-		if p := t.want("a.1.jsonl", "second\n"); p.Renamed != t.path("a.jsonl") || p.Replaced {
+		if p := t.want("a.1.jsonl", "second\n"); p.File != file || p.replaced {
 			t.Errorf("%+v", p)
 		}
 		t.write("a.jsonl", "third\n")
 		t.want("a.jsonl", "third\n")
 	})
+}
+
+// A copy, even one that is found before the file has been looked at, is a file of its own.
+func TestACopyIsNotARename(t *testing.T) {
+	dir := t.TempDir()
+	first := newTail(t, newTailer([]Folder{{Path: dir}}, nil, watcher{}), dir)
+	first.write("b.jsonl", "1\n")
+	known := first.want("b.jsonl", "1\n").File
+	first.Close()
+	first.write("a.jsonl", "1\n2\n")
+	first.write("b.jsonl", "3\n")
+	again := newTail(t, start(t, watcher{}, dir, []*File{known}), dir)
+	if c := again.want("a.jsonl", "1\n2\n"); c.File == known {
+		t.Error("the copy is taken for the file")
+	}
+	if c := again.want("b.jsonl", "3\n"); c.File != known || c.replaced {
+		t.Errorf("%+v is taken for another file", c)
+	}
 }
 
 func TestADeletedFileIsForgotten(t *testing.T) {
@@ -223,7 +282,7 @@ func TestADeletedFileIsForgotten(t *testing.T) {
 		t.write("b.jsonl", "other\n")
 		t.want("b.jsonl", "other\n")
 		t.write("a.jsonl", "second\n")
-		if p := t.want("a.jsonl", "second\n"); !p.Replaced {
+		if p := t.want("a.jsonl", "second\n"); !p.replaced {
 			t.Error("the file is taken for the one that was deleted")
 		}
 	})
@@ -231,17 +290,17 @@ func TestADeletedFileIsForgotten(t *testing.T) {
 
 func TestWhereItLeftOff(t *testing.T) {
 	dir := t.TempDir()
-	first := tail{t, newTailer([]Folder{{Path: dir}}, nil, watcher{}), dir}
+	first := newTail(t, newTailer([]Folder{{Path: dir}}, nil, watcher{}), dir)
 	first.write("a.jsonl", "1\n")
 	first.write("b.jsonl", "2\n")
-	var known []Position
+	var known []*File
 	for range 2 {
-		known = append(known, first.next().Position)
+		known = append(known, first.next().File)
 	}
 	first.Close()
 	first.write("b.jsonl", "3\n")
 	first.write("c.jsonl", "4\n")
-	again := tail{t, start(t, watcher{}, dir, known), dir}
+	again := newTail(t, start(t, watcher{}, dir, known), dir)
 	again.want("b.jsonl", "3\n")
 	again.want("c.jsonl", "4\n")
 	in, err := again.Open(known[0])
@@ -258,7 +317,7 @@ func TestWhereItLeftOff(t *testing.T) {
 
 func TestOldFilesAreReadOnceTheyGrow(t *testing.T) {
 	dir := t.TempDir()
-	old := tail{t, nil, dir}
+	old := newTail(t, nil, dir)
 	old.write("a.jsonl", "1\n")
 	before := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(old.path("a.jsonl"), before, before); err != nil {
@@ -273,29 +332,8 @@ func TestOldFilesAreReadOnceTheyGrow(t *testing.T) {
 	old.want("a.jsonl", "1\n2\n")
 }
 
-func TestAPieceThatIsPutBackComesLater(t *testing.T) {
-	eachWay(t, func(t tail) {
-		t.write("a.jsonl", "1\n")
-		p := t.want("a.jsonl", "1\n")
-		t.PutBack(p, 0, time.Now().Add(time.Hour))
-		t.write("a.jsonl", "2\n")
-		t.write("b.jsonl", "other\n")
-		t.want("b.jsonl", "other\n")
-		t.held[t.path("a.jsonl")] = time.Now()
-		t.want("a.jsonl", "1\n2\n")
-	})
-}
-
-func TestLongLines(t *testing.T) {
-	eachWay(t, func(t tail) {
-		long := strings.Repeat("x", 3*maxPiece) + "\n"
-		t.write("a.jsonl", "short\n"+long+"short\n")
-		t.want("a.jsonl", "short\n"+long+"short\n")
-	})
-}
-
 func TestLinksAndPipesAreNotFollowed(t *testing.T) {
-	outside := tail{t, nil, t.TempDir()}
+	outside := newTail(t, nil, t.TempDir())
 	outside.write("secret.jsonl", "secret\n")
 	eachWay(t, func(t tail) {
 		for name, target := range map[string]string{
@@ -326,7 +364,7 @@ func TestAFileThatCannotBeRead(t *testing.T) {
 		if err := os.Rename(t.path("new"), t.path("a.jsonl")); err != nil {
 			t.Fatal(err)
 		}
-		if p := t.next(); p.Err == nil || p.Path != t.path("a.jsonl") {
+		if p := t.next(); p.err == nil || p.Path != t.path("a.jsonl") {
 			t.Errorf("%+v", p)
 		}
 	})
@@ -334,7 +372,7 @@ func TestAFileThatCannotBeRead(t *testing.T) {
 
 func TestLostEventsAreMadeUpFor(t *testing.T) {
 	dir := t.TempDir()
-	lossy := tail{t, start(t, watcher{}, dir, nil), dir}
+	lossy := newTail(t, start(t, watcher{}, dir, nil), dir)
 	events := lossy.watch.events.Events
 	lossy.watch.events.Events = nil // nobody reads them
 	go func() {
@@ -363,18 +401,18 @@ func TestWhereWatchingFails(t *testing.T) {
 // Five thousand idle files are found within two seconds, and not read.
 func TestIdleFiles(t *testing.T) {
 	dir := t.TempDir()
-	idle := tail{t, nil, dir}
+	idle := newTail(t, nil, dir)
 	for i := range 5000 {
 		idle.write(fmt.Sprintf("%d/%d.jsonl", i/50, i), "1\n")
 	}
 	idle.Tailer = start(t, watcher{}, dir, nil)
 	idle.Tailer.roots[0].Since = time.Now().Add(time.Hour)
-	var known []Position
+	var known []*File
 	for range 5000 {
-		known = append(known, idle.next().Position)
+		known = append(known, idle.next().File)
 	}
 	again := start(t, watcher{}, dir, known)
-	if len(again.queue) > 0 || len(again.held) > 0 || again.watch.poll != nil {
+	if len(again.queue) > 0 || again.watch.poll != nil {
 		t.Errorf("%d idle files are read again; polling: %v", len(again.queue), again.Polling())
 	}
 }

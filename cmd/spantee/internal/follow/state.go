@@ -46,10 +46,10 @@ func (s *State) Close() {
 // A Log is the files of one session, and how they were mapped. Mapping them again in the same
 // Steps gives the same spans.
 type Log struct {
-	Files []Position `json:"files"`
-	Steps []Step     `json:"steps"`
-	Open  bool       `json:"open,omitempty"` // a run has not ended
-	Kin   []string   `json:"kin,omitempty"`  // names that other files of the session have, too
+	Files []*File  `json:"files"`
+	Steps []Step   `json:"steps"`
+	Open  bool     `json:"open,omitempty"` // a run has not ended
+	Kin   []string `json:"kin,omitempty"`  // names that other files of the session have, too
 
 	Since  time.Time `json:"since"`  // runs that began before are left out
 	Latest time.Time `json:"latest"` // end of a span that was handed over
@@ -73,6 +73,19 @@ func (l *Log) Add(s Step) {
 		return
 	}
 	l.Steps = append(l.Steps, s)
+}
+
+// Prune replaces the steps that led to a pause without an open run. How the runs came about
+// does not matter any more, only what the files had.
+func (l *Log) Prune() {
+	l.Steps = nil
+	for i, f := range l.Files {
+		if f.Offset > 0 {
+			l.Add(Step{File: i, To: f.Offset})
+		}
+	}
+	l.Add(Step{Pause: true})
+	l.Add(Step{End: true})
 }
 
 // forgetAfter is how long a log is remembered whose files do not exist any more.

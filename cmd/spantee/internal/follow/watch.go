@@ -62,25 +62,22 @@ func (w *watcher) add(dir string) {
 // watched, or nil if they are watched.
 func (t *Tailer) Polling() error { return t.watch.why }
 
-// await waits until files may have changed, and enqueues them.
-func (t *Tailer) await(ctx context.Context) error {
+// Wait waits until files may have changed, or until ctx ends.
+func (t *Tailer) Wait(ctx context.Context) {
+	if len(t.queue) > 0 {
+		return
+	}
 	var events <-chan fsnotify.Event
 	var failures <-chan error
 	if t.watch.events != nil {
 		events, failures = t.watch.events.Events, t.watch.events.Errors
 	}
-	var poll, due <-chan time.Time
+	var poll <-chan time.Time
 	if t.watch.poll != nil {
 		poll = t.watch.poll.C
 	}
-	if until, held := t.nextHeld(); held {
-		timer := time.NewTimer(time.Until(until))
-		defer timer.Stop()
-		due = timer.C
-	}
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
 	case e := <-events:
 		t.changed(e)
 	case err := <-failures: // events were lost
@@ -90,25 +87,7 @@ func (t *Tailer) await(ctx context.Context) error {
 		t.scan()
 	case <-poll:
 		t.scan()
-	case now := <-due:
-		for path, at := range t.held {
-			if !at.After(now) {
-				delete(t.held, path)
-				t.enqueue(path)
-			}
-		}
 	}
-	return nil
-}
-
-// nextHeld returns when the next held file is read.
-func (t *Tailer) nextHeld() (next time.Time, held bool) {
-	for _, until := range t.held {
-		if !held || until.Before(next) {
-			next, held = until, true
-		}
-	}
-	return next, held
 }
 
 // changed takes an event.
@@ -119,7 +98,7 @@ func (t *Tailer) changed(e fsnotify.Event) {
 		case in && (e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename)):
 			t.vanishedIn(e.Name)
 		case in && isLog(name) && e.Has(fsnotify.Write):
-			t.enqueue(e.Name)
+			t.queue[e.Name] = true
 		case in && r.dir != nil && e.Has(fsnotify.Create):
 			t.scanIn(r, name) // a folder may have files already
 		case e.Name == r.Path, strings.HasPrefix(r.Path, e.Name+string(filepath.Separator)):
@@ -211,7 +190,7 @@ func (t *Tailer) scanIn(r *root, name string) {
 			return nil
 		}
 		if info, err := d.Info(); err == nil && t.hasChanged(r, path, info) {
-			t.enqueue(path)
+			t.queue[path] = true
 		}
 		return nil
 	})

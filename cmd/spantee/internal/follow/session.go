@@ -1,0 +1,298 @@
+package follow
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/spantee/spantee/mapping"
+)
+
+// A Session is mapped by a Mapper of its own. When it grows after a restart, or after it has
+// been idle, it is mapped again from its beginning: the ids and counts of a run depend on what
+// was before it.
+type Session struct {
+	*Log
+	Grown           time.Time // when a file last grew
+	Paused, Stalled bool      // since then
+	Unsaved         bool      // by a State
+
+	tailer   *Tailer
+	claims   Claims
+	mapper   *mapping.Mapper  // nil while the session sleeps
+	inputs   []*mapping.Input // of Files
+	claimed  map[trace.TraceID]bool
+	mayBegin time.Time // when a run may; zero if none waits
+}
+
+const (
+	// headStart is how long a run waits in which the filter or exec may claim it.
+	headStart = 5 * time.Second
+
+	// maxRead is how much of a session is mapped before its spans are handed over.
+	maxRead = 1 << 20
+
+	readSize = 128 << 10
+)
+
+// Session returns the session of a log. Runs that are claimed are left out.
+func (t *Tailer) Session(l *Log, claims Claims) *Session {
+	return &Session{Log: l, tailer: t, claims: claims}
+}
+
+// AddFile adds a file.
+func (s *Session) AddFile(f *File) {
+	s.Files = append(s.Files, f)
+	if s.mapper != nil {
+		s.inputs = append(s.inputs, s.mapper.Input())
+	}
+}
+
+// IsAwake reports whether the session has a Mapper.
+func (s *Session) IsAwake() bool { return s.mapper != nil }
+
+// Busy reports whether a run is open.
+func (s *Session) Busy() bool {
+	if s.mapper == nil {
+		return s.Open
+	}
+	return s.mapper.Busy()
+}
+
+// HasGrown reports whether there is more to read.
+func (s *Session) HasGrown() bool {
+	for _, f := range s.Files {
+		if f.changed {
+			return true
+		}
+	}
+	return false
+}
+
+// MayRead reports whether what there is to read may be read now.
+func (s *Session) MayRead() bool {
+	return s.HasGrown() && (s.mayBegin.IsZero() || !time.Now().Before(s.mayBegin))
+}
+
+// Wake maps again what was mapped before. Files that do not exist any more are left out.
+func (s *Session) Wake(opts mapping.Options, again func(iter.Seq[mapping.Output])) (err error) {
+	if s.mapper, err = mapping.New(opts); err != nil {
+		return err
+	}
+	s.inputs, s.claimed = nil, map[trace.TraceID]bool{}
+	files, from := make([]*os.File, len(s.Files)), make([]int64, len(s.Files))
+	for i, f := range s.Files {
+		s.inputs = append(s.inputs, s.mapper.Input())
+		file, err := s.tailer.Open(f)
+		if err != nil {
+			continue
+		}
+		defer file.Close()
+		files[i] = file
+		if info, err := file.Stat(); err == nil && info.ModTime().After(s.Grown) {
+			s.Grown = info.ModTime()
+		}
+	}
+	buf := make([]byte, readSize)
+	for _, step := range s.Steps {
+		if step.To == 0 {
+			again(s.Take(step))
+			continue
+		}
+		if files[step.File] != nil {
+			piece := io.NewSectionReader(files[step.File], from[step.File], step.To-from[step.File])
+			for n := 1; n > 0; {
+				n, _ = piece.Read(buf)
+				again(s.unclaimed(s.inputs[step.File].Map(buf[:n])))
+			}
+		}
+		from[step.File] = step.To
+	}
+	return nil
+}
+
+// Sleep frees the memory of the session.
+func (s *Session) Sleep() { s.mapper, s.inputs, s.claimed = nil, nil, nil }
+
+// Restart begins anew, because a file was replaced. The runs that the new file repeats began
+// before the last span that was handed over.
+func (s *Session) Restart() {
+	s.Sleep()
+	for _, f := range s.Files {
+		f.Position, f.changed = Position{Path: f.Path}, true
+	}
+	if s.Latest.After(s.Since) {
+		s.Since = s.Latest
+	}
+	s.Steps = nil
+}
+
+// A part is what the rows of a file were read from.
+type part struct {
+	index int
+	file  *File
+	in    *os.File
+	read  int64
+}
+
+// Read maps what the files have got, in the order of the rows' timestamps, except a run that
+// is too young. It hands over the spans of at most maxRead bytes.
+func (s *Session) Read(handOver func(iter.Seq[mapping.Output])) error {
+	var all []*mapping.Rows
+	parts := map[*mapping.Rows]*part{}
+	for i, f := range s.Files {
+		if !f.changed {
+			continue
+		}
+		in, err := s.tailer.Open(f)
+		if errors.Is(err, fs.ErrNotExist) {
+			f.changed = false
+			continue
+		}
+		if err != nil {
+			f.changed = false
+			return &mapping.LogError{Path: f.Path, Err: err}
+		}
+		defer in.Close()
+		if info, err := in.Stat(); err == nil {
+			f.size, f.modified = info.Size(), info.ModTime()
+		}
+		rows := mapping.NewRows(io.NewSectionReader(in, f.Offset, f.size-f.Offset))
+		all, parts[rows] = append(all, rows), &part{index: i, file: f, in: in}
+	}
+	var failed error
+	handOver(s.unclaimed(func(yield func(mapping.Output) bool) {
+		size := 0
+		for r := range mapping.MergeRows(all) {
+			p := parts[r]
+			switch {
+			case r.AtEnd():
+				p.file.changed = false
+				if r.Err() != nil {
+					failed = &mapping.LogError{Path: p.file.Path, Err: r.Err()}
+				}
+				continue
+			case r.Cut(): // the rest of the row is not written yet
+				continue
+			case size >= maxRead || !s.mayMap(r.Written()):
+				return
+			}
+			size += len(r.Row)
+			p.read += int64(len(r.Row))
+			s.Add(Step{File: p.index, To: p.file.Offset + p.read})
+			for out := range s.inputs[p.index].Map(r.Row) {
+				if !yield(out) {
+					return
+				}
+			}
+		}
+	}))
+	now := time.Now()
+	for _, p := range parts {
+		if p.read == 0 {
+			continue
+		}
+		p.file.advance(p.in, p.read)
+		s.Grown, s.Paused = p.file.modified, false
+		if now.Sub(s.Grown) < time.Minute {
+			s.Grown = now // by a clock that stops while the computer sleeps
+		}
+	}
+	if s.Busy() || !s.HasGrown() {
+		s.mayBegin = time.Time{} // the next run gets a head start of its own
+	}
+	return failed
+}
+
+// mayMap reports whether the next row may be mapped. If no run is open, the row may begin
+// one, which the filter or exec may be about to claim.
+func (s *Session) mayMap(written time.Time) bool {
+	now := time.Now()
+	if s.Busy() || now.Sub(written) >= headStart || !s.mayBegin.IsZero() && !now.Before(s.mayBegin) {
+		return true
+	}
+	if s.mayBegin.IsZero() {
+		s.mayBegin = now.Add(headStart) // whatever the timestamp is
+	}
+	return false
+}
+
+// Take does what happened while no file grew.
+func (s *Session) Take(step Step) iter.Seq[mapping.Output] {
+	switch {
+	case step.Stall > 0:
+		s.mapper.NoteStall(step.Stall)
+	case step.Pause:
+		return s.unclaimed(func(yield func(mapping.Output) bool) {
+			for _, in := range s.inputs {
+				for out := range in.Flush() {
+					if !yield(out) {
+						return
+					}
+				}
+			}
+		})
+	case step.End:
+		return s.unclaimed(s.mapper.EndRuns())
+	}
+	return func(func(mapping.Output) bool) {}
+}
+
+// Stall notes that nothing was written for a time. It returns the agents that stall.
+func (s *Session) Stall(idle time.Duration) (agents []string) {
+	if agents = s.mapper.NoteStall(idle); len(agents) > 0 {
+		s.Add(Step{Stall: idle})
+		s.Unsaved = true
+	}
+	return agents
+}
+
+// unclaimed leaves out the runs that the filter or exec has traced.
+func (s *Session) unclaimed(outputs iter.Seq[mapping.Output]) iter.Seq[mapping.Output] {
+	return func(yield func(mapping.Output) bool) {
+		for out := range outputs {
+			id := out.TraceID
+			if run := out.Started; run != nil {
+				id = run.TraceID
+				s.claimed[id] = s.claims.Has(run.Session, run.Start)
+			}
+			if !s.claimed[id] && !yield(out) {
+				return
+			}
+		}
+	}
+}
+
+// OpenAt returns the spans that have not ended.
+func (s *Session) OpenAt(now time.Time) iter.Seq[mapping.Output] {
+	if !s.Busy() {
+		return func(func(mapping.Output) bool) {}
+	}
+	return s.unclaimed(s.mapper.OpenAt(now))
+}
+
+// Stats returns the counts since the session woke.
+func (s *Session) Stats() mapping.Stats { return s.mapper.Stats() }
+
+// Describe describes the log in a new file. It returns false if the file does not show yet
+// what it is; a file that is no log has no Agent.
+func (t *Tailer) Describe(f *File) (log mapping.Log, ok bool) {
+	in, err := t.Open(f)
+	if err != nil {
+		return log, false
+	}
+	defer in.Close()
+	head := make([]byte, mapping.LogHead)
+	n, _ := io.ReadFull(in, head)
+	if n < len(head) {
+		n = bytes.LastIndexByte(head[:n], '\n') + 1
+	}
+	log, ok = mapping.FindLog(f.Path, head[:n])
+	return log, ok && log.KinKnown || n == len(head)
+}
