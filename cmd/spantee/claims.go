@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/follow"
-	"github.com/spantee/spantee/mapping"
 )
 
 // claims tell spantee follow which runs this process traces: the agent may also write a log
@@ -15,8 +14,8 @@ type claims struct {
 	from time.Time
 	done chan struct{} // closed when the last claim was written
 
-	runs    int    // that have begun
-	session string // of the last one
+	session string // claimed last
+	runs    int    // that had begun then
 }
 
 const (
@@ -37,21 +36,14 @@ func (t *tracing) newClaims() *claims {
 	return c
 }
 
-// begun claims the run that began last as soon as its session is known: its ids may not be
-// known for long.
-func (c *claims) begun(stats mapping.Stats) {
-	if c == nil || stats.Runs == c.runs && stats.Session == c.session {
+// begun claims the run of a session that is the latest of so many. It is called as soon as
+// the session is known, because the run's ids may not be known for long, and again when they
+// are, because several runs may begin at once.
+func (c *claims) begun(session string, runs int) {
+	if c == nil || session == "" || session == c.session && runs == c.runs {
 		return
 	}
-	c.runs, c.session = stats.Runs, stats.Session
-	c.add(stats.Session)
-}
-
-// add claims the runs of a session that have begun since this process did.
-func (c *claims) add(session string) {
-	if c == nil || session == "" {
-		return
-	}
+	c.session, c.runs = session, runs
 	before, done := c.done, make(chan struct{})
 	c.done = done
 	to := time.Now().Add(logBehind)

@@ -47,6 +47,7 @@ func execCommand() *cobra.Command {
 		},
 	}
 	o.addFlags(cmd.Flags())
+	add(cmd.Flags(), groupDisk, o.addPipeFlags)
 	o.addViewFlags(cmd.Flags())
 	o.addLogFlag(cmd.Flags())
 	o.limitOptions.addFlags(cmd.Flags())

@@ -81,6 +81,10 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: undelivered spans and metrics are lost")
 	o.spoolMax = size{spool.DefaultMax}
 	f.Var(&o.spoolMax, "spool-max", "keep at most `SIZE` of undelivered spans and metrics on disk, across all runs")
+}
+
+// addPipeFlags adds the flags of the commands that pass a stream through.
+func (o *diskOptions) addPipeFlags(f *pflag.FlagSet) {
 	o.spillMax = size{1 << 30}
 	f.Var(&o.spillMax, "spill-max", "buffer at most `SIZE` of untraced input on disk if the stream outpaces tracing; 0 delays the stream instead")
 	group(f, groupDisk)

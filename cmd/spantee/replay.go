@@ -199,22 +199,25 @@ func (r *replayer) logAt(name string, info fs.FileInfo) *mapping.Log {
 	if !ok || r.agent != "" && r.agent != log.Agent {
 		return nil
 	}
-	log.Open = func() (io.ReadCloser, error) {
-		f, err := r.open(name)
-		if err != nil {
-			return nil, err
-		}
-		in, err := unpack(bufio.NewReaderSize(&counter{f, r}, 16<<10))
-		if err != nil {
-			_ = f.Close()
-			return nil, err
-		}
-		return struct {
-			io.Reader
-			io.Closer
-		}{in, f}, nil
-	}
+	log.Open = func() (io.ReadCloser, error) { return r.openLog(name, r.read) }
 	return &log
+}
+
+// openLog opens a session log. read is called with how many bytes of the file were read.
+func (r *replayer) openLog(name string, read func(n int)) (io.ReadCloser, error) {
+	f, err := r.open(name)
+	if err != nil {
+		return nil, err
+	}
+	in, err := unpack(bufio.NewReaderSize(&counter{f, read}, 16<<10))
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{in, f}, nil
 }
 
 // isRecording reports whether a file's name is that of a recording.
@@ -351,7 +354,7 @@ func (r *replayer) one(name string) error {
 	if r.stream, err = tracer.New(to); err != nil {
 		return err
 	}
-	in, err := unpack(bufio.NewReaderSize(&counter{f, r}, readSize))
+	in, err := unpack(bufio.NewReaderSize(&counter{f, r.read}, readSize))
 	if err != nil {
 		return err
 	}
@@ -396,7 +399,8 @@ func (r *replayer) endFileNow(rec *recording, f *os.File) error {
 	return err
 }
 
-// endLogsNow shifts the times of logs so that the last of their runs ends now.
+// endLogsNow shifts the times of logs so that the last of their runs ends now, which takes
+// reading them twice.
 func (r *replayer) endLogsNow(rec *recording, logs []mapping.Log) error {
 	if !r.now {
 		return nil
@@ -404,6 +408,10 @@ func (r *replayer) endLogsNow(rec *recording, logs []mapping.Log) error {
 	m, err := r.unshifted(rec)
 	if err != nil {
 		return err
+	}
+	logs = slices.Clone(logs)
+	for i := range logs {
+		logs[i].Open = func() (io.ReadCloser, error) { return r.openLog(logs[i].Path, func(int) {}) }
 	}
 	return rec.endNow(func(yield func(mapping.Output, error) bool) {
 		for out, err := range m.ReadLogs(logs) {
@@ -414,15 +422,15 @@ func (r *replayer) endLogsNow(rec *recording, logs []mapping.Log) error {
 	})
 }
 
-// A counter reads a file and shows the progress.
+// A counter reads a file, and calls read with how many bytes it read.
 type counter struct {
-	f *os.File
-	r *replayer
+	f    *os.File
+	read func(n int)
 }
 
 func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.f.Read(p)
-	c.r.read(n)
+	c.read(n)
 	return n, err
 }
 

@@ -154,7 +154,7 @@ func (t *tracing) mapping(rec *recording, process *mapping.Process) mapping.Opti
 // runStarted is called when the ids of a run are known.
 func (t *tracing) runStarted(run mapping.Run) {
 	t.say.runStarted(run)
-	t.claims.add(run.Session)
+	t.claims.begun(run.Session, t.stream.Mapper.Stats().Runs)
 }
 
 // startExporter starts an exporter, unless spans go nowhere. A recording needs no

@@ -368,3 +368,26 @@ func TestCloseIsBounded(t *testing.T) {
 		})
 	}
 }
+
+// TestRest counts what only roots state once: not again what another Recorder has counted of
+// the run, nor what other runs of the trace use.
+func TestRest(t *testing.T) {
+	receiver := metricstest.Start(t)
+	r := record(t, "grpc", receiver.GRPCEndpoint(), 0)
+	chat := func(session string) *tracepb.Span {
+		return span("gen_ai.operation.name", "chat", "gen_ai.agent.name", "a", "session.id", session, "gen_ai.usage.input_tokens", 10)
+	}
+	root := func(session string, total int) *tracepb.Span {
+		return span("gen_ai.operation.name", "invoke_agent", "gen_ai.agent.name", "a", "session.id", session, "spantee.bad_lines", 0,
+			"spantee.usage.input_tokens", total)
+	}
+	r.Remember(encode(t, chat("resumed")))
+	export(t, r, chat("resumed"), chat("one"), chat("two"), root("one", 10), root("two", 13), root("resumed", 20))
+	finish(t, r)
+	if p := receiver.Points()["gen_ai.client.inference.usage.input_tokens{gen_ai.agent.name=a,gen_ai.token.modality=unknown}"]; p == nil || p.Sum != 33 {
+		t.Errorf("%+v, want 33", p)
+		for key := range receiver.Points() {
+			t.Log(key)
+		}
+	}
+}
