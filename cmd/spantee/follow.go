@@ -365,7 +365,6 @@ func (f *follower) sinceOf(path string) (since time.Time) {
 
 // wake maps again what was handed over, because a file has grown.
 func (f *follower) wake(s *follow.Session) error {
-	f.metrics.count() // what this process has traced of the session
 	err := s.Wake(f.mapping(&recording{written: s.Since, since: s.Since}, nil), func(outputs iter.Seq[mapping.Output]) {
 		for out := range outputs {
 			f.metrics.remember(out)

@@ -365,6 +365,39 @@ func TestFollowEndsIdleRuns(t *testing.T) {
 	}
 }
 
+// A session is idle even if another one of its folder grows, and goes on if the other's log
+// is replaced.
+func TestFollowTellsSessionsOfAFolderApart(t *testing.T) {
+	t.Parallel()
+	r := receivertest.Start(t)
+	dir := t.TempDir()
+	idle := newSessionLog(t, dir, "idle", time.Now().Add(-time.Minute))
+	idle.prompt()
+	idle.tool()
+	replaced := newSessionLog(t, dir, "replaced", time.Now().Add(-time.Minute))
+	replaced.prompt()
+	replaced.tool()
+	stop := followIn(t, r, t.TempDir(), dir, "--since", "1h", "--idle", "2s")
+	r.Await(func() bool { return len(r.Spans()) >= 2 }) // the tools
+	if err := os.Remove(replaced.path); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; len(roots(r)["idle"]) == 0; i++ {
+		if i == 600 {
+			t.Fatal("the idle run has not ended")
+		}
+		replaced.tool()
+		pause(100 * time.Millisecond)
+	}
+	idle.tool()
+	idle.answer()
+	await(r, "idle", 2)
+	stop()
+	if got := fmt.Sprint(roots(r)["idle"]); got != "[incomplete ]" {
+		t.Errorf("runs: %v", got)
+	}
+}
+
 func TestFollowOfAReplacedLog(t *testing.T) {
 	t.Parallel()
 	r := receivertest.Start(t)

@@ -52,6 +52,7 @@ type meter struct {
 type spanEnd struct {
 	at    int
 	agent string
+	known bool // what the rest of its run uses depends on it, but it was counted before
 }
 
 // maxUncounted is how many bytes of spans may wait to be counted.
@@ -147,27 +148,24 @@ func (m *meter) stalled(agent string) {
 }
 
 // consume counts a span later.
-func (m *meter) consume(s *tracer.Span) {
+func (m *meter) consume(s *tracer.Span) { m.add(s.Wire, s.Agent, false) }
+
+// remember notes a span that was counted before, perhaps by another process.
+func (m *meter) remember(out mapping.Output) {
+	if m != nil && out.Span != nil {
+		m.add(out.Span, out.Agent, true)
+	}
+}
+
+func (m *meter) add(wire []byte, agent string, known bool) {
 	m.counting.Lock()
-	m.wire = append(m.wire, s.Wire...)
-	m.spanEnds = append(m.spanEnds, spanEnd{len(m.wire), s.Agent})
+	m.wire = append(m.wire, wire...)
+	m.spanEnds = append(m.spanEnds, spanEnd{len(m.wire), agent, known})
 	full := len(m.wire) > maxUncounted
 	m.counting.Unlock()
 	if full {
 		m.count()
 	}
-}
-
-// remember notes a span that was counted before, perhaps by another process.
-func (m *meter) remember(out mapping.Output) {
-	if m == nil || out.Span == nil {
-		return
-	}
-	m.counts(func() {
-		if r := m.of(out.Agent); r != nil {
-			r.Remember(out.Span)
-		}
-	})
 }
 
 // setOpen takes the spans that have not ended, by their agents. They replace those of
@@ -198,7 +196,11 @@ func (m *meter) count() {
 	start := 0
 	for _, end := range m.spanEnds {
 		if r := m.of(end.agent); r != nil {
-			if err := r.Export(m.wire[start:end.at]); err != nil {
+			count := r.Export
+			if end.known {
+				count = r.Remember
+			}
+			if err := count(m.wire[start:end.at]); err != nil {
 				m.failed(err)
 			}
 		}

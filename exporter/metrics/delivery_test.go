@@ -381,13 +381,15 @@ func TestRest(t *testing.T) {
 		return span("gen_ai.operation.name", "invoke_agent", "gen_ai.agent.name", "a", "session.id", session, "spantee.bad_lines", 0,
 			"spantee.usage.input_tokens", total)
 	}
-	r.Remember(encode(t, chat("resumed")))
+	if err := r.Remember(encode(t, chat("resumed"))); err != nil {
+		t.Fatal(err)
+	}
 	export(t, r, chat("resumed"), chat("one"), chat("two"), root("one", 10), root("two", 13), root("resumed", 20))
 	finish(t, r)
-	if p := receiver.Points()["gen_ai.client.inference.usage.input_tokens{gen_ai.agent.name=a,gen_ai.token.modality=unknown}"]; p == nil || p.Sum != 33 {
-		t.Errorf("%+v, want 33", p)
-		for key := range receiver.Points() {
-			t.Log(key)
+	for operation, want := range map[string]float64{"chat": 30, "invoke_agent": 3} {
+		p := receiver.Points()["gen_ai.client.inference.usage.input_tokens{gen_ai.agent.name=a,gen_ai.operation.name="+operation+",gen_ai.token.modality=unknown}"]
+		if p == nil || p.Sum != want {
+			t.Errorf("%s: %+v, want %v", operation, p, want)
 		}
 	}
 }

@@ -26,12 +26,14 @@ func (r *Recorder) Export(wire []byte) error {
 
 // Remember notes a span of a run that another Recorder, or this one, has counted: what the
 // rest of the run uses is known by it.
-func (r *Recorder) Remember(wire []byte) {
+func (r *Recorder) Remember(wire []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.span.Read(wire) == nil {
-		r.usage(&r.span, func(string, int64) {})
+	if err := r.span.Read(wire); err != nil {
+		return fmt.Errorf("the metrics are incomplete: %w", err)
 	}
+	r.usage(&r.span, func(string, int64) {})
+	return nil
 }
 
 // Record is Export for a span that is decoded already. It does not retain s.
