@@ -43,9 +43,8 @@ func filterCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error { return filter(&o, os.Stdin, os.Stdout, os.Stderr) },
 	}
 	o.addFlags(cmd.Flags())
-	add(cmd.Flags(), groupDisk, o.addPipeFlags)
 	o.addViewFlags(cmd.Flags())
-	o.addLogFlag(cmd.Flags())
+	o.addPipeFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&o.now, "now", false, "shift the times of a recording so that it ends now")
 	group(cmd.Flags(), groupStream)
 	cmd.SetUsageFunc(printUsage)

@@ -47,9 +47,8 @@ func execCommand() *cobra.Command {
 		},
 	}
 	o.addFlags(cmd.Flags())
-	add(cmd.Flags(), groupDisk, o.addPipeFlags)
 	o.addViewFlags(cmd.Flags())
-	o.addLogFlag(cmd.Flags())
+	o.addPipeFlags(cmd.Flags())
 	o.limitOptions.addFlags(cmd.Flags())
 	cmd.Flags().SetInterspersed(false) // flags after the command are the command's
 	return cmd

@@ -81,19 +81,17 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: undelivered spans and metrics are lost")
 	o.spoolMax = size{spool.DefaultMax}
 	f.Var(&o.spoolMax, "spool-max", "keep at most `SIZE` of undelivered spans and metrics on disk, across all runs")
-}
-
-// addPipeFlags adds the flags of the commands that pass a stream through.
-func (o *diskOptions) addPipeFlags(f *pflag.FlagSet) {
-	o.spillMax = size{1 << 30}
-	f.Var(&o.spillMax, "spill-max", "buffer at most `SIZE` of untraced input on disk if the stream outpaces tracing; 0 delays the stream instead")
 	group(f, groupDisk)
 }
 
-// addLogFlag adds the flag about the log of the session in a live stream.
-func (o *options) addLogFlag(f *pflag.FlagSet) {
+// addPipeFlags adds the flags of the commands that pass a live stream through.
+func (o *options) addPipeFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.noSessionLog, "no-session-log", false, "do not read Codex's own log of the session, which has the model and the tokens of each call")
 	group(f, groupStream)
+
+	o.spillMax = size{1 << 30}
+	f.Var(&o.spillMax, "spill-max", "buffer at most `SIZE` of untraced input on disk if the stream outpaces tracing; 0 delays the stream instead")
+	group(f, groupDisk)
 }
 
 // defaultPage is the address of the page, next to OTLP's own ports, 4317 and 4318.
