@@ -90,7 +90,7 @@ type Recorder struct {
 
 	changed bool // something was counted since the last Save
 
-	used map[string][len(usages)]int64 // by model calls of runs that have not ended, by trace
+	used map[string][len(usages)]int64 // by model calls of runs that have not ended, by trace and session
 	gaps map[string][]float64          // between chunks of chats that have not ended, by their span ids
 
 	// open is read while the SDK holds its own lock, for which a holder of mu may wait.
