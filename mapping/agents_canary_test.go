@@ -140,6 +140,7 @@ var deltas = map[string]string{
 
 // TestSplitSecretsOfAnyAgent splits secrets over two pieces of a text.
 func TestSplitSecretsOfAnyAgent(t *testing.T) {
+	t.Parallel()
 	for agent, line := range deltas {
 		t.Run(agent, func(t *testing.T) {
 			for i, secret := range redacttest.All() {

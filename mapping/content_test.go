@@ -53,6 +53,7 @@ func number(spans []*tracepb.Span, name, key string) int64 {
 
 // TestMessageSchema checks the messages of all fixtures, whole and cut short.
 func TestMessageSchema(t *testing.T) {
+	t.Parallel()
 	compiler := jsonschema.NewCompiler()
 	schemas := map[string]*jsonschema.Schema{
 		"gen_ai.input.messages":  compiler.MustCompile("../testdata/schema/messages.json"),

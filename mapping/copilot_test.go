@@ -93,6 +93,7 @@ const (
 // The model calls of a turn add up to what the session states, however many they
 // are.
 func TestCopilotCalls(t *testing.T) {
+	t.Parallel()
 	tried := oneIn(7)
 	for calls := 1; calls <= 50; calls++ {
 		for variant := range 8 * int(copilotOrders) {

@@ -101,6 +101,7 @@ func (w watched) check(t testing.TB) {
 // TestOpenChangesNothing asks for the open spans after every line of every
 // fixture, and after other chunks: the same spans come out, to the byte.
 func TestOpenChangesNothing(t *testing.T) {
+	t.Parallel()
 	tried := oneIn(10)
 	streams := fixtures(t)
 	for _, name := range slices.Sorted(maps.Keys(streams)) {

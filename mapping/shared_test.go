@@ -94,6 +94,7 @@ func byAgent(spans []*tracepb.Span) map[string]int {
 // TestPairs writes a plain run of every agent and every stream of every other
 // agent into one pipe: each gets exactly the spans that it gets alone.
 func TestPairs(t *testing.T) {
+	t.Parallel()
 	all := fixtures(t)
 	tried := oneIn(12)
 	for _, plain := range slices.Sorted(maps.Keys(all)) {

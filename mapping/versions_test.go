@@ -112,6 +112,7 @@ func shape(spans []*tracepb.Span, m *mapping.Mapper) string {
 
 // TestMembersInAnyOrder shuffles the members of all objects.
 func TestMembersInAnyOrder(t *testing.T) {
+	t.Parallel()
 	for name, in := range fixtures(t) {
 		t.Run(short(name), func(t *testing.T) {
 			spans, m := feed{}.spans(t, edit(in, func(string, *value) {}))
@@ -296,6 +297,7 @@ var structural = regexp.MustCompile(`(?i)(^|\.)(type|subtype|id|\w+_id|\w+id|mes
 // TestOtherMembers leaves members out one after the other, makes them null, or
 // of another type: no call of a tool gets lost, and all spans end as they should.
 func TestOtherMembers(t *testing.T) {
+	t.Parallel()
 	changes := []func(v *value) bool{
 		func(*value) bool { return false },
 		func(v *value) bool { *v = value{text: []byte("null")}; return true },

@@ -29,8 +29,15 @@ type chromium struct {
 	thrown []string // by scripts of the page
 }
 
-// startChromium runs the browser that SPANTEE_CHROMIUM names until the test ends.
+// startChromium runs a browser beside those of other tests.
 func startChromium(t *testing.T) *chromium {
+	t.Helper()
+	t.Parallel()
+	return startChromiumAlone(t)
+}
+
+// startChromiumAlone runs the browser that SPANTEE_CHROMIUM names until the test ends.
+func startChromiumAlone(t *testing.T) *chromium {
 	t.Helper()
 	binary := os.Getenv("SPANTEE_CHROMIUM")
 	if binary == "" {

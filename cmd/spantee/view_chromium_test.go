@@ -315,7 +315,7 @@ func TestChromiumLarge(t *testing.T) {
 
 // How fast it is. Nothing is asserted: machines differ, and others work on them.
 func TestChromiumPace(t *testing.T) {
-	c := startChromium(t)
+	c := startChromiumAlone(t)
 	small := viewFiles(t, bigSession(1000).file(t))
 	for range 3 {
 		c.open(small.page + "/#/trace/" + small.id)

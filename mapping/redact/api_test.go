@@ -167,6 +167,7 @@ func hostile(size int) map[string]string {
 // TestHostile finds a secret after each of them: what bounds the cost of a text
 // must not hide what follows. A search that is not linear takes minutes.
 func TestHostile(t *testing.T) {
+	t.Parallel()
 	r := newRedactor(t, nil, nil)
 	for unit, text := range hostile(32 << 10) {
 		const secret = "lantern" + "4711"

@@ -13,6 +13,7 @@ import (
 // TestPatterns makes up texts that each pattern matches and checks that looking
 // around words only finds what looking everywhere does.
 func TestPatterns(t *testing.T) {
+	t.Parallel()
 	var file struct{ Rules []pattern }
 	if err := json.Unmarshal(gitleaks, &file); err != nil {
 		t.Fatal(err)

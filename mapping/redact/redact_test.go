@@ -97,6 +97,7 @@ func (c *tally) log(t *testing.T) (found, tried int) {
 // TestSecrets looks for every secret of the list in every place: all must be
 // found.
 func TestSecrets(t *testing.T) {
+	t.Parallel()
 	r := newRedactor(t, nil, nil)
 	var count tally
 	for _, s := range redacttest.All() {
@@ -124,6 +125,7 @@ func TestSecrets(t *testing.T) {
 
 // TestNeighbors looks for every secret behind forty others.
 func TestNeighbors(t *testing.T) {
+	t.Parallel()
 	r := newRedactor(t, nil, nil)
 	secrets := redacttest.All()
 	for i, s := range secrets {
@@ -237,6 +239,7 @@ func TestHarmless(t *testing.T) {
 // TestMaybePrefix cuts every secret off everywhere: what is not held back must
 // not show a piece of it.
 func TestMaybePrefix(t *testing.T) {
+	t.Parallel()
 	r := newRedactor(t, nil, nil)
 	for n, s := range redacttest.All() {
 		text := []string{"", "first line\n", "and some words "}[n%3] + s.Bare + "\nlast line\n"
