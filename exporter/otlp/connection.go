@@ -42,6 +42,7 @@ type connection struct {
 	grpc   *grpc.ClientConn // nil over HTTP
 	http   *http.Client     // nil over gRPC
 	traces tracesClient
+	using  sync.WaitGroup // requests that have it from get
 }
 
 // A tracesClient is one of OpenTelemetry's.
@@ -51,18 +52,19 @@ type tracesClient interface {
 	UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error
 }
 
-// get returns the connection.
+// get returns the connection. The caller must call using.Done after its request.
 func (l *link) get() (*connection, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.conn != nil {
-		return l.conn, nil
-	}
-	conn, err := l.settings.connect()
-	if err == nil {
+	if l.conn == nil {
+		conn, err := l.settings.connect()
+		if err != nil {
+			return nil, err
+		}
 		l.conn = conn
 	}
-	return conn, err
+	l.conn.using.Add(1)
+	return l.conn, nil
 }
 
 // drop closes a connection: the next request makes another. A request without an
@@ -77,9 +79,11 @@ func (l *link) drop(conn *connection) {
 }
 
 // close does not wait, because closing takes gRPC up to five seconds if the server does
-// not read.
+// not read. The connection is closed after the requests that have it: OpenTelemetry's client
+// fails a request that comes after Stop as if it could never be sent.
 func (c *connection) close() {
 	go func() {
+		c.using.Wait()
 		_ = c.traces.Stop(context.Background())
 		if c.grpc != nil {
 			_ = c.grpc.Close()
@@ -131,6 +135,7 @@ func (c *SharedConn) Invoke(ctx context.Context, method string, request, respons
 	if err != nil {
 		return err
 	}
+	defer conn.using.Done()
 	err = conn.grpc.Invoke(ctx, method, request, response, options...)
 	if _, unanswered := errors.AsType[*noAnswer](err); unanswered {
 		c.link.drop(conn)
@@ -271,6 +276,7 @@ func (c *client) upload(ctx context.Context, send func(context.Context, *connect
 	if err != nil {
 		return refused(uploadError(exporter.Misconfigured, oneLine(err.Error()), ""))
 	}
+	defer conn.using.Done()
 	if conn.grpc != nil && s.proxy() != nil && conn.grpc.GetState() != connectivity.Ready {
 		// grpc-go reads without end what a proxy answers, whatever the context.
 		if failed := s.probe(ctx); failed != nil {

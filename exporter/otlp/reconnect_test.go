@@ -118,3 +118,28 @@ func TestTheAddressIsWrong(t *testing.T) {
 		})
 	}
 }
+
+// A request that has a connection is answered, although another request has dropped the
+// connection since.
+func TestADroppedConnectionServesThoseThatHaveIt(t *testing.T) {
+	receiver := receivertest.Start(t)
+	for protocol, endpoint := range map[string]string{"grpc": receiver.GRPCEndpoint(), "http/protobuf": receiver.HTTPEndpoint()} {
+		s, err := Resolve(Config{Protocol: protocol, Endpoint: endpoint})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &link{settings: s, users: 1}
+		conn, err := l.get()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.drop(conn)
+		for range 50 {
+			if err := conn.traces.UploadTraces(t.Context(), []*tracepb.ResourceSpans{{}}); err != nil {
+				t.Errorf("%s: %v", protocol, err)
+				break
+			}
+		}
+		conn.using.Done()
+	}
+}
