@@ -56,7 +56,7 @@ func TestAChangeOfIdsIsOnDiskAtOnce(t *testing.T) {
 		{`{"type":"tool_call","subtype":"completed","call_id":"1","tool_call":{"readToolCall":{"args":{"path":"p"},"result":{"success":{"content":"c"}}}},"session_id":"s","timestamp_ms":1790000000500}`, 3},
 		{`{"type":"result","subtype":"success","is_error":false,"duration_ms":500,"session_id":"s","timestamp_ms":1790000000600}`, 3},
 	} {
-		tr.journal.took = 0 // however slow the machine is
+		tr.saved.took = 0 // however slow the machine is
 		tr.Write([]byte(step.line+"\n"), time.Now())
 		var entries []spool.Entry
 		for deadline := time.Now().Add(30 * time.Second); ; {

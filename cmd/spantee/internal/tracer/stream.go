@@ -81,23 +81,38 @@ type Stream struct {
 
 	cfg     Config
 	now     time.Time // when the current bytes came
-	journal journal
-	span    Span // for Consumers
+	span    Span      // for Consumers
 	emitted atomic.Int64
+
+	journaled *exporter.Exporter // saves what a killed process would lose; nil for a recording, which can be sent again
+	saves     bool               // checkpoints are made
+	saved     checkpoint         // the last one
 }
+
+// A checkpoint saves the spans that are open. Those that ended are saved after each piece of
+// the stream.
+type checkpoint struct {
+	at         time.Time
+	took       time.Duration // without the disk
+	generation int           // of the runs
+	changed    bool          // open spans have changed since
+	unsaved    int           // bytes of spans since then, or since the end of a piece
+}
+
+// maxUnsaved is how many bytes of spans may wait for a checkpoint.
+const maxUnsaved = 1 << 20
 
 // New returns a Stream, or an error if the options of the mapping are invalid.
 func New(cfg Config) (*Stream, error) {
 	s := &Stream{cfg: cfg, now: time.Now()}
 	if cfg.Live {
-		s.journal.exporter = cfg.Exporter
-		s.journal.active = cfg.Exporter != nil || cfg.Open != nil
+		s.journaled = cfg.Exporter
+		s.saves = cfg.Exporter != nil || cfg.Open != nil
 	}
 	if cfg.Resources == nil {
 		s.cfg.Resources = func(string) *resourcepb.Resource { return nil }
 	}
-	s.journal.changed = cfg.Mapping.Process != nil // the root of the process has begun
-	s.journal.saved = s.now
+	s.saved = checkpoint{at: s.now, changed: cfg.Mapping.Process != nil} // the root of the process has begun
 	cfg.Mapping.Now = func() time.Time { return s.now }
 	var err error
 	s.Mapper, err = mapping.New(cfg.Mapping)
@@ -127,13 +142,23 @@ func (s *Stream) WriteLog(log *mapping.JoinedLog, rows []byte, arrived time.Time
 }
 
 func (s *Stream) write(mapped func([]byte) iter.Seq[mapping.Output], piece []byte) {
-	s.journal.begin()
+	s.begin()
 	s.take(mapped(piece))
 	s.Changed()
-	if s.Mapper.Stats().Generation != s.journal.generation { // the journal has the wrong roots or ids
+	if s.Mapper.Stats().Generation != s.saved.generation { // the journal has the wrong roots or ids
 		s.checkpoint()
-	} else {
-		s.journal.commit()
+	} else if s.journaled != nil {
+		s.journaled.Commit()
+		s.saved.unsaved = 0
+	}
+}
+
+// begin is called before a piece of the stream is mapped. It does nothing for a
+// recording: its end may release all its spans at once, so they must be able to wait for
+// room within the piece.
+func (s *Stream) begin() {
+	if s.journaled != nil {
+		s.journaled.Begin()
 	}
 }
 
@@ -141,19 +166,22 @@ func (s *Stream) write(mapped func([]byte) iter.Seq[mapping.Output], piece []byt
 func (s *Stream) At(now time.Time) { s.now = now }
 
 // Changed says that the open spans have changed since the last checkpoint.
-func (s *Stream) Changed() { s.journal.changed = true }
+func (s *Stream) Changed() { s.saved.changed = true }
 
 // Save makes a checkpoint if anything has changed since the last one. Call it about once
 // a second. It reports whether it must be called again although nothing comes.
 func (s *Stream) Save() (again bool) {
-	if s.journal.active && s.journal.changed {
+	if s.saves && s.saved.changed {
 		s.checkpoint()
 	}
-	return s.journal.active && s.journal.changed
+	return s.saves && s.saved.changed
 }
 
+// checkpoint saves all spans. With thousands of open sessions that takes a while, so it is
+// done less often, and until then the spans of the current piece wait.
 func (s *Stream) checkpoint() {
-	if !s.journal.due() {
+	began := time.Now()
+	if !s.saves || began.Sub(s.saved.at) < 20*s.saved.took && s.saved.unsaved < maxUnsaved {
 		return
 	}
 	var open []exporter.OpenSpan
@@ -168,15 +196,22 @@ func (s *Stream) checkpoint() {
 	if s.cfg.Open != nil {
 		s.cfg.Open(byAgent)
 	}
-	s.journal.save(open, s.Mapper.Stats().Generation)
+	s.saved = checkpoint{took: time.Since(began), generation: s.Mapper.Stats().Generation}
+	if s.journaled != nil {
+		_ = s.journaled.Checkpoint(open) // Close tells whether the disk takes any
+	}
+	s.saved.at = time.Now()
 }
 
 // Close ends the stream and all of its spans. interrupted says that the stream was cut
 // off. It returns why the spans were not protected against a kill, or nil if they were.
 func (s *Stream) Close(interrupted bool) (unprotected error) {
-	s.journal.begin()
+	s.begin()
 	s.take(s.Mapper.Close(interrupted))
-	return s.journal.end()
+	if s.journaled == nil {
+		return nil
+	}
+	return s.journaled.Checkpoint(nil)
 }
 
 func (s *Stream) isSent(id trace.TraceID) bool {
@@ -238,7 +273,7 @@ func (s *Stream) ReadFrom(r io.Reader) (n int64, err error) {
 // Emit hands a span to everyone, as if the stream had made it.
 func (s *Stream) Emit(out mapping.Output) {
 	defer s.emitted.Add(1)
-	s.journal.unsaved += len(out.Span)
+	s.saved.unsaved += len(out.Span)
 	s.span.Wire, s.span.Agent, s.span.From, s.span.decoded = out.Span, out.Agent, s.cfg.Resources(out.Agent), false
 	if s.isSent(out.TraceID) {
 		s.cfg.Exporter.Export(out.Span, s.span.From)
