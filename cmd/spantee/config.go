@@ -38,8 +38,7 @@ type config struct {
 	display   display
 	content   contentConfig
 
-	problems []string // invalid variables: they must not break a pipe
-	nowhere  error    // why no spans are sent, if that is one of the problems
+	nowhere error // why no spans are sent, if that is one of the problems
 }
 
 // A metricsConfig says where metrics go.
@@ -59,10 +58,9 @@ type variableError struct{ error }
 
 func (e variableError) Unwrap() error { return e.error }
 
-func (c *config) problem(err error) { c.problems = append(c.problems, withHint(err)) }
-
-// resolve returns the configuration of a command that traces a stream.
-func (o *options) resolve() (*config, error) {
+// resolve returns the configuration of a command that traces a stream. An invalid variable
+// is a problem, because it must not break a pipe.
+func (o *options) resolve(problem func(error)) (*config, error) {
 	if err := cmp.Or(o.check(), o.view.check()); err != nil {
 		return nil, err
 	}
@@ -72,43 +70,43 @@ func (o *options) resolve() (*config, error) {
 		display:  resolveDisplay(),
 	}
 	var err error
-	if c.content, err = o.contentOptions.resolve(c.problem); err != nil {
+	if c.content, err = o.contentOptions.resolve(problem); err != nil {
 		return nil, err
 	}
 	c.detectors = detectors(c.content.Content)
 	if o.traceURL == "" && !hasPlaceholder(c.traceURL) {
-		c.problem(fmt.Errorf("invalid $SPANTEE_TRACE_URL %q (want %s in it)", c.traceURL, placeholder))
+		problem(fmt.Errorf("invalid $SPANTEE_TRACE_URL %q (want %s in it)", c.traceURL, placeholder))
 		c.traceURL = ""
 	}
 	if c.parent, err = parentFromEnvironment(); err != nil {
-		c.problem(err)
+		problem(err)
 	}
 	switch v := os.Getenv("OTEL_SDK_DISABLED"); strings.ToLower(v) {
 	case "", "true", "false":
 	default:
-		c.problem(fmt.Errorf("invalid $OTEL_SDK_DISABLED %q (want true or false)", v))
+		problem(fmt.Errorf("invalid $OTEL_SDK_DISABLED %q (want true or false)", v))
 	}
 	c.to, err = o.destination()
 	if errors.As(err, new(variableError)) {
-		c.goNowhere(err)
+		c.goNowhere(err, problem)
 		err = nil
 	}
 	if c.to.otlp != nil {
 		for _, err := range c.to.otlp.Ignored() {
-			c.problem(err)
+			problem(err)
 		}
 	}
-	c.metrics = o.resolveMetrics(c.to, c.problem) // metrics count all runs, sampled or not
-	c.sampler = tracer.NewSampler(c.parent, c.problem)
+	c.metrics = o.resolveMetrics(c.to, problem) // metrics count all runs, sampled or not
+	c.sampler = tracer.NewSampler(c.parent, problem)
 	if why := c.sampler.Never; c.to.isSet() && why != nil {
-		c.goNowhere(why)
+		c.goNowhere(why, problem)
 	}
 	return c, err
 }
 
-func (c *config) goNowhere(why error) {
+func (c *config) goNowhere(why error, problem func(error)) {
 	c.to, c.nowhere = destination{}, why
-	c.problem(fmt.Errorf("no spans are sent: %w", why))
+	problem(fmt.Errorf("no spans are sent: %w", why))
 }
 
 // placeholder stands for the trace id in a trace URL.

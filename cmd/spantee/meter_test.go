@@ -150,7 +150,7 @@ func TestMetricsOfAHungMapper(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	say := newReporter(&options{}, &config{}, os.Stderr)
+	say := newReporter(&options{}, os.Stderr)
 	m := newMeter(settings, func(err error) { t.Error(err) })
 	m.from = func(string) *resourcepb.Resource { return nil }
 	m.stalled("an agent") // is counted

@@ -53,11 +53,11 @@ type result struct {
 // maxRuns is how many runs are listed on a terminal. --summary lists all.
 const maxRuns = 20
 
-func newReporter(o *options, cfg *config, stderr *os.File) *reporter {
+func newReporter(o *options, stderr *os.File) *reporter {
 	terminal := isTerminal(stderr)
 	return &reporter{
-		options: o, cfg: cfg, stderr: stderr, w: proc.NewStderr(stderr, o.patience()),
-		terminal: terminal, verbose: terminal || o.summary, problems: cfg.problems,
+		options: o, stderr: stderr, w: proc.NewStderr(stderr, o.patience()),
+		terminal: terminal, verbose: terminal || o.summary,
 	}
 }
 

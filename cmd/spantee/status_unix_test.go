@@ -135,7 +135,8 @@ func TestStatusStandsAlone(t *testing.T) {
 		{"dumb", file, tty, false, true, false},
 		{"stderr in a file", null, file, false, false, false},
 	} {
-		say := newReporter(&options{quiet: test.quiet}, &config{display: display{dumb: test.dumb}}, test.stderr)
+		say := newReporter(&options{quiet: test.quiet}, test.stderr)
+		say.cfg = &config{display: display{dumb: test.dumb}}
 		if got := newStatusLine(say, test.stdout) != nil; got != test.want {
 			t.Errorf("%s: %v", test.name, got)
 		}

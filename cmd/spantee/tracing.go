@@ -43,12 +43,13 @@ type tracing struct {
 // startTracing sets up what the flags and the environment ask for. rec is nil for a live
 // stream. process is the agent, nil if spantee did not start it.
 func startTracing(o *options, stderr *os.File, rec *recording, process *mapping.Process) (*tracing, error) {
-	cfg, err := o.resolve()
+	say := newReporter(o, stderr)
+	say.child = process != nil
+	cfg, err := o.resolve(say.problem)
 	if err != nil {
 		return nil, err
 	}
-	say := newReporter(o, cfg, stderr)
-	say.child = process != nil
+	say.cfg = cfg
 	t := &tracing{options: o, cfg: cfg, say: say, limits: newLimits(o.limitOptions)}
 	resources := cfg.services(rec == nil, process, say.problem)
 	t.to = tracer.Config{Live: rec == nil || rec.grows, Resources: resources, Sampled: cfg.sampler.Keeps}
