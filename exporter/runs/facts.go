@@ -178,14 +178,7 @@ func oneLine(text string, limit int) string {
 	return strings.ToValidUTF8(line[:min(len(line), limit)], "")
 }
 
-// Prompt returns the first words that a user said to an agent or a model, if they
-// were recorded.
-func (s *Span) Prompt() string { return firstWords(s.Bytes(semconv.InputMessages), "user") }
-
-// Answer returns the first words of a model's answer, if they were recorded.
-func (s *Span) Answer() string { return firstWords(s.Bytes(semconv.OutputMessages), "assistant") }
-
-// firstWords returns the first words of the last message of a role.
+// firstWords returns the first words of the last message of a role, if they were recorded.
 func firstWords(messages []byte, role string) string {
 	var list []struct {
 		Role  string `json:"role"`

@@ -105,7 +105,7 @@ func (r *Run) Add(s *Span) (isRoot bool) {
 	set(&r.Folder, semconv.ProcessWorkingDirectory)
 	kind := s.Kind()
 	if isRoot || r.Prompt == "" && kind == Chat { // the root's prompt replaces that of a sub-agent, which ended earlier
-		put(&r.Prompt, []byte(s.Prompt()))
+		put(&r.Prompt, []byte(firstWords(s.Bytes(semconv.InputMessages), "user")))
 	}
 	r.addFirst(s, kind)
 	switch kind {
@@ -137,11 +137,13 @@ func (r *Run) addFirst(s *Span, kind Kind) {
 	if kind != Tool && kind != Chat || !earlier {
 		return
 	}
-	words := s.Answer
+	var first string
 	if command {
-		words = func() string { return oneLine(s.Text(semconv.ProcessCommandLine), maxText) }
+		first = oneLine(s.Text(semconv.ProcessCommandLine), maxText)
+	} else {
+		first = firstWords(s.Bytes(semconv.OutputMessages), "assistant")
 	}
-	if first := words(); first != "" {
+	if first != "" {
 		put(&r.First, []byte(first))
 		r.first.start, r.first.command = s.Start, command
 	}
