@@ -248,6 +248,7 @@ func followIn(t *testing.T, r *receivertest.Receiver, state, dir string, flags .
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // a test that fails before its end leaves no process
 	return func() string {
 		_ = cmd.Process.Signal(os.Interrupt)
 		if err := cmd.Wait(); err != nil {
