@@ -196,6 +196,9 @@ func (t *Tailer) scanIn(r *root, name string) {
 	})
 }
 
+// coarseness is how far the time at which a file was modified may lag behind the clock.
+const coarseness = 2 * time.Second
+
 // hasChanged reports whether a file has changed since it was read.
 func (t *Tailer) hasChanged(r *root, path string, info fs.FileInfo) bool {
 	if f := t.files[path]; f != nil {
@@ -210,5 +213,5 @@ func (t *Tailer) hasChanged(r *root, path string, info fs.FileInfo) bool {
 		t.files[path] = f
 		return false
 	}
-	return !info.ModTime().Before(r.Since)
+	return !info.ModTime().Before(r.Since.Add(-coarseness))
 }
