@@ -26,7 +26,7 @@ func TestAgentStderrIsUnread(t *testing.T) {
 	} {
 		for _, content := range []string{"details", "full"} {
 			r := receivertest.Start(t)
-			cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()}, "exec", "--content="+content, "--flush-timeout=200ms", "--", "sh", "-c", script)
+			cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()}, "exec", "--content="+content, "--flush-timeout=2s", "--", "sh", "-c", script)
 			in, err := os.Open("../../testdata/cursor/fix-failing-test.jsonl")
 			if err != nil {
 				t.Fatal(err)
