@@ -41,9 +41,9 @@ func (c *Tool) exited(code int64) {
 
 // exitedAsText records an exit code that a tool states only in its output.
 func (c *Tool) exitedAsText(text []byte) {
-	_, after, ok := bytes.Cut(text, []byte("exited with code "))
+	after, ok := bytes.CutPrefix(text, []byte("Exit code ")) // the output that follows may name others
 	if !ok {
-		after, ok = bytes.CutPrefix(text, []byte("Exit code "))
+		_, after, ok = bytes.Cut(text, []byte("exited with code "))
 	}
 	digits := bytes.TrimLeft(after, "0123456789")
 	code, err := strconv.ParseInt(string(after[:len(after)-len(digits)]), 10, 32)

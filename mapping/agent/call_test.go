@@ -23,3 +23,18 @@ func TestProgram(t *testing.T) {
 		}
 	}
 }
+
+// TestExitedAsText has what a failed call printed.
+func TestExitedAsText(t *testing.T) {
+	for text, want := range map[string]string{
+		"Exit code 1\nthe server exited with code 137": "exit code 1",
+		"process exited with code 2":                   "exit code 2",
+		"exited with code unknown":                     "",
+		"no such file":                                 "",
+	} {
+		var c Tool
+		if c.exitedAsText([]byte(text)); c.Reason != want {
+			t.Errorf("%q: %q, want %q", text, c.Reason, want)
+		}
+	}
+}
