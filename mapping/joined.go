@@ -21,7 +21,7 @@ type JoinedLog struct {
 	decoder *agent.Decoder
 	lines   lines
 	rows    [][]byte    // that were written after the last piece of the stream came
-	start   agent.Event // of the run that began last
+	start   agent.Event // of a run, until the stream has begun it
 }
 
 // maxJoinedRow is the size of the longest row that is read. Those about models and tokens
@@ -66,7 +66,8 @@ func (j *JoinedLog) Map(p []byte) iter.Seq[Output] {
 			j.rows = j.rows[1:]
 		}
 		if r := j.run(); r != nil && !r.joined && j.start.Kind == agent.RunStart {
-			r.joinLog(&j.start)
+			r.takeStart(&j.start)
+			j.start = agent.Event{}
 		}
 	}
 	return m.outputs()
@@ -98,7 +99,7 @@ func (j *JoinedLog) decode(row []byte) {
 			j.start = ev.Kept()
 		case agent.TurnEnd:
 			if r := j.run(); r != nil && ev.Time >= r.start {
-				r.addLogged(ev.Usage)
+				r.addLogged(ev.Usage, ev.Time)
 			}
 		}
 	}

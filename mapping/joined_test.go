@@ -188,6 +188,10 @@ func TestJoinedLog(t *testing.T) {
 			j.lines[10] = `{"type":"turn.failed","error":{"message":"stream disconnected"}}`
 		}, total, []string{first, second, last}},
 		"a stream that is cut": {func(j *join) { j.lines = j.lines[:10] }, total - 17306, []string{first, second, none}},
+		"a stream that is cut after a call that it does not show": {func(j *join) {
+			j.rows[17] = at("09:00:11.000", j.rows[11]) // after that of the second chat
+			j.lines = j.lines[:10]
+		}, 2*16800 + 17200, []string{first, second, first}},
 		"of a thread that was resumed": {func(j *join) {
 			earlier := strings.NewReplacer("T09:", "T08:", "0000000000aa", "0000000000ab").Replace(strings.Join(j.rows, ""))
 			for i := range j.rows {
@@ -272,11 +276,11 @@ func TestJoinedTurns(t *testing.T) {
 		j.arrivals = append(j.arrivals, 60_000+ms)
 	}
 	for _, row := range again.rows[1:] {
-		j.rows = append(j.rows, strings.NewReplacer("T09:00:", "T09:01:", "0000000000aa", "0000000000ab").Replace(counting(51306, row)))
+		j.rows = append(j.rows, strings.NewReplacer("T09:00:", "T09:01:", "0000000000aa", "0000000000ab", "gpt-5.4-codex", "gpt-6").Replace(counting(51306, row)))
 	}
 	got := j.spans(t)
 	turn := []string{"chat gpt-5.4-codex 16800 300", "chat gpt-5.4-codex 17200 110", "chat gpt-5.4-codex 17306 70"}
-	if diff := gocmp.Diff(slices.Concat(turn, turn), calls(got)); diff != "" {
+	if diff := gocmp.Diff(append(turn, "chat gpt-6 16800 300", "chat gpt-6 17200 110", "chat gpt-6 17306 70"), calls(got)); diff != "" {
 		t.Errorf("model calls:\n%s", diff)
 	}
 	for _, s := range got {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -21,6 +22,8 @@ type Log struct {
 	Open  func() (io.ReadCloser, error)
 
 	KinKnown bool // the head was long enough to find all of Kin
+
+	folder string // "" if Kin has the logs that it copies
 }
 
 // LogHead is how many bytes of a file FindLog needs.
@@ -45,6 +48,9 @@ func FindLog(path string, head []byte) (log Log, ok bool) {
 		if a.Kin != nil {
 			log.Agent = a.Flag
 			log.Kin, log.KinKnown = a.Kin(path, rows)
+			if a.CopiesNameless {
+				log.folder = filepath.Dir(path)
+			}
 		}
 		break
 	}
@@ -56,6 +62,14 @@ func FindLog(path string, head []byte) (log Log, ok bool) {
 	}
 	log.Path = path
 	return log, len(log.Kin) > 0
+}
+
+// names returns names that logs have in common which GroupLogs puts into one group.
+func (l *Log) names() []string {
+	if l.folder == "" {
+		return l.Kin
+	}
+	return append(slices.Clone(l.Kin), "folder "+l.folder)
 }
 
 // GroupLogs splits logs into groups that are read by one Mapper each, the oldest log of a
@@ -71,7 +85,7 @@ func GroupLogs(logs []Log) (groups [][]Log) {
 	named := map[string]int{}
 	for i, log := range logs {
 		parents[i] = i
-		for _, name := range log.Kin {
+		for _, name := range log.names() {
 			if k, ok := named[name]; ok {
 				parents[find(i)] = find(k)
 			} else {

@@ -364,3 +364,26 @@ func TestSessionsOfAFolder(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestGroupLogs groups logs that do not name each other: one of Claude Code may copy any other
+// of its folder.
+func TestGroupLogs(t *testing.T) {
+	for folder, want := range map[string]int{"claude-log": 1, "codex-log": 2} {
+		var logs []mapping.Log
+		for _, name := range []string{"plain.jsonl", "cut.jsonl"} {
+			path := filepath.Join("../testdata", folder, name)
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			log, ok := mapping.FindLog(path, b)
+			if !ok {
+				t.Fatal(path, " is no log")
+			}
+			logs = append(logs, log)
+		}
+		if n := len(mapping.GroupLogs(logs)); n != want {
+			t.Errorf("%s: %d groups, want %d", folder, n, want)
+		}
+	}
+}

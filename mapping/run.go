@@ -110,28 +110,35 @@ func (r *run) skip(ev *agent.Event) {
 	}
 }
 
-// joinLog takes from the session's log how the run began.
-func (r *run) joinLog(start *agent.Event) {
+// takeStart takes from the session's log how the run began.
+func (r *run) takeStart(start *agent.Event) {
 	r.joined = true
 	r.main.model = cmp.Or(r.stream.names.pass(string(start.Model)), r.main.model)
 	r.takeFacts(start.Facts)
 	r.takeFacts([]agent.Fact{{Key: semconv.SessionLog, Kind: agent.FactBool, Int: 1}})
+	r.settleKey() // its first chat may be sent late
 }
 
-// addLogged adds what the session's log says a model call used. The log may say so after the
-// call's tools have ended, but not after the next output. Calls that the stream does not
-// show are parts of the next chat.
-func (r *run) addLogged(u *agent.Usage) {
-	if t := cmp.Or(r.main.turn, r.main.caller); t != nil && !t.counted {
-		t.response.usage.Add(u)
-		t.counted = true
+// addLogged adds what the session's log says a model call used, which the agent counted at
+// some instant: before the tools of the call end, or right after. A count at another
+// instant is about a call that the stream does not show, or shows later: it is a part of
+// the next chat.
+func (r *run) addLogged(u *agent.Usage, counted instant) {
+	inv := r.main
+	t := inv.turn
+	if t == nil && (inv.busy.running > 0 || counted <= inv.busy.last()+leastWait) {
+		t = inv.caller
+	}
+	if t == nil || t.counted {
+		r.logged.Add(u)
 		return
 	}
-	r.logged.Add(u)
+	t.response.usage.Add(u)
+	t.counted = true
 }
 
-// endLogged gives the last chat what no other has, and what is left of the run's total: the
-// log may be behind the stream.
+// endLogged adds to the last chat the counts that wait for a next one, and what is left of
+// the run's total: the log may be behind the stream.
 func (r *run) endLogged(total *agent.Usage) {
 	t := cmp.Or(r.main.turn, r.main.caller)
 	if t == nil {
@@ -204,6 +211,9 @@ func (r *run) finish(at instant, end *agent.Event) {
 func (r *run) abandon(at instant, why string) {
 	ended := r.agent.EndsAtEOF && why == errIncomplete && !r.failure.reported && r.main.answered() && len(r.tools) == 0
 	broke := why
+	if r.joined {
+		r.endLogged(nil)
+	}
 	if r.failure.reported && why == errIncomplete {
 		broke = cmp.Or(r.failure.kind, why)
 	}

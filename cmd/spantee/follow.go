@@ -60,7 +60,7 @@ func followCommand() *cobra.Command {
 func defaultFolders() iter.Seq2[string, string] {
 	return func(yield func(agent, folder string) bool) {
 		for _, a := range agent.Agents {
-			for folder := range agentFolders(a.Folders) {
+			for _, folder := range agentFolders(a.Folders) {
 				if !yield(a.Name, folder) {
 					return
 				}
@@ -70,19 +70,18 @@ func defaultFolders() iter.Seq2[string, string] {
 }
 
 // agentFolders returns the paths of an agent's folders for this user.
-func agentFolders(f agent.Folders) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		dir := os.Getenv(f.Variable)
-		if dir == "" {
-			home, _ := os.UserHomeDir()
-			dir = filepath.Join(home, filepath.FromSlash(f.Default))
-		}
-		for _, name := range f.Names {
-			if path := filepath.Join(dir, name); filepath.IsAbs(path) && !yield(path) {
-				return
-			}
+func agentFolders(f agent.Folders) (folders []string) {
+	dir := os.Getenv(f.Variable)
+	if dir == "" {
+		home, _ := os.UserHomeDir()
+		dir = filepath.Join(home, filepath.FromSlash(f.Default))
+	}
+	for _, name := range f.Names {
+		if path := filepath.Join(dir, name); filepath.IsAbs(path) {
+			folders = append(folders, path)
 		}
 	}
+	return folders
 }
 
 // A follower traces session logs:

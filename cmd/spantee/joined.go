@@ -16,25 +16,26 @@ import (
 type joinedLog struct {
 	patience time.Duration      // for all that is read before one piece of the stream
 	session  string             // that began last
-	log      *mapping.JoinedLog // nil if the session's log adds nothing
+	log      *mapping.JoinedLog // nil if the session's log adds nothing, or was not found
 
 	questions chan<- *mapping.JoinedLog // nil until there is a log
 	answers   <-chan grownLog
 	asked     bool // a question has no answer yet
-	open      bool // the last answer came in time, and the log was there
+	prompt    bool // the last answer came in time
 }
 
 // A grownLog is what a log has grown by.
 type grownLog struct {
-	log  *mapping.JoinedLog
-	rows []byte // valid until the next question
-	open bool   // the log is there
+	log   *mapping.JoinedLog
+	rows  []byte // valid until the next question
+	found bool
 }
 
 const (
-	// diskPatience is how long the mapper waits for a log. One that did not answer in time
-	// is not waited for until it has.
-	diskPatience = 250 * time.Millisecond
+	// maxPatience is how long the mapper waits for a log. After that, it takes only what has
+	// been read, until there is an answer again.
+	maxPatience = 250 * time.Millisecond
+	minPatience = 20 * time.Millisecond // a local disk takes less
 
 	// logAhead is how long before the first line of a stream the log of its run may begin.
 	logAhead = 2 * time.Second
@@ -45,7 +46,7 @@ func (t *tracing) newJoinedLog() *joinedLog {
 	if !t.to.Live || t.noSessionLog {
 		return nil
 	}
-	return &joinedLog{patience: min(diskPatience, t.flushTimeout/4)}
+	return &joinedLog{patience: max(minPatience, min(maxPatience, t.flushTimeout/4))}
 }
 
 // follow begins to read the log of the session that began last.
@@ -53,12 +54,26 @@ func (l *joinedLog) follow(m *mapping.Mapper, arrived time.Time) {
 	if l == nil || m.Stats().Session == l.session {
 		return
 	}
-	l.session, l.open = m.Stats().Session, false
+	l.session = m.Stats().Session
 	l.log = m.JoinLog(l.session, arrived.Add(-logAhead))
-	if l.log != nil && l.questions == nil {
+	l.asked, l.prompt = false, false
+	if l.log == nil {
+		return
+	}
+	if l.questions == nil {
 		questions, answers := make(chan *mapping.JoinedLog, 1), make(chan grownLog, 1)
 		l.questions, l.answers = questions, answers
 		go readLogs(questions, answers)
+	}
+	l.ask()
+}
+
+// ask asks how much the log has grown, unless the disk hangs.
+func (l *joinedLog) ask() {
+	select {
+	case l.questions <- l.log:
+		l.asked = true
+	default:
 	}
 }
 
@@ -78,7 +93,7 @@ func (l *joinedLog) take(to *tracer.Stream, arrived time.Time) {
 	}
 	deadline := time.NewTimer(l.patience)
 	defer deadline.Stop()
-	for !l.log.Ahead() {
+	for l.log != nil && !l.log.Ahead() {
 		rows := l.next(deadline.C)
 		if len(rows) == 0 {
 			return
@@ -90,52 +105,51 @@ func (l *joinedLog) take(to *tracer.Stream, arrived time.Time) {
 // next returns what the log has grown by, nil if that is nothing, or not known yet.
 func (l *joinedLog) next(deadline <-chan time.Time) []byte {
 	if !l.asked {
-		l.questions <- l.log
-		l.asked = true
-	}
-	if !l.open { // somebody searches for the log, or the disk hangs
-		select {
-		case answer := <-l.answers:
-			return l.learn(answer)
-		default:
-			return nil
-		}
+		l.ask()
 	}
 	select {
 	case answer := <-l.answers:
-		return l.learn(answer)
+		return l.answered(answer)
+	default:
+	}
+	if !l.prompt { // the log is not found yet, or the disk hangs
+		return nil
+	}
+	select {
+	case answer := <-l.answers:
+		return l.answered(answer)
 	case <-deadline:
-		l.open = false
+		l.prompt = false
 		return nil
 	}
 }
 
-func (l *joinedLog) learn(answer grownLog) []byte {
-	l.asked = false
-	if answer.log != l.log { // of the session before
+// answered returns the rows of an answer about the current log.
+func (l *joinedLog) answered(answer grownLog) []byte {
+	if answer.log != l.log {
 		return nil
 	}
-	l.open = answer.open
+	l.asked, l.prompt = false, true
+	if !answer.found {
+		l.log = nil
+	}
 	return answer.rows
 }
 
 // readLogs answers questions about one log after another.
 func readLogs(questions <-chan *mapping.JoinedLog, answers chan<- grownLog) {
 	var (
-		file   *os.File
-		search searcher
-		answer grownLog
-		buf    = make([]byte, tracer.MaxPiece)
+		current *mapping.JoinedLog
+		file    *os.File
+		buf     = make([]byte, tracer.MaxPiece)
 	)
 	for log := range questions {
-		if log != answer.log {
+		if log != current {
 			file.Close() // nil is no file
-			file, search, answer = nil, searcher{}, grownLog{log: log}
+			file, log = awaitLog(log, questions)
+			current = log
 		}
-		if file == nil {
-			file = search.find(log)
-		}
-		answer.open, answer.rows = file != nil, nil
+		answer := grownLog{log: log, found: file != nil}
 		if file != nil {
 			n, _ := file.Read(buf) // a log may grow after io.EOF
 			answer.rows = buf[:n]
@@ -145,42 +159,47 @@ func readLogs(questions <-chan *mapping.JoinedLog, answers chan<- grownLog) {
 	file.Close()
 }
 
-// A searcher looks for a log, which an agent begins only when it works. Some agents keep
-// none, and a user's folders may be many.
-type searcher struct {
-	last  time.Time
-	times int
-}
-
 const (
 	searchEvery = time.Second
 	maxSearches = 10
 )
 
-// find opens a log, and returns nil if it is not there. Links out of the agent's folder are
-// not followed.
-func (s *searcher) find(log *mapping.JoinedLog) *os.File {
-	if s.times == maxSearches || time.Since(s.last) < searchEvery {
+// awaitLog searches for a log, which an agent begins only when it works, or for the log of
+// the next question. It returns no file if there is none in time.
+func awaitLog(log *mapping.JoinedLog, questions <-chan *mapping.JoinedLog) (*os.File, *mapping.JoinedLog) {
+	for search := 0; search < maxSearches && log != nil; search++ {
+		if file := findLog(log); file != nil {
+			return file, log
+		}
+		select {
+		case <-time.After(searchEvery):
+		case next := <-questions: // nil at the end
+			log, search = next, -1
+		}
+	}
+	return nil, log
+}
+
+// findLog opens a log, and returns nil if it is not there. Links out of the agent's folder
+// are not followed.
+func findLog(log *mapping.JoinedLog) *os.File {
+	folders := agentFolders(log.Folder)
+	if len(folders) == 0 {
 		return nil
 	}
-	s.last = time.Now()
-	s.times++
-	for folder := range agentFolders(log.Folder) {
-		root, err := os.OpenRoot(folder)
-		if err != nil {
-			return nil
-		}
-		defer root.Close()
-		found, _ := fs.Glob(root.FS(), log.Name)
-		for _, path := range found {
-			if info, err := root.Stat(path); err != nil || !info.Mode().IsRegular() {
-				continue
-			}
-			if file, err := root.Open(filepath.FromSlash(path)); err == nil {
-				return file
-			}
-		}
+	root, err := os.OpenRoot(folders[0])
+	if err != nil {
 		return nil
+	}
+	defer root.Close()
+	found, _ := fs.Glob(root.FS(), log.Name)
+	for _, path := range found {
+		if info, err := root.Stat(path); err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		if file, err := root.Open(filepath.FromSlash(path)); err == nil {
+			return file
+		}
 	}
 	return nil
 }

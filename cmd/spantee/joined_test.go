@@ -151,7 +151,7 @@ func TestJoined(t *testing.T) {
 // TestHungLog has a log that does not answer, answers late, or for another session.
 func TestHungLog(t *testing.T) {
 	questions, answers := make(chan *mapping.JoinedLog, 1), make(chan grownLog, 1)
-	l := &joinedLog{log: new(mapping.JoinedLog), questions: questions, answers: answers, open: true}
+	l := &joinedLog{log: new(mapping.JoinedLog), questions: questions, answers: answers, prompt: true}
 	deadline := make(chan time.Time, 1)
 	deadline <- time.Now()
 	for range 1000 { // waits only once
@@ -162,12 +162,16 @@ func TestHungLog(t *testing.T) {
 	if len(questions) != 1 {
 		t.Error("not asked once")
 	}
-	answers <- grownLog{log: <-questions, rows: []byte("late"), open: true}
+	answers <- grownLog{log: <-questions, rows: []byte("late"), found: true}
 	if rows := l.next(deadline); string(rows) != "late" {
 		t.Errorf("%q", rows)
 	}
-	answers <- grownLog{log: new(mapping.JoinedLog), rows: []byte("another"), open: true}
+	answers <- grownLog{log: new(mapping.JoinedLog), rows: []byte("another"), found: true}
 	if rows := l.next(deadline); rows != nil {
 		t.Errorf("%q", rows)
+	}
+	answers <- grownLog{log: l.log}
+	if rows := l.next(deadline); rows != nil || l.log != nil {
+		t.Errorf("%q of a log that is not there", rows)
 	}
 }

@@ -98,6 +98,8 @@ func (p *pump) follow() {
 				p.setWait(behind)
 			}
 			p.consume(chunk.Bytes, chunk.Arrived)
+		} else {
+			p.log.take(p.stream, time.Now())
 		}
 		now := time.Now()
 		if !due.IsZero() && !due.After(now) {
@@ -136,7 +138,6 @@ func (p *pump) consume(bytes []byte, arrived time.Time) {
 // long until it must be called in any case, 0 for never.
 func (p *pump) tick() time.Duration {
 	now := time.Now()
-	p.log.take(p.stream, now)
 	next := soonest(p.checkStall(now), p.limits.checkTime(now, now.Sub(p.lastArrival)))
 	p.actOnLimits()
 	next = soonest(next, p.open.show(), p.status.show(now, p.stream.Mapper, p.lastArrival))

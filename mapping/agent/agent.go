@@ -68,6 +68,10 @@ type Agent struct {
 	// the log's first rows, and returns false if later ones may say more.
 	Kin func(path string, rows iter.Seq[*Marks]) (kin []string, all bool)
 
+	// CopiesNameless says that a log does not name the log that it copies, which is in the
+	// same folder.
+	CopiesNameless bool
+
 	// Folders are where the agent keeps session logs.
 	Folders Folders
 

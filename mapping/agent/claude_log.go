@@ -32,6 +32,8 @@ var claudeLog = Agent{
 	Folders:  Folders{Variable: "CLAUDE_CONFIG_DIR", Default: ".claude", Names: []string{"projects"}},
 	Log:      true,
 	Kin:      claudeKin,
+
+	CopiesNameless: true,
 }
 
 // claudeKin returns the path and the id of a log's session, and the id of its first prompt:

@@ -6,11 +6,11 @@ import "bytes"
 // what the stream lacks: the model, and the tokens of each model call.
 type codexJoined struct {
 	*codexLogDecoder
-	stream  *codexDecoder
-	thread  []byte
-	since   Instant // rows before are about earlier runs
-	begun   bool    // a run has begun since then
-	counted bool    // a model call of that run has been counted
+	stream *codexDecoder
+	thread []byte
+	since  Instant // rows before are about earlier runs
+	begun  bool    // a run has begun since then
+	based  bool    // the baseline of that run has been set
 }
 
 // joinLog implements [joiner].
@@ -24,24 +24,24 @@ func (d *codexJoined) events(dst []Event) []Event {
 		switch {
 		case d.line.Time < d.since, !bytes.Equal(ev.Session, d.thread), len(ev.Parent) > 0:
 		case ev.Kind == RunStart:
-			d.begun, d.counted = true, false
+			d.begun, d.based = true, false
 			kept = append(kept, ev)
 		case ev.Kind == TurnEnd && ev.Usage != nil && d.begun:
-			d.count()
+			d.setBaseline()
 			kept = append(kept, ev)
 		}
 	}
 	return kept
 }
 
-// count tells the stream's decoder, which subtracts one total of the thread from the next,
-// what the thread had used before the current run.
-func (d *codexJoined) count() {
+// setBaseline records the thread's total before the current run, which the stream's decoder
+// subtracts from the next total.
+func (d *codexJoined) setBaseline() {
 	l := &d.line
-	if d.counted || !l.total.Known || !l.last.Known {
+	if d.based || !l.total.Known || !l.last.Known {
 		return
 	}
-	d.counted = true
+	d.based = true
 	before, known := l.total, d.stream.used[string(d.thread)]
 	before.Sub(&l.last)
 	if before.Input >= known.Input && before.Output >= known.Output {
