@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -123,6 +124,8 @@ func wantNoSecret(t *testing.T, where string, text []byte, secrets []redacttest.
 	}
 }
 
+var claimsFile = regexp.MustCompile(`^([0-9a-f]{32} [0-9]{13} [0-9]{13}\n)*$`)
+
 // TestContentOnDisk looks at what is kept of a session that nobody takes.
 func TestContentOnDisk(t *testing.T) {
 	long(t)
@@ -156,7 +159,11 @@ func TestContentOnDisk(t *testing.T) {
 				if strings.Contains(path, mark) {
 					t.Errorf("a file is named %s", path)
 				}
-				wantNoSecret(t, path, b, secrets)
+				if filepath.Base(filepath.Dir(path)) != "traced" {
+					wantNoSecret(t, path, b, secrets)
+				} else if !claimsFile.Match(b) { // hashes and times, which may have the digits of a secret
+					t.Errorf("%s: %s", path, b)
+				}
 				return nil
 			})
 			if err != nil || kept == 0 {
