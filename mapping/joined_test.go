@@ -141,12 +141,15 @@ func at(clock, row string) string {
 	return row[:len(`{"timestamp":"2026-10-02T`)] + clock + row[len(`{"timestamp":"2026-10-02T09:00:00.000`):]
 }
 
-// counting returns the row of a model call, and the usage of the stream, in a thread that
-// has used more before.
-func counting(more int, row string) string {
+// joinedTotal is how many input tokens the run uses.
+const joinedTotal = 51306
+
+// resumed returns the row of a model call, or the line with the usage, in a thread that has
+// used as much before.
+func resumed(row string) string {
 	for _, n := range []int{16800, 34000, 51306} {
 		for _, total := range []string{`"total_token_usage":{"input_tokens":`, `"usage":{"input_tokens":`} {
-			row = strings.Replace(row, total+strconv.Itoa(n), total+strconv.Itoa(n+more), 1)
+			row = strings.Replace(row, total+strconv.Itoa(n), total+strconv.Itoa(n+joinedTotal), 1)
 		}
 	}
 	return row
@@ -159,7 +162,7 @@ func TestJoinedLog(t *testing.T) {
 		return slices.DeleteFunc(slices.Clone(rows), func(row string) bool { return strings.Contains(row, text) })
 	}
 	const (
-		total               = 51306
+		total               = joinedTotal
 		first, second, last = "chat gpt-5.4-codex 16800 300", "chat gpt-5.4-codex 17200 110", "chat gpt-5.4-codex 17306 70"
 		none, secondAndLast = "chat gpt-5.4-codex 0 0", "chat gpt-5.4-codex 34506 180"
 	)
@@ -195,10 +198,10 @@ func TestJoinedLog(t *testing.T) {
 		"of a thread that was resumed": {func(j *join) {
 			earlier := strings.NewReplacer("T09:", "T08:", "0000000000aa", "0000000000ab").Replace(strings.Join(j.rows, ""))
 			for i := range j.rows {
-				j.rows[i] = counting(total, j.rows[i])
+				j.rows[i] = resumed(j.rows[i])
 			}
 			j.rows[0] = earlier
-			j.lines[10] = counting(total, j.lines[10])
+			j.lines[10] = resumed(j.lines[10])
 		}, total, []string{first, second, last}},
 		"of a thread that was resumed at once": {func(j *join) {
 			earlier := slices.Clone(j.rows)
@@ -207,10 +210,10 @@ func TestJoinedLog(t *testing.T) {
 			}
 			j.since = joinedStart.Add(-890 * time.Millisecond) // the earlier run had begun before
 			for i := range j.rows {
-				j.rows[i] = counting(total, j.rows[i])
+				j.rows[i] = resumed(j.rows[i])
 			}
 			j.rows[0] = strings.Join(earlier, "")
-			j.lines[10] = counting(total, j.lines[10])
+			j.lines[10] = resumed(j.lines[10])
 		}, total, []string{first, second, last}},
 		"that totals less than before": {func(j *join) {
 			j.rows = append(strings.SplitAfter(strings.NewReplacer("T09:", "T08:", "0000000000aa", "0000000000ab").Replace(strings.Join(j.rows, "")), "\n"), j.rows[1:]...)
@@ -269,14 +272,14 @@ func TestJoinedTurns(t *testing.T) {
 	again := newJoin(t)
 	j.lines[10] = `{"type":"turn.failed","error":{"message":"stream disconnected"}}` + "\n"
 	for _, line := range again.lines[2:] {
-		j.lines = append(j.lines, counting(51306, line))
+		j.lines = append(j.lines, resumed(line))
 	}
 	j.arrivals = slices.Clone(joinedArrivals)
 	for _, ms := range joinedArrivals[2:] {
 		j.arrivals = append(j.arrivals, 60_000+ms)
 	}
 	for _, row := range again.rows[1:] {
-		j.rows = append(j.rows, strings.NewReplacer("T09:00:", "T09:01:", "0000000000aa", "0000000000ab", "gpt-5.4-codex", "gpt-6").Replace(counting(51306, row)))
+		j.rows = append(j.rows, strings.NewReplacer("T09:00:", "T09:01:", "0000000000aa", "0000000000ab", "gpt-5.4-codex", "gpt-6").Replace(resumed(row)))
 	}
 	got := j.spans(t)
 	turn := []string{"chat gpt-5.4-codex 16800 300", "chat gpt-5.4-codex 17200 110", "chat gpt-5.4-codex 17306 70"}

@@ -191,7 +191,7 @@ func findLog(log *mapping.JoinedLog) *os.File {
 	if err != nil {
 		return nil
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	found, _ := fs.Glob(root.FS(), log.Name)
 	for _, path := range found {
 		if info, err := root.Stat(path); err != nil || !info.Mode().IsRegular() {

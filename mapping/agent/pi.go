@@ -327,7 +327,7 @@ func (m *piMessage) message(r *jsonscan.Reader) {
 		case "content":
 			m.content = r.Raw()
 		case "role", "model", "provider", "usage", "toolCallId", "toolName", "isError":
-			m.line.field(r, key)
+			m.field(r, key)
 		}
 	}
 }

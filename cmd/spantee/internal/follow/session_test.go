@@ -36,7 +36,7 @@ func (t *sessionTail) take() {
 			t.wake()
 		}
 	}
-	if err := t.Session.Read(t.count); err != nil {
+	if err := t.Read(t.count); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -94,7 +94,7 @@ func TestLongLines(t *testing.T) {
 	s.write("a.jsonl", prompt("one")+prompt(strings.Repeat("x", 3*maxRead))+answer("m1"))
 	reads := 0
 	for s.take(); s.HasGrown(); reads++ {
-		if err := s.Session.Read(s.count); err != nil {
+		if err := s.Read(s.count); err != nil {
 			t.Fatal(err)
 		}
 	}
