@@ -115,10 +115,9 @@ type Exporter struct {
 // Export queues a finished span, the wire encoding of an
 // opentelemetry.proto.trace.v1.Span. It copies span. from is the span's resource,
 // nil for Config.Resource; there should be only a few distinct resources. Export
-// may be called by several goroutines, and does not block unless Config.Wait or
-// SetWait makes it wait for room. If there is no room, the oldest spans are spooled
-// or, without a spool, dropped and counted. A span exported after Close is treated
-// the same way.
+// may be called by several goroutines. It waits for room only if Config.Wait or SetWait says
+// so, and outside of Begin and Commit for the journal. If there is no room, the oldest spans
+// are spooled or, without a spool, dropped and counted.
 func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 	late := e.queue.isClosed() && e.cfg.Spool == nil
 	e.tally.count(func(r *Report) {

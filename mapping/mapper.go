@@ -4,8 +4,9 @@
 //
 //	bytes -> lines -> agent.Decoder -> events -> sessions -> run (timeline, account) -> spans -> Output
 //
-// Its files use each other in the order of that flow: mapper, input, lines, detect, sessions,
-// run, root, tool, turn, deltas, emit, timeline, account, stream, span, wire.
+// The files of that flow, in order, are mapper, input, lines, detect, sessions, run, root,
+// tool, turn, deltas, emit, timeline, account, stream, span and wire. timeline declares the
+// types run, invocation, turn and tool. The other files serve one of these.
 //
 // The package opens no connection, prints nothing, and reads no clock if Options.Now
 // is set.

@@ -25,8 +25,8 @@ import (
 )
 
 // A config is the configuration that the flags and the environment result in. Flags
-// take precedence. Beside it, only limitMemory reads the environment, and what writes
-// to GitHub's files: receipts and step summaries.
+// take precedence. Beside it, the command reads the environment for Go's memory limit, the
+// agents' folders and GitHub's files. The packages beneath read their own variables.
 type config struct {
 	to        destination
 	metrics   metricsConfig

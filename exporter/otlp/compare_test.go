@@ -252,7 +252,7 @@ func (h *hostile) worse(once bool, ours, plain outcome) string {
 		return "delivered, it says"
 	case ours.late:
 		return "late"
-	case ours.wrote > maxTaken && ours.wrote > plain.wrote:
+	case ours.wrote/int64(max(ours.received, 1)) > maxTaken && ours.wrote > plain.wrote: // ours may ask again
 		return "reads without end"
 	}
 	return ""

@@ -154,3 +154,10 @@ func nth(n, tools int) []*tracepb.ResourceSpans {
 	}
 	return from("cursor-agent", list...)
 }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

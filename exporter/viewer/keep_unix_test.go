@@ -22,13 +22,6 @@ func chown(t *testing.T, path string) {
 	must(t, os.Lchown(path, 12345, 12345))
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // link puts a symbolic link in the place of a file or folder.
 func link(t *testing.T, path string) {
 	t.Helper()

@@ -1,11 +1,11 @@
 // Package agent decodes the output of coding agents. The files named after an agent
-// decode its lines into typed events that are the same for all agents and contain no
-// OpenTelemetry values. An agent's quirks stay in its files: repeated texts, id
+// decode its lines into typed events that are the same for all agents. Events use the
+// names of package semconv, but know no spans. An agent's quirks stay in its files: repeated texts, id
 // formats, its own clock.
 //
 //	line -> Decoder -> events
 //
-// To add an agent, write its Decoder and its entry in [Agents].
+// To add an agent, write its objectDecoder and its entry in [Agents]: see README.md.
 package agent
 
 import (

@@ -5,7 +5,7 @@
 // reads what a table cannot describe: lists, tables of text, pieces of private keys and
 // Kubernetes Secrets. README.md shows how to add a rule.
 //
-// Every rule has keywords. One pass over a text finds the keywords of all rules, and a
+// Every built-in rule has keywords. One pass over a text finds the keywords of all rules, and a
 // rule looks only at the text around its own. The cost is linear in the length of the
 // text, whatever is in it.
 //
