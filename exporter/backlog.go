@@ -113,13 +113,20 @@ func (b *Backlog) sendSpans(ctx context.Context, claim *spool.Claim) error {
 	}
 	// No context: a request that was sent must be removed even after the deadline,
 	// or it is sent again.
-	for i, out := range outcomes {
+	put := false
+	for i := range outcomes {
+		out := &outcomes[i]
 		if len(out.left) == 0 {
 			continue
 		}
 		evicted, err := claim.Room().Put(context.Background(), b.To, request{claim.Parts[i]}.with(out.left).body(), out.why.Error())
 		b.Evicted.Add(evicted)
-		if err != nil { // the whole claim still waits, and some of its spans will arrive twice
+		switch {
+		case err == nil:
+			put = true
+		case put:
+			out.lost += len(out.left)
+		default: // the whole claim still waits, and some of its spans will arrive twice
 			_ = claim.Release()
 			return err
 		}

@@ -172,3 +172,29 @@ func TestDrainingMayEndWithinAFile(t *testing.T) {
 		t.Errorf("taken are %s in %d requests", got, c.attempts)
 	}
 }
+
+// TestDrainingOthers sends a file of another process whose second request has to wait once:
+// it stays the other's.
+func TestDrainingOthers(t *testing.T) {
+	s := newSpool(t)
+	other, err := newOrigin(nil, &commonpb.InstrumentationScope{Name: "other"})
+	must(t, err)
+	body := request{Part: spool.Part{Spans: frames(numbered(0, 2, 300)...)}}.AppendTo(nil)
+	body = other.with(frames(numbered(2, 5, 300)...)).AppendTo(body)
+	c := new(fake)
+	_, err = s.Put(t.Context(), c.Destination(), spool.Request{Body: body, Spans: 5}, "it was down")
+	must(t, err)
+	s.Owner = spool.NewOwner()
+	requests := 0
+	c.answer = func(context.Context, []*tracepb.Span) error {
+		if requests++; requests == 2 {
+			return &UploadError{Verdict: Retryable, Err: errors.New("busy")}
+		}
+		return nil
+	}
+	b := Backlog{Spool: *s, To: c.Destination(), sender: &sender{client: c}, More: func(time.Duration) bool { return true }}
+	_ = b.Send(t.Context(), t.Context()) // its error says why the second request had to wait
+	if b.Earlier != (Earlier{Delivered: 5}) || b.own != (Earlier{}) || len(c.names()) != 5 {
+		t.Errorf("earlier %+v, own %+v", b.Earlier, b.own)
+	}
+}

@@ -68,6 +68,7 @@ var ciSystems = []ciSystem{
 	{"JENKINS_URL", [][]string{
 		{"cicd.pipeline.name", "$JOB_NAME"},
 		{"cicd.pipeline.run.id", "$BUILD_ID"},
+		{"cicd.pipeline.run.url.full", "$BUILD_URL"},
 		{"cicd.pipeline.task.name", "$STAGE_NAME"},
 		{"cicd.worker.name", "$NODE_NAME"},
 		{"vcs.repository.url.full", "$GIT_URL"},

@@ -91,15 +91,16 @@ func agentFolders(f agent.Folders) (folders []string) {
 type follower struct {
 	*tracing
 	followOptions
-	state    *follow.State // nil if nothing is kept on disk
-	claimed  follow.Claims
-	since    map[string]time.Time // by folder
-	tailer   *follow.Tailer
-	sessions map[*follow.File]*follow.Session // nil for a file that is no log
-	byKin    map[string]*follow.Session       // by what their files have in common
-	ready    []*follow.Session                // have grown
-	awake    []*follow.Session
-	failed   map[string]bool // files that cannot be read
+	state       *follow.State // nil if nothing is kept on disk
+	claimed     follow.Claims
+	since       map[string]time.Time // by folder
+	tailer      *follow.Tailer
+	sessions    map[*follow.File]*follow.Session // nil for a file that is no log
+	byKin       map[string]*follow.Session       // by what their files have in common
+	interrupted []*follow.Session                // that had an open run when follow ended
+	ready       []*follow.Session                // have grown
+	awake       []*follow.Session
+	failed      map[string]bool // files that cannot be read
 
 	journaled bool // all spans that were handed over are in the journal
 }
@@ -120,10 +121,10 @@ func followLogs(o *options, fo followOptions, names []string, stderr *os.File) e
 		tracing: t, followOptions: fo, since: map[string]time.Time{},
 		sessions: map[*follow.File]*follow.Session{}, byKin: map[string]*follow.Session{}, failed: map[string]bool{},
 	}
+	signals := proc.CatchSignals()
 	if err := f.begin(names); err != nil {
 		return err
 	}
-	signals := proc.CatchSignals() // until here, nothing needs to end well
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -179,7 +180,7 @@ func (f *follower) begin(names []string) error {
 			f.byKin[name] = s
 		}
 		if l.Open {
-			_ = f.wake(s) // or once it grows
+			f.interrupted = append(f.interrupted, s)
 		}
 	}
 	return nil
@@ -220,6 +221,12 @@ func (f *follower) folders(names []string) (folders []follow.Folder, err error) 
 
 // run traces what the logs get until ctx ends.
 func (f *follower) run(ctx context.Context) {
+	f.changed() // finds files that were renamed meanwhile
+	for _, s := range f.interrupted {
+		if !s.IsAwake() {
+			_ = f.wake(s) // or once it grows
+		}
+	}
 	for due := time.Now(); ctx.Err() == nil; {
 		f.changed()
 		if len(f.ready) > 0 {
@@ -271,7 +278,8 @@ const pauseAfter = 5 * time.Second
 func (f *follower) changed() {
 	type newLog struct {
 		mapping.Log
-		file *follow.File
+		file    *follow.File
+		written time.Time
 	}
 	var added []newLog
 	for file, err := range f.tailer.Changed() {
@@ -280,10 +288,16 @@ func (f *follower) changed() {
 		} else if s, known := f.sessions[file]; known {
 			f.setReady(s)
 		} else if log, ok := f.tailer.Describe(file); ok {
-			added = append(added, newLog{log, file})
+			info, err := os.Stat(file.Path)
+			if err != nil {
+				continue // it will be reported as gone
+			}
+			added = append(added, newLog{log, file, info.ModTime()})
 		}
 	}
-	slices.SortStableFunc(added, func(a, b newLog) int { return a.First.Compare(b.First) })
+	slices.SortStableFunc(added, func(a, b newLog) int {
+		return cmp.Or(a.First.Compare(b.First), a.written.Compare(b.written))
+	})
 	for _, log := range added {
 		f.sessions[log.file] = nil
 		if len(log.Kin) > 0 && (f.agent == "" || f.agent == log.Agent) {
@@ -331,7 +345,7 @@ func (f *follower) read(s *follow.Session) {
 	if !s.IsAwake() && f.wake(s) != nil {
 		return
 	}
-	emitted := false
+	emitted, before := false, s.Grown
 	err := s.Read(func(outputs iter.Seq[mapping.Output]) { emitted = f.handOver(s, outputs) })
 	if errors.Is(err, follow.ErrReplaced) {
 		f.do(s, follow.Step{End: true})
@@ -343,8 +357,10 @@ func (f *follower) read(s *follow.Session) {
 	if emitted {
 		f.save(s)
 	}
-	f.metrics.received(s.Grown)
-	s.Stalled = time.Since(s.Grown) >= f.idle // a stall of long ago is no news
+	if s.Grown.After(before) {
+		f.metrics.received(s.Grown)
+		s.Stalled = time.Since(s.Grown) >= f.idle // a stall of long ago is no news
+	}
 	if f.setReady(s); s.IsAwake() {
 		f.look(s, time.Now())
 	}

@@ -328,6 +328,18 @@ func TestFollowGoesOnAfterARestart(t *testing.T) {
 	if got := len(r.Spans()); got != 1 {
 		t.Errorf("%d spans: a run that goes on was ended", got)
 	}
+	other, elsewhere := newSessionLog(t, t.TempDir(), "s2", time.Now().Add(-time.Minute)), receivertest.Start(t)
+	other.prompt()
+	other.answer()
+	if err := os.Rename(dir, dir+"-away"); err != nil { // as on a disk that is not mounted
+		t.Fatal(err)
+	}
+	stop = followIn(t, elsewhere, state, filepath.Dir(other.path), "--since", "1h", "--idle", "1s")
+	await(elsewhere, "s2", 1)
+	stop()
+	if err := os.Rename(dir+"-away", dir); err != nil {
+		t.Fatal(err)
+	}
 	l.tool()
 	stop = followIn(t, r, state, dir)
 	l.answer()

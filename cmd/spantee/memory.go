@@ -26,5 +26,5 @@ const (
 	memoryForLogs = 80 << 20
 
 	// memoryForPage is the limit of a viewer, without its database's own memory.
-	memoryForPage = 96 << 20
+	memoryForPage = 80 << 20
 )

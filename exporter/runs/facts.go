@@ -3,6 +3,7 @@ package runs
 import (
 	"cmp"
 	"encoding/json"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -250,13 +251,19 @@ type Usage struct {
 	InputKnown, OutputKnown, CostKnown bool // stated, even if it is 0
 }
 
+// maxUsed is more than anybody uses. Sums of less are numbers.
+const maxUsed = 1e15
+
 // Usage returns what the span or event states: of a model call, or of a whole run. A root
 // has names of its own for totals if its model calls state theirs; they take precedence.
 func (as Attributes) Usage() (u Usage) {
 	read := func(key, total string) (float64, bool) {
 		for _, k := range [2]string{total, key} {
 			if a := as.find(k); a != nil {
-				return cmp.Or(a.float, float64(a.number)), true
+				if n := cmp.Or(a.float, float64(a.number)); math.Abs(n) < maxUsed { // which no NaN is
+					return n, true
+				}
+				return 0, false
 			}
 		}
 		return 0, false

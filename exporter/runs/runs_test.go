@@ -267,6 +267,7 @@ func TestRunUsage(t *testing.T) {
 		"cost of calls":  {add(chat(60, semconv.UsageCost, 0.5), root(semconv.UsageInput, 60)), runs.Usage{Input: 60, Cost: 0.5, InputKnown: true, CostKnown: true}},
 		"cost of root":   {add(chat(60, semconv.UsageCost, 0.5), root(semconv.UsageTotalCost, 0.75)), runs.Usage{Input: 60, Cost: 0.75, InputKnown: true, CostKnown: true}},
 		"none":           {add(root(), span(2, 1, "chat m", 1, 2)), runs.Usage{}},
+		"not a number":   {add(chat(60, semconv.UsageCost, math.NaN()), chat(1, semconv.UsageCost, math.Inf(1)), chat(1, semconv.UsageCost, 1e308)), runs.Usage{Input: 62, InputKnown: true}},
 		"no cost":        {add(root(semconv.UsageTotalCost, 0.0)), runs.Usage{CostKnown: true}},
 	} {
 		if got := test.run.Usage(); got != test.want {

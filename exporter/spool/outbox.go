@@ -205,9 +205,12 @@ func readParted(path string) (note Note, parts []Part, size int64, err error) {
 	return l.note, l.parts(), l.size, nil
 }
 
-// Room returns the spool, in which the bytes that Done will free count as free.
+// Room returns the spool, in which the bytes that Done will free count as free. What is put
+// there belongs to the owner of the claim.
 func (c *Claim) Room() Spool {
-	return c.outbox.s.withFreed(c.bytes)
+	s := c.outbox.s.withFreed(c.bytes)
+	s.foreign = !c.Own
+	return s
 }
 
 // Done removes a request that has arrived.

@@ -65,6 +65,8 @@ type Spool struct {
 	// Owner marks the requests of this process, which Evicted counts separately.
 	Owner string
 
+	foreign bool // what is put is another process's
+
 	// SetAside, if set, is told of each file that is moved away unread because
 	// it is not this user's, or is in a journal's place and is none.
 	SetAside func(why *Untrusted)
@@ -72,6 +74,14 @@ type Spool struct {
 	// Recovered, if set, is told of the spans that were open in each process that was
 	// killed, once they are requests.
 	Recovered func(open Part)
+}
+
+// owner returns whose the requests are that this call makes.
+func (s Spool) owner() string {
+	if s.foreign {
+		return ""
+	}
+	return s.Owner
 }
 
 // NewOwner returns an Owner for this process that no other process has. A Key may be
@@ -191,7 +201,7 @@ func (s Spool) put(to Destination, req Request, reason string, sub ...string) (E
 	if err != nil {
 		return evicted, err
 	}
-	return evicted, write(filepath.Join(dir, newName(req, size, s.Owner).String()), note, req.Body)
+	return evicted, write(filepath.Join(dir, newName(req, size, s.owner()).String()), note, req.Body)
 }
 
 // write creates a file that exists whole or not at all. It is not synced: many processes

@@ -104,6 +104,10 @@ func words(text string) func(yield func(word) bool) {
 	}
 }
 
+// maxHump is the length of the longest part of a word that is found. Words of base64 are
+// long, and have many.
+const maxHump = 100
+
 // humps calls yield with the parts of camelCase words that begin inside, each to the end of
 // its word: caseWord and Word of camelCaseWord are found, too.
 func humps(text string) func(yield func(word) bool) {
@@ -112,7 +116,7 @@ func humps(text string) func(yield func(word) bool) {
 			if a, b := text[i-1], text[i]; a < 'a' || a > 'z' || b < 'A' || b > 'Z' {
 				continue
 			}
-			for w := range words(text[i:]) {
+			for w := range words(text[i:min(i+maxHump, len(text))]) {
 				if !yield(word{w.text, i + w.from, i + w.to}) {
 					return
 				}

@@ -189,22 +189,28 @@ func (s *Store) addSpans(spans []*tracepb.ResourceSpans, now time.Time) (rejecte
 	return s.add(request, now)
 }
 
+// maxOrigin is the size of the largest resource and scope: each session keeps a copy.
+const maxOrigin = 256 << 10
+
 // split returns the spans of an encoded TracesData, which refer to its bytes. Their ids are
 // not read.
 func split(request []byte) (list []stored) {
 	for rs := range field.Of(request, field.ResourceSpans) {
 		var resource []byte
 		for v := range field.Of(rs.Bytes, field.Resource) {
-			resource = v.Whole
+			resource = append(resource[:len(resource):len(resource)], v.Whole...) // protobuf merges them
 		}
 		for ss := range field.Of(rs.Bytes, field.ScopeSpans) {
 			var scope []byte
 			for v := range field.Of(ss.Bytes, field.Scope) {
-				scope = v.Whole
+				scope = append(scope[:len(scope):len(scope)], v.Whole...)
 			}
 			header := protowire.AppendTag(slices.Clone(resource), field.ScopeSpans, protowire.BytesType)
 			from := newOrigin(protowire.AppendBytes(header, scope))
 			for v := range field.Of(ss.Bytes, field.Spans) {
+				if len(from.wire) > maxOrigin {
+					v.Bytes = nil // without an id, it is rejected
+				}
 				list = append(list, stored{origin: from, wire: v.Bytes})
 			}
 		}

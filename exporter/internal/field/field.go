@@ -24,7 +24,9 @@ func All(message []byte, malformed *error) iter.Seq2[protowire.Number, Content] 
 			number, kind, tag := protowire.ConsumeTag(message)
 			n := tag
 			var v Content
-			if tag >= 0 {
+			if number > protowire.MaxValidNumber {
+				n = -1
+			} else if tag >= 0 {
 				switch rest := message[tag:]; kind {
 				case protowire.BytesType:
 					v.Bytes, n = protowire.ConsumeBytes(rest)

@@ -90,7 +90,7 @@ export function listView({ main, signal, address }) {
   /** @type {{ question: string, seq: number, sessions: Map<string, Session> }} */
   let last = { question: "", seq: 0, sessions: new Map() };
   /** @param {ReturnType<typeof query>} asked @returns {Promise<List>} */
-  async function ask(asked) {
+  async function ask(asked, again = false) {
     const question = JSON.stringify(asked), from = question === last.question ? last : { seq: 0, sessions: new Map() }, words = parameters(asked);
     if (from.seq) words.set("after", String(from.seq));
     const list = await listSessions(words, signal);
@@ -99,7 +99,7 @@ export function listView({ main, signal, address }) {
     const sessions = list.order.flatMap((id) => known.get(id) ?? []);
     const whole = sessions.length === list.order.length; // not if one comes from another page of the list
     last = { question, seq: whole ? list.seq : 0, sessions: new Map(sessions.map((s) => [s.id, s])) };
-    return whole ? { ...list, sessions } : ask(asked);
+    return whole || again ? { ...list, sessions } : ask(asked, true); // a session may be deleted meanwhile
   }
 
   // chosen keeps what was chosen in the address, so that Back brings it back.

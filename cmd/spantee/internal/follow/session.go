@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -80,7 +81,8 @@ func (s *Session) MayRead() bool {
 	return s.HasGrown() && (s.mayBegin.IsZero() || !time.Now().Before(s.mayBegin))
 }
 
-// Wake maps again what was mapped before. Files that do not exist any more are left out.
+// Wake maps again what was mapped before. Files that do not exist any more are left out; it
+// is an error if none exists.
 func (s *Session) Wake(opts mapping.Options, again func(iter.Seq[mapping.Output])) (err error) {
 	if s.mapper, err = mapping.New(opts); err != nil {
 		return err
@@ -89,8 +91,9 @@ func (s *Session) Wake(opts mapping.Options, again func(iter.Seq[mapping.Output]
 	files, from := make([]*os.File, len(s.Files)), make([]int64, len(s.Files))
 	for i, f := range s.Files {
 		s.inputs = append(s.inputs, s.mapper.Input())
-		file, err := s.tailer.Open(f)
-		if err != nil {
+		file, failed := s.tailer.Open(f)
+		if failed != nil {
+			err = failed
 			continue
 		}
 		defer file.Close()
@@ -98,6 +101,10 @@ func (s *Session) Wake(opts mapping.Options, again func(iter.Seq[mapping.Output]
 		if info, err := file.Stat(); err == nil && info.ModTime().After(s.Grown) {
 			s.Grown = info.ModTime()
 		}
+	}
+	if len(files) > 0 && !slices.ContainsFunc(files, func(file *os.File) bool { return file != nil }) {
+		s.mapper, s.inputs = nil, nil
+		return err
 	}
 	buf := make([]byte, readSize)
 	for _, step := range s.Steps {
@@ -199,7 +206,10 @@ func (s *Session) Read(handOver func(iter.Seq[mapping.Output])) error {
 			continue
 		}
 		p.file.advance(p.in, p.read)
-		s.Grown, s.Paused = p.file.modified, false
+		s.Paused = false
+		if p.file.modified.After(s.Grown) {
+			s.Grown = p.file.modified
+		}
 		if now.Sub(s.Grown) < time.Minute {
 			s.Grown = now // by a clock that stops while the computer sleeps
 		}
@@ -288,11 +298,18 @@ func (t *Tailer) Describe(f *File) (log mapping.Log, ok bool) {
 		return log, false
 	}
 	defer in.Close()
-	head := make([]byte, mapping.LogHead)
-	n, _ := io.ReadFull(in, head)
-	if n < len(head) {
-		n = bytes.LastIndexByte(head[:n], '\n') + 1
+	for size := mapping.LogHead; ; size *= 4 { // a first prompt may be long
+		head := make([]byte, size)
+		n, _ := in.ReadAt(head, 0)
+		if n < size {
+			n = bytes.LastIndexByte(head[:n], '\n') + 1
+		}
+		log, ok = mapping.FindLog(f.Path, head[:n])
+		if ok && log.KinKnown || n < size || size >= maxHead {
+			return log, ok && log.KinKnown || n == size
+		}
 	}
-	log, ok = mapping.FindLog(f.Path, head[:n])
-	return log, ok && log.KinKnown || n == len(head)
 }
+
+// maxHead is how much of a file is read to find out what it is.
+const maxHead = 4 << 20

@@ -155,7 +155,8 @@ func TestDescribe(t *testing.T) {
 	}{
 		{"2.jsonl", []string{header, message[:90], message[90:]}, "[pi 2.jsonl pi 1.jsonl]"},
 		{"s.jsonl", []string{strings.ReplaceAll(claude, `"user"`, `"attachment"`), claude[:50], claude[50:]}, ""},
-		{"none.jsonl", []string{"{}\n", strings.Repeat("{}\n", mapping.LogHead)}, "[]"},
+		{"none.jsonl", []string{"{}\n", strings.Repeat("{}\n", maxHead)}, "[]"},
+		{"long.jsonl", []string{strings.Replace(claude, `"user"`, `"attachment"`, 1), strings.Replace(claude, "go", strings.Repeat("x", 3*mapping.LogHead), 1)}, ""},
 	} {
 		for i, text := range file.text {
 			tail.write(file.name, text)
