@@ -34,7 +34,7 @@ func (e *Exporter) run() {
 		e.queue.done()
 	}
 	e.draining.finish()
-	_ = attempt(e.ctx, e.cfg.Client.Stop) // the queue is empty, so an error loses nothing
+	_ = attempt(e.ctx, e.cfg.Client.Stop) // what is queued is not sent, so an error loses nothing
 }
 
 // deliver retries a request until its spans are accepted or rejected, or until
