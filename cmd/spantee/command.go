@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 )
 
@@ -68,4 +71,33 @@ func unexpected(args []string) error {
 		hint = "to trace a recording: spantee replay FILE"
 	}
 	return &exporter.Error{Err: usageError{fmt.Errorf("unexpected argument %q", args[0])}, Hint: hint}
+}
+
+// versionLine is what --version prints after the program's name.
+func versionLine() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return tracer.Version()
+	}
+	return tracer.Version() + " " + built(info)
+}
+
+// built returns the commit and the Go release a binary was built from. A binary
+// that "go install" built does not know its commit, because the module proxy serves
+// no repository.
+func built(info *debug.BuildInfo) string {
+	var facts []string
+	modified := false
+	for _, setting := range info.Settings {
+		switch setting.Key {
+		case "vcs.revision":
+			facts = append(facts, "commit "+setting.Value)
+		case "vcs.modified":
+			modified = setting.Value == "true"
+		}
+	}
+	if modified {
+		facts = append(facts, "modified")
+	}
+	return "(" + strings.Join(append(facts, info.GoVersion), ", ") + ")"
 }

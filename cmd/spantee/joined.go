@@ -21,7 +21,7 @@ type joinedLog struct {
 	questions chan<- *mapping.JoinedLog // nil until there is a log
 	answers   <-chan grownLog
 	asked     bool // a question has no answer yet
-	prompt    bool // the last answer came in time
+	inTime    bool // the last answer came in time
 }
 
 // A grownLog is what a log has grown by.
@@ -56,7 +56,7 @@ func (l *joinedLog) follow(m *mapping.Mapper, arrived time.Time) {
 	}
 	l.session = m.Stats().Session
 	l.log = m.JoinLog(l.session, arrived.Add(-logAhead))
-	l.asked, l.prompt = false, false
+	l.asked, l.inTime = false, false
 	if l.log == nil {
 		return
 	}
@@ -112,14 +112,14 @@ func (l *joinedLog) next(deadline <-chan time.Time) []byte {
 		return l.answered(answer)
 	default:
 	}
-	if !l.prompt { // the log is not found yet, or the disk hangs
+	if !l.inTime { // the log is not found yet, or the disk hangs
 		return nil
 	}
 	select {
 	case answer := <-l.answers:
 		return l.answered(answer)
 	case <-deadline:
-		l.prompt = false
+		l.inTime = false
 		return nil
 	}
 }
@@ -129,7 +129,7 @@ func (l *joinedLog) answered(answer grownLog) []byte {
 	if answer.log != l.log {
 		return nil
 	}
-	l.asked, l.prompt = false, true
+	l.asked, l.inTime = false, true
 	if !answer.found {
 		l.log = nil
 	}

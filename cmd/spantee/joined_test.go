@@ -151,7 +151,7 @@ func TestJoined(t *testing.T) {
 // TestHungLog has a log that does not answer, answers late, or for another session.
 func TestHungLog(t *testing.T) {
 	questions, answers := make(chan *mapping.JoinedLog, 1), make(chan grownLog, 1)
-	l := &joinedLog{log: new(mapping.JoinedLog), questions: questions, answers: answers, prompt: true}
+	l := &joinedLog{log: new(mapping.JoinedLog), questions: questions, answers: answers, inTime: true}
 	deadline := make(chan time.Time, 1)
 	deadline <- time.Now()
 	for range 1000 { // waits only once
