@@ -150,17 +150,22 @@ func requestOfNumbers(t *testing.T, from, to int) spool.Request {
 	return request{Part: spool.Part{Spans: frames(numbered(from, to, 300)...)}}.body()
 }
 
-// A file with spans of two resources goes in two requests, and draining may end between
-// them.
-func TestDrainingMayEndWithinAFile(t *testing.T) {
-	s := newSpool(t)
+// putTwoResources keeps a file of five spans, two of one resource and three of another.
+func putTwoResources(t *testing.T, s *spool.Spool, c *fake) {
+	t.Helper()
 	other, err := newOrigin(nil, &commonpb.InstrumentationScope{Name: "other"})
 	must(t, err)
 	body := request{Part: spool.Part{Spans: frames(numbered(0, 2, 300)...)}}.AppendTo(nil)
 	body = other.with(frames(numbered(2, 5, 300)...)).AppendTo(body)
-	c := new(fake)
 	_, err = s.Put(t.Context(), c.Destination(), spool.Request{Body: body, Spans: 5}, "it was down")
 	must(t, err)
+}
+
+// A file with spans of two resources goes in two requests, and draining may end between
+// them.
+func TestDrainingMayEndWithinAFile(t *testing.T) {
+	s, c := newSpool(t), new(fake)
+	putTwoResources(t, s, c)
 	for _, want := range []int{2, 3} {
 		asked := 0
 		b := Backlog{Spool: *s, To: c.Destination(), sender: &sender{client: c}, More: func(time.Duration) bool { asked++; return asked == 1 }}
@@ -176,14 +181,8 @@ func TestDrainingMayEndWithinAFile(t *testing.T) {
 // TestDrainingOthers sends a file of another process whose second request has to wait once:
 // it stays the other's.
 func TestDrainingOthers(t *testing.T) {
-	s := newSpool(t)
-	other, err := newOrigin(nil, &commonpb.InstrumentationScope{Name: "other"})
-	must(t, err)
-	body := request{Part: spool.Part{Spans: frames(numbered(0, 2, 300)...)}}.AppendTo(nil)
-	body = other.with(frames(numbered(2, 5, 300)...)).AppendTo(body)
-	c := new(fake)
-	_, err = s.Put(t.Context(), c.Destination(), spool.Request{Body: body, Spans: 5}, "it was down")
-	must(t, err)
+	s, c := newSpool(t), new(fake)
+	putTwoResources(t, s, c)
 	s.Owner = spool.NewOwner()
 	requests := 0
 	c.answer = func(context.Context, []*tracepb.Span) error {

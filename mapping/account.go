@@ -127,13 +127,8 @@ func (a *attributes) usage(u *agent.Usage) {
 func (c *account) addUsage(u *agent.Usage) {
 	t := &c.usage
 	t.OutputOnly = u.OutputOnly && (t.OutputOnly || !t.Known)
-	t.Input += u.Input
-	t.Output += u.Output
-	t.CacheRead += u.CacheRead
-	t.CacheWrite += u.CacheWrite
-	t.Reasoning += u.Reasoning
+	t.Add(u)
 	t.Cost = math.Round((t.Cost+u.Cost)*1e12) / 1e12 // rounded, as decimals add up
-	t.Known = t.Known || u.Known
 	t.OutputUnknown = t.OutputUnknown || u.OutputUnknown
 	t.CostKnown = t.CostKnown || u.CostKnown
 }
