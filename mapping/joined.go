@@ -10,8 +10,9 @@ import (
 )
 
 // A JoinedLog is the log that an agent keeps of a session while the session's stream is
-// mapped. It adds the model, the settings, and the tokens of each model call. The stream alone says what
-// happened, and when: a log that is missing, late or not understood takes nothing away.
+// mapped. It adds the model, the settings, and the tokens of each model call. The stream
+// alone says what happened, and when: a log that is missing, late or not understood takes
+// nothing away.
 type JoinedLog struct {
 	Folder agent.Folders // the log is in the first one
 	Name   string        // pattern of its path there, as of package path

@@ -185,7 +185,8 @@ const (
 	errOther       = semconv.ErrorOther
 )
 
-// An invocation is the work of one agent: the run's main agent or a sub-agent.
+// An invocation is the work of one agent: the run's main agent or a sub-agent. It has many
+// fields, because what a line means depends on turns, calls, questions and waits together.
 type invocation struct {
 	ref   spanRef
 	tool  spanRef // the call that started it

@@ -14,7 +14,7 @@ import (
 	"github.com/spantee/spantee/mapping"
 )
 
-// options are the filter's flags.
+// options are the filter's flags: a field for each, in the groups of --help.
 type options struct {
 	otlp         otlp.Config
 	toFile       string

@@ -1,7 +1,7 @@
 // Package agent decodes the output of coding agents. The files named after an agent
 // decode its lines into typed events that are the same for all agents. Events use the
-// names of package semconv, but know no spans. An agent's quirks stay in its files: repeated texts, id
-// formats, its own clock.
+// names of package semconv, but know no spans. An agent's quirks stay in its files:
+// repeated texts, id formats, its own clock.
 //
 //	line -> Decoder -> events
 //

@@ -5,8 +5,8 @@
 // reads what a table cannot describe: lists, tables of text, pieces of private keys and
 // Kubernetes Secrets. README.md shows how to add a rule.
 //
-// Every built-in rule has keywords. One pass over a text finds the keywords of all rules, and a
-// rule looks only at the text around its own. The cost is linear in the length of the
+// Every built-in rule has keywords. One pass over a text finds the keywords of all rules,
+// and a rule looks only at the text around its own. The cost is linear in the length of the
 // text, whatever is in it.
 //
 // Rules see a view of the text: colors and invisible characters are removed, full-width

@@ -48,9 +48,9 @@ type Options struct {
 }
 
 // A Tee copies a stream from a reader to a writer. The same bytes go into the ring,
-// from which the consumer takes them. When the ring is three quarters full, its
-// oldest bytes move to the spill, until half is free. When the spill is full too, the stream waits while the consumer
-// advances. A consumer that does not advance is detached, and the stream goes on.
+// from which the consumer takes them. When the ring is three quarters full, its oldest
+// bytes move to the spill, until half is free. When the spill is full too, the stream
+// waits while the consumer advances. A consumer that does not advance is detached, and the stream goes on.
 //
 // Three goroutines use a Tee: one calls Copy, the consumer calls Next, and one
 // writes to the spill. No I/O is done while mu is held.
