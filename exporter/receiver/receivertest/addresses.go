@@ -6,18 +6,27 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"slices"
+	"sync/atomic"
 	"syscall"
 )
 
-// Addresses returns n loopback addresses where nothing listens. They stay free
-// until something listens there: no system gives a port below 32768 to a client that
+// The ports that Addresses gives: no system gives one below 32768 to a client that
 // connects. A port above may go to any client, even to the one that redials it.
+const firstPort, ports = 10_000, 20_000
+
+// nextPort counts the ports that this process has asked for. It starts at random,
+// because the tests of another package may run at the same time.
+var nextPort atomic.Uint32
+
+func init() { nextPort.Store(rand.Uint32N(ports)) }
+
+// Addresses returns n loopback addresses where nothing listens, other ones at each
+// call.
 func Addresses(n int) ([]string, error) {
 	var free []string
 	for range 100 * n {
-		address := fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(20_000))
-		if slices.Contains(free, address) || listens(address) {
+		address := fmt.Sprint("127.0.0.1:", firstPort+nextPort.Add(1)%ports)
+		if listens(address) {
 			continue
 		}
 		if free = append(free, address); len(free) == n {
