@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -125,6 +124,24 @@ INSERT INTO run SELECT session, json_array(
 	json(iif(summary ->> 'costStated', 'true', 'false')), summary ->> 'errors', summary ->> 'tools', summary ->> 'toolErrors',
 	json(calls -> 'tools'), json(calls -> 'calls')) FROM summary;
 ALTER TABLE summary DROP COLUMN calls;
+`, `
+-- Spans that come together are one row: see batch. A length of four bytes is valid protobuf.
+CREATE TABLE batch (at INTEGER PRIMARY KEY, origin INTEGER NOT NULL, wire BLOB NOT NULL);
+INSERT INTO batch SELECT at, origin, CAST(unhex(printf('12%02x%02x%02x%02x',
+	length(wire) & 127 | 128, length(wire) >> 7 & 127 | 128, length(wire) >> 14 & 127 | 128, length(wire) >> 21)) || wire AS BLOB) FROM span ORDER BY at;
+DROP TABLE span;
+
+-- Each index is written when a session changes.
+DROP INDEX session_seq;
+DROP INDEX session_updated;
+DROP INDEX session_agent;
+DROP INDEX session_duration;
+DROP INDEX session_tools;
+DROP INDEX session_errors;
+DROP INDEX session_input;
+DROP INDEX session_output;
+DROP INDEX session_cost;
+CREATE INDEX session_changed ON session (seq, pinned, updated, bytes);
 `}
 
 // Retention is what a store keeps of the sessions that are not pinned.
@@ -395,7 +412,10 @@ func (w *writer) exec(query string, args ...any) error {
 
 // insert inserts rows, and returns how many. into is the statement up to its values.
 func (w *writer) insert(into string, rows [][]any) (inserted int64, err error) {
-	const atOnce = 16 // each statement has its price
+	atOnce := 16            // each statement has its price
+	if into == insertText { // before a statement of several rows, FTS5 writes what it has in memory
+		atOnce = 1
+	}
 	for len(rows) > 0 {
 		n := 1
 		if len(rows) >= atOnce {
@@ -472,36 +492,4 @@ func all[T any](from querier, text string, args ...any) ([]T, error) {
 		return err
 	}, text, args...)
 	return list, err
-}
-
-// spans returns the spans of a session after the number since, in the order they came.
-func spans(from querier, row, since int64) iter.Seq2[stored, error] {
-	return func(yield func(stored, error) bool) {
-		numbers, err := origins(from, row)
-		if err != nil {
-			yield(stored{}, err)
-			return
-		}
-		byNumber := make(map[int64]origin, len(numbers))
-		for o, n := range numbers {
-			byNumber[n] = o
-		}
-		stop := errors.New("no more")
-		err = each(from, func(scan func(...any) error) error {
-			var sp stored
-			var at, n int64
-			var id sql.RawBytes
-			if err := scan(&at, &id, &n, &sp.wire); err != nil {
-				return err
-			}
-			sp.n, sp.id, sp.origin = at&maxSpans, spanID(id), byNumber[n]
-			if !yield(sp, nil) {
-				return stop
-			}
-			return nil
-		}, `SELECT at, id, origin, wire FROM span WHERE at > ? AND at < ? ORDER BY at`, row<<spanBits+since, (row+1)<<spanBits)
-		if err != nil && !errors.Is(err, stop) {
-			yield(stored{}, err)
-		}
-	}
 }

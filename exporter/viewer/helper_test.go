@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
-	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -57,7 +56,7 @@ func (s testStore) ok(err error) {
 
 func (s testStore) Add(spans []*tracepb.ResourceSpans) int {
 	s.t.Helper()
-	rejected, err := s.addSpans(spans, time.Now())
+	rejected, err := s.Store.Add(encode(s.t, spans))
 	s.ok(err)
 	return rejected
 }

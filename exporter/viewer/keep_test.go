@@ -62,19 +62,34 @@ func TestMigration(t *testing.T) {
 		return run
 	}
 	before := values()
+	exec := func(step string, args ...any) {
+		if _, err := s.write.conn.ExecContext(context.Background(), step, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(`CREATE TABLE span (at INTEGER PRIMARY KEY, id BLOB NOT NULL, origin INTEGER NOT NULL, wire BLOB NOT NULL)`)
+	for sp, err := range spans(s.read, 1, 0) {
+		s.ok(err)
+		exec(`INSERT INTO span VALUES (?, ?, 0, ?)`, 1<<spanBits+sp.n, sp.read().ID, sp.wire)
+	}
+	for _, column := range []string{"seq", "updated", "agent", "duration", "tools", "errors", "input", "output", "cost"} {
+		exec(`CREATE INDEX session_` + column + ` ON session (` + column + `)`)
+	}
 	for _, step := range []string{
+		`DROP TABLE batch`, `DROP INDEX session_changed`,
 		`DROP TABLE search`, `CREATE VIRTUAL TABLE search USING fts5 (text, tool, agent, model, file, failed, id, content = '', contentless_delete = 1)`,
 		`ALTER TABLE session ADD COLUMN dirty INTEGER NOT NULL DEFAULT 1`, `ALTER TABLE session ADD COLUMN parts INTEGER NOT NULL DEFAULT 0`,
 		`CREATE INDEX session_parts ON session (row) WHERE parts > 1`, `CREATE INDEX session_dirty ON session (seq) WHERE dirty`, `ALTER TABLE summary ADD COLUMN calls BLOB NOT NULL DEFAULT ''`,
 		`UPDATE summary SET calls = (SELECT json_object('tools', run -> 21, 'calls', run -> 22) FROM run WHERE run.session = summary.session)`, `DROP TABLE run`, `PRAGMA user_version = 1`,
 	} {
-		if _, err := s.write.conn.ExecContext(context.Background(), step); err != nil {
-			t.Fatal(err)
-		}
+		exec(step)
 	}
 	s.Close()
 	s = openStore(t, path)
 	defer s.Close()
+	if spans, _ := s.Spans(idOf(span(1, 1, 0, "", 0, 0)), 0); len(spans) != 2 {
+		t.Errorf("%d spans", len(spans))
+	}
 	if after := values(); after != before {
 		t.Errorf("run %s, want %s", after, before)
 	}
@@ -161,7 +176,7 @@ func TestRetention(t *testing.T) {
 	if found, err := s.Delete(pinned); found || err != nil {
 		t.Error(found, err)
 	}
-	for _, table := range []string{"span", "summary", "origin", "service"} {
+	for _, table := range []string{"batch", "summary", "origin", "service"} {
 		if n := on.number(`SELECT count(*) FROM ` + table); n != l.Total-1 {
 			t.Errorf("%d rows of %d sessions in %s", n, l.Total-1, table)
 		}

@@ -123,9 +123,11 @@ func (q Query) selecting(where string, few bool) string {
 	if column == columns["started"] { // ids are the same in every database
 		ties = map[string]string{"DESC": "trace", "ASC": "trace DESC"}[order]
 	}
-	index := "INDEXED BY session_" + column
-	if few {
-		index, column = "", "+"+column // which no index has
+	index := ""
+	if column == columns["started"] && !few {
+		index = "INDEXED BY session_started"
+	} else {
+		column = "+" + column // which no index has
 	}
 	return fmt.Sprintf(`SELECT row FROM session %s WHERE %s ORDER BY %s %s, %s`, index, where, column, order, ties)
 }

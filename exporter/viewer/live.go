@@ -14,6 +14,7 @@ import (
 // source last reported.
 type openSpan struct {
 	stored
+	id   spanID
 	gone bool // its source has been silent for too long: the span will never end
 }
 
@@ -67,15 +68,15 @@ func (u *update) report(source string, taken []stored, now time.Time) error {
 		if r == nil {
 			continue
 		}
-		var ended bool // that may arrive first
-		if err = one(u.write, `SELECT EXISTS (SELECT 1 FROM span WHERE at >> 24 = ? AND id = ?)`, r.row, sp.id[:])(&ended); err != nil || ended {
+		id := spanID(u.reading.ID)
+		if _, ended := r.ids[id]; ended { // that may arrive first
 			continue
 		}
 		current[r.id] = true
 		r.reported = true
 		r.open++
 		err = u.write.exec(`INSERT OR REPLACE INTO open (source, session, id, origin, wire, reported) VALUES (?, ?, ?, ?, ?, ?)`,
-			source, r.row, sp.id[:], u.origin(r, sp.origin), withoutFailure(sp.wire), now.UnixNano())
+			source, r.row, id[:], u.origin(r, sp.origin), withoutFailure(sp.wire), now.UnixNano())
 	}
 	for id := range before {
 		if err == nil && !current[id] {

@@ -74,12 +74,12 @@ func (s *Store) going(retain Retention, bytes int64, now time.Time) (g Going, er
 		var row, updated, size int64
 		err := scan(&row, &updated, &size)
 		if excess > 0 || updated < oldest {
-			g.rows, g.Before = append(g.rows, row), updated
+			g.rows, g.Before = append(g.rows, row), max(g.Before, updated)
 			g.Sessions++
 			excess -= size
 		}
 		return err
-	}, `SELECT row, updated, bytes FROM session WHERE pinned = 0 AND (updated < ?1 OR ?2) ORDER BY updated`, oldest, excess > 0)
+	}, `SELECT row, updated, bytes FROM session INDEXED BY session_changed WHERE pinned = 0 AND (updated < ?1 OR ?2) ORDER BY seq`, oldest, excess > 0)
 	return g, err
 }
 

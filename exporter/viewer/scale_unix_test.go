@@ -36,12 +36,19 @@ func TestStoreScales(t *testing.T) {
 	}
 	path := newPath(t)
 	s := openStore(t, path)
-	begin, used := time.Now(), processor(t)
-	for n := 0; n < sessions; n += 50 {
-		var request []*tracepb.ResourceSpans
-		for i := range 50 {
-			request = append(request, nth(n+i, 9)...)
+	requests := make(chan []*tracepb.ResourceSpans, 10)
+	go func() {
+		for n := 0; n < sessions; n += 50 {
+			var request []*tracepb.ResourceSpans
+			for i := range 50 {
+				request = append(request, nth(n+i, 9)...)
+			}
+			requests <- request
 		}
+		close(requests)
+	}()
+	begin, used := time.Now(), processor(t)
+	for request := range requests {
 		s.Add(request)
 	}
 	received, adding := time.Since(begin), processor(t)-used

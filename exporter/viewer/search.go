@@ -3,7 +3,6 @@ package viewer
 import (
 	"bytes"
 	"cmp"
-	"encoding/hex"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -247,14 +246,14 @@ func (d *document) take(p passage) {
 // open spans is in a row of its own, with the number 0.
 const maxDocument = 1 << 20
 
-// index takes the texts of the span that was read. Short ones, which every span repeats, are
+// index takes the texts of a span. Short ones, which every span repeats, are
 // indexed once.
-func (u *update) index(r *record, sp *stored) error {
+func (u *update) index(r *record, span *runs.Span, sp *stored) error {
 	const short, most = 100, 1000
 	if r.known == nil {
 		r.known = make(map[passage]bool)
 	}
-	texts(&u.reading, sp.origin.service, func(field string, text []byte) {
+	texts(span, sp.origin.service, func(field string, text []byte) {
 		if len(text) == 0 || r.known[passage{field, string(text)}] {
 			return
 		}
@@ -378,7 +377,7 @@ func (s *Store) Hits(id traceID, text string) (found Hits, ok bool, err error) {
 				return
 			}
 			if found.Total++; len(found.Hits) < maxHits {
-				found.Hits = append(found.Hits, Hit{hex.EncodeToString(sp.id[:]), cutText(span.Name, maxDetail), excerptOf(p.text, marks)})
+				found.Hits = append(found.Hits, Hit{hexID(span.ID), cutText(span.Name, maxDetail), excerptOf(p.text, marks)})
 			}
 		})
 	}

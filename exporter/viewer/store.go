@@ -1,6 +1,7 @@
 package viewer
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -9,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -62,7 +64,10 @@ type Store struct {
 	cache map[traceID]*record
 	size  int // of the cache, in bytes
 
+	adding sync.Mutex // held by whoever adds what waits
+
 	mu      sync.Mutex
+	waiting []*addition
 	changed chan struct{} // closed, and replaced, when something has come
 	moved   map[traceID]traceID
 	last    string // error that was reported
@@ -83,15 +88,16 @@ type record struct {
 	bytes   int64 // of the spans
 	open    int   // how many spans are open
 	origins map[origin]int64
-	run     runs.Run // of the spans that ended
-	service string   // of the root
-	size    int      // in the cache
+	ids     map[spanID]struct{} // of the spans that ended
+	batch   batch               // that is being filled
+	run     runs.Run            // of the spans that ended
+	service string              // of the root
+	size    int                 // in the cache
 
 	text  *document        // to be indexed; nil if there is nothing
 	live  *document        // the same of the open spans; nil if they did not change
 	known map[passage]bool // short texts that are indexed
 
-	stale    bool // run is unknown
 	replaced bool // a span was replaced: run and the index are wrong
 	reported bool // the open spans changed
 }
@@ -118,7 +124,6 @@ func newOrigin(wire []byte) origin {
 
 // A stored is an encoded span: decoded, it would take several times the memory.
 type stored struct {
-	id     spanID
 	n      int64 // its number in the session: later spans have higher ones
 	origin origin
 	wire   []byte
@@ -131,62 +136,100 @@ func (sp *stored) read() *runs.Span {
 }
 
 const (
-	// A span's row is its session's row and its number in the session, so that a session
-	// lies together and its latest spans are a range.
-	spanBits = 24
-	maxSpans = 1<<spanBits - 1
-
 	// spanOverhead is what a span takes on disk besides its bytes.
 	spanOverhead = 100
 
 	recordOverhead = 300
 	knownOverhead  = 100
+	idOverhead     = 20
 
 	// maxCache bounds the records in memory, in bytes.
 	maxCache = 16 << 20
 )
 
+// An addition is a request on its way to the database.
+type addition struct {
+	spans    []stored
+	size     int
+	rejected int
+	err      error
+	done     bool
+}
+
+// maxTogether bounds the requests that are added in one transaction, in bytes.
+const maxTogether = 1 << 20
+
 // Add adds the spans of an encoded TracesData: spans that ended, which replace those with
 // the same id. It returns how many it rejected, because they have no valid id. After an
 // error, none of the spans was added. The request must be valid.
+//
+// A transaction takes longer than the spans of a small request. So whoever gets to write
+// adds the requests of those who wait, too.
 func (s *Store) Add(request []byte) (rejected int, err error) {
-	return s.add(request, time.Now())
-}
-
-func (s *Store) add(request []byte, now time.Time) (rejected int, err error) {
-	taken := split(request)
-	if len(taken) == 0 {
+	a := &addition{spans: split(request), size: len(request)}
+	if len(a.spans) == 0 {
 		return 0, nil
 	}
-	err = s.update(now, func(u *update) error {
-		rows := make([]row, 0, len(taken))
-		for _, sp := range taken {
-			r, err := u.take(&sp)
-			if err != nil {
-				return err
-			}
-			if r == nil || r.last == maxSpans {
-				rejected++
-				continue
-			}
-			from, err := u.add(r, &sp)
-			if err != nil {
-				return err
-			}
-			rows = append(rows, row{r, sp, from})
-		}
-		return u.insert(rows)
-	})
-	return rejected, err
+	s.mu.Lock()
+	s.waiting = append(s.waiting, a)
+	s.mu.Unlock()
+	s.adding.Lock()
+	defer s.adding.Unlock()
+	if !a.done {
+		s.addWaiting()
+	}
+	return a.rejected, a.err
 }
 
-// addSpans adds decoded spans.
+// addWaiting adds the first requests that wait.
+func (s *Store) addWaiting() {
+	s.mu.Lock()
+	n, size := 0, 0
+	for n < len(s.waiting) && (n == 0 || size+s.waiting[n].size <= maxTogether) {
+		size += s.waiting[n].size
+		n++
+	}
+	together := s.waiting[:n:n]
+	s.waiting = s.waiting[n:]
+	s.mu.Unlock()
+	err := s.add(time.Now(), together...)
+	for _, a := range together {
+		if a.done, a.err = true, err; err != nil && n > 1 { // it may be another's
+			a.err = s.add(time.Now(), a)
+		}
+	}
+}
+
+func (s *Store) add(now time.Time, together ...*addition) error {
+	return s.update(now, func(u *update) error {
+		for _, a := range together {
+			a.rejected = 0
+			for _, sp := range a.spans {
+				r, err := u.take(&sp)
+				if err != nil {
+					return err
+				}
+				if r == nil || r.last == maxSpans {
+					a.rejected++
+					continue
+				}
+				if err := u.add(r, &sp); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// addSpans adds decoded spans as of a time.
 func (s *Store) addSpans(spans []*tracepb.ResourceSpans, now time.Time) (rejected int, err error) {
 	request, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
-	if err != nil {
-		return 0, err
+	a := addition{spans: split(request)}
+	if err == nil && len(a.spans) > 0 {
+		err = s.add(now, &a)
 	}
-	return s.add(request, now)
+	return a.rejected, err
 }
 
 // maxOrigin is the size of the largest resource and scope: each session keeps a copy.
@@ -224,7 +267,6 @@ func (u *update) take(sp *stored) (*record, error) {
 	if !validID(u.reading.TraceID, len(traceID{})) || !validID(u.reading.ID, len(spanID{})) {
 		return nil, nil
 	}
-	sp.id = spanID(u.reading.ID)
 	return u.record(traceID(u.reading.TraceID))
 }
 
@@ -255,18 +297,22 @@ func (s *Store) update(now time.Time, change func(*update) error) error {
 		}
 		rows := u.rows
 		err := change(u)
+		touched := slices.SortedFunc(maps.Values(u.touched), func(a, b *record) int { return cmp.Compare(a.row, b.row) })
+		for _, r := range touched {
+			u.endBatch(r, r.last)
+		}
 		if err == nil {
-			err = u.insertQueued(insertOrigin, insertService)
+			err = u.insertQueued(insertOrigin, insertService, insertBatch)
 		}
 		if err == nil && u.rows > rows {
 			err = s.write.exec(`UPDATE clock SET rows = ?`, u.rows)
 		}
-		for _, r := range u.touched {
+		for _, r := range touched {
 			if err == nil {
 				err = u.summarize(r, now)
 			}
 		}
-		for _, r := range u.touched { // together: SQLite writes what is in memory of the index before it does anything else
+		for _, r := range touched { // in the order of rows: before a lower one, FTS5 writes what it has in memory
 			if err == nil {
 				err = u.flush(r, r.last)
 			}
@@ -300,7 +346,7 @@ func (u *update) record(id traceID) (*record, error) {
 	if r := u.touched[id]; r != nil {
 		return r, nil
 	}
-	r := &record{id: id, origins: make(map[origin]int64)}
+	r := &record{id: id, origins: make(map[origin]int64), ids: make(map[spanID]struct{})}
 	err := one(u.write, `SELECT row, last, bytes, (SELECT count(*) FROM open WHERE session = session.row) FROM session WHERE trace = ?`, id[:])(
 		&r.row, &r.last, &r.bytes, &r.open)
 	switch known := u.cache[id]; {
@@ -312,7 +358,7 @@ func (u *update) record(id traceID) (*record, error) {
 		r = known
 	case err == nil:
 		if r.origins, err = origins(u.write, r.row); err == nil {
-			r.stale = true
+			err = u.rebuild(r)
 		}
 	}
 	u.touched[id] = r
@@ -349,7 +395,7 @@ func (u *update) origin(r *record, from origin) int64 {
 const (
 	insertOrigin  = `INSERT INTO origin (session, n, wire)`
 	insertService = `INSERT OR IGNORE INTO service (name, session)`
-	insertSpan    = `INSERT OR IGNORE INTO span (at, id, origin, wire)`
+	insertBatch   = `INSERT INTO batch (at, origin, wire)`
 	insertSession = `INSERT INTO session (seq, updated, last, bytes, heard, spans, started, duration, tools, errors, input, output, cost,
 		agent, model, failed, ended, test, row, trace)`
 	insertSummary = `INSERT OR REPLACE INTO summary (session, summary)`
@@ -371,59 +417,29 @@ func (u *update) insertQueued(statements ...string) error {
 	return nil
 }
 
-// add takes the span that was read, numbers it, and returns the number of its origin.
-func (u *update) add(r *record, sp *stored) (from int64, err error) {
-	from = u.origin(r, sp.origin)
+// add takes the span that was read, which replaces one with its id.
+func (u *update) add(r *record, sp *stored) error {
+	id := spanID(u.reading.ID)
 	if r.open > 0 {
-		if err := u.write.exec(`DELETE FROM open WHERE session = ? AND id = ?`, r.row, sp.id[:]); err != nil {
-			return from, err
+		if err := u.write.exec(`DELETE FROM open WHERE session = ? AND id = ?`, r.row, id[:]); err != nil {
+			return err
 		}
 	}
+	if _, again := r.ids[id]; again {
+		r.replaced = true
+	}
+	r.ids[id] = struct{}{}
 	r.last++
 	sp.n = r.last
+	u.batch(r, u.origin(r, sp.origin), sp.wire)
 	u.grown.Add(int64(len(sp.wire)) + spanOverhead)
-	if !r.stale {
-		u.sum(r, sp)
-	}
-	return from, u.index(r, sp)
+	u.sum(r, &u.reading, sp)
+	return u.index(r, &u.reading, sp)
 }
 
-// A row is a row of the table of spans.
-type row struct {
-	*record
-	stored
-	from int64 // number of the origin
-}
-
-func (r *row) values() []any { return []any{r.at(), r.stored.id[:], r.from, r.wire} }
-
-// insert writes spans. A span replaces one with its id.
-func (u *update) insert(rows []row) error {
-	values := make([][]any, len(rows))
-	for i := range rows {
-		values[i] = rows[i].values()
-	}
-	added, err := u.write.insert(insertSpan, values)
-	for i := 0; i < len(rows) && err == nil && added < int64(len(rows)); i++ { // which of them were ignored is not known
-		r := &rows[i]
-		var result sql.Result
-		result, err = u.write.result(`DELETE FROM span WHERE at >> 24 = ? AND id = ? AND at <> ?`, r.row, r.stored.id[:], r.at())
-		if err == nil {
-			deleted, _ := result.RowsAffected() // without error in SQLite
-			if deleted > 0 {
-				r.stale, r.replaced = true, true
-			}
-			_, err = u.write.insert(insertSpan, values[i:i+1])
-		}
-	}
-	return err
-}
-
-func (r *row) at() int64 { return r.row<<spanBits + r.n }
-
-// sum adds the span that was read to what is known of its session.
-func (u *update) sum(r *record, sp *stored) {
-	if isRoot := r.run.Add(&u.reading); isRoot || r.service == "" {
+// sum adds a span to what is known of its session.
+func (u *update) sum(r *record, span *runs.Span, sp *stored) {
+	if isRoot := r.run.Add(span); isRoot || r.service == "" {
 		r.service = sp.origin.service
 	}
 	r.bytes += int64(len(sp.wire)) + spanOverhead
@@ -431,32 +447,37 @@ func (u *update) sum(r *record, sp *stored) {
 
 // rebuild reads all spans of a session, and indexes them again if one was replaced.
 func (u *update) rebuild(r *record) error {
-	r.run, r.service, r.bytes = runs.Run{}, "", 0
+	r.run, r.service, r.bytes, r.ids = runs.Run{}, "", 0, make(map[spanID]struct{})
 	if r.replaced {
+		if err := u.dropReplaced(r); err != nil {
+			return err
+		}
 		r.text, r.known = nil, nil
 		if err := u.write.exec(`DELETE FROM search WHERE rowid > ? AND rowid < ?`, r.row<<spanBits, (r.row+1)<<spanBits); err != nil {
 			return err
 		}
 	}
+	var span runs.Span
 	for sp, err := range spans(u.write, r.row, 0) {
 		if err != nil {
 			return err
 		}
-		_ = u.reading.Read(sp.wire) // it was valid
-		u.sum(r, &sp)
+		_ = span.Read(sp.wire) // it was valid
+		r.ids[spanID(span.ID)] = struct{}{}
+		u.sum(r, &span, &sp)
 		if r.replaced {
-			if err := u.index(r, &sp); err != nil {
+			if err := u.index(r, &span, &sp); err != nil {
 				return err
 			}
 		}
 	}
-	r.stale, r.replaced = false, false
+	r.replaced = false
 	return nil
 }
 
 // summarize writes what the list shows of a session. A session without spans is gone.
 func (u *update) summarize(r *record, now time.Time) error {
-	if r.stale {
+	if r.replaced {
 		if err := u.rebuild(r); err != nil {
 			return err
 		}
@@ -521,7 +542,7 @@ func (s *Store) remember(r *record) {
 		s.cache[r.id], r.size = r, 0
 	}
 	s.size -= r.size
-	r.size = r.run.Size() + recordOverhead + len(r.known)*knownOverhead
+	r.size = r.run.Size() + recordOverhead + len(r.known)*knownOverhead + len(r.ids)*idOverhead
 	for from := range r.origins {
 		r.size += len(from.wire)
 	}
@@ -532,7 +553,7 @@ func (s *Store) remember(r *record) {
 func (s *Store) remove(row int64) error {
 	for _, statement := range []string{
 		`DELETE FROM session WHERE row = ?1`, `DELETE FROM search WHERE rowid >= ?1 << 24 AND rowid < (?1 + 1) << 24`,
-		`DELETE FROM span WHERE at > ?1 << 24 AND at < (?1 + 1) << 24`, `DELETE FROM summary WHERE session = ?1`, `DELETE FROM run WHERE session = ?1`, `DELETE FROM origin WHERE session = ?1`,
+		`DELETE FROM batch WHERE at > ?1 << 24 AND at < (?1 + 1) << 24`, `DELETE FROM summary WHERE session = ?1`, `DELETE FROM run WHERE session = ?1`, `DELETE FROM origin WHERE session = ?1`,
 		`DELETE FROM service WHERE session = ?1`, `DELETE FROM open WHERE session = ?1`,
 	} {
 		if err := s.write.exec(statement, row); err != nil {
@@ -579,20 +600,27 @@ func (s *Store) Spans(id traceID, since int64) (list []Span, seq int64, err erro
 
 // Span returns one span, nil if it is not there, and whether it is open.
 func (s *Store) Span(id traceID, span spanID) (found *Span, open bool, err error) {
-	var wire, from []byte
-	err = one(s.read, `
-		SELECT span.wire, origin.wire, 0 FROM session JOIN span ON at >> 24 = row AND id = ?2 JOIN origin ON session = row AND n = origin WHERE trace = ?1
-		UNION ALL
-		SELECT open.wire, origin.wire, 1 FROM session JOIN open ON open.session = row AND id = ?2 JOIN origin ON origin.session = row AND n = origin WHERE trace = ?1`,
-		id[:], span[:])(&wire, &from, &open)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, false, nil
-	}
-	if err != nil {
+	row, _, err := s.find(s.read, id)
+	if err != nil || row == 0 {
 		return nil, false, err
 	}
-	sp := decoder{}.decode(stored{id: span, origin: newOrigin(from), wire: wire})
-	return &sp, open, nil
+	for sp, err := range spans(s.read, row, 0) {
+		if err != nil {
+			return nil, false, err
+		}
+		if bytes.Equal(sp.read().ID, span[:]) {
+			decoded := decoder{}.decode(sp)
+			return &decoded, false, nil
+		}
+	}
+	list, err := openSpans(s.read, row)
+	for i := range list {
+		if list[i].id == span {
+			decoded := decoder{}.decode(list[i].stored)
+			return &decoded, true, nil
+		}
+	}
+	return nil, false, err
 }
 
 // A decoder decodes spans. It decodes an origin once.

@@ -3,6 +3,7 @@ package viewer
 import (
 	"encoding/binary"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -369,6 +370,42 @@ func TestStoreReplacesWithinRequests(t *testing.T) {
 	}
 	if session, _ := s.Session(idOf(first[0])); len(list) != 50 || session.Spans != 50 {
 		t.Errorf("%d spans, %d in the list", len(list), session.Spans)
+	}
+}
+
+// Requests that wait for one another are added together. One that cannot be added does not
+// fail the others.
+func TestStoreAddsTogether(t *testing.T) {
+	s := newStore(t)
+	_, err := s.write.conn.ExecContext(t.Context(), `CREATE TRIGGER refuse BEFORE INSERT ON service WHEN new.name = 'bad' BEGIN SELECT RAISE(ABORT, 'refused'); END`)
+	s.ok(err)
+	for _, services := range [][]string{{"a", "b", "c", "d"}, {"e", "bad", "f"}} {
+		s.adding.Lock()
+		before := s.Sequence()
+		var adding sync.WaitGroup
+		errs := make([]error, len(services))
+		for i, service := range services {
+			request := encode(t, from(service, span(1+int(service[0])+len(service), 1, 0, "invoke_agent x", 0, 1)))
+			adding.Go(func() { _, errs[i] = s.Store.Add(request) })
+		}
+		for waiting := 0; waiting < len(services); runtime.Gosched() {
+			s.mu.Lock()
+			waiting = len(s.waiting)
+			s.mu.Unlock()
+		}
+		s.adding.Unlock()
+		adding.Wait()
+		if changes := s.Sequence() - before; services[1] != "bad" && changes != 1 {
+			t.Errorf("%d transactions", changes)
+		}
+		for i, service := range services {
+			if (errs[i] != nil) != (service == "bad") {
+				t.Errorf("%s: %v", service, errs[i])
+			}
+		}
+	}
+	if l := s.List(Query{Limit: 10}); l.Total != 6 {
+		t.Errorf("%d sessions", l.Total)
 	}
 }
 
