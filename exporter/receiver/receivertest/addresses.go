@@ -6,26 +6,42 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"sync"
 	"sync/atomic"
 	"syscall"
 )
 
-// The ports that Addresses gives: no system gives one below 32768 to a client that
-// connects. A port above may go to any client, even to the one that redials it.
-const firstPort, ports = 10_000, 20_000
+// The ports of Addresses are in blocks, of which each process has its own, because the
+// tests of several packages run at the same time. No system gives a port below 32768 to
+// a client that connects. A port above may go to any client, even to the one that
+// redials it.
+const firstPort, blocks, blockSize = 10_000, 20, 1_000
 
-// nextPort counts the ports that this process has asked for. It starts at random,
-// because the tests of another package may run at the same time.
-var nextPort atomic.Uint32
+// block listens at the first port of a block, which no other process takes meanwhile.
+var block = sync.OnceValues(func() (net.Listener, error) {
+	for _, i := range rand.Perm(blocks) {
+		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", fmt.Sprint("127.0.0.1:", firstPort+i*blockSize))
+		if err == nil {
+			return l, nil
+		}
+	}
+	return nil, errors.New("no free block of ports")
+})
 
-func init() { nextPort.Store(rand.Uint32N(ports)) }
+// asked counts the ports of the block that were asked for.
+var asked atomic.Uint32
 
 // Addresses returns n loopback addresses where nothing listens, other ones at each
 // call.
 func Addresses(n int) ([]string, error) {
+	l, err := block()
+	if err != nil {
+		return nil, err
+	}
+	first := l.Addr().(*net.TCPAddr).Port
 	var free []string
 	for range 100 * n {
-		address := fmt.Sprint("127.0.0.1:", firstPort+nextPort.Add(1)%ports)
+		address := fmt.Sprint("127.0.0.1:", first+1+int(asked.Add(1)%(blockSize-1)))
 		if listens(address) {
 			continue
 		}

@@ -4,9 +4,7 @@ package receivertest
 
 import (
 	"context"
-	"errors"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -35,21 +33,12 @@ type Receiver struct {
 // Start starts a Receiver that stops with the test.
 func Start(t testing.TB) *Receiver {
 	t.Helper()
-	r := &Receiver{t: t, changed: make(chan struct{})}
-	for {
-		addresses, err := Addresses(2)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.grpc, r.http = addresses[0], addresses[1]
-		err = r.start()
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, syscall.EADDRINUSE) { // another process may have taken the port since
-			t.Fatal(err)
-		}
+	addresses, err := Addresses(2)
+	if err != nil {
+		t.Fatal(err)
 	}
+	r := &Receiver{t: t, grpc: addresses[0], http: addresses[1], changed: make(chan struct{})}
+	r.Restart()
 	t.Cleanup(r.Stop)
 	return r
 }
@@ -76,20 +65,13 @@ func (r *Receiver) Stop() {
 // received.
 func (r *Receiver) Restart() {
 	r.t.Helper()
-	if err := r.start(); err != nil {
-		r.t.Fatal(err)
-	}
-}
-
-func (r *Receiver) start() error {
 	running, err := receiver.Start(receiver.Config{GRPC: r.grpc, HTTP: r.http, Handle: r.handle})
 	if err != nil {
-		return err
+		r.t.Fatal(err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running = running
-	return nil
 }
 
 // Respond makes f answer the requests. n numbers the requests since the call, from
