@@ -55,7 +55,7 @@ func TestASignalEndsReading(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			defer time.AfterFunc(10*time.Second, func() { cmd.Process.Kill() }).Stop()
+			defer time.AfterFunc(time.Minute, func() { cmd.Process.Kill() }).Stop()
 			said := bufio.NewReader(stderr)
 			if line, err := said.ReadString('\n'); !strings.Contains(line, missing) { // signals are caught by then
 				t.Errorf("%q, %v", line, err)

@@ -75,7 +75,7 @@ func within(t *testing.T, cmd *run) error {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	hangs := time.AfterFunc(30*time.Second, func() {
+	hangs := time.AfterFunc(time.Minute, func() {
 		t.Errorf("%v hangs", cmd.Args)
 		cmd.Process.Kill()
 	})

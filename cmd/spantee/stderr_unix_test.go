@@ -6,8 +6,8 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
-	"time"
 
 	"github.com/spantee/spantee/exporter/spool"
 )
@@ -21,13 +21,20 @@ func unreadPipe(t *testing.T) *os.File {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close(); w.Close() })
-	if err := w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+	conn, err := w.SyscallConn()
+	if err != nil {
 		t.Fatal(err)
 	}
-	for block := make([]byte, 4096); err == nil; {
-		_, err = w.Write(block)
+	var failed error
+	err = conn.Write(func(fd uintptr) bool {
+		for block := make([]byte, 4096); failed == nil || failed == syscall.EINTR; {
+			_, failed = syscall.Write(int(fd), block)
+		}
+		return true
+	})
+	if err != nil || failed != syscall.EAGAIN {
+		t.Fatal(err, failed)
 	}
-	_ = w.SetWriteDeadline(time.Time{})
 	return w
 }
 

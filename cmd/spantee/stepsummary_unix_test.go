@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // summarize runs spantee as a step of GitHub Actions whose summary is file.
@@ -18,8 +17,7 @@ func summarize(t *testing.T, file string, args ...string) (stderr string) {
 	cmd := spantee(t, []string{"OTEL_TRACES_EXPORTER=none", "GITHUB_ACTIONS=true", "GITHUB_STEP_SUMMARY=" + file}, args...)
 	in := fixture(t, "fix-failing-test.jsonl")
 	cmd.Stdin = bytes.NewReader(in)
-	defer time.AfterFunc(10*time.Second, func() { cmd.Process.Kill() }).Stop()
-	if err := cmd.Run(); err != nil || !bytes.Equal(cmd.stdout.Bytes(), in) {
+	if err := within(t, cmd); err != nil || !bytes.Equal(cmd.stdout.Bytes(), in) {
 		t.Errorf("%v, %d bytes came out: %s", err, cmd.stdout.Len(), cmd.stderr.String())
 	}
 	return cmd.stderr.String()

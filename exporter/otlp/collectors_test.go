@@ -180,13 +180,10 @@ func TestFrozenCollector(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close()
+			t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3600000") // Close does not wait for it
 			e := newExporter(t, exporter.Config{Client: newClient(t, Config{Protocol: protocol, Endpoint: "http://" + l.Addr().String()})})
 			e.Export(encode(sized("a", 100)), nil)
-			start := time.Now()
 			wantReport(t, closeWithin(t, e, 300*time.Millisecond), 0, 1, "did not answer in time")
-			if took := time.Since(start); took > 5*time.Second {
-				t.Errorf("Close took %v", took)
-			}
 		})
 	}
 }

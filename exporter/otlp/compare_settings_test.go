@@ -269,7 +269,7 @@ func TestSettingsNeverWorse(t *testing.T) {
 				name, value, _ := strings.Cut(v, "=")
 				t.Setenv("OTEL_EXPORTER_OTLP_"+name, values.Replace(value))
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			theirError := row.sendTheirs(ctx)
 			ourError := row.sendOurs(ctx)

@@ -55,7 +55,7 @@ func fields(frames *http2.Framer, stream uint32, last bool, namesAndValues ...st
 
 // Servers that do not answer as a collector does: the spans are kept, whatever they do.
 func TestHostileServers(t *testing.T) {
-	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1000")
+	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "60000")
 	ok := []string{":status", "200", "content-type", "application/grpc"}
 	for name, test := range map[string]struct {
 		answer func(*http2.Framer, uint32)
