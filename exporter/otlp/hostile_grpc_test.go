@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"strings"
+	"sync"
 	"time"
 
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -127,8 +128,9 @@ func gzipped(b []byte) []byte {
 	return packed.Bytes()
 }
 
-// zeros unpack to more than a client should take.
-var zeros = gzipped(make([]byte, 40<<20))
+// zeros unpack to more than a client should take. They take seconds with the race
+// detector, and most processes of the tests need none.
+var zeros = sync.OnceValue(func() []byte { return gzipped(make([]byte, 40<<20)) })
 
 // details are the trailer of a status with details.
 func details(code codes.Code, list ...protoadapt.MessageV1) []string {
@@ -244,7 +246,7 @@ func grpcServers() (rows []hostile) {
 	response("packed by gzip", framed(1, gzipped(partial(1, "old"))), "grpc-encoding", "gzip")
 	response("packed badly", framed(1, []byte("no gzip")), "grpc-encoding", "gzip")
 	response("packed, and cut", framed(1, gzipped(partial(1, "old"))[:12]), "grpc-encoding", "gzip")
-	response("packed zeros", framed(1, zeros), "grpc-encoding", "gzip").big = true
+	response("packed zeros", framed(1, zeros()), "grpc-encoding", "gzip").big = true
 	response("4 GB by its prefix", []byte{0, 0xff, 0xff, 0xff, 0xff, 1})
 	response("unknown fields", framed(0, []byte{0xfa, 0x01, 0x03, 'a', 'b', 'c'}))
 	response("5 MB", framed(0, partial(0, strings.Repeat("x", 5<<20)))).big = true

@@ -140,7 +140,7 @@ func httpServers() (rows []hostile) {
 		respond(fmt.Sprintf("%d, packed", code), sized(head+"\r\nContent-Encoding: gzip", string(gzipped([]byte("fine"))))).success = success
 		respond(fmt.Sprintf("%d, packed badly", code), sized(head+"\r\nContent-Encoding: gzip", "no gzip")).success = success
 		respond(fmt.Sprintf("%d, packed by an unknown way", code), sized(head+"\r\nContent-Encoding: br", "x")).success = success
-		h := respond(fmt.Sprintf("%d, packed zeros", code), sized(head+"\r\nContent-Encoding: gzip", string(zeros)))
+		h := respond(fmt.Sprintf("%d, packed zeros", code), sized(head+"\r\nContent-Encoding: gzip", string(zeros())))
 		h.success, h.big = success, true
 	}
 

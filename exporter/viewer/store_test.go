@@ -183,10 +183,14 @@ func TestListFinds(t *testing.T) {
 
 func TestStoreConcurrentSafe(t *testing.T) {
 	s := newStore(t)
+	rounds := 300
+	if testing.Short() { // as with the race detector, which makes each many times slower
+		rounds = 60
+	}
 	var wg sync.WaitGroup
 	for g := range 4 {
 		wg.Go(func() {
-			for i := range 300 {
+			for i := range rounds {
 				s.Add(from("a", span(i%50+1, g*1000+i%7+1, 0, "x", 0, 1)))
 				s.List(Query{Limit: 5})
 				s.Spans(idOf(span(i%50+1, 1, 0, "", 0, 0)), 0)
