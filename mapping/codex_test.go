@@ -2,6 +2,7 @@ package mapping_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,5 +40,26 @@ func TestCodexLive(t *testing.T) {
 	}
 	if diff := gocmp.Diff(want, names); diff != "" {
 		t.Errorf("spans (-want +got):\n%s", diff)
+	}
+}
+
+// What a program printed does not say how it exited.
+func TestCodexExitCode(t *testing.T) {
+	in := fixtures(t)["../testdata/codex-log/plain"]
+	for head, want := range map[string]string{
+		"Process exited with code 7":          "exit code 7",
+		"Process running with session ID 100": "",
+	} {
+		row := bytes.Replace(in, []byte(`Process exited with code 0\nOutput:\nok`), []byte(head+`\nOutput:\nthe server exited with code 137`), 1)
+		spans, _ := feed{}.spans(t, row)
+		var failed []string
+		for _, s := range spans {
+			if text := s.Status.GetMessage(); text != "" {
+				failed = append(failed, text)
+			}
+		}
+		if got := strings.Join(failed, ", "); got != want {
+			t.Errorf("%s: failures %q, want %q", head, got, want)
+		}
 	}
 }

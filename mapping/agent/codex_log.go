@@ -421,9 +421,10 @@ func (d *codexLogDecoder) returned(t *codexThread, dst []Event) []Event {
 	ev, c := d.event(t, ToolEnd), l.tool()
 	ev.ID, ev.Tool = l.ToolCallID, c
 	text := bytes.Trim(resultText(c.Result), `"`)
-	c.exitedAsText(text)
+	head, _, _ := bytes.Cut(text[:min(len(text), 200)], []byte(`\nOutput:\n`)) // what the program printed may name other exit codes
+	c.exitedAsText(head)
 	switch {
-	case bytes.Contains(text[:min(len(text), 200)], []byte("rejected by user")):
+	case bytes.Contains(head, []byte("rejected by user")):
 		c.rejected()
 	case bytes.HasPrefix(text, []byte("aborted")):
 		c.failed()
