@@ -35,12 +35,15 @@ func (in *Input) isFile() bool { return in.number > 0 }
 
 // Map maps the next bytes of the input, like [Mapper.Map].
 func (in *Input) Map(p []byte) iter.Seq[Output] {
-	m := in.mapper
-	if !m.closed {
+	in.write(p)
+	return in.mapper.outputs()
+}
+
+func (in *Input) write(p []byte) {
+	if m := in.mapper; !m.closed {
 		m.tick()
 		_, _ = in.lines.Write(p)
 	}
-	return m.outputs()
 }
 
 // Flush says that the input has not grown for a while: it maps what waits for the next
@@ -53,16 +56,14 @@ func (in *Input) Flush() iter.Seq[Output] {
 	return in.mapper.outputs()
 }
 
-// Close says that the input has ended. Runs that it leaves open may go on in other
-// inputs.
-func (in *Input) Close() iter.Seq[Output] {
+// close ends the input. Runs that it leaves open may go on in other inputs.
+func (in *Input) close() {
 	m := in.mapper
 	if i := slices.Index(m.inputs, in); i >= 0 && !m.closed {
 		m.tick()
 		in.end(false)
 		m.inputs = slices.Delete(m.inputs, i, i+1)
 	}
-	return m.outputs()
 }
 
 func (in *Input) end(interrupted bool) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"math"
 	"path/filepath"
 	"slices"
 	"time"
@@ -133,10 +134,13 @@ func (m *Mapper) ReadLogs(logs []Log) iter.Seq2[Output, error] {
 				inputs[r] = in
 			}
 			if r.err == nil {
-				take(in.Map(r.Row))
+				in.write(r.Row)
 			} else {
-				take(in.Close())
+				in.close()
 				delete(inputs, r)
+			}
+			if len(m.results) > 0 { // most rows end no span
+				take(m.outputs())
 			}
 			if more && r.Err() != nil {
 				more = yield(Output{}, &LogError{r.path, r.Err()})
@@ -169,7 +173,7 @@ type Rows struct {
 	file io.ReadCloser // nil unless it is open
 	buf  *bufio.Reader
 	long []byte
-	at   instant // when Row was written, no earlier than the rows before
+	at   instant // the latest timestamp of the rows so far, as far as they were compared
 	cut  bool    // the log ends within Row
 	err  error   // why there is no Row
 }
@@ -203,7 +207,13 @@ func (r *Rows) AtEnd() bool { return r.err != nil }
 func (r *Rows) Cut() bool { return r.cut }
 
 // Written returns when Row was written, as far as its log says.
-func (r *Rows) Written() time.Time { return time.Unix(0, int64(r.at)) }
+func (r *Rows) Written() time.Time { return time.Unix(0, int64(r.written())) }
+
+// written returns when Row was written, no earlier than the rows before.
+func (r *Rows) written() instant {
+	r.at = max(r.at, agent.RowTime(r.Row))
+	return r.at
+}
 
 // MergeRows returns the next of the rows in the order of their timestamps, or else in that
 // of all. Each Rows comes once more at its end. Those that are not read to their end are
@@ -223,7 +233,7 @@ func MergeRows(all []*Rows) iter.Seq[*Rows] {
 				r.start()
 				continue
 			}
-			for r.err == nil && r.at <= until {
+			for r.err == nil && (len(all) == 1 || r.written() <= until) {
 				if !yield(r) {
 					return
 				}
@@ -242,7 +252,7 @@ func MergeRows(all []*Rows) iter.Seq[*Rows] {
 
 // firstOf returns which of the rows come next, and until when.
 func firstOf(all []*Rows) (next int, until instant) {
-	until = latest
+	until = math.MaxInt64
 	for i, r := range all {
 		switch {
 		case i == 0:
@@ -267,6 +277,7 @@ func (r *Rows) start() {
 	}
 	r.buf = bufio.NewReaderSize(r.file, 32<<10)
 	r.next()
+	r.written()
 }
 
 func (r *Rows) close() {
@@ -291,7 +302,6 @@ func (r *Rows) next() {
 		if r.cut = err != nil && !errors.Is(err, bufio.ErrBufferFull); r.cut && len(r.Row) == 0 {
 			r.err = err
 		}
-		r.at = max(r.at, agent.RowTime(r.Row))
 		return
 	}
 }

@@ -230,6 +230,23 @@ func cutLogs(t *testing.T, fixture string, rows int) []mapping.Log {
 	return logs
 }
 
+// TestLogsOfTheFuture reads logs with timestamps that are not believed to their ends.
+func TestLogsOfTheFuture(t *testing.T) {
+	want, _ := spansOfLogs(t, logsIn(t, "../testdata/codex-log/fork"), mapping.Options{})
+	logs := logsIn(t, "../testdata/codex-log/fork")
+	for i := range logs {
+		b, err := os.ReadFile(logs[i].Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = bytes.ReplaceAll(b, []byte(`"timestamp":"2026-`), []byte(`"timestamp":"2150-`))
+		logs[i].Open = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
+	}
+	if spans, _ := spansOfLogs(t, logs, mapping.Options{}); len(spans) != len(want) {
+		t.Errorf("%d spans, want %d", len(spans), len(want))
+	}
+}
+
 // TestForkAlone reads a fork without the log that it copies: only its own turns count.
 func TestForkAlone(t *testing.T) {
 	logs := logsIn(t, "../testdata/codex-log/fork")

@@ -311,7 +311,7 @@ func (r *replayer) group(logs []mapping.Log, first recordedFile) {
 		return
 	}
 	stream.ReadLogs(logs, func(err error) bool {
-		if failed := new(mapping.LogError); errors.As(err, &failed) && r.ctx.Err() == nil {
+		if failed, ok := errors.AsType[*mapping.LogError](err); ok && r.ctx.Err() == nil {
 			r.skip(failed.Path, failed.Err)
 		}
 		return r.ctx.Err() == nil

@@ -24,8 +24,8 @@ func millis(r *jsonscan.Reader) Instant {
 
 // isoTime returns an instant such as 2026-08-09T19:08:20.940Z.
 func isoTime(s []byte) Instant {
-	t, err := time.Parse(time.RFC3339Nano, string(s))
-	if err != nil || t.Year() < 1970 || t.Year() > 2200 {
+	var t time.Time
+	if err := t.UnmarshalText(s); err != nil || t.UnixMilli() <= 0 || t.UnixMilli() >= maxMillis {
 		return 0
 	}
 	return Instant(t.UnixNano())
