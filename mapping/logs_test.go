@@ -230,6 +230,45 @@ func cutLogs(t *testing.T, fixture string, rows int) []mapping.Log {
 	return logs
 }
 
+// TestCopiedLogs reads logs together with copies of them: a row counts once, whichever files
+// have it.
+func TestCopiedLogs(t *testing.T) {
+	files, err := filepath.Glob("../testdata/*-log/*.jsonl")
+	if err != nil || len(files) == 0 {
+		t.Fatal(err, len(files))
+	}
+	for _, file := range files {
+		whole, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.HasSuffix(whole, []byte("\n")) {
+			continue // half a row is a bad line in each file
+		}
+		rows := slices.Collect(bytes.Lines(whole))
+		log := func(path string, n int) mapping.Log {
+			b := bytes.Join(rows[:n], nil)
+			log, ok := mapping.FindLog(path, b)
+			if !ok {
+				t.Fatalf("%s is no log", path)
+			}
+			log.Open = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
+			return log
+		}
+		want, _ := spansOfLogs(t, []mapping.Log{log(file, len(rows))}, mapping.Options{})
+		for _, n := range [][2]int{{len(rows), len(rows)}, {len(rows) * 2 / 3, len(rows)}, {len(rows), len(rows) * 2 / 3}} {
+			groups := mapping.GroupLogs([]mapping.Log{log(file, n[0]), log(filepath.FromSlash("other/copy.jsonl"), n[1])})
+			if len(groups) != 1 {
+				t.Fatalf("%s: %d groups", file, len(groups))
+			}
+			spans, _ := spansOfLogs(t, groups[0], mapping.Options{})
+			if diff := gocmp.Diff(treetest.Golden(want), treetest.Golden(spans)); diff != "" {
+				t.Errorf("%s: %d and %d of %d rows (-alone +with a copy):\n%s", file, n[0], n[1], len(rows), diff)
+			}
+		}
+	}
+}
+
 // TestLogsOfTheFuture reads logs with timestamps that are not believed to their ends.
 func TestLogsOfTheFuture(t *testing.T) {
 	want, _ := spansOfLogs(t, logsIn(t, "../testdata/codex-log/fork"), mapping.Options{})

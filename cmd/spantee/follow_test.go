@@ -538,11 +538,12 @@ func TestFollowTwice(t *testing.T) {
 	}
 }
 
-// What follow sends of logs, with those of sub-agents and forks, is what replay sends.
+// What follow sends of logs, with those of sub-agents and forks, is what replay sends, also
+// if somebody has copied the logs.
 func TestFollowSendsWhatReplaySends(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	for _, agent := range []string{"claude-log", "codex-log"} {
+	dir, copies := t.TempDir(), map[string][]byte{}
+	for _, agent := range []string{"claude-log", "codex-log", "pi-log"} {
 		fixtures := os.DirFS(filepath.Join("../../testdata", agent))
 		err := fs.WalkDir(fixtures, ".", func(name string, d fs.DirEntry, err error) error {
 			if err != nil || filepath.Ext(name) != ".jsonl" {
@@ -556,6 +557,7 @@ func TestFollowSendsWhatReplaySends(t *testing.T) {
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 				return err
 			}
+			copies[filepath.Join(filepath.Dir(path), "copy-of-"+filepath.Base(path))] = text
 			return os.WriteFile(path, text, 0o600)
 		})
 		if err != nil {
@@ -566,6 +568,11 @@ func TestFollowSendsWhatReplaySends(t *testing.T) {
 	replay := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + replayed.GRPCEndpoint()}, "replay", "-r", dir)
 	if err := replay.Run(); err != nil {
 		t.Fatal(err, replay.stderr.String())
+	}
+	for path, text := range copies {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	stop := followIn(t, followed, t.TempDir(), dir, "--since", "2000-01-01", "--idle", "1s")
 	want := map[string]*tracepb.Span{}

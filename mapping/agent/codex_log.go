@@ -40,17 +40,42 @@ var codexLog = Agent{
 type codexLogDecoder struct {
 	lineOf[codexRow, *codexRow]
 	threads map[string]*codexThread
-	files   map[int]*codexThread
+	files   map[int]*codexFile
 	turns   memory[uint64] // the turns that were read, by thread: a fork begins with copies
 }
 
 func newCodexLogDecoder() *codexLogDecoder {
-	return &codexLogDecoder{threads: map[string]*codexThread{}, files: map[int]*codexThread{}, turns: newMemory[uint64]()}
+	return &codexLogDecoder{threads: map[string]*codexThread{}, files: map[int]*codexFile{}, turns: newMemory[uint64]()}
 }
+
+// A codexFile is a rollout as far as it was read.
+type codexFile struct {
+	*codexThread
+	codexPlace // of the current row
+}
+
+// A codexPlace is where a row is in a rollout, and in each copy of it: the nth row of a time.
+type codexPlace struct {
+	at Instant // the latest timestamp so far
+	n  int
+}
+
+// next moves to a row.
+func (p *codexPlace) next(at Instant) {
+	if at > p.at {
+		*p = codexPlace{at: at}
+	}
+	p.n++
+}
+
+// isAfter reports whether a row comes after another.
+func (p codexPlace) isAfter(q codexPlace) bool { return p.at > q.at || p.at == q.at && p.n > q.n }
 
 // A codexThread is an agent at work: a session, or a sub-agent of one.
 type codexThread struct {
 	id, session     []byte
+	read            codexPlace        // of its last row
+	input           int               // that has this row
 	call            []byte            // that started the sub-agent
 	spawned         map[string][]byte // the calls that started this thread's own sub-agents, by their threads
 	calls           []*codexCall      // in flight
@@ -99,8 +124,8 @@ func (l *codexRow) field(r *jsonscan.Reader, key []byte) {
 }
 
 func (d *codexLogDecoder) Flush(input int, dst []Event) []Event {
-	if t := d.files[input]; t != nil {
-		dst = t.end.take(t.release(dst))
+	if f := d.files[input]; f != nil && f.input == input {
+		dst = f.end.take(f.release(dst))
 	}
 	return dst
 }
@@ -109,6 +134,9 @@ func (d *codexLogDecoder) events(dst []Event) []Event {
 	l := &d.line
 	from := len(dst)
 	t, dst := d.thread(dst)
+	if t == nil {
+		return append(dst, Event{Kind: Ignored})
+	}
 	switch {
 	case !t.copied:
 		dst = d.threadEvents(t, dst)
@@ -217,14 +245,23 @@ func (l *codexRow) member(r *jsonscan.Reader, key []byte) {
 	}
 }
 
-// thread returns the thread of the current row.
+// thread returns the thread of the current row, nil if the row was read from another file,
+// because somebody copied the rollout.
 func (d *codexLogDecoder) thread(dst []Event) (*codexThread, []Event) {
-	l, t := &d.line, d.files[d.line.input]
-	if t == nil || string(l.typ) == "session_meta" && len(l.ID) > 0 && !t.copied && !bytes.Equal(l.ID, t.id) {
+	l, f := &d.line, d.files[d.line.input]
+	if f == nil || string(l.typ) == "session_meta" && len(l.ID) > 0 && !f.copied && !bytes.Equal(l.ID, f.id) {
 		dst = d.Flush(l.input, dst)
-		t = d.newThread()
-		d.files[l.input] = t
+		f = &codexFile{codexThread: d.threads[string(l.ID)]}
+		if f.codexThread == nil {
+			f.codexThread = d.newThread()
+		}
+		d.files[l.input] = f
 	}
+	t := f.codexThread
+	if f.next(l.Time); !f.isAfter(t.read) {
+		return nil, dst
+	}
+	t.read, t.input = f.codexPlace, l.input
 	if len(l.turn) > 0 {
 		own := d.turns.hash(t.id)
 		owner, _ := d.turns.keep(d.turns.hash(l.turn), own)
@@ -253,7 +290,9 @@ func (d *codexLogDecoder) newThread() *codexThread {
 	}
 	kept := l.Kept()
 	t.facts, t.provider = kept.Facts, kept.Provider
-	remember(d.threads, t.id, t)
+	if len(t.id) > 0 {
+		remember(d.threads, t.id, t)
+	}
 	return t
 }
 

@@ -17,7 +17,7 @@ var piLog = Agent{
 	Flag: "pi-log",
 	Name: "pi",
 	objects: func() objectDecoder {
-		return &piLogDecoder{files: map[int]*piLogSession{}, rows: newMemory[struct{}]()}
+		return &piLogDecoder{sessions: map[string]*piLogSession{}, files: map[int]*piLogSession{}, rows: newMemory[struct{}]()}
 	},
 	Proof: shapes(
 		"type=message timestamp message.role message.timestamp !session_id",
@@ -32,8 +32,8 @@ var piLog = Agent{
 	Log:      true,
 	Kin: func(path string, rows iter.Seq[*Marks]) (kin []string, all bool) {
 		kin = []string{"pi " + filepath.Base(path)}
-		for _, parent := range firstValues(rows, "", "branchedFrom", "parentSession") {
-			kin = append(kin, "pi "+filepath.Base(parent))
+		for _, session := range firstValues(rows, "", "id", "branchedFrom", "parentSession") {
+			kin = append(kin, "pi "+filepath.Base(session))
 		}
 		return kin, true
 	},
@@ -42,13 +42,15 @@ var piLog = Agent{
 // A piLogDecoder decodes session logs, in which only the first row names the session.
 type piLogDecoder struct {
 	lineOf[piRow, *piRow]
-	files map[int]*piLogSession
-	rows  memory[struct{}] // that were read: a branch of a session in a file of its own begins with copies
+	sessions map[string]*piLogSession
+	files    map[int]*piLogSession
+	rows     memory[struct{}] // that were read: a branch of a session in a file of its own begins with copies
 }
 
 // A piLogSession is the state of a session.
 type piLogSession struct {
 	logRun
+	input int // that had its last row
 	id    []byte
 	facts facts // of the session's runs
 	model []byte
@@ -61,7 +63,7 @@ type piRow struct {
 }
 
 func (d *piLogDecoder) Flush(input int, dst []Event) []Event {
-	if s := d.files[input]; s != nil {
+	if s := d.files[input]; s != nil && s.input == input {
 		dst = s.finish(dst)
 	}
 	return dst
@@ -72,10 +74,13 @@ func (d *piLogDecoder) events(dst []Event) []Event {
 	s := d.files[l.input]
 	if s == nil || string(l.typ) == "session" {
 		dst = d.Flush(l.input, dst)
-		s = new(piLogSession)
+		if s = d.sessions[string(l.id)]; s == nil {
+			s = new(piLogSession)
+		}
 		d.files[l.input] = s
 	}
 	if _, copied := d.rows.keep(d.rows.hash(l.object), struct{}{}); !copied {
+		s.input = l.input
 		dst = d.rowEvents(s, dst)
 	}
 	if len(dst) == from {
@@ -104,7 +109,9 @@ func (d *piLogDecoder) rowEvents(s *piLogSession, dst []Event) []Event {
 	l := &d.line
 	switch string(l.typ) {
 	case "session":
-		s.id = bytes.Clone(l.id)
+		if s.id = bytes.Clone(l.id); len(s.id) > 0 {
+			remember(d.sessions, s.id, s)
+		}
 		s.learn(l)
 	case "model_change", "thinking_level_change":
 		s.learn(l)

@@ -153,7 +153,7 @@ func TestDescribe(t *testing.T) {
 		text []string // until it is described
 		kin  string
 	}{
-		{"2.jsonl", []string{header, message[:90], message[90:]}, "[pi 2.jsonl pi 1.jsonl]"},
+		{"2.jsonl", []string{header, message[:90], message[90:]}, "[pi 2.jsonl pi 2 pi 1.jsonl]"},
 		{"s.jsonl", []string{strings.ReplaceAll(claude, `"user"`, `"attachment"`), claude[:50], claude[50:]}, ""},
 		{"none.jsonl", []string{"{}\n", strings.Repeat("{}\n", maxHead)}, "[]"},
 		{"long.jsonl", []string{strings.Replace(claude, `"user"`, `"attachment"`, 1), strings.Replace(claude, "go", strings.Repeat("x", 3*mapping.LogHead), 1)}, ""},
