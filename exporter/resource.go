@@ -14,16 +14,11 @@ import (
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 )
 
-// Resource describes where spans come from: service and, if known, its version,
-// on this host. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence.
-// If the latter is malformed, the valid part of it is returned with the error.
-func Resource(ctx context.Context, service, version string) (*resourcepb.Resource, error) {
-	return ResourceFrom(ctx, []string{HostDetector}, "service.name", service, "service.version", version)
-}
-
-// ResourceFrom is like Resource, and adds what the named detectors find and more
-// attributes, as alternating keys and values.
-func ResourceFrom(ctx context.Context, detectors []string, keysAndValues ...string) (*resourcepb.Resource, error) {
+// Resource describes where spans come from: what the named detectors find, and attributes
+// as alternating keys and values, of which empty ones are left out. OTEL_SERVICE_NAME and
+// OTEL_RESOURCE_ATTRIBUTES take precedence. If the latter is malformed, its valid part is
+// returned with the error.
+func Resource(ctx context.Context, detectors []string, keysAndValues ...string) (*resourcepb.Resource, error) {
 	var known []attribute.KeyValue
 	for _, found := range detect(detectors) {
 		known = append(known, attribute.String(found[0], found[1]))

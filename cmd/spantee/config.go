@@ -132,7 +132,7 @@ func (c *config) services(live bool, process *mapping.Process, problem func(erro
 	}
 	var reported sync.Once // an error in the environment is the same for all agents
 	return tracer.PerAgent(func(agent string) *resourcepb.Resource {
-		r, err := exporter.ResourceFrom(context.Background(), c.detectors, append([]string{"service.name", agent}, facts...)...)
+		r, err := exporter.Resource(context.Background(), c.detectors, append([]string{"service.name", agent}, facts...)...)
 		if err != nil {
 			reported.Do(func() { problem(err) })
 		}
@@ -239,7 +239,7 @@ func (o *options) resolveMetrics(spans destination, problem func(error)) (c metr
 		c.recordings = true
 	}
 	cfg := o.otlp
-	cfg.Signal = otlp.Metrics
+	cfg.Signal = spool.Metrics
 	settings, err := resolveOTLP(cfg)
 	if err != nil {
 		problem(fmt.Errorf("no metrics are sent: %w", err))

@@ -17,6 +17,7 @@ import (
 	"github.com/spantee/spantee/exporter/metrics/metricstest"
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // TestMetricsOfNoAgent checks that a stream without a run sends no metrics, and that a
@@ -146,7 +147,7 @@ func TestMetricsOfAKilledRun(t *testing.T) {
 func TestMetricsOfAHungMapper(t *testing.T) {
 	long(t)
 	receiver := metricstest.Start(t)
-	settings, err := otlp.Resolve(otlp.Config{Signal: otlp.Metrics, Endpoint: receiver.GRPCEndpoint()})
+	settings, err := otlp.Resolve(otlp.Config{Signal: spool.Metrics, Endpoint: receiver.GRPCEndpoint()})
 	if err != nil {
 		t.Fatal(err)
 	}

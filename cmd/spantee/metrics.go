@@ -86,11 +86,7 @@ func (m *meter) service(of *resourcepb.Resource) *metrics.Recorder {
 	if r := m.byService[name]; r != nil || m.ended || m.to == nil {
 		return r
 	}
-	r, err := metrics.New(metrics.Config{Exporter: m.to.MetricExporter(m.spans), Version: tracer.Version(), Resource: resource, Gate: m.gate, Spool: m.spool})
-	if err != nil {
-		m.failed(fmt.Errorf("no metrics are sent: %w", err))
-		return nil
-	}
+	r := metrics.New(metrics.Config{Exporter: m.to.MetricExporter(m.spans), Version: tracer.Version(), Resource: resource, Gate: m.gate, Spool: m.spool})
 	r.Received(m.lastArrival)
 	m.byService[name] = r
 	return r

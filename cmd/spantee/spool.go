@@ -201,7 +201,7 @@ func dialer(cfg otlp.Config, toFile string) (func(spool.Destination) (exporter.C
 			return settings.Client(), nil
 		}
 		cfg := cfg
-		cfg.Signal = otlp.Metrics
+		cfg.Signal = spool.Metrics
 		settings, err := resolveOTLP(cfg)
 		if err != nil {
 			return nil, err

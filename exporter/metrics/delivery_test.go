@@ -352,10 +352,7 @@ func TestCloseIsBounded(t *testing.T) {
 	for _, interval := range []time.Duration{time.Hour, time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			e := make(stubborn)
-			r, err := metrics.New(metrics.Config{Exporter: e, Interval: interval})
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := metrics.New(metrics.Config{Exporter: e, Interval: interval})
 			export(t, r, call("a", "t"))
 			time.Sleep(2 * time.Second) // of the bubble
 			began := time.Now()

@@ -22,7 +22,8 @@ func NewGate() *Gate { return &Gate{turn: make(chan struct{}, 1)} }
 // delay is how long the receiver wants no request.
 func (g *Gate) delay() time.Duration { return time.Until(time.Unix(0, g.notUntil.Load())) }
 
-// pass makes an attempt once it may, unless that is too late.
+// pass makes an attempt when it is its turn and the receiver wants requests, unless ctx
+// ends before.
 func (g *Gate) pass(ctx context.Context, attempt func() error) error {
 	select {
 	case g.turn <- struct{}{}:
@@ -40,7 +41,7 @@ func (g *Gate) pass(ctx context.Context, attempt func() error) error {
 	return err
 }
 
-// wait waits until the receiver wants requests again, unless that is too late.
+// wait waits for delay, unless ctx would end before.
 func wait(ctx context.Context, delay time.Duration) error {
 	deadline, bounded := ctx.Deadline()
 	switch {
@@ -58,6 +59,9 @@ func wait(ctx context.Context, delay time.Duration) error {
 		return errDelay
 	}
 }
+
+// isNotSent reports whether an error is from pass, which did not make the attempt.
+func isNotSent(err error) bool { return errors.Is(err, errDelay) || errors.Is(err, errNoTime) }
 
 var (
 	errDelay  error = &exporter.UploadError{Verdict: exporter.Retryable, Refused: true, Err: errors.New("the collector asked for a longer delay than there was time for")}

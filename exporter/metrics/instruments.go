@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -68,41 +67,35 @@ func doubling(first float64, n int) []float64 {
 // instruments are made when they are first used: a short session does not use half of
 // them. Making one cannot fail, because all names are valid.
 type instruments struct {
-	meter metric.Meter
-
-	mu         sync.Mutex
+	meter      metric.Meter
 	counters   map[string]metric.Int64Counter
 	histograms map[string]metric.Float64Histogram
 }
 
-func newInstruments(meter metric.Meter) *instruments {
-	return &instruments{meter: meter, counters: map[string]metric.Int64Counter{}, histograms: map[string]metric.Float64Histogram{}}
+func newInstruments(meter metric.Meter) instruments {
+	return instruments{meter: meter, counters: map[string]metric.Int64Counter{}, histograms: map[string]metric.Float64Histogram{}}
 }
 
 // count adds to a counter.
-func (i *instruments) count(ctx context.Context, name string, n int64, attributes ...metric.AddOption) {
-	i.mu.Lock()
+func (i *instruments) count(ctx context.Context, name string, n int64, options ...metric.AddOption) {
 	counter := i.counters[name]
 	if counter == nil {
 		d := definitions[name]
 		counter, _ = i.meter.Int64Counter(name, metric.WithUnit(d.unit), metric.WithDescription(d.description))
 		i.counters[name] = counter
 	}
-	i.mu.Unlock()
-	counter.Add(ctx, n, attributes...)
+	counter.Add(ctx, n, options...)
 }
 
 // measure records a value in a histogram.
-func (i *instruments) measure(ctx context.Context, name string, value float64, attributes metric.RecordOption) {
-	i.mu.Lock()
+func (i *instruments) measure(ctx context.Context, name string, value float64, option metric.RecordOption) {
 	histogram := i.histograms[name]
 	if histogram == nil {
 		d := definitions[name]
 		histogram, _ = i.meter.Float64Histogram(name, metric.WithUnit(d.unit), metric.WithDescription(d.description), metric.WithExplicitBucketBoundaries(d.bounds...))
 		i.histograms[name] = histogram
 	}
-	i.mu.Unlock()
-	histogram.Record(ctx, value, attributes)
+	histogram.Record(ctx, value, option)
 }
 
 // observe creates the observable instruments.
@@ -114,13 +107,13 @@ func (r *Recorder) observe() {
 		open := r.open.Load()
 		for key, n := range open.counts {
 			if key.tool == "" {
-				o.ObserveInt64(runs, n, with(semconv.AgentName, key.agent))
+				o.ObserveInt64(runs, n, attributes(semconv.AgentName, key.agent))
 			} else {
-				o.ObserveInt64(tools, n, with(semconv.AgentName, key.agent, semconv.ToolName, key.tool))
+				o.ObserveInt64(tools, n, attributes(semconv.AgentName, key.agent, semconv.ToolName, key.tool))
 			}
 		}
 		if open.agent != "" {
-			o.ObserveFloat64(idle, time.Since(time.Unix(0, r.lastArrival.Load())).Seconds(), with(semconv.AgentName, open.agent))
+			o.ObserveFloat64(idle, time.Since(time.Unix(0, r.lastArrival.Load())).Seconds(), attributes(semconv.AgentName, open.agent))
 		}
 		return nil
 	}, runs, tools, idle)

@@ -79,11 +79,11 @@ type Config struct {
 
 // A Recorder counts until Close. It may be used by several goroutines.
 type Recorder struct {
-	*instruments
 	reader *sdk.ManualReader // neither the reader nor its provider has to be closed
 	sender sender
 
-	mu     sync.Mutex
+	mu sync.Mutex
+	instruments
 	span   runs.Span
 	sets   map[string]metric.MeasurementOption // of attributes, by what is in them
 	setKey []byte
@@ -104,11 +104,12 @@ type Recorder struct {
 }
 
 // New starts a Recorder.
-func New(cfg Config) (*Recorder, error) {
-	if cfg.Exporter == nil {
-		return nil, errors.New("metrics: no Exporter")
+func New(cfg Config) *Recorder {
+	r := &Recorder{
+		sender: sender{exporter: cfg.Exporter, gate: cmp.Or(cfg.Gate, NewGate()), spool: cfg.Spool},
+		sets:   map[string]metric.MeasurementOption{}, used: map[string][len(usages)]int64{}, gaps: map[string][]float64{},
+		unsaved: make(chan struct{}, 1), ending: make(chan struct{}), ended: make(chan struct{}),
 	}
-	r := &Recorder{sender: sender{exporter: cfg.Exporter, gate: cmp.Or(cfg.Gate, NewGate()), spool: cfg.Spool}, used: map[string][len(usages)]int64{}, gaps: map[string][]float64{}, sets: map[string]metric.MeasurementOption{}, unsaved: make(chan struct{}, 1), ending: make(chan struct{}), ended: make(chan struct{})}
 	if cfg.Spool != nil {
 		r.sender.journal = cfg.Spool.NewMetricsJournal(cfg.Exporter.Destination())
 	}
@@ -121,7 +122,7 @@ func New(cfg Config) (*Recorder, error) {
 	ctx, r.cancel = context.WithCancel(context.Background())
 	interval, _ := milliseconds(intervalVariable) // CheckEnvironment reports errors
 	go r.run(ctx, cmp.Or(cfg.Interval, interval, defaultInterval))
-	return r, nil
+	return r
 }
 
 const (

@@ -43,17 +43,13 @@ func recordBehind(t *testing.T, gate *metrics.Gate, endpoint string) *metrics.Re
 
 func start(t *testing.T, protocol, endpoint string, cfg metrics.Config) *metrics.Recorder {
 	t.Helper()
-	settings, err := otlp.Resolve(otlp.Config{Signal: otlp.Metrics, Protocol: protocol, Endpoint: endpoint})
+	settings, err := otlp.Resolve(otlp.Config{Signal: spool.Metrics, Protocol: protocol, Endpoint: endpoint})
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg.Resource, cfg.Version = resource.NewSchemaless(attribute.String("service.instance.id", spool.NewOwner())), "1.2"
 	cfg.Exporter = settings.MetricExporter(nil)
-	r, err := metrics.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return metrics.New(cfg)
 }
 
 // finish closes a Recorder within the time that any machine needs.

@@ -199,11 +199,13 @@ func (r *Recorder) Stalled(agent string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.changed = true
-	r.count(context.Background(), semconv.MetricStalls, 1, with(semconv.AgentName, agent))
+	r.count(context.Background(), semconv.MetricStalls, 1, attributes(semconv.AgentName, agent))
 }
 
 // Spans counts what became of the spans. Call it once.
 func (r *Recorder) Spans(delivered, spooled, dropped int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	ctx := context.Background()
 	r.count(ctx, semconv.MetricSpansDelivered, int64(delivered))
 	r.count(ctx, semconv.MetricSpansSpooled, int64(spooled))
@@ -273,8 +275,8 @@ func (r *Recorder) with(s *runs.Span, keys ...string) metric.MeasurementOption {
 	return set
 }
 
-// with returns attributes: keys, each with its value.
-func with(keysAndValues ...string) metric.MeasurementOption {
+// attributes returns attributes of alternating keys and values.
+func attributes(keysAndValues ...string) metric.MeasurementOption {
 	var list []attribute.KeyValue
 	for i := 0; i < len(keysAndValues); i += 2 {
 		list = append(list, attribute.String(keysAndValues[i], keysAndValues[i+1]))

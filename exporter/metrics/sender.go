@@ -106,7 +106,7 @@ func (s *sender) settle(data *metricdata.ResourceMetrics, err error) error {
 		s.held = withoutDeltas(data)
 	}
 	s.retry = upload.Verdict == exporter.Retryable
-	if s.report.Cause == nil || !errors.Is(err, errDelay) && !errors.Is(err, errNoTime) {
+	if s.report.Cause == nil || !isNotSent(err) {
 		s.report.Cause = upload.Err
 	}
 	return upload
@@ -114,7 +114,7 @@ func (s *sender) settle(data *metricdata.ResourceMetrics, err error) error {
 
 // mayRetry reports whether it makes sense to try again after err.
 func (s *sender) mayRetry(err error) bool {
-	return err != nil && s.retry && s.held != nil && !errors.Is(err, errDelay) && !errors.Is(err, errNoTime)
+	return err != nil && s.retry && s.held != nil && !isNotSent(err)
 }
 
 // drainRest is the pause after a failure, or after another process was found sending.

@@ -25,6 +25,7 @@ import (
 
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/internal/httpclient"
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // A link leads to one receiver. Spans, metrics and open spans share it if they go to
@@ -295,7 +296,7 @@ func (c *client) upload(ctx context.Context, send func(context.Context, *connect
 		return refused(s.explain(ctx, lost.error))
 	case unanswered:
 		return s.explain(ctx, lost.error)
-	case s.signal == Metrics && isNoMetrics(err):
+	case s.signal == spool.Metrics && isNoMetrics(err):
 		return ErrNoMetrics
 	}
 	failed := s.classify(ctx, err)

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spantee/spantee/exporter/metrics/metricstest"
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // forward listens for an address and counts the connections that carry requests.
@@ -66,7 +67,7 @@ func TestMetricsShareTheConnection(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Setenv("OTEL_EXPORTER_OTLP_METRICS_COMPRESSION", test.compression)
-			settings, err := Resolve(Config{Signal: Metrics, Protocol: test.protocol, Endpoint: "http://" + address})
+			settings, err := Resolve(Config{Signal: spool.Metrics, Protocol: test.protocol, Endpoint: "http://" + address})
 			if err != nil {
 				t.Fatal(err)
 			}

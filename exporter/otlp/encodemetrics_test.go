@@ -14,6 +14,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	colmetricpb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // A recorder keeps the last request.
@@ -69,7 +71,7 @@ func TestEncodeMetrics(t *testing.T) {
 		for _, aggregation := range []string{"", "explicit_bucket_histogram", "base2_exponential_bucket_histogram"} {
 			t.Setenv("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", temporality)
 			t.Setenv("OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION", aggregation)
-			settings, err := Resolve(Config{Signal: Metrics, Endpoint: url})
+			settings, err := Resolve(Config{Signal: spool.Metrics, Endpoint: url})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 func TestMain(m *testing.M) {
@@ -180,7 +181,7 @@ func serveGRPC(t *testing.T, server *grpc.Server) (url string) {
 // metricExporter returns an exporter that is closed when the test ends.
 func metricExporter(t *testing.T, cfg Config) *MetricExporter {
 	t.Helper()
-	cfg.Signal = Metrics
+	cfg.Signal = spool.Metrics
 	settings, err := Resolve(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -95,7 +95,7 @@ func (s *Settings) checkPreferences() {
 		"TEMPORALITY_PREFERENCE":        {"cumulative", "delta", "lowmemory"},
 		"DEFAULT_HISTOGRAM_AGGREGATION": {"explicit_bucket_histogram", "base2_exponential_bucket_histogram"},
 	} {
-		variable := Metrics.prefix() + name
+		variable := s.prefix() + name
 		from := source{variable: variable, value: strings.TrimSpace(os.Getenv(variable))}
 		known := from.value == ""
 		for _, value := range values {

@@ -11,7 +11,6 @@ package otlp
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -21,24 +20,12 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-// A Signal is what is sent: spans or metrics. Each has variables of its own.
-type Signal string
-
-// The signals, as in the path of an HTTP endpoint.
-const (
-	Traces  Signal = "traces"
-	Metrics Signal = "metrics"
-)
-
-// prefix returns the prefix of the signal's variables.
-func (s Signal) prefix() string { return "OTEL_EXPORTER_OTLP_" + strings.ToUpper(string(s)) + "_" }
-
 // A Config says where to send spans, and how. Empty fields are read from the
 // OTEL_EXPORTER_OTLP_TRACES_* variables, then from the OTEL_EXPORTER_OTLP_*
 // variables, and otherwise have the defaults of the OpenTelemetry specification.
 // Only the scheme of the endpoint turns TLS on or off.
 type Config struct {
-	Signal   Signal            // whose variables are read; "" is Traces
+	Signal   string            // spool.Metrics, or empty for spans; each has variables of its own
 	Protocol string            // grpc, http/protobuf or http/json
 	Endpoint string            // http://host:port, https:// or, for grpc, unix:; over HTTP, /v1/traces or /v1/metrics is appended
 	Headers  map[string]string // sent with every request
@@ -72,11 +59,14 @@ func (s *Settings) Client() exporter.Client {
 // certificates are sent only to the endpoint they were set for; for any other
 // endpoint the client has none.
 func ClientFor(to spool.Destination, cfg Config) (exporter.Client, error) {
-	cfg.Signal = signalOf(to)
-	if s, err := Resolve(cfg); err == nil && s.Destination() == to {
-		return s.Client(), nil
+	if to.Signal != "" && to.Signal != spool.Metrics { // of a later version
+		return nil, fmt.Errorf("%s: unknown signal %q", to.Endpoint, to.Signal)
 	}
-	s, err := plainSettings(to)
+	cfg.Signal = to.Signal
+	s, err := Resolve(cfg)
+	if err != nil || s.Destination() != to {
+		s, err = plainSettings(to)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", to.Endpoint, err)
 	}

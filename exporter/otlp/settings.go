@@ -27,8 +27,8 @@ type Settings struct {
 	timeout     time.Duration
 	tls         tlsFiles
 	userAgent   string
-	signal      Signal
-	bare        bool // no variable is read
+	signal      string // as in a spool.Destination
+	bare        bool   // no variable is read
 
 	list    []Setting
 	ignored []error
@@ -70,7 +70,7 @@ func (e *SettingError) Describe(name string) string {
 // returns an error, which may be a *[SettingError], the settings are good for
 // List and Ignored only.
 func Resolve(cfg Config) (*Settings, error) {
-	s := &Settings{userAgent: cfg.UserAgent, signal: cmp.Or(cfg.Signal, Traces), bare: cfg.IgnoreEnvironment}
+	s := &Settings{userAgent: cfg.UserAgent, signal: cfg.Signal, bare: cfg.IgnoreEnvironment}
 	for _, read := range []func(Config) error{s.readProtocol, s.readEndpoint, s.readTLS, s.readHeaders} {
 		if err := read(cfg); err != nil {
 			return s, err
@@ -78,7 +78,7 @@ func Resolve(cfg Config) (*Settings, error) {
 	}
 	s.readCompression()
 	s.readTimeout()
-	if s.signal == Metrics {
+	if s.signal == spool.Metrics {
 		s.checkPreferences()
 	}
 	return s, nil
@@ -93,18 +93,15 @@ func (s *Settings) List() []Setting { return s.list }
 
 // Destination returns where spans or metrics go, for a spool.
 func (s *Settings) Destination() spool.Destination {
-	to := spool.Destination{Protocol: s.protocol, Endpoint: s.endpoint.String()}
-	if s.signal == Metrics {
-		to.Signal = spool.Metrics
-	}
-	return to
+	return spool.Destination{Protocol: s.protocol, Endpoint: s.endpoint.String(), Signal: s.signal}
 }
 
-func signalOf(to spool.Destination) Signal {
-	if to.Signal == spool.Metrics {
-		return Metrics
-	}
-	return Traces
+// signalName returns the name of the signal in the path of an HTTP endpoint.
+func (s *Settings) signalName() string { return cmp.Or(s.signal, "traces") }
+
+// prefix returns the prefix of the signal's variables.
+func (s *Settings) prefix() string {
+	return "OTEL_EXPORTER_OTLP_" + strings.ToUpper(s.signalName()) + "_"
 }
 
 // plainSettings returns settings for a destination that the environment does not
@@ -115,14 +112,11 @@ func plainSettings(to spool.Destination) (*Settings, error) {
 	default:
 		return nil, fmt.Errorf("unknown protocol %q", to.Protocol)
 	}
-	if to.Signal != "" && to.Signal != spool.Metrics { // of a later version
-		return nil, fmt.Errorf("unknown signal %q", to.Signal)
-	}
 	u, err := url.Parse(to.Endpoint)
 	if err != nil {
 		return nil, err
 	}
-	s := &Settings{protocol: to.Protocol, endpoint: u, timeout: defaultTimeout, signal: signalOf(to)}
+	s := &Settings{protocol: to.Protocol, endpoint: u, timeout: defaultTimeout, signal: to.Signal}
 	s.tls.on = u.Scheme == "https"
 	return s, nil
 }
@@ -139,7 +133,7 @@ func (s *Settings) lookup(value, name string) source {
 	if value != "" || s.bare {
 		return source{name: name, value: value}
 	}
-	for _, prefix := range []string{s.signal.prefix(), "OTEL_EXPORTER_OTLP_"} {
+	for _, prefix := range []string{s.prefix(), "OTEL_EXPORTER_OTLP_"} {
 		variable := prefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 		if v := strings.TrimSpace(os.Getenv(variable)); v != "" {
 			return source{name, variable, v}
@@ -224,8 +218,8 @@ func (s *Settings) readEndpoint(cfg Config) error {
 			return from.invalid("want a port from 1 to 65535")
 		}
 	}
-	if s.protocol != "grpc" && from.variable != s.signal.prefix()+"ENDPOINT" { // the signal's own endpoint is used verbatim
-		u = u.JoinPath("v1", string(s.signal))
+	if s.protocol != "grpc" && from.variable != s.prefix()+"ENDPOINT" { // the signal's own endpoint is used verbatim
+		u = u.JoinPath("v1", s.signalName())
 	}
 	s.endpoint = u
 	if cfg.Endpoint == "" && from.variable == "" {

@@ -14,7 +14,7 @@ import (
 // leaveMetrics puts a data point into the spool for where cfg leads.
 func leaveMetrics(t *testing.T, s *spool.Spool, cfg Config) {
 	t.Helper()
-	cfg.Signal = Metrics
+	cfg.Signal = spool.Metrics
 	settings, err := Resolve(cfg)
 	if err != nil {
 		t.Fatal(err)

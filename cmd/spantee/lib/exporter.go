@@ -91,7 +91,7 @@ func (o ExporterOptions) describe(agent string) *resourcepb.Resource {
 		for _, key := range keys {
 			list = append(list, key, attributes[key])
 		}
-		r, _ := exporter.ResourceFrom(context.Background(), nil, list...)
+		r, _ := exporter.Resource(context.Background(), nil, list...)
 		return r
 	}
 	r := new(resourcepb.Resource)
