@@ -102,7 +102,7 @@ func (b *Backlog) sendSpans(ctx context.Context, claim *spool.Claim) error {
 	for i, p := range claim.Parts {
 		out := outcome{left: p.Spans, why: cmp.Or(b.why, errLate)}
 		if i == 0 || b.goesOn() {
-			out = b.sendRequest(ctx, request{p})
+			out = b.sendRequest(ctx, p)
 		}
 		outcomes[i] = out
 		spans, left = spans+len(p.Spans), left+len(out.left)
@@ -119,7 +119,7 @@ func (b *Backlog) sendSpans(ctx context.Context, claim *spool.Claim) error {
 		if len(out.left) == 0 {
 			continue
 		}
-		evicted, err := claim.Room().Put(context.Background(), b.To, request{claim.Parts[i]}.with(out.left).body(), out.why.Error())
+		evicted, err := claim.Room().Put(context.Background(), b.To, claim.Parts[i].With(out.left).Request(), out.why.Error())
 		b.Evicted.Add(evicted)
 		switch {
 		case err == nil:
@@ -139,7 +139,7 @@ func (b *Backlog) sendSpans(ctx context.Context, claim *spool.Claim) error {
 		sum.Delivered += out.delivered
 		sum.Dropped += out.lost
 		for _, rejected := range out.rejected {
-			b.reject(claim, request{claim.Parts[i]}.with(rejected.spans).body(), rejected.why, len(rejected.spans), &sum.Rejected, &sum.Dropped)
+			b.reject(claim, claim.Parts[i].With(rejected.spans).Request(), rejected.why, len(rejected.spans), &sum.Rejected, &sum.Dropped)
 		}
 	}
 	return claim.Done()
@@ -155,7 +155,7 @@ func (b *Backlog) reject(claim *spool.Claim, request spool.Request, why *UploadE
 	*rejected += items
 }
 
-func (b *Backlog) sendRequest(ctx context.Context, r request) outcome {
+func (b *Backlog) sendRequest(ctx context.Context, r spool.Part) outcome {
 	start := time.Now()
 	out := b.sender.send(ctx, r, maxHalvings)
 	for len(out.left) == len(r.Spans) && b.retries(out.why.RetryAfter) {

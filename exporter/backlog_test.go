@@ -147,7 +147,7 @@ func TestFlushNamesNoFile(t *testing.T) {
 
 func requestOfNumbers(t *testing.T, from, to int) spool.Request {
 	t.Helper()
-	return request{Part: spool.Part{Spans: frames(numbered(from, to, 300)...)}}.body()
+	return spool.Part{Spans: frames(numbered(from, to, 300)...)}.Request()
 }
 
 // putTwoResources keeps a file of five spans, two of one resource and three of another.
@@ -155,8 +155,8 @@ func putTwoResources(t *testing.T, s *spool.Spool, c *fake) {
 	t.Helper()
 	other, err := newOrigin(nil, &commonpb.InstrumentationScope{Name: "other"})
 	must(t, err)
-	body := request{Part: spool.Part{Spans: frames(numbered(0, 2, 300)...)}}.AppendTo(nil)
-	body = other.with(frames(numbered(2, 5, 300)...)).AppendTo(body)
+	body := spool.Part{Spans: frames(numbered(0, 2, 300)...)}.AppendTo(nil)
+	body = other.With(frames(numbered(2, 5, 300)...)).AppendTo(body)
 	_, err = s.Put(t.Context(), c.Destination(), spool.Request{Body: body, Spans: 5}, "it was down")
 	must(t, err)
 }

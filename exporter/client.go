@@ -44,7 +44,7 @@ const (
 // request.
 type UploadError struct {
 	Verdict Verdict
-	Err     error // why, for a person to read; may be an *Error
+	Err     error // why, for a person to read; required, may be an *Error
 
 	// RetryAfter is how long the receiver asked clients to wait, or zero. The
 	// Exporter sends nothing until then.
@@ -89,9 +89,6 @@ func attempt(ctx context.Context, do func(context.Context) error) (failed *Uploa
 		return nil
 	}
 	if e, ok := errors.AsType[*UploadError](err); ok {
-		if e.Err == nil {
-			e = &UploadError{Verdict: e.Verdict, Err: errors.New("unknown error"), RetryAfter: e.RetryAfter, Rejected: e.Rejected}
-		}
 		return e
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {

@@ -194,8 +194,6 @@ func TestErrorsOfAForeignClient(t *testing.T) {
 		{"retryable", fmt.Errorf("wrapped: %w", &UploadError{Verdict: Retryable, Err: broken}), 1, 0},
 		{"misconfigured", &UploadError{Verdict: Misconfigured, Err: broken}, 1, 0},
 		{"permanent", &UploadError{Verdict: Permanent, Err: broken}, 0, 1},
-		{"without a cause", &UploadError{Verdict: Retryable}, 1, 0},
-		{"zero", new(UploadError), 0, 1},
 		{"its deadline", fmt.Errorf("upload: %w", context.DeadlineExceeded), 1, 0},
 		{"any other", broken, 0, 1},
 	} {

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // The time between two attempts to deliver a request doubles from minBackoff to
@@ -22,7 +24,7 @@ func (e *Exporter) run() {
 	defer e.cancel()
 
 	for b := e.queue.next(); b != nil; b = e.queue.next() {
-		r, why := e.deliver(b.request())
+		r, why := e.deliver(b.With(b.spans))
 		if e.queue.isClosed() && len(r.Spans) == len(b.spans) { // nothing more can be sent
 			e.queue.putBack(b) // if it is in the journal, Close leaves it there
 			break
@@ -39,13 +41,13 @@ func (e *Exporter) run() {
 
 // deliver retries a request until its spans are accepted or rejected, or until
 // waiting is pointless. It returns a request of the spans that are left, and why.
-func (e *Exporter) deliver(r request) (left request, why *UploadError) {
+func (e *Exporter) deliver(r spool.Part) (left spool.Part, why *UploadError) {
 	backoff := minBackoff
 	for e.awaitDelay() {
 		closed := e.queue.isClosed()
 		out := e.sender.send(e.ctx, r, 0)
 		e.applyOutcome(r, out)
-		r = r.with(out.left)
+		r = r.With(out.left)
 		if len(r.Spans) == 0 {
 			return r, nil
 		}
@@ -103,9 +105,9 @@ func (e *Exporter) awaitDelay() bool {
 }
 
 // applyOutcome counts the spans with a final outcome, and keeps rejected ones apart.
-func (e *Exporter) applyOutcome(r request, out outcome) {
+func (e *Exporter) applyOutcome(r spool.Part, out outcome) {
 	for _, rejected := range out.rejected {
-		e.reject(r.with(rejected.spans), rejected.why)
+		e.reject(r.With(rejected.spans), rejected.why)
 	}
 	e.tally.count(func(r *Report) {
 		r.Delivered += out.delivered

@@ -82,24 +82,24 @@ func (e *Exporter) closeJournal(why *UploadError) {
 }
 
 // spoolOrDrop spools spans that are not delivered now, or drops them.
-func (e *Exporter) spoolOrDrop(r request, why *UploadError) {
+func (e *Exporter) spoolOrDrop(r spool.Part, why *UploadError) {
 	e.keep(r, why, spool.Spool.Put, func(r *Report) *int { return &r.Spooled })
 }
 
 // reject keeps and counts spans that the receiver will never accept.
-func (e *Exporter) reject(r request, why *UploadError) {
+func (e *Exporter) reject(r spool.Part, why *UploadError) {
 	e.keep(r, why, spool.Spool.Reject, func(r *Report) *int { return &r.Rejected })
 }
 
 type putFunc func(spool.Spool, context.Context, spool.Destination, spool.Request, string) (spool.Evicted, error)
 
-func (e *Exporter) keep(req request, why *UploadError, put putFunc, fate func(*Report) *int) {
+func (e *Exporter) keep(req spool.Part, why *UploadError, put putFunc, fate func(*Report) *int) {
 	var evicted spool.Evicted
 	var err error
 	if e.cfg.Spool != nil {
 		ctx, cancel := e.diskContext()
 		defer cancel()
-		evicted, err = put(*e.cfg.Spool, ctx, e.cfg.Client.Destination(), req.body(), why.Error())
+		evicted, err = put(*e.cfg.Spool, ctx, e.cfg.Client.Destination(), req.Request(), why.Error())
 	}
 	e.tally.count(func(r *Report) {
 		n := fate(r)

@@ -50,12 +50,12 @@ func TestNothingIsSentBeforeItIsJournaled(t *testing.T) {
 		time.Sleep(e.cfg.Interval + diskPatience/2)
 		synctest.Wait()
 		if len(c.names()) > 0 {
-			t.Error("a span was sent before its piece ended")
+			t.Error("a span was sent before its transaction ended")
 		}
 		e.Commit()
 		synctest.Wait()
 		if len(c.names()) != 1 {
-			t.Error("a span was not sent when its piece had ended")
+			t.Error("a span was not sent when its transaction had ended")
 		}
 
 		release := freeze(t, "append")
@@ -90,7 +90,7 @@ func exportWhileWriting(e *Exporter, slow func(call string), n int) (restore fun
 	return func() { spool.OnDisk.Store(nil) }
 }
 
-// A slow disk takes a piece at a time: each span waits for its own.
+// A slow disk takes a transaction at a time: each span waits for its own.
 func TestCloseWaitsForASlowDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var written atomic.Int32
@@ -207,9 +207,9 @@ func TestAFrozenDiskHoldsUpAStreamOnce(t *testing.T) {
 	})
 }
 
-// A piece of a stream that waits for the collector begins when there is room, and
+// A transaction that waits for the collector begins when there is room, and
 // then ends without waiting: nothing of it could be sent before.
-func TestAPieceWaitsForRoomWhenItBegins(t *testing.T) {
+func TestATransactionWaitsForRoomWhenItBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const each = time.Second
 		c := &fake{answer: func(context.Context, []*tracepb.Span) error { time.Sleep(each); return nil }}
@@ -220,7 +220,7 @@ func TestAPieceWaitsForRoomWhenItBegins(t *testing.T) {
 			start := time.Now()
 			exportAll(e, numbered(n, n+10, 300))
 			if took := time.Since(start); took > 0 {
-				t.Errorf("Export waited for %v within a piece", took)
+				t.Errorf("Export waited for %v within a transaction", took)
 			}
 			n += 10
 			e.Commit()

@@ -25,7 +25,7 @@ const unjoinable = 1600 << 10
 func wait(t *testing.T, s *spool.Spool, spans []*tracepb.Span) {
 	t.Helper()
 	for _, span := range spans {
-		body := request{Part: spool.Part{Spans: frames(span)}}.body()
+		body := spool.Part{Spans: frames(span)}.Request()
 		if _, err := s.Put(t.Context(), new(fake).Destination(), body, "it was down"); err != nil {
 			t.Fatal(err)
 		}

@@ -3,12 +3,12 @@
 // accounts for every exported span: delivered, spooled, rejected or dropped, and
 // why.
 //
-//	Export -> piece -> Commit -> queue -> deliver -> Client     exporter.go, queue.go, deliver.go, send.go
-//	                     |                   |
-//	                     v                   v
-//	             journal: all spans      spool: what the         disk.go
-//	             until they are          receiver cannot take
-//	             delivered
+//	Export -> transaction -> Commit -> queue -> deliver -> Client     exporter.go, queue.go, deliver.go, send.go
+//	                           |                   |
+//	                           v                   v
+//	                   journal: all spans      spool: what the         disk.go
+//	                   until they are          receiver cannot take
+//	                   delivered
 //
 // What is still in the journal at Close stays there: it becomes a file of the spool.
 //
@@ -19,7 +19,6 @@ package exporter
 import (
 	"cmp"
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -49,16 +48,9 @@ type Config struct {
 	Interval   time.Duration // how long a span waits for others to join it; zero is 1 s
 }
 
-// New starts an Exporter. The caller must Close it.
+// New starts an Exporter. The caller must Close it. New fails if the resource or the scope
+// cannot be encoded.
 func New(cfg Config) (*Exporter, error) {
-	switch {
-	case cfg.Client == nil:
-		return nil, errors.New("exporter: no Client")
-	case cfg.MaxRequest < 0 || cfg.MaxQueue < 0 || cfg.Interval < 0:
-		return nil, errors.New("exporter: a negative limit")
-	case cfg.Spool != nil && cfg.Spool.Dir == "":
-		return nil, errors.New("exporter: a Spool without a directory")
-	}
 	cfg.MaxRequest = cmp.Or(cfg.MaxRequest, 3<<20)
 	batch := min(cfg.MaxRequest, fullRequest)
 	cfg.MaxQueue = max(cmp.Or(cfg.MaxQueue, 4<<20), batch+cfg.MaxRequest) // one request in flight plus any one span
@@ -97,7 +89,7 @@ const fullRequest = 512 << 10
 // An Exporter delivers spans in the background until Close.
 type Exporter struct {
 	cfg      Config
-	piece    piece
+	tx       transaction
 	queue    queue
 	tally    tally
 	sender   sender
@@ -116,7 +108,7 @@ type Exporter struct {
 // opentelemetry.proto.trace.v1.Span. It copies span. from is the span's resource,
 // nil for Config.Resource; there should be only a few distinct resources. Export
 // may be called by several goroutines. It waits for room only if Config.Wait or SetWait says
-// so, and outside of Begin and Commit for the journal. If there is no room, the oldest spans
+// so, and for the journal only outside a transaction. If there is no room, the oldest spans
 // are spooled or, without a spool, dropped and counted.
 func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 	late := e.queue.isClosed() && e.cfg.Spool == nil
@@ -132,53 +124,54 @@ func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 	}
 	o := e.originOf(from)
 	if size := spool.SizeSpan(span); o.invalid != nil || o.overhead+size > e.cfg.MaxRequest {
-		e.reject(o.with([][]byte{spool.AppendSpan(nil, span)}), cmp.Or(o.invalid, errTooLarge))
+		e.reject(o.With([][]byte{spool.AppendSpan(nil, span)}), cmp.Or(o.invalid, errTooLarge))
 		return
 	}
 	wire := spool.AppendSpan(make([]byte, 0, spool.SizeSpan(span)), span)
-	p := &e.piece
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.begun {
-		p.excess = e.queue.awaitRoom(len(wire), 0)
+	tx := &e.tx
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	if !tx.begun {
+		tx.excess = e.queue.awaitRoom(len(wire), 0)
 	}
-	p.add(o, wire)
-	if !p.begun {
+	tx.add(o, wire)
+	if !tx.begun {
 		e.commit((*spool.Journal).Append)
 	}
 }
 
-// A piece is the spans that have ended since the last Commit or Checkpoint.
-type piece struct {
-	mu      sync.Mutex // held until the piece is journaled and queued
-	begun   bool
-	excess  int // the bytes by which it may overfill the queue
+// A transaction is the spans that are journaled and queued together: those exported since
+// Begin, or one.
+type transaction struct {
+	mu      sync.Mutex // held until the spans are journaled and queued
+	begun   bool       // by Begin
+	excess  int        // the bytes by which it may overfill the queue
 	spans   []spool.Span
 	origins []*origin // of each span
 	at      time.Time // when the first span arrived
 }
 
-// maxExcess is the excess of a piece of the stream that begins when there is no room.
+// maxExcess is the excess of a transaction that begins when there is no room.
 const maxExcess = 1 << 20
 
-func (p *piece) add(o *origin, wire []byte) {
-	if len(p.spans) == 0 {
-		p.at = time.Now()
+func (tx *transaction) add(o *origin, wire []byte) {
+	if len(tx.spans) == 0 {
+		tx.at = time.Now()
 	}
-	p.spans, p.origins = append(p.spans, spool.Span{Wire: wire, Of: &o.Part}), append(p.origins, o)
+	tx.spans, tx.origins = append(tx.spans, spool.Span{Wire: wire, Of: &o.Part}), append(tx.origins, o)
 }
 
-// Begin starts a piece of the stream: the spans exported until Commit or Checkpoint
-// are journaled in one write, and not sent before. A span exported outside a piece is a
-// piece of its own. Where Export would wait for room, Begin waits instead, and Export does
-// not wait within the piece. Once there was room, the piece may overfill the queue. So keep
-// pieces short: 64 KiB of the stream.
+// Begin starts a transaction: the spans exported until Commit or Checkpoint are journaled
+// in one write, and not sent before. A span exported outside a transaction is one of its
+// own. Where Export would wait for room, Begin waits instead, and Export does not wait
+// within the transaction. Once there was room, a transaction may overfill the queue, so
+// keep it short: the spans of 64 KiB of the stream.
 func (e *Exporter) Begin() {
-	p := &e.piece
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.begun {
-		p.begun, p.excess = true, e.queue.awaitRoom(1, maxExcess)
+	tx := &e.tx
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	if !tx.begun {
+		tx.begun, tx.excess = true, e.queue.awaitRoom(1, maxExcess)
 	}
 }
 
@@ -193,52 +186,52 @@ type OpenSpan struct {
 	From *resourcepb.Resource
 }
 
-// Commit ends a piece in which no run began, ended or changed its ids.
+// Commit ends a transaction in which no run began, ended or changed its ids.
 func (e *Exporter) Commit() {
-	e.piece.mu.Lock()
-	defer e.piece.mu.Unlock()
-	if len(e.piece.spans) > 0 {
+	e.tx.mu.Lock()
+	defer e.tx.mu.Unlock()
+	if len(e.tx.spans) > 0 {
 		e.commit((*spool.Journal).Append)
 	}
-	e.piece.begun = false
+	e.tx.begun = false
 }
 
-// Checkpoint ends a piece and saves what a killed process would lose. open holds
+// Checkpoint ends a transaction and saves what a killed process would lose. open holds
 // the spans that have not ended, as they would end now. Call Checkpoint at the end
-// of each piece in which a run began, ended or changed its ids, and about once a
+// of each transaction in which a run began, ended or changed its ids, and about once a
 // second while open spans grow. Its error says why a kill would lose spans.
 func (e *Exporter) Checkpoint(open []OpenSpan) (err error) {
 	spans := make([]spool.Span, len(open))
 	for i, s := range open {
 		spans[i] = spool.Span{Wire: spool.AppendSpan(nil, s.Span), Of: &e.originOf(s.From).Part}
 	}
-	e.piece.mu.Lock()
-	defer e.piece.mu.Unlock()
+	e.tx.mu.Lock()
+	defer e.tx.mu.Unlock()
 	e.commit(func(j *spool.Journal, ctx context.Context, ended []spool.Span) (first uint64) {
 		first, err = j.Checkpoint(ctx, ended, spans)
 		return first
 	})
-	e.piece.begun = false
+	e.tx.begun = false
 	return err
 }
 
-// commit writes the piece to the journal, and only then to the queue. If a span were sent
+// commit writes the spans to the journal, and only then to the queue. If a span were sent
 // earlier and the process then killed, the span would be an orphan: its root may still be
-// journaled under ids that have changed since. It is called with piece.mu held.
+// journaled under ids that have changed since. It is called with tx.mu held.
 func (e *Exporter) commit(write func(*spool.Journal, context.Context, []spool.Span) (first uint64)) {
 	first := uint64(0)
 	if j := e.disk.journal; j != nil {
 		ctx, cancel := e.diskContext()
 		defer cancel()
-		first = write(j, ctx, e.piece.spans)
+		first = write(j, ctx, e.tx.spans)
 		evicted := j.TakeEvicted()
 		e.tally.count(func(r *Report) { r.AddEvicted(evicted) })
 	}
-	for _, b := range e.queue.add(&e.piece, first) {
-		e.spoolOrDrop(b.request(), cmp.Or(e.queue.lastFailure(), errTooSlow))
+	for _, b := range e.queue.add(&e.tx, first) {
+		e.spoolOrDrop(b.With(b.spans), cmp.Or(e.queue.lastFailure(), errTooSlow))
 		e.markDone(b)
 	}
-	e.piece.spans, e.piece.origins = nil, nil
+	e.tx.spans, e.tx.origins = nil, nil
 }
 
 // Close sends what is left, retrying until shortly before ctx ends, and
@@ -290,15 +283,15 @@ func (e *Exporter) Close(ctx context.Context) Report {
 
 // keepRest keeps what is left: it is in the journal already, or else goes to the spool.
 func (e *Exporter) keepRest(why *UploadError) {
-	e.piece.mu.Lock() // no span comes meanwhile
-	defer e.piece.mu.Unlock()
-	if len(e.piece.spans) > 0 { // of somebody who hangs
+	e.tx.mu.Lock() // no span comes meanwhile
+	defer e.tx.mu.Unlock()
+	if len(e.tx.spans) > 0 { // of a caller that hangs between Begin and Commit
 		e.commit((*spool.Journal).Append)
 	}
 	e.closeJournal(why)
 	for _, b := range e.queue.takeAll() {
 		if !e.disk.has(b.numbers[0]) {
-			e.spoolOrDrop(b.request(), why)
+			e.spoolOrDrop(b.With(b.spans), why)
 		}
 	}
 }

@@ -10,29 +10,10 @@ import (
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
-
-	"github.com/spantee/spantee/exporter/spool"
 )
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
-}
-
-func TestNewRefuses(t *testing.T) {
-	for name, cfg := range map[string]Config{
-		"nothing":           {},
-		"a negative limit":  {Client: new(scripted), MaxRequest: -1},
-		"a negative time":   {Client: new(scripted), Interval: -1},
-		"a spool of no use": {Client: new(scripted), Spool: new(spool.Spool)},
-	} {
-		if e, err := New(cfg); err == nil {
-			e.Close(t.Context())
-			t.Errorf("%s: no error", name)
-		}
-	}
-	if _, err := Flush(t.Context(), *newSpool(t), nil, nil); err == nil {
-		t.Error("Flush without dial: no error")
-	}
 }
 
 func TestExportNeverWaits(t *testing.T) {
@@ -197,7 +178,7 @@ func TestPieceAfterBacklog(t *testing.T) {
 	})
 }
 
-// A piece for which there was room is delivered whole, however large it is.
+// A transaction for which there was room is delivered whole, however large it is.
 func TestLargePieceInBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := func(context.Context, int, []*tracepb.Span) error {
@@ -206,15 +187,15 @@ func TestLargePieceInBacklog(t *testing.T) {
 		}
 		e := newExporter(t, Config{Client: &scripted{upload: slow}, MaxRequest: 100 << 10, MaxQueue: 300 << 10})
 		e.SetWait(true)
-		const pieces, spans = 3, 30
-		for range pieces {
+		const transactions, spans = 3, 30
+		for range transactions {
 			e.Begin()
 			for range spans {
 				e.Export(encode(sized("span", 50<<10)), nil)
 			}
 			e.Commit()
 		}
-		wantReport(t, closeWithin(t, e, time.Hour), pieces*spans, 0, "")
+		wantReport(t, closeWithin(t, e, time.Hour), transactions*spans, 0, "")
 	})
 }
 

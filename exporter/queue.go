@@ -11,7 +11,7 @@ const (
 	// longPatience is how long a stream waits for room after the collector last accepted
 	// something: it may be slow, or say that it is busy.
 	longPatience = time.Minute
-	// shortPatience is the same for a collector that does not answer.
+	// shortPatience is the same if nothing listens at the collector's address.
 	shortPatience = 2 * time.Second
 	// maxDelay is the longest delay asked for by a receiver that a stream or Flush waits
 	// out.
@@ -53,22 +53,22 @@ type batch struct {
 	at      time.Time // when the first span arrived
 }
 
-// add adds the spans of a piece, the first of which has this number in the journal. It
-// returns the batches that had to leave for them: the oldest leave first, because the
-// root ends last, and a trace without its root is worth little.
-func (q *queue) add(p *piece, first uint64) (evicted []*batch) {
+// add adds the spans of a transaction. first is the number of the first one in the journal.
+// It returns the batches that were evicted for them: the oldest, because the root ends
+// last, and a trace without its root is worth little.
+func (q *queue) add(tx *transaction, first uint64) (evicted []*batch) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	wake := len(q.batches) == 0
-	for i, s := range p.spans {
+	for i, s := range tx.spans {
 		size := len(s.Wire)
-		for len(q.batches) > 0 && q.bytes+q.inFlight+size-q.limit > p.excess {
+		for len(q.batches) > 0 && q.bytes+q.inFlight+size-q.limit > tx.excess {
 			evicted = append(evicted, q.take())
 		}
-		o := p.origins[i]
+		o := tx.origins[i]
 		b := o.filling
 		if b == nil || b.bytes+size > q.full {
-			b = &batch{origin: o, at: p.at}
+			b = &batch{origin: o, at: tx.at}
 			o.filling = b
 			q.batches = append(q.batches, b)
 		}
@@ -86,7 +86,7 @@ func (q *queue) add(p *piece, first uint64) (evicted []*batch) {
 
 // awaitRoom waits, if the queue waits at all, until size more bytes fit or the collector
 // has accepted nothing for too long. Nothing else waits for room. It returns the bytes by
-// which what comes may overfill the queue: any number if there is room, or else excess.
+// which the next spans may overfill the queue: any number if there is room, or else excess.
 func (q *queue) awaitRoom(size, excess int) int {
 	for {
 		fits, patience, roomMade := q.room(size)
@@ -112,7 +112,7 @@ func (q *queue) room(size int) (fits bool, patience time.Duration, roomMade <-ch
 		return true, 0, nil
 	}
 	patience = longPatience
-	if f := q.failure; f != nil && (f.Verdict == Unreachable || f == errTimeout) {
+	if q.failure != nil && q.failure.Verdict == Unreachable {
 		patience = shortPatience
 		if !q.recording {
 			return false, 0, nil // an agent must not wait for a collector that is not there
@@ -268,6 +268,3 @@ func (q *queue) takeAll() (all []*batch) {
 	}
 	return all
 }
-
-// request returns the request that the batch is sent in.
-func (b *batch) request() request { return b.with(b.spans) }

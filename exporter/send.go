@@ -13,26 +13,12 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-// A request holds spans that are sent together.
-type request struct{ spool.Part }
-
-// with returns a request of other spans.
-func (r request) with(spans [][]byte) request {
-	r.Spans = spans
-	return r
-}
-
-// body returns the request in the form that a spool keeps.
-func (r request) body() spool.Request {
-	return spool.Request{Body: r.AppendTo(nil), Spans: len(r.Spans)}
-}
-
 // An origin is what the spans of one resource share.
 type origin struct {
-	request               // without spans
-	invalid  *UploadError // why its spans cannot be sent, or nil
-	overhead int          // bytes of a request besides its spans
-	filling  *batch       // in the queue, the batch that spans are added to, or nil
+	spool.Part              // without spans
+	invalid    *UploadError // why its spans cannot be sent, or nil
+	overhead   int          // bytes of a request besides its spans
+	filling    *batch       // in the queue, the batch that spans are added to, or nil
 }
 
 func newOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationScope) (o *origin, err error) {
@@ -104,12 +90,12 @@ type rejection struct {
 // span that cannot be decoded is rejected alone. A request that is rejected is sent in
 // halves, too, but no more than this many times, to find the spans that the receiver does
 // not accept.
-func (s *sender) send(ctx context.Context, r request, halvings int) (out outcome) {
+func (s *sender) send(ctx context.Context, r spool.Part, halvings int) (out outcome) {
 	s.sendInto(ctx, r, halvings, &out)
 	return out
 }
 
-func (s *sender) sendInto(ctx context.Context, r request, halvings int, out *outcome) {
+func (s *sender) sendInto(ctx context.Context, r spool.Part, halvings int, out *outcome) {
 	if len(out.left) > 0 { // after a half that failed
 		out.left = append(out.left, r.Spans...)
 		return
@@ -135,7 +121,7 @@ func (s *sender) sendInto(ctx context.Context, r request, halvings int, out *out
 		case len(invalid) > 0:
 			out.rejected = append(out.rejected, rejection{invalid, errInvalid})
 			if len(valid) > 0 {
-				s.sendInto(ctx, r.with(valid), halvings, out)
+				s.sendInto(ctx, r.With(valid), halvings, out)
 			}
 		case len(valid) > 1 && halvings > 0:
 			s.sendHalves(ctx, r, halvings-1, out)
@@ -147,10 +133,10 @@ func (s *sender) sendInto(ctx context.Context, r request, halvings int, out *out
 	}
 }
 
-func (s *sender) sendHalves(ctx context.Context, r request, halvings int, out *outcome) {
+func (s *sender) sendHalves(ctx context.Context, r spool.Part, halvings int, out *outcome) {
 	half := len(r.Spans) / 2
-	s.sendInto(ctx, r.with(r.Spans[:half]), halvings, out)
-	s.sendInto(ctx, r.with(r.Spans[half:]), halvings, out)
+	s.sendInto(ctx, r.With(r.Spans[:half]), halvings, out)
+	s.sendInto(ctx, r.With(r.Spans[half:]), halvings, out)
 }
 
 // partition separates spans that can be decoded from those that cannot: for one

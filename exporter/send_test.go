@@ -59,7 +59,7 @@ func TestRequestsAreAsProtobufEncodesThem(t *testing.T) {
 				for _, span := range spans {
 					b.spans = append(b.spans, spool.AppendSpan(nil, encode(span)))
 				}
-				r := b.request()
+				r := b.With(b.spans)
 				if got := r.AppendTo(nil); !bytes.Equal(got, want) {
 					t.Errorf("%s:\n%q, want\n%q", name, got, want)
 				}

@@ -23,6 +23,12 @@ func (p Part) same(q Part) bool {
 	return string(p.Resource) == string(q.Resource) && string(p.Scope) == string(q.Scope)
 }
 
+// With returns other spans of the same resource and scope.
+func (p Part) With(spans [][]byte) Part {
+	p.Spans = spans
+	return p
+}
+
 // readParts splits an ExportTraceServiceRequest. The spans stay encoded: the
 // receiver's verdict on a bad span says more than an error here.
 func readParts(b []byte) (parts []Part, err error) {
@@ -119,6 +125,9 @@ func (p Part) AppendTo(b []byte) []byte {
 	}
 	return b
 }
+
+// Request returns the request that the spans are sent in.
+func (p Part) Request() Request { return Request{Body: p.AppendTo(nil), Spans: len(p.Spans)} }
 
 // SizeSpan returns the number of bytes that an encoded span adds to a request.
 func SizeSpan(span []byte) int {
