@@ -1,7 +1,8 @@
 package spool
 
 import (
-	"cmp"
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,8 +15,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // A name is the name of the file of a request, or of a log that waits. It holds all that
@@ -138,8 +137,7 @@ func encodeNote(note Note) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := protowire.AppendTag(nil, fieldNote, protowire.BytesType)
-	return protowire.AppendBytes(b, text), nil
+	return appendRecord(nil, fieldNote, text), nil
 }
 
 // A note has a reason of at most maxReason bytes and an endpoint, which may be a
@@ -149,23 +147,34 @@ const (
 	maxNote   = 64 << 10
 )
 
-var errCorrupt = errors.New("not a request")
+var (
+	errCorrupt = errors.New("not a request")
+	errTorn    = fmt.Errorf("%w: it ends within its note", errCorrupt)
+)
 
-// decodeNote takes the note off the head of a file.
-func decodeNote(b []byte) (note Note, rest []byte, err error) {
-	num, typ, tag := protowire.ConsumeTag(b)
-	if tag < 0 || num != fieldNote || typ != protowire.BytesType {
-		return Note{}, nil, errCorrupt
+// nextNote reads the note at the head of a file of size bytes.
+func nextNote(r *bufio.Reader, size int64) (Note, error) {
+	number, text, err := nextRecord(r, size, maxNote)
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return Note{}, errTorn
+	case err != nil:
+		return Note{}, err
+	case number != fieldNote:
+		return Note{}, errCorrupt
 	}
-	text, n := protowire.ConsumeBytes(b[tag:])
-	if n < 0 || len(text) > maxNote || json.Unmarshal(text, &note) != nil {
-		return Note{}, nil, errCorrupt
+	return decodeNote(text)
+}
+
+func decodeNote(text []byte) (note Note, err error) {
+	if json.Unmarshal(text, &note) != nil {
+		return Note{}, errCorrupt
 	}
 	if strings.ContainsFunc(note.Endpoint+note.Protocol+note.Signal, unicode.IsControl) {
-		return Note{}, nil, errCorrupt // the endpoint will be printed
+		return Note{}, errCorrupt // the endpoint will be printed
 	}
 	note.Reason, note.Host = printable(note.Reason), printable(note.Host)
-	return note, b[tag+n:], nil
+	return note, nil
 }
 
 // printable makes text from a file safe to print on a terminal.
@@ -196,28 +205,28 @@ func readRequest(path string, size int64) (Note, []byte, error) {
 	if info.Size() != size || size > maxFile { // it may be larger than memory
 		return Note{}, nil, errCorrupt
 	}
-	b := make([]byte, size)
-	if _, err := io.ReadFull(f, b); err != nil {
-		return Note{}, nil, cmp.Or(ignore(ignore(err, io.EOF), io.ErrUnexpectedEOF), errCorrupt)
+	r := bufio.NewReader(f)
+	note, err := nextNote(r, size)
+	if err != nil {
+		return Note{}, nil, err
 	}
-	note, rest, err := decodeNote(b)
-	if err != nil || note.Sum != "" && checksum(rest) != note.Sum {
+	var body bytes.Buffer
+	body.Grow(int(size))
+	if _, err := body.ReadFrom(r); err != nil {
+		return Note{}, nil, err
+	}
+	if note.Sum != "" && checksum(body.Bytes()) != note.Sum {
 		return Note{}, nil, errCorrupt
 	}
-	return note, rest, nil
+	return note, body.Bytes(), nil
 }
 
 // readNote reads only the note of a file.
 func readNote(path string) (Note, error) {
-	f, _, err := OpenFile(path, os.O_RDONLY)
+	f, info, err := OpenFile(path, os.O_RDONLY)
 	if err != nil {
 		return Note{}, err
 	}
 	defer f.Close()
-	head, err := io.ReadAll(io.LimitReader(f, maxNote+16))
-	if err != nil {
-		return Note{}, err
-	}
-	note, _, err := decodeNote(head)
-	return note, err
+	return nextNote(bufio.NewReader(f), info.Size())
 }

@@ -21,7 +21,6 @@ import (
 // ends: a kill loses only what had not been written. After a failure, the next
 // Checkpoint writes a new log.
 type Journal struct {
-	note []byte
 	file *logFile
 
 	mu      diskLock
@@ -53,35 +52,31 @@ var errNotBegun = errors.New("no checkpoint")
 // NewJournal returns a journal for this process. Nothing is on disk before the first
 // Checkpoint.
 func (s Spool) NewJournal(to Destination) *Journal {
-	note, file := s.newLogFile(to)
-	return &Journal{note: note, file: file, mu: newDiskLock(), err: errNotBegun}
+	return &Journal{file: s.newLogFile(to), mu: newDiskLock(), err: errNotBegun}
 }
 
-// newLogFile returns a file of this process, which is not created yet, and its note.
-func (s Spool) newLogFile(to Destination) (note []byte, file *logFile) {
+// newLogFile returns a file of this process, which is not created yet.
+func (s Spool) newLogFile(to Destination) *logFile {
 	host, _ := os.Hostname()
 	note, err := encodeNote(Note{Destination: to, Format: logFormat, Host: host, PID: os.Getpid()})
-	return note, &logFile{s: s, to: to, base: filepath.Join(s.Dir, openDir, fmt.Sprintf("%d-%s", os.Getpid(), random())), invalid: err, mu: newDiskLock()}
+	base := filepath.Join(s.Dir, openDir, fmt.Sprintf("%d-%s", os.Getpid(), random()))
+	return &logFile{s: s, to: to, base: base, note: note, invalid: err, mu: newDiskLock()}
 }
 
 // A MetricsJournal holds the metrics that a running process would lose if it were killed.
 // Its log has no frames: after the note comes the request, so that the log itself
 // becomes the file of a request.
-type MetricsJournal struct {
-	note []byte
-	file *logFile
-}
+type MetricsJournal struct{ file *logFile }
 
 // NewMetricsJournal returns a journal for this process. Nothing is on disk before the first
 // Replace.
 func (s Spool) NewMetricsJournal(to Destination) *MetricsJournal {
-	note, file := s.newLogFile(to)
-	return &MetricsJournal{note, file}
+	return &MetricsJournal{s.newLogFile(to)}
 }
 
 // Replace replaces what the journal has with a request.
 func (j *MetricsJournal) Replace(ctx context.Context, request []byte) error {
-	_, err := within(ctx, func() (Evicted, error) { return j.file.replace([][]byte{j.note, request}) })
+	_, err := within(ctx, func() (Evicted, error) { return j.file.replace([][]byte{request}) })
 	return err
 }
 
@@ -156,8 +151,7 @@ func (j *Journal) write(ctx context.Context, records [][]byte, anew bool) {
 	records = enclose(fieldFrame, records)
 	to := j.file.append
 	if anew {
-		records = append([][]byte{j.note}, records...)
-		to, j.size = j.file.replace, 0
+		to, j.size = j.file.replace, len(j.file.note)
 	}
 	j.size += sizeRecords(records)
 	wait := within[Evicted]
@@ -251,6 +245,7 @@ type logFile struct {
 	s       Spool
 	to      Destination
 	base    string // the path without its extension
+	note    []byte // which the log begins with
 	invalid error  // why there can be no log
 
 	mu   diskLock // held by a call for which nobody may be waiting any more
@@ -292,7 +287,7 @@ func (l *logFile) room(s Spool, size int64) (Evicted, error) {
 	return s.makeRoom(size)
 }
 
-// replace writes a new log, and leaves the old log whole until then.
+// replace writes a new log of the note and records, and leaves the old log whole until then.
 func (l *logFile) replace(records [][]byte) (evicted Evicted, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -300,6 +295,7 @@ func (l *logFile) replace(records [][]byte) (evicted Evicted, err error) {
 		return evicted, err
 	}
 	l.closeFile()
+	records = append([][]byte{l.note}, records...)
 	size, old := int64(sizeRecords(records)), l.size
 	l.size = 0
 	if evicted, err = l.room(l.s.withFreed(old), size); err == nil { // both logs exist for a moment
@@ -321,12 +317,8 @@ func (l *logFile) begin() (err error) {
 	if _, err = l.s.makeDir(openDir); err != nil {
 		return err
 	}
-	switch l.lock, err = TryLock(l.base + lockExt); {
-	case isUnsupported(err): // the heartbeat has to suffice
-	case err != nil:
+	if l.lock, err = TryLock(l.base + lockExt); err != nil && !isUnsupported(err) { // without locks, the heartbeat has to suffice
 		return err
-	case l.lock == nil:
-		return ErrBusy // impossible: no other process uses this name
 	}
 	if l.beat == nil {
 		l.beat = time.AfterFunc(heartbeat, l.touch)

@@ -109,7 +109,7 @@ func (e *Entry) readJournal() bool {
 	case e.State != Open || err != nil:
 		return false
 	default:
-		e.Spans, e.Points = l.count(), l.points
+		e.Spans, e.Points = len(l.spans()), l.points
 		if isDead(strings.TrimSuffix(e.Path, waitingExt), l.note) {
 			e.State = Killed
 		}

@@ -170,14 +170,7 @@ func readLog(path string) (l *log, err error) {
 func decodeLog(r io.Reader, size int64) (l *log, err error) {
 	l = &log{size: size, place: map[spanID]int{}, origins: map[origin]*Part{}}
 	records := bufio.NewReader(r)
-	num, value, err := nextRecord(records, size, maxNote)
-	if err != nil {
-		return l, err
-	}
-	if num != fieldNote {
-		return l, errCorrupt
-	}
-	l.note, _, err = decodeNote(appendRecord(nil, num, value))
+	l.note, err = nextNote(records, size)
 	if err == nil && l.note.Format != logFormat {
 		err = errCorrupt
 	}
@@ -196,7 +189,7 @@ func decodeLog(r io.Reader, size int64) (l *log, err error) {
 			m, _ := readMetrics(appendRecord(nil, num, value)) // as every reader of the request does
 			l.points += m.Points
 		case fieldNote:
-			if last, _, err := decodeNote(appendRecord(nil, num, value)); err == nil {
+			if last, err := decodeNote(value); err == nil {
 				l.note.Reason, l.closed = last.Reason, true
 			}
 		}
@@ -328,14 +321,11 @@ func (s logged) endingAt(end uint64) []byte {
 	return AppendSpan(nil, protowire.AppendFixed64(span, end))
 }
 
+// spans returns all spans that were lost.
 func (l *log) spans() []logged {
 	spans, _ := l.lost()
 	return spans
 }
-
-func (l *log) count() int { return len(l.spans()) }
-
-func (l *log) parts() []Part { return partsOf(l.spans()) }
 
 // partsOf splits the spans of a log into requests that receivers accept.
 func partsOf(spans []logged) (parts []Part) {

@@ -107,7 +107,7 @@ func TestLogsOfOldVersions(t *testing.T) {
 	s := newSpool(t, 1<<20)
 	j := newJournal(t, s)
 	var err error
-	j.note, err = encodeNote(Note{Destination: here, PID: 1}) // as before logs had a format
+	j.file.note, err = encodeNote(Note{Destination: here, PID: 1}) // as before logs had a format
 	must(t, err)
 	checkpoint(t, j, spanOf("open"))
 	die(t, j)
@@ -115,7 +115,7 @@ func TestLogsOfOldVersions(t *testing.T) {
 	want(t, states(t, s), "corrupt 0")
 
 	j = newJournal(t, s)
-	j.note, _ = encodeNote(Note{Destination: here, PID: 1})
+	j.file.note, _ = encodeNote(Note{Destination: here, PID: 1})
 	end(t, j, spanOf("ended"))
 	checkpoint(t, j)
 	if j.Close(background, "the collector hangs") == 0 {

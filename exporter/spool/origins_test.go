@@ -30,7 +30,7 @@ func TestOrigins(t *testing.T) {
 		got, err := readLog(j.file.path())
 		must(t, err)
 		var parts []string
-		for _, p := range got.parts() {
+		for _, p := range partsOf(got.spans()) {
 			var names []string
 			for _, w := range p.Spans {
 				scope := new(tracepb.ScopeSpans)

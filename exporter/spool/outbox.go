@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -149,7 +148,7 @@ func (o *Outbox) pass(f file, why error) (aside bool) {
 	err := why
 	switch {
 	case errors.Is(why, errCorrupt):
-		err = setAside(f.path())
+		_, err = setAside(f.path())
 	case isUntrusted(why): // its name cannot be trusted
 		err = o.s.refuse(f.path(), why)
 	}
@@ -166,7 +165,9 @@ func (o *Outbox) claim(f file) (*Claim, error) {
 	var body []byte
 	var err error
 	if f.name.log {
-		note, c.Parts, c.bytes, err = readParted(f.path())
+		var l *log
+		l, err = readLog(f.path())
+		note, c.Parts, c.bytes = l.note, partsOf(l.spans()), l.size
 	} else {
 		c.bytes = f.name.bytes
 		note, body, err = readRequest(f.path(), c.bytes)
@@ -195,14 +196,6 @@ func (o *Outbox) claim(f file) (*Claim, error) {
 	}
 	c.files = []file{f}
 	return c, nil
-}
-
-func readParted(path string) (note Note, parts []Part, size int64, err error) {
-	l, err := readLog(path)
-	if err != nil {
-		return Note{}, nil, 0, cmp.Or(ignore(ignore(err, io.EOF), io.ErrUnexpectedEOF), errCorrupt)
-	}
-	return l.note, l.parts(), l.size, nil
 }
 
 // Room returns the spool, in which the bytes that Done will free count as free. What is put

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 func next(t testing.TB, o *Outbox, names ...string) *Claim {
@@ -171,7 +172,7 @@ func TestAnOutboxSetsCorruptFilesAside(t *testing.T) {
 		"empty":            func([]byte) []byte { return nil },
 		"garbage":          func(b []byte) []byte { return []byte(strings.Repeat("\xff", len(b))) },
 		"zeros":            func(b []byte) []byte { return make([]byte, len(b)) },
-		"without its note": func(b []byte) []byte { _, rest, _ := decodeNote(b); return rest },
+		"without its note": func(b []byte) []byte { _, _, n := protowire.ConsumeField(b); return b[n:] },
 		"too long":         func(b []byte) []byte { return append(b, 0) },
 		"garbage after":    func(b []byte) []byte { copy(b[len(b)-20:], strings.Repeat("\xff", 20)); return b },
 	} {

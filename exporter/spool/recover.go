@@ -3,7 +3,6 @@ package spool
 import (
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -101,8 +100,8 @@ func (s Spool) recoverOne(base string) (spans int, err error) {
 		if lock == nil {
 			return 0, nil
 		}
-	case lock != nil && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):
-		err = remove(path) // the process was killed during its first write
+	case lock != nil && errors.Is(err, errTorn):
+		err = remove(path) // nothing in it can be read, and there is nobody to tell
 	case isUntrusted(err):
 		err = s.refuse(path, err)
 	case errors.Is(err, errCorrupt):

@@ -22,7 +22,7 @@ func dead(t testing.TB, s Spool, host string, to Destination, names ...string) (
 		if err != nil {
 			t.Fatal(err)
 		}
-		j.note = note
+		j.file.note = note
 	}
 	end(t, j, spansOf(names...)...)
 	checkpoint(t, j)
@@ -180,7 +180,7 @@ func TestALogFillsRequests(t *testing.T) {
 			l.ended = append(l.ended, logged{of: of, wire: wire(t, &tracepb.Span{TraceState: string(make([]byte, size))})})
 		}
 		spans := 0
-		for _, p := range l.parts() {
+		for _, p := range partsOf(l.spans()) {
 			n := len(p.Spans)
 			if spans += n; n > 1 && len(p.AppendTo(nil)) > maxRequest {
 				t.Errorf("%v: a request has %d bytes", sizes, len(p.AppendTo(nil)))

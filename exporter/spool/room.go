@@ -103,7 +103,7 @@ func (s Spool) evictJournal(path string, evicted *Evicted) bool {
 	}
 	discard(base + lockExt)
 	if err == nil {
-		evicted.Others += l.count()
+		evicted.Others += len(l.spans())
 		evicted.OtherPoints += l.points
 	}
 	return true

@@ -246,49 +246,43 @@ func removeStale(f file) {
 	}
 }
 
-// setAside moves a file into the directory of corrupt ones.
-func setAside(path string) error {
-	to := aside(path)
-	if err := PrivateDir(filepath.Dir(to)); err != nil {
-		return err
-	}
-	return rename(path, to)
-}
-
-// aside returns where setAside moves a file.
-func aside(path string) string {
-	base := filepath.Base(path)
+// setAside moves a file into the directory of corrupt ones, and returns its new path.
+func setAside(path string) (to string, err error) {
+	dir, base := filepath.Join(filepath.Dir(path), corruptDir), filepath.Base(path)
 	if n := parseName(base); n != (name{}) {
 		base = n.key()
 	}
-	return filepath.Join(filepath.Dir(path), corruptDir, base)
+	if err := PrivateDir(dir); err != nil {
+		return "", err
+	}
+	to = filepath.Join(dir, base)
+	return to, rename(path, to)
 }
 
 // refuse sets aside a file that is not this user's, and reports it.
 func (s Spool) refuse(path string, why error) error {
-	err := setAside(path)
+	to, err := setAside(path)
 	if u, ok := errors.AsType[*Untrusted](why); ok && err == nil && s.SetAside != nil {
-		s.SetAside(&Untrusted{Path: aside(path), Why: u.Why}) // the hint was for the former path
+		s.SetAside(&Untrusted{Path: to, Why: u.Why}) // the hint was for the former path
 	}
 	return err
 }
 
 // Check returns an error if nothing can be kept.
 func (s Spool) Check(ctx context.Context) error {
-	_, err := within(ctx, func() (struct{}, error) { return struct{}{}, s.check() })
+	_, err := within(ctx, func() (struct{}, error) {
+		dir, err := s.makeDir()
+		if err != nil {
+			return struct{}{}, err
+		}
+		f, err := createTemp(dir)
+		if err != nil {
+			return struct{}{}, err
+		}
+		defer discard(f.Name())
+		return struct{}{}, f.Close()
+	})
 	return err
-}
-
-func (s Spool) check() error {
-	if err := s.enter(true); err != nil {
-		return err
-	}
-	f, err := createTemp(s.Dir)
-	if err != nil {
-		return err
-	}
-	defer discard(f.Name())
-	return f.Close()
 }
 
 var (

@@ -146,20 +146,14 @@ func (s Spool) makeDir(names ...string) (string, error) {
 
 // openDir opens a directory of the spool. It returns nil if the directory is missing.
 func (s Spool) openDir(names ...string) (*os.File, error) {
-	err := s.enter(false)
-	dir := s.Dir
-	for _, name := range names {
-		if err != nil {
-			break
-		}
-		dir = filepath.Join(dir, name)
+	dir, err := s.Dir, s.enter(false)
+	for i := 0; i < len(names) && err == nil; i++ {
+		dir = filepath.Join(dir, names[i])
 		err = checkDir(dir)
 	}
+	var f *os.File
 	if err == nil {
-		var f *os.File
-		if f, err = os.Open(dir); err == nil {
-			return f, nil
-		}
+		f, err = os.Open(dir)
 	}
-	return nil, ignore(err, fs.ErrNotExist)
+	return f, ignore(err, fs.ErrNotExist)
 }
