@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 func TestRetryAfterHeader(t *testing.T) {
@@ -111,11 +111,7 @@ func TestPartialSuccessIsRead(t *testing.T) {
 		t.Run(protocol, func(t *testing.T) {
 			r := receivertest.Start(t)
 			message := "bad\nOTLP partial success: no (77 spans rejected)"
-			r.Respond(func(int) (*coltracepb.ExportTraceServiceResponse, error) {
-				return &coltracepb.ExportTraceServiceResponse{
-					PartialSuccess: &coltracepb.ExportTracePartialSuccess{RejectedSpans: 3, ErrorMessage: message},
-				}, nil
-			})
+			r.Partial(3, message)
 			failed := errorOf(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol)})
 			if failed == nil || failed.Verdict != exporter.Partial || failed.Rejected != 3 ||
 				failed.Error() != "rejected by the collector: bad OTLP partial success: no (77 spans rejected)" {
@@ -185,9 +181,9 @@ func TestReservedHeaders(t *testing.T) {
 // TestRequestsOverGRPC looks at what another implementation of gRPC makes of them.
 func TestRequestsOverGRPC(t *testing.T) {
 	url, requests := grpcServer(t)
-	for signal, method := range map[Signal]string{
-		Traces:  "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
-		Metrics: "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+	for signal, method := range map[string]string{
+		"":            "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+		spool.Metrics: "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
 	} {
 		errorOf(t, Config{Signal: signal, Endpoint: url, Headers: map[string]string{"key": "1", "key-bin": "café"}})
 		request := <-requests

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -200,7 +199,7 @@ func TestAttemptsTimeOut(t *testing.T) {
 			})
 			e.Export(encode(sized("a", 100)), nil)
 			r.Await(func() bool { return r.Attempts() >= 2 })
-			r.Respond(func(int) (*coltracepb.ExportTraceServiceResponse, error) { return nil, nil })
+			r.Refuse(0, nil)
 			wantReport(t, closeWithin(t, e, 20*time.Second), 1, 0, "")
 		})
 	}
@@ -222,7 +221,7 @@ func TestCollectorDiesAndComesBack(t *testing.T) {
 			r.Await(func() bool { return r.Attempts() == 1 })
 			r.Stop()
 			e.Export(encode(sized("while away", 100)), nil)
-			r.Respond(func(int) (*coltracepb.ExportTraceServiceResponse, error) { return nil, nil })
+			r.Refuse(0, nil)
 			r.Restart()
 			r.Await(func() bool { return len(r.Spans()) == 3 })
 			wantReport(t, closeWithin(t, e, 20*time.Second), 3, 0, "")

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/receiver"
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
 )
 
@@ -73,12 +73,12 @@ func TestTimeoutEndsTheConnection(t *testing.T) {
 		c := newClient(t, Config{Protocol: protocol, Endpoint: "http://" + address})
 		for attempt := range int32(3) {
 			ctx, cancel := context.WithCancel(t.Context())
-			r.Respond(func(int) (*coltracepb.ExportTraceServiceResponse, error) {
+			r.Respond(func(int) (rejected receiver.Rejected, err error) {
 				if attempt == 1 {
 					cancel()
 					<-t.Context().Done()
 				}
-				return nil, nil
+				return rejected, nil
 			})
 			err := c.UploadTraces(ctx, encodeRequest(&tracepb.ResourceSpans{}))
 			cancel()

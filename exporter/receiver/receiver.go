@@ -4,7 +4,6 @@ package receiver
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log"
 	"maps"
@@ -62,9 +61,6 @@ const (
 
 // Start listens on both addresses.
 func Start(cfg Config) (*Receiver, error) {
-	if cfg.Handle == nil {
-		return nil, errors.New("receiver: no Handle")
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	grpcListener, err := listen(ctx, cfg.GRPC)
 	if err != nil {

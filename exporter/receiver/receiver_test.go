@@ -444,10 +444,3 @@ func TestAddressInUse(t *testing.T) {
 		}
 	}
 }
-
-func TestStartWithoutHandle(t *testing.T) {
-	if r, err := Start(Config{}); err == nil {
-		r.Close()
-		t.Error("no error")
-	}
-}

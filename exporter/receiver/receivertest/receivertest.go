@@ -27,7 +27,7 @@ type Receiver struct {
 	attempts int
 	largest  int
 	taken    []*coltracepb.ExportTraceServiceRequest
-	respond  func(context.Context, int) (*coltracepb.ExportTraceServiceResponse, error)
+	respond  func(context.Context, int) (receiver.Rejected, error)
 }
 
 // Start starts a Receiver that stops with the test.
@@ -38,6 +38,7 @@ func Start(t testing.TB) *Receiver {
 		t.Fatal(err)
 	}
 	r := &Receiver{t: t, grpc: addresses[0], http: addresses[1], changed: make(chan struct{})}
+	r.Refuse(0, nil)
 	r.Restart()
 	t.Cleanup(r.Stop)
 	return r
@@ -76,50 +77,48 @@ func (r *Receiver) Restart() {
 
 // Respond makes f answer the requests. n numbers the requests since the call, from
 // 1. Only requests answered without an error are kept.
-func (r *Receiver) Respond(f func(n int) (*coltracepb.ExportTraceServiceResponse, error)) {
-	r.set(func(_ context.Context, n int) (*coltracepb.ExportTraceServiceResponse, error) { return f(n) })
+func (r *Receiver) Respond(f func(n int) (receiver.Rejected, error)) {
+	r.set(func(_ context.Context, n int) (receiver.Rejected, error) { return f(n) })
 }
 
 // Refuse answers the next n requests with err, a gRPC status.
 func (r *Receiver) Refuse(n int, err error) {
-	r.Respond(func(i int) (*coltracepb.ExportTraceServiceResponse, error) {
+	r.Respond(func(i int) (receiver.Rejected, error) {
 		if i <= n {
-			return nil, err
+			return receiver.Rejected{}, err
 		}
-		return nil, nil
+		return receiver.Rejected{}, nil
 	})
 }
 
 // Partial makes the receiver say that it rejected n spans of each request.
 func (r *Receiver) Partial(n int64, message string) {
-	r.Respond(func(int) (*coltracepb.ExportTraceServiceResponse, error) {
-		return &coltracepb.ExportTraceServiceResponse{
-			PartialSuccess: &coltracepb.ExportTracePartialSuccess{RejectedSpans: n, ErrorMessage: message},
-		}, nil
+	r.Respond(func(int) (receiver.Rejected, error) {
+		return receiver.Rejected{Spans: n, Message: message}, nil
 	})
 }
 
 // Delay makes every answer take d.
 func (r *Receiver) Delay(d time.Duration) {
-	r.set(func(ctx context.Context, _ int) (*coltracepb.ExportTraceServiceResponse, error) {
+	r.set(func(ctx context.Context, _ int) (receiver.Rejected, error) {
 		select {
 		case <-time.After(d):
-			return nil, nil
+			return receiver.Rejected{}, nil
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return receiver.Rejected{}, ctx.Err()
 		}
 	})
 }
 
 // Hang makes the receiver take requests and never answer.
 func (r *Receiver) Hang() {
-	r.set(func(ctx context.Context, _ int) (*coltracepb.ExportTraceServiceResponse, error) {
+	r.set(func(ctx context.Context, _ int) (receiver.Rejected, error) {
 		<-ctx.Done()
-		return nil, ctx.Err()
+		return receiver.Rejected{}, ctx.Err()
 	})
 }
 
-func (r *Receiver) set(f func(context.Context, int) (*coltracepb.ExportTraceServiceResponse, error)) {
+func (r *Receiver) set(f func(context.Context, int) (receiver.Rejected, error)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.attempts, r.respond = 0, f
@@ -137,19 +136,15 @@ func (r *Receiver) handle(ctx context.Context, request []byte) (receiver.Rejecte
 	r.broadcast()
 	r.mu.Unlock()
 
-	var resp *coltracepb.ExportTraceServiceResponse
-	if respond != nil {
-		var err error
-		if resp, err = respond(ctx, n); err != nil {
-			return receiver.Rejected{}, err
-		}
+	rejected, err := respond(ctx, n)
+	if err != nil {
+		return receiver.Rejected{}, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.taken = append(r.taken, req)
 	r.broadcast()
-	rejected := resp.GetPartialSuccess()
-	return receiver.Rejected{Spans: rejected.GetRejectedSpans(), Message: rejected.GetErrorMessage()}, nil
+	return rejected, nil
 }
 
 func (r *Receiver) broadcast() {

@@ -14,7 +14,6 @@ import (
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/mapping/semconv"
 )
@@ -42,20 +41,6 @@ func Golden(spans []*tracepb.Span) string {
 		drawn = append(drawn, g.b.String())
 	}
 	return strings.Join(drawn, "\n")
-}
-
-// Resolve decodes the fields of a span that are encoded already, and therefore
-// unknown to its message. It returns span itself if there are none.
-func Resolve(span *tracepb.Span) *tracepb.Span {
-	if len(span.ProtoReflect().GetUnknown()) == 0 {
-		return span
-	}
-	b, err := proto.Marshal(span)
-	full := new(tracepb.Span)
-	if err != nil || proto.Unmarshal(b, full) != nil {
-		return span
-	}
-	return full
 }
 
 func byTime(a, b *tracepb.Span) int {
@@ -90,7 +75,7 @@ func newGolden(spans []*tracepb.Span) *golden {
 	parents := make(map[*tracepb.Span]*tracepb.Span)
 	isRoot := func(s *tracepb.Span) bool {
 		return g.byID[string(s.GetParentSpanId())] == nil &&
-			(len(s.GetParentSpanId()) == 0 || attribute(s, semconv.OperationName) == semconv.OperationInvokeAgent)
+			(len(s.GetParentSpanId()) == 0 || find(s.GetAttributes(), semconv.OperationName).GetStringValue() == semconv.OperationInvokeAgent)
 	}
 	if i := slices.IndexFunc(spans, isRoot); i >= 0 {
 		g.root = spans[i]
@@ -119,13 +104,14 @@ func newGolden(spans []*tracepb.Span) *golden {
 	return g
 }
 
-func attribute(s *tracepb.Span, key string) string {
-	for _, kv := range s.GetAttributes() {
+// find returns the value of an attribute, nil if there is none.
+func find(attrs []*commonpb.KeyValue, key string) *commonpb.AnyValue {
+	for _, kv := range attrs {
 		if kv.GetKey() == key {
-			return kv.GetValue().GetStringValue()
+			return kv.GetValue()
 		}
 	}
-	return ""
+	return nil
 }
 
 func (g *golden) write() {
@@ -166,7 +152,7 @@ func (g *golden) span(indent int, s *tracepb.Span) {
 		g.line(indent+2, "link to %s", g.reference(l.GetSpanId()))
 		g.attributes(indent+4, l.GetAttributes())
 	}
-	g.events(indent+2, Resolve(s).GetEvents())
+	g.events(indent+2, s.GetEvents())
 	g.dropped(indent+2, s)
 	for _, c := range g.children[s] {
 		g.span(indent+2, c)
@@ -334,10 +320,8 @@ func (g *golden) dropped(indent int, s *tracepb.Span) {
 // deltaCount returns how many deltas an event stands for: neighbours may have been
 // merged.
 func deltaCount(e *tracepb.Span_Event) int {
-	for _, kv := range e.GetAttributes() {
-		if kv.GetKey() == semconv.DeltaCount {
-			return int(kv.GetValue().GetIntValue())
-		}
+	if v := find(e.GetAttributes(), semconv.DeltaCount); v != nil {
+		return int(v.GetIntValue())
 	}
 	return 1
 }
