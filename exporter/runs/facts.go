@@ -259,8 +259,9 @@ const maxUsed = 1e15
 func (as Attributes) Usage() (u Usage) {
 	read := func(key, total string) (float64, bool) {
 		for _, k := range [2]string{total, key} {
-			if a := as.find(k); a != nil {
-				if n := cmp.Or(a.float, float64(a.number)); math.Abs(n) < maxUsed { // which no NaN is
+			if as.Has(k) {
+				n := as.Number(k)
+				if math.Abs(n) < maxUsed { // which no NaN is
 					return n, true
 				}
 				return 0, false

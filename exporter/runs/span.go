@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -120,42 +121,33 @@ func readAttribute(keyValue []byte) (a attribute) {
 	return a
 }
 
+// none is the attribute that is found if there is none.
+var none attribute
+
 func (as Attributes) find(key string) *attribute {
 	for i := range as {
 		if string(as[i].key) == key {
 			return &as[i]
 		}
 	}
-	return nil
+	return &none
 }
 
 // Has reports whether there is an attribute.
-func (as Attributes) Has(key string) bool { return as.find(key) != nil }
+func (as Attributes) Has(key string) bool { return as.find(key) != &none }
 
 // Bytes returns a text attribute without copying it, nil if there is none.
-func (as Attributes) Bytes(key string) []byte {
-	if a := as.find(key); a != nil {
-		return a.text
-	}
-	return nil
-}
+func (as Attributes) Bytes(key string) []byte { return as.find(key).text }
 
 // Text returns a text attribute, "" if there is none.
 func (as Attributes) Text(key string) string { return string(as.Bytes(key)) }
 
 // List returns the text of a list, nil if there is none.
 func (as Attributes) List(key string) (list []string) {
-	if a := as.find(key); a != nil {
-		for number, array := range field.All(a.nested, nil) {
-			if number != field.Array {
-				continue
-			}
-			for _, item := range field.All(array.Bytes, nil) {
-				for number, v := range field.All(item.Bytes, nil) {
-					if number == field.String {
-						list = append(list, string(v.Bytes))
-					}
-				}
+	for array := range field.Of(as.find(key).nested, field.Array) {
+		for _, item := range field.All(array.Bytes, nil) {
+			for text := range field.Of(item.Bytes, field.String) {
+				list = append(list, string(text.Bytes))
 			}
 		}
 	}
@@ -171,12 +163,7 @@ func (as Attributes) Each(do func(key, text, nested []byte)) {
 }
 
 // Int returns a whole number, 0 if there is none.
-func (as Attributes) Int(key string) int64 {
-	if a := as.find(key); a != nil {
-		return a.number
-	}
-	return 0
-}
+func (as Attributes) Int(key string) int64 { return as.find(key).number }
 
 // Bool returns a bool, false if there is none.
 func (as Attributes) Bool(key string) bool { return as.Int(key) != 0 }
@@ -184,13 +171,7 @@ func (as Attributes) Bool(key string) bool { return as.Int(key) != 0 }
 // Number returns a number, whole or not, 0 if there is none.
 func (as Attributes) Number(key string) float64 {
 	a := as.find(key)
-	switch {
-	case a == nil:
-		return 0
-	case a.float != 0:
-		return a.float
-	}
-	return float64(a.number)
+	return cmp.Or(a.float, float64(a.number))
 }
 
 // An Event is an event of a span. It refers to the span's bytes.
@@ -207,10 +188,8 @@ type Event struct {
 
 // Attributes decodes the event's attributes.
 func (e Event) Attributes() (list Attributes) {
-	for number, v := range field.All(e.wire, nil) {
-		if number == field.EventAttributes {
-			list = append(list, readAttribute(v.Bytes))
-		}
+	for v := range field.Of(e.wire, field.EventAttributes) {
+		list = append(list, readAttribute(v.Bytes))
 	}
 	return list
 }
