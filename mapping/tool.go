@@ -115,7 +115,6 @@ func (t *tool) learn(r *run, call *agent.Tool) {
 		r.stream.fact(&t.arguments, &call.ArgumentFacts[i], &t.asked)
 	}
 	t.arguments.strIfSet(semconv.ProcessExecutable, t.executable)
-	c.Text(&t.asked, semconv.ToolDescription, call.Description)
 	if c.Full() {
 		arguments, lost := content.Object(), 0
 		if len(call.Arguments) > 0 {

@@ -241,7 +241,6 @@ type Tool struct {
 	Subagent   string // the type of agent that the call starts, "" if none
 
 	Arguments     []byte // JSON
-	Description   []byte // the agent's description of the call
 	ArgumentFacts facts
 
 	Result       []byte // JSON
@@ -305,19 +304,27 @@ const (
 // one.
 type facts []Fact
 
-// index returns the place of a key's fact, -1 if there is none.
-func (f facts) index(key string) int {
+// find returns the fact of a key, nil if there is none.
+func (f facts) find(key string) *Fact {
 	for i := range f {
 		if f[i].Key == key {
-			return i
+			return &f[i]
 		}
 	}
-	return -1
+	return nil
+}
+
+// number returns the number of a key's fact, 0 if there is none.
+func (f facts) number(key string) int64 {
+	if fact := f.find(key); fact != nil {
+		return fact.Int
+	}
+	return 0
 }
 
 func (f *facts) set(fact Fact) {
-	if i := f.index(fact.Key); i >= 0 {
-		(*f)[i] = fact
+	if old := f.find(fact.Key); old != nil {
+		*old = fact
 		return
 	}
 	*f = append(*f, fact)
@@ -336,13 +343,7 @@ func (f *facts) merge(others facts) {
 
 func (f *facts) int(key string, n int64) { f.set(Fact{Key: key, Int: n}) }
 
-func (f *facts) addInt(key string, n int64) {
-	if i := f.index(key); i >= 0 {
-		(*f)[i].Int += n
-		return
-	}
-	f.int(key, n)
-}
+func (f *facts) addInt(key string, n int64) { f.int(key, f.number(key)+n) }
 
 func (f *facts) bool(key string) { f.set(Fact{Key: key, Kind: FactBool, Int: 1}) }
 

@@ -139,7 +139,9 @@ func (c *Tool) readArguments(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		switch string(key) {
 		case "description":
-			c.Description = r.Str()
+			if description := r.Str(); c.ArgumentFacts.find(semconv.ToolDescription) == nil {
+				c.ArgumentFacts.text(semconv.ToolDescription, Detail, description)
+			}
 		case "todos":
 			readTodos(r, &c.ArgumentFacts)
 		case "simpleCommands":
@@ -153,11 +155,11 @@ func (c *Tool) readArguments(r *jsonscan.Reader) {
 				c.Name = name
 			}
 		case "taskId":
-			c.Task = taskID(r)
+			c.Task = wordOf(r)
 			c.ArgumentFacts.word(semconv.TaskID, c.Task)
 		case "model":
-			if model := r.Str(); c.Name == "task" {
-				c.ArgumentFacts.word(semconv.SubagentModel, []byte(word(jsonscan.Unquote(model))))
+			if model := wordOf(r); c.Name == "task" {
+				c.ArgumentFacts.word(semconv.SubagentModel, model)
 			}
 		default:
 			switch fact := argumentFacts[string(key)]; {
@@ -328,10 +330,7 @@ func shellScript(command []byte) []byte {
 // [{"content":..,"status":"pending"}]. A state may have a prefix.
 func readTodos(r *jsonscan.Reader, to *facts) {
 	for range r.Elements() {
-		for key := range r.Members() {
-			if string(key) != "status" {
-				continue
-			}
+		readMember(r, "status", func() {
 			switch status := strings.ToLower(string(r.Str())); {
 			case strings.HasSuffix(status, "pending"):
 				to.addInt(semconv.ToolTodosPending, 1)
@@ -340,7 +339,7 @@ func readTodos(r *jsonscan.Reader, to *facts) {
 			case strings.HasSuffix(status, "completed"):
 				to.addInt(semconv.ToolTodosCompleted, 1)
 			}
-		}
+		})
 	}
 }
 

@@ -164,14 +164,15 @@ func (d *claudeDecoder) taskEnd(s *claudeSession, notified bool) {
 // progress lines repeat it.
 func (d *claudeDecoder) subagentRetry() {
 	l := &d.line
-	if l.attempt == 0 {
+	attempt := l.Facts.number(semconv.Attempt)
+	if attempt == 0 {
 		return
 	}
 	a := d.session(&l.Event).agent(l.ID)
-	if a.attempt != l.attempt {
+	if a.attempt != attempt {
 		l.Kind, l.Notice, l.Parent = Notice, semconv.EventRetry, l.ID
 	}
-	a.attempt = l.attempt
+	a.attempt = attempt
 }
 
 // assistant appends the events of a message of the model, which has one or more
@@ -338,21 +339,17 @@ func (d *claudeDecoder) streamed(dst []Event) []Event {
 	case "content_block_delta":
 		switch string(l.deltaType) {
 		case "text_delta":
-			l.Kind = TextDelta
-			return d.delta(&l.Event, dst)
+			l.Kind, l.ModelCallID, a.text = TextDelta, d.call(a), true
 		case "thinking_delta":
-			l.Kind = ThinkingDelta
-			return d.delta(&l.Event, dst)
+			l.Kind, l.ModelCallID, a.thinking = ThinkingDelta, d.call(a), true
 		}
 	case "message_delta":
 		a.usage.raise(&l.usage)
 		l.Kind, l.ModelCallID, a.over = TurnEnd, d.call(a), true
 		l.FinishReason = finishReason(l.stop)
 		l.Final = l.FinishReason != "tool_call" && l.FinishReason != "continued"
-		total := a.usage
-		if total.Known {
-			l.usage = total
-			l.Usage = d.settle(&l.usage)
+		if a.usage.Known {
+			l.Usage = d.settle(&a.usage)
 		}
 	case "message_stop":
 		if !a.over { // the usage of the call is still unknown
@@ -360,15 +357,6 @@ func (d *claudeDecoder) streamed(dst []Event) []Event {
 		}
 	}
 	return append(dst, l.Event)
-}
-
-// delta appends a piece of text or thinking.
-func (d *claudeDecoder) delta(ev *Event, dst []Event) []Event {
-	a := d.session(ev).agent(ev.Parent)
-	ev.ModelCallID = d.call(a)
-	a.text = a.text || ev.Kind == TextDelta
-	a.thinking = a.thinking || ev.Kind == ThinkingDelta
-	return append(dst, *ev)
 }
 
 // call returns the id of the model call that an agent is streaming.

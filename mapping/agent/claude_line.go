@@ -15,7 +15,6 @@ type claudeLine struct {
 	apiError   bool
 	synthetic  bool // a user message that the program wrote
 	background bool
-	attempt    int64
 	task       []byte  // whose state changed
 	ended      Instant // when that task ended
 	summary    []byte  // of that task
@@ -53,7 +52,14 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 	case "is_backgrounded":
 		l.background = r.Bool()
 	case "patch":
-		l.patch(r)
+		for key := range r.Members() { // of the task's state
+			switch string(key) {
+			case "status", "end_time", "is_backgrounded":
+				l.field(r, key)
+			}
+		}
+	case "end_time":
+		l.ended = millis(r)
 	case "error":
 		if text, _ := readFailure(r); len(text) > 0 {
 			l.fault = text
@@ -94,7 +100,7 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 			if string(key) == "compact_metadata" {
 				l.field(r, key)
 			} else {
-				l.leaf(r, key)
+				l.Facts.read(r, lineFacts, key)
 			}
 		}
 	case "rate_limit_info":
@@ -102,38 +108,11 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 			if string(key) == "status" {
 				l.Facts.word(semconv.RateLimitStatus, enumOf(r))
 			} else {
-				l.leaf(r, key)
+				l.Facts.read(r, lineFacts, key)
 			}
 		}
-	case "attempt":
-		again := *r
-		l.attempt, _ = again.Int()
-		l.line.field(r, key)
 	default:
 		l.line.field(r, key)
-	}
-}
-
-// leaf reads a fact in a nested object of a line of the program.
-func (l *claudeLine) leaf(r *jsonscan.Reader, key []byte) {
-	if string(key) == "attempt" {
-		l.field(r, key)
-	} else {
-		l.Facts.read(r, lineFacts, key)
-	}
-}
-
-// patch reads how a task's state changed.
-func (l *claudeLine) patch(r *jsonscan.Reader) {
-	for key := range r.Members() {
-		switch string(key) {
-		case "status":
-			l.Status = enum(jsonscan.Unquote(r.Str()))
-		case "end_time":
-			l.ended = millis(r)
-		case "is_backgrounded":
-			l.background = r.Bool()
-		}
 	}
 }
 
@@ -183,9 +162,6 @@ func (l *claudeLine) readDelta(r *jsonscan.Reader) {
 		case "type":
 			l.deltaType = r.Str()
 		case "text", "thinking":
-			if r.Peek() != '"' {
-				continue
-			}
 			l.readText(r)
 		case "stop_reason":
 			l.stop = jsonscan.Unquote(r.Str())
@@ -239,7 +215,7 @@ func (t *Tool) failedAsCoded() {
 		case "type":
 			failed = bytes.HasSuffix(r.Str(), []byte("_tool_result_error"))
 		case "error_code":
-			code = enum(jsonscan.Unquote(r.Str()))
+			code = string(enumOf(&r))
 		}
 	}
 	if failed {
@@ -291,10 +267,7 @@ func (l *claudeLine) readOutcome(r *jsonscan.Reader) {
 func readPatch(r *jsonscan.Reader, to *facts) {
 	added, removed := int64(0), int64(0)
 	for range r.Elements() {
-		for key := range r.Members() {
-			if string(key) != "lines" {
-				continue
-			}
+		readMember(r, "lines", func() {
 			for range r.Elements() {
 				switch line := r.Str(); {
 				case bytes.HasPrefix(line, []byte("+")):
@@ -303,7 +276,7 @@ func readPatch(r *jsonscan.Reader, to *facts) {
 					removed++
 				}
 			}
-		}
+		})
 	}
 	to.int(semconv.ToolLinesAdded, added)
 	to.int(semconv.ToolLinesRemoved, removed)

@@ -161,7 +161,7 @@ func (row *claudeRow) field(r *jsonscan.Reader, key []byte) {
 		row.agentCall = readID(r)
 	case "compactMetadata":
 		for key := range r.Members() {
-			row.leaf(r, key)
+			row.Facts.read(r, lineFacts, key)
 		}
 	case "data":
 		readMember(r, "agentId", func() { row.progressOf = readID(r) })

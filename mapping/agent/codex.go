@@ -194,7 +194,7 @@ func (l *codexLine) item(r *jsonscan.Reader) {
 		case "receiver_thread_ids":
 			again := *r
 			for range again.Elements() {
-				l.tool().ArgumentFacts.word(semconv.SubagentID, []byte(word(jsonscan.Unquote(again.Str()))))
+				l.tool().ArgumentFacts.word(semconv.SubagentID, wordOf(&again))
 			}
 			l.addArgument(key, r.Raw())
 		case "command", "query":
@@ -224,11 +224,11 @@ func (l *codexLine) addArgument(key, value []byte) {
 func (l *codexLine) changes(r *jsonscan.Reader) {
 	for n := range r.Elements() {
 		l.tool().ArgumentFacts.int(semconv.ToolTotalFiles, int64(n+1))
-		for key := range r.Members() {
-			if string(key) == "path" && n == 0 {
+		readMember(r, "path", func() {
+			if n == 0 {
 				l.Tool.ArgumentFacts.text(semconv.FilePath, Detail, r.Str())
 			}
-		}
+		})
 	}
 }
 

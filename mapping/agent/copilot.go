@@ -633,11 +633,11 @@ func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 	case "errorReason":
 		l.fault = r.Str()
 	case "shutdownType":
-		l.shutdown = enum(r.Str())
+		l.shutdown = string(enumOf(r))
 	case "totalPremiumRequests":
 		l.premiumRequests(r)
 	case "errorType":
-		l.code = enum(r.Str())
+		l.code = string(enumOf(r))
 	case "turnId":
 		l.turn = string(readID(r))
 	case "requestId":
@@ -662,7 +662,7 @@ func (l *copilotLine) result(r *jsonscan.Reader) {
 	for key := range again.Members() {
 		switch string(key) {
 		case "kind":
-			l.Status = enum(again.Str())
+			l.Status = string(enumOf(&again))
 		case "content":
 			l.tool().textSize(again.Str())
 		}
@@ -693,7 +693,7 @@ func (l *copilotLine) permission(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		switch string(key) {
 		case "kind":
-			l.Query = enum(r.Str())
+			l.Query = string(enumOf(r))
 		case "toolCallId":
 			l.ID = readID(r)
 		default:
@@ -708,13 +708,11 @@ func (l *copilotLine) permission(r *jsonscan.Reader) {
 func (l *copilotLine) metrics(r *jsonscan.Reader) {
 	l.total = new(Usage)
 	for range r.Members() {
-		for key := range r.Members() {
-			if string(key) == "usage" {
-				var u Usage
-				u.read(r)
-				l.total.Add(&u)
-			}
-		}
+		readMember(r, "usage", func() {
+			var u Usage
+			u.read(r)
+			l.total.Add(&u)
+		})
 	}
 }
 

@@ -18,9 +18,6 @@ type cursorLine struct {
 	// Times by the clock of the tool runner.
 	startedAt, completedAt Instant
 
-	hooks, hookBytes int
-	hookNames        []byte
-
 	texts   int  // texts read
 	stamped bool // there is a timestamp
 }

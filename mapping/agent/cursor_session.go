@@ -149,12 +149,7 @@ func (s *cursorSession) countRetry(ev *Event, starts bool) {
 	if ev.Notice != semconv.EventRetry {
 		return
 	}
-	var attempt int64
-	for _, f := range ev.Facts {
-		if f.Key == semconv.Attempt {
-			attempt = f.Int
-		}
-	}
+	attempt := ev.Facts.number(semconv.Attempt)
 	if !starts && s.retrying && attempt == s.attempt {
 		ev.Notice = ""
 	}

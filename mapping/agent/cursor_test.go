@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
+	"github.com/spantee/spantee/mapping/semconv"
 )
 
 // FuzzCursor checks what is read of a line against
@@ -70,5 +71,21 @@ func TestExecutable(t *testing.T) {
 		if got := c.Executable; got != want {
 			t.Errorf("executable of %s = %q, want %q", args, got, want)
 		}
+	}
+}
+
+func TestHookNames(t *testing.T) {
+	var l cursorLine
+	r := &jsonscan.Reader{B: []byte(`{"tool_call":{"readToolCall":{},"hookAdditionalContexts":[
+		{"hookEventName":"postToolUseFailure","content":"four"},{"hookEventName":"postToolUse"},{"hookEventName":"postToolUse","content":"\n"}]}}`)}
+	for key := range r.Members() {
+		l.field(r, key)
+	}
+	outcome := &l.Tool.OutcomeFacts
+	if names := outcome.find(semconv.ToolHooks); names == nil || string(names.Text) != "postToolUseFailure postToolUse" {
+		t.Errorf("hooks %+v, want postToolUseFailure and postToolUse", names)
+	}
+	if n := outcome.number(semconv.ToolHookBytes); n != 5 {
+		t.Errorf("hooks added %d bytes, want 5", n)
 	}
 }

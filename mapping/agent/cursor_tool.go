@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,7 +29,7 @@ func (l *cursorLine) toolCall(r *jsonscan.Reader) {
 		case string(key) == "startedAtMs", string(key) == "completedAtMs":
 			l.field(r, key)
 		case string(key) == "hookAdditionalContexts":
-			l.readHooks(r)
+			t.readHooks(r)
 		}
 	}
 }
@@ -39,11 +40,7 @@ func (l *cursorLine) readTool(r *jsonscan.Reader) {
 		start := r.I
 		switch string(key) {
 		case "args":
-			said := t.Description
-			t.Description = nil
 			t.readArguments(r)
-			t.ArgumentFacts.text(semconv.ToolDescription, Detail, t.Description)
-			t.Description = said
 		case "arguments":
 			t.Arguments = r.Raw()
 			if len(t.Arguments) > 0 && t.Arguments[0] == '"' { // JSON in a string
@@ -58,42 +55,28 @@ func (l *cursorLine) readTool(r *jsonscan.Reader) {
 			t.Result = r.B[start:r.I]
 			t.OutcomeFacts.int(semconv.ToolResultBytes, int64(jsonscan.Len(t.Result)))
 		case "description":
-			t.Description = r.Str()
+			t.ArgumentFacts.text(semconv.ToolDescription, Detail, r.Str())
 		}
 	}
-}
-
-// member returns the value of an object's member, or the object itself if it
-// has none of this name.
-func member(object []byte, name string) []byte {
-	r := jsonscan.Reader{B: object}
-	for key := range r.Members() {
-		if value := r.Raw(); string(key) == name {
-			return value
-		}
-	}
-	return object
 }
 
 // readHooks reads [{"hookEventName":..,"content":..}], what hooks added to the
 // model's context.
-func (l *cursorLine) readHooks(r *jsonscan.Reader) {
+func (t *Tool) readHooks(r *jsonscan.Reader) {
+	var names []string
 	for range r.Elements() {
-		l.hooks++
 		for key := range r.Members() {
 			switch string(key) {
 			case "hookEventName":
-				if name := enum(jsonscan.Unquote(r.Str())); name != "" && !bytes.Contains(l.hookNames, []byte(name)) {
-					if len(l.hookNames) > 0 {
-						l.hookNames = append(l.hookNames, ' ')
-					}
-					l.hookNames = append(l.hookNames, name...)
+				if name := string(enumOf(r)); name != "" && !slices.Contains(names, name) {
+					names = append(names, name)
 				}
 			case "content":
-				l.hookBytes += jsonscan.UnquotedLen(r.Str())
+				t.OutcomeFacts.addInt(semconv.ToolHookBytes, int64(jsonscan.UnquotedLen(r.Str())))
 			}
 		}
 	}
+	t.OutcomeFacts.word(semconv.ToolHooks, []byte(strings.Join(names, " ")))
 }
 
 // maxCall is the longest plausible call.
@@ -119,8 +102,8 @@ func ownLength(startedAt, completedAt Instant, outcome *facts) Instant {
 		return took
 	}
 	for _, key := range [...]string{semconv.ToolDuration, semconv.ToolExecutionTime} {
-		if i := outcome.index(key); i >= 0 && 0 < (*outcome)[i].Int && (*outcome)[i].Int < int64(maxCall/Milliseconds) {
-			return Instant((*outcome)[i].Int) * Milliseconds
+		if took := outcome.number(key); 0 < took && took < int64(maxCall/Milliseconds) {
+			return Instant(took) * Milliseconds
 		}
 	}
 	return 0
@@ -133,13 +116,10 @@ func (l *cursorLine) finishTool() {
 	if l.Kind == ToolEnd {
 		l.Length = ownLength(l.startedAt, l.completedAt, &c.OutcomeFacts)
 	}
-	if l.Kind == ToolEnd && l.hooks > 0 {
-		c.OutcomeFacts.word(semconv.ToolHooks, l.hookNames)
-		c.OutcomeFacts.int(semconv.ToolHookBytes, int64(l.hookBytes))
-	}
 	l.GoesOn = goesOn(l.ModelCallID)
 	if c.finish(); c.MCP {
-		c.Arguments = member(c.Arguments, "args")
+		r := jsonscan.Reader{B: c.Arguments}
+		readMember(&r, "args", func() { c.Arguments = r.Raw() })
 	}
 }
 
@@ -150,7 +130,8 @@ func (l *cursorLine) readResult(r *jsonscan.Reader) {
 	t := l.tool()
 	outcome := &t.OutcomeFacts
 	var variant, other string
-	var body cursorVariant
+	var exit Exit
+	var text []byte // of the error
 	for key := range r.Members() {
 		name := enumChars.in(key)
 		known := cursorVariants[string(name)]
@@ -159,7 +140,7 @@ func (l *cursorLine) readResult(r *jsonscan.Reader) {
 			l.background.state(r)
 		case known && variant == "" && r.Peek() != 'n': // not null
 			variant = string(name)
-			body = l.variant(r)
+			exit, text = l.variant(r)
 		default:
 			if !known && !cursorSiblings[string(name)] && r.Peek() == '{' {
 				other = cmp.Or(string(name), semconv.ErrorOther)
@@ -170,18 +151,18 @@ func (l *cursorLine) readResult(r *jsonscan.Reader) {
 	succeeded := variant == "" || variant == "async" || strings.HasSuffix(strings.ToLower(variant), "success")
 	if t.Background = succeeded && l.background.is(); t.Background {
 		outcome.bool(semconv.ToolIsBackground)
-	} else if body.exit.Known { // Cursor reports 0 while a command is still running
-		outcome.int(semconv.ProcessExitCode, body.exit.Code)
+	} else if exit.Known { // Cursor reports 0 while a command is still running
+		outcome.int(semconv.ProcessExitCode, exit.Code)
 	}
 	if !succeeded {
 		t.ErrorType = cmp.Or(t.ErrorType, variant)
-		t.Reason = body.reason(variant)
+		t.Reason = cursorReason(variant, exit, text, outcome)
 	}
 	if t.ErrorType == semconv.ErrorTool {
 		t.Reason = "the MCP tool reported an error"
 	}
 	if t.ErrorType != "" {
-		t.ErrorText = body.text
+		t.ErrorText = text
 	}
 }
 
@@ -203,35 +184,27 @@ var cursorVariants = set("success", "failure", "error", "rejected", "timeout", "
 
 var cursorSiblings = set("sandboxPolicy", "terminalsFolder", "pid", "planUri")
 
-// A cursorVariant is what the body of a result states about a failure.
-type cursorVariant struct {
-	exit    Exit
-	timeout int64 // ms
-	signal  string
-	aborted bool
-	text    []byte
-}
-
 // isSignal tells whether a word is the name of a signal: SIGTERM, SIGRTMIN+3.
 func isSignal(s string) bool {
 	const longest = len("SIGRTMAX-14")
 	return strings.HasPrefix(s, "SIG") && len(s) <= longest
 }
 
-// reason returns why a call failed, in words that are never content.
-func (v *cursorVariant) reason(variant string) string {
+// cursorReason returns why a call failed, in words that are never content.
+func cursorReason(variant string, exit Exit, text []byte, outcome *facts) string {
+	signal, timeout := outcome.find(semconv.ToolSignal), outcome.number(semconv.ToolTimeout)
 	switch {
-	case v.aborted:
+	case outcome.find(semconv.ToolAborted) != nil:
 		return "aborted"
-	case isSignal(v.signal):
-		return "signal " + v.signal
-	case v.exit.Known:
-		return "exit code " + strconv.FormatInt(v.exit.Code, 10)
-	case variant == "timeout" && v.timeout > 0:
-		return "timeout after " + strconv.FormatFloat(float64(v.timeout)/1000, 'f', -1, 64) + " s"
-	case variant == "rejected" && bytes.HasPrefix(v.text, []byte("Hook blocked")):
+	case signal != nil && isSignal(string(signal.Text)):
+		return "signal " + string(signal.Text)
+	case exit.Known:
+		return "exit code " + strconv.FormatInt(exit.Code, 10)
+	case variant == "timeout" && timeout > 0:
+		return "timeout after " + strconv.FormatFloat(float64(timeout)/1000, 'f', -1, 64) + " s"
+	case variant == "rejected" && bytes.HasPrefix(text, []byte("Hook blocked")):
 		return "rejected by hook"
-	case variant == "error" && bytes.HasPrefix(v.text, []byte("Hook blocked")):
+	case variant == "error" && bytes.HasPrefix(text, []byte("Hook blocked")):
 		return "blocked by hook"
 	}
 	return splitWords(variant)
@@ -249,18 +222,16 @@ func splitWords(name string) string {
 	return b.String()
 }
 
-// variant reads the body of a result.
-func (l *cursorLine) variant(r *jsonscan.Reader) (v cursorVariant) {
+// variant reads the body of a result. It returns the text of an error.
+func (l *cursorLine) variant(r *jsonscan.Reader) (exit Exit, text []byte) {
 	t := l.tool()
 	outcome := &t.OutcomeFacts
 	for key := range r.Members() {
 		switch string(key) {
 		case "exitCode":
-			v.exit.Code, v.exit.Known = r.Int()
+			exit.Code, exit.Known = r.Int()
 		case "signal":
-			if v.signal = enum(jsonscan.Unquote(r.Str())); v.signal != "" {
-				outcome.word(semconv.ToolSignal, []byte(v.signal))
-			}
+			outcome.word(semconv.ToolSignal, enumOf(r))
 		case "isError":
 			if r.Bool() {
 				t.ErrorType = semconv.ErrorTool
@@ -271,9 +242,9 @@ func (l *cursorLine) variant(r *jsonscan.Reader) (v cursorVariant) {
 			reason := r.Str()
 			l.background.reason = len(reason) > 0 && !isUnspecified(reason)
 		case "shellId":
-			t.Task = taskID(r)
+			t.Task = wordOf(r)
 		case "agentId":
-			t.Task = taskID(r)
+			t.Task = wordOf(r)
 			outcome.word(semconv.SubagentID, t.Task)
 		case "complete":
 			l.readAwaited(r)
@@ -281,33 +252,20 @@ func (l *cursorLine) variant(r *jsonscan.Reader) (v cursorVariant) {
 			readMatches(r, outcome, 0)
 		case "todos":
 			readTodos(r, outcome)
-		case "timeoutMs":
-			if n, ok := r.Int(); ok {
-				v.timeout = n
-				outcome.int(semconv.ToolTimeout, n)
-			}
 		case "error", "errorMessage", "clientVisibleError", "reason", "stderr":
 			if string(key) == "stderr" {
 				r.Peek()
 				again := *r
 				outcome.read(&again, resultFacts, key)
 			}
-			if s := r.Str(); len(v.text) == 0 {
-				v.text = s
+			if s := r.Str(); len(text) == 0 {
+				text = s
 			}
 		default:
-			if string(key) == "aborted" {
-				again := *r
-				v.aborted = again.Bool()
-			}
 			outcome.read(r, resultFacts, key)
 		}
 	}
-	return v
-}
-
-func taskID(r *jsonscan.Reader) []byte {
-	return []byte(word(jsonscan.Unquote(bytes.Trim(r.Raw(), `"`))))
+	return exit, text
 }
 
 // isUnspecified reports whether a protobuf enum is unset: newer builds write the
@@ -350,7 +308,7 @@ func (l *cursorLine) readAwaited(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		switch string(key) {
 		case "taskId":
-			a.ID = taskID(r)
+			a.ID = wordOf(r)
 		case "runtimeMs":
 			a.Length = millis(r)
 		case "exitCode":

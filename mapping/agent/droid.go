@@ -141,7 +141,7 @@ func (d *droidDecoder) toolCall() {
 	c := d.calls[string(l.ID)]
 	if c != nil {
 		if l.Kind = Ignored; !c.ended {
-			c.parameters = bytes.Clone(l.parameters)
+			c.parameters = bytes.Clone(l.tool().Arguments)
 		}
 		return
 	}
@@ -173,10 +173,7 @@ func (d *droidDecoder) toolResult() {
 }
 
 // A droidLine is one line.
-type droidLine struct {
-	line
-	parameters []byte
-}
+type droidLine struct{ line }
 
 func (l *droidLine) field(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
@@ -190,10 +187,6 @@ func (l *droidLine) field(r *jsonscan.Reader, key []byte) {
 		if name := r.Str(); l.tool().Name == "" {
 			l.Tool.named(name)
 		}
-	case "parameters":
-		start := r.I
-		l.tool().readArguments(r)
-		l.parameters = r.B[start:r.I]
 	case "value":
 		l.tool().readOutput(r)
 	default:

@@ -75,7 +75,7 @@ func (l *geminiLine) field(r *jsonscan.Reader, key []byte) {
 	case "delta":
 		l.delta = r.Bool()
 	case "severity":
-		l.severity = enum(r.Str())
+		l.severity = string(enumOf(r))
 	case "stats":
 		l.stats(r)
 	default:

@@ -47,8 +47,8 @@ func (d *gooseDecoder) Flush(_ int, dst []Event) []Event {
 // A gooseLine is one line.
 type gooseLine struct {
 	line
-	id, content []byte
-	usage       Usage
+	content []byte
+	usage   Usage
 }
 
 func (l *gooseLine) field(r *jsonscan.Reader, key []byte) {
@@ -64,7 +64,7 @@ func (l *gooseLine) field(r *jsonscan.Reader, key []byte) {
 
 func (d *gooseDecoder) events(dst []Event) []Event {
 	l := &d.line
-	if typ := string(l.typ); typ == "message" && (!d.answered || len(l.id) > 0 && bytes.Equal(l.id, d.last)) {
+	if typ := string(l.typ); typ == "message" && (!d.answered || len(l.ID) > 0 && bytes.Equal(l.ID, d.last)) {
 		d.end = nil // it was another program's
 	} else if typ == "message" || typ == "error" {
 		dst = d.Flush(0, dst)
@@ -73,13 +73,13 @@ func (d *gooseDecoder) events(dst []Event) []Event {
 	if typ := string(l.typ); !d.begun && (typ == "message" || typ == "error") {
 		d.begun = true
 		d.calls = map[string]bool{}
-		dst = append(dst, Event{Kind: RunStart, Time: ev.Time, ID: bytes.Clone(l.id), Model: l.Model})
+		dst = append(dst, Event{Kind: RunStart, Time: ev.Time, ID: bytes.Clone(l.ID), Model: l.Model})
 	}
 	switch string(l.typ) {
 	case "message":
 		if len(l.content) > 0 && l.content[0] == '[' {
 			dst = d.blocks(dst, ev)
-			d.last, d.answered = bytes.Clone(l.id), l.role == "assistant" && len(d.calls) == 0
+			d.last, d.answered = bytes.Clone(l.ID), l.role == "assistant" && len(d.calls) == 0
 			return dst
 		}
 	case "notification", "model_change":
@@ -121,9 +121,9 @@ func (l *gooseLine) message(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		switch string(key) {
 		case "id":
-			l.id = readID(r)
+			l.ID = readID(r)
 		case "role":
-			l.role = enum(r.Str())
+			l.role = string(enumOf(r))
 		case "created":
 			if s, ok := r.Int(); ok && 0 < s && s < maxSeconds {
 				l.Time = Instant(s) * 1000 * Milliseconds

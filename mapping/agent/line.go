@@ -209,9 +209,9 @@ func (l *line) field(r *jsonscan.Reader, key []byte) {
 	case "provider":
 		l.Provider = jsonscan.Unquote(r.Str())
 	case "role":
-		l.role = enum(r.Str())
+		l.role = string(enumOf(r))
 	case "status":
-		l.Status = enum(jsonscan.Unquote(r.Str()))
+		l.Status = string(enumOf(r))
 	case "is_error", "isError":
 		l.Failed = r.Bool()
 	case "error":

@@ -106,8 +106,8 @@ func shapes(texts ...string) (list []Shape) {
 	return list
 }
 
-// Is reports whether a line has a shape.
-func (m *Marks) Is(shape Shape) bool {
+// is reports whether a line has a shape.
+func (m *Marks) is(shape Shape) bool {
 	for i := range shape {
 		if m.has(&shape[i]) == shape[i].not {
 			return false
@@ -117,12 +117,19 @@ func (m *Marks) Is(shape Shape) bool {
 }
 
 func (m *Marks) has(t *term) bool {
+	member := m.find(t.parent, t.name)
+	return member != nil && (!t.valued || t.matches(string(jsonscan.Unquote(member.value))))
+}
+
+// find returns the member of an object, or of the line if parent is empty; nil if there is
+// none.
+func (m *Marks) find(parent, name string) *mark {
 	for i := range m.members {
-		if k := &m.members[i]; string(k.name) == t.name && string(k.parent) == t.parent {
-			return !t.valued || t.matches(string(jsonscan.Unquote(k.value)))
+		if k := &m.members[i]; string(k.name) == name && string(k.parent) == parent {
+			return k
 		}
 	}
-	return false
+	return nil
 }
 
 func (t *term) matches(value string) bool {
@@ -134,16 +141,14 @@ func (t *term) matches(value string) bool {
 
 // value returns the string that a member of an object has, "" if there is none.
 func (m *Marks) value(parent, name string) string {
-	for i := range m.members {
-		if k := &m.members[i]; string(k.name) == name && string(k.parent) == parent {
-			return string(jsonscan.Unquote(k.value))
-		}
+	if member := m.find(parent, name); member != nil {
+		return string(jsonscan.Unquote(member.value))
 	}
 	return ""
 }
 
 // any reports whether a line has one of these shapes.
-func (m *Marks) any(list []Shape) bool { return slices.ContainsFunc(list, m.Is) }
+func (m *Marks) any(list []Shape) bool { return slices.ContainsFunc(list, m.is) }
 
 // OneOf reports whether a line may be an agent's in a stream that has lines of the agent.
 func (m *Marks) OneOf(a *Agent) bool { return m.any(a.Lines) || m.any(a.Proof) }
@@ -155,17 +160,13 @@ func IsObject(line []byte) bool {
 }
 
 // Typed reports whether a line has a type.
-func (m *Marks) Typed() bool { return m.Is(typed) }
-
-var typed = shapes("type")[0]
+func (m *Marks) Typed() bool { return m.find("", "type") != nil }
 
 // OfAny reports whether a line may be some agent's, or the first one of its run.
 func (m *Marks) OfAny() bool { return m.Begins() || slices.ContainsFunc(Agents, m.OneOf) }
 
 // Begins reports whether a line is the first one of a run, whoever wrote it.
-func (m *Marks) Begins() bool {
-	return m.any(firstLines)
-}
+func (m *Marks) Begins() bool { return m.any(firstLines) }
 
 var firstLines = shapes("type=system subtype=init", "type=init|session|thread.started|session.start")
 

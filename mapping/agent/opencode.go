@@ -164,7 +164,7 @@ func (l *opencodeLine) toolState(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		switch string(key) {
 		case "status":
-			l.Status = enum(jsonscan.Unquote(r.Str()))
+			l.Status = string(enumOf(r))
 		case "input":
 			c.readArguments(r)
 		case "output":
@@ -172,8 +172,8 @@ func (l *opencodeLine) toolState(r *jsonscan.Reader) {
 		case "error":
 			c.ErrorText = r.Str()
 		case "title":
-			if title := r.Str(); len(c.Description) == 0 {
-				c.Description = title
+			if title := r.Str(); c.ArgumentFacts.find(semconv.ToolDescription) == nil {
+				c.ArgumentFacts.text(semconv.ToolDescription, Detail, title)
 			}
 		case "metadata":
 			l.metadata(r)
@@ -197,7 +197,7 @@ func (l *opencodeLine) metadata(r *jsonscan.Reader) {
 				c.OutcomeFacts.bool(semconv.ToolTruncated)
 			}
 		case "sessionId":
-			c.OutcomeFacts.word(semconv.SubagentID, []byte(word(jsonscan.Unquote(r.Str()))))
+			c.OutcomeFacts.word(semconv.SubagentID, wordOf(r))
 		}
 	}
 }

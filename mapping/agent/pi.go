@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -156,7 +157,7 @@ func (d *piDecoder) lineEvents(dst []Event) []Event {
 	case "auto_retry_start":
 		d.end = nil
 		l.Kind, l.Notice = Notice, semconv.EventRetry
-		d.delay = l.delay
+		d.delay = Instant(l.Facts.number(semconv.DelayMillis)) * Milliseconds
 		return d.after(dst)
 	case "compaction_end", "auto_compaction_end":
 		l.compaction()
@@ -203,19 +204,17 @@ func (d *piDecoder) messageStart(dst []Event) []Event {
 // their messages come after all have ended.
 func (d *piDecoder) toolResult(dst []Event) []Event {
 	l := &d.line
-	for i := range d.ended {
-		ev := d.ended[i]
-		if !bytes.Equal(ev.ID, l.ID) {
-			continue
-		}
-		ev.Time = l.Time
-		if !ev.Estimated { // the time is that of this line
-			ev.Arrival = l.Arrival
-		}
-		d.ended = append(d.ended[:i], d.ended[i+1:]...)
-		return append(dst, ev)
+	i := slices.IndexFunc(d.ended, func(ev Event) bool { return bytes.Equal(ev.ID, l.ID) })
+	if i < 0 {
+		return append(dst, Event{Kind: Notice, Time: l.Time})
 	}
-	return append(dst, Event{Kind: Notice, Time: l.Time})
+	ev := d.ended[i]
+	ev.Time = l.Time
+	if !ev.Estimated { // the time is that of this line
+		ev.Arrival = l.Arrival
+	}
+	d.ended = slices.Delete(d.ended, i, i+1)
+	return append(dst, ev)
 }
 
 // messageEnd handles the end of a message, with its counts, and with its texts if
@@ -341,7 +340,6 @@ type piLine struct {
 	update string
 	result []byte // of a tool, or of a compaction
 	goesOn bool   // the agent tries again
-	delay  Instant
 }
 
 func (l *piLine) field(r *jsonscan.Reader, key []byte) {
@@ -361,10 +359,6 @@ func (l *piLine) field(r *jsonscan.Reader, key []byte) {
 		l.result = r.Raw()
 	case "willRetry":
 		l.goesOn = r.Bool()
-	case "delayMs":
-		again := *r
-		l.delay = millis(&again)
-		l.line.field(r, key)
 	case "errorMessage":
 		l.Facts.text(semconv.Message, Full, r.Str())
 	case "timestamp": // of the session
@@ -388,7 +382,7 @@ func (l *piLine) deltaEvent(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		switch string(key) {
 		case "type":
-			l.update = enum(r.Str())
+			l.update = string(enumOf(r))
 		case "delta":
 			l.readText(r)
 		}
