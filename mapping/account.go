@@ -22,20 +22,18 @@ type account struct {
 type counts struct {
 	spans, turns, deltaSpans, tools, toolErrors, approvals, invocations, tasks int
 	deltas, retries, reconnects, compactions, unknown                          int
-	text, thinking                                                             tally
+	said                                                                       [2]tally // by textKind
 }
 
 // A tally counts the deltas of a text, and its bytes.
 type tally struct{ deltas, bytes int }
 
-func (t *tally) plus(u tally) {
-	t.deltas += u.deltas
-	t.bytes += u.bytes
-}
-
-func (t *tally) addTo(a *attributes, deltas, bytes string) {
-	a.int(deltas, int64(t.deltas))
-	a.int(bytes, int64(t.bytes))
+// tallies adds the counts of both kinds of text.
+func (a *attributes) tallies(said *[2]tally) {
+	a.int(semconv.TextDeltas, int64(said[answerText].deltas))
+	a.int(semconv.TextBytes, int64(said[answerText].bytes))
+	a.int(semconv.ThinkingDeltas, int64(said[thinkingText].deltas))
+	a.int(semconv.ThinkingBytes, int64(said[thinkingText].bytes))
 }
 
 // addCountsTo adds the counts to a root.
@@ -45,8 +43,7 @@ func (c *account) addCountsTo(a *attributes, s *stream) {
 	a.int(semconv.Tools, int64(n.tools-c.before.tools))
 	a.int(semconv.ToolErrors, int64(n.toolErrors))
 	a.int(semconv.Deltas, int64(n.deltas))
-	n.text.addTo(a, semconv.TextDeltas, semconv.TextBytes)
-	n.thinking.addTo(a, semconv.ThinkingDeltas, semconv.ThinkingBytes)
+	a.tallies(&n.said)
 	a.int(semconv.BadLines, int64(s.stats.BadLines-c.before.badLines))
 	for _, n := range []struct {
 		key   string
@@ -72,7 +69,7 @@ func (c *account) addUsageTo(a *attributes) {
 	u := c.reported
 	if !c.usage.Known && !c.usage.CostKnown {
 		if u != nil {
-			a.usage(u)
+			a.usage(u, &usageKeys)
 		}
 		return
 	}
@@ -84,42 +81,45 @@ func (c *account) addUsageTo(a *attributes) {
 			total.Cost, total.CostKnown = cost, known
 		}
 	}
-	if total.Known {
-		if !total.OutputUnknown {
-			a.int(semconv.UsageOutput, total.Output)
-		}
-		if !total.OutputOnly {
-			a.int(semconv.UsageInput, total.Input)
-			a.int(semconv.UsageCacheRead, total.CacheRead)
-			a.int(semconv.UsageCacheWrite, total.CacheWrite)
-		}
-		if total.Reasoning > 0 {
-			a.int(semconv.UsageReasoning, total.Reasoning)
-		}
-	}
-	if total.CostKnown {
-		a.float(semconv.UsageTotalCost, total.Cost)
-	}
+	a.usage(&total, &totalKeys)
 }
 
+// usageNames are the attributes of token counts and cost.
+type usageNames struct {
+	output, input, cacheRead, reasoning, cost string
+	cacheWrite                                []string
+}
+
+var (
+	usageKeys = usageNames{
+		semconv.OutputTokens, semconv.InputTokens, semconv.CacheReadTokens, semconv.ReasoningTokens, semconv.UsageCost,
+		[]string{semconv.CacheWriteTokens, semconv.CacheCreateTokens},
+	}
+	totalKeys = usageNames{
+		semconv.UsageOutput, semconv.UsageInput, semconv.UsageCacheRead, semconv.UsageReasoning, semconv.UsageTotalCost,
+		[]string{semconv.UsageCacheWrite},
+	}
+)
+
 // usage adds token counts and cost.
-func (a *attributes) usage(u *agent.Usage) {
+func (a *attributes) usage(u *agent.Usage, keys *usageNames) {
 	if u.Known {
 		if !u.OutputUnknown {
-			a.int(semconv.OutputTokens, u.Output)
+			a.int(keys.output, u.Output)
 		}
 		if !u.OutputOnly {
-			a.int(semconv.InputTokens, u.Input)
-			a.int(semconv.CacheReadTokens, u.CacheRead)
-			a.int(semconv.CacheWriteTokens, u.CacheWrite)
-			a.int(semconv.CacheCreateTokens, u.CacheWrite)
+			a.int(keys.input, u.Input)
+			a.int(keys.cacheRead, u.CacheRead)
+			for _, key := range keys.cacheWrite {
+				a.int(key, u.CacheWrite)
+			}
 		}
 		if u.Reasoning > 0 {
-			a.int(semconv.ReasoningTokens, u.Reasoning)
+			a.int(keys.reasoning, u.Reasoning)
 		}
 	}
 	if u.CostKnown {
-		a.float(semconv.UsageCost, u.Cost)
+		a.float(keys.cost, u.Cost)
 	}
 }
 

@@ -41,7 +41,7 @@ func (r *run) approvalEnd(ev *agent.Event, at instant) {
 }
 
 func (r *run) endApproval(a *pendingApproval, at instant, outcome, errorType string) {
-	s := r.newSpan(spanRef{approval, a.n}, a.inv.ref, a.inv, spanName{operation: semconv.OperationApproval, subject: a.query})
+	s := r.newSpan(spanRef{approval, a.n}, a.inv.ref, a.inv, a.query)
 	s.start, s.end = a.start, at
 	s.attributes.str(semconv.QueryType, a.query)
 	s.attributes.strIfSet(semconv.QueryOutcome, outcome)

@@ -39,7 +39,7 @@ func (l *eventLog) add(r *run, kind textKind, name string, at instant, bytes, co
 		r.eventBytes += 96 + e.piece.Size()
 	case r.stream.opts.Deltas != DeltasOff:
 		before := len(l.at.wire)
-		e.encode(&r.stream.event, &l.at)
+		e.encode(r.stream, &l.at)
 		r.eventBytes += len(l.at.wire) - before
 	}
 }
@@ -78,7 +78,7 @@ func (l *eventLog) endSpan(r *run, inv *invocation, t *turn, at instant) {
 		return
 	}
 	r.counts.deltaSpans++
-	s := r.newSpan(spanRef{deltas, r.counts.deltaSpans}, spanRef{chat, t.n}, inv, spanName{operation: semconv.OperationDeltas})
+	s := r.newSpan(spanRef{deltas, r.counts.deltaSpans}, spanRef{chat, t.n}, inv, "")
 	s.start, s.end = l.start, at
 	s.attributes.int(semconv.TurnNumber, int64(t.n))
 	s.attributes.strIfSet(semconv.ResponseID, r.stream.names.id(t.response.id))
@@ -156,7 +156,7 @@ func (l *eventLog) send(r *run) {
 		l.held -= len(s.texts)
 		if r.stream.opts.Deltas != DeltasOff {
 			for i := range s.texts {
-				s.texts[i].encode(&r.stream.event, &s.events)
+				s.texts[i].encode(r.stream, &s.events)
 			}
 		}
 		s.texts = nil

@@ -13,18 +13,19 @@ import (
 )
 
 // newSpan returns a span without times.
-func (r *run) newSpan(ref, parent spanRef, inv *invocation, name spanName) *span {
-	return &span{ref: ref, parent: parent, name: name, attributes: inv.common(r, ref.operation)}
+func (r *run) newSpan(ref, parent spanRef, inv *invocation, subject string) *span {
+	return &span{ref: ref, parent: parent, subject: subject, attributes: inv.common(r, ref.operation)}
 }
 
 // common returns the attributes shared by all spans of an invocation and an
 // operation.
 func (inv *invocation) common(r *run, op operation) attributes {
-	a := attributes{field: fieldAttributes, max: r.stream.opts.MaxAttributeBytes, wire: make([]byte, 0, 1024)}
+	a := r.stream.attributes(fieldAttributes, make([]byte, 0, 1024))
 	a.str(semconv.AgentName, inv.name)
-	if name := operationNames[op]; name != "" {
-		a.str(semconv.OperationName, name)
-	} else {
+	switch op {
+	case invokeAgent, chat, executeTool:
+		a.str(semconv.OperationName, operationNames[op])
+	default:
 		a.str(semconv.OpenInferenceKind, semconv.KindChain)
 	}
 	if r.session != "" {
@@ -37,14 +38,6 @@ func (inv *invocation) common(r *run, op operation) attributes {
 func (a *attributes) conversation(id string) {
 	a.str(semconv.ConversationID, id)
 	a.str(semconv.SessionID, id)
-}
-
-// operationNames are the values of gen_ai.operation.name.
-var operationNames = [...]string{
-	invokeAgent: semconv.OperationInvokeAgent,
-	chat:        semconv.OperationChat,
-	executeTool: semconv.OperationExecuteTool,
-	deltas:      "", background: "", approval: "",
 }
 
 // emit emits a span as soon as its times are settled.
@@ -190,7 +183,7 @@ func exitStatus(code int64) string { return "exit code " + strconv.FormatInt(cod
 // note adds an event with the current time to the root. The event is not part of
 // the stream, so it does not move the run's clock.
 func (r *run) note(name string, describe func(*attributes)) {
-	a := attributes{field: fieldEventAttributes, max: r.stream.opts.MaxAttributeBytes}
+	a := r.stream.attributes(fieldEventAttributes, nil)
 	describe(&a)
 	at := r.clock.last
 	if !r.clock.replay {

@@ -125,7 +125,7 @@ func (s *stream) continued(e *evictedRun, arrival instant) *run {
 	}
 	if c := e.call; c != nil {
 		t := &tool{id: c.id, n: c.n, inv: inv, name: c.name, start: c.start, floor: c.start}
-		t.arguments = attributes{field: fieldAttributes, max: s.opts.MaxAttributeBytes}
+		t.arguments = s.attributes(fieldAttributes, nil)
 		r.tools[t.id] = t
 		inv.busy.running = 1
 	}

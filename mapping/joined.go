@@ -67,7 +67,7 @@ func (j *JoinedLog) Map(p []byte) iter.Seq[Output] {
 			j.rows = j.rows[1:]
 		}
 		if r := j.run(); r != nil && !r.joined && j.start.Kind == agent.RunStart {
-			r.takeStart(&j.start)
+			r.joinStart(&j.start)
 			j.start = agent.Event{}
 		}
 	}

@@ -24,7 +24,6 @@ type lines struct {
 	line func(line, tail []byte) // tail is nil unless the line is longer than max: then line is its head
 
 	buf, tail []byte
-	cut       bool // the current line is past max
 	short     shortener
 
 	opening bool // the current line may begin an array
@@ -237,15 +236,8 @@ func (l *lines) keep(p []byte) {
 
 func (l *lines) add(p []byte) {
 	if room := l.max - len(l.buf); len(p) > room {
-		l.cut = true
-		l.buf, p = append(l.buf, p[:room]...), p[room:]
-		if len(p) > maxTail {
-			l.tail, p = l.tail[:0], p[len(p)-maxTail:]
-		}
-		l.tail = append(l.tail, p...)
-		if over := len(l.tail) - maxTail; over > 0 {
-			l.tail = append(l.tail[:0], l.tail[over:]...)
-		}
+		l.buf, l.tail = append(l.buf, p[:room]...), append(l.tail, p[room:]...)
+		l.tail = slices.Delete(l.tail, 0, max(0, len(l.tail)-maxTail))
 		return
 	}
 	if len(p) > cap(l.buf)-len(l.buf) { // double it: append alone would copy megabytes again and again
@@ -270,12 +262,8 @@ func (l *lines) flush() {
 	if l.short.on {
 		l.add(l.short.finish())
 	}
-	if l.cut {
-		l.line(l.buf, l.tail)
-	} else {
-		l.line(l.buf, nil)
-	}
-	l.buf, l.tail, l.cut = l.buf[:0], l.tail[:0], false
+	l.line(l.buf, l.tail)
+	l.buf, l.tail = l.buf[:0], nil
 	if cap(l.buf) > 1<<20 {
 		l.buf = nil // do not keep the memory of one huge line until the end
 	}

@@ -28,20 +28,20 @@ import (
 // A Mapper turns a stream into spans. It is not safe for concurrent use.
 type Mapper struct {
 	stream
-	inputs   []*Input      // that are open; the first one is the stream's
+	inputs   []*Input      // the open ones; the first one is the stream's
 	opened   int           // how many inputs there were
 	sources  []*source     // the agents of all inputs
 	events   []agent.Event // of the current line
-	number   int           // of the line that they are of
+	number   int           // the number of that line
 	sessions sessions
-	exit     *exit // of the Process, nil as long as it is not known
+	exit     *exit // how the Process ended, nil before it did
 	closed   bool
 }
 
 // SetMaxAttributeBytes changes [Options.MaxAttributeBytes] for the rest of the stream.
 func (m *Mapper) SetMaxAttributeBytes(n int) {
 	n = min(n, MaxAttribute)
-	m.opts.MaxAttributeBytes, m.event.max = n, n
+	m.opts.MaxAttributeBytes = n
 	m.capture = m.capture.WithMax(n)
 }
 
@@ -52,15 +52,9 @@ func New(opts Options) (*Mapper, error) {
 	}
 	m := &Mapper{stream: stream{opts: opts}}
 	m.sessions = newSessions(&m.stream)
-	m.event = attributes{field: fieldEventAttributes, max: opts.MaxAttributeBytes}
+	m.names = newNames(opts.Redactor)
 	var err error
 	if m.capture, err = content.New(opts.Content, opts.MaxAttributeBytes, opts.Redactor); err != nil {
-		return nil, err
-	}
-	if m.names, err = newNames(opts.Redactor); err != nil {
-		return nil, err
-	}
-	if err := CheckAgent(opts.Agent); err != nil {
 		return nil, err
 	}
 	first := m.Input()
@@ -119,11 +113,7 @@ func (m *Mapper) Busy() bool { return m.sessions.open.Len() > 0 }
 func (m *Mapper) EndRuns() iter.Seq[Output] {
 	if !m.closed {
 		m.tick()
-		for e := m.sessions.open.Back(); e != nil; e = m.sessions.open.Back() {
-			s := e.Value.(*session)
-			m.sessions.abandon(s, errIncomplete)
-			m.sessions.touch(s, true)
-		}
+		m.sessions.abandonAll(errIncomplete)
 	}
 	return m.outputs()
 }

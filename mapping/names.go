@@ -17,15 +17,8 @@ type names struct {
 // maxNames is how many decisions are remembered.
 const maxNames = 4096
 
-func newNames(redactor *redact.Redactor) (*names, error) {
-	n := &names{redactor: redactor, known: map[string]bool{}}
-	if redactor == nil {
-		var err error
-		if n.redactor, err = redact.New(nil, nil); err != nil {
-			return nil, err
-		}
-	}
-	return n, nil
+func newNames(redactor *redact.Redactor) *names {
+	return &names{redactor: redactor, known: map[string]bool{}}
 }
 
 // clone returns a copy with a separate count.

@@ -10,7 +10,7 @@ import (
 // Open returns the spans that have not ended, as they would end if spantee were killed
 // now. A span keeps its id when it ends later.
 func (m *Mapper) Open() iter.Seq[Output] {
-	return m.openUntil(m.arrival(), m.now)
+	return m.open(m.arrival(), m.now)
 }
 
 // OpenAt is like Open, but spans last until now, however long the
@@ -20,14 +20,37 @@ func (m *Mapper) OpenAt(now time.Time) iter.Seq[Output] {
 		return m.Open()
 	}
 	at := max(m.now, quantize(instant(now.UnixNano())))
-	return m.openUntil(at, at)
+	return m.open(at, at)
 }
 
-func (m *Mapper) openUntil(arrival, now instant) iter.Seq[Output] {
+// open ends copies of the open runs, and returns their spans.
+func (m *Mapper) open(arrival, now instant) iter.Seq[Output] {
 	return func(yield func(Output) bool) {
-		if !m.closed {
-			m.openIn(m.copied(now), arrival, yield)
+		if m.closed {
+			return
 		}
+		c := m.copied(now)
+		for e := m.sessions.open.Back(); e != nil; e = e.Prev() {
+			s := e.Value.(*session)
+			for _, r := range s.ended {
+				r := r.clone(&c.stream)
+				r.endTasks(r.clock.at(0, arrival))
+			}
+			if s.run != nil {
+				r := s.run.clone(&c.stream)
+				r.abandon(r.clock.at(0, arrival), errKilled)
+			}
+			for out := range c.outputs() {
+				if !yield(out) {
+					return
+				}
+			}
+		}
+		c.sessions.endEvictedCalls(errKilled)
+		if m.opts.Process != nil {
+			c.emitRoots(errKilled)
+		}
+		c.outputs()(yield)
 	}
 }
 
@@ -35,51 +58,18 @@ func (m *Mapper) openUntil(arrival, now instant) iter.Seq[Output] {
 func (m *Mapper) copied(now instant) *Mapper {
 	c := &Mapper{stream: stream{
 		opts: m.opts, capture: m.capture, names: m.names.clone(), now: now, place: m.place, stats: m.stats, lastWords: m.lastWords, copy: true,
-		keys:  runKeys{before: m.keys.latest, older: m.keys.before}, // it adds to a map of its own
-		event: attributes{field: fieldEventAttributes, max: m.opts.MaxAttributeBytes},
+		keys: runKeys{before: m.keys.latest, older: m.keys.before}, // it adds to a map of its own
 	}}
 	c.sessions = newSessions(&c.stream)
 	c.sessions.evicted = m.sessions.evicted // only read
-	return c
-}
-
-// openIn ends copies of the open runs in ghost, and yields their spans.
-func (m *Mapper) openIn(ghost *Mapper, arrival instant, yield func(Output) bool) {
-	more := true // is wanted
-	take := func() {
-		for out := range ghost.outputs() {
-			if more = more && yield(out); !more {
-				return
-			}
-		}
+	if r := m.sessions.first; r != nil {
+		c.sessions.first = r.clone(&c.stream)
 	}
 	for _, root := range m.roots { // in order; the last one lasts until now
-		root.run, root.span = root.run.clone(&ghost.stream), root.span.clone()
-		ghost.roots = append(ghost.roots, root)
+		root.run, root.span = root.run.clone(&c.stream), root.span.clone()
+		c.roots = append(c.roots, root)
 	}
-	for e := m.sessions.open.Back(); e != nil && more; e = e.Prev() {
-		s := e.Value.(*session)
-		for _, r := range s.ended {
-			r := r.clone(&ghost.stream)
-			r.endTasks(r.clock.at(0, arrival))
-		}
-		if s.run != nil {
-			r := s.run.clone(&ghost.stream)
-			r.abandon(r.clock.at(0, arrival), errKilled)
-		}
-		take()
-	}
-	if !more {
-		return
-	}
-	ghost.sessions.endEvictedCalls(errKilled)
-	if m.opts.Process != nil {
-		if m.sessions.first != nil {
-			ghost.sessions.first = m.sessions.first.clone(&ghost.stream)
-		}
-		ghost.emitRoots(errKilled)
-	}
-	take()
+	return c
 }
 
 // clone returns a copy of r that can be ended without changing r.

@@ -82,7 +82,13 @@ func (o *Options) check() error {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return nil
+	if o.Redactor == nil {
+		var err error
+		if o.Redactor, err = redact.New(nil, nil); err != nil {
+			return err
+		}
+	}
+	return CheckAgent(o.Agent)
 }
 
 // A Run describes one run of an agent, from its first line to its result.

@@ -1,8 +1,6 @@
 package mapping
 
-import (
-	"strconv"
-)
+import "strconv"
 
 // An exit is how a Process ended.
 type exit struct {
@@ -24,10 +22,7 @@ func (e *exit) errorType() string {
 
 // status returns a description of how the process ended.
 func (e *exit) status() string {
-	switch {
-	case e == nil:
-		return ""
-	case e.signal != "":
+	if e.signal != "" {
 		return "ended by " + e.signal
 	}
 	return "exit status " + strconv.Itoa(e.code)

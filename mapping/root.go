@@ -26,7 +26,7 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 		return
 	}
 
-	s := r.newSpan(ref, rootRef, r.main, spanName{operation: semconv.OperationInvokeAgent, subject: r.main.name})
+	s := r.newSpan(ref, rootRef, r.main, r.main.name)
 	s.start, s.end = r.start, max(at, r.lastEnd, r.start+quantum)
 	s.errorType, s.status, s.estimated = errorType, r.failure.text, r.startGuessed()
 	if s.status == "" && r.failure.reported {
@@ -71,14 +71,11 @@ func (r *run) settle(at, took instant) (end instant) {
 		span := max(at-from, quantum)
 		end = r.stream.written() + quantize(instant(r.stream.opts.Shift))
 		took = max(min(took, end), span)
-		scale := func(t instant) instant {
-			return end - took + quantize(instant(float64(t)*(float64(took)/float64(span))))
-		}
+		scale := func(t instant) instant { return instant(float64(t) * (float64(took) / float64(span))) }
 		for _, inv := range r.order {
-			inv.modelTime = instant(float64(inv.modelTime) * (float64(took) / float64(span)))
-			inv.busy.total = instant(float64(inv.busy.total) * (float64(took) / float64(span)))
+			inv.modelTime, inv.busy.total = scale(inv.modelTime), scale(inv.busy.total)
 		}
-		r.shift(func(t instant) instant { return scale(t - from) })
+		r.shift(func(t instant) instant { return end - took + quantize(scale(t-from)) })
 		for _, s := range r.held {
 			s.estimated = true
 		}

@@ -36,8 +36,7 @@ func (r *run) apply(ev *agent.Event) {
 	switch ev.Kind {
 	case agent.RunStart:
 		r.began = true
-		r.main.model = cmp.Or(r.stream.names.pass(string(ev.Model)), r.main.model)
-		r.takeFacts(ev.Facts)
+		r.takeStart(ev)
 	case agent.Prompt:
 		r.wake(inv, at)
 		r.takePrompt(inv, ev)
@@ -110,11 +109,16 @@ func (r *run) skip(ev *agent.Event) {
 	}
 }
 
-// takeStart takes from the session's log how the run began.
+// takeStart takes the model and the settings from a RunStart.
 func (r *run) takeStart(start *agent.Event) {
-	r.joined = true
 	r.main.model = cmp.Or(r.stream.names.pass(string(start.Model)), r.main.model)
 	r.takeFacts(start.Facts)
+}
+
+// joinStart takes from the session's log how the run began.
+func (r *run) joinStart(start *agent.Event) {
+	r.joined = true
+	r.takeStart(start)
 	r.takeFacts([]agent.Fact{{Key: semconv.SessionLog, Kind: agent.FactBool, Int: 1}})
 	r.settleKey() // its first chat may be sent late
 }
@@ -246,11 +250,7 @@ func (r *run) abandon(at instant, why string) {
 
 // close finishes all spans but those of the background, the root last.
 func (r *run) close(at instant, children, root string, took instant) {
-	for _, t := range slices.Backward(sortedTools(r.tools)) { // those of sub-agents first
-		if t.inv.task == nil && r.tools[t.id] == t { // and not a sub-agent's that has ended with it
-			at = r.endTool(t, r.clock.after(t.start, at), children, "")
-		}
-	}
+	at = r.endTools(at, children, func(t *tool) bool { return t.inv.task == nil })
 	for _, a := range r.approvals.sorted() {
 		r.endApproval(a, r.clock.after(a.start, at), "", children)
 	}

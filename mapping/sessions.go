@@ -16,9 +16,10 @@ type session struct {
 	idCameLast bool   // its id came last, so lines without an id belong to another session
 	agent      *agent.Agent
 	runs       int
-	resultOnly bool   // the last run was a result and nothing else
-	run        *run   // nil between runs
-	ended      []*run // runs that left something running in the background
+	resultOnly bool       // the last run was a result and nothing else
+	run        *run       // nil between runs
+	ended      []*run     // runs that left something running in the background
+	list       *list.List // the open ones or the known ones
 	place      *list.Element
 }
 
@@ -73,9 +74,6 @@ func newSessions(s *stream) sessions {
 
 // agentOf returns the agent of a session, nil if it is not known.
 func (ss *sessions) agentOf(id []byte) *agent.Agent {
-	if s := ss.current; s != nil && string(id) == s.id {
-		return s.agent
-	}
 	if s := ss.byID[string(id)]; s != nil {
 		return s.agent
 	}
@@ -104,7 +102,7 @@ func (ss *sessions) find(a *agent.Agent, id []byte) *session {
 		s = &session{agent: a}
 		s.name(string(id))
 		ss.byID[cmp.Or(s.id, nameless(a))] = s
-		s.place = ss.known.PushFront(s)
+		s.list, s.place = ss.known, ss.known.PushFront(s)
 	}
 	ss.current, ss.last[a] = s, s
 	return s
@@ -113,25 +111,18 @@ func (ss *sessions) find(a *agent.Agent, id []byte) *session {
 // nameless returns the key of an agent's session without an id.
 func nameless(a *agent.Agent) string { return "\x00" + a.Flag }
 
-// touch records activity in a session. It returns a session that must end because
-// too many are open.
-func (ss *sessions) touch(s *session, wasOpen bool) (evicted *session) {
-	if wasOpen && s.open() && ss.open.Front() == s.place {
-		return nil
-	}
+// touch records activity in a session, which may have opened or ended it. If too many
+// sessions are open, the one that has been silent for longest is evicted.
+func (ss *sessions) touch(s *session) {
 	to := ss.known
 	if s.open() {
 		to = ss.open
 	}
-	from := ss.known
-	if wasOpen {
-		from = ss.open
-	}
-	if from == to {
+	if s.list == to {
 		to.MoveToFront(s.place)
 	} else {
-		from.Remove(s.place)
-		s.place = to.PushFront(s)
+		s.list.Remove(s.place)
+		s.list, s.place = to, to.PushFront(s)
 	}
 	if ss.known.Len() > maxKnownSessions {
 		oldest := ss.known.Back()
@@ -139,17 +130,16 @@ func (ss *sessions) touch(s *session, wasOpen bool) (evicted *session) {
 		ss.known.Remove(oldest)
 	}
 	if ss.open.Len() > maxOpenSessions {
-		return ss.open.Back().Value.(*session)
+		ss.evict(ss.open.Back().Value.(*session))
 	}
-	return nil
 }
 
-// remove removes an open session.
+// remove removes a session.
 func (ss *sessions) remove(s *session) {
-	ss.open.Remove(s.place)
+	s.list.Remove(s.place)
 	ss.forget(s)
 	if ss.last[s.agent] == s { // its next line may have no id
-		again := &session{id: s.id, quoted: s.quoted, agent: s.agent}
+		again := &session{id: s.id, quoted: s.quoted, agent: s.agent, list: ss.known}
 		again.place = ss.known.PushFront(again)
 		ss.byID[s.id], ss.last[s.agent] = again, again
 	}
@@ -203,11 +193,8 @@ func (ss *sessions) dispatch(a *agent.Agent, ev *agent.Event) {
 		return
 	}
 	s := ss.find(a, ev.Session)
-	wasOpen := s.open()
 	ss.deliver(s, ev)
-	if evicted := ss.touch(s, wasOpen); evicted != nil {
-		ss.evict(evicted)
-	}
+	ss.touch(s)
 }
 
 func (ss *sessions) deliver(s *session, ev *agent.Event) {
@@ -299,31 +286,30 @@ func (ss *sessions) abandon(s *session, why string) {
 		s.run.abandon(s.run.clock.at(0, arrival), why)
 		s.run = nil
 	}
+	ss.touch(s)
 }
 
 // abandonAll ends all open sessions, the one that has been silent for longest
 // first.
 func (ss *sessions) abandonAll(why string) {
-	for e := ss.open.Back(); e != nil; e = e.Prev() {
-		ss.abandon(e.Value.(*session), why)
+	for ss.open.Len() > 0 {
+		ss.abandon(ss.open.Back().Value.(*session), why)
 	}
 }
 
-// evict ends the session that has been silent for longest.
+// evict ends a session because too many are open. What is needed to continue its run is
+// remembered.
 func (ss *sessions) evict(s *session) {
 	if s.run == nil || s.run.part == 0 {
 		ss.stream.stats.Evicted++
 	}
 	if s.run == nil || s.id == "" || s.idCameLast { // nothing to continue, or lines that do not say whose they are
 		ss.abandon(s, errIncomplete)
-		ss.touch(s, true)
 		return
 	}
-	arrival := ss.stream.arrival()
-	for _, r := range s.ended {
-		r.endTasks(r.clock.at(0, arrival))
-	}
 	e := s.run.evict(s.id)
+	s.run = nil
+	ss.abandon(s, errIncomplete) // what its earlier runs left running
 	ss.remove(s)
 	if forgotten := ss.evicted.add(e); forgotten != nil {
 		ss.endEvictedCall(forgotten, errIncomplete)

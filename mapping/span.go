@@ -16,8 +16,9 @@ import (
 type span struct {
 	ref, parent spanRef
 	link        spanRef // a span that led to it; none without an operation
-	name        spanName
-	client      bool // it is a client span: it waits for the model
+	subject     string  // follows the operation in its name
+	program     string  // that a tool runs, the last part of its name
+	client      bool    // it is a client span: it waits for the model
 	start, end  instant
 	attributes  attributes
 	events      encodedEvents
@@ -28,26 +29,14 @@ type span struct {
 	texts       []textEvent // events that wait for their texts
 }
 
-// A spanName is an operation, its subject and, as the conventions allow for tools,
-// the program that it runs.
-type spanName struct{ operation, subject, program string }
-
-// appendTo appends the name of a span as a field of the span.
-func (n *spanName) appendTo(b []byte) []byte {
-	size := len(n.operation)
-	for _, s := range [...]string{n.subject, n.program} {
-		if s != "" {
-			size += 1 + len(s)
-		}
-	}
-	b = appendLength(append(b, fieldName<<3|byte(protowire.BytesType)), size)
-	b = append(b, n.operation...)
-	for _, s := range [...]string{n.subject, n.program} {
-		if s != "" {
-			b = append(append(b, ' '), s...)
-		}
-	}
-	return b
+// operationNames are what the names of spans begin with.
+var operationNames = [...]string{
+	invokeAgent: semconv.OperationInvokeAgent,
+	chat:        semconv.OperationChat,
+	deltas:      semconv.OperationDeltas,
+	executeTool: semconv.OperationExecuteTool,
+	background:  semconv.OperationBackground,
+	approval:    semconv.OperationApproval,
 }
 
 // encode appends a span. Its end is a microsecond before the instant at which
@@ -71,7 +60,13 @@ func (s *span) encode(b []byte, ids *ids, remote trace.SpanContext) []byte {
 		b = appendBytes(b, fieldParentID, parent[:])
 		flags = flagsRemote
 	}
-	b = s.name.appendTo(b)
+	name := append(make([]byte, 0, 128), operationNames[s.ref.operation]...)
+	for _, part := range [...]string{s.subject, s.program} {
+		if part != "" {
+			name = append(append(name, ' '), part...)
+		}
+	}
+	b = appendBytes(b, fieldName, name)
 	kind := uint64(kindInternal)
 	if s.client {
 		kind = kindClient
@@ -122,16 +117,11 @@ func appendLink(b []byte, traceID [16]byte, id [8]byte) []byte {
 }
 
 func appendStatus(b []byte, message string) []byte {
-	size := 2
+	var status []byte
 	if message != "" {
-		size += 1 + protowire.SizeBytes(len(message))
+		status = appendString(status, fieldStatusMessage, message)
 	}
-	b = append(b, fieldStatus<<3|byte(protowire.BytesType))
-	b = protowire.AppendVarint(b, uint64(size))
-	if message != "" {
-		b = appendString(b, fieldStatusMessage, message)
-	}
-	return append(b, fieldStatusCode<<3|byte(protowire.VarintType), statusError)
+	return appendBytes(b, fieldStatus, append(status, fieldStatusCode<<3|byte(protowire.VarintType), statusError))
 }
 
 func appendBytes(b []byte, field protowire.Number, v []byte) []byte {
@@ -172,8 +162,6 @@ func (k textKind) event(mode Deltas) string {
 	return semconv.EventThinkingDelta
 }
 
-func (k textKind) message() string { return k.event(DeltasMessage) }
-
 // part returns the type of the message part.
 func (k textKind) part() string {
 	if k == answerText {
@@ -196,9 +184,9 @@ type textEvent struct {
 	text  string // once the text has ended
 }
 
-// encode adds the event. a is memory for its attributes.
-func (e *textEvent) encode(a *attributes, to *encodedEvents) {
-	a.wire = a.wire[:0]
+// encode adds the event.
+func (e *textEvent) encode(s *stream, to *encodedEvents) {
+	a := s.attributes(fieldEventAttributes, s.event[:0])
 	a.int(semconv.DeltaIndex, int64(e.index))
 	a.int(semconv.DeltaBytes, int64(e.bytes))
 	if e.count > 1 {
@@ -206,6 +194,7 @@ func (e *textEvent) encode(a *attributes, to *encodedEvents) {
 	}
 	a.strIfSet(semconv.DeltaText, e.text)
 	to.add(e.name, e.at, a.wire)
+	s.event = a.wire
 }
 
 func shiftTexts(texts []textEvent, f func(instant) instant) {

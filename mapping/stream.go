@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/content"
@@ -21,9 +22,9 @@ type stream struct {
 	place     instant // in a recording: of the last line that said something about a run
 	stats     Stats
 	untraced  struct{ bytes, lines int64 }
-	lastWords []byte     // the last line, if it is not JSON: agents print why they died
-	event     attributes // of the current span event
-	copy      bool       // of a stream, see Open
+	lastWords []byte // the last line, if it is not JSON: agents print why they died
+	event     []byte // memory for the attributes of a span event
+	copy      bool   // it is a copy, whose runs end without changing the stream's: see Open
 
 	results []result
 	wire    []byte // of the current Output
@@ -83,6 +84,11 @@ func (s *stream) outputs() iter.Seq[Output] {
 		}
 		s.results = nil
 	}
+}
+
+// attributes returns no attributes yet, for messages with this field. wire is memory for them.
+func (s *stream) attributes(field protowire.Number, wire []byte) attributes {
+	return attributes{field: field, max: s.opts.MaxAttributeBytes, wire: wire}
 }
 
 // fact appends a harmless fact, and captures one that is content.

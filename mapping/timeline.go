@@ -122,7 +122,8 @@ func (l *timeline) shift(f func(instant) instant) {
 		}
 		for _, t := range []*turn{inv.turn, inv.caller} {
 			if t != nil {
-				t.shift(f, move)
+				move(&t.start, &t.firstChunk, &t.lastOutputAt, &t.end)
+				t.log.shift(f)
 			}
 		}
 		for i := range inv.notices {
@@ -296,13 +297,13 @@ type turn struct {
 	open         turnOpen
 	counted      bool // the session's log has said what its call used
 
-	compacted      bool // the agent shortened its context before
-	errorType      string
-	response       response
-	text, thinking tally
-	log            *eventLog       // nil once the turn has its span
-	asked          []content.Value // the messages it answers
-	callPart       []content.Value // the tool call that ends it
+	compacted bool // the agent shortened its context before
+	errorType string
+	response  response
+	said      [2]tally        // by textKind
+	log       *eventLog       // nil once the turn has its span
+	asked     []content.Value // the messages it answers
+	callPart  []content.Value // the tool call that ends it
 }
 
 // A turnState is how far a turn has come. The states are in order, except that a turn
@@ -502,12 +503,6 @@ type dialog struct {
 
 // facts are the facts of a root. A newer value replaces an older one.
 type facts []agent.Fact
-
-// shift puts the times of a turn through f.
-func (t *turn) shift(f func(instant) instant, move func(...*instant)) {
-	move(&t.start, &t.firstChunk, &t.lastOutputAt, &t.end)
-	t.log.shift(f)
-}
 
 func (l *eventLog) shift(f func(instant) instant) {
 	for _, at := range []*instant{&l.start, &l.last, &l.pending.at} {

@@ -110,7 +110,7 @@ func (t *tool) learn(r *run, call *agent.Tool) {
 	}
 	c := r.stream.capture
 	t.asked = content.Attributes{}
-	t.arguments = attributes{wire: t.arguments.wire[:0], field: fieldAttributes, max: r.stream.opts.MaxAttributeBytes}
+	t.arguments = r.stream.attributes(fieldAttributes, t.arguments.wire[:0])
 	for i := range call.ArgumentFacts {
 		r.stream.fact(&t.arguments, &call.ArgumentFacts[i], &t.asked)
 	}
@@ -121,7 +121,7 @@ func (t *tool) learn(r *run, call *agent.Tool) {
 			arguments, lost = c.Value(call.Arguments)
 			c.JSON(&t.asked, semconv.ToolArguments, &arguments, lost)
 		}
-		t.callPart = content.ToolCallPart(r.stream.names.idAgain(strings.ToValidUTF8(t.id, "\uFFFD")), t.name, arguments)
+		t.callPart = content.ToolCallPart(r.stream.names.idAgain(t.id), t.name, arguments)
 	}
 }
 
@@ -246,7 +246,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	at = r.endTool(t, at, errorType, status)
 	if response != nil && t.inv.turn == nil {
 		t.inv.dialog.ask(content.Message("tool", []content.Value{
-			content.ToolResponsePart(r.stream.names.idAgain(strings.ToValidUTF8(t.id, "\uFFFD")), *response),
+			content.ToolResponsePart(r.stream.names.idAgain(t.id), *response),
 		}, ""))
 	}
 	if call.Background {
@@ -265,8 +265,8 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 		delete(r.nested, t.id)
 		at = max(at, r.endInvocation(nested, at, errorType))
 	}
-	s := r.newSpan(t.ref(), inv.ref, inv, spanName{semconv.OperationExecuteTool, t.name, t.executable})
-	s.start, s.end = t.start, at
+	s := r.newSpan(t.ref(), inv.ref, inv, t.name)
+	s.program, s.start, s.end = t.executable, t.start, at
 	a := &s.attributes
 	a.str(semconv.ToolName, t.name)
 	a.strIfSet(semconv.ToolCallID, r.stream.names.id(t.id))
@@ -298,6 +298,17 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	inv.busy.add(t.start, at)
 	if inv.busy.running == 0 && inv.turn == nil {
 		inv.wait, inv.guessed, inv.state = max(inv.wait, at), r.guessed, working
+	}
+	return at
+}
+
+// endTools ends those calls in flight that the filter selects, the calls of sub-agents
+// first. It returns when the last one ended.
+func (r *run) endTools(at instant, errorType string, filter func(*tool) bool) instant {
+	for _, t := range slices.Backward(sortedTools(r.tools)) {
+		if filter(t) && r.tools[t.id] == t { // it has not ended with another one
+			at = r.endTool(t, r.clock.after(t.start, at), errorType, "")
+		}
 	}
 	return at
 }
@@ -337,11 +348,7 @@ func (r *run) invocation(ev *agent.Event, at instant) *invocation {
 // endNested ends what a background call left open. It returns when the call ended,
 // which is not before its work ended.
 func (r *run) endNested(task *tool, at instant, errorType string) instant {
-	for _, t := range slices.Backward(sortedTools(r.tools)) {
-		if t.inv.task == task {
-			at = r.endTool(t, r.clock.after(t.start, at), errIncomplete, "")
-		}
-	}
+	at = r.endTools(at, errIncomplete, func(t *tool) bool { return t.inv.task == task })
 	for i, inv := range slices.Backward(r.order) {
 		if inv.task != task {
 			continue
@@ -360,11 +367,7 @@ func (r *run) endInvocation(inv *invocation, at instant, errorType string) insta
 		return at
 	}
 	inv.ended = true
-	for _, t := range slices.Backward(sortedTools(r.tools)) { // end what is open within it
-		if t.inv == inv && r.tools[t.id] == t {
-			at = max(at, r.endTool(t, r.clock.after(t.start, at), errIncomplete, ""))
-		}
-	}
+	at = r.endTools(at, errIncomplete, func(t *tool) bool { return t.inv == inv })
 	if t := inv.turn; t != nil {
 		r.closeTurn(inv, t.lastWord(at), errorType)
 	}
@@ -372,7 +375,7 @@ func (r *run) endInvocation(inv *invocation, at instant, errorType string) insta
 	if inv.lastTurn != nil {
 		at = max(at, inv.lastTurn.end)
 	}
-	s := r.newSpan(inv.ref, inv.tool, inv, spanName{operation: semconv.OperationInvokeAgent, subject: inv.name})
+	s := r.newSpan(inv.ref, inv.tool, inv, inv.name)
 	s.start, s.end = inv.start, max(at, r.clock.last, inv.start+quantum)
 	a := &s.attributes
 	a.strIfSet(semconv.RequestModel, inv.model)
@@ -497,7 +500,7 @@ func (r *run) taskStatus(ev *agent.Event) (status, errorType string) {
 
 func (r *run) endBackground(t *tool, at instant, status, errorType string, said content.Attributes) {
 	at = r.endNested(t, at, errorType)
-	s := r.newSpan(t.backgroundRef(), t.inv.ref, t.inv, spanName{operation: semconv.OperationBackground, subject: t.name})
+	s := r.newSpan(t.backgroundRef(), t.inv.ref, t.inv, t.name)
 	s.start, s.end = t.from, at
 	s.link, s.estimated = t.ref(), t.estimated
 	s.attributes.strIfSet(semconv.TaskID, r.stream.names.id(t.task))

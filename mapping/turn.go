@@ -271,7 +271,7 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 	t.log.finish(r, inv, t)
 	answers := r.stream.names.pass(t.response.model)
 	request := cmp.Or(inv.model, answers)
-	span := r.newSpan(spanRef{chat, t.n}, inv.ref, inv, spanName{operation: semconv.OperationChat, subject: label(request)})
+	span := r.newSpan(spanRef{chat, t.n}, inv.ref, inv, label(request))
 	span.client, span.estimated = true, t.guessed
 	span.start, span.end = t.start, t.end
 	a := &span.attributes
@@ -280,7 +280,7 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 	a.strIfSet(semconv.ResponseModel, answers)
 	a.strIfSet(semconv.ResponseID, r.stream.names.id(t.response.id))
 	a.words(semconv.FinishReasons, t.finishReason())
-	if t.text.deltas+t.thinking.deltas > 0 {
+	if t.said[answerText].deltas+t.said[thinkingText].deltas > 0 {
 		a.bool(semconv.RequestStream, true)
 	}
 	if i := slices.IndexFunc(r.facts, func(f agent.Fact) bool { return f.Key == semconv.ReasoningLevel }); i >= 0 && inv == r.main {
@@ -290,12 +290,13 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 		a.bool(semconv.Compacted, true)
 	}
 	a.int(semconv.TurnNumber, int64(t.n))
-	t.text.addTo(a, semconv.TextDeltas, semconv.TextBytes)
-	t.thinking.addTo(a, semconv.ThinkingDeltas, semconv.ThinkingBytes)
-	r.counts.text.plus(t.text)
-	r.counts.thinking.plus(t.thinking)
+	a.tallies(&t.said)
+	for kind, tally := range t.said {
+		r.counts.said[kind].deltas += tally.deltas
+		r.counts.said[kind].bytes += tally.bytes
+	}
 	if u := &t.response.usage; u.Known || u.CostKnown {
-		a.usage(u)
+		a.usage(u, &usageKeys)
 		r.addUsage(u)
 	}
 	span.errorType = t.errorType
@@ -349,9 +350,8 @@ func (t *turn) delta(r *run, inv *invocation, kind textKind, at instant, ev *age
 	t.thinks = kind == thinkingText
 	r.counts.deltas++
 	inv.counts.deltas++
-	tally := t.tally(kind)
-	tally.deltas++
-	tally.bytes += ev.Bytes
+	t.said[kind].deltas++
+	t.said[kind].bytes += ev.Bytes
 
 	l := t.log
 	at = l.makeRoom(r, inv, t, at)
@@ -377,7 +377,7 @@ func (t *turn) message(r *run, inv *invocation, kind textKind, at instant, ev *a
 	at = max(at, t.start)
 	r.noteOutput(inv, t, at, false)
 	t.thinks = false
-	t.tally(kind).bytes += ev.Bytes
+	t.said[kind].bytes += ev.Bytes
 	l := t.log
 	l.endPending(r)
 	l.resolve(r, kind)
@@ -385,7 +385,7 @@ func (t *turn) message(r *run, inv *invocation, kind textKind, at instant, ev *a
 	if r.stream.capture.Full() {
 		l.segments[kind].Add(ev.Text)
 	}
-	l.add(r, kind, kind.message(), at, ev.Bytes, 1)
+	l.add(r, kind, kind.event(DeltasMessage), at, ev.Bytes, 1)
 	l.last = max(l.last, at)
 	l.resolve(r, kind)
 	if ev.Final {
@@ -401,13 +401,6 @@ func (t *turn) endText(r *run, kind textKind, at instant) {
 	}
 	t.log.endPending(r)
 	t.log.resolve(r, kind)
-}
-
-func (t *turn) tally(kind textKind) *tally {
-	if kind == answerText {
-		return &t.text
-	}
-	return &t.thinking
 }
 
 // takeNotices adds the events that wait for a turn to the turn's own span. The last
@@ -429,7 +422,7 @@ func (t *turn) takeNotices(r *run, inv *invocation) {
 	}
 	for i, n := range inv.notices {
 		if i == retry {
-			a := attributes{wire: n.attributes, field: fieldEventAttributes}
+			a := r.stream.attributes(fieldEventAttributes, n.attributes)
 			a.int(semconv.AttemptMillis, int64((t.firstChunk-n.at)/agent.Milliseconds))
 			n.attributes = a.wire
 		}
@@ -475,7 +468,7 @@ func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
 }
 
 func (r *run) newNotice(ev *agent.Event, at instant) notice {
-	a := attributes{field: fieldEventAttributes, max: r.stream.opts.MaxAttributeBytes}
+	a := r.stream.attributes(fieldEventAttributes, nil)
 	var said content.Attributes
 	for i := range ev.Facts {
 		r.stream.fact(&a, &ev.Facts[i], &said)
@@ -490,9 +483,9 @@ func (r *run) newNotice(ev *agent.Event, at instant) notice {
 func (r *run) noteModels(models []agent.ModelUsage, at instant) {
 	slices.SortFunc(models, func(a, b agent.ModelUsage) int { return bytes.Compare(a.Model, b.Model) })
 	for _, m := range models[:min(len(models), maxNotices)] {
-		a := attributes{field: fieldEventAttributes, max: r.stream.opts.MaxAttributeBytes}
+		a := r.stream.attributes(fieldEventAttributes, nil)
 		a.strIfSet(semconv.ResponseModel, r.stream.names.pass(string(m.Model)))
-		a.usage(&m.Usage)
+		a.usage(&m.Usage, &usageKeys)
 		r.notices = append(r.notices, notice{semconv.EventModelUsage, at, a.wire})
 	}
 }

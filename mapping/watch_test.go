@@ -39,6 +39,9 @@ func TestStalled(t *testing.T) {
 		m.NoteLimit("max-tools")
 		openSpans(t, m) // which must leave no trace
 		spans = append(spans, decoded(t, m.Close(false))...)
+		if m.Busy() {
+			t.Errorf("%s: busy after its end", name)
+		}
 		r := root(t, spans)
 		if len(r.Events) != 4 || r.Events[3].Name != "limit.reached" {
 			t.Errorf("%s: events %v", name, r.Events)

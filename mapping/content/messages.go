@@ -27,12 +27,12 @@ func TextPart(kind, content string) Value {
 
 // ToolCallPart returns the part of a message in which the model calls a tool.
 func ToolCallPart(id, name string, arguments Value) Value {
-	return fixedObject(named("type", fixedValue("tool_call")), named("id", fixedValue(id)), named("name", fixedValue(name)), named("arguments", arguments))
+	return fixedObject(named("type", fixedValue("tool_call")), named("id", fixedValue(valid(id))), named("name", fixedValue(name)), named("arguments", arguments))
 }
 
 // ToolResponsePart returns the part that answers a tool call.
 func ToolResponsePart(id string, response Value) Value {
-	return fixedObject(named("type", fixedValue("tool_call_response")), named("id", fixedValue(id)), named("response", response))
+	return fixedObject(named("type", fixedValue("tool_call_response")), named("id", fixedValue(valid(id))), named("response", response))
 }
 
 // Object returns an object without members.
