@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/semconv"
@@ -12,21 +13,21 @@ func (r *run) approvalStart(inv *invocation, ev *agent.Event, at instant) {
 	key := approvalKey{string(ev.ID), ev.Query}
 	a := &pendingApproval{key: key, query: r.stream.names.pass(ev.Query), callID: r.stream.names.id(string(ev.ToolCallID)), n: r.counts.approvals, inv: inv, start: at}
 	r.stream.captureFacts(ev.Facts, &a.content)
-	r.approvals.add(a)
+	r.approvals = append(r.approvals, a)
 	if q := &inv.question; inv.turn != nil || inv.state != idle && inv.busy.running == 0 {
 		q.asked, q.answered = cmp.Or(q.asked, at), 0
 	}
-	if r.approvals.n > maxOpen {
-		for _, old := range r.approvals.sorted()[:maxOpen/10] {
+	if len(r.approvals) > maxOpen {
+		for _, old := range r.approvals[:maxOpen/10] {
 			r.stream.stats.Evicted++
-			r.approvals.take(old.key)
 			r.endApproval(old, r.clock.after(old.start, at), "", errIncomplete)
 		}
+		r.approvals = slices.Delete(r.approvals, 0, maxOpen/10)
 	}
 }
 
 func (r *run) approvalEnd(ev *agent.Event, at instant) {
-	a := r.approvals.take(approvalKey{string(ev.ID), ev.Query})
+	a := r.takeApproval(approvalKey{string(ev.ID), ev.Query})
 	if a == nil {
 		r.stream.stats.EndsWithoutStart++
 		return

@@ -39,7 +39,7 @@ type arrayObject struct {
 	last     byte // outside of strings and white space
 	fits     bool // the last bracket may stand where it does
 	newLine  int  // how many of the last bytes match the beginning of newLineObject
-	inner    int  // where the last object within it that began a line begins, in buf
+	inner    int  // where in buf its last member or element begins that began a line
 }
 
 const (

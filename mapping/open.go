@@ -121,7 +121,12 @@ func (r *run) clone(s *stream) *run {
 	for _, inv := range c.order {
 		inv.task = tools[inv.task] // nil for nil
 	}
-	c.approvals = r.approvals.clone(copies)
+	c.approvals = nil
+	for _, a := range r.approvals {
+		own := *a
+		own.inv = copies[a.inv]
+		c.approvals = append(c.approvals, &own)
+	}
 	c.content.List = slices.Clone(r.content.List)
 	c.notices = slices.Clone(r.notices)
 	c.held = nil

@@ -251,10 +251,10 @@ func (r *run) abandon(at instant, why string) {
 // close finishes all spans but those of the background, the root last.
 func (r *run) close(at instant, children, root string, took instant) {
 	at = r.endTools(at, children, func(t *tool) bool { return t.inv.task == nil })
-	for _, a := range r.approvals.sorted() {
+	for _, a := range r.approvals {
 		r.endApproval(a, r.clock.after(a.start, at), "", children)
 	}
-	r.approvals = approvals{}
+	r.approvals = nil
 	for _, inv := range slices.Backward(r.order) {
 		if inv.task != nil {
 			continue // it goes on in the background

@@ -29,8 +29,8 @@ type timeline struct {
 	tools     map[string]*tool       // in flight, by their ids
 	tasks     map[string]*tool       // still running in the background, by their own ids
 	early     map[string]earlyEnd    // ends of work that may belong to a call in flight, by task id
-	approvals approvals
-	notices   []notice // of the root: stalls, limits, and what no chat covers
+	approvals []*pendingApproval     // that wait for an answer, the oldest first
+	notices   []notice               // of the root: stalls, limits, and what no chat covers
 	held      []held
 }
 
@@ -136,7 +136,7 @@ func (l *timeline) shift(f func(instant) instant) {
 	for _, t := range l.tasks {
 		move(&t.start, &t.from, &t.over)
 	}
-	for _, a := range l.approvals.sorted() {
+	for _, a := range l.approvals {
 		move(&a.start)
 	}
 	for _, h := range l.held {
@@ -362,7 +362,7 @@ type tool struct {
 func (t *tool) ref() spanRef { return spanRef{executeTool, t.n} }
 
 // maxOpen is how many calls, tasks or approvals a run may have open at once.
-// Beyond that, the oldest tenth is ended at once, because finding the oldest means
+// Beyond that, the oldest tenth is ended at once, because finding the oldest calls means
 // sorting all of them.
 const maxOpen = 2_000
 
@@ -400,12 +400,6 @@ type earlyEnd struct {
 	notice            notice // the root's event if no call claims the work
 }
 
-// approvals are the approvals that wait for an answer.
-type approvals struct {
-	byKey map[approvalKey][]*pendingApproval
-	n     int
-}
-
 // An approvalKey pairs a request with its response. The id alone is not enough:
 // Cursor's is always 0.
 type approvalKey struct{ id, query string }
@@ -419,46 +413,15 @@ type pendingApproval struct {
 	content       content.Attributes
 }
 
-func (as *approvals) add(a *pendingApproval) {
-	if as.byKey == nil {
-		as.byKey = map[approvalKey][]*pendingApproval{}
-	}
-	as.byKey[a.key] = append(as.byKey[a.key], a)
-	as.n++
-}
-
-// take removes and returns the oldest approval of a key, nil if there is none.
-func (as *approvals) take(key approvalKey) *pendingApproval {
-	list := as.byKey[key]
-	if len(list) == 0 {
+// takeApproval removes and returns the oldest approval of a key, nil if there is none.
+func (l *timeline) takeApproval(key approvalKey) *pendingApproval {
+	i := slices.IndexFunc(l.approvals, func(a *pendingApproval) bool { return a.key == key })
+	if i < 0 {
 		return nil
 	}
-	as.n--
-	if len(list) == 1 {
-		delete(as.byKey, key)
-	} else {
-		as.byKey[key] = list[1:]
-	}
-	return list[0]
-}
-
-// sorted returns the approvals, the oldest first.
-func (as *approvals) sorted() (all []*pendingApproval) {
-	for _, list := range as.byKey {
-		all = append(all, list...)
-	}
-	slices.SortFunc(all, func(a, b *pendingApproval) int { return a.n - b.n })
-	return all
-}
-
-// clone returns a copy for copies of the invocations.
-func (as *approvals) clone(copies map[*invocation]*invocation) (c approvals) {
-	for _, a := range as.sorted() {
-		own := *a
-		own.inv = copies[a.inv]
-		c.add(&own)
-	}
-	return c
+	a := l.approvals[i]
+	l.approvals = slices.Delete(l.approvals, i, i+1)
+	return a
 }
 
 // A notice is something that happened between the agent and the model.

@@ -120,16 +120,9 @@ func (a *attributes) strIfSet(key, v string) {
 
 // words appends an array with one string.
 func (a *attributes) words(key, v string) {
-	v = a.fit(v)
-	element := 1 + protowire.SizeBytes(len(v))
-	list := 1 + protowire.SizeBytes(element)
-	a.value(key, 1+protowire.SizeBytes(list))
-	a.wire = append(a.wire, fieldArrayValue<<3|byte(protowire.BytesType))
-	a.wire = protowire.AppendVarint(a.wire, uint64(list))
-	a.wire = append(a.wire, fieldValues<<3|byte(protowire.BytesType))
-	a.wire = protowire.AppendVarint(a.wire, uint64(element))
-	a.wire = append(a.wire, fieldStringValue<<3|byte(protowire.BytesType))
-	a.wire = protowire.AppendString(a.wire, v)
+	list := appendBytes(nil, fieldValues, appendString(nil, fieldStringValue, a.fit(v)))
+	a.value(key, 1+protowire.SizeBytes(len(list)))
+	a.wire = appendBytes(a.wire, fieldArrayValue, list)
 }
 
 // fit makes a string valid for a span: a single string that is not UTF-8 would make

@@ -107,13 +107,7 @@ func (c *Capture) Text(to *Attributes, key string, escaped []byte) {
 // String returns a text from between the quotes of a JSON string, and how many
 // bytes were cut from it.
 func (c *Capture) String(escaped []byte) (s string, lost int) {
-	if c == nil || len(escaped) == 0 {
-		return "", 0
-	}
-	vr := valueReader{Capture: c, room: c.max + margin}
-	s, whole := vr.string("", escaped)
-	s, lost = truncated(s, c.max, !whole)
-	return s, vr.lost + lost
+	return c.Next(escaped, new(Endings))
 }
 
 // Next is like String for a text that follows others, whose endings are before.

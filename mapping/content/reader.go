@@ -216,17 +216,11 @@ func valid(s string) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// string reads what stands between a string's quotes, and reports whether the string
-// fits whole.
-func (vr *valueReader) string(name string, escaped []byte) (s string, whole bool) {
-	n := vr.take(escaped)
-	whole = n == len(escaped)
-	return vr.redacted(name, unescape(escaped[:n]), whole), whole
-}
-
+// text reads what stands between a string's quotes.
 func (vr *valueReader) text(name string, escaped []byte) Value {
-	s, whole := vr.string(name, escaped)
-	v := stringValue(s)
+	n := vr.take(escaped)
+	whole := n == len(escaped)
+	v := stringValue(vr.redacted(name, unescape(escaped[:n]), whole))
 	v.open = !whole
 	return v
 }

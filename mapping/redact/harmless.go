@@ -67,10 +67,7 @@ func hasIDForm(s string) bool {
 
 // isHarmlessWord reports whether a word is an id of a known form, or not random.
 func isHarmlessWord(s string) bool {
-	if hasIDForm(s) || isUUID(s) || len(s) < 16 {
-		return true
-	}
-	if isUUIDPart(s) {
+	if hasIDForm(s) || isUUID(s) || isUUIDPart(s) || len(s) < 16 {
 		return true
 	}
 	const mostRandom = 20

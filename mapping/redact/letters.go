@@ -1,6 +1,9 @@
 package redact
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 func isUpper(c byte) bool    { return 'A' <= c && c <= 'Z' }
 func isLetter(c byte) bool   { return isUpper(c) || 'a' <= c && c <= 'z' }
@@ -31,41 +34,21 @@ func skipAll(s string, i int) int {
 
 // oneOf reports whether a word is in a list, ignoring case.
 func oneOf(s string, all ...string) bool {
-	for _, a := range all {
-		if len(s) == len(a) && strings.EqualFold(s, a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, func(a string) bool { return len(a) == len(s) && strings.EqualFold(a, s) })
 }
 
 // hasPrefix, hasSuffix and containsAny are those of package strings for any of several
 // words.
 func hasPrefix(s string, prefixes ...string) bool {
-	for _, p := range prefixes {
-		if strings.HasPrefix(s, p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(s, p) })
 }
 
 func hasSuffix(s string, suffixes ...string) bool {
-	for _, x := range suffixes {
-		if strings.HasSuffix(s, x) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(suffixes, func(x string) bool { return strings.HasSuffix(s, x) })
 }
 
 func containsAny(s string, parts ...string) bool {
-	for _, p := range parts {
-		if strings.Contains(s, p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(s, p) })
 }
 
 // A letterSet is a set of bytes. Sets are built once: functions such as strings.Trim

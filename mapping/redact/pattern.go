@@ -117,11 +117,9 @@ func newSearch(p pattern) *search {
 	}
 	s.anchored = true
 	for _, prefix := range literalPrefixes(parsed) {
-		begins := false
-		for _, k := range p.Keywords {
-			begins = begins || strings.HasPrefix(strings.ToLower(prefix), strings.ToLower(k))
-		}
-		s.anchored = s.anchored && begins
+		s.anchored = s.anchored && slices.ContainsFunc(p.Keywords, func(k string) bool {
+			return strings.HasPrefix(strings.ToLower(prefix), strings.ToLower(k))
+		})
 	}
 	if s.anchored {
 		s.assigned = strings.Contains(expr, operator)

@@ -191,7 +191,7 @@ func isChain(v string) bool {
 	if isBase64(v) && turnsOf(v) > 6 && entropy(v) > 4 {
 		return false
 	}
-	if strings.Contains(v, "->") || strings.Contains(v, "::") || strings.Contains(v, "//") || hasPrefix(v, "/", "./", "~/") {
+	if containsAny(v, "->", "::", "//") || hasPrefix(v, "/", "./", "~/") {
 		return true
 	}
 	if strings.IndexByte(v, '.') <= 0 || !isIdentifier(v) {
