@@ -66,27 +66,20 @@ func (l *eventLog) makeRoom(r *run, inv *invocation, t *turn, at instant) instan
 // endSpan ends the current span. The turn's own span stays open until the turn
 // ends.
 func (l *eventLog) endSpan(r *run, inv *invocation, t *turn, at instant) {
+	s := &span{ref: spanRef{chat, t.n}} // stands for the turn's own
 	if !l.inChild {
-		l.inChild = true
-		l.own, l.at = l.at, encodedEvents{}
-		if len(l.texts) > 0 {
-			l.waiting = append(l.waiting, &span{ref: spanRef{chat, t.n}, texts: l.texts})
-			l.held += len(l.texts)
-			l.texts, l.size = nil, 0
-		}
-		l.resolveSome(r)
-		return
+		l.inChild, l.own = true, l.at
+	} else {
+		r.counts.deltaSpans++
+		s = r.newSpan(spanRef{deltas, r.counts.deltaSpans}, s.ref, inv, "")
+		s.start, s.end, s.events = l.start, at, l.at
+		s.attributes.int(semconv.TurnNumber, int64(t.n))
+		s.attributes.strIfSet(semconv.ResponseID, r.stream.names.id(t.response.id))
 	}
-	r.counts.deltaSpans++
-	s := r.newSpan(spanRef{deltas, r.counts.deltaSpans}, spanRef{chat, t.n}, inv, "")
-	s.start, s.end = l.start, at
-	s.attributes.int(semconv.TurnNumber, int64(t.n))
-	s.attributes.strIfSet(semconv.ResponseID, r.stream.names.id(t.response.id))
-	s.events, s.texts = l.at, l.texts
-	l.at = encodedEvents{}
-	l.held += len(l.texts)
-	l.texts, l.size = nil, 0
+	s.texts = l.texts
 	l.waiting = append(l.waiting, s)
+	l.held += len(l.texts)
+	l.at, l.texts, l.size = encodedEvents{}, nil, 0
 	l.resolveSome(r)
 }
 

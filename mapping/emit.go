@@ -119,9 +119,6 @@ func (s *span) addFirstChunk(since, chunk instant) {
 
 // settleKey makes sure that the run has ids.
 func (r *run) settleKey() {
-	if r.ids.known {
-		return
-	}
 	first := r.start
 	if r.clock.replay && !r.clock.stamped {
 		first = r.stream.written()

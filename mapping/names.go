@@ -21,12 +21,6 @@ func newNames(redactor *redact.Redactor) *names {
 	return &names{redactor: redactor, known: map[string]bool{}}
 }
 
-// clone returns a copy with a separate count.
-func (n *names) clone() *names {
-	c := *n
-	return &c
-}
-
 // pass returns a name, or _OTHER if the name may be a secret. Short names and ids
 // of a known form pass without the rules, which take time to load.
 func (n *names) pass(s string) string {

@@ -56,8 +56,9 @@ func (m *Mapper) open(arrival, now instant) iter.Seq[Output] {
 
 // copied returns a Mapper for copies of the open runs, which can end without changing m.
 func (m *Mapper) copied(now instant) *Mapper {
+	names := *m.names // with a count of its own
 	c := &Mapper{stream: stream{
-		opts: m.opts, capture: m.capture, names: m.names.clone(), now: now, place: m.place, stats: m.stats, lastWords: m.lastWords, copy: true,
+		opts: m.opts, capture: m.capture, names: &names, now: now, place: m.place, stats: m.stats, lastWords: m.lastWords, copy: true,
 		keys: runKeys{before: m.keys.latest, older: m.keys.before}, // it adds to a map of its own
 	}}
 	c.sessions = newSessions(&c.stream)

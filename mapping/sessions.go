@@ -199,7 +199,9 @@ func (ss *sessions) dispatch(a *agent.Agent, ev *agent.Event) {
 
 func (ss *sessions) deliver(s *session, ev *agent.Event) {
 	if s.runs == 0 {
-		ss.continueRun(s, ev.Arrival)
+		if e := ss.evicted.remove(s.id); e != nil { // the session goes on
+			s.runs, s.run = e.number, ss.stream.continued(e, ev.Arrival)
+		}
 	}
 	if ev.Kind == agent.TaskEnd && ss.taskEnd(s, ev) {
 		if s.run != nil && ev.Wakes {
@@ -313,14 +315,6 @@ func (ss *sessions) evict(s *session) {
 	ss.remove(s)
 	if forgotten := ss.evicted.add(e); forgotten != nil {
 		ss.endEvictedCall(forgotten, errIncomplete)
-	}
-}
-
-// continueRun continues the run of a session that was evicted, if there is one.
-func (ss *sessions) continueRun(s *session, arrival instant) {
-	if e := ss.evicted.remove(s.id); e != nil {
-		s.runs = e.number
-		s.run = ss.stream.continued(e, arrival)
 	}
 }
 

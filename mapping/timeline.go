@@ -373,7 +373,7 @@ type work struct {
 	from       instant // when the call ended
 	over       instant // when the work ended, if an await said so
 	exit       agent.Exit
-	status     string
+	status     string // "running" until an end is reported
 	failed     bool
 }
 
@@ -395,9 +395,10 @@ func sortedTools(tools map[string]*tool) []*tool {
 
 // An earlyEnd is the end of background work that may belong to a call in flight.
 type earlyEnd struct {
-	status, errorType string
-	said              content.Attributes
-	notice            notice // the root's event if no call claims the work
+	status string
+	failed bool
+	said   content.Attributes
+	notice notice // the root's event if no call claims the work
 }
 
 // An approvalKey pairs a request with its response. The id alone is not enough:

@@ -397,25 +397,25 @@ func (r *run) endInvocation(inv *invocation, at instant, errorType string) insta
 func (r *run) leaveRunning(t *tool, call *agent.Tool, at instant, asked *invocation) {
 	t.task = string(call.Task)
 	r.counts.tasks++
-	t.background, t.estimated = r.counts.tasks, false
+	t.background, t.status, t.estimated = r.counts.tasks, "running", false
 	if asked != nil {
 		r.nested[t.id] = asked
 		asked.tool, asked.start, asked.wait, asked.task = t.backgroundRef(), t.from, t.from, t
 	}
 	if old := r.tasks[t.task]; old != nil && t.task != "" { // the id is reused: the older task will never be reported again
-		r.endBackground(old, r.clock.after(old.from, at), "running", "", content.Attributes{})
+		r.endBackground(old, r.clock.after(old.from, at), content.Attributes{})
 	}
 	if early, ok := r.early[t.task]; ok { // its end was printed before the call's
 		delete(r.early, t.task)
-		t.estimated = true
-		r.endBackground(t, r.clock.after(at, at), early.status, early.errorType, early.said)
+		t.status, t.failed, t.estimated = early.status, early.failed, true
+		r.endBackground(t, r.clock.after(at, at), early.said)
 		return
 	}
 	r.tasks[t.taskKey()] = t
 	if len(r.tasks) > maxOpen {
 		for _, old := range r.oldest(r.tasks, t) {
 			delete(r.tasks, old.taskKey())
-			r.endBackground(old, r.clock.after(old.from, at), "running", "", content.Attributes{})
+			r.endBackground(old, r.clock.after(old.from, at), content.Attributes{})
 		}
 	}
 }
@@ -443,8 +443,7 @@ func (r *run) taskEnd(inv *invocation, ev *agent.Event, at instant) {
 		r.notice(inv, &note, at)
 		return
 	}
-	early := earlyEnd{notice: r.newNotice(&note, at)}
-	early.status, early.errorType = r.taskStatus(ev)
+	early := earlyEnd{status: r.stream.names.pass(ev.Status), failed: ev.Failed, notice: r.newNotice(&note, at)}
 	r.stream.captureFacts(ev.Facts, &early.said)
 	if r.early == nil {
 		r.early = map[string]earlyEnd{}
@@ -477,34 +476,30 @@ func (r *run) endTaskAt(ev *agent.Event, at instant) {
 	if t.estimated = ev.Estimated || r.guessed; t.over != 0 {
 		at, t.estimated = t.over, false
 	}
-	status, errorType := r.taskStatus(ev)
-	if t.failed && errorType == "" {
-		status, errorType = t.status, cmp.Or(t.status, errOther)
+	if !t.failed || ev.Failed {
+		t.status, t.failed = r.stream.names.pass(ev.Status), ev.Failed
 	}
 	var said content.Attributes
 	r.stream.captureFacts(ev.Facts, &said)
 	if t.start < at && at <= t.from { // the work was over before its call ended, so it began with the call
 		t.from = t.start
 	}
-	r.endBackground(t, r.clock.after(t.from, at), status, errorType, said)
+	r.endBackground(t, r.clock.after(t.from, at), said)
 }
 
-// taskStatus returns the status of work that ended, and its error.type if it failed.
-func (r *run) taskStatus(ev *agent.Event) (status, errorType string) {
-	status = r.stream.names.pass(ev.Status)
-	if ev.Failed {
-		errorType = cmp.Or(status, errOther)
+// endBackground finishes the span of what a call left running. said is what the
+// notification of its end said.
+func (r *run) endBackground(t *tool, at instant, said content.Attributes) {
+	errorType := ""
+	if t.failed {
+		errorType = cmp.Or(t.status, errOther)
 	}
-	return status, errorType
-}
-
-func (r *run) endBackground(t *tool, at instant, status, errorType string, said content.Attributes) {
 	at = r.endNested(t, at, errorType)
 	s := r.newSpan(t.backgroundRef(), t.inv.ref, t.inv, t.name)
 	s.start, s.end = t.from, at
 	s.link, s.estimated = t.ref(), t.estimated
 	s.attributes.strIfSet(semconv.TaskID, r.stream.names.id(t.task))
-	s.attributes.str(semconv.TaskStatus, status)
+	s.attributes.str(semconv.TaskStatus, t.status)
 	if t.exit.Known {
 		s.attributes.int(semconv.ProcessExitCode, t.exit.Code)
 	}
@@ -520,15 +515,11 @@ func (r *run) endBackground(t *tool, at instant, status, errorType string, said 
 // is only known to have outlived the stream.
 func (r *run) endTasks(at instant) {
 	for _, t := range sortedTools(r.tasks) {
-		if t.over == 0 {
-			r.endBackground(t, r.clock.after(t.from, at), "running", "", content.Attributes{})
-			continue
+		end := t.over
+		if end == 0 {
+			end = r.clock.after(t.from, at)
 		}
-		errorType := ""
-		if t.failed {
-			errorType = cmp.Or(t.status, errOther)
-		}
-		r.endBackground(t, t.over, t.status, errorType, content.Attributes{})
+		r.endBackground(t, end, content.Attributes{})
 	}
 	clear(r.tasks)
 }

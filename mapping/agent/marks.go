@@ -202,14 +202,12 @@ func firstValues(rows iter.Seq[*Marks], parent string, names ...string) (values 
 	return values
 }
 
-// A foreignKind is a kind of lines that spantee does not support, but recognizes, so that
+// foreignLines are kinds of lines that spantee does not support, but recognizes, so that
 // it can report what the stream is.
-type foreignKind struct {
+var foreignLines = []struct {
 	name   string
 	shapes []Shape
-}
-
-var foreignLines = []foreignKind{
+}{
 	{name: "Trae", shapes: shapes("session_id=t-* type=system")},
 	{name: "muse", shapes: shapes("schema_version payload_type payload")},
 	{name: "Antigravity", shapes: shapes("!type event conversation_id init", "!type event step_update", "!type event=result result")},

@@ -193,9 +193,7 @@ func (l *opencodeLine) metadata(r *jsonscan.Reader) {
 				c.exited(code)
 			}
 		case "truncated":
-			if r.Bool() {
-				c.OutcomeFacts.bool(semconv.ToolTruncated)
-			}
+			c.OutcomeFacts.read(r, resultFacts, key)
 		case "sessionId":
 			c.OutcomeFacts.word(semconv.SubagentID, wordOf(r))
 		}
