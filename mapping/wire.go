@@ -120,7 +120,8 @@ func (a *attributes) strIfSet(key, v string) {
 
 // words appends an array with one string.
 func (a *attributes) words(key, v string) {
-	list := appendBytes(nil, fieldValues, appendString(nil, fieldStringValue, a.fit(v)))
+	var element, scratch [64]byte
+	list := appendBytes(scratch[:0], fieldValues, appendString(element[:0], fieldStringValue, a.fit(v)))
 	a.value(key, 1+protowire.SizeBytes(len(list)))
 	a.wire = appendBytes(a.wire, fieldArrayValue, list)
 }
