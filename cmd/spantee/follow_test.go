@@ -488,6 +488,37 @@ func TestFollowLeavesOutWhatIsPiped(t *testing.T) {
 	}
 }
 
+// A run that follows another one closely may be claimed after its first row was read.
+func TestFollowLeavesOutWhatIsClaimedLater(t *testing.T) {
+	t.Parallel()
+	r := receivertest.Start(t)
+	state, dir := t.TempDir(), t.TempDir()
+	began := time.Now().Add(-time.Minute)
+	l := newSessionLog(t, dir, "s1", began)
+	l.prompt()
+	l.answer()
+	l.at = began.Add(10 * time.Second)
+	l.prompt()
+	stop := followIn(t, r, state, dir, "--since", "1h")
+	await(r, l.session, 1) // ended by the prompt of the second run
+	if err := follow.ClaimsIn(filepath.Join(state, "spantee")).Add(l.session, l.at.Add(-time.Second), l.at.Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	l.tool()
+	l.answer()
+	l.at = began.Add(20 * time.Second)
+	l.prompt()
+	l.answer()
+	l.prompt()
+	await(r, l.session, 2)
+	stop()
+	for _, span := range r.Spans() {
+		if start := time.Unix(0, int64(span.StartTimeUnixNano)); start.After(began.Add(5*time.Second)) && start.Before(began.Add(15*time.Second)) {
+			t.Errorf("%s of the claimed run was sent", span.Name)
+		}
+	}
+}
+
 // A run is claimed as soon as its session is known, also by exec, however long its first
 // model call takes.
 func TestRunsAreClaimedAtOnce(t *testing.T) {

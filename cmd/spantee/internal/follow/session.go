@@ -28,8 +28,17 @@ type Session struct {
 	claims   Claims
 	mapper   *mapping.Mapper  // nil while the session sleeps
 	inputs   []*mapping.Input // of Files
-	claimed  map[trace.TraceID]bool
+	runs     map[trace.TraceID]*run
 	mayBegin time.Time // when a run may; zero if none waits
+}
+
+// A run may be claimed until a span of it was handed over. It has no head start if it
+// follows another run closely.
+type run struct {
+	session    string
+	start      time.Time
+	claimed    bool
+	handedOver bool
 }
 
 const (
@@ -87,7 +96,7 @@ func (s *Session) Wake(opts mapping.Options, again func(iter.Seq[mapping.Output]
 	if s.mapper, err = mapping.New(opts); err != nil {
 		return err
 	}
-	s.inputs, s.claimed = nil, map[trace.TraceID]bool{}
+	s.inputs, s.runs = nil, map[trace.TraceID]*run{}
 	files, from := make([]*os.File, len(s.Files)), make([]int64, len(s.Files))
 	for i, f := range s.Files {
 		s.inputs = append(s.inputs, s.mapper.Input())
@@ -125,7 +134,7 @@ func (s *Session) Wake(opts mapping.Options, again func(iter.Seq[mapping.Output]
 }
 
 // Sleep frees the memory of the session.
-func (s *Session) Sleep() { s.mapper, s.inputs, s.claimed = nil, nil, nil }
+func (s *Session) Sleep() { s.mapper, s.inputs, s.runs = nil, nil, nil }
 
 // Restart begins anew, because a file was replaced. The runs that the new file repeats began
 // before the last span that was handed over.
@@ -268,23 +277,45 @@ func (s *Session) unclaimed(outputs iter.Seq[mapping.Output]) iter.Seq[mapping.O
 	return func(yield func(mapping.Output) bool) {
 		for out := range outputs {
 			id := out.TraceID
-			if run := out.Started; run != nil {
-				id = run.TraceID
-				s.claimed[id] = s.claims.Has(run.Session, run.Start)
+			if began := out.Started; began != nil {
+				id = began.TraceID
+				s.runs[id] = &run{session: began.Session, start: began.Start}
 			}
-			if !s.claimed[id] && !yield(out) {
+			claimed := s.isClaimed(id)
+			if r := s.runs[id]; r != nil && out.Span != nil {
+				r.handedOver = true
+			}
+			if !claimed && !yield(out) {
 				return
 			}
 		}
 	}
 }
 
+// isClaimed reports whether the filter or exec has traced a run.
+func (s *Session) isClaimed(id trace.TraceID) bool {
+	r := s.runs[id]
+	if r == nil {
+		return false
+	}
+	if !r.claimed && !r.handedOver {
+		r.claimed = s.claims.Has(r.session, r.start)
+	}
+	return r.claimed
+}
+
 // OpenAt returns the spans that have not ended.
 func (s *Session) OpenAt(now time.Time) iter.Seq[mapping.Output] {
-	if !s.Busy() {
-		return func(func(mapping.Output) bool) {}
+	return func(yield func(mapping.Output) bool) {
+		if !s.Busy() {
+			return
+		}
+		for out := range s.mapper.OpenAt(now) {
+			if !s.isClaimed(out.TraceID) && !yield(out) {
+				return
+			}
+		}
 	}
-	return s.unclaimed(s.mapper.OpenAt(now))
 }
 
 // Stats returns the counts since the session woke.
