@@ -103,6 +103,7 @@ type follower struct {
 	failed      map[string]bool // files that cannot be read
 
 	journaled bool // all spans that were handed over are in the journal
+	settled   bool // until a log grows, there is nothing to do
 }
 
 func followLogs(o *options, fo followOptions, names []string, stderr *os.File) error {
@@ -240,15 +241,13 @@ func (f *follower) run(ctx context.Context) {
 			continue
 		}
 		wait, cancel := ctx, context.CancelFunc(func() {})
-		if len(f.awake) > 0 {
+		if !f.settled {
 			wait, cancel = context.WithDeadline(ctx, due)
 		}
 		f.tailer.Wait(wait)
 		cancel()
 	}
-	for _, s := range f.awake {
-		f.save(s)
-	}
+	f.saveAll()
 }
 
 // end delivers what is left. Open runs go on when follow is started again.
@@ -341,7 +340,7 @@ func (f *follower) fail(path string, why error) {
 
 // read traces what the first session that is ready has got.
 func (f *follower) read(s *follow.Session) {
-	f.ready = f.ready[1:]
+	f.ready, f.settled = f.ready[1:], false
 	if !s.IsAwake() && f.wake(s) != nil {
 		return
 	}
@@ -393,12 +392,11 @@ func (f *follower) wake(s *follow.Session) error {
 
 // sleep frees the memory of a session.
 func (f *follower) sleep(s *follow.Session) {
-	f.save(s)
 	f.awake = slices.DeleteFunc(f.awake, func(a *follow.Session) bool { return a == s })
 	s.Sleep()
 }
 
-// tick is called every second while a session is awake.
+// tick is called every second until all is settled.
 func (f *follower) tick(now time.Time) {
 	if !f.journaled {
 		f.checkpoint()
@@ -416,6 +414,7 @@ func (f *follower) tick(now time.Time) {
 	}
 	f.open.show()
 	f.metrics.save()
+	f.settled = f.saveAll() && len(f.awake) == 0
 }
 
 // look does what is due because a session has not grown.
@@ -440,9 +439,7 @@ func (f *follower) look(s *follow.Session, now time.Time) {
 			f.do(s, follow.Step{End: true})
 		}
 		f.sleep(s)
-		return
 	}
-	f.save(s)
 }
 
 // do takes a step other than a piece.
@@ -491,16 +488,32 @@ func (f *follower) checkpoint() {
 	f.journaled = f.to.Exporter == nil || f.to.Exporter.Checkpoint(nil) == nil
 }
 
-func (f *follower) save(s *follow.Session) {
-	if !s.Unsaved || !f.journaled || f.state == nil || len(s.Files) == 0 {
-		return
+// saveAll saves how far all sessions were mapped. It returns false if that has to be tried
+// again.
+func (f *follower) saveAll() bool {
+	for _, s := range f.sessions {
+		if s != nil && !f.save(s) {
+			return false
+		}
+	}
+	return true
+}
+
+// save saves how far a session was mapped. It returns false if that failed.
+func (f *follower) save(s *follow.Session) bool {
+	if !s.Unsaved || f.state == nil || len(s.Files) == 0 {
+		return true
+	}
+	if !f.journaled {
+		return false
 	}
 	s.Open = s.Busy()
 	if err := f.state.Save(s.Log); err != nil {
 		f.say.problem(fmt.Errorf("cannot save the position, so a restart may send spans again: %w", err))
-		return
+		return false
 	}
 	s.Unsaved = false
+	return true
 }
 
 // OpenAt returns the spans that have not ended.

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/follow"
+	"github.com/spantee/spantee/exporter/metrics/metricstest"
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
 	"github.com/spantee/spantee/mapping"
 )
@@ -541,6 +542,63 @@ func TestRunsAreClaimedAtOnce(t *testing.T) {
 		})
 		in.Close()
 		_ = cmd.Wait()
+	}
+}
+
+// The metrics of a session whose log has not grown for long are sent, and how far it was
+// mapped is saved, without waiting for any log to grow.
+func TestFollowSettlesIdleSessions(t *testing.T) {
+	t.Parallel()
+	r := metricstest.Start(t)
+	state, dir := t.TempDir(), t.TempDir()
+	cmd := spantee(t, []string{"XDG_STATE_HOME=" + state, "OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint(), "OTEL_METRIC_EXPORT_INTERVAL=100"},
+		"follow", dir, "--since", "24h")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	logs, away := filepath.Join(state, "spantee/follow/logs"), filepath.Join(state, "away")
+	until(t, "beginning", func() bool {
+		_, err := os.Stat(filepath.Join(state, "spantee/follow/folders"))
+		return err == nil
+	})
+	then := time.Now().Add(-time.Hour)
+	l := newSessionLog(t, t.TempDir(), "s1", then)
+	l.prompt()
+	l.answer()
+	inFolder := filepath.Join(dir, filepath.Base(l.path))
+	err := os.Rename(logs, away)
+	if err == nil {
+		err = os.WriteFile(logs, nil, 0o600) // nothing can be saved
+	}
+	if err == nil {
+		err = os.Chtimes(l.path, then, then)
+	}
+	if err == nil {
+		err = os.Rename(l.path, inFolder)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.path = inFolder
+	r.Await(t, func() bool {
+		for name, p := range r.Points() {
+			if strings.HasPrefix(name, "spantee.run.count") && p.Sum == 1 {
+				return true
+			}
+		}
+		return false
+	})
+	if err = os.Remove(logs); err == nil {
+		err = os.Rename(away, logs)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "saved position", func() bool { return followedAll(state, []*sessionLog{l}) })
+	_ = cmd.Process.Signal(os.Interrupt)
+	if err := cmd.Wait(); err != nil || !strings.Contains(cmd.stderr.String(), "cannot save the position") {
+		t.Errorf("%v: %s", err, cmd.stderr.String())
 	}
 }
 

@@ -134,7 +134,10 @@ func (s *Session) Wake(opts mapping.Options, again func(iter.Seq[mapping.Output]
 }
 
 // Sleep frees the memory of the session.
-func (s *Session) Sleep() { s.mapper, s.inputs, s.runs = nil, nil, nil }
+func (s *Session) Sleep() {
+	s.Open = s.Busy()
+	s.mapper, s.inputs, s.runs = nil, nil, nil
+}
 
 // Restart begins anew, because a file was replaced. The runs that the new file repeats began
 // before the last span that was handed over.
