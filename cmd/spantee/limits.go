@@ -52,30 +52,13 @@ func (l *limits) takeReached() []string {
 	return list
 }
 
-// checkTime notes the limits that the passing of time has reached. It returns how long
-// until it may reach another, zero for never.
-func (l *limits) checkTime(now time.Time, idle time.Duration) (next time.Duration) {
+// checkTime notes the limits that are reached because time passes.
+func (l *limits) checkTime(now time.Time, idle time.Duration) {
 	if l == nil {
-		return 0
+		return
 	}
-	for _, limit := range []struct {
-		flag        string
-		max, passed time.Duration
-	}{{"max-idle", l.maxIdle, idle}, {"max-duration", l.maxDuration, now.Sub(l.started)}} {
-		l.check(limit.flag, limit.max > 0 && limit.passed >= limit.max)
-		next = soonest(next, max(limit.max-limit.passed, 0))
-	}
-	return next
-}
-
-// soonest returns the shortest of several delays, where zero means none.
-func soonest(delays ...time.Duration) (next time.Duration) {
-	for _, d := range delays {
-		if next == 0 || d > 0 && d < next {
-			next = d
-		}
-	}
-	return next
+	l.check("max-idle", l.maxIdle > 0 && idle >= l.maxIdle)
+	l.check("max-duration", l.maxDuration > 0 && now.Sub(l.started) >= l.maxDuration)
 }
 
 // consume counts a span, and notes the limits that it reaches.

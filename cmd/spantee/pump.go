@@ -83,11 +83,18 @@ func (p *pump) guard(f func()) {
 	f()
 }
 
+// tickInterval is how often the stream is watched, whether anything comes or not.
+const tickInterval = time.Second
+
 // follow maps the stream.
 func (p *pump) follow() {
 	buf := make([]byte, tracer.MaxPiece)
 	behind := false
-	for due := after(p.tick()); ; {
+	for due := time.Now(); ; {
+		if now := time.Now(); !now.Before(due) {
+			p.tick(now)
+			due = now.Add(tickInterval)
+		}
 		chunk, err := p.tee.Next(buf, due)
 		if err != nil {
 			return
@@ -101,21 +108,7 @@ func (p *pump) follow() {
 		} else {
 			p.log.take(p.stream, time.Now())
 		}
-		now := time.Now()
-		if !due.IsZero() && !due.After(now) {
-			due = after(p.tick())
-		} else if soon := now.Add(time.Second); due.IsZero() || due.After(soon) {
-			due = soon
-		}
 	}
-}
-
-// after returns when a delay is over, the zero time if there is none.
-func after(delay time.Duration) time.Time {
-	if delay == 0 {
-		return time.Time{}
-	}
-	return time.Now().Add(delay)
 }
 
 // consume maps a chunk of the stream.
@@ -133,30 +126,22 @@ func (p *pump) consume(bytes []byte, arrived time.Time) {
 	p.open.showChanged()
 }
 
-// tick is called one second after bytes arrive, again until the journal has
-// everything, and when the stream may have been silent for too long. It returns how
-// long until it must be called in any case, 0 for never.
-func (p *pump) tick() time.Duration {
-	now := time.Now()
-	next := soonest(p.checkStall(now), p.limits.checkTime(now, now.Sub(p.lastArrival)))
+// tick does what is due because time passes.
+func (p *pump) tick(now time.Time) {
+	idle := now.Sub(p.lastArrival)
+	p.checkStall(now, idle)
+	p.limits.checkTime(now, idle)
 	p.actOnLimits()
-	next = soonest(next, p.open.show(), p.status.show(now, p.stream.Mapper, p.lastArrival))
-	if p.stream.Save() {
-		next = soonest(next, time.Second)
-	}
+	p.open.show()
+	p.status.show(now, p.stream.Mapper, idle)
+	p.stream.Save()
 	p.metrics.save()
-	return next
 }
 
-// checkStall reports once that the agent is silent. It returns how long until that may be
-// due, zero if not before something comes.
-func (p *pump) checkStall(now time.Time) time.Duration {
-	if !p.to.Live || p.stallAfter == 0 || p.stalled {
-		return 0
-	}
-	idle := now.Sub(p.lastArrival)
-	if idle < p.stallAfter {
-		return p.stallAfter - idle
+// checkStall reports once that the agent is silent.
+func (p *pump) checkStall(now time.Time, idle time.Duration) {
+	if !p.to.Live || p.stallAfter == 0 || p.stalled || idle < p.stallAfter {
+		return
 	}
 	p.stalled = true
 	p.stream.At(now)
@@ -165,7 +150,6 @@ func (p *pump) checkStall(now time.Time) time.Duration {
 		p.metrics.stalled(agent)
 	}
 	p.stream.Changed()
-	return 0
 }
 
 // actOnLimits reports the limits that were reached since the last call and, with

@@ -106,25 +106,25 @@ func newStatusLine(say *reporter, stdout *os.File) *statusLine {
 // minStatusWidth is the least width, in columns, in which a status is readable.
 const minStatusWidth = 40
 
-// show draws the status, and returns when to do so again, 0 for never. It takes at most
-// a twentieth of the mapper's time.
-func (s *statusLine) show(now time.Time, of openSource, lastArrival time.Time) (next time.Duration) {
+// show draws the status. It is called every second, and takes at most a twentieth of the
+// mapper's time.
+func (s *statusLine) show(now time.Time, of openSource, idle time.Duration) {
 	if s == nil {
-		return 0
+		return
 	}
 	out, stderr := s.say.w, s.say.stderr
 	if !proc.InForeground(stderr) { // the last line is the shell's
 		out.ForgetStatus()
-		return time.Second
+		return
 	}
 	style := s.say.cfg.display.treeStyle(s.say.stderr)
 	if style.Width < minStatusWidth {
 		out.Status("")
-		return time.Second
+		return
 	}
 	start := time.Now()
 	if start.Sub(s.at) < 20*s.took {
-		return time.Second
+		return
 	}
 	var open []*runs.Span
 	for out := range of.OpenAt(now) {
@@ -132,9 +132,8 @@ func (s *statusLine) show(now time.Time, of openSource, lastArrival time.Time) (
 			open = append(open, span)
 		}
 	}
-	out.Status(style.Status(open, now.Sub(lastArrival)))
+	out.Status(style.Status(open, idle))
 	s.at, s.took = time.Now(), time.Since(start)
-	return time.Second
 }
 
 // erase leaves the line empty.

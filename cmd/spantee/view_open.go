@@ -20,7 +20,7 @@ import (
 // endpoint.
 type openSpans struct {
 	*tracing
-	source openSource   // nil for the stream
+	source openSource
 	feed   *viewer.Feed // nil if no viewer can be at the endpoint
 
 	whole bool // content is sent whole, to the viewer at the endpoint
@@ -37,17 +37,10 @@ type openSource interface {
 	Stats() mapping.Stats
 }
 
-func (o *openSpans) runs() openSource {
-	if o.source != nil {
-		return o.source
-	}
-	return o.stream.Mapper
-}
-
 // newOpenSpans returns the open spans of the stream. The feed uses the connection of the
 // exporter's client.
 func (t *tracing) newOpenSpans(client exporter.Client) *openSpans {
-	o := &openSpans{tracing: t}
+	o := &openSpans{tracing: t, source: t.stream.Mapper}
 	if t.to.Exporter == nil || !t.to.Live || t.cfg.to.otlp == nil {
 		return o
 	}
@@ -101,24 +94,21 @@ const maxOpenInterval = 4 * time.Second
 
 // showChanged shows the open spans if a run began or got its final ids.
 func (o *openSpans) showChanged() {
-	if o.runs().Stats().Generation != o.generation {
+	if o.source.Stats().Generation != o.generation {
 		o.show()
 	}
 }
 
-// show shows the open spans, and returns when to do so again: zero if not before
-// more of the stream has come. If showing them takes long, it runs less often.
-func (o *openSpans) show() (next time.Duration) {
+// show shows the open spans. It is called every second. If showing them takes long, it
+// does so less often.
+func (o *openSpans) show() {
 	feed := o.feed.Wanted()
-	if o.page == nil && !feed {
-		return 0
-	}
-	if o.runs().Stats().Generation == 0 {
-		return 0 // nothing has begun
+	if o.page == nil && !feed || o.source.Stats().Generation == 0 { // no run has begun
+		return
 	}
 	start := time.Now()
 	if start.Sub(o.at) < min(20*o.took, maxOpenInterval) {
-		return time.Second
+		return
 	}
 	if o.page != nil {
 		o.page.queue.Open(o.request(tracer.Sampler{}))
@@ -126,12 +116,11 @@ func (o *openSpans) show() (next time.Duration) {
 	if feed {
 		o.feed.Show(o.request(o.cfg.sampler))
 	}
-	o.at, o.took, o.generation = time.Now(), time.Since(start), o.runs().Stats().Generation
-	return time.Second
+	o.at, o.took, o.generation = time.Now(), time.Since(start), o.source.Stats().Generation
 }
 
 func (o *openSpans) request(of tracer.Sampler) (request []byte) {
-	for out := range o.runs().OpenAt(time.Now()) {
+	for out := range o.source.OpenAt(time.Now()) {
 		if of.Keeps(out.TraceID) {
 			request = append(request, wrap(o.to.Resources(out.Agent), out.Span)...)
 		}

@@ -108,7 +108,6 @@ type Tracer struct {
 	over    bool        // nothing more is traced
 	stopped error       // why tracing ended early; may be nil
 	save    *time.Timer // calls saveOpen; nil without a spool
-	saving  bool        // save runs
 	process *mapping.Process
 	exit    proc.Status
 }
@@ -150,7 +149,9 @@ func New(ctx context.Context, o Options) (*Tracer, error) {
 		return nil, err
 	}
 	if e.spool != nil {
-		t.save, t.saving = time.AfterFunc(saveInterval, t.saveOpen), true
+		t.mu.Lock() // saveOpen must see the timer
+		defer t.mu.Unlock()
+		t.save = time.AfterFunc(saveInterval, t.saveOpen)
 	}
 	return t, nil
 }
@@ -176,10 +177,7 @@ func (t tee) Write(p []byte) (int, error) {
 // Write takes the next bytes of the agent's output. It never fails, also after Close.
 func (t *Tracer) Write(p []byte) (int, error) {
 	now := time.Now()
-	t.locked(func() {
-		t.stream.Write(p, now)
-		t.saveSoon()
-	})
+	t.locked(func() { t.stream.Write(p, now) })
 	return len(p), nil
 }
 
@@ -201,19 +199,9 @@ func (t *Tracer) locked(do func()) {
 // saveOpen saves what a killed process would lose.
 func (t *Tracer) saveOpen() {
 	t.locked(func() {
-		t.saving = false
-		if t.stream.Save() {
-			t.saveSoon()
-		}
-	})
-}
-
-// saveSoon is called with mu held.
-func (t *Tracer) saveSoon() {
-	if t.save != nil && !t.saving {
+		t.stream.Save()
 		t.save.Reset(saveInterval)
-		t.saving = true
-	}
+	})
 }
 
 // Environ returns environment variables for the agent that make the spans of its tools part

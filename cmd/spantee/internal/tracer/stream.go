@@ -169,12 +169,11 @@ func (s *Stream) At(now time.Time) { s.now = now }
 func (s *Stream) Changed() { s.saved.changed = true }
 
 // Save makes a checkpoint if anything has changed since the last one. Call it about once
-// a second. It reports whether it must be called again although nothing comes.
-func (s *Stream) Save() (again bool) {
-	if s.saves && s.saved.changed {
+// a second.
+func (s *Stream) Save() {
+	if s.saved.changed {
 		s.checkpoint()
 	}
-	return s.saves && s.saved.changed
 }
 
 // checkpoint saves all spans. With thousands of open sessions that takes a while, so it is
