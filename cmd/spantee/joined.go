@@ -11,24 +11,18 @@ import (
 )
 
 // A joinedLog reads the log that an agent keeps of the session in the pipe, because the log
-// has what the stream lacks. The disk may hang, so a goroutine reads, and the mapper goes
-// on without the log.
+// has what the stream lacks. The disk may hang, so a goroutine reads each log, and the
+// mapper goes on without the log.
 type joinedLog struct {
 	patience time.Duration      // for all that is read before one piece of the stream
 	session  string             // that began last
-	log      *mapping.JoinedLog // nil if the session's log adds nothing, or was not found
+	log      *mapping.JoinedLog // nil if the session's log adds nothing
+	disk     chan struct{}      // has room for one reader: each that hangs takes a thread
 
-	questions chan<- *mapping.JoinedLog // nil until there is a log
-	answers   <-chan grownLog
-	asked     bool // a question has no answer yet
-	inTime    bool // the last answer came in time
-}
-
-// A grownLog is what a log has grown by.
-type grownLog struct {
-	log   *mapping.JoinedLog
-	rows  []byte // valid until the next question
-	found bool
+	asks   chan<- struct{} // asks what the log has grown by; closed when the log is no longer read
+	grown  <-chan []byte   // the answers, each valid until the next question
+	asked  bool            // a question has no answer yet
+	inTime bool            // the last answer came in time
 }
 
 const (
@@ -46,7 +40,7 @@ func (t *tracing) newJoinedLog() *joinedLog {
 	if !t.to.Live || t.noSessionLog {
 		return nil
 	}
-	return &joinedLog{patience: max(minPatience, min(maxPatience, t.flushTimeout/4))}
+	return &joinedLog{patience: max(minPatience, min(maxPatience, t.flushTimeout/4)), disk: make(chan struct{}, 1)}
 }
 
 // follow begins to read the log of the session that began last.
@@ -54,32 +48,20 @@ func (l *joinedLog) follow(m *mapping.Mapper, arrived time.Time) {
 	if l == nil || m.Stats().Session == l.session {
 		return
 	}
+	l.close()
 	l.session = m.Stats().Session
-	l.log = m.JoinLog(l.session, arrived.Add(-logAhead))
-	l.asked, l.inTime = false, false
-	if l.log == nil {
+	if l.log = m.JoinLog(l.session, arrived.Add(-logAhead)); l.log == nil {
 		return
 	}
-	if l.questions == nil {
-		questions, answers := make(chan *mapping.JoinedLog, 1), make(chan grownLog, 1)
-		l.questions, l.answers = questions, answers
-		go readLogs(questions, answers)
-	}
-	l.ask()
-}
-
-// ask asks how much the log has grown, unless the disk hangs.
-func (l *joinedLog) ask() {
-	select {
-	case l.questions <- l.log:
-		l.asked = true
-	default:
-	}
+	asks, grown := make(chan struct{}, 1), make(chan []byte, 1)
+	l.asks, l.grown, l.asked, l.inTime = asks, grown, true, false
+	go readLog(l.log, l.disk, asks, grown)
 }
 
 func (l *joinedLog) close() {
-	if l != nil && l.questions != nil {
-		close(l.questions)
+	if l != nil && l.log != nil {
+		close(l.asks)
+		l.log = nil
 	}
 }
 
@@ -105,58 +87,41 @@ func (l *joinedLog) take(to *tracer.Stream, arrived time.Time) {
 // next returns what the log has grown by, nil if that is nothing, or not known yet.
 func (l *joinedLog) next(deadline <-chan time.Time) []byte {
 	if !l.asked {
-		l.ask()
+		l.asks <- struct{}{}
+		l.asked = true
 	}
-	select {
-	case answer := <-l.answers:
-		return l.answered(answer)
-	default:
-	}
-	if !l.inTime { // the log is not found yet, or the disk hangs
+	if !l.inTime && len(l.grown) == 0 { // the log is not found yet, or the disk hangs
 		return nil
 	}
 	select {
-	case answer := <-l.answers:
-		return l.answered(answer)
+	case rows := <-l.grown:
+		l.asked, l.inTime = false, true
+		return rows
 	case <-deadline:
 		l.inTime = false
 		return nil
 	}
 }
 
-// answered returns the rows of an answer about the current log.
-func (l *joinedLog) answered(answer grownLog) []byte {
-	if answer.log != l.log {
-		return nil
+// readLog sends what a log has when it is found, and then, each time it is asked, what the
+// log has grown by.
+func readLog(log *mapping.JoinedLog, disk chan struct{}, asks <-chan struct{}, grown chan<- []byte) {
+	select {
+	case disk <- struct{}{}:
+		defer func() { <-disk }()
+	case <-asks:
+		return
 	}
-	l.asked, l.inTime = false, true
-	if !answer.found {
-		l.log = nil
+	file := awaitLog(log, asks)
+	if file == nil {
+		return
 	}
-	return answer.rows
-}
-
-// readLogs answers questions about one log after another.
-func readLogs(questions <-chan *mapping.JoinedLog, answers chan<- grownLog) {
-	var (
-		current *mapping.JoinedLog
-		file    *os.File
-		buf     = make([]byte, tracer.MaxPiece)
-	)
-	for log := range questions {
-		if log != current {
-			file.Close() // nil is no file
-			file, log = awaitLog(log, questions)
-			current = log
-		}
-		answer := grownLog{log: log, found: file != nil}
-		if file != nil {
-			n, _ := file.Read(buf) // a log may grow after io.EOF
-			answer.rows = buf[:n]
-		}
-		answers <- answer
+	defer file.Close()
+	buf := make([]byte, tracer.MaxPiece)
+	for more := true; more; _, more = <-asks {
+		n, _ := file.Read(buf) // a log may grow after io.EOF
+		grown <- buf[:n]
 	}
-	file.Close()
 }
 
 const (
@@ -164,20 +129,20 @@ const (
 	maxSearches = 10
 )
 
-// awaitLog searches for a log, which an agent begins only when it works, or for the log of
-// the next question. It returns no file if there is none in time.
-func awaitLog(log *mapping.JoinedLog, questions <-chan *mapping.JoinedLog) (*os.File, *mapping.JoinedLog) {
-	for search := 0; search < maxSearches && log != nil; search++ {
+// awaitLog searches for a log, which an agent begins only when it works. It returns nil if
+// there is none in time, or once asks is closed.
+func awaitLog(log *mapping.JoinedLog, asks <-chan struct{}) *os.File {
+	for range maxSearches {
 		if file := findLog(log); file != nil {
-			return file, log
+			return file
 		}
 		select {
 		case <-time.After(searchEvery):
-		case next := <-questions: // nil at the end
-			log, search = next, -1
+		case <-asks:
+			return nil
 		}
 	}
-	return nil, log
+	return nil
 }
 
 // findLog opens a log, and returns nil if it is not there. Links out of the agent's folder
