@@ -8,7 +8,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"os"
@@ -47,8 +46,8 @@ func main() {
 	case errors.As(err, &s):
 		s.Exit()
 	default:
-		stderr := proc.NewStderr(os.Stderr, proc.LastPatience)
-		fmt.Fprintf(stderr, "spantee: %s\n", withHint(err))
+		stderr := newMessages(os.Stderr)
+		stderr.say("%s", withHint(err))
 		stderr.Flush()
 		if !running || errors.As(err, new(usageError)) {
 			os.Exit(proc.StatusUsage)

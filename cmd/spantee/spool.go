@@ -126,16 +126,16 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	if err != nil {
 		return err
 	}
-	messages := proc.NewStderr(stderr, proc.LastPatience)
+	messages := newMessages(stderr)
 	defer messages.Flush()
 	// Invalid flags have failed already, except with --to. Other errors are reported
 	// per request.
 	settings, _ := resolveOTLP(cfg)
 	for _, err := range settings.Ignored() {
-		fmt.Fprintf(messages, "spantee: %v\n", err)
+		messages.say("%v", err)
 	}
 	s.SetAside = func(why *spool.Untrusted) {
-		fmt.Fprintf(messages, "spantee: set aside unread: %s\n", printable(why.Error()))
+		messages.say("set aside unread: %s", printable(why.Error()))
 	}
 	s.Owner = spool.NewOwner()
 	killed := meterOfKilled(s, cfg, toFile)
@@ -146,14 +146,14 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	if err != nil {
 		return err
 	}
-	sent := newProgress(stderr, messages, int64(waiting), func(n int64) string { return count(int(n), "span") })
+	sent := newProgress(stderr, messages.Stderr, int64(waiting), func(n int64) string { return count(int(n), "span") })
 	results, err := exporter.Flush(ctx, s, dial, sent.add)
 	sent.clear()
 	inTime, cancel := context.WithTimeout(ctx, defaultFlushTimeout)
 	defer cancel()
 	ofKilled := killed.close(inTime, exporter.Report{})
 	if undelivered, _ := undeliveredMetrics(ofKilled); undelivered != "" {
-		fmt.Fprintf(messages, "spantee: %s\n", undelivered)
+		messages.say("%s", undelivered)
 	}
 	messages.Flush() // before anything is printed on stdout
 	said := reportFlush(stdout, results, cmp.Or(printable(toFile), otlp.Shown(cfg.Endpoint)))

@@ -12,11 +12,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
-	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/viewer"
 	contentlevel "github.com/spantee/spantee/mapping/content"
 )
@@ -87,28 +85,21 @@ func runViewer(o *viewOptions, files []string, stderr *os.File) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	var problems []error
 	if o.export == "" && os.Getenv(captureVariable) == "" { // who opens a file can read it; who exports one may give it away
 		o.content = cmp.Or(o.content, string(contentlevel.Full))
 	}
-	content, err := o.resolve(func(err error) { problems = append(problems, err) })
+	messages := newMessages(stderr)
+	defer messages.Flush()
+	content, err := o.resolve(messages.problem)
 	if err != nil {
 		return err
 	}
 	signals := proc.CatchSignals()
-	messages := proc.NewStderr(stderr, proc.LastPatience)
-	defer messages.Flush()
-	say := func(format string, args ...any) {
-		fmt.Fprintln(messages, "spantee: "+printableLines(fmt.Sprintf(format, args...)))
-	}
-	for _, problem := range problems {
-		say("%s", withHint(problem))
-	}
 	limitMemory(memoryForPage)
-	read := fileReader{content: content, say: say}
+	read := fileReader{content, messages.problem}
 	var v *viewer.Viewer
 	err, signal, done := proc.Unless(signals, func() (err error) {
-		v, err = o.show(read, files, isTerminal(stderr))
+		v, err = o.show(read, files, messages, isTerminal(stderr))
 		return err
 	})
 	if !done {
@@ -126,18 +117,18 @@ func runViewer(o *viewOptions, files []string, stderr *os.File) error {
 
 // show shows the files. It returns nil if no viewer has to keep running: after
 // --export, or if another viewer took the files.
-func (o *viewOptions) show(read fileReader, files []string, terminal bool) (*viewer.Viewer, error) {
+func (o *viewOptions) show(read fileReader, files []string, stderr messages, terminal bool) (*viewer.Viewer, error) {
 	if o.export != "" {
 		return nil, o.exportFiles(read, files)
 	}
 	if viewer.Running(o.address) {
-		return nil, o.join(read, files, terminal)
+		return nil, o.join(read, files, stderr, terminal)
 	}
 	prices, err := readPrices(o.prices)
 	if err != nil {
 		return nil, err
 	}
-	store, err := openSessions(o.keep.Retention, func(err error) { read.say("%v", err) })
+	store, err := openSessions(o.keep.Retention, stderr.problem)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +136,7 @@ func (o *viewOptions) show(read fileReader, files []string, terminal bool) (*vie
 	v, err := viewer.Start(viewer.Config{
 		Page: o.address, GRPC: o.grpc, HTTP: o.http, Store: store, Prices: prices,
 		ReadFile: func(store *viewer.Store, name string, r io.Reader) error {
-			return fileReader{read.content, func(string, ...any) {}}.read(store, name, r, time.Now())
+			return fileReader{read.content, func(error) {}}.read(store, name, r, time.Now())
 		},
 	})
 	if err != nil {
@@ -162,7 +153,7 @@ func (o *viewOptions) show(read fileReader, files []string, terminal bool) (*vie
 	if len(added) == 1 {
 		url += "#/trace/" + added[0]
 	}
-	read.say("showing traces at %s until Ctrl-C; %s", url, receiving(v))
+	stderr.say("showing traces at %s until Ctrl-C; %s", url, receiving(v))
 	if !o.noOpen && terminal {
 		openBrowser(url)
 	}
@@ -198,30 +189,14 @@ func receiving(v *viewer.Viewer) string {
 	return "not receiving OTLP"
 }
 
-// A page shows spans that are made in this process.
+// A page shows the spans of this process.
 type page struct {
-	queue     *viewer.Queue
-	viewer    *viewer.Viewer // nil if there is only a store
-	resources func(agent string) *resourcepb.Resource
-}
-
-func newPage(store *viewer.Store, live bool) *page {
-	resources := (&config{detectors: []string{exporter.HostDetector}}).services(false, nil, func(error) {}) // the exporter reports them
-	return &page{queue: viewer.NewQueue(store, live), resources: resources}
-}
-
-// takeOf shows a span of an agent that the mapper emitted.
-func (p *page) takeOf(span []byte, agent string) {
-	p.take(span, p.resources(agent))
+	queue  *viewer.Queue
+	viewer *viewer.Viewer
 }
 
 // consume shows a finished span.
-func (p *page) consume(s *tracer.Span) { p.take(s.Wire, s.From) }
-
-// take shows a finished span.
-func (p *page) take(span []byte, from *resourcepb.Resource) {
-	p.queue.Add(wrap(from, span))
-}
+func (p *page) consume(s *tracer.Span) { p.queue.Add(wrap(s.From, s.Wire)) }
 
 // close waits until everything is shown and stored.
 func (p *page) close() (lost int) {
@@ -250,14 +225,12 @@ func (o *options) startPage(say *reporter) (*page, error) {
 		store.Close()
 		return nil, err
 	}
-	p := newPage(store, true)
-	p.viewer = v
 	url := v.URL() + "#/latest"
 	say.pageAt(url)
 	if !o.view.noOpen && say.terminal {
 		openBrowser(url)
 	}
-	return p, nil
+	return &page{viewer.NewQueue(store, true), v}, nil
 }
 
 // openBrowser opens url in the user's browser, and does not wait: some browsers run for

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
+	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/file"
 	"github.com/spantee/spantee/exporter/spool"
@@ -24,7 +25,7 @@ import (
 // A fileReader reads traces from files: recorded streams or OTLP JSON lines.
 type fileReader struct {
 	content contentConfig // what to record of streams
-	say     func(format string, args ...any)
+	problem func(error)
 }
 
 // files adds the traces in files, and returns their ids and whether it skipped bad
@@ -37,7 +38,7 @@ func (f fileReader) files(store *viewer.Store, names []string) (added []string, 
 			if bad++; bad == len(names) {
 				return nil, true, err
 			}
-			f.say("%s (skipped)", withHint(err))
+			f.problem(errors.New(withHint(err) + " (skipped)"))
 		}
 	}
 	return store.Since(before), bad > 0, nil
@@ -73,30 +74,27 @@ func (f fileReader) read(store *viewer.Store, name string, content io.Reader, mo
 		if store.Sequence() == before {
 			return err
 		}
-		f.say("%v", err)
+		f.problem(err)
 		return nil
 	}
 
-	p := newPage(store, false)
+	p := page{queue: viewer.NewQueue(store, false)}
 	defer p.queue.Close()
-	opts := f.content.Options
-	opts.Replay = modified
-	m, err := mapping.New(opts)
+	to := tracer.Config{Mapping: f.content.Options, Consumers: []tracer.Consumer{p.consume}}
+	to.Mapping.Replay = modified
+	to.Resources = (&config{detectors: []string{exporter.HostDetector}}).services(false, nil, func(error) {})
+	stream, err := tracer.New(to)
 	if err != nil {
 		return err
 	}
-	for out, err := range m.Read(r) {
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		if out.Span != nil {
-			p.takeOf(out.Span, out.Agent)
-		}
+	if _, err := stream.ReadFrom(r); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
+	_ = stream.Close(false)
 	if lost := p.queue.Close(); lost > 0 {
 		return fmt.Errorf("%s: %s could not be stored", name, count(lost, "span"))
 	}
-	if m.Stats().Runs == 0 {
+	if stream.Mapper.Stats().Runs == 0 {
 		return &exporter.Error{
 			Err:  fmt.Errorf("%s: no session found", name),
 			Hint: "a file must have the stream of an agent (" + strings.Join(mapping.Agents, ", ") + ") or OTLP JSON lines",
@@ -113,12 +111,12 @@ func isOTLP(head []byte) bool {
 }
 
 // join hands the files to the viewer that already has the port.
-func (o *viewOptions) join(read fileReader, files []string, terminal bool) error {
+func (o *viewOptions) join(read fileReader, files []string, stderr messages, terminal bool) error {
 	page := "http://" + o.address + "/"
 	if len(files) == 0 {
 		return &exporter.Error{Err: fmt.Errorf("a viewer is running at %s", page), Hint: "open that page, or choose other ports with --listen, --otlp-grpc and --otlp-http; port 0 is any free one"}
 	}
-	store, err := viewer.NewStore(viewer.Retention{}, func(err error) { read.say("%v", err) })
+	store, err := viewer.NewStore(viewer.Retention{}, read.problem)
 	if err != nil {
 		return err
 	}
@@ -133,7 +131,7 @@ func (o *viewOptions) join(read fileReader, files []string, terminal bool) error
 	if len(added) == 1 {
 		page += "#/trace/" + added[0]
 	}
-	read.say("opened in the running viewer: %s", page)
+	stderr.say("opened in the running viewer: %s", page)
 	if !o.noOpen && terminal {
 		openBrowser(page)
 	}
@@ -145,7 +143,7 @@ func (o *viewOptions) exportFiles(read fileReader, files []string) error {
 	if len(files) == 0 {
 		return usageError{errors.New("--export needs a FILE to read")}
 	}
-	store, err := viewer.NewStore(viewer.Retention{}, func(err error) { read.say("%v", err) })
+	store, err := viewer.NewStore(viewer.Retention{}, read.problem)
 	if err != nil {
 		return err
 	}
@@ -252,19 +250,17 @@ func (r *retention) Set(text string) error {
 		*r = retention{set: true}
 	}
 	for part := range strings.SplitSeq(text, ",") {
-		if days, ok := strings.CutSuffix(part, "d"); ok {
-			n, err := strconv.Atoi(days)
-			if err != nil || n <= 0 || n > 36500 {
-				return errors.New("days such as 30d, a size such as 2GiB, or both with a comma between")
-			}
-			r.Age = time.Duration(n) * day
-			continue
-		}
+		days, isAge := strings.CutSuffix(part, "d")
+		n, err := strconv.Atoi(days)
 		var limit size
-		if err := limit.Set(part); err != nil {
+		switch {
+		case isAge && err == nil && n > 0 && n <= 36500:
+			r.Age = time.Duration(n) * day
+		case !isAge && limit.Set(part) == nil:
+			r.Bytes = limit.bytes
+		default:
 			return errors.New("days such as 30d, a size such as 2GiB, or both with a comma between")
 		}
-		r.Bytes = limit.bytes
 	}
 	return nil
 }

@@ -23,89 +23,81 @@ import (
 const maxKeptListed = 50
 
 func lsCommand() *cobra.Command {
-	return &cobra.Command{
+	return keptCommand(&cobra.Command{
 		Use:   "ls [WORD...]",
 		Short: "List the sessions that the viewer kept",
 		Long: `ls lists the sessions that view and --view kept on disk, the latest first. With
 WORDs, it lists only sessions that have all of them, in the prompt, commands, output,
 errors or ids. A WORD is the beginning of one, a "phrase in quotes" or a field, such as
 tool:shell, agent:codex, model:gpt, file:main.go or failed:yes.`,
-		RunE: func(_ *cobra.Command, words []string) error {
-			stderr := proc.NewStderr(os.Stderr, proc.LastPatience)
-			defer stderr.Flush()
-			return listKept(words, os.Stdout, stderr)
-		},
-	}
+	}, listKept)
 }
 
 func showCommand() *cobra.Command {
-	return &cobra.Command{
+	return keptCommand(&cobra.Command{
 		Use:   "show [ID]",
 		Short: "Print a kept session as a text waterfall",
 		Long:  "show prints the latest session that the viewer kept, or the one whose trace id begins with ID.",
 		Args:  cobra.MaximumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			stderr := proc.NewStderr(os.Stderr, proc.LastPatience)
-			defer stderr.Flush()
-			return showKept(strings.Join(args, ""), os.Stdout, stderr)
-		},
-	}
+	}, func(store *viewer.Store, args []string, _ messages) error {
+		spans, err := store.Find(strings.Join(args, ""))
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(os.Stdout, resolveDisplay().treeStyle(os.Stdout).Render(spans))
+		return err
+	})
 }
 
 func rmCommand() *cobra.Command {
-	return &cobra.Command{
+	return keptCommand(&cobra.Command{
 		Use:   "rm ID...",
 		Short: "Delete kept sessions",
 		Long:  "rm deletes the sessions whose trace ids begin with an ID, each of which must name one session.",
 		Args:  cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, ids []string) error {
-			stderr := proc.NewStderr(os.Stderr, proc.LastPatience)
-			defer stderr.Flush()
-			store, err := readKept(stderr)
-			if err != nil {
+	}, func(store *viewer.Store, ids []string, _ messages) error {
+		for _, id := range ids {
+			if err := store.DeletePrefix(id); err != nil {
 				return err
 			}
-			defer store.Close()
-			for _, id := range ids {
-				if err == nil {
-					err = store.DeletePrefix(id)
-				}
-			}
+		}
+		return nil
+	})
+}
+
+// keptCommand completes a command that works on the sessions that were kept.
+func keptCommand(cmd *cobra.Command, run func(store *viewer.Store, args []string, stderr messages) error) *cobra.Command {
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		stderr := newMessages(os.Stderr)
+		defer stderr.Flush()
+		store, err := openKept(viewer.Retention{}, stderr.problem)
+		stderr.Flush() // before anything is printed on stdout
+		if err != nil {
 			return err
-		},
+		}
+		defer store.Close()
+		return run(store, args, stderr)
 	}
+	return cmd
 }
 
-// readKept opens the sessions that were kept.
-func readKept(stderr *proc.Stderr) (*viewer.Store, error) {
-	store, err := openKept(viewer.Retention{}, func(err error) { fmt.Fprintf(stderr, "spantee: %s\n", printableLines(err.Error())) })
-	stderr.Flush() // before anything is printed on stdout
-	return store, err
-}
-
-func listKept(words []string, stdout *os.File, stderr *proc.Stderr) error {
-	store, err := readKept(stderr)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
+func listKept(store *viewer.Store, words []string, stderr messages) error {
 	l, err := store.List(viewer.Query{Search: strings.Join(words, " "), Limit: maxKeptListed})
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if l.Total == 0 {
-		fmt.Fprintln(stderr, "spantee: no sessions are kept yet: spantee view and --view keep what they receive")
+	case l.Total == 0:
+		stderr.say("no sessions are kept yet: spantee view and --view keep what they receive")
+		return nil
+	case l.Matching == 0:
+		stderr.say("no match among %s", count(l.Total, "session"))
 		return nil
 	}
-	if l.Matching == 0 {
-		fmt.Fprintf(stderr, "spantee: no match among %s\n", count(l.Total, "session"))
-		return nil
-	}
-	if err := writeSessions(stdout, l.Sessions); err != nil {
+	if err := writeSessions(os.Stdout, l.Sessions); err != nil {
 		return err
 	}
 	if l.Matching > len(l.Sessions) {
-		fmt.Fprintf(stderr, "spantee: the latest %d of %d sessions\n", len(l.Sessions), l.Matching)
+		stderr.say("the latest %d of %d sessions", len(l.Sessions), l.Matching)
 	}
 	return nil
 }
@@ -178,18 +170,4 @@ func headline(s viewer.Session) string {
 	parts := []string{s.Agent, cmp.Or(s.Prompt, s.First, s.Model)}
 	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
 	return strings.Join(parts, " · ")
-}
-
-func showKept(prefix string, stdout *os.File, stderr *proc.Stderr) error {
-	store, err := readKept(stderr)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	spans, err := store.Find(prefix)
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(stdout, resolveDisplay().treeStyle(stdout).Render(spans))
-	return err
 }

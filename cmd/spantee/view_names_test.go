@@ -26,7 +26,7 @@ func TestPageNamesAreTheTrees(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer store.Close()
-		read := fileReader{content, t.Logf}
+		read := fileReader{content, func(err error) { t.Log(err) }}
 		if err := read.read(store, file, strings.NewReader(string(fixture(t, file))), time.Unix(0, madeStart)); err != nil {
 			t.Fatal(err)
 		}
