@@ -29,7 +29,7 @@ import (
 // agents' folders and GitHub's files. The packages beneath read their own variables.
 type config struct {
 	to        destination
-	metrics   metricsConfig
+	metrics   *otlp.Settings // nil if they go nowhere
 	sampler   tracer.Sampler
 	detectors []string     // of resource attributes
 	spool     *spool.Spool // nil with --no-spool, or without a state directory
@@ -39,12 +39,6 @@ type config struct {
 	content   contentConfig
 
 	nowhere error // why no spans are sent, if that is one of the problems
-}
-
-// A metricsConfig says where metrics go.
-type metricsConfig struct {
-	to         *otlp.Settings // nil if they go nowhere
-	recordings bool           // also for recordings
 }
 
 // A contentConfig says which content is recorded.
@@ -60,7 +54,7 @@ func (e variableError) Unwrap() error { return e.error }
 
 // resolve returns the configuration of a command that traces a stream. An invalid variable
 // is a problem, because it must not break a pipe.
-func (o *options) resolve(problem func(error)) (*config, error) {
+func (o *options) resolve(live bool, problem func(error)) (*config, error) {
 	if err := cmp.Or(o.check(), o.view.check()); err != nil {
 		return nil, err
 	}
@@ -96,7 +90,7 @@ func (o *options) resolve(problem func(error)) (*config, error) {
 			problem(err)
 		}
 	}
-	c.metrics = o.resolveMetrics(c.to, problem) // metrics count all runs, sampled or not
+	c.metrics = o.resolveMetrics(c.to, live, problem) // metrics count all runs, sampled or not
 	c.sampler = tracer.NewSampler(c.parent, problem)
 	if why := c.sampler.Never; c.to.isSet() && why != nil {
 		c.goNowhere(why, problem)
@@ -222,31 +216,28 @@ func (o *options) destination() (destination, error) {
 	return o.resolveOTLP("")
 }
 
-// resolveMetrics determines where metrics go: where their own variables say, or
-// else where spans go.
+// resolveMetrics determines where metrics go: where their own variables say, or else
+// where spans go. It returns nil if they go nowhere.
 //
 // Unless $OTEL_METRICS_EXPORTER is set, metrics are sent only if spans are sent by
 // OTLP, and only for a live stream: a recording that is sent twice would count
 // twice.
-func (o *options) resolveMetrics(spans destination, problem func(error)) (c metricsConfig) {
+func (o *options) resolveMetrics(spans destination, live bool, problem func(error)) *otlp.Settings {
 	switch chosen := os.Getenv("OTEL_METRICS_EXPORTER"); {
-	case strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true"), chosen == "none", chosen == "" && spans.otlp == nil:
-		return metricsConfig{}
+	case strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true"), chosen == "none", chosen == "" && (spans.otlp == nil || !live):
+		return nil
 	case chosen != "" && chosen != "otlp":
 		problem(fmt.Errorf("no metrics are sent: invalid $OTEL_METRICS_EXPORTER %q (want otlp or none)", chosen))
-		return metricsConfig{}
-	case chosen == "otlp":
-		c.recordings = true
+		return nil
 	}
 	cfg := o.otlp
 	cfg.Signal = spool.Metrics
 	settings, err := resolveOTLP(cfg)
 	if err != nil {
 		problem(fmt.Errorf("no metrics are sent: %w", err))
-		return metricsConfig{}
+		return nil
 	}
-	c.to = settings
-	return c
+	return settings
 }
 
 const wantFile = "a file, not stdout"

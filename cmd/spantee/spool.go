@@ -174,7 +174,7 @@ func meterOfKilled(s spool.Spool, cfg otlp.Config, toFile string) *meter {
 	if toFile == "" {
 		spans.otlp, _ = resolveOTLP(cfg) // see flush for its errors
 	}
-	m := newMeter(o.resolveMetrics(spans, func(error) {}).to, func(error) {})
+	m := newMeter(o.resolveMetrics(spans, true, func(error) {}), func(error) {})
 	m.spool = &s
 	return m
 }

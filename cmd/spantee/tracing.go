@@ -45,14 +45,15 @@ type tracing struct {
 func startTracing(o *options, stderr *os.File, rec *recording, process *mapping.Process) (*tracing, error) {
 	say := newReporter(o, stderr)
 	say.child = process != nil
-	cfg, err := o.resolve(say.problem)
+	live := rec == nil || rec.grows
+	cfg, err := o.resolve(live, say.problem)
 	if err != nil {
 		return nil, err
 	}
 	say.cfg = cfg
 	t := &tracing{options: o, cfg: cfg, say: say, limits: newLimits(o.limitOptions)}
 	resources := cfg.services(rec == nil, process, say.problem)
-	t.to = tracer.Config{Live: rec == nil || rec.grows, Resources: resources, Sampled: cfg.sampler.Keeps}
+	t.to = tracer.Config{Live: live, Resources: resources, Sampled: cfg.sampler.Keeps}
 	if t.account, err = o.account(cfg); err != nil {
 		return nil, err
 	}
@@ -100,13 +101,13 @@ func startTracing(o *options, stderr *os.File, rec *recording, process *mapping.
 // meter returns nil if metrics go nowhere.
 func (t *tracing) meter(spans exporter.Client) *meter {
 	to := t.cfg.metrics
-	if to.to == nil || !t.to.Live && !to.recordings {
+	if to == nil {
 		return nil
 	}
-	for _, err := range slices.Concat(to.to.Ignored(), metrics.CheckEnvironment()) {
+	for _, err := range slices.Concat(to.Ignored(), metrics.CheckEnvironment()) {
 		t.say.problem(err)
 	}
-	m := newMeter(to.to, t.say.problem)
+	m := newMeter(to, t.say.problem)
 	m.spans, m.from = spans, t.to.Resources
 	if t.to.Live { // a recording can be sent again
 		m.spool = t.cfg.spool
