@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
-	"strings"
+	"runtime"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +26,7 @@ and sent by a later run.`
 // rootCommand returns the filter with all subcommands.
 func rootCommand() *cobra.Command {
 	cmd := filterCommand()
-	cmd.Version = versionLine()
+	cmd.Version = tracer.Version() + " (" + runtime.Version() + ")" // without a tag, the version is the commit
 	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand(), lsCommand(), showCommand(), rmCommand(), replayCommand(), followCommand(), manCommand())
 	return cmd
 }
@@ -71,33 +70,4 @@ func unexpected(args []string) error {
 		hint = "to trace a recording: spantee replay FILE"
 	}
 	return &exporter.Error{Err: usageError{fmt.Errorf("unexpected argument %q", args[0])}, Hint: hint}
-}
-
-// versionLine is what --version prints after the program's name.
-func versionLine() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return tracer.Version()
-	}
-	return tracer.Version() + " " + built(info)
-}
-
-// built returns the commit and the Go release a binary was built from. A binary
-// that "go install" built does not know its commit, because the module proxy serves
-// no repository.
-func built(info *debug.BuildInfo) string {
-	var facts []string
-	modified := false
-	for _, setting := range info.Settings {
-		switch setting.Key {
-		case "vcs.revision":
-			facts = append(facts, "commit "+setting.Value)
-		case "vcs.modified":
-			modified = setting.Value == "true"
-		}
-	}
-	if modified {
-		facts = append(facts, "modified")
-	}
-	return "(" + strings.Join(append(facts, info.GoVersion), ", ") + ")"
 }

@@ -28,15 +28,14 @@ import (
 // take precedence. Beside it, the command reads the environment for Go's memory limit, the
 // agents' folders and GitHub's files. The packages beneath read their own variables.
 type config struct {
-	to        destination
-	metrics   *otlp.Settings // nil if they go nowhere
-	sampler   tracer.Sampler
-	detectors []string     // of resource attributes
-	spool     *spool.Spool // nil with --no-spool, or without a state directory
-	parent    trace.SpanContext
-	traceURL  string
-	display   display
-	content   contentConfig
+	to       destination
+	metrics  *otlp.Settings // nil if they go nowhere
+	sampler  tracer.Sampler
+	spool    *spool.Spool // nil with --no-spool, or without a state directory
+	parent   trace.SpanContext
+	traceURL string
+	display  display
+	content  contentConfig
 
 	nowhere error // why no spans are sent, if that is one of the problems
 }
@@ -67,7 +66,6 @@ func (o *options) resolve(live bool, problem func(error)) (*config, error) {
 	if c.content, err = o.contentOptions.resolve(problem); err != nil {
 		return nil, err
 	}
-	c.detectors = detectors(c.content.Content)
 	if o.traceURL == "" && !hasPlaceholder(c.traceURL) {
 		problem(fmt.Errorf("invalid $SPANTEE_TRACE_URL %q (want %s in it)", c.traceURL, placeholder))
 		c.traceURL = ""
@@ -108,15 +106,15 @@ const placeholder = "{trace_id}"
 
 func hasPlaceholder(url string) bool { return url == "" || strings.Contains(url, placeholder) }
 
-// detectors returns the names of the resource detectors to run. The repository of the
-// working directory counts as content.
-func detectors(level content.Level) []string {
-	return slices.DeleteFunc(exporter.DetectorNames(), func(name string) bool { return name == "vcs" && level == content.None })
+// detectors returns the names of the detectors of resource attributes to run. The
+// repository of the working directory counts as content.
+func (c *config) detectors() []string {
+	return slices.DeleteFunc(exporter.DetectorNames(), func(name string) bool { return name == "vcs" && c.content.Content == content.None })
 }
 
 // services returns the resources of a stream's spans and metrics. A recording has
 // no instance id, because sending it again must produce the same bytes.
-func (c *config) services(live bool, process *mapping.Process, problem func(error)) func(agent string) *resourcepb.Resource {
+func services(detectors []string, live bool, process *mapping.Process, problem func(error)) func(agent string) *resourcepb.Resource {
 	var facts []string
 	if live {
 		facts = append(facts, "service.instance.id", tracer.NewInstanceID())
@@ -126,7 +124,7 @@ func (c *config) services(live bool, process *mapping.Process, problem func(erro
 	}
 	var reported sync.Once // an error in the environment is the same for all agents
 	return tracer.PerAgent(func(agent string) *resourcepb.Resource {
-		r, err := exporter.Resource(context.Background(), c.detectors, append([]string{"service.name", agent}, facts...)...)
+		r, err := exporter.Resource(context.Background(), detectors, append([]string{"service.name", agent}, facts...)...)
 		if err != nil {
 			reported.Do(func() { problem(err) })
 		}

@@ -72,7 +72,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		agentStderr = passed.Agents
 	}
 	limits := tracing.limits
-	agent, err := proc.Start(args, tracing.environment(), stdin, agentStderr, limits.ownGroup())
+	agent, err := proc.Start(args, tracing.environment(), stdin, agentStderr, limits.kills())
 	passed.Start()
 	if err != nil {
 		tracing.endBy(o.flushTimeout)

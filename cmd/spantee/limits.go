@@ -32,8 +32,9 @@ func newLimits(o limitOptions) *limits {
 	return &limits{limitOptions: o, started: time.Now(), open: map[string]*runs.Run{}}
 }
 
-// ownGroup reports whether the agent needs a process group of its own, to be killed.
-func (l *limits) ownGroup() bool { return l != nil && l.onLimit == onLimitKill }
+// kills reports whether the agent is ended when it reaches a limit. It then needs a process
+// group of its own.
+func (l *limits) kills() bool { return l != nil && l.onLimit == onLimitKill }
 
 // check notes a limit once that is reached.
 func (l *limits) check(limit string, reached bool) {

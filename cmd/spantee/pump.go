@@ -158,7 +158,7 @@ func (p *pump) actOnLimits() {
 	for _, limit := range p.limits.takeReached() {
 		p.stream.Mapper.NoteLimit(limit)
 		p.stream.Changed()
-		kill := p.limits.ownGroup()
+		kill := p.limits.kills()
 		if kill {
 			p.limits.agent.Kill()
 		}

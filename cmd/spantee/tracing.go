@@ -52,7 +52,7 @@ func startTracing(o *options, stderr *os.File, rec *recording, process *mapping.
 	}
 	say.cfg = cfg
 	t := &tracing{options: o, cfg: cfg, say: say, limits: newLimits(o.limitOptions)}
-	resources := cfg.services(rec == nil, process, say.problem)
+	resources := services(cfg.detectors(), rec == nil, process, say.problem)
 	t.to = tracer.Config{Live: live, Resources: resources, Sampled: cfg.sampler.Keeps}
 	if t.account, err = o.account(cfg); err != nil {
 		return nil, err
