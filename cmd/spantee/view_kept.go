@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/exporter/viewer"
 )
@@ -111,7 +110,7 @@ const (
 
 // writeSessions writes one line a session, as wide as the terminal.
 func writeSessions(stdout *os.File, sessions []viewer.Session) error {
-	width, terminal := proc.TerminalWidth(stdout)
+	width, terminal := terminalWidth(stdout)
 	if !terminal {
 		width = anyWidth
 	}
