@@ -182,9 +182,6 @@ func (in *Input) release(found *agent.Agent, proof keptLine) {
 	}
 }
 
-// settle counts the lines that are still kept at the end.
-func (in *Input) settle() { in.mapper.stats.Unidentified += in.unproven + len(in.take()) }
-
 // decodeAs decodes a line, and applies its events.
 func (m *Mapper) decodeAs(source *source, line agent.Line, number int) {
 	m.number = number

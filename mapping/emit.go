@@ -201,7 +201,7 @@ func (r *run) at(ev *agent.Event) instant {
 	if stamp != 0 {
 		stamp += r.clock.shift
 		if !r.clock.stamped {
-			r.stamped(stamp, ev.Arrival)
+			r.takeFirstStamp(stamp, ev.Arrival)
 		}
 	}
 	if r.clock.setBack(stamp) {
@@ -218,7 +218,7 @@ func (r *run) at(ev *agent.Event) instant {
 
 // instantOf returns the instant of an additional timestamp of an event.
 func (r *run) instantOf(stamp instant) instant {
-	return quantize(stamp + r.clock.skew + instant(r.stream.opts.Shift))
+	return quantize(stamp) + r.clock.skew + r.clock.shift
 }
 
 // ownTime returns the event's own time if it states one, and at otherwise: some
@@ -230,9 +230,9 @@ func (r *run) ownTime(ev *agent.Event, at instant) instant {
 	return at
 }
 
-// stamped is called at the first timestamp: everything before it was placed without
+// takeFirstStamp is called at the first timestamp: everything before it was placed without
 // knowing the agent's clock.
-func (r *run) stamped(stamp, arrival instant) {
+func (r *run) takeFirstStamp(stamp, arrival instant) {
 	r.settleKeyTo(stamp)
 	switch {
 	case r.clock.replay:

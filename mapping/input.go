@@ -67,10 +67,11 @@ func (in *Input) close() {
 }
 
 func (in *Input) end(interrupted bool) {
+	m := in.mapper
 	if !interrupted {
 		in.lines.end()
 	}
-	in.settle()
+	m.stats.Unidentified += in.unproven + len(in.take())
 	in.flush()
 }
 

@@ -69,7 +69,7 @@ func (r *run) settle(at, took instant) (end instant) {
 		r.estimated = true
 		from := r.start
 		span := max(at-from, quantum)
-		end = r.stream.written() + quantize(instant(r.stream.opts.Shift))
+		end = r.stream.written() + r.clock.shift
 		took = max(min(took, end), span)
 		scale := func(t instant) instant { return instant(float64(t) * (float64(took) / float64(span))) }
 		for _, inv := range r.order {
@@ -82,8 +82,8 @@ func (r *run) settle(at, took instant) (end instant) {
 		return end
 	}
 	worked := at
-	if r.answered != 0 {
-		worked = r.answered
+	if r.firstAnswer != 0 {
+		worked = r.firstAnswer
 	}
 	if spent := worked - r.start; (r.clock.recording() || r.events == 1) && took > spent && took < spent+maxJump {
 		// Time that the run took beyond its timestamps is mostly the wait for the

@@ -45,7 +45,7 @@ func (r *run) apply(ev *agent.Event) {
 			r.wake(inv, at)
 		}
 		if t := inv.turn; !inv.inCall(ev.ModelCallID) && (t == nil || t.hasOutput() || t.response.usage.Known) { // a retry may have begun the turn
-			r.endTurn(inv, at)
+			r.endTurn(inv, at, "")
 		}
 		r.openTurn(inv, at, ev)
 	case agent.ThinkingDelta:
@@ -172,7 +172,7 @@ const leastWait = 100 * agent.Milliseconds
 func (r *run) finish(at instant, end *agent.Event) {
 	r.hasResult = true
 	if !end.Early {
-		r.answered = 0
+		r.firstAnswer = 0
 	}
 	errorType := ""
 	if end.Failed {
@@ -185,7 +185,7 @@ func (r *run) finish(at instant, end *agent.Event) {
 		}
 	}
 	latest := at
-	if r.guessed && r.part == 0 && r.answered == 0 && end.Length < maxJump { // and the result came later than any timestamp
+	if r.guessed && r.part == 0 && r.firstAnswer == 0 && end.Length < maxJump { // and the result came later than any timestamp
 		latest = max(at, r.start+quantize(end.Length))
 	}
 	if r.joined {

@@ -14,14 +14,14 @@ import (
 // approvals and background work that are open, and the spans that wait for the run's
 // start to be known.
 type timeline struct {
-	clock     clock
-	start     instant
-	answered  instant // when the main agent first answered, if it was woken later
-	lastEnd   instant // of the spans emitted
-	unstamped bool    // the first line has no timestamp
-	estimated bool    // start was inferred
-	guessed   bool    // the current event has no time of its own in the recording
-	ownFirst  bool    // the first turn is the main agent's, so it began with the run
+	clock       clock
+	start       instant
+	firstAnswer instant // when the main agent first answered, if it was woken later
+	lastEnd     instant // of the spans emitted
+	unstamped   bool    // the first line has no timestamp
+	estimated   bool    // start was inferred
+	guessed     bool    // the current event has no time of its own in the recording
+	ownFirst    bool    // the first turn is the main agent's, so it began with the run
 
 	main      *invocation
 	nested    map[string]*invocation // of sub-agents, by the id of the tool call that started them
@@ -107,7 +107,7 @@ func (l *timeline) shift(f func(instant) instant) {
 			}
 		}
 	}
-	move(&l.start, &l.clock.last, &l.answered)
+	move(&l.start, &l.clock.last, &l.firstAnswer)
 	for i := range l.notices {
 		move(&l.notices[i].at)
 	}

@@ -368,10 +368,7 @@ func (r *run) endInvocation(inv *invocation, at instant, errorType string) insta
 	}
 	inv.ended = true
 	at = r.endTools(at, errIncomplete, func(t *tool) bool { return t.inv == inv })
-	if t := inv.turn; t != nil {
-		r.closeTurn(inv, t.lastWord(at), errorType)
-	}
-	r.finishCaller(inv)
+	r.endTurn(inv, at, errorType)
 	if inv.lastTurn != nil {
 		at = max(at, inv.lastTurn.end)
 	}

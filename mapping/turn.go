@@ -183,10 +183,10 @@ func (r *run) turnEnd(inv *invocation, at instant, ev *agent.Event) {
 	}
 }
 
-// endTurn ends the current turn because another begins.
-func (r *run) endTurn(inv *invocation, at instant) {
+// endTurn ends the current turn because another begins, or because the agent ends.
+func (r *run) endTurn(inv *invocation, at instant, errorType string) {
 	if t := inv.turn; t != nil {
-		r.closeTurn(inv, t.lastWord(at), "")
+		r.closeTurn(inv, t.lastWord(at), errorType)
 	}
 	r.finishCaller(inv)
 }
@@ -306,10 +306,7 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 			m := content.Messages(t.asked...)
 			c.JSON(&span.content, semconv.InputMessages, &m, 0)
 		}
-		t.log.capture(c, span, t)
-		if s := t.log.speech.Last(c); s != "" {
-			inv.dialog.answer = s
-		}
+		inv.dialog.answer = cmp.Or(t.log.capture(c, span, t), inv.dialog.answer)
 	}
 	t.log = nil
 	r.emitSettled(held{span: span, turn: t})
@@ -505,8 +502,8 @@ func (r *run) wake(inv *invocation, at instant) {
 		r.closeIdle(inv, at)
 	}
 	if inv.turn == nil && inv.state == idle {
-		if inv == r.main && r.answered == 0 {
-			r.answered = inv.wait
+		if inv == r.main && r.firstAnswer == 0 {
+			r.firstAnswer = inv.wait
 		}
 		inv.wait, inv.guessed, inv.state = at, r.guessed, woken
 	}
@@ -525,13 +522,14 @@ func (r *run) taskWakes(inv *invocation, at instant) {
 // never end in the stream.
 const maxThought = 10 * instant(time.Second)
 
-// capture adds the text of a turn as a message.
-func (l *eventLog) capture(c *content.Capture, s *span, t *turn) {
+// capture adds the text of a turn as a message, and returns the last text in it.
+func (l *eventLog) capture(c *content.Capture, s *span, t *turn) (last string) {
 	s.content.Lost += l.lost
-	parts, lost := l.speech.Parts(c)
+	parts, last, lost := l.speech.Parts(c)
 	parts = append(parts, t.callPart...)
 	if len(parts) > 0 {
 		m := content.Messages(content.Message("assistant", parts, t.finishReason()))
 		c.JSON(&s.content, semconv.OutputMessages, &m, lost)
 	}
+	return last
 }

@@ -30,13 +30,14 @@ type Agent struct {
 	Name     string // gen_ai.agent.name, and the service's name
 	Provider string // gen_ai.provider.name, where the stream names none
 
-	// objects returns what decodes the objects of one stream.
+	// objects returns an objectDecoder for one stream.
 	objects func() objectDecoder
 
 	// prefix is what old wrappers of the agent write before its lines.
 	prefix string
 
-	// last are members at the end of a line, which are read of one past the parse limit.
+	// last are members that the agent prints at the end of a line. They are read even if the
+	// line is past the parse limit.
 	last []string
 
 	// Proof are the shapes of lines that no other program in the world is known to

@@ -23,7 +23,7 @@ type claudeLine struct {
 	stop    []byte // why the model stopped
 	usage   Usage
 	blocks  []line // of the message's content
-	result  Tool   // its outcome, besides the result that the model gets
+	result  Tool   // what the line states of a call's outcome, besides the result that the model gets
 
 	eventType, deltaType []byte // of a stream_event
 

@@ -71,11 +71,8 @@ func readID(r *jsonscan.Reader) []byte {
 
 // trimLine removes a byte order mark and white space around a line.
 func trimLine(text []byte) []byte {
-	return bytes.TrimSpace(trimMark(text))
+	return bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\uFEFF")))
 }
-
-// trimMark removes a byte order mark before a line.
-func trimMark(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\uFEFF")) }
 
 // A Decoder reads the lines of one stream.
 type Decoder struct {
@@ -87,7 +84,7 @@ type Decoder struct {
 // An objectDecoder decodes the objects of an agent's lines. It gets the members of an
 // object, in the line's order, and then appends the events.
 type objectDecoder interface {
-	// begin returns what reads the next object, empty.
+	// begin returns an empty reader for the next object.
 	begin() lineReader
 
 	// events appends the events of the object. They refer to memory of the line and of the

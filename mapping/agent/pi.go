@@ -41,17 +41,17 @@ var pi = Agent{
 // retry or a compaction may follow.
 type piDecoder struct {
 	lineOf[piLine, *piLine]
-	session  []byte
-	next     held    // the start of a run, if an agent_start follows: session logs have such a line, too
-	begun    bool    // the model's message has a message_start
-	deltas   int     // of the current message
-	asked    Instant // when the model's message began
-	answered []Event // the end of the model's message, and the events without a time that follow it
-	delay    Instant // before the retry in answered
-	endedAt  Instant // when the model's message ended, if that is known and no line with a time has come since
-	running  int     // tools
-	ended    held    // of tools
-	end      held    // of the run
+	session []byte
+	next    held    // the start of a run, if an agent_start follows: session logs have such a line, too
+	begun   bool    // the model's message has a message_start
+	deltas  int     // of the current message
+	asked   Instant // when the model's message began
+	pending held    // the end of the model's message, and the events without a time that follow it
+	delay   Instant // before the retry in pending
+	endedAt Instant // when the model's message ended, if that is known and no line with a time has come since
+	running int     // tools
+	ended   held    // of tools
+	end     held    // of the run
 }
 
 func (d *piDecoder) Flush(_ int, dst []Event) []Event {
@@ -63,12 +63,11 @@ func (d *piDecoder) Flush(_ int, dst []Event) []Event {
 
 // endMessage appends the end of the model's message, at the given time if that is known.
 func (d *piDecoder) endMessage(dst []Event, at Instant) []Event {
-	for _, ev := range d.answered {
+	for _, ev := range d.pending {
 		ev.Time = at
 		dst = append(dst, ev)
 	}
-	clear(d.answered)
-	d.answered, d.delay = d.answered[:0], 0
+	d.pending, d.delay = nil, 0
 	return dst
 }
 
@@ -84,18 +83,18 @@ func (d *piDecoder) endMessageBefore(dst []Event, next Instant) []Event {
 	default:
 		at = d.asked + (next-d.asked)/2
 	}
-	for i := range d.answered {
-		d.answered[i].Estimated = true
+	for i := range d.pending {
+		d.pending[i].Estimated = true
 	}
 	return d.endMessage(dst, at)
 }
 
 // after appends the current event, which has no time, behind the end of a message.
 func (d *piDecoder) after(dst []Event) []Event {
-	if len(d.answered) == 0 {
+	if len(d.pending) == 0 {
 		return append(dst, d.line.Event)
 	}
-	d.answered = append(d.answered, d.line.Kept())
+	d.pending = append(d.pending, d.line.Kept())
 	return dst
 }
 
@@ -164,7 +163,7 @@ func (d *piDecoder) lineEvents(dst []Event) []Event {
 		l.Kind, l.Notice = Notice, semconv.EventCompaction
 		return d.after(dst)
 	case "entry_appended":
-		if len(d.answered) > 0 {
+		if len(d.pending) > 0 {
 			d.endedAt = l.Time
 			dst = d.endMessage(dst, l.Time)
 		}
@@ -233,12 +232,12 @@ func (d *piDecoder) messageEnd(dst []Event) []Event {
 		for _, b := range l.blocks() {
 			if len(b.Text) > 0 {
 				b.Arrival = l.Arrival
-				d.answered = append(d.answered, b.Kept())
+				d.pending = append(d.pending, b.Kept())
 			}
 		}
 	}
 	l.Kind, l.Final = TextEnd, l.answered()
-	d.answered = append(d.answered, l.Kept())
+	d.pending = append(d.pending, l.Kept())
 	d.begun, d.deltas = false, 0
 	return dst
 }

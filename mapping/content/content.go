@@ -110,7 +110,8 @@ func (c *Capture) String(escaped []byte) (s string, lost int) {
 	return c.Next(escaped, new(Endings))
 }
 
-// Next is like String for a text that follows others, whose endings are before.
+// Next is like String for a text that follows others. before are the endings of those; Next
+// adds its own.
 func (c *Capture) Next(escaped []byte, before *Endings) (s string, lost int) {
 	if c == nil || len(escaped) == 0 {
 		return "", 0

@@ -3,6 +3,7 @@ package content
 import (
 	"bytes"
 	"encoding/json"
+	"iter"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -52,7 +53,7 @@ func (vr *valueReader) searchWhole(raw []byte) {
 
 // pieces iterates over what a finding has in each string of JSON, of which it may cover
 // several.
-func pieces(secret string) func(yield func(string) bool) {
+func pieces(secret string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		start, inside := 0, true
 		for i := 0; i < len(secret); i++ {

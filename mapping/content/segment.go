@@ -192,11 +192,8 @@ type Speech struct {
 }
 
 type spoken struct {
-	kind     string // of the part, text or reasoning
-	text     []byte
-	searched bool
-	shown    string // the text without secrets, if it was searched
-	lost     int    // bytes cut from it
+	kind string // of the part, text or reasoning
+	text []byte
 }
 
 // Clone returns a copy of s that can be added to independently.
@@ -211,9 +208,6 @@ func (s Speech) Clone() Speech {
 // Add adds a segment's text. Neighbours of one kind become one part.
 func (s *Speech) Add(c *Capture, kind string, r *Resolved) {
 	text := r.Text()
-	if n := len(s.parts); n > 0 {
-		s.parts[n-1].searched = false
-	}
 	if room := c.max + margin - s.size; len(text) > room {
 		n := Prefix(text, max(0, room))
 		s.lost += len(text) - n
@@ -231,50 +225,27 @@ func (s *Speech) Add(c *Capture, kind string, r *Resolved) {
 	last.text = append(last.text, text...)
 }
 
-// Parts returns the parts of a message and how many bytes were cut. It searches
-// each part again, because the whole may contain a secret that none of its segments
-// did.
-func (s *Speech) Parts(c *Capture) (parts []Value, lost int) {
+// Parts returns the parts of a message, the last text among them, and how many bytes were
+// cut. It searches each part again, because the whole may contain a secret that none of its
+// segments did.
+func (s *Speech) Parts(c *Capture) (parts []Value, last string, lost int) {
 	lost = s.lost
-	for i := range s.parts {
-		text, cut := s.text(c, i)
-		parts = append(parts, TextPart(s.parts[i].kind, text))
-		lost += cut
-	}
-	return parts, lost
-}
-
-// text returns the text of a part. If the last part was cut, its end may be the
-// beginning of a secret.
-func (s *Speech) text(c *Capture, i int) (shown string, lost int) {
-	p := &s.parts[i]
-	if !p.searched {
-		p.shown, p.lost = s.search(c, i)
-		p.searched = true
-	}
-	return p.shown, p.lost
-}
-
-func (s *Speech) search(c *Capture, i int) (text string, lost int) {
-	text = string(s.parts[i].text)
-	shown := len(text)
-	if s.over && i == len(s.parts)-1 {
-		shown = Prefix(text, max(0, shown-margin))
-	}
-	all := without(text, c.redactor.Find(text), 0, shown)
-	if s.over && i == len(s.parts)-1 {
-		all += Truncated
-	}
-	return all, len(text) - shown
-}
-
-// Last returns the last text, "" if there is none.
-func (s *Speech) Last(c *Capture) string {
-	for i := len(s.parts) - 1; i >= 0; i-- {
-		if s.parts[i].kind == "text" {
-			text, _ := s.text(c, i)
-			return text
+	for i, p := range s.parts {
+		text := string(p.text)
+		shown := len(text)
+		cut := s.over && i == len(s.parts)-1
+		if cut { // the end may be the beginning of a secret
+			shown = Prefix(text, max(0, shown-margin))
 		}
+		lost += len(text) - shown
+		text = without(text, c.redactor.Find(text), 0, shown)
+		if cut {
+			text += Truncated
+		}
+		if p.kind == "text" {
+			last = text
+		}
+		parts = append(parts, TextPart(p.kind, text))
 	}
-	return ""
+	return parts, last, lost
 }

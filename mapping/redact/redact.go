@@ -41,8 +41,7 @@ const markPrefix = "[redacted:"
 
 // A Redactor finds secrets. It is safe for concurrent use.
 type Redactor struct {
-	own  []rule
-	off  []string
+	off  []string // names of rules
 	load func() *ruleSet
 }
 
@@ -50,7 +49,7 @@ type Redactor struct {
 // is the secret, or the whole match if there is no group. off are the names of
 // rules to turn off. The rules are loaded on first use, which takes milliseconds.
 func New(own, off []string) (*Redactor, error) {
-	r := &Redactor{off: off}
+	var rules []rule
 	for _, o := range own {
 		name, expr, ok := strings.Cut(o, "=")
 		if !ok || name == "" || expr == "" {
@@ -60,21 +59,15 @@ func New(own, off []string) (*Redactor, error) {
 		if err != nil {
 			return nil, fmt.Errorf("redaction rule %s: %w", name, err)
 		}
-		r.own = append(r.own, everywhere(name, re))
+		rules = append(rules, everywhere(name, re))
 	}
-	r.load = sync.OnceValue(func() *ruleSet { return newRuleSet(slices.Concat(r.own, builtin()), r.off) })
-	if len(off) > 0 {
-		known := map[string]bool{}
-		for _, rule := range slices.Concat(r.own, builtin()) {
-			known[rule.name] = true
-		}
-		for _, name := range off {
-			if !known[name] {
-				return nil, fmt.Errorf("unknown redaction rule %q (rule names appear in [redacted:NAME])", name)
-			}
+	all := sync.OnceValue(func() []rule { return append(rules, builtin()...) })
+	for _, name := range off {
+		if !slices.ContainsFunc(all(), func(r rule) bool { return r.name == name }) {
+			return nil, fmt.Errorf("unknown redaction rule %q (rule names appear in [redacted:NAME])", name)
 		}
 	}
-	return r, nil
+	return &Redactor{off: off, load: sync.OnceValue(func() *ruleSet { return newRuleSet(all(), off) })}, nil
 }
 
 // Find returns the secrets in a text, in order and without overlaps.

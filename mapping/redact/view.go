@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"iter"
 	"sort"
 	"strings"
 	"unicode"
@@ -26,8 +27,8 @@ type escape struct {
 	omitted bool  // it has no character in the view
 }
 
-// after returns the index in the view after the escape.
-func (e *escape) after() int {
+// next returns the index in the view after the escape.
+func (e *escape) next() int {
 	if e.omitted {
 		return e.at
 	}
@@ -312,7 +313,7 @@ func (v *view) after(n, i int) int {
 		return i
 	}
 	e := &v.escapes[n-1]
-	return e.raw + int(e.width) + i - e.after()
+	return e.raw + int(e.width) + i - e.next()
 }
 
 // closing returns the end of the string whose opening quote is at i, at most
@@ -344,7 +345,7 @@ func (v *view) isBorder(i int) bool {
 
 // lines iterates over the lines from i on, or to the end of the string of JSON that i
 // is in.
-func (v *view) lines(i int) func(func(place) bool) {
+func (v *view) lines(i int) iter.Seq[place] {
 	return func(yield func(place) bool) {
 		for i < len(v.text) {
 			end, limit := i, min(len(v.text), i+maxValue)
