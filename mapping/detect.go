@@ -9,7 +9,7 @@ import (
 	"github.com/spantee/spantee/mapping/agent"
 )
 
-// A detector tells which agent a line comes from. The proof is the line itself, or
+// A detector decides which agent a line comes from. The proof is the line itself, or
 // another line of its session. Lines that prove nothing are kept until there is proof,
 // because hooks, wrappers and other programs print JSON lines, too, and some agents
 // begin with a line that another program could have printed.
@@ -156,7 +156,7 @@ func (m *Mapper) working(s *source) bool {
 func (in *Input) release(found *agent.Agent, proof keptLine) {
 	m, d := in.mapper, &in.detector
 	d.current = m.sourceOf(found)
-	d.given = d.given || in.isFile() && found.Log
+	d.given = d.given || in.number > 0 && found.Log // a file of its own has one agent's lines
 	if len(d.kept) == 0 {
 		return
 	}

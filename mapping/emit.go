@@ -179,14 +179,12 @@ func exitStatus(code int64) string { return "exit code " + strconv.FormatInt(cod
 
 // note adds an event with the current time to the root. The event is not part of
 // the stream, so it does not move the run's clock.
-func (r *run) note(name string, describe func(*attributes)) {
-	a := r.stream.attributes(fieldEventAttributes, nil)
-	describe(&a)
+func (r *run) note(name string, fact agent.Fact) {
 	at := r.clock.last
 	if !r.clock.replay {
 		at = max(at, quantize(r.stream.now+r.clock.offset))
 	}
-	r.notices = append(r.notices, notice{name, at, a.wire})
+	r.notices = append(r.notices, r.newNotice(&agent.Event{Notice: name, Facts: []agent.Fact{fact}}, at))
 }
 
 // at returns the instant of an event.

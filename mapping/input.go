@@ -30,9 +30,6 @@ func (m *Mapper) Input() *Input {
 	return in
 }
 
-// isFile reports whether the input is a file of its own, which has one agent's lines.
-func (in *Input) isFile() bool { return in.number > 0 }
-
 // Map maps the next bytes of the input, like [Mapper.Map].
 func (in *Input) Map(p []byte) iter.Seq[Output] {
 	in.write(p)

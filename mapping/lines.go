@@ -205,7 +205,7 @@ func (l *lines) breakOff() {
 	l.buf = append(l.buf, '{')
 }
 
-// piece takes a piece of a line, or all the rest of it.
+// piece takes the next piece of a line. whole says that the line ends with it.
 func (l *lines) piece(p []byte, whole bool) {
 	if whole && len(l.buf) == 0 && len(p) <= l.max {
 		l.line(p, nil) // the common case: no copy

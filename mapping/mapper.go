@@ -229,7 +229,7 @@ func (m *Mapper) NoteStall(idle time.Duration) (agents []string) {
 	m.tick()
 	for _, r := range m.openRuns() {
 		if len(r.tools) == 0 {
-			r.note(semconv.EventStall, func(a *attributes) { a.int(semconv.IdleMillis, idle.Milliseconds()) })
+			r.note(semconv.EventStall, agent.Fact{Key: semconv.IdleMillis, Int: idle.Milliseconds()})
 			agents = append(agents, r.main.name)
 		}
 	}
@@ -240,7 +240,7 @@ func (m *Mapper) NoteStall(idle time.Duration) (agents []string) {
 func (m *Mapper) NoteLimit(limit string) {
 	m.tick()
 	for _, r := range m.openRuns() {
-		r.note(semconv.EventLimit, func(a *attributes) { a.str(semconv.Limit, limit) })
+		r.note(semconv.EventLimit, agent.Fact{Key: semconv.Limit, Kind: agent.FactText, Text: []byte(limit)})
 	}
 }
 

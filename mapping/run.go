@@ -248,7 +248,7 @@ func (r *run) abandon(at instant, why string) {
 	r.close(at, why, errorType, 0)
 }
 
-// close finishes all spans but those of the background, the root last.
+// close finishes all spans except those of background work, the root last.
 func (r *run) close(at instant, children, root string, took instant) {
 	at = r.endTools(at, children, func(t *tool) bool { return t.inv.task == nil })
 	for _, a := range r.approvals {

@@ -19,7 +19,7 @@ type stream struct {
 	names     *names
 	keys      runKeys
 	now       instant // when the current bytes came
-	place     instant // in a recording: of the last line that said something about a run
+	place     instant // in a recording: counts the lines that said something about a run
 	stats     Stats
 	untraced  struct{ bytes, lines int64 }
 	lastWords []byte // the last line, if it is not JSON: agents print why they died

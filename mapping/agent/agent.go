@@ -60,17 +60,17 @@ type Agent struct {
 	// answer succeeds when the stream ends.
 	EndsAtEOF bool
 
-	// Log says that the lines are those of a session log: a file of its own, in which
-	// every run begins with a RunStart.
+	// Log says that the lines come from a session log, a separate file in which every run
+	// begins with a RunStart.
 	Log bool
 
-	// Kin returns names that a session log has in common with the logs that belong to it:
-	// those of its sub-agents and forks. It returns none for a file that is no log. It gets
-	// the log's first rows, and returns false if later ones may say more.
+	// Kin returns names that a session log shares with related logs: the logs of its
+	// sub-agents and forks. It returns none for a file that is not a session log. rows are
+	// the log's first rows; all is false if later rows may add names.
 	Kin func(path string, rows iter.Seq[*Marks]) (kin []string, all bool)
 
-	// CopiesNameless says that a log does not name the log that it copies, which is in the
-	// same folder.
+	// CopiesNameless says that a log may begin with a copy of another log in the same
+	// folder, without naming it.
 	CopiesNameless bool
 
 	// Folders are where the agent keeps session logs.
@@ -347,6 +347,10 @@ func (f *facts) int(key string, n int64) { f.set(Fact{Key: key, Int: n}) }
 func (f *facts) addInt(key string, n int64) { f.int(key, f.number(key)+n) }
 
 func (f *facts) bool(key string) { f.set(Fact{Key: key, Kind: FactBool, Int: 1}) }
+
+func (f *facts) json(key string, raw []byte) {
+	f.set(Fact{Key: key, Kind: FactJSON, Level: Full, Text: raw})
+}
 
 func (f *facts) word(key string, s []byte) { f.text(key, Harmless, s) }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// claude is Claude Code, run with -p --output-format stream-json. The shapes of its
-// lines are those of recordings of 2.1.220 to 2.1.296.
+// claude is Claude Code, run with -p --output-format stream-json. Its lines are known from
+// recordings of versions 2.1.220 to 2.1.296.
 var claude = Agent{
 	Flag:     "claude",
 	Name:     "claude-code",

@@ -14,7 +14,8 @@ import (
 
 // claudeLog is a session log of Claude Code, a file below ~/.claude/projects. Its rows
 // hold the messages of the stream, but no row begins or ends a run: a run is a prompt and
-// what follows it up to the model's last word. Shapes are those of 1.0.0 to 2.1.290.
+// what follows it up to the model's last word. The rows are known from
+// versions 1.0.0 to 2.1.290.
 var claudeLog = Agent{
 	Flag:     "claude-log",
 	Name:     "claude-code",

@@ -48,7 +48,7 @@ func (a *claudeAgent) isOver(message []byte) bool {
 // spend records the usage of a model call once, although all of the call's lines repeat
 // it. If they differ, the largest counts. A sub-agent's usage is added to subagentUsage when
 // the agent's next call begins or the agent ends: until then, a result's totals may lack
-// it. A result's usage has that of the main agent.
+// it. The usage in a result includes the main agent's anyway.
 func (s *claudeSession) spend(a *claudeAgent, call []byte, u *Usage, nested bool) {
 	switch {
 	case len(call) == 0:
@@ -63,7 +63,7 @@ func (s *claudeSession) spend(a *claudeAgent, call []byte, u *Usage, nested bool
 	}
 }
 
-// raise raises each count to that of another line of the same call.
+// raise raises each count to the count in another line of the same call, if that is larger.
 func (u *Usage) raise(v *Usage) {
 	u.Input, u.Output, u.Reasoning = max(u.Input, v.Input), max(u.Output, v.Output), max(u.Reasoning, v.Reasoning)
 	u.CacheRead, u.CacheWrite = max(u.CacheRead, v.CacheRead), max(u.CacheWrite, v.CacheWrite)

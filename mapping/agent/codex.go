@@ -98,7 +98,7 @@ func (d *codexDecoder) classify() {
 		l.Kind = RunError
 		l.retry()
 	case "item.started", "item.updated", "item.completed":
-		l.classifyItem(string(l.typ))
+		l.classifyItem()
 	}
 }
 
@@ -247,11 +247,11 @@ func (l *codexLine) todoList(r *jsonscan.Reader) {
 	}
 	l.Facts.int(semconv.ToolTodosCompleted, done)
 	l.Facts.int(semconv.ToolTodosPending, open)
-	l.Facts.set(Fact{Key: semconv.TodoItems, Kind: FactJSON, Level: Full, Text: r.Raw()})
+	l.Facts.json(semconv.TodoItems, r.Raw())
 }
 
-func (l *codexLine) classifyItem(typ string) {
-	completed := typ == "item.completed"
+func (l *codexLine) classifyItem() {
+	completed := string(l.typ) == "item.completed"
 	switch string(l.itemType) {
 	case "agent_message", "reasoning":
 		switch {
@@ -273,7 +273,7 @@ func (l *codexLine) classifyItem(typ string) {
 			return // no known kind of call
 		case completed:
 			l.Kind = ToolEnd
-		case typ == "item.started":
+		case string(l.typ) == "item.started":
 			l.Kind = ToolStart
 		default:
 			l.Kind = Ignored

@@ -96,12 +96,12 @@ const maxUncounted = 64
 
 // next begins another call.
 func (c *copilotCall) next(turn string) {
-	c.leave()
+	c.endUsage()
 	*c = copilotCall{turn: turn, begun: true, uncounted: c.uncounted}
 }
 
-// leave records that the chat of a call gets no more usage.
-func (c *copilotCall) leave() {
+// endUsage records that the chat of a call gets no more usage.
+func (c *copilotCall) endUsage() {
 	if c.message == nil || c.counted || !c.usage.Known {
 		return
 	}
@@ -143,7 +143,7 @@ func (d *copilotDecoder) endTurn(dst []Event) []Event {
 		dst = d.turnEnd.take(dst)
 		for _, c := range d.calls {
 			if c.ended {
-				c.leave()
+				c.endUsage()
 			}
 		}
 	}
@@ -700,7 +700,7 @@ func (l *copilotLine) permission(r *jsonscan.Reader) {
 			l.Facts.argument(r, key)
 		}
 	}
-	l.Facts.set(Fact{Key: semconv.QueryArguments, Kind: FactJSON, Level: Full, Text: r.B[start:r.I]})
+	l.Facts.json(semconv.QueryArguments, r.B[start:r.I])
 }
 
 // metrics reads the session's counts by model,

@@ -61,10 +61,6 @@ func (l *cursorLine) field(r *jsonscan.Reader, key []byte) {
 		if s := r.Str(); len(s) > 0 {
 			l.result = s
 		}
-	case "is_resume":
-		if r.Bool() {
-			l.Facts.bool(semconv.RetryResumes)
-		}
 	case "startedAtMs":
 		l.startedAt = millis(r)
 	case "completedAtMs":
@@ -190,7 +186,7 @@ func (l *cursorLine) approval(r *jsonscan.Reader) {
 			}
 			start := r.I
 			l.approvalOutcome(r, 0)
-			l.Facts.set(Fact{Key: semconv.QueryResponse, Kind: FactJSON, Level: Full, Text: r.B[start:r.I]})
+			l.Facts.json(semconv.QueryResponse, r.B[start:r.I])
 		default:
 			if l.Query == "" && bytes.HasSuffix(key, []byte("Query")) {
 				l.Query = queryName(key)
@@ -212,7 +208,7 @@ func (l *cursorLine) approvalQuery(r *jsonscan.Reader) {
 					l.Facts.argument(r, key)
 				}
 			}
-			l.Facts.set(Fact{Key: semconv.QueryArguments, Kind: FactJSON, Level: Full, Text: r.B[start:r.I]})
+			l.Facts.json(semconv.QueryArguments, r.B[start:r.I])
 		case "toolCallId":
 			l.ToolCallID = readID(r)
 		}

@@ -184,7 +184,7 @@ var cursorVariants = set("success", "failure", "error", "rejected", "timeout", "
 
 var cursorSiblings = set("sandboxPolicy", "terminalsFolder", "pid", "planUri")
 
-// isSignal tells whether a word is the name of a signal: SIGTERM, SIGRTMIN+3.
+// isSignal reports whether a word is the name of a signal: SIGTERM, SIGRTMIN+3.
 func isSignal(s string) bool {
 	const longest = len("SIGRTMAX-14")
 	return strings.HasPrefix(s, "SIG") && len(s) <= longest

@@ -170,8 +170,8 @@ type holdsNothing struct{}
 
 func (holdsNothing) Flush(_ int, dst []Event) []Event { return dst }
 
-// A line is what a line states, whichever agent wrote it. Decoders read what only their
-// agent has, and make an event of it.
+// A line holds the members of a line that mean the same for all agents. A decoder reads the
+// members that only its agent has, and makes events of both.
 type line struct {
 	Event
 	typ, subtype []byte
@@ -324,6 +324,7 @@ var lineFacts = factTable{
 	"retryAttempt":         {semconv.Attempt, count},
 	"maxRetries":           {semconv.MaxAttempts, count},
 	"retryInMs":            {semconv.DelayMillis, count},
+	"is_resume":            {semconv.RetryResumes, flag},
 	"retry_delay_ms":       {semconv.DelayMillis, count},
 	"permissionMode":       {semconv.PermissionMode, enumText},
 	"permission_mode":      {semconv.PermissionMode, enumText},
@@ -337,6 +338,7 @@ var lineFacts = factTable{
 	"reason":               {semconv.Reason, enumText},
 	"trigger":              {semconv.Reason, enumText},
 	"reasoning_effort":     {semconv.ReasoningLevel, enumText},
+	"thinkingLevel":        {semconv.ReasoningLevel, enumText},
 	"hook_event":           {semconv.HookEvent, enumText},
 	"outcome":              {semconv.HookOutcome, enumText},
 	"exit_code":            {semconv.ProcessExitCode, count},

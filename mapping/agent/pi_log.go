@@ -12,7 +12,7 @@ import (
 // piLog is a session log of pi, a file below ~/.pi/agent/sessions. A row has the time at
 // which it was written, and its message the time at which that began. The rows form a tree,
 // in which a user goes back and branches off: each branch was paid for, so each prompt is a
-// run. Shapes are those of versions 1 to 3.
+// run. The rows are known from versions 1 to 3.
 var piLog = Agent{
 	Flag: "pi-log",
 	Name: "pi",
@@ -95,11 +95,9 @@ func (l *piRow) field(r *jsonscan.Reader, key []byte) {
 		l.id = readID(r)
 	case "modelId":
 		l.Model = jsonscan.Unquote(r.Str())
-	case "thinkingLevel":
-		l.Facts.word(semconv.ReasoningLevel, enumOf(r))
 	case "message":
 		l.message(r)
-	case "type", "timestamp", "provider", "cwd", "tokensBefore":
+	case "type", "timestamp", "provider", "cwd", "tokensBefore", "thinkingLevel":
 		l.line.field(r, key)
 	}
 }

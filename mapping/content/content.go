@@ -110,8 +110,8 @@ func (c *Capture) String(escaped []byte) (s string, lost int) {
 	return c.Next(escaped, new(Endings))
 }
 
-// Next is like String for a text that follows others. before are the endings of those; Next
-// adds its own.
+// Next is like String for a text that follows others. before has the ends of the earlier
+// texts; Next adds the end of this one.
 func (c *Capture) Next(escaped []byte, before *Endings) (s string, lost int) {
 	if c == nil || len(escaped) == 0 {
 		return "", 0

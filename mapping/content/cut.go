@@ -18,8 +18,8 @@ func shortened(s string, longest int) int {
 	return Prefix(s, longest)
 }
 
-// truncated returns at most limit bytes of a text, with a mark if that is not all
-// of it, or if its end was cut before. lost is how much went.
+// truncated returns at most limit bytes of a text. It ends with a mark if the text is
+// longer, or if its end was cut before. lost is how many bytes it cuts.
 func truncated(s string, limit int, cut bool) (shown string, lost int) {
 	if !cut && len(s) <= limit || cut && len(s)+len(Truncated) <= limit {
 		if cut {

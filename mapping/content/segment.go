@@ -125,8 +125,8 @@ func inWord(c byte) bool {
 }
 
 // Resolve ends a segment of a kind. before are the endings of the segments that it
-// follows; Resolve adds its own. The next piece begins another segment. more tells
-// that the text goes on: its end may then be the beginning of a secret.
+// follows; Resolve adds its own. The next piece begins another segment. more says
+// that more text will come, so that the end may be the beginning of a secret.
 func (c *Capture) Resolve(s *Segment, kind int, before *Endings, more bool) Resolved {
 	ending := before.byKind[kind]
 	var b strings.Builder

@@ -37,8 +37,8 @@ func oneOf(s string, all ...string) bool {
 	return slices.ContainsFunc(all, func(a string) bool { return len(a) == len(s) && strings.EqualFold(a, s) })
 }
 
-// hasPrefix, hasSuffix and containsAny are those of package strings for any of several
-// words.
+// hasPrefix, hasSuffix and containsAny report whether one of several words is the
+// beginning, the end or a part of a text.
 func hasPrefix(s string, prefixes ...string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(s, p) })
 }

@@ -123,7 +123,7 @@ func isEnv(name string) bool {
 	return true
 }
 
-// isHeader reports whether a name is that of an X- header.
+// isHeader reports whether a name begins with X-, as names of headers do.
 func isHeader(name string) bool {
 	return len(name) > 2 && (name[0] == 'x' || name[0] == 'X') && name[1] == '-'
 }

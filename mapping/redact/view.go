@@ -35,8 +35,8 @@ func (e *escape) next() int {
 	return e.at + 1
 }
 
-// mayEscape tells with which bytes an escape may begin. Characters beyond ASCII are
-// looked at if they may be invisible, a space or full-width.
+// mayEscape is the set of bytes that may begin an escape: also the first bytes of characters
+// beyond ASCII that may be invisible, a space or full-width.
 var mayEscape = setOfLetters("\\\x1b%&\xc2\xcd\xe1\xe2\xe3\xef\xf3")
 
 func newView(raw string) *view {
