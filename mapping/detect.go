@@ -14,18 +14,12 @@ import (
 // because hooks, wrappers and other programs print JSON lines, too, and some agents
 // begin with a line that another program could have printed.
 type detector struct {
-	current  *source     // of the line before
-	given    bool        // by Options.Agent, or by the first lines of a session log
-	marks    agent.Marks // of the current line
+	current  *agent.Decoder // of the line before
+	given    bool           // by Options.Agent, or by the first lines of a session log
+	marks    agent.Marks    // of the current line
 	kept     []keptLine
 	size     int // of kept, in bytes
 	unproven int // lines without proof that were not kept
-}
-
-// A source is an agent that takes part in the stream.
-type source struct {
-	agent   *agent.Agent
-	decoder *agent.Decoder
 }
 
 type keptLine struct {
@@ -50,21 +44,20 @@ func CheckAgent(flag string) error {
 // presumed returns the agent to name while none is known.
 func (d *detector) presumed() *agent.Agent {
 	if d.current != nil {
-		return d.current.agent
+		return d.current.Agent
 	}
 	return agent.Agents[0]
 }
 
-// sourceOf returns the source of an agent, which all inputs share.
-func (m *Mapper) sourceOf(a *agent.Agent) *source {
-	for _, s := range m.sources {
-		if s.agent == a {
-			return s
+// decoderOf returns the decoder of an agent, which all inputs share.
+func (m *Mapper) decoderOf(a *agent.Agent) *agent.Decoder {
+	for _, d := range m.decoders {
+		if d.Agent == a {
+			return d
 		}
 	}
-	s := &source{a, a.New()}
-	m.sources = append(m.sources, s)
-	return s
+	m.decoders = append(m.decoders, a.New())
+	return m.decoders[len(m.decoders)-1]
 }
 
 // keep keeps a line that proves nothing.
@@ -90,7 +83,7 @@ func (d *detector) take() []keptLine {
 // line is only counted.
 func (in *Input) decode(text agent.Line, number int) {
 	m, d := in.mapper, &in.detector
-	if s := m.sessions.current; d.given || len(d.kept) == 0 && d.current != nil && s.isNamedBy(text) && s.agent == d.current.agent {
+	if s := m.sessions.current; d.given || len(d.kept) == 0 && d.current != nil && s.isNamedBy(text) && s.agent == d.current.Agent {
 		m.decodeAs(d.current, text, number)
 		return
 	}
@@ -106,16 +99,16 @@ func (in *Input) decode(text agent.Line, number int) {
 		m.stats.Unidentified++
 	case len(bytes.TrimSpace(text.Text)) == 0:
 	case !agent.IsObject(text.Text):
-		if d.current == nil || !m.working(d.current) {
+		if !m.working(d.current) {
 			m.badLine(number)
 			return
 		}
 		m.decodeAs(d.current, text, number)
-	case d.current != nil && m.working(d.current) && d.marks.Broken:
+	case m.working(d.current) && d.marks.Broken:
 		m.badLine(number)
 	case line.session != "" || line.begins || d.marks.OfAny():
 		d.keep(line)
-	case d.current != nil && m.working(d.current) && d.marks.Typed():
+	case m.working(d.current) && d.marks.Typed():
 		m.stats.Unknown++
 	default:
 		m.stats.Unidentified++
@@ -135,17 +128,20 @@ func (in *Input) identify(line keptLine) (found *agent.Agent, foreign string) {
 	if found != nil || foreign != "" || line.session != "" || line.begins {
 		return found, foreign
 	}
-	for _, s := range append([]*source{d.current}, m.sources...) {
-		if s != nil && m.working(s) && d.marks.OneOf(s.agent) {
-			return s.agent, ""
+	for _, s := range append([]*agent.Decoder{d.current}, m.decoders...) {
+		if m.working(s) && d.marks.OneOf(s.Agent) {
+			return s.Agent, ""
 		}
 	}
 	return nil, ""
 }
 
-// working reports whether an agent has an open run.
-func (m *Mapper) working(s *source) bool {
-	last := m.sessions.last[s.agent]
+// working reports whether the agent of a decoder, which may be nil, has an open run.
+func (m *Mapper) working(d *agent.Decoder) bool {
+	if d == nil {
+		return false
+	}
+	last := m.sessions.last[d.Agent]
 	return last != nil && last.run != nil
 }
 
@@ -155,7 +151,7 @@ func (m *Mapper) working(s *source) bool {
 // agent's shapes and comes no earlier than the first line of the run.
 func (in *Input) release(found *agent.Agent, proof keptLine) {
 	m, d := in.mapper, &in.detector
-	d.current = m.sourceOf(found)
+	d.current = m.decoderOf(found)
 	d.given = d.given || in.number > 0 && found.Log // a file of its own has one agent's lines
 	if len(d.kept) == 0 {
 		return
@@ -183,13 +179,13 @@ func (in *Input) release(found *agent.Agent, proof keptLine) {
 }
 
 // decodeAs decodes a line, and applies its events.
-func (m *Mapper) decodeAs(source *source, line agent.Line, number int) {
+func (m *Mapper) decodeAs(d *agent.Decoder, line agent.Line, number int) {
 	m.number = number
 	if m.opts.replay() {
 		line.Arrival = m.place + quantum
 	}
-	m.events = source.decoder.Decode(line, m.events[:0])
-	m.apply(source.agent)
+	m.events = d.Decode(line, m.events[:0])
+	m.apply(d.Agent)
 }
 
 // badLine counts a line that is not JSON, or has no type.

@@ -23,7 +23,7 @@ func (m *Mapper) Input() *Input {
 	in := &Input{mapper: m, number: m.opened}
 	in.lines = lines{max: maxLine, line: in.takeLine}
 	if a := agent.Find(m.opts.Agent); a != nil {
-		in.given, in.current = true, m.sourceOf(a)
+		in.given, in.current = true, m.decoderOf(a)
 	}
 	m.opened++
 	m.inputs = append(m.inputs, in)
@@ -74,9 +74,9 @@ func (in *Input) end(interrupted bool) {
 
 func (in *Input) flush() {
 	m := in.mapper
-	for _, s := range m.sources {
-		m.events = s.decoder.Flush(in.number, m.events[:0])
-		m.apply(s.agent)
+	for _, d := range m.decoders {
+		m.events = d.Flush(in.number, m.events[:0])
+		m.apply(d.Agent)
 	}
 }
 

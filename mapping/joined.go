@@ -39,7 +39,7 @@ func (m *Mapper) JoinLog(session string, since time.Time) *JoinedLog {
 	folder := s.agent.Joined.Folders
 	j := &JoinedLog{
 		Folder: folder, Name: fmt.Sprintf(folder.LogOf, session),
-		mapper: m, session: session, decoder: m.sourceOf(s.agent).decoder.JoinLog(session, instant(since.UnixNano())),
+		mapper: m, session: session, decoder: m.decoderOf(s.agent).JoinLog(session, instant(since.UnixNano())),
 	}
 	j.lines = lines{max: maxJoinedRow, line: j.takeRow}
 	return j

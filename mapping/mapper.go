@@ -28,11 +28,11 @@ import (
 // A Mapper turns a stream into spans. It is not safe for concurrent use.
 type Mapper struct {
 	stream
-	inputs   []*Input      // the open ones; the first one is the stream's
-	opened   int           // how many inputs there were
-	sources  []*source     // the agents of all inputs
-	events   []agent.Event // of the current line
-	number   int           // the number of that line
+	inputs   []*Input         // the open ones; the first one is the stream's
+	opened   int              // how many inputs there were
+	decoders []*agent.Decoder // of all inputs, one for each agent
+	events   []agent.Event    // of the current line
+	number   int              // the number of that line
 	sessions sessions
 	exit     *exit // how the Process ended, nil before it did
 	closed   bool

@@ -199,7 +199,6 @@ type invocation struct {
 	turn     *turn // the current one
 	caller   *turn // ended by a tool call, but the stream may still add to it
 	lastTurn *turn // the one that ended last
-	forNextTurn
 	state    agentState
 	wait     instant // when the agent began to wait for the model
 	guessed  bool    // wait was inferred
@@ -207,24 +206,15 @@ type invocation struct {
 	question question
 	busy     busy
 
-	firstOutput
-	modelTime instant // how long it has waited for the model
-	repeats   repeats
-	counts    struct{ turns, tools, toolErrors, deltas int }
-	dialog    dialog
-	ended     bool
-}
-
-// forNextTurn is what waits for output of the model, or for the turn after it.
-type forNextTurn struct {
-	notices   []notice
-	compacted bool // the agent has shortened its context since its last turn
-}
-
-// firstOutput says when an agent's model first produced something.
-type firstOutput struct {
-	hasOutput  bool
-	firstChunk instant // 0 if its time is unknown
+	notices    []notice // that wait for output of the model
+	compacted  bool     // the agent has shortened its context since its last turn
+	hasOutput  bool     // the model has produced something
+	firstChunk instant  // when it first did, 0 if that is unknown
+	modelTime  instant  // how long the agent has waited for the model
+	repeats    repeats
+	counts     struct{ turns, tools, toolErrors, deltas int }
+	dialog     dialog
+	ended      bool
 }
 
 // An agentState says whether an agent without a current turn waits for the model.

@@ -74,9 +74,9 @@ func trimLine(text []byte) []byte {
 	return bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\uFEFF")))
 }
 
-// A Decoder reads the lines of one stream.
+// A Decoder reads an agent's lines in one stream.
 type Decoder struct {
-	agent *Agent
+	Agent *Agent
 	objectDecoder
 	r jsonscan.Reader
 }
@@ -97,12 +97,12 @@ type objectDecoder interface {
 }
 
 // New returns a Decoder for one stream.
-func (a *Agent) New() *Decoder { return &Decoder{agent: a, objectDecoder: a.objects()} }
+func (a *Agent) New() *Decoder { return &Decoder{Agent: a, objectDecoder: a.objects()} }
 
 // Decode appends the events of every JSON object of a line to dst. They are valid until
 // the next call.
 func (d *Decoder) Decode(text Line, dst []Event) []Event {
-	d.r = jsonscan.Reader{B: bytes.TrimPrefix(trimLine(text.Text), []byte(d.agent.prefix))}
+	d.r = jsonscan.Reader{B: bytes.TrimPrefix(trimLine(text.Text), []byte(d.Agent.prefix))}
 	for r := &d.r; !r.End(); {
 		reader := d.begin()
 		l := reader.head()
@@ -113,7 +113,7 @@ func (d *Decoder) Decode(text Line, dst []Event) []Event {
 		}
 		l.object = r.B[start:r.I]
 		if l.cut = r.Bad && text.Tail != nil; l.cut {
-			salvage(text.Tail, reader.field, d.agent.last...)
+			salvage(text.Tail, reader.field, d.Agent.last...)
 		}
 		if len(l.typ) == 0 || r.Bad && !l.cut {
 			return append(dst, Event{Kind: Malformed})
@@ -139,7 +139,7 @@ type joiner interface {
 // RunStart has the model and facts of a run, and TurnEnd has the usage of a model call.
 func (d *Decoder) JoinLog(session string, since Instant) *Decoder {
 	if stream, ok := d.objectDecoder.(joiner); ok {
-		return &Decoder{agent: d.agent.Joined, objectDecoder: stream.joinLog(session, since)}
+		return &Decoder{Agent: d.Agent.Joined, objectDecoder: stream.joinLog(session, since)}
 	}
 	return nil
 }
