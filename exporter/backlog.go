@@ -54,7 +54,7 @@ func (b *Backlog) Send(ctx, disk context.Context) error {
 	if b.To.Signal == spool.Metrics {
 		send, dropped = b.sendMetrics, &b.Earlier.Metrics.Dropped
 	}
-	for b.goesOn() {
+	for b.mayContinue() {
 		claim, corrupt, err := box.Next(disk)
 		*dropped += corrupt
 		if claim == nil || err != nil {
@@ -67,8 +67,8 @@ func (b *Backlog) Send(ctx, disk context.Context) error {
 	return b.failure()
 }
 
-// goesOn reports whether another request is sent.
-func (b *Backlog) goesOn() bool {
+// mayContinue reports whether another request may be sent.
+func (b *Backlog) mayContinue() bool {
 	b.stopped = b.stopped || !b.More(b.took)
 	return !b.stopped
 }
@@ -101,7 +101,7 @@ func (b *Backlog) sendSpans(ctx context.Context, claim *spool.Claim) error {
 	spans, left := 0, 0
 	for i, p := range claim.Parts {
 		out := outcome{left: p.Spans, why: cmp.Or(b.why, errLate)}
-		if i == 0 || b.goesOn() {
+		if i == 0 || b.mayContinue() {
 			out = b.sendRequest(ctx, p)
 		}
 		outcomes[i] = out
@@ -119,8 +119,7 @@ func (b *Backlog) sendSpans(ctx context.Context, claim *spool.Claim) error {
 		if len(out.left) == 0 {
 			continue
 		}
-		evicted, err := claim.Room().Put(context.Background(), b.To, claim.Parts[i].With(out.left).Request(), out.why.Error())
-		b.Evicted.Add(evicted)
+		err := b.put(claim, claim.Parts[i].With(out.left).Request(), out.why)
 		switch {
 		case err == nil:
 			put = true
@@ -139,20 +138,26 @@ func (b *Backlog) sendSpans(ctx context.Context, claim *spool.Claim) error {
 		sum.Delivered += out.delivered
 		sum.Dropped += out.lost
 		for _, rejected := range out.rejected {
-			b.reject(claim, claim.Parts[i].With(rejected.spans).Request(), rejected.why, len(rejected.spans), &sum.Rejected, &sum.Dropped)
+			b.reject(claim, claim.Parts[i].With(rejected.spans).Request(), rejected.why, &sum.Rejected, &sum.Dropped)
 		}
 	}
 	return claim.Done()
 }
 
-// reject keeps what the receiver will never accept, and counts the items in it.
-func (b *Backlog) reject(claim *spool.Claim, request spool.Request, why *UploadError, items int, rejected, dropped *int) {
-	evicted, err := claim.Room().Reject(context.Background(), b.To, request, why.Error())
+// put keeps a request in the room of a claim.
+func (b *Backlog) put(claim *spool.Claim, request spool.Request, why *UploadError) error {
+	evicted, err := claim.Room().Put(context.Background(), b.To, request, why.Error())
 	b.Evicted.Add(evicted)
-	if err != nil {
+	return err
+}
+
+// reject keeps what the receiver will never accept, and counts it.
+func (b *Backlog) reject(claim *spool.Claim, request spool.Request, why *UploadError, rejected, dropped *int) {
+	request.Rejected = true
+	if b.put(claim, request, why) != nil {
 		rejected = dropped
 	}
-	*rejected += items
+	*rejected += request.Spans + request.Points
 }
 
 func (b *Backlog) sendRequest(ctx context.Context, r spool.Part) outcome {
@@ -193,11 +198,11 @@ func (b *Backlog) sendMetrics(ctx context.Context, claim *spool.Claim) error {
 	case why == nil:
 		sum.Delivered += claim.Points
 	case why.Verdict == Partial:
-		lost := min(max(why.Rejected, 0), claim.Points)
+		lost := why.RejectedOf(claim.Points)
 		sum.Delivered += claim.Points - lost
 		sum.Dropped += lost
 	case why.Verdict == Permanent, why.Verdict == TooLarge:
-		b.reject(claim, spool.Request{Body: claim.Body, Points: claim.Points}, why, claim.Points, &sum.Rejected, &sum.Dropped)
+		b.reject(claim, spool.Request{Body: claim.Body, Points: claim.Points}, why, &sum.Rejected, &sum.Dropped)
 	default:
 		b.why, b.stopped = why, true
 		if !claim.Delta || why.Refused {

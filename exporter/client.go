@@ -50,7 +50,7 @@ type UploadError struct {
 	// Exporter sends nothing until then.
 	RetryAfter time.Duration
 
-	Rejected int // spans, if the verdict is Partial
+	Rejected int // spans or data points, if the verdict is Partial; the receiver may say anything
 
 	// Refused says that the receiver certainly has nothing of the request: it said
 	// so, or was not there. Else the answer may have been lost.
@@ -59,6 +59,10 @@ type UploadError struct {
 
 func (e *UploadError) Error() string { return e.Err.Error() }
 func (e *UploadError) Unwrap() error { return e.Err }
+
+// RejectedOf returns how many of n spans or data points were rejected, if the verdict is
+// Partial.
+func (e *UploadError) RejectedOf(n int) int { return min(max(e.Rejected, 0), n) }
 
 // An Error is an error with a hint: what to try.
 type Error struct {

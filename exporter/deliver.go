@@ -149,24 +149,24 @@ type drain struct {
 	until time.Time // when Close stops draining; zero until all own spans are done
 }
 
-func (b *drain) rest() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.from = time.Now().Add(drainRest + rand.N(drainRest))
+func (d *drain) rest() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.from = time.Now().Add(drainRest + rand.N(drainRest))
 }
 
 // finish waits for the draining to end.
-func (b *drain) finish() {
-	b.mu.Lock()
-	b.until = time.Now().Add(drainGrace)
-	b.mu.Unlock()
-	b.running.Wait()
+func (d *drain) finish() {
+	d.mu.Lock()
+	d.until = time.Now().Add(drainGrace)
+	d.mu.Unlock()
+	d.running.Wait()
 }
 
-func (b *drain) mayRun() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return !time.Now().Before(b.from) && (b.until.IsZero() || time.Now().Before(b.until))
+func (d *drain) mayRun() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !time.Now().Before(d.from) && (d.until.IsZero() || time.Now().Before(d.until))
 }
 
 // drain sends the spool's backlog in the background, so that new spans need not

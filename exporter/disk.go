@@ -82,31 +82,35 @@ func (e *Exporter) closeJournal(why *UploadError) {
 }
 
 // spoolOrDrop spools spans that are not delivered now, or drops them.
-func (e *Exporter) spoolOrDrop(r spool.Part, why *UploadError) {
-	e.keep(r, why, spool.Spool.Put, func(r *Report) *int { return &r.Spooled })
+func (e *Exporter) spoolOrDrop(p spool.Part, why *UploadError) {
+	e.keep(p, why, false)
 }
 
 // reject keeps and counts spans that the receiver will never accept.
-func (e *Exporter) reject(r spool.Part, why *UploadError) {
-	e.keep(r, why, spool.Spool.Reject, func(r *Report) *int { return &r.Rejected })
+func (e *Exporter) reject(p spool.Part, why *UploadError) {
+	e.keep(p, why, true)
 }
 
-type putFunc func(spool.Spool, context.Context, spool.Destination, spool.Request, string) (spool.Evicted, error)
-
-func (e *Exporter) keep(req spool.Part, why *UploadError, put putFunc, fate func(*Report) *int) {
+// keep spools spans, and counts what became of them.
+func (e *Exporter) keep(p spool.Part, why *UploadError, rejected bool) {
 	var evicted spool.Evicted
 	var err error
 	if e.cfg.Spool != nil {
 		ctx, cancel := e.diskContext()
 		defer cancel()
-		evicted, err = put(*e.cfg.Spool, ctx, e.cfg.Client.Destination(), req.Request(), why.Error())
+		req := p.Request()
+		req.Rejected = rejected
+		evicted, err = e.cfg.Spool.Put(ctx, e.cfg.Client.Destination(), req, why.Error())
 	}
 	e.tally.count(func(r *Report) {
-		n := fate(r)
-		if e.cfg.Spool == nil || err != nil {
+		n := &r.Spooled
+		switch {
+		case e.cfg.Spool == nil || err != nil:
 			n = &r.Dropped
+		case rejected:
+			n = &r.Rejected
 		}
-		*n += len(req.Spans)
+		*n += len(p.Spans)
 		r.AddEvicted(evicted)
 		r.blame(why)
 		if r.NotKept == nil {

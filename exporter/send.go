@@ -110,7 +110,7 @@ func (s *sender) sendInto(ctx context.Context, r spool.Part, halvings int, out *
 	out.why = failed
 	switch {
 	case failed.Verdict == Partial:
-		lost := min(max(failed.Rejected, 0), len(r.Spans))
+		lost := failed.RejectedOf(len(r.Spans))
 		out.delivered += len(r.Spans) - lost
 		out.lost += lost
 	case failed.Verdict == TooLarge && len(r.Spans) > 1:

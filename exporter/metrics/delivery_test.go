@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/metrics"
 	"github.com/spantee/spantee/exporter/metrics/metricstest"
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
@@ -388,5 +390,21 @@ func TestRest(t *testing.T) {
 		if p == nil || p.Sum != want {
 			t.Errorf("%s: %+v, want %v", operation, p, want)
 		}
+	}
+}
+
+// An exaggerating Exporter rejects more data points than it got.
+type exaggerating struct{ stubborn }
+
+func (exaggerating) UploadMetrics(context.Context, []byte) error {
+	return &exporter.UploadError{Verdict: exporter.Partial, Rejected: 1000, Err: errors.New("too old")}
+}
+
+// TestMoreIsRejectedThanSent counts no more as lost than there was.
+func TestMoreIsRejectedThanSent(t *testing.T) {
+	r := metrics.New(metrics.Config{Exporter: exaggerating{}, Interval: time.Hour})
+	export(t, r, call("a", "t"))
+	if report := finish(t, r); report.Delivered != 0 || report.Lost != 1 {
+		t.Errorf("%+v", report)
 	}
 }

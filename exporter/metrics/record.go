@@ -17,30 +17,30 @@ import (
 func (r *Recorder) Export(wire []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.span.Read(wire); err != nil {
-		return fmt.Errorf("the metrics are incomplete: %w", err)
+	if err := r.read(wire); err != nil {
+		return err
 	}
 	r.record(&r.span)
 	return nil
 }
 
-// Remember notes a span of a run that another Recorder, or this one, has counted: what the
-// rest of the run uses is known by it.
+// Remember takes a span that another Recorder, or this one, has counted. It counts nothing,
+// but of the tokens that the run's root states, those of the span are counted already.
 func (r *Recorder) Remember(wire []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.span.Read(wire); err != nil {
-		return fmt.Errorf("the metrics are incomplete: %w", err)
+	if err := r.read(wire); err != nil {
+		return err
 	}
 	r.usage(&r.span, func(string, int64) {})
 	return nil
 }
 
-// Record is Export for a span that is decoded already. It does not retain s.
-func (r *Recorder) Record(s *runs.Span) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.record(s)
+func (r *Recorder) read(wire []byte) error {
+	if err := r.span.Read(wire); err != nil {
+		return fmt.Errorf("the metrics are incomplete: %w", err)
+	}
+	return nil
 }
 
 func (r *Recorder) record(s *runs.Span) {

@@ -24,7 +24,7 @@ type sender struct {
 	held     *metricdata.ResourceMetrics // what the receiver has not taken: the last values, and all deltas that may be sent again
 	rejected *metricdata.ResourceMetrics // by the receiver for good, in the last attempt
 	retry    bool                        // another attempt may succeed
-	silent   bool                        // the receiver takes no metrics
+	unwanted bool                        // the receiver takes no metrics
 
 	drainFrom time.Time // no sending of earlier processes' metrics before this time, after a failure
 }
@@ -39,7 +39,7 @@ func (s *sender) send(ctx context.Context, data *metricdata.ResourceMetrics) err
 	data = merge(s.held, data)
 	s.held, s.rejected = nil, nil
 	cumulative, deltas := count(data)
-	if s.silent || cumulative+deltas == 0 {
+	if s.unwanted || cumulative+deltas == 0 {
 		return nil
 	}
 	if s.journal != nil && deltas > 0 { // from now on they may have arrived
@@ -66,7 +66,7 @@ func (s *sender) save(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, diskPatience)
 	defer cancel()
-	if s.held != nil && !s.silent {
+	if s.held != nil && !s.unwanted {
 		totals := only(s.held, isTotal)
 		if cumulative, deltas := count(totals); cumulative+deltas > 0 {
 			if request, err := s.exporter.Encode(totals); err == nil {
@@ -86,7 +86,7 @@ func (s *sender) settle(data *metricdata.ResourceMetrics, err error) error {
 		return nil
 	}
 	if errors.Is(err, errors.ErrUnsupported) {
-		s.silent = true
+		s.unwanted = true
 		return nil
 	}
 	upload, ok := errors.AsType[*exporter.UploadError](err)
@@ -95,8 +95,9 @@ func (s *sender) settle(data *metricdata.ResourceMetrics, err error) error {
 	}
 	switch {
 	case upload.Verdict == exporter.Partial:
-		s.report.Delivered += cumulative + deltas - upload.Rejected
-		s.report.Lost += upload.Rejected
+		lost := upload.RejectedOf(cumulative + deltas)
+		s.report.Delivered += cumulative + deltas - lost
+		s.report.Lost += lost
 	case upload.Verdict == exporter.Permanent, upload.Verdict == exporter.TooLarge:
 		s.rejected = data
 	case upload.Refused:
@@ -123,7 +124,7 @@ const drainRest = 10 * time.Second
 // drain sends the metrics that earlier processes left in the spool while more returns true,
 // once the receiver has taken metrics, or said that it takes none.
 func (s *sender) drain(ctx context.Context, more func() bool) {
-	if s.spool == nil || s.report.Delivered == 0 && !s.silent || time.Now().Before(s.drainFrom) {
+	if s.spool == nil || s.report.Delivered == 0 && !s.unwanted || time.Now().Before(s.drainFrom) {
 		return
 	}
 	from := *s.spool
@@ -156,8 +157,8 @@ func (s *sender) deadlines(ctx context.Context) (disk, attempts context.Context,
 
 // close spools what is left, and returns what became of everything.
 func (s *sender) close(disk context.Context) Report {
-	s.keep(disk, s.held, spool.Spool.Put, &s.report.Spooled)
-	s.keep(disk, s.rejected, spool.Spool.Reject, &s.report.Rejected)
+	s.keep(disk, s.held, false)
+	s.keep(disk, s.rejected, true)
 	if s.journal != nil {
 		s.journal.Close(disk)
 	}
@@ -169,10 +170,8 @@ func (s *sender) close(disk context.Context) Report {
 	return r
 }
 
-type putFunc func(spool.Spool, context.Context, spool.Destination, spool.Request, string) (spool.Evicted, error)
-
-// keep spools metrics that were not delivered, and counts them as kept or lost.
-func (s *sender) keep(disk context.Context, rest *metricdata.ResourceMetrics, put putFunc, kept *int) {
+// keep spools metrics that were not delivered, and counts them.
+func (s *sender) keep(disk context.Context, rest *metricdata.ResourceMetrics, rejected bool) {
 	if rest == nil {
 		return
 	}
@@ -188,14 +187,17 @@ func (s *sender) keep(disk context.Context, rest *metricdata.ResourceMetrics, pu
 	body, err := s.exporter.Encode(rest)
 	if err == nil {
 		var evicted spool.Evicted
-		evicted, err = put(*s.spool, disk, s.exporter.Destination(), spool.Request{Body: body, Points: points}, s.report.Cause.Error())
+		evicted, err = s.spool.Put(disk, s.exporter.Destination(), spool.Request{Body: body, Points: points, Rejected: rejected}, s.report.Cause.Error())
 		s.report.Evicted.Add(evicted)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		s.report.Lost, s.report.NotKept = s.report.Lost+points, err
-		return
+	case rejected:
+		s.report.Rejected += points
+	default:
+		s.report.Spooled += points
 	}
-	*kept += points
 }
 
 // count returns how many data points there are of either kind.

@@ -98,7 +98,9 @@ func (s *Settings) classifyHTTP(ctx context.Context, e *statusError) *exporter.U
 		return uploadError(exporter.TooLarge, causeTooLarge, "")
 	case http.StatusRequestHeaderFieldsTooLarge:
 		return uploadError(exporter.Misconfigured, e.Error(), hintHeaders)
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return refused(delayed(uploadError(exporter.Retryable, e.Error(), ""), e.retryAfter))
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusBadGateway, http.StatusGatewayTimeout:
 		return delayed(uploadError(exporter.Retryable, e.Error(), ""), e.retryAfter)
 	case http.StatusBadRequest:
 		if failed := s.probe(ctx); failed != nil { // a TLS server may answer plain gRPC in HTTP

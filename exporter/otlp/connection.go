@@ -208,14 +208,14 @@ type noAnswer struct {
 
 func (e *noAnswer) Unwrap() error { return e.error }
 
-// An answer says how far a request over gRPC has come. A cancelled request returns while
-// its answer may still arrive.
-type answer struct{ sent, header, trailer atomic.Bool }
+// A progress says how far a request over gRPC has come. A cancelled request returns while
+// its response may still arrive.
+type progress struct{ sent, header, trailer atomic.Bool }
 
-type answerKey struct{}
+type progressKey struct{}
 
-// A watcher records in the context's answer what arrives: the error of a request does not
-// say whether it comes from the server.
+// A watcher records the progress of a request in its context: the error of a request does
+// not say whether it comes from the server.
 type watcher struct{ stats.Handler }
 
 func (watcher) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
@@ -223,7 +223,7 @@ func (watcher) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Contex
 func (watcher) HandleConn(context.Context, stats.ConnStats)                       {}
 
 func (watcher) HandleRPC(ctx context.Context, event stats.RPCStats) {
-	got := ctx.Value(answerKey{}).(*answer)
+	got := ctx.Value(progressKey{}).(*progress)
 	switch event.(type) {
 	case *stats.OutPayload:
 		got.sent.Store(true)
@@ -237,8 +237,8 @@ func (watcher) HandleRPC(ctx context.Context, event stats.RPCStats) {
 // interceptAnswer turns a partial success into an error, and an error that does not
 // come from a gRPC server into a noAnswer.
 func (s *Settings) interceptAnswer(ctx context.Context, method string, request, response any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
-	got := new(answer)
-	err := invoke(context.WithValue(ctx, answerKey{}, got), method, request, response, conn, options...)
+	got := new(progress)
+	err := invoke(context.WithValue(ctx, progressKey{}, got), method, request, response, conn, options...)
 	code := status.Code(err)
 	switch {
 	case err == nil:
@@ -300,9 +300,7 @@ func (c *client) upload(ctx context.Context, send func(context.Context, *connect
 		return ErrNoMetrics
 	}
 	failed := s.classify(ctx, err)
-	answer, ok := errors.AsType[*statusError](err)
-	busy := ok && (answer.code == http.StatusServiceUnavailable || answer.code == http.StatusTooManyRequests)
-	failed.Refused = busy || failed.RetryAfter > 0 || failed.Verdict == exporter.Misconfigured
+	failed.Refused = failed.Refused || failed.RetryAfter > 0 || failed.Verdict == exporter.Misconfigured
 	return failed
 }
 

@@ -73,7 +73,7 @@ func TestTimeoutEndsTheConnection(t *testing.T) {
 		c := newClient(t, Config{Protocol: protocol, Endpoint: "http://" + address})
 		for attempt := range int32(3) {
 			ctx, cancel := context.WithCancel(t.Context())
-			r.Respond(func(int) (rejected receiver.Rejected, err error) {
+			r.Respond(func(context.Context, int) (rejected receiver.Rejected, err error) {
 				if attempt == 1 {
 					cancel()
 					<-t.Context().Done()

@@ -29,7 +29,7 @@ func TestAFullDisk(t *testing.T) {
 			t.Errorf("error %d is %s", i, line)
 		}
 	}
-	want(t, filesOf(t, s.Dir+"/"+openDir))
+	want(t, filesOf(t, s.Dir+"/"+journalDir))
 	want(t, states(t, s), "waiting 1")
 	want(t, drained(t, s, here), "a")
 	want(t, filesOf(t, s.Dir))
@@ -44,7 +44,7 @@ func onAFullDisk() {
 	req := Request{Body: make([]byte, 1000), Spans: 1}
 	_, err := s.Put(background, here, req, "connection refused")
 	fmt.Println(err)
-	_, err = s.Reject(background, here, req, "400")
+	_, err = s.Put(background, here, rejected(req), "400")
 	fmt.Println(err)
 	j := s.NewJournal(here)
 	_, err = j.Checkpoint(background, []Span{{Wire: make([]byte, 1000), Of: new(Part)}}, nil)

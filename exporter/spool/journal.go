@@ -59,7 +59,7 @@ func (s Spool) NewJournal(to Destination) *Journal {
 func (s Spool) newLogFile(to Destination) *logFile {
 	host, _ := os.Hostname()
 	note, err := encodeNote(Note{Destination: to, Format: logFormat, Host: host, PID: os.Getpid()})
-	base := filepath.Join(s.Dir, openDir, fmt.Sprintf("%d-%s", os.Getpid(), random()))
+	base := filepath.Join(s.Dir, journalDir, fmt.Sprintf("%d-%s", os.Getpid(), random()))
 	return &logFile{s: s, to: to, base: base, note: note, invalid: err, mu: newDiskLock()}
 }
 
@@ -314,7 +314,7 @@ func (l *logFile) begin() (err error) {
 	if l.lock != nil || l.invalid != nil {
 		return l.invalid
 	}
-	if _, err = l.s.makeDir(openDir); err != nil {
+	if _, err = l.s.makeDir(journalDir); err != nil {
 		return err
 	}
 	if l.lock, err = TryLock(l.base + lockExt); err != nil && !isUnsupported(err) { // without locks, the heartbeat has to suffice

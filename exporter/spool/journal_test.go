@@ -110,7 +110,7 @@ func TestAJournalIsRecoveredFromTheDead(t *testing.T) {
 	wantRecovered(t, s, 5)
 	wantRecovered(t, s, 0)
 	want(t, drained(t, s, here), "a", "b", "tool", "chat", "root")
-	if left, _ := os.ReadDir(filepath.Join(s.Dir, openDir)); len(left) > 0 {
+	if left, _ := os.ReadDir(filepath.Join(s.Dir, journalDir)); len(left) > 0 {
 		t.Errorf("left %v", left)
 	}
 }
@@ -303,7 +303,7 @@ func TestCloseKeepsAJournal(t *testing.T) {
 			if left := len(drained(t, s, here)); left != tt.left {
 				t.Errorf("%d spans are left, want %d", left, tt.left)
 			}
-			if left, _ := os.ReadDir(filepath.Join(s.Dir, openDir)); len(left) > 0 {
+			if left, _ := os.ReadDir(filepath.Join(s.Dir, journalDir)); len(left) > 0 {
 				t.Errorf("left %v", left)
 			}
 		})
@@ -354,7 +354,7 @@ func TestATornJournal(t *testing.T) {
 	}
 	for _, cut := range []int{0, 1, 10, 50, frames[0] - 1, frames[0], frames[0] + 1, len(whole) - 1} {
 		s := newSpool(t, 1<<20)
-		dir, err := s.makeDir(openDir)
+		dir, err := s.makeDir(journalDir)
 		if err != nil {
 			t.Fatal(err)
 		}

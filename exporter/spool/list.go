@@ -26,7 +26,10 @@ const (
 
 // An Entry describes one file.
 type Entry struct {
-	Note
+	Destination
+	Reason string    `json:"reason,omitempty"` // why it is there
+	Host   string    `json:"host,omitempty"`   // of the process that writes a journal
+	PID    int       `json:"pid,omitempty"`    // of the same process
 	State  State     `json:"state"`
 	Since  time.Time `json:"since"`
 	Bytes  int64     `json:"bytes"`
@@ -83,14 +86,12 @@ func (e *Entry) refuse(err error) {
 // readRequest completes the entry of a request. It reports false if the file has just been
 // sent.
 func (e *Entry) readRequest(f file) bool {
-	var err error
-	e.Spans, e.Points = f.name.spans, f.name.points
-	e.Note, err = readNote(e.Path)
+	note, err := readNote(e.Path)
 	if f.name.log && err == nil { // its process has ended, and said why at the end
 		l, _ := readLog(e.Path)
-		e.Note = Note{Destination: e.Destination, Reason: l.note.Reason}
+		note.Reason = l.note.Reason
 	}
-	e.Sum = "" // of no use in a list
+	e.Destination, e.Reason, e.Spans, e.Points = note.Destination, note.Reason, f.name.spans, f.name.points
 	if isUntrusted(err) {
 		e.refuse(err)
 	}
@@ -101,7 +102,7 @@ func (e *Entry) readRequest(f file) bool {
 // ended, or the file is no journal.
 func (e *Entry) readJournal() bool {
 	l, err := readLog(e.Path)
-	e.Note = l.note
+	e.Destination, e.Reason, e.Host, e.PID = l.note.Destination, l.note.Reason, l.note.Host, l.note.PID
 	switch {
 	case isUntrusted(err):
 		e.refuse(err)
@@ -143,7 +144,7 @@ func (s Spool) Destinations(ctx context.Context) ([]Destination, error) {
 		names, err := s.directories()
 		errs := []error{err}
 		for _, name := range names {
-			if name == openDir {
+			if name == journalDir {
 				continue
 			}
 			to, since, err := s.destinationOf(name)

@@ -67,7 +67,7 @@ func sizeRecords(records [][]byte) (size int) {
 	return size
 }
 
-// recordsOf returns a ResourceSpans for each row of spans of one resource and scope,
+// recordsOf returns a ResourceSpans for each sequence of spans of one resource and scope,
 // preceded by the number of its first span. It does not copy spans, because there may be
 // megabytes of them.
 func recordsOf(spans []Span) (records [][]byte) {
@@ -174,7 +174,6 @@ func decodeLog(r io.Reader, size int64) (l *log, err error) {
 	if err == nil && l.note.Format != logFormat {
 		err = errCorrupt
 	}
-	l.note.Format = 0 // of no use in a list
 	for err == nil {
 		num, value, err := nextRecord(records, size, maxFrame)
 		if err != nil { // the end, or a frame that was cut short
@@ -202,7 +201,7 @@ func decodeLog(r io.Reader, size int64) (l *log, err error) {
 func (l *log) add(frame []byte) error {
 	ended, err := l.read(frame, &l.next)
 	for _, s := range ended {
-		l.end(s)
+		l.addEnded(s)
 	}
 	for number, v := range field.All(frame, nil) {
 		switch number {
@@ -224,8 +223,8 @@ func (l *log) add(frame []byte) error {
 	return nil
 }
 
-// read returns the spans of a frame, or the open spans in one. next is the number of the
-// next span.
+// read returns the spans in a frame, or in its record of open spans. next is the number of
+// the next span, which read updates.
 func (l *log) read(b []byte, next *uint64) (spans []logged, err error) {
 	for number, v := range field.All(b, nil) {
 		switch number {
@@ -263,7 +262,8 @@ func (l *log) origin(p Part) *Part {
 
 var errTooMany = errors.New("more spans than any process writes")
 
-func (l *log) end(s logged) {
+// addEnded adds a span that has ended. Of two with one id, the later one counts.
+func (l *log) addEnded(s logged) {
 	id, _, _, err := s.extent()
 	if err != nil {
 		return

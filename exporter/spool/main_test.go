@@ -196,3 +196,9 @@ func must(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// rejected returns a request as one that the receiver has rejected.
+func rejected(r Request) Request {
+	r.Rejected = true
+	return r
+}

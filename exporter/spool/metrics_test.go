@@ -185,7 +185,7 @@ func TestEvictedMetrics(t *testing.T) {
 	if evicted := putMetrics(t, s, metricsOf(t, cumulative, 130, 1)); evicted != (Evicted{OtherPoints: 50, OwnPoints: 30}) {
 		t.Errorf("evicted %+v", evicted)
 	}
-	if _, err := s.Reject(background, metricsHere, metricsOf(t, cumulative, 100, 1), "400"); err != nil {
+	if _, err := s.Put(background, metricsHere, rejected(metricsOf(t, cumulative, 100, 1)), "400"); err != nil {
 		t.Fatal(err)
 	}
 	want(t, states(t, s), "rejected 0")

@@ -59,7 +59,7 @@ func (s Spool) recoverAll() (spans int, err error) {
 		if err != nil && len(errs) < maxFiles {
 			errs = append(errs, err)
 		}
-	}, openDir)
+	}, journalDir)
 	return spans, errors.Join(append(errs, err)...)
 }
 

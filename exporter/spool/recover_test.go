@@ -75,7 +75,7 @@ func TestAJournalWithoutALock(t *testing.T) {
 	os.Remove(dead(t, s, "", here, "a") + lockExt)
 	wantRecovered(t, s, 1)
 	want(t, drained(t, s, here), "a")
-	if left, _ := os.ReadDir(filepath.Join(s.Dir, openDir)); len(left) > 0 {
+	if left, _ := os.ReadDir(filepath.Join(s.Dir, journalDir)); len(left) > 0 {
 		t.Errorf("left %v", left)
 	}
 }
@@ -104,7 +104,7 @@ func TestManyRecoverAtOnce(t *testing.T) {
 		if n := len(drained(t, s, here)); n != journals || spans.Load() != journals {
 			t.Errorf("%d spans counted and %d recovered, want %d (with locks: %v)", spans.Load(), n, journals, lock)
 		}
-		if left, _ := os.ReadDir(filepath.Join(s.Dir, openDir)); len(left) > 0 {
+		if left, _ := os.ReadDir(filepath.Join(s.Dir, journalDir)); len(left) > 0 {
 			t.Errorf("left %v", left)
 		}
 	}
@@ -124,7 +124,7 @@ func TestManyRecoverCorruptJournalsAtOnce(t *testing.T) {
 		all.Go(func() { wantRecovered(t, s, 0) })
 	}
 	all.Wait()
-	aside, err := os.ReadDir(filepath.Join(s.Dir, openDir, corruptDir))
+	aside, err := os.ReadDir(filepath.Join(s.Dir, journalDir, corruptDir))
 	if len(aside) != journals {
 		t.Errorf("%d set aside, %v", len(aside), err)
 	}
@@ -220,7 +220,7 @@ func TestRecoveryIsDueOnceAMinute(t *testing.T) {
 // A process may be killed when it has a lock and no journal.
 func TestStaleLocksGo(t *testing.T) {
 	s := newSpool(t, 1<<20)
-	dir, err := s.makeDir(openDir)
+	dir, err := s.makeDir(journalDir)
 	if err != nil {
 		t.Fatal(err)
 	}

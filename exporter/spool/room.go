@@ -179,7 +179,7 @@ func (s Spool) walk(visit func(file, fs.FileInfo)) error {
 	names, err := s.directories()
 	for _, name := range names {
 		state := Waiting
-		if name == openDir {
+		if name == journalDir {
 			state = Open
 		}
 		for _, sub := range []struct {
@@ -207,7 +207,7 @@ func (s Spool) walk(visit func(file, fs.FileInfo)) error {
 }
 
 // directories returns the names of the directories in the spool: one for each destination,
-// and openDir.
+// and journalDir.
 func (s Spool) directories() (names []string, err error) {
 	err = s.eachEntry(func(e fs.DirEntry) {
 		if e.IsDir() {

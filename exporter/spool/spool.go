@@ -84,8 +84,7 @@ func (s Spool) owner() string {
 	return s.Owner
 }
 
-// NewOwner returns an Owner for this process that no other process has. A Key may be
-// made the same way.
+// NewOwner returns an Owner for this process that no other process has.
 func NewOwner() string { return random() }
 
 // Evicted counts spans, and data points of metrics, that were evicted for newer ones.
@@ -162,38 +161,37 @@ func (d Destination) dir() string {
 const (
 	rejectedDir = "rejected"
 	corruptDir  = "corrupt"
-	openDir     = "open"
+	journalDir  = "open"
 	lockFile    = "lock"
 )
 
 // A Request is an ExportTraceServiceRequest, or an ExportMetricsServiceRequest for a
 // destination of metrics, in wire format.
 type Request struct {
-	Body   []byte
-	Spans  int
-	Points int // data points; a request has either spans or data points
+	Body     []byte
+	Spans    int
+	Points   int  // data points; a request has either spans or data points
+	Rejected bool // by the receiver for good: it is kept, and not sent again
 }
 
-// Put keeps a request until it can be sent. If the spool is full the oldest
-// requests are evicted, whatever their destination. Put fails if the room is
-// held by journals of running processes or requests in flight, which cannot be
-// evicted.
+// Put keeps a request. If the spool is full, the oldest requests are evicted, whatever
+// their destination. Put fails if the room is held by journals of running processes or
+// requests in flight, which cannot be evicted.
 func (s Spool) Put(ctx context.Context, to Destination, req Request, reason string) (Evicted, error) {
 	return within(ctx, func() (Evicted, error) { return s.put(to, req, reason) })
 }
 
-// Reject keeps a request that is not to be sent again.
-func (s Spool) Reject(ctx context.Context, to Destination, req Request, reason string) (Evicted, error) {
-	return within(ctx, func() (Evicted, error) { return s.put(to, req, reason, rejectedDir) })
-}
-
-func (s Spool) put(to Destination, req Request, reason string, sub ...string) (Evicted, error) {
+func (s Spool) put(to Destination, req Request, reason string) (Evicted, error) {
 	note, err := encodeNote(Note{Destination: to, Reason: reason, Sum: checksum(req.Body)})
 	if err != nil {
 		return Evicted{}, err
 	}
 	size := len(note) + len(req.Body)
-	dir, err := s.makeDir(append([]string{to.dir()}, sub...)...)
+	names := []string{to.dir()}
+	if req.Rejected {
+		names = append(names, rejectedDir)
+	}
+	dir, err := s.makeDir(names...)
 	if err != nil {
 		return Evicted{}, err
 	}

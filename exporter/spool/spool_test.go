@@ -43,7 +43,7 @@ func TestForeignNames(t *testing.T) {
 func TestPutIsPrivateAndWhole(t *testing.T) {
 	s := newSpool(t, 1<<20)
 	put(t, s, here, "a", "b")
-	if _, err := s.Reject(background, there, requestOf(t, "c"), "400 Bad Request"); err != nil {
+	if _, err := s.Put(background, there, rejected(requestOf(t, "c")), "400 Bad Request"); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{s.Dir, filepath.Join(s.Dir, here.dir()), filepath.Join(s.Dir, there.dir(), rejectedDir)} {
@@ -121,7 +121,7 @@ func TestTheCapEvictsTheOldestOfAll(t *testing.T) {
 	one := sizeOf(t, here, "a1")
 	s := newSpool(t, 3*one+one/16)
 	put(t, s, here, "a1")
-	if _, err := s.Reject(background, here, requestOf(t, "b1"), "connection refused"); err != nil {
+	if _, err := s.Put(background, here, rejected(requestOf(t, "b1")), "connection refused"); err != nil {
 		t.Fatal(err)
 	}
 	other := Destination{Protocol: "grpc", Endpoint: "http://127.0.0.1:4317"} // as long
@@ -222,7 +222,7 @@ func TestADiskThatTakesNothing(t *testing.T) {
 		"no spool":    func(s Spool) string { return s.Dir },
 		"no endpoint": func(s Spool) string { return filepath.Join(s.Dir, here.dir()) },
 		"no rejected": func(s Spool) string { return filepath.Join(s.Dir, here.dir(), rejectedDir) },
-		"no open":     func(s Spool) string { return filepath.Join(s.Dir, openDir) },
+		"no open":     func(s Spool) string { return filepath.Join(s.Dir, journalDir) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSpool(t, 1<<20)
@@ -234,7 +234,7 @@ func TestADiskThatTakesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := filesOf(t, filepath.Dir(filepath.Dir(s.Dir)))
-			_, rejectErr := s.Reject(background, here, requestOf(t, "a"), "")
+			_, rejectErr := s.Put(background, here, rejected(requestOf(t, "a")), "")
 			if rejectErr == nil && name != "no open" {
 				t.Error("Reject kept something")
 			}

@@ -79,7 +79,7 @@ func TestAForgedJournalIsNotRead(t *testing.T) {
 			wantRecovered(t, s, 0)
 			wantTold(t, told, forgery.why)
 			want(t, drained(t, s, here), "honest")
-			wantEntry(t, s, filepath.Join(s.Dir, openDir, corruptDir, filepath.Base(base)+waitingExt), forgery.why)
+			wantEntry(t, s, filepath.Join(s.Dir, journalDir, corruptDir, filepath.Base(base)+waitingExt), forgery.why)
 		})
 	}
 }
@@ -241,7 +241,7 @@ func TestAHugeJournalIsNotRead(t *testing.T) {
 	base = dead(t, s, "", here, "a")
 	must(t, os.Truncate(base+waitingExt, maxLog+1))
 	wantRecovered(t, s, 0)
-	if files := filesOf(t, filepath.Join(s.Dir, openDir)); len(files) != 1 || !strings.HasPrefix(files[0], corruptDir) {
+	if files := filesOf(t, filepath.Join(s.Dir, journalDir)); len(files) != 1 || !strings.HasPrefix(files[0], corruptDir) {
 		t.Errorf("files %q", files)
 	}
 }

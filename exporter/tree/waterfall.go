@@ -116,7 +116,7 @@ func (n *node) cut(text string, width int) string {
 	detail := n.about()
 	before, isDetail := strings.CutSuffix(text, detail)
 	room := width - cells(before)
-	if cells(text) <= width || !isDetail || detail == "" || room < least || !n.isPath {
+	if cells(text) <= width || !isDetail || detail == "" || room < minDetail || !n.isPath {
 		return cut(text, width)
 	}
 	runes := []rune(detail)
@@ -126,8 +126,8 @@ func (n *node) cut(text string, width int) string {
 	return before + "…" + string(runes)
 }
 
-// least is the fewest columns in which a cut text is still readable.
-const least = 8
+// minDetail is the fewest columns in which a detail that was cut is still readable.
+const minDetail = 8
 
 // fit returns the notes that fit into width. A failure, which is the first note, and the
 // detail, which is the last, are cut to fit.
@@ -135,7 +135,7 @@ func (r row) fit(width int) []string {
 	var taken []string
 	for i, note := range r.notes {
 		switch {
-		case i == len(r.notes)-1 && r.detail != "" && width >= least:
+		case i == len(r.notes)-1 && r.detail != "" && width >= minDetail:
 			note = r.cut(note, width)
 		case i == 0 && r.failure != "":
 			note = cut(note, width)

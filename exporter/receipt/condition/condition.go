@@ -108,7 +108,7 @@ func (c *Condition) Unstated(r *receipt.Receipt) string {
 	return ""
 }
 
-// plain returns the error without Starlark's position in a line, which is all there is.
+// plain returns an error of Starlark without its position: a condition is one line.
 func plain(err error) error {
 	if e, ok := errors.AsType[syntax.Error](err); ok {
 		return errors.New(e.Msg)

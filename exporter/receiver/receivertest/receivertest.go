@@ -77,13 +77,15 @@ func (r *Receiver) Restart() {
 
 // Respond makes f answer the requests. n numbers the requests since the call, from
 // 1. Only requests answered without an error are kept.
-func (r *Receiver) Respond(f func(n int) (receiver.Rejected, error)) {
-	r.set(func(_ context.Context, n int) (receiver.Rejected, error) { return f(n) })
+func (r *Receiver) Respond(f func(ctx context.Context, n int) (receiver.Rejected, error)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.attempts, r.respond = 0, f
 }
 
 // Refuse answers the next n requests with err, a gRPC status.
 func (r *Receiver) Refuse(n int, err error) {
-	r.Respond(func(i int) (receiver.Rejected, error) {
+	r.Respond(func(_ context.Context, i int) (receiver.Rejected, error) {
 		if i <= n {
 			return receiver.Rejected{}, err
 		}
@@ -93,14 +95,14 @@ func (r *Receiver) Refuse(n int, err error) {
 
 // Partial makes the receiver say that it rejected n spans of each request.
 func (r *Receiver) Partial(n int64, message string) {
-	r.Respond(func(int) (receiver.Rejected, error) {
+	r.Respond(func(context.Context, int) (receiver.Rejected, error) {
 		return receiver.Rejected{Spans: n, Message: message}, nil
 	})
 }
 
 // Delay makes every answer take d.
 func (r *Receiver) Delay(d time.Duration) {
-	r.set(func(ctx context.Context, _ int) (receiver.Rejected, error) {
+	r.Respond(func(ctx context.Context, _ int) (receiver.Rejected, error) {
 		select {
 		case <-time.After(d):
 			return receiver.Rejected{}, nil
@@ -112,16 +114,10 @@ func (r *Receiver) Delay(d time.Duration) {
 
 // Hang makes the receiver take requests and never answer.
 func (r *Receiver) Hang() {
-	r.set(func(ctx context.Context, _ int) (receiver.Rejected, error) {
+	r.Respond(func(ctx context.Context, _ int) (receiver.Rejected, error) {
 		<-ctx.Done()
 		return receiver.Rejected{}, ctx.Err()
 	})
-}
-
-func (r *Receiver) set(f func(context.Context, int) (receiver.Rejected, error)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.attempts, r.respond = 0, f
 }
 
 func (r *Receiver) handle(ctx context.Context, request []byte) (receiver.Rejected, error) {
