@@ -186,7 +186,7 @@ func (r *record) addRoot(s *runs.Span) {
 	})
 }
 
-// describe returns the run as far as its spans have come.
+// describe returns what is known of the run so far.
 func (r *record) describe(trace string) Run {
 	run := Run{
 		TraceID: hex.EncodeToString([]byte(trace)), SessionID: r.Conversation,
