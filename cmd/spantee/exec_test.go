@@ -303,14 +303,7 @@ func TestExecLeavesTheBackgroundAlone(t *testing.T) {
 // On a terminal, keys are the agent's: Ctrl-C reaches it once, Ctrl-Z stops the
 // job and fg goes on with it, and it learns of a new window size.
 func TestExecOnATerminal(t *testing.T) {
-	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("no bash")
-	}
-	path, err := exec.LookPath("spantee")
-	if err != nil {
-		t.Fatal(err)
-	}
-	shell := exec.Command("bash", "--norc", "--noprofile", "-i")
+	shell := exec.Command(lookPath(t, "bash"), "--norc", "--noprofile", "-i")
 	shell.Env = append(os.Environ(), "PS1=prompt> ", "OTEL_TRACES_EXPORTER=none", "XDG_STATE_HOME="+t.TempDir())
 	tty, err := pty.StartWithSize(shell, &pty.Winsize{Rows: 20, Cols: 70})
 	if err != nil {
@@ -337,7 +330,7 @@ func TestExecOnATerminal(t *testing.T) {
 	}
 	until("prompt> ")
 	// Otherwise a key that is a signal flushes what was printed just before.
-	fmt.Fprintf(tty, "stty noflsh; %s exec --summary -- bash %s\n", path, script)
+	fmt.Fprintf(tty, "stty noflsh; %s exec --summary -- bash %s\n", lookPath(t, "spantee"), script)
 	until("up=1\r\n")
 	tty.Write([]byte{3}) // Ctrl-C
 	until("int=1\r\n")

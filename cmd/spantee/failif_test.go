@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -84,10 +83,7 @@ func TestFailIf(t *testing.T) {
 	if len(conditions) < 30 || len(gated) < 20 {
 		t.Fatal("too few")
 	}
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip(err)
-	}
+	bash := lookPath(t, "bash")
 	failed, passed := 0, 0
 	for i, name := range gated {
 		file := filepath.Join("..", "..", "testdata", filepath.FromSlash(name)+".jsonl")

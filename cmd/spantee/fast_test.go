@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -187,13 +186,4 @@ func byID(spans []*tracepb.Span) map[string]*tracepb.Span {
 		got[spanKey(span)] = span
 	}
 	return got
-}
-
-func lookPath(t *testing.T, name string) string {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		t.Skip(err)
-	}
-	return path
 }

@@ -161,3 +161,16 @@ func fixture(t testing.TB, name string) []byte {
 	}
 	return b
 }
+
+// lookPath skips a test if the machine lacks a program, but not for .ci/run.
+func lookPath(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil && !thorough {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

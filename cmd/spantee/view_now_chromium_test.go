@@ -66,6 +66,7 @@ func TestChromiumNow(t *testing.T) {
 // Over OTLP, another process tells what is open. When it dies, the page says
 // so by itself.
 func TestChromiumGone(t *testing.T) {
+	t.Parallel()
 	for _, protocol := range []string{"grpc", "http"} {
 		t.Run(protocol, func(t *testing.T) {
 			c := startChromium(t)
@@ -98,6 +99,7 @@ func TestChromiumGone(t *testing.T) {
 // A real filter, over both protocols: its run is there from the first line, and
 // gone after it was killed.
 func TestChromiumKilled(t *testing.T) {
+	t.Parallel()
 	for _, protocol := range []string{"grpc", "http/protobuf"} {
 		t.Run(protocol[:4], func(t *testing.T) {
 			c := startChromium(t)
