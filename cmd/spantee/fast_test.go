@@ -94,7 +94,7 @@ func TestStopAndContinue(t *testing.T) {
 	want, _ := spansIn(t, lines, false)
 	for _, arg := range []string{"--spill-max=1GiB", "--spill-max=0"} {
 		r := receivertest.Start(t)
-		cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()}, arg)
+		cmd := spantee(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.GRPCEndpoint()}, arg, "--flush-timeout=1m")
 		in, err := cmd.StdinPipe()
 		if err != nil {
 			t.Fatal(err)
