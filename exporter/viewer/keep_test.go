@@ -187,7 +187,7 @@ func TestRetentionByAge(t *testing.T) {
 	s := newStore(t, Retention{Age: 30 * 24 * time.Hour})
 	now := time.Now()
 	for i, days := range []int{40, 31, 20, 1} {
-		_, err := s.addSpans(from("a", span(i+1, 1, 0, "invoke_agent x", 1, 2)), now.Add(-time.Duration(days)*24*time.Hour))
+		err := s.addSpans(from("a", span(i+1, 1, 0, "invoke_agent x", 1, 2)), now.Add(-time.Duration(days)*24*time.Hour))
 		s.ok(err)
 	}
 	if going := s.List(Query{}).Kept.Going; going.Sessions != 2 {

@@ -223,13 +223,13 @@ func (s *Store) add(now time.Time, together ...*addition) error {
 }
 
 // addSpans adds decoded spans as of a time.
-func (s *Store) addSpans(spans []*tracepb.ResourceSpans, now time.Time) (rejected int, err error) {
+func (s *Store) addSpans(spans []*tracepb.ResourceSpans, now time.Time) error {
 	request, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
 	a := addition{spans: split(request)}
 	if err == nil && len(a.spans) > 0 {
 		err = s.add(now, &a)
 	}
-	return a.rejected, err
+	return err
 }
 
 // maxOrigin is the size of the largest resource and scope: each session keeps a copy.

@@ -88,7 +88,7 @@ func (s *Store) takeOver(name string) error {
 		if err != nil {
 			return errors.Join(err, os.Rename(name, strings.TrimSuffix(name, keptSuffix)+".unreadable"))
 		}
-		if _, err := s.addSpans(data.GetResourceSpans(), info.ModTime()); err != nil {
+		if err := s.addSpans(data.GetResourceSpans(), info.ModTime()); err != nil {
 			return err
 		}
 	}

@@ -143,7 +143,7 @@ func (s *Store) Read(r io.Reader) (bad int, first error) {
 			}
 			continue
 		}
-		if _, err := s.addSpans(spans, time.Now()); err != nil {
+		if err := s.addSpans(spans, time.Now()); err != nil {
 			return bad, err
 		}
 	}

@@ -123,7 +123,7 @@ func (s *Store) Without(id string, leave ...Part) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := left.addSpans(grouped(list), time.Now()); err != nil {
+	if err := left.addSpans(grouped(list), time.Now()); err != nil {
 		left.Close()
 		return nil, err
 	}
