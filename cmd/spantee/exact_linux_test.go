@@ -14,11 +14,11 @@ import (
 	"golang.org/x/term"
 )
 
-// manyLines returns a session of deltas.
+// manyLines returns a session of deltas, for .ci/run one that fills the ring ten times.
 func manyLines() []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"type":"system","subtype":"init","model":"GPT-5","session_id":"s"}` + "\n")
-	for i := range cases(20_000, 1_000_000) {
+	for i := range cases(20_000, 200_000) {
 		fmt.Fprintf(&b, `{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"%d"}]},"session_id":"s","timestamp_ms":%d}`+"\n", i, 1790000000000+i)
 	}
 	return b.Bytes()
