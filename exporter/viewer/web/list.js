@@ -45,7 +45,7 @@ export function listView({ main, signal, address }) {
   const nothing = h("div", { class: "empty", hidden: true });
   const foot = h("p", { class: "foot" });
   /** @type {(way: number, name: string) => HTMLButtonElement} */
-  const turn = (way, name) => h("button", { type: "button", class: "quiet", onclick: () => chosen(offset + way * pageSize) }, name);
+  const turn = (way, name) => h("button", { type: "button", class: "quiet", hidden: true, onclick: () => chosen(offset + way * pageSize) }, name);
   const earlier = turn(-1, "← Previous page"), later = turn(1, "Next page →");
   const page = h("div", { class: "page" }, h("h1", { class: "unseen" }, "Sessions"), table, nothing, h("nav", { "aria-label": "Pages" }, earlier, later), foot);
   main.append(
