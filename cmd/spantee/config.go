@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
@@ -118,7 +117,7 @@ func (c *config) detectors() []string {
 func services(detectors []string, live bool, process *mapping.Process, problem func(error)) func(agent string) *resourcepb.Resource {
 	var facts []string
 	if live {
-		facts = append(facts, "service.instance.id", uuid.NewString())
+		facts = append(facts, "service.instance.id", tracer.NewInstanceID())
 	}
 	if process != nil {
 		facts = append(facts, "process.executable.name", process.Executable, "process.parent_pid", fmt.Sprint(os.Getpid()))

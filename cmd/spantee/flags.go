@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/pflag"
 )
 
@@ -98,8 +98,21 @@ func (s *size) String() string { return strings.ReplaceAll(bytesText(s.bytes), "
 func (s *size) Type() string   { return "size" }
 
 func (s *size) Set(text string) error {
-	n, err := humanize.ParseBytes(text)
-	if err != nil || n > math.MaxInt64 || strings.Contains(text, ",") { // it may be meant as the decimal point
+	number := strings.TrimRight(text, " BIKMGTPEbikmgtpe")
+	unit := strings.ToUpper(strings.TrimSpace(text[len(number):]))
+	n, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		return errors.New("not a size")
+	}
+	if unit != "" && unit != "B" {
+		power := strings.IndexByte(units, unit[0]) + 1
+		base := map[string]float64{"": 1000, "B": 1000, "I": 1024, "IB": 1024}[unit[1:]]
+		if power == 0 || base == 0 {
+			return errors.New("not a size")
+		}
+		n *= math.Pow(base, float64(power))
+	}
+	if !(n >= 0 && n < math.MaxInt64) { // NaN is neither
 		return errors.New("not a size")
 	}
 	s.bytes = int64(n)

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	attr "go.opentelemetry.io/otel/attribute"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
@@ -81,7 +80,7 @@ func (m *meter) of(agent string) *metrics.Recorder {
 
 // service returns the Recorder of a service. It is called with mu held.
 func (m *meter) service(of *resourcepb.Resource) *metrics.Recorder {
-	resource := metrics.Resource(of, os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), uuid.NewString())
+	resource := metrics.Resource(of, os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), tracer.NewInstanceID())
 	same, _ := attr.NewSetWithFiltered(resource.Attributes(), attr.NewDenyKeysFilter("service.instance.id"))
 	name := same.Equivalent()
 	if r := m.byService[name]; r != nil || m.ended || m.to == nil {

@@ -7,8 +7,6 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/exporter/tree"
@@ -31,17 +29,13 @@ func resolveDisplay() display {
 
 // treeStyle returns the style of a tree on f.
 func (d display) treeStyle(f *os.File) tree.Style {
-	width, terminal := terminalWidth(f)
+	width, terminal := proc.TerminalWidth(f)
 	return tree.Style{Color: terminal && d.color, ASCII: d.ascii, Width: width}
 }
 
-func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
-
-// terminalWidth returns how many columns a terminal has, 0 if it does not say. It returns
-// false if f is no terminal.
-func terminalWidth(f *os.File) (columns int, terminal bool) {
-	columns, _, _ = term.GetSize(int(f.Fd()))
-	return columns, isTerminal(f)
+func isTerminal(f *os.File) bool {
+	_, terminal := proc.TerminalWidth(f)
+	return terminal
 }
 
 // A progress says on the last line of a terminal how much of some work is done. Its

@@ -8,8 +8,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/dustin/go-humanize"
-
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter"
 )
@@ -128,5 +126,17 @@ func age(since time.Time) string {
 	}
 }
 
+// units are the units of sizes: each is 1024 or 1000 times the one before it.
+const units = "KMGTPE"
+
 // bytesText returns a size with two significant digits at least: 8 B, 1.5 MiB, 256 MiB.
-func bytesText(n int64) string { return humanize.IBytes(uint64(n)) }
+func bytesText(n int64) string {
+	size, unit := float64(n), "B"
+	for i := 0; size >= 1024 && i < len(units); i++ {
+		size, unit = size/1024, units[i:i+1]+"iB"
+	}
+	if n >= 10 && size < 9.95 {
+		return fmt.Sprintf("%.1f %s", size, unit)
+	}
+	return fmt.Sprintf("%.0f %s", size, unit)
+}

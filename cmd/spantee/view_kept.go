@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter/tree"
 	"github.com/spantee/spantee/exporter/viewer"
 )
@@ -110,7 +111,7 @@ const (
 
 // writeSessions writes one line a session, as wide as the terminal.
 func writeSessions(stdout *os.File, sessions []viewer.Session) error {
-	width, terminal := terminalWidth(stdout)
+	width, terminal := proc.TerminalWidth(stdout)
 	if !terminal {
 		width = anyWidth
 	}

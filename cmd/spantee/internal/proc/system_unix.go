@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-	"golang.org/x/term"
 )
 
 // BrokenPipe is the signal for writing to a stdout without a reader.
@@ -96,6 +95,16 @@ func InForeground(tty *os.File) bool {
 	return err == nil && foreground == syscall.Getpgrp()
 }
 
+// TerminalWidth returns how many columns a terminal has, 0 if it does not say. It
+// returns false if f is no terminal.
+func TerminalWidth(f *os.File) (columns int, terminal bool) {
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0, false
+	}
+	return int(size.Col), true
+}
+
 // EndOf returns how a process ended.
 func EndOf(state *os.ProcessState) Status {
 	if ws := state.Sys().(syscall.WaitStatus); ws.Signaled() {
@@ -150,7 +159,7 @@ func breakStdout() {
 // ended. If stdin is a terminal, the process stays in spantee's group, because a
 // terminal stops background groups that read from it.
 func setGroup(cmd *exec.Cmd, stdin *os.File) {
-	if !term.IsTerminal(int(stdin.Fd())) {
+	if _, terminal := TerminalWidth(stdin); !terminal {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	}
 }
