@@ -191,7 +191,8 @@ func (o *options) destination() (destination, error) {
 	case o.toFile != "":
 		return destination{file: o.toFile, source: "--to"}, nil
 	case o.otlp.Endpoint != "":
-		return o.resolveOTLP("--endpoint")
+		settings, err := resolveOTLP(o.otlp)
+		return destination{otlp: settings, source: "--endpoint"}, err
 	}
 
 	to, chosen := os.Getenv("SPANTEE_TO"), os.Getenv("OTEL_TRACES_EXPORTER")
@@ -211,7 +212,8 @@ func (o *options) destination() (destination, error) {
 	case o.show && chosen == "" && !o.saysOTLP():
 		return destination{source: "--view"}, nil // the page needs no collector
 	}
-	return o.resolveOTLP("")
+	settings, err := resolveOTLP(o.otlp)
+	return destination{otlp: settings}, err
 }
 
 // resolveMetrics determines where metrics go: where their own variables say, or else
@@ -267,21 +269,10 @@ func (o *options) saysOTLP() bool {
 		os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")+os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
 }
 
-func (o *options) resolveOTLP(source string) (destination, error) {
-	s, err := resolveOTLP(o.otlp)
-	if err != nil {
-		return destination{}, err
-	}
-	return destination{otlp: s, source: source}, nil
-}
-
-// userAgent returns the user agent sent to receivers.
-func userAgent() string { return "spantee/" + strings.Trim(tracer.Version(), "()") }
-
 // resolveOTLP returns the settings for spans sent by OTLP, and an error for an
 // invalid flag or variable.
 func resolveOTLP(cfg otlp.Config) (*otlp.Settings, error) {
-	cfg.UserAgent = userAgent()
+	cfg.UserAgent = tracer.UserAgent()
 	s, err := otlp.Resolve(cfg)
 	wrong, ok := errors.AsType[*otlp.SettingError](err)
 	switch {

@@ -115,14 +115,14 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	defer stop()
 	out.AgentEnded()
 	passed.AgentEnded()
-	if !signaled {
-		err = <-copied
-	} else { // a signal asked for the end, whether anybody reads or not
-		select {
-		case err = <-copied:
-		case <-linger.Done():
-			pump.tee.Stop()
-		}
+	var over <-chan struct{} // ends the copy, whether anybody reads or not
+	if signaled {
+		over = linger.Done()
+	}
+	select {
+	case err = <-copied:
+	case <-over:
+		pump.tee.Stop()
 	}
 	passed.AwaitRead(linger.Done())
 	if out.Cut() {

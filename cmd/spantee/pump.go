@@ -181,12 +181,10 @@ func (p *pump) finish(whole bool, lost tee.Lost) {
 	go p.metrics.count() // while the spans are delivered
 }
 
-const (
-	// mapperReserve is the part of the flush timeout that is left for a mapper that has
-	// waited for the exporter all the time. With a flush timeout under a second, a mapper
-	// that makes no progress gets this long in addition to half of that.
-	mapperReserve = 500 * time.Millisecond
-)
+// mapperReserve is the part of the flush timeout that is left for a mapper that has
+// waited for the exporter all the time. With a flush timeout under a second, a mapper
+// that makes no progress gets this long in addition to half of that.
+const mapperReserve = 500 * time.Millisecond
 
 // end ends the trace. All of it, whatever is waited for, ends by one deadline: the flush
 // timeout after the stream ended or, if the mapper had a backlog, after the mapper made

@@ -122,15 +122,12 @@ func flushCommand() *cobra.Command {
 // flush reports on stdout what became of the spans and metrics. It returns an error
 // if some still wait.
 func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.File) error {
-	dial, err := dialer(cfg, toFile)
-	if err != nil {
-		return err
+	settings, err := resolveOTLP(cfg)
+	if toFile == "" && (cfg.Endpoint != "" && err != nil || errors.As(err, new(usageError))) {
+		return err // any other is reported per request
 	}
 	messages := newMessages(stderr)
 	defer messages.Flush()
-	// Invalid flags have failed already, except with --to. Other errors are reported
-	// per request.
-	settings, _ := resolveOTLP(cfg)
 	for _, err := range settings.Ignored() {
 		messages.say("%v", err)
 	}
@@ -138,7 +135,7 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 		messages.say("set aside unread: %s", printable(why.Error()))
 	}
 	s.Owner = spool.NewOwner()
-	killed := meterOfKilled(s, cfg, toFile)
+	killed := meterOfKilled(s, cfg, settings, toFile)
 	s.Recovered = killed.countKilled
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -147,7 +144,7 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 		return err
 	}
 	sent := newProgress(stderr, messages.Stderr, int64(waiting), func(n int64) string { return count(int(n), "span") })
-	results, err := exporter.Flush(ctx, s, dial, sent.add)
+	results, err := exporter.Flush(ctx, s, dialer(cfg, settings, toFile), sent.add)
 	sent.clear()
 	inTime, cancel := context.WithTimeout(ctx, defaultFlushTimeout)
 	defer cancel()
@@ -169,10 +166,10 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 }
 
 // meterOfKilled counts runs whose spantee was killed.
-func meterOfKilled(s spool.Spool, cfg otlp.Config, toFile string) *meter {
+func meterOfKilled(s spool.Spool, cfg otlp.Config, settings *otlp.Settings, toFile string) *meter {
 	o, spans := options{otlp: cfg}, destination{}
 	if toFile == "" {
-		spans.otlp, _ = resolveOTLP(cfg) // see flush for its errors
+		spans.otlp = settings
 	}
 	m := newMeter(o.resolveMetrics(spans, true, func(error) {}), func(error) {})
 	m.spool = &s
@@ -181,11 +178,7 @@ func meterOfKilled(s spool.Spool, cfg otlp.Config, toFile string) *meter {
 
 // dialer returns clients for the requests in the spool: for the file or endpoint
 // that the flags name, or else for the endpoint that a request was meant for.
-func dialer(cfg otlp.Config, toFile string) (func(spool.Destination) (exporter.Client, error), error) {
-	settings, err := resolveOTLP(cfg)
-	if toFile == "" && err != nil && (cfg.Endpoint != "" || errors.As(err, new(usageError))) {
-		return nil, err
-	}
+func dialer(cfg otlp.Config, settings *otlp.Settings, toFile string) func(spool.Destination) (exporter.Client, error) {
 	return func(to spool.Destination) (exporter.Client, error) {
 		metrics := to.Signal == spool.Metrics
 		switch {
@@ -207,7 +200,7 @@ func dialer(cfg otlp.Config, toFile string) (func(spool.Destination) (exporter.C
 			return nil, err
 		}
 		return redirectedMetrics{settings.Client()}, nil
-	}, nil
+	}
 }
 
 // errSpansOnly says that the user sent the backlog where only spans can go. The

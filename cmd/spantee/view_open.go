@@ -53,7 +53,7 @@ func (t *tracing) newOpenSpans(client exporter.Client) *openSpans {
 	if t.cfg.content.fitsViewer() { // from the beginning
 		delay = 0
 	}
-	o.feed = viewer.NewFeed(to.Endpoint, to.Protocol == "grpc", userAgent(), conn, delay)
+	o.feed = viewer.NewFeed(to.Endpoint, to.Protocol == "grpc", tracer.UserAgent(), conn, delay)
 	return o
 }
 
@@ -83,7 +83,7 @@ func (t *tracing) askViewer() {
 	if t.to.Exporter == nil || t.cfg.to.otlp == nil || !t.cfg.content.fitsViewer() {
 		return
 	}
-	if to := t.cfg.to.otlp.Client().Destination(); viewer.Answers(to.Endpoint, to.Protocol == "grpc", userAgent()) {
+	if to := t.cfg.to.otlp.Client().Destination(); viewer.Answers(to.Endpoint, to.Protocol == "grpc", tracer.UserAgent()) {
 		t.cfg.content.MaxAttributeBytes = wholeAttributeBytes
 	}
 }

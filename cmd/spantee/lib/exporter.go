@@ -50,7 +50,7 @@ type Exporter struct {
 func NewExporter(o ExporterOptions) (*Exporter, error) {
 	client, err := otlp.New(otlp.Config{
 		Endpoint: o.Endpoint, Protocol: o.Protocol, Headers: o.Headers, CACert: o.CACert,
-		UserAgent: "spantee/" + strings.Trim(tracer.Version(), "()"), IgnoreEnvironment: !o.Environment,
+		UserAgent: tracer.UserAgent(), IgnoreEnvironment: !o.Environment,
 	})
 	if err != nil {
 		return nil, &OptionError{"ExporterOptions", err}

@@ -143,7 +143,7 @@ func (t *Tee) fromRing(buf []byte) (Chunk, error) {
 		return Chunk{}, nil
 	}
 	n := t.ring.take(buf[:min(int64(len(buf)), t.arrivals[0].to-c.next)])
-	return t.taken(buf[:n]), nil
+	return t.took(buf[:n]), nil
 }
 
 // fromSpill returns the next chunk if it is in the spill.
@@ -157,7 +157,7 @@ func (t *Tee) fromSpill(buf []byte) (Chunk, error) {
 		t.Detach(fmt.Errorf("cannot read back the spilled input: %w", err))
 		return Chunk{}, io.EOF
 	}
-	return t.read(buf[:n]), nil
+	return t.tookSpilled(buf[:n]), nil
 }
 
 // spilled returns where up to size of the next bytes are in the spill: n bytes at an
@@ -174,17 +174,17 @@ func (t *Tee) spilled(size int) (f spillFile, at int64, n int) {
 	return t.spill.f, at, n
 }
 
-// read records bytes that were read from the spill.
-func (t *Tee) read(p []byte) Chunk {
+// tookSpilled records that the consumer works on p, which was in the spill.
+func (t *Tee) tookSpilled(p []byte) Chunk {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	chunk := t.taken(p)
+	chunk := t.took(p)
 	t.spill.lines -= t.consumer.taken.Lines
 	return chunk
 }
 
-// taken records that the consumer works on p. It is called with mu held.
-func (t *Tee) taken(p []byte) Chunk {
+// took records that the consumer works on p. It is called with mu held.
+func (t *Tee) took(p []byte) Chunk {
 	c := &t.consumer
 	chunk := Chunk{Bytes: p, Arrived: t.arrivals[0].at, Behind: c.lag == behind}
 	if now := time.Now(); now.Sub(c.began) >= gatherTime {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"sync"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
@@ -66,6 +67,9 @@ var Version = sync.OnceValue(func() string {
 	}
 	return "(devel)"
 })
+
+// UserAgent returns the user agent that is sent to receivers.
+func UserAgent() string { return "spantee/" + strings.Trim(Version(), "()") }
 
 // Scope returns the instrumentation scope of spantee's spans.
 func Scope() *commonpb.InstrumentationScope {
