@@ -14,8 +14,8 @@ type claims struct {
 	from time.Time
 	done chan struct{} // closed when the last claim was written
 
-	session string // claimed last
-	runs    int    // that had begun then
+	session string // of the last claim
+	runs    int    // that had begun by then
 }
 
 const (
@@ -36,9 +36,10 @@ func (t *tracing) newClaims() *claims {
 	return c
 }
 
-// begun claims the run of a session that is the latest of so many. It is called as soon as
-// the session is known, because the run's ids may not be known for long, and again when they
-// are, because several runs may begin at once.
+// begun claims a run of a session. runs counts the runs of the stream until then, so that
+// the session's next run is claimed, too. begun is called as soon as the session is known,
+// because the run's ids may not be known for long, and again when they are, because several
+// runs may begin at once.
 func (c *claims) begun(session string, runs int) {
 	if c == nil || session == "" || session == c.session && runs == c.runs {
 		return

@@ -66,7 +66,7 @@ func (o *options) resolve(live bool, problem func(error)) (*config, error) {
 	if c.content, err = o.contentOptions.resolve(problem); err != nil {
 		return nil, err
 	}
-	if o.traceURL == "" && !hasPlaceholder(c.traceURL) {
+	if o.traceURL == "" && !isTraceURL(c.traceURL) {
 		problem(fmt.Errorf("invalid $SPANTEE_TRACE_URL %q (want %s in it)", c.traceURL, placeholder))
 		c.traceURL = ""
 	}
@@ -104,7 +104,8 @@ func (c *config) goNowhere(why error, problem func(error)) {
 // placeholder stands for the trace id in a trace URL.
 const placeholder = "{trace_id}"
 
-func hasPlaceholder(url string) bool { return url == "" || strings.Contains(url, placeholder) }
+// isTraceURL reports whether url is empty or has a placeholder.
+func isTraceURL(url string) bool { return url == "" || strings.Contains(url, placeholder) }
 
 // detectors returns the names of the detectors of resource attributes to run. The
 // repository of the working directory counts as content.
@@ -145,7 +146,7 @@ func (o *options) check() error {
 	switch {
 	case o.maxSpanEvents < 1:
 		return invalid("--max-span-events", fmt.Sprint(o.maxSpanEvents), "1 or more")
-	case !hasPlaceholder(o.traceURL):
+	case !isTraceURL(o.traceURL):
 		return invalid("--trace-url", o.traceURL, placeholder+" in it")
 	}
 	if err := mapping.CheckAgent(o.agent); err != nil {
@@ -209,7 +210,7 @@ func (o *options) destination() (destination, error) {
 		return destination{}, variableError{errors.New("$OTEL_TRACES_EXPORTER is file, but neither --to nor $SPANTEE_TO names one")}
 	case chosen != "" && chosen != "otlp":
 		return destination{}, variableError{fmt.Errorf("invalid $OTEL_TRACES_EXPORTER %q (want otlp, file or none)", chosen)}
-	case o.show && chosen == "" && !o.saysOTLP():
+	case o.viewing && chosen == "" && !o.saysOTLP():
 		return destination{source: "--view"}, nil // the page needs no collector
 	}
 	settings, err := resolveOTLP(o.otlp)

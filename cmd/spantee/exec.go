@@ -63,17 +63,17 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		return err
 	}
 	say := tracing.say
-	var passed *proc.AgentStderr // nil for the file itself, not a pipe
+	var piped *proc.AgentStderr // nil if the agent writes to spantee's stderr itself
 	agentStderr := stderr
 	if tracing.cfg.content.Content != content.None {
-		if passed, err = proc.NewAgentStderr(stderr, o.patience()); err != nil {
+		if piped, err = proc.NewAgentStderr(stderr, o.patience()); err != nil {
 			return err
 		}
-		agentStderr = passed.Agents
+		agentStderr = piped.Agents
 	}
 	limits := tracing.limits
 	agent, err := proc.Start(args, tracing.environment(), stdin, agentStderr, limits.kills())
-	passed.Start()
+	piped.Start()
 	if err != nil {
 		tracing.endBy(o.flushTimeout)
 		tracing.deliver()
@@ -114,7 +114,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	linger, stop := context.WithTimeout(context.Background(), proc.Lingering)
 	defer stop()
 	out.AgentEnded()
-	passed.AgentEnded()
+	piped.AgentEnded()
 	var over <-chan struct{} // ends the copy, whether anybody reads or not
 	if signaled {
 		over = linger.Done()
@@ -124,13 +124,13 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	case <-over:
 		pump.tee.Stop()
 	}
-	passed.AwaitRead(linger.Done())
+	piped.AwaitRead(linger.Done())
 	if out.Cut() {
 		say.outputCut()
 	}
 	ended := end
 	pump.atEnd = func(m *mapping.Mapper) {
-		m.SetExit(ended.Code, proc.SignalName(ended.Signal), passed.String())
+		m.SetExit(ended.Code, proc.SignalName(ended.Signal), piped.String())
 	}
 	lost := endOfCopy(err).Code != 0
 	if closed := closeStdout(); closed != nil && !proc.IsBrokenPipe(closed) && !lost {
@@ -143,7 +143,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		}
 	}
 	pump.end(false)
-	if !passed.Flush() {
+	if !piped.Flush() {
 		say.w.Abandon()
 	}
 	return tracing.finish(end, signals, disarm)

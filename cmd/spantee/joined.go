@@ -65,7 +65,7 @@ func (l *joinedLog) close() {
 	}
 }
 
-// take maps what the log has until a piece of the stream came.
+// take maps the rows that were written before a piece of the stream came.
 func (l *joinedLog) take(to *tracer.Stream, arrived time.Time) {
 	if l == nil || l.log == nil {
 		return

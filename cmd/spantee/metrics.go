@@ -31,7 +31,7 @@ type meter struct {
 	to     *otlp.Settings                          // nil if metrics go nowhere
 	spans  exporter.Client                         // whose connection metrics share; may be nil
 	spool  *spool.Spool                            // nil if nothing is kept
-	from   func(agent string) *resourcepb.Resource // of its spans
+	from   func(agent string) *resourcepb.Resource // the service that an agent's spans come from
 	failed func(error)
 	gate   *metrics.Gate
 
@@ -52,7 +52,7 @@ type meter struct {
 type spanEnd struct {
 	at    int
 	agent string
-	known bool // what the rest of its run uses depends on it, but it was counted before
+	known bool // it was counted before, and is only remembered for the rest of its run
 }
 
 // maxUncounted is how many bytes of spans may wait to be counted.

@@ -41,8 +41,8 @@ type options struct {
 	spillMax size
 
 	limitOptions
-	show bool
-	view pageOptions
+	viewing bool
+	view    pageOptions
 }
 
 const (
@@ -105,7 +105,7 @@ type pageOptions struct {
 
 // addViewFlags adds --view and related flags.
 func (o *options) addViewFlags(f *pflag.FlagSet) {
-	f.BoolVar(&o.show, "view", false, "also show each trace in the browser, until Ctrl-C")
+	f.BoolVar(&o.viewing, "view", false, "also show each trace in the browser, until Ctrl-C")
 	f.StringVar(&o.view.address, "listen", "", "with --view, serve the page at `HOST:PORT` (default "+defaultPage+", or a free port)")
 	f.BoolVar(&o.view.noOpen, "no-open", false, "do not open the browser")
 	group(f, groupPage)
@@ -159,10 +159,10 @@ func addOTLPFlags(f *pflag.FlagSet, o *otlp.Config) {
 	f.StringVar(&o.CACert, "certificate", "", "trust the certificate authority in this PEM `FILE`")
 }
 
-// defaultAttributeBytes is what Tempo takes unless configured otherwise.
+// defaultAttributeBytes is the limit of an attribute in Tempo, unless configured otherwise.
 const defaultAttributeBytes = 2048
 
-// wholeAttributeBytes is where strings are cut that only a file or a viewer gets.
+// wholeAttributeBytes limits strings that only a file or a viewer gets.
 const wholeAttributeBytes = mapping.MaxAttribute
 
 // captureVariable is the GenAI conventions' variable that turns on content.

@@ -99,19 +99,18 @@ const maxWindow = 128 << 20
 
 // unpack returns the contents of a file that may be compressed with gzip or zstd.
 func unpack(r *bufio.Reader) (*bufio.Reader, error) {
+	var unpacked io.Reader
+	var err error
 	switch magic, _ := r.Peek(4); {
 	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
-		unpacked, err := gzip.NewReader(r)
-		if err != nil {
-			return nil, err
-		}
-		return bufio.NewReader(unpacked), nil
+		unpacked, err = gzip.NewReader(r)
 	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		unpacked, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
-		if err != nil {
-			return nil, err
-		}
-		return bufio.NewReader(unpacked), nil
+		unpacked, err = zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+	default:
+		return r, nil
 	}
-	return r, nil
+	if err != nil {
+		return nil, err
+	}
+	return bufio.NewReader(unpacked), nil
 }

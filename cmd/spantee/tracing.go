@@ -57,7 +57,7 @@ func startTracing(o *options, stderr *os.File, rec *recording, process *mapping.
 	if t.account, err = o.account(cfg); err != nil {
 		return nil, err
 	}
-	if cfg.content.maxIsDefault && (cfg.to.file != "" || o.show && !cfg.to.isSet()) {
+	if cfg.content.maxIsDefault && (cfg.to.file != "" || o.viewing && !cfg.to.isSet()) {
 		cfg.content.MaxAttributeBytes = wholeAttributeBytes // only a file or the viewer gets these spans
 	}
 	resource := resources(tracer.Presumed(o.agent))
@@ -78,7 +78,7 @@ func startTracing(o *options, stderr *os.File, rec *recording, process *mapping.
 	if o.tree {
 		t.tree = tree.NewWriter(say.w, cfg.display.treeStyle(say.stderr))
 	}
-	if o.show {
+	if o.viewing {
 		if t.page, err = o.startPage(say); err != nil {
 			return nil, err
 		}

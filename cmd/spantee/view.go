@@ -178,15 +178,12 @@ func readPrices(name string) (viewer.Prices, error) {
 }
 
 func receiving(v *viewer.Viewer) string {
-	switch grpc, http := v.GRPCEndpoint(), v.HTTPEndpoint(); {
-	case grpc != "" && http != "":
-		return fmt.Sprintf("receiving OTLP at %s (gRPC) and %s (HTTP)", grpc, http)
-	case grpc != "":
-		return fmt.Sprintf("receiving OTLP at %s (gRPC)", grpc)
-	case http != "":
-		return fmt.Sprintf("receiving OTLP at %s (HTTP)", http)
+	grpc, http := v.GRPCEndpoint(), v.HTTPEndpoint()
+	at := enumerate(" and ", part{len(grpc), grpc + " (gRPC)"}, part{len(http), http + " (HTTP)"})
+	if at == "" {
+		return "not receiving OTLP"
 	}
-	return "not receiving OTLP"
+	return "receiving OTLP at " + at
 }
 
 // A page shows the spans of this process.

@@ -68,9 +68,9 @@ func Unless[S, T any](over <-chan S, f func() T) (result T, cut S, done bool) {
 	}
 }
 
-// TwinGrace is how soon after the end of a stream a signal is not yet the next one:
-// timeout(1) sends its signal to the process and then to its group, and Ctrl-C in a
-// pipe ends the agent, too.
+// TwinGrace is how long after the end of a stream signals are ignored, because they may be
+// the one that ended it: timeout(1) sends its signal to the process and then to its group,
+// and Ctrl-C in a pipe ends the agent, too.
 const TwinGrace = 100 * time.Millisecond
 
 // DieOfNext makes the next signal after TwinGrace end the process at once, until disarm

@@ -1,12 +1,15 @@
 package tracer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -24,22 +27,13 @@ type Sampler struct {
 // NewSampler reads $OTEL_TRACES_SAMPLER. By default the parent's decision
 // counts, and without a parent everything is sampled.
 func NewSampler(parent trace.SpanContext, problem func(error)) Sampler {
-	name := os.Getenv("OTEL_TRACES_SAMPLER")
-	base, root := true, name
-	switch name {
-	case "", "parentbased_always_on":
-		root = "always_on"
-	case "parentbased_always_off":
-		root = "always_off"
-	case "parentbased_traceidratio":
-		root = "traceidratio"
-	case "always_on", "always_off", "traceidratio":
-		base = false
-	default:
+	name := cmp.Or(os.Getenv("OTEL_TRACES_SAMPLER"), "parentbased_always_on")
+	root, parentBased := strings.CutPrefix(name, "parentbased_")
+	if !slices.Contains([]string{"always_on", "always_off", "traceidratio"}, root) {
 		problem(fmt.Errorf("all runs are sampled: invalid $OTEL_TRACES_SAMPLER %q (want always_on, always_off or traceidratio, with or without parentbased_ before it)", name))
-		root = "always_on"
+		root, parentBased = "always_on", true
 	}
-	if base && parent.IsValid() {
+	if parentBased && parent.IsValid() {
 		if !parent.IsSampled() {
 			return Sampler{Never: errors.New("$TRACEPARENT is not sampled (env -u TRACEPARENT removes it)")}
 		}
