@@ -111,7 +111,7 @@ func (i *ids) traceID(parent trace.SpanContext) [16]byte {
 
 // digest hashes parts with their lengths: (12, 3) and (1, 23) must differ.
 func digest(parts ...string) [sha256.Size]byte {
-	var b []byte
+	b := make([]byte, 0, 256) // on the stack
 	for _, p := range parts {
 		b = binary.AppendUvarint(b, uint64(len(p)))
 		b = append(b, p...)
