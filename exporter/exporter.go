@@ -136,7 +136,7 @@ func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 	}
 	tx.add(o, wire)
 	if !tx.begun {
-		e.commit((*spool.Journal).Append)
+		_ = e.commit(nil)
 	}
 }
 
@@ -191,7 +191,7 @@ func (e *Exporter) Commit() {
 	e.tx.mu.Lock()
 	defer e.tx.mu.Unlock()
 	if len(e.tx.spans) > 0 {
-		e.commit((*spool.Journal).Append)
+		_ = e.commit(nil)
 	}
 	e.tx.begun = false
 }
@@ -200,30 +200,32 @@ func (e *Exporter) Commit() {
 // the spans that have not ended, as they would end now. Call Checkpoint at the end
 // of each transaction in which a run began, ended or changed its ids, and about once a
 // second while open spans grow. Its error says why a kill would lose spans.
-func (e *Exporter) Checkpoint(open []OpenSpan) (err error) {
+func (e *Exporter) Checkpoint(open []OpenSpan) error {
 	spans := make([]spool.Span, len(open))
 	for i, s := range open {
 		spans[i] = spool.Span{Wire: spool.AppendSpan(nil, s.Span), Of: &e.originOf(s.From).Part}
 	}
 	e.tx.mu.Lock()
 	defer e.tx.mu.Unlock()
-	e.commit(func(j *spool.Journal, ctx context.Context, ended []spool.Span) (first uint64) {
-		first, err = j.Checkpoint(ctx, ended, spans)
-		return first
-	})
 	e.tx.begun = false
-	return err
+	return e.commit(spans)
 }
 
 // commit writes the spans to the journal, and only then to the queue. If a span were sent
 // earlier and the process then killed, the span would be an orphan: its root may still be
-// journaled under ids that have changed since. It is called with tx.mu held.
-func (e *Exporter) commit(write func(*spool.Journal, context.Context, []spool.Span) (first uint64)) {
+// journaled under ids that have changed since. The spans in open replace the open spans in
+// the journal; nil leaves those as they are, and there is no error. commit is called with
+// tx.mu held.
+func (e *Exporter) commit(open []spool.Span) (err error) {
 	first := uint64(0)
 	if j := e.disk.journal; j != nil {
 		ctx, cancel := e.diskContext()
 		defer cancel()
-		first = write(j, ctx, e.tx.spans)
+		if open == nil {
+			first = j.Append(ctx, e.tx.spans)
+		} else {
+			first, err = j.Checkpoint(ctx, e.tx.spans, open)
+		}
 		evicted := j.TakeEvicted()
 		e.tally.count(func(r *Report) { r.AddEvicted(evicted) })
 	}
@@ -232,6 +234,7 @@ func (e *Exporter) commit(write func(*spool.Journal, context.Context, []spool.Sp
 		e.markDone(b)
 	}
 	e.tx.spans, e.tx.origins = nil, nil
+	return err
 }
 
 // Close sends what is left, retrying until shortly before ctx ends, and
@@ -286,7 +289,7 @@ func (e *Exporter) keepRest(why *UploadError) {
 	e.tx.mu.Lock() // no span comes meanwhile
 	defer e.tx.mu.Unlock()
 	if len(e.tx.spans) > 0 { // of a caller that hangs between Begin and Commit
-		e.commit((*spool.Journal).Append)
+		_ = e.commit(nil)
 	}
 	e.closeJournal(why)
 	for _, b := range e.queue.takeAll() {
