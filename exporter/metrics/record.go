@@ -14,32 +14,21 @@ import (
 
 // Export counts a finished span: the wire bytes of one
 // opentelemetry.proto.trace.v1.Span. It does not retain wire.
-func (r *Recorder) Export(wire []byte) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := r.read(wire); err != nil {
-		return err
-	}
-	r.record(&r.span)
-	return nil
-}
+func (r *Recorder) Export(wire []byte) error { return r.read(wire, r.record) }
 
 // Remember takes a span that another Recorder, or this one, has counted. It counts nothing,
 // but of the tokens that the run's root states, those of the span are counted already.
 func (r *Recorder) Remember(wire []byte) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := r.read(wire); err != nil {
-		return err
-	}
-	r.usage(&r.span, func(string, int64) {})
-	return nil
+	return r.read(wire, func(s *runs.Span) { r.usage(s, func(string, int64) {}) })
 }
 
-func (r *Recorder) read(wire []byte) error {
+func (r *Recorder) read(wire []byte, use func(*runs.Span)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if err := r.span.Read(wire); err != nil {
 		return fmt.Errorf("the metrics are incomplete: %w", err)
 	}
+	use(&r.span)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"go.opentelemetry.io/collector/pdata/pmetric"
@@ -97,11 +98,8 @@ func (s *Settings) checkPreferences() {
 	} {
 		variable := s.prefix() + name
 		from := source{variable: variable, value: strings.TrimSpace(os.Getenv(variable))}
-		known := from.value == ""
-		for _, value := range values {
-			known = known || strings.EqualFold(from.value, value)
-		}
-		if !known {
+		known := slices.ContainsFunc(values, func(value string) bool { return strings.EqualFold(value, from.value) })
+		if from.value != "" && !known {
 			s.ignored = append(s.ignored, from.invalid("want "+strings.Join(values[:len(values)-1], ", ")+" or "+values[len(values)-1]))
 		}
 	}

@@ -234,18 +234,12 @@ func (t *Totals) add(run *Totals, first bool) {
 	if first || run.End.After(t.End) {
 		t.End = run.End
 	}
-	for _, sum := range []struct {
-		to   *float64
-		more float64
-	}{
-		{&t.Seconds, run.Seconds},
-		{&t.Model, run.Model},
-		{&t.Tool, run.Tool},
-		{&t.Approval, run.Approval},
-		{&t.Idle, run.Idle},
-	} {
-		*sum.to = math.Round((*sum.to+sum.more)*1e6) / 1e6
-	}
+	add := func(sum *float64, more float64) { *sum = math.Round((*sum+more)*1e6) / 1e6 } // as decimals add up
+	add(&t.Seconds, run.Seconds)
+	add(&t.Model, run.Model)
+	add(&t.Tool, run.Tool)
+	add(&t.Approval, run.Approval)
+	add(&t.Idle, run.Idle)
 	t.Counts.add(&run.Counts)
 	t.plus(run.Usage)
 }
