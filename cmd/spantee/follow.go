@@ -491,12 +491,13 @@ func (f *follower) checkpoint() {
 // saveAll saves how far all sessions were mapped. It returns false if that has to be tried
 // again.
 func (f *follower) saveAll() bool {
+	all := true
 	for _, s := range f.sessions {
 		if s != nil && !f.save(s) {
-			return false
+			all = false
 		}
 	}
-	return true
+	return all
 }
 
 // save saves how far a session was mapped. It returns false if that failed.

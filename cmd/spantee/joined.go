@@ -90,22 +90,32 @@ func (l *joinedLog) next(deadline <-chan time.Time) []byte {
 		l.asks <- struct{}{}
 		l.asked = true
 	}
-	if !l.inTime && len(l.grown) == 0 { // the log is not found yet, or the disk hangs
-		return nil
+	var rows []byte
+	var found bool
+	if l.inTime {
+		select {
+		case rows, found = <-l.grown:
+		case <-deadline:
+			l.inTime = false
+			return nil
+		}
+	} else {
+		select {
+		case rows, found = <-l.grown:
+		default: // it is still searched for, or the disk hangs
+			return nil
+		}
 	}
-	select {
-	case rows := <-l.grown:
-		l.asked, l.inTime = false, true
-		return rows
-	case <-deadline:
-		l.inTime = false
-		return nil
+	if l.asked, l.inTime = false, true; !found {
+		l.close()
 	}
+	return rows
 }
 
 // readLog sends what a log has when it is found, and then, each time it is asked, what the
-// log has grown by.
+// log has grown by. It closes grown if there is no log.
 func readLog(log *mapping.JoinedLog, disk chan struct{}, asks <-chan struct{}, grown chan<- []byte) {
+	defer close(grown)
 	select {
 	case disk <- struct{}{}:
 		defer func() { <-disk }()

@@ -267,6 +267,7 @@ func (s *Store) indexAll() error {
 		if err != nil {
 			return err
 		}
+		delete(u.touched, id)
 	}
 	return err
 }

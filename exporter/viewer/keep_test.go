@@ -56,6 +56,8 @@ func TestMigration(t *testing.T) {
 	s := openStore(t, path)
 	s.Add(from("a", span(1, 1, 0, "invoke_agent x", 0, 1, str(semconv.ToolResult, "before"))))
 	s.Add(from("a", span(1, 2, 0, "execute_tool shell", 0, 1, str(semconv.ToolResult, "after"))))
+	long := strings.Repeat("long ", 1<<19) // its length takes four bytes
+	s.Add(from("a", span(1, 3, 0, "execute_tool shell", 0, 1, str("x", long[:20_000])), span(1, 4, 0, "execute_tool shell", 0, 1, str("x", long))))
 	sessions := s.number(`SELECT updated FROM session`)
 	values := func() (run string) {
 		s.ok(one(s.read, `SELECT run FROM run`)(&run))
@@ -87,8 +89,8 @@ func TestMigration(t *testing.T) {
 	s.Close()
 	s = openStore(t, path)
 	defer s.Close()
-	if spans, _ := s.Spans(idOf(span(1, 1, 0, "", 0, 0)), 0); len(spans) != 2 {
-		t.Errorf("%d spans", len(spans))
+	if spans, _ := s.Spans(idOf(span(1, 1, 0, "", 0, 0)), 0); len(spans) != 4 || text(spans[2].GetAttributes(), "x") != long[:20_000] || text(spans[3].GetAttributes(), "x") != long {
+		t.Errorf("%d spans, or others", len(spans))
 	}
 	if after := values(); after != before {
 		t.Errorf("run %s, want %s", after, before)
@@ -96,7 +98,7 @@ func TestMigration(t *testing.T) {
 	if n := s.matching("before after"); n != 1 || s.number(`SELECT updated FROM session`) != sessions {
 		t.Errorf("%d sessions are found", n)
 	}
-	s.Add(from("a", span(1, 3, 0, "execute_tool shell", 0, 1, str(semconv.ToolResult, "since"))))
+	s.Add(from("a", span(1, 5, 0, "execute_tool shell", 0, 1, str(semconv.ToolResult, "since"))))
 	if n := s.matching("before since"); n != 1 {
 		t.Errorf("%d sessions are found", n)
 	}

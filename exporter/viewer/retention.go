@@ -3,6 +3,7 @@ package viewer
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -70,16 +71,21 @@ func (s *Store) going(retain Retention, bytes int64, now time.Time) (g Going, er
 		}
 		excess = int64(float64(excess) * float64(spans) / float64(bytes))
 	}
+	var candidates [][3]int64 // last change, row, bytes
 	err = each(s.read, func(scan func(...any) error) error {
-		var row, updated, size int64
-		err := scan(&row, &updated, &size)
-		if excess > 0 || updated < oldest {
-			g.rows, g.Before = append(g.rows, row), max(g.Before, updated)
-			g.Sessions++
-			excess -= size
-		}
+		var c [3]int64
+		err := scan(&c[0], &c[1], &c[2])
+		candidates = append(candidates, c)
 		return err
-	}, `SELECT row, updated, bytes FROM session INDEXED BY session_changed WHERE pinned = 0 AND (updated < ?1 OR ?2) ORDER BY seq`, oldest, excess > 0)
+	}, `SELECT updated, row, bytes FROM session INDEXED BY session_changed WHERE pinned = 0 AND (updated < ?1 OR ?2)`, oldest, excess > 0)
+	slices.SortFunc(candidates, func(a, b [3]int64) int { return slices.Compare(a[:], b[:]) })
+	for _, c := range candidates {
+		if excess > 0 || c[0] < oldest {
+			g.rows, g.Before = append(g.rows, c[1]), c[0]
+			g.Sessions++
+			excess -= c[2]
+		}
+	}
 	return g, err
 }
 

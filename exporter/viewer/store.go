@@ -175,7 +175,7 @@ func (s *Store) Add(request []byte) (rejected int, err error) {
 	s.mu.Unlock()
 	s.adding.Lock()
 	defer s.adding.Unlock()
-	if !a.done {
+	for !a.done {
 		s.addWaiting()
 	}
 	return a.rejected, a.err
@@ -198,6 +198,7 @@ func (s *Store) addWaiting() {
 			a.err = s.add(time.Now(), a)
 		}
 	}
+	clear(together) // the array is used on
 }
 
 func (s *Store) add(now time.Time, together ...*addition) error {
@@ -209,7 +210,7 @@ func (s *Store) add(now time.Time, together ...*addition) error {
 				if err != nil {
 					return err
 				}
-				if r == nil || r.last == maxSpans {
+				if r == nil || r.last == 1<<spanBits-1 || len(r.ids) >= maxSpans {
 					a.rejected++
 					continue
 				}

@@ -413,6 +413,17 @@ func TestStoreAddsTogether(t *testing.T) {
 	}
 }
 
+// A request is in the database when Add returns, whatever waits before it.
+func TestStoreAddsBehindALargeRequest(t *testing.T) {
+	s := newStore(t)
+	first := from("a", span(1, 1, 0, "invoke_agent x", 0, 1))
+	s.waiting = append(s.waiting, &addition{spans: split(encode(t, first)), size: maxTogether})
+	s.Add(from("b", span(2, 1, 0, "invoke_agent x", 0, 1)))
+	if l := s.List(Query{Limit: 10}); l.Total != 2 || len(s.waiting) != 0 {
+		t.Errorf("%d sessions, %d requests wait", l.Total, len(s.waiting))
+	}
+}
+
 // Few failed sessions are sorted as many are.
 func TestListSortsFailed(t *testing.T) {
 	s := newStore(t)

@@ -122,7 +122,7 @@ func (v *Viewer) receive(_ context.Context, request []byte) (receiver.Rejected, 
 	if rejected == 0 {
 		return receiver.Rejected{}, nil
 	}
-	return receiver.Rejected{Spans: int64(rejected), Message: "spans without a valid id"}, nil
+	return receiver.Rejected{Spans: int64(rejected), Message: "spans without a valid id, or of a session that has too many"}, nil
 }
 
 // Close ends all connections.

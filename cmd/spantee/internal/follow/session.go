@@ -313,8 +313,13 @@ func (s *Session) OpenAt(now time.Time) iter.Seq[mapping.Output] {
 		if !s.Busy() {
 			return
 		}
+		claimed := make(map[trace.TraceID]bool) // the claims are files
 		for out := range s.mapper.OpenAt(now) {
-			if !s.isClaimed(out.TraceID) && !yield(out) {
+			id := out.TraceID
+			if _, known := claimed[id]; !known {
+				claimed[id] = s.isClaimed(id)
+			}
+			if !claimed[id] && !yield(out) {
 				return
 			}
 		}
