@@ -57,7 +57,13 @@ type UploadError struct {
 	Refused bool
 }
 
-func (e *UploadError) Error() string { return e.Err.Error() }
+func (e *UploadError) Error() string {
+	if e.Err == nil { // a Client has left it out
+		return "unknown error"
+	}
+	return e.Err.Error()
+}
+
 func (e *UploadError) Unwrap() error { return e.Err }
 
 // RejectedOf returns how many of n spans or data points were rejected, if the verdict is

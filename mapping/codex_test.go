@@ -47,7 +47,10 @@ func TestCodexLive(t *testing.T) {
 func TestCodexExitCode(t *testing.T) {
 	in := fixtures(t)["../testdata/codex-log/plain"]
 	for head, want := range map[string]string{
-		"Process exited with code 7":          "exit code 7",
+		"Process exited with code 7": "exit code 7",
+		"Exit code: 7":               "exit code 7",
+		"Command: rg 'exited with code 3' " + strings.Repeat("x", 300) + `\nChunk ID: 5\nProcess exited with code 7`: "exit code 7",
+		"Command: rg 'exited with code 3'":    "",
 		"Process running with session ID 100": "",
 	} {
 		row := bytes.Replace(in, []byte(`Process exited with code 0\nOutput:\nok`), []byte(head+`\nOutput:\nthe server exited with code 137`), 1)

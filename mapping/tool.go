@@ -400,7 +400,7 @@ func (r *run) leaveRunning(t *tool, call *agent.Tool, at instant, asked *invocat
 		asked.tool, asked.start, asked.wait, asked.task = t.backgroundRef(), t.from, t.from, t
 	}
 	if old := r.tasks[t.task]; old != nil && t.task != "" { // the id is reused: the older task will never be reported again
-		r.endBackground(old, r.clock.after(old.from, at), content.Attributes{})
+		r.endBackground(old, cmp.Or(old.over, r.clock.after(old.from, at)), content.Attributes{})
 	}
 	if early, ok := r.early[t.task]; ok { // its end was printed before the call's
 		delete(r.early, t.task)
@@ -412,7 +412,7 @@ func (r *run) leaveRunning(t *tool, call *agent.Tool, at instant, asked *invocat
 	if len(r.tasks) > maxOpen {
 		for _, old := range r.oldest(r.tasks, t) {
 			delete(r.tasks, old.taskKey())
-			r.endBackground(old, r.clock.after(old.from, at), content.Attributes{})
+			r.endBackground(old, cmp.Or(old.over, r.clock.after(old.from, at)), content.Attributes{})
 		}
 	}
 }
@@ -512,11 +512,7 @@ func (r *run) endBackground(t *tool, at instant, said content.Attributes) {
 // is only known to have outlived the stream.
 func (r *run) endTasks(at instant) {
 	for _, t := range sortedTools(r.tasks) {
-		end := t.over
-		if end == 0 {
-			end = r.clock.after(t.from, at)
-		}
-		r.endBackground(t, end, content.Attributes{})
+		r.endBackground(t, cmp.Or(t.over, r.clock.after(t.from, at)), content.Attributes{})
 	}
 	clear(r.tasks)
 }

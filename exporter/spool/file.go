@@ -211,8 +211,8 @@ func readRequest(path string, size int64) (Note, []byte, error) {
 		return Note{}, nil, err
 	}
 	var body bytes.Buffer
-	body.Grow(int(size))
-	if _, err := body.ReadFrom(r); err != nil {
+	body.Grow(int(size) + bytes.MinRead) // ReadFrom asks for so much room to find the end
+	if _, err := body.ReadFrom(io.LimitReader(r, size)); err != nil {
 		return Note{}, nil, err
 	}
 	if note.Sum != "" && checksum(body.Bytes()) != note.Sum {

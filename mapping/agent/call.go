@@ -41,10 +41,11 @@ func (c *Tool) exited(code int64) {
 
 // exitedAsText records an exit code that a tool states only in its output.
 func (c *Tool) exitedAsText(text []byte) {
-	after, ok := bytes.CutPrefix(text, []byte("Exit code ")) // the output that follows may name others
+	after, ok := bytes.CutPrefix(text, []byte("Exit code")) // the output that follows may name others
 	if !ok {
-		_, after, ok = bytes.Cut(text, []byte("exited with code "))
+		_, after, ok = bytes.Cut(text, []byte("exited with code"))
 	}
+	after = bytes.TrimLeft(after, ": ")
 	digits := bytes.TrimLeft(after, "0123456789")
 	code, err := strconv.ParseInt(string(after[:len(after)-len(digits)]), 10, 32)
 	if ok && err == nil {

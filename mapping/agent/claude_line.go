@@ -162,7 +162,9 @@ func (l *claudeLine) readDelta(r *jsonscan.Reader) {
 		case "type":
 			l.deltaType = r.Str()
 		case "text", "thinking":
-			l.readText(r)
+			if r.Peek() == '"' { // else it is null, because the delta is of the other type
+				l.readText(r)
+			}
 		case "stop_reason":
 			l.stop = jsonscan.Unquote(r.Str())
 		}

@@ -460,10 +460,18 @@ func (d *codexLogDecoder) returned(t *codexThread, dst []Event) []Event {
 	ev, c := d.event(t, ToolEnd), l.tool()
 	ev.ID, ev.Tool = l.ToolCallID, c
 	text := bytes.Trim(resultText(c.Result), `"`)
-	head, _, _ := bytes.Cut(text[:min(len(text), 200)], []byte(`\nOutput:\n`)) // what the program printed may name other exit codes
-	c.exitedAsText(head)
+	head, _, headed := bytes.Cut(text, []byte(`\nOutput:\n`)) // what the program printed may name other exit codes
+	for line := range bytes.SplitSeq(head, []byte(`\n`)) {
+		if bytes.HasPrefix(line, []byte("Process exited with code ")) || bytes.HasPrefix(line, []byte("Exit code: ")) {
+			c.exitedAsText(line)
+			break
+		}
+		if !headed {
+			break
+		}
+	}
 	switch {
-	case bytes.Contains(head, []byte("rejected by user")):
+	case bytes.Contains(head[:min(len(head), 200)], []byte("rejected by user")):
 		c.rejected()
 	case bytes.HasPrefix(text, []byte("aborted")):
 		c.failed()
