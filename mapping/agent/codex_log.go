@@ -460,7 +460,8 @@ func (d *codexLogDecoder) returned(t *codexThread, dst []Event) []Event {
 	ev, c := d.event(t, ToolEnd), l.tool()
 	ev.ID, ev.Tool = l.ToolCallID, c
 	text := bytes.Trim(resultText(c.Result), `"`)
-	head, _, headed := bytes.Cut(text, []byte(`\nOutput:\n`)) // what the program printed may name other exit codes
+	const longest = 4 << 10                                                             // of what stands before the output; it may name the command
+	head, _, headed := bytes.Cut(text[:min(len(text), longest)], []byte(`\nOutput:\n`)) // the output may name other exit codes
 	for line := range bytes.SplitSeq(head, []byte(`\n`)) {
 		if bytes.HasPrefix(line, []byte("Process exited with code ")) || bytes.HasPrefix(line, []byte("Exit code: ")) {
 			c.exitedAsText(line)
