@@ -85,7 +85,7 @@ export function sessionView({ main, crumbs, signal, address }, id, span) {
     if (!restored || signal.aborted) return;
     clearTimeout(remembering);
     remembering = setTimeout(() => {
-      if (signal.aborted) return;
+      if (signal.aborted || !location.hash.startsWith(`#/trace/${id}`)) return; // its event comes after a new address
       history.replaceState(null, "", writeAddress(["trace", id, waterfall.selected], {
         find: search?.words ?? "", q: filter.value.trim(), tab: side.chosen === "Transcript" ? "" : side.chosen,
         from: timeline.zoomed ? Math.round(timeline.from) : "", to: timeline.zoomed ? Math.round(timeline.to) : "",
