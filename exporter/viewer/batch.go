@@ -6,10 +6,9 @@ import (
 	"iter"
 	"slices"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"github.com/spantee/spantee/exporter/internal/field"
 	"github.com/spantee/spantee/exporter/runs"
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 // A batch is a row of the database: spans that came together, as an encoded ScopeSpans
@@ -25,8 +24,9 @@ const maxBatch = 256 << 10
 // A session's batches are a range of rows: a batch has its session's row, and the number of
 // its last span.
 const (
-	spanBits = 24
-	maxSpans = 1 << 20 // of a session; their ids are in memory while spans are added
+	spanBits  = 24
+	maxNumber = 1<<spanBits - 1
+	maxSpans  = 1 << 20 // of a session; their ids are in memory while spans are added
 )
 
 // batch adds a span, which has the session's last number, to the batches of its session.
@@ -35,8 +35,7 @@ func (u *update) batch(r *record, origin int64, wire []byte) {
 		u.endBatch(r, r.last-1)
 	}
 	r.batch.origin = origin
-	r.batch.wire = protowire.AppendTag(r.batch.wire, field.Spans, protowire.BytesType)
-	r.batch.wire = protowire.AppendBytes(r.batch.wire, wire)
+	r.batch.wire = spool.AppendSpan(r.batch.wire, wire)
 }
 
 // endBatch writes the batch that ends with the span of a number.
@@ -68,7 +67,7 @@ func spans(from querier, row, since int64) iter.Seq2[stored, error] {
 			}
 			list := slices.Collect(field.Of(b.wire, field.Spans))
 			for i, v := range list {
-				n := at&(1<<spanBits-1) - int64(len(list)-1-i)
+				n := at&maxNumber - int64(len(list)-1-i)
 				if n > since && len(v.Bytes) > 0 && !yield(stored{n, byNumber[b.origin], v.Bytes}, nil) {
 					return stop
 				}
@@ -115,8 +114,7 @@ func (u *update) dropReplaced(r *record) error {
 		}
 		for _, v := range list {
 			if left {
-				c.wire = protowire.AppendTag(c.wire, field.Spans, protowire.BytesType)
-				c.wire = protowire.AppendBytes(c.wire, v.Bytes)
+				c.wire = spool.AppendSpan(c.wire, v.Bytes)
 			}
 		}
 		changes = append(changes, c)

@@ -49,7 +49,6 @@ func TestSessionsSurvive(t *testing.T) {
 	}
 }
 
-// The test span of spantee doctor is no session.
 // A database of the first version keeps its sessions, and they are found.
 func TestMigration(t *testing.T) {
 	path := newPath(t)
@@ -104,6 +103,7 @@ func TestMigration(t *testing.T) {
 	}
 }
 
+// The test span of spantee doctor is no session.
 func TestTestSpanIsNotKept(t *testing.T) {
 	path := newPath(t)
 	s := openStore(t, path)

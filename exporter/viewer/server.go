@@ -209,7 +209,7 @@ func part[T any](of func(id traceID, since int64) (T, bool, error)) http.Handler
 	return func(w http.ResponseWriter, r *http.Request) {
 		id, ok := parseTraceID(r.PathValue("id"))
 		since, _ := strconv.ParseInt(r.URL.Query().Get("since"), 10, 64)
-		answer, found, err := of(id, min(max(0, since), 1<<spanBits-1))
+		answer, found, err := of(id, min(max(0, since), maxNumber))
 		respond(w, answer, ok && found, err)
 	}
 }

@@ -210,7 +210,7 @@ func (s *Store) add(now time.Time, together ...*addition) error {
 				if err != nil {
 					return err
 				}
-				if r == nil || r.last == 1<<spanBits-1 || len(r.ids) >= maxSpans {
+				if r == nil || r.last == maxNumber || len(r.ids) >= maxSpans {
 					a.rejected++
 					continue
 				}
