@@ -122,7 +122,7 @@ func (p *pump) consume(bytes []byte, arrived time.Time) {
 	stats := p.stream.Mapper.Stats()
 	p.claims.begun(stats.Session, stats.Runs)
 	p.log.follow(p.stream.Mapper, arrived)
-	p.actOnLimits()
+	p.checkLimits(0)
 	p.open.showChanged()
 }
 
@@ -130,8 +130,7 @@ func (p *pump) consume(bytes []byte, arrived time.Time) {
 func (p *pump) tick(now time.Time) {
 	idle := now.Sub(p.lastArrival)
 	p.checkStall(now, idle)
-	p.limits.checkTime(now, idle)
-	p.actOnLimits()
+	p.checkLimits(idle)
 	p.open.show()
 	p.status.show(now, p.stream.Mapper, idle)
 	p.stream.Save()
@@ -152,10 +151,10 @@ func (p *pump) checkStall(now time.Time, idle time.Duration) {
 	p.stream.Changed()
 }
 
-// actOnLimits reports the limits that were reached since the last call and, with
+// checkLimits reports the limits that were reached since the last call and, with
 // --on-limit=kill, ends the agent.
-func (p *pump) actOnLimits() {
-	for _, limit := range p.limits.takeReached() {
+func (p *pump) checkLimits(idle time.Duration) {
+	for _, limit := range p.limits.check(idle) {
 		p.stream.Mapper.NoteLimit(limit)
 		p.stream.Changed()
 		kill := p.limits.kills()
