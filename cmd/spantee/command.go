@@ -28,6 +28,9 @@ func rootCommand() *cobra.Command {
 	cmd := filterCommand()
 	cmd.Version = tracer.Version() + " (" + runtime.Version() + ")" // without a tag, the version is the commit
 	cmd.AddCommand(execCommand(), flushCommand(), spoolCommand(), doctorCommand(), viewCommand(), lsCommand(), showCommand(), rmCommand(), replayCommand(), followCommand(), manCommand())
+	for _, c := range append(cmd.Commands(), cmd) {
+		c.Flags().SortFlags = false
+	}
 	return cmd
 }
 
@@ -44,17 +47,16 @@ func filterCommand() *cobra.Command {
 		},
 		RunE: func(*cobra.Command, []string) error { return filter(&o, os.Stdin, os.Stdout, os.Stderr) },
 	}
-	o.addFlags(cmd.Flags())
-	o.addViewFlags(cmd.Flags())
-	o.addPipeFlags(cmd.Flags())
+	o.addFlags(cmd)
+	o.addViewFlags(cmd)
+	o.addPipeFlags(cmd)
 	cmd.Flags().BoolVar(&o.now, "now", false, "shift the times of a recording so that it ends now")
-	group(cmd.Flags(), groupStream)
 	cmd.SetUsageFunc(printUsage)
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if c == cmd && c.Flags().NArg() > 0 { // the flag belongs to the command before it, as in: spantee claude -p
 			return unexpected(c.Flags().Args())
 		}
-		return flagError(err)
+		return flagError(c, err)
 	})
 	return cmd
 }

@@ -35,8 +35,7 @@ func doctorCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(*cobra.Command, []string) error { return doctor(&o, os.Stdout) },
 	}
-	cmd.Flags().SortFlags = false
-	addOTLPFlags(cmd.Flags(), &o.otlp)
+	addOTLPFlags(cmd, &o.otlp)
 	return cmd
 }
 

@@ -46,10 +46,10 @@ func execCommand() *cobra.Command {
 			return runAgent(&o, args, os.Stdin, os.Stdout, os.Stderr)
 		},
 	}
-	o.addFlags(cmd.Flags())
-	o.addViewFlags(cmd.Flags())
-	o.addPipeFlags(cmd.Flags())
-	o.limitOptions.addFlags(cmd.Flags())
+	o.addFlags(cmd)
+	o.addViewFlags(cmd)
+	o.addPipeFlags(cmd)
+	o.limitOptions.addFlags(cmd)
 	cmd.Flags().SetInterspersed(false) // flags after the command are the command's
 	return cmd
 }

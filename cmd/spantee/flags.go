@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 )
 
 // A usageError is an invalid flag or argument.
@@ -22,9 +22,9 @@ func invalid(what, value, want string) error {
 	return usageError{fmt.Errorf("invalid %s %q (want %s)", what, value, want)}
 }
 
-// flagError rewrites an error of pflag in the form of all other errors.
-func flagError(err error) error {
-	e, ok := errors.AsType[*pflag.InvalidValueError](err)
+// flagError rewrites an error about a flag in the form of all other errors.
+func flagError(cmd *cobra.Command, err error) error {
+	flag, value, ok := invalidFlag(err, cmd.Flags().Lookup)
 	if !ok {
 		return usageError{err}
 	}
@@ -32,46 +32,54 @@ func flagError(err error) error {
 		"size": "a size such as 256MiB", "duration": "a duration such as 2s", "bool": "true or false",
 		"int": "a whole number", "int64": "a whole number", "float64": "a number",
 		"stringToString": "NAME=VALUE",
-	}[e.GetFlag().Value.Type()]
-	return invalid("--"+e.GetFlag().Name, e.GetValue(), cmp.Or(want, e.Unwrap().Error()))
+	}[flag.Value.Type()]
+	return invalid("--"+flag.Name, value, cmp.Or(want, errors.Unwrap(err).Error()))
+}
+
+// invalidFlag returns the flag whose value is invalid, and that value. Like flagsOf, it
+// infers the type of a flag: lookup is not called.
+func invalidFlag[Flag any](err error, lookup func(name string) Flag) (flag Flag, value string, ok bool) {
+	var invalid interface {
+		error
+		GetFlag() Flag
+		GetValue() string
+	}
+	if ok = errors.As(err, &invalid); ok {
+		flag, value = invalid.GetFlag(), invalid.GetValue()
+	}
+	return flag, value, ok
+}
+
+// flagsOf returns the flags that a method of cobra's flag sets visits. It infers their type:
+// naming the type would make the library that cobra has it from a dependency.
+func flagsOf[Flag any](visit func(func(Flag))) (flags []Flag) {
+	visit(func(flag Flag) { flags = append(flags, flag) })
+	return flags
 }
 
 // notNegative returns an error for a negative number or time: no flag may be one.
-func notNegative(f *pflag.FlagSet) (err error) {
-	f.Visit(func(flag *pflag.Flag) {
+func notNegative(cmd *cobra.Command) error {
+	for _, flag := range flagsOf(cmd.Flags().Visit) {
 		switch v := flag.Value.String(); flag.Value.Type() {
 		case "duration", "int", "int64", "float64":
 			if v == "NaN" || strings.HasPrefix(v, "-") {
-				err = invalid("--"+flag.Name, v, "0 or more")
+				return invalid("--"+flag.Name, v, "0 or more")
 			}
 		}
-	})
-	return err
+	}
+	return nil
 }
 
-// Groups of flags in --help, by what people look for.
-const (
-	groupDestination = "Where spans go"
-	groupContent     = "What spans contain"
-	groupStream      = "What the stream is"
-	groupMessages    = "What is reported"
-	groupPage        = "The page in the browser"
-	groupDisk        = "What is kept on disk"
-	groupLimits      = "Limits for the agent"
-)
-
-// group makes --help show the flags that were added since the last call in a group.
-func group(f *pflag.FlagSet, name string) {
-	f.SortFlags = false
-	f.VisitAll(func(flag *pflag.Flag) {
-		if flag.Annotations == nil {
-			flag.Annotations = map[string][]string{groupKey: {name}}
-		}
-	})
+// flagGroups are the flags in --help, by what people look for. Other flags come last.
+var flagGroups = []struct{ title, flags string }{
+	{"Where spans go", "endpoint protocol header certificate to flush-timeout"},
+	{"What spans contain", "content redact-rule redact-off max-attribute-bytes deltas max-span-events"},
+	{"What the stream is", "agent now recursive since idle no-session-log"},
+	{"What is reported", "tree receipt fail-if summary quiet trace-url stall-after"},
+	{"The page in the browser", "view listen no-open otlp-grpc otlp-http prices export"},
+	{"What is kept on disk", "no-spool spool-max spill-max keep"},
+	{"Limits for the agent", "max-duration max-idle max-tools max-tokens max-cost on-limit"},
 }
-
-// groupKey is the annotation that names a flag's group.
-const groupKey = "group"
 
 // oneOf is a flag whose value is one of a few words.
 type oneOf struct {
@@ -125,7 +133,6 @@ type sinceFlag struct {
 	text string
 }
 
-// Set implements [pflag.Value].
 func (f *sinceFlag) Set(text string) error {
 	f.text = text
 	for _, layout := range []string{time.DateOnly, time.RFC3339, "2006-01-02T15:04:05"} {
@@ -147,8 +154,5 @@ func (f *sinceFlag) Set(text string) error {
 	return nil
 }
 
-// String implements [pflag.Value].
 func (f *sinceFlag) String() string { return f.text }
-
-// Type implements [pflag.Value].
-func (f *sinceFlag) Type() string { return "TIME" }
+func (f *sinceFlag) Type() string   { return "since" }

@@ -3,9 +3,10 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // A helpWriter writes what cobra prints, and keeps the first error, because cobra
@@ -70,21 +71,23 @@ func printUsage(cmd *cobra.Command) error {
 		}
 	}
 	var names []string
-	groups := map[string]*pflag.FlagSet{}
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+	groups := map[string]*cobra.Command{} // which print their flags
+	for _, f := range flagsOf(cmd.Flags().VisitAll) {
 		name := "Flags"
-		if group := f.Annotations[groupKey]; group != nil {
-			name = group[0]
+		for _, group := range flagGroups {
+			if slices.Contains(strings.Fields(group.flags), f.Name) {
+				name = group.title
+			}
 		}
 		if groups[name] == nil {
 			names = append(names, name)
-			groups[name] = pflag.NewFlagSet("", pflag.ContinueOnError)
-			groups[name].SortFlags = false
+			groups[name] = new(cobra.Command)
+			groups[name].Flags().SortFlags = false
 		}
-		groups[name].AddFlag(f)
-	})
+		groups[name].Flags().AddFlag(f)
+	}
 	for _, name := range names {
-		fmt.Fprintf(w, "\n%s:\n%s", name, groups[name].FlagUsages())
+		fmt.Fprintf(w, "\n%s:\n%s", name, groups[name].Flags().FlagUsages())
 	}
 	if cmd.HasAvailableSubCommands() {
 		fmt.Fprintf(w, "\nUse \"%s [command] --help\" for more information about a command.\n", cmd.CommandPath())

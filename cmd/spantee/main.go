@@ -34,7 +34,7 @@ func main() {
 	running := false
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		running = true
-		return notNegative(cmd.Flags())
+		return notNegative(cmd)
 	}
 	err := cmd.Execute()
 	if err == nil && stdout.err != nil {

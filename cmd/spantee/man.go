@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 )
@@ -54,15 +53,15 @@ func printManual(w io.Writer, of *cobra.Command) error {
 		}
 		fmt.Fprintf(page, format, roff(paragraph))
 	}
-	printOptions(page, of.LocalFlags())
+	printOptions(page, of)
 	printRelated(page, of)
 	return page.Flush()
 }
 
-func printOptions(w io.Writer, flags *pflag.FlagSet) {
+func printOptions(w io.Writer, of *cobra.Command) {
 	fmt.Fprintf(w, ".SH OPTIONS\n")
-	flags.VisitAll(func(f *pflag.Flag) {
-		value, usage := pflag.UnquoteUsage(f)
+	for _, f := range flagsOf(of.LocalFlags().VisitAll) {
+		value, usage := unquote(f.Usage)
 		names := roff("--" + f.Name)
 		if f.Shorthand != "" {
 			names = roff("-"+f.Shorthand) + `\fR, \fB` + names
@@ -71,7 +70,16 @@ func printOptions(w io.Writer, flags *pflag.FlagSet) {
 			value = ` \fI` + roff(value) + `\fR`
 		}
 		fmt.Fprintf(w, ".TP\n\\fB%s\\fR%s\n%s\n", names, value, roff(usage))
-	})
+	}
+}
+
+// unquote returns the name of a flag's value, which has backquotes in the flag's usage, and
+// the usage without them.
+func unquote(usage string) (value, plain string) {
+	if parts := strings.Split(usage, "`"); len(parts) == 3 {
+		return parts[1], strings.Join(parts, "")
+	}
+	return "", usage
 }
 
 // printRelated names the manual pages of the command above, and of those below.

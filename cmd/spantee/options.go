@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/spool"
@@ -54,20 +54,18 @@ const (
 )
 
 // addFlags adds the flags of every command that traces a stream.
-func (o *options) addFlags(f *pflag.FlagSet) {
-	addOTLPFlags(f, &o.otlp)
+func (o *options) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	addOTLPFlags(cmd, &o.otlp)
 	f.StringVar(&o.toFile, "to", "", "append spans to `FILE` as OTLP JSON lines instead of sending them (default $SPANTEE_TO)")
 	f.DurationVar(&o.flushTimeout, "flush-timeout", defaultFlushTimeout, "at the end, wait at most `TIME` for the collector")
-	group(f, groupDestination)
 
-	o.contentOptions.addFlags(f)
+	o.contentOptions.addFlags(cmd)
 	o.deltas = string(mapping.DeltasEach)
 	f.Var(oneOf{&o.deltas, []string{"each", "message", "off"}}, "deltas", "record deltas as events on chat spans: `WHAT` is each, message (one event per message) or off")
 	f.IntVar(&o.maxSpanEvents, "max-span-events", 512, "record at most `N` events on a chat span, and the rest on child spans")
-	group(f, groupContent)
 
 	f.StringVar(&o.agent, "agent", "", "skip agent detection: `NAME` is one of "+strings.Join(mapping.Agents, ", "))
-	group(f, groupStream)
 
 	f.BoolVar(&o.tree, "tree", false, "also print each trace as a waterfall on stderr")
 	f.StringVar(&o.receipt, "receipt", "", "at the end, replace `FILE` by a JSON document that says what was done, used and failed")
@@ -76,22 +74,19 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "report nothing about traces on stderr, even if spans were lost")
 	f.StringVar(&o.traceURL, "trace-url", "", "link to traces at `URL`, such as http://localhost:16686/trace/{trace_id} (default $SPANTEE_TRACE_URL)")
 	f.DurationVar(&o.stallAfter, "stall-after", defaultStall, "report an agent that prints nothing for `TIME` while no tool is running; 0s turns this off")
-	group(f, groupMessages)
 
 	f.BoolVar(&o.noSpool, "no-spool", false, "keep nothing on disk: undelivered spans and metrics are lost")
 	o.spoolMax = size{spool.DefaultMax}
 	f.Var(&o.spoolMax, "spool-max", "keep at most `SIZE` of undelivered spans and metrics on disk, across all runs")
-	group(f, groupDisk)
 }
 
 // addPipeFlags adds the flags of the commands that pass a live stream through.
-func (o *options) addPipeFlags(f *pflag.FlagSet) {
+func (o *options) addPipeFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.BoolVar(&o.noSessionLog, "no-session-log", false, "do not read Codex's own log of the session, which has the model and the tokens of each call")
-	group(f, groupStream)
 
 	o.spillMax = size{1 << 30}
 	f.Var(&o.spillMax, "spill-max", "buffer at most `SIZE` of untraced input on disk if the stream outpaces tracing; 0 delays the stream instead")
-	group(f, groupDisk)
 }
 
 // defaultPage is the address of the page, next to OTLP's own ports, 4317 and 4318.
@@ -104,11 +99,11 @@ type pageOptions struct {
 }
 
 // addViewFlags adds --view and related flags.
-func (o *options) addViewFlags(f *pflag.FlagSet) {
+func (o *options) addViewFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.BoolVar(&o.viewing, "view", false, "also show each trace in the browser, until Ctrl-C")
 	f.StringVar(&o.view.address, "listen", "", "with --view, serve the page at `HOST:PORT` (default "+defaultPage+", or a free port)")
 	f.BoolVar(&o.view.noOpen, "no-open", false, "do not open the browser")
-	group(f, groupPage)
 }
 
 func (o *pageOptions) check() error { return checkAddress("--listen", o.address) }
@@ -138,7 +133,8 @@ const (
 	onLimitKill = "kill"
 )
 
-func (o *limitOptions) addFlags(f *pflag.FlagSet) {
+func (o *limitOptions) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.DurationVar(&o.maxDuration, "max-duration", 0, "limit the run to `TIME`")
 	f.DurationVar(&o.maxIdle, "max-idle", 0, "limit silence to `TIME`, even while a tool is running")
 	f.Int64Var(&o.maxTools, "max-tools", 0, "limit the agent to `N` tool calls")
@@ -146,12 +142,12 @@ func (o *limitOptions) addFlags(f *pflag.FlagSet) {
 	f.Float64Var(&o.maxCost, "max-cost", 0, "limit the cost to `USD`, as far as the agent reports it while running")
 	o.onLimit = onLimitWarn
 	f.Var(oneOf{&o.onLimit, []string{onLimitWarn, onLimitKill}}, "on-limit", "`WHAT` to do when a limit is reached: warn, or kill the agent (and its process group, if it has one of its own)")
-	group(f, groupLimits)
 }
 
 // addOTLPFlags adds the flags for where to send spans, and how. Other settings have
 // only a standard variable.
-func addOTLPFlags(f *pflag.FlagSet, o *otlp.Config) {
+func addOTLPFlags(cmd *cobra.Command, o *otlp.Config) {
+	f := cmd.Flags()
 	f.StringVar(&o.Endpoint, "endpoint", "", "send spans to `URL` (default $OTEL_EXPORTER_OTLP_ENDPOINT or http://localhost:4317)")
 	f.StringVar(&o.Protocol, "protocol", "", "OTLP protocol: `NAME` is grpc, http/protobuf or http/json (default $OTEL_EXPORTER_OTLP_PROTOCOL or grpc)")
 	f.StringToStringVar(&o.Headers, "header", nil, "add the header `NAME=VALUE` to each request; may be repeated")
@@ -176,7 +172,8 @@ type contentOptions struct {
 	maxAttributeBytes int // 0 for the default
 }
 
-func (o *contentOptions) addFlags(f *pflag.FlagSet) {
+func (o *contentOptions) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.Var(oneOf{&o.content, []string{"none", "details", "full"}}, "content", "record content: `WHAT` is none, details (such as paths and commands) or full (also prompts and results) "+
 		"(default $"+captureVariable+" or none)")
 	f.StringArrayVar(&o.redactRules, "redact-rule", nil, "add the redaction rule `NAME=REGEX`, which redacts its first group or else the whole match; may be repeated")

@@ -16,7 +16,6 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 const (
@@ -53,24 +52,37 @@ func TestREADMEFlags(t *testing.T) {
 	}
 }
 
+// Each flag in the groups of --help is one of a command.
+func TestFlagGroups(t *testing.T) {
+	root := rootCommand()
+	for _, group := range flagGroups {
+		for name := range strings.FieldsSeq(group.flags) {
+			has := func(cmd *cobra.Command) bool { return cmd.Flags().Lookup(name) != nil }
+			if !slices.ContainsFunc(append(root.Commands(), root), has) {
+				t.Errorf("no command has --%s, which is in the group %q", name, group.title)
+			}
+		}
+	}
+}
+
 // flagTable has a table for each set of commands that have flags in common, by
 // name and description.
 func flagTable(root *cobra.Command) string {
 	var rows, groups []string
 	commands := map[string]string{} // by row
 	for _, cmd := range append([]*cobra.Command{root}, root.Commands()...) {
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		for _, f := range flagsOf(cmd.Flags().VisitAll) {
 			if f.Hidden {
-				return
+				continue
 			}
-			row := flagRow(f)
+			row := flagRow(f.Name, f.Shorthand, f.Usage, f.DefValue)
 			if commands[row] == "" {
 				rows = append(rows, row)
 			} else {
 				commands[row] += ", "
 			}
 			commands[row] += "`" + cmd.CommandPath() + "`"
-		})
+		}
 	}
 	tables := map[string]string{} // by their commands
 	for _, row := range rows {
@@ -87,16 +99,16 @@ func flagTable(root *cobra.Command) string {
 	return b.String() + "\n"
 }
 
-func flagRow(f *pflag.Flag) string {
-	value, usage := pflag.UnquoteUsage(f)
-	name := strings.TrimSpace("--" + f.Name + " " + value)
-	if f.Shorthand != "" {
-		name = "-" + f.Shorthand + ", " + name
+func flagRow(name, shorthand, usage, byDefault string) string {
+	value, usage := unquote(usage)
+	name = strings.TrimSpace("--" + name + " " + value)
+	if shorthand != "" {
+		name = "-" + shorthand + ", " + name
 	}
-	switch f.DefValue {
+	switch byDefault {
 	case "", "0", "0s", "false", "[]":
 	default:
-		usage += " (default " + f.DefValue + ")"
+		usage += " (default " + byDefault + ")"
 	}
 	escape := strings.NewReplacer("|", `\|`, "<", "&lt;").Replace
 	return "| `" + escape(name) + "` | " + escape(usage) + " |\n"

@@ -60,10 +60,9 @@ func replayCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&recursive, "recursive", "r", false, "also read recorded streams in subfolders of a DIR; session logs are always read there")
-	f.Var(&since, "since", "leave out runs that began before TIME: a date, or a duration such as 7d or 12h before now")
+	f.Var(&since, "since", "leave out runs that began before `TIME`: a date, or a duration such as 7d or 12h before now")
 	f.BoolVar(&o.now, "now", false, "shift the times of each recording, or group of related session logs, so that its last run ends now")
-	group(f, groupStream)
-	o.addFlags(f)
+	o.addFlags(cmd)
 	return cmd
 }
 

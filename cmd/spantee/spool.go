@@ -112,9 +112,8 @@ func flushCommand() *cobra.Command {
 			return flush(s, cfg, toFile, os.Stdout, os.Stderr)
 		},
 	}
-	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&toFile, "to", "", "append all spans to `FILE` as OTLP JSON lines")
-	addOTLPFlags(cmd.Flags(), &cfg)
+	addOTLPFlags(cmd, &cfg)
 	cmd.Flags().Lookup("endpoint").Usage = "send all spans and metrics to `URL` (default the endpoint that each was meant for)"
 	return cmd
 }

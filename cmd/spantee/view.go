@@ -57,7 +57,6 @@ func viewCommand() *cobra.Command {
 		RunE:  func(_ *cobra.Command, files []string) error { return runViewer(&o, files, os.Stderr) },
 	}
 	f := cmd.Flags()
-	f.SortFlags = false
 	f.StringVar(&o.address, "listen", defaultPage, "serve the page at `HOST:PORT`; port 0 is any free one, as in --otlp-*")
 	f.StringVar(&o.grpc, "otlp-grpc", "127.0.0.1:4317", "receive OTLP/gRPC at `HOST:PORT`; empty to disable")
 	f.StringVar(&o.http, "otlp-http", "127.0.0.1:4318", "receive OTLP/HTTP at `HOST:PORT`; empty to disable")
@@ -66,7 +65,7 @@ func viewCommand() *cobra.Command {
 	f.StringVar(&o.prices, "prices", "", "compute the cost of runs that state none by the prices in `FILE`, in the format of LiteLLM's model_prices_and_context_window.json")
 	f.StringVar(&o.export, "export", "", "write the sessions to `FILE` and exit: one HTML page, or OTLP JSON if its name ends in .json")
 	f.BoolVar(&o.noOpen, "no-open", false, "do not open the browser")
-	o.addFlags(f)
+	o.addFlags(cmd)
 	f.Lookup("content").Usage = "record content of streams from FILEs: `WHAT` is none, details (such as paths and commands) or full (also prompts and results) " +
 		"(default $" + captureVariable + ", or else full, or none with --export)"
 	o.maxAttributeBytes = wholeAttributeBytes
