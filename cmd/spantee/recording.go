@@ -47,33 +47,26 @@ func (o *options) recordingOf(stdin *os.File) (*recording, error) {
 		if err != nil {
 			return nil, err
 		}
-		m, err := o.unshifted(rec)
-		if err == nil {
-			err = rec.endNow(m.Read(io.NewSectionReader(stdin, from, info.Size()-from)))
-		}
-		if err != nil {
+		rest := io.NewSectionReader(stdin, from, info.Size()-from)
+		if err := o.endNow(rec, func(m *mapping.Mapper) iter.Seq2[mapping.Output, error] { return m.Read(rest) }); err != nil {
 			return nil, err
 		}
 	}
 	return rec, nil
 }
 
-// unshifted returns a Mapper for finding out when a recording ended.
-func (o *options) unshifted(rec *recording) (*mapping.Mapper, error) {
+// outputsOf is what a Mapper makes of a recording.
+type outputsOf func(*mapping.Mapper) iter.Seq2[mapping.Output, error]
+
+// endNow shifts the times of a recording so that the last of its spans ends now, which takes
+// reading it twice. Whatever cannot be read is reported the second time.
+func (o *options) endNow(rec *recording, outputs outputsOf) error {
 	m, err := mapping.New(mapping.Options{Agent: o.agent, Deltas: mapping.DeltasOff, Replay: rec.written})
 	if err != nil {
-		return nil, usageError{err} // --agent
+		return usageError{err} // --agent
 	}
-	return m, nil
-}
-
-// endNow shifts the times of a recording so that the last of its spans ends now.
-func (rec *recording) endNow(spans iter.Seq2[mapping.Output, error]) error {
 	var last time.Time
-	for out, err := range spans {
-		if err != nil {
-			return err
-		}
+	for out := range outputs(m) {
 		last = latest(last, out.End)
 	}
 	if !last.IsZero() {
@@ -92,7 +85,7 @@ func latest(a, b time.Time) time.Time {
 
 // readSize is how much of a file is read at once. Each file has a buffer of its own,
 // so a larger one makes thousands of short recordings slower.
-const readSize = 128 << 10
+const readSize = 64 << 10
 
 // maxWindow is how much memory a zstd file may require: zstd's own default limit.
 const maxWindow = 128 << 20

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -73,7 +75,7 @@ type replayer struct {
 	since    time.Time       // if set, the start of the earliest run
 	progress *progress       // nil without a terminal
 	ctx      context.Context // ends when a signal comes
-	mu       sync.Mutex      // guards the fields below and what all groups of logs share
+	mu       sync.Mutex      // guards failed and what all groups of logs share
 	failed   bool
 }
 
@@ -94,11 +96,12 @@ func replay(o *options, names []string, recursive bool, since time.Time, stderr 
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		files, size := r.find(names, recursive)
+		streams, groups, size := r.find(names, recursive)
 		if !r.quiet {
 			r.progress = newProgress(stderr, say.w, size, bytesText)
 		}
-		r.logs(r.streams(files))
+		r.streams(streams)
+		r.logs(groups)
 	}()
 	select {
 	case <-done:
@@ -126,22 +129,32 @@ type recordedFile struct {
 	name  string
 	named bool // by the user, not found in a DIR
 	info  fs.FileInfo
-	log   *mapping.Log // nil if it is a stream
 }
 
-// isOld reports whether a file was last written before a time.
-func (f *recordedFile) isOld(since time.Time) bool { return f.info.ModTime().Before(since) }
+// A logGroup is session logs that belong together.
+type logGroup struct {
+	logs  []mapping.Log
+	first recordedFile
+}
 
-// find returns the recordings among names, and their total size.
-func (r *replayer) find(names []string, recursive bool) (files []recordedFile, size int64) {
-	add := func(f recordedFile) {
+// find returns the recordings among names, and the total size of what will be read.
+func (r *replayer) find(names []string, recursive bool) (streams []recordedFile, groups []logGroup, size int64) {
+	files := map[string]recordedFile{} // of logs, by name
+	var logs []mapping.Log
+	count := func(f recordedFile) {
 		if f.info.Mode().IsRegular() {
-			if f.log == nil && f.isOld(r.since) {
-				return
-			}
 			size += f.info.Size()
 		}
-		files = append(files, f)
+	}
+	isOld := func(f recordedFile) bool { return f.info.Mode().IsRegular() && f.info.ModTime().Before(r.since) }
+	add := func(f recordedFile, log *mapping.Log) {
+		switch {
+		case log != nil:
+			files[f.name], logs = f, append(logs, *log)
+		case !isOld(f):
+			streams = append(streams, f)
+			count(f)
+		}
 	}
 	for _, name := range names {
 		info, err := os.Stat(name)
@@ -150,7 +163,7 @@ func (r *replayer) find(names []string, recursive bool) (files []recordedFile, s
 			continue
 		}
 		if !info.IsDir() {
-			add(recordedFile{name, true, info, r.logAt(name, info)})
+			add(recordedFile{name, true, info}, r.logAt(name, info))
 			continue
 		}
 		found := false
@@ -166,7 +179,7 @@ func (r *replayer) find(names []string, recursive bool) (files []recordedFile, s
 			} else if info != nil {
 				if log := r.logAt(path, info); log != nil || recursive || filepath.Dir(path) == dir {
 					found = true
-					add(recordedFile{path, false, info, log})
+					add(recordedFile{path, false, info}, log)
 				}
 			}
 			return r.ctx.Err()
@@ -175,7 +188,26 @@ func (r *replayer) find(names []string, recursive bool) (files []recordedFile, s
 			r.skip(name, errors.New("no .jsonl or .ndjson file found"))
 		}
 	}
-	return files, size
+	if len(logs) > 1 {
+		limitMemory(memoryForLogs)
+	}
+	slices.SortStableFunc(logs, func(a, b mapping.Log) int {
+		return files[a.Path].info.ModTime().Compare(files[b.Path].info.ModTime())
+	})
+	for _, group := range mapping.GroupLogs(logs) {
+		isNew := func(log mapping.Log) bool { return !isOld(files[log.Path]) }
+		if !slices.ContainsFunc(group, isNew) { // a fork counts right only together with the log that it copies
+			continue
+		}
+		groups = append(groups, logGroup{group, files[group[0].Path]})
+		for _, log := range group {
+			count(files[log.Path])
+		}
+	}
+	if r.now {
+		size *= 2
+	}
+	return streams, groups, size
 }
 
 // logAt describes the session log in a file, and returns nil if it is none.
@@ -183,40 +215,19 @@ func (r *replayer) logAt(name string, info fs.FileInfo) *mapping.Log {
 	if !info.Mode().IsRegular() {
 		return nil
 	}
-	f, err := os.Open(name)
+	in, err := r.open(name)
 	if err != nil {
 		return nil
 	}
-	defer f.Close()
-	in, err := unpack(bufio.NewReader(f))
-	if err != nil {
-		return nil
-	}
+	defer in.Close()
 	head := make([]byte, mapping.LogHead)
 	n, _ := io.ReadFull(in, head)
 	log, ok := mapping.FindLog(name, head[:n])
 	if !ok || r.agent != "" && r.agent != log.Agent {
 		return nil
 	}
-	log.Open = func() (io.ReadCloser, error) { return r.openLog(name, r.read) }
+	log.Open = func() (io.ReadCloser, error) { return r.open(name) }
 	return &log
-}
-
-// openLog opens a session log. read is called with how many bytes of the file were read.
-func (r *replayer) openLog(name string, read func(n int)) (io.ReadCloser, error) {
-	f, err := r.open(name)
-	if err != nil {
-		return nil, err
-	}
-	in, err := unpack(bufio.NewReaderSize(&counter{f, read}, 16<<10))
-	if err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{in, f}, nil
 }
 
 // isRecording reports whether a file's name is that of a recording.
@@ -227,8 +238,11 @@ func isRecording(name string) bool {
 	return slices.Contains([]string{".jsonl", ".ndjson"}, filepath.Ext(name))
 }
 
-// skip reports why a file is not traced.
+// skip reports why a file is not traced, unless a signal came.
 func (r *replayer) skip(name string, why error) {
+	if r.ctx.Err() != nil {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failed = true
@@ -239,210 +253,133 @@ func (r *replayer) skip(name string, why error) {
 	r.say.skipped(name, why)
 }
 
-// streams traces the streams among files, and returns the session logs.
-func (r *replayer) streams(files []recordedFile) (logs []recordedFile) {
+// streams traces streams.
+func (r *replayer) streams(files []recordedFile) {
 	for _, f := range files {
-		switch {
-		case r.ctx.Err() != nil:
-			return nil
-		case f.log != nil:
-			logs = append(logs, f)
-		default:
-			if err := r.one(f.name); err != nil && r.ctx.Err() == nil {
-				r.skip(f.name, err)
-			}
+		if err := r.stream(f); err != nil {
+			r.skip(f.name, err)
 		}
 	}
-	return logs
 }
 
+// stream traces a stream.
+func (r *replayer) stream(f recordedFile) error {
+	if r.now && f.info.Mode()&fs.ModeNamedPipe != 0 {
+		return errors.New("--now reads a file twice, and this is a pipe")
+	}
+	outputs := func(m *mapping.Mapper) iter.Seq2[mapping.Output, error] {
+		return func(yield func(mapping.Output, error) bool) {
+			in, err := r.open(f.name)
+			if err == nil {
+				defer in.Close()
+				if head, _ := in.Peek(512); isOTLP(head) {
+					err = &exporter.Error{Err: errors.New("contains spans, not an agent's stream"), Hint: "spantee view shows them"}
+				}
+			}
+			if err != nil {
+				yield(mapping.Output{}, err)
+				return
+			}
+			m.Read(in)(yield)
+		}
+	}
+	var failed error
+	stats, err := r.trace(f, func(run mapping.Run) { r.say.runInFile(f.name, run) }, outputs, func(err error) { failed = err })
+	why := notAStream(stats)
+	switch err = cmp.Or(err, failed); {
+	case r.ctx.Err() != nil:
+		return nil
+	case err != nil || stats.Runs > 0:
+		r.say.odd(f.name, stats)
+		return err
+	case why != "":
+		return fmt.Errorf("no session found: %s", why)
+	case stats.Lines == 0:
+		return errors.New("no session found: the file is empty")
+	}
+	return errNoSession
+}
+
+var errNoSession = errors.New("no session found: no line begins one")
+
 // logs traces session logs, a group of them on each processor.
-func (r *replayer) logs(files []recordedFile) {
-	slices.SortStableFunc(files, func(a, b recordedFile) int { return a.info.ModTime().Compare(b.info.ModTime()) })
-	var logs []mapping.Log
-	written := map[string]recordedFile{}
-	for _, f := range files {
-		logs = append(logs, *f.log)
-		written[f.name] = f
-	}
-	if len(logs) > 1 {
-		limitMemory(memoryForLogs)
-	}
-	groups := make(chan []mapping.Log)
+func (r *replayer) logs(groups []logGroup) {
+	next := make(chan logGroup)
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
-			for group := range groups {
-				r.group(group, written[group[0].Path])
+			for g := range next {
+				r.group(g)
 			}
 		})
 	}
-	for _, group := range mapping.GroupLogs(logs) {
-		isNew := func(log mapping.Log) bool { f := written[log.Path]; return !f.isOld(r.since) }
-		if slices.ContainsFunc(group, isNew) { // a fork counts right only together with the log that it copies
-			groups <- group
-			continue
-		}
-		for _, log := range group {
-			r.read(int(written[log.Path].info.Size()))
-		}
+	for _, g := range groups {
+		next <- g
 	}
-	close(groups)
+	close(next)
 	workers.Wait()
 }
 
 // group traces session logs that belong together.
-func (r *replayer) group(logs []mapping.Log, first recordedFile) {
-	if r.ctx.Err() != nil {
-		return
-	}
-	rec := &recording{written: first.info.ModTime(), since: r.since}
+func (r *replayer) group(g logGroup) {
 	var sessions sessionLines
-	err := r.endLogsNow(rec, logs)
-	to := r.streamConfig(rec, nil)
-	to.Lock, to.Started, to.Ended = &r.mu, nil, sessions.ended
-	var stream *tracer.Stream
-	if err == nil {
-		stream, err = tracer.New(to)
-	}
-	if err != nil {
-		r.skip(first.name, err)
-		return
-	}
-	stream.ReadLogs(logs, func(err error) bool {
-		if failed, ok := errors.AsType[*mapping.LogError](err); ok && r.ctx.Err() == nil {
+	outputs := func(m *mapping.Mapper) iter.Seq2[mapping.Output, error] { return m.ReadLogs(g.logs) }
+	stats, err := r.trace(g.first, sessions.ended, outputs, func(err error) {
+		if failed, ok := errors.AsType[*mapping.LogError](err); ok {
 			r.skip(failed.Path, failed.Err)
 		}
-		return r.ctx.Err() == nil
 	})
-	stats := stream.Mapper.Stats()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	name := logs[0].Path
-	if len(logs) > 1 {
+	name := g.first.name
+	if len(g.logs) > 1 {
 		name = filepath.Dir(name)
 	}
 	r.say.sessions(sessions.list)
 	r.say.odd(name, stats)
-	if first.named && stats.Runs == 0 {
-		r.failed = true
-		r.say.skipped(name, errors.New("no session found: no line begins one"))
+	if err == nil && g.first.named && stats.Runs == 0 {
+		err = errNoSession
+	}
+	if err != nil {
+		r.skip(name, err)
 	}
 }
 
-// one traces a file.
-func (r *replayer) one(name string) error {
-	f, err := r.open(name)
-	if err != nil {
-		return err
+// trace traces recordings that belong together, which outputs maps.
+func (r *replayer) trace(first recordedFile, ended func(mapping.Run), outputs outputsOf, failed func(error)) (stats mapping.Stats, err error) {
+	if r.ctx.Err() != nil {
+		return stats, nil
 	}
-	defer f.Close()
-	defer context.AfterFunc(r.ctx, func() { _ = f.SetReadDeadline(time.Unix(0, 0)) })() // only pipes have deadlines
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	rec := &recording{written: info.ModTime(), since: r.since}
+	rec := &recording{written: first.info.ModTime(), since: r.since}
 	if r.now {
-		if err := r.endFileNow(rec, f); err != nil {
-			return err
+		if err := r.endNow(rec, outputs); err != nil {
+			return stats, err
 		}
 	}
 	to := r.streamConfig(rec, nil)
-	to.Ended = func(run mapping.Run) { r.say.runInFile(name, run) }
-	if r.stream, err = tracer.New(to); err != nil {
-		return err
-	}
-	in, err := unpack(bufio.NewReaderSize(&counter{f, r.read}, readSize))
+	to.Lock, to.Started, to.Ended = &r.mu, nil, ended
+	stream, err := tracer.New(to)
 	if err != nil {
-		return err
+		return stats, err
 	}
-	if head, _ := in.Peek(512); isOTLP(head) {
-		return &exporter.Error{Err: errors.New("contains spans, not an agent's stream"), Hint: "spantee view shows them"}
-	}
-	_, err = r.stream.ReadFrom(r.untilSignal(in))
-	cut := r.ctx.Err() != nil
-	_ = r.stream.Close(err != nil)
-	stats := r.stream.Mapper.Stats()
-	if why := notAStream(stats); stats.Runs == 0 && err == nil {
-		switch {
-		case why != "":
-		case stats.Lines == 0:
-			why = "the file is empty"
-		default:
-			why = "no line begins one"
+	stream.Read(outputs(stream.Mapper), func(err error) bool {
+		if err != nil {
+			failed(err)
 		}
-		return fmt.Errorf("no session found: %s", why)
-	}
-	if cut {
-		return nil
-	}
-	r.say.odd(name, stats)
-	return err
-}
-
-// endFileNow shifts the times of a recording so that it ends now, which takes
-// reading the file twice.
-func (r *replayer) endFileNow(rec *recording, f *os.File) error {
-	in, err := unpack(bufio.NewReaderSize(f, readSize))
-	if err != nil {
-		return err
-	}
-	m, err := r.unshifted(rec)
-	if err == nil {
-		err = rec.endNow(m.Read(r.untilSignal(in)))
-	}
-	if err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	return err
-}
-
-// endLogsNow shifts the times of logs so that the last of their runs ends now, which takes
-// reading them twice.
-func (r *replayer) endLogsNow(rec *recording, logs []mapping.Log) error {
-	if !r.now {
-		return nil
-	}
-	m, err := r.unshifted(rec)
-	if err != nil {
-		return err
-	}
-	logs = slices.Clone(logs)
-	for i := range logs {
-		logs[i].Open = func() (io.ReadCloser, error) { return r.openLog(logs[i].Path, func(int) {}) }
-	}
-	return rec.endNow(func(yield func(mapping.Output, error) bool) {
-		for out, err := range m.ReadLogs(logs) {
-			if err == nil && !yield(out, r.ctx.Err()) { // errors are reported when the logs are traced
-				return
-			}
-		}
+		return r.ctx.Err() == nil
 	})
+	return stream.Mapper.Stats(), nil
 }
 
-// A counter reads a file, and calls read with how many bytes it read.
-type counter struct {
-	f    *os.File
-	read func(n int)
+// An openRecording is read until a signal comes.
+type openRecording struct {
+	*bufio.Reader // of the unpacked contents, which may be thousands of times larger than the file
+	file          *os.File
+	ctx           context.Context
+	stop          func() bool // ends the wait for a signal
 }
 
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.f.Read(p)
-	c.read(n)
-	return n, err
-}
-
-// read notes that bytes were read, or need not be.
-func (r *replayer) read(n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.progress.add(n)
-}
-
-// open opens a file, but returns at the first signal without waiting, because opening
+// open opens a recording, but returns at the first signal without waiting, because opening
 // a pipe without a writer cannot be interrupted.
-func (r *replayer) open(name string) (*os.File, error) {
+func (r *replayer) open(name string) (*openRecording, error) {
 	type opened struct {
 		f   *os.File
 		err error
@@ -454,20 +391,27 @@ func (r *replayer) open(name string) (*os.File, error) {
 	if !done {
 		return nil, r.ctx.Err()
 	}
-	return o.f, o.err
+	if o.err != nil {
+		return nil, o.err
+	}
+	in := &openRecording{file: o.f, ctx: r.ctx}
+	in.stop = context.AfterFunc(r.ctx, func() { _ = o.f.SetReadDeadline(time.Unix(0, 0)) }) // only pipes have deadlines
+	var err error
+	if in.Reader, err = unpack(bufio.NewReaderSize(io.TeeReader(o.f, r.progress), readSize)); err != nil {
+		_ = in.Close()
+		return nil, err
+	}
+	return in, nil
 }
 
-// untilSignal returns a reader of in that fails once a signal has come. It wraps
-// the unpacked data, which may be thousands of times larger than the file.
-func (r *replayer) untilSignal(in io.Reader) io.Reader {
-	return readerFunc(func(p []byte) (int, error) {
-		if err := r.ctx.Err(); err != nil {
-			return 0, err
-		}
-		return in.Read(p)
-	})
+func (in *openRecording) Read(p []byte) (int, error) {
+	if err := in.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return in.Reader.Read(p)
 }
 
-type readerFunc func(p []byte) (int, error)
-
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+func (in *openRecording) Close() error {
+	in.stop()
+	return in.file.Close()
+}

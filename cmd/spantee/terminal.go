@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
@@ -41,10 +42,13 @@ func isTerminal(f *os.File) bool {
 // A progress says on the last line of a terminal how much of some work is done. Its
 // methods do nothing for nil.
 type progress struct {
-	w           *proc.Stderr
-	text        func(n int64) string // an amount of work
-	done, total int64
-	drawn       time.Time
+	w     *proc.Stderr
+	text  func(n int64) string // an amount of work
+	total int64
+
+	mu    sync.Mutex
+	done  int64
+	drawn time.Time
 }
 
 // newProgress returns nil if stderr is no terminal that can erase a line.
@@ -64,6 +68,8 @@ func (p *progress) add(n int) {
 	if p == nil {
 		return
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.done += int64(n)
 	if time.Since(p.drawn) < progressEvery {
 		return
@@ -71,6 +77,12 @@ func (p *progress) add(n int) {
 	p.drawn = time.Now()
 	percent := 100 * min(p.done, p.total) / max(p.total, 1) // a file may grow
 	p.w.Status(fmt.Sprintf("%3d%%  %s of %s", percent, p.text(p.done), p.text(p.total)))
+}
+
+// Write adds the bytes that are read of a file.
+func (p *progress) Write(b []byte) (int, error) {
+	p.add(len(b))
+	return len(b), nil
 }
 
 // clear empties the line.

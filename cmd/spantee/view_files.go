@@ -87,10 +87,13 @@ func (f fileReader) read(store *viewer.Store, name string, content io.Reader, mo
 	if err != nil {
 		return err
 	}
-	if _, err := stream.ReadFrom(r); err != nil {
+	stream.Read(stream.Mapper.Read(r), func(failed error) bool {
+		err = failed
+		return err == nil
+	})
+	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	_ = stream.Close(false)
 	if lost := p.queue.Close(); lost > 0 {
 		return fmt.Errorf("%s: %s could not be stored", name, count(lost, "span"))
 	}

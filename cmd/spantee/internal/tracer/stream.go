@@ -12,8 +12,6 @@ package tracer
 
 import (
 	"context"
-	"errors"
-	"io"
 	"iter"
 	"slices"
 	"strings"
@@ -240,33 +238,17 @@ func (s *Stream) handOn(out *mapping.Output) {
 	}
 }
 
-// ReadLogs maps session logs that belong together, and ends the Stream. It calls goOn
-// for each output, with the error of a log that it cannot read, and breaks off when goOn
-// returns false.
-func (s *Stream) ReadLogs(logs []mapping.Log, goOn func(error) bool) {
+// Read hands on what the Mapper makes of a recording, and ends the Stream. It calls goOn for
+// each output, with the error of what cannot be read, and breaks off when goOn returns false.
+func (s *Stream) Read(outputs iter.Seq2[mapping.Output, error], goOn func(error) bool) {
 	s.now = time.Now()
-	for out, err := range s.Mapper.ReadLogs(logs) {
+	for out, err := range outputs {
 		if !goOn(err) {
 			break
 		}
 		s.handOn(&out)
 	}
 	_ = s.Close(true)
-}
-
-// ReadFrom maps a recording.
-func (s *Stream) ReadFrom(r io.Reader) (n int64, err error) {
-	buf := make([]byte, MaxPiece)
-	for err == nil {
-		var read int
-		read, err = r.Read(buf)
-		n += int64(read)
-		s.Write(buf[:read], time.Now())
-	}
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return n, err
 }
 
 // Emit hands a span to everyone, as if the stream had made it.
