@@ -28,7 +28,7 @@ func kill(t *testing.T, e *Exporter, s *spool.Spool) {
 		logs[path], err = os.ReadFile(path)
 		must(t, err)
 	}
-	e.disk.journal.Close(t.Context(), "")
+	e.journal.Close(t.Context(), "")
 	for path, b := range logs {
 		must(t, os.WriteFile(path, b, 0o600))
 	}

@@ -24,7 +24,7 @@ func (e *Exporter) run() {
 	defer e.cancel()
 
 	for b := e.queue.next(); b != nil; b = e.queue.next() {
-		r, why := e.deliver(b.With(b.spans))
+		r, why := e.deliver(b.part())
 		if e.queue.isClosed() && len(r.Spans) == len(b.spans) { // nothing more can be sent
 			e.queue.putBack(b) // if it is in the journal, Close leaves it there
 			break

@@ -3,65 +3,35 @@ package exporter
 import (
 	"cmp"
 	"context"
-	"sync"
 	"time"
 
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-// A disk keeps what is not delivered.
-type disk struct {
-	journal *spool.Journal // nil for a recording, which can be sent again
-
-	mu     sync.Mutex
-	ctx    context.Context // of all calls
-	cancel context.CancelFunc
-	kept   uint64 // the spans below this number, which were not delivered, are in the journal
-}
-
-// endBy makes all calls end at a deadline, or zero for none.
-func (d *disk) endBy(deadline time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	before := d.cancel
-	if d.ctx, d.cancel = context.WithCancel(context.Background()); !deadline.IsZero() {
-		d.ctx, d.cancel = context.WithDeadline(context.Background(), deadline)
-	}
-	context.AfterFunc(d.ctx, before)
-}
-
 // diskContext returns the context for an operation that saves spans.
 func (e *Exporter) diskContext() (context.Context, context.CancelFunc) {
-	e.disk.mu.Lock()
-	defer e.disk.mu.Unlock()
 	if e.queue.isClosed() {
-		return context.WithCancel(e.disk.ctx)
+		return context.WithCancel(e.disk)
 	}
-	return context.WithTimeout(e.disk.ctx, diskPatience)
-}
-
-// has reports whether the journal, closed, has the span of a number.
-func (d *disk) has(number uint64) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return number < d.kept
+	return context.WithTimeout(e.disk, diskPatience)
 }
 
 // markDone marks the spans of a batch as needing no recovery from the journal.
 func (e *Exporter) markDone(b *batch) {
-	if e.disk.journal == nil {
+	if e.journal == nil {
 		return
 	}
 	ctx, cancel := e.diskContext()
 	defer cancel()
-	e.disk.journal.Done(ctx, b.numbers)
+	e.journal.Done(ctx, b.spans)
 }
 
-// closeJournal removes the journal, or leaves the undelivered spans in it.
-func (e *Exporter) closeJournal(why *UploadError) {
-	j := e.disk.journal
+// closeJournal removes the journal, or leaves the undelivered spans in it, and reports
+// whether it has all of them.
+func (e *Exporter) closeJournal(why *UploadError) (kept bool) {
+	j := e.journal
 	if j == nil {
-		return
+		return false
 	}
 	unprotected := j.Err()
 	reason := ""
@@ -70,15 +40,13 @@ func (e *Exporter) closeJournal(why *UploadError) {
 	}
 	ctx, cancel := e.diskContext()
 	defer cancel()
-	kept := j.Close(ctx, reason)
-	e.disk.mu.Lock()
-	e.disk.kept = max(e.disk.kept, kept)
-	e.disk.mu.Unlock()
+	kept = j.Close(ctx, reason)
 	evicted := j.TakeEvicted()
 	e.tally.count(func(r *Report) {
 		r.AddEvicted(evicted)
 		r.Unprotected = cmp.Or(r.Unprotected, unprotected)
 	})
+	return kept
 }
 
 // spoolOrDrop spools spans that are not delivered now, or drops them.

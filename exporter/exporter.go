@@ -52,16 +52,16 @@ type Config struct {
 // cannot be encoded.
 func New(cfg Config) (*Exporter, error) {
 	cfg.MaxRequest = cmp.Or(cfg.MaxRequest, 3<<20)
-	batch := min(cfg.MaxRequest, fullRequest)
-	cfg.MaxQueue = max(cmp.Or(cfg.MaxQueue, 4<<20), batch+cfg.MaxRequest) // one request in flight plus any one span
+	full := min(cfg.MaxRequest, fullRequest)
+	cfg.MaxQueue = max(cmp.Or(cfg.MaxQueue, 4<<20), full+cfg.MaxRequest) // one request in flight plus any one span
 	cfg.Interval = cmp.Or(cfg.Interval, time.Second)
 	e := &Exporter{cfg: cfg, sender: sender{client: cfg.Client}, done: make(chan struct{})}
 	e.queue = queue{
-		limit: cfg.MaxQueue, full: batch, interval: cfg.Interval, recording: cfg.Wait, waits: cfg.Wait,
+		limit: cfg.MaxQueue, full: full, interval: cfg.Interval, recording: cfg.Wait, waits: cfg.Wait, filling: map[*spool.Part]*batch{},
 		delay: e.sender.delay, closing: make(chan struct{}), wake: make(chan struct{}, 1), roomMade: make(chan struct{}),
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
-	e.disk.ctx, e.disk.cancel = context.WithCancel(context.Background())
+	e.disk, e.abandonDisk = context.WithCancel(context.Background())
 
 	if cfg.Spool != nil {
 		own := *cfg.Spool
@@ -74,7 +74,7 @@ func New(cfg Config) (*Exporter, error) {
 		return nil, err
 	}
 	if cfg.Spool != nil && !cfg.Wait {
-		e.disk.journal = e.cfg.Spool.NewJournal(cfg.Client.Destination())
+		e.journal = e.cfg.Spool.NewJournal(cfg.Client.Destination())
 	}
 	e.origins = map[*resourcepb.Resource]*origin{nil: presumed, cfg.Resource: presumed}
 	go e.run()
@@ -94,11 +94,14 @@ type Exporter struct {
 	tally    tally
 	sender   sender
 	draining drain
-	disk     disk
+	journal  *spool.Journal // nil for a recording, which can be sent again
 
 	ctx    context.Context // of every attempt; ends with the context of Close
 	cancel context.CancelFunc
 	done   chan struct{}
+
+	disk        context.Context // of all calls on the disk; ends shortly after the context of Close
+	abandonDisk context.CancelFunc
 
 	mu      sync.Mutex
 	origins map[*resourcepb.Resource]*origin
@@ -134,7 +137,10 @@ func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 	if !tx.begun {
 		tx.excess = e.queue.awaitRoom(len(wire), 0)
 	}
-	tx.add(o, wire)
+	if len(tx.spans) == 0 {
+		tx.at = time.Now()
+	}
+	tx.spans = append(tx.spans, &spool.Span{Wire: wire, Of: &o.Part})
 	if !tx.begun {
 		_ = e.commit(nil)
 	}
@@ -143,23 +149,15 @@ func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 // A transaction is the spans that are journaled and queued together: those exported since
 // Begin, or one.
 type transaction struct {
-	mu      sync.Mutex // held until the spans are journaled and queued
-	begun   bool       // by Begin
-	excess  int        // the bytes by which it may overfill the queue
-	spans   []spool.Span
-	origins []*origin // of each span
-	at      time.Time // when the first span arrived
+	mu     sync.Mutex // held until the spans are journaled and queued
+	begun  bool       // by Begin
+	excess int        // the bytes by which it may overfill the queue
+	spans  []*spool.Span
+	at     time.Time // when the first span arrived
 }
 
 // maxExcess is the excess of a transaction that begins when there is no room.
 const maxExcess = 1 << 20
-
-func (tx *transaction) add(o *origin, wire []byte) {
-	if len(tx.spans) == 0 {
-		tx.at = time.Now()
-	}
-	tx.spans, tx.origins = append(tx.spans, spool.Span{Wire: wire, Of: &o.Part}), append(tx.origins, o)
-}
 
 // Begin starts a transaction: the spans exported until Commit or Checkpoint are journaled
 // in one write, and not sent before. A span exported outside a transaction is one of its
@@ -201,9 +199,9 @@ func (e *Exporter) Commit() {
 // of each transaction in which a run began, ended or changed its ids, and about once a
 // second while open spans grow. Its error says why a kill would lose spans.
 func (e *Exporter) Checkpoint(open []OpenSpan) error {
-	spans := make([]spool.Span, len(open))
+	spans := make([]*spool.Span, len(open))
 	for i, s := range open {
-		spans[i] = spool.Span{Wire: spool.AppendSpan(nil, s.Span), Of: &e.originOf(s.From).Part}
+		spans[i] = &spool.Span{Wire: spool.AppendSpan(nil, s.Span), Of: &e.originOf(s.From).Part}
 	}
 	e.tx.mu.Lock()
 	defer e.tx.mu.Unlock()
@@ -216,24 +214,23 @@ func (e *Exporter) Checkpoint(open []OpenSpan) error {
 // journaled under ids that have changed since. The spans in open replace the open spans in
 // the journal; nil leaves those as they are, and there is no error. commit is called with
 // tx.mu held.
-func (e *Exporter) commit(open []spool.Span) (err error) {
-	first := uint64(0)
-	if j := e.disk.journal; j != nil {
+func (e *Exporter) commit(open []*spool.Span) (err error) {
+	if j := e.journal; j != nil {
 		ctx, cancel := e.diskContext()
 		defer cancel()
 		if open == nil {
-			first = j.Append(ctx, e.tx.spans)
+			j.Append(ctx, e.tx.spans)
 		} else {
-			first, err = j.Checkpoint(ctx, e.tx.spans, open)
+			err = j.Checkpoint(ctx, e.tx.spans, open)
 		}
 		evicted := j.TakeEvicted()
 		e.tally.count(func(r *Report) { r.AddEvicted(evicted) })
 	}
-	for _, b := range e.queue.add(&e.tx, first) {
-		e.spoolOrDrop(b.With(b.spans), cmp.Or(e.queue.lastFailure(), errTooSlow))
+	for _, b := range e.queue.add(&e.tx) {
+		e.spoolOrDrop(b.part(), cmp.Or(e.queue.lastFailure(), errTooSlow))
 		e.markDone(b)
 	}
-	e.tx.spans, e.tx.origins = nil, nil
+	e.tx.spans = nil
 	return err
 }
 
@@ -252,7 +249,9 @@ func (e *Exporter) Close(ctx context.Context) Report {
 	stop := context.AfterFunc(attempts, e.cancel)
 	defer stop()
 
-	e.disk.endBy(diskDeadline)
+	if bounded {
+		time.AfterFunc(time.Until(diskDeadline), e.abandonDisk)
+	}
 	e.queue.close(deadline)
 	select {
 	case <-e.done:
@@ -263,7 +262,7 @@ func (e *Exporter) Close(ctx context.Context) Report {
 		}
 	}
 	why := e.whyUndelivered()
-	e.keepRest(why)
+	kept := e.keepRest(why)
 
 	r := e.tally.snapshot()
 	missing := r.undecided()
@@ -271,30 +270,32 @@ func (e *Exporter) Close(ctx context.Context) Report {
 	case r.Delivered == r.Ended: // the spool has been drained since
 		r.Cause = nil
 	case missing == 0:
-	case e.disk.has(0): // the journal has all of them
+	case kept: // the journal has all of them
 		r.Spooled += missing
 		r.blame(why)
 	default:
 		r.Dropped += missing
 		r.blame(why)
-		if e.disk.journal != nil && r.NotKept == nil {
+		if e.journal != nil && r.NotKept == nil {
 			r.NotKept = spool.ErrFrozen
 		}
 	}
 	return r
 }
 
-// keepRest keeps what is left: it is in the journal already, or else goes to the spool.
-func (e *Exporter) keepRest(why *UploadError) {
+// keepRest keeps what is left: it is in the journal already, or else goes to the spool. It
+// reports whether the journal has all that has no final outcome.
+func (e *Exporter) keepRest(why *UploadError) (journaled bool) {
 	e.tx.mu.Lock() // no span comes meanwhile
 	defer e.tx.mu.Unlock()
 	if len(e.tx.spans) > 0 { // of a caller that hangs between Begin and Commit
 		_ = e.commit(nil)
 	}
-	e.closeJournal(why)
+	journaled = e.closeJournal(why)
 	for _, b := range e.queue.takeAll() {
-		if !e.disk.has(b.numbers[0]) {
-			e.spoolOrDrop(b.With(b.spans), why)
+		if !b.spans[0].Kept() {
+			e.spoolOrDrop(b.part(), why)
 		}
 	}
+	return journaled
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/spantee/spantee/exporter/spool"
 )
 
 const (
@@ -34,6 +36,7 @@ type queue struct {
 
 	mu       sync.Mutex
 	batches  []*batch
+	filling  map[*spool.Part]*batch // of batches, the one that spans of a resource are added to
 	bytes    int
 	inFlight int          // bytes of the batch that is being delivered
 	since    time.Time    // when delivery of inFlight began or last made progress
@@ -43,36 +46,44 @@ type queue struct {
 	deadline time.Time // of attempts, once Close has begun; zero for none
 }
 
-// A batch is a request's worth of spans of one origin. They are kept encoded:
+// A batch is a request's worth of spans of one resource. They are kept encoded:
 // decoded, they would take several times the memory.
 type batch struct {
-	*origin
-	spans   [][]byte // as they appear in a ScopeSpans
-	numbers []uint64 // of the spans, in the journal
-	bytes   int
-	at      time.Time // when the first span arrived
+	of       *spool.Part // without spans
+	spans    []*spool.Span
+	bytes    int
+	overhead int       // bytes of a request besides its spans
+	at       time.Time // when the first span arrived
 }
 
-// add adds the spans of a transaction. first is the number of the first one in the journal.
-// It returns the batches that were evicted for them: the oldest, because the root ends
-// last, and a trace without its root is worth little.
-func (q *queue) add(tx *transaction, first uint64) (evicted []*batch) {
+// part returns the spans as they are sent.
+func (b *batch) part() spool.Part {
+	wire := make([][]byte, len(b.spans))
+	for i, s := range b.spans {
+		wire[i] = s.Wire
+	}
+	return b.of.With(wire)
+}
+
+// add adds the spans of a transaction. It returns the batches that were evicted for them:
+// the oldest, because the root ends last, and a trace without its root is worth little.
+func (q *queue) add(tx *transaction) (evicted []*batch) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	wake := len(q.batches) == 0
-	for i, s := range tx.spans {
+	for _, s := range tx.spans {
 		size := len(s.Wire)
 		for len(q.batches) > 0 && q.bytes+q.inFlight+size-q.limit > tx.excess {
 			evicted = append(evicted, q.take())
 		}
-		o := tx.origins[i]
-		b := o.filling
+		b := q.filling[s.Of]
 		if b == nil || b.bytes+size > q.full {
-			b = &batch{origin: o, at: tx.at}
-			o.filling = b
+			b = &batch{of: s.Of, overhead: s.Of.Overhead(), at: tx.at}
+			q.filling[s.Of] = b
 			q.batches = append(q.batches, b)
 		}
-		b.spans, b.numbers, b.bytes = append(b.spans, s.Wire), append(b.numbers, first+uint64(i)), b.bytes+size
+		b.spans = append(b.spans, s)
+		b.bytes += size
 		q.bytes += size
 	}
 	if wake || q.isFull() {
@@ -156,8 +167,8 @@ func (q *queue) take() *batch {
 	b := q.batches[0]
 	q.batches = slices.Delete(q.batches, 0, 1)
 	q.bytes -= b.bytes
-	if b.filling == b {
-		b.filling = nil
+	if q.filling[b.of] == b {
+		delete(q.filling, b.of)
 	}
 	return b
 }

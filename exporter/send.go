@@ -18,7 +18,6 @@ type origin struct {
 	spool.Part              // without spans
 	invalid    *UploadError // why its spans cannot be sent, or nil
 	overhead   int          // bytes of a request besides its spans
-	filling    *batch       // in the queue, the batch that spans are added to, or nil
 }
 
 func newOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationScope) (o *origin, err error) {

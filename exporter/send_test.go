@@ -55,12 +55,11 @@ func TestRequestsAreAsProtobufEncodesThem(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				b := &batch{origin: o}
+				b := &batch{of: &o.Part}
 				for _, span := range spans {
-					b.spans = append(b.spans, spool.AppendSpan(nil, encode(span)))
+					b.spans = append(b.spans, &spool.Span{Wire: spool.AppendSpan(nil, encode(span))})
 				}
-				r := b.With(b.spans)
-				if got := r.AppendTo(nil); !bytes.Equal(got, want) {
+				if got := b.part().AppendTo(nil); !bytes.Equal(got, want) {
 					t.Errorf("%s:\n%q, want\n%q", name, got, want)
 				}
 			}

@@ -47,9 +47,9 @@ func onAFullDisk() {
 	_, err = s.Put(background, here, rejected(req), "400")
 	fmt.Println(err)
 	j := s.NewJournal(here)
-	_, err = j.Checkpoint(background, []Span{{Wire: make([]byte, 1000), Of: new(Part)}}, nil)
+	err = j.Checkpoint(background, []*Span{{Wire: make([]byte, 1000), Of: new(Part)}}, nil)
 	fmt.Println(err)
-	if kept := j.Close(background, "the collector hangs"); kept > 0 {
+	if j.Close(background, "the collector hangs") {
 		fmt.Println("kept")
 	}
 }

@@ -34,12 +34,11 @@ func forgedRecords(t testing.TB) [][]byte {
 		appendRecord(nil, fieldNote, []byte(`[1,2]`)),
 		with(huge...),
 		with(bytes.Repeat([]byte{0xfa}, 50)...),
-		frame(appendDone(nil, interval{0, 1 << 63})),
-		frame(appendDone(nil, interval{9, 3})),
-		frame(appendFirst(nil, 1<<63)),
+		frame(appendRecord(nil, fieldDone, protowire.AppendVarint(nil, 1<<63))),
+		frame(appendRecord(nil, fieldDone, []byte{9, 0x80})),
 		frame(appendRecord(nil, fieldOpen, bytes.Repeat([]byte{0x12}, 9))),
 		frame(huge),
-		append(frame(appendFirst(request("a"), 0)), frame(appendRecord(request("a"), fieldOpen, request("b")))...),
+		append(frame(request("a")), frame(appendRecord(request("a"), fieldOpen, request("b")))...),
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // A Journal holds what a running process would lose if it were killed: open spans,
@@ -24,14 +26,15 @@ type Journal struct {
 	file *logFile
 
 	mu      diskLock
-	next    uint64 // number of the next span
-	live    []Span // that have ended and are not delivered
-	weight  int    // bytes of live
-	size    int    // bytes of the log
-	err     error  // why the log does not have all that is live, or nil
+	next    int     // number of the next span that ends
+	live    []*Span // that have ended and are not delivered
+	weight  int     // bytes of live
+	size    int     // bytes of the log
+	err     error   // why the log does not have all that is live, or nil
 	evicted Evicted
 	closing bool
 	closed  bool
+	kept    bool // Close has left all that was live in the log
 }
 
 // A Span is a span as it appears in a ScopeSpans.
@@ -39,8 +42,13 @@ type Span struct {
 	Wire []byte
 	Of   *Part // its resource and scope, without spans
 
-	number uint64
+	number int // of the spans in the log that have ended, the first is number 0
+	done   bool
+	kept   bool
 }
+
+// Kept reports whether the span is in a log that Close has left for another process.
+func (s *Span) Kept() bool { return s.kept }
 
 // slack is how many bytes a log may exceed twice its live contents by before it
 // is compacted.
@@ -90,51 +98,49 @@ func (j *MetricsJournal) Close(ctx context.Context) {
 	_, _ = within(ctx, func() (struct{}, error) { j.file.finish(nil, 0, false); return struct{}{}, nil })
 }
 
-// Append adds spans that have ended. They are numbered from first on. Their bytes must not
-// change any more.
-func (j *Journal) Append(ctx context.Context, ended []Span) (first uint64) {
+// Append adds spans that have ended. Their bytes must not change any more.
+func (j *Journal) Append(ctx context.Context, ended []*Span) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	first = j.add(ended)
+	j.add(ended)
 	if len(ended) > 0 {
 		j.write(ctx, recordsOf(ended), false)
 	}
-	return first
 }
 
 // Checkpoint is Append, and replaces the spans that have not ended.
-func (j *Journal) Checkpoint(ctx context.Context, ended, open []Span) (first uint64, err error) {
+func (j *Journal) Checkpoint(ctx context.Context, ended, open []*Span) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	first = j.add(ended)
+	j.add(ended)
 	j.checkpoint(ctx, ended, open)
-	return first, ignore(j.err, errNotBegun)
+	return ignore(j.err, errNotBegun)
 }
 
 // add numbers spans that have ended.
-func (j *Journal) add(ended []Span) (first uint64) {
-	first = j.next
-	for i := range ended {
-		ended[i].number = j.next
-		j.next++
-		if !j.closed {
-			j.live = append(j.live, ended[i])
-			j.weight += len(ended[i].Wire)
-		}
+func (j *Journal) add(ended []*Span) {
+	if j.closed {
+		return
 	}
-	return first
+	for _, s := range ended {
+		s.number = j.next
+		j.next++
+		j.weight += len(s.Wire)
+	}
+	j.live = append(j.live, ended...)
 }
 
 // checkpoint appends to the log, or writes a new one with only what is still needed.
-func (j *Journal) checkpoint(ctx context.Context, ended, open []Span) {
-	for i := range open {
-		open[i].number = uint64(i)
-	}
+func (j *Journal) checkpoint(ctx context.Context, ended, open []*Span) {
 	still := enclose(fieldOpen, recordsOf(open))
 	more := append(recordsOf(ended), still...)
 	anew := j.err != nil || j.size+sizeRecords(more) > min(2*(j.weight+sizeRecords(still))+slack, maxLog)
 	if anew {
 		more = append(recordsOf(j.live), still...)
+		for i, s := range j.live {
+			s.number = i
+		}
+		j.next = len(j.live)
 	}
 	j.write(ctx, more, anew)
 }
@@ -163,33 +169,21 @@ func (j *Journal) write(ctx context.Context, records [][]byte, anew bool) {
 	j.err = err
 }
 
-// Done removes spans by their numbers: they need no recovery.
-func (j *Journal) Done(ctx context.Context, numbers []uint64) {
+// Done removes spans that were added: they need no recovery.
+func (j *Journal) Done(ctx context.Context, spans []*Span) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
 		return
 	}
-	var done []interval
-	for _, n := range numbers {
-		if last := len(done) - 1; last >= 0 && done[last].to == n {
-			done[last].to++
-		} else {
-			done = append(done, interval{n, n + 1})
-		}
-	}
-	j.live = slices.DeleteFunc(j.live, func(s Span) bool {
-		if !includes(done, s.number) {
-			return false
-		}
+	var numbers []byte
+	for _, s := range spans {
+		s.done = true
 		j.weight -= len(s.Wire)
-		return true
-	})
-	var records []byte
-	for _, d := range done {
-		records = appendDone(records, d)
+		numbers = protowire.AppendVarint(numbers, uint64(s.number))
 	}
-	j.write(ctx, [][]byte{records}, false)
+	j.live = slices.DeleteFunc(j.live, func(s *Span) bool { return s.done })
+	j.write(ctx, [][]byte{appendRecord(nil, fieldDone, numbers)}, false)
 }
 
 // Err returns why a kill would lose spans, or nil.
@@ -208,19 +202,21 @@ func (j *Journal) TakeEvicted() (e Evicted) {
 }
 
 // Close ends the journal. It removes the log, or, given a reason why spans were not
-// delivered, leaves those spans in it for another process to send. If the log has all of
-// them, kept is the number after the last one, and otherwise zero. Close returns shortly
-// after ctx has ended, even if the disk does not answer.
-func (j *Journal) Close(ctx context.Context, reason string) (kept uint64) {
+// delivered, leaves those spans in it for another process to send, and reports whether the
+// log has all of them. Close returns shortly after ctx has ended, even if the disk does not
+// answer.
+func (j *Journal) Close(ctx context.Context, reason string) (kept bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
-		return 0
+		return j.kept
 	}
 	var end []byte
 	if j.closing = true; reason != "" && len(j.live) > 0 {
-		if j.checkpoint(ctx, nil, nil); j.err == nil {
-			kept = j.next
+		j.checkpoint(ctx, nil, nil)
+		j.kept = j.err == nil
+		for _, s := range j.live {
+			s.kept = j.kept
 		}
 		end, _ = encodeNote(Note{Reason: reason}) // a note without an endpoint is always valid
 	}
@@ -228,7 +224,7 @@ func (j *Journal) Close(ctx context.Context, reason string) (kept uint64) {
 	failed := j.err != nil
 	// A log that could not be renamed in time is recovered all the same.
 	_, _ = await(ctx, func() (struct{}, error) { j.file.finish(end, len(j.live), failed); return struct{}{}, nil })
-	return kept
+	return j.kept
 }
 
 const (

@@ -13,7 +13,8 @@ import (
 // A testJournal collects the spans of a piece.
 type testJournal struct {
 	*Journal
-	piece []Span
+	piece []*Span
+	ended []*Span // of all pieces
 }
 
 func newJournal(t testing.TB, s Spool) *testJournal {
@@ -41,31 +42,24 @@ func checkpoint(t testing.TB, j *testJournal, open ...*tracepb.Span) {
 	must(t, j.save(encodedSpans(t, open...)))
 }
 
-func (j *testJournal) save(open []Span) error {
-	_, err := j.Checkpoint(background, j.takePiece(), open)
-	return err
+func (j *testJournal) save(open []*Span) error {
+	return j.Checkpoint(background, j.takePiece(), open)
 }
 
-func (j *testJournal) takePiece() []Span {
+func (j *testJournal) takePiece() []*Span {
 	piece := j.piece
-	j.piece = nil
+	j.piece, j.ended = nil, append(j.ended, piece...)
 	return piece
 }
 
 // done says that the spans from, to but not including another, were delivered.
-func (j *testJournal) done(from, to uint64) {
-	var numbers []uint64
-	for n := from; n < to; n++ {
-		numbers = append(numbers, n)
-	}
-	j.Done(background, numbers)
-}
+func (j *testJournal) done(from, to int) { j.Done(background, j.ended[from:to]) }
 
-func encodedSpans(t testing.TB, spans ...*tracepb.Span) (all []Span) {
+func encodedSpans(t testing.TB, spans ...*tracepb.Span) (all []*Span) {
 	t.Helper()
 	of := originOf(t)
 	for _, span := range spans {
-		all = append(all, Span{Wire: wire(t, span), Of: of})
+		all = append(all, &Span{Wire: wire(t, span), Of: of})
 	}
 	return all
 }
@@ -157,6 +151,23 @@ func TestWhatIsDeliveredIsNotRecovered(t *testing.T) {
 	want(t, drained(t, s, here), "a", "c", "d", "root") // and the chat is not open again
 }
 
+// In a log that is written anew, the spans have other numbers.
+func TestWhatIsDeliveredAfterANewLog(t *testing.T) {
+	s := newSpool(t, 1<<20)
+	j := newJournal(t, s)
+	checkpoint(t, j)
+	commit(t, j, spansOf("a", "b", "c")...)
+	j.done(0, 1)
+	j.size = 1 << 30
+	end(t, j, spanOf("d"))
+	checkpoint(t, j)
+	commit(t, j, spanOf("e"))
+	j.done(2, 4)
+	die(t, j)
+	wantRecovered(t, s, 2)
+	want(t, drained(t, s, here), "b", "e")
+}
+
 // A span that has ended since the checkpoint is as it ended.
 func TestWhatHasEndedReplacesWhatWasOpen(t *testing.T) {
 	tool, root := spanOf("tool"), spanOf("root")
@@ -231,7 +242,7 @@ func TestALogIsWrittenAnewWhenItHasGrown(t *testing.T) {
 	most := int64(0)
 	for i := range 300 {
 		commit(t, j, spanOf("gone"))
-		j.done(uint64(i), uint64(i+1))
+		j.done(i, i+1)
 		checkpoint(t, j, long)
 		info, err := os.Stat(j.file.path())
 		if err != nil {
@@ -290,7 +301,7 @@ func TestCloseKeepsAJournal(t *testing.T) {
 			if tt.keep {
 				reason = "the collector hangs"
 			}
-			if kept := j.Close(background, reason) > 0; kept != tt.kept {
+			if kept := j.Close(background, reason); kept != tt.kept {
 				t.Errorf("kept %v, want %v", kept, tt.kept)
 			}
 			checkpoint(t, j, spanOf("late"))

@@ -2,7 +2,6 @@ package spool
 
 import (
 	"bufio"
-	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -20,10 +19,9 @@ import (
 // another note, which says why its spans were not delivered.
 //
 //	frame = field 1004 {
-//	    first  = field 1003, varint: the number of the span that comes next
 //	    ended  = field 1: a ResourceSpans of spans that have ended, as in a request
 //	    open   = field 1001 { field 1: a ResourceSpans of spans that have not ended, ... }
-//	    done   = field 1002 { two varints }: spans of these numbers were delivered
+//	    done   = field 1002 { varints }: the ended spans with these numbers were delivered
 //	}
 //
 // The note has the format's number. A log of another format is set aside.
@@ -31,16 +29,15 @@ import (
 // The log of metrics has a request instead of frames.
 //
 // The open spans of a frame replace those of all earlier frames, because their ids
-// may have changed since. Spans are numbered in the order in which they ended.
+// may have changed since. The ended spans of a log are numbered from 0, as they come.
 const (
 	fieldOpen  = 1001
 	fieldDone  = 1002
-	fieldFirst = 1003
 	fieldFrame = 1004
 )
 
 // logFormat is the number of the format.
-const logFormat = 3
+const logFormat = 4
 
 const (
 	// maxFrame is the longest frame that is written, or read.
@@ -67,31 +64,22 @@ func sizeRecords(records [][]byte) (size int) {
 	return size
 }
 
-// recordsOf returns a ResourceSpans for each sequence of spans of one resource and scope,
-// preceded by the number of its first span. It does not copy spans, because there may be
-// megabytes of them.
-func recordsOf(spans []Span) (records [][]byte) {
+// recordsOf returns a ResourceSpans for each sequence of spans of one resource and scope. It
+// does not copy spans, because there may be megabytes of them.
+func recordsOf(spans []*Span) (records [][]byte) {
 	for len(spans) > 0 {
-		first, n, size := spans[0], 0, 0
-		for n < len(spans) && spans[n].Of == first.Of && spans[n].number == first.number+uint64(n) {
+		of, n, size := spans[0].Of, 0, 0
+		for n < len(spans) && spans[n].Of == of {
 			size += len(spans[n].Wire)
 			n++
 		}
-		records = append(records, first.Of.AppendHead(appendFirst(nil, first.number), size))
+		records = append(records, of.AppendHead(nil, size))
 		for _, s := range spans[:n] {
 			records = append(records, s.Wire)
 		}
 		spans = spans[n:]
 	}
 	return records
-}
-
-func appendFirst(b []byte, n uint64) []byte {
-	return protowire.AppendVarint(protowire.AppendTag(b, fieldFirst, protowire.VarintType), n)
-}
-
-func appendDone(b []byte, done interval) []byte {
-	return appendRecord(b, fieldDone, protowire.AppendVarint(protowire.AppendVarint(nil, done.from), done.to))
 }
 
 // A log is the contents of a journal.
@@ -102,24 +90,19 @@ type log struct {
 	age    time.Duration // since it was written or touched
 	points int           // data points, if the log is of metrics
 
-	next    uint64 // number of the next span
-	ended   []logged
+	ended   []logged // by number
 	open    []logged
-	done    []interval
-	place   map[spanID]int // in ended
+	last    map[spanID]int // the number of the last span with an id
 	origins map[origin]*Part
 }
 
 // An origin is what the spans of a Part share.
 type origin struct{ resource, scope string }
 
-// An interval is a range of span numbers; to is excluded.
-type interval struct{ from, to uint64 }
-
 type logged struct {
-	number uint64
-	of     *Part  // its resource and scope
-	wire   []byte // as it stands in a ScopeSpans
+	of   *Part  // its resource and scope
+	wire []byte // as it stands in a ScopeSpans
+	done bool   // it was delivered
 }
 
 // A spanID is a trace's id and a span's id.
@@ -168,7 +151,7 @@ func readLog(path string) (l *log, err error) {
 
 // decodeLog reads a log of size bytes, one frame in memory at a time.
 func decodeLog(r io.Reader, size int64) (l *log, err error) {
-	l = &log{size: size, place: map[spanID]int{}, origins: map[origin]*Part{}}
+	l = &log{size: size, last: map[spanID]int{}, origins: map[origin]*Part{}}
 	records := bufio.NewReader(r)
 	l.note, err = nextNote(records, size)
 	if err == nil && l.note.Format != logFormat {
@@ -199,48 +182,51 @@ func decodeLog(r io.Reader, size int64) (l *log, err error) {
 // add applies a frame. It skips what cannot be decoded, which a killed process does
 // not write. It fails if the log has more than any process writes.
 func (l *log) add(frame []byte) error {
-	ended, err := l.read(frame, &l.next)
+	ended, err := l.read(frame)
 	for _, s := range ended {
-		l.addEnded(s)
+		if id, _, _, err := s.extent(); err == nil {
+			l.last[id] = len(l.ended)
+		}
+		l.ended = append(l.ended, s)
 	}
 	for number, v := range field.All(frame, nil) {
 		switch number {
 		case fieldOpen:
-			l.open, err = l.read(v.Bytes, new(uint64))
+			l.open, err = l.read(v.Bytes)
 		case fieldDone:
-			from, n := protowire.ConsumeVarint(v.Bytes)
-			if n < 0 {
-				break
-			}
-			if to, m := protowire.ConsumeVarint(v.Bytes[n:]); m > 0 && from < to {
-				l.done = append(l.done, interval{from, to})
-			}
+			l.markDone(v.Bytes)
 		}
-		if err != nil || max(len(l.ended), len(l.done)) > maxSpans {
+		if err != nil || len(l.ended) > maxSpans {
 			return errCorrupt
 		}
 	}
 	return nil
 }
 
-// read returns the spans in a frame, or in its record of open spans. next is the number of
-// the next span, which read updates.
-func (l *log) read(b []byte, next *uint64) (spans []logged, err error) {
-	for number, v := range field.All(b, nil) {
-		switch number {
-		case fieldFirst:
-			*next = v.Number
-		case field.ResourceSpans:
-			parts, err := readParts(v.Whole)
-			if errors.Is(err, errTooMany) {
-				return nil, err
-			}
-			for _, p := range parts {
-				of := l.origin(p)
-				for _, wire := range p.Spans {
-					spans = append(spans, logged{*next, of, wire})
-					*next++
-				}
+func (l *log) markDone(numbers []byte) {
+	for len(numbers) > 0 {
+		number, n := protowire.ConsumeVarint(numbers)
+		if n < 0 {
+			return
+		}
+		if number < uint64(len(l.ended)) {
+			l.ended[number].done = true
+		}
+		numbers = numbers[n:]
+	}
+}
+
+// read returns the spans in a frame, or in its record of open spans.
+func (l *log) read(b []byte) (spans []logged, err error) {
+	for resourceSpans := range field.Of(b, field.ResourceSpans) {
+		parts, err := readParts(resourceSpans.Whole)
+		if errors.Is(err, errTooMany) {
+			return nil, err
+		}
+		for _, p := range parts {
+			of := l.origin(p)
+			for _, wire := range p.Spans {
+				spans = append(spans, logged{of: of, wire: wire})
 			}
 		}
 		if len(spans) > maxSpans {
@@ -262,26 +248,12 @@ func (l *log) origin(p Part) *Part {
 
 var errTooMany = errors.New("more spans than any process writes")
 
-// addEnded adds a span that has ended. Of two with one id, the later one counts.
-func (l *log) addEnded(s logged) {
-	id, _, _, err := s.extent()
-	if err != nil {
-		return
-	}
-	if i, known := l.place[id]; known {
-		l.ended[i] = s
-		return
-	}
-	l.place[id] = len(l.ended)
-	l.ended = append(l.ended, s)
-}
-
 // lost returns the spans that were lost with the process: first those that had
-// ended and were not delivered, then those that were open.
+// ended and were not delivered, then those that were open. Of two that have ended with one
+// id, the later one counts.
 func (l *log) lost() (spans []logged, ended int) {
-	done := merge(l.done)
-	for _, s := range l.ended {
-		if !includes(done, s.number) {
+	for i, s := range l.ended {
+		if id, _, _, err := s.extent(); err == nil && !s.done && l.last[id] == i {
 			spans = append(spans, s)
 		}
 	}
@@ -293,7 +265,7 @@ func (l *log) lost() (spans []logged, ended int) {
 	ends := map[spanID]uint64{}
 	for _, s := range l.open {
 		id, _, end, err := s.extent()
-		_, since := l.place[id] // ended since
+		_, since := l.last[id] // ended since
 		if _, twice := ends[id]; err == nil && !since && !twice {
 			ends[id] = end
 			spans = append(spans, s)
@@ -342,25 +314,6 @@ func partsOf(spans []logged) (parts []Part) {
 		sizes[i] += len(s.wire)
 	}
 	return parts
-}
-
-// includes reports whether one of the sorted ranges has n.
-func includes(ranges []interval, n uint64) bool {
-	i, found := slices.BinarySearchFunc(ranges, n, func(r interval, n uint64) int { return cmp.Compare(r.from, n) })
-	return found || i > 0 && n < ranges[i-1].to
-}
-
-// merge sorts ranges and joins those that overlap.
-func merge(ranges []interval) (merged []interval) {
-	slices.SortFunc(ranges, func(a, b interval) int { return cmp.Compare(a.from, b.from) })
-	for _, r := range ranges {
-		if last := len(merged) - 1; last >= 0 && r.from <= merged[last].to {
-			merged[last].to = max(merged[last].to, r.to)
-			continue
-		}
-		merged = append(merged, r)
-	}
-	return merged
 }
 
 func appendRecord(b []byte, num protowire.Number, value []byte) []byte {

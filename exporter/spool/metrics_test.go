@@ -118,7 +118,7 @@ func TestLogsOfOldVersions(t *testing.T) {
 	j.file.note, _ = encodeNote(Note{Destination: here, PID: 1})
 	end(t, j, spanOf("ended"))
 	checkpoint(t, j)
-	if j.Close(background, "the collector hangs") == 0 {
+	if !j.Close(background, "the collector hangs") {
 		t.Error("nothing was kept")
 	}
 	o := openBox(t, s, here)

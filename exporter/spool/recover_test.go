@@ -175,12 +175,13 @@ func TestRecoveredSpansGoInRequestsThatReceiversTake(t *testing.T) {
 
 func TestALogFillsRequests(t *testing.T) {
 	for _, sizes := range [][]int{nil, {1}, {maxRequest}, {maxRequest - 100, 1, 1, 1}, {1, maxRequest, 1}, {maxRequest / 2, maxRequest / 2, maxRequest / 2}} {
-		l, of := new(log), new(Part)
+		var ended []logged
+		of := new(Part)
 		for _, size := range sizes {
-			l.ended = append(l.ended, logged{of: of, wire: wire(t, &tracepb.Span{TraceState: string(make([]byte, size))})})
+			ended = append(ended, logged{of: of, wire: wire(t, &tracepb.Span{TraceState: string(make([]byte, size))})})
 		}
 		spans := 0
-		for _, p := range partsOf(l.spans()) {
+		for _, p := range partsOf(ended) {
 			n := len(p.Spans)
 			if spans += n; n > 1 && len(p.AppendTo(nil)) > maxRequest {
 				t.Errorf("%v: a request has %d bytes", sizes, len(p.AppendTo(nil)))

@@ -249,7 +249,7 @@ func TestADiskThatTakesNothing(t *testing.T) {
 			}
 			end(t, j, spanOf("b"))
 			j.Append(background, j.takePiece())
-			if kept := j.Close(background, "the collector hangs"); (kept > 0) != (err == nil) {
+			if kept := j.Close(background, "the collector hangs"); kept != (err == nil) {
 				t.Errorf("kept %v after %v", kept, err)
 			}
 			for _, f := range filesOf(t, filepath.Dir(filepath.Dir(s.Dir))) {
@@ -280,7 +280,7 @@ func TestNothingKeptIsNothingThere(t *testing.T) {
 	if recovered > 0 || len(entries)+len(to) > 0 || errors.Join(recoverErr, listErr, toErr) != nil {
 		t.Error(recovered, recoverErr, entries, listErr, to, toErr)
 	}
-	if kept := newJournal(t, s).Close(background, "the collector hangs"); kept > 0 {
+	if kept := newJournal(t, s).Close(background, "the collector hangs"); kept {
 		t.Error("a journal that never was is kept")
 	}
 	if _, err := os.Stat(s.Dir); !os.IsNotExist(err) {
