@@ -76,13 +76,9 @@ func await[T any](ctx context.Context, f func() (T, error)) (result T, err error
 		err    error
 	}
 	answers := make(chan answer, 1)
-	var decided atomic.Bool // who is first: f has returned, or nobody waits for it any more
 	go func() {
 		result, err := f()
 		answers <- answer{result, err}
-		if !decided.CompareAndSwap(false, true) {
-			abandonedCalls.Add(-1)
-		}
 	}()
 	select {
 	case a := <-answers:
@@ -97,10 +93,9 @@ func await[T any](ctx context.Context, f func() (T, error)) (result T, err error
 		}
 	}
 	abandonedCalls.Add(1)
-	if decided.CompareAndSwap(false, true) {
-		return result, ErrFrozen
-	}
-	abandonedCalls.Add(-1)
-	a := <-answers
-	return a.result, a.err
+	go func() {
+		<-answers
+		abandonedCalls.Add(-1)
+	}()
+	return result, ErrFrozen
 }
