@@ -12,7 +12,7 @@ const Truncated = "[truncated]"
 // shortened returns how much of a text is left if it is cut to about longest
 // bytes: a text that the mark would not make shorter is not cut.
 func shortened(s string, longest int) int {
-	if len(s) <= longest+len(Truncated) {
+	if len(s)-len(Truncated) <= longest {
 		return len(s)
 	}
 	return Prefix(s, longest)
@@ -37,8 +37,10 @@ func truncated(s string, limit int, cut bool) (shown string, lost int) {
 func (v Value) cut(limit int) (short Value, lost int) {
 	const shortest = 16
 	low, high := shortest, limit // low is short enough, or as short as it gets
+	var b []byte
 	for low < high {
-		if middle := (low + high + 1) / 2; v.sizeAt(middle) <= limit {
+		middle := (low + high + 1) / 2
+		if b = v.append(b[:0], middle, limit); len(b) <= limit {
 			low = middle
 		} else {
 			high = middle - 1
@@ -56,43 +58,7 @@ func (v Value) cut(limit int) (short Value, lost int) {
 }
 
 // size returns how many bytes v takes.
-func (v *Value) size() int { return v.sizeAt(math.MaxInt - len(Truncated)) }
-
-// sizeAt returns how many bytes v takes if its strings are cut to longest bytes.
-func (v *Value) sizeAt(longest int) int {
-	switch {
-	case v.kind == literal:
-		return len(v.text)
-	case v.kind == text && v.fixed:
-		return quotedLen(v.text)
-	case v.kind == text:
-		n := shortened(v.text, longest)
-		size := quotedLen(v.text[:n])
-		if n < len(v.text) || v.open {
-			size += len(Truncated)
-		}
-		return size
-	}
-	n := v.ownSize()
-	for i := range v.items {
-		n += v.items[i].sizeAt(longest)
-	}
-	return n
-}
-
-// ownSize returns how many bytes an array or an object takes without its items.
-func (v *Value) ownSize() int {
-	n := 2 + max(0, len(v.items)-1) + len(v.mark())
-	if v.open && len(v.items) > 0 {
-		n++ // the comma before the mark
-	}
-	if v.kind == object {
-		for i := range v.items {
-			n += quotedLen(v.items[i].name) + 1
-		}
-	}
-	return n
-}
+func (v *Value) size() int { return len(v.append(nil, math.MaxInt, math.MaxInt)) }
 
 // shorten returns a copy of v with all strings cut to longest, and how many bytes that
 // cuts.
@@ -131,7 +97,7 @@ func (v *Value) prune(room int) (size int, ok bool) {
 			own++ // the comma
 		}
 		if v.kind == object {
-			own += quotedLen(v.items[i].name) + 1
+			own += len(appendQuoted(nil, v.items[i].name)) + 1
 		}
 		n, fits := v.items[i].prune(room - size - own)
 		if !fits || size+own+n > room {
@@ -172,12 +138,13 @@ func appendQuoted(b []byte, s string) []byte {
 	b = append(b, '"')
 	from := 0
 	for i := range len(s) {
-		if escapeLen[s[i]] == 0 {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' {
 			continue
 		}
 		b = append(append(b, s[from:i]...), '\\')
 		from = i + 1
-		switch c := s[i]; c {
+		switch c {
 		case '"', '\\':
 			b = append(b, c)
 		case '\n':
@@ -192,23 +159,3 @@ func appendQuoted(b []byte, s string) []byte {
 	}
 	return append(append(b, s[from:]...), '"')
 }
-
-// quotedLen returns the length of what appendQuoted appends.
-func quotedLen(s string) int {
-	n := len(s) + 2
-	for i := range len(s) {
-		n += int(escapeLen[s[i]])
-	}
-	return n
-}
-
-// escapeLen is how many bytes appendQuoted adds when it escapes a byte.
-var escapeLen = func() (lengths [256]uint8) {
-	for c := range ' ' {
-		lengths[c] = 5
-	}
-	for _, c := range "\"\\\n\t\r" {
-		lengths[c] = 1
-	}
-	return lengths
-}()

@@ -61,14 +61,19 @@ func (v *Value) forget(secrets *strings.Replacer) {
 	}
 }
 
-// append appends v as JSON. It may stop when there are more than limit bytes.
-func (v *Value) append(b []byte, limit int) []byte {
+// append appends v as JSON, with its strings cut to longest bytes. It may stop when there
+// are more than limit bytes.
+func (v *Value) append(b []byte, longest, limit int) []byte {
 	switch v.kind {
 	case literal:
 		return append(b, v.text...)
 	case text:
-		b = appendQuoted(b, v.text)
-		if v.open {
+		n := len(v.text)
+		if !v.fixed {
+			n = shortened(v.text, longest)
+		}
+		b = appendQuoted(b, v.text[:n])
+		if v.open || n < len(v.text) {
 			b = append(append(b[:len(b)-1], Truncated...), '"')
 		}
 		return b
@@ -84,23 +89,20 @@ func (v *Value) append(b []byte, limit int) []byte {
 		if v.kind == object {
 			b = append(appendQuoted(b, v.items[i].name), ':')
 		}
-		b = v.items[i].append(b, limit)
+		b = v.items[i].append(b, longest, limit)
 	}
-	if v.open && len(v.items) > 0 {
-		b = append(b, ',')
+	if v.open {
+		if len(v.items) > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, marks[v.kind]...)
 	}
-	return append(append(b, v.mark()...), brackets[v.kind][1])
+	return append(b, brackets[v.kind][1])
 }
 
-var brackets = [...]string{array: "[]", object: "{}"}
+var (
+	brackets = [...]string{array: "[]", object: "{}"}
 
-// mark returns the last item of an array or an object whose end was cut, "" if it was not.
-func (v *Value) mark() string {
-	switch {
-	case !v.open:
-		return ""
-	case v.kind == array:
-		return `"` + Truncated + `"`
-	}
-	return `"` + Truncated + `":true`
-}
+	// marks are the last items of arrays and objects whose ends were cut.
+	marks = [...]string{array: `"` + Truncated + `"`, object: `"` + Truncated + `":true`}
+)
