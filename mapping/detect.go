@@ -83,7 +83,7 @@ func (d *detector) take() []keptLine {
 // line is only counted.
 func (in *Input) decode(text agent.Line, number int) {
 	m, d := in.mapper, &in.detector
-	if s := m.sessions.current; d.given || len(d.kept) == 0 && d.current != nil && s.isNamedBy(text) && s.agent == d.current.Agent {
+	if d.given || len(d.kept) == 0 && d.current != nil && m.sessions.last[d.current.Agent].isNamedBy(text) {
 		m.decodeAs(d.current, text, number)
 		return
 	}

@@ -1,27 +1,18 @@
 package mapping
 
 import (
-	"container/list"
 	"slices"
 	"strconv"
-
-	"github.com/spantee/spantee/mapping/agent"
 )
-
-// maxEvicted is how many evicted runs are remembered. Beyond that, the one that was
-// evicted first is forgotten, and a later line of its session begins a run.
-const maxEvicted = 1 << 15
 
 // An evictedRun is what is remembered of a run that ended early because too many
 // sessions were open, so that a later line of its session continues the trace.
 type evictedRun struct {
-	session      string
-	agent        *agent.Agent
 	model        string
 	traceID      [16]byte
 	rootID       [8]byte
 	clock        clock
-	number, part int // of the run in its session, and of the part in the run
+	part         int // in the run
 	turns, tools int
 	began, idle  bool
 	call         *evictedCall // nil if there is none
@@ -34,50 +25,13 @@ type evictedCall struct {
 	start    instant
 }
 
-// evictedRuns are the evicted runs that are remembered.
-type evictedRuns struct {
-	bySession map[string]*list.Element
-	order     *list.List // of evictedRun, as they were evicted
-}
-
-func newEvictedRuns() evictedRuns {
-	return evictedRuns{bySession: map[string]*list.Element{}, order: list.New()}
-}
-
-// find returns the evicted run of a session, nil if there is none.
-func (es *evictedRuns) find(session []byte) *evictedRun {
-	if e := es.bySession[string(session)]; e != nil {
-		return e.Value.(*evictedRun)
-	}
-	return nil
-}
-
-// remove is like find, and removes the run.
-func (es *evictedRuns) remove(session string) *evictedRun {
-	e := es.bySession[session]
-	if e == nil {
-		return nil
-	}
-	delete(es.bySession, session)
-	return es.order.Remove(e).(*evictedRun)
-}
-
-// add adds an evicted run, and returns the run that is forgotten for it, or nil.
-func (es *evictedRuns) add(e *evictedRun) (forgotten *evictedRun) {
-	if es.order.Len() == maxEvicted {
-		forgotten = es.remove(es.order.Front().Value.(*evictedRun).session)
-	}
-	es.bySession[e.session] = es.order.PushBack(e)
-	return forgotten
-}
-
 // evict ends a run at its last line, and returns what it takes to continue the run.
 // The newest call stays in flight.
-func (r *run) evict(session string) *evictedRun {
+func (r *run) evict() *evictedRun {
 	r.settleKey()
 	e := &evictedRun{
-		session: session, agent: r.agent, model: r.main.model, traceID: r.ids.trace, rootID: r.ids.root,
-		number: r.number, part: r.part, began: r.began, idle: r.main.answered(),
+		model: r.main.model, traceID: r.ids.trace, rootID: r.ids.root,
+		part: r.part, began: r.began, idle: r.main.answered(),
 	}
 	if t := r.newestCall(); t != nil && (!r.clock.replay || r.clock.stamped) {
 		e.call = &evictedCall{t.id, t.name, t.n, t.start}
@@ -104,11 +58,12 @@ func (r *run) evict(session string) *evictedRun {
 	return e
 }
 
-// continued returns a run that continues an evicted one. Its spans are below the
-// same root, but their ids are derived from another key: nothing is known of the ids
+// continued returns a run that continues the evicted one of a session. Its spans are below
+// the same root, but their ids are derived from another key: nothing is known of the ids
 // that were used.
-func (s *stream) continued(e *evictedRun, arrival instant) *run {
-	r := s.newRun(e.agent, e.session, e.number, arrival)
+func (s *stream) continued(of *session, arrival instant) *run {
+	e := of.evicted
+	r := s.newRun(of.agent, of.id, of.runs, arrival)
 	r.part = e.part + 1
 	r.ids = newIDs(digest("part", string(e.traceID[:]), string(e.rootID[:]), strconv.Itoa(r.part), strconv.FormatInt(int64(e.clock.last), 10)))
 	r.ids.trace, r.ids.root = e.traceID, e.rootID

@@ -3,24 +3,35 @@ package mapping
 import (
 	"strconv"
 	"testing"
+
+	"github.com/spantee/spantee/mapping/agent"
 )
 
-// The latest evicted runs are found, up to the limit.
-func TestEvictedRuns(t *testing.T) {
-	es := newEvictedRuns()
-	for i := range maxEvicted {
-		if old := es.add(&evictedRun{session: strconv.Itoa(i), turns: i}); old != nil {
-			t.Fatalf("run %d is forgotten for run %d", old.turns, i)
-		}
+// The sessions whose runs were evicted last are remembered, up to the limit.
+func TestEvictedSessions(t *testing.T) {
+	m, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	es.remove("0") // it continues, and is evicted again: now it is the newest
-	if old := es.add(&evictedRun{session: "0"}); old != nil {
-		t.Fatalf("run %d is forgotten though there is room", old.turns)
+	ss := &m.sessions
+	evict := func(id string) *session {
+		s := ss.find(agent.Agents[0], []byte(id))
+		s.evicted = &evictedRun{}
+		ss.touch(s)
+		return s
 	}
-	if old := es.add(&evictedRun{session: "new"}); old == nil || old.turns != 1 {
-		t.Fatalf("%+v is forgotten, want run 1", old)
+	known := func(id string) bool { return ss.byID[id] != nil && ss.unfinished([]byte(id)) }
+	for i := range maxEvictedSessions {
+		evict(strconv.Itoa(i))
 	}
-	if es.find([]byte("1")) != nil || es.find([]byte("0")) == nil || es.find([]byte("new")) == nil || len(es.bySession) != maxEvicted {
-		t.Errorf("wrong runs are known; %d of them", len(es.bySession))
+	first := ss.byID["0"] // it continues, and is evicted again: now it is the newest
+	first.evicted, first.run = nil, &run{}
+	ss.touch(first)
+	first.run = nil
+	if evict("0"); !known("1") {
+		t.Error("session 1 is forgotten though there is room")
+	}
+	if evict("new"); known("1") || !known("2") || !known("0") || !known("new") || len(ss.byID) != maxEvictedSessions {
+		t.Errorf("wrong sessions are known; %d of them", len(ss.byID))
 	}
 }

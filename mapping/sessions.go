@@ -16,10 +16,11 @@ type session struct {
 	idCameLast bool   // its id came last, so lines without an id belong to another session
 	agent      *agent.Agent
 	runs       int
-	resultOnly bool       // the last run was a result and nothing else
-	run        *run       // nil between runs
-	ended      []*run     // runs that left something running in the background
-	list       *list.List // the open ones or the known ones
+	resultOnly bool        // the last run was a result and nothing else
+	run        *run        // nil between runs
+	evicted    *evictedRun // the run that ended early and has not been continued, nil if none
+	ended      []*run      // runs that left something running in the background
+	list       *list.List  // one of the lists of sessions
 	place      *list.Element
 }
 
@@ -50,6 +51,10 @@ const (
 	// maxKnownSessions is how many ended sessions are remembered, so that a
 	// repeated result does not begin a run.
 	maxKnownSessions = 10_000
+
+	// maxEvictedSessions is how many sessions with an evicted run are remembered. Beyond
+	// that, the one that was evicted first is forgotten, and its next line begins a run.
+	maxEvictedSessions = 1 << 15
 )
 
 // sessions are the sessions of a stream, the most recently active first.
@@ -58,17 +63,15 @@ type sessions struct {
 	first   *run // of the Process, until its first line comes
 	byID    map[string]*session
 	open    *list.List
-	known   *list.List                // sessions that are not open
-	current *session                  // of the line before
+	evicted *list.List                // sessions that are not open, but have an evicted run
+	known   *list.List                // the others
 	last    map[*agent.Agent]*session // of each agent's last line
-	evicted evictedRuns
 }
 
 func newSessions(s *stream) sessions {
 	return sessions{
 		stream: s,
-		byID:   map[string]*session{}, last: map[*agent.Agent]*session{}, open: list.New(), known: list.New(),
-		evicted: newEvictedRuns(),
+		byID:   map[string]*session{}, last: map[*agent.Agent]*session{}, open: list.New(), evicted: list.New(), known: list.New(),
 	}
 }
 
@@ -77,21 +80,13 @@ func (ss *sessions) agentOf(id []byte) *agent.Agent {
 	if s := ss.byID[string(id)]; s != nil {
 		return s.agent
 	}
-	if e := ss.evicted.find(id); e != nil {
-		return e.agent
-	}
 	return nil
 }
 
 // find returns the session of an event, a new one if it is not known. A line
 // without an id belongs to the session of its agent's line before.
 func (ss *sessions) find(a *agent.Agent, id []byte) *session {
-	last := ss.current
-	if last == nil || last.agent != a {
-		last = ss.last[a]
-	}
-	if last != nil && (len(id) == 0 && (!last.idCameLast || last.run != nil) || string(id) == last.id) {
-		ss.current = last
+	if last := ss.last[a]; last != nil && (len(id) == 0 && (!last.idCameLast || last.run != nil) || string(id) == last.id) {
 		return last
 	}
 	s := ss.byID[string(id)]
@@ -104,7 +99,7 @@ func (ss *sessions) find(a *agent.Agent, id []byte) *session {
 		ss.byID[cmp.Or(s.id, nameless(a))] = s
 		s.list, s.place = ss.known, ss.known.PushFront(s)
 	}
-	ss.current, ss.last[a] = s, s
+	ss.last[a] = s
 	return s
 }
 
@@ -115,8 +110,11 @@ func nameless(a *agent.Agent) string { return "\x00" + a.Flag }
 // sessions are open, the one that has been silent for longest is evicted.
 func (ss *sessions) touch(s *session) {
 	to := ss.known
-	if s.open() {
+	switch {
+	case s.open():
 		to = ss.open
+	case s.evicted != nil:
+		to = ss.evicted
 	}
 	if s.list == to {
 		to.MoveToFront(s.place)
@@ -125,27 +123,20 @@ func (ss *sessions) touch(s *session) {
 		s.list, s.place = to, to.PushFront(s)
 	}
 	if ss.known.Len() > maxKnownSessions {
-		oldest := ss.known.Back()
-		ss.forget(oldest.Value.(*session))
-		ss.known.Remove(oldest)
+		ss.forget(ss.known.Back().Value.(*session))
+	}
+	if ss.evicted.Len() > maxEvictedSessions {
+		oldest := ss.evicted.Back().Value.(*session)
+		ss.endEvictedCall(oldest, errIncomplete)
+		ss.forget(oldest)
 	}
 	if ss.open.Len() > maxOpenSessions {
 		ss.evict(ss.open.Back().Value.(*session))
 	}
 }
 
-// remove removes a session.
-func (ss *sessions) remove(s *session) {
-	s.list.Remove(s.place)
-	ss.forget(s)
-	if ss.last[s.agent] == s { // its next line may have no id
-		again := &session{id: s.id, quoted: s.quoted, agent: s.agent, list: ss.known}
-		again.place = ss.known.PushFront(again)
-		ss.byID[s.id], ss.last[s.agent] = again, again
-	}
-}
-
 func (ss *sessions) forget(s *session) {
+	s.list.Remove(s.place)
 	for _, id := range []string{s.id, s.alias, nameless(s.agent)} {
 		if ss.byID[id] == s {
 			delete(ss.byID, id)
@@ -156,10 +147,8 @@ func (ss *sessions) forget(s *session) {
 // unfinished reports whether a session has a run that is open or was evicted, or work in
 // the background.
 func (ss *sessions) unfinished(id []byte) bool {
-	if s := ss.byID[string(id)]; s != nil && s.open() {
-		return true
-	}
-	return ss.evicted.find(id) != nil
+	s := ss.byID[string(id)]
+	return s != nil && (s.open() || s.evicted != nil)
 }
 
 // rename sets the final id of a session whose first line had another.
@@ -198,10 +187,8 @@ func (ss *sessions) dispatch(a *agent.Agent, ev *agent.Event) {
 }
 
 func (ss *sessions) deliver(s *session, ev *agent.Event) {
-	if s.runs == 0 {
-		if e := ss.evicted.remove(s.id); e != nil { // the session goes on
-			s.runs, s.run = e.number, ss.stream.continued(e, ev.Arrival)
-		}
+	if s.evicted != nil {
+		s.run, s.evicted = ss.stream.continued(s, ev.Arrival), nil
 	}
 	if ev.Kind == agent.TaskEnd && ss.taskEnd(s, ev) {
 		if s.run != nil && ev.Wakes {
@@ -309,26 +296,21 @@ func (ss *sessions) evict(s *session) {
 		ss.abandon(s, errIncomplete)
 		return
 	}
-	e := s.run.evict(s.id)
-	s.run = nil
+	s.evicted, s.run = s.run.evict(), nil
 	ss.abandon(s, errIncomplete) // what its earlier runs left running
-	ss.remove(s)
-	if forgotten := ss.evicted.add(e); forgotten != nil {
-		ss.endEvictedCall(forgotten, errIncomplete)
-	}
 }
 
 // endEvictedCalls ends the calls in flight of evicted runs, in order of eviction.
 func (ss *sessions) endEvictedCalls(why string) {
-	for e := ss.evicted.order.Front(); e != nil; e = e.Next() {
-		ss.endEvictedCall(e.Value.(*evictedRun), why)
+	for e := ss.evicted.Back(); e != nil; e = e.Prev() {
+		ss.endEvictedCall(e.Value.(*session), why)
 	}
 }
 
-func (ss *sessions) endEvictedCall(e *evictedRun, why string) {
-	if e.call != nil {
-		r := ss.stream.continued(e, ss.stream.arrival())
-		t := r.tools[e.call.id]
+func (ss *sessions) endEvictedCall(s *session, why string) {
+	if c := s.evicted.call; c != nil {
+		r := ss.stream.continued(s, ss.stream.arrival())
+		t := r.tools[c.id]
 		r.endTool(t, r.clock.after(t.start, r.clock.last), why, "")
 	}
 }
