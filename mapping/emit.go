@@ -135,7 +135,7 @@ func (r *run) settleKeyTo(first instant) {
 	if r.agent.Log { // which may be read from any run on
 		number = 0
 	}
-	r.ids = newIDs(r.stream.keys.distinct(newRunKey(r.agent.Name, cmp.Or(r.session, r.seed), number, first, &r.stream.opts)))
+	r.ids = newIDs(r.stream.distinct(newRunKey(r.agent.Name, cmp.Or(r.session, r.seed), number, first, &r.stream.opts)))
 	r.stream.stats.Generation++
 	if !r.stream.copy {
 		started := r.describe()

@@ -43,25 +43,22 @@ func newRunKey(agent, session string, run int, first instant, opts *Options) run
 		strconv.FormatBool(opts.replay()), string(opts.Content), string(opts.Deltas))
 }
 
-// runKeys are the keys of the latest runs of a stream, at least 65,536 of them. An odd order of lines may give
-// two runs the same session, number and first instant.
-type runKeys struct{ latest, before, older map[runKey]bool }
+// maxRunKeys is how many keys are remembered.
+const maxRunKeys = 1 << 16
 
-// maxRunKeys is how many keys are in one map before the next is begun.
-const maxRunKeys = 1 << 15
-
-// distinct returns key or, if an earlier run has that, one derived from it.
-func (ks *runKeys) distinct(key runKey) runKey {
-	for ks.latest[key] || ks.before[key] || ks.older[key] {
+// distinct returns key or, if an earlier run of the stream has that, one derived from it. An
+// odd order of lines may give two runs the same session, number and first instant.
+func (s *stream) distinct(key runKey) runKey {
+	for s.keys[key] {
 		key = digest("again", string(key[:]))
 	}
-	if len(ks.latest) >= maxRunKeys {
-		ks.older, ks.before, ks.latest = ks.before, ks.latest, nil
+	if s.copy {
+		return key
 	}
-	if ks.latest == nil {
-		ks.latest = map[runKey]bool{}
+	if len(s.keys) >= maxRunKeys {
+		clear(s.keys)
 	}
-	ks.latest[key] = true
+	s.keys[key] = true
 	return key
 }
 

@@ -50,7 +50,7 @@ func New(opts Options) (*Mapper, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	m := &Mapper{stream: stream{opts: opts}}
+	m := &Mapper{stream: stream{opts: opts, keys: map[runKey]bool{}}}
 	m.sessions = newSessions(&m.stream)
 	m.names = newNames(opts.Redactor)
 	var err error
@@ -67,10 +67,7 @@ func New(opts Options) (*Mapper, error) {
 }
 
 // Stats returns the counts so far.
-func (m *Mapper) Stats() Stats {
-	m.stats.Hidden = m.names.hidden
-	return m.stats
-}
+func (m *Mapper) Stats() Stats { return m.stats }
 
 // tick records the time.
 func (m *Mapper) tick() { m.now = quantize(instant(m.opts.Now().UnixNano())) }

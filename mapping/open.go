@@ -58,8 +58,8 @@ func (m *Mapper) open(arrival, now instant) iter.Seq[Output] {
 func (m *Mapper) copied(now instant) *Mapper {
 	names := *m.names // with a count of its own
 	c := &Mapper{stream: stream{
-		opts: m.opts, capture: m.capture, names: &names, now: now, place: m.place, stats: m.stats, lastWords: m.lastWords, copy: true,
-		keys: runKeys{before: m.keys.latest, older: m.keys.before}, // it adds to a map of its own
+		opts: m.opts, capture: m.capture, names: &names, now: now, place: m.place, stats: m.stats, lastWords: m.lastWords,
+		keys: m.keys, copy: true,
 	}}
 	c.sessions = newSessions(&c.stream)
 	c.sessions.evicted = m.sessions.evicted // only read

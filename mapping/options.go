@@ -111,7 +111,6 @@ type Stats struct {
 	Unidentified     int // lines that do not identify an agent
 	EndsWithoutStart int
 	Oversize         int // lines past the parse limit, of which only ids and times were read
-	Hidden           int // names and ids that may be secrets, replaced by _OTHER
 	Evicted          int // runs, tasks and calls that were ended early because too many were open
 	Runs             int
 	Generation       int    // grows when a run begins, gets its final ids, or ends: Open then emits other roots

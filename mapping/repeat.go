@@ -3,8 +3,6 @@ package mapping
 import (
 	"hash/maphash"
 	"math"
-	"math/bits"
-	"math/rand/v2"
 	"strconv"
 
 	"github.com/spantee/spantee/mapping/agent"
@@ -20,12 +18,11 @@ const maxPeriod = 4
 const maxDepth = 32
 
 // repeats detects an agent that repeats itself. It remembers calls only by a hash
-// with a random key that never leaves the process: the hash reveals nothing,
+// with a random seed that never leaves the process: the hash reveals nothing,
 // whatever the content level.
 type repeats struct {
 	seed    maphash.Seed
-	key     [2]uint64 // the random key of pair
-	keyed   bool
+	seeded  bool
 	last    [maxPeriod]uint64 // calls, the newest first
 	streaks [maxPeriod]int    // by period: how many calls in a row equalled the call one period before
 	max     int
@@ -34,9 +31,8 @@ type repeats struct {
 // called adds a call. It returns how many times in a row the agent has made this
 // call, or the round of calls that it completes; 1 if the call is new.
 func (p *repeats) called(call *agent.Tool) int {
-	if !p.keyed {
-		p.seed, p.keyed = maphash.MakeSeed(), true
-		p.key = [2]uint64{rand.Uint64(), rand.Uint64()}
+	if !p.seeded {
+		p.seed, p.seeded = maphash.MakeSeed(), true
 	}
 	hash := p.hash(call)
 	repeat := 1
@@ -89,8 +85,5 @@ func (p *repeats) value(r *jsonscan.Reader, depth int) (hash uint64) {
 	return p.pair('t', maphash.Bytes(p.seed, word))
 }
 
-// pair hashes two numbers with the key.
-func (p *repeats) pair(a, b uint64) uint64 {
-	high, low := bits.Mul64(a^p.key[0], b^p.key[1])
-	return high ^ low
-}
+// pair hashes two numbers.
+func (p *repeats) pair(a, b uint64) uint64 { return maphash.Comparable(p.seed, [2]uint64{a, b}) }

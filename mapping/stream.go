@@ -17,14 +17,14 @@ type stream struct {
 	opts      Options
 	capture   *content.Capture
 	names     *names
-	keys      runKeys
-	now       instant // when the current bytes came
-	place     instant // in a recording: counts the lines that said something about a run
+	keys      map[runKey]bool // of the latest runs
+	now       instant         // when the current bytes came
+	place     instant         // in a recording: counts the lines that said something about a run
 	stats     Stats
 	untraced  struct{ bytes, lines int64 }
 	lastWords []byte // the last line, if it is not JSON: agents print why they died
 	event     []byte // memory for the attributes of a span event
-	copy      bool   // it is a copy, whose runs end without changing the stream's: see Open
+	copy      bool   // it is a copy, whose runs end without changing the stream's or its keys: see Open
 
 	results []result
 	wire    []byte // of the current Output
