@@ -1,8 +1,10 @@
 package mapping
 
 import (
+	"slices"
 	"time"
 
+	"github.com/spantee/spantee/mapping/content"
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
@@ -19,155 +21,167 @@ const (
 	mergeWithin = instant(time.Second)
 )
 
+// An eventLog collects the events of a turn. Those that do not fit into the
+// turn's own span go to child spans.
+type eventLog struct {
+	own      eventGroup   // of the turn's span
+	children []eventGroup // of child spans that were not emitted, the last one unfinished
+	last     instant      // the last event
+
+	index   int // of the next event
+	pending struct {
+		kind         textKind
+		at           instant
+		bytes, count int
+	}
+
+	segments [2]content.Segment
+	speech   content.Speech
+}
+
+// An eventGroup is the events of one span.
+type eventGroup struct {
+	start, end instant // of a child span, whose end is 0 while events are added
+	events     []event
+	size       int // of them, in bytes
+	lost       int // bytes cut from texts
+}
+
+// current returns the events of the current span.
+func (l *eventLog) current() *eventGroup {
+	if n := len(l.children); n > 0 {
+		return &l.children[n-1]
+	}
+	return &l.own
+}
+
+func (g *eventGroup) add(r *run, e event) {
+	g.events = append(g.events, e)
+	g.size += e.size()
+	r.eventBytes += e.size()
+}
+
 // endPending adds the event for the pending deltas.
 func (l *eventLog) endPending(r *run) {
 	if p := &l.pending; p.count > 0 {
-		l.add(r, p.kind, p.kind.event(r.stream.opts.Deltas), p.at, p.bytes, p.count)
+		l.addText(r, p.kind, p.kind.event(r.stream.opts.Deltas), p.at, p.bytes, p.count)
 		p.bytes, p.count = 0, 0
 	}
 }
 
-// add adds an event for a text.
-func (l *eventLog) add(r *run, kind textKind, name string, at instant, bytes, count int) {
-	e := textEvent{name: name, at: at, kind: kind, index: l.index, bytes: bytes, count: count}
+// addText adds an event for a text.
+func (l *eventLog) addText(r *run, kind textKind, name string, at instant, bytes, count int) {
+	part := textPart{kind: kind, index: l.index, bytes: bytes, count: count}
 	l.index += count
-	switch {
-	case r.stream.capture.Full():
-		e.piece, e.open = l.segments[kind].Cut(), true
-		l.texts = append(l.texts, e)
-		l.size += 96 + e.piece.Size()
-		r.eventBytes += 96 + e.piece.Size()
-	case r.stream.opts.Deltas != DeltasOff:
-		before := len(l.at.wire)
-		e.encode(r.stream, &l.at)
-		r.eventBytes += len(l.at.wire) - before
+	if r.stream.opts.Deltas == DeltasOff {
+		return
 	}
-}
-
-// count returns the number of events of the current span, and their size in bytes.
-func (l *eventLog) count() (events, bytes int) {
-	return l.at.n + len(l.texts) + min(l.pending.count, 1), len(l.at.wire) + l.size
+	if r.stream.capture.Full() {
+		part.piece, part.open = l.segments[kind].Cut(), true
+	}
+	l.current().add(r, event{name: name, at: at, textPart: part})
 }
 
 // makeRoom continues the events in a new span if the current one is full. It
 // returns the time of the next event, which is not before the span's start.
-func (l *eventLog) makeRoom(r *run, inv *invocation, t *turn, at instant) instant {
-	events, bytes := l.count()
-	if events < r.stream.opts.MaxSpanEvents && bytes < maxSpanBytes {
-		return max(at, l.start)
+func (l *eventLog) makeRoom(r *run, t *turn, at instant) instant {
+	g, opts := l.current(), &r.stream.opts
+	if opts.Deltas == DeltasOff || len(g.events)+min(l.pending.count, 1) < opts.MaxSpanEvents && g.size < maxSpanBytes {
+		return max(at, g.start)
 	}
 	l.endPending(r)
-	next := r.clock.after(max(l.start, l.last), max(at, l.last+quantum))
-	l.endSpan(r, inv, t, next)
-	l.start = next
-	return next
-}
-
-// endSpan ends the current span. The turn's own span stays open until the turn
-// ends.
-func (l *eventLog) endSpan(r *run, inv *invocation, t *turn, at instant) {
-	s := &span{ref: spanRef{chat, t.n}} // stands for the turn's own
-	if !l.inChild {
-		l.inChild, l.own = true, l.at
-	} else {
-		r.counts.deltaSpans++
-		s = r.newSpan(spanRef{deltas, r.counts.deltaSpans}, s.ref, inv, "")
-		s.start, s.end, s.events = l.start, at, l.at
-		s.attributes.int(semconv.TurnNumber, int64(t.n))
-		s.attributes.strIfSet(semconv.ResponseID, r.stream.names.id(t.response.id))
+	g.end = r.clock.after(max(g.start, l.last), max(at, l.last+quantum))
+	l.children = append(l.children, eventGroup{start: g.end})
+	waiting := 0
+	for i := range l.children {
+		waiting += len(l.children[i].events)
 	}
-	s.texts = l.texts
-	l.waiting = append(l.waiting, s)
-	l.held += len(l.texts)
-	l.at, l.texts, l.size = encodedEvents{}, nil, 0
-	l.resolveSome(r)
+	if waiting >= maxWaiting {
+		l.cutTexts(r, t)
+	}
+	l.emit(r, t)
+	return l.current().start
 }
 
 // finish ends the events with the turn.
-func (l *eventLog) finish(r *run, inv *invocation, t *turn) {
+func (l *eventLog) finish(r *run, t *turn) {
 	l.endPending(r)
-	if l.inChild || r.stream.capture.Full() {
-		if events, _ := l.count(); events > 0 {
-			l.endSpan(r, inv, t, t.end)
-		}
-	} else {
-		l.own = l.at
-	}
-	l.resolve(r, thinkingText)
-	l.resolve(r, answerText)
+	l.current().end = t.end
+	l.resolve(r, t, thinkingText)
+	l.resolve(r, t, answerText)
+	l.emit(r, t)
 }
 
-// maxWaiting is how many events may wait for a text to end.
+// maxWaiting is how many events of child spans may wait for a text to end.
 const maxWaiting = 16 << 10
 
-// resolveSome sends the spans whose texts are complete. If too many events wait,
-// the current texts are cut off.
-func (l *eventLog) resolveSome(r *run) {
-	if l.held >= maxWaiting {
-		for kind := range l.segments {
-			l.segments[kind].Close()
-			l.resolve(r, textKind(kind))
-			l.segments[kind].Close() // until the text ends: the rest of a secret may follow
-		}
+// cutTexts cuts off the current texts, because too many events wait for their ends.
+func (l *eventLog) cutTexts(r *run, t *turn) {
+	for kind := range l.segments {
+		l.segments[kind].Close()
+		l.resolve(r, t, textKind(kind))
+		l.segments[kind].Close() // until the text ends: the rest of a secret may follow
 	}
-	l.send(r)
 }
 
 // resolve ends a text and gives its events their pieces of it.
-func (l *eventLog) resolve(r *run, kind textKind) {
+func (l *eventLog) resolve(r *run, t *turn, kind textKind) {
 	c := r.stream.capture
 	if !c.Full() {
 		return
 	}
 	resolved := c.Resolve(&l.segments[kind], int(kind), &r.endings, r.stream.copy)
-	give := func(texts []textEvent) (lost int) {
-		for i := range texts {
-			e := &texts[i]
-			if e.kind == kind && e.open {
-				var cut int
-				e.open = false
-				e.text, cut = resolved.Piece(e.piece)
-				lost += cut
-			}
-		}
-		return lost
+	l.own.resolve(kind, &resolved)
+	for i := range l.children {
+		l.children[i].resolve(kind, &resolved)
 	}
-	for _, s := range l.waiting {
-		s.content.Lost += give(s.texts)
-	}
-	l.lost += give(l.texts)
 	l.speech.Add(c, kind.part(), &resolved)
-	l.send(r)
+	l.emit(r, t)
 }
 
-// send emits the spans whose texts are complete. The turn's own events stay with
-// the turn.
-func (l *eventLog) send(r *run) {
-	for len(l.waiting) > 0 && l.waiting[0].resolved() {
-		s := l.waiting[0]
-		l.waiting = l.waiting[1:]
-		l.held -= len(s.texts)
-		if r.stream.opts.Deltas != DeltasOff {
-			for i := range s.texts {
-				s.texts[i].encode(r.stream, &s.events)
-			}
+func (g *eventGroup) resolve(kind textKind, resolved *content.Resolved) {
+	for i := range g.events {
+		if e := &g.events[i]; e.open && e.kind == kind {
+			var lost int
+			e.open = false
+			e.text, lost = resolved.Piece(e.piece)
+			g.lost += lost
 		}
-		s.texts = nil
-		if s.ref.operation == chat {
-			l.lost += s.content.Lost
-			l.own.wire = append(l.own.wire, s.events.wire...)
-			l.own.n += s.events.n
-			continue
+	}
+}
+
+// emit emits the child spans that have ended, up to the first that waits for a text.
+func (l *eventLog) emit(r *run, t *turn) {
+	for len(l.children) > 0 {
+		g := l.children[0]
+		if g.end == 0 || slices.ContainsFunc(g.events, func(e event) bool { return e.open }) {
+			return
 		}
+		l.children = l.children[1:]
+		r.counts.deltaSpans++
+		s := r.newSpan(spanRef{deltas, r.counts.deltaSpans}, spanRef{chat, t.n}, t.inv, "")
+		s.start, s.end, s.events, s.content.Lost = g.start, g.end, g.events, g.lost
+		s.attributes.int(semconv.TurnNumber, int64(t.n))
+		s.attributes.strIfSet(semconv.ResponseID, r.stream.names.id(t.response.id))
 		r.emit(s)
 	}
 }
 
-func (s *span) resolved() bool {
-	for i := range s.texts {
-		if s.texts[i].open {
-			return false
+func (l *eventLog) shift(f func(instant) instant) {
+	move(f, &l.last, &l.pending.at)
+	shiftEvents(l.own.events, f)
+	for i := range l.children {
+		g := &l.children[i]
+		move(f, &g.start, &g.end)
+		shiftEvents(g.events, f)
+	}
+}
+
+// move puts times that are known through f.
+func move(f func(instant) instant, times ...*instant) {
+	for _, t := range times {
+		if *t != 0 {
+			*t = f(*t)
 		}
 	}
-	return true
 }

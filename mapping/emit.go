@@ -117,6 +117,14 @@ func (s *span) addFirstChunk(since, chunk instant) {
 	a.int(semconv.FirstChunkMillis, int64((chunk-since+agent.Milliseconds/2)/agent.Milliseconds))
 }
 
+// addNotices adds events that no chat covers. They lie within the span.
+func (s *span) addNotices(notices []event) {
+	for _, n := range notices {
+		n.at = min(max(n.at, s.start), s.end-microsecond)
+		s.events = append(s.events, n)
+	}
+}
+
 // settleKey makes sure that the run has ids.
 func (r *run) settleKey() {
 	first := r.start

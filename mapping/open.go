@@ -134,6 +134,9 @@ func (r *run) clone(s *stream) *run {
 	for _, h := range r.held {
 		c.held = append(c.held, held{h.clone(), turn(h.turn), copies[h.times]})
 	}
+	for _, t := range turns {
+		t.inv = copies[t.inv]
+	}
 	return &c
 }
 
@@ -146,21 +149,19 @@ func (t *turn) clone() *turn {
 	}
 	l := new(eventLog)
 	*l, c.log = *t.log, l
-	l.own.wire, l.at.wire = slices.Clip(l.own.wire), slices.Clip(l.at.wire)
-	l.texts = slices.Clone(l.texts)
-	l.speech = l.speech.Clone()
-	l.waiting = slices.Clone(l.waiting)
-	for i, s := range l.waiting {
-		l.waiting[i] = s.clone()
+	l.own.events = slices.Clone(l.own.events)
+	l.children = slices.Clone(l.children)
+	for i := range l.children {
+		l.children[i].events = slices.Clone(l.children[i].events)
 	}
+	l.speech = l.speech.Clone()
 	return &c
 }
 
 func (s *span) clone() *span {
 	c := *s
 	c.attributes.wire = slices.Clip(s.attributes.wire)
-	c.events.wire = slices.Clip(s.events.wire)
-	c.texts = slices.Clone(s.texts)
+	c.events = slices.Clone(s.events)
 	c.content.List = slices.Clone(s.content.List)
 	return &c
 }

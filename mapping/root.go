@@ -51,9 +51,7 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 	}
 	r.content.Merge(r.main.dialog.attributes(r.stream.capture))
 	s.content = r.content
-	for _, n := range r.rootNotices() {
-		s.events.add(n.name, min(max(n.at, s.start), s.end-microsecond), n.attributes)
-	}
+	s.addNotices(r.rootNotices())
 	if r.stream.opts.Process != nil { // whose end may still add to it
 		r.stream.roots = append(r.stream.roots, root{run: r, span: s})
 		return

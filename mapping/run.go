@@ -49,18 +49,18 @@ func (r *run) apply(ev *agent.Event) {
 		}
 		r.openTurn(inv, at, ev)
 	case agent.ThinkingDelta:
-		r.openTurn(inv, at, ev).delta(r, inv, thinkingText, at, ev)
+		r.openTurn(inv, at, ev).delta(r, thinkingText, at, ev)
 	case agent.TextDelta:
-		r.openTurn(inv, at, ev).delta(r, inv, answerText, at, ev)
+		r.openTurn(inv, at, ev).delta(r, answerText, at, ev)
 	case agent.ThinkingMessage:
-		r.openTurn(inv, at, ev).message(r, inv, thinkingText, at, ev)
+		r.openTurn(inv, at, ev).message(r, thinkingText, at, ev)
 	case agent.TextMessage:
-		r.openTurn(inv, at, ev).message(r, inv, answerText, at, ev)
+		r.openTurn(inv, at, ev).message(r, answerText, at, ev)
 	case agent.ThinkingEnd:
 		if last := inv.lastTurn; last != nil && last.thinks && inv.turn == nil {
 			last.thinks = false // the end of the block was printed after the turn
 		} else if inv.turn == nil && inv.state != idle && inv.busy.running == 0 && !r.agent.TurnEnds {
-			r.noteOutput(inv, r.openTurn(inv, at, ev), at, false) // thinking without deltas
+			r.noteOutput(r.openTurn(inv, at, ev), at, false) // thinking without deltas
 		}
 		if t := inv.turn; t != nil {
 			t.endText(r, thinkingText, at)
@@ -195,7 +195,7 @@ func (r *run) finish(at instant, end *agent.Event) {
 		switch t := inv.turn; {
 		case t == nil, inv.task != nil:
 		case errorType != "" && t.state != answered: // an error broke it off
-			t.takeNotices(r, inv)
+			t.takeNotices(r)
 			t.guessed = t.guessed || r.guessed
 			r.closeTurn(inv, at+quantize((latest-at)/2), errorType)
 		default:
@@ -229,7 +229,7 @@ func (r *run) abandon(at instant, why string) {
 			r.closeIdle(inv, at)
 		case inv != r.main && t == nil:
 		case t != nil, inv.busy.running == 0 && inv.state != idle && (inv.counts.turns == 0 || inv.state == woken || at-inv.wait >= shortestTurn || !r.clock.recording()): // the run broke off while the model was working
-			r.openTurn(inv, at, nil).takeNotices(r, inv)
+			r.openTurn(inv, at, nil).takeNotices(r)
 			r.closeTurn(inv, at, broke)
 		}
 	}

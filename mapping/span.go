@@ -21,12 +21,11 @@ type span struct {
 	client      bool    // it is a client span: it waits for the model
 	start, end  instant
 	attributes  attributes
-	events      encodedEvents
+	events      []event
 	errorType   string // "" if it went well
 	status      string // says more than errorType
 	estimated   bool   // its start or its end was inferred
 	content     content.Attributes
-	texts       []textEvent // events that wait for their texts
 }
 
 // operationNames are what the names of spans begin with.
@@ -90,7 +89,10 @@ func (s *span) encode(b []byte, ids *ids, remote trace.SpanContext) []byte {
 	if a.lost > 0 {
 		a.int(semconv.Truncated, int64(a.lost))
 	}
-	b = append(a.wire, s.events.wire...)
+	b = a.wire
+	for i := range s.events {
+		b = s.events[i].append(b, a.max)
+	}
 	if s.link.operation != noOperation {
 		b = appendLink(b, traceID, ids.span(s.link))
 	}
@@ -137,9 +139,7 @@ func appendString(b []byte, field protowire.Number, v string) []byte {
 // shift puts the times of a span through f.
 func (s *span) shift(f func(instant) instant) {
 	s.start, s.end = f(s.start), f(s.end)
-	s.events.wire = slices.Clone(s.events.wire) // a copy of the span may share it
-	s.events.shift(f)
-	shiftTexts(s.texts, f)
+	shiftEvents(s.events, f)
 }
 
 // textKind is what the model produces.
@@ -170,36 +170,50 @@ func (k textKind) part() string {
 	return "reasoning"
 }
 
-// A textEvent is an event for a text: for one delta, several, or all of it.
-type textEvent struct {
-	name  string
-	at    instant
-	kind  textKind
-	index int
-	bytes int
-	count int
+// An event is an event of a span: something that happened between the agent and the
+// model, or a text.
+type event struct {
+	name       string
+	at         instant
+	attributes []byte // in wire format
+	textPart
+}
+
+// A textPart is what an event says of a text: of one delta, several, or all of it.
+type textPart struct {
+	kind                textKind
+	index, bytes, count int // count is 0 if the event is not about a text
 
 	piece content.Piece
 	open  bool   // the text has not ended
-	text  string // once the text has ended
+	text  string // once the text has ended, if content is captured
 }
 
-// encode adds the event.
-func (e *textEvent) encode(s *stream, to *encodedEvents) {
-	a := s.attributes(fieldEventAttributes, s.event[:0])
-	a.int(semconv.DeltaIndex, int64(e.index))
-	a.int(semconv.DeltaBytes, int64(e.bytes))
+// size returns about how many bytes an event takes.
+func (e *event) size() int { return 96 + len(e.attributes) + e.piece.Size() }
+
+// append appends the event, in wire format.
+func (e *event) append(b []byte, max int) []byte {
+	start := len(b)
+	b = append(b, fieldEventTime<<3|byte(protowire.Fixed64Type))
+	b = protowire.AppendFixed64(b, uint64(e.at))
+	b = appendString(b, fieldEventName, e.name)
+	a := attributes{field: fieldEventAttributes, max: max, wire: append(b, e.attributes...)}
+	if e.count > 0 {
+		a.int(semconv.DeltaIndex, int64(e.index))
+		a.int(semconv.DeltaBytes, int64(e.bytes))
+	}
 	if e.count > 1 {
 		a.int(semconv.DeltaCount, int64(e.count))
 	}
 	a.strIfSet(semconv.DeltaText, e.text)
-	to.add(e.name, e.at, a.wire)
-	s.event = a.wire
+	var frame [16]byte
+	return slices.Insert(a.wire, start, appendLength(append(frame[:0], fieldEvents<<3|byte(protowire.BytesType)), len(a.wire)-start)...)
 }
 
-func shiftTexts(texts []textEvent, f func(instant) instant) {
-	for i := range texts {
-		texts[i].at = f(texts[i].at)
+func shiftEvents(events []event, f func(instant) instant) {
+	for i := range events {
+		events[i].at = f(events[i].at)
 	}
 }
 

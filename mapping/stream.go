@@ -23,7 +23,6 @@ type stream struct {
 	stats     Stats
 	untraced  struct{ bytes, lines int64 }
 	lastWords []byte // the last line, if it is not JSON: agents print why they died
-	event     []byte // memory for the attributes of a span event
 	copy      bool   // it is a copy, whose runs end without changing the stream's or its keys: see Open
 
 	results []result

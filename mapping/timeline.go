@@ -30,7 +30,7 @@ type timeline struct {
 	tasks     map[string]*tool       // still running in the background, by their own ids
 	early     map[string]earlyEnd    // ends of work that may belong to a call in flight, by task id
 	approvals []*pendingApproval     // that wait for an answer, the oldest first
-	notices   []notice               // of the root: stalls, limits, and what no chat covers
+	notices   []event                // of the root: stalls, limits, and what no chat covers
 	held      []held
 }
 
@@ -81,12 +81,12 @@ func (l *timeline) newestCall() (newest *tool) {
 
 // rootNotices returns the events of the root: stalls, limits, and those that no chat
 // covers.
-func (l *timeline) rootNotices() []notice {
+func (l *timeline) rootNotices() []event {
 	all := slices.Concat(l.main.notices, l.notices)
 	for _, id := range slices.Sorted(maps.Keys(l.early)) {
 		all = append(all, l.early[id].notice)
 	}
-	slices.SortStableFunc(all, func(a, b notice) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(all, func(a, b event) int { return cmp.Compare(a.at, b.at) })
 	return all
 }
 
@@ -100,49 +100,38 @@ func (l *timeline) maxRepeats() (most int) {
 
 // shift puts all times that are not sent yet through f.
 func (l *timeline) shift(f func(instant) instant) {
-	move := func(times ...*instant) {
-		for _, t := range times {
-			if *t != 0 {
-				*t = f(*t)
-			}
-		}
-	}
-	move(&l.start, &l.clock.last, &l.firstAnswer)
-	for i := range l.notices {
-		move(&l.notices[i].at)
-	}
+	move(f, &l.start, &l.clock.last, &l.firstAnswer)
+	shiftEvents(l.notices, f)
 	for id, early := range l.early {
-		move(&early.notice.at)
+		move(f, &early.notice.at)
 		l.early[id] = early
 	}
 	for _, inv := range l.order {
-		move(&inv.start, &inv.wait, &inv.lastStep, &inv.firstChunk, &inv.question.asked, &inv.question.answered)
+		move(f, &inv.start, &inv.wait, &inv.lastStep, &inv.firstChunk, &inv.question.asked, &inv.question.answered)
 		for i := range inv.busy.intervals {
-			move(&inv.busy.intervals[i].from, &inv.busy.intervals[i].to)
+			move(f, &inv.busy.intervals[i].from, &inv.busy.intervals[i].to)
 		}
 		for _, t := range []*turn{inv.turn, inv.caller} {
 			if t != nil {
-				move(&t.start, &t.firstChunk, &t.lastOutputAt, &t.end)
+				move(f, &t.start, &t.firstChunk, &t.lastOutputAt, &t.end)
 				t.log.shift(f)
 			}
 		}
-		for i := range inv.notices {
-			move(&inv.notices[i].at)
-		}
+		shiftEvents(inv.notices, f)
 	}
 	for _, t := range l.tools {
-		move(&t.start, &t.floor)
+		move(f, &t.start, &t.floor)
 	}
 	for _, t := range l.tasks {
-		move(&t.start, &t.from, &t.over)
+		move(f, &t.start, &t.from, &t.over)
 	}
 	for _, a := range l.approvals {
-		move(&a.start)
+		move(f, &a.start)
 	}
 	for _, h := range l.held {
 		h.shift(f)
 		if h.turn != nil {
-			move(&h.turn.start, &h.turn.firstChunk)
+			move(f, &h.turn.start, &h.turn.firstChunk)
 		}
 	}
 }
@@ -206,11 +195,11 @@ type invocation struct {
 	question question
 	busy     busy
 
-	notices    []notice // that wait for output of the model
-	compacted  bool     // the agent has shortened its context since its last turn
-	hasOutput  bool     // the model has produced something
-	firstChunk instant  // when it first did, 0 if that is unknown
-	modelTime  instant  // how long the agent has waited for the model
+	notices    []event // that wait for output of the model
+	compacted  bool    // the agent has shortened its context since its last turn
+	hasOutput  bool    // the model has produced something
+	firstChunk instant // when it first did, 0 if that is unknown
+	modelTime  instant // how long the agent has waited for the model
 	repeats    repeats
 	counts     struct{ turns, tools, toolErrors, deltas int }
 	dialog     dialog
@@ -275,6 +264,7 @@ func (inv *invocation) answered() bool {
 // A turn is one model call, from when the agent began to wait for the model to the
 // first tool call or the end of the answer. Its span is a chat.
 type turn struct {
+	inv          *invocation
 	n            int // in the run, from 1
 	state        turnState
 	start, end   instant // the end is set with the first tool call, or with the span
@@ -388,7 +378,7 @@ type earlyEnd struct {
 	status string
 	failed bool
 	said   content.Attributes
-	notice notice // the root's event if no call claims the work
+	notice event // the root's event if no call claims the work
 }
 
 // An approvalKey pairs a request with its response. The id alone is not enough:
@@ -415,38 +405,6 @@ func (l *timeline) takeApproval(key approvalKey) *pendingApproval {
 	return a
 }
 
-// A notice is something that happened between the agent and the model.
-type notice struct {
-	name       string
-	at         instant
-	attributes []byte
-}
-
-// An eventLog collects the events of a turn. Those that do not fit into the
-// turn's own span go to child spans.
-type eventLog struct {
-	own     encodedEvents // of the turn's span
-	inChild bool          // the current span is a child of the turn's own
-	start   instant       // of the current span
-	last    instant       // its last event, or the turn's
-	at      encodedEvents // its events
-	texts   []textEvent   // events that wait for their texts, if content is captured
-	size    int           // of the texts
-
-	index   int // of the next event
-	pending struct {
-		kind         textKind
-		at           instant
-		bytes, count int
-	}
-
-	segments [2]content.Segment
-	speech   content.Speech
-	waiting  []*span // spans whose texts are not all resolved
-	held     int     // number of events of the waiting spans
-	lost     int     // bytes cut from texts
-}
-
 // A dialog is what an agent was asked and what it answered, if content is captured.
 type dialog struct {
 	asked   []content.Value    // the messages that the next turn answers: the prompt, or what tools returned
@@ -457,17 +415,3 @@ type dialog struct {
 
 // facts are the facts of a root. A newer value replaces an older one.
 type facts []agent.Fact
-
-func (l *eventLog) shift(f func(instant) instant) {
-	for _, at := range []*instant{&l.start, &l.last, &l.pending.at} {
-		if *at != 0 {
-			*at = f(*at)
-		}
-	}
-	l.own.shift(f)
-	l.at.shift(f)
-	shiftTexts(l.texts, f)
-	for _, s := range l.waiting {
-		s.shift(f)
-	}
-}

@@ -186,7 +186,7 @@ func (r *run) correctStart(t *tool, start instant) {
 		caller.start = min(caller.start, start-quantum)
 		r.start = min(r.start, caller.start)
 	}
-	t.start = min(t.start, max(start, caller.start+quantum, caller.log.start+quantum))
+	t.start = min(t.start, max(start, caller.start+quantum, caller.log.current().start+quantum))
 	caller.end = min(caller.end, t.start)
 }
 
@@ -380,9 +380,7 @@ func (r *run) endInvocation(inv *invocation, at instant, errorType string) insta
 	a.int(semconv.Tools, int64(inv.counts.tools))
 	a.int(semconv.ToolErrors, int64(inv.counts.toolErrors))
 	a.int(semconv.Deltas, int64(inv.counts.deltas))
-	for _, n := range inv.notices {
-		s.events.add(n.name, min(max(n.at, s.start), s.end-microsecond), n.attributes)
-	}
+	s.addNotices(inv.notices)
 	s.addFirstChunk(inv.start, inv.firstChunk)
 	s.errorType, s.content = errorType, inv.dialog.attributes(r.stream.capture)
 	r.emitSettled(held{span: s, times: inv})

@@ -50,7 +50,7 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 			r.ownFirst = inv == r.main
 		}
 		inv.counts.turns++
-		t := &turn{n: r.counts.turns, start: inv.wait, guessedStart: inv.guessed, lastOutputAt: inv.wait, asked: inv.dialog.asked, log: new(eventLog)}
+		t := &turn{inv: inv, n: r.counts.turns, start: inv.wait, guessedStart: inv.guessed, lastOutputAt: inv.wait, asked: inv.dialog.asked, log: new(eventLog)}
 		t.compacted = inv.compacted
 		if inv == r.main {
 			t.response.usage, r.logged = r.logged, agent.Usage{}
@@ -116,7 +116,8 @@ func (t *turn) lastWord(at instant) instant {
 // noteOutput records output of the model. delta says that it is a piece of text, which
 // came when the model produced it. A whole text is printed after the model has finished
 // it, so that nobody knows when its first chunk came.
-func (r *run) noteOutput(inv *invocation, t *turn, at instant, delta bool) {
+func (r *run) noteOutput(t *turn, at instant, delta bool) {
+	inv := t.inv
 	if !t.hasOutput() && delta && !r.guessed {
 		t.firstChunk = at
 		if !inv.hasOutput {
@@ -124,7 +125,7 @@ func (r *run) noteOutput(inv *invocation, t *turn, at instant, delta bool) {
 		}
 	}
 	if len(inv.notices) > 0 {
-		t.takeNotices(r, inv)
+		t.takeNotices(r)
 	}
 	t.state, inv.hasOutput = max(t.state, speaking), true
 	t.lastOutputAt, t.guessed = max(t.lastOutputAt, at), r.guessed
@@ -171,7 +172,7 @@ func (r *run) turnEnd(inv *invocation, at instant, ev *agent.Event) {
 		}
 		return
 	}
-	t.takeNotices(r, inv)
+	t.takeNotices(r)
 	if ev.Failed {
 		r.closeTurn(inv, at, ev.Status)
 		return
@@ -211,24 +212,24 @@ func (r *run) closeIdle(inv *invocation, at instant) {
 func (r *run) closeTurn(inv *invocation, at instant, errorType string) {
 	t := inv.turn
 	if !t.hasOutput() {
-		t.takeNotices(r, inv)
+		t.takeNotices(r)
 	}
 	inv.turn, inv.lastTurn = nil, t
 	t.errorType = errorType
-	t.end = r.endOf(inv, t, at)
+	t.end = r.endOf(t, at)
 	inv.question = question{}
 	inv.wait, inv.guessed, inv.state = t.end, t.guessed, idle
-	r.finishTurn(inv, t)
+	r.finishTurn(t)
 }
 
 // endWithCall ends the current turn with a tool call, and returns when it ended.
 func (r *run) endWithCall(inv *invocation, at instant, open turnOpen) instant {
 	t := inv.turn
-	t.takeNotices(r, inv)
+	t.takeNotices(r)
 	inv.turn, inv.lastTurn, inv.caller = nil, t, t
 	t.state, t.open = calledTool, open
 	t.guessed = r.guessed
-	t.end = r.endOf(inv, t, at)
+	t.end = r.endOf(t, at)
 	inv.question = question{}
 	inv.wait, inv.guessed = t.end, t.guessed
 	if open == notOpen {
@@ -239,8 +240,8 @@ func (r *run) endWithCall(inv *invocation, at instant, open turnOpen) instant {
 
 // endOf returns when a turn ends, which is after its last event and after its
 // start. While the agent waits for its user, it does not wait for the model.
-func (r *run) endOf(inv *invocation, t *turn, at instant) instant {
-	if asked := inv.question.asked; asked != 0 {
+func (r *run) endOf(t *turn, at instant) instant {
+	if asked := t.inv.question.asked; asked != 0 {
 		at = min(at, asked)
 	}
 	if t.log.last != 0 {
@@ -255,20 +256,21 @@ func (r *run) finishCaller(inv *invocation) {
 	if t := inv.caller; t != nil {
 		inv.caller = nil
 		if t.state == resumed {
-			t.end = r.endOf(inv, t, t.lastOutputAt)
+			t.end = r.endOf(t, t.lastOutputAt)
 			inv.wait = max(inv.wait, t.end)
 		}
-		r.finishTurn(inv, t)
+		r.finishTurn(t)
 	}
 }
 
 // finishTurn makes the span of a turn that has ended.
-func (r *run) finishTurn(inv *invocation, t *turn) {
+func (r *run) finishTurn(t *turn) {
+	inv := t.inv
 	inv.modelTime += t.end - t.start
 	if end := t.end - quantum; t.log.last > end { // the call began before a text of its turn was printed
 		t.log.shift(func(at instant) instant { return min(at, end) })
 	}
-	t.log.finish(r, inv, t)
+	t.log.finish(r, t)
 	answers := r.stream.names.pass(t.response.model)
 	request := cmp.Or(inv.model, answers)
 	span := r.newSpan(spanRef{chat, t.n}, inv.ref, inv, label(request))
@@ -300,7 +302,7 @@ func (r *run) finishTurn(inv *invocation, t *turn) {
 		r.addUsage(u)
 	}
 	span.errorType = t.errorType
-	span.events = t.log.own
+	span.events = t.log.own.events
 	if c := r.stream.capture; c.Full() {
 		if len(t.asked) > 0 {
 			m := content.Messages(t.asked...)
@@ -341,17 +343,17 @@ func label(s string) string {
 }
 
 // delta handles a piece of text.
-func (t *turn) delta(r *run, inv *invocation, kind textKind, at instant, ev *agent.Event) {
+func (t *turn) delta(r *run, kind textKind, at instant, ev *agent.Event) {
 	at = max(at, t.start)
-	r.noteOutput(inv, t, at, true)
+	r.noteOutput(t, at, true)
 	t.thinks = kind == thinkingText
 	r.counts.deltas++
-	inv.counts.deltas++
+	t.inv.counts.deltas++
 	t.said[kind].deltas++
 	t.said[kind].bytes += ev.Bytes
 
 	l := t.log
-	at = l.makeRoom(r, inv, t, at)
+	at = l.makeRoom(r, t, at)
 	p := &l.pending
 	mode := r.stream.opts.Deltas
 	merge := mode == DeltasMessage || mode == DeltasOff || r.eventBytes > maxTraceBytes && at-p.at < mergeWithin
@@ -370,21 +372,21 @@ func (t *turn) delta(r *run, inv *invocation, kind textKind, at instant, ev *age
 }
 
 // message handles a whole text that came without deltas.
-func (t *turn) message(r *run, inv *invocation, kind textKind, at instant, ev *agent.Event) {
+func (t *turn) message(r *run, kind textKind, at instant, ev *agent.Event) {
 	at = max(at, t.start)
-	r.noteOutput(inv, t, at, false)
+	r.noteOutput(t, at, false)
 	t.thinks = false
 	t.said[kind].bytes += ev.Bytes
 	l := t.log
 	l.endPending(r)
-	l.resolve(r, kind)
-	at = l.makeRoom(r, inv, t, at)
+	l.resolve(r, t, kind)
+	at = l.makeRoom(r, t, at)
 	if r.stream.capture.Full() {
 		l.segments[kind].Add(ev.Text)
 	}
-	l.add(r, kind, kind.event(DeltasMessage), at, ev.Bytes, 1)
+	l.addText(r, kind, kind.event(DeltasMessage), at, ev.Bytes, 1)
 	l.last = max(l.last, at)
-	l.resolve(r, kind)
+	l.resolve(r, t, kind)
 	if ev.Final {
 		t.state = answered
 	}
@@ -397,18 +399,14 @@ func (t *turn) endText(r *run, kind textKind, at instant) {
 		t.lastOutputAt = max(t.lastOutputAt, at)
 	}
 	t.log.endPending(r)
-	t.log.resolve(r, kind)
+	t.log.resolve(r, t, kind)
 }
 
 // takeNotices adds the events that wait for a turn to the turn's own span. The last
 // retry before the first chunk gets how long it took.
-func (t *turn) takeNotices(r *run, inv *invocation) {
-	l := t.log
+func (t *turn) takeNotices(r *run) {
+	l, inv := t.log, t.inv
 	l.endPending(r)
-	to := &l.own
-	if !l.inChild {
-		to = &l.at
-	}
 	retry := -1
 	if !t.hasOutput() && t.firstChunk != 0 {
 		for i, n := range inv.notices {
@@ -423,10 +421,9 @@ func (t *turn) takeNotices(r *run, inv *invocation) {
 			a.int(semconv.AttemptMillis, int64((t.firstChunk-n.at)/agent.Milliseconds))
 			n.attributes = a.wire
 		}
-		at := max(n.at, t.start)
-		to.add(n.name, at, n.attributes)
-		r.eventBytes += len(n.attributes)
-		l.last = max(l.last, at)
+		n.at = max(n.at, t.start)
+		l.own.add(r, n)
+		l.last = max(l.last, n.at)
 	}
 	inv.notices = nil
 }
@@ -464,7 +461,7 @@ func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
 	}
 }
 
-func (r *run) newNotice(ev *agent.Event, at instant) notice {
+func (r *run) newNotice(ev *agent.Event, at instant) event {
 	a := r.stream.attributes(fieldEventAttributes, nil)
 	var said content.Attributes
 	for i := range ev.Facts {
@@ -473,7 +470,7 @@ func (r *run) newNotice(ev *agent.Event, at instant) notice {
 	for _, c := range said.List {
 		a.str(c.Key, c.Text)
 	}
-	return notice{ev.Notice, at, a.wire}
+	return event{name: ev.Notice, at: at, attributes: a.wire}
 }
 
 // noteModels adds what each model used to the root.
@@ -483,7 +480,7 @@ func (r *run) noteModels(models []agent.ModelUsage, at instant) {
 		a := r.stream.attributes(fieldEventAttributes, nil)
 		a.strIfSet(semconv.ResponseModel, r.stream.names.pass(string(m.Model)))
 		a.usage(&m.Usage, &usageKeys)
-		r.notices = append(r.notices, notice{semconv.EventModelUsage, at, a.wire})
+		r.notices = append(r.notices, event{name: semconv.EventModelUsage, at: at, attributes: a.wire})
 	}
 }
 
@@ -524,7 +521,7 @@ const maxThought = 10 * instant(time.Second)
 
 // capture adds the text of a turn as a message, and returns the last text in it.
 func (l *eventLog) capture(c *content.Capture, s *span, t *turn) (last string) {
-	s.content.Lost += l.lost
+	s.content.Lost += l.own.lost
 	parts, last, lost := l.speech.Parts(c)
 	parts = append(parts, t.callPart...)
 	if len(parts) > 0 {

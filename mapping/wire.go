@@ -1,9 +1,7 @@
 package mapping
 
 import (
-	"encoding/binary"
 	"math"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -138,36 +136,4 @@ func (a *attributes) fit(v string) string {
 		v = v[:n]
 	}
 	return v
-}
-
-// encodedEvents are span events in wire format.
-type encodedEvents struct {
-	wire []byte
-	n    int
-}
-
-// add appends an event with attributes in wire format. Its time comes first,
-// see shift.
-func (e *encodedEvents) add(name string, at instant, attrs []byte) {
-	size := 1 + 8 + 1 + protowire.SizeBytes(len(name)) + len(attrs)
-	b := append(e.wire, fieldEvents<<3|byte(protowire.BytesType))
-	b = protowire.AppendVarint(b, uint64(size))
-	b = append(b, fieldEventTime<<3|byte(protowire.Fixed64Type))
-	b = protowire.AppendFixed64(b, uint64(at))
-	b = append(b, fieldEventName<<3|byte(protowire.BytesType))
-	e.wire = append(protowire.AppendString(b, name), attrs...)
-	e.n++
-}
-
-// shift applies f to the time of every event. It copies them, because a copy of the run
-// may have the same, see [Mapper.Open].
-func (e *encodedEvents) shift(f func(instant) instant) {
-	e.wire = slices.Clone(e.wire)
-	for b := e.wire; len(b) > 0; {
-		_, _, tag := protowire.ConsumeTag(b)
-		event, size := protowire.ConsumeBytes(b[tag:])
-		at := event[protowire.SizeTag(fieldEventTime):]
-		binary.LittleEndian.PutUint64(at, uint64(f(instant(binary.LittleEndian.Uint64(at)))))
-		b = b[tag+size:]
-	}
 }
