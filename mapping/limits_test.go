@@ -195,3 +195,18 @@ func TestSecretsAsNames(t *testing.T) {
 		t.Errorf("%d secrets tried", tried)
 	}
 }
+
+// Without events for deltas, no span continues the events of a turn.
+func TestNoSpansForDeltasThatAreOff(t *testing.T) {
+	lines := []string{initLine}
+	for i := range 10 {
+		at := now.Add(time.Duration(i) * time.Second)
+		lines = append(lines, thinking(at), text(at, fmt.Sprintf("words %d", i)))
+	}
+	spans, _ := feed{opts: mapping.Options{Content: content.Full, Deltas: mapping.DeltasOff, MaxSpanEvents: 2}}.spans(t, stream(append(lines, result(10*time.Second))...))
+	for _, s := range spans {
+		if s.Name == "deltas" {
+			t.Errorf("a span of %d events", len(s.Events))
+		}
+	}
+}
