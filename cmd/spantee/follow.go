@@ -404,14 +404,7 @@ func (f *follower) tick(now time.Time) {
 		f.setReady(s)
 		f.look(s, now)
 	}
-	if f.to.Open != nil {
-		open := map[string][][]byte{}
-		for out := range f.OpenAt(now) {
-			open[out.Agent] = append(open[out.Agent], slices.Clone(out.Span))
-		}
-		f.to.Open(open)
-	}
-	f.open.show()
+	f.open.tick(now, 0)
 	f.metrics.save()
 	f.settled = f.saveAll() && len(f.awake) == 0
 }

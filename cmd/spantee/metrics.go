@@ -35,10 +35,9 @@ type meter struct {
 	failed func(error)
 	gate   *metrics.Gate
 
-	counting sync.Mutex          // is locked before mu
-	wire     []byte              // the spans that are not counted yet
-	spanEnds []spanEnd           // of each of them
-	open     map[string][][]byte // from setOpen; nil if it was not called since the last count
+	counting sync.Mutex // is locked before mu
+	wire     []byte     // the spans that are not counted yet
+	spanEnds []spanEnd  // of each of them
 
 	mu          sync.Mutex // the end does not wait for a mapper that hangs
 	ended       bool
@@ -164,12 +163,20 @@ func (m *meter) add(wire []byte, agent string, known bool) {
 	}
 }
 
-// setOpen takes the spans that have not ended, by their agents. They replace those of
-// the last call when they are counted.
-func (m *meter) setOpen(spans map[string][][]byte) {
-	m.counting.Lock()
-	defer m.counting.Unlock()
-	m.open = spans
+// setOpen replaces the spans that have not ended.
+func (m *meter) setOpen(spans []mapping.Output) {
+	if m == nil {
+		return
+	}
+	open := map[*metrics.Recorder][][]byte{}
+	for _, out := range spans {
+		if r := m.of(out.Agent); r != nil {
+			open[r] = append(open[r], out.Span)
+		}
+	}
+	for _, r := range m.started() {
+		r.SetOpen(open[r])
+	}
 }
 
 // count counts what has come since the last call. A bug there must end neither the process
@@ -184,7 +191,7 @@ func (m *meter) count() {
 		if m.wire = m.wire[:0]; cap(m.wire) > 2*maxUncounted {
 			m.wire = nil
 		}
-		m.spanEnds, m.open = m.spanEnds[:0], nil
+		m.spanEnds = m.spanEnds[:0]
 		if p := recover(); p != nil {
 			m.failed(fmt.Errorf("the metrics are incomplete: a bug in spantee: %v", p))
 		}
@@ -202,9 +209,6 @@ func (m *meter) count() {
 		}
 		start = end.at
 	}
-	if m.open != nil {
-		m.publishOpen(m.open)
-	}
 }
 
 // save counts what has come, and makes it survive a kill.
@@ -215,18 +219,6 @@ func (m *meter) save() {
 	m.count()
 	for _, r := range m.started() {
 		r.Save()
-	}
-}
-
-func (m *meter) publishOpen(spans map[string][][]byte) {
-	open := map[*metrics.Recorder][][]byte{}
-	for agent, list := range spans {
-		if r := m.of(agent); r != nil {
-			open[r] = append(open[r], list...)
-		}
-	}
-	for _, r := range m.started() {
-		r.SetOpen(open[r])
 	}
 }
 

@@ -18,10 +18,9 @@ import (
 // between them.
 type pump struct {
 	*tracing
-	tee    *tee.Tee
-	done   chan struct{} // closed when the stream is mapped
-	status *statusLine   // nil if none is drawn
-	log    *joinedLog    // nil if none may be read
+	tee  *tee.Tee
+	done chan struct{} // closed when the stream is mapped
+	log  *joinedLog    // nil if none may be read
 
 	lastArrival time.Time // of bytes
 	stalled     bool      // since then
@@ -35,7 +34,8 @@ type pump struct {
 
 // start begins to trace what the tee copies from in to out.
 func (t *tracing) start(in io.Reader, out *os.File) *pump {
-	p := &pump{tracing: t, done: make(chan struct{}), status: newStatusLine(t.say, out), log: t.newJoinedLog(), lastArrival: time.Now()}
+	t.open.status = newStatusLine(t.say, out)
+	p := &pump{tracing: t, done: make(chan struct{}), log: t.newJoinedLog(), lastArrival: time.Now()}
 	p.tee = tee.New(in, out, tee.Options{
 		Recording: !t.to.Live, SpillDir: t.spillDir(), SpillMax: t.spillMax.bytes,
 		Ahead:    t.aheadOfKill(),
@@ -131,8 +131,7 @@ func (p *pump) tick(now time.Time) {
 	idle := now.Sub(p.lastArrival)
 	p.checkStall(now, idle)
 	p.checkLimits(idle)
-	p.open.show()
-	p.status.show(now, p.stream.Mapper, idle)
+	p.open.tick(now, idle)
 	p.stream.Save()
 	p.metrics.save()
 }
@@ -167,7 +166,7 @@ func (p *pump) checkLimits(idle time.Duration) {
 
 // finish ends all spans.
 func (p *pump) finish(whole bool, lost tee.Lost) {
-	p.status.erase()
+	p.open.status.erase()
 	p.log.take(p.stream, time.Now())
 	p.log.close()
 	p.stream.At(time.Now())

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/exporter/tree"
+	"github.com/spantee/spantee/mapping"
 )
 
 // A display is what the environment says about terminals.
@@ -94,12 +94,7 @@ func (p *progress) clear() {
 
 // A statusLine says on the last line of a terminal, once a second, what the agent
 // does. Whatever else is said takes its place.
-type statusLine struct {
-	say *reporter
-
-	at   time.Time     // when it was last drawn
-	took time.Duration // to find out what to draw
-}
+type statusLine struct{ say *reporter }
 
 // newStatusLine returns nil if another program may print to the terminal, which would
 // garble the status line: stdout must not be the terminal, nor a pipe, because whatever
@@ -118,9 +113,8 @@ func newStatusLine(say *reporter, stdout *os.File) *statusLine {
 // minStatusWidth is the least width, in columns, in which a status is readable.
 const minStatusWidth = 40
 
-// show draws the status. It is called every second, and takes at most a twentieth of the
-// mapper's time.
-func (s *statusLine) show(now time.Time, of openSource, idle time.Duration) {
+// show draws the status.
+func (s *statusLine) show(spans []mapping.Output, idle time.Duration) {
 	if s == nil {
 		return
 	}
@@ -129,23 +123,18 @@ func (s *statusLine) show(now time.Time, of openSource, idle time.Duration) {
 		out.ForgetStatus()
 		return
 	}
-	style := s.say.cfg.display.treeStyle(s.say.stderr)
+	style := s.say.cfg.display.treeStyle(stderr)
 	if style.Width < minStatusWidth {
 		out.Status("")
 		return
 	}
-	start := time.Now()
-	if start.Sub(s.at) < 20*s.took {
-		return
-	}
 	var open []*runs.Span
-	for out := range of.OpenAt(now) {
-		if span := new(runs.Span); span.Read(bytes.Clone(out.Span)) == nil { // the mapper's spans are valid
+	for _, s := range spans {
+		if span := new(runs.Span); span.Read(s.Span) == nil { // the mapper's spans are valid
 			open = append(open, span)
 		}
 	}
 	out.Status(style.Status(open, idle))
-	s.at, s.took = time.Now(), time.Since(start)
 }
 
 // erase leaves the line empty.

@@ -132,7 +132,6 @@ func (t *tracing) addConsumers() {
 	}
 	if t.metrics != nil {
 		add(t.metrics.consume)
-		t.to.Open = t.metrics.setOpen
 	}
 }
 

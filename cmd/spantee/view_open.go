@@ -2,6 +2,7 @@ package main
 
 import (
 	"iter"
+	"slices"
 	"time"
 
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
@@ -16,18 +17,19 @@ import (
 	"github.com/spantee/spantee/mapping"
 )
 
-// openSpans shows the spans that have not ended, on the page and in a viewer at the
-// endpoint.
+// openSpans shows the spans that have not ended: on the page, in a viewer at the endpoint, in
+// the status line, and in the metrics.
 type openSpans struct {
 	*tracing
 	source openSource
 	feed   *viewer.Feed // nil if no viewer can be at the endpoint
+	status *statusLine  // nil if none is drawn
 
 	whole bool // content is sent whole, to the viewer at the endpoint
 
-	at         time.Time     // when they were last shown
-	took       time.Duration // how long showing them took
-	generation int           // of the runs then
+	at         time.Time     // when they were last collected
+	took       time.Duration // how long collecting them took
+	generation int           // of the runs when they were last shown
 }
 
 // An openSource has spans that have not ended: a Mapper, or the session logs that are
@@ -92,35 +94,61 @@ func (t *tracing) askViewer() {
 // process is dead.
 const maxOpenInterval = 4 * time.Second
 
-// showChanged shows the open spans if a run began or got its final ids.
-func (o *openSpans) showChanged() {
-	if o.source.Stats().Generation != o.generation {
-		o.show()
+// tick shows the open spans everywhere. It is called every second. idle is how long the
+// stream has been silent.
+func (o *openSpans) tick(now time.Time, idle time.Duration) {
+	if !o.hasViewer() && o.status == nil && o.metrics == nil {
+		return
+	}
+	if spans, ok := o.collect(now); ok {
+		o.show(spans)
+		o.status.show(spans, idle)
+		o.metrics.setOpen(spans)
 	}
 }
 
-// show shows the open spans. It is called every second. If showing them takes long, it
-// does so less often.
-func (o *openSpans) show() {
-	feed := o.feed.Wanted()
-	if o.page == nil && !feed || o.source.Stats().Generation == 0 { // no run has begun
+// showChanged shows the open spans in the viewers if a run began or got its final ids.
+func (o *openSpans) showChanged() {
+	if o.source.Stats().Generation == o.generation || !o.hasViewer() {
 		return
 	}
+	if spans, ok := o.collect(time.Now()); ok {
+		o.show(spans)
+	}
+}
+
+func (o *openSpans) hasViewer() bool { return o.page != nil || o.feed.Wanted() }
+
+// collect returns the open spans, as they would end now. If that takes long, it does so less
+// often than every second, and returns false in between.
+func (o *openSpans) collect(now time.Time) (spans []mapping.Output, ok bool) {
 	start := time.Now()
 	if start.Sub(o.at) < min(20*o.took, maxOpenInterval) {
+		return nil, false
+	}
+	for out := range o.source.OpenAt(now) {
+		out.Span = slices.Clone(out.Span)
+		spans = append(spans, out)
+	}
+	o.at, o.took = time.Now(), time.Since(start)
+	return spans, true
+}
+
+// show shows open spans in the viewers, once a run has begun.
+func (o *openSpans) show(spans []mapping.Output) {
+	if o.generation = o.source.Stats().Generation; o.generation == 0 {
 		return
 	}
 	if o.page != nil {
-		o.page.queue.Open(o.request(tracer.Sampler{}))
+		o.page.queue.Open(o.request(spans, tracer.Sampler{}))
 	}
-	if feed {
-		o.feed.Show(o.request(o.cfg.sampler))
+	if o.feed.Wanted() {
+		o.feed.Show(o.request(spans, o.cfg.sampler))
 	}
-	o.at, o.took, o.generation = time.Now(), time.Since(start), o.source.Stats().Generation
 }
 
-func (o *openSpans) request(of tracer.Sampler) (request []byte) {
-	for out := range o.source.OpenAt(time.Now()) {
+func (o *openSpans) request(spans []mapping.Output, of tracer.Sampler) (request []byte) {
+	for _, out := range spans {
 		if of.Keeps(out.TraceID) {
 			request = append(request, wrap(o.to.Resources(out.Agent), out.Span)...)
 		}

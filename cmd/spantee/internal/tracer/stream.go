@@ -65,10 +65,6 @@ type Config struct {
 	// Lock, if set, is held while a span or a run is handed on: several Streams may share
 	// an Exporter and Consumers.
 	Lock sync.Locker
-
-	// Open, if set, is called at each checkpoint with the spans that have not ended, by
-	// agent.
-	Open func(spans map[string][][]byte)
 }
 
 // A Stream turns an agent's output into spans. It is not safe for concurrent use, except
@@ -83,7 +79,6 @@ type Stream struct {
 	emitted atomic.Int64
 
 	journaled *exporter.Exporter // saves what a killed process would lose; nil for a recording, which can be sent again
-	saves     bool               // checkpoints are made
 	saved     checkpoint         // the last one
 }
 
@@ -105,7 +100,6 @@ func New(cfg Config) (*Stream, error) {
 	s := &Stream{cfg: cfg, now: time.Now()}
 	if cfg.Live {
 		s.journaled = cfg.Exporter
-		s.saves = cfg.Exporter != nil || cfg.Open != nil
 	}
 	if cfg.Resources == nil {
 		s.cfg.Resources = func(string) *resourcepb.Resource { return nil }
@@ -178,25 +172,17 @@ func (s *Stream) Save() {
 // done less often, and until then the spans of the current piece wait.
 func (s *Stream) checkpoint() {
 	began := time.Now()
-	if !s.saves || began.Sub(s.saved.at) < 20*s.saved.took && s.saved.unsaved < maxUnsaved {
+	if s.journaled == nil || began.Sub(s.saved.at) < 20*s.saved.took && s.saved.unsaved < maxUnsaved {
 		return
 	}
 	var open []exporter.OpenSpan
-	byAgent := map[string][][]byte{}
 	for out := range s.Mapper.Open() {
-		span := slices.Clone(out.Span)
 		if s.isSent(out.TraceID) {
-			open = append(open, exporter.OpenSpan{Span: span, From: s.cfg.Resources(out.Agent)})
+			open = append(open, exporter.OpenSpan{Span: slices.Clone(out.Span), From: s.cfg.Resources(out.Agent)})
 		}
-		byAgent[out.Agent] = append(byAgent[out.Agent], span)
-	}
-	if s.cfg.Open != nil {
-		s.cfg.Open(byAgent)
 	}
 	s.saved = checkpoint{took: time.Since(began), generation: s.Mapper.Stats().Generation}
-	if s.journaled != nil {
-		_ = s.journaled.Checkpoint(open) // Close tells whether the disk takes any
-	}
+	_ = s.journaled.Checkpoint(open) // Close tells whether the disk takes any
 	s.saved.at = time.Now()
 }
 
