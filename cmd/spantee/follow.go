@@ -90,16 +90,14 @@ func agentFolders(f agent.Folders) (folders []string) {
 type follower struct {
 	*tracing
 	followOptions
-	state       *follow.State // nil if nothing is kept on disk
-	claimed     follow.Claims
-	since       map[string]time.Time // by folder
-	tailer      *follow.Tailer
-	sessions    map[*follow.File]*follow.Session // nil for a file that is no log
-	byKin       map[string]*follow.Session       // by what their files have in common
-	interrupted []*follow.Session                // that had an open run when follow ended
-	ready       []*follow.Session                // have grown
-	awake       []*follow.Session
-	failed      map[string]bool // files that cannot be read
+	state    *follow.State // nil if nothing is kept on disk
+	claimed  follow.Claims
+	since    map[string]time.Time // by folder
+	tailer   *follow.Tailer
+	sessions []*follow.Session
+	byFile   map[*follow.File]*follow.Session // nil for a file that is no log
+	byKin    map[string]*follow.Session       // by what their files have in common
+	failed   map[string]bool                  // files that cannot be read
 
 	journaled bool // all spans that were handed over are in the journal
 	settled   bool // until a log grows, there is nothing to do
@@ -119,7 +117,7 @@ func followLogs(o *options, fo followOptions, names []string, stderr *os.File) e
 	t.cfg.parent = trace.SpanContext{} // the sessions are not what started this process
 	f := &follower{
 		tracing: t, followOptions: fo, since: map[string]time.Time{},
-		sessions: map[*follow.File]*follow.Session{}, byKin: map[string]*follow.Session{}, failed: map[string]bool{},
+		byFile: map[*follow.File]*follow.Session{}, byKin: map[string]*follow.Session{}, failed: map[string]bool{},
 	}
 	signals := proc.CatchSignals()
 	if err := f.begin(names); err != nil {
@@ -172,18 +170,22 @@ func (f *follower) begin(names []string) error {
 		f.say.say("polling for changes every 2 s: %v", err)
 	}
 	for _, l := range logs {
-		s := f.tailer.Session(l, f.claimed)
+		s := f.session(l)
 		for _, file := range l.Files {
-			f.sessions[file] = s
+			f.byFile[file] = s
 		}
 		for _, name := range l.Kin {
 			f.byKin[name] = s
 		}
-		if l.Open {
-			f.interrupted = append(f.interrupted, s)
-		}
 	}
 	return nil
+}
+
+// session returns a session that is new or was saved.
+func (f *follower) session(l *follow.Log) *follow.Session {
+	s := f.tailer.Session(l, f.claimed)
+	f.sessions = append(f.sessions, s)
+	return s
 }
 
 // folders returns the folders to follow, and remembers those that are new.
@@ -222,21 +224,28 @@ func (f *follower) folders(names []string) (folders []follow.Folder, err error) 
 // run traces what the logs get until ctx ends.
 func (f *follower) run(ctx context.Context) {
 	f.changed() // finds files that were renamed meanwhile
-	for _, s := range f.interrupted {
-		if !s.IsAwake() {
+	for _, s := range f.sessions {
+		if s.Open { // when follow ended
 			_ = f.wake(s) // or once it grows
 		}
 	}
 	for due := time.Now(); ctx.Err() == nil; {
 		f.changed()
-		if len(f.ready) > 0 {
-			f.read(f.ready[0])
+		grown := false
+		for _, s := range f.sessions {
+			if !s.MayRead() {
+				continue
+			}
+			grown = true
+			if f.read(s); ctx.Err() != nil || !due.After(time.Now()) {
+				break
+			}
 		}
 		if now := time.Now(); !due.After(now) {
 			f.tick(now)
 			due = now.Add(time.Second)
 		}
-		if len(f.ready) > 0 {
+		if grown {
 			continue
 		}
 		wait, cancel := ctx, context.CancelFunc(func() {})
@@ -283,13 +292,13 @@ func (f *follower) changed() {
 	for file, err := range f.tailer.Changed() {
 		if err != nil {
 			f.fail(file.Path, err)
-		} else if s, known := f.sessions[file]; known {
-			f.setReady(s)
-		} else if log, ok := f.tailer.Describe(file); ok {
-			info, err := os.Stat(file.Path)
-			if err != nil {
-				continue // it will be reported as gone
-			}
+			continue
+		}
+		if _, known := f.byFile[file]; known {
+			continue
+		}
+		log, ok := f.tailer.Describe(file)
+		if info, err := os.Stat(file.Path); ok && err == nil { // otherwise it will be reported as changed or gone
 			added = append(added, newLog{log, file, info.ModTime()})
 		}
 	}
@@ -297,11 +306,10 @@ func (f *follower) changed() {
 		return cmp.Or(a.First.Compare(b.First), a.written.Compare(b.written))
 	})
 	for _, log := range added {
-		f.sessions[log.file] = nil
+		f.byFile[log.file] = nil
 		if len(log.Kin) > 0 && (f.agent == "" || f.agent == log.Agent) {
 			f.add(log.Log, log.file)
 		}
-		f.setReady(f.sessions[log.file])
 	}
 }
 
@@ -312,7 +320,7 @@ func (f *follower) add(log mapping.Log, file *follow.File) {
 		s = cmp.Or(s, f.byKin[name])
 	}
 	if s == nil {
-		s = f.tailer.Session(&follow.Log{Since: f.sinceOf(log.Path)}, f.claimed)
+		s = f.session(&follow.Log{Since: f.sinceOf(log.Path)})
 	}
 	for _, name := range log.Kin {
 		if f.byKin[name] == nil {
@@ -321,13 +329,7 @@ func (f *follower) add(log mapping.Log, file *follow.File) {
 		}
 	}
 	s.AddFile(file)
-	f.sessions[file] = s
-}
-
-func (f *follower) setReady(s *follow.Session) {
-	if s != nil && s.MayRead() && !slices.Contains(f.ready, s) {
-		f.ready = append(f.ready, s)
-	}
+	f.byFile[file] = s
 }
 
 func (f *follower) fail(path string, why error) {
@@ -337,17 +339,18 @@ func (f *follower) fail(path string, why error) {
 	}
 }
 
-// read traces what the first session that is ready has got.
+// read traces what a session has got.
 func (f *follower) read(s *follow.Session) {
-	f.ready, f.settled = f.ready[1:], false
-	if !s.IsAwake() && f.wake(s) != nil {
-		return
-	}
+	f.settled = false
 	emitted, before := false, s.Grown
-	err := s.Read(func(outputs iter.Seq[mapping.Output]) { emitted = f.handOver(s, outputs) })
+	err := f.wake(s)
+	if err == nil {
+		err = s.Read(func(outputs iter.Seq[mapping.Output]) { emitted = f.handOver(s, outputs) })
+	}
 	if errors.Is(err, follow.ErrReplaced) {
-		f.do(s, follow.Step{End: true})
-		f.sleep(s)
+		if s.IsAwake() {
+			f.do(s, follow.Step{End: true})
+		}
 		s.Restart()
 	} else if failed := new(mapping.LogError); errors.As(err, &failed) {
 		f.fail(failed.Path, failed.Err)
@@ -359,9 +362,7 @@ func (f *follower) read(s *follow.Session) {
 		f.metrics.received(s.Grown)
 		s.Stalled = time.Since(s.Grown) >= f.idle // a stall of long ago is no news
 	}
-	if f.setReady(s); s.IsAwake() {
-		f.look(s, time.Now())
-	}
+	f.look(s, time.Now())
 	f.open.showChanged()
 }
 
@@ -376,23 +377,16 @@ func (f *follower) sinceOf(path string) (since time.Time) {
 	return since
 }
 
-// wake maps again what was handed over, because a file has grown.
+// wake maps again what was handed over, unless the session is awake.
 func (f *follower) wake(s *follow.Session) error {
-	err := s.Wake(f.mapping(&recording{written: s.Since, since: s.Since}, nil), func(outputs iter.Seq[mapping.Output]) {
+	if s.IsAwake() {
+		return nil
+	}
+	return s.Wake(f.mapping(&recording{written: s.Since, since: s.Since}, nil), func(outputs iter.Seq[mapping.Output]) {
 		for out := range outputs {
 			f.metrics.remember(out)
 		}
 	})
-	if err == nil {
-		f.awake = append(f.awake, s)
-	}
-	return err
-}
-
-// sleep frees the memory of a session.
-func (f *follower) sleep(s *follow.Session) {
-	f.awake = slices.DeleteFunc(f.awake, func(a *follow.Session) bool { return a == s })
-	s.Sleep()
 }
 
 // tick is called every second until all is settled.
@@ -400,18 +394,17 @@ func (f *follower) tick(now time.Time) {
 	if !f.journaled {
 		f.checkpoint()
 	}
-	for _, s := range slices.Clone(f.awake) {
-		f.setReady(s)
+	for _, s := range f.sessions {
 		f.look(s, now)
 	}
 	f.open.tick(now, 0)
 	f.metrics.save()
-	f.settled = f.saveAll() && len(f.awake) == 0
+	f.settled = f.saveAll() && !slices.ContainsFunc(f.sessions, (*follow.Session).IsAwake)
 }
 
 // look does what is due because a session has not grown.
 func (f *follower) look(s *follow.Session, now time.Time) {
-	if s.HasGrown() {
+	if !s.IsAwake() || s.HasGrown() {
 		return
 	}
 	idle := now.Sub(s.Grown)
@@ -430,7 +423,7 @@ func (f *follower) look(s *follow.Session, now time.Time) {
 		if s.Busy() {
 			f.do(s, follow.Step{End: true})
 		}
-		f.sleep(s)
+		s.Sleep()
 	}
 }
 
@@ -485,7 +478,7 @@ func (f *follower) checkpoint() {
 func (f *follower) saveAll() bool {
 	all := true
 	for _, s := range f.sessions {
-		if s != nil && !f.save(s) {
+		if !f.save(s) {
 			all = false
 		}
 	}
@@ -512,7 +505,7 @@ func (f *follower) save(s *follow.Session) bool {
 // OpenAt returns the spans that have not ended.
 func (f *follower) OpenAt(now time.Time) iter.Seq[mapping.Output] {
 	return func(yield func(mapping.Output) bool) {
-		for _, s := range f.awake {
+		for _, s := range f.sessions {
 			for out := range s.OpenAt(now) {
 				if !yield(out) {
 					return
@@ -524,7 +517,7 @@ func (f *follower) OpenAt(now time.Time) iter.Seq[mapping.Output] {
 
 // Stats returns the generation of all runs.
 func (f *follower) Stats() (stats mapping.Stats) {
-	for _, s := range f.awake {
+	for _, s := range f.sessions {
 		stats.Generation += s.Stats().Generation
 	}
 	return stats

@@ -448,6 +448,36 @@ func TestFollowOfAReplacedLog(t *testing.T) {
 	}
 }
 
+// A log that is replaced while nobody follows it is read from its beginning, without the runs
+// that were sent before.
+func TestFollowOfALogReplacedMeanwhile(t *testing.T) {
+	t.Parallel()
+	r := receivertest.Start(t)
+	state, dir := t.TempDir(), t.TempDir()
+	l := newSessionLog(t, dir, "s1", time.Now().Add(-time.Minute))
+	l.prompt()
+	l.answer()
+	stop := followIn(t, r, state, dir, "--since", "1h", "--idle", "1s")
+	await(r, "s1", 1)
+	stop()
+	whole, err := os.ReadFile(l.path)
+	if err == nil {
+		err = os.WriteFile(l.path, append([]byte("\n"), whole...), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.prompt()
+	l.answer()
+	l.prompt()
+	stop = followIn(t, r, state, dir, "--idle", "1s")
+	await(r, "s1", 3)
+	stop()
+	if got := fmt.Sprint(roots(r)["s1"]); got != "[  incomplete]" {
+		t.Errorf("runs: %v", got)
+	}
+}
+
 // A run that the filter traces is not traced again from the agent's log, whichever begins
 // first.
 func TestFollowLeavesOutWhatIsPiped(t *testing.T) {

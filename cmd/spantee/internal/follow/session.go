@@ -113,6 +113,9 @@ func (s *Session) Wake(opts mapping.Options, again func(iter.Seq[mapping.Output]
 	}
 	if len(files) > 0 && !slices.ContainsFunc(files, func(file *os.File) bool { return file != nil }) {
 		s.mapper, s.inputs = nil, nil
+		for _, f := range s.Files {
+			f.changed = false // until there is one again
+		}
 		return err
 	}
 	buf := make([]byte, readSize)
@@ -310,7 +313,7 @@ func (s *Session) isClaimed(id trace.TraceID) bool {
 // OpenAt returns the spans that have not ended.
 func (s *Session) OpenAt(now time.Time) iter.Seq[mapping.Output] {
 	return func(yield func(mapping.Output) bool) {
-		if !s.Busy() {
+		if s.mapper == nil || !s.Busy() {
 			return
 		}
 		claimed := make(map[trace.TraceID]bool) // the claims are files
@@ -327,7 +330,12 @@ func (s *Session) OpenAt(now time.Time) iter.Seq[mapping.Output] {
 }
 
 // Stats returns the counts since the session woke.
-func (s *Session) Stats() mapping.Stats { return s.mapper.Stats() }
+func (s *Session) Stats() mapping.Stats {
+	if s.mapper == nil {
+		return mapping.Stats{}
+	}
+	return s.mapper.Stats()
+}
 
 // Describe describes the log in a new file. It returns false if the file does not show yet
 // what it is; a file that is no log has no Agent.
