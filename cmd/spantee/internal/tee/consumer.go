@@ -21,10 +21,7 @@ func (t *Tee) Next(buf []byte, deadline time.Time) (Chunk, error) {
 	t.doneWithLast()
 	for {
 		t.rest()
-		p, err := t.fromRing(buf)
-		if err == nil && len(p.Bytes) == 0 {
-			p, err = t.fromSpill(buf)
-		}
+		p, err := t.next(buf)
 		if err != nil || len(p.Bytes) > 0 || !t.awaitMore(deadline) {
 			return p, err
 		}
@@ -121,8 +118,9 @@ func (t *Tee) awaitMore(deadline time.Time) bool {
 	}
 }
 
-// fromRing returns the next chunk if it is in the ring.
-func (t *Tee) fromRing(buf []byte) (Chunk, error) {
+// next returns the next chunk, one without bytes if none has come. It does not hold mu while
+// it reads from the spill.
+func (t *Tee) next(buf []byte) (Chunk, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := &t.consumer
@@ -136,51 +134,32 @@ func (t *Tee) fromRing(buf []byte) (Chunk, error) {
 	case waiting > maxLag && c.lag == keepingUp && !t.opts.Recording:
 		c.lag = behind
 	}
+	spilled := t.spilledSize()
+	if spilled == 0 {
+		t.closeSpill() // frees its disk space
+	}
 	switch {
 	case waiting == 0 && t.over():
 		return Chunk{}, io.EOF
-	case c.next < t.ring.from || waiting == 0:
+	case waiting == 0:
 		return Chunk{}, nil
 	}
-	n := t.ring.take(buf[:min(int64(len(buf)), t.arrivals[0].to-c.next)])
-	return t.took(buf[:n]), nil
-}
-
-// fromSpill returns the next chunk if it is in the spill.
-func (t *Tee) fromSpill(buf []byte) (Chunk, error) {
-	f, at, n := t.spilled(len(buf))
-	if n == 0 {
-		return Chunk{}, nil
+	size := min(int64(len(buf)), t.arrivals[0].to-c.next)
+	if spilled == 0 {
+		return t.took(buf[:t.ring.take(buf[:size])]), nil
 	}
+	f := t.spill.f
+	at, n := t.spill.at(c.next, int(min(size, spilled)))
+	t.mu.Unlock()
 	n, err := f.ReadAt(buf[:n], at)
+	t.mu.Lock()
 	if n == 0 {
-		t.Detach(fmt.Errorf("cannot read back the spilled input: %w", err))
+		t.detach(fmt.Errorf("cannot read back the spilled input: %w", err))
 		return Chunk{}, io.EOF
 	}
-	return t.tookSpilled(buf[:n]), nil
-}
-
-// spilled returns where up to size of the next bytes are in the spill: n bytes at an
-// offset of f. It closes a spill that is empty, to free its disk space.
-func (t *Tee) spilled(size int) (f spillFile, at int64, n int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.spilledSize() == 0 {
-		t.closeSpill()
-		return nil, 0, 0
-	}
-	next := t.consumer.next
-	at, n = t.spill.at(next, int(min(int64(size), t.spilledSize(), t.arrivals[0].to-next)))
-	return t.spill.f, at, n
-}
-
-// tookSpilled records that the consumer works on p, which was in the spill.
-func (t *Tee) tookSpilled(p []byte) Chunk {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	chunk := t.took(p)
-	t.spill.lines -= t.consumer.taken.Lines
-	return chunk
+	chunk := t.took(buf[:n])
+	t.spill.lines -= c.taken.Lines
+	return chunk, nil
 }
 
 // took records that the consumer works on p. It is called with mu held.

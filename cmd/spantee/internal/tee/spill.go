@@ -84,62 +84,45 @@ func (t *Tee) mustSpill() bool {
 }
 
 // spillOver moves the oldest bytes of the ring to the spill, until half of the ring is
-// free. It works on a copy of them: until they are written, the consumer may take
-// them from the ring, so a disk that hangs does not keep them from it.
+// free. It writes a copy of them without holding mu: until they are written, the consumer
+// may take them from the ring, so a disk that hangs does not keep them from it. After an
+// error, nothing more is spilled: the disk may be full, and other programs need it.
 func (t *Tee) spillOver() {
-	for {
-		p, f, at, offset := t.toSpill()
-		if len(p) == 0 {
-			return
-		}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := &t.spill
+	if s.buf == nil {
+		s.buf = make([]byte, spillChunk)
+	}
+	for t.mustSpill() {
+		f, offset := s.f, t.ring.from
+		at, n := s.at(offset, spillChunk)
+		p := s.buf[:copy(s.buf[:n], t.ring.head(n))]
+		t.mu.Unlock()
 		var err error
 		if f == nil {
-			f, err = t.spill.open(t.spill.dir)
+			f, err = s.open(s.dir)
 		}
 		if err == nil {
 			_, err = f.WriteAt(p, at)
 		}
-		t.wroteSpill(f, p, offset, err)
-	}
-}
-
-// toSpill returns the bytes that must be spilled next, where they belong in f, and
-// their offset in the stream. f is nil if a file must be opened. There are no bytes if
-// spillOver must end.
-func (t *Tee) toSpill() (p []byte, f spillFile, at, offset int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.mustSpill() {
-		close(t.spill.written)
-		t.spill.written = nil
-		if t.spill.over || t.failure != nil {
-			t.closeSpill()
+		t.mu.Lock()
+		if s.f == nil {
+			s.f, s.base = f, offset
 		}
-		return nil, nil, 0, 0
+		switch {
+		case err != nil:
+			s.failed = true
+		case t.ring.from == offset: // the consumer has not taken them meanwhile
+			t.ring.from += int64(len(p))
+			s.lines += int64(bytes.Count(p, []byte{'\n'}))
+			t.madeRoom()
+		}
 	}
-	if t.spill.buf == nil {
-		t.spill.buf = make([]byte, spillChunk)
-	}
-	at, n := t.spill.at(t.ring.from, spillChunk)
-	p = t.spill.buf[:copy(t.spill.buf[:n], t.ring.head(n))]
-	return p, t.spill.f, at, t.ring.from
-}
-
-// wroteSpill records that p was written to f. After an error, nothing more is spilled:
-// the disk may be full, and other programs need it.
-func (t *Tee) wroteSpill(f spillFile, p []byte, offset int64, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.spill.f == nil {
-		t.spill.f, t.spill.base = f, offset
-	}
-	switch {
-	case err != nil:
-		t.spill.failed = true
-	case t.ring.from == offset: // the consumer has not taken them meanwhile
-		t.ring.from += int64(len(p))
-		t.spill.lines += int64(bytes.Count(p, []byte{'\n'}))
-		t.madeRoom()
+	close(s.written)
+	s.written = nil
+	if s.over || t.failure != nil {
+		t.closeSpill()
 	}
 }
 

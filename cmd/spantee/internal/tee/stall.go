@@ -75,20 +75,17 @@ func (t *Tee) Await(done <-chan struct{}, patience time.Duration) (idle time.Dur
 			return stalled.longest, true
 		case <-time.After(look):
 		}
-		if t.stalled(stalled, look, patience) {
-			select {
-			case <-done: // both happened
-				return stalled.longest, true
-			default:
-				return stalled.longest, false
-			}
+		t.mu.Lock()
+		t.look(stalled, look)
+		t.mu.Unlock()
+		if stalled.idle < patience && stalled.all < max(patience, busyLimit) {
+			continue
+		}
+		select {
+		case <-done: // both happened
+			return stalled.longest, true
+		default:
+			return stalled.longest, false
 		}
 	}
-}
-
-func (t *Tee) stalled(s *stall, look, patience time.Duration) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.look(s, look)
-	return s.idle >= patience || s.all >= max(patience, busyLimit)
 }
