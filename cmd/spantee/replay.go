@@ -380,24 +380,20 @@ type openRecording struct {
 // open opens a recording, but returns at the first signal without waiting, because opening
 // a pipe without a writer cannot be interrupted.
 func (r *replayer) open(name string) (*openRecording, error) {
-	type opened struct {
-		f   *os.File
-		err error
-	}
-	o, _, done := proc.Unless(r.ctx.Done(), func() opened {
-		f, err := os.Open(name)
-		return opened{f, err}
+	var f *os.File
+	err, _, done := proc.Unless(r.ctx.Done(), func() (err error) {
+		f, err = os.Open(name)
+		return err
 	})
 	if !done {
 		return nil, r.ctx.Err()
 	}
-	if o.err != nil {
-		return nil, o.err
+	if err != nil {
+		return nil, err
 	}
-	in := &openRecording{file: o.f, ctx: r.ctx}
-	in.stop = context.AfterFunc(r.ctx, func() { _ = o.f.SetReadDeadline(time.Unix(0, 0)) }) // only pipes have deadlines
-	var err error
-	if in.Reader, err = unpack(bufio.NewReaderSize(io.TeeReader(o.f, r.progress), readSize)); err != nil {
+	in := &openRecording{file: f, ctx: r.ctx}
+	in.stop = context.AfterFunc(r.ctx, func() { _ = f.SetReadDeadline(time.Unix(0, 0)) }) // only pipes have deadlines
+	if in.Reader, err = unpack(bufio.NewReaderSize(io.TeeReader(f, r.progress), readSize)); err != nil {
 		_ = in.Close()
 		return nil, err
 	}

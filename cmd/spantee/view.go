@@ -127,7 +127,7 @@ func (o *viewOptions) show(read fileReader, files []string, stderr messages, ter
 	if err != nil {
 		return nil, err
 	}
-	store, err := openSessions(o.keep.Retention, stderr.problem)
+	store, err := openSessions(o.keep.Retention, nil, stderr.problem)
 	if err != nil {
 		return nil, err
 	}
@@ -202,11 +202,14 @@ func (p *page) close() (lost int) {
 	return lost
 }
 
+// openPatience bounds how long a stream waits for the disk before it starts.
+const openPatience = 2 * time.Second
+
 // startPage implements --view. Without --listen, it uses any free port if the
 // default is taken.
 func (o *options) startPage(say *reporter) (*page, error) {
 	limitMemory(memoryForPage)
-	store, err := openSoon(say.failed)
+	store, err := openSessions(viewer.Retention{Bytes: defaultKept}, time.After(openPatience), say.failed)
 	if err != nil {
 		return nil, err
 	}

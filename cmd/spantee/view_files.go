@@ -172,35 +172,23 @@ func (o *viewOptions) exportFiles(read fileReader, files []string) error {
 	return nil
 }
 
-// openPatience bounds how long a filter waits for the disk before it starts.
-const openPatience = 2 * time.Second
-
-// openSoon opens the sessions that are kept. If the disk does not answer, sessions are not
-// kept.
-func openSoon(problem func(error)) (*viewer.Store, error) {
-	type opened struct {
-		store *viewer.Store
-		err   error
-	}
-	o, _, answered := proc.Unless(time.After(openPatience), func() opened {
-		store, err := openSessions(viewer.Retention{Bytes: defaultKept}, problem)
-		return opened{store, err}
-	})
-	if answered {
-		return o.store, o.err
-	}
-	problem(errors.New("sessions are not kept: the state folder does not answer"))
-	return viewer.NewStore(viewer.Retention{Bytes: maxUnkept}, problem)
-}
-
-// openSessions opens the sessions that are kept, or a store in memory if none can be.
-func openSessions(keep viewer.Retention, problem func(error)) (*viewer.Store, error) {
+// openSessions opens the sessions that are kept, or a store in memory if none can be, or if
+// the disk does not answer in time.
+func openSessions(keep viewer.Retention, inTime <-chan time.Time, problem func(error)) (*viewer.Store, error) {
 	if keep != (viewer.Retention{}) {
-		store, err := openKept(keep, problem)
-		if err == nil {
+		var store *viewer.Store
+		err, _, answered := proc.Unless(inTime, func() (err error) {
+			store, err = openKept(keep, problem)
+			return err
+		})
+		switch {
+		case !answered:
+			problem(errors.New("sessions are not kept: the state folder does not answer"))
+		case err == nil:
 			return store, nil
+		default:
+			problem(fmt.Errorf("sessions are not kept: %w", err))
 		}
-		problem(fmt.Errorf("sessions are not kept: %w", err))
 	}
 	return viewer.NewStore(viewer.Retention{Bytes: maxUnkept}, problem)
 }
