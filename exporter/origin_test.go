@@ -41,11 +41,11 @@ func (s *services) UploadTraces(_ context.Context, request []byte) error {
 // their order, and the journal forgets those alone that were delivered.
 func TestSpansOfTwoServices(t *testing.T) {
 	ctx := context.Background()
-	cursor, err := Resource(ctx, []string{HostDetector}, "service.name", "cursor-agent")
+	cursor, err := Resource(ctx, true, []string{HostDetector}, "service.name", "cursor-agent")
 	if err != nil {
 		t.Fatal(err)
 	}
-	codex, err := Resource(ctx, []string{HostDetector}, "service.name", "codex")
+	codex, err := Resource(ctx, true, []string{HostDetector}, "service.name", "codex")
 	if err != nil {
 		t.Fatal(err)
 	}

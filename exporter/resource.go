@@ -15,10 +15,10 @@ import (
 )
 
 // Resource describes where spans come from: what the named detectors find, and attributes
-// as alternating keys and values, of which empty ones are left out. OTEL_SERVICE_NAME and
-// OTEL_RESOURCE_ATTRIBUTES take precedence. If the latter is malformed, its valid part is
-// returned with the error.
-func Resource(ctx context.Context, detectors []string, keysAndValues ...string) (*resourcepb.Resource, error) {
+// as alternating keys and values, of which empty ones are left out. With environment,
+// OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence. If the latter is malformed,
+// its valid part is returned with the error.
+func Resource(ctx context.Context, environment bool, detectors []string, keysAndValues ...string) (*resourcepb.Resource, error) {
 	var known []attribute.KeyValue
 	for _, found := range detect(detectors) {
 		known = append(known, attribute.String(found[0], found[1]))
@@ -32,7 +32,10 @@ func Resource(ctx context.Context, detectors []string, keysAndValues ...string) 
 	if slices.Contains(detectors, HostDetector) {
 		options = append(options, resource.WithHost())
 	}
-	res, err := resource.New(ctx, append(options, resource.WithFromEnv())...) // the last one wins
+	if environment {
+		options = append(options, resource.WithFromEnv()) // the last one wins
+	}
+	res, err := resource.New(ctx, options...)
 
 	out := new(resourcepb.Resource)
 	for _, kv := range res.Attributes() { // sorted; all values are strings
@@ -44,7 +47,7 @@ func Resource(ctx context.Context, detectors []string, keysAndValues ...string) 
 		})
 	}
 	wrong := malformedAttributes(os.Getenv("OTEL_RESOURCE_ATTRIBUTES"))
-	if len(wrong) > 0 {
+	if environment && len(wrong) > 0 {
 		err = &Error{fmt.Errorf("invalid $OTEL_RESOURCE_ATTRIBUTES: %s", strings.Join(wrong, ", ")), "want key=value,key=value"}
 	}
 	return out, err

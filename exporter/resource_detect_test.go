@@ -26,7 +26,7 @@ func clearCI(t *testing.T) {
 
 func detected(t *testing.T, detectors ...string) map[string]string {
 	t.Helper()
-	resource, err := exporter.Resource(t.Context(), detectors)
+	resource, err := exporter.Resource(t.Context(), true, detectors)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,7 @@ func services(detectors []string, live bool, process *mapping.Process, problem f
 	}
 	var reported sync.Once // an error in the environment is the same for all agents
 	return tracer.PerAgent(func(agent string) *resourcepb.Resource {
-		r, err := exporter.Resource(context.Background(), detectors, append([]string{"service.name", agent}, facts...)...)
+		r, err := exporter.Resource(context.Background(), true, detectors, append([]string{"service.name", agent}, facts...)...)
 		if err != nil {
 			reported.Do(func() { problem(err) })
 		}

@@ -85,7 +85,7 @@ func examine(w io.Writer, o *options) bool {
 		return false
 	}
 
-	resource, err := exporter.Resource(context.Background(), []string{exporter.HostDetector}, "service.name", "spantee", "service.version", tracer.Version())
+	resource, err := exporter.Resource(context.Background(), true, []string{exporter.HostDetector}, "service.name", "spantee", "service.version", tracer.Version())
 	if err != nil {
 		finding(w, "!", "resource", withHint(err))
 	}

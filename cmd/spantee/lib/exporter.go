@@ -4,10 +4,7 @@ import (
 	"context"
 	"maps"
 	"path/filepath"
-	"slices"
-	"strings"
 
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
@@ -85,22 +82,10 @@ func (shared) Stop(context.Context) error { return nil }
 func (o ExporterOptions) describe(agent string) *resourcepb.Resource {
 	attributes := map[string]string{"service.name": agent}
 	maps.Copy(attributes, o.Resource)
-	keys := slices.Sorted(maps.Keys(attributes))
-	if o.Environment {
-		var list []string
-		for _, key := range keys {
-			list = append(list, key, attributes[key])
-		}
-		r, _ := exporter.Resource(context.Background(), nil, list...)
-		return r
+	var list []string
+	for key, value := range attributes {
+		list = append(list, key, value)
 	}
-	r := new(resourcepb.Resource)
-	for _, key := range keys {
-		r.Attributes = append(r.Attributes, &commonpb.KeyValue{
-			Key: strings.ToValidUTF8(key, "\uFFFD"), Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{
-				StringValue: strings.ToValidUTF8(attributes[key], "\uFFFD"),
-			}},
-		})
-	}
+	r, _ := exporter.Resource(context.Background(), o.Environment, nil, list...)
 	return r
 }
