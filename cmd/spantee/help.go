@@ -2,26 +2,11 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
-
-// A helpWriter writes what cobra prints, and keeps the first error, because cobra
-// ignores write errors.
-type helpWriter struct {
-	w   *os.File
-	err error
-}
-
-func (h *helpWriter) Write(p []byte) (int, error) {
-	if h.err == nil {
-		_, h.err = h.w.Write(p)
-	}
-	return len(p), nil
-}
 
 // refuseUnknown makes help and completion fail for an unknown command, instead of
 // printing help.

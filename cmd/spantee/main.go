@@ -7,6 +7,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"log"
@@ -29,16 +30,17 @@ func main() {
 		cmd = rootCommand()
 		refuseUnknown(cmd)
 	}
-	stdout := &helpWriter{w: os.Stdout}
-	cmd.SetOut(stdout)
+	var help bytes.Buffer // cobra ignores errors of writing
+	cmd.SetOut(&help)
 	running := false
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		running = true
 		return notNegative(cmd)
 	}
 	err := cmd.Execute()
-	if err == nil && stdout.err != nil {
-		running, err = true, stdout.err
+	if err == nil && help.Len() > 0 {
+		running = true
+		_, err = os.Stdout.Write(help.Bytes())
 	}
 	var s proc.Status
 	switch {
