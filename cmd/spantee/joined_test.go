@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -42,14 +43,12 @@ func stamped(rows []string) (log string) {
 	return log
 }
 
-// codexLogIn writes the log of the fixture's session into a folder of Codex's.
-func codexLogIn(t *testing.T, home, log string) (path string) {
+// codexLogIn returns the path of the log of the fixture's session in a folder of Codex's,
+// which it makes.
+func codexLogIn(t *testing.T, home string) (path string) {
 	t.Helper()
 	path = filepath.Join(home, "sessions/2026/10/02/rollout-2026-10-02T09-00-00-"+joinedThread+".jsonl")
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(log), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -57,27 +56,19 @@ func codexLogIn(t *testing.T, home, log string) (path string) {
 
 // TestJoined pipes a stream of Codex on a machine that has the log of the session.
 func TestJoined(t *testing.T) {
+	write := func(path, log string) error { return os.WriteFile(path, []byte(log), 0o600) }
 	for name, c := range map[string]struct {
 		flags  []string
-		hide   func(t *testing.T, path string)
+		make   func(path, log string) error
 		joined bool
 	}{
-		"log":        {joined: true},
-		"turned off": {flags: []string{"--no-session-log"}},
-		"link out of the folder": {hide: func(t *testing.T, path string) {
+		"log":        {make: write, joined: true},
+		"turned off": {make: write, flags: []string{"--no-session-log"}},
+		"link out of the folder": {make: func(path, log string) error {
 			outside := filepath.Join(t.TempDir(), "log")
-			if err := os.Rename(path, outside); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Symlink(outside, path); err != nil {
-				t.Skip(err)
-			}
+			return errors.Join(write(outside, log), os.Symlink(outside, path))
 		}},
-		"folder": {hide: func(t *testing.T, path string) {
-			if os.Remove(path) != nil || os.Mkdir(path, 0o700) != nil {
-				t.Fatal("no folder ", path)
-			}
-		}},
+		"folder": {make: func(path, _ string) error { return os.Mkdir(path, 0o700) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := receivertest.Start(t)
@@ -101,9 +92,9 @@ func TestJoined(t *testing.T) {
 				_, err := os.Stat(filepath.Join(state, "spantee/traced"))
 				return err == nil
 			})
-			path := codexLogIn(t, home, stamped(rows))
-			if c.hide != nil {
-				c.hide(t, path)
+			path := codexLogIn(t, home)
+			if err := c.make(path, stamped(rows)); err != nil {
+				t.Fatal(err)
 			}
 			write(lines[3]) // Codex begins the log with its first turn
 			if c.joined {
