@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
-
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/metrics"
@@ -52,15 +50,13 @@ func startTracing(o *options, stderr *os.File, rec *recording, process *mapping.
 	}
 	say.cfg = cfg
 	t := &tracing{options: o, cfg: cfg, say: say, limits: newLimits(o.limitOptions)}
-	resources := services(cfg.detectors(), rec == nil, process, say.problem)
-	t.to = tracer.Config{Live: live, Resources: resources, Sampled: cfg.sampler.Keeps}
+	t.to = tracer.Config{Live: live, Resources: services(cfg.detectors(), rec == nil, process, say.problem), Sampled: cfg.sampler.Keeps}
 	if t.account, err = o.account(cfg); err != nil {
 		return nil, err
 	}
 	if cfg.content.maxIsDefault && (cfg.to.file != "" || o.viewing && !cfg.to.isSet()) {
 		cfg.content.MaxAttributeBytes = wholeAttributeBytes // only a file or the viewer gets these spans
 	}
-	resource := resources(tracer.Presumed(o.agent))
 	client, err := cfg.to.open()
 	if err != nil && strings.HasPrefix(cfg.to.source, "$") {
 		say.problem(fmt.Errorf("no spans are sent: %w", err))
@@ -72,8 +68,14 @@ func startTracing(o *options, stderr *os.File, rec *recording, process *mapping.
 	if t.metrics = t.meter(client); t.metrics != nil && cfg.spool != nil {
 		cfg.spool.Recovered = t.metrics.countKilled
 	}
-	if err := t.startExporter(client, resource); err != nil {
-		return nil, err
+	if client != nil { // a recording needs no spool, because it can be sent again
+		to := exporter.Config{Client: client, Scope: tracer.Scope(), Wait: !live}
+		if live {
+			to.Spool = cfg.spool
+		}
+		if t.to.Exporter, err = exporter.New(to); err != nil {
+			return nil, err
+		}
 	}
 	if o.tree {
 		t.tree = tree.NewWriter(say.w, cfg.display.treeStyle(say.stderr))
@@ -156,20 +158,6 @@ func (t *tracing) mapping(rec *recording, process *mapping.Process) mapping.Opti
 func (t *tracing) runStarted(run mapping.Run) {
 	t.say.runStarted(run)
 	t.claims.begun(run.Session, t.stream.Mapper.Stats().Runs)
-}
-
-// startExporter starts an exporter, unless spans go nowhere. A recording needs no
-// spool, because it can be sent again.
-func (t *tracing) startExporter(client exporter.Client, resource *resourcepb.Resource) (err error) {
-	if client == nil {
-		return nil
-	}
-	to := exporter.Config{Client: client, Spool: t.cfg.spool, Resource: resource, Scope: tracer.Scope()}
-	if !t.to.Live {
-		to.Spool, to.Wait = nil, true
-	}
-	t.to.Exporter, err = exporter.New(to)
-	return err
 }
 
 // hasDestination reports whether anybody gets the spans.

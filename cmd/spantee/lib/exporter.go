@@ -67,10 +67,8 @@ func NewExporter(o ExporterOptions) (*Exporter, error) {
 func (e *Exporter) Close(ctx context.Context) error { return e.client.Stop(ctx) }
 
 // start starts the delivery of one stream's spans, which has an account of its own.
-func (e *Exporter) start(agent string) (*exporter.Exporter, error) {
-	return exporter.New(exporter.Config{
-		Client: shared{e.client}, Spool: e.spool, Resource: e.resource(tracer.Presumed(agent)), Scope: tracer.Scope(),
-	})
+func (e *Exporter) start() (*exporter.Exporter, error) {
+	return exporter.New(exporter.Config{Client: shared{e.client}, Spool: e.spool, Scope: tracer.Scope()})
 }
 
 // shared is a client that one of its users cannot stop.

@@ -140,7 +140,7 @@ func New(ctx context.Context, o Options) (*Tracer, error) {
 	}
 	var err error
 	if e.client != nil {
-		if cfg.Exporter, err = e.start(o.Agent); err != nil {
+		if cfg.Exporter, err = e.start(); err != nil {
 			return nil, err
 		}
 	}

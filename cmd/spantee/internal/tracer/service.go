@@ -12,7 +12,6 @@ import (
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
 	"github.com/spantee/spantee/mapping"
-	"github.com/spantee/spantee/mapping/agent"
 )
 
 // PerAgent returns a function that describes each agent once: the agent is the service. It
@@ -28,15 +27,6 @@ func PerAgent(describe func(agent string) *resourcepb.Resource) func(agent strin
 		}
 		return known[agent]
 	}
-}
-
-// Presumed returns the name of a stream's agent to use while the agent is unknown. chosen
-// is the user's choice, if any.
-func Presumed(chosen string) string {
-	if a := agent.Find(chosen); a != nil {
-		return a.Name
-	}
-	return agent.Agents[0].Name
 }
 
 // NewProcess returns a program that is to be run as an agent.
