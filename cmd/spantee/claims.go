@@ -2,17 +2,20 @@ package main
 
 import (
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/follow"
+	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 )
 
 // claims tell spantee follow which runs this process traces: the agent may also write a log
 // of them. Nothing waits for the disk before the end.
 type claims struct {
 	follow.Claims
-	from time.Time
-	done chan struct{} // closed when the last claim was written
+	from    time.Time
+	disk    sync.Mutex     // guards it: each goroutine that it hangs takes a thread
+	writing sync.WaitGroup // the claims
 
 	session string // of the last claim
 	runs    int    // that had begun by then
@@ -31,9 +34,7 @@ func (t *tracing) newClaims() *claims {
 	if t.to.Exporter == nil || t.cfg.spool == nil {
 		return nil
 	}
-	c := &claims{Claims: follow.ClaimsIn(filepath.Dir(t.cfg.spool.Dir)), from: time.Now().Add(-agentAhead), done: make(chan struct{})}
-	close(c.done)
-	return c
+	return &claims{Claims: follow.ClaimsIn(filepath.Dir(t.cfg.spool.Dir)), from: time.Now().Add(-agentAhead)}
 }
 
 // begun claims a run of a session. runs counts the runs of the stream until then, so that
@@ -45,22 +46,16 @@ func (c *claims) begun(session string, runs int) {
 		return
 	}
 	c.session, c.runs = session, runs
-	before, done := c.done, make(chan struct{})
-	c.done = done
 	to := time.Now().Add(logBehind)
-	go func() {
-		defer close(done)
-		<-before
+	c.writing.Go(func() {
+		c.disk.Lock()
+		defer c.disk.Unlock()
 		_ = c.Add(session, c.from, to) // otherwise follow traces the run, too
-	}()
+	})
 }
 
 func (c *claims) wait(deadline time.Time) {
-	if c == nil {
-		return
-	}
-	select {
-	case <-c.done:
-	case <-time.After(time.Until(deadline)):
+	if c != nil {
+		proc.Unless(time.After(time.Until(deadline)), func() any { c.writing.Wait(); return nil })
 	}
 }

@@ -88,13 +88,10 @@ func limitMemory(limit int64) {
 }
 
 const (
-	// memoryLimit is the limit of a command without a viewer.
+	// memoryLimit is the limit of most commands.
 	memoryLimit = 32 << 20
 
-	// memoryForLogs is the limit of a command that reads folders of session logs, which
-	// takes remembering their rows.
-	memoryForLogs = 80 << 20
-
-	// memoryForPage is the limit of a viewer, without its database's own memory.
-	memoryForPage = 80 << 20
+	// largeMemoryLimit is the limit of a viewer, without its database's own memory, and of a
+	// command that reads folders of session logs, which takes remembering their rows.
+	largeMemoryLimit = 80 << 20
 )

@@ -189,7 +189,7 @@ func (r *replayer) find(names []string, recursive bool) (streams []recordedFile,
 		}
 	}
 	if len(logs) > 1 {
-		limitMemory(memoryForLogs)
+		limitMemory(largeMemoryLimit)
 	}
 	slices.SortStableFunc(logs, func(a, b mapping.Log) int {
 		return files[a.Path].info.ModTime().Compare(files[b.Path].info.ModTime())

@@ -94,7 +94,7 @@ func runViewer(o *viewOptions, files []string, stderr *os.File) error {
 		return err
 	}
 	signals := proc.CatchSignals()
-	limitMemory(memoryForPage)
+	limitMemory(largeMemoryLimit)
 	read := fileReader{content, messages.problem}
 	var v *viewer.Viewer
 	err, signal, done := proc.Unless(signals, func() (err error) {
@@ -208,7 +208,7 @@ const openPatience = 2 * time.Second
 // startPage implements --view. Without --listen, it uses any free port if the
 // default is taken.
 func (o *options) startPage(say *reporter) (*page, error) {
-	limitMemory(memoryForPage)
+	limitMemory(largeMemoryLimit)
 	store, err := openSessions(viewer.Retention{Bytes: defaultKept}, time.After(openPatience), say.failed)
 	if err != nil {
 		return nil, err

@@ -203,15 +203,6 @@ func (t *Tee) detach(why error) {
 	notify(t.more)
 }
 
-// endFirst is called with mu held.
-func (t *Tee) endFirst() {
-	select {
-	case <-t.first:
-	default:
-		close(t.first)
-	}
-}
-
 // Err returns why the consumer was detached, nil if it was not.
 func (t *Tee) Err() error {
 	t.mu.Lock()

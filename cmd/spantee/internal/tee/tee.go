@@ -72,7 +72,9 @@ type Tee struct {
 	failure  error         // why the consumer is detached
 	late     Lost          // what came after the consumer was detached
 
-	first chan struct{} // closed when the consumer is done with its first chunk, or detached
+	first    chan struct{} // closed when the consumer is done with its first chunk, or detached
+	endFirst func()        // closes it
+
 	room  chan struct{} // wakes Copy: there is room, or nobody to keep room for
 	more  chan struct{} // wakes the consumer: there are bytes, or there will be none
 	ended chan struct{} // closed when nothing more comes
@@ -112,6 +114,7 @@ func New(in io.Reader, out io.Writer, opts Options) *Tee {
 		ring: ring{buf: newBuffer(ringSize)}, spill: spill{dir: opts.SpillDir, max: opts.SpillMax, open: createUnlinked},
 		passing: make(chan struct{}), first: make(chan struct{}), room: make(chan struct{}, 1), more: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
+	t.endFirst = sync.OnceFunc(func() { close(t.first) })
 	close(t.passing)
 	if opts.Recording || opts.SpillDir == "" || opts.SpillMax < spillChunk {
 		t.spill.max = 0
