@@ -96,7 +96,7 @@ func startTracing(o *options, stderr *os.File, rec *recording, process *mapping.
 	if t.stream, err = tracer.New(t.streamConfig(rec, process)); err != nil {
 		return nil, err
 	}
-	t.open = t.newOpenSpans(client)
+	t.open = t.newOpenSpans()
 	return t, nil
 }
 

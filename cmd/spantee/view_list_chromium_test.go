@@ -96,7 +96,7 @@ func TestChromiumListFilters(t *testing.T) {
 	c := startChromium(t)
 	v := viewFiles(t, "../../testdata/cursor/tool-failures.jsonl", "../../testdata/cursor/tool-kinds.jsonl")
 	for name, child := range map[string]string{"stuck": "chat GPT-5", "busy": "execute_tool shell"} {
-		feed := viewer.NewFeed(v.grpc, true, "spantee/"+name, nil, 0)
+		feed := viewer.NewFeed(v.grpc, true, "spantee/"+name, 0)
 		m := newMade(name)
 		const minutes = 20 * 60_000
 		m.start = time.Now().Add(-minutes * time.Millisecond)

@@ -75,7 +75,7 @@ func TestChromiumGone(t *testing.T) {
 			if protocol == "http" {
 				endpoint = v.http + "/v1/traces"
 			}
-			feed := viewer.NewFeed(endpoint, protocol == "grpc", "spantee/test", nil, 0)
+			feed := viewer.NewFeed(endpoint, protocol == "grpc", "spantee/test", 0)
 			defer feed.Close()
 			m := newMade("gone")
 			m.start = time.Now()

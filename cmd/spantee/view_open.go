@@ -11,8 +11,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
-	"github.com/spantee/spantee/exporter"
-	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/viewer"
 	"github.com/spantee/spantee/mapping"
 )
@@ -39,23 +37,18 @@ type openSource interface {
 	Stats() mapping.Stats
 }
 
-// newOpenSpans returns the open spans of the stream. The feed uses the connection of the
-// exporter's client.
-func (t *tracing) newOpenSpans(client exporter.Client) *openSpans {
+// newOpenSpans returns the open spans of the stream.
+func (t *tracing) newOpenSpans() *openSpans {
 	o := &openSpans{tracing: t, source: t.stream.Mapper}
 	if t.to.Exporter == nil || !t.to.Live || t.cfg.to.otlp == nil {
 		return o
-	}
-	to := t.cfg.to.otlp.Destination()
-	var conn viewer.Conn
-	if share := otlp.ShareConn(client); share != nil { // a nil *SharedConn would be a Conn that is not nil
-		conn = share
 	}
 	delay := feedDelay
 	if t.cfg.content.fitsViewer() { // from the beginning
 		delay = 0
 	}
-	o.feed = viewer.NewFeed(to.Endpoint, to.Protocol == "grpc", tracer.UserAgent(), conn, delay)
+	to := t.cfg.to.otlp.Destination()
+	o.feed = viewer.NewFeed(to.Endpoint, to.Protocol == "grpc", tracer.UserAgent(), delay)
 	return o
 }
 

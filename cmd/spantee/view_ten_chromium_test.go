@@ -20,7 +20,7 @@ func TestChromiumTenJobs(t *testing.T) {
 	broken.span(broken.span(nil, "invoke_agent codex", 0, 90_000, number("gen_ai.usage.cost", 7.5)), "execute_tool shell", 0, 80_000).Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR}
 	more.spans = append(more.spans, broken.spans...)
 	v := viewFiles(t, more.file(t), fixtures+"fix-failing-test.jsonl", fixtures+"tool-failures.jsonl")
-	feed := viewer.NewFeed(v.grpc, true, "spantee/stuck", nil, 0)
+	feed := viewer.NewFeed(v.grpc, true, "spantee/stuck", 0)
 	stuck := newMade("stuck")
 	const minutes = 20 * 60_000
 	stuck.start = time.Now().Add(-minutes * time.Millisecond)

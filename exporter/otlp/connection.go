@@ -28,8 +28,8 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-// A link leads to one receiver. Spans, metrics and open spans share it if they go to
-// the same one: another connection would cost a short session more than what it sends.
+// A link leads to one receiver. Spans and metrics share it if they go to the same one:
+// another connection would cost a short session more than what it sends.
 type link struct {
 	settings *Settings
 
@@ -115,39 +115,6 @@ func (l *link) release() {
 	if last && conn != nil {
 		l.drop(conn)
 	}
-}
-
-// A SharedConn is a share in a gRPC connection.
-type SharedConn struct{ link *link }
-
-// ShareConn returns the gRPC connection of a client of this package, nil over HTTP. It
-// stays open until the client has stopped and the SharedConn is closed.
-func ShareConn(with exporter.Client) *SharedConn {
-	of, _ := with.(*client)
-	if of == nil || of.settings.protocol != "grpc" || !of.link.share() {
-		return nil
-	}
-	return &SharedConn{of.link}
-}
-
-// Invoke calls a method, as a [grpc.ClientConn] does.
-func (c *SharedConn) Invoke(ctx context.Context, method string, request, response any, options ...grpc.CallOption) error {
-	conn, err := c.link.get()
-	if err != nil {
-		return err
-	}
-	defer conn.using.Done()
-	err = conn.grpc.Invoke(ctx, method, request, response, options...)
-	if _, unanswered := errors.AsType[*noAnswer](err); unanswered {
-		c.link.drop(conn)
-	}
-	return err
-}
-
-// Close releases the share.
-func (c *SharedConn) Close() error {
-	c.link.release()
-	return nil
 }
 
 // connect returns a connection for these settings. It fails if a certificate cannot be

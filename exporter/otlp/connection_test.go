@@ -10,10 +10,7 @@ import (
 	"testing"
 
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/spantee/spantee/exporter/metrics/metricstest"
 	"github.com/spantee/spantee/exporter/spool"
@@ -95,47 +92,5 @@ func TestMetricsShareTheConnection(t *testing.T) {
 			}
 			metrics.Close()
 		})
-	}
-}
-
-// TestShareConn calls another method over the connection of the spans. It is there
-// until both have closed it.
-func TestShareConn(t *testing.T) {
-	receiver := metricstest.Start(t)
-	address, connections := forward(t, strings.TrimPrefix(receiver.GRPCEndpoint(), "http://"))
-	spans, err := New(Config{Endpoint: "http://" + address})
-	if err != nil {
-		t.Fatal(err)
-	}
-	share := ShareConn(spans)
-	call := func() codes.Code {
-		t.Helper()
-		return status.Code(share.Invoke(t.Context(), "/another.Service/Method", new(coltracepb.ExportTraceServiceRequest), new(coltracepb.ExportTraceServiceResponse)))
-	}
-	if err := spans.UploadTraces(t.Context(), encodeRequest(&tracepb.ResourceSpans{})); err != nil {
-		t.Error(err)
-	}
-	if got := call(); got != codes.Unimplemented {
-		t.Error(got)
-	}
-	if err := spans.Stop(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if got := call(); got != codes.Unimplemented {
-		t.Error("after the other user has stopped:", got)
-	}
-	if n := connections.Load(); n != 1 {
-		t.Errorf("%d connections, want 1", n)
-	}
-	if err := share.Close(); err != nil {
-		t.Error(err)
-	}
-
-	overHTTP, err := New(Config{Protocol: "http/protobuf", Endpoint: receiver.HTTPEndpoint()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if ShareConn(overHTTP) != nil {
-		t.Error("a gRPC connection over HTTP")
 	}
 }

@@ -32,8 +32,8 @@ type Feed struct {
 	endpoint  string // with scheme and port
 	userAgent string
 	source    string
-	conn      Conn         // nil over HTTP
-	http      *http.Client // nil over gRPC
+	conn      *grpc.ClientConn // nil over HTTP
+	http      *http.Client     // nil over gRPC
 
 	latest chan []byte // the newest that was not sent yet
 	over   atomic.Bool // another backend has answered
@@ -52,23 +52,12 @@ const (
 
 var errNoViewer = errors.New("the endpoint is not a spantee viewer")
 
-// A Conn is a gRPC connection to the endpoint, or a share in one.
-type Conn interface {
-	Invoke(ctx context.Context, method string, request, response any, options ...grpc.CallOption) error
-	Close() error
-}
-
 // NewFeed returns a Feed for the trace exporter's endpoint, or nil if no viewer can
 // be there: a viewer listens on loopback, without TLS. A gRPC endpoint needs no
-// path; an HTTP endpoint may end in /v1/traces. conn, if not nil, is used for a
-// gRPC endpoint, and is closed with the Feed, or at once if NewFeed returns nil. The
-// Feed sends nothing before delay is over.
-func NewFeed(endpoint string, overGRPC bool, userAgent string, conn Conn, delay time.Duration) *Feed {
-	f := newFeed(endpoint, overGRPC, userAgent, conn)
+// path; an HTTP endpoint may end in /v1/traces. The Feed connects once delay is over.
+func NewFeed(endpoint string, overGRPC bool, userAgent string, delay time.Duration) *Feed {
+	f := newFeed(endpoint, overGRPC, userAgent)
 	if f == nil {
-		if conn != nil {
-			_ = conn.Close()
-		}
 		return nil
 	}
 	var ctx context.Context
@@ -79,7 +68,7 @@ func NewFeed(endpoint string, overGRPC bool, userAgent string, conn Conn, delay 
 
 // Answers asks once whether a viewer is at an endpoint.
 func Answers(endpoint string, overGRPC bool, userAgent string) bool {
-	f := newFeed(endpoint, overGRPC, userAgent, nil)
+	f := newFeed(endpoint, overGRPC, userAgent)
 	if f == nil {
 		return false
 	}
@@ -88,7 +77,7 @@ func Answers(endpoint string, overGRPC bool, userAgent string) bool {
 	return f.send(context.Background(), nil) == nil
 }
 
-func newFeed(endpoint string, overGRPC bool, userAgent string, conn Conn) *Feed {
+func newFeed(endpoint string, overGRPC bool, userAgent string) *Feed {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Scheme != "http" || !isLoopback(u.Hostname()) {
 		return nil
@@ -97,14 +86,13 @@ func newFeed(endpoint string, overGRPC bool, userAgent string, conn Conn) *Feed 
 	if !overGRPC {
 		base += strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1/traces")
 	}
-	f := &Feed{endpoint: base, userAgent: userAgent, source: fmt.Sprintf("%016x", rand.Uint64()), conn: conn, latest: make(chan []byte, 1)}
-	switch {
-	case !overGRPC:
+	f := &Feed{endpoint: base, userAgent: userAgent, source: fmt.Sprintf("%016x", rand.Uint64()), latest: make(chan []byte, 1)}
+	if !overGRPC {
 		f.http = httpclient.New(func(t *http.Transport) { t.Proxy = nil })
-	case conn == nil:
-		if f.conn, err = grpc.NewClient("passthrough:///"+u.Host, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent(userAgent), grpc.WithNoProxy()); err != nil {
-			return nil
-		}
+		return f
+	}
+	if f.conn, err = grpc.NewClient("passthrough:///"+u.Host, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent(userAgent), grpc.WithNoProxy()); err != nil {
+		return nil
 	}
 	return f
 }

@@ -108,7 +108,7 @@ func eventually(t *testing.T, s *Store, what string, ok func() bool) {
 func TestFeedReachesViewer(t *testing.T) {
 	v := start(t, Config{GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0"})
 	for i, feed := range []*Feed{
-		NewFeed(v.GRPCEndpoint(), true, "spantee/test", nil, 0), NewFeed(v.HTTPEndpoint(), false, "spantee/test", nil, 0), NewFeed(v.HTTPEndpoint()+"/v1/traces", false, "spantee/test", nil, 0), NewFeed(v.URL(), false, "spantee/test", nil, 0),
+		NewFeed(v.GRPCEndpoint(), true, "spantee/test", 0), NewFeed(v.HTTPEndpoint(), false, "spantee/test", 0), NewFeed(v.HTTPEndpoint()+"/v1/traces", false, "spantee/test", 0), NewFeed(v.URL(), false, "spantee/test", 0),
 	} {
 		open := span(i+1, 1, 0, "invoke_agent x", 1, 2)
 		feed.Show(encode(t, from("a", open)))
@@ -137,7 +137,7 @@ func TestFeedReachesViewer(t *testing.T) {
 // empty request, and sees no span.
 func TestFeedLeavesOthersAlone(t *testing.T) {
 	r := receivertest.Start(t)
-	for _, feed := range []*Feed{NewFeed(r.GRPCEndpoint(), true, "spantee/test", nil, 0), NewFeed(r.HTTPEndpoint(), false, "spantee/test", nil, 0)} {
+	for _, feed := range []*Feed{NewFeed(r.GRPCEndpoint(), true, "spantee/test", 0), NewFeed(r.HTTPEndpoint(), false, "spantee/test", 0)} {
 		feed.Show(encode(t, from("a", span(1, 1, 0, "invoke_agent x", 1, 2))))
 		feed.done.Wait() // it ends by itself
 		feed.Close()
@@ -149,7 +149,7 @@ func TestFeedLeavesOthersAlone(t *testing.T) {
 		t.Errorf("%d requests", r.Attempts())
 	}
 	for _, endpoint := range []string{"http://collector.example:4317", "https://localhost:4317", "http://10.0.0.1:4318", "", "::"} {
-		if f := NewFeed(endpoint, true, "spantee/test", nil, 0); f != nil {
+		if f := NewFeed(endpoint, true, "spantee/test", 0); f != nil {
 			t.Errorf("%s: a feed", endpoint)
 			f.Close()
 		}
