@@ -219,7 +219,7 @@ func (r *replayer) logAt(name string, info fs.FileInfo) *mapping.Log {
 	if err != nil {
 		return nil
 	}
-	defer in.Close()
+	defer func() { _ = in.Close() }()
 	head := make([]byte, mapping.LogHead)
 	n, _ := io.ReadFull(in, head)
 	log, ok := mapping.FindLog(name, head[:n])
@@ -271,7 +271,7 @@ func (r *replayer) stream(f recordedFile) error {
 		return func(yield func(mapping.Output, error) bool) {
 			in, err := r.open(f.name)
 			if err == nil {
-				defer in.Close()
+				defer func() { _ = in.Close() }()
 				if head, _ := in.Peek(512); isOTLP(head) {
 					err = &exporter.Error{Err: errors.New("contains spans, not an agent's stream"), Hint: "spantee view shows them"}
 				}
