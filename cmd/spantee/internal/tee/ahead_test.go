@@ -16,7 +16,7 @@ func TestTheFirstBytesWaitForTheConsumer(t *testing.T) {
 		return func(tee *Tee) {
 			buf := make([]byte, 100)
 			for {
-				if _, err := tee.Next(buf, time.Time{}); err != nil {
+				if _, err := tee.Next(buf, time.Now().Add(time.Hour)); err != nil {
 					return
 				}
 				time.Sleep(work)
@@ -30,10 +30,10 @@ func TestTheFirstBytesWaitForTheConsumer(t *testing.T) {
 		"done":  {consumeIn(50 * time.Millisecond), 50 * time.Millisecond},
 		"rests": {consumeIn(gatherTime / 10), gatherTime / 10},
 		"hangs": {func(tee *Tee) {
-			_, _ = tee.Next(make([]byte, 100), time.Time{})
+			_, _ = tee.Next(make([]byte, 100), time.Now().Add(time.Hour))
 		}, ahead},
 		"detached": {func(tee *Tee) {
-			_, _ = tee.Next(make([]byte, 100), time.Time{})
+			_, _ = tee.Next(make([]byte, 100), time.Now().Add(time.Hour))
 			tee.Detach(errors.New("a bug"))
 		}, 0},
 	} {

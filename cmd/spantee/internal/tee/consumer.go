@@ -15,15 +15,20 @@ type Chunk struct {
 }
 
 // Next reads the next bytes of the stream into buf. It returns at the deadline if
-// none come; a zero deadline is none. Its error is io.EOF at the end of the stream,
-// and once the consumer is detached.
+// none come. Its error is io.EOF at the end of the stream, and once the consumer is
+// detached.
 func (t *Tee) Next(buf []byte, deadline time.Time) (Chunk, error) {
 	t.doneWithLast()
 	for {
 		t.rest()
 		p, err := t.next(buf)
-		if err != nil || len(p.Bytes) > 0 || !t.awaitMore(deadline) {
+		if err != nil || len(p.Bytes) > 0 {
 			return p, err
+		}
+		select {
+		case <-t.more:
+		case <-time.After(time.Until(deadline)):
+			return Chunk{}, nil
 		}
 	}
 }
@@ -100,22 +105,6 @@ func (t *Tee) restFor(now time.Time) time.Duration {
 		return gatherTime - now.Sub(c.began)
 	}
 	return 0
-}
-
-// awaitMore waits for more of the stream. It returns false at the deadline.
-func (t *Tee) awaitMore(deadline time.Time) bool {
-	if deadline.IsZero() {
-		<-t.more
-		return true
-	}
-	timer := time.NewTimer(time.Until(deadline))
-	defer timer.Stop()
-	select {
-	case <-t.more:
-		return true
-	case <-timer.C:
-		return false
-	}
 }
 
 // next returns the next chunk, one without bytes if none has come. It does not hold mu while
