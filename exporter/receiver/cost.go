@@ -2,7 +2,14 @@ package receiver
 
 import (
 	"errors"
+	"reflect"
+	"sync"
 	"unicode/utf8"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/spantee/spantee/exporter/internal/field"
 )
@@ -11,51 +18,42 @@ import (
 // two bytes on the wire, and a hundred once decoded. So the cost of a request is
 // estimated, and the request checked, without decoding it.
 
-// A kind is the type of a protobuf field: text, a message, or 0 for anything else.
-type kind int
-
-const (
-	text kind = iota + 1
-	exportRequest
-	resourceSpans
-	resource
-	entity
-	scopeSpans
-	scope
-	span
-	event
-	link
-	spanStatus
-	keyValue
-	anyValue
-	arrayValue
-	listValue
-)
-
-// sizes are the sizes of the generated structs plus the pointers to them, rounded
-// up to the allocator's size classes.
-var sizes = [...]int{
-	exportRequest: 80, resourceSpans: 120, resource: 120, entity: 152, scopeSpans: 120, scope: 136, span: 360, event: 136, link: 168,
-	spanStatus: 72, keyValue: 88, anyValue: 96, arrayValue: 72, listValue: 72,
+// A shape is a type of message.
+type shape struct {
+	size   int // in memory, once decoded
+	fields map[protowire.Number]fieldShape
 }
 
-// kinds are the kinds of fields, by message and number.
-var kinds = [...][16]kind{
-	exportRequest: {1: resourceSpans},
-	resourceSpans: {1: resource, 2: scopeSpans, 3: text},
-	resource:      {1: keyValue, 3: entity},
-	entity:        {1: text, 2: text, 3: text, 4: text},
-	scopeSpans:    {1: scope, 2: span, 3: text},
-	scope:         {1: text, 2: text, 3: keyValue},
-	span:          {3: text, 5: text, 9: keyValue, 11: event, 13: link, 15: spanStatus},
-	event:         {2: text, 3: keyValue},
-	link:          {3: text, 4: keyValue},
-	spanStatus:    {2: text},
-	keyValue:      {1: text, 2: anyValue},
-	anyValue:      {1: text, 5: arrayValue, 6: listValue},
-	arrayValue:    {1: anyValue},
-	listValue:     {1: keyValue},
+// A fieldShape is text, a message, or zero for anything else.
+type fieldShape struct {
+	isText  bool
+	message *shape
 }
+
+// requestShape is the shape of a request.
+var requestShape = sync.OnceValue(func() *shape {
+	shapes := map[protoreflect.FullName]*shape{} // a value may contain values
+	var shapeOf func(protoreflect.MessageDescriptor) *shape
+	shapeOf = func(d protoreflect.MessageDescriptor) *shape {
+		if known := shapes[d.FullName()]; known != nil {
+			return known
+		}
+		generated, _ := protoregistry.GlobalTypes.FindMessageByName(d.FullName()) // it is linked in
+		const more = 32 // a pointer to it, the wrapper of a oneof, and what the allocator rounds up
+		s := &shape{int(reflect.TypeOf(generated.Zero().Interface()).Elem().Size()) + more, map[protowire.Number]fieldShape{}}
+		shapes[d.FullName()] = s
+		for i := range d.Fields().Len() {
+			switch f := d.Fields().Get(i); f.Kind() {
+			case protoreflect.StringKind:
+				s.fields[f.Number()] = fieldShape{isText: true}
+			case protoreflect.MessageKind:
+				s.fields[f.Number()] = fieldShape{message: shapeOf(f.Message())}
+			}
+		}
+		return s
+	}
+	return shapeOf((*tracepb.TracesData)(nil).ProtoReflect().Descriptor())
+})
 
 // maxNesting is far beyond what a span has.
 const maxNesting = 100
@@ -67,24 +65,20 @@ var (
 
 // cost returns how much memory an encoded message takes once decoded, and an error if it
 // cannot be decoded. It stops past limit.
-func cost(b []byte, message kind, limit, depth int) (total int, err error) {
+func cost(b []byte, message *shape, limit, depth int) (total int, err error) {
 	if depth > maxNesting {
 		return 0, errTooDeep
 	}
-	total = sizes[message]
+	total = message.size
 	for number, v := range field.All(b, &err) {
-		var inner kind
-		if int(number) < len(kinds[message]) {
-			inner = kinds[message][number]
-		}
-		switch {
+		switch inner := message.fields[number]; {
 		case v.Bytes == nil:
 		case total > limit:
 			return total, nil
-		case inner == text && !utf8.Valid(v.Bytes):
+		case inner.isText && !utf8.Valid(v.Bytes):
 			return 0, errNotUTF8
-		case inner > text:
-			more, err := cost(v.Bytes, inner, limit-total, depth+1)
+		case inner.message != nil:
+			more, err := cost(v.Bytes, inner.message, limit-total, depth+1)
 			if err != nil {
 				return 0, err
 			}

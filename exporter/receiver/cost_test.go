@@ -10,37 +10,7 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 )
-
-// Messages that cost does not know would count as their encodings.
-func TestNestedMessages(t *testing.T) {
-	seen := map[kind]bool{text: true}
-	var check func(kind, protoreflect.MessageDescriptor)
-	check = func(k kind, d protoreflect.MessageDescriptor) {
-		if seen[k] {
-			return
-		}
-		seen[k] = true
-		for i := range d.Fields().Len() {
-			f := d.Fields().Get(i)
-			var inner kind
-			if int(f.Number()) < len(kinds[k]) {
-				inner = kinds[k][f.Number()]
-			}
-			if isMessage, isText := f.Kind() == protoreflect.MessageKind, f.Kind() == protoreflect.StringKind; (inner > text) != isMessage || (inner == text) != isText {
-				t.Errorf("%s: kind %v", f.FullName(), inner)
-			}
-			if inner > text {
-				check(inner, f.Message())
-			}
-		}
-	}
-	check(exportRequest, (*tracepb.TracesData)(nil).ProtoReflect().Descriptor())
-	if len(seen) != len(kinds)-1 {
-		t.Errorf("%d messages, want %d", len(seen), len(kinds)-1)
-	}
-}
 
 // A request that would take too much memory once decoded is refused, whatever takes it.
 func TestMaxCost(t *testing.T) {
@@ -99,7 +69,7 @@ func TestChecked(t *testing.T) {
 		for _, b := range []byte{0, 0xff, valid[i] + 1} {
 			request := bytes.Clone(valid)
 			request[i] = b
-			_, got := cost(request, exportRequest, defaultMaxCost, 0)
+			_, got := cost(request, requestShape(), defaultMaxCost, 0)
 			if want := proto.Unmarshal(request, new(tracepb.TracesData)); (got == nil) != (want == nil) {
 				t.Errorf("byte %d is %#x: %v, want %v", i, b, got, want)
 			}
@@ -108,7 +78,7 @@ func TestChecked(t *testing.T) {
 			}
 		}
 	}
-	if _, err := cost(valid, exportRequest, defaultMaxCost, 0); err != nil || refused == 0 {
+	if _, err := cost(valid, requestShape(), defaultMaxCost, 0); err != nil || refused == 0 {
 		t.Errorf("%v, %d refused", err, refused)
 	}
 }
