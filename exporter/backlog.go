@@ -30,10 +30,7 @@ type Backlog struct {
 	More    func(last time.Duration) bool  // reports whether to send another request, after one that took last
 	Retry   func(after time.Duration) bool // waits for after, and reports whether to retry a request; nil for never
 
-	// Earlier is what became of other processes' requests, and Evicted of those that
-	// made room for what was spooled again.
-	Earlier Earlier
-	Evicted spool.Evicted
+	Earlier Earlier // what became of other processes' requests, but for the losses that Spool counts
 
 	own     Earlier       // of this process
 	sender  *sender       // of spans
@@ -50,13 +47,12 @@ func (b *Backlog) Send(ctx, disk context.Context) error {
 		return err
 	}
 	defer box.Close()
-	send, dropped := b.sendSpans, &b.Earlier.Dropped
+	send := b.sendSpans
 	if b.To.Signal == spool.Metrics {
-		send, dropped = b.sendMetrics, &b.Earlier.Metrics.Dropped
+		send = b.sendMetrics
 	}
 	for b.mayContinue() {
-		claim, corrupt, err := box.Next(disk)
-		*dropped += corrupt
+		claim, err := box.Next(disk)
 		if claim == nil || err != nil {
 			return errors.Join(b.failure(), err)
 		}
@@ -146,9 +142,7 @@ func (b *Backlog) sendSpans(ctx context.Context, claim *spool.Claim) error {
 
 // put keeps a request in the room of a claim.
 func (b *Backlog) put(claim *spool.Claim, request spool.Request, why *UploadError) error {
-	evicted, err := claim.Room().Put(context.Background(), b.To, request, why.Error())
-	b.Evicted.Add(evicted)
-	return err
+	return claim.Room().Put(context.Background(), b.To, request, why.Error())
 }
 
 // reject keeps what the receiver will never accept, and counts it.

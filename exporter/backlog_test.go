@@ -118,7 +118,7 @@ func TestABacklogLeavesRoomForOthers(t *testing.T) {
 func TestFlushNamesNoFile(t *testing.T) {
 	s := newSpool(t)
 	to := spool.Destination{Protocol: spool.File, Endpoint: "/home/victim/.profile"}
-	if _, err := s.Put(t.Context(), to, requestOfNumbers(t, 0, 2), ""); err != nil {
+	if err := s.Put(t.Context(), to, requestOfNumbers(t, 0, 2), ""); err != nil {
 		t.Fatal(err)
 	}
 	var named Client
@@ -157,7 +157,7 @@ func putTwoResources(t *testing.T, s *spool.Spool, c *fake) {
 	must(t, err)
 	body := spool.Part{Spans: frames(numbered(0, 2, 300)...)}.AppendTo(nil)
 	body = other.With(frames(numbered(2, 5, 300)...)).AppendTo(body)
-	_, err = s.Put(t.Context(), c.Destination(), spool.Request{Body: body, Spans: 5}, "it was down")
+	err = s.Put(t.Context(), c.Destination(), spool.Request{Body: body, Spans: 5}, "it was down")
 	must(t, err)
 }
 

@@ -40,13 +40,8 @@ func (e *Exporter) closeJournal(why *UploadError) (kept bool) {
 	}
 	ctx, cancel := e.diskContext()
 	defer cancel()
-	kept = j.Close(ctx, reason)
-	evicted := j.TakeEvicted()
-	e.tally.count(func(r *Report) {
-		r.AddEvicted(evicted)
-		r.Unprotected = cmp.Or(r.Unprotected, unprotected)
-	})
-	return kept
+	e.tally.count(func(r *Report) { r.Unprotected = cmp.Or(r.Unprotected, unprotected) })
+	return j.Close(ctx, reason)
 }
 
 // spoolOrDrop spools spans that are not delivered now, or drops them.
@@ -61,14 +56,13 @@ func (e *Exporter) reject(p spool.Part, why *UploadError) {
 
 // keep spools spans, and counts what became of them.
 func (e *Exporter) keep(p spool.Part, why *UploadError, rejected bool) {
-	var evicted spool.Evicted
 	var err error
 	if e.cfg.Spool != nil {
 		ctx, cancel := e.diskContext()
 		defer cancel()
 		req := p.Request()
 		req.Rejected = rejected
-		evicted, err = e.cfg.Spool.Put(ctx, e.cfg.Client.Destination(), req, why.Error())
+		err = e.cfg.Spool.Put(ctx, e.cfg.Client.Destination(), req, why.Error())
 	}
 	e.tally.count(func(r *Report) {
 		n := &r.Spooled
@@ -79,7 +73,6 @@ func (e *Exporter) keep(p spool.Part, why *UploadError, rejected bool) {
 			n = &r.Rejected
 		}
 		*n += len(p.Spans)
-		r.AddEvicted(evicted)
 		r.blame(why)
 		if r.NotKept == nil {
 			r.NotKept = err

@@ -80,7 +80,7 @@ func TestMetricsBacklog(t *testing.T) {
 		for temporality, want := range map[metricpb.AggregationTemporality]EarlierMetrics{2: tc.cumulative, 1: tc.deltas} {
 			s := *newSpool(t)
 			for value := range int64(2) {
-				if _, err := s.Put(t.Context(), metricsThere, metricsRequest(t, value, temporality), ""); err != nil {
+				if err := s.Put(t.Context(), metricsThere, metricsRequest(t, value, temporality), ""); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -113,7 +113,7 @@ func TestMetricsBacklog(t *testing.T) {
 func TestMetricsBacklogWaits(t *testing.T) {
 	s := *newSpool(t)
 	for value := range int64(3) {
-		if _, err := s.Put(t.Context(), metricsThere, metricsRequest(t, value, 1), ""); err != nil {
+		if err := s.Put(t.Context(), metricsThere, metricsRequest(t, value, 1), ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -141,7 +141,7 @@ func TestMetricsBacklogLeavesItsOwn(t *testing.T) {
 	other := s
 	s.Owner, other.Owner = spool.NewOwner(), spool.NewOwner()
 	for i, s := range []spool.Spool{s, other} {
-		if _, err := s.Put(t.Context(), metricsThere, metricsRequest(t, int64(i), 2), ""); err != nil {
+		if err := s.Put(t.Context(), metricsThere, metricsRequest(t, int64(i), 2), ""); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -26,7 +26,7 @@ func wait(t *testing.T, s *spool.Spool, spans []*tracepb.Span) {
 	t.Helper()
 	for _, span := range spans {
 		body := spool.Part{Spans: frames(span)}.Request()
-		if _, err := s.Put(t.Context(), new(fake).Destination(), body, "it was down"); err != nil {
+		if err := s.Put(t.Context(), new(fake).Destination(), body, "it was down"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Microsecond) // in a bubble two files might be of one instant
@@ -208,7 +208,7 @@ func TestOutcomesOfWhatWaits(t *testing.T) {
 
 func TestARequestWithoutSpansIsDone(t *testing.T) {
 	s := newSpool(t)
-	if _, err := s.Put(t.Context(), new(fake).Destination(), spool.Request{}, ""); err != nil {
+	if err := s.Put(t.Context(), new(fake).Destination(), spool.Request{}, ""); err != nil {
 		t.Fatal(err)
 	}
 	wait(t, s, numbered(0, 1, 300))

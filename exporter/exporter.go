@@ -65,8 +65,8 @@ func New(cfg Config) (*Exporter, error) {
 
 	if cfg.Spool != nil {
 		own := *cfg.Spool
-		own.Owner = cmp.Or(own.Owner, spool.NewOwner())
-		own.SetAside = func(*spool.Untrusted) { e.tally.count(func(r *Report) { r.Earlier.SetAside++ }) }
+		own.Owner, own.SetAside = cmp.Or(own.Owner, spool.NewOwner()), nil
+		own.Losses = &e.losses
 		e.cfg.Spool = &own
 	}
 	presumed, err := newOrigin(cfg.Resource, cfg.Scope)
@@ -92,6 +92,7 @@ type Exporter struct {
 	tx       transaction
 	queue    queue
 	tally    tally
+	losses   spool.LossCounter
 	sender   sender
 	draining drain
 	journal  *spool.Journal // nil for a recording, which can be sent again
@@ -223,8 +224,6 @@ func (e *Exporter) commit(open []*spool.Span) (err error) {
 		} else {
 			err = j.Checkpoint(ctx, e.tx.spans, open)
 		}
-		evicted := j.TakeEvicted()
-		e.tally.count(func(r *Report) { r.AddEvicted(evicted) })
 	}
 	for _, b := range e.queue.add(&e.tx) {
 		e.spoolOrDrop(b.part(), cmp.Or(e.queue.lastFailure(), errTooSlow))
@@ -264,6 +263,7 @@ func (e *Exporter) Close(ctx context.Context) Report {
 	why := e.whyUndelivered()
 	kept := e.keepRest(why)
 
+	e.tally.count(func(r *Report) { r.AddLosses(e.losses.Take()) })
 	r := e.tally.snapshot()
 	missing := r.undecided()
 	switch {

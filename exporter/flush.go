@@ -26,6 +26,7 @@ func Flush(ctx context.Context, s spool.Spool, dial func(spool.Destination) (Cli
 	if done == nil {
 		done = func(int) {}
 	}
+	s.Losses = new(spool.LossCounter)
 	recovered, err := s.Recover(ctx)
 	all := []Flushed{}
 	if err != nil || recovered > 0 {
@@ -63,6 +64,7 @@ func dialTrusted(to spool.Destination, dial func(spool.Destination) (Client, err
 func flush(ctx context.Context, b *Backlog, sum *Earlier, done func(spans int)) error {
 	before := 0
 	b.More = func(time.Duration) bool {
+		b.Earlier.addLosses(b.Spool.Losses.Take())
 		now := b.Earlier.Delivered + b.Earlier.Rejected + b.Earlier.Dropped
 		done(now - before)
 		before = now
@@ -70,8 +72,8 @@ func flush(ctx context.Context, b *Backlog, sum *Earlier, done func(spans int)) 
 	}
 	b.Retry = func(after time.Duration) bool { return sleep(ctx, after) }
 	err := b.Send(ctx, ctx)
+	b.Earlier.addLosses(b.Spool.Losses.Take())
 	*sum = b.Earlier
-	sum.addEvicted(b.Evicted)
 	if stopped := attempt(context.WithoutCancel(ctx), b.sender.client.Stop); err == nil && stopped != nil {
 		return stopped
 	}

@@ -59,10 +59,11 @@ func (e *Earlier) Add(more Earlier) {
 	e.Metrics.add(more.Metrics)
 }
 
-// addEvicted counts other processes' evicted data.
-func (e *Earlier) addEvicted(evicted spool.Evicted) {
-	e.Dropped += evicted.Others
-	e.Metrics.Dropped += evicted.OtherPoints
+// addLosses counts what other processes have lost.
+func (e *Earlier) addLosses(l spool.Losses) {
+	e.Dropped += l.Others
+	e.Metrics.Dropped += l.OtherPoints
+	e.SetAside += l.SetAside
 }
 
 // undecided returns how many spans have no final outcome yet.
@@ -70,7 +71,6 @@ func (r *Report) undecided() int { return r.Ended - r.Delivered - r.Spooled - r.
 
 // addSent counts what became of a backlog: spans of this process had counted as spooled.
 func (r *Report) addSent(b *Backlog) {
-	r.AddEvicted(b.Evicted)
 	r.Earlier.Add(b.Earlier)
 	r.Spooled -= b.own.Delivered + b.own.Rejected + b.own.Dropped
 	r.Delivered += b.own.Delivered
@@ -78,12 +78,12 @@ func (r *Report) addSent(b *Backlog) {
 	r.Dropped += b.own.Dropped
 }
 
-// AddEvicted counts spans that were evicted from the spool after Close, and metrics.
-func (r *Report) AddEvicted(e spool.Evicted) {
-	r.Spooled -= e.Own
-	r.Rejected -= e.OwnRejected
-	r.Dropped += e.Own + e.OwnRejected
-	r.Earlier.addEvicted(e)
+// AddLosses counts what is no longer in the spool, perhaps since Close.
+func (r *Report) AddLosses(l spool.Losses) {
+	r.Spooled -= l.Own
+	r.Rejected -= l.OwnRejected
+	r.Dropped += l.Own + l.OwnRejected
+	r.Earlier.addLosses(l)
 }
 
 func (r *Report) blame(why *UploadError) {

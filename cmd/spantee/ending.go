@@ -94,7 +94,7 @@ func (t *tracing) endMetrics() {
 	defer cancel()
 	o := &t.result
 	o.metrics = t.metrics.close(ctx, o.delivery)
-	o.delivery.AddEvicted(o.metrics.Evicted)
+	o.delivery.AddLosses(o.metrics.Losses)
 	o.delivery.Earlier.Add(o.metrics.Earlier)
 }
 

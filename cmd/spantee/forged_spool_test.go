@@ -85,7 +85,7 @@ func TestAForgedSpoolTakesLittleMemory(t *testing.T) {
 			s := spool.Spool{Dir: filepath.Join(state, "spantee/spool"), Max: 1 << 30}
 			to := spool.Destination{Protocol: "http/protobuf", Endpoint: collector.URL + "/v1/traces"}
 			body := bytesField(1, bytesField(2, span(0)))
-			if _, err := s.Put(t.Context(), to, spool.Request{Body: body, Spans: 1}, ""); err != nil {
+			if err := s.Put(t.Context(), to, spool.Request{Body: body, Spans: 1}, ""); err != nil {
 				t.Fatal(err)
 			}
 			entries, err := s.List(t.Context())

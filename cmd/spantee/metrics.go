@@ -245,12 +245,12 @@ func (m *meter) close(ctx context.Context, spans exporter.Report) (total metrics
 		total.Rejected += r.Rejected
 		total.Cause = cmp.Or(total.Cause, r.Cause)
 		total.NotKept = cmp.Or(total.NotKept, r.NotKept)
-		total.Evicted.Add(r.Evicted)
+		total.Losses.Add(r.Losses)
 		total.Earlier.Add(r.Earlier)
 	}
-	kept := min(total.Spooled, total.Evicted.OwnPoints) // of one agent, evicted for those of another
+	kept := min(total.Spooled, total.Losses.OwnPoints) // of one agent, evicted for those of another
 	total.Spooled -= kept
-	total.Rejected -= total.Evicted.OwnPoints - kept
-	total.Lost += total.Evicted.OwnPoints
+	total.Rejected -= total.Losses.OwnPoints - kept
+	total.Lost += total.Losses.OwnPoints
 	return total
 }

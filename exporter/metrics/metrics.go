@@ -106,12 +106,14 @@ type Recorder struct {
 // New starts a Recorder.
 func New(cfg Config) *Recorder {
 	r := &Recorder{
-		sender: sender{exporter: cfg.Exporter, gate: cmp.Or(cfg.Gate, NewGate()), spool: cfg.Spool},
+		sender: sender{exporter: cfg.Exporter, gate: cmp.Or(cfg.Gate, NewGate())},
 		sets:   map[string]metric.MeasurementOption{}, used: map[string][len(usages)]int64{}, gaps: map[string][]float64{},
 		unsaved: make(chan struct{}, 1), ending: make(chan struct{}), ended: make(chan struct{}),
 	}
 	if cfg.Spool != nil {
-		r.sender.journal = cfg.Spool.NewMetricsJournal(cfg.Exporter.Destination())
+		own := *cfg.Spool
+		own.Losses, own.SetAside = new(spool.LossCounter), nil
+		r.sender.spool, r.sender.journal = &own, own.NewMetricsJournal(cfg.Exporter.Destination())
 	}
 	r.Received(time.Now())
 	r.open.Store(new(openSpans))
@@ -226,8 +228,8 @@ type Report struct {
 	Cause     error // why points were not delivered; may be an *exporter.Error
 	NotKept   error // why the spool did not keep the lost ones
 
-	Evicted spool.Evicted    // from the spool, to make room
-	Earlier exporter.Earlier // what became of other processes' metrics, and of files in the spool
+	Losses  spool.Losses     // of the spool, for example to make room
+	Earlier exporter.Earlier // what else became of other processes' metrics
 }
 
 // drainGrace is how long Close goes on sending metrics of earlier processes.

@@ -127,17 +127,14 @@ func (s *sender) drain(ctx context.Context, more func() bool) {
 	if s.spool == nil || s.report.Delivered == 0 && !s.unwanted || time.Now().Before(s.drainFrom) {
 		return
 	}
-	from := *s.spool
-	from.SetAside = func(*spool.Untrusted) { s.report.Earlier.SetAside++ }
 	b := exporter.Backlog{
-		Spool: from, To: s.exporter.Destination(), Metrics: s.exporter,
+		Spool: *s.spool, To: s.exporter.Destination(), Metrics: s.exporter,
 		More: func(time.Duration) bool { return s.gate.delay() <= 0 && more() },
 	}
 	if err := b.Send(ctx, ctx); err != nil { // what fails stays in the spool
 		s.drainFrom = time.Now().Add(drainRest)
 	}
 	s.report.Earlier.Add(b.Earlier)
-	s.report.Evicted.Add(b.Evicted)
 }
 
 // deadlines returns the contexts for the disk and for attempts to deliver until ctx
@@ -164,6 +161,9 @@ func (s *sender) close(disk context.Context) Report {
 	}
 	s.exporter.Close()
 	r := s.report
+	if s.spool != nil {
+		r.Losses = s.spool.Losses.Take()
+	}
 	if r.Lost+r.Spooled+r.Rejected == 0 {
 		r.Cause = nil
 	}
@@ -186,9 +186,7 @@ func (s *sender) keep(disk context.Context, rest *metricdata.ResourceMetrics, re
 	}
 	body, err := s.exporter.Encode(rest)
 	if err == nil {
-		var evicted spool.Evicted
-		evicted, err = s.spool.Put(disk, s.exporter.Destination(), spool.Request{Body: body, Points: points, Rejected: rejected}, s.report.Cause.Error())
-		s.report.Evicted.Add(evicted)
+		err = s.spool.Put(disk, s.exporter.Destination(), spool.Request{Body: body, Points: points, Rejected: rejected}, s.report.Cause.Error())
 	}
 	switch {
 	case err != nil:

@@ -160,7 +160,7 @@ func TestFlushOfNonsense(t *testing.T) {
 		{Protocol: "file", Endpoint: "/etc/passwd"},
 		{Protocol: "", Endpoint: "http://127.0.0.1:0"},
 	} {
-		if _, err := s.Put(t.Context(), to, spool.Request{Body: []byte{0x0a, 0x04, 0x12, 0x02, 0x12, 0x00}, Spans: 1}, ""); err != nil {
+		if err := s.Put(t.Context(), to, spool.Request{Body: []byte{0x0a, 0x04, 0x12, 0x02, 0x12, 0x00}, Spans: 1}, ""); err != nil {
 			t.Fatal(err)
 		}
 	}

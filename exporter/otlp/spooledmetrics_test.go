@@ -26,7 +26,7 @@ func leaveMetrics(t *testing.T, s *spool.Spool, cfg Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Put(t.Context(), settings.Destination(), spool.Request{Body: body, Points: 1}, "it was down"); err != nil {
+	if err := s.Put(t.Context(), settings.Destination(), spool.Request{Body: body, Points: 1}, "it was down"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -63,7 +63,7 @@ func TestSpoolOfALaterVersion(t *testing.T) {
 	s := newSpool(t)
 	url, got := headers(t)
 	to := spool.Destination{Protocol: "http/protobuf", Endpoint: url + "/v1/logs", Signal: "logs"}
-	if _, err := s.Put(t.Context(), to, spool.Request{Body: []byte{0x0a, 0x00}, Spans: 1}, ""); err != nil {
+	if err := s.Put(t.Context(), to, spool.Request{Body: []byte{0x0a, 0x00}, Spans: 1}, ""); err != nil {
 		t.Fatal(err)
 	}
 	all := flush(t, s, Config{})

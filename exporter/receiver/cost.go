@@ -39,7 +39,7 @@ var requestShape = sync.OnceValue(func() *shape {
 			return known
 		}
 		generated, _ := protoregistry.GlobalTypes.FindMessageByName(d.FullName()) // it is linked in
-		const more = 32 // a pointer to it, the wrapper of a oneof, and what the allocator rounds up
+		const more = 32                                                           // a pointer to it, the wrapper of a oneof, and what the allocator rounds up
 		s := &shape{int(reflect.TypeOf(generated.Zero().Interface()).Elem().Size()) + more, map[protowire.Number]fieldShape{}}
 		shapes[d.FullName()] = s
 		for i := range d.Fields().Len() {

@@ -57,6 +57,12 @@ func newDiskLock() diskLock { return make(diskLock, 1) }
 func (l diskLock) Lock()    { l <- struct{}{} }
 func (l diskLock) Unlock()  { <-l }
 
+// do is within, for a call whose only result is an error.
+func do(ctx context.Context, f func() error) error {
+	_, err := within(ctx, func() (struct{}, error) { return struct{}{}, f() })
+	return err
+}
+
 // within is await, unless the disk is known not to answer.
 func within[T any](ctx context.Context, f func() (T, error)) (result T, err error) {
 	if abandonedCalls.Load() > 0 {

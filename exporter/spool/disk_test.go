@@ -43,11 +43,11 @@ func TestNobodyWaitsForAFrozenDisk(t *testing.T) {
 			release := freeze(t, call)
 			ctx, cancel := context.WithCancel(background)
 			go cancel()
-			if _, err := s.Put(ctx, here, requestOf(t, "a"), ""); !errors.Is(err, ErrFrozen) {
+			if err := s.Put(ctx, here, requestOf(t, "a"), ""); !errors.Is(err, ErrFrozen) {
 				t.Errorf("Put: %v", err)
 			}
 			// No later call waits for the disk, whatever its deadline.
-			if _, err := s.Put(background, here, requestOf(t, "b"), ""); !errors.Is(err, ErrFrozen) {
+			if err := s.Put(background, here, requestOf(t, "b"), ""); !errors.Is(err, ErrFrozen) {
 				t.Errorf("then Put: %v", err)
 			}
 			release()

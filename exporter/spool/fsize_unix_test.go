@@ -42,9 +42,9 @@ func onAFullDisk() {
 	}
 	s := Spool{Dir: os.Getenv("SPOOL_TEST_DIR"), Max: 1 << 20}
 	req := Request{Body: make([]byte, 1000), Spans: 1}
-	_, err := s.Put(background, here, req, "connection refused")
+	err := s.Put(background, here, req, "connection refused")
 	fmt.Println(err)
-	_, err = s.Put(background, here, rejected(req), "400")
+	err = s.Put(background, here, rejected(req), "400")
 	fmt.Println(err)
 	j := s.NewJournal(here)
 	err = j.Checkpoint(background, []*Span{{Wire: make([]byte, 1000), Of: new(Part)}}, nil)

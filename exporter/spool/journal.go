@@ -31,7 +31,6 @@ type Journal struct {
 	weight  int     // bytes of live
 	size    int     // bytes of the log
 	err     error   // why the log does not have all that is live, or nil
-	evicted Evicted
 	closing bool
 	closed  bool
 	kept    bool // Close has left all that was live in the log
@@ -84,18 +83,17 @@ func (s Spool) NewMetricsJournal(to Destination) *MetricsJournal {
 
 // Replace replaces what the journal has with a request.
 func (j *MetricsJournal) Replace(ctx context.Context, request []byte) error {
-	_, err := within(ctx, func() (Evicted, error) { return j.file.replace([][]byte{request}) })
-	return err
+	return do(ctx, func() error { return j.file.replace([][]byte{request}) })
 }
 
 // Clear removes what the journal has: it needs no recovery any more.
 func (j *MetricsJournal) Clear(ctx context.Context) {
-	_, _ = within(ctx, func() (struct{}, error) { j.file.clear(); return struct{}{}, nil })
+	_ = do(ctx, func() error { j.file.clear(); return nil })
 }
 
 // Close ends the journal, and removes what it has.
 func (j *MetricsJournal) Close(ctx context.Context) {
-	_, _ = within(ctx, func() (struct{}, error) { j.file.finish(nil, 0, false); return struct{}{}, nil })
+	_ = do(ctx, func() error { j.file.finish(nil, 0, false); return nil })
 }
 
 // Append adds spans that have ended. Their bytes must not change any more.
@@ -160,13 +158,11 @@ func (j *Journal) write(ctx context.Context, records [][]byte, anew bool) {
 		to, j.size = j.file.replace, len(j.file.note)
 	}
 	j.size += sizeRecords(records)
-	wait := within[Evicted]
+	wait := within[struct{}]
 	if j.closing { // the last chance, whatever the disk did before
 		wait = await
 	}
-	evicted, err := wait(ctx, func() (Evicted, error) { return to(records) })
-	j.evicted.Add(evicted)
-	j.err = err
+	_, j.err = wait(ctx, func() (struct{}, error) { return struct{}{}, to(records) })
 }
 
 // Done removes spans that were added: they need no recovery.
@@ -191,14 +187,6 @@ func (j *Journal) Err() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return ignore(j.err, errNotBegun)
-}
-
-// TakeEvicted returns what was evicted for the journal since the last call.
-func (j *Journal) TakeEvicted() (e Evicted) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	e, j.evicted = j.evicted, Evicted{}
-	return e
 }
 
 // Close ends the journal. It removes the log, or, given a reason why spans were not
@@ -254,47 +242,48 @@ type logFile struct {
 func (l *logFile) path() string { return l.base + waitingExt }
 
 // append writes at the end of the log.
-func (l *logFile) append(records [][]byte) (evicted Evicted, err error) {
+func (l *logFile) append(records [][]byte) error {
 	b := bytes.Join(records, nil)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.f == nil {
-		return evicted, errNoLog
+		return errNoLog
 	}
-	if evicted, err = l.room(l.s, int64(len(b))); err == nil {
+	err := l.room(l.s, int64(len(b)))
+	if err == nil {
 		onDisk("append")
 		_, err = l.f.Write(b)
 	}
 	if err != nil { // part of a frame may have been written: nothing can follow it
 		l.closeFile()
-		return evicted, err
+		return err
 	}
 	l.size += int64(len(b))
-	return evicted, nil
+	return nil
 }
 
 var errNoLog = errors.New("the journal could not be written")
 
 // room makes room in the spool.
-func (l *logFile) room(s Spool, size int64) (Evicted, error) {
+func (l *logFile) room(s Spool, size int64) error {
 	if l.size+size > min(l.s.Max, maxLog) {
-		return Evicted{}, errFull
+		return errFull
 	}
 	return s.makeRoom(size)
 }
 
 // replace writes a new log of the note and records, and leaves the old log whole until then.
-func (l *logFile) replace(records [][]byte) (evicted Evicted, err error) {
+func (l *logFile) replace(records [][]byte) (err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err = l.begin(); err != nil {
-		return evicted, err
+		return err
 	}
 	l.closeFile()
 	records = append([][]byte{l.note}, records...)
 	size, old := int64(sizeRecords(records)), l.size
 	l.size = 0
-	if evicted, err = l.room(l.s.withFreed(old), size); err == nil { // both logs exist for a moment
+	if err = l.room(l.s.withFreed(old), size); err == nil { // both logs exist for a moment
 		if err = write(l.path(), records...); err == nil {
 			l.f, _, err = OpenFile(l.path(), os.O_WRONLY|os.O_APPEND)
 		}
@@ -302,7 +291,7 @@ func (l *logFile) replace(records [][]byte) (evicted Evicted, err error) {
 	if l.size = size; err != nil {
 		l.size = old
 	}
-	return evicted, err
+	return err
 }
 
 // begin locks the log.

@@ -121,7 +121,7 @@ func TestALogOfAnotherVersionIsSetAside(t *testing.T) {
 	must(t, s.handOver(path, here, 3, int64(len(note))))
 	o := openBox(t, s, here)
 	defer o.Close()
-	if c, corrupt, err := o.Next(background); c != nil || corrupt != 3 || err != nil {
+	if c, corrupt, err := nextOf(o); c != nil || corrupt != 3 || err != nil {
 		t.Errorf("%+v, %d spans are corrupt, %v", c, corrupt, err)
 	}
 	want(t, states(t, s), "corrupt 3")
@@ -199,7 +199,7 @@ func TestWhatHasEndedReplacesWhatWasOpen(t *testing.T) {
 			wantRecovered(t, s, len(tt.want))
 			o := openBox(t, s, here)
 			defer o.Close()
-			c, _, err := o.Next(background)
+			c, err := o.Next(background)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -41,7 +41,7 @@ var (
 
 func newSpool(t testing.TB, max int64) Spool {
 	t.Helper()
-	return Spool{Dir: filepath.Join(t.TempDir(), "state", "spool"), Max: max}
+	return Spool{Dir: filepath.Join(t.TempDir(), "state", "spool"), Max: max, Losses: new(LossCounter)}
 }
 
 // spanOf is a span of one trace that its name tells from all others.
@@ -101,9 +101,22 @@ var background = context.Background()
 
 func put(t testing.TB, s Spool, to Destination, names ...string) {
 	t.Helper()
-	if gaveUp, err := s.Put(background, to, requestOf(t, names...), "connection refused"); gaveUp.Others > 0 || err != nil {
+	if gaveUp, err := tryPut(s, to, requestOf(t, names...), "connection refused"); gaveUp.Others > 0 || err != nil {
 		t.Fatalf("Put gave up %d spans, error %v", gaveUp, err)
 	}
+}
+
+// tryPut is Put, and returns what it has evicted.
+func tryPut(s Spool, to Destination, req Request, reason string) (Losses, error) {
+	err := s.Put(background, to, req, reason)
+	return s.Losses.Take(), err
+}
+
+// nextOf is Next, and returns how many spans or data points were set aside.
+func nextOf(o *Outbox) (c *Claim, corrupt int, err error) {
+	c, err = o.Next(background)
+	l := o.s.Losses.Take()
+	return c, l.Own + l.Others + l.OwnPoints + l.OtherPoints, err
 }
 
 func namesIn(parts ...Part) (names []string) {
@@ -133,7 +146,7 @@ func drained(t testing.TB, s Spool, to Destination) (names []string) {
 	}
 	defer o.Close()
 	for {
-		c, _, err := o.Next(background)
+		c, err := o.Next(background)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,16 +35,16 @@ func metricsOf(t testing.TB, temporality metricpb.AggregationTemporality, counte
 	return Request{Body: body, Points: counters}
 }
 
-func putMetrics(t testing.TB, s Spool, r Request) Evicted {
+func putMetrics(t testing.TB, s Spool, r Request) Losses {
 	t.Helper()
-	evicted, err := s.Put(background, metricsHere, r, "connection refused")
+	evicted, err := tryPut(s, metricsHere, r, "connection refused")
 	must(t, err)
 	return evicted
 }
 
 func claimMetrics(t testing.TB, o *Outbox) *Claim {
 	t.Helper()
-	c, corrupt, err := o.Next(background)
+	c, corrupt, err := nextOf(o)
 	if err != nil || c == nil || corrupt > 0 {
 		t.Fatalf("%+v, %d corrupt, %v", c, corrupt, err)
 	}
@@ -123,7 +123,7 @@ func TestLogsOfOldVersions(t *testing.T) {
 	}
 	o := openBox(t, s, here)
 	defer o.Close()
-	if c, corrupt, err := o.Next(background); c != nil || corrupt != 1 || err != nil {
+	if c, corrupt, err := nextOf(o); c != nil || corrupt != 1 || err != nil {
 		t.Errorf("Next: %v, %d corrupt, %v", c, corrupt, err)
 	}
 }
@@ -132,7 +132,7 @@ func TestLogsOfOldVersions(t *testing.T) {
 func TestMetricsInTheWrongPlace(t *testing.T) {
 	for _, to := range []Destination{here, metricsHere} {
 		s := newSpool(t, 1<<20)
-		if _, err := s.Put(background, metricsHere, metricsOf(t, cumulative, 3, 1), ""); err != nil {
+		if err := s.Put(background, metricsHere, metricsOf(t, cumulative, 3, 1), ""); err != nil {
 			t.Fatal(err)
 		}
 		put(t, s, here, "a")
@@ -143,12 +143,12 @@ func TestMetricsInTheWrongPlace(t *testing.T) {
 		name := filesOf(t, filepath.Join(s.Dir, from.dir()))[0]
 		must(t, os.Rename(filepath.Join(s.Dir, from.dir(), name), filepath.Join(s.Dir, into.dir(), name)))
 		o := openBox(t, s, into)
-		c, corrupt, err := o.Next(background)
+		c, corrupt, err := nextOf(o)
 		if err != nil || c == nil || len(c.Parts)+c.Points > 3 {
 			t.Errorf("%+v, %v", c, err)
 		}
 		must(t, c.Done())
-		c, more, err := o.Next(background)
+		c, more, err := nextOf(o)
 		if c != nil || err != nil || corrupt+more == 0 {
 			t.Errorf("then %+v, %d corrupt, %v", c, corrupt+more, err)
 		}
@@ -166,7 +166,7 @@ func TestDeltasOfADeadSender(t *testing.T) {
 		unlock(dead.lock) // as the system does
 
 		o := openBox(t, s, metricsHere)
-		c, corrupt, err := o.Next(background)
+		c, corrupt, err := nextOf(o)
 		if err != nil || (c == nil) != (temporality == delta) || corrupt != map[bool]int{true: 3}[temporality == delta] {
 			t.Errorf("%v: claimed %+v, %d corrupt, %v", temporality, c, corrupt, err)
 		}
@@ -182,10 +182,10 @@ func TestEvictedMetrics(t *testing.T) {
 	other.Owner = NewOwner()
 	putMetrics(t, other, metricsOf(t, cumulative, 50, 1))
 	putMetrics(t, s, metricsOf(t, cumulative, 30, 1))
-	if evicted := putMetrics(t, s, metricsOf(t, cumulative, 130, 1)); evicted != (Evicted{OtherPoints: 50, OwnPoints: 30}) {
+	if evicted := putMetrics(t, s, metricsOf(t, cumulative, 130, 1)); evicted != (Losses{OtherPoints: 50, OwnPoints: 30}) {
 		t.Errorf("evicted %+v", evicted)
 	}
-	if _, err := s.Put(background, metricsHere, rejected(metricsOf(t, cumulative, 100, 1)), "400"); err != nil {
+	if err := s.Put(background, metricsHere, rejected(metricsOf(t, cumulative, 100, 1)), "400"); err != nil {
 		t.Fatal(err)
 	}
 	want(t, states(t, s), "rejected 0")

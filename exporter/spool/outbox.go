@@ -85,37 +85,26 @@ type Claim struct {
 // Following files are joined with it, up to a size that receivers accept and up to a
 // quarter of the spool's limit, because files being sent cannot be evicted.
 //
-// A file that is not a request is set aside; corrupt is the number of spans or data
-// points it claimed to have. A file of deltas is set aside, too, if its process died
-// while it sent them: they may have arrived, and would count twice. A file that
-// cannot be read for another reason stays in place, and Next returns the reason once
-// nothing else is left.
-func (o *Outbox) Next(ctx context.Context) (c *Claim, corrupt int, err error) {
-	type next struct {
-		*Claim
-		corrupt int
-	}
-	n, err := within(ctx, func() (n next, err error) {
-		n.Claim, n.corrupt, err = o.next()
-		return n, err
-	})
-	return n.Claim, n.corrupt, err
-}
+// A file that is not a request is set aside, and what it claims to have is lost. A file of
+// deltas is set aside, too, if its process died while it sent them: they may have arrived,
+// and would count twice. A file that cannot be read for another reason stays in place, and
+// Next returns the reason once nothing else is left.
+func (o *Outbox) Next(ctx context.Context) (*Claim, error) { return within(ctx, o.next) }
 
-func (o *Outbox) next() (c *Claim, corrupt int, err error) {
+func (o *Outbox) next() (c *Claim, err error) {
 	most := min(maxRequest, o.s.Max/4)
 	for {
 		if len(o.files) == 0 {
 			if c != nil {
-				return c, corrupt, nil
+				return c, nil
 			}
 			if waits, err := o.list(); err != nil || !waits {
-				return nil, corrupt, cmp.Or(err, o.unreadable)
+				return nil, cmp.Or(err, o.unreadable)
 			}
 		}
 		f := o.files[0]
 		if c != nil && (o.to.Signal == Metrics || c.bytes+f.name.bytes > most || c.Own != f.name.ownedBy(o.s.Owner)) {
-			return c, corrupt, nil
+			return c, nil
 		}
 		o.files = o.files[1:]
 		more, err := o.claim(f)
@@ -124,8 +113,8 @@ func (o *Outbox) next() (c *Claim, corrupt int, err error) {
 			c = more
 		case err == nil:
 			c.join(more)
-		case o.pass(f, err) && errors.Is(err, errCorrupt):
-			corrupt += f.name.spans + f.name.points
+		default:
+			o.pass(f, err)
 		}
 	}
 }
@@ -143,19 +132,20 @@ func (c *Claim) join(more *Claim) {
 }
 
 // pass leaves out a file that cannot be sent. One that is no request, or that is not this
-// user's, is set aside; pass reports whether it was.
-func (o *Outbox) pass(f file, why error) (aside bool) {
+// user's, is set aside.
+func (o *Outbox) pass(f file, why error) {
 	err := why
 	switch {
 	case errors.Is(why, errCorrupt):
-		_, err = setAside(f.path())
+		if _, err = setAside(f.path()); err == nil {
+			o.s.lose(f)
+		}
 	case isUntrusted(why): // its name cannot be trusted
 		err = o.s.refuse(f.path(), why)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // otherwise another process has evicted it or set it aside
 		o.later[f.name.key()], o.unreadable = true, err
 	}
-	return err == nil
 }
 
 // claim takes one file, and returns an error if it is not a request.

@@ -15,7 +15,7 @@ import (
 
 func next(t testing.TB, o *Outbox, names ...string) *Claim {
 	t.Helper()
-	c, corrupt, err := o.Next(background)
+	c, corrupt, err := nextOf(o)
 	if c == nil || corrupt != 0 || err != nil {
 		t.Fatalf("Next: %v, %d corrupt, %v, want %q", c, corrupt, err, names)
 	}
@@ -28,7 +28,7 @@ func putAlone(t testing.TB, s Spool, to Destination, names ...string) {
 	t.Helper()
 	spans := spansOf(names...)
 	spans[0].TraceState = strings.Repeat("x", int(min(maxRequest, s.Max/4)*5/8))
-	if _, err := s.Put(background, to, encoded(t, spans), ""); err != nil {
+	if err := s.Put(background, to, encoded(t, spans), ""); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -40,12 +40,12 @@ func TestSmallRequestsAreJoined(t *testing.T) {
 	for i := range requests {
 		span := spanOf(fmt.Sprintf("%04d", i))
 		span.TraceState = long
-		if _, err := s.Put(background, here, encoded(t, []*tracepb.Span{span}), ""); err != nil {
+		if err := s.Put(background, here, encoded(t, []*tracepb.Span{span}), ""); err != nil {
 			t.Fatal(err)
 		}
 	}
 	other := Part{Spans: [][]byte{wire(t, spanOf("other"))}} // without a resource
-	if _, err := s.Put(background, here, Request{Body: other.AppendTo(nil), Spans: 1}, ""); err != nil {
+	if err := s.Put(background, here, Request{Body: other.AppendTo(nil), Spans: 1}, ""); err != nil {
 		t.Fatal(err)
 	}
 	o := openBox(t, s, here)
@@ -53,7 +53,7 @@ func TestSmallRequestsAreJoined(t *testing.T) {
 	var names []string
 	claims := 0
 	for {
-		c, _, err := o.Next(background)
+		c, err := o.Next(background)
 		if c == nil || err != nil {
 			if err != nil {
 				t.Fatal(err)
@@ -116,7 +116,7 @@ func TestAnOutboxGivesTheOldestFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if c, corrupt, err := o.Next(background); c != nil || corrupt != 0 || err != nil {
+	if c, corrupt, err := nextOf(o); c != nil || corrupt != 0 || err != nil {
 		t.Errorf("there is still %v, %d, %v", c, corrupt, err)
 	}
 	if files := filesOf(t, s.Dir); len(files) > 0 {
@@ -182,7 +182,7 @@ func TestAnOutboxSetsCorruptFilesAside(t *testing.T) {
 			spoil(t, s, spoiled)
 			put(t, s, here, "c")
 			o := openBox(t, s, here)
-			c, corrupt, err := o.Next(background)
+			c, corrupt, err := nextOf(o)
 			if corrupt != 2 || err != nil {
 				t.Fatalf("Next: %d corrupt, %v", corrupt, err)
 			}
@@ -254,7 +254,7 @@ func TestAHugeFileIsNotRead(t *testing.T) {
 	}
 	o := openBox(t, s, here)
 	defer o.Close()
-	if c, corrupt, err := o.Next(background); c != nil || corrupt != 1 || err != nil {
+	if c, corrupt, err := nextOf(o); c != nil || corrupt != 1 || err != nil {
 		t.Errorf("Next: %v, %d corrupt, %v", c, corrupt, err)
 	}
 }

@@ -147,7 +147,7 @@ func TestRecoveredSpansGoInRequestsThatReceiversTake(t *testing.T) {
 	defer o.Close()
 	requests, got := 0, 0
 	for {
-		c, _, err := o.Next(background)
+		c, err := o.Next(background)
 		if err != nil {
 			t.Fatal(err)
 		}

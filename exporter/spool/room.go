@@ -23,39 +23,39 @@ var countFiles = func() {}
 // makeRoom makes room for size more bytes, evicting the oldest files if it has to. The
 // files are counted with a probability that grows with size, so many small requests have
 // them counted as often as one large request.
-func (s Spool) makeRoom(size int64) (evicted Evicted, err error) {
+func (s Spool) makeRoom(size int64) error {
 	if size > s.Max {
-		return Evicted{}, errTooBig
+		return errTooBig
 	}
 	if rand.Int64N(s.Max/lookEvery+1) > size {
-		return Evicted{}, nil
+		return nil
 	}
 	countFiles()
 	for {
 		total, oldest, err := s.inventory()
 		if err != nil || total+size <= s.Max {
-			return evicted, err
+			return err
 		}
 		before := total
 		for _, f := range oldest {
 			if total+size <= s.Max-s.Max/64 { // a little more than needed, for the next requests
-				return evicted, nil
+				return nil
 			}
-			if s.evict(f, &evicted) {
+			if s.evict(f) {
 				total -= f.size
 			}
 		}
 		switch {
 		case total+size <= s.Max:
-			return evicted, nil
+			return nil
 		case total == before: // nothing can be evicted
-			return evicted, errFull
+			return errFull
 		}
 	}
 }
 
 // evict removes a file, unless it is in use.
-func (s Spool) evict(f file, evicted *Evicted) bool {
+func (s Spool) evict(f file) bool {
 	switch f.state {
 	case Sending: // a live process may be delivering it at this moment
 		lock, err := TryLock(filepath.Join(f.dir, lockFile))
@@ -64,30 +64,33 @@ func (s Spool) evict(f file, evicted *Evicted) bool {
 		}
 		defer unlock(lock)
 	case Open:
-		return s.evictJournal(f.path(), evicted)
+		return s.evictJournal(f.path())
 	}
 	err := remove(f.path())
 	if err != nil { // another process may have removed it
 		return errors.Is(err, fs.ErrNotExist)
 	}
-	switch {
-	case f.state == Corrupt: // its spans were counted when it was set aside
-	case f.name.points > 0 && f.name.ownedBy(s.Owner):
-		evicted.OwnPoints += f.name.points
-	case f.name.points > 0:
-		evicted.OtherPoints += f.name.points
-	case !f.name.ownedBy(s.Owner):
-		evicted.Others += f.name.spans
-	case f.state == Rejected:
-		evicted.OwnRejected += f.name.spans
-	default:
-		evicted.Own += f.name.spans
+	if f.state != Corrupt { // its spans were counted when it was set aside
+		s.lose(f)
 	}
 	return true
 }
 
+// lose counts what a file of a request has as lost.
+func (s Spool) lose(f file) {
+	n, own := f.name, f.name.ownedBy(s.Owner)
+	switch {
+	case !own:
+		s.Losses.add(Losses{Others: n.spans, OtherPoints: n.points})
+	case f.state == Rejected:
+		s.Losses.add(Losses{OwnRejected: n.spans, OwnPoints: n.points})
+	default:
+		s.Losses.add(Losses{Own: n.spans, OwnPoints: n.points})
+	}
+}
+
 // evictJournal removes the journal of a process that was killed.
-func (s Spool) evictJournal(path string, evicted *Evicted) bool {
+func (s Spool) evictJournal(path string) bool {
 	base := strings.TrimSuffix(path, waitingExt)
 	lock, err := TryLock(base + lockExt)
 	if lock == nil || err != nil {
@@ -103,8 +106,7 @@ func (s Spool) evictJournal(path string, evicted *Evicted) bool {
 	}
 	discard(base + lockExt)
 	if err == nil {
-		evicted.Others += len(l.spans())
-		evicted.OtherPoints += l.points
+		s.Losses.add(Losses{Others: len(l.spans()), OtherPoints: l.points})
 	}
 	return true
 }

@@ -63,13 +63,13 @@ func TestAJournalMayFillTheSpool(t *testing.T) {
 	s := newSpool(t, 1<<20)
 	s.Owner = NewOwner()
 	put(t, s, here, "own")
-	if _, err := (Spool{Dir: s.Dir, Max: s.Max}).Put(background, here, encoded(t, []*tracepb.Span{long("other", 500_000)}), ""); err != nil {
+	if err := (Spool{Dir: s.Dir, Max: s.Max}).Put(background, here, encoded(t, []*tracepb.Span{long("other", 500_000)}), ""); err != nil {
 		t.Fatal(err)
 	}
 	j := newJournal(t, s)
 	end(t, j, long("a", 900_000))
 	checkpoint(t, j)
-	if evicted := j.TakeEvicted(); evicted != (Evicted{Own: 1, Others: 1}) {
+	if evicted := s.Losses.Take(); evicted != (Losses{Own: 1, Others: 1}) {
 		t.Errorf("evicted %+v", evicted)
 	}
 	end(t, j, long("b", 900_000))
@@ -96,7 +96,7 @@ func TestTheFilesAreSeldomCounted(t *testing.T) {
 	const requests = 300
 	size := sizeOf(t, here, "a")
 	for range requests {
-		if _, err := s.Put(background, here, requestOf(t, "a"), "connection refused"); err != nil {
+		if err := s.Put(background, here, requestOf(t, "a"), "connection refused"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -51,6 +51,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"time"
 )
 
@@ -62,10 +63,13 @@ type Spool struct {
 	Dir string
 	Max int64 // bytes of all files in it
 
-	// Owner marks the requests of this process, which Evicted counts separately.
+	// Owner marks the requests of this process, which Losses counts separately.
 	Owner string
 
 	foreign bool // what is put is another process's
+
+	// Losses, if set, counts what the calls of this process remove undelivered.
+	Losses *LossCounter
 
 	// SetAside, if set, is told of each file that is moved away unread because
 	// it is not this user's, or is in a journal's place and is none.
@@ -87,21 +91,48 @@ func (s Spool) owner() string {
 // NewOwner returns an Owner for this process that no other process has.
 func NewOwner() string { return random() }
 
-// Evicted counts spans, and data points of metrics, that were evicted for newer ones.
-type Evicted struct {
+// Losses are spans, and data points of metrics, that were evicted for newer ones or could
+// not be read.
+type Losses struct {
 	Own, OwnRejected int // of this process
 	Others           int
 
 	OwnPoints, OtherPoints int // data points of metrics
+
+	SetAside int // files, not spans, that were moved away unread
 }
 
 // Add adds more.
-func (e *Evicted) Add(more Evicted) {
-	e.Own += more.Own
-	e.OwnRejected += more.OwnRejected
-	e.Others += more.Others
-	e.OwnPoints += more.OwnPoints
-	e.OtherPoints += more.OtherPoints
+func (l *Losses) Add(more Losses) {
+	l.Own += more.Own
+	l.OwnRejected += more.OwnRejected
+	l.Others += more.Others
+	l.OwnPoints += more.OwnPoints
+	l.OtherPoints += more.OtherPoints
+	l.SetAside += more.SetAside
+}
+
+// A LossCounter adds up Losses. They may come from a call that nobody waits for any more.
+type LossCounter struct {
+	mu  sync.Mutex
+	sum Losses
+}
+
+func (c *LossCounter) add(l Losses) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sum.Add(l)
+}
+
+// Take returns the losses since the last call.
+func (c *LossCounter) Take() (l Losses) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l, c.sum = c.sum, Losses{}
+	return l
 }
 
 var errNoHome = errors.New("no state directory: set $XDG_STATE_HOME or $HOME to an absolute path")
@@ -177,14 +208,14 @@ type Request struct {
 // Put keeps a request. If the spool is full, the oldest requests are evicted, whatever
 // their destination. Put fails if the room is held by journals of running processes or
 // requests in flight, which cannot be evicted.
-func (s Spool) Put(ctx context.Context, to Destination, req Request, reason string) (Evicted, error) {
-	return within(ctx, func() (Evicted, error) { return s.put(to, req, reason) })
+func (s Spool) Put(ctx context.Context, to Destination, req Request, reason string) error {
+	return do(ctx, func() error { return s.put(to, req, reason) })
 }
 
-func (s Spool) put(to Destination, req Request, reason string) (Evicted, error) {
+func (s Spool) put(to Destination, req Request, reason string) error {
 	note, err := encodeNote(Note{Destination: to, Reason: reason, Sum: checksum(req.Body)})
 	if err != nil {
-		return Evicted{}, err
+		return err
 	}
 	size := len(note) + len(req.Body)
 	names := []string{to.dir()}
@@ -193,13 +224,12 @@ func (s Spool) put(to Destination, req Request, reason string) (Evicted, error) 
 	}
 	dir, err := s.makeDir(names...)
 	if err != nil {
-		return Evicted{}, err
+		return err
 	}
-	evicted, err := s.makeRoom(int64(size))
-	if err != nil {
-		return evicted, err
+	if err := s.makeRoom(int64(size)); err != nil {
+		return err
 	}
-	return evicted, write(filepath.Join(dir, newName(req, size, s.owner()).String()), note, req.Body)
+	return write(filepath.Join(dir, newName(req, size, s.owner()).String()), note, req.Body)
 }
 
 // write creates a file that exists whole or not at all. It is not synced: many processes
@@ -260,27 +290,29 @@ func setAside(path string) (to string, err error) {
 // refuse sets aside a file that is not this user's, and reports it.
 func (s Spool) refuse(path string, why error) error {
 	to, err := setAside(path)
-	if u, ok := errors.AsType[*Untrusted](why); ok && err == nil && s.SetAside != nil {
-		s.SetAside(&Untrusted{Path: to, Why: u.Why}) // the hint was for the former path
+	if u, ok := errors.AsType[*Untrusted](why); ok && err == nil {
+		s.Losses.add(Losses{SetAside: 1})
+		if s.SetAside != nil {
+			s.SetAside(&Untrusted{Path: to, Why: u.Why}) // the hint was for the former path
+		}
 	}
 	return err
 }
 
 // Check returns an error if nothing can be kept.
 func (s Spool) Check(ctx context.Context) error {
-	_, err := within(ctx, func() (struct{}, error) {
+	return do(ctx, func() error {
 		dir, err := s.makeDir()
 		if err != nil {
-			return struct{}{}, err
+			return err
 		}
 		f, err := createTemp(dir)
 		if err != nil {
-			return struct{}{}, err
+			return err
 		}
 		defer discard(f.Name())
-		return struct{}{}, f.Close()
+		return f.Close()
 	})
-	return err
 }
 
 var (

@@ -43,7 +43,7 @@ func TestForeignNames(t *testing.T) {
 func TestPutIsPrivateAndWhole(t *testing.T) {
 	s := newSpool(t, 1<<20)
 	put(t, s, here, "a", "b")
-	if _, err := s.Put(background, there, rejected(requestOf(t, "c")), "400 Bad Request"); err != nil {
+	if err := s.Put(background, there, rejected(requestOf(t, "c")), "400 Bad Request"); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{s.Dir, filepath.Join(s.Dir, here.dir()), filepath.Join(s.Dir, there.dir(), rejectedDir)} {
@@ -81,7 +81,7 @@ func TestALongReasonIsNoCorruption(t *testing.T) {
 	s := newSpool(t, 1<<20)
 	file := Destination{Protocol: "file", Endpoint: "/" + strings.Repeat("é\u2028", 800)}
 	for _, to := range []Destination{here, file} {
-		if _, err := s.Put(background, to, requestOf(t, "a"), "panic: "+strings.Repeat("\u2028\x00\xff", 5000)); err != nil {
+		if err := s.Put(background, to, requestOf(t, "a"), "panic: "+strings.Repeat("\u2028\x00\xff", 5000)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -121,7 +121,7 @@ func TestTheCapEvictsTheOldestOfAll(t *testing.T) {
 	one := sizeOf(t, here, "a1")
 	s := newSpool(t, 3*one+one/16)
 	put(t, s, here, "a1")
-	if _, err := s.Put(background, here, rejected(requestOf(t, "b1")), "connection refused"); err != nil {
+	if err := s.Put(background, here, rejected(requestOf(t, "b1")), "connection refused"); err != nil {
 		t.Fatal(err)
 	}
 	other := Destination{Protocol: "grpc", Endpoint: "http://127.0.0.1:4317"} // as long
@@ -135,7 +135,7 @@ func TestTheCapEvictsTheOldestOfAll(t *testing.T) {
 		{[]string{"e1"}, 1, []string{"waiting 1", "waiting 1", "waiting 1"}},  // b1
 		{[]string{"f1", "f2"}, 2, []string{"waiting 1", "waiting 2"}},         // c1 and d1
 	} {
-		gaveUp, err := s.Put(background, here, requestOf(t, step.names...), "connection refused")
+		gaveUp, err := tryPut(s, here, requestOf(t, step.names...), "connection refused")
 		if gaveUp.Others != step.gaveUp || err != nil {
 			t.Errorf("step %d gave up %d, %v, want %d", i, gaveUp, err, step.gaveUp)
 		}
@@ -152,12 +152,12 @@ func TestTheCapSparesWhatIsBeingSent(t *testing.T) {
 	put(t, s, here, "b")
 	o := openBox(t, s, here)
 	defer o.Close()
-	c, _, err := o.Next(background)
+	c, err := o.Next(background)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"c", "d"} {
-		if gaveUp, err := s.Put(background, here, requestOf(t, name), "connection refused"); gaveUp.Others != 1 || err != nil {
+		if gaveUp, err := tryPut(s, here, requestOf(t, name), "connection refused"); gaveUp.Others != 1 || err != nil {
 			t.Errorf("gave up %d, %v", gaveUp, err)
 		}
 	}
@@ -165,7 +165,7 @@ func TestTheCapSparesWhatIsBeingSent(t *testing.T) {
 	if err := c.Release(); err != nil {
 		t.Fatal(err)
 	}
-	if gaveUp, err := s.Put(background, here, requestOf(t, "e"), "connection refused"); gaveUp.Others != 1 || err != nil {
+	if gaveUp, err := tryPut(s, here, requestOf(t, "e"), "connection refused"); gaveUp.Others != 1 || err != nil {
 		t.Errorf("gave up %d, %v", gaveUp, err)
 	}
 	want(t, states(t, s), "waiting 1", "waiting 1")
@@ -174,7 +174,7 @@ func TestTheCapSparesWhatIsBeingSent(t *testing.T) {
 func TestARequestLargerThanTheCapCostsNothing(t *testing.T) {
 	s := newSpool(t, sizeOf(t, here, "a"))
 	put(t, s, here, "a")
-	if gaveUp, err := s.Put(background, here, requestOf(t, "bb", "cc"), "connection refused"); gaveUp.Others != 0 || !errors.Is(err, errTooBig) {
+	if gaveUp, err := tryPut(s, here, requestOf(t, "bb", "cc"), "connection refused"); gaveUp.Others != 0 || !errors.Is(err, errTooBig) {
 		t.Errorf("gave up %d, %v", gaveUp, err)
 	}
 	want(t, drained(t, s, here), "a")
@@ -188,12 +188,12 @@ func TestTheCapCountsCorruptSpansOnce(t *testing.T) {
 	put(t, s, here, "a")
 	spoil(t, s, func(b []byte) []byte { return b[:len(b)-1] })
 	o := openBox(t, s, here)
-	c, corrupt, err := o.Next(background)
+	c, corrupt, err := nextOf(o)
 	o.Close()
 	if c != nil || corrupt != 1 || err != nil {
 		t.Fatal(c, corrupt, err)
 	}
-	if gaveUp, err := s.Put(background, here, requestOf(t, "b"), "connection refused"); gaveUp.Others != 0 || err != nil {
+	if gaveUp, err := tryPut(s, here, requestOf(t, "b"), "connection refused"); gaveUp.Others != 0 || err != nil {
 		t.Errorf("gave up %d, %v", gaveUp, err)
 	}
 	want(t, states(t, s), "waiting 1")
@@ -234,11 +234,11 @@ func TestADiskThatTakesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := filesOf(t, filepath.Dir(filepath.Dir(s.Dir)))
-			_, rejectErr := s.Put(background, here, rejected(requestOf(t, "a")), "")
+			rejectErr := s.Put(background, here, rejected(requestOf(t, "a")), "")
 			if rejectErr == nil && name != "no open" {
 				t.Error("Reject kept something")
 			}
-			if _, err := s.Put(background, here, requestOf(t, "a"), ""); err == nil && name != "no open" && name != "no rejected" {
+			if err := s.Put(background, here, requestOf(t, "a"), ""); err == nil && name != "no open" && name != "no rejected" {
 				t.Error("Put kept something")
 			}
 			j := newJournal(t, s)

@@ -128,7 +128,7 @@ func TestANameCannotClaimRoom(t *testing.T) {
 	for i, name := range []string{"1-1-99999999999-a.otlp", "2-2147483647-4-a.otlp", fmt.Sprintf("%d-1-4-a.otlp", 1<<62)} {
 		must(t, os.WriteFile(filepath.Join(s.Dir, here.dir(), name), make([]byte, 4), os.FileMode(0o600|i/2*0o20)))
 	}
-	if evicted, err := s.Put(background, here, Request{Body: make([]byte, 1<<19), Spans: 1}, ""); evicted != (Evicted{}) || err != nil {
+	if evicted, err := tryPut(s, here, Request{Body: make([]byte, 1<<19), Spans: 1}, ""); evicted != (Losses{}) || err != nil {
 		t.Errorf("evicted %+v, %v", evicted, err)
 	}
 }
@@ -195,7 +195,7 @@ func TestAForeignFolderIsRefused(t *testing.T) {
 					dir = filepath.Dir(dir)
 				}
 				forge(t, dir)
-				_, putErr := s.Put(background, here, requestOf(t, "c"), "")
+				putErr := s.Put(background, here, requestOf(t, "c"), "")
 				_, recoverErr := s.Recover(background)
 				_, dueErr := s.RecoverDue(background)
 				_, listErr := s.List(background)
@@ -223,7 +223,7 @@ func TestAForeignDirectoryIsPassedOver(t *testing.T) {
 	put(t, s, there, "b")
 	must(t, os.Chmod(filepath.Join(s.Dir, there.dir()), 0o777))
 	want(t, states(t, s), "waiting 1")
-	if _, err := s.Put(background, there, requestOf(t, "c"), ""); !isUntrusted(err) {
+	if err := s.Put(background, there, requestOf(t, "c"), ""); !isUntrusted(err) {
 		t.Errorf("Put: %v", err)
 	}
 	if to, err := s.Destinations(background); len(to) != 1 || !isUntrusted(err) {
@@ -249,10 +249,10 @@ func TestAHugeJournalIsNotRead(t *testing.T) {
 // Text from the spool is printed: it must not steer a terminal.
 func TestNotesHoldNoControlCharacters(t *testing.T) {
 	s := newSpool(t, 1<<20)
-	if _, err := s.Put(background, Destination{Protocol: "file", Endpoint: "/a\x1b[2Jb"}, requestOf(t, "a"), ""); !errors.Is(err, errControl) {
+	if err := s.Put(background, Destination{Protocol: "file", Endpoint: "/a\x1b[2Jb"}, requestOf(t, "a"), ""); !errors.Is(err, errControl) {
 		t.Errorf("Put: %v", err)
 	}
-	if _, err := s.Put(background, here, requestOf(t, "a"), "\x1b]0;owned\a\u009b2J"); err != nil {
+	if err := s.Put(background, here, requestOf(t, "a"), "\x1b]0;owned\a\u009b2J"); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := s.List(background)

@@ -100,7 +100,7 @@ func tracesAfterKill(t *testing.T, journal string) map[string]int {
 		t.Fatal("nothing was recovered", err)
 	}
 	defer box.Close()
-	claim, _, err := box.Next(t.Context())
+	claim, err := box.Next(t.Context())
 	if err != nil || claim == nil {
 		t.Fatal("nothing was recovered", err)
 	}
