@@ -96,7 +96,7 @@ func TestAForgedSpoolTakesLittleMemory(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			note := bytesField(1000, fmt.Appendf(nil, `{"protocol":%q,"endpoint":%q,"format":3}`, to.Protocol, to.Endpoint))
+			note := bytesField(1000, fmt.Appendf(nil, `{"protocol":%q,"endpoint":%q,"format":4}`, to.Protocol, to.Endpoint))
 			if err := forge(filepath.Dir(entries[0].Path), note, request); err != nil {
 				t.Fatal(err)
 			}

@@ -12,8 +12,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"google.golang.org/grpc"
 )
 
 // Off is the address of a protocol that is not served.
@@ -44,12 +42,10 @@ type Rejected struct {
 
 // A Receiver listens until Close.
 type Receiver struct {
-	grpcAddr, httpAddr net.Addr
-	grpc               *grpc.Server // nil if it is off
-	grpcListener       *listener
-	http               *http.Server       // nil if it is off
-	cancel             context.CancelFunc // of the requests
-	serving            sync.WaitGroup
+	grpc, http *listener          // nil if it is off
+	stop       []func()           // the servers
+	cancel     context.CancelFunc // of the requests
+	serving    sync.WaitGroup
 }
 
 // Timeouts that cut off slow clients.
@@ -60,31 +56,24 @@ const (
 )
 
 // Start listens on both addresses.
-func Start(cfg Config) (*Receiver, error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	grpcListener, err := listen(ctx, cfg.GRPC)
-	if err != nil {
-		cancel()
-		return nil, err
+func Start(cfg Config) (r *Receiver, err error) {
+	r = new(Receiver)
+	var ctx context.Context
+	ctx, r.cancel = context.WithCancel(context.Background())
+	if r.grpc, err = listen(ctx, cfg.GRPC); err == nil {
+		r.http, err = listen(ctx, cfg.HTTP)
 	}
-	httpListener, err := listen(ctx, cfg.HTTP)
 	if err != nil {
-		cancel()
-		if grpcListener != nil {
-			_ = grpcListener.Close()
-		}
+		r.Close()
 		return nil, err
 	}
 	s := newService(cfg)
-	r := &Receiver{cancel: cancel}
-	if grpcListener != nil {
-		r.grpcAddr, r.grpc = grpcListener.Addr(), s.grpcServer()
-		r.grpcListener = newListener(grpcListener)
-		r.serving.Go(func() { _ = r.grpc.Serve(r.grpcListener) }) // returns when Close is called, like the HTTP server
+	if r.grpc != nil {
+		server := s.grpcServer()
+		r.serve(server.Serve, r.grpc, server.Stop)
 	}
-	if httpListener != nil {
-		r.httpAddr = httpListener.Addr()
-		r.http = &http.Server{
+	if r.http != nil {
+		server := &http.Server{
 			Handler:           s.handler(),
 			ReadHeaderTimeout: headerTimeout,
 			ReadTimeout:       bodyTimeout,
@@ -93,20 +82,14 @@ func Start(cfg Config) (*Receiver, error) {
 			BaseContext:       func(net.Listener) context.Context { return ctx },
 			ErrorLog:          log.New(io.Discard, "", 0), // by default it prints to stderr
 		}
-		r.serving.Go(func() { _ = r.http.Serve(newListener(httpListener)) })
+		r.serve(server.Serve, r.http, func() { _ = server.Close() })
 	}
 	return r, nil
 }
 
-// listen returns nil for Off.
-func listen(ctx context.Context, address string) (net.Listener, error) {
-	switch address {
-	case Off:
-		return nil, nil
-	case "":
-		address = "127.0.0.1:0"
-	}
-	return new(net.ListenConfig).Listen(ctx, "tcp", address)
+func (r *Receiver) serve(serve func(net.Listener) error, l *listener, stop func()) {
+	r.stop = append(r.stop, stop)
+	r.serving.Go(func() { _ = serve(l) }) // until Close
 }
 
 // Handler returns a handler that serves OTLP/HTTP, for use in another server.
@@ -114,29 +97,20 @@ func Handler(cfg Config) http.Handler { return newService(cfg).handler() }
 
 // GRPCEndpoint returns the value of OTEL_EXPORTER_OTLP_ENDPOINT for gRPC, empty if
 // gRPC is off.
-func (r *Receiver) GRPCEndpoint() string { return endpoint(r.grpcAddr) }
+func (r *Receiver) GRPCEndpoint() string { return r.grpc.endpoint() }
 
 // HTTPEndpoint returns the value of OTEL_EXPORTER_OTLP_ENDPOINT for HTTP, empty if
 // HTTP is off.
-func (r *Receiver) HTTPEndpoint() string { return endpoint(r.httpAddr) }
-
-func endpoint(addr net.Addr) string {
-	if addr == nil {
-		return ""
-	}
-	return "http://" + addr.String()
-}
+func (r *Receiver) HTTPEndpoint() string { return r.http.endpoint() }
 
 // Close cancels the context of all requests being handled, and returns once
 // the listeners are closed.
 func (r *Receiver) Close() {
 	r.cancel()
-	if r.grpc != nil {
-		r.grpcListener.cut()
-		r.grpc.Stop()
-	}
-	if r.http != nil {
-		_ = r.http.Close()
+	r.grpc.cut()
+	r.http.cut()
+	for _, stop := range r.stop {
+		stop()
 	}
 	r.serving.Wait()
 }
@@ -154,8 +128,26 @@ type listener struct {
 	open map[net.Conn]bool
 }
 
-func newListener(l net.Listener) *listener {
-	return &listener{Listener: l, open: map[net.Conn]bool{}}
+// listen returns nil for Off.
+func listen(ctx context.Context, address string) (*listener, error) {
+	switch address {
+	case Off:
+		return nil, nil
+	case "":
+		address = "127.0.0.1:0"
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return &listener{Listener: l, open: map[net.Conn]bool{}}, nil
+}
+
+func (l *listener) endpoint() string {
+	if l == nil {
+		return ""
+	}
+	return "http://" + l.Addr().String()
 }
 
 func (l *listener) Accept() (net.Conn, error) {
@@ -185,6 +177,9 @@ func (l *listener) add(conn net.Conn) net.Conn {
 
 // cut closes the listener and all connections.
 func (l *listener) cut() {
+	if l == nil {
+		return
+	}
 	_ = l.Close()
 	l.mu.Lock()
 	open := slices.Collect(maps.Keys(l.open))
