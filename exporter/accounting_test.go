@@ -88,7 +88,7 @@ func randomScript(t *testing.T, random *rand.Rand) {
 		}
 	}
 	c := &fake{answer: moody(rand.New(rand.NewPCG(random.Uint64(), 0)))}
-	e := newExporter(t, Config{Client: c, Spool: s, Wait: random.IntN(4) == 0, MaxRequest: 1000, MaxQueue: 1000 * (2 + random.IntN(4))})
+	e := New(Config{Client: c, Spool: s, Wait: random.IntN(4) == 0, MaxRequest: 1000, MaxQueue: 1000 * (2 + random.IntN(4))})
 	n := 0
 	for range random.IntN(60) {
 		switch random.IntN(8) {
@@ -151,7 +151,7 @@ func TestASpoolIsConcurrentSafe(t *testing.T) {
 	})
 	for seed := range 4 {
 		c := &fake{answer: moody(rand.New(rand.NewPCG(uint64(seed), 1)))}
-		e := newExporter(t, Config{Client: c, Spool: s, MaxRequest: 1000, MaxQueue: 3000, Interval: time.Microsecond})
+		e := New(Config{Client: c, Spool: s, MaxRequest: 1000, MaxQueue: 3000, Interval: time.Microsecond})
 		var exporting sync.WaitGroup
 		for i := range 4 {
 			exporting.Go(func() {

@@ -12,8 +12,7 @@ import (
 // A MetricsUploader sends spooled metrics.
 type MetricsUploader interface {
 	// UploadMetrics makes one attempt to send an encoded
-	// ExportMetricsServiceRequest. It returns an [UploadError], as a Client does, or
-	// errors.ErrUnsupported if the receiver takes no metrics.
+	// ExportMetricsServiceRequest. It returns an [UploadError], as a Client does.
 	UploadMetrics(ctx context.Context, request []byte) error
 }
 
@@ -173,12 +172,7 @@ func (b *Backlog) sendMetrics(ctx context.Context, claim *spool.Claim) error {
 		_ = claim.Release() // on failure, the next process to hold the lock finds it unchanged
 		return nil
 	}
-	unwanted := false
-	upload := func(ctx context.Context) error {
-		err := b.Metrics.UploadMetrics(ctx, claim.Body)
-		unwanted = errors.Is(err, errors.ErrUnsupported)
-		return err
-	}
+	upload := func(ctx context.Context) error { return b.Metrics.UploadMetrics(ctx, claim.Body) }
 	start := time.Now()
 	why := attempt(ctx, upload)
 	for why != nil && b.retries(why.RetryAfter) {
@@ -187,10 +181,10 @@ func (b *Backlog) sendMetrics(ctx context.Context, claim *spool.Claim) error {
 	b.took = time.Since(start)
 	sum := &b.Earlier.Metrics
 	switch {
-	case unwanted:
-		sum.Unwanted += claim.Points
 	case why == nil:
 		sum.Delivered += claim.Points
+	case why.Verdict == Unwanted:
+		sum.Unwanted += claim.Points
 	case why.Verdict == Partial:
 		lost := why.RejectedOf(claim.Points)
 		sum.Delivered += claim.Points - lost

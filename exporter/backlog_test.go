@@ -72,7 +72,7 @@ func TestAFailedBacklogRests(t *testing.T) {
 			}
 			return nil
 		}}
-		e := newExporter(t, Config{Client: c, Spool: s})
+		e := New(Config{Client: c, Spool: s})
 		const seconds = 60
 		for i := range seconds {
 			exportAll(e, numbered(100+i, 101+i, 300))
@@ -100,7 +100,7 @@ func TestABacklogLeavesRoomForOthers(t *testing.T) {
 			}
 			return nil
 		}}
-		e := newExporter(t, Config{Client: c, Spool: s})
+		e := New(Config{Client: c, Spool: s})
 		exportAll(e, numbered(100, 101, 300))
 		start := time.Now()
 		for len(c.names()) < requests+1 {
@@ -153,12 +153,10 @@ func requestOfNumbers(t *testing.T, from, to int) spool.Request {
 // putTwoResources keeps a file of five spans, two of one resource and three of another.
 func putTwoResources(t *testing.T, s *spool.Spool, c *fake) {
 	t.Helper()
-	other, err := newOrigin(nil, &commonpb.InstrumentationScope{Name: "other"})
-	must(t, err)
+	other := newOrigin(nil, &commonpb.InstrumentationScope{Name: "other"})
 	body := spool.Part{Spans: frames(numbered(0, 2, 300)...)}.AppendTo(nil)
 	body = other.With(frames(numbered(2, 5, 300)...)).AppendTo(body)
-	err = s.Put(t.Context(), c.Destination(), spool.Request{Body: body, Spans: 5}, "it was down")
-	must(t, err)
+	must(t, s.Put(t.Context(), c.Destination(), spool.Request{Body: body, Spans: 5}, "it was down"))
 }
 
 // A file with spans of two resources goes in two requests, and draining may end between

@@ -90,7 +90,7 @@ func TestAKillLosesNothing(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSpool(t)
-				e := newExporter(t, Config{Client: &fake{answer: tt.answer}, Spool: s})
+				e := New(Config{Client: &fake{answer: tt.answer}, Spool: s})
 				tt.live(t, e)
 				if got := fmt.Sprint(recovered(t, e, s)); got != tt.want {
 					t.Errorf("recovered %s, want %s", got, tt.want)
@@ -112,7 +112,7 @@ func TestACleanEndLeavesNoJournal(t *testing.T) {
 	for _, answer := range []error{nil, errRefused, errBad} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSpool(t)
-			e := newExporter(t, Config{Client: &fake{answer: answers(answer)}, Spool: s})
+			e := New(Config{Client: &fake{answer: answers(answer)}, Spool: s})
 			checkpoint(t, e, numbered(10, 11, 300)...)
 			exportAll(e, numbered(0, 3, 300))
 			checkpoint(t, e, numbered(10, 11, 300)...)
@@ -128,7 +128,7 @@ func TestACleanEndLeavesNoJournal(t *testing.T) {
 func TestAReplayHasNoJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpool(t)
-		e := newExporter(t, Config{Client: new(fake), Spool: s, Wait: true})
+		e := New(Config{Client: new(fake), Spool: s, Wait: true})
 		exportAll(e, numbered(0, 3, 300))
 		checkpoint(t, e, numbered(10, 11, 300)...)
 		if _, err := os.Stat(s.Dir); err == nil {
@@ -151,7 +151,7 @@ func TestWhatAHungClientHasIsRecovered(t *testing.T) {
 				}
 				return nil
 			}}
-			e := newExporter(t, Config{Client: c, Spool: s})
+			e := New(Config{Client: c, Spool: s})
 			all := numbered(0, 6, 300)
 			all[4].Events = []*tracepb.Span_Event{{Name: "text.delta"}}
 			open := numbered(0, 6, 300)
@@ -189,7 +189,7 @@ func TestWhatAHungClientHasIsRecovered(t *testing.T) {
 func TestWhatAHungClientHasIsLostWithoutAJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		e := newExporter(t, Config{Client: &fake{answer: func(context.Context, []*tracepb.Span) error { <-release; return nil }}})
+		e := New(Config{Client: &fake{answer: func(context.Context, []*tracepb.Span) error { <-release; return nil }}})
 		exportAll(e, numbered(0, 3, 300))
 		wantFates(t, closeKeeping(t, e, time.Second), 0, 0, 0, 3)
 		close(release)

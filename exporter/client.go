@@ -38,6 +38,7 @@ const (
 	Misconfigured                // no request will be accepted until the configuration is fixed, such as a token
 	TooLarge                     // the request will never be accepted, but its halves may be
 	Partial                      // accepted, except for some of its spans
+	Unwanted                     // metrics, which the receiver does not take, such as Jaeger
 )
 
 // An UploadError is the error of a failed request, with what to do about the
@@ -57,13 +58,7 @@ type UploadError struct {
 	Refused bool
 }
 
-func (e *UploadError) Error() string {
-	if e.Err == nil { // a Client has left it out
-		return "unknown error"
-	}
-	return e.Err.Error()
-}
-
+func (e *UploadError) Error() string { return e.Err.Error() }
 func (e *UploadError) Unwrap() error { return e.Err }
 
 // RejectedOf returns how many of n spans or data points were rejected, if the verdict is

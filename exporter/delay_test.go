@@ -27,7 +27,7 @@ func TestNoRequestBeforeTheDelayIsOver(t *testing.T) {
 				}
 				return nil
 			}}
-			e := newExporter(t, Config{Client: c})
+			e := New(Config{Client: c})
 			e.Export(encode(sized("a", 100)), nil)
 			time.Sleep(time.Second)
 			synctest.Wait()
@@ -50,7 +50,7 @@ func TestCloseDoesNotWaitForADelayThatOutlastsIt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSpool(t)
 				c := &fake{answer: answers(after(time.Minute))}
-				e := newExporter(t, Config{Client: c, Spool: s, MaxRequest: 1000})
+				e := New(Config{Client: c, Spool: s, MaxRequest: 1000})
 				exportAll(e, numbered(0, 10, 300))
 				time.Sleep(before)
 				start := time.Now()
@@ -83,7 +83,7 @@ func TestADelayHoldsForTheBacklog(t *testing.T) {
 			}
 			return nil
 		}
-		e := newExporter(t, Config{Client: c, Spool: s})
+		e := New(Config{Client: c, Spool: s})
 		exportAll(e, numbered(100, 101, 300))
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
@@ -109,7 +109,7 @@ func TestARecordingWaitsForADelay(t *testing.T) {
 			}
 			return nil
 		}}
-		e := newExporter(t, Config{Client: c, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
+		e := New(Config{Client: c, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
 		const spans = 100
 		for i := range spans {
 			e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
@@ -122,7 +122,7 @@ func TestARecordingWaitsForADelay(t *testing.T) {
 func TestARecordingGivesUpOnEndlessDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &scripted{upload: func(context.Context, int, []*tracepb.Span) error { return after(time.Minute) }}
-		e := newExporter(t, Config{Client: c, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
+		e := New(Config{Client: c, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
 		began := time.Now()
 		const spans = 100
 		for i := range spans {
@@ -199,7 +199,7 @@ func TestErrorsOfAForeignClient(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := newExporter(t, Config{Client: &fake{answer: answers(tt.err)}, Spool: newSpool(t)})
+				e := New(Config{Client: &fake{answer: answers(tt.err)}, Spool: newSpool(t)})
 				exportAll(e, numbered(0, 1, 300))
 				wantFates(t, closeKeeping(t, e, time.Second), 0, tt.spooled, tt.rejected, 0)
 			})

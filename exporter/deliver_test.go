@@ -99,7 +99,7 @@ func wantReport(t *testing.T, r Report, delivered, dropped int, cause string) {
 func TestSpansLeaveTogetherAfterAnInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, start := new(scripted), time.Now()
-		e := newExporter(t, Config{Client: c})
+		e := New(Config{Client: c})
 		e.Export(encode(sized("a", 100)), nil)
 		time.Sleep(900 * time.Millisecond)
 		e.Export(encode(sized("b", 100)), nil)
@@ -127,7 +127,7 @@ func TestAFullRequestLeavesAtOnce(t *testing.T) {
 			}
 			return nil
 		}
-		e := newExporter(t, Config{Client: c, MaxRequest: 1000})
+		e := New(Config{Client: c, MaxRequest: 1000})
 		for i := range 4 {
 			e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
 		}
@@ -147,7 +147,7 @@ func TestRetriesBackOffAndGoOn(t *testing.T) {
 			}
 			return nil
 		}}
-		e := newExporter(t, Config{Client: c})
+		e := New(Config{Client: c})
 		e.Export(encode(sized("a", 100)), nil)
 		time.Sleep(time.Minute)
 		wantReport(t, closeWithin(t, e, 0), 1, 0, "")
@@ -197,7 +197,7 @@ func TestClose(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := &scripted{upload: tt.upload}
-				e := newExporter(t, Config{Client: c, MaxRequest: 1000})
+				e := New(Config{Client: c, MaxRequest: 1000})
 				const spans = 30 // ten requests
 				for i := range spans {
 					e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
@@ -227,7 +227,7 @@ func TestClose(t *testing.T) {
 func TestCloseLeavesAClientThatIgnoresItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		e := newExporter(t, Config{Client: &scripted{upload: func(context.Context, int, []*tracepb.Span) error {
+		e := New(Config{Client: &scripted{upload: func(context.Context, int, []*tracepb.Span) error {
 			<-release
 			return nil
 		}}})
@@ -253,7 +253,7 @@ func TestOneRequestIsRefusedForGood(t *testing.T) {
 				}
 				return nil
 			}}
-			e := newExporter(t, Config{Client: c, MaxRequest: 1000})
+			e := New(Config{Client: c, MaxRequest: 1000})
 			for i := range 9 {
 				e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
 			}
@@ -267,7 +267,7 @@ func TestOneRequestIsRefusedForGood(t *testing.T) {
 func TestPartialSuccess(t *testing.T) {
 	for rejected, want := range map[int]int{-1: 0, 0: 0, 1: 1, 3: 3, 99: 3} {
 		synctest.Test(t, func(t *testing.T) {
-			e := newExporter(t, Config{Client: &scripted{upload: always(&UploadError{Verdict: Partial, Rejected: rejected, Err: errors.New("too old")})}})
+			e := New(Config{Client: &scripted{upload: always(&UploadError{Verdict: Partial, Rejected: rejected, Err: errors.New("too old")})}})
 			for range 3 {
 				e.Export(encode(sized("a", 100)), nil)
 			}
@@ -288,7 +288,7 @@ func TestARequestTooLargeIsHalved(t *testing.T) {
 			}
 			return nil
 		}}
-		e := newExporter(t, Config{Client: c})
+		e := New(Config{Client: c})
 		for i := range 21 {
 			e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
 		}
@@ -305,7 +305,7 @@ func TestARequestTooLargeIsHalved(t *testing.T) {
 func TestOnlyInvalidSpansAreLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := new(scripted)
-		e := newExporter(t, Config{Client: c})
+		e := New(Config{Client: c})
 		for i := range 5 {
 			e.Export(encode(sized(fmt.Sprint(i), 100)), nil)
 		}

@@ -41,7 +41,7 @@ func TestNothingIsSentBeforeItIsJournaled(t *testing.T) {
 			}
 			return nil
 		}}
-		e := newExporter(t, Config{Client: c, Spool: newSpool(t), Interval: diskPatience / 2})
+		e := New(Config{Client: c, Spool: newSpool(t), Interval: diskPatience / 2})
 		checkpoint(t, e, numbered(50, 51, 300)...)
 		synctest.Wait()
 
@@ -107,7 +107,7 @@ func TestCloseWaitsForASlowDisk(t *testing.T) {
 			}
 			return nil
 		}}
-		e := newExporter(t, Config{Client: c, Spool: newSpool(t)})
+		e := New(Config{Client: c, Spool: newSpool(t)})
 		checkpoint(t, e, numbered(50, 51, 300)...)
 		synctest.Wait()
 		defer exportWhileWriting(e, slow, 0)()
@@ -134,7 +134,7 @@ func TestNothingIsSpooledBeforeItIsJournaled(t *testing.T) {
 				early.Store(written.Load() < 2)
 			}
 		}
-		e := newExporter(t, Config{Client: &fake{answer: answers(errRefused)}, Spool: newSpool(t), MaxRequest: 1000, MaxQueue: 1 << 20})
+		e := New(Config{Client: &fake{answer: answers(errRefused)}, Spool: newSpool(t), MaxRequest: 1000, MaxQueue: 1 << 20})
 		checkpoint(t, e, numbered(50, 51, 300)...)
 		synctest.Wait()
 		exportAll(e, numbered(0, 3, 300)) // a full request, which is tried again and again
@@ -154,7 +154,7 @@ func TestCloseDoesNotWaitForAFrozenDisk(t *testing.T) {
 		t.Run(call, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSpool(t)
-				e := newExporter(t, Config{Client: &fake{answer: answers(errRefused)}, Spool: s})
+				e := New(Config{Client: &fake{answer: answers(errRefused)}, Spool: s})
 				hangs := []string{"create", "lock"} // before there is a journal
 				var release func()
 				if call == hangs[0] || call == hangs[1] {
@@ -191,7 +191,7 @@ func TestAFrozenDiskHoldsUpAStreamOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpool(t)
 		hang := func(ctx context.Context, _ []*tracepb.Span) error { <-ctx.Done(); return errTimeout }
-		e := newExporter(t, Config{Client: &fake{answer: hang}, Spool: s, MaxRequest: 1000, MaxQueue: 3000})
+		e := New(Config{Client: &fake{answer: hang}, Spool: s, MaxRequest: 1000, MaxQueue: 3000})
 		release := freeze(t, "rename")
 		start := time.Now()
 		exportAll(e, numbered(0, 100, 300))
@@ -213,7 +213,7 @@ func TestATransactionWaitsForRoomWhenItBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const each = time.Second
 		c := &fake{answer: func(context.Context, []*tracepb.Span) error { time.Sleep(each); return nil }}
-		e := newExporter(t, Config{Client: c, Wait: true, MaxRequest: 1000, MaxQueue: 2000})
+		e := New(Config{Client: c, Wait: true, MaxRequest: 1000, MaxQueue: 2000})
 		n := 0
 		for range 20 {
 			e.Begin()

@@ -3,7 +3,6 @@ package exporter
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -67,7 +66,7 @@ func TestMetricsBacklog(t *testing.T) {
 		rejected           int
 	}{
 		{name: "taken", cumulative: EarlierMetrics{Delivered: 2}, deltas: EarlierMetrics{Delivered: 2}},
-		{name: "unwanted", answer: fmt.Errorf("x: %w", errors.ErrUnsupported), cumulative: EarlierMetrics{Unwanted: 2}, deltas: EarlierMetrics{Unwanted: 2}},
+		{name: "unwanted", answer: &UploadError{Verdict: Unwanted, Err: errors.New("x")}, cumulative: EarlierMetrics{Unwanted: 2}, deltas: EarlierMetrics{Unwanted: 2}},
 		{name: "nobody there", answer: fails(Unreachable, true), waits: 2, deltasWait: 2},
 		{name: "wrong token", answer: fails(Misconfigured, true), waits: 2, deltasWait: 2},
 		{name: "answer lost", answer: fails(Retryable, false), deltas: EarlierMetrics{Dropped: 1}, waits: 2, deltasWait: 1},

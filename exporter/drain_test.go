@@ -45,7 +45,7 @@ func TestASuccessSendsWhatWaits(t *testing.T) {
 		s := newSpool(t)
 		wait(t, s, numbered(0, 5, 300))
 		c := new(fake)
-		e := newExporter(t, Config{Client: c, Spool: s})
+		e := New(Config{Client: c, Spool: s})
 		exportAll(e, numbered(100, 101, 300))
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
@@ -64,7 +64,7 @@ func TestWithoutASuccessNothingThatWaitsIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpool(t)
 		wait(t, s, numbered(0, 5, 300))
-		e := newExporter(t, Config{Client: &fake{answer: answers(errBusy)}, Spool: s})
+		e := New(Config{Client: &fake{answer: answers(errBusy)}, Spool: s})
 		exportAll(e, numbered(100, 101, 300))
 		time.Sleep(2 * time.Second)
 		r := closeKeeping(t, e, time.Second)
@@ -89,7 +89,7 @@ func TestNewSpansAreNotDelayedByWhatWaits(t *testing.T) {
 			}
 			return nil
 		}}
-		e := newExporter(t, Config{Client: c, Spool: s})
+		e := New(Config{Client: c, Spool: s})
 		for i := range 20 {
 			exportAll(e, numbered(100+i, 101+i, 300))
 			time.Sleep(1001 * time.Millisecond)
@@ -135,7 +135,7 @@ func TestCloseStopsSendingWhatWaits(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSpool(t)
 				wait(t, s, numbered(0, 20, unjoinable))
-				e := newExporter(t, Config{Client: &fake{answer: tt.answer}, Spool: s})
+				e := New(Config{Client: &fake{answer: tt.answer}, Spool: s})
 				exportAll(e, numbered(100, 101, 300))
 				start := time.Now()
 				r := closeKeeping(t, e, 2*time.Second)
@@ -186,7 +186,7 @@ func TestOutcomesOfWhatWaits(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSpool(t)
-			e := newExporter(t, Config{Client: &fake{answer: answers(errRefused)}, Spool: s})
+			e := New(Config{Client: &fake{answer: answers(errRefused)}, Spool: s})
 			exportAll(e, numbered(0, 4, 300))
 			closeKeeping(t, e, time.Second)
 
@@ -221,7 +221,7 @@ func TestARequestWithoutSpansIsDone(t *testing.T) {
 func TestASuccessRecoversWhatWasKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpool(t)
-		dead := newExporter(t, Config{Client: new(fake), Spool: s})
+		dead := New(Config{Client: new(fake), Spool: s})
 		if err := dead.Checkpoint(encodeAll(numbered(0, 3, 300)...)); err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +229,7 @@ func TestASuccessRecoversWhatWasKilled(t *testing.T) {
 		defer closeKeeping(t, dead, 0)
 
 		c := new(fake)
-		e := newExporter(t, Config{Client: c, Spool: s})
+		e := New(Config{Client: c, Spool: s})
 		exportAll(e, numbered(100, 101, 300))
 		r := closeKeeping(t, e, time.Second)
 		wantFates(t, r, 1, 0, 0, 0)

@@ -42,10 +42,7 @@ func (p *printer) UploadTraces(_ context.Context, request []byte) error {
 }
 
 func Example() {
-	e, err := exporter.New(exporter.Config{Client: new(printer)})
-	if err != nil {
-		panic(err)
-	}
+	e := exporter.New(exporter.Config{Client: new(printer)})
 	for _, name := range []string{"chat GPT-5", "invoke_agent cursor-agent"} {
 		span, err := proto.Marshal(&tracepb.Span{Name: name})
 		if err != nil {

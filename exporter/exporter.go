@@ -28,7 +28,8 @@ import (
 	"github.com/spantee/spantee/exporter/spool"
 )
 
-// A Config says what an Exporter sends, and where. Only Client is required.
+// A Config says what an Exporter sends, and where. Only Client is required. All text in the
+// resources and in the scope must be valid UTF-8.
 type Config struct {
 	Client   Client
 	Resource *resourcepb.Resource // of spans that are exported without one
@@ -48,9 +49,8 @@ type Config struct {
 	Interval   time.Duration // how long a span waits for others to join it; zero is 1 s
 }
 
-// New starts an Exporter. The caller must Close it. New fails if the resource or the scope
-// cannot be encoded.
-func New(cfg Config) (*Exporter, error) {
+// New starts an Exporter. The caller must Close it.
+func New(cfg Config) *Exporter {
 	cfg.MaxRequest = cmp.Or(cfg.MaxRequest, 3<<20)
 	full := min(cfg.MaxRequest, fullRequest)
 	cfg.MaxQueue = max(cmp.Or(cfg.MaxQueue, 4<<20), full+cfg.MaxRequest) // one request in flight plus any one span
@@ -69,16 +69,13 @@ func New(cfg Config) (*Exporter, error) {
 		own.Losses = &e.losses
 		e.cfg.Spool = &own
 	}
-	presumed, err := newOrigin(cfg.Resource, cfg.Scope)
-	if err != nil {
-		return nil, err
-	}
+	presumed := newOrigin(cfg.Resource, cfg.Scope)
 	if cfg.Spool != nil && !cfg.Wait {
 		e.journal = e.cfg.Spool.NewJournal(cfg.Client.Destination())
 	}
 	e.origins = map[*resourcepb.Resource]*origin{nil: presumed, cfg.Resource: presumed}
 	go e.run()
-	return e, nil
+	return e
 }
 
 // fullRequest is the number of bytes of spans at which a request is full; only
@@ -127,11 +124,11 @@ func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 		return
 	}
 	o := e.originOf(from)
-	if size := spool.SizeSpan(span); o.invalid != nil || o.overhead+size > e.cfg.MaxRequest {
-		e.reject(o.With([][]byte{spool.AppendSpan(nil, span)}), cmp.Or(o.invalid, errTooLarge))
+	wire := spool.AppendSpan(make([]byte, 0, spool.SizeSpan(span)), span)
+	if o.overhead+len(wire) > e.cfg.MaxRequest {
+		e.reject(o.With([][]byte{wire}), errTooLarge)
 		return
 	}
-	wire := spool.AppendSpan(make([]byte, 0, spool.SizeSpan(span)), span)
 	tx := &e.tx
 	tx.mu.Lock()
 	defer tx.mu.Unlock()

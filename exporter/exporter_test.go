@@ -35,7 +35,7 @@ func TestExportNeverWaits(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := &scripted{upload: tt.upload}
-				e := newExporter(t, Config{Client: c, MaxRequest: 1000, MaxQueue: 3000})
+				e := New(Config{Client: c, MaxRequest: 1000, MaxQueue: 3000})
 				start := time.Now()
 				for i := range 100 {
 					e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
@@ -70,7 +70,7 @@ func TestExportWaitsForRoomInAReplay(t *testing.T) {
 			}
 			return nil
 		}}
-		e := newExporter(t, Config{Client: c, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
+		e := New(Config{Client: c, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
 		const spans = 300
 		for i := range spans {
 			e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
@@ -96,7 +96,7 @@ func TestExportLosesPatienceInAReplay(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := newExporter(t, Config{Client: &scripted{upload: tt.upload}, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
+				e := New(Config{Client: &scripted{upload: tt.upload}, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
 				start := time.Now()
 				for i := range 1000 {
 					e.Export(encode(sized(fmt.Sprint(i), 300)), nil)
@@ -131,7 +131,7 @@ func TestSetWait(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := newExporter(t, Config{Client: &scripted{upload: tt.upload}, MaxRequest: 1000, MaxQueue: 3000})
+				e := New(Config{Client: &scripted{upload: tt.upload}, MaxRequest: 1000, MaxQueue: 3000})
 				e.Export(encode(sized("first", 900)), nil) // is in flight, or fails
 				synctest.Wait()
 				e.SetWait(true)
@@ -162,7 +162,7 @@ func TestPieceAfterBacklog(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			return nil
 		}
-		e := newExporter(t, Config{Client: &scripted{upload: slow}, MaxRequest: 1000, MaxQueue: 3000})
+		e := New(Config{Client: &scripted{upload: slow}, MaxRequest: 1000, MaxQueue: 3000})
 		export := func(spans int) {
 			e.Begin()
 			for range spans {
@@ -185,7 +185,7 @@ func TestLargePieceInBacklog(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			return nil
 		}
-		e := newExporter(t, Config{Client: &scripted{upload: slow}, MaxRequest: 100 << 10, MaxQueue: 300 << 10})
+		e := New(Config{Client: &scripted{upload: slow}, MaxRequest: 100 << 10, MaxQueue: 300 << 10})
 		e.SetWait(true)
 		const transactions, spans = 3, 30
 		for range transactions {
@@ -201,7 +201,7 @@ func TestLargePieceInBacklog(t *testing.T) {
 
 func TestCloseWakesAnExportThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newExporter(t, Config{Client: &scripted{upload: always(errBusy)}, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
+		e := New(Config{Client: &scripted{upload: always(errBusy)}, Wait: true, MaxRequest: 1000, MaxQueue: 3000})
 		var exporting sync.WaitGroup
 		exporting.Go(func() {
 			for i := range 20 {
@@ -217,7 +217,7 @@ func TestCloseWakesAnExportThatWaits(t *testing.T) {
 
 func TestASpanTooLargeForARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newExporter(t, Config{Client: new(scripted)})
+		e := New(Config{Client: new(scripted)})
 		e.Export(encode(sized("small", 100)), nil)
 		e.Export(encode(sized("big", 3<<20)), nil)
 		wantReport(t, closeWithin(t, e, time.Second), 1, 1, "exceeds the maximum request size")
@@ -226,7 +226,7 @@ func TestASpanTooLargeForARequest(t *testing.T) {
 
 func TestSpansAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newExporter(t, Config{Client: new(scripted)})
+		e := New(Config{Client: new(scripted)})
 		wantReport(t, closeWithin(t, e, time.Second), 0, 0, "")
 		e.Export(encode(sized("late", 100)), nil)
 		wantReport(t, closeWithin(t, e, time.Second), 0, 1, "time ran out")
@@ -236,7 +236,7 @@ func TestSpansAfterClose(t *testing.T) {
 func TestExportConcurrentSafe(t *testing.T) {
 	for _, wait := range []bool{false, true} {
 		c := new(scripted)
-		e := newExporter(t, Config{Client: c, Wait: wait, MaxRequest: 1000, Interval: time.Microsecond})
+		e := New(Config{Client: c, Wait: wait, MaxRequest: 1000, Interval: time.Microsecond})
 		var exporting sync.WaitGroup
 		for range 8 {
 			exporting.Go(func() {

@@ -1,21 +1,10 @@
 package exporter
 
 import (
-	"testing"
-
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 )
-
-func newExporter(t *testing.T, cfg Config) *Exporter {
-	t.Helper()
-	e, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
-}
 
 // encode returns the wire bytes of a span.
 func encode(span *tracepb.Span) []byte {

@@ -258,7 +258,7 @@ func TestWhatIsNotDeliveredIsKept(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSpool(t)
 				c := &fake{answer: tt.answer}
-				e := newExporter(t, Config{Client: c, Spool: s, MaxRequest: 1000})
+				e := New(Config{Client: c, Spool: s, MaxRequest: 1000})
 				all := numbered(0, 10, 300)
 				exportAll(e, all)
 				r := closeKeeping(t, e, 2*time.Second)
@@ -301,7 +301,7 @@ func TestADiskThatTakesNothingIsSaid(t *testing.T) {
 			if err := errors.Join(os.MkdirAll(filepath.Dir(s.Dir), 0o700), os.WriteFile(s.Dir, nil, 0o600)); err != nil {
 				t.Fatal(err)
 			}
-			e := newExporter(t, Config{Client: &fake{answer: answers(answer)}, Spool: s, MaxRequest: 1000})
+			e := New(Config{Client: &fake{answer: answers(answer)}, Spool: s, MaxRequest: 1000})
 			exportAll(e, numbered(0, 10, 300))
 			if err := e.Checkpoint(encodeAll(numbered(10, 11, 300)...)); err == nil {
 				t.Error("Checkpoint does not say that nothing is protected")
@@ -319,7 +319,7 @@ func TestTheSpoolIsTooSmall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpool(t)
 		s.Max = 2500 // two requests
-		e := newExporter(t, Config{Client: &fake{answer: answers(errDenied)}, Spool: s, MaxRequest: 1000})
+		e := New(Config{Client: &fake{answer: answers(errDenied)}, Spool: s, MaxRequest: 1000})
 		exportAll(e, numbered(0, 12, 300))
 		r := closeKeeping(t, e, 2*time.Second)
 		waiting, _ := kept(t, s, spool.Waiting)
@@ -335,7 +335,7 @@ func TestWhatThereIsNoRoomForGoesToTheSpool(t *testing.T) {
 		s := newSpool(t)
 		release := make(chan struct{})
 		c := &fake{answer: func(context.Context, []*tracepb.Span) error { <-release; return nil }}
-		e := newExporter(t, Config{Client: c, Spool: s, MaxRequest: 1000, MaxQueue: 3000})
+		e := New(Config{Client: c, Spool: s, MaxRequest: 1000, MaxQueue: 3000})
 		all := numbered(0, 100, 300)
 		for _, span := range all {
 			start := time.Now()
@@ -369,7 +369,7 @@ func TestWhatThereIsNoRoomForGoesToTheSpool(t *testing.T) {
 func TestSpansAfterCloseGoToTheSpool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpool(t)
-		e := newExporter(t, Config{Client: new(fake), Spool: s})
+		e := New(Config{Client: new(fake), Spool: s})
 		wantFates(t, closeKeeping(t, e, time.Second), 0, 0, 0, 0)
 		exportAll(e, numbered(0, 3, 300))
 		wantFates(t, closeKeeping(t, e, time.Second), 0, 3, 0, 0)
@@ -386,7 +386,7 @@ func TestKeptSpansArriveAsTheyEnded(t *testing.T) {
 		s := newSpool(t)
 		resource := &resourcepb.Resource{Attributes: []*commonpb.KeyValue{{Key: "host.name", Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: "here"}}}}}
 		scope := &commonpb.InstrumentationScope{Name: "spantee", Version: "1"}
-		e := newExporter(t, Config{Client: &fake{answer: answers(errRefused)}, Spool: s, Resource: resource, Scope: scope})
+		e := New(Config{Client: &fake{answer: answers(errRefused)}, Spool: s, Resource: resource, Scope: scope})
 		var want []*tracepb.Span
 		for i := range 10 {
 			want = append(want, everything(fmt.Sprint(i)))

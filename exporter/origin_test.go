@@ -51,7 +51,7 @@ func TestSpansOfTwoServices(t *testing.T) {
 	}
 	c := &services{}
 	s := newSpool(t)
-	e := newExporter(t, Config{Client: c, Spool: s, Resource: cursor})
+	e := New(Config{Client: c, Spool: s, Resource: cursor})
 	e.Begin()
 	for i := range 6 {
 		span := encode(sized(fmt.Sprint(i), 200))

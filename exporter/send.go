@@ -15,37 +15,30 @@ import (
 
 // An origin is what the spans of one resource share.
 type origin struct {
-	spool.Part              // without spans
-	invalid    *UploadError // why its spans cannot be sent, or nil
-	overhead   int          // bytes of a request besides its spans
+	spool.Part     // without spans
+	overhead   int // bytes of a request besides its spans
 }
 
-func newOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationScope) (o *origin, err error) {
-	o = new(origin)
+func newOrigin(resource *resourcepb.Resource, scope *commonpb.InstrumentationScope) *origin {
+	o := new(origin)
 	if resource != nil {
-		o.Resource, err = proto.Marshal(resource)
+		o.Resource, _ = proto.Marshal(resource) // which fails only for invalid UTF-8
 	}
-	if scope != nil && err == nil {
-		o.Scope, err = proto.Marshal(scope)
+	if scope != nil {
+		o.Scope, _ = proto.Marshal(scope)
 	}
 	o.overhead = o.Overhead()
-	return o, err
+	return o
 }
 
 // originOf returns the origin of spans of a resource.
 func (e *Exporter) originOf(resource *resourcepb.Resource) *origin {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	o := e.origins[resource]
-	if o != nil {
-		return o
+	if e.origins[resource] == nil {
+		e.origins[resource] = newOrigin(resource, e.cfg.Scope)
 	}
-	o, err := newOrigin(resource, e.cfg.Scope)
-	if err != nil {
-		o.invalid = &UploadError{Verdict: Permanent, Err: err}
-	}
-	e.origins[resource] = o
-	return o
+	return e.origins[resource]
 }
 
 // A sender makes attempts to deliver requests to one receiver.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
@@ -51,10 +50,7 @@ func TestRequestsAreAsProtobufEncodesThem(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				o, err := newOrigin(resource, scope)
-				if err != nil {
-					t.Fatal(err)
-				}
+				o := newOrigin(resource, scope)
 				b := &batch{of: &o.Part}
 				for _, span := range spans {
 					b.spans = append(b.spans, &spool.Span{Wire: spool.AppendSpan(nil, encode(span))})
@@ -64,28 +60,5 @@ func TestRequestsAreAsProtobufEncodesThem(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// A resource that no receiver would accept.
-func TestInvalidResource(t *testing.T) {
-	for _, invalid := range []*resourcepb.Resource{
-		{Attributes: []*commonpb.KeyValue{{Key: "\xff", Value: text("a")}}},
-		{Attributes: []*commonpb.KeyValue{{Key: "a", Value: text("\xff")}}},
-	} {
-		if _, err := New(Config{Client: new(fake), Resource: invalid}); err == nil || !strings.Contains(err.Error(), "UTF-8") {
-			t.Errorf("New: %v", err)
-		}
-		c := new(fake)
-		e := newExporter(t, Config{Client: c, Spool: newSpool(t)})
-		e.Export(encode(sized("bad", 100)), invalid)
-		e.Export(encode(sized("good", 100)), nil)
-		r := closeKeeping(t, e, time.Minute)
-		if r.Delivered != 1 || r.Rejected != 1 || !strings.Contains(fmt.Sprint(r.Cause), "UTF-8") {
-			t.Errorf("%+v", r)
-		}
-	}
-	if _, err := New(Config{Client: new(fake), Scope: &commonpb.InstrumentationScope{Name: "\xff"}}); err == nil {
-		t.Error("an invalid scope was accepted")
 	}
 }

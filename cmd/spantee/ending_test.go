@@ -53,10 +53,7 @@ func TestOneDeadline(t *testing.T) {
 				const timeout = time.Minute
 				o := &options{flushTimeout: timeout, summary: true}
 				say := &reporter{options: o, verbose: true, cfg: new(config), w: proc.NewStderr(stderr, o.patience())}
-				e, err := exporter.New(exporter.Config{Client: hungCollector{}, Wait: test.recording})
-				if err != nil {
-					t.Fatal(err)
-				}
+				e := exporter.New(exporter.Config{Client: hungCollector{}, Wait: test.recording})
 				tr := &tracing{options: o, cfg: say.cfg, say: say, open: new(openSpans)}
 				tr.open.tracing = tr
 				tr.to = tracer.Config{Live: !test.recording, Exporter: e, Resources: func(string) *resourcepb.Resource { return nil }}
@@ -64,6 +61,7 @@ func TestOneDeadline(t *testing.T) {
 					tr.tree = tree.NewWriter(say.w, tree.Style{})
 				}
 				tr.addConsumers()
+				var err error
 				if tr.stream, err = tracer.New(tr.streamConfig(new(recording), nil)); err != nil {
 					t.Fatal(err)
 				}

@@ -212,7 +212,7 @@ type redirectedMetrics struct{ exporter.Client }
 // UploadMetrics fails if the receiver takes no metrics: their own may.
 func (c redirectedMetrics) UploadMetrics(ctx context.Context, request []byte) error {
 	err := c.Client.(exporter.MetricsUploader).UploadMetrics(ctx, request)
-	if errors.Is(err, errors.ErrUnsupported) {
+	if e, ok := errors.AsType[*exporter.UploadError](err); ok && e.Verdict == exporter.Unwanted {
 		return &exporter.UploadError{Verdict: exporter.Misconfigured, Err: errSpansOnly, Refused: true}
 	}
 	return err

@@ -73,9 +73,7 @@ func startTracing(o *options, stderr *os.File, rec *recording, process *mapping.
 		if live {
 			to.Spool = cfg.spool
 		}
-		if t.to.Exporter, err = exporter.New(to); err != nil {
-			return nil, err
-		}
+		t.to.Exporter = exporter.New(to)
 	}
 	if o.tree {
 		t.tree = tree.NewWriter(say.w, cfg.display.treeStyle(say.stderr))

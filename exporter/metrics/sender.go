@@ -85,15 +85,14 @@ func (s *sender) settle(data *metricdata.ResourceMetrics, err error) error {
 		s.report.Delivered += cumulative + deltas
 		return nil
 	}
-	if errors.Is(err, errors.ErrUnsupported) {
-		s.unwanted = true
-		return nil
-	}
 	upload, ok := errors.AsType[*exporter.UploadError](err)
 	if !ok {
 		upload = &exporter.UploadError{Verdict: exporter.Permanent, Err: err}
 	}
 	switch {
+	case upload.Verdict == exporter.Unwanted:
+		s.unwanted = true
+		return nil
 	case upload.Verdict == exporter.Partial:
 		lost := upload.RejectedOf(cumulative + deltas)
 		s.report.Delivered += cumulative + deltas - lost

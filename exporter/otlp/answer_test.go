@@ -90,7 +90,7 @@ func TestARetryAfterIsObeyed(t *testing.T) {
 		within    time.Duration
 		delivered int
 	}{{20 * time.Second, 1}, {500 * time.Millisecond, 0}} {
-		e := newExporter(t, exporter.Config{Client: newClient(t, Config{Protocol: "http/protobuf", Endpoint: s.URL})})
+		e := exporter.New(exporter.Config{Client: newClient(t, Config{Protocol: "http/protobuf", Endpoint: s.URL})})
 		e.Export(encode(sized("a", 100)), nil)
 		wantReport(t, closeWithin(t, e, tt.within), tt.delivered, 1-tt.delivered, "429 Too Many Requests; retry after 1s")
 		if len(requests) != 1+tt.delivered {

@@ -52,10 +52,7 @@ func BenchmarkExport(b *testing.B) {
 	wire := encode(span)
 	b.SetBytes(int64(len(wire)))
 	b.ReportAllocs()
-	e, err := exporter.New(exporter.Config{Client: client, Wait: true})
-	if err != nil {
-		b.Fatal(err)
-	}
+	e := exporter.New(exporter.Config{Client: client, Wait: true})
 	before := cpuTime(b)
 	for b.Loop() {
 		e.Export(wire, nil)

@@ -86,7 +86,7 @@ func TestCollectors(t *testing.T) {
 				if tt.patience > 0 {
 					cfg.Interval, patience = time.Millisecond, tt.patience
 				}
-				e := newExporter(t, cfg)
+				e := exporter.New(cfg)
 				for i := range 5 {
 					e.Export(encode(sized(fmt.Sprint(i), 100)), nil)
 				}
@@ -151,7 +151,7 @@ func TestHTTPAnswers(t *testing.T) {
 			if tt.attempts == 0 {
 				cfg.Interval, patience = time.Millisecond, 0
 			}
-			e := newExporter(t, cfg)
+			e := exporter.New(cfg)
 			e.Export(encode(sized("a", 100)), nil)
 			e.Export(encode(sized("b", 100)), nil)
 			if tt.attempts == 0 {
@@ -180,7 +180,7 @@ func TestFrozenCollector(t *testing.T) {
 			}
 			defer l.Close()
 			t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3600000") // Close does not wait for it
-			e := newExporter(t, exporter.Config{Client: newClient(t, Config{Protocol: protocol, Endpoint: "http://" + l.Addr().String()})})
+			e := exporter.New(exporter.Config{Client: newClient(t, Config{Protocol: protocol, Endpoint: "http://" + l.Addr().String()})})
 			e.Export(encode(sized("a", 100)), nil)
 			wantReport(t, closeWithin(t, e, 300*time.Millisecond), 0, 1, "did not answer in time")
 		})
@@ -193,7 +193,7 @@ func TestAttemptsTimeOut(t *testing.T) {
 			r := receivertest.Start(t)
 			r.Hang()
 			t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "50")
-			e := newExporter(t, exporter.Config{
+			e := exporter.New(exporter.Config{
 				Client:   newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol)}),
 				Interval: time.Millisecond,
 			})
@@ -209,7 +209,7 @@ func TestCollectorDiesAndComesBack(t *testing.T) {
 	for _, protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) {
 			r := receivertest.Start(t)
-			e := newExporter(t, exporter.Config{
+			e := exporter.New(exporter.Config{
 				Client:   newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol)}),
 				Interval: time.Millisecond,
 			})

@@ -234,8 +234,7 @@ func (s *Settings) httpClient(secure *tls.Config) *http.Client {
 // idleTimeout is how long a connection is kept without a request.
 const idleTimeout = 30 * time.Second
 
-// upload makes one attempt to send a request. Its error is an *exporter.UploadError or,
-// for metrics, [ErrNoMetrics].
+// upload makes one attempt to send a request. Its error is an *exporter.UploadError.
 func (c *client) upload(ctx context.Context, send func(context.Context, *connection) error) error {
 	s := c.settings
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
@@ -264,7 +263,7 @@ func (c *client) upload(ctx context.Context, send func(context.Context, *connect
 	case unanswered:
 		return s.explain(ctx, lost.error)
 	case s.signal == spool.Metrics && isNoMetrics(err):
-		return ErrNoMetrics
+		return uploadError(exporter.Unwanted, "the receiver takes no metrics", "")
 	}
 	failed := s.classify(ctx, err)
 	failed.Refused = failed.Refused || failed.RetryAfter > 0 || failed.Verdict == exporter.Misconfigured

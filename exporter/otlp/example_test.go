@@ -36,10 +36,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	e, err := exporter.New(exporter.Config{Client: client})
-	if err != nil {
-		panic(err)
-	}
+	e := exporter.New(exporter.Config{Client: client})
 	span, err := proto.Marshal(&tracepb.Span{Name: "invoke_agent cursor-agent"})
 	if err != nil {
 		panic(err)

@@ -63,15 +63,6 @@ func newClient(t *testing.T, cfg Config) exporter.Client {
 	return c
 }
 
-func newExporter(t *testing.T, cfg exporter.Config) *exporter.Exporter {
-	t.Helper()
-	e, err := exporter.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
-}
-
 // sized is a span of so many bytes on the wire.
 func sized(name string, size int) *tracepb.Span {
 	span := &tracepb.Span{Name: name, SpanId: []byte("12345678")}

@@ -5,10 +5,8 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 
 	"go.opentelemetry.io/collector/pdata/pmetric"
@@ -24,10 +22,6 @@ import (
 
 	"github.com/spantee/spantee/exporter"
 )
-
-// ErrNoMetrics means that a receiver, such as Jaeger, takes spans but no metrics.
-// It wraps [errors.ErrUnsupported].
-var ErrNoMetrics = fmt.Errorf("the receiver takes no metrics: %w", errors.ErrUnsupported)
 
 // A MetricExporter sends metrics to one endpoint.
 //
@@ -98,15 +92,14 @@ func (s *Settings) checkPreferences() {
 	} {
 		variable := s.prefix() + name
 		from := source{variable: variable, value: strings.TrimSpace(os.Getenv(variable))}
-		known := slices.ContainsFunc(values, func(value string) bool { return strings.EqualFold(value, from.value) })
-		if from.value != "" && !known {
-			s.ignored = append(s.ignored, from.invalid("want "+strings.Join(values[:len(values)-1], ", ")+" or "+values[len(values)-1]))
+		if _, invalid := from.oneOf(values...); invalid != nil {
+			s.ignored = append(s.ignored, invalid)
 		}
 	}
 }
 
 // UploadMetrics makes one attempt to send an ExportMetricsServiceRequest. It returns an
-// *exporter.UploadError or [ErrNoMetrics].
+// *exporter.UploadError.
 func (c *client) UploadMetrics(ctx context.Context, request []byte) error {
 	return c.upload(ctx, func(ctx context.Context, conn *connection) error {
 		if conn.http != nil {

@@ -150,15 +150,22 @@ func (s *Settings) note(from source, value string) {
 	s.list = append(s.list, Setting{Name: from.name, Value: value, Variable: from.variable, Default: from.value == ""})
 }
 
+// oneOf returns the setting's value in lower case, "" if it is none of these.
+func (from source) oneOf(values ...string) (string, *SettingError) {
+	v := strings.ToLower(from.value)
+	if v == "" || slices.Contains(values, v) {
+		return v, nil
+	}
+	last := len(values) - 1
+	return "", from.invalid("want " + strings.Join(values[:last], ", ") + " or " + values[last])
+}
+
 func (s *Settings) readProtocol(cfg Config) error {
 	from := s.lookup(cfg.Protocol, "protocol")
-	switch s.protocol = strings.ToLower(from.value); s.protocol {
-	case "":
-		s.protocol = "grpc"
-	case "grpc", "http/protobuf", "http/json":
-	default:
-		s.protocol = "grpc"
-		return s.ignore(from.invalid("want grpc, http/protobuf or http/json"))
+	protocol, invalid := from.oneOf("grpc", "http/protobuf", "http/json")
+	s.protocol = cmp.Or(protocol, "grpc")
+	if invalid != nil {
+		return s.ignore(invalid)
 	}
 	s.note(from, s.protocol)
 	return nil
@@ -360,13 +367,13 @@ func (s *Settings) protocolName() string {
 
 func (s *Settings) readCompression() {
 	from := s.lookup("", "compression")
-	switch v := strings.ToLower(from.value); v {
-	case "":
-	case "none", "gzip":
-		s.compression = v
-		s.note(from, v)
-	default:
-		s.ignored = append(s.ignored, from.invalid("want gzip or none"))
+	compression, invalid := from.oneOf("gzip", "none")
+	switch {
+	case invalid != nil:
+		s.ignored = append(s.ignored, invalid)
+	case compression != "":
+		s.compression = compression
+		s.note(from, compression)
 	}
 }
 

@@ -33,7 +33,7 @@ func (deaf) UploadTraces(context.Context, []byte) error {
 // leave puts a span into the spool for where cfg leads.
 func leave(t *testing.T, s *spool.Spool, name string, cfg Config) {
 	t.Helper()
-	e := newExporter(t, exporter.Config{Client: deaf{newClient(t, cfg)}, Spool: s})
+	e := exporter.New(exporter.Config{Client: deaf{newClient(t, cfg)}, Spool: s})
 	e.Export(encode(sized(name, 100)), nil)
 	if r := closeWithin(t, e, 5*time.Second); r.Spooled != 1 {
 		t.Fatalf("%+v", r)

@@ -28,7 +28,7 @@ func TestRequestsStayUnderTheLimit(t *testing.T) {
 			r := receivertest.Start(t)
 			resource := &resourcepb.Resource{Attributes: []*commonpb.KeyValue{{Key: strings.Repeat("k", 200)}}}
 			scope := &commonpb.InstrumentationScope{Name: "spantee"}
-			e := newExporter(t, exporter.Config{
+			e := exporter.New(exporter.Config{
 				Client:   newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol)}),
 				Resource: resource,
 				Scope:    scope,
@@ -94,7 +94,7 @@ func TestSpansArriveWhole(t *testing.T) {
 				}}
 				scope := &commonpb.InstrumentationScope{Name: "spantee", Version: "1"}
 				t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", compression)
-				e := newExporter(t, exporter.Config{
+				e := exporter.New(exporter.Config{
 					Client:   newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol)}),
 					Resource: resource,
 					Scope:    scope,
@@ -130,7 +130,7 @@ func TestTheSameSpansAreTheSameBytes(t *testing.T) {
 	}))
 	defer s.Close()
 	for range 2 {
-		e := newExporter(t, exporter.Config{Client: newClient(t, Config{Protocol: "http/protobuf", Endpoint: s.URL})})
+		e := exporter.New(exporter.Config{Client: newClient(t, Config{Protocol: "http/protobuf", Endpoint: s.URL})})
 		for _, span := range testSpans() {
 			e.Export(encode(span), nil)
 		}
@@ -145,7 +145,7 @@ func TestNotUTF8OverTheWire(t *testing.T) {
 	for _, protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) {
 			r := receivertest.Start(t)
-			e := newExporter(t, exporter.Config{Client: newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol)})})
+			e := exporter.New(exporter.Config{Client: newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol)})})
 			e.Export(encode(sized("good", 100)), nil)
 			e.Export(bytes.ReplaceAll(encode(sized("bad", 100)), []byte("bad"), []byte("b\xffd")), nil)
 			wantReport(t, closeWithin(t, e, 20*time.Second), 1, 1, "not UTF-8")

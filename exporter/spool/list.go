@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -136,44 +137,32 @@ func isDead(base string, note Note) bool {
 // waited longest first. Files that do not name one are set aside.
 func (s Spool) Destinations(ctx context.Context) ([]Destination, error) {
 	return within(ctx, func() ([]Destination, error) {
-		type waiting struct {
-			to    Destination
-			since time.Time
-		}
-		var all []waiting
+		since := map[Destination]time.Time{}
 		names, err := s.directories()
 		errs := []error{err}
 		for _, name := range names {
-			if name == journalDir {
-				continue
-			}
-			to, since, err := s.destinationOf(name)
-			errs = append(errs, err)
-			if to != (Destination{}) {
-				all = append(all, waiting{to, since})
+			if name != journalDir {
+				errs = append(errs, s.findDestination(name, since))
 			}
 		}
-		slices.SortFunc(all, func(a, b waiting) int { return a.since.Compare(b.since) })
-		var to []Destination
-		for _, w := range all {
-			to = append(to, w.to)
-		}
-		return to, errors.Join(errs...)
+		byAge := func(a, b Destination) int { return since[a].Compare(since[b]) }
+		return slices.SortedFunc(maps.Keys(since), byAge), errors.Join(errs...)
 	})
 }
 
-// destinationOf reads the destination from the oldest readable request in an
+// findDestination reads the destination from the oldest readable request in an
 // endpoint's directory, and sets aside files that are not requests.
-func (s Spool) destinationOf(dir string) (to Destination, since time.Time, err error) {
+func (s Spool) findDestination(dir string, since map[Destination]time.Time) error {
 	o := &Outbox{s: s, dirName: dir, later: map[string]bool{}}
 	for {
 		if waits, err := o.list(); err != nil || !waits {
-			return Destination{}, time.Time{}, errors.Join(err, o.unreadable)
+			return errors.Join(err, o.unreadable)
 		}
 		for _, f := range o.files {
 			note, err := readNote(f.path())
 			if err == nil && note.dir() == dir {
-				return note.Destination, f.at, nil
+				since[note.Destination] = f.at
+				return nil
 			}
 			o.pass(f, cmp.Or(err, errCorrupt))
 		}

@@ -138,13 +138,11 @@ func New(ctx context.Context, o Options) (*Tracer, error) {
 		t.process = tracer.NewProcess(o.Command)
 		cfg.Mapping.Process = t.process
 	}
-	var err error
 	if e.client != nil {
-		if cfg.Exporter, err = e.start(); err != nil {
-			return nil, err
-		}
+		cfg.Exporter = e.start()
 	}
 	t.exporter = cfg.Exporter
+	var err error
 	if t.stream, err = tracer.New(cfg); err != nil {
 		return nil, err
 	}

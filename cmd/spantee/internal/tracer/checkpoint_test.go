@@ -35,10 +35,7 @@ func (nowhere) Destination() spool.Destination {
 // of one trace.
 func TestAChangeOfIdsIsOnDiskAtOnce(t *testing.T) {
 	s := &spool.Spool{Dir: filepath.Join(t.TempDir(), "spantee/spool"), Max: 1 << 20}
-	e, err := exporter.New(exporter.Config{Client: nowhere{}, Spool: s, Interval: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := exporter.New(exporter.Config{Client: nowhere{}, Spool: s, Interval: time.Hour})
 	defer e.Close(t.Context())
 	tr, err := New(Config{
 		Mapping: mapping.Options{Agent: "cursor"}, Exporter: e, Live: true,
