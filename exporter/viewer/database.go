@@ -142,6 +142,10 @@ DROP INDEX session_input;
 DROP INDEX session_output;
 DROP INDEX session_cost;
 CREATE INDEX session_changed ON session (seq, pinned, updated, bytes);
+`, `
+-- Sessions with text that is not in the index, and the number of the last span whose text is.
+CREATE TABLE unindexed (session INTEGER PRIMARY KEY, since INTEGER NOT NULL);
+DELETE FROM search WHERE rowid IN (SELECT session << 24 FROM open);
 `}
 
 // Retention is what a store keeps of the sessions that are not pinned.
@@ -187,7 +191,7 @@ func open(path, dsn string, retain Retention, problem func(error)) (s *Store, er
 	if path == "" {
 		s.read.mu = &s.write.mu
 	}
-	dsn += "_pragma=busy_timeout(10000)&_pragma=synchronous(normal)&_pragma=wal_autocheckpoint(4000)&_pragma=temp_store(memory)&_pragma=cache_size(-8000)"
+	dsn += "_pragma=busy_timeout(10000)&_pragma=synchronous(normal)&_pragma=wal_autocheckpoint(16000)&_pragma=temp_store(memory)&_pragma=cache_size(-8000)"
 	if s.write.db, err = sql.Open("sqlite", dsn+"&_pragma=auto_vacuum(incremental)"); err != nil {
 		return nil, err
 	}
@@ -243,33 +247,9 @@ func (s *Store) migrate() error {
 		}
 	}
 	if version < 2 { // the second step emptied the index
-		return s.indexAll()
+		return s.write.exec(`INSERT INTO unindexed SELECT row, 0 FROM session`)
 	}
 	return s.forgetTests() // fails if the database is corrupt
-}
-
-// indexAll indexes what is in the database.
-func (s *Store) indexAll() error {
-	ids, err := all[traceID](s.write, `SELECT trace FROM session`)
-	u := s.newUpdate()
-	for _, id := range ids {
-		r, err := u.record(id)
-		if err == nil {
-			r.replaced = true
-			err = u.rebuild(r)
-		}
-		if err == nil {
-			err = u.flush(r, r.last)
-		}
-		if err == nil {
-			err = u.insertQueued(insertText)
-		}
-		if err != nil {
-			return err
-		}
-		delete(u.touched, id)
-	}
-	return err
 }
 
 // forgetTests removes the sessions of spantee doctor.
@@ -413,10 +393,7 @@ func (w *writer) exec(query string, args ...any) error {
 
 // insert inserts rows, and returns how many. into is the statement up to its values.
 func (w *writer) insert(into string, rows [][]any) (inserted int64, err error) {
-	atOnce := 16            // each statement has its price
-	if into == insertText { // before a statement of several rows, FTS5 writes what it has in memory
-		atOnce = 1
-	}
+	const atOnce = 16 // each statement has its price
 	for len(rows) > 0 {
 		n := 1
 		if len(rows) >= atOnce {

@@ -2,6 +2,7 @@ package viewer
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -63,10 +64,9 @@ func TestMigration(t *testing.T) {
 		return run
 	}
 	before := values()
+	var steps []func(*sql.DB) (sql.Result, error)
 	exec := func(step string, args ...any) {
-		if _, err := s.write.conn.ExecContext(context.Background(), step, args...); err != nil {
-			t.Fatal(err)
-		}
+		steps = append(steps, func(db *sql.DB) (sql.Result, error) { return db.Exec(step, args...) })
 	}
 	exec(`CREATE TABLE span (at INTEGER PRIMARY KEY, id BLOB NOT NULL, origin INTEGER NOT NULL, wire BLOB NOT NULL)`)
 	for sp, err := range spans(s.read, 1, 0) {
@@ -77,7 +77,7 @@ func TestMigration(t *testing.T) {
 		exec(`CREATE INDEX session_` + column + ` ON session (` + column + `)`)
 	}
 	for _, step := range []string{
-		`DROP TABLE batch`, `DROP INDEX session_changed`,
+		`DROP TABLE unindexed`, `DROP TABLE batch`, `DROP INDEX session_changed`,
 		`DROP TABLE search`, `CREATE VIRTUAL TABLE search USING fts5 (text, tool, agent, model, file, failed, id, content = '', contentless_delete = 1)`,
 		`ALTER TABLE session ADD COLUMN dirty INTEGER NOT NULL DEFAULT 1`, `ALTER TABLE session ADD COLUMN parts INTEGER NOT NULL DEFAULT 0`,
 		`CREATE INDEX session_parts ON session (row) WHERE parts > 1`, `CREATE INDEX session_dirty ON session (seq) WHERE dirty`, `ALTER TABLE summary ADD COLUMN calls BLOB NOT NULL DEFAULT ''`,
@@ -86,6 +86,13 @@ func TestMigration(t *testing.T) {
 		exec(step)
 	}
 	s.Close()
+	db, err := sql.Open("sqlite", path)
+	s.ok(err)
+	for _, step := range steps {
+		_, err := step(db)
+		s.ok(err)
+	}
+	s.ok(db.Close())
 	s = openStore(t, path)
 	defer s.Close()
 	if spans, _ := s.Spans(idOf(span(1, 1, 0, "", 0, 0)), 0); len(spans) != 4 || text(spans[2].GetAttributes(), "x") != long[:20_000] || text(spans[3].GetAttributes(), "x") != long {

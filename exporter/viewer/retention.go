@@ -167,7 +167,13 @@ func (s *Store) alter(id traceID, do func(row int64) error) (found bool, err err
 	return found, err
 }
 
-// maintain does the background work: expiring open spans, removing sessions.
+// checkpoint moves what was written from the log to the database, which the writer would
+// wait for once the log has grown.
+func (s *Store) checkpoint() error {
+	return each(s.read, func(func(...any) error) error { return nil }, `PRAGMA wal_checkpoint(passive)`)
+}
+
+// maintain does the background work: expiring open spans, indexing, removing sessions.
 func (s *Store) maintain(ctx context.Context) {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
@@ -181,6 +187,12 @@ func (s *Store) maintain(ctx context.Context) {
 		case now := <-second.C:
 			if err = s.expire(now); err == nil {
 				err = s.poll()
+			}
+			if err == nil {
+				err = s.checkpoint()
+			}
+			if err == nil {
+				err = s.index(func() bool { return s.adders.Load() > 0 })
 			}
 			if err == nil {
 				said, err = s.announce(said, now)

@@ -50,6 +50,7 @@ func TestStoreScales(t *testing.T) {
 	}
 	received, adding := time.Since(begin), processor(t)-used
 	s.Add(nth(sessions, 10_000))
+	s.ok(s.index(func() bool { return false }))
 	t.Logf("%d spans: received %.0f a second and processor %v, indexed after %v, %v of processor time", sessions*10, float64(sessions*10)/received.Seconds(), adding, time.Since(begin), processor(t)-used)
 	s.Close()
 

@@ -221,116 +221,29 @@ func strs(v any, add func(field string, text []byte)) {
 // pathKeys are the arguments of tools that name files.
 var pathKeys = map[string]bool{"path": true, "filepath": true, "file": true, "filename": true, "absolutepath": true, "notebookpath": true}
 
-// A document is what is to be indexed of a session, by field.
-type document struct {
-	fields [len(fields)]strings.Builder
-	size   int
-}
-
-func (d *document) add(field, text string) {
-	d.size += len(text)
-	b := &d.fields[slices.Index(fields[:], field)]
-	b.WriteString(text)
-	b.WriteString(" \x00 ") // no phrase goes from one to the next
-}
-
-func (d *document) take(p passage) {
-	d.add(p.field, p.text)
-	for w := range humps(p.text) {
-		d.add(p.field, w.text)
-	}
-}
-
-// A session's text is in the full-text index in rows of up to maxDocument bytes, and in
-// one row for each time that spans came. Their numbers are those of a span. The text of the
-// open spans is in a row of its own, with the number 0.
-const maxDocument = 1 << 20
-
-// index takes the texts of a span. Short ones, which every span repeats, are
-// indexed once.
-func (u *update) index(r *record, span *runs.Span, sp *stored) error {
-	const short, most = 100, 1000
-	if r.known == nil {
-		r.known = make(map[passage]bool)
-	}
-	texts(span, sp.origin.service, func(field string, text []byte) {
-		if len(text) == 0 || r.known[passage{field, string(text)}] {
-			return
-		}
-		p := passage{field, string(text)}
-		if len(text) < short {
-			if len(r.known) == most {
-				clear(r.known)
-			}
-			r.known[p] = true
-		}
-		if r.text == nil {
-			r.text = new(document)
-		}
-		r.text.take(p)
-	})
-	if r.text != nil && r.text.size > maxDocument {
-		return u.flush(r, sp.n)
-	}
-	return nil
-}
-
-// indexOpen takes the texts of all open spans.
-func (u *update) indexOpen(r *record, open []openSpan) {
-	r.live = new(document)
-	for i := range open {
-		texts(open[i].read(), open[i].origin.service, func(field string, text []byte) { r.live.take(passage{field, string(text)}) })
-	}
-}
-
-// flush writes what is to be indexed.
-func (u *update) flush(r *record, n int64) error {
-	id := passage{"id", r.id.String()}
-	if live := r.live; live != nil {
-		r.live = nil
-		if err := u.write.exec(`DELETE FROM search WHERE rowid = ?`, r.row<<spanBits); err != nil {
-			return err
-		}
-		if live.size > 0 {
-			live.take(id)
-			if err := u.writeIndex(r.row<<spanBits, live); err != nil {
-				return err
-			}
-		}
-	}
-	text := r.text
-	if text == nil {
-		return nil
-	}
-	if r.text = nil; !r.known[id] {
-		r.known[id] = true
-		text.take(id)
-	}
-	return u.writeIndex(r.row<<spanBits+n, text)
-}
-
-func (u *update) writeIndex(rowid int64, d *document) error {
-	row := []any{rowid}
-	for i := range d.fields {
-		row = append(row, d.fields[i].String())
-	}
-	u.queue(insertText, row...)
-	if d.size > maxDocument {
-		return u.insertQueued(insertText)
-	}
-	return nil
-}
-
 // matching returns the rows of the sessions that have all of a search's terms, in order.
 func (s *Store) matching(of search) (rows []int64, err error) {
+	if len(of) == 0 {
+		return nil, nil
+	}
+	s.failed(s.index(func() bool { return false }))
+	open, err := s.openPassages()
 	for i, t := range of {
 		var list string
-		if err := one(s.read, `SELECT coalesce(group_concat(rowid >> 24), '') FROM search WHERE search MATCH ?`, t.match())(&list); err != nil {
+		if err == nil {
+			err = one(s.read, `SELECT coalesce(group_concat(rowid >> 24), '') FROM search WHERE search MATCH ?`, t.match())(&list)
+		}
+		if err != nil {
 			return nil, err
 		}
 		found := make([]int64, 0, strings.Count(list, ",")+1)
 		for number := range strings.SplitSeq(list, ",") {
 			if row, err := strconv.ParseInt(number, 10, 64); err == nil { // else there are none
+				found = append(found, row)
+			}
+		}
+		for row, passages := range open {
+			if slices.ContainsFunc(passages, func(p passage) bool { return len(t.marks(p)) > 0 }) {
 				found = append(found, row)
 			}
 		}
@@ -341,6 +254,32 @@ func (s *Store) matching(of search) (rows []int64, err error) {
 		rows = found
 	}
 	return rows, nil
+}
+
+// openPassages returns the texts of the sessions' open spans, by row. They change every
+// second, and are not in the index.
+func (s *Store) openPassages() (map[int64][]passage, error) {
+	passages := make(map[int64][]passage)
+	err := each(s.read, func(scan func(...any) error) error {
+		var row int64
+		var id traceID
+		err := scan(&row, &id)
+		passages[row] = []passage{{"id", id.String()}}
+		return err
+	}, `SELECT row, trace FROM session WHERE row IN (SELECT session FROM open)`)
+	for row := range passages {
+		if err != nil {
+			return nil, err
+		}
+		var open []openSpan
+		open, err = openSpans(s.read, row)
+		for i := range open {
+			texts(open[i].read(), open[i].origin.service, func(field string, text []byte) {
+				passages[row] = append(passages[row], passage{field, string(text)})
+			})
+		}
+	}
+	return passages, err
 }
 
 // A Hit is a text of a span that matches a search. The strings of Text alternate between
@@ -400,26 +339,29 @@ func (s search) marks(p passage) (marks [][2]int) {
 	if p.field != "text" && p.field != "tool" && p.field != "file" {
 		return nil
 	}
-	var all []word
 	for _, t := range s {
-		if t.field != "" && t.field != p.field {
-			continue
-		}
-		if all == nil {
-			all = slices.Collect(words(p.text))
-		}
-		for i := range all {
-			if t.at(all[i:]) {
-				marks = append(marks, [2]int{all[i].from, all[i+len(t.words)-1].to})
-			}
-		}
-		for w := range humps(p.text) {
-			if t.at([]word{w}) {
-				marks = append(marks, [2]int{w.from, w.to})
-			}
-		}
+		marks = append(marks, t.marks(p)...)
 	}
 	slices.SortFunc(marks, func(a, b [2]int) int { return cmp.Compare(a[0], b[0]) })
+	return marks
+}
+
+// marks returns where a passage has the term.
+func (t term) marks(p passage) (marks [][2]int) {
+	if t.field != "" && t.field != p.field {
+		return nil
+	}
+	all := slices.Collect(words(p.text))
+	for i := range all {
+		if t.at(all[i:]) {
+			marks = append(marks, [2]int{all[i].from, all[i+len(t.words)-1].to})
+		}
+	}
+	for w := range humps(p.text) {
+		if t.at([]word{w}) {
+			marks = append(marks, [2]int{w.from, w.to})
+		}
+	}
 	return marks
 }
 

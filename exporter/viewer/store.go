@@ -64,7 +64,8 @@ type Store struct {
 	cache map[traceID]*record
 	size  int // of the cache, in bytes
 
-	adding sync.Mutex // held by whoever adds what waits
+	adders atomic.Int64 // calls of Add
+	adding sync.Mutex   // held by the one that adds what waits
 
 	mu      sync.Mutex
 	waiting []*addition
@@ -94,12 +95,9 @@ type record struct {
 	service string              // of the root
 	size    int                 // in the cache
 
-	text  *document        // to be indexed; nil if there is nothing
-	live  *document        // the same of the open spans; nil if they did not change
-	known map[passage]bool // short texts that are indexed
-
-	replaced bool // a span was replaced: run and the index are wrong
-	reported bool // the open spans changed
+	before   int64 // number of the last span before the update
+	replaced bool  // a span was replaced: run and the index are wrong
+	reported bool  // the open spans changed
 }
 
 // An origin is the resource and the scope of spans.
@@ -140,7 +138,6 @@ const (
 	spanOverhead = 100
 
 	recordOverhead = 300
-	knownOverhead  = 100
 	idOverhead     = 20
 
 	// maxCache bounds the records in memory, in bytes.
@@ -170,6 +167,8 @@ func (s *Store) Add(request []byte) (rejected int, err error) {
 	if len(a.spans) == 0 {
 		return 0, nil
 	}
+	s.adders.Add(1)
+	defer s.adders.Add(-1)
 	s.mu.Lock()
 	s.waiting = append(s.waiting, a)
 	s.mu.Unlock()
@@ -313,13 +312,8 @@ func (s *Store) update(now time.Time, change func(*update) error) error {
 				err = u.summarize(r, now)
 			}
 		}
-		for _, r := range touched { // in the order of rows: before a lower one, FTS5 writes what it has in memory
-			if err == nil {
-				err = u.flush(r, r.last)
-			}
-		}
 		if err == nil {
-			err = u.insertQueued(insertSession, insertSummary, insertRun, insertText)
+			err = u.insertQueued(insertSession, insertSummary, insertRun, insertUnindexed)
 		}
 		if err != nil {
 			s.cache, s.size = make(map[traceID]*record), 0 // what was read may not be there
@@ -362,6 +356,7 @@ func (u *update) record(id traceID) (*record, error) {
 			err = u.rebuild(r)
 		}
 	}
+	r.before = r.last
 	u.touched[id] = r
 	return r, err
 }
@@ -399,9 +394,9 @@ const (
 	insertBatch   = `INSERT INTO batch (at, origin, wire)`
 	insertSession = `INSERT INTO session (seq, updated, last, bytes, heard, spans, started, duration, tools, errors, input, output, cost,
 		agent, model, failed, ended, test, row, trace)`
-	insertSummary = `INSERT OR REPLACE INTO summary (session, summary)`
-	insertRun     = `INSERT OR REPLACE INTO run (session, run)`
-	insertText    = `INSERT INTO search (rowid, text, tool, agent, model, file, id)`
+	insertSummary   = `INSERT OR REPLACE INTO summary (session, summary)`
+	insertRun       = `INSERT OR REPLACE INTO run (session, run)`
+	insertUnindexed = `INSERT OR IGNORE INTO unindexed (session, since)`
 )
 
 // queue remembers a row to insert.
@@ -435,7 +430,7 @@ func (u *update) add(r *record, sp *stored) error {
 	u.batch(r, u.origin(r, sp.origin), sp.wire)
 	u.grown.Add(int64(len(sp.wire)) + spanOverhead)
 	u.sum(r, &u.reading, sp)
-	return u.index(r, &u.reading, sp)
+	return nil
 }
 
 // sum adds a span to what is known of its session.
@@ -446,16 +441,19 @@ func (u *update) sum(r *record, span *runs.Span, sp *stored) {
 	r.bytes += int64(len(sp.wire)) + spanOverhead
 }
 
-// rebuild reads all spans of a session, and indexes them again if one was replaced.
+// rebuild reads all spans of a session, and has them indexed again if one was replaced.
 func (u *update) rebuild(r *record) error {
 	r.run, r.service, r.bytes, r.ids = runs.Run{}, "", 0, make(map[spanID]struct{})
 	if r.replaced {
 		if err := u.dropReplaced(r); err != nil {
 			return err
 		}
-		r.text, r.known = nil, nil
-		if err := u.write.exec(`DELETE FROM search WHERE rowid > ? AND rowid < ?`, r.row<<spanBits, (r.row+1)<<spanBits); err != nil {
-			return err
+		for _, statement := range []string{
+			`DELETE FROM search WHERE rowid > ?1 << 24 AND rowid < (?1 + 1) << 24`, `INSERT OR REPLACE INTO unindexed VALUES (?, 0)`,
+		} {
+			if err := u.write.exec(statement, r.row); err != nil {
+				return err
+			}
 		}
 	}
 	var span runs.Span
@@ -466,11 +464,6 @@ func (u *update) rebuild(r *record) error {
 		_ = span.Read(sp.wire) // it was valid
 		r.ids[spanID(span.ID)] = struct{}{}
 		u.sum(r, &span, &sp)
-		if r.replaced {
-			if err := u.index(r, &span, &sp); err != nil {
-				return err
-			}
-		}
 	}
 	r.replaced = false
 	return nil
@@ -489,7 +482,6 @@ func (u *update) summarize(r *record, now time.Time) error {
 		if open, err = openSpans(u.write, r.row); err != nil {
 			return err
 		}
-		u.indexOpen(r, open)
 	}
 	if r.open = len(open); r.open == 0 && r.run.Spans == 0 {
 		return u.remove(r.row)
@@ -516,6 +508,9 @@ func (u *update) summarize(r *record, now time.Time) error {
 	}
 	u.queue(insertSummary, r.row, string(summary))
 	u.queue(insertRun, r.row, string(values))
+	if r.last > r.before {
+		u.queue(insertUnindexed, r.row, r.before)
+	}
 	usage := run.Usage()
 	row := []any{
 		u.seq, now.UnixMicro(), r.last, r.bytes, int64(min(r.run.End, math.MaxInt64)), run.Spans, session.Start, session.End - session.Start, run.Tools, run.Errors,
@@ -543,7 +538,7 @@ func (s *Store) remember(r *record) {
 		s.cache[r.id], r.size = r, 0
 	}
 	s.size -= r.size
-	r.size = r.run.Size() + recordOverhead + len(r.known)*knownOverhead + len(r.ids)*idOverhead
+	r.size = r.run.Size() + recordOverhead + len(r.ids)*idOverhead
 	for from := range r.origins {
 		r.size += len(from.wire)
 	}
@@ -553,7 +548,7 @@ func (s *Store) remember(r *record) {
 // remove removes a session. Pages that show it learn that something changed.
 func (s *Store) remove(row int64) error {
 	for _, statement := range []string{
-		`DELETE FROM session WHERE row = ?1`, `DELETE FROM search WHERE rowid >= ?1 << 24 AND rowid < (?1 + 1) << 24`,
+		`DELETE FROM session WHERE row = ?1`, `DELETE FROM unindexed WHERE session = ?1`, `DELETE FROM search WHERE rowid >= ?1 << 24 AND rowid < (?1 + 1) << 24`,
 		`DELETE FROM batch WHERE at > ?1 << 24 AND at < (?1 + 1) << 24`, `DELETE FROM summary WHERE session = ?1`, `DELETE FROM run WHERE session = ?1`, `DELETE FROM origin WHERE session = ?1`,
 		`DELETE FROM service WHERE session = ?1`, `DELETE FROM open WHERE session = ?1`,
 	} {

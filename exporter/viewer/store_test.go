@@ -253,6 +253,11 @@ func TestSearchFollowsSessions(t *testing.T) {
 	if n := s.number(`SELECT count(*) FROM search`); n != 0 {
 		t.Errorf("%d rows are left in the index", n)
 	}
+	alone := span(3, 1, 0, "execute_tool shell", 1, 2)
+	s.Open("other", from("a", alone))
+	if s.matching("tool:shell id:"+idOf(alone).String()) != 1 {
+		t.Error("a session without a span that ended is not found")
+	}
 }
 
 // Many sessions are read in another way than few. Sessions are found in the order of the list.
@@ -288,11 +293,38 @@ func TestSearchInManySessions(t *testing.T) {
 	}
 }
 
-// A list waits for no writer of a file, and writes nothing.
+// What is not indexed when a store is closed is indexed by the next search.
+func TestSearchIndexesWhatIsLeft(t *testing.T) {
+	path := newPath(t)
+	s := openStore(t, path)
+	s.adders.Add(1) // nothing is indexed in the background
+	filler := strings.Repeat("filler ", maxDocument/7+1)
+	s.Add(from("a", span(1, 1, 0, "invoke_agent x", 0, 1, str("x", "first "+filler)), span(1, 2, 1, "x", 0, 1, str("x", "second "+filler)), span(1, 3, 1, "x", 0, 1, str("x", "third"))))
+	s.Add(from("a", span(2, 1, 0, "invoke_agent x", 0, 1, str("x", "fourth"))))
+	documents := 0
+	s.ok(s.index(func() bool { documents++; return documents > 1 }))
+	if left := s.number(`SELECT count(*) FROM unindexed`); left != 2 {
+		t.Errorf("%d sessions are left, want 2", left)
+	}
+	s.Close()
+	s = openStore(t, path)
+	defer s.Close()
+	for _, word := range []string{"first", "second", "third", "fourth"} {
+		if n := s.matching(word); n != 1 {
+			t.Errorf("%s: %d sessions", word, n)
+		}
+	}
+	if left := s.number(`SELECT count(*) FROM unindexed`); left != 0 {
+		t.Errorf("%d sessions are left, want none", left)
+	}
+}
+
+// If all text is indexed, a list waits for no writer of a file, and writes nothing.
 func TestListWaitsForNobody(t *testing.T) {
 	s := openStore(t, newPath(t))
 	defer s.Close()
 	s.Add(from("a", span(1, 1, 0, "invoke_agent x", 0, 1)))
+	s.ok(s.index(func() bool { return false }))
 	s.ok(s.write.transaction(func() error {
 		s.ok(s.write.exec(`UPDATE clock SET seq = seq + 1`))
 		if n := s.matching("x"); n != 1 {
