@@ -226,10 +226,10 @@ func (l *lines) end() {
 
 func (l *lines) keep(p []byte) {
 	if !l.short.on && len(l.buf)+len(p) > maxWhole {
-		l.short.begin(l.buf)
+		l.buf = l.short.begin(l.buf)
 	}
 	if l.short.on {
-		p = l.short.shorten(p)
+		p = l.short.shorten(p, maxHead)
 	}
 	l.add(p)
 }

@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"bytes"
+	"math"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 )
@@ -12,9 +13,12 @@ const (
 	// beginning are ever used.
 	maxWhole = 4 << 20
 
-	// maxHead is how much of such a string is kept. It is more than an attribute
+	// minHead is how much of such a string is kept at least. It is more than an attribute
 	// may have.
-	maxHead = max(jsonscan.MinHead, 2*MaxAttribute)
+	minHead = max(jsonscan.MinHead, 2*MaxAttribute)
+
+	// maxHead is how much is kept at most: see [jsonscan.WholeEscapes].
+	maxHead = minHead + 18
 )
 
 // A shortener shortens the strings of a line as the line comes in. It puts a gap
@@ -22,110 +26,79 @@ const (
 type shortener struct {
 	on       bool
 	inString bool
-	length   int // of the string
-	kept     int // how much of it is kept, if the rest is dropped
-	escape   jsonscan.Escape
-	dropping bool
-	unquoted int // bytes of what was dropped, unescaped
+	kept     int    // bytes of the string
+	dropped  int    // bytes of it after those
+	unquoted int    // the same, unescaped
+	rest     []byte // the last bytes, which may be the beginning of an escape
 	out      []byte
 }
 
-// begin processes the beginning of a line that has become too long. That beginning is
-// kept whole.
-func (s *shortener) begin(line []byte) {
-	*s = shortener{on: true, out: s.out}
-	s.scan(line, len(line))
+// begin processes the beginning of a line that has become too long. It returns the same
+// memory without the rest, because that beginning is kept whole.
+func (s *shortener) begin(line []byte) []byte {
+	*s = shortener{on: true, out: line}
+	line = s.shorten(line, len(line))
+	s.out = nil
+	return line
 }
 
-// next processes one byte that skip has left. It returns how many unescaped bytes of a
-// string the byte completes.
-func (s *shortener) next(c byte) (unescaped int) {
-	switch {
-	case !s.inString: // a backslash, which is not JSON
-		return 0
-	case c == '"' && !s.escape.Quotes():
-		s.inString = false
-		return s.escape.End()
+// shorten returns what to keep of the next bytes: of each string no more than its first
+// head bytes. The result is valid until the next call.
+func (s *shortener) shorten(p []byte, head int) []byte {
+	if len(s.rest) > 0 {
+		p, s.rest = append(s.rest, p...), nil
 	}
-	s.length++
-	return s.escape.Next(c)
-}
-
-// shorten returns what to keep of the next bytes. The result is p or the shortener's
-// memory: it is valid until the next call, and as long as p is.
-func (s *shortener) shorten(p []byte) []byte { return s.scan(p, maxHead) }
-
-// scan processes p, and returns p with each string cut after its first head bytes.
-func (s *shortener) scan(p []byte, head int) []byte {
 	s.out = s.out[:0]
-	from := 0 // p[:from] is already in out, or was dropped
-	for i := 0; i < len(p); {
-		if !s.escape.Open() {
-			if s.inString && !s.dropping && s.length >= head && p[i] != '"' {
-				s.dropping, s.kept, s.unquoted = true, s.length, 0
-				s.out = append(s.out, p[from:i]...)
+	for len(p) > 0 {
+		if !s.inString {
+			n := bytes.IndexByte(p, '"') + 1
+			if s.inString = n > 0; !s.inString {
+				n = len(p)
 			}
-			if n := s.skip(p[i:], head); n > 0 {
-				i += n
-				continue
-			}
+			s.out, p = append(s.out, p[:n]...), p[n:]
+			continue
 		}
-		n := s.next(p[i])
-		if s.dropping {
-			s.unquoted += n
-			if !s.inString {
-				s.end()
-				from = i
-			}
+		n := jsonscan.ClosingQuote(p)
+		if n < 0 {
+			n = jsonscan.WholeEscapes(p, len(p))
+			s.text(p[:n], head)
+			s.rest = bytes.Clone(p[n:])
+			break
 		}
-		i++
+		s.text(p[:n], head)
+		s.end()
+		s.out, p = append(s.out, '"'), p[n+1:]
 	}
-	switch {
-	case s.dropping:
-		return s.out
-	case from == 0 && len(s.out) == 0:
-		return p
-	}
-	s.out = append(s.out, p[from:]...)
 	return s.out
 }
 
-// skip processes bytes without looking at each of them, and returns how many. In a
-// string it stops at the next quote or backslash. Outside of strings it stops at the next
-// backslash, and counts the quotes before it: the strings there are too short to be cut.
-func (s *shortener) skip(p []byte, head int) (n int) {
-	switch {
-	case s.dropping:
-		n = jsonscan.PlainLen(p)
-		s.unquoted += n
-	case s.inString:
-		n = jsonscan.PlainLen(p[:min(len(p), max(0, head-s.length))])
-	default:
-		p = p[:min(len(p), head)]
-		if n = bytes.IndexByte(p, '\\'); n >= 0 {
-			p = p[:n]
+// text takes the next bytes of a string, which hold whole escapes.
+func (s *shortener) text(p []byte, head int) {
+	if s.dropped == 0 {
+		n := min(len(p), max(0, head-s.kept))
+		if n < len(p) {
+			n = jsonscan.WholeEscapes(p, n)
 		}
-		s.inString = bytes.Count(p, quote)%2 != 0
-		s.length = len(p) - bytes.LastIndexByte(p, '"') - 1 // unused if no string is open
-		return len(p)
+		s.out = append(s.out, p[:n]...)
+		s.kept += n
+		p = p[n:]
 	}
-	s.length += n
-	return n
+	s.dropped += len(p)
+	s.unquoted += jsonscan.UnquotedLen(p)
 }
 
-var quote = []byte{'"'}
-
-// end ends a string that was shortened.
+// end ends a string.
 func (s *shortener) end() {
-	if s.dropping {
-		s.out = jsonscan.AppendGap(s.out, s.length-s.kept, s.unquoted+s.escape.End())
-		s.dropping = false
+	if s.dropped > 0 {
+		s.out = jsonscan.AppendGap(s.out, s.dropped, s.unquoted)
 	}
+	s.inString, s.kept, s.dropped, s.unquoted = false, 0, 0, 0
 }
 
 // finish returns what to append at the end of the line.
 func (s *shortener) finish() []byte {
 	s.out = s.out[:0]
+	s.text(s.rest, math.MaxInt)
 	s.end()
 	s.on = false
 	return s.out

@@ -66,7 +66,7 @@ func (d *cursorDecoder) text(ev *Event, dst []Event) []Event {
 	case TextMessage:
 		if text := jsonscan.Unquote(ev.Text); s.segment.begins(text) {
 			if len(text) > s.segment.size {
-				dst = s.missingDelta(ev, dst)
+				dst = s.missingDelta(ev, text, dst)
 			}
 			ev.Kind = TextEnd
 		}

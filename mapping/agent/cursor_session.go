@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"encoding/json"
 	"hash/maphash"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
@@ -105,20 +106,16 @@ func (s *cursorSession) delta(ev *Event, dst []Event) []Event {
 	return append(dst, *ev)
 }
 
-// missingDelta appends the end of a whole text that no delta had, because the last
-// deltas may have been lost.
-func (s *cursorSession) missingDelta(whole *Event, dst []Event) []Event {
-	var e jsonscan.Escape
-	i := 0
-	for n := 0; i < len(whole.Text) && (n < s.segment.size || e.Open()); i++ {
-		n += e.Next(whole.Text[i])
-	}
-	if !s.segment.is(jsonscan.Unquote(whole.Text[:i])) {
+// missingDelta appends the end of a whole text, unescaped, that no delta had, because the
+// last deltas may have been lost.
+func (s *cursorSession) missingDelta(whole *Event, text []byte, dst []Event) []Event {
+	said, missing := text[:s.segment.size], text[s.segment.size:]
+	if !s.segment.is(said) {
 		return dst
 	}
+	quoted, _ := json.Marshal(string(missing)) // of a string, which never fails
 	ev := *whole
-	ev.Kind, ev.Text, ev.Final = TextDelta, whole.Text[i:], false
-	ev.Bytes = jsonscan.UnquotedLen(ev.Text)
+	ev.Kind, ev.Text, ev.Bytes, ev.Final = TextDelta, quoted[1:len(quoted)-1], len(missing), false
 	return append(s.name(whole, dst), ev)
 }
 

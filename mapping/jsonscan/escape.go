@@ -86,51 +86,5 @@ func hex4(s []byte) rune {
 	return r
 }
 
-// isHigh reports whether s begins with an escaped high surrogate.
-func isHigh(s []byte) bool { return hex4(s)&^0x3ff == 0xd800 }
-
 // isPair reports whether s begins with two escapes that are one character.
 func isPair(s []byte) bool { return utf16.DecodeRune(hex4(s), hex4(s[6:])) != utf8.RuneError }
-
-// An Escape tracks the escape sequences of a string, byte by byte.
-type Escape struct {
-	seen [12]byte // of an escape, or of two that may be one character
-	n    int
-}
-
-// Open reports whether the string is within an escape.
-func (e *Escape) Open() bool { return e.n > 0 }
-
-// Quotes reports whether a quote as the next byte would be escaped.
-func (e *Escape) Quotes() bool { return e.n > 0 && e.seen[e.n-1] == '\\' }
-
-// Next processes the next byte. It returns how many unescaped bytes that byte
-// completes.
-func (e *Escape) Next(c byte) (unescaped int) {
-	if c == '\\' && e.n != 1 && e.n != 7 && e.n != 6 {
-		unescaped = e.End() // an escape that was cut short
-	} else if e.n == 0 {
-		return 1
-	}
-	e.seen[e.n] = c
-	e.n++
-	switch {
-	case e.n == 12 && !isPair(e.seen[:]): // but the second may begin one
-		unescaped += UnquotedLen(e.seen[:6])
-		e.n = copy(e.seen[:], e.seen[6:])
-		if isHigh(e.seen[:]) {
-			return unescaped
-		}
-	case e.n == 2 && c != 'u', e.n == 6 && !isHigh(e.seen[:]), e.n == 7 && c != '\\', e.n == 8 && c != 'u', e.n == 12:
-	default:
-		return unescaped
-	}
-	return unescaped + e.End()
-}
-
-// End ends the string. It returns how many bytes were not complete.
-func (e *Escape) End() (unescaped int) {
-	unescaped = UnquotedLen(e.seen[:e.n])
-	e.n = 0
-	return unescaped
-}

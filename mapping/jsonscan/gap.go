@@ -46,10 +46,10 @@ func gap(s []byte, at int) (length, unquoted, size int) {
 	}
 	s = s[at:]
 	text, _, ok := bytes.Cut(s[2:min(len(s), 2+maxGap)], []byte{';'})
-	a, b, two := bytes.Cut(text, []byte{','})
-	missing, n := digits(a)
-	bare, m := digits(b)
-	if !ok || !two || n == 0 || n < len(a) || m == 0 || m < len(b) {
+	a, b, _ := bytes.Cut(text, []byte{','})
+	missing, err := strconv.ParseUint(string(a), 10, 32)
+	bare, err2 := strconv.ParseUint(string(b), 10, 32)
+	if !ok || err != nil || err2 != nil {
 		return 0, 0, 0
 	}
 	return int(missing), int(bare), 2 + len(text) + 1

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"iter"
 	"math/bits"
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -140,12 +141,31 @@ func (r *Reader) Raw() []byte {
 // 64-bit integers as strings.
 func (r *Reader) Int() (n int64, ok bool) {
 	r.Peek()
-	n, size := digits(r.B[r.I:])
-	if next := r.I + size; size > 0 && next < len(r.B) && ends[r.B[next]] {
-		r.I = next
+	const sure = 18 // digits that fit into an int64
+	at := r.I
+	for ; at < min(len(r.B), r.I+sure) && '0' <= r.B[at] && r.B[at] <= '9'; at++ {
+		n = 10*n + int64(r.B[at]-'0')
+	}
+	if at > r.I && at < len(r.B) && ends[r.B[at]] { // as most numbers are written
+		r.I = at
 		return n, true
 	}
-	return parseInt(r.Raw())
+	v := r.Raw()
+	if len(v) > 1 && v[0] == '"' {
+		v = v[1 : len(v)-1]
+	}
+	if len(v) > 32 {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(v), 10, 64)
+	if err == nil {
+		return n, true
+	}
+	f, err := strconv.ParseFloat(string(v), 64)
+	if err != nil || f != f || f >= 1<<63 || f < -1<<63 {
+		return 0, false
+	}
+	return int64(f), true
 }
 
 // Bool consumes a value and reports whether it is true.
@@ -194,55 +214,42 @@ func (r *Reader) nested() {
 	r.Fail()
 }
 
-// Quoted consumes the next string and returns its contents, still escaped. A quote
-// ends the string unless an odd number of backslashes precedes it.
+// Quoted consumes the next string and returns its contents, still escaped.
 func (r *Reader) Quoted() []byte {
-	b, start := r.B, r.I+1
-	end := start
-	for near := min(start+maxShort, len(b)-7); end < near; end += 8 { // most are short
-		x := binary.LittleEndian.Uint64(b[end:])
+	s := r.B[r.I+1:]
+	n := ClosingQuote(s)
+	if n < 0 {
+		r.Fail()
+		return nil
+	}
+	r.I += n + 2
+	return s[:n]
+}
+
+// ClosingQuote returns the index of the quote that ends a string, of which s is the rest; -1
+// if there is none. A quote ends the string unless an odd number of backslashes precedes it.
+func ClosingQuote(s []byte) int {
+	at := 0
+	for short := min(maxShort, len(s)-7); at < short; at += 8 { // most strings are short
+		x := binary.LittleEndian.Uint64(s[at:])
 		quotes, slashes := zeros(x^'"'*each), zeros(x^'\\'*each)
 		if quotes|slashes == 0 {
 			continue
 		}
 		if n := bits.TrailingZeros64(quotes); n < bits.TrailingZeros64(slashes) {
-			end += n / 8
-			r.I = end + 1
-			return b[start:end]
+			return at + n/8
 		}
 		break
 	}
-	for ; end < len(b); end++ {
-		n := bytes.IndexByte(b[end:], '"')
+	for ; ; at++ {
+		n := bytes.IndexByte(s[at:], '"')
 		if n < 0 {
-			break
+			return -1
 		}
-		end += n
-		slash := end
-		for slash > start && b[slash-1] == '\\' {
-			slash--
-		}
-		if (end-slash)%2 == 0 {
-			r.I = end + 1
-			return b[start:end]
+		if at += n; slashes(s[:at])%2 == 0 {
+			return at
 		}
 	}
-	r.Fail()
-	return nil
-}
-
-// PlainLen returns how many bytes s has before its first quote or backslash.
-func PlainLen(s []byte) (n int) {
-	for ; n+8 <= len(s); n += 8 {
-		x := binary.LittleEndian.Uint64(s[n:])
-		if found := zeros(x^'"'*each) | zeros(x^'\\'*each); found != 0 {
-			return n + bits.TrailingZeros64(found)/8
-		}
-	}
-	for n < len(s) && s[n] != '"' && s[n] != '\\' {
-		n++
-	}
-	return n
 }
 
 // maxShort is the length up to which strings are read eight bytes at a time.
@@ -288,50 +295,23 @@ func AppendUnquoted(out, s []byte) []byte {
 func UnquotedLen(s []byte) int { return UnquotedLenAfter(s, 0) }
 
 // UnquotedLenAfter is [UnquotedLen] without the first n bytes. n must not be inside an
-// escape. Tools print megabytes with an escape every few bytes, so it looks at eight
-// bytes at a time.
+// escape.
 func UnquotedLenAfter(s []byte, n int) int {
 	length := len(s) - n
-	for i := n; i < len(s); {
-		if i+8 <= len(s) {
-			x := binary.LittleEndian.Uint64(s[i:])
-			slashes := zeros(x ^ '\\'*each)
-			if slashes == 0 {
-				i += 8
-				continue
-			}
-			long := slashes | zeros(x^'u'*each) | zeros(x^gapMark*each)
-			if slashes<<8&long == 0 { // each makes one of two bytes
-				const last = 1 << 63 // a backslash in the last byte: what follows it is not in x
-				length -= bits.OnesCount64(slashes &^ last)
-				i += 8 - int(slashes/last)
-				continue
-			}
-			i += bits.TrailingZeros64(slashes) / 8
-		} else if s[i] != '\\' {
-			i++
-			continue
+	for at := n; ; {
+		i := bytes.IndexByte(s[at:], '\\')
+		if i < 0 {
+			return length
 		}
-		var next byte
-		if i+1 < len(s) {
-			next = s[i+1]
-		}
-		unquoted, size := 1, 2 // two bytes become one, or a backslash is dropped
-		switch next {
-		case 'u':
-			var r rune
-			if r, size = escape(s[i:]); r >= 0 {
-				unquoted = utf8.RuneLen(r)
-			} else {
-				unquoted = 0
-			}
-		case gapMark:
-			if _, missing, n := gap(s, i); n > 0 {
-				unquoted, size = missing, n
-			}
+		at += i
+		r, size := escape(s[at:])
+		unquoted := 0
+		if r >= 0 {
+			unquoted = utf8.RuneLen(r)
+		} else if _, missing, all := gap(s, at); all > 0 {
+			unquoted, size = missing, all
 		}
 		length += unquoted - size
-		i += size
+		at += size
 	}
-	return length
 }
