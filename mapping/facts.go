@@ -1,30 +1,19 @@
 package mapping
 
 import (
-	"slices"
+	"bytes"
 
 	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/content"
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-func (f *facts) set(fact *agent.Fact) {
-	own := *fact
-	own.Text = slices.Clone(fact.Text)
-	for i := range *f {
-		if (*f)[i].Key == own.Key {
-			(*f)[i] = own
-			return
-		}
-	}
-	*f = append(*f, own)
-}
-
 // takeFacts keeps the facts of a run's first line or result.
 func (r *run) takeFacts(list []agent.Fact) {
-	for i := range list {
-		if list[i].Level == agent.Harmless {
-			r.facts.set(&list[i])
+	for _, fact := range list {
+		if fact.Level == agent.Harmless {
+			fact.Text = bytes.Clone(fact.Text)
+			r.facts.Set(fact)
 		}
 	}
 	r.stream.captureFacts(list, &r.content)

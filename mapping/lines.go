@@ -2,7 +2,6 @@ package mapping
 
 import (
 	"bytes"
-	"runtime"
 	"slices"
 	"strings"
 )
@@ -240,22 +239,7 @@ func (l *lines) add(p []byte) {
 		l.tail = slices.Delete(l.tail, 0, max(0, len(l.tail)-maxTail))
 		return
 	}
-	if len(p) > cap(l.buf)-len(l.buf) { // double it: append alone would copy megabytes again and again
-		l.buf = grow(l.buf, min(max(len(p), len(l.buf)), l.max-len(l.buf)))
-	}
 	l.buf = append(l.buf, p...)
-}
-
-// grow returns a copy of b with room for n bytes more. It yields the processor
-// between pieces: a goroutine that copies cannot be stopped, and while it copies
-// megabytes, the garbage collector spins.
-func grow(b []byte, n int) []byte {
-	bigger := make([]byte, 0, len(b)+n)
-	for piece := range slices.Chunk(b, 256<<10) {
-		bigger = append(bigger, piece...)
-		runtime.Gosched()
-	}
-	return bigger
 }
 
 func (l *lines) flush() {

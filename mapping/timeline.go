@@ -156,7 +156,7 @@ type run struct {
 	joined    bool // its session log says more
 	failure   failure
 
-	facts   facts              // of the root
+	facts   agent.Facts        // of the root
 	content content.Attributes // of the root
 	endings content.Endings    // of the texts before
 }
@@ -412,6 +412,3 @@ type dialog struct {
 	answer  string             // the last text that was said
 	content content.Attributes // the first prompt
 }
-
-// facts are the facts of a root. A newer value replaces an older one.
-type facts []agent.Fact

@@ -285,8 +285,8 @@ func (r *run) finishTurn(t *turn) {
 	if t.said[answerText].deltas+t.said[thinkingText].deltas > 0 {
 		a.bool(semconv.RequestStream, true)
 	}
-	if i := slices.IndexFunc(r.facts, func(f agent.Fact) bool { return f.Key == semconv.ReasoningLevel }); i >= 0 && inv == r.main {
-		r.stream.fact(a, &r.facts[i], nil)
+	if level := r.facts.Find(semconv.ReasoningLevel); level != nil && inv == r.main {
+		r.stream.fact(a, level, nil)
 	}
 	if t.compacted {
 		a.bool(semconv.Compacted, true)

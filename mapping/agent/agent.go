@@ -210,7 +210,7 @@ type Event struct {
 	Tool   *Tool
 	Usage  *Usage
 	Models []ModelUsage
-	Facts  facts
+	Facts  Facts
 }
 
 // Kept returns a copy of an event without a tool that outlives its line.
@@ -242,10 +242,10 @@ type Tool struct {
 	Subagent   string // the type of agent that the call starts, "" if none
 
 	Arguments     []byte // JSON
-	ArgumentFacts facts
+	ArgumentFacts Facts
 
 	Result       []byte // JSON
-	OutcomeFacts facts
+	OutcomeFacts Facts
 	ErrorType    string // "" if it went well
 	Reason       string // why it failed, in words that are never content
 	ErrorText    []byte // why it failed, in the tool's words
@@ -301,12 +301,11 @@ const (
 	FactJSON
 )
 
-// facts collect the facts of a line. A later value of a key replaces an earlier
-// one.
-type facts []Fact
+// Facts are facts with different keys: a later value of a key replaces an earlier one.
+type Facts []Fact
 
-// find returns the fact of a key, nil if there is none.
-func (f facts) find(key string) *Fact {
+// Find returns the fact of a key, nil if there is none.
+func (f Facts) Find(key string) *Fact {
 	for i := range f {
 		if f[i].Key == key {
 			return &f[i]
@@ -316,46 +315,47 @@ func (f facts) find(key string) *Fact {
 }
 
 // number returns the number of a key's fact, 0 if there is none.
-func (f facts) number(key string) int64 {
-	if fact := f.find(key); fact != nil {
+func (f Facts) number(key string) int64 {
+	if fact := f.Find(key); fact != nil {
 		return fact.Int
 	}
 	return 0
 }
 
-func (f *facts) set(fact Fact) {
-	if old := f.find(fact.Key); old != nil {
+// Set adds a fact.
+func (f *Facts) Set(fact Fact) {
+	if old := f.Find(fact.Key); old != nil {
 		*old = fact
 		return
 	}
 	*f = append(*f, fact)
 }
 
-func (f *facts) remove(key string) {
+func (f *Facts) remove(key string) {
 	*f = slices.DeleteFunc(*f, func(fact Fact) bool { return fact.Key == key })
 }
 
 // merge sets the facts of others.
-func (f *facts) merge(others facts) {
+func (f *Facts) merge(others Facts) {
 	for _, fact := range others {
-		f.set(fact)
+		f.Set(fact)
 	}
 }
 
-func (f *facts) int(key string, n int64) { f.set(Fact{Key: key, Int: n}) }
+func (f *Facts) int(key string, n int64) { f.Set(Fact{Key: key, Int: n}) }
 
-func (f *facts) addInt(key string, n int64) { f.int(key, f.number(key)+n) }
+func (f *Facts) addInt(key string, n int64) { f.int(key, f.number(key)+n) }
 
-func (f *facts) bool(key string) { f.set(Fact{Key: key, Kind: FactBool, Int: 1}) }
+func (f *Facts) bool(key string) { f.Set(Fact{Key: key, Kind: FactBool, Int: 1}) }
 
-func (f *facts) json(key string, raw []byte) {
-	f.set(Fact{Key: key, Kind: FactJSON, Level: Full, Text: raw})
+func (f *Facts) json(key string, raw []byte) {
+	f.Set(Fact{Key: key, Kind: FactJSON, Level: Full, Text: raw})
 }
 
-func (f *facts) word(key string, s []byte) { f.text(key, Harmless, s) }
+func (f *Facts) word(key string, s []byte) { f.text(key, Harmless, s) }
 
-func (f *facts) text(key string, level Level, escaped []byte) {
+func (f *Facts) text(key string, level Level, escaped []byte) {
 	if len(escaped) > 0 {
-		f.set(Fact{Key: key, Kind: FactText, Level: level, Text: escaped})
+		f.Set(Fact{Key: key, Kind: FactText, Level: level, Text: escaped})
 	}
 }

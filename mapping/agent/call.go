@@ -94,7 +94,7 @@ var argumentFacts = map[string]string{
 }
 
 // argument records an argument that the table has.
-func (f *facts) argument(r *jsonscan.Reader, name []byte) {
+func (f *Facts) argument(r *jsonscan.Reader, name []byte) {
 	if key := argumentFacts[string(name)]; key != "" && r.Peek() == '"' {
 		f.text(key, Detail, r.Str())
 	}
@@ -140,7 +140,7 @@ func (c *Tool) readArguments(r *jsonscan.Reader) {
 	for key := range r.Members() {
 		switch string(key) {
 		case "description":
-			if description := r.Str(); c.ArgumentFacts.find(semconv.ToolDescription) == nil {
+			if description := r.Str(); c.ArgumentFacts.Find(semconv.ToolDescription) == nil {
 				c.ArgumentFacts.text(semconv.ToolDescription, Detail, description)
 			}
 		case "todos":
@@ -329,7 +329,7 @@ func shellScript(command []byte) []byte {
 
 // readTodos counts a list of tasks by their state:
 // [{"content":..,"status":"pending"}]. A state may have a prefix.
-func readTodos(r *jsonscan.Reader, to *facts) {
+func readTodos(r *jsonscan.Reader, to *Facts) {
 	for range r.Elements() {
 		readMember(r, "status", func() {
 			switch status := strings.ToLower(string(r.Str())); {

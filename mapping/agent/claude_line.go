@@ -266,7 +266,7 @@ func (l *claudeLine) readOutcome(r *jsonscan.Reader) {
 }
 
 // readPatch counts the lines of an edit: [{"lines":["-old","+new"," same"]}].
-func readPatch(r *jsonscan.Reader, to *facts) {
+func readPatch(r *jsonscan.Reader, to *Facts) {
 	added, removed := int64(0), int64(0)
 	for range r.Elements() {
 		readMember(r, "lines", func() {

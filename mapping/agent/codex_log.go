@@ -79,7 +79,7 @@ type codexThread struct {
 	call            []byte            // that started the sub-agent
 	spawned         map[string][]byte // the calls that started this thread's own sub-agents, by their threads
 	calls           []*codexCall      // in flight
-	facts           facts             // of its runs
+	facts           Facts             // of its runs
 	model, provider []byte
 
 	copied   bool    // the rows so far are copies of another thread's

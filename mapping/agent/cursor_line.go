@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
@@ -18,7 +19,6 @@ type cursorLine struct {
 	// Times by the clock of the tool runner.
 	startedAt, completedAt Instant
 
-	texts   int  // texts read
 	stamped bool // there is a timestamp
 }
 
@@ -162,12 +162,9 @@ func (l *cursorLine) said(r *jsonscan.Reader) {
 	}
 	words := r.Str()
 	l.Bytes += jsonscan.UnquotedLen(words)
-	switch l.texts++; l.texts {
-	case 1:
-		l.Text = words
-	case 2: // the joined text of several blocks is not a slice of the line
-		l.Text = append(bytes.Clone(l.Text), words...)
-	default:
+	if l.Text == nil {
+		l.Text = slices.Clip(words) // of which append makes a copy
+	} else {
 		l.Text = append(l.Text, words...)
 	}
 }

@@ -82,7 +82,7 @@ func TestHookNames(t *testing.T) {
 		l.field(r, key)
 	}
 	outcome := &l.Tool.OutcomeFacts
-	if names := outcome.find(semconv.ToolHooks); names == nil || string(names.Text) != "postToolUseFailure postToolUse" {
+	if names := outcome.Find(semconv.ToolHooks); names == nil || string(names.Text) != "postToolUseFailure postToolUse" {
 		t.Errorf("hooks %+v, want postToolUseFailure and postToolUse", names)
 	}
 	if n := outcome.number(semconv.ToolHookBytes); n != 5 {

@@ -96,7 +96,7 @@ func goesOn(id []byte) bool {
 
 // ownLength returns how long a call took by the clock of the tool runner, or as its
 // result says, 0 if neither does. It records the former.
-func ownLength(startedAt, completedAt Instant, outcome *facts) Instant {
+func ownLength(startedAt, completedAt Instant, outcome *Facts) Instant {
 	if took := completedAt - startedAt; startedAt != 0 && 0 <= took && took <= maxCall {
 		outcome.int(semconv.ToolDuration, int64(took/Milliseconds))
 		return took
@@ -191,10 +191,10 @@ func isSignal(s string) bool {
 }
 
 // cursorReason returns why a call failed, in words that are never content.
-func cursorReason(variant string, exit Exit, text []byte, outcome *facts) string {
-	signal, timeout := outcome.find(semconv.ToolSignal), outcome.number(semconv.ToolTimeout)
+func cursorReason(variant string, exit Exit, text []byte, outcome *Facts) string {
+	signal, timeout := outcome.Find(semconv.ToolSignal), outcome.number(semconv.ToolTimeout)
 	switch {
-	case outcome.find(semconv.ToolAborted) != nil:
+	case outcome.Find(semconv.ToolAborted) != nil:
 		return "aborted"
 	case signal != nil && isSignal(string(signal.Text)):
 		return "signal " + string(signal.Text)
@@ -279,7 +279,7 @@ const maxNesting = 4
 
 // readMatches adds up the counts of a search, which has one object per
 // workspace: {"<path>":{"content":{"totalMatchedLines":2,..}}}.
-func readMatches(r *jsonscan.Reader, outcome *facts, depth int) {
+func readMatches(r *jsonscan.Reader, outcome *Facts, depth int) {
 	for key := range r.Members() {
 		switch string(key) {
 		case "totalMatches", "totalMatchedLines":

@@ -420,7 +420,7 @@ const (
 )
 
 // read records a member that the table has.
-func (f *facts) read(r *jsonscan.Reader, table factTable, name []byte) {
+func (f *Facts) read(r *jsonscan.Reader, table factTable, name []byte) {
 	switch fact := table[string(name)]; fact.kind {
 	case number, count:
 		if n, ok := r.Int(); ok && (n >= 0 || fact.kind == number) {

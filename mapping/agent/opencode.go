@@ -172,7 +172,7 @@ func (l *opencodeLine) toolState(r *jsonscan.Reader) {
 		case "error":
 			c.ErrorText = r.Str()
 		case "title":
-			if title := r.Str(); c.ArgumentFacts.find(semconv.ToolDescription) == nil {
+			if title := r.Str(); c.ArgumentFacts.Find(semconv.ToolDescription) == nil {
 				c.ArgumentFacts.text(semconv.ToolDescription, Detail, title)
 			}
 		case "metadata":

@@ -52,7 +52,7 @@ type piLogSession struct {
 	logRun
 	input int // that had its last row
 	id    []byte
-	facts facts // of the session's runs
+	facts Facts // of the session's runs
 	model []byte
 	asked Instant // when the run's prompt was written, 0 once the model has answered
 }

@@ -31,8 +31,7 @@ type Capture struct {
 	harmless map[string]string // names of members, as written, in which there is no secret
 }
 
-// New returns a Capture for attributes of at most maxBytes, nil for [None]. A nil
-// redactor means one with all rules.
+// New returns a Capture for attributes of at most maxBytes, nil for [None].
 func New(level Level, maxBytes int, redactor *redact.Redactor) (*Capture, error) {
 	switch level {
 	case "", None:
@@ -40,12 +39,6 @@ func New(level Level, maxBytes int, redactor *redact.Redactor) (*Capture, error)
 	case Details, Full:
 	default:
 		return nil, fmt.Errorf("invalid content level %q (want none, details or full)", level)
-	}
-	if redactor == nil {
-		var err error
-		if redactor, err = redact.New(nil, nil); err != nil {
-			return nil, err
-		}
 	}
 	return &Capture{texts: level == Full, max: maxBytes, redactor: redactor, harmless: map[string]string{}}, nil
 }

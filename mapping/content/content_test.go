@@ -6,13 +6,24 @@ import (
 
 	"github.com/spantee/spantee/mapping/content"
 	"github.com/spantee/spantee/mapping/jsonscan"
+	"github.com/spantee/spantee/mapping/redact"
 )
+
+// redactor returns a redactor with all rules.
+func redactor(t *testing.T) *redact.Redactor {
+	t.Helper()
+	r, err := redact.New(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
 
 // TestCutAlone cuts values that have the same items in common: agents write the
 // arguments of a call down twice, and a message has them again.
 func TestCutAlone(t *testing.T) {
 	raw := []byte(`{"path":"/srv/a.go","edits":[{"old":"` + strings.Repeat("x", 60) + `","new":"` + strings.Repeat("y", 60) + `"},{"old":"1","new":"2"}]}`)
-	c, err := content.New(content.Full, 200, nil)
+	c, err := content.New(content.Full, 200, redactor(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +50,7 @@ func TestCutAlone(t *testing.T) {
 }
 
 func TestReadAgain(t *testing.T) {
-	c, err := content.New(content.Full, 2048, nil)
+	c, err := content.New(content.Full, 2048, redactor(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +72,7 @@ func TestReadAgain(t *testing.T) {
 // TestCutEscapes cuts texts at every place in and between their escapes.
 func TestCutEscapes(t *testing.T) {
 	const limit = 200
-	c, err := content.New(content.Full, limit, nil)
+	c, err := content.New(content.Full, limit, redactor(t))
 	if err != nil {
 		t.Fatal(err)
 	}

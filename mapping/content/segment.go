@@ -1,10 +1,8 @@
 package content
 
 import (
-	"bytes"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spantee/spantee/mapping/redact"
 )
@@ -30,16 +28,6 @@ type Piece struct {
 // Add adds a text to the current piece. The text is escaped, as between the quotes
 // of a JSON string.
 func (s *Segment) Add(escaped []byte) {
-	if bytes.IndexByte(escaped, '\\') < 0 && utf8.Valid(escaped) { // most pieces are a few plain words
-		switch {
-		case s.over:
-			s.lost += len(escaped)
-			return
-		case len(s.buf)+len(escaped) <= maxSegment:
-			s.buf = append(s.buf, escaped...)
-			return
-		}
-	}
 	words := unescape(escaped)
 	room := 0
 	if !s.over {

@@ -142,8 +142,8 @@ func (r *Reader) Raw() []byte {
 func (r *Reader) Int() (n int64, ok bool) {
 	r.Peek()
 	const sure = 18 // digits that fit into an int64
-	at := r.I
-	for ; at < min(len(r.B), r.I+sure) && '0' <= r.B[at] && r.B[at] <= '9'; at++ {
+	at, end := r.I, min(len(r.B), r.I+sure)
+	for ; at < end && '0' <= r.B[at] && r.B[at] <= '9'; at++ {
 		n = 10*n + int64(r.B[at]-'0')
 	}
 	if at > r.I && at < len(r.B) && ends[r.B[at]] { // as most numbers are written
