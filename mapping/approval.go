@@ -10,8 +10,7 @@ import (
 
 func (r *run) approvalStart(inv *invocation, ev *agent.Event, at instant) {
 	r.counts.approvals++
-	key := approvalKey{string(ev.ID), ev.Query}
-	a := &pendingApproval{key: key, query: r.stream.names.pass(ev.Query), callID: r.stream.names.id(string(ev.ToolCallID)), n: r.counts.approvals, inv: inv, start: at}
+	a := &pendingApproval{id: string(ev.ID), query: ev.Query, callID: r.stream.names.id(string(ev.ToolCallID)), n: r.counts.approvals, inv: inv, start: at}
 	r.stream.captureFacts(ev.Facts, &a.content)
 	r.approvals = append(r.approvals, a)
 	if q := &inv.question; inv.turn != nil || inv.state != idle && inv.busy.running == 0 {
@@ -27,11 +26,13 @@ func (r *run) approvalStart(inv *invocation, ev *agent.Event, at instant) {
 }
 
 func (r *run) approvalEnd(ev *agent.Event, at instant) {
-	a := r.takeApproval(approvalKey{string(ev.ID), ev.Query})
-	if a == nil {
+	i := slices.IndexFunc(r.approvals, func(a *pendingApproval) bool { return a.id == string(ev.ID) && a.query == ev.Query })
+	if i < 0 {
 		r.stream.stats.EndsWithoutStart++
 		return
 	}
+	a := r.approvals[i]
+	r.approvals = slices.Delete(r.approvals, i, i+1)
 	errorType := ""
 	if ev.Failed {
 		errorType = r.stream.names.pass(ev.Status)
@@ -42,9 +43,10 @@ func (r *run) approvalEnd(ev *agent.Event, at instant) {
 }
 
 func (r *run) endApproval(a *pendingApproval, at instant, outcome, errorType string) {
-	s := r.newSpan(spanRef{approval, a.n}, a.inv.ref, a.inv, a.query)
+	query := r.stream.names.pass(a.query)
+	s := r.newSpan(spanRef{approval, a.n}, a.inv.ref, a.inv, query)
 	s.start, s.end = a.start, at
-	s.attributes.str(semconv.QueryType, a.query)
+	s.attributes.str(semconv.QueryType, query)
 	s.attributes.strIfSet(semconv.QueryOutcome, outcome)
 	s.attributes.strIfSet(semconv.ToolCallID, a.callID)
 	s.errorType, s.content = errorType, a.content

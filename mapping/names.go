@@ -24,11 +24,22 @@ func newNames(redactor *redact.Redactor) *names {
 // pass returns a name, or _OTHER if the name may be a secret. Short names and ids
 // of a known form pass without the rules, which take time to load.
 func (n *names) pass(s string) string {
-	if redact.KnownID(s) || n.harmless(s) {
+	if redact.KnownID(s) {
 		return s
 	}
-	n.hidden++
-	return semconv.ErrorOther
+	harmless, known := n.known[s]
+	if !known {
+		if len(n.known) >= maxNames {
+			clear(n.known)
+		}
+		harmless = n.redactor.HarmlessName(s)
+		n.known[s] = harmless
+	}
+	if !harmless {
+		n.hidden++
+		return semconv.ErrorOther
+	}
+	return s
 }
 
 // id returns an id, or _OTHER if a rule takes the id for a secret. Being random
@@ -47,16 +58,4 @@ func (n *names) idAgain(s string) string {
 		return s
 	}
 	return semconv.ErrorOther
-}
-
-func (n *names) harmless(s string) bool {
-	ok, known := n.known[s]
-	if !known {
-		if len(n.known) >= maxNames {
-			clear(n.known)
-		}
-		ok = n.redactor.HarmlessName(s)
-		n.known[s] = ok
-	}
-	return ok
 }

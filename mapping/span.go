@@ -208,7 +208,7 @@ func (e *event) append(b []byte, max int) []byte {
 	}
 	a.strIfSet(semconv.DeltaText, e.text)
 	var frame [16]byte
-	return slices.Insert(a.wire, start, appendLength(append(frame[:0], fieldEvents<<3|byte(protowire.BytesType)), len(a.wire)-start)...)
+	return slices.Insert(a.wire, start, protowire.AppendVarint(append(frame[:0], fieldEvents<<3|byte(protowire.BytesType)), uint64(len(a.wire)-start))...)
 }
 
 func shiftEvents(events []event, f func(instant) instant) {

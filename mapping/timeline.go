@@ -381,28 +381,15 @@ type earlyEnd struct {
 	notice event // the root's event if no call claims the work
 }
 
-// An approvalKey pairs a request with its response. The id alone is not enough:
-// Cursor's is always 0.
-type approvalKey struct{ id, query string }
-
+// A pendingApproval is paired with its response by id and query. The id alone is not
+// enough: Cursor's is always 0.
 type pendingApproval struct {
-	key           approvalKey
-	query, callID string
-	n             int
-	inv           *invocation
-	start         instant
-	content       content.Attributes
-}
-
-// takeApproval removes and returns the oldest approval of a key, nil if there is none.
-func (l *timeline) takeApproval(key approvalKey) *pendingApproval {
-	i := slices.IndexFunc(l.approvals, func(a *pendingApproval) bool { return a.key == key })
-	if i < 0 {
-		return nil
-	}
-	a := l.approvals[i]
-	l.approvals = slices.Delete(l.approvals, i, i+1)
-	return a
+	id, query string
+	callID    string // as it may be shown
+	n         int
+	inv       *invocation
+	start     instant
+	content   content.Attributes
 }
 
 // A dialog is what an agent was asked and what it answered, if content is captured.

@@ -70,19 +70,11 @@ type attributes struct {
 func (a *attributes) value(key string, size int) {
 	frame := 2 + len(key) + 1 + protowire.SizeBytes(size)
 	b := append(a.wire, byte(a.field)<<3|byte(protowire.BytesType)) // fields below 16 take a byte
-	b = appendLength(b, frame)
+	b = protowire.AppendVarint(b, uint64(frame))
 	b = append(b, fieldKey<<3|byte(protowire.BytesType), byte(len(key))) // and so do keys below 128
 	b = append(b, key...)
 	b = append(b, fieldValue<<3|byte(protowire.BytesType))
-	a.wire = appendLength(b, size)
-}
-
-// appendLength appends a length, most of which take a byte.
-func appendLength(b []byte, n int) []byte {
-	if n < 0x80 {
-		return append(b, byte(n))
-	}
-	return protowire.AppendVarint(b, uint64(n))
+	a.wire = protowire.AppendVarint(b, uint64(size))
 }
 
 func (a *attributes) int(key string, n int64) {
@@ -106,7 +98,7 @@ func (a *attributes) str(key, v string) {
 	v = a.fit(v)
 	a.value(key, 1+protowire.SizeBytes(len(v)))
 	a.wire = append(a.wire, fieldStringValue<<3|byte(protowire.BytesType))
-	a.wire = append(appendLength(a.wire, len(v)), v...)
+	a.wire = protowire.AppendString(a.wire, v)
 }
 
 // strIfSet appends a string that is not empty.

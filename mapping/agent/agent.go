@@ -213,18 +213,24 @@ type Event struct {
 	Facts  Facts
 }
 
-// Kept returns a copy of an event without a tool that outlives its line.
+// Kept returns a copy of an event that outlives its line.
 func (ev *Event) Kept() Event {
 	kept := *ev
-	kept.Tool = nil
-	for _, b := range []*[]byte{&kept.Session, &kept.Parent, &kept.Text, &kept.ID, &kept.ToolCallID, &kept.ModelCallID, &kept.Model, &kept.Provider} {
-		*b = bytes.Clone(*b)
-	}
-	kept.Facts = slices.Clone(ev.Facts)
-	for i := range kept.Facts {
-		kept.Facts[i].Text = bytes.Clone(kept.Facts[i].Text)
+	cloneAll(&kept.Session, &kept.Parent, &kept.Text, &kept.ID, &kept.ToolCallID, &kept.ModelCallID, &kept.Model, &kept.Provider)
+	kept.Facts = ev.Facts.kept()
+	if ev.Tool != nil {
+		own := *ev.Tool
+		cloneAll(&own.Arguments, &own.Result, &own.ErrorText, &own.Task)
+		own.ArgumentFacts, own.OutcomeFacts = own.ArgumentFacts.kept(), own.OutcomeFacts.kept()
+		kept.Tool = &own
 	}
 	return kept
+}
+
+func cloneAll(texts ...*[]byte) {
+	for _, b := range texts {
+		*b = bytes.Clone(*b)
+	}
 }
 
 // An Exit is an exit code, if known.
@@ -329,6 +335,14 @@ func (f *Facts) Set(fact Fact) {
 		return
 	}
 	*f = append(*f, fact)
+}
+
+func (f Facts) kept() Facts {
+	f = slices.Clone(f)
+	for i := range f {
+		f[i].Text = bytes.Clone(f[i].Text)
+	}
+	return f
 }
 
 func (f *Facts) remove(key string) {

@@ -176,7 +176,7 @@ func (t *Tool) namedByClaude(name []byte) {
 	if rest, ok := bytes.CutPrefix(name, []byte("mcp__")); ok {
 		if server, tool, ok := bytes.Cut(rest, []byte("__")); ok && len(tool) > 0 {
 			t.MCP = true
-			t.ArgumentFacts.text(semconv.MCPServer, Detail, wordChars.in(server))
+			t.ArgumentFacts.text(semconv.MCPServer, Detail, nameOf(server, wordChars))
 			name = tool
 		}
 	}

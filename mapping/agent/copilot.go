@@ -180,9 +180,10 @@ func (d *copilotDecoder) events(dst []Event) []Event {
 	if releasing[l.name] && !starts {
 		dst = d.early.take(dst)
 	}
-	if l.name == "tool.execution_complete" && d.begun && len(l.ID) > 0 && !d.running[string(l.ID)] && !l.cut {
-		l.reread(bytes.Clone(l.object)) // which outlives the line
-		d.early = d.lineEvents(nil)
+	if l.name == "tool.execution_complete" && d.begun && len(l.ID) > 0 && !d.running[string(l.ID)] {
+		for _, ev := range d.lineEvents(nil) {
+			d.early = append(d.early, ev.Kept())
+		}
 		return dst
 	}
 	if !besideUsage[l.name] {
@@ -544,15 +545,6 @@ func (l *copilotLine) begins(over bool) bool {
 		return true
 	}
 	return family == "user" || family == "assistant" || family == "tool"
-}
-
-// reread reads a copy of the line.
-func (l *copilotLine) reread(object []byte) {
-	*l = copilotLine{name: l.name, line: line{typ: l.typ, Event: Event{Arrival: l.Arrival}}}
-	r := jsonscan.Reader{B: object}
-	for key := range r.Members() {
-		l.field(&r, key)
-	}
 }
 
 func (l *copilotLine) field(r *jsonscan.Reader, key []byte) {

@@ -133,7 +133,7 @@ func (l *cursorLine) readResult(r *jsonscan.Reader) {
 	var exit Exit
 	var text []byte // of the error
 	for key := range r.Members() {
-		name := enumChars.in(key)
+		name := nameOf(key, enumChars)
 		known := cursorVariants[string(name)]
 		switch {
 		case string(name) == "isBackground":

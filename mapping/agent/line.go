@@ -112,10 +112,11 @@ func (d *Decoder) Decode(text Line, dst []Event) []Event {
 			reader.field(r, key)
 		}
 		l.object = r.B[start:r.I]
-		if l.cut = r.Bad && text.Tail != nil; l.cut {
+		cut := r.Bad && text.Tail != nil
+		if cut {
 			salvage(text.Tail, reader.field, d.Agent.last...)
 		}
-		if len(l.typ) == 0 || r.Bad && !l.cut {
+		if len(l.typ) == 0 || r.Bad && !cut {
 			return append(dst, Event{Kind: Malformed})
 		}
 		from := len(dst)
@@ -180,7 +181,6 @@ type line struct {
 	code         string // the name of that error
 
 	object []byte // as it is written
-	cut    bool   // the line was past the parse limit, and the end of the object is missing
 	input  int    // that the line is from
 }
 

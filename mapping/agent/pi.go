@@ -262,21 +262,19 @@ func (d *piDecoder) update() {
 	}
 }
 
-// toolEnd holds back the end of a tool, with a copy of its result: the line is gone when
-// the event is sent.
+// toolEnd holds back the end of a tool.
 func (d *piDecoder) toolEnd() {
 	l := &d.line
 	d.endedAt = 0
 	c := &Tool{Name: l.tool().Name}
 	if len(l.result) > 0 {
-		c.readResult(&jsonscan.Reader{B: bytes.Clone(l.result)})
+		c.readResult(&jsonscan.Reader{B: l.result})
 	}
 	if l.Failed {
 		c.failedAs("", nil)
 	}
-	d.ended = append(d.ended, Event{
-		Kind: ToolEnd, ID: bytes.Clone(l.ID), Tool: c.finish(), Arrival: l.Arrival, Estimated: d.running > 1 || len(d.ended) > 0,
-	})
+	end := Event{Kind: ToolEnd, ID: l.ID, Tool: c.finish(), Arrival: l.Arrival, Estimated: d.running > 1 || len(d.ended) > 0}
+	d.ended = append(d.ended, end.Kept())
 	d.running = max(0, d.running-1)
 }
 

@@ -16,58 +16,37 @@ const (
 	digits = "0123456789"
 )
 
-// A charset is a set of bytes.
-type charset [256]bool
-
-func newCharset(chars string) *charset {
-	var set charset
-	for i := range len(chars) {
-		set[chars[i]] = true
-	}
-	return &set
-}
-
-var (
-	enumChars       = newCharset(lower + upper + digits + "_-")
-	wordChars       = newCharset(lower + upper + digits + "_-.:")
-	executableChars = newCharset(lower + upper + digits + "._+-")
-	pathChars       = newCharset(lower + upper + digits + `._+-/\`)
-	assignmentChars = newCharset(lower + upper + digits + "_")
+const (
+	enumChars       = lower + upper + digits + "_-"
+	wordChars       = lower + upper + digits + "_-.:"
+	executableChars = lower + upper + digits + "._+-"
+	pathChars       = lower + upper + digits + `._+-/\`
+	assignmentChars = lower + upper + digits + "_"
 )
+
+// consistsOf reports whether s has no other characters than these.
+func consistsOf(s []byte, chars string) bool { return len(bytes.TrimLeft(s, chars)) == 0 }
 
 // maxName is how long a name may be.
 const maxName = 64
 
-// of returns s if it is a valid name in the set's characters, and "" otherwise.
-func (set *charset) of(s []byte) string {
-	return string(set.in(s))
-}
-
-func (set *charset) in(s []byte) []byte {
-	if len(s) > maxName || !set.all(s) {
+// nameOf returns s if it is a valid name in these characters, and nil otherwise.
+func nameOf(s []byte, chars string) []byte {
+	if len(s) > maxName || !consistsOf(s, chars) {
 		return nil
 	}
 	return s
 }
 
-func (set *charset) all(s []byte) bool {
-	for _, c := range s {
-		if !set[c] {
-			return false
-		}
-	}
-	return true
-}
-
 // enum returns s if it could be one of a few names, such as a status.
-func enum(s []byte) string { return enumChars.of(s) }
+func enum(s []byte) string { return string(nameOf(s, enumChars)) }
 
 // word is like enum, but for names of tools, which have more characters.
-func word(s []byte) string { return wordChars.of(s) }
+func word(s []byte) string { return string(nameOf(s, wordChars)) }
 
 // enumOf and wordOf read a value that has to be one.
-func enumOf(r *jsonscan.Reader) []byte { return enumChars.in(jsonscan.Unquote(r.Str())) }
-func wordOf(r *jsonscan.Reader) []byte { return wordChars.in(readID(r)) }
+func enumOf(r *jsonscan.Reader) []byte { return nameOf(jsonscan.Unquote(r.Str()), enumChars) }
+func wordOf(r *jsonscan.Reader) []byte { return nameOf(readID(r), wordChars) }
 
 // commandWord returns the first word of a command that is not an assignment. It
 // returns nil if only a shell could tell, because a piece of quoted text is
@@ -81,7 +60,7 @@ func commandWord(command []byte) []byte {
 		switch {
 		case !ok:
 			return word
-		case !assignmentChars.all(name):
+		case !consistsOf(name, assignmentChars):
 			return nil
 		}
 	}
@@ -99,8 +78,8 @@ func executable(s []byte) []byte {
 	if len(s) > 2 && s[1] == ':' && (s[2] == '\\' || s[2] == '/') {
 		path = s[2:]
 	}
-	if !pathChars.all(path) || bytes.Contains(path, []byte("//")) {
+	if !consistsOf(path, pathChars) || bytes.Contains(path, []byte("//")) {
 		return nil
 	}
-	return executableChars.in(path[bytes.LastIndexAny(path, `/\`)+1:])
+	return nameOf(path[bytes.LastIndexAny(path, `/\`)+1:], executableChars)
 }

@@ -74,29 +74,26 @@ func (r *Reader) member(last int) (key []byte, at int) {
 	if r.I == last {
 		r.Skip()
 	}
-	if r.at(',') || r.Peek() == ',' {
+	if r.Peek() == ',' {
 		r.I++
 	}
-	switch {
-	case r.at('"') || r.Peek() == '"':
+	switch r.Peek() {
+	case '"':
 		key = r.Quoted()
-		if r.at(':') || r.Peek() == ':' {
+		if r.Peek() == ':' {
 			r.I++
 			if r.Peek(); r.Bad {
 				return nil, 0
 			}
 			return key, r.I
 		}
-	case r.at('}'):
+	case '}':
 		r.I++
 		return nil, 0
 	}
 	r.Fail()
 	return nil, 0
 }
-
-// at reports whether c is the next byte: agents rarely write white space.
-func (r *Reader) at(c byte) bool { return r.I < len(r.B) && r.B[r.I] == c }
 
 // element is like member, but for arrays.
 func (r *Reader) element(last int) (at int) {
