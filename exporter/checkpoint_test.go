@@ -125,19 +125,6 @@ func TestACleanEndLeavesNoJournal(t *testing.T) {
 	}
 }
 
-func TestAReplayHasNoJournal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSpool(t)
-		e := New(Config{Client: new(fake), Spool: s, Wait: true})
-		exportAll(e, numbered(0, 3, 300))
-		checkpoint(t, e, numbered(10, 11, 300)...)
-		if _, err := os.Stat(s.Dir); err == nil {
-			t.Error("there is one")
-		}
-		wantFates(t, closeKeeping(t, e, time.Second), 3, 0, 0, 0)
-	})
-}
-
 // A client that ignores its context is left behind, and what it has not
 // delivered is recovered: that, as it ended, and nothing else.
 func TestWhatAHungClientHasIsRecovered(t *testing.T) {

@@ -31,17 +31,16 @@ import (
 // A Config says what an Exporter sends, and where. Only Client is required. All text in the
 // resources and in the scope must be valid UTF-8.
 type Config struct {
-	Client   Client
-	Resource *resourcepb.Resource // of spans that are exported without one
-	Scope    *commonpb.InstrumentationScope
+	Client Client
+	Scope  *commonpb.InstrumentationScope
 
 	// Spool, if set, keeps what cannot be delivered, and a journal of what a killed
 	// process would lose. Its backlog for the same destination is sent in the
 	// background.
 	Spool *spool.Spool
 
-	// Wait makes Export wait for room (see SetWait) and turns off the journal. It
-	// is for recordings, which can be sent again.
+	// Wait makes Export wait for room (see SetWait). It is for recordings, which need no
+	// Spool, because they can be sent again.
 	Wait bool
 
 	MaxRequest int           // in bytes; zero is 3 MiB, because gRPC servers refuse more than 4
@@ -55,7 +54,7 @@ func New(cfg Config) *Exporter {
 	full := min(cfg.MaxRequest, fullRequest)
 	cfg.MaxQueue = max(cmp.Or(cfg.MaxQueue, 4<<20), full+cfg.MaxRequest) // one request in flight plus any one span
 	cfg.Interval = cmp.Or(cfg.Interval, time.Second)
-	e := &Exporter{cfg: cfg, sender: sender{client: cfg.Client}, done: make(chan struct{})}
+	e := &Exporter{cfg: cfg, sender: sender{client: cfg.Client}, done: make(chan struct{}), origins: map[*resourcepb.Resource]*origin{}}
 	e.queue = queue{
 		limit: cfg.MaxQueue, full: full, interval: cfg.Interval, recording: cfg.Wait, waits: cfg.Wait, filling: map[*spool.Part]*batch{},
 		delay: e.sender.delay, closing: make(chan struct{}), wake: make(chan struct{}, 1), roomMade: make(chan struct{}),
@@ -67,13 +66,8 @@ func New(cfg Config) *Exporter {
 		own := *cfg.Spool
 		own.Owner, own.SetAside = cmp.Or(own.Owner, spool.NewOwner()), nil
 		own.Losses = &e.losses
-		e.cfg.Spool = &own
+		e.cfg.Spool, e.journal = &own, own.NewJournal(cfg.Client.Destination())
 	}
-	presumed := newOrigin(cfg.Resource, cfg.Scope)
-	if cfg.Spool != nil && !cfg.Wait {
-		e.journal = e.cfg.Spool.NewJournal(cfg.Client.Destination())
-	}
-	e.origins = map[*resourcepb.Resource]*origin{nil: presumed, cfg.Resource: presumed}
 	go e.run()
 	return e
 }
@@ -92,7 +86,7 @@ type Exporter struct {
 	losses   spool.LossCounter
 	sender   sender
 	draining drain
-	journal  *spool.Journal // nil for a recording, which can be sent again
+	journal  *spool.Journal // nil without a spool
 
 	ctx    context.Context // of every attempt; ends with the context of Close
 	cancel context.CancelFunc
@@ -107,10 +101,10 @@ type Exporter struct {
 
 // Export queues a finished span, the wire encoding of an
 // opentelemetry.proto.trace.v1.Span. It copies span. from is the span's resource,
-// nil for Config.Resource; there should be only a few distinct resources. Export
-// may be called by several goroutines. It waits for room only if Config.Wait or SetWait says
-// so, and for the journal only outside a transaction. If there is no room, the oldest spans
-// are spooled or, without a spool, dropped and counted.
+// or nil; there should be only a few distinct resources. Export may be called by several
+// goroutines. It waits for room only if Config.Wait or SetWait says so, and for the journal
+// only outside a transaction. If there is no room, the oldest spans are spooled or, without
+// a spool, dropped and counted.
 func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 	late := e.queue.isClosed() && e.cfg.Spool == nil
 	e.tally.count(func(r *Report) {

@@ -51,12 +51,12 @@ func TestSpansOfTwoServices(t *testing.T) {
 	}
 	c := &services{}
 	s := newSpool(t)
-	e := New(Config{Client: c, Spool: s, Resource: cursor})
+	e := New(Config{Client: c, Spool: s})
 	e.Begin()
 	for i := range 6 {
 		span := encode(sized(fmt.Sprint(i), 200))
 		if i%2 == 0 {
-			e.Export(span, nil)
+			e.Export(span, cursor)
 		} else {
 			e.Export(span, codex)
 		}

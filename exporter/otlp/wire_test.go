@@ -29,10 +29,9 @@ func TestRequestsStayUnderTheLimit(t *testing.T) {
 			resource := &resourcepb.Resource{Attributes: []*commonpb.KeyValue{{Key: strings.Repeat("k", 200)}}}
 			scope := &commonpb.InstrumentationScope{Name: "spantee"}
 			e := exporter.New(exporter.Config{
-				Client:   newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol)}),
-				Resource: resource,
-				Scope:    scope,
-				Wait:     true,
+				Client: newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol)}),
+				Scope:  scope,
+				Wait:   true,
 			})
 			// The lengths of the three messages around the span take four bytes each.
 			empty := proto.Size(&coltracepb.ExportTraceServiceRequest{ResourceSpans: []*tracepb.ResourceSpans{
@@ -45,9 +44,9 @@ func TestRequestsStayUnderTheLimit(t *testing.T) {
 				if i == 9 { // alone it fits to the byte
 					size = largest
 				}
-				e.Export(encode(sized(fmt.Sprint(i), size)), nil)
+				e.Export(encode(sized(fmt.Sprint(i), size)), resource)
 			}
-			e.Export(encode(sized("one byte more", largest+1)), nil)
+			e.Export(encode(sized("one byte more", largest+1)), resource)
 			wantReport(t, closeWithin(t, e, 30*time.Second), spans, 1, "exceeds the maximum request size")
 			if got := r.Largest(); got > 3<<20 || got < 3<<20-16 {
 				t.Errorf("the largest request is %d bytes, want just under %d", got, 3<<20)
@@ -95,13 +94,12 @@ func TestSpansArriveWhole(t *testing.T) {
 				scope := &commonpb.InstrumentationScope{Name: "spantee", Version: "1"}
 				t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", compression)
 				e := exporter.New(exporter.Config{
-					Client:   newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol)}),
-					Resource: resource,
-					Scope:    scope,
+					Client: newClient(t, Config{Protocol: protocol, Endpoint: endpointOf(r, protocol)}),
+					Scope:  scope,
 				})
 				var want []*tracepb.Span
 				for _, span := range testSpans() {
-					e.Export(encode(span), nil)
+					e.Export(encode(span), resource)
 					want = append(want, span)
 				}
 				wantReport(t, closeWithin(t, e, 20*time.Second), len(want), 0, "")

@@ -74,11 +74,10 @@ func FuzzJournal(f *testing.F) {
 		spans := l.spans()
 		seen := map[spanID]bool{}
 		for _, span := range spans {
-			id, _, _, _ := span.extent()
-			if seen[id] {
-				t.Errorf("span %x is there twice", id)
+			if seen[span.id] {
+				t.Errorf("span %x is there twice", span.id)
 			}
-			seen[id] = true
+			seen[span.id] = true
 		}
 		n := 0
 		for _, p := range partsOf(l.spans()) {

@@ -99,10 +99,15 @@ type log struct {
 // An origin is what the spans of a Part share.
 type origin struct{ resource, scope string }
 
+// A logged is a span in a log.
 type logged struct {
 	of   *Part  // its resource and scope
 	wire []byte // as it stands in a ScopeSpans
 	done bool   // it was delivered
+
+	id, parent spanID
+	end        uint64
+	malformed  bool // the other fields are not valid
 }
 
 // A spanID is a trace's id and a span's id.
@@ -115,22 +120,25 @@ func (s logged) span() []byte {
 	return span
 }
 
-// extent returns whose a span is, and when it ends.
-func (s logged) extent() (id, parent spanID, end uint64, err error) {
+// newLogged reads whose a span is, and when it ends.
+func newLogged(of *Part, wire []byte) logged {
+	s := logged{of: of, wire: wire}
+	var err error
 	for number, v := range field.All(s.span(), &err) {
 		switch number {
 		case field.SpanTraceID:
-			copy(id[:16], v.Bytes)
-			copy(parent[:16], v.Bytes)
+			copy(s.id[:16], v.Bytes)
+			copy(s.parent[:16], v.Bytes)
 		case field.SpanID:
-			copy(id[16:], v.Bytes)
+			copy(s.id[16:], v.Bytes)
 		case field.SpanParentID:
-			copy(parent[16:], v.Bytes)
+			copy(s.parent[16:], v.Bytes)
 		case field.SpanEnd:
-			end = v.Number
+			s.end = v.Number
 		}
 	}
-	return id, parent, end, err
+	s.malformed = err != nil
+	return s
 }
 
 // readLog reads a log up to the first record that makes no sense. It fails if not even
@@ -184,8 +192,8 @@ func decodeLog(r io.Reader, size int64) (l *log, err error) {
 func (l *log) add(frame []byte) error {
 	ended, err := l.read(frame)
 	for _, s := range ended {
-		if id, _, _, err := s.extent(); err == nil {
-			l.last[id] = len(l.ended)
+		if !s.malformed {
+			l.last[s.id] = len(l.ended)
 		}
 		l.ended = append(l.ended, s)
 	}
@@ -226,7 +234,7 @@ func (l *log) read(b []byte) (spans []logged, err error) {
 		for _, p := range parts {
 			of := l.origin(p)
 			for _, wire := range p.Spans {
-				spans = append(spans, logged{of: of, wire: wire})
+				spans = append(spans, newLogged(of, wire))
 			}
 		}
 		if len(spans) > maxSpans {
@@ -238,12 +246,11 @@ func (l *log) read(b []byte) (spans []logged, err error) {
 
 // origin returns the one Part that stands for all with its resource and scope.
 func (l *log) origin(p Part) *Part {
-	of := l.origins[origin{string(p.Resource), string(p.Scope)}]
-	if of == nil {
-		of = &Part{Resource: p.Resource, Scope: p.Scope}
-		l.origins[origin{string(p.Resource), string(p.Scope)}] = of
+	key := origin{string(p.Resource), string(p.Scope)}
+	if l.origins[key] == nil {
+		l.origins[key] = &Part{Resource: p.Resource, Scope: p.Scope}
 	}
-	return of
+	return l.origins[key]
 }
 
 var errTooMany = errors.New("more spans than any process writes")
@@ -253,7 +260,7 @@ var errTooMany = errors.New("more spans than any process writes")
 // id, the later one counts.
 func (l *log) lost() (spans []logged, ended int) {
 	for i, s := range l.ended {
-		if id, _, _, err := s.extent(); err == nil && !s.done && l.last[id] == i {
+		if !s.malformed && !s.done && l.last[s.id] == i {
 			spans = append(spans, s)
 		}
 	}
@@ -264,22 +271,19 @@ func (l *log) lost() (spans []logged, ended int) {
 	// An open span ends no earlier than the spans within it that have ended.
 	ends := map[spanID]uint64{}
 	for _, s := range l.open {
-		id, _, end, err := s.extent()
-		_, since := l.last[id] // ended since
-		if _, twice := ends[id]; err == nil && !since && !twice {
-			ends[id] = end
+		_, since := l.last[s.id] // ended since
+		if _, twice := ends[s.id]; !s.malformed && !since && !twice {
+			ends[s.id] = s.end
 			spans = append(spans, s)
 		}
 	}
 	for _, s := range spans {
-		id, parent, end, _ := s.extent()
-		if latest, open := ends[parent]; open {
-			ends[parent] = max(latest, end, ends[id])
+		if latest, open := ends[s.parent]; open {
+			ends[s.parent] = max(latest, s.end, ends[s.id])
 		}
 	}
 	for i, s := range spans {
-		id, _, _, _ := s.extent()
-		if end, open := ends[id]; open {
+		if end, open := ends[s.id]; open {
 			spans[i].wire = s.endingAt(end)
 		}
 	}
