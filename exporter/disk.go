@@ -90,18 +90,20 @@ const (
 	diskReserve = 200 * time.Millisecond
 )
 
-// Deadlines returns when delivery attempts must end, so that undelivered data can be
-// written to disk before ctx ends, and when disk writes must end. The disk gets some
-// time even if ctx has ended. Deadlines returns false if ctx has no deadline.
-func Deadlines(ctx context.Context) (attempts, disk time.Time, bounded bool) {
+// Deadlines returns the context of attempts to deliver, which ends early enough to write
+// what is undelivered to disk before ctx ends, and that of the disk, which gets some time
+// even if ctx has ended.
+func Deadlines(ctx context.Context) (attempts, disk context.Context, cancel context.CancelFunc) {
+	disk = context.WithoutCancel(ctx)
 	end, bounded := ctx.Deadline()
 	if !bounded {
-		return time.Time{}, time.Time{}, false
+		return ctx, disk, func() {}
 	}
 	now := time.Now()
-	disk = now.Add(diskReserve)
-	if disk.Before(end) {
-		disk = end
+	attempts, cancelAttempts := context.WithDeadline(ctx, end.Add(-min(diskReserve, max(0, end.Sub(now)/4))))
+	disk, cancelDisk := context.WithTimeout(disk, max(diskReserve, end.Sub(now)))
+	return attempts, disk, func() {
+		cancelAttempts()
+		cancelDisk()
 	}
-	return end.Add(-min(diskReserve, max(0, end.Sub(now)/4))), disk, true
 }

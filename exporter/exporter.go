@@ -92,7 +92,7 @@ type Exporter struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	disk        context.Context // of all calls on the disk; ends shortly after the context of Close
+	disk        context.Context // of all calls on the disk; ends with Close
 	abandonDisk context.CancelFunc
 
 	mu      sync.Mutex
@@ -230,18 +230,12 @@ func (e *Exporter) commit(open []*spool.Span) (err error) {
 // there, nor for one whose requested delay outlasts ctx. It may be called again
 // for spans that were exported since.
 func (e *Exporter) Close(ctx context.Context) Report {
-	attempts, cancel := ctx, context.CancelFunc(func() {})
-	deadline, diskDeadline, bounded := Deadlines(ctx)
-	if bounded {
-		attempts, cancel = context.WithDeadline(ctx, deadline)
-	}
+	attempts, disk, cancel := Deadlines(ctx)
 	defer cancel()
 	stop := context.AfterFunc(attempts, e.cancel)
 	defer stop()
-
-	if bounded {
-		time.AfterFunc(time.Until(diskDeadline), e.abandonDisk)
-	}
+	context.AfterFunc(disk, e.abandonDisk)
+	deadline, _ := attempts.Deadline()
 	e.queue.close(deadline)
 	select {
 	case <-e.done:

@@ -246,8 +246,11 @@ var errAbandoned = errors.New("neither the receiver nor the disk answered in tim
 // or, if the disk is slow, soon after, and does not wait for an unreachable
 // collector.
 func (r *Recorder) Close(ctx context.Context) Report {
-	disk, attempts, cancel := r.sender.deadlines(ctx)
+	attempts, disk, cancel := exporter.Deadlines(ctx)
 	defer cancel()
+	if r.sender.spool == nil {
+		attempts = ctx
+	}
 	closed := make(chan Report, 1)
 	go func() { closed <- r.end(attempts, disk) }()
 	select {

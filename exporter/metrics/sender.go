@@ -136,21 +136,6 @@ func (s *sender) drain(ctx context.Context, more func() bool) {
 	s.report.Earlier.Add(b.Earlier)
 }
 
-// deadlines returns the contexts for the disk and for attempts to deliver until ctx
-// ends. If there is a spool, attempts end early enough for it.
-func (s *sender) deadlines(ctx context.Context) (disk, attempts context.Context, cancel context.CancelFunc) {
-	deadline, diskDeadline, bounded := exporter.Deadlines(ctx)
-	if s.spool == nil || !bounded {
-		return context.WithoutCancel(ctx), ctx, func() {}
-	}
-	disk, cancelDisk := context.WithDeadline(context.WithoutCancel(ctx), diskDeadline)
-	attempts, cancelAttempts := context.WithDeadline(ctx, deadline)
-	return disk, attempts, func() {
-		cancelAttempts()
-		cancelDisk()
-	}
-}
-
 // close spools what is left, and returns what became of everything.
 func (s *sender) close(disk context.Context) Report {
 	s.keep(disk, s.held, false)
