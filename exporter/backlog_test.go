@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -193,5 +194,18 @@ func TestDrainingOthers(t *testing.T) {
 	_ = b.Send(t.Context(), t.Context()) // its error says why the second request had to wait
 	if b.Earlier != (Earlier{Delivered: 5}) || b.own != (Earlier{}) || len(c.names()) != 5 {
 		t.Errorf("earlier %+v, own %+v", b.Earlier, b.own)
+	}
+}
+
+// What no destination is known of is lost all the same.
+func TestFlushCountsWhatCannotBeRead(t *testing.T) {
+	s := newSpool(t)
+	must(t, s.Put(t.Context(), new(fake).Destination(), requestOfNumbers(t, 0, 2), ""))
+	entries, err := s.List(t.Context())
+	must(t, err)
+	must(t, os.WriteFile(entries[0].Path, make([]byte, entries[0].Bytes), 0o600))
+	all, err := Flush(t.Context(), *s, func(spool.Destination) (Client, error) { return new(fake), nil }, nil)
+	if err != nil || len(all) != 1 || all[0].Dropped != 2 {
+		t.Errorf("%+v, %v", all, err)
 	}
 }

@@ -27,12 +27,14 @@ func Flush(ctx context.Context, s spool.Spool, dial func(spool.Destination) (Cli
 		done = func(int) {}
 	}
 	s.Losses = new(spool.LossCounter)
-	recovered, err := s.Recover(ctx)
-	all := []Flushed{}
-	if err != nil || recovered > 0 {
-		all = append(all, Flushed{Earlier: Earlier{Recovered: recovered}, Err: err})
-	}
+	var ofAny Flushed // for whatever destination
+	ofAny.Recovered, ofAny.Err = s.Recover(ctx)
 	destinations, unreadable := s.Destinations(ctx)
+	ofAny.addLosses(s.Losses.Take())
+	all := []Flushed{}
+	if ofAny.Err != nil || ofAny.Recovered+ofAny.Dropped+ofAny.Metrics.Dropped > 0 {
+		all = append(all, ofAny)
+	}
 	for _, to := range destinations {
 		f := Flushed{To: to}
 		client, err := dialTrusted(to, dial)

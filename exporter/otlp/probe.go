@@ -71,6 +71,9 @@ func (s *Settings) steps() []step {
 		defer conn.Close() //nolint:errcheck // nothing is lost by it
 		return "to " + conn.RemoteAddr().String(), nil
 	}}
+	if proxy != nil {
+		connect.name = "connection to the proxy"
+	}
 	switch {
 	case network == "unix":
 		return []step{connect}
@@ -79,12 +82,8 @@ func (s *Settings) steps() []step {
 			return "", uploadError(exporter.Misconfigured, fmt.Sprintf("a %s:// proxy is not supported over gRPC", proxy.Scheme), "use an http:// proxy, or OTLP over HTTP")
 		}}}
 	case proxy != nil && s.protocol == "grpc":
-		connect.name = "connection to the proxy"
 		return []step{resolve, connect, {"tunnel", s.askProxy}}
-	case proxy != nil:
-		connect.name = "connection to the proxy"
-		return []step{resolve, connect}
-	case s.endpoint.Scheme == "https":
+	case proxy == nil && s.endpoint.Scheme == "https":
 		return []step{resolve, connect, {"TLS", s.handshake}}
 	}
 	return []step{resolve, connect}
