@@ -78,7 +78,7 @@ type codexThread struct {
 	input           int               // that has this row
 	call            []byte            // that started the sub-agent
 	spawned         map[string][]byte // the calls that started this thread's own sub-agents, by their threads
-	calls           []*codexCall      // in flight
+	calls           []codexCall       // in flight
 	facts           Facts             // of its runs
 	model, provider []byte
 
@@ -110,6 +110,20 @@ type codexRow struct {
 	child           []byte   // the thread of a sub-agent
 	turn            []byte
 	last, total     Usage // of the last model call, and of the thread
+}
+
+// begin returns an empty row. The first one of a line uses the memory of the row before.
+func (d *codexLogDecoder) begin(first bool) lineReader {
+	if !first {
+		return d.lineOf.begin(first)
+	}
+	l := &d.line
+	tool := l.tool()
+	*tool = Tool{ArgumentFacts: tool.ArgumentFacts[:0], OutcomeFacts: tool.OutcomeFacts[:0]}
+	facts, texts := l.Facts[:0], l.texts[:0]
+	*l = codexRow{texts: texts}
+	l.Tool, l.Facts = tool, facts
+	return l
 }
 
 func (l *codexRow) field(r *jsonscan.Reader, key []byte) {
@@ -288,8 +302,7 @@ func (d *codexLogDecoder) newThread() *codexThread {
 			t.call, call.started = call.id, append(call.started, t)
 		}
 	}
-	kept := l.Kept()
-	t.facts, t.provider = kept.Facts, kept.Provider
+	t.facts, t.provider = l.Facts.kept(), bytes.Clone(l.Provider)
 	if len(t.id) > 0 {
 		remember(d.threads, t.id, t)
 	}
@@ -298,8 +311,8 @@ func (d *codexLogDecoder) newThread() *codexThread {
 
 // callInFlight returns the call with this id or, if there is none, the newest one.
 func (t *codexThread) callInFlight(id []byte) *codexCall {
-	for _, call := range slices.Backward(t.calls) {
-		if len(id) == 0 || bytes.Equal(call.id, id) {
+	for i := range slices.Backward(t.calls) {
+		if call := &t.calls[i]; len(id) == 0 || bytes.Equal(call.id, id) {
 			return call
 		}
 	}
@@ -316,16 +329,15 @@ func (d *codexLogDecoder) event(t *codexThread, kind Kind) Event {
 
 func (d *codexLogDecoder) threadEvents(t *codexThread, dst []Event) []Event {
 	l := &d.line
-	ev := d.event(t, Ignored)
 	switch string(l.typ) {
 	case "turn_context":
-		kept := l.Kept()
-		t.facts.merge(kept.Facts)
-		t.model = kept.Model
+		t.facts.merge(l.Facts.kept())
+		t.model = bytes.Clone(l.Model)
 		return t.release(dst)
 	case "compacted":
 		if t.running {
-			ev.Kind, ev.Notice = Notice, semconv.EventCompaction
+			ev := d.event(t, Notice)
+			ev.Notice = semconv.EventCompaction
 			dst = append(t.release(dst), ev)
 		}
 	case "response_item":
@@ -338,7 +350,7 @@ func (d *codexLogDecoder) threadEvents(t *codexThread, dst []Event) []Event {
 
 // start appends the beginning of a run, or holds it back until the run's model is known.
 func (d *codexLogDecoder) start(t *codexThread) {
-	t.running, t.failed, t.speaking, t.counted, t.calls = true, false, false, true, nil
+	t.running, t.failed, t.speaking, t.counted, t.calls = true, false, false, true, t.calls[:0]
 	if t.call == nil {
 		t.begin = held{d.event(t, RunStart)}
 	}
@@ -448,7 +460,7 @@ func (d *codexLogDecoder) called(t *codexThread, dst []Event) []Event {
 	if len(ev.ID) == 0 {
 		ev.Kind, ev.ID = ToolCall, l.ID
 	} else if len(t.calls) < maxSessions {
-		t.calls = append(t.calls, &codexCall{id: bytes.Clone(ev.ID)})
+		t.calls = append(t.calls, codexCall{id: bytes.Clone(ev.ID)})
 	}
 	return append(dst, ev)
 }
@@ -478,7 +490,7 @@ func (d *codexLogDecoder) returned(t *codexThread, dst []Event) []Event {
 		c.failed()
 		c.ErrorType, c.Reason = semconv.ErrorInterrupted, "interrupted by the user"
 	}
-	t.calls = slices.DeleteFunc(t.calls, func(call *codexCall) bool {
+	t.calls = slices.DeleteFunc(t.calls, func(call codexCall) bool {
 		if !bytes.Equal(call.id, ev.ID) {
 			return false
 		}
@@ -528,8 +540,8 @@ func (d *codexLogDecoder) message(t *codexThread, dst []Event) []Event {
 		ev.Notice, ev.Facts, ev.Text = l.Notice, l.Facts, l.Text
 		return append(t.release(dst), ev)
 	case "exec_command_end", "mcp_tool_call_end", "patch_apply_end":
-		for _, call := range t.calls {
-			if bytes.Equal(call.id, l.ToolCallID) {
+		for i := range t.calls {
+			if call := &t.calls[i]; bytes.Equal(call.id, l.ToolCallID) {
 				call.outcome = Tool{OutcomeFacts: slices.Clone(l.tool().OutcomeFacts), ErrorType: l.Tool.ErrorType, Reason: l.Tool.Reason}
 			}
 		}
@@ -550,9 +562,9 @@ func (d *codexLogDecoder) tokens(t *codexThread, dst []Event) []Event {
 		if l.total == t.total {
 			return dst
 		}
-		if before := t.total; !used.Known {
+		if !used.Known {
 			used = l.total
-			used.Sub(&before)
+			used.Sub(&t.total)
 		}
 		t.total = l.total
 	}
