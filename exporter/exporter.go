@@ -220,7 +220,8 @@ func (e *Exporter) commit(open []*spool.Span) (err error) {
 		e.spoolOrDrop(b.part(), cmp.Or(e.queue.lastFailure(), errTooSlow))
 		e.markDone(b)
 	}
-	e.tx.spans = nil
+	clear(e.tx.spans)
+	e.tx.spans = e.tx.spans[:0]
 	return err
 }
 
