@@ -83,9 +83,9 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// readSize is how much of a file is read at once. Each file has a buffer of its own,
-// so a larger one makes thousands of short recordings slower.
-const readSize = 64 << 10
+// headSize is how much is read of a file to find out what it is. Later reads are larger, and
+// bypass the buffer that holds it.
+const headSize = 16 << 10
 
 // maxWindow is how much memory a zstd file may require: zstd's own default limit.
 const maxWindow = 128 << 20

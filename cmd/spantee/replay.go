@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -72,10 +73,11 @@ func replayCommand() *cobra.Command {
 // at a time.
 type replayer struct {
 	*tracing
-	since    time.Time       // if set, the start of the earliest run
-	progress *progress       // nil without a terminal
-	ctx      context.Context // ends when a signal comes
-	mu       sync.Mutex      // guards failed and what all groups of logs share
+	since    time.Time             // if set, the start of the earliest run
+	progress *progress             // nil without a terminal
+	ctx      context.Context       // ends when a signal comes
+	head     [mapping.LogHead]byte // of a file that may be a session log
+	mu       sync.Mutex            // guards failed and what all groups of logs share
 	failed   bool
 }
 
@@ -220,14 +222,30 @@ func (r *replayer) logAt(name string, info fs.FileInfo) *mapping.Log {
 		return nil
 	}
 	defer func() { _ = in.Close() }()
-	head := make([]byte, mapping.LogHead)
-	n, _ := io.ReadFull(in, head)
-	log, ok := mapping.FindLog(name, head[:n])
+	log, ok := r.findLog(name, in)
 	if !ok || r.agent != "" && r.agent != log.Agent {
 		return nil
 	}
 	log.Open = func() (io.ReadCloser, error) { return r.open(name) }
 	return &log
+}
+
+// findLog describes the session log that in reads. It reads no further than it has to,
+// because the whole log will be read later.
+func (r *replayer) findLog(name string, in io.Reader) (log mapping.Log, ok bool) {
+	for n, size := 0, headSize; ; size *= 2 {
+		read, err := io.ReadFull(in, r.head[n:size])
+		n += read
+		last := err != nil || size == len(r.head)
+		rows := r.head[:n]
+		if !last {
+			rows = rows[:bytes.LastIndexByte(rows, '\n')+1]
+		}
+		log, ok = mapping.FindLog(name, rows)
+		if last || ok && log.KinKnown && !log.First.IsZero() {
+			return log, ok
+		}
+	}
 }
 
 // isRecording reports whether a file's name is that of a recording.
@@ -393,7 +411,7 @@ func (r *replayer) open(name string) (*openRecording, error) {
 	}
 	in := &openRecording{file: f, ctx: r.ctx}
 	in.stop = context.AfterFunc(r.ctx, func() { _ = f.SetReadDeadline(time.Unix(0, 0)) }) // only pipes have deadlines
-	if in.Reader, err = unpack(bufio.NewReaderSize(io.TeeReader(f, r.progress), readSize)); err != nil {
+	if in.Reader, err = unpack(bufio.NewReaderSize(io.TeeReader(f, r.progress), headSize)); err != nil {
 		_ = in.Close()
 		return nil, err
 	}
