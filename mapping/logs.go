@@ -114,13 +114,13 @@ func GroupLogs(logs []Log) (groups [][]Log) {
 // the Mapper. A log that cannot be read comes with its error, and ends there.
 func (m *Mapper) ReadLogs(logs []Log) iter.Seq2[Output, error] {
 	return func(yield func(Output, error) bool) {
-		more := true
-		take := func(outputs iter.Seq[Output]) {
-			for out := range outputs {
-				if more = more && yield(out, nil); !more {
-					return
+		take := func() bool {
+			for out, ok := m.next(); ok; out, ok = m.next() {
+				if !yield(out, nil) {
+					return false
 				}
 			}
+			return true
 		}
 		inputs := map[*Rows]*Input{}
 		var all []*Rows
@@ -139,17 +139,12 @@ func (m *Mapper) ReadLogs(logs []Log) iter.Seq2[Output, error] {
 				in.close()
 				delete(inputs, r)
 			}
-			if len(m.results) > 0 { // most rows end no span
-				take(m.outputs())
-			}
-			if more && r.Err() != nil {
-				more = yield(Output{}, &LogError{r.path, r.Err()})
-			}
-			if !more {
+			if !take() || r.Err() != nil && !yield(Output{}, &LogError{r.path, r.Err()}) {
 				return
 			}
 		}
-		take(m.Close(false))
+		m.Close(false)
+		take()
 	}
 }
 

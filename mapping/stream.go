@@ -26,8 +26,10 @@ type stream struct {
 	copy      bool   // it is a copy, whose runs end without changing the stream's or its keys: see Open
 
 	results []result
-	wire    []byte // of the current Output
-	roots   []root // which wait for the end of the Process
+	taken   int     // how many of them
+	spare   []*span // whose memory is used for the next ones
+	wire    []byte  // of the current Output
+	roots   []root  // which wait for the end of the Process
 }
 
 // arrival returns when the current line came. In a recording it is how many lines have
@@ -67,23 +69,37 @@ type Output struct {
 // outputs are what was mapped and not taken yet.
 func (s *stream) outputs() iter.Seq[Output] {
 	return func(yield func(Output) bool) {
-		for len(s.results) > 0 {
-			r := s.results[0]
-			s.results[0] = result{}
-			s.results = s.results[1:]
-			out := Output{Started: r.started, Ended: r.ended}
-			if r.span != nil {
-				s.wire = r.span.encode(s.wire[:0], r.ids, s.opts.Parent)
-				out.Span, out.Agent = s.wire, r.agent
-				out.TraceID, out.End = r.ids.traceID(s.opts.Parent), time.Unix(0, int64(r.span.end))
-			}
+		for out, ok := s.next(); ok; out, ok = s.next() {
 			if !yield(out) {
 				return
 			}
 		}
-		s.results = nil
 	}
 }
+
+// next takes the next Output. It returns false if there is none.
+func (s *stream) next() (out Output, ok bool) {
+	if s.taken == len(s.results) {
+		s.results, s.taken = s.results[:0], 0
+		return Output{}, false
+	}
+	r := s.results[s.taken]
+	s.results[s.taken] = result{}
+	s.taken++
+	out = Output{Started: r.started, Ended: r.ended}
+	if r.span != nil {
+		s.wire = r.span.encode(s.wire[:0], r.ids, s.opts.Parent)
+		out.Span, out.Agent = s.wire, r.agent
+		out.TraceID, out.End = r.ids.traceID(s.opts.Parent), time.Unix(0, int64(r.span.end))
+		if !s.copy && len(s.spare) < maxSpare { // a copy's span shares memory, see Open
+			s.spare = append(s.spare, r.span)
+		}
+	}
+	return out, true
+}
+
+// maxSpare is how many spans are kept to be used again: most lines end few.
+const maxSpare = 64
 
 // attributes returns no attributes yet, for messages with this field. wire is memory for them.
 func (s *stream) attributes(field protowire.Number, wire []byte) attributes {

@@ -139,13 +139,17 @@ func (l *timeline) shift(f func(instant) instant) {
 // A run is one trace: what an agent does from its first line to its result. A
 // session consists of one or more runs, because an agent can resume it.
 type run struct {
-	stream  *stream
-	agent   *agent.Agent
-	session string
-	seed    string // identifies the run while its session has no id
-	number  int    // of the run in its session, from 1
-	part    int    // 0, and one more after each eviction; only part 0 emits the root
-	ids     ids
+	stream       *stream
+	agent        *agent.Agent
+	session      string
+	conversation struct { // the attributes that name the session, which all spans repeat
+		session string
+		attributes
+	}
+	seed   string // identifies the run while its session has no id
+	number int    // of the run in its session, from 1
+	part   int    // 0, and one more after each eviction; only part 0 emits the root
+	ids    ids
 	timeline
 	account
 

@@ -283,8 +283,7 @@ func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	if t.repeat > 1 {
 		a.int(semconv.ToolRepeat, int64(t.repeat))
 	}
-	a.wire = append(a.wire, t.arguments.wire...)
-	a.lost += t.arguments.lost
+	a.add(&t.arguments)
 	s.content, s.estimated, s.link = t.asked, t.estimated, t.awaited
 	if errorType != "" {
 		r.counts.toolErrors++

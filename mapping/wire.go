@@ -77,6 +77,12 @@ func (a *attributes) value(key string, size int) {
 	a.wire = protowire.AppendVarint(b, uint64(size))
 }
 
+// add appends other attributes.
+func (a *attributes) add(b *attributes) {
+	a.wire = append(a.wire, b.wire...)
+	a.lost += b.lost
+}
+
 func (a *attributes) int(key string, n int64) {
 	a.value(key, 1+protowire.SizeVarint(uint64(n)))
 	a.wire = append(a.wire, fieldIntValue<<3|byte(protowire.VarintType))
