@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -63,17 +64,12 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		return err
 	}
 	say := tracing.say
-	var piped *proc.AgentStderr // nil if the agent writes to spantee's stderr itself
-	agentStderr := stderr
+	var stderrPatience time.Duration // 0 if the agent writes to spantee's stderr itself
 	if tracing.cfg.content.Content != content.None {
-		if piped, err = proc.NewAgentStderr(stderr, o.patience()); err != nil {
-			return err
-		}
-		agentStderr = piped.Agents
+		stderrPatience = o.patience()
 	}
 	limits := tracing.limits
-	agent, err := proc.Start(args, tracing.environment(), stdin, agentStderr, limits.kills())
-	piped.Start()
+	agent, err := proc.Start(args, tracing.environment(), stdin, stderr, stderrPatience, limits.kills())
 	if err != nil {
 		tracing.endBy(o.flushTimeout)
 		tracing.deliver()
@@ -113,8 +109,6 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	disarm := proc.DieOfNext(signals)
 	linger, stop := context.WithTimeout(context.Background(), proc.Lingering)
 	defer stop()
-	out.AgentEnded()
-	piped.AgentEnded()
 	var over <-chan struct{} // ends the copy, whether anybody reads or not
 	if signaled {
 		over = linger.Done()
@@ -124,13 +118,13 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	case <-over:
 		pump.tee.Stop()
 	}
-	piped.AwaitRead(linger.Done())
+	agent.Stderr.AwaitRead(linger.Done())
 	if out.Cut() {
 		say.outputCut()
 	}
 	ended := end
 	pump.atEnd = func(m *mapping.Mapper) {
-		m.SetExit(ended.Code, proc.SignalName(ended.Signal), piped.String())
+		m.SetExit(ended.Code, proc.SignalName(ended.Signal), agent.Stderr.String())
 	}
 	lost := endOfCopy(err).Code != 0
 	if closed := closeStdout(); closed != nil && !proc.IsBrokenPipe(closed) && !lost {
@@ -143,7 +137,7 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 		}
 	}
 	pump.end(false)
-	if !piped.Flush() {
+	if !agent.Stderr.Flush() {
 		say.w.Abandon()
 	}
 	return tracing.finish(end, signals, disarm)

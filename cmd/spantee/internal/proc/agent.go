@@ -16,6 +16,7 @@ import (
 // An Agent is the process that exec runs.
 type Agent struct {
 	Stdout *Output
+	Stderr *AgentStderr // nil if it is spantee's own
 
 	cmd     *exec.Cmd
 	grouped bool // it leads a process group of its own
@@ -25,24 +26,35 @@ type Agent struct {
 // killDelay is how long an agent has to end after SIGTERM.
 const killDelay = 5 * time.Second
 
-// Start starts an agent. With ownGroup, it gets a process group of its own if it can
-// have one.
-func Start(args, env []string, stdin, stderr *os.File, ownGroup bool) (*Agent, error) {
+// Start starts an agent. If patience is not 0, the agent's stderr is read and passed on to
+// stderr, which may block for as long as that after the agent exits. With ownGroup, the agent
+// gets a process group of its own if it can have one.
+func Start(args, env []string, stdin, stderr *os.File, patience time.Duration, ownGroup bool) (*Agent, error) {
 	out, w, err := outputPipe()
 	if err != nil {
 		return nil, err
 	}
 	defer w.Close()
-	cmd := exec.CommandContext(context.Background(), args[0], args[1:]...)
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, stdin, w, stderr
-	if ownGroup {
-		setGroup(cmd, stdin)
+	a := &Agent{Stdout: out, cmd: exec.CommandContext(context.Background(), args[0], args[1:]...)}
+	a.cmd.Env, a.cmd.Stdin, a.cmd.Stdout, a.cmd.Stderr = env, stdin, w, stderr
+	if patience > 0 {
+		in, w, err := outputPipe()
+		if err != nil {
+			out.Close()
+			return nil, err
+		}
+		defer w.Close()
+		a.cmd.Stderr, a.Stderr = w, newAgentStderr(in, stderr, patience)
 	}
-	if err := cmd.Start(); err != nil {
+	if ownGroup {
+		setGroup(a.cmd, stdin)
+	}
+	if err := a.cmd.Start(); err != nil {
 		out.Close()
 		return nil, err
 	}
-	return &Agent{Stdout: out, cmd: cmd, grouped: hasGroup(cmd.Process)}, nil
+	a.grouped = hasGroup(a.cmd.Process)
+	return a, nil
 }
 
 // NotStarted returns the status for an error of Start.
@@ -57,7 +69,7 @@ func NotStarted(err error) Status {
 func (a *Agent) PID() int { return a.cmd.Process.Pid }
 
 // Wait waits for the agent's end and passes signals on to it. signaled reports
-// whether one of them was deadly.
+// whether one of them was deadly. After that, the agent's output ends soon.
 func (a *Agent) Wait(signals <-chan os.Signal) (end Status, signaled bool) {
 	ended := make(chan struct{})
 	go func() {
@@ -75,6 +87,8 @@ func (a *Agent) Wait(signals <-chan os.Signal) (end Status, signaled bool) {
 			if a.killed.Load() && a.grouped {
 				endProcess(a.cmd.Process, true, 0) // what the agent left running
 			}
+			a.Stdout.agentEnded()
+			a.Stderr.agentEnded()
 			return EndOf(a.cmd.ProcessState), signaled
 		}
 	}

@@ -8,11 +8,9 @@ import (
 )
 
 // An AgentStderr passes an agent's stderr on, and keeps the last part for the root
-// span. Its methods for exec do nothing for nil, an agent that has spantee's own
-// stderr.
+// span. Its methods do nothing for nil.
 type AgentStderr struct {
 	in       *Output
-	Agents   *os.File // the agent's end of the pipe
 	stderr   *Stderr
 	patience time.Duration // how long an unread stderr may block after the agent exits
 	read     chan struct{} // closed when everything has been read
@@ -25,26 +23,12 @@ type AgentStderr struct {
 // content.Tail records (2 KiB), because half of a secret cannot be recognized.
 const keptStderr = 16 << 10
 
-// NewAgentStderr returns the stderr of an agent, which is passed on to w. patience is
-// how long an unread stderr may block once the agent has ended.
-func NewAgentStderr(w *os.File, patience time.Duration) (*AgentStderr, error) {
-	in, agents, err := outputPipe()
-	if err != nil {
-		return nil, err
-	}
-	// A running agent waits for a full stderr, as it would without spantee.
-	stderr := NewStderr(w, math.MaxInt64)
-	return &AgentStderr{in: in, Agents: agents, stderr: stderr, patience: patience, read: make(chan struct{})}, nil
-}
-
-// Start begins reading. It must be called after the agent was started or failed to
-// start.
-func (s *AgentStderr) Start() {
-	if s == nil {
-		return
-	}
-	s.Agents.Close()
+// newAgentStderr passes on what the agent writes to w. A running agent waits for a full
+// stderr, as it would without spantee.
+func newAgentStderr(in *Output, w *os.File, patience time.Duration) *AgentStderr {
+	s := &AgentStderr{in: in, stderr: NewStderr(w, math.MaxInt64), patience: patience, read: make(chan struct{})}
 	go s.run()
+	return s
 }
 
 func (s *AgentStderr) run() {
@@ -74,13 +58,13 @@ func (s *AgentStderr) keep(p []byte) {
 	}
 }
 
-// AgentEnded bounds how long stderr is read and may block.
-func (s *AgentStderr) AgentEnded() {
+// agentEnded bounds how long stderr is read and may block.
+func (s *AgentStderr) agentEnded() {
 	if s == nil {
 		return
 	}
 	s.stderr.limit(s.patience, endBuffer)
-	s.in.AgentEnded()
+	s.in.agentEnded()
 	go s.stderr.Flush() // patience begins now
 }
 

@@ -57,15 +57,15 @@ func (o *Output) Read(p []byte) (int, error) {
 		switch {
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return n, err
-		case over && !time.Now().Before(until): // otherwise AgentEnded woke it
+		case over && !time.Now().Before(until): // otherwise agentEnded woke it
 			o.cut.Store(true)
 			return 0, io.EOF
 		}
 	}
 }
 
-// AgentEnded limits further reading, and wakes a waiting Read.
-func (o *Output) AgentEnded() {
+// agentEnded limits further reading, and wakes a waiting Read.
+func (o *Output) agentEnded() {
 	o.due, o.pending = time.Now().Add(Lingering), maxPipe
 	o.over.Store(true)
 	_ = o.SetReadDeadline(time.Now()) // Windows has no deadlines: there, Read waits for whoever has the pipe open

@@ -95,7 +95,7 @@ func TestOutputEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := &Output{File: r}
-	out.AgentEnded()
+	out.agentEnded()
 	out.due = time.Now()
 	got, err := io.ReadAll(iotest.HalfReader(out))
 	if !bytes.Equal(got, want) || err != nil {
