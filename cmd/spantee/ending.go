@@ -87,9 +87,6 @@ func (t *tracing) whileAccepting() (context.Context, context.CancelFunc) {
 
 // endMetrics gives a collector what is left of the time for the metrics.
 func (t *tracing) endMetrics() {
-	if t.metrics == nil {
-		return
-	}
 	ctx, cancel := context.WithDeadline(context.Background(), t.deadline)
 	defer cancel()
 	o := &t.result

@@ -26,7 +26,7 @@ import (
 
 // A meter counts what agents do. Each agent is a service, which has a Recorder from the
 // agent's first run on. Spans are counted later, so that those of a short session are
-// counted while they are delivered. The methods for a stream do nothing for nil.
+// counted while they are delivered.
 type meter struct {
 	to     *otlp.Settings                          // nil if metrics go nowhere
 	spans  exporter.Client                         // whose connection metrics share; may be nil
@@ -121,9 +121,6 @@ func (m *meter) started() []*metrics.Recorder {
 
 // received notes that bytes of the stream came.
 func (m *meter) received(at time.Time) {
-	if m == nil {
-		return
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lastArrival = at
@@ -134,9 +131,6 @@ func (m *meter) received(at time.Time) {
 
 // stalled counts a silence of an agent.
 func (m *meter) stalled(agent string) {
-	if m == nil {
-		return
-	}
 	if r := m.of(agent); r != nil {
 		r.Stalled(agent)
 	}
@@ -147,7 +141,7 @@ func (m *meter) consume(s *tracer.Span) { m.add(s.Wire, s.Agent, false) }
 
 // remember notes a span that was counted before, perhaps by another process.
 func (m *meter) remember(out mapping.Output) {
-	if m != nil && out.Span != nil {
+	if out.Span != nil {
 		m.add(out.Span, out.Agent, true)
 	}
 }
@@ -165,9 +159,6 @@ func (m *meter) add(wire []byte, agent string, known bool) {
 
 // setOpen replaces the spans that have not ended.
 func (m *meter) setOpen(spans []mapping.Output) {
-	if m == nil {
-		return
-	}
 	open := map[*metrics.Recorder][][]byte{}
 	for _, out := range spans {
 		if r := m.of(out.Agent); r != nil {
@@ -182,9 +173,6 @@ func (m *meter) setOpen(spans []mapping.Output) {
 // count counts what has come since the last call. A bug there must end neither the process
 // nor the trace.
 func (m *meter) count() {
-	if m == nil {
-		return
-	}
 	m.counting.Lock()
 	defer m.counting.Unlock()
 	defer func() {
@@ -213,9 +201,6 @@ func (m *meter) count() {
 
 // save counts what has come, and makes it survive a kill.
 func (m *meter) save() {
-	if m == nil {
-		return
-	}
 	m.count()
 	for _, r := range m.started() {
 		r.Save()

@@ -26,7 +26,7 @@ type tracing struct {
 	to     tracer.Config  // of each stream, except for the mapping
 	stream *tracer.Stream // of replay: of the current file
 
-	metrics *meter       // nil if no metrics are sent
+	metrics *meter
 	tree    *tree.Writer // nil without --tree
 	page    *page        // nil without --view
 	account *account     // nil if nobody reads it
@@ -65,7 +65,7 @@ func startTracing(o *options, stderr *os.File, rec *recording, process *mapping.
 	if err != nil {
 		return nil, err
 	}
-	if t.metrics = t.meter(client); t.metrics != nil && cfg.spool != nil {
+	if t.metrics = t.meter(client); cfg.metrics != nil && cfg.spool != nil {
 		cfg.spool.Recovered = t.metrics.countKilled
 	}
 	if client != nil { // a recording needs no spool, because it can be sent again
@@ -98,16 +98,15 @@ func startTracing(o *options, stderr *os.File, rec *recording, process *mapping.
 	return t, nil
 }
 
-// meter returns nil if metrics go nowhere.
+// meter returns what counts for the metrics.
 func (t *tracing) meter(spans exporter.Client) *meter {
-	to := t.cfg.metrics
-	if to == nil {
-		return nil
+	m := newMeter(t.cfg.metrics, t.say.problem)
+	if m.to == nil {
+		return m
 	}
-	for _, err := range slices.Concat(to.Ignored(), metrics.CheckEnvironment()) {
+	for _, err := range slices.Concat(m.to.Ignored(), metrics.CheckEnvironment()) {
 		t.say.problem(err)
 	}
-	m := newMeter(to, t.say.problem)
 	m.spans, m.from = spans, t.to.Resources
 	if t.to.Live { // a recording can be sent again
 		m.spool = t.cfg.spool
@@ -130,7 +129,7 @@ func (t *tracing) addConsumers() {
 	if t.tree != nil {
 		add(func(s *tracer.Span) { t.tree.Export(s.Facts()) })
 	}
-	if t.metrics != nil {
+	if t.metrics.to != nil {
 		add(t.metrics.consume)
 	}
 }

@@ -90,7 +90,7 @@ const maxOpenInterval = 4 * time.Second
 // tick shows the open spans everywhere. It is called every second. idle is how long the
 // stream has been silent.
 func (o *openSpans) tick(now time.Time, idle time.Duration) {
-	if !o.hasViewer() && o.status == nil && o.metrics == nil {
+	if !o.hasViewer() && o.status == nil && o.metrics.to == nil {
 		return
 	}
 	if spans, ok := o.collect(now); ok {
