@@ -166,7 +166,7 @@ func (p *pump) checkLimits(idle time.Duration) {
 
 // finish ends all spans.
 func (p *pump) finish(whole bool, lost tee.Lost) {
-	p.open.status.erase()
+	p.say.w.Status("")
 	p.log.take(p.stream, time.Now())
 	p.log.close()
 	p.stream.At(time.Now())

@@ -114,7 +114,7 @@ func replay(o *options, names []string, recursive bool, since time.Time, stderr 
 		t.setWait(false) // Export must not wait any more
 		<-done
 	}
-	r.progress.clear()
+	say.w.Status("")
 	t.endBy(t.flushTimeout)
 	t.endAll()
 	d := t.result.delivery

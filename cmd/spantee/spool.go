@@ -144,7 +144,7 @@ func flush(s spool.Spool, cfg otlp.Config, toFile string, stdout, stderr *os.Fil
 	}
 	sent := newProgress(stderr, messages.Stderr, int64(waiting), func(n int64) string { return count(int(n), "span") })
 	results, err := exporter.Flush(ctx, s, dialer(cfg, settings, toFile), sent.add)
-	sent.clear()
+	messages.Status("")
 	inTime, cancel := context.WithTimeout(ctx, defaultFlushTimeout)
 	defer cancel()
 	ofKilled := killed.close(inTime, exporter.Report{})

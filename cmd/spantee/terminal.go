@@ -85,13 +85,6 @@ func (p *progress) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// clear empties the line.
-func (p *progress) clear() {
-	if p != nil {
-		p.w.Status("")
-	}
-}
-
 // A statusLine says on the last line of a terminal, once a second, what the agent
 // does. Whatever else is said takes its place.
 type statusLine struct{ say *reporter }
@@ -135,11 +128,4 @@ func (s *statusLine) show(spans []mapping.Output, idle time.Duration) {
 		}
 	}
 	out.Status(style.Status(open, idle))
-}
-
-// erase leaves the line empty.
-func (s *statusLine) erase() {
-	if s != nil {
-		s.say.w.Status("")
-	}
 }
