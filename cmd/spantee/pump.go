@@ -34,7 +34,7 @@ type pump struct {
 
 // start begins to trace what the tee copies from in to out.
 func (t *tracing) start(in io.Reader, out *os.File) *pump {
-	t.open.status = newStatusLine(t.say, out)
+	t.open.status = t.say.mayShowStatus(out)
 	p := &pump{tracing: t, done: make(chan struct{}), log: t.newJoinedLog(), lastArrival: time.Now()}
 	p.tee = tee.New(in, out, tee.Options{
 		Recording: !t.to.Live, SpillDir: t.spillDir(), SpillMax: t.spillMax.bytes,

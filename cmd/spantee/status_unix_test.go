@@ -137,7 +137,7 @@ func TestStatusStandsAlone(t *testing.T) {
 	} {
 		say := newReporter(&options{quiet: test.quiet}, test.stderr)
 		say.cfg = &config{display: display{dumb: test.dumb}}
-		if got := newStatusLine(say, test.stdout) != nil; got != test.want {
+		if got := say.mayShowStatus(test.stdout); got != test.want {
 			t.Errorf("%s: %v", test.name, got)
 		}
 	}

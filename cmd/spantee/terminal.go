@@ -85,47 +85,37 @@ func (p *progress) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A statusLine says on the last line of a terminal, once a second, what the agent
-// does. Whatever else is said takes its place.
-type statusLine struct{ say *reporter }
-
-// newStatusLine returns nil if another program may print to the terminal, which would
-// garble the status line: stdout must not be the terminal, nor a pipe, because whatever
-// reads the pipe may print there. A recording has no status.
-func newStatusLine(say *reporter, stdout *os.File) *statusLine {
-	if say.again != "" || !say.terminal || say.quiet || say.cfg.display.dumb || isTerminal(stdout) {
-		return nil
-	}
-	info, err := stdout.Stat()
-	if err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0 {
-		return nil
-	}
-	return &statusLine{say: say}
-}
-
 // minStatusWidth is the least width, in columns, in which a status is readable.
 const minStatusWidth = 40
 
-// show draws the status.
-func (s *statusLine) show(spans []mapping.Output, idle time.Duration) {
-	if s == nil {
+// mayShowStatus reports whether there is a status line. Another program that prints to the
+// terminal would garble it, so stdout must not be the terminal, nor a pipe, because whatever
+// reads the pipe may print there. A recording has no status.
+func (r *reporter) mayShowStatus(stdout *os.File) bool {
+	if r.again != "" || !r.terminal || r.quiet || r.cfg.display.dumb || isTerminal(stdout) {
+		return false
+	}
+	info, err := stdout.Stat()
+	return err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0
+}
+
+// showStatus says on the last line of the terminal what the agent does. Whatever else is said
+// takes its place.
+func (r *reporter) showStatus(spans []mapping.Output, idle time.Duration) {
+	if !proc.InForeground(r.stderr) { // the last line is the shell's
+		r.w.ForgetStatus()
 		return
 	}
-	out, stderr := s.say.w, s.say.stderr
-	if !proc.InForeground(stderr) { // the last line is the shell's
-		out.ForgetStatus()
-		return
-	}
-	style := s.say.cfg.display.treeStyle(stderr)
+	style := r.cfg.display.treeStyle(r.stderr)
 	if style.Width < minStatusWidth {
-		out.Status("")
+		r.w.Status("")
 		return
 	}
 	var open []*runs.Span
-	for _, s := range spans {
-		if span := new(runs.Span); span.Read(s.Span) == nil { // the mapper's spans are valid
+	for _, out := range spans {
+		if span := new(runs.Span); span.Read(out.Span) == nil { // the mapper's spans are valid
 			open = append(open, span)
 		}
 	}
-	out.Status(style.Status(open, idle))
+	r.w.Status(style.Status(open, idle))
 }

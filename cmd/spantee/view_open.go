@@ -21,7 +21,7 @@ type openSpans struct {
 	*tracing
 	source openSource
 	feed   *viewer.Feed // nil if no viewer can be at the endpoint
-	status *statusLine  // nil if none is drawn
+	status bool         // there is a status line
 
 	whole bool // content is sent whole, to the viewer at the endpoint
 
@@ -90,12 +90,14 @@ const maxOpenInterval = 4 * time.Second
 // tick shows the open spans everywhere. It is called every second. idle is how long the
 // stream has been silent.
 func (o *openSpans) tick(now time.Time, idle time.Duration) {
-	if !o.hasViewer() && o.status == nil && o.metrics.to == nil {
+	if !o.hasViewer() && !o.status && o.metrics.to == nil {
 		return
 	}
 	if spans, ok := o.collect(now); ok {
 		o.show(spans)
-		o.status.show(spans, idle)
+		if o.status {
+			o.say.showStatus(spans, idle)
+		}
 		o.metrics.setOpen(spans)
 	}
 }
