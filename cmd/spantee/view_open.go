@@ -59,18 +59,16 @@ const feedDelay = 100 * time.Millisecond
 // fitViewer sends whole content while a viewer is at the endpoint. A live stream
 // learns that while it runs: nothing waits for the answer.
 func (o *openSpans) fitViewer() {
-	whole := o.feed.Found()
+	whole := o.cfg.content.fitsViewer() && o.feed.Found()
 	if whole == o.whole {
 		return
 	}
 	o.whole = whole
-	switch {
-	case !o.cfg.content.fitsViewer():
-	case whole:
-		o.stream.Mapper.SetMaxAttributeBytes(wholeAttributeBytes)
-	default:
-		o.stream.Mapper.SetMaxAttributeBytes(defaultAttributeBytes)
+	limit := defaultAttributeBytes
+	if whole {
+		limit = wholeAttributeBytes
 	}
+	o.stream.Mapper.SetMaxAttributeBytes(limit)
 }
 
 // askViewer does the same for a recording, which has time to ask first.
