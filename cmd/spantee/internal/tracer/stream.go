@@ -224,12 +224,12 @@ func (s *Stream) handOn(out *mapping.Output) {
 	}
 }
 
-// Read hands on what the Mapper makes of a recording, and ends the Stream. It calls goOn for
-// each output, with the error of what cannot be read, and breaks off when goOn returns false.
-func (s *Stream) Read(outputs iter.Seq2[mapping.Output, error], goOn func(error) bool) {
+// Read hands on what the Mapper makes of a recording, and ends the Stream. It calls report
+// for each output, with the error of what cannot be read, and stops when report returns false.
+func (s *Stream) Read(outputs iter.Seq2[mapping.Output, error], report func(error) (more bool)) {
 	s.now = time.Now()
 	for out, err := range outputs {
-		if !goOn(err) {
+		if !report(err) {
 			break
 		}
 		s.handOn(&out)
