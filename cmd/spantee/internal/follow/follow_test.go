@@ -33,7 +33,7 @@ func newTail(t *testing.T, tailer *Tailer, dir string) tail {
 func eachWay(t *testing.T, test func(t tail)) {
 	for name, w := range map[string]func() watcher{
 		"events":  func() watcher { return watcher{} },
-		"polling": func() watcher { return watcher{poll: time.NewTicker(time.Millisecond)} },
+		"polling": func() watcher { return watcher{poll: time.Tick(time.Millisecond)} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -20,7 +20,7 @@ const pollEvery = 2 * time.Second
 // ticker.
 type watcher struct {
 	events *fsnotify.Watcher // nil if there is none
-	poll   *time.Ticker      // nil unless a folder cannot be watched
+	poll   <-chan time.Time  // nil unless a folder cannot be watched
 	why    error             // of poll
 }
 
@@ -36,15 +36,12 @@ func (w *watcher) stop() {
 	if w.events != nil {
 		_ = w.events.Close()
 	}
-	if w.poll != nil {
-		w.poll.Stop()
-	}
 }
 
 // fallBack polls all folders, which goes well with events of some.
 func (w *watcher) fallBack(why error) {
 	if w.poll == nil {
-		w.poll, w.why = time.NewTicker(pollEvery), why
+		w.poll, w.why = time.Tick(pollEvery), why
 	}
 }
 
@@ -72,10 +69,6 @@ func (t *Tailer) Wait(ctx context.Context) {
 	if t.watch.events != nil {
 		events, failures = t.watch.events.Events, t.watch.events.Errors
 	}
-	var poll <-chan time.Time
-	if t.watch.poll != nil {
-		poll = t.watch.poll.C
-	}
 	select {
 	case <-ctx.Done():
 	case e := <-events:
@@ -85,7 +78,7 @@ func (t *Tailer) Wait(ctx context.Context) {
 			t.watch.fallBack(err)
 		}
 		t.scan()
-	case <-poll:
+	case <-t.watch.poll:
 		t.scan()
 	}
 }
