@@ -37,8 +37,8 @@ func flagError(cmd *cobra.Command, err error) error {
 }
 
 // invalidFlag returns the flag whose value is invalid, and that value. Like flagsOf, it
-// infers the type of a flag: lookup is not called.
-func invalidFlag[Flag any](err error, lookup func(name string) Flag) (flag Flag, value string, ok bool) {
+// infers the type of a flag, from a function that it does not call.
+func invalidFlag[Flag any](err error, _ func(name string) Flag) (flag Flag, value string, ok bool) {
 	var invalid interface {
 		error
 		GetFlag() Flag
