@@ -171,7 +171,7 @@ func TestMetricsOfAHungMapper(t *testing.T) {
 
 func TestABugInCountingIsReportedOnce(t *testing.T) {
 	var failed []error
-	m := newMeter(nil, func(err error) { failed = append(failed, err) })
+	m := newMeter(new(otlp.Settings), func(err error) { failed = append(failed, err) })
 	m.from = func(string) *resourcepb.Resource { panic("boom") }
 	m.consume(&tracer.Span{Wire: []byte("span"), Agent: "agent"})
 	m.count()

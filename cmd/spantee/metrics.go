@@ -69,7 +69,7 @@ func (m *meter) of(agent string) *metrics.Recorder {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, known := m.byAgent[agent]
-	if !known {
+	if !known && m.to != nil {
 		r = m.service(m.from(agent))
 		m.byAgent[agent] = r
 		m.own = cmp.Or(m.own, r)
