@@ -50,34 +50,20 @@ func (s Spool) RecoverDue(ctx context.Context) (spans int, err error) {
 func (s Spool) recoverAll() (spans int, err error) {
 	var errs []error
 	err = s.eachFile(Open, func(f file) {
-		if !f.isJournal() {
-			removeStaleLock(f)
+		base, isLock := strings.CutSuffix(f.path(), lockExt)
+		switch {
+		case f.isJournal():
+			base = strings.TrimSuffix(f.path(), waitingExt)
+		case !isLock || !f.isStale(): // its process may be about to write a journal
 			return
 		}
-		n, err := s.recoverOne(strings.TrimSuffix(f.path(), waitingExt))
+		n, err := s.recoverOne(base)
 		spans += n
 		if err != nil && len(errs) < maxFiles {
 			errs = append(errs, err)
 		}
 	}, journalDir)
 	return spans, errors.Join(append(errs, err)...)
-}
-
-// removeStaleLock removes the lock of a process that was killed before it wrote a
-// journal or after it removed the journal.
-func removeStaleLock(f file) {
-	base, ok := strings.CutSuffix(f.path(), lockExt)
-	info, err := f.Info()
-	if !ok || err != nil || time.Since(info.ModTime()) < staleAfter {
-		return
-	}
-	if _, err := os.Lstat(base + waitingExt); !errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	if lock, err := TryLock(base + lockExt); lock != nil && err == nil {
-		discard(base + lockExt)
-		unlock(lock)
-	}
 }
 
 // presumedDead is how long a process on another host may show no sign of life
@@ -95,7 +81,7 @@ func (s Spool) recoverOne(base string) (spans int, err error) {
 	defer unlock(lock)
 	l, err := readLog(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // it has just ended, or was recovered by another
+	case errors.Is(err, fs.ErrNotExist): // it has just ended, or was recovered by another, or never written
 		err = nil
 		if lock == nil {
 			return 0, nil

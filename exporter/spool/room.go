@@ -229,8 +229,8 @@ func (s Spool) eachFile(state State, visit func(file), names ...string) error {
 		if f.name.sending && state == Waiting {
 			f.state = Sending
 		}
-		if isTemp(e.Name()) {
-			removeStale(f)
+		if isTemp(e.Name()) && f.isStale() {
+			discard(f.path())
 		}
 		if !e.IsDir() {
 			visit(f)

@@ -266,12 +266,10 @@ func createTemp(dir string) (*os.File, error) {
 // have been killed is removed.
 const staleAfter = time.Hour
 
-// removeStale removes a temporary file that a killed process left behind.
-func removeStale(f file) {
+// isStale reports whether a temporary file or a lock may have been left by a killed process.
+func (f file) isStale() bool {
 	info, err := f.Info()
-	if err == nil && time.Since(info.ModTime()) > staleAfter {
-		discard(f.path())
-	}
+	return err == nil && time.Since(info.ModTime()) > staleAfter
 }
 
 // setAside moves a file into the directory of corrupt ones, and returns its new path.
