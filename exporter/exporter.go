@@ -118,7 +118,7 @@ func (e *Exporter) Export(span []byte, from *resourcepb.Resource) {
 		return
 	}
 	o := e.originOf(from)
-	wire := spool.AppendSpan(make([]byte, 0, spool.SizeSpan(span)), span)
+	wire := spool.AppendSpan(nil, span)
 	if o.overhead+len(wire) > e.cfg.MaxRequest {
 		e.reject(o.With([][]byte{wire}), errTooLarge)
 		return

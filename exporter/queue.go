@@ -49,11 +49,10 @@ type queue struct {
 // A batch is a request's worth of spans of one resource. They are kept encoded:
 // decoded, they would take several times the memory.
 type batch struct {
-	of       *spool.Part // without spans
-	spans    []*spool.Span
-	bytes    int
-	overhead int       // bytes of a request besides its spans
-	at       time.Time // when the first span arrived
+	of    *spool.Part // without spans
+	spans []*spool.Span
+	bytes int
+	at    time.Time // when the first span arrived
 }
 
 // part returns the spans as they are sent.
@@ -78,7 +77,7 @@ func (q *queue) add(tx *transaction) (evicted []*batch) {
 		}
 		b := q.filling[s.Of]
 		if b == nil || b.bytes+size > q.full {
-			b = &batch{of: s.Of, overhead: s.Of.Overhead(), at: tx.at}
+			b = &batch{of: s.Of, at: tx.at}
 			q.filling[s.Of] = b
 			q.batches = append(q.batches, b)
 		}
@@ -141,9 +140,7 @@ func (q *queue) room(size int) (fits bool, patience time.Duration, roomMade <-ch
 	return false, patience, q.roomMade
 }
 
-func (q *queue) isFull() bool {
-	return len(q.batches) > 0 && q.batches[0].overhead+q.bytes >= q.full
-}
+func (q *queue) isFull() bool { return q.bytes >= q.full }
 
 // setWait sets whether the stream waits for room, and releases one that waits.
 func (q *queue) setWait(waits bool) {

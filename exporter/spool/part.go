@@ -129,10 +129,8 @@ func (p Part) AppendTo(b []byte) []byte {
 // Request returns the request that the spans are sent in.
 func (p Part) Request() Request { return Request{Body: p.AppendTo(nil), Spans: len(p.Spans)} }
 
-// SizeSpan returns the number of bytes that an encoded span adds to a request.
-func SizeSpan(span []byte) int {
-	return protowire.SizeTag(field.Spans) + protowire.SizeBytes(len(span))
-}
-
 // AppendSpan appends an encoded span as it stands in a ScopeSpans.
-func AppendSpan(b, span []byte) []byte { return appendRecord(b, field.Spans, span) }
+func AppendSpan(b, span []byte) []byte {
+	size := protowire.SizeTag(field.Spans) + protowire.SizeBytes(len(span))
+	return appendRecord(slices.Grow(b, size), field.Spans, span)
+}
