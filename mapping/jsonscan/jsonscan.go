@@ -74,26 +74,29 @@ func (r *Reader) member(last int) (key []byte, at int) {
 	if r.I == last {
 		r.Skip()
 	}
-	if r.Peek() == ',' {
+	if r.at(',') || r.Peek() == ',' {
 		r.I++
 	}
-	switch r.Peek() {
-	case '"':
+	switch {
+	case r.at('"') || r.Peek() == '"':
 		key = r.Quoted()
-		if r.Peek() == ':' {
+		if r.at(':') || r.Peek() == ':' {
 			r.I++
 			if r.Peek(); r.Bad {
 				return nil, 0
 			}
 			return key, r.I
 		}
-	case '}':
+	case r.at('}'):
 		r.I++
 		return nil, 0
 	}
 	r.Fail()
 	return nil, 0
 }
+
+// at reports whether c is the next byte: agents rarely write white space.
+func (r *Reader) at(c byte) bool { return r.I < len(r.B) && r.B[r.I] == c }
 
 // element is like member, but for arrays.
 func (r *Reader) element(last int) (at int) {
