@@ -10,7 +10,7 @@ import (
 // Open returns the spans that have not ended, as they would end if spantee were killed
 // now. A span keeps its id when it ends later.
 func (m *Mapper) Open() iter.Seq[Output] {
-	return m.open(m.arrival(), m.now)
+	return m.open(m.now)
 }
 
 // OpenAt is like Open, but spans last until now, however long the
@@ -19,27 +19,26 @@ func (m *Mapper) OpenAt(now time.Time) iter.Seq[Output] {
 	if m.opts.replay() { // whose arrival times mean nothing
 		return m.Open()
 	}
-	at := max(m.now, quantize(instant(now.UnixNano())))
-	return m.open(at, at)
+	return m.open(max(m.now, quantize(instant(now.UnixNano()))))
 }
 
 // open ends copies of the open runs, and returns their spans.
-func (m *Mapper) open(arrival, now instant) iter.Seq[Output] {
+func (m *Mapper) open(now instant) iter.Seq[Output] {
 	return func(yield func(Output) bool) {
 		if m.closed {
 			return
 		}
 		c := m.copied(now)
 		for e := m.sessions.open.Back(); e != nil; e = e.Prev() {
-			s := e.Value.(*session)
-			for _, r := range s.ended {
-				r := r.clone(&c.stream)
-				r.endTasks(r.clock.at(0, arrival))
+			s := *e.Value.(*session)
+			s.ended = slices.Clone(s.ended)
+			for i, r := range s.ended {
+				s.ended[i] = r.clone(&c.stream)
 			}
 			if s.run != nil {
-				r := s.run.clone(&c.stream)
-				r.abandon(r.clock.at(0, arrival), errKilled)
+				s.run = s.run.clone(&c.stream)
 			}
+			s.abandon(c.arrival(), errKilled)
 			for out := range c.outputs() {
 				if !yield(out) {
 					return

@@ -266,7 +266,11 @@ func (ss *sessions) taskEnd(s *session, ev *agent.Event) bool {
 
 // abandon ends what is open in a session.
 func (ss *sessions) abandon(s *session, why string) {
-	arrival := ss.stream.arrival()
+	s.abandon(ss.stream.arrival(), why)
+	ss.touch(s)
+}
+
+func (s *session) abandon(arrival instant, why string) {
 	for _, r := range s.ended {
 		r.endTasks(r.clock.at(0, arrival))
 	}
@@ -275,7 +279,6 @@ func (ss *sessions) abandon(s *session, why string) {
 		s.run.abandon(s.run.clock.at(0, arrival), why)
 		s.run = nil
 	}
-	ss.touch(s)
 }
 
 // abandonAll ends all open sessions, the one that has been silent for longest

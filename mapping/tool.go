@@ -397,7 +397,7 @@ func (r *run) leaveRunning(t *tool, call *agent.Tool, at instant, asked *invocat
 		asked.tool, asked.start, asked.wait, asked.task = t.backgroundRef(), t.from, t.from, t
 	}
 	if old := r.tasks[t.task]; old != nil && t.task != "" { // the id is reused: the older task will never be reported again
-		r.endBackground(old, cmp.Or(old.over, r.clock.after(old.from, at)), content.Attributes{})
+		r.stopTask(old, at)
 	}
 	if early, ok := r.early[t.task]; ok { // its end was printed before the call's
 		delete(r.early, t.task)
@@ -408,8 +408,7 @@ func (r *run) leaveRunning(t *tool, call *agent.Tool, at instant, asked *invocat
 	r.tasks[t.taskKey()] = t
 	if len(r.tasks) > maxOpen {
 		for _, old := range r.oldest(r.tasks, t) {
-			delete(r.tasks, old.taskKey())
-			r.endBackground(old, cmp.Or(old.over, r.clock.after(old.from, at)), content.Attributes{})
+			r.stopTask(old, at)
 		}
 	}
 }
@@ -505,11 +504,16 @@ func (r *run) endBackground(t *tool, at instant, said content.Attributes) {
 	r.emit(s)
 }
 
+// stopTask ends background work whose end no line will report.
+func (r *run) stopTask(t *tool, at instant) {
+	delete(r.tasks, t.taskKey())
+	r.endBackground(t, cmp.Or(t.over, r.clock.after(t.from, at)), content.Attributes{})
+}
+
 // endTasks ends what was still running in the background when the stream ended. It
 // is only known to have outlived the stream.
 func (r *run) endTasks(at instant) {
 	for _, t := range sortedTools(r.tasks) {
-		r.endBackground(t, cmp.Or(t.over, r.clock.after(t.from, at)), content.Attributes{})
+		r.stopTask(t, at)
 	}
-	clear(r.tasks)
 }

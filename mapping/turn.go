@@ -8,6 +8,7 @@ import (
 
 	"github.com/spantee/spantee/mapping/agent"
 	"github.com/spantee/spantee/mapping/content"
+	"github.com/spantee/spantee/mapping/jsonscan"
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
@@ -349,8 +350,9 @@ func (t *turn) delta(r *run, kind textKind, at instant, ev *agent.Event) {
 	t.thinks = kind == thinkingText
 	r.counts.deltas++
 	t.inv.counts.deltas++
+	size := jsonscan.UnquotedLen(ev.Text)
 	t.said[kind].deltas++
-	t.said[kind].bytes += ev.Bytes
+	t.said[kind].bytes += size
 
 	l := t.log
 	at = l.makeRoom(r, t, at)
@@ -363,7 +365,7 @@ func (t *turn) delta(r *run, kind textKind, at instant, ev *agent.Event) {
 	if p.count == 0 {
 		p.kind, p.at = kind, at
 	}
-	p.bytes += ev.Bytes
+	p.bytes += size
 	p.count++
 	l.last = max(l.last, at)
 	if r.stream.capture.Full() {
@@ -376,7 +378,8 @@ func (t *turn) message(r *run, kind textKind, at instant, ev *agent.Event) {
 	at = max(at, t.start)
 	r.noteOutput(t, at, false)
 	t.thinks = false
-	t.said[kind].bytes += ev.Bytes
+	size := jsonscan.UnquotedLen(ev.Text)
+	t.said[kind].bytes += size
 	l := t.log
 	l.endPending(r)
 	l.resolve(r, t, kind)
@@ -384,7 +387,7 @@ func (t *turn) message(r *run, kind textKind, at instant, ev *agent.Event) {
 	if r.stream.capture.Full() {
 		l.segments[kind].Add(ev.Text)
 	}
-	l.addText(r, kind, kind.event(DeltasMessage), at, ev.Bytes, 1)
+	l.addText(r, kind, kind.event(DeltasMessage), at, size, 1)
 	l.last = max(l.last, at)
 	l.resolve(r, t, kind)
 	if ev.Final {

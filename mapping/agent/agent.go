@@ -150,11 +150,11 @@ const (
 	SessionNamed    // the current session gets the id in ID
 	Prompt          // the user's prompt: Text. An idle agent calls its model again
 	TurnStart       // a model call begins
-	ThinkingDelta   // a piece of the model's thinking: Text, Bytes
-	ThinkingMessage // a whole block of thinking that came without deltas: Text, Bytes, Start
+	ThinkingDelta   // a piece of the model's thinking: Text
+	ThinkingMessage // a whole block of thinking that came without deltas: Text, Start
 	ThinkingEnd     // the end of a block of thinking
-	TextDelta       // a piece of the model's answer: Text, Bytes
-	TextMessage     // a whole text that came without deltas: Text, Bytes, Start, Final
+	TextDelta       // a piece of the model's answer: Text
+	TextMessage     // a whole text that came without deltas: Text, Start, Final
 	TextEnd         // the end of a text: Final
 	TurnEnd         // a model call ended: FinishReason, Usage, Final
 	ToolStart       // ID, Tool
@@ -182,8 +182,7 @@ type Event struct {
 	Start   Instant // when it began, if that was before it was printed
 	Arrival Instant // when its line came
 
-	Text  []byte
-	Bytes int // of Text, unescaped
+	Text []byte
 
 	ID         []byte // pairs starts with ends
 	ToolCallID []byte // of the tool call that an approval is for

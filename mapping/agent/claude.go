@@ -208,7 +208,7 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 	before := len(dst)
 	for i := range l.blocks {
 		b := &l.blocks[i]
-		ev.Kind, ev.Text, ev.Bytes, ev.ID, ev.Tool = b.Kind, b.Text, b.Bytes, b.ID, nil
+		ev.Kind, ev.Text, ev.ID, ev.Tool = b.Kind, b.Text, b.ID, nil
 		switch b.Kind {
 		case TextMessage:
 			if len(l.Parent) == 0 {
@@ -236,7 +236,7 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 		}
 		dst = append(dst, ev)
 	}
-	ev.Text, ev.Bytes, ev.ID, ev.Tool = nil, 0, nil, nil
+	ev.Text, ev.ID, ev.Tool = nil, nil, nil
 	if len(dst) == before && ev.Usage != nil { // a message without words
 		ev.Kind = TurnStart
 		dst = append(dst, ev)

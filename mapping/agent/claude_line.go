@@ -163,7 +163,7 @@ func (l *claudeLine) readDelta(r *jsonscan.Reader) {
 			l.deltaType = r.Str()
 		case "text", "thinking":
 			if r.Peek() == '"' { // else it is null, because the delta is of the other type
-				l.readText(r)
+				l.Text = r.Str()
 			}
 		case "stop_reason":
 			l.stop = jsonscan.Unquote(r.Str())

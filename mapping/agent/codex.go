@@ -165,7 +165,7 @@ func (l *codexLine) item(r *jsonscan.Reader) {
 		case "type":
 			l.itemType = r.Str()
 		case "text", "message":
-			l.readText(r)
+			l.Text = r.Str()
 		case "status":
 			l.isCall = true
 			l.line.field(r, key)

@@ -437,7 +437,7 @@ func (d *codexLogDecoder) item(t *codexThread, dst []Event) []Event {
 
 func (d *codexLogDecoder) said(t *codexThread, kind Kind, text []byte) Event {
 	ev := d.event(t, kind)
-	ev.Text, ev.Bytes = text, jsonscan.UnquotedLen(text)
+	ev.Text = text
 	return ev
 }
 

@@ -432,7 +432,7 @@ func (d *copilotDecoder) nameTool() {
 // printed.
 func (d *copilotDecoder) reasoning(dst []Event, c *copilotCall, text []byte) []Event {
 	l := &d.line
-	ev := Event{Kind: ThinkingMessage, Time: l.Time, Parent: l.Parent, Text: text, Bytes: jsonscan.UnquotedLen(text)}
+	ev := Event{Kind: ThinkingMessage, Time: l.Time, Parent: l.Parent, Text: text}
 	if c.thoughts > 0 {
 		ev.Kind = ThinkingEnd
 	}
@@ -447,8 +447,7 @@ func (d *copilotDecoder) message(dst []Event) []Event {
 	if len(l.thinking) > 0 && (!c.thought || c.thoughts > 0) {
 		dst = d.reasoning(dst, c, l.thinking)
 	}
-	l.Text, l.Bytes = l.content, jsonscan.UnquotedLen(l.content)
-	l.Kind = TextMessage
+	l.Kind, l.Text = TextMessage, l.content
 	if c.texts > 0 || len(l.content) == 0 {
 		l.Kind, l.Text = TextEnd, nil
 	}
@@ -581,7 +580,7 @@ func (l *copilotLine) data(r *jsonscan.Reader, key []byte) {
 	case "reasoningText":
 		l.thinking = r.Str()
 	case "deltaContent":
-		l.readText(r)
+		l.Text = r.Str()
 	case "toolRequests":
 		for range r.Elements() {
 			var t toolRequest

@@ -161,7 +161,6 @@ func (l *cursorLine) said(r *jsonscan.Reader) {
 		return
 	}
 	words := r.Str()
-	l.Bytes += jsonscan.UnquotedLen(words)
 	if l.Text == nil {
 		l.Text = slices.Clip(words) // of which append makes a copy
 	} else {

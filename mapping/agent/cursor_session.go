@@ -115,7 +115,7 @@ func (s *cursorSession) missingDelta(whole *Event, text []byte, dst []Event) []E
 	}
 	quoted, _ := json.Marshal(string(missing)) // of a string, which never fails
 	ev := *whole
-	ev.Kind, ev.Text, ev.Bytes, ev.Final = TextDelta, quoted[1:len(quoted)-1], len(missing), false
+	ev.Kind, ev.Text, ev.Final = TextDelta, quoted[1:len(quoted)-1], false
 	return append(s.name(whole, dst), ev)
 }
 

@@ -125,7 +125,6 @@ func (d *droidDecoder) text() {
 		l.Text = all[said.size:]
 	}
 	remember(d.texts, l.ID, droidText{len(all), maphash.Bytes(d.seed, all)})
-	l.Bytes = jsonscan.UnquotedLen(l.Text)
 	switch {
 	case string(l.typ) == "reasoning":
 		l.Kind = ThinkingMessage

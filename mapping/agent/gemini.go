@@ -63,15 +63,14 @@ func (d *geminiDecoder) events(dst []Event) []Event {
 // A geminiLine is one line.
 type geminiLine struct {
 	line
-	severity    string
-	said, delta bool
+	severity string
+	delta    bool
 }
 
 func (l *geminiLine) field(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
 	case "content":
-		l.said = r.Peek() == '"'
-		l.readText(r)
+		l.Text = r.Str()
 	case "delta":
 		l.delta = r.Bool()
 	case "severity":
@@ -93,7 +92,7 @@ func (l *geminiLine) classify() {
 		}
 	case "message":
 		switch {
-		case !l.said:
+		case l.Text == nil:
 			l.Kind = Unknown
 		case l.role == "user":
 			l.Kind = Prompt

@@ -211,7 +211,7 @@ func (d *gooseDecoder) block(b *gooseBlock, ev Event) Event {
 	l := &d.line
 	switch string(b.typ) {
 	case "text", "thinking":
-		ev.Text, ev.Bytes = b.Text, b.Bytes
+		ev.Text = b.Text
 		switch {
 		case l.role == "user":
 			ev.Kind = Prompt

@@ -201,7 +201,7 @@ func (l *line) field(r *jsonscan.Reader, key []byte) {
 	case "call_id", "callID", "toolCallId", "tool_id", "tool_use_id":
 		l.ID = readID(r)
 	case "text", "thinking":
-		l.readText(r)
+		l.Text = r.Str()
 	case "model":
 		l.Model = jsonscan.Unquote(r.Str())
 	case "provider":
@@ -242,18 +242,10 @@ func (l *line) tool() *Tool {
 	return l.Tool
 }
 
-// readText reads a text or a piece of one.
-func (l *line) readText(r *jsonscan.Reader) {
-	l.Text = r.Str()
-	l.Bytes = jsonscan.UnquotedLen(l.Text)
-}
-
 // readBlocks reads the content of a message: a text, or a list of blocks.
 func readBlocks(r *jsonscan.Reader) (blocks []line) {
 	if r.Peek() == '"' {
-		b := line{Event: Event{Kind: TextMessage}}
-		b.readText(r)
-		return []line{b}
+		return []line{{Event: Event{Kind: TextMessage, Text: r.Str()}}}
 	}
 	for range r.Elements() {
 		blocks = append(blocks, readBlock(r))

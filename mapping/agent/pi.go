@@ -381,7 +381,7 @@ func (l *piLine) deltaEvent(r *jsonscan.Reader) {
 		case "type":
 			l.update = string(enumOf(r))
 		case "delta":
-			l.readText(r)
+			l.Text = r.Str()
 		}
 	}
 }
