@@ -2,35 +2,37 @@ package agent
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/spantee/spantee/mapping/jsonscan"
 )
 
 // What an agent prints where a name is expected may be content: a broken or
 // hostile stream can put anything there. Only what has the form of a name
-// counts as one.
+// counts as one. These are its characters besides letters and digits.
 
 const (
-	lower  = "abcdefghijklmnopqrstuvwxyz"
-	upper  = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	digits = "0123456789"
+	enumChars       = "_-"
+	wordChars       = "_-.:"
+	executableChars = "._+-"
+	pathChars       = `._+-/\`
+	assignmentChars = "_"
 )
 
-const (
-	enumChars       = lower + upper + digits + "_-"
-	wordChars       = lower + upper + digits + "_-.:"
-	executableChars = lower + upper + digits + "._+-"
-	pathChars       = lower + upper + digits + `._+-/\`
-	assignmentChars = lower + upper + digits + "_"
-)
-
-// consistsOf reports whether s has no other characters than these.
-func consistsOf(s []byte, chars string) bool { return len(bytes.TrimLeft(s, chars)) == 0 }
+// consistsOf reports whether s has only letters, digits and these characters.
+func consistsOf(s []byte, chars string) bool {
+	for _, c := range s {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && strings.IndexByte(chars, c) < 0 {
+			return false
+		}
+	}
+	return true
+}
 
 // maxName is how long a name may be.
 const maxName = 64
 
-// nameOf returns s if it is a valid name in these characters, and nil otherwise.
+// nameOf returns s if it is a valid name that consistsOf these characters, nil otherwise.
 func nameOf(s []byte, chars string) []byte {
 	if len(s) > maxName || !consistsOf(s, chars) {
 		return nil
