@@ -26,7 +26,7 @@ func (r *run) approvalStart(inv *invocation, ev *agent.Event, at instant) {
 }
 
 func (r *run) approvalEnd(ev *agent.Event, at instant) {
-	i := slices.IndexFunc(r.approvals, func(a *pendingApproval) bool { return a.id == string(ev.ID) && a.query == ev.Query })
+	i := slices.IndexFunc(r.approvals, func(a *pendingApproval) bool { return a.id == string(ev.ID) && (ev.Query == "" || ev.Query == a.query) })
 	if i < 0 {
 		r.stream.stats.EndsWithoutStart++
 		return

@@ -385,8 +385,8 @@ type earlyEnd struct {
 	notice event // the root's event if no call claims the work
 }
 
-// A pendingApproval is paired with its response by id and query. The id alone is not
-// enough: Cursor's is always 0.
+// A pendingApproval is paired with its response by its id and, if the response states
+// that, its query: Cursor's id is always 0.
 type pendingApproval struct {
 	id, query string
 	callID    string // as it may be shown

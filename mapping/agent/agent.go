@@ -161,7 +161,7 @@ const (
 	ToolEnd         // ID, Tool
 	ToolCall        // a tool call that is printed only at its end: ID, Tool, Start
 	ApprovalStart   // the agent asks its user: ID, Query, ToolCallID, Facts
-	ApprovalEnd     // ID, Query, Status, Failed
+	ApprovalEnd     // ID, Query if the line has it, Status, Failed
 	TaskEnd         // background work ended: ID, Status, Failed, Wakes, Length, ExitCode
 	Notice          // something between the model and the agent: Notice, Facts
 	RunError        // the agent reports an error: Status, Text, Notice, Facts. The run may go on

@@ -55,7 +55,6 @@ type copilotDecoder struct {
 	calls   map[string]*copilotCall // the current model calls, by agent
 	parents map[string][]byte       // the tool calls that started sub-agents, by agent
 	started [][]byte                // tool calls whose sub-agent has not been seen
-	asked   map[string]string       // kinds of open questions, by their ids
 	names   map[string]string       // of the tools that messages ask for, by call
 	fault   string                  // the last error's type
 	end     held                    // of the run, by session.shutdown: a result may follow that names the session
@@ -129,7 +128,7 @@ func (c *copilotCall) earlier(id string, used *Usage) (output int64, ok bool) {
 // newRun resets the state for a new session.
 func (d *copilotDecoder) newRun() {
 	d.session, d.begun, d.fault, d.end, d.started, d.turnEnd = nil, false, "", nil, nil, nil
-	d.calls, d.parents, d.asked = map[string]*copilotCall{}, map[string][]byte{}, map[string]string{}
+	d.calls, d.parents = map[string]*copilotCall{}, map[string][]byte{}
 	d.running, d.names = map[string]bool{}, map[string]string{}
 }
 
@@ -399,17 +398,13 @@ func (d *copilotDecoder) fail(fault string) {
 // lines only the time counts.
 func (d *copilotDecoder) question() {
 	l := &d.line
-	kind, end := strings.CutSuffix(l.name, ".completed")
-	kind, start := strings.CutSuffix(kind, ".requested")
-	id := string(l.requestID)
+	kind, start := strings.CutSuffix(l.name, ".requested")
 	switch {
-	case id != "" && start:
+	case len(l.requestID) > 0 && start:
 		l.Kind, l.Query = ApprovalStart, cmp.Or(l.Query, kind)
-		remember(d.asked, l.requestID, l.Query)
 		l.ToolCallID = l.ID
-	case id != "" && end:
-		l.Kind, l.Query = ApprovalEnd, cmp.Or(d.asked[id], kind)
-		delete(d.asked, id)
+	case len(l.requestID) > 0 && strings.HasSuffix(l.name, ".completed"):
+		l.Kind = ApprovalEnd
 		l.Status = cmp.Or(l.Status, "completed")
 		l.Failed = strings.HasPrefix(l.Status, "denied")
 	case !strings.Contains(l.name, "."):

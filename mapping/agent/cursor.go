@@ -55,14 +55,12 @@ func (d *cursorDecoder) text(ev *Event, dst []Event) []Event {
 	if ev.Kind == Unknown || ev.Kind == Ignored { // it does not end or continue a text
 		return append(dst, *ev)
 	}
-	if s.held {
-		dst = s.release(ev, dst)
-	}
+	dst = s.release(ev, dst)
 	switch ev.Kind {
 	case RunStart:
 		s.begin(ev.Session)
 	case TextDelta:
-		return s.delta(ev, dst)
+		return s.said(ev, dst)
 	case TextMessage:
 		if text := jsonscan.Unquote(ev.Text); s.segment.begins(text) {
 			if len(text) > s.segment.size {

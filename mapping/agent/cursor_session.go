@@ -23,10 +23,8 @@ type cursorSession struct {
 	justBegun bool   // nothing has come since its init line
 
 	segment segment
-	held    bool // the delta in heldEvent waits for the line that follows
-	repeats bool // that delta may repeat the only delta before it
-	delayed Event
-	text    []byte // of delayed
+	delta   held // that waits for the line that follows
+	repeats bool // it may repeat the only delta before it
 
 	retrying bool // a retry has started and not resumed
 	attempt  int64
@@ -86,16 +84,14 @@ func (s *cursorSession) name(ev *Event, dst []Event) []Event {
 	return append(dst, named)
 }
 
-// delta handles a text with a timestamp and without a model call.
-func (s *cursorSession) delta(ev *Event, dst []Event) []Event {
+// said handles a text with a timestamp and without a model call.
+func (s *cursorSession) said(ev *Event, dst []Event) []Event {
 	text := jsonscan.Unquote(ev.Text)
 	dst = s.name(ev, dst)
 	switch repeats := s.segment.is(text); {
 	case s.segment.n == 0, s.segment.n == 1 && repeats:
-		s.held, s.repeats = true, repeats
-		s.text = append(s.text[:0], ev.Text...)
-		s.delayed = *ev
-		s.delayed.Session, s.delayed.Text = s.id, s.text
+		ev.Session = s.id
+		s.delta, s.repeats = held{ev.Kept()}, repeats
 		return dst
 	case repeats:
 		s.segment.reset()
@@ -122,11 +118,10 @@ func (s *cursorSession) missingDelta(whole *Event, text []byte, dst []Event) []E
 // release appends the event that was held back, now that the line that follows
 // is known.
 func (s *cursorSession) release(next *Event, dst []Event) []Event {
-	if !s.held {
+	if len(s.delta) == 0 {
 		return dst
 	}
-	s.held = false
-	ev := &s.delayed
+	ev := &s.delta[0]
 	repeated := next != nil && (next.Kind == ApprovalStart || next.Kind == Notice)
 	switch {
 	case !repeated:
@@ -137,7 +132,7 @@ func (s *cursorSession) release(next *Event, dst []Event) []Event {
 	default:
 		ev.Kind = TextMessage // the only copy
 	}
-	return append(dst, *ev)
+	return s.delta.take(dst)
 }
 
 // countRetry drops a resuming line if its starting line was counted. Attempts restart
