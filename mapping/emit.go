@@ -121,7 +121,7 @@ func (s *span) addFirstChunk(since, chunk instant) {
 		return
 	}
 	a := &s.attributes
-	if s.client {
+	if s.ref.operation == chat {
 		a.str(semconv.LangfuseCompletionStarted, formatTime(chunk))
 	}
 	a.float(semconv.TimeToFirstChunk, chunk.Seconds(since))

@@ -34,9 +34,7 @@ func (r *run) endRoot(at instant, errorType string, took instant) {
 	}
 	a := &s.attributes
 	a.strIfSet(semconv.RequestModel, r.main.model)
-	for i := range r.facts {
-		r.stream.fact(a, &r.facts[i], nil)
-	}
+	r.stream.facts(a, r.facts, nil)
 	if took > 0 {
 		a.int(semconv.DurationReported, int64(took/agent.Milliseconds))
 	}

@@ -18,7 +18,6 @@ type span struct {
 	link        spanRef // a span that led to it; none without an operation
 	subject     string  // follows the operation in its name
 	program     string  // that a tool runs, the last part of its name
-	client      bool    // it is a client span: it waits for the model
 	start, end  instant
 	attributes  attributes
 	events      []event
@@ -67,7 +66,7 @@ func (s *span) encode(b []byte, ids *ids, remote trace.SpanContext) []byte {
 	}
 	b = appendBytes(b, fieldName, name)
 	kind := uint64(kindInternal)
-	if s.client {
+	if s.ref.operation == chat { // it waits for the model
 		kind = kindClient
 	}
 	b = append(b, fieldKind<<3|byte(protowire.VarintType), byte(kind))

@@ -106,6 +106,13 @@ func (s *stream) attributes(field protowire.Number, wire []byte) attributes {
 	return attributes{field: field, max: s.opts.MaxAttributeBytes, wire: wire}
 }
 
+// facts appends harmless facts, and captures those that are content.
+func (s *stream) facts(a *attributes, list []agent.Fact, to *content.Attributes) {
+	for i := range list {
+		s.fact(a, &list[i], to)
+	}
+}
+
 // fact appends a harmless fact, and captures one that is content.
 func (s *stream) fact(a *attributes, f *agent.Fact, to *content.Attributes) {
 	switch {

@@ -111,9 +111,7 @@ func (t *tool) learn(r *run, call *agent.Tool) {
 	c := r.stream.capture
 	t.asked = content.Attributes{}
 	t.arguments = r.stream.attributes(fieldAttributes, t.arguments.wire[:0])
-	for i := range call.ArgumentFacts {
-		r.stream.fact(&t.arguments, &call.ArgumentFacts[i], &t.asked)
-	}
+	r.stream.facts(&t.arguments, call.ArgumentFacts, &t.asked)
 	t.arguments.strIfSet(semconv.ProcessExecutable, t.executable)
 	if c.Full() {
 		arguments, lost := content.Object(), 0
@@ -213,9 +211,7 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 	c := r.stream.capture
 	a := &t.arguments
 	answered := content.Attributes{}
-	for i := range call.OutcomeFacts {
-		r.stream.fact(a, &call.OutcomeFacts[i], &answered)
-	}
+	r.stream.facts(a, call.OutcomeFacts, &answered)
 	if missing {
 		a.bool(semconv.StartMissing, true)
 	}

@@ -275,8 +275,7 @@ func (r *run) finishTurn(t *turn) {
 	answers := r.stream.names.pass(t.response.model)
 	request := cmp.Or(inv.model, answers)
 	span := r.newSpan(spanRef{chat, t.n}, inv.ref, inv, label(request))
-	span.client, span.estimated = true, t.guessed
-	span.start, span.end = t.start, t.end
+	span.start, span.end, span.estimated = t.start, t.end, t.guessed
 	a := &span.attributes
 	a.strIfSet(semconv.ProviderName, r.stream.names.pass(cmp.Or(t.response.provider, r.agent.Provider)))
 	a.strIfSet(semconv.RequestModel, request)
@@ -467,9 +466,7 @@ func (r *run) notice(inv *invocation, ev *agent.Event, at instant) {
 func (r *run) newNotice(ev *agent.Event, at instant) event {
 	a := r.stream.attributes(fieldEventAttributes, nil)
 	var said content.Attributes
-	for i := range ev.Facts {
-		r.stream.fact(&a, &ev.Facts[i], &said)
-	}
+	r.stream.facts(&a, ev.Facts, &said)
 	for _, c := range said.List {
 		a.str(c.Key, c.Text)
 	}
