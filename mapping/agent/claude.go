@@ -50,7 +50,7 @@ type claudeDialect struct {
 // A claudeDecoder decodes one stream, in which the lines of several sessions may
 // alternate.
 type claudeDecoder struct {
-	lineOf[claudeLine, *claudeLine]
+	line claudeLine
 	claudeDialect
 	seed maphash.Seed
 	holdsNothing
@@ -60,6 +60,11 @@ type claudeDecoder struct {
 
 func newClaudeDecoder(dialect claudeDialect) *claudeDecoder {
 	return &claudeDecoder{claudeDialect: dialect, seed: maphash.MakeSeed(), sessions: map[string]*claudeSession{}}
+}
+
+func (d *claudeDecoder) begin() lineReader {
+	d.line = claudeLine{inputHasCached: d.inputHasCached}
+	return &d.line
 }
 
 func (d *claudeDecoder) events(dst []Event) []Event {
@@ -202,7 +207,6 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 	case l.usage.Known && l.usage.Input+l.usage.Output > 0:
 		ev.Usage, ended = &l.usage, true
 	}
-	ev.Usage = d.settle(ev.Usage)
 
 	streamedText, streamedThinking := a.text, a.thinking
 	before := len(dst)
@@ -271,18 +275,6 @@ func (d *claudeDecoder) isAPIError(text []byte) bool {
 	return d.apiError != "" && bytes.HasPrefix(text, []byte(d.apiError))
 }
 
-// settle completes the usage of a model call or a run.
-func (d *claudeDecoder) settle(u *Usage) *Usage {
-	if u == nil {
-		return nil
-	}
-	settled := *u
-	if !d.inputHasCached {
-		settled.addCached()
-	}
-	return &settled
-}
-
 // user appends the events of tool results, or of a prompt.
 func (d *claudeDecoder) user(dst []Event) []Event {
 	l, s := &d.line, d.session(&d.line.Event)
@@ -334,7 +326,7 @@ func (d *claudeDecoder) streamed(dst []Event) []Event {
 		l.Kind, l.ModelCallID = TurnStart, d.call(a)
 		if l.usage.Known {
 			l.usage.OutputUnknown = true
-			l.Usage = d.settle(&l.usage)
+			l.Usage = &l.usage
 		}
 	case "content_block_delta":
 		switch string(l.deltaType) {
@@ -349,7 +341,7 @@ func (d *claudeDecoder) streamed(dst []Event) []Event {
 		l.FinishReason = finishReason(l.stop)
 		l.Final = l.FinishReason != "tool_call" && l.FinishReason != "continued"
 		if a.usage.Known {
-			l.Usage = d.settle(&a.usage)
+			l.Usage = &a.usage
 		}
 	case "message_stop":
 		if !a.over { // the usage of the call is still unknown

@@ -19,11 +19,12 @@ type claudeLine struct {
 	ended      Instant // when that task ended
 	summary    []byte  // of that task
 
-	message []byte // its id
-	stop    []byte // why the model stopped
-	usage   Usage
-	blocks  []line // of the message's content
-	result  Tool   // what the line states of a call's outcome, besides the result that the model gets
+	message        []byte // its id
+	stop           []byte // why the model stopped
+	usage          Usage
+	inputHasCached bool   // see claudeDialect
+	blocks         []line // of the message's content
+	result         Tool   // what the line states of a call's outcome, besides the result that the model gets
 
 	eventType, deltaType []byte // of a stream_event
 
@@ -77,9 +78,14 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 	case "result":
 		l.Text = r.Str()
 	case "usage":
-		l.usage.read(r)
+		l.readUsage(r, &l.usage)
 	case "modelUsage":
-		l.total.readModels(r)
+		for name := range r.Members() { // {"<model>":{"inputTokens":..,"outputTokens":..},..}
+			model := ModelUsage{Model: bytes.Clone(jsonscan.Unquote(name))}
+			l.readUsage(r, &model.Usage)
+			l.total.usage.Add(&model.Usage)
+			l.total.models = append(l.total.models, model)
+		}
 	case "total_cost_usd":
 		l.total.usage.readCost(r)
 	case "result_index":
@@ -116,6 +122,12 @@ func (l *claudeLine) field(r *jsonscan.Reader, key []byte) {
 	}
 }
 
+func (l *claudeLine) readUsage(r *jsonscan.Reader, to *Usage) {
+	if to.read(r); !l.inputHasCached {
+		to.addCached()
+	}
+}
+
 // readMessage reads a message of the model or of the user.
 func (l *claudeLine) readMessage(r *jsonscan.Reader) {
 	for key := range r.Members() {
@@ -127,7 +139,7 @@ func (l *claudeLine) readMessage(r *jsonscan.Reader) {
 		case "stop_reason":
 			l.stop = jsonscan.Unquote(r.Str())
 		case "usage":
-			l.usage.read(r)
+			l.readUsage(r, &l.usage)
 		case "content":
 			l.blocks = readBlocks(r)
 			for i := range l.blocks {
@@ -149,7 +161,7 @@ func (l *claudeLine) streamEvent(r *jsonscan.Reader) {
 		case "message":
 			l.readMessage(r)
 		case "usage":
-			l.usage.read(r)
+			l.readUsage(r, &l.usage)
 		case "delta":
 			l.readDelta(r)
 		}

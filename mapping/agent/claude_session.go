@@ -20,7 +20,7 @@ type claudeSession struct {
 	total         claudeTotal          // of the process, from the last result
 	said          uint64               // a hash of the agent's last text
 	answer        uint64               // the same for the text before background work first woke the agent
-	subagentUsage Usage                // of sub-agents' finished model calls since the last result, Input without the cached tokens
+	subagentUsage Usage                // of sub-agents' finished model calls since the last result
 }
 
 // A claudeAgent is an agent at work.
@@ -127,19 +127,9 @@ func (s *claudeSession) trait(call []byte, trait callTrait) {
 // A claudeTotal is the usage that a process reports so far, including its
 // sub-agents and small helper calls.
 type claudeTotal struct {
-	usage     Usage // Input without the cached tokens
+	usage     Usage
 	models    []ModelUsage
 	apiMillis int64 // that model calls took
-}
-
-// readModels reads {"<model>":{"inputTokens":..,"outputTokens":..},..}.
-func (t *claudeTotal) readModels(r *jsonscan.Reader) {
-	for name := range r.Members() {
-		model := ModelUsage{Model: bytes.Clone(jsonscan.Unquote(name))}
-		model.read(r)
-		t.usage.Add(&model.Usage)
-		t.models = append(t.models, model)
-	}
 }
 
 // since returns the usage since an earlier total. It returns false if the earlier
@@ -189,12 +179,12 @@ func (d *claudeDecoder) result(dst []Event) []Event {
 	l.usage.Cost, l.usage.CostKnown = total.usage.Cost, total.usage.CostKnown
 	ev := &l.Event
 	for _, m := range total.models {
-		if m.Input+m.Output+m.CacheRead+m.CacheWrite > 0 {
-			ev.Models = append(ev.Models, ModelUsage{m.Model, *d.settle(&m.Usage)})
+		if m.Input+m.Output > 0 {
+			ev.Models = append(ev.Models, m)
 		}
 	}
 	if l.usage.Known || l.usage.CostKnown {
-		ev.Usage = d.settle(&l.usage)
+		ev.Usage = &l.usage
 	}
 	if total.apiMillis > 0 || l.total.apiMillis > 0 {
 		l.Facts.int(semconv.APIMillis, total.apiMillis)
