@@ -160,13 +160,13 @@ func (in *Input) release(found *agent.Agent, proof keptLine) {
 	begun := proof.begins
 	for _, k := range slices.Backward(d.take()) {
 		d.marks.Read(k.Text)
-		switch print := d.marks.OneOf(found); {
+		switch shaped := d.marks.OneOf(found); {
 		case k.session != "" && k.session == proof.session:
 			own, begun = append(own, k), begun || k.begins
-		case print && !begun && !k.past && (k.session == "" || proof.session == ""):
+		case shaped && !begun && !k.past && (k.session == "" || proof.session == ""):
 			own, begun = append(own, k), k.begins
 		default:
-			k.past = k.past || print && begun
+			k.past = k.past || shaped && begun
 			others = append(others, k)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 func (s *stream) newRun(a *agent.Agent, session string, number int, arrival instant) *run {
 	r := &run{
 		stream: s, agent: a, session: session, number: number,
-		timeline: timeline{tools: map[string]*tool{}, tasks: map[string]*tool{}},
+		timeline: timeline{nested: map[string]*invocation{}, tools: map[string]*tool{}, tasks: map[string]*tool{}, early: map[string]earlyEnd{}},
 	}
 	r.before.badLines, r.before.hidden = s.stats.BadLines, s.names.hidden
 	r.clock.replay, r.clock.shift = s.opts.replay(), quantize(instant(s.opts.Shift))

@@ -332,9 +332,6 @@ func (r *run) invocation(ev *agent.Event, at instant) *invocation {
 	if t != nil && t.subagent != "" {
 		inv.name = t.subagent
 	}
-	if r.nested == nil {
-		r.nested = map[string]*invocation{}
-	}
 	r.nested[string(ev.Parent)] = inv
 	r.order = append(r.order, inv)
 	return inv
@@ -434,9 +431,6 @@ func (r *run) taskEnd(inv *invocation, ev *agent.Event, at instant) {
 	}
 	early := earlyEnd{status: r.stream.names.pass(ev.Status), failed: ev.Failed, notice: r.newNotice(&note, at)}
 	r.stream.captureFacts(ev.Facts, &early.said)
-	if r.early == nil {
-		r.early = map[string]earlyEnd{}
-	}
 	r.early[string(ev.ID)] = early
 }
 
