@@ -1,8 +1,10 @@
 package content
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -130,8 +132,6 @@ func Prefix(s string, n int) int {
 	return n
 }
 
-const hexDigits = "0123456789abcdef"
-
 // appendQuoted appends a string as JSON, with as few escapes as possible, because
 // they count against the size of the attribute.
 func appendQuoted(b []byte, s string) []byte {
@@ -144,17 +144,10 @@ func appendQuoted(b []byte, s string) []byte {
 		}
 		b = append(append(b, s[from:i]...), '\\')
 		from = i + 1
-		switch c {
-		case '"', '\\':
-			b = append(b, c)
-		case '\n':
-			b = append(b, 'n')
-		case '\t':
-			b = append(b, 't')
-		case '\r':
-			b = append(b, 'r')
-		default:
-			b = append(b, 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		if k := strings.IndexByte("\"\\\n\t\r", c); k >= 0 {
+			b = append(b, `"\ntr`[k])
+		} else {
+			b = fmt.Appendf(b, "u%04x", c)
 		}
 	}
 	return append(append(b, s[from:]...), '"')

@@ -2,6 +2,8 @@ package jsonscan
 
 import (
 	"bytes"
+	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -34,33 +36,20 @@ func escape(s []byte) (r rune, size int) {
 	if len(s) < 2 {
 		return -1, 1
 	}
-	switch s[1] {
-	case '"', '\\', '/':
-		return rune(s[1]), 2
-	case 'b':
-		return '\b', 2
-	case 'f':
-		return '\f', 2
-	case 'n':
-		return '\n', 2
-	case 'r':
-		return '\r', 2
-	case 't':
-		return '\t', 2
-	case 'u':
-		r = hex4(s)
-		if r < 0 {
-			break
-		}
-		if !utf16.IsSurrogate(r) {
-			return r, 6
-		}
-		if pair := utf16.DecodeRune(r, hex4(s[6:])); pair != utf8.RuneError {
-			return pair, 12
-		}
-		return utf8.RuneError, 6
+	const letters, meanings = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
+	if i := strings.IndexByte(letters, s[1]); i >= 0 {
+		return rune(meanings[i]), 2
 	}
-	return -1, 1
+	switch r = hex4(s); {
+	case r < 0:
+		return -1, 1
+	case !utf16.IsSurrogate(r):
+		return r, 6
+	}
+	if pair := utf16.DecodeRune(r, hex4(s[6:])); pair != utf8.RuneError {
+		return pair, 12
+	}
+	return utf8.RuneError, 6
 }
 
 // hex4 decodes the \u and four hex digits that s begins with. It returns -1 if s
@@ -69,21 +58,11 @@ func hex4(s []byte) rune {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return -1
 	}
-	var r rune
-	for _, c := range s[2:6] {
-		switch {
-		case '0' <= c && c <= '9':
-			c -= '0'
-		case 'a' <= c && c <= 'f':
-			c -= 'a' - 10
-		case 'A' <= c && c <= 'F':
-			c -= 'A' - 10
-		default:
-			return -1
-		}
-		r = r<<4 | rune(c)
+	r, err := strconv.ParseUint(string(s[2:6]), 16, 16)
+	if err != nil {
+		return -1
 	}
-	return r
+	return rune(r)
 }
 
 // isPair reports whether s begins with two escapes that are one character.
