@@ -202,10 +202,10 @@ func (d *claudeDecoder) assistant(dst []Event) []Event {
 		ev.ModelCallID = l.message
 		if l.usage.Known && !a.isOver(l.message) {
 			l.usage.OutputUnknown = len(l.stop) == 0 && !d.finalUsage
-			ev.Usage = &l.usage
+			ev.Usage = l.usage.copied()
 		}
 	case l.usage.Known && l.usage.Input+l.usage.Output > 0:
-		ev.Usage, ended = &l.usage, true
+		ev.Usage, ended = l.usage.copied(), true
 	}
 
 	streamedText, streamedThinking := a.text, a.thinking
@@ -326,7 +326,7 @@ func (d *claudeDecoder) streamed(dst []Event) []Event {
 		l.Kind, l.ModelCallID = TurnStart, d.call(a)
 		if l.usage.Known {
 			l.usage.OutputUnknown = true
-			l.Usage = &l.usage
+			l.Usage = l.usage.copied()
 		}
 	case "content_block_delta":
 		switch string(l.deltaType) {
@@ -341,7 +341,7 @@ func (d *claudeDecoder) streamed(dst []Event) []Event {
 		l.FinishReason = finishReason(l.stop)
 		l.Final = l.FinishReason != "tool_call" && l.FinishReason != "continued"
 		if a.usage.Known {
-			l.Usage = &a.usage
+			l.Usage = a.usage.copied()
 		}
 	case "message_stop":
 		if !a.over { // the usage of the call is still unknown

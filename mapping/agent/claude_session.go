@@ -184,7 +184,7 @@ func (d *claudeDecoder) result(dst []Event) []Event {
 		}
 	}
 	if l.usage.Known || l.usage.CostKnown {
-		ev.Usage = &l.usage
+		ev.Usage = l.usage.copied()
 	}
 	if total.apiMillis > 0 || l.total.apiMillis > 0 {
 		l.Facts.int(semconv.APIMillis, total.apiMillis)

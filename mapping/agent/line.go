@@ -512,6 +512,9 @@ func (u *Usage) readCost(r *jsonscan.Reader) {
 	}
 }
 
+// copied returns a copy, which the next object of the line does not change.
+func (u Usage) copied() *Usage { return &u }
+
 // Add adds counts.
 func (u *Usage) Add(v *Usage) {
 	u.Input += v.Input
