@@ -189,7 +189,13 @@ type textPart struct {
 }
 
 // size returns about how many bytes an event takes.
-func (e *event) size() int { return 96 + len(e.attributes) + e.piece.Size() }
+func (e *event) size() int {
+	const bare, key = 80, 16 // without and with a text
+	if e.open {
+		return bare + key + e.piece.Size()
+	}
+	return bare + len(e.attributes)
+}
 
 // append appends the event, in wire format.
 func (e *event) append(b []byte, max int) []byte {
