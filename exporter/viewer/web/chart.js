@@ -30,7 +30,7 @@ export function chart(box, measure, days, title, choose) {
     ],
     axes: [
       { ...axis, space: 64, incrs: [1, 2, 7, 14, 28, 91, 182, 364].map((n) => n * day), values: (/** @type {unknown} */ _, /** @type {number[]} */ at) => at.map((s) => name.format(s * 1e3)) },
-      { ...axis, size: 64, values: (/** @type {unknown} */ _, /** @type {number[]} */ at) => at.map(format) },
+      { ...axis, size: 64, values: (/** @type {unknown} */ _, /** @type {number[]} */ at) => at.map((n) => (n === 0 ? "0" : format(n))) },
     ],
   }, [
     days.map((d) => new Date(`${d.name}T12:00`).getTime() / 1e3),
