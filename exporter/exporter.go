@@ -64,8 +64,7 @@ func New(cfg Config) *Exporter {
 
 	if cfg.Spool != nil {
 		own := *cfg.Spool
-		own.Owner, own.SetAside = cmp.Or(own.Owner, spool.NewOwner()), nil
-		own.Losses = &e.losses
+		own.Owner, own.Losses = cmp.Or(own.Owner, spool.NewOwner()), &e.losses
 		e.cfg.Spool, e.journal = &own, own.NewJournal(cfg.Client.Destination())
 	}
 	go e.run()
