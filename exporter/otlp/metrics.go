@@ -86,13 +86,16 @@ func (s *Settings) sameReceiver(as *Settings) bool {
 // checkPreferences reports the variables that only metrics have, if they are invalid. As
 // the specification says, they are ignored.
 func (s *Settings) checkPreferences() {
-	for name, values := range map[string][]string{
-		"TEMPORALITY_PREFERENCE":        {"cumulative", "delta", "lowmemory"},
-		"DEFAULT_HISTOGRAM_AGGREGATION": {"explicit_bucket_histogram", "base2_exponential_bucket_histogram"},
+	for _, preference := range []struct {
+		name   string
+		values []string
+	}{
+		{"TEMPORALITY_PREFERENCE", []string{"cumulative", "delta", "lowmemory"}},
+		{"DEFAULT_HISTOGRAM_AGGREGATION", []string{"explicit_bucket_histogram", "base2_exponential_bucket_histogram"}},
 	} {
-		variable := s.prefix() + name
+		variable := s.prefix() + preference.name
 		from := source{variable: variable, value: strings.TrimSpace(os.Getenv(variable))}
-		if _, invalid := from.oneOf(values...); invalid != nil {
+		if _, invalid := from.oneOf(preference.values...); invalid != nil {
 			s.ignored = append(s.ignored, invalid)
 		}
 	}
