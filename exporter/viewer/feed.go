@@ -16,6 +16,7 @@ import (
 
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
@@ -91,10 +92,17 @@ func newFeed(endpoint string, overGRPC bool, userAgent string) *Feed {
 		f.http = httpclient.New(func(t *http.Transport) { t.Proxy = nil })
 		return f
 	}
-	if f.conn, err = grpc.NewClient("passthrough:///"+u.Host, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent(userAgent), grpc.WithNoProxy()); err != nil {
+	if f.conn, err = grpc.NewClient("passthrough:///"+u.Host, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent(userAgent), grpc.WithNoProxy(), grpc.WithConnectParams(reconnect)); err != nil {
 		return nil
 	}
 	return f
+}
+
+// reconnect makes gRPC look for a viewer about every second. By default it would do so less
+// and less often, and at last every two minutes.
+var reconnect = grpc.ConnectParams{
+	Backoff:           backoff.Config{BaseDelay: time.Second, Multiplier: 1, MaxDelay: time.Second},
+	MinConnectTimeout: feedTimeout,
 }
 
 func isLoopback(host string) bool {
