@@ -6,9 +6,11 @@ import (
 	"bytes"
 	"cmp"
 	"io"
+	"iter"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/spantee/spantee/exporter/otlp"
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
 	"github.com/spantee/spantee/exporter/spool"
+	"github.com/spantee/spantee/mapping"
 )
 
 // TestMetricsOfNoAgent checks that a stream without a run sends no metrics, and that a
@@ -178,6 +181,31 @@ func TestABugInCountingIsReportedOnce(t *testing.T) {
 	m.count()
 	if len(failed) != 1 || !strings.Contains(failed[0].Error(), "boom") {
 		t.Errorf("reported %v", failed)
+	}
+	if m.setOpen([]mapping.Output{{Agent: "agent"}}); len(failed) != 2 {
+		t.Errorf("of open spans, reported %v", failed)
+	}
+}
+
+// An openSpan is a source with one span.
+type openSpan struct{}
+
+func (openSpan) OpenAt(time.Time) iter.Seq[mapping.Output] {
+	return func(yield func(mapping.Output) bool) { yield(mapping.Output{Agent: "agent"}) }
+}
+
+func (openSpan) Stats() (none mapping.Stats) { return none }
+
+// Metrics say what is open now, which nothing in a recording is.
+func TestOpenSpansOfALiveStream(t *testing.T) {
+	for _, live := range []bool{true, false} {
+		counted := false
+		m := newMeter(new(otlp.Settings), func(error) { counted = true })
+		m.from = func(string) *resourcepb.Resource { panic("counted") }
+		o := &openSpans{tracing: &tracing{metrics: m, to: tracer.Config{Live: live}}, source: openSpan{}}
+		if o.tick(time.Now(), 0); counted != live {
+			t.Errorf("live %v: counted %v", live, counted)
+		}
 	}
 }
 

@@ -159,6 +159,7 @@ func (m *meter) add(wire []byte, agent string, known bool) {
 
 // setOpen replaces the spans that have not ended.
 func (m *meter) setOpen(spans []mapping.Output) {
+	defer m.catch()
 	open := map[*metrics.Recorder][][]byte{}
 	for _, out := range spans {
 		if r := m.of(out.Agent); r != nil {
@@ -170,19 +171,23 @@ func (m *meter) setOpen(spans []mapping.Output) {
 	}
 }
 
-// count counts what has come since the last call. A bug there must end neither the process
-// nor the trace.
+// catch is deferred: a bug in the metrics must end neither the process nor the trace.
+func (m *meter) catch() {
+	if p := recover(); p != nil {
+		m.failed(fmt.Errorf("the metrics are incomplete: a bug in spantee: %v", p))
+	}
+}
+
+// count counts what has come since the last call.
 func (m *meter) count() {
 	m.counting.Lock()
 	defer m.counting.Unlock()
+	defer m.catch()
 	defer func() {
 		if m.wire = m.wire[:0]; cap(m.wire) > 2*maxUncounted {
 			m.wire = nil
 		}
 		m.spanEnds = m.spanEnds[:0]
-		if p := recover(); p != nil {
-			m.failed(fmt.Errorf("the metrics are incomplete: a bug in spantee: %v", p))
-		}
 	}()
 	start := 0
 	for _, end := range m.spanEnds {

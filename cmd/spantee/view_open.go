@@ -88,7 +88,8 @@ const maxOpenInterval = 4 * time.Second
 // tick shows the open spans everywhere. It is called every second. idle is how long the
 // stream has been silent.
 func (o *openSpans) tick(now time.Time, idle time.Duration) {
-	if !o.hasViewer() && !o.status && o.metrics.to == nil {
+	measured := o.to.Live && o.metrics.to != nil // what a recording has open is not open now
+	if !o.hasViewer() && !o.status && !measured {
 		return
 	}
 	if spans, ok := o.collect(now); ok {
@@ -96,7 +97,9 @@ func (o *openSpans) tick(now time.Time, idle time.Duration) {
 		if o.status {
 			o.say.showStatus(spans, idle)
 		}
-		o.metrics.setOpen(spans)
+		if measured {
+			o.metrics.setOpen(spans)
+		}
 	}
 }
 
