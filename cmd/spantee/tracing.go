@@ -24,7 +24,7 @@ type tracing struct {
 	cfg    *config
 	say    *reporter
 	to     tracer.Config  // of each stream, except for the mapping
-	stream *tracer.Stream // of replay: of the current file
+	stream *tracer.Stream // replay has another one for each recording
 
 	metrics *meter
 	tree    *tree.Writer // nil without --tree
