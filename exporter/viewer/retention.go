@@ -192,7 +192,7 @@ func (s *Store) maintain(ctx context.Context) {
 				err = s.checkpoint()
 			}
 			if err == nil {
-				err = s.index(func() bool { return s.adders.Load() > 0 })
+				err = s.index(func() bool { return s.adders.Load() > 0 || ctx.Err() != nil })
 			}
 			if err == nil {
 				said, err = s.announce(said, now)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -316,6 +317,28 @@ func TestSearchIndexesWhatIsLeft(t *testing.T) {
 	}
 	if left := s.number(`SELECT count(*) FROM unindexed`); left != 0 {
 		t.Errorf("%d sessions are left, want none", left)
+	}
+}
+
+// Close does not wait until all text is indexed.
+func TestCloseEndsIndexing(t *testing.T) {
+	path := newPath(t)
+	s := openStore(t, path)
+	s.adders.Add(1) // nothing is indexed in the background
+	const sessions = 20
+	filler := strings.Repeat("filler ", maxDocument/7+1)
+	for i := range sessions {
+		s.Add(from("a", span(i+1, 1, 0, "invoke_agent x", 0, 1, str("x", filler))))
+	}
+	s.adders.Add(-1)
+	for s.number(`SELECT count(*) FROM unindexed`) == sessions {
+		<-time.After(time.Millisecond)
+	}
+	s.Close()
+	s = openStore(t, path)
+	defer s.Close()
+	if s.number(`SELECT count(*) FROM unindexed`) == 0 {
+		t.Error("all sessions were indexed first")
 	}
 }
 
