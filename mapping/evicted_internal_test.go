@@ -14,24 +14,27 @@ func TestEvictedSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	ss := &m.sessions
-	evict := func(id string) *session {
-		s := ss.find(agent.Agents[0], []byte(id))
+	evict := func(a *agent.Agent, id string) {
+		s := ss.find(a, []byte(id))
 		s.evicted = &evictedRun{}
 		ss.touch(s)
-		return s
 	}
 	known := func(id string) bool { return ss.byID[id] != nil && ss.unfinished([]byte(id)) }
-	for i := range maxEvictedSessions {
-		evict(strconv.Itoa(i))
+	evict(agent.Agents[1], "other")
+	for i := range maxEvictedSessions - 1 {
+		evict(agent.Agents[0], strconv.Itoa(i))
 	}
 	first := ss.byID["0"] // it continues, and is evicted again: now it is the newest
 	first.evicted, first.run = nil, &run{}
 	ss.touch(first)
 	first.run = nil
-	if evict("0"); !known("1") {
-		t.Error("session 1 is forgotten though there is room")
+	if evict(agent.Agents[0], "0"); !known("other") {
+		t.Error("a session is forgotten though there is room")
 	}
-	if evict("new"); known("1") || !known("2") || !known("0") || !known("new") || len(ss.byID) != maxEvictedSessions {
+	if evict(agent.Agents[0], "new"); known("other") || !known("1") || !known("0") || !known("new") || len(ss.byID) != maxEvictedSessions {
 		t.Errorf("wrong sessions are known; %d of them", len(ss.byID))
+	}
+	if ss.find(agent.Agents[1], nil).evicted != nil {
+		t.Error("the run of a forgotten session would be continued")
 	}
 }

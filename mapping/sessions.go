@@ -128,6 +128,7 @@ func (ss *sessions) touch(s *session) {
 	if ss.evicted.Len() > maxEvictedSessions {
 		oldest := ss.evicted.Back().Value.(*session)
 		ss.endEvictedCall(oldest, errIncomplete)
+		oldest.evicted, oldest.runs = nil, 0 // the last line of its agent may be its
 		ss.forget(oldest)
 	}
 	if ss.open.Len() > maxOpenSessions {
