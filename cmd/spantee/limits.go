@@ -1,11 +1,12 @@
 package main
 
 import (
+	"math"
 	"time"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
-	"github.com/spantee/spantee/exporter/receipt"
+	"github.com/spantee/spantee/exporter/runs"
 )
 
 // limits watch over an agent that exec runs.
@@ -13,8 +14,11 @@ type limits struct {
 	limitOptions
 	agent   *proc.Agent
 	started time.Time
-	used    receipt.Recorder
 	reached map[string]bool // by flag
+
+	runs          map[string]*runs.Run // by trace
+	tools, tokens int64
+	cost          float64
 }
 
 // newLimits returns nil if there are none.
@@ -22,15 +26,30 @@ func newLimits(o limitOptions) *limits {
 	if o == (limitOptions{onLimit: o.onLimit}) {
 		return nil
 	}
-	return &limits{limitOptions: o, started: time.Now(), reached: map[string]bool{}}
+	return &limits{limitOptions: o, started: time.Now(), reached: map[string]bool{}, runs: map[string]*runs.Run{}}
 }
 
 // kills reports whether the agent is ended when it reaches a limit. It then needs a process
 // group of its own.
 func (l *limits) kills() bool { return l != nil && l.onLimit == onLimitKill }
 
-// consume counts a span.
-func (l *limits) consume(s *tracer.Span) { l.used.Add(s.Facts()) }
+// consume counts a span. It adds only what the span changes: adding up all runs would take
+// longer with each of them.
+func (l *limits) consume(s *tracer.Span) {
+	span := s.Facts()
+	run := l.runs[string(span.TraceID)]
+	if run == nil {
+		run = new(runs.Run)
+		l.runs[string(span.TraceID)] = run
+	}
+	before, tools := run.Usage(), run.Tools
+	run.Add(span)
+	run.Calls, run.ToolNames = nil, nil // not needed
+	used := run.Usage()
+	l.tools += int64(run.Tools - tools)
+	l.tokens += used.Input + used.Output - before.Input - before.Output
+	l.cost = math.Round((l.cost+used.Cost-before.Cost)*1e12) / 1e12 // as decimals add up
+}
 
 // check returns the limits that were reached since the last call. idle is how long the agent
 // has been silent.
@@ -38,16 +57,15 @@ func (l *limits) check(idle time.Duration) (reached []string) {
 	if l == nil {
 		return nil
 	}
-	used := l.used.Receipt()
 	for _, limit := range []struct {
 		flag    string
 		reached bool
 	}{
 		{"max-duration", l.maxDuration > 0 && time.Since(l.started) >= l.maxDuration},
 		{"max-idle", l.maxIdle > 0 && idle >= l.maxIdle},
-		{"max-tools", l.maxTools > 0 && int64(used.Tools) >= l.maxTools},
-		{"max-tokens", l.maxTokens > 0 && used.InputTokens+used.OutputTokens >= l.maxTokens},
-		{"max-cost", l.maxCost > 0 && used.Cost >= l.maxCost},
+		{"max-tools", l.maxTools > 0 && l.tools >= l.maxTools},
+		{"max-tokens", l.maxTokens > 0 && l.tokens >= l.maxTokens},
+		{"max-cost", l.maxCost > 0 && l.cost >= l.maxCost},
 	} {
 		if limit.reached && !l.reached[limit.flag] {
 			l.reached[limit.flag] = true
