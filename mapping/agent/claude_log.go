@@ -224,7 +224,7 @@ func (d *claudeLogDecoder) userRow(s *claudeLogSession, dst []Event) []Event {
 		}
 	case bytes.HasPrefix(text, []byte("[Request interrupted by user")):
 		if s.running && len(s.end) == 0 {
-			s.end = held{d.runEnd(semconv.ErrorInterrupted)}
+			s.end = hold(d.runEnd(semconv.ErrorInterrupted))
 		}
 		return s.finish(dst)
 	case bytes.HasPrefix(text, []byte("<local-command-")), bytes.HasPrefix(text, []byte("<bash-")):
@@ -236,12 +236,12 @@ func (d *claudeLogDecoder) userRow(s *claudeLogSession, dst []Event) []Event {
 	case bytes.HasPrefix(text, []byte("<task-notification>")):
 		dst = d.notification(s.finish(dst), text)
 		if !s.running {
-			s.begin = held{d.runStart()}
+			s.begin = hold(d.runStart())
 		}
 		return dst
 	case bytes.HasPrefix(text, []byte("<command-")):
 		dst = s.finish(dst)
-		s.begin = held{d.runStart(), d.prompt(text)}
+		s.begin = hold(d.runStart(), d.prompt(text))
 		return dst
 	default:
 		dst, s.begin = append(s.finish(dst), d.runStart(), d.prompt(text)), nil
@@ -260,16 +260,16 @@ func (d *claudeLogDecoder) answer(s *claudeLogSession, dst []Event) []Event {
 	s.end = nil
 	if !s.running {
 		if s.running = true; len(s.begin) == 0 {
-			s.begin = held{d.runStart()}
+			s.begin = hold(d.runStart())
 		}
 		dst = s.begin.take(dst)
 	}
 	dst = d.assistant(dst)
 	switch failure := d.session(&l.Event).fault; {
 	case failure != "":
-		s.end = held{d.runEnd(failure)}
+		s.end = hold(d.runEnd(failure))
 	case string(l.stop) == "end_turn", string(l.stop) == "stop_sequence", string(l.stop) == "refusal", string(l.stop) == "max_tokens":
-		s.end = held{d.runEnd("")}
+		s.end = hold(d.runEnd(""))
 	}
 	return dst
 }
@@ -297,7 +297,7 @@ func (d *claudeLogDecoder) systemRow(s *claudeLogSession, dst []Event) []Event {
 // event returns an event of the current row, without what the row states of a message.
 func (d *claudeLogDecoder) event(kind Kind) Event {
 	l := &d.line
-	return Event{Kind: kind, Session: bytes.Clone(l.Session), Time: l.Time, Arrival: l.Arrival}
+	return Event{Kind: kind, Session: l.Session, Time: l.Time, Arrival: l.Arrival}
 }
 
 func (d *claudeLogDecoder) runStart() Event {
@@ -305,12 +305,12 @@ func (d *claudeLogDecoder) runStart() Event {
 	ev.Facts = d.line.Facts
 	ev.Facts.word(semconv.AgentVersion, d.row.version)
 	ev.Facts.text(semconv.ProcessWorkingDirectory, Detail, d.row.cwd)
-	return ev.Kept()
+	return ev
 }
 
 func (d *claudeLogDecoder) prompt(text []byte) Event {
 	ev := d.event(Prompt)
-	ev.Text = bytes.Clone(text)
+	ev.Text = text
 	return ev
 }
 

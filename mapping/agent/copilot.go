@@ -180,9 +180,7 @@ func (d *copilotDecoder) events(dst []Event) []Event {
 		dst = d.early.take(dst)
 	}
 	if l.name == "tool.execution_complete" && d.begun && len(l.ID) > 0 && !d.running[string(l.ID)] {
-		for _, ev := range d.lineEvents(nil) {
-			d.early = append(d.early, ev.Kept())
-		}
+		d.early = hold(d.lineEvents(nil)...)
 		return dst
 	}
 	if !besideUsage[l.name] {
@@ -344,7 +342,7 @@ func (d *copilotDecoder) classify(dst []Event) []Event {
 		l.Kind, l.Final = TurnEnd, !c.tools
 		l.Failed, l.Status = c.fault != "", c.fault
 		l.Session = d.session
-		d.turnEnd = held{l.Kept()}
+		d.turnEnd = hold(l.Event)
 		return dst
 	case "tool.execution_start":
 		c := d.call()
@@ -478,7 +476,7 @@ func (d *copilotDecoder) shutdown() {
 	if l.shutdown == "error" {
 		end.Failed, end.Status, end.Text = true, cmp.Or(d.fault, "error"), l.fault
 	}
-	d.end = held{end.Kept()}
+	d.end = hold(end)
 }
 
 // result handles the last line, which has the session's id.

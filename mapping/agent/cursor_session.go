@@ -91,7 +91,7 @@ func (s *cursorSession) said(ev *Event, dst []Event) []Event {
 	switch repeats := s.segment.is(text); {
 	case s.segment.n == 0, s.segment.n == 1 && repeats:
 		ev.Session = s.id
-		s.delta, s.repeats = held{ev.Kept()}, repeats
+		s.delta, s.repeats = hold(*ev), repeats
 		return dst
 	case repeats:
 		s.segment.reset()

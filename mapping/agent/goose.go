@@ -100,7 +100,7 @@ func (d *gooseDecoder) events(dst []Event) []Event {
 			ev.Usage = &u
 		}
 		if d.end == nil || d.end[0].Usage == nil {
-			d.end = held{ev}
+			d.end = hold(ev)
 		}
 		return dst
 	}

@@ -351,6 +351,14 @@ var lineFacts = factTable{
 // held are events that wait for a later line.
 type held []Event
 
+// hold returns copies of events, which outlive their line.
+func hold(events ...Event) held {
+	for i := range events {
+		events[i] = events[i].Kept()
+	}
+	return events
+}
+
 // take appends the events to dst, and holds none of them any more.
 func (h *held) take(dst []Event) []Event {
 	dst = append(dst, *h...)

@@ -106,7 +106,7 @@ func (d *piDecoder) events(dst []Event) []Event {
 	switch typ := string(l.typ); {
 	case typ == "session":
 		l.Kind, l.Session = RunStart, l.id
-		d.next = held{l.Kept()}
+		d.next = hold(l.Event)
 		return dst
 	case d.next != nil && (typ == "agent_start" || d.session == nil):
 		dst = d.Flush(0, dst) // builds without agent_settled do not end the previous session
@@ -273,8 +273,9 @@ func (d *piDecoder) toolEnd() {
 	if l.Failed {
 		c.failedAs("", nil)
 	}
-	end := Event{Kind: ToolEnd, ID: l.ID, Tool: c.finish(), Arrival: l.Arrival, Estimated: d.running > 1 || len(d.ended) > 0}
-	d.ended = append(d.ended, end.Kept())
+	d.ended = append(d.ended, hold(Event{
+		Kind: ToolEnd, ID: l.ID, Tool: c.finish(), Arrival: l.Arrival, Estimated: d.running > 1 || len(d.ended) > 0,
+	})...)
 	d.running = max(0, d.running-1)
 }
 
@@ -287,9 +288,9 @@ func (d *piDecoder) holdEnd() {
 	}
 	end := Event{Kind: RunEnd, Arrival: l.Arrival}
 	if l.broke() {
-		end.Failed, end.Status, end.Text = true, l.stop, bytes.Clone(l.fault)
+		end.Failed, end.Status, end.Text = true, l.stop, l.fault
 	}
-	d.end = held{end}
+	d.end = hold(end)
 }
 
 // A piMessage is what a line of the stream and a row of a log say of a message.

@@ -188,9 +188,9 @@ func (d *piLogDecoder) answer(s *piLogSession, dst []Event) []Event {
 		end.Status = l.stop
 	}
 	if end.Final || end.Failed {
-		s.end = held{{
-			Kind: RunEnd, Session: s.id, Time: l.Time, Arrival: l.Arrival, Failed: end.Failed, Status: end.Status, Text: bytes.Clone(l.fault),
-		}}
+		s.end = hold(Event{
+			Kind: RunEnd, Session: s.id, Time: l.Time, Arrival: l.Arrival, Failed: end.Failed, Status: end.Status, Text: l.fault,
+		})
 	}
 	return append(dst, end)
 }
