@@ -114,14 +114,6 @@ func GroupLogs(logs []Log) (groups [][]Log) {
 // the Mapper. A log that cannot be read comes with its error, and ends there.
 func (m *Mapper) ReadLogs(logs []Log) iter.Seq2[Output, error] {
 	return func(yield func(Output, error) bool) {
-		take := func() bool {
-			for out, ok := m.next(); ok; out, ok = m.next() {
-				if !yield(out, nil) {
-					return false
-				}
-			}
-			return true
-		}
 		inputs := map[*Rows]*Input{}
 		var all []*Rows
 		for _, log := range logs {
@@ -139,12 +131,12 @@ func (m *Mapper) ReadLogs(logs []Log) iter.Seq2[Output, error] {
 				in.close()
 				delete(inputs, r)
 			}
-			if !take() || r.Err() != nil && !yield(Output{}, &LogError{r.path, r.Err()}) {
+			if !m.yieldAll(yield) || r.Err() != nil && !yield(Output{}, &LogError{r.path, r.Err()}) {
 				return
 			}
 		}
 		m.Close(false)
-		take()
+		m.yieldAll(yield)
 	}
 }
 

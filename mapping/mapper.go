@@ -154,23 +154,17 @@ func (m *Mapper) apply(a *agent.Agent) {
 // with its error, and the Mapper stays open.
 func (m *Mapper) Read(r io.Reader) iter.Seq2[Output, error] {
 	return func(yield func(Output, error) bool) {
-		taken := func(outputs iter.Seq[Output]) bool {
-			for out := range outputs {
-				if !yield(out, nil) {
-					return false
-				}
-			}
-			return true
-		}
 		buf := make([]byte, 64<<10)
 		for {
 			n, err := r.Read(buf)
-			if !taken(m.Map(buf[:n])) {
+			m.Map(buf[:n])
+			if !m.yieldAll(yield) {
 				return
 			}
 			switch {
 			case errors.Is(err, io.EOF):
-				taken(m.Close(false))
+				m.Close(false)
+				m.yieldAll(yield)
 				return
 			case err != nil:
 				yield(Output{}, err)

@@ -98,6 +98,16 @@ func (s *stream) next() (out Output, ok bool) {
 	return out, true
 }
 
+// yieldAll yields what was mapped and not taken yet, and reports whether more is wanted.
+func (s *stream) yieldAll(yield func(Output, error) bool) bool {
+	for out, ok := s.next(); ok; out, ok = s.next() {
+		if !yield(out, nil) {
+			return false
+		}
+	}
+	return true
+}
+
 // maxSpare is how many spans are kept to be used again: most lines end few.
 const maxSpare = 64
 
