@@ -21,7 +21,7 @@ func (r *run) newSpan(ref, parent spanRef, inv *invocation, subject string) *spa
 	} else {
 		s = new(span)
 	}
-	*s = span{ref: ref, parent: parent, subject: subject, attributes: inv.common(r, ref.operation, s.attributes.wire[:0])}
+	*s = span{ref: ref, parent: parent, subject: subject, attributes: inv.common(r, ref.operation, s.attributes.wire)}
 	return s
 }
 

@@ -91,7 +91,9 @@ func (s *stream) next() (out Output, ok bool) {
 		s.wire = r.span.encode(s.wire[:0], r.ids, s.opts.Parent)
 		out.Span, out.Agent = s.wire, r.agent
 		out.TraceID, out.End = r.ids.traceID(s.opts.Parent), time.Unix(0, int64(r.span.end))
-		if !s.copy && len(s.spare) < maxSpare { // a copy's span shares memory, see Open
+		wire := r.span.attributes.wire[:0]
+		if !s.copy && len(s.spare) < maxSpare && cap(wire) <= maxSpareSize { // a copy's span shares memory, see Open
+			*r.span = span{attributes: attributes{wire: wire}}
 			s.spare = append(s.spare, r.span)
 		}
 	}
@@ -108,8 +110,12 @@ func (s *stream) yieldAll(yield func(Output, error) bool) bool {
 	return true
 }
 
-// maxSpare is how many spans are kept to be used again: most lines end few.
-const maxSpare = 64
+// Limits of the spans that are kept to be used again: most lines end few, and most spans are
+// small.
+const (
+	maxSpare     = 64
+	maxSpareSize = 16 << 10 // bytes
+)
 
 // attributes returns no attributes yet, for messages with this field. wire is memory for them.
 func (s *stream) attributes(field protowire.Number, wire []byte) attributes {
