@@ -39,7 +39,7 @@ func (inv *invocation) common(r *run, op operation, wire []byte) attributes {
 	c := &r.conversation
 	if c.session != r.session { // which may get its id late
 		c.session, c.attributes = r.session, r.stream.attributes(fieldAttributes, nil)
-		c.attributes.conversation(r.stream.names.idAgain(r.session))
+		c.conversation(r.stream.names.idAgain(r.session))
 	}
 	a.add(&c.attributes)
 	return a

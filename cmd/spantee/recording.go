@@ -59,15 +59,17 @@ func (o *options) recordingOf(stdin *os.File) (*recording, error) {
 type outputsOf func(*mapping.Mapper) iter.Seq2[mapping.Output, error]
 
 // endNow shifts the times of a recording so that the last of its spans ends now, which takes
-// reading it twice. Whatever cannot be read is reported the second time.
+// reading it twice.
 func (o *options) endNow(rec *recording, outputs outputsOf) error {
 	m, err := mapping.New(mapping.Options{Agent: o.agent, Deltas: mapping.DeltasOff, Replay: rec.written})
 	if err != nil {
 		return usageError{err} // --agent
 	}
 	var last time.Time
-	for out := range outputs(m) {
-		last = latest(last, out.End)
+	for out, err := range outputs(m) {
+		if err == nil { // else it is reported the second time
+			last = latest(last, out.End)
+		}
 	}
 	if !last.IsZero() {
 		rec.shift = time.Since(last)
