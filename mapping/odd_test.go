@@ -32,6 +32,18 @@ func names(t *testing.T, in []byte) string {
 	return strings.Join(names, ", ")
 }
 
+// Deltas that were lost are as long as the whole text says, also if its line is shortened.
+func TestLostDeltas(t *testing.T) {
+	const lost = 8 << 20
+	whole := flushed(`a\nb` + strings.Repeat("x", lost))
+	spans, _ := feed{opts: mapping.Options{Agent: "cursor"}}.spans(t, stream(initLine, text(now, "a"), text(now.Add(time.Second), `\nb`), whole, result(2*time.Second)))
+	for _, s := range spans {
+		if got := attr(s, "spantee.text.bytes").GetIntValue(); got != lost+3 {
+			t.Errorf("%s: %d bytes, want %d", s.Name, got, lost+3)
+		}
+	}
+}
+
 // TestOddStreams has what agents were seen, or are feared, to print.
 func TestOddStreams(t *testing.T) {
 	at := func(s float64) time.Time { return now.Add(time.Duration(s * 1e9)) }

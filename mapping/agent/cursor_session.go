@@ -110,8 +110,12 @@ func (s *cursorSession) missingDelta(whole *Event, text []byte, dst []Event) []E
 		return dst
 	}
 	quoted, _ := json.Marshal(string(missing)) // of a string, which never fails
+	quoted = quoted[1 : len(quoted)-1]
+	if left := jsonscan.UnquotedLen(whole.Text) - len(text); left > 0 && len(quoted) >= jsonscan.MinHead { // the text was shortened
+		quoted = jsonscan.AppendGap(quoted, left, left)
+	}
 	ev := *whole
-	ev.Kind, ev.Text, ev.Final = TextDelta, quoted[1:len(quoted)-1], false
+	ev.Kind, ev.Text, ev.Final = TextDelta, quoted, false
 	return append(s.name(whole, dst), ev)
 }
 
