@@ -160,7 +160,7 @@ func TestChromiumRestart(t *testing.T) {
 	}
 	send("before")
 	c.open("http://" + ports[0] + "/")
-	c.await(`document.body.innerText.includes("before")`)
+	c.await(`document.querySelector("#live").innerText === "live" && document.body.innerText.includes("before")`) // it knows which viewer that is
 	v.kill(t)
 	c.await(`document.querySelector("#live.down")`)
 	c.reloaded(func() { v = run() })
