@@ -47,7 +47,7 @@ func (o *Output) Read(p []byte) (int, error) {
 				return 0, io.EOF
 			}
 			// Data already in the pipe is read, however long writing it takes.
-			until = until.Add(max(o.due.Sub(until), Lingering/10))
+			until = until.Add(max(o.due.Sub(until), 10*time.Millisecond))
 			_ = o.SetReadDeadline(until)
 		}
 		n, err := o.File.Read(p)
