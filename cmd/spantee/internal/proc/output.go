@@ -13,14 +13,15 @@ import (
 const Lingering = time.Second
 
 // An Output reads what an agent prints. After the agent exits, it returns EOF even if
-// a leftover process still has the pipe open: when the pipe is empty, or when only that
-// process can still be writing.
+// a leftover process still has the pipe open: when the pipe stays empty, or when only
+// that process can still be writing.
 type Output struct {
 	*os.File
-	over    atomic.Bool
-	cut     atomic.Bool // another process still had the pipe open
-	due     time.Time   // when a leftover process loses the pipe
-	pending int         // bytes that the agent itself may have left in the pipe
+	over     atomic.Bool
+	cut      atomic.Bool   // another process still had the pipe open
+	patience time.Duration // remaining time to wait for bytes
+	due      time.Time     // when patience ends if bytes come all the time
+	pending  int           // bytes that the agent itself may have left in the pipe
 }
 
 // maxPipe is the most a pipe can hold, unless root has raised the system's limit.
@@ -35,29 +36,30 @@ func outputPipe() (out *Output, w *os.File, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return &Output{File: r}, w, nil
+	return &Output{File: r, patience: Lingering}, w, nil
 }
 
 func (o *Output) Read(p []byte) (int, error) {
 	for {
-		over, until := o.over.Load(), time.Now()
+		over := o.over.Load()
+		began := time.Now()
 		if over {
-			if o.pending <= 0 && until.After(o.due) {
+			if o.pending <= 0 && began.After(o.due) {
 				o.cut.Store(true)
 				return 0, io.EOF
 			}
 			// Data already in the pipe is read, however long writing it takes.
-			until = until.Add(max(o.due.Sub(until), 10*time.Millisecond))
-			_ = o.SetReadDeadline(until)
+			_ = o.SetReadDeadline(began.Add(max(o.patience, 10*time.Millisecond)))
 		}
 		n, err := o.File.Read(p)
 		if over {
+			o.patience -= time.Since(began)
 			o.pending -= n
 		}
 		switch {
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return n, err
-		case over && !time.Now().Before(until): // otherwise agentEnded woke it
+		case o.patience <= 0:
 			o.cut.Store(true)
 			return 0, io.EOF
 		}

@@ -82,7 +82,7 @@ func TestACutOutput(t *testing.T) {
 }
 
 // What the agent has printed is read to its end, even if that took so long to be
-// written that what it left running has lost the pipe.
+// written that no patience is left for what it left running.
 func TestOutputEnds(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -96,7 +96,6 @@ func TestOutputEnds(t *testing.T) {
 	}
 	out := &Output{File: r}
 	out.agentEnded()
-	out.due = time.Now()
 	got, err := io.ReadAll(iotest.HalfReader(out))
 	if !bytes.Equal(got, want) || err != nil {
 		t.Errorf("%d bytes, %v", len(got), err)
