@@ -92,14 +92,15 @@ func newFeed(endpoint string, overGRPC bool, userAgent string) *Feed {
 		f.http = httpclient.New(func(t *http.Transport) { t.Proxy = nil })
 		return f
 	}
-	if f.conn, err = grpc.NewClient("passthrough:///"+u.Host, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent(userAgent), grpc.WithNoProxy(), grpc.WithConnectParams(reconnect)); err != nil {
+	if f.conn, err = grpc.NewClient("passthrough:///"+u.Host, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent(userAgent), grpc.WithNoProxy(),
+		grpc.WithConnectParams(reconnect), grpc.WithIdleTimeout(feedTimeout)); err != nil {
 		return nil
 	}
 	return f
 }
 
-// reconnect makes gRPC look for a viewer about every second. By default it would do so less
-// and less often, and at last every two minutes.
+// reconnect makes gRPC look for a viewer about every second while spans are sent. By default
+// it would do so less and less often, and at last every two minutes.
 var reconnect = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: time.Second, Multiplier: 1, MaxDelay: time.Second},
 	MinConnectTimeout: feedTimeout,
