@@ -378,21 +378,16 @@ func (w *writer) prepared(query string) (*sql.Stmt, error) {
 	return statement, nil
 }
 
-func (w *writer) result(query string, args ...any) (sql.Result, error) {
-	statement, err := w.prepared(query)
-	if err != nil {
-		return nil, err
-	}
-	return statement.ExecContext(context.Background(), args...)
-}
-
 func (w *writer) exec(query string, args ...any) error {
-	_, err := w.result(query, args...)
+	statement, err := w.prepared(query)
+	if err == nil {
+		_, err = statement.ExecContext(context.Background(), args...)
+	}
 	return err
 }
 
-// insert inserts rows, and returns how many. into is the statement up to its values.
-func (w *writer) insert(into string, rows [][]any) (inserted int64, err error) {
+// insert inserts rows. into is the statement up to its values.
+func (w *writer) insert(into string, rows [][]any) error {
 	const atOnce = 16 // each statement has its price
 	for len(rows) > 0 {
 		n := 1
@@ -400,14 +395,12 @@ func (w *writer) insert(into string, rows [][]any) (inserted int64, err error) {
 			n = atOnce
 		}
 		values := `(?` + strings.Repeat(`, ?`, len(rows[0])-1) + `)`
-		result, err := w.result(into+` VALUES `+values+strings.Repeat(`, `+values, n-1), slices.Concat(rows[:n]...)...)
-		if err != nil {
-			return inserted, err
+		if err := w.exec(into+` VALUES `+values+strings.Repeat(`, `+values, n-1), slices.Concat(rows[:n]...)...); err != nil {
+			return err
 		}
-		some, _ := result.RowsAffected() // without error in SQLite
-		inserted, rows = inserted+some, rows[n:]
+		rows = rows[n:]
 	}
-	return inserted, nil
+	return nil
 }
 
 func (w *writer) query(text string, args ...any) (*sql.Rows, func(), error) {

@@ -20,6 +20,9 @@ type document struct {
 	size   int
 }
 
+// deleteDocuments removes a session's documents.
+const deleteDocuments = `DELETE FROM search WHERE rowid > ?1 << 24 AND rowid < (?1 + 1) << 24`
+
 // maxDocument bounds a document, and roughly what is indexed in one transaction, in bytes.
 const maxDocument = 1 << 20
 

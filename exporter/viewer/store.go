@@ -405,7 +405,7 @@ func (u *update) queue(into string, values ...any) { u.queued[into] = append(u.q
 // insertQueued inserts the rows of some statements.
 func (u *update) insertQueued(statements ...string) error {
 	for _, into := range statements {
-		if _, err := u.write.insert(into, u.queued[into]); err != nil {
+		if err := u.write.insert(into, u.queued[into]); err != nil {
 			return err
 		}
 		delete(u.queued, into)
@@ -448,9 +448,7 @@ func (u *update) rebuild(r *record) error {
 		if err := u.dropReplaced(r); err != nil {
 			return err
 		}
-		for _, statement := range []string{
-			`DELETE FROM search WHERE rowid > ?1 << 24 AND rowid < (?1 + 1) << 24`, `INSERT OR REPLACE INTO unindexed VALUES (?, 0)`,
-		} {
+		for _, statement := range []string{deleteDocuments, `INSERT OR REPLACE INTO unindexed VALUES (?, 0)`} {
 			if err := u.write.exec(statement, r.row); err != nil {
 				return err
 			}
@@ -548,7 +546,7 @@ func (s *Store) remember(r *record) {
 // remove removes a session. Pages that show it learn that something changed.
 func (s *Store) remove(row int64) error {
 	for _, statement := range []string{
-		`DELETE FROM session WHERE row = ?1`, `DELETE FROM unindexed WHERE session = ?1`, `DELETE FROM search WHERE rowid >= ?1 << 24 AND rowid < (?1 + 1) << 24`,
+		`DELETE FROM session WHERE row = ?1`, `DELETE FROM unindexed WHERE session = ?1`, deleteDocuments,
 		`DELETE FROM batch WHERE at > ?1 << 24 AND at < (?1 + 1) << 24`, `DELETE FROM summary WHERE session = ?1`, `DELETE FROM run WHERE session = ?1`, `DELETE FROM origin WHERE session = ?1`,
 		`DELETE FROM service WHERE session = ?1`, `DELETE FROM open WHERE session = ?1`,
 	} {
