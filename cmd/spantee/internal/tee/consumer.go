@@ -72,7 +72,7 @@ func (p *pace) measure(to int64, now time.Time) {
 const (
 	// gatherTime is how long the consumer lets a few lines gather, after the first. Waking
 	// it for each line would double the processor time of 1,000 lines a second.
-	gatherTime = 10 * time.Millisecond
+	gatherTime = 50 * time.Millisecond
 
 	// gatherSize is how much it lets gather.
 	gatherSize = 64 << 10
