@@ -20,13 +20,13 @@ import (
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/exporter/metrics"
 	"github.com/spantee/spantee/exporter/otlp"
+	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/exporter/spool"
 	"github.com/spantee/spantee/mapping"
 )
 
 // A meter counts what agents do. Each agent is a service, which has a Recorder from the
-// agent's first run on. Spans are counted later, so that those of a short session are
-// counted while they are delivered.
+// agent's first run on.
 type meter struct {
 	to     *otlp.Settings                          // nil if metrics go nowhere
 	spans  exporter.Client                         // whose connection metrics share; may be nil
@@ -35,10 +35,6 @@ type meter struct {
 	failed func(error)
 	gate   *metrics.Gate
 
-	counting sync.Mutex // is locked before mu
-	wire     []byte     // the spans that are not counted yet
-	spanEnds []spanEnd  // of each of them
-
 	mu          sync.Mutex // the end does not wait for a mapper that hangs
 	ended       bool
 	lastArrival time.Time
@@ -46,16 +42,6 @@ type meter struct {
 	byService   map[attr.Distinct]*metrics.Recorder
 	own         *metrics.Recorder // of the stream's first agent; nil if there is none
 }
-
-// A spanEnd is where a span ends in meter.wire, and whose it is.
-type spanEnd struct {
-	at    int
-	agent string
-	known bool // it was counted before, and is only remembered for the rest of its run
-}
-
-// maxUncounted is how many bytes of spans may wait to be counted.
-const maxUncounted = 64 << 10
 
 func newMeter(to *otlp.Settings, failed func(error)) *meter {
 	return &meter{
@@ -104,10 +90,12 @@ func (m *meter) countKilled(recovered spool.Part) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.service(resource)
-	for _, span := range recovered.Spans {
-		_, _, tag := protowire.ConsumeTag(span)
-		if wire, n := protowire.ConsumeBytes(span[max(tag, 0):]); n > 0 && r != nil {
-			_ = r.Export(wire) // the spool has read it
+	for _, wire := range recovered.Spans {
+		_, _, tag := protowire.ConsumeTag(wire)
+		wire, n := protowire.ConsumeBytes(wire[max(tag, 0):])
+		var span runs.Span
+		if n > 0 && r != nil && span.Read(wire) == nil {
+			r.Count(&span)
 		}
 	}
 }
@@ -136,24 +124,20 @@ func (m *meter) stalled(agent string) {
 	}
 }
 
-// consume counts a span later.
-func (m *meter) consume(s *tracer.Span) { m.add(s.Wire, s.Agent, false) }
-
-// remember notes a span that was counted before, perhaps by another process.
-func (m *meter) remember(out mapping.Output) {
-	if out.Span != nil {
-		m.add(out.Span, out.Agent, true)
+// consume counts a span.
+func (m *meter) consume(s *tracer.Span) {
+	defer m.catch()
+	if r := m.of(s.Agent); r != nil {
+		r.Count(s.Facts())
 	}
 }
 
-func (m *meter) add(wire []byte, agent string, known bool) {
-	m.counting.Lock()
-	m.wire = append(m.wire, wire...)
-	m.spanEnds = append(m.spanEnds, spanEnd{len(m.wire), agent, known})
-	full := len(m.wire) > maxUncounted
-	m.counting.Unlock()
-	if full {
-		m.count()
+// remember notes a span that was counted before, perhaps by another process.
+func (m *meter) remember(out mapping.Output) {
+	if r := m.of(out.Agent); r != nil && out.Span != nil {
+		var span runs.Span
+		_ = span.Read(out.Span) // the mapper's spans are valid
+		r.Remember(&span)
 	}
 }
 
@@ -178,35 +162,8 @@ func (m *meter) catch() {
 	}
 }
 
-// count counts what has come since the last call.
-func (m *meter) count() {
-	m.counting.Lock()
-	defer m.counting.Unlock()
-	defer m.catch()
-	defer func() {
-		if m.wire = m.wire[:0]; cap(m.wire) > 2*maxUncounted {
-			m.wire = nil
-		}
-		m.spanEnds = m.spanEnds[:0]
-	}()
-	start := 0
-	for _, end := range m.spanEnds {
-		if r := m.of(end.agent); r != nil {
-			count := r.Export
-			if end.known {
-				count = r.Remember
-			}
-			if err := count(m.wire[start:end.at]); err != nil {
-				m.failed(err)
-			}
-		}
-		start = end.at
-	}
-}
-
-// save counts what has come, and makes it survive a kill.
+// save makes what was counted survive a kill.
 func (m *meter) save() {
-	m.count()
 	for _, r := range m.started() {
 		r.Save()
 	}
@@ -214,7 +171,6 @@ func (m *meter) save() {
 
 // close sends the last values, with what became of the spans.
 func (m *meter) close(ctx context.Context, spans exporter.Report) (total metrics.Report) {
-	m.count()
 	m.mu.Lock()
 	m.ended = true
 	m.mu.Unlock()

@@ -115,7 +115,6 @@ func (p *pump) follow() {
 func (p *pump) consume(bytes []byte, arrived time.Time) {
 	p.lastArrival, p.stalled = arrived, false
 	p.metrics.received(arrived)
-	p.metrics.count()
 	p.open.fitViewer()
 	p.log.take(p.stream, arrived)
 	p.stream.Write(bytes, arrived)
@@ -176,7 +175,6 @@ func (p *pump) finish(whole bool, lost tee.Lost) {
 		p.atEnd(p.stream.Mapper)
 	}
 	p.unprotected = p.stream.Close(!whole)
-	go p.metrics.count() // while the spans are delivered
 }
 
 // mapperReserve is the part of the flush timeout that is left for a mapper that has

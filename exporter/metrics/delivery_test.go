@@ -25,6 +25,7 @@ import (
 	"github.com/spantee/spantee/exporter/metrics"
 	"github.com/spantee/spantee/exporter/metrics/metricstest"
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
+	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/exporter/spool"
 )
 
@@ -52,10 +53,18 @@ func span(keysAndValues ...any) *tracepb.Span {
 func export(t *testing.T, r *metrics.Recorder, spans ...*tracepb.Span) {
 	t.Helper()
 	for _, s := range spans {
-		if err := r.Export(encode(t, s)); err != nil {
-			t.Fatal(err)
-		}
+		r.Count(facts(t, encode(t, s)))
 	}
+}
+
+// facts reads an encoded span.
+func facts(t *testing.T, wire []byte) *runs.Span {
+	t.Helper()
+	s := new(runs.Span)
+	if err := s.Read(wire); err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func encode(t *testing.T, s *tracepb.Span) []byte {
@@ -380,9 +389,7 @@ func TestRest(t *testing.T) {
 		return span("gen_ai.operation.name", "invoke_agent", "gen_ai.agent.name", "a", "session.id", session, "spantee.bad_lines", 0,
 			"spantee.usage.input_tokens", total)
 	}
-	if err := r.Remember(encode(t, chat("resumed"))); err != nil {
-		t.Fatal(err)
-	}
+	r.Remember(facts(t, encode(t, chat("resumed"))))
 	export(t, r, chat("resumed"), chat("one"), chat("two"), root("one", 10), root("two", 13), root("resumed", 20))
 	finish(t, r)
 	for operation, want := range map[string]float64{"chat": 30, "invoke_agent": 3} {

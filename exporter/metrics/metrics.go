@@ -24,7 +24,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 
 	"github.com/spantee/spantee/exporter"
-	"github.com/spantee/spantee/exporter/runs"
 	"github.com/spantee/spantee/exporter/spool"
 )
 
@@ -84,7 +83,6 @@ type Recorder struct {
 
 	mu sync.Mutex
 	instruments
-	span   runs.Span
 	sets   map[string]metric.MeasurementOption // of attributes, by what is in them
 	setKey []byte
 

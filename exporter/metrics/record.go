@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"context"
-	"fmt"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -12,24 +11,19 @@ import (
 	"github.com/spantee/spantee/mapping/semconv"
 )
 
-// Export counts a finished span: the wire bytes of one
-// opentelemetry.proto.trace.v1.Span. It does not retain wire.
-func (r *Recorder) Export(wire []byte) error { return r.read(wire, r.record) }
+// Count counts a finished span. It retains nothing of it.
+func (r *Recorder) Count(s *runs.Span) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.record(s)
+}
 
 // Remember takes a span that another Recorder, or this one, has counted. It counts nothing,
 // but of the tokens that the run's root states, those of the span are counted already.
-func (r *Recorder) Remember(wire []byte) error {
-	return r.read(wire, func(s *runs.Span) { r.usage(s, func(string, int64) {}) })
-}
-
-func (r *Recorder) read(wire []byte, use func(*runs.Span)) error {
+func (r *Recorder) Remember(s *runs.Span) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.span.Read(wire); err != nil {
-		return fmt.Errorf("the metrics are incomplete: %w", err)
-	}
-	use(&r.span)
-	return nil
+	r.usage(s, func(string, int64) {})
 }
 
 func (r *Recorder) record(s *runs.Span) {
@@ -211,7 +205,8 @@ type openSpans struct {
 	agent  string // of a run that is open; empty if there is none
 }
 
-// SetOpen takes the spans that have not ended, as Export has them.
+// SetOpen takes the spans that have not ended: each is the wire bytes of one
+// opentelemetry.proto.trace.v1.Span.
 func (r *Recorder) SetOpen(spans [][]byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -219,11 +214,9 @@ func (r *Recorder) SetOpen(spans [][]byte) {
 	for key := range r.open.Load().counts {
 		open.counts[key] = 0 // report zero once, or the series of what has ended would keep its last value
 	}
-	s := &r.span
+	var s runs.Span
 	for _, wire := range spans {
-		if s.Read(wire) != nil {
-			continue // Export reports the error when the span ends
-		}
+		_ = s.Read(wire) // it is valid
 		agent := s.Text(semconv.AgentName)
 		switch {
 		case s.StatesTotals():
