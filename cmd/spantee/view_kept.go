@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -44,8 +43,11 @@ func showCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		_, err = io.WriteString(os.Stdout, resolveDisplay().treeStyle(os.Stdout).Render(spans))
-		return err
+		w := tree.NewWriter(os.Stdout, resolveDisplay().treeStyle(os.Stdout))
+		for _, span := range spans {
+			w.Export(span)
+		}
+		return w.Close()
 	})
 }
 

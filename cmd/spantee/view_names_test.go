@@ -34,10 +34,18 @@ func TestPageNamesAreTheTrees(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		drawn := strings.Split(tree.Style{Width: 1000, Lines: 1000}.Render(spans), "\n")
+		var text strings.Builder
+		w := tree.NewWriter(&text, tree.Style{Width: 1000})
+		for _, span := range spans {
+			w.Export(span)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		drawn := strings.Split(text.String(), "\n")
 		details := 0
 		for _, bar := range session.Spans {
-			want := []string{bar.Name}
+			want := []string{bar.Title}
 			if bar.Detail != "" {
 				detail := bar.Detail
 				if bar.Path {

@@ -121,15 +121,28 @@ func read(spans []*tracepb.Span) (list []*runs.Span) {
 	return list
 }
 
+// render draws spans.
+func render(style Style, spans []*tracepb.Span) string {
+	var b strings.Builder
+	w := NewWriter(&b, style)
+	for _, span := range read(spans) {
+		w.Export(span)
+	}
+	if err := w.Close(); err != nil {
+		panic(err) // a Builder reports none
+	}
+	return b.String()
+}
+
 // session is what most runs look like.
 func session() []*tracepb.Span {
 	s := sample{trace: 1}
 	s.span(2, 1, "chat GPT-5", 0, 1820, attr(semconv.RequestModel, "GPT-5"), attr(semconv.TimeToFirstChunk, 1.204),
-		streams("thinking.delta", 40, 1204, 1500), streams("text.delta", 173, 1510, 1815))
+		attr(semconv.TextDeltas, 173), attr(semconv.ThinkingDeltas, 40), streams("thinking.delta", 40, 1204, 1500), streams("text.delta", 173, 1510, 1815))
 	s.span(3, 1, "execute_tool read", 1820, 1950)
 	s.span(4, 1, "execute_tool shell", 1830, 4740, attr(semconv.ProcessExecutable, "go"), attr(semconv.ProcessExitCode, 3), fails("failure", ""))
 	s.span(5, 1, "await_approval shell", 1830, 2700)
-	s.span(6, 1, "chat GPT-5", 4740, 12390, attr(semconv.RequestModel, "GPT-5"), attr(semconv.TimeToFirstChunk, 0.98), streams("text.delta", 1204, 5720, 12380))
+	s.span(6, 1, "chat GPT-5", 4740, 12390, attr(semconv.RequestModel, "GPT-5"), attr(semconv.TimeToFirstChunk, 0.98), attr(semconv.TextDeltas, 1204), streams("text.delta", 1204, 5720, 12380))
 	s.span(1, 0, "invoke_agent cursor-agent", 0, 12400, attr(semconv.AgentName, "cursor-agent"), attr(semconv.RequestModel, "GPT-5"),
 		attr(semconv.ConversationID, "8f3c"), attr(semconv.InputTokens, 12345), attr(semconv.OutputTokens, 678))
 	return s.spans
@@ -215,8 +228,8 @@ var samples = []struct {
 		s.span(2, 1, "chat GPT-5", 0, 6000, attr(semconv.TextDeltas, 1112), streams("text.delta", 512, 800, 3000))
 		s.span(3, 2, "deltas", 3000, 5000, streams("text.delta", 512, 3000, 5000))
 		s.span(4, 2, "deltas", 5000, 6000, streams("text.delta", 88, 5000, 6000))
-		s.span(5, 1, "chat GPT-5", 6100, 6500, streams("text.delta", 3, 6200, 6500)) // which does not say how many
-		s.span(6, 5, "deltas", 6500, 6800, streams("text.delta", 2, 6500, 6800), fails("incomplete", ""))
+		s.span(5, 1, "chat GPT-5", 6100, 6800, attr(semconv.TextDeltas, 5), streams("text.delta", 3, 6200, 6500), fails("incomplete", ""))
+		s.span(6, 5, "deltas", 6500, 6800, streams("text.delta", 2, 6500, 6800))
 		s.span(7, 77, "deltas", 6900, 7000) // its chat is missing
 		s.span(1, 0, "invoke_agent cursor-agent", 0, 7000)
 		return s.spans
@@ -312,6 +325,6 @@ var samples = []struct {
 		a.span(2, 1, "chat GPT-5", 500, 2000)
 		b.span(1, 0, "invoke_agent cursor-agent", 0, 4000)
 		b.span(2, 1, "chat Auto", 0, 4000)
-		return []*tracepb.Span{a.spans[1], b.spans[1], a.spans[0], b.spans[0]}
+		return []*tracepb.Span{a.spans[1], b.spans[1], b.spans[0], a.spans[0]}
 	}},
 }

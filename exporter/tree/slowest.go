@@ -15,9 +15,9 @@ const maxSlowest = 5
 
 // slowest names the slowest third of the calls that matter: how long each took,
 // its share of the trace, and when it started.
-func (s Style) slowest(b *strings.Builder, tr *traceTree) {
-	least := tr.length() / 100
-	calls := tr.calls()
+func (s Style) slowest(b *strings.Builder, t *trace) {
+	least := t.length() / 100
+	calls := t.calls()
 	n := min(maxSlowest, len(calls)/3)
 	calls = slices.DeleteFunc(calls, func(n *node) bool { return n.duration() <= least })
 	if n = min(n, len(calls)); n < 2 {
@@ -28,29 +28,28 @@ func (s Style) slowest(b *strings.Builder, tr *traceTree) {
 	})
 	b.WriteString("\n" + s.paint(bold, "Slowest calls") + "\n")
 	for _, call := range calls[:n] {
-		share := math.Round(100 * float64(call.duration()) / float64(tr.length()))
+		share := math.Round(100 * float64(call.duration()) / float64(t.length()))
 		line := fmt.Sprintf("%6s  %3.0f%%  ", Duration(call.duration()), share)
 		failure := ""
 		if s.Width >= narrow {
-			line += fmt.Sprintf("at %-6s  ", Duration(between(tr.start, call.start)))
+			line += fmt.Sprintf("at %-6s  ", Duration(between(t.start, call.start)))
 			if call.failure != "" {
 				failure = cut("  ✗ "+call.failure, s.Width/3)
 			}
 		}
-		what := call.shortName(true, failure == "")
-		what = call.cut(what, s.Width-cells(line)-cells(failure))
+		what := call.cut(s.label(call, true), s.Width-cells(line)-cells(failure))
 		b.WriteString(line + s.paint(call.color(), what) + s.paint(red, failure) + "\n")
 	}
 }
 
 // calls are the calls of models and tools. A call with steps of its own
 // does not count, because its time is the time of those steps.
-func (tr *traceTree) calls() []*node {
+func (t *trace) calls() []*node {
 	caller := map[*node]bool{}
-	for _, n := range tr.nodes {
+	for _, n := range t.nodes {
 		if n.kind == runs.Agent || n.isCall() {
 			caller[n.parent] = true
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(tr.nodes), func(n *node) bool { return !n.isCall() || caller[n] })
+	return slices.DeleteFunc(slices.Clone(t.nodes), func(n *node) bool { return !n.isCall() || caller[n] })
 }

@@ -24,15 +24,15 @@ func (s Style) Status(open []*runs.Span, silent time.Duration) string {
 		return ""
 	}
 	traces := make(map[string]bool)
-	var p partial // the trace of latest
+	var t trace // that of latest
 	for _, span := range open {
 		traces[string(span.TraceID)] = true
 		if string(span.TraceID) == string(latest.TraceID) {
-			p.add(span)
+			t.add(span)
 		}
 	}
-	tr := newTraceTree(p.nodes)
-	if tr.root == nil {
+	t.link()
+	if t.root == nil {
 		return ""
 	}
 	since := latest.Duration()
@@ -41,11 +41,11 @@ func (s Style) Status(open []*runs.Span, silent time.Duration) string {
 	}
 
 	var tail []string
-	if n := int(p.run.Stated.Tools); n > 0 {
+	if n := int(t.run.Stated.Tools); n > 0 {
 		tools := plural(n, "tool")
 		// The root of an open trace counts open calls as failures, because they would be
 		// if everything ended now.
-		if failed := int(p.run.Stated.ToolErrors) - p.run.Tools; failed > 0 {
+		if failed := int(t.run.Stated.ToolErrors) - t.run.Tools; failed > 0 {
 			tools += ", " + Thousands(failed) + " failed"
 		}
 		tail = append(tail, tools)
@@ -56,8 +56,8 @@ func (s Style) Status(open []*runs.Span, silent time.Duration) string {
 	if silent > silence {
 		tail = append([]string{"silent for " + humanSeconds(silent)}, tail...)
 	}
-	who := cmp.Or(printable(p.run.Agent), tr.root.title()) + " " + humanSeconds(tr.root.duration())
-	n := index(tr.nodes)[string(latest.ID)]
+	who := cmp.Or(printable(t.run.Agent), t.root.title()) + " " + humanSeconds(t.root.duration())
+	n := t.nodes[slices.IndexFunc(t.nodes, func(n *node) bool { return n.id == string(latest.ID) })]
 	return s.statusLine(who, n, n.doing(latest.LastEvent()), " for "+humanSeconds(since), tail)
 }
 
@@ -106,7 +106,7 @@ func (n *node) doing(lastEvent string) string {
 		}
 		return "writing"
 	case runs.Tool:
-		return "running " + n.shortName(true, false)
+		return "running " + n.call()
 	case runs.Approval:
 		return "waiting for approval of " + strings.TrimPrefix(n.title(), "approval ")
 	case runs.Background:

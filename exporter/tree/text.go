@@ -132,9 +132,13 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 }
 
-func plural(n int, noun string) string {
-	if n == 1 {
+func plural[N int | int64](n N, noun string) string {
+	stem, isY := strings.CutSuffix(noun, "y")
+	switch {
+	case n == 1:
 		return "1 " + noun
+	case isY:
+		return Thousands(n) + " " + stem + "ies"
 	}
 	return Thousands(n) + " " + noun + "s"
 }
@@ -159,15 +163,4 @@ func money(usd float64) string {
 		return fmt.Sprintf("$%.3f", usd)
 	}
 	return fmt.Sprintf("$%.2g", usd)
-}
-
-// roughly returns n in at most four characters, up to a million.
-func roughly(n int) string {
-	switch {
-	case n < 1000:
-		return strconv.Itoa(n)
-	case n < 9950:
-		return fmt.Sprintf("%.1fk", float64(n)/1000)
-	}
-	return fmt.Sprintf("%.0fk", float64(n)/1000)
 }

@@ -14,11 +14,11 @@ import (
 // A Style says how to draw traces: one line per span, with a bar for its time. The
 // zero Style is ready to use.
 //
-//	invoke_agent cursor-agent  ━━━━━━━━━━━━━━ 12.4s
-//	├─ chat GPT-5              ░█             1.82s  first chunk 1.20s · 213 deltas
-//	├─ execute_tool read         ▌            130ms
-//	├─ execute_tool shell        ███▌         2.91s  ✗ exit 3 · go
-//	└─ chat GPT-5                   ░████████ 7.65s  first chunk 980ms · 1.2k deltas
+//	cursor-agent   ━━━━━━━━━━━━━━ 12.4s
+//	├─ chat GPT-5  ░█             1.82s  first chunk 1.20s · 213 deltas
+//	├─ read          ▌            130ms
+//	├─ shell         ███▌         2.91s  ✗ exit 3 · go
+//	└─ chat GPT-5       ░████████ 7.65s  first chunk 980ms · 1,204 deltas
 //	░ waiting for the model or an approval
 //
 // The slowest calls follow, with what they were about.
@@ -28,68 +28,52 @@ type Style struct {
 	Width int  // columns, 80 if zero
 	Color bool // with ANSI escapes
 	ASCII bool // without box-drawing characters, and with ? for other characters that are not ASCII
-	Lines int  // spans drawn of one trace, 200 if zero; the failed and the longest are kept
 }
 
-// Render draws the traces that spans belong to, in the order they started.
-func (s Style) Render(spans []*runs.Span) string {
-	index := make(map[string]*partial)
-	var traces []*partial
-	for _, span := range spans {
-		p := index[string(span.TraceID)]
-		if p == nil {
-			p = &partial{id: string(span.TraceID)}
-			index[p.id] = p
-			traces = append(traces, p)
-		}
-		p.add(span)
-	}
-	slices.SortStableFunc(traces, func(a, b *partial) int {
-		return byTime(slices.MinFunc(a.nodes, byTime), slices.MinFunc(b.nodes, byTime))
-	})
-	var drawn []string
-	for _, p := range traces {
-		drawn = append(drawn, s.draw(p))
-	}
-	return strings.Join(drawn, "\n")
-}
+const (
+	minWidth = 40
 
-const minWidth = 40
+	// maxDrawnSpans is how many spans of a trace are drawn.
+	maxDrawnSpans = 200
+)
 
 func (s Style) width() int { return max(minWidth, cmp.Or(s.Width, 80)) }
 
 // draw returns one trace as text.
-func (s Style) draw(p *partial) string {
+func (s Style) draw(t *trace) string {
 	s.Width = s.width()
-	tr := newTraceTree(p.nodes)
-	hidden := tr.hide(cmp.Or(s.Lines, 200), p.lost)
-	if tr.timeless {
-		spread(tr.tops, 0)
-		tr.start, tr.end = 0, tr.tops[len(tr.tops)-1].end
+	t.keep(maxDrawnSpans)
+	t.link()
+	if t.timeless {
+		spread(t.tops, 0)
+		t.start, t.end = 0, t.tops[len(t.tops)-1].end
 	}
 
 	var b strings.Builder
-	s.header(&b, p, tr)
-	s.waterfall(&b, tr)
-	waits := slices.ContainsFunc(tr.nodes, func(n *node) bool { return !n.hidden && n.waited() > n.start })
-	if waits {
-		b.WriteString(s.paint(dim, cut(waitLegend, s.Width)) + "\n")
+	s.header(&b, t)
+	s.waterfall(&b, t)
+	if slices.ContainsFunc(t.nodes, func(n *node) bool { return n.waited() > n.start }) {
+		s.remark(&b, "░ waiting for the model or an approval")
 	}
-	if tr.timeless {
-		b.WriteString(s.paint(dim, cut("no times are known: the steps are drawn in their order", s.Width)) + "\n")
+	if t.timeless {
+		s.remark(&b, "no times are known: the steps are drawn in their order")
 	}
-	if hidden.spans > 0 {
+	if t.omitted > 0 {
 		failed := "none"
-		if hidden.failed > 0 {
-			failed = Thousands(hidden.failed)
+		if t.omittedFailed > 0 {
+			failed = Thousands(t.omittedFailed)
 		}
-		more := fmt.Sprintf("… %s not shown, %s failed", plural(hidden.spans, "shorter span"), failed)
-		b.WriteString(s.paint(dim, cut(more, s.Width)) + "\n")
+		s.remark(&b, fmt.Sprintf("… %s not shown, %s failed", plural(t.omitted, "shorter span"), failed))
 	}
-	if !tr.timeless {
-		s.slowest(&b, tr)
+	if !t.timeless {
+		s.slowest(&b, t)
 	}
 	return s.encode(b.String())
+}
+
+// remark writes a line below the waterfall.
+func (s Style) remark(b *strings.Builder, text string) {
+	b.WriteString(s.paint(dim, cut(text, s.Width)) + "\n")
 }
 
 // spread gives nodes equal steps instead of times: a node with children lasts as long
@@ -107,25 +91,25 @@ func spread(nodes []*node, step uint64) uint64 {
 }
 
 // header writes the facts about the trace, as many per line as fit.
-func (s Style) header(b *strings.Builder, p *partial, tr *traceTree) {
+func (s Style) header(b *strings.Builder, t *trace) {
 	type fact struct{ color, text string }
 	facts := []fact{
-		{bold, p.run.Agent},
-		{"", p.run.Model},
-		{"", tr.duration(tr.length())},
-		{"", plural(p.run.Tools, "tool")},
+		{bold, t.run.Agent},
+		{"", t.run.Model},
+		{"", t.duration(t.length())},
+		{"", plural(t.run.Tools, "tool")},
 	}
-	if p.run.ToolErrors > 0 {
-		facts = append(facts, fact{red, Thousands(p.run.ToolErrors) + " failed"})
+	if t.run.ToolErrors > 0 {
+		facts = append(facts, fact{red, Thousands(t.run.ToolErrors) + " failed"})
 	}
-	if tr.root == nil {
+	if t.root == nil {
 		facts = append(facts, fact{red, "no root span"})
 	} else {
-		for _, text := range totals(&p.run) {
+		for _, text := range totals(&t.run) {
 			facts = append(facts, fact{"", text})
 		}
 	}
-	facts = append(facts, fact{dim, "trace " + hex.EncodeToString([]byte(p.id))})
+	facts = append(facts, fact{dim, "trace " + hex.EncodeToString([]byte(t.id))})
 
 	column := 0
 	for _, f := range facts {
@@ -161,19 +145,11 @@ func totals(run *runs.Run) (facts []string) {
 		facts = append(facts, money(used.Cost))
 	}
 	for _, count := range []struct {
-		times     int64
-		one, many string
-	}{
-		{run.Stated.Retries, "retry", "retries"},
-		{run.Stated.Reconnects, "reconnect", "reconnects"},
-		{run.Stated.Compactions, "compaction", "compactions"},
-	} {
-		switch count.times {
-		case 0:
-		case 1:
-			facts = append(facts, "1 "+count.one)
-		default:
-			facts = append(facts, Thousands(count.times)+" "+count.many)
+		times int64
+		of    string
+	}{{run.Stated.Retries, "retry"}, {run.Stated.Reconnects, "reconnect"}, {run.Stated.Compactions, "compaction"}} {
+		if count.times > 0 {
+			facts = append(facts, plural(count.times, count.of))
 		}
 	}
 	return facts

@@ -20,21 +20,17 @@ type row struct {
 
 const (
 	// narrow is the width below which there is no room for notes. What a call was about
-	// then follows its name.
+	// then follows its name, and a mark before it says whether it failed.
 	narrow = 60
-
-	// terminal is the usual width of a terminal. Up to this width, names omit the words
-	// that all calls have in common.
-	terminal = 80
 
 	// minBar is the least width of the bars.
 	minBar = 8
 )
 
-func (s Style) waterfall(b *strings.Builder, tr *traceTree) {
-	rows := tr.rows(nil, tr.tops, "", true)
+func (s Style) waterfall(b *strings.Builder, t *trace) {
+	rows := s.rows(t, nil, t.tops, "", true)
 	gaps := 2 + 1 + 2
-	if tr.timeless { // no durations
+	if t.timeless { // no durations
 		gaps--
 	}
 	var name, duration, notes int
@@ -49,13 +45,6 @@ func (s Style) waterfall(b *strings.Builder, tr *traceTree) {
 	if s.Width < narrow {
 		most, notes = s.Width-gaps-duration-minBar, 0
 	}
-	if name > most || s.Width <= terminal {
-		name = 0
-		for i, r := range rows {
-			rows[i].name = r.shortName(s.Width < narrow, s.Width < narrow)
-			name = max(name, cells(r.branch)+cells(rows[i].name))
-		}
-	}
 	name = min(name, most)
 	left := s.Width - gaps - name - duration
 	notes = min(notes, left/2)
@@ -66,7 +55,7 @@ func (s Style) waterfall(b *strings.Builder, tr *traceTree) {
 
 	for _, r := range rows {
 		b.WriteString(pad(cut(r.branch, name-1)+r.cut(r.name, name-cells(r.branch)), name))
-		fitting, drawn := r.fit(notes), r.bar(tr, bar)
+		fitting, drawn := r.fit(notes), r.bar(t, bar)
 		if duration == 0 && len(fitting) == 0 {
 			drawn = strings.TrimRight(drawn, " ")
 		}
@@ -89,7 +78,7 @@ func (s Style) waterfall(b *strings.Builder, tr *traceTree) {
 }
 
 // rows lays the tree out: roots without a branch, below them the branches.
-func (tr *traceTree) rows(to []row, nodes []*node, indent string, top bool) []row {
+func (s Style) rows(t *trace, to []row, nodes []*node, indent string, top bool) []row {
 	for i, n := range nodes {
 		branch, below := "├─ ", "│  "
 		switch {
@@ -101,13 +90,25 @@ func (tr *traceTree) rows(to []row, nodes []*node, indent string, top bool) []ro
 		to = append(to, row{
 			node:     n,
 			branch:   indent + branch,
-			name:     printable(n.name),
-			duration: tr.duration(n.duration()),
+			name:     s.label(n, s.Width < narrow),
+			duration: t.duration(n.duration()),
 			notes:    n.notes(),
 		})
-		to = tr.rows(to, n.children, indent+below, false)
+		to = s.rows(t, to, n.children, indent+below, false)
 	}
 	return to
+}
+
+// label names a span, with the details of a call if asked.
+func (s Style) label(n *node, details bool) string {
+	label := n.title()
+	if details {
+		label = n.call()
+	}
+	if s.Width < narrow && n.failure != "" {
+		label = "✗ " + label
+	}
+	return label
 }
 
 // cut shortens text, which ends in the detail, to width columns. A path is
@@ -149,8 +150,6 @@ func (r row) fit(width int) []string {
 	return taken
 }
 
-const waitLegend = "░ waiting for the model or an approval"
-
 // waited is when a span stopped waiting for somebody else: a model for its first
 // chunk, an approval for its answer.
 func (n *node) waited() uint64 {
@@ -165,9 +164,9 @@ func (n *node) waited() uint64 {
 
 // bar draws when the span was, in cells of two halves. The root, which only
 // repeats the scale, is a line; an instant is a thin mark.
-func (r row) bar(tr *traceTree, width int) string {
-	scale := float64(2*width) / float64(max(1, tr.end-tr.start))
-	at := func(t uint64) int { return int(math.Round(float64(t-tr.start) * scale)) }
+func (r row) bar(t *trace, width int) string {
+	scale := float64(2*width) / float64(max(1, t.end-t.start))
+	at := func(instant uint64) int { return int(math.Round(float64(instant-t.start) * scale)) }
 	from := min(at(r.start), 2*width-1)
 	waited, to := from, max(at(r.end), from+1)
 	if r.waited() > r.start {

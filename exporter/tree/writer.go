@@ -2,7 +2,6 @@ package tree
 
 import (
 	"encoding/hex"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -13,35 +12,19 @@ import (
 
 // A Writer draws traces as their spans arrive. It draws a trace when its root and,
 // after that, a span of another trace have arrived, or at Close. Spans that arrive later,
-// such as background work, are listed at Close.
+// such as background work, are drawn one by one.
 type Writer struct {
 	out   io.Writer
 	style Style
 
 	mu     sync.Mutex
-	traces []*partial // in the order of their first span
-	drawn  []string   // ids of the last maxDrawn traces drawn
-	late   []string   // lines for late spans of drawn traces, at most maxLate
-	later  int        // number of further late spans
+	traces []*trace // in the order of their first span
+	drawn  []string // ids of the last maxDrawn traces drawn
 	err    error
 }
 
-// A partial is a trace that is not complete yet.
-type partial struct {
-	id      string
-	run     runs.Run
-	nodes   []*node
-	lost    tally // nodes that were dropped
-	hasRoot bool
-}
-
-const (
-	// maxNodes bounds what a trace holds in memory; the less important half is
-	// dropped whenever it is reached.
-	maxNodes = 16384
-	maxDrawn = 1024
-	maxLate  = 20
-)
+// maxDrawn bounds how many traces a Writer knows that it has drawn.
+const maxDrawn = 1024
 
 // NewWriter returns a Writer that draws on out.
 func NewWriter(out io.Writer, style Style) *Writer {
@@ -54,21 +37,21 @@ func (w *Writer) Export(span *runs.Span) {
 	defer w.mu.Unlock()
 
 	id := string(span.TraceID)
-	w.traces = slices.DeleteFunc(w.traces, func(p *partial) bool {
-		complete := p.hasRoot && p.id != id
+	w.traces = slices.DeleteFunc(w.traces, func(t *trace) bool {
+		complete := t.hasRoot && t.id != id
 		if complete {
-			w.draw(p)
+			w.draw(t)
 		}
 		return complete
 	})
-	i := slices.IndexFunc(w.traces, func(p *partial) bool { return p.id == id })
+	i := slices.IndexFunc(w.traces, func(t *trace) bool { return t.id == id })
 	if i < 0 && slices.Contains(w.drawn, id) && !span.MayBeRoot() {
-		w.addLate(span)
+		w.drawLate(span)
 		return
 	}
 	if i < 0 {
 		i = len(w.traces)
-		w.traces = append(w.traces, &partial{id: id})
+		w.traces = append(w.traces, &trace{id: id})
 	}
 	w.traces[i].add(span)
 }
@@ -78,23 +61,22 @@ func (w *Writer) Export(span *runs.Span) {
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, p := range w.traces {
-		w.draw(p)
+	for _, t := range w.traces {
+		w.draw(t)
 	}
 	w.traces = nil
-	w.drawLate()
 	return w.err
 }
 
-func (w *Writer) draw(p *partial) {
-	text := w.style.draw(p)
+func (w *Writer) draw(t *trace) {
+	text := w.style.draw(t)
 	if len(w.drawn) > 0 {
 		text = "\n" + text
 	}
 	if len(w.drawn) == maxDrawn {
 		w.drawn = append(w.drawn[:0], w.drawn[1:]...)
 	}
-	w.drawn = append(w.drawn, p.id)
+	w.drawn = append(w.drawn, t.id)
 	w.write(text)
 }
 
@@ -104,44 +86,10 @@ func (w *Writer) write(text string) {
 	}
 }
 
-func (w *Writer) addLate(span *runs.Span) {
-	if len(w.late) == maxLate {
-		w.later++
-		return
-	}
+// drawLate draws a span of a trace that has been drawn.
+func (w *Writer) drawLate(span *runs.Span) {
 	n := newNode(span)
-	line := fmt.Sprintf("%s  %s", printable(n.name), Duration(n.duration()))
-	if notes := n.notes(); len(notes) > 0 {
-		line += "  " + strings.Join(notes, " · ")
-	}
-	line += " · trace " + hex.EncodeToString(span.TraceID)
-	w.late = append(w.late, w.style.encode(cut(line, w.style.width()))+"\n")
-}
-
-// drawLate lists the spans of traces that have been drawn already.
-func (w *Writer) drawLate() {
-	if len(w.late) == 0 {
-		return
-	}
-	text := fmt.Sprintf("\n%s ended after the trace was drawn:\n\n", plural(len(w.late)+w.later, "span")) + strings.Join(w.late, "")
-	if w.later > 0 {
-		text += w.style.encode(fmt.Sprintf("… and %s\n", plural(w.later, "more span")))
-	}
-	w.late, w.later = nil, 0
-	w.write(text)
-}
-
-func (p *partial) add(span *runs.Span) {
-	n := newNode(span)
-	p.run.Add(span)
-	p.hasRoot = p.hasRoot || n.maybeRoot
-	p.nodes = append(p.nodes, n)
-	if len(p.nodes) < maxNodes {
-		return
-	}
-	slices.SortFunc(p.nodes, byWeight)
-	for _, n := range p.nodes[maxNodes/2:] {
-		p.lost.add(n)
-	}
-	p.nodes = slices.Clone(p.nodes[:maxNodes/2])
+	line := strings.Join(append([]string{n.title(), Duration(n.duration())}, n.notes()...), " · ")
+	header := "trace " + hex.EncodeToString(span.TraceID) + ", after it was drawn"
+	w.write(w.style.encode("\n" + header + "\n" + cut(line, w.style.width()) + "\n"))
 }

@@ -1,0 +1,225 @@
+package tree
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spantee/spantee/exporter/runs"
+	"github.com/spantee/spantee/mapping/semconv"
+)
+
+// A trace is the spans of one trace, as far as they have arrived.
+type trace struct {
+	id            string
+	run           runs.Run
+	nodes         []*node
+	hasRoot       bool
+	omitted       int // nodes that were dropped
+	omittedFailed int // of these
+
+	// link sets the following fields.
+	tops       []*node // the roots, or the orphans if there are none
+	root       *node   // the first of the roots, or nil
+	start, end uint64
+	timeless   bool // a recording without times: everything happened at once
+}
+
+// A node is the part of a span that is drawn, and its place in the tree.
+type node struct {
+	id, parentID string
+	name         string
+	kind         runs.Kind
+	start, end   uint64
+	failure      string // "" if it did not fail
+	firstChunk   time.Duration
+	deltas       int64
+	executable   string
+	detail       string // what a tool call was about, if that was recorded
+	isPath       bool   // detail is a path
+	folder       string // where an agent works
+	startMissing bool
+	estimated    bool
+	maybeRoot    bool
+
+	parent   *node
+	children []*node
+}
+
+func newNode(s *runs.Span) *node {
+	n := &node{
+		id: string(s.ID), parentID: string(s.Parent), name: s.Name, kind: s.Kind(), start: s.Start, end: s.End,
+		failure: printable(s.Failure()), firstChunk: s.FirstChunk(), deltas: s.Int(semconv.TextDeltas) + s.Int(semconv.ThinkingDeltas),
+		executable: s.Text(semconv.ProcessExecutable), folder: s.Text(semconv.ProcessWorkingDirectory),
+		startMissing: s.Bool(semconv.StartMissing), estimated: s.Bool(semconv.TimeEstimated), maybeRoot: s.MayBeRoot(),
+	}
+	n.detail, n.isPath = s.Detail()
+	return n
+}
+
+func (n *node) duration() time.Duration { return between(n.start, n.end) }
+
+// maxNodes bounds what a trace holds in memory; the less important half is dropped
+// whenever it is reached.
+const maxNodes = 16384
+
+// add adds a span. Deltas spans are not drawn: the chat that they belong to covers their
+// time, and states how many deltas there were.
+func (t *trace) add(span *runs.Span) {
+	t.run.Add(span)
+	if span.Kind() == runs.Deltas {
+		return
+	}
+	n := newNode(span)
+	t.hasRoot = t.hasRoot || n.maybeRoot
+	t.nodes = append(t.nodes, n)
+	if len(t.nodes) == maxNodes {
+		t.keep(maxNodes / 2)
+	}
+}
+
+// keep drops all but the most important nodes: roots, failures, then the longest.
+func (t *trace) keep(limit int) {
+	if len(t.nodes) <= limit {
+		return
+	}
+	slices.SortFunc(t.nodes, func(a, b *node) int {
+		return cmp.Or(first(a.maybeRoot, b.maybeRoot), first(a.failure != "", b.failure != ""), cmp.Compare(b.duration(), a.duration()), byTime(a, b))
+	})
+	for _, n := range t.nodes[limit:] {
+		t.omitted++
+		if n.failure != "" {
+			t.omittedFailed++
+		}
+	}
+	t.nodes = slices.Clone(t.nodes[:limit])
+}
+
+// first orders true before false.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+// link makes the nodes a tree, when all have been added. A span whose parent is not among
+// them hangs under the root.
+func (t *trace) link() {
+	slices.SortFunc(t.nodes, byTime)
+	byID := make(map[string]*node, len(t.nodes))
+	for _, n := range t.nodes {
+		byID[n.id] = n
+	}
+	isRoot := func(n *node) bool { return n.maybeRoot && byID[n.parentID] == nil }
+	if i := slices.IndexFunc(t.nodes, isRoot); i >= 0 {
+		t.root = t.nodes[i]
+	}
+	t.start, t.end = t.run.Start, t.run.End
+	t.timeless = t.length() < time.Millisecond && (len(t.nodes) > 2 || t.root != nil && t.root.estimated)
+	for _, n := range t.nodes {
+		p := byID[n.parentID]
+		if !isRoot(n) && (p == nil || p.under(n)) {
+			p = t.root
+		}
+		n.parent = p
+		if p == nil {
+			t.tops = append(t.tops, n)
+		} else {
+			p.children = append(p.children, n)
+		}
+	}
+}
+
+// under reports whether n is other or below it.
+func (n *node) under(other *node) bool {
+	for ; n != nil; n = n.parent {
+		if n == other {
+			return true
+		}
+	}
+	return false
+}
+
+// byTime orders siblings. Ids decide last, so that the order is stable.
+func byTime(a, b *node) int {
+	return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end), cmp.Compare(a.name, b.name), cmp.Compare(a.id, b.id))
+}
+
+func (t *trace) length() time.Duration { return between(t.start, t.end) }
+
+// duration formats a duration, "" if there are no times.
+func (t *trace) duration(d time.Duration) string {
+	if t.timeless {
+		return ""
+	}
+	return Duration(d)
+}
+
+func (n *node) isCall() bool { return n.kind == runs.Chat || n.kind == runs.Tool }
+
+// about returns what a tool call was about: a path relative to its agent's folder.
+func (n *node) about() string {
+	about := n.detail
+	for p := n.parent; n.isPath && p != nil; p = p.parent {
+		if p.folder != "" {
+			about = strings.TrimPrefix(about, p.folder+"/")
+			break
+		}
+	}
+	return printable(about)
+}
+
+// title is the name of a span without its operation, which only a model call keeps.
+func (n *node) title() string {
+	operation, rest, _ := strings.Cut(n.name, " ")
+	switch {
+	case rest == "":
+	case operation == semconv.OperationExecuteTool, operation == semconv.OperationInvokeAgent:
+		return printable(rest)
+	case operation == semconv.OperationApproval:
+		return printable("approval " + rest)
+	}
+	return printable(n.name)
+}
+
+// call is the title with what the call was about.
+func (n *node) call() string {
+	about := n.about()
+	if about == "" {
+		return n.title()
+	}
+	return strings.TrimSuffix(n.title(), " "+n.executable) + " " + about
+}
+
+// notes returns what the bar does not show, most important first.
+func (n *node) notes() []string {
+	var notes []string
+	if n.failure != "" {
+		notes = append(notes, "✗ "+n.failure)
+	}
+	if n.firstChunk > 0 && n.kind == runs.Chat {
+		notes = append(notes, "first chunk "+Duration(n.firstChunk))
+	}
+	if n.deltas > 0 && n.kind != runs.Agent { // its chats state the counts
+		notes = append(notes, plural(int(n.deltas), "delta"))
+	}
+	about := n.about()
+	if n.executable != "" && about == "" && !strings.HasSuffix(n.name, " "+n.executable) {
+		notes = append(notes, printable(n.executable))
+	}
+	if n.startMissing {
+		notes = append(notes, "start missing")
+	}
+	if n.estimated {
+		notes = append(notes, "times estimated")
+	}
+	if about != "" {
+		notes = append(notes, about)
+	}
+	return notes
+}
