@@ -21,17 +21,8 @@ func arrays(t testing.TB, in []byte) map[string][]byte {
 	if err := json.Indent(&pretty, array, "", "  "); err != nil {
 		t.Fatal(err)
 	}
-	breaks := bytes.ReplaceAll(pretty.Bytes(), []byte("{\n"), []byte("\n{\n"))
-	var unindented []byte
-	for line := range bytes.Lines(breaks) {
-		unindented = append(unindented, bytes.TrimLeft(line, " ")...)
-	}
 	return map[string][]byte{
-		"null first":        slices.Concat([]byte("[null, \n null,"), array[1:]),
-		"empty first":       slices.Concat([]byte("[{},{ },"), array[1:]),
 		"null within":       slices.Concat([]byte("["), bytes.ReplaceAll(bytes.TrimSpace(in), []byte("\n"), []byte(", null,\n")), []byte("]\n")),
-		"braces on lines":   unindented,
-		"objects on lines":  bytes.ReplaceAll(array, []byte(`:{"`), []byte(":\n{\"")),
 		"one line":          array,
 		"pretty-printed":    pretty.Bytes(),
 		"Windows":           bytes.ReplaceAll(pretty.Bytes(), []byte("\n"), []byte("\r\n")),

@@ -24,27 +24,25 @@ type lines struct {
 
 	buf, tail []byte
 	short     shortener
-
-	opening bool // the current line may begin an array
-	inArray bool // the stream is in an array
-	arrayObject
+	opening   bool // buf may begin an array
+	array
 }
 
-// An arrayObject is the state of an array's current object.
-type arrayObject struct {
-	depth    int  // of its brackets, 0 between objects
+// An array is the state of an array that is read.
+type array struct {
+	in       bool // the stream is in an array
+	depth    int  // of the brackets of the current object, 0 between objects
 	inString bool // the last byte is part of a string
 	escaped  bool // the next byte of the string is
-	last     byte // outside of strings and white space
-	fits     bool // the last bracket may stand where it does
-	newLine  int  // how many of the last bytes match the beginning of newLineObject
-	inner    int  // where in buf its last member or element begins that began a line
+	newLine  bool // the last byte is a line break
 }
 
 const (
-	beforeArray   = " \t\uFEFF"
-	space         = " \t\r\n"
-	newLineObject = "\n{\"" // a line of its own within an object: the array may have been cut off
+	beforeArray = " \t\uFEFF"
+	space       = " \t\r\n"
+
+	// maxOpening is how many bytes may come before the first object of an array.
+	maxOpening = 1 << 10
 )
 
 // Write implements io.Writer. The slices it hands to line are valid only
@@ -53,7 +51,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
 		switch {
-		case l.inArray:
+		case l.in:
 			p = l.objects(p)
 		case l.opening, len(l.buf) == 0 && strings.IndexByte(beforeArray+"[", p[0]) >= 0:
 			p = l.openArray(p)
@@ -69,61 +67,32 @@ func (l *lines) Write(p []byte) (int, error) {
 var newline = []byte{'\n'}
 
 // openArray takes the bytes of which it is unknown yet whether they begin an array,
-// and returns the rest.
+// and returns the rest. An array begins with a bracket and an object.
 func (l *lines) openArray(p []byte) []byte {
-	known := len(l.buf)
-	text := append(l.buf, p[:min(len(p), maxOpening-known)]...)
-	at, begins := firstObject(text)
-	if l.opening = at < 0 && len(text) < maxOpening; l.opening {
-		l.buf = text
-		return nil
-	}
-	if begins {
-		l.inArray, l.arrayObject, l.buf = true, arrayObject{depth: 1, last: '{'}, append(l.buf[:0], '{')
-		return p[max(0, at+1-known):]
-	}
-	if at < 0 {
-		at = len(text)
-	}
-	at = max(at, known)
-	before := bytes.Clone(text[:at])
-	l.buf = l.buf[:0]
-	for line := range bytes.Lines(before) {
-		head, whole := bytes.CutSuffix(line, newline)
-		l.piece(head, whole)
-	}
-	return p[at-known:]
-}
-
-// maxOpening is how many bytes may come before the first object of an array.
-const maxOpening = 1 << 10
-
-// firstObject returns where an array's first object with members begins, or where it
-// shows that a text begins no array, or -1 if that takes more of the text.
-func firstObject(text []byte) (at int, begins bool) {
-	for at < len(text) && strings.IndexByte(beforeArray, text[at]) >= 0 {
-		at++
-	}
-	if at < len(text) && text[at] != '[' {
-		return at, false
-	}
-	for at++; at < len(text); {
-		rest := bytes.TrimLeft(text[at:], space+",")
-		at = len(text) - len(rest)
-		object, inner := bytes.CutPrefix(rest, []byte{'{'})
-		object = bytes.TrimLeft(object, space)
-		switch {
-		case bytes.HasPrefix([]byte("null"), rest), inner && len(object) == 0:
-			return -1, false
-		case bytes.HasPrefix(rest, []byte("null")):
-			at += len("null")
-		case inner && object[0] == '}':
-			at = len(text) - len(object) + 1
-		default:
-			return at, inner && object[0] == '"'
+	for i, c := range p {
+		before, bracket := beforeArray+"[", bytes.IndexByte(l.buf, '[') >= 0
+		if bracket {
+			before = space
 		}
+		if strings.IndexByte(before, c) >= 0 && len(l.buf) < maxOpening {
+			l.buf = append(l.buf, c)
+			continue
+		}
+		l.opening = false
+		text := l.buf
+		l.buf = nil
+		if bracket && c == '{' {
+			l.in = true
+			return p[i:]
+		}
+		for line := range bytes.Lines(text) {
+			head, whole := bytes.CutSuffix(line, newline)
+			l.piece(head, whole)
+		}
+		return p[i:]
 	}
-	return -1, false
+	l.opening = true
+	return nil
 }
 
 // objects takes the bytes of an array, passes on its objects, and returns what follows
@@ -131,77 +100,47 @@ func firstObject(text []byte) (at int, begins bool) {
 func (l *lines) objects(p []byte) []byte {
 	from := 0 // of the current object
 	for i, c := range p {
-		if l.depth == 0 {
-			switch c {
-			case '{':
-				l.arrayObject, from = arrayObject{depth: 1, last: c}, i
-			case ',', ' ', '\n', '\r', '\t', 'n', 'u', 'l':
-			case ']':
-				l.inArray = false
+		lineBegins := l.newLine
+		l.newLine = c == '\n'
+		switch {
+		case l.depth == 0:
+			switch {
+			case c == '{':
+				l.depth, from = 1, i
+			case c == ']':
+				l.array = array{}
 				return p[i+1:]
-			default:
-				l.inArray = false
+			case strings.IndexByte(",nul"+space, c) < 0: // neither white space nor null
+				l.array = array{}
 				return p[i:]
 			}
-			continue
-		}
-		switch {
-		case c == newLineObject[0]:
-			l.newLine = 1
-		case 0 < l.newLine && l.newLine < len(newLineObject) && c == newLineObject[l.newLine]:
-			l.newLine++
-		default:
-			l.newLine = 0
-		}
-		switch {
-		case l.newLine == len(newLineObject) && (l.inString || !l.fits):
+		case lineBegins && c == '{': // the array was cut off, and this is a line of its own
 			l.keep(p[from:i])
-			l.breakOff()
+			l.flush()
+			l.array = array{}
 			return p[i:]
 		case l.escaped:
 			l.escaped = false
 		case l.inString:
 			l.inString, l.escaped = c != '"', c == '\\'
-		case c == ' ' || c == '\n' || c == '\r' || c == '\t': // is no part of a value's size
+		case strings.IndexByte(space, c) >= 0: // is no part of a value's size
 			l.keep(p[from:i])
 			from = i + 1
 		case c == '"':
-			l.inString, l.last = true, c
+			l.inString = true
 		case c == '{' || c == '[':
 			l.depth++
-			l.fits = l.last == ':' || l.last == ',' || l.last == '['
-			if l.newLine > 0 && l.fits && !l.short.on {
-				l.inner = len(l.buf) + i - from
-			}
-			l.last = c
 		case c == '}' || c == ']':
-			if l.last = c; l.depth == 1 {
+			if l.depth--; l.depth == 0 {
 				l.keep(p[from : i+1])
 				l.flush()
 			}
-			l.depth--
-		default:
-			l.last = c
 		}
 	}
 	if l.depth > 0 {
 		l.keep(p[from:])
 	}
 	return nil
-}
-
-// breakOff ends an array within an object, where an object begins that is a line of its
-// own. If the last object within it began a line, too, the array was cut off before that.
-func (l *lines) breakOff() {
-	if i := l.inner; 0 < i && i < len(l.buf) && !l.short.on {
-		inner := bytes.Clone(bytes.TrimSuffix(l.buf[i:], []byte{'{'}))
-		l.buf = l.buf[:i]
-		l.flush()
-		l.buf = append(l.buf, inner...)
-	}
-	l.flush()
-	l.inArray, l.arrayObject = false, arrayObject{}
-	l.buf = append(l.buf, '{')
 }
 
 // piece takes the next piece of a line. whole says that the line ends with it.
