@@ -17,9 +17,14 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start instant) *to
 	if t := r.tools[id]; t != nil { // the id is reused: the older call will never end
 		r.endTool(t, r.clock.after(t.start, at), errIncomplete, "")
 		at = max(at, r.clock.last)
-		if inv.ended { // the sub-agent was the work of that call
-			inv = r.invocation(ev, at)
-		}
+	}
+	if len(r.tools) == maxOpen {
+		old := r.oldest(r.tools)
+		newest := old[len(old)-1].n
+		r.endTools(at, errIncomplete, func(t *tool) bool { return t.n <= newest })
+	}
+	if inv.ended { // the sub-agent was the work of a call that has ended
+		inv = r.invocation(ev, at)
 	}
 	start = max(start, r.start)
 	r.counts.tools++
@@ -46,11 +51,6 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start instant) *to
 		inv.state = working
 	}
 	r.tools[id] = t
-	if len(r.tools) > maxOpen {
-		for _, old := range r.oldest(r.tools, t) {
-			r.endTool(old, r.clock.after(old.start, at), errIncomplete, "")
-		}
-	}
 	return t
 }
 
@@ -65,14 +65,9 @@ func (r *run) openAfter(ev *agent.Event) turnOpen {
 	return notOpen
 }
 
-// oldest returns the calls that end to make room, and counts them. Calls whose sub-agent
-// still works are left; if that leaves none to end, only the newest call ends.
-func (r *run) oldest(open map[string]*tool, newest *tool) []*tool {
-	old := slices.DeleteFunc(sortedTools(open), func(t *tool) bool { return t == newest || r.nested[t.id] != nil })
-	old = old[:min(len(old), maxOpen/10)]
-	if len(old) == 0 {
-		old = []*tool{newest}
-	}
+// oldest returns the calls that end to make room, and counts them.
+func (r *run) oldest(open map[string]*tool) []*tool {
+	old := sortedTools(open)[:maxOpen/10]
 	r.stream.stats.Evicted += len(old)
 	return old
 }
@@ -400,7 +395,7 @@ func (r *run) leaveRunning(t *tool, call *agent.Tool, at instant, asked *invocat
 	}
 	r.tasks[t.taskKey()] = t
 	if len(r.tasks) > maxOpen {
-		for _, old := range r.oldest(r.tasks, t) {
+		for _, old := range r.oldest(r.tasks) {
 			r.stopTask(old, at)
 		}
 	}
