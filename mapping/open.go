@@ -61,7 +61,7 @@ func (m *Mapper) copied(now instant) *Mapper {
 		keys: m.keys, copy: true,
 	}}
 	c.sessions = newSessions(&c.stream)
-	c.sessions.evicted = m.sessions.evicted // only read
+	c.sessions.known = m.sessions.known // only read
 	if r := m.sessions.first; r != nil {
 		c.sessions.first = r.clone(&c.stream)
 	}
