@@ -28,13 +28,10 @@ func (m *Mapper) open(now instant) iter.Seq[Output] {
 		if m.closed {
 			return
 		}
-		c := m.copied(now)
+		c := m.clone(now)
 		for e := m.sessions.open.Back(); e != nil; e = e.Prev() {
 			s := *e.Value.(*session)
-			s.ended = slices.Clone(s.ended)
-			for i, r := range s.ended {
-				s.ended[i] = r.clone(&c.stream)
-			}
+			s.ended = copied(s.ended, func(r *run) *run { return r.clone(&c.stream) })
 			if s.run != nil {
 				s.run = s.run.clone(&c.stream)
 			}
@@ -53,8 +50,8 @@ func (m *Mapper) open(now instant) iter.Seq[Output] {
 	}
 }
 
-// copied returns a Mapper for copies of the open runs, which can end without changing m.
-func (m *Mapper) copied(now instant) *Mapper {
+// clone returns a Mapper for copies of the open runs, which can end without changing m.
+func (m *Mapper) clone(now instant) *Mapper {
 	names := *m.names // with a count of its own
 	c := &Mapper{stream: stream{
 		opts: m.opts, capture: m.capture, names: &names, now: now, place: m.place, stats: m.stats, lastWords: m.lastWords,
@@ -74,87 +71,87 @@ func (m *Mapper) copied(now instant) *Mapper {
 
 // clone returns a copy of r that can be ended without changing r.
 func (r *run) clone(s *stream) *run {
-	c := *r
-	c.stream = s
-	copies := map[*invocation]*invocation{}
-	turns := map[*turn]*turn{}
-	tools := map[*tool]*tool{}
-	turn := func(t *turn) *turn {
-		if t == nil {
-			return nil
-		}
-		if turns[t] == nil {
-			turns[t] = t.clone()
-		}
-		return turns[t]
-	}
-	c.order = nil
-	for _, inv := range r.order {
-		own := *inv
-		own.turn, own.caller, own.lastTurn = turn(inv.turn), turn(inv.caller), turn(inv.lastTurn)
-		own.dialog.asked, own.notices = slices.Clip(inv.dialog.asked), slices.Clone(inv.notices)
-		own.dialog.content.List, own.busy.intervals = slices.Clone(inv.dialog.content.List), slices.Clone(inv.busy.intervals)
-		copies[inv] = &own
-		c.order = append(c.order, &own)
-	}
-	c.main = copies[r.main]
-	c.nested = maps.Clone(r.nested)
-	for id, inv := range c.nested {
-		c.nested[id] = copies[inv]
-	}
-	cloneTools := func(all map[string]*tool) map[string]*tool {
-		all = maps.Clone(all)
-		for id, t := range all {
-			own := *t
-			own.inv = copies[t.inv]
-			if own.turn != nil {
-				own.turn = turn(t.turn)
-			}
-			own.arguments.wire = slices.Clip(t.arguments.wire)
-			own.asked.List = slices.Clone(t.asked.List)
-			all[id], tools[t] = &own, &own
-		}
-		return all
-	}
-	c.early = maps.Clone(r.early)
-	c.tools, c.tasks = cloneTools(r.tools), cloneTools(r.tasks)
-	for _, inv := range c.order {
-		inv.task = tools[inv.task] // nil for nil
-	}
-	c.approvals = nil
-	for _, a := range r.approvals {
+	own, c := *r, copier{}
+	own.stream = s
+	own.main = c.invocation(r.main)
+	own.order = copied(r.order, c.invocation)
+	own.nested = copiedMap(r.nested, c.invocation)
+	own.tools, own.tasks = copiedMap(r.tools, c.tool), copiedMap(r.tasks, c.tool)
+	own.early = maps.Clone(r.early)
+	own.approvals = copied(r.approvals, func(a *pendingApproval) *pendingApproval {
 		own := *a
-		own.inv = copies[a.inv]
-		c.approvals = append(c.approvals, &own)
-	}
-	c.content.List = slices.Clone(r.content.List)
-	c.notices = slices.Clone(r.notices)
-	c.held = nil
-	for _, h := range r.held {
-		c.held = append(c.held, held{h.clone(), turn(h.turn), copies[h.times]})
-	}
-	for _, t := range turns {
-		t.inv = copies[t.inv]
-	}
-	return &c
+		own.inv = c.invocation(a.inv)
+		return &own
+	})
+	own.content.List, own.notices = slices.Clone(r.content.List), slices.Clone(r.notices)
+	own.held = copied(r.held, func(h held) held { return held{h.clone(), c.turn(h.turn), c.invocation(h.times)} })
+	return &own
 }
 
-// clone returns a copy of t that can be ended without changing t. Both can be
-// appended to.
-func (t *turn) clone() *turn {
-	c := *t
-	if t.log == nil {
-		return &c
+// A copier has the copies of what a run points to.
+type copier map[any]any
+
+// copyOnce returns the copy of a thing, nil for nil. A copy that is new is passed to own,
+// which copies what both would change.
+func copyOnce[T any](c copier, thing *T, own func(*T)) *T {
+	if thing == nil {
+		return nil
 	}
-	l := new(eventLog)
-	*l, c.log = *t.log, l
-	l.own.events = slices.Clone(l.own.events)
-	l.children = slices.Clone(l.children)
-	for i := range l.children {
-		l.children[i].events = slices.Clone(l.children[i].events)
+	if known, ok := c[thing]; ok {
+		return known.(*T)
 	}
-	l.speech = l.speech.Clone()
-	return &c
+	made := *thing
+	c[thing] = &made
+	own(&made)
+	return &made
+}
+
+func (c copier) invocation(inv *invocation) *invocation {
+	return copyOnce(c, inv, func(own *invocation) {
+		own.task, own.turn, own.caller, own.lastTurn = c.tool(inv.task), c.turn(inv.turn), c.turn(inv.caller), c.turn(inv.lastTurn)
+		own.dialog.asked, own.dialog.content.List = slices.Clip(inv.dialog.asked), slices.Clone(inv.dialog.content.List)
+		own.notices, own.busy.intervals = slices.Clone(inv.notices), slices.Clone(inv.busy.intervals)
+	})
+}
+
+func (c copier) tool(t *tool) *tool {
+	return copyOnce(c, t, func(own *tool) {
+		own.inv, own.turn = c.invocation(t.inv), c.turn(t.turn)
+		own.arguments.wire, own.asked.List = slices.Clip(t.arguments.wire), slices.Clone(t.asked.List)
+	})
+}
+
+func (c copier) turn(t *turn) *turn {
+	return copyOnce(c, t, func(own *turn) {
+		own.inv = c.invocation(t.inv)
+		if t.log == nil {
+			return
+		}
+		l := *t.log
+		l.own.events = slices.Clone(l.own.events)
+		l.children = copied(l.children, func(g eventGroup) eventGroup {
+			g.events = slices.Clone(g.events)
+			return g
+		})
+		l.speech = l.speech.Clone()
+		own.log = &l
+	})
+}
+
+func copied[T any](list []T, copyOf func(T) T) []T {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i] = copyOf(list[i])
+	}
+	return list
+}
+
+func copiedMap[T any](m map[string]T, copyOf func(T) T) map[string]T {
+	m = maps.Clone(m)
+	for key := range m {
+		m[key] = copyOf(m[key])
+	}
+	return m
 }
 
 func (s *span) clone() *span {

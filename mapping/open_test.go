@@ -232,6 +232,30 @@ func TestOpenSpansKeepTheirTrace(t *testing.T) {
 	}
 }
 
+// What a sub-agent in the background left running is open when the sub-agent has ended.
+func TestOpenWorkOfAnEndedSubagent(t *testing.T) {
+	launched := func(id, parent, outcome string) string {
+		return `{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"` + id + `","content":"ok"}]},"tool_use_result":` + outcome + `,"uuid":"u"` + parent + `}`
+	}
+	const nested = `,"parent_tool_use_id":"task"`
+	w := watch(t, [][]byte{stream(
+		claudeInit,
+		claudeSays(`{"type":"tool_use","id":"task","name":"Task","input":{}}`, ""),
+		launched("task", "", `{"status":"async_launched","agentId":"a1"}`),
+		claudeSays(`{"type":"tool_use","id":"shell","name":"Bash","input":{}}`, nested),
+		launched("shell", nested, `{"backgroundTaskId":"b1"}`),
+		`{"type":"system","subtype":"task_notification","task_id":"a1","status":"completed","uuid":"u"}`,
+	)}, mapping.Options{Agent: "claude"}, true, nil)
+	w.check(t)
+	var names []string
+	for _, s := range w.open[1] {
+		names = append(names, s.Name)
+	}
+	if !slices.Contains(names, "background Bash") {
+		t.Errorf("open are %q", names)
+	}
+}
+
 // Whoever keeps the open spans for the case of a kill is told when there are
 // other roots, or roots of other ids: one kept before would be nobody's.
 func TestGenerationTellsOfOtherRoots(t *testing.T) {
