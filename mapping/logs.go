@@ -159,7 +159,6 @@ type Rows struct {
 	open func() (io.ReadCloser, error)
 	file io.ReadCloser // nil unless it is open
 	buf  *bufio.Reader
-	long []byte
 	at   instant // the latest timestamp of the rows so far, as far as they were compared
 	cut  bool    // the log ends within Row
 	err  error   // why there is no Row
@@ -252,9 +251,9 @@ func firstOf(all []*Rows) (next int, until instant) {
 	return next, until
 }
 
-// maxRow is how much of a row is read to find its timestamp. The rest of a longer row is
-// mapped piece by piece, as if it was written at the same time as the row before.
-const maxRow = 1 << 20
+// maxRow is how long a row may be to be read as a whole. A longer one comes in pieces: if the
+// first of them lacks the timestamp, as if it was written at the same time as the row before.
+const maxRow = 256 << 10
 
 // start opens the log.
 func (r *Rows) start() {
@@ -262,7 +261,7 @@ func (r *Rows) start() {
 		r.file = io.NopCloser(nil)
 		return
 	}
-	r.buf = bufio.NewReaderSize(r.file, 32<<10)
+	r.buf = bufio.NewReaderSize(r.file, maxRow)
 	r.next()
 	r.written()
 }
@@ -275,20 +274,9 @@ func (r *Rows) close() {
 
 // next reads the next row.
 func (r *Rows) next() {
-	r.long = r.long[:0]
-	for {
-		row, err := r.buf.ReadSlice('\n')
-		r.Row = row
-		if whole := err == nil; !whole || len(r.long) > 0 {
-			r.long = append(r.long, row...)
-			r.Row = r.long
-			if errors.Is(err, bufio.ErrBufferFull) && len(r.long) < maxRow {
-				continue
-			}
-		}
-		if r.cut = err != nil && !errors.Is(err, bufio.ErrBufferFull); r.cut && len(r.Row) == 0 {
-			r.err = err
-		}
-		return
+	row, err := r.buf.ReadSlice('\n')
+	r.Row = row
+	if r.cut = err != nil && !errors.Is(err, bufio.ErrBufferFull); r.cut && len(row) == 0 {
+		r.err = err
 	}
 }
