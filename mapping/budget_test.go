@@ -3,13 +3,10 @@ package mapping_test
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
-	"github.com/spantee/spantee/mapping"
 )
 
 // Open calls take memory, and may never end. Beyond a limit, the oldest ones end and are
@@ -49,27 +46,5 @@ func TestOpenBudget(t *testing.T) {
 				t.Errorf("the last call, span %d, has not ended well", last)
 			}
 		})
-	}
-}
-
-// A call whose sub-agent still works does not end to make room for others.
-func TestOpenBudgetSparesSubagents(t *testing.T) {
-	const call = `{"type":"assistant","message":{"id":"m%s","role":"assistant","content":[{"type":"tool_use","id":%q,"name":"Agent","input":{}}]},"parent_tool_use_id":null,"session_id":"s"}` + "\n"
-	var in strings.Builder
-	fmt.Fprintf(&in, call, "0", "first")
-	in.WriteString(`{"type":"assistant","message":{"id":"n","role":"assistant","content":[{"type":"text","text":"Looking."}]},"parent_tool_use_id":"first","session_id":"s"}` + "\n")
-	for i := range 2_500 {
-		id := strconv.Itoa(i + 1)
-		fmt.Fprintf(&in, call, id, id)
-	}
-	in.WriteString(`{"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"first","content":"Found."}]},"parent_tool_use_id":null,"session_id":"s"}` + "\n")
-	spans, m := feed{opts: mapping.Options{Agent: "claude"}}.spans(t, []byte(in.String()))
-	if m.Stats().Evicted == 0 {
-		t.Error("no call ended early")
-	}
-	for _, s := range spans {
-		if attribute([]*tracepb.Span{s}, s.Name, "gen_ai.tool.call.id") == "first" && s.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR {
-			t.Error("the call of a sub-agent at work ended early")
-		}
 	}
 }
