@@ -1,5 +1,0 @@
-//go:build !linux && !darwin
-
-package follow
-
-func isRemote(string) bool { return false }
