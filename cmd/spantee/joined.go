@@ -11,28 +11,25 @@ import (
 )
 
 // A joinedLog reads the log that an agent keeps of the session in the pipe, because the log
-// has what the stream lacks. The disk may hang, so a goroutine reads each log, and the
-// mapper goes on without the log.
+// has what the stream lacks.
 type joinedLog struct {
-	patience time.Duration      // for all that is read before one piece of the stream
 	session  string             // that began last
 	log      *mapping.JoinedLog // nil if the session's log adds nothing
-	disk     chan struct{}      // has room for one reader: each that hangs takes a thread
-
-	asks   chan<- struct{} // asks what the log has grown by; closed when the log is no longer read
-	grown  <-chan []byte   // the answers, each valid until the next question
-	asked  bool            // a question has no answer yet
-	inTime bool            // the last answer came in time
+	searches int                // that are left
+	file     *os.File           // nil until it is found
+	buf      []byte
 }
 
 const (
-	// maxPatience is how long the mapper waits for a log. After that, it takes only what has
-	// been read, until there is an answer again.
-	maxPatience = 250 * time.Millisecond
-	minPatience = 20 * time.Millisecond // a local disk takes less
+	// maxSearches is how often a log is searched for, once a second: an agent begins it
+	// only when it works.
+	maxSearches = 10
 
 	// logAhead is how long before the first line of a stream the log of its run may begin.
 	logAhead = 2 * time.Second
+
+	// maxCatchUp is how long a piece of the stream waits for a log that has much to read.
+	maxCatchUp = 250 * time.Millisecond
 )
 
 // newJoinedLog returns nil if no log may be read.
@@ -40,7 +37,7 @@ func (t *tracing) newJoinedLog() *joinedLog {
 	if !t.to.Live || t.noSessionLog {
 		return nil
 	}
-	return &joinedLog{patience: max(minPatience, min(maxPatience, t.flushTimeout/4)), disk: make(chan struct{}, 1)}
+	return &joinedLog{buf: make([]byte, tracer.MaxPiece)}
 }
 
 // follow begins to read the log of the session that began last.
@@ -50,109 +47,41 @@ func (l *joinedLog) follow(m *mapping.Mapper, arrived time.Time) {
 	}
 	l.close()
 	l.session = m.Stats().Session
-	if l.log = m.JoinLog(l.session, arrived.Add(-logAhead)); l.log == nil {
-		return
+	l.log, l.searches = m.JoinLog(l.session, arrived.Add(-logAhead)), maxSearches
+	l.search()
+}
+
+// search is called every second.
+func (l *joinedLog) search() {
+	if l != nil && l.log != nil && l.file == nil && l.searches > 0 {
+		l.file = findLog(l.log)
+		l.searches--
 	}
-	asks, grown := make(chan struct{}, 1), make(chan []byte, 1)
-	l.asks, l.grown, l.asked, l.inTime = asks, grown, true, false
-	go readLog(l.log, l.disk, asks, grown)
 }
 
 func (l *joinedLog) close() {
-	if l != nil && l.log != nil {
-		close(l.asks)
-		l.log = nil
+	if l != nil && l.file != nil {
+		_ = l.file.Close()
+		l.file = nil
 	}
 }
 
-// take maps the rows that were written before a piece of the stream came.
+// take maps the rows that were written before a piece of the stream came. A disk that hangs
+// stops the agent, too.
 func (l *joinedLog) take(to *tracer.Stream, arrived time.Time) {
-	if l == nil || l.log == nil {
+	if l == nil || l.file == nil {
 		return
 	}
 	if l.log.Ahead() {
 		to.WriteLog(l.log, nil, arrived)
 	}
-	deadline := time.NewTimer(l.patience)
-	defer deadline.Stop()
-	for l.log != nil && !l.log.Ahead() {
-		rows := l.next(deadline.C)
-		if len(rows) == 0 {
+	for began := time.Now(); !l.log.Ahead() && time.Since(began) < maxCatchUp; {
+		n, _ := l.file.Read(l.buf) // a log may grow after io.EOF
+		if n == 0 {
 			return
 		}
-		to.WriteLog(l.log, rows, arrived)
+		to.WriteLog(l.log, l.buf[:n], arrived)
 	}
-}
-
-// next returns what the log has grown by, nil if that is nothing, or not known yet.
-func (l *joinedLog) next(deadline <-chan time.Time) []byte {
-	if !l.asked {
-		l.asks <- struct{}{}
-		l.asked = true
-	}
-	var rows []byte
-	var found bool
-	if l.inTime {
-		select {
-		case rows, found = <-l.grown:
-		case <-deadline:
-			l.inTime = false
-			return nil
-		}
-	} else {
-		select {
-		case rows, found = <-l.grown:
-		default: // it is still searched for, or the disk hangs
-			return nil
-		}
-	}
-	if l.asked, l.inTime = false, true; !found {
-		l.close()
-	}
-	return rows
-}
-
-// readLog sends what a log has when it is found, and then, each time it is asked, what the
-// log has grown by. It closes grown if there is no log.
-func readLog(log *mapping.JoinedLog, disk chan struct{}, asks <-chan struct{}, grown chan<- []byte) {
-	defer close(grown)
-	select {
-	case disk <- struct{}{}:
-		defer func() { <-disk }()
-	case <-asks:
-		return
-	}
-	file := awaitLog(log, asks)
-	if file == nil {
-		return
-	}
-	defer file.Close()
-	buf := make([]byte, tracer.MaxPiece)
-	for more := true; more; _, more = <-asks {
-		n, _ := file.Read(buf) // a log may grow after io.EOF
-		grown <- buf[:n]
-	}
-}
-
-const (
-	searchEvery = time.Second
-	maxSearches = 10
-)
-
-// awaitLog searches for a log, which an agent begins only when it works. It returns nil if
-// there is none in time, or once asks is closed.
-func awaitLog(log *mapping.JoinedLog, asks <-chan struct{}) *os.File {
-	for range maxSearches {
-		if file := findLog(log); file != nil {
-			return file
-		}
-		select {
-		case <-time.After(searchEvery):
-		case <-asks:
-			return nil
-		}
-	}
-	return nil
 }
 
 // findLog opens a log, and returns nil if it is not there. Links out of the agent's folder

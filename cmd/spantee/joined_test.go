@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/spantee/spantee/exporter/receiver/receivertest"
-	"github.com/spantee/spantee/mapping"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
@@ -136,25 +135,5 @@ func TestJoined(t *testing.T) {
 				t.Errorf("%d tokens on the root, %d on %d chats", total, input, chats)
 			}
 		})
-	}
-}
-
-// TestHungLog has a log that does not answer, or answers late.
-func TestHungLog(t *testing.T) {
-	asks, grown := make(chan struct{}, 1), make(chan []byte, 1)
-	l := &joinedLog{log: new(mapping.JoinedLog), asks: asks, grown: grown, inTime: true}
-	deadline := make(chan time.Time, 1)
-	deadline <- time.Now()
-	for range 1000 { // waits only once
-		if rows := l.next(deadline); rows != nil {
-			t.Fatal(string(rows))
-		}
-	}
-	if len(asks) != 1 {
-		t.Error("not asked once")
-	}
-	grown <- []byte("late")
-	if rows := l.next(deadline); string(rows) != "late" {
-		t.Errorf("%q", rows)
 	}
 }

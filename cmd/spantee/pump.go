@@ -128,6 +128,7 @@ func (p *pump) consume(bytes []byte, arrived time.Time) {
 // tick does what is due because time passes.
 func (p *pump) tick(now time.Time) {
 	idle := now.Sub(p.lastArrival)
+	p.log.search()
 	p.checkStall(now, idle)
 	p.checkLimits(idle)
 	p.open.tick(now, idle)
