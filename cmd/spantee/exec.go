@@ -7,13 +7,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/spantee/spantee/cmd/spantee/internal/proc"
-	"github.com/spantee/spantee/cmd/spantee/internal/tee"
 	"github.com/spantee/spantee/cmd/spantee/internal/tracer"
 	"github.com/spantee/spantee/exporter"
 	"github.com/spantee/spantee/mapping"
@@ -89,16 +87,9 @@ func runAgent(o *options, args []string, stdin, stdout, stderr *os.File) error {
 	}
 	pump := tracing.start(out, stdout)
 	copied := make(chan error, 1)
-	stopWatch := proc.WatchClosed(stdout, func() { out.Close() }) // so that the agent's next write fails
-	closeStdout := sync.OnceValue(func() error {
-		stopWatch()
-		return stdout.Close()
-	})
+	closeStdout := sync.OnceValue(stdout.Close)
 	go func() {
 		err := pump.tee.Copy()
-		if errors.Is(err, os.ErrClosed) {
-			err = tee.OutputError{Err: syscall.EPIPE}
-		}
 		out.Close() // so that the agent's writes fail if nobody reads
 		if err == nil {
 			_ = closeStdout() // so that what follows in the pipe can finish, even if the agent goes on

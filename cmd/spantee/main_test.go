@@ -25,7 +25,7 @@ import (
 var update = flag.Bool("update", false, "rewrite what the scripts expect")
 
 func TestMain(m *testing.M) {
-	testscript.Main(tests{m}, map[string]func(){"spantee": main, "collector": collectorMain, "silent-agent": silentAgent, "splice-writer": spliceWriter})
+	testscript.Main(tests{m}, map[string]func(){"spantee": main, "collector": collectorMain, "splice-writer": spliceWriter})
 }
 
 // tests runs the tests, unless this process is a spantee command that a test started.

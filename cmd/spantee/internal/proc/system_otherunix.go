@@ -2,10 +2,7 @@
 
 package proc
 
-import (
-	"os"
-	"syscall"
-)
+import "syscall"
 
 // setDefault reports whether a signal has the system's default action once it is
 // reset. For crash signals Go prints all stacks and exits with status 2, and it
@@ -18,9 +15,6 @@ func setDefault(s syscall.Signal) bool {
 	}
 	return true
 }
-
-// WatchClosed watches nothing: the next write notices that there is no reader.
-func WatchClosed(*os.File, func()) (stop func()) { return func() {} }
 
 // LowLimits returns nothing: the limits of Go's runtime are measured on Linux only.
 func LowLimits() []string { return nil }

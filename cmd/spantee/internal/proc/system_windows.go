@@ -72,8 +72,5 @@ func hasGroup(*os.Process) bool { return false }
 
 func endProcess(p *os.Process, _ bool, _ time.Duration) { _ = p.Kill() }
 
-// WatchClosed watches nothing: the next write notices that there is no reader.
-func WatchClosed(*os.File, func()) (stop func()) { return func() {} }
-
 // LowLimits returns nothing: the limits of Go's runtime are measured on Linux only.
 func LowLimits() []string { return nil }
