@@ -47,7 +47,7 @@ func (l *limits) consume(s *tracer.Span) {
 	run.Calls, run.ToolNames = nil, nil // not needed
 	used := run.Usage()
 	l.tools += int64(run.Tools - tools)
-	l.tokens += used.Input + used.Output - before.Input - before.Output
+	l.tokens += used.InputTokens + used.OutputTokens - before.InputTokens - before.OutputTokens
 	l.cost = math.Round((l.cost+used.Cost-before.Cost)*1e12) / 1e12 // as decimals add up
 }
 

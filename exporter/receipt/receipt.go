@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spantee/spantee/exporter"
+	"github.com/spantee/spantee/exporter/runs"
 )
 
 // SchemaVersion is the version of the schema.
@@ -71,17 +72,8 @@ type Counts struct {
 	LimitsReached []string       `json:"limits_reached"`
 }
 
-// Usage is tokens and cost as the agent states them; what it does not state is 0.
-type Usage struct {
-	InputTokens      int64   `json:"input_tokens"`
-	OutputTokens     int64   `json:"output_tokens"`
-	CacheReadTokens  int64   `json:"cache_read_tokens"`
-	CacheWriteTokens int64   `json:"cache_write_tokens"`
-	ReasoningTokens  int64   `json:"reasoning_tokens"`
-	Cost             float64 `json:"cost"` // USD
-	TokensKnown      bool    `json:"tokens_known"`
-	CostKnown        bool    `json:"cost_known"`
-}
+// Usage is tokens and cost.
+type Usage = runs.Usage
 
 // A Run is one run of an agent, which is one trace.
 type Run struct {

@@ -105,7 +105,7 @@ func (r *record) add(s *runs.Span) {
 		}
 		if by := r.step(s.Parent); by != nil {
 			by.Turns++
-			by.add(usage)
+			by.Add(usage)
 		}
 	case runs.Tool:
 		r.busy.add(s.Start, s.End)
@@ -131,7 +131,7 @@ func (r *record) addAgent(s *runs.Span) {
 	delete(r.steps, string(s.ID))
 	by.Agent, by.ErrorType, by.Seconds = runs.Cut([]byte(s.Subject())), runs.Cut([]byte(s.ErrorType())), seconds(s.End-s.Start)
 	if !by.TokensKnown {
-		by.add(s.Usage())
+		by.Add(s.Usage())
 	}
 	r.subagents = append(r.subagents, *by)
 }
@@ -146,8 +146,8 @@ func (r *record) step(span []byte) *Subagent {
 	return by
 }
 
-func (r *record) addModel(name string, usage runs.Usage) {
-	if !usage.InputKnown && !usage.OutputKnown && !usage.CostKnown {
+func (r *record) addModel(name string, usage Usage) {
+	if !usage.TokensKnown && !usage.CostKnown {
 		return
 	}
 	name = runs.Cut([]byte(name))
@@ -161,7 +161,7 @@ func (r *record) addModel(name string, usage runs.Usage) {
 		r.models = append(r.models, Model{Model: name})
 		i = len(r.models) - 1
 	}
-	r.models[i].add(usage)
+	r.models[i].Add(usage)
 }
 
 // addRoot adds what only a root says.
@@ -207,7 +207,7 @@ func (r *record) describe(trace string) Run {
 		Spans: r.Spans, Turns: r.Turns, Tools: r.Tools, ToolsFailed: r.ToolErrors,
 		Failures: maps.Clone(r.Failures), Retries: int(r.Stated.Retries), Stalls: r.stalls, LimitsReached: slices.Clone(r.limits),
 	}
-	run.Usage.add(r.Usage())
+	run.Usage = r.Usage()
 	if len(run.Models) == 0 && (run.TokensKnown || run.CostKnown) { // the agent states only totals
 		run.Models = []Model{{run.Model, run.Usage}}
 	}
@@ -241,7 +241,7 @@ func (t *Totals) add(run *Totals, first bool) {
 	add(&t.Approval, run.Approval)
 	add(&t.Idle, run.Idle)
 	t.Counts.add(&run.Counts)
-	t.plus(run.Usage)
+	t.Usage.Add(run.Usage)
 }
 
 func (c *Counts) add(more *Counts) {
@@ -265,25 +265,6 @@ func (c *Counts) add(more *Counts) {
 			c.LimitsReached = append(c.LimitsReached, limit)
 		}
 	}
-}
-
-func (u *Usage) add(more runs.Usage) {
-	u.plus(Usage{
-		InputTokens: more.Input, OutputTokens: more.Output,
-		CacheReadTokens: more.CacheRead, CacheWriteTokens: more.CacheWrite, ReasoningTokens: more.Reasoning,
-		Cost: more.Cost, TokensKnown: more.InputKnown || more.OutputKnown, CostKnown: more.CostKnown,
-	})
-}
-
-func (u *Usage) plus(more Usage) {
-	u.InputTokens += more.InputTokens
-	u.OutputTokens += more.OutputTokens
-	u.CacheReadTokens += more.CacheReadTokens
-	u.CacheWriteTokens += more.CacheWriteTokens
-	u.ReasoningTokens += more.ReasoningTokens
-	u.Cost = math.Round((u.Cost+more.Cost)*1e12) / 1e12 // as decimals add up
-	u.TokensKnown = u.TokensKnown || more.TokensKnown
-	u.CostKnown = u.CostKnown || more.CostKnown
 }
 
 func instant(ns uint64) time.Time { return time.Unix(0, int64(ns)).UTC() }

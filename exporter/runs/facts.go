@@ -62,26 +62,15 @@ func (s *Span) Subject() string {
 
 // MayBeRoot reports whether the span may be a run's root. If TRACEPARENT was set, a
 // root has a parent, in another process.
-func (s *Span) MayBeRoot() bool { return s.rank() != noRoot }
-
-// A rootRank says how likely a span is the root.
-type rootRank int
-
-const (
-	noRoot rootRank = iota
-	agentRoot
-	trueRoot
-)
-
-func (s *Span) rank() rootRank {
+func (s *Span) MayBeRoot() bool {
 	const known, remote = uint64(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK), uint64(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK)
 	switch {
 	case len(s.Parent) == 0:
-		return trueRoot
-	case s.flags&known != 0 && s.flags&remote == 0, s.flags&known == 0 && s.Kind() != Agent:
-		return noRoot
+		return true
+	case s.flags&known != 0:
+		return s.flags&remote != 0
 	}
-	return agentRoot
+	return s.Kind() == Agent
 }
 
 // StatesTotals reports whether the span is the root of a run that spantee traced,
@@ -201,20 +190,6 @@ func firstWords(messages []byte, role string) string {
 	return ""
 }
 
-// DeltaCount returns how many deltas a chat has. If the count is not exact, the span does
-// not state it, and further deltas may be in the chat's deltas spans.
-func (s *Span) DeltaCount() (n int64, exact bool) {
-	if s.Has(semconv.TextDeltas) || s.Has(semconv.ThinkingDeltas) {
-		return s.Int(semconv.TextDeltas) + s.Int(semconv.ThinkingDeltas), true
-	}
-	s.Events(func(e Event) {
-		if strings.HasSuffix(string(e.Name), ".delta") {
-			n += e.Deltas
-		}
-	})
-	return n, false
-}
-
 // ToolName returns the tool of a call.
 func (s *Span) ToolName() string {
 	name := s.Bytes(semconv.ToolName)
@@ -243,12 +218,17 @@ func (s *Span) Stated() Stated {
 	}
 }
 
-// Usage is the tokens and the cost of a model call, or of several.
+// Usage is tokens and cost, of one model call or of several, as the agent states them; what
+// it does not state is 0. In JSON it is part of a receipt.
 type Usage struct {
-	Input, Output, CacheRead, CacheWrite, Reasoning int64
-	Cost                                            float64 // USD, as the agent states it
-
-	InputKnown, OutputKnown, CostKnown bool // stated, even if it is 0
+	InputTokens      int64   `json:"input_tokens"`
+	OutputTokens     int64   `json:"output_tokens"`
+	CacheReadTokens  int64   `json:"cache_read_tokens"`
+	CacheWriteTokens int64   `json:"cache_write_tokens"`
+	ReasoningTokens  int64   `json:"reasoning_tokens"`
+	Cost             float64 `json:"cost"`         // USD
+	TokensKnown      bool    `json:"tokens_known"` // input or output tokens are stated, even if as 0
+	CostKnown        bool    `json:"cost_known"`
 }
 
 // maxUsed is more than anybody uses. Sums of less are numbers.
@@ -269,28 +249,29 @@ func (as Attributes) Usage() (u Usage) {
 		}
 		return 0, false
 	}
-	tokens := func(key, total string) (int64, bool) {
-		n, ok := read(key, total)
-		return int64(n), ok
+	tokens := func(key, total string) (n int64, known bool) {
+		v, known := read(key, total)
+		return int64(v), known
 	}
-	u.Input, u.InputKnown = tokens(semconv.InputTokens, semconv.UsageInput)
-	u.Output, u.OutputKnown = tokens(semconv.OutputTokens, semconv.UsageOutput)
-	u.CacheRead, _ = tokens(semconv.CacheReadTokens, semconv.UsageCacheRead)
-	u.CacheWrite, _ = tokens(semconv.CacheWriteTokens, semconv.UsageCacheWrite)
-	u.Reasoning, _ = tokens(semconv.ReasoningTokens, semconv.UsageReasoning)
+	var input, output bool
+	u.InputTokens, input = tokens(semconv.InputTokens, semconv.UsageInput)
+	u.OutputTokens, output = tokens(semconv.OutputTokens, semconv.UsageOutput)
+	u.TokensKnown = input || output
+	u.CacheReadTokens, _ = tokens(semconv.CacheReadTokens, semconv.UsageCacheRead)
+	u.CacheWriteTokens, _ = tokens(semconv.CacheWriteTokens, semconv.UsageCacheWrite)
+	u.ReasoningTokens, _ = tokens(semconv.ReasoningTokens, semconv.UsageReasoning)
 	u.Cost, u.CostKnown = read(semconv.UsageCost, semconv.UsageTotalCost)
 	return u
 }
 
-// Add adds the usage of another model call.
-func (u *Usage) Add(v Usage) {
-	u.Input += v.Input
-	u.Output += v.Output
-	u.CacheRead += v.CacheRead
-	u.CacheWrite += v.CacheWrite
-	u.Reasoning += v.Reasoning
-	u.Cost += v.Cost
-	u.InputKnown = u.InputKnown || v.InputKnown
-	u.OutputKnown = u.OutputKnown || v.OutputKnown
-	u.CostKnown = u.CostKnown || v.CostKnown
+// Add adds the usage of other model calls.
+func (u *Usage) Add(more Usage) {
+	u.InputTokens += more.InputTokens
+	u.OutputTokens += more.OutputTokens
+	u.CacheReadTokens += more.CacheReadTokens
+	u.CacheWriteTokens += more.CacheWriteTokens
+	u.ReasoningTokens += more.ReasoningTokens
+	u.Cost = math.Round((u.Cost+more.Cost)*1e12) / 1e12 // as decimals add up
+	u.TokensKnown = u.TokensKnown || more.TokensKnown
+	u.CostKnown = u.CostKnown || more.CostKnown
 }

@@ -32,8 +32,8 @@ type Run struct {
 	Calls      []Call         // at most maxCalls
 	FirstChunk time.Duration  // of the first chat that has one; 0 if unknown
 
-	total, calls Usage // as the root states it, and the sum of the chats
-	root         rootRank
+	total, calls Usage  // as the root states it, and the sum of the chats
+	rootStart    uint64 // in nanoseconds
 	firstChat    uint64 // when the chat of FirstChunk began
 	first        struct {
 		start   uint64
@@ -89,10 +89,9 @@ func (r *Run) Add(s *Span) (isRoot bool) {
 	}
 
 	// Of several agents the outermost began first.
-	rank := s.rank()
-	isRoot = rank > r.root || rank == r.root && rank != noRoot && s.Start <= r.Start
+	isRoot = s.MayBeRoot() && (!r.Rooted || s.Start < r.rootStart || s.Start == r.rootStart && len(s.Parent) == 0)
 	if isRoot {
-		r.addRoot(s, rank)
+		r.addRoot(s)
 	}
 	set := func(to *string, key string) {
 		if v := s.Bytes(key); len(v) > 0 && (*to == "" || isRoot) {
@@ -117,8 +116,8 @@ func (r *Run) Add(s *Span) (isRoot bool) {
 	return isRoot
 }
 
-func (r *Run) addRoot(s *Span, rank rootRank) {
-	r.root, r.Rooted = rank, true
+func (r *Run) addRoot(s *Span) {
+	r.Rooted, r.rootStart = true, s.Start
 	put(&r.Name, []byte(s.Name))
 	put(&r.ErrorType, []byte(s.ErrorType()))
 	put(&r.Failure, []byte(s.ShortFailure()))
@@ -156,19 +155,10 @@ func put(to *string, v []byte) {
 	}
 }
 
-// Size returns about how many bytes the Run takes.
+// Size returns how many bytes the Run takes at most, or little more.
 func (r *Run) Size() int {
-	size := int(unsafe.Sizeof(*r)) + cap(r.Calls)*int(unsafe.Sizeof(Call{})) + cap(r.ToolNames)*int(unsafe.Sizeof("")) + len(r.Failures)*48
-	for _, s := range [...]string{r.Name, r.Agent, r.Model, r.Conversation, r.Prompt, r.First, r.Folder, r.ErrorType, r.Failure} {
-		size += len(s)
-	}
-	for _, name := range r.ToolNames {
-		size += len(name)
-	}
-	for kind := range r.Failures {
-		size += len(kind)
-	}
-	return size
+	const otherTexts = 9 // of the Run and its Identity
+	return (otherTexts+len(r.ToolNames)+len(r.Failures))*maxText + cap(r.Calls)*int(unsafe.Sizeof(Call{}))
 }
 
 func (r *Run) addChat(s *Span) {
@@ -226,7 +216,7 @@ func (r *Run) tool(s *Span) int32 {
 // Usage returns the usage of the run, preferably as the root states it.
 func (r *Run) Usage() Usage {
 	u := r.total
-	if u.Input == 0 && u.Output == 0 && (r.calls.InputKnown || r.calls.OutputKnown) {
+	if u.InputTokens == 0 && u.OutputTokens == 0 && r.calls.TokensKnown {
 		u = r.calls
 		u.Cost, u.CostKnown = r.total.Cost, r.total.CostKnown
 	}

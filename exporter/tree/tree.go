@@ -136,10 +136,10 @@ func (s Style) header(b *strings.Builder, t *trace) {
 func totals(run *runs.Run) (facts []string) {
 	used := run.Usage()
 	switch {
-	case used.InputKnown:
-		facts = append(facts, fmt.Sprintf("%s tokens in, %s out", Thousands(used.Input), Thousands(used.Output)))
-	case used.OutputKnown:
-		facts = append(facts, Thousands(used.Output)+" tokens out")
+	case used.InputTokens > 0:
+		facts = append(facts, fmt.Sprintf("%s tokens in, %s out", Thousands(used.InputTokens), Thousands(used.OutputTokens)))
+	case used.OutputTokens > 0:
+		facts = append(facts, Thousands(used.OutputTokens)+" tokens out")
 	}
 	if used.Cost > 0 {
 		facts = append(facts, money(used.Cost))

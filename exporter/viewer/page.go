@@ -91,7 +91,7 @@ func newBar(s *runs.Span) Bar {
 		Failure:    cutText(s.Failure(), maxDetail),
 		Executable: attribute(semconv.ProcessExecutable),
 		Estimated:  s.Bool(semconv.TimeEstimated),
-		ModelCall:  ModelCall{FirstChunk: s.FirstChunk().Microseconds(), Input: used.Input, Output: used.Output, Cached: used.CacheRead, Cost: used.Cost},
+		ModelCall:  ModelCall{FirstChunk: s.FirstChunk().Microseconds(), Input: used.InputTokens, Output: used.OutputTokens, Cached: used.CacheReadTokens, Cost: used.Cost},
 	}
 	b.Detail, b.Path = detail(s)
 	if reasons := s.List(semconv.FinishReasons); reasons != nil {

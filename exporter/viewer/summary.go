@@ -36,7 +36,7 @@ func newSession(id traceID, r *runs.Run, service string, now time.Time) Session 
 	return Session{
 		ID: id.String(), Identity: r.Identity, Counts: r.Counts, Service: service,
 		Start: microseconds(r.Start), End: microseconds(r.End),
-		FirstChunk: r.FirstChunk.Microseconds(), Input: u.Input, Output: u.Output, Cached: u.CacheRead, Written: u.CacheWrite, Cost: u.Cost, CostStated: u.CostKnown,
+		FirstChunk: r.FirstChunk.Microseconds(), Input: u.InputTokens, Output: u.OutputTokens, Cached: u.CacheReadTokens, Written: u.CacheWriteTokens, Cost: u.Cost, CostStated: u.CostKnown,
 		Failure: r.Failure, LastReceived: now.UnixMicro(),
 	}
 }
