@@ -14,13 +14,21 @@ import (
 
 // newSpan returns a span without times.
 func (r *run) newSpan(ref, parent spanRef, inv *invocation, subject string) *span {
-	return &span{ref: ref, parent: parent, subject: subject, attributes: inv.common(r, ref.operation)}
+	var s *span
+	if spare := r.stream.spare; len(spare) > 0 {
+		last := len(spare) - 1
+		s, r.stream.spare = spare[last], spare[:last]
+	} else {
+		s = new(span)
+	}
+	*s = span{ref: ref, parent: parent, subject: subject, attributes: inv.common(r, ref.operation, s.attributes.wire)}
+	return s
 }
 
 // common returns the attributes shared by all spans of an invocation and an
 // operation.
-func (inv *invocation) common(r *run, op operation) attributes {
-	a := r.stream.attributes(fieldAttributes, make([]byte, 0, 1024))
+func (inv *invocation) common(r *run, op operation, wire []byte) attributes {
+	a := r.stream.attributes(fieldAttributes, slices.Grow(wire, 1024))
 	a.str(semconv.AgentName, inv.name)
 	switch op {
 	case invokeAgent, chat, executeTool:

@@ -26,9 +26,10 @@ type stream struct {
 	copy      bool   // it is a copy, whose runs end without changing the stream's or its keys: see Open
 
 	results []result
-	taken   int    // how many of them
-	wire    []byte // of the current Output
-	roots   []root // which wait for the end of the Process
+	taken   int     // how many of them
+	spare   []*span // whose memory is used for the next ones
+	wire    []byte  // of the current Output
+	roots   []root  // which wait for the end of the Process
 }
 
 // arrival returns when the current line came. In a recording it is how many lines have
@@ -90,6 +91,11 @@ func (s *stream) next() (out Output, ok bool) {
 		s.wire = r.span.encode(s.wire[:0], r.ids, s.opts.Parent)
 		out.Span, out.Agent = s.wire, r.agent
 		out.TraceID, out.End = r.ids.traceID(s.opts.Parent), time.Unix(0, int64(r.span.end))
+		wire := r.span.attributes.wire[:0]
+		if !s.copy && len(s.spare) < maxSpare && cap(wire) <= maxSpareSize { // a copy's span shares memory, see Open
+			*r.span = span{attributes: attributes{wire: wire}}
+			s.spare = append(s.spare, r.span)
+		}
 	}
 	return out, true
 }
@@ -103,6 +109,13 @@ func (s *stream) yieldAll(yield func(Output, error) bool) bool {
 	}
 	return true
 }
+
+// Limits of the spans that are kept to be used again: most lines end few, and most spans are
+// small.
+const (
+	maxSpare     = 64
+	maxSpareSize = 16 << 10 // bytes
+)
 
 // attributes returns no attributes yet, for messages with this field. wire is memory for them.
 func (s *stream) attributes(field protowire.Number, wire []byte) attributes {
