@@ -62,7 +62,7 @@ func newClaudeDecoder(dialect claudeDialect) *claudeDecoder {
 	return &claudeDecoder{claudeDialect: dialect, seed: maphash.MakeSeed(), sessions: map[string]*claudeSession{}}
 }
 
-func (d *claudeDecoder) begin() lineReader {
+func (d *claudeDecoder) begin(bool) lineReader {
 	d.line = claudeLine{inputHasCached: d.inputHasCached}
 	return &d.line
 }

@@ -102,8 +102,8 @@ func (d *claudeLogDecoder) Flush(input int, dst []Event) []Event {
 	return dst
 }
 
-func (d *claudeLogDecoder) begin() lineReader {
-	d.claudeDecoder.begin()
+func (d *claudeLogDecoder) begin(first bool) lineReader {
+	d.claudeDecoder.begin(first)
 	d.row = claudeRow{claudeLine: &d.line}
 	return &d.row
 }

@@ -91,6 +91,20 @@ type codexRow struct {
 	last, total     Usage // of the last model call, and of the thread
 }
 
+// begin returns an empty row. The first one of a line uses the memory of the row before.
+func (d *codexLogDecoder) begin(first bool) lineReader {
+	if !first {
+		return d.lineOf.begin(first)
+	}
+	l := &d.line
+	tool := l.tool()
+	*tool = Tool{ArgumentFacts: tool.ArgumentFacts[:0], OutcomeFacts: tool.OutcomeFacts[:0]}
+	facts, texts := l.Facts[:0], l.texts[:0]
+	*l = codexRow{texts: texts}
+	l.Tool, l.Facts = tool, facts
+	return l
+}
+
 func (l *codexRow) field(r *jsonscan.Reader, key []byte) {
 	switch string(key) {
 	case "timestamp", "type":

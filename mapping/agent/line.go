@@ -84,8 +84,9 @@ type Decoder struct {
 // An objectDecoder decodes the objects of an agent's lines. It gets the members of an
 // object, in the line's order, and then appends the events.
 type objectDecoder interface {
-	// begin returns an empty reader for the next object.
-	begin() lineReader
+	// begin returns an empty reader for the next object. If it is the first one of a line,
+	// the events of the objects before are not needed any more.
+	begin(first bool) lineReader
 
 	// events appends the events of the object. They refer to memory of the line and of the
 	// decoder, and are valid until the next call.
@@ -104,7 +105,7 @@ func (a *Agent) New() *Decoder { return &Decoder{Agent: a, objectDecoder: a.obje
 func (d *Decoder) Decode(text Line, dst []Event) []Event {
 	d.r = jsonscan.Reader{B: bytes.TrimPrefix(trimLine(text.Text), []byte(d.Agent.prefix))}
 	for r := &d.r; !r.End(); {
-		reader := d.begin()
+		reader := d.begin(r.I == 0)
 		l := reader.head()
 		l.Arrival, l.input = text.Arrival, text.Input
 		start := r.I
@@ -157,7 +158,7 @@ type lineOf[L any, P interface {
 	lineReader
 }] struct{ line L }
 
-func (c *lineOf[L, P]) begin() lineReader {
+func (c *lineOf[L, P]) begin(bool) lineReader {
 	var empty L
 	c.line = empty
 	return P(&c.line)
