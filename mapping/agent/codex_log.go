@@ -40,21 +40,42 @@ var codexLog = Agent{
 type codexLogDecoder struct {
 	lineOf[codexRow, *codexRow]
 	threads map[string]*codexThread
-	files   map[int]*codexThread
-	rows    memory[struct{}] // that were read: somebody may have copied a rollout
-	turns   memory[uint64]   // the turns that were read, by thread: a fork begins with copies
+	files   map[int]*codexFile
+	turns   memory[uint64] // the turns that were read, by thread: a fork begins with copies
 }
 
 func newCodexLogDecoder() *codexLogDecoder {
-	return &codexLogDecoder{
-		threads: map[string]*codexThread{}, files: map[int]*codexThread{}, rows: newMemory[struct{}](), turns: newMemory[uint64](),
-	}
+	return &codexLogDecoder{threads: map[string]*codexThread{}, files: map[int]*codexFile{}, turns: newMemory[uint64]()}
 }
+
+// A codexFile is a rollout as far as it was read.
+type codexFile struct {
+	*codexThread
+	codexPlace // of the current row
+}
+
+// A codexPlace is where a row is in a rollout, and in each copy of it: the nth row of a time.
+type codexPlace struct {
+	at Instant // the latest timestamp so far
+	n  int
+}
+
+// next moves to a row.
+func (p *codexPlace) next(at Instant) {
+	if at > p.at {
+		*p = codexPlace{at: at}
+	}
+	p.n++
+}
+
+// isAfter reports whether a row comes after another.
+func (p codexPlace) isAfter(q codexPlace) bool { return p.at > q.at || p.at == q.at && p.n > q.n }
 
 // A codexThread is an agent at work: a session, or a sub-agent of one.
 type codexThread struct {
 	id, session     []byte
-	input           int               // that had its last row
+	read            codexPlace        // of its last row
+	input           int               // that has this row
 	call            []byte            // that started the sub-agent
 	spawned         map[string][]byte // the calls that started this thread's own sub-agents, by their threads
 	calls           []codexCall       // in flight
@@ -117,8 +138,8 @@ func (l *codexRow) field(r *jsonscan.Reader, key []byte) {
 }
 
 func (d *codexLogDecoder) Flush(input int, dst []Event) []Event {
-	if t := d.files[input]; t != nil && t.input == input {
-		dst = t.end.take(t.release(dst))
+	if f := d.files[input]; f != nil && f.input == input {
+		dst = f.end.take(f.release(dst))
 	}
 	return dst
 }
@@ -238,20 +259,23 @@ func (l *codexRow) member(r *jsonscan.Reader, key []byte) {
 	}
 }
 
-// thread returns the thread of the current row, nil if the row was read from another file.
+// thread returns the thread of the current row, nil if the row was read from another file,
+// because somebody copied the rollout.
 func (d *codexLogDecoder) thread(dst []Event) (*codexThread, []Event) {
-	l, t := &d.line, d.files[d.line.input]
-	if t == nil || string(l.typ) == "session_meta" && len(l.ID) > 0 && !t.copied && !bytes.Equal(l.ID, t.id) {
+	l, f := &d.line, d.files[d.line.input]
+	if f == nil || string(l.typ) == "session_meta" && len(l.ID) > 0 && !f.copied && !bytes.Equal(l.ID, f.id) {
 		dst = d.Flush(l.input, dst)
-		if t = d.threads[string(l.ID)]; t == nil {
-			t = d.newThread()
+		f = &codexFile{codexThread: d.threads[string(l.ID)]}
+		if f.codexThread == nil {
+			f.codexThread = d.newThread()
 		}
-		d.files[l.input] = t
+		d.files[l.input] = f
 	}
-	if _, copied := d.rows.keep(d.rows.hash(t.id, l.object), struct{}{}); copied {
+	t := f.codexThread
+	if f.next(l.Time); !f.isAfter(t.read) {
 		return nil, dst
 	}
-	t.input = l.input
+	t.read, t.input = f.codexPlace, l.input
 	if len(l.turn) > 0 {
 		own := d.turns.hash(t.id)
 		owner, _ := d.turns.keep(d.turns.hash(l.turn), own)
