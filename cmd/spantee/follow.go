@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -99,6 +100,7 @@ type follower struct {
 	failed   map[string]bool                  // files that cannot be read
 
 	journaled bool // all spans that were handed over are in the journal
+	settled   bool // until a log grows, there is nothing to do
 }
 
 func followLogs(o *options, fo followOptions, names []string, stderr *os.File) error {
@@ -164,6 +166,9 @@ func (f *follower) begin(names []string) error {
 	f.open.source = f
 	f.setWait(true) // no agent waits for this
 	f.tailer = follow.New(folders, known)
+	if err := f.tailer.Polling(); err != nil {
+		f.say.say("polling for changes every 2 s: %v", err)
+	}
 	for _, l := range logs {
 		s := f.session(l)
 		for _, file := range l.Files {
@@ -216,10 +221,6 @@ func (f *follower) folders(names []string) (folders []follow.Folder, err error) 
 	return folders, err
 }
 
-// lookPause is how long the pause between two looks at the folders is, in times of what a look
-// takes: polling takes 2 % of a processor at most.
-const lookPause = 50
-
 // run traces what the logs get until ctx ends.
 func (f *follower) run(ctx context.Context) {
 	f.changed() // finds files that were renamed meanwhile
@@ -228,42 +229,39 @@ func (f *follower) run(ctx context.Context) {
 			_ = f.wake(s) // or once it grows
 		}
 	}
-	second := time.NewTicker(time.Second)
-	defer second.Stop()
-	for look := time.Now().Add(time.Second); ctx.Err() == nil; {
-		now := time.Now()
-		if !now.Before(look) {
-			f.changed()
-			look = now.Add(lookPause * time.Since(now))
-		}
-		f.readAll(ctx, now.Add(time.Second))
-		f.tick(time.Now())
-		select {
-		case <-ctx.Done():
-		case <-second.C:
-		}
-	}
-	f.saveAll()
-}
-
-// readAll reads what the sessions have got, until that is nothing or too much for now.
-func (f *follower) readAll(ctx context.Context, until time.Time) {
-	for grown := true; grown; {
-		grown = false
+	for due := time.Now(); ctx.Err() == nil; {
+		f.changed()
+		grown := false
 		for _, s := range f.sessions {
-			if s.MayRead() {
-				grown = true
-				if f.read(s); ctx.Err() != nil || time.Now().After(until) {
-					return
-				}
+			if !s.MayRead() {
+				continue
+			}
+			grown = true
+			if f.read(s); ctx.Err() != nil || !due.After(time.Now()) {
+				break
 			}
 		}
+		if now := time.Now(); !due.After(now) {
+			f.tick(now)
+			due = now.Add(time.Second)
+		}
+		if grown {
+			continue
+		}
+		wait, cancel := ctx, context.CancelFunc(func() {})
+		if !f.settled {
+			wait, cancel = context.WithDeadline(ctx, due)
+		}
+		f.tailer.Wait(wait)
+		cancel()
 	}
+	f.saveAll()
 }
 
 // end delivers what is left. Open runs go on when follow is started again.
 func (f *follower) end(disarm func()) error {
 	defer f.open.feed.Close()
+	f.tailer.Close()
 	if f.state != nil {
 		f.state.Close()
 	}
@@ -287,7 +285,8 @@ const pauseAfter = 5 * time.Second
 func (f *follower) changed() {
 	type newLog struct {
 		mapping.Log
-		file *follow.File
+		file    *follow.File
+		written time.Time
 	}
 	var added []newLog
 	for file, err := range f.tailer.Changed() {
@@ -298,12 +297,13 @@ func (f *follower) changed() {
 		if _, known := f.byFile[file]; known {
 			continue
 		}
-		if log, ok := f.tailer.Describe(file); ok { // otherwise once it has grown
-			added = append(added, newLog{log, file})
+		log, ok := f.tailer.Describe(file)
+		if info, err := os.Stat(file.Path); ok && err == nil { // otherwise it will be reported as changed or gone
+			added = append(added, newLog{log, file, info.ModTime()})
 		}
 	}
 	slices.SortStableFunc(added, func(a, b newLog) int {
-		return cmp.Or(a.First.Compare(b.First), a.file.Modified.Compare(b.file.Modified))
+		return cmp.Or(a.First.Compare(b.First), a.written.Compare(b.written))
 	})
 	for _, log := range added {
 		f.byFile[log.file] = nil
@@ -320,7 +320,7 @@ func (f *follower) add(log mapping.Log, file *follow.File) {
 		s = cmp.Or(s, f.byKin[name])
 	}
 	if s == nil {
-		s = f.session(&follow.Log{Since: f.tailer.Since(log.Path)})
+		s = f.session(&follow.Log{Since: f.sinceOf(log.Path)})
 	}
 	for _, name := range log.Kin {
 		if f.byKin[name] == nil {
@@ -341,6 +341,7 @@ func (f *follower) fail(path string, why error) {
 
 // read traces what a session has got.
 func (f *follower) read(s *follow.Session) {
+	f.settled = false
 	emitted, before := false, s.Grown
 	err := f.wake(s)
 	if err == nil {
@@ -365,6 +366,17 @@ func (f *follower) read(s *follow.Session) {
 	f.open.showChanged()
 }
 
+// sinceOf returns since when a file's folder is followed, the innermost if there are several.
+func (f *follower) sinceOf(path string) (since time.Time) {
+	innermost := 0
+	for folder, at := range f.since {
+		if strings.HasPrefix(path, folder+string(filepath.Separator)) && len(folder) > innermost {
+			innermost, since = len(folder), at
+		}
+	}
+	return since
+}
+
 // wake maps again what was handed over, unless the session is awake.
 func (f *follower) wake(s *follow.Session) error {
 	if s.IsAwake() {
@@ -377,7 +389,7 @@ func (f *follower) wake(s *follow.Session) error {
 	})
 }
 
-// tick is called every second.
+// tick is called every second until all is settled.
 func (f *follower) tick(now time.Time) {
 	if !f.journaled {
 		f.checkpoint()
@@ -387,7 +399,7 @@ func (f *follower) tick(now time.Time) {
 	}
 	f.open.tick(now, 0)
 	f.metrics.save()
-	f.saveAll()
+	f.settled = f.saveAll() && !slices.ContainsFunc(f.sessions, (*follow.Session).IsAwake)
 }
 
 // look does what is due because a session has not grown.
@@ -461,24 +473,33 @@ func (f *follower) checkpoint() {
 	f.journaled = f.to.Exporter == nil || f.to.Exporter.Checkpoint(nil) == nil
 }
 
-// saveAll saves how far all sessions were mapped.
-func (f *follower) saveAll() {
+// saveAll saves how far all sessions were mapped. It returns false if that has to be tried
+// again.
+func (f *follower) saveAll() bool {
+	all := true
 	for _, s := range f.sessions {
-		f.save(s)
+		if !f.save(s) {
+			all = false
+		}
 	}
+	return all
 }
 
-// save saves how far a session was mapped. If that fails, the next tick tries it again.
-func (f *follower) save(s *follow.Session) {
-	if !s.Unsaved || f.state == nil || len(s.Files) == 0 || !f.journaled {
-		return
+// save saves how far a session was mapped. It returns false if that failed.
+func (f *follower) save(s *follow.Session) bool {
+	if !s.Unsaved || f.state == nil || len(s.Files) == 0 {
+		return true
+	}
+	if !f.journaled {
+		return false
 	}
 	s.Open = s.Busy()
 	if err := f.state.Save(s.Log); err != nil {
 		f.say.problem(fmt.Errorf("cannot save the position, so a restart may send spans again: %w", err))
-		return
+		return false
 	}
 	s.Unsaved = false
+	return true
 }
 
 // OpenAt returns the spans that have not ended.

@@ -199,7 +199,7 @@ func TestFollowIsKilled(t *testing.T) {
 		until(t, "progress", func() bool { return lastSaved(state).After(before) })
 		writing.Wait()
 		write()
-		pause(time.Duration(rand.IntN(1500)) * time.Millisecond) // follow looks every second
+		pause(200 * time.Millisecond)
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		if cmd.stderr.Len() > 0 {

@@ -18,12 +18,14 @@ type sessionTail struct {
 }
 
 func newSessionTail(t *testing.T) sessionTail {
-	return sessionTail{inFolder(t), nil, new(int)}
+	dir := t.TempDir()
+	return sessionTail{newTail(t, start(t, watcher{}, dir, nil), dir), nil, new(int)}
 }
 
 // take reads what the logs have got.
 func (t *sessionTail) take() {
 	t.Helper()
+	t.Wait(t.Context())
 	for f, err := range t.Changed() {
 		if err != nil {
 			t.Fatal(err)
@@ -142,7 +144,7 @@ func TestStepsArePruned(t *testing.T) {
 // A file is described once it shows which session it belongs to.
 func TestDescribe(t *testing.T) {
 	dir := t.TempDir()
-	tail := newTail(t, New([]Folder{{Path: dir}}, nil), dir)
+	tail := newTail(t, start(t, watcher{}, dir, nil), dir)
 	header := `{"type":"session","version":3,"id":"2","timestamp":"2026-11-03T10:00:00.000Z","cwd":"/","parentSession":"x/1.jsonl"}` + "\n"
 	message := `{"type":"message","id":"a","parentId":null,"timestamp":"2026-11-03T10:00:01.000Z","message":{"role":"user","content":"go","timestamp":1793700001000}}` + "\n"
 	claude := prompt("go")
@@ -158,7 +160,7 @@ func TestDescribe(t *testing.T) {
 	} {
 		for i, text := range file.text {
 			tail.write(file.name, text)
-			f, err := tail.identify(tail.path(file.name))
+			f, err := tail.find(tail.path(file.name))
 			if err != nil {
 				t.Fatal(err)
 			}

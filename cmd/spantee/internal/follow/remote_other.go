@@ -1,0 +1,5 @@
+//go:build !linux && !darwin
+
+package follow
+
+func isRemote(string) bool { return false }
