@@ -104,8 +104,8 @@ func TestLiveStampAfterSpan(t *testing.T) {
 		tool(old, "started", "x", ""), tool(old.Add(4e9), "completed", "x", ""), result(4*time.Second))
 	wantTimes(t, spans, now,
 		"await_approval shell 0.000-0.000",
+		"chat GPT-5 0.000-0.000",
 		"execute_tool read 0.000-4.000",
-		"chat GPT-5 0.000-0.000", // waits for the end of what may be a capture
 		"invoke_agent cursor-agent 0.000-4.000")
 }
 

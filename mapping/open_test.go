@@ -171,10 +171,10 @@ func TestOpenSpans(t *testing.T) {
 		"nothing came":   {nil, nil},
 		"a run began":    {stream(initLine), []string{"chat GPT-5 killed", "invoke_agent cursor-agent killed"}},
 		"a turn is open": {stream(initLine, thinking(at(1))), []string{"chat GPT-5 killed", "invoke_agent cursor-agent killed"}},
-		"a tool runs":    {stream(initLine, tool(at(1), "started", "a", "")), []string{"chat GPT-5", "execute_tool read killed", "invoke_agent cursor-agent killed"}},
+		"a tool runs":    {stream(initLine, tool(at(1), "started", "a", "")), []string{"execute_tool read killed", "chat GPT-5", "invoke_agent cursor-agent killed"}},
 		"between turns": {
 			stream(initLine, tool(at(1), "started", "a", ""), tool(at(1.005), "completed", "a", "")),
-			[]string{"chat GPT-5 killed", "invoke_agent cursor-agent killed"},
+			[]string{"chat GPT-5", "chat GPT-5 killed", "invoke_agent cursor-agent killed"},
 		},
 		"all has ended": {stream(initLine, thinking(at(1)), result(time.Second)), nil},
 		"something runs in the background": {

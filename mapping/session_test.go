@@ -71,6 +71,12 @@ func live(t *testing.T, tick time.Duration, lines ...string) []*tracepb.Span {
 	}
 	spans = append(spans, decoded(t, m.Close(false))...)
 	checkSpans(t, spans, 2048)
+	return byEnd(spans)
+}
+
+// byEnd sorts spans by when they ended.
+func byEnd(spans []*tracepb.Span) []*tracepb.Span {
+	slices.SortStableFunc(spans, func(a, b *tracepb.Span) int { return int(int64(a.EndTimeUnixNano - b.EndTimeUnixNano)) })
 	return spans
 }
 
@@ -140,8 +146,8 @@ func TestLiveOldCapture(t *testing.T) {
 	spans := live(t, 0, initLine, thinking(old), thinking(old.Add(2e9)), tool(old.Add(3e9), "started", "a", ""),
 		tool(old.Add(4e9), "completed", "a", ""), result(9*time.Second))
 	wantTimes(t, spans, old,
-		"execute_tool read 3.000-4.000",
 		"chat GPT-5 -5.000-3.000",
+		"execute_tool read 3.000-4.000",
 		"invoke_agent cursor-agent -5.000-4.000")
 }
 
@@ -287,7 +293,7 @@ func TestCorrectedStarts(t *testing.T) {
 		spans = slices.DeleteFunc(spans, func(s *tracepb.Span) bool {
 			return strings.HasPrefix(s.Name, "chat") || strings.HasPrefix(s.Name, "invoke_agent")
 		})
-		t.Run(name, func(t *testing.T) { wantTimes(t, spans, now, tc.want...) })
+		t.Run(name, func(t *testing.T) { wantTimes(t, byEnd(spans), now, tc.want...) })
 	}
 }
 

@@ -278,8 +278,7 @@ type turn struct {
 	firstChunk   instant // 0 if its time is unknown
 	lastOutputAt instant // the last event of the model
 	thinks       bool    // a block of thinking has not ended
-	open         turnOpen
-	counted      bool // the session's log has said what its call used
+	counted      bool    // the session's log has said what its call used
 
 	compacted bool // the agent shortened its context before
 	errorType string
@@ -304,15 +303,6 @@ const (
 
 // hasOutput reports whether the model has produced something.
 func (t *turn) hasOutput() bool { return t.state != waiting }
-
-// A turnOpen says how long a turn that has called a tool waits for its span.
-type turnOpen uint8
-
-const (
-	notOpen       turnOpen = iota // its end is known
-	untilCallsEnd                 // the ends of its calls tell when they began
-	untilNextTurn                 // the model may say more
-)
 
 // A response is what a stream states about a model's response.
 type response struct {

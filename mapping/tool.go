@@ -41,7 +41,7 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start instant) *to
 		if r.stream.capture.Full() {
 			inv.turn.callPart = []content.Value{t.callPart}
 		}
-		t.start = max(start, r.endWithCall(inv, start, r.openAfter(ev)))
+		t.start = max(start, r.endWithCall(inv, start))
 	} else if caller := inv.caller; caller != nil && len(ev.ModelCallID) > 0 && caller.response.id == string(ev.ModelCallID) {
 		caller.response.learn(ev) // its usage may have grown
 	}
@@ -52,17 +52,6 @@ func (r *run) toolStart(inv *invocation, ev *agent.Event, at, start instant) *to
 	}
 	r.tools[id] = t
 	return t
-}
-
-// openAfter returns how long a turn stays open after a tool call.
-func (r *run) openAfter(ev *agent.Event) turnOpen {
-	switch {
-	case ev.GoesOn || r.agent.TurnEnds || r.joined:
-		return untilNextTurn
-	case ev.StartPending:
-		return untilCallsEnd
-	}
-	return notOpen
 }
 
 // oldest returns the calls that end to make room, and counts them.
@@ -249,9 +238,6 @@ func (r *run) outcome(t *tool, ev *agent.Event, at instant, missing bool) {
 func (r *run) endTool(t *tool, at instant, errorType, status string) instant {
 	delete(r.tools, t.id)
 	inv := t.inv
-	if caller := inv.caller; caller != nil && caller.open == untilCallsEnd && inv.busy.running == 1 {
-		r.finishCaller(inv)
-	}
 	if nested := r.nested[t.id]; nested != nil {
 		delete(r.nested, t.id)
 		at = max(at, r.endInvocation(nested, at, errorType))

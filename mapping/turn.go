@@ -37,7 +37,7 @@ func (r *run) openTurn(inv *invocation, at instant, ev *agent.Event) *turn {
 	if q := inv.question; ev != nil && q.asked != 0 {
 		if q.answered != 0 { // the model speaks again
 			r.openTurn(inv, at, nil)
-			r.endWithCall(inv, q.asked, notOpen)
+			r.endWithCall(inv, q.asked)
 			inv.wait = q.answered
 		}
 		inv.question = question{}
@@ -223,19 +223,18 @@ func (r *run) closeTurn(inv *invocation, at instant, errorType string) {
 	r.finishTurn(t)
 }
 
-// endWithCall ends the current turn with a tool call, and returns when it ended.
-func (r *run) endWithCall(inv *invocation, at instant, open turnOpen) instant {
+// endWithCall ends the current turn with a tool call, and returns when it ended. Until the
+// next turn begins, the stream may add to it: the ends of its calls tell when they began, and
+// the model may say more.
+func (r *run) endWithCall(inv *invocation, at instant) instant {
 	t := inv.turn
 	t.takeNotices(r)
 	inv.turn, inv.lastTurn, inv.caller = nil, t, t
-	t.state, t.open = calledTool, open
+	t.state = calledTool
 	t.guessed = r.guessed
 	t.end = r.endOf(t, at)
 	inv.question = question{}
 	inv.wait, inv.guessed = t.end, t.guessed
-	if open == notOpen {
-		r.finishCaller(inv)
-	}
 	return t.end
 }
 

@@ -198,13 +198,11 @@ type Event struct {
 	Length       Instant // how long the agent says it took
 	ExitCode     Exit
 
-	Failed       bool
-	Final        bool // nothing else of this turn follows
-	GoesOn       bool // ToolStart: its model call may say more after it
-	Wakes        bool // TaskEnd, Notice: it makes an idle agent call its model again
-	StartPending bool // ToolStart: its line may be printed late, which the Length of its ToolEnd tells
-	Early        bool // RunEnd: its Length is the time until the agent first answered, though it went on
-	Estimated    bool // its time is the agent's estimate, or an upper bound
+	Failed    bool
+	Final     bool // nothing else of this turn follows
+	Wakes     bool // TaskEnd, Notice: it makes an idle agent call its model again
+	Early     bool // RunEnd: its Length is the time until the agent first answered, though it went on
+	Estimated bool // its time is the agent's estimate, or an upper bound
 
 	Tool   *Tool
 	Usage  *Usage

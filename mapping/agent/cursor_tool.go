@@ -82,18 +82,6 @@ func (t *Tool) readHooks(r *jsonscan.Reader) {
 // maxCall is the longest plausible call.
 const maxCall = Instant(24 * time.Hour)
 
-// goesOn reports whether a model call may say more after its tool call. In builds of
-// 2026, whose ids end in "-<number>-<4 characters>", none does.
-func goesOn(id []byte) bool {
-	n := len(id) - 5
-	if n < 0 || id[n] != '-' {
-		return len(id) > 0
-	}
-	for n--; n >= 0 && '0' <= id[n] && id[n] <= '9'; n-- {
-	}
-	return n < 0 || id[n] != '-'
-}
-
 // ownLength returns how long a call took by the clock of the tool runner, or as its
 // result says, 0 if neither does. It records the former.
 func ownLength(startedAt, completedAt Instant, outcome *Facts) Instant {
@@ -112,11 +100,9 @@ func ownLength(startedAt, completedAt Instant, outcome *Facts) Instant {
 // finishTool combines what the line states about a call, in whatever order it came.
 func (l *cursorLine) finishTool() {
 	c := l.tool()
-	l.StartPending = l.Kind == ToolStart
 	if l.Kind == ToolEnd {
 		l.Length = ownLength(l.startedAt, l.completedAt, &c.OutcomeFacts)
 	}
-	l.GoesOn = goesOn(l.ModelCallID)
 	if c.finish(); c.MCP {
 		r := jsonscan.Reader{B: c.Arguments}
 		readMember(&r, "args", func() { c.Arguments = r.Raw() })
